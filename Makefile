@@ -1,0 +1,80 @@
+# homenode: `make run` and `make test` do everything on a fresh Debian 12+ or Ubuntu machine.
+SHELL      := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS  += --no-print-directory
+export CGO_ENABLED ?= 0
+# An older Go fetches the toolchain that go.mod names.
+export GOTOOLCHAIN ?= auto
+
+GO       = $(or $(GO_FOUND),$(eval GO_FOUND := $(shell sh scripts/need.sh go))$(GO_FOUND))
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+FUZZTIME ?= 30s
+# Property tests draw the same cases every time; SEED=0 draws new ones.
+SEED ?= 1
+RAPID = $(shell grep -rl --include='*_test.go' '"pgregory.net/rapid"' . | xargs -n1 dirname | sort -u)
+
+.PHONY: all run build test test-arm64 check bench bench-probe e2e generate fuzz install clean
+
+all: build
+
+build: ## the binary, ./homenode
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o homenode ./cmd/homenode
+
+run: build ## watch this machine in observe mode, in the foreground
+	./homenode daemon --mode observe --status
+
+# The race detector needs cgo; one run without it keeps the binary honest.
+test: ## unit, property, golden and command-line tests
+	@sh scripts/need.sh gcc libc6-dev hwloc-nox
+	CGO_ENABLED=1 $(GO) test -race -timeout 10m $(filter-out $(RAPID),$(shell $(GO) list ./... | sed 's|^github.com/homenode/homenode|.|'))
+	CGO_ENABLED=1 $(GO) test -race -timeout 10m $(RAPID) -rapid.seed=$(SEED)
+	$(MAKE) test-arm64
+
+# Measuring code is different on arm64; user-mode emulation runs it as it is.
+test-arm64: ## unit tests of the measuring code on an emulated arm64
+	@sh scripts/need.sh qemu-user || true
+	@command -v qemu-aarch64 >/dev/null || { echo 'skipped: no qemu-aarch64 (package qemu-user) on this machine'; exit 0; }; \
+	dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	for p in host/probe/kernel host/probe core/measure core/doctor core/topology/acpi ui/heat; do \
+		GOARCH=arm64 CGO_ENABLED=0 $(GO) test -c -o "$$dir/t" ./$$p && (cd $$p && qemu-aarch64 "$$dir/t" -test.short -test.timeout 5m | tail -1 | sed "s|^|arm64 $$p: |"; exit $${PIPESTATUS[0]}); \
+	done
+
+check: ## what CI checks besides the tests: format, vet, tidy modules, generated files
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run: gofmt -w .'; exit 1; }
+	$(GO) vet ./...
+	GOARCH=arm64 $(GO) vet ./...
+	$(GO) mod tidy -diff
+	$(MAKE) generate
+	git diff --exit-code -- docs
+
+bench: build ## benchmarks, raw output kept in bench/out
+	@mkdir -p bench/out
+	@{ uname -srm; nproc; grep -m1 'model name' /proc/cpuinfo || true; $(GO) version; } | tee bench/out/machine.txt
+	$(GO) test -run '^$$' -bench . -benchmem -count 6 ./... | grep -v 'no test files' | tee bench/out/go.txt
+
+bench-probe: ## the probe's kernels beside the same in C, sample by sample; raw output kept in bench/out
+	@sh scripts/need.sh gcc libc6-dev
+	@mkdir -p bench/out
+	cd bench/probe && CGO_ENABLED=1 $(GO) vet . && CGO_ENABLED=1 $(GO) run . $(BENCHFLAGS) | tee ../out/probe.md
+
+e2e: build ## the tests that need several NUMA nodes, in emulated guests
+	bash e2e/fetch.sh
+	$(GO) run ./e2e/rig $(E2EFLAGS)
+
+generate: ## files that the program writes itself: the README's picture
+	$(GO) run ./cmd/homenode topology --host testdata/hosts/sub-numa-cxl.json --svg docs/topology.svg
+
+fuzz: ## every fuzz target for FUZZTIME
+	@for p in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
+			echo "== $$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s $$p; \
+		done; \
+	done
+
+install: build ## into the system, with the systemd unit; the service is not started
+	install -D -m 0755 homenode $(DESTDIR)/usr/local/bin/homenode
+	install -D -m 0644 packaging/systemd/homenode.service $(DESTDIR)/etc/systemd/system/homenode.service
+
+clean:
+	rm -rf homenode bench/out e2e/out
