@@ -1,0 +1,124 @@
+package acpi
+
+import (
+	"fmt"
+	"slices"
+)
+
+// SRAT is the System Resource Affinity Table. Only entries that are enabled count.
+type SRAT struct {
+	CPUs       []CPU
+	Memory     []Memory
+	Initiators []Domain // generic initiators: devices that read memory
+}
+
+// CPU is one logical CPU.
+type CPU struct {
+	Domain Domain
+	ID     uint32 // local APIC ID, or on arm64 the ACPI processor UID
+}
+
+// Memory is one range of physical addresses.
+type Memory struct {
+	Domain       Domain
+	Base, Length uint64
+	HotPlug      bool // may be empty now
+	NonVolatile  bool
+}
+
+// Kinds of SRAT entries and their lengths.
+const (
+	sratAPIC      = 0
+	sratMemory    = 1
+	sratX2APIC    = 2
+	sratGICC      = 3
+	sratInitiator = 5
+)
+
+var sratLengths = map[byte]int{sratAPIC: 16, sratMemory: 40, sratX2APIC: 24, sratGICC: 18, sratInitiator: 32}
+
+// ParseSRAT reads a whole table. Entries of unknown kind are skipped.
+func ParseSRAT(data []byte) (*SRAT, error) {
+	t, revision, err := header(data, "SRAT")
+	if err != nil {
+		return nil, err
+	}
+	const entries = headerLen + 12
+	if len(t) < entries {
+		return nil, fmt.Errorf("read SRAT: %d bytes: %w", len(t), ErrShort)
+	}
+	// The first revision had eight bits for the domain; the rest may hold
+	// anything (drivers/acpi/numa/srat.c).
+	mask := uint32(0xffffffff)
+	if revision <= 1 {
+		mask = 0xff
+	}
+	s := &SRAT{}
+	for at := entries; at < len(t); {
+		if at+2 > len(t) || int(t[at+1]) < 2 || at+int(t[at+1]) > len(t) {
+			return nil, fmt.Errorf("read SRAT: entry at byte %d: %w", at, ErrShort)
+		}
+		kind, e := t[at], t[at:at+int(t[at+1])]
+		if want, known := sratLengths[kind]; known && len(e) < want {
+			return nil, fmt.Errorf("read SRAT: entry of kind %d at byte %d has %d bytes, want %d: %w", kind, at, len(e), want, ErrShort)
+		}
+		s.add(kind, e, mask)
+		at += len(e)
+	}
+	return s, nil
+}
+
+func (s *SRAT) add(kind byte, e []byte, mask uint32) {
+	const enabled, hotPlug, nonVolatile = 1, 2, 4
+	switch kind {
+	case sratAPIC:
+		domain := uint32(e[2]) | (uint32(e[9])|uint32(e[10])<<8|uint32(e[11])<<16)<<8
+		if u32(e, 4)&enabled != 0 {
+			s.CPUs = append(s.CPUs, CPU{Domain(domain & mask), uint32(e[3])})
+		}
+	case sratX2APIC:
+		if u32(e, 12)&enabled != 0 {
+			s.CPUs = append(s.CPUs, CPU{Domain(u32(e, 4)), u32(e, 8)})
+		}
+	case sratGICC:
+		if u32(e, 10)&enabled != 0 {
+			s.CPUs = append(s.CPUs, CPU{Domain(u32(e, 2)), u32(e, 6)})
+		}
+	case sratMemory:
+		flags := u32(e, 28)
+		if flags&enabled != 0 && u64(e, 16) > 0 {
+			s.Memory = append(s.Memory, Memory{Domain(u32(e, 2) & mask), u64(e, 8), u64(e, 16), flags&hotPlug != 0, flags&nonVolatile != 0})
+		}
+	case sratInitiator:
+		if u32(e, 24)&enabled != 0 {
+			s.Initiators = append(s.Initiators, Domain(u32(e, 4)))
+		}
+	}
+}
+
+// Domains are those with CPUs or memory, rising.
+func (s *SRAT) Domains() []Domain {
+	var all []Domain
+	for _, c := range s.CPUs {
+		all = append(all, c.Domain)
+	}
+	return sorted(append(all, s.MemoryDomains()...))
+}
+
+// MemoryDomains are those that hold memory at boot, rising. Ranges that are
+// only there for hot-plug do not count: firmware of virtual machines gives one
+// to the last domain even when nothing is plugged in.
+func (s *SRAT) MemoryDomains() []Domain {
+	var all []Domain
+	for _, m := range s.Memory {
+		if !m.HotPlug {
+			all = append(all, m.Domain)
+		}
+	}
+	return sorted(all)
+}
+
+func sorted(all []Domain) []Domain {
+	slices.Sort(all)
+	return slices.Compact(all)
+}
