@@ -1,0 +1,345 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Code names a rule that a plan broke; it is stable, for programs.
+type Code string
+
+// The rules.
+const (
+	DuplicateWorkload  Code = "duplicate-workload"
+	UnknownCPU         Code = "unknown-cpu"
+	OfflineCPU         Code = "offline-cpu"
+	ReservedCPU        Code = "reserved-cpu"
+	ForbiddenCPU       Code = "cpu-not-allowed"
+	CPUUsedTwice       Code = "cpu-used-twice"
+	CPUOutsideHome     Code = "cpu-outside-home"
+	NoCPU              Code = "no-cpu"
+	NoHome             Code = "no-home"
+	UnknownNode        Code = "unknown-node"
+	ForbiddenNode      Code = "node-not-allowed"
+	PinMismatch        Code = "pin-mismatch"
+	BookingMismatch    Code = "booking-mismatch"
+	BookingOutsideHome Code = "booking-outside-home"
+	MemoryOver         Code = "memory-over-capacity"
+	HugePagesOver      Code = "huge-pages-over-pool"
+	StepMismatch       Code = "step-mismatch"
+)
+
+// Violation is one broken rule.
+type Violation struct {
+	Code      Code          `json:"code"`
+	Workloads []workload.ID `json:"workloads"`
+	Text      string        `json:"text"` // a sentence with the numbers
+}
+
+func (v Violation) String() string { return v.Text }
+
+// Check re-checks placements, whatever made them, against the machine and the
+// policy. It returns nothing for placements that can all hold at once; the
+// order of violations depends on the arguments alone.
+func Check(st State, placements []Placement) []Violation {
+	c := checker{st: st}
+	c.nodeOf = make(map[topology.CPUID]topology.NodeID)
+	for _, n := range st.Host.Nodes {
+		for cpu := range n.CPUs.All() {
+			c.nodeOf[cpu] = n.ID
+		}
+	}
+	c.duplicates(placements)
+	for i := range placements {
+		c.cpus(&placements[i])
+		c.home(&placements[i])
+		c.pins(&placements[i])
+		c.booking(&placements[i])
+	}
+	c.usedTwice(placements)
+	c.memory(placements)
+	return c.found
+}
+
+// CheckPlan checks the placements of a plan, and that its steps lead there.
+func CheckPlan(st State, p Plan) []Violation {
+	c := checker{st: st, found: Check(st, p.Placements)}
+	c.steps(p)
+	return c.found
+}
+
+type checker struct {
+	st     State
+	nodeOf map[topology.CPUID]topology.NodeID
+	found  []Violation
+}
+
+func (c *checker) say(code Code, ids []workload.ID, format string, args ...any) {
+	c.found = append(c.found, Violation{code, ids, fmt.Sprintf(format, args...)})
+}
+
+func (c *checker) duplicates(ps []Placement) {
+	seen := make(map[workload.ID]int, len(ps))
+	for _, p := range ps {
+		if seen[p.Workload]++; seen[p.Workload] == 2 {
+			c.say(DuplicateWorkload, []workload.ID{p.Workload}, "%s has more than one placement", p.Workload)
+		}
+	}
+}
+
+// cpus checks that every CPU of a placement exists, runs, and is ours to give.
+func (c *checker) cpus(p *Placement) {
+	id := []workload.ID{p.Workload}
+	h := c.st.Host
+	if p.CPUs.Empty() {
+		c.say(NoCPU, id, "%s has an empty CPU set", p.Workload)
+	}
+	all := p.CPUs.Union(p.Idle)
+	if bad := all.Minus(h.Online).Minus(h.Offline); !bad.Empty() {
+		c.say(UnknownCPU, id, "%s is given CPUs %v, which this host does not have", p.Workload, bad)
+	}
+	if bad := all.Intersect(h.Offline); !bad.Empty() {
+		c.say(OfflineCPU, id, "%s is given CPUs %v, which are offline", p.Workload, bad)
+	}
+	if bad := p.CPUs.Intersect(c.st.Policy.Reserved); !bad.Empty() {
+		c.say(ReservedCPU, id, "%s is given CPUs %v, which are reserved for the host", p.Workload, bad)
+	}
+	if bad := p.CPUs.Intersect(h.Online).Minus(h.Allowed); !bad.Empty() {
+		c.say(ForbiddenCPU, id, "%s is given CPUs %v, which homenode may not use (allowed: %v)", p.Workload, bad, h.Allowed)
+	}
+	var off topology.CPUSet
+	for cpu := range p.CPUs.All() {
+		if n, ok := c.nodeOf[cpu]; ok && !p.Home.Has(n) {
+			off.Add(cpu)
+		}
+	}
+	if !off.Empty() {
+		c.say(CPUOutsideHome, id, "%s is given CPUs %v outside its home %v", p.Workload, off, p.Home)
+	}
+}
+
+// home checks that the home exists and that memory may be taken there.
+func (c *checker) home(p *Placement) {
+	id := []workload.ID{p.Workload}
+	if p.Home.Empty() {
+		c.say(NoHome, id, "%s has no home node", p.Workload)
+	}
+	for n := range p.Home.All() {
+		if !slices.ContainsFunc(c.st.Host.Nodes, func(have topology.Node) bool { return have.ID == n }) {
+			c.say(UnknownNode, id, "%s has its home on node %d, which this host does not have", p.Workload, n)
+		}
+	}
+	for _, m := range p.Memory {
+		if m.KiB > 0 && !c.st.Host.AllowedMems.Has(m.Node) {
+			c.say(ForbiddenNode, id, "%s books %d KiB on node %d, where homenode may take no memory (allowed: %v)",
+				p.Workload, m.KiB, m.Node, c.st.Host.AllowedMems)
+		}
+	}
+}
+
+func (c *checker) pins(p *Placement) {
+	id := []workload.ID{p.Workload}
+	if p.Class != workload.Dedicated {
+		if len(p.Pins) > 0 {
+			c.say(PinMismatch, id, "%s is %s and has %d pins: only dedicated work is pinned", p.Workload, p.Class, len(p.Pins))
+		}
+		if !p.Idle.Empty() {
+			c.say(PinMismatch, id, "%s is %s and holds CPUs %v idle: only dedicated work may", p.Workload, p.Class, p.Idle)
+		}
+		return
+	}
+	if len(p.Pins) != p.VCPUs {
+		c.say(PinMismatch, id, "%s has %d pins for %d vCPUs", p.Workload, len(p.Pins), p.VCPUs)
+	}
+	if set := topology.CPUs(p.Pins...); set.Len() != len(p.Pins) {
+		c.say(PinMismatch, id, "%s pins %d vCPUs to only %d CPUs (%v)", p.Workload, len(p.Pins), set.Len(), set)
+	} else if !set.Equal(p.CPUs) {
+		c.say(PinMismatch, id, "%s pins CPUs %v but has the CPU set %v", p.Workload, set, p.CPUs)
+	}
+	if both := p.Idle.Intersect(p.CPUs); !both.Empty() {
+		c.say(PinMismatch, id, "%s both uses CPUs %v and holds them idle", p.Workload, both)
+	}
+}
+
+// booking checks one placement's memory booking in itself.
+func (c *checker) booking(p *Placement) {
+	id := []workload.ID{p.Workload}
+	for i, m := range p.Memory {
+		switch {
+		case m.KiB < 0:
+			c.say(BookingMismatch, id, "%s books %d KiB on node %d", p.Workload, m.KiB, m.Node)
+		case i > 0 && p.Memory[i-1].Node >= m.Node:
+			c.say(BookingMismatch, id, "%s books node %d after node %d: bookings rise by node", p.Workload, m.Node, p.Memory[i-1].Node)
+		case m.KiB > 0 && !p.Home.Has(m.Node):
+			c.say(BookingOutsideHome, id, "%s books %d KiB on node %d outside its home %v", p.Workload, m.KiB, m.Node, p.Home)
+		case p.HugePage > 0 && m.KiB%p.HugePage != 0:
+			c.say(BookingMismatch, id, "%s books %d KiB on node %d, which is no whole number of %d KiB pages", p.Workload, m.KiB, m.Node, p.HugePage)
+		}
+	}
+	got := workload.Total(p.Memory)
+	want := RoundUp(p.Asked, p.HugePage)
+	if p.Asked > 0 && got != want {
+		c.say(BookingMismatch, id, "%s wants %d KiB and its bookings sum to %d KiB", p.Workload, want, got)
+	}
+}
+
+// RoundUp is size as a whole number of pages; a page of 0 leaves it as it is.
+func RoundUp(size, page topology.KiB) topology.KiB {
+	if page <= 0 {
+		return size
+	}
+	return (size + page - 1) / page * page
+}
+
+// usedTwice checks that nobody else runs where dedicated work does.
+func (c *checker) usedTwice(ps []Placement) {
+	type pair struct{ a, b int }
+	clash := make(map[pair]topology.CPUSet)
+	owner := make(map[topology.CPUID]int)
+	for i, p := range ps {
+		if p.Class != workload.Dedicated {
+			continue
+		}
+		for cpu := range p.CPUs.Union(p.Idle).All() {
+			if first, taken := owner[cpu]; taken {
+				addTo(clash, pair{first, i}, cpu)
+			} else {
+				owner[cpu] = i
+			}
+		}
+	}
+	for i, p := range ps {
+		if p.Class == workload.Dedicated {
+			continue
+		}
+		for cpu := range p.CPUs.All() {
+			if first, taken := owner[cpu]; taken {
+				addTo(clash, pair{first, i}, cpu)
+			}
+		}
+	}
+	pairs := make([]pair, 0, len(clash))
+	for k := range clash {
+		pairs = append(pairs, k)
+	}
+	slices.SortFunc(pairs, func(x, y pair) int { return cmp.Or(cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b)) })
+	for _, k := range pairs {
+		a, b := &ps[k.a], &ps[k.b]
+		c.say(CPUUsedTwice, []workload.ID{a.Workload, b.Workload}, "CPUs %v belong to %s, which is dedicated, and are also given to %s (%s)",
+			clash[k], a.Workload, b.Workload, b.Class)
+	}
+}
+
+func addTo[K comparable](m map[K]topology.CPUSet, k K, cpu topology.CPUID) {
+	s := m[k]
+	s.Add(cpu)
+	m[k] = s
+}
+
+// memory checks that the bookings of all placements fit at once, for ordinary
+// pages and for every huge page size.
+func (c *checker) memory(ps []Placement) {
+	sizes := []topology.KiB{0}
+	for _, p := range ps {
+		if p.HugePage > 0 && !slices.Contains(sizes, p.HugePage) {
+			sizes = append(sizes, p.HugePage)
+		}
+	}
+	slices.Sort(sizes)
+	for _, size := range sizes {
+		caps := Capacity(c.st)
+		if size > 0 {
+			caps = pagePool(c.st.Host, size)
+		}
+		c.booked(ps, size, caps)
+	}
+}
+
+func (c *checker) booked(ps []Placement, size topology.KiB, caps []topology.KiB) {
+	var bookings []Booking
+	var want [][]topology.KiB
+	var owners []workload.ID
+	for _, p := range ps {
+		total := workload.Total(p.Memory)
+		if p.HugePage != size || total <= 0 {
+			continue
+		}
+		var b Booking
+		var w []topology.KiB
+		for i, n := range c.st.Host.Nodes {
+			if p.Home.Has(n.ID) && caps[i] != 0 {
+				b.Nodes = append(b.Nodes, i)
+				w = append(w, workload.On(p.Memory, topology.Nodes(n.ID)))
+			}
+		}
+		b.KiB = total
+		bookings, want, owners = append(bookings, b), append(want, w), append(owners, p.Workload)
+	}
+	_, full := Settle(caps, bookings, want)
+	if full == nil {
+		return
+	}
+	c.sayFull(size, caps, bookings, owners, full)
+}
+
+func (c *checker) sayFull(size topology.KiB, caps []topology.KiB, bookings []Booking, owners []workload.ID, full []int) {
+	var nodes topology.NodeSet
+	var have, booked topology.KiB
+	for _, i := range full {
+		nodes.Add(c.st.Host.Nodes[i].ID)
+		have += caps[i]
+	}
+	var inside []workload.ID
+	for i, b := range bookings {
+		if !slices.ContainsFunc(b.Nodes, func(n int) bool { return !slices.Contains(full, n) }) {
+			booked += b.KiB
+			inside = append(inside, owners[i])
+		}
+	}
+	where := "nodes " + nodes.String()
+	if nodes.Len() == 1 {
+		where = "node " + nodes.String()
+	}
+	switch {
+	case nodes.Empty() && size > 0:
+		c.say(HugePagesOver, inside, "%d KiB of %d KiB pages are booked where there is no such page", booked, size)
+	case nodes.Empty():
+		c.say(MemoryOver, inside, "%d KiB are booked on homes without memory", booked)
+	case size > 0:
+		c.say(HugePagesOver, inside, "%d pages of %d KiB are booked on %s, which has %d", booked/size, size, where, have/size)
+	default:
+		c.say(MemoryOver, inside, "%d KiB are booked on %s, which has %d KiB to give", booked, where, have)
+	}
+}
+
+// steps checks that each step belongs to a placement and leads to it.
+func (c *checker) steps(p Plan) {
+	byID := make(map[workload.ID]*Placement, len(p.Placements))
+	for i := range p.Placements {
+		byID[p.Placements[i].Workload] = &p.Placements[i]
+	}
+	for _, s := range p.Steps {
+		id := []workload.ID{s.Workload}
+		pl := byID[s.Workload]
+		if pl == nil {
+			c.say(StepMismatch, id, "a %s step is for %s, which has no placement", s.Kind, s.Workload)
+			continue
+		}
+		switch s.Kind {
+		case SetCPUs:
+			if to, err := topology.ParseCPUSet(s.To); err != nil || !to.Equal(pl.CPUs) {
+				c.say(StepMismatch, id, "a %s step leads %s to CPUs %q, its placement has %v", s.Kind, s.Workload, s.To, pl.CPUs)
+			}
+		case SetMems, MovePages:
+			if to, err := topology.ParseNodeSet(s.To); err != nil || to.Empty() || !to.SubsetOf(pl.Home) {
+				c.say(StepMismatch, id, "a %s step leads %s to nodes %q, its home is %v", s.Kind, s.Workload, s.To, pl.Home)
+			}
+		default:
+			c.say(StepMismatch, id, "%s has a step of unknown kind %q", s.Workload, s.Kind)
+		}
+	}
+}

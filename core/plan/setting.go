@@ -1,0 +1,108 @@
+package plan
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/homenode/homenode/core/workload"
+)
+
+// SettingKind is the kind of a thing on the host that has a value.
+type SettingKind string
+
+// Kinds of setting.
+const (
+	CgroupCPUs        SettingKind = "cpuset.cpus"            // Path is a cgroup
+	CgroupMems        SettingKind = "cpuset.mems"            // Path is a cgroup
+	CgroupControllers SettingKind = "cgroup.subtree_control" // Path is a cgroup; enabled before a child can have a CPU set
+	Affinity          SettingKind = "affinity"               // Path is "PID@START"; all threads of one process
+)
+
+// Setting is one thing of the host whose value a step changes, with its value.
+// What it means and how it is written is the driver's business; to everyone
+// else it is text that was read and can be put back.
+type Setting struct {
+	Kind  SettingKind `json:"kind"`
+	Path  string      `json:"path"`
+	Value string      `json:"value"`
+}
+
+// ErrInUse is wrapped by a driver that cannot yet put a setting back because
+// others use it now: restoring is put off, not failed.
+var ErrInUse = errors.New("still in use")
+
+// EntryState is how far a journalled change has come.
+type EntryState string
+
+// States of a journal entry. An entry is written as Intended, durably, before
+// the change; a crash between the two leaves Intended, which undo treats like
+// Applied: restoring a value that never changed does no harm.
+const (
+	Intended EntryState = "intended"
+	Applied  EntryState = "applied"
+	Failed   EntryState = "failed" // the change did not take; the old value still stands or was put back
+	Restored EntryState = "restored"
+	Gone     EntryState = "gone" // the thing no longer exists: nothing to restore
+)
+
+// Entry is one setting in the journal, the oldest value known: a second change
+// of the same thing keeps Old and renews New.
+type Entry struct {
+	Seq      uint64      `json:"seq"`
+	Time     time.Time   `json:"time"`
+	Workload workload.ID `json:"workload"`
+	Kind     SettingKind `json:"kind"`
+	Path     string      `json:"path"`
+	Old      string      `json:"old"` // before homenode first touched it
+	New      string      `json:"new"` // what homenode wrote last
+	// Past is what homenode wrote before New: threads and children may still have
+	// it by inheritance, and a crash can come before New was written.
+	Past  []string   `json:"past,omitempty"`
+	State EntryState `json:"state"`
+}
+
+// Renew makes value what homenode writes next, and keeps what it wrote before.
+func (e *Entry) Renew(w workload.ID, value string) {
+	if e.New != "" && e.New != value && !slices.Contains(e.Past, e.New) {
+		e.Past = append(e.Past, e.New)
+	}
+	e.Workload, e.New, e.State = w, value, Intended
+}
+
+// EventKind groups the lines of the history.
+type EventKind string
+
+// Kinds of event.
+const (
+	EventDaemon   EventKind = "daemon"   // start, stop, mode
+	EventPlan     EventKind = "plan"     // what was decided
+	EventStep     EventKind = "step"     // what was changed, or failed to
+	EventMove     EventKind = "move"     // page moves
+	EventUndo     EventKind = "undo"     // what was put back
+	EventWorkload EventKind = "workload" // came, went
+	EventHost     EventKind = "host"     // CPU offline, node full, file unreadable
+)
+
+// Event is one line of the history.
+type Event struct {
+	Seq      uint64      `json:"seq"`
+	Time     time.Time   `json:"time"`
+	Kind     EventKind   `json:"kind"`
+	Workload workload.ID `json:"workload,omitempty"`
+	Text     string      `json:"text"`
+	Error    bool        `json:"error,omitempty"`
+}
+
+// Move is the state of one paced page move, kept across restarts.
+type Move struct {
+	Workload workload.ID `json:"workload"`
+	Home     string      `json:"home"`          // list format
+	Planned  int64       `json:"planned"`       // bytes off home when it began
+	Moved    int64       `json:"moved"`         // bytes
+	Refused  int64       `json:"refused"`       // bytes the kernel would not move
+	Why      string      `json:"why,omitempty"` // why bytes were refused, by reason
+	Started  time.Time   `json:"started"`
+	Seconds  float64     `json:"seconds"`
+	State    string      `json:"state"` // running, done, paused, cancelled, failed
+}

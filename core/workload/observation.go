@@ -1,0 +1,132 @@
+package workload
+
+import (
+	"time"
+
+	"github.com/homenode/homenode/core/topology"
+)
+
+// Kind tells through which driver a workload is reached.
+type Kind string
+
+// Kinds of workload.
+const (
+	InCgroup  Kind = "cgroup"  // a cgroup v2 leaf of its own
+	InProcess Kind = "process" // a process tree without a cgroup of its own
+)
+
+// NodeMemory is memory on one node.
+type NodeMemory struct {
+	Node topology.NodeID
+	KiB  topology.KiB
+}
+
+// NodeShare is a part (0 to 1) of something that falls to one node.
+type NodeShare struct {
+	Node  topology.NodeID
+	Share float64
+}
+
+// Process is one process of a workload. PID and Start together name it for
+// good: the kernel reuses PIDs, never with the same start time.
+type Process struct {
+	PID   int
+	Start uint64 // field 22 of /proc/PID/stat, clock ticks since boot
+}
+
+// Source says how a figure was come by.
+type Source string
+
+// Sources of "where it ran", best first.
+const (
+	PerThread  Source = "threads" // CPU time of each thread in the window, at the CPU it was last seen on
+	AllowedSet Source = "allowed" // no time seen: spread over the CPUs it may use
+)
+
+// PolicyUnknown stands for a memory policy that could not be read.
+const PolicyUnknown = "unknown"
+
+// Observation is what was seen of one workload over one window.
+type Observation struct {
+	ID        ID
+	Name      string
+	Kind      Kind
+	Cgroup    string    // path below the cgroup root; for a process the cgroup it shares
+	Processes []Process // rising by PID
+	Threads   int
+	Window    time.Duration // 0 on the first look
+	CPUTime   time.Duration // total since start, user and system
+	CPUUse    float64       // CPUs kept busy over the window; the lifetime mean on the first look
+	RanOn     []NodeShare   // where the CPU time was spent, rising by node; sums to 1 unless empty
+	RanOnFrom Source
+	Memory    []NodeMemory // resident, by node, rising; page cache of a cgroup is not in it
+	Anon      []NodeMemory // the anonymous part of Memory
+	// Movable is the part of Memory that a page move can take home: Memory without
+	// mapped page cache, which belongs to the file and to everyone who maps it. nil
+	// means all of it.
+	Movable []NodeMemory
+	CPUs    topology.CPUSet  // CPUs it may use now
+	Mems    topology.NodeSet // nodes it may take memory from now
+	// OwnPolicy is the memory policy the workload set itself on the largest part
+	// of its memory, as numa_maps writes it ("bind:3", "interleave:0-3"); "" when
+	// that is the default policy, PolicyUnknown when it could not be read.
+	OwnPolicy string
+	// Pinned is true when threads of the workload have an affinity narrower than
+	// its cgroup allows, set by itself or by another manager.
+	Pinned    bool
+	PinnedWhy string // which threads, in words; "" unless Pinned
+}
+
+// Total is the memory over all nodes.
+func Total(mem []NodeMemory) topology.KiB {
+	var t topology.KiB
+	for _, m := range mem {
+		t += m.KiB
+	}
+	return t
+}
+
+// On is the memory that lies on the given nodes.
+func On(mem []NodeMemory, nodes topology.NodeSet) topology.KiB {
+	var t topology.KiB
+	for _, m := range mem {
+		if nodes.Has(m.Node) {
+			t += m.KiB
+		}
+	}
+	return t
+}
+
+// Locality is the expected share of local accesses when accesses follow CPU time
+// and touch all memory alike: the sum over nodes of (share of CPU time on the
+// node) × (share of memory on the node). It is false when either is unknown.
+func Locality(ran []NodeShare, mem []NodeMemory) (float64, bool) {
+	total := Total(mem)
+	if total <= 0 || len(ran) == 0 {
+		return 0, false
+	}
+	var sum float64
+	for _, r := range ran {
+		for _, m := range mem {
+			if r.Node == m.Node {
+				sum += r.Share * float64(m.KiB) / float64(total)
+			}
+		}
+	}
+	return sum, true
+}
+
+// Snapshot is one look at the whole host.
+type Snapshot struct {
+	Host         *topology.Host // with the free memory and the online CPUs of this look
+	Observations []Observation  // rising by ID
+	Unmanaged    []NodeMemory   // used on each node by none of the Observations and not reclaimable, rising by node
+	Problems     []Problem      // what could not be read; the look is good without it
+	Small        int            // workloads below the thresholds: not in Observations
+}
+
+// Problem is something that could not be seen, in words.
+type Problem struct {
+	Subject string // workload ID, file or node
+	Text    string
+}

@@ -1,0 +1,78 @@
+package workload
+
+import (
+	"fmt"
+
+	"github.com/homenode/homenode/core/topology"
+)
+
+// ID names a workload on its host for as long as it lives: a cgroup by its path
+// below the cgroup root ("/system.slice/redis.service"), a process tree by its
+// root process ("pid:1234").
+type ID string
+
+// Class is how a workload shares CPUs and memory with others.
+type Class string
+
+// The three classes, strongest first. See docs/glossary.md.
+const (
+	// Dedicated: one vCPU is one CPU of its own, never overcommitted; memory is
+	// bound to its home nodes.
+	Dedicated Class = "dedicated"
+	// Shared floats over the shared CPUs of its home; memory is preferred there.
+	Shared Class = "shared"
+	// Offline takes the CPU that the online classes leave idle.
+	Offline Class = "offline"
+)
+
+// Classes lists the classes, strongest first.
+var Classes = []Class{Dedicated, Shared, Offline}
+
+// ParseClass reads a class name.
+func ParseClass(s string) (Class, error) {
+	for _, c := range Classes {
+		if s == string(c) {
+			return c, nil
+		}
+	}
+	return "", fmt.Errorf("class %q: want dedicated, shared or offline", s)
+}
+
+// SMTPolicy says how a workload meets SMT siblings.
+type SMTPolicy string
+
+// SMT policies; the names are Nova's hw:cpu_thread_policy, known to the field.
+const (
+	SMTPrefer  SMTPolicy = "prefer"  // take whole cores, use their siblings
+	SMTIsolate SMTPolicy = "isolate" // one vCPU a core, the sibling stays idle
+	SMTRequire SMTPolicy = "require" // whole cores or nothing
+)
+
+// DefaultImportance orders a workload in the middle of its class (0 to 100).
+const DefaultImportance = 50
+
+// Spec is what a workload wants.
+type Spec struct {
+	ID         ID
+	Name       string // for people
+	Class      Class
+	Importance int              // 0 to 100; higher is placed first and moved last
+	CPUs       int              // vCPUs, or threads that want to run at once; at least 1
+	Memory     topology.KiB     // resident when it runs; 0 when it does not matter
+	HugePage   topology.KiB     // page size its memory is backed by; 0 for ordinary pages
+	SMT        SMTPolicy        // "" means prefer
+	Near       []Near           // devices and workloads it talks to
+	Nodes      topology.NodeSet // nodes it may use; empty means any
+	MaxNodes   int              // most nodes it may be split over; 0 means no limit
+	Even       bool             // a split gives every node the same part, for guests that see their nodes; else by what the nodes have
+	Bandwidth  int64            // memory bandwidth it needs, MiB/s; 0 when unknown
+	Given      bool             // size and class come from a person or an orchestrator, not from what was seen
+}
+
+// Near is a wish to sit close to a device (by kernel name or PCI address) or to
+// another workload.
+type Near struct {
+	Device   string
+	Workload ID
+	Weight   float64 // pull relative to one SLIT step of its own memory; 0 means 1
+}
