@@ -1,0 +1,419 @@
+package place
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/plan/plantest"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+var options = Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20}
+
+// seen is an observation of a cgroup on twoNodes.
+func seen(id string, use float64, cpus string, mems string, mem ...topology.KiB) workload.Observation {
+	c, err := topology.ParseCPUSet(cpus)
+	if err != nil {
+		panic(err)
+	}
+	m, err := topology.ParseNodeSet(mems)
+	if err != nil {
+		panic(err)
+	}
+	return workload.Observation{
+		ID: workload.ID(id), Name: id, Kind: workload.InCgroup, Cgroup: id, Processes: []workload.Process{{PID: 7, Start: 70}},
+		Threads: 16, Window: time.Second, CPUUse: use, CPUs: c, Mems: m, Memory: on(mem...),
+	}
+}
+
+func derived(o workload.Observation) Subject {
+	return Subject{Spec: SpecFrom(o, options), Observation: o}
+}
+
+func given(o workload.Observation, edit func(*workload.Spec)) Subject {
+	s := derived(o)
+	s.Spec.Given = true
+	edit(&s.Spec)
+	return s
+}
+
+func wantClass(c workload.Class, cpus int) func(*workload.Spec) {
+	return func(s *workload.Spec) { s.Class, s.CPUs = c, cpus }
+}
+
+const everywhere = "0-15"
+
+// brief is a plan in a few words a line.
+func brief(p plan.Plan) []string {
+	var out []string
+	for _, d := range p.Report.Decisions {
+		line := fmt.Sprintf("%s %s %v", d.Workload, d.Outcome, d.Home)
+		for _, s := range p.Steps {
+			if s.Workload == d.Workload {
+				line += fmt.Sprintf(" | %s %s→%s", s.Kind, s.From, s.To)
+				if s.Bytes > 0 {
+					line += fmt.Sprintf(" %d MiB", s.Bytes>>20)
+				}
+			}
+		}
+		out = append(out, strings.TrimSpace(line))
+	}
+	return out
+}
+
+func TestArrange(t *testing.T) {
+	tests := []struct {
+		name     string
+		host     string
+		edit     func(*plan.State)
+		subjects []Subject
+		want     []string
+		reason   string // part of the reasons or of the steps' reasons
+	}{
+		{name: "nothing runs"},
+		{name: "memory off home is moved to the CPUs' node",
+			subjects: []Subject{derived(seen("a", 2, everywhere, "0-1", 4*gib, gib))},
+			want:     []string{"a placed 0 | set-cpus 0-15→0-3,8-11 | move-pages →0 1024 MiB"}, reason: "1 GiB of its 5 GiB (20 %) lie off its home, node 0."},
+		{name: "what is at home has no steps", edit: func(st *plan.State) {
+			st.Placements = []plan.Placement{sharedOn("a", "1", "4-7,12-15", 3, 4*gib)}
+		}, subjects: []Subject{derived(seen("a", 2, "4-7,12-15", "0-1", 0, 4*gib))}, want: []string{"a kept 1"}},
+		{name: "a little off home stays", edit: func(st *plan.State) {
+			st.Placements = []plan.Placement{sharedOn("a", "1", "4-7,12-15", 3, 4*gib)}
+		}, subjects: []Subject{derived(seen("a", 2, "4-7,12-15", "0-1", 20<<10, 4*gib-(20<<10)))}, want: []string{"a kept 1"}},
+		{name: "an old home is kept though another looks better", edit: func(st *plan.State) {
+			st.Placements = []plan.Placement{sharedOn("a", "1", "4-7,12-15", 3, 4*gib)}
+		}, subjects: []Subject{derived(seen("a", 2, everywhere, "0-1", 4*gib))},
+			want: []string{"a kept 1 | set-cpus 0-15→4-7,12-15 | move-pages →1 4096 MiB"}},
+		{name: "offline CPUs: the home is found anew", host: `
+				0  0-3|8-11   16G 10 21
+				1  -          16G 21 10 offline=4-7,12-15
+			`, edit: func(st *plan.State) { st.Placements = []plan.Placement{sharedOn("a", "1", "4-7,12-15", 3, 4*gib)} },
+			subjects: []Subject{derived(seen("a", 2, "0-3,8-11", "0-1", 0, 4*gib))},
+			want:     []string{"a placed 0 | move-pages →0 4096 MiB"}, reason: "Its home node 1 no longer holds it: none of its CPUs is online."},
+		{name: "some CPUs offline: the CPU set follows", host: `
+				0  0-3|8-11   16G 10 21
+				1  4-5|12-13  16G 21 10 offline=6-7,14-15
+			`, edit: func(st *plan.State) { st.Placements = []plan.Placement{sharedOn("a", "1", "4-7,12-15", 3, 4*gib)} },
+			subjects: []Subject{derived(seen("a", 2, "4-7,12-13", "0-1", 0, 4*gib))},
+			want:     []string{"a kept 1 | set-cpus 4-7,12-13→4-5,12-13"}},
+		{name: "dedicated: CPUs, pages, then memory nodes",
+			subjects: []Subject{given(seen("a", 2, everywhere, "0-1", gib, gib), wantClass(workload.Dedicated, 4))},
+			want:     []string{"a placed 0 | set-cpus 0-15→0-1,8-9 | move-pages →0 1024 MiB | set-mems 0-1→0"}},
+		{name: "a memory policy of its own is left whole", subjects: []Subject{func() Subject {
+			s := given(seen("a", 2, everywhere, "0-1", gib, gib), wantClass(workload.Dedicated, 4))
+			s.Observation.OwnPolicy = "interleave:0-1"
+			return s
+		}()}, want: []string{"a placed 0 | set-cpus 0-15→0-1,8-9 | move-pages →0 1024 MiB"}},
+		{name: "a process has no memory nodes of its own", subjects: []Subject{func() Subject {
+			s := given(seen("a", 2, everywhere, "0-1", gib), wantClass(workload.Dedicated, 4))
+			s.Observation.Kind = workload.InProcess
+			return s
+		}()}, want: []string{"a placed 0 | set-cpus 0-15→0-1,8-9"}},
+		{name: "memory nodes first when the home is outside of them", edit: func(st *plan.State) {
+			p := sharedOn("a", "0", "0-1", 2, gib)
+			p.Class, p.Pins, p.Bound = workload.Dedicated, []topology.CPUID{0, 1}, true
+			st.Placements = []plan.Placement{p}
+		}, subjects: []Subject{given(seen("a", 2, "0-1", "1", 0, gib), wantClass(workload.Dedicated, 2))},
+			want: []string{"a kept 0 | set-mems 1→0 | move-pages →0 1024 MiB"}},
+		{name: "the home is where memory may be had",
+			subjects: []Subject{derived(seen("a", 2, everywhere, "1", gib))}, want: []string{"a placed 1 | set-cpus 0-15→4-7,12-15 | move-pages →1 1024 MiB"}},
+		{name: "dedicated shrinks shared", edit: func(st *plan.State) {
+			st.Placements = []plan.Placement{sharedOn("s", "0", "0-3,8-11", 2, gib), sharedOn("t", "1", "4-7,12-15", 2, gib)}
+		}, subjects: []Subject{
+			derived(seen("s", 2, "0-3,8-11", "0-1", gib)), derived(seen("t", 2, "4-7,12-15", "0-1", 0, gib)),
+			given(seen("d", 2, everywhere, "0-1", gib), wantClass(workload.Dedicated, 4)),
+		}, want: []string{"d placed 0 | set-cpus 0-15→0-1,8-9 | set-mems 0-1→0", "s kept 0 | set-cpus 0-3,8-11→2-3,10-11", "t kept 1"}},
+		{name: "dedicated chooses before shared, large before small", subjects: []Subject{
+			derived(seen("s", 4, everywhere, "0-1", gib)), given(seen("d", 2, everywhere, "0-1", gib), wantClass(workload.Dedicated, 2)),
+			given(seen("e", 2, everywhere, "0-1", gib), wantClass(workload.Dedicated, 6)),
+		}, want: []string{
+			"d placed 0 | set-cpus 0-15→3,11 | set-mems 0-1→0", "e placed 0 | set-cpus 0-15→0-2,8-10 | set-mems 0-1→0",
+			"s placed 1 | set-cpus 0-15→4-7,12-15 | move-pages →1 1024 MiB"}},
+		{name: "offline work keeps its pages", subjects: []Subject{
+			given(seen("o", 2, everywhere, "0-1", gib, gib), wantClass(workload.Offline, 2)),
+			given(seen("d", 2, everywhere, "0-1", gib), wantClass(workload.Dedicated, 2)),
+		}, want: []string{"d placed 0 | set-cpus 0-15→0,8 | set-mems 0-1→0", "o placed 0-1 | set-cpus 0-15→1-7,9-15"}},
+		{name: "small is left alone", subjects: []Subject{derived(seen("a", 0.1, everywhere, "0-1", 10<<10))},
+			want: []string{"a left alone"}, reason: "It is small: 10 MiB resident and 0.10 CPUs in use; from 64 MiB or 0.20 CPUs on it would be placed."},
+		{name: "small but busy is placed", subjects: []Subject{derived(seen("a", 1, everywhere, "0-1", 10<<10))},
+			want: []string{"a placed 0 | set-cpus 0-15→0-3,8-11"}},
+		{name: "small but given is placed", subjects: []Subject{given(seen("a", 0, everywhere, "0-1"), wantClass(workload.Shared, 1))},
+			want: []string{"a placed 0 | set-cpus 0-15→0-3,8-11"}},
+		{name: "unknown demand is left alone", subjects: []Subject{derived(seen("a", 0, everywhere, "0-1"))},
+			want: []string{"a left alone"}, reason: "Nothing is known of what it needs"},
+		{name: "pinned by somebody else", subjects: []Subject{func() Subject {
+			s := derived(seen("a", 1, "3", "0-1", gib))
+			s.Observation.Pinned = true
+			return s
+		}()}, want: []string{"a left alone"}, reason: "CPU affinities of its own or from another manager (CPUs 3)"},
+		{name: "excluded", subjects: []Subject{{Observation: seen("a", 1, "3", "0-1", gib), LeaveAlone: "The operator said so."}},
+			want: []string{"a left alone"}, reason: "The operator said so."},
+		{name: "one node only", host: `0 0-3 16G 10`, subjects: []Subject{derived(seen("a", 1, "0-3", "0", gib))},
+			want: []string{"a left alone"}, reason: "This host has one node only: everything is at home."},
+		{name: "too large for the host", subjects: []Subject{derived(seen("a", 1, everywhere, "0-1", 16*gib, 16*gib)), derived(seen("b", 1, everywhere, "0-1", gib))},
+			want: []string{"a placed 0-1", "b refused"}, reason: "It runs on where it is."},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.host == "" {
+				tt.host = twoNodes
+			}
+			st := onHost(tt.host)
+			if tt.edit != nil {
+				tt.edit(&st)
+			}
+			p := Arrange(st, tt.subjects, options)
+			if diff := cmp.Diff(tt.want, brief(p)); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+			var words []string
+			for _, d := range p.Report.Decisions {
+				words = append(words, d.Reasons...)
+			}
+			for _, s := range p.Steps {
+				words = append(words, s.Reason)
+			}
+			if all := strings.Join(words, " "); !strings.Contains(all, tt.reason) {
+				t.Errorf("reasons: %s\nwant in them: %s", all, tt.reason)
+			}
+			if v := plan.CheckPlan(st, p); v != nil {
+				t.Errorf("check: %v", v)
+			}
+			settles(t.Fatalf, st, tt.subjects, p)
+		})
+	}
+}
+
+func sharedOn(id, home, cpus string, vcpus int, mem topology.KiB) plan.Placement {
+	h, _ := topology.ParseNodeSet(home)
+	c, _ := topology.ParseCPUSet(cpus)
+	return plan.Placement{
+		Workload: workload.ID(id), Class: workload.Shared, Importance: 50, VCPUs: vcpus, Home: h, CPUs: c,
+		Memory: []workload.NodeMemory{{Node: h.Min(), KiB: mem}}, Asked: mem,
+	}
+}
+
+// settles carries the plan out on a model of what was seen, and fails unless
+// the next plan has nothing more to do and changes no home.
+func settles(fatalf func(string, ...any), st plan.State, subjects []Subject, p plan.Plan) {
+	subjects = slices.Clone(subjects)
+	for _, step := range p.Steps {
+		for i := range subjects {
+			o := &subjects[i].Observation
+			if o.ID != step.Workload {
+				continue
+			}
+			switch step.Kind {
+			case plan.SetCPUs:
+				o.CPUs, _ = topology.ParseCPUSet(step.To)
+			case plan.SetMems:
+				o.Mems, _ = topology.ParseNodeSet(step.To)
+			case plan.MovePages:
+				if workload.Total(step.Shares) != workload.Total(o.Memory) {
+					fatalf("%s: shares %v of memory %v", o.ID, step.Shares, o.Memory)
+				}
+				o.Memory = slices.Clone(step.Shares)
+				slices.SortFunc(o.Memory, func(a, b workload.NodeMemory) int { return int(a.Node - b.Node) })
+			}
+		}
+	}
+	st.Placements = p.Placements
+	again := Arrange(st, subjects, options)
+	if len(again.Steps) > 0 {
+		fatalf("a second round has more to do: %v\nfirst: %v", brief(again), brief(p))
+	}
+	if diff := cmp.Diff(p.Placements, again.Placements, same); diff != "" {
+		fatalf("a second round has other placements:\n%s", diff)
+	}
+}
+
+func TestArrangeGainAndCost(t *testing.T) {
+	o := seen("a", 2, everywhere, "0-1", 3*gib, gib)
+	o.RanOn = []workload.NodeShare{{Node: 0, Share: 0.5}, {Node: 1, Share: 0.5}}
+	p := Arrange(onHost(twoNodes), []Subject{derived(o)}, options)
+	i := slices.IndexFunc(p.Steps, func(s plan.Step) bool { return s.Kind == plan.MovePages })
+	got := p.Steps[i]
+	want := plan.Gain{LocalityBefore: 0.5, LocalityAfter: 1}
+	if got.Gain != want {
+		t.Errorf("gain %v, want %v", got.Gain, want)
+	}
+	if got.Bytes != 1<<30 || got.Cost.Seconds != 4 {
+		t.Errorf("moves %d bytes in %v s, want 1 GiB in 4 s", got.Bytes, got.Cost.Seconds)
+	}
+}
+
+func TestSpecFrom(t *testing.T) {
+	tests := []struct {
+		name    string
+		use     float64
+		threads int
+		mem     topology.KiB
+		cpus    int
+		memory  topology.KiB
+	}{
+		{"idle", 0, 4, 0, 1, 0},
+		{"a quarter more than it uses", 3.2, 16, 0, 4, 0},
+		{"rounds up", 3.3, 16, 0, 5, 0},
+		{"no more than its threads", 8, 8, 0, 8, 0},
+		{"threads unknown", 8, 0, 0, 10, 0},
+		{"memory rounds up to a sixteenth", 1, 1, 1<<30 + 1, 1, 1<<30 + 1<<27},
+		{"small memory rounds up to 16 MiB", 1, 1, 1, 1, 16 << 10},
+		{"absurd use", 1e300, 0, 0, 1, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := SpecFrom(workload.Observation{ID: "a", Threads: tt.threads, CPUUse: tt.use, Memory: on(tt.mem)}, options)
+			if s.CPUs != tt.cpus || s.Memory != tt.memory {
+				t.Errorf("%d CPUs %d KiB, want %d and %d", s.CPUs, s.Memory, tt.cpus, tt.memory)
+			}
+			if s.Class != workload.Shared || s.Given {
+				t.Errorf("class %s given %v", s.Class, s.Given)
+			}
+		})
+	}
+}
+
+// TestSmallChangesKeepThePlan: use goes up and down by a third; nothing moves.
+func TestSmallChangesKeepThePlan(t *testing.T) {
+	st := onHost(twoNodes)
+	var subjects []Subject
+	for i, use := range []float64{3, 2, 4} {
+		subjects = append(subjects, derived(seen(fmt.Sprint("w", i), use, everywhere, "0-1", gib, gib)))
+	}
+	first := Arrange(st, subjects, options)
+	st.Placements = first.Placements
+	for i := range subjects {
+		o := subjects[i].Observation
+		o.CPUUse *= 0.7
+		o.Memory = on(700<<10, 700<<10)
+		subjects[i] = derived(o)
+	}
+	second := Arrange(st, subjects, options)
+	if diff := cmp.Diff(first.Placements, second.Placements, same); diff != "" {
+		t.Errorf("placements changed:\n%s", diff)
+	}
+}
+
+// TestArrangeProperties arranges random work on random hosts, carries the plan
+// out, and arranges again.
+func TestArrangeProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		st := plantest.State(5).Draw(t, "state")
+		var subjects []Subject
+		for i := range rapid.IntRange(0, 8).Draw(t, "workloads") {
+			subjects = append(subjects, drawSubject(t, st.Host, workload.ID(fmt.Sprintf("w%d", i))))
+		}
+		p := arrangeChecked(t, st, subjects)
+		if rapid.Bool().Draw(t, "changes") {
+			st.Placements = p.Placements
+			for i := range subjects {
+				if rapid.IntRange(0, 2).Draw(t, "other") == 0 {
+					subjects[i] = drawSubject(t, st.Host, subjects[i].Observation.ID)
+				}
+			}
+			if n := rapid.IntRange(0, len(st.Host.Nodes)-1).Draw(t, "goes offline"); rapid.Bool().Draw(t, "some do") {
+				takeOffline(t, &st, n)
+			}
+			p = arrangeChecked(t, st, subjects)
+		}
+		settles(t.Fatalf, st, subjects, p)
+	})
+}
+
+func arrangeChecked(t *rapid.T, st plan.State, subjects []Subject) plan.Plan {
+	p := Arrange(st, subjects, options)
+	if diff := cmp.Diff(p, Arrange(st, subjects, options), same); diff != "" {
+		t.Fatalf("another plan:\n%s", diff)
+	}
+	if v := plan.CheckPlan(st, p); v != nil {
+		t.Fatalf("check: %v", v)
+	}
+	if len(p.Report.Decisions) != len(subjects) {
+		t.Fatalf("%d decisions for %d subjects", len(p.Report.Decisions), len(subjects))
+	}
+	for _, d := range p.Report.Decisions {
+		if len(d.Reasons) == 0 {
+			t.Fatalf("no reason: %+v", d)
+		}
+	}
+	return p
+}
+
+// takeOffline stops some CPUs of node n.
+func takeOffline(t *rapid.T, st *plan.State, n int) {
+	h := *st.Host
+	h.Nodes = slices.Clone(h.Nodes)
+	var stop topology.CPUSet
+	for cpu := range h.Nodes[n].CPUs.All() {
+		if rapid.Bool().Draw(t, "stops") {
+			stop.Add(cpu)
+		}
+	}
+	h.Nodes[n].CPUs = h.Nodes[n].CPUs.Minus(stop)
+	h.Online, h.Offline, h.Allowed = h.Online.Minus(stop), h.Offline.Union(stop), h.Allowed.Minus(stop)
+	h.Cores = slices.Clone(h.Cores)
+	for i := range h.Cores {
+		h.Cores[i].CPUs = h.Cores[i].CPUs.Minus(stop)
+	}
+	st.Host = &h
+}
+
+func drawSubject(t *rapid.T, h *topology.Host, id workload.ID) Subject {
+	o := workload.Observation{
+		ID: id, Kind: rapid.SampledFrom([]workload.Kind{workload.InCgroup, workload.InProcess}).Draw(t, "kind"),
+		Threads: rapid.IntRange(0, 20).Draw(t, "threads"), CPUUse: rapid.Float64Range(0, 12).Draw(t, "use"),
+		CPUs: h.Allowed.Clone(), Mems: h.AllowedMems.Clone(),
+	}
+	for _, n := range h.Nodes {
+		if n.Memory != 0 && rapid.Bool().Draw(t, "has memory there") {
+			o.Memory = append(o.Memory, workload.NodeMemory{Node: n.ID, KiB: topology.KiB(rapid.IntRange(1, 6<<20).Draw(t, "resident"))})
+		}
+	}
+	if rapid.IntRange(0, 5).Draw(t, "own policy") == 0 {
+		o.OwnPolicy = "bind:0"
+	}
+	o.Pinned = rapid.IntRange(0, 9).Draw(t, "pinned") == 0
+	s := Subject{Spec: SpecFrom(o, options), Observation: o}
+	if rapid.IntRange(0, 3).Draw(t, "given") == 0 {
+		s.Spec = plantest.Spec(id).Draw(t, "spec")
+		s.Spec.Given = true
+	}
+	return s
+}
+
+// Seen in the guest: a workload wider than a node, interleaved over all four, got
+// all the memory of one node of its home and a third of the other, and the move
+// filled the first to the brim. What floats over both holds memory on both.
+func TestWideFloatingWorkloadIsSplitByItsCPUs(t *testing.T) {
+	st := plan.State{Policy: plan.DefaultPolicy(), Host: plantest.Draw(`
+		0 0-1|2-3   964M  10 22 31 16
+		1 4-5|6-7   943M  22 10 16 31
+		2 8-9|10-11 1007M 31 16 10 22
+		3 12-13|14-15 1006M 16 31 22 10`)}
+	mib := func(n topology.KiB) topology.KiB { return n << 10 }
+	db := seen("/db", 0.4, everywhere, "0-3", 0, 0, 0, mib(196))
+	wide := seen("/wide", 1.5, everywhere, "0-3", mib(288), mib(288), mib(288), mib(288))
+	p := Arrange(st, []Subject{derived(db), derived(wide)}, options)
+	for _, x := range p.Placements {
+		if x.Workload != "/wide" {
+			continue
+		}
+		if x.Home.Len() != 2 {
+			t.Fatalf("home %v, want two nodes", x.Home)
+		}
+		total := workload.Total(x.Memory)
+		for _, m := range x.Memory {
+			if m.KiB < total*2/5 || m.KiB > total*3/5 {
+				t.Errorf("node %d holds %d of %d MiB, want about half", m.Node, m.KiB>>10, total>>10)
+			}
+		}
+	}
+}

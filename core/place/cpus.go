@@ -1,0 +1,195 @@
+package place
+
+import (
+	"math/bits"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// pins chooses the CPU of each vCPU of dedicated work: on every node whole
+// cores first, from as few caches as will do, siblings one after the other, so
+// that vCPUs 2k and 2k+1 of a guest are siblings as well. idle is the CPUs of
+// its cores that nobody may use.
+func (l *Ledger) pins(w *want, shares []share) (pins []topology.CPUID, idle topology.CPUSet) {
+	pins = make([]topology.CPUID, 0, w.vcpus)
+	for _, s := range shares {
+		if s.vcpus == 0 {
+			continue
+		}
+		n := &l.nodes[s.node]
+		p := picker{l: l, n: n, pins: pins, want: int(s.vcpus), spare: n.free - l.keep(n)}
+		p.taken = make([]uint64, n.cores.len())
+		switch w.SMT {
+		case workload.SMTIsolate:
+			p.takeWhole(true)
+		case workload.SMTRequire:
+			p.takeWhole(false)
+		default:
+			p.prefer()
+		}
+		pins = p.pins
+		for _, cpu := range p.idle {
+			idle.Add(cpu)
+		}
+	}
+	return pins, idle
+}
+
+// picker takes CPUs of one node.
+type picker struct {
+	l     *Ledger
+	n     *node
+	taken []uint64 // by core of the node: CPUs taken or held idle
+	pins  []topology.CPUID
+	idle  []topology.CPUID
+	want  int // vCPUs that still have no CPU
+	spare int // CPUs that may be taken or held idle
+}
+
+// joinBelow is the part of a node's CPUs, free on whole cores after a placement,
+// below which an odd vCPU joins another tenant's core instead of opening a new
+// one: on a node about to fill up the core opened now is shared soon anyway, and
+// two halves left over make two shared cores where joining makes one.
+const joinBelow = 0.2
+
+// joins reports whether a workload of that size joins another tenant's core
+// although whole cores are left.
+func (n *node) joins(vcpus int) bool {
+	return vcpus%n.threads != 0 && n.free > n.wholeCPUs && float64(n.wholeCPUs-vcpus) < joinBelow*float64(n.usable)
+}
+
+// prefer takes whole cores, cache by cache, and half cores when those run out:
+// first halves beside another tenant, then halves beside the host, for what runs
+// on reserved CPUs (interrupts, the hypervisor's threads) bothers every guest.
+func (p *picker) prefer() {
+	whole := func(c *core, free uint64) bool { return c.whole() && free == c.all() }
+	half := func(c *core, _ uint64) bool { return !c.whole() && c.threads == len(c.cpus) }
+	if p.n.joins(p.want) {
+		odd := p.want % p.n.threads
+		p.want -= odd
+		p.takeBy(whole)
+		rest := p.want
+		p.want = odd
+		p.takeBy(func(c *core, free uint64) bool { return half(c, free) && bits.OnesCount64(free) >= p.want })
+		p.want += rest
+	}
+	p.takeBy(whole)
+	p.takeBy(half)
+	p.takeBy(func(*core, uint64) bool { return true })
+}
+
+// takeBy takes CPUs of the cores that pass, from as few caches as will do.
+func (p *picker) takeBy(pass func(c *core, free uint64) bool) {
+	for p.want > 0 {
+		k := p.nextCache(func(c *core, free uint64) int {
+			if !pass(c, free) {
+				return 0
+			}
+			return bits.OnesCount64(free)
+		})
+		if k < 0 {
+			return
+		}
+		s := p.l.caches[k].cores
+		for i := s.lo; i < s.hi && p.want > 0; i++ {
+			if free := p.free(i); free != 0 && pass(&p.l.cores[i], free) {
+				p.take(i, p.want)
+			}
+		}
+	}
+}
+
+// takeWhole takes whole cores, one vCPU a core or one a CPU; the rest of a core
+// is held idle. When not all free whole cores may be taken, their sizes decide
+// which, see wholeRoom; otherwise caches do.
+func (p *picker) takeWhole(onePerCore bool) {
+	perCore := 64
+	if onePerCore {
+		perCore = 1
+	}
+	if p.n.wholeCPUs > p.spare {
+		largest := p.l.wholeBySize(p.n, p.spare, onePerCore, false) < p.want
+		for k := 1; k <= p.n.threads; k++ {
+			threads := k
+			if largest {
+				threads = p.n.threads + 1 - k
+			}
+			for i := p.n.cores.lo; i < p.n.cores.hi && p.want > 0; i++ {
+				if c := &p.l.cores[i]; c.whole() && len(c.cpus) == threads && threads <= p.spare {
+					p.takeCore(i, perCore)
+				}
+			}
+		}
+		return
+	}
+	fits := func(c *core, free uint64) int {
+		if !c.whole() || free != c.all() {
+			return 0
+		}
+		return min(perCore, len(c.cpus))
+	}
+	for p.want > 0 {
+		k := p.nextCache(fits)
+		if k < 0 {
+			return
+		}
+		s := p.l.caches[k].cores
+		for i := s.lo; i < s.hi && p.want > 0; i++ {
+			if fits(&p.l.cores[i], p.free(i)) > 0 {
+				p.takeCore(i, perCore)
+			}
+		}
+	}
+}
+
+// takeCore pins up to most vCPUs to core i and holds the rest of it idle.
+func (p *picker) takeCore(i, most int) {
+	p.take(i, min(most, p.want))
+	c := &p.l.cores[i]
+	for m := p.free(i); m != 0; m &= m - 1 {
+		p.idle = append(p.idle, c.cpus[bits.TrailingZeros64(m)])
+		p.spare--
+	}
+	p.taken[i-p.n.cores.lo] = c.all()
+}
+
+// nextCache is the cache to go on with: the tightest that holds all that is
+// still wanted, or else the one that holds most; -1 when none holds any.
+func (p *picker) nextCache(holds func(c *core, free uint64) int) int {
+	best, most := -1, 0
+	for k := p.n.caches.lo; k < p.n.caches.hi; k++ {
+		sum := 0
+		for i := p.l.caches[k].cores.lo; i < p.l.caches[k].cores.hi; i++ {
+			if free := p.free(i); free != 0 {
+				sum += holds(&p.l.cores[i], free)
+			}
+		}
+		switch {
+		case sum == 0:
+		case best < 0,
+			sum >= p.want && (most < p.want || sum < most),
+			sum < p.want && sum > most:
+			best, most = k, sum
+		}
+	}
+	return best
+}
+
+// free is the CPUs of core i that nobody holds and this picker has not taken.
+func (p *picker) free(i int) uint64 {
+	return p.l.cores[i].free &^ p.taken[i-p.n.cores.lo]
+}
+
+// take pins up to most vCPUs to CPUs of core i.
+func (p *picker) take(i, most int) {
+	c := &p.l.cores[i]
+	for m := p.free(i); m != 0 && most > 0; m &= m - 1 {
+		bit := m & -m
+		p.taken[i-p.n.cores.lo] |= bit
+		p.pins = append(p.pins, c.cpus[bits.TrailingZeros64(bit)])
+		p.want--
+		p.spare--
+		most--
+	}
+}

@@ -1,0 +1,30 @@
+// Package place decides where workloads go on one host.
+//
+// Place finds a home for one workload; Arrange finds what must change so that
+// running workloads come to lie at home. Both return the report that says why.
+//
+// Words: a ledger is a host with what is placed on it; a want is a request in
+// the ledger's terms; a share is what one node holds of a workload; a candidate
+// is a node set with shares, weighed by terms that add up to its score.
+//
+// One decision:
+//
+//  1. Room. Of each node: vCPUs that fit (want.go: by class and SMT policy) and
+//     memory that fits. The ledger keeps the sums, so this reads a few numbers a node.
+//  2. Single nodes. Where the whole workload fits one node without contention, the
+//     best such node is the answer: nothing beats having everything in one place.
+//  3. Sets. Otherwise a greedy division around each node gives first answers, and
+//     branch and bound over node sets the best (search.go); hosts of more than 16
+//     nodes get a beam search instead.
+//  4. Weighing (score.go). The unit of every term is one vCPU whose accesses all
+//     cost one local access more, so terms can be added.
+//  5. Does it pay? A new dedicated workload that fits only in parts too far apart is
+//     refused: it would hold CPUs that serve another better (place.go, pays).
+//  6. CPUs (cpus.go). Only now single CPUs: whole cores, few caches.
+//
+// Why uneven splits: when every vCPU touches all memory alike, the mean cost of an
+// access is least with the memory on one node and as many vCPUs there as fit. An
+// even split is the worst of all splits.
+//
+// Not in here: reading the machine, applying steps, and the clock.
+package place
