@@ -1,0 +1,107 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/homenode/homenode/core/measure"
+)
+
+// findings judges settings and other programs.
+func findings(d *measure.Document) []measure.Finding {
+	s := d.Settings
+	if s == nil {
+		return nil
+	}
+	var out []measure.Finding
+	say := func(subject string, severity measure.Severity, advice, format string, args ...any) {
+		out = append(out, measure.Finding{Subject: subject, Severity: severity, Says: fmt.Sprintf(format, args...), Advice: advice})
+	}
+	many := len(d.Nodes) > 1
+	if s.Balancing != nil && many {
+		switch *s.Balancing {
+		case 0:
+			say("NUMA balancing", measure.Healthy, "", "off: the kernel moves no memory by itself")
+		case 2:
+			say("NUMA balancing", measure.Info, "", "2: the kernel moves pages between memory tiers")
+		default:
+			say("NUMA balancing", measure.Info, "for work that homenode places it can be switched off: echo 0 > /proc/sys/kernel/numa_balancing",
+				"on: the kernel samples accesses by page faults and moves pages itself, which costs some time and may work against a placement")
+		}
+	}
+	switch s.THP {
+	case "never":
+		say("transparent huge pages", measure.Info, "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+			"never: large heaps pay for a page table walk on most cache misses; latencies here are measured on 4 KiB pages")
+	case "always", "madvise":
+		say("transparent huge pages", measure.Healthy, "", "%s", s.THP)
+	}
+	if s.ZoneReclaim != nil && *s.ZoneReclaim != 0 && many {
+		say("zone_reclaim_mode", measure.Warning, "echo 0 > /proc/sys/vm/zone_reclaim_mode",
+			"%d: a full node drops its page cache before it takes free memory of another; file servers and databases stall", *s.ZoneReclaim)
+	}
+	for _, p := range s.HugePages {
+		if f, ok := lopsided(d, p); ok {
+			out = append(out, f)
+		}
+	}
+	for _, m := range s.Managers {
+		switch m.Name {
+		case "numad":
+			say(m.Name, measure.Warning, "stop numad, or keep homenode in observe mode: two movers work against each other", "runs: it %s", m.Does)
+		case "kubelet":
+			say(m.Name, measure.Info, "homenode leaves alone what the kubelet has given out", "%s: it hands out CPUs or memory itself", m.Does)
+		case "libvirt":
+			say(m.Name, measure.Info, "homenode leaves guests with pins of their own alone", "%s", m.Does)
+		case "irqbalance":
+			say(m.Name, measure.Info, "", "runs: it %s", m.Does)
+		}
+	}
+	for _, q := range s.Queues {
+		switch {
+		case q.Away == 0:
+		case q.Kind == "nvme" && q.Away < q.Total:
+			// A queue per CPU, all over the machine, is how NVMe is meant to be.
+		case q.Away*2 > q.Total:
+			say(q.Device, measure.Warning, fmt.Sprintf("give its interrupts CPUs of node%d (irqbalance with a hint, or /proc/irq/N/smp_affinity_list)", q.Node),
+				"%d of %d interrupts go to CPUs of other nodes than the device's, node%d", q.Away, q.Total, q.Node)
+		}
+	}
+	return out
+}
+
+// lopsided tells of a huge page pool that lies mostly on one of the nodes.
+func lopsided(d *measure.Document, p measure.HugePool) (measure.Finding, bool) {
+	var total, with int64
+	var parts []string
+	for i, n := range p.Total {
+		if i >= len(d.Nodes) || d.Nodes[i].CPUs.Empty() {
+			continue
+		}
+		total += n
+		if n > 0 {
+			with++
+		}
+		parts = append(parts, fmt.Sprintf("node%d %d", d.Nodes[i].ID, n))
+	}
+	if total == 0 || len(parts) < 2 {
+		return measure.Finding{}, false
+	}
+	f := measure.Finding{Subject: fmt.Sprintf("huge pages of %s", pageSize(p.SizeKiB)), Severity: measure.Healthy, Says: strings.Join(parts, ", ")}
+	for i, n := range p.Total {
+		if i < len(d.Nodes) && n*int64(len(parts)) > 2*total || with < int64(len(parts)) && n == 0 && i < len(d.Nodes) && !d.Nodes[i].CPUs.Empty() {
+			f.Severity = measure.Warning
+			f.Says += ": unevenly spread, so guests fit on some nodes only"
+			f.Advice = "set node*/hugepages/*/nr_hugepages per node, or hugepages=NODE:COUNT,… at boot"
+			break
+		}
+	}
+	return f, true
+}
+
+func pageSize(kib int64) string {
+	if kib >= 1<<20 {
+		return fmt.Sprintf("%d GiB", kib>>20)
+	}
+	return fmt.Sprintf("%d MiB", kib>>10)
+}

@@ -1,0 +1,142 @@
+package doctor
+
+import (
+	"os"
+	"slices"
+	"testing"
+	"testing/fstest"
+
+	"github.com/homenode/homenode/core/measure"
+	"github.com/homenode/homenode/core/topology"
+)
+
+func dimmBytes(size, mts uint16, locator, bank string) []byte {
+	b := make([]byte, 0x28)
+	b[0], b[1], b[0x10], b[0x11] = 17, 0x28, 1, 2
+	b[0x0c], b[0x0d] = byte(size), byte(size>>8)
+	b[0x20], b[0x21] = byte(mts), byte(mts>>8)
+	return append(b, []byte(locator+"\x00"+bank+"\x00\x00")...)
+}
+
+// Gather finds what other hands do to NUMA, on a made-up machine of two nodes.
+func TestGather(t *testing.T) {
+	h, err := topology.FromSynthetic("package:2 node:1(memory=64GiB) core:4 pu:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Nodes[0].HugePages = []topology.HugePool{{Size: 2048, Total: 512, Free: 12}}
+	h.Nodes[1].HugePages = []topology.HugePool{{Size: 2048, Total: 0, Free: 0}}
+	h.Devices = []topology.Device{
+		{Name: "eth0", Kind: topology.NIC, PCI: "0000:81:00.0", Node: 1}, {Name: "eth1", Kind: topology.NIC, PCI: "0000:01:00.0", Node: topology.None},
+	}
+	srat, err := os.ReadFile("../topology/acpi/testdata/hmat/SRAT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hmat, err := os.ReadFile("../topology/acpi/testdata/hmat/HMAT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fsys := fstest.MapFS{}
+	for name, text := range map[string]string{
+		"proc/cmdline":                                                  "quiet numa=off root=/dev/sda numa_balancing=disable\n",
+		"proc/cpuinfo":                                                  "model name\t: Test CPU\nflags\t\t: fpu hypervisor sse\nmicrocode\t: 0x1\n",
+		"proc/sys/kernel/numa_balancing":                                "1\n",
+		"proc/sys/kernel/osrelease":                                     "6.12.0\n",
+		"proc/sys/vm/zone_reclaim_mode":                                 "1\n",
+		"sys/kernel/mm/transparent_hugepage/enabled":                    "always madvise [never]\n",
+		"proc/17/comm":                                                  "irqbalance\n",
+		"proc/18/comm":                                                  "numad\n",
+		"proc/self/comm":                                                "homenode\n",
+		"var/lib/kubelet/cpu_manager_state":                             `{"policyName":"static","defaultCpuSet":"0-3"}`,
+		"var/lib/kubelet/memory_manager_state":                          `{"policyName":"None"}`,
+		"run/libvirt/qemu/a.xml":                                        "<domstatus><vcpupin vcpu='0' cpuset='1'/></domstatus>",
+		"run/libvirt/qemu/b.xml":                                        "<domstatus></domstatus>",
+		"sys/bus/pci/devices/0000:81:00.0/msi_irqs/40":                  "msix",
+		"sys/bus/pci/devices/0000:81:00.0/msi_irqs/41":                  "msix",
+		"sys/bus/pci/devices/0000:81:00.0/msi_irqs/42":                  "msix",
+		"proc/irq/40/effective_affinity_list":                           "0\n",
+		"proc/irq/41/smp_affinity_list":                                 "1-2\n",
+		"proc/irq/42/effective_affinity_list":                           "5\n",
+		"sys/firmware/acpi/tables/SRAT":                                 string(srat),
+		"sys/firmware/acpi/tables/HMAT":                                 string(hmat),
+		"sys/firmware/acpi/tables/SLIT":                                 "broken",
+		"sys/firmware/dmi/entries/17-0/raw":                             string(dimmBytes(16384, 3200, "CPU1_DIMM_A1", "")),
+		"sys/firmware/dmi/entries/17-1/raw":                             string(dimmBytes(0, 0, "CPU1_DIMM_B1", "")),
+		"sys/firmware/dmi/entries/17-2/raw":                             string(dimmBytes(16384, 3200, "CPU2_DIMM_A1", "")),
+		"sys/firmware/dmi/entries/17-3/raw":                             string(dimmBytes(16384, 3200, "CPU2_DIMM_B1", "")),
+		"sys/devices/system/node/node0/distance":                        "10 10\n",
+		"sys/devices/system/node/node1/distance":                        "10 10\n",
+		"sys/devices/system/node/node0/access0/initiators/read_latency": "80\n",
+	} {
+		fsys[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	d := Gather(fsys, h)
+	if d.Host.Virt != "vm" || d.Host.CPU != "Test CPU" || !slices.Equal(d.Host.CmdlineNUMA, []string{"numa=off", "numa_balancing=disable"}) {
+		t.Errorf("host %+v", d.Host)
+	}
+	if f := d.Firmware; f == nil || len(f.Domains) != 3 || f.SLIT != nil || f.HMATLatency.At(0, 2) != 400 || f.HMATMBs.At(0, 2).Known() == false {
+		t.Errorf("firmware %+v", f)
+	}
+	s := d.Settings
+	if *s.Balancing != 1 || *s.ZoneReclaim != 1 || s.THP != "never" || len(s.HugePages) != 1 || s.HugePages[0].Total[0] != 512 {
+		t.Errorf("settings %+v", s)
+	}
+	want := []measure.Manager{
+		{Name: "irqbalance", Does: "spreads interrupts over CPUs"}, {Name: "kubelet", Does: "static CPU manager policy"},
+		{Name: "numad", Does: "moves processes and their memory between nodes"}, {Name: "libvirt", Does: "pins CPUs or memory of 1 running guest"},
+	}
+	if !slices.Equal(s.Managers, want) {
+		t.Errorf("managers %+v", s.Managers)
+	}
+	if !slices.Equal(s.Queues, []measure.Queues{{Device: "eth0", Kind: "nic", Node: 1, Total: 3, Away: 2}}) {
+		t.Errorf("queues %+v", s.Queues)
+	}
+	for i, c := range []struct{ full, all int }{{1, 2}, {2, 2}} {
+		n := d.Nodes[i]
+		if n.Channels == nil || *n.Channels != c.full || *n.MaxChannel != c.all || n.ChannelMBs != 25600 {
+			t.Errorf("node%d channels %v of %v at %v MB/s", n.ID, n.Channels, n.MaxChannel, n.ChannelMBs)
+		}
+	}
+	if d.SLIT.At(0, 1) != 10 || d.Nodes[0].HMATLatency != 80 {
+		t.Errorf("SLIT %v, HMAT %v", d.SLIT, d.Nodes[0].HMATLatency)
+	}
+	if x := Diagnose(d, DefaultLimits); ExitStatus(x) != 2 || len(x.Findings) != 9 {
+		t.Errorf("%s, %d findings: %+v", x.State, len(x.Findings), x.Findings)
+	}
+}
+
+// The fingerprint changes with what a measurement depends on, and with nothing else.
+func TestFingerprint(t *testing.T) {
+	h, err := topology.FromSynthetic("package:2 node:1(memory=64GiB) core:4 pu:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := fstest.MapFS{"proc/cmdline": &fstest.MapFile{Data: []byte("quiet")}, "proc/loadavg": &fstest.MapFile{Data: []byte("1")}}
+	first := measure.Fingerprint(base, h)
+	base["proc/loadavg"] = &fstest.MapFile{Data: []byte("2")}
+	h.Nodes[0].Free = 17
+	if measure.Fingerprint(base, h) != first {
+		t.Error("load or free memory change it")
+	}
+	seen := map[string]string{first: "the first"}
+	change := func(what string, f func()) {
+		f()
+		p := measure.Fingerprint(base, h)
+		if was := seen[p]; was != "" {
+			t.Errorf("%s gives the same as %s", what, was)
+		}
+		seen[p] = what
+	}
+	change("numa=off", func() { base["proc/cmdline"] = &fstest.MapFile{Data: []byte("numa=off")} })
+	change("a BIOS", func() { base["sys/class/dmi/id/bios_version"] = &fstest.MapFile{Data: []byte("2")} })
+	change("DIMMs", func() { h.Nodes[1].Memory *= 2 })
+	change("a kernel", func() { base["proc/sys/kernel/osrelease"] = &fstest.MapFile{Data: []byte("7.0")} })
+	change("a CPU taken away", func() { h.Online.Remove(3) })
+}
+
+func FuzzParseDIMM(f *testing.F) {
+	f.Add(dimmBytes(16384, 3200, "CPU1_DIMM_A1", "BANK 0"))
+	f.Add([]byte{17, 0x15})
+	f.Fuzz(func(t *testing.T, raw []byte) { parseDIMM(raw) })
+}

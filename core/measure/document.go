@@ -1,0 +1,450 @@
+package measure
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/homenode/homenode/core/topology"
+)
+
+// Schema names the form of a Document. New optional keys do not change it.
+const Schema = "homenode-measure/1"
+
+// maxDocument bounds input. A core to core matrix of 256 CPUs takes 600 KiB.
+const maxDocument = 64 << 20
+
+// Document is one measurement of one machine, with the facts that doctor needs
+// to judge it. What was not measured is nil; what is not known is null.
+type Document struct {
+	Schema     string      `json:"schema"`
+	Host       Host        `json:"host"`
+	Run        *Run        `json:"run"`
+	Nodes      []Node      `json:"nodes"`
+	SLIT       Table       `json:"slit"` // as the kernel tells it, by position in Nodes
+	Firmware   *Firmware   `json:"firmware"`
+	Settings   *Settings   `json:"settings"`
+	Latency    *Latency    `json:"latency"`     // node × node
+	CPULatency *Latency    `json:"cpu_latency"` // CPU × node
+	Bandwidth  []Bandwidth `json:"bandwidth"`
+	Loaded     []Loaded    `json:"loaded"`
+	Levels     []Levels    `json:"levels"`
+	C2C        []C2C       `json:"c2c"`
+	Pages      []Page      `json:"pages"`
+	Diagnosis  *Diagnosis  `json:"diagnosis"`
+}
+
+// Host is the machine as far as a measurement depends on it.
+type Host struct {
+	ID          string    `json:"id"` // of the machine, for people: vendor and product
+	CPU         string    `json:"cpu"`
+	Arch        string    `json:"arch"`
+	Kernel      string    `json:"kernel"`
+	CmdlineNUMA []string  `json:"cmdline_numa"` // numa=…, acpi=off as booted; null when the command line is unknown
+	Virt        string    `json:"virt"`         // "none", "kvm", "vm"; "" unknown
+	THP         string    `json:"thp"`
+	LLC         int64     `json:"llc_bytes"` // of one last-level cache; 0 unknown
+	CPUs        int       `json:"cpus"`      // online
+	Packages    []Package `json:"packages"`
+	Fingerprint string    `json:"fingerprint"`
+}
+
+// Package is one socket.
+type Package struct {
+	ID   int             `json:"id"`
+	CPUs topology.CPUSet `json:"cpus"`
+}
+
+// Run tells how the measuring went.
+type Run struct {
+	Started  string   `json:"started"` // RFC 3339
+	Seconds  float64  `json:"seconds"`
+	Profile  string   `json:"profile"`
+	Tool     string   `json:"tool"`
+	Load1    Value    `json:"load1"`
+	Rejected Value    `json:"rejected_pct"` // samples thrown out
+	Sigma    Value    `json:"control_sigma"`
+	Partial  bool     `json:"partial"` // ended by a signal or by its budget
+	Notes    []string `json:"notes"`
+}
+
+// Node is one NUMA node as it was at the time.
+type Node struct {
+	ID   int             `json:"id"`
+	CPUs topology.CPUSet `json:"cpus"`
+	Mem  *int64          `json:"mem_bytes"`
+	Free *int64          `json:"free_bytes"`
+	Kind string          `json:"kind"`
+	// DIMMs from SMBIOS, where its slot labels tell the package.
+	Channels   *int   `json:"dimm_channels"`      // with memory in them
+	MaxChannel *int   `json:"dimm_channel_slots"` // there are
+	ChannelMBs Value  `json:"dimm_channel_mb_s"`  // one channel can do
+	Pages      string `json:"pages"`              // kind of page measured on: thp, 4k, mixed; "" not measured
+	// What the kernel took from the HMAT for the nearest initiators.
+	HMATLatency Value `json:"hmat_read_latency_ns"`
+	HMATMBs     Value `json:"hmat_read_mb_s"`
+}
+
+// Firmware is what the ACPI tables say, nil when they cannot be read. Rows and
+// columns of SLIT and HMAT go by Domains.
+type Firmware struct {
+	SRAT        bool  `json:"srat"`           // the table is there
+	Domains     []int `json:"domains"`        // proximity domains with CPUs or memory, rising
+	Memory      []int `json:"memory_domains"` // … with memory
+	SLIT        Table `json:"slit"`
+	HMATLatency Table `json:"hmat_read_latency_ns"`
+	HMATMBs     Table `json:"hmat_read_mb_s"`
+}
+
+// Latency is idle read latency. Flags of a cell: "" good; "~" interval over
+// 5 %; "llc-diluted", "4k", "unbound", "failed: …".
+type Latency struct {
+	Unit  string `json:"unit"` // ns
+	Pages string `json:"pages"`
+	// What the kernel took from the HMAT for the nearest initiators.
+	HMATLatency Value        `json:"hmat_read_latency_ns"`
+	HMATMBs     Value        `json:"hmat_read_mb_s"`
+	From        string       `json:"from"` // node or cpu
+	Rows        []int        `json:"rows"` // IDs
+	Cols        []int        `json:"cols"` // node IDs
+	Median      Table        `json:"median"`
+	Best        Table        `json:"best"` // 5th percentile
+	Sigma       Table        `json:"sigma"`
+	CI95        [][]Interval `json:"ci95"`
+	// Ratio is to the row's cheapest local cell, from pairs of samples of the same round.
+	Ratio    Table        `json:"ratio"`
+	RatioCI  [][]Interval `json:"ratio_ci95"`
+	Samples  [][]int      `json:"samples"`
+	Rejected [][]int      `json:"rejected"`
+	Flags    [][]string   `json:"flags"`
+	// Adjacent is how much lower the latency looks when neighbouring lines are
+	// read close in time: what an adjacent-line prefetcher hides. Unknown when not run.
+	Adjacent Value `json:"adjacent_line_effect"`
+}
+
+// Bandwidth is one mix over all pairs of nodes.
+type Bandwidth struct {
+	Mix    string `json:"mix"`    // r, 3:1, 2:1, 1:1, w, nt, triad, nt-triad
+	Kernel string `json:"kernel"` // instructions used
+	Unit   string `json:"unit"`   // MB/s, 10^6
+	Rows   []int  `json:"rows"`
+	Cols   []int  `json:"cols"`
+	Median Table  `json:"median"` // what the program loads and stores
+	// Traffic adds the reads for ownership that ordinary stores cost.
+	Traffic  Table        `json:"traffic"`
+	CI95     [][]Interval `json:"ci95"`
+	Threads  [][]int      `json:"threads"` // that reached the median
+	Knee     [][]int      `json:"knee"`    // threads that reach 90 % of it
+	Total    Value        `json:"total"`   // all nodes at once, each local
+	Samples  [][]int      `json:"samples"`
+	Rejected [][]int      `json:"rejected"`
+	Flags    [][]string   `json:"flags"`
+}
+
+// Loaded is latency under load on one pair of nodes.
+type Loaded struct {
+	From   int           `json:"from"`
+	To     int           `json:"to"`
+	Mix    string        `json:"mix"`
+	Load   int           `json:"load_cpus"`
+	Points []LoadedPoint `json:"points"`
+	Peak   Value         `json:"peak_mbps"`
+	Knee   Value         `json:"knee_mbps"`
+	At50   Value         `json:"ns_at_50"`
+	At75   Value         `json:"ns_at_75"`
+	At90   Value         `json:"ns_at_90"`
+}
+
+// LoadedPoint is one injected pause.
+type LoadedPoint struct {
+	Gap  int   `json:"gap"` // pause between bursts; -1: no load at all
+	NS   Value `json:"ns"`
+	MBps Value `json:"mbps"`
+}
+
+// Levels is latency by working set.
+type Levels struct {
+	CPU    int          `json:"cpu"`
+	Node   int          `json:"node"`
+	Points []LevelPoint `json:"points"`
+	Knees  []Knee       `json:"knees"`
+}
+
+// LevelPoint is one working set.
+type LevelPoint struct {
+	Bytes int64    `json:"bytes"`
+	NS    Value    `json:"ns"`
+	CI95  Interval `json:"ci95"`
+}
+
+// Knee is where a level ends: the largest working set that still fits it.
+type Knee struct {
+	Level string `json:"level"`
+	Bytes int64  `json:"bytes"`
+	NS    Value  `json:"ns"`
+}
+
+// C2C is one way latency between CPUs through one line.
+type C2C struct {
+	Unit     string  `json:"unit"`
+	LineHome string  `json:"line_home"` // "first", "A", "B"
+	CPUs     []int   `json:"cpus"`
+	Median   Table   `json:"median"`
+	Flags    [][]int `json:"timeouts"` // pairs that did not finish
+}
+
+// Page is the latency of one 2 MiB page from one CPU of every package.
+type Page struct {
+	NS []Value `json:"ns"` // in the order of Host.Packages
+}
+
+// maxSide bounds rows and columns of a table.
+const maxSide = 1 << 13
+
+// Read reads a Document and checks that its tables have the shape they claim.
+func Read(r io.Reader) (*Document, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxDocument+1))
+	if err != nil {
+		return nil, fmt.Errorf("read measurement: %w", err)
+	}
+	if len(data) > maxDocument {
+		return nil, fmt.Errorf("read measurement: more than %d MiB; this is not one", maxDocument>>20)
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	var d Document
+	if err := dec.Decode(&d); err != nil {
+		return nil, fmt.Errorf("read measurement: %w", err)
+	}
+	if d.Schema != Schema {
+		return nil, fmt.Errorf("read measurement: schema is %.40q; this program reads %q", d.Schema, Schema)
+	}
+	if err := d.check(); err != nil {
+		return nil, fmt.Errorf("read measurement: %w", err)
+	}
+	return &d, nil
+}
+
+func (d *Document) check() error {
+	if len(d.Nodes) == 0 || len(d.Nodes) > maxSide {
+		return errors.New("nodes: want at least one")
+	}
+	seen := map[int]bool{}
+	for i, n := range d.Nodes {
+		if seen[n.ID] || n.ID < 0 || n.ID > topology.MaxID {
+			return fmt.Errorf("nodes[%d].id: %d is there twice or no node ID", i, n.ID)
+		}
+		seen[n.ID] = true
+	}
+	if d.SLIT != nil {
+		if err := square("slit", d.SLIT, len(d.Nodes), len(d.Nodes)); err != nil {
+			return err
+		}
+	}
+	if f := d.Firmware; f != nil {
+		for name, t := range map[string]Table{"slit": f.SLIT, "hmat_read_latency_ns": f.HMATLatency, "hmat_read_mb_s": f.HMATMBs} {
+			if t != nil {
+				if err := square("firmware."+name, t, len(f.Domains), len(f.Domains)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for name, l := range map[string]*Latency{"latency": d.Latency, "cpu_latency": d.CPULatency} {
+		if err := l.check(name, seen); err != nil {
+			return err
+		}
+	}
+	for i, b := range d.Bandwidth {
+		if err := square(fmt.Sprintf("bandwidth[%d].median", i), b.Median, len(b.Rows), len(b.Cols)); err != nil {
+			return err
+		}
+	}
+	for i, c := range d.C2C {
+		if err := square(fmt.Sprintf("c2c[%d].median", i), c.Median, len(c.CPUs), len(c.CPUs)); err != nil {
+			return err
+		}
+	}
+	for i, p := range d.Pages {
+		if len(p.NS) != len(d.Host.Packages) {
+			return fmt.Errorf("pages[%d]: %d values for %d packages", i, len(p.NS), len(d.Host.Packages))
+		}
+	}
+	return nil
+}
+
+func (l *Latency) check(name string, nodes map[int]bool) error {
+	if l == nil {
+		return nil
+	}
+	if l.From != "node" && l.From != "cpu" {
+		return fmt.Errorf("%s.from: is %.40q; give node or cpu", name, l.From)
+	}
+	for _, c := range l.Cols {
+		if !nodes[c] {
+			return fmt.Errorf("%s.cols: node %d is not in nodes", name, c)
+		}
+	}
+	if err := square(name+".median", l.Median, len(l.Rows), len(l.Cols)); err != nil {
+		return err
+	}
+	for _, t := range []Table{l.Best, l.Sigma, l.Ratio} {
+		if t != nil {
+			if err := square(name, t, len(l.Rows), len(l.Cols)); err != nil {
+				return err
+			}
+		}
+	}
+	if l.CI95 != nil && !shaped(l.CI95, len(l.Rows), len(l.Cols)) || l.RatioCI != nil && !shaped(l.RatioCI, len(l.Rows), len(l.Cols)) ||
+		l.Samples != nil && !shaped(l.Samples, len(l.Rows), len(l.Cols)) || l.Rejected != nil && !shaped(l.Rejected, len(l.Rows), len(l.Cols)) ||
+		l.Flags != nil && !shaped(l.Flags, len(l.Rows), len(l.Cols)) {
+		return fmt.Errorf("%s: a table is not %d by %d", name, len(l.Rows), len(l.Cols))
+	}
+	return nil
+}
+
+func square(name string, t Table, rows, cols int) error {
+	if !shaped(t, rows, cols) || rows > maxSide || cols > maxSide {
+		return fmt.Errorf("%s: want %d rows of %d", name, rows, cols)
+	}
+	return nil
+}
+
+func shaped[T any, R ~[]T](t []R, rows, cols int) bool {
+	if len(t) != rows {
+		return false
+	}
+	for _, r := range t {
+		if len(r) != cols {
+			return false
+		}
+	}
+	return true
+}
+
+// Write writes the form that Read reads.
+func (d *Document) Write(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(d)
+}
+
+// Flag is the mark of a cell.
+func (l *Latency) Flag(i, j int) string {
+	if l.Flags == nil {
+		return ""
+	}
+	return l.Flags[i][j]
+}
+
+// CI is the interval of a cell, unknown where none was taken.
+func (l *Latency) CI(i, j int) Interval {
+	if l.CI95 == nil {
+		return Interval{Unknown, Unknown}
+	}
+	return l.CI95[i][j]
+}
+
+// RatioAt is the pairwise ratio of a cell to local, or the ratio of the medians
+// where no pairs were kept.
+func (l *Latency) RatioAt(i, j, local int) Value {
+	if v := l.Ratio; v != nil && v.At(i, j).Known() {
+		return v.At(i, j)
+	}
+	return l.Median.At(i, j) / l.Median.At(i, local)
+}
+
+// Position is the index of a node ID in Nodes, -1 when it is not there.
+func (d *Document) Position(node int) int {
+	for i, n := range d.Nodes {
+		if n.ID == node {
+			return i
+		}
+	}
+	return -1
+}
+
+// ByNode is the latency matrix by position in Nodes: measured node to node, or
+// the median of the node's CPUs. nil when neither was measured.
+func (d *Document) ByNode() Table {
+	t := NewTable(len(d.Nodes), len(d.Nodes))
+	found := false
+	if l := d.Latency; l != nil {
+		for i, from := range l.Rows {
+			for j, to := range l.Cols {
+				if a, b := d.Position(from), d.Position(to); a >= 0 && b >= 0 && l.Median[i][j].Known() {
+					t[a][b], found = l.Median[i][j], true
+				}
+			}
+		}
+	}
+	if l := d.CPULatency; l != nil && !found {
+		for a, n := range d.Nodes {
+			for j, to := range l.Cols {
+				var of []float64
+				for i, cpu := range l.Rows {
+					if n.CPUs.Has(topology.CPUID(cpu)) && l.Median[i][j].Known() {
+						of = append(of, float64(l.Median[i][j]))
+					}
+				}
+				if len(of) > 0 {
+					t[a][d.Position(to)], found = Value(Median(of)), true
+				}
+			}
+		}
+	}
+	if !found {
+		return nil
+	}
+	return t
+}
+
+// Measured is the document as placement takes it: by position in the nodes of
+// h. nil when the document is of a machine with other nodes or holds no matrix.
+func (d *Document) Measured(h *topology.Host) *topology.Measured {
+	if len(d.Nodes) != len(h.Nodes) {
+		return nil
+	}
+	for i, n := range h.Nodes {
+		if d.Nodes[i].ID != int(n.ID) {
+			return nil
+		}
+	}
+	m := &topology.Measured{}
+	if t := d.ByNode(); t != nil {
+		m.LatencyNs = floats(t, 1)
+	}
+	for _, b := range d.Bandwidth {
+		if b.Mix != "r" {
+			continue
+		}
+		t := NewTable(len(d.Nodes), len(d.Nodes))
+		for i, from := range b.Rows {
+			for j, to := range b.Cols {
+				if p, q := d.Position(from), d.Position(to); p >= 0 && q >= 0 {
+					t[p][q] = b.Median[i][j]
+				}
+			}
+		}
+		m.BandwidthMiBs = floats(t, 1e6/(1<<20))
+	}
+	if m.LatencyNs == nil && m.BandwidthMiBs == nil {
+		return nil
+	}
+	return m
+}
+
+func floats(t Table, unit float64) [][]float64 {
+	out := make([][]float64, len(t))
+	for i, row := range t {
+		out[i] = make([]float64, len(row))
+		for j, v := range row {
+			if v.Known() {
+				out[i][j] = float64(v) * unit
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,221 @@
+package measure
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/homenode/homenode/core/topology"
+)
+
+// NewDocument holds the machine and no measurement. fsys is its root, with
+// sys/ and proc/; what it does not tell stays unknown.
+func NewDocument(fsys fs.FS, h *topology.Host) *Document {
+	d := &Document{Schema: Schema}
+	d.SLIT = rawSLIT(fsys, h)
+	d.Host = hostOf(fsys, h)
+	for _, n := range h.Nodes {
+		d.Nodes = append(d.Nodes, Node{
+			ID: int(n.ID), CPUs: n.CPUs, Mem: bytesOf(n.Memory), Free: bytesOf(n.Free), Kind: string(n.Kind), ChannelMBs: Unknown,
+			HMATLatency: access(fsys, n.ID, "read_latency"), HMATMBs: access(fsys, n.ID, "read_bandwidth"),
+		})
+	}
+	d.Host.Fingerprint = Fingerprint(fsys, h)
+	return d
+}
+
+func bytesOf(k topology.KiB) *int64 {
+	if k == topology.None {
+		return nil
+	}
+	n := int64(k) << 10
+	return &n
+}
+
+// leaf is the trimmed text of a small file, "" when it cannot be read.
+func leaf(fsys fs.FS, name string) string {
+	b, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return ""
+	}
+	return strings.Trim(string(b), " \t\r\n\x00")
+}
+
+func hostOf(fsys fs.FS, h *topology.Host) Host {
+	out := Host{
+		CPUs: h.Online.Len(), Kernel: leaf(fsys, "proc/sys/kernel/osrelease"), Virt: Virt(fsys),
+		THP: bracketed(leaf(fsys, "sys/kernel/mm/transparent_hugepage/enabled")), CmdlineNUMA: cmdline(fsys),
+	}
+	out.CPU = cpuModel(fsys)
+	out.ID = strings.TrimSpace(leaf(fsys, "sys/class/dmi/id/sys_vendor") + " " + leaf(fsys, "sys/class/dmi/id/product_name"))
+	for _, l := range h.LLCs {
+		if l.Size > 0 {
+			out.LLC = max(out.LLC, int64(l.Size)<<10)
+		}
+	}
+	for _, p := range h.Packages {
+		out.Packages = append(out.Packages, Package{int(p.ID), p.CPUs})
+	}
+	if len(out.Packages) == 0 {
+		out.Packages = []Package{{0, h.Online}}
+	}
+	return out
+}
+
+// bracketed is the chosen word of "always [madvise] never".
+func bracketed(s string) string {
+	_, rest, ok := strings.Cut(s, "[")
+	if !ok {
+		return s
+	}
+	word, _, _ := strings.Cut(rest, "]")
+	return word
+}
+
+// cmdline keeps the words of the kernel command line that decide on NUMA; nil
+// when it cannot be read.
+func cmdline(fsys fs.FS) []string {
+	b, err := fs.ReadFile(fsys, "proc/cmdline")
+	if err != nil {
+		return nil
+	}
+	out := []string{}
+	for word := range strings.FieldsSeq(string(b)) {
+		key, _, _ := strings.Cut(word, "=")
+		switch key {
+		case "numa", "acpi", "numa_balancing", "maxcpus", "nr_cpus", "mem":
+			out = append(out, word)
+		}
+	}
+	return out
+}
+
+func cpuModel(fsys fs.FS) string {
+	text := leaf(fsys, "proc/cpuinfo")
+	for line := range strings.Lines(text) {
+		key, value, ok := strings.Cut(line, ":")
+		if ok && strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	// arm64 names no model.
+	var implementer, part string
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(line, ":")
+		switch strings.TrimSpace(key) {
+		case "CPU implementer":
+			implementer = strings.TrimSpace(value)
+		case "CPU part":
+			part = strings.TrimSpace(value)
+		}
+		if implementer != "" && part != "" {
+			return "implementer " + implementer + " part " + part
+		}
+	}
+	return ""
+}
+
+// Virt tells whether this is a virtual machine: "none", "vm" or the
+// hypervisor's name; "" when nothing tells.
+func Virt(fsys fs.FS) string {
+	if kind := leaf(fsys, "sys/hypervisor/type"); kind != "" {
+		return kind
+	}
+	vendor := leaf(fsys, "sys/class/dmi/id/sys_vendor") + " " + leaf(fsys, "sys/class/dmi/id/product_name")
+	for mark, name := range map[string]string{
+		"QEMU": "qemu", "KVM": "kvm", "VMware": "vmware", "VirtualBox": "virtualbox", "innotek": "virtualbox", "Xen": "xen",
+		"Virtual Machine": "hyperv", "Amazon EC2": "ec2", "Google Compute": "gce", "OpenStack": "openstack", "Bochs": "bochs",
+	} {
+		// EC2 has bare metal under the same vendor; there the CPU flag decides.
+		if strings.Contains(vendor, mark) && name != "ec2" {
+			return name
+		}
+	}
+	info := leaf(fsys, "proc/cpuinfo")
+	if info == "" {
+		return ""
+	}
+	for line := range strings.Lines(info) {
+		key, value, _ := strings.Cut(line, ":")
+		if strings.TrimSpace(key) == "flags" {
+			if slices.Contains(strings.Fields(value), "hypervisor") {
+				return "vm"
+			}
+			return "none"
+		}
+	}
+	if strings.TrimSpace(vendor) != "" {
+		return "none"
+	}
+	return ""
+}
+
+// rawSLIT is nodeN/distance as the kernel tells it, wrong values and all:
+// topology takes those out, and here they are what is looked for.
+func rawSLIT(fsys fs.FS, h *topology.Host) Table {
+	t := NewTable(len(h.Nodes), len(h.Nodes))
+	found := false
+	for i, n := range h.Nodes {
+		fields := strings.Fields(leaf(fsys, fmt.Sprintf("sys/devices/system/node/node%d/distance", n.ID)))
+		if len(fields) != len(h.Nodes) {
+			continue
+		}
+		for j, f := range fields {
+			if v, err := strconv.ParseUint(f, 10, 16); err == nil {
+				t[i][j], found = Value(v), true
+			}
+		}
+	}
+	if !found {
+		return nil
+	}
+	return t
+}
+
+// access is what the kernel took from the HMAT for a node's nearest initiators
+// (drivers/base/node.c). 0 means that the table does not say.
+func access(fsys fs.FS, id topology.NodeID, file string) Value {
+	for _, class := range []string{"access0", "access1"} {
+		v, err := strconv.ParseUint(leaf(fsys, fmt.Sprintf("sys/devices/system/node/node%d/%s/initiators/%s", id, class, file)), 10, 48)
+		if err == nil && v > 0 {
+			return Value(v)
+		}
+	}
+	return Unknown
+}
+
+// Fingerprint names the hardware and kernel that a measurement holds for:
+// board and firmware, CPU and microcode, kernel, nodes with their CPUs and
+// memory, SLIT. The DIMM map of SMBIOS is readable to root only, and a
+// fingerprint must be the same for all users; memory per node, in steps of
+// 64 MiB because the kernel's own share moves a little from boot to boot,
+// stands for it.
+func Fingerprint(fsys fs.FS, h *topology.Host) string {
+	sum := sha256.New()
+	for _, name := range []string{"sys_vendor", "product_name", "product_version", "board_name", "bios_version", "bios_date"} {
+		fmt.Fprintf(sum, "%s=%s\n", name, leaf(fsys, "sys/class/dmi/id/"+name))
+	}
+	fmt.Fprintf(sum, "cpu=%s\nmicrocode=%s\nkernel=%s\ncmdline=%v\n", cpuModel(fsys), microcode(fsys, h), leaf(fsys, "proc/sys/kernel/osrelease"), cmdline(fsys))
+	fmt.Fprintf(sum, "online=%s\n", h.Online)
+	for _, n := range h.Nodes {
+		fmt.Fprintf(sum, "node%d cpus=%s mem=%d\n", n.ID, n.CPUs, n.Memory/(64<<10))
+	}
+	fmt.Fprintf(sum, "slit=%v\n", rawSLIT(fsys, h))
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
+func microcode(fsys fs.FS, h *topology.Host) string {
+	if v := leaf(fsys, fmt.Sprintf("sys/devices/system/cpu/cpu%d/microcode/version", h.Online.Min())); v != "" {
+		return v
+	}
+	for line := range strings.Lines(leaf(fsys, "proc/cpuinfo")) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "microcode" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,84 @@
+package measure
+
+// Settings are the kernel's and other programs' hands on NUMA. A nil pointer
+// or "" is unknown.
+type Settings struct {
+	Balancing   *int       `json:"numa_balancing"` // /proc/sys/kernel/numa_balancing
+	THP         string     `json:"thp"`
+	ZoneReclaim *int       `json:"zone_reclaim_mode"`
+	HugePages   []HugePool `json:"huge_pages"`
+	Managers    []Manager  `json:"managers"` // that run or own CPUs or memory
+	Queues      []Queues   `json:"queues"`   // of NICs and NVMe drives
+}
+
+// HugePool is the pools of one page size over all nodes.
+type HugePool struct {
+	SizeKiB int64   `json:"size_kib"`
+	Total   []int64 `json:"total"` // by position in Nodes
+	Free    []int64 `json:"free"`
+}
+
+// Manager is another program that places things.
+type Manager struct {
+	Name string `json:"name"` // irqbalance, numad, kubelet, libvirt
+	Does string `json:"does"` // in words: "static CPU manager policy", "pins 3 guests"
+}
+
+// Queues tells where the interrupts of a device go.
+type Queues struct {
+	Device string `json:"device"`
+	Kind   string `json:"kind"`
+	Node   int    `json:"node"`  // the device's
+	Total  int    `json:"total"` // interrupts with a known target
+	Away   int    `json:"away"`  // … whose CPUs are all on other nodes
+}
+
+// Severity orders verdicts and findings.
+type Severity string
+
+// Severities; doctor's exit status follows the worst.
+const (
+	Healthy   Severity = "healthy"
+	Info      Severity = "info"
+	Warning   Severity = "warning"
+	Defect    Severity = "defect"
+	Undecided Severity = "undecided"
+)
+
+// Diagnosis is what doctor found.
+type Diagnosis struct {
+	State      string    `json:"state"` // of the verdict that matters most
+	Severity   Severity  `json:"severity"`
+	Confidence float64   `json:"confidence"`
+	Verdicts   []Verdict `json:"verdicts"`
+	Findings   []Finding `json:"findings"` // about settings
+	NotKnown   []string  `json:"not_known"`
+}
+
+// Verdict is one thing that the machine is.
+type Verdict struct {
+	State       string     `json:"state"`
+	Severity    Severity   `json:"severity"`
+	Confidence  float64    `json:"confidence"`
+	Says        string     `json:"says"`
+	Evidence    []Evidence `json:"evidence"`
+	Advice      []string   `json:"advice"`
+	WouldChange string     `json:"would_change"` // what would change our mind
+}
+
+// Evidence is one fact under a verdict.
+type Evidence struct {
+	Rule      string `json:"rule"` // E1 to E9
+	Says      string `json:"says"`
+	Value     Value  `json:"value"`
+	Threshold Value  `json:"threshold"`
+	Source    string `json:"source"`
+}
+
+// Finding is one thing about settings.
+type Finding struct {
+	Subject  string   `json:"subject"`
+	Severity Severity `json:"severity"`
+	Says     string   `json:"says"`
+	Advice   string   `json:"advice"`
+}
