@@ -1,0 +1,384 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/internal/numa"
+)
+
+// PageMover moves the pages of a step's processes. host/process has one.
+type PageMover interface {
+	Move(ctx context.Context, step plan.Step, progress func(plan.Move)) error
+}
+
+// Options says where the driver works.
+type Options struct {
+	Mount string    // of cgroup v2; "" is /sys/fs/cgroup
+	Root  fs.FS     // the machine's file tree, for sys/devices/system; nil is "/"
+	Mover PageMover // for move-pages steps; nil refuses them
+}
+
+// Driver carries out steps on cgroups.
+type Driver struct {
+	mount    string
+	root     fs.FS
+	mover    PageMover
+	files    files
+	affinity func(tid int) (topology.CPUSet, error)
+}
+
+// New returns a driver. It touches nothing yet: a missing mount shows in the
+// methods.
+func New(o Options) *Driver {
+	if o.Mount == "" {
+		o.Mount = "/sys/fs/cgroup"
+	}
+	if o.Root == nil {
+		o.Root = os.DirFS("/")
+	}
+	return &Driver{mount: o.Mount, root: o.Root, mover: o.Mover, files: tree{o.Mount}, affinity: numa.Kernel{}.Affinity}
+}
+
+const (
+	controllers    = "cgroup.controllers"
+	subtreeControl = "cgroup.subtree_control"
+	controller     = "cpuset"
+)
+
+// Settings reads what Apply(step) would change, in the order it will: the
+// controller from the root down where it is off, then the set itself.
+func (d *Driver) Settings(ctx context.Context, step plan.Step) ([]plan.Setting, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if step.Kind == plan.MovePages {
+		return nil, nil
+	}
+	kind, _, err := wanted(step)
+	if err != nil {
+		return nil, err
+	}
+	have, err := d.off(step.Target.Cgroup)
+	if err != nil {
+		return nil, err
+	}
+	value := ""
+	if len(have) == 0 {
+		if value, err = d.value(step.Target.Cgroup, kind); err != nil {
+			return nil, err
+		}
+	}
+	return append(have, plan.Setting{Kind: kind, Path: step.Target.Cgroup, Value: value}), nil
+}
+
+// Apply makes the step true and reads back that it is.
+func (d *Driver) Apply(ctx context.Context, step plan.Step, progress func(plan.Move)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if step.Kind == plan.MovePages {
+		if d.mover == nil {
+			return &UnsupportedError{"moving pages", "a page mover"}
+		}
+		return d.mover.Move(ctx, step, progress)
+	}
+	kind, want, err := wanted(step)
+	if err != nil {
+		return err
+	}
+	cgroup := step.Target.Cgroup
+	off, err := d.off(cgroup)
+	if err != nil {
+		return err
+	}
+	for i, s := range off {
+		if err := d.turnOn(s.Path); err != nil {
+			return errors.Join(err, d.turnOff(off[:i+1]))
+		}
+	}
+	if err := d.set(cgroup, kind, want); err != nil {
+		return errors.Join(err, d.turnOff(off))
+	}
+	return nil
+}
+
+// wanted reads the step. Only paths below the root have sets of their own.
+func wanted(step plan.Step) (plan.SettingKind, string, error) {
+	if step.Target.Kind != workload.InCgroup {
+		return "", "", fmt.Errorf("target of %s is not a cgroup but a %s", step.Workload, step.Target.Kind)
+	}
+	if err := checkPath(step.Target.Cgroup); err != nil {
+		return "", "", err
+	}
+	if step.Target.Cgroup == "/" {
+		return "", "", errors.New("the root cgroup has no CPU set or memory nodes of its own")
+	}
+	set, err := topology.ParseCPUSet(step.To)
+	if err != nil {
+		return "", "", fmt.Errorf("cgroup %s: %s to %w", step.Target.Cgroup, step.Kind, err)
+	}
+	if set.Empty() {
+		return "", "", fmt.Errorf("cgroup %s: %s to the empty set", step.Target.Cgroup, step.Kind)
+	}
+	switch step.Kind {
+	case plan.SetCPUs:
+		return plan.CgroupCPUs, set.String(), nil
+	case plan.SetMems:
+		return plan.CgroupMems, set.String(), nil
+	}
+	return "", "", fmt.Errorf("cgroup %s: no step of kind %q", step.Target.Cgroup, step.Kind)
+}
+
+// off is where the controller has to be turned on before cgroup has sets of its
+// own, from the root down, as settings with their values.
+func (d *Driver) off(cgroup string) ([]plan.Setting, error) {
+	if err := d.present(cgroup); err != nil {
+		return nil, err
+	}
+	_, err := d.files.read(cgroup, string(plan.CgroupCPUs))
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var off []plan.Setting
+	for _, a := range ancestors(cgroup) {
+		value, err := d.files.read(a, subtreeControl)
+		if err != nil {
+			return nil, d.lost(cgroup, err)
+		}
+		if !slices.Contains(strings.Fields(value), controller) {
+			off = append(off, plan.Setting{Kind: plan.CgroupControllers, Path: a, Value: value})
+		}
+	}
+	if len(off) == 0 {
+		return nil, d.lost(cgroup, fmt.Errorf("cgroup %s: no %s although the controller is on", cgroup, plan.CgroupCPUs))
+	}
+	return off, nil
+}
+
+// present tells a missing mount and a missing controller from a missing cgroup.
+func (d *Driver) present(cgroup string) error {
+	if err := checkPath(cgroup); err != nil {
+		return err
+	}
+	have, err := d.files.read("/", controllers)
+	if err != nil {
+		var mount *MountError
+		if errors.As(err, &mount) {
+			return err
+		}
+		return &MountError{d.mount, err.Error()}
+	}
+	if !slices.Contains(strings.Fields(have), controller) {
+		return &UnsupportedError{"CPU sets in cgroup v2", "the cpuset controller, which is absent: the kernel lacks CONFIG_CPUSETS, or cgroup v1 has it mounted"}
+	}
+	if _, err := d.files.read(cgroup, controllers); err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+			return gone(cgroup)
+		}
+		return fmt.Errorf("cgroup %s: %w", cgroup, err)
+	}
+	return nil
+}
+
+// lost returns gone when the cgroup went away meanwhile, and otherwise err, which
+// must not look like that.
+func (d *Driver) lost(cgroup string, err error) error {
+	if now := d.present(cgroup); now != nil {
+		return now
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("cgroup %s: %v", cgroup, err)
+	}
+	return err
+}
+
+func (d *Driver) value(cgroup string, kind plan.SettingKind) (string, error) {
+	v, err := d.files.read(cgroup, string(kind))
+	if err != nil {
+		return "", d.lost(cgroup, err)
+	}
+	return v, nil
+}
+
+// set writes a set and checks that it holds; otherwise it puts back what stood.
+func (d *Driver) set(cgroup string, kind plan.SettingKind, want string) error {
+	if p, err := d.files.read(cgroup, "cpuset.cpus.partition"); err == nil && p != "member" {
+		return fmt.Errorf("cgroup %s: it is a cpuset partition (%s), which someone else set up", cgroup, p)
+	}
+	before, err := d.value(cgroup, kind)
+	if err != nil {
+		return err
+	}
+	changed := !same(before, want)
+	if changed {
+		if err := d.files.write(cgroup, string(kind), want+"\n"); err != nil {
+			return d.refused(cgroup, string(kind), want, err)
+		}
+	}
+	err = d.holds(cgroup, kind, want)
+	if err == nil || !changed || errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return errors.Join(err, d.putBack(cgroup, kind, before))
+}
+
+// holds reads back what is effective.
+func (d *Driver) holds(cgroup string, kind plan.SettingKind, want string) error {
+	have, err := d.files.read(cgroup, string(kind)+".effective")
+	if err != nil {
+		return d.lost(cgroup, err)
+	}
+	if !same(have, want) {
+		return &MismatchError{Cgroup: cgroup, File: string(kind), Want: want, Have: have, Why: d.whyNot(cgroup, kind, want, have)}
+	}
+	if kind != plan.CgroupCPUs {
+		return nil
+	}
+	return d.threadsFollow(cgroup, want)
+}
+
+// whyNot explains a set that is not effective.
+func (d *Driver) whyNot(cgroup string, kind plan.SettingKind, wantList, haveList string) []string {
+	// CPU and node lists have one format; the sets here are of either.
+	want, err1 := topology.ParseCPUSet(wantList)
+	have, err2 := topology.ParseCPUSet(haveList)
+	if err1 != nil || err2 != nil {
+		return []string{"the kernel's list cannot be read"}
+	}
+	noun, onlineFile := "CPU", "sys/devices/system/cpu/online"
+	if kind == plan.CgroupMems {
+		noun, onlineFile = "node", "sys/devices/system/node/has_memory"
+	}
+	var why []string
+	missing := want.Minus(have)
+	if online, err := d.list(onlineFile); err == nil {
+		if off := missing.Minus(online); !off.Empty() {
+			state := "offline"
+			if kind == plan.CgroupMems {
+				state = "without memory"
+			}
+			why = append(why, fmt.Sprintf("%s %s is %s", noun, off, state))
+			missing = missing.Minus(off)
+		}
+	}
+	parent := path.Dir(cgroup)
+	if text, err := d.files.read(parent, string(kind)+".effective"); err == nil {
+		if allowed, err := topology.ParseCPUSet(text); err == nil && !missing.SubsetOf(allowed) {
+			why = append(why, fmt.Sprintf("the parent %s has only %s", parent, or(text, "nothing")))
+		}
+	}
+	if len(why) == 0 {
+		why = append(why, "the kernel gives no reason; someone else may be writing it")
+	}
+	return why
+}
+
+// threadsFollow checks that every thread of the cgroup may run only on want. The
+// kernel narrows them with the set, whatever affinity they chose themselves; a
+// thread that was not is said.
+func (d *Driver) threadsFollow(cgroup, wantList string) error {
+	text, err := d.files.read(cgroup, "cgroup.threads")
+	if err != nil {
+		if errors.Is(err, unix.EOPNOTSUPP) {
+			return nil
+		}
+		return d.lost(cgroup, err)
+	}
+	want, err := topology.ParseCPUSet(wantList)
+	if err != nil {
+		return err
+	}
+	stray := map[int]topology.CPUSet{}
+	for _, field := range strings.Fields(text) {
+		tid, err := strconv.Atoi(field)
+		if err != nil || tid <= 0 {
+			continue // 0 is a thread of another PID namespace
+		}
+		if cpus, err := d.affinity(tid); err == nil && !cpus.SubsetOf(want) {
+			stray[tid] = cpus
+		}
+	}
+	if len(stray) > 0 {
+		return &StrayError{Cgroup: cgroup, Threads: stray, Want: want}
+	}
+	return nil
+}
+
+// turnOn enables the controller for the children of a cgroup.
+func (d *Driver) turnOn(cgroup string) error {
+	err := d.files.write(cgroup, subtreeControl, "+"+controller)
+	switch {
+	case err == nil:
+	case errors.Is(err, unix.ENODEV):
+		return d.lost(cgroup, err)
+	case errors.Is(err, fs.ErrNotExist):
+		// Also the answer when the controller is not available there.
+		return d.lost(cgroup, fmt.Errorf("cgroup %s: the cpuset controller cannot be turned on here: %v", cgroup, err))
+	case errors.Is(err, unix.EBUSY):
+		return fmt.Errorf("cgroup %s: turn on the cpuset controller: %w; it has processes of its own beside its children", cgroup, err)
+	case errors.Is(err, unix.EOPNOTSUPP):
+		return fmt.Errorf("cgroup %s: turn on the cpuset controller: %w; it is in a threaded subtree that is not valid", cgroup, err)
+	default:
+		return d.refused(cgroup, subtreeControl, "+"+controller, err)
+	}
+	now, err := d.files.read(cgroup, subtreeControl)
+	if err != nil {
+		return d.lost(cgroup, err)
+	}
+	if !slices.Contains(strings.Fields(now), controller) {
+		return fmt.Errorf("cgroup %s: the cpuset controller did not stay on; another manager of cgroups may have turned it off", cgroup)
+	}
+	return nil
+}
+
+// turnOff undoes turnOn after a failed step, the deepest first. It is best
+// effort: what could not be undone is added to the step's error.
+func (d *Driver) turnOff(on []plan.Setting) error {
+	var errs []error
+	for _, s := range slices.Backward(on) {
+		if err := d.restoreControllers(s.Path, s.Value); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("put back: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ancestors of a cgroup, from the root down, without itself.
+func ancestors(cgroup string) []string {
+	var all []string
+	for p := cgroup; p != "/"; {
+		p = path.Dir(p)
+		all = append(all, p)
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// same compares two lists as sets; the kernel writes "0-1" for "0,1".
+func same(a, b string) bool {
+	x, err1 := topology.ParseCPUSet(a)
+	y, err2 := topology.ParseCPUSet(b)
+	return err1 == nil && err2 == nil && x.Equal(y)
+}
+
+// list reads a list of CPUs or nodes of the machine.
+func (d *Driver) list(file string) (topology.CPUSet, error) {
+	text, err := fs.ReadFile(d.root, file)
+	if err != nil {
+		return topology.CPUSet{}, err
+	}
+	return topology.ParseCPUSet(string(text))
+}

@@ -1,0 +1,114 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+)
+
+// MountError says that there is no cgroup v2 at the mount. It never wraps
+// fs.ErrNotExist: a mount that is missing does not mean that cgroups are gone.
+type MountError struct {
+	Mount string
+	Why   string
+}
+
+func (e *MountError) Error() string {
+	return fmt.Sprintf("%s is no cgroup v2 file system: %s", e.Mount, e.Why)
+}
+
+// UnsupportedError names a feature that is missing here and what would bring it.
+type UnsupportedError struct {
+	Feature string
+	Need    string
+}
+
+func (e *UnsupportedError) Error() string { return fmt.Sprintf("%s: needs %s", e.Feature, e.Need) }
+
+// MismatchError says that a set was accepted and is not what holds. What was set
+// before has been put back.
+type MismatchError struct {
+	Cgroup string
+	File   string // cpuset.cpus or cpuset.mems
+	Want   string // list format
+	Have   string // what was effective
+	Why    []string
+}
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("cgroup %s: %s set to %s but %s is effective: %s", e.Cgroup, e.File, e.Want, or(e.Have, "nothing"), strings.Join(e.Why, "; "))
+}
+
+// StrayError says that threads may still run elsewhere although the CPU set
+// holds. What was set before has been put back.
+type StrayError struct {
+	Cgroup  string
+	Threads map[int]topology.CPUSet // by thread ID
+	Want    topology.CPUSet
+}
+
+func (e *StrayError) Error() string {
+	var first int
+	for tid := range e.Threads {
+		if first == 0 || tid < first {
+			first = tid
+		}
+	}
+	return fmt.Sprintf("cgroup %s: %d threads do not follow its CPU set %s: thread %d may run on %s",
+		e.Cgroup, len(e.Threads), e.Want, first, e.Threads[first])
+}
+
+// InUseError says that the controller has to stay on for others.
+type InUseError struct {
+	Cgroup string // where it would be turned off
+	By     string // the child that needs it; "" when only the kernel knows
+}
+
+func (e *InUseError) Error() string {
+	by := "a child"
+	if e.By != "" {
+		by = e.By
+	}
+	return fmt.Sprintf("cgroup %s: the cpuset controller stays on, %s still uses it", e.Cgroup, by)
+}
+
+// Unwrap makes the error known as one that others outlive.
+func (e *InUseError) Unwrap() error { return plan.ErrInUse }
+
+// gone is what every method returns for a cgroup that was removed.
+func gone(cgroup string) error { return fmt.Errorf("cgroup %s: %w", cgroup, fs.ErrNotExist) }
+
+// refused puts the kernel's answer to a write in words. A cgroup removed under an
+// open file answers ENODEV (kernfs).
+func (d *Driver) refused(cgroup, file, text string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		return d.lost(cgroup, err)
+	}
+	why := ""
+	switch {
+	case errors.Is(err, unix.EBUSY):
+		why = "; CPUs of a deadline task or of an exclusive sibling would be taken"
+	case errors.Is(err, unix.EROFS):
+		why = "; cgroups are mounted read-only, as in a container"
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		why = "; writing needs root"
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ERANGE):
+		why = "; the kernel has no such CPU or node, or a sibling has it exclusively"
+	case errors.Is(err, unix.ENOSPC):
+		why = "; a cgroup with processes cannot have an empty set"
+	}
+	return fmt.Errorf("cgroup %s: write %q to %s: %w%s", cgroup, text, file, err, why)
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

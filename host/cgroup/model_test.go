@@ -1,0 +1,218 @@
+package cgroup
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/homenode/homenode/core/topology"
+)
+
+// model is a folder that looks like a cgroup v2 file system and behaves like one:
+// after each write it does what kernel/cgroup/cpuset.c would.
+type model struct {
+	tree
+	t        testing.TB
+	strict   bool // refuses empty sets of populated cgroups, as kernels before 6.18 do
+	possible string
+	threads  map[int]string // CPU set by thread
+
+	calls int
+	fault func(call int, what string) error
+	hook  func(what string)
+}
+
+func newModel(t testing.TB) *model {
+	m := &model{tree: tree{t.TempDir()}, t: t, strict: true, possible: "0-7", threads: map[int]string{}}
+	m.put("/", controllers, "cpuset cpu memory")
+	m.put("/", subtreeControl, "cpu memory")
+	m.put("/", "cgroup.threads", "")
+	m.put("/", "cpuset.cpus.effective", "0-7")
+	m.put("/", "cpuset.mems.effective", "0-3")
+	return m
+}
+
+func (m *model) put(cgroup, file, text string) {
+	if err := os.WriteFile(filepath.Join(m.mount, cgroup, file), []byte(text+"\n"), 0o644); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *model) get(cgroup, file string) string {
+	text, err := m.tree.read(cgroup, file)
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+// mkdir makes a cgroup with threads in it.
+func (m *model) mkdir(cgroup string, threads ...int) {
+	if err := os.Mkdir(filepath.Join(m.mount, cgroup), 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+	m.put(cgroup, subtreeControl, "")
+	var list []string
+	for _, tid := range threads {
+		list = append(list, strconv.Itoa(tid))
+		m.threads[tid] = m.possible
+	}
+	m.put(cgroup, "cgroup.threads", strings.Join(list, "\n"))
+	m.sync()
+}
+
+func (m *model) rmdir(cgroup string) {
+	if err := os.RemoveAll(filepath.Join(m.mount, cgroup)); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *model) step(what string) error {
+	m.calls++
+	if m.hook != nil {
+		m.hook(what)
+	}
+	if m.fault != nil {
+		return m.fault(m.calls, what)
+	}
+	return nil
+}
+
+func (m *model) read(cgroup, file string) (string, error) {
+	if err := m.step("read " + cgroup + " " + file); err != nil {
+		return "", err
+	}
+	return m.tree.read(cgroup, file)
+}
+
+func (m *model) children(cgroup string) ([]string, error) {
+	if err := m.step("list " + cgroup); err != nil {
+		return nil, err
+	}
+	return m.tree.children(cgroup)
+}
+
+func (m *model) write(cgroup, file, text string) error {
+	if err := m.step("write " + cgroup + " " + file + " " + strings.TrimSpace(text)); err != nil {
+		return err
+	}
+	// The real one opens the file by openat2 first.
+	f, err := m.tree.open(cgroup, file, unix.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	switch file {
+	case subtreeControl:
+		if err := m.control(cgroup, strings.TrimSpace(text)); err != nil {
+			return err
+		}
+	case "cpuset.cpus", "cpuset.mems":
+		set, err := topology.ParseCPUSet(text)
+		all, _ := topology.ParseCPUSet(map[string]string{"cpuset.cpus": m.possible, "cpuset.mems": "0-3"}[file])
+		if err != nil || !set.SubsetOf(all) {
+			return unix.EINVAL
+		}
+		if set.Empty() && m.strict && m.get(cgroup, "cgroup.threads") != "" && m.get(cgroup, file) != "" {
+			return unix.ENOSPC
+		}
+		m.put(cgroup, file, set.String())
+	}
+	m.sync()
+	return nil
+}
+
+func (m *model) control(cgroup, text string) error {
+	on := strings.Fields(m.get(cgroup, subtreeControl))
+	name := text[1:]
+	if !slices.Contains(strings.Fields(m.get(cgroup, controllers)), name) {
+		return unix.ENOENT
+	}
+	on = slices.DeleteFunc(on, func(s string) bool { return s == name })
+	if text[0] == '+' {
+		on = append(on, name)
+	} else {
+		below, _ := m.tree.children(cgroup)
+		for _, c := range below {
+			if slices.Contains(strings.Fields(m.get(c, subtreeControl)), name) {
+				return unix.EBUSY
+			}
+		}
+	}
+	m.put(cgroup, subtreeControl, strings.Join(on, " "))
+	return nil
+}
+
+// sync makes and removes the files of children and works out what is effective.
+func (m *model) sync() {
+	var visit func(cgroup string)
+	visit = func(cgroup string) {
+		below, _ := m.tree.children(cgroup)
+		for _, c := range below {
+			m.put(c, controllers, m.get(cgroup, subtreeControl))
+			for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+				path := filepath.Join(m.mount, c, file)
+				if !slices.Contains(strings.Fields(m.get(cgroup, subtreeControl)), controller) {
+					os.Remove(path)
+					os.Remove(path + ".effective")
+					continue
+				}
+				if _, err := os.Stat(path); err != nil {
+					m.put(c, file, "")
+				}
+				parent, _ := topology.ParseCPUSet(m.get(cgroup, file+".effective"))
+				own, _ := topology.ParseCPUSet(m.get(c, file))
+				if own = own.Intersect(parent); own.Empty() {
+					own = parent
+				}
+				m.put(c, file+".effective", own.String())
+				if file == "cpuset.cpus" {
+					for _, f := range strings.Fields(m.get(c, "cgroup.threads")) {
+						tid, _ := strconv.Atoi(f)
+						m.threads[tid] = own.String()
+					}
+				}
+			}
+			visit(c)
+		}
+	}
+	visit("/")
+}
+
+// state is every file of the tree.
+func (m *model) state() map[string]string {
+	all := map[string]string{}
+	filepath.WalkDir(m.mount, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			text, _ := os.ReadFile(path)
+			all[strings.TrimPrefix(path, m.mount)] = strings.TrimSpace(string(text))
+		}
+		return nil
+	})
+	return all
+}
+
+func (m *model) driver() *Driver {
+	d := New(Options{Mount: m.mount, Root: fstest.MapFS{
+		"sys/devices/system/cpu/possible":    {Data: []byte(m.possible + "\n")},
+		"sys/devices/system/cpu/online":      {Data: []byte("0-7\n")},
+		"sys/devices/system/node/possible":   {Data: []byte("0-3\n")},
+		"sys/devices/system/node/has_memory": {Data: []byte("0-3\n")},
+	}})
+	d.files = m
+	d.affinity = func(tid int) (topology.CPUSet, error) {
+		list, ok := m.threads[tid]
+		if !ok {
+			return topology.CPUSet{}, unix.ESRCH
+		}
+		return topology.ParseCPUSet(list)
+	}
+	return d
+}

@@ -1,0 +1,130 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/homenode/homenode/core/plan"
+)
+
+// mountOrSkip is a cgroup v2 mount that the tests may change: only where someone
+// says so, for the machine's own cgroups are not for tests.
+func mountOrSkip(t *testing.T) string {
+	mount := os.Getenv("HOMENODE_TEST_CGROUP")
+	if mount == "" {
+		t.Skip("HOMENODE_TEST_CGROUP names no cgroup v2 mount to change")
+	}
+	return mount
+}
+
+func TestRealCgroup(t *testing.T) {
+	mount := mountOrSkip(t)
+	d := New(Options{Mount: mount})
+	base := fmt.Sprintf("/homenode-test-%d", os.Getpid())
+	leaf, sibling := base+"/leaf", base+"/sibling"
+	for _, c := range []string{base, leaf, sibling} {
+		if err := os.Mkdir(filepath.Join(mount, c), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		defer os.Remove(filepath.Join(mount, c))
+	}
+	c := exec.Command("/proc/self/exe")
+	c.Env = append(os.Environ(), "CGROUP_TEST_CHILD=1")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { c.Process.Kill(); c.Wait() }()
+	if err := os.WriteFile(filepath.Join(mount, leaf, "cgroup.procs"), fmt.Append(nil, c.Process.Pid), 0); err != nil {
+		t.Fatal(err)
+	}
+	read := func(cgroup, file string) string {
+		text, err := d.files.read(cgroup, file)
+		if err != nil {
+			return err.Error()
+		}
+		return text
+	}
+	rootBefore := read("/", subtreeControl)
+	cpus, err := d.list("sys/devices/system/cpu/online")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := d.list("sys/devices/system/node/has_memory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var journal []plan.Entry
+	for _, s := range []plan.Step{
+		step(plan.SetCPUs, leaf, fmt.Sprint(cpus.Max())), step(plan.SetMems, leaf, fmt.Sprint(nodes.Max())),
+	} {
+		have, err := d.Settings(ctx, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("settings %+v", have)
+		for _, h := range have {
+			journal = append(journal, plan.Entry{Kind: h.Kind, Path: h.Path, Old: h.Value, New: s.To})
+		}
+		for range 2 {
+			if err := d.Apply(ctx, s, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if read(leaf, "cpuset.cpus.effective") != fmt.Sprint(cpus.Max()) || read(leaf, "cpuset.mems.effective") != fmt.Sprint(nodes.Max()) {
+		t.Error(read(leaf, "cpuset.cpus.effective"), read(leaf, "cpuset.mems.effective"))
+	}
+	var mismatch *MismatchError
+	before := read(leaf, "cpuset.cpus")
+	err = d.Apply(ctx, step(plan.SetCPUs, leaf, fmt.Sprintf("%d-%d", cpus.Max(), cpus.Max()+1)), nil)
+	t.Logf("a CPU that is not there: %v", err)
+	if err == nil || read(leaf, "cpuset.cpus") != before {
+		t.Errorf("%v, then %q", err, read(leaf, "cpuset.cpus"))
+	}
+	if err := d.files.write(base, "cpuset.cpus", "0\n"); err != nil {
+		t.Fatal(err)
+	}
+	err = d.Apply(ctx, step(plan.SetCPUs, leaf, "0-1"), nil)
+	t.Logf("a parent with less: %v", err)
+	if !errors.As(err, &mismatch) || !strings.Contains(err.Error(), "has only 0") {
+		t.Error(err)
+	}
+	if err := d.putBack(base, plan.CgroupCPUs, ""); err != nil {
+		t.Error(err)
+	}
+	t.Logf("a populated parent set back to inherit has %q", read(base, "cpuset.cpus"))
+	for _, e := range slices.Backward(journal) {
+		if err := d.Restore(ctx, e); err != nil {
+			t.Errorf("restore %+v: %v", e, err)
+		}
+		t.Logf("%s %s: back to %q, file has %q", e.Path, e.Kind, e.Old, read(e.Path, string(e.Kind)))
+	}
+	if got := read("/", subtreeControl); got != rootBefore {
+		t.Errorf("root subtree_control %q, was %q", got, rootBefore)
+	}
+	c.Process.Kill()
+	c.Wait()
+	for _, p := range []string{sibling, leaf} {
+		if err := os.Remove(filepath.Join(mount, p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Apply(ctx, step(plan.SetCPUs, leaf, "0"), nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after its removal: %v", err)
+	}
+}
+
+func TestMain(m *testing.M) {
+	if os.Getenv("CGROUP_TEST_CHILD") != "" {
+		time.Sleep(time.Hour)
+	}
+	os.Exit(m.Run())
+}

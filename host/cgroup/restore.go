@@ -1,0 +1,167 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/homenode/homenode/core/plan"
+)
+
+// Restore puts entry.Old back and reads back that it stands. Entries of one
+// cgroup have to be restored in the reverse of their order.
+func (d *Driver) Restore(ctx context.Context, entry plan.Entry) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := d.present(entry.Path); err != nil {
+		// A kernel without the controller has nothing left to put back, but only
+		// a person can know why it is gone: leave the entry.
+		return err
+	}
+	switch entry.Kind {
+	case plan.CgroupControllers:
+		return d.restoreControllers(entry.Path, entry.Old)
+	case plan.CgroupCPUs, plan.CgroupMems:
+		return d.putBack(entry.Path, entry.Kind, entry.Old)
+	}
+	return fmt.Errorf("cgroup %s: no setting of kind %q", entry.Path, entry.Kind)
+}
+
+// Present returns nil while the cgroup of the entry exists.
+func (d *Driver) Present(entry plan.Entry) error { return d.present(entry.Path) }
+
+// putBack writes the old value of a set.
+func (d *Driver) putBack(cgroup string, kind plan.SettingKind, old string) error {
+	now, err := d.files.read(cgroup, string(kind))
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := d.present(cgroup); err != nil {
+			return err
+		}
+		if old == "" {
+			return nil // the controller was turned off since, and the set went with it
+		}
+		return fmt.Errorf("cgroup %s: %s cannot go back to %s: the controller was turned off since", cgroup, kind, old)
+	}
+	if err != nil {
+		return d.refused(cgroup, string(kind), old, err)
+	}
+	if same(now, old) {
+		return nil
+	}
+	err = d.files.write(cgroup, string(kind), old+"\n")
+	if old == "" && errors.Is(err, unix.ENOSPC) {
+		return d.inherit(cgroup, kind, now)
+	}
+	if err != nil {
+		return d.refused(cgroup, string(kind), old, err)
+	}
+	return d.stands(cgroup, kind, old)
+}
+
+// inherit gives a populated cgroup the effect of the empty set: see doc.go.
+func (d *Driver) inherit(cgroup string, kind plan.SettingKind, now string) error {
+	all, err := d.possible(kind)
+	if err != nil {
+		return fmt.Errorf("cgroup %s: %s back to inherit: %v", cgroup, kind, err)
+	}
+	if same(now, all) {
+		return nil
+	}
+	if err := d.files.write(cgroup, string(kind), all+"\n"); err != nil {
+		return d.refused(cgroup, string(kind), all, err)
+	}
+	return d.stands(cgroup, kind, all)
+}
+
+func (d *Driver) stands(cgroup string, kind plan.SettingKind, want string) error {
+	now, err := d.value(cgroup, kind)
+	if err != nil {
+		return err
+	}
+	if !same(now, want) {
+		return fmt.Errorf("cgroup %s: %s is %q after %q was written; someone else may be writing it", cgroup, kind, now, want)
+	}
+	return nil
+}
+
+// restoreControllers turns the controller off again if it was off in old and no
+// child has a set of its own any more.
+func (d *Driver) restoreControllers(cgroup, old string) error {
+	if slices.Contains(strings.Fields(old), controller) {
+		return nil
+	}
+	now, err := d.files.read(cgroup, subtreeControl)
+	if err != nil {
+		return d.lost(cgroup, err)
+	}
+	if !slices.Contains(strings.Fields(now), controller) {
+		return nil
+	}
+	children, err := d.files.children(cgroup)
+	if err != nil {
+		return d.lost(cgroup, err)
+	}
+	for _, c := range children {
+		uses, err := d.uses(c)
+		if err != nil {
+			return err
+		}
+		if uses {
+			return &InUseError{cgroup, c}
+		}
+	}
+	err = d.files.write(cgroup, subtreeControl, "-"+controller)
+	if errors.Is(err, unix.EBUSY) {
+		return &InUseError{Cgroup: cgroup}
+	}
+	if err != nil {
+		return d.refused(cgroup, subtreeControl, "-"+controller, err)
+	}
+	if now, err = d.files.read(cgroup, subtreeControl); err != nil {
+		return d.lost(cgroup, err)
+	}
+	if slices.Contains(strings.Fields(now), controller) {
+		return &InUseError{Cgroup: cgroup}
+	}
+	return nil
+}
+
+// uses reports whether turning the controller off would lose something of a
+// child. The set of all possible CPUs or nodes is nothing: Restore writes it.
+func (d *Driver) uses(child string) (bool, error) {
+	for _, kind := range []plan.SettingKind{plan.CgroupCPUs, plan.CgroupMems} {
+		v, err := d.files.read(child, string(kind))
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return false, fmt.Errorf("cgroup %s: %w", child, err)
+		}
+		if v == "" {
+			continue
+		}
+		if all, err := d.possible(kind); err != nil || !same(v, all) {
+			return true, nil
+		}
+	}
+	if p, err := d.files.read(child, "cpuset.cpus.partition"); err == nil && p != "member" {
+		return true, nil
+	}
+	return false, nil
+}
+
+// possible is every CPU or node that the kernel may ever have, in list format.
+func (d *Driver) possible(kind plan.SettingKind) (string, error) {
+	file := "sys/devices/system/cpu/possible"
+	if kind == plan.CgroupMems {
+		file = "sys/devices/system/node/possible"
+	}
+	set, err := d.list(file)
+	return set.String(), err
+}

@@ -1,0 +1,70 @@
+package observe
+
+import (
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// maxNode bounds node IDs in files; the kernel's MAX_NUMNODES is at most 1,024.
+const maxNode = 1023
+
+// maxKiB bounds an amount of memory in a file (4 PiB), so that sums of garbage do
+// not overflow.
+const maxKiB = 1 << 42
+
+// byNode is memory by node ID.
+type byNode []topology.KiB
+
+func (b *byNode) add(node int, kib topology.KiB) {
+	for node >= len(*b) {
+		*b = append(*b, 0)
+	}
+	(*b)[node] += kib
+}
+
+func (b *byNode) addAll(other byNode) {
+	for n, kib := range other {
+		if kib != 0 {
+			b.add(n, kib)
+		}
+	}
+}
+
+func (b byNode) at(node int) topology.KiB {
+	if node < len(b) {
+		return b[node]
+	}
+	return 0
+}
+
+func (b byNode) total() topology.KiB {
+	var t topology.KiB
+	for _, kib := range b {
+		t += kib
+	}
+	return t
+}
+
+// scaled is b with its total made want, each node in proportion.
+func (b byNode) scaled(want topology.KiB) byNode {
+	total := b.total()
+	if total <= 0 || want >= total {
+		return b
+	}
+	out := make(byNode, len(b))
+	for n, kib := range b {
+		out[n] = topology.KiB(float64(kib) * float64(want) / float64(total))
+	}
+	return out
+}
+
+// list is the nodes that have any.
+func (b byNode) list() []workload.NodeMemory {
+	var out []workload.NodeMemory
+	for n, kib := range b {
+		if kib > 0 {
+			out = append(out, workload.NodeMemory{Node: topology.NodeID(n), KiB: kib})
+		}
+	}
+	return out
+}

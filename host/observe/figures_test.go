@@ -1,0 +1,385 @@
+package observe
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+func topologyKiB(n int) topology.KiB { return topology.KiB(n) }
+
+func hugePool(size topology.KiB, total, free int64) topology.HugePool {
+	return topology.HugePool{Size: size, Total: total, Free: free}
+}
+
+func mem(kib ...topology.KiB) []workload.NodeMemory { return byNode(kib).list() }
+
+func TestCPUFigures(t *testing.T) {
+	m := newFake()
+	g, p := m.service("/a.service", 100, "a", 100*mib)
+	p.threads = []fakeThread{{cpus: "0-7", cpu: 0}, {cpus: "0-7", cpu: 5}, {cpus: "0-7", cpu: 1}}
+	p.start = 0
+	g.usage = 100 * time.Second
+	r := newRig(t, m, Options{})
+	s := find(t, r.look(), "/a.service")
+	if s.Window != 0 || math.Abs(s.CPUUse-0.1) > 1e-9 || s.CPUTime != 100*time.Second || s.Threads != 3 {
+		t.Errorf("first look: window %v, use %v, time %v, threads %d", s.Window, s.CPUUse, s.CPUTime, s.Threads)
+	}
+	if s.RanOnFrom != workload.AllowedSet || !cmp.Equal(s.RanOn, []workload.NodeShare{{Node: 0, Share: 0.5}, {Node: 1, Share: 0.5}}) {
+		t.Errorf("first look: ran on %v from %s", s.RanOn, s.RanOnFrom)
+	}
+	g.usage += 4 * time.Second
+	p.threads[0].ticks, p.threads[1].ticks = 100, 300
+	s = find(t, r.after(2*time.Second), "/a.service")
+	if s.Window != 2*time.Second || math.Abs(s.CPUUse-2) > 1e-9 {
+		t.Errorf("window %v, use %v", s.Window, s.CPUUse)
+	}
+	if s.RanOnFrom != workload.PerThread || !cmp.Equal(s.RanOn, []workload.NodeShare{{Node: 0, Share: 0.25}, {Node: 1, Share: 0.75}}) {
+		t.Errorf("ran on %v from %s", s.RanOn, s.RanOnFrom)
+	}
+	// A thread that came since the last look counts whole, one that went not at all.
+	p.threads = []fakeThread{p.threads[0], p.threads[1], p.threads[2], {ticks: 50, cpu: 2, cpus: "0-7"}}
+	p.threads[1].ticks += 150
+	g.usage += 2 * time.Second
+	s = find(t, r.after(2*time.Second), "/a.service")
+	if !cmp.Equal(s.RanOn, []workload.NodeShare{{Node: 0, Share: 0.25}, {Node: 1, Share: 0.75}}) {
+		t.Errorf("with a new thread: ran on %v", s.RanOn)
+	}
+	// One tick says nothing about where it runs.
+	p.threads[0].ticks++
+	g.usage += 100 * time.Millisecond
+	if o := find(t, r.after(2*time.Second), "/a.service"); !cmp.Equal(o.RanOn, s.RanOn) {
+		t.Errorf("after one tick: ran on %v", o.RanOn)
+	}
+	// Sent to other CPUs, where it ran before says nothing.
+	g.cpus = "4-7"
+	s = find(t, r.after(2*time.Second), "/a.service")
+	if s.RanOnFrom != workload.AllowedSet || !cmp.Equal(s.RanOn, []workload.NodeShare{{Node: 1, Share: 1}}) {
+		t.Errorf("after a move: ran on %v from %s", s.RanOn, s.RanOnFrom)
+	}
+}
+
+func TestProcessCPU(t *testing.T) {
+	m := newFake()
+	m.proc(10, 1, "server", "/", 100*mib).threads[0].cpu = 6
+	m.proc(11, 10, "server", "/", 10*mib)
+	r := newRig(t, m, Options{})
+	r.look()
+	m.procs[10].threads[0].ticks = 100
+	m.procs[11].threads[0].ticks = 100
+	s := find(t, r.after(2*time.Second), "pid:10")
+	if s.CPUUse != 1 || s.CPUTime != 2*time.Second || s.Threads != 2 || len(s.Processes) != 2 {
+		t.Errorf("%+v", s)
+	}
+	// A worker that ends takes nothing away from what was used.
+	delete(m.procs, 11)
+	m.procs[10].threads[0].ticks = 150
+	s = find(t, r.after(2*time.Second), "pid:10")
+	if s.CPUUse != 0.25 || s.CPUTime != 2500*time.Millisecond {
+		t.Errorf("use %v, time %v", s.CPUUse, s.CPUTime)
+	}
+}
+
+func TestMemory(t *testing.T) {
+	const base = "7f00 default "
+	tests := []struct {
+		name            string
+		build           func(m *fakeMachine)
+		id              workload.ID
+		memory, anon    []workload.NodeMemory
+		policy, problem string
+		unmanaged0      topology.KiB // of node 0; used is 32 GiB, cache 8 GiB
+	}{
+		{
+			name: "a cgroup from memory.numa_stat",
+			build: func(m *fakeMachine) {
+				g, _ := m.service("/a.service", 100, "a", 100*mib)
+				g.anon, g.mapped, g.shmem = byNode{100 * mib, 50 * mib}, byNode{30 * mib, 0}, byNode{10 * mib, 20 * mib}
+			},
+			id:     "/a.service",
+			memory: mem(130*mib, 70*mib), anon: mem(100*mib, 50*mib),
+			unmanaged0: 24<<20 - 110*mib,
+		},
+		{
+			name: "a cgroup without memory controller",
+			build: func(m *fakeMachine) {
+				g, p := m.service("/a.service", 100, "a", 100*mib)
+				g.noMemory = true
+				p.maps = base + "anon=25600 N0=12800 N1=12800 kernelpagesize_kB=4\n"
+			},
+			id:     "/a.service",
+			memory: mem(50*mib, 50*mib), anon: mem(50*mib, 50*mib),
+			problem:    "",
+			unmanaged0: 24<<20 - 50*mib,
+		},
+		{
+			name: "huge pages come on top of memory.numa_stat",
+			build: func(m *fakeMachine) {
+				_, p := m.service("/vm.service", 100, "qemu", 100*mib)
+				p.maps += "7f10 bind:1 file=/dev/hugepages/guest\\040(deleted) huge dirty=512 N1=512 kernelpagesize_kB=2048\n" +
+					"7f20 default file=/anon_hugepage\\040(deleted) huge anon=2 dirty=2 N0=2 kernelpagesize_kB=2048\n"
+			},
+			id:     "/vm.service",
+			memory: mem(104*mib, 1024*mib), anon: mem(104 * mib),
+			policy: "bind:1", unmanaged0: 24<<20 - 104*mib,
+		},
+		{
+			name: "shared memory once, private memory of each",
+			build: func(m *fakeMachine) {
+				shm := "7f10 default file=/dev/zero\\040(deleted) dirty=25600 N0=25600 kernelpagesize_kB=4\n"
+				m.proc(100, 1, "postgres", "/", 120*mib).maps = shm + base + "anon=2560 N0=2560 kernelpagesize_kB=4\n"
+				m.proc(101, 100, "postgres", "/", 120*mib).maps = shm + base + "anon=2560 N1=2560 kernelpagesize_kB=4\n"
+			},
+			id:     "pid:100",
+			memory: mem(110*mib, 10*mib), anon: mem(10*mib, 10*mib),
+			unmanaged0: 24<<20 - 110*mib,
+		},
+		{
+			name: "pages shared by fork once",
+			build: func(m *fakeMachine) {
+				for i := range 2 {
+					p := m.proc(100+i, 1+99*i, "prefork", "/", 100*mib)
+					p.maps = base + "heap anon=25600 mapmax=2 N0=25600 kernelpagesize_kB=4\n"
+					p.rollup = "7f00-7fff ---p 0 00:00 0 [rollup]\nRss: 102400 kB\nPss: 51200 kB\nPss_Anon: 51200 kB\n"
+				}
+			},
+			id:     "pid:100",
+			memory: mem(100 * mib), anon: mem(100 * mib),
+			unmanaged0: 24<<20 - 100*mib,
+		},
+		{
+			name: "mapped page cache is resident and still reclaimable",
+			build: func(m *fakeMachine) {
+				m.proc(100, 1, "lmdb", "/", 110*mib).maps = base + "file=/data/db mapped=25600 N0=25600 kernelpagesize_kB=4\n" +
+					base + "anon=2560 N0=2560 kernelpagesize_kB=4\n"
+			},
+			id:     "pid:100",
+			memory: mem(110 * mib), anon: mem(10 * mib),
+			unmanaged0: 24<<20 - 10*mib,
+		},
+		{
+			name: "a private mapping of a file, part of it written",
+			build: func(m *fakeMachine) {
+				m.proc(100, 1, "a", "/", 100*mib).maps = base + "file=/lib/x anon=10 dirty=10 mapped=40 N0=20 N1=20 kernelpagesize_kB=4\n"
+			},
+			id:     "pid:100",
+			memory: mem(80, 80), anon: mem(20, 20),
+			unmanaged0: 24<<20 - 20,
+		},
+		{
+			name: "charged to the cgroup it came from",
+			build: func(m *fakeMachine) {
+				g, _ := m.service("/a.service", 100, "a", 500*mib)
+				g.anon = byNode{mib, 0}
+			},
+			id:     "/a.service",
+			memory: mem(500 * mib), anon: mem(500 * mib),
+			problem: "memory is charged to other cgroups", unmanaged0: 24<<20 - 500*mib,
+		},
+		{
+			name: "numa_maps not permitted",
+			build: func(m *fakeMachine) {
+				m.proc(100, 1, "a", "/", 500*mib)
+				m.proc(101, 1, "b", "/", 500*mib)
+				m.deny = "/numa_maps"
+			},
+			id: "pid:100", policy: workload.PolicyUnknown,
+			problem: "memory by node and memory policies unknown: open proc/100/numa_maps: permission denied (and 1 more)", unmanaged0: 24 << 20,
+		},
+		{
+			name: "numa_maps not permitted, one node to be on",
+			build: func(m *fakeMachine) {
+				m.proc(100, 1, "a", "/", 500*mib).mems = "1"
+				m.deny = "/numa_maps"
+			},
+			id: "pid:100", policy: workload.PolicyUnknown,
+			memory: mem(0, 500*mib), problem: "memory policies unknown", unmanaged0: 24 << 20,
+		},
+		{
+			name: "the policy on most memory",
+			build: func(m *fakeMachine) {
+				m.proc(100, 1, "a", "/", 100*mib).maps = "7f00 weighted interleave:0-1 anon=20 N0=10 N1=10 kernelpagesize_kB=4\n" +
+					"7f01 prefer (many):0-1 file=/a heap anon=5 N0=5 kernelpagesize_kB=4\n" +
+					"7f02 bind=static:1 anon=15 N1=15 kernelpagesize_kB=4\n" +
+					"7f03 default anon=500 N0=500 kernelpagesize_kB=4\n" +
+					"7f04 local anon=500 N0=500 kernelpagesize_kB=4\n"
+			},
+			id:     "pid:100",
+			memory: mem(4060, 100), anon: mem(4060, 100),
+			policy: "weighted interleave:0-1", unmanaged0: 24<<20 - 4060,
+		},
+		{
+			name: "a policy on memory not yet touched",
+			build: func(m *fakeMachine) {
+				m.proc(100, 1, "a", "/", 100*mib).maps = "7f00 prefer=relative:1\n"
+			},
+			id: "pid:100", policy: "prefer=relative:1", unmanaged0: 24 << 20,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newFake()
+			tt.build(m)
+			r := newRig(t, m, Options{})
+			if m.deny != "" {
+				r.fs.fail = func(name string) error {
+					if strings.HasSuffix(name, m.deny) {
+						return syscall.EACCES
+					}
+					return nil
+				}
+			}
+			s := r.look()
+			o := find(t, s, tt.id)
+			if d := cmp.Diff(tt.memory, o.Memory); d != "" {
+				t.Errorf("memory: %s", d)
+			}
+			if d := cmp.Diff(tt.anon, o.Anon); d != "" {
+				t.Errorf("anonymous: %s", d)
+			}
+			if o.OwnPolicy != tt.policy {
+				t.Errorf("policy %q, want %q", o.OwnPolicy, tt.policy)
+			}
+			if got := s.Unmanaged[0].KiB; got != tt.unmanaged0 {
+				t.Errorf("unmanaged on node 0: %d, want %d", got, tt.unmanaged0)
+			}
+			if text := fmt.Sprint(s.Problems); (tt.problem == "") != (len(s.Problems) == 0) || !strings.Contains(text, tt.problem) {
+				t.Errorf("problems %s, want %q", text, tt.problem)
+			}
+		})
+	}
+}
+
+// TestMemoryEvery counts how often numa_maps is read.
+func TestMemoryEvery(t *testing.T) {
+	m := newFake()
+	p := m.proc(100, 1, "a", "/", 100*mib)
+	r := newRig(t, m, Options{})
+	reads := 0
+	r.fs.fail = func(name string) error {
+		if strings.HasSuffix(name, "/numa_maps") {
+			reads++
+		}
+		return nil
+	}
+	steps := []struct {
+		after time.Duration
+		do    func()
+		want  int
+	}{
+		{0, nil, 1},
+		{2 * time.Second, nil, 1},
+		{2 * time.Second, func() { p.rss += 100 }, 1},
+		{2 * time.Second, func() { p.rss += 20 * mib }, 2},
+		{5 * time.Second, nil, 2},
+		{5 * time.Second, nil, 3},
+		{time.Second, func() { r.o.Stale("pid:100") }, 4},
+		{time.Second, nil, 4},
+	}
+	for i, s := range steps {
+		if s.do != nil {
+			s.do()
+		}
+		r.after(s.after)
+		if reads != s.want {
+			t.Fatalf("step %d: read %d times, want %d", i, reads, s.want)
+		}
+	}
+}
+
+func TestPinned(t *testing.T) {
+	threads := func(cpus ...string) []fakeThread {
+		var out []fakeThread
+		for _, c := range cpus {
+			out = append(out, fakeThread{cpus: c})
+		}
+		return out
+	}
+	tests := []struct {
+		name     string
+		threads  []fakeThread
+		cgroup   string // effective CPUs; "" for a process in the root cgroup
+		init     string
+		expected string
+		cpus     string
+		why      string
+	}{
+		{name: "free", threads: threads("0-7", "0-7"), cpus: "0-7"},
+		{name: "all pinned", threads: threads("2-3", "2-3"), cpus: "2-3", why: "all 2 threads have an affinity of their own (thread 100: 2-3)"},
+		{name: "some helpers pinned", threads: threads("0-7", "0-7", "3"), cpus: "0-7", why: "1 of 3 threads have an affinity of their own (thread 102: 3)"},
+		{name: "ours", threads: threads("4-7", "4-7"), expected: "4-7", cpus: "4-7"},
+		{name: "ours, but one thread went its own way", threads: threads("4-7", "5"), expected: "4-7", cpus: "4-7", why: "1 of 2 threads have an affinity of their own (thread 101: 5)"},
+		{name: "no wider than its cgroup", threads: threads("4-7"), cgroup: "4-7", cpus: "4-7"},
+		{name: "narrower than its cgroup", threads: threads("4"), cgroup: "4-7", cpus: "4", why: "all 1 threads have an affinity of their own (thread 100: 4)"},
+		{name: "isolated CPUs are nobody's", threads: threads("0-3"), init: "0-3", cpus: "0-3"},
+		{name: "on the isolated CPUs on purpose", threads: threads("6"), init: "0-3", cpus: "6", why: "all 1 threads have an affinity of their own (thread 100: 6)"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newFake()
+			id := workload.ID("pid:100")
+			p := m.proc(100, 1, "a", "/", 100*mib)
+			if tt.cgroup != "" {
+				id, p.cgroup = "/a.service", "/a.service"
+				m.group("/a.service", fakeGroup{anon: byNode{100 * mib}, cpus: tt.cgroup, mems: "1"})
+			}
+			if tt.init != "" {
+				m.initCPUs = tt.init
+			}
+			p.threads = tt.threads
+			opts := Options{Expected: func(got workload.ID) (topology.CPUSet, bool) {
+				if got != id || tt.expected == "" {
+					return topology.CPUSet{}, false
+				}
+				return mustCPUs(tt.expected), true
+			}}
+			r := newRig(t, m, opts)
+			o := find(t, r.look(), id)
+			if got := o.CPUs.String(); got != tt.cpus {
+				t.Errorf("CPUs %s, want %s", got, tt.cpus)
+			}
+			if got := r.o.PinnedWhy(id); got != tt.why || o.Pinned != (tt.why != "") {
+				t.Errorf("pinned %v: %q, want %q", o.Pinned, got, tt.why)
+			}
+			if tt.cgroup != "" && o.Mems.String() != "1" {
+				t.Errorf("memory nodes %s", o.Mems)
+			}
+		})
+	}
+}
+
+// TestCpusetOfParent: where the controller is not on for the leaf, that above holds.
+func TestCpusetOfParent(t *testing.T) {
+	m := newFake()
+	m.group("/tenant.slice", fakeGroup{cpus: "4-7", mems: "1"})
+	g, p := m.service("/tenant.slice/a.service", 100, "a", 100*mib)
+	g.cpus = ""
+	p.threads[0].cpus = "4-7"
+	o := find(t, newRig(t, m, Options{}).look(), "/tenant.slice/a.service")
+	if o.CPUs.String() != "4-7" || o.Mems.String() != "1" || o.Pinned {
+		t.Errorf("CPUs %s, memory nodes %s, pinned %v", o.CPUs, o.Mems, o.Pinned)
+	}
+}
+
+// Mapped page cache is resident but is not the workload's to move.
+func TestMovableIsWithoutPageCache(t *testing.T) {
+	m := newFake()
+	m.proc(100, 1, "a", "/", 100*mib).maps = "7f00 default file=/usr/bin/a mapped=25 N1=25 kernelpagesize_kB=4\n" +
+		"7f01 default file=/dev/shm/a dirty=15 N1=15 kernelpagesize_kB=4\n" +
+		"7f02 default anon=100 dirty=100 N0=100 kernelpagesize_kB=4\n"
+	o := find(t, newRig(t, m, Options{}).look(), "pid:100")
+	if d := cmp.Diff(mem(400, 160), o.Memory); d != "" {
+		t.Errorf("memory: %s", d)
+	}
+	if d := cmp.Diff(mem(400, 60), o.Movable); d != "" {
+		t.Errorf("movable: %s", d)
+	}
+}

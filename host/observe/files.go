@@ -1,0 +1,77 @@
+package observe
+
+import (
+	"errors"
+	"io/fs"
+	"strconv"
+	"syscall"
+
+	"github.com/homenode/homenode/core/topology"
+)
+
+// files is how the observer reads the machine: what it needs from an fs.FS, in
+// calls that reuse their buffers. Root implements it on system calls, anyFS on
+// any fs.FS.
+type files interface {
+	// read returns the content of the file, in buf if it fits.
+	read(name string, buf []byte) ([]byte, error)
+	// numbers appends the entries of dir that are numbers to out, in any order.
+	numbers(dir string, out []int) ([]int, error)
+	// subdirs appends the names of the directories in dir to out, in any order.
+	subdirs(dir string, out []string) ([]string, error)
+	// affinity is the CPU set the thread may run on, or errors.ErrUnsupported
+	// when it is to be read from its status file.
+	affinity(tid int) (topology.CPUSet, error)
+}
+
+// anyFS reads through an fs.FS.
+type anyFS struct{ fs.FS }
+
+func (a anyFS) read(name string, _ []byte) ([]byte, error) { return fs.ReadFile(a.FS, name) }
+
+func (a anyFS) numbers(dir string, out []int) ([]int, error) {
+	entries, err := fs.ReadDir(a.FS, dir)
+	for _, e := range entries {
+		if n, err := strconv.Atoi(e.Name()); err == nil && n > 0 {
+			out = append(out, n)
+		}
+	}
+	return out, err
+}
+
+func (a anyFS) subdirs(dir string, out []string) ([]string, error) {
+	entries, err := fs.ReadDir(a.FS, dir)
+	for _, e := range entries {
+		if e.IsDir() {
+			out = append(out, e.Name())
+		}
+	}
+	return out, err
+}
+
+func (a anyFS) affinity(int) (topology.CPUSet, error) {
+	return topology.CPUSet{}, errors.ErrUnsupported
+}
+
+// gone reports whether err means that the process or cgroup has ended since it
+// was listed. kernfs answers ENODEV for a removed cgroup, /proc ESRCH.
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) || errors.Is(err, syscall.ENODEV)
+}
+
+func denied(err error) bool { return errors.Is(err, fs.ErrPermission) }
+
+// pidFile is proc/PID/name.
+func pidFile(pid int, name string) string {
+	var b [64]byte
+	p := strconv.AppendInt(append(b[:0], "proc/"...), int64(pid), 10)
+	return string(append(append(p, '/'), name...))
+}
+
+// taskFile is proc/PID/task/TID/name.
+func taskFile(pid, tid int, name string) string {
+	var b [64]byte
+	p := strconv.AppendInt(append(b[:0], "proc/"...), int64(pid), 10)
+	p = strconv.AppendInt(append(p, "/task/"...), int64(tid), 10)
+	return string(append(append(p, '/'), name...))
+}

@@ -1,0 +1,88 @@
+package observe
+
+import (
+	"bytes"
+
+	"github.com/homenode/homenode/core/topology"
+)
+
+// numaStat is the part of a cgroup's memory.numa_stat that is used here, in KiB by
+// node, of the cgroup and all below it. It tells what was charged to the cgroup: a
+// process brings none of its earlier memory along when it is moved in, and hugetlbfs
+// pages are not in it.
+type numaStat struct {
+	anon   byNode // anonymous, swap cache too
+	mapped byNode // page cache that some process has mapped, shmem too
+	shmem  byNode // tmpfs, memfd, System V
+}
+
+// resident is the memory on each node that belongs to the workload: page cache
+// that nobody has mapped is not in it. Shared memory is in mapped as far as it is
+// mapped, so the larger of the two is the best that can be said without counting
+// anything twice.
+func (s numaStat) resident() byNode {
+	out := append(byNode(nil), s.anon...)
+	for n := range max(len(s.mapped), len(s.shmem)) {
+		out.add(n, max(s.mapped.at(n), s.shmem.at(n)))
+	}
+	return out
+}
+
+// parseNUMAStat reads memory.numa_stat: lines "anon N0=4096 N1=0", in bytes.
+// It reuses the slices of into. It is false when there is no line "anon".
+func parseNUMAStat(b []byte, into *numaStat) bool {
+	into.anon, into.mapped, into.shmem = into.anon[:0], into.mapped[:0], into.shmem[:0]
+	found := false
+	for len(b) > 0 {
+		line := b
+		if i := bytes.IndexByte(b, '\n'); i >= 0 {
+			line, b = b[:i], b[i+1:]
+		} else {
+			b = nil
+		}
+		i := bytes.IndexByte(line, ' ')
+		if i < 0 {
+			continue
+		}
+		var to *byNode
+		switch string(line[:i]) {
+		case "anon":
+			to, found = &into.anon, true
+		case "file_mapped":
+			to = &into.mapped
+		case "shmem":
+			to = &into.shmem
+		default:
+			continue
+		}
+		for rest := line[i+1:]; len(rest) > 0; {
+			word := rest
+			if i := bytes.IndexByte(rest, ' '); i >= 0 {
+				word, rest = rest[:i], rest[i+1:]
+			} else {
+				rest = nil
+			}
+			if node, n, ok := nodeAmount(word); ok && n < maxKiB {
+				to.add(node, topology.KiB(n/1024))
+			}
+		}
+	}
+	return found
+}
+
+// nodeAmount reads "N3=17".
+func nodeAmount(word []byte) (node int, n uint64, ok bool) {
+	if len(word) < 4 || word[0] != 'N' {
+		return 0, 0, false
+	}
+	eq := bytes.IndexByte(word, '=')
+	if eq < 0 {
+		return 0, 0, false
+	}
+	id, ok := number(word[1:eq])
+	if !ok || id > maxNode {
+		return 0, 0, false
+	}
+	n, ok = number(word[eq+1:])
+	return int(id), n, ok
+}

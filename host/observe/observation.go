@@ -1,0 +1,75 @@
+package observe
+
+import "github.com/homenode/homenode/core/workload"
+
+// use is the CPU use of a workload over the last window.
+func (o *Observer) use(w *work) float64 {
+	if w.kind == workload.InCgroup && w.leaf.usage >= 0 {
+		return w.leaf.use
+	}
+	var use float64
+	for _, p := range w.procs {
+		use += p.use
+	}
+	return use
+}
+
+// observation puts together what was seen of a workload, and what of its memory
+// cannot be reclaimed.
+func (o *Observer) observation(w *work) (workload.Observation, byNode) {
+	cpus, why := o.cpusOf(w)
+	if why != "" {
+		o.why[w.id] = why
+	}
+	if !cpus.Equal(w.cpus) { // it was sent elsewhere: where it ran before says nothing
+		w.cpus = cpus
+		clear(w.acc)
+		w.ran = nil
+	}
+	mem := o.memoryOf(w)
+	obs := workload.Observation{
+		ID:        w.id,
+		Name:      w.name(),
+		Kind:      w.kind,
+		Cgroup:    w.leaf.path,
+		CPUUse:    o.use(w),
+		RanOn:     w.ran,
+		RanOnFrom: workload.PerThread,
+		Memory:    mem.all.list(),
+		Anon:      mem.anon.list(),
+		Movable:   mem.held.list(),
+		CPUs:      cpus,
+		Mems:      o.memsOf(w),
+		OwnPolicy: policyOf(w),
+		Pinned:    why != "",
+		PinnedWhy: why,
+	}
+	if w.ran == nil {
+		obs.RanOn, obs.RanOnFrom = o.allowedShares(cpus), workload.AllowedSet
+	}
+	for _, p := range w.procs {
+		obs.Processes = append(obs.Processes, workload.Process{PID: p.pid, Start: p.start})
+		obs.Threads += p.threads
+		if w.isNew {
+			w.cpuTicks += p.ticks
+		} else {
+			w.cpuTicks += p.delta
+		}
+	}
+	obs.CPUTime = ticksDuration(w.cpuTicks)
+	switch {
+	case w.kind == workload.InCgroup:
+		obs.Window = w.leaf.window
+		if w.leaf.usage >= 0 {
+			obs.CPUTime = w.leaf.usage
+		} else {
+			obs.Window = w.procs[0].window
+		}
+	default:
+		obs.Window = w.root.window
+		if w.root.leaf.dir == "" {
+			obs.Cgroup = w.root.cgroup
+		}
+	}
+	return obs, mem.held
+}

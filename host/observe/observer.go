@@ -1,0 +1,324 @@
+package observe
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Options is how an Observer looks. The zero value gives the defaults.
+type Options struct {
+	// MinMemory and MinCPU say what is big (see the package comment); 64 MiB and
+	// 0.2 CPUs when 0: below that a move gains less than it costs to think about.
+	MinMemory topology.KiB
+	MinCPU    float64
+	// MemoryEvery is how old the figures from numa_maps may get, 10 s when 0; a
+	// process that is dear to read waits longer.
+	MemoryEvery time.Duration
+	// SelfPID is a process that is no workload: our own. 0 for none.
+	SelfPID int
+	// Expected is the CPU set that homenode itself has given the threads of a
+	// workload: having that one does not make it Pinned. May be nil.
+	Expected func(workload.ID) (topology.CPUSet, bool)
+	// Registered are processes that are workloads of their own however small they
+	// are and whatever leaf they are in, for as long as they live. May be nil.
+	Registered func() []workload.Process
+	// Now is the clock, time.Now when nil.
+	Now func() time.Time
+	// PageSize is the unit of resident memory in /proc/PID/stat, this machine's when 0.
+	PageSize topology.KiB
+	// Host and Free read the machine, topology.FromSysfs and topology.ReadFree when nil.
+	Host func(fs.FS) (*topology.Host, error)
+	Free func(fs.FS, *topology.Host) (*topology.Host, error)
+}
+
+// Periods and budgets.
+const (
+	// settle is how long a thing must stay below half of the thresholds before it
+	// is no longer reported, or a leaf must look like several workloads before it
+	// is split: longer than a garbage collection or a batch of requests, shorter
+	// than a person waits.
+	settle = 30 * time.Second
+	// affinityEvery bounds how old affinities may get.
+	affinityEvery = 10 * time.Second
+	// mapsShare of the time between looks goes to reading numa_maps again: a third of
+	// the 1 % of one CPU that the daemon may cost.
+	mapsShare = 0.003
+	// mapsCredit is how much of it can be saved up.
+	mapsCredit = 100 * time.Millisecond
+	// threadBudget is how many threads are looked at in one look, the longest
+	// unseen workloads first: at 7 µs each 7 ms of a 2 s period.
+	threadBudget = 1000
+	// statusBudget is the same for affinities where each costs a status file of 20 µs.
+	statusBudget = 300
+	// busy is the use below which it does not matter where a workload runs.
+	busy = 0.02
+	// enoughTicks are needed to say where a workload ran: with fewer the shares
+	// would be noise of the 10 ms clock.
+	enoughTicks = 10
+	// shortWindow is too short to measure use in ticks of 10 ms.
+	shortWindow = 50 * time.Millisecond
+)
+
+// Observer looks at one machine again and again. It implements daemon.Observer.
+type Observer struct {
+	opts  Options
+	fsys  fs.FS
+	files files
+
+	mu       sync.Mutex // one Look at a time; guards all below
+	host     *topology.Host
+	nodeOf   []int // by CPU; -1 when unknown
+	top      string
+	topKnown bool
+	look     uint64
+	now      time.Time
+	last     time.Time
+	uptime   time.Duration
+	initCPUs topology.CPUSet // affinity of PID 1: what a thread has that nobody pinned
+	initAt   time.Time
+	hugeUsed bool
+
+	procs      map[int]*process
+	kthreads   map[int]struct{}
+	kthreadAt  time.Time
+	leaves     map[string]*leaf
+	works      map[workload.ID]*work
+	registered map[int]uint64 // start time by PID
+	cpuSets    map[string]topology.CPUSet
+	nodeSets   map[string]topology.NodeSet
+
+	maps     *mapsParser
+	credit   time.Duration
+	problems problems
+	why      map[workload.ID]string
+
+	buf   []byte
+	tids  []int
+	found []*leaf
+}
+
+// New returns an Observer of the machine below fsys, which holds sys/ and proc/.
+// For the live machine give Root("/"), which is several times cheaper to read
+// than os.DirFS("/").
+func New(fsys fs.FS, opts Options) *Observer {
+	if opts.MinMemory == 0 {
+		opts.MinMemory = 64 << 10
+	}
+	if opts.MinCPU == 0 {
+		opts.MinCPU = 0.2
+	}
+	if opts.MemoryEvery == 0 {
+		opts.MemoryEvery = 10 * time.Second
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.PageSize == 0 {
+		opts.PageSize = topology.KiB(os.Getpagesize() / 1024)
+	}
+	if opts.Host == nil {
+		opts.Host = topology.FromSysfs
+	}
+	if opts.Free == nil {
+		opts.Free = topology.ReadFree
+	}
+	o := &Observer{
+		opts:       opts,
+		fsys:       fsys,
+		procs:      map[int]*process{},
+		kthreads:   map[int]struct{}{},
+		leaves:     map[string]*leaf{},
+		works:      map[workload.ID]*work{},
+		registered: map[int]uint64{},
+		cpuSets:    map[string]topology.CPUSet{},
+		nodeSets:   map[string]topology.NodeSet{},
+		maps:       newMapsParser(),
+		buf:        make([]byte, 16<<10),
+	}
+	o.files = anyFS{fsys}
+	if r, ok := fsys.(interface{ reader() files }); ok {
+		o.files = r.reader()
+	}
+	return o
+}
+
+// Look reads the machine and every workload on it.
+func (o *Observer) Look(ctx context.Context) (workload.Snapshot, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return workload.Snapshot{}, err
+	}
+	o.last, o.now = o.now, o.opts.Now()
+	o.look++
+	clear(o.registered)
+	if o.opts.Registered != nil {
+		for _, p := range o.opts.Registered() {
+			o.registered[p.PID] = p.Start
+		}
+	}
+	o.problems = problems{}
+	o.why = map[workload.ID]string{}
+	if err := o.readHost(); err != nil {
+		return workload.Snapshot{}, err
+	}
+	if err := o.findLeaves(); err != nil {
+		return workload.Snapshot{}, err
+	}
+	var reported []*work
+	small := 0
+	for _, l := range o.found {
+		o.readLeaf(l)
+		works, rest := o.decide(l)
+		reported = append(reported, works...)
+		small += rest
+	}
+	slices.SortFunc(reported, func(a, b *work) int { return cmp.Compare(a.id, b.id) })
+
+	o.readAffinities(reported)
+	o.readThreads(reported)
+	if err := o.readMaps(ctx, reported); err != nil {
+		return workload.Snapshot{}, err
+	}
+	snap := workload.Snapshot{Host: o.host, Small: small}
+	held := byNode{}
+	for _, w := range reported {
+		obs, holds := o.observation(w)
+		snap.Observations = append(snap.Observations, obs)
+		held.addAll(holds)
+	}
+	snap.Unmanaged = o.unmanaged(held)
+	snap.Problems = o.problems.list()
+	o.forget()
+	return snap, nil
+}
+
+// Stale makes the next Look read the memory of the workload anew, whatever it
+// costs: for after its pages were moved.
+func (o *Observer) Stale(id workload.ID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if w := o.works[id]; w != nil {
+		for _, p := range w.procs {
+			p.mapsStale = true
+		}
+	}
+}
+
+// PinnedWhy says, after a Look, which threads make a workload Pinned; "" when it is not.
+func (o *Observer) PinnedWhy(id workload.ID) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.why[id]
+}
+
+// readHost brings the facts about the machine up to date.
+func (o *Observer) readHost() error {
+	before := o.host
+	if o.host == nil {
+		h, err := o.opts.Host(o.fsys)
+		if err != nil {
+			return fmt.Errorf("read host: %w", err)
+		}
+		o.host = h
+	} else if h, err := o.opts.Free(o.fsys, o.host); err != nil {
+		o.problems.add("host", "memory as of an earlier look", err)
+	} else {
+		o.host = h
+	}
+	if before == nil || !before.Online.Equal(o.host.Online) || len(before.Nodes) != len(o.host.Nodes) {
+		o.nodeOf = o.nodeOf[:0]
+		for _, n := range o.host.Nodes {
+			for cpu := range n.CPUs.All() {
+				for int(cpu) >= len(o.nodeOf) {
+					o.nodeOf = append(o.nodeOf, -1)
+				}
+				o.nodeOf[cpu] = int(n.ID)
+			}
+		}
+	}
+	o.hugeUsed = false
+	for _, n := range o.host.Nodes {
+		for _, p := range n.HugePages {
+			o.hugeUsed = o.hugeUsed || p.Total > p.Free
+		}
+	}
+	o.uptime = 0
+	if b, err := o.files.read("proc/uptime", o.buf); err == nil {
+		o.uptime = parseUptime(b)
+	}
+	if o.initAt.IsZero() || o.now.Sub(o.initAt) >= affinityEvery {
+		o.initAt = o.now
+		if b, err := o.files.read("proc/1/status", o.buf); err == nil {
+			o.initCPUs = o.cpuSet(parseStatus(b).cpus)
+		}
+	}
+	return nil
+}
+
+// parseUptime reads the first number of /proc/uptime: seconds with two decimals.
+func parseUptime(b []byte) time.Duration {
+	word, _, _ := bytes.Cut(b, []byte{' '})
+	whole, decimals, _ := bytes.Cut(word, []byte{'.'})
+	seconds, ok := number(whole)
+	if !ok || seconds >= 1<<32 {
+		return 0
+	}
+	d := time.Duration(seconds) * time.Second
+	if hundredths, ok := number(decimals); ok && len(decimals) == 2 {
+		d += time.Duration(hundredths) * (time.Second / 100)
+	}
+	return d
+}
+
+// cpuSet reads a list and keeps the set: a host has few different ones.
+func (o *Observer) cpuSet(list []byte) topology.CPUSet { return kept(o.cpuSets, list) }
+
+func (o *Observer) nodeSet(list []byte) topology.NodeSet { return kept(o.nodeSets, list) }
+
+func kept[T ~int](sets map[string]topology.Set[T], list []byte) topology.Set[T] {
+	for len(list) > 0 && (list[len(list)-1] == '\n' || list[len(list)-1] == ' ') {
+		list = list[:len(list)-1]
+	}
+	if s, ok := sets[string(list)]; ok {
+		return s
+	}
+	s, err := topology.ParseSet[T](string(list))
+	if err != nil {
+		return topology.Set[T]{}
+	}
+	if len(sets) > 4096 {
+		clear(sets)
+	}
+	sets[string(list)] = s
+	return s
+}
+
+// forget drops what was not there in this look.
+func (o *Observer) forget() {
+	for pid, p := range o.procs {
+		if p.look != o.look {
+			delete(o.procs, pid)
+		}
+	}
+	for path, l := range o.leaves {
+		if l.look != o.look {
+			delete(o.leaves, path)
+		}
+	}
+	for id, w := range o.works {
+		if w.look != o.look {
+			delete(o.works, id)
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package observe
+
+import (
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/homenode/homenode/core/topology"
+)
+
+// Root is the file system below dir, as os.DirFS(dir) gives it. An Observer
+// reads it with bare system calls: thousands of tiny files a look would otherwise
+// cost an os.File, two calls to the poller and a fresh buffer each.
+// For dir "/" the affinity of a thread is asked for by sched_getaffinity(2), a
+// twentieth of the cost of /proc/PID/status.
+func Root(dir string) fs.FS {
+	return root{os.DirFS(dir), dir}
+}
+
+type root struct {
+	fs.FS
+	dir string
+}
+
+func (r root) reader() files {
+	return &rootReader{
+		prefix: strings.TrimSuffix(r.dir, "/") + "/",
+		live:   r.dir == "/",
+		masks:  map[string]topology.CPUSet{},
+	}
+}
+
+// rootReader reads with system calls. It belongs to one Observer, whose looks are serial.
+type rootReader struct {
+	prefix  string
+	live    bool
+	dirents []byte
+	mask    [topology.MaxID/8 + 1]byte
+	masks   map[string]topology.CPUSet // by raw mask: a host has few different ones
+}
+
+// The methods of os.DirFS that embedding an fs.FS hides.
+
+func (r root) ReadFile(name string) ([]byte, error)       { return fs.ReadFile(r.FS, name) }
+func (r root) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(r.FS, name) }
+func (r root) Stat(name string) (fs.FileInfo, error)      { return fs.Stat(r.FS, name) }
+func (r root) ReadLink(name string) (string, error)       { return fs.ReadLink(r.FS, name) }
+func (r root) Lstat(name string) (fs.FileInfo, error)     { return fs.Lstat(r.FS, name) }
+
+func (r *rootReader) open(name string, flags int) (int, error) {
+	for {
+		fd, err := unix.Open(r.prefix+name, flags|unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+func (r *rootReader) read(name string, buf []byte) ([]byte, error) {
+	fd, err := r.open(name, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer unix.Close(fd)
+	buf = buf[:cap(buf)]
+	if len(buf) == 0 {
+		buf = make([]byte, 4096)
+	}
+	// seq_file may give less than was asked for in the middle of a file: only 0 is the end.
+	for have := 0; ; {
+		if have == len(buf) {
+			buf = append(buf, make([]byte, len(buf))...)
+		}
+		n, err := unix.Read(fd, buf[have:])
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+		case n <= 0:
+			return buf[:have], nil
+		default:
+			have += n
+		}
+	}
+}
+
+func (r *rootReader) numbers(dir string, out []int) ([]int, error) {
+	err := r.entries(dir, func(name []byte, _ byte) {
+		n := 0
+		for _, c := range name {
+			if c < '0' || c > '9' || n > 1<<30 {
+				return
+			}
+			n = n*10 + int(c-'0')
+		}
+		if n > 0 {
+			out = append(out, n)
+		}
+	})
+	return out, err
+}
+
+func (r *rootReader) subdirs(dir string, out []string) ([]string, error) {
+	// A directory's link count is 2 plus its subdirectories on every file system
+	// that counts them (kernfs does, fs/kernfs/inode.c; the others say 1): listing
+	// the sixty files of each leaf cgroup is not needed.
+	var st unix.Stat_t
+	if err := unix.Stat(r.prefix+dir, &st); err != nil {
+		return out, &fs.PathError{Op: "stat", Path: dir, Err: err}
+	}
+	if st.Nlink == 2 {
+		return out, nil
+	}
+	err := r.entries(dir, func(name []byte, kind byte) {
+		if kind == unix.DT_DIR && string(name) != "." && string(name) != ".." {
+			out = append(out, string(name))
+		}
+	})
+	return out, err
+}
+
+// entries calls each for every entry of dir; name is valid during the call only.
+func (r *rootReader) entries(dir string, each func(name []byte, kind byte)) error {
+	fd, err := r.open(dir, unix.O_DIRECTORY)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: dir, Err: err}
+	}
+	defer unix.Close(fd)
+	if r.dirents == nil {
+		r.dirents = make([]byte, 32<<10)
+	}
+	for {
+		n, err := unix.Getdents(fd, r.dirents)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return &fs.PathError{Op: "getdents", Path: dir, Err: err}
+		}
+		if n <= 0 {
+			return nil
+		}
+		// struct linux_dirent64: ino 8, off 8, reclen 2, type 1, name to a NUL (getdents(2)).
+		for rest := r.dirents[:n]; len(rest) > 19; {
+			size := int(binary.NativeEndian.Uint16(rest[16:]))
+			if size < 19 || size > len(rest) {
+				break
+			}
+			name := rest[19:size]
+			for i, c := range name {
+				if c == 0 {
+					name = name[:i]
+					break
+				}
+			}
+			each(name, rest[18])
+			rest = rest[size:]
+		}
+	}
+}
+
+func (r *rootReader) affinity(tid int) (topology.CPUSet, error) {
+	if !r.live {
+		return topology.CPUSet{}, errors.ErrUnsupported
+	}
+	// Raw, because unix.CPUSet ends at CPU 1,023.
+	n, _, errno := unix.RawSyscall(unix.SYS_SCHED_GETAFFINITY, uintptr(tid), uintptr(len(r.mask)), uintptr(unsafe.Pointer(&r.mask)))
+	if errno != 0 {
+		return topology.CPUSet{}, os.NewSyscallError("sched_getaffinity", errno)
+	}
+	raw := r.mask[:n]
+	if s, ok := r.masks[string(raw)]; ok {
+		return s, nil
+	}
+	var s topology.CPUSet
+	for i := 0; i+8 <= len(raw); i += 8 { // the kernel writes unsigned longs
+		word := binary.NativeEndian.Uint64(raw[i:])
+		for bit := range 64 {
+			if word&(1<<bit) != 0 {
+				s.Add(topology.CPUID(i*8 + bit))
+			}
+		}
+	}
+	if len(r.masks) > 4096 {
+		clear(r.masks)
+	}
+	r.masks[string(raw)] = s
+	return s, nil
+}

@@ -1,0 +1,297 @@
+package observe
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// threadTicks is the CPU time a thread had when last looked at.
+type threadTicks struct {
+	tid   int
+	ticks uint64
+}
+
+// readThreads finds where the busy workloads ran since they were last looked at,
+// the longest unseen first, as far as the budget goes.
+func (o *Observer) readThreads(reported []*work) {
+	var due []*work
+	for _, w := range reported {
+		if w.ranAt.IsZero() || (o.use(w) >= busy && o.now.Sub(w.ranAt) >= shortWindow) {
+			due = append(due, w)
+		}
+	}
+	slices.SortStableFunc(due, func(a, b *work) int { return a.ranAt.Compare(b.ranAt) })
+	budget := threadBudget
+	if o.look == 1 {
+		budget = 1 << 30 // so that the second look has something to compare with
+	}
+	for _, w := range due {
+		if budget <= 0 {
+			return
+		}
+		for _, p := range w.procs {
+			budget -= o.readRan(w, p)
+		}
+		w.ranAt = o.now
+		o.settleRan(w)
+	}
+}
+
+// readRan adds to w where the threads of p ran since they were last looked at, and
+// returns how many files that took.
+func (o *Observer) readRan(w *work, p *process) int {
+	before, beforeTicks, known := p.seenTicks, p.ranTicks, !p.ranAt.IsZero()
+	p.ranAt, p.ranTicks = o.now, p.ticks
+	// A workload is looked at with all its processes and threads: what was not there
+	// the last time began since, and all its time is of this window.
+	count := known || !w.ranAt.IsZero()
+	if p.threads <= 1 {
+		p.seenTicks = nil
+		if count && p.ticks > beforeTicks {
+			o.ranOn(w, p.cpu, p.ticks-beforeTicks)
+		}
+		return 0
+	}
+	if known && before == nil {
+		before = []threadTicks{{p.pid, beforeTicks}} // had one thread then
+	}
+	tids, err := o.files.numbers(pidFile(p.pid, "task"), o.tids[:0])
+	o.tids = tids
+	if err != nil {
+		return 1
+	}
+	slices.Sort(tids)
+	after := make([]threadTicks, 0, len(tids))
+	for _, tid := range tids {
+		b, err := o.files.read(taskFile(p.pid, tid, "stat"), o.buf)
+		if err != nil {
+			continue
+		}
+		s, err := parseStat(b)
+		if err != nil {
+			continue
+		}
+		after = append(after, threadTicks{tid, s.ticks})
+		for len(before) > 0 && before[0].tid < tid {
+			before = before[1:]
+		}
+		was := uint64(0)
+		if len(before) > 0 && before[0].tid == tid {
+			was = before[0].ticks
+		}
+		if count && s.ticks > was {
+			o.ranOn(w, s.cpu, s.ticks-was)
+		}
+	}
+	p.seenTicks = after
+	return len(tids)
+}
+
+func (o *Observer) ranOn(w *work, cpu int, ticks uint64) {
+	if cpu >= len(o.nodeOf) || o.nodeOf[cpu] < 0 {
+		return
+	}
+	node := o.nodeOf[cpu]
+	for node >= len(w.acc) {
+		w.acc = append(w.acc, 0)
+	}
+	w.acc[node] += min(ticks, 1<<40)
+}
+
+// settleRan makes shares of the ticks seen, once there are enough of them.
+func (o *Observer) settleRan(w *work) {
+	var total uint64
+	for _, t := range w.acc {
+		total += t
+	}
+	if total == 0 || (total < enoughTicks && w.ran != nil) {
+		return
+	}
+	w.ran = nil
+	for n, t := range w.acc {
+		if t > 0 {
+			w.ran = append(w.ran, workload.NodeShare{Node: topology.NodeID(n), Share: float64(t) / float64(total)})
+		}
+	}
+	clear(w.acc)
+}
+
+// allowedShares spreads over the CPUs of a set.
+func (o *Observer) allowedShares(cpus topology.CPUSet) []workload.NodeShare {
+	total := 0
+	for _, n := range o.host.Nodes {
+		total += n.CPUs.Overlap(cpus)
+	}
+	var out []workload.NodeShare
+	for _, n := range o.host.Nodes {
+		if k := n.CPUs.Overlap(cpus); k > 0 {
+			out = append(out, workload.NodeShare{Node: n.ID, Share: float64(k) / float64(total)})
+		}
+	}
+	slices.SortFunc(out, func(a, b workload.NodeShare) int { return cmp.Compare(a.Node, b.Node) })
+	return out
+}
+
+// mask is an affinity that some threads of a process share.
+type mask struct {
+	cpus    topology.CPUSet
+	threads int
+	tid     int // one of them
+}
+
+// readAffinities brings the affinities of the threads up to date.
+func (o *Observer) readAffinities(reported []*work) {
+	budget := statusBudget
+	for _, w := range reported {
+		o.readCpuset(w.leaf)
+		changed := false
+		if o.opts.Expected != nil {
+			want, _ := o.opts.Expected(w.id)
+			changed = !want.Equal(w.expected)
+			w.expected = want
+		}
+		for _, p := range w.procs {
+			due := p.affAt.IsZero() || changed || !p.affCPUs.Equal(w.leaf.cpus)
+			// Spread, or all that were found in the first look stay due together.
+			every := affinityEvery - affinityEvery/32*time.Duration(p.pid%8)
+			if due || (budget > 0 && o.now.Sub(p.affAt) >= every) {
+				budget -= o.readAffinity(w, p)
+			}
+		}
+	}
+}
+
+// readAffinity reads the affinity of each thread of p and returns how many files
+// that took.
+func (o *Observer) readAffinity(w *work, p *process) int {
+	p.affAt, p.affCPUs = o.now, w.leaf.cpus
+	p.aff = p.aff[:0]
+	tids := append(o.tids[:0], p.pid)
+	if p.threads > 1 {
+		var err error
+		if tids, err = o.files.numbers(pidFile(p.pid, "task"), o.tids[:0]); err != nil {
+			return 1
+		}
+	}
+	o.tids = tids
+	cost := 0
+	for _, tid := range tids {
+		cpus, err := o.files.affinity(tid)
+		if errors.Is(err, errors.ErrUnsupported) {
+			cost++
+			b, err := o.files.read(taskFile(p.pid, tid, "status"), o.buf)
+			if err != nil && tid == p.pid { // a captured tree may have no task folders
+				b, err = o.files.read(pidFile(p.pid, "status"), o.buf)
+			}
+			if err != nil {
+				if !gone(err) {
+					o.problems.add("proc/PID/status", "affinity unknown", err)
+				}
+				continue
+			}
+			cpus = o.cpuSet(parseStatus(b).cpus)
+		} else if err != nil {
+			continue
+		}
+		if !cpus.Empty() {
+			p.addMask(cpus, tid)
+		}
+	}
+	if w.kind == workload.InProcess || w.leaf.mems.Empty() {
+		o.readStatus(p)
+		cost++
+	}
+	if w.root == p && p.leaf.dir == "" {
+		p.cgroup = o.cgroupOf(p.pid)
+	}
+	return cost
+}
+
+func (p *process) addMask(cpus topology.CPUSet, tid int) {
+	for i := range p.aff {
+		if p.aff[i].cpus.Equal(cpus) {
+			p.aff[i].threads++
+			return
+		}
+	}
+	p.aff = append(p.aff, mask{cpus, 1, tid})
+}
+
+// cgroupOf is the cgroup v2 path of a process, "" when there is none.
+func (o *Observer) cgroupOf(pid int) string {
+	b, err := o.files.read(pidFile(pid, "cgroup"), o.buf)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.SplitSeq(string(b), "\n") {
+		if p, ok := strings.CutPrefix(line, "0::"); ok {
+			return p
+		}
+	}
+	return ""
+}
+
+// cpusOf is the CPUs the workload may use now, and why it counts as pinned.
+func (o *Observer) cpusOf(w *work) (cpus topology.CPUSet, why string) {
+	// What a thread has that nobody pinned: all its cgroup allows, less what PID 1
+	// was not given either (isolcpus=, CPUAffinity= of systemd).
+	base := w.leaf.cpus
+	if both := base.Intersect(o.initCPUs); !both.Empty() {
+		base = both
+	}
+	expected := w.expected.Intersect(o.host.Online)
+	var union topology.CPUSet
+	var first mask
+	all, narrow := 0, 0
+	for _, p := range w.procs {
+		for _, m := range p.aff {
+			all += m.threads
+			union = union.Union(m.cpus)
+			online := m.cpus.Intersect(o.host.Online)
+			if base.SubsetOf(m.cpus) || (!expected.Empty() && online.Equal(expected)) {
+				continue
+			}
+			if narrow == 0 {
+				first = m
+			}
+			narrow += m.threads
+		}
+	}
+	if cpus = union.Intersect(w.leaf.cpus); cpus.Empty() {
+		cpus = w.leaf.cpus.Clone()
+	}
+	switch {
+	case narrow == 0:
+	case narrow == all:
+		why = fmt.Sprintf("all %d threads have an affinity of their own (thread %d: %s)", all, first.tid, first.cpus)
+	default:
+		why = fmt.Sprintf("%d of %d threads have an affinity of their own (thread %d: %s)", narrow, all, first.tid, first.cpus)
+	}
+	return cpus, why
+}
+
+// memsOf is the nodes the workload may take memory from.
+func (o *Observer) memsOf(w *work) topology.NodeSet {
+	if w.kind == workload.InCgroup && !w.leaf.mems.Empty() {
+		return w.leaf.mems.Clone()
+	}
+	var mems topology.NodeSet
+	for _, p := range w.procs {
+		mems = mems.Union(p.mems)
+	}
+	if mems.Empty() {
+		for _, n := range o.host.Nodes {
+			if n.Memory != 0 {
+				mems.Add(n.ID)
+			}
+		}
+	}
+	return mems
+}

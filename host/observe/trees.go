@@ -1,0 +1,325 @@
+package observe
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// work is what is kept of a reported workload between looks.
+type work struct {
+	id    workload.ID
+	kind  workload.Kind
+	leaf  *leaf
+	root  *process // nil for a cgroup
+	procs []*process
+	look  uint64
+	isNew bool // reported for the first time in this look
+
+	cpuTicks uint64 // total of its processes, ended ones too
+
+	ranAt time.Time // when its threads were last looked at
+	acc   []uint64  // ticks by node since ran was last settled
+	ran   []workload.NodeShare
+
+	mem        usage // of its processes
+	memVersion uint64
+
+	cpus     topology.CPUSet // as last reported
+	expected topology.CPUSet
+}
+
+// decide says what of a leaf is reported, and how many workloads of it are too small.
+func (o *Observer) decide(l *leaf) ([]*work, int) {
+	if l.idle {
+		return nil, 1
+	}
+	if len(l.procs) == 0 {
+		return nil, 0
+	}
+	slices.SortFunc(l.procs, func(a, b *process) int { return cmp.Compare(a.pid, b.pid) })
+	l.procs = slices.Compact(l.procs)
+	roots := o.link(l)
+	if l.shared || slices.ContainsFunc(l.procs, o.isRegistered) {
+		l.mode = asMany
+	} else {
+		o.settleMode(l, roots)
+	}
+	switch l.mode {
+	case asOne:
+		w := o.work(workload.ID(l.path), workload.InCgroup, l, nil)
+		w.procs = append(w.procs[:0], l.procs...)
+		return []*work{w}, 0
+	case asMany:
+		return o.trees(l, roots)
+	}
+	return nil, 1
+}
+
+// link makes trees of the processes of a leaf and returns their roots.
+func (o *Observer) link(l *leaf) []*process {
+	var roots []*process
+	for _, p := range slices.Backward(l.procs) {
+		parent := o.procs[p.ppid]
+		if parent == nil || parent == p || parent.leaf != l || parent.look != o.look {
+			roots = append(roots, p)
+			continue
+		}
+		p.sibling, parent.kid = parent.kid, p
+	}
+	slices.Reverse(roots)
+	return roots
+}
+
+// settleMode decides whether the leaf is one workload, several or too small.
+func (o *Observer) settleMode(l *leaf, roots []*process) {
+	total, bigTrees, keptTrees := o.leafAmount(l), 0, 0
+	for _, r := range roots {
+		sum(r, false)
+		if o.big(r.sum) {
+			bigTrees++
+		}
+		if o.keep(r.sum) {
+			keptTrees++
+		}
+	}
+	switch l.mode {
+	case asOne:
+		if o.lasts(&l.otherSince, bigTrees >= 2) {
+			l.mode = asMany
+		} else if o.lasts(&l.belowSince, !o.keep(total)) {
+			l.mode = notReported
+		}
+	case asMany:
+		if o.lasts(&l.otherSince, keptTrees < 2) {
+			for _, p := range l.procs {
+				p.tracked = false
+			}
+			l.mode = notReported
+			if o.big(total) {
+				l.mode = asOne
+			}
+		}
+	default:
+		l.otherSince, l.belowSince = time.Time{}, time.Time{}
+		if bigTrees >= 2 {
+			l.mode = asMany
+		} else if o.big(total) {
+			l.mode = asOne
+		}
+	}
+}
+
+// lasts reports whether what is true now has been so for the time settle. It
+// forgets the time when it is false or has been reported.
+func (o *Observer) lasts(since *time.Time, now bool) bool {
+	if !now {
+		*since = time.Time{}
+		return false
+	}
+	if since.IsZero() {
+		*since = o.now
+	}
+	if o.now.Sub(*since) < settle {
+		return false
+	}
+	*since = time.Time{}
+	return true
+}
+
+// leafAmount is what the leaf as a whole has.
+func (o *Observer) leafAmount(l *leaf) amount {
+	var all, largest amount
+	for _, p := range l.procs {
+		all.add(amount{p.mem(), p.use})
+		largest.mem = max(largest.mem, p.mem())
+	}
+	if l.hasStat {
+		// A process that was moved in left the charge for its memory behind.
+		all.mem = max(l.stat.resident().total(), largest.mem)
+	}
+	if l.usage >= 0 {
+		all.use = l.use
+	}
+	return all
+}
+
+// sum adds up the tree below p, with cut without what is under a tracked process.
+func sum(p *process, cut bool) {
+	p.sum = amount{p.mem(), p.use}
+	for kid := p.kid; kid != nil; kid = kid.sibling {
+		sum(kid, cut)
+		if !cut || !kid.tracked {
+			p.sum.add(kid.sum)
+		}
+	}
+}
+
+// trees gives the process workloads of a leaf.
+func (o *Observer) trees(l *leaf, roots []*process) ([]*work, int) {
+	for _, r := range roots {
+		sum(r, true)
+	}
+	for _, p := range l.procs {
+		if o.isRegistered(p) {
+			p.tracked, p.belowSince = true, time.Time{}
+		} else if p.tracked && o.lasts(&p.belowSince, !o.keep(p.sum)) {
+			p.tracked = false
+		}
+	}
+	for _, r := range roots {
+		sum(r, true)
+		o.pick(r)
+	}
+	var works []*work
+	small := 0
+	for _, r := range roots {
+		before := len(works)
+		works = o.tracked(r, nil, works)
+		if len(works) == before {
+			small++
+		}
+		for _, w := range works[before:] {
+			slices.SortFunc(w.procs, func(a, b *process) int { return cmp.Compare(a.pid, b.pid) })
+		}
+	}
+	return works, small
+}
+
+// isRegistered reports whether the process is a workload whatever its size.
+func (o *Observer) isRegistered(p *process) bool {
+	start, ok := o.registered[p.pid]
+	return ok && start == p.start
+}
+
+// pick finds the roots of new workloads in the tree of p.
+func (o *Observer) pick(p *process) {
+	if p.tracked {
+		o.pickOthers(p, p.comm)
+		return
+	}
+	if !o.big(p.sum) {
+		return
+	}
+	if o.big(amount{p.mem(), p.use}) {
+		p.tracked = true
+		o.pickOthers(p, p.comm)
+		return
+	}
+	below := false
+	for kid := p.kid; kid != nil; kid = kid.sibling {
+		if !kid.tracked && o.big(kid.sum) {
+			o.pick(kid)
+			below = true
+		}
+	}
+	p.tracked = !below
+}
+
+// pickOthers finds other programs below a workload's process that are big by
+// themselves: what a big supervisor or shell started is not part of it. Processes
+// of the same name are: a server and its workers.
+func (o *Observer) pickOthers(p *process, comm string) {
+	for kid := p.kid; kid != nil; kid = kid.sibling {
+		if kid.comm != comm && o.big(amount{kid.mem(), kid.use}) {
+			kid.tracked = true
+		}
+		if kid.tracked {
+			o.pickOthers(kid, kid.comm)
+		} else {
+			o.pickOthers(kid, comm)
+		}
+	}
+}
+
+// tracked adds the workloads in the tree of p to works; into is the one that p is
+// in, nil for none.
+func (o *Observer) tracked(p *process, into *work, works []*work) []*work {
+	if p.tracked {
+		into = o.work(workload.ID("pid:"+strconv.Itoa(p.pid)), workload.InProcess, p.leaf, p)
+		into.procs = into.procs[:0]
+		works = append(works, into)
+	}
+	if into != nil {
+		into.procs = append(into.procs, p)
+	}
+	for kid := p.kid; kid != nil; kid = kid.sibling {
+		works = o.tracked(kid, into, works)
+	}
+	return works
+}
+
+// work finds what is kept of the workload, or begins to keep it.
+func (o *Observer) work(id workload.ID, kind workload.Kind, l *leaf, root *process) *work {
+	w := o.works[id]
+	if w == nil || w.leaf != l || w.root != root {
+		w = &work{id: id, kind: kind, leaf: l, root: root, isNew: true}
+		o.works[id] = w
+	} else {
+		w.isNew = false
+	}
+	w.look = o.look
+	return w
+}
+
+// name is the workload for people.
+func (w *work) name() string {
+	if w.root != nil {
+		return w.root.comm
+	}
+	base := path.Base(w.leaf.path)
+	switch base { // what managers put below the unit that has the name
+	case "libvirt", "emulator", "payload", "container", "supervisor":
+		base = path.Base(path.Dir(w.leaf.path))
+	}
+	for _, suffix := range []string{".service", ".scope", ".slice"} {
+		base = strings.TrimSuffix(base, suffix)
+	}
+	base = strings.TrimPrefix(unescapeUnit(base), "machine-")
+	// A container's own name is not in the path: the largest process says more than its ID.
+	prefix, id := "", base
+	if i := strings.LastIndexByte(base, '-'); i >= 0 {
+		prefix, id = base[:i], base[i+1:]
+	}
+	if isHex(id) && len(id) >= 32 && !strings.Contains(prefix, ":") {
+		largest := w.procs[0]
+		for _, p := range w.procs {
+			if p.mem() > largest.mem() {
+				largest = p
+			}
+		}
+		return largest.comm + " " + id[:12]
+	}
+	return base
+}
+
+// unescapeUnit undoes systemd's \x2d for what a unit name may not hold (systemd.unit(5)).
+func unescapeUnit(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) && s[i+1] == 'x' {
+			if n, err := strconv.ParseUint(s[i+2:i+4], 16, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+func isHex(s string) bool {
+	for _, c := range s {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,64 @@
+package kernel
+
+import "unsafe"
+
+// Line is the size of a cache line. Some machines have 128 bytes; links are
+// then two to a line, and Ring's stride keeps them apart all the same.
+const Line = 64
+
+// unroll keeps the loop's own instructions below 1 in 30.
+const unroll = 32
+
+// Chase follows n links (rounded down to a multiple of 32) from p and returns
+// where it ended. Each link is the address of the next.
+//
+//go:norace
+//go:noinline
+func Chase(p unsafe.Pointer, n int) unsafe.Pointer {
+	for ; n >= unroll; n -= unroll {
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+		p = *(*unsafe.Pointer)(p)
+	}
+	return p
+}
+
+// Spin burns about n × 4 cycles without touching memory.
+//
+//go:noinline
+func Spin(n int) uint64 {
+	x := uint64(n)
+	for range n {
+		x = x*6364136223846793005 + 1442695040888963407
+	}
+	return x
+}

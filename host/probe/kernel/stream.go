@@ -1,0 +1,149 @@
+package kernel
+
+import "unsafe"
+
+// stepBytes is what one step reads or writes of each stream: some tens of
+// microseconds, so that a thread can be stopped and its clock read.
+const stepBytes = 64 << 10
+
+// Stream is a bandwidth kernel. Its buffer is cut into Reads + Writes streams.
+type Stream struct {
+	Mix           string // r, 3:1, 2:1, 1:1, w, nt, triad, nt-triad
+	Name          string // instructions: avx2, avx512, ldp, go
+	Reads, Writes int
+	NT            bool // its stores fetch no line before
+	run           func(a, b, c, d unsafe.Pointer, n uintptr)
+}
+
+// Streams lists the kernels of this CPU, one a mix, best first choice of
+// instructions.
+func Streams() []Stream { return archStreams() }
+
+// StreamFor is the kernel of a mix.
+func StreamFor(mix string) (Stream, bool) {
+	for _, s := range Streams() {
+		if s.Mix == mix {
+			return s, true
+		}
+	}
+	return Stream{}, false
+}
+
+// Portable lists the kernels in plain Go. There are no non-temporal stores in Go.
+func Portable() []Stream {
+	return []Stream{
+		{"r", "go, one word a line", 1, 0, false, func(a, b, c, d unsafe.Pointer, n uintptr) { goRead(a, n) }},
+		{"3:1", "go", 3, 1, false, func(a, b, c, d unsafe.Pointer, n uintptr) { goMix3(a, b, c, d, n) }},
+		{"2:1", "go", 2, 1, false, func(a, b, c, d unsafe.Pointer, n uintptr) { goMix2(a, b, c, n) }},
+		{"1:1", "go", 1, 1, false, func(a, b, c, d unsafe.Pointer, n uintptr) { goMix1(a, b, n) }},
+		{"w", "go", 0, 1, false, func(a, b, c, d unsafe.Pointer, n uintptr) { goStore(a, n) }},
+		{"triad", "go", 2, 1, false, func(a, b, c, d unsafe.Pointer, n uintptr) { goTriad(c, a, b, n) }},
+	}
+}
+
+// Steps is how many steps a pass over a buffer of n bytes takes.
+func (s Stream) Steps(n int) int { return n / (s.Reads + s.Writes) / stepBytes }
+
+// Step does one step of a pass over buf, whose address must be a multiple of 64.
+func (s Stream) Step(buf []byte, step int) { s.burst(buf, step*stepBytes, stepBytes) }
+
+// burstBytes is what a burst reads or writes of each stream.
+const burstBytes = 4 << 10
+
+// Bursts is how many bursts, of a sixteenth of a step, a pass over n bytes takes.
+func (s Stream) Bursts(n int) int { return s.Steps(n) * (stepBytes / burstBytes) }
+
+// Burst does a small part of a pass, for load with pauses in between.
+func (s Stream) Burst(buf []byte, i int) { s.burst(buf, i*burstBytes, burstBytes) }
+
+// BurstTraffic is the bytes that a burst moves.
+func (s Stream) BurstTraffic() int { return s.Traffic() / (stepBytes / burstBytes) }
+
+func (s Stream) burst(buf []byte, off int, n uintptr) {
+	streams := s.Reads + s.Writes
+	part := len(buf) / streams / stepBytes * stepBytes
+	var at [4]unsafe.Pointer
+	for i := range streams {
+		at[i] = unsafe.Pointer(&buf[i*part+off])
+	}
+	s.run(at[0], at[1], at[2], at[3], n)
+}
+
+// Program is the bytes that a step loads and stores.
+func (s Stream) Program() int { return (s.Reads + s.Writes) * stepBytes }
+
+// Traffic is the bytes that a step moves to and from memory: an ordinary store
+// first reads the line it writes to.
+func (s Stream) Traffic() int {
+	if s.NT {
+		return s.Program()
+	}
+	return s.Program() + s.Writes*stepBytes
+}
+
+// sink keeps the compiler from dropping loads.
+var sink uint64
+
+//go:norace
+//go:noinline
+func goRead(p unsafe.Pointer, n uintptr) {
+	w := unsafe.Slice((*uint64)(p), n/8)
+	var a, b, c, d uint64
+	for ; len(w) >= 64; w = w[64:] {
+		a += w[0] + w[32]
+		b += w[8] + w[40]
+		c += w[16] + w[48]
+		d += w[24] + w[56]
+	}
+	if x := a + b + c + d; x == 0x5bd1e995 {
+		sink = x
+	}
+}
+
+//go:norace
+//go:noinline
+func goStore(p unsafe.Pointer, n uintptr) {
+	w := unsafe.Slice((*uint64)(p), n/8)
+	for v := uint64(n); len(w) >= 8; w = w[8:] {
+		w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7] = v, v, v, v, v, v, v, v
+	}
+}
+
+//go:norace
+//go:noinline
+func goMix1(a, to unsafe.Pointer, n uintptr) {
+	for i := uintptr(0); i < n; i += Line {
+		x := *(*uint64)(unsafe.Add(a, i))
+		w := (*[8]uint64)(unsafe.Add(to, i))
+		w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7] = x, x, x, x, x, x, x, x
+	}
+}
+
+//go:norace
+//go:noinline
+func goMix2(a, b, to unsafe.Pointer, n uintptr) {
+	for i := uintptr(0); i < n; i += Line {
+		x := *(*uint64)(unsafe.Add(a, i)) + *(*uint64)(unsafe.Add(b, i))
+		w := (*[8]uint64)(unsafe.Add(to, i))
+		w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7] = x, x, x, x, x, x, x, x
+	}
+}
+
+//go:norace
+//go:noinline
+func goMix3(a, b, c, to unsafe.Pointer, n uintptr) {
+	for i := uintptr(0); i < n; i += Line {
+		x := *(*uint64)(unsafe.Add(a, i)) + *(*uint64)(unsafe.Add(b, i)) + *(*uint64)(unsafe.Add(c, i))
+		w := (*[8]uint64)(unsafe.Add(to, i))
+		w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7] = x, x, x, x, x, x, x, x
+	}
+}
+
+//go:norace
+//go:noinline
+func goTriad(to, b, c unsafe.Pointer, n uintptr) {
+	x, y, z := unsafe.Slice((*float64)(to), n/8), unsafe.Slice((*float64)(b), n/8), unsafe.Slice((*float64)(c), n/8)
+	for i := range x {
+		x[i] = y[i] + 3*z[i]
+	}
+}

@@ -1,0 +1,90 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/dustin/go-humanize"
+	"golang.org/x/sys/unix"
+
+	"github.com/homenode/homenode/core/topology"
+)
+
+// UnsupportedError names a feature that is missing here and what would bring it.
+type UnsupportedError struct {
+	Feature string
+	Need    string
+}
+
+func (e *UnsupportedError) Error() string { return fmt.Sprintf("%s: needs %s", e.Feature, e.Need) }
+
+// errMems is the answer to set-mems on a process.
+var errMems = &UnsupportedError{"memory nodes of a running process",
+	"a cgroup of its own: Linux has no call that changes another process's memory nodes, only cpuset.mems does"}
+
+// MismatchError says that an affinity was set and is not what holds.
+type MismatchError struct {
+	Thread int
+	Want   topology.CPUSet
+	Have   topology.CPUSet
+	Why    string
+}
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("thread %d: affinity set to %s but %s holds: %s", e.Thread, e.Want, e.Have, e.Why)
+}
+
+// GoneError says that every process of the step has exited. It wraps ESRCH.
+type GoneError struct {
+	PIDs  []int
+	Moved int64 // bytes moved before
+}
+
+func (e *GoneError) Error() string {
+	if e.Moved == 0 {
+		return fmt.Sprintf("processes %v have exited", e.PIDs)
+	}
+	return fmt.Sprintf("processes %v have exited after %s were moved", e.PIDs, size(e.Moved))
+}
+
+func (e *GoneError) Unwrap() error { return unix.ESRCH }
+
+// IncompleteError says that more than a hundredth of the movable memory is still
+// off home after all of it has been tried.
+type IncompleteError struct {
+	Left int64  // bytes off home
+	Why  string // by reason
+}
+
+func (e *IncompleteError) Error() string {
+	return fmt.Sprintf("%s are still off home: %s", size(e.Left), e.Why)
+}
+
+// NodeFullError says that a home node had no room.
+type NodeFullError struct {
+	Node topology.NodeID
+	Left int64 // bytes still off home
+}
+
+func (e *NodeFullError) Error() string {
+	return fmt.Sprintf("node %d is full, %s are still off home", e.Node, size(e.Left))
+}
+
+// NodeNotAllowedError says that a process may not have memory on a node.
+type NodeNotAllowedError struct {
+	Node topology.NodeID
+	PID  int
+}
+
+func (e *NodeNotAllowedError) Error() string {
+	return fmt.Sprintf("process %d may have no memory on node %d: the node is outside its cpuset.mems or has no memory", e.PID, e.Node)
+}
+
+// isGone tells a process that is no more: the files of /proc are absent or
+// answer ESRCH, as the calls do.
+func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
+
+func exited(pid int) error { return fmt.Errorf("process %d: %w", pid, unix.ESRCH) }
+
+func size(bytes int64) string { return humanize.IBytes(uint64(max(bytes, 0))) }

@@ -1,0 +1,307 @@
+package process
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/internal/numa"
+)
+
+// MoverOptions says how fast pages move. The zero value is good.
+type MoverOptions struct {
+	Root fs.FS // the machine's file tree; nil is "/"
+
+	// Bandwidth is the most bytes a second; 0 is DefaultBandwidth, below 0 no cap.
+	Bandwidth int64
+	// Batch is the pages of one call, which is the longest that the mover holds
+	// on without a look at ctx; 0 is DefaultBatch.
+	Batch int
+	// Pause is asked before each batch. While it returns true the move rests, for
+	// the reason it gives; nil never does.
+	Pause func() (why string, pause bool)
+	// Sweep ends a move to a single node with migrate_pages(2) when at most 64 MiB
+	// are left, or when numa_maps cannot be read. Off by default: as root that
+	// call moves pages shared with other programs too, as of the C library, and it
+	// cannot be paced.
+	Sweep bool
+
+	Clock Clock // nil is the wall clock
+}
+
+const (
+	// DefaultBandwidth is a hundredth to a fiftieth of what a node's memory does,
+	// so that neighbours do not feel it, and 240 s for 60 GiB.
+	DefaultBandwidth = 256 << 20
+	// DefaultBatch is 16 MiB of small pages: some ten milliseconds a call. Each call
+	// makes every CPU of the machine empty its page lists and waits for all of them
+	// (lru_cache_disable in mm/migrate.c, do_pages_move), which disturbs the CPUs of
+	// others: few large calls are kinder than many small ones, and in a guest with 16
+	// CPUs eight times as fast. The mmap lock is taken page by page.
+	DefaultBatch = 4096
+
+	queryBatch   = 4096                  // addresses asked for at once
+	busyPasses   = 3                     // times a busy page is tried
+	busyDelay    = 10 * time.Millisecond // before the second try; the third waits twice that
+	pauseCheck   = time.Second           // how often Pause is asked while it says so
+	sweepMost    = 64 << 20
+	unwritten    = -1 << 20 // a status that the kernel never writes
+	incompleteOf = 100      // one part in so many may stay off home
+)
+
+// Mover moves pages. It may carry out several moves at once.
+type Mover struct {
+	o      MoverOptions
+	proc   proc
+	kernel kernel
+}
+
+// NewMover returns a mover.
+func NewMover(o MoverOptions) *Mover {
+	if o.Root == nil {
+		o.Root = os.DirFS("/")
+	}
+	if o.Bandwidth == 0 {
+		o.Bandwidth = DefaultBandwidth
+	}
+	if o.Batch <= 0 {
+		o.Batch = DefaultBatch
+	}
+	if o.Clock == nil {
+		o.Clock = wallClock{}
+	}
+	return &Mover{o: o, proc: proc{o.Root}, kernel: numa.Kernel{}}
+}
+
+// Move brings the pages of the step's processes that lie off home to the home
+// nodes. It calls progress after each batch with what was done in this call, and
+// stops between batches when ctx ends, returning its error; a later call goes on,
+// for it asks anew where each page is. It returns an error that wraps ESRCH when
+// all processes have exited, *NodeFullError when a node had no room, and
+// *IncompleteError when more than a hundredth is left for other reasons.
+func (m *Mover) Move(ctx context.Context, step plan.Step, progress func(plan.Move)) error {
+	home, err := topology.ParseNodeSet(step.To)
+	if err != nil {
+		return fmt.Errorf("%s: move pages to %w", step.Workload, err)
+	}
+	if home.Empty() {
+		return fmt.Errorf("%s: move pages to no node", step.Workload)
+	}
+	if len(step.Target.Processes) == 0 {
+		return fmt.Errorf("%s: move pages of no process", step.Workload)
+	}
+	if os.Getpagesize() != basePage {
+		return &UnsupportedError{"moving pages", "pages of 4 KiB"}
+	}
+	if progress == nil {
+		progress = func(plan.Move) {}
+	}
+	j := &job{Mover: m, home: home, step: step, progress: progress, why: map[string]int64{}, refusedPages: pageSet{},
+		members: map[int]workload.Process{}, run: run{node: topology.None}, pace: pacer{clock: m.o.Clock, bandwidth: m.o.Bandwidth},
+		record: plan.Move{Workload: step.Workload, Home: home.String(), Planned: step.Bytes, Started: m.o.Clock.Now(), State: "running"}}
+	for _, p := range step.Target.Processes {
+		j.members[p.PID] = p
+	}
+	err = j.all(ctx)
+	switch {
+	case err == nil:
+		j.record.State = "done"
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		j.record.State = "cancelled"
+	default:
+		j.record.State = "failed"
+	}
+	j.report()
+	return err
+}
+
+// job is one move.
+type job struct {
+	*Mover
+	step     plan.Step
+	home     topology.NodeSet
+	progress func(plan.Move)
+	record   plan.Move
+	pace     pacer
+	shares   *shares
+	run      run
+	members  map[int]workload.Process
+	sharers  *sharers
+
+	why          map[string]int64 // bytes refused, by reason
+	refusedPages pageSet
+	swept        bool
+}
+
+// target is one process of the move.
+type target struct {
+	workload.Process
+	ranges []memRange
+}
+
+func (j *job) all(ctx context.Context) error {
+	now, targets, err := j.survey(ctx)
+	if err != nil {
+		if j.o.Sweep && errors.Is(err, unix.EACCES) {
+			return j.sweep(ctx, j.step.Target.Processes)
+		}
+		return err
+	}
+	if j.record.Planned == 0 {
+		j.record.Planned = now.off
+	}
+	j.shares = newShares(j.step, j.home, now.on)
+	for i := range targets {
+		if err := j.process(ctx, &targets[i]); err != nil && !isGone(err) {
+			return err
+		}
+	}
+	return j.finish(ctx)
+}
+
+// survey looks where all processes of the step have their memory.
+func (j *job) survey(ctx context.Context) (survey, []target, error) {
+	s := survey{on: map[topology.NodeID]int64{}}
+	seen := map[sharedRange]int64{}
+	var targets []target
+	var dead []int
+	for _, p := range j.step.Target.Processes {
+		if err := ctx.Err(); err != nil {
+			return s, nil, err
+		}
+		err := j.proc.check(p)
+		var ranges []memRange
+		if err == nil {
+			ranges, err = j.proc.ranges(p.PID)
+		}
+		if err == nil {
+			err = j.proc.check(p)
+		}
+		if isGone(err) {
+			dead = append(dead, p.PID)
+			continue
+		}
+		if err != nil {
+			return s, nil, err
+		}
+		targets = append(targets, target{p, ranges})
+		s.add(ranges, j.home, seen)
+	}
+	if len(targets) == 0 {
+		return s, nil, &GoneError{PIDs: dead, Moved: j.record.Moved}
+	}
+	return s, targets, nil
+}
+
+// finish looks again and says what is left.
+func (j *job) finish(ctx context.Context) error {
+	now, targets, err := j.survey(ctx)
+	if err != nil {
+		return err
+	}
+	if j.o.Sweep && !j.swept && now.off > 0 && now.off <= sweepMost && j.home.Len() == 1 && j.shares.firstFull() < 0 {
+		j.swept = true
+		var live []workload.Process
+		for _, t := range targets {
+			live = append(live, t.Process)
+		}
+		if err := j.sweep(ctx, live); err != nil {
+			return err
+		}
+		return j.finish(ctx)
+	}
+	if now.off*incompleteOf <= now.movable {
+		return nil
+	}
+	if n := j.shares.firstFull(); n >= 0 {
+		return &NodeFullError{n, now.off}
+	}
+	return &IncompleteError{now.off, cmp.Or(j.reasons(), "they came while the rest was moved")}
+}
+
+// sweep lets the kernel move whatever it finds.
+func (j *job) sweep(ctx context.Context, of []workload.Process) error {
+	if j.home.Len() != 1 {
+		return &UnsupportedError{"migrate_pages to several nodes", "a home of one node: the call divides pages by the number of their node"}
+	}
+	text, err := fs.ReadFile(j.o.Root, "sys/devices/system/node/has_memory")
+	if err != nil {
+		return err
+	}
+	nodes, err := topology.ParseNodeSet(string(text))
+	if err != nil {
+		return err
+	}
+	live := 0
+	for _, p := range of {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := j.proc.check(p); isGone(err) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		if _, err := j.kernel.MigratePages(p.PID, nodes.Minus(j.home), j.home); err != nil && !isGone(err) {
+			return fmt.Errorf("process %d: %w", p.PID, err)
+		}
+		live++
+	}
+	if live == 0 {
+		return &GoneError{PIDs: pids(of), Moved: j.record.Moved}
+	}
+	return nil
+}
+
+// reasons is why bytes were refused, the most first.
+func (j *job) reasons() string {
+	whys := slices.SortedFunc(maps.Keys(j.why), func(a, b string) int {
+		return cmp.Or(-cmp.Compare(j.why[a], j.why[b]), strings.Compare(a, b))
+	})
+	for i, w := range whys {
+		whys[i] = size(j.why[w]) + " " + w
+	}
+	return strings.Join(whys, "; ")
+}
+
+func (j *job) report() {
+	j.record.Why = j.reasons()
+	j.record.Seconds = j.o.Clock.Now().Sub(j.record.Started).Seconds()
+	j.progress(j.record)
+}
+
+// ready waits until the next batch may go.
+func (j *job) ready(ctx context.Context) error {
+	if err := j.pace.wait(ctx); err != nil {
+		return err
+	}
+	for j.o.Pause != nil {
+		why, pause := j.o.Pause()
+		if !pause {
+			break
+		}
+		if j.record.State != "paused" {
+			j.record.State = "paused"
+			paused := j.record
+			paused.Why = why
+			j.progress(paused)
+		}
+		if err := sleep(ctx, j.o.Clock, pauseCheck); err != nil {
+			return err
+		}
+	}
+	j.record.State = "running"
+	return nil
+}

@@ -1,0 +1,122 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const lockName = "homenode.lock"
+
+// lockWait is how long Open tries. A reader holds the lock for as long as it
+// takes to print a status; another daemon holds it for good, and a person who
+// started the second one wants to know at once.
+const lockWait = 150 * time.Millisecond
+
+// ErrLocked is wrapped by the error of Open while another process holds the
+// store.
+var ErrLocked = errors.New("in use by another homenode")
+
+// LockedError says who holds the store.
+type LockedError struct {
+	Dir string
+	PID int // 0 when the holder did not say
+}
+
+func (e *LockedError) Error() string {
+	if e.PID == 0 {
+		return fmt.Sprintf("state folder %s is %v", e.Dir, ErrLocked)
+	}
+	return fmt.Sprintf("state folder %s is %v, PID %d", e.Dir, ErrLocked, e.PID)
+}
+
+func (e *LockedError) Unwrap() error { return ErrLocked }
+
+// lock takes the lock file in dir, shared or exclusive. A shared lock creates
+// nothing: where there is no lock file there is no daemon, and it returns nil.
+func lock(dir string, exclusive bool) (*os.File, error) {
+	path := filepath.Join(dir, lockName)
+	how, flags := unix.LOCK_SH, os.O_RDONLY
+	if exclusive {
+		how, flags = unix.LOCK_EX, os.O_RDWR|os.O_CREATE
+	}
+	f, err := os.OpenFile(path, flags, 0o600)
+	if !exclusive && errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for deadline := time.Now().Add(lockWait); ; time.Sleep(10 * time.Millisecond) {
+		err = unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+		if err == nil {
+			break
+		}
+		if err == unix.EINTR {
+			continue
+		}
+		if err != unix.EWOULDBLOCK {
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		if time.Now().After(deadline) {
+			defer f.Close()
+			return nil, &LockedError{Dir: dir, PID: holder(f)}
+		}
+	}
+	if exclusive {
+		err = sign(f)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("write %s: %w", path, err)
+	}
+	return f, nil
+}
+
+// sign writes this process into its lock file.
+func sign(f *os.File) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	pid := os.Getpid()
+	_, err := f.WriteAt(fmt.Appendf(nil, "%d %s\n", pid, startOf(pid)), 0)
+	return err
+}
+
+// holder is the process named in the lock file if it still lives: a reader's
+// shared lock can stand over the signature of a daemon long gone.
+func holder(f *os.File) int {
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, 64))
+	if err != nil {
+		return 0
+	}
+	pidText, start, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
+	pid, err := strconv.Atoi(pidText)
+	if err != nil || start == "" || startOf(pid) != start {
+		return 0
+	}
+	return pid
+}
+
+// startOf is the start time of a process, as text, "" when there is none.
+func startOf(pid int) string {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	// The command name, in brackets, may hold anything, brackets too.
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	const start = 22 - 3 // field 22, counted from field 3
+	if len(fields) <= start {
+		return ""
+	}
+	return fields[start]
+}
