@@ -1,0 +1,105 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Client is a Backend that asks the daemon.
+type Client struct{ http *http.Client }
+
+// Dial returns a client of the daemon on the socket, or an error that wraps
+// ErrNoDaemon when nothing listens there, or fs.ErrPermission when the caller
+// may not connect.
+func Dial(socket string) (*Client, error) {
+	c, err := net.DialTimeout("unix", socket, 5*time.Second)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return nil, fmt.Errorf("%w on %s; start one with `homenode daemon`", ErrNoDaemon, socket)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("socket %s: %w; only root and the socket's group may talk to this daemon", socket, fs.ErrPermission)
+	case err != nil:
+		return nil, err
+	}
+	c.Close()
+	t := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", socket)
+	}}
+	return &Client{&http.Client{Transport: t}}, nil
+}
+
+// Close lets go of idle connections.
+func (c *Client) Close() error {
+	c.http.CloseIdleConnections()
+	return nil
+}
+
+// Status asks for the whole picture.
+func (c *Client) Status(ctx context.Context) (s Status, err error) {
+	return s, c.do(ctx, "GET", "/v1/status", nil, &s)
+}
+
+// Explain asks why a workload is where it is.
+func (c *Client) Explain(ctx context.Context, id workload.ID) (x Explanation, err error) {
+	return x, c.do(ctx, "GET", "/v1/explain?id="+url.QueryEscape(string(id)), nil, &x)
+}
+
+// History asks for the newest events.
+func (c *Client) History(ctx context.Context, limit int) (h History, err error) {
+	return h, c.do(ctx, "GET", "/v1/history?limit="+strconv.Itoa(limit), nil, &h)
+}
+
+// Undo asks to put back what was changed.
+func (c *Client) Undo(ctx context.Context, which Which) (u UndoResult, err error) {
+	return u, c.do(ctx, "POST", "/v1/undo", which, &u)
+}
+
+// Resume asks to manage again what was undone.
+func (c *Client) Resume(ctx context.Context, which Which) error {
+	return c.do(ctx, "POST", "/v1/resume", which, &struct{}{})
+}
+
+// Place asks for a home.
+func (c *Client) Place(ctx context.Context, want Want) (h Home, err error) {
+	return h, c.do(ctx, "POST", "/v1/place", want, &h)
+}
+
+func (c *Client) do(ctx context.Context, method, path string, in, out any) error {
+	var body bytes.Buffer
+	if in != nil {
+		if err := json.NewEncoder(&body).Encode(in); err != nil {
+			return err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://homenode"+path, &body)
+	if err != nil {
+		return err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask the daemon: %w", err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		refusal := &Error{Code: Failed, Text: resp.Status}
+		json.NewDecoder(resp.Body).Decode(refusal)
+		return refusal
+	}
+	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+		return fmt.Errorf("read the daemon's answer: %w", err)
+	}
+	return nil
+}

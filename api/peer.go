@@ -1,0 +1,67 @@
+package api
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// peer is who sits at the other end of the socket, by the kernel's word
+// (unix(7), SO_PEERCRED and SO_PEERGROUPS), taken when it connected.
+type peer struct {
+	uid, gid int
+	groups   []int
+}
+
+type peerKey struct{}
+
+func (p peer) mayChange(a Access) bool {
+	if p.uid == 0 {
+		return true
+	}
+	return p.uid > 0 && a.Group >= 0 && (p.gid == a.Group || slices.Contains(p.groups, a.Group))
+}
+
+func peerOf(c net.Conn) (peer, error) {
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return peer{}, fmt.Errorf("peer of %T: not a unix socket", c)
+	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return peer{}, err
+	}
+	var p peer
+	var inner error
+	err = raw.Control(func(fd uintptr) {
+		var cred *unix.Ucred
+		if cred, inner = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); inner != nil {
+			return
+		}
+		p = peer{uid: int(cred.Uid), gid: int(cred.Gid), groups: peerGroups(fd)}
+	})
+	if err == nil {
+		err = inner
+	}
+	return p, err
+}
+
+// peerGroups is the peer's supplementary groups, none when the kernel does not
+// say: fewer groups can only take rights away. 65,536 is NGROUPS_MAX.
+func peerGroups(fd uintptr) []int {
+	buf := make([]uint32, 65536)
+	size := uint32(len(buf) * 4)
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_PEERGROUPS,
+		uintptr(unsafe.Pointer(&buf[0])), uintptr(unsafe.Pointer(&size)), 0)
+	if errno != 0 {
+		return nil
+	}
+	groups := make([]int, size/4)
+	for i := range groups {
+		groups[i] = int(buf[i])
+	}
+	return groups
+}

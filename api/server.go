@@ -1,0 +1,159 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Access says who may do what on the socket.
+type Access struct {
+	Group         int  // GID that may change things besides root; -1 for none
+	OthersMayRead bool // everyone else may look; otherwise they cannot connect
+}
+
+// stopGrace is how long a request under way, an undo say, may go on when the
+// server stops; the systemd unit allows the daemon 90 s in all.
+const stopGrace = 20 * time.Second
+
+// maxRequest bounds a request body; a Want is a few hundred bytes.
+const maxRequest = 64 << 10
+
+// Serve answers on the listener until ctx ends.
+func Serve(ctx context.Context, l net.Listener, b Backend, a Access) error {
+	s := &http.Server{
+		Handler:           handler(b, a),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		IdleTimeout:       time.Minute,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			p, err := peerOf(c)
+			if err != nil {
+				p = peer{uid: -1}
+			}
+			return context.WithValue(ctx, peerKey{}, p)
+		},
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		<-ctx.Done()
+		grace, cancel := context.WithTimeout(context.Background(), stopGrace)
+		defer cancel()
+		ended <- s.Shutdown(grace)
+	}()
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", l.Addr(), err)
+	}
+	<-ended // Serve returns when Shutdown begins, not when the last answer is out
+	return nil
+}
+
+// Listen opens the socket with the modes that Access asks for. A socket file
+// that nobody answers on is a leftover and is replaced; the caller holds the
+// lock on the state folder, so it cannot belong to a living twin.
+func Listen(path string, a Access) (net.Listener, error) {
+	if c, err := net.Dial("unix", path); err == nil {
+		c.Close()
+		return nil, fmt.Errorf("listen on %s: another daemon answers there", path)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("remove old socket: %w", err)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	mode := os.FileMode(0o660)
+	if a.OthersMayRead {
+		mode = 0o666
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		l.Close()
+		return nil, err
+	}
+	if a.Group >= 0 {
+		if err := os.Chown(path, -1, a.Group); err != nil {
+			l.Close()
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+func handler(b Backend, a Access) http.Handler {
+	m := http.NewServeMux()
+	m.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
+		v, err := b.Status(r.Context())
+		reply(w, v, err)
+	})
+	m.HandleFunc("GET /v1/explain", func(w http.ResponseWriter, r *http.Request) {
+		v, err := b.Explain(r.Context(), workload.ID(r.URL.Query().Get("id")))
+		reply(w, v, err)
+	})
+	m.HandleFunc("GET /v1/history", func(w http.ResponseWriter, r *http.Request) {
+		limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
+		if err != nil || limit < 0 {
+			reply(w, nil, &Error{BadRequest, "limit: want a number, 0 for all"})
+			return
+		}
+		v, err := b.History(r.Context(), limit)
+		reply(w, v, err)
+	})
+	m.HandleFunc("POST /v1/undo", change(a, func(ctx context.Context, which Which) (any, error) {
+		return b.Undo(ctx, which)
+	}))
+	m.HandleFunc("POST /v1/resume", change(a, func(ctx context.Context, which Which) (any, error) {
+		return struct{}{}, b.Resume(ctx, which)
+	}))
+	place := change(a, func(ctx context.Context, want Want) (any, error) { return b.Place(ctx, want) })
+	m.HandleFunc("POST /v1/place", place)
+	return m
+}
+
+// change wraps a request that may change something: the peer is checked before
+// the body is even read.
+func change[T any](a Access, f func(context.Context, T) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		p, _ := r.Context().Value(peerKey{}).(peer)
+		if !p.mayChange(a) {
+			reply(w, nil, &Error{Forbidden, fmt.Sprintf(
+				"user %d may look but not change anything; ask as root or as a member of the socket's group", p.uid)})
+			return
+		}
+		var in T
+		d := json.NewDecoder(io.LimitReader(r.Body, maxRequest))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&in); err != nil {
+			reply(w, nil, &Error{BadRequest, "request body: " + err.Error()})
+			return
+		}
+		v, err := f(r.Context(), in)
+		reply(w, v, err)
+	}
+}
+
+func reply(w http.ResponseWriter, v any, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	if err != nil {
+		var e *Error
+		if !errors.As(err, &e) {
+			e = &Error{Failed, err.Error()}
+		}
+		w.WriteHeader(map[Code]int{
+			BadRequest: 400, Forbidden: 403, NotFound: 404, NoRoom: 409, Failed: 500,
+		}[e.Code])
+		v = e
+	}
+	json.NewEncoder(w).Encode(v)
+}

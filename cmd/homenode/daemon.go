@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	sd "github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/daemon"
+	"github.com/homenode/homenode/host/cgroup"
+	"github.com/homenode/homenode/host/observe"
+	"github.com/homenode/homenode/host/process"
+	"github.com/homenode/homenode/host/store"
+	"github.com/homenode/homenode/ui/cli"
+)
+
+// wallClock is the time of this machine.
+type wallClock struct{}
+
+func (wallClock) Now() time.Time                         { return time.Now() }
+func (wallClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
+// runDaemon is `homenode daemon`.
+func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
+	config, err := configOf(o)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	if config.Mode == daemon.Enforce && os.Geteuid() != 0 {
+		return cli.Forbidden(errors.New("enforce mode changes other users' work: run it as root, or look with --mode observe"))
+	}
+	access := api.Access{Group: -1, OthersMayRead: config.OthersMayRead}
+	if config.SocketGroup != "" {
+		if access.Group, err = groupID(config.SocketGroup); err != nil {
+			return cli.Usage(err)
+		}
+	}
+	s, err := store.Open(config.StateDir)
+	if errors.Is(err, store.ErrLocked) {
+		return cli.Forbidden(fmt.Errorf("another daemon is running: %w", err))
+	}
+	if err != nil {
+		return cli.Forbidden(err)
+	}
+	defer s.Close()
+
+	var d *daemon.Daemon
+	options := optionsFor(config, observe.Options{
+		Expected:   func(id workload.ID) (topology.CPUSet, bool) { return d.Given(id) },
+		Registered: func() []workload.Process { return d.Registered() },
+	})
+	options.Store = s
+	options.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	// A look comes once a period: the watchdog must wait longer than that.
+	watchdog := max(time.Minute, 3*config.Period)
+	options.Looked = func(first bool) {
+		if !first {
+			sd.SdNotify(false, sd.SdNotifyWatchdog)
+			return
+		}
+		sd.SdNotify(false, fmt.Sprintf("%s\nWATCHDOG_USEC=%d", sd.SdNotifyReady, watchdog.Microseconds()))
+		if o.FirstLook != nil {
+			if status, err := d.Status(ctx); err == nil {
+				o.FirstLook(status)
+			}
+		}
+	}
+	if d, err = daemon.New(options); err != nil {
+		return err
+	}
+	l, err := listen(config.Socket, access)
+	if err != nil {
+		return cli.Forbidden(err)
+	}
+	return serve(ctx, d, l, access)
+}
+
+// serve runs the loop and the API; when one ends, so does the other.
+func serve(ctx context.Context, d *daemon.Daemon, l net.Listener, access api.Access) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	served := make(chan error, 1)
+	go func() {
+		served <- api.Serve(ctx, l, d, access)
+		cancel()
+	}()
+	err := d.Run(ctx)
+	sd.SdNotify(false, sd.SdNotifyStopping)
+	cancel()
+	return errors.Join(err, <-served)
+}
+
+func listen(socket string, access api.Access) (net.Listener, error) {
+	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
+		return nil, err
+	}
+	return api.Listen(socket, access)
+}
+
+// configOf is defaults, then the file, then the command line.
+func configOf(o cli.DaemonOptions) (daemon.Config, error) {
+	config := userConfig()
+	file := o.Config
+	if file == "" {
+		if _, err := os.Stat(configFile); err == nil {
+			file = configFile
+		}
+	}
+	if file != "" {
+		f, err := os.Open(file)
+		if err != nil {
+			return config, err
+		}
+		defer f.Close()
+		if config, err = daemon.ParseConfig(f, file, config); err != nil {
+			return config, err
+		}
+	}
+	if o.Mode != "" {
+		config.Mode = daemon.Mode(o.Mode)
+	}
+	if o.StateDir != "" {
+		config.StateDir = o.StateDir
+	}
+	if o.Socket != "" {
+		config.Socket = o.Socket
+	}
+	if o.Period != 0 {
+		config.Period = o.Period
+	}
+	return config, config.Validate()
+}
+
+// userConfig is the defaults, with the folders of whoever runs this.
+func userConfig() daemon.Config {
+	c := daemon.NewConfig()
+	c.StateDir = defaultState()
+	if os.Geteuid() != 0 {
+		c.Socket = userSocket()
+	}
+	return c
+}
+
+func groupID(name string) (int, error) {
+	g, err := user.LookupGroup(name)
+	if err != nil {
+		return 0, fmt.Errorf("socket_group: %w; name a group of this machine", err)
+	}
+	return strconv.Atoi(g.Gid)
+}
+
+// optionsFor wires the host packages together; the store is the caller's.
+func optionsFor(config daemon.Config, look observe.Options) daemon.Options {
+	look.MinMemory = config.Manage.MinMemory.KiB()
+	look.MinCPU = config.Manage.MinCPU
+	look.SelfPID = os.Getpid()
+	look.Host = hostWith(config.StateDir)
+	observer := observe.New(observe.Root("/"), look)
+	mover := process.NewMover(process.MoverOptions{
+		Bandwidth: int64(config.Move.Bandwidth),
+		Batch:     config.Move.Batch,
+	})
+	return daemon.Options{
+		Config: config, Version: version, BootID: bootID(),
+		Observer: observer,
+		Drivers: map[workload.Kind]daemon.Driver{
+			workload.InCgroup:  cgroup.New(cgroup.Options{Mover: mover}),
+			workload.InProcess: process.New(process.Options{Mover: mover}),
+		},
+		Clock: wallClock{},
+	}
+}
+
+// bootID changes with every start of the machine (random(4)).
+func bootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(id))
+}
+
+// local answers for commands when no daemon runs.
+func local(_ context.Context, stateDir string) (api.Backend, func() error, error) {
+	config, err := configOf(cli.DaemonOptions{StateDir: stateDir})
+	if err != nil {
+		return nil, nil, cli.Usage(err)
+	}
+	var l *daemon.Local
+	l = &daemon.Local{
+		Options: optionsFor(config, observe.Options{
+			Expected:   func(id workload.ID) (topology.CPUSet, bool) { return l.Given(id) },
+			Registered: func() []workload.Process { return l.Registered() },
+		}),
+		Open: func() (daemon.Store, error) {
+			if _, err := os.Stat(systemState); err == nil && os.Geteuid() != 0 && config.StateDir == defaultState() {
+				return nil, cli.Forbidden(fmt.Errorf("this machine's journal is in %s: ask as root, or name another --state-dir", systemState))
+			}
+			s, err := store.Open(config.StateDir)
+			if err != nil {
+				return nil, cli.Forbidden(err)
+			}
+			return s, nil
+		},
+		OpenRead: func() (daemon.Store, error) {
+			s, err := store.OpenReadOnly(config.StateDir)
+			switch {
+			case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+				return nil, nil // nothing was ever changed, or it is not ours to know
+			case err != nil:
+				return nil, cli.Forbidden(err)
+			}
+			return s, nil
+		},
+	}
+	return l, func() error { return nil }, nil
+}

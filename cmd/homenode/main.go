@@ -1,0 +1,29 @@
+// Homenode gives every workload on a Linux server a home: the NUMA nodes that
+// hold both its CPUs and its memory. This file only wires the parts together.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/homenode/homenode/host/observe"
+	"github.com/homenode/homenode/ui/cli"
+)
+
+// version is set by the build.
+var version = "dev"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	e := &cli.Env{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Getenv: os.Getenv, Root: observe.Root("/"), Version: version,
+		DefaultSocket: defaultSocket(), DefaultState: defaultState(),
+		Daemon: runDaemon, Local: local, Exec: execAt, Self: self, Sim: simulate, Probe: proberFor,
+	}
+	code := cli.Main(ctx, e, os.Args[1:])
+	stop()
+	os.Exit(code)
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"homenode": main})
+}
+
+// TestScripts runs testdata/script/*.txtar: each is a session at a shell, with
+// the state and the socket of a user who has none yet. UPDATE=1 renews golden
+// output.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       os.Getenv("UPDATE") != "",
+		RequireExplicitExec: true,
+		Condition: func(cond string) (bool, error) {
+			switch cond {
+			case "root":
+				return os.Geteuid() == 0, nil
+			case "nobody": // can drop to an unprivileged user
+				_, err := exec.LookPath("setpriv")
+				return os.Geteuid() == 0 && err == nil, nil
+			}
+			return false, nil
+		},
+		Setup: func(e *testscript.Env) error {
+			open, err := openFolder()
+			if err != nil {
+				return err
+			}
+			e.Defer(func() { os.RemoveAll(open) })
+			for k, v := range map[string]string{
+				"HOME": e.WorkDir, "XDG_STATE_HOME": e.WorkDir + "/state", "XDG_RUNTIME_DIR": e.WorkDir + "/run",
+				"SOCK": open + "/sock", "STATE": e.WorkDir + "/st", "HOMENODE": open + "/homenode",
+			} {
+				e.Setenv(k, v)
+			}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":  exits,
+			"answer": answer,
+		},
+	})
+}
+
+// openFolder is a folder that other users reach too, with the program in it:
+// those of the testing package are private.
+func openFolder() (string, error) {
+	dir, err := os.MkdirTemp("", "homenode-open")
+	if err != nil {
+		return "", err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	program, err := os.ReadFile(self)
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "homenode"), program, 0o755); err != nil {
+		return "", err
+	}
+	return dir, os.Chmod(dir, 0o755)
+}
+
+// exits STATUS COMMAND… runs a command and wants this very exit status.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS COMMAND…")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := "0"
+	if err != nil {
+		got = "?"
+		if exit, ok := err.(*exec.ExitError); ok {
+			got = string(rune('0' + exit.ExitCode()))
+		}
+	}
+	if got != args[0] {
+		ts.Fatalf("exit status %s, want %s", got, args[0])
+	}
+}
+
+// answer waits until a daemon listens on the socket and has looked.
+func answer(ts *testscript.TestScript, neg bool, args []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
+	defer cancel()
+	for ctx.Err() == nil {
+		if ts.Exec("homenode", "status", "--json", "--socket", args[0], "--state-dir", "/nonexistent") == nil &&
+			contains(ts.ReadFile("stdout"), `"mode": "`+args[1]+`"`) {
+			return
+		}
+		pause()
+	}
+	ts.Fatalf("no daemon in %s mode on %s", args[1], args[0])
+}

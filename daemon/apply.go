@@ -1,0 +1,208 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// retry keeps a step that failed from being tried, and told of, at every tick.
+type retry struct {
+	failures int
+	next     time.Time
+	text     string
+}
+
+// A step that failed waits 10 s, then twice as long each time, up to 10
+// minutes: a full node or an offline CPU seldom changes faster, and each try of
+// a page move costs the workload time.
+const (
+	retryFirst = 10 * time.Second
+	retryMost  = 10 * time.Minute
+)
+
+// carryOut applies the steps, workload by workload: CPU sets at once; page moves
+// and memory nodes, whose writing blocks while the kernel moves what lies outside,
+// one workload at a time beside the loop.
+func (d *Daemon) carryOut(ctx context.Context, steps []plan.Step) {
+	for _, group := range byWorkload(steps) {
+		if ctx.Err() != nil {
+			return
+		}
+		id := group[0].Workload
+		d.mu.Lock()
+		skip := d.held.has(id) || d.moving[id] != nil
+		busy := len(d.moving) > 0
+		d.mu.Unlock()
+		if skip {
+			continue
+		}
+		n := 0
+		for n < len(group) && group[n].Kind == plan.SetCPUs {
+			n++
+		}
+		if !d.applyAll(ctx, group[:n]) || n == len(group) || busy {
+			continue
+		}
+		if d.waiting(group[n]) {
+			continue
+		}
+		d.startMove(ctx, group[n:])
+	}
+}
+
+// byWorkload groups steps in order; the steps of a workload are neighbours or
+// not, their order among themselves stays.
+func byWorkload(steps []plan.Step) [][]plan.Step {
+	index := map[workload.ID]int{}
+	var groups [][]plan.Step
+	for _, s := range steps {
+		i, ok := index[s.Workload]
+		if !ok {
+			i = len(groups)
+			index[s.Workload] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], s)
+	}
+	return groups
+}
+
+// applyAll applies settings in order and reports whether all took.
+func (d *Daemon) applyAll(ctx context.Context, steps []plan.Step) bool {
+	for _, s := range steps {
+		if d.waiting(s) || d.applyOne(ctx, s) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// applyOne journals one setting, changes it and records how it went.
+func (d *Daemon) applyOne(ctx context.Context, s plan.Step) error {
+	d.changing.Lock()
+	defer d.changing.Unlock()
+	d.mu.Lock()
+	held := d.held.has(s.Workload)
+	d.mu.Unlock()
+	if held { // undone between planning and now
+		return errHeld
+	}
+	driver, ok := d.o.Drivers[s.Target.Kind]
+	if !ok {
+		return d.failed(s, nil, fmt.Errorf("no driver for %s workloads", s.Target.Kind))
+	}
+	have, err := driver.Settings(ctx, s)
+	if err != nil {
+		return d.failed(s, nil, err)
+	}
+	will := make([]string, len(have))
+	for i := range have {
+		will[i] = s.To
+		if have[i].Kind == plan.CgroupControllers {
+			will[i] = "+cpuset"
+		}
+	}
+	entries, err := d.o.Store.Intend(s.Workload, have, will, d.o.Clock.Now())
+	if err != nil { // no journal, no change
+		return d.failed(s, nil, fmt.Errorf("journal: %w", err))
+	}
+	if err := driver.Apply(ctx, s, func(plan.Move) {}); err != nil {
+		return d.failed(s, entries, err)
+	}
+	if err := d.o.Store.Mark(plan.Applied, seqs(entries)...); err != nil {
+		return d.failed(s, nil, fmt.Errorf("journal: %w", err))
+	}
+	d.mu.Lock()
+	for _, e := range entries {
+		d.noteGiven(s.Workload, e.Kind, e.New)
+	}
+	delete(d.tries, tryKey(s))
+	d.mu.Unlock()
+	d.event(plan.Event{Kind: plan.EventStep, Workload: s.Workload, Text: fmt.Sprintf(
+		"%s: %s → %s. %s", s.Kind, orAll(s.From), s.To, s.Reason)})
+	return nil
+}
+
+// failed records why a step did not take, once per reason, and puts off the
+// next try. Its journal entries stay as they are, intended: part of the change
+// may stand, and undo must be able to put it back.
+func (d *Daemon) failed(s plan.Step, entries []plan.Entry, err error) error {
+	if gone(err) {
+		// Controllers were turned on in parents, which are still there.
+		own := slices.DeleteFunc(slices.Clone(entries), func(e plan.Entry) bool { return e.Kind == plan.CgroupControllers })
+		if e := d.o.Store.Mark(plan.Gone, seqs(own)...); e != nil {
+			d.o.Log.Error("journal", "workload", s.Workload, "err", e)
+		}
+	}
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	text := fmt.Sprintf("%s to %s failed: %v", s.Kind, s.To, err)
+	if gone(err) {
+		text = fmt.Sprintf("%s to %s: the workload is gone (%v)", s.Kind, s.To, err)
+	}
+	d.mu.Lock()
+	wait, told := d.putOff(s, text)
+	d.mu.Unlock()
+	if !told {
+		d.event(plan.Event{Kind: plan.EventStep, Workload: s.Workload, Error: true,
+			Text: fmt.Sprintf("%s; next try in %v", text, wait)})
+	}
+	return err
+}
+
+// putOff says when a step may be tried again, and whether the same was told of
+// it before. d.mu is held.
+func (d *Daemon) putOff(s plan.Step, text string) (wait time.Duration, told bool) {
+	r := d.tries[tryKey(s)]
+	if r == nil {
+		r = &retry{}
+		d.tries[tryKey(s)] = r
+	}
+	told = r.text == text
+	wait = min(retryFirst<<min(r.failures, 10), retryMost)
+	r.failures++
+	r.next, r.text = d.o.Clock.Now().Add(wait), text
+	return wait, told
+}
+
+// waiting reports whether a step failed lately and is not yet due again.
+func (d *Daemon) waiting(s plan.Step) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := d.tries[tryKey(s)]
+	return r != nil && d.o.Clock.Now().Before(r.next)
+}
+
+func tryKey(s plan.Step) string {
+	return fmt.Sprintf("%s %s %s", s.Workload, s.Kind, s.To)
+}
+
+// gone reports whether an error says that the target no longer exists.
+func gone(err error) bool {
+	return errors.Is(err, ErrGone) || errors.Is(err, fs.ErrNotExist) ||
+		errors.Is(err, syscall.ESRCH) || errors.Is(err, syscall.ENODEV)
+}
+
+func seqs(entries []plan.Entry) []uint64 {
+	out := make([]uint64, len(entries))
+	for i, e := range entries {
+		out[i] = e.Seq
+	}
+	return out
+}
+
+func orAll(list string) string {
+	if list == "" {
+		return "all"
+	}
+	return list
+}

@@ -1,0 +1,238 @@
+package daemon
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"github.com/dustin/go-humanize"
+	"github.com/goccy/go-yaml"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Mode says whether the daemon acts.
+type Mode string
+
+// Modes.
+const (
+	Observe Mode = "observe" // looks, plans, explains; changes nothing. The default
+	Enforce Mode = "enforce" // carries the plan out
+)
+
+// Size is a number of bytes, written "64MiB" (binary) or "64MB" (decimal).
+type Size uint64
+
+// UnmarshalText reads a size.
+func (s *Size) UnmarshalText(text []byte) error {
+	n, err := humanize.ParseBytes(string(text))
+	if err != nil || n > 1<<60 {
+		return fmt.Errorf("size %q: want a number with a unit, such as 64MiB", text)
+	}
+	*s = Size(n)
+	return nil
+}
+
+// KiB is the size in KiB, rounded up.
+func (s Size) KiB() topology.KiB { return topology.KiB((s + 1023) / 1024) }
+
+// Config is the configuration file. Every key may be left out; NewConfig gives
+// the defaults.
+type Config struct {
+	Mode          Mode          `yaml:"mode"`            // observe or enforce
+	Period        time.Duration `yaml:"period"`          // time between two looks, 100ms to 1h
+	StateDir      string        `yaml:"state_dir"`       // journal, homes and history
+	Socket        string        `yaml:"socket"`          // where the API listens
+	SocketGroup   string        `yaml:"socket_group"`    // members may change things; "" is root alone
+	OthersMayRead bool          `yaml:"others_may_read"` // everyone may look
+	RestoreOnStop bool          `yaml:"restore_on_stop"` // a clean stop undoes everything
+
+	Reserve struct {
+		CPUs   topology.CPUSet `yaml:"cpus"`   // host CPUs: no workload runs there
+		Memory Size            `yaml:"memory"` // kept free on every node
+	} `yaml:"reserve"`
+	Policy struct {
+		Overcommit float64      `yaml:"overcommit"` // shared vCPUs a shared CPU may carry, 1 to 100
+		Packing    plan.Packing `yaml:"packing"`    // adaptive, pack or spread
+	} `yaml:"policy"`
+	Manage struct {
+		MinMemory Size     `yaml:"min_memory"` // a workload smaller than this …
+		MinCPU    float64  `yaml:"min_cpu"`    // … that also uses less CPU than this is left alone
+		Include   []string `yaml:"include"`    // glob patterns on workload ID or name; empty is all
+		Exclude   []string `yaml:"exclude"`    // glob patterns; stronger than include
+	} `yaml:"manage"`
+	Move struct {
+		Bandwidth Size `yaml:"bandwidth"` // bytes a second that page moves may take
+		Batch     int  `yaml:"batch"`     // pages moved by one call, 1 to 65536
+	} `yaml:"move"`
+	Workloads []Rule `yaml:"workloads"` // the first rule that matches counts
+}
+
+// Rule gives wishes to the workloads that match.
+type Rule struct {
+	Match      string             `yaml:"match"` // glob pattern on workload ID or name; ** crosses slashes
+	Class      workload.Class     `yaml:"class"`
+	Importance *int               `yaml:"importance"` // 0 to 100
+	CPUs       int                `yaml:"cpus"`       // 0: from what it uses
+	Memory     Size               `yaml:"memory"`     // 0: from what it holds
+	SMT        workload.SMTPolicy `yaml:"smt"`
+	Near       []string           `yaml:"near"` // devices by kernel name or PCI address
+}
+
+// NewConfig is the default configuration.
+func NewConfig() Config {
+	var c Config
+	c.Mode = Observe
+	c.Period = 2 * time.Second // ESXi's Numa.RebalancePeriod: long enough to see CPU use, short enough to act
+	c.StateDir = "/var/lib/homenode"
+	c.Socket = "/run/homenode/homenode.sock"
+	p := plan.DefaultPolicy()
+	c.Policy.Overcommit, c.Policy.Packing = p.Overcommit, p.Packing
+	c.Manage.MinMemory = 64 << 20 // below this a move gains less than it costs to think about
+	c.Manage.MinCPU = 0.2
+	c.Move.Bandwidth = 256 << 20 // about a hundredth of one node's memory bandwidth on today's servers
+	c.Move.Batch = 4096          // 16 MiB of small pages; see host/process, DefaultBatch
+	return c
+}
+
+// maxConfig bounds the configuration file.
+const maxConfig = 1 << 20
+
+// ParseConfig reads a configuration over the defaults given; name is for errors.
+func ParseConfig(r io.Reader, name string, defaults Config) (Config, error) {
+	c := defaults
+	text, err := io.ReadAll(io.LimitReader(r, maxConfig+1))
+	if err != nil {
+		return c, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(text) > maxConfig {
+		return c, fmt.Errorf("%s: larger than 1 MiB; this is no configuration file", name)
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict())
+	err = d.Decode(&c)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return c, fmt.Errorf("%s: %s", name, yamlError(err))
+	}
+	if c.Mode == "" && c.Period == 0 && c.StateDir == "" { // the library clears the struct for an empty document
+		c = defaults
+	}
+	if err := c.Validate(); err != nil {
+		return c, fmt.Errorf("%s: %w", name, err)
+	}
+	return c, nil
+}
+
+// yamlError is the library's error on one line: "[3:1] unknown field …".
+func yamlError(err error) string {
+	text := yaml.FormatError(err, false, false)
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// Validate checks every value once; the error names the key, the value and what
+// would do.
+func (c *Config) Validate() error {
+	switch {
+	case c.Mode != Observe && c.Mode != Enforce:
+		return fmt.Errorf("mode: %q; want observe or enforce", c.Mode)
+	case c.Period < 100*time.Millisecond || c.Period > time.Hour:
+		return fmt.Errorf("period: %v; want 100ms to 1h", c.Period)
+	case c.StateDir == "":
+		return errors.New("state_dir: empty; want a folder")
+	case c.Socket == "":
+		return errors.New("socket: empty; want a path")
+	case !(c.Policy.Overcommit >= 1 && c.Policy.Overcommit <= 100):
+		return fmt.Errorf("policy.overcommit: %v; want 1 to 100", c.Policy.Overcommit)
+	case c.Policy.Packing != plan.Adaptive && c.Policy.Packing != plan.Pack && c.Policy.Packing != plan.Spread:
+		return fmt.Errorf("policy.packing: %q; want adaptive, pack or spread", c.Policy.Packing)
+	case !(c.Manage.MinCPU >= 0 && c.Manage.MinCPU <= 1e6):
+		return fmt.Errorf("manage.min_cpu: %v; want a number of CPUs, 0 or more", c.Manage.MinCPU)
+	case c.Move.Bandwidth < 1<<20:
+		return fmt.Errorf("move.bandwidth: %s; want at least 1MiB a second", humanize.IBytes(uint64(c.Move.Bandwidth)))
+	case c.Move.Batch < 1 || c.Move.Batch > 65536:
+		return fmt.Errorf("move.batch: %d; want 1 to 65536 pages", c.Move.Batch)
+	}
+	for _, patterns := range [][]string{c.Manage.Include, c.Manage.Exclude} {
+		for _, p := range patterns {
+			if !doublestar.ValidatePattern(p) {
+				return fmt.Errorf("manage: bad pattern %q", p)
+			}
+		}
+	}
+	for i := range c.Workloads {
+		if err := c.Workloads[i].validate(); err != nil {
+			return fmt.Errorf("workloads[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (r *Rule) validate() error {
+	if r.Match == "" || !doublestar.ValidatePattern(r.Match) {
+		return fmt.Errorf("match: bad pattern %q", r.Match)
+	}
+	if r.Class != "" {
+		if _, err := workload.ParseClass(string(r.Class)); err != nil {
+			return err
+		}
+	}
+	if r.Importance != nil && (*r.Importance < 0 || *r.Importance > 100) {
+		return fmt.Errorf("importance: %d; want 0 to 100", *r.Importance)
+	}
+	if r.CPUs < 0 || r.CPUs > topology.MaxID {
+		return fmt.Errorf("cpus: %d; want 0 (from what it uses) or more", r.CPUs)
+	}
+	switch r.SMT {
+	case "", workload.SMTPrefer, workload.SMTIsolate, workload.SMTRequire:
+		return nil
+	}
+	return fmt.Errorf("smt: %q; want prefer, isolate or require", r.SMT)
+}
+
+// policy is the part that core needs.
+func (c *Config) policy() plan.Policy {
+	return plan.Policy{
+		Reserved:       c.Reserve.CPUs,
+		ReservedMemory: c.Reserve.Memory.KiB(),
+		Overcommit:     c.Policy.Overcommit,
+		Packing:        c.Policy.Packing,
+	}
+}
+
+// matches reports whether a pattern fits a workload's ID or its name.
+func matches(pattern string, o *workload.Observation) bool {
+	return doublestar.MatchUnvalidated(pattern, string(o.ID)) || doublestar.MatchUnvalidated(pattern, o.Name)
+}
+
+// rule is the first rule that fits, or nil.
+func (c *Config) rule(o *workload.Observation) *Rule {
+	for i := range c.Workloads {
+		if matches(c.Workloads[i].Match, o) {
+			return &c.Workloads[i]
+		}
+	}
+	return nil
+}
+
+// excluded says why a workload is not homenode's to place, or "".
+func (c *Config) excluded(o *workload.Observation) string {
+	for _, p := range c.Manage.Exclude {
+		if matches(p, o) {
+			return fmt.Sprintf("The configuration excludes it (manage.exclude: %s).", p)
+		}
+	}
+	if len(c.Manage.Include) == 0 {
+		return ""
+	}
+	for _, p := range c.Manage.Include {
+		if matches(p, o) {
+			return ""
+		}
+	}
+	return "The configuration does not include it (manage.include)."
+}

@@ -1,0 +1,249 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Status is the newest look and what is planned.
+func (d *Daemon) Status(context.Context) (api.Status, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v := d.view
+	s := api.Status{
+		Schema: "homenode-status/1", Version: d.o.Version, Mode: string(d.o.Config.Mode), Held: d.held.All,
+		Time: v.at, TickMs: float64(v.took.Microseconds()) / 1000,
+		Nodes: nodesOf(v), Workloads: []api.Workload{}, Small: v.snapshot.Small, Problems: []string{},
+	}
+	for i := range v.snapshot.Observations {
+		s.Workloads = append(s.Workloads, d.workloadOf(&v.snapshot.Observations[i]))
+	}
+	for _, p := range v.snapshot.Problems {
+		s.Problems = append(s.Problems, p.Subject+": "+p.Text)
+	}
+	if v.halted != "" {
+		s.Problems = append(s.Problems, v.halted)
+	}
+	return s, nil
+}
+
+// Explain is why one workload is where it is, by ID or by a name that is unique.
+func (d *Daemon) Explain(_ context.Context, id workload.ID) (api.Explanation, error) {
+	x := api.Explanation{Schema: "homenode-explain/1", Mode: string(d.o.Config.Mode), Journal: []plan.Entry{}, Events: []plan.Event{}}
+	d.mu.Lock()
+	o, err := d.find(id)
+	if err != nil {
+		d.mu.Unlock()
+		return x, err
+	}
+	x.Workload = d.workloadOf(o)
+	for _, dec := range d.view.plan.Report.Decisions {
+		if dec.Workload == o.ID {
+			x.Decision = d.because(dec)
+		}
+	}
+	if m := d.moving[o.ID]; m != nil {
+		record := m.record
+		x.Move = &record
+	}
+	d.mu.Unlock()
+	return x, d.recall(&x, o.ID)
+}
+
+// because is a decision with what spoke for the home when it was chosen. d.mu is held.
+func (d *Daemon) because(dec plan.Decision) plan.Decision {
+	old, ok := d.chosen[dec.Workload]
+	if dec.Outcome != plan.Kept || !ok {
+		return dec
+	}
+	dec.Reasons = slices.Clone(dec.Reasons)
+	for _, r := range old.Reasons {
+		dec.Reasons = append(dec.Reasons, "When it was chosen: "+r)
+	}
+	dec.Candidates = old.Candidates
+	return dec
+}
+
+// recall adds what the store knows of a workload.
+func (d *Daemon) recall(x *api.Explanation, id workload.ID) error {
+	entries, err := d.o.Store.Journal()
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Workload == id {
+			x.Journal = append(x.Journal, e)
+		}
+	}
+	if x.Move == nil {
+		moves, err := d.o.Store.Moves()
+		if err != nil {
+			return err
+		}
+		for _, m := range moves {
+			if m.Workload == id {
+				x.Move = &m
+			}
+		}
+	}
+	events, err := d.o.Store.History(0)
+	if err != nil {
+		return err
+	}
+	for _, e := range events {
+		if e.Workload == id {
+			x.Events = append(x.Events, e)
+		}
+	}
+	if n := len(x.Events); n > explainEvents {
+		x.Events = x.Events[n-explainEvents:]
+	}
+	return nil
+}
+
+// explainEvents is how many of its newest events an explanation shows: a screen.
+const explainEvents = 20
+
+// History is the newest events.
+func (d *Daemon) History(_ context.Context, limit int) (api.History, error) {
+	events, err := d.o.Store.History(limit)
+	if events == nil {
+		events = []plan.Event{}
+	}
+	return api.History{Schema: "homenode-history/1", Events: events}, err
+}
+
+// find looks a workload up by ID, or by a name only one has. d.mu is held.
+func (d *Daemon) find(id workload.ID) (*workload.Observation, error) {
+	all := d.view.snapshot.Observations
+	var named []*workload.Observation
+	for i := range all {
+		if all[i].ID == id {
+			return &all[i], nil
+		}
+		if all[i].Name == string(id) {
+			named = append(named, &all[i])
+		}
+	}
+	switch len(named) {
+	case 0:
+		return nil, notFound(id)
+	case 1:
+		return named[0], nil
+	}
+	ids := make([]string, len(named))
+	for i := range named {
+		ids[i] = string(named[i].ID)
+	}
+	return nil, &api.Error{Code: api.BadRequest, Text: fmt.Sprintf("%d workloads are named %q: %s", len(ids), id, strings.Join(ids, ", "))}
+}
+
+// workloadOf is the wire form of one workload. d.mu is held.
+func (d *Daemon) workloadOf(o *workload.Observation) api.Workload {
+	w := api.Workload{
+		ID: o.ID, Name: o.Name, Kind: o.Kind, Class: workload.Shared, Importance: workload.DefaultImportance,
+		CPUSet: o.CPUs.String(), CPUUse: o.CPUUse, MemoryKiB: int64(workload.Total(o.Memory)),
+		MemoryByNode: []api.NodeKiB{}, Processes: []int{}, Steps: []plan.Step{},
+	}
+	for _, m := range o.Memory {
+		w.MemoryByNode = append(w.MemoryByNode, api.NodeKiB{Node: m.Node, KiB: int64(m.KiB)})
+	}
+	for _, p := range o.Processes {
+		w.Processes = append(w.Processes, p.PID)
+	}
+	if l, ok := workload.Locality(o.RanOn, o.Memory); ok {
+		w.Locality = &l
+	}
+	if p := placementOf(d.view.plan.Placements, o.ID); p != nil {
+		w.Class, w.Importance, w.CPUs = p.Class, p.Importance, p.VCPUs
+		w.Home, w.CPUSetPlanned = p.Home.String(), p.CPUs.String()
+		if total := workload.Total(o.Memory); total > 0 {
+			share := float64(workload.On(o.Memory, p.Home)) / float64(total)
+			w.OnHome = &share
+		}
+		w.LocalityExpected = w.Locality
+	}
+	for _, s := range d.view.plan.Steps {
+		if s.Workload == o.ID {
+			w.Steps = append(w.Steps, s)
+			after := s.Gain.LocalityAfter
+			w.LocalityExpected = &after
+		}
+	}
+	w.State, w.Why = d.stateOf(o.ID, w.Steps)
+	return w
+}
+
+// stateOf says in a few words how far a workload has come, and why. d.mu is held.
+func (d *Daemon) stateOf(id workload.ID, steps []plan.Step) (state, why string) {
+	for _, dec := range d.view.plan.Report.Decisions {
+		if dec.Workload == id {
+			state, why = string(dec.Outcome), strings.Join(dec.Reasons, " ")
+			if dec.Outcome == plan.Refused {
+				state = "no room"
+			}
+			if dec.Outcome != plan.Placed && dec.Outcome != plan.Kept {
+				return state, why
+			}
+		}
+	}
+	if m := d.moving[id]; m != nil {
+		if m.record.Planned > 0 {
+			return fmt.Sprintf("moving %d %%", min(100, m.record.Moved*100/m.record.Planned)), why
+		}
+		return "moving", why
+	}
+	switch {
+	case d.held.has(id):
+		return "held", errHeld.Error()
+	case len(steps) == 0:
+		return "at home", why
+	case d.o.Config.Mode == Observe:
+		return "would move", why
+	}
+	for _, s := range steps {
+		if r := d.tries[tryKey(s)]; r != nil && r.failures > 0 && r.text != "" {
+			return "failed", r.text
+		}
+		if r := d.tries[tryKey(s)]; r != nil && r.failures > 0 && s.Kind == plan.MovePages {
+			return "at home", why + " What is left off home did not move; it is tried again later."
+		}
+	}
+	return "queued", why
+}
+
+func placementOf(placements []plan.Placement, id workload.ID) *plan.Placement {
+	for i := range placements {
+		if placements[i].Workload == id {
+			return &placements[i]
+		}
+	}
+	return nil
+}
+
+func nodesOf(v view) []api.Node {
+	nodes := []api.Node{}
+	if v.snapshot.Host == nil {
+		return nodes
+	}
+	for _, n := range v.snapshot.Host.Nodes {
+		out := api.Node{ID: n.ID, CPUs: n.CPUs.String(), MemoryKiB: int64(n.Memory), FreeKiB: int64(n.Free)}
+		home := topology.Nodes(n.ID)
+		for i := range v.plan.Placements {
+			p := &v.plan.Placements[i]
+			out.BookedKiB += int64(workload.On(p.Memory, home))
+			if p.Home.Has(n.ID) {
+				out.VCPUs += float64(p.VCPUs) / float64(p.Home.Len())
+			}
+		}
+		nodes = append(nodes, out)
+	}
+	return nodes
+}

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/api"
+)
+
+// DaemonOptions is what the command line says about the daemon. Zero values
+// leave the matter to the configuration file.
+type DaemonOptions struct {
+	Config   string // file; "" is none
+	Mode     string
+	StateDir string
+	Socket   string
+	Period   time.Duration
+	// FirstLook is called with the status after the first look; nil is allowed.
+	FirstLook func(api.Status)
+}
+
+func daemonCommand(e *Env) *cobra.Command {
+	var o DaemonOptions
+	var show bool
+	c := &cobra.Command{
+		Use:   "daemon",
+		Short: "Watch this machine and, if told to enforce, keep every workload at home",
+		Long: `The daemon looks at the machine every period, decides where each workload belongs,
+and says so. In observe mode, the default, it changes nothing. In enforce mode it
+sets CPU sets and moves memory, after writing the old values to its journal.`,
+		Example: `  homenode daemon                    # look and recommend
+  homenode daemon --mode enforce     # act; homenode undo --all puts everything back`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("socket") {
+				o.Socket, _ = c.Flags().GetString("socket")
+			}
+			if o.Mode != "" && o.Mode != "observe" && o.Mode != "enforce" {
+				return usageErrorf("--mode %q: want observe or enforce", o.Mode)
+			}
+			if show {
+				o.FirstLook = func(s api.Status) { printStatus(e, s) }
+			}
+			return e.Daemon(c.Context(), o)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.Mode, "mode", "", "observe (default) or enforce")
+	f.StringVar(&o.Config, "config", "", "configuration `file` (YAML)")
+	f.StringVar(&o.StateDir, "state-dir", "", "`folder` of the journal, default "+e.DefaultState)
+	f.DurationVar(&o.Period, "period", 0, "time between two looks (default 2s)")
+	f.BoolVar(&show, "status", false, "print the status table after the first look")
+	return c
+}
+
+// stateDirFlag lets a command work on the state folder when no daemon runs.
+func stateDirFlag(c *cobra.Command, e *Env) {
+	c.Flags().String("state-dir", e.DefaultState, "`folder` of the journal, used when no daemon runs")
+}
+
+// contextOf is the command's context, never nil.
+func contextOf(c *cobra.Command) context.Context {
+	if ctx := c.Context(); ctx != nil {
+		return ctx
+	}
+	return context.Background()
+}

@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/core/doctor"
+	"github.com/homenode/homenode/core/measure"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/ui/heat"
+)
+
+// errDefect marks an exit status that means what it says, not bad usage.
+var errDefect = errors.New("")
+
+func doctorCommand(e *Env) *cobra.Command {
+	var root, replay, html string
+	var budget time.Duration
+	var noMeasure, asJSON, busyOK, ascii bool
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what this machine's NUMA truly is, why, and what to do about it",
+		Long: `Say what this machine's NUMA truly is: exposed, hidden by the kernel or the
+firmware, interleaved by the BIOS, flat in a guest, wrongly described by the SLIT,
+unevenly filled; and what settings and other programs work against placement.
+It measures for some seconds, unless told not to. As root it also reads the
+firmware's tables, which tell of hidden nodes without a measurement.
+
+Exit status: 0 healthy, 1 warning, 2 defect found, 3 could not decide, 4 usage.`,
+		Example: `  homenode doctor
+  homenode doctor --no-measure
+  homenode doctor --root captured/ --json
+  homenode doctor --replay measurement.json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if root != "" && replay != "" {
+				return usageErrorf("--root and --replay: want one")
+			}
+			d, err := patient(c, e, root, replay, noMeasure, busyOK, budget)
+			if err != nil {
+				return err
+			}
+			diagnosis := doctor.Diagnose(d, doctor.DefaultLimits)
+			d.Diagnosis = &diagnosis
+			if html != "" {
+				page, err := heat.HTML(d)
+				if err != nil {
+					return err
+				}
+				if err := writeFile(html, func(w io.Writer) error { _, err := io.WriteString(w, page); return err }); err != nil {
+					return err
+				}
+			}
+			if asJSON {
+				err = printJSON(e.Stdout, d)
+			} else {
+				err = printDiagnosis(e, d, ascii || asciiOnly(e))
+			}
+			if err != nil {
+				return err
+			}
+			if code := doctor.ExitStatus(diagnosis); code != 0 {
+				return &exitError{code, errDefect}
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&root, "root", "", "look at the machine captured in `DIR` or a tar file of it; nothing is measured")
+	f.StringVar(&replay, "replay", "", "judge the measurement in `FILE` (- is standard input)")
+	f.BoolVar(&noMeasure, "no-measure", false, "go by what kernel and firmware tell, and by what was kept of an earlier measurement")
+	f.DurationVar(&budget, "budget", 0, "measure for about so long; on a noisy machine more samples make surer")
+	f.BoolVar(&busyOK, "busy-ok", false, "measure although the machine is busy")
+	f.BoolVar(&asJSON, "json", false, "print JSON (schema "+measure.Schema+")")
+	f.StringVar(&html, "html", "", "write one self-contained page into `FILE`")
+	f.BoolVar(&ascii, "ascii", false, "no signs outside ASCII")
+	f.String("state-dir", e.DefaultState, "`folder` that measurements are kept in")
+	return judged(c)
+}
+
+// patient is the document to be judged.
+func patient(c *cobra.Command, e *Env, root, replay string, noMeasure, busyOK bool, budget time.Duration) (*measure.Document, error) {
+	if replay != "" {
+		return readDocument(e, replay)
+	}
+	if root != "" {
+		fsys, err := openRoot(root)
+		if err != nil {
+			return nil, usageErrorf("%w", err)
+		}
+		h, err := topology.FromSysfs(fsys)
+		if err != nil {
+			return nil, usageErrorf("%s: %w", root, err)
+		}
+		return doctor.Gather(fsys, h), nil
+	}
+	h, err := topology.FromSysfs(e.Root)
+	if err != nil {
+		return nil, forbiddenErrorf("%w", err)
+	}
+	d := doctor.Gather(e.Root, h)
+	prober := e.Probe(h, stateDir(c))
+	if noMeasure {
+		if kept, err := prober.Cached(d.Host.Fingerprint); err == nil && kept != nil {
+			facts := *d
+			d = measure.Merge(kept, &facts)
+			d.Run = kept.Run
+		}
+		return d, nil
+	}
+	req := measure.Request{Parts: []measure.Part{measure.PartLatency}, CPU: -1, Node: -1, LoadedFrom: -1, LoadedTo: -1, BusyOK: busyOK, Seed: 1, Budget: budget}
+	if len(h.Nodes) == 1 {
+		req.Parts = append(req.Parts, measure.PartPages)
+	} else {
+		req.Parts, req.Mixes = append(req.Parts, measure.PartBandwidth), []string{"r"}
+	}
+	if len(h.Packages) > 1 {
+		req.Parts = append(req.Parts, measure.PartC2C)
+	}
+	plan, err := measure.MakePlan(h, req, prober.Memory())
+	if err == nil {
+		err = runPlan(c.Context(), e, prober, plan, d)
+	}
+	if err != nil {
+		fmt.Fprintf(e.Stderr, "homenode: not measured: %s\n", oneLine(err.Error()))
+		d.Run = nil
+		return d, nil
+	}
+	if !d.Run.Partial {
+		keep(e, prober, d)
+	}
+	return d, nil
+}
+
+func printDiagnosis(e *Env, d *measure.Document, ascii bool) error {
+	var b strings.Builder
+	p := e.paint()
+	x := d.Diagnosis
+	fmt.Fprintf(&b, "%s  %s, confidence %.0f %%\n", p.bold(x.State), p.severity(x.Severity), 100*x.Confidence)
+	for _, v := range x.Verdicts {
+		fmt.Fprintf(&b, "\n%s  %s\n", p.severity(v.Severity), p.bold(v.State))
+		wrap(&b, v.Says, "  ")
+		for _, ev := range v.Evidence {
+			wrap(&b, ev.Rule+"  "+ev.Says+" ("+ev.Source+")", "    ")
+		}
+		for _, a := range v.Advice {
+			wrap(&b, "→ "+a, "  ")
+		}
+		wrap(&b, "would change our mind: "+v.WouldChange, "  ")
+	}
+	if len(x.Findings) > 0 {
+		fmt.Fprintf(&b, "\n%s\n", p.dim("settings and other programs"))
+		for _, f := range x.Findings {
+			wrap(&b, fmt.Sprintf("%s  %s: %s", p.severity(f.Severity), f.Subject, f.Says), "  ")
+			if f.Advice != "" {
+				wrap(&b, "→ "+f.Advice, "    ")
+			}
+		}
+	}
+	if len(x.NotKnown) > 0 {
+		fmt.Fprintf(&b, "\n%s\n", p.dim("not known"))
+		for _, n := range x.NotKnown {
+			wrap(&b, n, "  ")
+		}
+	}
+	if r := d.Run; r != nil {
+		fmt.Fprintf(&b, "\nmeasured %s, %s profile, %.1f s", r.Started, r.Profile, r.Seconds)
+		if r.Sigma.Known() && r.Rejected.Known() {
+			fmt.Fprintf(&b, ", control cell ±%.1f %%, %.0f %% of the samples thrown out", 100*float64(r.Sigma), float64(r.Rejected))
+		}
+		b.WriteString("\n")
+	}
+	text := b.String()
+	if ascii {
+		text = heat.ASCII(text)
+	}
+	out := bufio.NewWriter(e.Stdout)
+	out.WriteString(text)
+	return out.Flush()
+}
+
+// severity is a word, coloured; the word says it all.
+func (p paint) severity(s measure.Severity) string {
+	switch s {
+	case measure.Healthy:
+		return p.good(string(s))
+	case measure.Info:
+		return p.dim(string(s))
+	}
+	return p.warn(string(s))
+}
+
+// wrap breaks text at 96 columns; further lines stand two columns in.
+func wrap(b *strings.Builder, text, indent string) {
+	const width = 96
+	line := indent
+	first := true
+	for word := range strings.FieldsSeq(text) {
+		if !first && len([]rune(line))+1+len([]rune(word)) > width {
+			b.WriteString(line + "\n")
+			line = indent + "  " + word
+			continue
+		}
+		if !first {
+			line += " "
+		}
+		line += word
+		first = false
+	}
+	b.WriteString(line + "\n")
+}

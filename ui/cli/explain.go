@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/workload"
+)
+
+func explainCommand(e *Env) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "explain ID",
+		Short:   "Say why a workload is where it is, or why it was not moved",
+		Long:    "ID is what `homenode status` prints: a cgroup path or pid:N. A name that only one workload has will do.",
+		Example: "  homenode explain /system.slice/redis.service",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			b, done, err := connect(c, e)
+			if err != nil {
+				return err
+			}
+			defer done()
+			x, err := b.Explain(contextOf(c), workload.ID(args[0]))
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(e.Stdout, x)
+			}
+			printExplanation(e.Stdout, e.paint(), x)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-explain/1)")
+	stateDirFlag(c, e)
+	return c
+}
+
+func printExplanation(w io.Writer, p paint, x api.Explanation) {
+	wl := x.Workload
+	fmt.Fprintf(w, "%s  %s, %d vCPUs, %.2f CPUs busy, %s\n", p.bold(label(wl)), wl.Class, wl.CPUs, wl.CPUUse, kib(wl.MemoryKiB))
+	fmt.Fprintf(w, "  now    CPUs %s; memory %s; locality %s\n", orDash(wl.CPUSet), byNode(wl.MemoryByNode, wl.MemoryKiB), percent(wl.Locality))
+	if wl.Home != "" {
+		fmt.Fprintf(w, "  plan   node %s, CPUs %s; locality %s\n", wl.Home, wl.CPUSetPlanned, percent(wl.LocalityExpected))
+	}
+	fmt.Fprintf(w, "  state  %s\n", p.state(wl.State))
+	section(w, p, "why", x.Decision.Reasons)
+	for _, s := range x.Decision.Shortages {
+		fmt.Fprintf(w, "  node %s is short of %s: %d wanted, %d there\n", s.Nodes, s.Resource, s.Want, s.Have)
+	}
+	printCandidates(w, p, x.Decision.Candidates)
+	printDistances(w, x.Decision.Distances)
+	var steps []string
+	for _, s := range wl.Steps {
+		steps = append(steps, fmt.Sprintf("%s: %s → %s. %s", s.Kind, orAll(s.From), s.To, s.Reason))
+	}
+	section(w, p, "steps left", steps)
+	var changed []string
+	for _, j := range x.Journal {
+		changed = append(changed, fmt.Sprintf("%s of %s: %s → %s (%s)", j.Kind, j.Path, orAll(j.Old), j.New, j.State))
+	}
+	section(w, p, "changed so far; `homenode undo` puts it back", changed)
+	if m := x.Move; m != nil {
+		line := fmt.Sprintf("%s of %s to node %s in %.1f s, %s", kib(m.Moved/1024), kib(m.Planned/1024), m.Home, m.Seconds, m.State)
+		if m.Refused > 0 || m.Why != "" {
+			line += fmt.Sprintf("; %s refused: %s", kib(m.Refused/1024), m.Why)
+		}
+		section(w, p, "newest move", []string{line})
+	}
+	if len(x.Events) > 0 {
+		fmt.Fprintf(w, "\n%s\n", p.dim("history"))
+		printEvents(w, p, x.Events, false)
+	}
+}
+
+func section(w io.Writer, p paint, title string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\n%s\n", p.dim(title))
+	for _, l := range lines {
+		fmt.Fprintf(w, "  %s\n", l)
+	}
+}
+
+// shownCandidates is as many as fit a screen with the rest.
+const shownCandidates = 8
+
+func printCandidates(w io.Writer, p paint, all []plan.Candidate) {
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\n%s\n", p.dim("candidates, best first (a lower score is better)"))
+	for i, c := range all {
+		if i == shownCandidates {
+			fmt.Fprintf(w, "  … and %d more (--json shows all)\n", len(all)-i)
+			return
+		}
+		var terms []string
+		for _, t := range c.Terms {
+			terms = append(terms, fmt.Sprintf("%s %.3g", t.Name, t.Value))
+		}
+		line := fmt.Sprintf("node %-6s %8.3f  %s", c.Nodes, c.Score, strings.Join(terms, ", "))
+		if c.Rejected != "" {
+			line += "  " + p.dim("✗ "+c.Rejected)
+		}
+		fmt.Fprintf(w, "  %s\n", strings.TrimRight(line, " "))
+	}
+}
+
+func byNode(mem []api.NodeKiB, total int64) string {
+	var parts []string
+	for _, m := range mem {
+		if m.KiB > 0 && total > 0 {
+			parts = append(parts, fmt.Sprintf("node %d %.1f %%", m.Node, 100*float64(m.KiB)/float64(total)))
+		}
+	}
+	if len(parts) == 0 {
+		return "unknown"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func orAll(list string) string {
+	if list == "" {
+		return "all"
+	}
+	return list
+}
+
+// printDistances names the source of each distance that was gone by.
+func printDistances(w io.Writer, all []plan.Distance) {
+	if len(all) == 0 {
+		return
+	}
+	var parts []string
+	for _, d := range all {
+		parts = append(parts, fmt.Sprintf("node%d ×%.2f (%s)", d.To, d.Times, d.Source))
+	}
+	fmt.Fprintf(w, "  distances from node%d: %s\n", all[0].From, strings.Join(parts, ", "))
+}

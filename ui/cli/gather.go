@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/core/topology"
+)
+
+func gatherCommand(e *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "gather FILE",
+		Short: "Capture this machine's topology into a tar.gz, or a folder, to look at elsewhere",
+		Long: `Capture this machine's topology: the few files of /sys and /proc that
+"homenode topology" reads. FILE is a tar.gz, a folder when it ends in /, or -
+for standard output; "homenode topology --root FILE" reads all of them.
+
+Not in it: serial numbers, MAC and IP addresses, UUIDs, host names, DMI and other
+firmware strings, processes, mounts, virtual network devices. Network and RDMA
+devices whose names were given by people are numbered instead. What is in it is
+text; look at it before you share it.`,
+		Example: "  homenode gather machine.tar.gz\n  homenode gather machine/",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			leaves, err := topology.Capture(e.Root)
+			if err != nil {
+				return forbiddenErrorf("%w", err)
+			}
+			name := args[0]
+			switch {
+			case name == "-":
+				return writeCapture(e.Stdout, leaves)
+			case strings.HasSuffix(name, "/"):
+				err = writeFolder(name, leaves)
+			default:
+				err = writeFile(name, func(w io.Writer) error { return writeCapture(w, leaves) })
+			}
+			if err == nil {
+				fmt.Fprintf(e.Stderr, "%s: %d files; see `homenode topology --root %s`\n", name, len(leaves), name)
+			}
+			return err
+		},
+	}
+}
+
+// writeCapture writes a tar.gz that depends on nothing but the leaves: no
+// times, owners or names of this machine.
+func writeCapture(w io.Writer, leaves []topology.Leaf) error {
+	zip := gzip.NewWriter(w)
+	out := tar.NewWriter(zip)
+	for _, l := range leaves {
+		head := &tar.Header{Typeflag: tar.TypeReg, Name: l.Name, Mode: 0o444, Size: int64(len(l.Data)), Format: tar.FormatUSTAR}
+		if l.Link != "" {
+			head = &tar.Header{Typeflag: tar.TypeSymlink, Name: l.Name, Linkname: l.Link, Mode: 0o777, Format: tar.FormatUSTAR}
+		}
+		if err := out.WriteHeader(head); err != nil {
+			return err
+		}
+		if _, err := out.Write(l.Data); err != nil {
+			return err
+		}
+	}
+	return errors.Join(out.Close(), zip.Close())
+}
+
+// writeFolder makes a folder that must not be there yet, so that nothing of an
+// older capture stays between.
+func writeFolder(name string, leaves []topology.Leaf) error {
+	if err := os.Mkdir(name, 0o755); err != nil {
+		return usageErrorf("%w", err)
+	}
+	for _, l := range leaves {
+		file := filepath.Join(name, filepath.FromSlash(l.Name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		if l.Link != "" {
+			if err := os.Symlink(l.Link, file); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := os.WriteFile(file, l.Data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

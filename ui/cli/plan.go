@@ -1,0 +1,409 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/goccy/go-yaml"
+	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/replay"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+func planCommand(e *Env) *cobra.Command {
+	var from topologySource
+	var spec string
+	var cases []string
+	var asJSON, admitAll bool
+	var reserve, packing, peer string
+	c := &cobra.Command{
+		Use:   "plan",
+		Short: "Say where workloads would go, on this or another host, and why",
+		Long: `Say where workloads would go and why. Nothing is changed and no daemon is asked.
+
+--spec reads workloads, one YAML document or a list of them, and places them one
+after the other on a host that holds nothing but what its memory figures show in use:
+
+  - name: db
+    class: dedicated       # dedicated, shared (default), offline
+    cpus: 16
+    memory: 64GiB
+    smt: isolate           # prefer (default), isolate, require
+    huge_page: 2MiB
+    near: [eth0]           # devices, or names of workloads above
+    nodes: "0-1"           # only these
+    max_nodes: 2           # split over at most so many; naming it allows any split
+    even: true             # a split gives every node the same part (guests with vNUMA)
+    bandwidth: 20000       # MiB/s of memory bandwidth
+    importance: 80         # 0 to 100
+
+--case runs a trace of arrivals and departures and writes one JSON line for each
+arrival, in the form that cases/score.py reads.`,
+		Example: `  homenode plan --spec vm.yaml
+  homenode plan --spec - --synthetic "package:2 node:2 core:8 pu:2" --json
+  homenode plan --case cases/churn_small_h4_ring.json`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if len(cases) > 0 {
+				return planCases(e, cases, replay.Options{Peer: peer, Must: admitAll, Packing: plan.Packing(packing)})
+			}
+			if spec == "" {
+				return usageErrorf("what shall be planned? give --spec or --case")
+			}
+			specs, err := readSpecs(e, spec)
+			if err != nil {
+				return err
+			}
+			h, err := from.read(e)
+			if err != nil {
+				return err
+			}
+			st, err := idleState(h, reserve, packing)
+			if err != nil {
+				return err
+			}
+			results, l := planSpecs(st, specs, admitAll)
+			if asJSON {
+				err = printJSON(e.Stdout, planJSON(results, l))
+			} else {
+				err = printPlans(e, results)
+			}
+			if err == nil && anyRefused(results) {
+				return errNo
+			}
+			return err
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&spec, "spec", "", "place the workloads in `FILE` (- is standard input)")
+	f.StringArrayVar(&cases, "case", nil, "run the trace in `FILE` (- is standard input); may be given again")
+	f.BoolVar(&admitAll, "admit-all", false, "take every split that fits, also one that does not pay")
+	f.StringVar(&reserve, "reserve", "", "`CPUS` that nobody gets, such as 0,16")
+	f.StringVar(&packing, "packing", "", "adaptive, pack or spread")
+	f.StringVar(&peer, "peer", "homenode", "`NAME` in the lines of --case")
+	f.StringVar(&from.root, "root", "", "the host under `DIR`, or in a tar file that gather wrote")
+	f.StringVar(&from.hwloc, "hwloc", "", "the host in `FILE`, written by lstopo --of xml")
+	f.StringVar(&from.synthetic, "synthetic", "", "a made-up host, such as `\"package:2 node:2 core:8 pu:2\"`")
+	f.StringVar(&from.host, "host", "", "the host in `JSONFILE`, written by topology --json")
+	f.BoolVar(&asJSON, "json", false, "print JSON (schema homenode-plan/1)")
+	c.MarkFlagsMutuallyExclusive("root", "hwloc", "synthetic", "host", "case")
+	c.MarkFlagsMutuallyExclusive("spec", "case")
+	c.MarkFlagsMutuallyExclusive("reserve", "case")
+	c.MarkFlagsMutuallyExclusive("json", "case")
+	return c
+}
+
+// wish is a workload as people write it.
+type wish struct {
+	Name       string             `yaml:"name"`
+	Class      workload.Class     `yaml:"class"`
+	Importance *int               `yaml:"importance"`
+	CPUs       int                `yaml:"cpus"`
+	Memory     string             `yaml:"memory"`
+	HugePage   string             `yaml:"huge_page"`
+	SMT        workload.SMTPolicy `yaml:"smt"`
+	Near       []string           `yaml:"near"`
+	Nodes      string             `yaml:"nodes"`
+	MaxNodes   int                `yaml:"max_nodes"`
+	Even       bool               `yaml:"even"`
+	Bandwidth  int64              `yaml:"bandwidth"`
+}
+
+// maxSpec bounds a file of workloads.
+const maxSpec = 4 << 20
+
+func readSpecs(e *Env, name string) ([]workload.Spec, error) {
+	text, err := readInput(e, name, maxSpec)
+	if err != nil {
+		return nil, err
+	}
+	var wishes []wish
+	if err := yaml.UnmarshalWithOptions(text, &wishes, yaml.Strict()); err != nil {
+		var one wish
+		if yaml.UnmarshalWithOptions(text, &one, yaml.Strict()) != nil {
+			return nil, usageErrorf("%s: %s", name, oneLine(yaml.FormatError(err, false, false)))
+		}
+		wishes = []wish{one}
+	}
+	if len(wishes) == 0 {
+		return nil, usageErrorf("%s: no workload in it", name)
+	}
+	known := map[string]bool{}
+	specs := make([]workload.Spec, 0, len(wishes))
+	for i := range wishes {
+		s, err := wishes[i].spec(known)
+		if err != nil {
+			return nil, usageErrorf("%s: workload %d (%q): %w", name, i+1, wishes[i].Name, err)
+		}
+		known[wishes[i].Name] = true
+		specs = append(specs, s)
+	}
+	return specs, nil
+}
+
+func readInput(e *Env, name string, most int64) ([]byte, error) {
+	in := e.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, usageErrorf("%w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, most+1))
+	if err != nil {
+		return nil, usageErrorf("%s: %w", name, err)
+	}
+	if int64(len(text)) > most {
+		return nil, usageErrorf("%s: larger than %s", name, humanize.IBytes(uint64(most)))
+	}
+	return text, nil
+}
+
+func (w *wish) spec(known map[string]bool) (workload.Spec, error) {
+	s := workload.Spec{
+		ID: workload.ID(w.Name), Name: w.Name, Class: w.Class, Importance: workload.DefaultImportance,
+		CPUs: w.CPUs, SMT: w.SMT, MaxNodes: w.MaxNodes, Even: w.Even, Bandwidth: w.Bandwidth, Given: true,
+	}
+	if s.Class == "" {
+		s.Class = workload.Shared
+	}
+	if w.Importance != nil {
+		s.Importance = *w.Importance
+	}
+	if _, err := workload.ParseClass(string(s.Class)); err != nil {
+		return s, err
+	}
+	switch {
+	case w.Name == "":
+		return s, errors.New("name: empty")
+	case known[w.Name]:
+		return s, errors.New("name: there is one of that name above")
+	case s.CPUs < 1 || s.CPUs > topology.MaxID:
+		return s, fmt.Errorf("cpus: %d; want 1 to %d", s.CPUs, topology.MaxID)
+	case s.MaxNodes < 0 || s.Bandwidth < 0:
+		return s, errors.New("max_nodes, bandwidth: want 0 or more")
+	case s.Importance < 0 || s.Importance > 100:
+		return s, fmt.Errorf("importance: %d; want 0 to 100", s.Importance)
+	}
+	switch s.SMT {
+	case "", workload.SMTPrefer, workload.SMTIsolate, workload.SMTRequire:
+	default:
+		return s, fmt.Errorf("smt: %q; want prefer, isolate or require", s.SMT)
+	}
+	var err error
+	if s.Memory, err = parseSize(w.Memory); err != nil {
+		return s, fmt.Errorf("memory: %w", err)
+	}
+	if s.HugePage, err = parseSize(w.HugePage); err != nil {
+		return s, fmt.Errorf("huge_page: %w", err)
+	}
+	if s.Nodes, err = topology.ParseNodeSet(w.Nodes); err != nil {
+		return s, fmt.Errorf("nodes: %w", err)
+	}
+	for _, name := range w.Near {
+		if known[name] {
+			s.Near = append(s.Near, workload.Near{Workload: workload.ID(name)})
+		} else {
+			s.Near = append(s.Near, workload.Near{Device: name})
+		}
+	}
+	return s, nil
+}
+
+func parseSize(text string) (topology.KiB, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := humanize.ParseBytes(text)
+	if err != nil || n > 1<<60 {
+		return 0, fmt.Errorf("%q; want a number with a unit, such as 16GiB", text)
+	}
+	return topology.KiB((n + 1023) / 1024), nil
+}
+
+// idleState is a host with nothing placed on it. Memory that is in use and that
+// the kernel would not give back counts as taken.
+func idleState(h *topology.Host, reserve, packing string) (plan.State, error) {
+	st := plan.State{Host: h, Policy: plan.DefaultPolicy()}
+	var err error
+	if st.Policy.Reserved, err = topology.ParseCPUSet(reserve); err != nil {
+		return st, usageErrorf("--reserve: %w", err)
+	}
+	switch p := plan.Packing(packing); p {
+	case "":
+	case plan.Adaptive, plan.Pack, plan.Spread:
+		st.Policy.Packing = p
+	default:
+		return st, usageErrorf("--packing %q; want adaptive, pack or spread", packing)
+	}
+	for i := range h.Nodes {
+		n := &h.Nodes[i]
+		if n.Memory <= 0 || n.Free < 0 {
+			continue
+		}
+		used := n.Memory - n.Free - max(0, n.Reclaimable)
+		for _, p := range n.HugePages {
+			used -= p.Size * topology.KiB(max(0, p.Total))
+		}
+		if used > 0 {
+			st.Unmanaged = append(st.Unmanaged, workload.NodeMemory{Node: n.ID, KiB: used})
+		}
+	}
+	return st, nil
+}
+
+// planned is one workload with what was decided.
+type planned struct {
+	spec   workload.Spec
+	result place.Result
+}
+
+func planSpecs(st plan.State, specs []workload.Spec, must bool) ([]planned, *place.Ledger) {
+	l := place.NewLedger(st)
+	out := make([]planned, 0, len(specs))
+	for _, s := range specs {
+		r := l.Place(place.Request{Spec: s, Must: must})
+		if r.Placed() {
+			l.Commit(r.Placement)
+		}
+		out = append(out, planned{s, r})
+	}
+	return out, l
+}
+
+func anyRefused(results []planned) bool {
+	for i := range results {
+		if !results[i].result.Placed() {
+			return true
+		}
+	}
+	return false
+}
+
+type planDocument struct {
+	Schema     string          `json:"schema"`
+	Placements []planPlacement `json:"placements"` // after the last decision
+	Decisions  []plan.Decision `json:"decisions"`  // in the order of the workloads
+}
+
+type planPlacement struct {
+	Workload  workload.ID      `json:"workload"`
+	Class     workload.Class   `json:"class"`
+	Home      topology.NodeSet `json:"home"`
+	CPUs      topology.CPUSet  `json:"cpus"`
+	Pins      []topology.CPUID `json:"pins,omitempty"` // the CPU of each vCPU of dedicated work
+	Idle      topology.CPUSet  `json:"idle"`           // siblings that nobody uses
+	Bound     bool             `json:"bound"`          // memory is bound to the home
+	HugePage  topology.KiB     `json:"huge_page_kib,omitempty"`
+	MemoryKiB []planMemory     `json:"memory"`
+}
+
+type planMemory struct {
+	Node topology.NodeID `json:"node"`
+	KiB  topology.KiB    `json:"kib"`
+}
+
+func planJSON(results []planned, l *place.Ledger) planDocument {
+	doc := planDocument{Schema: "homenode-plan/1", Placements: []planPlacement{}}
+	for _, p := range l.Placements() {
+		w := planPlacement{
+			Workload: p.Workload, Class: p.Class, Home: p.Home, CPUs: p.CPUs, Pins: p.Pins, Idle: p.Idle,
+			Bound: p.Bound, HugePage: p.HugePage, MemoryKiB: []planMemory{},
+		}
+		for _, m := range p.Memory {
+			w.MemoryKiB = append(w.MemoryKiB, planMemory{m.Node, m.KiB})
+		}
+		doc.Placements = append(doc.Placements, w)
+	}
+	for i := range results {
+		doc.Decisions = append(doc.Decisions, results[i].result.Decision)
+	}
+	return doc
+}
+
+func printPlans(e *Env, results []planned) error {
+	out := bufio.NewWriter(e.Stdout)
+	p := e.paint()
+	for i := range results {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		printPlanned(out, p, &results[i])
+	}
+	return out.Flush()
+}
+
+func printPlanned(w io.Writer, p paint, r *planned) {
+	s, d := &r.spec, &r.result.Decision
+	memory := ""
+	if s.Memory > 0 {
+		memory = ", " + size(s.Memory)
+	}
+	fmt.Fprintf(w, "%s  %s, %d vCPUs%s\n", p.bold(s.Name), s.Class, s.CPUs, memory)
+	if !r.result.Placed() {
+		fmt.Fprintf(w, "  %s\n", p.warn("refused"))
+	} else {
+		pl := &r.result.Placement
+		fmt.Fprintf(w, "  home   node %s, CPUs %s%s\n", pl.Home, pl.CPUs, memoryOf(pl))
+	}
+	section(w, p, "why", d.Reasons)
+	for _, x := range d.Shortages {
+		fmt.Fprintf(w, "  node %s is short of %s: %d wanted, %d there\n", x.Nodes, x.Resource, x.Want, x.Have)
+	}
+	printCandidates(w, p, d.Candidates)
+}
+
+func memoryOf(p *plan.Placement) string {
+	if len(p.Memory) == 0 {
+		return ""
+	}
+	parts := make([]string, len(p.Memory))
+	for i, m := range p.Memory {
+		parts[i] = fmt.Sprintf("%s on node %d", size(m.KiB), m.Node)
+	}
+	return ", memory " + strings.Join(parts, ", ")
+}
+
+// maxCase bounds a trace: 100,000 events are about 10 MiB.
+const maxCase = 256 << 20
+
+func planCases(e *Env, names []string, o replay.Options) error {
+	switch o.Packing {
+	case "", plan.Adaptive, plan.Pack, plan.Spread:
+	default:
+		return usageErrorf("--packing %q; want adaptive, pack or spread", o.Packing)
+	}
+	out := bufio.NewWriter(e.Stdout)
+	enc := json.NewEncoder(out)
+	start := time.Now()
+	o.Now = func() int64 { return time.Since(start).Nanoseconds() }
+	o.Answered = func(a *replay.Answer, _ *place.Ledger) error { return enc.Encode(a) }
+	for _, name := range names {
+		text, err := readInput(e, name, maxCase)
+		if err != nil {
+			return err
+		}
+		c, err := replay.Read(bytes.NewReader(text))
+		if err != nil {
+			return usageErrorf("%s: %w", name, err)
+		}
+		if err := replay.Run(c, o); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}

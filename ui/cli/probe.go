@@ -1,0 +1,663 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/core/doctor"
+	"github.com/homenode/homenode/core/measure"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/ui/heat"
+)
+
+// Exit statuses of probe and doctor, which speak of the machine instead.
+const (
+	exitWarning   = 1 // also: a measurement that was cut short, a regression
+	exitDefect    = 2
+	exitUndecided = 3 // also: not possible here
+	exitMisused   = 4
+)
+
+// Prober measures this machine and keeps what was measured.
+type Prober interface {
+	// Memory bounds the buffers, 0 for no bound; Load is the load average.
+	Memory() int64
+	Load() measure.Value
+	// Run puts what the plan says into doc. When ctx ends it keeps what it has.
+	Run(ctx context.Context, plan measure.Plan, doc *measure.Document, progress func(float64)) error
+	// Cached is the measurement kept for a fingerprint, nil when there is none.
+	Cached(fingerprint string) (*measure.Document, error)
+	// Keep keeps a measurement and says where.
+	Keep(doc *measure.Document) (string, error)
+}
+
+// judged gives the errors of a command the exit statuses of probe and doctor.
+func judged(c *cobra.Command) *cobra.Command {
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return &exitError{exitMisused, fmt.Errorf("%w; see `%s --help`", err, c.CommandPath())}
+	})
+	if run := c.RunE; run != nil {
+		c.RunE = func(c *cobra.Command, args []string) error { return judgedError(run(c, args)) }
+	}
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return &exitError{exitMisused, fmt.Errorf("%w; see `%s --help`", err, c.CommandPath())}
+			}
+			return nil
+		}
+	}
+	return c
+}
+
+func judgedError(err error) error {
+	var exit *exitError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &exit) && exit.code == exitUsage && !errors.Is(err, errDefect):
+		return &exitError{exitMisused, exit.err}
+	case errors.As(err, &exit):
+		return err
+	}
+	return &exitError{exitUndecided, err}
+}
+
+func probeCommand(e *Env) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "probe",
+		Short: "Measure this machine: latency, bandwidth, load, cache levels, core to core",
+		Long: `Measure this machine. No privilege is needed; nothing is changed. Each number
+comes with a 95 % interval; one that is wider than 5 % is printed with ~. What is
+measured is kept under the state folder, by a fingerprint of the hardware, and
+placement goes by it from then on.
+
+The quick profile (the default) takes under 20 s on two nodes; --full takes minutes.
+Exit status: 0 good, 1 cut short or worse than before, 3 not possible, 4 usage.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.PersistentFlags().String("state-dir", e.DefaultState, "`folder` that measurements are kept in")
+	c.AddCommand(
+		measureCommand(e, "latency", "Idle latency: node to node and CPU to node", measure.PartLatency),
+		measureCommand(e, "bandwidth", "Bandwidth: node to node by mix of reads and writes", measure.PartBandwidth),
+		measureCommand(e, "loaded", "Latency while other cores load the memory", measure.PartLoaded),
+		measureCommand(e, "levels", "Latency by working set, and where caches end", measure.PartLevels),
+		measureCommand(e, "c2c", "Core to core: moving a cache line between CPUs", measure.PartC2C),
+		measureCommand(e, "all", "All of it, as far as the budget goes",
+			measure.PartLatency, measure.PartPages, measure.PartLevels, measure.PartC2C, measure.PartBandwidth, measure.PartLoaded),
+		probeShowCommand(e), probeDiffCommand(e), probeExportCommand(e),
+	)
+	return judged(c)
+}
+
+// output is how a document is shown; shared by measuring and show.
+type output struct {
+	json, expand, ascii bool
+	svg, html           string
+}
+
+func (o *output) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVar(&o.json, "json", false, "print JSON (schema "+measure.Schema+")")
+	f.BoolVar(&o.expand, "expand", false, "one row for each CPU, however many there are")
+	f.BoolVar(&o.ascii, "ascii", false, "no signs outside ASCII (default when the locale has none)")
+	f.StringVar(&o.svg, "svg", "", "draw heat maps and curves into `FILE` (- is standard output)")
+	f.StringVar(&o.html, "html", "", "write one self-contained page into `FILE`")
+}
+
+// show prints a document; pictures besides.
+func (o *output) show(e *Env, d *measure.Document) error {
+	if o.html != "" {
+		page, err := heat.HTML(d)
+		if err == nil {
+			err = writeFile(o.html, func(w io.Writer) error { _, err := io.WriteString(w, page); return err })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	switch {
+	case o.svg == "-":
+		_, err := io.WriteString(e.Stdout, heat.SVG(d))
+		return err
+	case o.svg != "":
+		if err := writeFile(o.svg, func(w io.Writer) error { _, err := io.WriteString(w, heat.SVG(d)); return err }); err != nil {
+			return err
+		}
+	}
+	if o.json {
+		return printJSON(e.Stdout, d)
+	}
+	out := bufio.NewWriter(e.Stdout)
+	printDocument(out, d, o.style(e), o.expand)
+	return out.Flush()
+}
+
+func (o *output) style(e *Env) heat.Style {
+	p := e.paint()
+	return heat.Style{Colour: p.on, True: strings.Contains(e.Getenv("COLORTERM"), "truecolor") || strings.Contains(e.Getenv("COLORTERM"), "24bit"), ASCII: o.ascii || asciiOnly(e)}
+}
+
+// asciiOnly follows the locale (locale(7)): C and POSIX know ASCII alone.
+func asciiOnly(e *Env) bool {
+	if e.Getenv("TERM") == "dumb" {
+		return true
+	}
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if v := e.Getenv(name); v != "" {
+			v = strings.ToLower(v)
+			return !strings.Contains(v, "utf-8") && !strings.Contains(v, "utf8")
+		}
+	}
+	return false
+}
+
+func printDocument(w io.Writer, d *measure.Document, s heat.Style, expand bool) {
+	say := func(format string, a ...any) {
+		text := fmt.Sprintf(format, a...)
+		if s.ASCII {
+			text = heat.ASCII(text)
+		}
+		io.WriteString(w, text)
+	}
+	for i, m := range heat.Maps(d, expand) {
+		if i > 0 {
+			say("\n")
+		}
+		io.WriteString(w, m.Text(s))
+	}
+	for _, l := range d.Loaded {
+		say("\nlatency under load, node%d to node%d, mix %s, %d CPUs of load\n", l.From, l.To, l.Mix, l.Load)
+		t := newTable(">pause", ">GB/s", ">ns")
+		for _, p := range l.Points {
+			gap := fmt.Sprint(p.Gap)
+			if p.Gap < 0 {
+				gap = "no load"
+			}
+			t.row(gap, fmt.Sprintf("%.2f", float64(p.MBps)/1000), fmt.Sprintf("%.1f", float64(p.NS)))
+		}
+		t.print(w, paint{})
+		say("  peak %s GB/s, knee %s GB/s; at 50, 75, 90 %% of the peak %s, %s, %s ns\n",
+			gbs(l.Peak), gbs(l.Knee), whole(l.At50), whole(l.At75), whole(l.At90))
+	}
+	for _, l := range d.Levels {
+		say("\nlatency by working set, CPU %d on node%d\n", l.CPU, l.Node)
+		t := newTable(">size", ">ns", ">95 % interval", "")
+		for _, p := range l.Points {
+			mark := ""
+			for _, k := range l.Knees {
+				if k.Bytes == p.Bytes {
+					mark = "end of " + k.Level
+				}
+			}
+			t.row(heat.Size(p.Bytes), fmt.Sprintf("%.2f", float64(p.NS)), fmt.Sprintf("%.2f to %.2f", float64(p.CI95[0]), float64(p.CI95[1])), mark)
+		}
+		t.print(w, paint{})
+	}
+	if n := len(d.Pages); n > 0 {
+		say("\npage signatures: %d pages of 2 MiB", n)
+		for k, p := range d.Host.Packages {
+			var of []float64
+			for _, page := range d.Pages {
+				if page.NS[k].Known() {
+					of = append(of, float64(page.NS[k]))
+				}
+			}
+			say("; from package %d %.1f ns (5 %% below %.1f, 5 %% above %.1f)", p.ID, measure.Median(of), measure.Quantile(of, 0.05), measure.Quantile(of, 0.95))
+		}
+		say("\n")
+	}
+	if r := d.Run; r != nil {
+		say("\n%s profile, %.1f s", r.Profile, r.Seconds)
+		if r.Rejected.Known() {
+			say(", %.1f %% of the samples thrown out", float64(r.Rejected))
+		}
+		if r.Partial {
+			say("; ended early: what was asked for is not all there")
+		}
+		say("\n")
+		for _, n := range r.Notes {
+			say("  %s\n", n)
+		}
+	}
+}
+
+func gbs(v measure.Value) string {
+	if !v.Known() {
+		return "?"
+	}
+	return fmt.Sprintf("%.1f", float64(v)/1000)
+}
+
+func whole(v measure.Value) string {
+	if !v.Known() {
+		return "?"
+	}
+	return fmt.Sprintf("%.0f", float64(v))
+}
+
+func measureCommand(e *Env, name, short string, parts ...measure.Part) *cobra.Command {
+	var o output
+	var dryRun, quick, noKeep bool
+	req := measure.Request{Parts: parts, CPU: -1, Node: -1, LoadedFrom: -1, LoadedTo: -1}
+	var mixes string
+	c := &cobra.Command{
+		Use: name, Short: short, Args: cobra.NoArgs,
+		Example: "  homenode probe " + name + "\n  homenode probe " + name + " --dry-run",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if mixes != "" {
+				req.Mixes = strings.Split(mixes, ",")
+				for _, m := range req.Mixes {
+					if !known(m) {
+						return usageErrorf("--mix %s: want some of %s", m, strings.Join(measure.Mixes, ","))
+					}
+				}
+			}
+			for flag, v := range map[string]string{"--from": req.From, "--pages": req.Pages, "--line-on": req.LineOn} {
+				if want := map[string]string{"--from": "cores nodes", "--pages": "thp 4k 1g", "--line-on": "first node both"}[flag]; v != "" && !strings.Contains(" "+want+" ", " "+v+" ") {
+					return usageErrorf("%s %s: want one of %s", flag, v, want)
+				}
+			}
+			if quick && req.Full {
+				return usageErrorf("--quick and --full: want one")
+			}
+			h, err := topology.FromSysfs(e.Root)
+			if err != nil {
+				return forbiddenErrorf("%w", err)
+			}
+			prober := e.Probe(h, stateDir(c))
+			plan, err := measure.MakePlan(h, req, prober.Memory())
+			if err != nil {
+				return usageErrorf("%w", err)
+			}
+			if dryRun {
+				return printPlan(e, plan, o.json)
+			}
+			d := doctor.Gather(e.Root, h)
+			if err := runPlan(c.Context(), e, prober, plan, d); err != nil {
+				return forbiddenErrorf("%w", err)
+			}
+			if !noKeep && !d.Run.Partial {
+				keep(e, prober, d)
+			}
+			diagnosis := doctor.Diagnose(d, doctor.DefaultLimits)
+			d.Diagnosis = &diagnosis
+			if err := o.show(e, d); err != nil {
+				return err
+			}
+			if !o.json && o.svg != "-" && d.Latency != nil {
+				fmt.Fprintf(e.Stdout, "verdict: %s (%s)\n", diagnosis.State, "homenode doctor says why")
+			}
+			if d.Run.Partial {
+				return &exitError{exitWarning, errors.New("")}
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&quick, "quick", false, "a few CPUs of each node (the default)")
+	f.BoolVar(&req.Full, "full", false, "every core, every mix, growing thread counts")
+	f.StringVar(&req.Pages, "pages", "", "thp (default), 4k or 1g")
+	f.DurationVar(&req.Budget, "budget", 0, "leave out detail so that it takes about so long")
+	f.BoolVar(&req.BusyOK, "busy-ok", false, "measure although the machine is busy")
+	f.IntVar(&req.Nice, "nice", 0, "run at this `LEVEL` of nice(1); below 0 needs a privilege")
+	f.Uint64Var(&req.Seed, "seed", 1, "`NUMBER` for the random order of cells and pages")
+	f.BoolVar(&dryRun, "dry-run", false, "print what would be measured and how long it takes")
+	f.BoolVar(&noKeep, "no-save", false, "do not keep the result for placement")
+	switch name {
+	case "latency":
+		f.StringVar(&req.From, "from", "", "cores or nodes; default both, some cores")
+	case "bandwidth":
+		f.StringVar(&mixes, "mix", "", "`LIST` of "+strings.Join(measure.Mixes, ","))
+		f.IntVar(&req.Threads, "threads", 0, "threads on each node; default one a core")
+	case "loaded":
+		f.IntVar(&req.LoadedFrom, "from", -1, "`NODE` whose CPUs load and read; default each")
+		f.IntVar(&req.LoadedTo, "to", -1, "`NODE` whose memory is loaded; default the same")
+		f.StringVar(&mixes, "mix", "", "mix of the load; default r")
+		f.IntVar(&req.Points, "points", 15, "points of the curve")
+	case "levels":
+		f.IntVar(&req.CPU, "core", -1, "`CPU` to read from; default one of the first node")
+		f.IntVar(&req.Node, "node", -1, "`NODE` to read; default the first")
+	case "c2c":
+		f.StringVar(&req.LineOn, "line-on", "", "where the line lies: first, node (of one of the two), both")
+	}
+	o.flags(c)
+	return judged(c)
+}
+
+func known(mix string) bool {
+	for _, m := range measure.Mixes {
+		if m == mix {
+			return true
+		}
+	}
+	return false
+}
+
+// runPlan measures with a bar on standard error, if that is a terminal.
+func runPlan(ctx context.Context, e *Env, prober Prober, plan measure.Plan, d *measure.Document) error {
+	bar := newBar(e, plan.Seconds)
+	err := prober.Run(ctx, plan, d, bar.set)
+	bar.clear()
+	if d.Run != nil {
+		d.Run.Tool = e.Version
+	}
+	return err
+}
+
+// keep stores a measurement for placement; failing to is a note, no error.
+func keep(e *Env, prober Prober, d *measure.Document) {
+	older, err := prober.Cached(d.Host.Fingerprint)
+	if err != nil {
+		fmt.Fprintf(e.Stderr, "homenode: the older measurement is set aside: %v\n", err)
+	}
+	if _, err := prober.Keep(measure.Merge(older, d)); err != nil {
+		fmt.Fprintf(e.Stderr, "homenode: not kept for placement: %v\n", err)
+	}
+}
+
+func printPlan(e *Env, p measure.Plan, asJSON bool) error {
+	if asJSON {
+		return printJSON(e.Stdout, p)
+	}
+	fmt.Fprintf(e.Stdout, "%s profile, about %.0f s\n", p.Profile, math.Ceil(p.Seconds))
+	for _, s := range p.Steps {
+		fmt.Fprintf(e.Stdout, "  %5.1f s  %s\n", s.Seconds, s.Says)
+	}
+	for _, b := range p.Buffers {
+		fmt.Fprintf(e.Stdout, "  node%d: a buffer of %s\n", b.Node, heat.Size(b.Bytes))
+	}
+	for _, n := range p.Notes {
+		fmt.Fprintf(e.Stdout, "  %s\n", n)
+	}
+	return nil
+}
+
+// bar is a progress bar with the time left.
+type bar struct {
+	e       *Env
+	on      bool
+	start   time.Time
+	guess   float64
+	printed time.Time
+}
+
+func newBar(e *Env, guess float64) *bar {
+	f, ok := e.Stderr.(*os.File)
+	return &bar{e: e, on: ok && isTerminal(f), start: time.Now(), guess: guess}
+}
+
+func (b *bar) set(done float64) {
+	if !b.on || time.Since(b.printed) < 100*time.Millisecond {
+		return
+	}
+	b.printed = time.Now()
+	const width = 30
+	full, empty := "█", "░"
+	if asciiOnly(b.e) {
+		full, empty = "#", "."
+	}
+	n := int(done * width)
+	fmt.Fprintf(b.e.Stderr, "\r%s%s %3.0f %%  %s left ", strings.Repeat(full, n), strings.Repeat(empty, width-n), 100*done, left(time.Since(b.start).Seconds(), done, b.guess))
+}
+
+// left trusts the plan at first and the clock more and more.
+func left(passed, done, guess float64) string {
+	s := guess * (1 - done)
+	if done > 0.02 {
+		s = (1-done)*s + done*passed*(1-done)/done
+	}
+	return (time.Duration(math.Ceil(s)) * time.Second).String()
+}
+
+func (b *bar) clear() {
+	if b.on && !b.printed.IsZero() {
+		fmt.Fprint(b.e.Stderr, "\r\x1b[K")
+	}
+}
+
+func stateDir(c *cobra.Command) string {
+	dir, _ := c.Flags().GetString("state-dir")
+	return dir
+}
+
+// document reads FILE, or what is kept for this machine.
+func document(c *cobra.Command, e *Env, args []string) (*measure.Document, error) {
+	if len(args) > 0 {
+		return readDocument(e, args[0])
+	}
+	h, err := topology.FromSysfs(e.Root)
+	if err != nil {
+		return nil, forbiddenErrorf("%w", err)
+	}
+	d, err := e.Probe(h, stateDir(c)).Cached(measure.Fingerprint(e.Root, h))
+	if err != nil {
+		return nil, forbiddenErrorf("%w", err)
+	}
+	if d == nil {
+		return nil, forbiddenErrorf("this machine was not measured yet; run `homenode probe all`")
+	}
+	return d, nil
+}
+
+func readDocument(e *Env, name string) (*measure.Document, error) {
+	in := e.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, usageErrorf("%w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	d, err := measure.Read(in)
+	if err != nil {
+		return nil, usageErrorf("%s: %w", name, err)
+	}
+	return d, nil
+}
+
+func probeShowCommand(e *Env) *cobra.Command {
+	var o output
+	c := &cobra.Command{
+		Use: "show [FILE]", Short: "Show a measurement: heat maps and curves",
+		Long:    "Show FILE, written by probe --json, or what is kept of this machine.",
+		Example: "  homenode probe show\n  homenode probe show machine.json --html machine.html",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			d, err := document(c, e, args)
+			if err != nil {
+				return err
+			}
+			return o.show(e, d)
+		},
+	}
+	o.flags(c)
+	return judged(c)
+}
+
+func probeDiffCommand(e *Env) *cobra.Command {
+	var asJSON, all bool
+	var threshold float64
+	c := &cobra.Command{
+		Use: "diff BEFORE [AFTER]", Short: "Compare two measurements; exit status 1 when something got worse",
+		Long: `Compare BEFORE with AFTER, or with what is kept of this machine. A change counts
+when the intervals do not touch and it is over the threshold.`,
+		Example: "  homenode probe diff before.json after.json",
+		Args:    cobra.RangeArgs(1, 2),
+		RunE: func(cc *cobra.Command, args []string) error {
+			a, err := readDocument(e, args[0])
+			if err != nil {
+				return err
+			}
+			b, err := document(cc, e, args[1:])
+			if err != nil {
+				return err
+			}
+			changes := measure.Diff(a, b, threshold/100)
+			worse := 0
+			t := newTable("", ">before", ">after", ">change", "")
+			for _, c := range changes {
+				word := ""
+				if c.Worse {
+					word = "worse"
+					worse++
+				} else if c.Sure && math.Abs(c.Relative) > threshold/100 {
+					word = "better"
+				} else if !c.Sure {
+					word = "within the noise"
+				}
+				if all || word == "worse" || word == "better" {
+					t.row(c.What, fmt.Sprintf("%.1f", float64(c.Before)), fmt.Sprintf("%.1f", float64(c.After)), fmt.Sprintf("%+.1f %%", 100*c.Relative), word)
+				}
+			}
+			if asJSON {
+				if changes == nil {
+					changes = []measure.Change{}
+				}
+				if err := printJSON(e.Stdout, changes); err != nil {
+					return err
+				}
+			} else {
+				if len(t.rows) > 1 {
+					t.print(e.Stdout, e.paint())
+				}
+				fmt.Fprintf(e.Stdout, "%d numbers compared, %d worse by more than %g %%\n", len(changes), worse, threshold)
+			}
+			if len(changes) == 0 {
+				return forbiddenErrorf("the two measurements have no number in common")
+			}
+			if worse > 0 {
+				return &exitError{exitWarning, errors.New("")}
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVar(&all, "all", false, "also what did not change")
+	c.Flags().Float64Var(&threshold, "threshold", 5, "`PERCENT` from which a change counts")
+	return judged(c)
+}
+
+func probeExportCommand(e *Env) *cobra.Command {
+	var format string
+	c := &cobra.Command{
+		Use: "export [FILE]", Short: "Write the latency matrix for other tools",
+		Long: `Write the node to node matrix of FILE, or of what is kept of this machine:
+  numactl   relative distances, local 10, as numactl --hardware prints them
+  hwloc     a matrix file for hwloc-annotate --ri IN.xml OUT.xml root distances FILE
+  csv       from,to,latency_ns,low,high,read_mb_s`,
+		Example: "  homenode probe export --format csv",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			d, err := document(c, e, args)
+			if err != nil {
+				return err
+			}
+			t := d.ByNode()
+			if t == nil {
+				return forbiddenErrorf("there is no latency matrix in it; run `homenode probe latency`")
+			}
+			out := bufio.NewWriter(e.Stdout)
+			if err := export(out, d, t, format); err != nil {
+				return err
+			}
+			return out.Flush()
+		},
+	}
+	c.Flags().StringVar(&format, "format", "numactl", "numactl, hwloc or csv")
+	return judged(c)
+}
+
+func export(w io.Writer, d *measure.Document, t measure.Table, format string) error {
+	switch format {
+	case "numactl":
+		fmt.Fprint(w, "node distances:\nnode ")
+		for _, n := range d.Nodes {
+			fmt.Fprintf(w, "%4d", n.ID)
+		}
+		fmt.Fprintln(w)
+		for i, n := range d.Nodes {
+			fmt.Fprintf(w, "%4d:", n.ID)
+			for j := range d.Nodes {
+				v := 10 * float64(t[i][j]/t[i][i])
+				if math.IsNaN(v) {
+					fmt.Fprint(w, "   -")
+					continue
+				}
+				fmt.Fprintf(w, "%4.0f", v)
+			}
+			fmt.Fprintln(w)
+		}
+	case "hwloc":
+		// hwloc-annotate(1): kind, number of objects, the objects, the values.
+		fmt.Fprintf(w, "name=HomenodeLatency\nkind=%d\n%d\n", 0x2|0x4, len(d.Nodes)) // from user, means latency
+		for _, n := range d.Nodes {
+			fmt.Fprintf(w, "numa:%d\n", n.ID)
+		}
+		for i := range t {
+			for j := range t[i] {
+				v := 0.0
+				if t[i][j].Known() {
+					v = math.Round(float64(t[i][j]))
+				}
+				fmt.Fprintf(w, "%.0f\n", v)
+			}
+		}
+	case "csv":
+		fmt.Fprintln(w, "from,to,latency_ns,low,high,read_mb_s")
+		m := bandwidthOf(d)
+		for i, a := range d.Nodes {
+			for j, b := range d.Nodes {
+				low, high := measure.Unknown, measure.Unknown
+				if l := d.Latency; l != nil {
+					for p, row := range l.Rows {
+						for q, col := range l.Cols {
+							if row == a.ID && col == b.ID {
+								low, high = l.CI(p, q)[0], l.CI(p, q)[1]
+							}
+						}
+					}
+				}
+				fmt.Fprintf(w, "%d,%d,%s,%s,%s,%s\n", a.ID, b.ID, plainNumber(t[i][j]), plainNumber(low), plainNumber(high), plainNumber(m.At(i, j)))
+			}
+		}
+	default:
+		return usageErrorf("--format %s: want numactl, hwloc or csv", format)
+	}
+	return nil
+}
+
+func bandwidthOf(d *measure.Document) measure.Table {
+	t := measure.NewTable(len(d.Nodes), len(d.Nodes))
+	for _, b := range d.Bandwidth {
+		if b.Mix != "r" {
+			continue
+		}
+		for i, row := range b.Rows {
+			for j, col := range b.Cols {
+				if p, q := d.Position(row), d.Position(col); p >= 0 && q >= 0 {
+					t[p][q] = b.Median[i][j]
+				}
+			}
+		}
+	}
+	return t
+}
+
+func plainNumber(v measure.Value) string {
+	if !v.Known() {
+		return ""
+	}
+	return fmt.Sprintf("%.1f", float64(v))
+}

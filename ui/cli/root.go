@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Exit statuses; scripts rely on them.
+const (
+	exitNo        = 1 // the answer is "no", or a warning
+	exitUsage     = 2 // bad usage or bad input
+	exitForbidden = 3 // not permitted or not possible here
+)
+
+// Env is all that a command may touch. cmd/homenode fills it with the real
+// thing, tests with fakes.
+type Env struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Getenv         func(string) string
+	Root           fs.FS  // the file system of this machine
+	Version        string // what `homenode version` prints
+
+	// DefaultSocket and DefaultState are where the daemon of this user listens
+	// and keeps its state.
+	DefaultSocket, DefaultState string
+
+	// Daemon runs the daemon until ctx ends.
+	Daemon func(ctx context.Context, o DaemonOptions) error
+	// Local answers without a daemon: it looks at the machine once, or opens the
+	// state folder of a daemon that is not running.
+	Local func(ctx context.Context, stateDir string) (api.Backend, func() error, error)
+	// Exec confines this process to a home and replaces it by the command; it
+	// returns only on error.
+	Exec func(home api.Home, path string, argv []string) error
+	// Probe measures the machine that h describes and keeps results in a state folder.
+	Probe func(h *topology.Host, stateDir string) Prober
+	// Self is this process; `homenode run` keeps its identity over exec.
+	Self func() (workload.Process, error)
+	// Sim runs a simulation.
+	Sim Simulate
+}
+
+// exitError carries an exit status along with what to print.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+// usageErrorf is bad usage or bad input: status 2.
+func usageErrorf(format string, a ...any) error {
+	return &exitError{exitUsage, fmt.Errorf(format, a...)}
+}
+
+// forbiddenErrorf is something not permitted or not possible here: status 3.
+func forbiddenErrorf(format string, a ...any) error {
+	return &exitError{exitForbidden, fmt.Errorf(format, a...)}
+}
+
+// Usage marks an error as bad usage or bad input.
+func Usage(err error) error { return &exitError{exitUsage, err} }
+
+// Forbidden marks an error as not permitted or not possible here.
+func Forbidden(err error) error { return &exitError{exitForbidden, err} }
+
+// errNo makes the exit status 1 and prints nothing more.
+var errNo = &exitError{exitNo, errors.New("")}
+
+// Main runs one command line and returns the exit status.
+func Main(ctx context.Context, e *Env, args []string) int {
+	root := rootCommand(e)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	code, text := status(err)
+	if text != "" {
+		fmt.Fprintf(e.Stderr, "homenode: %s\n", oneLine(text))
+	}
+	return code
+}
+
+// status maps an error to its exit status and the line to print. What cobra
+// itself finds wrong with a command line is bad usage.
+func status(err error) (int, string) {
+	var exit *exitError
+	var refused *api.Error
+	switch {
+	case errors.As(err, &exit):
+		return exit.code, err.Error()
+	case errors.As(err, &refused):
+		switch refused.Code {
+		case api.BadRequest:
+			return exitUsage, err.Error()
+		case api.NotFound, api.NoRoom:
+			return exitNo, err.Error()
+		}
+		return exitForbidden, err.Error()
+	case errors.Is(err, fs.ErrPermission):
+		return exitForbidden, err.Error()
+	case strings.HasPrefix(err.Error(), "unknown ") || strings.HasPrefix(err.Error(), "invalid argument") ||
+		strings.HasPrefix(err.Error(), "flag ") || strings.Contains(err.Error(), "arg(s)") ||
+		strings.HasPrefix(err.Error(), "if any flags") || strings.HasPrefix(err.Error(), "required flag") ||
+		strings.HasPrefix(err.Error(), "bad flag"):
+		return exitUsage, err.Error() + "; see `homenode --help`"
+	}
+	return exitForbidden, err.Error()
+}
+
+func oneLine(s string) string {
+	return strings.Join(strings.Fields(s), " ")
+}
+
+func rootCommand(e *Env) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "homenode",
+		Short: "Give every workload a home: the NUMA nodes that hold both its CPUs and its memory",
+		Long: `Homenode gives every virtual machine, container and process on this server a
+home: the NUMA node, or the few near nodes, that hold both its CPUs and its memory.
+It changes nothing until told to (daemon --mode enforce), says why for everything
+it does, and can undo all of it.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetOut(e.Stdout)
+	root.SetErr(e.Stderr)
+	root.SetIn(e.Stdin)
+	root.PersistentFlags().String("socket", e.DefaultSocket, "unix `socket` of the daemon")
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageErrorf("%v; see `%s --help`", err, c.CommandPath())
+	})
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(
+		daemonCommand(e), statusCommand(e), explainCommand(e), historyCommand(e),
+		undoCommand(e), resumeCommand(e), runCommand(e), versionCommand(e),
+		topologyCommand(e), gatherCommand(e), planCommand(e), probeCommand(e), doctorCommand(e), simCommand(e),
+	)
+	return root
+}
+
+func versionCommand(e *Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		Example: "  homenode version",
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(e.Stdout, e.Version)
+			return err
+		},
+	}
+}
+
+// connect returns the running daemon or, when none runs, the local answer.
+func connect(c *cobra.Command, e *Env) (api.Backend, func() error, error) {
+	socket, _ := c.Flags().GetString("socket")
+	client, err := api.Dial(socket)
+	if err == nil {
+		return client, client.Close, nil
+	}
+	if !errors.Is(err, api.ErrNoDaemon) {
+		return nil, nil, err
+	}
+	state := e.DefaultState
+	if f := c.Flags().Lookup("state-dir"); f != nil {
+		state = f.Value.String()
+	}
+	return e.Local(c.Context(), state)
+}
+
+// printJSON writes one indented JSON document.
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}

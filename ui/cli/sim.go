@@ -1,0 +1,320 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/sim"
+)
+
+// simFlags is the command line of sim, as given.
+type simFlags struct {
+	host, trace, generate string
+	events, workloads     int
+	found                 float64
+	seed                  uint64
+	policy                []string
+	period, unit          time.Duration
+	asJSON                bool
+}
+
+// simHost is the host when none is named: two packages in sub-NUMA mode.
+const simHost = "package:2 node:4 core:8 pu:2"
+
+func simCommand(e *Env) *cobra.Command {
+	var f simFlags
+	c := &cobra.Command{
+		Use:   "sim",
+		Short: "Try policies on a simulated host and workloads",
+		Long: `Runs the daemon's own loop, and simple policies to compare it with, on a
+simulated host with simulated workloads, and says what memory accesses cost
+under each. The same seed gives the same result, byte for byte.
+
+Policies: homenode (the daemon), first-fit, spread and random (the first node that
+holds it: the lowest, the emptiest, any), interleave (not confined, memory over all
+nodes), none (not confined, memory where it is first touched).
+
+Traces are made up (steady, churn, phases, burst, mixed) or read from a placement
+case. While it runs every rule is checked; a broken one, a leak or a panic is told
+with the command that brings it back, and the exit status is 1.`,
+		Example: `  homenode sim --generate churn --seed 7
+  homenode sim --host "package:2 node:2 core:16 pu:2" --generate mixed --events 5000 --policy homenode,none
+  homenode sim --trace churn_mixed_h8_nps4.json --json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			trace, err := f.read(e)
+			if err != nil {
+				return err
+			}
+			if len(f.policy) == 0 {
+				return usageErrorf("--policy is empty; want %s", strings.Join(sim.Policies, ", "))
+			}
+			if f.period < 100*time.Millisecond || f.period > time.Hour {
+				return usageErrorf("--period %v; want 100ms to 1h", f.period)
+			}
+			bar := newProgress(e)
+			result, err := e.Sim(c.Context(), sim.Options{Trace: trace, Seed: f.seed, Policies: f.policy, Period: f.period, Progress: bar.show})
+			bar.clear()
+			if err != nil && c.Context().Err() == nil {
+				return usageErrorf("%w", err)
+			} else if err != nil {
+				return err
+			}
+			return f.print(e, result)
+		},
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.host, "host", "", "`HOST`: synthetic (\""+simHost+"\"), or a file: topology --json, lstopo XML, a capture, a placement case")
+	fl.StringVar(&f.trace, "trace", "", "run the events of a placement case in `FILE` (- is standard input), on its host unless --host is given")
+	fl.StringVar(&f.generate, "generate", "", "make up a trace of `KIND`: "+strings.Join(sim.Kinds, ", "))
+	fl.IntVar(&f.events, "events", 1000, "make up `N` events")
+	fl.IntVar(&f.workloads, "workloads", 0, "make up `N` workloads at once on average (0: as suits the host)")
+	fl.Float64Var(&f.found, "found", sim.DefaultFound, "`PART` of the workloads that do not ask for a home and are found running, 0 to 1")
+	fl.Uint64Var(&f.seed, "seed", 1, "seed of all randomness")
+	fl.StringSliceVar(&f.policy, "policy", sim.Policies, "`POLICIES` to run, separated by commas")
+	fl.DurationVar(&f.period, "period", 2*time.Second, "`TIME` between two looks of the daemon")
+	fl.DurationVar(&f.unit, "unit", 10*time.Second, "`TIME` that 1 of a case's clock stands for")
+	fl.BoolVar(&f.asJSON, "json", false, "print JSON; the form is stable")
+	c.MarkFlagsMutuallyExclusive("trace", "generate")
+	return c
+}
+
+// read gets the trace, from a file or made up.
+func (f *simFlags) read(e *Env) (*sim.Trace, error) {
+	if f.trace == "" && f.generate == "" {
+		return nil, usageErrorf("what happens? Give --generate KIND (%s) or --trace FILE", strings.Join(sim.Kinds, ", "))
+	}
+	host, policy := (*topology.Host)(nil), plan.DefaultPolicy()
+	var err error
+	if f.host != "" || f.generate != "" {
+		if host, policy, err = simHostOf(e, f.host); err != nil {
+			return nil, err
+		}
+	}
+	if f.generate != "" {
+		if f.events == 0 {
+			return nil, usageErrorf("--events 0; want 2 or more")
+		}
+		t, err := sim.Generate(sim.Generation{Kind: f.generate, Host: host, Policy: policy, Seed: f.seed,
+			Events: f.events, Workloads: f.workloads, Found: f.found})
+		if err != nil {
+			return nil, usageErrorf("%w", err)
+		}
+		return t, nil
+	}
+	if f.unit <= 0 || f.unit > 24*time.Hour {
+		return nil, usageErrorf("--unit %v; want more than 0, at most 24h", f.unit)
+	}
+	t, err := fromFile(e, f.trace, func(r io.Reader) (*sim.Trace, error) { return sim.ReadTrace(r, f.unit) })
+	if err != nil {
+		return nil, err
+	}
+	if host != nil {
+		t.Host, t.Policy = host, policy
+	}
+	return t, nil
+}
+
+// simHostOf is a host made up from its name, or from any kind of file that holds one.
+func simHostOf(e *Env, name string) (*topology.Host, plan.Policy, error) {
+	policy := plan.DefaultPolicy()
+	if name == "" {
+		name = simHost
+	}
+	info, err := os.Stat(name)
+	switch {
+	case err != nil && strings.Contains(name, ":"):
+		h, err := topologySource{synthetic: name}.read(e)
+		return h, policy, err
+	case err != nil:
+		return nil, policy, usageErrorf("--host %q: neither a file nor a synthetic host such as %q", name, simHost)
+	case info.IsDir():
+		h, err := topologySource{root: name}.read(e)
+		return h, policy, err
+	}
+	head, err := readHead(name)
+	if err != nil {
+		return nil, policy, usageErrorf("%w", err)
+	}
+	switch text := bytes.TrimSpace(head); {
+	case bytes.HasPrefix(text, []byte("<")):
+		h, err := topologySource{hwloc: name}.read(e)
+		return h, policy, err
+	case !bytes.HasPrefix(text, []byte("{")):
+		h, err := topologySource{root: name}.read(e)
+		return h, policy, err
+	case isCase(name):
+		t, err := fromFile(e, name, func(r io.Reader) (*sim.Trace, error) { return sim.ReadTrace(r, time.Second) })
+		if err != nil {
+			return nil, policy, err
+		}
+		return t.Host, t.Policy, nil
+	}
+	h, err := topologySource{host: name}.read(e)
+	return h, policy, err
+}
+
+// isCase reports whether a JSON file is a placement case: it has events.
+func isCase(name string) bool {
+	f, err := os.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var keys struct {
+		Events json.RawMessage `json:"events"`
+	}
+	return json.NewDecoder(f).Decode(&keys) == nil && keys.Events != nil
+}
+
+func readHead(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	head := make([]byte, 512)
+	n, err := io.ReadFull(f, head)
+	if err != nil && n == 0 {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return head[:n], nil
+}
+
+// print shows the result, and when something went wrong, how to bring it back.
+func (f *simFlags) print(e *Env, r *sim.Result) error {
+	if f.asJSON {
+		if err := printJSON(e.Stdout, r); err != nil {
+			return err
+		}
+	} else {
+		printSim(e.Stdout, e.paint(), r)
+	}
+	failed := r.Failed()
+	if failed == nil {
+		return nil
+	}
+	for _, line := range failed.Log {
+		fmt.Fprintf(e.Stderr, "  %s\n", line)
+	}
+	fmt.Fprintf(e.Stderr, "bring it back with: %s\n", f.command(failed.Policy))
+	return &exitError{exitNo, fmt.Errorf("simulation failed: %w", failed)}
+}
+
+// command is the command line that does the same again, for one policy.
+func (f *simFlags) command(policy string) string {
+	words := []string{"homenode", "sim"}
+	add := func(flag, value string) { words = append(words, "--"+flag, quote(value)) }
+	if f.host != "" {
+		add("host", f.host)
+	}
+	if f.trace != "" {
+		add("trace", f.trace)
+		add("unit", f.unit.String())
+	} else {
+		add("generate", f.generate)
+		add("events", strconv.Itoa(f.events))
+		add("workloads", strconv.Itoa(f.workloads))
+		add("found", strconv.FormatFloat(f.found, 'g', -1, 64))
+	}
+	add("seed", strconv.FormatUint(f.seed, 10))
+	add("period", f.period.String())
+	add("policy", policy)
+	return strings.Join(words, " ")
+}
+
+// quote makes one word of it for a shell.
+func quote(s string) string {
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,+@%", r)
+	}) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+func printSim(w io.Writer, p paint, r *sim.Result) {
+	from := "SLIT distances"
+	if r.Host.Measured {
+		from = "measured latencies"
+	}
+	fmt.Fprintf(w, "%s: %d events, seed %d\n", r.Trace, r.Events, r.Seed)
+	fmt.Fprintf(w, "%d nodes, %d CPUs, %s, %s", r.Host.Nodes, r.Host.CPUs, kib(r.Host.MemoryKiB), from)
+	if len(r.Policies) > 0 {
+		fmt.Fprintf(w, "; %v simulated", (time.Duration(r.Policies[0].Seconds) * time.Second).String())
+	}
+	fmt.Fprint(w, "\n\n")
+	t := newTable("POLICY", ">ACCESS", ">×IDLE", ">LOCAL", ">UTILITY", ">CPU", ">IMBALANCE", ">REFUSED", ">MOVES", ">MOVED", ">VIOLATIONS")
+	for i := range r.Policies {
+		s := &r.Policies[i]
+		violations := strconv.Itoa(s.Violations)
+		if s.Violations > 0 {
+			violations = p.warn(violations)
+		}
+		t.row(s.Policy, fmt.Sprintf("%.1f ns", s.AccessNs), fmt.Sprintf("%.3f", s.Access), fmt.Sprintf("%.1f %%", 100*s.Local),
+			fmt.Sprintf("%.1f %%", s.Utility), fmt.Sprintf("%.1f %%", 100*s.CPUServed), fmt.Sprintf("%.3f", s.Imbalance),
+			fmt.Sprintf("%d of %d", s.Refused, s.Arrivals), strconv.Itoa(s.Moves), kib(s.MovedBytes>>10), violations)
+	}
+	t.print(w, p)
+}
+
+// progress is a bar on a terminal, and nothing elsewhere.
+type progress struct {
+	w      io.Writer // nil for none
+	drawn  time.Time
+	start  time.Time
+	policy string
+}
+
+// redraw is how often the bar is drawn at most.
+const redraw = 100 * time.Millisecond
+
+func newProgress(e *Env) *progress {
+	f, ok := e.Stderr.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) || e.Getenv("NO_COLOR") != "" || e.Getenv("TERM") == "dumb" {
+		return &progress{}
+	}
+	return &progress{w: f}
+}
+
+func (b *progress) show(policy string, done, total int, simulated time.Duration) {
+	if b.w == nil {
+		return
+	}
+	now := time.Now()
+	if policy != b.policy {
+		b.policy, b.start = policy, now
+	}
+	if now.Sub(b.drawn) < redraw {
+		return
+	}
+	b.drawn = now
+	const width = 30
+	full := width * done / max(1, total)
+	speed := ""
+	if took := now.Sub(b.start).Seconds(); took > 0.5 {
+		speed = fmt.Sprintf(", %.0f × real time", simulated.Seconds()/took)
+	}
+	fmt.Fprintf(b.w, "\r\x1b[K%-10s %s%s %3d %%%s", policy, strings.Repeat("█", full), strings.Repeat("░", width-full), 100*done/max(1, total), speed)
+}
+
+func (b *progress) clear() {
+	if b.w != nil {
+		fmt.Fprint(b.w, "\r\x1b[K")
+	}
+}
+
+// Simulate is what Env.Sim does unless a test says otherwise.
+type Simulate func(ctx context.Context, o sim.Options) (*sim.Result, error)

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/api"
+)
+
+func statusCommand(e *Env) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show every workload, its home, and how local its memory is now and by plan",
+		Long: `Asks the daemon; without one, looks at the machine once by itself.
+Locality is the expected share of memory accesses that stay on the node: over all
+nodes, (share of CPU time on the node) × (share of memory on the node).`,
+		Example: "  homenode status\n  homenode status --json",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			b, done, err := connect(c, e)
+			if err != nil {
+				return err
+			}
+			defer done()
+			s, err := b.Status(contextOf(c))
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(e.Stdout, s)
+			}
+			printStatus(e, s)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-status/1)")
+	stateDirFlag(c, e)
+	return c
+}
+
+func printStatus(e *Env, s api.Status) {
+	p := e.paint()
+	fmt.Fprintln(e.Stdout, headline(s, p))
+	nodes := newTable("NODE", "CPUS", ">VCPUS", ">MEMORY", ">FREE", ">BOOKED")
+	for _, n := range s.Nodes {
+		nodes.row(fmt.Sprint(n.ID), orDash(n.CPUs), fmt.Sprintf("%.4g", n.VCPUs), kib(n.MemoryKiB), kib(n.FreeKiB), kib(n.BookedKiB))
+	}
+	nodes.print(e.Stdout, p)
+	if len(s.Workloads) == 0 {
+		fmt.Fprintf(e.Stdout, "\nno workload is large enough to place; %d smaller ones are left alone\n", s.Small)
+	} else {
+		fmt.Fprintln(e.Stdout)
+		printWorkloads(e.Stdout, p, s)
+	}
+	for _, problem := range s.Problems {
+		fmt.Fprintf(e.Stdout, "%s %s\n", p.warn("!"), problem)
+	}
+}
+
+func headline(s api.Status, p paint) string {
+	how := map[string]string{
+		"observe": "observe mode: nothing is changed",
+		"enforce": "enforce mode",
+		"none":    "no daemon runs; this is one look",
+	}[s.Mode]
+	if s.Held {
+		how += "; everything was undone, `homenode resume --all` goes on"
+	}
+	return p.bold("homenode "+s.Version) + "  " + how
+}
+
+func printWorkloads(w io.Writer, p paint, s api.Status) {
+	t := newTable("WORKLOAD", "CLASS", ">VCPUS", "HOME", ">CPU", ">MEMORY", ">LOCAL NOW", ">BY PLAN", "STATE")
+	for _, x := range s.Workloads {
+		vcpus := "-"
+		if x.CPUs > 0 {
+			vcpus = fmt.Sprint(x.CPUs)
+		}
+		t.row(shorten(label(x), 26), string(x.Class), vcpus, orDash(x.Home), fmt.Sprintf("%.2f", x.CPUUse),
+			kib(x.MemoryKiB), percent(x.Locality), percent(x.LocalityExpected), p.state(x.State))
+	}
+	t.print(w, p)
+	if s.Small > 0 {
+		fmt.Fprintf(w, "%s\n", p.dim(fmt.Sprintf("%d smaller workloads are left alone", s.Small)))
+	}
+}
+
+// label is the ID, with the name where the ID does not tell it.
+func label(x api.Workload) string {
+	if strings.HasPrefix(string(x.ID), "pid:") && x.Name != "" {
+		return string(x.ID) + " " + x.Name
+	}
+	return string(x.ID)
+}
+
+func percent(share *float64) string {
+	if share == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f %%", *share*100)
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

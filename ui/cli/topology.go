@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/bzip2"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/core/measure"
+	"github.com/homenode/homenode/core/topology"
+)
+
+// topologySource is where a host comes from; at most one is set.
+type topologySource struct{ root, hwloc, synthetic, host string }
+
+func topologyCommand(e *Env) *cobra.Command {
+	var from topologySource
+	var asJSON bool
+	var svg string
+	c := &cobra.Command{
+		Use:   "topology",
+		Short: "Show the machine: packages, NUMA nodes, caches, CPUs, memory, distances, devices",
+		Long: `Show the machine: packages, NUMA nodes, last-level caches and CPUs, memory and
+huge pages, distances between nodes, devices, and what is odd about any of it.
+Without a source it is this machine.
+
+0-7+32-39 means that CPU 0 shares a core with CPU 32, 1 with 33, and so on;
+0-36:1/4 is every fourth CPU. In a memory bar █ is in use, ▒ is cache that the
+kernel can give back, ░ is free.`,
+		Example: `  homenode topology
+  homenode topology --root host.tar.gz
+  homenode topology --hwloc machine.xml --svg machine.svg
+  homenode topology --synthetic "package:2 node:2 llc:2 core:8 pu:2" --json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			for _, name := range []string{"root", "hwloc", "synthetic", "host", "svg"} {
+				if f := c.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+					return usageErrorf("--%s is empty; see `homenode topology --help`", name)
+				}
+			}
+			h, err := from.read(e)
+			if err != nil {
+				return err
+			}
+			switch {
+			case asJSON:
+				return h.WriteJSON(e.Stdout)
+			case svg == "-":
+				return drawTopology(e.Stdout, h)
+			case svg != "":
+				return writeFile(svg, func(w io.Writer) error { return drawTopology(w, h) })
+			}
+			out := bufio.NewWriter(e.Stdout)
+			printTopology(out, e.paint(), h)
+			return out.Flush()
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&from.root, "root", "", "read sys/ and proc/ under `DIR`, or in a tar file that gather wrote")
+	f.StringVar(&from.hwloc, "hwloc", "", "read `FILE`, written by lstopo --of xml (- is standard input)")
+	f.StringVar(&from.synthetic, "synthetic", "", "make up a host, such as `\"package:2 node:2 core:8 pu:2\"`")
+	f.StringVar(&from.host, "host", "", "read `JSONFILE`, written by topology --json (- is standard input)")
+	f.BoolVar(&asJSON, "json", false, "print JSON; the form is stable")
+	f.StringVar(&svg, "svg", "", "draw into `FILE` (- is standard output)")
+	c.MarkFlagsMutuallyExclusive("root", "hwloc", "synthetic", "host")
+	c.MarkFlagsMutuallyExclusive("json", "svg")
+	return c
+}
+
+// read gets the host. Trouble with what the user named is bad usage; trouble
+// with this machine is not.
+func (from topologySource) read(e *Env) (*topology.Host, error) {
+	switch {
+	case from.root != "":
+		fsys, err := openRoot(from.root)
+		if err != nil {
+			return nil, usageErrorf("%w", err)
+		}
+		h, err := topology.FromSysfs(fsys)
+		if err != nil {
+			return nil, usageErrorf("%s: %w", from.root, err)
+		}
+		return h, nil
+	case from.hwloc != "":
+		return fromFile(e, from.hwloc, topology.FromHwlocXML)
+	case from.host != "":
+		return fromFile(e, from.host, topology.FromJSON)
+	case from.synthetic != "":
+		h, err := topology.FromSynthetic(from.synthetic)
+		if err != nil {
+			return nil, usageErrorf("%w", err)
+		}
+		return h, nil
+	}
+	h, err := topology.FromSysfs(e.Root)
+	if err != nil {
+		return nil, forbiddenErrorf("%w", err)
+	}
+	if e.Probe != nil {
+		if d, err := e.Probe(h, e.DefaultState).Cached(measure.Fingerprint(e.Root, h)); err == nil && d != nil {
+			h.Measured = d.Measured(h)
+		}
+	}
+	return h, nil
+}
+
+// fromFile reads a file that the user named, or standard input for "-".
+func fromFile[T any](e *Env, name string, parse func(io.Reader) (*T, error)) (*T, error) {
+	in := e.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, usageErrorf("%w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	v, err := parse(in)
+	if err != nil {
+		return nil, usageErrorf("%s: %w", name, err)
+	}
+	return v, nil
+}
+
+// openRoot opens a folder, or a tar file (plain, gzip or bzip2) of one.
+func openRoot(name string) (fs.FS, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return os.DirFS(name), nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	in := bufio.NewReader(f)
+	magic, _ := in.Peek(3)
+	var unpacked io.Reader = in
+	switch {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		if unpacked, err = gzip.NewReader(in); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	case bytes.HasPrefix(magic, []byte("BZh")):
+		unpacked = bzip2.NewReader(in)
+	}
+	fsys, err := topology.OpenCapture(tar.NewReader(unpacked))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return fsys, nil
+}
+
+// writeFile makes a file whole or not at all.
+func writeFile(name string, write func(io.Writer) error) (err error) {
+	f, err := os.Create(name)
+	if err != nil {
+		return usageErrorf("%w", err)
+	}
+	out := bufio.NewWriter(f)
+	err = errors.Join(write(out), out.Flush(), f.Close())
+	if err != nil {
+		os.Remove(name)
+	}
+	return err
+}

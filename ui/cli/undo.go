@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/workload"
+)
+
+func undoCommand(e *Env) *cobra.Command {
+	var asJSON, all bool
+	c := &cobra.Command{
+		Use:   "undo [ID | --all]",
+		Short: "Put back every value that homenode changed",
+		Long: `Puts back the CPU sets, memory nodes and affinities from before homenode touched
+them, and leaves the workload alone until ` + "`homenode resume`" + `. Pages stay where they are.
+Works with and without a running daemon.`,
+		Example: "  homenode undo /system.slice/redis.service\n  homenode undo --all",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			which, err := which(args, all)
+			if err != nil {
+				return err
+			}
+			b, done, err := connect(c, e)
+			if err != nil {
+				return err
+			}
+			defer done()
+			r, err := b.Undo(contextOf(c), which)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = printJSON(e.Stdout, r)
+			} else {
+				printUndo(e, r)
+			}
+			if err == nil && len(r.Failed)+len(r.Deferred) > 0 {
+				return errNo
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "every workload")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-undo/1)")
+	stateDirFlag(c, e)
+	return c
+}
+
+func printUndo(e *Env, r api.UndoResult) {
+	p := e.paint()
+	for _, x := range r.Restored {
+		fmt.Fprintf(e.Stdout, "restored  %s %s: %s → %s\n", x.Kind, x.Path, x.New, orAll(x.Old))
+	}
+	for _, x := range r.Gone {
+		fmt.Fprintf(e.Stdout, "gone      %s %s\n", x.Kind, x.Path)
+	}
+	for _, x := range r.Deferred {
+		fmt.Fprintf(e.Stdout, "put off   %s %s: %s\n", x.Entry.Kind, x.Entry.Path, x.Error)
+	}
+	for _, x := range r.Failed {
+		fmt.Fprintf(e.Stdout, "%s    %s %s: %s\n", p.warn("failed"), x.Entry.Kind, x.Entry.Path, x.Error)
+	}
+	fmt.Fprintf(e.Stdout, "%d restored, %d gone, %d put off, %d failed\n", len(r.Restored), len(r.Gone), len(r.Deferred), len(r.Failed))
+}
+
+func resumeCommand(e *Env) *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use:     "resume [ID | --all]",
+		Short:   "Manage again what was undone",
+		Example: "  homenode resume --all",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			which, err := which(args, all)
+			if err != nil {
+				return err
+			}
+			b, done, err := connect(c, e)
+			if err != nil {
+				return err
+			}
+			defer done()
+			return b.Resume(contextOf(c), which)
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "every workload")
+	stateDirFlag(c, e)
+	return c
+}
+
+func which(args []string, all bool) (api.Which, error) {
+	switch {
+	case all && len(args) > 0:
+		return api.Which{}, usageErrorf("name a workload or say --all, not both")
+	case all:
+		return api.Which{All: true}, nil
+	case len(args) == 0:
+		return api.Which{}, usageErrorf("name a workload (`homenode status` lists them) or say --all")
+	}
+	return api.Which{ID: workload.ID(args[0])}, nil
+}
