@@ -1,0 +1,132 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// printTables writes what docs/placement.md shows.
+func printTables(w io.Writer, ours, peers []Score) {
+	byCase := map[string][]Score{}
+	for _, s := range peers {
+		byCase[s.Case] = append(byCase[s.Case], s)
+	}
+	printTraces(w, ours, byCase)
+	for _, hosts := range [][]string{{"h2_", "h4_"}, {"h8_"}} {
+		printPeers(w, ours, peers, hosts)
+	}
+	printProbes(w, ours, byCase)
+}
+
+func is(s Score, family string) bool { return strings.HasPrefix(s.Case, family) }
+
+func best(all []Score) Score {
+	if len(all) == 0 {
+		return Score{Peer: "-"}
+	}
+	return slices.MaxFunc(all, func(a, b Score) int { return cmp.Compare(a.Utility, b.Utility) })
+}
+
+// rival is the least number of shared cores among peers that accept as much.
+func rival(s Score, all []Score) string {
+	least := -1.0
+	for _, p := range all {
+		if p.AcceptedVCPU >= s.AcceptedVCPU-0.0005 && (least < 0 || p.Shares < least) {
+			least = p.Shares
+		}
+	}
+	if least < 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%.1f", least)
+}
+
+func printTraces(w io.Writer, ours []Score, byCase map[string][]Score) {
+	fmt.Fprintln(w, "| trace | utility % | best peer | its utility % | difference | accepted vCPU % | local % | cores shared | fewest of peers that accept as much | rejected with room | p50 µs |")
+	fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|---|")
+	var u, b, worst float64
+	n, bad := 0, 0
+	for _, s := range ours {
+		for _, k := range s.Bad {
+			bad += k
+		}
+		if !is(s, "churn_") && !is(s, "short_") && !is(s, "fill") {
+			continue
+		}
+		p := best(byCase[s.Case])
+		fmt.Fprintf(w, "| %s | %.1f | %s | %.1f | %+.1f | %.1f | %.1f | %.1f | %s | %d | %.1f |\n", s.Case, 100*s.Utility, p.Peer, 100*p.Utility,
+			100*(s.Utility-p.Utility), 100*s.AcceptedVCPU, 100*s.Local, s.Shares, rival(s, byCase[s.Case]), s.RejectedRoom, s.P50)
+		if is(s, "churn_") {
+			u, b, n = u+s.Utility, b+p.Utility, n+1
+			worst = min(worst, s.Utility-p.Utility)
+		}
+	}
+	if n > 0 {
+		fmt.Fprintf(w, "\nOver the %d churn traces: mean utility %.2f %%, mean of each trace's best peer %.2f %%, most behind on one trace %.1f points; violations in all cases: %d.\n",
+			n, 100*u/float64(n), 100*b/float64(n), -100*worst, bad)
+	}
+}
+
+func printPeers(w io.Writer, ours, peers []Score, hosts []string) {
+	var names []string
+	for _, s := range peers {
+		if !slices.Contains(names, s.Peer) {
+			names = append(names, s.Peer)
+		}
+	}
+	slices.Sort(names)
+	fmt.Fprintf(w, "\nChurn traces on hosts %s*, means:\n\n", strings.Join(hosts, "*, "))
+	fmt.Fprintln(w, "| peer | traces | utility % | accepted vCPU % | local % | cost | imbalance | cores shared | rejected with room | missed local | p50 µs |")
+	fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|---|")
+	row := func(name string, all []Score) {
+		var m Score
+		n, took := 0.0, 0.0
+		for _, s := range all {
+			on := slices.ContainsFunc(hosts, func(h string) bool { return strings.Contains(s.Case, h) })
+			if s.Peer != name || !is(s, "churn_") || !on {
+				continue
+			}
+			n++
+			m.Utility += s.Utility
+			m.AcceptedVCPU += s.AcceptedVCPU
+			m.Local += s.Local
+			if s.Accepted > 0 {
+				took++
+				m.Cost += s.Cost
+			}
+			m.Imbalance += s.Imbalance
+			m.Shares += s.Shares
+			m.RejectedRoom += s.RejectedRoom
+			m.MissedLocal += s.MissedLocal
+			m.P50 += s.P50
+		}
+		if n > 0 {
+			fmt.Fprintf(w, "| %s | %.0f | %.1f | %.1f | %.1f | %.4f | %.2f | %.2f | %.1f | %.1f | %.0f |\n", name, n, 100*m.Utility/n, 100*m.AcceptedVCPU/n,
+				100*m.Local/n, m.Cost/max(1, took), m.Imbalance/n, m.Shares/n, float64(m.RejectedRoom)/n, float64(m.MissedLocal)/n, m.P50/n)
+		}
+	}
+	row(ours[0].Peer, ours)
+	for _, name := range names {
+		row(name, peers)
+	}
+}
+
+func printProbes(w io.Writer, ours []Score, byCase map[string][]Score) {
+	fmt.Fprintln(w, "\n| probe | homenode | peers that pass |")
+	fmt.Fprintln(w, "|---|---|---|")
+	for _, s := range ours {
+		if !is(s, "p_") {
+			continue
+		}
+		pass := 0
+		for _, p := range byCase[s.Case] {
+			if strings.HasPrefix(p.Expect, "ok") {
+				pass++
+			}
+		}
+		fmt.Fprintf(w, "| %s | %s | %d of %d |\n", strings.TrimPrefix(s.Case, "p_"), s.Expect, pass, len(byCase[s.Case]))
+	}
+}

@@ -1,0 +1,81 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// job is a workload on the machine.
+type job struct {
+	id      workload.ID
+	name    string
+	kind    workload.Kind
+	process workload.Process
+	demand  Demand
+
+	cpus  topology.CPUSet // CPUs it may use
+	mems  topology.NodeSet
+	asWas setting // CPUs and nodes before anybody changed them
+
+	prefer    topology.NodeSet // nodes its memory falls on as long as they have room; empty: where it runs
+	bound     bool             // … and nowhere else
+	scattered bool             // its memory is interleaved over all nodes
+	exclusive bool             // nobody else runs on its CPUs
+
+	may     []int32        // CPUs it may use, by node
+	threads []int32        // by node; sums to its vCPUs
+	mem     []topology.KiB // by node
+	short   topology.KiB   // what found no room yet
+
+	served float64       // part of the CPU time it wants that it got in the last period
+	ran    time.Duration // CPU time since it began
+	began  time.Duration
+}
+
+type setting struct {
+	cpus topology.CPUSet
+	mems topology.NodeSet
+}
+
+func (j *job) resident() topology.KiB {
+	var sum topology.KiB
+	for _, m := range j.mem {
+		sum += m
+	}
+	return sum
+}
+
+// affinity is the path of a process's setting in the journal.
+func (j *job) affinity() string { return fmt.Sprintf("%d@%d", j.process.PID, j.process.Start) }
+
+// observation is what the daemon sees of it.
+func (m *machine) observation(j *job, window time.Duration) workload.Observation {
+	o := workload.Observation{
+		ID: j.id, Name: j.name, Kind: j.kind, Processes: []workload.Process{j.process}, Threads: j.demand.VCPUs,
+		Window: min(window, m.now-j.began), CPUTime: j.ran, CPUUse: j.served * j.demand.Busy * float64(j.demand.VCPUs),
+		RanOnFrom: workload.PerThread, CPUs: j.cpus, Mems: j.mems, Pinned: j.demand.Pinned,
+	}
+	if j.kind == workload.InCgroup {
+		o.Cgroup = string(j.id)
+	} else {
+		o.Cgroup = "/user.slice"
+	}
+	if j.demand.Pinned {
+		o.PinnedWhy = "all threads"
+	}
+	for i, k := range j.threads {
+		if k > 0 {
+			o.RanOn = append(o.RanOn, workload.NodeShare{Node: m.host.Nodes[i].ID, Share: float64(k) / float64(j.demand.VCPUs)})
+		}
+	}
+	for i, kib := range j.mem {
+		if kib > 0 {
+			o.Memory = append(o.Memory, workload.NodeMemory{Node: m.host.Nodes[i].ID, KiB: kib})
+		}
+	}
+	o.Anon = o.Memory
+	return o
+}

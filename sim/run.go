@@ -1,0 +1,417 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Options say what is simulated.
+type Options struct {
+	Trace    *Trace
+	Seed     uint64
+	Policies []string      // of Policies; empty is all
+	Period   time.Duration // of the daemon; 0 is its default, 2 s
+	Progress func(policy string, done, total int, simulated time.Duration)
+
+	breakHomenode func(*homenode)       // for tests: puts an error in
+	breakManager  func(manager) manager // for tests
+}
+
+// Result is what a simulation found. Same options, same result.
+type Result struct {
+	Schema   string  `json:"schema"` // homenode-sim/1
+	Seed     uint64  `json:"seed"`
+	Trace    string  `json:"trace"`
+	Events   int     `json:"events"`
+	Host     Host    `json:"host"`
+	Policies []Score `json:"policies"`
+}
+
+// Host is what it ran on.
+type Host struct {
+	Nodes     int   `json:"nodes"`
+	CPUs      int   `json:"cpus"`
+	MemoryKiB int64 `json:"memory_kib"`
+	Measured  bool  `json:"measured"` // latencies were measured; from SLIT otherwise
+}
+
+// Failure is the first thing that went wrong in a run: a broken rule, a leak or
+// a panic. The seed, with the same options, brings it back.
+type Failure struct {
+	Policy string        `json:"policy"`
+	Seed   uint64        `json:"seed"`
+	At     time.Duration `json:"at_ns"` // simulated
+	Event  int           `json:"event"` // index of the newest event
+	Text   string        `json:"text"`
+	Log    []string      `json:"log,omitempty"` // newest lines of the daemon's history, or the stack of a panic
+}
+
+func (f *Failure) Error() string {
+	return fmt.Sprintf("%s: seed %d, after event %d, at %v: %s", f.Policy, f.Seed, f.Event, f.At, f.Text)
+}
+
+// Failed is the first failure, or nil.
+func (r *Result) Failed() *Failure {
+	for i := range r.Policies {
+		if f := r.Policies[i].Failure; f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// defaultPeriod is the daemon's own (daemon.NewConfig).
+const defaultPeriod = 2 * time.Second
+
+// Run simulates every policy in turn. What goes wrong inside of a simulation is
+// in its score; an error is bad input or the end of ctx.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	if o.Period == 0 {
+		o.Period = defaultPeriod
+	}
+	if len(o.Policies) == 0 {
+		o.Policies = Policies
+	}
+	for _, p := range o.Policies {
+		if !slices.Contains(Policies, p) {
+			return nil, fmt.Errorf("policy %q; want %s", p, strings.Join(Policies, ", "))
+		}
+	}
+	if err := usable(o.Trace); err != nil {
+		return nil, err
+	}
+	h := o.Trace.Host
+	out := &Result{Schema: "homenode-sim/1", Seed: o.Seed, Trace: o.Trace.Name, Events: len(o.Trace.Events),
+		Host: Host{Nodes: len(h.Nodes), CPUs: h.Online.Len(), Measured: h.Measured != nil}}
+	for i := range h.Nodes {
+		out.Host.MemoryKiB += int64(max(0, h.Nodes[i].Memory))
+	}
+	for _, p := range o.Policies {
+		score, err := simulate(ctx, &o, p)
+		if err != nil {
+			return nil, err
+		}
+		out.Policies = append(out.Policies, *score)
+	}
+	return out, nil
+}
+
+// usable refuses hosts on which nothing can run.
+func usable(t *Trace) error {
+	cpus := t.Host.Online.Intersect(t.Host.Allowed).Minus(t.Policy.Reserved)
+	if cpus.Empty() {
+		return fmt.Errorf("host: no CPU that may be used")
+	}
+	if t.Host.AllowedMems.Empty() {
+		return fmt.Errorf("host: no node with memory that may be used")
+	}
+	if !slices.IsSortedFunc(t.Events, func(a, b Event) int { return cmp.Compare(a.At, b.At) }) {
+		return fmt.Errorf("trace: events are not in order of time")
+	}
+	return nil
+}
+
+// run is one policy at work.
+type run struct {
+	o       *Options
+	m       *machine
+	manager manager
+	score   *Score
+	sums    sums
+	jobs    map[string]*job // by name, those that run
+	refused map[string]int  // vCPUs by name, those that were turned away and have not departed
+	offered int             // vCPUs of online jobs that run or would
+	event   int
+	pid     int
+	began   uint64
+	recent  func() []string
+}
+
+func simulate(ctx context.Context, o *Options, policy string) (score *Score, err error) {
+	score = &Score{Policy: policy}
+	r := &run{o: o, m: newMachine(o.Trace.Host, o.Seed), score: score, jobs: map[string]*job{}, refused: map[string]int{}, event: -1,
+		recent: func() []string { return nil }}
+	switch policy {
+	case "homenode":
+		h := newHomenode(r.m, o, o.Trace, score)
+		r.manager, r.recent = h, h.recent
+	case "first-fit":
+		r.manager = newReference(r.m, o.Trace.Policy, o.Seed, firstFit, false)
+	case "spread":
+		r.manager = newReference(r.m, o.Trace.Policy, o.Seed, spread, false)
+	case "random":
+		r.manager = newReference(r.m, o.Trace.Policy, o.Seed, anyNode, false)
+	case "interleave":
+		r.manager = newReference(r.m, o.Trace.Policy, o.Seed, nil, true)
+	case "none":
+		r.manager = newReference(r.m, o.Trace.Policy, o.Seed, nil, false)
+	}
+	if o.breakManager != nil {
+		r.manager = o.breakManager(r.manager)
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			r.fail("panic: %v", p)
+			score.Failure.Log = strings.Split(strings.TrimSpace(string(debug.Stack())), "\n")
+			err = nil
+		}
+		r.finish()
+	}()
+	defer r.manager.end()
+	return score, r.all(ctx)
+}
+
+// settlePeriods is how long the machine is watched after the last event, and
+// how long page moves get to end once everything has departed.
+const settlePeriods = 15
+
+// all is the whole run: preplaced jobs, events with ticks and page moves between
+// them, a while of rest, and the departure of everybody.
+func (r *run) all(ctx context.Context) error {
+	events := r.o.Trace.Events
+	for len(events) > r.event+1 && events[r.event+1].Op == Preplace {
+		r.event++
+		if err := r.preplace(&events[r.event]); err != nil {
+			return err
+		}
+	}
+	if err := r.manager.begin(ctx); err != nil {
+		return err
+	}
+	r.checkLedger()
+	tick := r.o.Period
+	for r.event+1 < len(events) {
+		e := &events[r.event+1]
+		for tick <= e.At {
+			if err := r.until(ctx, tick); err != nil {
+				return err
+			}
+			tick += r.o.Period
+		}
+		r.catchUp(e.At)
+		r.event++
+		if err := r.happen(ctx, e); err != nil {
+			return err
+		}
+	}
+	if err := r.periods(ctx, &tick, settlePeriods); err != nil {
+		return err
+	}
+	for _, j := range slices.Clone(r.m.jobs) {
+		r.depart(j)
+	}
+	clear(r.refused)
+	r.offered = 0
+	if err := r.periods(ctx, &tick, settlePeriods); err != nil {
+		return err
+	}
+	r.checkEmpty(ctx)
+	return nil
+}
+
+func (r *run) periods(ctx context.Context, tick *time.Duration, n int) error {
+	for range n {
+		if err := r.until(ctx, *tick); err != nil {
+			return err
+		}
+		*tick += r.o.Period
+	}
+	return nil
+}
+
+// catchUp lets page moves go on until a moment.
+func (r *run) catchUp(to time.Duration) {
+	for {
+		due, ok := r.manager.due()
+		if !ok || due > to {
+			break
+		}
+		r.m.now = due
+		r.manager.wake()
+	}
+	r.m.now = to
+}
+
+// until goes to a tick and does it.
+func (r *run) until(ctx context.Context, at time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r.catchUp(at)
+	r.measure(r.o.Period, r.offered)
+	r.score.Ticks++
+	if err := r.manager.tick(ctx); err != nil {
+		r.fail("tick: %v", err)
+	}
+	r.checkLedger()
+	if err := r.m.conserved(); err != nil {
+		r.fail("%v", err)
+	}
+	if r.o.Progress != nil {
+		r.o.Progress(r.score.Policy, r.event+1, len(r.o.Trace.Events), r.m.now)
+	}
+	return nil
+}
+
+// newJob is a job that may run anywhere.
+func (r *run) newJob(e *Event) *job {
+	h := r.m.host
+	j := &job{name: e.Name, demand: e.Demand, cpus: h.Online.Intersect(h.Allowed).Minus(r.o.Trace.Policy.Reserved),
+		mems: h.AllowedMems, process: r.nextProcess()}
+	j.kind, j.id = workload.InCgroup, workload.ID(folder(&e.Demand)+"/"+e.Name)
+	if e.Demand.Asks {
+		j.kind, j.id = workload.InProcess, workload.ID(fmt.Sprintf("pid:%d", j.process.PID))
+	}
+	return j
+}
+
+// pids is how many PIDs there are before the first is used again: few, so that
+// reuse, with another start time, is part of every long run.
+const pids = 4096
+
+func (r *run) nextProcess() workload.Process {
+	for {
+		r.pid++
+		p := workload.Process{PID: 1000 + r.pid%pids, Start: r.began + 1}
+		if r.m.byID[workload.ID(fmt.Sprintf("pid:%d", p.PID))] == nil {
+			r.began++
+			return p
+		}
+	}
+}
+
+func (r *run) preplace(e *Event) error {
+	j := r.newJob(e)
+	j.cpus, j.exclusive = e.CPUs, true
+	if !e.CPUs.SubsetOf(r.m.host.Online) {
+		return fmt.Errorf("event %d (preplace %q): the host has no CPUs %v", r.event, e.Name, e.CPUs.Minus(r.m.host.Online))
+	}
+	if e.CPUs.Empty() {
+		return fmt.Errorf("event %d (preplace %q): no CPUs", r.event, e.Name)
+	}
+	want := j.demand.Memory
+	j.demand.Memory = 0
+	r.m.add(j)
+	j.demand.Memory = want
+	for _, x := range e.MemoryOn {
+		i, ok := r.m.index[x.Node]
+		if !ok || r.m.take(j, i, x.KiB) != x.KiB {
+			return fmt.Errorf("event %d (preplace %q): node %d has no room for %d MiB", r.event, e.Name, x.Node, x.KiB>>10)
+		}
+	}
+	r.jobs[e.Name] = j
+	r.offered += j.demand.VCPUs
+	return r.manager.preplace(j)
+}
+
+func (r *run) happen(ctx context.Context, e *Event) error {
+	switch e.Op {
+	case Arrive:
+		return r.arrive(ctx, e)
+	case Depart:
+		if j := r.jobs[e.Name]; j != nil {
+			r.depart(j)
+		}
+		r.offered -= r.refused[e.Name]
+		delete(r.refused, e.Name)
+	case Change:
+		if j := r.jobs[e.Name]; j != nil {
+			r.m.change(j, e.Demand)
+		}
+	}
+	return nil
+}
+
+func (r *run) arrive(ctx context.Context, e *Event) error {
+	if r.jobs[e.Name] != nil {
+		return fmt.Errorf("event %d (arrive %q): it is there already", r.event, e.Name)
+	}
+	j := r.newJob(e)
+	r.score.Arrivals++
+	if e.Demand.Class != workload.Offline {
+		r.offered += e.Demand.VCPUs
+	}
+	starts, err := r.manager.arrive(ctx, j)
+	switch {
+	case err != nil:
+		r.fail("arrival of %s: %v", e.Name, err)
+	case !starts:
+		r.score.Refused++
+		if e.Demand.Class != workload.Offline {
+			r.refused[e.Name] = e.Demand.VCPUs
+		}
+	default:
+		r.m.add(j)
+		r.jobs[e.Name] = j
+	}
+	r.checkLedger()
+	return nil
+}
+
+func (r *run) depart(j *job) {
+	if j.demand.Class != workload.Offline {
+		r.offered -= j.demand.VCPUs
+	}
+	delete(r.jobs, j.name)
+	r.m.remove(j)
+	r.manager.depart(j)
+}
+
+// checkLedger re-checks the manager's ledger when it changed, and hears what the
+// manager found itself.
+func (r *run) checkLedger() {
+	for _, text := range r.manager.trouble() {
+		r.fail("%s", text)
+	}
+	placements, changed := r.manager.ledger()
+	if !changed {
+		return
+	}
+	st := plan.State{Host: r.m.host, Policy: r.o.Trace.Policy}
+	for _, v := range plan.Check(st, placements) {
+		r.fail("%s: %s", v.Code, v.Text)
+	}
+}
+
+// checkEmpty holds the manager to an empty ledger when everybody has departed.
+func (r *run) checkEmpty(ctx context.Context) {
+	for _, text := range r.manager.leaks(ctx) {
+		r.fail("leak: %s", text)
+	}
+	for i := range r.m.free {
+		if r.m.free[i] != r.m.room[i] {
+			r.fail("leak: node %d: %d KiB never came back", r.m.host.Nodes[i].ID, r.m.room[i]-r.m.free[i])
+		}
+	}
+}
+
+// fail counts a violation and keeps the first with what led to it.
+func (r *run) fail(format string, a ...any) {
+	r.score.Violations++
+	if r.score.Failure == nil {
+		r.score.Failure = &Failure{Policy: r.score.Policy, Seed: r.o.Seed, At: r.m.now, Event: r.event, Text: fmt.Sprintf(format, a...), Log: r.recent()}
+	}
+}
+
+// leaked is a sentence for each node with CPUs or memory that are still given away.
+func leaked(h *topology.Host, cpus func(i int) float64, kib func(i int) topology.KiB) []string {
+	var out []string
+	for i := range h.Nodes {
+		if c := cpus(i); c > 1e-6 || c < -1e-6 {
+			out = append(out, fmt.Sprintf("node %d: %.3g vCPUs are booked for nobody", h.Nodes[i].ID, c))
+		}
+		if m := kib(i); m != 0 {
+			out = append(out, fmt.Sprintf("node %d: %d KiB are booked for nobody", h.Nodes[i].ID, m))
+		}
+	}
+	return out
+}

@@ -1,0 +1,217 @@
+package sim
+
+import (
+	"math"
+	"time"
+
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Score is how one policy did. Means are over simulated time.
+type Score struct {
+	Policy string `json:"policy"`
+
+	AccessNs  float64 `json:"access_ns"`   // mean cost of a memory access
+	Access    float64 `json:"access"`      // the same, an idle local access being 1
+	Local     float64 `json:"local_share"` // of accesses
+	Utility   float64 `json:"utility"`     // percent; see docs/simulator.md
+	CPUServed float64 `json:"cpu_served"`  // part of the CPU time that online jobs want and got
+	Imbalance float64 `json:"imbalance"`   // standard deviation over nodes of how busy their CPUs are
+
+	Arrivals    int     `json:"arrivals"`
+	Refused     int     `json:"refused"`  // asked for a home and were turned away
+	Unplaced    int     `json:"unplaced"` // runs without a home: times the daemon found none
+	Steps       int     `json:"steps"`    // settings changed
+	FailedSteps int     `json:"failed_steps"`
+	Moves       int     `json:"moves"` // page moves begun
+	MovedBytes  int64   `json:"moved_bytes"`
+	MostLive    int     `json:"most_live"` // jobs at once
+	MeanLive    float64 `json:"mean_live"`
+	Seconds     float64 `json:"seconds"` // simulated
+	Ticks       int     `json:"ticks"`
+	Violations  int     `json:"violations"`
+
+	Failure *Failure `json:"failure,omitempty"` // the first thing that went wrong
+}
+
+// sums is what means are made of.
+type sums struct {
+	traffic, local, ns   float64 // MiB, MiB, MiB × ns
+	useful, offered      float64 // vCPU seconds
+	wanted, served       float64 // CPU seconds
+	imbalance, live, all float64 // × seconds
+}
+
+// leastUtility is what a vCPU is worth however slow its memory, as in the shared
+// cases' score.
+const leastUtility = 0.05
+
+// measure brings the machine up to date for a period and adds it to the score.
+// offered is the vCPUs that want to run, those refused included.
+func (r *run) measure(period time.Duration, offered int) {
+	m, dt := r.m, period.Seconds()
+	m.drift()
+	m.settleMemory()
+	served := m.serve()
+	m.flow(served)
+	m.model.load(m.moving)
+	clear(m.moving)
+	s := &r.sums
+	n := m.model.n
+	for i := range n {
+		for k := range n {
+			t := m.model.traffic[i*n+k] * dt
+			s.traffic += t
+			s.ns += t * m.model.cost[i*n+k]
+			if i == k {
+				s.local += t
+			}
+		}
+	}
+	for _, j := range m.jobs {
+		want := j.demand.Busy * float64(j.demand.VCPUs) * dt
+		j.ran += time.Duration(want * j.served * float64(time.Second))
+		if j.demand.Class != workload.Offline {
+			s.wanted += want
+			s.served += want * j.served
+			s.useful += float64(j.demand.VCPUs) * dt * j.served * max(leastUtility, 2-m.accessNs(j)/m.model.local)
+		}
+	}
+	s.offered += float64(offered) * dt
+	s.imbalance += m.imbalance() * dt
+	s.live += float64(len(m.jobs)) * dt
+	s.all += dt
+	r.score.MostLive = max(r.score.MostLive, len(m.jobs))
+}
+
+// settleMemory tries again for jobs that are short of memory, and recounts what
+// runs where.
+func (m *machine) settleMemory() {
+	clear(m.busy)
+	for _, j := range m.jobs {
+		if j.short > 0 {
+			more := j.short
+			j.short = 0
+			m.grow(j, more)
+		}
+		for i, k := range j.threads {
+			m.busy[i] += float64(k) * j.demand.Busy
+		}
+	}
+}
+
+// serve says which part of the CPU time they want threads get on each node that
+// have no CPUs of their own; those that have get all.
+func (m *machine) serve() []float64 {
+	n := len(m.busy)
+	want, have := make([]float64, n), make([]int32, n)
+	for _, j := range m.jobs {
+		if j.exclusive {
+			continue
+		}
+		for i, k := range j.threads {
+			if k > 0 {
+				want[i] += float64(k) * j.demand.Busy
+				have[i] = max(have[i], min(j.may[i], m.cpus[i]-m.owned[i]))
+			}
+		}
+	}
+	for i := range want {
+		if want[i] > 0 {
+			want[i] = min(1, float64(max(1, have[i]))/want[i])
+		}
+	}
+	for _, j := range m.jobs {
+		j.served = 1
+		if !j.exclusive {
+			j.served = 0
+			for i, k := range j.threads {
+				j.served += float64(k) / float64(j.demand.VCPUs) * want[i]
+			}
+		}
+	}
+	return want
+}
+
+// flow is the memory traffic between nodes: threads touch all of their job's
+// memory alike.
+func (m *machine) flow(served []float64) {
+	n := m.model.n
+	clear(m.model.traffic)
+	for _, j := range m.jobs {
+		total := float64(j.resident())
+		if total == 0 {
+			continue
+		}
+		rate := float64(j.demand.Bandwidth) * j.demand.Busy / float64(j.demand.VCPUs) / total
+		for i, k := range j.threads {
+			if k == 0 {
+				continue
+			}
+			t := rate * float64(k)
+			if !j.exclusive {
+				t *= served[i]
+			}
+			row := m.model.traffic[i*n : (i+1)*n]
+			for to, kib := range j.mem {
+				row[to] += t * float64(kib)
+			}
+		}
+	}
+}
+
+// accessNs is what an access costs a job on average now.
+func (m *machine) accessNs(j *job) float64 {
+	total := float64(j.resident())
+	if total == 0 {
+		return m.model.local
+	}
+	n, sum := m.model.n, 0.0
+	for i, k := range j.threads {
+		if k == 0 {
+			continue
+		}
+		row := m.model.cost[i*n : (i+1)*n]
+		part := 0.0
+		for to, kib := range j.mem {
+			if kib > 0 {
+				part += float64(kib) * row[to]
+			}
+		}
+		sum += float64(k) * part
+	}
+	return sum / total / float64(j.demand.VCPUs)
+}
+
+// imbalance is the standard deviation over nodes of how busy their CPUs are.
+func (m *machine) imbalance() float64 {
+	n, sum, square := 0.0, 0.0, 0.0
+	for i, cpus := range m.cpus {
+		if cpus > 0 {
+			x := min(1, m.busy[i]/float64(cpus))
+			n++
+			sum += x
+			square += x * x
+		}
+	}
+	return math.Sqrt(max(0, square/n-sum/n*sum/n))
+}
+
+// finish turns sums into means.
+func (r *run) finish() {
+	s, out := &r.sums, r.score
+	per := func(x, y float64) float64 {
+		if y == 0 {
+			return 0
+		}
+		return math.Round(x/y*1e6) / 1e6
+	}
+	out.AccessNs = per(s.ns, s.traffic)
+	out.Access = per(s.ns/r.m.model.local, s.traffic)
+	out.Local = per(s.local, s.traffic)
+	out.Utility = per(100*s.useful, s.offered)
+	out.CPUServed = per(s.served, s.wanted)
+	out.Imbalance = per(s.imbalance, s.all)
+	out.MeanLive = per(s.live, s.all)
+	out.Seconds = r.m.now.Seconds()
+}
