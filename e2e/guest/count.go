@@ -1,0 +1,68 @@
+//go:build linux
+
+package main
+
+import "time"
+
+// Tags of the marks. The host joins the plugin's counts by them.
+const (
+	tagKernelOff = 1 + iota
+	tagKernelOn
+	tagBefore
+	tagHomenode
+	tagBoth
+)
+
+// Passes of a measured walk: enough for threads to wander, few enough for time.
+const measuredPasses = 3
+
+// countKernel counts what the kernel alone makes of the crowd: first with its
+// NUMA balancing off, then on, with short scan periods and most of a minute of
+// time, which is more than it gets from most workloads.
+func countKernel(t *T) {
+	ws := t.startWalkers(cgroupRoot, crowd()...)
+	t.declare(ws)
+	warm(5 * time.Second)
+	t.measure(ws, tagKernelOff, "kernel, balancing off", measuredPasses)
+	t.Do(setBalancing(true))
+	warm(balancingTime)
+	t.measure(ws, tagKernelOn, "kernel, balancing on", measuredPasses)
+	t.walking(ws)
+}
+
+// countHomenode counts what homenode makes of the same crowd. First with the
+// kernel's balancing off, so that what moved, homenode moved; then with it on, as
+// distributions have it: within a home of two nodes the kernel may do more.
+func countHomenode(t *T) {
+	ws := t.startWalkers(cgroupRoot, crowd()...)
+	t.declare(ws)
+	t.measure(ws, tagBefore, "before", measuredPasses)
+	start := time.Now()
+	t.startDaemon(daemonOptions{mode: "enforce"})
+	homes := t.awaitHome(settleLimit, ws)
+	took := time.Since(start)
+	t.logHomes(ws, homes)
+	t.wideOnNear(ws, homes)
+	for _, w := range ws {
+		t.record("HOME %d %s", w.slot, homes[w.name])
+	}
+	t.measure(ws, tagHomenode, "homenode, balancing off", measuredPasses)
+	t.Do(setBalancing(true))
+	warm(balancingTime / 2)
+	// A home may be given up when what it holds grows meanwhile; what is asked is
+	// that memory and accesses are at the home of the moment.
+	for name, now := range t.awaitHome(settleLimit, ws) {
+		if now != homes[name] {
+			t.Logf("%s has moved from node %s to %s", name, homes[name], now)
+		}
+		homes[name] = now
+	}
+	for _, w := range ws {
+		t.record("HOME %d %s", w.slot, homes[w.name])
+	}
+	t.measure(ws, tagBoth, "homenode, balancing on", measuredPasses)
+	t.Textf("all home after %.1f s", took.Seconds())
+}
+
+// balancingTime is how long the kernel's balancing gets.
+const balancingTime = 40 * time.Second

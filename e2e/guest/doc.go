@@ -1,0 +1,21 @@
+// Command guest is the whole user space of a test guest: it is PID 1, and it
+// holds the tests.
+//
+//	init                 as PID 1: set the machine up, run the tests named on
+//	                     the kernel command line (shape=S tests=A,B), power off
+//	init test NAME       one test, in a process of its own
+//	init as-nobody CMD…  a command as an ordinary user
+//	init orphan CMD…     a command as a child of PID 1
+//	init read-only-cgroups CMD…
+//	                     a command that sees the cgroup tree read-only
+//
+// Every test is a process of its own, so that one that crashes or hangs takes
+// nothing with it. After each, PID 1 kills whatever is left, takes the cgroups
+// away and puts the machine's switches back, so that no test depends on another.
+//
+// What a test finds out it reads from /proc, /sys and system calls. Homenode's
+// own answers are looked at only to compare them with that.
+//
+// A test is a function of *T in the table of tests.go, under a name that
+// package suite lists too.
+package main

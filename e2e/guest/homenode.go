@@ -1,0 +1,309 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	homenodeBin = "/bin/homenode"
+	socketPath  = workFolder + "/homenode.sock"
+	stateFolder = workFolder + "/state"
+	configPath  = workFolder + "/config.yaml"
+)
+
+// Exit statuses of homenode's command line.
+const (
+	exitOK        = 0
+	exitNo        = 1
+	exitUsage     = 2
+	exitForbidden = 3
+)
+
+// daemonOptions is what tests vary. The rest is the same for all: small enough
+// thresholds for the walkers, and the tests' own process left out, because it
+// would be moved about like any other.
+type daemonOptions struct {
+	mode      string
+	bandwidth string // default 1GiB: the emulated guest is the limit
+	restore   bool   // restore_on_stop
+	exclude   string // one more pattern to leave alone
+	socket    string
+	state     string
+	wrap      []string // words before the command: run it through a helper of this program
+}
+
+// daemon is a running homenode daemon.
+type daemon struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+	exit int
+	mu   sync.Mutex
+	log  bytes.Buffer
+}
+
+func (d *daemon) Write(b []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.log.Write(b)
+}
+
+func (d *daemon) text() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return strings.TrimSpace(d.log.String())
+}
+
+// launchDaemon starts one and does not wait for anything.
+func (t *T) launchDaemon(o daemonOptions) *daemon {
+	if o.bandwidth == "" {
+		o.bandwidth = "1GiB"
+	}
+	if o.socket == "" {
+		o.socket = socketPath
+	}
+	if o.state == "" {
+		o.state = stateFolder
+	}
+	exclude := "[init, homenode]"
+	if o.exclude != "" {
+		exclude = "[init, homenode, " + o.exclude + "]"
+	}
+	config := fmt.Sprintf("manage: {min_memory: 16MiB, min_cpu: 0.9, exclude: %s}\nmove: {bandwidth: %s}\nrestore_on_stop: %v\n",
+		exclude, o.bandwidth, o.restore)
+	t.Do(os.WriteFile(configPath, []byte(config), 0o644))
+	argv := append(o.wrap, homenodeBin, "daemon", "--mode", o.mode, "--config", configPath,
+		"--state-dir", o.state, "--socket", o.socket, "--period", "1s")
+	d := &daemon{cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
+	d.cmd.Stderr, d.cmd.Stdout = d, d
+	t.Do(d.cmd.Start())
+	go func() {
+		d.cmd.Wait()
+		d.exit = d.cmd.ProcessState.ExitCode()
+		close(d.done)
+	}()
+	t.OnFailure(func() { t.logLines("daemon", d.text(), 20) })
+	if len(t.autopsy) == 1 {
+		t.OnFailure(t.logHomenode)
+	}
+	t.Defer(func() {
+		d.cmd.Process.Kill()
+		<-d.done
+	})
+	return d
+}
+
+// startDaemon starts one and waits until it answers.
+func (t *T) startDaemon(o daemonOptions) *daemon {
+	d := t.launchDaemon(o)
+	t.Until(30*time.Second, "the daemon answers", func() (bool, string) {
+		if d.ended() {
+			t.Fatalf("the daemon ended with status %d: %s", d.exit, d.text())
+		}
+		r := homenode("status", "--json")
+		return r.exit == exitOK && strings.Contains(r.out, `"schema"`), r.String()
+	})
+	return d
+}
+
+func (d *daemon) ended() bool {
+	select {
+	case <-d.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// stop asks it to end and waits; the exit status must be 0.
+func (t *T) stop(d *daemon) {
+	d.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-d.done:
+	case <-time.After(30 * time.Second):
+		t.Fatalf("the daemon still runs 30 s after SIGTERM: %s", d.text())
+	}
+	if d.exit != exitOK {
+		t.Fatalf("the daemon ended with status %d after SIGTERM: %s", d.exit, d.text())
+	}
+}
+
+func (d *daemon) kill9() {
+	d.cmd.Process.Kill()
+	<-d.done
+}
+
+// alive fails the test when the daemon has gone.
+func (t *T) alive(d *daemon) {
+	if d.ended() {
+		t.Fatalf("the daemon ended with status %d: %s", d.exit, d.text())
+	}
+}
+
+// result is what a command did.
+type result struct {
+	args     string
+	out, err string
+	exit     int
+}
+
+func (r result) String() string {
+	return fmt.Sprintf("homenode %s: exit status %d, said %q and %q", r.args, r.exit, cut(r.out), cut(r.err))
+}
+
+func cut(s string) string {
+	if s = strings.TrimSpace(s); len(s) > 400 {
+		s = s[:400] + "…"
+	}
+	return s
+}
+
+// homenode runs a command against the usual socket and state folder.
+func homenode(args ...string) result { return homenodeVia(nil, args...) }
+
+// homenodeVia runs it through a helper, such as this program's as-nobody.
+func homenodeVia(wrap []string, args ...string) result {
+	command := args[0]
+	argv := append(append([]string{}, wrap...), homenodeBin, "--socket", socketPath)
+	argv = append(argv, args...)
+	switch command {
+	case "history", "undo", "resume", "explain":
+		argv = append(argv, "--state-dir", stateFolder)
+	}
+	return capture(argv, strings.Join(args, " "))
+}
+
+// commandLimit bounds every command: an answer takes half a second idle.
+const commandLimit = 30 * time.Second
+
+func capture(argv []string, name string) result {
+	ctx, cancel := context.WithTimeout(context.Background(), commandLimit)
+	defer cancel()
+	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	err := c.Run()
+	r := result{args: name, out: out.String(), err: errs.String()}
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		r.exit, r.err = -1, fmt.Sprintf("not done after %v; %s", commandLimit, r.err)
+	case errors.As(err, &exit):
+		r.exit = exit.ExitCode()
+	case err != nil:
+		r.exit, r.err = -1, err.Error()
+	}
+	return r
+}
+
+// must fails the test unless a command ended with the given status.
+func (t *T) must(r result, exit int) result {
+	if r.exit != exit {
+		t.Fatalf("%s, wanted status %d", r, exit)
+	}
+	return r
+}
+
+// status is the part of homenode-status/1 that the tests compare with the facts.
+type status struct {
+	Schema    string `json:"schema"`
+	Mode      string `json:"mode"`
+	Workloads []struct {
+		ID     string `json:"id"`
+		Name   string `json:"name"`
+		Kind   string `json:"kind"`
+		CPUs   int    `json:"cpus"`
+		Home   string `json:"home"`
+		CPUSet string `json:"cpu_set"`
+		State  string `json:"state"`
+		Memory []struct {
+			Node int `json:"node"`
+			KiB  int `json:"kib"`
+		} `json:"memory_by_node"`
+	} `json:"workloads"`
+}
+
+func (t *T) status() status {
+	var s status
+	r := t.must(homenode("status", "--json"), exitOK)
+	t.Do(json.Unmarshal([]byte(r.out), &s))
+	if s.Schema != "homenode-status/1" {
+		t.Fatalf("status has schema %q", s.Schema)
+	}
+	return s
+}
+
+// event is a line of the history.
+type event struct {
+	Kind     string `json:"kind"`
+	Workload string `json:"workload"`
+	Text     string `json:"text"`
+	Error    bool   `json:"error"`
+}
+
+func (t *T) history() []event {
+	var h struct {
+		Events []event `json:"events"`
+	}
+	r := t.must(homenode("history", "--json", "--limit", "0"), exitOK)
+	t.Do(json.Unmarshal([]byte(r.out), &h))
+	return h.Events
+}
+
+// awaitEvent waits for a line of the history, after the first ones, about a
+// workload ("" for any) that holds one of the words.
+func (t *T) awaitEvent(after int, limit time.Duration, id string, words ...string) event {
+	var found event
+	t.until(limit, time.Second, fmt.Sprintf("history says %q about %q", words, id), func() (bool, string) {
+		var last string
+		h := t.history()
+		for _, e := range h[min(after, len(h)):] {
+			if id != "" && e.Workload != id {
+				continue
+			}
+			last = e.Text
+			for _, w := range words {
+				if strings.Contains(strings.ToLower(e.Text), strings.ToLower(w)) {
+					found = e
+					return true, ""
+				}
+			}
+		}
+		return false, "last line about it: " + last
+	})
+	return found
+}
+
+// logHomenode shows what homenode says about a test that failed.
+func (t *T) logHomenode() {
+	for _, args := range [][]string{{"status"}, {"history", "--limit", "25"}} {
+		r := homenode(args...)
+		t.logLines(args[0], r.out+r.err, 40)
+	}
+}
+
+// logLines logs the last lines of a text.
+func (t *T) logLines(what, text string, most int) {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for _, l := range lines[max(0, len(lines)-most):] {
+		t.Logf("%s: %s", what, l)
+	}
+}
+
+// freshState takes away what a former daemon left in its folder.
+func freshState() {
+	os.RemoveAll(stateFolder)
+	os.Remove(filepath.Clean(socketPath))
+}

@@ -1,0 +1,29 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func main() {
+	switch {
+	case os.Getpid() == 1:
+		pid1()
+	case len(os.Args) == 3 && os.Args[1] == "test":
+		os.Exit(runTest(os.Args[2]))
+	case len(os.Args) > 1 && os.Args[1] == "as-nobody":
+		fmt.Fprintln(os.Stderr, asNobody(os.Args[2:]))
+		os.Exit(125)
+	case len(os.Args) > 1 && os.Args[1] == "orphan":
+		fmt.Fprintln(os.Stderr, orphan(os.Args[2:]))
+		os.Exit(125)
+	case len(os.Args) > 1 && os.Args[1] == "read-only-cgroups":
+		fmt.Fprintln(os.Stderr, readOnlyCgroups(os.Args[2:]))
+		os.Exit(125)
+	default:
+		fmt.Fprintln(os.Stderr, "usage: PID 1, or: init test NAME")
+		os.Exit(2)
+	}
+}

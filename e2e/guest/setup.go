@@ -1,0 +1,80 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"unsafe"
+)
+
+// workFolder holds what a test writes: configuration, state, sockets.
+const workFolder = "/run/e2e"
+
+// mounts is the least a Linux user space needs.
+var mounts = []struct{ kind, at string }{
+	{"proc", "/proc"},
+	{"sysfs", "/sys"},
+	{"devtmpfs", "/dev"},
+	{"cgroup2", cgroupRoot},
+	{"debugfs", "/sys/kernel/debug"},
+	{"tmpfs", "/run"},
+	{"tmpfs", "/tmp"},
+}
+
+func setUp() error {
+	var problems []error
+	for _, m := range mounts {
+		if err := os.MkdirAll(m.at, 0o755); err != nil {
+			problems = append(problems, err)
+		}
+		if err := syscall.Mount(m.kind, m.at, m.kind, 0, ""); err != nil && err != syscall.EBUSY {
+			problems = append(problems, fmt.Errorf("mount %s: %w", m.at, err))
+		}
+	}
+	os.Chmod("/tmp", 0o1777)
+	problems = append(problems,
+		os.MkdirAll(workFolder, 0o755),
+		loopbackUp(),
+		os.WriteFile(cgroupRoot+"/cgroup.subtree_control", []byte("+cpuset +cpu +memory +pids"), 0),
+		setSwitches())
+	return errors.Join(problems...)
+}
+
+// setSwitches puts the kernel's own page mover off: what a test sees moving, the
+// test moved. Tests about the kernel's balancing switch it on.
+func setSwitches() error {
+	return setBalancing(false)
+}
+
+func loopbackUp() error {
+	s, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM, 0)
+	if err != nil {
+		return fmt.Errorf("bring lo up: %w", err)
+	}
+	defer syscall.Close(s)
+	var req struct { // struct ifreq, netdevice(7)
+		name  [16]byte
+		flags int16
+		_     [22]byte
+	}
+	copy(req.name[:], "lo")
+	req.flags = syscall.IFF_UP | syscall.IFF_RUNNING
+	if _, _, e := syscall.Syscall(syscall.SYS_IOCTL, uintptr(s), syscall.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&req))); e != 0 {
+		return fmt.Errorf("bring lo up: %w", e)
+	}
+	return nil
+}
+
+// bootParam reads name=value from the kernel command line.
+func bootParam(name string) string {
+	for word := range strings.FieldsSeq(readText("/proc/cmdline")) {
+		if v, ok := strings.CutPrefix(word, name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}

@@ -1,0 +1,207 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/homenode/homenode/e2e/suite"
+)
+
+// walkerSpec is what a walker is started with; see command walker.
+type walkerSpec struct {
+	name    string
+	slot    int
+	mib     int
+	threads int
+	place   string
+	unbind  bool // take the policy off again after filling
+	static  bool
+	plain   bool // no cgroup of its own
+	at      set  // CPUs to start with; 0 means all
+}
+
+// walker is a running one.
+type walker struct {
+	walkerSpec
+	group group // "" for a plain one
+	pid   int
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	out   *bufio.Reader
+	err   bytes.Buffer
+}
+
+// startWalkers starts them together, each in a cgroup of its own below parent
+// unless it is plain, and waits until all buffers are filled.
+func (t *T) startWalkers(parent group, specs ...walkerSpec) []*walker {
+	var ws []*walker
+	for _, s := range specs {
+		w := &walker{walkerSpec: s}
+		if !s.plain {
+			w.group = t.newGroup(parent, s.name)
+		}
+		t.Do(w.start())
+		t.Defer(w.kill)
+		ws = append(ws, w)
+	}
+	for _, w := range ws {
+		t.expect(w, "ready")
+	}
+	return ws
+}
+
+func (w *walker) start() error {
+	args := []string{"--slot", strconv.Itoa(w.slot), "--mib", strconv.Itoa(w.mib),
+		"--threads", strconv.Itoa(w.threads), "--place", w.place}
+	if w.unbind {
+		args = append(args, "--unbind")
+	}
+	if w.static {
+		args = append(args, "--static")
+	}
+	c := exec.Command("/bin/walker", args...)
+	// A preemption signal would only cut the walker's rests short.
+	c.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
+	c.Stderr = &w.err
+	if w.group != "" {
+		fd, err := syscall.Open(string(w.group), syscall.O_DIRECTORY|syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("open cgroup %s: %w", w.group, err)
+		}
+		defer syscall.Close(fd)
+		c.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: fd}
+	}
+	in, err := c.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	w.cmd, w.in, w.out = c, in, bufio.NewReader(out)
+	if w.plain {
+		w.pid, err = startOrphan(c)
+	} else if err = c.Start(); err == nil {
+		w.pid = c.Process.Pid
+	}
+	if err != nil {
+		return fmt.Errorf("start walker %s: %w", w.name, err)
+	}
+	return nil
+}
+
+func (w *walker) kill() {
+	syscall.Kill(w.pid, syscall.SIGKILL)
+	w.end()
+}
+
+func (w *walker) end() {
+	w.cmd.Process.Wait() // not Cmd.Wait, which would wait for an orphan's output too
+	awaitEnd(w.pid)
+}
+
+// quit ends a walker as a program would end by itself.
+func (w *walker) quit() {
+	w.in.Close()
+	w.end()
+}
+
+func (t *T) expect(w *walker, want string) {
+	line, err := w.out.ReadString('\n')
+	if got := strings.TrimSpace(line); got != want {
+		t.Fatalf("walker %s (%d): said %q, wanted %q: %v %s", w.name, w.pid, got, want, err, w.err.String())
+	}
+}
+
+// order sends all walkers a command at once and waits for all answers.
+func (t *T) order(ws []*walker, command, answer string) {
+	for _, w := range ws {
+		if _, err := fmt.Fprintln(w.in, command); err != nil {
+			t.Fatalf("walker %s (%d): %s: %v", w.name, w.pid, command, err)
+		}
+	}
+	for _, w := range ws {
+		t.expect(w, answer)
+	}
+}
+
+// bursts asks how far a walker has come: it lives and walks when that grows.
+func (t *T) bursts(w *walker) int {
+	fmt.Fprintln(w.in, "bursts")
+	line, err := w.out.ReadString('\n')
+	n, err2 := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(line, "bursts ")))
+	if err != nil || err2 != nil {
+		t.Fatalf("walker %s (%d): bursts: %q %v %v", w.name, w.pid, line, err, err2)
+	}
+	return n
+}
+
+// walking fails the test unless every walker is alive and gets on.
+func (t *T) walking(ws []*walker) {
+	before := make([]int, len(ws))
+	for i, w := range ws {
+		before[i] = t.bursts(w)
+	}
+	for i, w := range ws {
+		t.Until(20*time.Second, "walker "+w.name+" walks on", func() (bool, string) {
+			return t.bursts(w) > before[i], "stands still"
+		})
+	}
+}
+
+// buffer is where a walker's pages lie.
+func (t *T) buffer(w *walker) mapping {
+	m, err := bufferOf(w.pid, w.slot)
+	t.Do(err)
+	return m
+}
+
+// measure has the walkers walk exactly so many passes between two marks. The
+// host finds the counts of the phase under the tag.
+func (t *T) measure(ws []*walker, tag uint32, phase string, passes int) {
+	t.order(ws, "pause", "paused")
+	mark(0)
+	t.order(ws, fmt.Sprintf("walk %d", passes), fmt.Sprintf("walked %d", passes))
+	mark(tag)
+	t.record("MARK %d %d %s", tag, passes, phase)
+	t.order(ws, "go", "going")
+}
+
+// declare tells the host about the walkers, once before the first mark.
+func (t *T) declare(ws []*walker) {
+	for _, w := range ws {
+		t.record("WALKER %d %s %d %d %d %s", w.slot, w.name, w.mib, w.threads, suite.LoadsPerPass(w.mib), w.startText())
+	}
+}
+
+func (w *walker) startText() string {
+	s := w.place
+	if w.unbind {
+		s += ", policy taken off"
+	} else if w.place != "local" {
+		s += ", policy left on"
+	}
+	return s
+}
+
+// inParallel runs f for all walkers at once: reading numa_maps of a large
+// process takes the emulated guest a while.
+func inParallel(ws []*walker, f func(int, *walker)) {
+	var wg sync.WaitGroup
+	for i, w := range ws {
+		wg.Go(func() { f(i, w) })
+	}
+	wg.Wait()
+}

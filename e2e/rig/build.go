@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/homenode/homenode/e2e/suite"
+)
+
+// tools is what fetch.sh found.
+type tools struct {
+	qemu     string
+	firmware []string
+	vmlinux  string
+	generic  string // the generic flavour; "" when it was not fetched
+	kernel   string
+}
+
+func fetch(ctx context.Context, root string) (tools, error) {
+	c := exec.CommandContext(ctx, filepath.Join(root, "e2e", "fetch.sh"))
+	c.Stderr = os.Stderr
+	out, err := c.Output()
+	if err != nil {
+		return tools{}, fmt.Errorf("run e2e/fetch.sh: %w", err)
+	}
+	name := filepath.Join(strings.TrimSpace(string(out)), "rig.env")
+	f, err := os.Open(name)
+	if err != nil {
+		return tools{}, fmt.Errorf("read what was fetched: %w", err)
+	}
+	defer f.Close()
+	var t tools
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		key, value, _ := strings.Cut(lines.Text(), "=")
+		switch key {
+		case "QEMU":
+			t.qemu = value
+		case "FIRMWARE":
+			t.firmware = strings.Fields(value)
+		case "VMLINUX":
+			t.vmlinux = value
+		case "KERNEL":
+			t.kernel = value
+		}
+	}
+	if t.qemu == "" || t.vmlinux == "" {
+		return tools{}, fmt.Errorf("read what was fetched: %s lacks QEMU or VMLINUX", name)
+	}
+	return t, nil
+}
+
+// fetchGeneric gets the generic kernel when a shape wants it.
+func (t *tools) fetchGeneric(ctx context.Context, root string, jobs []work) error {
+	for _, j := range jobs {
+		if !j.shape.Generic {
+			continue
+		}
+		c := exec.CommandContext(ctx, filepath.Join(root, "e2e", "fetch-generic.sh"))
+		c.Stderr = os.Stderr
+		out, err := c.Output()
+		if err != nil {
+			return fmt.Errorf("run e2e/fetch-generic.sh: %w", err)
+		}
+		t.generic = strings.TrimSpace(string(out))
+		return nil
+	}
+	return nil
+}
+
+// build makes the initramfs and, for a shape that counts, the plugin. Without a
+// homenode that builds the guests still run: the tests that need it then fail
+// with the reason, the others tell what they can.
+func build(ctx context.Context, root, out, homenode string, jobs []work) (image string, noHomenode error, err error) {
+	bin := filepath.Join(out, "bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		return "", nil, fmt.Errorf("make folder: %w", err)
+	}
+	files := []archived{
+		{name: "init", from: filepath.Join(bin, "guest")},
+		{name: "bin/walker", from: filepath.Join(bin, "walker")},
+	}
+	for _, name := range []string{"guest", "walker"} {
+		if err := goBuild(ctx, root, bin, name, "./e2e/"+name); err != nil {
+			return "", nil, err
+		}
+	}
+	if needs(jobs, func(t suite.Test) bool { return t.Homenode }) {
+		if noHomenode = goBuild(ctx, root, bin, "homenode", homenode); noHomenode == nil {
+			files = append(files, archived{name: "bin/homenode", from: filepath.Join(bin, "homenode")})
+		}
+	}
+	for _, j := range jobs {
+		if j.shape.Count {
+			if err := plugin(ctx, root, bin); err != nil {
+				return "", nil, err
+			}
+		}
+	}
+	image = filepath.Join(out, "initramfs.cpio")
+	return image, noHomenode, writeArchive(image, files)
+}
+
+func needs(jobs []work, f func(suite.Test) bool) bool {
+	for _, j := range jobs {
+		for _, t := range j.tests {
+			if f(t) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func goBuild(ctx context.Context, root, bin, name, pkg string) error {
+	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(bin, name), pkg)
+	c.Dir = root
+	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+	if b, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w: %s", pkg, err, suite.OneLine(string(bytes.TrimSpace(b))))
+	}
+	return nil
+}
+
+func plugin(ctx context.Context, root, bin string) error {
+	c := exec.CommandContext(ctx, "gcc", "-O2", "-Wall", "-fvisibility=hidden", "-shared", "-fPIC",
+		"-o", filepath.Join(bin, "numacount.so"), filepath.Join(root, "e2e", "numacount", "numacount.c"))
+	if b, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("build numacount.so: %w: %s", err, b)
+	}
+	return nil
+}

@@ -1,0 +1,21 @@
+// Command rig runs Homenode's tests in guests that have several NUMA nodes,
+// under QEMU's software emulation: no NUMA hardware and no /dev/kvm needed.
+//
+//	go run ./e2e/rig [-run REGEXP] [-shape NAME] [-v] [-keep] [-list]
+//	    [-homenode PACKAGE] [-patience DURATION]
+//
+// It builds the guest's few static programs, packs them into an initramfs,
+// boots one guest after another (package suite has the shapes), reads the
+// results off a serial line and prints them. It ends with a line
+//
+//	N passed, N failed
+//
+// and a status other than 0 if anything failed. What counts as failed: a test
+// that says so, a test that was expected and never reported, a guest that did
+// not come up, stopped talking, panicked or printed an oops.
+//
+// In the shape with the plugin (numacount.c) it joins the access counts with the
+// guest's marks and judges by them.
+//
+// The console, the records and the counts of every guest are kept in e2e/out/.
+package main

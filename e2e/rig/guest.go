@@ -1,0 +1,237 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/homenode/homenode/e2e/suite"
+)
+
+// Limits for an emulated guest on a loaded machine: boots take 8 to 13 s idle.
+const (
+	bootLimit = 180 * time.Second
+	lateLimit = 60 * time.Second // on top of what the guest itself allows a test
+)
+
+// guest is one boot.
+type guest struct {
+	work
+	tools      tools
+	image      string
+	dir        string
+	report     *report
+	noHomenode error
+	patience   time.Duration
+
+	mu    sync.Mutex
+	crash string // first sign of a kernel in trouble
+	up    bool   // its first process has spoken
+}
+
+// run boots the guest and hands every result to the report. An error means that
+// the rig itself could not go on; a guest's trouble is a result.
+func (g *guest) run(ctx context.Context, show bool) error {
+	if err := os.MkdirAll(g.dir, 0o755); err != nil {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	tally := newTally(g.shape, g.tests)
+	inside := g.inside(tally)
+	for try := 1; len(inside) > 0; try++ {
+		why, err := g.boot(ctx, show, inside, tally)
+		if err != nil {
+			return err
+		}
+		left := names(tally.missing())
+		if try == tries || !g.emulatorsFault(why) {
+			g.settle(tally, why)
+			break
+		}
+		fmt.Printf("\nguest %s: the emulator's fault, try %d of %d follows for %d tests: %s\n", g.shape.Name, try+1, tries, len(left), why)
+		g.crash, g.up = "", false
+		if g.shape.Count { // what was counted so far went with the guest
+			tally, left = newTally(g.shape, g.tests), inside
+		}
+		inside = left
+	}
+	g.judge(tally)
+	return nil
+}
+
+// tries is how often a guest is booted when the emulator fails it.
+const tries = 3
+
+// emulatorsFault reports whether a guest's end is QEMU's doing. Its translated
+// code now and then runs into the breakpoint that the kernel plants for a moment
+// when it patches itself (arch/x86/kernel/alternative.c, smp_text_poke_batch_finish)
+// after the kernel has taken it out again: "Oops: int3", mostly at boot. Before
+// the guest's first process runs, any oops is not of a program's making.
+func (g *guest) emulatorsFault(why string) bool {
+	return strings.Contains(why, "Oops: int3") || g.crash != "" && !g.up
+}
+
+func names(tests []suite.Test) []string {
+	out := make([]string, len(tests))
+	for i, t := range tests {
+		out[i] = t.Name
+	}
+	return out
+}
+
+// inside lists the tests that run in the guest; those that can not for lack of a
+// homenode fail here.
+func (g *guest) inside(tally *tally) []string {
+	var names []string
+	for _, t := range g.tests {
+		switch {
+		case t.Homenode && g.noHomenode != nil:
+			g.report.add(g.shape, tally.take(suite.Result{Name: t.Name, Outcome: suite.Fail, Text: g.noHomenode.Error()}))
+		case !t.OnHost:
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+// boot runs QEMU to its end. The text returned says why it ended, "" when the
+// guest came to its end as it should.
+func (g *guest) boot(ctx context.Context, show bool, tests []string, tally *tally) (string, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	args := qemuArgs(g.shape, g.tools, g.image, g.dir, filepath.Join(filepath.Dir(g.dir), "bin"), tests, g.patience)
+	if show {
+		fmt.Printf("%s %s\n", g.tools.qemu, strings.Join(args, " "))
+	}
+	wire, wireEnd, err := os.Pipe()
+	if err != nil {
+		return "", fmt.Errorf("make pipe: %w", err)
+	}
+	defer wire.Close()
+	q := exec.CommandContext(ctx, g.tools.qemu, args...)
+	q.ExtraFiles = []*os.File{wireEnd}
+	q.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	console, err := q.StdoutPipe()
+	if err != nil {
+		return "", err
+	}
+	q.Stderr = q.Stdout
+	start := time.Now()
+	if err := q.Start(); err != nil {
+		return "", fmt.Errorf("start QEMU: %w", err)
+	}
+	wireEnd.Close()
+
+	var done sync.WaitGroup
+	done.Go(func() { g.watchConsole(console) })
+	ended := g.readWire(wire, start, tally, cancel)
+	done.Wait()
+	exit := q.Wait()
+	switch cause := context.Cause(ctx); {
+	case g.crash != "":
+		return g.crash, nil
+	case cause != nil:
+		return cause.Error(), nil
+	case !ended:
+		return fmt.Sprintf("the guest went away (QEMU: %v)", exit), nil
+	}
+	return "", nil
+}
+
+// signs of a kernel in trouble.
+var signs = []string{"Kernel panic", "BUG:", "Oops", "general protection", "rcu_sched self-detected", "soft lockup", "hung_task", "Out of memory"}
+
+func (g *guest) watchConsole(r io.Reader) {
+	log, err := os.Create(filepath.Join(g.dir, "console"))
+	if err != nil {
+		return
+	}
+	defer log.Close()
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		// QEMU's remark on each vCPU about CPU features that emulation lacks.
+		if strings.Contains(lines.Text(), "TCG doesn't support requested feature") {
+			continue
+		}
+		fmt.Fprintln(log, lines.Text())
+		for _, s := range signs {
+			if g.crash == "" && strings.Contains(lines.Text(), s) {
+				g.crash = strings.TrimSpace(lines.Text())
+			}
+		}
+	}
+}
+
+// readWire takes the records of a guest until the line closes, and ends a guest
+// that says nothing for too long. It reports whether the guest said END.
+func (g *guest) readWire(r io.Reader, start time.Time, tally *tally, cancel context.CancelCauseFunc) bool {
+	log, err := os.Create(filepath.Join(g.dir, "records"))
+	if err != nil {
+		cancel(err)
+		return false
+	}
+	defer log.Close()
+	silence := time.AfterFunc(bootLimit, func() { cancel(fmt.Errorf("the guest is not up after %v", bootLimit)) })
+	defer silence.Stop()
+	wait := func(limit time.Duration, what string) {
+		silence.Stop()
+		silence = time.AfterFunc(limit, func() { cancel(fmt.Errorf("the guest hangs: %s, nothing heard for %v", what, limit)) })
+	}
+	ended := false
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		fmt.Fprintf(log, "[%7.2f] %s\n", time.Since(start).Seconds(), strings.TrimRight(lines.Text(), "\r"))
+		l, ok := suite.ParseLine(lines.Text())
+		if !ok {
+			continue
+		}
+		switch l.Kind {
+		case "UP":
+			g.up = true
+			fmt.Printf("\nguest %s: %d nodes, %d CPUs, %d MiB, Linux %s, up after %.1f s\n",
+				g.shape.Name, g.shape.Nodes, g.shape.CPUs(), g.shape.MiB(), g.tools.kernel, time.Since(start).Seconds())
+			wait(lateLimit, "no test started")
+		case "START":
+			wait(tally.limit(l.Rest)+lateLimit, "in "+l.Rest)
+		case "TEST":
+			if r, err := suite.ParseResult(l.Rest); err == nil {
+				g.report.add(g.shape, tally.take(r))
+			}
+			wait(lateLimit, "after "+l.Rest)
+		case "LOG":
+			g.report.log(l.Rest)
+		case "TABLE":
+			g.report.row(g.shape, l.Rest)
+		case "MARK", "WALKER", "HOME":
+			if err := tally.counted(l); err != nil {
+				g.report.log(err.Error())
+			}
+		case "END":
+			ended = true
+			wait(lateLimit, "powering off")
+		}
+	}
+	return ended
+}
+
+// settle makes failures of the tests that never reported, and of a guest that
+// did not end well.
+func (g *guest) settle(tally *tally, why string) {
+	for _, t := range tally.missing() {
+		text := "never reported"
+		if why != "" {
+			text += ": " + why
+		}
+		g.report.add(g.shape, tally.take(suite.Result{Name: t.Name, Outcome: suite.Fail, Text: text}))
+	}
+	end := suite.Result{Name: "guest", Outcome: suite.OK, Text: "ran to its end, no oops"}
+	if why != "" {
+		end.Outcome, end.Text = suite.Fail, why
+	}
+	g.report.add(g.shape, end)
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// localEnough is the share of local accesses asked of a walker whose home is one
+// node: what is left is room for a page or two of hundreds that the kernel would
+// not let go.
+const localEnough = 0.99
+
+// judgeLocal: under homenode whatever fits a node finds its memory there, and
+// what is wider finds it on its home nodes.
+func judgeLocal(t *tally, c counts) (string, error) {
+	var said []string
+	for _, m := range t.marks {
+		var near, total access
+		for _, w := range t.walkers {
+			everything := c.of(m.tag, w.slot, everything)
+			total = total.plus(everything)
+			near = near.plus(c.of(m.tag, w.slot, local))
+			if !strings.HasPrefix(m.phase, homenodePhase) {
+				continue
+			}
+			nodes := m.homes[w.slot]
+			if len(nodes) == 0 {
+				return "", fmt.Errorf("walker %s: no home reported", w.name)
+			}
+			if p := part(c.of(m.tag, w.slot, home(nodes)), everything); p < localEnough {
+				return "", fmt.Errorf("%s, walker %s: %s of its accesses stay on its home %v", m.phase, w.name, percent(p), nodes)
+			}
+		}
+		said = append(said, fmt.Sprintf("%s %s", m.phase, percent(part(near, total))))
+	}
+	return "local accesses: " + strings.Join(said, "; "), nil
+}
+
+// homenodePhase begins the name of every phase that homenode has a hand in.
+const homenodePhase = "homenode"
+
+func (a access) plus(b access) access { return access{a.loads + b.loads, a.stores + b.stores} }
+
+func percent(f float64) string { return fmt.Sprintf("%.1f %%", f*100) }
+
+// localityTable has a row for each walker and a column for each phase: the share
+// of its accesses that went to memory on the node of the CPU.
+func localityTable(t *tally, c counts) *table {
+	tb := &table{title: "Share of local memory accesses, every load and store counted"}
+	head := []string{"walker", "MiB", "threads", "started", "home"}
+	for _, m := range t.marks {
+		head = append(head, m.phase)
+	}
+	tb.rows = append(tb.rows, head)
+	sums, totals := make([]access, len(t.marks)), make([]access, len(t.marks))
+	for _, w := range t.walkers {
+		row := []string{w.name, fmt.Sprint(w.mib), fmt.Sprint(w.threads), w.start, listText(t.homes[w.slot])}
+		for i, m := range t.marks {
+			l, a := c.of(m.tag, w.slot, local), c.of(m.tag, w.slot, everything)
+			sums[i], totals[i] = sums[i].plus(l), totals[i].plus(a)
+			cell := percent(part(l, a))
+			if nodes := m.homes[w.slot]; len(nodes) > 1 && strings.HasPrefix(m.phase, homenodePhase) {
+				cell += fmt.Sprintf(" (%s within its home)", percent(part(c.of(m.tag, w.slot, home(nodes)), a)))
+			}
+			row = append(row, cell)
+		}
+		tb.rows = append(tb.rows, row)
+	}
+	row := []string{"all", "", "", "", ""}
+	for i := range t.marks {
+		row = append(row, percent(part(sums[i], totals[i])))
+	}
+	tb.rows = append(tb.rows, row)
+	return tb
+}
+
+func listText(nodes []int) string {
+	nodes = slices.Sorted(slices.Values(nodes))
+	var s []string
+	for _, n := range nodes {
+		s = append(s, fmt.Sprint(n))
+	}
+	return strings.Join(s, ",")
+}
+
+// localityNote says what the numbers are and are not.
+func localityNote(kernel string) string {
+	return "A local access is a load or store by a CPU to memory of its own NUMA node. Counted by a QEMU plugin, each access once, " +
+		"in a guest with 4 nodes of 4 CPUs and 512 MiB under software emulation, Linux " + kernel + ". These are counts, not times.\n"
+}

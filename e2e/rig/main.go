@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/homenode/homenode/e2e/suite"
+)
+
+type options struct {
+	run     *regexp.Regexp
+	shape   string
+	all     bool
+	verbose bool
+	keep    bool
+	list    bool
+	// homenode is the package that the binary under test is built from.
+	homenode string
+	// patience caps the tests' waits: for trying programs that are broken.
+	patience time.Duration
+}
+
+func main() {
+	var o options
+	pattern := flag.String("run", "", "run only the tests whose name matches")
+	flag.StringVar(&o.shape, "shape", "", "boot only this guest")
+	flag.BoolVar(&o.all, "all", false, "boot the slow guests too")
+	flag.BoolVar(&o.verbose, "v", false, "show the tests' log lines")
+	flag.BoolVar(&o.keep, "keep", false, "keep the initramfs and print QEMU's command line")
+	flag.StringVar(&o.homenode, "homenode", "./cmd/homenode", "`package` of the program under test")
+	flag.DurationVar(&o.patience, "patience", 0, "cap on every wait of the tests, for trying broken programs (0: none)")
+	flag.BoolVar(&o.list, "list", false, "list the tests and end")
+	flag.Parse()
+	var err error
+	if o.run, err = regexp.Compile(*pattern); err != nil || flag.NArg() > 0 {
+		fmt.Fprintln(os.Stderr, "usage: rig [-run REGEXP] [-shape NAME] [-all] [-v] [-keep] [-list] [-homenode PACKAGE] [-patience DURATION]")
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ok, err := run(ctx, o)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "rig:", err)
+	}
+	if err != nil || !ok {
+		os.Exit(1)
+	}
+}
+
+// work is one guest to boot and the tests expected of it.
+type work struct {
+	shape suite.Shape
+	tests []suite.Test
+}
+
+func run(ctx context.Context, o options) (bool, error) {
+	jobs := choose(o)
+	if len(jobs) == 0 {
+		return false, errors.New("no test matches")
+	}
+	if o.list {
+		for _, j := range jobs {
+			for _, t := range j.tests {
+				fmt.Println(j.shape.Name, t.Name)
+			}
+		}
+		return true, nil
+	}
+	start := time.Now()
+	root, err := moduleRoot()
+	if err != nil {
+		return false, err
+	}
+	tools, err := fetch(ctx, root)
+	if err != nil {
+		return false, err
+	}
+	if err := tools.fetchGeneric(ctx, root, jobs); err != nil {
+		return false, err
+	}
+	out := filepath.Join(root, "e2e", "out")
+	image, noHomenode, err := build(ctx, root, out, o.homenode, jobs)
+	if err != nil {
+		return false, err
+	}
+	if !o.keep {
+		defer os.Remove(image)
+	}
+	r := &report{verbose: o.verbose}
+	for _, j := range jobs {
+		if j.shape.Generic && tools.generic == "" {
+			for _, t := range j.tests {
+				r.add(j.shape, suite.Result{Name: t.Name, Outcome: suite.Skip, Text: "no generic kernel in this machine's archive"})
+			}
+			continue
+		}
+		with := tools
+		if j.shape.Generic {
+			with.vmlinux, with.kernel = tools.generic, strings.Replace(tools.kernel, "-cloud", "", 1)
+		}
+		g := &guest{work: j, tools: with, image: image, dir: filepath.Join(out, j.shape.Name), report: r, noHomenode: noHomenode, patience: o.patience}
+		if err := g.run(ctx, o.keep); err != nil {
+			return false, err
+		}
+	}
+	r.tables(filepath.Join(out, "locality.md"), tools.kernel)
+	fmt.Printf("\n%.0f s in all\n", time.Since(start).Seconds())
+	r.closing()
+	return r.failed == 0, nil
+}
+
+// choose picks the tests of each shape. A test that the host judges needs the
+// guest test it judges, and the other way round.
+func choose(o options) []work {
+	var jobs []work
+	for _, s := range suite.Shapes {
+		if o.shape != "" && o.shape != s.Name || s.Slow && o.shape == "" && !o.all {
+			continue
+		}
+		all := suite.ForShape(s.Name)
+		wanted := map[string]bool{}
+		for _, t := range all {
+			if o.run.MatchString(t.Name) {
+				wanted[t.Name] = true
+				if t.OnHost {
+					wanted[t.After] = true
+				}
+			}
+		}
+		j := work{shape: s}
+		for _, t := range all {
+			if wanted[t.Name] || t.OnHost && wanted[t.After] {
+				j.tests = append(j.tests, t)
+			}
+		}
+		if len(j.tests) > 0 {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for d := dir; ; d = filepath.Dir(d) {
+		if _, err := os.Stat(filepath.Join(d, "e2e", "fetch.sh")); err == nil {
+			return d, nil
+		}
+		if d == filepath.Dir(d) {
+			return "", fmt.Errorf("no e2e/fetch.sh above %s", dir)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/homenode/homenode/e2e/suite"
+)
+
+// qemuArgs is the machine of a shape. The wire (second serial line) goes to
+// descriptor 3, the console to standard output.
+func qemuArgs(s suite.Shape, t tools, image, dir, bin string, tests []string, patience time.Duration) []string {
+	var a []string
+	add := func(words ...string) { a = append(a, words...) }
+	for _, f := range t.firmware {
+		add("-L", f)
+	}
+	// KVM is not asked for: where there is one, it may not run a stock kernel, and
+	// results should not depend on it.
+	machine := "q35"
+	if s.HMAT {
+		machine += ",hmat=on"
+	}
+	add("-accel", "tcg,thread=multi", "-machine", machine)
+	// A CPU model whose SMT siblings share L1 and L2 in what the guest sees.
+	add("-cpu", "Haswell-noTSX")
+	add("-smp", fmt.Sprintf("%d,sockets=%d,cores=%d,threads=2", s.CPUs(), s.Nodes-s.MemoryOnly, s.CPUsPerNode/2))
+	add("-m", fmt.Sprintf("%dM", s.MiB()))
+	for n := range s.Nodes {
+		first := n * s.CPUsPerNode
+		add("-object", fmt.Sprintf("memory-backend-ram,id=m%d,size=%dM", n, s.NodeMiB))
+		if n >= s.Nodes-s.MemoryOnly {
+			add("-numa", fmt.Sprintf("node,nodeid=%d,memdev=m%d,initiator=0", n, n))
+			continue
+		}
+		node := fmt.Sprintf("node,nodeid=%d,cpus=%d-%d,memdev=m%d", n, first, first+s.CPUsPerNode-1, n)
+		if s.HMAT {
+			node += fmt.Sprintf(",initiator=%d", n)
+		}
+		add("-numa", node)
+	}
+	for i := range s.Nodes {
+		for j := i + 1; j < s.Nodes; j++ {
+			add("-numa", fmt.Sprintf("dist,src=%d,dst=%d,val=%d", i, j, s.Distance[i][j]))
+		}
+	}
+	if s.HMAT {
+		a = append(a, hmatArgs(s)...)
+	}
+	add("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot")
+	add("-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console")
+	add("-chardev", "file,id=wire,path=/dev/fd/3", "-serial", "chardev:wire")
+	if s.Count {
+		p := "file=" + filepath.Join(bin, "numacount.so") + fmt.Sprintf(",cpn=%d,out=%s", s.CPUsPerNode, filepath.Join(dir, "counts"))
+		for _, r := range ranges(s) {
+			p += fmt.Sprintf(",range=%x-%x-%d", r.from, r.to, r.node)
+		}
+		add("-plugin", p)
+	}
+	add("-kernel", t.vmlinux, "-initrd", image)
+	boot := []string{
+		"console=ttyS0", "quiet", "panic=-1", "oops=panic", "nokaslr", "mitigations=off", "no_timer_check",
+		"shape=" + s.Name, "tests=" + strings.Join(tests, ","),
+	}
+	boot = append(boot, s.Boot...)
+	if patience > 0 {
+		boot = append(boot, "patience="+patience.String())
+	}
+	add("-append", strings.Join(boot, " "))
+	return a
+}
+
+// hmatArgs is a table in which local memory takes 80 ns, that of another node
+// with CPUs 140 ns, and memory without CPUs 400 ns at a fifth of the bandwidth.
+func hmatArgs(s suite.Shape) []string {
+	var a []string
+	for i := range s.Nodes - s.MemoryOnly {
+		for j := range s.Nodes {
+			ns, mib := 80, 20480
+			switch {
+			case j >= s.Nodes-s.MemoryOnly:
+				ns, mib = 400, 4096
+			case i != j:
+				ns, mib = 140, 10240
+			}
+			pair := fmt.Sprintf("hmat-lb,initiator=%d,target=%d,hierarchy=memory,data-type=", i, j)
+			a = append(a, "-numa", pair+fmt.Sprintf("access-latency,latency=%d", ns), "-numa", pair+fmt.Sprintf("access-bandwidth,bandwidth=%dM", mib))
+		}
+	}
+	return a
+}
+
+type ram struct {
+	from, to uint64
+	node     int
+}
+
+// ranges is where each node's memory lies in the guest's physical addresses.
+// On q35 (hw/i386/pc_q35.c) memory above 2.75 GiB is cut: 2 GiB stay below the
+// devices' hole, the rest goes to 4 GiB on.
+func ranges(s suite.Shape) []ram {
+	const (
+		cut  = 0xb0000000
+		low  = 0x80000000
+		high = 0x100000000
+	)
+	below := uint64(s.MiB()) << 20
+	if below >= cut {
+		below = low
+	}
+	var r []ram
+	at := uint64(0)
+	for n := range s.Nodes {
+		end := at + uint64(s.NodeMiB)<<20
+		if at < below {
+			r = append(r, ram{at, min(end, below), n})
+		}
+		if end > below {
+			r = append(r, ram{max(at, below) - below + high, end - below + high, n})
+		}
+		at = end
+	}
+	return r
+}

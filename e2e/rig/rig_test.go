@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/homenode/homenode/e2e/suite"
+)
+
+func TestChooseKeepsJudgesWithTheirTests(t *testing.T) {
+	for _, pattern := range []string{"^count.exact$", "^count.kernel$"} {
+		jobs := choose(options{run: regexp.MustCompile(pattern)})
+		if len(jobs) != 1 || len(jobs[0].tests) != 2 {
+			t.Errorf("%s: %v", pattern, jobs)
+		}
+	}
+}
+
+func TestEveryHostTestHasAJudge(t *testing.T) {
+	for _, e := range suite.Tests {
+		if _, ok := judges[e.Name]; ok != e.OnHost {
+			t.Errorf("%s: on the host %v, judge %v", e.Name, e.OnHost, ok)
+		}
+	}
+}
+
+// Silence is failure: a guest that dies half way leaves failed tests behind.
+func TestMissingTestsFail(t *testing.T) {
+	s, _ := suite.ShapeNamed("n4")
+	all := suite.ForShape("n4")
+	r := &report{}
+	g := &guest{work: work{shape: s, tests: all}, report: r}
+	ta := newTally(s, all)
+	r.add(s, ta.take(suite.Result{Name: all[0].Name, Outcome: suite.OK}))
+	g.settle(ta, "Kernel panic - not syncing")
+	if r.passed != 1 || r.failed != len(all) { // all others, and the guest itself
+		t.Errorf("%d passed, %d failed of %d", r.passed, r.failed, len(all))
+	}
+	if got := ta.take(suite.Result{Name: all[0].Name, Outcome: suite.OK}); got.Outcome != suite.Fail {
+		t.Errorf("a second result under one name: %v", got)
+	}
+	if got := ta.take(suite.Result{Name: "kernel.unheard-of", Outcome: suite.OK}); got.Outcome != suite.Fail {
+		t.Errorf("a test nobody knows: %v", got)
+	}
+}
+
+func TestRanges(t *testing.T) {
+	for _, c := range []struct {
+		nodes, mib int
+		want       []ram
+	}{
+		{2, 1024, []ram{{0, 1 << 30, 0}, {1 << 30, 2 << 30, 1}}},
+		{4, 1024, []ram{{0, 1 << 30, 0}, {1 << 30, 2 << 30, 1}, {4 << 30, 5 << 30, 2}, {5 << 30, 6 << 30, 3}}},
+		{1, 4096, []ram{{0, 2 << 30, 0}, {4 << 30, 6 << 30, 0}}},
+	} {
+		if got := ranges(suite.Shape{Nodes: c.nodes, NodeMiB: c.mib}); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%d nodes of %d MiB: %x", c.nodes, c.mib, got)
+		}
+	}
+}
+
+func TestJudgeExact(t *testing.T) {
+	const good = "tag=2 slot=0 cpunode=0 memnode=1 loads=6 stores=8\ntag=2 slot=0 cpunode=1 memnode=1 loads=2 stores=0\ntag=2 end\n"
+	for _, c := range []struct {
+		name, file string
+		ok         bool
+	}{
+		{"exact", good, true},
+		{"cut short", strings.TrimSuffix(good, "tag=2 end\n"), false},
+		{"one lost", strings.Replace(good, "loads=6", "loads=5", 1), false},
+		{"one too many", strings.Replace(good, "stores=8", "stores=9", 1), false},
+		{"off the map", strings.ReplaceAll(good, "memnode=1", "memnode=-1"), false},
+		{"wrong tag", strings.ReplaceAll(good, "tag=2", "tag=3"), false},
+	} {
+		ta := newTally(suite.Shape{}, nil)
+		for _, l := range []string{"WALKER 0 w 1 1 4 interleave, x", "MARK 2 2 a phase"} {
+			line, _ := suite.ParseLine(l)
+			if err := ta.counted(line); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := parseCounts(strings.NewReader(c.file))
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if _, err := judgeExact(ta, got); (err == nil) != c.ok {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func TestArchiveIsReadable(t *testing.T) {
+	if _, err := exec.LookPath("cpio"); err != nil {
+		t.Skip("no cpio to read it with")
+	}
+	dir := t.TempDir()
+	from := filepath.Join(dir, "prog")
+	os.WriteFile(from, []byte("12345"), 0o644)
+	image := filepath.Join(dir, "image")
+	if err := writeArchive(image, []archived{{"bin/prog", from}}); err != nil {
+		t.Fatal(err)
+	}
+	b, _ := os.ReadFile(image)
+	c := exec.Command("cpio", "-it", "--quiet")
+	c.Stdin = bytes.NewReader(b)
+	list, err := c.Output()
+	if err != nil || !strings.Contains(string(list), "bin/prog") {
+		t.Errorf("%s: %v", list, err)
+	}
+}
+
+// Only what a program in the guest cannot have done is tried again.
+func TestEmulatorsFault(t *testing.T) {
+	for _, tt := range []struct {
+		why, crash string
+		up, want   bool
+	}{
+		{"", "", true, false},
+		{"[ 2.8] Oops: int3: 0000 [#1] SMP NOPTI", "x", false, true},
+		{"[ 42.8] Oops: int3: 0000 [#1] SMP NOPTI", "x", true, true},
+		{"[ 2.8] BUG: kernel NULL pointer dereference", "x", false, true},
+		{"[ 42.8] BUG: kernel NULL pointer dereference", "x", true, false},
+		{"the guest hangs: in homenode.kill", "", true, false},
+		{"the guest is not up after 3m0s", "", false, false},
+	} {
+		g := &guest{crash: tt.crash, up: tt.up}
+		if got := g.emulatorsFault(tt.why); got != tt.want {
+			t.Errorf("%q, up %v: %v, want %v", tt.why, tt.up, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package suite
+
+import "fmt"
+
+// Shape is one guest machine.
+type Shape struct {
+	Name        string
+	Nodes       int
+	CPUsPerNode int // SMT2, so half as many cores
+	NodeMiB     int
+	Distance    [][]int  // SLIT, row = from
+	Slow        bool     // only when named, or with -all
+	Count       bool     // with the access-counting plugin
+	MemoryOnly  int      // so many of the nodes, the last ones, have no CPUs
+	HMAT        bool     // with a table of latencies and bandwidths
+	Boot        []string // further words of the kernel command line
+	Generic     bool     // with the generic flavour of the kernel
+}
+
+// CPUs is the number of CPUs of the whole guest.
+func (s Shape) CPUs() int { return (s.Nodes - s.MemoryOnly) * s.CPUsPerNode }
+
+// MiB is the memory of the whole guest.
+func (s Shape) MiB() int { return s.Nodes * s.NodeMiB }
+
+// Shapes lists the guests in the order they run.
+var Shapes = []Shape{
+	{
+		Name: "n4", Nodes: 4, CPUsPerNode: 4, NodeMiB: 512,
+		Distance: [][]int{
+			{10, 16, 31, 31},
+			{16, 10, 31, 31},
+			{31, 31, 10, 16},
+			{31, 31, 16, 10},
+		},
+	},
+	{
+		// Near nodes have IDs that are not neighbours, so that "next ID" can not
+		// pass for "near", and three steps of distance.
+		Name: "n8", Nodes: 8, CPUsPerNode: 2, NodeMiB: 256,
+		Distance: [][]int{
+			{10, 22, 31, 31, 16, 22, 31, 31},
+			{22, 10, 31, 31, 22, 16, 31, 31},
+			{31, 31, 10, 22, 31, 31, 16, 22},
+			{31, 31, 22, 10, 31, 31, 22, 16},
+			{16, 22, 31, 31, 10, 22, 31, 31},
+			{22, 16, 31, 31, 22, 10, 31, 31},
+			{31, 31, 16, 22, 31, 31, 10, 22},
+			{31, 31, 22, 16, 31, 31, 22, 10},
+		},
+	},
+	{
+		// As n4, but 0-2 and 1-3 are near.
+		Name: "n4-count", Nodes: 4, CPUsPerNode: 4, NodeMiB: 512, Count: true,
+		Distance: [][]int{
+			{10, 31, 16, 31},
+			{31, 10, 31, 16},
+			{16, 31, 10, 31},
+			{31, 16, 31, 10},
+		},
+	},
+}
+
+// ShapeNamed finds a shape.
+func ShapeNamed(name string) (Shape, error) {
+	for _, s := range Shapes {
+		if s.Name == name {
+			return s, nil
+		}
+	}
+	return Shape{}, fmt.Errorf("no shape %q", name)
+}

@@ -1,0 +1,71 @@
+package suite
+
+import (
+	"slices"
+	"time"
+)
+
+// Test is one test of the rig. The guest holds the code under the same name.
+type Test struct {
+	Name   string
+	Shapes []string // the guests it runs in
+	// Limit is for an emulated guest on a loaded machine; idle, tests take a
+	// fifth of it or less.
+	Limit    time.Duration
+	Homenode bool // needs the homenode binary
+	// OnHost tests have no code in the guest: the host judges by the access
+	// counts of the guest's marks. After names the guest test they belong to.
+	OnHost bool
+	After  string
+}
+
+// Tests lists all tests in the order they run in each guest.
+var Tests = []Test{
+	// What the kernel does. Homenode leans on each of these.
+	{Name: "kernel.topology", Shapes: []string{"n4", "n8", "n4-count"}, Limit: 20 * time.Second},
+	{Name: "kernel.affinity", Shapes: []string{"n4"}, Limit: 30 * time.Second},
+	{Name: "kernel.cpuset", Shapes: []string{"n4"}, Limit: 60 * time.Second},
+	{Name: "kernel.move-pages", Shapes: []string{"n4"}, Limit: 60 * time.Second},
+	{Name: "kernel.migrate-pages", Shapes: []string{"n4"}, Limit: 60 * time.Second},
+	{Name: "kernel.memory-files", Shapes: []string{"n4"}, Limit: 60 * time.Second},
+	{Name: "kernel.policy", Shapes: []string{"n4"}, Limit: 60 * time.Second},
+	{Name: "kernel.cpu-offline", Shapes: []string{"n4"}, Limit: 60 * time.Second},
+	{Name: "kernel.huge-pages", Shapes: []string{"n4"}, Limit: 60 * time.Second},
+	{Name: "kernel.balancing", Shapes: []string{"n4"}, Limit: 90 * time.Second},
+
+	// Homenode on a host with four nodes.
+	{Name: "homenode.topology", Shapes: []string{"n4", "n8"}, Limit: 30 * time.Second, Homenode: true},
+	{Name: "homenode.observe", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
+	{Name: "homenode.enforce", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
+	{Name: "homenode.undo", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
+	{Name: "homenode.stop", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
+	{Name: "homenode.kill", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
+	{Name: "homenode.exit-in-move", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
+	{Name: "homenode.cgroup-gone", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
+	{Name: "homenode.node-full", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
+	{Name: "homenode.cpu-offline", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
+	{Name: "homenode.read-only", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
+	{Name: "homenode.second-daemon", Shapes: []string{"n4"}, Limit: 60 * time.Second, Homenode: true},
+	{Name: "homenode.unprivileged", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
+	{Name: "homenode.run", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
+
+	// Homenode where the near nodes are not next to one another.
+	{Name: "homenode.eight-nodes", Shapes: []string{"n8"}, Limit: 300 * time.Second, Homenode: true},
+
+	// The same walkers under the kernel alone and under homenode, every access counted.
+	{Name: "count.kernel", Shapes: []string{"n4-count"}, Limit: 300 * time.Second},
+	{Name: "count.exact", Shapes: []string{"n4-count"}, OnHost: true, After: "count.kernel"},
+	{Name: "count.homenode", Shapes: []string{"n4-count"}, Limit: 300 * time.Second, Homenode: true},
+	{Name: "count.local", Shapes: []string{"n4-count"}, OnHost: true, After: "count.homenode", Homenode: true},
+}
+
+// ForShape lists the tests of one shape.
+func ForShape(shape string) []Test {
+	var r []Test
+	for _, t := range Tests {
+		if slices.Contains(t.Shapes, shape) {
+			r = append(r, t)
+		}
+	}
+	return r
+}

@@ -1,0 +1,142 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"github.com/homenode/homenode/e2e/suite"
+)
+
+const wordsPerPage = suite.PageSize / 8
+
+// Orders that are not a number of passes.
+const (
+	forever = -1 // walk until told to stop
+	fill    = -2 // allocate the part's pages, under the policy and from the CPU of the moment
+)
+
+const madvPopulateWrite = 23 // Linux 5.14, include/uapi/asm-generic/mman-common.h
+
+// crew is the threads of a walker. Its methods are called from one goroutine.
+type crew struct {
+	order   []chan int // passes to walk
+	resting sync.WaitGroup
+	going   bool
+	stop    atomic.Bool
+	bursts  atomic.Int64
+	failed  atomic.Value // error of a fill
+}
+
+func newCrew(words []uint64, threads, burst int, sleep time.Duration) *crew {
+	c := &crew{order: make([]chan int, threads)}
+	pages := len(words) / wordsPerPage
+	for i := range c.order {
+		c.order[i] = make(chan int)
+		part := words[pages*i/threads*wordsPerPage : pages*(i+1)/threads*wordsPerPage]
+		go c.member(c.order[i], part, burst*wordsPerPage, sleep)
+	}
+	return c
+}
+
+func (c *crew) start(passes int) {
+	c.resting.Add(len(c.order))
+	for _, o := range c.order {
+		o <- passes
+	}
+}
+
+func (c *crew) fill() error {
+	c.start(fill)
+	c.resting.Wait()
+	err, _ := c.failed.Load().(error)
+	return err
+}
+
+// walk makes every thread walk exactly so many passes and waits for them.
+func (c *crew) walk(passes int) {
+	c.pause()
+	c.stop.Store(false)
+	c.start(passes)
+	c.resting.Wait()
+}
+
+func (c *crew) resume() {
+	if c.going {
+		return
+	}
+	c.stop.Store(false)
+	c.start(forever)
+	c.going = true
+}
+
+func (c *crew) pause() {
+	if !c.going {
+		return
+	}
+	c.stop.Store(true)
+	c.resting.Wait()
+	c.going = false
+}
+
+// member is one thread's life.
+func (c *crew) member(order <-chan int, part []uint64, burst int, sleep time.Duration) {
+	runtime.LockOSThread()
+	for passes := range order {
+		if passes == fill {
+			if err := populate(part); err != nil {
+				c.failed.Store(err)
+			}
+			c.resting.Done()
+			continue
+		}
+		for n := 0; n != passes && !c.stop.Load(); n++ {
+			c.pass(part, burst, sleep)
+		}
+		c.resting.Done()
+	}
+}
+
+func (c *crew) pass(part []uint64, burst int, sleep time.Duration) {
+	for len(part) > 0 && !c.stop.Load() {
+		n := min(burst, len(part))
+		walk(part[:n])
+		part = part[n:]
+		c.bursts.Add(1)
+		rest(sleep)
+	}
+}
+
+func populate(part []uint64) error {
+	_, _, e := syscall.Syscall(syscall.SYS_MADVISE, uintptr(unsafe.Pointer(&part[0])), uintptr(len(part)*8), madvPopulateWrite)
+	if e != 0 {
+		return fmt.Errorf("fill %d MiB: %w", len(part)*8>>20, e)
+	}
+	return nil
+}
+
+// walk reads and writes one word in each line it visits: exactly one load and
+// one store, which is what the counts are held against.
+//
+//go:noinline
+func walk(part []uint64) {
+	for i := 0; i < len(part); i += wordsPerPage / suite.LinesPerPage {
+		part[i] = part[i]*3 + 1
+	}
+}
+
+// rest sleeps in the kernel without telling the Go scheduler, which would else
+// wake a second thread to hand the P on, and move the walkers' threads about.
+func rest(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	t := syscall.NsecToTimespec(int64(d))
+	syscall.RawSyscall(syscall.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&t)), 0, 0)
+}
