@@ -131,6 +131,18 @@ func TestFingerprint(t *testing.T) {
 	change("numa=off", func() { base["proc/cmdline"] = &fstest.MapFile{Data: []byte("numa=off")} })
 	change("a BIOS", func() { base["sys/class/dmi/id/bios_version"] = &fstest.MapFile{Data: []byte("2")} })
 	change("DIMMs", func() { h.Nodes[1].Memory *= 2 })
+	change("memory blocks", func() {
+		base["sys/devices/system/memory/block_size_bytes"] = &fstest.MapFile{Data: []byte("8000000")}
+		base["sys/devices/system/node/node0/memory32/state"] = &fstest.MapFile{Data: []byte("online")}
+	})
+	change("a memory block more", func() {
+		base["sys/devices/system/node/node0/memory33/state"] = &fstest.MapFile{Data: []byte("online")}
+	})
+	// Pages given to the kernel late, or taken by a balloon, are the same DIMMs.
+	blocks := measure.Fingerprint(base, h)
+	if h.Nodes[0].Memory += 3 << 20; measure.Fingerprint(base, h) != blocks {
+		t.Error("MemTotal changes it although the memory blocks are the same")
+	}
 	change("a kernel", func() { base["proc/sys/kernel/osrelease"] = &fstest.MapFile{Data: []byte("7.0")} })
 	change("a CPU taken away", func() { h.Online.Remove(3) })
 }

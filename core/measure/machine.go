@@ -191,9 +191,7 @@ func access(fsys fs.FS, id topology.NodeID, file string) Value {
 // Fingerprint names the hardware and kernel that a measurement holds for:
 // board and firmware, CPU and microcode, kernel, nodes with their CPUs and
 // memory, SLIT. The DIMM map of SMBIOS is readable to root only, and a
-// fingerprint must be the same for all users; memory per node, in steps of
-// 64 MiB because the kernel's own share moves a little from boot to boot,
-// stands for it.
+// fingerprint must be the same for all users; memory per node stands for it.
 func Fingerprint(fsys fs.FS, h *topology.Host) string {
 	sum := sha256.New()
 	for _, name := range []string{"sys_vendor", "product_name", "product_version", "board_name", "bios_version", "bios_date"} {
@@ -202,10 +200,30 @@ func Fingerprint(fsys fs.FS, h *topology.Host) string {
 	fmt.Fprintf(sum, "cpu=%s\nmicrocode=%s\nkernel=%s\ncmdline=%v\n", cpuModel(fsys), microcode(fsys, h), leaf(fsys, "proc/sys/kernel/osrelease"), cmdline(fsys))
 	fmt.Fprintf(sum, "online=%s\n", h.Online)
 	for _, n := range h.Nodes {
-		fmt.Fprintf(sum, "node%d cpus=%s mem=%d\n", n.ID, n.CPUs, n.Memory/(64<<10))
+		fmt.Fprintf(sum, "node%d cpus=%s mem=%s\n", n.ID, n.CPUs, installed(fsys, n))
 	}
 	fmt.Fprintf(sum, "slit=%v\n", rawSLIT(fsys, h))
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// installed is the memory of a node as its memory blocks say (nodeN/memoryM,
+// drivers/base/memory.c). MemTotal, the fallback, grows while pages are set up
+// late and shrinks under a balloon; it goes in steps of 64 MiB because the
+// kernel's own share moves a little from boot to boot.
+func installed(fsys fs.FS, n topology.Node) string {
+	entries, _ := fs.ReadDir(fsys, fmt.Sprintf("sys/devices/system/node/node%d", n.ID))
+	blocks := 0
+	for _, e := range entries {
+		if id, ok := strings.CutPrefix(e.Name(), "memory"); ok {
+			if _, err := strconv.ParseUint(id, 10, 32); err == nil {
+				blocks++
+			}
+		}
+	}
+	if blocks > 0 {
+		return fmt.Sprintf("%d blocks of 0x%s", blocks, leaf(fsys, "sys/devices/system/memory/block_size_bytes"))
+	}
+	return fmt.Sprint(n.Memory / (64 << 10))
 }
 
 func microcode(fsys fs.FS, h *topology.Host) string {

@@ -42,8 +42,8 @@ func Capture(fsys fs.FS) ([]Leaf, error) {
 	for _, n := range host.Nodes {
 		c.node(n.ID)
 	}
+	c.files("proc", "meminfo")
 	if _, ok := c.leaves[nodePath(host.Nodes[0].ID, "meminfo")]; !ok {
-		c.files("proc", "meminfo")
 		c.hugePages("sys/kernel/mm/hugepages")
 	}
 	for _, pmu := range []string{"cpu_core", "cpu_atom"} {

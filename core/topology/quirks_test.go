@@ -43,6 +43,8 @@ func TestQuirks(t *testing.T) {
 		{"nothing", nil, "", func(h *Host) bool { return len(h.Nodes) == 4 && len(h.Notes) == 0 }},
 		{"no SLIT", map[string]string{node + "node0/distance": "", node + "node1/distance": "", node + "node2/distance": "", node + "node3/distance": ""},
 			"slit: the kernel tells no distances", func(h *Host) bool { return h.Distances == nil }},
+		{"memory on no node", map[string]string{"proc/meminfo": "MemTotal: 1073741824 kB\nMemFree: 1 kB\n"},
+			"memory: the nodes show ", func(h *Host) bool { return len(h.Nodes) == 4 }},
 		{"SLIT row too long", map[string]string{node + "node2/distance": "32 32 10 12 40"},
 			"slit: sys/devices/system/node/node2/distance has 5 values for 4 nodes; the row is taken as unknown",
 			func(h *Host) bool { return h.Distances[2][2] == None && h.Distances[1][2] == 32 }},

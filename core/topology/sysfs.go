@@ -127,6 +127,27 @@ func readNodes(t *tree, h *Host) error {
 	if lost := h.Online.Minus(placed); !lost.Empty() {
 		t.note("cpus", "CPUs %s run but are on no online node", lost)
 	}
+	return noteLostMemory(t, h)
+}
+
+// noteLostMemory compares the nodes' memory with the machine's: kernels that
+// set pages up late (deferred_grow_zone, mm/page_alloc.c) count them to no node
+// until they are wanted.
+func noteLostMemory(t *tree, h *Host) error {
+	var whole Node
+	if ok, err := t.memory(&whole, "proc/meminfo"); err != nil || !ok || whole.Memory == None {
+		return err
+	}
+	var sum KiB
+	for _, n := range h.Nodes {
+		if n.Memory == None {
+			return nil
+		}
+		sum += n.Memory
+	}
+	if sum < whole.Memory-whole.Memory/10 {
+		t.note("memory", "the nodes show %d KiB, proc/meminfo %d KiB: the rest is on no node, or not set up yet", sum, whole.Memory)
+	}
 	return nil
 }
 
