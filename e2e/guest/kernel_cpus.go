@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -29,32 +30,34 @@ func kernelAffinity(t *T) {
 	for _, tid := range threads {
 		t.Do(setAffinity(tid, nodeCPUs(3)))
 	}
-	before := map[int]string{}
-	for _, tid := range threadsOf(w.pid) {
-		before[tid] = runTime(tid)
-	}
-	t.walking([]*walker{w})
-	ran := 0
-	for tid, was := range before {
-		if runTime(tid) == was {
-			continue // asleep all the time: it still counts where it last ran
+	// A thread that slept through it all still counts where it last ran, and one
+	// that was on its way when looked at may have run a moment more where it was.
+	t.Until(20*time.Second, "the threads run only where they may", func() (bool, string) {
+		before := map[int]string{}
+		for _, tid := range threadsOf(w.pid) {
+			before[tid] = runTime(tid)
 		}
-		ran++
-		if c := lastCPU(tid); !nodeCPUs(3).has(c) {
-			t.Fatalf("thread %d ran on CPU %d, its affinity is %s", tid, c, nodeCPUs(3))
+		t.walking([]*walker{w})
+		ran := 0
+		for tid, was := range before {
+			if runTime(tid) == was {
+				continue
+			}
+			ran++
+			if c := lastCPU(tid); !nodeCPUs(3).has(c) {
+				return false, fmt.Sprintf("thread %d ran on CPU %d, its affinity is %s", tid, c, nodeCPUs(3))
+			}
 		}
-	}
-	if ran < w.threads {
-		t.Fatalf("only %d threads ran", ran)
-	}
+		return ran >= w.threads, fmt.Sprintf("only %d threads ran", ran)
+	})
 }
 
-// kernelCpuset: cpuset.cpus narrows affinity and gives it back. cpuset.mems moves
-// what is resident, and the write returns when it is moved, but only if the
-// kernel knows where from: cpuset_migrate_mm starts at old_mems_allowed
-// (kernel/cgroup/cpuset.c), which is empty for a cgroup that processes were
-// born into and whose effective nodes never changed. So the first narrowing of
-// such a cgroup moves nothing. Homenode therefore moves the pages itself.
+// kernelCpuset: cpuset.cpus narrows affinity and gives it back, cpuset.mems
+// narrows what may be allocated from. Whether cpuset.mems also moves what is
+// resident differs: cpuset_migrate_mm starts at old_mems_allowed
+// (kernel/cgroup/cpuset.c), which up to Linux 7.2 is empty for a cgroup that
+// processes were born into, so that its first narrowing moves nothing; 7.3 moves.
+// Homenode therefore moves the pages itself; what this kernel does is reported.
 func kernelCpuset(t *T) {
 	born := walkerSpec{name: "born", slot: 0, mib: 32, threads: 2, place: "bind:0", unbind: true}
 	joined := walkerSpec{name: "joined", slot: 1, mib: 32, threads: 2, place: "bind:0", unbind: true, plain: true}
@@ -84,9 +87,8 @@ func kernelCpuset(t *T) {
 	took := time.Since(start)
 	third := t.buffer(j)
 
-	if share(first.nodes, setOf(0)) < 1 || share(second.nodes, setOf(0)) < 1 || share(third.nodes, setOf(3)) < 1 {
-		t.Fatalf("the kernel has changed its ways: born in the cgroup, first narrowing to 3: %s; then to 2: %s; joined, first narrowing to 3: %s",
-			byNodeText(first.nodes), byNodeText(second.nodes), byNodeText(third.nodes))
+	if share(third.nodes, setOf(3)) < 1 {
+		t.Fatalf("joined, narrowed to 3: %s", byNodeText(third.nodes))
 	}
 	t.write(w.group.file("cpuset.cpus"), "\n")
 	t.write(j.group.file("cpuset.mems"), "\n")
@@ -98,7 +100,8 @@ func kernelCpuset(t *T) {
 	if b := t.buffer(j); share(b.nodes, setOf(3)) < 1 {
 		t.Fatalf("pages moved when cpuset.mems was emptied: %s", byNodeText(b.nodes))
 	}
-	t.Textf("32 MiB moved by cpuset.mems in %d ms", took.Milliseconds())
+	t.Textf("32 MiB moved by cpuset.mems in %d ms; born in the cgroup, narrowed to 3: %s, then to 2: %s",
+		took.Milliseconds(), byNodeText(first.nodes), byNodeText(second.nodes))
 }
 
 // kernelCPUOffline: a CPU that goes offline leaves CPU sets and affinities, and
