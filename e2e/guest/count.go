@@ -48,7 +48,7 @@ func countHomenode(t *T) {
 	}
 	t.measure(ws, tagHomenode, "homenode, balancing off", measuredPasses)
 	t.Do(setBalancing(true))
-	warm(balancingTime / 2)
+	warm(balancingTime)
 	// A home may be given up when what it holds grows meanwhile; what is asked is
 	// that memory and accesses are at the home of the moment.
 	for name, now := range t.awaitHome(settleLimit, ws) {
