@@ -60,13 +60,18 @@ func TestChaseCounts(t *testing.T) {
 	}
 }
 
-func streamsToTest() map[string][]Stream {
-	return map[string][]Stream{"arch": Streams(), "go": Portable()}
+// sets gives each set of kernels a name.
+func sets() map[string][]Stream {
+	out := map[string][]Stream{}
+	for i, set := range Sets() {
+		out[fmt.Sprint(i, " ", set[1].Name)] = set
+	}
+	return out
 }
 
 // Each kernel writes all of its written stream, what it should, and nothing else.
 func TestStreamsTouchWhatTheySay(t *testing.T) {
-	for set, streams := range streamsToTest() {
+	for set, streams := range sets() {
 		for _, s := range streams {
 			t.Run(fmt.Sprint(set, " ", s.Mix, " ", s.Name), func(t *testing.T) {
 				buf := aligned(8 * stepBytes)
@@ -109,6 +114,9 @@ func TestStreamsTouchWhatTheySay(t *testing.T) {
 			})
 		}
 	}
+	if s, all := Streams(), Sets(); s[0].Name != all[len(all)-1][0].Name {
+		t.Errorf("the set used reads with %s, the best there is with %s", s[0].Name, all[len(all)-1][0].Name)
+	}
 	for _, mix := range []string{"r", "3:1", "2:1", "1:1", "w", "triad"} {
 		if s, ok := StreamFor(mix); !ok || s.Mix != mix {
 			t.Errorf("no kernel for %s", mix)
@@ -132,7 +140,7 @@ func BenchmarkStream(b *testing.B) {
 	for i := range buf {
 		buf[i] = 1
 	}
-	for set, streams := range streamsToTest() {
+	for set, streams := range sets() {
 		for _, s := range streams {
 			b.Run(set+"/"+s.Mix, func(b *testing.B) {
 				b.SetBytes(int64(s.Program()))

@@ -23,6 +23,9 @@ func mix3LDP(a, b, c, w unsafe.Pointer, n uintptr)
 //go:noescape
 func triadLDP(w, a, b unsafe.Pointer, n uintptr)
 
+// Sets is plain Go and what every arm64 CPU has.
+func Sets() [][]Stream { return [][]Stream{Portable(), archStreams()} }
+
 // STNP is a hint: cores are free to treat it as STP, so what its traffic is
 // depends on the core. It is counted as if the hint were taken.
 func archStreams() []Stream {
