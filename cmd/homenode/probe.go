@@ -24,7 +24,8 @@ type prober struct {
 }
 
 func proberFor(h *topology.Host, stateDir string) cli.Prober {
-	return &prober{probe.Machine{Root: observe.Root("/"), Host: h}, probe.Cache{Dir: filepath.Join(stateDir, measured)}}
+	dir := filepath.Join(stateDir, measured)
+	return &prober{probe.Machine{Root: observe.Root("/"), Host: h, Restore: filepath.Join(dir, "restore-msr")}, probe.Cache{Dir: dir}}
 }
 
 // hostWith reads the machine together with what was measured of it, kept in a

@@ -429,12 +429,21 @@ func (f *facts) excluded() []measure.Verdict {
 			}
 		}
 	}
-	if len(cells) == 0 {
+	var says []string
+	if len(cells) > 0 {
+		says = append(says, fmt.Sprintf("%s could not be measured and took no part: %s.", plural(len(cells), "cell"), few(cells)))
+	}
+	if f.d.Run != nil {
+		for _, l := range f.d.Run.LeftOut {
+			says = append(says, fmt.Sprintf("node%d was not measured: %s.", l.Node, l.Why))
+		}
+	}
+	if len(says) == 0 {
 		return nil
 	}
 	return []measure.Verdict{{
 		State: CellsExcluded, Severity: measure.Warning, Confidence: 1,
-		Says:        fmt.Sprintf("%s could not be measured and took no part: %s.", plural(len(cells), "cell"), few(cells)),
+		Says:        strings.Join(says, " "),
 		Advice:      []string{"free memory on the node, or allow the process to bind there (cpuset, CAP_SYS_NICE in a container)"},
 		WouldChange: "a run in which all memory lands where it was asked for",
 	}}

@@ -73,7 +73,7 @@ func table(rows ...[]float64) measure.Table {
 
 // latency is node to node with intervals of ±half, relative; 0 gives none.
 func latency(d *measure.Document, from string, rows []int, half float64, t measure.Table) *measure.Latency {
-	l := &measure.Latency{Unit: "ns", From: from, Rows: rows, Median: t, Adjacent: measure.Unknown}
+	l := &measure.Latency{Unit: "ns", From: from, Rows: rows, Median: t, Adjacent: measure.Unknown, Prefetchers: measure.Unknown}
 	for _, n := range d.Nodes {
 		l.Cols = append(l.Cols, n.ID)
 	}

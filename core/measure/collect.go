@@ -102,7 +102,7 @@ const TargetBusy = 0.05
 // nil, adds what the prober knows of a cell. local names the column that the
 // row's ratios refer to, -1 for none.
 func NewLatency(from string, rows, cols []int, results map[Cell]*CellResult, local func(row int) int, flag func(row, col int) string) *Latency {
-	l := &Latency{Unit: "ns", From: from, Rows: rows, Cols: cols, Adjacent: Unknown}
+	l := &Latency{Unit: "ns", From: from, Rows: rows, Cols: cols, Adjacent: Unknown, Prefetchers: Unknown}
 	l.Median, l.Best, l.Sigma, l.Ratio = NewTable(len(rows), len(cols)), NewTable(len(rows), len(cols)), NewTable(len(rows), len(cols)), NewTable(len(rows), len(cols))
 	for i := range rows {
 		l.CI95 = append(l.CI95, make([]Interval, len(cols)))

@@ -66,8 +66,27 @@ type Run struct {
 	Load1    Value    `json:"load1"`
 	Rejected Value    `json:"rejected_pct"` // samples thrown out
 	Sigma    Value    `json:"control_sigma"`
+	RT       bool     `json:"rt"`      // latencies were taken under SCHED_FIFO
 	Partial  bool     `json:"partial"` // ended by a signal or by its budget
+	Clock    []Clock  `json:"clock"`   // of the CPUs that stand for the nodes
+	LeftOut  []Left   `json:"left_out"`
 	Notes    []string `json:"notes"`
+}
+
+// Clock is the clock of a CPU in MHz, by a chain of one-cycle operations and as
+// cpufreq tells it, before the measurements and after.
+type Clock struct {
+	CPU        int   `json:"cpu"`
+	Before     Value `json:"before_mhz"`
+	After      Value `json:"after_mhz"`
+	FreqBefore Value `json:"cpufreq_before_mhz"`
+	FreqAfter  Value `json:"cpufreq_after_mhz"`
+}
+
+// Left is a node that was not measured, and why.
+type Left struct {
+	Node int    `json:"node"`
+	Why  string `json:"why"`
 }
 
 // Node is one NUMA node as it was at the time.
@@ -101,18 +120,15 @@ type Firmware struct {
 // Latency is idle read latency. Flags of a cell: "" good; "~" interval over
 // 5 %; "llc-diluted", "4k", "unbound", "failed: …".
 type Latency struct {
-	Unit  string `json:"unit"` // ns
-	Pages string `json:"pages"`
-	// What the kernel took from the HMAT for the nearest initiators.
-	HMATLatency Value        `json:"hmat_read_latency_ns"`
-	HMATMBs     Value        `json:"hmat_read_mb_s"`
-	From        string       `json:"from"` // node or cpu
-	Rows        []int        `json:"rows"` // IDs
-	Cols        []int        `json:"cols"` // node IDs
-	Median      Table        `json:"median"`
-	Best        Table        `json:"best"` // 5th percentile
-	Sigma       Table        `json:"sigma"`
-	CI95        [][]Interval `json:"ci95"`
+	Unit   string       `json:"unit"` // ns
+	Pages  string       `json:"pages"`
+	From   string       `json:"from"` // node or cpu
+	Rows   []int        `json:"rows"` // IDs
+	Cols   []int        `json:"cols"` // node IDs
+	Median Table        `json:"median"`
+	Best   Table        `json:"best"` // 5th percentile
+	Sigma  Table        `json:"sigma"`
+	CI95   [][]Interval `json:"ci95"`
 	// Ratio is to the row's cheapest local cell, from pairs of samples of the same round.
 	Ratio    Table        `json:"ratio"`
 	RatioCI  [][]Interval `json:"ratio_ci95"`
@@ -122,6 +138,9 @@ type Latency struct {
 	// Adjacent is how much lower the latency looks when neighbouring lines are
 	// read close in time: what an adjacent-line prefetcher hides. Unknown when not run.
 	Adjacent Value `json:"adjacent_line_effect"`
+	// Prefetchers is how much lower it is with the hardware's prefetchers on than
+	// with them off. Unknown when not run: they are switched on request only.
+	Prefetchers Value `json:"prefetcher_effect"`
 }
 
 // Bandwidth is one mix over all pairs of nodes.

@@ -36,6 +36,22 @@ func bytesOf(k topology.KiB) *int64 {
 	return &n
 }
 
+// arch is uname -m, which kernels from 6.1 on tell in a file, or what the form
+// of /proc/cpuinfo gives away.
+func arch(fsys fs.FS) string {
+	if a := leaf(fsys, "proc/sys/kernel/arch"); a != "" {
+		return a
+	}
+	info := leaf(fsys, "proc/cpuinfo")
+	switch {
+	case strings.Contains(info, "vendor_id\t: GenuineIntel"), strings.Contains(info, "vendor_id\t: AuthenticAMD"), strings.Contains(info, "vendor_id\t: HygonGenuine"):
+		return "x86_64"
+	case strings.Contains(info, "CPU implementer"):
+		return "aarch64"
+	}
+	return ""
+}
+
 // leaf is the trimmed text of a small file, "" when it cannot be read.
 func leaf(fsys fs.FS, name string) string {
 	b, err := fs.ReadFile(fsys, name)
@@ -48,9 +64,9 @@ func leaf(fsys fs.FS, name string) string {
 func hostOf(fsys fs.FS, h *topology.Host) Host {
 	out := Host{
 		CPUs: h.Online.Len(), Kernel: leaf(fsys, "proc/sys/kernel/osrelease"), Virt: Virt(fsys),
-		THP: bracketed(leaf(fsys, "sys/kernel/mm/transparent_hugepage/enabled")), CmdlineNUMA: cmdline(fsys),
+		THP: bracketed(leaf(fsys, "sys/kernel/mm/transparent_hugepage/enabled")), CmdlineNUMA: Cmdline(fsys),
 	}
-	out.CPU = cpuModel(fsys)
+	out.CPU, out.Arch = cpuModel(fsys), arch(fsys)
 	out.ID = strings.TrimSpace(leaf(fsys, "sys/class/dmi/id/sys_vendor") + " " + leaf(fsys, "sys/class/dmi/id/product_name"))
 	for _, l := range h.LLCs {
 		if l.Size > 0 {
@@ -76,9 +92,9 @@ func bracketed(s string) string {
 	return word
 }
 
-// cmdline keeps the words of the kernel command line that decide on NUMA; nil
+// Cmdline keeps the words of the kernel command line that decide on NUMA; nil
 // when it cannot be read.
-func cmdline(fsys fs.FS) []string {
+func Cmdline(fsys fs.FS) []string {
 	b, err := fs.ReadFile(fsys, "proc/cmdline")
 	if err != nil {
 		return nil
@@ -197,7 +213,7 @@ func Fingerprint(fsys fs.FS, h *topology.Host) string {
 	for _, name := range []string{"sys_vendor", "product_name", "product_version", "board_name", "bios_version", "bios_date"} {
 		fmt.Fprintf(sum, "%s=%s\n", name, leaf(fsys, "sys/class/dmi/id/"+name))
 	}
-	fmt.Fprintf(sum, "cpu=%s\nmicrocode=%s\nkernel=%s\ncmdline=%v\n", cpuModel(fsys), microcode(fsys, h), leaf(fsys, "proc/sys/kernel/osrelease"), cmdline(fsys))
+	fmt.Fprintf(sum, "cpu=%s\nmicrocode=%s\nkernel=%s\ncmdline=%v\n", cpuModel(fsys), microcode(fsys, h), leaf(fsys, "proc/sys/kernel/osrelease"), Cmdline(fsys))
 	fmt.Fprintf(sum, "online=%s\n", h.Online)
 	for _, n := range h.Nodes {
 		fmt.Fprintf(sum, "node%d cpus=%s mem=%s\n", n.ID, n.CPUs, installed(fsys, n))

@@ -42,6 +42,8 @@ type Request struct {
 	Budget               time.Duration
 	BusyOK               bool
 	Nice                 int
+	RT                   bool // latency samples under SCHED_FIFO
+	MSR                  bool // latency also with prefetchers off
 	Seed                 uint64
 }
 
@@ -68,7 +70,8 @@ type Plan struct {
 	Profile string     `json:"profile"`
 	Steps   []PlanStep `json:"steps"`
 	Seconds float64    `json:"seconds"`
-	Buffers []Buffer   `json:"buffers"` // by node
+	Buffers []Buffer   `json:"buffers"`  // by node
+	LeftOut []Left     `json:"left_out"` // nodes with memory that are not measured
 	Notes   []string   `json:"notes"`
 
 	NodeCPUs  []NodeCPU                  `json:"-"` // rows of the node to node matrix
@@ -181,7 +184,9 @@ func (p *Plan) buffers(h *topology.Host, memory int64) error {
 		}
 		size = size / pageSize * pageSize
 		if size < minBuffer {
-			p.Notes = append(p.Notes, fmt.Sprintf("node%d is left out: only %d MiB may be used there", n.ID, size>>20))
+			left := Left{int(n.ID), fmt.Sprintf("only %d MiB of its memory may be used (a quarter of what is free, or its part of the cgroup's limit)", size>>20)}
+			p.LeftOut = append(p.LeftOut, left)
+			p.Notes = append(p.Notes, fmt.Sprintf("node%d is left out: %s", n.ID, left.Why))
 			continue
 		}
 		p.Buffers = append(p.Buffers, Buffer{n.ID, size, size < llcTimes*p.LLC})

@@ -96,11 +96,13 @@ func (s *session) chase(a *arena, n int) measure.Sample {
 		time.Sleep(time.Millisecond)
 		n >>= min(s.streak/disturbedRow, 2)
 	}
+	s.rt.enter()
 	a.at = kernel.Chase(a.at, measure.WarmLoads)
 	var w watch
 	look(&w)
 	a.at = kernel.Chase(a.at, n)
 	took, reject := since(&w)
+	s.rt.leave()
 	s.count(reject)
 	switch reject {
 	case "":
@@ -167,6 +169,12 @@ func (s *session) latency() {
 	}
 	if p.Request.Full && !s.stopped() {
 		s.doc.Latency.Adjacent = s.adjacent()
+	}
+	if s.prefetch != nil && !s.stopped() {
+		var err error
+		if s.doc.Latency.Prefetchers, err = s.prefetched(); err != nil {
+			s.doc.Run.Notes = append(s.doc.Run.Notes, "prefetchers: "+err.Error())
+		}
 	}
 	s.stopped()
 }
@@ -273,11 +281,13 @@ func (s *session) pages() {
 				s.sweep()
 			}
 			links := a.ring.SegmentLinks()
+			s.rt.enter()
 			at := kernel.Chase(start, links/8) // walks the page's tables and wakes the bank
 			var w watch
 			look(&w)
 			kernel.Chase(at, links-links/8)
 			took, reject := since(&w)
+			s.rt.leave()
 			s.count(reject)
 			if reject == "" {
 				pages[page].NS[p] = measure.Value(float64(took.Nanoseconds()) / float64(links-links/8))

@@ -27,6 +27,11 @@ var ErrBusy = errors.New("the machine is busy")
 type Machine struct {
 	Root fs.FS // for /proc and cgroup files
 	Host *topology.Host
+	// CPUFiles is where msr(4) and cpuid(4) are, /dev/cpu when "".
+	CPUFiles string
+	// Restore is a file for the old value of a register that is changed for some
+	// seconds; "" changes none.
+	Restore string
 }
 
 // busyLoad is the load average per CPU over which a measurement is refused.
@@ -68,6 +73,8 @@ type session struct {
 	reasons  map[string]int
 	streak   int // disturbed samples lately, less good ones
 	ranOut   bool
+	rt       *realtime    // nil: normal priority
+	prefetch *prefetchers // nil: left alone
 }
 
 // Run measures what the plan says and puts it into doc. An error means that
@@ -113,12 +120,31 @@ func (m *Machine) run(ctx context.Context, plan measure.Plan, doc *measure.Docum
 	}
 	s := &session{ctx: ctx, m: m, plan: plan, doc: doc, at: topology.None, progress: progress, arenas: map[topology.NodeID]*arena{}, reasons: map[string]int{}}
 	defer s.release()
+	if plan.Request.RT {
+		rt, err := newRealtime(m.Host.Allowed)
+		if err != nil {
+			return err
+		}
+		s.rt = rt
+		defer rt.close()
+	}
+	if plan.Request.MSR && plan.Has(measure.PartLatency) {
+		var err error
+		if s.prefetch, err = m.openPrefetchers(plan.NodeCPUs[0].CPU); err != nil {
+			return err
+		}
+		defer s.prefetch.file.Close() // a second time does no harm
+	}
 	start := time.Now()
-	run := &measure.Run{Started: start.UTC().Format(time.RFC3339), Profile: plan.Profile, Load1: load, Sigma: measure.Unknown, Notes: plan.Notes}
+	run := &measure.Run{Started: start.UTC().Format(time.RFC3339), Profile: plan.Profile, Load1: load, Sigma: measure.Unknown, RT: plan.Request.RT, LeftOut: plan.LeftOut, Notes: plan.Notes}
 	doc.Run = run
 	if err := s.map_(); err != nil {
 		return err
 	}
+	if err := m.restoreLeft(); err != nil {
+		run.Notes = append(run.Notes, err.Error())
+	}
+	s.clocks(false)
 	parts := map[measure.Part]func(){
 		measure.PartLatency: s.latency, measure.PartPages: s.pages, measure.PartLevels: s.levels,
 		measure.PartC2C: s.c2c, measure.PartBandwidth: s.bandwidth, measure.PartLoaded: s.loaded,
@@ -130,6 +156,10 @@ func (m *Machine) run(ctx context.Context, plan measure.Plan, doc *measure.Docum
 		parts[step.Part]()
 		s.done += step.Seconds
 		s.tell(0)
+	}
+	s.clocks(true)
+	if s.rt != nil && s.rt.fired.Load() {
+		run.Notes = append(run.Notes, "a sample did not end in time; the watchdog took SCHED_FIFO away and the rest was measured without")
 	}
 	run.Seconds = math.Round(time.Since(start).Seconds()*100) / 100
 	run.Partial = s.ranOut
@@ -260,6 +290,9 @@ func (s *session) moveTo(cpu topology.CPUID) error {
 		return err
 	}
 	s.at = cpu
+	if s.rt != nil {
+		s.rt.cpu.Store(int64(cpu))
+	}
 	if !s.warm.Has(cpu) {
 		for start := time.Now(); time.Since(start) < 50*time.Millisecond; {
 			kernel.Spin(10_000)

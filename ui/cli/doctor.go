@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,9 +18,9 @@ import (
 var errDefect = errors.New("")
 
 func doctorCommand(e *Env) *cobra.Command {
-	var root, replay, html string
-	var budget time.Duration
-	var noMeasure, asJSON, busyOK, ascii bool
+	var root, replay, html, bundle string
+	var noMeasure, asJSON, ascii bool
+	req := measure.Request{CPU: -1, Node: -1, LoadedFrom: -1, LoadedTo: -1, Seed: 1}
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what this machine's NUMA truly is, why, and what to do about it",
@@ -36,13 +34,17 @@ Exit status: 0 healthy, 1 warning, 2 defect found, 3 could not decide, 4 usage.`
 		Example: `  homenode doctor
   homenode doctor --no-measure
   homenode doctor --root captured/ --json
-  homenode doctor --replay measurement.json`,
+  homenode doctor --replay measurement.json
+  homenode doctor --bundle report.tar.gz     # for a bug report; --replay reads it`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if root != "" && replay != "" {
 				return usageErrorf("--root and --replay: want one")
 			}
-			d, err := patient(c, e, root, replay, noMeasure, busyOK, budget)
+			if bundle != "" && replay != "" {
+				return usageErrorf("--bundle takes what is here or under --root; what --replay reads is one already")
+			}
+			d, err := patient(c, e, root, replay, noMeasure, req)
 			if err != nil {
 				return err
 			}
@@ -57,10 +59,15 @@ Exit status: 0 healthy, 1 warning, 2 defect found, 3 could not decide, 4 usage.`
 					return err
 				}
 			}
+			if bundle != "" {
+				if err := writeBundle(e, bundle, root, d); err != nil {
+					return err
+				}
+			}
 			if asJSON {
 				err = printJSON(e.Stdout, d)
 			} else {
-				err = printDiagnosis(e, d, ascii || asciiOnly(e))
+				err = printDiagnosis(e.Stdout, e.paint(), d, ascii || asciiOnly(e))
 			}
 			if err != nil {
 				return err
@@ -73,10 +80,12 @@ Exit status: 0 healthy, 1 warning, 2 defect found, 3 could not decide, 4 usage.`
 	}
 	f := c.Flags()
 	f.StringVar(&root, "root", "", "look at the machine captured in `DIR` or a tar file of it; nothing is measured")
-	f.StringVar(&replay, "replay", "", "judge the measurement in `FILE` (- is standard input)")
+	f.StringVar(&replay, "replay", "", "judge the measurement or bundle in `FILE` (- is standard input)")
 	f.BoolVar(&noMeasure, "no-measure", false, "go by what kernel and firmware tell, and by what was kept of an earlier measurement")
-	f.DurationVar(&budget, "budget", 0, "measure for about so long; on a noisy machine more samples make surer")
-	f.BoolVar(&busyOK, "busy-ok", false, "measure although the machine is busy")
+	f.StringVar(&bundle, "bundle", "", "write all that a bug report needs into `FILE`, a tar.gz, without what names this machine or its owner")
+	f.DurationVar(&req.Budget, "budget", 0, "measure for about so long; on a noisy machine more samples make surer")
+	f.BoolVar(&req.BusyOK, "busy-ok", false, "measure although the machine is busy")
+	f.BoolVar(&req.RT, "rt", false, rtUsage)
 	f.BoolVar(&asJSON, "json", false, "print JSON (schema "+measure.Schema+")")
 	f.StringVar(&html, "html", "", "write one self-contained page into `FILE`")
 	f.BoolVar(&ascii, "ascii", false, "no signs outside ASCII")
@@ -85,7 +94,7 @@ Exit status: 0 healthy, 1 warning, 2 defect found, 3 could not decide, 4 usage.`
 }
 
 // patient is the document to be judged.
-func patient(c *cobra.Command, e *Env, root, replay string, noMeasure, busyOK bool, budget time.Duration) (*measure.Document, error) {
+func patient(c *cobra.Command, e *Env, root, replay string, noMeasure bool, req measure.Request) (*measure.Document, error) {
 	if replay != "" {
 		return readDocument(e, replay)
 	}
@@ -114,7 +123,7 @@ func patient(c *cobra.Command, e *Env, root, replay string, noMeasure, busyOK bo
 		}
 		return d, nil
 	}
-	req := measure.Request{Parts: []measure.Part{measure.PartLatency}, CPU: -1, Node: -1, LoadedFrom: -1, LoadedTo: -1, BusyOK: busyOK, Seed: 1, Budget: budget}
+	req.Parts = []measure.Part{measure.PartLatency}
 	if len(h.Nodes) == 1 {
 		req.Parts = append(req.Parts, measure.PartPages)
 	} else {
@@ -138,9 +147,8 @@ func patient(c *cobra.Command, e *Env, root, replay string, noMeasure, busyOK bo
 	return d, nil
 }
 
-func printDiagnosis(e *Env, d *measure.Document, ascii bool) error {
+func printDiagnosis(w io.Writer, p paint, d *measure.Document, ascii bool) error {
 	var b strings.Builder
-	p := e.paint()
 	x := d.Diagnosis
 	fmt.Fprintf(&b, "%s  %s, confidence %.0f %%\n", p.bold(x.State), p.severity(x.Severity), 100*x.Confidence)
 	for _, v := range x.Verdicts {
@@ -180,9 +188,8 @@ func printDiagnosis(e *Env, d *measure.Document, ascii bool) error {
 	if ascii {
 		text = heat.ASCII(text)
 	}
-	out := bufio.NewWriter(e.Stdout)
-	out.WriteString(text)
-	return out.Flush()
+	_, err := io.WriteString(w, text)
+	return err
 }
 
 // severity is a word, coloured; the word says it all.

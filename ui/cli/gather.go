@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/homenode/homenode/core/doctor"
 	"github.com/homenode/homenode/core/topology"
 )
 
@@ -20,17 +23,19 @@ func gatherCommand(e *Env) *cobra.Command {
 		Use:   "gather FILE",
 		Short: "Capture this machine's topology into a tar.gz, or a folder, to look at elsewhere",
 		Long: `Capture this machine's topology: the few files of /sys and /proc that
-"homenode topology" reads. FILE is a tar.gz, a folder when it ends in /, or -
-for standard output; "homenode topology --root FILE" reads all of them.
+"homenode topology" and "homenode doctor" read. FILE is a tar.gz, a folder when it
+ends in /, or - for standard output; both commands read all of them with
+--root FILE. As root, the firmware's tables SRAT, SLIT and HMAT are in it too.
 
 Not in it: serial numbers, MAC and IP addresses, UUIDs, host names, DMI and other
-firmware strings, processes, mounts, virtual network devices. Network and RDMA
-devices whose names were given by people are numbered instead. What is in it is
-text; look at it before you share it.`,
+firmware strings, processes, mounts, virtual network devices, words of the kernel
+command line that do not concern NUMA. Network and RDMA devices whose names were
+given by people are numbered instead. All but the tables is text; look at it
+before you share it.`,
 		Example: "  homenode gather machine.tar.gz\n  homenode gather machine/",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			leaves, err := topology.Capture(e.Root)
+			leaves, err := captured(e.Root)
 			if err != nil {
 				return forbiddenErrorf("%w", err)
 			}
@@ -49,6 +54,17 @@ text; look at it before you share it.`,
 			return err
 		},
 	}
+}
+
+// captured is all that topology and doctor read, in the order of names.
+func captured(fsys fs.FS) ([]topology.Leaf, error) {
+	leaves, err := topology.Capture(fsys)
+	if err != nil {
+		return nil, err
+	}
+	leaves = append(leaves, doctor.Capture(fsys)...)
+	slices.SortFunc(leaves, func(a, b topology.Leaf) int { return strings.Compare(a.Name, b.Name) })
+	return leaves, nil
 }
 
 // writeCapture writes a tar.gz that depends on nothing but the leaves: no

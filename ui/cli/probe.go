@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -222,14 +223,37 @@ func printDocument(w io.Writer, d *measure.Document, s heat.Style, expand bool) 
 		if r.Rejected.Known() {
 			say(", %.1f %% of the samples thrown out", float64(r.Rejected))
 		}
+		if r.RT {
+			say(", latencies in real time")
+		}
 		if r.Partial {
 			say("; ended early: what was asked for is not all there")
 		}
 		say("\n")
+		printClock(say, r.Clock)
 		for _, n := range r.Notes {
 			say("  %s\n", n)
 		}
 	}
+}
+
+// printClock tells the clock of the CPU that changed most.
+func printClock(say func(string, ...any), clocks []measure.Clock) {
+	most, drift := -1, -1.0
+	for i, c := range clocks {
+		if d := math.Abs(float64(c.After/c.Before) - 1); d > drift {
+			most, drift = i, d
+		}
+	}
+	if most < 0 {
+		return
+	}
+	c := clocks[most]
+	say("  clock of CPU %d %.0f MHz before, %.0f MHz after", c.CPU, float64(c.Before), float64(c.After))
+	if c.FreqBefore.Known() && c.FreqAfter.Known() {
+		say(" (cpufreq tells %.0f and %.0f)", float64(c.FreqBefore), float64(c.FreqAfter))
+	}
+	say("\n")
 }
 
 func gbs(v measure.Value) string {
@@ -250,7 +274,7 @@ func measureCommand(e *Env, name, short string, parts ...measure.Part) *cobra.Co
 	var o output
 	var dryRun, quick, noKeep bool
 	req := measure.Request{Parts: parts, CPU: -1, Node: -1, LoadedFrom: -1, LoadedTo: -1}
-	var mixes string
+	var mixes, threads string
 	c := &cobra.Command{
 		Use: name, Short: short, Args: cobra.NoArgs,
 		Example: "  homenode probe " + name + "\n  homenode probe " + name + " --dry-run",
@@ -267,6 +291,13 @@ func measureCommand(e *Env, name, short string, parts ...measure.Part) *cobra.Co
 				if want := map[string]string{"--from": "cores nodes", "--pages": "thp 4k 1g", "--line-on": "first node both"}[flag]; v != "" && !strings.Contains(" "+want+" ", " "+v+" ") {
 					return usageErrorf("%s %s: want one of %s", flag, v, want)
 				}
+			}
+			if threads != "" && threads != "auto" {
+				n, err := strconv.Atoi(threads)
+				if err != nil || n < 1 {
+					return usageErrorf("--threads %s: want auto or a number from 1", threads)
+				}
+				req.Threads = n
 			}
 			if quick && req.Full {
 				return usageErrorf("--quick and --full: want one")
@@ -296,7 +327,7 @@ func measureCommand(e *Env, name, short string, parts ...measure.Part) *cobra.Co
 				return err
 			}
 			if !o.json && o.svg != "-" && d.Latency != nil {
-				fmt.Fprintf(e.Stdout, "verdict: %s (%s)\n", diagnosis.State, "homenode doctor says why")
+				printVerdict(e, &o, diagnosis)
 			}
 			if d.Run.Partial {
 				return &exitError{exitWarning, errors.New("")}
@@ -313,13 +344,21 @@ func measureCommand(e *Env, name, short string, parts ...measure.Part) *cobra.Co
 	f.IntVar(&req.Nice, "nice", 0, "run at this `LEVEL` of nice(1); below 0 needs a privilege")
 	f.Uint64Var(&req.Seed, "seed", 1, "`NUMBER` for the random order of cells and pages")
 	f.BoolVar(&dryRun, "dry-run", false, "print what would be measured and how long it takes")
+	switch name {
+	case "latency", "levels", "loaded", "all":
+		f.BoolVar(&req.RT, "rt", false, rtUsage)
+	}
+	switch name {
+	case "latency", "all":
+		f.BoolVar(&req.MSR, "msr", false, "also measure with the prefetchers of one CPU switched off for some seconds; needs root and /dev/cpu/*/msr")
+	}
 	f.BoolVar(&noKeep, "no-save", false, "do not keep the result for placement")
 	switch name {
 	case "latency":
 		f.StringVar(&req.From, "from", "", "cores or nodes; default both, some cores")
 	case "bandwidth":
 		f.StringVar(&mixes, "mix", "", "`LIST` of "+strings.Join(measure.Mixes, ","))
-		f.IntVar(&req.Threads, "threads", 0, "threads on each node; default one a core")
+		f.StringVar(&threads, "threads", "auto", "`NUMBER` of threads on each node; auto is one a core")
 	case "loaded":
 		f.IntVar(&req.LoadedFrom, "from", -1, "`NODE` whose CPUs load and read; default each")
 		f.IntVar(&req.LoadedTo, "to", -1, "`NODE` whose memory is loaded; default the same")
@@ -333,6 +372,24 @@ func measureCommand(e *Env, name, short string, parts ...measure.Part) *cobra.Co
 	}
 	o.flags(c)
 	return judged(c)
+}
+
+const rtUsage = "take latency samples under SCHED_FIFO, each some milliseconds long and watched from another CPU; needs root or an rtprio limit"
+
+// printVerdict is one line of the doctor's, for who measures.
+func printVerdict(e *Env, o *output, d measure.Diagnosis) {
+	text := "verdict: " + d.State
+	for _, v := range d.Verdicts {
+		if v.State == d.State {
+			text += ": " + v.Says
+			break
+		}
+	}
+	text += " (homenode doctor says why)\n"
+	if o.ascii || asciiOnly(e) {
+		text = heat.ASCII(text)
+	}
+	io.WriteString(e.Stdout, text)
 }
 
 func known(mix string) bool {
@@ -460,7 +517,11 @@ func readDocument(e *Env, name string) (*measure.Document, error) {
 		defer f.Close()
 		in = f
 	}
-	d, err := measure.Read(in)
+	whole, err := unbundle(in)
+	if err != nil {
+		return nil, usageErrorf("%s: %w", name, err)
+	}
+	d, err := measure.Read(whole)
 	if err != nil {
 		return nil, usageErrorf("%s: %w", name, err)
 	}

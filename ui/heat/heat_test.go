@@ -32,11 +32,11 @@ func sample(t *testing.T) *measure.Document {
 	d.Host = measure.Host{ID: "Example <&> Board", CPU: "2 × Xeon 8163", Kernel: "6.12", CPUs: 96, Packages: []measure.Package{{ID: 0, CPUs: set("0-23")}, {ID: 1, CPUs: set("24-47")}}}
 	d.Nodes = []measure.Node{{ID: 0, CPUs: set("0-23"), ChannelMBs: measure.Unknown, HMATLatency: measure.Unknown, HMATMBs: measure.Unknown}, {ID: 1, CPUs: set("24-47"), ChannelMBs: measure.Unknown, HMATLatency: measure.Unknown, HMATMBs: measure.Unknown}}
 	d.SLIT = measure.Table{{10, 21}, {21, 10}}
-	d.Latency = &measure.Latency{Unit: "ns", Pages: "thp", From: "node", Rows: []int{0, 1}, Cols: []int{0, 1}, Adjacent: measure.Unknown,
+	d.Latency = &measure.Latency{Unit: "ns", Pages: "thp", From: "node", Rows: []int{0, 1}, Cols: []int{0, 1}, Adjacent: measure.Unknown, Prefetchers: measure.Unknown,
 		Median: measure.Table{{81.6, 145.9}, {144.9, 81.2}}, Samples: [][]int{{11, 11}, {12, 11}}, Rejected: [][]int{{0, 1}, {0, 0}},
 		CI95:  [][]measure.Interval{{{81.2, 82.1}, {145, 146.5}}, {{140, 160}, {81, 81.5}}},
 		Flags: [][]string{{"", ""}, {"~", ""}}}
-	cpus := &measure.Latency{Unit: "ns", Pages: "thp", From: "cpu", Cols: []int{0, 1}, Adjacent: measure.Unknown}
+	cpus := &measure.Latency{Unit: "ns", Pages: "thp", From: "cpu", Cols: []int{0, 1}, Adjacent: measure.Unknown, Prefetchers: measure.Unknown}
 	for c := range 48 {
 		near, far := measure.Value(80+float64(c%3)), measure.Value(145+float64(c%5))
 		row := []measure.Value{near, far}

@@ -182,9 +182,18 @@ func latencyFoot(l *measure.Latency) string {
 	text := fmt.Sprintf("at least %d samples a cell, %d thrown out, 95 %% interval ±%.1f %% or better, %s", least, rejected, 100*width, pages)
 	if l.Adjacent.Known() {
 		text += fmt.Sprintf("; an adjacent-line prefetcher would hide %.0f %%", 100*float64(l.Adjacent))
+		if math.Abs(float64(l.Adjacent)) > adjacentTold {
+			text += " (more than 3 %: tools that read neighbouring lines show too little)"
+		}
+	}
+	if l.Prefetchers.Known() {
+		text += fmt.Sprintf("; prefetchers lower it by %.1f %%", 100*float64(l.Prefetchers))
 	}
 	return text
 }
+
+// adjacentTold is the effect from which it is pointed out.
+const adjacentTold = 0.03
 
 // Bandwidth is the heat map of one mix; colour goes by how much less than local.
 func Bandwidth(b *measure.Bandwidth) Map {

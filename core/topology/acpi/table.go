@@ -45,3 +45,21 @@ func u64(b []byte, at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
 
 // Domain is a proximity domain.
 type Domain uint32
+
+// Anonymous is a table with zeros for the names of the firmware's and the
+// table's makers (bytes 10 to 35 of the header), and a checksum that fits.
+func Anonymous(data []byte, signature string) ([]byte, error) {
+	table, _, err := header(data, signature)
+	if err != nil {
+		return nil, err
+	}
+	out := append([]byte(nil), table...)
+	clear(out[10:headerLen])
+	out[9] = 0
+	var sum byte
+	for _, b := range out {
+		sum += b
+	}
+	out[9] = -sum
+	return out, nil
+}

@@ -1,0 +1,226 @@
+package probe
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/homenode/homenode/core/measure"
+	"github.com/homenode/homenode/core/topology"
+)
+
+// ErrNoMSR says that prefetchers were to be switched and cannot be.
+var ErrNoMSR = errors.New("--msr is not possible here")
+
+// prefetchers are the switches of one CPU's hardware prefetchers: bits of a
+// model-specific register, 1 is off.
+type prefetchers struct {
+	file  *os.File // /dev/cpu/N/msr, see msr(4)
+	reg   int64
+	off   uint64
+	was   uint64
+	saved string // file that tells what was, while it is changed
+}
+
+// Registers. Intel, "Disclosure of Hardware Prefetcher Control on Some Intel
+// Processors": L2 stream, L2 adjacent line, L1 stream, L1 stride. AMD APM
+// volume 2, Prefetch Control: L1 stream, stride and region, L2 stream, up/down.
+const (
+	intelReg, intelOff = 0x1a4, 0xf
+	amdReg, amdOff     = 0xc0000108, 0x2f
+	// amdLeaf, bit 13 of EAX: the register is there.
+	amdLeaf, amdBit = 0x80000021, 1 << 13
+)
+
+// leftOff is what a run that changed a register writes down first. Should it be
+// killed, the next run puts the register back.
+type leftOff struct {
+	Boot string `json:"boot_id"`
+	CPU  int    `json:"cpu"`
+	Reg  int64  `json:"register"`
+	Was  uint64 `json:"was"`
+}
+
+func (m *Machine) msrFile(cpu topology.CPUID, kind string) string {
+	dir := m.CPUFiles
+	if dir == "" {
+		dir = "/dev/cpu"
+	}
+	return filepath.Join(dir, fmt.Sprint(int(cpu)), kind)
+}
+
+// openPrefetchers finds the switches of a CPU; nothing is changed yet.
+func (m *Machine) openPrefetchers(cpu topology.CPUID) (*prefetchers, error) {
+	p := &prefetchers{saved: m.Restore}
+	vendor, family := cpuVendor(m.Root)
+	switch {
+	case vendor == "GenuineIntel" && family == "6":
+		p.reg, p.off = intelReg, intelOff
+	case vendor == "AuthenticAMD":
+		if err := m.amdHasSwitches(cpu); err != nil {
+			return nil, err
+		}
+		p.reg, p.off = amdReg, amdOff
+	default:
+		return nil, fmt.Errorf("%w: no switches are known for prefetchers of this CPU (%s family %s)", ErrNoMSR, vendor, family)
+	}
+	f, err := os.OpenFile(m.msrFile(cpu, "msr"), os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%w: it needs root and the kernel module msr: %w", ErrNoMSR, err)
+	}
+	p.file = f
+	if p.was, err = p.read(); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%w: register %#x does not read (a virtual machine has none): %w", ErrNoMSR, p.reg, err)
+	}
+	return p, nil
+}
+
+// amdHasSwitches asks cpuid(4).
+func (m *Machine) amdHasSwitches(cpu topology.CPUID) error {
+	f, err := os.Open(m.msrFile(cpu, "cpuid"))
+	if err != nil {
+		return fmt.Errorf("%w: whether this CPU has switches is told by the kernel module cpuid: %w", ErrNoMSR, err)
+	}
+	defer f.Close()
+	var regs [16]byte
+	if _, err := f.ReadAt(regs[:], amdLeaf); err != nil {
+		return fmt.Errorf("%w: read cpuid leaf %#x: %w", ErrNoMSR, amdLeaf, err)
+	}
+	if binary.LittleEndian.Uint32(regs[:])&amdBit == 0 {
+		return fmt.Errorf("%w: this CPU, or the machine it is virtual on, has no prefetch control register (Zen 4 and newer have)", ErrNoMSR)
+	}
+	return nil
+}
+
+func cpuVendor(root fs.FS) (vendor, family string) {
+	text, _ := fs.ReadFile(root, "proc/cpuinfo")
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(line, ":")
+		switch strings.TrimSpace(key) {
+		case "vendor_id":
+			vendor = strings.TrimSpace(value)
+		case "cpu family":
+			return vendor, strings.TrimSpace(value)
+		}
+	}
+	return vendor, family
+}
+
+func (p *prefetchers) read() (uint64, error) {
+	var b [8]byte
+	_, err := p.file.ReadAt(b[:], p.reg)
+	return binary.LittleEndian.Uint64(b[:]), err
+}
+
+// write sets the register and looks whether it took.
+func (p *prefetchers) write(v uint64) error {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], v)
+	if _, err := p.file.WriteAt(b[:], p.reg); err != nil {
+		return fmt.Errorf("write register %#x: %w", p.reg, err)
+	}
+	if now, err := p.read(); err != nil || now != v {
+		return fmt.Errorf("write register %#x: it reads %#x after %#x was written (%v)", p.reg, now, v, err)
+	}
+	return nil
+}
+
+// promise writes down what the register holds, before it is changed.
+func (p *prefetchers) promise(boot string, cpu topology.CPUID) error {
+	if p.saved == "" {
+		return fmt.Errorf("%w: there is no state folder to write the old value to", ErrNoMSR)
+	}
+	b, err := json.Marshal(leftOff{boot, int(cpu), p.reg, p.was})
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(p.saved), 0o755)
+	}
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(p.saved, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("%w: write down the old value: %w", ErrNoMSR, err)
+	}
+	_, err = f.Write(b)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// restore puts the register back and only then forgets the promise.
+func (p *prefetchers) restore() error {
+	defer p.file.Close()
+	if err := p.write(p.was); err != nil {
+		return fmt.Errorf("prefetchers are not as they were; `homenode probe` tries again: %w", err)
+	}
+	return os.Remove(p.saved)
+}
+
+// restoreLeft puts back what a run that was killed left changed.
+func (m *Machine) restoreLeft() error {
+	if m.Restore == "" {
+		return nil
+	}
+	b, err := os.ReadFile(m.Restore)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var left leftOff
+	if err == nil {
+		err = json.Unmarshal(b, &left)
+	}
+	if err != nil {
+		return fmt.Errorf("prefetchers may have been left off: read %s: %w; restarting the machine sets them back", m.Restore, err)
+	}
+	if left.Boot != m.bootID() { // the firmware has set it anew
+		return os.Remove(m.Restore)
+	}
+	f, err := os.OpenFile(m.msrFile(topology.CPUID(left.CPU), "msr"), os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("prefetchers of CPU %d were left off by a run that was killed: %w", left.CPU, err)
+	}
+	p := &prefetchers{file: f, reg: left.Reg, was: left.Was, saved: m.Restore}
+	return p.restore()
+}
+
+func (m *Machine) bootID() string {
+	b, _ := fs.ReadFile(m.Root, "proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b))
+}
+
+// prefetched measures the first local cell with the CPU's prefetchers on and
+// off by turns, and says by what share they lower its latency.
+func (s *session) prefetched() (effect measure.Value, err error) {
+	first := s.plan.NodeCPUs[0]
+	a := s.arenas[first.Node]
+	if a == nil || a.err != nil {
+		return measure.Unknown, nil
+	}
+	a.needRing(s)
+	if err := s.moveTo(first.CPU); err != nil {
+		return measure.Unknown, err
+	}
+	p := s.prefetch
+	if err := p.promise(s.m.bootID(), first.CPU); err != nil {
+		return measure.Unknown, err
+	}
+	defer func() { err = errors.Join(err, p.restore()) }()
+	res := measure.Collect(s.ctx, []measure.Cell{{Col: 0}, {Col: 1}}, func(_, col int) (measure.Sample, error) {
+		if err := p.write([2]uint64{p.was &^ p.off, p.was | p.off}[col]); err != nil {
+			return measure.Sample{}, err
+		}
+		return s.chase(a, measure.SampleLoads), nil
+	}, measure.DefaultRule, 13, nil)
+	for _, r := range res {
+		err = errors.Join(err, r.Err)
+	}
+	ratios := measure.Ratios(res[measure.Cell{Col: 0}], res[measure.Cell{Col: 1}])
+	if err != nil || len(ratios) < measure.MinUseful {
+		return measure.Unknown, err
+	}
+	return measure.Value(1 - measure.Median(ratios)), nil
+}

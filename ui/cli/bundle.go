@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/homenode/homenode/core/doctor"
+	"github.com/homenode/homenode/core/measure"
+	"github.com/homenode/homenode/core/topology"
+)
+
+// Names inside a bundle, beside sys/ and proc/.
+const (
+	bundleDocument = "homenode/measurement.json"
+	bundleText     = "homenode/doctor.txt"
+	bundleVersion  = "homenode/version"
+)
+
+// writeBundle writes the captured machine, what was measured and what doctor
+// says into one tar.gz. `--root` and `topology --root` read the first, `--replay`
+// the second.
+func writeBundle(e *Env, name, root string, d *measure.Document) error {
+	fsys := e.Root
+	if root != "" {
+		var err error
+		if fsys, err = openRoot(root); err != nil {
+			return usageErrorf("%w", err)
+		}
+	}
+	leaves, err := captured(fsys)
+	if err != nil {
+		return forbiddenErrorf("%w", err)
+	}
+	clean := doctor.Anonymous(d)
+	diagnosis := doctor.Diagnose(clean, doctor.DefaultLimits)
+	clean.Diagnosis = &diagnosis
+	var document, text bytes.Buffer
+	if err := errors.Join(clean.Write(&document), printDiagnosis(&text, paint{}, clean, true)); err != nil {
+		return err
+	}
+	leaves = append(leaves,
+		topology.Leaf{Name: bundleDocument, Data: document.Bytes()},
+		topology.Leaf{Name: bundleText, Data: text.Bytes()},
+		topology.Leaf{Name: bundleVersion, Data: []byte(e.Version + "\n")})
+	if err := writeFile(name, func(w io.Writer) error { return writeCapture(w, leaves) }); err != nil {
+		return err
+	}
+	fmt.Fprintf(e.Stderr, "%s: %d files; look at it, then share it; `homenode doctor --replay %s` reads it\n", name, len(leaves), name)
+	return nil
+}
+
+// unbundle finds the document in a bundle; other input comes back as it is.
+func unbundle(in io.Reader) (io.Reader, error) {
+	head := make([]byte, 2)
+	n, err := io.ReadFull(in, head)
+	whole := io.MultiReader(bytes.NewReader(head[:n]), in)
+	if err != nil || head[0] != 0x1f || head[1] != 0x8b { // RFC 1952
+		return whole, nil
+	}
+	zip, err := gzip.NewReader(whole)
+	if err != nil {
+		return nil, err
+	}
+	for files := tar.NewReader(zip); ; {
+		f, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("there is no %s in it; give what `homenode doctor --bundle` wrote, or read it with --root", bundleDocument)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if f.Name == bundleDocument {
+			return files, nil
+		}
+	}
+}
