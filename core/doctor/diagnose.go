@@ -18,7 +18,7 @@ func Diagnose(d *measure.Document, lim Limits) measure.Diagnosis {
 			State: Undecided, Severity: measure.Undecided, Confidence: 1,
 			Says:        "The machine is too busy to be measured: " + f.noisy + ".",
 			Evidence:    []measure.Evidence{{Rule: "E0", Says: f.noisy, Value: sigmaOf(d), Threshold: measure.Value(lim.Sigma), Source: "control cell"}},
-			Advice:      []string{"stop or pin other work for half a minute and run again, or give it more time with --budget", "what firmware and kernel tell is used below all the same"},
+			Advice:      []string{"stop or pin other work for half a minute and run again, or give it more time with --budget, or as root take samples in real time with --rt", "what firmware and kernel tell is used below all the same"},
 			WouldChange: "a run on a quieter machine",
 		})
 	}

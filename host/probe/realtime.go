@@ -20,8 +20,9 @@ var ErrNoRealtime = errors.New("--rt is not possible here")
 
 // Bounds of real time. A sample takes 2 to 10 ms.
 const (
-	// fifoRest is slept, at normal priority, before each sample: other work of
-	// the CPU gets its turn, and RLIMIT_RTTIME starts anew.
+	// fifoRest is slept before each sample: other work of the CPU gets its turn.
+	// What RLIMIT_RTTIME counts starts anew when a thread wakes up with real-time
+	// priority, and only then (enqueue_task_rt, kernel/sched/rt.c).
 	fifoRest = time.Millisecond
 	// fifoLimit is when the watchdog takes the priority away.
 	fifoLimit = 100 * time.Millisecond
@@ -92,8 +93,8 @@ func (r *realtime) enter() {
 	if r == nil || r.fired.Load() {
 		return
 	}
-	time.Sleep(fifoRest)
 	_ = r.fifo() // it worked before; without it the sample is an ordinary one
+	time.Sleep(fifoRest)
 	// Only from here on is the time this thread's own.
 	r.entered.Store(max(1, int64(time.Since(r.start))))
 }
