@@ -52,6 +52,10 @@ type Config struct {
 	SocketGroup   string        `yaml:"socket_group"`    // members may change things; "" is root alone
 	OthersMayRead bool          `yaml:"others_may_read"` // everyone may look
 	RestoreOnStop bool          `yaml:"restore_on_stop"` // a clean stop undoes everything
+	// MeasureAtStart measures latencies between nodes when nothing kept fits the
+	// hardware. Off, because it reads memory at full speed for some seconds, which
+	// whoever starts a service does not expect.
+	MeasureAtStart bool `yaml:"measure_at_start"`
 
 	Reserve struct {
 		CPUs   topology.CPUSet `yaml:"cpus"`   // host CPUs: no workload runs there

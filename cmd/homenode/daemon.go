@@ -85,7 +85,19 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	if err != nil {
 		return cli.Forbidden(err)
 	}
-	return serve(ctx, d, l, access)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	measured := make(chan struct{})
+	go func() {
+		defer close(measured)
+		if config.MeasureAtStart {
+			measureAtStart(ctx, observe.Root("/"), config.StateDir, options.Log)
+		}
+	}()
+	err = serve(ctx, d, l, access)
+	cancel()
+	<-measured
+	return err
 }
 
 // serve runs the loop and the API; when one ends, so does the other.
@@ -167,7 +179,8 @@ func optionsFor(config daemon.Config, look observe.Options) daemon.Options {
 	look.MinMemory = config.Manage.MinMemory.KiB()
 	look.MinCPU = config.Manage.MinCPU
 	look.SelfPID = os.Getpid()
-	look.Host = hostWith(config.StateDir)
+	kept := keptIn(config.StateDir)
+	look.Host, look.Free = kept.host, kept.free
 	observer := observe.New(observe.Root("/"), look)
 	mover := process.NewMover(process.MoverOptions{
 		Bandwidth: int64(config.Move.Bandwidth),

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/homenode/homenode/core/measure"
 )
@@ -43,6 +44,16 @@ func (c Cache) Cached(fingerprint string) (*measure.Document, error) {
 		return nil, fmt.Errorf("%s is of another machine", f.Name())
 	}
 	return d, nil
+}
+
+// Changed is when the measurement kept for a fingerprint was written; zero when
+// there is none.
+func (c Cache) Changed(fingerprint string) time.Time {
+	info, err := os.Stat(c.file(fingerprint))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
 }
 
 // Keep keeps a measurement, whole or not at all, and says where.
