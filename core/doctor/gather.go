@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"math"
 	"path"
@@ -22,6 +23,7 @@ func Gather(fsys fs.FS, h *topology.Host) *measure.Document {
 	d.Firmware = Firmware(fsys)
 	d.Settings = gatherSettings(fsys, h)
 	gatherDIMMs(fsys, h, d)
+	gatherEDAC(fsys, h, d)
 	return d
 }
 
@@ -301,6 +303,59 @@ func gatherDIMMs(fsys fs.FS, h *topology.Host, d *measure.Document) {
 		d.Nodes[i].Channels, d.Nodes[i].MaxChannel = &full, &all
 		if s.mts > 0 {
 			d.Nodes[i].ChannelMBs = measure.Value(s.mts * 8) // 64 data bits a transfer
+		}
+	}
+}
+
+var (
+	edacController = regexp.MustCompile(`^mc(\d+)$`)
+	edacChannel    = regexp.MustCompile(`channel (\d+)`)
+)
+
+// gatherEDAC counts filled channels by the kernel's memory controllers, which any
+// user may read, where SMBIOS told nothing. Empty channels are not shown there.
+// Controllers are numbered package by package (drivers/edac/skx_base.c,
+// i10nm_base.c, amd64_edac.c).
+func gatherEDAC(fsys fs.FS, h *topology.Host, d *measure.Document) {
+	const dir = "sys/devices/system/edac/mc"
+	var controllers []int
+	entries, _ := fs.ReadDir(fsys, dir)
+	for _, e := range entries {
+		if m := edacController.FindStringSubmatch(e.Name()); m != nil {
+			n, _ := strconv.Atoi(m[1])
+			controllers = append(controllers, n)
+		}
+	}
+	var nodes []int // positions of those with CPUs
+	for i, n := range h.Nodes {
+		if d.Nodes[i].Channels != nil {
+			return
+		}
+		if !n.CPUs.Empty() {
+			nodes = append(nodes, i)
+		}
+	}
+	if len(controllers) == 0 || len(nodes) != len(h.Packages) || len(controllers)%len(nodes) != 0 {
+		return
+	}
+	slices.Sort(controllers)
+	each := len(controllers) / len(nodes)
+	for k, at := range nodes {
+		filled := map[string]bool{}
+		for _, n := range controllers[k*each : (k+1)*each] {
+			mc := fmt.Sprintf("%s/mc%d", dir, n)
+			dimms, _ := fs.ReadDir(fsys, mc)
+			for _, e := range dimms {
+				place, _ := text(fsys, mc+"/"+e.Name()+"/dimm_location")
+				size := number(fsys, mc+"/"+e.Name()+"/size")
+				if c := edacChannel.FindStringSubmatch(place); c != nil && size != nil && *size > 0 {
+					filled[fmt.Sprint(n, " ", c[1])] = true
+				}
+			}
+		}
+		if len(filled) > 0 {
+			count := len(filled)
+			d.Nodes[at].Channels = &count
 		}
 	}
 }

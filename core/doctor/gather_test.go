@@ -3,6 +3,7 @@ package doctor
 import (
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -103,6 +104,43 @@ func TestGather(t *testing.T) {
 	}
 	if x := Diagnose(d, DefaultLimits); ExitStatus(x) != 2 || len(x.Findings) != 9 {
 		t.Errorf("%s, %d findings: %+v", x.State, len(x.Findings), x.Findings)
+	}
+}
+
+// Without SMBIOS the kernel's memory controllers tell the filled channels, and
+// the verdict on lopsided memory names them.
+func TestGatherEDAC(t *testing.T) {
+	h, err := topology.FromSynthetic("package:2 node:1(memory=64GiB) core:4 pu:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Nodes[1].Memory /= 2
+	const mc = "sys/devices/system/edac/mc/mc"
+	fsys := fstest.MapFS{}
+	for name, text := range map[string]string{
+		"0/dimm0/dimm_location": "channel 0 slot 0 \n", "0/dimm0/size": "16384\n",
+		"0/dimm1/dimm_location": "channel 0 slot 1 \n", "0/dimm1/size": "16384\n",
+		"0/dimm2/dimm_location": "channel 1 slot 0 \n", "0/dimm2/size": "16384\n",
+		"1/dimm0/dimm_location": "channel 0 slot 0 \n", "1/dimm0/size": "16384\n",
+		"2/dimm0/dimm_location": "channel 0 slot 0 \n", "2/dimm0/size": "16384\n",
+		"2/dimm1/dimm_location": "channel 1 slot 0 \n", "2/dimm1/size": "0\n",
+		"3/mc_name": "Skylake Socket#1 IMC#1\n",
+	} {
+		fsys[mc+name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	d := Gather(fsys, h)
+	for i, want := range []int{3, 1} {
+		if c := d.Nodes[i].Channels; c == nil || *c != want || d.Nodes[i].MaxChannel != nil {
+			t.Errorf("node%d: channels %v, want %d filled", i, c, want)
+		}
+	}
+	x := Diagnose(d, DefaultLimits)
+	if x.State != AsymmetricDIMMs || !strings.Contains(x.Verdicts[0].Says, "node0 has memory in 3 channels; node1 has memory in 1 channel.") {
+		t.Errorf("%s: %s", x.State, x.Verdicts[0].Says)
+	}
+	delete(fsys, mc+"3/mc_name") // three controllers on two packages: nothing is said
+	if d := Gather(fsys, h); d.Nodes[0].Channels != nil {
+		t.Errorf("channels %d of three controllers", *d.Nodes[0].Channels)
 	}
 }
 

@@ -294,8 +294,11 @@ func (f *facts) uneven() []measure.Verdict {
 	}
 	if len(what) > 0 {
 		for _, i := range ordinary {
-			if c, m := f.d.Nodes[i].Channels, f.d.Nodes[i].MaxChannel; c != nil && m != nil {
+			switch c, m := f.d.Nodes[i].Channels, f.d.Nodes[i].MaxChannel; {
+			case c != nil && m != nil:
 				what = append(what, fmt.Sprintf("node%d has memory in %d of %d channels", f.d.Nodes[i].ID, *c, *m))
+			case c != nil:
+				what = append(what, fmt.Sprintf("node%d has memory in %s", f.d.Nodes[i].ID, plural(*c, "channel")))
 			}
 		}
 		v := measure.Verdict{
