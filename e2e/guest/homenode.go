@@ -42,6 +42,7 @@ type daemonOptions struct {
 	exclude   string // one more pattern to leave alone
 	socket    string
 	state     string
+	extra     string   // further lines of the configuration
 	wrap      []string // words before the command: run it through a helper of this program
 }
 
@@ -82,7 +83,7 @@ func (t *T) launchDaemon(o daemonOptions) *daemon {
 		exclude = "[init, homenode, " + o.exclude + "]"
 	}
 	config := fmt.Sprintf("manage: {min_memory: 16MiB, min_cpu: 0.9, exclude: %s}\nmove: {bandwidth: %s}\nrestore_on_stop: %v\n",
-		exclude, o.bandwidth, o.restore)
+		exclude, o.bandwidth, o.restore) + o.extra
 	t.Do(os.WriteFile(configPath, []byte(config), 0o644))
 	argv := append(o.wrap, homenodeBin, "daemon", "--mode", o.mode, "--config", configPath,
 		"--state-dir", o.state, "--socket", o.socket, "--period", "1s")

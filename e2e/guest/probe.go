@@ -23,6 +23,8 @@ func init() {
 	tests["probe.tier"] = probeTier
 	tests["probe.fake"] = probeFake
 	tests["probe.tables"] = probeTables
+	tests["probe.full"] = probeFull
+	tests["probe.start"] = probeStart
 }
 
 // measured is what these tests read of a measurement (homenode-measure/1).
@@ -143,6 +145,68 @@ func probeFlat(t *T) {
 		t.Skipf("the machine under the guest is too busy: %s", last.Diagnosis.Verdicts[0].Says)
 	}
 	t.Fatalf("verdict %s, want FLAT_VNUMA: %s", last.Diagnosis.State, last.Diagnosis.Verdicts[0].Says)
+}
+
+// probeFull: a node that is full takes no part, and the doctor says so.
+func probeFull(t *T) {
+	last := t.shape.Nodes - 1
+	var free int
+	for line := range strings.Lines(t.read(fmt.Sprintf("/sys/devices/system/node/node%d/meminfo", last))) {
+		fmt.Sscanf(line, fmt.Sprintf("Node %d MemFree: %%d kB", last), &free)
+	}
+	const leave = 100 // MiB; a quarter of it is too little for a buffer
+	if free>>10 <= leave {
+		t.Fatalf("node%d has %d MiB free to begin with", last, free>>10)
+	}
+	p := t.mapPages(free>>10 - leave)
+	t.Do(p.bind(mpolBind, 1<<last))
+	p.touch()
+	m := t.probed(-1, "probe", "latency", "--from", "nodes", "--busy-ok", "--no-save")
+	says := m.verdict("CELLS_EXCLUDED")
+	if !strings.Contains(says, fmt.Sprintf("node%d was not measured", last)) {
+		t.Fatalf("verdict %s, %q; want CELLS_EXCLUDED naming node%d", m.Diagnosis.State, says, last)
+	}
+	if m.Latency == nil || len(m.Latency.Median[0]) != last {
+		t.Fatalf("the other nodes were not measured")
+	}
+	t.Textf("%s", says)
+}
+
+// probeStart: a daemon that is told to measures at its start, and goes by what
+// it measured without being started again.
+func probeStart(t *T) {
+	freshState()
+	d := t.startDaemon(daemonOptions{mode: "observe", extra: "measure_at_start: true\n"})
+	sources := func() string {
+		var home struct {
+			Decision struct {
+				Distances []struct {
+					To     int    `json:"to"`
+					Source string `json:"source"`
+				} `json:"distances"`
+			} `json:"decision"`
+		}
+		r := t.must(homenode("run", "--dry-run", "--json", "--memory", "64MiB", "--", "/bin/walker"), exitOK)
+		t.Do(json.Unmarshal([]byte(r.out), &home))
+		var all []string
+		for _, d := range home.Decision.Distances {
+			all = append(all, d.Source)
+		}
+		return strings.Join(all, " ")
+	}
+	t.Logf("at first the distances are from %s", sources())
+	t.until(150*time.Second, 2*time.Second, "latencies are measured", func() (bool, string) {
+		log := d.text()
+		if strings.Contains(log, "latencies are not measured") || strings.Contains(log, "did not end in time") {
+			t.Skipf("the machine under the guest is too busy: %s", log)
+		}
+		return strings.Contains(log, "latencies between nodes were measured"), log
+	})
+	t.until(30*time.Second, time.Second, "the daemon goes by them", func() (bool, string) {
+		s := sources()
+		return strings.Contains(s, "measured"), s
+	})
+	t.Textf("distances from: %s", sources())
 }
 
 // probeHidden: numa=off, and the firmware still tells of four nodes.
