@@ -105,7 +105,7 @@ func contests(buf []byte) []contest {
 					next = 0
 				}
 				if inC {
-					C.ref_steps(kinds[s.Mix], (*C.char)(unsafe.Pointer(&buf[0])), C.size_t(part), C.long(next), C.long(next+count))
+					C.ref_steps(width(s), kinds[s.Mix], (*C.char)(unsafe.Pointer(&buf[0])), C.size_t(part), C.long(next), C.long(next+count))
 				} else {
 					for i := next; i < next+count; i++ {
 						s.Step(buf, i)
@@ -124,12 +124,24 @@ func contests(buf []byte) []contest {
 	// What other CPUs would use: their reads, and all that has SSE2 alone.
 	for i, set := range kernel.Sets() {
 		for _, s := range set {
-			if s.Name != used[s.Mix] && (s.Mix == "r" && i != 1 || s.Mix != "r" && i == 1) {
+			if s.Name != used[s.Mix] && (s.Mix == "r" || i == 1) {
 				out = append(out, stream(s, fmt.Sprintf("(not used here) %s, %s", s.Mix, s.Name)))
 			}
 		}
 	}
 	return out
+}
+
+// width is the vectors that C is to use, in bits: those of the Go side, or AVX2
+// where the Go side reads one word of each line.
+func width(s kernel.Stream) C.int {
+	switch {
+	case strings.HasPrefix(s.Name, "sse2") && s.Mix != "r":
+		return 128
+	case strings.HasPrefix(s.Name, "avx512"):
+		return 512
+	}
+	return 256
 }
 
 // compare takes pairs of samples, the two of a pair one after the other in

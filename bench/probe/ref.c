@@ -1,7 +1,7 @@
 //go:build amd64
 
-// The C side: what a C programmer would write for each kernel.
-#pragma GCC target("avx2,fma")
+// The C side: what a C programmer would write for each kernel, with the vectors
+// that the Go side uses.
 #include "ref.h"
 #include <immintrin.h>
 
@@ -17,81 +17,56 @@ void *ref_chase(void *p, long n)
 
 static long sink;
 
-static void rd(const char *p, size_t n)
-{
-	__m256i a = _mm256_setzero_si256(), b = a, c = a, d = a;
-	for (const char *e = p + n; p < e; p += 256) {
-		a = _mm256_or_si256(a, _mm256_or_si256(_mm256_load_si256((const void *)p), _mm256_load_si256((const void *)(p + 32))));
-		b = _mm256_or_si256(b, _mm256_or_si256(_mm256_load_si256((const void *)(p + 64)), _mm256_load_si256((const void *)(p + 96))));
-		c = _mm256_or_si256(c, _mm256_or_si256(_mm256_load_si256((const void *)(p + 128)), _mm256_load_si256((const void *)(p + 160))));
-		d = _mm256_or_si256(d, _mm256_or_si256(_mm256_load_si256((const void *)(p + 192)), _mm256_load_si256((const void *)(p + 224))));
-	}
-	a = _mm256_or_si256(_mm256_or_si256(a, b), _mm256_or_si256(c, d));
-	if (_mm256_extract_epi64(a, 0) == 0x5bd1e995)
-		sink++;
-}
+#pragma GCC push_options
+#pragma GCC target("sse2")
+#define NAME(f) f##128
+#define V __m128i
+#define W 16
+#define ZERO _mm_setzero_si128()
+#define L(p) _mm_load_si128((const void *)(p))
+#define S(p, v) _mm_store_si128((void *)(p), v)
+#define N(p, v) _mm_stream_si128((void *)(p), v)
+#define O _mm_or_si128
+#define X _mm_xor_si128
+#define NTTRIAD(w, a, b) _mm_stream_pd(w, _mm_add_pd(_mm_mul_pd(_mm_load_pd(b), _mm_set1_pd(3)), _mm_load_pd(a)))
+#include "kernels.h"
+#pragma GCC pop_options
 
-static void st(char *p, size_t n)
-{
-	__m256i z = _mm256_setzero_si256();
-	for (char *e = p + n; p < e; p += 128) {
-		_mm256_store_si256((void *)p, z);
-		_mm256_store_si256((void *)(p + 32), z);
-		_mm256_store_si256((void *)(p + 64), z);
-		_mm256_store_si256((void *)(p + 96), z);
-	}
-}
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#define NAME(f) f##256
+#define V __m256i
+#define W 32
+#define ZERO _mm256_setzero_si256()
+#define L(p) _mm256_load_si256((const void *)(p))
+#define S(p, v) _mm256_store_si256((void *)(p), v)
+#define N(p, v) _mm256_stream_si256((void *)(p), v)
+#define O _mm256_or_si256
+#define X _mm256_xor_si256
+#define NTTRIAD(w, a, b) _mm256_stream_pd(w, _mm256_fmadd_pd(_mm256_load_pd(b), _mm256_set1_pd(3), _mm256_load_pd(a)))
+#include "kernels.h"
+#pragma GCC pop_options
 
-static void nt(char *p, size_t n)
-{
-	__m256i z = _mm256_setzero_si256();
-	for (char *e = p + n; p < e; p += 128) {
-		_mm256_stream_si256((void *)p, z);
-		_mm256_stream_si256((void *)(p + 32), z);
-		_mm256_stream_si256((void *)(p + 64), z);
-		_mm256_stream_si256((void *)(p + 96), z);
-	}
-	_mm_sfence();
-}
+#pragma GCC push_options
+#pragma GCC target("avx512f,fma")
+#define NAME(f) f##512
+#define V __m512i
+#define W 64
+#define ZERO _mm512_setzero_si512()
+#define L(p) _mm512_load_si512((const void *)(p))
+#define S(p, v) _mm512_store_si512((void *)(p), v)
+#define N(p, v) _mm512_stream_si512((void *)(p), v)
+#define O _mm512_or_si512
+#define X _mm512_xor_si512
+#define NTTRIAD(w, a, b) _mm512_stream_pd(w, _mm512_fmadd_pd(_mm512_load_pd(b), _mm512_set1_pd(3), _mm512_load_pd(a)))
+#include "kernels.h"
+#pragma GCC pop_options
 
-static void mix(char **s, int reads, size_t n)
+void ref_steps(int width, int kind, char *buf, size_t part, long from, long to)
 {
-	for (size_t i = 0; i < n; i += 32) {
-		__m256i v = _mm256_load_si256((const void *)(s[0] + i));
-		for (int k = 1; k < reads; k++)
-			v = _mm256_xor_si256(v, _mm256_load_si256((const void *)(s[k] + i)));
-		_mm256_store_si256((void *)(s[reads] + i), v);
-	}
-}
-
-static void triad(double *restrict w, const double *restrict a, const double *restrict b, size_t n)
-{
-	for (size_t i = 0; i < n / 8; i++)
-		w[i] = a[i] + 3.0 * b[i];
-}
-
-static void nttriad(double *w, const double *a, const double *b, size_t n)
-{
-	__m256d three = _mm256_set1_pd(3);
-	for (size_t i = 0; i < n / 8; i += 4)
-		_mm256_stream_pd(w + i, _mm256_fmadd_pd(_mm256_load_pd(b + i), three, _mm256_load_pd(a + i)));
-	_mm_sfence();
-}
-
-void ref_steps(int kind, char *buf, size_t part, long from, long to)
-{
-	const size_t step = 64 << 10;
-	for (long i = from; i < to; i++) {
-		char *s[4] = {buf + i * step, buf + part + i * step, buf + 2 * part + i * step, buf + 3 * part + i * step};
-		switch (kind) {
-		case REF_R: rd(s[0], step); break;
-		case REF_W: st(s[0], step); break;
-		case REF_NT: nt(s[0], step); break;
-		case REF_1: mix(s, 1, step); break;
-		case REF_2: mix(s, 2, step); break;
-		case REF_3: mix(s, 3, step); break;
-		case REF_TRIAD: triad((double *)s[2], (double *)s[0], (double *)s[1], step); break;
-		case REF_NTTRIAD: nttriad((double *)s[2], (double *)s[0], (double *)s[1], step); break;
-		}
+	switch (width) {
+	case 128: steps128(kind, buf, part, from, to); break;
+	case 256: steps256(kind, buf, part, from, to); break;
+	case 512: steps512(kind, buf, part, from, to); break;
 	}
 }

@@ -84,14 +84,16 @@ func (s Stream) Traffic() int {
 // sink keeps the compiler from dropping loads.
 var sink uint64
 
+// goRead reads one word of each line, in the order of addresses: prefetchers
+// follow a stream, and lose it when its lines come by turns from two places. The
+// more lines a turn of the loop has, the more of them are under way.
+//
 //go:norace
 //go:noinline
 func goRead(p unsafe.Pointer, n uintptr) {
-	w := unsafe.Slice((*uint64)(p), n/8)
 	var a, b, c, d uint64
-	// In the order of addresses: prefetchers follow a stream, and lose it when
-	// its lines come by turns from two places.
-	for ; len(w) >= 64; w = w[64:] {
+	for i := uintptr(0); i < n; i += 1024 {
+		w := (*[128]uint64)(unsafe.Add(p, i))
 		a += w[0]
 		b += w[8]
 		c += w[16]
@@ -100,6 +102,14 @@ func goRead(p unsafe.Pointer, n uintptr) {
 		b += w[40]
 		c += w[48]
 		d += w[56]
+		a += w[64]
+		b += w[72]
+		c += w[80]
+		d += w[88]
+		a += w[96]
+		b += w[104]
+		c += w[112]
+		d += w[120]
 	}
 	if x := a + b + c + d; x == 0x5bd1e995 {
 		sink = x

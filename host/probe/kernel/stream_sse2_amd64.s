@@ -1,6 +1,6 @@
 #include "textflag.h"
 
-// Streams that write, for amd64 CPUs without AVX2: every one has SSE2. Sizes and
+// Streams for amd64 CPUs without AVX2: every one has SSE2. Sizes and
 // addresses as in stream_amd64.s.
 
 #define XLOAD8(R) \
@@ -32,6 +32,26 @@
 	PXOR 80(R), X5  \
 	PXOR 96(R), X6  \
 	PXOR 112(R), X7
+
+// func readSSE2(p unsafe.Pointer, n uintptr)
+// One load a line moves all of it; four would keep the CPU from running ahead.
+TEXT ·readSSE2(SB), NOSPLIT, $0-16
+	MOVQ p+0(FP), SI
+	MOVQ n+8(FP), CX
+	SHRQ $9, CX
+read:
+	MOVO 0(SI), X0
+	MOVO 64(SI), X1
+	MOVO 128(SI), X2
+	MOVO 192(SI), X3
+	MOVO 256(SI), X4
+	MOVO 320(SI), X5
+	MOVO 384(SI), X6
+	MOVO 448(SI), X7
+	ADDQ $512, SI
+	DECQ CX
+	JNZ  read
+	RET
 
 // func storeSSE2(p unsafe.Pointer, n uintptr)
 TEXT ·storeSSE2(SB), NOSPLIT, $0-16
