@@ -40,6 +40,7 @@ static void NAME(nt)(char *p, size_t n)
 
 static void NAME(mix)(char **s, int reads, size_t n)
 {
+#pragma GCC unroll 4
 	for (size_t i = 0; i < n; i += W) {
 		V v = L(s[0] + i);
 		for (int k = 1; k < reads; k++)
@@ -50,12 +51,15 @@ static void NAME(mix)(char **s, int reads, size_t n)
 
 static void NAME(triad)(double *restrict w, const double *restrict a, const double *restrict b, size_t n)
 {
+	w = __builtin_assume_aligned(w, 64), a = __builtin_assume_aligned(a, 64), b = __builtin_assume_aligned(b, 64);
+#pragma GCC unroll 4
 	for (size_t i = 0; i < n / 8; i++)
 		w[i] = a[i] + 3.0 * b[i];
 }
 
 static void NAME(nttriad)(double *w, const double *a, const double *b, size_t n)
 {
+#pragma GCC unroll 4
 	for (size_t i = 0; i < n / 8; i += W / 8)
 		NTTRIAD(w + i, a + i, b + i);
 	_mm_sfence();
