@@ -141,7 +141,11 @@ func TestMeasureAtStart(t *testing.T) {
 	if _, source := h.Access(0, 1); source != topology.FromSLIT {
 		t.Errorf("distance from %s before", source)
 	}
+	said.Reset()
 	measureAtStart(t.Context(), quiet, state, log)
+	if strings.Contains(said.String(), "mbind") {
+		t.Skip(said.String()) // some containers forbid it
+	}
 	if strings.Contains(said.String(), "undisturbed") {
 		t.Skip("this machine is too busy: " + said.String())
 	}

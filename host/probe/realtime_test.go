@@ -290,7 +290,11 @@ func TestCellsOfABadBindAreExcluded(t *testing.T) {
 	plan.Buffers = append(plan.Buffers[:1:1], again)
 	plan.LeftOut = append(plan.LeftOut, measure.Left{Node: int(ghost.ID), Why: "it is a ghost"})
 	d := measure.NewDocument(m.Root, m.Host)
-	if err := m.Run(t.Context(), plan, d, nil); err != nil {
+	err := m.Run(t.Context(), plan, d, nil)
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+		t.Skip(err) // emulators of processes and some containers have no mbind
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	if flag := d.Latency.Flags[0][1]; !strings.HasPrefix(flag, "failed: ") || !strings.Contains(flag, "cannot be bound to node1") || d.Latency.Median[0][1].Known() {

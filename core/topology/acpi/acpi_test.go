@@ -1,6 +1,7 @@
 package acpi
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"os"
@@ -177,7 +178,15 @@ func fuzz[T any](f *testing.F, signature string, parse func([]byte) (*T, error),
 		if len(data) < headerLen {
 			return
 		}
-		v, err := parse(table(signature, data[8], data[headerLen:]))
+		whole := table(signature, data[8], data[headerLen:])
+		v, err := parse(whole)
+		clean, cleanErr := Anonymous(whole, signature)
+		if cleanErr != nil || !bytes.Equal(clean[headerLen:], whole[headerLen:]) || clean[8] != whole[8] {
+			t.Fatalf("anonymous: %v", cleanErr)
+		}
+		if _, again := parse(clean); (again == nil) != (err == nil) {
+			t.Fatalf("anonymous: %v, before %v", again, err)
+		}
 		if (v == nil) == (err == nil) {
 			t.Fatal(v, err)
 		}
