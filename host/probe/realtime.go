@@ -28,7 +28,7 @@ const (
 	fifoLimit = 100 * time.Millisecond
 	// rttimeSoft and rttimeHard, in µs, are the kernel's own net below it
 	// (getrlimit(2)): SIGXCPU, which counts as the watchdog, then SIGKILL.
-	rttimeSoft, rttimeHard = 200_000, 1_000_000
+	rttimeSoft, rttimeHard = 200_000, 2_000_000
 )
 
 // realtime runs single samples of one thread under SCHED_FIFO, never longer
@@ -70,7 +70,7 @@ func newRealtime(allowed topology.CPUSet) (*realtime, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: set RLIMIT_RTTIME: %w", ErrNoRealtime, err)
 	}
-	err = r.fifo()
+	err = fifo(1)
 	if back := r.normal(); err == nil {
 		err = back
 	}
@@ -81,19 +81,26 @@ func newRealtime(allowed topology.CPUSet) (*realtime, error) {
 	return r, nil
 }
 
-// fifo takes the lowest real-time priority: it is above all ordinary work.
-func (r *realtime) fifo() error {
-	return unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK}, 0)
+// fifo gives the calling thread a real-time priority; 1, the lowest, is above all
+// ordinary work.
+func fifo(priority uint32) error {
+	return unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: priority, Flags: unix.SCHED_FLAG_RESET_ON_FORK}, 0)
 }
 
-func (r *realtime) normal() error { return unix.SchedSetAttr(0, &r.base, 0) }
+func (r *realtime) normal() error { return r.normalOf(0) }
+
+// normalOf works on a copy: the call writes to its argument.
+func (r *realtime) normalOf(tid int) error {
+	base := r.base
+	return unix.SchedSetAttr(tid, &base, 0)
+}
 
 // enter begins a sample; a nil realtime does nothing.
 func (r *realtime) enter() {
 	if r == nil || r.fired.Load() {
 		return
 	}
-	_ = r.fifo() // it worked before; without it the sample is an ordinary one
+	_ = fifo(1) // it worked before; without it the sample is an ordinary one
 	time.Sleep(fifoRest)
 	// Only from here on is the time this thread's own.
 	r.entered.Store(max(1, int64(time.Since(r.start))))
@@ -107,36 +114,38 @@ func (r *realtime) leave() {
 	}
 }
 
-// watch is the watchdog. It stays on CPUs other than the one that is measured.
+// watch is the watchdog. It stays on CPUs other than the one that is measured,
+// above the priority it watches over, and asks nothing of the runtime's timers,
+// which on a busy machine wait for their turn.
 func (r *realtime) watch() {
 	runtime.LockOSThread()
 	defer close(r.done)
 	defer numa.Kernel{}.SetAffinity(0, r.allowed)
+	defer r.normal()
+	_ = fifo(2)
 	over := make(chan os.Signal, 1)
 	signal.Notify(over, unix.SIGXCPU)
 	defer signal.Stop(over)
-	tick := time.NewTicker(fifoLimit / 5)
-	defer tick.Stop()
-	away := int64(-1)
-	for {
-		late := false
+	pause := unix.NsecToTimespec(int64(fifoLimit / 5))
+	for away := int64(-1); ; {
+		if cpu := r.cpu.Load(); cpu != away {
+			away = cpu
+			_ = numa.Kernel{}.SetAffinity(0, r.allowed.Minus(topology.CPUs(topology.CPUID(cpu))))
+		}
+		_ = unix.Nanosleep(&pause, nil)
+		// The clock first: this thread may be off its CPU before the next line.
+		now := int64(time.Since(r.start))
+		since := r.entered.Load()
+		late := since != 0 && now-since > int64(fifoLimit)
 		select {
 		case <-r.stop:
 			return
 		case <-over:
 			late = true
-		case <-tick.C:
-			// The clock first: this thread may be off its CPU before the next line.
-			now := int64(time.Since(r.start))
-			since := r.entered.Load()
-			late = since != 0 && now-since > int64(fifoLimit)
-		}
-		if cpu := r.cpu.Load(); cpu != away {
-			away = cpu
-			_ = numa.Kernel{}.SetAffinity(0, r.allowed.Minus(topology.CPUs(topology.CPUID(cpu))))
+		default:
 		}
 		if late && r.fired.CompareAndSwap(false, true) {
-			_ = unix.SchedSetAttr(r.tid, &r.base, 0)
+			_ = r.normalOf(r.tid)
 		}
 	}
 }
