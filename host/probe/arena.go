@@ -49,6 +49,9 @@ func (a *arena) build(s *session, b measure.Buffer) error {
 		return err
 	}
 	for i := 0; i < len(a.mem); i += 4096 {
+		if i%(16<<20) == 0 && s.stopped() {
+			return measure.ErrStopped
+		}
 		a.mem[i] = 1
 	}
 	share, err := s.shareOn(a)

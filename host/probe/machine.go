@@ -138,7 +138,13 @@ func (m *Machine) run(ctx context.Context, plan measure.Plan, doc *measure.Docum
 	start := time.Now()
 	run := &measure.Run{Started: start.UTC().Format(time.RFC3339), Profile: plan.Profile, Load1: load, Sigma: measure.Unknown, RT: plan.Request.RT, LeftOut: plan.LeftOut, Notes: plan.Notes}
 	doc.Run = run
-	if err := s.map_(); err != nil {
+	err := s.map_()
+	if errors.Is(err, measure.ErrStopped) {
+		run.Partial, run.Rejected = true, measure.Unknown
+		run.Seconds = math.Round(time.Since(start).Seconds()*100) / 100
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	if err := m.restoreLeft(); err != nil {
@@ -228,12 +234,14 @@ func (s *session) map_() error {
 	good := 0
 	for _, b := range s.plan.Buffers {
 		if s.stopped() {
-			return errors.New("stopped before anything was measured")
+			return measure.ErrStopped
 		}
 		a := newArena(s, b)
 		s.arenas[b.Node] = a
 		if a.err == nil {
 			good++
+		} else if errors.Is(a.err, measure.ErrStopped) {
+			return a.err
 		} else if first == nil {
 			first = a.err
 		}

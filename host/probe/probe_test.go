@@ -148,6 +148,17 @@ func TestStops(t *testing.T) {
 	}
 }
 
+// One that is told to stop while memory is still being made ends as soon.
+func TestStopsBeforeMeasuring(t *testing.T) {
+	m, plan := live(t, measure.PartLatency)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	d := measure.NewDocument(m.Root, m.Host)
+	if err := m.Run(ctx, plan, d, nil); err != nil || !d.Run.Partial || d.Latency != nil {
+		t.Errorf("%v, run %+v, latency %v", err, d.Run, d.Latency)
+	}
+}
+
 func TestRefusesABusyMachine(t *testing.T) {
 	m, plan := live(t, measure.PartLatency)
 	m.Root = fstest.MapFS{"proc/loadavg": &fstest.MapFile{Data: []byte("99.00 1 1 1/1 1\n")}}
