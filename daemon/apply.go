@@ -110,6 +110,11 @@ func (d *Daemon) applyOne(ctx context.Context, s plan.Step) error {
 			will[i] = "+cpuset"
 		}
 	}
+	if s.Target.Kind == workload.InProcess {
+		if err := d.adoptAmong(ctx, s.Workload, have); err != nil {
+			return d.failed(s, nil, fmt.Errorf("look for inherited settings: %w", err))
+		}
+	}
 	entries, err := d.o.Store.Intend(s.Workload, have, will, d.o.Clock.Now())
 	if err != nil { // no journal, no change
 		return d.failed(s, nil, fmt.Errorf("journal: %w", err))
@@ -136,8 +141,11 @@ func (d *Daemon) applyOne(ctx context.Context, s plan.Step) error {
 // may stand, and undo must be able to put it back.
 func (d *Daemon) failed(s plan.Step, entries []plan.Entry, err error) error {
 	if gone(err) {
-		// Controllers were turned on in parents, which are still there.
-		own := slices.DeleteFunc(slices.Clone(entries), func(e plan.Entry) bool { return e.Kind == plan.CgroupControllers })
+		// Controllers were turned on in parents, which are still there; children of a
+		// process may have inherited from it, which prune looks into.
+		own := slices.DeleteFunc(slices.Clone(entries), func(e plan.Entry) bool {
+			return e.Kind == plan.CgroupControllers || e.Kind == plan.Affinity
+		})
 		if e := d.o.Store.Mark(plan.Gone, seqs(own)...); e != nil {
 			d.o.Log.Error("journal", "workload", s.Workload, "err", e)
 		}

@@ -43,6 +43,9 @@ type Daemon struct {
 	// changing is held while the host is changed, so that undo and the loop
 	// never write at the same time. Page moves run outside it.
 	changing sync.Mutex
+	// asked is the processes of process workloads in the last look, and whether it
+	// is known if they have inherited something. Guarded by changing.
+	asked map[workload.Process]bool
 	// deciding is held from a look to the publishing of what was decided on it,
 	// and by Place, so that neither writes over the other's placements.
 	deciding sync.Mutex
@@ -287,11 +290,16 @@ func (d *Daemon) Tick(ctx context.Context) error {
 	d.mu.Lock()
 	steps, halted := d.view.plan.Steps, d.view.halted != ""
 	d.mu.Unlock()
-	if d.o.Config.Mode == Enforce && !halted {
-		d.carryOut(ctx, steps)
-		return d.prune(snapshot)
+	if d.o.Config.Mode != Enforce || halted {
+		return nil
 	}
-	return nil
+	if err := d.adoptNew(ctx, snapshot); err != nil {
+		d.once("heirs", plan.Event{Kind: plan.EventStep, Error: true, Text: "look for inherited settings: " + err.Error()})
+	} else {
+		d.once("heirs", plan.Event{})
+	}
+	d.carryOut(ctx, steps)
+	return d.prune(ctx, snapshot)
 }
 
 // decide plans on a snapshot, checks the plan, tells of it and publishes it.
@@ -336,7 +344,7 @@ const pruneEvery = time.Minute
 // prune marks journalled settings of workloads that were not seen as gone, when
 // their cgroup or process no longer exists, so that the journal does not grow
 // with every workload that came and went.
-func (d *Daemon) prune(s workload.Snapshot) error {
+func (d *Daemon) prune(ctx context.Context, s workload.Snapshot) error {
 	d.mu.Lock()
 	due := d.o.Clock.Now().Sub(d.pruned) >= pruneEvery
 	if due {
@@ -359,7 +367,8 @@ func (d *Daemon) prune(s workload.Snapshot) error {
 	var dead []uint64
 	for _, e := range entries {
 		driver, ok := d.driverOf(e)
-		if !seen[e.Workload] && ok && gone(driver.Present(e)) {
+		// Processes come and go while their workload stays.
+		if (!seen[e.Workload] || e.Kind == plan.Affinity) && ok && gone(driver.Present(e)) {
 			dead = append(dead, e.Seq)
 		}
 	}
@@ -370,7 +379,9 @@ func (d *Daemon) prune(s workload.Snapshot) error {
 		}
 	}
 	d.mu.Unlock()
-	return d.o.Store.Mark(plan.Gone, dead...)
+	heirs, err := bury(ctx, d.o.Store, d.o.Drivers, entries, dead)
+	d.noteHeirs(heirs)
+	return err
 }
 
 // remember writes homes down, and why they were chosen: a kept home is later
@@ -436,6 +447,10 @@ func (d *Daemon) living(placements []plan.Placement, s workload.Snapshot) []plan
 		}
 		delete(d.given, p.Workload)
 	}
+	maps.DeleteFunc(d.given, func(id workload.ID, _ topology.CPUSet) bool {
+		_, here := seen[id]
+		return !here && !d.fresh[id]
+	})
 	// A registered process need not have a placement: it may be left alone.
 	for id, w := range d.wants {
 		if d.fresh[id] {
@@ -483,7 +498,7 @@ func startOf(o *workload.Observation) uint64 {
 	}
 	root := o.Processes[0]
 	for _, p := range o.Processes {
-		if workload.ID(fmt.Sprintf("pid:%d", p.PID)) == o.ID {
+		if processID(p.PID) == o.ID {
 			root = p
 		}
 	}

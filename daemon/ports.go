@@ -40,6 +40,14 @@ type Driver interface {
 	Present(entry plan.Entry) error
 }
 
+// Heirs is a Driver whose settings pass on to what a workload starts: a child
+// has the affinity of the process that made it.
+type Heirs interface {
+	// Heirs finds what has inherited a value from an entry of journal and has no
+	// entry itself, among the given processes or, with nil, all.
+	Heirs(ctx context.Context, journal []plan.Entry, among []workload.Process) ([]plan.Heir, error)
+}
+
 // Clock is time, so that tests and the simulator have their own.
 type Clock interface {
 	Now() time.Time

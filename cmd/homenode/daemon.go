@@ -162,6 +162,8 @@ func groupID(name string) (int, error) {
 	return strconv.Atoi(g.Gid)
 }
 
+var _ daemon.Heirs = (*process.Driver)(nil)
+
 // optionsFor wires the host packages together; the store is the caller's.
 func optionsFor(config daemon.Config, look observe.Options) daemon.Options {
 	look.MinMemory = config.Manage.MinMemory.KiB()

@@ -2,7 +2,10 @@ package plan
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/homenode/homenode/core/workload"
@@ -26,6 +29,34 @@ type Setting struct {
 	Kind  SettingKind `json:"kind"`
 	Path  string      `json:"path"`
 	Value string      `json:"value"`
+	// Kin is what else was read of the thing, by which a driver knows what has
+	// inherited its value once the thing itself is gone; "" when nothing inherits.
+	Kin string `json:"kin,omitempty"`
+}
+
+// Heir is something that runs now, has inherited a value that a journal entry
+// gave, and has no entry of its own.
+type Heir struct {
+	Setting        // of the heir; Value is what it would have without homenode
+	Has     string // what it has now
+	Of      uint64 // Seq of the entry that it inherits from
+}
+
+// ProcessPath names a process in a setting: "PID@START".
+func ProcessPath(p workload.Process) string { return fmt.Sprintf("%d@%d", p.PID, p.Start) }
+
+// ParseProcessPath reads what ProcessPath wrote.
+func ParseProcessPath(path string) (workload.Process, error) {
+	pid, start, _ := strings.Cut(path, "@")
+	var p workload.Process
+	var err error
+	if p.PID, err = strconv.Atoi(pid); err == nil {
+		p.Start, err = strconv.ParseUint(start, 10, 64)
+	}
+	if err != nil || p.PID <= 0 || p.Start == 0 {
+		return workload.Process{}, fmt.Errorf("%q is not PID@START", path)
+	}
+	return p, nil
 }
 
 // ErrInUse is wrapped by a driver that cannot yet put a setting back because
@@ -54,8 +85,9 @@ type Entry struct {
 	Workload workload.ID `json:"workload"`
 	Kind     SettingKind `json:"kind"`
 	Path     string      `json:"path"`
-	Old      string      `json:"old"` // before homenode first touched it
-	New      string      `json:"new"` // what homenode wrote last
+	Kin      string      `json:"kin,omitempty"` // of the Setting
+	Old      string      `json:"old"`           // before homenode first touched it
+	New      string      `json:"new"`           // what homenode wrote last
 	// Past is what homenode wrote before New: threads and children may still have
 	// it by inheritance, and a crash can come before New was written.
 	Past  []string   `json:"past,omitempty"`

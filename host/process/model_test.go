@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -38,7 +39,10 @@ type model struct {
 
 type modelProc struct {
 	pid, parent int
+	group       int // 0 is that of PID 1
+	session     int
 	start       uint64
+	nspid       string // as in status; "" is pid
 	state       byte
 	cgroup      string
 	threads     map[int]topology.CPUSet
@@ -477,7 +481,9 @@ func (m *model) file(name string) ([]byte, error) {
 	var b bytes.Buffer
 	switch parts[2] {
 	case "stat":
-		fmt.Fprintf(&b, "%d (a) b) %c %d %s%d 0 0\n", pid, p.state, p.parent, strings.Repeat("0 ", 17), p.start)
+		fmt.Fprintf(&b, "%d (a) b) %c %d %d %d %s%d 0 0\n", pid, p.state, p.parent, p.group, p.session, strings.Repeat("0 ", 15), p.start)
+	case "status":
+		fmt.Fprintf(&b, "Name:\ta) b\nNSpid:\t%s\n", cmp.Or(p.nspid, strconv.Itoa(pid)))
 	case "cgroup":
 		b.WriteString(p.cgroup)
 	case "mountinfo":
