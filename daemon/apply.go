@@ -119,6 +119,7 @@ func (d *Daemon) applyOne(ctx context.Context, s plan.Step) error {
 	if err != nil { // no journal, no change
 		return d.failed(s, nil, fmt.Errorf("journal: %w", err))
 	}
+	defer d.o.Observer.Changed(s.Workload) // also when it failed half way
 	if err := driver.Apply(ctx, s, func(plan.Move) {}); err != nil {
 		return d.failed(s, entries, err)
 	}

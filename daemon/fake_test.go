@@ -109,7 +109,8 @@ func (m *machine) Look(context.Context) (workload.Snapshot, error) {
 	return s, nil
 }
 
-func (m *machine) Stale(workload.ID) {}
+func (m *machine) Stale(workload.ID)   {}
+func (m *machine) Changed(workload.ID) {}
 
 func (m *machine) find(cgroup string) (*thing, error) {
 	w, ok := m.live[workload.ID(cgroup)]

@@ -20,6 +20,8 @@ type Observer interface {
 	// Stale says that the memory of a workload was moved: the next Look reads it
 	// anew, however lately it did.
 	Stale(id workload.ID)
+	// Changed says that what a workload may use was changed.
+	Changed(id workload.ID)
 }
 
 // Driver carries out steps for one kind of target. Its methods are idempotent

@@ -216,6 +216,9 @@ func (d *Daemon) Undo(ctx context.Context, which api.Which) (api.UndoResult, err
 	d.changing.Lock()
 	defer d.changing.Unlock()
 	result, err := Undo(ctx, d.o.Store, d.o.Drivers, which, d.o.Clock.Now())
+	for _, e := range result.Restored {
+		d.o.Observer.Changed(e.Workload)
+	}
 	d.mu.Lock()
 	for _, e := range result.Restored {
 		if e.Kind != plan.Affinity {

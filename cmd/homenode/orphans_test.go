@@ -90,6 +90,7 @@ func (b *brood) end() {
 
 func (b *brood) Now() time.Time                            { return b.now }
 func (b *brood) After(time.Duration) <-chan time.Time      { return nil }
+func (b *brood) Changed(workload.ID)                       {}
 func (b *brood) Stale(workload.ID)                         {}
 func (b *brood) host() *topology.Host                      { return twoNodes(b.all) }
 func (b *brood) affinity(pid int) (topology.CPUSet, error) { return process.AffinityOf(pid) }

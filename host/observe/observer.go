@@ -50,9 +50,12 @@ const (
 	settle = 30 * time.Second
 	// affinityEvery bounds how old affinities may get.
 	affinityEvery = 10 * time.Second
-	// mapsShare of the time between looks goes to reading numa_maps again: a third of
+	// cpusetEvery bounds how old the CPU sets and memory nodes of cgroups may get. What
+	// homenode changes itself is read at the next look (Changed).
+	cpusetEvery = 10 * time.Second
+	// mapsShare of the time between looks goes to reading numa_maps again: a seventh of
 	// the 1 % of one CPU that the daemon may cost.
-	mapsShare = 0.003
+	mapsShare = 0.0015
 	// mapsCredit is how much of it can be saved up.
 	mapsCredit = 100 * time.Millisecond
 	// threadBudget is how many threads are looked at in one look, the longest
@@ -87,6 +90,10 @@ type Observer struct {
 	initCPUs topology.CPUSet // affinity of PID 1: what a thread has that nobody pinned
 	initAt   time.Time
 	hugeUsed bool
+	// cpusChanged: CPUs went off or on since the last look but one. The kernel brings
+	// the sets of cgroups up to date a moment after it has said so.
+	cpusChanged bool
+	cpusWere    [2]topology.CPUSet // online in the last two looks
 
 	procs      map[int]*process
 	kthreads   map[int]struct{}
@@ -215,6 +222,15 @@ func (o *Observer) Stale(id workload.ID) {
 	}
 }
 
+// Changed makes the next Look read anew what the workload may use.
+func (o *Observer) Changed(id workload.ID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if w := o.works[id]; w != nil {
+		w.leaf.cpusetAt = time.Time{}
+	}
+}
+
 // PinnedWhy says, after a Look, which threads make a workload Pinned; "" when it is not.
 func (o *Observer) PinnedWhy(id workload.ID) string {
 	o.mu.Lock()
@@ -247,6 +263,8 @@ func (o *Observer) readHost() error {
 			}
 		}
 	}
+	o.cpusChanged = !o.host.Online.Equal(o.cpusWere[0]) || !o.host.Online.Equal(o.cpusWere[1])
+	o.cpusWere = [2]topology.CPUSet{o.host.Online, o.cpusWere[0]}
 	o.hugeUsed = false
 	for _, n := range o.host.Nodes {
 		for _, p := range n.HugePages {
