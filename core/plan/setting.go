@@ -124,6 +124,7 @@ type Event struct {
 	Workload workload.ID `json:"workload,omitempty"`
 	Text     string      `json:"text"`
 	Error    bool        `json:"error,omitempty"`
+	Move     *Move       `json:"move,omitempty"` // of the end of a page move: its record
 }
 
 // Move is the state of one paced page move, kept across restarts.
@@ -134,7 +135,41 @@ type Move struct {
 	Moved    int64       `json:"moved"`         // bytes
 	Refused  int64       `json:"refused"`       // bytes the kernel would not move
 	Why      string      `json:"why,omitempty"` // why bytes were refused, by reason
-	Started  time.Time   `json:"started"`
-	Seconds  float64     `json:"seconds"`
-	State    string      `json:"state"` // running, done, paused, cancelled, failed
+	// RefusedBy is Refused by cause, the most first.
+	RefusedBy []Refusal `json:"refused_by,omitempty"`
+	Started   time.Time `json:"started"`
+	Seconds   float64   `json:"seconds"`
+	State     string    `json:"state"` // running, done, paused, cancelled, failed, interrupted
+	// LocalityBefore is that of the look the move was begun on, LocalityAfter that of the
+	// first look begun after its end; null when unknown.
+	LocalityBefore *float64 `json:"locality_before,omitempty"`
+	LocalityAfter  *float64 `json:"locality_after,omitempty"`
+}
+
+// Cause names why memory is not moved; it is stable, for programs.
+type Cause string
+
+// Causes.
+const (
+	Busy       Cause = "busy"         // the kernel was at work on it, or holds it, in every try
+	Pinned     Cause = "pinned"       // held for a device: VFIO, RDMA, io_uring
+	Locked     Cause = "locked"       // mlocked, and busy
+	SharedMem  Cause = "shared"       // with processes outside the workload
+	Special    Cause = "special"      // device memory or a special mapping
+	Denied     Cause = "denied"       // not permitted
+	NoHugePage Cause = "no-huge-page" // the node has no free huge page of the size
+	NodeFull   Cause = "node-full"
+	OtherCause Cause = "other"
+)
+
+// Lasts reports whether trying again soon is in vain.
+func (c Cause) Lasts() bool {
+	return c == Pinned || c == SharedMem || c == Special || c == Denied
+}
+
+// Refusal is memory that was not moved, for one reason.
+type Refusal struct {
+	Cause Cause  `json:"cause"`
+	Bytes int64  `json:"bytes"`
+	Why   string `json:"why"` // in words
 }

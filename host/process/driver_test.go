@@ -315,7 +315,8 @@ func FuzzParse(f *testing.F) {
 		parseStat(text)
 		parseAffinity(string(text))
 		parseTmpfs(string(text))
-		parseTHP(string(text))
+		parseSmaps(string(text))
+		parsePinned(string(text))
 		all, err := parseMaps(string(text), nil)
 		if err == nil {
 			parseNumaMaps(string(text), all)

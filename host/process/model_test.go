@@ -42,6 +42,8 @@ type modelProc struct {
 	group       int // 0 is that of PID 1
 	session     int
 	start       uint64
+	vmLck       int // kB, as in status
+	vmPin       int
 	nspid       string // as in status; "" is pid
 	state       byte
 	cgroup      string
@@ -61,6 +63,7 @@ type modelRange struct {
 	huge   bool
 	pages  map[int]*modelPage // by position in units of the page size
 	thp    bool
+	locked bool
 }
 
 type modelPage struct {
@@ -483,7 +486,7 @@ func (m *model) file(name string) ([]byte, error) {
 	case "stat":
 		fmt.Fprintf(&b, "%d (a) b) %c %d %d %d %s%d 0 0\n", pid, p.state, p.parent, p.group, p.session, strings.Repeat("0 ", 15), p.start)
 	case "status":
-		fmt.Fprintf(&b, "Name:\ta) b\nNSpid:\t%s\n", cmp.Or(p.nspid, strconv.Itoa(pid)))
+		fmt.Fprintf(&b, "Name:\ta) b\nNSpid:\t%s\nVmLck:\t%8d kB\nVmPin:\t%8d kB\n", cmp.Or(p.nspid, strconv.Itoa(pid)), p.vmLck, p.vmPin)
 	case "cgroup":
 		b.WriteString(p.cgroup)
 	case "mountinfo":
@@ -515,7 +518,11 @@ func (r *modelRange) write(b *bytes.Buffer, file string) {
 			if r.thp {
 				kb = r.length * 4
 			}
-			fmt.Fprintf(b, "Size:  %d kB\nAnonHugePages:    %d kB\nVmFlags: rd wr\n", r.length*4, kb)
+			flags := "rd wr"
+			if r.locked {
+				flags = "rd wr lo sd"
+			}
+			fmt.Fprintf(b, "Size:  %d kB\nAnonHugePages:    %d kB\nVmFlags: %s\n", r.length*4, kb, flags)
 		}
 	case "numa_maps":
 		fmt.Fprintf(b, "%x prefer (many):1", r.start)
