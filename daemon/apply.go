@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,8 +31,11 @@ const (
 
 // carryOut applies the steps, workload by workload: CPU sets at once; page moves
 // and memory nodes, whose writing blocks while the kernel moves what lies outside,
-// one workload at a time beside the loop.
-func (d *Daemon) carryOut(ctx context.Context, steps []plan.Step) {
+// beside the loop (see traffic for which and when). look is the look the steps
+// were planned on.
+func (d *Daemon) carryOut(ctx context.Context, look uint64, steps []plan.Step) {
+	var transfers []*transfer
+	waits := map[workload.ID]time.Time{}
 	for _, group := range byWorkload(steps) {
 		if ctx.Err() != nil {
 			return
@@ -39,7 +43,7 @@ func (d *Daemon) carryOut(ctx context.Context, steps []plan.Step) {
 		id := group[0].Workload
 		d.mu.Lock()
 		skip := d.held.has(id) || d.moving[id] != nil
-		busy := len(d.moving) > 0
+		old := d.movedAt[id] >= look && d.movedAt[id] > 0 // figures from before a move ended
 		d.mu.Unlock()
 		if skip {
 			continue
@@ -48,14 +52,44 @@ func (d *Daemon) carryOut(ctx context.Context, steps []plan.Step) {
 		for n < len(group) && group[n].Kind == plan.SetCPUs {
 			n++
 		}
-		if !d.applyAll(ctx, group[:n]) || n == len(group) || busy {
+		if !d.applyAll(ctx, group[:n]) || n == len(group) || old || d.waiting(group[n]) {
 			continue
 		}
-		if d.waiting(group[n]) {
-			continue
+		w := transferFor(group[n:], d.observed(id))
+		waits[id] = d.o.Clock.Now()
+		if since, ok := d.waits[id]; ok {
+			waits[id] = since
 		}
-		d.startMove(ctx, group[n:])
+		w.aged = d.o.Clock.Now().Sub(waits[id]) >= agedAfter
+		transfers = append(transfers, w)
 	}
+	d.waits = waits
+	if len(transfers) == 0 {
+		return
+	}
+	d.mu.Lock()
+	inFlight := make([]*move, 0, len(d.moving))
+	for _, m := range d.moving {
+		inFlight = append(inFlight, m)
+	}
+	t := newTraffic(d.view.snapshot.Host, d.policy.ReservedMemory, inFlight)
+	d.mu.Unlock()
+	for _, w := range t.choose(transfers) {
+		delete(d.waits, w.id)
+		d.startMove(ctx, w)
+	}
+}
+
+// observed is what the newest look saw of a workload, or nil.
+func (d *Daemon) observed(id workload.ID) *workload.Observation {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := d.view.snapshot.Observations
+	i, ok := slices.BinarySearchFunc(all, id, func(o workload.Observation, id workload.ID) int { return cmp.Compare(o.ID, id) })
+	if !ok {
+		return nil
+	}
+	return &all[i]
 }
 
 // byWorkload groups steps in order; the steps of a workload are neighbours or
@@ -160,10 +194,13 @@ func (d *Daemon) failed(s plan.Step, entries []plan.Entry, err error) error {
 	}
 	d.mu.Lock()
 	wait, told := d.putOff(s, text)
+	e := plan.Event{Kind: plan.EventStep, Workload: s.Workload, Error: true, Text: fmt.Sprintf("%s; next try in %v", text, wait)}
+	if r, ok := d.moved[s.Workload]; ok && s.Kind == plan.MovePages {
+		e.Move = &r
+	}
 	d.mu.Unlock()
 	if !told {
-		d.event(plan.Event{Kind: plan.EventStep, Workload: s.Workload, Error: true,
-			Text: fmt.Sprintf("%s; next try in %v", text, wait)})
+		d.event(e)
 	}
 	return err
 }

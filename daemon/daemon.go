@@ -46,6 +46,8 @@ type Daemon struct {
 	// asked is the processes of process workloads in the last look, and whether it
 	// is known if they have inherited something. Guarded by changing.
 	asked map[workload.Process]bool
+	// waits is since when workloads wait for their page move. Only the loop uses it.
+	waits map[workload.ID]time.Time
 	// deciding is held from a look to the publishing of what was decided on it,
 	// and by Place, so that neither writes over the other's placements.
 	deciding sync.Mutex
@@ -56,13 +58,18 @@ type Daemon struct {
 	held   holds
 	given  map[workload.ID]topology.CPUSet // affinity homenode itself gave, for the observer
 	moving map[workload.ID]*move
-	tries  map[string]*retry
-	chosen map[workload.ID]plan.Decision // why each home was chosen, for as long as it is kept
-	fresh  map[workload.ID]bool          // placed by Place since the look began: not in its snapshot
-	fewer  bool                          // wants or holds were forgotten and not yet written down
-	saved  []plan.Placement              // the ledger as it is on disk
-	whys   bool                          // chosen is not on disk as it is
-	pruned time.Time                     // when the journal was last rid of what is gone
+	// movedAt is the look that was under way, or the last, when a move of a workload
+	// ended: what it saw of the memory is older than that end.
+	movedAt map[workload.ID]uint64
+	looks   uint64                    // begun
+	moved   map[workload.ID]plan.Move // newest that ended, of workloads that are there
+	tries   map[string]*retry
+	chosen  map[workload.ID]plan.Decision // why each home was chosen, for as long as it is kept
+	fresh   map[workload.ID]bool          // placed by Place since the look began: not in its snapshot
+	fewer   bool                          // wants or holds were forgotten and not yet written down
+	saved   []plan.Placement              // the ledger as it is on disk
+	whys    bool                          // chosen is not on disk as it is
+	pruned  time.Time                     // when the journal was last rid of what is gone
 }
 
 // view is the result of the newest tick.
@@ -105,13 +112,15 @@ func New(o Options) (*Daemon, error) {
 	}
 	d := &Daemon{
 		o: o, policy: o.Config.policy(),
-		wants:  map[workload.ID]api.Want{},
-		held:   holds{IDs: map[workload.ID]bool{}},
-		given:  map[workload.ID]topology.CPUSet{},
-		moving: map[workload.ID]*move{},
-		tries:  map[string]*retry{},
-		chosen: map[workload.ID]plan.Decision{},
-		fresh:  map[workload.ID]bool{},
+		wants:   map[workload.ID]api.Want{},
+		held:    holds{IDs: map[workload.ID]bool{}},
+		given:   map[workload.ID]topology.CPUSet{},
+		moving:  map[workload.ID]*move{},
+		movedAt: map[workload.ID]uint64{},
+		moved:   map[workload.ID]plan.Move{},
+		tries:   map[string]*retry{},
+		chosen:  map[workload.ID]plan.Decision{},
+		fresh:   map[workload.ID]bool{},
 	}
 	if err := d.forgetOtherBoot(); err != nil {
 		return nil, err
@@ -209,10 +218,12 @@ func (d *Daemon) resumeMoves() error {
 		return err
 	}
 	for _, m := range moves {
-		if m.State != moveRunning {
+		if m.State != moveRunning && m.State != movePaused {
+			d.moved[m.Workload] = m
 			continue
 		}
 		m.State = moveInterrupted
+		d.moved[m.Workload] = m
 		if err := d.o.Store.SaveMove(m); err != nil {
 			return err
 		}
@@ -278,6 +289,8 @@ func (d *Daemon) Tick(ctx context.Context) error {
 	start := d.o.Clock.Now()
 	d.mu.Lock()
 	clear(d.fresh)
+	d.looks++
+	look := d.looks
 	d.mu.Unlock()
 	snapshot, err := d.o.Observer.Look(ctx)
 	if err != nil {
@@ -287,6 +300,7 @@ func (d *Daemon) Tick(ctx context.Context) error {
 	if err := d.decide(start, snapshot); err != nil {
 		return err
 	}
+	d.tellMoved(look, snapshot)
 	d.mu.Lock()
 	steps, halted := d.view.plan.Steps, d.view.halted != ""
 	d.mu.Unlock()
@@ -298,7 +312,7 @@ func (d *Daemon) Tick(ctx context.Context) error {
 	} else {
 		d.once("heirs", plan.Event{})
 	}
-	d.carryOut(ctx, steps)
+	d.carryOut(ctx, look, steps)
 	return d.prune(ctx, snapshot)
 }
 
@@ -438,7 +452,8 @@ func (d *Daemon) living(placements []plan.Placement, s workload.Snapshot) []plan
 	for i := range s.Observations {
 		seen[s.Observations[i].ID] = startOf(&s.Observations[i])
 	}
-	var out []plan.Placement
+	maps.DeleteFunc(d.moved, func(id workload.ID, _ plan.Move) bool { _, here := seen[id]; return !here })
+	out := make([]plan.Placement, 0, len(placements))
 	for _, p := range placements {
 		start, here := seen[p.Workload]
 		if here && start == p.Start || d.fresh[p.Workload] {

@@ -25,7 +25,8 @@ type Observer interface {
 }
 
 // Driver carries out steps for one kind of target. Its methods are idempotent
-// and safe to call from one goroutine at a time. Errors that wrap fs.ErrNotExist
+// and safe to call from one goroutine at a time, but for move-pages steps, of which
+// several run beside it and one another. Errors that wrap fs.ErrNotExist
 // or ESRCH mean that the target is gone.
 type Driver interface {
 	// Settings reads everything that Apply(step) would change, with the values

@@ -171,9 +171,11 @@ func optionsFor(config daemon.Config, look observe.Options) daemon.Options {
 	look.SelfPID = os.Getpid()
 	look.Host = hostWith(config.StateDir)
 	observer := observe.New(observe.Root("/"), look)
+	pressure := &process.Pressure{Host: config.Move.PauseHost, Workload: config.Move.PauseWorkload}
 	mover := process.NewMover(process.MoverOptions{
 		Bandwidth: int64(config.Move.Bandwidth),
 		Batch:     config.Move.Batch,
+		Pause:     pressure.Pause,
 	})
 	return daemon.Options{
 		Config: config, Version: version, BootID: bootID(),

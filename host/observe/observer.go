@@ -205,6 +205,7 @@ func (o *Observer) Look(ctx context.Context) (workload.Snapshot, error) {
 		held.addAll(holds)
 	}
 	snap.Unmanaged = o.unmanaged(held)
+	snap.Shrunk = o.shrunk()
 	snap.Problems = o.problems.list()
 	o.forget()
 	return snap, nil
@@ -320,6 +321,22 @@ func kept[T ~int](sets map[string]topology.Set[T], list []byte) topology.Set[T] 
 	}
 	sets[string(list)] = s
 	return s
+}
+
+// shrunk is the workloads that this look no longer reports though they run, rising.
+func (o *Observer) shrunk() []workload.ID {
+	var out []workload.ID
+	for id, w := range o.works {
+		runs := w.leaf.look == o.look && (w.leaf.idle || len(w.leaf.procs) > 0)
+		if w.root != nil {
+			runs = w.root.look == o.look
+		}
+		if w.look != o.look && runs {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // forget drops what was not there in this look.
