@@ -44,7 +44,7 @@ type Daemon struct {
 	// never write at the same time. Page moves run outside it.
 	changing sync.Mutex
 	// asked is the processes of process workloads in the last look, and whether it
-	// is known if they have inherited something. Guarded by changing.
+	// is known if they have inherited something. Only the loop uses it.
 	asked map[workload.Process]bool
 	// waits is since when workloads wait for their page move. Only the loop uses it.
 	waits map[workload.ID]time.Time

@@ -58,8 +58,6 @@ func adopt(ctx context.Context, s Store, drivers map[workload.Kind]Driver, journ
 // set. One that is younger than a look is left for the next: most live shorter,
 // and those whose makers end meanwhile are found before an entry goes.
 func (d *Daemon) adoptNew(ctx context.Context, s workload.Snapshot) error {
-	d.changing.Lock()
-	defer d.changing.Unlock()
 	asked := make(map[workload.Process]bool, len(d.asked))
 	owner := map[workload.Process]workload.ID{}
 	var among []workload.Process
@@ -77,10 +75,12 @@ func (d *Daemon) adoptNew(ctx context.Context, s workload.Snapshot) error {
 			}
 		}
 	}
-	d.asked = asked
 	if len(among) == 0 {
+		d.asked = asked
 		return nil
 	}
+	d.changing.Lock()
+	defer d.changing.Unlock()
 	journal, err := d.o.Store.Journal()
 	if err != nil {
 		return err
@@ -88,6 +88,9 @@ func (d *Daemon) adoptNew(ctx context.Context, s workload.Snapshot) error {
 	entries, err := adopt(ctx, d.o.Store, d.o.Drivers, journal, among,
 		func(p workload.Process) (workload.ID, bool) { id, ok := owner[p]; return id, ok })
 	d.noteHeirs(entries)
+	if err == nil { // else they are asked again
+		d.asked = asked
+	}
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -224,5 +225,43 @@ func TestGoneOrTooSmall(t *testing.T) {
 	}
 	if got[a] != "gone" || !strings.HasPrefix(got[b], "no longer counted: it is too small") {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestUndoOfOneOfTwoMoves: two moves are in flight, one of each workload; undo of one
+// stops its own and leaves the other.
+func TestUndoOfOneOfTwoMoves(t *testing.T) {
+	m := scattered(t)
+	before := m.settings()
+	r := newRig(t, m, Enforce)
+	undone := make(chan error, 1)
+	m.midMove = func(w *thing) {
+		if w.obs.ID != "/a" {
+			return
+		}
+		r.mu.Lock()
+		ctx := r.moving["/a"].ctx
+		r.mu.Unlock()
+		go func() {
+			_, err := r.Undo(t.Context(), api.Which{ID: "/a"})
+			undone <- err
+		}()
+		<-ctx.Done()
+	}
+	r.ticks(t, 1)
+	if err := <-undone; err != nil {
+		t.Fatal(err)
+	}
+	m.midMove = nil
+	r.ticks(t, 4)
+	states := r.status(t)
+	if states["/a"].State != "held" || states["/a"].Move == nil || states["/a"].Move.State != "cancelled" {
+		t.Errorf("a: %q, move %+v", states["/a"].State, states["/a"].Move)
+	}
+	if states["/b"].State != "at home" || states["/b"].Move == nil || states["/b"].Move.State != "done" {
+		t.Errorf("b: %q, move %+v", states["/b"].State, states["/b"].Move)
+	}
+	if now := m.settings(); now["/a"] != before["/a"] {
+		t.Errorf("a has %s, had %s", now["/a"], before["/a"])
 	}
 }
