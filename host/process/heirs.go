@@ -2,7 +2,9 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,20 +65,23 @@ func (d *Driver) Heirs(ctx context.Context, journal []plan.Entry, among []worklo
 	if len(givers) == 0 {
 		return nil, nil
 	}
-	f := finder{Driver: d, givers: givers, stats: map[int]*stat{}}
+	f := finder{Driver: d, givers: givers, least: givers[0].since, stats: map[int]*stat{}}
 	for i := range givers {
-		if f.least == 0 || givers[i].since < f.least {
-			f.least = givers[i].since
-		}
+		f.least = min(f.least, givers[i].since)
 	}
 	if among == nil {
-		all, err := d.proc.all()
+		pids, err := d.proc.numbers("proc", 0)
 		if err != nil {
 			return nil, err
 		}
-		for _, s := range all {
-			f.stats[s.PID] = &s
-			among = append(among, s.Process)
+		for _, pid := range pids {
+			s, err := f.stat(pid)
+			if err != nil {
+				return nil, err
+			}
+			if s != nil {
+				among = append(among, s.Process)
+			}
 		}
 	}
 	var heirs []plan.Heir
@@ -127,24 +132,34 @@ type finder struct {
 	*Driver
 	givers []giver
 	least  uint64        // start time before which nothing is an heir
-	stats  map[int]*stat // by PID, as read; nil for one that is gone
+	stats  map[int]*stat // by PID, as read
 }
 
-func (f *finder) stat(pid int) *stat {
-	s, ok := f.stats[pid]
-	if !ok {
-		if read, err := f.proc.stat(pid); err == nil {
-			s = &read
-		}
-		f.stats[pid] = s
+// stat is what /proc says of a process; nil for one that is gone or not ours to see.
+// Any other failure must not make an heir look like a stranger.
+func (f *finder) stat(pid int) (*stat, error) {
+	if s, ok := f.stats[pid]; ok {
+		return s, nil
 	}
-	return s
+	s, err := f.proc.stat(pid)
+	switch {
+	case err == nil:
+		f.stats[pid] = &s
+	case isGone(err), errors.Is(err, fs.ErrPermission):
+		f.stats[pid] = nil
+	default:
+		return nil, err
+	}
+	return f.stats[pid], nil
 }
 
 // heir is p as an heir, if it is one.
 func (f *finder) heir(p workload.Process) (plan.Heir, bool, error) {
 	var none plan.Heir
-	s := f.stat(p.PID)
+	s, err := f.stat(p.PID)
+	if err != nil {
+		return none, false, err
+	}
 	if s == nil || s.Process != p || s.state == 'Z' || s.state == 'X' || p.Start < f.least || f.giver(p) != nil {
 		return none, false, nil
 	}
@@ -152,7 +167,10 @@ func (f *finder) heir(p workload.Process) (plan.Heir, bool, error) {
 	if err != nil {
 		return none, false, err
 	}
-	g := f.ancestor(s)
+	g, err := f.ancestor(s)
+	if err != nil {
+		return none, false, err
+	}
 	if g == nil {
 		if g, err = f.bereft(s, has); g == nil || err != nil {
 			return none, false, err
@@ -208,18 +226,18 @@ func (f *finder) giver(p workload.Process) *giver {
 }
 
 // ancestor is the entry of the nearest live ancestor that has one.
-func (f *finder) ancestor(s *stat) *giver {
+func (f *finder) ancestor(s *stat) (*giver, error) {
 	for range maxDepth {
-		parent := f.stat(s.parent)
-		if parent == nil || parent.Start > s.Start {
-			return nil
+		parent, err := f.stat(s.parent)
+		if err != nil || parent == nil || parent.Start > s.Start {
+			return nil, err
 		}
 		if g := f.giver(parent.Process); g != nil {
-			return g
+			return g, nil
 		}
 		s = parent
 	}
-	return nil
+	return nil, nil
 }
 
 // maxDepth bounds the way up: PIDs read one after the other may seem to form a ring.
@@ -228,8 +246,11 @@ const maxDepth = 1000
 // bereft is the entry that a process without a live ancestor in the journal
 // inherits from.
 func (f *finder) bereft(s *stat, has topology.CPUSet) (*giver, error) {
-	if !slices.ContainsFunc(f.givers, func(g giver) bool { return g.known && s.Start >= g.since && g.gave(has) }) || !f.orphaned(s) {
+	if !slices.ContainsFunc(f.givers, func(g giver) bool { return g.known && s.Start >= g.since && g.gave(has) }) {
 		return nil, nil
+	}
+	if orphaned, err := f.orphaned(s); !orphaned || err != nil {
+		return nil, err
 	}
 	cgroup, err := f.proc.cgroup(s.PID)
 	if err != nil {
@@ -255,28 +276,34 @@ func (f *finder) bereft(s *stat, has topology.CPUSet) (*giver, error) {
 // no leader it was handed over. So it was, as far as can be told, when its parent
 // is the init process of its PID namespace, which takes in all orphans
 // (find_new_reaper, kernel/exit.c).
-func (f *finder) orphaned(s *stat) bool {
-	parent := f.stat(s.parent)
-	if parent == nil {
-		return false
+func (f *finder) orphaned(s *stat) (bool, error) {
+	parent, err := f.stat(s.parent)
+	if parent == nil || err != nil {
+		return false, err
 	}
-	return s.session != parent.session && s.session != s.PID || f.isInit(parent.PID)
+	if s.session != parent.session && s.session != s.PID {
+		return true, nil
+	}
+	return f.isInit(parent.PID)
 }
 
 // isInit reports whether a process is the first of its PID namespace.
-func (f *finder) isInit(pid int) bool {
+func (f *finder) isInit(pid int) (bool, error) {
 	if pid == 1 {
-		return true
+		return true, nil
 	}
 	text, err := f.proc.read(pid, "status")
+	if isGone(err) || errors.Is(err, fs.ErrPermission) {
+		return false, nil
+	}
 	if err != nil {
-		return false
+		return false, err
 	}
 	for line := range strings.Lines(string(text)) {
 		if ids, ok := strings.CutPrefix(line, "NSpid:"); ok {
 			all := strings.Fields(ids)
-			return len(all) > 1 && all[len(all)-1] == "1"
+			return len(all) > 1 && all[len(all)-1] == "1", nil
 		}
 	}
-	return false
+	return false, nil
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -175,5 +177,32 @@ func TestHeirsOfTwo(t *testing.T) {
 	}
 	if got, err := m.driver().Heirs(context.Background(), journal, []workload.Process{{PID: 10, Start: 1010}}); err != nil || len(got) != 0 {
 		t.Errorf("among the journalled: %+v %v", got, err)
+	}
+}
+
+// A call that fails makes Heirs fail, or changes nothing: never is an heir passed
+// over, for its entry is about to go.
+func TestHeirsWithEachCallFailing(t *testing.T) {
+	for n := 1; ; n++ {
+		m, _, journal := bequest(t)
+		m.fork(11, 10)
+		m.setsid(11)
+		m.fork(12, 11)
+		m.exit(11)
+		m.fork(13, 10)
+		m.calls = 0
+		m.fault = func(call int, _ string) error {
+			if call == n {
+				return unix.EMFILE
+			}
+			return nil
+		}
+		got, err := m.driver().Heirs(context.Background(), journal, nil)
+		if m.calls < n {
+			break
+		}
+		if err == nil && len(got) != 2 {
+			t.Errorf("call %d fails (%s): %d heirs and no error", n, m.trace[len(m.trace)-1], len(got))
+		}
 	}
 }
