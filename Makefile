@@ -47,6 +47,7 @@ check: ## what CI checks besides the tests: format, vet, tidy modules, generated
 	$(GO) mod tidy -diff
 	$(MAKE) generate
 	git diff --exit-code -- docs
+	@test -z "$$(git ls-files --others --exclude-standard docs)" || { echo 'not committed:'; git ls-files --others --exclude-standard docs; exit 1; }
 
 bench: build ## benchmarks, raw output kept in bench/out
 	@mkdir -p bench/out
@@ -62,8 +63,9 @@ e2e: build ## the tests that need several NUMA nodes, in emulated guests
 	bash e2e/fetch.sh
 	$(GO) run ./e2e/rig $(E2EFLAGS)
 
-generate: ## files that the program writes itself: the README's picture
+generate: ## files that the program writes itself: the README's picture, manual pages
 	$(GO) run ./cmd/homenode topology --host testdata/hosts/sub-numa-cxl.json --svg docs/topology.svg
+	$(GO) run ./cmd/man docs/man
 
 fuzz: ## every fuzz target for FUZZTIME
 	@for p in $$($(GO) list ./...); do \
@@ -72,8 +74,9 @@ fuzz: ## every fuzz target for FUZZTIME
 		done; \
 	done
 
-install: build ## into the system, with the systemd unit; the service is not started
+install: build ## into the system, with manual pages and the systemd unit; the service is not started
 	install -D -m 0755 homenode $(DESTDIR)/usr/local/bin/homenode
+	install -D -m 0644 -t $(DESTDIR)/usr/local/share/man/man1 docs/man/homenode*.1
 	install -D -m 0644 packaging/systemd/homenode.service $(DESTDIR)/etc/systemd/system/homenode.service
 
 clean:

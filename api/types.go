@@ -88,7 +88,8 @@ type Workload struct {
 	State            string         `json:"state"`
 	Why              string         `json:"why"`
 	Processes        []int          `json:"processes"`
-	Steps            []plan.Step    `json:"steps"` // what is left to do
+	Steps            []plan.Step    `json:"steps"`          // what is left to do
+	Move             *plan.Move     `json:"move,omitempty"` // page move in flight, or the newest that ended
 }
 
 // NodeKiB is memory on one node.

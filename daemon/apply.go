@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,8 +31,11 @@ const (
 
 // carryOut applies the steps, workload by workload: CPU sets at once; page moves
 // and memory nodes, whose writing blocks while the kernel moves what lies outside,
-// one workload at a time beside the loop.
-func (d *Daemon) carryOut(ctx context.Context, steps []plan.Step) {
+// beside the loop (see traffic for which and when). look is the look the steps
+// were planned on.
+func (d *Daemon) carryOut(ctx context.Context, look uint64, steps []plan.Step) {
+	var transfers []*transfer
+	waits := map[workload.ID]time.Time{}
 	for _, group := range byWorkload(steps) {
 		if ctx.Err() != nil {
 			return
@@ -39,7 +43,7 @@ func (d *Daemon) carryOut(ctx context.Context, steps []plan.Step) {
 		id := group[0].Workload
 		d.mu.Lock()
 		skip := d.held.has(id) || d.moving[id] != nil
-		busy := len(d.moving) > 0
+		old := d.movedAt[id] >= look && d.movedAt[id] > 0 // figures from before a move ended
 		d.mu.Unlock()
 		if skip {
 			continue
@@ -48,14 +52,44 @@ func (d *Daemon) carryOut(ctx context.Context, steps []plan.Step) {
 		for n < len(group) && group[n].Kind == plan.SetCPUs {
 			n++
 		}
-		if !d.applyAll(ctx, group[:n]) || n == len(group) || busy {
+		if !d.applyAll(ctx, group[:n]) || n == len(group) || old || d.waiting(group[n]) {
 			continue
 		}
-		if d.waiting(group[n]) {
-			continue
+		w := transferFor(group[n:], d.observed(id))
+		waits[id] = d.o.Clock.Now()
+		if since, ok := d.waits[id]; ok {
+			waits[id] = since
 		}
-		d.startMove(ctx, group[n:])
+		w.aged = d.o.Clock.Now().Sub(waits[id]) >= agedAfter
+		transfers = append(transfers, w)
 	}
+	d.waits = waits
+	if len(transfers) == 0 {
+		return
+	}
+	d.mu.Lock()
+	inFlight := make([]*move, 0, len(d.moving))
+	for _, m := range d.moving {
+		inFlight = append(inFlight, m)
+	}
+	t := newTraffic(d.view.snapshot.Host, d.policy.ReservedMemory, inFlight)
+	d.mu.Unlock()
+	for _, w := range t.choose(transfers) {
+		delete(d.waits, w.id)
+		d.startMove(ctx, w)
+	}
+}
+
+// observed is what the newest look saw of a workload, or nil.
+func (d *Daemon) observed(id workload.ID) *workload.Observation {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := d.view.snapshot.Observations
+	i, ok := slices.BinarySearchFunc(all, id, func(o workload.Observation, id workload.ID) int { return cmp.Compare(o.ID, id) })
+	if !ok {
+		return nil
+	}
+	return &all[i]
 }
 
 // byWorkload groups steps in order; the steps of a workload are neighbours or
@@ -110,10 +144,16 @@ func (d *Daemon) applyOne(ctx context.Context, s plan.Step) error {
 			will[i] = "+cpuset"
 		}
 	}
+	if s.Target.Kind == workload.InProcess {
+		if err := d.adoptAmong(ctx, s.Workload, have); err != nil {
+			return d.failed(s, nil, fmt.Errorf("look for inherited settings: %w", err))
+		}
+	}
 	entries, err := d.o.Store.Intend(s.Workload, have, will, d.o.Clock.Now())
 	if err != nil { // no journal, no change
 		return d.failed(s, nil, fmt.Errorf("journal: %w", err))
 	}
+	defer d.o.Observer.Changed(s.Workload) // also when it failed half way
 	if err := driver.Apply(ctx, s, func(plan.Move) {}); err != nil {
 		return d.failed(s, entries, err)
 	}
@@ -136,8 +176,11 @@ func (d *Daemon) applyOne(ctx context.Context, s plan.Step) error {
 // may stand, and undo must be able to put it back.
 func (d *Daemon) failed(s plan.Step, entries []plan.Entry, err error) error {
 	if gone(err) {
-		// Controllers were turned on in parents, which are still there.
-		own := slices.DeleteFunc(slices.Clone(entries), func(e plan.Entry) bool { return e.Kind == plan.CgroupControllers })
+		// Controllers were turned on in parents, which are still there; children of a
+		// process may have inherited from it, which prune looks into.
+		own := slices.DeleteFunc(slices.Clone(entries), func(e plan.Entry) bool {
+			return e.Kind == plan.CgroupControllers || e.Kind == plan.Affinity
+		})
 		if e := d.o.Store.Mark(plan.Gone, seqs(own)...); e != nil {
 			d.o.Log.Error("journal", "workload", s.Workload, "err", e)
 		}
@@ -151,10 +194,13 @@ func (d *Daemon) failed(s plan.Step, entries []plan.Entry, err error) error {
 	}
 	d.mu.Lock()
 	wait, told := d.putOff(s, text)
+	e := plan.Event{Kind: plan.EventStep, Workload: s.Workload, Error: true, Text: fmt.Sprintf("%s; next try in %v", text, wait)}
+	if r, ok := d.moved[s.Workload]; ok && s.Kind == plan.MovePages {
+		e.Move = &r
+	}
 	d.mu.Unlock()
 	if !told {
-		d.event(plan.Event{Kind: plan.EventStep, Workload: s.Workload, Error: true,
-			Text: fmt.Sprintf("%s; next try in %v", text, wait)})
+		d.event(e)
 	}
 	return err
 }

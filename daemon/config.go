@@ -72,8 +72,12 @@ type Config struct {
 		Exclude   []string `yaml:"exclude"`    // glob patterns; stronger than include
 	} `yaml:"manage"`
 	Move struct {
-		Bandwidth Size `yaml:"bandwidth"` // bytes a second that page moves may take
+		Bandwidth Size `yaml:"bandwidth"` // bytes a second that all page moves together may take
 		Batch     int  `yaml:"batch"`     // pages moved by one call, 1 to 65536
+		// Moves rest while tasks wait for memory this many percent of the time (PSI "some",
+		// avg10), 0 to 100; 0 is never. No default suits a host that always reclaims.
+		PauseHost     float64 `yaml:"pause_host"`     // all tasks of the machine
+		PauseWorkload float64 `yaml:"pause_workload"` // the workload's cgroup
 	} `yaml:"move"`
 	Workloads []Rule `yaml:"workloads"` // the first rule that matches counts
 }
@@ -102,6 +106,9 @@ func NewConfig() Config {
 	c.Manage.MinCPU = 0.2
 	c.Move.Bandwidth = 256 << 20 // about a hundredth of one node's memory bandwidth on today's servers
 	c.Move.Batch = 4096          // 16 MiB of small pages; see host/process, DefaultBatch
+	// A tenth of the time is felt; machines at rest show below one percent. The
+	// workload itself may bear more: one at its memory.high always reclaims a little.
+	c.Move.PauseHost, c.Move.PauseWorkload = 10, 20
 	return c
 }
 
@@ -160,6 +167,10 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("move.bandwidth: %s; want at least 1MiB a second", humanize.IBytes(uint64(c.Move.Bandwidth)))
 	case c.Move.Batch < 1 || c.Move.Batch > 65536:
 		return fmt.Errorf("move.batch: %d; want 1 to 65536 pages", c.Move.Batch)
+	case !(c.Move.PauseHost >= 0 && c.Move.PauseHost <= 100):
+		return fmt.Errorf("move.pause_host: %v; want 0 (never) to 100 percent", c.Move.PauseHost)
+	case !(c.Move.PauseWorkload >= 0 && c.Move.PauseWorkload <= 100):
+		return fmt.Errorf("move.pause_workload: %v; want 0 (never) to 100 percent", c.Move.PauseWorkload)
 	}
 	for _, patterns := range [][]string{c.Manage.Include, c.Manage.Exclude} {
 		for _, p := range patterns {

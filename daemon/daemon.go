@@ -43,6 +43,11 @@ type Daemon struct {
 	// changing is held while the host is changed, so that undo and the loop
 	// never write at the same time. Page moves run outside it.
 	changing sync.Mutex
+	// asked is the processes of process workloads in the last look, and whether it
+	// is known if they have inherited something. Only the loop uses it.
+	asked map[workload.Process]bool
+	// waits is since when workloads wait for their page move. Only the loop uses it.
+	waits map[workload.ID]time.Time
 	// deciding is held from a look to the publishing of what was decided on it,
 	// and by Place, so that neither writes over the other's placements.
 	deciding sync.Mutex
@@ -53,13 +58,18 @@ type Daemon struct {
 	held   holds
 	given  map[workload.ID]topology.CPUSet // affinity homenode itself gave, for the observer
 	moving map[workload.ID]*move
-	tries  map[string]*retry
-	chosen map[workload.ID]plan.Decision // why each home was chosen, for as long as it is kept
-	fresh  map[workload.ID]bool          // placed by Place since the look began: not in its snapshot
-	fewer  bool                          // wants or holds were forgotten and not yet written down
-	saved  []plan.Placement              // the ledger as it is on disk
-	whys   bool                          // chosen is not on disk as it is
-	pruned time.Time                     // when the journal was last rid of what is gone
+	// movedAt is the look that was under way, or the last, when a move of a workload
+	// ended: what it saw of the memory is older than that end.
+	movedAt map[workload.ID]uint64
+	looks   uint64                    // begun
+	moved   map[workload.ID]plan.Move // newest that ended, of workloads that are there
+	tries   map[string]*retry
+	chosen  map[workload.ID]plan.Decision // why each home was chosen, for as long as it is kept
+	fresh   map[workload.ID]bool          // placed by Place since the look began: not in its snapshot
+	fewer   bool                          // wants or holds were forgotten and not yet written down
+	saved   []plan.Placement              // the ledger as it is on disk
+	whys    bool                          // chosen is not on disk as it is
+	pruned  time.Time                     // when the journal was last rid of what is gone
 }
 
 // view is the result of the newest tick.
@@ -102,13 +112,15 @@ func New(o Options) (*Daemon, error) {
 	}
 	d := &Daemon{
 		o: o, policy: o.Config.policy(),
-		wants:  map[workload.ID]api.Want{},
-		held:   holds{IDs: map[workload.ID]bool{}},
-		given:  map[workload.ID]topology.CPUSet{},
-		moving: map[workload.ID]*move{},
-		tries:  map[string]*retry{},
-		chosen: map[workload.ID]plan.Decision{},
-		fresh:  map[workload.ID]bool{},
+		wants:   map[workload.ID]api.Want{},
+		held:    holds{IDs: map[workload.ID]bool{}},
+		given:   map[workload.ID]topology.CPUSet{},
+		moving:  map[workload.ID]*move{},
+		movedAt: map[workload.ID]uint64{},
+		moved:   map[workload.ID]plan.Move{},
+		tries:   map[string]*retry{},
+		chosen:  map[workload.ID]plan.Decision{},
+		fresh:   map[workload.ID]bool{},
 	}
 	if err := d.forgetOtherBoot(); err != nil {
 		return nil, err
@@ -206,10 +218,12 @@ func (d *Daemon) resumeMoves() error {
 		return err
 	}
 	for _, m := range moves {
-		if m.State != moveRunning {
+		if m.State != moveRunning && m.State != movePaused {
+			d.moved[m.Workload] = m
 			continue
 		}
 		m.State = moveInterrupted
+		d.moved[m.Workload] = m
 		if err := d.o.Store.SaveMove(m); err != nil {
 			return err
 		}
@@ -275,6 +289,8 @@ func (d *Daemon) Tick(ctx context.Context) error {
 	start := d.o.Clock.Now()
 	d.mu.Lock()
 	clear(d.fresh)
+	d.looks++
+	look := d.looks
 	d.mu.Unlock()
 	snapshot, err := d.o.Observer.Look(ctx)
 	if err != nil {
@@ -284,14 +300,20 @@ func (d *Daemon) Tick(ctx context.Context) error {
 	if err := d.decide(start, snapshot); err != nil {
 		return err
 	}
+	d.tellMoved(look, snapshot)
 	d.mu.Lock()
 	steps, halted := d.view.plan.Steps, d.view.halted != ""
 	d.mu.Unlock()
-	if d.o.Config.Mode == Enforce && !halted {
-		d.carryOut(ctx, steps)
-		return d.prune(snapshot)
+	if d.o.Config.Mode != Enforce || halted {
+		return nil
 	}
-	return nil
+	if err := d.adoptNew(ctx, snapshot); err != nil {
+		d.once("heirs", plan.Event{Kind: plan.EventStep, Error: true, Text: "look for inherited settings: " + err.Error()})
+	} else {
+		d.once("heirs", plan.Event{})
+	}
+	d.carryOut(ctx, look, steps)
+	return d.prune(ctx, snapshot)
 }
 
 // decide plans on a snapshot, checks the plan, tells of it and publishes it.
@@ -336,7 +358,7 @@ const pruneEvery = time.Minute
 // prune marks journalled settings of workloads that were not seen as gone, when
 // their cgroup or process no longer exists, so that the journal does not grow
 // with every workload that came and went.
-func (d *Daemon) prune(s workload.Snapshot) error {
+func (d *Daemon) prune(ctx context.Context, s workload.Snapshot) error {
 	d.mu.Lock()
 	due := d.o.Clock.Now().Sub(d.pruned) >= pruneEvery
 	if due {
@@ -359,7 +381,8 @@ func (d *Daemon) prune(s workload.Snapshot) error {
 	var dead []uint64
 	for _, e := range entries {
 		driver, ok := d.driverOf(e)
-		if !seen[e.Workload] && ok && gone(driver.Present(e)) {
+		// Processes come and go while their workload stays.
+		if (!seen[e.Workload] || e.Kind == plan.Affinity) && ok && gone(driver.Present(e)) {
 			dead = append(dead, e.Seq)
 		}
 	}
@@ -370,7 +393,9 @@ func (d *Daemon) prune(s workload.Snapshot) error {
 		}
 	}
 	d.mu.Unlock()
-	return d.o.Store.Mark(plan.Gone, dead...)
+	heirs, err := bury(ctx, d.o.Store, d.o.Drivers, entries, dead)
+	d.noteHeirs(heirs)
+	return err
 }
 
 // remember writes homes down, and why they were chosen: a kept home is later
@@ -427,7 +452,8 @@ func (d *Daemon) living(placements []plan.Placement, s workload.Snapshot) []plan
 	for i := range s.Observations {
 		seen[s.Observations[i].ID] = startOf(&s.Observations[i])
 	}
-	var out []plan.Placement
+	maps.DeleteFunc(d.moved, func(id workload.ID, _ plan.Move) bool { _, here := seen[id]; return !here })
+	out := make([]plan.Placement, 0, len(placements))
 	for _, p := range placements {
 		start, here := seen[p.Workload]
 		if here && start == p.Start || d.fresh[p.Workload] {
@@ -436,6 +462,10 @@ func (d *Daemon) living(placements []plan.Placement, s workload.Snapshot) []plan
 		}
 		delete(d.given, p.Workload)
 	}
+	maps.DeleteFunc(d.given, func(id workload.ID, _ topology.CPUSet) bool {
+		_, here := seen[id]
+		return !here && !d.fresh[id]
+	})
 	// A registered process need not have a placement: it may be left alone.
 	for id, w := range d.wants {
 		if d.fresh[id] {
@@ -483,7 +513,7 @@ func startOf(o *workload.Observation) uint64 {
 	}
 	root := o.Processes[0]
 	for _, p := range o.Processes {
-		if workload.ID(fmt.Sprintf("pid:%d", p.PID)) == o.ID {
+		if processID(p.PID) == o.ID {
 			root = p
 		}
 	}

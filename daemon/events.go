@@ -155,7 +155,11 @@ func (d *Daemon) tellWorkloads(before, now workload.Snapshot) {
 	}
 	for i := range before.Observations {
 		if id := before.Observations[i].ID; seen[id] {
-			d.event(plan.Event{Kind: plan.EventWorkload, Workload: id, Text: "gone, or too small to count"})
+			text := "gone"
+			if slices.Contains(now.Shrunk, id) {
+				text = "no longer counted: it is too small now, or part of another workload"
+			}
+			d.event(plan.Event{Kind: plan.EventWorkload, Workload: id, Text: text})
 		}
 	}
 }

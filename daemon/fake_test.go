@@ -31,8 +31,12 @@ type machine struct {
 	calls   int // changes made, for failing the nth
 	failAt  int
 	failErr error
-	looked  func()         // called in Look
-	midMove func(*thing)   // called after the first half of a move
+	looked  func()       // called in Look
+	midMove func(*thing) // called after the first half of a move
+	after   func()       // called once what Look saw is put together
+	paused  string       // a move rests for this in its middle, and goes on
+	pinned  topology.KiB // of each workload's memory off home
+	shrunk  []workload.ID
 	stuck   bool           // pages do not move, without an error
 	moves   int            // page moves begun
 	writes  map[string]int // how often each setting was written
@@ -100,16 +104,21 @@ func (m *machine) Look(context.Context) (workload.Snapshot, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := workload.Snapshot{Host: m.host()}
+	s := workload.Snapshot{Host: m.host(), Shrunk: m.shrunk}
 	for _, id := range slices.Sorted(maps.Keys(m.live)) {
 		o := m.live[id].obs
 		o.Memory = slices.Clone(o.Memory)
 		s.Observations = append(s.Observations, o)
 	}
+	if m.after != nil {
+		m.after()
+		m.after = nil
+	}
 	return s, nil
 }
 
-func (m *machine) Stale(workload.ID) {}
+func (m *machine) Stale(workload.ID)   {}
+func (m *machine) Changed(workload.ID) {}
 
 func (m *machine) find(cgroup string) (*thing, error) {
 	w, ok := m.live[workload.ID(cgroup)]
@@ -178,6 +187,7 @@ func (m *machine) move(ctx context.Context, w *thing, s plan.Step, progress func
 	if m.moves++; m.stuck {
 		return nil
 	}
+	var total int64
 	for half := range 2 {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -190,6 +200,9 @@ func (m *machine) move(ctx context.Context, w *thing, s plan.Step, progress func
 				part := x.KiB
 				if half == 0 {
 					part /= 2
+				}
+				if half == 1 {
+					part = max(0, part-m.pinned)
 				}
 				moved += part
 				x.KiB -= part
@@ -206,7 +219,18 @@ func (m *machine) move(ctx context.Context, w *thing, s plan.Step, progress func
 		slices.SortFunc(w.obs.Memory, func(a, b workload.NodeMemory) int { return int(a.Node - b.Node) })
 		w.obs.Anon = w.obs.Memory
 		m.mu.Unlock()
-		progress(plan.Move{Moved: int64(moved) * 1024})
+		total += int64(moved) * 1024
+		record := plan.Move{Moved: total, State: moveRunning}
+		if half == 0 && m.paused != "" {
+			progress(plan.Move{Moved: total, State: movePaused, Why: m.paused})
+		}
+		if half == 1 && m.pinned > 0 {
+			record.Refused = int64(m.pinned) << 10
+			record.Why, record.RefusedBy = "pinned", []plan.Refusal{{Cause: plan.Pinned, Bytes: record.Refused, Why: "pinned"}}
+		}
+		if half == 1 || m.paused == "" {
+			progress(record)
+		}
 		if half == 0 && m.midMove != nil {
 			m.midMove(w)
 		}

@@ -65,7 +65,7 @@ func (m *Memory) Intend(w workload.ID, have []plan.Setting, will []string, at ti
 		j := slices.IndexFunc(m.entries, func(e plan.Entry) bool { return e.Kind == h.Kind && e.Path == h.Path })
 		if j < 0 {
 			m.seq++
-			m.entries = append(m.entries, plan.Entry{Seq: m.seq, Time: at, Kind: h.Kind, Path: h.Path, Old: h.Value})
+			m.entries = append(m.entries, plan.Entry{Seq: m.seq, Time: at, Kind: h.Kind, Path: h.Path, Old: h.Value, Kin: h.Kin})
 			j = len(m.entries) - 1
 		}
 		m.entries[j].Renew(w, will[i])

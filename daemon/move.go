@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -15,6 +16,7 @@ import (
 // States of a page move.
 const (
 	moveRunning     = "running"
+	movePaused      = "paused"
 	moveInterrupted = "interrupted" // the daemon ended first
 	moveDone        = "done"
 	moveCancelled   = "cancelled"
@@ -27,15 +29,17 @@ const saveEvery = time.Second
 
 // move is one page move in flight.
 type move struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-	done   chan struct{}
-	record plan.Move // guarded by Daemon.mu
+	ctx      context.Context
+	cancel   context.CancelFunc
+	done     chan struct{}
+	transfer *transfer
+	record   plan.Move // guarded by Daemon.mu
 }
 
 // startMove takes the steps beside the loop in their order: page moves and memory
 // nodes. The first that fails ends it.
-func (d *Daemon) startMove(ctx context.Context, steps []plan.Step) {
+func (d *Daemon) startMove(ctx context.Context, w *transfer) {
+	steps := w.steps
 	s := steps[0]
 	for _, x := range steps {
 		if x.Kind == plan.MovePages {
@@ -43,8 +47,11 @@ func (d *Daemon) startMove(ctx context.Context, steps []plan.Step) {
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	m := &move{ctx: ctx, cancel: cancel, done: make(chan struct{}), record: plan.Move{
+	m := &move{ctx: ctx, cancel: cancel, done: make(chan struct{}), transfer: w, record: plan.Move{
 		Workload: s.Workload, Home: s.To, Planned: s.Bytes, Started: d.o.Clock.Now(), State: moveRunning}}
+	if o := d.observed(s.Workload); o != nil {
+		m.record.LocalityBefore = localityOf(o)
+	}
 	d.mu.Lock()
 	if d.held.has(s.Workload) { // undone since it was planned
 		d.mu.Unlock()
@@ -70,7 +77,10 @@ func (d *Daemon) startMove(ctx context.Context, steps []plan.Step) {
 				break
 			}
 		}
+		// What a look that is under way has seen is older than this end.
+		d.o.Observer.Stale(s.Workload)
 		d.mu.Lock()
+		d.movedAt[s.Workload] = d.looks
 		delete(d.moving, s.Workload)
 		d.mu.Unlock()
 	})
@@ -91,13 +101,27 @@ func (d *Daemon) movePages(ctx context.Context, m *move, s plan.Step) error {
 	saved := m.record.Started
 	err := driver.Apply(ctx, s, func(p plan.Move) {
 		d.mu.Lock()
-		m.record.Moved, m.record.Refused, m.record.Why = p.Moved, p.Refused, p.Why
+		was := m.record.State
+		m.record.Moved, m.record.Refused, m.record.RefusedBy, m.record.Why = p.Moved, p.Refused, p.RefusedBy, p.Why
+		m.record.State = moveRunning
+		if p.State == movePaused {
+			m.record.State = movePaused
+		}
 		m.record.Seconds = d.o.Clock.Now().Sub(m.record.Started).Seconds()
-		record, due := m.record, d.o.Clock.Now().Sub(saved) >= saveEvery
+		record, due := m.record, d.o.Clock.Now().Sub(saved) >= saveEvery || m.record.State != was
 		d.mu.Unlock()
 		if due {
 			saved = d.o.Clock.Now()
-			d.o.Store.SaveMove(record)
+			if err := d.o.Store.SaveMove(record); err != nil {
+				d.o.Log.Error("save move", "workload", s.Workload, "err", err)
+			}
+		}
+		if record.State != was {
+			text := fmt.Sprintf("the move to node %s goes on", record.Home)
+			if record.State == movePaused {
+				text = fmt.Sprintf("the move to node %s rests after %s of %s: %s", record.Home, size(record.Moved), size(record.Planned), p.Why)
+			}
+			d.event(plan.Event{Kind: plan.EventMove, Workload: s.Workload, Text: text})
 		}
 	})
 	return d.endMove(m, s, err)
@@ -110,7 +134,7 @@ func (d *Daemon) endMove(m *move, s plan.Step, err error) error {
 	switch {
 	case err == nil:
 		m.record.State = moveDone
-		if m.record.Moved < s.Bytes/2 { // the rest would not move either if tried at once
+		if m.record.Moved < s.Bytes/2 || immovable(m.record) { // the rest would not move either if tried at once
 			d.putOff(s, "")
 		} else {
 			delete(d.tries, tryKey(s))
@@ -122,8 +146,8 @@ func (d *Daemon) endMove(m *move, s plan.Step, err error) error {
 		m.record.Why = err.Error()
 	}
 	r := m.record
+	d.moved[s.Workload] = r
 	d.mu.Unlock()
-	d.o.Observer.Stale(s.Workload)
 	if e := d.o.Store.SaveMove(r); e != nil {
 		d.o.Log.Error("save move", "workload", s.Workload, "err", e)
 	}
@@ -133,14 +157,71 @@ func (d *Daemon) endMove(m *move, s plan.Step, err error) error {
 		if r.Refused > 0 {
 			text += fmt.Sprintf("; %s stayed: %s", size(r.Refused), r.Why)
 		}
-		d.event(plan.Event{Kind: plan.EventMove, Workload: s.Workload, Text: text})
+		d.event(plan.Event{Kind: plan.EventMove, Workload: s.Workload, Text: text, Move: &r})
 	case moveCancelled:
 		d.event(plan.Event{Kind: plan.EventMove, Workload: s.Workload, Text: fmt.Sprintf(
-			"move to node %s cancelled after %s of %s", r.Home, size(r.Moved), size(r.Planned))})
+			"move to node %s cancelled after %s of %s", r.Home, size(r.Moved), size(r.Planned)), Move: &r})
 	default:
 		return d.failed(s, nil, err)
 	}
 	return err
+}
+
+// immovable reports whether a part of the memory that counts (see package place) was
+// left behind for reasons that last.
+func immovable(r plan.Move) bool {
+	var lasting int64
+	for _, x := range r.RefusedBy {
+		if x.Cause.Lasts() {
+			lasting += x.Bytes
+		}
+	}
+	return lasting*100 >= r.Planned && lasting > 0
+}
+
+// tellMoved writes down what moves that have ended did to locality, once a look
+// that began after their end has seen it.
+func (d *Daemon) tellMoved(look uint64, s workload.Snapshot) {
+	var events []plan.Event
+	d.mu.Lock()
+	for i := range s.Observations {
+		o := &s.Observations[i]
+		at, ended := d.movedAt[o.ID]
+		if !ended || at >= look {
+			continue
+		}
+		delete(d.movedAt, o.ID)
+		r, ok := d.moved[o.ID]
+		if !ok || r.LocalityAfter != nil {
+			continue
+		}
+		if r.LocalityAfter = localityOf(o); r.LocalityAfter == nil {
+			continue
+		}
+		d.moved[o.ID] = r
+		text := fmt.Sprintf("locality after the move to node %s: %.0f %%", r.Home, 100**r.LocalityAfter)
+		if r.LocalityBefore != nil {
+			text += fmt.Sprintf(", %.0f %% before", 100**r.LocalityBefore)
+		}
+		events = append(events, plan.Event{Kind: plan.EventMove, Workload: o.ID, Text: text, Move: &r})
+	}
+	maps.DeleteFunc(d.movedAt, func(_ workload.ID, at uint64) bool { return at < look }) // gone
+	d.mu.Unlock()
+	for _, e := range events {
+		if err := d.o.Store.SaveMove(*e.Move); err != nil {
+			d.o.Log.Error("save move", "workload", e.Workload, "err", err)
+		}
+		d.event(e)
+	}
+}
+
+// localityOf is the locality of an observation; nil when unknown.
+func localityOf(o *workload.Observation) *float64 {
+	l, ok := workload.Locality(o.RanOn, o.Memory)
+	if !ok {
+		return nil
+	}
+	return &l
 }
 
 // cancelMoves stops the moves of the workloads that match and waits for them.

@@ -20,10 +20,13 @@ type Observer interface {
 	// Stale says that the memory of a workload was moved: the next Look reads it
 	// anew, however lately it did.
 	Stale(id workload.ID)
+	// Changed says that what a workload may use was changed.
+	Changed(id workload.ID)
 }
 
 // Driver carries out steps for one kind of target. Its methods are idempotent
-// and safe to call from one goroutine at a time. Errors that wrap fs.ErrNotExist
+// and safe to call from one goroutine at a time, but for move-pages steps, of which
+// several run beside it and one another. Errors that wrap fs.ErrNotExist
 // or ESRCH mean that the target is gone.
 type Driver interface {
 	// Settings reads everything that Apply(step) would change, with the values
@@ -38,6 +41,14 @@ type Driver interface {
 	Restore(ctx context.Context, entry plan.Entry) error
 	// Present returns nil while the thing that entry is about exists.
 	Present(entry plan.Entry) error
+}
+
+// Heirs is a Driver whose settings pass on to what a workload starts: a child
+// has the affinity of the process that made it.
+type Heirs interface {
+	// Heirs finds what has inherited a value from an entry of journal and has no
+	// entry itself, among the given processes or, with nil, all.
+	Heirs(ctx context.Context, journal []plan.Entry, among []workload.Process) ([]plan.Heir, error)
 }
 
 // Clock is time, so that tests and the simulator have their own.

@@ -23,8 +23,17 @@ func Undo(ctx context.Context, s Store, drivers map[workload.Kind]Driver, which 
 	if err != nil {
 		return result, err
 	}
-	slices.Reverse(entries)
 	var events []plan.Event
+	// What inherited a setting goes back too, also when what it was given to is gone.
+	_, lost := adopt(ctx, s, drivers, entries, nil, nil)
+	if lost != nil {
+		events = append(events, plan.Event{Time: at, Kind: plan.EventUndo, Error: true, Text: fmt.Sprintf("look for what has inherited settings: %v", lost)})
+	}
+	if entries, err = s.Journal(); err != nil {
+		return result, err
+	}
+	slices.Reverse(entries)
+	var done []plan.Entry // affinities, marked when no heir of theirs is left
 	var restored []string // cgroups
 	for _, e := range entries {
 		// A controller was turned on for the first workload that needed it and goes
@@ -63,11 +72,62 @@ func Undo(ctx context.Context, s Store, drivers map[workload.Kind]Driver, which 
 		if event.Error {
 			continue
 		}
+		if e.Kind == plan.Affinity {
+			done = append(done, e)
+			continue
+		}
+		if err := s.Mark(e.State, e.Seq); err != nil {
+			return result, err
+		}
+	}
+	if lost == nil {
+		lost = restoreLate(ctx, s, drivers, done, &result)
+	}
+	for _, e := range done {
+		if lost != nil && e.State == plan.Gone {
+			continue // its heirs are not known
+		}
 		if err := s.Mark(e.State, e.Seq); err != nil {
 			return result, err
 		}
 	}
 	return result, s.Append(events...)
+}
+
+// restoreLate puts back what was started, by something that has ended since,
+// while the affinities of done were restored. Those are still in the journal.
+func restoreLate(ctx context.Context, s Store, drivers map[workload.Kind]Driver, done []plan.Entry, result *api.UndoResult) error {
+	if len(done) == 0 {
+		return nil
+	}
+	journal, err := s.Journal()
+	if err != nil {
+		return err
+	}
+	late, err := adopt(ctx, s, drivers, journal, nil, nil)
+	if err != nil {
+		return err
+	}
+	for _, e := range slices.Backward(late) {
+		if !slices.ContainsFunc(done, func(of plan.Entry) bool { return of.Workload == e.Workload }) {
+			continue
+		}
+		e.State = plan.Restored
+		switch err := restore(ctx, drivers, e); {
+		case err == nil:
+			result.Restored = append(result.Restored, e)
+		case gone(err):
+			e.State = plan.Gone
+			result.Gone = append(result.Gone, e)
+		default:
+			result.Failed = append(result.Failed, api.UndoFailure{Entry: e, Error: err.Error()})
+			continue
+		}
+		if err := s.Mark(e.State, e.Seq); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // kindOf is the driver's kind for an entry.
@@ -156,6 +216,9 @@ func (d *Daemon) Undo(ctx context.Context, which api.Which) (api.UndoResult, err
 	d.changing.Lock()
 	defer d.changing.Unlock()
 	result, err := Undo(ctx, d.o.Store, d.o.Drivers, which, d.o.Clock.Now())
+	for _, e := range result.Restored {
+		d.o.Observer.Changed(e.Workload)
+	}
 	d.mu.Lock()
 	for _, e := range result.Restored {
 		if e.Kind != plan.Affinity {

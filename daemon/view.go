@@ -49,10 +49,7 @@ func (d *Daemon) Explain(_ context.Context, id workload.ID) (api.Explanation, er
 			x.Decision = d.because(dec)
 		}
 	}
-	if m := d.moving[o.ID]; m != nil {
-		record := m.record
-		x.Move = &record
-	}
+	x.Move = d.moveOf(o.ID)
 	d.mu.Unlock()
 	return x, d.recall(&x, o.ID)
 }
@@ -158,9 +155,8 @@ func (d *Daemon) workloadOf(o *workload.Observation) api.Workload {
 	for _, p := range o.Processes {
 		w.Processes = append(w.Processes, p.PID)
 	}
-	if l, ok := workload.Locality(o.RanOn, o.Memory); ok {
-		w.Locality = &l
-	}
+	w.Locality = localityOf(o)
+	w.Move = d.moveOf(o.ID)
 	if p := placementOf(d.view.plan.Placements, o.ID); p != nil {
 		w.Class, w.Importance, w.CPUs = p.Class, p.Importance, p.VCPUs
 		w.Home, w.CPUSetPlanned = p.Home.String(), p.CPUs.String()
@@ -195,6 +191,9 @@ func (d *Daemon) stateOf(id workload.ID, steps []plan.Step) (state, why string) 
 		}
 	}
 	if m := d.moving[id]; m != nil {
+		if m.record.State == movePaused {
+			return "paused", m.record.Why
+		}
 		if m.record.Planned > 0 {
 			return fmt.Sprintf("moving %d %%", min(100, m.record.Moved*100/m.record.Planned)), why
 		}
@@ -217,6 +216,18 @@ func (d *Daemon) stateOf(id workload.ID, steps []plan.Step) (state, why string) 
 		}
 	}
 	return "queued", why
+}
+
+// moveOf is a workload's page move in flight, or the newest that ended. d.mu is held.
+func (d *Daemon) moveOf(id workload.ID) *plan.Move {
+	if m := d.moving[id]; m != nil {
+		record := m.record
+		return &record
+	}
+	if r, ok := d.moved[id]; ok {
+		return &r
+	}
+	return nil
 }
 
 func placementOf(placements []plan.Placement, id workload.ID) *plan.Placement {

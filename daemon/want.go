@@ -29,7 +29,7 @@ func (d *Daemon) Place(_ context.Context, want api.Want) (api.Home, error) {
 		return api.Home{}, &api.Error{Code: api.Failed, Text: "the daemon has not yet looked at the host; try again"}
 	}
 	state.Placements = d.view.plan.Placements
-	id := workload.ID(fmt.Sprintf("pid:%d", want.Process.PID))
+	id := processID(want.Process.PID)
 	home, result, err := HomeFor(state, want, id)
 	if err != nil || want.Process.PID == 0 {
 		return home, err

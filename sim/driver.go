@@ -136,7 +136,8 @@ func (h *homenode) move(ctx context.Context, j *job, s *plan.Step, progress func
 		if kib == 0 {
 			return nil
 		}
-		if !h.current.sleep(time.Duration(float64(kib<<10) / float64(h.pace) * float64(time.Second))) {
+		// Moves in flight share the bandwidth.
+		if !h.current.sleep(time.Duration(float64(kib<<10) / float64(h.pace) * float64(len(h.tasks)) * float64(time.Second))) {
 			return context.Canceled
 		}
 		if ctx.Err() != nil {

@@ -266,6 +266,9 @@ func (h *homenode) Look(context.Context) (workload.Snapshot, error) {
 // Stale implements daemon.Observer: every look reads everything.
 func (h *homenode) Stale(workload.ID) {}
 
+// Changed implements daemon.Observer.
+func (h *homenode) Changed(workload.ID) {}
+
 // never is when a task that has not begun is due: not before it is resumed.
 const never = time.Duration(1<<63 - 1)
 

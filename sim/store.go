@@ -40,7 +40,7 @@ func (s *store) Intend(w workload.ID, have []plan.Setting, will []string, at tim
 		e := s.entries[key]
 		if e == nil {
 			s.seq++
-			e = &plan.Entry{Seq: s.seq, Time: at, Kind: h.Kind, Path: h.Path, Old: h.Value}
+			e = &plan.Entry{Seq: s.seq, Time: at, Kind: h.Kind, Path: h.Path, Old: h.Value, Kin: h.Kin}
 			s.entries[key], s.bySeq[e.Seq] = e, key
 		}
 		e.Workload, e.New, e.State = w, will[i], plan.Intended

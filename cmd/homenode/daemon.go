@@ -174,6 +174,8 @@ func groupID(name string) (int, error) {
 	return strconv.Atoi(g.Gid)
 }
 
+var _ daemon.Heirs = (*process.Driver)(nil)
+
 // optionsFor wires the host packages together; the store is the caller's.
 func optionsFor(config daemon.Config, look observe.Options) daemon.Options {
 	look.MinMemory = config.Manage.MinMemory.KiB()
@@ -182,9 +184,11 @@ func optionsFor(config daemon.Config, look observe.Options) daemon.Options {
 	kept := keptIn(config.StateDir)
 	look.Host, look.Free = kept.host, kept.free
 	observer := observe.New(observe.Root("/"), look)
+	pressure := &process.Pressure{Host: config.Move.PauseHost, Workload: config.Move.PauseWorkload}
 	mover := process.NewMover(process.MoverOptions{
 		Bandwidth: int64(config.Move.Bandwidth),
 		Batch:     config.Move.Batch,
+		Pause:     pressure.Pause,
 	})
 	return daemon.Options{
 		Config: config, Version: version, BootID: bootID(),

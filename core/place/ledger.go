@@ -15,14 +15,14 @@ import (
 type Ledger struct {
 	host   *topology.Host
 	policy plan.Policy
-	nodes  []node    // in the order of host.Nodes
-	caches []cache   // by node, then lowest CPU
-	cores  []core    // by node, then cache, then lowest CPU
-	nodeAt []int32   // index into nodes by node ID; -1 for none
-	coreAt []int32   // index into cores by CPU ID; -1 for a CPU that may not be given
-	owners []uint16  // dedicated placements that hold a CPU, by CPU ID
-	access []float64 // relative access cost by row × len(nodes) + column: CPUs of the row, memory of the column
-	held   []holding // rising by workload ID
+	nodes  []node     // in the order of host.Nodes
+	caches []cache    // by node, then lowest CPU
+	cores  []core     // by node, then cache, then lowest CPU
+	nodeAt []int32    // index into nodes by node ID; -1 for none
+	coreAt []int32    // index into cores by CPU ID; -1 for a CPU that may not be given
+	owners []uint16   // dedicated placements that hold a CPU, by CPU ID
+	access []float64  // relative access cost by row × len(nodes) + column: CPUs of the row, memory of the column
+	held   []*holding // rising by workload ID; pointers, for inserting in the middle moves all behind
 
 	largest     int          // CPUs that may be given on the node with most
 	mostMemory  topology.KiB // known memory of the node with most
@@ -309,17 +309,17 @@ func (l *Ledger) Remove(id workload.ID) {
 	if !ok {
 		return
 	}
-	l.book(&l.held[i], -1)
+	l.book(l.held[i], -1)
 	l.held = slices.Delete(l.held, i, i+1)
 }
 
 // find is the position of a workload among the held, or where it would be.
 func (l *Ledger) find(id workload.ID) (int, bool) {
-	return slices.BinarySearchFunc(l.held, id, func(h holding, id workload.ID) int { return cmp.Compare(h.Workload, id) })
+	return slices.BinarySearchFunc(l.held, id, func(h *holding, id workload.ID) int { return cmp.Compare(h.Workload, id) })
 }
 
 func (l *Ledger) add(p *plan.Placement) {
-	h := holding{Placement: *p}
+	h := &holding{Placement: *p}
 	for n := range p.Home.All() {
 		if i := l.index(n); i >= 0 {
 			h.home = append(h.home, i)
@@ -335,7 +335,7 @@ func (l *Ledger) add(p *plan.Placement) {
 	}
 	i, _ := l.find(p.Workload)
 	l.held = slices.Insert(l.held, i, h)
-	l.book(&l.held[i], 1)
+	l.book(l.held[i], 1)
 }
 
 // book adds (sign 1) or takes away (sign -1) what a placement holds.
@@ -454,7 +454,7 @@ func (l *Ledger) settle() {
 	var want [][]topology.KiB
 	var whose []int
 	for i := range l.held {
-		h := &l.held[i]
+		h := l.held[i]
 		if h.HugePage > 0 {
 			continue
 		}
@@ -469,7 +469,7 @@ func (l *Ledger) settle() {
 		return
 	}
 	for k, i := range whose {
-		h := &l.held[i]
+		h := l.held[i]
 		for pos, n := range h.home {
 			l.nodes[n].memoryFree += h.memory[pos] - spread[k][pos]
 		}
@@ -483,7 +483,7 @@ func (l *Ledger) guardOffline() {
 		l.nodes[i].lastForOffline = false
 	}
 	for k := range l.held {
-		h := &l.held[k]
+		h := l.held[k]
 		if h.Class != workload.Offline {
 			continue
 		}
@@ -553,7 +553,7 @@ func (l *Ledger) floating(home []int) topology.CPUSet {
 func (l *Ledger) Placements() []plan.Placement {
 	out := make([]plan.Placement, len(l.held))
 	for i := range l.held {
-		out[i] = l.placement(&l.held[i])
+		out[i] = l.placement(l.held[i])
 	}
 	return out
 }

@@ -57,11 +57,11 @@ func (l *Ledger) Place(req Request) Result {
 	l.Remove(req.Spec.ID)
 	r := l.choose(&req)
 	l.held = slices.Insert(l.held, i, old)
-	l.book(&l.held[i], 1)
+	l.book(l.held[i], 1)
 	if r.Placed() {
 		r.Others = l.others(&old.Placement, &r.Placement)
 		l.explainOthers(&r)
-		if sameHome(r.Placement, l.placement(&l.held[i])) {
+		if sameHome(r.Placement, l.placement(l.held[i])) {
 			r.Decision.Outcome = plan.Kept
 		}
 	}
@@ -100,7 +100,7 @@ func (l *Ledger) choose(req *Request) Result {
 // would have starved: on each of its nodes in turn, until one will do.
 func (l *Ledger) spare(w *want, s *search, id workload.ID, p *plan.Placement) bool {
 	k, _ := l.find(id)
-	h := &l.held[k]
+	h := l.held[k]
 	for i := range l.nodes {
 		n := &l.nodes[i]
 		if n.lastForOffline || n.free == 0 || !h.Within.Empty() && !h.Within.Has(n.id) {
@@ -280,7 +280,7 @@ func (l *Ledger) placeOffline(w *want) Result {
 // floaters calls yield for every held workload that floats on CPUs of the given nodes.
 func (l *Ledger) floaters(nodes topology.NodeSet, yield func(h *holding)) {
 	for i := range l.held {
-		h := &l.held[i]
+		h := l.held[i]
 		switch h.Class {
 		case workload.Shared:
 			if h.Home.Intersects(nodes) {

@@ -47,12 +47,6 @@ func (v Violation) String() string { return v.Text }
 // order of violations depends on the arguments alone.
 func Check(st State, placements []Placement) []Violation {
 	c := checker{st: st}
-	c.nodeOf = make(map[topology.CPUID]topology.NodeID)
-	for _, n := range st.Host.Nodes {
-		for cpu := range n.CPUs.All() {
-			c.nodeOf[cpu] = n.ID
-		}
-	}
 	c.duplicates(placements)
 	for i := range placements {
 		c.cpus(&placements[i])
@@ -73,9 +67,8 @@ func CheckPlan(st State, p Plan) []Violation {
 }
 
 type checker struct {
-	st     State
-	nodeOf map[topology.CPUID]topology.NodeID
-	found  []Violation
+	st    State
+	found []Violation
 }
 
 func (c *checker) say(code Code, ids []workload.ID, format string, args ...any) {
@@ -98,23 +91,31 @@ func (c *checker) cpus(p *Placement) {
 	if p.CPUs.Empty() {
 		c.say(NoCPU, id, "%s has an empty CPU set", p.Workload)
 	}
-	all := p.CPUs.Union(p.Idle)
-	if bad := all.Minus(h.Online).Minus(h.Offline); !bad.Empty() {
-		c.say(UnknownCPU, id, "%s is given CPUs %v, which this host does not have", p.Workload, bad)
+	// Every plan is checked at every look: first ask what allocates nothing.
+	all := p.CPUs
+	if !p.Idle.Empty() {
+		all = all.Union(p.Idle)
 	}
-	if bad := all.Intersect(h.Offline); !bad.Empty() {
-		c.say(OfflineCPU, id, "%s is given CPUs %v, which are offline", p.Workload, bad)
+	if !all.SubsetOf(h.Online) {
+		if bad := all.Minus(h.Online).Minus(h.Offline); !bad.Empty() {
+			c.say(UnknownCPU, id, "%s is given CPUs %v, which this host does not have", p.Workload, bad)
+		}
 	}
-	if bad := p.CPUs.Intersect(c.st.Policy.Reserved); !bad.Empty() {
-		c.say(ReservedCPU, id, "%s is given CPUs %v, which are reserved for the host", p.Workload, bad)
+	if all.Intersects(h.Offline) {
+		c.say(OfflineCPU, id, "%s is given CPUs %v, which are offline", p.Workload, all.Intersect(h.Offline))
 	}
-	if bad := p.CPUs.Intersect(h.Online).Minus(h.Allowed); !bad.Empty() {
-		c.say(ForbiddenCPU, id, "%s is given CPUs %v, which homenode may not use (allowed: %v)", p.Workload, bad, h.Allowed)
+	if p.CPUs.Intersects(c.st.Policy.Reserved) {
+		c.say(ReservedCPU, id, "%s is given CPUs %v, which are reserved for the host", p.Workload, p.CPUs.Intersect(c.st.Policy.Reserved))
+	}
+	if !p.CPUs.SubsetOf(h.Allowed) {
+		if bad := p.CPUs.Intersect(h.Online).Minus(h.Allowed); !bad.Empty() {
+			c.say(ForbiddenCPU, id, "%s is given CPUs %v, which homenode may not use (allowed: %v)", p.Workload, bad, h.Allowed)
+		}
 	}
 	var off topology.CPUSet
-	for cpu := range p.CPUs.All() {
-		if n, ok := c.nodeOf[cpu]; ok && !p.Home.Has(n) {
-			off.Add(cpu)
+	for i := range h.Nodes {
+		if n := &h.Nodes[i]; !p.Home.Has(n.ID) && p.CPUs.Intersects(n.CPUs) {
+			off = off.Union(p.CPUs.Intersect(n.CPUs))
 		}
 	}
 	if !off.Empty() {
@@ -200,10 +201,12 @@ func (c *checker) usedTwice(ps []Placement) {
 	type pair struct{ a, b int }
 	clash := make(map[pair]topology.CPUSet)
 	owner := make(map[topology.CPUID]int)
+	var dedicated topology.CPUSet
 	for i, p := range ps {
 		if p.Class != workload.Dedicated {
 			continue
 		}
+		dedicated = dedicated.Union(p.CPUs).Union(p.Idle)
 		for cpu := range p.CPUs.Union(p.Idle).All() {
 			if first, taken := owner[cpu]; taken {
 				addTo(clash, pair{first, i}, cpu)
@@ -213,7 +216,7 @@ func (c *checker) usedTwice(ps []Placement) {
 		}
 	}
 	for i, p := range ps {
-		if p.Class == workload.Dedicated {
+		if p.Class == workload.Dedicated || !p.CPUs.Intersects(dedicated) {
 			continue
 		}
 		for cpu := range p.CPUs.All() {

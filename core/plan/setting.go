@@ -2,7 +2,10 @@ package plan
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/homenode/homenode/core/workload"
@@ -26,6 +29,34 @@ type Setting struct {
 	Kind  SettingKind `json:"kind"`
 	Path  string      `json:"path"`
 	Value string      `json:"value"`
+	// Kin is what else was read of the thing, by which a driver knows what has
+	// inherited its value once the thing itself is gone; "" when nothing inherits.
+	Kin string `json:"kin,omitempty"`
+}
+
+// Heir is something that runs now, has inherited a value that a journal entry
+// gave, and has no entry of its own.
+type Heir struct {
+	Setting        // of the heir; Value is what it would have without homenode
+	Has     string // what it has now
+	Of      uint64 // Seq of the entry that it inherits from
+}
+
+// ProcessPath names a process in a setting: "PID@START".
+func ProcessPath(p workload.Process) string { return fmt.Sprintf("%d@%d", p.PID, p.Start) }
+
+// ParseProcessPath reads what ProcessPath wrote.
+func ParseProcessPath(path string) (workload.Process, error) {
+	pid, start, _ := strings.Cut(path, "@")
+	var p workload.Process
+	var err error
+	if p.PID, err = strconv.Atoi(pid); err == nil {
+		p.Start, err = strconv.ParseUint(start, 10, 64)
+	}
+	if err != nil || p.PID <= 0 || p.Start == 0 {
+		return workload.Process{}, fmt.Errorf("%q is not PID@START", path)
+	}
+	return p, nil
 }
 
 // ErrInUse is wrapped by a driver that cannot yet put a setting back because
@@ -54,8 +85,9 @@ type Entry struct {
 	Workload workload.ID `json:"workload"`
 	Kind     SettingKind `json:"kind"`
 	Path     string      `json:"path"`
-	Old      string      `json:"old"` // before homenode first touched it
-	New      string      `json:"new"` // what homenode wrote last
+	Kin      string      `json:"kin,omitempty"` // of the Setting
+	Old      string      `json:"old"`           // before homenode first touched it
+	New      string      `json:"new"`           // what homenode wrote last
 	// Past is what homenode wrote before New: threads and children may still have
 	// it by inheritance, and a crash can come before New was written.
 	Past  []string   `json:"past,omitempty"`
@@ -92,6 +124,7 @@ type Event struct {
 	Workload workload.ID `json:"workload,omitempty"`
 	Text     string      `json:"text"`
 	Error    bool        `json:"error,omitempty"`
+	Move     *Move       `json:"move,omitempty"` // of the end of a page move: its record
 }
 
 // Move is the state of one paced page move, kept across restarts.
@@ -102,7 +135,41 @@ type Move struct {
 	Moved    int64       `json:"moved"`         // bytes
 	Refused  int64       `json:"refused"`       // bytes the kernel would not move
 	Why      string      `json:"why,omitempty"` // why bytes were refused, by reason
-	Started  time.Time   `json:"started"`
-	Seconds  float64     `json:"seconds"`
-	State    string      `json:"state"` // running, done, paused, cancelled, failed
+	// RefusedBy is Refused by cause, the most first.
+	RefusedBy []Refusal `json:"refused_by,omitempty"`
+	Started   time.Time `json:"started"`
+	Seconds   float64   `json:"seconds"`
+	State     string    `json:"state"` // running, done, paused, cancelled, failed, interrupted
+	// LocalityBefore is that of the look the move was begun on, LocalityAfter that of the
+	// first look begun after its end; null when unknown.
+	LocalityBefore *float64 `json:"locality_before,omitempty"`
+	LocalityAfter  *float64 `json:"locality_after,omitempty"`
+}
+
+// Cause names why memory is not moved; it is stable, for programs.
+type Cause string
+
+// Causes.
+const (
+	Busy       Cause = "busy"         // the kernel was at work on it, or holds it, in every try
+	Pinned     Cause = "pinned"       // held for a device: VFIO, RDMA, io_uring
+	Locked     Cause = "locked"       // mlocked, and busy
+	SharedMem  Cause = "shared"       // with processes outside the workload
+	Special    Cause = "special"      // device memory or a special mapping
+	Denied     Cause = "denied"       // not permitted
+	NoHugePage Cause = "no-huge-page" // the node has no free huge page of the size
+	NodeFull   Cause = "node-full"
+	OtherCause Cause = "other"
+)
+
+// Lasts reports whether trying again soon is in vain.
+func (c Cause) Lasts() bool {
+	return c == Pinned || c == SharedMem || c == Special || c == Denied
+}
+
+// Refusal is memory that was not moved, for one reason.
+type Refusal struct {
+	Cause Cause  `json:"cause"`
+	Bytes int64  `json:"bytes"`
+	Why   string `json:"why"` // in words
 }

@@ -122,7 +122,10 @@ type Snapshot struct {
 	Observations []Observation  // rising by ID
 	Unmanaged    []NodeMemory   // used on each node by none of the Observations and not reclaimable, rising by node
 	Problems     []Problem      // what could not be read; the look is good without it
-	Small        int            // workloads below the thresholds: not in Observations
+	// Shrunk is what was reported in the look before and is still there, but no longer
+	// reported by itself: it is below the thresholds now, or part of another workload.
+	Shrunk []ID
+	Small  int // workloads below the thresholds: not in Observations
 }
 
 // Problem is something that could not be seen, in words.

@@ -19,6 +19,13 @@ func main() {
 	case len(os.Args) > 1 && os.Args[1] == "orphan":
 		fmt.Fprintln(os.Stderr, orphan(os.Args[2:]))
 		os.Exit(125)
+	case len(os.Args) == 2 && os.Args[1] == "brood":
+		if err := broodProcess(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(125)
+		}
+	case len(os.Args) == 2 && os.Args[1] == "sleeper":
+		sleeper()
 	case len(os.Args) > 1 && os.Args[1] == "read-only-cgroups":
 		fmt.Fprintln(os.Stderr, readOnlyCgroups(os.Args[2:]))
 		os.Exit(125)

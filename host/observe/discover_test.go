@@ -2,6 +2,7 @@ package observe
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -393,5 +394,34 @@ func TestRegistered(t *testing.T) {
 	}
 	if got := ids(r.look()); got != "/a.service" {
 		t.Fatal(got)
+	}
+}
+
+// TestGoneOrShrunk: what is no longer reported is said to be there still, or is gone.
+func TestGoneOrShrunk(t *testing.T) {
+	m := newFake()
+	g, _ := m.service("/a.service", 100, "a", 100*mib)
+	m.service("/b.service", 110, "b", 100*mib)
+	m.group("/session-1.scope", fakeGroup{})
+	p := m.proc(120, 1, "c", "/session-1.scope", 100*mib)
+	m.proc(130, 1, "d", "/session-1.scope", 100*mib)
+	r := newRig(t, m, Options{})
+	if s := r.look(); len(s.Observations) != 4 || len(s.Shrunk) != 0 {
+		t.Fatalf("%d workloads, shrunk %v", len(s.Observations), s.Shrunk)
+	}
+	m.procs[100].rss, p.rss = mib, mib
+	g.anon = byNode{}
+	var shrunk []workload.ID
+	for range 20 {
+		shrunk = append(shrunk, r.after(4*time.Second).Shrunk...)
+	}
+	if want := []workload.ID{"/a.service", "pid:120"}; !slices.Equal(shrunk, want) {
+		t.Errorf("shrunk %v, want %v, each once", shrunk, want)
+	}
+	delete(m.procs, 110)
+	delete(m.groups, "/b.service")
+	delete(m.procs, 130)
+	if s := r.after(4 * time.Second); len(s.Shrunk) != 0 || len(s.Observations) != 0 {
+		t.Errorf("gone, not shrunk: %v, reported %d", s.Shrunk, len(s.Observations))
 	}
 }

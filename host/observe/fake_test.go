@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -29,6 +30,7 @@ type fakeMachine struct {
 	cached      topology.KiB // evictable page cache of each node
 	used        topology.KiB // not free, of each node
 	pool        []topology.HugePool
+	online      string // "" is 0-7
 	deny        string // files that end so may not be read
 }
 
@@ -177,7 +179,7 @@ func (m *fakeMachine) procFiles(f map[string]string, pid int, p *fakeProc) {
 }
 
 func (m *fakeMachine) host(fs.FS) (*topology.Host, error) {
-	h := &topology.Host{Online: mustCPUs("0-7"), Allowed: mustCPUs("0-7")}
+	h := &topology.Host{Online: mustCPUs(cmp.Or(m.online, "0-7")), Allowed: mustCPUs("0-7")}
 	for n, cpus := range []string{"0-3", "4-7"} {
 		h.Nodes = append(h.Nodes, topology.Node{
 			ID: topology.NodeID(n), CPUs: mustCPUs(cpus), Memory: 64 << 20, Free: 64<<20 - m.used, HugePages: m.pool,

@@ -59,8 +59,13 @@ func TestCPUFigures(t *testing.T) {
 	if o := find(t, r.after(2*time.Second), "/a.service"); !cmp.Equal(o.RanOn, s.RanOn) {
 		t.Errorf("after one tick: ran on %v", o.RanOn)
 	}
-	// Sent to other CPUs, where it ran before says nothing.
+	// Sent to other CPUs, where it ran before says nothing. Homenode says so when it
+	// did that; what others do is seen some seconds later.
 	g.cpus = "4-7"
+	if s = find(t, r.after(2*time.Second), "/a.service"); s.CPUs.String() != "0-7" {
+		t.Errorf("CPU sets are read anew at every look: %s", s.CPUs)
+	}
+	r.o.Changed("/a.service")
 	s = find(t, r.after(2*time.Second), "/a.service")
 	if s.RanOnFrom != workload.AllowedSet || !cmp.Equal(s.RanOn, []workload.NodeShare{{Node: 1, Share: 1}}) {
 		t.Errorf("after a move: ran on %v from %s", s.RanOn, s.RanOnFrom)
@@ -292,6 +297,55 @@ func TestMemoryEvery(t *testing.T) {
 		if reads != s.want {
 			t.Fatalf("step %d: read %d times, want %d", i, reads, s.want)
 		}
+	}
+}
+
+// TestCPUSetsOfOthers: what others change of a CPU set is seen after a while, what a
+// CPU that goes offline changes at once, and once more when the kernel is done.
+func TestCPUSetsOfOthers(t *testing.T) {
+	m := newFake()
+	g, _ := m.service("/a.service", 100, "a", 100*mib)
+	r := newRig(t, m, Options{})
+	r.look()
+	g.cpus = "4-7"
+	for waited := time.Duration(0); find(t, r.after(time.Second), "/a.service").CPUs.String() != "4-7"; waited += time.Second {
+		if waited > cpusetEvery {
+			t.Fatalf("not seen after %v", waited)
+		}
+	}
+	g.cpus, m.online = "4-6", "0-6"
+	if cpus := find(t, r.after(time.Second), "/a.service").CPUs.String(); cpus != "4-6" {
+		t.Errorf("after a CPU went offline: %s", cpus)
+	}
+	g.cpus = "4-5"
+	if cpus := find(t, r.after(time.Second), "/a.service").CPUs.String(); cpus != "4-5" {
+		t.Errorf("in the look after: %s", cpus)
+	}
+}
+
+// TestStaleFiguresOfIssue2: after a read error the old figures were taken for new ones.
+func TestStaleFiguresOfIssue2(t *testing.T) {
+	m := newFake()
+	p := m.proc(100, 1, "a", "/", 100*mib)
+	p.maps = "7f00 bind:0 anon=25600 N0=25600 kernelpagesize_kB=4\n"
+	r := newRig(t, m, Options{})
+	if o := find(t, r.look(), "pid:100"); o.OwnPolicy != "bind:0" || len(o.Memory) != 1 {
+		t.Fatalf("policy %q, memory %v", o.OwnPolicy, o.Memory)
+	}
+	r.fs.fail = func(name string) error {
+		if strings.HasSuffix(name, "/numa_maps") {
+			return syscall.EIO
+		}
+		return nil
+	}
+	r.o.Stale("pid:100")
+	if o := find(t, r.after(2*time.Second), "pid:100"); o.OwnPolicy != workload.PolicyUnknown || len(o.Memory) != 0 {
+		t.Errorf("after a move and a read error: policy %q, memory %v from before the move", o.OwnPolicy, o.Memory)
+	}
+	r.fs.fail = nil
+	p.maps = "7f00 default anon=25600 N1=25600 kernelpagesize_kB=4\n"
+	if o := find(t, r.after(2*time.Second), "pid:100"); o.OwnPolicy != "" || len(o.Memory) != 1 || o.Memory[0].Node != 1 {
+		t.Errorf("when it can be read again: policy %q, memory %v", o.OwnPolicy, o.Memory)
 	}
 }
 

@@ -97,12 +97,14 @@ type leaf struct {
 	usageAt time.Time
 	stat    numaStat
 	hasStat bool
-	cpusAt  uint64           // the look in which cpus and mems were read
-	cpus    topology.CPUSet  // effective
-	mems    topology.NodeSet // effective
-	idle    bool             // its processes were not looked at: it is small
-	known   bool             // looked at before
-	window  time.Duration    // that use is over; 0 for the lifetime
+	cpusAt  uint64 // the look in which cpus and mems were read
+	// cpusetAt is when that was; zero asks for a reading at once.
+	cpusetAt time.Time
+	cpus     topology.CPUSet  // effective
+	mems     topology.NodeSet // effective
+	idle     bool             // its processes were not looked at: it is small
+	known    bool             // looked at before
+	window   time.Duration    // that use is over; 0 for the lifetime
 
 	// How it is reported (see settle).
 	mode       leafMode
@@ -337,10 +339,10 @@ func (o *Observer) readLeafFiles(l *leaf) {
 // readCpuset reads what the cgroup may use. Where the cpuset controller is not on
 // for a cgroup, that of the nearest one above holds.
 func (o *Observer) readCpuset(l *leaf) {
-	if l.cpusAt == o.look {
+	if l.cpusAt == o.look || o.now.Sub(l.cpusetAt) < cpusetEvery && !o.cpusChanged {
 		return
 	}
-	l.cpusAt = o.look
+	l.cpusAt, l.cpusetAt = o.look, o.now
 	if l.dir == "" {
 		l.cpus, l.mems = o.host.Online, topology.NodeSet{}
 		return

@@ -64,13 +64,15 @@ func (o *Observer) mapsOld(w *work, p *process) bool {
 
 func (o *Observer) readMapsOf(w *work, p *process) {
 	began := o.opts.Now()
+	wasStale := p.mapsStale
 	p.mapsAt, p.mapsStale, p.mapsRSS = o.now, false, p.rss
 	m, err := o.numaMaps(p.pid)
 	p.mapsCost = o.opts.Now().Sub(began)
 	if err != nil {
 		// Kernels without CONFIG_NUMA have no such file; a process that has ended is
-		// not there in the next look.
-		p.mapsErr = err
+		// not there in the next look. What was read before says nothing of now: after a
+		// move of pages it would have them moved again.
+		p.maps, p.mapsErr, p.mapsStale = nil, err, wasStale
 		return
 	}
 	p.maps, p.mapsErr = m, nil

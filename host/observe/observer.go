@@ -50,9 +50,12 @@ const (
 	settle = 30 * time.Second
 	// affinityEvery bounds how old affinities may get.
 	affinityEvery = 10 * time.Second
-	// mapsShare of the time between looks goes to reading numa_maps again: a third of
+	// cpusetEvery bounds how old the CPU sets and memory nodes of cgroups may get. What
+	// homenode changes itself is read at the next look (Changed).
+	cpusetEvery = 10 * time.Second
+	// mapsShare of the time between looks goes to reading numa_maps again: a seventh of
 	// the 1 % of one CPU that the daemon may cost.
-	mapsShare = 0.003
+	mapsShare = 0.0015
 	// mapsCredit is how much of it can be saved up.
 	mapsCredit = 100 * time.Millisecond
 	// threadBudget is how many threads are looked at in one look, the longest
@@ -87,6 +90,10 @@ type Observer struct {
 	initCPUs topology.CPUSet // affinity of PID 1: what a thread has that nobody pinned
 	initAt   time.Time
 	hugeUsed bool
+	// cpusChanged: CPUs went off or on since the last look but one. The kernel brings
+	// the sets of cgroups up to date a moment after it has said so.
+	cpusChanged bool
+	cpusWere    [2]topology.CPUSet // online in the last two looks
 
 	procs      map[int]*process
 	kthreads   map[int]struct{}
@@ -198,6 +205,7 @@ func (o *Observer) Look(ctx context.Context) (workload.Snapshot, error) {
 		held.addAll(holds)
 	}
 	snap.Unmanaged = o.unmanaged(held)
+	snap.Shrunk = o.shrunk()
 	snap.Problems = o.problems.list()
 	o.forget()
 	return snap, nil
@@ -212,6 +220,15 @@ func (o *Observer) Stale(id workload.ID) {
 		for _, p := range w.procs {
 			p.mapsStale = true
 		}
+	}
+}
+
+// Changed makes the next Look read anew what the workload may use.
+func (o *Observer) Changed(id workload.ID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if w := o.works[id]; w != nil {
+		w.leaf.cpusetAt = time.Time{}
 	}
 }
 
@@ -247,6 +264,8 @@ func (o *Observer) readHost() error {
 			}
 		}
 	}
+	o.cpusChanged = !o.host.Online.Equal(o.cpusWere[0]) || !o.host.Online.Equal(o.cpusWere[1])
+	o.cpusWere = [2]topology.CPUSet{o.host.Online, o.cpusWere[0]}
 	o.hugeUsed = false
 	for _, n := range o.host.Nodes {
 		for _, p := range n.HugePages {
@@ -302,6 +321,22 @@ func kept[T ~int](sets map[string]topology.Set[T], list []byte) topology.Set[T] 
 	}
 	sets[string(list)] = s
 	return s
+}
+
+// shrunk is the workloads that this look no longer reports though they run, rising.
+func (o *Observer) shrunk() []workload.ID {
+	var out []workload.ID
+	for id, w := range o.works {
+		runs := w.leaf.look == o.look && (w.leaf.idle || len(w.leaf.procs) > 0)
+		if w.root != nil {
+			runs = w.root.look == o.look
+		}
+		if w.look != o.look && runs {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // forget drops what was not there in this look.

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/homenode/homenode/core/topology"
-	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/numa"
 )
 
@@ -56,20 +55,4 @@ func parseAffinity(text string) (affinity, error) {
 		}
 	}
 	return a, nil
-}
-
-// pathOf names a process in a setting.
-func pathOf(p workload.Process) string { return fmt.Sprintf("%d@%d", p.PID, p.Start) }
-
-func parsePath(path string) (workload.Process, error) {
-	pid, start, _ := strings.Cut(path, "@")
-	var p workload.Process
-	var err error
-	if p.PID, err = strconv.Atoi(pid); err == nil {
-		p.Start, err = strconv.ParseUint(start, 10, 64)
-	}
-	if err != nil || p.PID <= 0 || p.Start == 0 {
-		return workload.Process{}, fmt.Errorf("%q is not PID@START", path)
-	}
-	return p, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 )
 
@@ -20,15 +21,30 @@ type unit struct {
 }
 
 // Reasons why bytes are not moved, as they stand in records.
-const (
-	whyBusy     = "busy or pinned"
-	whyShared   = "shared with processes outside the workload"
-	whySpecial  = "device memory or a special mapping"
-	whyDenied   = "not permitted"
-	whyNoHuge   = "no free huge page of %s on node %d"
-	whyNodeFull = "node %d is full"
-	whyOther    = "the kernel said %v"
+var (
+	whyBusy    = why{plan.Busy, "busy or pinned"}
+	whyPinned  = why{plan.Pinned, "pinned for a device (VFIO, RDMA, io_uring)"}
+	whyLocked  = why{plan.Locked, "locked (mlock) and busy"}
+	whyShared  = why{plan.SharedMem, "shared with processes outside the workload"}
+	whySpecial = why{plan.Special, "device memory or a special mapping"}
+	whyDenied  = why{plan.Denied, "not permitted"}
 )
+
+// why is a reason for which memory is not moved.
+type why struct {
+	cause plan.Cause
+	text  string
+}
+
+func whyNoHuge(bytes int64, node topology.NodeID) why {
+	return why{plan.NoHugePage, fmt.Sprintf("no free huge page of %s on node %d", size(bytes), node)}
+}
+
+func whyNodeFull(node topology.NodeID) why {
+	return why{plan.NodeFull, fmt.Sprintf("node %d is full", node)}
+}
+
+func whyOther(errno error) why { return why{plan.OtherCause, fmt.Sprintf("the kernel said %v", errno)} }
 
 // process moves what one process has off home.
 func (j *job) process(ctx context.Context, t *target) error {
@@ -229,19 +245,18 @@ func (j *job) bytes(r *memRange, u unit) int64 {
 
 // batch moves one batch to node and reports the bytes moved.
 func (j *job) batch(ctx context.Context, t *target, r *memRange, units []unit, bytes int64, node topology.NodeID) (int64, error) {
-	if err := j.ready(ctx); err != nil {
+	if err := j.ready(ctx, bytes); err != nil {
 		return 0, err
 	}
 	before := j.record.Moved
 	defer j.report()
-	j.pace.spend(bytes)
 	if r.kind == huge {
 		n, err := j.freeHuge(node, r.pageSize)
 		if err != nil {
 			return 0, err
 		}
 		if n < len(units) {
-			j.refuse(r, units[n:], fmt.Sprintf(whyNoHuge, size(r.pageSize), node))
+			j.refuse(r, units[n:], whyNoHuge(r.pageSize, node))
 			units = units[:n]
 		}
 	}
@@ -320,7 +335,9 @@ func (j *job) move(ctx context.Context, t *target, r *memRange, pending []unit, 
 			continue
 		}
 		if idle++; idle == busyPasses {
-			j.refuse(r, pending, whyBusy)
+			before := j.record.Refused
+			j.refuse(r, pending, j.whyBusy(t, r))
+			j.busy[t.PID] += j.record.Refused - before
 			break
 		}
 		// With ctx ended the rest is neither moved nor refused, but untried.
@@ -334,11 +351,11 @@ func (j *job) move(ctx context.Context, t *target, r *memRange, pending []unit, 
 // noRoom records that node had no page for units.
 func (j *job) noRoom(r *memRange, units []unit, node topology.NodeID) {
 	if r.kind == huge {
-		j.refuse(r, units, fmt.Sprintf(whyNoHuge, size(r.pageSize), node))
+		j.refuse(r, units, whyNoHuge(r.pageSize, node))
 		return
 	}
 	j.shares.full[node] = true
-	j.refuse(r, units, fmt.Sprintf(whyNodeFull, node))
+	j.refuse(r, units, whyNodeFull(node))
 }
 
 // settled is what a call has come to.
@@ -400,15 +417,43 @@ func (j *job) settle(t *target, r *memRange, pending []unit, status []int32) (s 
 		case errno == unix.EPERM:
 			j.refuse(r, []unit{u}, whyDenied)
 		default:
-			j.refuse(r, []unit{u}, fmt.Sprintf(whyOther, errno))
+			j.refuse(r, []unit{u}, whyOther(errno))
 		}
 		s.progress = true
 	}
 	return s, nil
 }
 
+// whyBusy tells pinned memory from busy memory as far as can be told: move_pages
+// says EBUSY to both, but pages pinned for a device are counted as VmPin (RDMA,
+// io_uring: account_pinned_pages) or, by VFIO, as VmLck beyond what is mlocked.
+func (j *job) whyBusy(t *target, r *memRange) why {
+	if j.busy[t.PID] < j.pinned(t) {
+		return whyPinned
+	}
+	if r.locked {
+		return whyLocked
+	}
+	return whyBusy
+}
+
+// pinned is the bytes of a process that are held for devices.
+func (j *job) pinned(t *target) int64 {
+	text, err := j.proc.read(t.PID, "status")
+	if err != nil {
+		return 0
+	}
+	pin, lock := parsePinned(string(text))
+	for i := range t.ranges {
+		if r := &t.ranges[i]; r.locked {
+			lock -= int64(r.end - r.start)
+		}
+	}
+	return pin + max(0, lock)
+}
+
 // refuse counts units as not to be moved.
-func (j *job) refuse(r *memRange, units []unit, why string) {
+func (j *job) refuse(r *memRange, units []unit, why why) {
 	for _, u := range units {
 		bytes := j.bytes(r, u)
 		if r.shared && r.file != (fileID{}) && !j.refusedPages.add(r.file, (uint64(u.addr-r.start)+r.offset)/basePage) {

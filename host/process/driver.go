@@ -91,7 +91,14 @@ func (d *Driver) Settings(ctx context.Context, step plan.Step) ([]plan.Setting, 
 		if err != nil {
 			return nil, err
 		}
-		have = append(have, plan.Setting{Kind: plan.Affinity, Path: pathOf(p), Value: a.String()})
+		kin, err := d.kinOf(p)
+		if isGone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		have = append(have, plan.Setting{Kind: plan.Affinity, Path: plan.ProcessPath(p), Value: a.String(), Kin: kin.String()})
 	}
 	if len(have) == 0 {
 		return nil, &GoneError{PIDs: pids(members)}
@@ -191,7 +198,7 @@ func (d *Driver) remember(p workload.Process, cpus topology.CPUSet) {
 
 // Present returns nil while the process of the entry exists.
 func (d *Driver) Present(entry plan.Entry) error {
-	p, err := parsePath(entry.Path)
+	p, err := plan.ParseProcessPath(entry.Path)
 	if err != nil {
 		return err
 	}
@@ -205,7 +212,7 @@ func (d *Driver) Restore(ctx context.Context, entry plan.Entry) error {
 	if entry.Kind != plan.Affinity {
 		return fmt.Errorf("process %s: no setting of kind %q", entry.Path, entry.Kind)
 	}
-	root, err := parsePath(entry.Path)
+	root, err := plan.ParseProcessPath(entry.Path)
 	if err != nil {
 		return err
 	}

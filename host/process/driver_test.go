@@ -66,9 +66,9 @@ func TestAffinityApplyAndRestore(t *testing.T) {
 	before := m.masks()
 	have, err := d.Settings(ctx, cpuStep("4-5", p))
 	want := []plan.Setting{
-		{Kind: plan.Affinity, Path: "10@1010", Value: "0-7;21=3"},
-		{Kind: plan.Affinity, Path: "11@1011", Value: "0-7;22=0-1"},
-		{Kind: plan.Affinity, Path: "12@1012", Value: "0-7"},
+		{Kind: plan.Affinity, Path: "10@1010", Value: "0-7;21=3", Kin: "0 0::/user.slice"},
+		{Kind: plan.Affinity, Path: "11@1011", Value: "0-7;22=0-1", Kin: "0 0::/user.slice"},
+		{Kind: plan.Affinity, Path: "12@1012", Value: "0-7", Kin: "0 0::/user.slice"},
 	}
 	if err != nil || !slices.Equal(have, want) {
 		t.Fatalf("%+v %v", have, err)
@@ -296,11 +296,11 @@ func TestAffinityText(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"", "1", "1@", "@1", "0@1", "-1@1", "1@0", "1@x", "1@2@3"} {
-		if p, err := parsePath(path); err == nil {
+		if p, err := plan.ParseProcessPath(path); err == nil {
 			t.Errorf("%q taken as %v", path, p)
 		}
 	}
-	if p, err := parsePath(pathOf(workload.Process{PID: 4, Start: 9})); err != nil || p.PID != 4 || p.Start != 9 {
+	if p, err := plan.ParseProcessPath(plan.ProcessPath(workload.Process{PID: 4, Start: 9})); err != nil || p.PID != 4 || p.Start != 9 {
 		t.Errorf("%v %v", p, err)
 	}
 }
@@ -315,7 +315,8 @@ func FuzzParse(f *testing.F) {
 		parseStat(text)
 		parseAffinity(string(text))
 		parseTmpfs(string(text))
-		parseTHP(string(text))
+		parseSmaps(string(text))
+		parsePinned(string(text))
 		all, err := parseMaps(string(text), nil)
 		if err == nil {
 			parseNumaMaps(string(text), all)

@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -38,7 +39,12 @@ type model struct {
 
 type modelProc struct {
 	pid, parent int
+	group       int // 0 is that of PID 1
+	session     int
 	start       uint64
+	vmLck       int // kB, as in status
+	vmPin       int
+	nspid       string // as in status; "" is pid
 	state       byte
 	cgroup      string
 	threads     map[int]topology.CPUSet
@@ -57,6 +63,7 @@ type modelRange struct {
 	huge   bool
 	pages  map[int]*modelPage // by position in units of the page size
 	thp    bool
+	locked bool
 }
 
 type modelPage struct {
@@ -477,7 +484,9 @@ func (m *model) file(name string) ([]byte, error) {
 	var b bytes.Buffer
 	switch parts[2] {
 	case "stat":
-		fmt.Fprintf(&b, "%d (a) b) %c %d %s%d 0 0\n", pid, p.state, p.parent, strings.Repeat("0 ", 17), p.start)
+		fmt.Fprintf(&b, "%d (a) b) %c %d %d %d %s%d 0 0\n", pid, p.state, p.parent, p.group, p.session, strings.Repeat("0 ", 15), p.start)
+	case "status":
+		fmt.Fprintf(&b, "Name:\ta) b\nNSpid:\t%s\nVmLck:\t%8d kB\nVmPin:\t%8d kB\n", cmp.Or(p.nspid, strconv.Itoa(pid)), p.vmLck, p.vmPin)
 	case "cgroup":
 		b.WriteString(p.cgroup)
 	case "mountinfo":
@@ -509,7 +518,11 @@ func (r *modelRange) write(b *bytes.Buffer, file string) {
 			if r.thp {
 				kb = r.length * 4
 			}
-			fmt.Fprintf(b, "Size:  %d kB\nAnonHugePages:    %d kB\nVmFlags: rd wr\n", r.length*4, kb)
+			flags := "rd wr"
+			if r.locked {
+				flags = "rd wr lo sd"
+			}
+			fmt.Fprintf(b, "Size:  %d kB\nAnonHugePages:    %d kB\nVmFlags: %s\n", r.length*4, kb, flags)
 		}
 	case "numa_maps":
 		fmt.Fprintf(b, "%x prefer (many):1", r.start)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -24,14 +23,14 @@ import (
 type MoverOptions struct {
 	Root fs.FS // the machine's file tree; nil is "/"
 
-	// Bandwidth is the most bytes a second; 0 is DefaultBandwidth, below 0 no cap.
+	// Bandwidth is the most bytes a second of all moves together; 0 is DefaultBandwidth, below 0 no cap.
 	Bandwidth int64
 	// Batch is the pages of one call, which is the longest that the mover holds
 	// on without a look at ctx; 0 is DefaultBatch.
 	Batch int
-	// Pause is asked before each batch. While it returns true the move rests, for
-	// the reason it gives; nil never does.
-	Pause func() (why string, pause bool)
+	// Pause is asked before each batch of a step, and told whether the move rests. While
+	// it returns true the move rests, for the reason it gives; nil never does.
+	Pause func(step plan.Step, paused bool) (why string, pause bool)
 	// Sweep ends a move to a single node with migrate_pages(2) when at most 64 MiB
 	// are left, or when numa_maps cannot be read. Off by default: as root that
 	// call moves pages shared with other programs too, as of the C library, and it
@@ -66,6 +65,7 @@ type Mover struct {
 	o      MoverOptions
 	proc   proc
 	kernel kernel
+	pace   *pacer
 }
 
 // NewMover returns a mover.
@@ -82,7 +82,7 @@ func NewMover(o MoverOptions) *Mover {
 	if o.Clock == nil {
 		o.Clock = wallClock{}
 	}
-	return &Mover{o: o, proc: proc{o.Root}, kernel: numa.Kernel{}}
+	return &Mover{o: o, proc: proc{o.Root}, kernel: numa.Kernel{}, pace: &pacer{clock: o.Clock, bandwidth: o.Bandwidth}}
 }
 
 // Move brings the pages of the step's processes that lie off home to the home
@@ -108,8 +108,8 @@ func (m *Mover) Move(ctx context.Context, step plan.Step, progress func(plan.Mov
 	if progress == nil {
 		progress = func(plan.Move) {}
 	}
-	j := &job{Mover: m, home: home, step: step, progress: progress, why: map[string]int64{}, refusedPages: pageSet{},
-		members: map[int]workload.Process{}, run: run{node: topology.None}, pace: pacer{clock: m.o.Clock, bandwidth: m.o.Bandwidth},
+	j := &job{Mover: m, home: home, step: step, progress: progress, why: map[why]int64{}, busy: map[int]int64{}, refusedPages: pageSet{},
+		members: map[int]workload.Process{}, run: run{node: topology.None},
 		record: plan.Move{Workload: step.Workload, Home: home.String(), Planned: step.Bytes, Started: m.o.Clock.Now(), State: "running"}}
 	for _, p := range step.Target.Processes {
 		j.members[p.PID] = p
@@ -134,13 +134,13 @@ type job struct {
 	home     topology.NodeSet
 	progress func(plan.Move)
 	record   plan.Move
-	pace     pacer
 	shares   *shares
 	run      run
 	members  map[int]workload.Process
 	sharers  *sharers
 
-	why          map[string]int64 // bytes refused, by reason
+	why          map[why]int64 // bytes refused, by reason
+	busy         map[int]int64 // bytes refused as busy, by process
 	refusedPages pageSet
 	swept        bool
 }
@@ -265,30 +265,40 @@ func (j *job) sweep(ctx context.Context, of []workload.Process) error {
 	return nil
 }
 
-// reasons is why bytes were refused, the most first.
-func (j *job) reasons() string {
-	whys := slices.SortedFunc(maps.Keys(j.why), func(a, b string) int {
-		return cmp.Or(-cmp.Compare(j.why[a], j.why[b]), strings.Compare(a, b))
-	})
-	for i, w := range whys {
-		whys[i] = size(j.why[w]) + " " + w
+// refusals is what was refused by reason, the most first.
+func (j *job) refusals() []plan.Refusal {
+	var out []plan.Refusal
+	for w, bytes := range j.why {
+		out = append(out, plan.Refusal{Cause: w.cause, Bytes: bytes, Why: w.text})
 	}
-	return strings.Join(whys, "; ")
+	slices.SortFunc(out, func(a, b plan.Refusal) int {
+		return cmp.Or(-cmp.Compare(a.Bytes, b.Bytes), strings.Compare(a.Why, b.Why))
+	})
+	return out
+}
+
+// reasons is that in words.
+func (j *job) reasons() string {
+	var all []string
+	for _, r := range j.refusals() {
+		all = append(all, size(r.Bytes)+" "+r.Why)
+	}
+	return strings.Join(all, "; ")
 }
 
 func (j *job) report() {
-	j.record.Why = j.reasons()
+	j.record.Why, j.record.RefusedBy = j.reasons(), j.refusals()
 	j.record.Seconds = j.o.Clock.Now().Sub(j.record.Started).Seconds()
 	j.progress(j.record)
 }
 
-// ready waits until the next batch may go.
-func (j *job) ready(ctx context.Context) error {
-	if err := j.pace.wait(ctx); err != nil {
+// ready waits until a batch of that many bytes may go.
+func (j *job) ready(ctx context.Context, bytes int64) error {
+	if err := j.pace.take(ctx, bytes); err != nil {
 		return err
 	}
 	for j.o.Pause != nil {
-		why, pause := j.o.Pause()
+		why, pause := j.o.Pause(j.step, j.record.State == "paused")
 		if !pause {
 			break
 		}

@@ -126,6 +126,31 @@ func TestMove(t *testing.T) {
 			t.Errorf("%+v %v", rec, err)
 		}
 	})
+	t.Run("pinned for a device, locked and busy are told apart", func(t *testing.T) {
+		m := newModel()
+		p := m.add(10, 1)
+		r := p.anon(0x10000000, repeat(1, 600)...)
+		l := p.anon(0x20000000, repeat(1, 100)...)
+		l.locked = true
+		p.vmPin, p.vmLck = 8, 400 // two pages pinned, and the locked range
+		r.pages[0].stuck, r.pages[1].stuck, l.pages[3].stuck = -1, -1, -1
+		rec, err := m.moves(t, MoverOptions{}, moveStep("0", p))
+		want := []plan.Refusal{{Cause: plan.Pinned, Bytes: 2 * basePage, Why: whyPinned.text}, {Cause: plan.Locked, Bytes: basePage, Why: whyLocked.text}}
+		if err != nil || !slices.Equal(rec.RefusedBy, want) || rec.Refused != 3*basePage {
+			t.Errorf("%+v %v", rec, err)
+		}
+	})
+	t.Run("what VFIO pins is locked memory that nobody mlocked", func(t *testing.T) {
+		m := newModel()
+		p := m.add(10, 1)
+		r := p.anon(0x10000000, repeat(1, 600)...)
+		p.vmLck = 4
+		r.pages[0].stuck = -1
+		rec, err := m.moves(t, MoverOptions{}, moveStep("0", p))
+		if err != nil || len(rec.RefusedBy) != 1 || rec.RefusedBy[0].Cause != plan.Pinned || !rec.RefusedBy[0].Cause.Lasts() {
+			t.Errorf("%+v %v", rec, err)
+		}
+	})
 	t.Run("many pinned pages are incomplete", func(t *testing.T) {
 		m := newModel()
 		p := m.add(10, 1)
@@ -348,7 +373,7 @@ func TestMoveSharedPages(t *testing.T) {
 		c.ranges = append(c.ranges, &twin)
 		rec, err := m.moves(t, MoverOptions{}, moveStep("0", a, b))
 		var inc *IncompleteError
-		if !errors.As(err, &inc) || r.on(0) != 0 || rec.Refused != 50*basePage || inc.Left != 50*basePage || !strings.Contains(err.Error(), whyShared) {
+		if !errors.As(err, &inc) || r.on(0) != 0 || rec.Refused != 50*basePage || inc.Left != 50*basePage || !strings.Contains(err.Error(), whyShared.text) {
 			t.Errorf("%d %+v %v", r.on(0), rec, err)
 		}
 	})
@@ -407,7 +432,7 @@ func TestMovePauses(t *testing.T) {
 	p := m.add(10, 1)
 	r := p.anon(0x10000000, repeat(1, 2000)...)
 	asked := 0
-	mv, clock := m.mover(MoverOptions{Bandwidth: -1, Pause: func() (string, bool) {
+	mv, clock := m.mover(MoverOptions{Bandwidth: -1, Pause: func(plan.Step, bool) (string, bool) {
 		asked++
 		return "memory pressure full 12%", asked > 1 && asked < 5
 	}})

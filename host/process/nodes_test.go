@@ -117,7 +117,8 @@ func TestNodesMove(t *testing.T) {
 				t.Errorf("record says %d moved, numa_maps %d", rec.Moved, after[first]-before[first])
 			}
 			text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", c.Process.Pid))
-			thp := len(parseTHP(string(text)))
+			huge, _ := parseSmaps(string(text))
+			thp := len(huge)
 			t.Logf("%d ranges with huge pages afterwards", thp)
 			if data, _ := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled"); thp == 0 && !strings.Contains(string(data), "[never]") {
 				t.Error("huge pages were split")
@@ -199,8 +200,8 @@ func TestNodesPinnedPages(t *testing.T) {
 	}
 	self := realStep(t, plan.MovePages, os.Getpid(), fmt.Sprint(nodes[0]))
 	m := NewMover(MoverOptions{Bandwidth: -1})
-	j := &job{Mover: m, home: topology.Nodes(nodes[0]), step: self, progress: func(plan.Move) {}, why: map[string]int64{},
-		refusedPages: pageSet{}, run: run{node: topology.None}, pace: pacer{clock: m.o.Clock, bandwidth: -1},
+	j := &job{Mover: m, home: topology.Nodes(nodes[0]), step: self, progress: func(plan.Move) {}, why: map[why]int64{}, busy: map[int]int64{},
+		refusedPages: pageSet{}, run: run{node: topology.None},
 		members: map[int]workload.Process{os.Getpid(): self.Target.Processes[0]}}
 	j.shares = newShares(self, j.home, map[topology.NodeID]int64{nodes[1]: pages * basePage})
 	r := &memRange{start: uintptr(unsafe.Pointer(&mem[0])), kind: anon, pageSize: basePage, nodes: map[topology.NodeID]int64{nodes[1]: pages * basePage}}
@@ -211,7 +212,7 @@ func TestNodesPinnedPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d moved, %d refused: %s", j.record.Moved, j.record.Refused, j.reasons())
-	if j.record.Refused != 4*basePage || j.record.Moved != (pages-4)*basePage || !strings.Contains(j.reasons(), whyBusy) {
+	if j.record.Refused != 4*basePage || j.record.Moved != (pages-4)*basePage || !strings.Contains(j.reasons(), whyBusy.text) {
 		t.Error("want four pages pinned")
 	}
 }

@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -16,32 +17,39 @@ type wallClock struct{}
 func (wallClock) Now() time.Time                         { return time.Now() }
 func (wallClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
-// pacer is a token bucket that holds one batch: bytes moved now are paid for
-// before the next batch begins, so that over any stretch of time the bandwidth
-// is at most the cap and one batch.
+// pacer is a token bucket that holds one batch, shared by all moves: bytes moved
+// now are paid for before the next batch begins, so that over any stretch of time
+// the bandwidth is at most the cap and one batch. Moves take turns, in the order
+// they ask.
 type pacer struct {
 	clock     Clock
 	bandwidth int64 // bytes a second; not above 0 is no cap
-	free      time.Time
+
+	mu   sync.Mutex
+	free time.Time // when the next batch may go; guarded by mu
 }
 
-// spend takes bytes out of the bucket.
-func (p *pacer) spend(bytes int64) {
-	if p.bandwidth <= 0 || bytes <= 0 {
-		return
-	}
-	if now := p.clock.Now(); p.free.Before(now) {
-		p.free = now
-	}
-	p.free = p.free.Add(time.Duration(float64(bytes) / float64(p.bandwidth) * float64(time.Second)))
-}
-
-// wait sleeps until the bucket allows another batch or ctx ends.
-func (p *pacer) wait(ctx context.Context) error {
+// take sleeps until a batch of that many bytes may go, or ctx ends.
+func (p *pacer) take(ctx context.Context, bytes int64) error {
 	if p.bandwidth <= 0 {
 		return ctx.Err()
 	}
-	return sleep(ctx, p.clock, p.free.Sub(p.clock.Now()))
+	cost := time.Duration(float64(bytes) / float64(p.bandwidth) * float64(time.Second))
+	p.mu.Lock()
+	now := p.clock.Now()
+	if p.free.Before(now) {
+		p.free = now
+	}
+	wait := p.free.Sub(now)
+	p.free = p.free.Add(cost)
+	p.mu.Unlock()
+	err := sleep(ctx, p.clock, wait)
+	if err != nil { // given back, for those who ask later
+		p.mu.Lock()
+		p.free = p.free.Add(-cost)
+		p.mu.Unlock()
+	}
+	return err
 }
 
 func sleep(ctx context.Context, clock Clock, d time.Duration) error {

@@ -26,8 +26,10 @@ type proc struct{ root fs.FS }
 // stat is the part of /proc/PID/stat used here.
 type stat struct {
 	workload.Process
-	parent int
-	state  byte
+	parent  int
+	group   int // process group
+	session int
+	state   byte
 }
 
 func (p proc) read(pid int, file string) ([]byte, error) {
@@ -58,17 +60,19 @@ func parseStat(text []byte) (stat, error) {
 		return stat{}, errors.New("no command in brackets")
 	}
 	fields := strings.Fields(string(text[end+1:]))
-	const state, parent, start = 0, 1, 22 - 3 // field 3 of proc_pid_stat(5) is the first
+	const state, parent, group, session, start = 0, 1, 2, 3, 22 - 3 // field 3 of proc_pid_stat(5) is the first
 	if len(fields) <= start {
 		return stat{}, errors.New("too short")
 	}
 	pid, err1 := strconv.Atoi(strings.TrimSpace(string(text[:open])))
 	ppid, err2 := strconv.Atoi(fields[parent])
-	began, err3 := strconv.ParseUint(fields[start], 10, 64)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	pgrp, err3 := strconv.Atoi(fields[group])
+	sid, err4 := strconv.Atoi(fields[session])
+	began, err5 := strconv.ParseUint(fields[start], 10, 64)
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return stat{}, err
 	}
-	return stat{workload.Process{PID: pid, Start: began}, ppid, fields[state][0]}, nil
+	return stat{workload.Process{PID: pid, Start: began}, ppid, pgrp, sid, fields[state][0]}, nil
 }
 
 // check returns an error that wraps ESRCH unless the very process named lives.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -34,6 +35,7 @@ type memRange struct {
 	nodes      map[topology.NodeID]int64 // bytes by node
 	anon       int64                     // bytes that are anonymous
 	thp        bool                      // has transparent huge pages
+	locked     bool                      // mlocked
 }
 
 // fileID names a file; the zero value is none.
@@ -95,9 +97,9 @@ func (p proc) ranges(pid int) ([]memRange, error) {
 	}
 	// Without smaps a range may still have huge pages: they then show when pages
 	// beside one that was moved have moved along.
-	thp := map[uintptr]bool{}
+	var thp, locked map[uintptr]bool
 	if smaps, err := p.read(pid, "smaps"); err == nil {
-		thp = parseTHP(string(smaps))
+		thp, locked = parseSmaps(string(smaps))
 	}
 	all, err := parseMaps(string(maps), tmpfs)
 	if err != nil {
@@ -107,7 +109,7 @@ func (p proc) ranges(pid int) ([]memRange, error) {
 		return nil, fmt.Errorf("/proc/%d/numa_maps: %w", pid, err)
 	}
 	for i := range all {
-		all[i].thp = thp[all[i].start]
+		all[i].thp, all[i].locked = thp[all[i].start], locked[all[i].start]
 	}
 	return all, nil
 }
@@ -221,9 +223,10 @@ func parseNumaMaps(text string, all []memRange) error {
 	return nil
 }
 
-// parseTHP finds the ranges that have transparent huge pages in /proc/PID/smaps.
-func parseTHP(text string) map[uintptr]bool {
-	thp := map[uintptr]bool{}
+// parseSmaps finds the ranges that have transparent huge pages, and those that are
+// mlocked, in /proc/PID/smaps.
+func parseSmaps(text string) (thp, locked map[uintptr]bool) {
+	thp, locked = map[uintptr]bool{}, map[uintptr]bool{}
 	var start uint64
 	for line := range strings.Lines(text) {
 		key, rest, _ := strings.Cut(line, " ")
@@ -235,8 +238,35 @@ func parseTHP(text string) map[uintptr]bool {
 		if (key == "AnonHugePages:" || key == "ShmemPmdMapped:") && !strings.HasPrefix(strings.TrimSpace(rest), "0 ") {
 			thp[uintptr(start)] = true
 		}
+		if key == "VmFlags:" && slices.Contains(strings.Fields(rest), "lo") {
+			locked[uintptr(start)] = true
+		}
 	}
-	return thp
+	return thp, locked
+}
+
+// parsePinned reads VmPin and VmLck of /proc/PID/status, in bytes.
+func parsePinned(text string) (pin, lock int64) {
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(line, ":")
+		if key != "VmPin" && key != "VmLck" {
+			continue
+		}
+		f := strings.Fields(value)
+		if len(f) == 0 {
+			continue
+		}
+		kib, err := strconv.ParseInt(f[0], 10, 64)
+		if err != nil || kib < 0 || kib > math.MaxInt64>>10 {
+			continue
+		}
+		if key == "VmPin" {
+			pin = kib << 10
+		} else {
+			lock = kib << 10
+		}
+	}
+	return pin, lock
 }
 
 // parseTmpfs finds the device numbers of tmpfs mounts in /proc/PID/mountinfo, as

@@ -40,7 +40,7 @@ func (s *Store) Intend(w workload.ID, have []plan.Setting, will []string, at tim
 					return err
 				}
 				// Round strips the monotonic reading, which is lost on disk anyway.
-				live = append(live, plan.Entry{Seq: seq, Time: at.Round(0), Kind: h.Kind, Path: h.Path, Old: h.Value})
+				live = append(live, plan.Entry{Seq: seq, Time: at.Round(0), Kind: h.Kind, Path: h.Path, Old: h.Value, Kin: h.Kin})
 				j = len(live) - 1
 			}
 			e := &live[j]

@@ -1,0 +1,79 @@
+package process
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/homenode/homenode/core/plan"
+)
+
+// Pressure says when page moves rest because memory is short: moving needs free
+// pages on the target and has the kernel reclaim, which those who wait for memory
+// already feel. It reads PSI (Documentation/accounting/psi.rst): the share of the
+// last ten seconds in which some task waited for memory. Where the kernel has no
+// PSI it never says so.
+type Pressure struct {
+	Root fs.FS // the machine's file tree; nil is "/"
+	// Host and Workload are percent of time, of all tasks and of the workload's cgroup,
+	// from which a move rests; 0 never. It goes on below half of that, so that it does
+	// not go on and off.
+	Host     float64
+	Workload float64
+}
+
+// Pause is for MoverOptions.
+func (p *Pressure) Pause(step plan.Step, paused bool) (why string, pause bool) {
+	high := func(name string, limit float64) (float64, bool) {
+		if limit <= 0 {
+			return 0, false
+		}
+		if paused {
+			limit /= 2
+		}
+		some, ok := p.some(name)
+		return some, ok && some >= limit
+	}
+	if some, is := high("proc/pressure/memory", p.Host); is {
+		return fmt.Sprintf("tasks of this machine wait for memory %.0f %% of the time", some), true
+	}
+	if step.Target.Cgroup == "" || step.Target.Cgroup == "/" {
+		return "", false
+	}
+	for _, mount := range []string{"sys/fs/cgroup", "sys/fs/cgroup/unified"} { // as systemd mounts it; the second in hybrid mode
+		name := mount + "/" + strings.Trim(step.Target.Cgroup, "/") + "/memory.pressure"
+		if some, is := high(name, p.Workload); is {
+			return fmt.Sprintf("%s waits for memory %.0f %% of the time", step.Target.Cgroup, some), true
+		}
+	}
+	return "", false
+}
+
+// some reads avg10 of the line "some avg10=1.23 avg60=… avg300=… total=…".
+func (p *Pressure) some(name string) (percent float64, ok bool) {
+	root := p.Root
+	if root == nil {
+		root = os.DirFS("/")
+	}
+	text, err := fs.ReadFile(root, name)
+	if err != nil {
+		return 0, false
+	}
+	return parsePressure(text)
+}
+
+func parsePressure(text []byte) (some float64, ok bool) {
+	for line := range bytes.Lines(text) {
+		rest, is := bytes.CutPrefix(line, []byte("some avg10="))
+		if !is {
+			continue
+		}
+		word, _, _ := bytes.Cut(rest, []byte(" "))
+		v, err := strconv.ParseFloat(string(bytes.TrimSpace(word)), 64)
+		return v, err == nil && v >= 0 && v <= 100
+	}
+	return 0, false
+}
