@@ -92,11 +92,11 @@ func (b *brood) Now() time.Time                            { return b.now }
 func (b *brood) After(time.Duration) <-chan time.Time      { return nil }
 func (b *brood) Changed(workload.ID)                       {}
 func (b *brood) Stale(workload.ID)                         {}
-func (b *brood) host() *topology.Host                      { return twoNodes(b.all) }
+func (b *brood) host() *topology.Host                      { return twoNodeHost(b.all) }
 func (b *brood) affinity(pid int) (topology.CPUSet, error) { return process.AffinityOf(pid) }
 
-// twoNodes gives each of the two lowest CPUs a node.
-func twoNodes(all topology.CPUSet) *topology.Host {
+// twoNodeHost gives each of the two lowest CPUs a node.
+func twoNodeHost(all topology.CPUSet) *topology.Host {
 	h := &topology.Host{Distances: [][]int{{10, 20}, {20, 10}}}
 	for i, cpu := range all.Slice()[:2] {
 		n := topology.NodeID(i)
