@@ -129,3 +129,39 @@ func BenchmarkArrange(b *testing.B) {
 		Arrange(st, subjects, options)
 	}
 }
+
+// BenchmarkRepack is moves for one workload: a host from which every twentieth
+// workload has left, and a workload of half a node that must be on one.
+func BenchmarkRepack(b *testing.B) {
+	for _, n := range []struct{ nodes, cpus int }{{8, 256}, {64, 2048}} {
+		l := halfFull(bigHost(n.nodes, n.cpus))
+		var running []Runner
+		for _, p := range l.Placements() {
+			running = append(running, Runner{Spec: specOf(&p)})
+		}
+		for i := 0; ; i++ {
+			v := sizes[i%len(sizes)]
+			r := l.Place(Request{Spec: vm(fmt.Sprintf("x%05d", i), v, topology.KiB(v)*3*gib)})
+			if !r.Placed() {
+				break
+			}
+			l.Commit(r.Placement)
+			running = append(running, Runner{Spec: specOf(&r.Placement)})
+		}
+		for i := 0; i < len(running); i += 20 {
+			l.Remove(running[i].Spec.ID)
+		}
+		s := vm("new", n.cpus/n.nodes/2, 16*gib)
+		s.MaxNodes = 1
+		b.Run(fmt.Sprintf("%dnodes%dcpus", n.nodes, n.cpus), func(b *testing.B) {
+			b.ReportAllocs()
+			var r Repacking
+			for b.Loop() {
+				r = l.Repack(Request{Spec: s}, RepackOptions{Running: running})
+			}
+			b.ReportMetric(float64(len(r.Moves)), "moves")
+			b.ReportMetric(float64(r.AtLeast), "at-least")
+			b.ReportMetric(float64(r.Steps), "steps")
+		})
+	}
+}

@@ -1,7 +1,9 @@
 // Package place decides where workloads go on one host.
 //
 // Place finds a home for one workload; Arrange finds what must change so that
-// running workloads come to lie at home. Both return the report that says why.
+// running workloads come to lie at home. Repack finds the fewest moves that make
+// room for one more, Restore those that bring running ones nearer to their
+// memory. All return the report that says why.
 //
 // Words: a ledger is a host with what is placed on it; a want is a request in
 // the ledger's terms; a share is what one node holds of a workload; a candidate

@@ -295,9 +295,10 @@ type Answer struct {
 	VM    workload.ID      `json:"vm"`
 	Op    Op               `json:"op"`
 	OK    bool             `json:"ok"`
-	CPUs  []int            `json:"cpus,omitempty"` // of dedicated work one a vCPU, else those it floats on
-	Mem   map[string]int64 `json:"mem,omitempty"`  // MiB by node
-	Nanos int64            `json:"ns"`             // of the decision and its commit
+	CPUs  []int            `json:"cpus,omitempty"`  // of dedicated work one a vCPU, else those it floats on
+	Mem   map[string]int64 `json:"mem,omitempty"`   // MiB by node
+	Moves []Moved          `json:"moves,omitempty"` // made before, in this order
+	Nanos int64            `json:"ns"`              // of the decision and its commit
 
 	Result place.Result `json:"-"`
 }
@@ -306,6 +307,7 @@ type Answer struct {
 type Options struct {
 	Peer     string
 	Must     bool         // admit whatever fits, also what does not pay
+	Repack   bool         // let running workloads move, see repack.go
 	Packing  plan.Packing // "" is the default policy's
 	Now      func() int64 // ns; nil leaves the times 0
 	Answered func(*Answer, *place.Ledger) error
@@ -322,19 +324,31 @@ func Run(c *Case, o Options) error {
 		now = func() int64 { return 0 }
 	}
 	l := place.NewLedger(plan.State{Host: c.Host, Policy: policy})
+	r := newRepacker(l, c.Host, policy.Reserved)
 	for i := range c.Events {
 		e := &c.Events[i]
 		switch e.Op {
 		case Preplace:
-			l.Commit(*e.Placement(c.Host))
+			p := e.Placement(c.Host)
+			l.Commit(*p)
+			r.came(workload.Spec{ID: p.Workload, Class: p.Class, Importance: p.Importance, CPUs: p.VCPUs, Memory: p.Asked, Given: true})
 		case Depart:
 			l.Remove(e.VM)
+			r.left(e.VM)
 		case Arrive:
 			a := Answer{Peer: o.Peer, Case: c.Name, I: i, VM: e.VM, Op: Arrive}
 			start := now()
-			a.Result = l.Place(place.Request{Spec: e.Spec, Must: o.Must})
+			req := place.Request{Spec: e.Spec, Must: o.Must}
+			var moves []place.Move
+			if o.Repack {
+				a.Result, moves = r.place(req)
+				a.Moves = r.carryOut(moves)
+			} else {
+				a.Result = l.Place(req)
+			}
 			if a.OK = a.Result.Placed(); a.OK {
 				l.Commit(a.Result.Placement)
+				r.came(e.Spec)
 			}
 			a.Nanos = now() - start
 			a.fill()
@@ -351,11 +365,5 @@ func (a *Answer) fill() {
 		return
 	}
 	p := &a.Result.Placement
-	for cpu := range p.CPUs.All() {
-		a.CPUs = append(a.CPUs, int(cpu))
-	}
-	a.Mem = map[string]int64{}
-	for _, m := range p.Memory {
-		a.Mem[strconv.Itoa(int(m.Node))] = int64(m.KiB >> 10)
-	}
+	a.CPUs, a.Mem = cpuList(p.CPUs), memMap(p)
 }
