@@ -2,7 +2,9 @@
 // peers' stored scores.
 //
 //	go run ./bench/placement                         # tables, as in docs/placement.md
+//	go run ./bench/placement -limit                  # the same, and what no on-line policy can be expected to beat
 //	go run ./bench/placement -lines CASE.json...     # the scorer's result format
+//	go run ./bench/placement -repack -scorer DIR     # runs with moves, for score.py
 package main
 
 import (
@@ -13,6 +15,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/homenode/homenode/core/place"
@@ -23,11 +26,18 @@ func main() {
 	lines := flag.Bool("lines", false, "write one JSON line an arrival, for score.py")
 	scores := flag.Bool("scores", false, "write one JSON line a case: our scores")
 	all := flag.Bool("admit-all", false, "take every split that fits, also one that does not pay")
+	repack := flag.Bool("repack", false, "let running workloads move")
 	peer := flag.String("peer", "homenode", "`NAME` in the results")
 	shared := flag.String("cases", "../shared/cases", "`DIR` with cases/ and the peers' results.jsonl")
+	limits := flag.Bool("limit", false, "compute what no on-line policy can be expected to beat (a minute)")
+	scorer := flag.String("scorer", "", "write cases and results for score.py to `DIR`")
 	flag.Parse()
 	out := bufio.NewWriter(os.Stdout)
-	err := run(out, *shared, flag.Args(), *lines, *scores, replay.Options{Peer: *peer, Must: *all})
+	b := bench{
+		shared: *shared, paths: flag.Args(), lines: *lines, scores: *scores, limits: *limits, scorer: *scorer,
+		o: replay.Options{Peer: *peer, Must: *all, Repack: *repack},
+	}
+	err := b.run(out)
 	if err == nil {
 		err = out.Flush()
 	}
@@ -37,41 +47,36 @@ func main() {
 	}
 }
 
-func run(w io.Writer, shared string, paths []string, lines, scores bool, o replay.Options) error {
+// bench is one run of the command.
+type bench struct {
+	shared                string
+	paths                 []string
+	lines, scores, limits bool
+	scorer                string
+	o                     replay.Options
+}
+
+func (b *bench) run(w io.Writer) error {
 	var err error
-	if len(paths) == 0 {
-		if paths, err = filepath.Glob(filepath.Join(shared, "cases", "*.json")); err != nil {
+	if len(b.paths) == 0 {
+		if b.paths, err = filepath.Glob(filepath.Join(b.shared, "cases", "*.json")); err != nil {
 			return err
 		}
 	}
-	if len(paths) == 0 {
-		return fmt.Errorf("no cases in %s", shared)
+	if len(b.paths) == 0 {
+		return fmt.Errorf("no cases in %s", b.shared)
 	}
 	start := time.Now()
-	o.Now = func() int64 { return time.Since(start).Nanoseconds() }
-	enc := json.NewEncoder(w)
-	var ours []Score
-	for _, path := range paths {
-		c, err := read(path)
-		if err != nil {
-			return err
-		}
-		m := newMeter(c, o.Peer)
-		o.Answered = m.answered
-		if lines {
-			o.Answered = func(a *replay.Answer, _ *place.Ledger) error { return enc.Encode(a) }
-		}
-		if err := replay.Run(c, o); err != nil {
-			return err
-		}
-		s := m.score()
-		s.Expect = m.expect(path)
-		ours = append(ours, s)
+	b.o.Now = func() int64 { return time.Since(start).Nanoseconds() }
+	if b.scorer != "" {
+		return forScorer(b.scorer, b.shared, b.paths, b.o)
 	}
-	switch {
-	case lines:
-		return nil
-	case scores:
+	ours, err := b.measure(w, b.o)
+	if err != nil || b.lines {
+		return err
+	}
+	if b.scores {
+		enc := json.NewEncoder(w)
 		for _, s := range ours {
 			if err := enc.Encode(s); err != nil {
 				return err
@@ -79,12 +84,56 @@ func run(w io.Writer, shared string, paths []string, lines, scores bool, o repla
 		}
 		return nil
 	}
-	peers, err := readScores(filepath.Join(shared, "results.jsonl"))
+	peers, err := readScores(filepath.Join(b.shared, "results.jsonl"))
 	if err != nil {
 		return err
 	}
 	printTables(w, ours, peers)
+	if b.o.Repack {
+		return nil
+	}
+	o := b.o
+	o.Repack = true
+	moved, err := b.measure(w, o)
+	if err != nil {
+		return err
+	}
+	var limits []Limit
+	for _, path := range b.paths {
+		if b.limits && strings.HasPrefix(filepath.Base(path), "churn_") {
+			c, err := read(path)
+			if err != nil {
+				return err
+			}
+			limits = append(limits, limit(c))
+		}
+	}
+	printMoves(w, ours, moved, limits)
 	return nil
+}
+
+// measure runs the cases and scores them.
+func (b *bench) measure(w io.Writer, o replay.Options) ([]Score, error) {
+	enc := json.NewEncoder(w)
+	var out []Score
+	for _, path := range b.paths {
+		c, err := read(path)
+		if err != nil {
+			return nil, err
+		}
+		m := newMeter(c, o.Peer)
+		o.Answered = m.answered
+		if b.lines {
+			o.Answered = func(a *replay.Answer, _ *place.Ledger) error { return enc.Encode(a) }
+		}
+		if err := replay.Run(c, o); err != nil {
+			return nil, err
+		}
+		s := m.score()
+		s.Expect = m.expect(path)
+		out = append(out, s)
+	}
+	return out, nil
 }
 
 func read(path string) (*replay.Case, error) {

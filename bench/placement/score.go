@@ -28,6 +28,9 @@ type Score struct {
 	P50          float64        `json:"p50_us"`
 	P99          float64        `json:"p99_us"`
 	Max          float64        `json:"max_us"`
+	Moves        int            `json:"moves"`
+	MovedGiB     float64        `json:"moved_gib"`
+	Lasting      float64        `json:"lasting_utility"` // utility, and what moves changed of it for the moved
 	Bad          map[string]int `json:"bad"`
 	Expect       string         `json:"expect,omitempty"`
 }
@@ -46,7 +49,7 @@ type meter struct {
 
 	s                        Score
 	offered, took, local     float64
-	utility, cost            float64
+	utility, cost, changed   float64
 	imbalances, shares, lats []float64
 }
 
@@ -125,6 +128,7 @@ func (m *meter) catchUp(i int) {
 
 func (m *meter) answered(a *replay.Answer, _ *place.Ledger) error {
 	m.catchUp(a.I)
+	m.move(a.Moves)
 	spec := &m.c.Events[a.I].Spec
 	v := float64(spec.CPUs)
 	m.s.N++
@@ -157,6 +161,26 @@ func (m *meter) answered(a *replay.Answer, _ *place.Ledger) error {
 	m.imbalances = append(m.imbalances, m.imbalance()...)
 	m.shares = append(m.shares, m.shared())
 	return nil
+}
+
+// move takes in moves, one after the other, each on top of the one before.
+func (m *meter) move(moves []replay.Moved) {
+	for i := range moves {
+		x := &moves[i].Move
+		id := string(x.Workload)
+		old := m.held[id]
+		before, _ := m.access(old)
+		m.drop(id)
+		to := x.To
+		m.hold(id, &to)
+		after, _ := m.access(&to)
+		m.s.Moves++
+		m.s.MovedGiB += float64(x.KiB) / (1 << 20)
+		if x.KiB > old.Asked {
+			m.s.Bad["moved_over"]++
+		}
+		m.changed += float64(to.VCPUs) * (max(0.05, 2-after) - max(0.05, 2-before))
+	}
 }
 
 func (m *meter) fits(vcpus int, mem topology.KiB) (onNode, onHost bool) {
@@ -234,6 +258,7 @@ func (m *meter) score() Score {
 	s.Local = m.local / max(1, m.took)
 	s.LocalGoodput = m.local / max(1, m.offered)
 	s.Utility = m.utility / max(1, m.offered)
+	s.Lasting = (m.utility + m.changed) / max(1, m.offered)
 	s.Cost = m.cost / max(1, m.took)
 	s.Imbalance = mean(m.imbalances)
 	s.Shares = mean(m.shares)

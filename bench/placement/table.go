@@ -70,6 +70,50 @@ func printTraces(w io.Writer, ours []Score, byCase map[string][]Score) {
 	}
 }
 
+// printMoves sets runs with moves beside the same runs without. limits has one
+// entry for each churn trace, or none.
+func printMoves(w io.Writer, ours, moved []Score, limits []Limit) {
+	head, rule := "| trace | utility % | with moves | difference | lasting | moves an arrival | GiB an arrival | rejected with room | p99 ms |", "|---|---|---|---|---|---|---|---|---|"
+	if limits != nil {
+		head, rule = head+" as one node | best policy | its mean |", rule+"---|---|---|"
+	}
+	fmt.Fprintf(w, "\nWith moves:\n\n%s\n%s\n", head, rule)
+	var sum Score
+	var top Limit
+	before, n, bad := 0.0, 0, 0
+	for i, m := range moved {
+		for _, k := range m.Bad {
+			bad += k
+		}
+		if !is(m, "churn_") {
+			continue
+		}
+		arrivals := float64(max(1, m.N))
+		fmt.Fprintf(w, "| %s | %.1f | %.1f | %+.1f | %.1f | %.3f | %.2f | %d, was %d | %.1f |", m.Case, 100*ours[i].Utility, 100*m.Utility, 100*(m.Utility-ours[i].Utility),
+			100*m.Lasting, float64(m.Moves)/arrivals, m.MovedGiB/arrivals, m.RejectedRoom, ours[i].RejectedRoom, m.P99/1000)
+		if limits != nil {
+			x := limits[n]
+			fmt.Fprintf(w, " %.1f | %.1f | %.1f |", 100*x.Greedy, 100*x.Optimal, 100*x.Mean)
+			top.Greedy, top.Optimal, top.Mean = top.Greedy+x.Greedy, top.Optimal+x.Optimal, top.Mean+x.Mean
+		}
+		fmt.Fprintln(w)
+		n++
+		before += ours[i].Utility
+		sum.Utility, sum.Lasting = sum.Utility+m.Utility, sum.Lasting+m.Lasting
+		sum.Moves, sum.MovedGiB, sum.N = sum.Moves+m.Moves, sum.MovedGiB+m.MovedGiB, sum.N+m.N
+	}
+	if n == 0 {
+		return
+	}
+	k := 100 / float64(n)
+	fmt.Fprintf(w, "\nOver the %d churn traces: mean utility %.2f %% with moves, %.2f %% without, %+.2f points; lasting %.2f %%; %.3f moves and %.2f GiB an arrival; violations in all cases: %d.\n",
+		n, k*sum.Utility, k*before, k*(sum.Utility-before), k*sum.Lasting, float64(sum.Moves)/float64(max(1, sum.N)), sum.MovedGiB/float64(max(1, sum.N)), bad)
+	if limits != nil {
+		fmt.Fprintf(w, "Were each host one node: %.2f %% admitting all that fits; with memory without end, %.2f %% under the policy that is best in expectation, whose mean over such traces is %.2f %%.\n",
+			k*top.Greedy, k*top.Optimal, k*top.Mean)
+	}
+}
+
 func printPeers(w io.Writer, ours, peers []Score, hosts []string) {
 	var names []string
 	for _, s := range peers {
