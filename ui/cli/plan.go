@@ -26,8 +26,9 @@ func planCommand(e *Env) *cobra.Command {
 	var from topologySource
 	var spec string
 	var cases []string
-	var asJSON, admitAll bool
-	var reserve, packing, peer string
+	var asJSON, admitAll, restoring, repack bool
+	var reserve, packing, peer, admitted string
+	moves := repackOptions{most: place.DefaultMoves, within: 2 * time.Second}
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "Say where workloads would go, on this or another host, and why",
@@ -50,21 +51,46 @@ after the other on a host that holds nothing but what its memory figures show in
     importance: 80         # 0 to 100
 
 --case runs a trace of arrivals and departures and writes one JSON line for each
-arrival, in the form that cases/score.py reads.`,
+arrival, in the form that cases/score.py reads. With --repack running workloads may
+move, at most once for every second arrival, and each line lists the moves made for it.
+
+--admit reads workloads like --spec and finds the fewest moves of running ones after
+which they fit; --restore finds moves that bring running workloads nearer to their
+memory. What runs is read from --running, or is what homenode has placed on this
+machine. That file is a list like the above; each entry may also say
+
+    at: {cpus: "0-3,8", memory: {0: 8GiB}}   # where it is; left out: where it would be put
+    stay: its GPU is there                   # why it must not move`,
 		Example: `  homenode plan --spec vm.yaml
   homenode plan --spec - --synthetic "package:2 node:2 core:8 pu:2" --json
-  homenode plan --case cases/churn_small_h4_ring.json`,
+  homenode plan --case cases/churn_small_h4_ring.json
+  printf -- '- {name: %s, class: dedicated, cpus: 2, at: {cpus: %s}}\n' a 0-1 b 4-5 > running.yaml
+  echo '{name: new, class: dedicated, cpus: 4, max_nodes: 1}' | homenode plan --admit - \
+    --running running.yaml --synthetic "package:2 node:1(memory=16GiB) core:4 pu:1"`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
 			if len(cases) > 0 {
-				return planCases(e, cases, replay.Options{Peer: peer, Must: admitAll, Packing: plan.Packing(packing)})
+				return planCases(e, cases, replay.Options{Peer: peer, Must: admitAll, Packing: plan.Packing(packing), Repack: repack})
 			}
-			if spec == "" {
-				return usageErrorf("what shall be planned? give --spec or --case")
+			switch {
+			case spec == "" && admitted == "" && !restoring:
+				return usageErrorf("what shall be planned? give --spec, --admit, --restore or --case")
+			case repack:
+				return usageErrorf("--repack is for --case; --admit finds moves for a workload")
+			case moves.running != "" && spec != "":
+				return usageErrorf("--running is for --admit and --restore")
+			case moves.running == "-" && admitted == "-":
+				return usageErrorf("standard input can be --admit or --running, not both")
 			}
-			specs, err := readSpecs(e, spec)
-			if err != nil {
+			if err := moves.valid(); err != nil {
 				return err
+			}
+			var specs []workload.Spec
+			var err error
+			if name := spec + admitted; name != "" {
+				if specs, err = readSpecs(e, name); err != nil {
+					return err
+				}
 			}
 			h, err := from.read(e)
 			if err != nil {
@@ -73,6 +99,9 @@ arrival, in the form that cases/score.py reads.`,
 			st, err := idleState(h, reserve, packing)
 			if err != nil {
 				return err
+			}
+			if spec == "" {
+				return planMoves(c, e, from, &moves, st, specs, admitAll, asJSON)
 			}
 			results, l := planSpecs(st, specs, admitAll)
 			if asJSON {
@@ -88,6 +117,12 @@ arrival, in the form that cases/score.py reads.`,
 	}
 	f := c.Flags()
 	f.StringVar(&spec, "spec", "", "place the workloads in `FILE` (- is standard input)")
+	f.StringVar(&admitted, "admit", "", "find the fewest moves that make room for the workloads in `FILE` (- is standard input)")
+	f.BoolVar(&restoring, "restore", false, "find moves that bring running workloads nearer to their memory")
+	f.StringVar(&moves.running, "running", "", "what runs, and where, is in `FILE` (- is standard input)")
+	f.IntVar(&moves.most, "moves", moves.most, "look for at most `N` moves")
+	f.DurationVar(&moves.within, "within", moves.within, "search about so long; the best found by then counts")
+	f.BoolVar(&repack, "repack", false, "let running workloads move in --case")
 	f.StringArrayVar(&cases, "case", nil, "run the trace in `FILE` (- is standard input); may be given again")
 	f.BoolVar(&admitAll, "admit-all", false, "take every split that fits, also one that does not pay")
 	f.StringVar(&reserve, "reserve", "", "`CPUS` that nobody gets, such as 0,16")
@@ -97,9 +132,10 @@ arrival, in the form that cases/score.py reads.`,
 	f.StringVar(&from.hwloc, "hwloc", "", "the host in `FILE`, written by lstopo --of xml")
 	f.StringVar(&from.synthetic, "synthetic", "", "a made-up host, such as `\"package:2 node:2 core:8 pu:2\"`")
 	f.StringVar(&from.host, "host", "", "the host in `JSONFILE`, written by topology --json")
-	f.BoolVar(&asJSON, "json", false, "print JSON (schema homenode-plan/1)")
+	f.BoolVar(&asJSON, "json", false, "print JSON (schemas homenode-plan/1, homenode-repack/1, homenode-restore/1)")
 	c.MarkFlagsMutuallyExclusive("root", "hwloc", "synthetic", "host", "case")
-	c.MarkFlagsMutuallyExclusive("spec", "case")
+	c.MarkFlagsMutuallyExclusive("spec", "case", "admit", "restore")
+	c.MarkFlagsMutuallyExclusive("running", "case")
 	c.MarkFlagsMutuallyExclusive("reserve", "case")
 	c.MarkFlagsMutuallyExclusive("json", "case")
 	return c
@@ -130,10 +166,10 @@ func readSpecs(e *Env, name string) ([]workload.Spec, error) {
 		return nil, err
 	}
 	var wishes []wish
-	if err := yaml.UnmarshalWithOptions(text, &wishes, yaml.Strict()); err != nil {
+	if err := readYAML(text, &wishes); err != nil {
 		var one wish
-		if yaml.UnmarshalWithOptions(text, &one, yaml.Strict()) != nil {
-			return nil, usageErrorf("%s: %s", name, oneLine(yaml.FormatError(err, false, false)))
+		if readYAML(text, &one) != nil {
+			return nil, usageErrorf("%s: %w", name, err)
 		}
 		wishes = []wish{one}
 	}
@@ -151,6 +187,20 @@ func readSpecs(e *Env, name string) ([]workload.Spec, error) {
 		specs = append(specs, s)
 	}
 	return specs, nil
+}
+
+// readYAML reads a document strictly. The library panics on some input that is no
+// YAML (found by fuzzing: "! 0" for a list); to the reader that is an error as well.
+func readYAML(text []byte, v any) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = errors.New("not YAML that can be read")
+		}
+	}()
+	if err := yaml.UnmarshalWithOptions(text, v, yaml.Strict()); err != nil {
+		return errors.New(oneLine(yaml.FormatError(err, false, false)))
+	}
+	return nil
 }
 
 func readInput(e *Env, name string, most int64) ([]byte, error) {
@@ -320,19 +370,23 @@ type planMemory struct {
 func planJSON(results []planned, l *place.Ledger) planDocument {
 	doc := planDocument{Schema: "homenode-plan/1", Placements: []planPlacement{}}
 	for _, p := range l.Placements() {
-		w := planPlacement{
-			Workload: p.Workload, Class: p.Class, Home: p.Home, CPUs: p.CPUs, Pins: p.Pins, Idle: p.Idle,
-			Bound: p.Bound, HugePage: p.HugePage, MemoryKiB: []planMemory{},
-		}
-		for _, m := range p.Memory {
-			w.MemoryKiB = append(w.MemoryKiB, planMemory{m.Node, m.KiB})
-		}
-		doc.Placements = append(doc.Placements, w)
+		doc.Placements = append(doc.Placements, placementJSON(&p))
 	}
 	for i := range results {
 		doc.Decisions = append(doc.Decisions, results[i].result.Decision)
 	}
 	return doc
+}
+
+func placementJSON(p *plan.Placement) planPlacement {
+	w := planPlacement{
+		Workload: p.Workload, Class: p.Class, Home: p.Home, CPUs: p.CPUs, Pins: p.Pins, Idle: p.Idle,
+		Bound: p.Bound, HugePage: p.HugePage, MemoryKiB: []planMemory{},
+	}
+	for _, m := range p.Memory {
+		w.MemoryKiB = append(w.MemoryKiB, planMemory{m.Node, m.KiB})
+	}
+	return w
 }
 
 func printPlans(e *Env, results []planned) error {

@@ -54,7 +54,7 @@ func TestPlanBadInput(t *testing.T) {
 		args        []string
 		want        string
 	}{
-		{"nothing asked", "", nil, "what shall be planned? give --spec or --case"},
+		{"nothing asked", "", nil, "what shall be planned? give --spec, --admit, --restore or --case"},
 		{"empty list", "[]", []string{"--spec", "-"}, "no workload in it"},
 		{"no CPUs", "name: a", []string{"--spec", "-"}, `workload 1 ("a"): cpus: 0; want 1 to 65535`},
 		{"bad size", "{name: a, cpus: 1, memory: 5 parsecs}", []string{"--spec", "-"}, "want a number with a unit"},

@@ -1,0 +1,381 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// repackOptions is what the command line says of moves.
+type repackOptions struct {
+	running string
+	most    int
+	within  time.Duration
+}
+
+// firstSteps is the budget of the first round; each further round has four times
+// as much, so that no more than a third of the time is spent on rounds before the last.
+const firstSteps = 20_000
+
+// mostSteps ends the rounds whatever time is left.
+const mostSteps = 1 << 28
+
+// rounds searches with growing budgets until the search is complete or the time
+// is up; the search itself has no clock. An answer that a budget did not cut off is the
+// same on every machine.
+func (o *repackOptions) rounds(try func(steps int) (cutOff bool)) {
+	start := time.Now()
+	for steps := firstSteps; steps < mostSteps; steps *= 4 {
+		began := time.Now()
+		if !try(steps) {
+			return
+		}
+		// The next round takes four times as long.
+		if time.Since(start)+4*time.Since(began) > o.within {
+			return
+		}
+	}
+}
+
+func (o *repackOptions) valid() error {
+	if o.most < 1 || o.most > 1000 {
+		return usageErrorf("--moves %d; want 1 to 1000", o.most)
+	}
+	if o.within < 0 || o.within > time.Hour {
+		return usageErrorf("--within %v; want 0s to 1h", o.within)
+	}
+	return nil
+}
+
+// runningState is the ledger that moves start from: a file of running workloads,
+// or what homenode has placed on this machine, or, on another host, nothing.
+func runningState(c *cobra.Command, e *Env, from topologySource, o *repackOptions, st plan.State) (*place.Ledger, []place.Runner, error) {
+	if o.running != "" {
+		return readRunning(e, o.running, st)
+	}
+	if from != (topologySource{}) || e.Local == nil {
+		return place.NewLedger(st), nil, nil
+	}
+	b, done, err := connect(c, e)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer done()
+	status, err := b.Status(contextOf(c))
+	if err != nil {
+		return nil, nil, err
+	}
+	return runningNow(status, st)
+}
+
+// planMoves answers --admit, and --restore when there is nothing to admit.
+func planMoves(c *cobra.Command, e *Env, from topologySource, o *repackOptions, st plan.State, specs []workload.Spec, must, asJSON bool) error {
+	l, running, err := runningState(c, e, from, o, st)
+	if err != nil {
+		return err
+	}
+	if specs == nil {
+		r := restore(l, running, o)
+		if asJSON {
+			return printJSON(e.Stdout, restoreJSON(&r, l))
+		}
+		return printRestoring(e, &r)
+	}
+	for i := range specs {
+		if slices.ContainsFunc(l.Placements(), func(p plan.Placement) bool { return p.Workload == specs[i].ID }) {
+			return usageErrorf("%s: it runs already", specs[i].ID)
+		}
+	}
+	all := admit(l, running, specs, o, must)
+	if asJSON {
+		err = printJSON(e.Stdout, repackJSON(all, l))
+	} else {
+		err = printAdmissions(e, all)
+	}
+	if err == nil && !admittedAll(all) {
+		return errNo
+	}
+	return err
+}
+
+// admission is one workload to admit with what was found.
+type admission struct {
+	spec   workload.Spec
+	best   place.Repacking
+	nearer *place.Repacking // moves that bring it nearer than it comes without; nil for none
+}
+
+// admit finds moves for each workload in turn, on top of those before it.
+func admit(l *place.Ledger, running []place.Runner, specs []workload.Spec, o *repackOptions, must bool) []admission {
+	var out []admission
+	for _, s := range specs {
+		req := place.Request{Spec: s, Must: must}
+		a := admission{spec: s}
+		o.rounds(func(steps int) bool {
+			a.best = l.Repack(req, place.RepackOptions{Running: running, Moves: o.most, Steps: steps})
+			return a.best.CutOff
+		})
+		if access := l.Access(&a.best.Result.Placement); a.best.Admitted() && len(a.best.Moves) == 0 && s.Class != workload.Offline && access > 1 {
+			o.rounds(func(steps int) bool {
+				r := l.Repack(req, place.RepackOptions{Running: running, Moves: o.most, Steps: steps, Access: access - 0.01})
+				if r.Admitted() {
+					a.nearer = &r
+				}
+				return r.CutOff
+			})
+		}
+		for i := range a.best.Moves {
+			l.Commit(a.best.Moves[i].To)
+		}
+		if a.best.Admitted() {
+			l.Commit(a.best.Result.Placement)
+			running = append(running, place.Runner{Spec: s})
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func admittedAll(all []admission) bool {
+	for i := range all {
+		if !all[i].best.Admitted() {
+			return false
+		}
+	}
+	return true
+}
+
+type repackDocument struct {
+	Schema     string          `json:"schema"` // homenode-repack/1
+	Workloads  []repackAnswer  `json:"workloads"`
+	Placements []planPlacement `json:"placements"` // when all is done
+}
+
+type repackAnswer struct {
+	Workload workload.ID       `json:"workload"`
+	Outcome  string            `json:"outcome"` // fits, moves or refused
+	Place    *planPlacement    `json:"place"`   // null when refused
+	Moves    []repackMove      `json:"moves"`   // in the order to make
+	MovedKiB topology.KiB      `json:"moved_kib"`
+	AtLeast  int               `json:"at_least"` // no plan has fewer moves; proven
+	Tried    bool              `json:"tried"`    // all plans of fewer moves that keep what moves on one node each were tried
+	CutOff   bool              `json:"cut_off"`  // the time was up
+	Steps    int               `json:"steps"`
+	Worse    []place.Worsening `json:"worse"`
+	Reasons  []string          `json:"reasons"`
+	Decision plan.Decision     `json:"decision"`
+	Nearer   *repackAnswer     `json:"nearer,omitempty"` // with moves it would come nearer to its memory
+}
+
+type repackMove struct {
+	Workload  workload.ID   `json:"workload"`
+	From      planPlacement `json:"from"`
+	To        planPlacement `json:"to"`
+	MovedKiB  topology.KiB  `json:"moved_kib"`
+	Temporary bool          `json:"temporary"` // it steps aside and moves again
+	Before    float64       `json:"access_before"`
+	After     float64       `json:"access_after"`
+	Reasons   []string      `json:"reasons"`
+}
+
+func repackJSON(all []admission, l *place.Ledger) repackDocument {
+	doc := repackDocument{Schema: "homenode-repack/1", Workloads: []repackAnswer{}, Placements: []planPlacement{}}
+	for i := range all {
+		w := answerJSON(all[i].spec.ID, &all[i].best)
+		if n := all[i].nearer; n != nil {
+			x := answerJSON(all[i].spec.ID, n)
+			w.Nearer = &x
+		}
+		doc.Workloads = append(doc.Workloads, w)
+	}
+	for _, p := range l.Placements() {
+		doc.Placements = append(doc.Placements, placementJSON(&p))
+	}
+	return doc
+}
+
+func answerJSON(id workload.ID, r *place.Repacking) repackAnswer {
+	a := repackAnswer{
+		Workload: id, Outcome: outcome(r), Moves: movesJSON(r.Moves), MovedKiB: r.KiB, AtLeast: r.AtLeast, Tried: r.Whole, CutOff: r.CutOff, Steps: r.Steps,
+		Worse: r.Worse, Reasons: r.Reasons, Decision: r.Result.Decision,
+	}
+	if a.Worse == nil {
+		a.Worse = []place.Worsening{}
+	}
+	if r.Admitted() {
+		p := placementJSON(&r.Result.Placement)
+		a.Place = &p
+	}
+	return a
+}
+
+func movesJSON(moves []place.Move) []repackMove {
+	out := []repackMove{}
+	for i := range moves {
+		m := &moves[i]
+		out = append(out, repackMove{
+			Workload: m.Workload, From: placementJSON(&m.From), To: placementJSON(&m.To), MovedKiB: m.KiB, Temporary: m.Temporary,
+			Before: m.Before, After: m.After, Reasons: m.Reasons,
+		})
+	}
+	return out
+}
+
+func outcome(r *place.Repacking) string {
+	switch {
+	case !r.Admitted():
+		return "refused"
+	case len(r.Moves) == 0:
+		return "fits"
+	}
+	return "moves"
+}
+
+func printAdmissions(e *Env, all []admission) error {
+	out := bufio.NewWriter(e.Stdout)
+	p := e.paint()
+	for i := range all {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		a := &all[i]
+		memory := ""
+		if a.spec.Memory > 0 {
+			memory = ", " + size(a.spec.Memory)
+		}
+		fmt.Fprintf(out, "%s  %s, %d vCPUs%s\n", p.bold(a.spec.Name), a.spec.Class, a.spec.CPUs, memory)
+		printRepacking(out, p, &a.best)
+		if a.nearer != nil {
+			fmt.Fprintf(out, "\n%s\n", p.bold("With moves it would come nearer to its memory:"))
+			printRepacking(out, p, a.nearer)
+		}
+	}
+	return out.Flush()
+}
+
+func printRepacking(w io.Writer, p paint, r *place.Repacking) {
+	switch outcome(r) {
+	case "refused":
+		fmt.Fprintf(w, "  %s\n", p.warn("refused, with moves as without"))
+	case "fits":
+		fmt.Fprintln(w, "  fits without moves")
+	default:
+		fmt.Fprintf(w, "  fits after %s, %s\n", moveCount(len(r.Moves)), size(r.KiB))
+	}
+	printMoves(w, p, r.Moves)
+	if pl := &r.Result.Placement; r.Admitted() {
+		fmt.Fprintf(w, "  home   node %s, CPUs %s%s\n", pl.Home, pl.CPUs, memoryOf(pl))
+	}
+	printWorse(w, p, r.Worse)
+	section(w, p, "why", append(append([]string{}, r.Reasons...), r.Result.Decision.Reasons...))
+}
+
+func printMoves(w io.Writer, p paint, moves []place.Move) {
+	for i := range moves {
+		m := &moves[i]
+		aside, memory := "", "no memory"
+		if m.KiB > 0 {
+			memory = size(m.KiB) + " of memory"
+		}
+		if m.Temporary {
+			aside = ", for a while"
+		}
+		fmt.Fprintf(w, "  %d. %s  node %s to node %s, CPUs %s to %s, %s%s\n", i+1, p.bold(string(m.Workload)),
+			m.From.Home, m.To.Home, m.From.CPUs, m.To.CPUs, memory, aside)
+		for _, reason := range m.Reasons {
+			fmt.Fprintf(w, "       %s\n", reason)
+		}
+	}
+}
+
+func printWorse(w io.Writer, p paint, worse []place.Worsening) {
+	var lines []string
+	for _, x := range worse {
+		lines = append(lines, fmt.Sprintf("%s: %s %.2f, was %.2f", x.Workload, x.Term, x.After, x.Before))
+	}
+	section(w, p, "worse for it (one unit: a vCPU whose every access costs one local access more)", lines)
+}
+
+func moveCount(n int) string {
+	if n == 1 {
+		return "1 move"
+	}
+	return fmt.Sprintf("%d moves", n)
+}
+
+type restoreDocument struct {
+	Schema     string            `json:"schema"` // homenode-restore/1
+	Remote     []restoreRemote   `json:"remote"` // the farthest first
+	Moves      []repackMove      `json:"moves"`
+	MovedKiB   topology.KiB      `json:"moved_kib"`
+	Gain       float64           `json:"gain"` // vCPUs whose every access costs one local access less
+	Most       float64           `json:"most"` // no plan gains more; proven
+	CutOff     bool              `json:"cut_off"`
+	Steps      int               `json:"steps"`
+	Worse      []place.Worsening `json:"worse"`
+	Reasons    []string          `json:"reasons"`
+	Placements []planPlacement   `json:"placements"` // when all is done
+}
+
+type restoreRemote struct {
+	Workload workload.ID `json:"workload"`
+	Access   float64     `json:"access"`   // mean access cost now, local being 1
+	Restored float64     `json:"restored"` // after the moves
+	Least    float64     `json:"least"`    // no place on this host is nearer
+	Stay     string      `json:"stay,omitempty"`
+}
+
+func restore(l *place.Ledger, running []place.Runner, o *repackOptions) place.Restoring {
+	var out place.Restoring
+	o.rounds(func(steps int) bool {
+		out = l.Restore(place.RepackOptions{Running: running, Moves: o.most, Steps: steps})
+		return out.CutOff
+	})
+	for i := range out.Moves {
+		l.Commit(out.Moves[i].To)
+	}
+	return out
+}
+
+func restoreJSON(r *place.Restoring, l *place.Ledger) restoreDocument {
+	doc := restoreDocument{
+		Schema: "homenode-restore/1", Remote: []restoreRemote{}, Moves: movesJSON(r.Moves), MovedKiB: r.KiB, Gain: r.Gain, Most: r.Most,
+		CutOff: r.CutOff, Steps: r.Steps, Worse: r.Worse, Reasons: r.Reasons, Placements: []planPlacement{},
+	}
+	if doc.Worse == nil {
+		doc.Worse = []place.Worsening{}
+	}
+	for _, x := range r.Remote {
+		doc.Remote = append(doc.Remote, restoreRemote(x))
+	}
+	for _, p := range l.Placements() {
+		doc.Placements = append(doc.Placements, placementJSON(&p))
+	}
+	return doc
+}
+
+func printRestoring(e *Env, r *place.Restoring) error {
+	out := bufio.NewWriter(e.Stdout)
+	p := e.paint()
+	if len(r.Remote) > 0 {
+		t := newTable("workload", ">access cost", ">after", ">least", "")
+		for _, x := range r.Remote {
+			t.row(string(x.Workload), fmt.Sprintf("%.2f", x.Access), fmt.Sprintf("%.2f", x.Restored), fmt.Sprintf("%.2f", x.Least), x.Stay)
+		}
+		t.print(out, p)
+		fmt.Fprintln(out)
+	}
+	printMoves(out, p, r.Moves)
+	printWorse(out, p, r.Worse)
+	section(out, p, "why", r.Reasons)
+	return out.Flush()
+}

@@ -1,0 +1,250 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+const fourCores = "package:2 node:1(memory=16GiB) core:4 pu:1"
+
+// halves leaves two CPUs on each node.
+const halves = `
+- {name: a, class: dedicated, cpus: 2, memory: 2GiB, at: {cpus: 0-1}}
+- {name: b, class: dedicated, cpus: 2, memory: 1GiB, at: {cpus: 4-5}}
+`
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "file.yaml")
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestPlanAdmit(t *testing.T) {
+	out, errs, code := runMain(t, fstest.MapFS{}, halves, "plan", "--admit", file(t, "{name: new, class: dedicated, cpus: 4, memory: 8GiB, max_nodes: 1}"),
+		"--running", "-", "--synthetic", fourCores)
+	want := `new  dedicated, 4 vCPUs, 8 GiB
+  fits after 1 move, 1 GiB
+  1. b  node 1 to node 0, CPUs 4-5 to 2-3, 1 GiB of memory
+       It makes room on node 1 for new (4 free CPUs and 8 GiB).
+       Node 0 has 2 CPUs and 14 GiB free without it.
+       1 GiB of its memory changes node; an access costs 1.00 times a local one before and 1.00 after.
+  home   node 1, CPUs 4-7, memory 8 GiB on node 1
+
+why
+  1 move of 1 GiB in all admits it. No plan has fewer moves.
+  Node 1 is the only node with 4 free CPUs and 8 GiB: node 0 lacks 4 free CPUs.
+  Its vCPUs get CPUs 4-7: 4 whole cores under 1 last-level cache.
+`
+	if code != 0 || errs != "" || out != want {
+		t.Errorf("status %d: %s\n%s", code, errs, out)
+	}
+}
+
+func TestPlanAdmitJSON(t *testing.T) {
+	tests := []struct {
+		name, spec string
+		code       int
+		outcome    string
+		moves      int
+		atLeast    int
+		placements int
+	}{
+		{"fits", "{name: new, class: dedicated, cpus: 2, max_nodes: 1}", 0, "fits", 0, 0, 3},
+		{"moves", "{name: new, class: dedicated, cpus: 4, max_nodes: 1}", 0, "moves", 1, 1, 3},
+		{"refused", "{name: new, class: dedicated, cpus: 5}", 1, "refused", 0, 0, 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			out, errs, code := runMain(t, fstest.MapFS{}, halves, "plan", "--admit", file(t, tt.spec), "--running", "-", "--synthetic", fourCores, "--json")
+			var doc repackDocument
+			d := json.NewDecoder(strings.NewReader(out))
+			d.DisallowUnknownFields()
+			if err := d.Decode(&doc); err != nil || code != tt.code || errs != "" {
+				t.Fatalf("status %d: %s %v", code, errs, err)
+			}
+			w := doc.Workloads[0]
+			if doc.Schema != "homenode-repack/1" || w.Outcome != tt.outcome || len(w.Moves) != tt.moves || w.AtLeast != tt.atLeast ||
+				len(doc.Placements) != tt.placements || (w.Place == nil) != (tt.code == 1) || len(w.Reasons) == 0 {
+				t.Errorf("got %s", out)
+			}
+			for _, key := range []string{`"workload"`, `"outcome"`, `"place"`, `"moves"`, `"moved_kib"`, `"at_least"`, `"tried"`, `"cut_off"`, `"steps"`, `"worse"`, `"reasons"`, `"decision"`} {
+				if !strings.Contains(out, key) {
+					t.Errorf("no %s in the JSON", key)
+				}
+			}
+		})
+	}
+}
+
+// What fits only in parts is told what moves would bring.
+func TestPlanAdmitNearer(t *testing.T) {
+	out, errs, code := runMain(t, fstest.MapFS{}, halves, "plan", "--admit", file(t, "{name: new, class: dedicated, cpus: 4, memory: 8GiB, max_nodes: 2}"),
+		"--running", "-", "--synthetic", fourCores)
+	for _, want := range []string{"  fits without moves\n  home   node 0-1, CPUs 2-3,6-7", "With moves it would come nearer to its memory:\n  fits after 1 move, 1 GiB\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("status %d: %s: no %q in\n%s", code, errs, want, out)
+		}
+	}
+}
+
+func TestPlanRestore(t *testing.T) {
+	running := `
+- {name: far, class: dedicated, cpus: 3, memory: 4GiB, at: {cpus: "0-1,4", memory: {0: 4GiB}}}
+- {name: big, class: dedicated, cpus: 2, memory: 1GiB, at: {cpus: 5-6}, stay: its GPU is there}
+- {name: x, class: dedicated, cpus: 1, memory: 1GiB, at: {cpus: "2"}}
+- {name: y, class: dedicated, cpus: 1, memory: 2GiB, at: {cpus: "3"}}
+`
+	args := []string{"plan", "--restore", "--running", "-", "--synthetic", fourCores}
+	out, errs, code := runMain(t, fstest.MapFS{}, running, args...)
+	want := `workload  access cost  after  least
+far              1.73   1.00   1.00
+
+  1. x  node 0 to node 1, CPUs 2 to 7, 1 GiB of memory
+       It makes room on node 0 for far.
+       Node 1 has 1 CPU and 15 GiB free without it.
+       1 GiB of its memory changes node; an access costs 1.00 times a local one before and 1.00 after.
+  2. far  node 0-1 to node 0, CPUs 0-1,4 to 0-2, no memory
+       It comes nearer to its memory.
+       Node 0 has 3 CPUs and 14 GiB free without it.
+       No memory changes node; an access costs 1.73 times a local one before and 1.00 after.
+
+why
+  2 moves of 1 GiB in all save 2.20 vCPUs' worth of remote accesses; no plan gains more than 2.20.
+`
+	if code != 0 || errs != "" || out != want {
+		t.Errorf("status %d: %s\n%s", code, errs, out)
+	}
+	out, _, code = runMain(t, fstest.MapFS{}, running, append(args, "--json")...)
+	var doc restoreDocument
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || code != 0 || doc.Schema != "homenode-restore/1" || len(doc.Moves) != 2 || len(doc.Remote) != 1 || len(doc.Placements) != 4 {
+		t.Errorf("status %d, %v:\n%s", code, err, out)
+	}
+	out, _, _ = runMain(t, fstest.MapFS{}, halves, args...)
+	if !strings.Contains(out, "Every workload that runs is as near to its memory as this host allows.") {
+		t.Errorf("got %s", out)
+	}
+}
+
+func TestPlanMovesBadInput(t *testing.T) {
+	tests := []struct {
+		name, running, spec string
+		args                []string
+		want                string
+	}{
+		{"not a list", "name: a", "", nil, "file.yaml: "},
+		{"unknown key", "- {name: a, cpus: 1, att: 3}", "", nil, `unknown field "att"`},
+		{"twice", "- {name: a, cpus: 1}\n- {name: a, cpus: 1}", "", nil, "there is one of that name above"},
+		{"runs already", "- {name: new, cpus: 1}", "", nil, "new: it runs already"},
+		{"CPU list", "- {name: a, cpus: 1, at: {cpus: x}}", "", nil, `workload 1 ("a"): at: cpus:`},
+		{"no such CPU", "- {name: a, cpus: 1, at: {cpus: 99}}", "", nil, `want CPUs of this host (0-7)`},
+		{"CPU count", "- {name: a, class: dedicated, cpus: 2, at: {cpus: 0-2}}", "", nil, "0-2 for 2 vCPUs"},
+		{"same CPUs", "- {name: a, class: dedicated, cpus: 2, at: {cpus: 0-1}}\n- {name: b, class: dedicated, cpus: 2, at: {cpus: 1-2}}", "", nil,
+			"this cannot be: CPUs 1 belong to a"},
+		{"too much memory", "- {name: a, class: dedicated, cpus: 2, memory: 99GiB, at: {cpus: 0-1}}", "", nil, "this cannot be:"},
+		{"no such node", "- {name: a, cpus: 2, at: {cpus: 0-1, memory: {7: 1GiB}}}", "", nil, "this host has no node 7"},
+		{"memory where", "- {name: a, class: dedicated, cpus: 2, memory: 1GiB, at: {cpus: '3-4'}}", "", nil, "say how much lies on each node"},
+		{"no room", "- {name: a, class: dedicated, cpus: 20}", "", nil, "a has no place on this host"},
+		{"no moves", "- {name: a, cpus: 1}", "", []string{"--moves", "0"}, "--moves 0; want 1 to 1000"},
+		{"time", "- {name: a, cpus: 1}", "", []string{"--within", "-3s"}, "--within -3s; want 0s to 1h"},
+		{"repack", "- {name: a, cpus: 1}", "", []string{"--repack"}, "--repack is for --case"},
+		{"two at once", "- {name: a, cpus: 1}", "", []string{"--restore"}, "if any flags in the group"},
+		{"bad spec", "- {name: a, cpus: 1}", "{name: new, cpus: -1}", nil, "cpus: -1; want 1 to"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			spec := tt.spec
+			if spec == "" {
+				spec = "{name: new, cpus: 1}"
+			}
+			args := append([]string{"plan", "--running", file(t, tt.running), "--admit", file(t, spec), "--synthetic", fourCores}, tt.args...)
+			out, errs, code := runMain(t, fstest.MapFS{}, "", args...)
+			if code != 2 || out != "" || !strings.Contains(errs, tt.want) || strings.Count(errs, "\n") != 1 {
+				t.Errorf("status %d, want 2: %q, want %q in one line", code, errs, tt.want)
+			}
+		})
+	}
+}
+
+func TestPlanCaseRepack(t *testing.T) {
+	c := `{"name":"c","host":{"nodes":[{"id":0,"cpus":[0,1],"mem_mib":4096},{"id":1,"cpus":[2,3],"mem_mib":4096}],"cores":[[0],[1],[2],[3]],
+		"l3":[[0,1],[2,3]],"slit":[[10,21],[21,10]]},"events":[
+		{"op":"preplace","vm":"a","cpus":[0],"mem":{"0":1024}},{"op":"preplace","vm":"b","cpus":[2],"mem":{"1":512}},
+		{"op":"arrive","vm":"x","vcpus":1,"mem_mib":1},{"op":"depart","vm":"x"},
+		{"op":"arrive","vm":"y","vcpus":2,"mem_mib":1024}]}`
+	out, errs, code := runMain(t, fstest.MapFS{}, c, "plan", "--case", "-", "--repack")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if code != 0 || len(lines) != 2 {
+		t.Fatalf("status %d: %s\n%s", code, errs, out)
+	}
+	want := `{"peer":"homenode","case":"c","i":4,"vm":"y","op":"arrive","ok":true,"cpus":[2,3],"mem":{"1":1024},"moves":[{"vm":"b","cpus":[1],"mem":{"0":512}}],"ns":`
+	if !strings.HasPrefix(lines[1], want) {
+		t.Errorf("got\n%s\nwant\n%s", lines[1], want)
+	}
+}
+
+// What the daemon says of this machine is what moves start from.
+func TestRunningNow(t *testing.T) {
+	h, err := topology.FromSynthetic(fourCores)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := api.Status{Workloads: []api.Workload{
+		{ID: "/b", Class: workload.Dedicated, CPUs: 2, Home: "1", CPUSetPlanned: "4-5", MemoryByNode: []api.NodeKiB{{Node: 1, KiB: 1 << 20}}},
+		{ID: "/a", Class: workload.Dedicated, CPUs: 2, Home: "0", CPUSetPlanned: "0-1", MemoryByNode: []api.NodeKiB{{Node: 0, KiB: 3 << 20}, {Node: 1, KiB: 1 << 20}}},
+		{ID: "/alone", Class: workload.Shared, CPUs: 9, State: "left alone"},
+	}}
+	st := plan.State{Host: h, Policy: plan.DefaultPolicy(), Unmanaged: []workload.NodeMemory{{Node: 0, KiB: 4 << 20}}}
+	l, running, err := runningNow(status, st)
+	if err != nil || len(running) != 2 || len(l.Placements()) != 2 {
+		t.Fatalf("%v: %v", err, running)
+	}
+	if v := plan.Check(st, l.Placements()); v != nil {
+		t.Errorf("%v", v)
+	}
+	if p := l.Placements()[0]; p.Workload != "/a" || p.Asked != 3<<20 || !p.Home.Equal(topology.Nodes(0)) {
+		t.Errorf("got %+v", p)
+	}
+}
+
+// FuzzRunning: whatever a file of running workloads says, the answer is a state
+// that can be, or one line.
+func FuzzRunning(f *testing.F) {
+	f.Add(halves)
+	f.Add("- {name: a, cpus: 3, memory: 4GiB, at: {cpus: '0-1,4', memory: {0: 3GiB, 1: 1GiB}}, stay: no}")
+	f.Add("- {name: a, class: offline, cpus: 1}\n- {name: b, cpus: 1, near: [a], nodes: '1', huge_page: 2MiB, memory: 1KiB}")
+	h, err := topology.FromSynthetic(fourCores)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		e := &Env{Stdin: strings.NewReader(text)}
+		st := plan.State{Host: h, Policy: plan.DefaultPolicy()}
+		l, running, err := readRunning(e, "-", st)
+		if err != nil {
+			if code, line := status(err); code != exitUsage || strings.Contains(oneLine(line), "\n") {
+				t.Fatalf("status %d: %q", code, line)
+			}
+			return
+		}
+		if v := plan.Check(st, l.Placements()); v != nil {
+			t.Fatalf("%v", v)
+		}
+		spec := workload.Spec{ID: "\x00new", Class: workload.Dedicated, CPUs: 4, Memory: 1 << 20}
+		admit(l, running, []workload.Spec{spec}, &repackOptions{most: 2}, false)
+		if v := plan.Check(st, l.Placements()); v != nil {
+			t.Fatalf("after admitting: %v", v)
+		}
+	})
+}

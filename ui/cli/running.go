@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// runner is a running workload as people write it: what it wants, where it is,
+// and whether it may move.
+type runner struct {
+	Wish wish   `yaml:",inline"`
+	At   *seat  `yaml:"at"`
+	Stay string `yaml:"stay"`
+}
+
+// seat is where a workload is.
+type seat struct {
+	CPUs   string         `yaml:"cpus"`
+	Memory map[int]string `yaml:"memory"` // by node; its whole memory on the node of its CPUs when left out
+}
+
+// readRunning reads a file of running workloads. Those that do not say where
+// they are go where the engine puts them, one after the other.
+func readRunning(e *Env, name string, st plan.State) (*place.Ledger, []place.Runner, error) {
+	text, err := readInput(e, name, maxSpec)
+	if err != nil {
+		return nil, nil, err
+	}
+	var all []runner
+	if err := readYAML(text, &all); err != nil {
+		return nil, nil, usageErrorf("%s: %w", name, err)
+	}
+	known := map[string]bool{}
+	out := make([]place.Runner, len(all))
+	for i := range all {
+		s, err := all[i].Wish.spec(known)
+		if err == nil && all[i].At != nil {
+			var p plan.Placement
+			if p, err = all[i].At.placement(st.Host, s); err == nil {
+				st.Placements = append(st.Placements, p)
+			}
+		}
+		if err != nil {
+			return nil, nil, usageErrorf("%s: workload %d (%q): %w", name, i+1, all[i].Wish.Name, err)
+		}
+		known[all[i].Wish.Name] = true
+		out[i] = place.Runner{Spec: s, Stay: all[i].Stay}
+	}
+	slices.SortFunc(st.Placements, func(a, b plan.Placement) int { return strings.Compare(string(a.Workload), string(b.Workload)) })
+	l := place.NewLedger(st)
+	// What floats has the CPU sets that dedicated work leaves it only now.
+	if v := plan.Check(st, l.Placements()); v != nil {
+		return nil, nil, usageErrorf("%s: this cannot be: %s", name, v[0].Text)
+	}
+	for i := range all {
+		if all[i].At != nil {
+			continue
+		}
+		r := l.Place(place.Request{Spec: out[i].Spec, Must: true})
+		if !r.Placed() {
+			return nil, nil, usageErrorf("%s: %s has no place on this host: %s", name, all[i].Wish.Name, strings.Join(r.Decision.Reasons, " "))
+		}
+		l.Commit(r.Placement)
+	}
+	return l, out, nil
+}
+
+// placement is where a running workload is, as the ledger holds it.
+func (s *seat) placement(h *topology.Host, spec workload.Spec) (plan.Placement, error) {
+	p := plan.Placement{
+		Workload: spec.ID, Class: spec.Class, Importance: spec.Importance, VCPUs: spec.CPUs, Asked: spec.Memory, HugePage: spec.HugePage, Bandwidth: spec.Bandwidth,
+	}
+	var err error
+	if p.CPUs, err = topology.ParseCPUSet(s.CPUs); err != nil {
+		return p, fmt.Errorf("at: cpus: %w", err)
+	}
+	var on topology.NodeSet
+	for i := range h.Nodes {
+		if n := &h.Nodes[i]; n.CPUs.Intersects(p.CPUs) {
+			on.Add(n.ID)
+		}
+	}
+	p.Home = on.Clone()
+	switch {
+	case spec.Class == workload.Offline:
+		return p, errors.New("at: offline work is wherever dedicated work is not")
+	case on.Empty():
+		return p, fmt.Errorf("at: cpus: %q; want CPUs of this host (%v)", s.CPUs, h.Online)
+	case spec.Class == workload.Dedicated && p.CPUs.Len() != spec.CPUs:
+		return p, fmt.Errorf("at: cpus: %s for %d vCPUs; a dedicated workload has one for each", s.CPUs, spec.CPUs)
+	case s.Memory == nil && spec.Memory > 0 && on.Len() > 1:
+		return p, errors.New("at: memory: say how much lies on each node, such as {0: 8GiB, 1: 4GiB}")
+	}
+	if spec.Class == workload.Dedicated {
+		p.Pins, p.Bound = p.CPUs.Slice(), true
+	}
+	if s.Memory == nil && spec.Memory > 0 {
+		p.Memory = []workload.NodeMemory{{Node: on.Slice()[0], KiB: plan.RoundUp(spec.Memory, spec.HugePage)}}
+	}
+	for id, text := range s.Memory {
+		m, err := parseSize(text)
+		if err != nil {
+			return p, fmt.Errorf("at: memory: %w", err)
+		}
+		if !slices.ContainsFunc(h.Nodes, func(n topology.Node) bool { return int(n.ID) == id }) {
+			return p, fmt.Errorf("at: memory: this host has no node %d", id)
+		}
+		if m > 0 {
+			p.Memory = append(p.Memory, workload.NodeMemory{Node: topology.NodeID(id), KiB: m})
+			p.Home.Add(topology.NodeID(id))
+		}
+	}
+	slices.SortFunc(p.Memory, func(a, b workload.NodeMemory) int { return int(a.Node - b.Node) })
+	return p, nil
+}
+
+// runningNow is what homenode has placed on this machine. Memory that the placed
+// hold is booked, and so is not counted as in use a second time.
+func runningNow(b api.Status, st plan.State) (*place.Ledger, []place.Runner, error) {
+	var out []place.Runner
+	for i := range b.Workloads {
+		w := &b.Workloads[i]
+		home, err := topology.ParseNodeSet(w.Home)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: home: %w", w.ID, err)
+		}
+		cpus, err := topology.ParseCPUSet(w.CPUSetPlanned)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: CPUs: %w", w.ID, err)
+		}
+		if home.Empty() || w.Class == workload.Offline {
+			continue
+		}
+		p := plan.Placement{Workload: w.ID, Class: w.Class, Importance: w.Importance, VCPUs: w.CPUs, Home: home, CPUs: cpus}
+		if w.Class == workload.Dedicated {
+			p.Pins, p.Bound = cpus.Slice(), true
+		}
+		for _, m := range w.MemoryByNode {
+			for k := range st.Unmanaged {
+				if st.Unmanaged[k].Node == m.Node {
+					st.Unmanaged[k].KiB = max(0, st.Unmanaged[k].KiB-topology.KiB(m.KiB))
+				}
+			}
+			if home.Has(m.Node) && m.KiB > 0 {
+				p.Memory = append(p.Memory, workload.NodeMemory{Node: m.Node, KiB: topology.KiB(m.KiB)})
+				p.Asked += topology.KiB(m.KiB)
+			}
+		}
+		st.Placements = append(st.Placements, p)
+		out = append(out, place.Runner{Spec: workload.Spec{
+			ID: w.ID, Name: w.Name, Class: w.Class, Importance: w.Importance, CPUs: w.CPUs, Memory: p.Asked,
+		}})
+	}
+	slices.SortFunc(st.Placements, func(a, b plan.Placement) int { return strings.Compare(string(a.Workload), string(b.Workload)) })
+	return place.NewLedger(st), out, nil
+}
