@@ -146,6 +146,11 @@ func measureAtStart(ctx context.Context, fsys fs.FS, stateDir string, log *slog.
 		log.Warn("measuring latencies did not end in time, or too few samples were undisturbed: " + instead)
 		return
 	}
+	// Nobody looks at it before placement goes by it.
+	if noise := doctor.Noise(d, doctor.DefaultLimits); noise != "" {
+		log.Warn("the measured latencies are not used: "+instead, "why", noise)
+		return
+	}
 	d.Run.Tool = version
 	name, err := p.Keep(d)
 	if err != nil {

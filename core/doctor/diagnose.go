@@ -34,6 +34,9 @@ func Diagnose(d *measure.Document, lim Limits) measure.Diagnosis {
 	return out
 }
 
+// Noise is why a measurement is not to be believed, "" when it is.
+func Noise(d *measure.Document, lim Limits) string { return (&facts{d: d, lim: lim}).judgeNoise() }
+
 func sigmaOf(d *measure.Document) measure.Value {
 	if d.Run == nil {
 		return measure.Unknown

@@ -25,7 +25,7 @@ func init() {
 		Test{Name: "probe.matrix", Shapes: []string{"flat"}, Limit: 240 * time.Second, Homenode: true},
 		Test{Name: "probe.flat", Shapes: []string{"flat"}, Limit: 240 * time.Second, Homenode: true},
 		Test{Name: "probe.full", Shapes: []string{"flat"}, Limit: 180 * time.Second, Homenode: true},
-		Test{Name: "probe.start", Shapes: []string{"flat"}, Limit: 240 * time.Second, Homenode: true},
+		Test{Name: "probe.start", Shapes: []string{"flat", "hmat"}, Limit: 240 * time.Second, Homenode: true},
 		Test{Name: "probe.hidden", Shapes: []string{"off"}, Limit: 60 * time.Second, Homenode: true},
 		Test{Name: "probe.tier", Shapes: []string{"hmat"}, Limit: 60 * time.Second, Homenode: true},
 		Test{Name: "probe.fake", Shapes: []string{"fake"}, Limit: 60 * time.Second, Homenode: true},
