@@ -127,6 +127,8 @@ func patient(c *cobra.Command, e *Env, root, replay string, noMeasure bool, req 
 	if len(h.Nodes) == 1 {
 		req.Parts = append(req.Parts, measure.PartPages)
 	} else {
+		// Verdicts on several nodes rest on pairs of nodes: the time is theirs.
+		req.From = "nodes"
 		req.Parts, req.Mixes = append(req.Parts, measure.PartBandwidth), []string{"r"}
 	}
 	if len(h.Packages) > 1 {
