@@ -71,6 +71,9 @@ func printExplanation(w io.Writer, p paint, x api.Explanation) {
 		if m.Refused > 0 || m.Why != "" {
 			line += fmt.Sprintf("; %s refused: %s", kib(m.Refused/1024), m.Why)
 		}
+		if m.LocalityBefore != nil && m.LocalityAfter != nil {
+			line += fmt.Sprintf("; locality %.0f %% before, %.0f %% after", 100**m.LocalityBefore, 100**m.LocalityAfter)
+		}
 		section(w, p, "newest move", []string{line})
 	}
 	if len(x.Events) > 0 {
