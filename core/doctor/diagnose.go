@@ -241,7 +241,7 @@ func (f *facts) guestOneNode(base []measure.Evidence, far bool, ratio float64) m
 	return measure.Verdict{
 		State: UMAOrInterleaved, Severity: measure.Info, Confidence: 0.5, Evidence: base,
 		Says:        "This guest shows one node; what the host does beneath it was not measured.",
-		Advice:      []string{"run without --no-measure to see whether its memory is of one kind"},
+		Advice:      []string{"measure it (homenode doctor, on a quiet machine) to see whether its memory is of one kind"},
 		WouldChange: "a measurement with pages of two kinds",
 	}
 }
