@@ -274,16 +274,7 @@ func (w *wish) spec(known map[string]bool) (workload.Spec, error) {
 	return s, nil
 }
 
-func parseSize(text string) (topology.KiB, error) {
-	if text == "" {
-		return 0, nil
-	}
-	n, err := humanize.ParseBytes(text)
-	if err != nil || n > 1<<60 {
-		return 0, fmt.Errorf("%q; want a number with a unit, such as 16GiB", text)
-	}
-	return topology.KiB((n + 1023) / 1024), nil
-}
+func parseSize(text string) (topology.KiB, error) { return workload.ParseSize(text) }
 
 // idleState is a host with nothing placed on it. Memory that is in use and that
 // the kernel would not give back counts as taken.

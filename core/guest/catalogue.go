@@ -1,0 +1,143 @@
+package guest
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Catalogue is the flavors that may be ordered, in the order of the file.
+type Catalogue []Flavor
+
+// Example is the text of the catalogue that ships: 18 sizes in four families.
+//
+//go:embed flavors.yaml
+var Example string
+
+// Find is the flavor of a name.
+func (c Catalogue) Find(name string) (Flavor, error) {
+	var near []string
+	for _, f := range c {
+		if f.Name == name {
+			return f, nil
+		}
+		near = append(near, f.Name)
+	}
+	return Flavor{}, fmt.Errorf("no flavor %q; there are %s", name, strings.Join(near, ", "))
+}
+
+// size is memory as people write it.
+type size topology.KiB
+
+// UnmarshalText reads a size.
+func (s *size) UnmarshalText(text []byte) error {
+	n, err := workload.ParseSize(string(text))
+	*s = size(n)
+	return err
+}
+
+// flavorText is a flavor as the file has it.
+type flavorText struct {
+	Name       string             `yaml:"name"`
+	Family     string             `yaml:"family"`
+	Class      workload.Class     `yaml:"class"`
+	VCPUs      int                `yaml:"vcpus"`
+	Memory     size               `yaml:"memory"`
+	HugePages  size               `yaml:"huge_pages"`
+	SMT        workload.SMTPolicy `yaml:"smt"`
+	MaxNodes   int                `yaml:"max_nodes"`
+	Importance *int               `yaml:"importance"`
+	Emulator   Emulator           `yaml:"emulator"`
+	IOThreads  *int               `yaml:"iothreads"`
+	NICQueues  int                `yaml:"nic_queues"`
+	Network    size               `yaml:"network"`
+	Disk       struct {
+		IOPS       int64 `yaml:"iops"`
+		IOPSPerGiB int64 `yaml:"iops_per_gib"`
+		MostIOPS   int64 `yaml:"most_iops"`
+		Rate       size  `yaml:"rate"`
+		RatePerGiB size  `yaml:"rate_per_gib"`
+		MostRate   size  `yaml:"most_rate"`
+	} `yaml:"disk"`
+	NVMe int `yaml:"nvme"`
+}
+
+func (t *flavorText) flavor() Flavor {
+	f := Flavor{
+		Name: t.Name, Family: t.Family, Class: t.Class, VCPUs: t.VCPUs,
+		Memory: topology.KiB(t.Memory), HugePage: topology.KiB(t.HugePages), SMT: t.SMT, MaxNodes: t.MaxNodes,
+		Importance: workload.DefaultImportance, Emulator: t.Emulator, IOThreads: 1, Queues: t.NICQueues,
+		Network: topology.KiB(t.Network), NVMe: t.NVMe,
+		Disk: DiskLimit{
+			t.Disk.IOPS, t.Disk.IOPSPerGiB, t.Disk.MostIOPS,
+			topology.KiB(t.Disk.Rate), topology.KiB(t.Disk.RatePerGiB), topology.KiB(t.Disk.MostRate),
+		},
+	}
+	if f.Class == "" {
+		f.Class = workload.Shared
+	}
+	if f.SMT == "" {
+		f.SMT = workload.SMTPrefer
+	}
+	if f.Emulator == "" {
+		f.Emulator = Share
+	}
+	if t.Importance != nil {
+		f.Importance = *t.Importance
+	}
+	if t.IOThreads != nil {
+		f.IOThreads = *t.IOThreads
+	}
+	if f.Queues == 0 {
+		f.Queues = max(1, min(f.VCPUs, MaxQueues))
+	}
+	return f
+}
+
+// maxCatalogue bounds a catalogue: a thousand flavors take 300 KiB.
+const maxCatalogue = 4 << 20
+
+// ReadCatalogue reads a list of flavors in YAML; docs/vm.md has the keys. name
+// is for errors, which are one line.
+func ReadCatalogue(r io.Reader, name string) (Catalogue, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxCatalogue+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(text) > maxCatalogue {
+		return nil, fmt.Errorf("%s: larger than 4 MiB; this is no catalogue", name)
+	}
+	var file struct {
+		Flavors []flavorText `yaml:"flavors"`
+	}
+	err = yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&file)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: %s", name, strings.Join(strings.Fields(yaml.FormatError(err, false, false)), " "))
+	}
+	if len(file.Flavors) == 0 {
+		return nil, fmt.Errorf("%s: no flavor in it", name)
+	}
+	known := map[string]bool{}
+	c := make(Catalogue, 0, len(file.Flavors))
+	for i := range file.Flavors {
+		f := file.Flavors[i].flavor()
+		err := f.validate()
+		if known[f.Name] {
+			err = errors.New("name: there is one of that name above")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: flavor %d (%q): %w", name, i+1, f.Name, err)
+		}
+		known[f.Name] = true
+		c = append(c, f)
+	}
+	return c, nil
+}

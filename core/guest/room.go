@@ -1,0 +1,353 @@
+package guest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Home is where a guest goes.
+type Home struct {
+	Placement plan.Placement
+	Emulator  topology.CPUSet   // CPUs of its emulator and IOThreads
+	Spare     *plan.Placement   // isolate: the CPU of the emulator, a workload of its own in the ledger; nil otherwise
+	NVMe      []topology.Device // drives it gets, by PCI address
+	Others    []plan.Placement  // running floating work whose CPU set changes by it, rising by ID
+}
+
+// Standing is a guest that exists: what it wants and where it is.
+type Standing struct {
+	Name, UUID string
+	Flavor     string // "" when homenode did not define it
+	Spec       workload.Spec
+	Home       Home
+	Drives     []string // PCI addresses it holds
+	Placed     bool     // homenode's mark is on it
+	Emulator   Emulator // what the mark says; Share without one
+	Manual     string   // who else decides where it runs, in words; "" for nobody
+	Running    bool
+	Next       *Home        // where its definition puts it at its next start, when it runs elsewhere or as nobody's; nil otherwise
+	Resident   topology.KiB // memory it holds now; 0 when it does not run or that is unknown
+}
+
+// Unread is a guest whose XML could not be understood: what it holds is not known.
+type Unread struct {
+	Name    string
+	Running bool
+	Text    string // why, in words
+}
+
+// Room is a host with the guests that stand on it. It is for one goroutine.
+type Room struct {
+	state  plan.State
+	ledger *place.Ledger
+	known  map[workload.ID]bool // guests in it
+	drives []topology.Device    // that may be handed through and that no guest has
+	movers []place.Runner       // guests that may move to make room
+}
+
+// NewRoom takes a host and what is on it. drives names the NVMe drives (by
+// kernel name or PCI address) that guests may have whole; one that the host does
+// not have is an error. No other drive is ever given away: one of them holds the
+// host's own system.
+func NewRoom(st plan.State, standing []Standing, drives []string) (*Room, error) {
+	r := &Room{state: st, known: map[workload.ID]bool{}}
+	r.state.Placements = slices.Clone(st.Placements)
+	var held []string
+	for i := range standing {
+		s := &standing[i]
+		held = append(held, s.Drives...)
+		r.known[s.Spec.ID] = true
+		if s.movable() {
+			r.movers = append(r.movers, place.Runner{Spec: s.Spec})
+		}
+		r.state.Placements = append(r.state.Placements, s.Home.Placement)
+		if s.Home.Spare != nil {
+			r.state.Placements = append(r.state.Placements, *s.Home.Spare)
+		}
+		r.state.Placements = append(r.state.Placements, s.next()...)
+	}
+	slices.SortFunc(r.state.Placements, func(a, b plan.Placement) int { return strings.Compare(string(a.Workload), string(b.Workload)) })
+	for _, name := range drives {
+		i := slices.IndexFunc(st.Host.Devices, func(d topology.Device) bool {
+			return d.Kind == topology.NVMe && d.PCI != "" && (d.Name == name || d.PCI == name)
+		})
+		if i < 0 {
+			return nil, fmt.Errorf("this host has no NVMe drive %q", name)
+		}
+		if d := st.Host.Devices[i]; !slices.Contains(held, d.PCI) && !slices.Contains(r.drives, d) {
+			r.drives = append(r.drives, d)
+		}
+	}
+	r.ledger = place.NewLedger(r.state)
+	return r, nil
+}
+
+// movable reports whether the guest may go elsewhere to make room: it is
+// homenode's, and nothing else has to go with it.
+func (s *Standing) movable() bool {
+	return s.Placed && s.Manual == "" && s.Home.Spare == nil && len(s.Drives) == 0 && len(s.next()) == 0
+}
+
+// next is what is kept for a guest that comes to other CPUs of its own at its next
+// start; what floats finds its room then.
+func (s *Standing) next() []plan.Placement {
+	if s.Next == nil || s.Next.Placement.Class != workload.Dedicated {
+		return nil
+	}
+	p := s.Next.Placement
+	p.Workload = nextID(p.Workload)
+	out := []plan.Placement{p}
+	if s.Next.Spare != nil {
+		spare := *s.Next.Spare
+		spare.Workload = nextID(spare.Workload)
+		out = append(out, spare)
+	}
+	return out
+}
+
+// nextID names what is kept for a workload's next start.
+func nextID(id workload.ID) workload.ID { return id + "/next" }
+
+// clone is a room of its own with the same in it.
+func (r *Room) clone() *Room {
+	st := r.state
+	st.Placements = r.ledger.Placements()
+	return &Room{state: st, ledger: place.NewLedger(st), known: maps.Clone(r.known), drives: slices.Clone(r.drives), movers: slices.Clone(r.movers)}
+}
+
+// Placements is what stands in the room, rising by workload ID.
+func (r *Room) Placements() []plan.Placement { return r.ledger.Placements() }
+
+// Place finds a home for an order. The home is zero unless the decision is Placed.
+func (r *Room) Place(o *Order) (Home, plan.Decision) {
+	spec := o.Spec()
+	if r.known[spec.ID] {
+		return Home{}, refused(&spec, "A guest named %q is there already.", o.Name)
+	}
+	if n := o.Flavor.NVMe; n > 0 {
+		if spec.Nodes = r.withDrives(&spec, n); spec.Nodes.Empty() {
+			return Home{}, refused(&spec, "No node it may use has %d free NVMe drives that may be given to guests; %d are free on this host.", n, len(r.drives))
+		}
+	}
+	h, d := r.place(place.Request{Spec: spec}, o.Flavor.Emulator)
+	if d.Outcome == plan.Placed {
+		h.NVMe = r.drivesAt(h.Placement.Home, o.Flavor.NVMe)
+	}
+	return h, d
+}
+
+// Move finds a home, on the given nodes or on any when there are none, for a
+// guest that stands in the room. Kept means that it is the best where it is. The
+// room itself stays as it is; Commit moves the guest.
+func (r *Room) Move(s *Standing, nodes topology.NodeSet) (Home, plan.Decision) {
+	req := place.Request{Spec: s.Spec, Must: true}
+	req.Spec.Nodes = nodes
+	if s.Placed {
+		req.CPUs, req.Memory = s.Home.Placement.CPUs, s.Home.Placement.Memory
+	}
+	if s.Home.Spare != nil {
+		r.ledger.Remove(s.Home.Spare.Workload)
+		defer r.ledger.Commit(*s.Home.Spare)
+	}
+	for _, p := range s.next() {
+		r.ledger.Remove(p.Workload)
+		defer r.ledger.Commit(p)
+	}
+	return r.place(req, s.Emulator)
+}
+
+// place finds a home for a guest and its emulator.
+func (r *Room) place(req place.Request, policy Emulator) (Home, plan.Decision) {
+	spec := &req.Spec
+	if policy == Housekeeping && r.state.Policy.Reserved.Intersect(r.state.Host.Online).Empty() {
+		return Home{}, refused(spec, "Its emulator belongs on CPUs reserved for the host, and none are reserved.")
+	}
+	var full []string // homes that hold the guest and not its emulator
+	for {
+		res := r.ledger.Place(req)
+		if !res.Placed() {
+			res.Decision.Reasons = append(full, res.Decision.Reasons...)
+			return Home{}, res.Decision
+		}
+		h := Home{Placement: res.Placement, Others: res.Others}
+		if policy != Isolate {
+			h.Emulator = r.emulator(policy, &h.Placement)
+			return h, res.Decision
+		}
+		decision := r.spare(spec, &h)
+		if h.Spare != nil {
+			h.Emulator = h.Spare.CPUs
+			return h, res.Decision
+		}
+		// Its home is full with it: go on where it is not.
+		full = append(full, fmt.Sprintf("Node %v holds it, and has no CPU left for its emulator.", h.Placement.Home))
+		if spec.Nodes.Empty() {
+			for _, n := range r.state.Host.Nodes {
+				spec.Nodes.Add(n.ID)
+			}
+		}
+		if spec.Nodes = spec.Nodes.Minus(h.Placement.Home); spec.Nodes.Empty() {
+			decision.Workload, decision.Reasons = spec.ID, append(full, decision.Reasons...)
+			return Home{}, decision
+		}
+	}
+}
+
+// Commit puts the guest into the room.
+func (r *Room) Commit(h Home) {
+	r.known[h.Placement.Workload] = true
+	r.ledger.Commit(h.Placement)
+	r.ledger.Remove(nextID(h.Placement.Workload))
+	if h.Spare != nil {
+		r.ledger.Commit(*h.Spare)
+		r.ledger.Remove(nextID(h.Spare.Workload))
+	}
+	r.drives = slices.DeleteFunc(r.drives, func(d topology.Device) bool { return slices.Contains(h.NVMe, d) })
+}
+
+func refused(s *workload.Spec, format string, args ...any) plan.Decision {
+	return plan.Decision{Workload: s.ID, Outcome: plan.Refused, Reasons: []string{fmt.Sprintf(format, args...)}}
+}
+
+// withDrives is the nodes the guest may use that have that many free drives.
+func (r *Room) withDrives(s *workload.Spec, drives int) topology.NodeSet {
+	var nodes topology.NodeSet
+	for _, n := range r.state.Host.Nodes {
+		if (s.Nodes.Empty() || s.Nodes.Has(n.ID)) && len(r.drivesAt(topology.Nodes(n.ID), drives)) == drives {
+			nodes.Add(n.ID)
+		}
+	}
+	return nodes
+}
+
+// drivesAt is up to most free drives of the given nodes.
+func (r *Room) drivesAt(home topology.NodeSet, most int) []topology.Device {
+	var out []topology.Device
+	for _, d := range r.drives {
+		if len(out) < most && home.Has(d.Node) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// emulator is the CPUs of the emulator of a guest that does not isolate it.
+// Under housekeeping those of its home, or, where its home has none, all.
+func (r *Room) emulator(e Emulator, p *plan.Placement) topology.CPUSet {
+	if e == Share {
+		return p.CPUs
+	}
+	all := r.state.Policy.Reserved.Intersect(r.state.Host.Online)
+	var near topology.CPUSet
+	for _, n := range r.state.Host.Nodes {
+		if p.Home.Has(n.ID) {
+			near = near.Union(all.Intersect(n.CPUs))
+		}
+	}
+	if near.Empty() {
+		return all
+	}
+	return near
+}
+
+// spare finds a CPU for the emulator on the home of its guest, and what changes
+// for floating work by both together. The decision is about the emulator.
+func (r *Room) spare(guest *workload.Spec, h *Home) plan.Decision {
+	before := r.ledger.Placements()
+	i := slices.IndexFunc(before, func(p plan.Placement) bool { return p.Workload == guest.ID })
+	r.ledger.Commit(h.Placement)
+	defer func() {
+		r.ledger.Remove(guest.ID)
+		if i >= 0 {
+			r.ledger.Commit(before[i])
+		}
+	}()
+	res := r.ledger.Place(place.Request{Spec: workload.Spec{
+		ID: EmulatorID(guest.Name), Name: guest.Name + " (emulator)", Class: workload.Dedicated, Importance: guest.Importance,
+		CPUs: 1, Nodes: h.Placement.Home, MaxNodes: 1, Given: true,
+	}})
+	if !res.Placed() {
+		return res.Decision
+	}
+	h.Spare = &res.Placement
+	r.ledger.Commit(*h.Spare)
+	defer r.ledger.Remove(h.Spare.Workload)
+	h.Others = nil
+	for _, p := range r.ledger.Placements() {
+		k := slices.IndexFunc(before, func(b plan.Placement) bool { return b.Workload == p.Workload })
+		if k >= 0 && p.Workload != guest.ID && (!p.CPUs.Equal(before[k].CPUs) || !p.Home.Equal(before[k].Home)) {
+			h.Others = append(h.Others, p)
+		}
+	}
+	return res.Decision
+}
+
+// Count is how many more guests of a flavor fit.
+type Count struct {
+	Flavor   Flavor
+	Now      int    // as things stand
+	Why      string // what refuses the next one
+	Repacked int    // when guests that homenode placed are moved for it; Now when that was not asked
+}
+
+// repackSteps bounds the search for moves before each guest that does not fit: a
+// tenth of a second on a host of 8 nodes (see place.DefaultSteps).
+const repackSteps = 20_000
+
+// Capacity counts, for each flavor by itself, how many more guests fit, and with
+// repack how many after moves of those that may move.
+func (r *Room) Capacity(c Catalogue, repack bool) []Count {
+	out := make([]Count, 0, len(c))
+	for _, f := range c {
+		out = append(out, r.clone().count(f, repack))
+	}
+	return out
+}
+
+// count fills the room.
+func (r *Room) count(f Flavor, repack bool) Count {
+	n := Count{Flavor: f}
+	for full := false; ; n.Repacked++ {
+		// A name that no guest can have.
+		o := Order{Flavor: f, Name: fmt.Sprintf("%d/capacity", n.Repacked)}
+		h, d := r.Place(&o)
+		if d.Outcome != plan.Placed && !full {
+			n.Now, n.Why, full = n.Repacked, strings.Join(d.Reasons[:min(1, len(d.Reasons))], " "), true
+		}
+		if d.Outcome != plan.Placed && repack && r.makeRoom(&o) {
+			h, d = r.Place(&o)
+		}
+		if d.Outcome != plan.Placed {
+			return n
+		}
+		r.Commit(h)
+		if h.Spare == nil && len(h.NVMe) == 0 {
+			r.movers = append(r.movers, place.Runner{Spec: o.Spec()})
+		}
+	}
+}
+
+// makeRoom moves guests so that an order fits, if that can be done.
+func (r *Room) makeRoom(o *Order) bool {
+	spec := o.Spec()
+	if n := o.Flavor.NVMe; n > 0 {
+		if spec.Nodes = r.withDrives(&spec, n); spec.Nodes.Empty() {
+			return false
+		}
+	}
+	found := r.ledger.Repack(place.Request{Spec: spec}, place.RepackOptions{Running: r.movers, Steps: repackSteps})
+	if !found.Admitted() {
+		return false
+	}
+	for _, m := range found.Moves {
+		r.ledger.Commit(m.To)
+	}
+	return len(found.Moves) > 0
+}
