@@ -27,6 +27,7 @@ run: build ## watch this machine in observe mode, in the foreground
 # The race detector needs cgo; one run without it keeps the binary honest.
 test: ## unit, property, golden and command-line tests
 	@sh scripts/need.sh gcc libc6-dev hwloc-nox
+	@sh scripts/need.sh dbus-daemon libvirt0 libxml2-utils || true # tests without them are skipped
 	CGO_ENABLED=1 $(GO) test -race -timeout 10m $(filter-out $(RAPID),$(shell $(GO) list ./... | sed 's|^github.com/homenode/homenode|.|'))
 	CGO_ENABLED=1 $(GO) test -race -timeout 10m $(RAPID) -rapid.seed=$(SEED)
 	$(MAKE) test-arm64

@@ -1,0 +1,314 @@
+package domain
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/beevik/etree"
+
+	"github.com/homenode/homenode/core/guest"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Place writes a home: what the host does with the guest's threads and memory,
+// and the mark. What the guest sees stays as it is. The mark's CPUs and Nodes are
+// filled in.
+//
+// A dedicated guest gets a CPU for each vCPU and its memory strictly; a shared
+// one floats, with memory in mode `restrictive`: libvirt refuses to change the
+// nodes of a running guest in any other mode, and in this one the kernel moves
+// its pages along (cpuset.mems).
+func (d *Document) Place(h *topology.Host, home guest.Home, mark Mark) {
+	p := &home.Placement
+	mark.Class, mark.Importance = p.Class, p.Importance
+	mark.CPUs, mark.Nodes = p.CPUs.String(), MemoryNodes(p).String()
+	vcpu := d.child(d.tree.Root(), "vcpu")
+	if strings.TrimSpace(vcpu.Text()) == "" {
+		vcpu.SetText("1") // what libvirt takes a missing one for
+	}
+	if vcpu.SelectAttr("placement") != nil {
+		vcpu.CreateAttr("placement", "static")
+	}
+	if p.Class == workload.Dedicated {
+		vcpu.RemoveAttr("cpuset")
+	} else {
+		vcpu.CreateAttr("cpuset", p.CPUs.String())
+	}
+	d.placeThreads(p, home.Emulator)
+	d.placeMemory(h, p)
+	metadata := d.child(d.tree.Root(), "metadata")
+	if el := d.markElement(); el != nil {
+		mark.fill(el)
+	} else {
+		metadata.AddChild(mark.element())
+	}
+}
+
+// MemoryNodes is where the memory may lie: where it is booked, or, when its
+// size is not known, the home.
+func MemoryNodes(p *plan.Placement) topology.NodeSet {
+	var nodes topology.NodeSet
+	for _, m := range p.Memory {
+		if m.KiB > 0 {
+			nodes.Add(m.Node)
+		}
+	}
+	if nodes.Empty() {
+		return p.Home
+	}
+	return nodes
+}
+
+// MemoryNodes is the nodes that numatune binds the guest's memory to, as it is
+// written; "" for none.
+func (d *Document) MemoryNodes() string {
+	if el := d.at("numatune", "memory"); el != nil {
+		return el.SelectAttrValue("nodeset", "")
+	}
+	return ""
+}
+
+// MemoryMode is how the guest's memory is bound, "" when it is not.
+func (d *Document) MemoryMode() string {
+	if el := d.at("numatune", "memory"); el != nil {
+		return el.SelectAttrValue("mode", "strict")
+	}
+	return ""
+}
+
+// order is where libvirt writes the children of <domain> that are written here;
+// the schema takes them anywhere, people expect them there.
+var order = []string{
+	"name", "uuid", "genid", "title", "description", "metadata", "maxMemory", "memory", "currentMemory", "memoryBacking",
+	"vcpu", "vcpus", "iothreads", "iothreadids", "cputune", "numatune", "resource", "sysinfo", "os", "features", "cpu",
+}
+
+// child is the child of a tag, made where libvirt would write it when missing.
+func (d *Document) child(parent *etree.Element, tag string) *etree.Element {
+	if el := parent.SelectElement(tag); el != nil {
+		return el
+	}
+	el := etree.NewElement(tag)
+	before := 0 // index of the first token that comes after it
+	rank := rankOf(tag)
+	for _, kid := range parent.ChildElements() {
+		if r := rankOf(kid.Tag); r >= 0 && r < rank {
+			before = kid.Index() + 1
+		}
+	}
+	if rank < 0 {
+		before = len(parent.Child)
+	}
+	parent.InsertChildAt(before, el)
+	return el
+}
+
+func rankOf(tag string) int {
+	for i, t := range order {
+		if t == tag {
+			return i
+		}
+	}
+	return -1
+}
+
+// Release takes the bindings off, and the mark: the guest runs where the kernel
+// and libvirt put it. Of a guest that was adopted nothing is left of homenode.
+func (d *Document) Release() {
+	if vcpu := d.at("vcpu"); vcpu != nil {
+		vcpu.RemoveAttr("cpuset")
+	}
+	if tune := d.at("cputune"); tune != nil {
+		for _, tag := range []string{"vcpupin", "emulatorpin", "iothreadpin"} {
+			pinEach(tune, tag, "", nil)
+		}
+		removeEmpty(tune)
+	}
+	if tune := d.at("numatune"); tune != nil {
+		for _, el := range tune.ChildElements() {
+			if el.Tag == "memory" || el.Tag == "memnode" {
+				remove(el)
+			}
+		}
+		removeEmpty(tune)
+	}
+	if mark := d.markElement(); mark != nil {
+		remove(mark)
+		removeEmpty(d.at("metadata"))
+	}
+}
+
+// placeThreads writes cputune: one pin a vCPU for dedicated work, none for
+// shared, where <vcpu cpuset> holds for every thread.
+func (d *Document) placeThreads(p *plan.Placement, emulator topology.CPUSet) {
+	tune := d.child(d.tree.Root(), "cputune")
+	var want [][2]string
+	if p.Class == workload.Dedicated {
+		for i, cpu := range p.Pins {
+			want = append(want, [2]string{strconv.Itoa(i), strconv.Itoa(int(cpu))})
+		}
+	}
+	pinEach(tune, "vcpupin", "vcpu", want)
+	pin := tune.SelectElement("emulatorpin")
+	switch {
+	case p.Class == workload.Dedicated && !emulator.Empty():
+		if pin == nil {
+			pin = etree.NewElement("emulatorpin")
+			insertAfter(tune, pin, "vcpupin")
+		}
+		pin.CreateAttr("cpuset", emulator.String())
+	case pin != nil:
+		remove(pin)
+	}
+	pinEach(tune, "iothreadpin", "iothread", d.iothreadPins(p, emulator))
+	removeEmpty(tune)
+}
+
+// removeEmpty takes an element out of the tree that holds no other.
+func removeEmpty(el *etree.Element) {
+	if len(el.ChildElements()) == 0 {
+		remove(el)
+	}
+}
+
+// iothreadPins puts the IOThreads of a dedicated guest with its emulator.
+func (d *Document) iothreadPins(p *plan.Placement, emulator topology.CPUSet) (want [][2]string) {
+	if p.Class != workload.Dedicated || emulator.Empty() {
+		return nil
+	}
+	for _, id := range d.iothreads() {
+		want = append(want, [2]string{id, emulator.String()})
+	}
+	return want
+}
+
+// iothreads is the IDs of the guest's IOThreads: those named, and from 1 as many
+// more as the count asks for (virDomainIOThreadIDDefArrayInit).
+func (d *Document) iothreads() []string {
+	var ids []string
+	known := map[string]bool{}
+	if el := d.at("iothreadids"); el != nil {
+		for _, t := range el.SelectElements("iothread") {
+			id := t.SelectAttrValue("id", "")
+			ids, known[id] = append(ids, id), true
+		}
+	}
+	most, _ := strconv.Atoi(d.textAt("iothreads"))
+	for n := 1; len(ids) < min(most, mostVCPUs); n++ {
+		if id := strconv.Itoa(n); !known[id] {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// pinEach makes the pins of one kind those wanted: there is one for each key,
+// existing ones are kept and changed, others go.
+func pinEach(tune *etree.Element, tag, key string, want [][2]string) {
+	have := map[string]*etree.Element{}
+	for _, el := range tune.SelectElements(tag) {
+		if k := el.SelectAttrValue(key, ""); have[k] == nil {
+			have[k] = el
+		} else {
+			remove(el)
+		}
+	}
+	for _, w := range want {
+		el := have[w[0]]
+		delete(have, w[0])
+		if el == nil {
+			el = etree.NewElement(tag)
+			el.CreateAttr(key, w[0])
+			if tag == "iothreadpin" && tune.SelectElement(tag) == nil {
+				insertAfter(tune, el, "emulatorpin")
+			} else {
+				insertAfter(tune, el, tag)
+			}
+		}
+		el.CreateAttr("cpuset", w[1])
+	}
+	for _, el := range have {
+		remove(el)
+	}
+}
+
+// insertAfter puts el behind the last child of a tag, or at the end.
+func insertAfter(parent, el *etree.Element, tag string) {
+	if all := parent.SelectElements(tag); len(all) > 0 {
+		parent.InsertChildAt(all[len(all)-1].Index()+1, el)
+		return
+	}
+	parent.AddChild(el)
+}
+
+// remove takes an element out of the tree.
+func remove(el *etree.Element) { el.Parent().RemoveChild(el) }
+
+// placeMemory writes numatune. Cells that the guest sees are bound one by one
+// when they are those of the placement.
+func (d *Document) placeMemory(h *topology.Host, p *plan.Placement) {
+	tune := d.child(d.tree.Root(), "numatune")
+	memory := d.child(tune, "memory")
+	memory.RemoveAttr("placement")
+	mode := "restrictive"
+	if p.Class == workload.Dedicated {
+		mode = "strict"
+	}
+	memory.CreateAttr("mode", mode)
+	memory.CreateAttr("nodeset", MemoryNodes(p).String())
+	var nodes []topology.NodeID
+	if p.Class == workload.Dedicated {
+		nodes = d.cellNodes(h, p)
+	}
+	for _, el := range tune.SelectElements("memnode") {
+		remove(el)
+	}
+	for id, n := range nodes {
+		el := tune.CreateElement("memnode")
+		el.CreateAttr("cellid", strconv.Itoa(id))
+		el.CreateAttr("mode", mode)
+		el.CreateAttr("nodeset", strconv.Itoa(int(n)))
+	}
+}
+
+// cellNodes is the host node of each cell that the guest sees: that of its
+// vCPUs' pins. nil when some cell's vCPUs lie on no node or on several, or where
+// nothing is booked on that node.
+func (d *Document) cellNodes(h *topology.Host, p *plan.Placement) []topology.NodeID {
+	numa := d.at("cpu", "numa")
+	if numa == nil {
+		return nil
+	}
+	els := numa.SelectElements("cell")
+	nodes := make([]topology.NodeID, len(els))
+	for i, el := range els {
+		id, err := strconv.Atoi(el.SelectAttrValue("id", strconv.Itoa(i)))
+		vcpus, bad := parseSet[int](el.SelectAttrValue("cpus", ""))
+		if err != nil || bad != nil || id < 0 || id >= len(els) || vcpus.Empty() || vcpus.Max() >= len(p.Pins) {
+			return nil
+		}
+		first := nodeOf(h, p.Pins[vcpus.Min()])
+		for v := range vcpus.All() {
+			if nodeOf(h, p.Pins[v]) != first {
+				return nil
+			}
+		}
+		if workload.On(p.Memory, topology.Nodes(first)) == 0 {
+			return nil
+		}
+		nodes[id] = first
+	}
+	return nodes
+}
+
+// nodeOf is the node of a CPU, None for one that no node has.
+func nodeOf(h *topology.Host, cpu topology.CPUID) topology.NodeID {
+	for i := range h.Nodes {
+		if h.Nodes[i].CPUs.Has(cpu) {
+			return h.Nodes[i].ID
+		}
+	}
+	return topology.None
+}

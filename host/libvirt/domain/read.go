@@ -1,0 +1,246 @@
+package domain
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/beevik/etree"
+
+	"github.com/homenode/homenode/core/topology"
+)
+
+// at is the first element under the root by the tags of a path; nil when there is none.
+func (d *Document) at(path ...string) *etree.Element {
+	el := d.tree.Root()
+	for _, tag := range path {
+		if el = el.SelectElement(tag); el == nil {
+			return nil
+		}
+	}
+	return el
+}
+
+// text is the trimmed text of an element, "" without it.
+func (d *Document) textAt(path ...string) string {
+	if el := d.at(path...); el != nil {
+		return strings.TrimSpace(el.Text())
+	}
+	return ""
+}
+
+// Name is the name of the guest.
+func (d *Document) Name() string { return d.textAt("name") }
+
+// UUID is the guest's, "" when it has none yet.
+func (d *Document) UUID() string { return d.textAt("uuid") }
+
+// mostVCPUs is libvirt's own bound for a vCPU count (QEMU takes fewer).
+const mostVCPUs = 1 << 15
+
+// vcpus is how many vCPUs the guest may have, and how many it has now.
+func (d *Document) vcpus() (most, now int, err error) {
+	el := d.at("vcpu")
+	if el == nil {
+		return 1, 1, nil // libvirt's default
+	}
+	if most, err = strconv.Atoi(strings.TrimSpace(el.Text())); err != nil || most < 1 || most > mostVCPUs {
+		return 0, 0, fmt.Errorf("vcpu: %q; want 1 to %d", el.Text(), mostVCPUs)
+	}
+	now = most
+	if current := el.SelectAttrValue("current", ""); current != "" {
+		if now, err = strconv.Atoi(current); err != nil || now < 1 || now > most {
+			return 0, 0, fmt.Errorf("vcpu current: %q; want 1 to %d", current, most)
+		}
+	}
+	return most, now, nil
+}
+
+// units are libvirt's names for amounts (virScaleInteger), in bytes.
+var units = map[string]uint64{
+	"b": 1, "byte": 1, "bytes": 1,
+	"kb": 1e3, "k": 1 << 10, "kib": 1 << 10, "mb": 1e6, "m": 1 << 20, "mib": 1 << 20, "gb": 1e9, "g": 1 << 30, "gib": 1 << 30,
+	"tb": 1e12, "t": 1 << 40, "tib": 1 << 40, "pb": 1e15, "p": 1 << 50, "pib": 1 << 50,
+}
+
+// amount reads a number with a unit; without one it is in KiB.
+func amount(number, unit string) (topology.KiB, error) {
+	if unit == "" {
+		unit = "KiB"
+	}
+	scale, ok := units[strings.ToLower(unit)]
+	n, err := strconv.ParseUint(strings.TrimSpace(number), 10, 62)
+	if !ok || err != nil || n > (1<<60)/scale {
+		return 0, fmt.Errorf("%q %q; want a number and a unit, up to 2^60 bytes", number, unit)
+	}
+	return topology.KiB((n*scale + 1023) / 1024), nil
+}
+
+// memory is the memory the guest may have at most, plugged DIMMs included.
+func (d *Document) memory() (topology.KiB, error) {
+	el := d.at("memory")
+	if el == nil {
+		return 0, nil
+	}
+	n, err := amount(el.Text(), el.SelectAttrValue("unit", ""))
+	if err != nil {
+		return 0, fmt.Errorf("memory: %w", err)
+	}
+	return n, nil
+}
+
+// hugePage is the page size of the guest's memory, 0 for ordinary pages. libvirt
+// takes the host's default size where none is named, which is the only one the
+// host has, or else 2 MiB.
+func (d *Document) hugePage(h *topology.Host) (topology.KiB, error) {
+	pages := d.at("memoryBacking", "hugepages")
+	if pages == nil {
+		return 0, nil
+	}
+	if page := pages.SelectElement("page"); page != nil {
+		n, err := amount(page.SelectAttrValue("size", ""), page.SelectAttrValue("unit", ""))
+		if err != nil || n == 0 {
+			return 0, fmt.Errorf("hugepages: page size %q", page.SelectAttrValue("size", ""))
+		}
+		return n, nil
+	}
+	var sizes []topology.KiB
+	for _, n := range h.Nodes {
+		for _, p := range n.HugePages {
+			if p.Total > 0 && (len(sizes) == 0 || sizes[0] != p.Size) {
+				sizes = append(sizes, p.Size)
+			}
+		}
+	}
+	if len(sizes) == 1 {
+		return sizes[0], nil
+	}
+	return 2048, nil
+}
+
+// parseSet reads libvirt's list format, which besides the kernel's knows ^N for
+// "not N" (virBitmapParse).
+func parseSet[T ~int](list string) (topology.Set[T], error) {
+	var yes, no []string
+	for part := range strings.SplitSeq(list, ",") {
+		if out, ok := strings.CutPrefix(strings.TrimSpace(part), "^"); ok {
+			no = append(no, out)
+		} else {
+			yes = append(yes, part)
+		}
+	}
+	s, err := topology.ParseSet[T](strings.Join(yes, ","))
+	if err != nil {
+		return s, err
+	}
+	minus, err := topology.ParseSet[T](strings.Join(no, ","))
+	return s.Minus(minus), err
+}
+
+// attrSet reads the list in an attribute; empty without it.
+func attrSet[T ~int](el *etree.Element, attr string) (topology.Set[T], error) {
+	if el == nil {
+		return topology.Set[T]{}, nil
+	}
+	s, err := parseSet[T](el.SelectAttrValue(attr, ""))
+	if err != nil {
+		return s, fmt.Errorf("%s: %s %w", el.Tag, attr, err)
+	}
+	return s, nil
+}
+
+// vcpuPins is the CPU set each vCPU is pinned to by itself; no entry for others.
+func (d *Document) vcpuPins() (map[int]topology.CPUSet, error) {
+	pins := map[int]topology.CPUSet{}
+	tune := d.at("cputune")
+	if tune == nil {
+		return pins, nil
+	}
+	for _, el := range tune.SelectElements("vcpupin") {
+		vcpu, err := strconv.Atoi(el.SelectAttrValue("vcpu", ""))
+		if err != nil || vcpu < 0 || vcpu >= mostVCPUs {
+			return nil, fmt.Errorf("vcpupin: vcpu %q", el.SelectAttrValue("vcpu", ""))
+		}
+		if pins[vcpu], err = attrSet[topology.CPUID](el, "cpuset"); err != nil {
+			return nil, err
+		}
+	}
+	return pins, nil
+}
+
+// guestCell is a NUMA node that the guest sees.
+type guestCell struct {
+	memory topology.KiB
+	on     topology.NodeSet // from its memnode; empty without one
+}
+
+// guestCells is the guest's NUMA nodes by id; nil when it sees none.
+func (d *Document) guestCells() ([]guestCell, error) {
+	numa := d.at("cpu", "numa")
+	if numa == nil {
+		return nil, nil
+	}
+	els := numa.SelectElements("cell")
+	cells := make([]guestCell, len(els))
+	for i, el := range els {
+		id, err := strconv.Atoi(el.SelectAttrValue("id", strconv.Itoa(i)))
+		if err != nil || id < 0 || id >= len(els) {
+			return nil, fmt.Errorf("numa: cell id %q of %d cells", el.SelectAttrValue("id", ""), len(els))
+		}
+		if cells[id].memory, err = amount(el.SelectAttrValue("memory", "0"), el.SelectAttrValue("unit", "")); err != nil {
+			return nil, fmt.Errorf("numa: cell %d: memory %w", id, err)
+		}
+	}
+	if tune := d.at("numatune"); tune != nil {
+		for _, el := range tune.SelectElements("memnode") {
+			id, err := strconv.Atoi(el.SelectAttrValue("cellid", ""))
+			if err != nil || id < 0 || id >= len(cells) {
+				return nil, fmt.Errorf("memnode: cellid %q of %d cells", el.SelectAttrValue("cellid", ""), len(cells))
+			}
+			if cells[id].on, err = attrSet[topology.NodeID](el, "nodeset"); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return cells, nil
+}
+
+// hostDevices is the PCI addresses of what the guest has whole, NICs included.
+func (d *Document) hostDevices() []string {
+	var out []string
+	devices := d.at("devices")
+	if devices == nil {
+		return nil
+	}
+	for _, el := range devices.ChildElements() {
+		if el.Tag != "hostdev" && el.Tag != "interface" || el.SelectAttrValue("type", "") != map[string]string{"hostdev": "pci", "interface": "hostdev"}[el.Tag] {
+			continue
+		}
+		source := el.SelectElement("source")
+		if source == nil || source.SelectElement("address") == nil {
+			continue
+		}
+		a := source.SelectElement("address")
+		part := func(attr string) uint64 {
+			n, _ := strconv.ParseUint(a.SelectAttrValue(attr, "0"), 0, 32)
+			return n
+		}
+		out = append(out, fmt.Sprintf("%04x:%02x:%02x.%x", part("domain"), part("bus"), part("slot"), part("function")))
+	}
+	return out
+}
+
+// directNICs is the host NICs that NICs of the guest sit on (macvtap).
+func (d *Document) directNICs() []string {
+	var out []string
+	if devices := d.at("devices"); devices != nil {
+		for _, el := range devices.SelectElements("interface") {
+			if source := el.SelectElement("source"); source != nil && el.SelectAttrValue("type", "") == "direct" {
+				if dev := source.SelectAttrValue("dev", ""); dev != "" {
+					out = append(out, dev)
+				}
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,276 @@
+package domain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/homenode/homenode/core/guest"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Standing is what the guest wants and where the document says that it is.
+//
+// A guest is dedicated when homenode's mark says so or, without a mark, when
+// every vCPU is pinned to one CPU that no other vCPU has. A dedicated guest
+// counts with all vCPUs it may have, a shared one with those it has. One that is
+// bound nowhere may be on every node.
+func (d *Document) Standing(h *topology.Host) (guest.Standing, error) {
+	s, err := d.standing(h)
+	if err != nil {
+		return s, fmt.Errorf("domain %q: %w", d.Name(), err)
+	}
+	return s, nil
+}
+
+func (d *Document) standing(h *topology.Host) (guest.Standing, error) {
+	s := guest.Standing{Name: d.Name(), UUID: d.UUID(), Emulator: guest.Share}
+	s.Running = d.tree.Root().SelectAttr("id") != nil // libvirt gives a running one an ID
+	if err := guest.CheckName(s.Name); err != nil {
+		return s, err
+	}
+	w, err := d.wants(h)
+	if err != nil {
+		return s, err
+	}
+	mark, marked := d.Mark()
+	most, now, err := d.vcpus()
+	if err != nil {
+		return s, err
+	}
+	p, err := d.pinning(h, most)
+	if err != nil {
+		return s, err
+	}
+	s.Spec = workload.Spec{
+		ID: guest.ID(s.Name), Name: s.Name, Class: workload.Shared, Importance: workload.DefaultImportance, CPUs: now,
+		Memory: w.memory, HugePage: w.hugePage, Near: w.near, Given: true,
+	}
+	if w.cells > 1 { // its nodes are what it sees as such
+		s.Spec.Even, s.Spec.MaxNodes = true, w.cells
+	}
+	s.Drives = d.hostDevices()
+	if marked {
+		s.Flavor, s.Placed, s.Emulator = mark.Flavor, true, mark.Emulator
+		s.Spec.Class, s.Spec.Importance, s.Spec.SMT = mark.Class, mark.Importance, mark.SMT
+	} else if p.single {
+		s.Spec.Class = workload.Dedicated
+	}
+	if s.Spec.Class == workload.Dedicated {
+		s.Spec.CPUs = most
+	}
+	s.Manual = p.manual(mark, marked)
+	s.Home.Placement = d.placement(h, &s.Spec, &p)
+	s.Home.Emulator = p.emulator
+	if marked && mark.Emulator == guest.Isolate && p.emulator.Len() == 1 {
+		s.Home.Spare = spareOf(h, &s, p.emulator)
+	}
+	return s, nil
+}
+
+// wants is what the document asks of the host.
+type wants struct {
+	memory, hugePage topology.KiB
+	near             []workload.Near
+	cells            int
+}
+
+func (d *Document) wants(h *topology.Host) (w wants, err error) {
+	if w.memory, err = d.memory(); err != nil {
+		return w, err
+	}
+	if w.hugePage, err = d.hugePage(h); err != nil {
+		return w, err
+	}
+	cells, err := d.guestCells()
+	w.cells = len(cells)
+	for _, device := range append(d.hostDevices(), d.directNICs()...) {
+		w.near = append(w.near, workload.Near{Device: device})
+	}
+	return w, err
+}
+
+// pinning is where the document lets the guest be.
+type pinning struct {
+	pins     []topology.CPUID // the CPU of each vCPU, when single
+	single   bool             // each vCPU has one CPU, which no other has
+	cpus     topology.CPUSet  // of all vCPUs; the whole host when nothing is said
+	nodes    topology.NodeSet // its memory; empty when nothing is said
+	mode     string           // of the memory
+	emulator topology.CPUSet
+	said     []string // what the document says about it, for people
+	auto     bool     // libvirt asks numad at start
+}
+
+func (d *Document) pinning(h *topology.Host, vcpus int) (pinning, error) {
+	var p pinning
+	pins, err := d.vcpuPins()
+	if err != nil {
+		return p, err
+	}
+	vcpu := d.at("vcpu")
+	floating, err := attrSet[topology.CPUID](vcpu, "cpuset")
+	if err != nil {
+		return p, err
+	}
+	if !floating.Empty() {
+		p.said = append(p.said, "vcpu cpuset")
+	}
+	if len(pins) > 0 {
+		p.said = append(p.said, "vcpupin")
+	}
+	if floating.Empty() {
+		floating = h.Online
+	}
+	p.single = true
+	var once topology.CPUSet
+	for i := range vcpus {
+		set, pinned := pins[i]
+		if !pinned {
+			set = floating
+		}
+		p.single = p.single && pinned && set.Len() == 1 && !once.Intersects(set)
+		once = once.Union(set)
+		p.pins = append(p.pins, set.Min())
+	}
+	p.cpus = once
+	if p.emulator, err = attrSet[topology.CPUID](d.at("cputune", "emulatorpin"), "cpuset"); err != nil {
+		return p, err
+	}
+	if tune := d.at("cputune"); tune != nil && (tune.SelectElement("emulatorpin") != nil || tune.SelectElement("iothreadpin") != nil) {
+		p.said = append(p.said, "emulatorpin, iothreadpin")
+	}
+	memory := d.at("numatune", "memory")
+	if p.nodes, err = attrSet[topology.NodeID](memory, "nodeset"); err != nil {
+		return p, err
+	}
+	if memory != nil {
+		p.mode = memory.SelectAttrValue("mode", "strict")
+		p.said = append(p.said, "numatune")
+		p.auto = memory.SelectAttrValue("placement", "") == "auto"
+	}
+	p.auto = p.auto || vcpu != nil && vcpu.SelectAttrValue("placement", "") == "auto"
+	return p, p.check(h)
+}
+
+func (p *pinning) check(h *topology.Host) error {
+	all := h.Online.Union(h.Offline)
+	if bad := p.cpus.Union(p.emulator).Minus(all); !bad.Empty() {
+		return fmt.Errorf("pinned to CPUs %v, which this host does not have", bad)
+	}
+	for n := range p.nodes.All() {
+		if !slices.ContainsFunc(h.Nodes, func(have topology.Node) bool { return have.ID == n }) {
+			return fmt.Errorf("numatune: node %d, which this host does not have", n)
+		}
+	}
+	return nil
+}
+
+// manual says who else than homenode decides where the guest runs.
+func (p *pinning) manual(m Mark, marked bool) string {
+	switch {
+	case p.auto:
+		return "placement='auto': libvirt asks numad where it goes at every start"
+	case !marked && len(p.said) > 0:
+		return fmt.Sprintf("bound by hand (%s)", strings.Join(p.said, ", "))
+	case marked && (p.cpus.String() != m.CPUs || p.nodes.String() != m.Nodes):
+		return fmt.Sprintf("its bindings (CPUs %v, nodes %v) are not what homenode wrote (CPUs %s, nodes %s)", p.cpus, p.nodes, m.CPUs, m.Nodes)
+	}
+	return ""
+}
+
+func (d *Document) placement(h *topology.Host, s *workload.Spec, p *pinning) plan.Placement {
+	out := plan.Placement{
+		Workload: s.ID, Class: s.Class, Importance: s.Importance, VCPUs: s.CPUs, Home: p.nodes.Clone(), CPUs: p.cpus,
+		Asked: s.Memory, HugePage: s.HugePage, Bound: p.mode == "strict" && !p.nodes.Empty(),
+	}
+	for _, n := range h.Nodes {
+		if n.CPUs.Intersects(p.cpus) {
+			out.Home.Add(n.ID)
+		}
+	}
+	if s.Class == workload.Dedicated && !p.single {
+		out.Class = workload.Shared // it wants CPUs of its own and has none
+	}
+	if out.Class == workload.Dedicated {
+		out.Pins = p.pins
+		out.Idle = idle(h, s.SMT, p.cpus)
+	}
+	// Memory that no node of the home can hold is booked where it can be.
+	out.Memory = d.lies(h, p, out.Home, plan.RoundUp(s.Memory, s.HugePage), max(1, s.HugePage))
+	for _, m := range out.Memory {
+		out.Home.Add(m.Node)
+	}
+	return out
+}
+
+// idle is the SMT siblings that a dedicated guest keeps from everyone.
+func idle(h *topology.Host, smt workload.SMTPolicy, cpus topology.CPUSet) topology.CPUSet {
+	var out topology.CPUSet
+	if smt != workload.SMTIsolate && smt != workload.SMTRequire {
+		return out
+	}
+	for _, c := range h.Cores {
+		if c.CPUs.Intersects(cpus) {
+			out = out.Union(c.CPUs.Minus(cpus))
+		}
+	}
+	return out
+}
+
+// lies is how the guest's memory is bound: what its cells say, the rest spread
+// over the nodes of the binding, or over its home.
+func (d *Document) lies(h *topology.Host, p *pinning, home topology.NodeSet, total, page topology.KiB) []workload.NodeMemory {
+	booked := map[topology.NodeID]topology.KiB{}
+	spread := func(over topology.NodeSet, kib topology.KiB) {
+		nodes := over.Intersect(h.AllowedMems).Slice()
+		if len(nodes) == 0 {
+			nodes = h.AllowedMems.Slice()
+		}
+		pages := kib / page
+		for i, n := range nodes {
+			part := pages / topology.KiB(len(nodes))
+			if topology.KiB(i) < pages%topology.KiB(len(nodes)) {
+				part++
+			}
+			booked[n] += part * page
+		}
+	}
+	left := total
+	cells, _ := d.guestCells() // an error was returned before
+	for _, c := range cells {
+		if !c.on.Empty() {
+			part := min(left, plan.RoundUp(c.memory, page))
+			spread(c.on, part)
+			left -= part
+		}
+	}
+	if p.nodes.Empty() {
+		spread(home, left)
+	} else {
+		spread(p.nodes, left)
+	}
+	var out []workload.NodeMemory
+	for _, n := range h.Nodes {
+		if booked[n.ID] > 0 {
+			out = append(out, workload.NodeMemory{Node: n.ID, KiB: booked[n.ID]})
+		}
+	}
+	return out
+}
+
+// spareOf is the CPU that the emulator has for itself, as the ledger has it.
+func spareOf(h *topology.Host, s *guest.Standing, cpu topology.CPUSet) *plan.Placement {
+	p := plan.Placement{
+		Workload: guest.EmulatorID(s.Name), Class: workload.Dedicated, Importance: s.Spec.Importance, VCPUs: 1,
+		CPUs: cpu, Pins: cpu.Slice(),
+	}
+	for _, n := range h.Nodes {
+		if n.CPUs.Intersects(cpu) {
+			p.Home.Add(n.ID)
+		}
+	}
+	return &p
+}
