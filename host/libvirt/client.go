@@ -1,0 +1,121 @@
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/godbus/dbus/v5"
+)
+
+const (
+	service         = "org.libvirt"
+	connectIface    = "org.libvirt.Connect"
+	domainIface     = "org.libvirt.Domain"
+	propertiesIface = "org.freedesktop.DBus.Properties"
+)
+
+// Flags of libvirt's API (include/libvirt/libvirt-domain.h).
+const (
+	affectLive    uint32 = 1 // VIR_DOMAIN_AFFECT_LIVE
+	affectConfig  uint32 = 2 // VIR_DOMAIN_AFFECT_CONFIG
+	xmlSecure     uint32 = 1 // VIR_DOMAIN_XML_SECURE: with passwords, which a define would else take away
+	xmlInactive   uint32 = 2 // VIR_DOMAIN_XML_INACTIVE: as it will start next time
+	metadataOfOwn int32  = 2 // VIR_DOMAIN_METADATA_ELEMENT
+	statsBalloon  uint32 = 4 // VIR_DOMAIN_STATS_BALLOON
+)
+
+// DefaultURI is the libvirt that is meant when none is named.
+const DefaultURI = "qemu:///system"
+
+// ErrUnavailable means that libvirt cannot be reached here.
+var ErrUnavailable = errors.New("libvirt cannot be reached")
+
+// ErrURI means that a libvirt of that URI is not known here.
+var ErrURI = errors.New("libvirt URI")
+
+// Client is a connection to the libvirt of this host. Its methods may be called
+// from several goroutines.
+type Client struct {
+	bus  *dbus.Conn
+	path dbus.ObjectPath // of the driver
+}
+
+// Open connects to a bus and to the driver of a libvirt URI: qemu:///system,
+// qemu:///session or test:///default; "" is DefaultURI. The first is on the
+// system bus, as is the last; the second is on the session bus.
+func Open(ctx context.Context, uri string) (*Client, error) {
+	connect := dbus.ConnectSystemBus
+	path := dbus.ObjectPath("/org/libvirt/QEMU")
+	switch uri {
+	case "", DefaultURI:
+	case "qemu:///session":
+		connect = dbus.ConnectSessionBus
+	case "test:///default":
+		path = "/org/libvirt/Test"
+	default:
+		return nil, fmt.Errorf("%w %q; want qemu:///system, qemu:///session or test:///default", ErrURI, uri)
+	}
+	bus, err := connect()
+	if err != nil {
+		return nil, fmt.Errorf("%w: no D-Bus here: %w", ErrUnavailable, err)
+	}
+	c := &Client{bus, path}
+	// The first call starts the service, and opens libvirt.
+	if _, err := c.property(ctx, path, connectIface, "LibVersion"); err != nil {
+		bus.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close ends the connection. Guests are not touched.
+func (c *Client) Close() error { return c.bus.Close() }
+
+// call calls a method and stores what it returns.
+func (c *Client) call(ctx context.Context, path dbus.ObjectPath, method string, into any, args ...any) error {
+	call := c.bus.Object(service, path).CallWithContext(ctx, method, 0, args...)
+	err := call.Err
+	if err == nil && into != nil {
+		err = call.Store(into)
+	}
+	return explain(method[strings.LastIndexByte(method, '.')+1:], err)
+}
+
+func (c *Client) property(ctx context.Context, path dbus.ObjectPath, iface, name string) (any, error) {
+	var v dbus.Variant
+	err := c.call(ctx, path, propertiesIface+".Get", &v, iface, name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return v.Value(), nil
+}
+
+// explain gives an error of the bus its meaning.
+func explain(op string, err error) error {
+	var e dbus.Error
+	if err == nil || !errors.As(err, &e) {
+		if errors.Is(err, dbus.ErrClosed) {
+			return fmt.Errorf("%s: %w: %w", op, ErrUnavailable, err)
+		}
+		return err
+	}
+	text := e.Error()
+	switch {
+	case e.Name == "org.freedesktop.DBus.Error.ServiceUnknown" || e.Name == "org.freedesktop.DBus.Error.NameHasNoOwner" ||
+		strings.HasPrefix(e.Name, "org.freedesktop.DBus.Error.Spawn"):
+		return fmt.Errorf("%w: the bus has no service %s; install libvirt-dbus (%s)", ErrUnavailable, service, text)
+	case e.Name == "org.freedesktop.DBus.Error.NoReply" || e.Name == "org.freedesktop.DBus.Error.Disconnected":
+		return fmt.Errorf("%s: %w: %s", op, ErrUnavailable, text)
+	case e.Name == "org.freedesktop.DBus.Error.AccessDenied" || e.Name == "org.freedesktop.DBus.Error.AuthFailed",
+		strings.Contains(text, "access denied") || strings.Contains(text, "authentication"):
+		return fmt.Errorf("%s: %w: %s", op, fs.ErrPermission, text)
+	case e.Name == "org.freedesktop.DBus.Error.UnknownObject" || strings.Contains(text, "Domain not found") || strings.Contains(text, "no domain with matching"):
+		return fmt.Errorf("%s: %w: %s", op, fs.ErrNotExist, text)
+	case strings.Contains(text, "Failed to connect socket") || strings.Contains(text, "failed to connect"):
+		return fmt.Errorf("%w: its daemon does not answer: %s", ErrUnavailable, text)
+	}
+	return fmt.Errorf("%s: %s", op, text)
+}

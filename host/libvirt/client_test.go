@@ -1,0 +1,377 @@
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/godbus/dbus/v5"
+
+	"github.com/homenode/homenode/core/guest"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/plan/plantest"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/libvirt/domain"
+)
+
+func twoNodes() *topology.Host {
+	return plantest.Draw(`
+		0 0-7  16G 10 21
+		1 8-15 16G 21 10`)
+}
+
+// sharedXML is a guest of two vCPUs that homenode put on node 0.
+func sharedXML(t *testing.T, name string) string {
+	t.Helper()
+	o := guest.Order{Name: name, Flavor: guest.Flavor{Name: "s", Class: workload.Shared, VCPUs: 2, Memory: 1 << 20, SMT: workload.SMTPrefer, Emulator: guest.Share, IOThreads: 1, Queues: 1, Importance: 50}}
+	d, err := domain.New(twoNodes(), &o, guest.Home{Placement: shared(name, topology.Nodes(0), 0, 1, 2, 3)}, domain.Machine{Arch: "x86_64"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.String()
+}
+
+func shared(name string, home topology.NodeSet, cpus ...topology.CPUID) plan.Placement {
+	return plan.Placement{Workload: guest.ID(name), Class: workload.Shared, Importance: 50, VCPUs: 2, Home: home, CPUs: topology.CPUs(cpus...),
+		Memory: []workload.NodeMemory{{Node: home.Min(), KiB: 1 << 20}}, Asked: 1 << 20}
+}
+
+var errLater = errors.New("at its next start")
+
+// put is Put where it takes effect at once.
+func put(c *Client, h *topology.Host, name string, p plan.Placement) error {
+	now, err := c.Put(context.Background(), h, name, guest.Home{Placement: p})
+	if err == nil && !now {
+		return errLater
+	}
+	return err
+}
+
+func open(t *testing.T, uri string) *Client {
+	t.Helper()
+	c, err := Open(context.Background(), uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func TestGuests(t *testing.T) {
+	f := startFake(t)
+	f.add(t, "b", "", sharedXML(t, "b"))
+	run := f.add(t, "a", sharedXML(t, "a"), sharedXML(t, "a"))
+	f.edit(func() { run.rss = 700 << 10 })
+	f.add(t, "broken", "", "<domain><name>broken</name><vcpu>none</vcpu></domain>")
+	leaving := f.add(t, "leaving", sharedXML(t, "leaving"), "")
+	f.edit(func() {
+		f.meddle = func(method string) {
+			leaving.gone = leaving.gone || method == "GetXMLDesc" // it vanishes between the list and the look
+		}
+	})
+	f.add(t, "odd", "<domain><name>odd</name><vcpu cpuset='99'>1</vcpu></domain>", "<domain><name>odd</name></domain>")
+	guests, unread, err := open(t, "").Guests(context.Background(), twoNodes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(guests) != 2 || guests[0].Name != "a" || !guests[0].Running || guests[0].Resident != 700<<10 || guests[1].Name != "b" || guests[1].Running || guests[1].Resident != 0 {
+		t.Errorf("guests: %+v", guests)
+	}
+	if len(unread) != 2 || unread[0].Running || unread[0].Text != `domain "broken": vcpu: "none"; want 1 to 32768` || !unread[1].Running || unread[1].Name != "odd" {
+		t.Errorf("unread: %+v", unread)
+	}
+}
+
+func TestPutMovesARunningGuest(t *testing.T) {
+	f := startFake(t)
+	defined := strings.Replace(sharedXML(t, "a"), "</devices>", "<graphics type='vnc' passwd='secret'/></devices>", 1)
+	g := f.add(t, "a", sharedXML(t, "a"), defined)
+	f.edit(func() { g.threads = []uint32{1} })
+	c, h := open(t, ""), twoNodes()
+	to := shared("a", topology.Nodes(1), 8, 9, 10, 11)
+	if err := put(c, h, "a", to); err != nil {
+		t.Fatal(err)
+	}
+	live, config := g.now()
+	for _, want := range []string{"<vcpupin vcpu='0' cpuset='8,9,10,11'/>", "<vcpupin vcpu='1' cpuset='8,9,10,11'/>", "<emulatorpin cpuset='8,9,10,11'/>", "<iothreadpin iothread='1' cpuset='8,9,10,11'/>", "<memory mode='restrictive' nodeset='1'/>"} {
+		if !strings.Contains(live, want) {
+			t.Errorf("as it runs, no %s in\n%s", want, live)
+		}
+	}
+	if !strings.Contains(config, "passwd='secret'") || !strings.Contains(config, "cpuset='8-11'") {
+		t.Errorf("its definition:\n%s", config)
+	}
+	guests, _, err := c.Guests(context.Background(), h)
+	if err != nil || len(guests) != 1 || guests[0].Manual != "" || guests[0].Home.Placement.Home.String() != "1" || guests[0].Home.Placement.CPUs.String() != "8-11" || guests[0].Next != nil {
+		t.Errorf("it stands as %+v, %v", guests, err)
+	}
+	// Once more changes nothing.
+	if err := put(c, h, "a", to); err != nil {
+		t.Error(err)
+	}
+	if live2, config2 := g.now(); live2 != live || config2 != config {
+		t.Errorf("once more:\n%s\n%s", live2, config2)
+	}
+	// Where its memory stays, libvirt is not asked to move it.
+	f.called("")
+	if err := put(c, h, "a", shared("a", topology.Nodes(1), 8, 9)); err != nil || f.called("SetNumaParameters") {
+		t.Errorf("%v, or it was asked", err)
+	}
+}
+
+func TestPutTrouble(t *testing.T) {
+	h := twoNodes()
+	to := shared("a", topology.Nodes(1), 8, 9)
+	tests := []struct {
+		name string
+		edit func(f *fake, g *fakeGuest)
+		is   error
+		want string
+	}{
+		{"gone", func(_ *fake, g *fakeGuest) { g.gone = true }, fs.ErrNotExist, `guest "a"`},
+		{"gone while it is pinned", func(f *fake, g *fakeGuest) {
+			f.meddle = func(method string) {
+				g.gone = g.gone || method == "PinVcpu"
+			}
+		}, fs.ErrNotExist, `guest "a": PinVcpu`},
+		{"not allowed", func(f *fake, _ *fakeGuest) {
+			f.refuse["PinVcpu"] = &dbus.Error{Name: "org.freedesktop.DBus.Error.AccessDenied", Body: []any{"Rejected send message"}}
+		}, fs.ErrPermission, "Rejected send message"},
+		{"not allowed by libvirt", func(f *fake, _ *fakeGuest) {
+			f.refuse["DomainDefineXML"] = libvirtError("access denied: 'domain' denied access")
+		}, fs.ErrPermission, "access denied"},
+		{"daemon gone", func(f *fake, _ *fakeGuest) {
+			f.refuse["GetXMLDesc"] = libvirtError("Failed to connect socket to '/run/libvirt/virtqemud-sock'")
+		}, ErrUnavailable, "does not answer"},
+		{"moving refused", func(f *fake, _ *fakeGuest) {
+			f.refuse["SetNumaParameters"] = libvirtError("Requested operation is not valid: change of nodeset for running domain requires restrictive numa mode")
+		}, nil, "requires restrictive numa mode"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := startFake(t)
+			g := f.add(t, "a", sharedXML(t, "a"), sharedXML(t, "a"))
+			f.edit(func() { tt.edit(f, g) })
+			_, config := g.now()
+			err := put(open(t, ""), h, "a", to)
+			if err == nil || tt.is != nil && !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v; want %v with %q", err, tt.is, tt.want)
+			}
+			if _, now := g.now(); now != config {
+				t.Errorf("its definition was changed all the same:\n%s", now)
+			}
+		})
+	}
+}
+
+// What libvirt cannot move while it runs comes to its home at its next start, and
+// is not touched until then.
+func TestPutWaitsForTheNextStart(t *testing.T) {
+	h := twoNodes()
+	plain := "<domain><name>a</name><memory>1048576</memory><vcpu>2</vcpu></domain>"
+	strict := strings.Replace(sharedXML(t, "a"), "restrictive", "strict", 1)
+	pinned := shared("a", topology.Nodes(1), 8, 9)
+	pinned.Class, pinned.Pins, pinned.Bound = workload.Dedicated, []topology.CPUID{8, 9}, true
+	tests := []struct {
+		name, xml string
+		to        plan.Placement
+	}{
+		{"not bound by anyone", plain, shared("a", topology.Nodes(1), 8, 9)},
+		{"bound strictly", strict, shared("a", topology.Nodes(1), 8, 9)},
+		{"dedicated", sharedXML(t, "a"), pinned},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := startFake(t)
+			g := f.add(t, "a", tt.xml, tt.xml)
+			if err := put(open(t, ""), h, "a", tt.to); err != errLater {
+				t.Fatalf("%v; want %v", err, errLater)
+			}
+			live, config := g.now()
+			if live != tt.xml {
+				t.Errorf("as it runs:\n%s", live)
+			}
+			d, err := domain.Parse([]byte(config))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, _, err := open(t, "").Guests(context.Background(), h)
+			if err != nil || len(all) != 1 || all[0].Next == nil || all[0].Next.Placement.CPUs.String() != "8-9" {
+				t.Errorf("it stands as %+v, %v", all, err)
+			}
+			if s, err := d.Standing(h); err != nil || !s.Placed || s.Manual != "" || s.Home.Placement.CPUs.String() != "8-9" || s.Home.Placement.Class != tt.to.Class {
+				t.Errorf("its definition stands as %+v, %v", s, err)
+			}
+		})
+	}
+}
+
+func TestReleaseUndoesPut(t *testing.T) {
+	f := startFake(t)
+	plain := "<domain><name>a</name><memory>1048576</memory><vcpu>2</vcpu></domain>"
+	g := f.add(t, "a", plain, plain)
+	c := open(t, "")
+	if err := put(c, twoNodes(), "a", shared("a", topology.Nodes(1), 8, 9)); err != errLater {
+		t.Fatal(err)
+	}
+	if _, config := g.now(); config == plain {
+		t.Fatal("not adopted")
+	}
+	if err := c.Release(context.Background(), "a"); err != nil {
+		t.Error(err)
+	}
+	if _, config := g.now(); config != plain {
+		t.Errorf("released:\n%s", config)
+	}
+	if err := c.Release(context.Background(), "b"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a guest that is not there: %v", err)
+	}
+}
+
+func TestPutOfAGuestThatIsOff(t *testing.T) {
+	f := startFake(t)
+	g := f.add(t, "a", "", sharedXML(t, "a"))
+	if err := put(open(t, ""), twoNodes(), "a", shared("a", topology.Nodes(1), 8, 9)); err != nil {
+		t.Fatal(err)
+	}
+	if live, config := g.now(); live != "" || !strings.Contains(config, "<vcpu placement='static' cpuset='8-9'>") || f.called("PinVcpu") {
+		t.Errorf("pinned, or defined as\n%s", config)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	bus(t) // without a service
+	if _, err := Open(context.Background(), ""); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "install libvirt-dbus") {
+		t.Errorf("no service: %v", err)
+	}
+	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent")
+	if _, err := Open(context.Background(), ""); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("no bus: %v", err)
+	}
+	if _, err := Open(context.Background(), "xen:///"); !errors.Is(err, ErrURI) {
+		t.Errorf("no such URI: %v", err)
+	}
+}
+
+func TestServiceGoesAway(t *testing.T) {
+	f := startFake(t)
+	c := open(t, "")
+	f.conn.Close()
+	if _, _, err := c.Guests(context.Background(), twoNodes()); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("service gone: %v", err)
+	}
+	c.bus.Close()
+	if _, _, err := c.Guests(context.Background(), twoNodes()); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("bus gone: %v", err)
+	}
+}
+
+// TestRealService asks libvirt-dbus itself, on libvirt's own made-up host: what
+// homenode writes is taken by libvirt's parser and read back the same.
+func TestRealService(t *testing.T) {
+	program, err := exec.LookPath("libvirt-dbus")
+	if err != nil {
+		t.Skip("no libvirt-dbus here (package libvirt-dbus)")
+	}
+	bus(t)
+	cmd := exec.Command(program, "--session")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	watch, err := dbus.ConnectSessionBus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Close()
+	waitForService(t, watch)
+	c, h := open(t, "test:///default"), twoNodes()
+	if err := c.Define(context.Background(), []byte(sharedXML(t, "a"))); err != nil {
+		t.Fatal(err)
+	}
+	o := guest.Order{Name: "wide", Flavor: guest.Flavor{Name: "d", Class: workload.Dedicated, VCPUs: 12, Memory: 4 << 20, SMT: workload.SMTPrefer, Emulator: guest.Isolate, IOThreads: 2, Queues: 4, MaxNodes: 2}}
+	room, err := guest.NewRoom(plan.State{Host: h, Policy: plan.DefaultPolicy()}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, d := room.Place(&o)
+	if d.Outcome != plan.Placed || home.Placement.Home.Len() != 2 {
+		t.Fatalf("%s: %v", d.Outcome, d.Reasons)
+	}
+	doc, err := domain.New(h, &o, home, domain.Machine{Arch: "x86_64"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Define(context.Background(), doc.Bytes()); err != nil {
+		t.Fatalf("%v\n%s", err, doc)
+	}
+	if err := put(c, h, "a", shared("a", topology.Nodes(1), 8, 9)); err != nil {
+		t.Fatal(err)
+	}
+	guests, unread, err := c.Guests(context.Background(), h)
+	if err != nil || len(unread) > 0 {
+		t.Fatal(err, unread)
+	}
+	names := map[string]guest.Standing{}
+	for _, g := range guests {
+		names[g.Name] = g
+	}
+	if g := names["a"]; g.Manual != "" || g.Flavor != "s" || g.Home.Placement.CPUs.String() != "8-9" || g.UUID == "" {
+		t.Errorf("a stands as %+v", g)
+	}
+	g := names["wide"]
+	if g.Manual != "" || g.Home.Spare == nil || !slices.Equal(g.Home.Placement.Pins, home.Placement.Pins) || !g.Home.Emulator.Equal(home.Emulator) || workload.Total(g.Home.Placement.Memory) != 4<<20 {
+		t.Errorf("wide stands as %+v, was placed %+v", g, home)
+	}
+	if g := names["test"]; !g.Running || g.Spec.CPUs != 2 {
+		t.Errorf("libvirt's own: %+v", g)
+	}
+	// What libvirt writes comes back byte by byte.
+	path, err := c.lookup(context.Background(), "wide")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text string
+	if err := c.call(context.Background(), path, domainIface+".GetXMLDesc", &text, uint32(0)); err != nil {
+		t.Fatal(err)
+	}
+	read, err := domain.Parse([]byte(text))
+	if err != nil || read.String() != text {
+		t.Errorf("%v: reading changed it", err)
+	}
+	read.Place(h, home, domain.Mark{Flavor: "d", SMT: workload.SMTPrefer, Emulator: guest.Isolate})
+	if got := read.String(); got != text {
+		t.Errorf("placing it where it is changed it:\n%s\n%s", text, got)
+	}
+}
+
+// waitForService returns when somebody owns the service's name.
+func waitForService(t *testing.T, conn *dbus.Conn) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	signals := make(chan *dbus.Signal, 16)
+	conn.Signal(signals)
+	if err := conn.AddMatchSignal(dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, service)); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		var owned bool
+		if err := conn.BusObject().Call("org.freedesktop.DBus.NameHasOwner", 0, service).Store(&owned); err != nil {
+			t.Fatal(err)
+		}
+		if owned {
+			return
+		}
+		select {
+		case <-signals:
+		case <-ctx.Done():
+			t.Fatal("libvirt-dbus does not come up")
+		}
+	}
+}
