@@ -209,7 +209,9 @@ func (r *Rule) validate() error {
 	return fmt.Errorf("smt: %q; want prefer, isolate or require", r.SMT)
 }
 
-// policy is the part that core needs.
+// ForPlacing is the part that core needs.
+func (c *Config) ForPlacing() plan.Policy { return c.policy() }
+
 func (c *Config) policy() plan.Policy {
 	return plan.Policy{
 		Reserved:       c.Reserve.CPUs,

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -50,6 +51,10 @@ type Env struct {
 	Self func() (workload.Process, error)
 	// Sim runs a simulation.
 	Sim Simulate
+	// Libvirt reaches guests.
+	Libvirt Libvirt
+	// Policy is that of this host's configuration file.
+	Policy func() (plan.Policy, error)
 }
 
 // exitError carries an exit status along with what to print.
@@ -150,7 +155,7 @@ it does, and can undo all of it.`,
 	root.AddCommand(
 		daemonCommand(e), statusCommand(e), explainCommand(e), historyCommand(e),
 		undoCommand(e), resumeCommand(e), runCommand(e), versionCommand(e),
-		topologyCommand(e), gatherCommand(e), planCommand(e), probeCommand(e), doctorCommand(e), simCommand(e),
+		topologyCommand(e), gatherCommand(e), planCommand(e), probeCommand(e), doctorCommand(e), simCommand(e), vmCommand(e),
 	)
 	return root
 }

@@ -1,0 +1,267 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/core/guest"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Libvirt is how the command line reaches guests.
+type Libvirt interface {
+	// New is the domain XML of a new guest at its home. arch is as libvirt writes
+	// it; emulated is without KVM.
+	New(h *topology.Host, o *guest.Order, home guest.Home, arch string, emulated bool) ([]byte, error)
+	// Standing reads the domain XML of a guest that exists.
+	Standing(h *topology.Host, text []byte) (guest.Standing, error)
+	// Connect reaches the libvirt of this machine. Who means to change guests is
+	// alone in that until Close.
+	Connect(ctx context.Context, change bool) (Hypervisor, error)
+}
+
+// Hypervisor is the libvirt of this machine.
+type Hypervisor interface {
+	// Guests is all guests that libvirt knows, by name, and those whose XML could
+	// not be understood.
+	Guests(ctx context.Context, h *topology.Host) (guests []guest.Standing, unread []guest.Unread, err error)
+	// Define makes a guest known to libvirt without starting it.
+	Define(ctx context.Context, xml []byte) error
+	// Put gives a guest another home. now is false when a running guest comes to
+	// it at its next start.
+	Put(ctx context.Context, h *topology.Host, name string, home guest.Home) (now bool, err error)
+	// Release takes homenode's bindings and mark off a guest's definition.
+	Release(ctx context.Context, name string) error
+	Close() error
+}
+
+func vmCommand(e *Env) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "vm",
+		Short: "Virtual machines: sizes, capacity, and definitions for libvirt",
+		Long: `Virtual machines by flavor: a size with its class, vCPUs, memory and limits.
+
+  homenode vm flavors    lists the sizes that may be ordered
+  homenode vm capacity   says how many more of each fit on this host
+  homenode vm define     writes a guest for libvirt, placed
+  homenode vm list       shows the guests there are, and where they are
+  homenode vm move       gives a guest another home
+  homenode vm adopt      takes over guests that something else defined
+  homenode vm release    undoes that
+
+All of them also answer for another host (--host, --root, --hwloc, --synthetic).`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(vmFlavorsCommand(e), vmCapacityCommand(e), vmDefineCommand(e), vmListCommand(e), vmMoveCommand(e), vmAdoptCommand(e), vmReleaseCommand(e))
+	return c
+}
+
+// vmHost is the flags that say what host is meant and what stands on it.
+type vmHost struct {
+	topologySource
+	flavors    string
+	running    []string
+	reserve    string
+	drives     []string
+	overcommit float64
+}
+
+func (v *vmHost) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&v.flavors, "flavors", "", "the catalogue in `FILE` instead of the one that ships (- is standard input)")
+	f.StringArrayVar(&v.running, "running", nil, "a guest stands there already, as `XMLFILE` says (virsh dumpxml writes it); may be given again")
+	f.StringVar(&v.reserve, "reserve", "", "`CPUS` kept for the host, such as 0,1,40,41; for this host the configuration file's when not given")
+	f.StringSliceVar(&v.drives, "nvme", nil, "NVMe `DRIVES` that guests may have whole, by name or PCI address; no others are ever given away")
+	f.Float64Var(&v.overcommit, "overcommit", 0, "shared vCPUs that one CPU may carry, 1 to 100; 3 when not configured")
+	f.StringVar(&v.root, "root", "", "the host under `DIR`, or in a tar file that gather wrote")
+	f.StringVar(&v.hwloc, "hwloc", "", "the host in `FILE`, written by lstopo --of xml")
+	f.StringVar(&v.synthetic, "synthetic", "", "a made-up host, such as `\"package:2 core:20 pu:2\"`")
+	f.StringVar(&v.host, "host", "", "the host in `JSONFILE`, written by topology --json")
+	c.MarkFlagsMutuallyExclusive("root", "hwloc", "synthetic", "host")
+}
+
+// elsewhere reports whether another host than this one is meant.
+func (v *vmHost) elsewhere() bool { return v.root+v.hwloc+v.synthetic+v.host != "" }
+
+func (v *vmHost) catalogue(e *Env) (guest.Catalogue, error) {
+	text, name := guest.Example, "the catalogue that ships"
+	if v.flavors != "" {
+		b, err := readInput(e, v.flavors, maxSpec)
+		if err != nil {
+			return nil, err
+		}
+		text, name = string(b), v.flavors
+	}
+	c, err := guest.ReadCatalogue(strings.NewReader(text), name)
+	if err != nil {
+		return nil, usageErrorf("%w", err)
+	}
+	return c, nil
+}
+
+// standing is a host with what stands on it.
+type standing struct {
+	host       *topology.Host
+	room       *guest.Room
+	guests     []guest.Standing
+	hypervisor Hypervisor // nil for another host
+}
+
+func (s *standing) close() error {
+	if s.hypervisor == nil {
+		return nil
+	}
+	return s.hypervisor.Close()
+}
+
+// read gets the host, and its guests: from libvirt for this host, from --running
+// for another.
+func (v *vmHost) read(c *cobra.Command, e *Env, change bool) (*standing, error) {
+	h, err := v.topologySource.read(e)
+	if err != nil {
+		return nil, err
+	}
+	s := &standing{host: h}
+	st, err := idleState(h, v.reserve, "")
+	if err != nil {
+		return nil, err
+	}
+	if err := v.policy(c, e, &st.Policy); err != nil {
+		return nil, err
+	}
+	for _, name := range v.running {
+		text, err := readInput(e, name, maxSpec)
+		if err != nil {
+			return nil, err
+		}
+		g, err := e.Libvirt.Standing(h, text)
+		if err != nil {
+			return nil, usageErrorf("%s: %w", name, err)
+		}
+		s.guests = append(s.guests, g)
+	}
+	if !v.elsewhere() {
+		if s.hypervisor, err = e.Libvirt.Connect(c.Context(), change); err != nil {
+			return nil, err
+		}
+		found, unread, err := s.hypervisor.Guests(c.Context(), h)
+		if err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		for _, g := range unread {
+			if change && g.Running {
+				return nil, errors.Join(forbiddenErrorf("%s; it runs, and what it holds is not known: nothing is changed beside it", g.Text), s.close())
+			}
+			fmt.Fprintf(e.Stderr, "homenode: %s; it does not count\n", oneLine(g.Text))
+		}
+		s.guests = append(s.guests, found...)
+		st.Unmanaged = without(st.Unmanaged, found)
+	}
+	if s.room, err = guest.NewRoom(st, s.guests, v.drives); err != nil {
+		return nil, errors.Join(usageErrorf("--nvme: %w", err), s.close())
+	}
+	return s, nil
+}
+
+// policy is the host's own configuration, with what the command line says over it.
+func (v *vmHost) policy(c *cobra.Command, e *Env, p *plan.Policy) error {
+	if !v.elsewhere() && e.Policy != nil {
+		configured, err := e.Policy()
+		if err != nil {
+			return err
+		}
+		reserved := p.Reserved
+		*p = configured
+		if c.Flags().Changed("reserve") {
+			p.Reserved = reserved
+		}
+	}
+	if c.Flags().Changed("overcommit") {
+		if !(v.overcommit >= 1 && v.overcommit <= 100) {
+			return usageErrorf("--overcommit %v; want 1 to 100", v.overcommit)
+		}
+		p.Overcommit = v.overcommit
+	}
+	return nil
+}
+
+// without takes what guests hold now out of the memory in use on each node:
+// their bookings stand for it. How much of its memory a guest holds is known
+// (Resident), where it lies is taken to be as booked.
+func without(used []workload.NodeMemory, guests []guest.Standing) []workload.NodeMemory {
+	var out []workload.NodeMemory
+	for _, m := range used {
+		for i := range guests {
+			p := &guests[i].Home.Placement
+			if total := workload.Total(p.Memory); p.HugePage == 0 && total > 0 {
+				here := workload.On(p.Memory, topology.Nodes(m.Node))
+				m.KiB -= topology.KiB(float64(guests[i].Resident) * float64(here) / float64(total))
+			}
+		}
+		if m.KiB > 0 {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// flavorsOut prints the catalogue.
+func flavorsOut(w io.Writer, p paint, c guest.Catalogue) {
+	t := newTable("FLAVOR", "FAMILY", "CLASS", ">VCPUS", ">MEMORY", ">PAGES", "EMULATOR", ">QUEUES", ">NETWORK", ">NVME", ">NODES")
+	for _, f := range c {
+		pages, network, drives, nodes := "", "", "", ""
+		if f.HugePage > 0 {
+			pages = size(f.HugePage)
+		}
+		if f.Network > 0 {
+			network = size(f.Network) + "/s"
+		}
+		if f.NVMe > 0 {
+			drives = fmt.Sprint(f.NVMe)
+		}
+		if f.MaxNodes > 0 {
+			nodes = fmt.Sprintf("≤ %d", f.MaxNodes)
+		}
+		t.row(f.Name, f.Family, string(f.Class), fmt.Sprint(f.VCPUs), size(f.Memory), pages, string(f.Emulator), fmt.Sprint(f.Queues), network, drives, nodes)
+	}
+	t.print(w, p)
+}
+
+func vmFlavorsCommand(e *Env) *cobra.Command {
+	var v vmHost
+	var asYAML bool
+	c := &cobra.Command{
+		Use:   "flavors",
+		Short: "List the sizes that may be ordered",
+		Long: `List the sizes that may be ordered. --yaml writes the catalogue that ships, as a
+start for one of your own; docs/vm.md explains the keys.`,
+		Example: `  homenode vm flavors
+  homenode vm flavors --yaml > flavors.yaml
+  homenode vm flavors --flavors flavors.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if asYAML {
+				_, err := io.WriteString(e.Stdout, guest.Example)
+				return err
+			}
+			c, err := v.catalogue(e)
+			if err != nil {
+				return err
+			}
+			flavorsOut(e.Stdout, e.paint(), c)
+			return nil
+		},
+	}
+	c.Flags().StringVar(&v.flavors, "flavors", "", "the catalogue in `FILE` instead of the one that ships (- is standard input)")
+	c.Flags().BoolVar(&asYAML, "yaml", false, "write the catalogue that ships")
+	c.MarkFlagsMutuallyExclusive("flavors", "yaml")
+	return c
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+)
+
+func vmCapacityCommand(e *Env) *cobra.Command {
+	var v vmHost
+	var asJSON, repack bool
+	c := &cobra.Command{
+		Use:   "capacity",
+		Short: "Say how many more guests of each flavor fit",
+		Long: `Say how many more guests of each flavor fit, each flavor by itself, and what
+refuses the next one. Guests that stand there already are counted: those that
+libvirt knows on this host, and those named with --running.
+
+--repack also says how many would fit if guests that homenode placed were moved for
+them (homenode vm move); of those, dedicated ones move at their next start only.`,
+		Example: `  homenode vm capacity --reserve 0,1,40,41 --synthetic "package:2 node:1(memory=192GiB hugepages=2MiB:32768) core:20 pu:2"
+  homenode vm flavors --yaml > flavors.yaml
+  homenode vm capacity --flavors flavors.yaml --synthetic "node:4(memory=128GiB) core:16 pu:2" --json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			catalogue, err := v.catalogue(e)
+			if err != nil {
+				return err
+			}
+			s, err := v.read(c, e, false)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, s.close()) }()
+			counts := s.room.Capacity(catalogue, repack)
+			if asJSON {
+				doc := capacityDocument{Schema: "homenode-vm-capacity/1", Flavors: []capacityFlavor{}}
+				for _, n := range counts {
+					row := capacityFlavor{n.Flavor.Name, n.Now, nil, n.Why}
+					if repack {
+						row.Repacked = &n.Repacked
+					}
+					doc.Flavors = append(doc.Flavors, row)
+				}
+				return printJSON(e.Stdout, doc)
+			}
+			headings := []string{"FLAVOR", "CLASS", ">VCPUS", ">MEMORY", ">FIT NOW", "THE NEXT ONE"}
+			if repack {
+				headings = slices.Insert(headings, 5, ">REPACKED")
+			}
+			t := newTable(headings...)
+			for _, n := range counts {
+				row := []string{n.Flavor.Name, string(n.Flavor.Class), fmt.Sprint(n.Flavor.VCPUs), size(n.Flavor.Memory), fmt.Sprint(n.Now), n.Why}
+				if repack {
+					row = slices.Insert(row, 5, fmt.Sprint(n.Repacked))
+				}
+				t.row(row...)
+			}
+			t.print(e.Stdout, e.paint())
+			return nil
+		},
+	}
+	v.flags(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-vm-capacity/1)")
+	c.Flags().BoolVar(&repack, "repack", false, "also say how many fit once guests are moved")
+	return c
+}
+
+type capacityDocument struct {
+	Schema  string           `json:"schema"`
+	Flavors []capacityFlavor `json:"flavors"`
+}
+
+type capacityFlavor struct {
+	Flavor   string `json:"flavor"`
+	Now      int    `json:"fit_now"`
+	Repacked *int   `json:"fit_repacked,omitempty"`
+	Why      string `json:"refused_because"`
+}

@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/core/guest"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+)
+
+func vmDefineCommand(e *Env) *cobra.Command {
+	var v vmHost
+	var o orderFlags
+	var dryRun, why, emulated bool
+	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+	c := &cobra.Command{
+		Use:   "define --flavor FLAVOR --name NAME",
+		Short: "Write a guest for libvirt, placed on this host",
+		Long: `Place a new guest and define it in libvirt: complete domain XML with its pins,
+memory binding, topology and limits. The guest is not started.
+
+--dry-run changes nothing and writes the XML to standard output; with it any host
+can be meant, and --running names guests that stand there already.
+
+--disk PATH[,format=raw|qcow2][,size=SIZE] adds a virtio disk; size is that of the
+volume, by which the flavor's disk limit grows. --nic bridge=NAME, network=NAME or
+direct=NAME, each with ,mac=ADDRESS if wanted, adds a virtio NIC.
+
+Exit status 1 means that the guest does not fit; the line says why.`,
+		Example: `  homenode vm define --flavor c1.xlarge --name web1 --dry-run --why --reserve 0,1,40,41 --synthetic "package:2 node:1(memory=96GiB) core:20 pu:2"
+  homenode vm define --flavor g1.large --name app --disk /var/lib/libvirt/images/app.qcow2,size=40GiB --nic bridge=br0 --dry-run --synthetic "node:2 core:8 pu:2"`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if v.elsewhere() && !dryRun {
+				return usageErrorf("a guest can be defined on this host only: add --dry-run to see the XML for another")
+			}
+			if !dryRun && len(v.running) > 0 {
+				return usageErrorf("--running is for --dry-run: what stands on this host libvirt tells")
+			}
+			catalogue, err := v.catalogue(e)
+			if err != nil {
+				return err
+			}
+			order, err := o.order(catalogue)
+			if err != nil {
+				return err
+			}
+			s, err := v.read(c, e, !dryRun)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, s.close()) }()
+			home, d := s.room.Place(order)
+			if d.Outcome != plan.Placed {
+				return refusal(&d)
+			}
+			xml, err := e.Libvirt.New(s.host, order, home, arch, emulated)
+			if err != nil {
+				return usageErrorf("%w", err)
+			}
+			if why {
+				for _, r := range d.Reasons {
+					fmt.Fprintln(e.Stderr, r)
+				}
+			}
+			if dryRun {
+				_, err := bytes.NewReader(xml).WriteTo(e.Stdout)
+				return err
+			}
+			return define(c, e, s, order, &home, xml)
+		},
+	}
+	v.flags(c)
+	o.flags(c)
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, write the XML to standard output")
+	c.Flags().BoolVar(&why, "why", false, "say on standard error why it goes there")
+	c.Flags().StringVar(&arch, "arch", arch, "`ARCHITECTURE` of the guest: x86_64 or aarch64")
+	c.Flags().BoolVar(&emulated, "emulated", false, "for a host without KVM: slow")
+	return c
+}
+
+// define tells libvirt.
+func define(c *cobra.Command, e *Env, s *standing, o *guest.Order, home *guest.Home, xml []byte) error {
+	if err := clear(c, e, s, o.Name, home); err != nil {
+		return err
+	}
+	if err := s.hypervisor.Define(c.Context(), xml); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(e.Stdout, "%s is defined: node %s, CPUs %s. Start it with: virsh start %s\n", o.Name, home.Placement.Home, home.Placement.CPUs, o.Name)
+	return err
+}
+
+// clear makes floating guests leave the CPUs of a home before somebody comes to it.
+func clear(c *cobra.Command, e *Env, s *standing, name string, home *guest.Home) error {
+	for _, p := range home.Others {
+		i := slices.IndexFunc(s.guests, func(g guest.Standing) bool { return g.Spec.ID == p.Workload })
+		if i < 0 {
+			continue
+		}
+		g := &s.guests[i]
+		if !g.Placed || g.Manual != "" {
+			fmt.Fprintf(e.Stderr, "homenode: %s may run on CPUs of %s too: it is not homenode's to move (see homenode vm list, vm adopt)\n", g.Name, name)
+			continue
+		}
+		now, err := s.hypervisor.Put(c.Context(), s.host, g.Name, guest.Home{Placement: p})
+		if err != nil {
+			return fmt.Errorf("has to leave CPUs of %s: %w", name, err)
+		}
+		if !now {
+			fmt.Fprintf(e.Stderr, "homenode: %s leaves CPUs of %s at its next start only\n", g.Name, name)
+		}
+	}
+	return nil
+}
+
+// refusal is the answer "no", with why, in one line.
+func refusal(d *plan.Decision) error {
+	return &exitError{exitNo, fmt.Errorf("%s is refused: %s", d.Workload, strings.Join(d.Reasons, " "))}
+}
+
+// orderFlags is the flags that say what is ordered.
+type orderFlags struct {
+	flavor, name, uuid, nodes string
+	disks, nics               []string
+	maxNodes                  int
+}
+
+func (o *orderFlags) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&o.flavor, "flavor", "", "size `NAME`, see homenode vm flavors")
+	f.StringVar(&o.name, "name", "", "`NAME` of the guest")
+	f.StringVar(&o.uuid, "uuid", "", "`UUID` of the guest; libvirt chooses one when not given")
+	f.StringArrayVar(&o.disks, "disk", nil, "`PATH[,format=raw|qcow2][,size=SIZE]` of a disk; may be given again")
+	f.StringArrayVar(&o.nics, "nic", nil, "`bridge=NAME[,mac=ADDRESS]`, network=NAME or direct=NAME; may be given again")
+	f.StringVar(&o.nodes, "nodes", "", "only these `NODES`, such as 0-1")
+	f.IntVar(&o.maxNodes, "max-nodes", 0, "may be split over up to `N` nodes, whatever the flavor says")
+	_ = c.MarkFlagRequired("flavor")
+	_ = c.MarkFlagRequired("name")
+}
+
+func (o *orderFlags) order(catalogue guest.Catalogue) (*guest.Order, error) {
+	out := &guest.Order{Name: o.name, UUID: o.uuid, MaxNodes: o.maxNodes}
+	var err error
+	if out.Flavor, err = catalogue.Find(o.flavor); err != nil {
+		return nil, usageErrorf("%w", err)
+	}
+	if err := guest.CheckName(o.name); err != nil {
+		return nil, usageErrorf("--name: %w", err)
+	}
+	if out.UUID, err = guest.ParseUUID(o.uuid); err != nil {
+		return nil, usageErrorf("--uuid: %w", err)
+	}
+	if out.Nodes, err = topology.ParseNodeSet(o.nodes); err != nil {
+		return nil, usageErrorf("--nodes: %w", err)
+	}
+	if o.maxNodes < 0 {
+		return nil, usageErrorf("--max-nodes %d; want 0 or more", o.maxNodes)
+	}
+	for _, text := range o.disks {
+		d, err := guest.ParseDisk(text)
+		if err != nil {
+			return nil, usageErrorf("%w", err)
+		}
+		out.Disks = append(out.Disks, d)
+	}
+	for _, text := range o.nics {
+		n, err := guest.ParseNIC(text)
+		if err != nil {
+			return nil, usageErrorf("%w", err)
+		}
+		out.NICs = append(out.NICs, n)
+	}
+	return out, nil
+}

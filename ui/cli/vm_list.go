@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/core/guest"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+func vmListCommand(e *Env) *cobra.Command {
+	var v vmHost
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List guests and where they are",
+		Long: `List the guests that libvirt knows on this host, or those that --running names on
+another, and where their definitions put them. HELD BY says who else than homenode
+decides where a guest runs: such a guest is left alone.`,
+		Example: `  homenode vm list
+  homenode vm define --dry-run --flavor g1.large --name app --synthetic "node:2 core:8 pu:2" > app.xml
+  homenode vm list --running app.xml --synthetic "node:2 core:8 pu:2"`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			s, err := v.read(c, e, false)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, s.close()) }()
+			if asJSON {
+				doc := guestsDocument{Schema: "homenode-vm-list/1", Guests: []guestRow{}}
+				for i := range s.guests {
+					g := &s.guests[i]
+					doc.Guests = append(doc.Guests, guestRow{
+						g.Name, g.UUID, g.Flavor, g.Spec.Class, g.Spec.CPUs, g.Spec.Memory, g.Home.Placement.Home, g.Home.Placement.CPUs,
+						g.Home.Placement.Pins, g.Home.Emulator, g.Running, g.Placed, nil, g.Manual,
+					})
+					if g.Next != nil {
+						doc.Guests[i].Next = &guestHome{g.Next.Placement.Home, g.Next.Placement.CPUs}
+					}
+				}
+				return printJSON(e.Stdout, doc)
+			}
+			t := newTable("GUEST", "FLAVOR", "CLASS", ">VCPUS", ">MEMORY", "NODES", "CPUS", "STATE", "HELD BY")
+			for i := range s.guests {
+				g := &s.guests[i]
+				t.row(g.Name, g.Flavor, string(g.Spec.Class), fmt.Sprint(g.Spec.CPUs), size(g.Spec.Memory),
+					g.Home.Placement.Home.String(), g.Home.Placement.CPUs.String(), guestState(g), g.Manual)
+			}
+			t.print(e.Stdout, e.paint())
+			return nil
+		},
+	}
+	v.flags(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-vm-list/1)")
+	return c
+}
+
+type guestsDocument struct {
+	Schema string     `json:"schema"`
+	Guests []guestRow `json:"guests"`
+}
+
+type guestRow struct {
+	Name     string           `json:"name"`
+	UUID     string           `json:"uuid,omitempty"`
+	Flavor   string           `json:"flavor,omitempty"`
+	Class    workload.Class   `json:"class"`
+	VCPUs    int              `json:"vcpus"`
+	Memory   topology.KiB     `json:"memory_kib"`
+	Nodes    topology.NodeSet `json:"nodes"`
+	CPUs     topology.CPUSet  `json:"cpus"`
+	Pins     []topology.CPUID `json:"pins,omitempty"` // the CPU of each vCPU of a dedicated guest
+	Emulator topology.CPUSet  `json:"emulator_cpus"`
+	Running  bool             `json:"running"`
+	Placed   bool             `json:"placed"`            // homenode's mark is on it
+	Next     *guestHome       `json:"next,omitempty"`    // where it goes at its next start, when that is elsewhere
+	Manual   string           `json:"held_by,omitempty"` // who else decides where it runs
+}
+
+type guestHome struct {
+	Nodes topology.NodeSet `json:"nodes"`
+	CPUs  topology.CPUSet  `json:"cpus"`
+}
+
+func guestState(g *guest.Standing) string {
+	switch {
+	case g.Next != nil:
+		return fmt.Sprintf("runs; node %s, CPUs %s at its next start", g.Next.Placement.Home, g.Next.Placement.CPUs)
+	case g.Running:
+		return "runs"
+	}
+	return "defined"
+}

@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/core/guest"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+)
+
+func vmMoveCommand(e *Env) *cobra.Command {
+	var v vmHost
+	var nodes string
+	var dryRun bool
+	c := &cobra.Command{
+		Use:   "move NAME",
+		Short: "Give a guest another home",
+		Long: `Give a guest that homenode placed the best home there is for it now, or one on the
+nodes named with --nodes. A shared guest that runs moves at once, its threads and
+its memory. A dedicated one keeps its CPUs and memory until its next start.
+
+Exit status 1 means that there is no such home, or that the guest is not
+homenode's to move; the line says why.`,
+		Example: `  homenode vm define --dry-run --flavor g1.large --name app --nodes 0 --synthetic "node:2 core:8 pu:2" > app.xml
+  homenode vm move app --nodes 1 --dry-run --running app.xml --synthetic "node:2 core:8 pu:2"`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			to, err := topology.ParseNodeSet(nodes)
+			if err != nil {
+				return usageErrorf("--nodes: %w", err)
+			}
+			s, err := v.readToChange(c, e, dryRun)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, s.close()) }()
+			g, err := s.find(args[0])
+			if err != nil {
+				return err
+			}
+			if !g.Placed && g.Next == nil {
+				return &exitError{exitNo, fmt.Errorf("%s was not placed by homenode; adopt it first: homenode vm adopt %s", g.Name, g.Name)}
+			}
+			return move(c, e, s, g, to, dryRun)
+		},
+	}
+	v.flags(c)
+	c.Flags().StringVar(&nodes, "nodes", "", "only to these `NODES`, such as 1 or 0-1")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, say what would be")
+	return c
+}
+
+func vmAdoptCommand(e *Env) *cobra.Command {
+	var v vmHost
+	var all, dryRun bool
+	c := &cobra.Command{
+		Use:   "adopt NAME... | --all",
+		Short: "Take over guests that something else defined",
+		Long: `Give guests that something else defined a home, as shared guests: their
+definitions get a CPU set, a memory binding and homenode's mark. A guest that runs
+comes to its home at its next start, for libvirt binds the memory of a running
+guest anew only where it was started so that it can be.
+
+A guest that somebody bound to CPUs or nodes is left alone, and so named.`,
+		Example: `  homenode vm adopt --all --dry-run
+  homenode vm adopt web1`,
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if all == (len(args) > 0) {
+				return usageErrorf("name guests, or say --all")
+			}
+			s, err := v.readToChange(c, e, dryRun)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, s.close()) }()
+			var guests []*guest.Standing
+			for _, name := range args {
+				g, err := s.find(name)
+				if err != nil {
+					return err
+				}
+				guests = append(guests, g)
+			}
+			for i := range s.guests {
+				if all && !s.guests[i].Placed {
+					guests = append(guests, &s.guests[i])
+				}
+			}
+			return adopt(c, e, s, guests, dryRun)
+		},
+	}
+	v.flags(c)
+	c.Flags().BoolVar(&all, "all", false, "all guests that are not homenode's and that nobody bound")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, say what would be")
+	return c
+}
+
+// adopt goes on past a guest that cannot be adopted; the status tells.
+func adopt(c *cobra.Command, e *Env, s *standing, guests []*guest.Standing, dryRun bool) error {
+	refused := false
+	for _, g := range guests {
+		if g.Placed && g.Manual == "" || g.Next != nil {
+			fmt.Fprintf(e.Stdout, "%s is homenode's already.\n", g.Name)
+			continue
+		}
+		err := move(c, e, s, g, topology.NodeSet{}, dryRun)
+		var no *exitError
+		if errors.As(err, &no) && no.code == exitNo {
+			fmt.Fprintf(e.Stderr, "homenode: %s\n", oneLine(err.Error()))
+			refused = true
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if refused {
+		return errNo
+	}
+	return nil
+}
+
+// readToChange is read for a command that changes guests, which only those of
+// this host can be.
+func (v *vmHost) readToChange(c *cobra.Command, e *Env, dryRun bool) (*standing, error) {
+	if !dryRun && (v.elsewhere() || len(v.running) > 0) {
+		return nil, usageErrorf("only guests of this host can be changed: add --dry-run to see what would be on another")
+	}
+	return v.read(c, e, !dryRun)
+}
+
+func (s *standing) find(name string) (*guest.Standing, error) {
+	i := slices.IndexFunc(s.guests, func(g guest.Standing) bool { return g.Name == name })
+	if i < 0 {
+		return nil, &exitError{exitNo, fmt.Errorf("there is no guest %q", name)}
+	}
+	return &s.guests[i], nil
+}
+
+// move gives one guest a home.
+func move(c *cobra.Command, e *Env, s *standing, g *guest.Standing, nodes topology.NodeSet, dryRun bool) error {
+	if g.Manual != "" {
+		return &exitError{exitNo, fmt.Errorf("%s is left alone: %s", g.Name, g.Manual)}
+	}
+	home, d := s.room.Move(g, nodes)
+	switch {
+	case d.Outcome == plan.Kept && g.Placed && g.Next == nil:
+		_, err := fmt.Fprintf(e.Stdout, "%s stays on node %s, CPUs %s.\n", g.Name, g.Home.Placement.Home, g.Home.Placement.CPUs)
+		return err
+	case d.Outcome != plan.Placed && d.Outcome != plan.Kept:
+		return refusal(&d)
+	}
+	was := g.Home.Placement
+	s.room.Commit(home)
+	if dryRun {
+		_, err := fmt.Fprintf(e.Stdout, "%s would go from node %s, CPUs %s, to node %s, CPUs %s.\n", g.Name, was.Home, was.CPUs, home.Placement.Home, home.Placement.CPUs)
+		return err
+	}
+	if err := clear(c, e, s, g.Name, &home); err != nil {
+		return err
+	}
+	now, err := s.hypervisor.Put(c.Context(), s.host, g.Name, home)
+	if err != nil {
+		return err
+	}
+	when := ""
+	if !now {
+		when = " at its next start"
+	}
+	_, err = fmt.Fprintf(e.Stdout, "%s goes%s from node %s, CPUs %s, to node %s, CPUs %s.\n", g.Name, when, was.Home, was.CPUs, home.Placement.Home, home.Placement.CPUs)
+	return err
+}

@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func vmReleaseCommand(e *Env) *cobra.Command {
+	var v vmHost
+	var dryRun bool
+	c := &cobra.Command{
+		Use:   "release NAME",
+		Short: "Take homenode's hands off a guest",
+		Long: `Take the CPU set, the memory binding and homenode's mark off a guest's definition:
+an adopted guest is defined again as it was before. A guest that runs keeps its
+bindings until its next start.`,
+		Example: `  homenode vm release web1
+  homenode vm release web1 --dry-run`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			s, err := v.readToChange(c, e, dryRun)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, s.close()) }()
+			g, err := s.find(args[0])
+			if err != nil {
+				return err
+			}
+			switch {
+			case !g.Placed && g.Next == nil:
+				return &exitError{exitNo, fmt.Errorf("%s is not homenode's", g.Name)}
+			case dryRun:
+				_, err = fmt.Fprintf(e.Stdout, "%s would be released from node %s, CPUs %s.\n", g.Name, g.Home.Placement.Home, g.Home.Placement.CPUs)
+				return err
+			}
+			if err := s.hypervisor.Release(c.Context(), g.Name); err != nil {
+				return err
+			}
+			when := ""
+			if g.Running {
+				when = " at its next start"
+			}
+			_, err = fmt.Fprintf(e.Stdout, "%s is released%s.\n", g.Name, when)
+			return err
+		},
+	}
+	v.flags(c)
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, say what would be")
+	return c
+}

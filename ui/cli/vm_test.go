@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/homenode/homenode/core/guest"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// hypervisor is a libvirt that notes what it is told.
+type hypervisor struct {
+	guests []guest.Standing
+	unread []guest.Unread
+	later  map[string]bool // guests that come to a new home at their next start only
+	fail   error           // of every change
+	calls  []string
+}
+
+func (v *hypervisor) New(_ *topology.Host, o *guest.Order, home guest.Home, _ string, _ bool) ([]byte, error) {
+	return fmt.Appendf(nil, "<%s on %v/>\n", o.Name, home.Placement.CPUs), nil
+}
+
+func (v *hypervisor) Standing(*topology.Host, []byte) (guest.Standing, error) {
+	return guest.Standing{}, errors.New("not asked")
+}
+
+func (v *hypervisor) Connect(_ context.Context, change bool) (Hypervisor, error) {
+	v.calls = append(v.calls, fmt.Sprint("connect ", change))
+	return v, nil
+}
+
+func (v *hypervisor) Guests(context.Context, *topology.Host) ([]guest.Standing, []guest.Unread, error) {
+	return v.guests, v.unread, nil
+}
+
+func (v *hypervisor) Define(_ context.Context, xml []byte) error {
+	v.calls = append(v.calls, "define "+strings.TrimSpace(string(xml)))
+	return v.fail
+}
+
+func (v *hypervisor) Put(_ context.Context, _ *topology.Host, name string, home guest.Home) (bool, error) {
+	v.calls = append(v.calls, fmt.Sprintf("put %s on %v", name, home.Placement.CPUs))
+	return !v.later[name], v.fail
+}
+
+func (v *hypervisor) Release(_ context.Context, name string) error {
+	v.calls = append(v.calls, "release "+name)
+	return v.fail
+}
+
+func (v *hypervisor) Close() error {
+	v.calls = append(v.calls, "close")
+	return nil
+}
+
+// eightCPUs is a machine of two nodes with four CPUs each.
+func eightCPUs() fstest.MapFS {
+	m := fstest.MapFS{}
+	file := func(name, text string) { m[name] = &fstest.MapFile{Data: []byte(text + "\n")} }
+	file("sys/devices/system/cpu/online", "0-7")
+	file("sys/devices/system/cpu/possible", "0-7")
+	file("sys/devices/system/cpu/present", "0-7")
+	file("sys/devices/system/node/online", "0-1")
+	for n, cpus := range []string{"0-3", "4-7"} {
+		dir := fmt.Sprintf("sys/devices/system/node/node%d/", n)
+		file(dir+"cpulist", cpus)
+		file(dir+"distance", []string{"10 21", "21 10"}[n])
+		file(dir+"meminfo", fmt.Sprintf("Node %d MemTotal: 33554432 kB\nNode %d MemFree: 33554432 kB", n, n))
+	}
+	for c := range 8 {
+		file(fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", c), fmt.Sprint(c))
+	}
+	return m
+}
+
+func floating(name string, placed bool, manual string, cpus ...topology.CPUID) guest.Standing {
+	s := guest.Standing{Name: name, Placed: placed, Manual: manual, Running: true, Emulator: guest.Share,
+		Spec: workload.Spec{ID: guest.ID(name), Name: name, Class: workload.Shared, CPUs: 1, Memory: 1 << 20, Importance: 50, Given: true}}
+	s.Home.Placement = plan.Placement{Workload: s.Spec.ID, Class: workload.Shared, VCPUs: 1, Home: topology.Nodes(0), CPUs: topology.CPUs(cpus...),
+		Memory: []workload.NodeMemory{{Node: 0, KiB: 1 << 20}}, Asked: 1 << 20}
+	return s
+}
+
+const testFlavors = `flavors:
+  - {name: d, class: dedicated, vcpus: 2, memory: 1GiB, max_nodes: 1}
+`
+
+func vm(v *hypervisor, args ...string) (status int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	e := &Env{Stdin: strings.NewReader(testFlavors), Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" }, Root: eightCPUs(), Libvirt: v,
+		Policy: func() (plan.Policy, error) {
+			p := plan.DefaultPolicy()
+			p.Reserved = topology.CPUs(0)
+			return p, nil
+		}}
+	status = Main(context.Background(), e, append([]string{"vm"}, args...))
+	return status, out.String(), errs.String()
+}
+
+// Floating guests leave the CPUs of a dedicated one before it is there to be started.
+func TestDefineClearsItsCPUsFirst(t *testing.T) {
+	v := &hypervisor{guests: []guest.Standing{floating("ours", true, "", 1, 2, 3)}}
+	status, out, errs := vm(v, "define", "--flavors", "-", "--flavor", "d", "--name", "new", "--nodes", "0")
+	if status != 0 || errs != "" || !strings.HasPrefix(out, "new is defined: node 0, CPUs 1-2. Start it with") {
+		t.Fatalf("%d: %s%s", status, out, errs)
+	}
+	want := []string{"connect true", "put ours on 3", "define <new on 1-2/>", "close"}
+	if !slices.Equal(v.calls, want) {
+		t.Errorf("calls %q\nwant %q", v.calls, want)
+	}
+}
+
+func TestDefineSaysWhoStays(t *testing.T) {
+	v := &hypervisor{guests: []guest.Standing{floating("by-hand", false, "bound by hand", 1, 2, 3), floating("later", true, "", 1, 2, 3)}, later: map[string]bool{"later": true}}
+	status, _, errs := vm(v, "define", "--flavors", "-", "--flavor", "d", "--name", "new", "--nodes", "0")
+	if status != 0 || !strings.Contains(errs, "by-hand may run on CPUs of new too") || !strings.Contains(errs, "later leaves CPUs of new at its next start only") {
+		t.Errorf("%d: %s", status, errs)
+	}
+	if slices.ContainsFunc(v.calls, func(c string) bool { return strings.Contains(c, "put by-hand") }) {
+		t.Errorf("calls %q", v.calls)
+	}
+}
+
+func TestNothingIsChangedBesideTheUnknown(t *testing.T) {
+	v := &hypervisor{unread: []guest.Unread{{Name: "odd", Running: true, Text: `domain "odd": what`}}}
+	define := []string{"define", "--flavors", "-", "--flavor", "d", "--name", "new"}
+	status, _, errs := vm(v, define...)
+	if status != 3 || !strings.Contains(errs, `domain "odd": what; it runs`) || !slices.Equal(v.calls, []string{"connect true", "close"}) {
+		t.Errorf("%d: %s%q", status, errs, v.calls)
+	}
+	// Asking is not changing, and what does not run is only named.
+	if status, _, errs = vm(v, append(define, "--dry-run")...); status != 0 || !strings.Contains(errs, "it does not count") {
+		t.Errorf("dry run: %d: %s", status, errs)
+	}
+	v.unread[0].Running = false
+	if status, _, errs = vm(v, define...); status != 0 || !strings.Contains(errs, "it does not count") {
+		t.Errorf("off: %d: %s", status, errs)
+	}
+}
+
+func TestMoveAdoptRelease(t *testing.T) {
+	v := &hypervisor{
+		guests: []guest.Standing{floating("held", true, "bound by hand", 1, 2, 3), floating("ours", true, "", 1, 2, 3), floating("plain", false, "", 0, 1, 2, 3)},
+		later:  map[string]bool{"plain": true},
+	}
+	tests := []struct {
+		args   []string
+		status int
+		say    string
+		calls  []string
+	}{
+		{[]string{"move", "ours", "--nodes", "1"}, 0, "ours goes from node 0, CPUs 1-3, to node 1, CPUs 4-7.", []string{"connect true", "put ours on 4-7", "close"}},
+		{[]string{"move", "ours", "--nodes", "1", "--dry-run"}, 0, "ours would go from", []string{"connect false", "close"}},
+		{[]string{"move", "ours", "--nodes", "5"}, 1, "vm:ours is refused", []string{"connect true", "close"}},
+		{[]string{"move", "held"}, 1, "held is left alone: bound by hand", []string{"connect true", "close"}},
+		{[]string{"move", "plain"}, 1, "plain was not placed by homenode", []string{"connect true", "close"}},
+		{[]string{"adopt", "plain", "ours"}, 0, "plain goes at its next start from node 0", nil},
+		{[]string{"release", "ours"}, 0, "ours is released at its next start.", []string{"connect true", "release ours", "close"}},
+		{[]string{"release", "plain"}, 1, "plain is not homenode's", []string{"connect true", "close"}},
+		{[]string{"list"}, 0, "held", []string{"connect false", "close"}},
+	}
+	for _, tt := range tests {
+		v.calls = nil
+		status, out, errs := vm(v, tt.args...)
+		if status != tt.status || !strings.Contains(out+errs, tt.say) || tt.calls != nil && !slices.Equal(v.calls, tt.calls) {
+			t.Errorf("%q: %d, calls %q\n%s%s", tt.args, status, v.calls, out, errs)
+		}
+	}
+	v.fail = errors.New("libvirt says no")
+	if status, _, errs := vm(v, "move", "ours", "--nodes", "1"); status != 3 || !strings.Contains(errs, "libvirt says no") {
+		t.Errorf("%d: %s", status, errs)
+	}
+}
+
+// What guests hold is in use on the host too: it is counted once.
+func TestGuestsAreNotCountedTwice(t *testing.T) {
+	g := floating("a", true, "", 1)
+	g.Resident = 1 << 19 // half of it touched
+	got := without([]workload.NodeMemory{{Node: 0, KiB: 3 << 20}, {Node: 1, KiB: 7}}, []guest.Standing{g})
+	if want := []workload.NodeMemory{{Node: 0, KiB: 3<<20 - 1<<19}, {Node: 1, KiB: 7}}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
