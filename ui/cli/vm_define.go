@@ -19,7 +19,7 @@ func vmDefineCommand(e *Env) *cobra.Command {
 	var v vmHost
 	var o orderFlags
 	var dryRun, why, emulated bool
-	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+	var arch string
 	c := &cobra.Command{
 		Use:   "define --flavor FLAVOR --name NAME",
 		Short: "Write a guest for libvirt, placed on this host",
@@ -61,6 +61,9 @@ Exit status 1 means that the guest does not fit; the line says why.`,
 			if d.Outcome != plan.Placed {
 				return refusal(&d)
 			}
+			if arch == "" {
+				arch = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+			}
 			xml, err := e.Libvirt.New(s.host, order, home, arch, emulated)
 			if err != nil {
 				return usageErrorf("%w", err)
@@ -81,7 +84,7 @@ Exit status 1 means that the guest does not fit; the line says why.`,
 	o.flags(c)
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, write the XML to standard output")
 	c.Flags().BoolVar(&why, "why", false, "say on standard error why it goes there")
-	c.Flags().StringVar(&arch, "arch", arch, "`ARCHITECTURE` of the guest: x86_64 or aarch64")
+	c.Flags().StringVar(&arch, "arch", "", "`ARCHITECTURE` of the guest: x86_64 or aarch64; this machine's when not given")
 	c.Flags().BoolVar(&emulated, "emulated", false, "for a host without KVM: slow")
 	return c
 }
