@@ -236,8 +236,23 @@ func (c *Config) rule(o *workload.Observation) *Rule {
 	return nil
 }
 
-// excluded says why a workload is not homenode's to place, or "".
+// ofLibvirt reports whether a cgroup is a guest's of libvirt, whose own cgroups
+// nobody else may write: machine-qemu\x2d1\x2dNAME.scope under systemd, else
+// qemu-1-NAME.libvirt-qemu (vir_cgroup.c of libvirt).
+func ofLibvirt(id workload.ID) bool {
+	for part := range strings.SplitSeq(string(id), "/") {
+		if strings.HasPrefix(part, `machine-qemu\x2d`) || strings.HasSuffix(part, ".libvirt-qemu") {
+			return true
+		}
+	}
+	return false
+}
+
+// excluded says why a workload is not the daemon's to place, or "".
 func (c *Config) excluded(o *workload.Observation) string {
+	if ofLibvirt(o.ID) {
+		return "libvirt runs this guest and would set its CPUs and memory nodes again; homenode vm adopt places it."
+	}
 	for _, p := range c.Manage.Exclude {
 		if matches(p, o) {
 			return fmt.Sprintf("The configuration excludes it (manage.exclude: %s).", p)
