@@ -24,6 +24,9 @@ func (l *Ledger) explain(w *want, s *search, p *plan.Placement) plan.Decision {
 	} else {
 		d.Reasons = append(d.Reasons, fmt.Sprintf("It floats over CPUs %v.", p.CPUs))
 	}
+	if len(w.lost) > 0 {
+		d.Reasons = append(d.Reasons, fmt.Sprintf("It is to be near %s, which is not on this host; that counts for nothing.", list(w.lost)))
+	}
 	if s.gaveUp {
 		d.Reasons = append(d.Reasons, fmt.Sprintf("The search for the best node set was cut off after %d steps; a better one may exist.", mostBranches))
 	}

@@ -2,17 +2,12 @@ package cli
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/core/place"
@@ -43,7 +38,7 @@ after the other on a host that holds nothing but what its memory figures show in
     memory: 64GiB
     smt: isolate           # prefer (default), isolate, require
     huge_page: 2MiB
-    near: [eth0]           # devices, or names of workloads above
+    near: [eth0]           # devices, or names of workloads above; {name: eth0, weight: 2}
     nodes: "0-1"           # only these
     max_nodes: 2           # split over at most so many; naming it allows any split
     even: true             # a split gives every node the same part (guests with vNUMA)
@@ -139,150 +134,6 @@ machine. That file is a list like the above; each entry may also say
 	c.MarkFlagsMutuallyExclusive("reserve", "case")
 	c.MarkFlagsMutuallyExclusive("json", "case")
 	return c
-}
-
-// wish is a workload as people write it.
-type wish struct {
-	Name       string             `yaml:"name"`
-	Class      workload.Class     `yaml:"class"`
-	Importance *int               `yaml:"importance"`
-	CPUs       int                `yaml:"cpus"`
-	Memory     string             `yaml:"memory"`
-	HugePage   string             `yaml:"huge_page"`
-	SMT        workload.SMTPolicy `yaml:"smt"`
-	Near       []string           `yaml:"near"`
-	Nodes      string             `yaml:"nodes"`
-	MaxNodes   int                `yaml:"max_nodes"`
-	Even       bool               `yaml:"even"`
-	Bandwidth  int64              `yaml:"bandwidth"`
-}
-
-// maxSpec bounds a file of workloads.
-const maxSpec = 4 << 20
-
-func readSpecs(e *Env, name string) ([]workload.Spec, error) {
-	text, err := readInput(e, name, maxSpec)
-	if err != nil {
-		return nil, err
-	}
-	var wishes []wish
-	if err := readYAML(text, &wishes); err != nil {
-		var one wish
-		if readYAML(text, &one) != nil {
-			return nil, usageErrorf("%s: %w", name, err)
-		}
-		wishes = []wish{one}
-	}
-	if len(wishes) == 0 {
-		return nil, usageErrorf("%s: no workload in it", name)
-	}
-	known := map[string]bool{}
-	specs := make([]workload.Spec, 0, len(wishes))
-	for i := range wishes {
-		s, err := wishes[i].spec(known)
-		if err != nil {
-			return nil, usageErrorf("%s: workload %d (%q): %w", name, i+1, wishes[i].Name, err)
-		}
-		known[wishes[i].Name] = true
-		specs = append(specs, s)
-	}
-	return specs, nil
-}
-
-// readYAML reads a document strictly. The library panics on some input that is no
-// YAML (found by fuzzing: "! 0" for a list); to the reader that is an error as well.
-func readYAML(text []byte, v any) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = errors.New("not YAML that can be read")
-		}
-	}()
-	if err := yaml.UnmarshalWithOptions(text, v, yaml.Strict()); err != nil {
-		return errors.New(oneLine(yaml.FormatError(err, false, false)))
-	}
-	return nil
-}
-
-func readInput(e *Env, name string, most int64) ([]byte, error) {
-	in := e.Stdin
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, usageErrorf("%w", err)
-		}
-		defer f.Close()
-		in = f
-	}
-	text, err := io.ReadAll(io.LimitReader(in, most+1))
-	if err != nil {
-		return nil, usageErrorf("%s: %w", name, err)
-	}
-	if int64(len(text)) > most {
-		return nil, usageErrorf("%s: larger than %s", name, humanize.IBytes(uint64(most)))
-	}
-	return text, nil
-}
-
-func (w *wish) spec(known map[string]bool) (workload.Spec, error) {
-	s := workload.Spec{
-		ID: workload.ID(w.Name), Name: w.Name, Class: w.Class, Importance: workload.DefaultImportance,
-		CPUs: w.CPUs, SMT: w.SMT, MaxNodes: w.MaxNodes, Even: w.Even, Bandwidth: w.Bandwidth, Given: true,
-	}
-	if s.Class == "" {
-		s.Class = workload.Shared
-	}
-	if w.Importance != nil {
-		s.Importance = *w.Importance
-	}
-	if _, err := workload.ParseClass(string(s.Class)); err != nil {
-		return s, err
-	}
-	switch {
-	case w.Name == "":
-		return s, errors.New("name: empty")
-	case known[w.Name]:
-		return s, errors.New("name: there is one of that name above")
-	case s.CPUs < 1 || s.CPUs > topology.MaxID:
-		return s, fmt.Errorf("cpus: %d; want 1 to %d", s.CPUs, topology.MaxID)
-	case s.MaxNodes < 0 || s.Bandwidth < 0:
-		return s, errors.New("max_nodes, bandwidth: want 0 or more")
-	case s.Importance < 0 || s.Importance > 100:
-		return s, fmt.Errorf("importance: %d; want 0 to 100", s.Importance)
-	}
-	switch s.SMT {
-	case "", workload.SMTPrefer, workload.SMTIsolate, workload.SMTRequire:
-	default:
-		return s, fmt.Errorf("smt: %q; want prefer, isolate or require", s.SMT)
-	}
-	var err error
-	if s.Memory, err = parseSize(w.Memory); err != nil {
-		return s, fmt.Errorf("memory: %w", err)
-	}
-	if s.HugePage, err = parseSize(w.HugePage); err != nil {
-		return s, fmt.Errorf("huge_page: %w", err)
-	}
-	if s.Nodes, err = topology.ParseNodeSet(w.Nodes); err != nil {
-		return s, fmt.Errorf("nodes: %w", err)
-	}
-	for _, name := range w.Near {
-		if known[name] {
-			s.Near = append(s.Near, workload.Near{Workload: workload.ID(name)})
-		} else {
-			s.Near = append(s.Near, workload.Near{Device: name})
-		}
-	}
-	return s, nil
-}
-
-func parseSize(text string) (topology.KiB, error) {
-	if text == "" {
-		return 0, nil
-	}
-	n, err := humanize.ParseBytes(text)
-	if err != nil || n > 1<<60 {
-		return 0, fmt.Errorf("%q; want a number with a unit, such as 16GiB", text)
-	}
-	return topology.KiB((n + 1023) / 1024), nil
 }
 
 // idleState is a host with nothing placed on it. Memory that is in use and that
@@ -432,9 +283,6 @@ func memoryOf(p *plan.Placement) string {
 	return ", memory " + strings.Join(parts, ", ")
 }
 
-// maxCase bounds a trace: 100,000 events are about 10 MiB.
-const maxCase = 256 << 20
-
 func planCases(e *Env, names []string, o replay.Options) error {
 	switch o.Packing {
 	case "", plan.Adaptive, plan.Pack, plan.Spread:
@@ -447,13 +295,9 @@ func planCases(e *Env, names []string, o replay.Options) error {
 	o.Now = func() int64 { return time.Since(start).Nanoseconds() }
 	o.Answered = func(a *replay.Answer, _ *place.Ledger) error { return enc.Encode(a) }
 	for _, name := range names {
-		text, err := readInput(e, name, maxCase)
+		c, err := fromFile(e, name, replay.Read)
 		if err != nil {
 			return err
-		}
-		c, err := replay.Read(bytes.NewReader(text))
-		if err != nil {
-			return usageErrorf("%s: %w", name, err)
 		}
 		if err := replay.Run(c, o); err != nil {
 			return err

@@ -6,8 +6,6 @@
 package replay
 
 import (
-	"strconv"
-
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
