@@ -90,7 +90,7 @@ func (l *Ledger) choose(req *Request) Result {
 	p := l.realize(&w, &s.top[0])
 	if id, starved := l.starves(&p); starved {
 		if !l.spare(&w, s, id, &p) {
-			return Result{Decision: l.refuseStarving(&w, id)}
+			return Result{Decision: l.refuseStarving(&w, &p, id)}
 		}
 	}
 	return Result{Placement: p, Decision: l.explain(&w, s, &p)}

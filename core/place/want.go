@@ -42,26 +42,41 @@ func (l *Ledger) eligible(w *want, i int) bool {
 
 func (l *Ledger) isWide(w *want) bool {
 	for i := range l.nodes {
-		n := &l.nodes[i]
-		room := n.usable
-		switch {
-		case w.Class == workload.Dedicated && w.SMT == workload.SMTIsolate:
-			room = n.wholeUsable
-		case w.Class == workload.Shared:
-			room = int(l.overcommit() * float64(n.usable))
-		}
-		mem := n.memory
-		if w.HugePage > 0 {
-			mem = 0
-			if p := n.pool(w.HugePage); p != nil {
-				mem = p.total
-			}
-		}
-		if l.eligible(w, i) && room >= w.vcpus && mem >= w.memory {
+		if room, mem := l.everRoom(w, i); room >= w.vcpus && mem >= w.memory {
 			return false
 		}
 	}
 	return true
+}
+
+// everRoom is the vCPUs and the memory of the workload that node i could hold
+// with nothing else placed there.
+func (l *Ledger) everRoom(w *want, i int) (vcpus int, mem topology.KiB) {
+	if !l.eligible(w, i) {
+		return 0, 0
+	}
+	n := &l.nodes[i]
+	vcpus = n.usable
+	switch {
+	case w.Class == workload.Dedicated && w.SMT == workload.SMTIsolate:
+		vcpus = n.wholeUsable
+	case w.Class == workload.Dedicated && w.SMT == workload.SMTRequire:
+		vcpus = 0
+		for k := n.cores.lo; k < n.cores.hi; k++ {
+			if c := &l.cores[k]; c.threads == len(c.cpus) {
+				vcpus += len(c.cpus)
+			}
+		}
+	case w.Class == workload.Shared:
+		vcpus = int(l.overcommit()*float64(n.usable) + tiny)
+	}
+	if w.HugePage == 0 {
+		return vcpus, n.memory
+	}
+	if p := n.pool(w.HugePage); p != nil {
+		mem = p.total
+	}
+	return vcpus, mem
 }
 
 const (

@@ -258,7 +258,7 @@ func printPlanned(w io.Writer, p paint, r *planned) {
 	if s.Memory > 0 {
 		memory = ", " + size(s.Memory)
 	}
-	fmt.Fprintf(w, "%s  %s, %d vCPUs%s\n", p.bold(s.Name), s.Class, s.CPUs, memory)
+	fmt.Fprintf(w, "%s  %s, %s%s\n", p.bold(s.Name), s.Class, count(s.CPUs, "vCPU"), memory)
 	if !r.result.Placed() {
 		fmt.Fprintf(w, "  %s\n", p.warn("refused"))
 	} else {
@@ -266,9 +266,7 @@ func printPlanned(w io.Writer, p paint, r *planned) {
 		fmt.Fprintf(w, "  home   node %s, CPUs %s%s\n", pl.Home, pl.CPUs, memoryOf(pl))
 	}
 	section(w, p, "why", d.Reasons)
-	for _, x := range d.Shortages {
-		fmt.Fprintf(w, "  node %s is short of %s: %d wanted, %d there\n", x.Nodes, x.Resource, x.Want, x.Have)
-	}
+	printShortages(w, d.Shortages)
 	printCandidates(w, p, d.Candidates)
 }
 
@@ -304,4 +302,15 @@ func planCases(e *Env, names []string, o replay.Options) error {
 		}
 	}
 	return out.Flush()
+}
+
+// printShortages says what each node lacks, in people's units.
+func printShortages(w io.Writer, lacks []plan.Shortage) {
+	for _, x := range lacks {
+		want, have := count(int(x.Want), string(x.Resource)), fmt.Sprint(x.Have)
+		if x.Resource == plan.Memory {
+			want, have = size(topology.KiB(x.Want))+" of memory", size(topology.KiB(x.Have))
+		}
+		fmt.Fprintf(w, "  node %s: %s wanted, %s there\n", x.Nodes, want, have)
+	}
 }
