@@ -5,6 +5,7 @@
 //	go run ./bench/placement -limit                  # the same, and what no on-line policy can be expected to beat
 //	go run ./bench/placement -lines CASE.json...     # the scorer's result format
 //	go run ./bench/placement -repack -scorer DIR     # runs with moves, for score.py
+//	go run ./bench/placement -speed                  # decision times beside real peers, in one run
 package main
 
 import (
@@ -31,13 +32,26 @@ func main() {
 	shared := flag.String("cases", "../shared/cases", "`DIR` with cases/ and the peers' results.jsonl")
 	limits := flag.Bool("limit", false, "compute what no on-line policy can be expected to beat (a minute)")
 	scorer := flag.String("scorer", "", "write cases and results for score.py to `DIR`")
+	fast := flag.Bool("speed", false, "decision times beside the reference policies, Nova and the kubelet's managers, on CASE... or on traces of its own")
+	o := speedOptions{}
+	flag.IntVar(&o.rounds, "rounds", 5, "rounds of -speed, at least 1")
+	flag.IntVar(&o.arrivals, "arrivals", 400, "arrivals in each of the traces that -speed makes")
+	flag.BoolVar(&o.kubelet, "kubelet", false, "with -speed: build and run the kubelet's managers too (first build: a quarter of an hour)")
+	flag.StringVar(&o.sources, "peers", "bench/placement/peers", "with -speed: `DIR` with the peers' drivers")
+	flag.StringVar(&o.keep, "o", "", "with -speed: `DIR` for the table and the raw times")
 	flag.Parse()
+	o.rounds, o.arrivals = max(1, o.rounds), max(1, o.arrivals)
 	out := bufio.NewWriter(os.Stdout)
 	b := bench{
 		shared: *shared, paths: flag.Args(), lines: *lines, scores: *scores, limits: *limits, scorer: *scorer,
 		o: replay.Options{Peer: *peer, Must: *all, Repack: *repack},
 	}
-	err := b.run(out)
+	var err error
+	if *fast {
+		err = speed(out, flag.Args(), o)
+	} else {
+		err = b.run(out)
+	}
 	if err == nil {
 		err = out.Flush()
 	}
