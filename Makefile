@@ -61,6 +61,7 @@ bench-probe: ## the probe's kernels beside the same in C, sample by sample; raw 
 
 bench-placement: ## decision times beside Nova (fetched into a venv; BENCHFLAGS=-kubelet for the kubelet's managers too)
 	$(GO) run ./bench/placement -speed -o bench/results $(BENCHFLAGS)
+	$(GO) run ./bench/placement -curve -o bench/results -svg docs/placement-curve.svg
 
 e2e: build ## the tests that need several NUMA nodes, in emulated guests
 	bash e2e/fetch.sh
