@@ -473,10 +473,11 @@ func TestExactSearch(t *testing.T) {
 				}
 			}
 		}
-		if exact := len(s.top) > 0; exact != found {
-			t.Fatalf("search found one: %v, brute force: %v", found, exact)
+		// The search also divides around nodes outside the set, so it may find more.
+		if exact := len(s.top) > 0; exact && !found {
+			t.Fatalf("search found none, brute force %v", s.top[0].score)
 		}
-		if found && got > s.top[0].score+2*tiny {
+		if found && len(s.top) > 0 && got > s.top[0].score+2*tiny {
 			t.Fatalf("search found %v, brute force %v", got, s.top[0].score)
 		}
 	})
