@@ -14,7 +14,7 @@ FUZZTIME ?= 30s
 SEED ?= 1
 RAPID = $(shell grep -rl --include='*_test.go' '"pgregory.net/rapid"' . | xargs -n1 dirname | sort -u)
 
-.PHONY: all run build test test-arm64 check bench bench-probe e2e generate fuzz install clean
+.PHONY: all run build test test-arm64 check bench bench-probe bench-placement e2e generate fuzz install clean
 
 all: build
 
@@ -59,6 +59,10 @@ bench-probe: ## the probe's kernels beside the same in C, sample by sample; raw 
 	@sh scripts/need.sh gcc libc6-dev
 	@mkdir -p bench/out
 	cd bench/probe && CGO_ENABLED=1 $(GO) vet . && CGO_ENABLED=1 $(GO) run . $(BENCHFLAGS) | tee ../out/probe.md
+
+bench-placement: ## decision times beside Nova (fetched into a venv; BENCHFLAGS=-kubelet for the kubelet's managers too)
+	$(GO) run ./bench/placement -speed -o bench/results $(BENCHFLAGS)
+	$(GO) run ./bench/placement -curve -o bench/results -svg docs/placement-curve.svg
 
 e2e: build ## the tests that need several NUMA nodes, in emulated guests
 	bash e2e/fetch.sh

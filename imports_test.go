@@ -33,7 +33,7 @@ var may = map[string][]string{
 	"sim":           {"core", "api", "daemon"},
 	"ui":            {"core", "api", "ui", "sim"},
 	"cmd":           {"core", "api", "daemon", "host", "ui", "sim"},
-	"bench":         {"core"},
+	"bench":         {"core", "ui/heat"},
 	"bench/probe":   {"core", "host/probe"},
 	"e2e":           {"e2e"},
 }

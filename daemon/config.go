@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,10 +9,10 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/dustin/go-humanize"
-	"github.com/goccy/go-yaml"
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/topology/strict"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -125,10 +124,8 @@ func ParseConfig(r io.Reader, name string, defaults Config) (Config, error) {
 	if len(text) > maxConfig {
 		return c, fmt.Errorf("%s: larger than 1 MiB; this is no configuration file", name)
 	}
-	d := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict())
-	err = d.Decode(&c)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return c, fmt.Errorf("%s: %s", name, yamlError(err))
+	if err := strict.YAML(text, &c); err != nil {
+		return c, fmt.Errorf("%s: %w", name, err)
 	}
 	if c.Mode == "" && c.Period == 0 && c.StateDir == "" { // the library clears the struct for an empty document
 		c = defaults
@@ -137,12 +134,6 @@ func ParseConfig(r io.Reader, name string, defaults Config) (Config, error) {
 		return c, fmt.Errorf("%s: %w", name, err)
 	}
 	return c, nil
-}
-
-// yamlError is the library's error on one line: "[3:1] unknown field …".
-func yamlError(err error) string {
-	text := yaml.FormatError(err, false, false)
-	return strings.Join(strings.Fields(text), " ")
 }
 
 // Validate checks every value once; the error names the key, the value and what

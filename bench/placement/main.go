@@ -5,6 +5,8 @@
 //	go run ./bench/placement -limit                  # the same, and what no on-line policy can be expected to beat
 //	go run ./bench/placement -lines CASE.json...     # the scorer's result format
 //	go run ./bench/placement -repack -scorer DIR     # runs with moves, for score.py
+//	go run ./bench/placement -speed                  # decision times beside real peers, in one run
+//	go run ./bench/placement -curve                  # decision times on hosts of growing size
 package main
 
 import (
@@ -31,13 +33,31 @@ func main() {
 	shared := flag.String("cases", "../shared/cases", "`DIR` with cases/ and the peers' results.jsonl")
 	limits := flag.Bool("limit", false, "compute what no on-line policy can be expected to beat (a minute)")
 	scorer := flag.String("scorer", "", "write cases and results for score.py to `DIR`")
+	fast := flag.Bool("speed", false, "decision times beside the reference policies, Nova and the kubelet's managers, on CASE... or on traces of its own")
+	grow := flag.Bool("curve", false, "decision times on hosts of growing size")
+	picture := flag.String("svg", "", "with -curve: `FILE` for a picture")
+	o := speedOptions{}
+	flag.IntVar(&o.rounds, "rounds", 5, "rounds of -speed and -curve, at least 1")
+	flag.IntVar(&o.arrivals, "arrivals", 400, "arrivals in each of the traces that -speed makes")
+	flag.BoolVar(&o.kubelet, "kubelet", false, "with -speed: build and run the kubelet's managers too (first build: a quarter of an hour)")
+	flag.StringVar(&o.sources, "peers", "bench/placement/peers", "with -speed: `DIR` with the peers' drivers")
+	flag.StringVar(&o.keep, "o", "", "with -speed, -curve: `DIR` for the table and the raw times")
 	flag.Parse()
+	o.rounds, o.arrivals = max(1, o.rounds), max(1, o.arrivals)
 	out := bufio.NewWriter(os.Stdout)
 	b := bench{
 		shared: *shared, paths: flag.Args(), lines: *lines, scores: *scores, limits: *limits, scorer: *scorer,
 		o: replay.Options{Peer: *peer, Must: *all, Repack: *repack},
 	}
-	err := b.run(out)
+	var err error
+	switch {
+	case *fast:
+		err = speed(out, flag.Args(), o)
+	case *grow:
+		err = curve(out, o.rounds, o.keep, *picture)
+	default:
+		err = b.run(out)
+	}
 	if err == nil {
 		err = out.Flush()
 	}

@@ -1,16 +1,14 @@
 package guest
 
 import (
-	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/topology/strict"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -118,9 +116,8 @@ func ReadCatalogue(r io.Reader, name string) (Catalogue, error) {
 	var file struct {
 		Flavors []flavorText `yaml:"flavors"`
 	}
-	err = yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&file)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: %s", name, strings.Join(strings.Fields(yaml.FormatError(err, false, false)), " "))
+	if err := strict.YAML(text, &file); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if len(file.Flavors) == 0 {
 		return nil, fmt.Errorf("%s: no flavor in it", name)

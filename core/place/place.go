@@ -90,36 +90,40 @@ func (l *Ledger) choose(req *Request) Result {
 	p := l.realize(&w, &s.top[0])
 	if id, starved := l.starves(&p); starved {
 		if !l.spare(&w, s, id, &p) {
-			return Result{Decision: l.refuseStarving(&w, id)}
+			return Result{Decision: l.refuseStarving(&w, &p, id)}
 		}
 	}
 	return Result{Placement: p, Decision: l.explain(&w, s, &p)}
 }
 
 // spare searches again with a CPU kept for offline work that the first answer
-// would have starved: on each of its nodes in turn, until one will do.
+// would have starved: on each of its nodes in turn, for the best answer. It leaves
+// that in s.
 func (l *Ledger) spare(w *want, s *search, id workload.ID, p *plan.Placement) bool {
 	k, _ := l.find(id)
 	h := l.held[k]
-	for i := range l.nodes {
+	best, least := -1, 0.0
+	keepOn := func(i int) bool {
 		n := &l.nodes[i]
 		if n.lastForOffline || n.free == 0 || !h.Within.Empty() && !h.Within.Has(n.id) {
-			continue
+			return false
 		}
 		n.lastForOffline = true
-		l.newSearch(w).run()
-		found := len(s.top) > 0
+		found := l.newSearch(w).found()
 		if found {
 			*p = l.realize(w, &s.top[0])
 			_, starved := l.starves(p)
 			found = !starved
 		}
 		n.lastForOffline = false
-		if found {
-			return true
+		return found
+	}
+	for i := range l.nodes {
+		if keepOn(i) && (best < 0 || s.top[0].score < least-tiny) {
+			best, least = i, s.top[0].score
 		}
 	}
-	return false
+	return best >= 0 && keepOn(best)
 }
 
 // starves finds an offline workload that a dedicated placement would leave no CPU.

@@ -24,6 +24,9 @@ func (l *Ledger) explain(w *want, s *search, p *plan.Placement) plan.Decision {
 	} else {
 		d.Reasons = append(d.Reasons, fmt.Sprintf("It floats over CPUs %v.", p.CPUs))
 	}
+	if len(w.lost) > 0 {
+		d.Reasons = append(d.Reasons, fmt.Sprintf("It is to be near %s, which is not on this host; that counts for nothing.", list(w.lost)))
+	}
 	if s.gaveUp {
 		d.Reasons = append(d.Reasons, fmt.Sprintf("The search for the best node set was cut off after %d steps; a better one may exist.", mostBranches))
 	}
@@ -246,6 +249,7 @@ func (l *Ledger) refuse(w *want, s *search) plan.Decision {
 	switch {
 	case nodes == 0:
 		d.Reasons = append(d.Reasons, fmt.Sprintf("It may use only %s, and the host has none of them.", nodesWords(w.Nodes)))
+		l.dropWish(w, &d)
 		return d
 	case room < w.vcpus && w.Class != workload.Offline:
 		d.Reasons = append(d.Reasons, fmt.Sprintf("%s can give %s in all, and it wants %d.", where, count(room, w.cpuWord()), w.vcpus))
@@ -259,58 +263,29 @@ func (l *Ledger) refuse(w *want, s *search) plan.Decision {
 	if lacks := l.lackWords(w, s); lacks != "" {
 		d.Reasons = append(d.Reasons, "By node: "+lacks+".")
 	}
-	if hint := l.admits(w, s); hint != "" {
-		d.Reasons = append(d.Reasons, hint)
-	}
+	l.nearestChange(w, s, &d)
 	return d
 }
 
-// admits is the smallest change that would make room on one node.
-func (l *Ledger) admits(w *want, s *search) string {
-	best, least := -1, 0.0
-	for i := range l.nodes {
-		n := &l.nodes[i]
-		if !l.eligible(w, i) || n.usable < w.vcpus || w.HugePage == 0 && n.memory < w.memory {
-			continue
-		}
-		part := float64(max(0, w.vcpus-s.room[i])) / float64(w.vcpus)
-		if w.memory > 0 {
-			part += float64(max(0, w.memory-s.mem[i])) / float64(w.memory)
-		}
-		if best < 0 || part < least {
-			best, least = i, part
-		}
-	}
-	if best < 0 {
-		return "No change short of another host or a smaller workload would admit it on one node."
-	}
-	var words []string
-	if short := w.vcpus - s.room[best]; short > 0 {
-		words = append(words, count(short, "more "+w.cpuWord()))
-	}
-	if short := w.memory - s.mem[best]; short > 0 {
-		words = append(words, l.memoryLack(w, short)+" more")
-	}
-	if words == nil {
-		return ""
-	}
-	return fmt.Sprintf("It would be admitted as soon as node %d has %s.", l.nodes[best].id, strings.Join(words, " and "))
+// shortages is what node i lacks for all of the workload.
+func (l *Ledger) shortages(w *want, s *search, i int) []plan.Shortage {
+	return l.lacks(w, topology.Nodes(l.nodes[i].id), s.room[i], s.mem[i])
 }
 
-func (l *Ledger) shortages(w *want, s *search, i int) []plan.Shortage {
+// lacks is what a node set with some room lacks for all of the workload.
+func (l *Ledger) lacks(w *want, nodes topology.NodeSet, room int, mem topology.KiB) []plan.Shortage {
 	var out []plan.Shortage
-	nodes := topology.Nodes(l.nodes[i].id)
-	if w.Class != workload.Offline && s.room[i] < w.vcpus {
+	if w.Class != workload.Offline && room < w.vcpus {
 		kind := plan.CPU
-		if w.SMT != workload.SMTPrefer && w.Class == workload.Dedicated {
+		if w.SMT == workload.SMTIsolate && w.Class == workload.Dedicated {
 			kind = plan.Core
 		}
-		out = append(out, plan.Shortage{Nodes: nodes, Resource: kind, Want: int64(w.vcpus), Have: int64(s.room[i])})
+		out = append(out, plan.Shortage{Nodes: nodes, Resource: kind, Want: int64(w.vcpus), Have: int64(room)})
 	}
-	if s.mem[i] < w.memory {
-		sh := plan.Shortage{Nodes: nodes, Resource: plan.Memory, Want: int64(w.memory), Have: int64(s.mem[i])}
+	if mem < w.memory {
+		sh := plan.Shortage{Nodes: nodes, Resource: plan.Memory, Want: int64(w.memory), Have: int64(mem)}
 		if w.HugePage > 0 {
-			sh = plan.Shortage{Nodes: nodes, Resource: plan.HugePage, Want: int64(w.memory / w.HugePage), Have: int64(s.mem[i] / w.HugePage)}
+			sh = plan.Shortage{Nodes: nodes, Resource: plan.HugePage, Want: int64(w.memory / w.HugePage), Have: int64(mem / w.HugePage)}
 		}
 		out = append(out, sh)
 	}
@@ -324,23 +299,32 @@ func (l *Ledger) refuseSplit(w *want, s *search) plan.Decision {
 	d.Candidates = []plan.Candidate{l.candidate(w, best)}
 	d.Candidates[0].Rejected = fmt.Sprintf("does not pay: an access would cost %.2f times a local one", best.access)
 	for i := range l.nodes {
-		d.Shortages = append(d.Shortages, l.shortages(w, s, i)...)
+		if l.eligible(w, i) {
+			d.Shortages = append(d.Shortages, l.shortages(w, s, i)...)
+		}
 	}
 	d.Reasons = []string{fmt.Sprintf("It fits only in parts, as %s, where an access costs %.2f times a local one; a split pays up to %.2f.",
 		l.shareWords(best), best.access, s.ceiling)}
 	if lacks := l.lackWords(w, s); lacks != "" {
 		d.Reasons = append(d.Reasons, "By node: "+lacks+".")
 	}
-	if hint := l.admits(w, s); hint != "" {
-		d.Reasons = append(d.Reasons, hint)
-	}
-	d.Reasons = append(d.Reasons, fmt.Sprintf("To have it split all the same, allow it %s.", count(len(best.shares), "node")))
+	allow := fmt.Sprintf("To have it split all the same, allow it %s.", count(len(best.shares), "node"))
+	l.nearestChange(w, s, &d)
+	d.Reasons = append(d.Reasons, allow)
 	return d
 }
 
-func (l *Ledger) refuseStarving(w *want, id workload.ID) plan.Decision {
-	return plan.Decision{Workload: w.ID, Outcome: plan.Refused, Reasons: []string{
+func (l *Ledger) refuseStarving(w *want, p *plan.Placement, id workload.ID) plan.Decision {
+	lack := plan.Shortage{Resource: plan.CPU, Want: int64(len(p.Pins) + p.Idle.Len() + 1)}
+	for i := range l.nodes {
+		if l.eligible(w, i) && l.nodes[i].free > 0 {
+			lack.Nodes.Add(l.nodes[i].id)
+			lack.Have += int64(l.nodes[i].free)
+		}
+	}
+	return plan.Decision{Workload: w.ID, Outcome: plan.Refused, Shortages: []plan.Shortage{lack}, Nearest: []plan.Shortage{lack}, Reasons: []string{
 		fmt.Sprintf("It would leave %s, which is offline work, not a single CPU.", id),
+		fmt.Sprintf("It would be admitted as soon as one more CPU is free on %s.", nodesWords(lack.Nodes)),
 	}}
 }
 

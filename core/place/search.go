@@ -342,8 +342,11 @@ func (s *search) fill(tier []int32, left int) int {
 			if !s.inSet[i] || s.room[i] == 0 || s.vcpus[i] > 0 {
 				continue
 			}
-			if best < 0 || fitsBetter(int64(s.room[i]), int64(s.room[best]), int64(left)) ||
-				s.room[i] == s.room[best] && s.mem[i] > s.mem[best] {
+			switch {
+			case best < 0, fitsBetter(int64(s.room[i]), int64(s.room[best]), int64(left)):
+				best = i
+			case s.room[i] != s.room[best] || s.mem[i] < s.mem[best]:
+			case s.mem[i] > s.mem[best] || s.reach(i) < s.reach(best)-tiny:
 				best = i
 			}
 		}
@@ -355,6 +358,23 @@ func (s *search) fill(tier []int32, left int) int {
 		left -= x
 	}
 	return 0
+}
+
+// reach is what accesses between node i and the vCPUs divided so far cost, both
+// ways, and a little for devices that are not asked for.
+func (s *search) reach(i int) float64 {
+	n, sum := len(s.l.nodes), 0.0
+	for k, v := range s.vcpus {
+		if v > 0 {
+			sum += v * (s.l.access[i*n+k] + s.l.access[k*n+i])
+		}
+	}
+	if s.w.pull != nil {
+		sum += s.w.pull[i]
+	} else if s.l.nodes[i].devices > 0 {
+		sum += deviceWeight
+	}
+	return sum
 }
 
 // floatCPUs divides vCPUs in proportion to the CPUs of the nodes in the set.

@@ -15,6 +15,7 @@ type want struct {
 	lies   []float64    // by node: the part of it that is there now; nil when it does not run or that is unknown
 	wide   bool         // no node of this host could ever hold all of it
 	must   bool
+	lost   []string // what it is near to and nobody knows
 }
 
 // newWant reads a request. Sizes out of range are brought into it: a workload
@@ -27,7 +28,7 @@ func (l *Ledger) newWant(req *Request) want {
 	if w.SMT == "" {
 		w.SMT = workload.SMTPrefer
 	}
-	w.pull = l.pull(w.Near)
+	w.pull, w.lost = l.pull(w.Near)
 	w.lies = l.lies(req)
 	w.wide = l.isWide(&w)
 	w.Even = w.Even && w.Class == workload.Dedicated // floating work divides by CPUs whatever is planned
@@ -41,26 +42,41 @@ func (l *Ledger) eligible(w *want, i int) bool {
 
 func (l *Ledger) isWide(w *want) bool {
 	for i := range l.nodes {
-		n := &l.nodes[i]
-		room := n.usable
-		switch {
-		case w.Class == workload.Dedicated && w.SMT == workload.SMTIsolate:
-			room = n.wholeUsable
-		case w.Class == workload.Shared:
-			room = int(l.overcommit() * float64(n.usable))
-		}
-		mem := n.memory
-		if w.HugePage > 0 {
-			mem = 0
-			if p := n.pool(w.HugePage); p != nil {
-				mem = p.total
-			}
-		}
-		if l.eligible(w, i) && room >= w.vcpus && mem >= w.memory {
+		if room, mem := l.everRoom(w, i); room >= w.vcpus && mem >= w.memory {
 			return false
 		}
 	}
 	return true
+}
+
+// everRoom is the vCPUs and the memory of the workload that node i could hold
+// with nothing else placed there.
+func (l *Ledger) everRoom(w *want, i int) (vcpus int, mem topology.KiB) {
+	if !l.eligible(w, i) {
+		return 0, 0
+	}
+	n := &l.nodes[i]
+	vcpus = n.usable
+	switch {
+	case w.Class == workload.Dedicated && w.SMT == workload.SMTIsolate:
+		vcpus = n.wholeUsable
+	case w.Class == workload.Dedicated && w.SMT == workload.SMTRequire:
+		vcpus = 0
+		for k := n.cores.lo; k < n.cores.hi; k++ {
+			if c := &l.cores[k]; c.threads == len(c.cpus) {
+				vcpus += len(c.cpus)
+			}
+		}
+	case w.Class == workload.Shared:
+		vcpus = int(l.overcommit()*float64(n.usable) + tiny)
+	}
+	if w.HugePage == 0 {
+		return vcpus, n.memory
+	}
+	if p := n.pool(w.HugePage); p != nil {
+		mem = p.total
+	}
+	return vcpus, mem
 }
 
 const (
@@ -75,13 +91,13 @@ const (
 )
 
 // pull is what it costs a vCPU to be on each node, for being far from what the
-// workload is near to.
-func (l *Ledger) pull(near []workload.Near) []float64 {
+// workload is near to; nil for nothing. lost is what the host does not have.
+func (l *Ledger) pull(near []workload.Near) (pull []float64, lost []string) {
 	if len(near) == 0 {
-		return nil
+		return nil, nil
 	}
 	n := len(l.nodes)
-	pull := make([]float64, n)
+	pull = make([]float64, n)
 	found := false
 	toward := func(target int, weight float64) {
 		found = true
@@ -97,9 +113,11 @@ func (l *Ledger) pull(near []workload.Near) []float64 {
 		if !(weight > 0) {
 			continue
 		}
+		known := false
 		for i := range l.host.Devices {
 			d := &l.host.Devices[i]
 			if x.Device != "" && (d.Name == x.Device || d.PCI == x.Device) {
+				known = true
 				if target := l.index(d.Node); target >= 0 {
 					toward(target, weight)
 				}
@@ -107,19 +125,23 @@ func (l *Ledger) pull(near []workload.Near) []float64 {
 			}
 		}
 		if k, ok := l.find(x.Workload); ok && x.Workload != "" && l.held[k].Class != workload.Offline {
+			known = true
 			home := l.held[k].home
 			for _, target := range home {
 				toward(target, weight/float64(len(home)))
 			}
 		}
+		if !known {
+			lost = append(lost, x.Device+string(x.Workload))
+		}
 	}
 	if !found {
-		return nil
+		return nil, lost
 	}
 	for i := range pull {
 		pull[i] = min(pull[i], nearCeiling)
 	}
-	return pull
+	return pull, lost
 }
 
 // lies is where the workload is now: its memory, or failing that its CPU time,

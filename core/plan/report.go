@@ -28,8 +28,9 @@ type Decision struct {
 	Home       topology.NodeSet `json:"home"`
 	Reasons    []string         `json:"reasons"`              // whole sentences with numbers, the weightiest first
 	Candidates []Candidate      `json:"candidates,omitempty"` // best first
-	Shortages  []Shortage       `json:"shortages,omitempty"`
-	Distances  []Distance       `json:"distances,omitempty"` // from the first node of the home with CPUs
+	Shortages  []Shortage       `json:"shortages,omitempty"`  // of a refusal: what each node lacks for all of it
+	Nearest    []Shortage       `json:"nearest,omitempty"`    // of a refusal: the least that would have to be free for it to be admitted
+	Distances  []Distance       `json:"distances,omitempty"`  // from the first node of the home with CPUs
 }
 
 // Distance is what an access to another node's memory was taken to cost.

@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/homenode/homenode/core/topology/strict"
 )
 
 // Schema names the JSON form of a Host. It changes only when a reader of the
@@ -245,8 +247,8 @@ func FromJSON(r io.Reader) (*Host, error) {
 		return nil, fmt.Errorf("read host JSON: more than %d MiB; this is not a host", maxJSON>>20)
 	}
 	var j hostJSON
-	d := newStrict(data)
-	if err := d.decode(&j); err != nil {
+	d := strict.New("the host", data)
+	if err := d.Decode(&j); err != nil {
 		return nil, fmt.Errorf("read host JSON: %w", err)
 	}
 	h, err := fromWire(d, &j)
@@ -256,11 +258,11 @@ func FromJSON(r io.Reader) (*Host, error) {
 	return h, nil
 }
 
-func fromWire(d *strict, j *hostJSON) (*Host, error) {
+func fromWire(d *strict.Decoder, j *hostJSON) (*Host, error) {
 	if j.Schema != Schema {
-		return nil, d.errorf("schema", "is %q; this program reads %q", clip(j.Schema), Schema)
+		return nil, d.Errorf("schema", "is %q; this program reads %q", clip(j.Schema), Schema)
 	}
-	w := wireReader{strict: d, h: &Host{}, given: map[string]bool{}}
+	w := wireReader{Decoder: d, h: &Host{}, given: map[string]bool{}}
 	h := w.h
 	w.nodes(j)
 	w.cpus(j)
@@ -275,7 +277,7 @@ func fromWire(d *strict, j *hostJSON) (*Host, error) {
 	}
 	for i, n := range j.Notes {
 		if n.Subject == "" && n.Text == "" {
-			return nil, d.errorf(fmt.Sprintf("notes[%d]", i), "is empty; give subject and text")
+			return nil, d.Errorf(fmt.Sprintf("notes[%d]", i), "is empty; give subject and text")
 		}
 		h.Notes = append(h.Notes, Note{n.Subject, n.Text})
 	}
@@ -285,7 +287,7 @@ func fromWire(d *strict, j *hostJSON) (*Host, error) {
 
 // wireReader checks hostJSON part by part; the first error wins and ends the rest.
 type wireReader struct {
-	*strict
+	*strict.Decoder
 	h     *Host
 	given map[string]bool
 	notes []Note
@@ -294,7 +296,7 @@ type wireReader struct {
 
 func (w *wireReader) fail(path, format string, args ...any) {
 	if w.err == nil {
-		w.err = w.errorf(path, format, args...)
+		w.err = w.Errorf(path, format, args...)
 	}
 }
 

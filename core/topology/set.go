@@ -6,6 +6,8 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
+
+	"github.com/homenode/homenode/core/topology/strict"
 )
 
 // MaxID bounds the IDs a Set holds, so that a hostile list ("0-4000000000")
@@ -292,9 +294,4 @@ func parseID(s string) (int, error) {
 }
 
 // clip keeps an error on one line whatever the input was.
-func clip(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "…"
-	}
-	return s
-}
+func clip(s string) string { return strict.Clip(s) }

@@ -51,9 +51,7 @@ func printExplanation(w io.Writer, p paint, x api.Explanation) {
 	}
 	fmt.Fprintf(w, "  state  %s\n", p.state(wl.State))
 	section(w, p, "why", x.Decision.Reasons)
-	for _, s := range x.Decision.Shortages {
-		fmt.Fprintf(w, "  node %s is short of %s: %d wanted, %d there\n", s.Nodes, s.Resource, s.Want, s.Have)
-	}
+	printShortages(w, x.Decision.Shortages)
 	printCandidates(w, p, x.Decision.Candidates)
 	printDistances(w, x.Decision.Distances)
 	var steps []string

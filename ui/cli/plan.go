@@ -2,17 +2,12 @@ package cli
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/core/place"
@@ -43,7 +38,7 @@ after the other on a host that holds nothing but what its memory figures show in
     memory: 64GiB
     smt: isolate           # prefer (default), isolate, require
     huge_page: 2MiB
-    near: [eth0]           # devices, or names of workloads above
+    near: [eth0]           # devices, or names of workloads above; {name: eth0, weight: 2}
     nodes: "0-1"           # only these
     max_nodes: 2           # split over at most so many; naming it allows any split
     even: true             # a split gives every node the same part (guests with vNUMA)
@@ -140,141 +135,6 @@ machine. That file is a list like the above; each entry may also say
 	c.MarkFlagsMutuallyExclusive("json", "case")
 	return c
 }
-
-// wish is a workload as people write it.
-type wish struct {
-	Name       string             `yaml:"name"`
-	Class      workload.Class     `yaml:"class"`
-	Importance *int               `yaml:"importance"`
-	CPUs       int                `yaml:"cpus"`
-	Memory     string             `yaml:"memory"`
-	HugePage   string             `yaml:"huge_page"`
-	SMT        workload.SMTPolicy `yaml:"smt"`
-	Near       []string           `yaml:"near"`
-	Nodes      string             `yaml:"nodes"`
-	MaxNodes   int                `yaml:"max_nodes"`
-	Even       bool               `yaml:"even"`
-	Bandwidth  int64              `yaml:"bandwidth"`
-}
-
-// maxSpec bounds a file of workloads.
-const maxSpec = 4 << 20
-
-func readSpecs(e *Env, name string) ([]workload.Spec, error) {
-	text, err := readInput(e, name, maxSpec)
-	if err != nil {
-		return nil, err
-	}
-	var wishes []wish
-	if err := readYAML(text, &wishes); err != nil {
-		var one wish
-		if readYAML(text, &one) != nil {
-			return nil, usageErrorf("%s: %w", name, err)
-		}
-		wishes = []wish{one}
-	}
-	if len(wishes) == 0 {
-		return nil, usageErrorf("%s: no workload in it", name)
-	}
-	known := map[string]bool{}
-	specs := make([]workload.Spec, 0, len(wishes))
-	for i := range wishes {
-		s, err := wishes[i].spec(known)
-		if err != nil {
-			return nil, usageErrorf("%s: workload %d (%q): %w", name, i+1, wishes[i].Name, err)
-		}
-		known[wishes[i].Name] = true
-		specs = append(specs, s)
-	}
-	return specs, nil
-}
-
-// readYAML reads a document strictly. The library panics on some input that is no
-// YAML (found by fuzzing: "! 0" for a list); to the reader that is an error as well.
-func readYAML(text []byte, v any) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = errors.New("not YAML that can be read")
-		}
-	}()
-	if err := yaml.UnmarshalWithOptions(text, v, yaml.Strict()); err != nil {
-		return errors.New(oneLine(yaml.FormatError(err, false, false)))
-	}
-	return nil
-}
-
-func readInput(e *Env, name string, most int64) ([]byte, error) {
-	in := e.Stdin
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, usageErrorf("%w", err)
-		}
-		defer f.Close()
-		in = f
-	}
-	text, err := io.ReadAll(io.LimitReader(in, most+1))
-	if err != nil {
-		return nil, usageErrorf("%s: %w", name, err)
-	}
-	if int64(len(text)) > most {
-		return nil, usageErrorf("%s: larger than %s", name, humanize.IBytes(uint64(most)))
-	}
-	return text, nil
-}
-
-func (w *wish) spec(known map[string]bool) (workload.Spec, error) {
-	s := workload.Spec{
-		ID: workload.ID(w.Name), Name: w.Name, Class: w.Class, Importance: workload.DefaultImportance,
-		CPUs: w.CPUs, SMT: w.SMT, MaxNodes: w.MaxNodes, Even: w.Even, Bandwidth: w.Bandwidth, Given: true,
-	}
-	if s.Class == "" {
-		s.Class = workload.Shared
-	}
-	if w.Importance != nil {
-		s.Importance = *w.Importance
-	}
-	if _, err := workload.ParseClass(string(s.Class)); err != nil {
-		return s, err
-	}
-	switch {
-	case w.Name == "":
-		return s, errors.New("name: empty")
-	case known[w.Name]:
-		return s, errors.New("name: there is one of that name above")
-	case s.CPUs < 1 || s.CPUs > topology.MaxID:
-		return s, fmt.Errorf("cpus: %d; want 1 to %d", s.CPUs, topology.MaxID)
-	case s.MaxNodes < 0 || s.Bandwidth < 0:
-		return s, errors.New("max_nodes, bandwidth: want 0 or more")
-	case s.Importance < 0 || s.Importance > 100:
-		return s, fmt.Errorf("importance: %d; want 0 to 100", s.Importance)
-	}
-	switch s.SMT {
-	case "", workload.SMTPrefer, workload.SMTIsolate, workload.SMTRequire:
-	default:
-		return s, fmt.Errorf("smt: %q; want prefer, isolate or require", s.SMT)
-	}
-	var err error
-	if s.Memory, err = parseSize(w.Memory); err != nil {
-		return s, fmt.Errorf("memory: %w", err)
-	}
-	if s.HugePage, err = parseSize(w.HugePage); err != nil {
-		return s, fmt.Errorf("huge_page: %w", err)
-	}
-	if s.Nodes, err = topology.ParseNodeSet(w.Nodes); err != nil {
-		return s, fmt.Errorf("nodes: %w", err)
-	}
-	for _, name := range w.Near {
-		if known[name] {
-			s.Near = append(s.Near, workload.Near{Workload: workload.ID(name)})
-		} else {
-			s.Near = append(s.Near, workload.Near{Device: name})
-		}
-	}
-	return s, nil
-}
-
-func parseSize(text string) (topology.KiB, error) { return workload.ParseSize(text) }
 
 // idleState is a host with nothing placed on it. Memory that is in use and that
 // the kernel would not give back counts as taken.
@@ -398,7 +258,7 @@ func printPlanned(w io.Writer, p paint, r *planned) {
 	if s.Memory > 0 {
 		memory = ", " + size(s.Memory)
 	}
-	fmt.Fprintf(w, "%s  %s, %d vCPUs%s\n", p.bold(s.Name), s.Class, s.CPUs, memory)
+	fmt.Fprintf(w, "%s  %s, %s%s\n", p.bold(s.Name), s.Class, count(s.CPUs, "vCPU"), memory)
 	if !r.result.Placed() {
 		fmt.Fprintf(w, "  %s\n", p.warn("refused"))
 	} else {
@@ -406,9 +266,7 @@ func printPlanned(w io.Writer, p paint, r *planned) {
 		fmt.Fprintf(w, "  home   node %s, CPUs %s%s\n", pl.Home, pl.CPUs, memoryOf(pl))
 	}
 	section(w, p, "why", d.Reasons)
-	for _, x := range d.Shortages {
-		fmt.Fprintf(w, "  node %s is short of %s: %d wanted, %d there\n", x.Nodes, x.Resource, x.Want, x.Have)
-	}
+	printShortages(w, d.Shortages)
 	printCandidates(w, p, d.Candidates)
 }
 
@@ -423,9 +281,6 @@ func memoryOf(p *plan.Placement) string {
 	return ", memory " + strings.Join(parts, ", ")
 }
 
-// maxCase bounds a trace: 100,000 events are about 10 MiB.
-const maxCase = 256 << 20
-
 func planCases(e *Env, names []string, o replay.Options) error {
 	switch o.Packing {
 	case "", plan.Adaptive, plan.Pack, plan.Spread:
@@ -438,17 +293,24 @@ func planCases(e *Env, names []string, o replay.Options) error {
 	o.Now = func() int64 { return time.Since(start).Nanoseconds() }
 	o.Answered = func(a *replay.Answer, _ *place.Ledger) error { return enc.Encode(a) }
 	for _, name := range names {
-		text, err := readInput(e, name, maxCase)
+		c, err := fromFile(e, name, replay.Read)
 		if err != nil {
 			return err
-		}
-		c, err := replay.Read(bytes.NewReader(text))
-		if err != nil {
-			return usageErrorf("%s: %w", name, err)
 		}
 		if err := replay.Run(c, o); err != nil {
 			return err
 		}
 	}
 	return out.Flush()
+}
+
+// printShortages says what each node lacks, in people's units.
+func printShortages(w io.Writer, lacks []plan.Shortage) {
+	for _, x := range lacks {
+		want, have := count(int(x.Want), string(x.Resource)), fmt.Sprint(x.Have)
+		if x.Resource == plan.Memory {
+			want, have = size(topology.KiB(x.Want))+" of memory", size(topology.KiB(x.Have))
+		}
+		fmt.Fprintf(w, "  node %s: %s wanted, %s there\n", x.Nodes, want, have)
+	}
 }

@@ -56,12 +56,12 @@ func TestPlanBadInput(t *testing.T) {
 	}{
 		{"nothing asked", "", nil, "what shall be planned? give --spec, --admit, --restore or --case"},
 		{"empty list", "[]", []string{"--spec", "-"}, "no workload in it"},
-		{"no CPUs", "name: a", []string{"--spec", "-"}, `workload 1 ("a"): cpus: 0; want 1 to 65535`},
-		{"bad size", "{name: a, cpus: 1, memory: 5 parsecs}", []string{"--spec", "-"}, "want a number with a unit"},
-		{"unknown key", "- {name: a, cpus: 1, nodez: 3}", []string{"--spec", "-"}, `unknown field "nodez"`},
-		{"name twice", "- {name: a, cpus: 1}\n- {name: a, cpus: 1}", []string{"--spec", "-"}, "there is one of that name above"},
+		{"no CPUs", "name: a", []string{"--spec", "-"}, `standard input: line 1 column 5: workload "a": it has no cpus; give 1 to 65535`},
+		{"bad size", "{name: a, cpus: 1, memory: 5 parsecs}", []string{"--spec", "-"}, "give a number with a unit"},
+		{"unknown key", "- {name: a, cpus: 1, nodez: 3}", []string{"--spec", "-"}, `unknown key "nodez"`},
+		{"name twice", "- {name: a, cpus: 1}\n- {name: a, cpus: 1}", []string{"--spec", "-"}, "the name is taken by workload 1"},
 		{"bad policy", "name: a\ncpus: 1", []string{"--spec", "-", "--packing", "tight"}, `--packing "tight"; want adaptive, pack or spread`},
-		{"bad case", "{}", []string{"--case", "-"}, "no nodes"},
+		{"bad case", "{}", []string{"--case", "-"}, "host.nodes holds no node"},
 		{"no such case", "", []string{"--case", "/nonexistent"}, "no such file"},
 	}
 	for _, tt := range tests {

@@ -144,10 +144,10 @@ func TestPlanMovesBadInput(t *testing.T) {
 		want                string
 	}{
 		{"not a list", "name: a", "", nil, "file.yaml: "},
-		{"unknown key", "- {name: a, cpus: 1, att: 3}", "", nil, `unknown field "att"`},
-		{"twice", "- {name: a, cpus: 1}\n- {name: a, cpus: 1}", "", nil, "there is one of that name above"},
+		{"unknown key", "- {name: a, cpus: 1, att: 3}", "", nil, `unknown key "att"`},
+		{"twice", "- {name: a, cpus: 1}\n- {name: a, cpus: 1}", "", nil, "the name is taken by workload 1"},
 		{"runs already", "- {name: new, cpus: 1}", "", nil, "new: it runs already"},
-		{"CPU list", "- {name: a, cpus: 1, at: {cpus: x}}", "", nil, `workload 1 ("a"): at: cpus:`},
+		{"CPU list", "- {name: a, cpus: 1, at: {cpus: x}}", "", nil, `line 1 column 33: workload "a": at: cpus:`},
 		{"no such CPU", "- {name: a, cpus: 1, at: {cpus: 99}}", "", nil, `want CPUs of this host (0-7)`},
 		{"CPU count", "- {name: a, class: dedicated, cpus: 2, at: {cpus: 0-2}}", "", nil, "0-2 for 2 vCPUs"},
 		{"same CPUs", "- {name: a, class: dedicated, cpus: 2, at: {cpus: 0-1}}\n- {name: b, class: dedicated, cpus: 2, at: {cpus: 1-2}}", "", nil,
@@ -160,7 +160,7 @@ func TestPlanMovesBadInput(t *testing.T) {
 		{"time", "- {name: a, cpus: 1}", "", []string{"--within", "-3s"}, "--within -3s; want 0s to 1h"},
 		{"repack", "- {name: a, cpus: 1}", "", []string{"--repack"}, "--repack is for --case"},
 		{"two at once", "- {name: a, cpus: 1}", "", []string{"--restore"}, "if any flags in the group"},
-		{"bad spec", "- {name: a, cpus: 1}", "{name: new, cpus: -1}", nil, "cpus: -1; want 1 to"},
+		{"bad spec", "- {name: a, cpus: 1}", "{name: new, cpus: -1}", nil, `cpus is "-1"; give a whole number`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

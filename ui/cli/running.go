@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -13,18 +14,17 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// runner is a running workload as people write it: what it wants, where it is,
-// and whether it may move.
+// runner is a running workload: what it wants, where it is, and whether it may move.
 type runner struct {
-	Wish wish   `yaml:",inline"`
-	At   *seat  `yaml:"at"`
-	Stay string `yaml:"stay"`
+	Spec workload.Spec
+	At   *seat  // nil: where the engine would put it
+	Stay string // why it must not move
 }
 
 // seat is where a workload is.
 type seat struct {
-	CPUs   string         `yaml:"cpus"`
-	Memory map[int]string `yaml:"memory"` // by node; its whole memory on the node of its CPUs when left out
+	CPUs   topology.CPUSet
+	Memory map[topology.NodeID]topology.KiB // nil: its whole memory on the node of its CPUs
 }
 
 // readRunning reads a file of running workloads. Those that do not say where
@@ -34,31 +34,27 @@ func readRunning(e *Env, name string, st plan.State) (*place.Ledger, []place.Run
 	if err != nil {
 		return nil, nil, err
 	}
-	var all []runner
-	if err := readYAML(text, &all); err != nil {
-		return nil, nil, usageErrorf("%s: %w", name, err)
+	all, err := parseRunning(text)
+	if err != nil {
+		return nil, nil, usageErrorf("%s: %w", inputName(name), err)
 	}
-	known := map[string]bool{}
 	out := make([]place.Runner, len(all))
 	for i := range all {
-		s, err := all[i].Wish.spec(known)
-		if err == nil && all[i].At != nil {
-			var p plan.Placement
-			if p, err = all[i].At.placement(st.Host, s); err == nil {
-				st.Placements = append(st.Placements, p)
-			}
+		out[i] = place.Runner{Spec: all[i].Spec, Stay: all[i].Stay}
+		if all[i].At == nil {
+			continue
 		}
+		p, err := all[i].At.placement(st.Host, all[i].Spec)
 		if err != nil {
-			return nil, nil, usageErrorf("%s: workload %d (%q): %w", name, i+1, all[i].Wish.Name, err)
+			return nil, nil, usageErrorf("%s: workload %d (%q): %w", inputName(name), i+1, all[i].Spec.Name, err)
 		}
-		known[all[i].Wish.Name] = true
-		out[i] = place.Runner{Spec: s, Stay: all[i].Stay}
+		st.Placements = append(st.Placements, p)
 	}
 	slices.SortFunc(st.Placements, func(a, b plan.Placement) int { return strings.Compare(string(a.Workload), string(b.Workload)) })
 	l := place.NewLedger(st)
 	// What floats has the CPU sets that dedicated work leaves it only now.
 	if v := plan.Check(st, l.Placements()); v != nil {
-		return nil, nil, usageErrorf("%s: this cannot be: %s", name, v[0].Text)
+		return nil, nil, usageErrorf("%s: this cannot be: %s", inputName(name), v[0].Text)
 	}
 	for i := range all {
 		if all[i].At != nil {
@@ -66,7 +62,7 @@ func readRunning(e *Env, name string, st plan.State) (*place.Ledger, []place.Run
 		}
 		r := l.Place(place.Request{Spec: out[i].Spec, Must: true})
 		if !r.Placed() {
-			return nil, nil, usageErrorf("%s: %s has no place on this host: %s", name, all[i].Wish.Name, strings.Join(r.Decision.Reasons, " "))
+			return nil, nil, usageErrorf("%s: %s has no place on this host: %s", inputName(name), all[i].Spec.Name, strings.Join(r.Decision.Reasons, " "))
 		}
 		l.Commit(r.Placement)
 	}
@@ -78,10 +74,7 @@ func (s *seat) placement(h *topology.Host, spec workload.Spec) (plan.Placement, 
 	p := plan.Placement{
 		Workload: spec.ID, Class: spec.Class, Importance: spec.Importance, VCPUs: spec.CPUs, Asked: spec.Memory, HugePage: spec.HugePage, Bandwidth: spec.Bandwidth,
 	}
-	var err error
-	if p.CPUs, err = topology.ParseCPUSet(s.CPUs); err != nil {
-		return p, fmt.Errorf("at: cpus: %w", err)
-	}
+	p.CPUs = s.CPUs
 	var on topology.NodeSet
 	for i := range h.Nodes {
 		if n := &h.Nodes[i]; n.CPUs.Intersects(p.CPUs) {
@@ -93,7 +86,7 @@ func (s *seat) placement(h *topology.Host, spec workload.Spec) (plan.Placement, 
 	case spec.Class == workload.Offline:
 		return p, errors.New("at: offline work is wherever dedicated work is not")
 	case on.Empty():
-		return p, fmt.Errorf("at: cpus: %q; want CPUs of this host (%v)", s.CPUs, h.Online)
+		return p, fmt.Errorf("at: cpus: %q; want CPUs of this host (%v)", s.CPUs.String(), h.Online)
 	case spec.Class == workload.Dedicated && p.CPUs.Len() != spec.CPUs:
 		return p, fmt.Errorf("at: cpus: %s for %d vCPUs; a dedicated workload has one for each", s.CPUs, spec.CPUs)
 	case s.Memory == nil && spec.Memory > 0 && on.Len() > 1:
@@ -105,20 +98,15 @@ func (s *seat) placement(h *topology.Host, spec workload.Spec) (plan.Placement, 
 	if s.Memory == nil && spec.Memory > 0 {
 		p.Memory = []workload.NodeMemory{{Node: on.Slice()[0], KiB: plan.RoundUp(spec.Memory, spec.HugePage)}}
 	}
-	for id, text := range s.Memory {
-		m, err := parseSize(text)
-		if err != nil {
-			return p, fmt.Errorf("at: memory: %w", err)
-		}
-		if !slices.ContainsFunc(h.Nodes, func(n topology.Node) bool { return int(n.ID) == id }) {
+	for _, id := range slices.Sorted(maps.Keys(s.Memory)) {
+		if !slices.ContainsFunc(h.Nodes, func(n topology.Node) bool { return n.ID == id }) {
 			return p, fmt.Errorf("at: memory: this host has no node %d", id)
 		}
-		if m > 0 {
-			p.Memory = append(p.Memory, workload.NodeMemory{Node: topology.NodeID(id), KiB: m})
-			p.Home.Add(topology.NodeID(id))
+		if m := s.Memory[id]; m > 0 {
+			p.Memory = append(p.Memory, workload.NodeMemory{Node: id, KiB: m})
+			p.Home.Add(id)
 		}
 	}
-	slices.SortFunc(p.Memory, func(a, b workload.NodeMemory) int { return int(a.Node - b.Node) })
 	return p, nil
 }
 

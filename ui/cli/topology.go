@@ -125,7 +125,7 @@ func fromFile[T any](e *Env, name string, parse func(io.Reader) (*T, error)) (*T
 	}
 	v, err := parse(in)
 	if err != nil {
-		return nil, usageErrorf("%s: %w", name, err)
+		return nil, usageErrorf("%s: %w", inputName(name), err)
 	}
 	return v, nil
 }

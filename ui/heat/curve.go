@@ -151,7 +151,7 @@ func (c Curve) SVG() string {
 		fmt.Fprintf(&b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2" stroke-dasharray="%s"/>`+"\n", strings.Join(path, " "), colour, dash)
 		for _, p := range l.Points {
 			fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"><title>%s</title></circle>`+"\n", px(p[0]), py(p[1]), colour,
-				html.EscapeString(fmt.Sprintf("%s: %s ns", c.XName(p[0]), trim(p[1]))))
+				html.EscapeString(fmt.Sprintf("%s: %s %s", c.XName(p[0]), trim(p[1]), c.Y)))
 		}
 		for _, m := range l.Marks {
 			fmt.Fprintf(&b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-dasharray="3 3"/>`+"\n", px(m.X), top, px(m.X), top+plotH, colour)

@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+func TestParseSpecs(t *testing.T) {
+	want := []workload.Spec{
+		{ID: "db", Name: "db", Class: workload.Dedicated, Importance: 80, CPUs: 16, Memory: 64 << 20, HugePage: 2048, SMT: workload.SMTIsolate,
+			Near:  []workload.Near{{Device: "eth0", Weight: 1}, {Device: "0000:3b:00.0", Weight: 2.5}},
+			Nodes: topology.Nodes(0, 1), MaxNodes: 2, Even: true, Bandwidth: 20000, Given: true},
+		{ID: "7", Name: "7", Class: workload.Shared, Importance: 50, CPUs: 1, Near: []workload.Near{{Workload: "db", Weight: 1}}, Nodes: topology.Nodes(1), Given: true},
+	}
+	for name, text := range map[string]string{
+		"YAML": `
+# two of them
+- name: db
+  class: dedicated
+  cpus: 16
+  memory: 64GiB
+  smt: isolate
+  huge_page: 2MiB
+  near: [eth0, {name: "0000:3b:00.0", weight: 2.5}]
+  nodes: "0-1"
+  max_nodes: 2
+  even: true
+  bandwidth: 20000
+  importance: 80
+- name: 7
+  cpus: 1
+  near: db
+  nodes: 1
+  memory: null
+`,
+		"JSON": `[{"name": "db", "class": "dedicated", "cpus": 16, "memory": "64GiB", "smt": "isolate", "huge_page": "2MiB",
+	"near": ["eth0", {"name": "0000:3b:00.0", "weight": 2.5}], "nodes": "0-1", "max_nodes": 2, "even": true, "bandwidth": 20000, "importance": 80},
+	{"name": 7, "cpus": 1, "near": "db", "nodes": 1}]`,
+	} {
+		got, err := parseSpecs([]byte(text))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b topology.NodeSet) bool { return a.Equal(b) })); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+var badSpecs = []struct{ name, text, want string }{
+	{"nothing", "", "no workload in it"},
+	{"comment alone", "# nothing\n", "no workload in it"},
+	{"empty list", "[]", "no workload in it"},
+	{"null", "null", "no workload in it"},
+	{"text", "hello", `line 1 column 1: workload 1: this is "hello"; a workload is a mapping of name, class,`},
+	{"list in a list", "- [a]", `line 1 column 3: workload 1: this is a list; a workload is a mapping of name,`},
+	{"not YAML", "name: a\n cpus: 4\n: :", "line 3 column 3: "},
+	{"cut short", `[{"name": "a", "cpus": `, "line 1 column 22: could not find map value"},
+	{"two documents", "name: a\ncpus: 1\n---\nname: b\ncpus: 1", "line 4 column 5: a second document; put all workloads into one list"},
+	{"unknown key", "name: a\ncpus: 1\nnodez: 3", `line 3 column 1: workload 1: unknown key "nodez"; known are name, class, importance, cpus,`},
+	{"unknown key in a list", "- {name: a, cpus: 1, nodez: 3}", `line 1 column 22: workload 1: unknown key "nodez"`},
+	{"unknown key in JSON", `{"name": "a", "cpus": 1, "nodez": 3}`, `line 1 column 26: workload 1: unknown key "nodez"`},
+	{"key twice", "name: a\ncpus: 1\ncpus: 2", `line 3 column 1: mapping key "cpus" already defined at [2:1]`},
+	{"no name", "cpus: 1", "workload 1: it has no name; give one"},
+	{"name of two lines", `{name: "a\nb", cpus: 1}`, `name is "a\nb"; give at most 255 bytes on one line`},
+	{"name twice", "- {name: a, cpus: 1}\n- {name: a, cpus: 1}", "line 2 column 10: workload \"a\": the name is taken by workload 1; give each its own"},
+	{"no CPUs", "name: a", `workload "a": it has no cpus; give 1 to 65535`},
+	{"CPUs below zero", "name: a\ncpus: -3", `line 2 column 7: workload "a": cpus is "-3"; give a whole number from 1 to 65535`},
+	{"huge CPUs", "name: a\ncpus: 99999999999999999999", `line 2 column 7: workload "a": cpus is "99999999999999999999"; give a whole number`},
+	{"half a CPU", "name: a\ncpus: 4.5", `cpus is "4.5"; give a whole number from 1 to 65535`},
+	{"CPUs are a list", "name: a\ncpus: [1]", `line 2 column 7: workload "a": cpus is a list; write the value out`},
+	{"alias", "name: a\ncpus: &n 4\nmax_nodes: *n", `cpus is an anchor, alias or tag; write the value out`},
+	{"class", "name: a\ncpus: 1\nclass: best", `line 3 column 8: workload "a": class is "best"; give dedicated, shared or offline`},
+	{"smt", "name: a\ncpus: 1\nsmt: off", `smt is "off"; give prefer, isolate or require`},
+	{"importance", "name: a\ncpus: 1\nimportance: 101", `importance is "101"; give a whole number from 0 to 100`},
+	{"memory below zero", "name: a\ncpus: 1\nmemory: -4GiB", `line 3 column 9: workload "a": memory is "-4GiB"; give a number with a unit, such as 16GiB`},
+	{"huge memory", "name: a\ncpus: 1\nmemory: 99999999999TiB", `memory is "99999999999TiB"; give a number with a unit`},
+	{"memory without unit", "name: a\ncpus: 1\nmemory: 16", `memory is "16"; give a number with a unit`},
+	{"page size", "name: a\ncpus: 1\nhuge_page: 3MiB", `huge_page is "3MiB"; give a page size of the kernel, such as 2MiB or 1GiB`},
+	{"nodes backwards", "name: a\ncpus: 1\nnodes: 3-1", `line 3 column 8: workload "a": nodes: "3-1" in list "3-1": range runs backwards; give a list such as 0-1,4`},
+	{"max_nodes", "name: a\ncpus: 1\nmax_nodes: -1", `max_nodes is "-1"; give a whole number from 0 to`},
+	{"bandwidth", "name: a\ncpus: 1\nbandwidth: 9999999999999999999999", `bandwidth is "9999999999999999999999"; give a whole number from 0 to`},
+	{"even", "name: a\ncpus: 1\neven: perhaps", `even is "perhaps"; give true or false`},
+	{"near itself", "- {name: a, cpus: 1, near: [a]}", `line 1 column 29: workload "a": it is near to itself; take that out`},
+	{"near in a circle", "- {name: a, cpus: 1, near: [c]}\n- {name: b, cpus: 1, near: [a]}\n- {name: c, cpus: 1, near: [b]}",
+		`line 1 column 29: workload "a": near goes in a circle, a → c → b → a; take one of them out`},
+	{"near further down", "- {name: a, cpus: 1, near: [b]}\n- {name: b, cpus: 1}", `line 1 column 29: workload "a": near "b" stands further down; move it above`},
+	{"near nothing", "- {name: a, cpus: 1, near: [{weight: 2}]}", `near names nothing; give a device or a workload`},
+	{"weight", "- {name: a, cpus: 1, near: [{name: eth0, weight: -2}]}", `weight is "-2"; give a number above 0, at most 100`},
+	{"key of near", "- {name: a, cpus: 1, near: [{name: eth0, wait: 2}]}", `unknown key "wait"; known are name, weight`},
+	{"deep brackets", strings.Repeat("[", 1000), "line 1: nested more than 64 deep"},
+	{"deep indents", strings.Repeat("- ", 1000), "line 1: nested more than 64 deep"},
+	{"long value", "name: a\ncpus: " + strings.Repeat("9", 10000), `cpus is "9999999999999999999999999999999999999999…"; give`},
+}
+
+func TestParseSpecsRefuses(t *testing.T) {
+	for _, tt := range badSpecs {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := parseSpecs([]byte(tt.text))
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("got %v\nwant %s", err, tt.want)
+			}
+			oneLineError(t, err)
+		})
+	}
+}
+
+func oneLineError(t *testing.T, err error) {
+	t.Helper()
+	if text := err.Error(); strings.ContainsAny(text, "\n\r\x1b") || len(text) > 500 {
+		t.Errorf("not one short line: %q", text)
+	}
+}
+
+// FuzzSpec: whatever is in a file of workloads, it is read soundly or refused in one line.
+func FuzzSpec(f *testing.F) {
+	f.Add("- {name: db, class: dedicated, cpus: 4, memory: 4GiB, near: [eth0, {name: x, weight: 2}]}\n- {name: web, cpus: 2, near: [db]}")
+	f.Add(`[{"name": "a", "cpus": 4, "huge_page": "2MiB", "nodes": "0-1", "even": true}]`)
+	for _, tt := range badSpecs {
+		f.Add(tt.text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		specs, err := parseSpecs([]byte(text))
+		if err != nil {
+			oneLineError(t, err)
+			return
+		}
+		names := map[workload.ID]bool{}
+		for _, s := range specs {
+			if s.Name == "" || names[s.ID] || s.CPUs < 1 || s.CPUs > topology.MaxID || s.Memory < 0 || s.HugePage < 0 ||
+				s.Importance < 0 || s.Importance > 100 || s.MaxNodes < 0 || s.Bandwidth < 0 {
+				t.Fatalf("not sound: %+v", s)
+			}
+			for _, n := range s.Near {
+				if n.Device == "" && !names[n.Workload] || !(n.Weight > 0) {
+					t.Fatalf("%s is near to %+v", s.Name, n)
+				}
+			}
+			names[s.ID] = true
+		}
+	})
+}
+
+// Every kind of input that plan reads says file, place and mend in one line, with status 2.
+func TestPlanNamesThePlace(t *testing.T) {
+	const host = `{"schema":"homenode-host/1",
+"nodes":[{"id":0,"cpus":"0-3","memory_kib":1048576}]}`
+	const trace = `{"name":"c","host":{"nodes":[{"id":0,"cpus":[0,1],"mem_mib":1024}],"cores":[[0,1]],"l3":[[0,1]],"slit":[[10]]},
+"events":[{"op":"arrive","vm":"a","vcpus":2,"mem_mib":512}]}`
+	const spec = "name: a\ncpus: 1\n"
+	tests := []struct{ name, file, old, new, want string }{
+		{"spec", spec, "1", "-1", `FILE: line 2 column 7: workload "a": cpus is "-1"; give a whole number from 1 to 65535`},
+		{"spec", spec, "cpus", "cpuz", `FILE: line 2 column 1: workload 1: unknown key "cpuz"; known are name,`},
+		{"host", host, `"id":0`, `"id":-1`, `FILE: read host JSON: line 2 column 16: nodes[0].id is -1; give 0 to 65535`},
+		{"host", host, `1048576`, `1e99`, `nodes[0].memory_kib is 1e99; give a whole number`},
+		{"host", host, `"cpus"`, `"cpu"`, `unknown key "cpu" in nodes[0]; known are id,`},
+		{"host", host, `}]`, `},{"id":0,"cpus":"4"}]`, `nodes[1].id node 0 is there twice`},
+		{"case", trace, `"vcpus":2`, `"vcpus":-2`, `FILE: read case: line 2 column 43: events[0].vcpus is -2; give 1 to 65535`},
+		{"case", trace, `"vcpus":2`, `"vcpus":99999999999999999999`, `events[0].vcpus is 99999999999999999999; give a whole number`},
+		{"case", trace, `"vcpus":2`, `"cpus":2`, `events[0].cpus is 2; give an array`},
+		{"case", trace, `"vcpus":2`, `"cores":2`, `unknown key "cores" in events[0]; known are op,`},
+		{"case", trace, `}]}`, `},{"op":"arrive","vm":"a","vcpus":1}]}`, `events[1].vm "a" is there already`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name+" "+tt.new, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "input")
+			if err := os.WriteFile(path, []byte(strings.Replace(tt.file, tt.old, tt.new, 1)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args := map[string][]string{
+				"spec": {"plan", "--synthetic", "core:4", "--spec", path},
+				"host": {"plan", "--spec", "-", "--host", path},
+				"case": {"plan", "--case", path},
+			}[tt.name]
+			_, errs, code := runMain(t, fstest.MapFS{}, spec, args...)
+			if want := strings.ReplaceAll(tt.want, "FILE", path); code != 2 || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
+				t.Errorf("status %d, want 2: %q, want %q in one line", code, errs, want)
+			}
+		})
+	}
+}
