@@ -17,7 +17,7 @@ func TestLibvirtGuestsAreExcluded(t *testing.T) {
 		"/machine/qemu-1-db.libvirt-qemu":                               true,
 		"/system.slice/qemu-guest-agent.service":                        false,
 		`/machine.slice/machine-debian.scope`:                           false,
-		"pid:12 qemu-system-x86":                                               false,
+		"pid:12 qemu-system-x86":                                        false,
 	} {
 		why := c.excluded(&workload.Observation{ID: id})
 		if got := strings.HasPrefix(why, "libvirt runs this guest"); got != want {
