@@ -25,6 +25,7 @@ var may = map[string][]string{
 	"core/plan":     {"core/topology", "core/workload"},
 	"core/place":    {"core/topology", "core/workload", "core/plan"},
 	"core/guest":    {"core/topology", "core/workload", "core/plan", "core/place"},
+	"core/balance":  {"core/topology", "core/workload", "core/plan", "core/place"},
 	"host":          {"core", "host/internal"},
 	"host/libvirt":  {"core", "host/internal", "host/libvirt"},
 	"host/probe":    {"core", "host/internal", "host/probe"},

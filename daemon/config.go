@@ -78,7 +78,9 @@ type Config struct {
 		PauseHost     float64 `yaml:"pause_host"`     // all tasks of the machine
 		PauseWorkload float64 `yaml:"pause_workload"` // the workload's cgroup
 	} `yaml:"move"`
-	Workloads []Rule `yaml:"workloads"` // the first rule that matches counts
+	Balance   Balance `yaml:"balance"`
+	Record    Record  `yaml:"record"`
+	Workloads []Rule  `yaml:"workloads"` // the first rule that matches counts
 }
 
 // Rule gives wishes to the workloads that match.
@@ -108,6 +110,8 @@ func NewConfig() Config {
 	// A tenth of the time is felt; machines at rest show below one percent. The
 	// workload itself may bear more: one at its memory.high always reclaims a little.
 	c.Move.PauseHost, c.Move.PauseWorkload = 10, 20
+	c.Balance = newBalance()
+	c.Record.MaxSize = 64 << 20 // days of a host with 100 workloads; see docs/balancing.md
 	return c
 }
 
@@ -162,6 +166,12 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("move.pause_host: %v; want 0 (never) to 100 percent", c.Move.PauseHost)
 	case !(c.Move.PauseWorkload >= 0 && c.Move.PauseWorkload <= 100):
 		return fmt.Errorf("move.pause_workload: %v; want 0 (never) to 100 percent", c.Move.PauseWorkload)
+	}
+	if err := c.Balance.validate(); err != nil {
+		return err
+	}
+	if err := c.Record.validate(); err != nil {
+		return err
 	}
 	for _, patterns := range [][]string{c.Manage.Include, c.Manage.Exclude} {
 		for _, p := range patterns {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -27,6 +28,7 @@ type Options struct {
 	Drivers  map[workload.Kind]Driver
 	Store    Store
 	Clock    Clock
+	Recorder Recorder // nil keeps no record
 	Log      *slog.Logger
 	// Looked is called after every look, the first included: readiness and watchdog.
 	Looked func(first bool)
@@ -60,16 +62,18 @@ type Daemon struct {
 	moving map[workload.ID]*move
 	// movedAt is the look that was under way, or the last, when a move of a workload
 	// ended: what it saw of the memory is older than that end.
-	movedAt map[workload.ID]uint64
-	looks   uint64                    // begun
-	moved   map[workload.ID]plan.Move // newest that ended, of workloads that are there
-	tries   map[string]*retry
-	chosen  map[workload.ID]plan.Decision // why each home was chosen, for as long as it is kept
-	fresh   map[workload.ID]bool          // placed by Place since the look began: not in its snapshot
-	fewer   bool                          // wants or holds were forgotten and not yet written down
-	saved   []plan.Placement              // the ledger as it is on disk
-	whys    bool                          // chosen is not on disk as it is
-	pruned  time.Time                     // when the journal was last rid of what is gone
+	movedAt  map[workload.ID]uint64
+	looks    uint64                    // begun
+	moved    map[workload.ID]plan.Move // newest that ended, of workloads that are there
+	tries    map[string]*retry
+	chosen   map[workload.ID]plan.Decision // why each home was chosen, for as long as it is kept
+	fresh    map[workload.ID]bool          // placed by Place since the look began: not in its snapshot
+	fewer    bool                          // wants or holds were forgotten and not yet written down
+	saved    []plan.Placement              // the ledger as it is on disk
+	whys     bool                          // chosen is not on disk as it is
+	pruned   time.Time                     // when the journal was last rid of what is gone
+	memory   balance.Memory                // what balancing goes by besides the newest look
+	balanced string                        // what was last told of balancing
 }
 
 // view is the result of the newest tick.
@@ -79,6 +83,7 @@ type view struct {
 	snapshot workload.Snapshot
 	state    plan.State
 	plan     plan.Plan
+	balance  balance.Report
 	halted   string // why the daemon stopped changing things; "" when it did not
 }
 
@@ -132,6 +137,9 @@ func New(o Options) (*Daemon, error) {
 		return nil, err
 	}
 	if _, err := o.Store.Load(keyWhys, &d.chosen); err != nil {
+		return nil, err
+	}
+	if _, err := o.Store.Load(keyPast, &d.memory.Past); err != nil {
 		return nil, err
 	}
 	entries, err := o.Store.Journal()
@@ -326,16 +334,18 @@ func (d *Daemon) decide(start time.Time, snapshot workload.Snapshot) error {
 		Host: snapshot.Host, Policy: d.policy, Unmanaged: snapshot.Unmanaged,
 		Placements: d.living(before.plan.Placements, snapshot),
 	}
-	subjects := d.subjects(snapshot)
+	in, memory := d.input(start, state, snapshot), d.memory
 	d.mu.Unlock()
 	if err := d.saveFewer(); err != nil {
 		return err
 	}
 
-	next := place.Arrange(state, subjects, d.arranging())
+	out, learnt := balance.Tick(in, memory)
+	d.record(in, memory, out)
+	next := out.Plan
 	bear(next.Placements, snapshot)
 	violations := plan.CheckPlan(state, next)
-	now := view{at: start, snapshot: snapshot, state: state, plan: next, halted: halt(violations)}
+	now := view{at: start, snapshot: snapshot, state: state, plan: next, balance: out.Report, halted: halt(violations)}
 	now.took = d.o.Clock.Now().Sub(start)
 
 	if now.halted != "" { // a plan that breaks rules is no ground for the next one either
@@ -347,6 +357,10 @@ func (d *Daemon) decide(start time.Time, snapshot workload.Snapshot) error {
 	d.mu.Unlock()
 	if now.halted != "" {
 		return nil
+	}
+	d.tellBalance(&out.Report)
+	if err := d.learn(learnt); err != nil {
+		return err
 	}
 	return d.remember(next)
 }

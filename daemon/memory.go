@@ -41,7 +41,7 @@ func NewMemoryFrom(s Store) (*Memory, error) {
 	if m.events, err = s.History(0); err != nil {
 		return nil, err
 	}
-	for _, key := range []string{keyBoot, keyWants, keyHolds, keyWhys} {
+	for _, key := range []string{keyBoot, keyWants, keyHolds, keyWhys, keyPast} {
 		var raw json.RawMessage
 		if ok, err := s.Load(key, &raw); err != nil {
 			return nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -49,6 +50,11 @@ type Heirs interface {
 	// Heirs finds what has inherited a value from an entry of journal and has no
 	// entry itself, among the given processes or, with nil, all.
 	Heirs(ctx context.Context, journal []plan.Entry, among []workload.Process) ([]plan.Heir, error)
+}
+
+// Recorder keeps what was seen and decided, for `homenode replay`.
+type Recorder interface {
+	Record(balance.Record) error
 }
 
 // Clock is time, so that tests and the simulator have their own.

@@ -5,11 +5,11 @@ import (
 	"github.com/homenode/homenode/core/topology"
 )
 
-// accessCosts is what an access costs from the CPUs of a row to the memory of a
+// AccessCosts is what an access costs from the CPUs of a row to the memory of a
 // column, the access to a node's own memory being 1. Measured latencies count
 // before the firmware's HMAT, and that before its SLIT, which is an estimate. What neither
 // tells is taken as no nearer than the farthest that is known.
-func accessCosts(h *topology.Host) []float64 {
+func AccessCosts(h *topology.Host) []float64 {
 	n := len(h.Nodes)
 	cost := make([]float64, n*n)
 	far := 2.0

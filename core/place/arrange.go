@@ -148,7 +148,7 @@ func (a *arrangement) leaveAlone() {
 func (a *arrangement) countForeign() {
 	for i := range a.subjects {
 		if s := &a.subjects[i]; s.decision.Outcome == plan.LeftAlone {
-			a.ledger.addForeign(&s.Observation)
+			a.ledger.AddForeign(&s.Observation)
 		}
 	}
 }
@@ -178,8 +178,8 @@ func (a *arrangement) whyLeave(s *subject) string {
 	return ""
 }
 
-// addForeign counts memory and CPU use of a workload that has no placement.
-func (l *Ledger) addForeign(obs *workload.Observation) {
+// AddForeign counts memory and CPU use of a workload that has no placement.
+func (l *Ledger) AddForeign(obs *workload.Observation) {
 	for _, m := range obs.Memory {
 		if i := l.index(m.Node); i >= 0 && l.nodes[i].memory < unlimited {
 			l.nodes[i].memory -= m.KiB
@@ -397,7 +397,7 @@ func (a *arrangement) placeRest() {
 		s.decision.Reasons = append(lost, r.Decision.Reasons...)
 		if !r.Placed() {
 			s.decision.Reasons = append(s.decision.Reasons, "It runs on where it is.")
-			a.ledger.addForeign(&s.Observation)
+			a.ledger.AddForeign(&s.Observation)
 			continue
 		}
 		p := r.Placement

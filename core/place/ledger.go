@@ -140,7 +140,7 @@ func NewLedger(st plan.State) *Ledger {
 			l.mostMemory = max(l.mostMemory, m)
 		}
 	}
-	l.access = accessCosts(h)
+	l.access = AccessCosts(h)
 	for i := range st.Placements {
 		l.add(&st.Placements[i])
 	}
@@ -363,15 +363,10 @@ func (l *Ledger) book(h *holding, sign int) {
 		l.eachShare(h.home, func(i int, share float64) {
 			v := micro(share * float64(h.VCPUs) * 1e6)
 			l.nodes[i].shared += micro(sign) * v
-			l.nodes[i].reserve += micro(sign) * (v * micro(reserve(h.Importance)) / 100)
+			l.nodes[i].reserve += micro(sign) * (v * micro(Reserve(h.Importance)) / 100)
 		})
 	}
 }
-
-// reserve is the idle CPU that work of an importance keeps beside it, in per cent of
-// its vCPUs: nothing up to the default, half of them at most. It is no limit, but
-// counts as load when others choose.
-func reserve(importance int) int { return max(0, min(importance, 100)-workload.DefaultImportance) }
 
 // load is the CPUs that floating work wants on a node: its vCPUs, what important
 // work keeps idle, and what runs there without a placement.

@@ -140,7 +140,7 @@ func (l *Ledger) weighCPUs(w *want, n *node, vcpus float64, split bool, t *terms
 	}
 	if w.Class == workload.Shared {
 		others := n.load()
-		vcpus += vcpus * float64(reserve(w.Importance)) / 100
+		vcpus += vcpus * float64(Reserve(w.Importance)) / 100
 		t[contention] += n.crowding(free, others+vcpus) - n.crowding(free, others)
 		t[balance] += balanceWeight * vcpus * (others + vcpus) / max(1, n.coresIn(free))
 		return
@@ -161,14 +161,9 @@ func (l *Ledger) weighCPUs(w *want, n *node, vcpus float64, split bool, t *terms
 	}
 }
 
-// crowding is what the shared work of a node suffers with the given number of
-// CPUs to float on: vCPUs beyond the cores double up, vCPUs beyond the CPUs wait.
+// crowding is Crowding with the given number of the node's CPUs to float on.
 func (n *node) crowding(cpus, vcpus float64) float64 {
-	if vcpus <= 0 {
-		return 0
-	}
-	cores := n.coresIn(cpus)
-	return overCPU*max(0, vcpus-cpus) + overCore*max(0, min(vcpus, cpus)-cores)
+	return Crowding(cpus, n.coresIn(cpus), vcpus)
 }
 
 // coresIn is how many cores the given number of CPUs of the node are.

@@ -59,6 +59,7 @@ type Observation struct {
 	CPUUse    float64       // CPUs kept busy over the window; the lifetime mean on the first look
 	RanOn     []NodeShare   // where the CPU time was spent, rising by node; sums to 1 unless empty
 	RanOnFrom Source
+	Bandwidth int64        // memory traffic over the window, MiB/s; 0 when no counter tells
 	Memory    []NodeMemory // resident, by node, rising; page cache of a cgroup is not in it
 	Anon      []NodeMemory // the anonymous part of Memory
 	// Movable is the part of Memory that a page move can take home: Memory without

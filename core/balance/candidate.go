@@ -1,0 +1,296 @@
+package balance
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// option is a candidate in the model's terms: new homes of one or two workloads.
+type option struct {
+	kind     Kind
+	changes  []shift
+	gain     float64 // ns, see weigh
+	cost     float64
+	saves    float64 // ns/s
+	kib      float64
+	seconds  float64
+	tier     int    // importance of the most important above the default, 0 below
+	rejected string // the rule or the figures that forbid it
+}
+
+// shift is a workload with a new home.
+type shift struct {
+	w        *work
+	to       topology.NodeSet
+	run, mem []part
+	kib      float64
+}
+
+func (o *option) net() float64 { return o.gain - o.cost }
+
+// better orders options: the less important moves first, then the larger gain,
+// then fewer bytes, then by name.
+func better(x, y *option) int {
+	return cmp.Or(
+		cmp.Compare(x.tier, y.tier),
+		-cmp.Compare(x.net(), y.net()),
+		cmp.Compare(x.kib, y.kib),
+		cmp.Compare(x.changes[0].w.id, y.changes[0].w.id),
+		cmp.Compare(x.changes[0].to.Min(), y.changes[0].to.Min()),
+		cmp.Compare(len(x.changes), len(y.changes)),
+		strings.Compare(string(x.changes[len(x.changes)-1].w.id), string(y.changes[len(y.changes)-1].w.id)),
+	)
+}
+
+// singles is every change of one home that could help against the trouble.
+func (d *decider) singles(t *trouble) []option {
+	var out []option
+	for _, w := range d.concerned(t) {
+		if w.placed == nil || w.placed.Class == workload.Offline {
+			continue
+		}
+		if w.flight != nil && w.flight.PutOff != "" && slices.Contains(t.far, w) {
+			o := d.option(MemoryToCPUs, d.shiftTo(w, w.placed.Home))
+			o.rejected = "It is put off: " + w.flight.PutOff
+			out = append(out, o)
+		}
+		for i := range d.m.rooms {
+			if d.takes(i) && !w.placed.Home.Equal(d.one[i]) {
+				kind := Move
+				if w.placed.Home.Has(d.m.rooms[i].Node) {
+					kind = Narrow
+				}
+				out = append(out, d.option(kind, d.shiftTo(w, d.one[i])))
+			}
+		}
+		if w.demand > d.m.coresOf(w.placed.Home) {
+			for i := range d.m.rooms {
+				if d.takes(i) && !w.placed.Home.Has(d.m.rooms[i].Node) {
+					out = append(out, d.option(Widen, d.shiftTo(w, w.placed.Home.Union(d.one[i]))))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// takes reports whether shared work can live on node i at all.
+func (d *decider) takes(i int) bool {
+	n := &d.m.host.Nodes[i]
+	return d.m.rooms[i].CPUs > 0 && n.Memory != 0 && d.m.host.AllowedMems.Has(n.ID)
+}
+
+// concerned is the work that runs or lies on a node in trouble, and what is far
+// from its memory, in the order of works.
+func (d *decider) concerned(t *trouble) []*work {
+	var out []*work
+	for i := range d.m.works {
+		w := &d.m.works[i]
+		here := slices.Contains(t.far, w)
+		for _, p := range w.run {
+			here = here || t.cpu[p.node]
+		}
+		for _, p := range w.mem {
+			here = here || t.traffic[p.node] || t.short[p.node]
+		}
+		if here {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// mostSwapped is how many workloads of each node are tried in swaps: those that
+// weigh most there. It bounds the pairs on a node to 256.
+const mostSwapped = 16
+
+// swaps is pairs of workloads that could change places.
+func (d *decider) swaps(t *trouble) []option {
+	tops := make([][]*work, len(d.m.rooms))
+	for i := range d.m.works {
+		w := &d.m.works[i]
+		if w.placed == nil || w.placed.Class != workload.Shared || w.placed.Home.Len() != 1 || d.stays(w) != "" {
+			continue
+		}
+		if k := d.m.index(w.placed.Home.Min()); k >= 0 {
+			tops[k] = append(tops[k], w)
+		}
+	}
+	for i := range tops {
+		slices.SortStableFunc(tops[i], func(x, y *work) int {
+			if t.traffic[i] {
+				return -cmp.Compare(x.traffic, y.traffic)
+			}
+			return -cmp.Compare(x.demand, y.demand)
+		})
+		tops[i] = tops[i][:min(len(tops[i]), mostSwapped)]
+	}
+	var out []option
+	for i := range tops {
+		for j := range tops {
+			if !t.hot(i) || i == j || t.hot(j) && j < i {
+				continue
+			}
+			for _, a := range tops[i] {
+				for _, b := range tops[j] {
+					out = append(out, d.option(Swap, d.shiftTo(a, d.one[j]), d.shiftTo(b, d.one[i])))
+				}
+			}
+		}
+	}
+	return out
+}
+
+func (d *decider) shiftTo(w *work, to topology.NodeSet) shift {
+	s := shift{w: w, to: to, run: d.runOn(to)}
+	s.mem = w.along(d.m.spread(to))
+	for _, p := range w.mem {
+		stays := 0.0
+		for _, q := range s.mem {
+			if q.node == p.node {
+				stays = q.share
+			}
+		}
+		s.kib += max(0, p.share-stays) * w.kib
+	}
+	return s
+}
+
+// runOn is where floating work runs in a home: over its CPUs alike.
+func (d *decider) runOn(home topology.NodeSet) []part {
+	var out []part
+	sum := 0
+	for i := range d.m.rooms {
+		if r := &d.m.rooms[i]; home.Has(r.Node) && r.CPUs > 0 {
+			out = append(out, part{i, float64(r.CPUs)})
+			sum += r.CPUs
+		}
+	}
+	for k := range out {
+		out[k].share /= float64(sum)
+	}
+	return out
+}
+
+func (d *decider) option(kind Kind, changes ...shift) option {
+	o := option{kind: kind, changes: changes}
+	for _, s := range changes {
+		if s.w.Spec.Importance > workload.DefaultImportance {
+			o.tier = max(o.tier, s.w.Spec.Importance)
+		}
+	}
+	d.weigh(&o)
+	for _, s := range changes {
+		if o.rejected == "" {
+			o.rejected = d.forbids(&s, kind)
+		}
+	}
+	return o
+}
+
+// forbids is the rule that forbids a change, or "".
+func (d *decider) forbids(s *shift, kind Kind) string {
+	w := s.w
+	if why := d.stays(w); why != "" {
+		return why
+	}
+	spec := &w.Spec
+	if !spec.Nodes.Empty() && !s.to.SubsetOf(spec.Nodes) {
+		return fmt.Sprintf("It may use node %s only.", spec.Nodes)
+	}
+	if o := &w.Observation; !s.to.SubsetOf(o.Mems) && !o.Mems.Empty() {
+		return fmt.Sprintf("It may have memory on node %s only.", o.Mems)
+	}
+	if spec.MaxNodes > 0 && s.to.Len() > spec.MaxNodes {
+		return fmt.Sprintf("It may be on at most %d nodes.", spec.MaxNodes)
+	}
+	for k := range d.memory.Past {
+		p := &d.memory.Past[k]
+		if age := d.in.At.Sub(p.At); p.Workload == w.id && age < d.in.Settings.Ban && s.to.Minus(p.To).Intersects(p.From) {
+			return fmt.Sprintf("It came from node %s %s ago and may not go back for another %s.", p.From, round(age), round(d.in.Settings.Ban-age))
+		}
+	}
+	for i := range d.m.rooms {
+		id := d.m.rooms[i].Node
+		if d.settling[i] && (s.to.Has(id) || w.placed.Home.Has(id)) {
+			return fmt.Sprintf("Node %d got or gave work less than %s ago; what was seen of it is no longer so.", id, round(d.in.Settings.Window))
+		}
+	}
+	for _, p := range w.mem {
+		for to := range s.to.All() {
+			from := d.m.rooms[p.node].Node
+			if who, busy := d.pairs[pairOf(from, to)]; busy && from != to && p.share > 0.01 {
+				return fmt.Sprintf("Memory of %s moves between nodes %d and %d now.", who, from, to)
+			}
+		}
+	}
+	return ""
+}
+
+// stays is why a workload may not move at all now, or "".
+func (d *decider) stays(w *work) string {
+	switch {
+	case w.placed == nil:
+		return "Homenode does not place it."
+	case w.placed.Class == workload.Dedicated:
+		return "Dedicated work moves only when told to."
+	case w.placed.Class == workload.Offline:
+		return "Offline work has no home of its own."
+	case d.in.HeldAll || slices.Contains(d.in.Held, w.id):
+		return "It was undone by hand."
+	case w.Observation.Pinned:
+		return "It has CPU affinities of its own or from another manager."
+	case w.Observation.OwnPolicy != "" && w.Observation.OwnPolicy != workload.PolicyUnknown:
+		return fmt.Sprintf("It has a memory policy of its own (%s): new memory would not follow.", w.Observation.OwnPolicy)
+	case w.flight != nil && w.flight.PutOff == "":
+		return "Its memory is not yet at its home: that move is planned or under way."
+	}
+	if k := d.looksWith(w.id); k < len(d.looks) {
+		return fmt.Sprintf("It was seen in %d of the %d looks of the window.", k, len(d.looks))
+	}
+	if until, moves := d.rests(w.id); until > 0 {
+		return fmt.Sprintf("It moved %s within the hour and rests for another %s.", times(moves), round(until))
+	}
+	return ""
+}
+
+// rests is how long a workload must still rest: the cooldown doubles with each
+// move within the hour, so that nothing moves more than six times in one, whatever
+// the load does.
+func (d *decider) rests(id workload.ID) (time.Duration, int) {
+	moves, last := 0, time.Duration(0)
+	for k := range d.memory.Past {
+		if p := &d.memory.Past[k]; p.Workload == id {
+			if age := d.in.At.Sub(p.At); age < time.Hour {
+				moves++
+				last = age
+			}
+		}
+	}
+	if moves == 0 {
+		return 0, 0
+	}
+	rest := d.in.Settings.Cooldown << min(moves-1, 10)
+	return rest - last, moves
+}
+
+func (d *decider) looksWith(id workload.ID) int {
+	n := 0
+	for i := range d.looks {
+		if _, ok := slices.BinarySearchFunc(d.looks[i].Uses, id, func(u Use, id workload.ID) int { return cmp.Compare(u.Workload, id) }); ok {
+			n++
+		}
+	}
+	return n
+}
+
+// pair is two nodes between which memory moves, in either direction.
+type pair [2]topology.NodeID
+
+func pairOf(a, b topology.NodeID) pair { return pair{min(a, b), max(a, b)} }

@@ -1,0 +1,244 @@
+package balance
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+const (
+	// mostTried is how many options that pay are tried on the ledger, mostWeighed how
+	// many a report shows.
+	mostTried   = 32
+	mostWeighed = 8
+
+	// leastLooks is how many looks a window has at least, however long the period.
+	leastLooks = 3
+)
+
+// decider is one decision.
+type decider struct {
+	in       *Input
+	memory   *Memory
+	looks    []Look
+	ledger   *place.Ledger
+	m        *model
+	one      []topology.NodeSet // each node alone, by index
+	settling []bool             // by node: it changed within the window
+	pairs    map[pair]workload.ID
+	lost     float64
+	saved    []float64 // the model's sums as homes are
+	far      float64
+	free     []float64
+}
+
+// decide is what to change on homes that hold, and why. placements rise by
+// workload and fit the ledger; the ledger is used up.
+func decide(in *Input, placements []plan.Placement, memory *Memory) (Report, []plan.Placement) {
+	if why := unready(in, memory); why.Quiet != "" {
+		return why, nil
+	}
+	st := in.State
+	st.Placements = placements
+	d := &decider{in: in, memory: memory, looks: memory.Looks, ledger: place.NewLedger(st)}
+	for i := range in.Subjects {
+		if o := &in.Subjects[i].Observation; !hasHome(placements, o.ID) {
+			d.ledger.AddForeign(o)
+		}
+	}
+	d.m = newModel(in, placements, d.ledger, d.looks)
+	d.prepare()
+	t := d.m.find(d.looks, d.settling)
+	r := Report{Lost: round3(d.lost / second), Nodes: d.m.report(), Triggers: t.triggers}
+	if len(t.triggers) == 0 {
+		r.State, r.Quiet = InOrder, d.m.inOrder()
+		return r, nil
+	}
+	options := d.singles(t)
+	chosen, homes := d.choose(options)
+	if chosen == nil && slices.ContainsFunc(t.triggers, func(t Trigger) bool { return t.Kind != LowLocality }) {
+		options = append(options, d.swaps(t)...)
+		chosen, homes = d.choose(options)
+	}
+	d.tell(&r, options, chosen)
+	return r, homes
+}
+
+func hasHome(placements []plan.Placement, id workload.ID) bool {
+	_, ok := slices.BinarySearchFunc(placements, id, func(p plan.Placement, id workload.ID) int { return cmp.Compare(p.Workload, id) })
+	return ok
+}
+
+// unready is why nothing can be said yet.
+func unready(in *Input, memory *Memory) Report {
+	n := len(memory.Looks)
+	switch {
+	case !in.Settings.Enabled:
+		return Report{State: Off, Quiet: "Balancing is turned off (balance.enabled)."}
+	case len(in.State.Host.Nodes) < 2:
+		return Report{State: InOrder, Quiet: "This host has one node only."}
+	case n < leastLooks || in.At.Sub(memory.Looks[0].At) < in.Settings.Window:
+		return Report{State: Learning, Quiet: fmt.Sprintf("Balancing goes by %s of looks and has %d so far.", in.Settings.Window, n)}
+	}
+	return Report{}
+}
+
+func (d *decider) prepare() {
+	m := d.m
+	n := len(m.rooms)
+	d.lost = m.lost()
+	d.saved, d.far = slices.Clone(m.sums), m.far
+	d.free = slices.Clone(m.free)
+	d.settling = make([]bool, n)
+	d.one = make([]topology.NodeSet, n)
+	for i := range n {
+		id := m.rooms[i].Node
+		d.one[i] = topology.Nodes(id)
+		for k := range d.memory.Past {
+			p := &d.memory.Past[k]
+			if p.At.After(d.looks[0].At) && (p.From.Has(id) || p.To.Has(id)) {
+				d.settling[i] = true
+			}
+		}
+	}
+	d.pairs = map[pair]workload.ID{}
+	for i := range m.works {
+		w := &m.works[i]
+		if w.flight == nil || w.flight.PutOff != "" {
+			continue
+		}
+		for _, x := range w.Observation.Memory {
+			for to := range w.flight.To.All() {
+				if x.KiB > 0 && !w.flight.To.Has(x.Node) {
+					if _, taken := d.pairs[pairOf(x.Node, to)]; !taken {
+						d.pairs[pairOf(x.Node, to)] = w.id
+					}
+				}
+			}
+		}
+	}
+}
+
+// restore puts the model back to how homes are.
+func (d *decider) restore() {
+	copy(d.m.sums, d.saved)
+	d.m.far = d.far
+}
+
+// pays is why an option does not pay, or "".
+func (d *decider) pays(o *option) string {
+	switch {
+	case o.saves < leastLost*second:
+		return fmt.Sprintf("It would save %.2f CPUs; below %.2f is noise.", o.saves/second, leastLost)
+	case o.gain <= d.in.Settings.Factor*o.cost:
+		return fmt.Sprintf("It would gain %s of thread time within %s and cost %s; it must gain %.3g times as much.",
+			seconds(o.gain), round(d.in.Settings.Horizon), seconds(o.cost), d.in.Settings.Factor)
+	}
+	return ""
+}
+
+// choose takes the best option that pays and that the ledger holds, and says of
+// the others why not.
+func (d *decider) choose(options []option) (*option, []plan.Placement) {
+	var paying []*option
+	for i := range options {
+		o := &options[i]
+		if o.rejected == "" {
+			if o.rejected = d.pays(o); o.rejected == "" {
+				paying = append(paying, o)
+			}
+		}
+	}
+	slices.SortFunc(paying, better)
+	var best *option
+	var homes []plan.Placement
+	for k, o := range paying {
+		switch {
+		case best != nil && o.tier > best.tier:
+			o.rejected = "It is important: others move first."
+		case best != nil:
+			o.rejected = "Another choice gains more."
+		case k >= mostTried:
+			o.rejected = "Others that gain more were tried first; too many did not fit."
+		default:
+			if homes, o.rejected = d.fit(o); o.rejected == "" {
+				best = o
+			}
+		}
+	}
+	return best, homes
+}
+
+// fit asks the ledger for the new homes.
+func (d *decider) fit(o *option) ([]plan.Placement, string) {
+	for i := range o.changes {
+		d.ledger.Remove(o.changes[i].w.id)
+	}
+	var homes []plan.Placement
+	why := ""
+	for i := range o.changes {
+		c := &o.changes[i]
+		old := c.w.placed
+		spec := c.w.Spec
+		spec.ID, spec.CPUs, spec.Memory, spec.Nodes, spec.MaxNodes = c.w.id, old.VCPUs, old.Asked, c.to, c.to.Len()
+		r := d.ledger.Place(place.Request{Spec: spec, Memory: c.w.Observation.Memory, Must: true})
+		if !r.Placed() || !r.Placement.Home.Equal(c.to) {
+			why = fmt.Sprintf("Node %s has no room for it by the ledger.", c.to)
+			break
+		}
+		p := r.Placement
+		p.Start, p.Bound = old.Start, old.Bound
+		d.ledger.Commit(p)
+		homes = append(homes, p)
+	}
+	if why == "" {
+		return homes, ""
+	}
+	for i := range o.changes {
+		d.ledger.Remove(o.changes[i].w.id)
+	}
+	for i := range o.changes {
+		d.ledger.Commit(*o.changes[i].w.placed)
+	}
+	return nil, why
+}
+
+// tell writes the report on options that were weighed.
+func (d *decider) tell(r *Report, options []option, chosen *option) {
+	if chosen != nil {
+		c := d.candidate(chosen)
+		r.Chosen = &c
+		r.State = Moves
+		if !d.in.Settings.Act {
+			r.State = Would
+		}
+	}
+	rest := make([]*option, 0, len(options))
+	for i := range options {
+		if o := &options[i]; o != chosen && o.saves > 0 {
+			rest = append(rest, o)
+		}
+	}
+	slices.SortFunc(rest, func(x, y *option) int { return cmp.Or(-cmp.Compare(x.net(), y.net()), better(x, y)) })
+	for k, o := range rest {
+		if k == mostWeighed {
+			break
+		}
+		r.Weighed = append(r.Weighed, d.candidate(o))
+	}
+	if chosen != nil {
+		return
+	}
+	r.State = NoChoice
+	if len(rest) == 0 {
+		r.Quiet = fmt.Sprintf("%s No change of homes would help (%d weighed).", r.Triggers[0].Text, len(options))
+		return
+	}
+	best := &r.Weighed[0]
+	r.Quiet = fmt.Sprintf("%s The best of %d changes, %s, is not done: %s", r.Triggers[0].Text, len(options), best.words(), best.Rejected)
+}

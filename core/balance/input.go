@@ -1,0 +1,89 @@
+package balance
+
+import (
+	"time"
+
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Settings are the rules of balancing.
+type Settings struct {
+	Enabled  bool          `json:"enabled"`
+	Act      bool          `json:"act"`      // homes change; otherwise the report says what would be done
+	Window   time.Duration `json:"window"`   // what is wrong must have been so for this long
+	Horizon  time.Duration `json:"horizon"`  // how long what was seen is taken to last
+	Cooldown time.Duration `json:"cooldown"` // rest of a workload after a move; doubles with each further move within an hour
+	Ban      time.Duration `json:"ban"`      // no move back to where it came from
+	Factor   float64       `json:"factor"`   // gain over cost that a move must reach
+}
+
+// DefaultSettings are those of the daemon; each carries its argument.
+func DefaultSettings() Settings {
+	return Settings{
+		Enabled: true,
+		Act:     true,
+		// Five looks at the daemon's 2 s: a burst of a few seconds is over before a
+		// move of a few GiB is.
+		Window: 10 * time.Second,
+		// The load of servers changes with the hour rather than the minute. It is the
+		// time in which a move must earn twice its cost: 64 GiB at 256 MiB/s take 256 s.
+		Horizon:  5 * time.Minute,
+		Cooldown: time.Minute,
+		Ban:      15 * time.Minute,
+		// Half of what the model promises may be wrong.
+		Factor: 2,
+	}
+}
+
+// Flight is a page move that is planned or under way.
+type Flight struct {
+	Workload workload.ID      `json:"workload"`
+	To       topology.NodeSet `json:"to"`
+	// PutOff is why it is not tried now; "" when it runs or waits for its turn.
+	PutOff string `json:"put_off,omitempty"`
+}
+
+// Input is all that a tick decides on, besides Memory. It is what the flight
+// recorder keeps.
+type Input struct {
+	At       time.Time       `json:"at"`
+	State    plan.State      `json:"state"`
+	Subjects []place.Subject `json:"subjects"`
+	Flights  []Flight        `json:"flights,omitempty"` // rising by workload
+	Held     []workload.ID   `json:"held,omitempty"`    // undone by hand
+	HeldAll  bool            `json:"held_all,omitempty"`
+	Arrange  place.Options   `json:"arrange"`
+	Settings Settings        `json:"settings"`
+}
+
+// Memory is what one tick hands to the next.
+type Memory struct {
+	Looks []Look `json:"looks,omitempty"` // oldest first; one window and the look before it
+	Past  []Past `json:"past,omitempty"`  // oldest first; one hour, or the ban if that is longer
+}
+
+// Look is what one tick saw, as far as later ones need it.
+type Look struct {
+	At   time.Time      `json:"at"`
+	Busy []float64      `json:"busy"` // CPUs kept busy by online work, by node in the order of the host's
+	Free []topology.KiB `json:"free"` // free and reclaimable memory, by node; None when unknown
+	Uses []Use          `json:"uses"` // rising by workload
+}
+
+// Use is what one workload used in one look.
+type Use struct {
+	Workload  workload.ID `json:"id"`
+	CPUs      float64     `json:"cpus"`
+	Bandwidth int64       `json:"mib_s,omitempty"` // 0 when unknown
+}
+
+// Past is a change of home that was made.
+type Past struct {
+	Workload workload.ID      `json:"workload"`
+	From     topology.NodeSet `json:"from"`
+	To       topology.NodeSet `json:"to"`
+	At       time.Time        `json:"at"`
+}

@@ -1,0 +1,433 @@
+package balance
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+const (
+	second = 1e9 // ns
+
+	// unknownLocalNs is the idle latency of local memory where nobody measured it:
+	// mlc on two Xeon Platinum 8163 says 81.6 ns (docs/simulator.md).
+	unknownLocalNs = 82
+
+	// lineBytes is what one access brings: a cache line.
+	lineBytes = 64
+
+	// overlap is how many accesses a thread has under way at once. A core waits for
+	// the slowest, not for the sum: ten to twelve line fill buffers bound it from
+	// above, a pointer chase has one.
+	overlap = 4
+
+	// unknownTraffic is the memory traffic of a busy CPU, MiB/s, where no counter
+	// tells: it puts a host two thirds busy at some 15 % of its bandwidth (Kanev et
+	// al., "Profiling a warehouse-scale computer", ISCA 2015).
+	unknownTraffic = 1024
+
+	// headroom is what work on a saturated node is entitled to beyond what it gets:
+	// it cannot show that it wants more (core/place, SpecFrom).
+	headroom  = 1.25
+	saturated = 0.95 // of a node's CPUs
+
+	// queueShare and mostBusy: the wait of an access at utilisation u is queueShare ×
+	// local latency × u / (2 (1 − u)), an M/D/1 queue whose server takes a quarter of
+	// an access. It is flat until the knee and ends at 3.4 times idle, as measured
+	// curves do (docs/simulator.md).
+	queueShare = 0.25
+	mostBusy   = 0.95
+
+	// lowFree is the part of a node's memory below which it is short. The kernel
+	// wakes its reclaimer at about 1 % and lets allocations reclaim for themselves
+	// below that (mm/page_alloc.c, watermarks); shortWait is the part of their time that
+	// threads whose memory is there lose when nothing is free.
+	lowFree   = 0.04
+	shortWait = 0.5
+
+	// leastWeight is what the time of work of importance 0 counts.
+	leastWeight = 0.1
+)
+
+// part is a share, 0 to 1, that falls to one node, by index.
+type part struct {
+	node  int
+	share float64
+}
+
+// work is one workload in the model's terms.
+type work struct {
+	*place.Subject
+	id     workload.ID
+	placed *plan.Placement // nil for work without a home
+	flight *Flight
+	kib    float64 // resident
+	fixed  []part  // of its memory that no page move takes along
+
+	demand   float64 // CPUs it wants and is entitled to; 0 for work that takes none from others
+	kept     float64 // idle CPUs beside it
+	traffic  float64 // MiB/s
+	measured bool    // traffic is
+	accesses float64 // a second that threads wait for
+	weight   float64 // of its time
+	pull     []float64
+	run, mem []part
+}
+
+// model is the host as homes are, and what is lost on it.
+type model struct {
+	host   *topology.Host
+	rooms  []place.Room
+	access []float64
+	local  []float64 // ns, by node
+	works  []work    // rising by ID
+	at     map[workload.ID]int
+
+	load     []float64 // CPUs, by node
+	kept     []float64
+	heavy    []float64 // load × weight
+	traffic  []float64 // with the reserve of important work
+	plain    []float64 // without
+	measured []float64 // part of plain
+	hits     []float64 // accesses/s × weight
+	users    []float64 // CPUs whose memory is here × weight
+	free     []float64 // KiB; negative when unknown
+	far      float64   // ns/s lost by distance, and spent on idle latency
+	sums     []float64 // all of the above, for copying
+}
+
+func newModel(in *Input, placements []plan.Placement, ledger *place.Ledger, looks []Look) *model {
+	h := in.State.Host
+	n := len(h.Nodes)
+	m := &model{host: h, rooms: ledger.Rooms(), access: place.AccessCosts(h), local: make([]float64, n), at: map[workload.ID]int{}}
+	m.sums = make([]float64, 9*n)
+	sums := m.sums
+	for _, s := range []*[]float64{&m.load, &m.kept, &m.heavy, &m.traffic, &m.plain, &m.measured, &m.hits, &m.users, &m.free} {
+		*s, sums = sums[:n:n], sums[n:]
+	}
+	for i := range n {
+		m.local[i] = localNs(h, i)
+		m.free[i] = float64(freeOf(&h.Nodes[i]))
+	}
+	m.works = make([]work, 0, len(in.Subjects))
+	for i := range in.Subjects {
+		m.works = append(m.works, m.newWork(in, &in.Subjects[i], placements, ledger))
+	}
+	slices.SortFunc(m.works, func(x, y work) int { return cmp.Compare(x.id, y.id) })
+	for i := range m.works {
+		m.at[m.works[i].id] = i
+	}
+	m.size(looks)
+	for i := range m.works {
+		w := &m.works[i]
+		m.count(w, w.run, w.mem, 1)
+	}
+	return m
+}
+
+// localNs is the idle latency of a node's own memory.
+func localNs(h *topology.Host, i int) float64 {
+	if m := h.Measured; m != nil && i < len(m.LatencyNs) && i < len(m.LatencyNs[i]) && m.LatencyNs[i][i] > 0 {
+		return m.LatencyNs[i][i]
+	}
+	if i < len(h.HMAT) && i < len(h.HMAT[i]) && h.HMAT[i][i] > 0 {
+		return h.HMAT[i][i]
+	}
+	return unknownLocalNs
+}
+
+// freeOf is memory that can be had without taking it from anybody.
+func freeOf(n *topology.Node) topology.KiB {
+	if n.Memory <= 0 || n.Free < 0 {
+		return topology.None
+	}
+	return n.Free + max(0, n.Reclaimable)
+}
+
+func (m *model) newWork(in *Input, s *place.Subject, placements []plan.Placement, ledger *place.Ledger) work {
+	o := &s.Observation
+	w := work{Subject: s, id: o.ID, kib: float64(workload.Total(o.Memory)), weight: max(leastWeight, float64(s.Spec.Importance)/workload.DefaultImportance)}
+	if k, ok := slices.BinarySearchFunc(placements, o.ID, func(p plan.Placement, id workload.ID) int { return cmp.Compare(p.Workload, id) }); ok {
+		w.placed = &placements[k]
+	}
+	if k, ok := slices.BinarySearchFunc(in.Flights, o.ID, func(f Flight, id workload.ID) int { return cmp.Compare(f.Workload, id) }); ok {
+		w.flight = &in.Flights[k]
+	}
+	w.mem = m.parts(o.Memory)
+	if o.Movable != nil && w.kib > 0 {
+		for _, x := range o.Memory {
+			if i := m.index(x.Node); i >= 0 {
+				if left := x.KiB - workload.On(o.Movable, topology.Nodes(x.Node)); left > 0 {
+					w.fixed = append(w.fixed, part{i, float64(left) / w.kib})
+				}
+			}
+		}
+	}
+	w.pull = ledger.Pull(s.Spec.Near)
+	ran := m.shares(o.RanOn)
+	if w.placed == nil || w.placed.Class == workload.Offline {
+		w.run = ran
+		return w
+	}
+	w.run = m.running(w.placed.Home, w.placed.CPUs, ran)
+	if w.flight != nil && w.flight.PutOff == "" {
+		home := m.spread(w.flight.To)
+		before := w.mem
+		w.mem = w.along(home)
+		for _, p := range before {
+			m.free[p.node] = shiftFree(m.free[p.node], p.share*w.kib)
+		}
+		for _, p := range w.mem {
+			m.free[p.node] = shiftFree(m.free[p.node], -p.share*w.kib)
+		}
+	}
+	return w
+}
+
+func (m *model) index(id topology.NodeID) int {
+	k, ok := slices.BinarySearchFunc(m.host.Nodes, id, func(n topology.Node, id topology.NodeID) int { return cmp.Compare(n.ID, id) })
+	if !ok {
+		return -1
+	}
+	return k
+}
+
+func (m *model) parts(mem []workload.NodeMemory) []part {
+	total := float64(workload.Total(mem))
+	var out []part
+	for _, x := range mem {
+		if i := m.index(x.Node); i >= 0 && x.KiB > 0 {
+			out = append(out, part{i, float64(x.KiB) / total})
+		}
+	}
+	return out
+}
+
+func (m *model) shares(ran []workload.NodeShare) []part {
+	var out []part
+	for _, x := range ran {
+		if i := m.index(x.Node); i >= 0 && x.Share > 0 {
+			out = append(out, part{i, x.Share})
+		}
+	}
+	return out
+}
+
+// running is where work with a home runs: as seen when all of that is at home, as
+// the CPUs of its home are otherwise.
+func (m *model) running(home topology.NodeSet, cpus topology.CPUSet, ran []part) []part {
+	inside := 0.0
+	for _, p := range ran {
+		if home.Has(m.host.Nodes[p.node].ID) {
+			inside += p.share
+		}
+	}
+	if inside > 0.99 {
+		return ran
+	}
+	var out []part
+	all := 0
+	for i := range m.host.Nodes {
+		if k := m.host.Nodes[i].CPUs.Overlap(cpus); k > 0 {
+			out = append(out, part{i, float64(k)})
+			all += k
+		}
+	}
+	for k := range out {
+		out[k].share /= float64(all)
+	}
+	return out
+}
+
+// spread is memory over the nodes of a home that have some, as their CPUs are.
+func (m *model) spread(home topology.NodeSet) []part {
+	var out []part
+	sum := 0.0
+	for i := range m.host.Nodes {
+		if n := &m.host.Nodes[i]; home.Has(n.ID) && n.Memory != 0 {
+			out = append(out, part{i, float64(max(1, n.CPUs.Len()))})
+			sum += out[len(out)-1].share
+		}
+	}
+	for k := range out {
+		out[k].share /= sum
+	}
+	return out
+}
+
+// along is the memory of w after a move: what no move takes along stays.
+func (w *work) along(home []part) []part {
+	if len(home) == 0 {
+		return w.mem
+	}
+	stays := 0.0
+	for _, p := range w.fixed {
+		stays += p.share
+	}
+	out := slices.Clone(w.fixed)
+	for _, p := range home {
+		if k := slices.IndexFunc(out, func(x part) bool { return x.node == p.node }); k >= 0 {
+			out[k].share += p.share * max(0, 1-stays)
+			continue
+		}
+		out = append(out, part{p.node, p.share * max(0, 1-stays)})
+	}
+	slices.SortFunc(out, func(x, y part) int { return cmp.Compare(x.node, y.node) })
+	return out
+}
+
+// size averages what every workload wanted over the looks.
+func (m *model) size(looks []Look) {
+	for k := range looks {
+		m.eachUse(&looks[k], func(w *work, demand, traffic float64, measured bool) {
+			w.demand += demand / float64(len(looks))
+			w.traffic += traffic / float64(len(looks))
+			w.measured = measured
+		})
+	}
+	for i := range m.works {
+		w := &m.works[i]
+		w.kept = w.demand * w.reserve()
+		w.accesses = w.traffic * (1 << 20) / lineBytes / overlap
+	}
+}
+
+// reserve is the part of what it uses that important work keeps idle beside it.
+func (w *work) reserve() float64 { return float64(place.Reserve(w.Spec.Importance)) / 100 }
+
+// eachUse tells what each workload wanted in one look: the CPU it is entitled to
+// and wants (shared work; dedicated work has its own CPUs, offline work takes
+// what is idle) and its memory traffic, MiB/s.
+func (m *model) eachUse(l *Look, yield func(w *work, demand, traffic float64, measured bool)) {
+	for _, u := range l.Uses {
+		i, ok := m.at[u.Workload]
+		if !ok {
+			continue
+		}
+		w := &m.works[i]
+		traffic, measured := float64(u.Bandwidth), u.Bandwidth > 0
+		if !measured {
+			traffic = u.CPUs * unknownTraffic
+		}
+		demand := 0.0
+		if w.placed == nil || w.placed.Class == workload.Shared {
+			demand = w.entitled(u.CPUs, m.crowdedShare(w, l))
+		}
+		yield(w, demand, traffic, measured)
+	}
+}
+
+// crowdedShare is the part of w that runs on saturated nodes.
+func (m *model) crowdedShare(w *work, l *Look) float64 {
+	sum := 0.0
+	for _, p := range w.run {
+		if p.node < len(l.Busy) && l.Busy[p.node] >= saturated*float64(m.rooms[p.node].CPUs) {
+			sum += p.share
+		}
+	}
+	return sum
+}
+
+// entitled is the CPU that w would use if it could, at most its vCPUs.
+func (w *work) entitled(use, crowded float64) float64 {
+	want := use * (1 + (headroom-1)*crowded)
+	most := want
+	if n := w.Observation.Threads; n > 0 {
+		most = float64(n)
+	}
+	if w.Spec.Given && w.Spec.CPUs > 0 {
+		most = min(most, float64(w.Spec.CPUs))
+	}
+	return max(use, min(want, most))
+}
+
+// count puts w in (sign 1) or takes it out (sign -1), running and lying so.
+func (m *model) count(w *work, run, mem []part, sign float64) {
+	busy := max(w.demand, w.accesses*unknownLocalNs/second)
+	for _, p := range run {
+		m.load[p.node] += sign * p.share * w.demand
+		m.kept[p.node] += sign * p.share * w.kept
+		m.heavy[p.node] += sign * p.share * w.demand * w.weight
+		if w.pull != nil {
+			m.far += sign * p.share * w.accesses * w.weight * m.local[p.node] * w.pull[p.node]
+		}
+		for _, q := range mem {
+			m.far += sign * p.share * q.share * w.accesses * w.weight * m.local[p.node] * m.access[p.node*len(m.rooms)+q.node]
+		}
+	}
+	for _, q := range mem {
+		t := sign * q.share * w.traffic
+		m.plain[q.node] += t
+		if w.measured {
+			m.measured[q.node] += t
+		}
+		m.traffic[q.node] += t * (1 + w.reserve())
+		m.hits[q.node] += sign * q.share * w.accesses * w.weight
+		m.users[q.node] += sign * q.share * busy * w.weight
+	}
+}
+
+// shift makes w run and lie otherwise.
+func (m *model) shift(w *work, fromRun, fromMem, run, mem []part) {
+	m.count(w, fromRun, fromMem, -1)
+	m.count(w, run, mem, 1)
+	for _, p := range fromMem {
+		m.free[p.node] = shiftFree(m.free[p.node], p.share*w.kib)
+	}
+	for _, p := range mem {
+		m.free[p.node] = shiftFree(m.free[p.node], -p.share*w.kib)
+	}
+}
+
+// shiftFree keeps apart what is unknown (below zero from the start) and what is
+// overdrawn for a moment while homes are tried.
+func shiftFree(free, kib float64) float64 {
+	if free == topology.None {
+		return free
+	}
+	return free + kib
+}
+
+// lost is the thread time lost a second, ns, weighted by importance.
+func (m *model) lost() float64 {
+	sum := m.far
+	for i := range m.rooms {
+		sum += m.lostOn(i)
+	}
+	return sum
+}
+
+func (m *model) lostOn(i int) float64 {
+	sum := m.hits[i] * m.local[i] * queue(m.traffic[i]/float64(m.rooms[i].Bandwidth))
+	if m.load[i] > 1e-9 {
+		sum += second * m.crowding(i) * m.heavy[i] / m.load[i]
+	}
+	if m.free[i] != topology.None && m.users[i] > 0 {
+		sum += second * shortWait * m.users[i] * m.short(i, m.free[i])
+	}
+	return sum
+}
+
+// crowding is the CPUs that are waited for on a node.
+func (m *model) crowding(i int) float64 {
+	r := &m.rooms[i]
+	return place.Crowding(float64(r.CPUs), r.Cores, m.load[i]+m.kept[i])
+}
+
+// short is how far a node is below what should be free, 0 to 1.
+func (m *model) short(i int, free float64) float64 {
+	low := lowFree * float64(m.host.Nodes[i].Memory)
+	if free < 0 && free == topology.None || low <= 0 {
+		return 0
+	}
+	return min(1, max(0, (low-free)/low))
+}
+
+func queue(u float64) float64 {
+	u = min(max(u, 0), mostBusy)
+	return queueShare * u / (2 * (1 - u))
+}

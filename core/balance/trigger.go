@@ -1,0 +1,166 @@
+package balance
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+const (
+	// leastGap is how much busier a node must be than the least busy one: ESXi's
+	// Numa.MigImbalanceThreshold.
+	leastGap = 0.1
+
+	// leastLost is the thread time, in CPUs, that must be at stake: less is within
+	// what one look differs from the next.
+	leastLost = 0.05
+
+	// busyBandwidth is the use of a node's bandwidth from which accesses wait
+	// noticeably: below the knee of loaded latency curves they do not (docs/measuring.md).
+	busyBandwidth = 0.6
+
+	// lowLocality is what at most lies near of work that could have all of it near.
+	lowLocality = 0.8
+)
+
+// trouble is what triggers say, in the model's terms.
+type trouble struct {
+	triggers []Trigger
+	cpu      []bool // by node
+	traffic  []bool
+	short    []bool
+	far      []*work
+}
+
+func (t *trouble) hot(i int) bool { return t.cpu[i] || t.traffic[i] || t.short[i] }
+
+// find looks for what is wrong in every look of the window. Nodes that changed
+// within it are left out: what was seen of them is no longer so.
+func (m *model) find(looks []Look, settling []bool) *trouble {
+	n := len(m.rooms)
+	t := &trouble{cpu: make([]bool, n), traffic: make([]bool, n), short: make([]bool, n)}
+	for i := range n {
+		t.cpu[i], t.traffic[i], t.short[i] = !settling[i], !settling[i], !settling[i] && m.short(i, m.free[i]) > 0
+	}
+	least, loads, traffic := math.Inf(1), make([]float64, n), make([]float64, n)
+	for k := range looks {
+		clear(loads)
+		clear(traffic)
+		m.eachUse(&looks[k], func(w *work, demand, mibs float64, _ bool) {
+			for _, p := range w.run {
+				loads[p.node] += p.share * demand * (1 + w.reserve())
+			}
+			for _, p := range w.mem {
+				traffic[p.node] += p.share * mibs * (1 + w.reserve())
+			}
+		})
+		least = math.Inf(1)
+		for i := range m.rooms {
+			if m.rooms[i].CPUs > 0 {
+				least = min(least, loads[i]/float64(m.rooms[i].CPUs))
+			}
+		}
+		for i := range m.rooms {
+			t.cpu[i] = t.cpu[i] && m.isCrowded(i, loads[i], least)
+			t.traffic[i] = t.traffic[i] && traffic[i] >= busyBandwidth*float64(m.rooms[i].Bandwidth)
+			t.short[i] = t.short[i] && i < len(looks[k].Free) && m.short(i, float64(looks[k].Free[i])) > 0
+		}
+	}
+	m.tellNodes(t)
+	for i := range m.works {
+		m.tellFar(t, &m.works[i])
+	}
+	return t
+}
+
+func (m *model) isCrowded(i int, load, least float64) bool {
+	r := &m.rooms[i]
+	if r.CPUs == 0 {
+		return load > leastLost
+	}
+	saved := m.load[i] + m.kept[i]
+	return load/float64(r.CPUs) > least+leastGap && saved > 0 && m.crowding(i) >= leastLost && load > r.Cores
+}
+
+func (m *model) tellNodes(t *trouble) {
+	for i := range m.rooms {
+		id := m.rooms[i].Node
+		if t.cpu[i] {
+			text := fmt.Sprintf("Node %d: shared work is entitled to and wants %.1f CPUs, there are %d on %.4g cores", id, m.load[i], m.rooms[i].CPUs, m.rooms[i].Cores)
+			if m.kept[i] > 0.05 {
+				text += fmt.Sprintf(", and important work keeps %.1f idle", m.kept[i])
+			}
+			t.triggers = append(t.triggers, Trigger{Kind: CPUPressure, Node: id, Text: text + m.idlest() + "."})
+		}
+		if t.traffic[i] {
+			t.triggers = append(t.triggers, Trigger{Kind: BandwidthPressure, Node: id, Text: fmt.Sprintf(
+				"Node %d: %.0f of %d MiB/s go to its memory (%.0f %%, %s).", id, m.traffic[i], m.rooms[i].Bandwidth,
+				100*m.traffic[i]/float64(m.rooms[i].Bandwidth), m.knownWords(i))})
+		}
+		if t.short[i] {
+			t.triggers = append(t.triggers, Trigger{Kind: MemoryShortage, Node: id, Text: fmt.Sprintf(
+				"Node %d: %s of %s are free or reclaimable, less than %.0f %%.", id, size(m.free[i]), size(float64(m.host.Nodes[i].Memory)), 100*lowFree)})
+		}
+	}
+}
+
+func (m *model) knownWords(i int) string {
+	switch {
+	case m.measured[i] >= 0.99*m.plain[i]:
+		return "counted"
+	case m.measured[i] < 0.01*m.plain[i]:
+		return "estimated from CPU use"
+	}
+	return "partly counted, partly estimated from CPU use"
+}
+
+// idlest is where the load is least, in words.
+func (m *model) idlest() string {
+	best := -1
+	for i := range m.rooms {
+		if m.rooms[i].CPUs > 0 && (best < 0 || m.load[i]/float64(m.rooms[i].CPUs) < m.load[best]/float64(m.rooms[best].CPUs)) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return ""
+	}
+	return fmt.Sprintf("; node %d is least busy with %.1f of %d", m.rooms[best].Node, m.load[best], m.rooms[best].CPUs)
+}
+
+// tellFar finds work that loses much by distance: with all of its memory where it
+// runs it would lose nothing.
+func (m *model) tellFar(t *trouble, w *work) {
+	if w.placed == nil || w.placed.Class != workload.Shared || w.kib == 0 {
+		return
+	}
+	near, cost := 0.0, 0.0
+	for _, p := range w.run {
+		for _, q := range w.mem {
+			if p.node == q.node {
+				near += p.share * q.share
+			}
+			cost += p.share * q.share * m.local[p.node] * (m.access[p.node*len(m.rooms)+q.node] - 1)
+		}
+	}
+	lost := w.accesses * cost / second
+	wide := w.placed.Home.Len() > 1
+	if near >= lowLocality || lost < leastLost || wide && w.demand > m.coresOf(w.placed.Home)/float64(w.placed.Home.Len()) {
+		return
+	}
+	t.far = append(t.far, w)
+	t.triggers = append(t.triggers, Trigger{Kind: LowLocality, Node: topology.None, Workload: w.id, Text: fmt.Sprintf(
+		"%s: %.0f %% of its accesses are local, the others cost it %.2f CPUs.", w.id, 100*near, lost)})
+}
+
+func (m *model) coresOf(home topology.NodeSet) float64 {
+	sum := 0.0
+	for i := range m.rooms {
+		if home.Has(m.rooms[i].Node) {
+			sum += m.rooms[i].Cores
+		}
+	}
+	return sum
+}
