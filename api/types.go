@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -56,6 +57,8 @@ type Status struct {
 	Workloads []Workload `json:"workloads"`
 	Small     int        `json:"small"` // workloads below the thresholds, not listed
 	Problems  []string   `json:"problems"`
+
+	Balance *balance.Report `json:"balance,omitempty"` // of the newest look; null before the first
 }
 
 // Node is one NUMA node in a Status.
@@ -107,6 +110,10 @@ type Explanation struct {
 	Journal  []plan.Entry  `json:"journal"` // what was changed and is not yet restored
 	Move     *plan.Move    `json:"move,omitempty"`
 	Events   []plan.Event  `json:"events"` // its newest
+
+	// Balance is what balancing weighs of it now, and Balancing the whole in a line.
+	Balance   []balance.Candidate `json:"balance,omitempty"`
+	Balancing string              `json:"balancing,omitempty"`
 }
 
 // History is what happened: GET /v1/history?limit=N.

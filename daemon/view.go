@@ -31,6 +31,9 @@ func (d *Daemon) Status(context.Context) (api.Status, error) {
 	if v.halted != "" {
 		s.Problems = append(s.Problems, v.halted)
 	}
+	if v.balance.State != "" {
+		s.Balance = &v.balance
+	}
 	return s, nil
 }
 
@@ -50,6 +53,7 @@ func (d *Daemon) Explain(_ context.Context, id workload.ID) (api.Explanation, er
 		}
 	}
 	x.Move = d.moveOf(o.ID)
+	x.Balance, x.Balancing = d.view.balance.Of(o.ID), d.view.balance.Words()
 	d.mu.Unlock()
 	return x, d.recall(&x, o.ID)
 }

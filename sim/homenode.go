@@ -230,7 +230,10 @@ func (h *homenode) recent() []string {
 }
 
 // hear notes what the daemon itself says is wrong, and counts.
+var dbg = func(plan.Event) {}
+
 func (h *homenode) hear(e plan.Event) {
+	dbg(e)
 	switch {
 	case e.Kind == plan.EventPlan && e.Workload == "" && e.Error:
 		h.wrong = append(h.wrong, "the daemon halted: "+e.Text)

@@ -20,8 +20,9 @@ type option struct {
 	saves    float64 // ns/s
 	kib      float64
 	seconds  float64
-	tier     int    // importance of the most important above the default, 0 below
-	rejected string // the rule or the figures that forbid it
+	horizon  float64 // seconds
+	tier     int     // importance of the most important above the default, 0 below
+	rejected string  // the rule or the figures that forbid it
 }
 
 // shift is a workload with a new home.

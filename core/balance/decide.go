@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
@@ -31,6 +32,7 @@ type decider struct {
 	one      []topology.NodeSet // each node alone, by index
 	settling []bool             // by node: it changed within the window
 	pairs    map[pair]workload.ID
+	queue    float64 // seconds until the page moves under way have ended
 	lost     float64
 	saved    []float64 // the model's sums as homes are
 	far      float64
@@ -112,6 +114,9 @@ func (d *decider) prepare() {
 		if w.flight == nil || w.flight.PutOff != "" {
 			continue
 		}
+		if pace := float64(d.in.Arrange.MoveBandwidth) / 1024; pace > 0 {
+			d.queue += (w.kib - float64(workload.On(w.Observation.Memory, w.flight.To))) / pace
+		}
 		for _, x := range w.Observation.Memory {
 			for to := range w.flight.To.All() {
 				if x.KiB > 0 && !w.flight.To.Has(x.Node) {
@@ -137,7 +142,7 @@ func (d *decider) pays(o *option) string {
 		return fmt.Sprintf("It would save %.2f CPUs; below %.2f is noise.", o.saves/second, leastLost)
 	case o.gain <= d.in.Settings.Factor*o.cost:
 		return fmt.Sprintf("It would gain %s of thread time within %s and cost %s; it must gain %.3g times as much.",
-			seconds(o.gain), round(d.in.Settings.Horizon), seconds(o.cost), d.in.Settings.Factor)
+			seconds(o.gain), round(time.Duration(o.horizon*second)), seconds(o.cost), d.in.Settings.Factor)
 	}
 	return ""
 }
@@ -240,5 +245,5 @@ func (d *decider) tell(r *Report, options []option, chosen *option) {
 		return
 	}
 	best := &r.Weighed[0]
-	r.Quiet = fmt.Sprintf("%s The best of %d changes, %s, is not done: %s", r.Triggers[0].Text, len(options), best.words(), best.Rejected)
+	r.Quiet = fmt.Sprintf("%s The best of %d changes, %s, is not done: %s", r.Triggers[0].Text, len(options), best.Words(), best.Rejected)
 }

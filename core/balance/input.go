@@ -14,7 +14,7 @@ type Settings struct {
 	Enabled  bool          `json:"enabled"`
 	Act      bool          `json:"act"`      // homes change; otherwise the report says what would be done
 	Window   time.Duration `json:"window"`   // what is wrong must have been so for this long
-	Horizon  time.Duration `json:"horizon"`  // how long what was seen is taken to last
+	Horizon  time.Duration `json:"horizon"`  // how long what was seen is taken to last, at most
 	Cooldown time.Duration `json:"cooldown"` // rest of a workload after a move; doubles with each further move within an hour
 	Ban      time.Duration `json:"ban"`      // no move back to where it came from
 	Factor   float64       `json:"factor"`   // gain over cost that a move must reach
@@ -28,8 +28,8 @@ func DefaultSettings() Settings {
 		// Five looks at the daemon's 2 s: a burst of a few seconds is over before a
 		// move of a few GiB is.
 		Window: 10 * time.Second,
-		// The load of servers changes with the hour rather than the minute. It is the
-		// time in which a move must earn twice its cost: 64 GiB at 256 MiB/s take 256 s.
+		// It is the time in which a move must earn twice its cost, at most (see
+		// horizon): 64 GiB at 256 MiB/s take 256 s.
 		Horizon:  5 * time.Minute,
 		Cooldown: time.Minute,
 		Ban:      15 * time.Minute,
@@ -78,6 +78,8 @@ type Use struct {
 	Workload  workload.ID `json:"id"`
 	CPUs      float64     `json:"cpus"`
 	Bandwidth int64       `json:"mib_s,omitempty"` // 0 when unknown
+	Level     float64     `json:"level"`           // CPUs it used when this level of use began
+	Since     time.Time   `json:"since"`           // … and when that was
 }
 
 // Past is a change of home that was made.

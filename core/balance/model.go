@@ -74,6 +74,7 @@ type work struct {
 	measured bool    // traffic is
 	accesses float64 // a second that threads wait for
 	weight   float64 // of its time
+	age      float64 // seconds for which it has used about as much as now
 	pull     []float64
 	run, mem []part
 }
@@ -259,22 +260,35 @@ func (m *model) spread(home topology.NodeSet) []part {
 	return out
 }
 
-// along is the memory of w after a move: what no move takes along stays.
+// along is the memory of w after a move home: what no move takes along stays, and
+// so does what lies on the home already (docs/moving.md).
 func (w *work) along(home []part) []part {
 	if len(home) == 0 {
 		return w.mem
 	}
-	stays := 0.0
-	for _, p := range w.fixed {
-		stays += p.share
+	out := make([]part, 0, len(home)+len(w.fixed))
+	comes := 0.0
+	for _, p := range w.mem {
+		stays := p.share
+		if !slices.ContainsFunc(home, func(x part) bool { return x.node == p.node }) {
+			stays = 0
+			for _, f := range w.fixed {
+				if f.node == p.node {
+					stays = min(f.share, p.share)
+				}
+			}
+		}
+		comes += p.share - stays
+		if stays > 0 {
+			out = append(out, part{p.node, stays})
+		}
 	}
-	out := slices.Clone(w.fixed)
 	for _, p := range home {
 		if k := slices.IndexFunc(out, func(x part) bool { return x.node == p.node }); k >= 0 {
-			out[k].share += p.share * max(0, 1-stays)
-			continue
+			out[k].share += p.share * comes
+		} else if comes > 0 {
+			out = append(out, part{p.node, p.share * comes})
 		}
-		out = append(out, part{p.node, p.share * max(0, 1-stays)})
 	}
 	slices.SortFunc(out, func(x, y part) int { return cmp.Compare(x.node, y.node) })
 	return out
@@ -288,6 +302,11 @@ func (m *model) size(looks []Look) {
 			w.traffic += traffic / float64(len(looks))
 			w.measured = measured
 		})
+	}
+	for _, u := range looks[len(looks)-1].Uses {
+		if i, ok := m.at[u.Workload]; ok {
+			m.works[i].age = looks[len(looks)-1].At.Sub(u.Since).Seconds()
+		}
 	}
 	for i := range m.works {
 		w := &m.works[i]

@@ -53,7 +53,7 @@ func remember(in *Input, old Memory) Memory {
 	for i := range in.Subjects {
 		s := &in.Subjects[i]
 		o := &s.Observation
-		look.Uses = append(look.Uses, Use{Workload: o.ID, CPUs: o.CPUUse, Bandwidth: o.Bandwidth})
+		look.Uses = append(look.Uses, Use{Workload: o.ID, CPUs: o.CPUUse, Bandwidth: o.Bandwidth, Level: o.CPUUse, Since: in.At})
 		if s.Spec.Class == workload.Offline {
 			continue
 		}
@@ -69,6 +69,9 @@ func remember(in *Input, old Memory) Memory {
 		if len(l.Busy) == len(look.Busy) && l.At.Before(in.At) {
 			next.Looks = append(next.Looks, l)
 		}
+	}
+	if n := len(next.Looks); n > 0 {
+		keepLevels(next.Looks[n-1].Uses, look.Uses)
 	}
 	next.Looks = append(next.Looks, look)
 	for len(next.Looks) > leastLooks && !next.Looks[1].At.After(in.At.Add(-in.Settings.Window)) {
@@ -115,7 +118,7 @@ func rearrange(in *Input, first plan.Plan, homes []plan.Placement, r *Report) (p
 			continue
 		}
 		dec.Outcome = plan.Placed
-		dec.Reasons = []string{"Balancing: " + r.Chosen.words() + ".", r.Triggers[0].Text, r.Chosen.Reason}
+		dec.Reasons = []string{"Balancing: " + r.Chosen.Words() + ".", r.because(), r.Chosen.Reason}
 	}
 	return second, ""
 }
@@ -136,4 +139,22 @@ func changed(in *Input, now []plan.Placement) []Past {
 		}
 	}
 	return out
+}
+
+// keepLevels lets a level of use go on that began before: up to twice and down to
+// half of what it was, and a quarter of a CPU either way, is the same load.
+func keepLevels(before, now []Use) {
+	k := 0
+	for i := range now {
+		u := &now[i]
+		for k < len(before) && before[k].Workload < u.Workload {
+			k++
+		}
+		if k == len(before) || before[k].Workload != u.Workload {
+			continue
+		}
+		if l := before[k].Level; u.CPUs <= max(2*l, l+0.25) && u.CPUs >= min(l/2, l-0.25) {
+			u.Level, u.Since = l, before[k].Since
+		}
+	}
 }

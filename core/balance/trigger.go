@@ -15,7 +15,7 @@ const (
 
 	// leastLost is the thread time, in CPUs, that must be at stake: less is within
 	// what one look differs from the next.
-	leastLost = 0.05
+	leastLost = 0.1
 
 	// busyBandwidth is the use of a node's bandwidth from which accesses wait
 	// noticeably: below the knee of loaded latency curves they do not (docs/measuring.md).

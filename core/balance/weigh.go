@@ -2,6 +2,7 @@ package balance
 
 import (
 	"fmt"
+	"math"
 )
 
 const (
@@ -18,8 +19,24 @@ const (
 	copyRate = 1 << 20
 )
 
-// weigh fills in what an option gains and costs. While memory moves, the change
-// is worth the mean of its beginning (CPUs there, memory not) and its end.
+// longest is the life of a load beyond which no more is expected of it, seconds.
+const longest = 3600
+
+// horizon is how much longer a load may be expected to last that has lasted for
+// age, seconds. Of loads, as of processes, the part that outlives t falls with 1/t
+// (Harchol-Balter and Downey, "Exploiting process lifetime distributions for
+// dynamic load balancing", 1997); up to a longest life the mean of what is left is
+// then age × ln(longest / age). What is new is given little, what has lasted more.
+func horizon(age float64) float64 {
+	if age <= 0 || age >= longest {
+		return max(0, age)
+	}
+	return max(age, age*math.Log(longest/age))
+}
+
+// weigh fills in what an option gains and costs. Page moves go one at a time: until
+// its turn comes the change is worth its beginning (CPUs there, memory not), and
+// while memory moves the mean of beginning and end.
 func (d *decider) weigh(o *option) {
 	m, s := d.m, &d.in.Settings
 	for i := range o.changes {
@@ -54,9 +71,17 @@ func (d *decider) weigh(o *option) {
 	d.restore() // and not by adding again: rounding would depend on how much was tried
 	o.cost += o.kib / copyRate * second
 	o.saves = before - after
-	horizon := s.Horizon.Seconds()
-	moving := min(o.seconds, horizon)
-	o.gain = o.saves*(horizon-moving) + (before-(start+after)/2)*moving
+	o.horizon = s.Horizon.Seconds()
+	for i := range o.changes {
+		o.horizon = min(o.horizon, horizon(o.changes[i].w.age))
+	}
+	horizon := o.horizon
+	waiting := min(d.queue, horizon)
+	moving := min(o.seconds, horizon-waiting)
+	if o.kib == 0 {
+		waiting = 0
+	}
+	o.gain = (before-start)*waiting + (before-(start+after)/2)*moving + o.saves*(horizon-waiting-moving)
 }
 
 // moving is the seconds in which the memory of one change moves.

@@ -19,12 +19,12 @@ func (d *decider) candidate(o *option) Candidate {
 		c.Changes = append(c.Changes, Change{Workload: s.w.id, From: s.w.placed.Home, To: s.to, Bytes: int64(s.kib) << 10})
 	}
 	c.Reason = fmt.Sprintf("It saves %.2f CPUs now lost to waiting: %s of thread time within %s, for %s of cost (%s to move in %s).",
-		o.saves/second, seconds(o.gain), round(d.in.Settings.Horizon), seconds(o.cost), size(o.kib), round(c.Took))
+		o.saves/second, seconds(o.gain), round(time.Duration(o.horizon*second)), seconds(o.cost), size(o.kib), round(c.Took))
 	return c
 }
 
-// words names a change: "/a from node 0 to 1".
-func (c *Candidate) words() string {
+// Words names a change: "/a from node 0 to 1".
+func (c *Candidate) Words() string {
 	var parts []string
 	for _, x := range c.Changes {
 		switch {
@@ -46,7 +46,19 @@ func (r *Report) Words() string {
 	if r.State == Would {
 		would = "would "
 	}
-	return fmt.Sprintf("%s%s. %s %s", would, r.Chosen.words(), r.Triggers[0].Text, r.Chosen.Reason)
+	return fmt.Sprintf("%s%s. %s %s", would, r.Chosen.Words(), r.because(), r.Chosen.Reason)
+}
+
+// because is the trigger that the choice is about.
+func (r *Report) because() string {
+	for _, t := range r.Triggers {
+		for _, c := range r.Chosen.Changes {
+			if t.Workload == c.Workload || t.Workload == "" && c.From.Has(t.Node) {
+				return t.Text
+			}
+		}
+	}
+	return r.Triggers[0].Text
 }
 
 func (m *model) report() []Node {

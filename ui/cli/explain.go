@@ -52,6 +52,7 @@ func printExplanation(w io.Writer, p paint, x api.Explanation) {
 	fmt.Fprintf(w, "  state  %s\n", p.state(wl.State))
 	section(w, p, "why", x.Decision.Reasons)
 	printShortages(w, x.Decision.Shortages)
+	printBalancing(w, p, x)
 	printCandidates(w, p, x.Decision.Candidates)
 	printDistances(w, x.Decision.Distances)
 	var steps []string
@@ -78,6 +79,23 @@ func printExplanation(w io.Writer, p paint, x api.Explanation) {
 		fmt.Fprintf(w, "\n%s\n", p.dim("history"))
 		printEvents(w, p, x.Events, false)
 	}
+}
+
+// printBalancing is what was weighed for this workload at the newest look.
+func printBalancing(w io.Writer, p paint, x api.Explanation) {
+	var lines []string
+	for i := range x.Balance {
+		c := &x.Balance[i]
+		line := c.Words() + ". " + c.Reason
+		if c.Rejected != "" {
+			line += " " + p.dim("✗ "+c.Rejected)
+		}
+		lines = append(lines, line)
+	}
+	if lines == nil && x.Balancing != "" {
+		lines = []string{x.Balancing}
+	}
+	section(w, p, "balancing", lines)
 }
 
 func section(w io.Writer, p paint, title string, lines []string) {

@@ -56,6 +56,9 @@ func printStatus(e *Env, s api.Status) {
 		fmt.Fprintln(e.Stdout)
 		printWorkloads(e.Stdout, p, s)
 	}
+	if s.Balance != nil {
+		fmt.Fprintf(e.Stdout, "%s %s\n", p.dim("balancing:"), s.Balance.Words())
+	}
 	for _, problem := range s.Problems {
 		fmt.Fprintf(e.Stdout, "%s %s\n", p.warn("!"), problem)
 	}
