@@ -43,21 +43,24 @@ type manager interface {
 // homenode is the real daemon on a simulated machine: the manager, and the
 // daemon's Observer, Driver and Clock.
 type homenode struct {
-	m      *machine
-	policy plan.Policy
-	period time.Duration
-	pace   int64 // bytes/s of page moves
-	rules  []daemon.Rule
-	daemon *daemon.Daemon
-	store  *store
-	driver daemon.Driver // h itself, or what a test puts before it
-	look   func(workload.Snapshot) workload.Snapshot
-	wants  map[workload.ID]api.Want
-	before []plan.Placement // of preplaced jobs
+	m        *machine
+	policy   plan.Policy
+	period   time.Duration
+	pace     int64 // bytes/s of page moves
+	rules    []daemon.Rule
+	daemon   *daemon.Daemon
+	still    bool // no balancing
+	counters bool
+	store    *store
+	driver   daemon.Driver // h itself, or what a test puts before it
+	look     func(workload.Snapshot) workload.Snapshot
+	wants    map[workload.ID]api.Want
+	before   []plan.Placement // of preplaced jobs
 
 	tasks   []*task // page moves in flight, in the order they began
 	current *task   // the one that runs now
 	wrong   []string
+	listen  func(plan.Event) // for tests
 	count   *Score
 }
 
@@ -74,7 +77,7 @@ type task struct {
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func newHomenode(m *machine, o *Options, t *Trace, count *Score) *homenode {
-	h := &homenode{m: m, policy: t.Policy, period: o.Period, rules: rulesFor(t.Events), store: newStore(),
+	h := &homenode{m: m, policy: t.Policy, period: o.Period, rules: rulesFor(t.Events), counters: t.Counters, store: newStore(),
 		wants: map[workload.ID]api.Want{}, count: count}
 	h.driver = h
 	h.look = func(s workload.Snapshot) workload.Snapshot { return s }
@@ -101,6 +104,7 @@ func (h *homenode) begin(ctx context.Context) error {
 	c.Reserve.Memory = daemon.Size(h.policy.ReservedMemory) << 10
 	c.Policy.Overcommit, c.Policy.Packing = h.policy.Overcommit, h.policy.Packing
 	c.Workloads = h.rules
+	c.Balance.Enabled = !h.still
 	if err := c.Validate(); err != nil {
 		return err
 	}
@@ -230,10 +234,10 @@ func (h *homenode) recent() []string {
 }
 
 // hear notes what the daemon itself says is wrong, and counts.
-var dbg = func(plan.Event) {}
-
 func (h *homenode) hear(e plan.Event) {
-	dbg(e)
+	if h.listen != nil {
+		h.listen(e)
+	}
 	switch {
 	case e.Kind == plan.EventPlan && e.Workload == "" && e.Error:
 		h.wrong = append(h.wrong, "the daemon halted: "+e.Text)
@@ -262,6 +266,9 @@ func (h *homenode) Look(context.Context) (workload.Snapshot, error) {
 	s := workload.Snapshot{Host: &host, Observations: make([]workload.Observation, len(h.m.jobs))}
 	for i, j := range h.m.jobs {
 		s.Observations[i] = h.m.observation(j, h.period)
+		if h.counters {
+			s.Observations[i].Bandwidth = int64(float64(j.demand.Bandwidth) * j.demand.Busy * j.served)
+		}
 	}
 	return h.look(s), nil
 }

@@ -29,6 +29,7 @@ type job struct {
 	threads []int32        // by node; sums to its vCPUs
 	mem     []topology.KiB // by node
 	short   topology.KiB   // what found no room yet
+	booked  topology.KiB   // what a policy that confines nobody counts for it
 
 	served float64       // part of the CPU time it wants that it got in the last period
 	ran    time.Duration // CPU time since it began

@@ -16,6 +16,9 @@ import (
 // Policies names what a simulation may run, the real daemon first.
 var Policies = []string{"homenode", "first-fit", "spread", "interleave", "random", "none"}
 
+// Variants of the daemon that are run only when named: homes-kept does not balance.
+var Variants = []string{"homes-kept"}
+
 // order is the nodes in the order in which a policy tries them for a job.
 type order func(r *reference, d *Demand) []int
 
@@ -146,6 +149,7 @@ func (r *reference) preplace(j *job) error {
 	if r.order != nil {
 		r.hold(p, j)
 	} else {
+		j.booked = p.Asked
 		r.count(&p, 1)
 		r.byID[j.id] = j
 	}
@@ -161,7 +165,7 @@ func (r *reference) arrive(_ context.Context, j *job) (bool, error) {
 		if !r.hostHolds(d) {
 			return false, nil
 		}
-		j.scattered = r.scattered
+		j.scattered, j.booked = r.scattered, d.asked()
 		p := plan.Placement{Workload: j.id, Class: d.Class, VCPUs: d.VCPUs, Asked: d.asked()}
 		r.count(&p, 1)
 		r.byID[j.id] = j
@@ -241,7 +245,7 @@ func (r *reference) depart(j *job) {
 		if r.byID[j.id] == nil {
 			return
 		}
-		p := plan.Placement{Workload: j.id, Class: j.demand.Class, VCPUs: j.demand.VCPUs, Asked: j.demand.asked()}
+		p := plan.Placement{Workload: j.id, Class: j.demand.Class, VCPUs: j.demand.VCPUs, Asked: j.booked}
 		r.count(&p, -1)
 		delete(r.byID, j.id)
 		return

@@ -82,8 +82,8 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		o.Policies = Policies
 	}
 	for _, p := range o.Policies {
-		if !slices.Contains(Policies, p) {
-			return nil, fmt.Errorf("policy %q; want %s", p, strings.Join(Policies, ", "))
+		if !slices.Contains(Policies, p) && !slices.Contains(Variants, p) {
+			return nil, fmt.Errorf("policy %q; want %s", p, strings.Join(append(slices.Clone(Policies), Variants...), ", "))
 		}
 	}
 	if err := usable(o.Trace); err != nil {
@@ -134,6 +134,14 @@ type run struct {
 	pid     int
 	began   uint64
 	recent  func() []string
+	homes   map[workload.ID]home
+}
+
+// home is where a job belongs, and where it came from.
+type home struct {
+	start    uint64
+	now, was topology.NodeSet
+	since    time.Duration
 }
 
 func simulate(ctx context.Context, o *Options, policy string) (score *Score, err error) {
@@ -143,6 +151,10 @@ func simulate(ctx context.Context, o *Options, policy string) (score *Score, err
 	switch policy {
 	case "homenode":
 		h := newHomenode(r.m, o, o.Trace, score)
+		r.manager, r.recent = h, h.recent
+	case "homes-kept":
+		h := newHomenode(r.m, o, o.Trace, score)
+		h.still = true
 		r.manager, r.recent = h, h.recent
 	case "first-fit":
 		r.manager = newReference(r.m, o.Trace.Policy, o.Seed, firstFit, false)
@@ -200,6 +212,11 @@ func (r *run) all(ctx context.Context) error {
 		r.catchUp(e.At)
 		r.event++
 		if err := r.happen(ctx, e); err != nil {
+			return err
+		}
+	}
+	for tick <= r.o.Trace.Until {
+		if err := r.periods(ctx, &tick, 1); err != nil {
 			return err
 		}
 	}
@@ -376,10 +393,38 @@ func (r *run) checkLedger() {
 	if !changed {
 		return
 	}
+	r.countHomes(placements)
 	st := plan.State{Host: r.m.host, Policy: r.o.Trace.Policy}
 	for _, v := range plan.Check(st, placements) {
 		r.fail("%s: %s", v.Code, v.Text)
 	}
+}
+
+// returnTime is the time within which going back to an old home is counted.
+const returnTime = 15 * time.Minute
+
+// countHomes counts changes of home.
+func (r *run) countHomes(placements []plan.Placement) {
+	homes := make(map[workload.ID]home, len(placements))
+	for i := range placements {
+		p := &placements[i]
+		if p.Class == workload.Offline {
+			continue
+		}
+		h, had := r.homes[p.Workload]
+		if !had || h.start != p.Start {
+			h = home{start: p.Start, now: p.Home}
+		}
+		if !h.now.Equal(p.Home) {
+			r.score.Rehomed++
+			if !h.was.Empty() && r.m.now-h.since < returnTime && p.Home.Minus(h.now).Intersects(h.was) {
+				r.score.Returned++
+			}
+			h.was, h.now, h.since = h.now, p.Home, r.m.now
+		}
+		homes[p.Workload] = h
+	}
+	r.homes = homes
 }
 
 // checkEmpty holds the manager to an empty ledger when everybody has departed.

@@ -25,7 +25,10 @@ type Score struct {
 	FailedSteps int     `json:"failed_steps"`
 	Moves       int     `json:"moves"` // page moves begun
 	MovedBytes  int64   `json:"moved_bytes"`
-	MostLive    int     `json:"most_live"` // jobs at once
+	Rehomed     int     `json:"rehomed"`                      // homes changed, of jobs that had one
+	Returned    int     `json:"returned"`                     // … back to where they came from within 15 minutes
+	Important   float64 `json:"important_slowdown,omitempty"` // of important jobs: access cost × CPU time wanted / got, 1 being an idle host
+	MostLive    int     `json:"most_live"`                    // jobs at once
 	MeanLive    float64 `json:"mean_live"`
 	Seconds     float64 `json:"seconds"` // simulated
 	Ticks       int     `json:"ticks"`
@@ -40,6 +43,7 @@ type sums struct {
 	useful, offered      float64 // vCPU seconds
 	wanted, served       float64 // CPU seconds
 	imbalance, live, all float64 // × seconds
+	slowdown, important  float64 // × seconds
 }
 
 // leastUtility is what a vCPU is worth however slow its memory, as in the shared
@@ -69,6 +73,10 @@ func (r *run) measure(period time.Duration, offered int) {
 		}
 	}
 	for _, j := range m.jobs {
+		if j.demand.Importance > workload.DefaultImportance && j.demand.Class != workload.Offline && j.served > 0 {
+			s.slowdown += m.accessNs(j) / m.model.local / j.served * dt
+			s.important += dt
+		}
 		want := j.demand.Busy * float64(j.demand.VCPUs) * dt
 		j.ran += time.Duration(want * j.served * float64(time.Second))
 		if j.demand.Class != workload.Offline {
@@ -212,6 +220,7 @@ func (r *run) finish() {
 	out.Utility = per(100*s.useful, s.offered)
 	out.CPUServed = per(s.served, s.wanted)
 	out.Imbalance = per(s.imbalance, s.all)
+	out.Important = per(s.slowdown, s.important)
 	out.MeanLive = per(s.live, s.all)
 	out.Seconds = r.m.now.Seconds()
 }

@@ -59,6 +59,9 @@ type Trace struct {
 	Host   *topology.Host
 	Policy plan.Policy
 	Events []Event // rising by time
+
+	Counters bool          // the machine counts the memory traffic of each job
+	Until    time.Duration // it goes on for at least so long
 }
 
 // bandwidthPerCPU is the memory traffic of a busy CPU, MiB/s, where a trace does

@@ -33,14 +33,15 @@ type shift struct {
 	kib      float64
 }
 
-func (o *option) net() float64 { return o.gain - o.cost }
+// net is the gain above what an option must gain to be done at all.
+func (d *decider) net(o *option) float64 { return o.gain - d.in.Settings.Factor*o.cost }
 
-// better orders options: the less important moves first, then the larger gain,
+// better orders options: the less important moves first, then the larger net gain,
 // then fewer bytes, then by name.
-func better(x, y *option) int {
+func (d *decider) better(x, y *option) int {
 	return cmp.Or(
 		cmp.Compare(x.tier, y.tier),
-		-cmp.Compare(x.net(), y.net()),
+		-cmp.Compare(d.net(x), d.net(y)),
 		cmp.Compare(x.kib, y.kib),
 		cmp.Compare(x.changes[0].w.id, y.changes[0].w.id),
 		cmp.Compare(x.changes[0].to.Min(), y.changes[0].to.Min()),

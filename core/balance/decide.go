@@ -159,7 +159,7 @@ func (d *decider) choose(options []option) (*option, []plan.Placement) {
 			}
 		}
 	}
-	slices.SortFunc(paying, better)
+	slices.SortFunc(paying, d.better)
 	var best *option
 	var homes []plan.Placement
 	for k, o := range paying {
@@ -229,7 +229,7 @@ func (d *decider) tell(r *Report, options []option, chosen *option) {
 			rest = append(rest, o)
 		}
 	}
-	slices.SortFunc(rest, func(x, y *option) int { return cmp.Or(-cmp.Compare(x.net(), y.net()), better(x, y)) })
+	slices.SortFunc(rest, func(x, y *option) int { return cmp.Or(-cmp.Compare(d.net(x), d.net(y)), d.better(x, y)) })
 	for k, o := range rest {
 		if k == mostWeighed {
 			break

@@ -90,9 +90,6 @@ type Candidate struct {
 	Reason  string        `json:"reason"`   // what it is good for
 	// Rejected is why it is not done; "" for the chosen one.
 	Rejected string `json:"rejected,omitempty"`
-
-	tier  int // of the most important workload that it moves; 0 up to the default
-	rules bool
 }
 
 // Change is a new home of one workload.

@@ -22,7 +22,9 @@ import (
 // simFlags is the command line of sim, as given.
 type simFlags struct {
 	host, trace, generate string
+	scenario              string
 	events, workloads     int
+	nodes                 int
 	found                 float64
 	seed                  uint64
 	policy                []string
@@ -46,11 +48,15 @@ Policies: homenode (the daemon), first-fit, spread and random (the first node th
 holds it: the lowest, the emptiest, any), interleave (not confined, memory over all
 nodes), none (not confined, memory where it is first touched).
 
+Scenarios are situations in which something should, or should not, be moved; the
+policy homes-kept, run only when named, is the daemon without balancing.
+
 Traces are made up (steady, churn, phases, burst, mixed) or read from a placement
 case. While it runs every rule is checked; a broken one, a leak or a panic is told
 with the command that brings it back, and the exit status is 1.`,
 		Example: `  homenode sim --generate churn --seed 7
   homenode sim --host "package:2 node:2 core:16 pu:2" --generate mixed --events 5000 --policy homenode,none
+  homenode sim --scenario load-shift --nodes 2 --policy homenode,homes-kept,none
   homenode sim --trace churn_mixed_h8_nps4.json --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -79,6 +85,8 @@ with the command that brings it back, and the exit status is 1.`,
 	fl.StringVar(&f.host, "host", "", "`HOST`: synthetic (\""+simHost+"\"), or a file: topology --json, lstopo XML, a capture, a placement case")
 	fl.StringVar(&f.trace, "trace", "", "run the events of a placement case in `FILE` (- is standard input), on its host unless --host is given")
 	fl.StringVar(&f.generate, "generate", "", "make up a trace of `KIND`: "+strings.Join(sim.Kinds, ", "))
+	fl.StringVar(&f.scenario, "scenario", "", "run the situation `NAME`: "+strings.Join(sim.Scenarios, ", "))
+	fl.IntVar(&f.nodes, "nodes", 4, "`N` nodes of 8 CPUs and 32 GiB for a scenario, 2 to 64")
 	fl.IntVar(&f.events, "events", 1000, "make up `N` events")
 	fl.IntVar(&f.workloads, "workloads", 0, "make up `N` workloads at once on average (0: as suits the host)")
 	fl.Float64Var(&f.found, "found", sim.DefaultFound, "`PART` of the workloads that do not ask for a home and are found running, 0 to 1")
@@ -87,14 +95,22 @@ with the command that brings it back, and the exit status is 1.`,
 	fl.DurationVar(&f.period, "period", 2*time.Second, "`TIME` between two looks of the daemon")
 	fl.DurationVar(&f.unit, "unit", 10*time.Second, "`TIME` that 1 of a case's clock stands for")
 	fl.BoolVar(&f.asJSON, "json", false, "print JSON; the form is stable")
-	c.MarkFlagsMutuallyExclusive("trace", "generate")
+	c.MarkFlagsMutuallyExclusive("trace", "generate", "scenario")
+	c.MarkFlagsMutuallyExclusive("host", "scenario")
 	return c
 }
 
 // read gets the trace, from a file or made up.
 func (f *simFlags) read(e *Env) (*sim.Trace, error) {
+	if f.scenario != "" {
+		t, err := sim.Scenario(f.scenario, f.nodes, f.seed)
+		if err != nil {
+			return nil, usageErrorf("%w", err)
+		}
+		return t, nil
+	}
 	if f.trace == "" && f.generate == "" {
-		return nil, usageErrorf("what happens? Give --generate KIND (%s) or --trace FILE", strings.Join(sim.Kinds, ", "))
+		return nil, usageErrorf("what happens? Give --generate KIND (%s), --scenario NAME or --trace FILE", strings.Join(sim.Kinds, ", "))
 	}
 	host, policy := (*topology.Host)(nil), plan.DefaultPolicy()
 	var err error
@@ -223,6 +239,9 @@ func (f *simFlags) command(policy string) string {
 	if f.trace != "" {
 		add("trace", f.trace)
 		add("unit", f.unit.String())
+	} else if f.scenario != "" {
+		add("scenario", f.scenario)
+		add("nodes", strconv.Itoa(f.nodes))
 	} else {
 		add("generate", f.generate)
 		add("events", strconv.Itoa(f.events))
