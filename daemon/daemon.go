@@ -355,13 +355,13 @@ func (d *Daemon) decide(start time.Time, snapshot workload.Snapshot) error {
 	d.mu.Lock()
 	d.view = now
 	d.mu.Unlock()
+	if err := d.learn(learnt); err != nil { // also when halted: the flight recorder counts on it
+		return err
+	}
 	if now.halted != "" {
 		return nil
 	}
 	d.tellBalance(&out.Report)
-	if err := d.learn(learnt); err != nil {
-		return err
-	}
 	return d.remember(next)
 }
 

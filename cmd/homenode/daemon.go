@@ -21,6 +21,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/daemon"
 	"github.com/homenode/homenode/host/cgroup"
+	"github.com/homenode/homenode/host/flight"
 	"github.com/homenode/homenode/host/observe"
 	"github.com/homenode/homenode/host/process"
 	"github.com/homenode/homenode/host/store"
@@ -63,6 +64,14 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 		Registered: func() []workload.Process { return d.Registered() },
 	})
 	options.Store = s
+	if most := int64(config.Record.MaxSize); most > 0 {
+		w, err := flight.Create(filepath.Join(config.StateDir, flightFolder), most)
+		if err != nil {
+			return cli.Forbidden(err)
+		}
+		defer w.Close()
+		options.Recorder = w
+	}
 	options.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	// A look comes once a period: the watchdog must wait longer than that.
 	watchdog := max(time.Minute, 3*config.Period)
@@ -98,6 +107,17 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	cancel()
 	<-measured
 	return err
+}
+
+// flightFolder is where the flight recorder writes, below the state folder.
+const flightFolder = "flight"
+
+// openFlight is for `homenode replay`.
+func openFlight(path string) (cli.Flight, error) {
+	if path == "" {
+		path = filepath.Join(defaultState(), flightFolder)
+	}
+	return flight.Open(path)
 }
 
 // serve runs the loop and the API; when one ends, so does the other.

@@ -55,6 +55,9 @@ type Env struct {
 	Libvirt Libvirt
 	// Policy is that of this host's configuration file.
 	Policy func() (plan.Policy, error)
+	// Flight opens what the flight recorder wrote: a file or a folder; "" is that of
+	// this user's daemon.
+	Flight func(path string) (Flight, error)
 }
 
 // exitError carries an exit status along with what to print.
@@ -155,7 +158,7 @@ it does, and can undo all of it.`,
 	root.AddCommand(
 		daemonCommand(e), statusCommand(e), explainCommand(e), historyCommand(e),
 		undoCommand(e), resumeCommand(e), runCommand(e), versionCommand(e),
-		topologyCommand(e), gatherCommand(e), planCommand(e), probeCommand(e), doctorCommand(e), simCommand(e), vmCommand(e),
+		topologyCommand(e), gatherCommand(e), planCommand(e), probeCommand(e), doctorCommand(e), simCommand(e), replayCommand(e), vmCommand(e),
 	)
 	return root
 }

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/core/balance"
+)
+
+// Flight is a log of the flight recorder.
+type Flight interface {
+	Next() (balance.Logged, error) // io.EOF after the last
+	Torn() bool
+	Close() error
+}
+
+// replayResult is the JSON of replay.
+type replayResult struct {
+	Schema string            `json:"schema"` // homenode-replay/1
+	Policy string            `json:"policy"`
+	Replay *balance.Replayed `json:"replay,omitempty"`
+	WhatIf []balance.WhatIf  `json:"what_if,omitempty"`
+	Torn   bool              `json:"torn"` // a file ends within a tick
+}
+
+func replayCommand(e *Env) *cobra.Command {
+	var policy string
+	var whatIf []string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "replay [LOG]",
+		Short: "Decide again what the flight recorder wrote down",
+		Long: `LOG is a file or the folder of the flight recorder; without it, that of this user's
+daemon. Every tick is decided again from what was seen, and compared with what was
+decided then, byte by byte; when one differs the exit status is 1.
+
+--what-if lets other policies decide on the same loads, each on the homes that it
+chose itself, and says what would have been lost to waiting, by homenode's own model.
+
+Policies: homenode (with the settings of the log), homes-kept (no balancing), eager
+(no window, no rest, no ban, whatever gains more than it costs).`,
+		Example: "  homenode replay /var/lib/homenode/flight\n  homenode replay flight-000000000007.jsonl.zst --what-if homes-kept,eager",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			path := ""
+			if len(args) > 0 {
+				path = args[0]
+			}
+			log, err := e.Flight(path)
+			if errors.Is(err, fs.ErrPermission) {
+				return Forbidden(err)
+			}
+			if err != nil {
+				return usageErrorf("replay: %w", err)
+			}
+			defer log.Close()
+			r := replayResult{Schema: "homenode-replay/1", Policy: policy}
+			if c.Flags().Changed("what-if") {
+				err = r.compare(c, log, append([]string{policy}, whatIf...))
+			} else {
+				err = r.again(c, log)
+			}
+			if err != nil {
+				return usageErrorf("replay: %w", err)
+			}
+			r.Torn = log.Torn()
+			if err := r.print(e, asJSON); err != nil {
+				return err
+			}
+			if r.Replay != nil && r.Replay.Differ > 0 && policy == balance.Policies[0] {
+				return errNo
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&policy, "policy", balance.Policies[0], "`POLICY` to decide by: "+strings.Join(balance.Policies, ", "))
+	c.Flags().StringSliceVar(&whatIf, "what-if", nil, "compare with these `POLICIES`, separated by commas")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-replay/1)")
+	return c
+}
+
+// next stops when the command is interrupted.
+func next(c *cobra.Command, log Flight) (balance.Logged, error) {
+	if err := contextOf(c).Err(); err != nil {
+		return balance.Logged{}, err
+	}
+	return log.Next()
+}
+
+func (r *replayResult) again(c *cobra.Command, log Flight) error {
+	out, err := balance.Replay(func() (balance.Logged, error) { return next(c, log) }, r.Policy)
+	if err == nil && out.Ticks == 0 {
+		err = errors.New("the log holds no tick")
+	}
+	r.Replay = &out
+	return err
+}
+
+func (r *replayResult) compare(c *cobra.Command, log Flight, policies []string) error {
+	runs, err := balance.NewCompare(policies...)
+	if err != nil {
+		return err
+	}
+	for {
+		tick, err := next(c, log)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		runs.Add(tick)
+	}
+	r.WhatIf = runs.Results()
+	if r.WhatIf[0].Ticks == 0 {
+		return errors.New("the log holds no tick")
+	}
+	return nil
+}
+
+func (r *replayResult) print(e *Env, asJSON bool) error {
+	if asJSON {
+		return printJSON(e.Stdout, r)
+	}
+	p := e.paint()
+	if r.Replay != nil {
+		printReplayed(e.Stdout, p, r.Replay, r.Policy)
+	} else {
+		t := newTable("POLICY", ">TICKS", ">HOMES CHANGED", ">TO MOVE", ">LOST TO WAITING")
+		for _, w := range r.WhatIf {
+			t.row(w.Policy, fmt.Sprint(w.Ticks), fmt.Sprint(w.Changes), kib(w.Bytes>>10), fmt.Sprintf("%.3f CPUs", w.Lost))
+		}
+		t.print(e.Stdout, p)
+	}
+	if r.Torn {
+		fmt.Fprintln(e.Stdout, p.dim("a file ends within a tick: its daemon was killed, or still writes"))
+	}
+	return nil
+}
+
+func printReplayed(w io.Writer, p paint, r *balance.Replayed, policy string) {
+	verdict := "all decided as recorded"
+	if r.Differ > 0 {
+		verdict = p.warn(fmt.Sprintf("%d decided otherwise than recorded", r.Differ))
+	}
+	fmt.Fprintf(w, "%d ticks by %s, %s to %s: %s\n", r.Ticks, policy, r.From.Format(time.RFC3339), r.To.Format(time.RFC3339), verdict)
+	if r.First != "" {
+		fmt.Fprintf(w, "  first: %s\n", r.First)
+	}
+	for _, c := range r.Changes {
+		fmt.Fprintf(w, "  %s %s\n", c.At.Format(time.RFC3339), c.Words)
+	}
+}
