@@ -85,6 +85,7 @@ type model struct {
 	rooms  []place.Room
 	access []float64
 	local  []float64 // ns, by node
+	least  float64   // ns, of the node where that is least
 	works  []work    // rising by ID
 	at     map[workload.ID]int
 
@@ -97,7 +98,7 @@ type model struct {
 	hits     []float64 // accesses/s × weight
 	users    []float64 // CPUs whose memory is here × weight
 	free     []float64 // KiB; negative when unknown
-	far      float64   // ns/s lost by distance, and spent on idle latency
+	far      float64   // ns/s lost by distance
 	sums     []float64 // all of the above, for copying
 }
 
@@ -113,6 +114,9 @@ func newModel(in *Input, placements []plan.Placement, ledger *place.Ledger, look
 	for i := range n {
 		m.local[i] = localNs(h, i)
 		m.free[i] = float64(freeOf(&h.Nodes[i]))
+	}
+	if n > 0 {
+		m.least = slices.Min(m.local)
 	}
 	m.works = make([]work, 0, len(in.Subjects))
 	for i := range in.Subjects {
@@ -375,7 +379,7 @@ func (m *model) count(w *work, run, mem []part, sign float64) {
 			m.far += sign * p.share * w.accesses * w.weight * m.local[p.node] * w.pull[p.node]
 		}
 		for _, q := range mem {
-			m.far += sign * p.share * q.share * w.accesses * w.weight * m.local[p.node] * m.access[p.node*len(m.rooms)+q.node]
+			m.far += sign * p.share * q.share * w.accesses * w.weight * (m.local[p.node]*m.access[p.node*len(m.rooms)+q.node] - m.least)
 		}
 	}
 	for _, q := range mem {
