@@ -61,6 +61,7 @@ type homenode struct {
 	current *task   // the one that runs now
 	wrong   []string
 	listen  func(plan.Event) // for tests
+	tape    daemon.Recorder  // for tests
 	count   *Score
 }
 
@@ -117,7 +118,7 @@ func (h *homenode) begin(ctx context.Context) error {
 	h.store.heard = h.hear
 	var err error
 	h.daemon, err = daemon.New(daemon.Options{
-		Config: c, Version: "simulated", BootID: "simulated", Observer: h, Store: h.store, Clock: h,
+		Config: c, Version: "simulated", BootID: "simulated", Observer: h, Store: h.store, Clock: h, Recorder: h.tape,
 		Drivers: map[workload.Kind]daemon.Driver{workload.InCgroup: h.driver, workload.InProcess: h.driver},
 		Log:     slog.New(slog.DiscardHandler), Go: h.spawn,
 	})

@@ -249,10 +249,17 @@ func FuzzReader(f *testing.F) {
 		defer r.Close()
 		// Whatever can be read must be decided without a crash.
 		ticks := 0
+		runs, err := balance.NewCompare(balance.Policies...)
+		if err != nil {
+			t.Fatal(err)
+		}
 		balance.Replay(func() (balance.Logged, error) {
 			l, err := r.Next()
 			if ticks++; err == nil && (ticks > 8 || len(l.Input.Subjects) > 20 || len(l.Input.State.Host.Nodes) > 8 || l.Input.State.Host.Online.Max() > 4096) {
 				return l, io.EOF
+			}
+			if err == nil {
+				runs.Add(l)
 			}
 			return l, err
 		}, "homenode")
