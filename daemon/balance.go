@@ -78,6 +78,7 @@ func (d *Daemon) input(at time.Time, state plan.State, s workload.Snapshot) bala
 		in.Held = append(in.Held, id)
 	}
 	slices.Sort(in.Held)
+	in.Round()
 	return in
 }
 

@@ -111,7 +111,7 @@ func NewConfig() Config {
 	// workload itself may bear more: one at its memory.high always reclaims a little.
 	c.Move.PauseHost, c.Move.PauseWorkload = 10, 20
 	c.Balance = newBalance()
-	c.Record.MaxSize = 64 << 20 // days of a host with 100 workloads; see docs/balancing.md
+	c.Record.MaxSize = 256 << 20 // two days of 100 workloads; see docs/balancing.md
 	return c
 }
 

@@ -62,7 +62,11 @@ func TestScenarios(t *testing.T) {
 				continue // minutes
 			}
 			t.Run(fmt.Sprintf("%s/%d", name, nodes), func(t *testing.T) {
-				var with, without tally
+				policies := []string{"homenode", "homes-kept"}
+				if seeds(t) > 1 { // the table of docs/balancing.md
+					policies = append(policies, "first-fit", "none")
+				}
+				tallies := make([]tally, len(policies))
 				for seed := range seeds(t) {
 					trace, err := Scenario(name, nodes, uint64(seed+1))
 					if err != nil {
@@ -71,16 +75,19 @@ func TestScenarios(t *testing.T) {
 					if name == "even-load" {
 						trace.Until = time.Hour // TestNothingToDo takes the day
 					}
-					r := sound(t, Options{Trace: trace, Seed: uint64(seed + 1), Policies: []string{"homenode", "homes-kept"}})
-					with.add(&r.Policies[0])
-					without.add(&r.Policies[1])
+					r := sound(t, Options{Trace: trace, Seed: uint64(seed + 1), Policies: policies})
+					for k := range policies {
+						tallies[k].add(&r.Policies[k])
+					}
 					hours, guests := trace.Until.Hours(), float64(r.Policies[0].Arrivals)
 					if most := 1 + guests*hours; float64(r.Policies[0].Rehomed) > most {
 						t.Errorf("seed %d: %d homes changed in %.1f hours, of %.0f guests", seed+1, r.Policies[0].Rehomed, hours, guests)
 					}
 				}
-				t.Logf("balanced   %v", &with)
-				t.Logf("homes kept %v", &without)
+				for k, name := range policies {
+					t.Logf("%-10s %v", name, &tallies[k])
+				}
+				with, without := &tallies[0], &tallies[1]
 				if with.returned > 0 {
 					t.Errorf("%d workloads went back within 15 minutes", with.returned)
 				}

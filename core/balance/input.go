@@ -89,3 +89,12 @@ type Past struct {
 	To       topology.NodeSet `json:"to"`
 	At       time.Time        `json:"at"`
 }
+
+// Round leaves of the subjects what decisions go by: CPU use to a thousandth, no
+// total of CPU time. Digits that say nothing are most of a flight recorder's log.
+func (in *Input) Round() {
+	for i := range in.Subjects {
+		o := &in.Subjects[i].Observation
+		o.CPUUse, o.CPUTime = round3(o.CPUUse), 0
+	}
+}
