@@ -40,6 +40,7 @@ type daemonOptions struct {
 	bandwidth string // default 1GiB: the emulated guest is the limit
 	restore   bool   // restore_on_stop
 	exclude   string // one more pattern to leave alone
+	balance   bool   // change homes that hold; off, because walkers keep CPUs busy and tests wait for homes to stay
 	socket    string
 	state     string
 	extra     string   // further lines of the configuration
@@ -82,8 +83,8 @@ func (t *T) launchDaemon(o daemonOptions) *daemon {
 	if o.exclude != "" {
 		exclude = "[init, homenode, " + o.exclude + "]"
 	}
-	config := fmt.Sprintf("manage: {min_memory: 16MiB, min_cpu: 0.9, exclude: %s}\nmove: {bandwidth: %s}\nrestore_on_stop: %v\n",
-		exclude, o.bandwidth, o.restore) + o.extra
+	config := fmt.Sprintf("manage: {min_memory: 16MiB, min_cpu: 0.9, exclude: %s}\nmove: {bandwidth: %s}\nrestore_on_stop: %v\nbalance: {enabled: %v}\n",
+		exclude, o.bandwidth, o.restore, o.balance) + o.extra
 	t.Do(os.WriteFile(configPath, []byte(config), 0o644))
 	argv := append(o.wrap, homenodeBin, "daemon", "--mode", o.mode, "--config", configPath,
 		"--state-dir", o.state, "--socket", o.socket, "--period", "1s")

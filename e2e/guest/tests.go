@@ -30,6 +30,7 @@ var tests = map[string]func(*T){
 	"homenode.second-daemon": homenodeSecondDaemon,
 	"homenode.unprivileged":  homenodeUnprivileged,
 	"homenode.run":           homenodeRun,
+	"homenode.load-shift":    homenodeLoadShift,
 	"homenode.eight-nodes":   homenodeEightNodes,
 
 	"count.kernel":   countKernel,

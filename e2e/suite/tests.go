@@ -49,6 +49,7 @@ var Tests = []Test{
 	{Name: "homenode.second-daemon", Shapes: []string{"n4"}, Limit: 60 * time.Second, Homenode: true},
 	{Name: "homenode.unprivileged", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
 	{Name: "homenode.run", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
+	{Name: "homenode.load-shift", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
 
 	// Homenode where the near nodes are not next to one another.
 	{Name: "homenode.eight-nodes", Shapes: []string{"n8"}, Limit: 300 * time.Second, Homenode: true},
