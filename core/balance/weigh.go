@@ -34,9 +34,9 @@ func horizon(age float64) float64 {
 	return max(age, age*math.Log(longest/age))
 }
 
-// weigh fills in what an option gains and costs. Page moves go one at a time: until
-// its turn comes the change is worth its beginning (CPUs there, memory not), and
-// while memory moves the mean of beginning and end.
+// weigh fills in what an option gains and costs. Page moves share one pace: for as
+// long as those under way take, the change is worth its beginning (CPUs there, memory
+// not), and while its own memory moves the mean of beginning and end.
 func (d *decider) weigh(o *option) {
 	m, s := d.m, &d.in.Settings
 	for i := range o.changes {
