@@ -92,7 +92,7 @@ func printBalancing(w io.Writer, p paint, x api.Explanation) {
 		}
 		lines = append(lines, line)
 	}
-	if lines == nil && x.Balancing != "" {
+	if lines == nil && x.Balancing != "" && x.Mode != "none" {
 		lines = []string{x.Balancing}
 	}
 	section(w, p, "balancing", lines)

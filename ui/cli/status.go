@@ -56,7 +56,7 @@ func printStatus(e *Env, s api.Status) {
 		fmt.Fprintln(e.Stdout)
 		printWorkloads(e.Stdout, p, s)
 	}
-	if s.Balance != nil {
+	if s.Balance != nil && s.Mode != "none" { // one look tells nothing about a load
 		fmt.Fprintf(e.Stdout, "%s %s\n", p.dim("balancing:"), s.Balance.Words())
 	}
 	for _, problem := range s.Problems {
