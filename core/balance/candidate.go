@@ -252,6 +252,8 @@ func (d *decider) stays(w *work) string {
 		return fmt.Sprintf("It has a memory policy of its own (%s): new memory would not follow.", w.Observation.OwnPolicy)
 	case w.flight != nil && w.flight.PutOff == "":
 		return "Its memory is not yet at its home: that move is planned or under way."
+	case w.flight != nil && d.cameLately(w.id):
+		return "Its memory has not all followed its last change of home: " + w.flight.PutOff
 	}
 	if k := d.looksWith(w.id); k < len(d.looks) {
 		return fmt.Sprintf("It was seen in %d of the %d looks of the window.", k, len(d.looks))
@@ -280,6 +282,11 @@ func (d *decider) rests(id workload.ID) (time.Duration, int) {
 	}
 	rest := d.in.Settings.Cooldown << min(moves-1, 10)
 	return rest - last, moves
+}
+
+// cameLately reports whether a workload changed its home within the ban.
+func (d *decider) cameLately(id workload.ID) bool {
+	return slices.ContainsFunc(d.memory.Past, func(p Past) bool { return p.Workload == id && d.in.At.Sub(p.At) < d.in.Settings.Ban })
 }
 
 func (d *decider) looksWith(id workload.ID) int {

@@ -33,7 +33,7 @@ const (
 	// headroom is what work on a saturated node is entitled to beyond what it gets:
 	// it cannot show that it wants more (core/place, SpecFrom).
 	headroom  = 1.25
-	saturated = 0.95 // of a node's CPUs
+	saturated = 0.98 // of a node's CPUs: where less is busy, nobody waits for long
 
 	// queueShare and mostBusy: the wait of an access at utilisation u is queueShare ×
 	// local latency × u / (2 (1 − u)), an M/D/1 queue whose server takes a quarter of
