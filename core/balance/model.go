@@ -31,9 +31,10 @@ const (
 	unknownTraffic = 1024
 
 	// headroom is what work on a saturated node is entitled to beyond what it gets:
-	// it cannot show that it wants more (core/place, SpecFrom).
-	headroom  = 1.25
-	saturated = 0.98 // of a node's CPUs: where less is busy, nobody waits for long
+	// it cannot show that it wants more (core/place, SpecFrom). It grows from nothing at
+	// fills, so that of two nodes nearly full neither looks much worse than the other.
+	headroom = 1.25
+	fills    = 0.94 // of a node's CPUs; lower values move more for nothing (docs/balancing.md, scenarios)
 
 	// queueShare and mostBusy: the wait of an access at utilisation u is queueShare ×
 	// local latency × u / (2 (1 − u)), an M/D/1 queue whose server takes a quarter of
@@ -344,12 +345,12 @@ func (m *model) eachUse(l *Look, yield func(w *work, demand, traffic float64, me
 	}
 }
 
-// crowdedShare is the part of w that runs on saturated nodes.
+// crowdedShare is how saturated it is where w runs, 0 to 1.
 func (m *model) crowdedShare(w *work, l *Look) float64 {
 	sum := 0.0
 	for _, p := range w.run {
-		if p.node < len(l.Busy) && l.Busy[p.node] >= saturated*float64(m.rooms[p.node].CPUs) {
-			sum += p.share
+		if cpus := float64(m.rooms[p.node].CPUs); p.node < len(l.Busy) {
+			sum += p.share * min(1, max(0, l.Busy[p.node]-fills*cpus)/max(1e-9, (1-fills)*cpus))
 		}
 	}
 	return sum
