@@ -11,7 +11,7 @@ import (
 // memory; one that lives elsewhere does not.
 func homenodeLoadShift(t *T) {
 	ws := t.startWalkers(cgroupRoot,
-		walkerSpec{name: "mover", slot: 0, mib: 96, threads: 2, place: "interleave", unbind: true},
+		walkerSpec{name: "mover", slot: 0, mib: 96, threads: 2, place: "interleave", unbind: true, busy: true},
 		walkerSpec{name: "other", slot: 1, mib: 48, threads: 1, place: "interleave", unbind: true})
 	d := t.startDaemon(daemonOptions{mode: "enforce", exclude: "noise", balance: true})
 	homes := t.awaitHome(settleLimit, ws)
@@ -24,7 +24,7 @@ func homenodeLoadShift(t *T) {
 		t.Fatalf("homes changed on a calm machine: %v, before %v", now, homes)
 	}
 
-	noise := t.startWalkers(cgroupRoot, walkerSpec{name: "noise", slot: 2, mib: 16, threads: 6, place: "local"})
+	noise := t.startWalkers(cgroupRoot, walkerSpec{name: "noise", slot: 2, mib: 16, threads: 4, place: "local", busy: true})
 	for _, tid := range threadsOf(noise[0].pid) {
 		t.Do(setAffinity(tid, cpusOf(home)))
 	}

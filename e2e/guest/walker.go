@@ -28,6 +28,7 @@ type walkerSpec struct {
 	unbind  bool // take the policy off again after filling
 	static  bool
 	plain   bool // no cgroup of its own
+	busy    bool // hardly rests
 	at      set  // CPUs to start with; 0 means all
 }
 
@@ -66,6 +67,9 @@ func (w *walker) start() error {
 		"--threads", strconv.Itoa(w.threads), "--place", w.place}
 	if w.unbind {
 		args = append(args, "--unbind")
+	}
+	if w.busy {
+		args = append(args, "--burst", "65536", "--sleep", "1ms")
 	}
 	if w.static {
 		args = append(args, "--static")
