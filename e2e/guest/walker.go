@@ -69,7 +69,7 @@ func (w *walker) start() error {
 		args = append(args, "--unbind")
 	}
 	if w.busy {
-		args = append(args, "--burst", "65536", "--sleep", "1ms")
+		args = append(args, "--burst", "4096", "--sleep", "0s")
 	}
 	if w.static {
 		args = append(args, "--static")
