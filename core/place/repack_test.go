@@ -446,7 +446,7 @@ func checkWorse(t fataler, h *topology.Host, before, after []plan.Placement, sai
 }
 
 func meanCost(h *topology.Host, p *plan.Placement) float64 {
-	cost := accessCosts(h)
+	cost := AccessCosts(h)
 	sum, n := 0.0, 0.0
 	for _, m := range p.Memory {
 		for _, cpu := range p.Pins {
