@@ -37,7 +37,7 @@ func (x *tape) reader(t *testing.T) func() (balance.Logged, error) {
 func TestReplayIsExact(t *testing.T) {
 	traces := map[string]*Trace{}
 	for _, kind := range Kinds {
-		traces[kind] = generated(t, Generation{Kind: kind, Host: synthetic(t, "package:2 node:2 core:4 pu:2"), Seed: 5, Events: 150, Found: DefaultFound})
+		traces[kind] = generated(t, Generation{Kind: kind, Host: synthetic(t, "package:2 node:2 core:4 pu:2"), Seed: 5, Events: 100, Found: DefaultFound})
 	}
 	for _, name := range []string{"noisy-neighbour", "swap", "memory-shortage"} {
 		trace, err := Scenario(name, 2, 5)

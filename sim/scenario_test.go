@@ -111,7 +111,7 @@ func TestNothingToDo(t *testing.T) {
 			t.Fatal(err)
 		}
 		trace.Until = 24 * time.Hour
-		r := sound(t, Options{Trace: trace, Seed: 7, Period: 10 * time.Second, Policies: []string{"homenode"}})
+		r := sound(t, Options{Trace: trace, Seed: 7, Period: 20 * time.Second, Policies: []string{"homenode"}})
 		if p := r.Policies[0]; p.Rehomed != 0 || p.Moves != 0 || p.Seconds < 24*3600 {
 			t.Errorf("%s: %d homes changed, %d page moves in %.0f s", name, p.Rehomed, p.Moves, p.Seconds)
 		}
