@@ -3,7 +3,7 @@
 package main
 
 // crowd is the scene of most tests: eight walkers of mixed size, scattered. On
-// four nodes of 512 MiB and four CPUs:
+// four nodes of 576 MiB and four CPUs:
 //
 //   - "wide" is wider than a node in CPUs and in memory, so it must be split;
 //   - the others fit a node, and all together fit the machine: 15 threads on 16

@@ -87,5 +87,5 @@ func listText(nodes []int) string {
 // localityNote says what the numbers are and are not.
 func localityNote(kernel string) string {
 	return "A local access is a load or store by a CPU to memory of its own NUMA node. Counted by a QEMU plugin, each access once, " +
-		"in a guest with 4 nodes of 4 CPUs and 512 MiB under software emulation, Linux " + kernel + ". These are counts, not times.\n"
+		"in a guest with 4 nodes of 4 CPUs and 576 MiB under software emulation, Linux " + kernel + ". These are counts, not times.\n"
 }

@@ -26,7 +26,7 @@ func (s Shape) MiB() int { return s.Nodes * s.NodeMiB }
 // Shapes lists the guests in the order they run.
 var Shapes = []Shape{
 	{
-		Name: "n4", Nodes: 4, CPUsPerNode: 4, NodeMiB: 512,
+		Name: "n4", Nodes: 4, CPUsPerNode: 4, NodeMiB: 576,
 		Distance: [][]int{
 			{10, 16, 31, 31},
 			{16, 10, 31, 31},
@@ -51,7 +51,7 @@ var Shapes = []Shape{
 	},
 	{
 		// As n4, but 0-2 and 1-3 are near.
-		Name: "n4-count", Nodes: 4, CPUsPerNode: 4, NodeMiB: 512, Count: true,
+		Name: "n4-count", Nodes: 4, CPUsPerNode: 4, NodeMiB: 576, Count: true,
 		Distance: [][]int{
 			{10, 31, 16, 31},
 			{31, 10, 31, 16},
