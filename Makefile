@@ -28,8 +28,8 @@ run: build ## watch this machine in observe mode, in the foreground
 test: ## unit, property, golden and command-line tests
 	@sh scripts/need.sh gcc libc6-dev hwloc-nox
 	@sh scripts/need.sh dbus-daemon libvirt0 libxml2-utils || true # tests without them are skipped
-	CGO_ENABLED=1 $(GO) test -race -timeout 10m $(filter-out $(RAPID),$(shell $(GO) list ./... | sed 's|^github.com/homenode/homenode|.|'))
-	CGO_ENABLED=1 $(GO) test -race -timeout 10m $(RAPID) -rapid.seed=$(SEED)
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m $(filter-out $(RAPID),$(shell $(GO) list ./... | sed 's|^github.com/homenode/homenode|.|'))
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m $(RAPID) -rapid.seed=$(SEED)
 	$(MAKE) test-arm64
 
 # Measuring code is different on arm64; user-mode emulation runs it as it is.
