@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -59,6 +60,8 @@ type Status struct {
 	Problems  []string   `json:"problems"`
 
 	Balance *balance.Report `json:"balance,omitempty"` // of the newest look; null before the first
+	// Rivals are other programs that place things on this host, and what is left to each.
+	Rivals []measure.Manager `json:"rivals"`
 }
 
 // Node is one NUMA node in a Status.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -32,6 +33,8 @@ type Options struct {
 	Log      *slog.Logger
 	// Looked is called after every look, the first included: readiness and watchdog.
 	Looked func(first bool)
+	// Rivals finds other programs that place things on the host; nil finds none.
+	Rivals func(*topology.Host) []measure.Manager
 	// Go runs a page move beside the loop; nil starts a goroutine. The simulator
 	// runs it in step with its own clock.
 	Go func(move func())
@@ -74,6 +77,7 @@ type Daemon struct {
 	pruned   time.Time                     // when the journal was last rid of what is gone
 	memory   balance.Memory                // what balancing goes by besides the newest look
 	balanced string                        // what was last told of balancing
+	rivals   rivals
 }
 
 // view is the result of the newest tick.
@@ -305,6 +309,7 @@ func (d *Daemon) Tick(ctx context.Context) error {
 		return err
 	}
 	d.once("look", plan.Event{})
+	d.seekRivals(snapshot.Host)
 	if err := d.decide(start, snapshot); err != nil {
 		return err
 	}
@@ -334,6 +339,7 @@ func (d *Daemon) decide(start time.Time, snapshot workload.Snapshot) error {
 		Host: snapshot.Host, Policy: d.policy, Unmanaged: snapshot.Unmanaged,
 		Placements: d.living(before.plan.Placements, snapshot),
 	}
+	state.Policy.Reserved = state.Policy.Reserved.Union(d.rivals.cpus())
 	in, memory := d.input(start, state, snapshot), d.memory
 	d.mu.Unlock()
 	if err := d.saveFewer(); err != nil {
@@ -558,7 +564,11 @@ func (d *Daemon) subjects(s workload.Snapshot) []place.Subject {
 		if want, ok := d.wants[o.ID]; ok && want.Process.Start == startOf(&o) {
 			spec = specOfWant(want, o.ID, spec)
 		}
-		subjects = append(subjects, place.Subject{Spec: spec, Observation: o, LeaveAlone: d.o.Config.excluded(&o)})
+		alone := d.rivals.owner(o.ID)
+		if alone == "" {
+			alone = d.o.Config.excluded(&o)
+		}
+		subjects = append(subjects, place.Subject{Spec: spec, Observation: o, LeaveAlone: alone})
 	}
 	return subjects
 }

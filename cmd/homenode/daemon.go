@@ -17,6 +17,8 @@ import (
 	sd "github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/doctor"
+	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/daemon"
@@ -217,7 +219,8 @@ func optionsFor(config daemon.Config, look observe.Options) daemon.Options {
 			workload.InCgroup:  cgroup.New(cgroup.Options{Mover: mover}),
 			workload.InProcess: process.New(process.Options{Mover: mover}),
 		},
-		Clock: wallClock{},
+		Clock:  wallClock{},
+		Rivals: func(h *topology.Host) []measure.Manager { return doctor.Managers(observe.Root("/"), h) },
 	}
 }
 

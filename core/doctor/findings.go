@@ -53,6 +53,8 @@ func findings(d *measure.Document) []measure.Finding {
 			say(m.Name, measure.Info, "homenode leaves alone what the kubelet has given out", "%s: it hands out CPUs or memory itself", m.Does)
 		case "libvirt":
 			say(m.Name, measure.Info, "homenode leaves guests with pins of their own alone", "%s", m.Does)
+		case "tuned":
+			say(m.Name, measure.Info, "", "runs: it %s", m.Does)
 		case "irqbalance":
 			say(m.Name, measure.Info, "", "runs: it %s", m.Does)
 		}
@@ -63,7 +65,7 @@ func findings(d *measure.Document) []measure.Finding {
 		case q.Kind == "nvme" && q.Away < q.Total:
 			// A queue per CPU, all over the machine, is how NVMe is meant to be.
 		case q.Away*2 > q.Total:
-			say(q.Device, measure.Warning, fmt.Sprintf("give its interrupts CPUs of node%d (irqbalance with a hint, or /proc/irq/N/smp_affinity_list)", q.Node),
+			say(q.Device, measure.Warning, fmt.Sprintf("give its interrupts CPUs of node%d (irq: place in the configuration, irqbalance with a hint, or /proc/irq/N/smp_affinity_list)", q.Node),
 				"%d of %d interrupts go to CPUs of other nodes than the device's, node%d", q.Away, q.Total, q.Node)
 		}
 	}

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"math"
@@ -105,8 +104,11 @@ func gatherSettings(fsys fs.FS, h *topology.Host) *measure.Settings {
 		Balancing:   number(fsys, "proc/sys/kernel/numa_balancing"),
 		ZoneReclaim: number(fsys, "proc/sys/vm/zone_reclaim_mode"),
 		HugePages:   hugePools(h),
-		Managers:    managers(fsys),
+		Managers:    Managers(fsys, h),
 		Queues:      queues(fsys, h),
+	}
+	for i := range s.Managers {
+		s.Managers[i].Guests = nil // a document must not name what runs here
 	}
 	if t, ok := text(fsys, "sys/kernel/mm/transparent_hugepage/enabled"); ok {
 		if _, rest, found := strings.Cut(t, "["); found {
@@ -139,62 +141,6 @@ func hugePools(h *topology.Host) []measure.HugePool {
 		out = append(out, pool)
 	}
 	return out
-}
-
-// maxProcesses bounds the walk over /proc on hosts with very many tasks.
-const maxProcesses = 20_000
-
-// managers finds other programs that place CPUs, memory or interrupts.
-func managers(fsys fs.FS) []measure.Manager {
-	var out []measure.Manager
-	found := map[string]bool{}
-	entries, _ := fs.ReadDir(fsys, "proc")
-	for i, e := range entries {
-		if i > maxProcesses || e.Name()[0] < '0' || e.Name()[0] > '9' {
-			continue
-		}
-		comm, _ := text(fsys, "proc/"+e.Name()+"/comm")
-		switch comm {
-		case "irqbalance", "numad", "kubelet", "tuned":
-			found[comm] = true
-		}
-	}
-	if found["irqbalance"] {
-		out = append(out, measure.Manager{Name: "irqbalance", Does: "spreads interrupts over CPUs"})
-	}
-	if found["numad"] {
-		out = append(out, measure.Manager{Name: "numad", Does: "moves processes and their memory between nodes"})
-	}
-	var state struct {
-		Policy string `json:"policyName"`
-	}
-	for file, what := range map[string]string{"cpu_manager_state": "CPU", "memory_manager_state": "memory"} {
-		if t, ok := text(fsys, "var/lib/kubelet/"+file); ok && json.Unmarshal([]byte(t), &state) == nil && strings.EqualFold(state.Policy, "static") {
-			out = append(out, measure.Manager{Name: "kubelet", Does: "static " + what + " manager policy"})
-		}
-	}
-	slices.SortStableFunc(out, func(a, b measure.Manager) int { return strings.Compare(a.Name+a.Does, b.Name+b.Does) })
-	if pins := libvirtPins(fsys); pins > 0 {
-		out = append(out, measure.Manager{Name: "libvirt", Does: "pins CPUs or memory of " + plural(pins, "running guest")})
-	}
-	return out
-}
-
-// libvirtPins counts running guests whose definition pins something.
-func libvirtPins(fsys fs.FS) int {
-	const dir = "run/libvirt/qemu"
-	pins := 0
-	entries, _ := fs.ReadDir(fsys, dir)
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".xml") {
-			continue
-		}
-		t, _ := text(fsys, dir+"/"+e.Name())
-		if strings.Contains(t, "<vcpupin ") || strings.Contains(t, "<emulatorpin ") || strings.Contains(t, "<numatune>") {
-			pins++
-		}
-	}
-	return pins
 }
 
 // queues looks where the interrupts of NICs and NVMe drives go: the effective

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -84,10 +85,13 @@ func TestGather(t *testing.T) {
 		t.Errorf("settings %+v", s)
 	}
 	want := []measure.Manager{
-		{Name: "irqbalance", Does: "spreads interrupts over CPUs"}, {Name: "kubelet", Does: "static CPU manager policy"},
-		{Name: "numad", Does: "moves processes and their memory between nodes"}, {Name: "libvirt", Does: "pins CPUs or memory of 1 running guest"},
+		{Name: "irqbalance", Does: "spreads interrupts over CPUs", Owns: "the affinity of interrupts"},
+		{Name: "kernel NUMA balancing", Does: "moves pages to the node whose CPUs use them, within CPU sets and memory nodes"},
+		{Name: "kubelet", Does: "static CPU manager policy", Owns: "pods"},
+		{Name: "numad", Does: "moves processes and their memory between nodes", Owns: "the CPUs and the memory of every workload"},
+		{Name: "libvirt", Does: "pins CPUs or memory of 1 running guest", Owns: "guests pinned by hand"},
 	}
-	if !slices.Equal(s.Managers, want) {
+	if !reflect.DeepEqual(s.Managers, want) {
 		t.Errorf("managers %+v", s.Managers)
 	}
 	if !slices.Equal(s.Queues, []measure.Queues{{Device: "eth0", Kind: "nic", Node: 1, Total: 3, Away: 2}}) {

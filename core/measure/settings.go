@@ -1,5 +1,7 @@
 package measure
 
+import "github.com/homenode/homenode/core/topology"
+
 // Settings are the kernel's and other programs' hands on NUMA. A nil pointer
 // or "" is unknown.
 type Settings struct {
@@ -20,8 +22,14 @@ type HugePool struct {
 
 // Manager is another program that places things.
 type Manager struct {
-	Name string `json:"name"` // irqbalance, numad, kubelet, libvirt
+	Name string `json:"name"` // irqbalance, numad, tuned, kubelet, libvirt, kernel NUMA balancing
 	Does string `json:"does"` // in words: "static CPU manager policy", "pins 3 guests"
+	// Owns is what homenode leaves to it, in words; "" when homenode works beside it.
+	Owns string `json:"owns,omitempty"`
+	// CPUs is what it keeps for work of its own: homenode gives them to nobody.
+	CPUs topology.CPUSet `json:"cpus,omitzero"`
+	// Guests is the names of running guests whose definition it pins by.
+	Guests []string `json:"guests,omitempty"`
 }
 
 // Queues tells where the interrupts of a device go.

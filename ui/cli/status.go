@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/measure"
 )
 
 func statusCommand(e *Env) *cobra.Command {
@@ -59,9 +60,23 @@ func printStatus(e *Env, s api.Status) {
 	if s.Balance != nil && s.Mode != "none" { // one look tells nothing about a load
 		fmt.Fprintf(e.Stdout, "%s %s\n", p.dim("balancing:"), s.Balance.Words())
 	}
+	printRivals(e.Stdout, p, s.Rivals)
 	for _, problem := range s.Problems {
 		fmt.Fprintf(e.Stdout, "%s %s\n", p.warn("!"), problem)
 	}
+}
+
+// printRivals names the other programs that place things, and what is theirs.
+func printRivals(w io.Writer, p paint, all []measure.Manager) {
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	t := newTable("ALSO PLACES", "HOW", "LEFT TO IT")
+	for _, m := range all {
+		t.row(m.Name, m.Does, orDash(m.Owns))
+	}
+	t.print(w, p)
 }
 
 func headline(s api.Status, p paint) string {

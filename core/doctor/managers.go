@@ -1,0 +1,178 @@
+package doctor
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/homenode/homenode/core/measure"
+	"github.com/homenode/homenode/core/topology"
+)
+
+// Names of managers.
+const (
+	Irqbalance    = "irqbalance"
+	Numad         = "numad"
+	Tuned         = "tuned"
+	Kubelet       = "kubelet"
+	Libvirt       = "libvirt"
+	KernelBalance = "kernel NUMA balancing"
+)
+
+// maxProcesses bounds the walk over /proc on hosts with very many tasks.
+const maxProcesses = 20_000
+
+// Managers finds other programs that place CPUs, memory or interrupts on h, by name
+// and then by what they do. It reads the name of every process: some milliseconds
+// on a busy host.
+func Managers(fsys fs.FS, h *topology.Host) []measure.Manager {
+	var out []measure.Manager
+	running := runningManagers(fsys)
+	if running[Irqbalance] {
+		out = append(out, measure.Manager{Name: Irqbalance, Does: "spreads interrupts over CPUs", Owns: "the affinity of interrupts"})
+	}
+	if running[Numad] {
+		out = append(out, measure.Manager{Name: Numad, Does: "moves processes and their memory between nodes",
+			Owns: "the CPUs and the memory of every workload"})
+	}
+	if running[Tuned] {
+		out = append(out, tuned(fsys))
+	}
+	out = append(out, kubelet(fsys)...)
+	// NUMA_BALANCING_NORMAL is bit 0 (include/linux/sched/sysctl.h). It obeys CPU sets
+	// and memory nodes, and so brings pages to the home that homenode gave: nothing
+	// has to be left to it.
+	if b := number(fsys, "proc/sys/kernel/numa_balancing"); b != nil && *b&1 != 0 && len(h.Nodes) > 1 {
+		out = append(out, measure.Manager{Name: KernelBalance, Does: "moves pages to the node whose CPUs use them, within CPU sets and memory nodes"})
+	}
+	slices.SortStableFunc(out, func(a, b measure.Manager) int { return strings.Compare(a.Name+a.Does, b.Name+b.Does) })
+	if guests := pinnedGuests(fsys); len(guests) > 0 {
+		out = append(out, measure.Manager{Name: Libvirt, Does: "pins CPUs or memory of " + plural(len(guests), "running guest"),
+			Owns: "guests pinned by hand", Guests: guests})
+	}
+	return out
+}
+
+// runningManagers looks for the programs among all processes.
+func runningManagers(fsys fs.FS) map[string]bool {
+	found := map[string]bool{}
+	entries, _ := fs.ReadDir(fsys, "proc")
+	for i, e := range entries {
+		if i > maxProcesses || e.Name()[0] < '0' || e.Name()[0] > '9' {
+			continue
+		}
+		comm, _ := text(fsys, "proc/"+e.Name()+"/comm")
+		switch comm {
+		case Numad:
+			// With -w it answers a question, libvirt's for one, and ends (numad(8)).
+			line, _ := text(fsys, "proc/"+e.Name()+"/cmdline")
+			if slices.ContainsFunc(strings.Split(line, "\x00"), func(arg string) bool { return strings.HasPrefix(arg, "-w") }) {
+				continue
+			}
+			found[comm] = true
+		case Irqbalance, Tuned:
+			found[comm] = true
+		}
+	}
+	return found
+}
+
+// tuned tells the active profile, and the CPUs that it isolates where the profile's
+// variables name them as a list (cpu-partitioning, realtime and their kin).
+func tuned(fsys fs.FS) measure.Manager {
+	m := measure.Manager{Name: Tuned, Does: "sets kernel settings"}
+	profile, ok := text(fsys, "etc/tuned/active_profile")
+	if !ok || profile == "" {
+		return m
+	}
+	m.Does += " by profile " + profile
+	for _, p := range strings.Fields(profile) {
+		if strings.Contains(p, "/") {
+			continue
+		}
+		variables, _ := text(fsys, "etc/tuned/"+p+"-variables.conf")
+		for line := range strings.Lines(variables) {
+			key, list, _ := strings.Cut(line, "=")
+			if strings.TrimSpace(key) != "isolated_cores" {
+				continue
+			}
+			if cpus, err := topology.ParseCPUSet(list); err == nil && !cpus.Empty() {
+				m.CPUs = m.CPUs.Union(cpus)
+			}
+		}
+	}
+	if !m.CPUs.Empty() {
+		m.Does += fmt.Sprintf(" and isolates CPUs %s", m.CPUs)
+		m.Owns = fmt.Sprintf("CPUs %s", m.CPUs)
+	}
+	return m
+}
+
+// kubelet tells of static policies, by the kubelet's state files. Under the CPU one it
+// writes the CPU set of every container again and again, those without CPUs of
+// their own too (pkg/kubelet/cm/cpumanager, reconcileState).
+func kubelet(fsys fs.FS) []measure.Manager {
+	var out []measure.Manager
+	for _, resource := range []string{"CPU", "memory"} {
+		t, ok := text(fsys, "var/lib/kubelet/"+strings.ToLower(resource)+"_manager_state")
+		var state struct {
+			Policy string `json:"policyName"`
+		}
+		if !ok || json.Unmarshal([]byte(t), &state) != nil || !strings.EqualFold(state.Policy, "static") {
+			continue
+		}
+		m := measure.Manager{Name: Kubelet, Does: "static " + resource + " manager policy", Owns: "pods"}
+		if resource == "CPU" {
+			m.CPUs = exclusive([]byte(t))
+			if !m.CPUs.Empty() {
+				m.Owns = fmt.Sprintf("pods, and CPUs %s for some of them alone", m.CPUs)
+			}
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// exclusive is the CPUs that a cpu_manager_state gives to single containers.
+func exclusive(state []byte) topology.CPUSet {
+	var s struct {
+		Entries map[string]map[string]string `json:"entries"` // pod, container, CPU set
+	}
+	var all topology.CPUSet
+	if json.Unmarshal(state, &s) != nil {
+		return all
+	}
+	for _, containers := range s.Entries {
+		for _, list := range containers {
+			if cpus, err := topology.ParseCPUSet(list); err == nil {
+				all = all.Union(cpus)
+			}
+		}
+	}
+	return all
+}
+
+// ownMark is in the metadata of guests that homenode pins (host/libvirt/domain,
+// Namespace); those pins are not made by hand.
+const ownMark = "https://github.com/homenode/homenode/libvirt/"
+
+// pinnedGuests names running guests whose definition pins something by hand, rising.
+func pinnedGuests(fsys fs.FS) []string {
+	const dir = "run/libvirt/qemu"
+	var names []string
+	entries, _ := fs.ReadDir(fsys, dir)
+	for _, e := range entries {
+		name, isXML := strings.CutSuffix(e.Name(), ".xml")
+		if !isXML {
+			continue
+		}
+		t, _ := text(fsys, dir+"/"+e.Name())
+		pins := strings.Contains(t, "<vcpupin ") || strings.Contains(t, "<emulatorpin ") || strings.Contains(t, "<numatune>")
+		if pins && !strings.Contains(t, ownMark) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
