@@ -24,6 +24,7 @@ var may = map[string][]string{
 	"core/workload": {"core/topology"},
 	"core/plan":     {"core/topology", "core/workload"},
 	"core/place":    {"core/topology", "core/workload", "core/plan"},
+	"core/irq":      {"core/topology", "core/workload", "core/plan"},
 	"core/guest":    {"core/topology", "core/workload", "core/plan", "core/place"},
 	"core/balance":  {"core/topology", "core/workload", "core/plan", "core/place"},
 	"host":          {"core", "host/internal"},

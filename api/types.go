@@ -62,6 +62,21 @@ type Status struct {
 	Balance *balance.Report `json:"balance,omitempty"` // of the newest look; null before the first
 	// Rivals are other programs that place things on this host, and what is left to each.
 	Rivals []measure.Manager `json:"rivals"`
+	// Devices is where the interrupts of NICs and NVMe drives go; empty when that is not looked at.
+	Devices []Device `json:"devices"`
+}
+
+// Device is one NIC or NVMe drive in a Status.
+type Device struct {
+	Name       string          `json:"name"`
+	Kind       string          `json:"kind"` // nic or nvme
+	Node       topology.NodeID `json:"node"`
+	Interrupts int             `json:"interrupts"` // in use
+	AtHome     int             `json:"at_home"`    // … that go to its node's CPUs only, away from dedicated work
+	Fixed      int             `json:"fixed"`      // … that the kernel manages and refused to change
+	Steps      int             `json:"steps"`      // settings that differ from the plan
+	State      string          `json:"state"`
+	Why        string          `json:"why,omitempty"`
 }
 
 // Node is one NUMA node in a Status.

@@ -166,8 +166,12 @@ func (d *Daemon) applyOne(ctx context.Context, s plan.Step) error {
 	}
 	delete(d.tries, tryKey(s))
 	d.mu.Unlock()
+	what := string(s.Kind)
+	if s.Target.Device != "" {
+		what += " of " + s.Target.Device
+	}
 	d.event(plan.Event{Kind: plan.EventStep, Workload: s.Workload, Text: fmt.Sprintf(
-		"%s: %s → %s. %s", s.Kind, orAll(s.From), s.To, s.Reason)})
+		"%s: %s → %s. %s", what, orAll(s.From), s.To, s.Reason)})
 	return nil
 }
 
@@ -186,6 +190,13 @@ func (d *Daemon) failed(s plan.Step, entries []plan.Entry, err error) error {
 		}
 	}
 	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	if errors.Is(err, plan.ErrFixed) { // nothing was changed, nothing is to be put back
+		if e := d.o.Store.Mark(plan.Restored, seqs(entries)...); e != nil {
+			d.o.Log.Error("journal", "workload", s.Workload, "err", e)
+		}
+		d.event(plan.Event{Kind: plan.EventStep, Workload: s.Workload, Text: fmt.Sprintf("%s to %s: %v; it is not tried again", s.Kind, s.To, err)})
 		return err
 	}
 	text := fmt.Sprintf("%s to %s failed: %v", s.Kind, s.To, err)
@@ -229,7 +240,7 @@ func (d *Daemon) waiting(s plan.Step) bool {
 }
 
 func tryKey(s plan.Step) string {
-	return fmt.Sprintf("%s %s %s", s.Workload, s.Kind, s.To)
+	return fmt.Sprintf("%s %s %s %s", s.Workload, s.Kind, s.To, s.Target.Device)
 }
 
 // gone reports whether an error says that the target no longer exists.

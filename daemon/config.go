@@ -78,9 +78,12 @@ type Config struct {
 		PauseHost     float64 `yaml:"pause_host"`     // all tasks of the machine
 		PauseWorkload float64 `yaml:"pause_workload"` // the workload's cgroup
 	} `yaml:"move"`
-	Balance   Balance `yaml:"balance"`
-	Record    Record  `yaml:"record"`
-	Workloads []Rule  `yaml:"workloads"` // the first rule that matches counts
+	Balance Balance `yaml:"balance"`
+	Record  Record  `yaml:"record"`
+	// IRQ is what is done about the interrupts of NICs and NVMe drives; "" is report in
+	// observe mode and off in enforce mode.
+	IRQ       Interrupts `yaml:"irq"`
+	Workloads []Rule     `yaml:"workloads"` // the first rule that matches counts
 }
 
 // Rule gives wishes to the workloads that match.
@@ -172,6 +175,11 @@ func (c *Config) Validate() error {
 	}
 	if err := c.Record.validate(); err != nil {
 		return err
+	}
+	switch c.IRQ {
+	case "", IRQOff, IRQReport, IRQPlace:
+	default:
+		return fmt.Errorf("irq: %q; want off, report or place", c.IRQ)
 	}
 	for _, patterns := range [][]string{c.Manage.Include, c.Manage.Exclude} {
 		for _, p := range patterns {

@@ -78,6 +78,7 @@ type Daemon struct {
 	memory   balance.Memory                // what balancing goes by besides the newest look
 	balanced string                        // what was last told of balancing
 	rivals   rivals
+	devices  devices
 }
 
 // view is the result of the newest tick.
@@ -314,6 +315,7 @@ func (d *Daemon) Tick(ctx context.Context) error {
 		return err
 	}
 	d.tellMoved(look, snapshot)
+	d.tendInterrupts(ctx, snapshot.Host)
 	d.mu.Lock()
 	steps, halted := d.view.plan.Steps, d.view.halted != ""
 	d.mu.Unlock()

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -55,6 +57,12 @@ type Heirs interface {
 // Recorder keeps what was seen and decided, for `homenode replay`.
 type Recorder interface {
 	Record(balance.Record) error
+}
+
+// Devices is a Driver that can read the interrupts and queues of devices.
+type Devices interface {
+	// Devices is every NIC and NVMe drive of h whose node is known.
+	Devices(ctx context.Context, h *topology.Host) ([]irq.Device, error)
 }
 
 // Clock is time, so that tests and the simulator have their own.

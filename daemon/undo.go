@@ -132,8 +132,11 @@ func restoreLate(ctx context.Context, s Store, drivers map[workload.Kind]Driver,
 
 // kindOf is the driver's kind for an entry.
 func kindOf(e plan.Entry) workload.Kind {
-	if e.Kind == plan.Affinity {
+	switch e.Kind {
+	case plan.Affinity:
 		return workload.InProcess
+	case plan.IRQAffinity, plan.RPSCPUs, plan.XPSCPUs:
+		return workload.InDevice
 	}
 	return workload.InCgroup
 }

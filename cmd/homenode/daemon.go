@@ -24,6 +24,7 @@ import (
 	"github.com/homenode/homenode/daemon"
 	"github.com/homenode/homenode/host/cgroup"
 	"github.com/homenode/homenode/host/flight"
+	"github.com/homenode/homenode/host/irq"
 	"github.com/homenode/homenode/host/observe"
 	"github.com/homenode/homenode/host/process"
 	"github.com/homenode/homenode/host/store"
@@ -218,6 +219,7 @@ func optionsFor(config daemon.Config, look observe.Options) daemon.Options {
 		Drivers: map[workload.Kind]daemon.Driver{
 			workload.InCgroup:  cgroup.New(cgroup.Options{Mover: mover}),
 			workload.InProcess: process.New(process.Options{Mover: mover}),
+			workload.InDevice:  irq.New("/"),
 		},
 		Clock:  wallClock{},
 		Rivals: func(h *topology.Host) []measure.Manager { return doctor.Managers(observe.Root("/"), h) },

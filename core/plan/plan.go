@@ -64,12 +64,16 @@ const (
 	SetCPUs   StepKind = "set-cpus"   // CPU set of a cgroup, or affinity of all threads of a process tree
 	SetMems   StepKind = "set-mems"   // memory nodes of a cgroup
 	MovePages StepKind = "move-pages" // move what lies off home to the home, paced
+	SetIRQ    StepKind = "set-irq"    // CPUs that an interrupt may be delivered to
+	SetRPS    StepKind = "set-rps"    // CPUs that a receive queue is worked off by
+	SetXPS    StepKind = "set-xps"    // CPUs that send by a transmit queue
 )
 
 // Target is the thing a step changes.
 type Target struct {
 	Kind      workload.Kind      `json:"kind"`
 	Cgroup    string             `json:"cgroup,omitempty"`    // path below the cgroup root
+	Device    string             `json:"device,omitempty"`    // interrupt or queue, as the path of its setting
 	Processes []workload.Process `json:"processes,omitempty"` // the processes whose threads or pages are meant
 }
 

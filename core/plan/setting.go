@@ -20,6 +20,9 @@ const (
 	CgroupMems        SettingKind = "cpuset.mems"            // Path is a cgroup
 	CgroupControllers SettingKind = "cgroup.subtree_control" // Path is a cgroup; enabled before a child can have a CPU set
 	Affinity          SettingKind = "affinity"               // Path is "PID@START"; all threads of one process
+	IRQAffinity       SettingKind = "irq"                    // Path is "PCI/N": interrupt N of a PCI function
+	RPSCPUs           SettingKind = "rps_cpus"               // Path is "PCI/DEV/rx-N": a receive queue
+	XPSCPUs           SettingKind = "xps_cpus"               // Path is "PCI/DEV/tx-N": a transmit queue
 )
 
 // Setting is one thing of the host whose value a step changes, with its value.
@@ -62,6 +65,10 @@ func ParseProcessPath(path string) (workload.Process, error) {
 // ErrInUse is wrapped by a driver that cannot yet put a setting back because
 // others use it now: restoring is put off, not failed.
 var ErrInUse = errors.New("still in use")
+
+// ErrFixed is wrapped by a driver when the kernel does not let a setting be changed
+// by anybody: nothing was changed, and trying again is in vain.
+var ErrFixed = errors.New("the kernel keeps it as it is")
 
 // EntryState is how far a journalled change has come.
 type EntryState string

@@ -200,7 +200,7 @@ func FuzzMask(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, mask string) {
-		s, err := parseMask(mask)
+		s, err := ParseMask(mask)
 		if err != nil {
 			return
 		}
@@ -214,7 +214,7 @@ func FuzzMask(f *testing.F) {
 			}
 			words = append(words, fmt.Sprintf("%08x", w))
 		}
-		if again, err := parseMask(strings.Join(words, ",")); len(words) > 0 && (err != nil || !again.Equal(s)) {
+		if again, err := ParseMask(strings.Join(words, ",")); len(words) > 0 && (err != nil || !again.Equal(s)) {
 			t.Fatalf("%q → %s → %s, %v", mask, s, again, err)
 		}
 	})

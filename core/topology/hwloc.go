@@ -204,7 +204,7 @@ func parseHwlocMask(mask string) (CPUSet, error) {
 			words[i] = "0"
 		}
 	}
-	return parseMask(strings.Join(words, ","))
+	return ParseMask(strings.Join(words, ","))
 }
 
 // object reads the attributes that matter for its kind.

@@ -156,7 +156,7 @@ func (t *tree) cpuSetWith(self CPUID, dir string, names ...string) (first CPUSet
 		if strings.HasSuffix(name, "list") {
 			cpus, err = ParseCPUSet(text)
 		} else {
-			cpus, err = parseMask(text)
+			cpus, err = ParseMask(text)
 		}
 		if err != nil {
 			return CPUSet{}, false, fmt.Errorf("read %s: %w", file, err)
@@ -171,9 +171,9 @@ func (t *tree) cpuSetWith(self CPUID, dir string, names ...string) (first CPUSet
 	return first, found, nil
 }
 
-// parseMask reads the kernel's mask format (cpuset(7), "Mask format"): words
+// ParseMask reads the kernel's mask format (cpuset(7), "Mask format"): words
 // of up to 32 bits in hexadecimal, highest first, separated by commas.
-func parseMask(mask string) (CPUSet, error) {
+func ParseMask(mask string) (CPUSet, error) {
 	var s CPUSet
 	words := strings.Split(mask, ",")
 	for i, word := range words {
@@ -193,6 +193,21 @@ func parseMask(mask string) (CPUSet, error) {
 		}
 	}
 	return s, nil
+}
+
+// Mask writes a set in the kernel's mask format, in words of 32 bits: "1,00000000"
+// for CPU 32; "0" for the empty set.
+func Mask(s CPUSet) string {
+	words := make([]uint32, max(0, int(s.Max()))/32+1)
+	for cpu := range s.All() {
+		words[len(words)-1-int(cpu)/32] |= 1 << (uint(cpu) % 32)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%x", words[0])
+	for _, w := range words[1:] {
+		fmt.Fprintf(&b, ",%08x", w)
+	}
+	return b.String()
 }
 
 // parseCacheSize reads "32K", "8M" or "1G", as in cpuN/cache/indexM/size.

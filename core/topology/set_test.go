@@ -46,14 +46,14 @@ func TestParseMask(t *testing.T) {
 		{"0001,00000000,80000000", "31,64"},
 		{"1,0", "32"},
 	} {
-		got, err := parseMask(tc.mask)
+		got, err := ParseMask(tc.mask)
 		if err != nil || got.String() != tc.want {
-			t.Errorf("parseMask(%q) = %q, %v; want %q", tc.mask, got, err, tc.want)
+			t.Errorf("ParseMask(%q) = %q, %v; want %q", tc.mask, got, err, tc.want)
 		}
 	}
 	for _, mask := range []string{"", ",", "g", "0x1", "100000000", "-1", "1," + strings.Repeat("0,", 3000) + "0"} {
-		if got, err := parseMask(mask); err == nil {
-			t.Errorf("parseMask(%q) = %q, want an error", clip(mask), got)
+		if got, err := ParseMask(mask); err == nil {
+			t.Errorf("ParseMask(%q) = %q, want an error", clip(mask), got)
 		}
 	}
 }

@@ -13,6 +13,7 @@ type Kind string
 const (
 	InCgroup  Kind = "cgroup"  // a cgroup v2 leaf of its own
 	InProcess Kind = "process" // a process tree without a cgroup of its own
+	InDevice  Kind = "device"  // no workload: the interrupts and queues of a PCI device
 )
 
 // NodeMemory is memory on one node.

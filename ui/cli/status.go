@@ -60,10 +60,25 @@ func printStatus(e *Env, s api.Status) {
 	if s.Balance != nil && s.Mode != "none" { // one look tells nothing about a load
 		fmt.Fprintf(e.Stdout, "%s %s\n", p.dim("balancing:"), s.Balance.Words())
 	}
+	printDevices(e.Stdout, p, s.Devices)
 	printRivals(e.Stdout, p, s.Rivals)
 	for _, problem := range s.Problems {
 		fmt.Fprintf(e.Stdout, "%s %s\n", p.warn("!"), problem)
 	}
+}
+
+// printDevices shows where the interrupts of devices go.
+func printDevices(w io.Writer, p paint, all []api.Device) {
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	t := newTable("DEVICE", "NODE", ">INTERRUPTS", ">AT HOME", ">FIXED", ">TO SET", "STATE")
+	for _, d := range all {
+		t.row(d.Name, fmt.Sprint(d.Node), fmt.Sprint(d.Interrupts), fmt.Sprint(d.AtHome), fmt.Sprint(d.Fixed), fmt.Sprint(d.Steps),
+			strings.TrimSpace(p.state(d.State)+"  "+p.dim(d.Why)))
+	}
+	t.print(w, p)
 }
 
 // printRivals names the other programs that place things, and what is theirs.
