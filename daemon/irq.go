@@ -148,6 +148,8 @@ func (d *Daemon) deviceStatus() []api.Device {
 			x.State = "at home"
 		case r.Steps == 0:
 			x.State = "as planned"
+		case d.o.Config.interrupts() != IRQPlace && r.AtHome == r.Interrupts:
+			x.State = "would spread" // on the right node, and several on one CPU or one anywhere
 		case d.o.Config.interrupts() != IRQPlace:
 			x.State = "would move"
 		case d.devices.left != "":

@@ -22,7 +22,7 @@ func (d *Daemon) Status(context.Context) (api.Status, error) {
 		Schema: "homenode-status/1", Version: d.o.Version, Mode: string(d.o.Config.Mode), Held: d.held.All,
 		Time: v.at, TickMs: float64(v.took.Microseconds()) / 1000,
 		Nodes: nodesOf(v), Workloads: []api.Workload{}, Small: v.snapshot.Small, Problems: []string{},
-		Devices: d.deviceStatus(), Rivals: slices.Concat([]measure.Manager{}, d.rivals.all),
+		Devices: d.deviceStatus(), Rivals: append([]measure.Manager{}, d.rivals.all...),
 	}
 	for i := range v.snapshot.Observations {
 		s.Workloads = append(s.Workloads, d.workloadOf(&v.snapshot.Observations[i]))

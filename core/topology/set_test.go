@@ -38,6 +38,14 @@ func TestParseSet(t *testing.T) {
 	}
 }
 
+func TestMask(t *testing.T) {
+	for list, want := range map[string]string{"": "0", "0-3": "f", "31": "80000000", "32": "1,00000000", "0,64": "1,00000000,00000001"} {
+		if s, err := ParseCPUSet(list); err != nil || Mask(s) != want {
+			t.Errorf("Mask(%q) = %q, want %q", list, Mask(s), want)
+		}
+	}
+}
+
 func TestParseMask(t *testing.T) {
 	for _, tc := range []struct{ mask, want string }{
 		{"0", ""},
@@ -49,6 +57,9 @@ func TestParseMask(t *testing.T) {
 		got, err := ParseMask(tc.mask)
 		if err != nil || got.String() != tc.want {
 			t.Errorf("ParseMask(%q) = %q, %v; want %q", tc.mask, got, err, tc.want)
+		}
+		if again, err := ParseMask(Mask(got)); err != nil || !again.Equal(got) {
+			t.Errorf("Mask(%q) = %q, which reads as %q, %v", got, Mask(got), again, err)
 		}
 	}
 	for _, mask := range []string{"", ",", "g", "0x1", "100000000", "-1", "1," + strings.Repeat("0,", 3000) + "0"} {
