@@ -64,3 +64,22 @@ func TestManagers(t *testing.T) {
 		})
 	}
 }
+
+// A state file of the kubelet that names no policy does not get the other's.
+func TestKubeletStatesAreReadAlone(t *testing.T) {
+	const static, none = `{"policyName":"static"}`, `{}`
+	for _, c := range []struct{ cpu, memory, want string }{
+		{static, none, "static CPU manager policy"},
+		{none, static, "static memory manager policy"},
+	} {
+		fsys := fstest.MapFS{
+			"var/lib/kubelet/cpu_manager_state":    {Data: []byte(c.cpu)},
+			"var/lib/kubelet/memory_manager_state": {Data: []byte(c.memory)},
+		}
+		for range 100 { // an order that changes shows
+			if got := kubelet(fsys); len(got) != 1 || got[0].Does != c.want {
+				t.Fatalf("%v, want the %s", got, c.want)
+			}
+		}
+	}
+}
