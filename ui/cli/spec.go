@@ -394,29 +394,62 @@ func (r *specReader) peers() {
 			continue
 		case peer == x.of:
 			r.fail(x.node, "it is near to itself; take that out")
+			return
 		case peer > x.of:
-			if way := r.wayBack(peer, x.of, map[int]bool{}); way != "" {
-				r.fail(x.node, "near goes in a circle, %s → %s; take one of them out", strict.Clip(s.Name), way)
+			if way := r.wayBack(peer, x.of); way != nil {
+				r.fail(x.node, "near goes in a circle, %s; take one of them out", r.circle(append([]int{x.of}, way...)))
 			}
 			r.fail(x.node, "near %q stands further down; move it above", strict.Clip(x.name))
+			return
 		}
 		s.Near = append(s.Near, workload.Near{Workload: workload.ID(x.name), Weight: x.weight})
 	}
 }
 
-// wayBack is how near leads from one workload to another: "b → c → a"; "" when it does not.
-func (r *specReader) wayBack(from, to int, seen map[int]bool) string {
-	name := strict.Clip(r.specs[from].Name)
-	if from == to {
-		return name
+// wayBack is the shortest way that near leads from one workload to another, both
+// ends in it; nil when there is none.
+func (r *specReader) wayBack(from, to int) []int {
+	next := make([][]int, len(r.specs))
+	for _, x := range r.near {
+		if peer, is := r.at[x.name]; is {
+			next[x.of] = append(next[x.of], peer)
+		}
 	}
-	seen[from] = true
-	for i := range r.near {
-		if next, is := r.at[r.near[i].name]; is && r.near[i].of == from && !seen[next] {
-			if way := r.wayBack(next, to, seen); way != "" {
-				return name + " → " + way
+	before := map[int]int{from: from}
+	for queue := []int{from}; len(queue) > 0; queue = queue[1:] {
+		at := queue[0]
+		if at == to {
+			way := []int{at}
+			for at != from {
+				at = before[at]
+				way = append(way, at)
+			}
+			slices.Reverse(way)
+			return way
+		}
+		for _, peer := range next[at] {
+			if _, seen := before[peer]; !seen {
+				before[peer] = at
+				queue = append(queue, peer)
 			}
 		}
 	}
-	return ""
+	return nil
+}
+
+// mostNamed is how many members of a circle an error names: it is one line.
+const mostNamed = 6
+
+// circle is a way that ends where it began: "a → b → c → a".
+func (r *specReader) circle(way []int) string {
+	members := len(way) - 1
+	var names []string
+	for _, i := range way[:min(members, mostNamed)] {
+		names = append(names, strict.Clip(r.specs[i].Name))
+	}
+	if members > mostNamed {
+		names = append(names, fmt.Sprintf("… %d more …", members-mostNamed))
+	}
+	names = append(names, strict.Clip(r.specs[way[members]].Name))
+	return strings.Join(names, " → ")
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,6 +93,7 @@ var badSpecs = []struct{ name, text, want string }{
 	{"near itself", "- {name: a, cpus: 1, near: [a]}", `line 1 column 29: workload "a": it is near to itself; take that out`},
 	{"near in a circle", "- {name: a, cpus: 1, near: [c]}\n- {name: b, cpus: 1, near: [a]}\n- {name: c, cpus: 1, near: [b]}",
 		`line 1 column 29: workload "a": near goes in a circle, a → c → b → a; take one of them out`},
+	{"near in a circle of long names", longCircle(12), "… 6 more … → "},
 	{"near further down", "- {name: a, cpus: 1, near: [b]}\n- {name: b, cpus: 1}", `line 1 column 29: workload "a": near "b" stands further down; move it above`},
 	{"near nothing", "- {name: a, cpus: 1, near: [{weight: 2}]}", `near names nothing; give a device or a workload`},
 	{"weight", "- {name: a, cpus: 1, near: [{name: eth0, weight: -2}]}", `weight is "-2"; give a number above 0, at most 100`},
@@ -99,6 +101,16 @@ var badSpecs = []struct{ name, text, want string }{
 	{"deep brackets", strings.Repeat("[", 1000), "line 1: nested more than 64 deep"},
 	{"deep indents", strings.Repeat("- ", 1000), "line 1: nested more than 64 deep"},
 	{"long value", "name: a\ncpus: " + strings.Repeat("9", 10000), `cpus is "9999999999999999999999999999999999999999…"; give`},
+}
+
+// longCircle is n workloads near to each other in a circle, with names as long as may be.
+func longCircle(n int) string {
+	var b strings.Builder
+	for i := range n {
+		name := func(i int) string { return string(rune('a'+i)) + strings.Repeat("x", maxName-1) }
+		fmt.Fprintf(&b, "- {name: %s, cpus: 1, near: [%s]}\n", name(i), name((i+1)%n))
+	}
+	return b.String()
 }
 
 func TestParseSpecsRefuses(t *testing.T) {
@@ -110,6 +122,29 @@ func TestParseSpecsRefuses(t *testing.T) {
 			}
 			oneLineError(t, err)
 		})
+	}
+}
+
+// A long chain of near, each further down, is refused as fast as it is read, and a
+// long circle is named in short.
+func TestParseSpecsRefusesLongChains(t *testing.T) {
+	const many = 10_000 // near maxSpec
+	for name, c := range map[string]struct{ last, want string }{
+		"chain":  {"eth0", `line 1 column 30: workload "w0": near "w1" stands further down; move it above`},
+		"circle": {"w0", `line 1 column 30: workload "w0": near goes in a circle, w0 → w1 → w2 → w3 → w4 → w5 → … 9994 more … → w0; take one of them out`},
+	} {
+		var b strings.Builder
+		for i := range many {
+			peer := c.last
+			if i+1 < many {
+				peer = fmt.Sprint("w", i+1)
+			}
+			fmt.Fprintf(&b, "- {name: w%d, cpus: 1, near: [%s]}\n", i, peer)
+		}
+		_, err := parseSpecs([]byte(b.String()))
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%s: %v\nwant %s", name, err, c.want)
+		}
 	}
 }
 
