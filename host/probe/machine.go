@@ -8,6 +8,7 @@ import (
 	"math"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -99,6 +100,11 @@ func (m *Machine) Run(ctx context.Context, plan measure.Plan, doc *measure.Docum
 }
 
 func (m *Machine) run(ctx context.Context, plan measure.Plan, doc *measure.Document, progress func(float64), load measure.Value) error {
+	// Before all else: what a register holds is "as it was" only after this.
+	left := m.restoreLeft()
+	if left != nil && plan.Request.MSR {
+		return fmt.Errorf("%w: %w", ErrNoMSR, left)
+	}
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	runtime.GC()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), m.Host.Allowed.Len()+2)))
@@ -137,6 +143,9 @@ func (m *Machine) run(ctx context.Context, plan measure.Plan, doc *measure.Docum
 	}
 	start := time.Now()
 	run := &measure.Run{Started: start.UTC().Format(time.RFC3339), Profile: plan.Profile, Load1: load, Sigma: measure.Unknown, RT: plan.Request.RT, LeftOut: plan.LeftOut, Notes: plan.Notes}
+	if left != nil {
+		run.Notes = append(slices.Clone(run.Notes), left.Error())
+	}
 	doc.Run = run
 	err := s.map_()
 	if errors.Is(err, measure.ErrStopped) {
@@ -146,9 +155,6 @@ func (m *Machine) run(ctx context.Context, plan measure.Plan, doc *measure.Docum
 	}
 	if err != nil {
 		return err
-	}
-	if err := m.restoreLeft(); err != nil {
-		run.Notes = append(run.Notes, err.Error())
 	}
 	s.clocks(false)
 	parts := map[measure.Part]func(){

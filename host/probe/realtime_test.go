@@ -241,11 +241,15 @@ func TestPrefetchersAreRestored(t *testing.T) {
 			t.Fatalf("%s: register %#x, want all off, %#x", c.vendor, got, c.off)
 		}
 		p.file.Close()
-		if err := m.restoreLeft(); err != nil {
+		d = measure.NewDocument(m.Root, m.Host)
+		if err := m.Run(t.Context(), plan, d, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got := register(t, msr, c.reg); got != c.was {
 			t.Errorf("%s: register %#x after the next run, was %#x", c.vendor, got, c.was)
+		}
+		if _, err := os.Stat(m.Restore); !os.IsNotExist(err) {
+			t.Errorf("the promise is left: %v", err)
 		}
 	}
 }
@@ -272,6 +276,35 @@ func TestPrefetchersAreRefused(t *testing.T) {
 		if !errors.Is(err, ErrNoMSR) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// What a run that was killed left changed is put back before any other change:
+// where that fails, --msr is refused and a run without it says so.
+func TestPrefetchersLeftOff(t *testing.T) {
+	m, plan := live(t, measure.PartLatency)
+	msr := withRegisters(t, m, "GenuineIntel", "6", intelReg, 0x0f)
+	plan.NodeCPUs = plan.NodeCPUs[:1]
+	plan.NodeCPUs[0].CPU, plan.CPUs = m.Host.Allowed.Min(), nil
+	// Of a CPU that is gone.
+	left := []byte(`{"boot_id":"boot-1","cpu":7,"register":420,"was":0}`)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(m.Restore), 0o755), os.WriteFile(m.Restore, left, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	d := measure.NewDocument(m.Root, m.Host)
+	if err := m.Run(t.Context(), plan, d, nil); err != nil || !strings.Contains(strings.Join(d.Run.Notes, " "), "left off") {
+		t.Errorf("without --msr: %v, run %+v", err, d.Run)
+	}
+	plan.Request.MSR = true
+	err := m.Run(t.Context(), plan, d, nil)
+	if !errors.Is(err, ErrNoMSR) || !strings.Contains(err.Error(), "CPU 7 were left off by a run that was killed") {
+		t.Errorf("with --msr: %v", err)
+	}
+	if got := register(t, msr, intelReg); got != 0x0f {
+		t.Errorf("register %#x, was 0xf", got)
+	}
+	if b, err := os.ReadFile(m.Restore); err != nil || string(b) != string(left) {
+		t.Errorf("the promise is now %q, %v", b, err)
 	}
 }
 
