@@ -139,7 +139,7 @@ func (m *Machine) run(ctx context.Context, plan measure.Plan, doc *measure.Docum
 		if s.prefetch, err = m.openPrefetchers(plan.NodeCPUs[0].CPU); err != nil {
 			return err
 		}
-		defer s.prefetch.file.Close() // a second time does no harm
+		defer s.prefetch.close()
 	}
 	start := time.Now()
 	run := &measure.Run{Started: start.UTC().Format(time.RFC3339), Profile: plan.Profile, Load1: load, Sigma: measure.Unknown, RT: plan.Request.RT, LeftOut: plan.LeftOut, Notes: plan.Notes}

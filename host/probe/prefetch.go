@@ -10,12 +10,17 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/topology"
 )
 
 // ErrNoMSR says that prefetchers were to be switched and cannot be.
 var ErrNoMSR = errors.New("--msr is not possible here")
+
+// errSwitching is wrapped while another run holds the prefetchers.
+var errSwitching = errors.New("another run of `homenode probe` switches prefetchers")
 
 // prefetchers are the switches of one CPU's hardware prefetchers: bits of a
 // model-specific register, 1 is off.
@@ -25,6 +30,7 @@ type prefetchers struct {
 	off   uint64
 	was   uint64
 	saved string // file that tells what was, while it is changed
+	lock  *os.File
 }
 
 // Registers. Intel, "Disclosure of Hardware Prefetcher Control on Some Intel
@@ -54,46 +60,97 @@ func (m *Machine) msrFile(cpu topology.CPUID, kind string) string {
 	return filepath.Join(dir, fmt.Sprint(int(cpu)), kind)
 }
 
-// openPrefetchers finds the switches of a CPU; nothing is changed yet.
-func (m *Machine) openPrefetchers(cpu topology.CPUID) (*prefetchers, error) {
-	p := &prefetchers{saved: m.Restore}
+// switches tells where this machine's CPUs have their prefetcher switches.
+func (m *Machine) switches() (reg int64, off uint64, err error) {
 	vendor, family := cpuVendor(m.Root)
 	switch {
 	case vendor == "GenuineIntel" && family == "6":
-		p.reg, p.off = intelReg, intelOff
+		return intelReg, intelOff, nil
 	case vendor == "AuthenticAMD":
+		return amdReg, amdOff, nil
+	}
+	return 0, 0, fmt.Errorf("no switches are known for prefetchers of this CPU (%s family %s)", vendor, family)
+}
+
+// openPrefetchers finds the switches of a CPU; nothing is changed yet. No other
+// run can switch any until they are closed.
+func (m *Machine) openPrefetchers(cpu topology.CPUID) (_ *prefetchers, err error) {
+	p := &prefetchers{saved: m.Restore}
+	defer func() {
+		if err != nil {
+			p.close()
+			err = fmt.Errorf("%w: %w", ErrNoMSR, err)
+		}
+	}()
+	if p.reg, p.off, err = m.switches(); err != nil {
+		return nil, err
+	}
+	if p.reg == amdReg {
 		if err := m.amdHasSwitches(cpu); err != nil {
 			return nil, err
 		}
-		p.reg, p.off = amdReg, amdOff
-	default:
-		return nil, fmt.Errorf("%w: no switches are known for prefetchers of this CPU (%s family %s)", ErrNoMSR, vendor, family)
 	}
-	f, err := os.OpenFile(m.msrFile(cpu, "msr"), os.O_RDWR, 0)
-	if err != nil {
-		return nil, fmt.Errorf("%w: it needs root and the kernel module msr: %w", ErrNoMSR, err)
+	if p.file, err = os.OpenFile(m.msrFile(cpu, "msr"), os.O_RDWR, 0); err != nil {
+		return nil, fmt.Errorf("it needs root and the kernel module msr: %w", err)
 	}
-	p.file = f
+	if p.lock, err = m.lockPrefetchers(); err != nil {
+		return nil, err
+	}
+	// Another run may have been killed since this one began.
+	if err := m.putBack(); err != nil {
+		return nil, err
+	}
 	if p.was, err = p.read(); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("%w: register %#x does not read (a virtual machine has none): %w", ErrNoMSR, p.reg, err)
+		return nil, fmt.Errorf("register %#x does not read (a virtual machine has none): %w", p.reg, err)
 	}
 	return p, nil
+}
+
+// close lets other runs switch; a second time does no harm.
+func (p *prefetchers) close() {
+	p.file.Close()
+	p.lock.Close()
+}
+
+// lockPrefetchers keeps other runs from switching until the file is closed, by the
+// end of the process too. It wraps errSwitching when one does.
+func (m *Machine) lockPrefetchers() (*os.File, error) {
+	if m.Restore == "" {
+		return nil, errors.New("there is no state folder to write the old value to")
+	}
+	if err := os.MkdirAll(filepath.Dir(m.Restore), 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(m.Restore+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for err = unix.EINTR; err == unix.EINTR; {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	}
+	if err == unix.EWOULDBLOCK {
+		err = errSwitching
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return f, nil
 }
 
 // amdHasSwitches asks cpuid(4).
 func (m *Machine) amdHasSwitches(cpu topology.CPUID) error {
 	f, err := os.Open(m.msrFile(cpu, "cpuid"))
 	if err != nil {
-		return fmt.Errorf("%w: whether this CPU has switches is told by the kernel module cpuid: %w", ErrNoMSR, err)
+		return fmt.Errorf("whether this CPU has switches is told by the kernel module cpuid: %w", err)
 	}
 	defer f.Close()
 	var regs [16]byte
 	if _, err := f.ReadAt(regs[:], amdLeaf); err != nil {
-		return fmt.Errorf("%w: read cpuid leaf %#x: %w", ErrNoMSR, amdLeaf, err)
+		return fmt.Errorf("read cpuid leaf %#x: %w", amdLeaf, err)
 	}
 	if binary.LittleEndian.Uint32(regs[:])&amdBit == 0 {
-		return fmt.Errorf("%w: this CPU, or the machine it is virtual on, has no prefetch control register (Zen 4 and newer have)", ErrNoMSR)
+		return errors.New("this CPU, or the machine it is virtual on, has no prefetch control register (Zen 4 and newer have)")
 	}
 	return nil
 }
@@ -131,59 +188,103 @@ func (p *prefetchers) write(v uint64) error {
 	return nil
 }
 
-// promise writes down what the register holds, before it is changed.
+// promise writes down what the register holds, before it is changed: whole or not
+// at all. The lock is held.
 func (p *prefetchers) promise(boot string, cpu topology.CPUID) error {
-	if p.saved == "" {
-		return fmt.Errorf("%w: there is no state folder to write the old value to", ErrNoMSR)
+	if boot == "" {
+		return fmt.Errorf("%w: the kernel tells no boot ID to write down with the old value", ErrNoMSR)
 	}
 	b, err := json.Marshal(leftOff{boot, int(cpu), p.reg, p.was})
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(p.saved), 0o755)
-	}
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(p.saved, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	name := p.saved + ".new"
+	os.Remove(name) // of a run that was killed right here
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("%w: write down the old value: %w", ErrNoMSR, err)
 	}
+	defer os.Remove(name)
 	_, err = f.Write(b)
-	return errors.Join(err, f.Sync(), f.Close())
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Link(name, p.saved) // unlike rename, never over another promise
+	}
+	if err != nil {
+		return fmt.Errorf("%w: write down the old value: %w", ErrNoMSR, err)
+	}
+	return nil
 }
 
-// restore puts the register back and only then forgets the promise.
+// restore puts the register's switches back, leaves its other bits as they are, and
+// only then forgets the promise.
 func (p *prefetchers) restore() error {
-	defer p.file.Close()
-	if err := p.write(p.was); err != nil {
+	now, err := p.read()
+	if err == nil {
+		err = p.write(now&^p.off | p.was&p.off)
+	}
+	if err != nil {
 		return fmt.Errorf("prefetchers are not as they were; `homenode probe` tries again: %w", err)
 	}
 	return os.Remove(p.saved)
 }
 
-// restoreLeft puts back what a run that was killed left changed.
+// restoreLeft puts back what a run that was killed left changed. What a run that is
+// alive has changed is that run's.
 func (m *Machine) restoreLeft() error {
 	if m.Restore == "" {
 		return nil
 	}
+	if _, err := os.Lstat(m.Restore); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	lock, err := m.lockPrefetchers()
+	if errors.Is(err, errSwitching) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("prefetchers may have been left off: %w", err)
+	}
+	defer lock.Close()
+	return m.putBack()
+}
+
+// putBack is restoreLeft with the lock held. The file is not trusted: only the
+// switches this CPU has are written.
+func (m *Machine) putBack() error {
 	b, err := os.ReadFile(m.Restore)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
+	}
+	if err == nil && len(b) == 0 { // killed before it was written, and so before any change
+		return os.Remove(m.Restore)
 	}
 	var left leftOff
 	if err == nil {
 		err = json.Unmarshal(b, &left)
 	}
-	if err != nil {
-		return fmt.Errorf("prefetchers may have been left off: read %s: %w; restarting the machine sets them back", m.Restore, err)
+	boot := m.bootID()
+	if err == nil && (boot == "" || left.Boot == "") {
+		err = errors.New("without a boot ID nothing tells whether the machine was restarted since")
 	}
-	if left.Boot != m.bootID() { // the firmware has set it anew
+	if err == nil && left.Boot != boot { // the firmware has set it anew
 		return os.Remove(m.Restore)
+	}
+	var off uint64
+	if err == nil {
+		var reg int64
+		if reg, off, err = m.switches(); err == nil && left.Reg != reg {
+			err = fmt.Errorf("register %#x is not the one of the prefetchers, %#x", left.Reg, reg)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("prefetchers may have been left off: read %s: %w; restarting the machine sets them back, then remove the file", m.Restore, err)
 	}
 	f, err := os.OpenFile(m.msrFile(topology.CPUID(left.CPU), "msr"), os.O_RDWR, 0)
 	if err != nil {
 		return fmt.Errorf("prefetchers of CPU %d were left off by a run that was killed: %w", left.CPU, err)
 	}
-	p := &prefetchers{file: f, reg: left.Reg, was: left.Was, saved: m.Restore}
+	defer f.Close()
+	p := &prefetchers{file: f, reg: left.Reg, off: off, was: left.Was, saved: m.Restore}
 	return p.restore()
 }
 

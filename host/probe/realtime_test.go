@@ -194,6 +194,18 @@ func register(t *testing.T, file string, reg int64) byte {
 	return b[0]
 }
 
+func setRegister(t *testing.T, file string, reg int64, value byte) {
+	t.Helper()
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt([]byte{value}, reg); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Prefetchers are measured on and off, and are then as they were: after a run,
 // and after one that was killed.
 func TestPrefetchersAreRestored(t *testing.T) {
@@ -240,7 +252,7 @@ func TestPrefetchersAreRestored(t *testing.T) {
 		if got := register(t, msr, c.reg); got != c.off {
 			t.Fatalf("%s: register %#x, want all off, %#x", c.vendor, got, c.off)
 		}
-		p.file.Close()
+		p.close() // as its end does
 		d = measure.NewDocument(m.Root, m.Host)
 		if err := m.Run(t.Context(), plan, d, nil); err != nil {
 			t.Fatal(err)
@@ -305,6 +317,130 @@ func TestPrefetchersLeftOff(t *testing.T) {
 	}
 	if b, err := os.ReadFile(m.Restore); err != nil || string(b) != string(left) {
 		t.Errorf("the promise is now %q, %v", b, err)
+	}
+}
+
+// A record that is not what a run of ours writes changes no register, and is kept
+// where it may still be needed; one without content was never acted on.
+func TestPrefetchersBadRecord(t *testing.T) {
+	m, plan := live(t, measure.PartLatency)
+	msr := withRegisters(t, m, "GenuineIntel", "6", intelReg, 0x0f)
+	root := m.Root.(fstest.MapFS)
+	if err := os.MkdirAll(filepath.Dir(m.Restore), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		record, boot string
+		says         string // "" for no error and no record left
+		want         byte   // register after
+	}{
+		"empty":            {"", "boot-1", "", 0x0f},
+		"another boot":     {`{"boot_id":"boot-0","cpu":0,"register":420,"was":0}`, "boot-1", "", 0x0f},
+		"this boot":        {`{"boot_id":"boot-1","cpu":0,"register":420,"was":2}`, "boot-1", "", 0x02},
+		"torn":             {`{"boot_id":"boo`, "boot-1", "restarting the machine", 0x0f},
+		"no boot ID now":   {`{"boot_id":"boot-1","cpu":0,"register":420,"was":0}`, "", "boot ID", 0x0f},
+		"no boot ID then":  {`{"boot_id":"","cpu":0,"register":420,"was":0}`, "boot-1", "boot ID", 0x0f},
+		"another register": {`{"boot_id":"boot-1","cpu":0,"register":432,"was":0}`, "boot-1", "register 0x1b0", 0x0f},
+		"AMD's register":   {`{"boot_id":"boot-1","cpu":0,"register":3221225736,"was":0}`, "boot-1", "register 0xc0000108", 0x0f},
+	} {
+		t.Run(name, func(t *testing.T) {
+			setRegister(t, msr, intelReg, 0x0f)
+			root["proc/sys/kernel/random/boot_id"] = &fstest.MapFile{Data: []byte(c.boot + "\n")}
+			if err := os.WriteFile(m.Restore, []byte(c.record), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			err := m.restoreLeft()
+			b, gone := os.ReadFile(m.Restore)
+			if c.says == "" && (err != nil || !os.IsNotExist(gone)) {
+				t.Errorf("%v; the record: %q", err, b)
+			}
+			if c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says) || string(b) != c.record) {
+				t.Errorf("%v, want %q; the record: %q", err, c.says, b)
+			}
+			if got := register(t, msr, intelReg); got != c.want {
+				t.Errorf("register %#x, want %#x", got, c.want)
+			}
+		})
+	}
+	// And with an empty record, or half of one not yet in place, --msr works.
+	root["proc/sys/kernel/random/boot_id"] = &fstest.MapFile{Data: []byte("boot-1\n")}
+	if err := errors.Join(os.WriteFile(m.Restore, nil, 0o600), os.WriteFile(m.Restore+".new", []byte("{"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	plan.NodeCPUs = plan.NodeCPUs[:1]
+	plan.NodeCPUs[0].CPU, plan.CPUs, plan.Request.MSR = 0, nil, true
+	if !m.Host.Allowed.Has(0) {
+		t.Skip("CPU 0 is not allowed")
+	}
+	d := measure.NewDocument(m.Root, m.Host)
+	if err := m.Run(t.Context(), plan, d, nil); err != nil || strings.Contains(strings.Join(d.Run.Notes, " "), "prefetchers") {
+		t.Errorf("%v, run %+v", err, d.Run)
+	}
+}
+
+// Only the bits of the prefetchers come from the record: it does not undo, or do,
+// anything else in the register.
+func TestPrefetchersKeepOtherBits(t *testing.T) {
+	m, _ := live(t, measure.PartLatency)
+	msr := withRegisters(t, m, "GenuineIntel", "6", intelReg, 0x2f)
+	record := []byte(`{"boot_id":"boot-1","cpu":0,"register":420,"was":195}`) // 0xc3
+	if err := errors.Join(os.MkdirAll(filepath.Dir(m.Restore), 0o755), os.WriteFile(m.Restore, record, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.restoreLeft(); err != nil {
+		t.Fatal(err)
+	}
+	if got := register(t, msr, intelReg); got != 0x23 {
+		t.Errorf("register %#x, want 0x23", got)
+	}
+}
+
+// While one run has the prefetchers switched, no other switches them, nor takes
+// that run for one that was killed.
+func TestPrefetchersAreLocked(t *testing.T) {
+	m, _ := live(t, measure.PartLatency)
+	msr := withRegisters(t, m, "GenuineIntel", "6", intelReg, 0)
+	p, err := m.openPrefetchers(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	if err := errors.Join(p.promise(m.bootID(), 0), p.write(p.off)); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.restoreLeft(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(m.Restore); err != nil || register(t, msr, intelReg) != 0x0f {
+		t.Errorf("put back under the hands of the run: %v", err)
+	}
+	if _, err := m.openPrefetchers(0); !errors.Is(err, ErrNoMSR) || !strings.Contains(err.Error(), "another") {
+		t.Errorf("a second run: %v", err)
+	}
+	p.close() // its end
+	if p, err = m.openPrefetchers(0); err != nil {
+		t.Fatal(err)
+	}
+	if p.was != 0 || register(t, msr, intelReg) != 0 {
+		t.Errorf("the next run finds %#x as the old value", p.was)
+	}
+	p.close()
+}
+
+// Nothing is changed where the boot cannot be told from the next.
+func TestPrefetchersNeedABootID(t *testing.T) {
+	m, _ := live(t, measure.PartLatency)
+	withRegisters(t, m, "GenuineIntel", "6", intelReg, 0)
+	p, err := m.openPrefetchers(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	if err := p.promise("", 0); !errors.Is(err, ErrNoMSR) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(m.Restore); !os.IsNotExist(err) {
+		t.Errorf("a record all the same: %v", err)
 	}
 }
 
