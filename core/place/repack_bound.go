@@ -11,8 +11,9 @@ import (
 )
 
 // impossible says why no moves at all can admit the new workload, or nothing.
-// Moving a workload from node to node changes neither the CPUs nor the memory that are
-// free in all.
+// Moving a workload from node to node changes neither the memory that is free in all
+// nor the CPUs, but for siblings held idle: those come free where it goes to cores
+// with fewer threads.
 func (r *repack) impossible() string {
 	w := &r.want
 	if !w.Nodes.Empty() {
@@ -34,6 +35,13 @@ func (r *repack) impossible() string {
 			}
 		}
 		mem += max(0, free)
+	}
+	for i := range r.movers {
+		idle := float64(r.movers[i].held.Idle.Len())
+		if w.Class == workload.Shared {
+			idle *= r.start.overcommit()
+		}
+		room += idle
 	}
 	switch {
 	case room < float64(w.vcpus)-tiny:

@@ -320,6 +320,99 @@ func TestRepackIsExact(t *testing.T) {
 	})
 }
 
+// unequal is a host of nodes with two cores each, of one or two threads.
+func unequal(threads [][2]int) plan.State {
+	h := &topology.Host{}
+	cpu := topology.CPUID(0)
+	for i := range threads {
+		n := topology.NodeID(i)
+		var all topology.CPUSet
+		for _, k := range threads[i] {
+			var core topology.CPUSet
+			for range k {
+				core.Add(cpu)
+				cpu++
+			}
+			h.Cores = append(h.Cores, topology.Core{CPUs: core, Node: n, Package: topology.PackageID(i), Capacity: topology.None})
+			all = all.Union(core)
+		}
+		h.Nodes = append(h.Nodes, topology.Node{ID: n, Package: topology.PackageID(i), CPUs: all, Memory: 16 * gib, Free: 16 * gib, Kind: topology.DRAM})
+		h.Packages = append(h.Packages, topology.Package{ID: topology.PackageID(i), CPUs: all})
+		h.Online = h.Online.Union(all)
+		h.AllowedMems.Add(n)
+		row := make([]int, len(threads))
+		for k := range row {
+			row[k] = 20
+		}
+		row[i] = 10
+		h.Distances = append(h.Distances, row)
+	}
+	h.Allowed = h.Online
+	return plan.State{Host: h, Policy: plan.DefaultPolicy()}
+}
+
+// TestImpossibleIsTrue: where all fit in some way, no proof says that no moves
+// admit the last, though siblings held idle come free on cores of one thread.
+func TestImpossibleIsTrue(t *testing.T) {
+	claims := 0
+	rapid.Check(t, func(t *rapid.T) {
+		threads := rapid.IntRange(1, 2)
+		host := make([][2]int, rapid.IntRange(2, 3).Draw(t, "nodes"))
+		for i := range host {
+			host[i] = [2]int{threads.Draw(t, "first core"), threads.Draw(t, "second core")}
+		}
+		draw := func(id string) workload.Spec {
+			s := whole(id, rapid.IntRange(1, 3).Draw(t, id+" vCPUs"), gib)
+			s.SMT = rapid.SampledFrom([]workload.SMTPolicy{workload.SMTPrefer, workload.SMTIsolate, workload.SMTIsolate, workload.SMTRequire}).Draw(t, id+" SMT")
+			return s
+		}
+		st := unequal(host)
+		l := NewLedger(st)
+		var all []workload.Spec
+		var running []Runner
+		for k := range rapid.IntRange(1, 3).Draw(t, "running") {
+			s := draw(string(rune('p' + k)))
+			on := s
+			on.Nodes = topology.Nodes(topology.NodeID(rapid.IntRange(0, len(host)-1).Draw(t, "on")))
+			if r := l.Place(Request{Spec: on, Must: true}); r.Placed() {
+				l.Commit(r.Placement)
+				all, running = append(all, s), append(running, Runner{Spec: s})
+			}
+		}
+		last := draw("new")
+		if rapid.Bool().Draw(t, "shared") {
+			last = workload.Spec{ID: "new", Name: "new", Class: workload.Shared, CPUs: rapid.IntRange(1, 18).Draw(t, "shared vCPUs"), Memory: gib, MaxNodes: 1, Given: true, Importance: 50}
+		}
+		why := l.newRepack(Request{Spec: last}, RepackOptions{Running: running}).impossible()
+		if why == "" {
+			return
+		}
+		claims++
+		all = append(all, last)
+		ways := 1
+		for range all {
+			ways *= len(host)
+		}
+		for way := range ways {
+			try, x, fit := NewLedger(st), way, true
+			for _, s := range all {
+				s.Nodes = topology.Nodes(topology.NodeID(x % len(host)))
+				x /= len(host)
+				r := try.Place(Request{Spec: s, Must: true})
+				if fit = fit && r.Placed(); fit {
+					try.Commit(r.Placement)
+				}
+			}
+			if fit {
+				t.Fatalf("%s\nBut they fit:\n%v", why, try.Placements())
+			}
+		}
+	})
+	if claims == 0 {
+		t.Error("nothing was ever impossible: the test tests nothing")
+	}
+}
+
 // TestRepackIsSafe: on any host with workloads of any kind, all states on the way
 // pass, the ledger is left alone, the same question has the same answer, what may
 // not move does not, and nothing becomes worse unreported.
