@@ -111,6 +111,11 @@ type Workload struct {
 	Processes        []int          `json:"processes"`
 	Steps            []plan.Step    `json:"steps"`          // what is left to do
 	Move             *plan.Move     `json:"move,omitempty"` // page move in flight, or the newest that ended
+
+	// What it was placed by, of those that are placed.
+	SMT  workload.SMTPolicy `json:"smt,omitempty"`  // "" means prefer
+	Idle string             `json:"idle,omitempty"` // CPUs held so that nobody runs beside it
+	Near []string           `json:"near,omitempty"` // device names or PCI addresses
 }
 
 // NodeKiB is memory on one node.

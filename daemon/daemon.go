@@ -555,24 +555,28 @@ func bear(placements []plan.Placement, s workload.Snapshot) {
 
 // subjects pairs each observation with what is wished for it. d.mu is held.
 func (d *Daemon) subjects(s workload.Snapshot) []place.Subject {
-	opt := d.arranging()
 	subjects := make([]place.Subject, 0, len(s.Observations))
 	for i := range s.Observations {
 		o := s.Observations[i]
-		spec := place.SpecFrom(o, opt)
-		if r := d.o.Config.rule(&o); r != nil {
-			wish(&spec, r)
-		}
-		if want, ok := d.wants[o.ID]; ok && want.Process.Start == startOf(&o) {
-			spec = specOfWant(want, o.ID, spec)
-		}
 		alone := d.rivals.owner(o.ID)
 		if alone == "" {
 			alone = d.o.Config.excluded(&o)
 		}
-		subjects = append(subjects, place.Subject{Spec: spec, Observation: o, LeaveAlone: alone})
+		subjects = append(subjects, place.Subject{Spec: d.specOf(&o), Observation: o, LeaveAlone: alone})
 	}
 	return subjects
+}
+
+// specOf is what is wished for a workload. d.mu is held.
+func (d *Daemon) specOf(o *workload.Observation) workload.Spec {
+	spec := place.SpecFrom(*o, d.arranging())
+	if r := d.o.Config.rule(o); r != nil {
+		wish(&spec, r)
+	}
+	if want, ok := d.wants[o.ID]; ok && want.Process.Start == startOf(o) {
+		spec = specOfWant(want, o.ID, spec)
+	}
+	return spec
 }
 
 // wish puts what a rule says over what was derived.

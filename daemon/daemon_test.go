@@ -47,6 +47,20 @@ func (r *rig) told(t *testing.T, want string) bool {
 	return false
 }
 
+// What stands beside a workload can be computed from its status alone.
+func TestStatusSaysWhatItWasPlacedBy(t *testing.T) {
+	m := newMachine(t, 2, 8)
+	id := m.add("a", 1, 1<<20, 0)
+	r := newRig(t, m, Observe, func(c *Config) {
+		c.Workloads = []Rule{{Match: "a", Class: workload.Dedicated, CPUs: 1, SMT: workload.SMTIsolate, Near: []string{"eth0"}}}
+	})
+	r.ticks(t, 1)
+	w := r.status(t)[id]
+	if w.SMT != workload.SMTIsolate || w.CPUSetPlanned != "0" || w.Idle != "1" || len(w.Near) != 1 || w.Near[0] != "eth0" {
+		t.Errorf("got %+v", w)
+	}
+}
+
 func TestObserveChangesNothingAndPredicts(t *testing.T) {
 	m := scattered(t)
 	before := m.settings()

@@ -165,7 +165,12 @@ func (d *Daemon) workloadOf(o *workload.Observation) api.Workload {
 	w.Move = d.moveOf(o.ID)
 	if p := placementOf(d.view.plan.Placements, o.ID); p != nil {
 		w.Class, w.Importance, w.CPUs = p.Class, p.Importance, p.VCPUs
-		w.Home, w.CPUSetPlanned = p.Home.String(), p.CPUs.String()
+		w.Home, w.CPUSetPlanned, w.Idle = p.Home.String(), p.CPUs.String(), p.Idle.String()
+		spec := d.specOf(o)
+		w.SMT = spec.SMT
+		for _, near := range spec.Near {
+			w.Near = append(w.Near, near.Device)
+		}
 		if total := workload.Total(o.Memory); total > 0 {
 			share := float64(workload.On(o.Memory, p.Home)) / float64(total)
 			w.OnHome = &share

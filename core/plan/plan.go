@@ -56,6 +56,21 @@ type Placement struct {
 	Start      uint64                // of a process workload: start time of its root process, for PIDs are reused
 }
 
+// Idle is the SMT siblings that dedicated work on these CPUs keeps from everyone:
+// the rest of its cores when its policy is isolate or require, else none.
+func Idle(h *topology.Host, smt workload.SMTPolicy, cpus topology.CPUSet) topology.CPUSet {
+	var out topology.CPUSet
+	if smt != workload.SMTIsolate && smt != workload.SMTRequire {
+		return out
+	}
+	for _, c := range h.Cores {
+		if c.CPUs.Intersects(cpus) {
+			out = out.Union(c.CPUs.Minus(cpus))
+		}
+	}
+	return out
+}
+
 // StepKind is the kind of effect.
 type StepKind string
 

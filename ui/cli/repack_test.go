@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"testing/fstest"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -215,6 +217,44 @@ func TestRunningNow(t *testing.T) {
 	}
 	if p := l.Placements()[0]; p.Workload != "/a" || p.Asked != 3<<20 || !p.Home.Equal(topology.Nodes(0)) {
 		t.Errorf("got %+v", p)
+	}
+}
+
+// An isolated workload that runs keeps the siblings of its CPUs.
+func TestRunningIsolated(t *testing.T) {
+	const twoThreads = "package:1 node:1(memory=16GiB) core:2 pu:2"
+	running := "- {name: iso, class: dedicated, cpus: 1, smt: isolate, at: {cpus: '0'}}\n"
+	for _, tt := range []struct{ vcpus, code int }{{2, 0}, {3, 1}} {
+		spec := fmt.Sprintf("{name: new, class: dedicated, cpus: %d}", tt.vcpus)
+		out, errs, code := runMain(t, fstest.MapFS{}, running, "plan", "--admit", file(t, spec), "--running", "-", "--synthetic", twoThreads)
+		if code != tt.code {
+			t.Errorf("%d vCPUs beside it: status %d, want %d: %s%s", tt.vcpus, code, tt.code, errs, out)
+		}
+	}
+}
+
+// What a workload was placed by goes with it.
+func TestRunningNowKeepsRules(t *testing.T) {
+	h, err := topology.FromSynthetic("package:1 node:1(memory=16GiB) core:2 pu:2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := api.Status{Workloads: []api.Workload{
+		{ID: "/iso", Class: workload.Dedicated, CPUs: 1, Home: "0", CPUSetPlanned: "0", Idle: "1", SMT: workload.SMTIsolate, Near: []string{"eth0"}},
+	}}
+	l, running, err := runningNow(status, plan.State{Host: h, Policy: plan.DefaultPolicy()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := running[0].Spec; s.SMT != workload.SMTIsolate || len(s.Near) != 1 || s.Near[0].Device != "eth0" {
+		t.Errorf("got %+v", s)
+	}
+	if r := l.Place(place.Request{Spec: workload.Spec{ID: "new", Class: workload.Dedicated, CPUs: 3, Given: true}}); r.Placed() {
+		t.Errorf("placed on %v, with CPU 1 kept idle", r.Placement.CPUs)
+	}
+	status.Workloads[0].Idle = "x"
+	if _, _, err := runningNow(status, plan.State{Host: h, Policy: plan.DefaultPolicy()}); err == nil || !strings.Contains(err.Error(), "/iso: idle CPUs: ") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -94,6 +94,7 @@ func (s *seat) placement(h *topology.Host, spec workload.Spec) (plan.Placement, 
 	}
 	if spec.Class == workload.Dedicated {
 		p.Pins, p.Bound = p.CPUs.Slice(), true
+		p.Idle = plan.Idle(h, spec.SMT, p.CPUs)
 	}
 	if s.Memory == nil && spec.Memory > 0 {
 		p.Memory = []workload.NodeMemory{{Node: on.Slice()[0], KiB: plan.RoundUp(spec.Memory, spec.HugePage)}}
@@ -130,6 +131,9 @@ func runningNow(b api.Status, st plan.State) (*place.Ledger, []place.Runner, err
 		p := plan.Placement{Workload: w.ID, Class: w.Class, Importance: w.Importance, VCPUs: w.CPUs, Home: home, CPUs: cpus}
 		if w.Class == workload.Dedicated {
 			p.Pins, p.Bound = cpus.Slice(), true
+			if p.Idle, err = topology.ParseCPUSet(w.Idle); err != nil {
+				return nil, nil, fmt.Errorf("%s: idle CPUs: %w", w.ID, err)
+			}
 		}
 		for _, m := range w.MemoryByNode {
 			for k := range st.Unmanaged {
@@ -143,9 +147,13 @@ func runningNow(b api.Status, st plan.State) (*place.Ledger, []place.Runner, err
 			}
 		}
 		st.Placements = append(st.Placements, p)
-		out = append(out, place.Runner{Spec: workload.Spec{
-			ID: w.ID, Name: w.Name, Class: w.Class, Importance: w.Importance, CPUs: w.CPUs, Memory: p.Asked,
-		}})
+		spec := workload.Spec{
+			ID: w.ID, Name: w.Name, Class: w.Class, Importance: w.Importance, CPUs: w.CPUs, Memory: p.Asked, SMT: w.SMT,
+		}
+		for _, dev := range w.Near {
+			spec.Near = append(spec.Near, workload.Near{Device: dev})
+		}
+		out = append(out, place.Runner{Spec: spec})
 	}
 	slices.SortFunc(st.Placements, func(a, b plan.Placement) int { return strings.Compare(string(a.Workload), string(b.Workload)) })
 	return place.NewLedger(st), out, nil

@@ -196,26 +196,12 @@ func (d *Document) placement(h *topology.Host, s *workload.Spec, p *pinning) pla
 	}
 	if out.Class == workload.Dedicated {
 		out.Pins = p.pins
-		out.Idle = idle(h, s.SMT, p.cpus)
+		out.Idle = plan.Idle(h, s.SMT, p.cpus)
 	}
 	// Memory that no node of the home can hold is booked where it can be.
 	out.Memory = d.lies(h, p, out.Home, plan.RoundUp(s.Memory, s.HugePage), max(1, s.HugePage))
 	for _, m := range out.Memory {
 		out.Home.Add(m.Node)
-	}
-	return out
-}
-
-// idle is the SMT siblings that a dedicated guest keeps from everyone.
-func idle(h *topology.Host, smt workload.SMTPolicy, cpus topology.CPUSet) topology.CPUSet {
-	var out topology.CPUSet
-	if smt != workload.SMTIsolate && smt != workload.SMTRequire {
-		return out
-	}
-	for _, c := range h.Cores {
-		if c.CPUs.Intersects(cpus) {
-			out = out.Union(c.CPUs.Minus(cpus))
-		}
 	}
 	return out
 }
