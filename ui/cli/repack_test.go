@@ -215,6 +215,11 @@ func TestRunningNow(t *testing.T) {
 	if v := plan.Check(st, l.Placements()); v != nil {
 		t.Errorf("%v", v)
 	}
+	// /a has 1 GiB off its home, which is in use there: node 1 has 14 of 16 GiB free.
+	st.Unmanaged = []workload.NodeMemory{{Node: 0, KiB: 4 << 20}, {Node: 1, KiB: 2 << 20}}
+	if _, err := placedNow(status, &st); err != nil || st.Unmanaged[0].KiB != 1<<20 || st.Unmanaged[1].KiB != 1<<20 {
+		t.Errorf("in use %v, %v", st.Unmanaged, err)
+	}
 	if p := l.Placements()[0]; p.Workload != "/a" || p.Asked != 3<<20 || !p.Home.Equal(topology.Nodes(0)) {
 		t.Errorf("got %+v", p)
 	}

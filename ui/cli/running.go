@@ -111,19 +111,29 @@ func (s *seat) placement(h *topology.Host, spec workload.Spec) (plan.Placement, 
 	return p, nil
 }
 
-// runningNow is what homenode has placed on this machine. Memory that the placed
-// hold is booked, and so is not counted as in use a second time.
+// runningNow is what homenode has placed on this machine.
 func runningNow(b api.Status, st plan.State) (*place.Ledger, []place.Runner, error) {
+	out, err := placedNow(b, &st)
+	if err != nil {
+		return nil, nil, err
+	}
+	slices.SortFunc(st.Placements, func(a, b plan.Placement) int { return strings.Compare(string(a.Workload), string(b.Workload)) })
+	return place.NewLedger(st), out, nil
+}
+
+// placedNow adds what homenode has placed on this machine to a state. Memory that
+// the placed hold is booked, and so is not counted as in use a second time.
+func placedNow(b api.Status, st *plan.State) ([]place.Runner, error) {
 	var out []place.Runner
 	for i := range b.Workloads {
 		w := &b.Workloads[i]
 		home, err := topology.ParseNodeSet(w.Home)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s: home: %w", w.ID, err)
+			return nil, fmt.Errorf("%s: home: %w", w.ID, err)
 		}
 		cpus, err := topology.ParseCPUSet(w.CPUSetPlanned)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s: CPUs: %w", w.ID, err)
+			return nil, fmt.Errorf("%s: CPUs: %w", w.ID, err)
 		}
 		if home.Empty() || w.Class == workload.Offline {
 			continue
@@ -132,19 +142,20 @@ func runningNow(b api.Status, st plan.State) (*place.Ledger, []place.Runner, err
 		if w.Class == workload.Dedicated {
 			p.Pins, p.Bound = cpus.Slice(), true
 			if p.Idle, err = topology.ParseCPUSet(w.Idle); err != nil {
-				return nil, nil, fmt.Errorf("%s: idle CPUs: %w", w.ID, err)
+				return nil, fmt.Errorf("%s: idle CPUs: %w", w.ID, err)
 			}
 		}
 		for _, m := range w.MemoryByNode {
+			if !home.Has(m.Node) || m.KiB <= 0 {
+				continue // what lies elsewhere is in use there
+			}
 			for k := range st.Unmanaged {
 				if st.Unmanaged[k].Node == m.Node {
 					st.Unmanaged[k].KiB = max(0, st.Unmanaged[k].KiB-topology.KiB(m.KiB))
 				}
 			}
-			if home.Has(m.Node) && m.KiB > 0 {
-				p.Memory = append(p.Memory, workload.NodeMemory{Node: m.Node, KiB: topology.KiB(m.KiB)})
-				p.Asked += topology.KiB(m.KiB)
-			}
+			p.Memory = append(p.Memory, workload.NodeMemory{Node: m.Node, KiB: topology.KiB(m.KiB)})
+			p.Asked += topology.KiB(m.KiB)
 		}
 		st.Placements = append(st.Placements, p)
 		spec := workload.Spec{
@@ -155,6 +166,5 @@ func runningNow(b api.Status, st plan.State) (*place.Ledger, []place.Runner, err
 		}
 		out = append(out, place.Runner{Spec: spec})
 	}
-	slices.SortFunc(st.Placements, func(a, b plan.Placement) int { return strings.Compare(string(a.Workload), string(b.Workload)) })
-	return place.NewLedger(st), out, nil
+	return out, nil
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -164,11 +166,47 @@ func (v *vmHost) read(c *cobra.Command, e *Env, change bool) (*standing, error) 
 		}
 		s.guests = append(s.guests, found...)
 		st.Unmanaged = without(st.Unmanaged, found)
+		if err := daemonPlaced(c, e, &st, change); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
 	}
 	if s.room, err = guest.NewRoom(st, s.guests, v.drives); err != nil {
 		return nil, errors.Join(usageErrorf("--nvme: %w", err), s.close())
 	}
 	return s, nil
+}
+
+// daemonPlaced adds to a state what a running daemon has placed on this machine;
+// one that only observes has placed nothing. It leaves libvirt's guests alone, so
+// none is there twice.
+func daemonPlaced(c *cobra.Command, e *Env, st *plan.State, change bool) error {
+	socket, _ := c.Flags().GetString("socket")
+	if socket == "" {
+		return nil
+	}
+	d, err := api.Dial(socket)
+	if errors.Is(err, api.ErrNoDaemon) {
+		return nil
+	}
+	var now api.Status
+	if err == nil {
+		defer d.Close()
+		now, err = d.Status(contextOf(c))
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		if change {
+			return forbiddenErrorf("what the daemon placed is not known, and nothing is changed beside it: %w", err)
+		}
+		fmt.Fprintf(e.Stderr, "homenode: what the daemon placed does not count: %s\n", oneLine(err.Error()))
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("what the daemon placed: %w", err)
+	}
+	if now.Mode == "enforce" {
+		_, err = placedNow(now, st)
+	}
+	return err
 }
 
 // policy is the host's own configuration, with what the command line says over it.

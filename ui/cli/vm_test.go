@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
+	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -189,4 +191,73 @@ func TestGuestsAreNotCountedTwice(t *testing.T) {
 	if want := []workload.NodeMemory{{Node: 0, KiB: 3<<20 - 1<<19}, {Node: 1, KiB: 7}}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
+}
+
+// placing is a daemon that has placed something.
+type placing struct {
+	api.Backend
+	status api.Status
+}
+
+func (p *placing) Status(context.Context) (api.Status, error) { return p.status, nil }
+
+// socket is where a daemon answers until the test ends.
+func (p *placing) socket(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "s")
+	l, err := api.Listen(name, api.Access{Group: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error)
+	go func() { served <- api.Serve(ctx, l, p, api.Access{Group: -1}) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return name
+}
+
+// What the daemon placed is not given to a guest.
+func TestGuestsMindTheDaemon(t *testing.T) {
+	define := []string{"define", "--flavors", "-", "--flavor", "d", "--name", "new", "--nodes", "0"}
+	dedicated := api.Workload{ID: "/db", Class: workload.Dedicated, CPUs: 2, Home: "0", CPUSetPlanned: "1-2", MemoryByNode: []api.NodeKiB{{Node: 0, KiB: 1 << 20}}}
+	floats := api.Workload{ID: "/web", Class: workload.Shared, CPUs: 1, Home: "0", CPUSetPlanned: "1-3"}
+	broken := api.Workload{ID: "/odd", Class: workload.Shared, CPUs: 1, Home: "0", CPUSetPlanned: "x"}
+	tests := []struct {
+		name, mode string
+		placed     api.Workload
+		status     int
+		say        string
+	}{
+		{"its own CPUs", "enforce", dedicated, 1, "vm:new is refused"},
+		{"observes only", "observe", dedicated, 0, "new is defined: node 0, CPUs 1-2."},
+		{"floats", "enforce", floats, 0, "homenode: /web may run on CPUs of new too: the daemon placed it"},
+		{"not understood", "enforce", broken, 3, "/odd: CPUs: "},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := &placing{status: api.Status{Mode: tt.mode, Workloads: []api.Workload{tt.placed}}}
+			v := &hypervisor{}
+			status, out, errs := vm(v, append(define, "--socket", d.socket(t))...)
+			if status != tt.status || !strings.Contains(out+errs, tt.say) || v.calls[len(v.calls)-1] != "close" {
+				t.Errorf("%d, want %d with %q: %s%s%q", status, tt.status, tt.say, out, errs, v.calls)
+			}
+		})
+	}
+	t.Run("gone", func(t *testing.T) {
+		if status, out, errs := vm(&hypervisor{}, append(define, "--socket", filepath.Join(t.TempDir(), "none"))...); status != 0 {
+			t.Errorf("%d: %s%s", status, out, errs)
+		}
+	})
+	t.Run("another host", func(t *testing.T) {
+		d := &placing{status: api.Status{Mode: "enforce", Workloads: []api.Workload{broken}}}
+		status, out, errs := vm(&hypervisor{}, append(define, "--socket", d.socket(t), "--dry-run", "--synthetic", "node:2 core:4 pu:1")...)
+		if status != 0 {
+			t.Errorf("%d: %s%s", status, out, errs)
+		}
+	})
 }
