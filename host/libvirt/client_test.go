@@ -3,6 +3,7 @@ package libvirt
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os/exec"
 	"slices"
@@ -157,15 +158,100 @@ func TestPutTrouble(t *testing.T) {
 			f := startFake(t)
 			g := f.add(t, "a", sharedXML(t, "a"), sharedXML(t, "a"))
 			f.edit(func() { tt.edit(f, g) })
-			_, config := g.now()
-			err := put(open(t, ""), h, "a", to)
+			live, config := g.now()
+			c := open(t, "")
+			err := put(c, h, "a", to)
 			if err == nil || tt.is != nil && !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%v; want %v with %q", err, tt.is, tt.want)
 			}
-			if _, now := g.now(); now != config {
-				t.Errorf("its definition was changed all the same:\n%s", now)
+			now, defined := g.now()
+			if defined != config {
+				t.Errorf("its definition was changed all the same:\n%s", defined)
+			}
+			f.edit(func() { clear(f.refuse) })
+			if g.gone {
+				return
+			}
+			was, is := threads(t, live), threads(t, now)
+			if !slices.Equal(was, is) {
+				t.Errorf("it runs on %q, before on %q", is, was)
+			}
+			if s, _, err := c.Guests(context.Background(), h); err != nil || s[0].Manual != "" || s[0].Next != nil {
+				t.Errorf("it stands as %+v, %v", s, err)
 			}
 		})
+	}
+}
+
+// threads is where a guest of two vCPUs and one IOThread runs and its memory lies.
+func threads(t *testing.T, xml string) []string {
+	t.Helper()
+	d, err := domain.Parse([]byte(xml))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := []string{d.MemoryNodes()}
+	for _, x := range []domain.Thread{{Kind: domain.VCPU, ID: 0}, {Kind: domain.VCPU, ID: 1}, {Kind: domain.EmulatorThread}, {Kind: domain.IOThread, ID: 1}} {
+		cpus, err := d.CPUsOf(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, cpus.String())
+	}
+	return out
+}
+
+// However a move ends, whatever fails and whether or not it can be put back, no
+// half of it counts as a hand's, and the next move succeeds.
+func TestHalfAMoveIsOurs(t *testing.T) {
+	h := twoNodes()
+	methods := []string{"SetMetadata", "PinVcpu", "PinEmulator", "PinIOThread", "SetNumaParameters", "DomainDefineXML"}
+	for _, method := range methods {
+		for nth := range 3 {
+			for _, forGood := range []bool{false, true} {
+				t.Run(fmt.Sprint(method, nth, forGood), func(t *testing.T) {
+					f := startFake(t)
+					g := f.add(t, "a", sharedXML(t, "a"), sharedXML(t, "a"))
+					calls := 0
+					f.edit(func() {
+						g.threads = []uint32{1}
+						f.meddle = func(called string) {
+							delete(f.refuse, method)
+							if called != method {
+								return
+							}
+							if calls++; calls == nth+1 || forGood && calls > nth {
+								f.refuse[method] = libvirtError("out of luck")
+							}
+						}
+					})
+					c := open(t, "")
+					before, _ := g.now()
+					err := put(c, h, "a", shared("a", topology.Nodes(1), 8, 9))
+					f.edit(func() { f.meddle = nil; clear(f.refuse) })
+					after, _ := g.now()
+					all, _, bad := c.Guests(context.Background(), h)
+					if bad != nil || all[0].Manual != "" {
+						t.Fatalf("after %v it stands as %+v, %v", err, all, bad)
+					}
+					if err != nil && !forGood && all[0].Home.Placement.CPUs.String() != "8-9" && !slices.Equal(threads(t, before), threads(t, after)) {
+						t.Errorf("after %v it runs on %q, before on %q", err, threads(t, after), threads(t, before))
+					}
+					if err := put(c, h, "a", shared("a", topology.Nodes(1), 10)); err != nil {
+						t.Fatal(err)
+					}
+					all, _, bad = c.Guests(context.Background(), h)
+					if bad != nil || all[0].Manual != "" || all[0].Home.Placement.CPUs.String() != "10" || all[0].Next != nil {
+						t.Errorf("then it stands as %+v, %v", all, bad)
+					}
+					// A hand is seen again.
+					f.edit(func() { g.live = strings.ReplaceAll(g.live, "cpuset='10'", "cpuset='9'") })
+					if all, _, bad = c.Guests(context.Background(), h); bad != nil || all[0].Manual == "" {
+						t.Errorf("pinned by hand it stands as %+v, %v", all, bad)
+					}
+				})
+			}
+		}
 	}
 }
 

@@ -1,8 +1,12 @@
 package libvirt
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"time"
 
 	"github.com/godbus/dbus/v5"
 
@@ -34,32 +38,81 @@ func (c *Client) put(ctx context.Context, h *topology.Host, path dbus.ObjectPath
 	if err != nil {
 		return false, err
 	}
-	now = true
+	now = !on
+	var live *domain.Document
 	if on {
-		live, err := c.xml(ctx, path, 0)
-		if err != nil {
+		if live, err = c.xml(ctx, path, 0); err != nil {
 			return false, err
 		}
 		now = home.Placement.Class == workload.Shared && live.MemoryMode() == "restrictive"
-		if now {
-			if err := c.float(ctx, path, live, home.Placement); err != nil {
-				return false, err
-			}
+	}
+	define := func() (*domain.Document, error) {
+		d, err := c.xml(ctx, path, xmlSecure|xmlInactive)
+		if err != nil {
+			return nil, err
 		}
+		mark, ok := d.Mark()
+		if !ok {
+			mark = domain.Mark{SMT: workload.SMTPrefer, Emulator: guest.Share}
+		}
+		d.Place(h, home, mark)
+		return d, c.Define(ctx, d.Bytes())
 	}
-	d, err := c.xml(ctx, path, xmlSecure|xmlInactive)
-	if err != nil {
-		return false, err
-	}
-	mark, ok := d.Mark()
-	if !ok {
-		mark = domain.Mark{SMT: workload.SMTPrefer, Emulator: guest.Share}
-	}
-	d.Place(h, home, mark)
-	if err := c.Define(ctx, d.Bytes()); err != nil || !on || !now {
+	if !on || !now {
+		_, err := define()
 		return now, err
 	}
-	return now, c.call(ctx, path, domainIface+".SetMetadata", nil, metadataOfOwn, d.MarkText(), domain.Prefix, domain.Namespace, affectLive)
+	return true, c.move(ctx, h, path, live, home.Placement, define)
+}
+
+// move moves a shared guest that runs. The mark tells of it first, so that what a
+// failure leaves behind is known for homenode's. When something fails, what was
+// moved is put back; where that fails too the mark stays and the next Put mends it.
+func (c *Client) move(ctx context.Context, h *topology.Host, path dbus.ObjectPath, live *domain.Document, p plan.Placement, define func() (*domain.Document, error)) error {
+	threads, err := c.threads(ctx, path)
+	if err != nil {
+		return err
+	}
+	was := live.MarkText()
+	if err := live.Intend(&p); err != nil {
+		return err
+	}
+	if err := c.mark(ctx, path, live.MarkText()); err != nil {
+		return err
+	}
+	begun, err := c.float(ctx, path, threads, live, p)
+	var d *domain.Document
+	if err == nil {
+		d, err = define()
+	}
+	if err == nil {
+		return c.mark(ctx, path, d.MarkText())
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	// The caller may have given up; what is half done is not left so for that.
+	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), putBackWait)
+	defer cancel()
+	if e := c.putBack(back, h, path, threads[:begun], live, p); e != nil {
+		return fmt.Errorf("%w; it could not be put back where it was: %w", err, e)
+	}
+	if e := c.mark(back, path, was); e != nil {
+		return fmt.Errorf("%w; it is back where it was, which its mark does not say: %w", err, e)
+	}
+	return err
+}
+
+// putBackWait bounds how long a failed move goes on: the calls take milliseconds,
+// and a libvirt that does not answer shall not hold up who waits.
+const putBackWait = 10 * time.Second
+
+// mark writes the mark of a running guest; nothing when it has none.
+func (c *Client) mark(ctx context.Context, path dbus.ObjectPath, text string) error {
+	if text == "" {
+		return nil
+	}
+	return c.call(ctx, path, domainIface+".SetMetadata", nil, metadataOfOwn, text, domain.Prefix, domain.Namespace, affectLive)
 }
 
 // Release takes homenode's bindings and mark off the definition of a guest. One
@@ -80,35 +133,72 @@ func (c *Client) Release(ctx context.Context, name string) error {
 	return nil
 }
 
-// float moves the threads of a running guest, and lets its memory follow.
-func (c *Client) float(ctx context.Context, path dbus.ObjectPath, d *domain.Document, p plan.Placement) error {
-	cpus := cpuMap(p.CPUs)
-	var pins [][]bool
-	if err := c.call(ctx, path, domainIface+".GetVcpuPinInfo", &pins, affectLive); err != nil {
-		return err
-	}
-	for vcpu := range pins {
-		if err := c.call(ctx, path, domainIface+".PinVcpu", nil, uint32(vcpu), cpus, affectLive); err != nil {
-			return err
-		}
-	}
-	if err := c.call(ctx, path, domainIface+".PinEmulator", nil, cpus, affectLive); err != nil {
-		return err
-	}
-	threads, err := c.iothreads(ctx, path)
-	if err != nil {
-		return err
-	}
-	for _, id := range threads {
-		if err := c.call(ctx, path, domainIface+".PinIOThread", nil, id, cpus, affectLive); err != nil {
-			return err
+// float moves the threads of a running guest, and lets its memory follow. begun
+// is how many threads may have been moved.
+func (c *Client) float(ctx context.Context, path dbus.ObjectPath, threads []domain.Thread, live *domain.Document, p plan.Placement) (begun int, err error) {
+	for i, t := range threads {
+		if err := c.pin(ctx, path, t, p.CPUs); err != nil {
+			return i + 1, err
 		}
 	}
 	nodes := domain.MemoryNodes(&p)
-	if d.MemoryNodes() == nodes.String() {
-		return nil
+	if live.MemoryNodes() == nodes.String() {
+		return len(threads), nil
 	}
-	return c.call(ctx, path, domainIface+".SetNumaParameters", nil, map[string]dbus.Variant{"numa_nodeset": dbus.MakeVariant(nodes.String())}, affectLive)
+	return len(threads), c.bind(ctx, path, nodes.String())
+}
+
+// putBack puts threads and memory where they were as the document was read. It
+// goes on past what fails and tells the first of it.
+func (c *Client) putBack(ctx context.Context, h *topology.Host, path dbus.ObjectPath, threads []domain.Thread, live *domain.Document, p plan.Placement) (first error) {
+	for _, t := range threads {
+		cpus, err := live.CPUsOf(t)
+		if cpus.Empty() {
+			cpus = h.Online
+		}
+		if err == nil {
+			err = c.pin(ctx, path, t, cpus)
+		}
+		first = cmp.Or(first, err)
+	}
+	if nodes := live.MemoryNodes(); nodes != domain.MemoryNodes(&p).String() {
+		first = cmp.Or(first, c.bind(ctx, path, nodes))
+	}
+	return first
+}
+
+// bind lets the memory of a running guest follow to other nodes.
+func (c *Client) bind(ctx context.Context, path dbus.ObjectPath, nodes string) error {
+	return c.call(ctx, path, domainIface+".SetNumaParameters", nil, map[string]dbus.Variant{"numa_nodeset": dbus.MakeVariant(nodes)}, affectLive)
+}
+
+// pin pins threads of one kind and ID.
+func (c *Client) pin(ctx context.Context, path dbus.ObjectPath, t domain.Thread, cpus topology.CPUSet) error {
+	switch t.Kind {
+	case domain.VCPU:
+		return c.call(ctx, path, domainIface+".PinVcpu", nil, t.ID, cpuMap(cpus), affectLive)
+	case domain.IOThread:
+		return c.call(ctx, path, domainIface+".PinIOThread", nil, t.ID, cpuMap(cpus), affectLive)
+	}
+	return c.call(ctx, path, domainIface+".PinEmulator", nil, cpuMap(cpus), affectLive)
+}
+
+// threads is the threads of a running guest: vCPUs, emulator, IOThreads.
+func (c *Client) threads(ctx context.Context, path dbus.ObjectPath) ([]domain.Thread, error) {
+	var pins [][]bool
+	if err := c.call(ctx, path, domainIface+".GetVcpuPinInfo", &pins, affectLive); err != nil {
+		return nil, err
+	}
+	var out []domain.Thread
+	for vcpu := range pins {
+		out = append(out, domain.Thread{Kind: domain.VCPU, ID: uint32(vcpu)})
+	}
+	out = append(out, domain.Thread{Kind: domain.EmulatorThread})
+	ids, err := c.iothreads(ctx, path)
+	for _, id := range ids {
+		out = append(out, domain.Thread{Kind: domain.IOThread, ID: id})
+	}
+	return out, err
 }
 
 // iothreads is the IDs of the IOThreads of a running guest.

@@ -1,11 +1,14 @@
 package domain
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/beevik/etree"
 
 	"github.com/homenode/homenode/core/guest"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -27,6 +30,10 @@ type Mark struct {
 	Emulator   guest.Emulator
 	CPUs       string // list format, as it was written
 	Nodes      string // list format, as it was written
+
+	// Where homenode is moving it as it runs, in list format; "" unless it is in
+	// the middle of that, or was left there. Its bindings are then some of both.
+	ToCPUs, ToNodes string
 }
 
 // Mark is the document's, and whether it has one that can be read.
@@ -39,6 +46,7 @@ func (d *Document) Mark() (Mark, bool) {
 		Flavor: el.SelectAttrValue("flavor", ""), Importance: workload.DefaultImportance,
 		SMT: workload.SMTPolicy(el.SelectAttrValue("smt", string(workload.SMTPrefer))), Emulator: guest.Emulator(el.SelectAttrValue("emulator", string(guest.Share))),
 		CPUs: el.SelectAttrValue("cpus", ""), Nodes: el.SelectAttrValue("nodes", ""),
+		ToCPUs: el.SelectAttrValue("to-cpus", ""), ToNodes: el.SelectAttrValue("to-nodes", ""),
 	}
 	var err error
 	if m.Class, err = workload.ParseClass(el.SelectAttrValue("class", "")); err != nil {
@@ -86,6 +94,44 @@ func (m Mark) fill(el *etree.Element) {
 	set("emulator", string(m.Emulator))
 	set("cpus", m.CPUs)
 	set("nodes", m.Nodes)
+	set("to-cpus", m.ToCPUs)
+	set("to-nodes", m.ToNodes)
+}
+
+// Intend writes into the mark that the guest is being moved to a home. A document
+// without a mark stays as it is.
+func (d *Document) Intend(p *plan.Placement) error {
+	m, ok := d.Mark()
+	if !ok {
+		return nil
+	}
+	cpus, nodes, err := m.left()
+	if err != nil {
+		return err
+	}
+	m.CPUs, m.Nodes = cpus.String(), nodes.String()
+	m.ToCPUs, m.ToNodes = p.CPUs.String(), MemoryNodes(p).String()
+	m.fill(d.markElement())
+	return nil
+}
+
+// left is all that a move which did not end may have left the guest on.
+func (m Mark) left() (cpus topology.CPUSet, nodes topology.NodeSet, err error) {
+	for _, text := range []string{m.CPUs, m.ToCPUs} {
+		set, err := parseSet[topology.CPUID](text)
+		if err != nil {
+			return cpus, nodes, fmt.Errorf("homenode's mark: CPUs: %w", err)
+		}
+		cpus = cpus.Union(set)
+	}
+	for _, text := range []string{m.Nodes, m.ToNodes} {
+		set, err := parseSet[topology.NodeID](text)
+		if err != nil {
+			return cpus, nodes, fmt.Errorf("homenode's mark: nodes: %w", err)
+		}
+		nodes = nodes.Union(set)
+	}
+	return cpus, nodes, nil
 }
 
 // MarkText is the mark as libvirt takes it for itself, without a namespace, ""

@@ -24,6 +24,7 @@ func (d *Document) Place(h *topology.Host, home guest.Home, mark Mark) {
 	p := &home.Placement
 	mark.Class, mark.Importance = p.Class, p.Importance
 	mark.CPUs, mark.Nodes = p.CPUs.String(), MemoryNodes(p).String()
+	mark.ToCPUs, mark.ToNodes = "", ""
 	vcpu := d.child(d.tree.Root(), "vcpu")
 	if strings.TrimSpace(vcpu.Text()) == "" {
 		vcpu.SetText("1") // what libvirt takes a missing one for

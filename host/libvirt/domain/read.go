@@ -168,6 +168,36 @@ func (d *Document) vcpuPins() (map[int]topology.CPUSet, error) {
 	return pins, nil
 }
 
+// ThreadKind is a kind of thread of a guest.
+type ThreadKind string
+
+// Kinds of thread, by the element that pins them.
+const (
+	VCPU           ThreadKind = "vcpupin"
+	EmulatorThread ThreadKind = "emulatorpin"
+	IOThread       ThreadKind = "iothreadpin"
+)
+
+// Thread is one thread of a guest, or the emulator's, which have no ID.
+type Thread struct {
+	Kind ThreadKind
+	ID   uint32
+}
+
+// CPUsOf is the CPUs that the document lets a thread run on: its own pin, else
+// <vcpu cpuset>; empty when neither says.
+func (d *Document) CPUsOf(t Thread) (topology.CPUSet, error) {
+	key := map[ThreadKind]string{VCPU: "vcpu", IOThread: "iothread"}[t.Kind]
+	if tune := d.at("cputune"); tune != nil {
+		for _, el := range tune.SelectElements(string(t.Kind)) {
+			if key == "" || el.SelectAttrValue(key, "") == strconv.FormatUint(uint64(t.ID), 10) {
+				return attrSet[topology.CPUID](el, "cpuset")
+			}
+		}
+	}
+	return attrSet[topology.CPUID](d.at("vcpu"), "cpuset")
+}
+
 // guestCell is a NUMA node that the guest sees.
 type guestCell struct {
 	memory topology.KiB

@@ -175,6 +175,12 @@ func (p *pinning) manual(m Mark, marked bool) string {
 		return "placement='auto': libvirt asks numad where it goes at every start"
 	case !marked && len(p.said) > 0:
 		return fmt.Sprintf("bound by hand (%s)", strings.Join(p.said, ", "))
+	case marked && m.ToCPUs != "":
+		cpus, nodes, err := m.left()
+		if err == nil && !p.nodes.Empty() && p.cpus.Minus(cpus).Empty() && p.nodes.Minus(nodes).Empty() {
+			return ""
+		}
+		return fmt.Sprintf("its bindings (CPUs %v, nodes %v) are not what homenode wrote (from CPUs %s, nodes %s to CPUs %s, nodes %s)", p.cpus, p.nodes, m.CPUs, m.Nodes, m.ToCPUs, m.ToNodes)
 	case marked && (p.cpus.String() != m.CPUs || p.nodes.String() != m.Nodes):
 		return fmt.Sprintf("its bindings (CPUs %v, nodes %v) are not what homenode wrote (CPUs %s, nodes %s)", p.cpus, p.nodes, m.CPUs, m.Nodes)
 	}
