@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -91,18 +92,34 @@ Exit status 1 means that the guest does not fit; the line says why.`,
 
 // define tells libvirt.
 func define(c *cobra.Command, e *Env, s *standing, o *guest.Order, home *guest.Home, xml []byte) error {
-	if err := clear(c, e, s, o.Name, home); err != nil {
+	back, err := clear(c, e, s, o.Name, home)
+	if err != nil {
 		return err
 	}
 	if err := s.hypervisor.Define(c.Context(), xml); err != nil {
+		back()
 		return err
 	}
-	_, err := fmt.Fprintf(e.Stdout, "%s is defined: node %s, CPUs %s. Start it with: virsh start %s\n", o.Name, home.Placement.Home, home.Placement.CPUs, o.Name)
+	_, err = fmt.Fprintf(e.Stdout, "%s is defined: node %s, CPUs %s. Start it with: virsh start %s\n", o.Name, home.Placement.Home, home.Placement.CPUs, o.Name)
 	return err
 }
 
-// clear makes floating guests leave the CPUs of a home before somebody comes to it.
-func clear(c *cobra.Command, e *Env, s *standing, name string, home *guest.Home) error {
+// clear makes floating guests leave the CPUs of a home before somebody comes to
+// it. back lets them return when nobody comes; after an error they have returned.
+func clear(c *cobra.Command, e *Env, s *standing, name string, home *guest.Home) (back func(), err error) {
+	type left struct {
+		name string
+		was  guest.Home
+	}
+	var gone []left
+	back = func() {
+		ctx := context.WithoutCancel(c.Context()) // what was interrupted is not left half done
+		for _, g := range gone {
+			if _, err := s.hypervisor.Put(ctx, s.host, g.name, g.was); err != nil {
+				fmt.Fprintf(e.Stderr, "homenode: %s left CPUs of %s and does not come back: %s; homenode vm move %s gives it a home again\n", g.name, name, oneLine(err.Error()), g.name)
+			}
+		}
+	}
 	for _, p := range home.Others {
 		i := slices.IndexFunc(s.guests, func(g guest.Standing) bool { return g.Spec.ID == p.Workload })
 		if i < 0 {
@@ -116,13 +133,19 @@ func clear(c *cobra.Command, e *Env, s *standing, name string, home *guest.Home)
 		}
 		now, err := s.hypervisor.Put(c.Context(), s.host, g.Name, guest.Home{Placement: p})
 		if err != nil {
-			return fmt.Errorf("has to leave CPUs of %s: %w", name, err)
+			back()
+			return nil, fmt.Errorf("has to leave CPUs of %s: %w", name, err)
 		}
+		was := g.Home
+		if !now && g.Next != nil {
+			was = *g.Next
+		}
+		gone = append(gone, left{g.Name, was})
 		if !now {
 			fmt.Fprintf(e.Stderr, "homenode: %s leaves CPUs of %s at its next start only\n", g.Name, name)
 		}
 	}
-	return nil
+	return back, nil
 }
 
 // refusal is the answer "no", with why, in one line.

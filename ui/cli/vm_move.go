@@ -160,11 +160,13 @@ func move(c *cobra.Command, e *Env, s *standing, g *guest.Standing, nodes topolo
 		_, err := fmt.Fprintf(e.Stdout, "%s would go from node %s, CPUs %s, to node %s, CPUs %s.\n", g.Name, was.Home, was.CPUs, home.Placement.Home, home.Placement.CPUs)
 		return err
 	}
-	if err := clear(c, e, s, g.Name, &home); err != nil {
+	back, err := clear(c, e, s, g.Name, &home)
+	if err != nil {
 		return err
 	}
 	now, err := s.hypervisor.Put(c.Context(), s.host, g.Name, home)
 	if err != nil {
+		back()
 		return err
 	}
 	when := ""

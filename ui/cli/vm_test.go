@@ -24,6 +24,7 @@ type hypervisor struct {
 	unread []guest.Unread
 	later  map[string]bool // guests that come to a new home at their next start only
 	fail   error           // of every change
+	failOf string          // the call that begins so fails
 	calls  []string
 }
 
@@ -45,13 +46,19 @@ func (v *hypervisor) Guests(context.Context, *topology.Host) ([]guest.Standing, 
 }
 
 func (v *hypervisor) Define(_ context.Context, xml []byte) error {
-	v.calls = append(v.calls, "define "+strings.TrimSpace(string(xml)))
+	return v.call("define " + strings.TrimSpace(string(xml)))
+}
+
+func (v *hypervisor) call(what string) error {
+	v.calls = append(v.calls, what)
+	if v.failOf != "" && strings.HasPrefix(what, v.failOf) {
+		return errors.New(v.failOf + " fails")
+	}
 	return v.fail
 }
 
 func (v *hypervisor) Put(_ context.Context, _ *topology.Host, name string, home guest.Home) (bool, error) {
-	v.calls = append(v.calls, fmt.Sprintf("put %s on %v", name, home.Placement.CPUs))
-	return !v.later[name], v.fail
+	return !v.later[name], v.call(fmt.Sprintf("put %s on %v", name, home.Placement.CPUs))
 }
 
 func (v *hypervisor) Release(_ context.Context, name string) error {
@@ -118,6 +125,26 @@ func TestDefineClearsItsCPUsFirst(t *testing.T) {
 	want := []string{"connect true", "put ours on 3", "define <new on 1-2/>", "close"}
 	if !slices.Equal(v.calls, want) {
 		t.Errorf("calls %q\nwant %q", v.calls, want)
+	}
+}
+
+// Who made room goes back when nobody comes.
+func TestDefineThatFailsMovesNobody(t *testing.T) {
+	for _, tt := range []struct {
+		fails string
+		calls []string
+	}{
+		{"define", []string{"connect true", "put ours on 3", "put theirs on 3", "define <new on 1-2/>", "put ours on 1-3", "put theirs on 1-3", "close"}},
+		{"put theirs", []string{"connect true", "put ours on 3", "put theirs on 3", "put ours on 1-3", "close"}},
+	} {
+		v := &hypervisor{guests: []guest.Standing{floating("ours", true, "", 1, 2, 3), floating("theirs", true, "", 1, 2, 3)}, failOf: tt.fails}
+		status, out, errs := vm(v, "define", "--flavors", "-", "--flavor", "d", "--name", "new", "--nodes", "0")
+		if status != 3 || !strings.Contains(errs, tt.fails+" fails") || strings.Count(errs, "\n") != 1 || out != "" {
+			t.Errorf("%d: %s%s", status, out, errs)
+		}
+		if !slices.Equal(v.calls, tt.calls) {
+			t.Errorf("calls %q\nwant %q", v.calls, tt.calls)
+		}
 	}
 }
 
