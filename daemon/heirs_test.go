@@ -1,0 +1,95 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// family is a driver of processes whose searches for heirs answer one after the
+// other, the last for ever.
+type family struct {
+	searches []search
+	restored []string
+}
+
+type search struct {
+	heirs []plan.Heir
+	err   error
+}
+
+func (f *family) Settings(context.Context, plan.Step) ([]plan.Setting, error) { return nil, nil }
+func (f *family) Apply(context.Context, plan.Step, func(plan.Move)) error     { return nil }
+func (f *family) Present(plan.Entry) error                                    { return nil }
+
+func (f *family) Restore(_ context.Context, e plan.Entry) error {
+	f.restored = append(f.restored, e.Path)
+	return nil
+}
+
+func (f *family) Heirs(context.Context, []plan.Entry, []workload.Process) ([]plan.Heir, error) {
+	if len(f.searches) == 0 {
+		return nil, nil
+	}
+	s := f.searches[0]
+	if len(f.searches) > 1 {
+		f.searches = f.searches[1:]
+	}
+	return s.heirs, s.err
+}
+
+func (f *family) drivers() map[workload.Kind]Driver {
+	return map[workload.Kind]Driver{workload.InProcess: f}
+}
+
+// bequeathed is a store in which process 100 was given CPUs 0-3.
+func bequeathed(t *testing.T) *Memory {
+	t.Helper()
+	s := NewMemory()
+	e, err := s.Intend("pid:100", []plan.Setting{{Kind: plan.Affinity, Path: "100@7", Value: "0-7"}}, []string{"0-3"}, time.Unix(1, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Mark(plan.Applied, e[0].Seq); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestUndoWhileHeirsAreNotFound: an entry by which alone an orphan is found must
+// not be forgotten, nor success reported, when the search for orphans fails.
+func TestUndoWhileHeirsAreNotFound(t *testing.T) {
+	broken := search{err: errors.New("read /proc: too many open files")}
+	for _, c := range []struct {
+		name     string
+		searches []search
+	}{
+		{"before", []search{broken}},
+		{"after", []search{{}, broken}},
+	} {
+		s, f := bequeathed(t), &family{searches: c.searches}
+		r, err := Undo(t.Context(), s, f.drivers(), api.Which{All: true}, time.Unix(2, 0))
+		if err != nil || len(r.Failed) != 1 || r.Failed[0].Entry.State != plan.Applied || len(r.Restored) != 1 {
+			t.Errorf("%s: %+v %v", c.name, r, err)
+		}
+		if left, err := s.Journal(); err != nil || len(left) != 1 {
+			t.Errorf("%s: journal %+v %v", c.name, left, err)
+		}
+		events, err := s.History(0)
+		if err != nil || !slices.ContainsFunc(events, func(e plan.Event) bool { return e.Error }) {
+			t.Errorf("%s: history %+v %v", c.name, events, err)
+		}
+		f.searches = nil // the next try ends it
+		r, err = Undo(t.Context(), s, f.drivers(), api.Which{All: true}, time.Unix(3, 0))
+		left, _ := s.Journal()
+		if err != nil || len(r.Failed) != 0 || len(left) != 0 {
+			t.Errorf("%s, again: %+v %v, journal %+v", c.name, r, err, left)
+		}
+	}
+}
