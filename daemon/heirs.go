@@ -13,10 +13,12 @@ import (
 // made, and its maker end, while a pass goes on. The second seldom finds any.
 const heirPasses = 5
 
+var errHeirs = fmt.Errorf("%d times all processes were gone through, and each time more had inherited", heirPasses)
+
 // adopt journals what has inherited a value that journal gave, with the value it
 // would have without homenode, so that undo finds it when the one it inherited
 // from is gone. With among only those processes are asked; without, everything, until
-// nothing more is found. of names the workload that a process belongs to; for those
+// nothing more is found; errHeirs when there is no end to it. of names the workload that a process belongs to; for those
 // it does not know, the one it inherits from is taken.
 func adopt(ctx context.Context, s Store, drivers map[workload.Kind]Driver, journal []plan.Entry, among []workload.Process,
 	of func(workload.Process) (workload.ID, bool)) (adopted []plan.Entry, err error) {
@@ -48,10 +50,10 @@ func adopt(ctx context.Context, s Store, drivers map[workload.Kind]Driver, journ
 			journal, adopted = append(slices.Clip(journal), entries...), append(adopted, entries...)
 		}
 		if among != nil {
-			break
+			return adopted, s.Mark(plan.Applied, seqs(adopted)...)
 		}
 	}
-	return adopted, s.Mark(plan.Applied, seqs(adopted)...)
+	return adopted, errHeirs
 }
 
 // adoptNew journals processes that workloads have started since their affinity was

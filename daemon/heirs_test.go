@@ -93,3 +93,25 @@ func TestUndoWhileHeirsAreNotFound(t *testing.T) {
 		}
 	}
 }
+
+// TestHeirsWithoutEnd: when each search finds more there may be still more.
+func TestHeirsWithoutEnd(t *testing.T) {
+	s, f := bequeathed(t), &family{searches: []search{{heirs: []plan.Heir{
+		{Of: 1, Has: "0-3", Setting: plan.Setting{Kind: plan.Affinity, Path: "101@8", Value: "0-7"}}}}}}
+	journal, err := s.Journal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := adopt(t.Context(), s, f.drivers(), journal, nil, nil); err == nil {
+		t.Error("adopt: no error though the last search found heirs")
+	}
+	if _, err := bury(t.Context(), s, f.drivers(), journal, []uint64{1}); err == nil {
+		t.Error("bury: no error though the last search found heirs")
+	}
+	if now, err := s.Journal(); err != nil || len(now) != 2 {
+		t.Errorf("journal %+v %v", now, err)
+	}
+	if _, err := adopt(t.Context(), s, f.drivers(), journal, []workload.Process{{PID: 101, Start: 8}}, nil); err != nil {
+		t.Errorf("among some, which is one search: %v", err)
+	}
+}
