@@ -31,6 +31,7 @@ func adopt(ctx context.Context, s Store, drivers map[workload.Kind]Driver, journ
 		if err != nil || len(heirs) == 0 {
 			return adopted, err
 		}
+		var found []plan.Entry
 		for _, h := range heirs {
 			i := slices.IndexFunc(journal, func(e plan.Entry) bool { return e.Seq == h.Of })
 			if i < 0 {
@@ -47,11 +48,15 @@ func adopt(ctx context.Context, s Store, drivers map[workload.Kind]Driver, journ
 			if err != nil {
 				return adopted, fmt.Errorf("journal: %w", err)
 			}
-			journal, adopted = append(slices.Clip(journal), entries...), append(adopted, entries...)
+			found, adopted = append(found, entries...), append(adopted, entries...)
+		}
+		if err := s.Mark(plan.Applied, seqs(found)...); err != nil { // they have it
+			return adopted, fmt.Errorf("journal: %w", err)
 		}
 		if among != nil {
-			return adopted, s.Mark(plan.Applied, seqs(adopted)...)
+			return adopted, nil
 		}
+		journal = append(slices.Clip(journal), found...)
 	}
 	return adopted, errHeirs
 }

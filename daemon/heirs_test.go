@@ -115,3 +115,25 @@ func TestHeirsWithoutEnd(t *testing.T) {
 		t.Errorf("among some, which is one search: %v", err)
 	}
 }
+
+// TestAdoptedAreApplied: heirs have what they were journalled with.
+func TestAdoptedAreApplied(t *testing.T) {
+	s, f := bequeathed(t), &family{searches: []search{{heirs: []plan.Heir{
+		{Of: 1, Has: "0-3", Setting: plan.Setting{Kind: plan.Affinity, Path: "101@8", Value: "0-7"}}}}, {}}}
+	journal, err := s.Journal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if adopted, err := adopt(t.Context(), s, f.drivers(), journal, nil, nil); err != nil || len(adopted) != 1 {
+		t.Fatalf("%+v %v", adopted, err)
+	}
+	journal, err = s.Journal()
+	if err != nil || len(journal) != 2 {
+		t.Fatalf("%+v %v", journal, err)
+	}
+	for _, e := range journal {
+		if e.State != plan.Applied {
+			t.Errorf("%s is %s", e.Path, e.State)
+		}
+	}
+}
