@@ -137,3 +137,35 @@ func TestAdoptedAreApplied(t *testing.T) {
 		}
 	}
 }
+
+// TestForkingWithoutEnd: a build starts compilers faster than they are gone through
+// until its CPUs are put back, which goes on being possible, as does forgetting others.
+func TestForkingWithoutEnd(t *testing.T) {
+	s := bequeathed(t)
+	var f family
+	for n := range heirPasses {
+		f.searches = append(f.searches, search{heirs: []plan.Heir{{Of: 1, Has: "0-3",
+			Setting: plan.Setting{Kind: plan.Affinity, Path: plan.ProcessPath(workload.Process{PID: 101 + n, Start: 8}), Value: "0-7"}}}})
+	}
+	again := slices.Clone(f.searches)
+	f.searches = append(f.searches, search{})
+	dead, err := s.Intend("pid:50", []plan.Setting{{Kind: plan.Affinity, Path: "50@7", Value: "0-7"}}, []string{"0-3"}, time.Unix(1, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	journal, err := s.Journal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bury(t.Context(), s, f.drivers(), journal, seqs(dead)); err != nil {
+		t.Errorf("bury: %v", err)
+	}
+	if now, err := s.Journal(); err != nil || slices.ContainsFunc(now, func(e plan.Entry) bool { return e.Path == "50@7" }) {
+		t.Errorf("journal %+v %v", now, err)
+	}
+	f.searches = append(again, search{})
+	r, err := Undo(t.Context(), s, f.drivers(), api.Which{All: true}, time.Unix(2, 0))
+	if left, e := s.Journal(); err != nil || e != nil || len(r.Failed) != 0 || len(r.Restored) != 1+heirPasses || len(left) != 0 {
+		t.Errorf("%+v %v, journal %+v %v", r, err, left, e)
+	}
+}

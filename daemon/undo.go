@@ -28,6 +28,10 @@ func Undo(ctx context.Context, s Store, drivers map[workload.Kind]Driver, which 
 	var events []plan.Event
 	// What inherited a setting goes back too, also when what it was given to is gone.
 	_, lost := adopt(ctx, s, drivers, entries, nil, nil)
+	var more *heirsError
+	if errors.As(lost, &more) {
+		lost = nil // what starts others all the time ends that when it is restored: restoreLate looks again
+	}
 	if entries, err = s.Journal(); err != nil {
 		return result, err
 	}
