@@ -54,6 +54,13 @@ func TestChooseMoves(t *testing.T) {
 		{name: "a wide one into full nodes waits", free: []int{1, 1, 50, 50},
 			wait: []*transfer{{id: "a", bytes: 1, leaves: map[topology.NodeID]topology.KiB{2: 8 << 20, 3: 8 << 20},
 				arrives: map[topology.NodeID]topology.KiB{0: 8 << 20, 1: 8 << 20}}, hop("b", 8, 0, 2), hop("c", 8, 1, 3)}, want: "b c"},
+		{name: "two that fit one by one, not both: the second waits", free: []int{100, 10, 100},
+			wait: []*transfer{hop("a", 8, 0, 1), hop("b", 9, 2, 1)}, want: "a"},
+		{name: "it waits for what is on its way", free: []int{100, 10, 100}, flight: []*move{flight(hop("a", 8, 0, 1), 0)},
+			wait: []*transfer{hop("b", 9, 2, 1)}, want: ""},
+		{name: "and is tried when that has come", free: []int{100, 2, 100}, wait: []*transfer{hop("b", 9, 2, 1)}, want: "b"},
+		{name: "one that never fitted waits for it too", free: []int{100, 5, 100},
+			wait: []*transfer{hop("a", 4, 0, 1), hop("b", 9, 2, 1)}, want: "a"},
 		{name: "not more than a few", wait: many, want: "a b c"},
 	} {
 		h := &topology.Host{}
