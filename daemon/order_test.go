@@ -141,6 +141,32 @@ func TestFiguresFromBeforeTheEndOfAMove(t *testing.T) {
 	}
 }
 
+// TestLocalityIsOfItsOwnMove: memory nodes that are set move pages too, but have no
+// record, and say nothing of the move that an older one is of.
+func TestLocalityIsOfItsOwnMove(t *testing.T) {
+	m := newMachine(t, 2, 8)
+	id := m.add("a", 3, 1<<20, 0, 1)
+	r := newRig(t, m, Observe)
+	r.ticks1(t)
+	old := plan.Move{Workload: id, Home: "1", Planned: 1 << 30, Moved: 1 << 20, State: moveInterrupted}
+	r.mu.Lock()
+	r.moved[id] = old
+	r.mu.Unlock()
+	r.startMove(t.Context(), &transfer{id: id, steps: []plan.Step{{Kind: plan.SetMems, Workload: id, To: "0",
+		Target: plan.Target{Kind: workload.InCgroup, Cgroup: string(id)}}}})
+	r.wait()
+	s, err := m.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.tellMoved(r.looks+1, s)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := r.moved[id]; now.LocalityAfter != nil {
+		t.Errorf("the record of %q has locality %v after another transfer", now.State, *now.LocalityAfter)
+	}
+}
+
 // ticks1 is one round, without waiting for moves.
 func (r *rig) ticks1(t *testing.T) {
 	t.Helper()
