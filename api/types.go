@@ -160,7 +160,8 @@ type UndoResult struct {
 	Failed   []UndoFailure `json:"failed"`
 }
 
-// UndoFailure is one setting that could not be put back; it stays in the journal.
+// UndoFailure is one setting that could not be put back, or whose heirs could not be
+// looked for; it stays in the journal.
 type UndoFailure struct {
 	Entry plan.Entry `json:"entry"`
 	Error string     `json:"error"`

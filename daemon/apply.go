@@ -43,7 +43,7 @@ func (d *Daemon) carryOut(ctx context.Context, look uint64, steps []plan.Step) {
 		id := group[0].Workload
 		d.mu.Lock()
 		skip := d.held.has(id) || d.moving[id] != nil
-		old := d.movedAt[id] >= look && d.movedAt[id] > 0 // figures from before a move ended
+		old := d.movedAt[id].look >= look && d.movedAt[id].look > 0 // figures from before a move ended
 		d.mu.Unlock()
 		if skip {
 			continue

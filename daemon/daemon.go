@@ -63,9 +63,9 @@ type Daemon struct {
 	held   holds
 	given  map[workload.ID]topology.CPUSet // affinity homenode itself gave, for the observer
 	moving map[workload.ID]*move
-	// movedAt is the look that was under way, or the last, when a move of a workload
-	// ended: what it saw of the memory is older than that end.
-	movedAt  map[workload.ID]uint64
+	// movedAt is when a move of a workload ended: what the look that was under way saw of
+	// the memory is older than that.
+	movedAt  map[workload.ID]end
 	looks    uint64                    // begun
 	moved    map[workload.ID]plan.Move // newest that ended, of workloads that are there
 	tries    map[string]*retry
@@ -126,7 +126,7 @@ func New(o Options) (*Daemon, error) {
 		held:    holds{IDs: map[workload.ID]bool{}},
 		given:   map[workload.ID]topology.CPUSet{},
 		moving:  map[workload.ID]*move{},
-		movedAt: map[workload.ID]uint64{},
+		movedAt: map[workload.ID]end{},
 		moved:   map[workload.ID]plan.Move{},
 		tries:   map[string]*retry{},
 		chosen:  map[workload.ID]plan.Decision{},

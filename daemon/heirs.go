@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -13,22 +14,32 @@ import (
 // made, and its maker end, while a pass goes on. The second seldom finds any.
 const heirPasses = 5
 
+// heirsError says that each of heirPasses searches found heirs, so that there may be more.
+type heirsError struct{ last []plan.Heir }
+
+func (e *heirsError) Error() string {
+	return fmt.Sprintf("all processes were gone through %d times, and each time more had inherited", heirPasses)
+}
+
 // adopt journals what has inherited a value that journal gave, with the value it
 // would have without homenode, so that undo finds it when the one it inherited
 // from is gone. With among only those processes are asked; without, everything, until
-// nothing more is found. of names the workload that a process belongs to; for those
-// it does not know, the one it inherits from is taken.
+// nothing more is found, and *heirsError when there is no end to it. of names the
+// workload that a process belongs to; for those it does not know, the one it
+// inherits from is taken.
 func adopt(ctx context.Context, s Store, drivers map[workload.Kind]Driver, journal []plan.Entry, among []workload.Process,
 	of func(workload.Process) (workload.ID, bool)) (adopted []plan.Entry, err error) {
 	driver, ok := drivers[workload.InProcess].(Heirs)
 	if !ok || !slices.ContainsFunc(journal, func(e plan.Entry) bool { return e.Kind == plan.Affinity }) {
 		return nil, nil
 	}
+	var heirs []plan.Heir
 	for range heirPasses {
-		heirs, err := driver.Heirs(ctx, journal, among)
+		heirs, err = driver.Heirs(ctx, journal, among)
 		if err != nil || len(heirs) == 0 {
 			return adopted, err
 		}
+		var found []plan.Entry
 		for _, h := range heirs {
 			i := slices.IndexFunc(journal, func(e plan.Entry) bool { return e.Seq == h.Of })
 			if i < 0 {
@@ -45,13 +56,17 @@ func adopt(ctx context.Context, s Store, drivers map[workload.Kind]Driver, journ
 			if err != nil {
 				return adopted, fmt.Errorf("journal: %w", err)
 			}
-			journal, adopted = append(slices.Clip(journal), entries...), append(adopted, entries...)
+			found, adopted = append(found, entries...), append(adopted, entries...)
+		}
+		if err := s.Mark(plan.Applied, seqs(found)...); err != nil { // they have it
+			return adopted, fmt.Errorf("journal: %w", err)
 		}
 		if among != nil {
-			break
+			return adopted, nil
 		}
+		journal = append(slices.Clip(journal), found...)
 	}
-	return adopted, s.Mark(plan.Applied, seqs(adopted)...)
+	return adopted, &heirsError{heirs}
 }
 
 // adoptNew journals processes that workloads have started since their affinity was
@@ -137,6 +152,12 @@ func bury(ctx context.Context, s Store, drivers map[workload.Kind]Driver, journa
 		return nil, s.Mark(plan.Gone, dead...)
 	}
 	adopted, err := adopt(ctx, s, drivers, journal, nil, nil)
+	var more *heirsError
+	ofDead := func(h plan.Heir) bool { return slices.Contains(dead, h.Of) }
+	// What lives and starts others all the time keeps its entry.
+	if errors.As(err, &more) && !slices.ContainsFunc(more.last, ofDead) {
+		err = nil
+	}
 	if err != nil {
 		return adopted, err
 	}

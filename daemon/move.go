@@ -34,6 +34,13 @@ type move struct {
 	done     chan struct{}
 	transfer *transfer
 	record   plan.Move // guarded by Daemon.mu
+	recorded bool      // the record is in Daemon.moved; guarded by Daemon.mu
+}
+
+// end is when a move ended.
+type end struct {
+	look     uint64 // that was under way, or the last
+	recorded bool   // the newest record in Daemon.moved is of it
 }
 
 // startMove takes the steps beside the loop in their order: page moves and memory
@@ -80,7 +87,7 @@ func (d *Daemon) startMove(ctx context.Context, w *transfer) {
 		// What a look that is under way has seen is older than this end.
 		d.o.Observer.Stale(s.Workload)
 		d.mu.Lock()
-		d.movedAt[s.Workload] = d.looks
+		d.movedAt[s.Workload] = end{d.looks, m.recorded}
 		delete(d.moving, s.Workload)
 		d.mu.Unlock()
 	})
@@ -147,6 +154,7 @@ func (d *Daemon) endMove(m *move, s plan.Step, err error) error {
 	}
 	r := m.record
 	d.moved[s.Workload] = r
+	m.recorded = true
 	d.mu.Unlock()
 	if e := d.o.Store.SaveMove(r); e != nil {
 		d.o.Log.Error("save move", "workload", s.Workload, "err", e)
@@ -187,12 +195,12 @@ func (d *Daemon) tellMoved(look uint64, s workload.Snapshot) {
 	for i := range s.Observations {
 		o := &s.Observations[i]
 		at, ended := d.movedAt[o.ID]
-		if !ended || at >= look {
+		if !ended || at.look >= look {
 			continue
 		}
 		delete(d.movedAt, o.ID)
 		r, ok := d.moved[o.ID]
-		if !ok || r.LocalityAfter != nil {
+		if !ok || !at.recorded {
 			continue
 		}
 		if r.LocalityAfter = localityOf(o); r.LocalityAfter == nil {
@@ -205,7 +213,7 @@ func (d *Daemon) tellMoved(look uint64, s workload.Snapshot) {
 		}
 		events = append(events, plan.Event{Kind: plan.EventMove, Workload: o.ID, Text: text, Move: &r})
 	}
-	maps.DeleteFunc(d.movedAt, func(_ workload.ID, at uint64) bool { return at < look }) // gone
+	maps.DeleteFunc(d.movedAt, func(_ workload.ID, at end) bool { return at.look < look }) // gone
 	d.mu.Unlock()
 	for _, e := range events {
 		if err := d.o.Store.SaveMove(*e.Move); err != nil {

@@ -88,12 +88,14 @@ type traffic struct {
 	free    map[topology.NodeID]topology.KiB // that moves may fill; a node of unknown memory is not in it
 	busy    map[pair]bool                    // in flight
 	leaving map[topology.NodeID]bool         // nodes that a move in flight empties
+	filling map[topology.NodeID]bool         // nodes that one fills
 	moves   int                              // in flight
 }
 
 // newTraffic begins with what moves in flight have still to bring.
 func newTraffic(h *topology.Host, reserved topology.KiB, inFlight []*move) *traffic {
-	t := &traffic{free: map[topology.NodeID]topology.KiB{}, busy: map[pair]bool{}, leaving: map[topology.NodeID]bool{}}
+	t := &traffic{free: map[topology.NodeID]topology.KiB{}, busy: map[pair]bool{},
+		leaving: map[topology.NodeID]bool{}, filling: map[topology.NodeID]bool{}}
 	if h != nil {
 		for _, n := range h.Nodes {
 			if n.Free >= 0 {
@@ -121,6 +123,7 @@ func (t *traffic) begin(w *transfer, left float64) {
 		t.leaving[n] = true
 	}
 	for n, kib := range w.arrives {
+		t.filling[n] = true
 		if _, known := t.free[n]; known {
 			t.free[n] -= topology.KiB(left * float64(kib))
 		}
@@ -140,8 +143,9 @@ func (t *traffic) fits(w *transfer) bool {
 // choose says which transfers begin now, in order: first what leaves a node that
 // others wait to get into, then what has room, the smaller first, so that a big one
 // holds up few; one that has waited long goes before. What has no room waits
-// while some move empties its target; when none does it is begun all the same, to
-// move what it can and say that the node is full.
+// while some move empties its target, or fills it, for two would both come short
+// there; when none does it is begun all the same, to move what it can and say that
+// the node is full.
 func (t *traffic) choose(all []*transfer) []*transfer {
 	short := map[topology.NodeID]bool{} // nodes that somebody finds too full
 	for _, w := range all {
@@ -179,7 +183,7 @@ func (t *traffic) choose(all []*transfer) []*transfer {
 	})
 	var begun []*transfer
 	for _, w := range order {
-		if t.moves >= mostMoves || t.blocked(w) || !t.fits(w) && t.emptied(w) {
+		if t.moves >= mostMoves || t.blocked(w) || !t.fits(w) && t.changing(w) {
 			continue
 		}
 		t.begin(w, 1)
@@ -192,10 +196,11 @@ func (t *traffic) blocked(w *transfer) bool {
 	return slices.ContainsFunc(w.pairs(), func(p pair) bool { return t.busy[p] })
 }
 
-// emptied reports whether a move in flight leaves a node that has no room for w.
-func (t *traffic) emptied(w *transfer) bool {
+// changing reports whether a move in flight leaves a node that has no room for w, or
+// arrives there.
+func (t *traffic) changing(w *transfer) bool {
 	for n, kib := range w.arrives {
-		if free, known := t.free[n]; known && kib > free && t.leaving[n] {
+		if free, known := t.free[n]; known && kib > free && (t.leaving[n] || t.filling[n]) {
 			return true
 		}
 	}

@@ -54,6 +54,13 @@ func TestChooseMoves(t *testing.T) {
 		{name: "a wide one into full nodes waits", free: []int{1, 1, 50, 50},
 			wait: []*transfer{{id: "a", bytes: 1, leaves: map[topology.NodeID]topology.KiB{2: 8 << 20, 3: 8 << 20},
 				arrives: map[topology.NodeID]topology.KiB{0: 8 << 20, 1: 8 << 20}}, hop("b", 8, 0, 2), hop("c", 8, 1, 3)}, want: "b c"},
+		{name: "two that fit one by one, not both: the second waits", free: []int{100, 10, 100},
+			wait: []*transfer{hop("a", 8, 0, 1), hop("b", 9, 2, 1)}, want: "a"},
+		{name: "it waits for what is on its way", free: []int{100, 10, 100}, flight: []*move{flight(hop("a", 8, 0, 1), 0)},
+			wait: []*transfer{hop("b", 9, 2, 1)}, want: ""},
+		{name: "and is tried when that has come", free: []int{100, 2, 100}, wait: []*transfer{hop("b", 9, 2, 1)}, want: "b"},
+		{name: "one that never fitted waits for it too", free: []int{100, 5, 100},
+			wait: []*transfer{hop("a", 4, 0, 1), hop("b", 9, 2, 1)}, want: "a"},
 		{name: "not more than a few", wait: many, want: "a b c"},
 	} {
 		h := &topology.Host{}
@@ -131,6 +138,32 @@ func TestFiguresFromBeforeTheEndOfAMove(t *testing.T) {
 	}
 	if n != 1 {
 		t.Errorf("locality after the move was told %d times, want once", n)
+	}
+}
+
+// TestLocalityIsOfItsOwnMove: memory nodes that are set move pages too, but have no
+// record, and say nothing of the move that an older one is of.
+func TestLocalityIsOfItsOwnMove(t *testing.T) {
+	m := newMachine(t, 2, 8)
+	id := m.add("a", 3, 1<<20, 0, 1)
+	r := newRig(t, m, Observe)
+	r.ticks1(t)
+	old := plan.Move{Workload: id, Home: "1", Planned: 1 << 30, Moved: 1 << 20, State: moveInterrupted}
+	r.mu.Lock()
+	r.moved[id] = old
+	r.mu.Unlock()
+	r.startMove(t.Context(), &transfer{id: id, steps: []plan.Step{{Kind: plan.SetMems, Workload: id, To: "0",
+		Target: plan.Target{Kind: workload.InCgroup, Cgroup: string(id)}}}})
+	r.wait()
+	s, err := m.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.tellMoved(r.looks+1, s)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := r.moved[id]; now.LocalityAfter != nil {
+		t.Errorf("the record of %q has locality %v after another transfer", now.State, *now.LocalityAfter)
 	}
 }
 

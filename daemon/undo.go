@@ -15,7 +15,9 @@ import (
 
 // Undo puts back every journalled setting of one workload or of all, the last
 // change first. It needs no running daemon, only that nobody else holds the
-// store. A setting that cannot be put back stays in the journal.
+// store. A setting that cannot be put back stays in the journal, and so does an
+// affinity that was put back when what has inherited it could not be looked for: it
+// is in Restored or Gone, and in Failed.
 func Undo(ctx context.Context, s Store, drivers map[workload.Kind]Driver, which api.Which, at time.Time) (api.UndoResult, error) {
 	result := api.UndoResult{Schema: "homenode-undo/1",
 		Restored: []plan.Entry{}, Gone: []plan.Entry{}, Deferred: []api.UndoFailure{}, Failed: []api.UndoFailure{}}
@@ -26,8 +28,9 @@ func Undo(ctx context.Context, s Store, drivers map[workload.Kind]Driver, which 
 	var events []plan.Event
 	// What inherited a setting goes back too, also when what it was given to is gone.
 	_, lost := adopt(ctx, s, drivers, entries, nil, nil)
-	if lost != nil {
-		events = append(events, plan.Event{Time: at, Kind: plan.EventUndo, Error: true, Text: fmt.Sprintf("look for what has inherited settings: %v", lost)})
+	var more *heirsError
+	if errors.As(lost, &more) {
+		lost = nil // what starts others all the time ends that when it is restored: restoreLate looks again
 	}
 	if entries, err = s.Journal(); err != nil {
 		return result, err
@@ -83,10 +86,17 @@ func Undo(ctx context.Context, s Store, drivers map[workload.Kind]Driver, which 
 	if lost == nil {
 		lost = restoreLate(ctx, s, drivers, done, &result)
 	}
-	for _, e := range done {
-		if lost != nil && e.State == plan.Gone {
-			continue // its heirs are not known
+	if lost != nil {
+		lost = fmt.Errorf("look for what has inherited settings: %w", lost)
+		events = append(events, plan.Event{Time: at, Kind: plan.EventUndo, Error: true, Text: lost.Error()})
+		for _, e := range entries { // only by these are their heirs to be found
+			if slices.ContainsFunc(done, func(d plan.Entry) bool { return d.Seq == e.Seq }) {
+				result.Failed = append(result.Failed, api.UndoFailure{Entry: e, Error: lost.Error()})
+			}
 		}
+		return result, s.Append(events...)
+	}
+	for _, e := range done {
 		if err := s.Mark(e.State, e.Seq); err != nil {
 			return result, err
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/dustin/go-humanize"
 	"golang.org/x/sys/unix"
@@ -59,6 +60,17 @@ type IncompleteError struct {
 
 func (e *IncompleteError) Error() string {
 	return fmt.Sprintf("%s are still off home: %s", size(e.Left), e.Why)
+}
+
+// RestError says that a move has rested for as long as it may. What is left waits for
+// another try.
+type RestError struct {
+	Rested time.Duration // in all
+	Why    string        // of the last rest
+}
+
+func (e *RestError) Error() string {
+	return fmt.Sprintf("rested for %v, which is long enough to hold up others: %s", e.Rested, e.Why)
 }
 
 // NodeFullError says that a home node had no room.

@@ -58,7 +58,7 @@ type giver struct {
 // A process with a live ancestor in the journal inherits from the nearest. One whose
 // ancestors have exited inherits from the entry with its cgroup, its process
 // group before others, when it has just the CPUs that entry gave, began after it,
-// and was made by somebody who is gone (see orphaned). A thread that has other
+// and it or what it has them from was made by somebody who is gone (see orphaned). A thread that has other
 // CPUs than those given chose them itself.
 func (d *Driver) Heirs(ctx context.Context, journal []plan.Entry, among []workload.Process) ([]plan.Heir, error) {
 	givers := d.givers(journal)
@@ -228,8 +228,8 @@ func (f *finder) giver(p workload.Process) *giver {
 // ancestor is the entry of the nearest live ancestor that has one.
 func (f *finder) ancestor(s *stat) (*giver, error) {
 	for range maxDepth {
-		parent, err := f.stat(s.parent)
-		if err != nil || parent == nil || parent.Start > s.Start {
+		parent, err := f.parent(s)
+		if err != nil || parent == nil {
 			return nil, err
 		}
 		if g := f.giver(parent.Process); g != nil {
@@ -240,6 +240,32 @@ func (f *finder) ancestor(s *stat) (*giver, error) {
 	return nil, nil
 }
 
+// parent is the parent of a process; nil when it is not ours to see. One that has
+// exited since the process was read has left it to another, so that the process is
+// read again, into s.
+func (f *finder) parent(s *stat) (*stat, error) {
+	for range maxParents {
+		parent, err := f.stat(s.parent)
+		if err != nil || parent != nil && parent.Start <= s.Start {
+			return parent, err
+		}
+		now, err := f.proc.stat(s.PID)
+		if err != nil || now.Process != s.Process || now.parent == s.parent {
+			if isGone(err) || errors.Is(err, fs.ErrPermission) {
+				err = nil
+			}
+			return nil, err
+		}
+		*s = now
+		delete(f.stats, s.parent) // it may have come to its PID since that was read
+	}
+	return nil, fmt.Errorf("process %d: %d of its parents exited while it was looked at", s.PID, maxParents)
+}
+
+// maxParents bounds how often a process loses its parent between two reads; the
+// first loss leaves most to PID 1.
+const maxParents = 10
+
 // maxDepth bounds the way up: PIDs read one after the other may seem to form a ring.
 const maxDepth = 1000
 
@@ -249,7 +275,7 @@ func (f *finder) bereft(s *stat, has topology.CPUSet) (*giver, error) {
 	if !slices.ContainsFunc(f.givers, func(g giver) bool { return g.known && s.Start >= g.since && g.gave(has) }) {
 		return nil, nil
 	}
-	if orphaned, err := f.orphaned(s); !orphaned || err != nil {
+	if orphaned, err := f.ofOrphans(s, has); !orphaned || err != nil {
 		return nil, err
 	}
 	cgroup, err := f.proc.cgroup(s.PID)
@@ -270,6 +296,31 @@ func (f *finder) bereft(s *stat, has topology.CPUSet) (*giver, error) {
 	return best, nil
 }
 
+// ofOrphans reports whether a process or an ancestor that it has its CPUs from is
+// orphaned. The ancestor is an heir itself, but may exit before it is looked at.
+func (f *finder) ofOrphans(s *stat, has topology.CPUSet) (bool, error) {
+	for range maxDepth {
+		if orphaned, err := f.orphaned(s); orphaned || err != nil {
+			return orphaned, err
+		}
+		parent, err := f.parent(s)
+		if err != nil || parent == nil || parent.Start < f.least {
+			return false, err
+		}
+		cpus, err := f.kernel.Affinity(parent.PID)
+		if err != nil && !isGone(err) {
+			return false, err
+		}
+		if err == nil && !cpus.Equal(has) {
+			return false, nil
+		}
+		if err == nil { // else s has another parent now
+			s = parent
+		}
+	}
+	return false, nil
+}
+
 // orphaned reports whether the parent of a process is not the one that made it. A
 // process begins in the session of the one that makes it and leaves it only as
 // the leader of a new one (setsid(2)): with another session than its parent and
@@ -277,7 +328,8 @@ func (f *finder) bereft(s *stat, has topology.CPUSet) (*giver, error) {
 // is the init process of its PID namespace, which takes in all orphans
 // (find_new_reaper, kernel/exit.c).
 func (f *finder) orphaned(s *stat) (bool, error) {
-	parent, err := f.stat(s.parent)
+	delete(f.stats, s.parent) // it may have exited since it was read
+	parent, err := f.parent(s)
 	if parent == nil || err != nil {
 		return false, err
 	}

@@ -3,6 +3,8 @@ package process
 import (
 	"context"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -203,6 +205,45 @@ func TestHeirsWithEachCallFailing(t *testing.T) {
 		}
 		if err == nil && len(got) != 2 {
 			t.Errorf("call %d fails (%s): %d heirs and no error", n, m.trace[len(m.trace)-1], len(got))
+		}
+	}
+}
+
+// TestHeirsWhileTheirMakerExits: whenever its maker exits in a pass, an heir is found,
+// also one with the lower PID, which is read first.
+func TestHeirsWhileTheirMakerExits(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		heir int
+		make func(m *model, heir int)
+	}{
+		{"a child with a lower PID", 5, func(m *model, heir int) { m.fork(heir, 10) }},
+		{"a child with a higher PID", 12, func(m *model, heir int) { m.fork(heir, 10) }},
+		{"the leader of a session", 5, func(m *model, heir int) { m.fork(heir, 10); m.setsid(heir) }},
+		{"a grandchild", 5, func(m *model, heir int) { m.fork(6, 10); m.fork(heir, 6) }},
+		{"a child of an orphan", 5, func(m *model, heir int) { m.fork(6, 10); m.fork(heir, 6); m.exit(10) }},
+	} {
+		for n := 1; ; n++ {
+			m, _, journal := bequest(t)
+			c.make(m, c.heir)
+			m.calls = 0
+			m.hook = func(call int) {
+				if call != n {
+					return
+				}
+				for _, p := range []int{10, 6} {
+					if m.procs[p] != nil {
+						m.exit(p)
+					}
+				}
+			}
+			got, err := m.driver().Heirs(context.Background(), journal, nil)
+			if m.calls < n {
+				break
+			}
+			if err != nil || !slices.ContainsFunc(got, func(h plan.Heir) bool { return strings.HasPrefix(h.Path, strconv.Itoa(c.heir)+"@") }) {
+				t.Errorf("%s, exit at call %d (%s): %+v %v", c.name, n, m.trace[n-1], got, err)
+			}
 		}
 	}
 }

@@ -51,11 +51,16 @@ const (
 	// CPUs eight times as fast. The mmap lock is taken page by page.
 	DefaultBatch = 4096
 
-	queryBatch   = 4096                  // addresses asked for at once
-	busyPasses   = 3                     // times a busy page is tried
-	busyDelay    = 10 * time.Millisecond // before the second try; the third waits twice that
-	pauseCheck   = time.Second           // how often Pause is asked while it says so
-	sweepMost    = 64 << 20
+	queryBatch = 4096                  // addresses asked for at once
+	busyPasses = 3                     // times a busy page is tried
+	busyDelay  = 10 * time.Millisecond // before the second try; the third waits twice that
+	pauseCheck = time.Second           // how often Pause is asked while it says so
+	sweepMost  = 64 << 20
+
+	// restMost is how long a move rests in all. The daemon has few moves in flight, so
+	// that those that rest hold up all others; ended, it is tried again after them.
+	restMost = 5 * time.Minute
+
 	unwritten    = -1 << 20 // a status that the kernel never writes
 	incompleteOf = 100      // one part in so many may stay off home
 )
@@ -136,6 +141,7 @@ type job struct {
 	record   plan.Move
 	shares   *shares
 	run      run
+	rested   time.Duration
 	members  map[int]workload.Process
 	sharers  *sharers
 
@@ -308,9 +314,13 @@ func (j *job) ready(ctx context.Context, bytes int64) error {
 			paused.Why = why
 			j.progress(paused)
 		}
+		if j.rested >= restMost {
+			return &RestError{j.rested, why}
+		}
 		if err := sleep(ctx, j.o.Clock, pauseCheck); err != nil {
 			return err
 		}
+		j.rested += pauseCheck
 	}
 	j.record.State = "running"
 	return nil

@@ -447,6 +447,48 @@ func TestMovePauses(t *testing.T) {
 	}
 }
 
+// TestRestsEnd: a move that rests under a pressure that does not end gives its place
+// among the daemon's few moves to others. The next try goes on where it stopped.
+func TestRestsEnd(t *testing.T) {
+	m := newModel()
+	p := m.add(10, 1)
+	r := p.anon(0x10000000, repeat(1, 2000)...)
+	asked, short := 0, true
+	mv, clock := m.mover(MoverOptions{Bandwidth: -1, Batch: 100, Pause: func(plan.Step, bool) (string, bool) {
+		asked++
+		return "/w waits for memory 40 % of the time", asked > 1 && short
+	}})
+	m.home = topology.Nodes(0)
+	rec, err := m.movesBy(t, mv, context.Background(), moveStep("0", p))
+	var rested *RestError
+	if !errors.As(err, &rested) || !strings.Contains(err.Error(), "/w waits for memory") {
+		t.Fatalf("%v, record %+v", err, rec)
+	}
+	if clock.slept != restMost || rec.State != "failed" || r.on(0) != 100 {
+		t.Errorf("slept %v, %d pages at home, record %+v", clock.slept, r.on(0), rec)
+	}
+	short = false
+	if rec, err = m.movesBy(t, mv, context.Background(), moveStep("0", p)); err != nil || r.on(0) != 2000 {
+		t.Errorf("again: %v, %d pages at home, record %+v", err, r.on(0), rec)
+	}
+}
+
+// TestRestsAreCountedTogether: a batch now and then does not keep the place.
+func TestRestsAreCountedTogether(t *testing.T) {
+	m := newModel()
+	p := m.add(10, 1)
+	p.anon(0x10000000, repeat(1, 2000)...)
+	asked := 0
+	mv, clock := m.mover(MoverOptions{Bandwidth: -1, Batch: 2, Pause: func(plan.Step, bool) (string, bool) {
+		asked++
+		return "short", asked%2 == 0
+	}})
+	var rested *RestError
+	if _, err := m.movesBy(t, mv, context.Background(), moveStep("0", p)); !errors.As(err, &rested) || clock.slept != restMost {
+		t.Errorf("%v after %v of rest", err, clock.slept)
+	}
+}
+
 func TestMoveIsCancelledBetweenBatchesAndGoesOn(t *testing.T) {
 	m := newModel()
 	p := m.add(10, 1)

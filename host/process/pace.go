@@ -41,12 +41,18 @@ func (p *pacer) take(ctx context.Context, bytes int64) error {
 		p.free = now
 	}
 	wait := p.free.Sub(now)
-	p.free = p.free.Add(cost)
+	turn := p.free
+	p.free = turn.Add(cost)
+	after := p.free
 	p.mu.Unlock()
 	err := sleep(ctx, p.clock, wait)
-	if err != nil { // given back, for those who ask later
+	if err != nil {
 		p.mu.Lock()
-		p.free = p.free.Add(-cost)
+		// Given back, but not when others wait behind: the next to ask would go at the
+		// same instant as the last of them.
+		if p.free.Equal(after) {
+			p.free = turn
+		}
 		p.mu.Unlock()
 	}
 	return err
