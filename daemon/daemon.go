@@ -337,6 +337,7 @@ func (d *Daemon) decide(start time.Time, snapshot workload.Snapshot) error {
 	defer d.deciding.Unlock()
 	d.mu.Lock()
 	before := d.view
+	snapshot.Observations = d.named(snapshot.Observations)
 	state := plan.State{
 		Host: snapshot.Host, Policy: d.policy, Unmanaged: snapshot.Unmanaged,
 		Placements: d.living(before.plan.Placements, snapshot),
@@ -433,6 +434,11 @@ func (d *Daemon) remember(next plan.Plan) error {
 			renewed = true
 		case dec.Outcome == plan.Kept && ok && old.Home.Equal(dec.Home):
 			chosen[dec.Workload] = old
+		}
+	}
+	for id := range d.fresh { // not in the plan's report yet
+		if old, ok := d.chosen[id]; ok && chosen[id].Outcome == "" {
+			chosen[id] = old
 		}
 	}
 	d.whys = d.whys || renewed || len(chosen) != len(d.chosen)
@@ -551,6 +557,17 @@ func bear(placements []plan.Placement, s workload.Snapshot) {
 	for i := range placements {
 		placements[i].Start = starts[placements[i].Workload]
 	}
+}
+
+// named is observations with the names that `homenode run` was given. d.mu is held.
+func (d *Daemon) named(seen []workload.Observation) []workload.Observation {
+	seen = slices.Clone(seen)
+	for i := range seen {
+		if want, ok := d.wants[seen[i].ID]; ok && want.Name != "" && want.Process.Start == startOf(&seen[i]) {
+			seen[i].Name = want.Name
+		}
+	}
+	return seen
 }
 
 // subjects pairs each observation with what is wished for it. d.mu is held.

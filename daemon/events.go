@@ -58,7 +58,7 @@ func (d *Daemon) tell(before, now view) {
 	for i := range now.plan.Report.Decisions {
 		dec := &now.plan.Report.Decisions[i]
 		was := old[dec.Workload]
-		if was != nil && sameOutcome(was, dec) {
+		if was != nil && sameOutcome(was, dec) || was == nil && dec.Outcome == plan.Kept && d.registered(dec.Workload) {
 			continue
 		}
 		d.event(plan.Event{Kind: plan.EventPlan, Workload: dec.Workload,
@@ -71,6 +71,14 @@ func (d *Daemon) tell(before, now view) {
 		}
 		d.event(plan.Event{Kind: plan.EventPlan, Error: now.halted != "", Text: text})
 	}
+}
+
+// registered reports whether `homenode run` placed a workload: Place told of it then.
+func (d *Daemon) registered(id workload.ID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, ok := d.wants[id]
+	return ok
 }
 
 // sameOutcome: placed once and kept ever after is one decision, not two.

@@ -31,7 +31,11 @@ func (d *Daemon) Place(_ context.Context, want api.Want) (api.Home, error) {
 	state.Placements = d.view.plan.Placements
 	id := processID(want.Process.PID)
 	home, result, err := HomeFor(state, want, id)
-	if err != nil || want.Process.PID == 0 {
+	if want.Process.PID == 0 {
+		return home, err
+	}
+	if err != nil {
+		d.tellPlaced(want, id, &result.Decision)
 		return home, err
 	}
 	p := result.Placement
@@ -49,8 +53,20 @@ func (d *Daemon) Place(_ context.Context, want api.Want) (api.Home, error) {
 	d.given[id] = home.CPUs
 	d.chosen[id] = result.Decision
 	d.fresh[id] = true
+	d.tellPlaced(want, id, &result.Decision)
 	home.Ledger = true
 	return home, nil
+}
+
+// tellPlaced writes what became of a want into the history. A refusal is an answer
+// to who asked, no error: nothing runs without a home for it.
+func (d *Daemon) tellPlaced(want api.Want, id workload.ID, dec *plan.Decision) {
+	cpus := "1 CPU"
+	if want.CPUs != 1 {
+		cpus = fmt.Sprintf("%d CPUs", want.CPUs)
+	}
+	d.event(plan.Event{Kind: plan.EventPlan, Workload: id,
+		Text: fmt.Sprintf("%s (%s, %s) %s", want.Name, want.Class, cpus, decided(dec))})
 }
 
 // HomeFor finds a home on a given state, as a function.

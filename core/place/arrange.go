@@ -159,7 +159,7 @@ func (a *arrangement) whyLeave(s *subject) string {
 	switch {
 	case s.LeaveAlone != "":
 		return s.LeaveAlone
-	case len(a.host.Nodes) < 2:
+	case len(a.host.Nodes) < 2 && !s.Spec.Given: // what was asked for holds its CPUs and memory here too
 		return "This host has one node only: everything is at home."
 	case obs.Pinned:
 		why := obs.PinnedWhy

@@ -158,6 +158,10 @@ func TestArrange(t *testing.T) {
 			want: []string{"a left alone"}, reason: "The operator said so."},
 		{name: "one node only", host: `0 0-3 16G 10`, subjects: []Subject{derived(seen("a", 1, "0-3", "0", gib))},
 			want: []string{"a left alone"}, reason: "This host has one node only: everything is at home."},
+		{name: "one node, asked for", host: `0 0-3 16G 10`, subjects: []Subject{
+			given(seen("a", 1, "0-3", "0", gib), wantClass(workload.Dedicated, 3)),
+			given(seen("b", 1, "0-3", "0", gib), wantClass(workload.Dedicated, 2))},
+			want: []string{"a placed 0 | set-cpus 0-3→0-2", "b refused"}},
 		{name: "too large for the host", subjects: []Subject{derived(seen("a", 1, everywhere, "0-1", 16*gib, 16*gib)), derived(seen("b", 1, everywhere, "0-1", gib))},
 			want: []string{"a placed 0-1", "b refused"}, reason: "It runs on where it is."},
 	}
