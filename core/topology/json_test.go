@@ -148,3 +148,28 @@ func TestFromJSONRefuses(t *testing.T) {
 		})
 	}
 }
+
+// TestFromJSONReadsItsOwn: keys that are left out when empty were refused when
+// they were there. Those of a host with an HMAT are.
+func TestFromJSONReadsItsOwn(t *testing.T) {
+	h, err := FromJSON(strings.NewReader(hostWith(twoNodes)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.HMAT = [][]float64{{80, 130}, {130, 0}}
+	h.Measured = &Measured{LatencyNs: [][]float64{{90, 150}, {150, 90}}, BandwidthMiBs: [][]float64{{4, 3}, {2, 1}}, Source: "measured"}
+	var b strings.Builder
+	if err := h.WriteJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	again, err := FromJSON(strings.NewReader(b.String()))
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, b.String())
+	}
+	if d := diff(h, again); d != "" {
+		t.Errorf("(-written +read)\n%s", d)
+	}
+	if _, err := FromJSON(strings.NewReader(hostWith(twoNodes + `,"cpus":"0"`))); err == nil || strings.Contains(err.Error(), "omitempty") {
+		t.Errorf("error %v, want one that lists keys as they are written", err)
+	}
+}

@@ -200,7 +200,7 @@ func (d *Decoder) object(v reflect.Value, path string) error {
 	fields := map[string]int{}
 	var keys []string
 	for i := range v.NumField() {
-		key := v.Type().Field(i).Tag.Get("json")
+		key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",") // what follows is for writing
 		fields[key] = i
 		keys = append(keys, key)
 	}
