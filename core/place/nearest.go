@@ -1,7 +1,9 @@
 package place
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/homenode/homenode/core/plan"
@@ -58,39 +60,91 @@ func (l *Ledger) leastLack(w *want, s *search) int {
 }
 
 // nearestInAll is what the nodes together lack for a workload that none of them
-// could ever hold, or what they could hold at most.
+// could ever hold, or what they could hold at most, or how many nodes it needs.
 func (l *Ledger) nearestInAll(w *want, s *search, d *plan.Decision) {
-	var nodes topology.NodeSet
-	room, ever := 0, 0
-	mem, everMem := topology.KiB(0), topology.KiB(0)
+	var all []int
 	for i := range l.nodes {
-		if !l.eligible(w, i) {
-			continue
+		if l.eligible(w, i) {
+			all = append(all, i)
 		}
-		nodes.Add(l.nodes[i].id)
-		e, m := l.couldHold(w, i)
-		room, ever = room+s.room[i], ever+e
-		mem, everMem = min(unlimited, mem+s.mem[i]), min(unlimited, everMem+m)
 	}
-	if w.Class == workload.Offline {
-		room, ever = w.vcpus, max(ever, w.vcpus)
+	limit := len(all)
+	if w.MaxNodes > 0 {
+		limit = min(limit, w.MaxNodes)
 	}
-	if ever < w.vcpus || everMem < w.memory {
+	now := func(i int) (int, topology.KiB) { return s.room[i], s.mem[i] }
+	ever := func(i int) (int, topology.KiB) { return l.couldHold(w, i) }
+	holds := func(nodes int, room func(int) (int, topology.KiB)) bool { // or may, where CPUs and memory are on different nodes
+		vcpus, mem := l.most(all, nodes, room)
+		return (vcpus >= w.vcpus || w.Class == workload.Offline) && mem >= w.memory
+	}
+	if !holds(limit, ever) {
+		vcpus, mem := l.most(all, limit, ever)
 		var most []string
-		if ever < w.vcpus {
-			most = append(most, count(ever, "vCPU"))
+		if vcpus < w.vcpus && w.Class != workload.Offline {
+			most = append(most, count(vcpus, "vCPU"))
 		}
-		if everMem < w.memory {
-			most = append(most, l.memoryLack(w, everMem))
+		if mem < w.memory {
+			most = append(most, l.memoryLack(w, mem))
 		}
-		d.Reasons = append(d.Reasons, fmt.Sprintf("It could not be admitted with nothing else there either: ask for at most %s.", strings.Join(most, " and ")))
+		ask := "ask for at most " + strings.Join(most, " and ")
+		switch {
+		case !holds(len(all), ever):
+			d.Reasons = append(d.Reasons, fmt.Sprintf("It could not be admitted with nothing else there either: %s.", ask))
+		case !holds(len(all), now):
+			needs := limit + 1
+			for !holds(needs, ever) {
+				needs++
+			}
+			vcpus, mem := l.most(all, len(all), now)
+			d.Reasons = append(d.Reasons, fmt.Sprintf("No room helps while it may be on %s at most: allow it max_nodes: %d or more, which takes %s on %s together, or %s.",
+				count(limit, "node"), needs, l.moreWords(w, vcpus, mem), nodesWords(l.ids(all)), ask))
+		}
 		return
 	}
-	if room >= w.vcpus && mem >= w.memory {
+	if limit < len(all) { // those with most room
+		slices.SortStableFunc(all, func(a, b int) int {
+			return cmp.Or(-cmp.Compare(s.room[a], s.room[b]), -cmp.Compare(s.mem[a], s.mem[b]))
+		})
+		if all = all[:limit]; !holds(limit, ever) {
+			return // others that could hold it have less: no single change is the nearest
+		}
+	}
+	if holds(len(all), now) {
 		return // it is not room that is short
 	}
-	d.Nearest = l.lacks(w, nodes, room, mem)
-	d.Reasons = append(d.Reasons, fmt.Sprintf("It can be held in parts only, which takes %s on %s together.", l.moreWords(w, room, mem), nodesWords(nodes)))
+	vcpus, mem := l.most(all, len(all), now)
+	if w.Class == workload.Offline {
+		vcpus = w.vcpus
+	}
+	nodes := l.ids(all)
+	d.Nearest = l.lacks(w, nodes, vcpus, mem)
+	d.Reasons = append(d.Reasons, fmt.Sprintf("It can be held in parts only, which takes %s on %s together.", l.moreWords(w, vcpus, mem), nodesWords(nodes)))
+}
+
+// most is the sum of what the best of some nodes have, CPUs and memory each by itself.
+func (l *Ledger) most(of []int, nodes int, room func(int) (int, topology.KiB)) (vcpus int, mem topology.KiB) {
+	var cpus []int
+	var mems []topology.KiB
+	for _, i := range of {
+		c, m := room(i)
+		cpus, mems = append(cpus, c), append(mems, m)
+	}
+	slices.Sort(cpus)
+	slices.Sort(mems)
+	for k := len(of) - nodes; k < len(of); k++ {
+		vcpus += cpus[k]
+		mem = min(unlimited, mem+mems[k])
+	}
+	return vcpus, mem
+}
+
+func (l *Ledger) ids(nodes []int) topology.NodeSet {
+	var s topology.NodeSet
+	for _, i := range nodes {
+		s.Add(l.nodes[i].id)
+	}
+	return s
 }
 
 // moreWords is what is missing beside some room: "2 more free CPUs and 1 GiB more".

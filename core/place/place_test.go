@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/homenode/homenode/core/plan"
@@ -246,6 +247,18 @@ func TestRefused(t *testing.T) {
 		{name: "wider than a node", host: farSockets, before: []workload.Spec{vm("x", 4, gib)}, want: vm("a", 5, gib),
 			reason:  "It can be held in parts only, which takes 1 more free CPU on nodes 0-1 together.",
 			nearest: []plan.Shortage{{Nodes: topology.Nodes(0, 1), Resource: plan.CPU, Want: 5, Have: 4}}},
+		{name: "wider than the one node it may have", host: farSockets, before: []workload.Spec{vm("x", 4, gib)},
+			want:    func() workload.Spec { s := vm("a", 5, gib); s.MaxNodes = 1; return s }(),
+			reason:  "No room helps while it may be on 1 node at most: allow it max_nodes: 2 or more, which takes 1 more free CPU on nodes 0-1 together, or ask for at most 4 vCPUs.",
+			nearest: []plan.Shortage{}},
+		{name: "wider than the two nodes it may have", host: `
+				0  0-3 16G 10 12 12
+				1  4-7 16G 12 10 12
+				2  8-11 16G 12 12 10
+			`, before: []workload.Spec{vm("x", 4, gib), vm("y", 2, gib)},
+			want:    func() workload.Spec { s := vm("a", 7, gib); s.MaxNodes = 2; return s }(),
+			reason:  "It can be held in parts only, which takes 1 more free CPU on nodes 1-2 together.",
+			nearest: []plan.Shortage{{Nodes: topology.Nodes(1, 2), Resource: plan.CPU, Want: 7, Have: 6}}},
 		{name: "wider than the host", host: farSockets, want: vm("a", 9, 40*gib), reason: "It could not be admitted with nothing else there either: ask for at most 8 vCPUs and 32 GiB."},
 		{name: "more whole cores than a node has", host: twoNodes, before: []workload.Spec{vm("x", 4, gib)},
 			want:   func() workload.Spec { s := vm("a", 5, gib); s.SMT = workload.SMTIsolate; s.MaxNodes = 1; return s }(),
@@ -283,7 +296,7 @@ func TestRefused(t *testing.T) {
 				}
 			}
 			if tt.nearest != nil {
-				if diff := cmp.Diff(tt.nearest, r.Decision.Nearest, same); diff != "" {
+				if diff := cmp.Diff(tt.nearest, r.Decision.Nearest, same, cmpopts.EquateEmpty()); diff != "" {
 					t.Errorf("nearest (-want +got):\n%s", diff)
 				}
 			}
