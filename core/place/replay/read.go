@@ -237,6 +237,9 @@ func (d *reader) events() {
 		}
 		switch e.Op {
 		case Depart:
+			if !there[out.VM] {
+				d.fail(at+".vm", "%q is not there; it can depart only after it arrived", strict.Clip(e.VM))
+			}
 			delete(there, out.VM)
 			held = held.Minus(by[out.VM])
 			d.c.Events = append(d.c.Events, out)

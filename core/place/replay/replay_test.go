@@ -83,6 +83,8 @@ func TestReadRefuses(t *testing.T) {
 		{"device twice", `[{"id":"nic0","node":1}]`, `[{"id":"nic0","node":1},{"id":"nic0","node":0}]`, `host.devices[1].id "nic0" is there twice`},
 		{"unknown op", `"op":"depart","vm":"a"`, `"op":"resize","vm":"a"`, `line 10 column 8: events[3].op is "resize"; give arrive, depart or preplace`},
 		{"arrives twice", `"vm":"b"`, `"vm":"a"`, `events[2].vm "a" is there already`},
+		{"departs without having come", `"op":"depart","vm":"a"`, `"op":"depart","vm":"z"`, `line 10 column 22: events[3].vm "z" is not there; it can depart only after it arrived`},
+		{"departs twice", `"op":"depart","vm":"b"`, `"op":"depart","vm":"a"`, `events[4].vm "a" is not there`},
 		{"no vCPUs", `"vcpus":4`, `"vcpus":0`, `events[2].vcpus is 0; give 1 to 65535`},
 		{"half a vCPU", `"vcpus":4`, `"vcpus":4.5`, `events[2].vcpus is 4.5; give a whole number`},
 		{"huge vCPUs", `"vcpus":4`, `"vcpus":1000000`, `events[2].vcpus is 1000000; give 1 to 65535`},
