@@ -197,7 +197,7 @@ func TestBalanceConfig(t *testing.T) {
 		"balance: {horizon: 48h}":     "balance.horizon: 48h0m0s; want 10s to 24h0m0s",
 		"balance: {cooldown: 2h}":     "balance.cooldown: 2h0m0s; want 1s to 1h0m0s",
 		"record: {max_size: 10KiB}":   "record.max_size: 10 KiB; want 0 (none) or at least 1MiB",
-		"balance: {ban: 1m}":          "unknown field",
+		"balance: {ban: 1m}":          `unknown key "ban"`,
 		"record: {max_size: nothing}": "size",
 	} {
 		_, err := ParseConfig(strings.NewReader(text), "f", NewConfig())

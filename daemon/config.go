@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"time"
 
@@ -131,6 +132,13 @@ func ParseConfig(r io.Reader, name string, defaults Config) (Config, error) {
 	if len(text) > maxConfig {
 		return c, fmt.Errorf("%s: larger than 1 MiB; this is no configuration file", name)
 	}
+	lines, err := strict.Keys(text, &c, map[reflect.Type]string{
+		reflect.TypeFor[Size]():            "a size with a unit, such as 64MiB",
+		reflect.TypeFor[topology.CPUSet](): "CPUs in list format, such as 0-3,8",
+	})
+	if err != nil {
+		return c, fmt.Errorf("%s: %w", name, err)
+	}
 	if err := strict.YAML(text, &c); err != nil {
 		return c, fmt.Errorf("%s: %w", name, err)
 	}
@@ -138,7 +146,8 @@ func ParseConfig(r io.Reader, name string, defaults Config) (Config, error) {
 		c = defaults
 	}
 	if err := c.Validate(); err != nil {
-		return c, fmt.Errorf("%s: %w", name, err)
+		key, _, _ := strings.Cut(err.Error(), ": ")
+		return c, fmt.Errorf("%s: line %d: %w", name, lines.Of(key), err)
 	}
 	return c, nil
 }
@@ -181,28 +190,39 @@ func (c *Config) Validate() error {
 	default:
 		return fmt.Errorf("irq: %q; want off, report or place", c.IRQ)
 	}
-	for _, patterns := range [][]string{c.Manage.Include, c.Manage.Exclude} {
-		for _, p := range patterns {
-			if !doublestar.ValidatePattern(p) {
-				return fmt.Errorf("manage: bad pattern %q", p)
-			}
-		}
+	if err := patterns("manage.include", c.Manage.Include); err != nil {
+		return err
+	}
+	if err := patterns("manage.exclude", c.Manage.Exclude); err != nil {
+		return err
 	}
 	for i := range c.Workloads {
 		if err := c.Workloads[i].validate(); err != nil {
-			return fmt.Errorf("workloads[%d]: %w", i, err)
+			return fmt.Errorf("workloads[%d].%w", i, err)
+		}
+	}
+	return nil
+}
+
+func patterns(key string, patterns []string) error {
+	for i, p := range patterns {
+		if !doublestar.ValidatePattern(p) {
+			return fmt.Errorf("%s[%d]: bad pattern %q; want one such as /system.slice/**", key, i, p)
 		}
 	}
 	return nil
 }
 
 func (r *Rule) validate() error {
-	if r.Match == "" || !doublestar.ValidatePattern(r.Match) {
-		return fmt.Errorf("match: bad pattern %q", r.Match)
+	if r.Match == "" {
+		return errors.New("match: not given; want a pattern on ID or name, such as /system.slice/**")
+	}
+	if !doublestar.ValidatePattern(r.Match) {
+		return fmt.Errorf("match: bad pattern %q; want one such as /system.slice/**", r.Match)
 	}
 	if r.Class != "" {
 		if _, err := workload.ParseClass(string(r.Class)); err != nil {
-			return err
+			return fmt.Errorf("class: %w", err)
 		}
 	}
 	if r.Importance != nil && (*r.Importance < 0 || *r.Importance > 100) {

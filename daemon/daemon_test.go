@@ -518,6 +518,32 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// TestConfigErrors: each says where, which key, what is wrong and what would do.
+func TestConfigErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"mode: observe\nperiod: 5":                  "f: line 2: period: 5; want a time with a unit, such as 2s",
+		"period: abc":                               "f: line 1: period: abc; want a time with a unit, such as 2s",
+		"period: 1ns":                               "f: line 1: period: 1ns; want 100ms to 1h",
+		`reserve: {cpus: "x"}`:                      `f: line 1: reserve.cpus: "x"; want CPUs in list format, such as 0-3,8`,
+		"reserve:\n  memory: -1GiB":                 "f: line 2: reserve.memory: -1GiB; want a size with a unit, such as 64MiB",
+		"\nworkloads:\n  - {class: shared}":         "f: line 3: workloads[0].match: not given; want a pattern on ID or name",
+		"workloads:\n  - match: a\n    class: gold": "f: line 3: workloads[0].class: ",
+		"[]":                           "f: line 1: []; want keys: mode, period, state_dir,",
+		"mod: enforce":                 `f: line 1: unknown key "mod"; known are mode, period,`,
+		"move: {batch: x}":             "f: line 1: move.batch: x; want a whole number",
+		"move:\n  batch: 0":            "f: line 2: move.batch: 0; want 1 to 65536 pages",
+		"manage: 5":                    "f: line 1: manage: 5; want keys: min_memory,",
+		"manage:\n  exclude:\n  - '['": `f: line 3: manage.exclude[0]: bad pattern "["`,
+		"workloads: 5":                 "f: line 1: workloads: 5; want a list",
+		"restore_on_stop: 3":           "f: line 1: restore_on_stop: 3; want true or false",
+	} {
+		_, err := ParseConfig(strings.NewReader(text), "f", NewConfig())
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v\nwant %s", text, err, want)
+		}
+	}
+}
+
 func FuzzConfig(f *testing.F) {
 	f.Add("mode: enforce\nworkloads: [{match: x, class: offline}]")
 	f.Add("reserve: {cpus: 0-3}")
