@@ -204,6 +204,38 @@ func (c *Config) Validate() error {
 	return nil
 }
 
+// suits checks the reserve against the machine, which Validate does not know. What
+// leaves nothing to place work on is an error; what only reaches beyond it is told.
+func (c *Config) suits(h *topology.Host) (told []string, err error) {
+	reserved := c.Reserve.CPUs
+	if !h.Online.Empty() && h.Online.SubsetOf(reserved) {
+		return nil, fmt.Errorf("reserve.cpus: %v; leaves no CPU of %v for work", reserved, h.Online)
+	}
+	if beyond := reserved.Minus(h.Online.Union(h.Offline)); !beyond.Empty() {
+		told = append(told, fmt.Sprintf("reserve.cpus: CPUs %v are not on this host", beyond))
+	}
+	var full topology.NodeSet
+	most := topology.KiB(0)
+	with := 0
+	for _, n := range h.Nodes {
+		if n.Memory == 0 {
+			continue
+		}
+		with++
+		most = max(most, n.Memory)
+		if n.Memory != topology.None && c.Reserve.Memory.KiB() >= n.Memory {
+			full.Add(n.ID)
+		}
+	}
+	switch memory := humanize.IBytes(uint64(c.Reserve.Memory)); {
+	case with > 0 && full.Len() == with:
+		return nil, fmt.Errorf("reserve.memory: %s on every node; leaves no memory for work, the largest node has %s", memory, humanize.IBytes(uint64(most)<<10))
+	case !full.Empty():
+		told = append(told, fmt.Sprintf("reserve.memory: %s leaves no memory on nodes %v", memory, full))
+	}
+	return told, nil
+}
+
 func patterns(key string, patterns []string) error {
 	for i, p := range patterns {
 		if !doublestar.ValidatePattern(p) {

@@ -311,6 +311,15 @@ func (d *Daemon) Tick(ctx context.Context) error {
 	}
 	d.once("look", plan.Event{})
 	d.seekRivals(snapshot.Host)
+	if look == 1 {
+		told, err := d.o.Config.suits(snapshot.Host)
+		if err != nil {
+			return fmt.Errorf("configuration: %w", err)
+		}
+		for _, text := range told {
+			d.event(plan.Event{Kind: plan.EventDaemon, Error: true, Text: text})
+		}
+	}
 	if err := d.decide(start, snapshot); err != nil {
 		return err
 	}
