@@ -158,8 +158,11 @@ func (d *Daemon) tellWorkloads(before, now workload.Snapshot) {
 			delete(seen, o.ID)
 			continue
 		}
-		d.event(plan.Event{Kind: plan.EventWorkload, Workload: o.ID, Text: fmt.Sprintf(
-			"seen: %s, %d threads, %s", o.Name, o.Threads, size(int64(workload.Total(o.Memory))*1024))})
+		memory := "memory unknown"
+		if kib := workload.Total(o.Memory); kib > 0 {
+			memory = size(int64(kib) * 1024)
+		}
+		d.event(plan.Event{Kind: plan.EventWorkload, Workload: o.ID, Text: fmt.Sprintf("seen: %s, %d threads, %s", o.Name, o.Threads, memory)})
 	}
 	for i := range before.Observations {
 		if id := before.Observations[i].ID; seen[id] {

@@ -57,3 +57,17 @@ func TestPlacedHoldsOnOneNode(t *testing.T) {
 		t.Errorf("after the first has ended: %v", err)
 	}
 }
+
+// TestSeenWithUnknownMemory: memory that cannot be read was told as 0 B.
+func TestSeenWithUnknownMemory(t *testing.T) {
+	m := newMachine(t, 2, 4)
+	m.add("a", 1, 0)
+	m.add("b", 1, 2<<20, 0)
+	r := newRig(t, m, Observe)
+	r.ticks(t, 1)
+	for _, want := range []string{"seen: a, 1 threads, memory unknown", "seen: b, 1 threads, 2.0 GiB"} {
+		if !r.told(t, want) {
+			t.Errorf("history lacks %q", want)
+		}
+	}
+}

@@ -170,7 +170,10 @@ func (a *arrangement) whyLeave(s *subject) string {
 	case s.Spec.Given || s.old != nil:
 		return ""
 	case resident == 0 && obs.CPUUse == 0:
-		return "Nothing is known of what it needs: it holds no memory and used no CPU."
+		return "Nothing is known of what it needs: its memory is not known and it used no CPU."
+	case resident == 0 && obs.CPUUse < a.opt.MinCPU: // no memory is memory that could not be read
+		return fmt.Sprintf("It is small: %.2f CPUs in use, its memory is not known; from %s or %.2f CPUs on it would be placed.",
+			obs.CPUUse, size(a.opt.MinMemory), a.opt.MinCPU)
 	case resident < a.opt.MinMemory && obs.CPUUse < a.opt.MinCPU:
 		return fmt.Sprintf("It is small: %s resident and %.2f CPUs in use; from %s or %.2f CPUs on it would be placed.",
 			size(resident), obs.CPUUse, size(a.opt.MinMemory), a.opt.MinCPU)

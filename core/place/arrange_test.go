@@ -148,7 +148,9 @@ func TestArrange(t *testing.T) {
 		{name: "small but given is placed", subjects: []Subject{given(seen("a", 0, everywhere, "0-1"), wantClass(workload.Shared, 1))},
 			want: []string{"a placed 0 | set-cpus 0-15→0-3,8-11"}},
 		{name: "unknown demand is left alone", subjects: []Subject{derived(seen("a", 0, everywhere, "0-1"))},
-			want: []string{"a left alone"}, reason: "Nothing is known of what it needs"},
+			want: []string{"a left alone"}, reason: "Nothing is known of what it needs: its memory is not known and it used no CPU."},
+		{name: "small, memory unknown", subjects: []Subject{derived(seen("a", 0.1, everywhere, "0-1"))},
+			want: []string{"a left alone"}, reason: "It is small: 0.10 CPUs in use, its memory is not known; from 64 MiB or 0.20 CPUs on it would be placed."},
 		{name: "pinned by somebody else", subjects: []Subject{func() Subject {
 			s := derived(seen("a", 1, "3", "0-1", gib))
 			s.Observation.Pinned = true
