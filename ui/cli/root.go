@@ -42,6 +42,9 @@ type Env struct {
 	// Local answers without a daemon: it looks at the machine once, or opens the
 	// state folder of a daemon that is not running.
 	Local func(ctx context.Context, stateDir string) (api.Backend, func() error, error)
+	// Journal reports whether a state folder holds a journal that may be read: nil,
+	// or an error that wraps fs.ErrNotExist or fs.ErrPermission. It creates nothing.
+	Journal func(stateDir string) error
 	// Exec confines this process to a home and replaces it by the command; it
 	// returns only on error.
 	Exec func(home api.Home, path string, argv []string) error
@@ -90,9 +93,15 @@ var errNo = &exitError{exitNo, errors.New("")}
 
 // Main runs one command line and returns the exit status.
 func Main(ctx context.Context, e *Env, args []string) int {
-	root := rootCommand(e)
+	out := &checkedOutput{Writer: e.Stdout}
+	own := *e
+	own.Stdout = out
+	root := rootCommand(&own)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	if out.err != nil && (err == nil || errors.Is(err, errNo) || errors.Is(err, out.err)) {
+		err = forbiddenErrorf("write standard output: %w", out.err)
+	}
 	if err == nil {
 		return 0
 	}
@@ -109,6 +118,8 @@ func status(err error) (int, string) {
 	var exit *exitError
 	var refused *api.Error
 	switch {
+	case errors.Is(err, fs.ErrPermission): // also of a file that the user named
+		return exitForbidden, err.Error()
 	case errors.As(err, &exit):
 		return exit.code, err.Error()
 	case errors.As(err, &refused):
@@ -118,8 +129,6 @@ func status(err error) (int, string) {
 		case api.NotFound, api.NoRoom:
 			return exitNo, err.Error()
 		}
-		return exitForbidden, err.Error()
-	case errors.Is(err, fs.ErrPermission):
 		return exitForbidden, err.Error()
 	case strings.HasPrefix(err.Error(), "unknown ") || strings.HasPrefix(err.Error(), "invalid argument") ||
 		strings.HasPrefix(err.Error(), "flag ") || strings.Contains(err.Error(), "arg(s)") ||
@@ -189,6 +198,25 @@ func connect(c *cobra.Command, e *Env) (api.Backend, func() error, error) {
 		state = f.Value.String()
 	}
 	return e.Local(c.Context(), state)
+}
+
+// connectJournal is connect for who asks about the journal itself: without a
+// daemon it must be there, if the user named its folder, and may be read.
+func connectJournal(c *cobra.Command, e *Env) (api.Backend, func() error, error) {
+	b, done, err := connect(c, e)
+	if _, asked := b.(*api.Client); err != nil || asked {
+		return b, done, err
+	}
+	state := c.Flags().Lookup("state-dir")
+	switch err := e.Journal(state.Value.String()); {
+	case errors.Is(err, fs.ErrPermission):
+		done()
+		return nil, nil, forbiddenErrorf("journal in %s: %w", state.Value, fs.ErrPermission)
+	case errors.Is(err, fs.ErrNotExist) && state.Changed:
+		done()
+		return nil, nil, &exitError{exitNo, fmt.Errorf("no journal in %s", state.Value)}
+	}
+	return b, done, nil
 }
 
 // printJSON writes one indented JSON document.

@@ -162,7 +162,7 @@ func openRoot(name string) (fs.FS, error) {
 	return fsys, nil
 }
 
-// writeFile makes a file whole or not at all.
+// writeFile makes a file whole or not at all. A device or a pipe of that name stays.
 func writeFile(name string, write func(io.Writer) error) (err error) {
 	f, err := os.Create(name)
 	if err != nil {
@@ -171,7 +171,9 @@ func writeFile(name string, write func(io.Writer) error) (err error) {
 	out := bufio.NewWriter(f)
 	err = errors.Join(write(out), out.Flush(), f.Close())
 	if err != nil {
-		os.Remove(name)
+		if there, e := os.Lstat(name); e == nil && there.Mode().IsRegular() {
+			os.Remove(name)
+		}
 	}
 	return err
 }
