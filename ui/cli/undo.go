@@ -24,7 +24,7 @@ Works with and without a running daemon.`,
 			if err != nil {
 				return err
 			}
-			b, done, err := connect(c, e)
+			b, done, err := connectJournal(c, e)
 			if err != nil {
 				return err
 			}
@@ -79,7 +79,7 @@ func resumeCommand(e *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			b, done, err := connect(c, e)
+			b, done, err := connectJournal(c, e)
 			if err != nil {
 				return err
 			}
