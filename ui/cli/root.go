@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -188,6 +189,12 @@ func connect(c *cobra.Command, e *Env) (api.Backend, func() error, error) {
 	socket, _ := c.Flags().GetString("socket")
 	client, err := api.Dial(socket)
 	if err == nil {
+		// A folder for all, such as /tmp, may hold a socket of anybody; one that the
+		// user names is the user's choice.
+		if by, me := api.Owner(socket), os.Geteuid(); by != 0 && by != me && !c.Flags().Changed("socket") {
+			client.Close()
+			return nil, nil, forbiddenErrorf("socket %s belongs to user %d, who is neither root nor you; name it with --socket if you trust it", socket, by)
+		}
 		return client, client.Close, nil
 	}
 	if !errors.Is(err, api.ErrNoDaemon) {

@@ -137,7 +137,7 @@ func openRoot(name string) (fs.FS, error) {
 		return nil, err
 	}
 	if info.IsDir() {
-		return os.DirFS(name), nil
+		return openTree(name), nil
 	}
 	f, err := os.Open(name)
 	if err != nil {
