@@ -99,7 +99,12 @@ func Main(ctx context.Context, e *Env, args []string) int {
 	own.Stdout = out
 	root := rootCommand(&own)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	ran, err := root.ExecuteContextC(ctx)
+	if exit := (*exitError)(nil); err != nil && !errors.As(err, &exit) {
+		if words, ok := badUsage(err.Error()); ok {
+			err = usageErrorf("%s; see `%s --help`", words, ran.CommandPath())
+		}
+	}
 	if out.err != nil && (err == nil || errors.Is(err, errNo) || errors.Is(err, out.err)) {
 		err = forbiddenErrorf("write standard output: %w", out.err)
 	}
@@ -113,8 +118,7 @@ func Main(ctx context.Context, e *Env, args []string) int {
 	return code
 }
 
-// status maps an error to its exit status and the line to print. What cobra
-// itself finds wrong with a command line is bad usage.
+// status maps an error to its exit status and the line to print.
 func status(err error) (int, string) {
 	var exit *exitError
 	var refused *api.Error
@@ -131,11 +135,6 @@ func status(err error) (int, string) {
 			return exitNo, err.Error()
 		}
 		return exitForbidden, err.Error()
-	case strings.HasPrefix(err.Error(), "unknown ") || strings.HasPrefix(err.Error(), "invalid argument") ||
-		strings.HasPrefix(err.Error(), "flag ") || strings.Contains(err.Error(), "arg(s)") ||
-		strings.HasPrefix(err.Error(), "if any flags") || strings.HasPrefix(err.Error(), "required flag") ||
-		strings.HasPrefix(err.Error(), "bad flag"):
-		return exitUsage, err.Error() + "; see `homenode --help`"
 	}
 	return exitForbidden, err.Error()
 }
@@ -152,17 +151,21 @@ func rootCommand(e *Env) *cobra.Command {
 home: the NUMA node, or the few near nodes, that hold both its CPUs and its memory.
 It changes nothing until told to (daemon --mode enforce), says why for everything
 it does, and can undo all of it.`,
+		Version:       e.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetHelpCommand(helpCommand())
 	root.SetOut(e.Stdout)
 	root.SetErr(e.Stderr)
 	root.SetIn(e.Stdin)
 	root.PersistentFlags().String("socket", e.DefaultSocket, "unix `socket` of the daemon")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageErrorf("%v; see `%s --help`", err, c.CommandPath())
+		words, _ := badUsage(err.Error())
+		return usageErrorf("%s; see `%s --help`", words, c.CommandPath())
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
@@ -171,6 +174,21 @@ it does, and can undo all of it.`,
 		topologyCommand(e), gatherCommand(e), planCommand(e), probeCommand(e), doctorCommand(e), simCommand(e), replayCommand(e), vmCommand(e),
 	)
 	return root
+}
+
+// helpCommand is `homenode help`, which cobra's own is but for a command that
+// does not exist: that is bad usage.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Help about a command",
+		RunE: func(c *cobra.Command, args []string) error {
+			of, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return usageErrorf("help: no command %q; see `homenode --help`", strings.Join(args, " "))
+			}
+			return of.Help()
+		},
+	}
 }
 
 func versionCommand(e *Env) *cobra.Command {

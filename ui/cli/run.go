@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
@@ -120,6 +121,11 @@ func homeLine(h api.Home, verb string) string {
 		policy = "memory bound there"
 	}
 	line := fmt.Sprintf("%s on node %s, CPUs %s, %s. %s", verb, h.Nodes, h.CPUs, policy, h.Why)
+	for _, reason := range h.Decision.Reasons {
+		if reason != h.Why && strings.HasPrefix(reason, "It is to be near ") { // a device that is not there
+			line += " " + reason
+		}
+	}
 	if !h.Ledger && verb == "runs" {
 		line += " (Not in a daemon's ledger.)"
 	}
