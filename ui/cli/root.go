@@ -205,6 +205,12 @@ func versionCommand(e *Env) *cobra.Command {
 // connect returns the running daemon or, when none runs, the local answer.
 func connect(c *cobra.Command, e *Env) (api.Backend, func() error, error) {
 	socket, _ := c.Flags().GetString("socket")
+	switch most := 107; { // sun_path of unix(7), with its NUL
+	case socket == "":
+		return nil, nil, usageErrorf("--socket is empty")
+	case len(socket) > most:
+		return nil, nil, usageErrorf("--socket: a path of %d bytes; the kernel takes %d at most", len(socket), most)
+	}
 	client, err := api.Dial(socket)
 	if err == nil {
 		// A folder for all, such as /tmp, may hold a socket of anybody; one that the

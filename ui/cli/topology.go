@@ -36,9 +36,10 @@ Without a source it is this machine.
 0-36:1/4 is every fourth CPU. In a memory bar █ is in use, ▒ is cache that the
 kernel can give back, ░ is free.`,
 		Example: `  homenode topology
-  homenode topology --root host.tar.gz
-  homenode topology --hwloc machine.xml --svg machine.svg
-  homenode topology --synthetic "package:2 node:2 llc:2 core:8 pu:2" --json`,
+  homenode topology --synthetic "package:2 node:2 llc:2 core:8 pu:2" --svg machine.svg
+  homenode gather host.tar.gz && homenode topology --root host.tar.gz
+  homenode topology --json > host.json && homenode topology --host host.json
+  lstopo --of xml - | homenode topology --hwloc -`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			for _, name := range []string{"root", "hwloc", "synthetic", "host", "svg"} {
