@@ -84,7 +84,15 @@ func resumeCommand(e *Env) *cobra.Command {
 				return err
 			}
 			defer done()
-			return b.Resume(contextOf(c), which)
+			if err := b.Resume(contextOf(c), which); err != nil {
+				return err
+			}
+			what := string(which.ID)
+			if which.All {
+				what = "everything"
+			}
+			_, err = fmt.Fprintf(e.Stdout, "%s is managed again\n", what)
+			return err
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "every workload")
