@@ -202,3 +202,43 @@ func TestDial(t *testing.T) {
 	}
 	again.Close()
 }
+
+// Whatever is at the socket's path and is not a socket belongs to somebody.
+func TestListenRemovesOnlySockets(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.WriteFile(path("file"), []byte("precious"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(path("folder"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("file", path("link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("nowhere", path("dangling")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"file", "folder", "link", "dangling"} {
+		before, _ := os.Lstat(path(name))
+		l, err := Listen(path(name), Access{Group: -1})
+		if err == nil {
+			l.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "exists and is not a socket") {
+			t.Errorf("listen on a %s: %v", name, err)
+		}
+		if after, err := os.Lstat(path(name)); err != nil || !os.SameFile(before, after) {
+			t.Errorf("the %s is gone: %v", name, err)
+		}
+	}
+	// Another program's socket, which this kind of connection cannot reach, is no leftover.
+	other, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path("other"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if _, err := Listen(path("other"), Access{Group: -1}); err == nil || !strings.Contains(err.Error(), "a socket is there already") {
+		t.Errorf("listen on a datagram socket: %v", err)
+	}
+}

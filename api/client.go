@@ -41,6 +41,21 @@ func Dial(socket string) (*Client, error) {
 	return &Client{&http.Client{Transport: t}}, nil
 }
 
+// Owner is the user that the daemon runs as, -1 when the kernel does not say.
+// Whoever may write into the folder of a socket can put one of their own there.
+func Owner(socket string) int {
+	c, err := net.DialTimeout("unix", socket, 5*time.Second)
+	if err != nil {
+		return -1
+	}
+	defer c.Close()
+	p, err := peerOf(c)
+	if err != nil {
+		return -1
+	}
+	return p.uid
+}
+
 // Close lets go of idle connections.
 func (c *Client) Close() error {
 	c.http.CloseIdleConnections()

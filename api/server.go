@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/homenode/homenode/core/workload"
@@ -61,14 +63,24 @@ func Serve(ctx context.Context, l net.Listener, b Backend, a Access) error {
 
 // Listen opens the socket with the modes that Access asks for. A socket file
 // that nobody answers on is a leftover and is replaced; the caller holds the
-// lock on the state folder, so it cannot belong to a living twin.
+// lock on the state folder, so it cannot belong to a living twin. Anything else
+// that is there stays, and the error says so.
 func Listen(path string, a Access) (net.Listener, error) {
-	if c, err := net.Dial("unix", path); err == nil {
-		c.Close()
-		return nil, fmt.Errorf("listen on %s: another daemon answers there", path)
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("remove old socket: %w", err)
+	if there, err := os.Lstat(path); err == nil {
+		if there.Mode().Type() != fs.ModeSocket {
+			return nil, fmt.Errorf("listen on %s: it exists and is not a socket", path)
+		}
+		c, err := net.Dial("unix", path)
+		if err == nil {
+			c.Close()
+			return nil, fmt.Errorf("listen on %s: another daemon answers there", path)
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			return nil, fmt.Errorf("listen on %s: a socket is there already: %w", path, err)
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, fmt.Errorf("remove old socket: %w", err)
+		}
 	}
 	l, err := net.Listen("unix", path)
 	if err != nil {

@@ -235,6 +235,15 @@ func bootID() string {
 	return strings.TrimSpace(string(id))
 }
 
+// journal reports whether a state folder holds a journal that may be read.
+func journal(stateDir string) error {
+	s, err := store.OpenReadOnly(stateDir)
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
 // local answers for commands when no daemon runs.
 func local(_ context.Context, stateDir string) (api.Backend, func() error, error) {
 	config, err := configOf(cli.DaemonOptions{StateDir: stateDir})

@@ -18,7 +18,7 @@ func explainCommand(e *Env) *cobra.Command {
 		Use:     "explain ID",
 		Short:   "Say why a workload is where it is, or why it was not moved",
 		Long:    "ID is what `homenode status` prints: a cgroup path or pid:N. A name that only one workload has will do.",
-		Example: "  homenode explain /system.slice/redis.service",
+		Example: "  homenode status                       # lists the IDs\n  homenode explain /system.slice/redis.service",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			b, done, err := connect(c, e)

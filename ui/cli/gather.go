@@ -32,7 +32,7 @@ firmware strings, processes, mounts, virtual network devices, words of the kerne
 command line that do not concern NUMA. Network and RDMA devices whose names were
 given by people are numbered instead. All but the tables is text; look at it
 before you share it.`,
-		Example: "  homenode gather machine.tar.gz\n  homenode gather machine/",
+		Example: "  homenode gather machine.tar.gz\n  homenode topology --root machine.tar.gz\n  homenode gather machine/",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			leaves, err := captured(e.Root)

@@ -21,7 +21,7 @@ func historyCommand(e *Env) *cobra.Command {
 			if limit < 0 {
 				return usageErrorf("--limit %d: want 0 (all) or more", limit)
 			}
-			b, done, err := connect(c, e)
+			b, done, err := connectJournal(c, e)
 			if err != nil {
 				return err
 			}

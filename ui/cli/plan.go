@@ -56,9 +56,8 @@ machine. That file is a list like the above; each entry may also say
 
     at: {cpus: "0-3,8", memory: {0: 8GiB}}   # where it is; left out: where it would be put
     stay: its GPU is there                   # why it must not move`,
-		Example: `  homenode plan --spec vm.yaml
-  homenode plan --spec - --synthetic "package:2 node:2 core:8 pu:2" --json
-  homenode plan --case cases/churn_small_h4_ring.json
+		Example: `  echo '{name: db, class: dedicated, cpus: 4, memory: 2GiB}' | \
+    homenode plan --spec - --synthetic "package:2 node:2 core:8 pu:2"
   printf -- '- {name: %s, class: dedicated, cpus: 2, at: {cpus: %s}}\n' a 0-1 b 4-5 > running.yaml
   echo '{name: new, class: dedicated, cpus: 4, max_nodes: 1}' | homenode plan --admit - \
     --running running.yaml --synthetic "package:2 node:1(memory=16GiB) core:4 pu:1"`,

@@ -161,7 +161,7 @@ func TestPlanMovesBadInput(t *testing.T) {
 		{"no moves", "- {name: a, cpus: 1}", "", []string{"--moves", "0"}, "--moves 0; want 1 to 1000"},
 		{"time", "- {name: a, cpus: 1}", "", []string{"--within", "-3s"}, "--within -3s; want 0s to 1h"},
 		{"repack", "- {name: a, cpus: 1}", "", []string{"--repack"}, "--repack is for --case"},
-		{"two at once", "- {name: a, cpus: 1}", "", []string{"--restore"}, "if any flags in the group"},
+		{"two at once", "- {name: a, cpus: 1}", "", []string{"--restore"}, "do not go together"},
 		{"bad spec", "- {name: a, cpus: 1}", "{name: new, cpus: -1}", nil, `cpus is "-1"; give a whole number`},
 	}
 	for _, tt := range tests {

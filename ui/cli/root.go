@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,6 +43,9 @@ type Env struct {
 	// Local answers without a daemon: it looks at the machine once, or opens the
 	// state folder of a daemon that is not running.
 	Local func(ctx context.Context, stateDir string) (api.Backend, func() error, error)
+	// Journal reports whether a state folder holds a journal that may be read: nil,
+	// or an error that wraps fs.ErrNotExist or fs.ErrPermission. It creates nothing.
+	Journal func(stateDir string) error
 	// Exec confines this process to a home and replaces it by the command; it
 	// returns only on error.
 	Exec func(home api.Home, path string, argv []string) error
@@ -90,9 +94,20 @@ var errNo = &exitError{exitNo, errors.New("")}
 
 // Main runs one command line and returns the exit status.
 func Main(ctx context.Context, e *Env, args []string) int {
-	root := rootCommand(e)
+	out := &checkedOutput{Writer: e.Stdout}
+	own := *e
+	own.Stdout = out
+	root := rootCommand(&own)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	ran, err := root.ExecuteContextC(ctx)
+	if exit := (*exitError)(nil); err != nil && !errors.As(err, &exit) {
+		if words, ok := badUsage(err.Error()); ok {
+			err = usageErrorf("%s; see `%s --help`", words, ran.CommandPath())
+		}
+	}
+	if out.err != nil && (err == nil || errors.Is(err, errNo) || errors.Is(err, out.err)) {
+		err = forbiddenErrorf("write standard output: %w", out.err)
+	}
 	if err == nil {
 		return 0
 	}
@@ -103,12 +118,13 @@ func Main(ctx context.Context, e *Env, args []string) int {
 	return code
 }
 
-// status maps an error to its exit status and the line to print. What cobra
-// itself finds wrong with a command line is bad usage.
+// status maps an error to its exit status and the line to print.
 func status(err error) (int, string) {
 	var exit *exitError
 	var refused *api.Error
 	switch {
+	case errors.Is(err, fs.ErrPermission): // also of a file that the user named
+		return exitForbidden, err.Error()
 	case errors.As(err, &exit):
 		return exit.code, err.Error()
 	case errors.As(err, &refused):
@@ -119,13 +135,6 @@ func status(err error) (int, string) {
 			return exitNo, err.Error()
 		}
 		return exitForbidden, err.Error()
-	case errors.Is(err, fs.ErrPermission):
-		return exitForbidden, err.Error()
-	case strings.HasPrefix(err.Error(), "unknown ") || strings.HasPrefix(err.Error(), "invalid argument") ||
-		strings.HasPrefix(err.Error(), "flag ") || strings.Contains(err.Error(), "arg(s)") ||
-		strings.HasPrefix(err.Error(), "if any flags") || strings.HasPrefix(err.Error(), "required flag") ||
-		strings.HasPrefix(err.Error(), "bad flag"):
-		return exitUsage, err.Error() + "; see `homenode --help`"
 	}
 	return exitForbidden, err.Error()
 }
@@ -142,17 +151,21 @@ func rootCommand(e *Env) *cobra.Command {
 home: the NUMA node, or the few near nodes, that hold both its CPUs and its memory.
 It changes nothing until told to (daemon --mode enforce), says why for everything
 it does, and can undo all of it.`,
+		Version:       e.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetHelpCommand(helpCommand())
 	root.SetOut(e.Stdout)
 	root.SetErr(e.Stderr)
 	root.SetIn(e.Stdin)
 	root.PersistentFlags().String("socket", e.DefaultSocket, "unix `socket` of the daemon")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageErrorf("%v; see `%s --help`", err, c.CommandPath())
+		words, _ := badUsage(err.Error())
+		return usageErrorf("%s; see `%s --help`", words, c.CommandPath())
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
@@ -161,6 +174,21 @@ it does, and can undo all of it.`,
 		topologyCommand(e), gatherCommand(e), planCommand(e), probeCommand(e), doctorCommand(e), simCommand(e), replayCommand(e), vmCommand(e),
 	)
 	return root
+}
+
+// helpCommand is `homenode help`, which cobra's own is but for a command that
+// does not exist: that is bad usage.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Help about a command",
+		RunE: func(c *cobra.Command, args []string) error {
+			of, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return usageErrorf("help: no command %q; see `homenode --help`", strings.Join(args, " "))
+			}
+			return of.Help()
+		},
+	}
 }
 
 func versionCommand(e *Env) *cobra.Command {
@@ -177,8 +205,20 @@ func versionCommand(e *Env) *cobra.Command {
 // connect returns the running daemon or, when none runs, the local answer.
 func connect(c *cobra.Command, e *Env) (api.Backend, func() error, error) {
 	socket, _ := c.Flags().GetString("socket")
+	switch most := 107; { // sun_path of unix(7), with its NUL
+	case socket == "":
+		return nil, nil, usageErrorf("--socket is empty")
+	case len(socket) > most:
+		return nil, nil, usageErrorf("--socket: a path of %d bytes; the kernel takes %d at most", len(socket), most)
+	}
 	client, err := api.Dial(socket)
 	if err == nil {
+		// A folder for all, such as /tmp, may hold a socket of anybody; one that the
+		// user names is the user's choice.
+		if by, me := api.Owner(socket), os.Geteuid(); by != 0 && by != me && !c.Flags().Changed("socket") {
+			client.Close()
+			return nil, nil, forbiddenErrorf("socket %s belongs to user %d, who is neither root nor you; name it with --socket if you trust it", socket, by)
+		}
 		return client, client.Close, nil
 	}
 	if !errors.Is(err, api.ErrNoDaemon) {
@@ -189,6 +229,25 @@ func connect(c *cobra.Command, e *Env) (api.Backend, func() error, error) {
 		state = f.Value.String()
 	}
 	return e.Local(c.Context(), state)
+}
+
+// connectJournal is connect for who asks about the journal itself: without a
+// daemon it must be there, if the user named its folder, and may be read.
+func connectJournal(c *cobra.Command, e *Env) (api.Backend, func() error, error) {
+	b, done, err := connect(c, e)
+	if _, asked := b.(*api.Client); err != nil || asked {
+		return b, done, err
+	}
+	state := c.Flags().Lookup("state-dir")
+	switch err := e.Journal(state.Value.String()); {
+	case errors.Is(err, fs.ErrPermission):
+		done()
+		return nil, nil, forbiddenErrorf("journal in %s: %w", state.Value, fs.ErrPermission)
+	case errors.Is(err, fs.ErrNotExist) && state.Changed:
+		done()
+		return nil, nil, &exitError{exitNo, fmt.Errorf("no journal in %s", state.Value)}
+	}
+	return b, done, nil
 }
 
 // printJSON writes one indented JSON document.

@@ -6,11 +6,13 @@ import (
 	"io/fs"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -26,7 +28,7 @@ their CPUs and memory, says in one line where and why, and becomes the command.
 With a daemon the home is written into its ledger; without one, or without the
 right to change it, the machine is looked at once. Needs no privilege.`,
 		Example: `  homenode run --cpus 2 --memory 100MiB -- sleep 1
-  homenode run --dry-run --cpus 4 --memory 2GiB -- redis-server`,
+  homenode run --dry-run --cpus 4 --memory 2GiB -- make`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if asJSON && !dryRun {
@@ -76,12 +78,17 @@ func fill(want *api.Want, class, memory, command string) error {
 	if want.Class, err = workload.ParseClass(class); err != nil {
 		return usageErrorf("--class: %v", err)
 	}
-	if want.CPUs < 1 {
-		return usageErrorf("--cpus %d: want 1 or more", want.CPUs)
+	if want.CPUs < 1 || want.CPUs > topology.MaxID {
+		return usageErrorf("--cpus %d: want 1 to %d", want.CPUs, topology.MaxID)
 	}
 	if memory != "" {
 		n, err := humanize.ParseBytes(memory)
-		if err != nil || n > 1<<60 {
+		switch {
+		case strings.HasPrefix(memory, "-"):
+			return usageErrorf("--memory %q: want 0 or more", memory)
+		case err == nil && n > 1<<60 || err != nil && strings.HasPrefix(err.Error(), "too large"):
+			return usageErrorf("--memory %q: want 1 EiB at most", memory)
+		case err != nil:
 			return usageErrorf("--memory %q: want a number with a unit, such as 2GiB", memory)
 		}
 		want.MemoryKiB = int64((n + 1023) / 1024)
@@ -120,6 +127,11 @@ func homeLine(h api.Home, verb string) string {
 		policy = "memory bound there"
 	}
 	line := fmt.Sprintf("%s on node %s, CPUs %s, %s. %s", verb, h.Nodes, h.CPUs, policy, h.Why)
+	for _, reason := range h.Decision.Reasons {
+		if reason != h.Why && strings.HasPrefix(reason, "It is to be near ") { // a device that is not there
+			line += " " + reason
+		}
+	}
 	if !h.Ledger && verb == "runs" {
 		line += " (Not in a daemon's ledger.)"
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,7 +58,7 @@ with the command that brings it back, and the exit status is 1.`,
 		Example: `  homenode sim --generate churn --seed 7
   homenode sim --host "package:2 node:2 core:16 pu:2" --generate mixed --events 5000 --policy homenode,none
   homenode sim --scenario load-shift --nodes 2 --policy homenode,homes-kept,none
-  homenode sim --trace churn_mixed_h8_nps4.json --json`,
+  homenode sim --scenario load-shift --policy homenode --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			trace, err := f.read(e)
@@ -70,13 +71,14 @@ with the command that brings it back, and the exit status is 1.`,
 			if f.period < 100*time.Millisecond || f.period > time.Hour {
 				return usageErrorf("--period %v; want 100ms to 1h", f.period)
 			}
+			f.policy = once(f.policy)
 			bar := newProgress(e)
 			result, err := e.Sim(c.Context(), sim.Options{Trace: trace, Seed: f.seed, Policies: f.policy, Period: f.period, Progress: bar.show})
 			bar.clear()
 			if err != nil && c.Context().Err() == nil {
 				return usageErrorf("%w", err)
 			} else if err != nil {
-				return err
+				return forbiddenErrorf("sim: stopped before the end")
 			}
 			return f.print(e, result)
 		},
@@ -98,6 +100,17 @@ with the command that brings it back, and the exit status is 1.`,
 	c.MarkFlagsMutuallyExclusive("trace", "generate", "scenario")
 	c.MarkFlagsMutuallyExclusive("host", "scenario")
 	return c
+}
+
+// once leaves the first of each name.
+func once(names []string) []string {
+	var out []string
+	for _, n := range names {
+		if !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // read gets the trace, from a file or made up.

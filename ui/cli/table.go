@@ -16,7 +16,11 @@ import (
 type paint struct{ on bool }
 
 func (e *Env) paint() paint {
-	f, ok := e.Stdout.(*os.File)
+	w := e.Stdout
+	if o, ok := w.(*checkedOutput); ok {
+		w = o.Writer
+	}
+	f, ok := w.(*os.File)
 	return paint{ok && isTerminal(f) && e.Getenv("NO_COLOR") == "" && e.Getenv("TERM") != "dumb"}
 }
 

@@ -36,9 +36,10 @@ Without a source it is this machine.
 0-36:1/4 is every fourth CPU. In a memory bar █ is in use, ▒ is cache that the
 kernel can give back, ░ is free.`,
 		Example: `  homenode topology
-  homenode topology --root host.tar.gz
-  homenode topology --hwloc machine.xml --svg machine.svg
-  homenode topology --synthetic "package:2 node:2 llc:2 core:8 pu:2" --json`,
+  homenode topology --synthetic "package:2 node:2 llc:2 core:8 pu:2" --svg machine.svg
+  homenode gather host.tar.gz && homenode topology --root host.tar.gz
+  homenode topology --json > host.json && homenode topology --host host.json
+  lstopo --of xml - | homenode topology --hwloc -`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			for _, name := range []string{"root", "hwloc", "synthetic", "host", "svg"} {
@@ -137,7 +138,7 @@ func openRoot(name string) (fs.FS, error) {
 		return nil, err
 	}
 	if info.IsDir() {
-		return os.DirFS(name), nil
+		return openTree(name), nil
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -162,7 +163,7 @@ func openRoot(name string) (fs.FS, error) {
 	return fsys, nil
 }
 
-// writeFile makes a file whole or not at all.
+// writeFile makes a file whole or not at all. A device or a pipe of that name stays.
 func writeFile(name string, write func(io.Writer) error) (err error) {
 	f, err := os.Create(name)
 	if err != nil {
@@ -171,7 +172,9 @@ func writeFile(name string, write func(io.Writer) error) (err error) {
 	out := bufio.NewWriter(f)
 	err = errors.Join(write(out), out.Flush(), f.Close())
 	if err != nil {
-		os.Remove(name)
+		if there, e := os.Lstat(name); e == nil && there.Mode().IsRegular() {
+			os.Remove(name)
+		}
 	}
 	return err
 }

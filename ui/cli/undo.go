@@ -24,7 +24,7 @@ Works with and without a running daemon.`,
 			if err != nil {
 				return err
 			}
-			b, done, err := connect(c, e)
+			b, done, err := connectJournal(c, e)
 			if err != nil {
 				return err
 			}
@@ -79,12 +79,20 @@ func resumeCommand(e *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			b, done, err := connect(c, e)
+			b, done, err := connectJournal(c, e)
 			if err != nil {
 				return err
 			}
 			defer done()
-			return b.Resume(contextOf(c), which)
+			if err := b.Resume(contextOf(c), which); err != nil {
+				return err
+			}
+			what := string(which.ID)
+			if which.All {
+				what = "everything"
+			}
+			_, err = fmt.Fprintf(e.Stdout, "%s is managed again\n", what)
+			return err
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "every workload")
