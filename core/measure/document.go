@@ -34,6 +34,9 @@ type Document struct {
 	C2C        []C2C       `json:"c2c"`
 	Pages      []Page      `json:"pages"`
 	Diagnosis  *Diagnosis  `json:"diagnosis"`
+	// NotMeasured is why a measurement that was asked for could not be taken; ""
+	// when none was asked for, and when it was taken.
+	NotMeasured string `json:"not_measured,omitempty"`
 }
 
 // Host is the machine as far as a measurement depends on it.

@@ -140,7 +140,7 @@ func patient(c *cobra.Command, e *Env, root, replay string, noMeasure bool, req 
 	}
 	if err != nil {
 		fmt.Fprintf(e.Stderr, "homenode: not measured: %s\n", oneLine(err.Error()))
-		d.Run = nil
+		d.Run, d.NotMeasured = nil, oneLine(err.Error())
 		return d, nil
 	}
 	if !d.Run.Partial {
