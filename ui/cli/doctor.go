@@ -44,6 +44,9 @@ Exit status: 0 healthy, 1 warning, 2 defect found, 3 could not decide, 4 usage.`
 			if bundle != "" && replay != "" {
 				return usageErrorf("--bundle takes what is here or under --root; what --replay reads is one already")
 			}
+			if err := checkNumbers(c, req); err != nil {
+				return err
+			}
 			d, err := patient(c, e, root, replay, noMeasure, req)
 			if err != nil {
 				return err

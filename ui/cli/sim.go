@@ -102,6 +102,9 @@ with the command that brings it back, and the exit status is 1.`,
 
 // read gets the trace, from a file or made up.
 func (f *simFlags) read(e *Env) (*sim.Trace, error) {
+	if f.unit <= 0 || f.unit > 24*time.Hour {
+		return nil, usageErrorf("--unit %v; want more than 0, at most 24h", f.unit)
+	}
 	if f.scenario != "" {
 		t, err := sim.Scenario(f.scenario, f.nodes, f.seed)
 		if err != nil {
@@ -129,9 +132,6 @@ func (f *simFlags) read(e *Env) (*sim.Trace, error) {
 			return nil, usageErrorf("%w", err)
 		}
 		return t, nil
-	}
-	if f.unit <= 0 || f.unit > 24*time.Hour {
-		return nil, usageErrorf("--unit %v; want more than 0, at most 24h", f.unit)
 	}
 	t, err := fromFile(e, f.trace, func(r io.Reader) (*sim.Trace, error) { return sim.ReadTrace(r, f.unit) })
 	if err != nil {
