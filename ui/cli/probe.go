@@ -572,11 +572,11 @@ func readDocument(e *Env, name string) (*measure.Document, error) {
 	}
 	whole, err := unbundle(in)
 	if err != nil {
-		return nil, usageErrorf("%s: %w", name, err)
+		return nil, usageErrorf("%s: %w", inputName(name), err)
 	}
 	d, err := measure.Read(whole)
 	if err != nil {
-		return nil, usageErrorf("%s: %w", name, err)
+		return nil, usageErrorf("%s: %w", inputName(name), err)
 	}
 	return d, nil
 }
