@@ -47,6 +47,9 @@ Exit status: 0 healthy, 1 warning, 2 defect found, 3 could not decide, 4 usage.`
 			if err := checkNumbers(c, req); err != nil {
 				return err
 			}
+			if bundle == "-" && asJSON {
+				return usageErrorf("--bundle - and --json: both go to standard output; want one, the document is in the bundle")
+			}
 			d, err := patient(c, e, root, replay, noMeasure, req)
 			if err != nil {
 				return err
@@ -67,9 +70,11 @@ Exit status: 0 healthy, 1 warning, 2 defect found, 3 could not decide, 4 usage.`
 					return err
 				}
 			}
-			if asJSON {
+			switch {
+			case bundle == "-": // standard output is taken; what would stand there is in the bundle
+			case asJSON:
 				err = printJSON(e.Stdout, d)
-			} else {
+			default:
 				err = printDiagnosis(e.Stdout, e.paint(), d, ascii || asciiOnly(e))
 			}
 			if err != nil {
@@ -85,7 +90,7 @@ Exit status: 0 healthy, 1 warning, 2 defect found, 3 could not decide, 4 usage.`
 	f.StringVar(&root, "root", "", "look at the machine captured in `DIR` or a tar file of it; nothing is measured")
 	f.StringVar(&replay, "replay", "", "judge the measurement or bundle in `FILE` (- is standard input)")
 	f.BoolVar(&noMeasure, "no-measure", false, "go by what kernel and firmware tell, and by what was kept of an earlier measurement")
-	f.StringVar(&bundle, "bundle", "", "write all that a bug report needs into `FILE`, a tar.gz, without what names this machine or its owner")
+	f.StringVar(&bundle, "bundle", "", "write all that a bug report needs into `FILE` (- is standard output), a tar.gz, without what names this machine or its owner")
 	f.DurationVar(&req.Budget, "budget", 0, "measure for about so long; on a noisy machine more samples make surer")
 	f.BoolVar(&req.BusyOK, "busy-ok", false, "measure although the machine is busy")
 	f.BoolVar(&req.RT, "rt", false, rtUsage)
