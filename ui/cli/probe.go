@@ -476,9 +476,18 @@ func keep(e *Env, prober Prober, d *measure.Document) {
 	}
 }
 
+// Schemas of what `probe diff --json` and `probe --dry-run --json` print.
+const (
+	diffSchema = "homenode-measure-diff/1"
+	planSchema = "homenode-measure-plan/1"
+)
+
 func printPlan(e *Env, p measure.Plan, asJSON bool) error {
 	if asJSON {
-		return printJSON(e.Stdout, p)
+		return printJSON(e.Stdout, struct {
+			Schema string `json:"schema"`
+			measure.Plan
+		}{planSchema, p})
 	}
 	fmt.Fprintf(e.Stdout, "%s profile, about %.0f s\n", p.Profile, math.Ceil(p.Seconds))
 	for _, s := range p.Steps {
@@ -642,7 +651,10 @@ when the intervals do not touch and it is over the threshold.`,
 				if changes == nil {
 					changes = []measure.Change{}
 				}
-				if err := printJSON(e.Stdout, changes); err != nil {
+				if err := printJSON(e.Stdout, struct {
+					Schema  string           `json:"schema"`
+					Changes []measure.Change `json:"changes"`
+				}{diffSchema, changes}); err != nil {
 					return err
 				}
 			} else {
@@ -660,7 +672,7 @@ when the intervals do not touch and it is over the threshold.`,
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema "+diffSchema+")")
 	c.Flags().BoolVar(&all, "all", false, "also what did not change")
 	c.Flags().Float64Var(&threshold, "threshold", 5, "`PERCENT` from which a change counts")
 	return judged(c)
