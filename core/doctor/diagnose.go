@@ -13,7 +13,16 @@ func Diagnose(d *measure.Document, lim Limits) measure.Diagnosis {
 	f := factsOf(d, lim)
 	var out measure.Diagnosis
 	add := func(v ...measure.Verdict) { out.Verdicts = append(out.Verdicts, v...) }
-	if f.noisy != "" {
+	switch {
+	case f.missing != "":
+		add(measure.Verdict{
+			State: Undecided, Severity: measure.Undecided, Confidence: 1,
+			Says:        "The machine was to be measured and could not be: " + f.missing + ".",
+			Evidence:    []measure.Evidence{{Rule: "E0", Says: f.missing, Value: measure.Unknown, Threshold: measure.Unknown, Source: "the attempt to measure"}},
+			Advice:      []string{"run it again when nothing stands in the way; --no-measure goes by kernel and firmware alone", "what firmware and kernel tell is used below all the same"},
+			WouldChange: "a measurement",
+		})
+	case f.noisy != "":
 		add(measure.Verdict{
 			State: Undecided, Severity: measure.Undecided, Confidence: 1,
 			Says:        "The machine is too busy to be measured: " + f.noisy + ".",
@@ -158,7 +167,7 @@ func (f *facts) oneNode() []measure.Verdict {
 	switch domains := f.firmwareNodes(); {
 	case domains > 1 || f.numaOff && (far || domains == 0 && f.sockets > 1):
 		return []measure.Verdict{f.hiddenByKernel(base, far, ratio, domains)}
-	case f.vm && f.noisy != "":
+	case f.vm && f.unfit():
 		return nil
 	case f.vm:
 		return []measure.Verdict{f.guestOneNode(base, far, ratio)}
@@ -171,7 +180,7 @@ func (f *facts) oneNode() []measure.Verdict {
 			Advice:      []string{"look in the BIOS setup for nodes per socket (NPS, SNC, cluster on die)"},
 			WouldChange: "pages of one kind in a second run",
 		}}
-	case f.noisy != "":
+	case f.unfit():
 		return nil
 	}
 	v := measure.Verdict{
@@ -272,8 +281,11 @@ func (f *facts) noNUMAManyPackages(base []measure.Evidence, far bool, ratio floa
 			v.Confidence += 0.03
 		}
 		return v
-	case f.noisy != "" || f.spread.known:
+	case f.unfit() || f.spread.known:
 		says := "%d packages and one node, but the measurement was too noisy to say what lies beneath."
+		if f.missing != "" {
+			says = "%d packages and one node; without a measurement nobody can say what lies beneath."
+		}
 		value := measure.Unknown
 		if f.spread.known {
 			says = "%d packages and one node; latency differs between packages by more than interleaving would and less than distance would."

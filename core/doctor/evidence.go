@@ -20,6 +20,7 @@ type facts struct {
 	numaOff, acpiOff bool
 	fake             string // numa=fake=… as booted
 	noisy            string // why measurements are not believed; "" when they are
+	missing          string // why there is no measurement though one was asked for
 	l                measure.Table
 	spread           spread   // E4
 	pages            clusters // E5
@@ -71,8 +72,16 @@ func factsOf(d *measure.Document, lim Limits) *facts {
 		f.pages = f.judgePages()
 		f.apart = f.judgeC2C()
 	}
+	f.missing = d.NotMeasured
+	// One node is judged by its pages, or by one buffer from several packages.
+	if r := d.Run; r != nil && r.Partial && f.noisy == "" && (!f.measured() || f.nodes == 1 && !f.pages.known && !f.spread.known) {
+		f.missing = "it was ended before there was enough to judge by"
+	}
 	return f
 }
+
+// unfit tells whether what was asked to be measured cannot carry a verdict.
+func (f *facts) unfit() bool { return f.noisy != "" || f.missing != "" }
 
 func (f *facts) measured() bool {
 	return f.l != nil || f.spread.known || f.pages.known

@@ -185,6 +185,12 @@ func noisy(d *measure.Document, sigma, rejected float64) *measure.Document {
 	return d
 }
 
+// refused is a machine that was to be measured and was not.
+func refused(d *measure.Document, why string) *measure.Document {
+	unmeasured(d).NotMeasured = why
+	return d
+}
+
 func unmeasured(d *measure.Document) *measure.Document {
 	d.Run, d.Latency, d.CPULatency, d.Pages, d.C2C, d.Bandwidth = nil, nil, nil, nil, nil, nil
 	return d
@@ -239,6 +245,19 @@ func fixtures() []fixture {
 		{"guest-numa-off", guest(srat(boot(unmeasured(machine(four, []string{"0-15"}, []float64{4})), "numa=off"), 4)), []string{HiddenByKernel}, 2},
 		{"guest-numa-off-flat", guest(srat(boot(cores(run(machine(four, []string{"0-15"}, []float64{4})), []int{0, 4, 8, 12}, 100, 101, 100, 102), "numa=off"), 4)), []string{HiddenByKernel}, 2},
 		{"guest-noisy", guest(noisy(pagesOf(run(machine([]string{"0-7"}, []string{"0-7"}, []float64{16})), 128, 1, 110, 110, 0.3), 0.3, 10)), []string{Undecided}, 3},
+
+		// Asked to measure, and could not: firmware and kernel still count, what rests on a measurement does not.
+		{"guest-busy", guest(refused(machine([]string{"0-1"}, []string{"0-1"}, []float64{8}), "the machine is busy: load average 5.80 on 2 CPUs")), []string{Undecided}, 3},
+		{"guest-told-not-to-measure", guest(unmeasured(machine([]string{"0-1"}, []string{"0-1"}, []float64{8}))), []string{UMAOrInterleaved}, 0},
+		{"uma-busy", srat(refused(machine([]string{"0-7"}, []string{"0-7"}, []float64{64}), "the machine is busy"), 1), []string{Undecided}, 3},
+		{"two-packages-busy", refused(seed("0-95"), "the machine is busy"), []string{Undecided, Undecided}, 3},
+		{"numa-off-busy", srat(boot(refused(seed("0-95"), "the machine is busy"), "numa=off"), 2), []string{HiddenByKernel, Undecided}, 2},
+		{"two-nodes-busy", refused(slit(seed("0-23,48-71", "24-47,72-95"), []float64{10, 21}, []float64{21, 10}), "the machine is busy"), []string{Undecided, Healthy}, 3},
+		{"guest-interrupted", func() *measure.Document {
+			d := guest(nodesLatency(run(machine([]string{"0-1"}, []string{"0-1"}, []float64{8})), 0.01, []float64{110}))
+			d.Run.Partial = true
+			return d
+		}(), []string{Undecided}, 3},
 
 		// Several nodes, wrongly described.
 		{"slit-all-ten", slit(nodesLatency(seed("0-23,48-71", "24-47,72-95"), 0.006, []float64{81.6, 145.9}, []float64{144.9, 81.2}), []float64{10, 10}, []float64{10, 10}), []string{SLITInvalid}, 2},

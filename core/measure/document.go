@@ -34,6 +34,9 @@ type Document struct {
 	C2C        []C2C       `json:"c2c"`
 	Pages      []Page      `json:"pages"`
 	Diagnosis  *Diagnosis  `json:"diagnosis"`
+	// NotMeasured is why a measurement that was asked for could not be taken; ""
+	// when none was asked for, and when it was taken.
+	NotMeasured string `json:"not_measured,omitempty"`
 }
 
 // Host is the machine as far as a measurement depends on it.
@@ -235,7 +238,11 @@ func Read(r io.Reader) (*Document, error) {
 	dec.DisallowUnknownFields()
 	var d Document
 	if err := dec.Decode(&d); err != nil {
-		return nil, fmt.Errorf("read measurement: %w", err)
+		return nil, fmt.Errorf("read measurement: %w", explain(data, err))
+	}
+	if at := dec.InputOffset(); len(bytes.TrimSpace(data[at:])) > 0 {
+		at += int64(len(data[at:]) - len(bytes.TrimLeft(data[at:], " \t\r\n")))
+		return nil, fmt.Errorf("read measurement: %s: there is more after the end of the document; give one document", position(data, at))
 	}
 	if d.Schema != Schema {
 		return nil, fmt.Errorf("read measurement: schema is %.40q; this program reads %q", d.Schema, Schema)
@@ -247,6 +254,9 @@ func Read(r io.Reader) (*Document, error) {
 }
 
 func (d *Document) check() error {
+	if err := d.checkNumbers(); err != nil {
+		return err
+	}
 	if len(d.Nodes) == 0 || len(d.Nodes) > maxSide {
 		return errors.New("nodes: want at least one")
 	}

@@ -139,6 +139,41 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
+// TestReadSays: what is wrong is named by its key or its place, and in no words of Go's.
+func TestReadSays(t *testing.T) {
+	with := func(s string) string {
+		return `{"schema":"homenode-measure/1","nodes":[{"id":0,"cpus":"0"}],` + s + "}"
+	}
+	matrix := func(s string) string {
+		return with(`"latency":{"from":"node","rows":[0],"cols":[0],"median":[[` + s + `]]}`)
+	}
+	for _, c := range []struct{ name, text, want string }{
+		{"negative", matrix("-5"), "latency.median[0][0]: is -5; want 0 or more"},
+		{"huge", matrix("1e308"), "latency.median[0][0]: is 1e+308; want at most 1e+15"},
+		{"over float64", matrix("1e999"), "is the number 1e999; want a number that fits"},
+		{"no number", matrix(`"far"`), "latency.median: is a string; want a number"},
+		{"negative bytes", `{"schema":"homenode-measure/1","nodes":[{"id":0,"cpus":"0","mem_bytes":-1}]}`, "nodes[0].mem_bytes: is -1"},
+		{"negative interval", with(`"levels":[{"points":[{"ci95":[-1,2]}]}]`), "levels[0].points[0].ci95[0]: is -1"},
+		{"two documents", matrix("5") + "\n" + matrix("5"), "line 2 column 1: there is more"},
+		{"rubbish behind", matrix("5") + " x", "column"},
+		{"empty", "", "it is empty"},
+		{"cut short", matrix("5")[:30], "line 1 column 31: it ends here"},
+		{"syntax", "{\n\"schema\" 5}", "line 2 column 10"},
+		{"whole", "[]", "the whole: is an array; want an object"},
+		{"key", with(`"latencies":{}`), `unknown key "latencies"`},
+	} {
+		_, err := Read(strings.NewReader(c.text))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q in it", c.name, err, c.want)
+		} else if s := err.Error(); strings.Contains(s, "Go ") || strings.Contains(s, "json:") || strings.Contains(s, "measure.") || strings.HasSuffix(s, "EOF") {
+			t.Errorf("%s: words of Go's: %s", c.name, s)
+		}
+	}
+	if _, err := Read(strings.NewReader(with(`"latency":{"from":"node","rows":[0],"cols":[0],"median":[[5]],"prefetcher_effect":-0.1}`) + "\n")); err != nil {
+		t.Errorf("an effect may be below 0: %v", err)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"schema":"homenode-measure/1","nodes":[{"id":0,"cpus":"0-3"}],"latency":{"from":"node","rows":[0],"cols":[0],"median":[[80.5]],"ci95":[[[80,81]]]},"slit":[[10]]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

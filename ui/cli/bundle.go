@@ -46,6 +46,9 @@ func writeBundle(e *Env, name, root string, d *measure.Document) error {
 		topology.Leaf{Name: bundleDocument, Data: document.Bytes()},
 		topology.Leaf{Name: bundleText, Data: text.Bytes()},
 		topology.Leaf{Name: bundleVersion, Data: []byte(e.Version + "\n")})
+	if name == "-" {
+		return writeCapture(e.Stdout, leaves)
+	}
 	if err := writeFile(name, func(w io.Writer) error { return writeCapture(w, leaves) }); err != nil {
 		return err
 	}

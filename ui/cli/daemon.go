@@ -40,6 +40,10 @@ sets CPU sets and moves memory, after writing the old values to its journal.`,
 			if o.Mode != "" && o.Mode != "observe" && o.Mode != "enforce" {
 				return usageErrorf("--mode %q: want observe or enforce", o.Mode)
 			}
+			// The bounds are the configuration's, which are checked there.
+			if c.Flags().Changed("period") && (o.Period < 100*time.Millisecond || o.Period > time.Hour) {
+				return usageErrorf("--period %v: want 100ms to 1h", o.Period)
+			}
 			if show {
 				o.FirstLook = func(s api.Status) { printStatus(e, s) }
 			}

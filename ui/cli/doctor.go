@@ -44,6 +44,12 @@ Exit status: 0 healthy, 1 warning, 2 defect found, 3 could not decide, 4 usage.`
 			if bundle != "" && replay != "" {
 				return usageErrorf("--bundle takes what is here or under --root; what --replay reads is one already")
 			}
+			if err := checkNumbers(c, req); err != nil {
+				return err
+			}
+			if bundle == "-" && asJSON {
+				return usageErrorf("--bundle - and --json: both go to standard output; want one, the document is in the bundle")
+			}
 			d, err := patient(c, e, root, replay, noMeasure, req)
 			if err != nil {
 				return err
@@ -64,9 +70,11 @@ Exit status: 0 healthy, 1 warning, 2 defect found, 3 could not decide, 4 usage.`
 					return err
 				}
 			}
-			if asJSON {
+			switch {
+			case bundle == "-": // standard output is taken; what would stand there is in the bundle
+			case asJSON:
 				err = printJSON(e.Stdout, d)
-			} else {
+			default:
 				err = printDiagnosis(e.Stdout, e.paint(), d, ascii || asciiOnly(e))
 			}
 			if err != nil {
@@ -82,7 +90,7 @@ Exit status: 0 healthy, 1 warning, 2 defect found, 3 could not decide, 4 usage.`
 	f.StringVar(&root, "root", "", "look at the machine captured in `DIR` or a tar file of it; nothing is measured")
 	f.StringVar(&replay, "replay", "", "judge the measurement or bundle in `FILE` (- is standard input)")
 	f.BoolVar(&noMeasure, "no-measure", false, "go by what kernel and firmware tell, and by what was kept of an earlier measurement")
-	f.StringVar(&bundle, "bundle", "", "write all that a bug report needs into `FILE`, a tar.gz, without what names this machine or its owner")
+	f.StringVar(&bundle, "bundle", "", "write all that a bug report needs into `FILE` (- is standard output), a tar.gz, without what names this machine or its owner")
 	f.DurationVar(&req.Budget, "budget", 0, "measure for about so long; on a noisy machine more samples make surer")
 	f.BoolVar(&req.BusyOK, "busy-ok", false, "measure although the machine is busy")
 	f.BoolVar(&req.RT, "rt", false, rtUsage)
@@ -140,7 +148,7 @@ func patient(c *cobra.Command, e *Env, root, replay string, noMeasure bool, req 
 	}
 	if err != nil {
 		fmt.Fprintf(e.Stderr, "homenode: not measured: %s\n", oneLine(err.Error()))
-		d.Run = nil
+		d.Run, d.NotMeasured = nil, oneLine(err.Error())
 		return d, nil
 	}
 	if !d.Run.Partial {

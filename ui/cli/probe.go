@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -279,12 +280,15 @@ func measureCommand(e *Env, name, short string, parts ...measure.Part) *cobra.Co
 		Use: name, Short: short, Args: cobra.NoArgs,
 		Example: "  homenode probe " + name + "\n  homenode probe " + name + " --dry-run",
 		RunE: func(c *cobra.Command, _ []string) error {
-			if mixes != "" {
+			if c.Flags().Changed("mix") {
 				req.Mixes = strings.Split(mixes, ",")
 				for _, m := range req.Mixes {
-					if !known(m) {
-						return usageErrorf("--mix %s: want some of %s", m, strings.Join(measure.Mixes, ","))
+					if !slices.Contains(measure.Mixes, m) {
+						return usageErrorf("--mix %q: want some of %s", m, strings.Join(measure.Mixes, ","))
 					}
+				}
+				if name == "loaded" && len(req.Mixes) > 1 {
+					return usageErrorf("--mix %s: want one; a load has one mix", mixes)
 				}
 			}
 			for flag, v := range map[string]string{"--from": req.From, "--pages": req.Pages, "--line-on": req.LineOn} {
@@ -299,12 +303,18 @@ func measureCommand(e *Env, name, short string, parts ...measure.Part) *cobra.Co
 				}
 				req.Threads = n
 			}
+			if err := checkNumbers(c, req); err != nil {
+				return err
+			}
 			if quick && req.Full {
 				return usageErrorf("--quick and --full: want one")
 			}
 			h, err := topology.FromSysfs(e.Root)
 			if err != nil {
 				return forbiddenErrorf("%w", err)
+			}
+			if err := checkPlaces(c, h, req); err != nil {
+				return err
 			}
 			prober := e.Probe(h, stateDir(c))
 			plan, err := measure.MakePlan(h, req, prober.Memory())
@@ -392,13 +402,56 @@ func printVerdict(e *Env, o *output, d measure.Diagnosis) {
 	io.WriteString(e.Stdout, text)
 }
 
-func known(mix string) bool {
-	for _, m := range measure.Mixes {
-		if m == mix {
-			return true
+// mostPoints of a loaded curve: its pauses are three decades apart, and more
+// would be the same ones again.
+const mostPoints = 100
+
+// checkNumbers refuses what no machine could measure.
+func checkNumbers(c *cobra.Command, req measure.Request) error {
+	switch {
+	case req.Budget < 0:
+		return usageErrorf("--budget %v: want a time over 0, such as 60s; 0 is no budget", req.Budget)
+	case req.Nice < -20 || req.Nice > 19: // setpriority(2)
+		return usageErrorf("--nice %d: want -20 to 19", req.Nice)
+	case c.Flags().Changed("points") && (req.Points < 3 || req.Points > mostPoints):
+		return usageErrorf("--points %d: want 3 to %d", req.Points, mostPoints)
+	}
+	return nil
+}
+
+// checkPlaces refuses nodes, CPUs and numbers of threads that the host lacks.
+func checkPlaces(c *cobra.Command, h *topology.Host, req measure.Request) error {
+	var nodes []string
+	most := 0
+	for _, n := range h.Nodes {
+		nodes = append(nodes, strconv.Itoa(int(n.ID)))
+		most = max(most, n.CPUs.Intersect(h.Allowed).Len())
+	}
+	flags := []struct {
+		name string
+		node int
+	}{{"node", req.Node}}
+	if len(req.Parts) == 1 && req.Parts[0] == measure.PartLoaded { // elsewhere --from is a word
+		flags = append(flags, struct {
+			name string
+			node int
+		}{"from", req.LoadedFrom}, struct {
+			name string
+			node int
+		}{"to", req.LoadedTo})
+	}
+	for _, f := range flags {
+		if c.Flags().Changed(f.name) && !slices.Contains(nodes, strconv.Itoa(f.node)) {
+			return usageErrorf("--%s %d: there is no such node; want one of %s", f.name, f.node, strings.Join(nodes, ", "))
 		}
 	}
-	return false
+	switch {
+	case c.Flags().Changed("core") && (req.CPU < 0 || !h.Allowed.Has(topology.CPUID(req.CPU))):
+		return usageErrorf("--core %d: this process may use CPUs %s", req.CPU, h.Allowed)
+	case req.Threads > most:
+		return usageErrorf("--threads %d: want auto or 1 to %d, the CPUs of a node that this process may use", req.Threads, most)
+	}
+	return nil
 }
 
 // runPlan measures with a bar on standard error, if that is a terminal.
@@ -423,9 +476,18 @@ func keep(e *Env, prober Prober, d *measure.Document) {
 	}
 }
 
+// Schemas of what `probe diff --json` and `probe --dry-run --json` print.
+const (
+	diffSchema = "homenode-measure-diff/1"
+	planSchema = "homenode-measure-plan/1"
+)
+
 func printPlan(e *Env, p measure.Plan, asJSON bool) error {
 	if asJSON {
-		return printJSON(e.Stdout, p)
+		return printJSON(e.Stdout, struct {
+			Schema string `json:"schema"`
+			measure.Plan
+		}{planSchema, p})
 	}
 	fmt.Fprintf(e.Stdout, "%s profile, about %.0f s\n", p.Profile, math.Ceil(p.Seconds))
 	for _, s := range p.Steps {
@@ -519,11 +581,11 @@ func readDocument(e *Env, name string) (*measure.Document, error) {
 	}
 	whole, err := unbundle(in)
 	if err != nil {
-		return nil, usageErrorf("%s: %w", name, err)
+		return nil, usageErrorf("%s: %w", inputName(name), err)
 	}
 	d, err := measure.Read(whole)
 	if err != nil {
-		return nil, usageErrorf("%s: %w", name, err)
+		return nil, usageErrorf("%s: %w", inputName(name), err)
 	}
 	return d, nil
 }
@@ -557,6 +619,9 @@ when the intervals do not touch and it is over the threshold.`,
 		Example: "  homenode probe diff before.json after.json",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cc *cobra.Command, args []string) error {
+			if !(threshold >= 0 && threshold <= 1e6) { // NaN is neither
+				return usageErrorf("--threshold %v: want a percentage from 0", threshold)
+			}
 			a, err := readDocument(e, args[0])
 			if err != nil {
 				return err
@@ -586,7 +651,10 @@ when the intervals do not touch and it is over the threshold.`,
 				if changes == nil {
 					changes = []measure.Change{}
 				}
-				if err := printJSON(e.Stdout, changes); err != nil {
+				if err := printJSON(e.Stdout, struct {
+					Schema  string           `json:"schema"`
+					Changes []measure.Change `json:"changes"`
+				}{diffSchema, changes}); err != nil {
 					return err
 				}
 			} else {
@@ -604,7 +672,7 @@ when the intervals do not touch and it is over the threshold.`,
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema "+diffSchema+")")
 	c.Flags().BoolVar(&all, "all", false, "also what did not change")
 	c.Flags().Float64Var(&threshold, "threshold", 5, "`PERCENT` from which a change counts")
 	return judged(c)

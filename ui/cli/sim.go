@@ -115,6 +115,9 @@ func once(names []string) []string {
 
 // read gets the trace, from a file or made up.
 func (f *simFlags) read(e *Env) (*sim.Trace, error) {
+	if f.unit <= 0 || f.unit > 24*time.Hour {
+		return nil, usageErrorf("--unit %v; want more than 0, at most 24h", f.unit)
+	}
 	if f.scenario != "" {
 		t, err := sim.Scenario(f.scenario, f.nodes, f.seed)
 		if err != nil {
@@ -142,9 +145,6 @@ func (f *simFlags) read(e *Env) (*sim.Trace, error) {
 			return nil, usageErrorf("%w", err)
 		}
 		return t, nil
-	}
-	if f.unit <= 0 || f.unit > 24*time.Hour {
-		return nil, usageErrorf("--unit %v; want more than 0, at most 24h", f.unit)
 	}
 	t, err := fromFile(e, f.trace, func(r io.Reader) (*sim.Trace, error) { return sim.ReadTrace(r, f.unit) })
 	if err != nil {
