@@ -20,7 +20,6 @@ import (
 // kernel's release its number, and the firmware's tables without the names of
 // their makers. The DIMM map holds serial numbers and is left out.
 func Capture(fsys fs.FS) []topology.Leaf {
-	fsys = topology.Plain(fsys)
 	var out []topology.Leaf
 	add := func(name, text string) { out = append(out, topology.Leaf{Name: name, Data: []byte(text)}) }
 	if words := measure.Cmdline(fsys); words != nil {

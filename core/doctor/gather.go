@@ -18,7 +18,6 @@ import (
 // Gather reads all facts that need no measurement. fsys is the root of the
 // machine or of a captured tree.
 func Gather(fsys fs.FS, h *topology.Host) *measure.Document {
-	fsys = topology.Plain(fsys)
 	d := measure.NewDocument(fsys, h)
 	d.Firmware = Firmware(fsys)
 	d.Settings = gatherSettings(fsys, h)
@@ -32,7 +31,6 @@ const tables = "sys/firmware/acpi/tables/"
 // Firmware reads the ACPI tables; nil when they cannot be read (not root, or
 // no ACPI). A folder that is readable and lacks the SRAT is a fact.
 func Firmware(fsys fs.FS) *measure.Firmware {
-	fsys = topology.Plain(fsys)
 	entries, err := fs.ReadDir(fsys, path.Clean(tables))
 	if err != nil || len(entries) == 0 {
 		return nil

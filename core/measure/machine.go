@@ -15,7 +15,6 @@ import (
 // NewDocument holds the machine and no measurement. fsys is its root, with
 // sys/ and proc/; what it does not tell stays unknown.
 func NewDocument(fsys fs.FS, h *topology.Host) *Document {
-	fsys = topology.Plain(fsys)
 	d := &Document{Schema: Schema}
 	d.SLIT = rawSLIT(fsys, h)
 	d.Host = hostOf(fsys, h)
@@ -96,7 +95,6 @@ func bracketed(s string) string {
 // Cmdline keeps the words of the kernel command line that decide on NUMA; nil
 // when it cannot be read.
 func Cmdline(fsys fs.FS) []string {
-	fsys = topology.Plain(fsys)
 	b, err := fs.ReadFile(fsys, "proc/cmdline")
 	if err != nil {
 		return nil
@@ -140,7 +138,6 @@ func cpuModel(fsys fs.FS) string {
 // Virt tells whether this is a virtual machine: "none", "vm" or the
 // hypervisor's name; "" when nothing tells.
 func Virt(fsys fs.FS) string {
-	fsys = topology.Plain(fsys)
 	if kind := leaf(fsys, "sys/hypervisor/type"); kind != "" {
 		return kind
 	}
@@ -212,7 +209,6 @@ func access(fsys fs.FS, id topology.NodeID, file string) Value {
 // memory, SLIT. The DIMM map of SMBIOS is readable to root only, and a
 // fingerprint must be the same for all users; memory per node stands for it.
 func Fingerprint(fsys fs.FS, h *topology.Host) string {
-	fsys = topology.Plain(fsys)
 	sum := sha256.New()
 	for _, name := range []string{"sys_vendor", "product_name", "product_version", "board_name", "bios_version", "bios_date"} {
 		fmt.Fprintf(sum, "%s=%s\n", name, leaf(fsys, "sys/class/dmi/id/"+name))

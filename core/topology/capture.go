@@ -29,7 +29,6 @@ type Leaf struct {
 // machine in what is taken is rewritten: see rename and shortLink, and
 // /proc/self/status, which keeps the two lines on what the process may use.
 func Capture(fsys fs.FS) ([]Leaf, error) {
-	fsys = Plain(fsys)
 	c := &capture{fsys: fsys, leaves: map[string]Leaf{}, names: map[string]string{}}
 	host, err := FromSysfs(fsys)
 	if err != nil {

@@ -6,18 +6,15 @@ import (
 )
 
 // Plain is a tree of which only regular files and directories are opened, for trees
-// that somebody else made: opening a FIFO waits for its writer, for ever. It costs a
-// stat for each file.
+// that somebody else made: opening a FIFO waits for its writer, for ever, and reading
+// a device may never end. It costs a stat for each file.
 func Plain(fsys fs.FS) fs.FS {
-	if p, ok := fsys.(plain); ok {
-		return p
-	}
 	return plain{fsys}
 }
 
 type plain struct{ tree fs.FS }
 
-var errNotPlain = errors.New("neither a regular file nor a directory")
+var errNotPlain = errors.New("neither a file nor a folder")
 
 func (p plain) Open(name string) (fs.File, error) {
 	info, err := fs.Stat(p.tree, name)

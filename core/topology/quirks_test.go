@@ -465,8 +465,6 @@ type countingFS struct {
 	opened map[string]int
 }
 
-func (c *countingFS) Stat(name string) (fs.FileInfo, error) { return fs.Stat(c.FS, name) }
-
 func (c *countingFS) Open(name string) (fs.File, error) {
 	c.opened[name]++
 	return c.FS.Open(name)

@@ -21,7 +21,7 @@ const (
 // An error means that the CPUs or the nodes cannot be told. Anything less than
 // that, such as a broken SLIT, becomes a Note and the fact unknown.
 func FromSysfs(fsys fs.FS) (*Host, error) {
-	t := &tree{fsys: Plain(fsys)}
+	t := &tree{fsys: fsys}
 	h := &Host{}
 	if err := readCPUs(t, h); err != nil {
 		return nil, err

@@ -138,7 +138,7 @@ func openRoot(name string) (fs.FS, error) {
 		return nil, err
 	}
 	if info.IsDir() {
-		return openTree(name), nil
+		return topology.Plain(os.DirFS(name)), nil
 	}
 	f, err := os.Open(name)
 	if err != nil {
