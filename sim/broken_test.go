@@ -58,6 +58,7 @@ func (l *leakyManager) ledger() ([]plan.Placement, bool) {
 // TestErrorsAreCaught puts errors into every part that could have one: each must
 // be caught, told with the seed, and come back with it.
 func TestErrorsAreCaught(t *testing.T) {
+	t.Parallel()
 	for _, x := range []struct {
 		name, want string
 		homenode   func(*homenode)

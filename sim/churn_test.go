@@ -25,6 +25,7 @@ func churnEvents(t *testing.T) int {
 // found, on 8 and on 64 nodes: no rule broken after any tick or arrival, nothing
 // left in the ledger at the end.
 func TestChurn(t *testing.T) {
+	t.Parallel()
 	defer debug.SetGCPercent(debug.SetGCPercent(800)) // as the command does
 	for _, x := range []struct {
 		name, host string

@@ -35,6 +35,7 @@ func (x *tape) reader(t *testing.T) func() (balance.Logged, error) {
 
 // TestReplayIsExact records whole runs of the daemon and decides every tick again.
 func TestReplayIsExact(t *testing.T) {
+	t.Parallel()
 	traces := map[string]*Trace{}
 	for _, kind := range Kinds {
 		traces[kind] = generated(t, Generation{Kind: kind, Host: synthetic(t, "package:2 node:2 core:4 pu:2"), Seed: 5, Events: 100, Found: DefaultFound})

@@ -52,6 +52,7 @@ func (t *tally) String() string {
 // where something is wrong, and where nothing is it does nothing. Nothing ever goes
 // back within the ban, and moves are few however the load swings.
 func TestScenarios(t *testing.T) {
+	t.Parallel()
 	helps := map[string]float64{ // utility points that balancing must bring on two nodes
 		"load-shift": 5, "day-and-night": 5, "noisy-neighbour": 3, "bandwidth-hogs": 5, "memory-shortage": 1, "swap": 5, "ping-pong": 5,
 		"heavy-migrant": 5, "wide-guest": 0, "even-load": 0, "idle-many": 0,
@@ -105,6 +106,7 @@ func TestScenarios(t *testing.T) {
 
 // TestNothingToDo is a day on which nothing is wrong.
 func TestNothingToDo(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"even-load", "idle-many"} {
 		trace, err := Scenario(name, 4, 7)
 		if err != nil {

@@ -66,6 +66,7 @@ func asJSON(t testing.TB, v any) string {
 }
 
 func TestSameSeedSameResult(t *testing.T) {
+	t.Parallel()
 	h := synthetic(t, "package:2 node:2 core:8 pu:2")
 	other := ""
 	for _, kind := range Kinds {
@@ -104,6 +105,7 @@ func TestGolden(t *testing.T) {
 
 // TestShapes runs all kinds on hosts that are unlike each other.
 func TestShapes(t *testing.T) {
+	t.Parallel()
 	reserved := plan.DefaultPolicy()
 	reserved.Reserved = topology.CPUs(0, 1)
 	reserved.ReservedMemory = 1 << 20
@@ -130,6 +132,7 @@ func TestShapes(t *testing.T) {
 // TestAnyHost simulates on hosts that are drawn: sparse IDs, nodes without CPUs
 // or memory, unknown distances, confinement.
 func TestAnyHost(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		st := plantest.State(6).Draw(t, "host")
 		st.Policy.Overcommit = max(1, min(100, st.Policy.Overcommit))
@@ -154,6 +157,7 @@ func TestAnyHost(t *testing.T) {
 // TestHomenodePays: on a host with room the daemon is better than no policy, and
 // where everything asks it is not worse than the simple ones.
 func TestHomenodePays(t *testing.T) {
+	t.Parallel()
 	trace := generated(t, Generation{Kind: "steady", Host: synthetic(t, "package:2 node:4 core:8 pu:2"), Seed: 5, Events: 300, Found: 1})
 	r := sound(t, Options{Trace: trace, Seed: 5, Policies: []string{"homenode", "none"}})
 	home, none := r.Policies[0], r.Policies[1]
