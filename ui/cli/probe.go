@@ -570,24 +570,13 @@ func document(c *cobra.Command, e *Env, args []string) (*measure.Document, error
 }
 
 func readDocument(e *Env, name string) (*measure.Document, error) {
-	in := e.Stdin
-	if name != "-" {
-		f, err := os.Open(name)
+	return fromFile(e, name, func(in io.Reader) (*measure.Document, error) {
+		whole, err := unbundle(in)
 		if err != nil {
-			return nil, usageErrorf("%w", err)
+			return nil, err
 		}
-		defer f.Close()
-		in = f
-	}
-	whole, err := unbundle(in)
-	if err != nil {
-		return nil, usageErrorf("%s: %w", inputName(name), err)
-	}
-	d, err := measure.Read(whole)
-	if err != nil {
-		return nil, usageErrorf("%s: %w", inputName(name), err)
-	}
-	return d, nil
+		return measure.Read(whole)
+	})
 }
 
 func probeShowCommand(e *Env) *cobra.Command {

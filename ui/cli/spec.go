@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,24 +48,15 @@ func inputName(name string) string {
 	return name
 }
 
+// readInput reads a file of at most so many bytes.
 func readInput(e *Env, name string, most int64) ([]byte, error) {
-	in := e.Stdin
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, usageErrorf("%w", err)
+	return fromFile(e, name, func(in io.Reader) ([]byte, error) {
+		text, err := io.ReadAll(io.LimitReader(in, most+1))
+		if err == nil && int64(len(text)) > most {
+			err = fmt.Errorf("larger than %s", humanize.IBytes(uint64(most)))
 		}
-		defer f.Close()
-		in = f
-	}
-	text, err := io.ReadAll(io.LimitReader(in, most+1))
-	if err != nil {
-		return nil, usageErrorf("%s: %w", inputName(name), err)
-	}
-	if int64(len(text)) > most {
-		return nil, usageErrorf("%s: larger than %s", inputName(name), humanize.IBytes(uint64(most)))
-	}
-	return text, nil
+		return text, err
+	})
 }
 
 func parseSpecs(text []byte) ([]workload.Spec, error) {

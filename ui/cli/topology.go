@@ -114,19 +114,20 @@ func (from topologySource) read(e *Env) (*topology.Host, error) {
 }
 
 // fromFile reads a file that the user named, or standard input for "-".
-func fromFile[T any](e *Env, name string, parse func(io.Reader) (*T, error)) (*T, error) {
+func fromFile[T any](e *Env, name string, parse func(io.Reader) (T, error)) (T, error) {
+	var none T
 	in := e.Stdin
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, usageErrorf("%w", err)
+			return none, usageErrorf("%w", err)
 		}
 		defer f.Close()
 		in = f
 	}
 	v, err := parse(in)
 	if err != nil {
-		return nil, usageErrorf("%s: %w", inputName(name), err)
+		return none, usageErrorf("%s: %w", inputName(name), err)
 	}
 	return v, nil
 }
