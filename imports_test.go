@@ -25,6 +25,7 @@ var may = map[string][]string{
 	"core/plan":     {"core/topology", "core/workload"},
 	"core/place":    {"core/topology", "core/workload", "core/plan"},
 	"core/irq":      {"core/topology", "core/workload", "core/plan"},
+	"core/hostprep": {"core/topology", "core/measure", "core/doctor", "core/workload", "core/plan", "core/irq"},
 	"core/guest":    {"core/topology", "core/workload", "core/plan", "core/place"},
 	"core/balance":  {"core/topology", "core/workload", "core/plan", "core/place"},
 	"host":          {"core", "host/internal"},

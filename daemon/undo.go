@@ -147,6 +147,8 @@ func kindOf(e plan.Entry) workload.Kind {
 		return workload.InProcess
 	case plan.IRQAffinity, plan.RPSCPUs, plan.XPSCPUs:
 		return workload.InDevice
+	case plan.UnitCPUs, plan.HostFile, plan.HostIRQ:
+		return workload.InHost
 	}
 	return workload.InCgroup
 }

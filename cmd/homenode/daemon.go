@@ -26,6 +26,7 @@ import (
 	"github.com/homenode/homenode/host/flight"
 	"github.com/homenode/homenode/host/irq"
 	"github.com/homenode/homenode/host/observe"
+	"github.com/homenode/homenode/host/prepare"
 	"github.com/homenode/homenode/host/process"
 	"github.com/homenode/homenode/host/store"
 	"github.com/homenode/homenode/ui/cli"
@@ -220,6 +221,7 @@ func optionsFor(config daemon.Config, look observe.Options) daemon.Options {
 			workload.InCgroup:  cgroup.New(cgroup.Options{Mover: mover}),
 			workload.InProcess: process.New(process.Options{Mover: mover}),
 			workload.InDevice:  irq.New("/"),
+			workload.InHost:    prepare.New("/"),
 		},
 		Clock:  wallClock{},
 		Rivals: func(h *topology.Host) []measure.Manager { return doctor.Managers(observe.Root("/"), h) },

@@ -22,7 +22,7 @@ func main() {
 		Getenv: os.Getenv, Root: observe.Root("/"), Version: version,
 		DefaultSocket: defaultSocket(), DefaultState: defaultState(),
 		Daemon: runDaemon, Local: local, Journal: journal, Exec: execAt, Self: self, Sim: simulate, Probe: proberFor,
-		Libvirt: guests{}, Policy: policy, Flight: openFlight,
+		Libvirt: guests{}, Host: hostPreparer{}, Policy: policy, Flight: openFlight,
 	}
 	code := cli.Main(ctx, e, os.Args[1:])
 	stop()

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"fmt"
+
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -82,6 +84,8 @@ const (
 	SetIRQ    StepKind = "set-irq"    // CPUs that an interrupt may be delivered to
 	SetRPS    StepKind = "set-rps"    // CPUs that a receive queue is worked off by
 	SetXPS    StepKind = "set-xps"    // CPUs that send by a transmit queue
+	SetUnit   StepKind = "set-unit"   // AllowedCPUs of a systemd unit
+	SetFile   StepKind = "set-file"   // one value of the kernel's, see HostFile
 )
 
 // Target is the thing a step changes.
@@ -89,7 +93,29 @@ type Target struct {
 	Kind      workload.Kind      `json:"kind"`
 	Cgroup    string             `json:"cgroup,omitempty"`    // path below the cgroup root
 	Device    string             `json:"device,omitempty"`    // interrupt or queue, as the path of its setting
+	Host      string             `json:"host,omitempty"`      // setting of the host itself, as the path of that setting
 	Processes []workload.Process `json:"processes,omitempty"` // the processes whose threads or pages are meant
+}
+
+// Name is the target in words.
+func (t Target) Name() string {
+	switch {
+	case t.Cgroup != "":
+		return t.Cgroup
+	case t.Device != "":
+		return t.Device
+	case t.Host != "":
+		return t.Host
+	}
+	name := "processes"
+	for i, p := range t.Processes {
+		if i == 0 {
+			name = fmt.Sprintf("PID %d", p.PID)
+		} else {
+			name += fmt.Sprintf(", %d", p.PID)
+		}
+	}
+	return name
 }
 
 // Step is one reversible effect.

@@ -23,6 +23,9 @@ const (
 	IRQAffinity       SettingKind = "irq"                    // Path is "PCI/N": interrupt N of a PCI function
 	RPSCPUs           SettingKind = "rps_cpus"               // Path is "PCI/DEV/rx-N": a receive queue
 	XPSCPUs           SettingKind = "xps_cpus"               // Path is "PCI/DEV/tx-N": a transmit queue
+	UnitCPUs          SettingKind = "AllowedCPUs"            // Path is a slice or scope of systemd
+	HostFile          SettingKind = "file"                   // Path is below "/", one of those host/prepare knows
+	HostIRQ           SettingKind = "host-irq"               // Path is "N/NAME": an interrupt by number and handler
 )
 
 // Setting is one thing of the host whose value a step changes, with its value.

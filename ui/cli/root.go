@@ -57,6 +57,8 @@ type Env struct {
 	Sim Simulate
 	// Libvirt reaches guests.
 	Libvirt Libvirt
+	// Host prepares this machine for guests.
+	Host HostPreparer
 	// Policy is that of this host's configuration file.
 	Policy func() (plan.Policy, error)
 	// Flight opens what the flight recorder wrote: a file or a folder; "" is that of
@@ -171,7 +173,7 @@ it does, and can undo all of it.`,
 	root.AddCommand(
 		daemonCommand(e), statusCommand(e), explainCommand(e), historyCommand(e),
 		undoCommand(e), resumeCommand(e), runCommand(e), versionCommand(e),
-		topologyCommand(e), gatherCommand(e), planCommand(e), probeCommand(e), doctorCommand(e), simCommand(e), replayCommand(e), vmCommand(e),
+		topologyCommand(e), gatherCommand(e), planCommand(e), probeCommand(e), doctorCommand(e), simCommand(e), replayCommand(e), vmCommand(e), hostCommand(e),
 	)
 	return root
 }

@@ -29,25 +29,30 @@ Works with and without a running daemon.`,
 				return err
 			}
 			defer done()
-			r, err := b.Undo(contextOf(c), which)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				err = printJSON(e.Stdout, r)
-			} else {
-				printUndo(e, r)
-			}
-			if err == nil && len(r.Failed)+len(r.Deferred) > 0 {
-				return errNo
-			}
-			return err
+			return undone(c, e, b, which, asJSON)
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "every workload")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-undo/1)")
 	stateDirFlag(c, e)
 	return c
+}
+
+// undone has one thing or all put back and says what became of it.
+func undone(c *cobra.Command, e *Env, b api.Backend, which api.Which, asJSON bool) error {
+	r, err := b.Undo(contextOf(c), which)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		err = printJSON(e.Stdout, r)
+	} else {
+		printUndo(e, r)
+	}
+	if err == nil && len(r.Failed)+len(r.Deferred) > 0 {
+		return errNo
+	}
+	return err
 }
 
 func printUndo(e *Env, r api.UndoResult) {

@@ -1,0 +1,197 @@
+package hostprep
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/homenode/homenode/core/irq"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// ID names the host where workloads are named: in steps, the journal, and undo.
+const ID workload.ID = "host"
+
+// Want is what the host is to be like.
+type Want struct {
+	Reserve    topology.CPUSet
+	Interrupts bool    // move them; false leaves them to who else places them
+	HugePages  []Pages // only these are set
+	THP        string  // always, madvise or never; "" leaves it
+	KSM        string  // "0" or "1"; "" leaves it
+}
+
+// Pages is a pool of huge pages on one node.
+type Pages struct {
+	Node  topology.NodeID
+	Size  topology.KiB // of one page
+	Count int64
+}
+
+// ParsePages reads NODE:SIZE:COUNT, such as 0:2MiB:4096, for h: the pool must be there.
+func ParsePages(h *topology.Host, text string) (Pages, error) {
+	parts := strings.Split(text, ":")
+	bad := fmt.Errorf("%q: want NODE:SIZE:COUNT, such as 0:2MiB:4096", text)
+	if len(parts) != 3 {
+		return Pages{}, bad
+	}
+	node, err1 := strconv.Atoi(parts[0])
+	size, err2 := workload.ParseSize(parts[1])
+	count, err3 := strconv.ParseInt(parts[2], 10, 64)
+	if err1 != nil || err2 != nil || err3 != nil || count < 0 {
+		return Pages{}, bad
+	}
+	p := Pages{topology.NodeID(node), size, count}
+	n, pool := poolOf(h, p)
+	switch {
+	case n == nil:
+		return p, fmt.Errorf("%q: this host has no node %d", text, node)
+	case pool == nil:
+		return p, fmt.Errorf("%q: node %d has no pool of pages of %s", text, node, parts[1])
+	case n.Memory > 0 && (count > 1<<40 || size*topology.KiB(count) > n.Memory):
+		return p, fmt.Errorf("%q: node %d has %d KiB of memory", text, node, n.Memory)
+	}
+	return p, nil
+}
+
+func poolOf(h *topology.Host, p Pages) (*topology.Node, *topology.HugePool) {
+	for i := range h.Nodes {
+		if n := &h.Nodes[i]; n.ID == p.Node {
+			for k := range n.HugePages {
+				if n.HugePages[k].Size == p.Size {
+					return n, &n.HugePages[k]
+				}
+			}
+			return n, nil
+		}
+	}
+	return nil, nil
+}
+
+// Steps plans what is not yet as wanted, with notes on what is left as it is.
+// devices is the NICs and drives whose interrupts are dealt out queue by queue
+// (core/irq); all others are given the reserve of their node.
+func Steps(h *topology.Host, f *Facts, w *Want, devices []irq.Device) (steps []plan.Step, notes []string) {
+	p := planner{h: h, f: f, w: w}
+	p.slices()
+	p.agents()
+	p.mask(Workqueue, f.Workqueue, "Unbound work of the kernel may run on any CPU of the mask.")
+	p.mask(Writeback, f.Writeback, "Writing dirty pages back is unbound work of the kernel.")
+	if w.Interrupts {
+		p.mask(DefaultIRQ, f.Default, "Interrupts that are yet to come go to these CPUs.")
+		p.interrupts(devices)
+	}
+	p.memory()
+	return p.steps, p.notes
+}
+
+type planner struct {
+	h     *topology.Host
+	f     *Facts
+	w     *Want
+	steps []plan.Step
+	notes []string
+}
+
+func (p *planner) note(format string, args ...any) { p.notes = append(p.notes, fmt.Sprintf(format, args...)) }
+
+func (p *planner) step(kind plan.StepKind, target plan.Target, from, to, reason string) {
+	p.steps = append(p.steps, plan.Step{Kind: kind, Workload: ID, Target: target, From: from, To: to, Reason: reason})
+}
+
+// slices gives the host's cgroups the reserve: through systemd where that runs, for
+// it writes cpuset.cpus of its units itself.
+func (p *planner) slices() {
+	if len(p.f.Slices) > 0 && !p.f.CgroupV2 {
+		p.note("cgroup v2 is not mounted on /sys/fs/cgroup: services stay where they are")
+		return
+	}
+	for _, s := range p.f.Slices {
+		have, err := topology.ParseCPUSet(s.CPUs)
+		if err == nil && have.Equal(p.w.Reserve) {
+			continue
+		}
+		reason := fmt.Sprintf("What runs in %s belongs to the host; it may use CPUs %s now.", s.Name, or(s.Effective.String(), "of any kind"))
+		if p.f.Systemd {
+			p.step(plan.SetUnit, plan.Target{Kind: workload.InHost, Host: s.Name}, s.CPUs, p.w.Reserve.String(), reason)
+			continue
+		}
+		p.step(plan.SetCPUs, plan.Target{Kind: workload.InCgroup, Cgroup: s.Cgroup}, s.CPUs, p.w.Reserve.String(), reason)
+	}
+}
+
+func (p *planner) agents() {
+	for _, a := range p.f.Agents {
+		if !a.CPUs.SubsetOf(p.w.Reserve) {
+			p.step(plan.SetCPUs, plan.Target{Kind: workload.InProcess, Processes: []workload.Process{a.Process}}, a.CPUs.String(), p.w.Reserve.String(),
+				fmt.Sprintf("%s (PID %d) is an agent of the host.", a.Name, a.Process.PID))
+		}
+	}
+}
+
+// mask narrows a mask of the kernel's.
+func (p *planner) mask(file string, have *topology.CPUSet, reason string) {
+	if have != nil && !have.Intersect(p.h.Online).Equal(p.w.Reserve) {
+		p.step(plan.SetFile, plan.Target{Kind: workload.InHost, Host: file}, have.String(), p.w.Reserve.String(), reason)
+	}
+}
+
+// interrupts moves those of devices to the reserve of the device's node, each queue
+// to a CPU, and all others to the reserve of their node or, without one, to all of it.
+func (p *planner) interrupts(devices []irq.Device) {
+	d := irq.Decide(p.h, p.h.Online.Minus(p.w.Reserve), devices)
+	for _, s := range d.Steps {
+		s.Workload = ID
+		p.steps = append(p.steps, s)
+	}
+	for _, r := range d.Reports {
+		if r.Why != "" {
+			p.note("%s: %s", r.Device, r.Why)
+		}
+	}
+	for _, x := range p.f.Interrupts {
+		if slices.ContainsFunc(devices, func(d irq.Device) bool {
+			return slices.ContainsFunc(d.Interrupts, func(of irq.Interrupt) bool { return of.Number == x.Number })
+		}) {
+			continue
+		}
+		to := p.w.Reserve
+		if near := irq.Allowed(p.h, p.h.Online.Minus(to), x.Node); !near.Empty() {
+			to = near
+		}
+		if !x.CPUs.Intersect(p.h.Online).SubsetOf(to) {
+			p.step(plan.SetIRQ, plan.Target{Kind: workload.InHost, Host: fmt.Sprintf("%d/%s", x.Number, x.Name)}, x.CPUs.String(), to.String(),
+				fmt.Sprintf("Interrupt %d (%s) may be delivered to guest CPUs.", x.Number, x.Name))
+		}
+	}
+}
+
+// PoolFile is where the number of huge pages of a node is set.
+func PoolFile(p Pages) string {
+	return fmt.Sprintf("sys/devices/system/node/node%d/hugepages/hugepages-%dkB/nr_hugepages", p.Node, p.Size)
+}
+
+func (p *planner) memory() {
+	for _, want := range p.w.HugePages {
+		if _, pool := poolOf(p.h, want); pool != nil && pool.Total != want.Count {
+			p.step(plan.SetFile, plan.Target{Kind: workload.InHost, Host: PoolFile(want)}, strconv.FormatInt(pool.Total, 10), strconv.FormatInt(want.Count, 10),
+				fmt.Sprintf("Node %d is to have %d pages of %d KiB.", want.Node, want.Count, want.Size))
+		}
+	}
+	if w := p.w.THP; w != "" && w != p.f.THP {
+		p.step(plan.SetFile, plan.Target{Kind: workload.InHost, Host: THP}, p.f.THP, w, "Transparent huge pages were asked to be so.")
+	}
+	if w := p.w.KSM; w != "" && p.f.KSM != nil && w != strconv.Itoa(*p.f.KSM) {
+		p.step(plan.SetFile, plan.Target{Kind: workload.InHost, Host: KSM}, strconv.Itoa(*p.f.KSM), w, "Merging of equal pages was asked to be so.")
+	}
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}

@@ -1,0 +1,341 @@
+package prepare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/homenode/homenode/core/hostprep"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Driver carries out steps on the host itself.
+type Driver struct {
+	files  files
+	units  Units
+	follow time.Duration // how long systemd may take to write a cgroup
+}
+
+// New returns a driver on the machine below root ("/" for this one). It touches
+// nothing yet.
+func New(root string) *Driver { return &Driver{files: disk{root}, units: Systemd{}, follow: 2 * time.Second} }
+
+// FixedError says that the kernel lets nobody move an interrupt.
+type FixedError struct {
+	Path string
+	Err  error // of the write
+}
+
+func (e *FixedError) Error() string {
+	return fmt.Sprintf("interrupt %s is kept by the kernel, which refuses changes: %v", e.Path, e.Err)
+}
+
+// Unwrap makes the error known as one that trying again does not help.
+func (e *FixedError) Unwrap() error { return plan.ErrFixed }
+
+var kinds = map[plan.StepKind]plan.SettingKind{plan.SetUnit: plan.UnitCPUs, plan.SetFile: plan.HostFile, plan.SetIRQ: plan.HostIRQ}
+
+// form is how the text of a setting is to be read.
+type form int
+
+const (
+	list   form = iota // of CPUs
+	mask               // of CPUs, in hex
+	number             //
+	word               // one of several, the chosen one in brackets
+)
+
+// setting is one thing with a value.
+type setting struct {
+	kind plan.SettingKind
+	path string // in steps and the journal
+	file string // below the root; "" for a unit
+	form form
+	name string // HostIRQ: of its handlers
+}
+
+var (
+	poolFile = regexp.MustCompile(`^sys/devices/system/node/node[0-9]{1,4}/hugepages/hugepages-[0-9]{1,9}kB/nr_hugepages$`)
+	irqPath  = regexp.MustCompile(`^([0-9]{1,9})/(.+)$`)
+)
+
+// parse reads a path out of a step or the journal. It leads to no other file than
+// those that core/hostprep plans for.
+func parse(kind plan.SettingKind, path string) (setting, error) {
+	s := setting{kind: kind, path: path, file: path}
+	switch kind {
+	case plan.UnitCPUs:
+		if hostprep.CgroupOf(path) != "" {
+			s.file = ""
+			return s, nil
+		}
+	case plan.HostIRQ:
+		if m := irqPath.FindStringSubmatch(path); m != nil {
+			s.file, s.name = "proc/irq/"+m[1]+"/smp_affinity_list", m[2]
+			return s, nil
+		}
+	case plan.HostFile:
+		switch path {
+		case hostprep.Workqueue, hostprep.Writeback, hostprep.DefaultIRQ:
+			s.form = mask
+			return s, nil
+		case hostprep.THP:
+			s.form = word
+			return s, nil
+		case hostprep.KSM:
+			s.form = number
+			return s, nil
+		}
+		if poolFile.MatchString(path) {
+			s.form = number
+			return s, nil
+		}
+	}
+	return s, fmt.Errorf("%q is not the path of a setting of kind %q", path, kind)
+}
+
+var wordForm = regexp.MustCompile(`^[a-z+]{1,20}$`)
+
+// text is a value of a step as the setting is written; value is the same for what
+// was read of it.
+func (s setting) text(to string) (string, error) {
+	switch s.form {
+	case list, mask:
+		cpus, err := topology.ParseCPUSet(to)
+		if err == nil && cpus.Empty() {
+			err = errors.New("the empty set")
+		}
+		if s.form == mask {
+			return topology.Mask(cpus), err
+		}
+		return cpus.String(), err
+	case number:
+		n, err := strconv.ParseUint(to, 10, 63)
+		return strconv.FormatUint(n, 10), err
+	}
+	if !wordForm.MatchString(to) {
+		return "", fmt.Errorf("%q is no word", to)
+	}
+	return to, nil
+}
+
+// same reports whether a value that was read is the one that was written.
+func (s setting) same(have, want string) bool {
+	var a, b topology.CPUSet
+	var err1, err2 error
+	switch s.form {
+	case list:
+		a, err1 = topology.ParseCPUSet(have)
+		b, err2 = topology.ParseCPUSet(want)
+	case mask:
+		a, err1 = topology.ParseMask(have)
+		b, err2 = topology.ParseMask(want)
+	default:
+		return have == want
+	}
+	return err1 == nil && err2 == nil && a.Equal(b)
+}
+
+// wanted reads a step.
+func wanted(step plan.Step) (setting, string, error) {
+	kind, ok := kinds[step.Kind]
+	if !ok || step.Target.Kind != workload.InHost {
+		return setting{}, "", fmt.Errorf("%s: no step of kind %q on a %s", step.Workload, step.Kind, step.Target.Kind)
+	}
+	s, err := parse(kind, step.Target.Host)
+	if err != nil {
+		return s, "", err
+	}
+	to, err := s.text(step.To)
+	if err != nil {
+		return s, "", fmt.Errorf("%s: %s to %q: %w", s.path, step.Kind, step.To, err)
+	}
+	return s, to, nil
+}
+
+// Settings reads the one value that Apply(step) would change.
+func (d *Driver) Settings(ctx context.Context, step plan.Step) ([]plan.Setting, error) {
+	s, _, err := wanted(step)
+	if err != nil {
+		return nil, err
+	}
+	value, err := d.read(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return []plan.Setting{{Kind: s.kind, Path: s.path, Value: value}}, nil
+}
+
+// Apply makes the step true and reads back that it is.
+func (d *Driver) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) error {
+	s, to, err := wanted(step)
+	if err != nil {
+		return err
+	}
+	before, err := d.read(ctx, s)
+	if err != nil || s.same(before, to) {
+		return err
+	}
+	err = d.write(ctx, s, to)
+	if err == nil || gone(err) || errors.Is(err, plan.ErrFixed) {
+		return err
+	}
+	// What was interrupted is put back all the same.
+	if back := d.write(context.WithoutCancel(ctx), s, before); back != nil {
+		return errors.Join(err, fmt.Errorf("put back: %w", back))
+	}
+	return err
+}
+
+// Restore puts entry.Old back and reads back that it stands.
+func (d *Driver) Restore(ctx context.Context, entry plan.Entry) error {
+	s, err := parse(entry.Kind, entry.Path)
+	if err != nil {
+		return err
+	}
+	now, err := d.read(ctx, s)
+	if err != nil || now == entry.Old {
+		return err
+	}
+	return d.write(ctx, s, entry.Old)
+}
+
+// Present returns nil while the setting of the entry is there.
+func (d *Driver) Present(entry plan.Entry) error {
+	s, err := parse(entry.Kind, entry.Path)
+	if err != nil || s.kind == plan.UnitCPUs {
+		return err // slices and scopes of the host stay as long as it runs
+	}
+	_, err = d.read(context.Background(), s)
+	return err
+}
+
+func (d *Driver) read(ctx context.Context, s setting) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	if s.kind == plan.UnitCPUs {
+		cpus, err := d.units.AllowedCPUs(ctx, s.path)
+		return cpus.String(), err
+	}
+	if s.kind == plan.HostIRQ {
+		number, _, _ := strings.Cut(s.path, "/")
+		name, err := d.files.read("sys/kernel/irq/" + number + "/actions")
+		if err == nil && strings.TrimSpace(name) != s.name {
+			err = fs.ErrNotExist // the number is another's now
+		}
+		if err != nil {
+			return "", fmt.Errorf("interrupt %s: %w", s.path, err)
+		}
+	}
+	value, err := d.files.read(s.file)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", s.path, err)
+	}
+	if s.form == word {
+		value = hostprep.Choice(value)
+	}
+	return value, nil
+}
+
+// write changes a value and reads back that it holds.
+func (d *Driver) write(ctx context.Context, s setting, value string) error {
+	if s.kind == plan.UnitCPUs {
+		cpus, err := topology.ParseCPUSet(value)
+		if err == nil {
+			err = d.units.SetAllowedCPUs(ctx, s.path, cpus)
+		}
+		if err != nil {
+			return err
+		}
+	} else if err := d.files.write(s.file, value+"\n"); err != nil {
+		return refused(s, value, err)
+	}
+	now, err := d.read(ctx, s)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !s.same(now, value) && poolFile.MatchString(s.file):
+		return fmt.Errorf("%s: %s pages instead of %s: the kernel found no more in one piece, or those there are in use", s.path, now, value)
+	case !s.same(now, value):
+		return fmt.Errorf("%s: it is %q after %q was written; someone else may be writing it", s.path, now, value)
+	case s.kind == plan.UnitCPUs:
+		return d.followed(ctx, s, value)
+	}
+	return nil
+}
+
+// followed waits until the cgroup of a unit has what systemd was told.
+func (d *Driver) followed(ctx context.Context, s setting, value string) error {
+	file := "sys/fs/cgroup" + hostprep.CgroupOf(s.path) + "/cpuset.cpus"
+	for until := time.Now().Add(d.follow); ; {
+		have, err := d.files.read(file)
+		if err == nil && s.same(have, value) || value == "" && errors.Is(err, fs.ErrNotExist) {
+			return nil // systemd turns the controller off where nothing needs it
+		}
+		if time.Now().After(until) {
+			return fmt.Errorf("%s: systemd was told %q, and %s does not follow (%q, %v)", s.path, value, "/"+file, have, err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// refused puts the kernel's answer to a write in words.
+func refused(s setting, value string, err error) error {
+	var at *fs.PathError
+	wrote := errors.As(err, &at) && at.Op == "write"
+	why := ""
+	switch {
+	case s.kind == plan.HostIRQ && wrote && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EIO)):
+		return &FixedError{s.path, err}
+	case errors.Is(err, unix.EROFS):
+		why = "; it is mounted read-only, as in a container"
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		why = "; writing needs root"
+	case errors.Is(err, unix.ENOSPC):
+		why = "; the CPUs have no interrupt vector left"
+	}
+	return fmt.Errorf("%s: write %q: %w%s", s.path, value, err, why)
+}
+
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }
+
+// files is the part of the machine's tree that is used here, or a model of it.
+type files interface {
+	read(name string) (string, error)
+	write(name, text string) error
+}
+
+// disk is the tree below a folder.
+type disk struct{ root string }
+
+func (d disk) read(name string) (string, error) {
+	b, err := os.ReadFile(filepath.Join(d.root, name))
+	return strings.TrimRight(string(b), "\n"), err
+}
+
+// write hands the kernel the whole text in one call and creates nothing.
+func (d disk) write(name, text string) error {
+	f, err := os.OpenFile(filepath.Join(d.root, name), os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,411 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/doctor"
+	"github.com/homenode/homenode/core/hostprep"
+	"github.com/homenode/homenode/core/irq"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+)
+
+// HostPreparer is this machine for `homenode host`.
+type HostPreparer interface {
+	// Devices reads the interrupts of NICs and NVMe drives.
+	Devices(ctx context.Context, h *topology.Host) ([]irq.Device, error)
+	// PlacesInterrupts reports whether the daemon is configured to place them.
+	PlacesInterrupts() (bool, error)
+	// Placed is the homes that a stopped daemon has left in its state folder; none while
+	// one runs, which answers for itself.
+	Placed(stateDir string) ([]plan.Placement, error)
+	// Prepare journals and carries out steps; it answers for each, see daemon.Local.
+	Prepare(ctx context.Context, stateDir string, steps []plan.Step) ([]error, error)
+}
+
+func hostCommand(e *Env) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "host",
+		Short: "The host itself: what is off for guests, and CPUs kept for the host",
+		Long: `The host itself.
+
+  homenode host report    says what is off on this host for guests
+  homenode host prepare   keeps services, agents and interrupts on CPUs of the host
+
+homenode undo host puts everything back that prepare changed.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(hostReportCommand(e), hostPrepareCommand(e))
+	return c
+}
+
+// hostWant is the flags that both commands have.
+type hostWant struct {
+	reserve        string
+	perNode        int
+	slices, agents []string
+	pages          []string
+}
+
+func (w *hostWant) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&w.reserve, "reserve", "", "`CPUS` kept for the host, such as 0,1,40,41; the configuration file's when not given")
+	f.IntVar(&w.perNode, "reserve-per-node", 0, "keep `N` whole cores of each node for the host")
+	f.StringSliceVar(&w.slices, "slices", hostprep.HostSlices, "`UNITS` of the host's own programs, slices and scopes")
+	f.StringSliceVar(&w.agents, "agents", nil, "`NAMES` of processes that belong to the host wherever they run")
+	f.StringArrayVar(&w.pages, "huge-pages", nil, "`NODE:SIZE:COUNT` huge pages wanted, such as 0:2MiB:4096; may be given again")
+	c.MarkFlagsMutuallyExclusive("reserve", "reserve-per-node")
+}
+
+// read makes of the flags what is wanted of h. configured is the reserve of the
+// configuration file.
+func (w *hostWant) read(c *cobra.Command, h *topology.Host, configured topology.CPUSet) (want hostprep.Want, err error) {
+	want.Reserve = configured
+	switch {
+	case c.Flags().Changed("reserve"):
+		if want.Reserve, err = topology.ParseCPUSet(w.reserve); err != nil {
+			return want, usageErrorf("--reserve: %w", err)
+		}
+	case c.Flags().Changed("reserve-per-node"):
+		if w.perNode < 1 {
+			return want, usageErrorf("--reserve-per-node %d; want 1 or more cores", w.perNode)
+		}
+		want.Reserve = hostprep.Reserve(h, w.perNode)
+	}
+	for _, s := range w.slices {
+		if hostprep.CgroupOf(s) == "" {
+			return want, usageErrorf("--slices: %q; want names such as system.slice or init.scope", s)
+		}
+	}
+	for _, text := range w.pages {
+		p, err := hostprep.ParsePages(h, text)
+		if err != nil {
+			return want, usageErrorf("--huge-pages %w", err)
+		}
+		want.HugePages = append(want.HugePages, p)
+	}
+	return want, nil
+}
+
+// nothing is the tree of a host of which only the topology is known.
+type nothing struct{}
+
+func (nothing) Open(name string) (fs.File, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+}
+
+func hostReportCommand(e *Env) *cobra.Command {
+	var w hostWant
+	var from topologySource
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "report",
+		Short: "Say what is off on this host for guests, and how to mend it",
+		Long: `Say what is off on this host for guests: CPUs kept for the host, what else may run
+on guest CPUs, interrupts, huge pages, kernel arguments, settings of memory and
+power, other programs that place things. Nothing is changed.
+
+Exit status: 0 nothing is off, 1 warning, 2 defect found, 3 could not look, 4 usage.`,
+		Example: `  homenode host report
+  homenode host report --reserve 0,1,40,41 --huge-pages 0:2MiB:32768 --huge-pages 1:2MiB:32768
+  homenode host report --root captured/ --json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			h, err := from.read(e)
+			if err != nil {
+				return err
+			}
+			var tree fs.FS = nothing{}
+			var configured topology.CPUSet
+			switch {
+			case from.root != "":
+				if tree, err = openRoot(from.root); err != nil {
+					return usageErrorf("%w", err)
+				}
+			case from == topologySource{}:
+				tree = e.Root
+				p, err := e.Policy()
+				if err != nil {
+					return err
+				}
+				configured = p.Reserved
+			}
+			want, err := w.read(c, h, configured)
+			if err != nil {
+				return err
+			}
+			facts := hostprep.Read(tree, h, w.slices, w.agents)
+			found := hostprep.Judge(h, &facts, &want)
+			if asJSON {
+				err = printJSON(e.Stdout, hostReport{"homenode-host-report/1", want.Reserve, found})
+			} else {
+				err = printReport(e, found)
+			}
+			if code := hostprep.ExitStatus(found); err == nil && code != 0 {
+				return &exitError{code, errDefect}
+			}
+			return err
+		},
+	}
+	w.flags(c)
+	f := c.Flags()
+	f.StringVar(&from.root, "root", "", "the host under `DIR`, or in a tar file that gather wrote")
+	f.StringVar(&from.hwloc, "hwloc", "", "the host in `FILE`, written by lstopo --of xml")
+	f.StringVar(&from.synthetic, "synthetic", "", "a made-up host, such as `\"package:2 core:20 pu:2\"`")
+	f.StringVar(&from.host, "host", "", "the host in `JSONFILE`, written by topology --json")
+	f.BoolVar(&asJSON, "json", false, "print JSON (schema homenode-host-report/1)")
+	c.MarkFlagsMutuallyExclusive("root", "hwloc", "synthetic", "host")
+	return judged(c)
+}
+
+type hostReport struct {
+	Schema   string             `json:"schema"`
+	Reserve  topology.CPUSet    `json:"reserve"` // as configured or asked for; empty when none is
+	Findings []hostprep.Finding `json:"findings"`
+}
+
+func printReport(e *Env, found []hostprep.Finding) error {
+	var b strings.Builder
+	p := e.paint()
+	for _, f := range found {
+		wrap(&b, fmt.Sprintf("%s  %s (%s): %s", p.severity(f.Severity), p.bold(f.Subject), f.Where, f.Says), "")
+		if f.Advice != "" {
+			wrap(&b, "→ "+f.Advice, "    ")
+		}
+	}
+	_, err := strings.NewReader(b.String()).WriteTo(e.Stdout)
+	return err
+}
+
+func hostPrepareCommand(e *Env) *cobra.Command {
+	var w hostWant
+	var dryRun, undo, asJSON, keepIRQ bool
+	var thp, ksm string
+	var more []string
+	c := &cobra.Command{
+		Use:   "prepare",
+		Short: "Keep services, agents and interrupts on CPUs of the host",
+		Long: `Keep what is the host's own off the CPUs of guests: services and sessions (system.slice,
+user.slice, init.scope), agents, interrupts, unbound work of the kernel. Without
+--reserve and without one in the configuration that is a whole core of each node.
+Huge pages, THP and KSM are changed only where asked for; what needs a boot is only
+told (homenode host report).
+
+Every old value is in the journal before it is changed; homenode undo host, or
+--undo here, puts them back. A second run changes nothing. All of it holds until
+the machine is restarted: run it at each start.
+
+Exit status: 0 done, 1 some steps failed or are refused, 2 bad usage, 3 not permitted.`,
+		Example: `  homenode host prepare --dry-run
+  homenode host prepare --reserve 0,1,40,41 --agents node_exporter
+  homenode host prepare --huge-pages 0:2MiB:32768 --huge-pages 1:2MiB:32768
+  homenode host prepare --undo`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if undo {
+				if dryRun {
+					return usageErrorf("--undo and --dry-run: want one")
+				}
+				return undoHost(c, e)
+			}
+			w.slices = append(w.slices, more...)
+			h, err := topologySource{}.read(e)
+			if err != nil {
+				return err
+			}
+			policy, err := e.Policy()
+			if err != nil {
+				return err
+			}
+			want, err := w.read(c, h, policy.Reserved)
+			if err != nil {
+				return err
+			}
+			if want.Reserve.Empty() && !c.Flags().Changed("reserve") {
+				want.Reserve = hostprep.Reserve(h, 1)
+			}
+			if err := hostprep.CheckReserve(h, want.Reserve); err != nil {
+				return usageErrorf("reserve: %w", err)
+			}
+			if want.THP, want.KSM = thp, ksm; thp != "" && thp != "always" && thp != "madvise" && thp != "never" {
+				return usageErrorf("--thp %q; want always, madvise or never", thp)
+			} else if ksm != "" && ksm != "0" && ksm != "1" {
+				return usageErrorf("--ksm %q; want 0 or 1", ksm)
+			}
+			return prepareHost(c, e, h, &w, &want, dryRun, asJSON, keepIRQ)
+		},
+	}
+	w.flags(c)
+	f := c.Flags()
+	f.BoolVar(&dryRun, "dry-run", false, "print every step, change nothing")
+	f.StringArrayVar(&more, "agents-slice", nil, "a `SLICE` that agents run in, kept on the reserve too; may be given again")
+	f.BoolVar(&keepIRQ, "keep-interrupts", false, "leave interrupts where they are")
+	f.StringVar(&thp, "thp", "", "transparent huge pages: always, madvise or never")
+	f.StringVar(&ksm, "ksm", "", "merging of equal pages: 0 or 1")
+	f.BoolVar(&undo, "undo", false, "put everything back that prepare changed")
+	f.BoolVar(&asJSON, "json", false, "print JSON (schema homenode-host-prepare/1)")
+	stateDirFlag(c, e)
+	return c
+}
+
+func undoHost(c *cobra.Command, e *Env) error {
+	b, done, err := connectJournal(c, e)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return undone(c, e, b, api.Which{ID: hostprep.ID}, false)
+}
+
+// prepareHost plans, and carries out unless it is a dry run.
+func prepareHost(c *cobra.Command, e *Env, h *topology.Host, w *hostWant, want *hostprep.Want, dryRun, asJSON, keepIRQ bool) error {
+	ctx := contextOf(c)
+	facts := hostprep.Read(e.Root, h, w.slices, w.agents)
+	if c.Flags().Changed("slices") || c.Flags().Changed("agents-slice") {
+		for _, m := range facts.Missing {
+			fmt.Fprintf(e.Stderr, "homenode: %s is not there\n", m)
+		}
+	}
+	if err := inTheWay(c, e, h, w, want); err != nil {
+		return err
+	}
+	doc := preparation{Schema: "homenode-host-prepare/1", Reserve: want.Reserve, Steps: []preparedStep{}, Notes: []string{}}
+	var devices []irq.Device
+	placed, err := e.Host.PlacesInterrupts()
+	if err != nil {
+		return err
+	}
+	switch {
+	case keepIRQ:
+	case placed:
+		doc.Notes = append(doc.Notes, "interrupts are left to the daemon, which places them (irq: place)")
+	case facts.Runs(doctor.Irqbalance):
+		doc.Notes = append(doc.Notes, fmt.Sprintf("interrupts are left to irqbalance, which runs: stop it, or set IRQBALANCE_BANNED_CPULIST=%v", h.Online.Minus(want.Reserve)))
+	default:
+		want.Interrupts = true
+		if devices, err = e.Host.Devices(ctx, h); err != nil {
+			return forbiddenErrorf("look at interrupts: %w", err)
+		}
+	}
+	steps, notes := hostprep.Steps(h, &facts, want, devices)
+	doc.Notes = append(doc.Notes, notes...)
+	var errs []error
+	if !dryRun && len(steps) > 0 {
+		if errs, err = e.Host.Prepare(ctx, stateDir(c), steps); err != nil {
+			return err
+		}
+	}
+	for i, s := range steps {
+		p := preparedStep{Kind: string(s.Kind), Target: s.Target.Name(), From: s.From, To: s.To, Reason: s.Reason, State: "planned"}
+		switch {
+		case dryRun:
+		case errs[i] == nil:
+			p.State = "done"
+			doc.Done++
+		case errors.Is(errs[i], plan.ErrFixed):
+			p.State, p.Error = "kept by the kernel", errs[i].Error()
+			doc.Fixed++
+		default:
+			p.State, p.Error = "failed", errs[i].Error()
+			doc.Failed++
+		}
+		doc.Steps = append(doc.Steps, p)
+	}
+	if asJSON {
+		err = printJSON(e.Stdout, doc)
+	} else {
+		err = doc.print(e, dryRun)
+	}
+	if err == nil && doc.Failed > 0 {
+		return errNo
+	}
+	return err
+}
+
+// inTheWay refuses a reserve that is somebody's.
+func inTheWay(c *cobra.Command, e *Env, h *topology.Host, w *hostWant, want *hostprep.Want) error {
+	st := plan.State{Host: h}
+	if err := daemonPlaced(c, e, &st, false); err != nil {
+		return err
+	}
+	placed, err := e.Host.Placed(stateDir(c))
+	if err != nil {
+		return err
+	}
+	st.Placements = append(st.Placements, placed...)
+	hypervisor, err := e.Libvirt.Connect(contextOf(c), false)
+	if err == nil {
+		guests, _, listed := hypervisor.Guests(contextOf(c), h)
+		if err = errors.Join(listed, hypervisor.Close()); err != nil {
+			return err
+		}
+		for _, g := range guests {
+			st.Placements = append(st.Placements, g.Home.Placement)
+		}
+	} else if guests, _ := fs.Glob(e.Root, "run/libvirt/qemu/*.xml"); len(guests) > 0 {
+		return fmt.Errorf("guests run (%s), and where is not known: %w", strings.TrimSuffix(path.Base(guests[0]), ".xml"), err)
+	}
+	var cgroups []string
+	for _, s := range w.slices {
+		cgroups = append(cgroups, hostprep.CgroupOf(s))
+	}
+	if why := hostprep.InTheWay(st.Placements, want.Reserve, cgroups); why != "" {
+		return &exitError{exitNo, fmt.Errorf("nothing is changed: %s", why)}
+	}
+	return nil
+}
+
+// preparation is what was or would be done.
+type preparation struct {
+	Schema  string          `json:"schema"`
+	Reserve topology.CPUSet `json:"reserve"`
+	Steps   []preparedStep  `json:"steps"`
+	Notes   []string        `json:"notes"`
+	Done    int             `json:"done"`
+	Fixed   int             `json:"kept_by_kernel"`
+	Failed  int             `json:"failed"`
+}
+
+type preparedStep struct {
+	Kind   string `json:"kind"`
+	Target string `json:"target"`
+	From   string `json:"from"`
+	To     string `json:"to"`
+	Reason string `json:"reason"`
+	State  string `json:"state"` // planned, done, kept by the kernel, failed
+	Error  string `json:"error,omitempty"`
+}
+
+func (d *preparation) print(e *Env, dryRun bool) error {
+	out := bufio.NewWriter(e.Stdout)
+	p := e.paint()
+	for _, s := range d.Steps {
+		fmt.Fprintf(out, "%s  %s %s: %s → %s. %s\n", s.State, s.Kind, s.Target, orAll(s.From), s.To, s.Reason)
+		if s.Error != "" {
+			fmt.Fprintf(out, "    %s\n", p.warn(oneLine(s.Error)))
+		}
+	}
+	for _, n := range d.Notes {
+		fmt.Fprintf(out, "note  %s\n", n)
+	}
+	switch {
+	case len(d.Steps) == 0:
+		fmt.Fprintf(out, "nothing to do: everything is as asked, with CPUs %v for the host\n", d.Reserve)
+	case dryRun:
+		fmt.Fprintf(out, "%d steps; nothing was changed\n", len(d.Steps))
+	default:
+		fmt.Fprintf(out, "%d done, %d kept by the kernel, %d failed; homenode undo host puts all back\n", d.Done, d.Fixed, d.Failed)
+	}
+	fmt.Fprintf(out, "for homenode's configuration:\nreserve:\n  cpus: %q\n", d.Reserve)
+	return out.Flush()
+}
