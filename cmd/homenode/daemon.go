@@ -221,7 +221,7 @@ func optionsFor(config daemon.Config, look observe.Options) daemon.Options {
 			workload.InCgroup:  cgroup.New(cgroup.Options{Mover: mover}),
 			workload.InProcess: process.New(process.Options{Mover: mover}),
 			workload.InDevice:  irq.New("/"),
-			workload.InHost:    prepare.New("/"),
+			workload.InHost:    prepare.New("/", prepare.Systemd{}),
 		},
 		Clock:  wallClock{},
 		Rivals: func(h *topology.Host) []measure.Manager { return doctor.Managers(observe.Root("/"), h) },

@@ -65,4 +65,3 @@ func localHost(stateDir string) (*daemon.Local, error) {
 	}
 	return l.(*daemon.Local), nil
 }
-

@@ -96,7 +96,9 @@ type planner struct {
 	notes []string
 }
 
-func (p *planner) note(format string, args ...any) { p.notes = append(p.notes, fmt.Sprintf(format, args...)) }
+func (p *planner) note(format string, args ...any) {
+	p.notes = append(p.notes, fmt.Sprintf(format, args...))
+}
 
 func (p *planner) step(kind plan.StepKind, target plan.Target, from, to, reason string) {
 	p.steps = append(p.steps, plan.Step{Kind: kind, Workload: ID, Target: target, From: from, To: to, Reason: reason})

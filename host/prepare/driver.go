@@ -27,9 +27,11 @@ type Driver struct {
 	follow time.Duration // how long systemd may take to write a cgroup
 }
 
-// New returns a driver on the machine below root ("/" for this one). It touches
+// New returns a driver on the machine below root ("/" for this one) with its systemd. It touches
 // nothing yet.
-func New(root string) *Driver { return &Driver{files: disk{root}, units: Systemd{}, follow: 2 * time.Second} }
+func New(root string, units Units) *Driver {
+	return &Driver{files: disk{root}, units: units, follow: 2 * time.Second}
+}
 
 // FixedError says that the kernel lets nobody move an interrupt.
 type FixedError struct {

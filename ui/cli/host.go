@@ -97,10 +97,10 @@ func (w *hostWant) read(c *cobra.Command, h *topology.Host, configured topology.
 	return want, nil
 }
 
-// nothing is the tree of a host of which only the topology is known.
-type nothing struct{}
+// noTree is the tree of a host of which only the topology is known.
+type noTree struct{}
 
-func (nothing) Open(name string) (fs.File, error) {
+func (noTree) Open(name string) (fs.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
@@ -125,7 +125,7 @@ Exit status: 0 nothing is off, 1 warning, 2 defect found, 3 could not look, 4 us
 			if err != nil {
 				return err
 			}
-			var tree fs.FS = nothing{}
+			var tree fs.FS = noTree{}
 			var configured topology.CPUSet
 			switch {
 			case from.root != "":

@@ -1,0 +1,353 @@
+package hostprep
+
+import (
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"pgregory.net/rapid"
+
+	"github.com/homenode/homenode/core/irq"
+	"github.com/homenode/homenode/core/measure"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/plan/plantest"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+func synthetic(t testing.TB, text string) *topology.Host {
+	t.Helper()
+	h, err := topology.FromSynthetic(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// published is two sockets of 20 cores with two threads, siblings 40 apart, nodes
+// taking turns: 0 and 40 are a core of node 0, 1 and 41 one of node 1.
+const published = "package:2 node:1(memory=192GiB hugepages=2MiB:100) core:20 pu:2 numbering=interleaved"
+
+func TestReserve(t *testing.T) {
+	tests := []struct {
+		host string
+		n    int
+		want string
+	}{
+		{published, 1, "0-1,40-41"},
+		{published, 2, "0-3,40-43"},
+		{"package:2 node:1 core:20 pu:2", 1, "0,20,40,60"},
+		{"node:2 core:4 pu:1", 1, "0,4"},
+		{"node:2 core:2 pu:2", 5, "0,2,4,6"}, // a core of each node stays
+		{"node:1 core:1 pu:2", 1, ""},
+	}
+	for _, tt := range tests {
+		if got := Reserve(synthetic(t, tt.host), tt.n); got.String() != tt.want {
+			t.Errorf("%s, %d a node: %v, want %q", tt.host, tt.n, got, tt.want)
+		}
+	}
+}
+
+func TestCheckReserve(t *testing.T) {
+	h := synthetic(t, published)
+	for list, want := range map[string]string{
+		"0-1,40-41": "", "": "no CPU", "0-79": "none for guests", "0,80": "CPUs 80 are not on this host",
+	} {
+		set, _ := topology.ParseCPUSet(list)
+		if err := CheckReserve(h, set); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", list, err, want)
+		}
+	}
+	h.Online.Remove(1)
+	h.Offline.Add(1)
+	if err := CheckReserve(h, topology.CPUs(0, 1)); err == nil || !strings.Contains(err.Error(), "offline") {
+		t.Error(err)
+	}
+}
+
+func TestCgroupOf(t *testing.T) {
+	for unit, want := range map[string]string{
+		"system.slice": "/system.slice", "init.scope": "/init.scope", "a-b-c.slice": "/a.slice/a-b.slice/a-b-c.slice",
+		"": "", ".slice": "", "-.slice": "", "a--b.slice": "", "../x.slice": "", "x.service": "", "a-.slice": "", ".scope": "",
+	} {
+		if got := CgroupOf(unit); got != want {
+			t.Errorf("%q: %q, want %q", unit, got, want)
+		}
+	}
+}
+
+// untouched is a tree of the published host as distributions leave it.
+func untouched() fstest.MapFS {
+	f := fstest.MapFS{}
+	for name, text := range map[string]string{
+		"proc/cmdline":                  "BOOT_IMAGE=/vmlinuz root=/dev/sda1 numa=off isolcpus=2-39 mitigations=off nohz_full=0-79",
+		"proc/sys/vm/zone_reclaim_mode": "1", "proc/sys/vm/swappiness": "60", "proc/sys/vm/overcommit_memory": "2",
+		"proc/sys/kernel/numa_balancing": "1", THP: "always madvise [never]", KSM: "1", "sys/kernel/mm/ksm/merge_across_nodes": "1",
+		Workqueue: "ffff,ffffffff,ffffffff", Writeback: "ffff,ffffffff,ffffffff", DefaultIRQ: "ffff,ffffffff,ffffffff",
+		"sys/fs/cgroup/cgroup.controllers":                     "cpuset cpu memory",
+		"sys/fs/cgroup/cpuset.cpus.effective":                  "0-79",
+		"sys/fs/cgroup/system.slice/cgroup.procs":              "1",
+		"sys/fs/cgroup/user.slice/cgroup.procs":                "",
+		"sys/fs/cgroup/user.slice/cpuset.cpus":                 "0-1,40-41",
+		"sys/fs/cgroup/user.slice/cpuset.cpus.effective":       "0-1,40-41",
+		"proc/irq/9/smp_affinity_list":                         "0-79",
+		"proc/irq/9/node":                                      "1",
+		"sys/kernel/irq/9/actions":                             "acpi",
+		"proc/irq/10/smp_affinity_list":                        "7",
+		"sys/kernel/irq/10/actions":                            "nvme0q7",
+		"proc/irq/11/smp_affinity_list":                        "0-79",
+		"sys/kernel/irq/11/actions":                            "",
+		"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "powersave",
+		"sys/devices/system/cpu/cpu0/cpufreq/scaling_driver":   "acpi-cpufreq",
+		"sys/module/kvm_intel/parameters/nested":               "Y",
+		"proc/71/comm":                                         "irqbalance",
+		"proc/72/comm":                                         "agentd",
+		"proc/72/stat":                                         "72 (agentd) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 1 1",
+		"proc/72/task/72/status":                               "Name:\tagentd\nCpus_allowed_list:\t0-1\n",
+		"proc/72/task/73/status":                               "Name:\tagentd\nCpus_allowed_list:\t0-79\n",
+	} {
+		f[name] = &fstest.MapFile{Data: []byte(text + "\n")}
+	}
+	return f
+}
+
+func TestJudge(t *testing.T) {
+	h := synthetic(t, published)
+	h.Nodes[1].HugePages = nil
+	facts := Read(untouched(), h, HostSlices, []string{"agentd"})
+	got := Judge(h, &facts, &Want{Reserve: topology.CPUs(0, 1, 40)})
+	want := map[string]struct {
+		severity measure.Severity
+		says     string
+	}{
+		"numa=off":                  {measure.Defect, "one node"},
+		"reserved CPUs":             {measure.Warning, "CPUs 41 share a core"},
+		"system.slice":              {measure.Warning, "77 of 77 guest CPUs"},
+		"user.slice":                {measure.Warning, "1 of 77 guest CPUs (41)"},
+		"agent agentd":              {measure.Warning, "2-39,41-79"},
+		"unbound workqueues":        {measure.Warning, "77 guest CPUs"},
+		"writeback":                 {measure.Warning, "77"},
+		"interrupts":                {measure.Warning, "1 of 2 may be delivered to guest CPUs: 9 acpi"},
+		"interrupts of NVMe queues": {measure.Info, "1 go"},
+		"huge pages":                {measure.Warning, "unevenly spread (node 0 100, node 1 0)"},
+		"isolcpus":                  {measure.Warning, "CPUs 2-39"},
+		"nohz_full":                 {measure.Info, "reserved CPUs 0-1,40"},
+		"rcu_nocbs":                 {measure.Info, "upkeep"},
+		"mitigations=off":           {measure.Warning, "each other"},
+		"transparent huge pages":    {measure.Info, "never"},
+		"KSM":                       {measure.Warning, "across nodes"},
+		"zone_reclaim_mode":         {measure.Warning, "1: "},
+		"swappiness":                {measure.Info, "60"},
+		"overcommit_memory":         {measure.Warning, "2"},
+		"irqbalance":                {measure.Warning, "guest CPUs"},
+		"frequency governor":        {measure.Info, "powersave"},
+		"nested virtualization":     {measure.Info, "guests"},
+	}
+	seen := map[string]Finding{}
+	for _, f := range got {
+		seen[f.Subject] = f
+		if f.Where == "" || f.Says == "" || f.Severity == measure.Warning && f.Advice == "" || strings.ContainsAny(f.Says+f.Where+f.Advice, "\n") {
+			t.Errorf("incomplete: %+v", f)
+		}
+	}
+	for subject, w := range want {
+		if f := seen[subject]; f.Severity != w.severity || !strings.Contains(f.Says, w.says) {
+			t.Errorf("%s: %+v, want %s %q", subject, f, w.severity, w.says)
+		}
+	}
+	if got[0].Subject != "numa=off" || ExitStatus(got) != 2 {
+		t.Errorf("first %s, status %d", got[0].Subject, ExitStatus(got))
+	}
+}
+
+// A host where all is as it should be has nothing to warn of.
+func TestJudgeOfAGoodHost(t *testing.T) {
+	h := synthetic(t, published)
+	tree := untouched()
+	for name, text := range map[string]string{
+		"proc/cmdline": "nohz_full=2-39,42-79 rcu_nocbs=2-39,42-79", "proc/sys/vm/zone_reclaim_mode": "0", "proc/sys/vm/overcommit_memory": "0", KSM: "0", "proc/71/comm": "bash",
+		Workqueue: "300,00000003", Writeback: "300,00000003", DefaultIRQ: "300,00000003", "proc/irq/9/smp_affinity_list": "1,41",
+		"sys/fs/cgroup/system.slice/cpuset.cpus": "0-1,40-41", "sys/fs/cgroup/system.slice/cpuset.cpus.effective": "0-1,40-41",
+	} {
+		tree[name] = &fstest.MapFile{Data: []byte(text + "\n")}
+	}
+	want := Want{Reserve: topology.CPUs(0, 1, 40, 41), Interrupts: true}
+	facts := Read(tree, h, HostSlices, nil)
+	for _, f := range Judge(h, &facts, &want) {
+		if f.Severity != measure.Healthy && f.Severity != measure.Info {
+			t.Errorf("%+v", f)
+		}
+	}
+	// The one interrupt that a CPU's queue has to itself is the kernel's, which only a try tells.
+	steps, notes := Steps(h, &facts, &want, nil)
+	if len(steps) != 1 || !strings.HasPrefix(steps[0].Target.Host, "10/nvme0q7") || len(notes) != 0 {
+		t.Errorf("%+v %v", steps, notes)
+	}
+}
+
+// What cannot be read is said to be unknown, never taken for good or bad.
+func TestNothingIsKnown(t *testing.T) {
+	h := synthetic(t, published)
+	facts := Read(fstest.MapFS{}, h, HostSlices, nil)
+	for _, f := range Judge(h, &facts, &Want{Reserve: topology.CPUs(0, 1, 40, 41)}) {
+		if f.Severity != measure.Info && f.Subject != "reserved CPUs" || f.Severity == measure.Info && !strings.Contains(f.Says, "not known") {
+			t.Errorf("%+v", f)
+		}
+	}
+	if steps, _ := Steps(h, &facts, &Want{Reserve: topology.CPUs(0), Interrupts: true, THP: "never", KSM: "0"}, nil); len(steps) != 1 || steps[0].Target.Host != THP {
+		t.Errorf("%+v", steps)
+	}
+}
+
+func TestSteps(t *testing.T) {
+	h := synthetic(t, published)
+	tree := untouched()
+	facts := Read(tree, h, append([]string{"gone.slice"}, HostSlices...), []string{"agentd", "none"})
+	if fmt.Sprint(facts.Missing) != "[gone.slice init.scope]" {
+		t.Errorf("missing: %v", facts.Missing)
+	}
+	want := Want{Reserve: topology.CPUs(0, 1, 40, 41), Interrupts: true, THP: "madvise", KSM: "0", HugePages: []Pages{{0, 2048, 100}, {1, 2048, 512}}}
+	show := func() string {
+		steps, _ := Steps(h, &facts, &want, nil)
+		var b strings.Builder
+		for _, s := range steps {
+			if s.Workload != ID || s.Reason == "" {
+				t.Errorf("%+v", s)
+			}
+			fmt.Fprintf(&b, "%s %s: %s → %s\n", s.Kind, s.Target.Name(), s.From, s.To)
+		}
+		return b.String()
+	}
+	const rest = `set-cpus PID 72: 0-79 → 0-1,40-41
+set-file sys/devices/virtual/workqueue/cpumask: 0-79 → 0-1,40-41
+set-file sys/devices/virtual/workqueue/writeback/cpumask: 0-79 → 0-1,40-41
+set-file proc/irq/default_smp_affinity: 0-79 → 0-1,40-41
+set-irq 9/acpi: 0-79 → 1,41
+set-irq 10/nvme0q7: 7 → 0-1,40-41
+set-file sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages: 100 → 512
+set-file sys/kernel/mm/transparent_hugepage/enabled: never → madvise
+set-file sys/kernel/mm/ksm/run: 1 → 0
+`
+	if got := show(); got != "set-cpus /system.slice:  → 0-1,40-41\n"+rest {
+		t.Errorf("without systemd:\n%s", got)
+	}
+	facts.Systemd = true
+	if got := show(); got != "set-unit system.slice:  → 0-1,40-41\n"+rest {
+		t.Errorf("with systemd:\n%s", got)
+	}
+}
+
+func TestInTheWay(t *testing.T) {
+	placed := []plan.Placement{
+		{Workload: "/machine.slice/a", Class: workload.Shared, CPUs: topology.CPUs(0, 1)},
+		{Workload: "vm:b", Class: workload.Dedicated, CPUs: topology.CPUs(4), Idle: topology.CPUs(5)},
+		{Workload: "/system.slice/c", Class: workload.Shared, CPUs: topology.CPUs(8)},
+	}
+	for _, tt := range []struct{ reserve, slice, want string }{
+		{"0-1", "/user.slice", ""}, {"4", "/user.slice", "CPUs 4 are vm:b's alone"}, {"5", "/x.slice", "CPUs 5 are vm:b's"},
+		{"0", "/system.slice", "/system.slice/c has a home"}, {"0,8", "/system.slice", ""}, {"0", "/system", ""},
+	} {
+		reserve, _ := topology.ParseCPUSet(tt.reserve)
+		if got := InTheWay(placed, reserve, []string{tt.slice}); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%+v: %q", tt, got)
+		}
+	}
+}
+
+func TestParsePages(t *testing.T) {
+	h := synthetic(t, published)
+	if p, err := ParsePages(h, "1:2MiB:512"); err != nil || p != (Pages{1, 2048, 512}) {
+		t.Errorf("%+v, %v", p, err)
+	}
+	for text, want := range map[string]string{
+		"": "NODE:SIZE:COUNT", "1:2MiB": "NODE:SIZE:COUNT", "x:2MiB:1": "NODE:SIZE:COUNT", "1:2MiB:-1": "NODE:SIZE:COUNT", "7:2MiB:1": "no node 7",
+		"1:1GiB:1": "no pool", "1:2MiB:9223372036854775807": "KiB of memory", "0:2MiB:98305": "KiB of memory",
+	} {
+		if _, err := ParsePages(h, text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// On any host the default reserve is whole cores and leaves every node one; every
+// step leads into the reserve; carried out, nothing is left to do.
+func TestStepsOnAnyHost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := plantest.State(4).Draw(t, "host").Host
+		reserve := Reserve(h, rapid.IntRange(1, 3).Draw(t, "cores"))
+		if reserve.Empty() {
+			return
+		}
+		if err := CheckReserve(h, reserve); err != nil || !halves(h, reserve).Empty() {
+			t.Fatalf("reserve %v: %v", reserve, err)
+		}
+		any := rapid.Custom(func(t *rapid.T) topology.CPUSet {
+			return topology.SetOf(rapid.SliceOfN(rapid.SampledFrom(h.Online.Slice()), 1, 5).Draw(t, "CPUs")...)
+		})
+		f := Facts{Systemd: rapid.Bool().Draw(t, "systemd"), CgroupV2: true}
+		m := any.Draw(t, "mask")
+		f.Workqueue, f.Default = &m, &m
+		for i := range rapid.IntRange(0, 3).Draw(t, "slices") {
+			f.Slices = append(f.Slices, Slice{Name: HostSlices[i], Cgroup: "/" + HostSlices[i], CPUs: any.Draw(t, "slice").String()})
+		}
+		for i := range rapid.IntRange(0, 5).Draw(t, "interrupts") {
+			f.Interrupts = append(f.Interrupts, Interrupt{i, "x", topology.NodeID(rapid.IntRange(-1, 9).Draw(t, "node")), any.Draw(t, "affinity")})
+		}
+		device := irq.Device{Name: "eth0", Kind: topology.NIC, PCI: "0000:01:00.0", Node: h.Nodes[0].ID}
+		for i := range rapid.IntRange(0, 5).Draw(t, "queues") {
+			device.Interrupts = append(device.Interrupts, irq.Interrupt{Number: 100 + i, Name: fmt.Sprint("eth0-", i), CPUs: any.Draw(t, "affinity")})
+		}
+		w := Want{Reserve: reserve, Interrupts: true}
+		steps, _ := Steps(h, &f, &w, []irq.Device{device})
+		for _, s := range steps {
+			to, err := topology.ParseCPUSet(s.To)
+			if err != nil || to.Empty() || !to.SubsetOf(reserve) || s.Workload != ID {
+				t.Fatalf("%+v: not in %v", s, reserve)
+			}
+			switch { // carry it out
+			case s.Kind == plan.SetFile:
+				f.Workqueue, f.Default = &to, &to
+			case s.Target.Device != "":
+				for i := range device.Interrupts {
+					if s.Target.Device == fmt.Sprintf("0000:01:00.0/%d", device.Interrupts[i].Number) {
+						device.Interrupts[i].CPUs = to
+					}
+				}
+			case s.Kind == plan.SetIRQ:
+				for i := range f.Interrupts {
+					if strings.HasPrefix(s.Target.Host, fmt.Sprintf("%d/", i)) {
+						f.Interrupts[i].CPUs = to
+					}
+				}
+			default:
+				for i := range f.Slices {
+					if s.Target.Host == f.Slices[i].Name || s.Target.Cgroup == f.Slices[i].Cgroup {
+						f.Slices[i].CPUs = to.String()
+					}
+				}
+			}
+		}
+		if left, _ := Steps(h, &f, &w, []irq.Device{device}); len(left) > 0 {
+			t.Fatalf("left to do: %+v", left)
+		}
+	})
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add("isolcpus=managed_irq,domain,2-39 nohz_full=all numa=off", "0-3,8", "ff,ffffffff")
+	f.Fuzz(func(t *testing.T, cmdline, list, mask string) {
+		h := synthetic(t, published)
+		tree := untouched()
+		for name, text := range map[string]string{
+			"proc/cmdline": cmdline, "sys/fs/cgroup/system.slice/cpuset.cpus": list, "proc/irq/9/smp_affinity_list": list,
+			Workqueue: mask, DefaultIRQ: mask, "proc/72/stat": list, "proc/72/task/72/status": mask, THP: mask,
+		} {
+			tree[name] = &fstest.MapFile{Data: []byte(text)}
+		}
+		facts := Read(fs.FS(tree), h, HostSlices, []string{"agentd"})
+		Judge(h, &facts, &Want{})
+		Steps(h, &facts, &Want{Reserve: topology.CPUs(0, 40), Interrupts: true}, nil)
+	})
+}

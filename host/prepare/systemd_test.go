@@ -1,0 +1,130 @@
+package prepare
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/godbus/dbus/v5"
+	"pgregory.net/rapid"
+
+	"github.com/homenode/homenode/core/topology"
+)
+
+func TestBits(t *testing.T) {
+	if got := toBits(topology.CPUs(0, 1, 9, 40)); !bytes.Equal(got, []byte{3, 2, 0, 0, 0, 1}) {
+		t.Errorf("%v", got)
+	}
+	if got := toBits(topology.CPUSet{}); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var cpus topology.CPUSet
+		for _, c := range rapid.SliceOf(rapid.IntRange(0, 3000)).Draw(t, "CPUs") {
+			cpus.Add(topology.CPUID(c))
+		}
+		if back := fromBits(toBits(cpus)); !back.Equal(cpus) {
+			t.Fatalf("%v came back as %v", cpus, back)
+		}
+	})
+}
+
+// manager is org.freedesktop.systemd1 as far as it is used here.
+type manager struct {
+	bits    []byte
+	runtime bool
+	refuse  *dbus.Error
+}
+
+type setting1 struct {
+	Name  string
+	Value dbus.Variant
+}
+
+func (m *manager) SetUnitProperties(unit string, runtime bool, all []setting1) *dbus.Error {
+	if m.refuse != nil {
+		return m.refuse
+	}
+	if unit != "system.slice" || len(all) != 1 || all[0].Name != "AllowedCPUs" {
+		return dbus.MakeFailedError(os.ErrInvalid)
+	}
+	m.bits, m.runtime = all[0].Value.Value().([]byte), runtime
+	return nil
+}
+
+func (m *manager) Get(iface, name string) (dbus.Variant, *dbus.Error) {
+	if iface != "org.freedesktop.systemd1.Slice" || name != "AllowedCPUs" {
+		return dbus.Variant{}, dbus.MakeFailedError(os.ErrNotExist)
+	}
+	return dbus.MakeVariant(m.bits), nil
+}
+
+// TestSystemd talks to a service of systemd's interface on a bus of its own.
+func TestSystemd(t *testing.T) {
+	daemon, err := exec.LookPath("dbus-daemon")
+	if err != nil {
+		t.Skip("no dbus-daemon here (package dbus-daemon)")
+	}
+	dir, err := os.MkdirTemp("", "bus") // short: the path of a socket has 107 bytes at most
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	address := "unix:path=" + filepath.Join(dir, "s")
+	config := filepath.Join(dir, "conf")
+	if err := os.WriteFile(config, []byte(`<busconfig><type>system</type><listen>`+address+`</listen><auth>EXTERNAL</auth>
+<policy context="default"><allow user="*"/><allow send_destination="*"/><allow receive_sender="*"/><allow own="*"/></policy></busconfig>`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(daemon, "--config-file="+config, "--nofork", "--nopidfile", "--print-address")
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	if _, err := out.Read(make([]byte, 4096)); err != nil { // it has printed its address: it listens
+		t.Fatalf("dbus-daemon: %v", err)
+	}
+	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", address)
+	conn, err := dbus.Connect(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	m := &manager{}
+	for path, iface := range map[dbus.ObjectPath]string{
+		"/org/freedesktop/systemd1": "org.freedesktop.systemd1.Manager", "/org/freedesktop/systemd1/unit/system_2eslice": "org.freedesktop.DBus.Properties",
+	} {
+		if err := conn.Export(m, path, iface); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := conn.RequestName("org.freedesktop.systemd1", 0); err != nil {
+		t.Fatal(err)
+	}
+	var s Systemd
+	if cpus, err := s.AllowedCPUs(t.Context(), "system.slice"); err != nil || !cpus.Empty() {
+		t.Fatalf("%v, %v", cpus, err)
+	}
+	for _, want := range []topology.CPUSet{topology.CPUs(0, 1, 40, 41), {}} {
+		if err := s.SetAllowedCPUs(t.Context(), "system.slice", want); err != nil || !m.runtime {
+			t.Fatalf("%v, for this boot only: %v", err, m.runtime)
+		}
+		if cpus, err := s.AllowedCPUs(t.Context(), "system.slice"); err != nil || !cpus.Equal(want) {
+			t.Errorf("%v, %v", cpus, err)
+		}
+	}
+	m.refuse = dbus.MakeFailedError(os.ErrPermission)
+	if err := s.SetAllowedCPUs(t.Context(), "system.slice", topology.CPUs(0)); err == nil || !strings.Contains(err.Error(), "system.slice") {
+		t.Error(err)
+	}
+	if _, err := s.AllowedCPUs(t.Context(), "init.scope"); err == nil {
+		t.Error("a unit that is not there has CPUs")
+	}
+}
