@@ -69,6 +69,7 @@ type Slice struct {
 type Agent struct {
 	Process workload.Process
 	Name    string
+	Cgroup  string          // path below the cgroup root
 	CPUs    topology.CPUSet // that any of its threads may use
 }
 
@@ -207,6 +208,12 @@ func (f *Facts) agents(fsys fs.FS, names []string) {
 			continue
 		}
 		a := Agent{Process: workload.Process{PID: pid, Start: start}, Name: comm}
+		cgroup, _ := text(fsys, dir+"/cgroup")
+		for line := range strings.Lines(cgroup) {
+			if at, ok := strings.CutPrefix(line, "0::"); ok {
+				a.Cgroup = strings.TrimSpace(at)
+			}
+		}
 		tasks, _ := fs.ReadDir(fsys, dir+"/task")
 		for _, t := range tasks {
 			a.CPUs = a.CPUs.Union(allowed(fsys, dir+"/task/"+t.Name()))

@@ -127,6 +127,9 @@ func (p *planner) slices() {
 
 func (p *planner) agents() {
 	for _, a := range p.f.Agents {
+		if slices.ContainsFunc(p.f.Slices, func(s Slice) bool { return p.f.CgroupV2 && (a.Cgroup == s.Cgroup || strings.HasPrefix(a.Cgroup, s.Cgroup+"/")) }) {
+			continue // goes with its slice
+		}
 		if !a.CPUs.SubsetOf(p.w.Reserve) {
 			p.step(plan.SetCPUs, plan.Target{Kind: workload.InProcess, Processes: []workload.Process{a.Process}}, a.CPUs.String(), p.w.Reserve.String(),
 				fmt.Sprintf("%s (PID %d) is an agent of the host.", a.Name, a.Process.PID))

@@ -21,6 +21,7 @@ var tests = map[string]func(*T){
 	"homenode.undo":          homenodeUndo,
 	"homenode.stop":          homenodeStop,
 	"homenode.kill":          homenodeKill,
+	"homenode.host":          homenodeHost,
 	"homenode.orphans":       homenodeOrphans,
 	"homenode.exit-in-move":  homenodeExitInMove,
 	"homenode.cgroup-gone":   homenodeCgroupGone,
