@@ -104,11 +104,11 @@ func untouched() fstest.MapFS {
 		"sys/module/kvm_intel/parameters/nested":               "Y",
 		"proc/71/comm":                                         "irqbalance",
 		"proc/72/comm":                                         "agentd",
-		"proc/74/comm": "agentd", "proc/74/cgroup": "0::/system.slice/agentd.service", "proc/74/task/74/status": "Cpus_allowed_list:\t0-79\n",
-		"proc/74/stat": "74 (agentd) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4712 1 1",
-		"proc/72/stat":                                         "72 (agentd) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 1 1",
-		"proc/72/task/72/status":                               "Name:\tagentd\nCpus_allowed_list:\t0-1\n",
-		"proc/72/task/73/status":                               "Name:\tagentd\nCpus_allowed_list:\t0-79\n",
+		"proc/74/comm":                                         "agentd", "proc/74/cgroup": "0::/system.slice/agentd.service", "proc/74/task/74/status": "Cpus_allowed_list:\t0-79\n",
+		"proc/74/stat":           "74 (agentd) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4712 1 1",
+		"proc/72/stat":           "72 (agentd) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 1 1",
+		"proc/72/task/72/status": "Name:\tagentd\nCpus_allowed_list:\t0-1\n",
+		"proc/72/task/73/status": "Name:\tagentd\nCpus_allowed_list:\t0-79\n",
 	} {
 		f[name] = &fstest.MapFile{Data: []byte(text + "\n")}
 	}

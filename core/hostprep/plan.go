@@ -127,7 +127,9 @@ func (p *planner) slices() {
 
 func (p *planner) agents() {
 	for _, a := range p.f.Agents {
-		if slices.ContainsFunc(p.f.Slices, func(s Slice) bool { return p.f.CgroupV2 && (a.Cgroup == s.Cgroup || strings.HasPrefix(a.Cgroup, s.Cgroup+"/")) }) {
+		if slices.ContainsFunc(p.f.Slices, func(s Slice) bool {
+			return p.f.CgroupV2 && (a.Cgroup == s.Cgroup || strings.HasPrefix(a.Cgroup, s.Cgroup+"/"))
+		}) {
 			continue // goes with its slice
 		}
 		if !a.CPUs.SubsetOf(p.w.Reserve) {

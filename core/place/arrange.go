@@ -289,6 +289,8 @@ func (l *Ledger) stillCPUs(w *want, p *plan.Placement, home []int) string {
 			switch {
 			case int(cpu) >= len(l.coreAt) || l.coreAt[cpu] < 0:
 				return fmt.Sprintf("CPU %d is offline or reserved", cpu)
+			case l.policy.Split && !l.policy.Dedicated.Has(cpu):
+				return fmt.Sprintf("CPU %d is for shared work", cpu)
 			case l.owners[cpu] > 0:
 				return fmt.Sprintf("CPU %d belongs to another", cpu)
 			case !p.Home.Has(l.nodes[l.cores[l.coreAt[cpu]].node].id):
@@ -302,14 +304,14 @@ func (l *Ledger) stillCPUs(w *want, p *plan.Placement, home []int) string {
 		n := &l.nodes[i]
 		vcpus++
 		v := share * float64(w.vcpus)
-		if why == "" && (n.free == 0 || v > l.sharedRoom(n)+tiny) {
-			why = fmt.Sprintf("node %d has %s for shared work, and %.1f vCPUs want them", n.id, count(n.free, "CPU"), n.sharedVCPUs()+v)
+		if why == "" && (n.open() == 0 || v > l.sharedRoom(n)+tiny) {
+			why = fmt.Sprintf("node %d has %s for shared work, and %.1f vCPUs want them", n.id, count(n.open(), "CPU"), n.sharedVCPUs()+v)
 		}
 	})
 	if vcpus == 0 {
 		return "none of its CPUs is online"
 	}
-	p.CPUs = l.floating(home)
+	p.CPUs = l.floating(home, workload.Shared)
 	return why
 }
 

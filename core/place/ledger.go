@@ -36,8 +36,11 @@ type node struct {
 	id           topology.NodeID
 	cores        span         // of Ledger.cores
 	caches       span         // of Ledger.caches
-	usable       int          // CPUs that may be given: online, allowed, not reserved
+	usable       int          // CPUs that may be given: online, allowed, not reserved, not beyond the border
 	free         int          // usable CPUs that no dedicated work holds
+	split        bool         // there is a border: what follows is the other side's, else 0
+	apart        int          // CPUs that only shared and offline work may be given
+	apartFree    int          // … that no dedicated work holds all the same
 	whole        int          // cores all of whose CPUs are usable and free
 	wholeCPUs    int          // CPUs of those cores
 	wholeUsable  int          // cores all of whose CPUs are usable
@@ -64,6 +67,25 @@ type micro int64
 
 func (m micro) vcpus() float64 { return float64(m) / 1e6 }
 
+// given is the CPUs that work of a class may be given on the node.
+func (n *node) given(class workload.Class) int {
+	if n.split && class != workload.Dedicated {
+		return n.apart
+	}
+	return n.usable
+}
+
+// open is the CPUs that shared work may float over now.
+func (n *node) open() int {
+	if n.split {
+		return n.apartFree
+	}
+	return n.free
+}
+
+// idle is the CPUs that offline work may use now.
+func (n *node) idle() int { return n.free + n.apartFree }
+
 func (n *node) sharedVCPUs() float64 { return n.shared.vcpus() }
 
 type span struct{ lo, hi int }
@@ -82,10 +104,15 @@ type core struct {
 	node, cache int32
 	threads     int // online CPUs, also those that may not be given
 	cpus        []topology.CPUID
-	free        uint64
+	free        uint64 // without those of apart
+	apart       uint64 // beyond the border: not for dedicated work
+	apartFree   uint64
 }
 
 func (c *core) all() uint64 { return 1<<len(c.cpus) - 1 }
+
+// mayBeWhole reports whether one tenant may be given all of the core.
+func (c *core) mayBeWhole() bool { return c.threads == len(c.cpus) && c.apart == 0 }
 
 // whole reports whether nobody has or may have any CPU of the core: a tenant
 // that takes all of it shares it with no one, not even the host.
@@ -181,6 +208,7 @@ func (l *Ledger) addNode(i int, room topology.KiB) {
 			n.pages = append(n.pages, pool{p.Size, t, t})
 		}
 	}
+	n.split = l.policy.Split
 	n.bandwidthCap = unknownBandwidth
 	if m := l.host.Measured; m != nil && i < len(m.BandwidthMiBs) && i < len(m.BandwidthMiBs[i]) && m.BandwidthMiBs[i][i] > 0 {
 		n.bandwidthCap = int64(m.BandwidthMiBs[i][i])
@@ -226,7 +254,14 @@ func (l *Ledger) addCores() {
 				}
 			}
 			c.cpus = backing[from:len(backing):len(backing)]
-			c.free = c.all()
+			if l.policy.Split {
+				for k, cpu := range c.cpus {
+					if !l.policy.Dedicated.Has(cpu) {
+						c.apart |= 1 << k
+					}
+				}
+			}
+			c.free, c.apartFree = c.all()&^c.apart, c.apart
 			if len(c.cpus) > 0 {
 				l.cores = append(l.cores, c)
 			}
@@ -272,9 +307,11 @@ func (l *Ledger) addCaches() {
 				l.coreAt[cpu] = int32(i)
 			}
 			n := &l.nodes[c.node]
-			n.usable += len(c.cpus)
+			n.usable += len(c.cpus) - bits.OnesCount64(c.apart)
+			n.apart += bits.OnesCount64(c.apart)
+			n.apartFree = n.apart
 			n.threads = max(n.threads, len(c.cpus))
-			if c.threads == len(c.cpus) {
+			if c.mayBeWhole() {
 				n.wholeUsable++
 			}
 			l.count(c, 1)
@@ -379,12 +416,23 @@ func (l *Ledger) hold(cpu topology.CPUID, sign int) {
 	}
 	before := l.owners[cpu] > 0
 	l.owners[cpu] += uint16(sign)
-	if after := l.owners[cpu] > 0; after == before {
+	after := l.owners[cpu] > 0
+	if after == before {
 		return
 	}
 	c := &l.cores[l.coreAt[cpu]]
+	bit := uint64(1) << slices.Index(c.cpus, cpu)
+	if c.apart&bit != 0 { // held from before the border came there
+		c.apartFree ^= bit
+		if after {
+			l.nodes[c.node].apartFree--
+		} else {
+			l.nodes[c.node].apartFree++
+		}
+		return
+	}
 	l.count(c, -1)
-	c.free ^= 1 << slices.Index(c.cpus, cpu)
+	c.free ^= bit
 	l.count(c, 1)
 }
 
@@ -394,10 +442,10 @@ func (l *Ledger) hold(cpu topology.CPUID, sign int) {
 func (l *Ledger) eachShare(home []int, yield func(i int, share float64)) {
 	total := 0
 	for _, i := range home {
-		total += l.nodes[i].usable
+		total += l.nodes[i].given(workload.Shared)
 	}
 	for _, i := range home {
-		if u := l.nodes[i].usable; u > 0 {
+		if u := l.nodes[i].given(workload.Shared); u > 0 {
 			yield(i, float64(u)/float64(total))
 		}
 	}
@@ -484,7 +532,7 @@ func (l *Ledger) guardOffline() {
 		}
 		only, more := -1, false
 		for i := range l.nodes {
-			if n := &l.nodes[i]; n.free > 0 && (h.Within.Empty() || h.Within.Has(n.id)) {
+			if n := &l.nodes[i]; n.idle() > 0 && (h.Within.Empty() || h.Within.Has(n.id)) {
 				more = only >= 0
 				only = i
 				if more {
@@ -501,9 +549,11 @@ func (l *Ledger) guardOffline() {
 // keep is the number of CPUs of a node that shared and offline work needs at least.
 func (l *Ledger) keep(n *node) int {
 	switch {
+	case n.split: // they have theirs apart
 	case n.shared > 0:
 		return max(1, ceil(n.sharedVCPUs()/l.overcommit()))
-	case n.lastForOffline:
+	}
+	if n.lastForOffline && n.apartFree == 0 {
 		return 1
 	}
 	return 0
@@ -528,14 +578,19 @@ func (l *Ledger) overcommit() float64 {
 	return 1
 }
 
-// floating is the CPUs that shared and offline work may use on the given nodes.
-func (l *Ledger) floating(home []int) topology.CPUSet {
+// floating is the CPUs that work of a class, shared or offline, may use on the given
+// nodes.
+func (l *Ledger) floating(home []int, class workload.Class) topology.CPUSet {
 	var set topology.CPUSet
 	for _, i := range slices.Backward(home) {
 		s := l.nodes[i].cores
 		for k := s.hi - 1; k >= s.lo; k-- {
 			c := &l.cores[k]
-			for m := c.free; m != 0; m &= m - 1 {
+			m := c.apartFree
+			if !l.policy.Split || class == workload.Offline {
+				m |= c.free
+			}
+			for ; m != 0; m &= m - 1 {
 				set.Add(c.cpus[bits.TrailingZeros64(m)])
 			}
 		}
@@ -557,7 +612,7 @@ func (l *Ledger) placement(h *holding) plan.Placement {
 	p := h.Placement
 	switch p.Class {
 	case workload.Shared:
-		p.CPUs = l.floating(h.home)
+		p.CPUs = l.floating(h.home, p.Class)
 	case workload.Offline:
 		p.CPUs, p.Home = l.offlineCPUs(&p)
 	}
@@ -572,7 +627,7 @@ func (l *Ledger) offlineCPUs(p *plan.Placement) (topology.CPUSet, topology.NodeS
 	var home topology.NodeSet
 	for i := range l.nodes {
 		n := &l.nodes[i]
-		if n.free > 0 && (p.Within.Empty() || p.Within.Has(n.id)) {
+		if n.idle() > 0 && (p.Within.Empty() || p.Within.Has(n.id)) {
 			on = append(on, i)
 			home.Add(n.id)
 		}
@@ -582,5 +637,5 @@ func (l *Ledger) offlineCPUs(p *plan.Placement) (topology.CPUSet, topology.NodeS
 			home.Add(m.Node)
 		}
 	}
-	return l.floating(on), home
+	return l.floating(on, workload.Offline), home
 }

@@ -140,7 +140,7 @@ func (l *Ledger) starves(p *plan.Placement) (workload.ID, bool) {
 		free := 0
 		for i := range l.nodes {
 			if h.Within.Empty() || h.Within.Has(l.nodes[i].id) {
-				free += l.nodes[i].free
+				free += l.nodes[i].idle()
 			}
 		}
 		for _, cpu := range p.Pins {
@@ -230,7 +230,7 @@ func (l *Ledger) realize(w *want, c *candidate) plan.Placement {
 	for k, s := range c.shares {
 		home[k] = s.node
 	}
-	p.CPUs = l.floating(home)
+	p.CPUs = l.floating(home, w.Class)
 	return p
 }
 

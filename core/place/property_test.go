@@ -138,6 +138,7 @@ func (r renaming) state(st plan.State) plan.State {
 	}
 	out := plan.State{Host: g, Policy: st.Policy}
 	out.Policy.Reserved = r.cpus(st.Policy.Reserved)
+	out.Policy.Dedicated = r.cpus(st.Policy.Dedicated)
 	return out
 }
 

@@ -468,7 +468,7 @@ func (r *repack) places(who int) [][]share {
 	}
 	var on []place
 	for i := range r.l.nodes {
-		if !r.l.eligible(w, i) || r.l.nodes[i].usable < 1 {
+		if !r.l.eligible(w, i) || r.l.nodes[i].given(w.Class) < 1 {
 			continue
 		}
 		if len(m.held.home) == 1 && m.held.home[0] == i && w.SMT == workload.SMTPrefer && r.want.SMT == workload.SMTPrefer {

@@ -153,7 +153,7 @@ func (r *repack) aims(w *want) [][]share {
 	}
 	if !w.wide || w.MaxNodes == 1 {
 		for i := range r.l.nodes {
-			if r.l.eligible(w, i) && r.l.nodes[i].usable > 0 {
+			if r.l.eligible(w, i) && r.l.nodes[i].given(w.Class) > 0 {
 				offer([]share{{i, float64(w.vcpus), w.memory}}, 1)
 			}
 		}
@@ -219,7 +219,7 @@ func (l *Ledger) leastAccess(w *want) float64 {
 		left, sum := float64(w.vcpus), 0.0
 		for _, t := range l.order(p) {
 			i := int(t)
-			room := float64(l.nodes[i].usable)
+			room := float64(l.nodes[i].given(w.Class))
 			if w.Class == workload.Shared {
 				room *= l.overcommit()
 			}

@@ -153,7 +153,7 @@ func (l *Ledger) edge(w *want, s *search) string {
 	m := &l.nodes[next.shares[0].node]
 	switch most {
 	case contention:
-		return fmt.Sprintf("%.1f shared vCPUs on %d CPUs there, %.1f on %d on node %d", n.sharedVCPUs(), n.free, m.sharedVCPUs(), m.free, other)
+		return fmt.Sprintf("%.1f shared vCPUs on %d CPUs there, %.1f on %d on node %d", n.sharedVCPUs(), n.open(), m.sharedVCPUs(), m.open(), other)
 	case siblings:
 		return fmt.Sprintf("it needs no core that another tenant uses; node %d has only %s", other, count(m.whole, "whole free core"))
 	case bandwidth:
@@ -165,7 +165,7 @@ func (l *Ledger) edge(w *want, s *search) string {
 	case devices:
 		return fmt.Sprintf("node %d has devices, and is kept for those who ask for them", other)
 	case balance:
-		return fmt.Sprintf("it has the lower load, %.1f shared vCPUs on %.0f cores before it comes", n.sharedVCPUs(), n.coresIn(float64(n.free)))
+		return fmt.Sprintf("it has the lower load, %.1f shared vCPUs on %.0f cores before it comes", n.sharedVCPUs(), n.coresIn(float64(n.open())))
 	case holes:
 		if l.policy.Packing == plan.Spread {
 			return fmt.Sprintf("it has more room, %d free CPUs, and the policy is to spread", n.free)
@@ -375,7 +375,7 @@ func (l *Ledger) termWords(w *want, c *candidate, t int) string {
 		}
 	case balance, contention:
 		if one {
-			return fmt.Sprintf("%.1f shared vCPUs on %d CPUs", n.sharedVCPUs(), n.free)
+			return fmt.Sprintf("%.1f shared vCPUs on %d CPUs", n.sharedVCPUs(), n.open())
 		}
 	case siblings:
 		if one {

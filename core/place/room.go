@@ -8,7 +8,7 @@ import (
 // Room is what one node has for shared work, beside what is booked.
 type Room struct {
 	Node      topology.NodeID
-	CPUs      int          // that no dedicated work holds
+	CPUs      int          // that shared work may use and no dedicated work holds
 	Cores     float64      // those CPUs are, also in parts
 	Free      topology.KiB // memory that no placement books; very large when the node's memory is unknown
 	Bandwidth int64        // of its memory, MiB/s: measured, or about what a node of today has
@@ -19,7 +19,7 @@ func (l *Ledger) Rooms() []Room {
 	rooms := make([]Room, len(l.nodes))
 	for i := range l.nodes {
 		n := &l.nodes[i]
-		rooms[i] = Room{Node: n.id, CPUs: n.free, Cores: n.coresIn(float64(n.free)), Free: n.memoryFree, Bandwidth: n.bandwidthCap}
+		rooms[i] = Room{Node: n.id, CPUs: n.open(), Cores: n.coresIn(float64(n.open())), Free: n.memoryFree, Bandwidth: n.bandwidthCap}
 	}
 	return rooms
 }

@@ -132,6 +132,9 @@ func (l *Ledger) weigh(w *want, c *candidate) {
 // weighCPUs adds what taking vcpus on node n does to CPUs there.
 func (l *Ledger) weighCPUs(w *want, n *node, vcpus float64, split bool, t *terms) {
 	free := float64(n.free)
+	if w.Class == workload.Shared {
+		free = float64(n.open())
+	}
 	if split && w.Class == workload.Dedicated {
 		t[holes] += splitHoleWeight * max(0, free-vcpus)
 	}
@@ -147,9 +150,9 @@ func (l *Ledger) weighCPUs(w *want, n *node, vcpus float64, split bool, t *terms
 	}
 	taken := vcpus
 	if w.SMT == workload.SMTIsolate && n.cores.len() > 0 {
-		taken *= float64(n.usable) / float64(n.cores.len())
+		taken *= float64(n.usable+n.apart) / float64(n.cores.len())
 	}
-	if others := n.load(); others > 0 {
+	if others := n.load(); others > 0 && !n.split {
 		t[contention] += n.crowding(free-taken, others) - n.crowding(free, others)
 		t[balance] += balanceWeight * others * (others/max(1, n.coresIn(free-taken)) - others/max(1, n.coresIn(free)))
 	}
@@ -168,10 +171,10 @@ func (n *node) crowding(cpus, vcpus float64) float64 {
 
 // coresIn is how many cores the given number of CPUs of the node are.
 func (n *node) coresIn(cpus float64) float64 {
-	if n.usable == 0 {
+	if n.usable+n.apart == 0 {
 		return 0
 	}
-	return cpus * float64(n.cores.len()) / float64(n.usable)
+	return cpus * float64(n.cores.len()) / float64(n.usable+n.apart)
 }
 
 // hole is what a workload that fits a node whole costs those that come later:

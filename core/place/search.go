@@ -382,14 +382,14 @@ func (s *search) floatCPUs() bool {
 	total := 0
 	for i, in := range s.inSet {
 		if in {
-			total += s.l.nodes[i].usable
+			total += s.l.nodes[i].given(s.w.Class)
 		}
 	}
 	if total == 0 {
 		return false
 	}
 	for i, in := range s.inSet {
-		if u := s.l.nodes[i].usable; in && u > 0 {
+		if u := s.l.nodes[i].given(s.w.Class); in && u > 0 {
 			s.vcpus[i] = float64(s.w.vcpus) * float64(u) / float64(total)
 			if s.vcpus[i] > s.part[i]+tiny {
 				return false
@@ -451,7 +451,7 @@ func (s *search) cheapest(spill bool, left topology.KiB) int {
 	best, least, most := -1, 0.0, topology.KiB(0)
 	for j, in := range s.inSet {
 		room := s.mem[j] - s.memory[j]
-		if in == spill || room <= 0 || spill && w.Class == workload.Shared && s.l.nodes[j].usable > 0 {
+		if in == spill || room <= 0 || spill && w.Class == workload.Shared && s.l.nodes[j].given(w.Class) > 0 {
 			continue
 		}
 		if spill && w.MaxNodes > 0 && !s.mayHold(j, left) {
@@ -483,7 +483,7 @@ func (s *search) mayHold(j int, left topology.KiB) bool {
 		switch {
 		case s.vcpus[i] > 0 || s.memory[i] > 0:
 			more--
-		case i != j && (s.w.Class != workload.Shared || s.l.nodes[i].usable == 0):
+		case i != j && (s.w.Class != workload.Shared || s.l.nodes[i].given(s.w.Class) == 0):
 			rooms = append(rooms, s.mem[i])
 		}
 	}
@@ -675,14 +675,14 @@ func (s *search) capCPUs() {
 	}
 	in := 0
 	for _, i := range s.set {
-		in += s.l.nodes[i].usable
+		in += s.l.nodes[i].given(s.w.Class)
 	}
 	for i := range s.cap {
 		s.cap[i] = 0
 		if s.out[i] || s.part[i] == 0 {
 			continue
 		}
-		u := s.l.nodes[i].usable
+		u := s.l.nodes[i].given(s.w.Class)
 		total := in
 		if !s.inSet[i] {
 			total += u

@@ -81,7 +81,7 @@ func (l *Ledger) standing(h *holding, w *want) terms {
 			t[bandwidth] += bandwidthWeight * s.vcpus * float64(n.bandwidth) / float64(n.bandwidthCap)
 		}
 		if all := n.load(); h.Class == workload.Shared && all > 0 {
-			t[contention] += n.crowding(float64(n.free), all) * s.vcpus / all
+			t[contention] += n.crowding(float64(n.open()), all) * s.vcpus / all
 		}
 	}
 	if h.Class == workload.Dedicated {
@@ -105,7 +105,7 @@ func (l *Ledger) sharedCPUs(h *holding) int {
 				own |= 1 << k
 			}
 		}
-		if bits.OnesCount64(c.all()&^c.free&^own) > 0 {
+		if bits.OnesCount64(c.all()&^c.apart&^c.free&^own) > 0 {
 			all++
 		}
 	}

@@ -63,12 +63,12 @@ func (l *Ledger) everRoom(w *want, i int) (vcpus int, mem topology.KiB) {
 	case w.Class == workload.Dedicated && w.SMT == workload.SMTRequire:
 		vcpus = 0
 		for k := n.cores.lo; k < n.cores.hi; k++ {
-			if c := &l.cores[k]; c.threads == len(c.cpus) {
+			if c := &l.cores[k]; c.mayBeWhole() {
 				vcpus += len(c.cpus)
 			}
 		}
 	case w.Class == workload.Shared:
-		vcpus = int(l.overcommit()*float64(n.usable) + tiny)
+		vcpus = int(l.overcommit()*float64(n.given(w.Class)) + tiny)
 	}
 	if w.HugePage == 0 {
 		return vcpus, n.memory
@@ -198,7 +198,7 @@ func (l *Ledger) cpuRoom(w *want, i int) int {
 
 // sharedRoom is how many more shared vCPUs node n can take, also in parts.
 func (l *Ledger) sharedRoom(n *node) float64 {
-	return max(0, l.overcommit()*float64(n.free)-n.sharedVCPUs())
+	return max(0, l.overcommit()*float64(n.open())-n.sharedVCPUs())
 }
 
 // wholeRoom is how many vCPUs fit on free whole cores, one a core or one a CPU,

@@ -18,6 +18,7 @@ const (
 	UnknownCPU         Code = "unknown-cpu"
 	OfflineCPU         Code = "offline-cpu"
 	ReservedCPU        Code = "reserved-cpu"
+	WrongSide          Code = "wrong-side-of-border"
 	ForbiddenCPU       Code = "cpu-not-allowed"
 	CPUUsedTwice       Code = "cpu-used-twice"
 	CPUOutsideHome     Code = "cpu-outside-home"
@@ -106,6 +107,11 @@ func (c *checker) cpus(p *Placement) {
 	}
 	if p.CPUs.Intersects(c.st.Policy.Reserved) {
 		c.say(ReservedCPU, id, "%s is given CPUs %v, which are reserved for the host", p.Workload, p.CPUs.Intersect(c.st.Policy.Reserved))
+	}
+	if c.st.Policy.Split {
+		if bad := all.Intersect(h.Online).Intersect(c.st.Policy.Barred(h, p.Class)).Minus(c.st.Policy.Reserved); !bad.Empty() {
+			c.say(WrongSide, id, "%s is %s and is given CPUs %v beyond the border (dedicated: %v)", p.Workload, p.Class, bad, c.st.Policy.Dedicated)
+		}
 	}
 	if !p.CPUs.SubsetOf(h.Allowed) {
 		if bad := p.CPUs.Intersect(h.Online).Minus(h.Allowed); !bad.Empty() {

@@ -13,6 +13,21 @@ type Policy struct {
 	ReservedMemory topology.KiB    // kept free on every node for the host
 	Overcommit     float64         // shared vCPUs a shared CPU may carry; 1 is none
 	Packing        Packing
+	// Split gives every CPU to one class: dedicated work may have those in Dedicated
+	// alone, shared work all others alone, offline work what no dedicated work holds.
+	Split     bool
+	Dedicated topology.CPUSet
+}
+
+// Barred is the CPUs that work of a class may not have.
+func (p *Policy) Barred(h *topology.Host, class workload.Class) topology.CPUSet {
+	switch {
+	case p.Split && class == workload.Dedicated:
+		return p.Reserved.Union(h.Online.Minus(p.Dedicated))
+	case p.Split && class == workload.Shared:
+		return p.Reserved.Union(p.Dedicated)
+	}
+	return p.Reserved
 }
 
 // Packing says whether workloads gather or scatter when the choice is free.

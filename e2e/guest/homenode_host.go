@@ -26,8 +26,8 @@ func hostSettings() snapshot {
 // puts everything back.
 func homenodeHost(t *T) {
 	ws := t.startWalkers(cgroupRoot,
-		walkerSpec{name: "system.slice", slot: 1, mib: 16, threads: 3, place: "0"},
-		walkerSpec{name: "agent", slot: 3, mib: 16, threads: 2, place: "2", plain: true})
+		walkerSpec{name: "system.slice", slot: 1, mib: 16, threads: 3, place: "bind:0"},
+		walkerSpec{name: "agent", slot: 3, mib: 16, threads: 2, place: "bind:2", plain: true})
 	before, settings := takeSnapshot(ws), hostSettings()
 	var reserve set
 	for n := range t.shape.Nodes { // SMT2, siblings side by side
