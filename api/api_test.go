@@ -48,6 +48,11 @@ func (a *answers) Place(_ context.Context, w Want) (Home, error) {
 	return Home{}, &Error{NoRoom, "no room"}
 }
 
+func (a *answers) Border(_ context.Context, b Border) (Border, error) {
+	a.changed = append(a.changed, "border "+string(b.Border))
+	return Border{Border: b.Border, Split: true}, nil
+}
+
 // listening serves a on a socket until the test ends.
 func listening(t *testing.T, a *answers, access Access) string {
 	t.Helper()
@@ -93,13 +98,16 @@ func TestClientAndServer(t *testing.T) {
 	if _, err := c.Undo(ctx, Which{ID: "x"}); err != nil {
 		t.Errorf("undo: %v", err)
 	}
+	if b, err := c.Border(ctx, Border{Border: "50%"}); err != nil || b.Border != "50%" || !b.Split {
+		t.Errorf("border: %+v, %v", b, err)
+	}
 	if err := c.Resume(ctx, Which{All: true}); !errors.As(err, &refused) || refused.Code != Failed {
 		t.Errorf("resume: %v", err)
 	}
 	if _, err := c.Place(ctx, Want{Name: "db"}); !errors.As(err, &refused) || refused.Code != NoRoom {
 		t.Errorf("place: %v", err)
 	}
-	if want := "undo x,resume ,place db"; strings.Join(a.changed, ",") != want {
+	if want := "undo x,border 50%,resume ,place db"; strings.Join(a.changed, ",") != want {
 		t.Errorf("changed %v, want %s", a.changed, want)
 	}
 }

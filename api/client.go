@@ -92,6 +92,11 @@ func (c *Client) Place(ctx context.Context, want Want) (h Home, err error) {
 	return h, c.do(ctx, "POST", "/v1/place", want, &h)
 }
 
+// Border asks to move the border between dedicated and shared work.
+func (c *Client) Border(ctx context.Context, want Border) (now Border, err error) {
+	return now, c.do(ctx, "POST", "/v1/border", want, &now)
+}
+
 func (c *Client) do(ctx context.Context, method, path string, in, out any) error {
 	var body bytes.Buffer
 	if in != nil {

@@ -128,6 +128,7 @@ func handler(b Backend, a Access) http.Handler {
 	m.HandleFunc("POST /v1/resume", change(a, func(ctx context.Context, which Which) (any, error) {
 		return struct{}{}, b.Resume(ctx, which)
 	}))
+	m.HandleFunc("POST /v1/border", change(a, func(ctx context.Context, want Border) (any, error) { return b.Border(ctx, want) }))
 	place := change(a, func(ctx context.Context, want Want) (any, error) { return b.Place(ctx, want) })
 	m.HandleFunc("POST /v1/place", place)
 	return m

@@ -21,6 +21,8 @@ type Backend interface {
 	Undo(ctx context.Context, which Which) (UndoResult, error)
 	Resume(ctx context.Context, which Which) error
 	Place(ctx context.Context, want Want) (Home, error)
+	// Border moves the border between dedicated and shared work.
+	Border(ctx context.Context, want Border) (Border, error)
 }
 
 // ErrNoDaemon is returned by Dial when nothing listens on the socket.
@@ -64,6 +66,15 @@ type Status struct {
 	Rivals []measure.Manager `json:"rivals"`
 	// Devices is where the interrupts of NICs and NVMe drives go; empty when that is not looked at.
 	Devices []Device `json:"devices"`
+	// Border is which CPUs are for dedicated work alone; null where all are for both.
+	Border *Border `json:"border,omitempty"`
+}
+
+// Border is where dedicated work ends and shared work begins. Only the text is asked.
+type Border struct {
+	Border    plan.Border `json:"border"`
+	Split     bool        `json:"split"`     // there is one
+	Dedicated string      `json:"dedicated"` // CPUs of dedicated work, when split
 }
 
 // Device is one NIC or NVMe drive in a Status.

@@ -61,6 +61,9 @@ type Config struct {
 		CPUs   topology.CPUSet `yaml:"cpus"`   // host CPUs: no workload runs there
 		Memory Size            `yaml:"memory"` // kept free on every node
 	} `yaml:"reserve"`
+	// Border is which CPUs are for dedicated work alone and which for shared; any, the
+	// default, gives all to both: what suits a host depends on what it sells.
+	Border plan.Border `yaml:"border"`
 	Policy struct {
 		Overcommit float64      `yaml:"overcommit"` // shared vCPUs a shared CPU may carry, 1 to 100
 		Packing    plan.Packing `yaml:"packing"`    // adaptive, pack or spread
@@ -179,6 +182,9 @@ func (c *Config) Validate() error {
 	case !(c.Move.PauseWorkload >= 0 && c.Move.PauseWorkload <= 100):
 		return fmt.Errorf("move.pause_workload: %v; want 0 (never) to 100 percent", c.Move.PauseWorkload)
 	}
+	if err := c.Border.Check(); err != nil {
+		return fmt.Errorf("border: %w", err)
+	}
 	if err := c.Balance.validate(); err != nil {
 		return err
 	}
@@ -213,6 +219,9 @@ func (c *Config) suits(h *topology.Host) (told []string, err error) {
 	}
 	if beyond := reserved.Minus(h.Online.Union(h.Offline)); !beyond.Empty() {
 		told = append(told, fmt.Sprintf("reserve.cpus: CPUs %v are not on this host", beyond))
+	}
+	if _, err := c.ForPlacing(h); err != nil {
+		return nil, err
 	}
 	var full topology.NodeSet
 	most := topology.KiB(0)
@@ -270,8 +279,14 @@ func (r *Rule) validate() error {
 	return fmt.Errorf("smt: %q; want prefer, isolate or require", r.SMT)
 }
 
-// ForPlacing is the part that core needs.
-func (c *Config) ForPlacing() plan.Policy { return c.policy() }
+// ForPlacing is the part that core needs, on h.
+func (c *Config) ForPlacing(h *topology.Host) (plan.Policy, error) {
+	p := c.policy()
+	if err := c.Border.Apply(h, &p); err != nil {
+		return p, fmt.Errorf("border: %w", err)
+	}
+	return p, nil
+}
 
 func (c *Config) policy() plan.Policy {
 	return plan.Policy{

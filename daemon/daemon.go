@@ -79,6 +79,7 @@ type Daemon struct {
 	balanced string                        // what was last told of balancing
 	rivals   rivals
 	devices  devices
+	border   plan.Border // between dedicated and shared work
 }
 
 // view is the result of the newest tick.
@@ -145,6 +146,9 @@ func New(o Options) (*Daemon, error) {
 		return nil, err
 	}
 	if _, err := o.Store.Load(keyPast, &d.memory.Past); err != nil {
+		return nil, err
+	}
+	if err := d.loadBorder(); err != nil {
 		return nil, err
 	}
 	entries, err := o.Store.Journal()
@@ -344,11 +348,12 @@ func (d *Daemon) Tick(ctx context.Context) error {
 func (d *Daemon) decide(start time.Time, snapshot workload.Snapshot) error {
 	d.deciding.Lock()
 	defer d.deciding.Unlock()
+	policy := d.bounded(d.policy, snapshot.Host)
 	d.mu.Lock()
 	before := d.view
 	snapshot.Observations = d.named(snapshot.Observations)
 	state := plan.State{
-		Host: snapshot.Host, Policy: d.policy, Unmanaged: snapshot.Unmanaged,
+		Host: snapshot.Host, Policy: policy, Unmanaged: snapshot.Unmanaged,
 		Placements: d.living(before.plan.Placements, snapshot),
 	}
 	state.Policy.Reserved = state.Policy.Reserved.Union(d.rivals.cpus())

@@ -33,6 +33,9 @@ func (d *Daemon) Status(context.Context) (api.Status, error) {
 	if v.halted != "" {
 		s.Problems = append(s.Problems, v.halted)
 	}
+	if border := d.borderNow(); border.Border != plan.AnyClass {
+		s.Border = &border
+	}
 	if v.balance.State != "" {
 		s.Balance = &v.balance
 	}

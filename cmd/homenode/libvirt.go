@@ -97,10 +97,14 @@ func lockGuests(ctx context.Context, dir string) (*os.File, error) {
 }
 
 // policy is that of the configuration file of this host.
-func policy() (plan.Policy, error) {
+func policy(h *topology.Host) (plan.Policy, error) {
 	c, err := configOf(cli.DaemonOptions{})
 	if err != nil {
 		return plan.Policy{}, cli.Usage(err)
 	}
-	return c.ForPlacing(), nil
+	p, err := c.ForPlacing(h)
+	if err != nil {
+		return p, cli.Usage(err)
+	}
+	return p, nil
 }

@@ -40,12 +40,13 @@ func hostCommand(e *Env) *cobra.Command {
 
   homenode host report    says what is off on this host for guests
   homenode host prepare   keeps services, agents and interrupts on CPUs of the host
+  homenode host border    moves the border between dedicated and shared work
 
 homenode undo host puts everything back that prepare changed.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(hostReportCommand(e), hostPrepareCommand(e))
+	c.AddCommand(hostReportCommand(e), hostPrepareCommand(e), hostBorderCommand(e))
 	return c
 }
 
@@ -134,7 +135,7 @@ Exit status: 0 nothing is off, 1 warning, 2 defect found, 3 could not look, 4 us
 				}
 			case from == topologySource{}:
 				tree = e.Root
-				p, err := e.Policy()
+				p, err := e.Policy(h)
 				if err != nil {
 					return err
 				}
@@ -223,7 +224,7 @@ Exit status: 0 done, 1 some steps failed or are refused, 2 bad usage, 3 not perm
 			if err != nil {
 				return err
 			}
-			policy, err := e.Policy()
+			policy, err := e.Policy(h)
 			if err != nil {
 				return err
 			}

@@ -59,8 +59,8 @@ type Env struct {
 	Libvirt Libvirt
 	// Host prepares this machine for guests.
 	Host HostPreparer
-	// Policy is that of this host's configuration file.
-	Policy func() (plan.Policy, error)
+	// Policy is that of this host's configuration file, for h, which is this machine.
+	Policy func(h *topology.Host) (plan.Policy, error)
 	// Flight opens what the flight recorder wrote: a file or a folder; "" is that of
 	// this user's daemon.
 	Flight func(path string) (Flight, error)

@@ -57,6 +57,9 @@ func printStatus(e *Env, s api.Status) {
 		fmt.Fprintln(e.Stdout)
 		printWorkloads(e.Stdout, p, s)
 	}
+	if b := s.Border; b != nil {
+		fmt.Fprintf(e.Stdout, "%s %s; dedicated work has CPUs %s alone\n", p.dim("border:"), b.Border, orDash(b.Dedicated))
+	}
 	if s.Balance != nil && s.Mode != "none" { // one look tells nothing about a load
 		fmt.Fprintf(e.Stdout, "%s %s\n", p.dim("balancing:"), s.Balance.Words())
 	}

@@ -74,6 +74,7 @@ type vmHost struct {
 	reserve    string
 	drives     []string
 	overcommit float64
+	border     string
 }
 
 func (v *vmHost) flags(c *cobra.Command) {
@@ -83,6 +84,7 @@ func (v *vmHost) flags(c *cobra.Command) {
 	f.StringVar(&v.reserve, "reserve", "", "`CPUS` kept for the host, such as 0,1,40,41; for this host the configuration file's when not given")
 	f.StringSliceVar(&v.drives, "nvme", nil, "NVMe `DRIVES` that guests may have whole, by name or PCI address; no others are ever given away")
 	f.Float64Var(&v.overcommit, "overcommit", 0, "shared vCPUs that one CPU may carry, 1 to 100; 3 when not configured")
+	f.StringVar(&v.border, "border", "", "which CPUs are for dedicated guests alone: `any, shared, dedicated, CPUS or SHARE`, such as 40-79 or 50%; as configured when not given")
 	f.StringVar(&v.root, "root", "", "the host under `DIR`, or in a tar file that gather wrote")
 	f.StringVar(&v.hwloc, "hwloc", "", "the host in `FILE`, written by lstopo --of xml")
 	f.StringVar(&v.synthetic, "synthetic", "", "a made-up host, such as `\"package:2 core:20 pu:2\"`")
@@ -136,7 +138,7 @@ func (v *vmHost) read(c *cobra.Command, e *Env, change bool) (*standing, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := v.policy(c, e, &st.Policy); err != nil {
+	if err := v.policy(c, e, h, &st.Policy); err != nil {
 		return nil, err
 	}
 	for _, name := range v.running {
@@ -210,9 +212,9 @@ func daemonPlaced(c *cobra.Command, e *Env, st *plan.State, change bool) error {
 }
 
 // policy is the host's own configuration, with what the command line says over it.
-func (v *vmHost) policy(c *cobra.Command, e *Env, p *plan.Policy) error {
+func (v *vmHost) policy(c *cobra.Command, e *Env, h *topology.Host, p *plan.Policy) error {
 	if !v.elsewhere() && e.Policy != nil {
-		configured, err := e.Policy()
+		configured, err := e.Policy(h)
 		if err != nil {
 			return err
 		}
@@ -227,6 +229,11 @@ func (v *vmHost) policy(c *cobra.Command, e *Env, p *plan.Policy) error {
 			return usageErrorf("--overcommit %v; want 1 to 100", v.overcommit)
 		}
 		p.Overcommit = v.overcommit
+	}
+	if c.Flags().Changed("border") {
+		if err := plan.Border(v.border).Apply(h, p); err != nil {
+			return usageErrorf("--border %w", err)
+		}
 	}
 	return nil
 }

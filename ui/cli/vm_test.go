@@ -106,7 +106,7 @@ const testFlavors = `flavors:
 func vm(v *hypervisor, args ...string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	e := &Env{Stdin: strings.NewReader(testFlavors), Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" }, Root: eightCPUs(), Libvirt: v,
-		Policy: func() (plan.Policy, error) {
+		Policy: func(*topology.Host) (plan.Policy, error) {
 			p := plan.DefaultPolicy()
 			p.Reserved = topology.CPUs(0)
 			return p, nil

@@ -1,0 +1,41 @@
+package place
+
+import (
+	"fmt"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// InTheWay says what stands where the border of st's policy does not let it, in the
+// order of st.Placements: dedicated work beyond it, and shared work whose nodes keep
+// too few CPUs for it. It is nil when the border may be as it is.
+func InTheWay(st plan.State) []string {
+	var out []string
+	if !st.Policy.Split {
+		return nil
+	}
+	l := NewLedger(st)
+	for i := range st.Placements {
+		p := &st.Placements[i]
+		switch p.Class {
+		case workload.Dedicated:
+			if bad := p.CPUs.Union(p.Idle).Minus(st.Policy.Dedicated); !bad.Empty() {
+				out = append(out, fmt.Sprintf("%s has CPUs %v, which would be for shared work", p.Workload, bad))
+			}
+		case workload.Shared:
+			var tight topology.NodeSet
+			for _, id := range p.Home.Slice() {
+				n := &l.nodes[l.index(id)]
+				if n.sharedVCPUs() > l.overcommit()*float64(n.open())+tiny || l.host.Nodes[l.index(id)].CPUs.Len() > 0 && n.open() == 0 {
+					tight.Add(id)
+				}
+			}
+			if !tight.Empty() {
+				out = append(out, fmt.Sprintf("%s has its home on node %v, which would have too few CPUs for shared work", p.Workload, tight))
+			}
+		}
+	}
+	return out
+}

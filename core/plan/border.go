@@ -1,0 +1,87 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/homenode/homenode/core/topology"
+)
+
+// Border says which CPUs are for which class of work: "any" (or nothing) gives all to
+// every class, "shared" and "dedicated" take work of that class alone, and otherwise
+// it is the CPUs of dedicated work: "0-39", or "50%" of the whole cores of each node.
+// Offline work runs wherever no dedicated work does.
+type Border string
+
+// Borders without CPUs.
+const (
+	AnyClass      Border = "any"
+	OnlyShared    Border = "shared"
+	OnlyDedicated Border = "dedicated"
+)
+
+// Check says what is wrong with the text.
+func (b Border) Check() error {
+	switch b {
+	case "", AnyClass, OnlyShared, OnlyDedicated:
+		return nil
+	}
+	if text, ok := strings.CutSuffix(string(b), "%"); ok {
+		if share, err := strconv.ParseFloat(text, 64); err == nil && share > 0 && share < 100 {
+			return nil
+		}
+	} else if cpus, err := topology.ParseCPUSet(string(b)); err == nil && !cpus.Empty() {
+		return nil
+	}
+	return fmt.Errorf("%q; want any, shared, dedicated, CPUs such as 0-39, or a share such as 50%%", string(b))
+}
+
+// Apply writes the border into a policy for h. A share is taken of the cores that are
+// not reserved, in whole ones from the highest down, the last of each node rounded off.
+func (b Border) Apply(h *topology.Host, p *Policy) error {
+	if err := b.Check(); err != nil {
+		return err
+	}
+	p.Split, p.Dedicated = true, topology.CPUSet{}
+	switch b {
+	case "", AnyClass:
+		p.Split = false
+		return nil
+	case OnlyShared:
+		return nil
+	case OnlyDedicated:
+		p.Dedicated = h.Online.Minus(p.Reserved)
+		return nil
+	}
+	if text, ok := strings.CutSuffix(string(b), "%"); ok {
+		share, _ := strconv.ParseFloat(text, 64)
+		p.Dedicated = shareOf(h, p.Reserved, share/100)
+		return nil
+	}
+	cpus, _ := topology.ParseCPUSet(string(b))
+	if beyond := cpus.Minus(h.Online).Minus(h.Offline); !beyond.Empty() {
+		return fmt.Errorf("%q: CPUs %v are not on this host", string(b), beyond)
+	}
+	p.Dedicated = cpus.Minus(p.Reserved)
+	return nil
+}
+
+func shareOf(h *topology.Host, reserved topology.CPUSet, share float64) topology.CPUSet {
+	var all topology.CPUSet
+	for _, n := range h.Nodes {
+		var cores []topology.CPUSet
+		for _, c := range h.Cores {
+			if c.CPUs.Intersects(n.CPUs) && !c.CPUs.Intersects(reserved) {
+				cores = append(cores, c.CPUs)
+			}
+		}
+		slices.SortStableFunc(cores, func(a, b topology.CPUSet) int { return cmp.Compare(b.Min(), a.Min()) })
+		for _, c := range cores[:int(share*float64(len(cores))+1e-9)] {
+			all = all.Union(c)
+		}
+	}
+	return all
+}
