@@ -16,13 +16,14 @@ import (
 // Capture takes from a live root what the doctor reads and topology.Capture does
 // not take, so that the machine can be judged elsewhere. Nothing is taken whole
 // that could name the machine or its owner: of the kernel's command line the
-// words on NUMA, of /proc/cpuinfo the model and whether it is virtual, of the
+// words on NUMA and CPUs, of /proc/cpuinfo the model and whether it is virtual, of the
 // kernel's release its number, and the firmware's tables without the names of
 // their makers. The DIMM map holds serial numbers and is left out.
 func Capture(fsys fs.FS) []topology.Leaf {
 	var out []topology.Leaf
 	add := func(name, text string) { out = append(out, topology.Leaf{Name: name, Data: []byte(text)}) }
 	if words := measure.Cmdline(fsys); words != nil {
+		words = append(words, measure.Arguments(fsys, hostArguments...)...)
 		add("proc/cmdline", strings.Join(words, " ")+"\n")
 	}
 	if t, ok := text(fsys, "proc/cpuinfo"); ok {
@@ -58,6 +59,13 @@ func Capture(fsys fs.FS) []topology.Leaf {
 		}
 	}
 	return out
+}
+
+// hostArguments are the words that `homenode host report` judges. No value of theirs
+// names a machine or its owner.
+var hostArguments = []string{
+	"isolcpus", "nohz_full", "rcu_nocbs", "hugepages", "hugepagesz", "default_hugepagesz", "transparent_hugepage",
+	"mitigations", "iommu", "intel_iommu", "amd_iommu", "intel_idle.max_cstate", "processor.max_cstate",
 }
 
 // cpuKind keeps of /proc/cpuinfo what Virt and the name of the CPU come from,

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/homenode/homenode/core/doctor"
 	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/plan"
@@ -352,4 +353,34 @@ func FuzzRead(f *testing.F) {
 		Judge(h, &facts, &Want{})
 		Steps(h, &facts, &Want{Reserve: topology.CPUs(0, 40), Interrupts: true}, nil)
 	})
+}
+
+// What is captured is judged as the machine itself, but for interrupts and processes.
+func TestCaptureIsJudgedAlike(t *testing.T) {
+	h := synthetic(t, published)
+	live := untouched()
+	for name := range live {
+		if strings.HasPrefix(name, "proc/irq/") && name != DefaultIRQ || strings.HasPrefix(name, "proc/7") {
+			delete(live, name)
+		}
+	}
+	captured := fstest.MapFS{}
+	for _, leaves := range [][]topology.Leaf{doctor.Capture(live), Capture(live)} {
+		for _, l := range leaves {
+			if captured[l.Name] != nil {
+				t.Errorf("%s is taken twice", l.Name)
+			}
+			captured[l.Name] = &fstest.MapFile{Data: l.Data}
+		}
+	}
+	judge := func(tree fs.FS) string {
+		facts := Read(tree, h, HostSlices, nil)
+		return fmt.Sprintf("%+v", Judge(h, &facts, &Want{Reserve: topology.CPUs(0, 40)}))
+	}
+	if a, b := judge(live), judge(captured); a != b {
+		t.Errorf("live\n%s\ncaptured\n%s", a, b)
+	}
+	if text := string(captured["proc/cmdline"].Data); strings.Contains(text, "root") || !strings.Contains(text, "isolcpus=2-39") {
+		t.Errorf("command line: %s", text)
+	}
 }

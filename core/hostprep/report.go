@@ -78,9 +78,12 @@ func (j *judge) say(severity measure.Severity, subject, where, advice, format st
 func (j *judge) reserve() {
 	const subject = "reserved CPUs"
 	if j.w.Reserve.Empty() {
-		j.w.Reserve = Reserve(j.h, 1)
+		if j.w.Reserve = Reserve(j.h, 1); j.w.Reserve.Empty() {
+			j.say(measure.Info, subject, "reserve.cpus", "", "none, and no node has a core to spare")
+			return
+		}
 		j.say(measure.Warning, subject, "reserve.cpus", fmt.Sprintf("reserve.cpus: %q in the configuration, and %s", j.w.Reserve, ByPrepare),
-			"none: services, interrupts and emulators share the CPUs of guests; what follows takes %s for them, a whole core of each node", or(j.w.Reserve.String(), "none"))
+			"none: services, interrupts and emulators share the CPUs of guests; what follows takes %s for them, a whole core of each node", j.w.Reserve)
 		return
 	}
 	at := "CPUs " + j.w.Reserve.String()

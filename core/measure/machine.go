@@ -95,15 +95,19 @@ func bracketed(s string) string {
 // Cmdline keeps the words of the kernel command line that decide on NUMA; nil
 // when it cannot be read.
 func Cmdline(fsys fs.FS) []string {
+	return Arguments(fsys, "numa", "acpi", "numa_balancing", "maxcpus", "nr_cpus", "mem")
+}
+
+// Arguments is the words of the kernel command line with these keys; nil when it
+// cannot be read.
+func Arguments(fsys fs.FS, keys ...string) []string {
 	b, err := fs.ReadFile(fsys, "proc/cmdline")
 	if err != nil {
 		return nil
 	}
 	out := []string{}
 	for word := range strings.FieldsSeq(string(b)) {
-		key, _, _ := strings.Cut(word, "=")
-		switch key {
-		case "numa", "acpi", "numa_balancing", "maxcpus", "nr_cpus", "mem":
+		if key, _, _ := strings.Cut(word, "="); slices.Contains(keys, key) {
 			out = append(out, word)
 		}
 	}

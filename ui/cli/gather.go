@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/core/doctor"
+	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/topology"
 )
 
@@ -23,13 +24,13 @@ func gatherCommand(e *Env) *cobra.Command {
 		Use:   "gather FILE",
 		Short: "Capture this machine's topology into a tar.gz, or a folder, to look at elsewhere",
 		Long: `Capture this machine's topology: the few files of /sys and /proc that
-"homenode topology" and "homenode doctor" read. FILE is a tar.gz, a folder when it
+"homenode topology", "homenode doctor" and "homenode host report" read. FILE is a tar.gz, a folder when it
 ends in /, or - for standard output; both commands read all of them with
 --root FILE. As root, the firmware's tables SRAT, SLIT and HMAT are in it too.
 
 Not in it: serial numbers, MAC and IP addresses, UUIDs, host names, DMI and other
 firmware strings, processes, mounts, virtual network devices, words of the kernel
-command line that do not concern NUMA. Network and RDMA devices whose names were
+command line that do not concern NUMA, CPUs or memory. Network and RDMA devices whose names were
 given by people are numbered instead. All but the tables is text; look at it
 before you share it.`,
 		Example: "  homenode gather machine.tar.gz\n  homenode topology --root machine.tar.gz\n  homenode gather machine/",
@@ -56,13 +57,14 @@ before you share it.`,
 	}
 }
 
-// captured is all that topology and doctor read, in the order of names.
+// captured is all that topology, doctor and host report read, in the order of names.
 func captured(fsys fs.FS) ([]topology.Leaf, error) {
 	leaves, err := topology.Capture(fsys)
 	if err != nil {
 		return nil, err
 	}
 	leaves = append(leaves, doctor.Capture(fsys)...)
+	leaves = append(leaves, hostprep.Capture(fsys)...)
 	slices.SortFunc(leaves, func(a, b topology.Leaf) int { return strings.Compare(a.Name, b.Name) })
 	return leaves, nil
 }
