@@ -2,7 +2,11 @@ package process
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -28,7 +32,8 @@ func TestEverySystemCallFails(t *testing.T) {
 	}
 	to := topology.CPUs(cpus.Max())
 	fault.Each(t, errnos, func(t *testing.T, watched func(func())) {
-		d, p := New(Options{}), sleeper(t)
+		p := sleeper(t)
+		d := New(Options{Root: alone(t, p)})
 		now := func() topology.CPUSet {
 			has, err := AffinityOf(p.PID)
 			if err != nil {
@@ -68,7 +73,8 @@ func TestEverySystemCallFails(t *testing.T) {
 // Whichever call of a page move fails: the move ends and its record says how.
 func TestEverySystemCallOfAMoveFails(t *testing.T) {
 	fault.Each(t, errnos, func(t *testing.T, watched func(func())) {
-		m, p := NewMover(MoverOptions{Sweep: true}), sleeper(t)
+		p := sleeper(t)
+		m := NewMover(MoverOptions{Root: alone(t, p), Sweep: true})
 		var last plan.Move
 		var err error
 		watched(func() {
@@ -124,6 +130,22 @@ func sleeper(t *testing.T) workload.Process {
 		t.Fatal(err)
 	}
 	return s.Process
+}
+
+// alone is the machine's tree as if the process were the only one.
+func alone(t *testing.T, p workload.Process) fs.FS {
+	t.Helper()
+	root := t.TempDir()
+	for _, name := range []string{"proc/stat", fmt.Sprintf("proc/%d", p.PID), "sys/devices/system/cpu", "sys/devices/system/node"} {
+		at := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink("/"+name, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return os.DirFS(root)
 }
 
 func cpuStepOf(p workload.Process, to topology.CPUSet) plan.Step {

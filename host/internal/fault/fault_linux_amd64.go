@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -38,33 +39,60 @@ func Each(t *testing.T, errnos []unix.Errno, scenario func(t *testing.T, watched
 	}
 	dir := t.TempDir() // the process is killed at times, and cleans up nothing
 	failed := map[string]int{}
-	for i := 0; ; i++ {
-		// 0 is without a fault.
-		n, lasts, errno := (i+1)/2, i > 0 && i%2 == 0, errnos[i%len(errnos)]
-		if lasts && errno == unix.EINTR {
-			errno = unix.EIO // whoever is interrupted tries again, without end
+	for i, ended := 0, false; !ended; {
+		batch := make([]outcome, atOnce)
+		if i == 0 {
+			batch = batch[:1] // without a fault
 		}
-		r, err := trace(t.Name(), dir, &tracer{n: n, lasts: lasts, errno: errno})
-		if errors.Is(err, errNotAllowed) {
-			t.Skip(err)
+		var all sync.WaitGroup
+		for k := range batch {
+			all.Go(func() { batch[k] = run(t.Name(), dir, i+k, errnos) })
 		}
-		if err != nil {
-			t.Fatal(err)
+		all.Wait()
+		for k := range batch {
+			r := &batch[k]
+			if errors.Is(r.err, errNotAllowed) {
+				t.Skip(r.err)
+			}
+			if r.err != nil {
+				t.Fatal(r.err)
+			}
+			if !r.passed {
+				t.Errorf("call %d of the scenario, %s, fails with %v (for good: %v): %s\n%s", r.n, r.call, r.errno, r.lasts, r.end, r.output)
+			}
+			if r.n == 0 && r.calls == 0 {
+				t.Fatal("the scenario makes no call that could fail")
+			}
+			ended = ended || r.n > 0 && r.call == ""
+			if r.call != "" && !r.lasts {
+				failed[r.call]++
+			}
 		}
-		if !r.passed {
-			t.Errorf("call %d of the scenario, %s, fails with %v (for good: %v): %s\n%s", n, r.call, errno, lasts, r.end, r.output)
-		}
-		if i == 0 && r.calls == 0 {
-			t.Fatal("the scenario makes no call that could fail")
-		}
-		if i > 0 && r.call == "" {
-			break
-		}
-		if !lasts && i > 0 {
-			failed[r.call]++
-		}
+		i += len(batch)
 	}
 	t.Logf("each of these calls failed: %v", failed)
+}
+
+// atOnce is how many processes run beside each other: most of their time is their start.
+const atOnce = 4
+
+// run is one of the processes of a test: the first without a fault, then two for each call.
+func run(test, dir string, i int, errnos []unix.Errno) outcome {
+	o := outcome{n: (i + 1) / 2, lasts: i > 0 && i%2 == 0, errno: errnos[i%len(errnos)]}
+	if o.lasts && o.errno == unix.EINTR {
+		o.errno = unix.EIO // whoever is interrupted tries again, without end
+	}
+	o.result, o.err = trace(test, dir, &tracer{n: o.n, lasts: o.lasts, errno: o.errno})
+	return o
+}
+
+// outcome is how a process was run and how it ended.
+type outcome struct {
+	result
+	n     int
+	lasts bool
+	errno unix.Errno
+	err   error
 }
 
 // mark tells the tracer that the watched part begins or ends. The tracer keeps the
@@ -223,7 +251,7 @@ var (
 		unix.SYS_READ: "read", unix.SYS_PREAD64: "pread64", unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "pwrite64",
 		unix.SYS_FSYNC: "fsync", unix.SYS_FDATASYNC: "fdatasync", unix.SYS_FTRUNCATE: "ftruncate", unix.SYS_FALLOCATE: "fallocate",
 		unix.SYS_CLOSE: "close", unix.SYS_FSTAT: "fstat", unix.SYS_GETDENTS64: "getdents64", unix.SYS_FLOCK: "flock",
-		unix.SYS_FCNTL: "fcntl", unix.SYS_LSEEK: "lseek",
+		unix.SYS_LSEEK: "lseek",
 	}
 	onPath = map[uint64]string{
 		unix.SYS_OPEN: "open", unix.SYS_OPENAT: "openat", unix.SYS_OPENAT2: "openat2", unix.SYS_NEWFSTATAT: "newfstatat", unix.SYS_STATX: "statx",
