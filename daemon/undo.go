@@ -58,7 +58,7 @@ func Undo(ctx context.Context, s Store, drivers map[workload.Kind]Driver, which 
 			result.Restored = append(result.Restored, e)
 			restored = append(restored, e.Path)
 			event.Text = fmt.Sprintf("%s of %s: %s → %s, as before", e.Kind, e.Path, e.New, orAll(e.Old))
-		case gone(err):
+		case gone(err) && isGone(drivers, e):
 			e.State = plan.Gone
 			result.Gone = append(result.Gone, e)
 			event.Text = fmt.Sprintf("%s of %s: gone, nothing to restore", e.Kind, e.Path)
@@ -126,7 +126,7 @@ func restoreLate(ctx context.Context, s Store, drivers map[workload.Kind]Driver,
 		switch err := restore(ctx, drivers, e); {
 		case err == nil:
 			result.Restored = append(result.Restored, e)
-		case gone(err):
+		case gone(err) && isGone(drivers, e):
 			e.State = plan.Gone
 			result.Gone = append(result.Gone, e)
 		default:
