@@ -157,13 +157,15 @@ func (d *Daemon) applyOne(ctx context.Context, s plan.Step) error {
 	if err := driver.Apply(ctx, s, func(plan.Move) {}); err != nil {
 		return d.failed(s, entries, err)
 	}
-	if err := d.o.Store.Mark(plan.Applied, seqs(entries)...); err != nil {
-		return d.failed(s, nil, fmt.Errorf("journal: %w", err))
-	}
 	d.mu.Lock()
 	for _, e := range entries {
 		d.noteGiven(s.Workload, e.Kind, e.New)
 	}
+	d.mu.Unlock()
+	if err := d.o.Store.Mark(plan.Applied, seqs(entries)...); err != nil {
+		return d.failed(s, nil, fmt.Errorf("journal: %w", err))
+	}
+	d.mu.Lock()
 	delete(d.tries, tryKey(s))
 	d.mu.Unlock()
 	what := string(s.Kind)

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"syscall"
@@ -23,7 +24,8 @@ import (
 type faults struct {
 	mu     sync.Mutex
 	calls  int
-	nth    int // 0 is none
+	nth    int  // 0 is none
+	full   bool // every write of the store fails
 	late   bool
 	err    error
 	failed string // what failed
@@ -48,6 +50,14 @@ func call[T any](f *faults, what string, do func() (T, error)) (out T, err error
 	return out, err
 }
 
+// write is do for what a full disk refuses.
+func (f *faults) write(what string, do func() error) error {
+	if f.full {
+		return fmt.Errorf("%s: %w", what, syscall.ENOSPC)
+	}
+	return f.do(what, do)
+}
+
 func (f *faults) do(what string, do func() error) error {
 	_, err := call(f, what, func() (struct{}, error) { return struct{}{}, do() })
 	return err
@@ -59,30 +69,33 @@ type faultyStore struct {
 }
 
 func (s faultyStore) Intend(w workload.ID, have []plan.Setting, will []string, at time.Time) ([]plan.Entry, error) {
+	if s.f.full {
+		return nil, syscall.ENOSPC
+	}
 	return call(s.f, "intend", func() ([]plan.Entry, error) { return s.Store.Intend(w, have, will, at) })
 }
 func (s faultyStore) Mark(state plan.EntryState, seqs ...uint64) error {
-	return s.f.do("mark", func() error { return s.Store.Mark(state, seqs...) })
+	return s.f.write("mark", func() error { return s.Store.Mark(state, seqs...) })
 }
 func (s faultyStore) Journal() ([]plan.Entry, error) { return call(s.f, "journal", s.Store.Journal) }
 func (s faultyStore) SavePlacements(p []plan.Placement) error {
-	return s.f.do("save placements", func() error { return s.Store.SavePlacements(p) })
+	return s.f.write("save placements", func() error { return s.Store.SavePlacements(p) })
 }
 func (s faultyStore) Placements() ([]plan.Placement, error) {
 	return call(s.f, "placements", s.Store.Placements)
 }
 func (s faultyStore) SaveMove(m plan.Move) error {
-	return s.f.do("save move", func() error { return s.Store.SaveMove(m) })
+	return s.f.write("save move", func() error { return s.Store.SaveMove(m) })
 }
 func (s faultyStore) Moves() ([]plan.Move, error) { return call(s.f, "moves", s.Store.Moves) }
 func (s faultyStore) Append(e ...plan.Event) error {
-	return s.f.do("append", func() error { return s.Store.Append(e...) })
+	return s.f.write("append", func() error { return s.Store.Append(e...) })
 }
 func (s faultyStore) Load(key string, v any) (bool, error) {
 	return call(s.f, "load "+key, func() (bool, error) { return s.Store.Load(key, v) })
 }
 func (s faultyStore) Save(key string, v any) error {
-	return s.f.do("save "+key, func() error { return s.Store.Save(key, v) })
+	return s.f.write("save "+key, func() error { return s.Store.Save(key, v) })
 }
 
 type faultyDriver struct {
@@ -301,4 +314,54 @@ func TestUndoWhileEveryCallFails(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestUndoOnAFullDisk: what was changed goes back though nothing can be written down,
+// and the error says so; work that was not resumed is not.
+func TestUndoOnAFullDisk(t *testing.T) {
+	x := newFaultRig(t)
+	if err := x.start(); err != nil {
+		t.Fatal(err)
+	}
+	x.run(t, 6)
+	x.f.full = true
+	if _, err := x.Undo(t.Context(), api.Which{All: true}); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("undo: %v", err)
+	}
+	if diff := cmp.Diff(x.journal, x.now()); diff != "" {
+		t.Errorf("undo left\n%s", diff)
+	}
+	x.run(t, 3)
+	if diff := cmp.Diff(x.journal, x.now()); diff != "" {
+		t.Errorf("what was undone was changed again:\n%s", diff)
+	}
+	if err := x.Resume(t.Context(), api.Which{All: true}); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("resume: %v", err)
+	}
+	if s, err := x.Status(t.Context()); err != nil || !s.Held {
+		t.Errorf("resumed, though it was refused: %v", err)
+	}
+	x.f.full = false
+	if _, err := x.Undo(t.Context(), api.Which{All: true}); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := x.store.Journal(); len(left) > 0 {
+		t.Errorf("journal %+v", left)
+	}
+}
+
+// TestFullDiskChangesNothing: no journal, no change.
+func TestFullDiskChangesNothing(t *testing.T) {
+	x := newFaultRig(t)
+	if err := x.start(); err != nil {
+		t.Fatal(err)
+	}
+	x.f.full = true
+	x.run(t, 6)
+	if diff := cmp.Diff(x.journal, x.now()); diff != "" {
+		t.Errorf("changed without a record:\n%s", diff)
+	}
+	x.f.full = false
+	x.run(t, 100) // each try waits longer, up to ten minutes
+	x.home(t, "with room again")
 }
