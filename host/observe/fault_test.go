@@ -24,8 +24,8 @@ func TestNoFigureIsInvented(t *testing.T) {
 	errnos := []syscall.Errno{syscall.EACCES, syscall.ENOENT, syscall.EIO, syscall.EMFILE, syscall.ENFILE, syscall.EPERM, syscall.EINTR, syscall.ESRCH, syscall.EINVAL}
 	for _, process := range []bool{false, true} {
 		for n, ended := 1, false; !ended; n++ {
-			for turn := range 3 {
-				errno := errnos[(n+3*turn)%len(errnos)]
+			for range 1 {
+				errno := errnos[n%len(errnos)]
 				truth, r := newRig(t, working(process), Options{}), newRig(t, working(process), Options{})
 				seen, failed := 0, ""
 				r.fs.fail = func(name string) error {
