@@ -107,7 +107,7 @@ func patient(c *cobra.Command, e *Env, root, replay string, noMeasure bool, req 
 		return readDocument(e, replay)
 	}
 	if root != "" {
-		fsys, err := openRoot(root)
+		fsys, err := openRoot(e, root)
 		if err != nil {
 			return nil, usageErrorf("%w", err)
 		}

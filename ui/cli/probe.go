@@ -179,7 +179,7 @@ func printDocument(w io.Writer, d *measure.Document, s heat.Style, expand bool) 
 		io.WriteString(w, m.Text(s))
 	}
 	for _, l := range d.Loaded {
-		say("\nlatency under load, node%d to node%d, mix %s, %d CPUs of load\n", l.From, l.To, l.Mix, l.Load)
+		say("\nlatency under load, node%d to node%d, mix %s, %s of load\n", l.From, l.To, l.Mix, count(l.Load, "CPU"))
 		t := newTable(">pause", ">GB/s", ">ns")
 		for _, p := range l.Points {
 			gap := fmt.Sprint(p.Gap)
