@@ -605,7 +605,9 @@ func probeDiffCommand(e *Env) *cobra.Command {
 		Use: "diff BEFORE [AFTER]", Short: "Compare two measurements; exit status 1 when something got worse",
 		Long: `Compare BEFORE with AFTER, or with what is kept of this machine. A change counts
 when the intervals do not touch and it is over the threshold.`,
-		Example: "  homenode probe diff before.json after.json",
+		Example: `  homenode probe latency --quick --json > before.json
+  homenode probe latency --quick --json > after.json
+  homenode probe diff before.json after.json`,
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cc *cobra.Command, args []string) error {
 			if !(threshold >= 0 && threshold <= 1e6) { // NaN is neither
