@@ -608,7 +608,7 @@ when the intervals do not touch and it is over the threshold.`,
 		Example: `  homenode probe latency --quick --json > before.json
   homenode probe latency --quick --json > after.json
   homenode probe diff before.json after.json`,
-		Args:    cobra.RangeArgs(1, 2),
+		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cc *cobra.Command, args []string) error {
 			if !(threshold >= 0 && threshold <= 1e6) { // NaN is neither
 				return usageErrorf("--threshold %v: want a percentage from 0", threshold)

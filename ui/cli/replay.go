@@ -49,7 +49,7 @@ Policies: homenode (with the settings of the log), homes-kept (no balancing), ea
   homenode replay ./watched/flight
   homenode replay ./watched/flight --what-if homes-kept,eager
   homenode replay /var/lib/homenode/flight     # of the service`,
-		Args:    cobra.MaximumNArgs(1),
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			path := ""
 			if len(args) > 0 {

@@ -14,12 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Environment of a traced process: the test it runs, and a folder that goes with it.
-const envTest = "HOMENODE_FAULT_TEST"
+const (
+	envTest = "HOMENODE_FAULT_TEST" // set for a traced process: the test it runs
+	envAll  = "HOMENODE_FAULTS_ALL" // set by who has the time: see Each
+)
 
-// Each runs scenario once without a fault and then, for every n, in two processes: in
-// one the nth call within watched fails, in the other all later ones of its name too,
-// as on a disk that stays full. The errnos take turns. The scenario checks for itself
+// Each runs scenario once without a fault and then, for every n, in a process whose nth
+// call within watched fails; in every second one all later calls of its name fail too,
+// as on a disk that stays full. With HOMENODE_FAULTS_ALL set each n has a process of
+// either kind. The errnos take turns. The scenario checks for itself
 // what has become of it; it must call watched, and may do so several times. A process
 // that crashes, or whose test fails, fails t. Where tracing is not allowed the test is
 // skipped.
@@ -64,21 +67,24 @@ func Each(t *testing.T, errnos []unix.Errno, scenario func(t *testing.T, watched
 				t.Fatal("the scenario makes no call that could fail")
 			}
 			ended = ended || r.n > 0 && r.call == ""
-			if r.call != "" && !r.lasts {
+			if r.call != "" {
 				failed[r.call]++
 			}
 		}
 		i += len(batch)
 	}
-	t.Logf("each of these calls failed: %v", failed)
+	t.Logf("processes with a call that failed: %v", failed)
 }
 
 // atOnce is how many processes run beside each other: most of their time is their start.
 const atOnce = 4
 
-// run is one of the processes of a test: the first without a fault, then two for each call.
+// run is one of the processes of a test, the first without a fault.
 func run(test, dir string, i int, errnos []unix.Errno) outcome {
-	o := outcome{n: (i + 1) / 2, lasts: i > 0 && i%2 == 0, errno: errnos[i%len(errnos)]}
+	o := outcome{n: i, lasts: i > 0 && i%2 == 0, errno: errnos[i%len(errnos)]}
+	if os.Getenv(envAll) != "" {
+		o.n = (i + 1) / 2
+	}
 	if o.lasts && o.errno == unix.EINTR {
 		o.errno = unix.EIO // whoever is interrupted tries again, without end
 	}
