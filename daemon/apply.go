@@ -157,13 +157,15 @@ func (d *Daemon) applyOne(ctx context.Context, s plan.Step) error {
 	if err := driver.Apply(ctx, s, func(plan.Move) {}); err != nil {
 		return d.failed(s, entries, err)
 	}
-	if err := d.o.Store.Mark(plan.Applied, seqs(entries)...); err != nil {
-		return d.failed(s, nil, fmt.Errorf("journal: %w", err))
-	}
 	d.mu.Lock()
 	for _, e := range entries {
 		d.noteGiven(s.Workload, e.Kind, e.New)
 	}
+	d.mu.Unlock()
+	if err := d.o.Store.Mark(plan.Applied, seqs(entries)...); err != nil {
+		return d.failed(s, nil, fmt.Errorf("journal: %w", err))
+	}
+	d.mu.Lock()
 	delete(d.tries, tryKey(s))
 	d.mu.Unlock()
 	what := string(s.Kind)
@@ -181,9 +183,10 @@ func (d *Daemon) applyOne(ctx context.Context, s plan.Step) error {
 func (d *Daemon) failed(s plan.Step, entries []plan.Entry, err error) error {
 	if gone(err) {
 		// Controllers were turned on in parents, which are still there; children of a
-		// process may have inherited from it, which prune looks into.
+		// process may have inherited from it, which prune looks into. One that only
+		// looked gone may have been changed.
 		own := slices.DeleteFunc(slices.Clone(entries), func(e plan.Entry) bool {
-			return e.Kind == plan.CgroupControllers || e.Kind == plan.Affinity
+			return e.Kind == plan.CgroupControllers || e.Kind == plan.Affinity || !isGone(d.o.Drivers, e)
 		})
 		if e := d.o.Store.Mark(plan.Gone, seqs(own)...); e != nil {
 			d.o.Log.Error("journal", "workload", s.Workload, "err", e)
@@ -192,8 +195,8 @@ func (d *Daemon) failed(s plan.Step, entries []plan.Entry, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	if errors.Is(err, plan.ErrFixed) { // nothing was changed, nothing is to be put back
-		if e := d.o.Store.Mark(plan.Restored, seqs(entries)...); e != nil {
+	if errors.Is(err, plan.ErrFixed) {
+		if e := d.o.Store.Mark(plan.Restored, seqs(d.unchanged(s, entries))...); e != nil {
 			d.o.Log.Error("journal", "workload", s.Workload, "err", e)
 		}
 		d.event(plan.Event{Kind: plan.EventStep, Workload: s.Workload, Text: fmt.Sprintf("%s to %s: %v; it is not tried again", s.Kind, s.To, err)})
@@ -214,6 +217,21 @@ func (d *Daemon) failed(s plan.Step, entries []plan.Entry, err error) error {
 		d.event(e)
 	}
 	return err
+}
+
+// unchanged is the entries of a step whose settings have the value from before homenode:
+// there is nothing to be put back, unless an earlier step took.
+func (d *Daemon) unchanged(s plan.Step, entries []plan.Entry) []plan.Entry {
+	if len(entries) == 0 {
+		return nil
+	}
+	now, err := d.o.Drivers[s.Target.Kind].Settings(context.Background(), s)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(entries), func(e plan.Entry) bool {
+		return !slices.ContainsFunc(now, func(n plan.Setting) bool { return n.Kind == e.Kind && n.Path == e.Path && n.Value == e.Old })
+	})
 }
 
 // putOff says when a step may be tried again, and whether the same was told of
@@ -247,6 +265,13 @@ func tryKey(s plan.Step) string {
 func gone(err error) bool {
 	return errors.Is(err, ErrGone) || errors.Is(err, fs.ErrNotExist) ||
 		errors.Is(err, syscall.ESRCH) || errors.Is(err, syscall.ENODEV)
+}
+
+// isGone asks the driver of an entry whether what it is about no longer exists. A call
+// that fails once as if it did is no ground to forget how to put it back.
+func isGone(drivers map[workload.Kind]Driver, e plan.Entry) bool {
+	driver, ok := drivers[kindOf(e)]
+	return ok && gone(driver.Present(e))
 }
 
 func seqs(entries []plan.Entry) []uint64 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -222,6 +223,13 @@ func (c *Config) suits(h *topology.Host) (told []string, err error) {
 	}
 	if _, err := c.ForPlacing(h); err != nil {
 		return nil, err
+	}
+	for i := range c.Workloads {
+		for _, dev := range c.Workloads[i].Near {
+			if !slices.ContainsFunc(h.Devices, func(d topology.Device) bool { return d.Name == dev || d.PCI == dev }) {
+				told = append(told, fmt.Sprintf("workloads[%d].near: this host has no device %q", i, dev))
+			}
+		}
 	}
 	var full topology.NodeSet
 	most := topology.KiB(0)

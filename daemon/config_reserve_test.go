@@ -3,11 +3,24 @@ package daemon
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/homenode/homenode/core/topology"
 )
+
+// TestNearMustNameADevice: a misspelt device was taken in silence.
+func TestNearMustNameADevice(t *testing.T) {
+	h := newMachine(t, 2, 4).host()
+	h.Devices = []topology.Device{{Name: "eth0", PCI: "0000:81:00.0", Kind: topology.NIC}}
+	c := NewConfig()
+	c.Workloads = []Rule{{Match: "a", Near: []string{"eth0", "0000:81:00.0"}}, {Match: "b", Near: []string{"eht0"}}}
+	told, err := c.suits(h)
+	if want := []string{`workloads[1].near: this host has no device "eht0"`}; err != nil || !slices.Equal(told, want) {
+		t.Errorf("told %q, %v; want %q", told, err, want)
+	}
+}
 
 // TestReserveMustSuitTheHost: a reserve of all there is was taken in silence.
 func TestReserveMustSuitTheHost(t *testing.T) {

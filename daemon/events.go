@@ -158,11 +158,15 @@ func (d *Daemon) tellWorkloads(before, now workload.Snapshot) {
 			delete(seen, o.ID)
 			continue
 		}
+		threads := "1 thread"
+		if o.Threads != 1 {
+			threads = fmt.Sprintf("%d threads", o.Threads)
+		}
 		memory := "memory unknown"
 		if kib := workload.Total(o.Memory); kib > 0 {
 			memory = size(int64(kib) * 1024)
 		}
-		d.event(plan.Event{Kind: plan.EventWorkload, Workload: o.ID, Text: fmt.Sprintf("seen: %s, %d threads, %s", o.Name, o.Threads, memory)})
+		d.event(plan.Event{Kind: plan.EventWorkload, Workload: o.ID, Text: fmt.Sprintf("seen: %s, %s, %s", o.Name, threads, memory)})
 	}
 	for i := range before.Observations {
 		if id := before.Observations[i].ID; seen[id] {

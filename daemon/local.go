@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -131,10 +132,12 @@ func (l *Local) Undo(ctx context.Context, which api.Which) (api.UndoResult, erro
 			return api.UndoResult{}, &api.Error{Code: api.NotFound, Text: fmt.Sprintf("nothing of %q was changed", which.ID)}
 		}
 	}
-	if err := Hold(s, which); err != nil {
-		return api.UndoResult{}, err
+	unheld := Hold(s, which)
+	if unheld != nil {
+		unheld = fmt.Errorf("write down that it is left alone from now on: %w", unheld)
 	}
-	return Undo(ctx, s, l.Drivers, which, l.Clock.Now())
+	result, err := Undo(ctx, s, l.Drivers, which, l.Clock.Now())
+	return result, errors.Join(unheld, err)
 }
 
 // Resume implements api.Backend.

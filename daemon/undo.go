@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +18,8 @@ import (
 // change first. It needs no running daemon, only that nobody else holds the
 // store. A setting that cannot be put back stays in the journal, and so does an
 // affinity that was put back when what has inherited it could not be looked for: it
-// is in Restored or Gone, and in Failed.
+// is in Restored or Gone, and in Failed. When the store cannot be written, as on a full
+// disk, everything is put back all the same, and the error says so.
 func Undo(ctx context.Context, s Store, drivers map[workload.Kind]Driver, which api.Which, at time.Time) (api.UndoResult, error) {
 	result := api.UndoResult{Schema: "homenode-undo/1",
 		Restored: []plan.Entry{}, Gone: []plan.Entry{}, Deferred: []api.UndoFailure{}, Failed: []api.UndoFailure{}}
@@ -36,6 +38,7 @@ func Undo(ctx context.Context, s Store, drivers map[workload.Kind]Driver, which 
 		return result, err
 	}
 	slices.Reverse(entries)
+	var unwritten error
 	var done []plan.Entry // affinities, marked when no heir of theirs is left
 	var restored []string // cgroups
 	for _, e := range entries {
@@ -58,7 +61,7 @@ func Undo(ctx context.Context, s Store, drivers map[workload.Kind]Driver, which 
 			result.Restored = append(result.Restored, e)
 			restored = append(restored, e.Path)
 			event.Text = fmt.Sprintf("%s of %s: %s → %s, as before", e.Kind, e.Path, e.New, orAll(e.Old))
-		case gone(err):
+		case gone(err) && isGone(drivers, e):
 			e.State = plan.Gone
 			result.Gone = append(result.Gone, e)
 			event.Text = fmt.Sprintf("%s of %s: gone, nothing to restore", e.Kind, e.Path)
@@ -79,9 +82,7 @@ func Undo(ctx context.Context, s Store, drivers map[workload.Kind]Driver, which 
 			done = append(done, e)
 			continue
 		}
-		if err := s.Mark(e.State, e.Seq); err != nil {
-			return result, err
-		}
+		unwritten = errors.Join(unwritten, s.Mark(e.State, e.Seq))
 	}
 	if lost == nil {
 		lost = restoreLate(ctx, s, drivers, done, &result)
@@ -94,14 +95,12 @@ func Undo(ctx context.Context, s Store, drivers map[workload.Kind]Driver, which 
 				result.Failed = append(result.Failed, api.UndoFailure{Entry: e, Error: lost.Error()})
 			}
 		}
-		return result, s.Append(events...)
+		return result, errors.Join(unwritten, s.Append(events...))
 	}
 	for _, e := range done {
-		if err := s.Mark(e.State, e.Seq); err != nil {
-			return result, err
-		}
+		unwritten = errors.Join(unwritten, s.Mark(e.State, e.Seq))
 	}
-	return result, s.Append(events...)
+	return result, errors.Join(unwritten, s.Append(events...))
 }
 
 // restoreLate puts back what was started, by something that has ended since,
@@ -126,7 +125,7 @@ func restoreLate(ctx context.Context, s Store, drivers map[workload.Kind]Driver,
 		switch err := restore(ctx, drivers, e); {
 		case err == nil:
 			result.Restored = append(result.Restored, e)
-		case gone(err):
+		case gone(err) && isGone(drivers, e):
 			e.State = plan.Gone
 			result.Gone = append(result.Gone, e)
 		default:
@@ -220,11 +219,10 @@ func (d *Daemon) Undo(ctx context.Context, which api.Which) (api.UndoResult, err
 	}
 	d.mu.Lock()
 	d.held.add(which)
-	held := d.held
-	err := d.o.Store.Save(keyHolds, held)
+	unheld := d.o.Store.Save(keyHolds, d.held)
 	d.mu.Unlock()
-	if err != nil {
-		return api.UndoResult{}, err
+	if unheld != nil {
+		unheld = fmt.Errorf("write down that it is left alone from now on: %w", unheld)
 	}
 	ctx = context.WithoutCancel(ctx) // half an undo helps nobody
 	d.cancelMoves(func(id workload.ID) bool { return which.All || id == which.ID })
@@ -245,18 +243,22 @@ func (d *Daemon) Undo(ctx context.Context, which api.Which) (api.UndoResult, err
 		}
 	}
 	d.mu.Unlock()
-	return result, err
+	return result, errors.Join(unheld, err)
 }
 
 // Resume takes a hold back: the next look plans the workload again.
 func (d *Daemon) Resume(_ context.Context, which api.Which) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.held.remove(which); err != nil {
+	held := holds{All: d.held.All, IDs: maps.Clone(d.held.IDs)}
+	if err := held.remove(which); err != nil {
 		return err
 	}
-	d.tries = map[string]*retry{}
-	return d.o.Store.Save(keyHolds, d.held)
+	if err := d.o.Store.Save(keyHolds, held); err != nil {
+		return err
+	}
+	d.held, d.tries = held, map[string]*retry{}
+	return nil
 }
 
 // known refuses an ID that neither runs nor stands in the journal.

@@ -44,12 +44,13 @@ func (d *Daemon) Place(_ context.Context, want api.Want) (api.Home, error) {
 	if err := d.o.Store.SavePlacements(ledger); err != nil {
 		return api.Home{}, err
 	}
+	d.saved = ledger
 	wants := maps.Clone(d.wants)
 	wants[id] = want
 	if err := d.o.Store.Save(keyWants, wants); err != nil {
 		return api.Home{}, err
 	}
-	d.wants, d.view.plan.Placements, d.saved = wants, ledger, ledger
+	d.wants, d.view.plan.Placements = wants, ledger
 	d.given[id] = home.CPUs
 	d.chosen[id] = result.Decision
 	d.fresh[id] = true

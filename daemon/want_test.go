@@ -65,7 +65,7 @@ func TestSeenWithUnknownMemory(t *testing.T) {
 	m.add("b", 1, 2<<20, 0)
 	r := newRig(t, m, Observe)
 	r.ticks(t, 1)
-	for _, want := range []string{"seen: a, 1 threads, memory unknown", "seen: b, 1 threads, 2.0 GiB"} {
+	for _, want := range []string{"seen: a, 1 thread, memory unknown", "seen: b, 1 thread, 2.0 GiB"} {
 		if !r.told(t, want) {
 			t.Errorf("history lacks %q", want)
 		}

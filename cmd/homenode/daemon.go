@@ -15,6 +15,7 @@ import (
 	"time"
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/term"
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/doctor"
@@ -76,7 +77,11 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 		defer w.Close()
 		options.Recorder = w
 	}
-	options.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	level := slog.LevelInfo
+	if o.FirstLook != nil && term.IsTerminal(int(os.Stderr.Fd())) {
+		level = slog.LevelWarn // a person reads the status table; the history has the rest
+	}
+	options.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	// A look comes once a period: the watchdog must wait longer than that.
 	watchdog := max(time.Minute, 3*config.Period)
 	options.Looked = func(first bool) {

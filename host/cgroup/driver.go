@@ -225,14 +225,23 @@ func (d *Driver) set(cgroup string, kind plan.SettingKind, want string) error {
 	changed := !same(before, want)
 	if changed {
 		if err := d.files.write(cgroup, string(kind), want+"\n"); err != nil {
-			return d.refused(cgroup, string(kind), want, err)
+			// It may have taken all the same.
+			return d.takenBack(cgroup, kind, before, d.refused(cgroup, string(kind), want, err))
 		}
 	}
 	err = d.holds(cgroup, kind, want)
 	if err == nil || !changed || errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return errors.Join(err, d.putBack(cgroup, kind, before))
+	return d.takenBack(cgroup, kind, before, err)
+}
+
+// takenBack is the error of a write, with that of putting the value back.
+func (d *Driver) takenBack(cgroup string, kind plan.SettingKind, before string, err error) error {
+	if back := d.putBack(cgroup, kind, before); back != nil {
+		err = errors.Join(err, fmt.Errorf("put back: %w", back))
+	}
+	return err
 }
 
 // holds reads back what is effective.

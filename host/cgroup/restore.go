@@ -40,8 +40,12 @@ func (d *Driver) Present(entry plan.Entry) error { return d.present(entry.Path) 
 func (d *Driver) putBack(cgroup string, kind plan.SettingKind, old string) error {
 	now, err := d.files.read(cgroup, string(kind))
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := d.present(cgroup); err != nil {
-			return err
+		off, lost := d.off(cgroup)
+		if lost != nil {
+			return lost
+		}
+		if len(off) == 0 {
+			return fmt.Errorf("cgroup %s: %v", cgroup, err) // it is there now
 		}
 		if old == "" {
 			return nil // the controller was turned off since, and the set went with it

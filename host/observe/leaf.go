@@ -126,7 +126,10 @@ var errNoProc = errors.New("no proc file system")
 func (o *Observer) findLeaves() error {
 	o.found = o.found[:0]
 	if !o.topKnown {
-		o.top, o.topKnown = o.findTop()
+		var err error
+		if o.top, o.topKnown, err = o.findTop(); err != nil {
+			return err
+		}
 	}
 	if o.now.Sub(o.kthreadAt) >= settle {
 		clear(o.kthreads) // PIDs are used again
@@ -149,30 +152,40 @@ func (o *Observer) findLeaves() error {
 	return nil
 }
 
-// findTop is where the cgroup v2 hierarchy is, "" for process mode.
-func (o *Observer) findTop() (string, bool) {
+// findTop is where the cgroup v2 hierarchy is, "" for process mode, and whether that is
+// for good. What fails as if it were there after all is an error: workloads that are
+// cgroups in one look must not be processes in the next.
+func (o *Observer) findTop() (top string, known bool, err error) {
 	b, err := o.files.read("proc/self/mountinfo", o.buf)
 	if err != nil {
+		first := err
 		if b, err = o.files.read("proc/1/mountinfo", o.buf); err != nil {
-			o.problems.add("proc/self/mountinfo", "no cgroups seen, only processes", err)
-			return "", false
+			return "", false, o.noCgroups("proc/self/mountinfo", first)
 		}
 	}
 	top, ok := bestMount(parseMountinfo(b))
 	if !ok {
-		return "", true
+		return "", true, nil
 	}
 	b, err = o.files.read(top+"/cgroup.controllers", o.buf)
 	if err != nil {
-		o.problems.add(top, "no cgroups seen, only processes", err)
-		return "", false
+		return "", false, o.noCgroups(top, err)
 	}
 	for _, c := range bytes.Fields(b) {
 		if string(c) == "cpuset" {
-			return top, true
+			return top, true, nil
 		}
 	}
-	return "", true
+	return "", true, nil
+}
+
+// noCgroups tells what is absent or not ours to see from what could not be read.
+func (o *Observer) noCgroups(what string, err error) error {
+	if !gone(err) && !denied(err) {
+		return fmt.Errorf("find cgroups: %w", err)
+	}
+	o.problems.add(what, "no cgroups seen, only processes", err)
+	return nil
 }
 
 func (o *Observer) leafAt(cgroup, dir string) *leaf {

@@ -275,6 +275,8 @@ func (o *Observer) readHost() error {
 	o.uptime = 0
 	if b, err := o.files.read("proc/uptime", o.buf); err == nil {
 		o.uptime = parseUptime(b)
+	} else {
+		o.problems.add("proc/uptime", "CPU use of what is seen for the first time unknown", err)
 	}
 	if o.initAt.IsZero() || o.now.Sub(o.initAt) >= affinityEvery {
 		o.initAt = o.now

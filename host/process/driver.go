@@ -178,6 +178,9 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, progress func(plan.M
 			if err != nil && !isGone(err) {
 				return n, err
 			}
+			if err != nil && !isGone(d.proc.check(p)) {
+				n++ // it only looked gone: another pass
+			}
 		}
 		return n, nil
 	})
@@ -340,6 +343,9 @@ func (c *change) threads(p workload.Process, want func(tid int) (topology.CPUSet
 		}
 		changed, err := c.thread(p, tid, cpus)
 		if isGone(err) {
+			if c.proc.hasThread(p.PID, tid) {
+				n++ // it only looked gone: another pass
+			}
 			continue
 		}
 		if err != nil {
@@ -418,7 +424,12 @@ func (c *change) whyNot(p workload.Process, want, has topology.CPUSet) string {
 func (c *change) putBack() error {
 	var errs []error
 	for _, s := range slices.Backward(c.order) {
-		if c.proc.check(s.Process) != nil || !c.proc.hasThread(s.PID, s.tid) {
+		err := c.proc.check(s.Process)
+		if isGone(err) || err == nil && !c.proc.hasThread(s.PID, s.tid) {
+			continue
+		}
+		if err != nil { // whose the thread is now is not known
+			errs = append(errs, fmt.Errorf("put back: %w", err))
 			continue
 		}
 		if err := c.kernel.SetAffinity(s.tid, c.old[s.tid]); err != nil && !isGone(err) {

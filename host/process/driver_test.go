@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"testing"
@@ -241,7 +242,7 @@ func TestAffinityWithEachCallFailing(t *testing.T) {
 	}
 	calls := m.calls
 	for n := 1; n <= calls; n++ {
-		for _, e := range []error{unix.EPERM, unix.EINVAL, unix.EIO} {
+		for _, e := range []error{unix.EPERM, unix.EINVAL, unix.EIO, unix.ESRCH, fs.ErrNotExist, unix.EMFILE, unix.EBUSY} {
 			m, p := tree()
 			m.fault = func(call int, what string) error {
 				if call == n {

@@ -122,10 +122,10 @@ func (p proc) numbers(dir string, pid int) ([]int, error) {
 	return ids, nil
 }
 
-// hasThread reports whether tid is a thread of the process pid now.
+// hasThread reports whether tid is a thread of the process pid now, as far as can be seen.
 func (p proc) hasThread(pid, tid int) bool {
 	_, err := fs.Stat(p.root, fmt.Sprintf("proc/%d/task/%d", pid, tid))
-	return err == nil
+	return !isGone(err)
 }
 
 // family is the given processes that live, and their descendants that stayed in

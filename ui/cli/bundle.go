@@ -27,7 +27,7 @@ func writeBundle(e *Env, name, root string, d *measure.Document) error {
 	fsys := e.Root
 	if root != "" {
 		var err error
-		if fsys, err = openRoot(root); err != nil {
+		if fsys, err = openRoot(e, root); err != nil {
 			return usageErrorf("%w", err)
 		}
 	}

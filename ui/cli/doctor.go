@@ -33,9 +33,9 @@ firmware's tables, which tell of hidden nodes without a measurement.
 Exit status: 0 healthy, 1 warning, 2 defect found, 3 could not decide, 4 usage.`,
 		Example: `  homenode doctor
   homenode doctor --no-measure
-  homenode doctor --root captured/ --json
-  homenode doctor --replay measurement.json
-  homenode doctor --bundle report.tar.gz     # for a bug report; --replay reads it`,
+  homenode doctor --bundle report.tar.gz     # for a bug report
+  homenode doctor --replay report.tar.gz
+  homenode gather captured/ && homenode doctor --root captured/ --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if root != "" && replay != "" {
@@ -107,7 +107,7 @@ func patient(c *cobra.Command, e *Env, root, replay string, noMeasure bool, req 
 		return readDocument(e, replay)
 	}
 	if root != "" {
-		fsys, err := openRoot(root)
+		fsys, err := openRoot(e, root)
 		if err != nil {
 			return nil, usageErrorf("%w", err)
 		}

@@ -56,6 +56,8 @@ func printEvents(w io.Writer, p paint, events []plan.Event, withWorkload bool) {
 		if withWorkload && ev.Workload != "" {
 			who = p.bold(string(ev.Workload)) + " "
 		}
-		fmt.Fprintf(w, "%s %s %-8s %s%s\n", p.dim(ev.Time.Local().Format("2006-01-02 15:04:05")), mark, ev.Kind, who, ev.Text)
+		const indent = len("2006-01-02 15:04:05 ! ")
+		fmt.Fprintf(w, "%s %s %s\n", p.dim(ev.Time.Local().Format("2006-01-02 15:04:05")), mark,
+			p.hang(fmt.Sprintf("%-8s %s%s", ev.Kind, who, ev.Text), indent))
 	}
 }

@@ -122,7 +122,7 @@ machine. That file is a list like the above; each entry may also say
 	f.StringVar(&reserve, "reserve", "", "`CPUS` that nobody gets, such as 0,16")
 	f.StringVar(&packing, "packing", "", "adaptive, pack or spread")
 	f.StringVar(&peer, "peer", "homenode", "`NAME` in the lines of --case")
-	f.StringVar(&from.root, "root", "", "the host under `DIR`, or in a tar file that gather wrote")
+	f.StringVar(&from.root, "root", "", "the host under `DIR`, or in a tar file that gather wrote (- is standard input)")
 	f.StringVar(&from.hwloc, "hwloc", "", "the host in `FILE`, written by lstopo --of xml")
 	f.StringVar(&from.synthetic, "synthetic", "", "a made-up host, such as `\"package:2 node:2 core:8 pu:2\"`")
 	f.StringVar(&from.host, "host", "", "the host in `JSONFILE`, written by topology --json")
@@ -142,6 +142,9 @@ func idleState(h *topology.Host, reserve, packing string) (plan.State, error) {
 	var err error
 	if st.Policy.Reserved, err = topology.ParseCPUSet(reserve); err != nil {
 		return st, usageErrorf("--reserve: %w", err)
+	}
+	if beyond := st.Policy.Reserved.Minus(h.Online.Union(h.Offline)); !beyond.Empty() {
+		return st, usageErrorf("--reserve: CPUs %v are not on this host, which has %v", beyond, h.Online)
 	}
 	switch p := plan.Packing(packing); p {
 	case "":

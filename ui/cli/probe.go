@@ -179,7 +179,7 @@ func printDocument(w io.Writer, d *measure.Document, s heat.Style, expand bool) 
 		io.WriteString(w, m.Text(s))
 	}
 	for _, l := range d.Loaded {
-		say("\nlatency under load, node%d to node%d, mix %s, %d CPUs of load\n", l.From, l.To, l.Mix, l.Load)
+		say("\nlatency under load, node%d to node%d, mix %s, %s of load\n", l.From, l.To, l.Mix, count(l.Load, "CPU"))
 		t := newTable(">pause", ">GB/s", ">ns")
 		for _, p := range l.Points {
 			gap := fmt.Sprint(p.Gap)
@@ -605,8 +605,10 @@ func probeDiffCommand(e *Env) *cobra.Command {
 		Use: "diff BEFORE [AFTER]", Short: "Compare two measurements; exit status 1 when something got worse",
 		Long: `Compare BEFORE with AFTER, or with what is kept of this machine. A change counts
 when the intervals do not touch and it is over the threshold.`,
-		Example: "  homenode probe diff before.json after.json",
-		Args:    cobra.RangeArgs(1, 2),
+		Example: `  homenode probe latency --quick --json > before.json
+  homenode probe latency --quick --json > after.json
+  homenode probe diff before.json after.json`,
+		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cc *cobra.Command, args []string) error {
 			if !(threshold >= 0 && threshold <= 1e6) { // NaN is neither
 				return usageErrorf("--threshold %v: want a percentage from 0", threshold)

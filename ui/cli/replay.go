@@ -45,8 +45,11 @@ chose itself, and says what would have been lost to waiting, by homenode's own m
 
 Policies: homenode (with the settings of the log), homes-kept (no balancing), eager
 (no window, no rest, no ban, whatever gains more than it costs).`,
-		Example: "  homenode replay /var/lib/homenode/flight\n  homenode replay flight-000000000007.jsonl.zst --what-if homes-kept,eager",
-		Args:    cobra.MaximumNArgs(1),
+		Example: `  timeout -s INT 10 homenode daemon --state-dir ./watched --socket ./watched.sock
+  homenode replay ./watched/flight
+  homenode replay ./watched/flight --what-if homes-kept,eager
+  homenode replay /var/lib/homenode/flight     # of the service`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			path := ""
 			if len(args) > 0 {

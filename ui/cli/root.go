@@ -194,14 +194,23 @@ func helpCommand() *cobra.Command {
 }
 
 func versionCommand(e *Env) *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	c := &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		Example: "  homenode version",
 		RunE: func(*cobra.Command, []string) error {
+			if asJSON {
+				return printJSON(e.Stdout, struct {
+					Schema  string `json:"schema"`
+					Version string `json:"version"`
+				}{"homenode-version/1", e.Version})
+			}
 			_, err := fmt.Fprintln(e.Stdout, e.Version)
 			return err
 		},
 	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-version/1)")
+	return c
 }
 
 // connect returns the running daemon or, when none runs, the local answer.

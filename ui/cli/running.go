@@ -16,9 +16,10 @@ import (
 
 // runner is a running workload: what it wants, where it is, and whether it may move.
 type runner struct {
-	Spec workload.Spec
-	At   *seat  // nil: where the engine would put it
-	Stay string // why it must not move
+	Where string // position in the file, such as "line 3"
+	Spec  workload.Spec
+	At    *seat  // nil: where the engine would put it
+	Stay  string // why it must not move
 }
 
 // seat is where a workload is.
@@ -46,7 +47,7 @@ func readRunning(e *Env, name string, st plan.State) (*place.Ledger, []place.Run
 		}
 		p, err := all[i].At.placement(st.Host, all[i].Spec)
 		if err != nil {
-			return nil, nil, usageErrorf("%s: workload %d (%q): %w", inputName(name), i+1, all[i].Spec.Name, err)
+			return nil, nil, usageErrorf("%s: %s: workload %q: %w", inputName(name), all[i].Where, all[i].Spec.Name, err)
 		}
 		st.Placements = append(st.Placements, p)
 	}
@@ -62,7 +63,7 @@ func readRunning(e *Env, name string, st plan.State) (*place.Ledger, []place.Run
 		}
 		r := l.Place(place.Request{Spec: out[i].Spec, Must: true})
 		if !r.Placed() {
-			return nil, nil, usageErrorf("%s: %s has no place on this host: %s", inputName(name), all[i].Spec.Name, strings.Join(r.Decision.Reasons, " "))
+			return nil, nil, usageErrorf("%s: %s: %s has no place on this host: %s", inputName(name), all[i].Where, all[i].Spec.Name, strings.Join(r.Decision.Reasons, " "))
 		}
 		l.Commit(r.Placement)
 	}

@@ -229,7 +229,7 @@ func (f *simFlags) print(e *Env, r *sim.Result) error {
 			return err
 		}
 	} else {
-		printSim(e.Stdout, e.paint(), r)
+		printSim(e.text(e.Stdout), e.paint(), r)
 	}
 	failed := r.Failed()
 	if failed == nil {
@@ -282,8 +282,8 @@ func printSim(w io.Writer, p paint, r *sim.Result) {
 	if r.Host.Measured {
 		from = "measured latencies"
 	}
-	fmt.Fprintf(w, "%s: %d events, seed %d\n", r.Trace, r.Events, r.Seed)
-	fmt.Fprintf(w, "%d nodes, %d CPUs, %s, %s", r.Host.Nodes, r.Host.CPUs, kib(r.Host.MemoryKiB), from)
+	fmt.Fprintf(w, "%s: %s, seed %d\n", r.Trace, count(r.Events, "event"), r.Seed)
+	fmt.Fprintf(w, "%s, %s, %s, %s", count(r.Host.Nodes, "node"), count(r.Host.CPUs, "CPU"), kib(r.Host.MemoryKiB), from)
 	if len(r.Policies) > 0 {
 		fmt.Fprintf(w, "; %v simulated", (time.Duration(r.Policies[0].Seconds) * time.Second).String())
 	}
@@ -304,10 +304,11 @@ func printSim(w io.Writer, p paint, r *sim.Result) {
 
 // progress is a bar on a terminal, and nothing elsewhere.
 type progress struct {
-	w      io.Writer // nil for none
-	drawn  time.Time
-	start  time.Time
-	policy string
+	w           io.Writer // nil for none
+	drawn       time.Time
+	start       time.Time
+	policy      string
+	full, empty string
 }
 
 // redraw is how often the bar is drawn at most.
@@ -318,7 +319,10 @@ func newProgress(e *Env) *progress {
 	if !ok || !term.IsTerminal(int(f.Fd())) || e.Getenv("NO_COLOR") != "" || e.Getenv("TERM") == "dumb" {
 		return &progress{}
 	}
-	return &progress{w: f}
+	if !e.utf8() {
+		return &progress{w: f, full: "#", empty: "."}
+	}
+	return &progress{w: f, full: "█", empty: "░"}
 }
 
 func (b *progress) show(policy string, done, total int, simulated time.Duration) {
@@ -337,9 +341,9 @@ func (b *progress) show(policy string, done, total int, simulated time.Duration)
 	full := width * done / max(1, total)
 	speed := ""
 	if took := now.Sub(b.start).Seconds(); took > 0.5 {
-		speed = fmt.Sprintf(", %.0f × real time", simulated.Seconds()/took)
+		speed = fmt.Sprintf(", %.0f times real time", simulated.Seconds()/took)
 	}
-	fmt.Fprintf(b.w, "\r\x1b[K%-10s %s%s %3d %%%s", policy, strings.Repeat("█", full), strings.Repeat("░", width-full), 100*done/max(1, total), speed)
+	fmt.Fprintf(b.w, "\r\x1b[K%-10s %s%s %3d %%%s", policy, strings.Repeat(b.full, full), strings.Repeat(b.empty, width-full), 100*done/max(1, total), speed)
 }
 
 func (b *progress) clear() {

@@ -217,7 +217,9 @@ func (r *specReader) workload(i int, n ast.Node) {
 		s.Even = b.Value
 	}
 	r.specs = append(r.specs, s)
-	r.runners = append(r.runners, r.runner(fields))
+	run := r.runner(fields)
+	run.Where = strict.Position(n.GetToken())
+	r.runners = append(r.runners, run)
 	if x := fields["near"]; x != nil {
 		r.nears(i, x)
 	}

@@ -13,7 +13,10 @@ import (
 )
 
 // paint colours text, or does not (NO_COLOR, TERM=dumb, not a terminal).
-type paint struct{ on bool }
+type paint struct {
+	on    bool
+	width int // columns of the terminal; 0 is no terminal, and no limit
+}
 
 func (e *Env) paint() paint {
 	w := e.Stdout
@@ -21,8 +24,27 @@ func (e *Env) paint() paint {
 		w = o.Writer
 	}
 	f, ok := w.(*os.File)
-	return paint{ok && isTerminal(f) && e.Getenv("NO_COLOR") == "" && e.Getenv("TERM") != "dumb"}
+	if !ok || !isTerminal(f) {
+		return paint{}
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		width = 0
+	}
+	return paint{e.Getenv("NO_COLOR") == "" && e.Getenv("TERM") != "dumb", width}
 }
+
+// hang is text for a terminal: what does not fit beside an indent of so many columns goes
+// on below, under where it began.
+func (p paint) hang(text string, indent int) string {
+	if p.width == 0 || p.width-indent < leastText || indent+ansi.StringWidth(text) <= p.width {
+		return text
+	}
+	return strings.ReplaceAll(ansi.Wordwrap(text, p.width-indent, ""), "\n", "\n"+strings.Repeat(" ", indent))
+}
+
+// leastText is how narrow text may get before a line that is too long reads better.
+const leastText = 20
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
@@ -78,10 +100,46 @@ func (t *table) print(w io.Writer, p paint) {
 			width[i] = max(width[i], ansi.StringWidth(cell))
 		}
 	}
+	for n, columns := range t.blocks(width, p.width) {
+		if n > 0 {
+			fmt.Fprintln(w)
+		}
+		t.block(w, p, width, columns)
+	}
+}
+
+// blocks is which columns are printed beside each other: all, or on a terminal that is
+// too narrow as many as fit, the first one again in each. The last is text that may go
+// on below itself.
+func (t *table) blocks(width []int, most int) [][]int {
+	blocks, used := [][]int{{0}}, width[0]
+	for i := 1; i < len(width); i++ {
+		need := width[i]
+		if i == len(width)-1 && !t.right[i] {
+			need = min(need, leastText)
+		}
+		if used += 2 + need; most > 0 && used > most && len(blocks[len(blocks)-1]) > 1 {
+			blocks, used = append(blocks, []int{0}), width[0]+2+need
+		}
+		last := &blocks[len(blocks)-1]
+		*last = append(*last, i)
+	}
+	return blocks
+}
+
+func (t *table) block(w io.Writer, p paint, width, columns []int) {
 	for n, r := range t.rows {
 		var line strings.Builder
-		for i, cell := range r {
+		at := 0
+		for _, i := range columns {
+			if i >= len(r) {
+				break
+			}
+			cell := r[i]
 			pad := strings.Repeat(" ", width[i]-ansi.StringWidth(cell))
+			if i == len(width)-1 && !t.right[i] {
+				cell = p.hang(cell, at)
+			}
 			if n == 0 {
 				cell = p.dim(cell)
 			}
@@ -89,6 +147,7 @@ func (t *table) print(w io.Writer, p paint) {
 				cell, pad = pad+cell, ""
 			}
 			line.WriteString(cell + pad + "  ")
+			at += width[i] + 2
 		}
 		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
 	}

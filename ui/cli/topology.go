@@ -60,12 +60,12 @@ kernel can give back, ░ is free.`,
 				return writeFile(svg, func(w io.Writer) error { return drawTopology(w, h) })
 			}
 			out := bufio.NewWriter(e.Stdout)
-			printTopology(out, e.paint(), h)
+			printTopology(e.text(out), e.paint(), h)
 			return out.Flush()
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&from.root, "root", "", "read sys/ and proc/ under `DIR`, or in a tar file that gather wrote")
+	f.StringVar(&from.root, "root", "", "read sys/ and proc/ under `DIR`, or in a tar file that gather wrote (- is standard input)")
 	f.StringVar(&from.hwloc, "hwloc", "", "read `FILE`, written by lstopo --of xml (- is standard input)")
 	f.StringVar(&from.synthetic, "synthetic", "", "make up a host, such as `\"package:2 node:2 core:8 pu:2\"`")
 	f.StringVar(&from.host, "host", "", "read `JSONFILE`, written by topology --json (- is standard input)")
@@ -81,13 +81,13 @@ kernel can give back, ░ is free.`,
 func (from topologySource) read(e *Env) (*topology.Host, error) {
 	switch {
 	case from.root != "":
-		fsys, err := openRoot(from.root)
+		fsys, err := openRoot(e, from.root)
 		if err != nil {
 			return nil, usageErrorf("%w", err)
 		}
 		h, err := topology.FromSysfs(fsys)
 		if err != nil {
-			return nil, usageErrorf("%s: %w", from.root, err)
+			return nil, usageErrorf("%s: %w", inputName(from.root), err)
 		}
 		return h, nil
 	case from.hwloc != "":
@@ -132,8 +132,12 @@ func fromFile[T any](e *Env, name string, parse func(io.Reader) (T, error)) (T, 
 	return v, nil
 }
 
-// openRoot opens a folder, or a tar file (plain, gzip or bzip2) of one.
-func openRoot(name string) (fs.FS, error) {
+// openRoot opens a folder, or a tar file (plain, gzip or bzip2) of one, which may be
+// standard input ("-").
+func openRoot(e *Env, name string) (fs.FS, error) {
+	if name == "-" {
+		return openTar(e.Stdin, inputName(name))
+	}
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, err
@@ -146,7 +150,11 @@ func openRoot(name string) (fs.FS, error) {
 		return nil, err
 	}
 	defer f.Close()
-	in := bufio.NewReader(f)
+	return openTar(f, name)
+}
+
+func openTar(r io.Reader, name string) (_ fs.FS, err error) {
+	in := bufio.NewReader(r)
 	magic, _ := in.Peek(3)
 	var unpacked io.Reader = in
 	switch {

@@ -73,7 +73,7 @@ func printUndo(e *Env, r api.UndoResult) {
 }
 
 func resumeCommand(e *Env) *cobra.Command {
-	var all bool
+	var asJSON, all bool
 	c := &cobra.Command{
 		Use:     "resume [ID | --all]",
 		Short:   "Manage again what was undone",
@@ -92,6 +92,9 @@ func resumeCommand(e *Env) *cobra.Command {
 			if err := b.Resume(contextOf(c), which); err != nil {
 				return err
 			}
+			if asJSON {
+				return printJSON(e.Stdout, resumed{"homenode-resume/1", which.All, which.ID})
+			}
 			what := string(which.ID)
 			if which.All {
 				what = "everything"
@@ -101,8 +104,16 @@ func resumeCommand(e *Env) *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "every workload")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-resume/1)")
 	stateDirFlag(c, e)
 	return c
+}
+
+// resumed is what resume took the hold from.
+type resumed struct {
+	Schema   string      `json:"schema"`
+	All      bool        `json:"all"`
+	Workload workload.ID `json:"workload,omitempty"` // when not all
 }
 
 func which(args []string, all bool) (api.Which, error) {

@@ -85,7 +85,7 @@ func (v *vmHost) flags(c *cobra.Command) {
 	f.StringSliceVar(&v.drives, "nvme", nil, "NVMe `DRIVES` that guests may have whole, by name or PCI address; no others are ever given away")
 	f.Float64Var(&v.overcommit, "overcommit", 0, "shared vCPUs that one CPU may carry, 1 to 100; 3 when not configured")
 	f.StringVar(&v.border, "border", "", "which CPUs are for dedicated guests alone: `any, shared, dedicated, CPUS or SHARE`, such as 40-79 or 50%; as configured when not given")
-	f.StringVar(&v.root, "root", "", "the host under `DIR`, or in a tar file that gather wrote")
+	f.StringVar(&v.root, "root", "", "the host under `DIR`, or in a tar file that gather wrote (- is standard input)")
 	f.StringVar(&v.hwloc, "hwloc", "", "the host in `FILE`, written by lstopo --of xml")
 	f.StringVar(&v.synthetic, "synthetic", "", "a made-up host, such as `\"package:2 core:20 pu:2\"`")
 	f.StringVar(&v.host, "host", "", "the host in `JSONFILE`, written by topology --json")
@@ -282,7 +282,7 @@ func flavorsOut(w io.Writer, p paint, c guest.Catalogue) {
 
 func vmFlavorsCommand(e *Env) *cobra.Command {
 	var v vmHost
-	var asYAML bool
+	var asYAML, asJSON bool
 	c := &cobra.Command{
 		Use:   "flavors",
 		Short: "List the sizes that may be ordered",
@@ -301,12 +301,17 @@ start for one of your own; docs/vm.md explains the keys.`,
 			if err != nil {
 				return err
 			}
+			if asJSON {
+				return printJSON(e.Stdout, flavorsJSON(c))
+			}
 			flavorsOut(e.Stdout, e.paint(), c)
 			return nil
 		},
 	}
 	c.Flags().StringVar(&v.flavors, "flavors", "", "the catalogue in `FILE` instead of the one that ships (- is standard input)")
 	c.Flags().BoolVar(&asYAML, "yaml", false, "write the catalogue that ships")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-vm-flavors/1)")
 	c.MarkFlagsMutuallyExclusive("flavors", "yaml")
+	c.MarkFlagsMutuallyExclusive("json", "yaml")
 	return c
 }

@@ -19,7 +19,7 @@ import (
 func vmDefineCommand(e *Env) *cobra.Command {
 	var v vmHost
 	var o orderFlags
-	var dryRun, why, emulated bool
+	var dryRun, why, emulated, asJSON bool
 	var arch string
 	c := &cobra.Command{
 		Use:   "define --flavor FLAVOR --name NAME",
@@ -69,6 +69,15 @@ Exit status 1 means that the guest does not fit; the line says why.`,
 			if err != nil {
 				return usageErrorf("%w", err)
 			}
+			if asJSON {
+				doc := defined{"homenode-vm-define/1", order.Name, order.Flavor.Name, !dryRun, placementJSON(&home.Placement), d.Reasons, string(xml)}
+				if !dryRun {
+					if err := define(c, e, s, order, &home, xml); err != nil {
+						return err
+					}
+				}
+				return printJSON(e.Stdout, doc)
+			}
 			if why {
 				for _, r := range d.Reasons {
 					fmt.Fprintln(e.Stderr, r)
@@ -78,7 +87,12 @@ Exit status 1 means that the guest does not fit; the line says why.`,
 				_, err := bytes.NewReader(xml).WriteTo(e.Stdout)
 				return err
 			}
-			return define(c, e, s, order, &home, xml)
+			if err := define(c, e, s, order, &home, xml); err != nil {
+				return err
+			}
+			p := &home.Placement
+			_, err = fmt.Fprintf(e.Stdout, "%s is defined: node %s, CPUs %s. Start it with: virsh start %s\n", order.Name, p.Home, p.CPUs, order.Name)
+			return err
 		},
 	}
 	v.flags(c)
@@ -87,6 +101,7 @@ Exit status 1 means that the guest does not fit; the line says why.`,
 	c.Flags().BoolVar(&why, "why", false, "say on standard error why it goes there")
 	c.Flags().StringVar(&arch, "arch", "", "`ARCHITECTURE` of the guest: x86_64 or aarch64; this machine's when not given")
 	c.Flags().BoolVar(&emulated, "emulated", false, "for a host without KVM: slow")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, the XML in it (schema homenode-vm-define/1)")
 	return c
 }
 
@@ -100,8 +115,18 @@ func define(c *cobra.Command, e *Env, s *standing, o *guest.Order, home *guest.H
 		back()
 		return err
 	}
-	_, err = fmt.Fprintf(e.Stdout, "%s is defined: node %s, CPUs %s. Start it with: virsh start %s\n", o.Name, home.Placement.Home, home.Placement.CPUs, o.Name)
-	return err
+	return nil
+}
+
+// defined is a guest that was, or with --dry-run would be, made known to libvirt.
+type defined struct {
+	Schema    string        `json:"schema"`
+	Name      string        `json:"name"`
+	Flavor    string        `json:"flavor"`
+	Defined   bool          `json:"defined"` // false: --dry-run
+	Placement planPlacement `json:"placement"`
+	Reasons   []string      `json:"reasons"`
+	XML       string        `json:"xml"`
 }
 
 // clear makes floating guests leave the CPUs of a home before somebody comes to
