@@ -56,7 +56,10 @@ type process struct {
 	mapsRSS   topology.KiB
 	mapsErr   error
 	mapsStale bool
-	pssAnon   topology.KiB // anonymous memory with each page shared out over its users; None when not read
+	// hintsStale: its pages were moved; the kernel's samples count from scan hintsFrom on.
+	hintsStale bool
+	hintsFrom  uint64
+	pssAnon    topology.KiB // anonymous memory with each page shared out over its users; None when not read
 }
 
 // mem is resident memory with huge pages.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/internal/perf"
 )
 
 // Options is how an Observer looks. The zero value gives the defaults.
@@ -39,6 +40,9 @@ type Options struct {
 	// Host and Free read the machine, topology.FromSysfs and topology.ReadFree when nil.
 	Host func(fs.FS) (*topology.Host, error)
 	Free func(fs.FS, *topology.Host) (*topology.Host, error)
+	// Counters opens hardware counters, where the machine has any. fsys must be the
+	// live machine's.
+	Counters bool
 }
 
 // Periods and budgets.
@@ -108,6 +112,10 @@ type Observer struct {
 	credit   time.Duration
 	problems problems
 	why      map[workload.ID]string
+	counters counters
+	hinting  hinting
+	traffic  traffic
+	cpuTicks []cpuTicks // by CPU, of the last look
 
 	buf   []byte
 	tids  []int
@@ -152,6 +160,9 @@ func New(fsys fs.FS, opts Options) *Observer {
 		maps:       newMapsParser(),
 		buf:        make([]byte, 16<<10),
 	}
+	if opts.Counters {
+		o.counters.opener = perf.Kernel{}
+	}
 	o.files = anyFS{fsys}
 	if r, ok := fsys.(interface{ reader() files }); ok {
 		o.files = r.reader()
@@ -194,6 +205,8 @@ func (o *Observer) Look(ctx context.Context) (workload.Snapshot, error) {
 
 	o.readAffinities(reported)
 	o.readThreads(reported)
+	o.readCounters(reported)
+	o.readHints(reported)
 	if err := o.readMaps(ctx, reported); err != nil {
 		return workload.Snapshot{}, err
 	}
@@ -205,6 +218,7 @@ func (o *Observer) Look(ctx context.Context) (workload.Snapshot, error) {
 		held.addAll(holds)
 	}
 	snap.Unmanaged = o.unmanaged(held)
+	snap.Nodes, snap.Pressure, snap.Sources = o.nodeUse(), o.pressure(), o.sources()
 	snap.Shrunk = o.shrunk()
 	snap.Problems = o.problems.list()
 	o.forget()
@@ -218,8 +232,9 @@ func (o *Observer) Stale(id workload.ID) {
 	defer o.mu.Unlock()
 	if w := o.works[id]; w != nil {
 		for _, p := range w.procs {
-			p.mapsStale = true
+			p.mapsStale, p.hintsStale = true, true
 		}
+		w.access.forget()
 	}
 }
 
@@ -353,6 +368,7 @@ func (o *Observer) forget() {
 	}
 	for id, w := range o.works {
 		if w.look != o.look {
+			o.stopCounting(w)
 			delete(o.works, id)
 		}
 	}
