@@ -48,11 +48,11 @@ func (t *traffic) close() {
 // readTraffic is the MiB/s of each node's memory since the last look, where told.
 func (o *Observer) readTraffic() (map[int]float64, workload.Source) {
 	t := &o.traffic
-	if o.counters.opener != nil && !t.tried && !o.last.IsZero() {
-		t.tried = true
-		o.openControllers()
-	} else if o.counters.opener == nil {
+	switch {
+	case o.counters.opener == nil:
 		t.whyIMC = "not asked for"
+	case !t.tried:
+		o.openControllers()
 	}
 	if len(t.imc) > 0 {
 		if mib := o.readControllers(); mib != nil {
@@ -69,8 +69,12 @@ func (o *Observer) readTraffic() (map[int]float64, workload.Source) {
 func (o *Observer) openControllers() {
 	t := &o.traffic
 	all := perf.Controllers(o.fsys)
+	t.tried, t.whyIMC = !o.last.IsZero(), "one look counts nothing"
 	if len(all) == 0 {
 		t.whyIMC = "the kernel shows no counters of memory controllers (uncore_imc)"
+		return
+	}
+	if !t.tried {
 		return
 	}
 	for _, c := range all {
