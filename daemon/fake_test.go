@@ -104,7 +104,7 @@ func (m *machine) Look(context.Context) (workload.Snapshot, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := workload.Snapshot{Host: m.host(), Shrunk: m.shrunk}
+	s := workload.Snapshot{Host: m.host(), Shrunk: m.shrunk, Observations: make([]workload.Observation, 0, len(m.live))}
 	for _, id := range slices.Sorted(maps.Keys(m.live)) {
 		o := m.live[id].obs
 		o.Memory = slices.Clone(o.Memory)

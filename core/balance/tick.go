@@ -45,6 +45,7 @@ func Tick(in Input, memory Memory) (Outcome, Memory) {
 func remember(in *Input, old Memory) Memory {
 	h := in.State.Host
 	look := Look{At: in.At, Traffic: in.Traffic, Busy: make([]float64, len(h.Nodes)), Free: make([]topology.KiB, len(h.Nodes))}
+	look.Uses = make([]Use, 0, len(in.Subjects))
 	at := map[topology.NodeID]int{}
 	for i := range h.Nodes {
 		look.Free[i] = freeOf(&h.Nodes[i])
