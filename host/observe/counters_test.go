@@ -25,6 +25,14 @@ type fakePMU struct {
 	opened, closed int
 	open           map[*fakeCounter]bool
 	files, most    int
+	each           time.Duration // what opening, reading or closing costs a CPU, spun
+}
+
+func (m *fakePMU) spin(cpus int) {
+	if m.each > 0 {
+		for began := time.Now(); time.Since(began) < m.each*time.Duration(cpus); {
+		}
+	}
 }
 
 type fakeCounter struct {
@@ -39,6 +47,7 @@ func (m *fakePMU) add(c *fakeCounter) (perf.Counter, error) {
 		m.open = map[*fakeCounter]bool{}
 	}
 	m.open[c] = true
+	m.spin(8 * c.files / 2) // opening costs more than reading
 	m.opened, m.files = m.opened+1, m.files+c.files
 	m.most = max(m.most, m.files)
 	return c, nil
@@ -67,6 +76,7 @@ func (c *fakeCounter) Read() (first, second float64, err error) {
 	if c.event {
 		return c.m.on, 0, nil
 	}
+	c.m.spin(2 * c.files / 2)
 	if c.m.tick == nil {
 		return 0, 0, nil
 	}
@@ -77,6 +87,7 @@ func (c *fakeCounter) Close() error {
 	if !c.m.open[c] {
 		return errors.New("closed twice")
 	}
+	c.m.spin(4 * c.files / 2)
 	delete(c.m.open, c)
 	c.m.closed, c.m.files = c.m.closed+1, c.m.files-c.files
 	return nil
