@@ -143,13 +143,19 @@ func TestKernelCounts(t *testing.T) {
 	}
 }
 
+// rootCgroup is where cgroup v2 is, as systemd mounts it; the second in hybrid mode.
+func rootCgroup() string {
+	const dir = "/sys/fs/cgroup"
+	if _, err := os.Stat(dir + "/cgroup.controllers"); err != nil {
+		return dir + "/unified"
+	}
+	return dir
+}
+
 // TestKernelCountsCgroup watches the root cgroup, in which everything runs.
 func TestKernelCountsCgroup(t *testing.T) {
 	before := descriptors(t)
-	dir := "/sys/fs/cgroup"
-	if _, err := os.Stat(dir + "/cgroup.controllers"); err != nil {
-		dir += "/unified"
-	}
+	dir := rootCgroup()
 	c, err := Kernel{}.Cgroup(dir, []int{0}, &soft)
 	if err != nil {
 		t.Skipf("cgroups are not counted here: %v", err)
@@ -179,4 +185,44 @@ func TestReason(t *testing.T) {
 			t.Errorf("%v: %q, want %q", err, got, want)
 		}
 	}
+}
+
+// BenchmarkKernel opens, reads and closes a pair of software events of a cgroup on each
+// CPU: what the system calls cost. Hardware events add an interrupt of the CPU to a reading.
+func BenchmarkKernel(b *testing.B) {
+	dir := rootCgroup()
+	cpus := make([]int, runtime.NumCPU())
+	for i := range cpus {
+		cpus[i] = i
+	}
+	b.Run("open-close", func(b *testing.B) {
+		// The first event of a machine has the kernel patch its scheduler; others do not.
+		first, err := Kernel{}.Cgroup(dir, cpus, &soft)
+		if err != nil {
+			b.Skip(err)
+		}
+		defer first.Close()
+		b.ResetTimer()
+		for b.Loop() {
+			c, err := Kernel{}.Cgroup(dir, cpus, &soft)
+			if err != nil {
+				b.Skip(err)
+			}
+			c.Close()
+		}
+		b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*len(cpus)), "µs/CPU")
+	})
+	b.Run("read", func(b *testing.B) {
+		c, err := Kernel{}.Cgroup(dir, cpus, &soft)
+		if err != nil {
+			b.Skip(err)
+		}
+		defer c.Close()
+		for b.Loop() {
+			if _, _, err := c.Read(); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*len(cpus)), "µs/CPU")
+	})
 }
