@@ -64,6 +64,11 @@ type Status struct {
 	Balance *balance.Report `json:"balance,omitempty"` // of the newest look; null before the first
 	// Rivals are other programs that place things on this host, and what is left to each.
 	Rivals []measure.Manager `json:"rivals"`
+	// Pressure is that of the whole host, by resource; empty where the kernel has no PSI.
+	Pressure []workload.Pressure `json:"pressure"`
+	// Sources says by what locality and traffic are known here, best first, and why not
+	// by what would be better.
+	Sources []workload.SourceStatus `json:"sources"`
 	// Devices is where the interrupts of NICs and NVMe drives go; empty when that is not looked at.
 	Devices []Device `json:"devices"`
 	// Border is which CPUs are for dedicated work alone; null where all are for both.
@@ -98,6 +103,20 @@ type Node struct {
 	FreeKiB   int64           `json:"free_kib"`
 	BookedKiB int64           `json:"booked_kib"` // by the placements
 	VCPUs     float64         `json:"vcpus"`      // wanted by the placements, a wide workload in equal parts
+	// What was used over the last period, by whomever; null when unknown.
+	CPUUse         *float64 `json:"cpu_use"`         // CPUs busy
+	ReclaimableKiB *int64   `json:"reclaimable_kib"` // page cache and slab that the kernel gives back
+	Bandwidth      *int64   `json:"bandwidth_mib_s"` // traffic of its memory
+	// BandwidthFrom is imc or mbm; "" when unknown.
+	BandwidthFrom workload.Source `json:"bandwidth_from,omitempty"`
+	HugePages     []HugePool      `json:"huge_pages"`
+}
+
+// HugePool is the huge pages of one size on one node.
+type HugePool struct {
+	SizeKiB int64  `json:"size_kib"`
+	Total   int64  `json:"total"`
+	Free    *int64 `json:"free"` // null when unknown
 }
 
 // Workload is one workload in a Status.
@@ -115,13 +134,17 @@ type Workload struct {
 	MemoryKiB        int64          `json:"memory_kib"`
 	MemoryByNode     []NodeKiB      `json:"memory_by_node"`
 	OnHome           *float64       `json:"on_home"`           // share of its memory on its home
-	Locality         *float64       `json:"locality"`          // now; null when unknown
+	Locality         *float64       `json:"locality"`          // now, by the best source there is; null when unknown
 	LocalityExpected *float64       `json:"locality_expected"` // after the plan; null without one
-	State            string         `json:"state"`
-	Why              string         `json:"why"`
-	Processes        []int          `json:"processes"`
-	Steps            []plan.Step    `json:"steps"`          // what is left to do
-	Move             *plan.Move     `json:"move,omitempty"` // page move in flight, or the newest that ended
+	// LocalityFrom is what Locality is known from: counters, numa-hints, residence.
+	LocalityFrom workload.Source `json:"locality_from,omitempty"`
+	Accesses     *float64        `json:"accesses_per_s"` // reads that memory answered; null when not counted
+
+	State     string      `json:"state"`
+	Why       string      `json:"why"`
+	Processes []int       `json:"processes"`
+	Steps     []plan.Step `json:"steps"`          // what is left to do
+	Move      *plan.Move  `json:"move,omitempty"` // page move in flight, or the newest that ended
 
 	// What it was placed by, of those that are placed.
 	SMT  workload.SMTPolicy `json:"smt,omitempty"`  // "" means prefer

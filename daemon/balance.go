@@ -10,6 +10,7 @@ import (
 
 	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -73,6 +74,17 @@ func (d *Daemon) input(at time.Time, state plan.State, s workload.Snapshot) bala
 	in := balance.Input{
 		At: at.Round(0).UTC(), State: state, Subjects: d.subjects(s),
 		Arrange: d.arranging(), Settings: d.o.Config.settings(), HeldAll: d.held.All, Flights: d.flights(),
+	}
+	for i, n := range s.Nodes {
+		if n.Bandwidth >= 0 && in.Traffic == nil {
+			in.Traffic = make([]int64, len(s.Nodes))
+			for k := range i {
+				in.Traffic[k] = topology.None
+			}
+		}
+		if in.Traffic != nil {
+			in.Traffic[i] = n.Bandwidth
+		}
 	}
 	for id := range d.held.IDs {
 		in.Held = append(in.Held, id)

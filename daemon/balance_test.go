@@ -10,6 +10,7 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -208,5 +209,40 @@ func TestBalanceConfig(t *testing.T) {
 	c, err := ParseConfig(strings.NewReader("balance: {enabled: false, horizon: 1m}\nrecord: {max_size: 0}"), "f", NewConfig())
 	if err != nil || c.Balance.Enabled || c.Balance.Horizon != time.Minute || c.Balance.Window != 10*time.Second || c.Record.MaxSize != 0 {
 		t.Errorf("%+v %+v, %v", c.Balance, c.Record, err)
+	}
+}
+
+// What is counted of the nodes reaches balancing, in the order of the host's nodes, and
+// the status.
+func TestTrafficOfNodes(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		nodes []workload.NodeUse
+		want  []int64
+	}{
+		{"first look", nil, nil},
+		{"no counter", []workload.NodeUse{{Node: 0, Bandwidth: -1}, {Node: 1, Bandwidth: -1}}, nil},
+		{"one counts", []workload.NodeUse{{Node: 0, Bandwidth: -1}, {Node: 1, Bandwidth: 7}}, []int64{-1, 7}},
+		{"both", []workload.NodeUse{{Node: 0, Bandwidth: 0}, {Node: 1, Bandwidth: 7}}, []int64{0, 7}},
+	} {
+		r := newRig(t, newMachine(t, 2, 8), Observe)
+		s, err := r.m.Look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Nodes = tt.nodes
+		r.mu.Lock()
+		in := r.input(time.Unix(1, 0), plan.State{Host: s.Host}, s)
+		r.mu.Unlock()
+		if diff := cmp.Diff(tt.want, in.Traffic); diff != "" {
+			t.Errorf("%s: %s", tt.name, diff)
+		}
+		nodes := nodesOf(view{snapshot: s})
+		for i := range tt.nodes {
+			switch got := nodes[i].Bandwidth; {
+			case tt.nodes[i].Bandwidth < 0 && got != nil, tt.nodes[i].Bandwidth >= 0 && (got == nil || *got != tt.nodes[i].Bandwidth):
+				t.Errorf("%s: node %d has %v in the status", tt.name, i, got)
+			}
+		}
 	}
 }

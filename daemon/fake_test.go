@@ -51,7 +51,20 @@ func newMachine(t *testing.T, nodes, per int) *machine {
 	return &machine{t: t, nodes: nodes, per: per, mem: 8 << 20, live: map[workload.ID]*thing{}, writes: map[string]int{}}
 }
 
+// host is made once for each size: nobody changes a Host.
 func (m *machine) host() *topology.Host {
+	key := [3]int{m.nodes, m.per, int(m.mem)}
+	if h, ok := hosts.Load(key); ok {
+		return h.(*topology.Host)
+	}
+	h := m.newHost()
+	hosts.Store(key, h)
+	return h
+}
+
+var hosts sync.Map // *topology.Host by nodes, CPUs a node and memory
+
+func (m *machine) newHost() *topology.Host {
 	h := &topology.Host{}
 	for n := range m.nodes {
 		node := topology.Node{ID: topology.NodeID(n), Package: topology.PackageID(n), Memory: m.mem, Free: m.mem, Kind: topology.DRAM}
@@ -104,7 +117,7 @@ func (m *machine) Look(context.Context) (workload.Snapshot, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := workload.Snapshot{Host: m.host(), Shrunk: m.shrunk}
+	s := workload.Snapshot{Host: m.host(), Shrunk: m.shrunk, Observations: make([]workload.Observation, 0, len(m.live))}
 	for _, id := range slices.Sorted(maps.Keys(m.live)) {
 		o := m.live[id].obs
 		o.Memory = slices.Clone(o.Memory)

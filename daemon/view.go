@@ -22,6 +22,7 @@ func (d *Daemon) Status(context.Context) (api.Status, error) {
 		Schema: "homenode-status/1", Version: d.o.Version, Mode: string(d.o.Config.Mode), Held: d.held.All,
 		Time: v.at, TickMs: float64(v.took.Microseconds()) / 1000,
 		Nodes: nodesOf(v), Workloads: []api.Workload{}, Small: v.snapshot.Small, Problems: []string{},
+		Pressure: append([]workload.Pressure{}, v.snapshot.Pressure...), Sources: append([]workload.SourceStatus{}, v.snapshot.Sources...),
 		Devices: d.deviceStatus(), Rivals: append([]measure.Manager{}, d.rivals.all...),
 	}
 	for i := range v.snapshot.Observations {
@@ -164,7 +165,12 @@ func (d *Daemon) workloadOf(o *workload.Observation) api.Workload {
 	for _, p := range o.Processes {
 		w.Processes = append(w.Processes, p.PID)
 	}
-	w.Locality = localityOf(o)
+	if share, from, ok := o.LocalShare(); ok {
+		w.Locality, w.LocalityFrom = &share, from
+	}
+	if n := o.Accesses.PerSecond; n > 0 {
+		w.Accesses = &n
+	}
 	w.Move = d.moveOf(o.ID)
 	if p := placementOf(d.view.plan.Placements, o.ID); p != nil {
 		w.Class, w.Importance, w.CPUs = p.Class, p.Importance, p.VCPUs
@@ -260,6 +266,7 @@ func nodesOf(v view) []api.Node {
 	}
 	for _, n := range v.snapshot.Host.Nodes {
 		out := api.Node{ID: n.ID, CPUs: n.CPUs.String(), MemoryKiB: int64(n.Memory), FreeKiB: int64(n.Free)}
+		useOf(&out, &n, v.snapshot.Nodes)
 		home := topology.Nodes(n.ID)
 		for i := range v.plan.Placements {
 			p := &v.plan.Placements[i]
@@ -271,4 +278,27 @@ func nodesOf(v view) []api.Node {
 		nodes = append(nodes, out)
 	}
 	return nodes
+}
+
+// useOf fills in what is used of a node now.
+func useOf(out *api.Node, n *topology.Node, use []workload.NodeUse) {
+	known := func(v int64) *int64 {
+		if v < 0 {
+			return nil
+		}
+		return &v
+	}
+	out.ReclaimableKiB, out.HugePages = known(int64(n.Reclaimable)), []api.HugePool{}
+	for _, p := range n.HugePages {
+		out.HugePages = append(out.HugePages, api.HugePool{SizeKiB: int64(p.Size), Total: p.Total, Free: known(p.Free)})
+	}
+	for _, u := range use {
+		if u.Node != n.ID {
+			continue
+		}
+		if cpus := u.CPUUse; cpus >= 0 {
+			out.CPUUse = &cpus
+		}
+		out.Bandwidth, out.BandwidthFrom = known(u.Bandwidth), u.BandwidthFrom
+	}
 }

@@ -210,6 +210,7 @@ func optionsFor(config daemon.Config, look observe.Options) daemon.Options {
 	look.MinMemory = config.Manage.MinMemory.KiB()
 	look.MinCPU = config.Manage.MinCPU
 	look.SelfPID = os.Getpid()
+	look.Counters = true
 	kept := keptIn(config.StateDir)
 	look.Host, look.Free = kept.host, kept.free
 	observer := observe.New(observe.Root("/"), look)

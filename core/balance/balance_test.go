@@ -186,6 +186,32 @@ func TestDecisions(t *testing.T) {
 			}
 			b.run("b", 1, 1, gib)
 		}, "move a0 from node 0 to 1", "120000 of 150000 MiB/s go to its memory (80 %, counted)"},
+		{"bandwidth, counted at the node", func(b *bench) {
+			for i := range 2 {
+				b.run(fmt.Sprint("a", i), 0, 3, gib)
+			}
+			b.run("b", 1, 1, gib)
+			b.in.Traffic = []int64{105_000, 5_000}
+		}, "move a0 from node 0 to 1", "105000 of 150000 MiB/s go to its memory (70 %, counted at the node)"},
+		{"bandwidth, counted at the node: less than its work is thought to bring", func(b *bench) {
+			for i := range 2 {
+				b.run(fmt.Sprint("a", i), 0, 1, gib, func(s *place.Subject) { s.Observation.Bandwidth = 60_000 })
+			}
+			b.run("b", 1, 1, gib)
+			b.in.Traffic = []int64{40_000, 1_000}
+		}, "in order", ""},
+		{"far by residence, near by counters", func(b *bench) {
+			b.run("a", 0, 3, gib)
+			b.in.Subjects[0].Observation.Memory = []workload.NodeMemory{{Node: 1, KiB: gib}}
+			b.in.Subjects[0].Observation.Accesses = workload.Accesses{From: workload.Counters, Local: 0.95, PerSecond: 5e7}
+			b.in.Flights = []Flight{{Workload: "a", To: topology.Nodes(0), PutOff: "busy or pinned."}}
+		}, "in order", ""},
+		{"far by residence, too few reads counted to matter", func(b *bench) {
+			b.run("a", 0, 3, gib)
+			b.in.Subjects[0].Observation.Memory = []workload.NodeMemory{{Node: 1, KiB: gib}}
+			b.in.Subjects[0].Observation.Accesses = workload.Accesses{From: workload.Counters, Local: 0, PerSecond: 1e5}
+			b.in.Flights = []Flight{{Workload: "a", To: topology.Nodes(0), PutOff: "busy or pinned."}}
+		}, "in order", ""},
 		{"memory that does not follow: the CPUs go to it", func(b *bench) {
 			b.run("a", 0, 3, gib)
 			b.in.Subjects[0].Observation.Memory = []workload.NodeMemory{{Node: 1, KiB: gib}}

@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"math"
 	"time"
 
 	"github.com/homenode/homenode/core/place"
@@ -57,6 +58,9 @@ type Input struct {
 	HeldAll  bool            `json:"held_all,omitempty"`
 	Arrange  place.Options   `json:"arrange"`
 	Settings Settings        `json:"settings"`
+	// Traffic is what was counted of each node's memory, MiB/s, by node in the order of
+	// the host's; None where nothing tells, nil when nowhere.
+	Traffic []int64 `json:"traffic,omitempty"`
 }
 
 // Memory is what one tick hands to the next.
@@ -71,6 +75,8 @@ type Look struct {
 	Busy []float64      `json:"busy"` // CPUs kept busy by online work, by node in the order of the host's
 	Free []topology.KiB `json:"free"` // free and reclaimable memory, by node; None when unknown
 	Uses []Use          `json:"uses"` // rising by workload
+	// Traffic is Input.Traffic of that look.
+	Traffic []int64 `json:"traffic,omitempty"`
 }
 
 // Use is what one workload used in one look.
@@ -78,6 +84,7 @@ type Use struct {
 	Workload  workload.ID `json:"id"`
 	CPUs      float64     `json:"cpus"`
 	Bandwidth int64       `json:"mib_s,omitempty"` // 0 when unknown
+	Accesses  float64     `json:"reads,omitempty"` // counted, a second; 0 when unknown
 	Level     float64     `json:"level"`           // CPUs it used when this level of use began
 	Since     time.Time   `json:"since"`           // … and when that was
 }
@@ -96,5 +103,6 @@ func (in *Input) Round() {
 	for i := range in.Subjects {
 		o := &in.Subjects[i].Observation
 		o.CPUUse, o.CPUTime = round3(o.CPUUse), 0
+		o.Accesses.Local, o.Accesses.PerSecond = round3(o.Accesses.Local), math.Round(o.Accesses.PerSecond)
 	}
 }

@@ -30,6 +30,10 @@ const (
 	// al., "Profiling a warehouse-scale computer", ISCA 2015).
 	unknownTraffic = 1024
 
+	// leastTraffic and mostTraffic bound what is made of counted traffic: a busy CPU that
+	// never leaves its caches, and the most that one core streams.
+	leastTraffic, mostTraffic = 16, 16384
+
 	// headroom is what work on a saturated node is entitled to beyond what it gets:
 	// it cannot show that it wants more (core/place, SpecFrom). It grows from nothing at
 	// fills, so that of two nodes nearly full neither looks much worse than the other.
@@ -74,6 +78,7 @@ type work struct {
 	traffic  float64 // MiB/s
 	measured bool    // traffic is
 	accesses float64 // a second that threads wait for
+	counted  float64 // looks in which its accesses were counted
 	weight   float64 // of its time
 	age      float64 // seconds for which it has used about as much as now
 	pull     []float64
@@ -100,6 +105,8 @@ type model struct {
 	users    []float64 // CPUs whose memory is here × weight
 	free     []float64 // KiB; negative when unknown
 	far      float64   // ns/s lost by distance
+	perCPU   float64   // MiB/s of a busy CPU whose traffic nothing tells
+	told     []float64 // MiB/s counted at each node, mean of the looks; negative when not in all
 	sums     []float64 // all of the above, for copying
 }
 
@@ -301,12 +308,22 @@ func (w *work) along(home []part) []part {
 
 // size averages what every workload wanted over the looks.
 func (m *model) size(looks []Look) {
+	m.told, m.perCPU = counted(looks, len(m.rooms)), unknownTraffic
+	m.calibrate(looks)
 	for k := range looks {
 		m.eachUse(&looks[k], func(w *work, demand, traffic float64, measured bool) {
 			w.demand += demand / float64(len(looks))
 			w.traffic += traffic / float64(len(looks))
 			w.measured = measured
 		})
+	}
+	for k := range looks {
+		for _, u := range looks[k].Uses {
+			if i, ok := m.at[u.Workload]; ok && u.Accesses > 0 {
+				m.works[i].accesses += u.Accesses
+				m.works[i].counted++
+			}
+		}
 	}
 	for _, u := range looks[len(looks)-1].Uses {
 		if i, ok := m.at[u.Workload]; ok {
@@ -316,7 +333,11 @@ func (m *model) size(looks []Look) {
 	for i := range m.works {
 		w := &m.works[i]
 		w.kept = w.demand * w.reserve()
-		w.accesses = w.traffic * (1 << 20) / lineBytes / overlap
+		if w.counted > 0 { // the lines that were waited for; traffic has prefetched ones too
+			w.accesses /= w.counted * overlap
+		} else {
+			w.accesses = w.traffic * (1 << 20) / lineBytes / overlap
+		}
 	}
 }
 
@@ -335,13 +356,53 @@ func (m *model) eachUse(l *Look, yield func(w *work, demand, traffic float64, me
 		w := &m.works[i]
 		traffic, measured := float64(u.Bandwidth), u.Bandwidth > 0
 		if !measured {
-			traffic = u.CPUs * unknownTraffic
+			traffic = max(u.CPUs*m.perCPU, u.Accesses*lineBytes/(1<<20))
 		}
 		demand := 0.0
 		if w.placed == nil || w.placed.Class == workload.Shared {
 			demand = w.entitled(u.CPUs, m.crowdedShare(w, l))
 		}
 		yield(w, demand, traffic, measured)
+	}
+}
+
+// counted is the mean traffic that was counted at each node, negative where a look
+// lacks it.
+func counted(looks []Look, nodes int) []float64 {
+	out := make([]float64, nodes)
+	for k := range looks {
+		for i := range out {
+			if t := looks[k].Traffic; out[i] < 0 || i >= len(t) || t[i] < 0 {
+				out[i] = topology.None
+			} else {
+				out[i] += float64(t[i]) / float64(len(looks))
+			}
+		}
+	}
+	return out
+}
+
+// calibrate takes what a busy CPU brings from what was counted, where that is known
+// of every node: all of it, less what workloads are known to bring themselves.
+func (m *model) calibrate(looks []Look) {
+	rest, cpus := 0.0, 0.0
+	for _, mibs := range m.told {
+		if mibs < 0 {
+			return
+		}
+		rest += mibs
+	}
+	for k := range looks {
+		for _, u := range looks[k].Uses {
+			if u.Bandwidth > 0 {
+				rest -= float64(u.Bandwidth) / float64(len(looks))
+			} else {
+				cpus += u.CPUs / float64(len(looks))
+			}
+		}
+	}
+	if cpus > 0.5 { // less says nothing of others
+		m.perCPU = min(max(rest/cpus, leastTraffic), mostTraffic)
 	}
 }
 

@@ -249,6 +249,10 @@ func (w *world) live(t *rapid.T) {
 		case 2:
 			o.Memory = drawMemory(t, w.in.State.Host)
 			o.Movable = nil
+		case 3:
+			o.Accesses = workload.Accesses{From: workload.Counters, Local: rapid.Float64Range(0, 1).Draw(t, "local"), PerSecond: rapid.Float64Range(0, 1e9).Draw(t, "reads")}
+		case 4:
+			w.in.Traffic = rapid.SampledFrom([][]int64{nil, {}, {-1}, {100_000, -1, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9}}).Draw(t, "traffic")
 		}
 		k := slices.IndexFunc(w.in.State.Placements, func(p plan.Placement) bool { return p.Workload == o.ID })
 		if k < 0 || !w.in.Settings.Act {

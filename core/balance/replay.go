@@ -215,6 +215,7 @@ func (u *run) elsewhere(recorded, own []plan.Placement, subjects []place.Subject
 		o := &out[k].Observation
 		o.CPUs = p.CPUs
 		o.RanOn, o.Movable, o.Anon = nil, nil, nil
+		o.Accesses.From = "" // of where it lay
 		total, n := workload.Total(o.Memory), topology.KiB(p.Home.Len())
 		o.Memory = nil
 		for id := range p.Home.All() {

@@ -44,7 +44,8 @@ func Tick(in Input, memory Memory) (Outcome, Memory) {
 // remember is the memory with this look, without what is too old to count.
 func remember(in *Input, old Memory) Memory {
 	h := in.State.Host
-	look := Look{At: in.At, Busy: make([]float64, len(h.Nodes)), Free: make([]topology.KiB, len(h.Nodes))}
+	look := Look{At: in.At, Traffic: in.Traffic, Busy: make([]float64, len(h.Nodes)), Free: make([]topology.KiB, len(h.Nodes))}
+	look.Uses = make([]Use, 0, len(in.Subjects))
 	at := map[topology.NodeID]int{}
 	for i := range h.Nodes {
 		look.Free[i] = freeOf(&h.Nodes[i])
@@ -53,7 +54,7 @@ func remember(in *Input, old Memory) Memory {
 	for i := range in.Subjects {
 		s := &in.Subjects[i]
 		o := &s.Observation
-		look.Uses = append(look.Uses, Use{Workload: o.ID, CPUs: o.CPUUse, Bandwidth: o.Bandwidth, Level: o.CPUUse, Since: in.At})
+		look.Uses = append(look.Uses, Use{Workload: o.ID, CPUs: o.CPUUse, Bandwidth: o.Bandwidth, Accesses: o.Accesses.PerSecond, Level: o.CPUUse, Since: in.At})
 		if s.Spec.Class == workload.Offline {
 			continue
 		}

@@ -44,16 +44,18 @@ func (m *model) find(looks []Look, settling []bool) *trouble {
 	for i := range n {
 		t.cpu[i], t.traffic[i], t.short[i] = !settling[i], !settling[i], !settling[i] && m.short(i, m.free[i]) > 0
 	}
-	least, loads, traffic := math.Inf(1), make([]float64, n), make([]float64, n)
+	least, loads, traffic, plain := math.Inf(1), make([]float64, n), make([]float64, n), make([]float64, n)
 	for k := range looks {
 		clear(loads)
 		clear(traffic)
+		clear(plain)
 		m.eachUse(&looks[k], func(w *work, demand, mibs float64, _ bool) {
 			for _, p := range w.run {
 				loads[p.node] += p.share * demand * (1 + w.reserve())
 			}
 			for _, p := range w.mem {
 				traffic[p.node] += p.share * mibs * (1 + w.reserve())
+				plain[p.node] += p.share * mibs
 			}
 		})
 		least = math.Inf(1)
@@ -64,6 +66,9 @@ func (m *model) find(looks []Look, settling []bool) *trouble {
 		}
 		for i := range m.rooms {
 			t.cpu[i] = t.cpu[i] && m.isCrowded(i, loads[i], least)
+			if told := looks[k].Traffic; i < len(told) && told[i] >= 0 {
+				traffic[i] += float64(told[i]) - plain[i] // the reserve stays on top
+			}
 			t.traffic[i] = t.traffic[i] && traffic[i] >= busyBandwidth*float64(m.rooms[i].Bandwidth)
 			t.short[i] = t.short[i] && i < len(looks[k].Free) && m.short(i, float64(looks[k].Free[i])) > 0
 		}
@@ -95,9 +100,13 @@ func (m *model) tellNodes(t *trouble) {
 			t.triggers = append(t.triggers, Trigger{Kind: CPUPressure, Node: id, Text: text + m.idlest() + "."})
 		}
 		if t.traffic[i] {
+			mibs := m.traffic[i]
+			if m.told[i] >= 0 {
+				mibs += m.told[i] - m.plain[i]
+			}
 			t.triggers = append(t.triggers, Trigger{Kind: BandwidthPressure, Node: id, Text: fmt.Sprintf(
-				"Node %d: %.0f of %d MiB/s go to its memory (%.0f %%, %s).", id, m.traffic[i], m.rooms[i].Bandwidth,
-				100*m.traffic[i]/float64(m.rooms[i].Bandwidth), m.knownWords(i))})
+				"Node %d: %.0f of %d MiB/s go to its memory (%.0f %%, %s).", id, mibs, m.rooms[i].Bandwidth,
+				100*mibs/float64(m.rooms[i].Bandwidth), m.knownWords(i))})
 		}
 		if t.short[i] {
 			t.triggers = append(t.triggers, Trigger{Kind: MemoryShortage, Node: id, Text: fmt.Sprintf(
@@ -108,6 +117,8 @@ func (m *model) tellNodes(t *trouble) {
 
 func (m *model) knownWords(i int) string {
 	switch {
+	case m.told[i] >= 0:
+		return "counted at the node"
 	case m.measured[i] >= 0.99*m.plain[i]:
 		return "counted"
 	case m.measured[i] < 0.01*m.plain[i]:
@@ -146,6 +157,10 @@ func (m *model) tellFar(t *trouble, w *work) {
 		}
 	}
 	lost := w.accesses * cost / second
+	if a := w.Observation.Accesses; a.From != "" && near < 1 { // caches and hot pages: better known than expected
+		lost *= min(1, (1-a.Local)/(1-near))
+		near = a.Local
+	}
 	wide := w.placed.Home.Len() > 1
 	if near >= lowLocality || lost < leastLost || wide && w.demand > m.coresOf(w.placed.Home)/float64(w.placed.Home.Len()) {
 		return

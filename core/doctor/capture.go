@@ -32,7 +32,7 @@ func Capture(fsys fs.FS) []topology.Leaf {
 	if t, ok := text(fsys, "proc/sys/kernel/osrelease"); ok {
 		add("proc/sys/kernel/osrelease", kernelNumber(t)+"\n")
 	}
-	for _, name := range []string{"proc/sys/kernel/numa_balancing", "proc/sys/vm/zone_reclaim_mode"} {
+	for _, name := range []string{"proc/sys/kernel/numa_balancing", "proc/sys/kernel/perf_event_paranoid", "proc/sys/vm/zone_reclaim_mode"} {
 		if n := number(fsys, name); n != nil {
 			add(name, fmt.Sprintln(*n))
 		}
@@ -42,6 +42,17 @@ func Capture(fsys fs.FS) []topology.Leaf {
 	}
 	if t, ok := text(fsys, "sys/kernel/mm/transparent_hugepage/enabled"); ok {
 		add("sys/kernel/mm/transparent_hugepage/enabled", t+"\n")
+	}
+	devices, _ := fs.ReadDir(fsys, pmus)
+	for _, e := range devices {
+		for _, name := range []string{"type", "events/cas_count_read"} {
+			if t, ok := text(fsys, pmus+"/"+e.Name()+"/"+name); ok {
+				add(pmus+"/"+e.Name()+"/"+name, t+"\n")
+			}
+		}
+	}
+	if t, ok := text(fsys, "sys/fs/resctrl/info/L3_MON/mon_features"); ok {
+		add("sys/fs/resctrl/info/L3_MON/mon_features", t+"\n")
 	}
 	// DMI, which tells it on the machine itself, is full of names.
 	if v := measure.Virt(fsys); v != "" && v != "none" {

@@ -40,6 +40,10 @@ func findings(d *measure.Document) []measure.Finding {
 		say("zone_reclaim_mode", measure.Warning, "echo 0 > /proc/sys/vm/zone_reclaim_mode",
 			"%d: a full node drops its page cache before it takes free memory of another; file servers and databases stall", *s.ZoneReclaim)
 	}
+	if c := s.Counters; c != nil {
+		says, severity := locality(c, s.Balancing)
+		say("locality", severity, "", "%s", says)
+	}
 	for _, p := range s.HugePages {
 		if f, ok := lopsided(d, p); ok {
 			out = append(out, f)
@@ -70,6 +74,37 @@ func findings(d *measure.Document) []measure.Finding {
 		}
 	}
 	return out
+}
+
+// locality says by what it can be known where accesses go.
+func locality(c *measure.Counters, balancing *int) (string, measure.Severity) {
+	by := []string{}
+	if len(c.PMUs) > 0 {
+		text := "hardware counters (" + strings.Join(c.PMUs, ", ")
+		if c.Paranoid != nil && *c.Paranoid > 0 {
+			text += "; they take root or CAP_PERFMON"
+		}
+		by = append(by, text+")")
+	}
+	if balancing != nil && *balancing&1 != 0 {
+		by = append(by, "the kernel's samples (NUMA balancing)")
+	}
+	says := "accesses can be followed by " + strings.Join(append(by, "residence (CPU time × memory)"), ", ")
+	if len(c.PMUs) == 0 {
+		says += "; there are no hardware counters, as in most guests"
+	}
+	switch {
+	case c.IMC > 0:
+		says += fmt.Sprintf("; traffic by %d memory controllers' counters", c.IMC)
+	case c.MBM:
+		says += "; traffic by resctrl"
+	default:
+		says += "; traffic by nothing but estimates"
+	}
+	if len(by) == 0 {
+		return says, measure.Info
+	}
+	return says, measure.Healthy
 }
 
 // lopsided tells of a huge page pool that lies mostly on one of the nodes.

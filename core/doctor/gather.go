@@ -106,6 +106,7 @@ func gatherSettings(fsys fs.FS, h *topology.Host) *measure.Settings {
 		HugePages:   hugePools(h),
 		Managers:    Managers(fsys, h),
 		Queues:      queues(fsys, h),
+		Counters:    counters(fsys),
 	}
 	for i := range s.Managers {
 		s.Managers[i].Guests = nil // a document must not name what runs here
@@ -116,6 +117,32 @@ func gatherSettings(fsys fs.FS, h *topology.Host) *measure.Settings {
 		}
 	}
 	return s
+}
+
+// pmus is where the kernel lists what can count.
+const pmus = "sys/bus/event_source/devices"
+
+// counters looks what can tell where memory accesses go; nil when that is not told.
+func counters(fsys fs.FS) *measure.Counters {
+	entries, err := fs.ReadDir(fsys, pmus)
+	if err != nil {
+		return nil
+	}
+	c := &measure.Counters{PMUs: []string{}, Paranoid: number(fsys, "proc/sys/kernel/perf_event_paranoid")}
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case name == "cpu", name == "cpu_core", strings.HasPrefix(name, "armv8_"):
+			c.PMUs = append(c.PMUs, name)
+		case strings.HasPrefix(name, "uncore_imc"):
+			if _, ok := text(fsys, pmus+"/"+name+"/events/cas_count_read"); ok {
+				c.IMC++
+			}
+		}
+	}
+	if t, ok := text(fsys, "sys/fs/resctrl/info/L3_MON/mon_features"); ok {
+		c.MBM = strings.Contains(t, "mbm_")
+	}
+	return c
 }
 
 func hugePools(h *topology.Host) []measure.HugePool {

@@ -194,3 +194,31 @@ func FuzzParseDIMM(f *testing.F) {
 	f.Add([]byte{17, 0x15})
 	f.Fuzz(func(t *testing.T, raw []byte) { parseDIMM(raw) })
 }
+
+// By what locality can be known is told for what is there, and never makes a machine worse.
+func TestLocalitySources(t *testing.T) {
+	zero := 0
+	for _, tt := range []struct {
+		name      string
+		files     map[string]string
+		balancing *int
+		want      string
+	}{
+		{"guest", map[string]string{"software/type": "1"}, &zero, "accesses can be followed by residence (CPU time × memory); there are no hardware counters, as in most guests; traffic by nothing but estimates"},
+		{"server", map[string]string{"cpu/type": "4", "uncore_imc_0/events/cas_count_read": "event=4", "uncore_imc_free_running/type": "9"}, nil,
+			"accesses can be followed by hardware counters (cpu), residence (CPU time × memory); traffic by 1 memory controllers' counters"},
+	} {
+		fsys := fstest.MapFS{}
+		for name, text := range tt.files {
+			fsys[pmus+"/"+name] = &fstest.MapFile{Data: []byte(text)}
+		}
+		d := &measure.Document{Settings: &measure.Settings{Balancing: tt.balancing, Counters: counters(fsys)}}
+		found := findings(d)
+		if len(found) != 1 || found[0].Says != tt.want || found[0].Severity == measure.Warning {
+			t.Errorf("%s: %+v", tt.name, found)
+		}
+	}
+	if counters(fstest.MapFS{}) != nil {
+		t.Error("a tree without perf events tells of counters")
+	}
+}

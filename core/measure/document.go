@@ -184,7 +184,15 @@ type LoadedPoint struct {
 	Gap  int   `json:"gap"` // pause between bursts; -1: no load at all
 	NS   Value `json:"ns"`
 	MBps Value `json:"mbps"`
+	// Ran is the share of the time, 0 to 1, for which the load's threads had a CPU; 0 when
+	// unknown or without load. Below LoadRan the point has the flag "~": the load came in
+	// spurts, and the point counts for nothing.
+	Ran  float64 `json:"ran,omitempty"`
+	Flag string  `json:"flag,omitempty"`
 }
+
+// LoadRan is the least Ran of a point that says what its pause stands for.
+const LoadRan = 0.9
 
 // Levels is latency by working set.
 type Levels struct {

@@ -536,11 +536,14 @@ func Knees(points []LevelPoint) []Knee {
 	return out
 }
 
-// FinishLoaded derives peak, knee and the latencies at shares of the peak.
+// FinishLoaded derives peak, knee and the latencies at shares of the peak from the
+// points without a flag. Where full load is not among them the peak was not reached,
+// and nothing is derived.
 func FinishLoaded(l *Loaded) {
 	l.Peak, l.Knee, l.At50, l.At75, l.At90 = Unknown, Unknown, Unknown, Unknown, Unknown
-	points := slices.DeleteFunc(slices.Clone(l.Points), func(p LoadedPoint) bool { return !p.NS.Known() || !p.MBps.Known() })
-	if len(points) < 3 {
+	points := slices.DeleteFunc(slices.Clone(l.Points), func(p LoadedPoint) bool { return !p.NS.Known() || !p.MBps.Known() || p.Flag != "" })
+	starved := slices.ContainsFunc(l.Points, func(p LoadedPoint) bool { return p.Gap == 0 && p.Flag != "" })
+	if len(points) < 3 || starved {
 		return
 	}
 	slices.SortStableFunc(points, func(a, b LoadedPoint) int {

@@ -151,6 +151,34 @@ func TestLoadedCurve(t *testing.T) {
 	}
 }
 
+// Points whose load was starved count for nothing; without full load there is no peak.
+func TestStarvedLoad(t *testing.T) {
+	curve := func(starved ...int) Loaded {
+		l := Loaded{}
+		for i, g := range Gaps(6) {
+			p := LoadedPoint{Gap: g, MBps: Value(20_000 * i), NS: Value(80 + 10*i*i), Ran: 0.97}
+			if slices.Contains(starved, i) {
+				p.MBps, p.NS, p.Ran, p.Flag = p.MBps*3, 5000, 0.6, "~"
+			}
+			l.Points = append(l.Points, p)
+		}
+		FinishLoaded(&l)
+		return l
+	}
+	for _, tt := range []struct {
+		starved []int
+		peak    bool
+	}{{nil, true}, {[]int{2, 3}, true}, {[]int{5}, false}, {[]int{1, 2, 3, 4}, false}} {
+		l := curve(tt.starved...)
+		if l.Peak.Known() != tt.peak || l.Knee.Known() != tt.peak || l.At90.Known() != tt.peak {
+			t.Errorf("starved %v: peak %v, knee %v, at 90 %% %v", tt.starved, l.Peak, l.Knee, l.At90)
+		}
+		if tt.peak && (l.Peak != 100_000 || l.At50 > 400) {
+			t.Errorf("starved %v: %+v", tt.starved, l)
+		}
+	}
+}
+
 func TestDiffAndMerge(t *testing.T) {
 	make := func(ns float64) *Document {
 		d := &Document{Schema: Schema, Nodes: []Node{{ID: 0}}}

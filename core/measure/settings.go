@@ -11,6 +11,16 @@ type Settings struct {
 	HugePages   []HugePool `json:"huge_pages"`
 	Managers    []Manager  `json:"managers"` // that run or own CPUs or memory
 	Queues      []Queues   `json:"queues"`   // of NICs and NVMe drives
+	Counters    *Counters  `json:"counters,omitempty"`
+}
+
+// Counters is what there is to tell where memory accesses go. Whether a counter opens
+// is known only when it is tried: `homenode status` says so.
+type Counters struct {
+	PMUs     []string `json:"pmus"`     // of the processor, as the kernel names them; empty in most guests
+	IMC      int      `json:"imc"`      // counters of memory controllers that tell reads and writes
+	MBM      bool     `json:"mbm"`      // resctrl counts memory bandwidth
+	Paranoid *int     `json:"paranoid"` // /proc/sys/kernel/perf_event_paranoid
 }
 
 // HugePool is the pools of one page size over all nodes.

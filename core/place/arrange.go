@@ -63,6 +63,7 @@ func newArrangement(st plan.State, given []Subject, opt Options) *arrangement {
 		old[st.Placements[i].Workload] = &st.Placements[i]
 	}
 	seen := make(map[workload.ID]bool, len(given))
+	a.subjects = make([]subject, 0, len(given))
 	for i := range given {
 		g := &given[i]
 		if id := g.Observation.ID; !seen[id] {

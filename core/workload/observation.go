@@ -39,6 +39,19 @@ type Process struct {
 // Source says how a figure was come by.
 type Source string
 
+// Sources of locality, best first.
+const (
+	Counters  Source = "counters"   // hardware counters told local from remote accesses
+	Hints     Source = "numa-hints" // the kernel sampled accesses by page faults (NUMA balancing)
+	Residence Source = "residence"  // where it ran × where its memory lies: Locality
+)
+
+// Sources of the traffic of a node's memory, best first.
+const (
+	IMC Source = "imc" // the memory controllers' own counters
+	MBM Source = "mbm" // resctrl, per last-level cache: what its CPUs asked for
+)
+
 // Sources of "where it ran", best first.
 const (
 	PerThread  Source = "threads" // CPU time of each thread in the window, at the CPU it was last seen on
@@ -62,6 +75,7 @@ type Observation struct {
 	RanOn     []NodeShare   // where the CPU time was spent, rising by node; sums to 1 unless empty
 	RanOnFrom Source
 	Bandwidth int64        // memory traffic over the window, MiB/s; 0 when no counter tells
+	Accesses  Accesses     `json:",omitzero"`
 	Memory    []NodeMemory // resident, by node, rising; page cache of a cgroup is not in it
 	Anon      []NodeMemory // the anonymous part of Memory
 	// Movable is the part of Memory that a page move can take home: Memory without
@@ -78,6 +92,27 @@ type Observation struct {
 	// its cgroup allows, set by itself or by another manager.
 	Pinned    bool
 	PinnedWhy string // which threads, in words; "" unless Pinned
+}
+
+// Accesses is what was counted or sampled of a workload's accesses to memory.
+type Accesses struct {
+	From Source // Counters or Hints; "" when nothing tells
+	// Local is the share, 0 to 1, that went to the node of the CPU they came from.
+	Local float64
+	// PerSecond is the reads that memory had to answer while counted; of most counters
+	// without prefetches and writes, so it is less than the traffic. 0 when only sampled.
+	PerSecond float64 `json:",omitempty"`
+}
+
+// LocalShare is the best that is known of the share of accesses that stay on their
+// node, and where it is known from: what was counted, else sampled, else expected
+// from residence. It is false when nothing tells.
+func (o *Observation) LocalShare() (share float64, from Source, ok bool) {
+	if o.Accesses.From != "" {
+		return o.Accesses.Local, o.Accesses.From, true
+	}
+	share, ok = Locality(o.RanOn, o.Memory)
+	return share, Residence, ok
 }
 
 // Total is the memory over all nodes.
@@ -129,6 +164,33 @@ type Snapshot struct {
 	// reported by itself: it is below the thresholds now, or part of another workload.
 	Shrunk []ID
 	Small  int // workloads below the thresholds: not in Observations
+
+	Nodes    []NodeUse      // rising by node; empty on the first look
+	Pressure []Pressure     // of the whole host, by resource; empty without PSI
+	Sources  []SourceStatus // of locality and traffic, best first
+}
+
+// NodeUse is what was done on one node over the window, by whomever.
+type NodeUse struct {
+	Node          topology.NodeID
+	CPUUse        float64 // CPUs kept busy; topology.None when unknown
+	Bandwidth     int64   // traffic of its memory, MiB/s; topology.None when unknown
+	BandwidthFrom Source  // "" when unknown
+}
+
+// Pressure is the share of the last ten seconds, in percent, in which some or all
+// tasks waited for a resource (PSI).
+type Pressure struct {
+	Resource string  `json:"resource"` // cpu, memory, io
+	Some     float64 `json:"some"`
+	Full     float64 `json:"full"` // 0 for cpu: of a whole host it is not defined
+}
+
+// SourceStatus says of a source whether it can be used here, and why not.
+type SourceStatus struct {
+	Source Source `json:"source"`
+	Used   bool   `json:"used"`
+	Text   string `json:"text"` // what is read, or why nothing is
 }
 
 // Problem is something that could not be seen, in words.

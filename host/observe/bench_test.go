@@ -6,20 +6,26 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
 )
+
+// benchUsage is the CPU time that each cgroup has used.
+const benchUsage = 20 * time.Second
 
 // bigMachine has n cgroups of two processes each, one of them with threads threads.
 func bigMachine(n, threads int, mem topology.KiB) *fakeMachine {
 	m := newFake()
 	m.group("/system.slice", fakeGroup{})
 	for i := range n {
-		path := fmt.Sprintf("/system.slice/app%03d.service", i)
-		_, p := m.service(path, 1000+100*i, "app", mem)
+		path := fmt.Sprintf("/system.slice/app%04d.service", i)
+		g, p := m.service(path, 1000+100*i, "app", mem)
+		g.usage = benchUsage
 		for range threads - 1 {
 			p.threads = append(p.threads, fakeThread{cpus: "0-7", cpu: i % 8})
 		}
@@ -39,46 +45,119 @@ func BenchmarkLook300(b *testing.B) {
 		name    string
 		threads int
 		mem     topology.KiB
-		busy    bool
+		use     float64         // of each workload
+		by      workload.Source // of locality, besides residence
 		open    func(string) fs.FS
 	}{
-		{"small", 1, 8 * mib, false, Root},
-		{"idle", 1, 500 * mib, false, Root},
-		{"busy-4-threads", 4, 500 * mib, true, Root},
-		{"idle-dirfs", 1, 500 * mib, false, os.DirFS},
+		{"small", 1, 8 * mib, 0, "", Root},
+		{"idle", 1, 500 * mib, 0, "", Root},
+		{"busy-4-threads", 4, 500 * mib, 0.1, "", Root},
+		{"busy-counted", 4, 500 * mib, 0.3, workload.Counters, Root},
+		{"busy-sampled", 4, 500 * mib, 0.3, workload.Hints, Root},
+		{"idle-dirfs", 1, 500 * mib, 0, "", os.DirFS},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			m := bigMachine(300, bb.threads, bb.mem)
 			dir := b.TempDir()
+			if bb.by != "" {
+				m.addSources(bb.by)
+			}
 			m.write(b, dir)
 			now, clock := jumpingClock()
 			o := New(bb.open(dir), Options{
 				Host: m.host, Free: func(fsys fs.FS, _ *topology.Host) (*topology.Host, error) { return m.host(fsys) },
 				Now: clock, PageSize: 4,
 			})
-			o.Look(context.Background())
-			if bb.busy { // as if each used a tenth of a CPU
-				for _, l := range o.leaves {
-					l.use = 0.1
-				}
+			if bb.by == workload.Counters {
+				o.counters.opener = &fakePMU{each: time.Microsecond, tick: func(string) (float64, float64, error) { return 1e6, 1e5, nil }}
 			}
+			o.Look(context.Background())
+			counted := map[workload.ID]bool{}
 			b.ReportAllocs()
 			began := cpuUsed()
 			for b.Loop() {
 				*now += 2 * time.Second
-				if bb.busy {
-					for _, l := range o.leaves {
-						l.usage -= 200 * time.Millisecond
-					}
+				for _, l := range o.leaves { // as if the look before had seen less
+					l.usage = benchUsage - time.Duration(bb.use*2*float64(time.Second))
 				}
 				s, err := o.Look(context.Background())
 				if want := 300; err != nil || (bb.mem > 64*mib) != (len(s.Observations) == want) {
+					b.Fatal(err, len(s.Observations))
+				}
+				for i := range s.Observations {
+					if s.Observations[i].Accesses.From == bb.by && bb.by != "" {
+						counted[s.Observations[i].ID] = true
+					}
+				}
+			}
+			perLook := (cpuUsed() - began).Seconds() / float64(b.N)
+			b.ReportMetric(perLook*1000, "cpu-ms/op")
+			b.ReportMetric(perLook/2*100, "%ofCPU@2s")
+			if bb.by != "" {
+				b.ReportMetric(float64(len(counted)), "told")
+			}
+		})
+	}
+}
+
+// addSources gives the machine what the sources of locality need.
+func (m *fakeMachine) addSources(by workload.Source) {
+	m.more = map[string]string{"proc/cpuinfo": xeon, "proc/stat": "cpu 1 2 3 4 5 6 7 8\n"}
+	for cpu := range 8 {
+		m.more["proc/stat"] += fmt.Sprintf("cpu%d 100 0 100 1000 0 0 0 0 0 0\n", cpu)
+	}
+	if by != workload.Hints {
+		return
+	}
+	m.more["proc/sys/kernel/numa_balancing"] = "1\n"
+	stat := ""
+	for i := range 60 { // as long as the real one
+		stat += fmt.Sprintf("some_counter_%d 123456\n", i)
+	}
+	for path := range m.groups {
+		m.more["sys/fs/cgroup"+path+"/memory.stat"] = stat + "numa_pages_migrated 0\n"
+	}
+	for pid, p := range m.procs {
+		for i := range p.threads {
+			m.more[fmt.Sprintf("proc/%d/task/%d/sched", pid, pid+i)] = schedFile(9, i%2, 5000, 3000)
+		}
+	}
+}
+
+// BenchmarkLookGrowth looks at 100, 1,000 and 5,000 idle workloads; heap is what the
+// Observer keeps.
+func BenchmarkLookGrowth(b *testing.B) {
+	for _, n := range []int{100, 1000, 5000} {
+		b.Run(fmt.Sprintf("workloads=%d", n), func(b *testing.B) {
+			dir := b.TempDir()
+			bigMachine(n, 1, 500*mib).write(b, dir)
+			m := newFake()
+			now, clock := jumpingClock()
+			heap := func() float64 {
+				runtime.GC()
+				var s runtime.MemStats
+				runtime.ReadMemStats(&s)
+				return float64(s.HeapAlloc)
+			}
+			before := heap()
+			o := New(Root(dir), Options{
+				Host: m.host, Free: func(fsys fs.FS, _ *topology.Host) (*topology.Host, error) { return m.host(fsys) },
+				Now: clock, PageSize: 4,
+			})
+			o.Look(context.Background())
+			b.ReportAllocs()
+			began := cpuUsed()
+			for b.Loop() {
+				*now += 2 * time.Second
+				if s, err := o.Look(context.Background()); err != nil || len(s.Observations) != n {
 					b.Fatal(err, len(s.Observations))
 				}
 			}
 			perLook := (cpuUsed() - began).Seconds() / float64(b.N)
 			b.ReportMetric(perLook*1000, "cpu-ms/op")
 			b.ReportMetric(perLook/2*100, "%ofCPU@2s")
+			b.ReportMetric((heap()-before)/float64(n), "heap-B/workload")
+			runtime.KeepAlive(o)
 		})
 	}
 }

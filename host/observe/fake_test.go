@@ -30,8 +30,9 @@ type fakeMachine struct {
 	cached      topology.KiB // evictable page cache of each node
 	used        topology.KiB // not free, of each node
 	pool        []topology.HugePool
-	online      string // "" is 0-7
-	deny        string // files that end so may not be read
+	online      string            // "" is 0-7
+	deny        string            // files that end so may not be read
+	more        map[string]string // other files
 }
 
 type fakeGroup struct {
@@ -120,6 +121,7 @@ func (m *fakeMachine) files() map[string]string {
 	for pid, p := range m.procs {
 		m.procFiles(f, pid, p)
 	}
+	maps.Copy(f, m.more)
 	return f
 }
 

@@ -56,7 +56,10 @@ type process struct {
 	mapsRSS   topology.KiB
 	mapsErr   error
 	mapsStale bool
-	pssAnon   topology.KiB // anonymous memory with each page shared out over its users; None when not read
+	// hintsStale: its pages were moved; the kernel's samples count from scan hintsFrom on.
+	hintsStale bool
+	hintsFrom  uint64
+	pssAnon    topology.KiB // anonymous memory with each page shared out over its users; None when not read
 }
 
 // mem is resident memory with huge pages.
@@ -314,9 +317,13 @@ func (o *Observer) readLeaf(l *leaf) {
 }
 
 // quiet reports whether the processes of a leaf need no new look: they are the same
-// as before, they use no CPU, their memory has not changed, and it is not long ago.
+// as before, their memory has not changed, and it is not long ago.
 func (o *Observer) quiet(l *leaf) bool {
-	if l.mode != asOne || !l.hasStat || l.usage < 0 || l.use >= busy || o.now.Sub(l.procsAt) >= affinityEvery {
+	every := affinityEvery
+	if l.use >= busy {
+		every = processesEvery
+	}
+	if l.mode != asOne || !l.hasStat || l.usage < 0 || o.now.Sub(l.procsAt) >= every {
 		return false
 	}
 	change := l.stat.resident().total() - l.procsIn

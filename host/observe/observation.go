@@ -25,6 +25,7 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 		w.cpus = cpus
 		clear(w.acc)
 		w.ran = nil
+		w.access.forget()
 	}
 	mem := o.memoryOf(w)
 	obs := workload.Observation{
@@ -35,6 +36,7 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 		CPUUse:    o.use(w),
 		RanOn:     w.ran,
 		RanOnFrom: workload.PerThread,
+		Accesses:  w.access.best(o.now),
 		Memory:    mem.all.list(),
 		Anon:      mem.anon.list(),
 		Movable:   mem.held.list(),

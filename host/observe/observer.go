@@ -13,6 +13,7 @@ import (
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/internal/perf"
 )
 
 // Options is how an Observer looks. The zero value gives the defaults.
@@ -39,6 +40,9 @@ type Options struct {
 	// Host and Free read the machine, topology.FromSysfs and topology.ReadFree when nil.
 	Host func(fs.FS) (*topology.Host, error)
 	Free func(fs.FS, *topology.Host) (*topology.Host, error)
+	// Counters opens hardware counters, where the machine has any. fsys must be the
+	// live machine's.
+	Counters bool
 }
 
 // Periods and budgets.
@@ -59,10 +63,14 @@ const (
 	// mapsCredit is how much of it can be saved up.
 	mapsCredit = 100 * time.Millisecond
 	// threadBudget is how many threads are looked at in one look, the longest
-	// unseen workloads first: at 7 µs each 7 ms of a 2 s period.
-	threadBudget = 1000
+	// unseen workloads first: at 7 µs each 2 ms of a 2 s period. 1,500 threads that are
+	// all busy are so seen every 10 s, and nothing is decided sooner.
+	threadBudget = 300
 	// statusBudget is the same for affinities where each costs a status file of 20 µs.
 	statusBudget = 300
+	// processesEvery bounds how old the figures of the processes of a busy cgroup may get,
+	// while they are the same ones and its memory has not changed.
+	processesEvery = 4 * time.Second
 	// busy is the use below which it does not matter where a workload runs.
 	busy = 0.02
 	// enoughTicks are needed to say where a workload ran: with fewer the shares
@@ -108,6 +116,10 @@ type Observer struct {
 	credit   time.Duration
 	problems problems
 	why      map[workload.ID]string
+	counters counters
+	hinting  hinting
+	traffic  traffic
+	cpuTicks []cpuTicks // by CPU, of the last look
 
 	buf   []byte
 	tids  []int
@@ -152,6 +164,9 @@ func New(fsys fs.FS, opts Options) *Observer {
 		maps:       newMapsParser(),
 		buf:        make([]byte, 16<<10),
 	}
+	if opts.Counters {
+		o.counters.opener = perf.Kernel{}
+	}
 	o.files = anyFS{fsys}
 	if r, ok := fsys.(interface{ reader() files }); ok {
 		o.files = r.reader()
@@ -194,6 +209,8 @@ func (o *Observer) Look(ctx context.Context) (workload.Snapshot, error) {
 
 	o.readAffinities(reported)
 	o.readThreads(reported)
+	o.readCounters(reported)
+	o.readHints(reported)
 	if err := o.readMaps(ctx, reported); err != nil {
 		return workload.Snapshot{}, err
 	}
@@ -205,6 +222,7 @@ func (o *Observer) Look(ctx context.Context) (workload.Snapshot, error) {
 		held.addAll(holds)
 	}
 	snap.Unmanaged = o.unmanaged(held)
+	snap.Nodes, snap.Pressure, snap.Sources = o.nodeUse(), o.pressure(), o.sources()
 	snap.Shrunk = o.shrunk()
 	snap.Problems = o.problems.list()
 	o.forget()
@@ -218,8 +236,9 @@ func (o *Observer) Stale(id workload.ID) {
 	defer o.mu.Unlock()
 	if w := o.works[id]; w != nil {
 		for _, p := range w.procs {
-			p.mapsStale = true
+			p.mapsStale, p.hintsStale = true, true
 		}
+		w.access.forget()
 	}
 }
 
@@ -355,6 +374,7 @@ func (o *Observer) forget() {
 	}
 	for id, w := range o.works {
 		if w.look != o.look {
+			o.stopCounting(w)
 			delete(o.works, id)
 		}
 	}

@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"runtime"
 	"strings"
@@ -224,5 +225,81 @@ func TestIntervalUnderAStressor(t *testing.T) {
 	quiet[0], quiet[1] = quiet[0]*0.97, quiet[1]*1.03
 	if under.Apart(quiet) {
 		t.Errorf("under load %.1f, in quiet %.1f: they do not meet", under, quiet)
+	}
+}
+
+// The share of the time for which the load had CPUs is told by the threads' own clocks.
+func TestStarvedLoad(t *testing.T) {
+	spent := map[int]time.Duration{1: time.Second, 2: time.Second, 3: 0}
+	b := burn{loaders: make([]loader, 4), clock: func(tid int) (time.Duration, error) {
+		if tid == 3 {
+			return 0, errors.New("no such thread")
+		}
+		return spent[tid], nil
+	}}
+	for i, tid := range []int64{1, 2, 3, -1} {
+		b.loaders[i].tid.Store(tid)
+	}
+	before := b.spent()
+	spent[1] += 100 * time.Millisecond
+	spent[2] += 60 * time.Millisecond
+	if ran := b.ran(before, 100*time.Millisecond); math.Abs(ran-0.8) > 1e-9 {
+		t.Errorf("ran %v of the time, want 0.8", ran)
+	}
+	if ran := (&burn{b.clock, b.loaders[2:]}).ran([]time.Duration{-1, -1}, time.Second); ran != 0 {
+		t.Errorf("without a clock it ran %v", ran)
+	}
+	b.loaders[1].tid.Store(0) // never got to its CPU
+	if ran := (&burn{b.clock, b.loaders[1:2]}).ran([]time.Duration{0}, time.Second); ran <= 0 || ran > 0.01 {
+		t.Errorf("what never began ran %v of the time", ran)
+	}
+
+	var l measure.Loaded
+	point := func(ns, ran float64) measure.LoadedPoint {
+		return measure.LoadedPoint{Gap: 20, NS: measure.Value(ns), MBps: 1, Ran: ran}
+	}
+	for _, tt := range []struct {
+		p    measure.LoadedPoint
+		done bool
+		ns   measure.Value // what stands afterwards
+		flag string
+	}{
+		{point(100, 0.5), false, 100, "~"},
+		{point(110, 0.4), false, 100, "~"},
+		{point(120, 0.8), false, 120, "~"},
+		{point(130, 0.95), true, 130, ""},
+	} {
+		if done := keepPoint(&l, tt.p); done != tt.done || len(l.Points) != 1 || l.Points[0].NS != tt.ns || l.Points[0].Flag != tt.flag {
+			t.Errorf("after %+v: done %v, %+v", tt.p, done, l.Points)
+		}
+	}
+	if !keepPoint(&l, measure.LoadedPoint{Gap: -1, NS: 80}) || len(l.Points) != 2 {
+		t.Errorf("without load nothing can be starved: %+v", l.Points)
+	}
+}
+
+// The kernel's clock of a thread goes on while it works and stands while it sleeps.
+func TestThreadClock(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	tid := unix.Gettid()
+	a, err := threadClock(tid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for began := a; ; {
+		if b, err := threadClock(tid); err != nil {
+			t.Fatal(err)
+		} else if b > began {
+			break
+		}
+	}
+	before, _ := threadClock(tid)
+	time.Sleep(50 * time.Millisecond)
+	if after, _ := threadClock(tid); after-before > 40*time.Millisecond {
+		t.Errorf("asleep for 50 ms it used %v", after-before)
+	}
+	if _, err := threadClock(1 << 22); err == nil {
+		t.Error("a thread that does not exist has a clock")
 	}
 }

@@ -45,7 +45,7 @@ func explainCommand(e *Env) *cobra.Command {
 func printExplanation(w io.Writer, p paint, x api.Explanation) {
 	wl := x.Workload
 	fmt.Fprintf(w, "%s  %s, %d vCPUs, %.2f CPUs busy, %s\n", p.bold(label(wl)), wl.Class, wl.CPUs, wl.CPUUse, kib(wl.MemoryKiB))
-	fmt.Fprintf(w, "  now    CPUs %s; memory %s; locality %s\n", orDash(wl.CPUSet), byNode(wl.MemoryByNode, wl.MemoryKiB), percent(wl.Locality))
+	fmt.Fprintf(w, "  now    CPUs %s; memory %s; locality %s%s\n", orDash(wl.CPUSet), byNode(wl.MemoryByNode, wl.MemoryKiB), percent(wl.Locality), from(wl))
 	if wl.Home != "" {
 		fmt.Fprintf(w, "  plan   node %s, CPUs %s; locality %s\n", wl.Home, wl.CPUSetPlanned, percent(wl.LocalityExpected))
 	}
@@ -163,4 +163,12 @@ func printDistances(w io.Writer, all []plan.Distance) {
 		parts = append(parts, fmt.Sprintf("node%d ×%.2f (%s)", d.To, d.Times, d.Source))
 	}
 	fmt.Fprintf(w, "  distances from node%d: %s\n", all[0].From, strings.Join(parts, ", "))
+}
+
+// from says what the locality of a workload is known from.
+func from(x api.Workload) string {
+	if x.LocalityFrom == "" {
+		return ""
+	}
+	return " by " + string(x.LocalityFrom)
 }

@@ -180,15 +180,19 @@ func printDocument(w io.Writer, d *measure.Document, s heat.Style, expand bool) 
 	}
 	for _, l := range d.Loaded {
 		say("\nlatency under load, node%d to node%d, mix %s, %s of load\n", l.From, l.To, l.Mix, count(l.Load, "CPU"))
-		t := newTable(">pause", ">GB/s", ">ns")
+		t, starved := newTable(">pause", ">GB/s", ">ns"), false
 		for _, p := range l.Points {
 			gap := fmt.Sprint(p.Gap)
 			if p.Gap < 0 {
 				gap = "no load"
 			}
-			t.row(gap, fmt.Sprintf("%.2f", float64(p.MBps)/1000), fmt.Sprintf("%.1f", float64(p.NS)))
+			t.row(gap, fmt.Sprintf("%.2f", float64(p.MBps)/1000), fmt.Sprintf("%s%.1f", p.Flag, float64(p.NS)))
+			starved = starved || p.Flag != ""
 		}
 		t.print(w, paint{})
+		if starved {
+			say("  ~  the load had a CPU for less than %.0f %% of the time: the point counts for nothing\n", 100*measure.LoadRan)
+		}
 		say("  peak %s GB/s, knee %s GB/s; at 50, 75, 90 %% of the peak %s, %s, %s ns\n",
 			gbs(l.Peak), gbs(l.Knee), whole(l.At50), whole(l.At75), whole(l.At90))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/measure"
+	"github.com/homenode/homenode/core/workload"
 )
 
 func statusCommand(e *Env) *cobra.Command {
@@ -17,8 +18,10 @@ func statusCommand(e *Env) *cobra.Command {
 		Use:   "status",
 		Short: "Show every workload, its home, and how local its memory is now and by plan",
 		Long: `Asks the daemon; without one, looks at the machine once by itself.
-Locality is the expected share of memory accesses that stay on the node: over all
-nodes, (share of CPU time on the node) × (share of memory on the node).`,
+Locality is the share of memory accesses that stay on the node: counted by the
+hardware or sampled by the kernel (NUMA balancing) where that can be had, else
+expected from residence: over all nodes, (share of CPU time on the node) × (share
+of memory on the node). What it will be by plan is always expected so.`,
 		Example: "  homenode status\n  homenode status --json",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -46,9 +49,9 @@ nodes, (share of CPU time on the node) × (share of memory on the node).`,
 func printStatus(e *Env, s api.Status) {
 	p := e.paint()
 	fmt.Fprintln(e.Stdout, headline(s, p))
-	nodes := newTable("NODE", "CPUS", ">VCPUS", ">MEMORY", ">FREE", ">BOOKED")
+	nodes := newTable("NODE", "CPUS", ">BUSY", ">VCPUS", ">MEMORY", ">FREE", ">BOOKED", ">TRAFFIC")
 	for _, n := range s.Nodes {
-		nodes.row(fmt.Sprint(n.ID), orDash(n.CPUs), fmt.Sprintf("%.4g", n.VCPUs), kib(n.MemoryKiB), kib(n.FreeKiB), kib(n.BookedKiB))
+		nodes.row(fmt.Sprint(n.ID), orDash(n.CPUs), busyCPUs(n.CPUUse), fmt.Sprintf("%.4g", n.VCPUs), kib(n.MemoryKiB), kib(n.FreeKiB), kib(n.BookedKiB), traffic(n))
 	}
 	nodes.print(e.Stdout, p)
 	if len(s.Workloads) == 0 {
@@ -60,6 +63,7 @@ func printStatus(e *Env, s api.Status) {
 	if b := s.Border; b != nil {
 		fmt.Fprintf(e.Stdout, "%s %s; dedicated work has CPUs %s alone\n", p.dim("border:"), b.Border, orDash(b.Dedicated))
 	}
+	printSources(e.Stdout, p, s)
 	if s.Balance != nil && s.Mode != "none" { // one look tells nothing about a load
 		fmt.Fprintf(e.Stdout, "%s %s\n", p.dim("balancing:"), s.Balance.Words())
 	}
@@ -67,6 +71,44 @@ func printStatus(e *Env, s api.Status) {
 	printRivals(e.Stdout, p, s.Rivals)
 	for _, problem := range s.Problems {
 		fmt.Fprintf(e.Stdout, "%s %s\n", p.warn("!"), problem)
+	}
+}
+
+func busyCPUs(cpus *float64) string {
+	if cpus == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", *cpus)
+}
+
+func traffic(n api.Node) string {
+	if n.Bandwidth == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%d MiB/s", *n.Bandwidth)
+}
+
+// printSources says in a line by what locality is known, and why by nothing better.
+func printSources(w io.Writer, p paint, s api.Status) {
+	by := map[workload.Source]int{}
+	for _, x := range s.Workloads {
+		by[x.LocalityFrom]++
+	}
+	var parts []string
+	for _, x := range s.Sources {
+		switch x.Source {
+		case workload.Counters, workload.Hints:
+			text := fmt.Sprintf("%d by %s", by[x.Source], x.Source)
+			if !x.Used {
+				text = fmt.Sprintf("no %s (%s)", x.Source, x.Text)
+			}
+			parts = append(parts, text)
+		case workload.Residence:
+			parts = append(parts, fmt.Sprintf("%d by %s", by[x.Source], x.Source))
+		}
+	}
+	if len(parts) > 0 {
+		fmt.Fprintf(w, "%s %s\n", p.dim("locality:"), strings.Join(parts, "; "))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/measure"
+	"github.com/homenode/homenode/core/workload"
 )
 
 // Devices and other managers are shown when there are any, and only then.
@@ -38,5 +39,29 @@ func TestStatusNamesDevicesAndOthers(t *testing.T) {
 		"tuned sets kernel settings -")
 	if diff := cmp.Diff(want, show(s)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// What locality is known from, and why from nothing better, is one line.
+func TestStatusNamesSources(t *testing.T) {
+	use, traffic := 3.25, int64(1200)
+	s := api.Status{Mode: "observe", Version: "1",
+		Nodes:     []api.Node{{ID: 0, CPUs: "0-3", CPUUse: &use, Bandwidth: &traffic}, {ID: 1}},
+		Workloads: []api.Workload{{ID: "/a", LocalityFrom: workload.Counters}, {ID: "/b", LocalityFrom: workload.Residence}, {ID: "/c"}},
+		Sources: []workload.SourceStatus{
+			{Source: workload.Counters, Used: true, Text: "node-loads"},
+			{Source: workload.Hints, Text: "kernel.numa_balancing is 0"},
+			{Source: workload.Residence, Used: true},
+			{Source: workload.IMC, Text: "none"},
+		}}
+	var out bytes.Buffer
+	printStatus(&Env{Stdout: &out, Getenv: func(string) string { return "" }}, s)
+	for _, want := range []string{
+		"locality: 1 by counters; no numa-hints (kernel.numa_balancing is 0); 1 by residence\n",
+		"3.25", "1200 MiB/s",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
 	}
 }

@@ -43,7 +43,7 @@ func LoadedCurve(all []measure.Loaded) Curve {
 	for _, l := range all {
 		line := Line{Name: fmt.Sprintf("node%d to node%d, mix %s, %d CPUs of load", l.From, l.To, l.Mix, l.Load)}
 		for _, p := range l.Points {
-			if p.NS.Known() && p.MBps.Known() {
+			if p.NS.Known() && p.MBps.Known() && p.Flag == "" {
 				line.Points = append(line.Points, [2]float64{float64(p.MBps) / 1000, float64(p.NS)})
 			}
 		}
