@@ -35,6 +35,7 @@ type Options struct {
 	Looked func(first bool)
 	// Rivals finds other programs that place things on the host; nil finds none.
 	Rivals func(*topology.Host) []measure.Manager
+	Links  Links // finds what workloads use; nil finds nothing
 	// Go runs a page move beside the loop; nil starts a goroutine. The simulator
 	// runs it in step with its own clock.
 	Go func(move func())
@@ -79,6 +80,7 @@ type Daemon struct {
 	balanced string                        // what was last told of balancing
 	rivals   rivals
 	devices  devices
+	near     nearness
 }
 
 // view is the result of the newest tick.
@@ -320,6 +322,7 @@ func (d *Daemon) Tick(ctx context.Context) error {
 			d.event(plan.Event{Kind: plan.EventDaemon, Error: true, Text: text})
 		}
 	}
+	d.learnNear(ctx, snapshot)
 	if err := d.decide(start, snapshot); err != nil {
 		return err
 	}
@@ -596,11 +599,17 @@ func (d *Daemon) subjects(s workload.Snapshot) []place.Subject {
 // specOf is what is wished for a workload. d.mu is held.
 func (d *Daemon) specOf(o *workload.Observation) workload.Spec {
 	spec := place.SpecFrom(*o, d.arranging())
+	told := false
 	if r := d.o.Config.rule(o); r != nil {
 		wish(&spec, r)
+		told = r.Near != nil
 	}
 	if want, ok := d.wants[o.ID]; ok && want.Process.Start == startOf(o) {
 		spec = specOfWant(want, o.ID, spec)
+		told = len(want.Near) > 0
+	}
+	if !told {
+		d.addLearned(&spec, o)
 	}
 	return spec
 }

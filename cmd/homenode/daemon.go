@@ -25,6 +25,7 @@ import (
 	"github.com/homenode/homenode/host/cgroup"
 	"github.com/homenode/homenode/host/flight"
 	"github.com/homenode/homenode/host/irq"
+	"github.com/homenode/homenode/host/links"
 	"github.com/homenode/homenode/host/observe"
 	"github.com/homenode/homenode/host/process"
 	"github.com/homenode/homenode/host/store"
@@ -222,6 +223,7 @@ func optionsFor(config daemon.Config, look observe.Options) daemon.Options {
 			workload.InDevice:  irq.New("/"),
 		},
 		Clock:  wallClock{},
+		Links:  links.New("/"),
 		Rivals: func(h *topology.Host) []measure.Manager { return doctor.Managers(observe.Root("/"), h) },
 	}
 }

@@ -114,7 +114,7 @@ set-irq p/29 0-7→6`, ""},
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.device.Name, tt.device.PCI = "eth0", "p"
-			p := Decide(host(t, smt), set(t, tt.avoid), []Device{tt.device})
+			p := Decide(host(t, smt), set(t, tt.avoid), []Device{tt.device}, KeepQueues)
 			if diff := cmp.Diff(tt.want, drawn(p.Steps)); diff != "" {
 				t.Error(diff)
 			}
@@ -128,7 +128,7 @@ set-irq p/29 0-7→6`, ""},
 func TestReport(t *testing.T) {
 	d := Device{Name: "eth0", PCI: "p", Node: 0, Interrupts: []Interrupt{
 		{Number: 1, Name: "a-0", CPUs: set(t, "0")}, {Number: 2, Name: "a-1", CPUs: set(t, "0-7")}, {Number: 3, Name: "a-2", CPUs: set(t, "7"), Fixed: true}}}
-	p := Decide(host(t, smt), topology.CPUSet{}, []Device{d})
+	p := Decide(host(t, smt), topology.CPUSet{}, []Device{d}, KeepQueues)
 	if got, want := p.Reports[0], (Report{Device: "eth0", Node: 0, Interrupts: 3, AtHome: 1, Fixed: 1, Steps: 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -188,8 +188,8 @@ func TestDecideProperties(t *testing.T) {
 			}
 			devices = append(devices, d)
 		}
-		p := Decide(h, avoid, devices)
-		if again := Decide(h, avoid, devices); drawn(again.Steps) != drawn(p.Steps) {
+		p := Decide(h, avoid, devices, KeepQueues)
+		if again := Decide(h, avoid, devices, KeepQueues); drawn(again.Steps) != drawn(p.Steps) {
 			t.Fatalf("two answers:\n%s\n\n%s", drawn(p.Steps), drawn(again.Steps))
 		}
 		if bad := Check(h, avoid, devices, p.Steps); bad != "" {
@@ -240,7 +240,7 @@ func TestDecideProperties(t *testing.T) {
 				}
 			}
 		}
-		if again := Decide(h, avoid, devices); len(again.Steps) != 0 {
+		if again := Decide(h, avoid, devices, KeepQueues); len(again.Steps) != 0 {
 			t.Fatalf("a second run changes\n%s", drawn(again.Steps))
 		}
 	})

@@ -82,6 +82,7 @@ const (
 	SetIRQ    StepKind = "set-irq"    // CPUs that an interrupt may be delivered to
 	SetRPS    StepKind = "set-rps"    // CPUs that a receive queue is worked off by
 	SetXPS    StepKind = "set-xps"    // CPUs that send by a transmit queue
+	SetQueues StepKind = "set-queues" // number of queue pairs of a network device
 )
 
 // Target is the thing a step changes.

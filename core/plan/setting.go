@@ -23,6 +23,7 @@ const (
 	IRQAffinity       SettingKind = "irq"                    // Path is "PCI/N": interrupt N of a PCI function
 	RPSCPUs           SettingKind = "rps_cpus"               // Path is "PCI/DEV/rx-N": a receive queue
 	XPSCPUs           SettingKind = "xps_cpus"               // Path is "PCI/DEV/tx-N": a transmit queue
+	QueueCount        SettingKind = "queues"                 // Path is "PCI/DEV": the queue pairs of a network device, a number
 )
 
 // Setting is one thing of the host whose value a step changes, with its value.

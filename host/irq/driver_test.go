@@ -354,7 +354,7 @@ func TestPlaceAndUndoProperties(t *testing.T) {
 			if err != nil {
 				r.Fatal(err)
 			}
-			return irq.Decide(h, avoid, devices)
+			return irq.Decide(h, avoid, devices, irq.KeepQueues)
 		}
 		var entries []plan.Entry
 		for _, s := range look().Steps {
