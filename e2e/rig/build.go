@@ -95,6 +95,11 @@ func build(ctx context.Context, root, out, homenode string, jobs []work) (image 
 			files = append(files, archived{name: "bin/homenode", from: filepath.Join(bin, "homenode")})
 		}
 	}
+	modules, err := fetchModules(ctx, root, jobs)
+	if err != nil {
+		return "", nil, err
+	}
+	files = append(files, modules...)
 	for _, j := range jobs {
 		if j.shape.Count {
 			if err := plugin(ctx, root, bin); err != nil {
