@@ -414,7 +414,17 @@ func (d *Daemon) prune(ctx context.Context, s workload.Snapshot) error {
 		return err
 	}
 	var dead []uint64
+	counted := map[workload.ID]bool{} // devices whose queues come back with their number
 	for _, e := range entries {
+		if e.Kind == plan.QueueCount {
+			driver, ok := d.driverOf(e)
+			counted[e.Workload] = ok && !gone(driver.Present(e))
+		}
+	}
+	for _, e := range entries {
+		if counted[e.Workload] {
+			continue
+		}
 		driver, ok := d.driverOf(e)
 		// Processes come and go while their workload stays.
 		if (!seen[e.Workload] || e.Kind == plan.Affinity) && ok && gone(driver.Present(e)) {

@@ -37,6 +37,52 @@ func drawn(steps []plan.Step) string {
 	return strings.Join(lines, "\n")
 }
 
+// With match every NIC gets as many queues as it has and as there are CPUs for them,
+// before anything else; with keep none.
+func TestQueueCounts(t *testing.T) {
+	for _, tt := range []struct {
+		now, most int
+		avoid     string
+		want      string
+	}{
+		{8, 8, "", "set-queues p/eth0 8→4"},
+		{1, 63, "2", "set-queues p/eth0 1→3"},
+		{1, 2, "", "set-queues p/eth0 1→2"},
+		{4, 63, "", ""},
+		{2, 2, "", ""},
+		{8, 8, "2-3,6-7", ""}, // no CPU is left
+	} {
+		d := []Device{{Name: "eth0", PCI: "p", Node: 1, Kind: topology.NIC, Channels: []Channels{{"eth0", tt.now, tt.most}},
+			Interrupts: []Interrupt{{Number: 1, Name: "eth0-TxRx-0", CPUs: set(t, "0")}}}}
+		h, avoid := host(t, smt), set(t, tt.avoid)
+		p := Decide(h, avoid, d, MatchQueues)
+		first, _, _ := strings.Cut(drawn(p.Steps), "\n")
+		if !strings.HasPrefix(first, "set-queues") {
+			first = ""
+		}
+		if first != tt.want || p.Reports[0].Queues != tt.now || p.Reports[0].MostQueues != tt.most {
+			t.Errorf("%+v: %s, %+v", tt, drawn(p.Steps), p.Reports)
+		}
+		if bad := Check(h, avoid, d, p.Steps); bad != "" {
+			t.Error(bad)
+		}
+		if kept := drawn(Decide(h, avoid, d, KeepQueues).Steps); strings.Contains(kept, "set-queues") {
+			t.Error(kept)
+		}
+	}
+	h, d := host(t, smt), []Device{{Name: "eth0", PCI: "p", Node: 1, Channels: []Channels{{"eth0", 1, 8}}}}
+	for _, bad := range []plan.Step{
+		{Kind: plan.SetQueues, Workload: "device:eth0", Target: plan.Target{Device: "p/eth0"}, To: "5"}, // CPUs
+		{Kind: plan.SetQueues, Workload: "device:eth0", Target: plan.Target{Device: "p/eth0"}, To: "0"},
+		{Kind: plan.SetQueues, Workload: "device:eth0", Target: plan.Target{Device: "p/eth1"}, To: "2"},
+		{Kind: plan.SetQueues, Workload: "device:eth0", Target: plan.Target{Device: "p/eth0"}, To: "x"},
+	} {
+		if Check(h, topology.CPUSet{}, d, []plan.Step{bad}) == "" {
+			t.Errorf("passes: %+v", bad)
+		}
+	}
+}
+
 // apply carries steps out on devices, as the kernel would.
 func apply(devices []Device, steps []plan.Step) {
 	for _, s := range steps {

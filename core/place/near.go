@@ -23,6 +23,10 @@ const (
 	// crowds a node, nor copies memory, for something learned.
 	learnedCeiling = 0.1
 
+	// learnedMost bounds it for all vCPUs together, below one vCPU that shares a core
+	// (overCore): else many small pulls would add up to crowding after all.
+	learnedMost = 0.3
+
 	// uncountedWeight is the weight of a link that no counter tells the traffic of (VFIO,
 	// a poll thread behind a socket): a remote node at twice the local cost then pulls
 	// with a tenth of a vCPU. How busy a poll thread is says nothing of what it does.
@@ -57,8 +61,9 @@ func Learned(o *workload.Observation, l *workload.Link, rate float64) (workload.
 }
 
 // pull is what it costs a vCPU to be on each node, for being far from what the
-// workload is near to; nil for nothing. lost is what a person named and the host does not have.
-func (l *Ledger) pull(near []workload.Near) (pull []float64, lost []string) {
+// workload of so many vCPUs is near to; nil for nothing. lost is what a person named and
+// the host does not have.
+func (l *Ledger) pull(near []workload.Near, vcpus int) (pull []float64, lost []string) {
 	if len(near) == 0 {
 		return nil, nil
 	}
@@ -92,7 +97,7 @@ func (l *Ledger) pull(near []workload.Near) (pull []float64, lost []string) {
 		return nil, lost
 	}
 	for i := range told {
-		told[i] = min(told[i], nearCeiling) + min(learned[i], learnedCeiling)
+		told[i] = min(told[i], nearCeiling) + min(learned[i], learnedCeiling, learnedMost/float64(max(1, vcpus)))
 	}
 	return told, lost
 }

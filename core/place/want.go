@@ -28,7 +28,7 @@ func (l *Ledger) newWant(req *Request) want {
 	if w.SMT == "" {
 		w.SMT = workload.SMTPrefer
 	}
-	w.pull, w.lost = l.pull(w.Near)
+	w.pull, w.lost = l.pull(w.Near, w.vcpus)
 	w.lies = l.lies(req)
 	w.wide = l.isWide(&w)
 	w.Even = w.Even && w.Class == workload.Dedicated // floating work divides by CPUs whatever is planned

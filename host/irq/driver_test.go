@@ -122,6 +122,24 @@ func (f *faulty) list(dir string) ([]string, error) {
 	return f.files.list(dir)
 }
 
+func (f *faulty) channels(dev string) (now, most int, err error) {
+	if err := f.fails("ioctl", dev); err != nil {
+		return 0, 0, err
+	}
+	return f.files.channels(dev)
+}
+
+func (f *faulty) setChannels(dev string, n int) error {
+	if err := f.fails("ioctl", dev); err != nil {
+		return err
+	}
+	f.writes++
+	if f.stuck {
+		return nil
+	}
+	return f.files.setChannels(dev, n)
+}
+
 func (f *faulty) link(name string) (string, error) {
 	if err := f.fails("readlink", name); err != nil {
 		return "", err
