@@ -40,6 +40,7 @@ type machine struct {
 	stuck   bool           // pages do not move, without an error
 	moves   int            // page moves begun
 	writes  map[string]int // how often each setting was written
+	devices []topology.Device
 }
 
 type thing struct {
@@ -52,7 +53,7 @@ func newMachine(t *testing.T, nodes, per int) *machine {
 }
 
 func (m *machine) host() *topology.Host {
-	h := &topology.Host{}
+	h := &topology.Host{Devices: m.devices}
 	for n := range m.nodes {
 		node := topology.Node{ID: topology.NodeID(n), Package: topology.PackageID(n), Memory: m.mem, Free: m.mem, Kind: topology.DRAM}
 		for c := range m.per {
