@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -323,10 +324,25 @@ func FuzzParsers(f *testing.F) {
 	})
 }
 
+// BenchmarkLinks takes every process of the machine for a workload, without a budget.
 func BenchmarkLinks(b *testing.B) {
 	f := New("/")
-	all := []workload.Observation{work("/self", os.Getpid())}
-	for b.Loop() {
-		f.Links(b.Context(), host(), all)
+	f.now = func() time.Time { return time.Unix(0, 0) }
+	pids, err := os.ReadDir("/proc")
+	if err != nil {
+		b.Fatal(err)
 	}
+	var all []workload.Observation
+	for _, e := range pids {
+		if n, err := strconv.Atoi(e.Name()); err == nil {
+			all = append(all, work("/p"+e.Name(), n))
+		}
+	}
+	found := 0
+	for b.Loop() {
+		links, _ := f.Links(b.Context(), host(), all)
+		found = len(links)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(all)), "ns/workload")
+	b.ReportMetric(float64(found), "found")
 }
