@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # fetch-modules.sh: the modules of the guest kernel that guests with a NIC load.
 # Prints the folder they are in; nothing where the kernel's package is not Debian's
-# (Ubuntu's has virtio_net built in).
+# (Ubuntu's has virtio_net built in). Status 3: the archive has moved on and no longer
+# has them; with an empty cache fetch.sh takes a newer kernel.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cache=$(e2e/fetch.sh)
@@ -20,7 +21,7 @@ dir=$(mktemp -d "$cache/modules.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
 echo "fetch: modules of $rel" >&2
 # From 7.x the modules have a package of their own.
-(cd "$dir" && { apt-get download -qq "linux-modules-$rel" || apt-get download -qq "linux-image-$rel"; }) >&2
+(cd "$dir" && { apt-get download -qq "linux-modules-$rel" || apt-get download -qq "linux-image-$rel"; }) >&2 || exit 3
 for d in "$dir"/*.deb; do dpkg -x "$d" "$dir/tree"; done
 mkdir "$dir/out"
 for m in failover net_failover virtio_net veth llc stp bridge; do

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,24 +17,28 @@ import (
 var nicModules = []string{"failover", "net_failover", "virtio_net", "veth", "llc", "stp", "bridge"}
 
 // fetchModules gets the modules of the guest's kernel when a shape has a network card.
-func fetchModules(ctx context.Context, root string, jobs []work) ([]archived, error) {
+func (t *tools) fetchModules(ctx context.Context, root string, jobs []work) error {
 	if !slices.ContainsFunc(jobs, func(j work) bool { return j.shape.NIC > 0 }) {
-		return nil, nil
+		return nil
 	}
 	c := exec.CommandContext(ctx, filepath.Join(root, "e2e", "fetch-modules.sh"))
 	c.Stderr = os.Stderr
 	out, err := c.Output()
-	if err != nil {
-		return nil, fmt.Errorf("run e2e/fetch-modules.sh: %w", err)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 3 {
+		t.noModules = "the archive no longer has the modules of Linux " + t.kernel + "; remove the cache to fetch a newer one"
+		return nil
 	}
-	var files []archived
+	if err != nil {
+		return fmt.Errorf("run e2e/fetch-modules.sh: %w", err)
+	}
 	for i, name := range nicModules {
 		found, _ := filepath.Glob(filepath.Join(strings.TrimSpace(string(out)), name+".ko*"))
 		if len(found) == 1 { // else it is built in
-			files = append(files, archived{name: fmt.Sprintf("modules/%02d-%s", i, filepath.Base(found[0])), from: found[0]})
+			t.modules = append(t.modules, archived{name: fmt.Sprintf("modules/%02d-%s", i, filepath.Base(found[0])), from: found[0]})
 		}
 	}
-	return files, nil
+	return nil
 }
 
 // nicArgs is a virtio card behind a PCI root of its node. Its queues end in a tap that
