@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -72,6 +73,32 @@ func TestNearMoves(t *testing.T) {
 				t.Errorf("%q does not tell %q", text, tt.why)
 			}
 		})
+	}
+}
+
+// What was learned survives the flight recorder: the same decision comes out of what it
+// wrote.
+func TestLearnedIsRecorded(t *testing.T) {
+	b := two(t)
+	b.in.State.Host.Devices = []topology.Device{{Name: "eth0", Kind: topology.NIC, PCI: "0000:00:01.0", Node: 0}}
+	b.run("a", 1, 3, gib/4, talks(0, 12_000))
+	b.run("b", 1, 1, gib, func(s *place.Subject) { s.Spec.Near = []workload.Near{{Device: "eth0", Learned: true, Weight: 0.25}} })
+	b.until()
+	in, memory := b.in, b.memory
+	out, _ := Tick(in, memory)
+	text, err := json.Marshal(Record{Memory: &memory, Input: in, Outcome: out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Record
+	if err := json.Unmarshal(text, &back); err != nil {
+		t.Fatal(err)
+	}
+	again, _ := Tick(back.Input, *back.Memory)
+	was, _ := json.Marshal(out)
+	now, _ := json.Marshal(again)
+	if string(was) != string(now) || !strings.Contains(string(text), `"Learned":true`) {
+		t.Errorf("%s\n%s", was, now)
 	}
 }
 

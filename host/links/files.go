@@ -1,6 +1,7 @@
 package links
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -57,14 +58,26 @@ func readAll(f *os.File) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// list is in no order: folders of descriptors are long.
+// mostEntries bounds a folder: a proxy has a million descriptors, which the kernel
+// lists from the lowest on.
+const mostEntries = 4096
+
+// list is in no order.
 func (d disk) list(dir string) ([]string, error) {
 	f, err := os.Open(d.path(dir))
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return f.Readdirnames(-1)
+	return entries(f)
+}
+
+func entries(f *os.File) ([]string, error) {
+	names, err := f.Readdirnames(mostEntries)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return names, err
 }
 
 func (d disk) link(name string) (string, error) { return os.Readlink(d.path(name)) }
@@ -158,7 +171,7 @@ func (w within) list(dir string) ([]string, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return f.Readdirnames(-1)
+	return entries(f)
 }
 
 func (w within) link(name string) (string, error) { return w.Readlink(name) }
