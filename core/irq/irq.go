@@ -35,6 +35,7 @@ type Device struct {
 	Interrupts []Interrupt // rising by number
 	Rx, Tx     []Queue     // rising by number; those whose setting cannot be read are left out
 	Channels   []Channels  // of its network devices that tell them
+	NoChannels string      // why one does not, in words; "" when all do
 }
 
 // Channels is how many queue pairs a network device uses, receive and transmit
@@ -114,6 +115,9 @@ func Decide(h *topology.Host, avoid topology.CPUSet, devices []Device, queues Qu
 		steps := t.steps(d)
 		if queues == MatchQueues {
 			steps = append(t.counts(d), steps...)
+			if r.Why == "" && d.NoChannels != "" {
+				r.Why = "Its number of queues is left as it is: " + d.NoChannels + "."
+			}
 		}
 		r.Steps = len(steps)
 		p.Steps, p.Reports = append(p.Steps, steps...), append(p.Reports, r)

@@ -70,6 +70,12 @@ func TestQueueCounts(t *testing.T) {
 			t.Error(kept)
 		}
 	}
+	silent := []Device{{Name: "eth0", PCI: "p", Node: 1, Kind: topology.NIC, NoChannels: "the driver does not tell it"}}
+	for how, want := range map[QueueCount]string{KeepQueues: "", MatchQueues: "Its number of queues is left as it is: the driver does not tell it."} {
+		if p := Decide(host(t, smt), topology.CPUSet{}, silent, how); p.Reports[0].Why != want || len(p.Steps) != 0 {
+			t.Errorf("%s: %+v", how, p)
+		}
+	}
 	h, d := host(t, smt), []Device{{Name: "eth0", PCI: "p", Node: 1, Channels: []Channels{{"eth0", 1, 8}}}}
 	for _, bad := range []plan.Step{
 		{Kind: plan.SetQueues, Workload: "device:eth0", Target: plan.Target{Device: "p/eth0"}, To: "5"}, // CPUs

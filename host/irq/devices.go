@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strconv"
@@ -51,8 +52,14 @@ func (d *Driver) Devices(ctx context.Context, h *topology.Host) ([]irq.Device, e
 				return nil, err
 			}
 			out[i].Rx, out[i].Tx = append(out[i].Rx, rx...), append(out[i].Tx, tx...)
-			// A driver that does not tell has nothing to set.
-			if now, most, err := d.files.channels(dev.Name); err == nil && now > 0 && most > 0 {
+			switch now, most, err := d.files.channels(dev.Name); {
+			case errors.Is(err, unix.EOPNOTSUPP):
+				out[i].NoChannels = "the driver of " + dev.Name + " does not tell it"
+			case err != nil:
+				out[i].NoChannels = fmt.Sprintf("asking for it failed: %v", err)
+			case now == 0 || most == 0:
+				out[i].NoChannels = dev.Name + " counts receive and transmit queues apart"
+			default:
 				out[i].Channels = append(out[i].Channels, irq.Channels{Name: dev.Name, Now: now, Most: most})
 			}
 		}

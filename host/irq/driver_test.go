@@ -169,6 +169,7 @@ func TestDevices(t *testing.T) {
 		Interrupts: []irq.Interrupt{{Number: 40, Name: "eth0-config", CPUs: topology.CPUs(0, 1, 2, 3)}, {Number: 41, Name: "eth0-TxRx-0", CPUs: topology.CPUs(0)}},
 		Rx:         []irq.Queue{{Name: "eth0/rx-0"}, {Name: "eth0/rx-2", CPUs: topology.CPUs(0)}, {Name: "eth0/rx-10", CPUs: topology.CPUs(0, 1, 2, 3)}},
 		Tx:         []irq.Queue{{Name: "eth0/tx-0", CPUs: topology.CPUs(0, 1, 2, 3, 4, 5, 6, 7)}},
+		NoChannels: "the driver of eth0 does not tell it",
 	}}
 	if diff := cmp.Diff(want, got, cmp.Comparer(topology.CPUSet.Equal)); diff != "" {
 		t.Error(diff)
