@@ -129,7 +129,7 @@ type Link struct {
 	Name     string            `json:"name"`
 	PID      int               `json:"pid,omitempty"`   // of a helper
 	Nodes    string            `json:"nodes"`           // where it is; "" when unknown
-	MiBs     *float64          `json:"mib_s,omitempty"` // through it; null when nothing counts that
+	MiBs     *float64          `json:"mib_s,omitempty"` // through it; null when nothing counts that, or not twice yet
 	Weight   float64           `json:"weight"`          // of its pull; 0 when it does not count
 	Evidence string            `json:"evidence"`
 }

@@ -107,7 +107,7 @@ func (d *Daemon) linksOf(o *workload.Observation, spec *workload.Spec) []api.Lin
 	var out []api.Link
 	for _, l := range d.near.of(o.ID) {
 		x := api.Link{Kind: l.Kind, Name: l.Name, PID: l.Helper.PID, Nodes: l.Nodes.String(), Evidence: l.Evidence}
-		if l.rate >= 0 {
+		if l.Counted && l.last >= 0 {
 			rate := l.rate
 			x.MiBs = &rate
 		}

@@ -273,7 +273,15 @@ func (r *round) blocks(g *gathered, o *workload.Observation) {
 	for _, number := range slices.Sorted(maps.Keys(g.disks)) {
 		for _, disk := range disks(r.files, r.host, number) {
 			if !slices.ContainsFunc(all, func(l workload.Link) bool { return l.Device == disk }) {
-				all = append(all, r.link(workload.ByBlock, disk, g.disks[number]+" "+number, disk))
+				on := number
+				if target, err := r.files.link("sys/dev/block/" + number); err == nil {
+					on = path.Base(target)
+				}
+				way := []string{g.disks[number] + " " + on}
+				if on != disk {
+					way = append(way, disk)
+				}
+				all = append(all, r.link(workload.ByBlock, disk, way...))
 			}
 		}
 	}

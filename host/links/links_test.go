@@ -195,7 +195,9 @@ func TestLinks(t *testing.T) {
 			"vfio 0000:02:00.0 node 0: /dev/vfio/31 → 0000:02:00.0\nvfio 0000:81:10.1 node 1: /dev/vfio/devices/vfio0 → 0000:81:10.1"},
 		{"an open drive and a file on LVM", map[string]string{"proc/10/fd/3": "→/dev/nvme0n1", "proc/10/fd/4": "→/var/lib/db/1", "proc/10/io": "rchar: 9\nread_bytes: 4096\nwrite_bytes: 1\ncancelled_write_bytes: 7"},
 			map[string][2]string{"proc/10/fd/3": {"", "259:0"}, "proc/10/fd/4": {"253:0", ""}},
-			"block nvme0n1 node 0: open file on 253:0 → nvme0n1, 4097 bytes"},
+			"block nvme0n1 node 0: open file on dm-0 → nvme0n1, 4097 bytes"},
+		{"an open drive", map[string]string{"proc/10/fd/3": "→/dev/nvme0n1"}, map[string][2]string{"proc/10/fd/3": {"", "259:0"}},
+			"block nvme0n1 node 0: open nvme0n1, 0 bytes"},
 		{"io.stat of the cgroup", map[string]string{"sys/fs/cgroup/w/io.stat": "253:0 rbytes=10 wbytes=20 rios=1 wios=1 dbytes=9 dios=0\n259:0 rbytes=11 wbytes=22 rios=1 wios=1\n7:0"}, nil,
 			"block nvme0n1 node 0: io.stat of its cgroup → nvme0n1, 33 bytes"},
 	}
