@@ -87,10 +87,12 @@ type Device struct {
 	Name       string          `json:"name"`
 	Kind       string          `json:"kind"` // nic or nvme
 	Node       topology.NodeID `json:"node"`
-	Interrupts int             `json:"interrupts"` // in use
-	AtHome     int             `json:"at_home"`    // … that go to its node's CPUs only, away from dedicated work
-	Fixed      int             `json:"fixed"`      // … that the kernel manages and refused to change
-	Steps      int             `json:"steps"`      // settings that differ from the plan
+	Interrupts int             `json:"interrupts"`            // in use
+	AtHome     int             `json:"at_home"`               // … that go to its node's CPUs only, away from dedicated work
+	Fixed      int             `json:"fixed"`                 // … that the kernel manages and refused to change
+	Queues     int             `json:"queues,omitempty"`      // pairs in use; absent when that is not told
+	MostQueues int             `json:"most_queues,omitempty"` // … that the hardware has
+	Steps      int             `json:"steps"`                 // settings that differ from the plan
 	State      string          `json:"state"`
 	Why        string          `json:"why,omitempty"`
 }
@@ -150,6 +152,20 @@ type Workload struct {
 	SMT  workload.SMTPolicy `json:"smt,omitempty"`  // "" means prefer
 	Idle string             `json:"idle,omitempty"` // CPUs held so that nobody runs beside it
 	Near []string           `json:"near,omitempty"` // device names or PCI addresses
+
+	// Links is the devices and helpers that it was found to use.
+	Links []Link `json:"links,omitempty"`
+}
+
+// Link is a device or a helper process that a workload was found to use.
+type Link struct {
+	Kind     workload.LinkKind `json:"kind"` // netns, tap, vhost-user, block, vfio
+	Name     string            `json:"name"`
+	PID      int               `json:"pid,omitempty"`   // of a helper
+	Nodes    string            `json:"nodes"`           // where it is; "" when unknown
+	MiBs     *float64          `json:"mib_s,omitempty"` // through it; null when nothing counts that, or not twice yet
+	Weight   float64           `json:"weight"`          // of its pull; 0 when it does not count
+	Evidence string            `json:"evidence"`
 }
 
 // NodeKiB is memory on one node.
@@ -171,6 +187,38 @@ type Explanation struct {
 	// Balance is what balancing weighs of it now, and Balancing the whole in a line.
 	Balance   []balance.Candidate `json:"balance,omitempty"`
 	Balancing string              `json:"balancing,omitempty"`
+
+	// Device is set when a device was asked for; then of the above only Schema, Mode,
+	// Journal and Events are.
+	Device *DeviceDetail `json:"device,omitempty"`
+}
+
+// DeviceDetail is where the interrupts and queues of one device go, and why.
+type DeviceDetail struct {
+	Device
+	ID      workload.ID `json:"id"`      // "device:NAME", as undo and resume take it
+	PCI     string      `json:"pci"`     // of the function
+	Allowed string      `json:"allowed"` // CPUs that its interrupts may go to
+	Avoided string      `json:"avoided"` // CPUs of its node that are somebody's alone
+	// Settings are its interrupts and queues.
+	Settings []DeviceSetting `json:"settings"`
+	Users    []DeviceUser    `json:"users"` // workloads that are near to it
+}
+
+// DeviceSetting is one interrupt or queue of a device.
+type DeviceSetting struct {
+	Path string `json:"path"`         // as in the journal
+	Name string `json:"name"`         // of the interrupt's handler, or of the queue
+	Now  string `json:"now"`          // CPUs, list format; of a number of queues that number
+	To   string `json:"to,omitempty"` // by plan, where that differs
+	Why  string `json:"why"`
+}
+
+// DeviceUser is a workload that is near to a device, and how that is known.
+type DeviceUser struct {
+	Workload workload.ID `json:"workload"`
+	Home     string      `json:"home"`
+	How      string      `json:"how"`
 }
 
 // History is what happened: GET /v1/history?limit=N.

@@ -140,8 +140,11 @@ func (d *Daemon) applyOne(ctx context.Context, s plan.Step) error {
 	will := make([]string, len(have))
 	for i := range have {
 		will[i] = s.To
-		if have[i].Kind == plan.CgroupControllers {
+		switch {
+		case have[i].Kind == plan.CgroupControllers:
 			will[i] = "+cpuset"
+		case s.Kind == plan.SetQueues && have[i].Kind != plan.QueueCount: // the driver may set it anew
+			will[i] = have[i].Value
 		}
 	}
 	if s.Target.Kind == workload.InProcess {

@@ -12,6 +12,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 	"github.com/dustin/go-humanize"
 
+	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/topology/strict"
@@ -87,8 +88,16 @@ type Config struct {
 	Record  Record  `yaml:"record"`
 	// IRQ is what is done about the interrupts of NICs and NVMe drives; "" is report in
 	// observe mode and off in enforce mode.
-	IRQ       Interrupts `yaml:"irq"`
-	Workloads []Rule     `yaml:"workloads"` // the first rule that matches counts
+	IRQ Interrupts `yaml:"irq"`
+	// IRQQueues is what is done about the number of queues of NICs where interrupts are
+	// placed. keep, because a change takes the link down for a moment on many cards.
+	IRQQueues irq.QueueCount `yaml:"irq_queues"`
+	Near      struct {
+		// Learn finds by itself which devices and helpers a workload uses. Off keeps to
+		// the rules' near and `homenode run --near`.
+		Learn bool `yaml:"learn"`
+	} `yaml:"near"`
+	Workloads []Rule `yaml:"workloads"` // the first rule that matches counts
 }
 
 // Rule gives wishes to the workloads that match.
@@ -99,7 +108,7 @@ type Rule struct {
 	CPUs       int                `yaml:"cpus"`       // 0: from what it uses
 	Memory     Size               `yaml:"memory"`     // 0: from what it holds
 	SMT        workload.SMTPolicy `yaml:"smt"`
-	Near       []string           `yaml:"near"` // devices by kernel name or PCI address
+	Near       []string           `yaml:"near"` // devices by kernel name or PCI address; instead of what is learned, also when empty
 }
 
 // NewConfig is the default configuration.
@@ -119,6 +128,8 @@ func NewConfig() Config {
 	// workload itself may bear more: one at its memory.high always reclaims a little.
 	c.Move.PauseHost, c.Move.PauseWorkload = 10, 20
 	c.Balance = newBalance()
+	c.IRQQueues = irq.KeepQueues
+	c.Near.Learn = true
 	c.Record.MaxSize = 256 << 20 // two days of 100 workloads; see docs/balancing.md
 	return c
 }
@@ -196,6 +207,9 @@ func (c *Config) Validate() error {
 	case "", IRQOff, IRQReport, IRQPlace:
 	default:
 		return fmt.Errorf("irq: %q; want off, report or place", c.IRQ)
+	}
+	if c.IRQQueues != irq.KeepQueues && c.IRQQueues != irq.MatchQueues {
+		return fmt.Errorf("irq_queues: %q; want keep or match", c.IRQQueues)
 	}
 	if err := patterns("manage.include", c.Manage.Include); err != nil {
 		return err

@@ -35,6 +35,7 @@ type Options struct {
 	Looked func(first bool)
 	// Rivals finds other programs that place things on the host; nil finds none.
 	Rivals func(*topology.Host) []measure.Manager
+	Links  Links // finds what workloads use; nil finds nothing
 	// Go runs a page move beside the loop; nil starts a goroutine. The simulator
 	// runs it in step with its own clock.
 	Go func(move func())
@@ -80,6 +81,7 @@ type Daemon struct {
 	rivals   rivals
 	devices  devices
 	border   plan.Border // between dedicated and shared work
+	near     nearness
 }
 
 // view is the result of the newest tick.
@@ -324,6 +326,7 @@ func (d *Daemon) Tick(ctx context.Context) error {
 			d.event(plan.Event{Kind: plan.EventDaemon, Error: true, Text: text})
 		}
 	}
+	d.learnNear(ctx, snapshot)
 	if err := d.decide(start, snapshot); err != nil {
 		return err
 	}
@@ -416,7 +419,17 @@ func (d *Daemon) prune(ctx context.Context, s workload.Snapshot) error {
 		return err
 	}
 	var dead []uint64
+	counted := map[workload.ID]bool{} // devices whose queues come back with their number
 	for _, e := range entries {
+		if e.Kind == plan.QueueCount {
+			driver, ok := d.driverOf(e)
+			counted[e.Workload] = ok && !gone(driver.Present(e))
+		}
+	}
+	for _, e := range entries {
+		if counted[e.Workload] {
+			continue
+		}
 		driver, ok := d.driverOf(e)
 		// Processes come and go while their workload stays.
 		if (!seen[e.Workload] || e.Kind == plan.Affinity) && ok && gone(driver.Present(e)) {
@@ -601,11 +614,17 @@ func (d *Daemon) subjects(s workload.Snapshot) []place.Subject {
 // specOf is what is wished for a workload. d.mu is held.
 func (d *Daemon) specOf(o *workload.Observation) workload.Spec {
 	spec := place.SpecFrom(*o, d.arranging())
+	told := false
 	if r := d.o.Config.rule(o); r != nil {
 		wish(&spec, r)
+		told = r.Near != nil
 	}
 	if want, ok := d.wants[o.ID]; ok && want.Process.Start == startOf(o) {
 		spec = specOfWant(want, o.ID, spec)
+		told = len(want.Near) > 0
+	}
+	if !told {
+		d.addLearned(&spec, o)
 	}
 	return spec
 }

@@ -40,6 +40,7 @@ type machine struct {
 	stuck   bool           // pages do not move, without an error
 	moves   int            // page moves begun
 	writes  map[string]int // how often each setting was written
+	devices []topology.Device
 }
 
 type thing struct {
@@ -53,6 +54,9 @@ func newMachine(t *testing.T, nodes, per int) *machine {
 
 // host is made once for each size: nobody changes a Host.
 func (m *machine) host() *topology.Host {
+	if m.devices != nil {
+		return m.newHost()
+	}
 	key := [3]int{m.nodes, m.per, int(m.mem)}
 	if h, ok := hosts.Load(key); ok {
 		return h.(*topology.Host)
@@ -65,7 +69,7 @@ func (m *machine) host() *topology.Host {
 var hosts sync.Map // *topology.Host by nodes, CPUs a node and memory
 
 func (m *machine) newHost() *topology.Host {
-	h := &topology.Host{}
+	h := &topology.Host{Devices: m.devices}
 	for n := range m.nodes {
 		node := topology.Node{ID: topology.NodeID(n), Package: topology.PackageID(n), Memory: m.mem, Free: m.mem, Kind: topology.DRAM}
 		for c := range m.per {

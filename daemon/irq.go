@@ -48,6 +48,8 @@ type devices struct {
 	fixed map[string]bool // settings that the kernel let nobody change
 	plan  irq.Plan
 	left  string // to whom interrupts are left; "" when to nobody
+	all   []irq.Device
+	avoid topology.CPUSet // CPUs that are somebody's alone
 }
 
 // tendInterrupts looks where interrupts go and, if configured so, puts them on the
@@ -70,9 +72,9 @@ func (d *Daemon) tendInterrupts(ctx context.Context, h *topology.Host) {
 	d.once("irq", plan.Event{})
 	d.markFixed(all)
 	avoid, left, halted := d.avoid()
-	next := irq.Decide(h, avoid, all)
+	next := irq.Decide(h, avoid, all, d.o.Config.IRQQueues)
 	d.mu.Lock()
-	d.devices.plan, d.devices.left = next, left
+	d.devices.plan, d.devices.left, d.devices.all, d.devices.avoid = next, left, all, avoid
 	d.mu.Unlock()
 	if mode != IRQPlace || left != "" || halted {
 		return
@@ -83,17 +85,19 @@ func (d *Daemon) tendInterrupts(ctx context.Context, h *topology.Host) {
 	}
 	d.once("irq plan", plan.Event{})
 	changed := false
+	anew := map[workload.ID]bool{} // devices with another number of queues than the plan was made on
 	for _, s := range next.Steps {
 		d.mu.Lock()
 		held := d.held.has(s.Workload)
 		d.mu.Unlock()
-		if ctx.Err() != nil || held || d.waiting(s) {
+		if ctx.Err() != nil || held || anew[s.Workload] || d.waiting(s) {
 			continue
 		}
 		err := d.applyOne(ctx, s)
 		if errors.Is(err, plan.ErrFixed) {
 			d.devices.fixed[s.Target.Device] = true
 		}
+		anew[s.Workload] = s.Kind == plan.SetQueues && err == nil
 		changed = changed || err == nil || errors.Is(err, plan.ErrFixed)
 	}
 	if changed { // the next tick looks what became of it
@@ -137,7 +141,8 @@ func (d *Daemon) avoid() (cpus topology.CPUSet, left string, halted bool) {
 func (d *Daemon) deviceStatus() []api.Device {
 	out := []api.Device{}
 	for _, r := range d.devices.plan.Reports {
-		x := api.Device{Name: r.Device, Kind: string(r.Kind), Node: r.Node, Interrupts: r.Interrupts, AtHome: r.AtHome, Fixed: r.Fixed, Steps: r.Steps, Why: r.Why}
+		x := api.Device{Name: r.Device, Kind: string(r.Kind), Node: r.Node, Interrupts: r.Interrupts, AtHome: r.AtHome, Fixed: r.Fixed,
+			Queues: r.Queues, MostQueues: r.MostQueues, Steps: r.Steps, Why: r.Why}
 		id := (&irq.Device{Name: r.Device}).ID()
 		failed := slices.ContainsFunc(d.devices.plan.Steps, func(s plan.Step) bool {
 			t := d.tries[tryKey(s)]

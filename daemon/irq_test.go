@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -30,6 +32,8 @@ type wires struct {
 	tried   map[string]int
 	failing map[string]error
 	looks   int
+	queues  int // pairs in use, of most; 0: the driver does not tell
+	most    int
 }
 
 func newWires(t *testing.T, r *rig) *wires {
@@ -45,8 +49,15 @@ func (w *wires) Devices(context.Context, *topology.Host) ([]irq.Device, error) {
 	defer w.mu.Unlock()
 	w.looks++
 	d := irq.Device{Name: "eth0", Kind: topology.NIC, PCI: "p", Node: 1}
-	for n := range 4 {
-		cpus, err := topology.ParseCPUSet(w.at[fmt.Sprintf("p/%d", 40+n)])
+	if w.queues > 0 {
+		d.Channels = []irq.Channels{{Name: "eth0", Now: w.queues, Most: w.most}}
+	}
+	for n := range max(4, w.most) {
+		at, here := w.at[fmt.Sprintf("p/%d", 40+n)]
+		if !here {
+			continue
+		}
+		cpus, err := topology.ParseCPUSet(at)
 		if err != nil {
 			return nil, err
 		}
@@ -58,6 +69,13 @@ func (w *wires) Devices(context.Context, *topology.Host) ([]irq.Device, error) {
 func (w *wires) Settings(_ context.Context, s plan.Step) ([]plan.Setting, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if s.Kind == plan.SetQueues {
+		out := []plan.Setting{{Kind: plan.QueueCount, Path: s.Target.Device, Value: fmt.Sprint(w.queues)}}
+		for _, path := range slices.Sorted(maps.Keys(w.at)) {
+			out = append(out, plan.Setting{Kind: plan.IRQAffinity, Path: path, Value: w.at[path]})
+		}
+		return out, nil
+	}
 	v, ok := w.at[s.Target.Device]
 	if !ok {
 		return nil, fs.ErrNotExist
@@ -73,8 +91,9 @@ func (w *wires) Apply(_ context.Context, s plan.Step, _ func(plan.Move)) error {
 		return err
 	}
 	journalled := false
+	kind := map[plan.StepKind]plan.SettingKind{plan.SetIRQ: plan.IRQAffinity, plan.SetQueues: plan.QueueCount}[s.Kind]
 	for _, e := range entries {
-		journalled = journalled || e.Path == s.Target.Device && e.Kind == plan.IRQAffinity
+		journalled = journalled || e.Path == s.Target.Device && e.Kind == kind
 	}
 	if !journalled {
 		w.t.Errorf("%s is changed without a journal entry", s.Target.Device)
@@ -86,18 +105,49 @@ func (w *wires) Apply(_ context.Context, s plan.Step, _ func(plan.Move)) error {
 	if err := w.failing[s.Target.Device]; err != nil {
 		return err
 	}
+	if s.Kind == plan.SetQueues {
+		w.count(s.To)
+		return nil
+	}
 	w.at[s.Target.Device] = s.To
 	return nil
+}
+
+// count gives the card so many queues: all of its interrupts are made anew.
+func (w *wires) count(text string) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > w.most {
+		w.t.Errorf("%q queues of %d", text, w.most)
+	}
+	w.queues = n
+	clear(w.at)
+	for k := range n {
+		w.at[fmt.Sprintf("p/%d", 40+k)] = "0-15"
+	}
 }
 
 func (w *wires) Restore(_ context.Context, e plan.Entry) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if e.Kind == plan.QueueCount {
+		w.count(e.Old)
+		return nil
+	}
+	if _, ok := w.at[e.Path]; !ok {
+		return fs.ErrNotExist
+	}
 	w.at[e.Path] = e.Old
 	return nil
 }
 
-func (w *wires) Present(plan.Entry) error { return nil }
+func (w *wires) Present(e plan.Entry) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.at[e.Path]; !ok && e.Kind == plan.IRQAffinity {
+		return fs.ErrNotExist
+	}
+	return nil
+}
 
 func (w *wires) values() map[string]string {
 	w.mu.Lock()
@@ -267,5 +317,66 @@ func TestInterruptsAreLeftToIrqbalance(t *testing.T) {
 	r.ticks(t, 2)
 	if d := r.device(t); d.State != "at home" {
 		t.Errorf("after irqbalance has stopped: %+v", d)
+	}
+}
+
+// The number of queues is brought to that of the CPUs, then their interrupts come
+// home; undo puts the number back first, and then the interrupts that come back with it.
+func TestQueuesAreMatchedAndUndone(t *testing.T) {
+	for _, most := range []int{8, 12} { // fewer than, and more than node 1 has CPUs
+		r, w := irqRig(t, newMachine(t, 2, 8), Enforce, IRQPlace)
+		r.o.Config.IRQQueues = irq.MatchQueues
+		w.queues, w.most = 1, most
+		if most == 12 {
+			w.queues = 12
+		}
+		w.at = map[string]string{}
+		for k := range w.queues {
+			w.at[fmt.Sprintf("p/%d", 40+k)] = fmt.Sprint(k) // values of their own
+		}
+		was, before := w.queues, w.values()
+		r.ticks(t, 4)
+		if d := r.device(t); w.queues != 8 || d.Queues != 8 || d.MostQueues != most || d.State != "at home" || d.Interrupts != 8 {
+			t.Fatalf("%d queues, %+v", w.queues, d)
+		}
+		if w.tried["p/eth0"] != 1 {
+			t.Errorf("set %d times", w.tried["p/eth0"])
+		}
+		r.clock.step(2 * pruneEvery) // what is not there now comes back with the number
+		r.ticks(t, 2)
+		if _, err := r.Undo(t.Context(), api.Which{ID: "device:eth0"}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(before, w.values()); diff != "" || w.queues != was {
+			t.Errorf("%d queues after undo, before %d:\n%s", w.queues, was, diff)
+		}
+		if entries, err := r.store.Journal(); err != nil || len(entries) != 0 {
+			t.Errorf("journal %+v, %v", entries, err)
+		}
+	}
+}
+
+// A card that refuses another number keeps it, is told of once, and its interrupts
+// come home all the same.
+func TestQueuesThatStay(t *testing.T) {
+	r, w := irqRig(t, newMachine(t, 2, 8), Enforce, IRQPlace)
+	r.o.Config.IRQQueues = irq.MatchQueues
+	w.queues, w.most = 4, 8
+	w.failing["p/eth0"] = errBroken
+	for range 4 {
+		r.ticks(t, 2)
+		r.clock.step(irqEvery)
+	}
+	if d := r.device(t); d.AtHome != 4 || d.Steps != 1 || d.State != "failed" {
+		t.Errorf("%+v", d)
+	}
+	told := 0
+	for _, e := range r.history(t) {
+		if strings.Contains(e.Text, "set-queues") {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("told %d times", told)
 	}
 }

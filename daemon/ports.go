@@ -65,6 +65,14 @@ type Devices interface {
 	Devices(ctx context.Context, h *topology.Host) ([]irq.Device, error)
 }
 
+// Links finds what workloads use.
+type Links interface {
+	// Links is the devices and helpers that each workload was found to use, in a fixed
+	// order, and when its counters were read. What was not looked at in this round is as
+	// found before.
+	Links(ctx context.Context, h *topology.Host, all []workload.Observation) (map[workload.ID][]workload.Link, map[workload.ID]time.Time)
+}
+
 // Clock is time, so that tests and the simulator have their own.
 type Clock interface {
 	Now() time.Time

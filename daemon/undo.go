@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,9 @@ func Undo(ctx context.Context, s Store, drivers map[workload.Kind]Driver, which 
 	}
 	slices.Reverse(entries)
 	var unwritten error
+	// A number of queues goes first: it makes interrupts and queues anew.
+	rank := map[plan.SettingKind]int{plan.QueueCount: -1}
+	slices.SortStableFunc(entries, func(a, b plan.Entry) int { return cmp.Compare(rank[a.Kind], rank[b.Kind]) })
 	var done []plan.Entry // affinities, marked when no heir of theirs is left
 	var restored []string // cgroups
 	for _, e := range entries {
@@ -144,7 +148,7 @@ func kindOf(e plan.Entry) workload.Kind {
 	switch e.Kind {
 	case plan.Affinity:
 		return workload.InProcess
-	case plan.IRQAffinity, plan.RPSCPUs, plan.XPSCPUs:
+	case plan.IRQAffinity, plan.RPSCPUs, plan.XPSCPUs, plan.QueueCount:
 		return workload.InDevice
 	case plan.UnitCPUs, plan.HostFile, plan.HostIRQ:
 		return workload.InHost

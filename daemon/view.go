@@ -48,7 +48,15 @@ func (d *Daemon) Explain(_ context.Context, id workload.ID) (api.Explanation, er
 	x := api.Explanation{Schema: "homenode-explain/1", Mode: string(d.o.Config.Mode), Journal: []plan.Entry{}, Events: []plan.Event{}}
 	d.mu.Lock()
 	o, err := d.find(id)
+	if dev := d.deviceNamed(id); err != nil && dev != nil {
+		x.Device = d.deviceDetail(dev)
+		d.mu.Unlock()
+		return x, d.recall(&x, x.Device.ID)
+	}
 	if err != nil {
+		if d.o.Config.interrupts() == IRQOff && strings.HasPrefix(string(id), "device:") {
+			err = &api.Error{Code: api.NotFound, Text: fmt.Sprintf("no %q: interrupts of devices are not looked at (irq: off)", id)}
+		}
 		d.mu.Unlock()
 		return x, err
 	}
@@ -177,15 +185,15 @@ func (d *Daemon) workloadOf(o *workload.Observation) api.Workload {
 		w.Home, w.CPUSetPlanned, w.Idle = p.Home.String(), p.CPUs.String(), p.Idle.String()
 		spec := d.specOf(o)
 		w.SMT = spec.SMT
-		for _, near := range spec.Near {
-			w.Near = append(w.Near, near.Device)
-		}
+		w.Near = nearOf(&spec)
 		if total := workload.Total(o.Memory); total > 0 {
 			share := float64(workload.On(o.Memory, p.Home)) / float64(total)
 			w.OnHome = &share
 		}
 		w.LocalityExpected = w.Locality
 	}
+	spec := d.specOf(o)
+	w.Links = d.linksOf(o, &spec)
 	for _, s := range d.view.plan.Steps {
 		if s.Workload == o.ID {
 			w.Steps = append(w.Steps, s)

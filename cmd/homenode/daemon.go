@@ -26,6 +26,7 @@ import (
 	"github.com/homenode/homenode/host/cgroup"
 	"github.com/homenode/homenode/host/flight"
 	"github.com/homenode/homenode/host/irq"
+	"github.com/homenode/homenode/host/links"
 	"github.com/homenode/homenode/host/observe"
 	"github.com/homenode/homenode/host/prepare"
 	"github.com/homenode/homenode/host/process"
@@ -230,6 +231,7 @@ func optionsFor(config daemon.Config, look observe.Options) daemon.Options {
 			workload.InHost:    prepare.New("/", prepare.Systemd{}),
 		},
 		Clock:  wallClock{},
+		Links:  links.New("/"),
 		Rivals: func(h *topology.Host) []measure.Manager { return doctor.Managers(observe.Root("/"), h) },
 	}
 }

@@ -94,7 +94,7 @@ func (d *decider) concerned(t *trouble) []*work {
 	var out []*work
 	for i := range d.m.works {
 		w := &d.m.works[i]
-		here := slices.Contains(t.far, w)
+		here := slices.Contains(t.far, w) || slices.Contains(t.parted, w)
 		for _, p := range w.run {
 			here = here || t.cpu[p.node]
 		}

@@ -62,8 +62,9 @@ func decide(in *Input, placements []plan.Placement, memory *Memory) (Report, []p
 		return r, nil
 	}
 	options := d.singles(t)
+	d.keepRoom(t, options)
 	chosen, homes := d.choose(options)
-	if chosen == nil && slices.ContainsFunc(t.triggers, func(t Trigger) bool { return t.Kind != LowLocality }) {
+	if chosen == nil && slices.ContainsFunc(t.triggers, func(t Trigger) bool { return t.Kind != LowLocality && t.Kind != FarFromPartner }) {
 		options = append(options, d.swaps(t)...)
 		chosen, homes = d.choose(options)
 	}

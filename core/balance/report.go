@@ -56,6 +56,7 @@ const (
 	BandwidthPressure TriggerKind = "bandwidth"
 	LowLocality       TriggerKind = "locality"
 	MemoryShortage    TriggerKind = "memory"
+	FarFromPartner    TriggerKind = "near" // far from a device or a helper it is to be near
 )
 
 // Trigger is something wrong, of a node or of a workload.

@@ -32,6 +32,7 @@ type trouble struct {
 	traffic  []bool
 	short    []bool
 	far      []*work
+	parted   []*work // far from what they are near to
 }
 
 func (t *trouble) hot(i int) bool { return t.cpu[i] || t.traffic[i] || t.short[i] }
@@ -76,6 +77,7 @@ func (m *model) find(looks []Look, settling []bool) *trouble {
 	m.tellNodes(t)
 	for i := range m.works {
 		m.tellFar(t, &m.works[i])
+		m.tellParted(t, &m.works[i])
 	}
 	return t
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/homenode/homenode/core/plan"
@@ -33,7 +34,26 @@ type Device struct {
 	Node       topology.NodeID
 	Interrupts []Interrupt // rising by number
 	Rx, Tx     []Queue     // rising by number; those whose setting cannot be read are left out
+	Channels   []Channels  // of its network devices that tell them
+	NoChannels string      // why one does not, in words; "" when all do
 }
+
+// Channels is how many queue pairs a network device uses, receive and transmit
+// together (ethtool -l, "combined").
+type Channels struct {
+	Name string // of the network device: "eth0"
+	Now  int
+	Most int // the hardware has
+}
+
+// QueueCount says what is done about the number of queues of NICs.
+type QueueCount string
+
+// What may be done.
+const (
+	KeepQueues  QueueCount = "keep"  // leave it
+	MatchQueues QueueCount = "match" // one for each CPU that the device's interrupts may go to, as far as the hardware has them
+)
 
 // ID names a device where workloads are named: in steps and in the journal.
 func (d *Device) ID() workload.ID { return workload.ID("device:" + d.Name) }
@@ -46,6 +66,8 @@ type Report struct {
 	Interrupts int    // in use
 	AtHome     int    // … that can only go to allowed CPUs
 	Fixed      int    // … that the kernel manages
+	Queues     int    // pairs in use; 0 when that is not told
+	MostQueues int    // … that the hardware has
 	Steps      int    // left to do
 	Why        string // a sentence on what is left as it is; "" when nothing is
 }
@@ -58,7 +80,11 @@ type Plan struct {
 
 // Decide plans the interrupts and queues of devices. avoid is the CPUs that somebody
 // has for himself: dedicated work, other managers.
-func Decide(h *topology.Host, avoid topology.CPUSet, devices []Device) Plan {
+//
+// Steps of one device are to be carried out in their order. A change of its number of
+// queues comes first and makes its interrupts anew: where it succeeds, the steps after
+// it are about what is no longer so.
+func Decide(h *topology.Host, avoid topology.CPUSet, devices []Device, queues QueueCount) Plan {
 	var p Plan
 	deals := map[topology.NodeID]*deal{}
 	for i := range devices {
@@ -83,7 +109,16 @@ func Decide(h *topology.Host, avoid topology.CPUSet, devices []Device) Plan {
 				r.Fixed++
 			}
 		}
+		for _, c := range d.Channels {
+			r.Queues, r.MostQueues = r.Queues+c.Now, r.MostQueues+c.Most
+		}
 		steps := t.steps(d)
+		if queues == MatchQueues {
+			steps = append(t.counts(d), steps...)
+			if r.Why == "" && d.NoChannels != "" {
+				r.Why = "Its number of queues is left as it is: " + d.NoChannels + "."
+			}
+		}
 		r.Steps = len(steps)
 		p.Steps, p.Reports = append(p.Steps, steps...), append(p.Reports, r)
 	}
@@ -222,6 +257,19 @@ func (t *deal) steps(d *Device) []plan.Step {
 	return append(out, t.queues(d)...)
 }
 
+// counts is the steps of the numbers of queues.
+func (t *deal) counts(d *Device) []plan.Step {
+	var out []plan.Step
+	for _, c := range d.Channels {
+		if want := min(c.Most, len(t.order)); want > 0 && want != c.Now {
+			out = append(out, plan.Step{Kind: plan.SetQueues, Workload: d.ID(), Target: plan.Target{Kind: workload.InDevice, Device: d.PCI + "/" + c.Name},
+				From: strconv.Itoa(c.Now), To: strconv.Itoa(want),
+				Reason: fmt.Sprintf("%s has up to %d queues, and its interrupts may go to %d CPUs of node %d.", c.Name, c.Most, len(t.order), d.Node)})
+		}
+	}
+	return out
+}
+
 // queues is the steps of RPS and XPS.
 func (t *deal) queues(d *Device) []plan.Step {
 	var out []plan.Step
@@ -319,7 +367,7 @@ func queueOf(name string) (string, bool) {
 
 // Check re-checks steps, whatever made them, against the machine: each must lead an
 // interrupt or a queue of one of the devices to CPUs that its device's interrupts
-// may go to. It returns the first broken rule in words, or "".
+// may go to, or give a network device queues that it has and for which there are CPUs. It returns the first broken rule in words, or "".
 func Check(h *topology.Host, avoid topology.CPUSet, devices []Device, steps []plan.Step) string {
 	for _, s := range steps {
 		i := slices.IndexFunc(devices, func(d Device) bool { return d.ID() == s.Workload && strings.HasPrefix(s.Target.Device, d.PCI+"/") })
@@ -327,6 +375,13 @@ func Check(h *topology.Host, avoid topology.CPUSet, devices []Device, steps []pl
 			return fmt.Sprintf("a %s step is for %s of %s, which is no device here", s.Kind, s.Target.Device, s.Workload)
 		}
 		allowed := Allowed(h, avoid, devices[i].Node)
+		if s.Kind == plan.SetQueues {
+			k := slices.IndexFunc(devices[i].Channels, func(c Channels) bool { return devices[i].PCI+"/"+c.Name == s.Target.Device })
+			if n, err := strconv.Atoi(s.To); k < 0 || err != nil || n < 1 || n > devices[i].Channels[k].Most || n > allowed.Len() {
+				return fmt.Sprintf("a %s step gives %s of %s %q queues", s.Kind, s.Target.Device, s.Workload, s.To)
+			}
+			continue
+		}
 		if to, err := topology.ParseCPUSet(s.To); err != nil || to.Empty() || !to.SubsetOf(allowed) {
 			return fmt.Sprintf("a %s step leads %s of %s to CPUs %q; those of node %d that may be used are %v",
 				s.Kind, s.Target.Device, s.Workload, s.To, devices[i].Node, allowed)

@@ -37,6 +37,58 @@ func drawn(steps []plan.Step) string {
 	return strings.Join(lines, "\n")
 }
 
+// With match every NIC gets as many queues as it has and as there are CPUs for them,
+// before anything else; with keep none.
+func TestQueueCounts(t *testing.T) {
+	for _, tt := range []struct {
+		now, most int
+		avoid     string
+		want      string
+	}{
+		{8, 8, "", "set-queues p/eth0 8→4"},
+		{1, 63, "2", "set-queues p/eth0 1→3"},
+		{1, 2, "", "set-queues p/eth0 1→2"},
+		{4, 63, "", ""},
+		{2, 2, "", ""},
+		{8, 8, "2-3,6-7", ""}, // no CPU is left
+	} {
+		d := []Device{{Name: "eth0", PCI: "p", Node: 1, Kind: topology.NIC, Channels: []Channels{{"eth0", tt.now, tt.most}},
+			Interrupts: []Interrupt{{Number: 1, Name: "eth0-TxRx-0", CPUs: set(t, "0")}}}}
+		h, avoid := host(t, smt), set(t, tt.avoid)
+		p := Decide(h, avoid, d, MatchQueues)
+		first, _, _ := strings.Cut(drawn(p.Steps), "\n")
+		if !strings.HasPrefix(first, "set-queues") {
+			first = ""
+		}
+		if first != tt.want || p.Reports[0].Queues != tt.now || p.Reports[0].MostQueues != tt.most {
+			t.Errorf("%+v: %s, %+v", tt, drawn(p.Steps), p.Reports)
+		}
+		if bad := Check(h, avoid, d, p.Steps); bad != "" {
+			t.Error(bad)
+		}
+		if kept := drawn(Decide(h, avoid, d, KeepQueues).Steps); strings.Contains(kept, "set-queues") {
+			t.Error(kept)
+		}
+	}
+	silent := []Device{{Name: "eth0", PCI: "p", Node: 1, Kind: topology.NIC, NoChannels: "the driver does not tell it"}}
+	for how, want := range map[QueueCount]string{KeepQueues: "", MatchQueues: "Its number of queues is left as it is: the driver does not tell it."} {
+		if p := Decide(host(t, smt), topology.CPUSet{}, silent, how); p.Reports[0].Why != want || len(p.Steps) != 0 {
+			t.Errorf("%s: %+v", how, p)
+		}
+	}
+	h, d := host(t, smt), []Device{{Name: "eth0", PCI: "p", Node: 1, Channels: []Channels{{"eth0", 1, 8}}}}
+	for _, bad := range []plan.Step{
+		{Kind: plan.SetQueues, Workload: "device:eth0", Target: plan.Target{Device: "p/eth0"}, To: "5"}, // CPUs
+		{Kind: plan.SetQueues, Workload: "device:eth0", Target: plan.Target{Device: "p/eth0"}, To: "0"},
+		{Kind: plan.SetQueues, Workload: "device:eth0", Target: plan.Target{Device: "p/eth1"}, To: "2"},
+		{Kind: plan.SetQueues, Workload: "device:eth0", Target: plan.Target{Device: "p/eth0"}, To: "x"},
+	} {
+		if Check(h, topology.CPUSet{}, d, []plan.Step{bad}) == "" {
+			t.Errorf("passes: %+v", bad)
+		}
+	}
+}
+
 // apply carries steps out on devices, as the kernel would.
 func apply(devices []Device, steps []plan.Step) {
 	for _, s := range steps {
@@ -114,7 +166,7 @@ set-irq p/29 0-7→6`, ""},
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.device.Name, tt.device.PCI = "eth0", "p"
-			p := Decide(host(t, smt), set(t, tt.avoid), []Device{tt.device})
+			p := Decide(host(t, smt), set(t, tt.avoid), []Device{tt.device}, KeepQueues)
 			if diff := cmp.Diff(tt.want, drawn(p.Steps)); diff != "" {
 				t.Error(diff)
 			}
@@ -128,7 +180,7 @@ set-irq p/29 0-7→6`, ""},
 func TestReport(t *testing.T) {
 	d := Device{Name: "eth0", PCI: "p", Node: 0, Interrupts: []Interrupt{
 		{Number: 1, Name: "a-0", CPUs: set(t, "0")}, {Number: 2, Name: "a-1", CPUs: set(t, "0-7")}, {Number: 3, Name: "a-2", CPUs: set(t, "7"), Fixed: true}}}
-	p := Decide(host(t, smt), topology.CPUSet{}, []Device{d})
+	p := Decide(host(t, smt), topology.CPUSet{}, []Device{d}, KeepQueues)
 	if got, want := p.Reports[0], (Report{Device: "eth0", Node: 0, Interrupts: 3, AtHome: 1, Fixed: 1, Steps: 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -188,8 +240,8 @@ func TestDecideProperties(t *testing.T) {
 			}
 			devices = append(devices, d)
 		}
-		p := Decide(h, avoid, devices)
-		if again := Decide(h, avoid, devices); drawn(again.Steps) != drawn(p.Steps) {
+		p := Decide(h, avoid, devices, KeepQueues)
+		if again := Decide(h, avoid, devices, KeepQueues); drawn(again.Steps) != drawn(p.Steps) {
 			t.Fatalf("two answers:\n%s\n\n%s", drawn(p.Steps), drawn(again.Steps))
 		}
 		if bad := Check(h, avoid, devices, p.Steps); bad != "" {
@@ -240,7 +292,7 @@ func TestDecideProperties(t *testing.T) {
 				}
 			}
 		}
-		if again := Decide(h, avoid, devices); len(again.Steps) != 0 {
+		if again := Decide(h, avoid, devices, KeepQueues); len(again.Steps) != 0 {
 			t.Fatalf("a second run changes\n%s", drawn(again.Steps))
 		}
 	})

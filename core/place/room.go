@@ -43,6 +43,6 @@ func Reserve(importance int) int { return max(0, min(importance, 100)-workload.D
 // being far from what a workload is near to; the unit is an access that costs one
 // local access more. nil when there is nothing to be near to.
 func (l *Ledger) Pull(near []workload.Near) []float64 {
-	pull, _ := l.pull(near)
+	pull, _ := l.pull(near, 1)
 	return pull
 }

@@ -28,7 +28,7 @@ func (l *Ledger) newWant(req *Request) want {
 	if w.SMT == "" {
 		w.SMT = workload.SMTPrefer
 	}
-	w.pull, w.lost = l.pull(w.Near)
+	w.pull, w.lost = l.pull(w.Near, w.vcpus)
 	w.lies = l.lies(req)
 	w.wide = l.isWide(&w)
 	w.Even = w.Even && w.Class == workload.Dedicated // floating work divides by CPUs whatever is planned
@@ -77,71 +77,6 @@ func (l *Ledger) everRoom(w *want, i int) (vcpus int, mem topology.KiB) {
 		mem = p.total
 	}
 	return vcpus, mem
-}
-
-const (
-	// nearWeight is what one step of access cost to a near thing costs a vCPU: half of
-	// what it costs to be one step from its own memory, for a device or a peer takes
-	// part in fewer accesses.
-	nearWeight = 0.5
-
-	// nearCeiling bounds the pull of all near things together. ESXi's KB 439993
-	// tells of hosts where all guests crowded on the node of one device.
-	nearCeiling = 1.0
-)
-
-// pull is what it costs a vCPU to be on each node, for being far from what the
-// workload is near to; nil for nothing. lost is what the host does not have.
-func (l *Ledger) pull(near []workload.Near) (pull []float64, lost []string) {
-	if len(near) == 0 {
-		return nil, nil
-	}
-	n := len(l.nodes)
-	pull = make([]float64, n)
-	found := false
-	toward := func(target int, weight float64) {
-		found = true
-		for i := range n {
-			pull[i] += weight * nearWeight * (l.access[i*n+target] - 1)
-		}
-	}
-	for _, x := range near {
-		weight := x.Weight
-		if weight == 0 {
-			weight = 1
-		}
-		if !(weight > 0) {
-			continue
-		}
-		known := false
-		for i := range l.host.Devices {
-			d := &l.host.Devices[i]
-			if x.Device != "" && (d.Name == x.Device || d.PCI == x.Device) {
-				known = true
-				if target := l.index(d.Node); target >= 0 {
-					toward(target, weight)
-				}
-				break
-			}
-		}
-		if k, ok := l.find(x.Workload); ok && x.Workload != "" && l.held[k].Class != workload.Offline {
-			known = true
-			home := l.held[k].home
-			for _, target := range home {
-				toward(target, weight/float64(len(home)))
-			}
-		}
-		if !known {
-			lost = append(lost, x.Device+string(x.Workload))
-		}
-	}
-	if !found {
-		return nil, lost
-	}
-	for i := range pull {
-		pull[i] = min(pull[i], nearCeiling)
-	}
-	return pull, lost
 }
 
 // lies is where the workload is now: its memory, or failing that its CPU time,

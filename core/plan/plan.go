@@ -101,6 +101,7 @@ const (
 	SetXPS    StepKind = "set-xps"    // CPUs that send by a transmit queue
 	SetUnit   StepKind = "set-unit"   // AllowedCPUs of a systemd unit
 	SetFile   StepKind = "set-file"   // one value of the kernel's, see HostFile
+	SetQueues StepKind = "set-queues" // number of queue pairs of a network device
 )
 
 // Target is the thing a step changes.

@@ -26,6 +26,7 @@ const (
 	UnitCPUs          SettingKind = "AllowedCPUs"            // Path is a slice or scope of systemd
 	HostFile          SettingKind = "file"                   // Path is below "/", one of those host/prepare knows
 	HostIRQ           SettingKind = "host-irq"               // Path is "N/NAME": an interrupt by number and handler
+	QueueCount        SettingKind = "queues"                 // Path is "PCI/DEV": the queue pairs of a network device, a number
 )
 
 // Setting is one thing of the host whose value a step changes, with its value.

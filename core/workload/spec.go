@@ -75,4 +75,33 @@ type Near struct {
 	Device   string
 	Workload ID
 	Weight   float64 // pull relative to one SLIT step of its own memory; 0 means 1
+	// Learned was found by looking, not told by a person: it has a lower ceiling, and
+	// Nodes says where it is when it is neither a device of the host nor placed.
+	Learned bool             `json:",omitzero"`
+	Nodes   topology.NodeSet `json:",omitzero"`
+}
+
+// LinkKind is how a workload is tied to a device or a helper.
+type LinkKind string
+
+// Kinds of link.
+const (
+	ByNamespace LinkKind = "netns"      // a network device of its network namespace
+	ByTap       LinkKind = "tap"        // a tap or macvtap that it holds open
+	ByVhostUser LinkKind = "vhost-user" // a unix socket to a process that polls
+	ByBlock     LinkKind = "block"      // an open block device, or files on one
+	ByVFIO      LinkKind = "vfio"       // a device handed to it whole
+)
+
+// Link is a device or a helper process that a workload was found to use.
+type Link struct {
+	Kind     LinkKind
+	Device   string           // of the host, by name or PCI address; "" for a helper
+	Helper   Process          // a process that works for it; zero for a device
+	Name     string           // of the device or the helper, for people
+	Nodes    topology.NodeSet // where it is; empty when unknown
+	Evidence string           // how it is known: "tap vnet3 → br0 → eth0"
+	// Bytes is what has gone through it so far, when Counted is true.
+	Bytes   uint64
+	Counted bool
 }

@@ -26,6 +26,9 @@ func main() {
 		}
 	case len(os.Args) == 2 && os.Args[1] == "sleeper":
 		sleeper()
+	case len(os.Args) > 1 && os.Args[1] == "in-netns":
+		fmt.Fprintln(os.Stderr, inNetns(os.Args[2:]))
+		os.Exit(125)
 	case len(os.Args) > 1 && os.Args[1] == "read-only-cgroups":
 		fmt.Fprintln(os.Stderr, readOnlyCgroups(os.Args[2:]))
 		os.Exit(125)

@@ -39,6 +39,7 @@ func setUp() error {
 	problems = append(problems,
 		os.MkdirAll(workFolder, 0o755),
 		loopbackUp(),
+		loadModules(),
 		os.WriteFile(cgroupRoot+"/cgroup.subtree_control", []byte("+cpuset +cpu +memory +pids"), 0),
 		setSwitches())
 	return errors.Join(problems...)

@@ -30,6 +30,7 @@ type walkerSpec struct {
 	plain   bool // no cgroup of its own
 	busy    bool // hardly rests
 	at      set  // CPUs to start with; 0 means all
+	netns   bool // in a network namespace of its own
 }
 
 // walker is a running one.
@@ -75,6 +76,9 @@ func (w *walker) start() error {
 		args = append(args, "--static")
 	}
 	c := exec.Command("/bin/walker", args...)
+	if w.netns {
+		c = exec.Command("/init", append([]string{"in-netns", "/bin/walker"}, args...)...)
+	}
 	// A preemption signal would only cut the walker's rests short.
 	c.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
 	c.Stderr = &w.err

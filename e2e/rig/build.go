@@ -20,6 +20,9 @@ type tools struct {
 	vmlinux  string
 	generic  string // the generic flavour; "" when it was not fetched
 	kernel   string
+	modules  []archived // for shapes with a network card
+	// noModules is why there are none, "" when there are or none are needed.
+	noModules string
 }
 
 func fetch(ctx context.Context, root string) (tools, error) {
@@ -76,15 +79,15 @@ func (t *tools) fetchGeneric(ctx context.Context, root string, jobs []work) erro
 // build makes the initramfs and, for a shape that counts, the plugin. Without a
 // homenode that builds the guests still run: the tests that need it then fail
 // with the reason, the others tell what they can.
-func build(ctx context.Context, root, out, homenode string, jobs []work) (image string, noHomenode error, err error) {
+func build(ctx context.Context, root, out, homenode string, modules []archived, jobs []work) (image string, noHomenode error, err error) {
 	bin := filepath.Join(out, "bin")
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return "", nil, fmt.Errorf("make folder: %w", err)
 	}
-	files := []archived{
+	files := append([]archived{
 		{name: "init", from: filepath.Join(bin, "guest")},
 		{name: "bin/walker", from: filepath.Join(bin, "walker")},
-	}
+	}, modules...)
 	for _, name := range []string{"guest", "walker"} {
 		if err := goBuild(ctx, root, bin, name, "./e2e/"+name); err != nil {
 			return "", nil, err

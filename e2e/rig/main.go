@@ -87,8 +87,11 @@ func run(ctx context.Context, o options) (bool, error) {
 	if err := tools.fetchGeneric(ctx, root, jobs); err != nil {
 		return false, err
 	}
+	if err := tools.fetchModules(ctx, root, jobs); err != nil {
+		return false, err
+	}
 	out := filepath.Join(root, "e2e", "out")
-	image, noHomenode, err := build(ctx, root, out, o.homenode, jobs)
+	image, noHomenode, err := build(ctx, root, out, o.homenode, tools.modules, jobs)
 	if err != nil {
 		return false, err
 	}
@@ -100,6 +103,12 @@ func run(ctx context.Context, o options) (bool, error) {
 		if j.shape.Generic && tools.generic == "" {
 			for _, t := range j.tests {
 				r.add(j.shape, suite.Result{Name: t.Name, Outcome: suite.Skip, Text: "no generic kernel in this machine's archive"})
+			}
+			continue
+		}
+		if j.shape.NIC > 0 && tools.noModules != "" {
+			for _, t := range j.tests {
+				r.add(j.shape, suite.Result{Name: t.Name, Outcome: suite.Skip, Text: tools.noModules})
 			}
 			continue
 		}

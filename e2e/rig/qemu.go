@@ -59,6 +59,7 @@ func qemuArgs(s suite.Shape, t tools, image, dir, bin string, tests []string, pa
 		}
 		add("-plugin", p)
 	}
+	a = append(a, nicArgs(s)...)
 	add("-kernel", t.vmlinux, "-initrd", image)
 	boot := []string{
 		"console=ttyS0", "quiet", "panic=-1", "oops=panic", "nokaslr", "mitigations=off", "no_timer_check",

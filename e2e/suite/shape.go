@@ -15,6 +15,7 @@ type Shape struct {
 	HMAT        bool     // with a table of latencies and bandwidths
 	Boot        []string // further words of the kernel command line
 	Generic     bool     // with the generic flavour of the kernel
+	NIC         int      // a network card with several queues is on the PCI root of this node; 0: there is none
 }
 
 // CPUs is the number of CPUs of the whole guest.

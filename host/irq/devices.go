@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strconv"
@@ -51,6 +52,16 @@ func (d *Driver) Devices(ctx context.Context, h *topology.Host) ([]irq.Device, e
 				return nil, err
 			}
 			out[i].Rx, out[i].Tx = append(out[i].Rx, rx...), append(out[i].Tx, tx...)
+			switch now, most, err := d.files.channels(dev.Name); {
+			case errors.Is(err, unix.EOPNOTSUPP):
+				out[i].NoChannels = "the driver of " + dev.Name + " does not tell it"
+			case err != nil:
+				out[i].NoChannels = fmt.Sprintf("asking for it failed: %v", err)
+			case now == 0 || most == 0:
+				out[i].NoChannels = dev.Name + " counts receive and transmit queues apart"
+			default:
+				out[i].Channels = append(out[i].Channels, irq.Channels{Name: dev.Name, Now: now, Most: most})
+			}
 		}
 	}
 	return out, nil
@@ -98,17 +109,10 @@ func (d *Driver) interrupts(pci string) ([]irq.Interrupt, error) {
 
 // queues is the queues of a network device whose setting can be read.
 func (d *Driver) queues(kind plan.SettingKind, dev topology.Device, prefix string) ([]irq.Queue, error) {
-	names, err := d.files.list("sys/class/net/" + dev.Name + "/queues")
-	if absent(err) {
-		return nil, nil
-	}
+	names, err := d.queueNames(dev.Name, prefix)
 	if err != nil {
 		return nil, err
 	}
-	names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, prefix) })
-	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
-	})
 	var out []irq.Queue
 	for _, name := range names {
 		s, err := parse(kind, dev.PCI+"/"+dev.Name+"/"+name)
@@ -129,6 +133,22 @@ func (d *Driver) queues(kind plan.SettingKind, dev topology.Device, prefix strin
 		out = append(out, irq.Queue{Name: dev.Name + "/" + name, CPUs: cpus})
 	}
 	return out, nil
+}
+
+// queueNames is the queues of a network device in one direction, rising.
+func (d *Driver) queueNames(dev, prefix string) ([]string, error) {
+	names, err := d.files.list("sys/class/net/" + dev + "/queues")
+	if absent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, prefix) })
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+	})
+	return names, nil
 }
 
 // absent: not there, never was, or of a device that has gone meanwhile.

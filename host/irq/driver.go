@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -41,10 +42,11 @@ type setting struct {
 	path string // in steps and the journal
 	pci  string
 	dev  string // of a queue
-	file string // below the root
+	file string // below the root; "" of a number of queues
 }
 
 var (
+	countPath = regexp.MustCompile(`^([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/([^/\s]{1,15})$`)
 	irqPath   = regexp.MustCompile(`^([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/([0-9]{1,9})$`)
 	queuePath = regexp.MustCompile(`^([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/([^/\s]{1,15})/((rx|tx)-[0-9]{1,5})$`)
 )
@@ -58,6 +60,14 @@ func parse(kind plan.SettingKind, path string) (setting, error) {
 			return s, fmt.Errorf("%q is not PCI/N", path)
 		}
 		s.pci, s.file = m[1], "proc/irq/"+m[2]+"/smp_affinity_list"
+		return s, nil
+	}
+	if kind == plan.QueueCount {
+		m := countPath.FindStringSubmatch(path)
+		if m == nil || m[2] == "." || m[2] == ".." {
+			return s, fmt.Errorf("%q is not PCI/DEV", path)
+		}
+		s.pci, s.dev = m[1], m[2]
 		return s, nil
 	}
 	m := queuePath.FindStringSubmatch(path)
@@ -86,7 +96,7 @@ func (s setting) value(cpus topology.CPUSet) string {
 }
 
 var kinds = map[plan.StepKind]plan.SettingKind{
-	plan.SetIRQ: plan.IRQAffinity, plan.SetRPS: plan.RPSCPUs, plan.SetXPS: plan.XPSCPUs,
+	plan.SetIRQ: plan.IRQAffinity, plan.SetRPS: plan.RPSCPUs, plan.SetXPS: plan.XPSCPUs, plan.SetQueues: plan.QueueCount,
 }
 
 // wanted reads a step.
@@ -100,6 +110,12 @@ func wanted(step plan.Step) (setting, topology.CPUSet, error) {
 	if err != nil {
 		return s, to, err
 	}
+	if kind == plan.QueueCount {
+		if n, err := strconv.Atoi(step.To); err != nil || n < 1 {
+			return s, to, fmt.Errorf("%s: %s to %q; want a number", s.path, step.Kind, step.To)
+		}
+		return s, to, nil
+	}
 	if to, err = topology.ParseCPUSet(step.To); err != nil {
 		return s, to, fmt.Errorf("%s: %s to %w", s.path, step.Kind, err)
 	}
@@ -109,7 +125,8 @@ func wanted(step plan.Step) (setting, topology.CPUSet, error) {
 	return s, to, nil
 }
 
-// Settings reads the one value that Apply(step) would change.
+// Settings reads the one value that Apply(step) would change; for a number of queues
+// also the interrupts and queues of the device, which drivers set anew with it.
 func (d *Driver) Settings(ctx context.Context, step plan.Step) ([]plan.Setting, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -122,7 +139,15 @@ func (d *Driver) Settings(ctx context.Context, step plan.Step) ([]plan.Setting, 
 	if err != nil {
 		return nil, err
 	}
-	return []plan.Setting{{Kind: s.kind, Path: s.path, Value: value}}, nil
+	out := []plan.Setting{{Kind: s.kind, Path: s.path, Value: value}}
+	if s.kind == plan.QueueCount {
+		more, err := d.dependents(s)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, more...)
+	}
+	return out, nil
 }
 
 // Apply makes the step true and reads back that it is.
@@ -138,10 +163,16 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) e
 	if err != nil {
 		return err
 	}
-	if have, err := s.set(before); err == nil && have.Equal(to) {
+	value := step.To
+	if s.kind != plan.QueueCount {
+		if have, err := s.set(before); err == nil && have.Equal(to) {
+			return nil
+		}
+		value = s.value(to)
+	} else if before == value {
 		return nil
 	}
-	err = d.write(s, s.value(to))
+	err = d.write(s, value)
 	if err == nil || gone(err) || errors.Is(err, plan.ErrFixed) {
 		return err
 	}
@@ -197,6 +228,9 @@ func (d *Driver) present(s setting) error {
 	} else if _, err := d.files.read("sys/bus/pci/devices/" + s.pci + "/msi_irqs" + s.path[len(s.pci):]); err != nil {
 		return fmt.Errorf("%s: %w", s.path, err)
 	}
+	if s.file == "" {
+		return nil
+	}
 	if _, err := d.files.read(s.file); err != nil {
 		return fmt.Errorf("%s: %w", s.path, err)
 	}
@@ -207,6 +241,13 @@ func (d *Driver) read(s setting) (string, error) {
 	if err := d.present(s); err != nil {
 		return "", err
 	}
+	if s.kind == plan.QueueCount {
+		now, _, err := d.files.channels(s.dev)
+		if err != nil {
+			return "", fmt.Errorf("%s: read its number of queues: %w", s.path, err)
+		}
+		return strconv.Itoa(now), nil
+	}
 	value, err := d.files.read(s.file)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", s.path, err)
@@ -216,6 +257,9 @@ func (d *Driver) read(s setting) (string, error) {
 
 // write changes a value and reads back that it holds.
 func (d *Driver) write(s setting, value string) error {
+	if s.kind == plan.QueueCount {
+		return d.setCount(s, value)
+	}
 	if err := d.files.write(s.file, value+"\n"); err != nil {
 		return refused(s, value, err)
 	}

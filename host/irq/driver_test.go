@@ -122,6 +122,24 @@ func (f *faulty) list(dir string) ([]string, error) {
 	return f.files.list(dir)
 }
 
+func (f *faulty) channels(dev string) (now, most int, err error) {
+	if err := f.fails("ioctl", dev); err != nil {
+		return 0, 0, err
+	}
+	return f.files.channels(dev)
+}
+
+func (f *faulty) setChannels(dev string, n int) error {
+	if err := f.fails("ioctl", dev); err != nil {
+		return err
+	}
+	f.writes++
+	if f.stuck {
+		return nil
+	}
+	return f.files.setChannels(dev, n)
+}
+
 func (f *faulty) link(name string) (string, error) {
 	if err := f.fails("readlink", name); err != nil {
 		return "", err
@@ -151,6 +169,7 @@ func TestDevices(t *testing.T) {
 		Interrupts: []irq.Interrupt{{Number: 40, Name: "eth0-config", CPUs: topology.CPUs(0, 1, 2, 3)}, {Number: 41, Name: "eth0-TxRx-0", CPUs: topology.CPUs(0)}},
 		Rx:         []irq.Queue{{Name: "eth0/rx-0"}, {Name: "eth0/rx-2", CPUs: topology.CPUs(0)}, {Name: "eth0/rx-10", CPUs: topology.CPUs(0, 1, 2, 3)}},
 		Tx:         []irq.Queue{{Name: "eth0/tx-0", CPUs: topology.CPUs(0, 1, 2, 3, 4, 5, 6, 7)}},
+		NoChannels: "the driver of eth0 does not tell it",
 	}}
 	if diff := cmp.Diff(want, got, cmp.Comparer(topology.CPUSet.Equal)); diff != "" {
 		t.Error(diff)
@@ -354,7 +373,7 @@ func TestPlaceAndUndoProperties(t *testing.T) {
 			if err != nil {
 				r.Fatal(err)
 			}
-			return irq.Decide(h, avoid, devices)
+			return irq.Decide(h, avoid, devices, irq.KeepQueues)
 		}
 		var entries []plan.Entry
 		for _, s := range look().Steps {

@@ -12,6 +12,10 @@ type files interface {
 	write(name, text string) error
 	list(dir string) ([]string, error) // names, rising
 	link(name string) (string, error)
+	// channels is how many queue pairs a network device uses and has. Errors are
+	// those of the ioctl: EOPNOTSUPP where the driver does not tell.
+	channels(dev string) (now, most int, err error)
+	setChannels(dev string, n int) error
 }
 
 // disk is the tree below a folder.

@@ -15,10 +15,11 @@ import (
 func explainCommand(e *Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:     "explain ID",
-		Short:   "Say why a workload is where it is, or why it was not moved",
-		Long:    "ID is what `homenode status` prints: a cgroup path or pid:N. A name that only one workload has will do.",
-		Example: "  homenode status                       # lists the IDs\n  homenode explain /system.slice/redis.service",
+		Use:   "explain ID",
+		Short: "Say why a workload is where it is, or why it was not moved",
+		Long: "ID is what `homenode status` prints: a cgroup path or pid:N. A name that only one workload has will do.\n" +
+			"device:NAME, the name of a NIC or an NVMe drive or its PCI address, says where its interrupts go.",
+		Example: "  homenode status                       # lists the IDs\n  homenode explain /system.slice/redis.service\n  homenode explain device:eth0",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			b, done, err := connect(c, e)
@@ -42,7 +43,40 @@ func explainCommand(e *Env) *cobra.Command {
 	return c
 }
 
+// printDevice says where the interrupts and queues of a device go.
+func printDevice(w io.Writer, p paint, d *api.DeviceDetail) {
+	fmt.Fprintf(w, "%s  %s %s on node %d, %d interrupts", p.bold(string(d.ID)), d.Kind, d.PCI, d.Node, d.Interrupts)
+	if d.MostQueues > 0 {
+		fmt.Fprintf(w, ", %d of %d queues", d.Queues, d.MostQueues)
+	}
+	fmt.Fprintf(w, "\n  may go to  CPUs %s of node %d", orDash(d.Allowed), d.Node)
+	if d.Avoided != "" {
+		fmt.Fprintf(w, "; %s are somebody's alone", d.Avoided)
+	}
+	fmt.Fprintf(w, "\n  state      %s\n", p.state(d.State))
+	if d.Why != "" {
+		fmt.Fprintf(w, "  why        %s\n", d.Why)
+	}
+	fmt.Fprintln(w)
+	t := newTable("SETTING", "NAME", "NOW", "BY PLAN", "WHY")
+	for _, s := range d.Settings {
+		t.row(s.Path, s.Name, orDash(s.Now), orDash(s.To), p.dim(s.Why))
+	}
+	t.print(w, p)
+	var users []string
+	for _, u := range d.Users {
+		users = append(users, fmt.Sprintf("%s, home node %s: %s", u.Workload, orDash(u.Home), u.How))
+	}
+	section(w, p, "used by", users)
+}
+
 func printExplanation(w io.Writer, p paint, x api.Explanation) {
+	if x.Device != nil {
+		printDevice(w, p, x.Device)
+		printJournal(w, p, x)
+		printPast(w, p, x)
+		return
+	}
 	wl := x.Workload
 	fmt.Fprintf(w, "%s  %s, %d vCPUs, %.2f CPUs busy, %s\n", p.bold(label(wl)), wl.Class, wl.CPUs, wl.CPUUse, kib(wl.MemoryKiB))
 	fmt.Fprintf(w, "  now    CPUs %s; memory %s; locality %s%s\n", orDash(wl.CPUSet), byNode(wl.MemoryByNode, wl.MemoryKiB), percent(wl.Locality), from(wl))
@@ -50,6 +84,7 @@ func printExplanation(w io.Writer, p paint, x api.Explanation) {
 		fmt.Fprintf(w, "  plan   node %s, CPUs %s; locality %s\n", wl.Home, wl.CPUSetPlanned, percent(wl.LocalityExpected))
 	}
 	fmt.Fprintf(w, "  state  %s\n", p.state(wl.State))
+	printNear(w, p, wl)
 	section(w, p, "why", x.Decision.Reasons)
 	printShortages(w, x.Decision.Shortages)
 	printBalancing(w, p, x)
@@ -60,11 +95,7 @@ func printExplanation(w io.Writer, p paint, x api.Explanation) {
 		steps = append(steps, fmt.Sprintf("%s: %s → %s. %s", s.Kind, orAll(s.From), s.To, s.Reason))
 	}
 	section(w, p, "steps left", steps)
-	var changed []string
-	for _, j := range x.Journal {
-		changed = append(changed, fmt.Sprintf("%s of %s: %s → %s (%s)", j.Kind, j.Path, orAll(j.Old), j.New, j.State))
-	}
-	section(w, p, "changed so far; `homenode undo` puts it back", changed)
+	printJournal(w, p, x)
 	if m := x.Move; m != nil {
 		line := fmt.Sprintf("%s of %s to node %s in %.1f s, %s", kib(m.Moved/1024), kib(m.Planned/1024), m.Home, m.Seconds, m.State)
 		if m.Refused > 0 || m.Why != "" {
@@ -75,6 +106,42 @@ func printExplanation(w io.Writer, p paint, x api.Explanation) {
 		}
 		section(w, p, "newest move", []string{line})
 	}
+	printPast(w, p, x)
+}
+
+// printNear is what a workload is near to, told or learned.
+func printNear(w io.Writer, p paint, wl api.Workload) {
+	for _, name := range wl.Near {
+		fmt.Fprintf(w, "  near   %s (told)\n", name)
+	}
+	for _, l := range wl.Links {
+		line := l.Name
+		if l.Nodes != "" {
+			line += " on node " + l.Nodes
+		}
+		line += " (learned: " + l.Evidence
+		if l.MiBs != nil {
+			line += fmt.Sprintf("; %.1f MiB/s", *l.MiBs)
+		}
+		if l.Weight > 0 {
+			line += fmt.Sprintf("; weight %.2f)", l.Weight)
+		} else {
+			line += "; " + p.dim("does not count") + ")"
+		}
+		fmt.Fprintf(w, "  near   %s\n", line)
+	}
+}
+
+// printJournal is what was changed and can be put back.
+func printJournal(w io.Writer, p paint, x api.Explanation) {
+	var changed []string
+	for _, j := range x.Journal {
+		changed = append(changed, fmt.Sprintf("%s of %s: %s → %s (%s)", j.Kind, j.Path, orAll(j.Old), j.New, j.State))
+	}
+	section(w, p, "changed so far; `homenode undo` puts it back", changed)
+}
+
+func printPast(w io.Writer, p paint, x api.Explanation) {
 	if len(x.Events) > 0 {
 		fmt.Fprintf(w, "\n%s\n", p.dim("history"))
 		printEvents(w, p, x.Events, false)

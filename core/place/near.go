@@ -1,0 +1,132 @@
+package place
+
+import (
+	"math"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+const (
+	// nearWeight is what one step of access cost to a near thing costs a vCPU: half of
+	// what it costs to be one step from its own memory, for a device or a peer takes
+	// part in fewer accesses.
+	nearWeight = 0.5
+
+	// nearCeiling bounds the pull of all near things together that a person named.
+	// ESXi's KB 439993 tells of hosts where all guests crowded on the node of one device.
+	nearCeiling = 1.0
+
+	// learnedCeiling bounds the pull of what was found by looking: a tenth of the
+	// workload's vCPUs. That is less than what a core shared with others costs
+	// (overCore), and less than moving its memory (moveWeight): a first home never
+	// crowds a node, nor copies memory, for something learned.
+	learnedCeiling = 0.1
+
+	// learnedMost bounds it for all vCPUs together, below one vCPU that shares a core
+	// (overCore): else many small pulls would add up to crowding after all.
+	learnedMost = 0.3
+
+	// uncountedWeight is the weight of a link that no counter tells the traffic of (VFIO,
+	// a poll thread behind a socket): a remote node at twice the local cost then pulls
+	// with a tenth of a vCPU. How busy a poll thread is says nothing of what it does.
+	uncountedWeight = 0.2
+
+	// leastLink is the traffic of a link, MiB/s, below which it is idle.
+	leastLink = 1
+
+	// busyTraffic is the memory traffic of a busy CPU where no counter tells, MiB/s; as
+	// core/balance takes it.
+	busyTraffic = 1024
+)
+
+// Learned is how near a workload should be to what it was found to use. rate is the
+// traffic of the link, MiB/s, below 0 when nothing counts it. What goes through a device is read
+// and written in memory near it once: it weighs as so much memory traffic of the
+// workload's own. false when it does not count.
+func Learned(o *workload.Observation, l *workload.Link, rate float64) (workload.Near, bool) {
+	n := workload.Near{Device: l.Device, Learned: true, Nodes: l.Nodes, Weight: uncountedWeight}
+	if rate >= 0 {
+		own := float64(o.Bandwidth)
+		if own <= 0 {
+			own = o.CPUUse * busyTraffic
+		}
+		if rate < leastLink || own <= 0 {
+			return n, false
+		}
+		// Two digits: what moves with every look is no ground for anything.
+		n.Weight = math.Round(100*min(1, rate/own/nearWeight)) / 100
+	}
+	return n, n.Weight > 0 && (n.Device != "" || !n.Nodes.Empty())
+}
+
+// pull is what it costs a vCPU to be on each node, for being far from what the
+// workload of so many vCPUs is near to; nil for nothing. lost is what a person named and
+// the host does not have.
+func (l *Ledger) pull(near []workload.Near, vcpus int) (pull []float64, lost []string) {
+	if len(near) == 0 {
+		return nil, nil
+	}
+	n := len(l.nodes)
+	told, learned := make([]float64, n), make([]float64, n)
+	found := false
+	for _, x := range near {
+		weight := x.Weight
+		if weight == 0 {
+			weight = 1
+		}
+		if !(weight > 0) {
+			continue
+		}
+		into := told
+		if x.Learned {
+			into = learned
+		}
+		targets, known := l.targets(&x)
+		for _, target := range targets {
+			found = true
+			for i := range n {
+				into[i] += weight / float64(len(targets)) * nearWeight * (l.access[i*n+target] - 1)
+			}
+		}
+		if !known && !x.Learned {
+			lost = append(lost, x.Device+string(x.Workload))
+		}
+	}
+	if !found {
+		return nil, lost
+	}
+	for i := range told {
+		told[i] = min(told[i], nearCeiling) + min(learned[i], learnedCeiling, learnedMost/float64(max(1, vcpus)))
+	}
+	return told, lost
+}
+
+// targets is where a near thing is, by position of node.
+func (l *Ledger) targets(x *workload.Near) (at []int, known bool) {
+	for i := range l.host.Devices {
+		d := &l.host.Devices[i]
+		if x.Device == "" || d.Name != x.Device && d.PCI != x.Device {
+			continue
+		}
+		if target := l.index(d.Node); target >= 0 {
+			return []int{target}, true
+		}
+		return nil, true
+	}
+	if k, ok := l.find(x.Workload); ok && x.Workload != "" && l.held[k].Class != workload.Offline {
+		return l.held[k].home, true
+	}
+	return l.indices(x.Nodes), false
+}
+
+// indices is the positions of nodes that the host has.
+func (l *Ledger) indices(nodes topology.NodeSet) []int {
+	var out []int
+	for id := range nodes.All() {
+		if i := l.index(id); i >= 0 {
+			out = append(out, i)
+		}
+	}
+	return out
+}

@@ -1,0 +1,136 @@
+package place
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+func TestLearned(t *testing.T) {
+	nic := workload.Link{Kind: workload.ByTap, Device: "eth0", Name: "eth0", Nodes: topology.Nodes(0)}
+	poll := workload.Link{Kind: workload.ByVhostUser, Helper: workload.Process{PID: 7}, Name: "ovs-vswitchd", Nodes: topology.Nodes(1)}
+	lost := workload.Link{Kind: workload.ByVhostUser, Helper: workload.Process{PID: 7}, Name: "ovs-vswitchd"}
+	for _, tt := range []struct {
+		name   string
+		link   workload.Link
+		use    float64
+		mibs   int64
+		rate   float64
+		weight float64 // 0: does not count
+	}{
+		{"a tenth of its own traffic", nic, 1, 0, 102.4, 0.2},
+		{"counted traffic", nic, 1, 8192, 102.4, 0.03},
+		{"no more than its own", nic, 1, 0, 4096, 1},
+		{"idle", nic, 1, 0, 0.5, 0},
+		{"a trickle", nic, 8, 0, 1.5, 0},
+		{"idle work", nic, 0, 0, 100, 0},
+		{"nothing counts", poll, 1, 0, -1, uncountedWeight},
+		{"nothing counts, and it is busy", poll, 64, 0, -1, uncountedWeight},
+		{"nobody knows where", lost, 1, 0, -1, 0},
+	} {
+		o := workload.Observation{CPUUse: tt.use, Bandwidth: tt.mibs}
+		n, counts := Learned(&o, &tt.link, tt.rate)
+		if counts != (tt.weight > 0) || counts && (n.Weight != tt.weight || !n.Learned || n.Device != tt.link.Device || !n.Nodes.Equal(tt.link.Nodes)) {
+			t.Errorf("%s: %+v, %v", tt.name, n, counts)
+		}
+	}
+}
+
+// What was learned never weighs as much as sharing a core or moving memory, however
+// far and however much it is; what a person named may.
+func TestLearnedHasALowCeiling(t *testing.T) {
+	if learnedMost >= overCore || learnedCeiling >= moveWeight {
+		t.Fatalf("the ceilings %v and %v are not below %v and %v", learnedMost, learnedCeiling, overCore, moveWeight)
+	}
+	st := nearHost(t, "package:4 node:1(memory=16GiB) core:4")
+	l := NewLedger(st)
+	many := []workload.Near{{Nodes: topology.Nodes(0), Learned: true, Weight: 1}, {Device: "eth0", Learned: true, Weight: 1}}
+	for i, x := range l.Pull(many) {
+		if want := map[bool]float64{true: 0, false: learnedCeiling}[i == 0]; x != want {
+			t.Errorf("node %d: %v, want %v", i, x, want)
+		}
+	}
+	told := l.Pull([]workload.Near{{Device: "eth0", Weight: 10}})
+	if told[1] != nearCeiling {
+		t.Errorf("told: %v", told)
+	}
+	both := l.Pull(append(many, workload.Near{Device: "eth0", Weight: 10}))
+	if both[1] != nearCeiling+learnedCeiling {
+		t.Errorf("both: %v", both)
+	}
+}
+
+func nearHost(t testing.TB, synthetic string) plan.State {
+	h, err := topology.FromSynthetic(synthetic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Devices = []topology.Device{{Name: "eth0", Kind: topology.NIC, PCI: "0000:00:01.0", Node: h.Nodes[0].ID}}
+	return plan.State{Host: h, Policy: plan.DefaultPolicy()}
+}
+
+// With room a first home is on the node of the card; what runs elsewhere with its
+// memory is not brought there for something learned.
+func TestLearnedChoosesAmongEquals(t *testing.T) {
+	st := nearHost(t, "package:2 node:1(memory=16GiB) core:8")
+	near := []workload.Near{{Device: "eth0", Learned: true, Weight: 1}}
+	spec := workload.Spec{ID: "w", Class: workload.Shared, CPUs: 4, Memory: 1 << 20, Near: near}
+	other := spec
+	other.ID, other.Near = "other", nil
+	first := Place(st, Request{Spec: other})
+	if !first.Placed() || first.Placement.Home.Has(0) {
+		t.Fatalf("without a wish, home %v: nodes with devices are kept for those who need them", first.Placement.Home)
+	}
+	if r := Place(st, Request{Spec: spec}); !r.Placed() || !r.Placement.Home.Equal(topology.Nodes(0)) {
+		t.Errorf("home %v", r.Placement.Home)
+	}
+	at1 := Request{Spec: spec, Memory: []workload.NodeMemory{{Node: 1, KiB: 1 << 20}}, RanOn: []workload.NodeShare{{Node: 1, Share: 1}}}
+	if r := Place(st, at1); !r.Placed() || !r.Placement.Home.Equal(topology.Nodes(1)) {
+		t.Errorf("what lies on node 1 goes to %v", r.Placement.Home)
+	}
+	told := at1
+	told.Spec.Near = []workload.Near{{Device: "eth0"}}
+	if r := Place(st, told); !r.Placed() || !r.Placement.Home.Equal(topology.Nodes(0)) {
+		t.Errorf("what was told to be near goes to %v", r.Placement.Home)
+	}
+}
+
+// Broadcom's KB 439993: all guests talk to poll threads on one node. However many they
+// are, none is put where a core would be shared while another node has cores free.
+func TestGuestsDoNotPileUpAtAPollThread(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		nodes, cores := rapid.IntRange(2, 8).Draw(r, "nodes"), rapid.IntRange(2, 16).Draw(r, "cores")
+		st := nearHost(t, fmt.Sprintf("package:%d node:1(memory=1TiB) core:%d pu:2", nodes, cores))
+		at := topology.NodeID(rapid.IntRange(0, nodes-1).Draw(r, "poll thread on"))
+		free := make([]int, nodes)
+		for i := range free {
+			free[i] = cores
+		}
+		for k := 0; ; k++ {
+			vcpus := rapid.IntRange(1, cores).Draw(r, "vcpus")
+			room := false
+			for _, f := range free {
+				room = room || f >= vcpus
+			}
+			if !room || k > 64 {
+				break
+			}
+			spec := workload.Spec{ID: workload.ID(fmt.Sprintf("g%02d", k)), Class: workload.Shared, CPUs: vcpus, Memory: 1 << 20, MaxNodes: 1,
+				Near: []workload.Near{{Nodes: topology.Nodes(at), Learned: true, Weight: rapid.Float64Range(0.01, 1).Draw(r, "weight")}}}
+			got := Place(st, Request{Spec: spec})
+			if !got.Placed() {
+				r.Fatalf("%s: %v", spec.ID, got.Decision.Reasons)
+			}
+			home := got.Placement.Home.Min()
+			if free[home] -= vcpus; free[home] < 0 {
+				r.Fatalf("%s with %d vCPUs goes to node %d, which lacks %d cores; free %v, poll thread on %d", spec.ID, vcpus, home, -free[home], free, at)
+			}
+			st.Placements = append(st.Placements, got.Placement)
+		}
+	})
+}

@@ -1,0 +1,118 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/homenode/homenode/e2e/suite"
+)
+
+// loadModules loads what the rig put into the initramfs, in the order of the names.
+func loadModules() error {
+	if s, err := suite.ShapeNamed(bootParam("shape")); err != nil || s.NIC == 0 {
+		return err
+	}
+	names, _ := filepath.Glob("/modules/*")
+	for _, name := range names {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		flags := 0
+		if filepath.Ext(name) != ".ko" {
+			flags = unix.MODULE_INIT_COMPRESSED_FILE
+		}
+		err = unix.FinitModule(int(f.Fd()), "", flags)
+		f.Close()
+		if err != nil && !errors.Is(err, unix.EEXIST) {
+			return fmt.Errorf("load %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// nic is the guest's network card.
+type nic struct{ name, pci string }
+
+// card finds it.
+func (t *T) card() nic {
+	links, _ := filepath.Glob("/sys/class/net/*/device")
+	for _, l := range links {
+		to, err := filepath.EvalSymlinks(l)
+		if err != nil {
+			continue
+		}
+		if filepath.Base(filepath.Dir(to)) != "" && isVirtio(filepath.Base(to)) {
+			to = filepath.Dir(to)
+		}
+		n := nic{filepath.Base(filepath.Dir(l)), filepath.Base(to)}
+		if got := readText("/sys/bus/pci/devices/" + n.pci + "/numa_node"); got != fmt.Sprint(t.shape.NIC) {
+			t.Fatalf("%s is on node %q by sysfs, the shape puts it on %d", n.name, got, t.shape.NIC)
+		}
+		return n
+	}
+	t.Fatalf("the guest has no network card")
+	return nic{}
+}
+
+func isVirtio(name string) bool {
+	ok, _ := filepath.Match("virtio[0-9]*", name)
+	return ok
+}
+
+// interrupts is the files that say where the card's interrupts go, by name.
+func (n nic) interrupts() map[string]string {
+	out := map[string]string{}
+	numbers, _ := filepath.Glob("/sys/bus/pci/devices/" + n.pci + "/msi_irqs/*")
+	for _, f := range numbers {
+		number := filepath.Base(f)
+		if name := readText("/sys/kernel/irq/" + number + "/actions"); name != "" {
+			out["/proc/irq/"+number+"/smp_affinity_list"] = name
+		}
+	}
+	return out
+}
+
+// values is everything that may be set on a card, by file.
+func (n nic) values() snapshot {
+	out := snapshot{}
+	for f := range n.interrupts() {
+		out[f] = readText(f)
+	}
+	for _, pattern := range []string{"rx-*/rps_cpus", "tx-*/xps_cpus"} {
+		files, _ := filepath.Glob("/sys/class/net/" + n.name + "/queues/" + pattern)
+		for _, f := range files {
+			out[f] = readText(f)
+		}
+	}
+	queues, _ := filepath.Glob("/sys/class/net/" + n.name + "/queues/*")
+	out["queues"] = fmt.Sprint(len(queues))
+	return out
+}
+
+// inNetns runs a command in a network namespace of its own, with a sysfs that shows
+// it, as a container has.
+func inNetns(argv []string) error {
+	if len(argv) == 0 {
+		return errors.New("in-netns: no command")
+	}
+	runtime.LockOSThread()
+	if err := syscall.Unshare(syscall.CLONE_NEWNET | syscall.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("unshare: %w", err)
+	}
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil && !errors.Is(err, syscall.EINVAL) {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	if err := syscall.Mount("sysfs", "/sys", "sysfs", 0, ""); err != nil {
+		return fmt.Errorf("mount sysfs: %w", err)
+	}
+	return fmt.Errorf("run %s: %w", argv[0], syscall.Exec(argv[0], argv, os.Environ()))
+}

@@ -1,0 +1,183 @@
+package links
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// files is what is read of the machine. Names are below its root.
+type files interface {
+	read(name string) (string, error)
+	list(dir string) ([]string, error)
+	link(name string) (string, error)
+	// device is the device that a file lies on, and for a block device the device it
+	// is, "MAJ:MIN"; "" when it is neither on nor one.
+	device(name string) (on, is string, err error)
+	// sysOf is the sysfs that a process has at /sys, errOwn when it shows the
+	// network namespace of this process. close ends it.
+	sysOf(pid int) (sys files, close func(), err error)
+	// peers is the connected unix sockets, by inode.
+	peers() (map[uint64]end, error)
+}
+
+// end is one end of a unix socket.
+type end struct {
+	peer uint64 // inode of the other
+	path string // it is bound to; "" for the end that connected
+}
+
+var errOwn = fmt.Errorf("its /sys does not show its network namespace")
+
+// most is how much of a file is read: the largest, /proc/PID/fdinfo and io.stat, are
+// far smaller.
+const most = 64 << 10
+
+// disk is the tree below a folder.
+type disk struct{ root string }
+
+func (d disk) path(name string) string { return filepath.Join(d.root, name) }
+
+func (d disk) read(name string) (string, error) {
+	f, err := os.OpenFile(d.path(name), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	return readAll(f)
+}
+
+func readAll(f *os.File) (string, error) {
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, most))
+	return strings.TrimSpace(string(b)), err
+}
+
+// mostEntries bounds a folder: a proxy has a million descriptors, which the kernel
+// lists from the lowest on.
+const mostEntries = 4096
+
+// list is in no order.
+func (d disk) list(dir string) ([]string, error) {
+	f, err := os.Open(d.path(dir))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return entries(f)
+}
+
+func entries(f *os.File) ([]string, error) {
+	names, err := f.Readdirnames(mostEntries)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return names, err
+}
+
+func (d disk) link(name string) (string, error) { return os.Readlink(d.path(name)) }
+
+func (d disk) device(name string) (on, is string, err error) {
+	// Not asking a server that may be gone: a plain stat of a file on a dead NFS
+	// server never returns.
+	var st unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, d.path(name), unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &st); err != nil {
+		return "", "", err
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFBLK:
+		return "", fmt.Sprintf("%d:%d", st.Rdev_major, st.Rdev_minor), nil
+	case unix.S_IFREG:
+		return fmt.Sprintf("%d:%d", st.Dev_major, st.Dev_minor), "", nil
+	}
+	return "", "", nil
+}
+
+func (d disk) sysOf(pid int) (files, func(), error) {
+	r, err := os.OpenRoot(d.path(fmt.Sprintf("proc/%d/root/sys", pid)))
+	if err != nil {
+		return nil, nil, err
+	}
+	// The folder is the workload's to make: it counts only when it is a sysfs. There is
+	// one for each network namespace.
+	if err := sysfs(r, d.path("sys")); err != nil {
+		r.Close()
+		return nil, nil, err
+	}
+	return within{r}, func() { r.Close() }, nil
+}
+
+func sysfs(r *os.Root, own string) error {
+	f, err := r.Open(".")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var fs unix.Statfs_t
+	var st, mine unix.Stat_t
+	if err := unix.Fstatfs(int(f.Fd()), &fs); err != nil {
+		return err
+	}
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	if err := unix.Stat(own, &mine); err != nil {
+		return err
+	}
+	if fs.Type != unix.SYSFS_MAGIC || st.Dev == mine.Dev {
+		return errOwn
+	}
+	return nil
+}
+
+func (d disk) peers() (map[uint64]end, error) {
+	all, err := netlink.UnixSocketDiagInfo()
+	if err != nil {
+		return nil, fmt.Errorf("list unix sockets: %w", err)
+	}
+	out := make(map[uint64]end, len(all))
+	for _, s := range all {
+		if s.Peer == nil || s.DiagMsg == nil {
+			continue
+		}
+		e := end{peer: uint64(*s.Peer)}
+		if s.Name != nil {
+			e.path = strings.Trim(*s.Name, "\x00")
+		}
+		out[uint64(s.DiagMsg.INode)] = e
+	}
+	return out, nil
+}
+
+// within is a tree that no link leads out of.
+type within struct{ *os.Root }
+
+func (w within) read(name string) (string, error) {
+	f, err := w.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	return readAll(f)
+}
+
+func (w within) list(dir string) ([]string, error) {
+	f, err := w.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return entries(f)
+}
+
+func (w within) link(name string) (string, error) { return w.Readlink(name) }
+
+func (w within) device(string) (on, is string, err error) { return "", "", unix.EOPNOTSUPP }
+
+func (w within) sysOf(int) (files, func(), error) { return nil, nil, unix.EOPNOTSUPP }
+
+func (w within) peers() (map[uint64]end, error) { return nil, unix.EOPNOTSUPP }

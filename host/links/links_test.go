@@ -1,0 +1,350 @@
+package links
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// fake is a tree with what a tree of files cannot show.
+type fake struct {
+	disk
+	devices map[string][2]string // what lies or is where, by file
+	sockets map[uint64]end
+	reads   int
+}
+
+func (f *fake) read(name string) (string, error) { f.reads++; return f.disk.read(name) }
+
+func (f *fake) device(name string) (on, is string, err error) {
+	d, ok := f.devices[name]
+	if !ok {
+		return "", "", os.ErrNotExist
+	}
+	return d[0], d[1], nil
+}
+
+func (f *fake) sysOf(pid int) (files, func(), error) {
+	root := f.path(fmt.Sprintf("proc/%d/root/sys", pid))
+	if _, err := os.Stat(root); err != nil {
+		return nil, nil, err
+	}
+	return disk{root}, func() {}, nil
+}
+
+func (f *fake) peers() (map[uint64]end, error) { return f.sockets, nil }
+
+// tree makes files and, where the text begins with "→", links.
+func tree(t *testing.T, entries map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range entries {
+		name = filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		to, isLink := strings.CutPrefix(text, "→")
+		var err error
+		if isLink {
+			err = os.Symlink(to, name)
+		} else {
+			err = os.WriteFile(name, []byte(text+"\n"), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// host has a card with a virtual function on node 1, a drive on node 0, a card that is
+// handed to a guest on node 0.
+func host() *topology.Host {
+	return &topology.Host{Devices: []topology.Device{
+		{Name: "nvme0n1", Kind: topology.NVMe, PCI: "0000:01:00.0", Node: 0},
+		{Name: "0000:02:00.0", Kind: topology.GPU, PCI: "0000:02:00.0", Node: 0},
+		{Name: "eth0", Kind: topology.NIC, PCI: "0000:81:00.0", Node: 1},
+		{Name: "0000:81:10.1", Kind: topology.NIC, PCI: "0000:81:10.1", Node: 1},
+	}}
+}
+
+// network is the devices of a host: br0 with a VLAN of a bond of eth0, a routed bridge
+// virbr0 without a port of the host's, OVS's datapath with bond0.
+var onHost = map[string]string{
+	"proc/self/ns/net":                                                    "→net:[1]",
+	"proc/net/route":                                                      "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\nbr0\t0000000A\t0\t1\t0\t0\t0\t00FFFFFF\nbr0\t00000000\t0\t3\t0\t0\t0\t00000000",
+	"sys/class/net/eth0/ifindex":                                          "2",
+	"sys/class/net/eth0/iflink":                                           "2",
+	"sys/class/net/eth0/master":                                           "→../bond0",
+	"sys/class/net/bond0/ifindex":                                         "3",
+	"sys/class/net/bond0/iflink":                                          "3",
+	"sys/class/net/bond0/lower_eth0":                                      "",
+	"sys/class/net/bond0.7/ifindex":                                       "4",
+	"sys/class/net/bond0.7/iflink":                                        "3",
+	"sys/class/net/bond0.7/lower_bond0":                                   "",
+	"sys/class/net/br0/ifindex":                                           "5",
+	"sys/class/net/br0/iflink":                                            "5",
+	"sys/class/net/br0/lower_bond0.7":                                     "",
+	"sys/class/net/br0/lower_aveth":                                       "",
+	"sys/class/net/aveth/ifindex":                                         "6",
+	"sys/class/net/aveth/iflink":                                          "2",
+	"sys/class/net/aveth/master":                                          "→../br0",
+	"sys/class/net/vnet3/ifindex":                                         "7",
+	"sys/class/net/vnet3/iflink":                                          "7",
+	"sys/class/net/vnet3/master":                                          "→../br0",
+	"sys/class/net/vnet3/statistics/rx_bytes":                             "1000",
+	"sys/class/net/vnet3/statistics/tx_bytes":                             "500",
+	"sys/class/net/virbr0/ifindex":                                        "8",
+	"sys/class/net/virbr0/lower_vnet4":                                    "",
+	"sys/class/net/vnet4/ifindex":                                         "9",
+	"sys/class/net/vnet4/master":                                          "→../virbr0",
+	"sys/class/net/macvtap0/ifindex":                                      "12",
+	"sys/class/net/macvtap0/iflink":                                       "2",
+	"sys/class/net/macvtap0/lower_eth0":                                   "",
+	"sys/class/net/loop1/lower_loop2":                                     "",
+	"sys/class/net/loop1/ifindex":                                         "20",
+	"sys/class/net/loop2/lower_loop1":                                     "",
+	"sys/class/net/loop2/ifindex":                                         "21",
+	"sys/dev/block/259:0":                                                 "→../../devices/pci/0000:01:00.0/nvme/nvme0/nvme0n1",
+	"sys/dev/block/259:2":                                                 "→../../devices/pci/0000:01:00.0/nvme/nvme0/nvme0n1/nvme0n1p2",
+	"sys/dev/block/253:0":                                                 "→../../devices/virtual/block/dm-0",
+	"sys/class/block/nvme0n1p2":                                           "→../../devices/pci/0000:01:00.0/nvme/nvme0/nvme0n1/nvme0n1p2",
+	"sys/devices/pci/0000:01:00.0/nvme/nvme0/nvme0n1/nvme0n1p2/partition": "2",
+	"sys/class/block/dm-0/slaves/nvme0n1p2":                               "",
+	"sys/kernel/iommu_groups/31/devices/0000:02:00.0":                     "",
+	"sys/kernel/iommu_groups/31/devices/0000:00:01.0":                     "", // a bridge
+	"sys/class/vfio-dev/vfio0/device":                                     "→../../../0000:81:10.1",
+}
+
+func with(more map[string]string) map[string]string {
+	out := map[string]string{}
+	for k, v := range onHost {
+		out[k] = v
+	}
+	for k, v := range more {
+		out[k] = v
+	}
+	return out
+}
+
+func work(id string, pids ...int) workload.Observation {
+	o := workload.Observation{ID: workload.ID(id), Kind: workload.InCgroup, Cgroup: id}
+	for _, p := range pids {
+		o.Processes = append(o.Processes, workload.Process{PID: p, Start: 1})
+	}
+	return o
+}
+
+// drawn is links as lines.
+func drawn(links []workload.Link) string {
+	var out []string
+	for _, l := range links {
+		line := fmt.Sprintf("%s %s node %s: %s", l.Kind, l.Name, l.Nodes, l.Evidence)
+		if l.Counted {
+			line += fmt.Sprintf(", %d bytes", l.Bytes)
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, "\n")
+}
+
+func TestLinks(t *testing.T) {
+	ns := func(files map[string]string) map[string]string {
+		out := map[string]string{"proc/10/ns/net": "→net:[2]", "proc/10/root/sys/class/net/lo/ifindex": "1", "proc/10/root/sys/class/net/lo/iflink": "1"}
+		for k, v := range files {
+			out["proc/10/root/sys/class/net/"+k] = v
+		}
+		return out
+	}
+	tests := []struct {
+		name    string
+		files   map[string]string
+		devices map[string][2]string
+		want    string
+	}{
+		{"nothing", nil, nil, ""},
+		{"the host's own network", map[string]string{"proc/10/ns/net": "→net:[1]", "proc/10/root/sys/class/net/eth0/ifindex": "2"}, nil, ""},
+		{"veth on a bridge over a VLAN over a bond", ns(map[string]string{"eth0/ifindex": "2", "eth0/iflink": "6",
+			"eth0/statistics/rx_bytes": "70", "eth0/statistics/tx_bytes": "7"}), nil,
+			"netns eth0 node 1: network namespace → eth0 → aveth → br0 → bond0.7 → bond0 → eth0, 77 bytes"},
+		{"a veth whose peer is another's", ns(map[string]string{"eth0/ifindex": "99", "eth0/iflink": "6"}), nil, ""},
+		{"macvlan", ns(map[string]string{"net1/ifindex": "2", "net1/iflink": "2", "net2/ifindex": "3", "net2/iflink": "4"}), nil,
+			"netns eth0 node 1: network namespace → net2 → bond0.7 → bond0 → eth0, 0 bytes"},
+		{"a virtual function", ns(map[string]string{"net1/ifindex": "9", "net1/iflink": "9", "net1/device": "→../../../0000:81:10.1",
+			"net1/statistics/rx_bytes": "5"}), nil,
+			"netns 0000:81:10.1 node 1: network namespace → net1 → 0000:81:10.1, 5 bytes"},
+		{"tap and vhost", map[string]string{"proc/10/fd/20": "→/dev/net/tun", "proc/10/fdinfo/20": "pos:\t0\nflags:\t0104002\niff:\tvnet3",
+			"proc/10/fd/21": "→/dev/vhost-net", "proc/10/fd/22": "→/dev/net/tun", "proc/10/fdinfo/22": "iff:\tvnet3"}, nil,
+			"tap eth0 node 1: tap vnet3 (vhost) → br0 → bond0.7 → bond0 → eth0, 1500 bytes"},
+		{"tap on a bridge that is routed", map[string]string{"proc/10/fd/20": "→/dev/net/tun", "proc/10/fdinfo/20": "iff:\tvnet4"}, nil,
+			"tap eth0 node 1: tap vnet4 → virbr0 → default route → br0 → bond0.7 → bond0 → eth0, 0 bytes"},
+		{"tap that is gone", map[string]string{"proc/10/fd/20": "→/dev/net/tun", "proc/10/fdinfo/20": "pos:\t0"}, nil, ""},
+		{"macvtap", map[string]string{"proc/10/fd/20": "→/dev/tap12"}, nil, "tap eth0 node 1: tap macvtap0 → eth0, 0 bytes"},
+		{"VFIO group and device", map[string]string{"proc/10/fd/20": "→/dev/vfio/31", "proc/10/fd/21": "→/dev/vfio/vfio", "proc/10/fd/22": "→/dev/vfio/devices/vfio0"}, nil,
+			"vfio 0000:02:00.0 node 0: /dev/vfio/31 → 0000:02:00.0\nvfio 0000:81:10.1 node 1: /dev/vfio/devices/vfio0 → 0000:81:10.1"},
+		{"an open drive and a file on LVM", map[string]string{"proc/10/fd/3": "→/dev/nvme0n1", "proc/10/fd/4": "→/var/lib/db/1", "proc/10/io": "rchar: 9\nread_bytes: 4096\nwrite_bytes: 1\ncancelled_write_bytes: 7"},
+			map[string][2]string{"proc/10/fd/3": {"", "259:0"}, "proc/10/fd/4": {"253:0", ""}},
+			"block nvme0n1 node 0: open file on dm-0 → nvme0n1, 4097 bytes"},
+		{"an open drive", map[string]string{"proc/10/fd/3": "→/dev/nvme0n1"}, map[string][2]string{"proc/10/fd/3": {"", "259:0"}},
+			"block nvme0n1 node 0: open nvme0n1, 0 bytes"},
+		{"io.stat of the cgroup", map[string]string{"sys/fs/cgroup/w/io.stat": "253:0 rbytes=10 wbytes=20 rios=1 wios=1 dbytes=9 dios=0\n259:0 rbytes=11 wbytes=22 rios=1 wios=1\n7:0"}, nil,
+			"block nvme0n1 node 0: io.stat of its cgroup → nvme0n1, 33 bytes"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := New("/")
+			f.files = &fake{disk: disk{tree(t, with(tt.files))}, devices: tt.devices}
+			links, at := f.Links(t.Context(), host(), []workload.Observation{work("/w", 10)})
+			if diff := cmp.Diff(tt.want, drawn(links["/w"])); diff != "" {
+				t.Error(diff)
+			}
+			if len(links["/w"]) > 0 && at["/w"].IsZero() {
+				t.Error("no time")
+			}
+		})
+	}
+}
+
+// A guest at a vhost-user socket is tied to the process that polls it, wherever the
+// name of the socket is; control sockets tie nobody.
+func TestVhostUser(t *testing.T) {
+	f := New("/")
+	f.files = &fake{disk: disk{tree(t, with(map[string]string{
+		"proc/50/comm": "ovs-vswitchd", "proc/50/fd/3": "→socket:[500]", "proc/50/fd/4": "→socket:[501]", "proc/50/fd/5": "→socket:[502]", "proc/50/fd/6": "→socket:[503]",
+		"proc/10/comm": "qemu-kvm", "proc/10/fd/3": "→socket:[100]",
+		"proc/11/comm": "qemu-kvm", "proc/11/fd/3": "→socket:[101]",
+		"proc/12/comm": "ovsdb-server", "proc/12/fd/3": "→socket:[102]",
+		"proc/13/comm": "redis", "proc/13/fd/3": "→socket:[103]",
+		"proc/60/comm": "ovs-vswitchd", "proc/60/fd/3": "→socket:[600]",
+		"proc/14/comm": "qemu-kvm", "proc/14/fd/3": "→socket:[104]",
+	}))}, sockets: map[uint64]end{
+		100: {500, ""}, 500: {100, "/run/openvswitch/vhost0"}, // OVS listens
+		101: {501, "/run/vm1.sock"}, 501: {101, ""}, // QEMU does
+		102: {502, "/run/openvswitch/db.sock"}, 502: {102, ""},
+		103: {999, ""},
+		104: {600, ""}, 600: {104, "/run/vhost"},
+	}}
+	ovs := work("/ovs", 50)
+	ovs.CPUUse, ovs.RanOn = 2, []workload.NodeShare{{Node: 0, Share: 0.1}, {Node: 1, Share: 0.9}}
+	quiet := work("/quiet", 60) // does not poll
+	links, _ := f.Links(t.Context(), host(), []workload.Observation{work("/a", 10), work("/b", 11), work("/db", 12), work("/redis", 13), work("/d", 14), ovs, quiet})
+	var got []string
+	for _, id := range []workload.ID{"/a", "/b", "/d", "/db", "/ovs", "/quiet", "/redis"} {
+		got = append(got, fmt.Sprintf("%s %s", id, drawn(links[id])))
+	}
+	want := "/a vhost-user ovs-vswitchd node 1: unix socket /run/openvswitch/vhost0 to ovs-vswitchd, PID 50\n" +
+		"/b vhost-user ovs-vswitchd node 1: unix socket /run/vm1.sock to ovs-vswitchd, PID 50\n/d \n/db \n/ovs \n/quiet \n/redis "
+	if diff := cmp.Diff(want, strings.Join(got, "\n")); diff != "" {
+		t.Error(diff)
+	}
+	if h := links["/a"][0].Helper; h != ovs.Processes[0] {
+		t.Errorf("helper %+v", h)
+	}
+}
+
+// A round ends with its budget, the next goes on where it ended, and what was found
+// stays until it is looked at again or gone.
+func TestRoundsAreBounded(t *testing.T) {
+	files := map[string]string{}
+	var all []workload.Observation
+	for i := range 10 {
+		files[fmt.Sprintf("proc/%d/fd/3", 100+i)] = "→/dev/tap12"
+		all = append(all, work(fmt.Sprintf("/w%d", i), 100+i))
+	}
+	f := New("/")
+	f.files = &fake{disk: disk{tree(t, with(files))}}
+	now := time.Unix(0, 0)
+	f.now = func() time.Time { now = now.Add(Budget / 6); return now } // two calls a workload
+	seen := 0
+	for round := range 5 {
+		links, _ := f.Links(t.Context(), host(), all)
+		if round == 0 && (len(links) == 0 || len(links) > 5) || len(links) < seen {
+			t.Fatalf("round %d: %d of 10 found, before %d", round, len(links), seen)
+		}
+		seen = len(links)
+	}
+	if seen != 10 {
+		t.Errorf("%d found", seen)
+	}
+	links, _ := f.Links(t.Context(), host(), all[:3])
+	if len(links) != 3 || len(f.known) != 3 {
+		t.Errorf("%d links, %d known of 3 workloads", len(links), len(f.known))
+	}
+}
+
+// What cannot be read costs its links only.
+func TestUnreadable(t *testing.T) {
+	f := New(t.TempDir())
+	if links, _ := f.Links(t.Context(), host(), []workload.Observation{work("/w", 1, 2, 3)}); len(links) != 0 {
+		t.Errorf("%+v", links)
+	}
+}
+
+// The machine that the test runs on is read without changing anything, and its own
+// sysfs is told from one of another network namespace.
+func TestThisMachine(t *testing.T) {
+	d := disk{"/"}
+	if _, _, err := d.sysOf(os.Getpid()); !errors.Is(err, errOwn) {
+		t.Skipf("no sysfs at /sys: %v", err)
+	}
+	f := New("/")
+	f.Links(t.Context(), host(), []workload.Observation{work("/self", os.Getpid())})
+	if on, is, err := d.device("etc/passwd"); err != nil || on == "" || is != "" {
+		t.Errorf("/etc/passwd lies on %q, is %q, %v", on, is, err)
+	}
+	if peers, err := d.peers(); err != nil {
+		t.Logf("unix sockets: %v", err)
+	} else if slices.ContainsFunc([]end{peers[0]}, func(e end) bool { return e.peer != 0 }) {
+		t.Error("a socket without inode")
+	}
+}
+
+func FuzzParsers(f *testing.F) {
+	f.Add("259:0 rbytes=1 wbytes=2\n", "read_bytes: 1\nwrite_bytes: 2\n", "iff:\tvnet3\n")
+	f.Add("7:0", ": ", "iff:")
+	f.Fuzz(func(t *testing.T, stat, io, info string) {
+		for number := range ioStat(stat) {
+			if number == "" || strings.ContainsAny(number, " \n") {
+				t.Errorf("device %q", number)
+			}
+		}
+		processIO(io)
+		if name := ifOf(info); strings.ContainsAny(name, "\n") {
+			t.Errorf("interface %q", name)
+		}
+	})
+}
+
+// BenchmarkLinks takes every process of the machine for a workload, without a budget.
+func BenchmarkLinks(b *testing.B) {
+	f := New("/")
+	f.now = func() time.Time { return time.Unix(0, 0) }
+	pids, err := os.ReadDir("/proc")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var all []workload.Observation
+	for _, e := range pids {
+		if n, err := strconv.Atoi(e.Name()); err == nil {
+			all = append(all, work("/p"+e.Name(), n))
+		}
+	}
+	found := 0
+	for b.Loop() {
+		links, _ := f.Links(b.Context(), host(), all)
+		found = len(links)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(all)), "ns/workload")
+	b.ReportMetric(float64(found), "found")
+}

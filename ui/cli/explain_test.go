@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/workload"
+)
+
+func explained(x api.Explanation) []string {
+	var out bytes.Buffer
+	e := &Env{Stdout: &out, Getenv: func(string) string { return "" }}
+	printExplanation(&out, e.paint(), x)
+	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
+	for i := range lines {
+		lines[i] = strings.Join(strings.Fields(lines[i]), " ")
+	}
+	return lines
+}
+
+func TestExplainTellsWhatIsNear(t *testing.T) {
+	rate := 120.0
+	x := api.Explanation{Workload: api.Workload{ID: "/web", Class: workload.Shared, State: "at home", Near: []string{"nvme0n1"}, Links: []api.Link{
+		{Kind: workload.ByTap, Name: "eth0", Nodes: "1", MiBs: &rate, Weight: 0.23, Evidence: "tap vnet3 → br0 → eth0"},
+		{Kind: workload.ByVhostUser, Name: "ovs-vswitchd", Evidence: "unix socket"},
+	}}}
+	want := []string{
+		"near nvme0n1 (told)",
+		"near eth0 on node 1 (learned: tap vnet3 → br0 → eth0; 120.0 MiB/s; weight 0.23)",
+		"near ovs-vswitchd (learned: unix socket; does not count)",
+	}
+	var got []string
+	for _, l := range explained(x) {
+		if strings.HasPrefix(l, "near ") {
+			got = append(got, l)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestExplainDevice(t *testing.T) {
+	x := api.Explanation{
+		Device: &api.DeviceDetail{
+			Device: api.Device{Name: "eth0", Kind: "nic", Node: 1, Interrupts: 2, Queues: 2, MostQueues: 8, State: "moving", Why: "Because."},
+			ID:     "device:eth0", PCI: "0000:81:00.0", Allowed: "6-7", Avoided: "4-5",
+			Settings: []api.DeviceSetting{{Path: "0000:81:00.0/40", Name: "eth0-TxRx-0", Now: "0-7", To: "6", Why: "It belongs to a queue."},
+				{Path: "0000:81:00.0/eth0/rx-0", Name: "eth0/rx-0", Why: "RPS."}},
+			Users: []api.DeviceUser{{Workload: "/web", How: "told to be near it"}},
+		},
+		Journal: []plan.Entry{{Kind: plan.IRQAffinity, Path: "0000:81:00.0/41", Old: "0", New: "7", State: plan.Applied}},
+	}
+	want := []string{
+		"device:eth0 nic 0000:81:00.0 on node 1, 2 interrupts, 2 of 8 queues",
+		"may go to CPUs 6-7 of node 1; 4-5 are somebody's alone",
+		"state moving",
+		"why Because.",
+		"",
+		"SETTING NAME NOW BY PLAN WHY",
+		"0000:81:00.0/40 eth0-TxRx-0 0-7 6 It belongs to a queue.",
+		"0000:81:00.0/eth0/rx-0 eth0/rx-0 - - RPS.",
+		"",
+		"used by",
+		"/web, home node -: told to be near it",
+		"",
+		"changed so far; `homenode undo` puts it back",
+		"irq of 0000:81:00.0/41: 0 → 7 (applied)",
+	}
+	if diff := cmp.Diff(want, explained(x)); diff != "" {
+		t.Error(diff)
+	}
+}
