@@ -92,6 +92,11 @@ func (c *Client) Place(ctx context.Context, want Want) (h Home, err error) {
 	return h, c.do(ctx, "POST", "/v1/place", want, &h)
 }
 
+// Move orders a change of home, or cancels a page move.
+func (c *Client) Move(ctx context.Context, order MoveOrder) (a MoveAnswer, err error) {
+	return a, c.do(ctx, "POST", "/v1/move", order, &a)
+}
+
 func (c *Client) do(ctx context.Context, method, path string, in, out any) error {
 	var body bytes.Buffer
 	if in != nil {

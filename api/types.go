@@ -21,6 +21,7 @@ type Backend interface {
 	Undo(ctx context.Context, which Which) (UndoResult, error)
 	Resume(ctx context.Context, which Which) error
 	Place(ctx context.Context, want Want) (Home, error)
+	Move(ctx context.Context, order MoveOrder) (MoveAnswer, error)
 }
 
 // ErrNoDaemon is returned by Dial when nothing listens on the socket.
@@ -186,4 +187,30 @@ type Home struct {
 	Ledger   bool             `json:"ledger"` // true when the daemon has written it down
 	Why      string           `json:"why"`
 	Decision plan.Decision    `json:"decision"`
+}
+
+// MoveOrder tells a placed workload to move, or cancels its page move: POST /v1/move.
+type MoveOrder struct {
+	ID     workload.ID      `json:"id"` // or a name that only one has
+	To     topology.NodeSet `json:"to"` // nodes of the new home; one of them may do
+	DryRun bool             `json:"dry_run,omitempty"`
+	Cancel bool             `json:"cancel,omitempty"` // stop the page move, and leave the workload as it is
+}
+
+// Cancelled is the outcome of an order to cancel.
+const Cancelled plan.Outcome = "cancelled"
+
+// MoveAnswer is what becomes of a MoveOrder. The loop carries it out; a Status shows
+// how far it is.
+type MoveAnswer struct {
+	Schema   string           `json:"schema"` // homenode-move/1
+	Workload workload.ID      `json:"workload"`
+	Outcome  plan.Outcome     `json:"outcome"` // placed, kept (it is there) or cancelled
+	From     topology.NodeSet `json:"from"`
+	FromCPUs topology.CPUSet  `json:"from_cpus"`
+	To       topology.NodeSet `json:"to"`
+	CPUs     topology.CPUSet  `json:"cpus"`
+	Decision plan.Decision    `json:"decision"`
+	Steps    []plan.Step      `json:"steps"`          // of this workload, to be carried out
+	Move     *plan.Move       `json:"move,omitempty"` // the page move that was cancelled
 }

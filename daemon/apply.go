@@ -42,7 +42,11 @@ func (d *Daemon) carryOut(ctx context.Context, look uint64, steps []plan.Step) {
 		}
 		id := group[0].Workload
 		d.mu.Lock()
-		skip := d.held.has(id) || d.moving[id] != nil
+		m := d.moving[id]
+		if to := goal(group); m != nil && to != "" && m.record.Home != to { // its home is another one by now
+			m.cancel()
+		}
+		skip := d.held.has(id) || m != nil
 		old := d.movedAt[id].look >= look && d.movedAt[id].look > 0 // figures from before a move ended
 		d.mu.Unlock()
 		if skip {
@@ -78,6 +82,16 @@ func (d *Daemon) carryOut(ctx context.Context, look uint64, steps []plan.Step) {
 		delete(d.waits, w.id)
 		d.startMove(ctx, w)
 	}
+}
+
+// goal is where the page move of a workload's steps goes; "" when there is none.
+func goal(steps []plan.Step) string {
+	for _, s := range steps {
+		if s.Kind == plan.MovePages {
+			return s.To
+		}
+	}
+	return ""
 }
 
 // observed is what the newest look saw of a workload, or nil.

@@ -79,6 +79,7 @@ type Daemon struct {
 	balanced string                        // what was last told of balancing
 	rivals   rivals
 	devices  devices
+	orders   []balance.Past // changes of home that were ordered since the last tick
 }
 
 // view is the result of the newest tick.
@@ -92,7 +93,7 @@ type view struct {
 	halted   string // why the daemon stopped changing things; "" when it did not
 }
 
-// holds is what undo told the daemon to leave alone.
+// holds is what undo, or the cancelling of a move, told the daemon to leave alone.
 type holds struct {
 	All bool                 `json:"all"`
 	IDs map[workload.ID]bool `json:"ids"`
@@ -353,6 +354,7 @@ func (d *Daemon) decide(start time.Time, snapshot workload.Snapshot) error {
 	}
 	state.Policy.Reserved = state.Policy.Reserved.Union(d.rivals.cpus())
 	in, memory := d.input(start, state, snapshot), d.memory
+	in.Told, d.orders = d.orders, nil
 	d.mu.Unlock()
 	if err := d.saveFewer(); err != nil {
 		return err
@@ -695,4 +697,4 @@ func samePlacements(a, b []plan.Placement) bool {
 }
 
 // errHeld is why nothing is done to a workload that was undone.
-var errHeld = errors.New("undone by hand: left alone until `homenode resume`")
+var errHeld = errors.New("undone or cancelled by hand: left alone until `homenode resume`")
