@@ -65,6 +65,15 @@ type Status struct {
 	Rivals []measure.Manager `json:"rivals"`
 	// Devices is where the interrupts of NICs and NVMe drives go; empty when that is not looked at.
 	Devices []Device `json:"devices"`
+	// Self is what the daemon itself holds; absent without a daemon.
+	Self *Self `json:"self,omitempty"`
+}
+
+// Self is what a daemon holds, to see that it does not grow with what comes and goes.
+type Self struct {
+	Goroutines  int `json:"goroutines"`
+	Descriptors int `json:"descriptors"` // open files and sockets
+	Journal     int `json:"journal"`     // settings that undo would put back
 }
 
 // Device is one NIC or NVMe drive in a Status.

@@ -24,6 +24,9 @@ type retry struct {
 // A step that failed waits 10 s, then twice as long each time, up to 10
 // minutes: a full node or an offline CPU seldom changes faster, and each try of
 // a page move costs the workload time.
+//
+// A page move of which a part stayed behind for causes that last waits 10 minutes at
+// once: pins for devices are held as long as the program runs.
 const (
 	retryFirst = 10 * time.Second
 	retryMost  = 10 * time.Minute
@@ -240,6 +243,9 @@ func (d *Daemon) putOff(s plan.Step, text string) (wait time.Duration, told bool
 	}
 	told = r.text == text
 	wait = min(retryFirst<<min(r.failures, 10), retryMost)
+	if m, ok := d.moved[s.Workload]; ok && s.Kind == plan.MovePages && m.Home == s.To && immovable(m) {
+		wait = retryMost
+	}
 	r.failures++
 	r.next, r.text = d.o.Clock.Now().Add(wait), text
 	return wait, told

@@ -35,6 +35,9 @@ type Options struct {
 	Looked func(first bool)
 	// Rivals finds other programs that place things on the host; nil finds none.
 	Rivals func(*topology.Host) []measure.Manager
+	// Self counts what this process holds, for Status; nil leaves it out. The journal
+	// is counted by the daemon.
+	Self func() api.Self
 	// Go runs a page move beside the loop; nil starts a goroutine. The simulator
 	// runs it in step with its own clock.
 	Go func(move func())
@@ -386,8 +389,9 @@ func (d *Daemon) decide(start time.Time, snapshot workload.Snapshot) error {
 }
 
 // pruneEvery is how often the journal is rid of settings whose thing is gone.
-// Nothing waits for it: undo finds out by itself.
-const pruneEvery = time.Minute
+// Nothing waits for it, undo finds out by itself; a host where 20 cgroups a second
+// come and go then has some hundreds of dead entries at most.
+const pruneEvery = 20 * time.Second
 
 // prune marks journalled settings of workloads that were not seen as gone, when
 // their cgroup or process no longer exists, so that the journal does not grow

@@ -59,6 +59,9 @@ func (d *Daemon) rehome(order api.MoveOrder) (api.MoveAnswer, error) {
 	switch dec.Outcome {
 	case plan.Kept:
 		answer.To, answer.CPUs = answer.From, answer.FromCPUs
+		if !order.DryRun {
+			d.tryAgain(id)
+		}
 		return answer, nil
 	case plan.Placed:
 	default:
@@ -97,11 +100,15 @@ func (d *Daemon) settle(id workload.ID, next plan.Plan, dec plan.Decision, answe
 	d.view.plan, d.saved = next, next.Placements
 	d.chosen[id], d.whys = dec, true
 	d.orders = append(d.orders, balance.Past{Workload: id, From: answer.From, To: answer.To, At: d.o.Clock.Now().Round(0).UTC()})
-	// What failed on the way to the old home says nothing of the new one.
-	maps.DeleteFunc(d.tries, func(key string, _ *retry) bool { return strings.HasPrefix(key, string(id)+" ") })
+	d.tryAgain(id) // what failed on the way to the old home says nothing of the new one
 	d.event(plan.Event{Kind: plan.EventPlan, Workload: id, Text: fmt.Sprintf(
 		"told to move: home is node %s, CPUs %s, after node %s, CPUs %s", answer.To, answer.CPUs, answer.From, answer.FromCPUs)})
 	return nil
+}
+
+// tryAgain lets what was put off be tried at the next look. d.mu is held.
+func (d *Daemon) tryAgain(id workload.ID) {
+	maps.DeleteFunc(d.tries, func(key string, _ *retry) bool { return strings.HasPrefix(key, string(id)+" ") })
 }
 
 // mayMove is why an order is not even looked at. d.mu is held.

@@ -37,6 +37,15 @@ func (d *Daemon) Status(context.Context) (api.Status, error) {
 	if v.balance.State != "" {
 		s.Balance = &v.balance
 	}
+	if d.o.Self != nil {
+		self := d.o.Self()
+		entries, err := d.o.Store.Journal()
+		if err != nil {
+			return s, err
+		}
+		self.Journal = len(entries)
+		s.Self = &self
+	}
 	return s, nil
 }
 

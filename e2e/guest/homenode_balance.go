@@ -29,6 +29,7 @@ func homenodeLoadShift(t *T) {
 		t.Do(setAffinity(tid, cpusOf(home)))
 	}
 	start := time.Now()
+	seen := len(t.history())
 	t.until(120*time.Second, time.Second, "the crowded walker has another home", func() (bool, string) {
 		now := t.homes(ws)["mover"]
 		return now != home, "lives on node " + now.String()
@@ -41,6 +42,9 @@ func homenodeLoadShift(t *T) {
 	e := t.awaitEvent(0, 10*time.Second, ws[0].id(), "it saves")
 	if !strings.HasPrefix(e.Text, "balancing: move") {
 		t.Fatalf("the history has another cause: %s", e.Text)
+	}
+	for _, e := range t.history()[seen:] {
+		t.Logf("%.1f s: %s: %s", e.Time.Sub(start).Seconds(), e.Workload, cut(e.Text))
 	}
 	t.walking(ws)
 	t.must(homenode("replay", stateFolder+"/flight"), exitOK)

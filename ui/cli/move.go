@@ -82,7 +82,8 @@ func printMove(e *Env, a api.MoveAnswer, dryRun bool) {
 		fmt.Fprintf(w, "; `homenode resume %s` goes on.\n", a.Workload)
 		return
 	case plan.Kept:
-		fmt.Fprintf(w, "%s stays on node %s, CPUs %s.\n", a.Workload, a.To, a.CPUs)
+		fmt.Fprintf(w, "%s stays on node %s, CPUs %s; %s.\n", a.Workload, a.To, a.CPUs,
+			would("what of its memory lies elsewhere is tried now", "what of its memory lies elsewhere would be tried now"))
 		return
 	}
 	fmt.Fprintf(w, "%s %s from node %s, CPUs %s, to node %s, CPUs %s.\n", a.Workload, would("goes", "would go"), a.From, a.FromCPUs, a.To, a.CPUs)
