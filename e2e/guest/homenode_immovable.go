@@ -28,9 +28,16 @@ func homenodeImmovable(t *T) {
 	g := t.newGroup(cgroupRoot, "holder")
 	pid := t.startIn(g, "/init", "holder", fmt.Sprint(from))
 	id := g.path()
-	t.Until(60*time.Second, "the holder holds its memory", func() (bool, string) {
+	t.OnFailure(func() {
+		for _, f := range []string{"status", "wchan", "syscall", "stack", "limits"} {
+			t.logLines(f, readText(fmt.Sprintf("/proc/%d/%s", pid, f)), 60)
+		}
+		b, _ := numaMaps(pid)
+		t.Logf("%v", b)
+	})
+	t.Until(20*time.Second, "the holder holds its memory", func() (bool, string) {
 		pin := statusField(pid, "VmPin")
-		return pin == fmt.Sprintf("%d kB", pinnedMiB<<10), "VmPin " + pin
+		return pin == fmt.Sprintf("%d kB", pinnedMiB<<10), "VmPin " + pin + " " + readText(startedErrors)
 	})
 	d := t.startDaemon(daemonOptions{mode: "enforce"})
 	t.Until(60*time.Second, "the holder has a home", func() (bool, string) {
@@ -122,14 +129,13 @@ func holder(node string) error {
 		return err
 	}
 	b, err := take(pinnedMiB, 0)
-	if err != nil {
-		return err
+	if err == nil {
+		err = pinByRing(b)
 	}
-	if err := pinByRing(b); err != nil {
-		return err
+	if err == nil {
+		sleeper()
 	}
-	sleeper()
-	return nil
+	return err
 }
 
 // pinByRing registers memory with an io_uring, which pins it for as long as the ring

@@ -24,6 +24,13 @@ func homenodeMove(t *T) {
 			rest = append(rest, setOf(n).String())
 		}
 	}
+	bound := func(to string) {
+		t.Until(60*time.Second, "new memory is bound to node "+to, func() (bool, string) {
+			mems := t.read(vm.group.file("cpuset.mems"))
+			return mems == to, mems
+		})
+	}
+	bound(homes["vm"].String())
 	settled := takeSnapshot(ws)
 	dry := t.must(homenode("move", "vm", "--to", rest[0], "--dry-run"), exitOK)
 	if !strings.Contains(dry.out, "would go from node "+homes["vm"].String()) {
@@ -64,10 +71,7 @@ func homenodeMove(t *T) {
 	if after["vm"].String() != rest[1] || after["web"] != homes["web"] {
 		t.Fatalf("told to go to node %s: homes are %v, before %v", rest[1], after, homes)
 	}
-	t.Until(20*time.Second, "new memory is bound there", func() (bool, string) {
-		mems := t.read(vm.group.file("cpuset.mems"))
-		return mems == rest[1], mems
-	})
+	bound(rest[1])
 	t.walking(ws)
 	t.must(homenode("undo", "--all"), exitOK)
 	t.same("after undo --all", before, takeSnapshot(ws), all)

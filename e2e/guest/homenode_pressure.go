@@ -3,6 +3,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -31,7 +32,7 @@ func homenodePressure(t *T) {
 		at, rests = m, why
 		return state == "paused", state + ", " + oneLine(readText(w.group.file("memory.pressure")))
 	})
-	if !strings.Contains(rests, "waits for memory") || !strings.Contains(rests, "goes on below 10 %") {
+	if !strings.Contains(rests, " for memory ") || !strings.Contains(rests, "goes on below ") {
 		t.Fatalf("paused for %q", rests)
 	}
 	if r := homenode("status"); !strings.Contains(r.out, "paused: "+w.id()) {
@@ -46,7 +47,7 @@ func homenodePressure(t *T) {
 	start := time.Now()
 	t.write(high, "max")
 	syscall.Kill(hungry, syscall.SIGKILL)
-	t.awaitEvent(0, 120*time.Second, w.id(), "goes on")
+	t.awaitEvent(0, 120*time.Second, w.id(), "node "+at.Home+" goes on")
 	on := time.Since(start)
 	t.awaitHome(settleLimit, ws)
 	t.Until(20*time.Second, "the move is done", func() (bool, string) {
@@ -59,12 +60,18 @@ func homenodePressure(t *T) {
 	t.Textf("%s; went on %.0f s after the pressure had gone", rests, on.Seconds())
 }
 
+// startedErrors is where programs started by startIn write what goes wrong.
+const startedErrors = workFolder + "/started.errors"
+
 // startIn starts a program in a cgroup; it dies with the test.
 func (t *T) startIn(g group, argv ...string) int {
 	fd, err := syscall.Open(string(g), syscall.O_DIRECTORY|syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	t.Do(err)
 	defer syscall.Close(fd)
-	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{Env: []string{"GODEBUG=asyncpreemptoff=1"}, Files: []uintptr{0, 1, 2},
+	errs, err := os.OpenFile(startedErrors, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	t.Do(err)
+	defer errs.Close()
+	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{Env: []string{"GODEBUG=asyncpreemptoff=1"}, Files: []uintptr{0, 1, errs.Fd()},
 		Sys: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: fd}})
 	t.Do(err)
 	t.Defer(func() {
