@@ -23,9 +23,7 @@ func homenodeShield(t *T) {
 		extra: "workloads: [{match: vip, importance: 90, cpus: 2}, {match: neighbour, cpus: 1}]\n"})
 	home := t.awaitHome(settleLimit, ws)["vip"]
 	t.must(homenode("move", "neighbour", "--to", home.String()), exitOK)
-	t.awaitHome(settleLimit, ws)
-	warm(15 * time.Second) // a whole window in order
-	if now := t.homes(ws); now["vip"] != home || now["neighbour"] != home {
+	if now := t.awaitHome(settleLimit, ws); now["vip"] != home || now["neighbour"] != home {
 		t.Fatalf("homes %v on a calm node, told was %s", now, home)
 	}
 
