@@ -3,18 +3,24 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"time"
 )
 
 // homenodeMove: dedicated work moves when told to, and over a kill -9 in the middle;
-// the move can be cancelled, and undo knows the first values. Others stay.
+// the move can be cancelled, huge pages come whole, and undo knows the first values.
+// Others stay.
 func homenodeMove(t *T) {
 	ws := t.startWalkers(cgroupRoot,
-		walkerSpec{name: "vm", slot: 0, mib: 96, threads: 2, place: "bind:0", unbind: true},
+		walkerSpec{name: "vm", slot: 0, mib: 96, threads: 2, place: "bind:0", unbind: true, huge: true},
 		walkerSpec{name: "web", slot: 1, mib: 32, threads: 1, place: "bind:2", unbind: true})
 	vm := ws[0]
 	before := takeSnapshot(ws)
+	whole := vm.hugePages(t)
+	if whole == 0 {
+		t.Fatalf("%s has no transparent huge page", vm.name)
+	}
 	o := daemonOptions{mode: "enforce", extra: "workloads: [{match: vm, class: dedicated, cpus: 2}]\n"}
 	d := t.startDaemon(o)
 	homes := t.awaitHome(settleLimit, ws)
@@ -73,8 +79,24 @@ func homenodeMove(t *T) {
 	}
 	bound(rest[1])
 	t.walking(ws)
+	if is := vm.hugePages(t); is < whole {
+		t.Fatalf("of %d transparent huge pages %d are left", whole, is)
+	}
 	t.must(homenode("undo", "--all"), exitOK)
 	t.same("after undo --all", before, takeSnapshot(ws), all)
 	t.alive(d)
-	t.Textf("node %s to %s, killed and cancelled on the way, then to %s in %.1f s", homes["vm"], rest[0], rest[1], took.Seconds())
+	t.order(ws, "pause", "paused")
+	t.must(homenode("replay", stateFolder+"/flight"), exitOK)
+	t.Textf("node %s to %s, killed and cancelled on the way, then to %s in %.1f s with %d huge pages whole", homes["vm"], rest[0], rest[1], took.Seconds(), whole)
+}
+
+// hugePages is how many transparent huge pages of 2 MiB a walker has.
+func (w *walker) hugePages(t *T) int {
+	for line := range strings.Lines(t.read(fmt.Sprintf("/proc/%d/smaps_rollup", w.pid))) {
+		var kib int
+		if n, _ := fmt.Sscanf(line, "AnonHugePages: %d kB", &kib); n == 1 {
+			return kib >> 11
+		}
+	}
+	return 0
 }
