@@ -1,12 +1,16 @@
 package balance
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -97,4 +101,52 @@ func TestToldIsRemembered(t *testing.T) {
 	if len(b.memory.Past) != 1 {
 		t.Fatalf("forgotten, or remembered twice: %+v", b.memory.Past)
 	}
+}
+
+// Whatever the host and the load, an order breaks no rule, changes no argument,
+// takes nobody's home, and holds at the next look.
+func TestToldProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		st := plantest.State(4).Draw(t, "state")
+		in := Input{At: epoch, State: st, Settings: DefaultSettings(), Arrange: place.Options{MoveBandwidth: 256 << 20}}
+		n := rapid.IntRange(1, 6).Draw(t, "workloads")
+		for i := range n {
+			in.Subjects = append(in.Subjects, drawSubject(t, st.Host, workload.ID(fmt.Sprintf("w%d", i))))
+		}
+		in.State.Placements = place.Arrange(in.State, in.Subjects, in.Arrange).Placements
+		id := workload.ID(fmt.Sprintf("w%d", rapid.IntRange(0, n-1).Draw(t, "told")))
+		var nodes topology.NodeSet
+		for _, x := range rapid.SliceOfN(rapid.SampledFrom(st.Host.Nodes), 1, 3).Draw(t, "to") {
+			nodes.Add(x.ID)
+		}
+		before := asJSON(t, in)
+		out, d := Told(in, id, nodes)
+		again, e := Told(in, id, nodes)
+		if asJSON(t, in) != before {
+			t.Fatal("it changed its arguments")
+		}
+		if asJSON(t, out) != asJSON(t, again) || asJSON(t, d) != asJSON(t, e) {
+			t.Fatal("asked twice it answers otherwise")
+		}
+		if d.Outcome != plan.Placed {
+			if len(d.Reasons) == 0 {
+				t.Fatalf("%s without a reason", d.Outcome)
+			}
+			return
+		}
+		for _, v := range plan.CheckPlan(in.State, out) {
+			t.Fatalf("%s: %s", v.Code, v.Text)
+		}
+		if !d.Home.SubsetOf(nodes) {
+			t.Fatalf("told to go to %s, goes to %s", nodes, d.Home)
+		}
+		in.State.Placements = out.Placements
+		kept := place.Arrange(in.State, in.Subjects, in.Arrange)
+		for i := range kept.Placements {
+			p := &kept.Placements[i]
+			if p.Class != workload.Offline && !p.Home.Equal(out.Placements[i].Home) {
+				t.Fatalf("at the next look %s goes from %s to %s", p.Workload, out.Placements[i].Home, p.Home)
+			}
+		}
+	})
 }

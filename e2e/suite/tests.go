@@ -39,7 +39,7 @@ var Tests = []Test{
 	{Name: "homenode.enforce", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
 	{Name: "homenode.undo", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
 	{Name: "homenode.stop", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
-	{Name: "homenode.kill", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
+	{Name: "homenode.kill", Shapes: []string{"n4"}, Limit: 420 * time.Second, Homenode: true},
 	{Name: "homenode.orphans", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
 	{Name: "homenode.exit-in-move", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
 	{Name: "homenode.cgroup-gone", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
