@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -51,6 +52,11 @@ func (a *answers) Place(_ context.Context, w Want) (Home, error) {
 func (a *answers) Border(_ context.Context, b Border) (Border, error) {
 	a.changed = append(a.changed, "border "+string(b.Border))
 	return Border{Border: b.Border, Split: true}, nil
+}
+
+func (a *answers) Move(_ context.Context, o MoveOrder) (MoveAnswer, error) {
+	a.changed = append(a.changed, "move "+string(o.ID)+" to "+o.To.String())
+	return MoveAnswer{Workload: o.ID, To: o.To}, nil
 }
 
 // listening serves a on a socket until the test ends.
@@ -107,7 +113,10 @@ func TestClientAndServer(t *testing.T) {
 	if _, err := c.Place(ctx, Want{Name: "db"}); !errors.As(err, &refused) || refused.Code != NoRoom {
 		t.Errorf("place: %v", err)
 	}
-	if want := "undo x,border 50%,resume ,place db"; strings.Join(a.changed, ",") != want {
+	if m, err := c.Move(ctx, MoveOrder{ID: "db", To: topology.Nodes(1)}); err != nil || m.To.String() != "1" {
+		t.Errorf("move: %+v, %v", m, err)
+	}
+	if want := "undo x,border 50%,resume ,place db,move db to 1"; strings.Join(a.changed, ",") != want {
 		t.Errorf("changed %v, want %s", a.changed, want)
 	}
 }

@@ -97,6 +97,11 @@ func (c *Client) Border(ctx context.Context, want Border) (now Border, err error
 	return now, c.do(ctx, "POST", "/v1/border", want, &now)
 }
 
+// Move orders a change of home, or cancels a page move.
+func (c *Client) Move(ctx context.Context, order MoveOrder) (a MoveAnswer, err error) {
+	return a, c.do(ctx, "POST", "/v1/move", order, &a)
+}
+
 func (c *Client) do(ctx context.Context, method, path string, in, out any) error {
 	var body bytes.Buffer
 	if in != nil {

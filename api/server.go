@@ -131,6 +131,9 @@ func handler(b Backend, a Access) http.Handler {
 	m.HandleFunc("POST /v1/border", change(a, func(ctx context.Context, want Border) (any, error) { return b.Border(ctx, want) }))
 	place := change(a, func(ctx context.Context, want Want) (any, error) { return b.Place(ctx, want) })
 	m.HandleFunc("POST /v1/place", place)
+	m.HandleFunc("POST /v1/move", change(a, func(ctx context.Context, order MoveOrder) (any, error) {
+		return b.Move(ctx, order)
+	}))
 	return m
 }
 

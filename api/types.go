@@ -23,6 +23,7 @@ type Backend interface {
 	Place(ctx context.Context, want Want) (Home, error)
 	// Border moves the border between dedicated and shared work.
 	Border(ctx context.Context, want Border) (Border, error)
+	Move(ctx context.Context, order MoveOrder) (MoveAnswer, error)
 }
 
 // ErrNoDaemon is returned by Dial when nothing listens on the socket.
@@ -73,6 +74,8 @@ type Status struct {
 	Devices []Device `json:"devices"`
 	// Border is which CPUs are for dedicated work alone; null where all are for both.
 	Border *Border `json:"border,omitempty"`
+	// Self is what the daemon itself holds; absent without a daemon.
+	Self *Self `json:"self,omitempty"`
 }
 
 // Border is where dedicated work ends and shared work begins. Only the text is asked.
@@ -80,6 +83,13 @@ type Border struct {
 	Border    plan.Border `json:"border"`
 	Split     bool        `json:"split"`     // there is one
 	Dedicated string      `json:"dedicated"` // CPUs of dedicated work, when split
+}
+
+// Self is what a daemon holds, to see that it does not grow with what comes and goes.
+type Self struct {
+	Goroutines  int `json:"goroutines"`
+	Descriptors int `json:"descriptors"` // open files and sockets
+	Journal     int `json:"journal"`     // settings that undo would put back
 }
 
 // Device is one NIC or NVMe drive in a Status.
@@ -268,4 +278,30 @@ type Home struct {
 	Ledger   bool             `json:"ledger"` // true when the daemon has written it down
 	Why      string           `json:"why"`
 	Decision plan.Decision    `json:"decision"`
+}
+
+// MoveOrder tells a placed workload to move, or cancels its page move: POST /v1/move.
+type MoveOrder struct {
+	ID     workload.ID      `json:"id"` // or a name that only one has
+	To     topology.NodeSet `json:"to"` // nodes of the new home; one of them may do
+	DryRun bool             `json:"dry_run,omitempty"`
+	Cancel bool             `json:"cancel,omitempty"` // stop the page move, and leave the workload as it is
+}
+
+// Cancelled is the outcome of an order to cancel.
+const Cancelled plan.Outcome = "cancelled"
+
+// MoveAnswer is what becomes of a MoveOrder. The loop carries it out; a Status shows
+// how far it is.
+type MoveAnswer struct {
+	Schema   string           `json:"schema"` // homenode-move/1
+	Workload workload.ID      `json:"workload"`
+	Outcome  plan.Outcome     `json:"outcome"` // placed, kept (it is there) or cancelled
+	From     topology.NodeSet `json:"from"`
+	FromCPUs topology.CPUSet  `json:"from_cpus"`
+	To       topology.NodeSet `json:"to"`
+	CPUs     topology.CPUSet  `json:"cpus"`
+	Decision plan.Decision    `json:"decision"`
+	Steps    []plan.Step      `json:"steps"`          // of this workload, to be carried out
+	Move     *plan.Move       `json:"move,omitempty"` // the page move that was cancelled
 }

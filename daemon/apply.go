@@ -24,6 +24,9 @@ type retry struct {
 // A step that failed waits 10 s, then twice as long each time, up to 10
 // minutes: a full node or an offline CPU seldom changes faster, and each try of
 // a page move costs the workload time.
+//
+// A page move of which a part stayed behind for causes that last waits 10 minutes at
+// once: pins for devices are held as long as the program runs.
 const (
 	retryFirst = 10 * time.Second
 	retryMost  = 10 * time.Minute
@@ -42,7 +45,11 @@ func (d *Daemon) carryOut(ctx context.Context, look uint64, steps []plan.Step) {
 		}
 		id := group[0].Workload
 		d.mu.Lock()
-		skip := d.held.has(id) || d.moving[id] != nil
+		m := d.moving[id]
+		if to := goal(group); m != nil && to != "" && m.record.Home != to { // its home is another one by now
+			m.cancel()
+		}
+		skip := d.held.has(id) || m != nil
 		old := d.movedAt[id].look >= look && d.movedAt[id].look > 0 // figures from before a move ended
 		d.mu.Unlock()
 		if skip {
@@ -78,6 +85,16 @@ func (d *Daemon) carryOut(ctx context.Context, look uint64, steps []plan.Step) {
 		delete(d.waits, w.id)
 		d.startMove(ctx, w)
 	}
+}
+
+// goal is where the page move of a workload's steps goes; "" when there is none.
+func goal(steps []plan.Step) string {
+	for _, s := range steps {
+		if s.Kind == plan.MovePages {
+			return s.To
+		}
+	}
+	return ""
 }
 
 // observed is what the newest look saw of a workload, or nil.
@@ -247,6 +264,9 @@ func (d *Daemon) putOff(s plan.Step, text string) (wait time.Duration, told bool
 	}
 	told = r.text == text
 	wait = min(retryFirst<<min(r.failures, 10), retryMost)
+	if m, ok := d.moved[s.Workload]; ok && s.Kind == plan.MovePages && m.Home == s.To && immovable(m) {
+		wait = retryMost
+	}
 	r.failures++
 	r.next, r.text = d.o.Clock.Now().Add(wait), text
 	return wait, told

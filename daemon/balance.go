@@ -108,7 +108,7 @@ func (d *Daemon) flights() []balance.Flight {
 			f.PutOff = cmp.Or(r.text, "what is left did not move; it is tried again later.")
 		}
 		if d.held.has(s.Workload) {
-			f.PutOff = "undone by hand."
+			f.PutOff = "undone or cancelled by hand."
 		}
 		out = append(out, f)
 	}

@@ -36,6 +36,9 @@ type Options struct {
 	// Rivals finds other programs that place things on the host; nil finds none.
 	Rivals func(*topology.Host) []measure.Manager
 	Links  Links // finds what workloads use; nil finds nothing
+	// Self counts what this process holds, for Status; nil leaves it out. The journal
+	// is counted by the daemon.
+	Self func() api.Self
 	// Go runs a page move beside the loop; nil starts a goroutine. The simulator
 	// runs it in step with its own clock.
 	Go func(move func())
@@ -82,6 +85,7 @@ type Daemon struct {
 	devices  devices
 	border   plan.Border // between dedicated and shared work
 	near     nearness
+	orders   []balance.Past // changes of home that were ordered since the last tick
 }
 
 // view is the result of the newest tick.
@@ -95,7 +99,7 @@ type view struct {
 	halted   string // why the daemon stopped changing things; "" when it did not
 }
 
-// holds is what undo told the daemon to leave alone.
+// holds is what undo, or the cancelling of a move, told the daemon to leave alone.
 type holds struct {
 	All bool                 `json:"all"`
 	IDs map[workload.ID]bool `json:"ids"`
@@ -361,6 +365,7 @@ func (d *Daemon) decide(start time.Time, snapshot workload.Snapshot) error {
 	}
 	state.Policy.Reserved = state.Policy.Reserved.Union(d.rivals.cpus())
 	in, memory := d.input(start, state, snapshot), d.memory
+	in.Told, d.orders = d.orders, nil
 	d.mu.Unlock()
 	if err := d.saveFewer(); err != nil {
 		return err
@@ -392,8 +397,9 @@ func (d *Daemon) decide(start time.Time, snapshot workload.Snapshot) error {
 }
 
 // pruneEvery is how often the journal is rid of settings whose thing is gone.
-// Nothing waits for it: undo finds out by itself.
-const pruneEvery = time.Minute
+// Nothing waits for it, undo finds out by itself; a host where 20 cgroups a second
+// come and go then has some hundreds of dead entries at most.
+const pruneEvery = 20 * time.Second
 
 // prune marks journalled settings of workloads that were not seen as gone, when
 // their cgroup or process no longer exists, so that the journal does not grow
@@ -719,4 +725,4 @@ func samePlacements(a, b []plan.Placement) bool {
 }
 
 // errHeld is why nothing is done to a workload that was undone.
-var errHeld = errors.New("undone by hand: left alone until `homenode resume`")
+var errHeld = errors.New("undone or cancelled by hand: left alone until `homenode resume`")

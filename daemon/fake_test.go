@@ -178,6 +178,7 @@ func (m *machine) Apply(ctx context.Context, s plan.Step, progress func(plan.Mov
 	case plan.SetMems:
 		m.mustBeJournalled(plan.CgroupMems, s.Target.Cgroup, w.mems.String())
 		w.mems, err = topology.ParseNodeSet(s.To)
+		w.obs.Mems = w.mems
 		return err
 	}
 	return m.move(ctx, w, s, progress)
@@ -268,6 +269,7 @@ func (m *machine) Restore(_ context.Context, e plan.Entry) error {
 	}
 	if e.Kind == plan.CgroupMems {
 		w.mems, err = topology.ParseNodeSet(e.Old)
+		w.obs.Mems = w.mems
 		return err
 	}
 	return m.setCPUs(w, e.Old)

@@ -116,6 +116,18 @@ func (l *Local) Place(ctx context.Context, want api.Want) (api.Home, error) {
 	return d.Place(ctx, want)
 }
 
+// Move implements api.Backend: without a daemon it can only be said what would be.
+func (l *Local) Move(ctx context.Context, order api.MoveOrder) (api.MoveAnswer, error) {
+	if !order.DryRun || order.Cancel {
+		return api.MoveAnswer{}, &api.Error{Code: api.Forbidden, Text: "no daemon is running; page moves are a daemon's in enforce mode"}
+	}
+	d, err := l.look(ctx)
+	if err != nil {
+		return api.MoveAnswer{}, err
+	}
+	return d.Move(ctx, order)
+}
+
 // Undo implements api.Backend.
 func (l *Local) Undo(ctx context.Context, which api.Which) (api.UndoResult, error) {
 	s, err := l.open()

@@ -141,6 +141,7 @@ func (d *Daemon) endMove(m *move, s plan.Step, err error) error {
 	switch {
 	case err == nil:
 		m.record.State = moveDone
+		d.moved[s.Workload] = m.record
 		if m.record.Moved < s.Bytes/2 || immovable(m.record) { // the rest would not move either if tried at once
 			d.putOff(s, "")
 		} else {

@@ -227,16 +227,29 @@ func TestImmovableIsPutOff(t *testing.T) {
 	id := m.add("a", 3, 1<<20, 0, 1)
 	m.pinned = 100 << 10
 	r := newRig(t, m, Enforce)
-	r.ticks(t, 4)
+	r.ticks(t, 250)
 	if m.moves != 1 {
-		t.Errorf("%d moves in 8 s, want 1", m.moves)
+		t.Errorf("%d moves in 500 s, want 1", m.moves)
 	}
 	w := r.status(t)[id]
+	if w.State != "at home" || !strings.Contains(w.Why, "did not move: pinned") {
+		t.Errorf("state %q: %s", w.State, w.Why)
+	}
 	if w.Move == nil || len(w.Move.RefusedBy) != 1 || w.Move.RefusedBy[0].Bytes != 100<<20 || w.Move.RefusedBy[0].Cause != plan.Pinned {
 		t.Errorf("record %+v", w.Move)
 	}
 	if !r.told(t, "100 MiB stayed") {
 		t.Errorf("history: %+v", r.history(t))
+	}
+	if r.ticks(t, 60); m.moves != 2 {
+		t.Errorf("%d moves in 620 s, want 2", m.moves)
+	}
+	home, _ := topology.ParseNodeSet(w.Home)
+	if _, err := r.order(id, home.Min()); err != nil { // told to go where it is: now
+		t.Fatal(err)
+	}
+	if r.ticks(t, 1); m.moves != 3 {
+		t.Errorf("%d moves after an order, want 3", m.moves)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/measure"
@@ -39,6 +40,15 @@ func (d *Daemon) Status(context.Context) (api.Status, error) {
 	}
 	if v.balance.State != "" {
 		s.Balance = &v.balance
+	}
+	if d.o.Self != nil {
+		self := d.o.Self()
+		entries, err := d.o.Store.Journal()
+		if err != nil {
+			return s, err
+		}
+		self.Journal = len(entries)
+		s.Self = &self
 	}
 	return s, nil
 }
@@ -240,7 +250,11 @@ func (d *Daemon) stateOf(id workload.ID, steps []plan.Step) (state, why string) 
 			return "failed", r.text
 		}
 		if r := d.tries[tryKey(s)]; r != nil && r.failures > 0 && s.Kind == plan.MovePages {
-			return "at home", why + " What is left off home did not move; it is tried again later."
+			left := ""
+			if m := d.moved[id]; m.Why != "" {
+				left = ": " + m.Why
+			}
+			return "at home", fmt.Sprintf("%s What is left off home did not move%s; the next try is not before %s.", why, left, r.next.UTC().Format(time.TimeOnly+" UTC"))
 		}
 	}
 	return "queued", why

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -69,7 +70,7 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 		Expected:   func(id workload.ID) (topology.CPUSet, bool) { return d.Given(id) },
 		Registered: func() []workload.Process { return d.Registered() },
 	})
-	options.Store = s
+	options.Store, options.Self = s, holdings
 	if most := int64(config.Record.MaxSize); most > 0 {
 		w, err := flight.Create(filepath.Join(config.StateDir, flightFolder), most)
 		if err != nil {
@@ -117,6 +118,12 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	cancel()
 	<-measured
 	return err
+}
+
+// holdings counts what this process holds open.
+func holdings() api.Self {
+	open, _ := os.ReadDir("/proc/self/fd")
+	return api.Self{Goroutines: runtime.NumGoroutine(), Descriptors: max(0, len(open)-1)} // less the one that reads
 }
 
 // flightFolder is where the flight recorder writes, below the state folder.

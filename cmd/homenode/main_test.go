@@ -92,16 +92,18 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// answer waits until a daemon listens on the socket and has looked.
+// answer waits until a daemon listens on the socket and has looked, and lists the
+// workload named third.
 func answer(ts *testscript.TestScript, neg bool, args []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()
 	for ctx.Err() == nil {
 		if ts.Exec("homenode", "status", "--json", "--socket", args[0], "--state-dir", "/nonexistent") == nil &&
-			contains(ts.ReadFile("stdout"), `"mode": "`+args[1]+`"`) {
+			contains(ts.ReadFile("stdout"), `"mode": "`+args[1]+`"`) &&
+			(len(args) < 3 || contains(ts.ReadFile("stdout"), `"name": "`+args[2]+`"`)) {
 			return
 		}
 		pause()
 	}
-	ts.Fatalf("no daemon in %s mode on %s", args[1], args[0])
+	ts.Fatalf("no daemon as asked: %q", args)
 }

@@ -245,7 +245,7 @@ func (d *decider) stays(w *work) string {
 	case w.placed.Class == workload.Offline:
 		return "Offline work has no home of its own."
 	case d.in.HeldAll || slices.Contains(d.in.Held, w.id):
-		return "It was undone by hand."
+		return "It is held: it was undone by hand, or its move was cancelled."
 	case w.Observation.Pinned:
 		return "It has CPU affinities of its own or from another manager."
 	case w.Observation.OwnPolicy != "" && w.Observation.OwnPolicy != workload.PolicyUnknown:

@@ -54,8 +54,9 @@ type Input struct {
 	State    plan.State      `json:"state"`
 	Subjects []place.Subject `json:"subjects"`
 	Flights  []Flight        `json:"flights,omitempty"` // rising by workload
-	Held     []workload.ID   `json:"held,omitempty"`    // undone by hand
+	Held     []workload.ID   `json:"held,omitempty"`    // undone, or stopped, by hand
 	HeldAll  bool            `json:"held_all,omitempty"`
+	Told     []Past          `json:"told,omitempty"` // changes of home that an operator ordered since the tick before
 	Arrange  place.Options   `json:"arrange"`
 	Settings Settings        `json:"settings"`
 	// Traffic is what was counted of each node's memory, MiB/s, by node in the order of

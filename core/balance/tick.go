@@ -22,6 +22,7 @@ type Outcome struct {
 // change of homes that hold. Same arguments, same outcome; it changes neither.
 func Tick(in Input, memory Memory) (Outcome, Memory) {
 	next := remember(&in, memory)
+	next.Past = append(next.Past, in.Told...)
 	first := place.Arrange(in.State, in.Subjects, in.Arrange)
 	report, homes := decide(&in, first.Placements, &next)
 	out := Outcome{Plan: first, Report: report}
@@ -86,9 +87,24 @@ func remember(in *Input, old Memory) Memory {
 	return next
 }
 
-// rearrange lets place.Arrange make the steps to the new homes. Nobody else may
-// lose a home by it.
+// rearrange is rehome with the reasons of balancing.
 func rearrange(in *Input, first plan.Plan, homes []plan.Placement, r *Report) (plan.Plan, string) {
+	out, why := rehome(in, first, homes)
+	if why != "" {
+		return first, why
+	}
+	for k := range out.Report.Decisions {
+		dec := &out.Report.Decisions[k]
+		if slices.ContainsFunc(homes, func(p plan.Placement) bool { return p.Workload == dec.Workload }) {
+			dec.Reasons = []string{"Balancing: " + r.Chosen.Words() + ".", r.because(), r.Chosen.Reason}
+		}
+	}
+	return out, ""
+}
+
+// rehome lets place.Arrange make the steps to new homes. Nobody else may lose a
+// home by it.
+func rehome(in *Input, first plan.Plan, homes []plan.Placement) (plan.Plan, string) {
 	st := in.State
 	st.Placements = slices.Clone(first.Placements)
 	moved := map[workload.ID]bool{}
@@ -112,14 +128,11 @@ func rearrange(in *Input, first plan.Plan, homes []plan.Placement, r *Report) (p
 	}
 	for k := range second.Report.Decisions {
 		dec := &second.Report.Decisions[k]
-		if !moved[dec.Workload] {
-			if w := was[dec.Workload]; w != nil { // placed a moment ago: say why
-				*dec = *w
-			}
-			continue
+		if moved[dec.Workload] {
+			dec.Outcome = plan.Placed
+		} else if w := was[dec.Workload]; w != nil { // placed a moment ago: say why
+			*dec = *w
 		}
-		dec.Outcome = plan.Placed
-		dec.Reasons = []string{"Balancing: " + r.Chosen.Words() + ".", r.because(), r.Chosen.Reason}
 	}
 	return second, ""
 }

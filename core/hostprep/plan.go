@@ -149,7 +149,7 @@ func (p *planner) mask(file string, have *topology.CPUSet, reason string) {
 // interrupts moves those of devices to the reserve of the device's node, each queue
 // to a CPU, and all others to the reserve of their node or, without one, to all of it.
 func (p *planner) interrupts(devices []irq.Device) {
-	d := irq.Decide(p.h, p.h.Online.Minus(p.w.Reserve), devices)
+	d := irq.Decide(p.h, p.h.Online.Minus(p.w.Reserve), devices, irq.KeepQueues)
 	for _, s := range d.Steps {
 		s.Workload = ID
 		p.steps = append(p.steps, s)

@@ -117,12 +117,12 @@ func TestArrange(t *testing.T) {
 			s.Observation.Kind = workload.InProcess
 			return s
 		}()}, want: []string{"a placed 0 | set-cpus 0-15→0-1,8-9"}},
-		{name: "memory nodes first when the home is outside of them", edit: func(st *plan.State) {
+		{name: "the home joins the memory nodes first when it is outside of them", edit: func(st *plan.State) {
 			p := sharedOn("a", "0", "0-1", 2, gib)
 			p.Class, p.Pins, p.Bound = workload.Dedicated, []topology.CPUID{0, 1}, true
 			st.Placements = []plan.Placement{p}
 		}, subjects: []Subject{given(seen("a", 2, "0-1", "1", 0, gib), wantClass(workload.Dedicated, 2))},
-			want: []string{"a kept 0 | set-mems 1→0 | move-pages →0 1024 MiB"}},
+			want: []string{"a kept 0 | set-mems 1→0-1 | move-pages →0 1024 MiB | set-mems 0-1→0"}},
 		{name: "the home is where memory may be had",
 			subjects: []Subject{derived(seen("a", 2, everywhere, "1", gib))}, want: []string{"a placed 1 | set-cpus 0-15→4-7,12-15 | move-pages →1 1024 MiB"}},
 		{name: "dedicated shrinks shared", edit: func(st *plan.State) {

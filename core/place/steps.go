@@ -19,8 +19,9 @@ const (
 
 // steps is what must change for one workload: CPUs first, so that new pages fall
 // at home, then the pages, and the memory nodes last. When the workload may not
-// have memory at its home as things are, the memory nodes come before the pages:
-// the kernel moves no page to a node outside of them.
+// have memory at its home as things are, the home is added to its memory nodes before
+// the pages: the kernel moves no page to a node outside of them. What it leaves goes
+// last, for on leaving the kernel moves what lies there at once, without pace.
 func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 	obs := &s.Observation
 	gain := a.gain(obs, p)
@@ -39,13 +40,11 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 		return out
 	}
 	bind := p.Class == workload.Dedicated && p.Bound && obs.OwnPolicy == "" && obs.Kind == workload.InCgroup && !home.Equal(obs.Mems)
-	mems := func() {
-		out = append(out, step(plan.SetMems, obs.Mems.String(), home.String(),
-			fmt.Sprintf("It is dedicated and has no memory policy of its own, so new pages are bound to its home, %s.", nodesWords(home))))
-	}
-	before := bind && !home.SubsetOf(obs.Mems)
-	if before {
-		mems()
+	have := obs.Mems
+	if bind && !home.SubsetOf(have) {
+		have = have.Union(home)
+		out = append(out, step(plan.SetMems, obs.Mems.String(), have.String(),
+			fmt.Sprintf("Its memory can move to its home, %s, only when it may have memory there.", nodesWords(home))))
 	}
 	total := workload.Total(movable(obs))
 	off := total - workload.On(movable(obs), home)
@@ -60,8 +59,9 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 		}
 		out = append(out, m)
 	}
-	if bind && !before {
-		mems()
+	if bind && !home.Equal(have) {
+		out = append(out, step(plan.SetMems, have.String(), home.String(),
+			fmt.Sprintf("It is dedicated and has no memory policy of its own, so new pages are bound to its home, %s.", nodesWords(home))))
 	}
 	return out
 }

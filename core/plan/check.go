@@ -344,7 +344,14 @@ func (c *checker) steps(p Plan) {
 				c.say(StepMismatch, id, "a %s step leads %s to CPUs %q, its placement has %v", s.Kind, s.Workload, s.To, pl.CPUs)
 			}
 		case SetMems, MovePages:
-			if to, err := topology.ParseNodeSet(s.To); err != nil || to.Empty() || !to.SubsetOf(pl.Home) {
+			to, err := topology.ParseNodeSet(s.To)
+			beyond := to.Minus(pl.Home)
+			if s.Kind == SetMems && err == nil { // the home may be added to what it has, before its pages move
+				if from, bad := topology.ParseNodeSet(s.From); bad == nil && from.SubsetOf(to) {
+					beyond = beyond.Minus(from)
+				}
+			}
+			if err != nil || to.Empty() || !beyond.Empty() {
 				c.say(StepMismatch, id, "a %s step leads %s to nodes %q, its home is %v", s.Kind, s.Workload, s.To, pl.Home)
 			}
 		default:

@@ -41,6 +41,8 @@ type daemonOptions struct {
 	restore   bool   // restore_on_stop
 	exclude   string // one more pattern to leave alone
 	balance   bool   // change homes that hold; off, because walkers keep CPUs busy and tests wait for homes to stay
+	cooldown  string // of balancing; default 1m
+	memory    string // manage.min_memory; default 16MiB
 	socket    string
 	state     string
 	extra     string   // further lines of the configuration
@@ -73,6 +75,12 @@ func (t *T) launchDaemon(o daemonOptions) *daemon {
 	if o.bandwidth == "" {
 		o.bandwidth = "1GiB"
 	}
+	if o.cooldown == "" {
+		o.cooldown = "1m"
+	}
+	if o.memory == "" {
+		o.memory = "16MiB"
+	}
 	if o.socket == "" {
 		o.socket = socketPath
 	}
@@ -83,8 +91,8 @@ func (t *T) launchDaemon(o daemonOptions) *daemon {
 	if o.exclude != "" {
 		exclude = "[init, homenode, " + o.exclude + "]"
 	}
-	config := fmt.Sprintf("manage: {min_memory: 16MiB, min_cpu: 0.9, exclude: %s}\nmove: {bandwidth: %s}\nrestore_on_stop: %v\nbalance: {enabled: %v}\n",
-		exclude, o.bandwidth, o.restore, o.balance) + o.extra
+	config := fmt.Sprintf("manage: {min_memory: %s, min_cpu: 0.9, exclude: %s}\nmove: {bandwidth: %s}\nrestore_on_stop: %v\nbalance: {enabled: %v, cooldown: %s}\n",
+		o.memory, exclude, o.bandwidth, o.restore, o.balance, o.cooldown) + o.extra
 	t.Do(os.WriteFile(configPath, []byte(config), 0o644))
 	argv := append(o.wrap, homenodeBin, "daemon", "--mode", o.mode, "--config", configPath,
 		"--state-dir", o.state, "--socket", o.socket, "--period", "1s")
@@ -181,7 +189,7 @@ func homenodeVia(wrap []string, args ...string) result {
 	argv := append(append([]string{}, wrap...), homenodeBin, "--socket", socketPath)
 	argv = append(argv, args...)
 	switch command {
-	case "history", "undo", "resume", "explain":
+	case "history", "undo", "resume", "explain", "move":
 		argv = append(argv, "--state-dir", stateFolder)
 	}
 	return capture(argv, strings.Join(args, " "))
@@ -230,11 +238,47 @@ type status struct {
 		Home   string `json:"home"`
 		CPUSet string `json:"cpu_set"`
 		State  string `json:"state"`
+		Why    string `json:"why"`
 		Memory []struct {
 			Node int `json:"node"`
 			KiB  int `json:"kib"`
 		} `json:"memory_by_node"`
+		Move *moved `json:"move"`
 	} `json:"workloads"`
+	Self struct {
+		Goroutines  int `json:"goroutines"`
+		Descriptors int `json:"descriptors"`
+		Journal     int `json:"journal"`
+	} `json:"self"`
+}
+
+// moved is the record of a page move.
+type moved struct {
+	Home      string    `json:"home"`
+	State     string    `json:"state"`
+	Started   time.Time `json:"started"`
+	Planned   int64     `json:"planned"`
+	Moved     int64     `json:"moved"`
+	Refused   int64     `json:"refused"`
+	RefusedBy []struct {
+		Cause string `json:"cause"`
+		Bytes int64  `json:"bytes"`
+	} `json:"refused_by"`
+}
+
+// of is the record of a workload's newest page move by the daemon's account, its
+// state and why it is in it.
+func (s *status) of(w string) (m moved, state, why string) {
+	for _, x := range s.Workloads {
+		if x.ID != w {
+			continue
+		}
+		if x.Move != nil {
+			m = *x.Move
+		}
+		return m, x.State, x.Why
+	}
+	return moved{}, "", "not listed"
 }
 
 func (t *T) status() status {
@@ -249,10 +293,11 @@ func (t *T) status() status {
 
 // event is a line of the history.
 type event struct {
-	Kind     string `json:"kind"`
-	Workload string `json:"workload"`
-	Text     string `json:"text"`
-	Error    bool   `json:"error"`
+	Time     time.Time `json:"time"`
+	Kind     string    `json:"kind"`
+	Workload string    `json:"workload"`
+	Text     string    `json:"text"`
+	Error    bool      `json:"error"`
 }
 
 func (t *T) history() []event {

@@ -29,6 +29,12 @@ func main() {
 	case len(os.Args) > 1 && os.Args[1] == "in-netns":
 		fmt.Fprintln(os.Stderr, inNetns(os.Args[2:]))
 		os.Exit(125)
+	case len(os.Args) == 2 && os.Args[1] == "hungry":
+		fmt.Fprintln(os.Stderr, hungry())
+		os.Exit(125)
+	case len(os.Args) == 3 && os.Args[1] == "holder":
+		fmt.Fprintln(os.Stderr, holder(os.Args[2]))
+		os.Exit(125)
 	case len(os.Args) > 1 && os.Args[1] == "read-only-cgroups":
 		fmt.Fprintln(os.Stderr, readOnlyCgroups(os.Args[2:]))
 		os.Exit(125)

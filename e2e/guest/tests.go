@@ -32,6 +32,11 @@ var tests = map[string]func(*T){
 	"homenode.unprivileged":  homenodeUnprivileged,
 	"homenode.run":           homenodeRun,
 	"homenode.load-shift":    homenodeLoadShift,
+	"homenode.shield":        homenodeShield,
+	"homenode.immovable":     homenodeImmovable,
+	"homenode.pressure":      homenodePressure,
+	"homenode.move":          homenodeMove,
+	"homenode.churn":         homenodeChurn,
 	"homenode.eight-nodes":   homenodeEightNodes,
 
 	"count.kernel":   countKernel,

@@ -29,6 +29,7 @@ type walkerSpec struct {
 	static  bool
 	plain   bool // no cgroup of its own
 	busy    bool // hardly rests
+	huge    bool // transparent huge pages
 	at      set  // CPUs to start with; 0 means all
 	netns   bool // in a network namespace of its own
 }
@@ -71,6 +72,9 @@ func (w *walker) start() error {
 	}
 	if w.busy {
 		args = append(args, "--burst", "4096", "--sleep", "0s")
+	}
+	if w.huge {
+		args = append(args, "--huge")
 	}
 	if w.static {
 		args = append(args, "--static")

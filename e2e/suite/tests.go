@@ -39,7 +39,7 @@ var Tests = []Test{
 	{Name: "homenode.enforce", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
 	{Name: "homenode.undo", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
 	{Name: "homenode.stop", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
-	{Name: "homenode.kill", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
+	{Name: "homenode.kill", Shapes: []string{"n4"}, Limit: 420 * time.Second, Homenode: true},
 	{Name: "homenode.host", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
 	{Name: "homenode.orphans", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
 	{Name: "homenode.exit-in-move", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
@@ -51,6 +51,11 @@ var Tests = []Test{
 	{Name: "homenode.unprivileged", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
 	{Name: "homenode.run", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
 	{Name: "homenode.load-shift", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
+	{Name: "homenode.shield", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
+	{Name: "homenode.immovable", Shapes: []string{"n4"}, Limit: 240 * time.Second, Homenode: true},
+	{Name: "homenode.pressure", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
+	{Name: "homenode.move", Shapes: []string{"n4"}, Limit: 240 * time.Second, Homenode: true},
+	{Name: "homenode.churn", Shapes: []string{"n4"}, Limit: 240 * time.Second, Homenode: true},
 
 	// Homenode where the near nodes are not next to one another.
 	{Name: "homenode.eight-nodes", Shapes: []string{"n8"}, Limit: 300 * time.Second, Homenode: true},

@@ -29,7 +29,7 @@ func TestPressure(t *testing.T) {
 		want   string // part of the reason; "" goes on
 	}{
 		{"calm", fstest.MapFS{"proc/pressure/memory": psi(9.99), group: psi(19.99)}, "/a.slice/b.service", false, ""},
-		{"host", fstest.MapFS{"proc/pressure/memory": psi(10)}, "/a.slice/b.service", false, "this machine wait for memory 10 %"},
+		{"host", fstest.MapFS{"proc/pressure/memory": psi(10)}, "/a.slice/b.service", false, "this machine wait for memory 10 % of the time; it goes on below 5 %"},
 		{"workload", fstest.MapFS{"proc/pressure/memory": psi(0), group: psi(20)}, "/a.slice/b.service", false, "/a.slice/b.service waits for memory 20 %"},
 		{"another workload", fstest.MapFS{group: psi(90)}, "/a.slice/c.service", false, ""},
 		{"no cgroup", fstest.MapFS{group: psi(90)}, "", false, ""},
@@ -70,7 +70,7 @@ func TestMoveRestsUnderPressure(t *testing.T) {
 		}
 		states = append(states, strings.TrimSpace(r.State+" "+r.Why))
 	})
-	want := []string{"running", "paused /w waits for memory 40 % of the time", "running", "running", "running", "done"}
+	want := []string{"running", "paused /w waits for memory 40 % of the time; it goes on below 5 %", "running", "running", "running", "done"}
 	if err != nil || r.on(0) != 2000 || clock.slept != pauseCheck || !slices.Equal(states, want) {
 		t.Errorf("%v after %v: %q", err, clock.slept, states)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 func explainCommand(e *Env) *cobra.Command {
-	var asJSON bool
+	var asJSON, all bool
 	c := &cobra.Command{
 		Use:   "explain ID",
 		Short: "Say why a workload is where it is, or why it was not moved",
@@ -34,11 +34,16 @@ func explainCommand(e *Env) *cobra.Command {
 			if asJSON {
 				return printJSON(e.Stdout, x)
 			}
-			printExplanation(e.Stdout, e.paint(), x)
+			most := shownCandidates
+			if all {
+				most = len(x.Decision.Candidates)
+			}
+			printExplanation(e.Stdout, e.paint(), x, most)
 			return nil
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-explain/1)")
+	c.Flags().BoolVar(&all, "all", false, "every candidate that was weighed, not the best eight")
 	stateDirFlag(c, e)
 	return c
 }
@@ -70,7 +75,7 @@ func printDevice(w io.Writer, p paint, d *api.DeviceDetail) {
 	section(w, p, "used by", users)
 }
 
-func printExplanation(w io.Writer, p paint, x api.Explanation) {
+func printExplanation(w io.Writer, p paint, x api.Explanation, candidates int) {
 	if x.Device != nil {
 		printDevice(w, p, x.Device)
 		printJournal(w, p, x)
@@ -88,7 +93,7 @@ func printExplanation(w io.Writer, p paint, x api.Explanation) {
 	section(w, p, "why", x.Decision.Reasons)
 	printShortages(w, x.Decision.Shortages)
 	printBalancing(w, p, x)
-	printCandidates(w, p, x.Decision.Candidates)
+	printCandidates(w, p, x.Decision.Candidates, candidates)
 	printDistances(w, x.Decision.Distances)
 	var steps []string
 	for _, s := range wl.Steps {
@@ -178,13 +183,13 @@ func section(w io.Writer, p paint, title string, lines []string) {
 // shownCandidates is as many as fit a screen with the rest.
 const shownCandidates = 8
 
-func printCandidates(w io.Writer, p paint, all []plan.Candidate) {
+func printCandidates(w io.Writer, p paint, all []plan.Candidate, most int) {
 	if len(all) == 0 {
 		return
 	}
 	fmt.Fprintf(w, "\n%s\n", p.dim("candidates, best first (a lower score is better)"))
 	for i, c := range all {
-		if i == shownCandidates {
+		if i == most {
 			fmt.Fprintf(w, "  … and %d more (--json shows all)\n", len(all)-i)
 			return
 		}

@@ -269,7 +269,7 @@ func printPlanned(w io.Writer, p paint, r *planned) {
 	}
 	section(w, p, "why", d.Reasons)
 	printShortages(w, d.Shortages)
-	printCandidates(w, p, d.Candidates)
+	printCandidates(w, p, d.Candidates, shownCandidates)
 }
 
 func memoryOf(p *plan.Placement) string {

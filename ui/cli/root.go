@@ -172,7 +172,7 @@ it does, and can undo all of it.`,
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		daemonCommand(e), statusCommand(e), explainCommand(e), historyCommand(e),
-		undoCommand(e), resumeCommand(e), runCommand(e), versionCommand(e),
+		undoCommand(e), resumeCommand(e), runCommand(e), moveCommand(e), versionCommand(e),
 		topologyCommand(e), gatherCommand(e), planCommand(e), probeCommand(e), doctorCommand(e), simCommand(e), replayCommand(e), vmCommand(e), hostCommand(e),
 	)
 	return root

@@ -162,6 +162,14 @@ func printWorkloads(w io.Writer, p paint, s api.Status) {
 			kib(x.MemoryKiB), percent(x.Locality), percent(x.LocalityExpected), p.state(x.State))
 	}
 	t.print(w, p)
+	for _, x := range s.Workloads {
+		switch {
+		case x.State == "paused":
+			fmt.Fprintf(w, "%s %s: %s\n", p.warn("paused:"), x.ID, x.Why)
+		case x.Move != nil && x.Move.Refused > 0 && x.Move.State != "running":
+			fmt.Fprintf(w, "%s %s\n", p.dim("did not move:"), fmt.Sprintf("%s: %s", x.ID, x.Move.Why))
+		}
+	}
 	if s.Small > 0 {
 		fmt.Fprintf(w, "%s\n", p.dim(fmt.Sprintf("%d smaller workloads are left alone", s.Small)))
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/measure"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -62,6 +64,46 @@ func TestStatusNamesSources(t *testing.T) {
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
+// Moves that rest, and memory that did not move, are told below the table.
+func TestStatusTellsOfMoves(t *testing.T) {
+	var out bytes.Buffer
+	printStatus(&Env{Stdout: &out, Getenv: func(string) string { return "" }}, api.Status{Mode: "enforce", Workloads: []api.Workload{
+		{ID: "/a", State: "paused", Why: "/a waits for memory 23 % of the time; it goes on below 10 %", Move: &plan.Move{State: "paused", Refused: 1}},
+		{ID: "/b", State: "at home", Move: &plan.Move{State: "done", Refused: 16 << 20, Why: "16 MiB pinned for a device"}},
+		{ID: "/c", State: "moving 40 %", Move: &plan.Move{State: "running", Refused: 16 << 20, Why: "16 MiB busy"}},
+		{ID: "/d", State: "at home", Move: &plan.Move{State: "done"}},
+	}})
+	_, below, _ := strings.Cut(out.String(), "/d ")
+	_, below, _ = strings.Cut(below, "\n")
+	if want := "paused: /a: /a waits for memory 23 % of the time; it goes on below 10 %\ndid not move: /b: 16 MiB pinned for a device\n"; below != want {
+		t.Errorf("%s\ngot %q, want %q", out.String(), below, want)
+	}
+}
+
+func TestMoveIsTold(t *testing.T) {
+	answer := api.MoveAnswer{Workload: "/a", Outcome: plan.Placed, From: topology.Nodes(0), FromCPUs: topology.CPUs(0, 1), To: topology.Nodes(1), CPUs: topology.CPUs(4, 5),
+		Decision: plan.Decision{Reasons: []string{"It was told to move from node 0 to node 1."}},
+		Steps:    []plan.Step{{Kind: plan.SetCPUs}, {Kind: plan.MovePages, Bytes: 3 << 30, Cost: plan.Cost{Seconds: 12}}}}
+	stays := api.MoveAnswer{Workload: "/a", Outcome: plan.Kept, To: topology.Nodes(1), CPUs: topology.CPUs(4, 5)}
+	cancelled := api.MoveAnswer{Workload: "/a", Outcome: api.Cancelled, Move: &plan.Move{Moved: 1 << 30, Planned: 3 << 30}}
+	for _, c := range []struct {
+		answer api.MoveAnswer
+		dry    bool
+		want   string
+	}{
+		{answer, false, "/a goes from node 0, CPUs 0-1, to node 1, CPUs 4-5.\n  3.0 GiB of its memory move, in 12 s or more.\n  It was told to move from node 0 to node 1.\n"},
+		{answer, true, "/a would go from node 0, CPUs 0-1, to node 1, CPUs 4-5.\n  3.0 GiB of its memory would move, in 12 s or more.\n  It was told to move from node 0 to node 1.\n"},
+		{stays, false, "/a stays on node 1, CPUs 4-5; what of its memory lies elsewhere is tried now.\n"},
+		{stays, true, "/a stays on node 1, CPUs 4-5; what of its memory lies elsewhere would be tried now.\n"},
+		{cancelled, false, "/a: its move is cancelled after 1.0 GiB of 3.0 GiB; `homenode resume /a` goes on.\n"},
+	} {
+		var out bytes.Buffer
+		if printMove(&Env{Stdout: &out}, c.answer, c.dry); out.String() != c.want {
+			t.Errorf("got %q, want %q", out.String(), c.want)
 		}
 	}
 }

@@ -1,0 +1,170 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// What the holder holds, in MiB: memory that io_uring has pinned, huge pages, and
+// plain memory.
+const (
+	pinnedMiB = 16
+	hugeMiB   = 8
+	plainMiB  = 40
+)
+
+// homenodeImmovable: memory that does not move is told, in bytes and by cause, and
+// is not tried again and again; when its hindrance has gone it moves.
+func homenodeImmovable(t *T) {
+	const from, to = 3, 1
+	pool := func(node int) string { return nodeFile(node, "hugepages/hugepages-2048kB/nr_hugepages") }
+	t.write(pool(from), fmt.Sprint(hugeMiB/2))
+	g := t.newGroup(cgroupRoot, "holder")
+	pid := t.startIn(g, "/init", "holder", fmt.Sprint(from))
+	id := g.path()
+	t.OnFailure(func() {
+		for _, f := range []string{"status", "wchan", "syscall", "stack", "limits"} {
+			t.logLines(f, readText(fmt.Sprintf("/proc/%d/%s", pid, f)), 60)
+		}
+		b, _ := numaMaps(pid)
+		t.Logf("%v", b)
+	})
+	t.Until(20*time.Second, "the holder holds its memory", func() (bool, string) {
+		pin := statusField(pid, "VmPin")
+		return pin == fmt.Sprintf("%d kB", pinnedMiB<<10), "VmPin " + pin + " " + readText(startedErrors)
+	})
+	d := t.startDaemon(daemonOptions{mode: "enforce"})
+	t.Until(60*time.Second, "the holder has a home", func() (bool, string) {
+		s := t.status()
+		_, state, why := s.of(id)
+		return state == "at home", state + ": " + why
+	})
+	t.must(homenode("move", "holder", "--to", fmt.Sprint(to)), exitOK)
+	var m moved
+	ended := func(after time.Time) {
+		t.until(120*time.Second, time.Second, "the move has ended", func() (bool, string) {
+			s := t.status()
+			var state string
+			m, state, _ = s.of(id)
+			return m.Home == fmt.Sprint(to) && m.Started.After(after) && (m.State == "done" || m.State == "failed"), fmt.Sprintf("%s: %+v", state, m)
+		})
+	}
+	ended(time.Time{})
+	by := map[string]int64{}
+	for _, r := range m.RefusedBy {
+		by[r.Cause] += r.Bytes
+	}
+	if by["pinned"] != pinnedMiB<<20 || by["no-huge-page"] != hugeMiB<<20 || m.Moved < plainMiB<<20 {
+		t.Fatalf("moved %d bytes, refused %v; wanted %d MiB pinned, %d MiB of huge pages", m.Moved, by, pinnedMiB, hugeMiB)
+	}
+	anon, err := anonByNode(pid)
+	t.Do(err)
+	if anon[from] < pinnedMiB<<20/pageSize || anon[to] < plainMiB<<20/pageSize {
+		t.Fatalf("by numa_maps it lies %s", byNodeText(anon))
+	}
+	e := t.awaitEvent(0, 10*time.Second, id, fmt.Sprintf("%d MiB pinned", pinnedMiB))
+	if r := homenode("explain", id); r.exit != exitOK || !strings.Contains(r.out, fmt.Sprintf("%d MiB pinned", pinnedMiB)) {
+		t.Fatalf("%s", r)
+	}
+	first := m.Started
+	warm(12 * time.Second)
+	s := t.status()
+	if m, state, why := s.of(id); !m.Started.Equal(first) {
+		t.Fatalf("tried again %v later: %s, %s", m.Started.Sub(first), state, why)
+	}
+
+	// Room for the huge pages, and an order to try again.
+	t.write(pool(to), fmt.Sprint(hugeMiB/2))
+	t.must(homenode("move", id, "--to", fmt.Sprint(to)), exitOK)
+	ended(first)
+	for _, r := range m.RefusedBy {
+		if r.Cause != "pinned" || r.Bytes != pinnedMiB<<20 {
+			t.Fatalf("with free huge pages: %d bytes refused as %s", r.Bytes, r.Cause)
+		}
+	}
+	if free := t.read(nodeFile(to, "hugepages/hugepages-2048kB/free_hugepages")); free != "0" || m.Moved != hugeMiB<<20 {
+		t.Fatalf("moved %d bytes, %s of %d huge pages of node %d are free", m.Moved, free, hugeMiB/2, to)
+	}
+	t.alive(d)
+	t.Textf("history: %s", cut(e.Text))
+}
+
+// holder is the process: it takes all its memory on one node and has io_uring pin a
+// part of it.
+func holder(node string) error {
+	var n int
+	if _, err := fmt.Sscan(node, &n); err != nil {
+		return err
+	}
+	if err := os.WriteFile("/proc/self/comm", []byte("holder"), 0); err != nil {
+		return err
+	}
+	take := func(mib, flags int) ([]byte, error) {
+		b, err := syscall.Mmap(-1, 0, mib<<20, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON|flags)
+		if err != nil {
+			return nil, fmt.Errorf("map %d MiB: %w", mib, err)
+		}
+		p := pages{b}
+		if flags == 0 {
+			if err := syscall.Madvise(b, 15); err != nil { // MADV_NOHUGEPAGE
+				return nil, err
+			}
+		}
+		if err := p.bind(mpolBind, setOf(n)); err != nil {
+			return nil, err
+		}
+		p.touch()
+		return b, p.bind(mpolDefault, 0)
+	}
+	if _, err := take(plainMiB, 0); err != nil {
+		return err
+	}
+	if _, err := take(hugeMiB, syscall.MAP_HUGETLB); err != nil {
+		return err
+	}
+	b, err := take(pinnedMiB, 0)
+	if err == nil {
+		err = unprivileged(pinnedMiB << 20)
+	}
+	if err == nil {
+		err = pinByRing(b)
+	}
+	if err == nil {
+		sleeper()
+	}
+	return err
+}
+
+// unprivileged gives up root's capabilities, with leave to lock so many bytes: the
+// kernel counts as VmPin only what who lacks CAP_IPC_LOCK pins by io_uring (seen on
+// Linux 7.3).
+func unprivileged(mayLock uint64) error {
+	const memlock = 8 // RLIMIT_MEMLOCK
+	if err := syscall.Setrlimit(memlock, &syscall.Rlimit{Cur: mayLock, Max: mayLock}); err != nil {
+		return fmt.Errorf("limit of locked memory: %w", err)
+	}
+	return syscall.Setreuid(-1, 65534)
+}
+
+// pinByRing registers memory with an io_uring, which pins it for as long as the ring
+// is open (io_uring_register(2), IORING_REGISTER_BUFFERS).
+func pinByRing(b []byte) error {
+	const setup, register, buffers = 425, 427, 0 // the same numbers on x86-64 and arm64
+	var params [120]byte                         // struct io_uring_params
+	fd, _, e := syscall.Syscall(setup, 2, uintptr(unsafe.Pointer(&params)), 0)
+	if e != 0 {
+		return fmt.Errorf("io_uring_setup: %w", e)
+	}
+	iov := syscall.Iovec{Base: &b[0]}
+	iov.SetLen(len(b))
+	if _, _, e := syscall.Syscall6(register, fd, buffers, uintptr(unsafe.Pointer(&iov)), 1, 0, 0); e != 0 {
+		return fmt.Errorf("io_uring_register of %d bytes: %w", len(b), e)
+	}
+	return nil
+}

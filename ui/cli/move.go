@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+func moveCommand(e *Env) *cobra.Command {
+	var nodes string
+	var dryRun, cancel, asJSON bool
+	c := &cobra.Command{
+		Use:   "move ID (--to NODES | --cancel)",
+		Short: "Move a workload with its memory to the nodes named, or cancel its move",
+		Long: `Gives a workload that homenode placed a home on the nodes named with --to, dedicated
+work too: CPUs first, then memory, at the pace and with the pauses of every move. Of
+several nodes those are taken that suit it best. The daemon must run in enforce mode;
+it goes on by itself, and ` + "`homenode status`" + ` shows how far it is.
+
+--cancel stops a page move that is under way or waits, and holds the workload: what
+has moved stays, and nothing more is done until ` + "`homenode resume ID`" + ` or another move.
+
+ID is what ` + "`homenode status`" + ` prints; a name that only one workload has will do. Guests
+of libvirt are moved by ` + "`homenode vm move`" + `. Exit status 1: there is no room, or it is not
+homenode's to move; the line says why.`,
+		Example: "  homenode move /system.slice/redis.service --to 1 --dry-run\n" +
+			"  homenode move /system.slice/redis.service --to 1\n  homenode move /system.slice/redis.service --cancel",
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			order := api.MoveOrder{ID: workload.ID(args[0]), DryRun: dryRun, Cancel: cancel}
+			if cancel == (nodes != "") {
+				return usageErrorf("say --to NODES or --cancel")
+			}
+			var err error
+			if order.To, err = topology.ParseNodeSet(nodes); err != nil {
+				return usageErrorf("--to: %w", err)
+			}
+			b, done, err := connect(c, e)
+			if err != nil {
+				return err
+			}
+			defer done()
+			a, err := b.Move(contextOf(c), order)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(e.Stdout, a)
+			}
+			printMove(e, a, dryRun)
+			return nil
+		},
+	}
+	c.Flags().StringVar(&nodes, "to", "", "`NODES` of the new home, such as 1 or 0-1")
+	c.Flags().BoolVar(&cancel, "cancel", false, "stop its page move and leave it as it is")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, say what would be")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-move/1)")
+	stateDirFlag(c, e)
+	return c
+}
+
+func printMove(e *Env, a api.MoveAnswer, dryRun bool) {
+	w := e.Stdout
+	would := func(does, would string) string {
+		if dryRun {
+			return would
+		}
+		return does
+	}
+	switch a.Outcome {
+	case api.Cancelled:
+		fmt.Fprintf(w, "%s: %s", a.Workload, would("its move is cancelled", "its move would be cancelled"))
+		if m := a.Move; m != nil {
+			fmt.Fprintf(w, " after %s of %s", humanize.IBytes(uint64(max(0, m.Moved))), humanize.IBytes(uint64(max(0, m.Planned))))
+		}
+		fmt.Fprintf(w, "; `homenode resume %s` goes on.\n", a.Workload)
+		return
+	case plan.Kept:
+		fmt.Fprintf(w, "%s stays on node %s, CPUs %s; %s.\n", a.Workload, a.To, a.CPUs,
+			would("what of its memory lies elsewhere is tried now", "what of its memory lies elsewhere would be tried now"))
+		return
+	}
+	fmt.Fprintf(w, "%s %s from node %s, CPUs %s, to node %s, CPUs %s.\n", a.Workload, would("goes", "would go"), a.From, a.FromCPUs, a.To, a.CPUs)
+	for _, s := range a.Steps {
+		if s.Kind == plan.MovePages {
+			fmt.Fprintf(w, "  %s of its memory %s, in %.0f s or more.\n", humanize.IBytes(uint64(max(0, s.Bytes))), would("move", "would move"), s.Cost.Seconds)
+		}
+	}
+	for _, r := range a.Decision.Reasons {
+		fmt.Fprintf(w, "  %s\n", r)
+	}
+}
