@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,8 +15,10 @@ import (
 	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/libvirt"
 	"github.com/homenode/homenode/host/libvirt/domain"
+	"github.com/homenode/homenode/host/process"
 	"github.com/homenode/homenode/ui/cli"
 )
 
@@ -103,4 +107,22 @@ func policy() (plan.Policy, error) {
 		return plan.Policy{}, cli.Usage(err)
 	}
 	return c.ForPlacing(), nil
+}
+
+// hypervisor is the QEMU of a running guest, by the file that libvirt writes its PID
+// into: below /run for the system's libvirt, below the user's folder for one's own.
+func hypervisor(name string) (workload.Process, error) {
+	file := filepath.Join("/run/libvirt/qemu", name+".pid")
+	if os.Getenv("LIBVIRT_DEFAULT_URI") == "qemu:///session" {
+		file = filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "libvirt/qemu/run", name+".pid")
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return workload.Process{}, err
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return workload.Process{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return process.Identify(pid)
 }

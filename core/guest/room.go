@@ -34,6 +34,22 @@ type Standing struct {
 	Running    bool
 	Next       *Home        // where its definition puts it at its next start, when it runs elsewhere or as nobody's; nil otherwise
 	Resident   topology.KiB // memory it holds now; 0 when it does not run or that is unknown
+
+	// How it is bound, as written: CPUs and memory nodes, empty for nowhere; the mode of
+	// numatune, "" without one. Loose: some thread has no CPUs of its own though others do,
+	// as a vCPU that was plugged in.
+	BoundCPUs  topology.CPUSet
+	BoundNodes topology.NodeSet
+	Mode       string
+	Loose      bool
+}
+
+// Seen is a guest as the daemon sees it: as it runs or, when it is off, as it would start.
+type Seen struct {
+	Standing
+	Run     int              // libvirt's ID of this run; 0 when it is off
+	Process workload.Process // its hypervisor's; zero when it is off or not known
+	Defined *Standing        // what its definition says; nil for one that has none, or that is not understood
 }
 
 // Unread is a guest whose XML could not be understood: what it holds is not known.

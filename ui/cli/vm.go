@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -176,9 +177,8 @@ func (v *vmHost) read(c *cobra.Command, e *Env, change bool) (*standing, error) 
 	return s, nil
 }
 
-// daemonPlaced adds to a state what a running daemon has placed on this machine;
-// one that only observes has placed nothing. It leaves libvirt's guests alone, so
-// none is there twice.
+// daemonPlaced adds to a state what a running daemon has placed on this machine,
+// guests aside; one that only observes has placed nothing.
 func daemonPlaced(c *cobra.Command, e *Env, st *plan.State, change bool) error {
 	socket, _ := c.Flags().GetString("socket")
 	if socket == "" {
@@ -203,6 +203,8 @@ func daemonPlaced(c *cobra.Command, e *Env, st *plan.State, change bool) error {
 	if err != nil {
 		return fmt.Errorf("what the daemon placed: %w", err)
 	}
+	// Guests are known from libvirt.
+	now.Workloads = slices.DeleteFunc(now.Workloads, func(w api.Workload) bool { return w.Kind == workload.InGuest })
 	if now.Mode == "enforce" {
 		_, err = placedNow(now, st)
 	}
