@@ -65,6 +65,8 @@ type fake struct {
 	meddle   func(method string)    // before each call, with the lock held
 	calls    []string
 	hostCPUs int
+	failAt   int    // this call from now fails, 0 none
+	absent   uint32 // this vCPU, and those after it, cannot be pinned; 0 none
 }
 
 type fakeGuest struct {
@@ -135,6 +137,9 @@ func (f *fake) begin(method string) *dbus.Error {
 		f.meddle(method)
 	}
 	f.calls = append(f.calls, method)
+	if f.failAt > 0 && len(f.calls) == f.failAt {
+		return libvirtError("broken on purpose")
+	}
 	return f.refuse[method]
 }
 
@@ -325,6 +330,9 @@ func (d *domainMethods) pin(method string, cpus []bool, flags uint32, was *regex
 }
 
 func (d *domainMethods) PinVcpu(vcpu uint32, cpus []bool, flags uint32) *dbus.Error {
+	if n := d.g.f.absent; n > 0 && vcpu >= n {
+		return libvirtError("requested vcpu '%d' is not present in the domain", vcpu)
+	}
 	return d.pin("PinVcpu", cpus, flags, regexp.MustCompile(fmt.Sprintf(`<vcpupin vcpu='%d'[^>]*>`, vcpu)), fmt.Sprintf("<vcpupin vcpu='%d' cpuset='%s'/>", vcpu, list(cpus)))
 }
 

@@ -98,7 +98,8 @@ type pinning struct {
 	pins     []topology.CPUID // the CPU of each vCPU, when single
 	single   bool             // each vCPU has one CPU, which no other has
 	cpus     topology.CPUSet  // of all vCPUs; the whole host when nothing is said
-	bound    topology.CPUSet  // … as far as something is said
+	bound    topology.CPUSet  // … of those it has now, as far as something is said
+	boundAll topology.CPUSet  // … of all it may have
 	loose    bool             // something is said of some vCPUs and not of others
 	nodes    topology.NodeSet // its memory; empty when nothing is said
 	mode     string           // of the memory
@@ -137,6 +138,9 @@ func (d *Document) pinning(h *topology.Host, vcpus, now int) (pinning, error) {
 		set, pinned := pins[i]
 		if !pinned {
 			set = floating
+		}
+		if pinned || said {
+			p.boundAll = p.boundAll.Union(set)
 		}
 		switch {
 		case i >= now:
@@ -196,7 +200,7 @@ func (p *pinning) manual(m Mark, marked bool) string {
 			return ""
 		}
 		return fmt.Sprintf("its bindings (CPUs %v, nodes %v) are not what homenode wrote (from CPUs %s, nodes %s to CPUs %s, nodes %s)", p.bound, p.nodes, m.CPUs, m.Nodes, m.ToCPUs, m.ToNodes)
-	case marked && (p.bound.String() != m.CPUs || p.nodes.String() != m.Nodes):
+	case marked && (p.bound.String() != m.CPUs && p.boundAll.String() != m.CPUs || p.nodes.String() != m.Nodes):
 		return fmt.Sprintf("its bindings (CPUs %v, nodes %v) are not what homenode wrote (CPUs %s, nodes %s)", p.bound, p.nodes, m.CPUs, m.Nodes)
 	}
 	return ""
