@@ -155,10 +155,6 @@ func (d *Daemon) applyOne(ctx context.Context, s plan.Step) error {
 		return d.failed(s, nil, fmt.Errorf("journal: %w", err))
 	}
 	defer d.o.Observer.Changed(d.observerID(s.Workload)) // also when it failed half way
-	if s.Target.Kind == workload.InGuest {
-		d.changedGuest(s.Workload)
-		defer d.changedGuest(s.Workload)
-	}
 	if err := d.apply(ctx, driver, s); err != nil {
 		return d.failed(s, entries, err)
 	}

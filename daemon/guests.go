@@ -44,8 +44,13 @@ type guests struct {
 	unread []guest.Unread
 	seenAs map[workload.ID]workload.ID // a running guest, to the workload that the observer takes it for
 	lost   string                      // why libvirt does not answer; "" when it does
-	marks  map[workload.ID]string      // of the look before: where each was bound
-	own    map[workload.ID]bool        // changed by the daemon itself since then
+	bound  map[workload.ID]bound       // where each was in the look before
+}
+
+// bound is where a guest was seen to be bound.
+type bound struct {
+	cpus  topology.CPUSet
+	nodes topology.NodeSet
 }
 
 // lookGuests asks libvirt. Its hypervisors are then seen by themselves.
@@ -181,35 +186,29 @@ func (d *Daemon) guestPlacements(ledger []plan.Placement, h *topology.Host) []pl
 	if g.by == nil {
 		return ledger
 	}
-	before, own := g.marks, g.own
-	g.marks, g.own = map[workload.ID]string{}, map[workload.ID]bool{}
+	before := g.bound
+	g.bound = map[workload.ID]bound{}
 	byID := map[workload.ID]plan.Placement{}
 	for _, p := range ledger {
 		byID[p.Workload] = p
 	}
 	for id, x := range g.by {
-		now := x.BoundCPUs.String() + "/" + x.BoundNodes.String()
-		if d.moving[id] != nil {
-			g.own[id] = true
-		}
-		g.marks[id] = now
+		now := bound{x.BoundCPUs, x.BoundNodes}
 		was, seen := before[id]
+		g.bound[id] = now
 		p, have := byID[id]
-		dedicated := x.Home.Placement.Class == workload.Dedicated
 		switch {
-		case !x.Running && !dedicated: // it holds nothing until it runs
-			delete(byID, id)
-		case dedicated:
+		case x.Home.Placement.Class == workload.Dedicated: // from its definition on
 			byID[id] = x.Home.Placement
 			if x.Home.Spare != nil {
 				byID[x.Home.Spare.Workload] = *x.Home.Spare
 			}
-		case !x.Placed || x.Manual != "":
-			if x.Manual != "" {
-				delete(byID, id)
-			}
-		case h.Online.SubsetOf(x.BoundCPUs): // bound to everything is no home
-		case !have, seen && was != now && !own[id], !seen && settled(&x.Home.Placement) && !p.Home.Equal(x.Home.Placement.Home):
+		case !x.Running || x.Manual != "":
+			delete(byID, id)
+		case !x.Placed || h.Online.SubsetOf(x.BoundCPUs): // bound to nothing, or to everything: no home
+		case !have,
+			seen && d.moving[id] == nil && !now.between(was, bound{p.CPUs, memoryNodes(h, &p)}),
+			!seen && settled(&x.Home.Placement) && !p.Home.Equal(x.Home.Placement.Home):
 			byID[id] = x.Home.Placement
 		}
 	}
@@ -219,6 +218,12 @@ func (d *Daemon) guestPlacements(ledger []plan.Placement, h *topology.Host) []pl
 	}
 	slices.SortFunc(out, func(a, b plan.Placement) int { return cmp.Compare(a.Workload, b.Workload) })
 	return out
+}
+
+// between reports whether a guest is where it was, where it is to be, or on the way:
+// else somebody other than the daemon has bound it anew.
+func (b bound) between(was, to bound) bool {
+	return (b.cpus.Equal(was.cpus) || b.cpus.Equal(to.cpus)) && (b.nodes.Equal(was.nodes) || b.nodes.Equal(to.nodes))
 }
 
 // settled reports whether CPUs and memory of a placement are on the same nodes: what
@@ -236,15 +241,6 @@ func (d *Daemon) observerID(id workload.ID) workload.ID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return cmp.Or(d.guests.seenAs[id], id)
-}
-
-// changedGuest notes that the daemon itself changed where a guest is bound.
-func (d *Daemon) changedGuest(id workload.ID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.guests.own != nil {
-		d.guests.own[id] = true
-	}
 }
 
 // smallGuest is how much memory of a guest libvirt is let move at once, not beside the

@@ -232,7 +232,6 @@ func (d *Daemon) Undo(ctx context.Context, which api.Which) (api.UndoResult, err
 	defer d.changing.Unlock()
 	result, err := Undo(ctx, d.o.Store, d.o.Drivers, which, d.o.Clock.Now())
 	for _, e := range result.Restored {
-		d.changedGuest(e.Workload)
 		d.o.Observer.Changed(d.observerID(e.Workload))
 	}
 	d.mu.Lock()
