@@ -164,7 +164,7 @@ func (d *Daemon) leaveGuest(g *guest.Seen, o *workload.Observation) string {
 		return fmt.Sprintf("libvirt does not answer (%s).", d.guests.lost)
 	case g.Manual != "":
 		return fmt.Sprintf("It is %s.", strings.TrimPrefix(g.Manual, "it is "))
-	case !g.Placed && d.o.Config.Libvirt.Manage != AllGuests:
+	case !g.Placed && !adopted(g) && d.o.Config.Libvirt.Manage != AllGuests:
 		return fmt.Sprintf("homenode did not define it, and places only guests that bear its mark (libvirt.manage); homenode vm adopt %s gives it one.", g.Name)
 	case g.Spec.Class == workload.Dedicated && g.Home.Placement.Class != workload.Dedicated:
 		return "It is dedicated, and its vCPUs are not pinned to CPUs of their own; homenode vm move gives it some."
@@ -176,6 +176,11 @@ func (d *Daemon) leaveGuest(g *guest.Seen, o *workload.Observation) string {
 		return fmt.Sprintf("It has devices of its own (%s), and with them its memory is pinned.", strings.Join(g.Drives, ", "))
 	}
 	return ""
+}
+
+// adopted reports whether a guest that runs as nobody's is homenode's by its definition.
+func adopted(g *guest.Seen) bool {
+	return !g.Placed && g.Manual == "" && g.Defined != nil && g.Defined.Placed && g.Defined.Manual == "" && g.Defined.Spec.Class == workload.Shared
 }
 
 // guestPlacements is a ledger with what guests hold. Where a guest is bound, and by
@@ -210,6 +215,14 @@ func (d *Daemon) guestPlacements(ledger []plan.Placement, h *topology.Host) []pl
 			seen && d.moving[id] == nil && !now.between(was, bound{p.CPUs, memoryNodes(h, &p)}),
 			!seen && settled(&x.Home.Placement) && !p.Home.Equal(x.Home.Placement.Home):
 			byID[id] = x.Home.Placement
+		}
+		if _, have := byID[id]; !have && x.Running && adopted(x) { // it goes where its definition puts it
+			byID[id] = x.Defined.Home.Placement
+		}
+		if next := x.Defined; x.Running && next != nil && next.Home.Placement.Class == workload.Dedicated && !next.BoundCPUs.Equal(x.BoundCPUs) {
+			p := next.Home.Placement
+			p.Workload = guest.NextID(id)
+			byID[p.Workload] = p
 		}
 	}
 	out := make([]plan.Placement, 0, len(byID))

@@ -591,3 +591,20 @@ func TestEventsAreLookedAtAtOnce(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A guest that `vm adopt` took over goes to the home that it wrote into its definition,
+// as it runs.
+func TestAdoptedGuest(t *testing.T) {
+	a := plainVM("a", 2, 1<<20)
+	r, hv := guestRig(t, 2, 8, Enforce, MarkedGuests, a)
+	hv.start(a, 0, 1)
+	r.ticks(t, 2)
+	if len(hv.calls) > 0 {
+		t.Fatalf("before: %v", hv.calls)
+	}
+	a.next = binding{cpus: topology.CPUs(8, 9, 10, 11, 12, 13, 14, 15), nodes: topology.Nodes(1), marked: true}
+	r.ticks(t, 2)
+	if a.now.String() != "8-15/1" || a.next.String() != "8-15/1" {
+		t.Errorf("it is at %v: %v", &a.now, hv.calls)
+	}
+}

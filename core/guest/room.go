@@ -118,18 +118,18 @@ func (s *Standing) next() []plan.Placement {
 		return nil
 	}
 	p := s.Next.Placement
-	p.Workload = nextID(p.Workload)
+	p.Workload = NextID(p.Workload)
 	out := []plan.Placement{p}
 	if s.Next.Spare != nil {
 		spare := *s.Next.Spare
-		spare.Workload = nextID(spare.Workload)
+		spare.Workload = NextID(spare.Workload)
 		out = append(out, spare)
 	}
 	return out
 }
 
-// nextID names what is kept for a workload's next start.
-func nextID(id workload.ID) workload.ID { return id + "/next" }
+// NextID names what is kept for a workload's next start.
+func NextID(id workload.ID) workload.ID { return id + "/next" }
 
 // clone is a room of its own with the same in it.
 func (r *Room) clone() *Room {
@@ -220,10 +220,10 @@ func (r *Room) place(req place.Request, policy Emulator) (Home, plan.Decision) {
 func (r *Room) Commit(h Home) {
 	r.known[h.Placement.Workload] = true
 	r.ledger.Commit(h.Placement)
-	r.ledger.Remove(nextID(h.Placement.Workload))
+	r.ledger.Remove(NextID(h.Placement.Workload))
 	if h.Spare != nil {
 		r.ledger.Commit(*h.Spare)
-		r.ledger.Remove(nextID(h.Spare.Workload))
+		r.ledger.Remove(NextID(h.Spare.Workload))
 	}
 	r.drives = slices.DeleteFunc(r.drives, func(d topology.Device) bool { return slices.Contains(h.NVMe, d) })
 }
