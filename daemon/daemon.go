@@ -670,6 +670,12 @@ func specOfWant(w api.Want, id workload.ID, derived workload.Spec) workload.Spec
 	if w.MemoryKiB > 0 {
 		s.Memory = topology.KiB(w.MemoryKiB)
 	}
+	if w.HugePageKiB > 0 {
+		s.HugePage = topology.KiB(w.HugePageKiB)
+	}
+	if w.SMT != "" {
+		s.SMT = w.SMT
+	}
 	s.Near = nil
 	for _, dev := range w.Near {
 		s.Near = append(s.Near, workload.Near{Device: dev})

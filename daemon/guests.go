@@ -166,6 +166,8 @@ func (d *Daemon) leaveGuest(g *guest.Seen, o *workload.Observation) string {
 		return fmt.Sprintf("It is %s.", strings.TrimPrefix(g.Manual, "it is "))
 	case !g.Placed && !adopted(g) && d.o.Config.Libvirt.Manage != AllGuests:
 		return fmt.Sprintf("homenode did not define it, and places only guests that bear its mark (libvirt.manage); homenode vm adopt %s gives it one.", g.Name)
+	case g.Placed && g.Defined != nil && !g.Defined.Placed && d.o.Config.Libvirt.Manage != AllGuests:
+		return "It was released (homenode vm release): what binds it now ends with this run."
 	case g.Spec.Class == workload.Dedicated && g.Home.Placement.Class != workload.Dedicated:
 		return "It is dedicated, and its vCPUs are not pinned to CPUs of their own; homenode vm move gives it some."
 	case g.Spec.Class == workload.Dedicated:

@@ -41,6 +41,25 @@ func (guests) Standing(h *topology.Host, text []byte) (guest.Standing, error) {
 	return d.Standing(h)
 }
 
+func (guests) Wants(h *topology.Host, text []byte) (workload.Spec, guest.Emulator, bool, error) {
+	d, err := domain.Parse(text)
+	if err != nil {
+		return workload.Spec{}, "", false, err
+	}
+	spec, mark, ok, err := d.Wants(h)
+	return spec, mark.Emulator, ok, err
+}
+
+func (guests) Rehome(h *topology.Host, text []byte, home guest.Home) ([]byte, error) {
+	d, err := domain.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	mark, _ := d.Mark()
+	d.Place(h, home, mark)
+	return d.Bytes(), nil
+}
+
 // Connect reaches the libvirt that LIBVIRT_DEFAULT_URI names, as virsh does. Who
 // changes guests does so alone: two that place at once would give both the same CPUs.
 func (guests) Connect(ctx context.Context, change bool) (cli.Hypervisor, error) {

@@ -285,3 +285,23 @@ func spareOf(h *topology.Host, s *guest.Standing, cpu topology.CPUSet) *plan.Pla
 	}
 	return &p
 }
+
+// Wants is what the guest asks of a host, whatever host it is bound to now, and its
+// mark. ok is false when that is not homenode's to say: it has no mark.
+func (d *Document) Wants(h *topology.Host) (spec workload.Spec, mark Mark, ok bool, err error) {
+	mark, ok = d.Mark()
+	if !ok {
+		return spec, mark, false, nil
+	}
+	w, err := d.wants(h)
+	if err != nil {
+		return spec, mark, false, err
+	}
+	most, now, err := d.vcpus()
+	spec = workload.Spec{ID: guest.ID(d.Name()), Name: d.Name(), Class: mark.Class, Importance: mark.Importance, CPUs: now,
+		Memory: w.memory, HugePage: w.hugePage, SMT: mark.SMT, Given: true}
+	if mark.Class == workload.Dedicated {
+		spec.CPUs = most
+	}
+	return spec, mark, err == nil, err
+}
