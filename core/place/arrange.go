@@ -195,6 +195,8 @@ func (a *arrangement) whyLeave(s *subject) string {
 	switch {
 	case s.LeaveAlone != "":
 		return s.LeaveAlone
+	case s.Fixed:
+		return "It moves only when told to, and has no home."
 	case len(a.host.Nodes) < 2 && !s.Spec.Given: // what was asked for holds its CPUs and memory here too
 		return "This host has one node only: everything is at home."
 	case obs.Pinned:
