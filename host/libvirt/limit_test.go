@@ -43,9 +43,11 @@ func TestLimit(t *testing.T) {
 	}
 	for _, tt := range tests {
 		done, err := c.Limit(t.Context(), tt.g.name, tt.l)
-		if err != nil || len(done) != tt.lines || !maps.Equal(tt.g.limits, tt.want) {
-			t.Errorf("%s: %q, %v; set %v", tt.g.name, done, err, tt.g.limits)
-		}
+		f.edit(func() {
+			if err != nil || len(done) != tt.lines || !maps.Equal(tt.g.limits, tt.want) {
+				t.Errorf("%s: %q, %v; set %v", tt.g.name, done, err, tt.g.limits)
+			}
+		})
 	}
 	if _, err := c.Limit(t.Context(), "gone", guest.Limits{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("one that is not there: %v", err)
