@@ -1,6 +1,7 @@
 package libvirt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,8 +70,8 @@ type known struct {
 	seen     guest.Seen
 }
 
-// What happens without a word, such as a hand that changes pins, is found when a guest
-// is read again: so many seconds later at most.
+// What happens without a word, such as a hand that changes numatune, is found when a
+// guest is read again: its turn comes after this long, see oldest.
 const rereadEvery = 10 * time.Second
 
 // A look that fails is tried again after a second, then twice as late each time.
@@ -219,6 +220,7 @@ func (w *Watch) look(ctx context.Context, now time.Time) error {
 		return err
 	}
 	maps.DeleteFunc(w.known, func(name string, _ *known) bool { _, there := all[name]; return !there })
+	again := w.oldest(now)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		s := all[name]
 		k := w.known[name]
@@ -229,7 +231,7 @@ func (w *Watch) look(ctx context.Context, now time.Time) error {
 		if s.vcpus == 0 { // a guest that is busy does not tell all of it
 			s.vcpus, s.rss = k.vcpus, max(s.rss, k.rss)
 		}
-		if !k.at.After(w.lost) || k.state != s.state || k.vcpus != s.vcpus || now.Sub(k.at) >= rereadEvery {
+		if !k.at.After(w.lost) || k.state != s.state || k.vcpus != s.vcpus || again[name] {
 			k.stale = true
 		}
 		k.state, k.vcpus, k.rss = s.state, s.vcpus, s.rss
@@ -247,6 +249,23 @@ func (w *Watch) look(ctx context.Context, now time.Time) error {
 	}
 	w.looked = true
 	return nil
+}
+
+// oldest is the guests that are read again although nothing was heard of them: a tenth of
+// those that are due, and two at least, so that no look reads all.
+func (w *Watch) oldest(now time.Time) map[string]bool {
+	var due []string
+	for name, k := range w.known {
+		if now.Sub(k.at) >= rereadEvery {
+			due = append(due, name)
+		}
+	}
+	slices.SortFunc(due, func(a, b string) int { return cmp.Or(w.known[a].at.Compare(w.known[b].at), cmp.Compare(a, b)) })
+	out := map[string]bool{}
+	for _, name := range due[:min(len(due), max(2, len(w.known)/10))] {
+		out[name] = true
+	}
+	return out
 }
 
 // state is what the statistics tell of one guest.
@@ -358,6 +377,9 @@ func (w *Watch) Guests(h *topology.Host) (guests []guest.Seen, unread []guest.Un
 	w.host = h
 	for _, name := range slices.Sorted(maps.Keys(w.known)) {
 		k := w.known[name]
+		if k.at.IsZero() { // the look ended before its turn
+			continue
+		}
 		if on := fmt.Sprint(h.Online, h.AllowedMems, len(h.Nodes)); k.unread == "" && k.standsOn != on {
 			if err := k.stand(h); err != nil {
 				unread = append(unread, guest.Unread{Name: name, Running: k.active, Text: err.Error()})

@@ -374,3 +374,34 @@ func TestDriverTrouble(t *testing.T) {
 		t.Errorf("it vanished between the calls: %v", err)
 	}
 }
+
+// Without events guests are read again in turn, the oldest first, and not all at once.
+func TestWatchReadsInTurn(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	f := startFake(t)
+	for i := range 6 {
+		name := fmt.Sprint("g", i)
+		f.add(t, name, "", plainXML(name, 0))
+	}
+	w := watch(t, func(o *WatchOptions) { o.Now = func() time.Time { now = now.Add(time.Millisecond); return now } })
+	look(t, w)
+	f.edit(func() {
+		for _, g := range f.guests {
+			g.config = strings.Replace(g.config, "<vcpu>2", "<vcpu>3", 1)
+		}
+	})
+	for i, want := range []int{0, 2, 4, 6, 6} {
+		got := 0
+		for _, g := range look(t, w) {
+			if g.Spec.CPUs == 3 {
+				got++
+			}
+		}
+		if got != want {
+			t.Errorf("look %d found %d changed, want %d", i, got, want)
+		}
+		if i == 0 {
+			now = now.Add(rereadEvery)
+		}
+	}
+}
