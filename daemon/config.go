@@ -97,7 +97,13 @@ type Config struct {
 		// the rules' near and `homenode run --near`.
 		Learn bool `yaml:"learn"`
 	} `yaml:"near"`
-	Workloads []Rule `yaml:"workloads"` // the first rule that matches counts
+	Libvirt   Libvirt `yaml:"libvirt"`
+	Workloads []Rule  `yaml:"workloads"` // the first rule that matches counts
+}
+
+// Libvirt says what the daemon does with the guests of libvirt.
+type Libvirt struct {
+	Manage GuestsToManage `yaml:"manage"` // none, marked or all
 }
 
 // Rule gives wishes to the workloads that match.
@@ -130,7 +136,8 @@ func NewConfig() Config {
 	c.Balance = newBalance()
 	c.IRQQueues = irq.KeepQueues
 	c.Near.Learn = true
-	c.Record.MaxSize = 256 << 20 // two days of 100 workloads; see docs/balancing.md
+	c.Libvirt.Manage = MarkedGuests // what somebody else defined is theirs until they say otherwise
+	c.Record.MaxSize = 256 << 20    // two days of 100 workloads; see docs/balancing.md
 	return c
 }
 
@@ -210,6 +217,11 @@ func (c *Config) Validate() error {
 	}
 	if c.IRQQueues != irq.KeepQueues && c.IRQQueues != irq.MatchQueues {
 		return fmt.Errorf("irq_queues: %q; want keep or match", c.IRQQueues)
+	}
+	switch c.Libvirt.Manage {
+	case NoGuests, MarkedGuests, AllGuests:
+	default:
+		return fmt.Errorf("libvirt.manage: %q; want none, marked or all", c.Libvirt.Manage)
 	}
 	if err := patterns("manage.include", c.Manage.Include); err != nil {
 		return err
@@ -348,8 +360,8 @@ func ofLibvirt(id workload.ID) bool {
 
 // excluded says why a workload is not the daemon's to place, or "".
 func (c *Config) excluded(o *workload.Observation) string {
-	if ofLibvirt(o.ID) {
-		return "libvirt runs this guest and would set its CPUs and memory nodes again; homenode vm adopt places it."
+	if o.Kind != workload.InGuest && (ofLibvirt(o.ID) || ofLibvirt(workload.ID(o.Cgroup))) {
+		return "libvirt runs this guest and would set its CPUs and memory nodes again; homenode places guests through libvirt (docs/vm.md)."
 	}
 	for _, p := range c.Manage.Exclude {
 		if matches(p, o) {

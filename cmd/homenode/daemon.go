@@ -27,6 +27,7 @@ import (
 	"github.com/homenode/homenode/host/cgroup"
 	"github.com/homenode/homenode/host/flight"
 	"github.com/homenode/homenode/host/irq"
+	"github.com/homenode/homenode/host/libvirt"
 	"github.com/homenode/homenode/host/links"
 	"github.com/homenode/homenode/host/observe"
 	"github.com/homenode/homenode/host/prepare"
@@ -228,7 +229,12 @@ func optionsFor(config daemon.Config, look observe.Options) daemon.Options {
 		Batch:     config.Move.Batch,
 		Pause:     pressure.Pause,
 	})
+	guests := libvirt.NewWatch(libvirt.WatchOptions{
+		URI: os.Getenv("LIBVIRT_DEFAULT_URI"), Process: hypervisor,
+		Lock: func(ctx context.Context) (interface{ Close() error }, error) { return lockGuests(ctx, defaultState()) },
+	})
 	return daemon.Options{
+		Guests: guests,
 		Config: config, Version: version, BootID: bootID(),
 		Observer: observer,
 		Drivers: map[workload.Kind]daemon.Driver{
@@ -236,6 +242,7 @@ func optionsFor(config daemon.Config, look observe.Options) daemon.Options {
 			workload.InProcess: process.New(process.Options{Mover: mover}),
 			workload.InDevice:  irq.New("/"),
 			workload.InHost:    prepare.New("/", prepare.Systemd{}),
+			workload.InGuest:   guests,
 		},
 		Clock:  wallClock{},
 		Links:  links.New("/"),

@@ -73,6 +73,21 @@ type Placement struct {
 	Start      uint64                // of a process workload: start time of its root process, for PIDs are reused
 }
 
+// MemoryNodes is where a guest's memory may lie: where it is booked, or, when its size
+// is not known, the home.
+func (p *Placement) MemoryNodes() topology.NodeSet {
+	var nodes topology.NodeSet
+	for _, m := range p.Memory {
+		if m.KiB > 0 {
+			nodes.Add(m.Node)
+		}
+	}
+	if nodes.Empty() {
+		return p.Home
+	}
+	return nodes
+}
+
 // Idle is the SMT siblings that dedicated work on these CPUs keeps from everyone:
 // the rest of its cores when its policy is isolate or require, else none.
 func Idle(h *topology.Host, smt workload.SMTPolicy, cpus topology.CPUSet) topology.CPUSet {
@@ -93,9 +108,10 @@ type StepKind string
 
 // Kinds of step.
 const (
-	SetCPUs   StepKind = "set-cpus"   // CPU set of a cgroup, or affinity of all threads of a process tree
-	SetMems   StepKind = "set-mems"   // memory nodes of a cgroup
+	SetCPUs   StepKind = "set-cpus"   // CPU set of a cgroup or of all threads of a guest, or affinity of all threads of a process tree
+	SetMems   StepKind = "set-mems"   // memory nodes of a cgroup or guest
 	MovePages StepKind = "move-pages" // move what lies off home to the home, paced
+	SetNext   StepKind = "set-next"   // where a guest is at its next start: "CPUS/NODES" in its definition
 	SetIRQ    StepKind = "set-irq"    // CPUs that an interrupt may be delivered to
 	SetRPS    StepKind = "set-rps"    // CPUs that a receive queue is worked off by
 	SetXPS    StepKind = "set-xps"    // CPUs that send by a transmit queue
@@ -141,8 +157,8 @@ type Step struct {
 	Target   Target                `json:"target"`
 	From     string                `json:"from,omitempty"`   // value when the plan was made, list format
 	To       string                `json:"to"`               // value wanted, list format; for move-pages the home
-	Shares   []workload.NodeMemory `json:"shares,omitempty"` // move-pages: what each home node should hold in the end
-	Bytes    int64                 `json:"bytes,omitempty"`  // move-pages: bytes off home when the plan was made
+	Shares   []workload.NodeMemory `json:"shares,omitempty"` // move-pages, and set-mems of a guest: what each home node should hold in the end
+	Bytes    int64                 `json:"bytes,omitempty"`  // the same: bytes off home when the plan was made
 	Reason   string                `json:"reason"`
 	Gain     Gain                  `json:"gain"`
 	Cost     Cost                  `json:"cost"`

@@ -27,6 +27,9 @@ const (
 	HostFile          SettingKind = "file"                   // Path is below "/", one of those host/prepare knows
 	HostIRQ           SettingKind = "host-irq"               // Path is "N/NAME": an interrupt by number and handler
 	QueueCount        SettingKind = "queues"                 // Path is "PCI/DEV": the queue pairs of a network device, a number
+	GuestCPUs         SettingKind = "guest.cpus"             // Path is "NAME@ID" of a running guest: the CPUs of each of its threads
+	GuestMems         SettingKind = "guest.mems"             // Path is "NAME@ID" of a running guest: the nodes its memory may lie on
+	GuestDefinition   SettingKind = "guest.definition"       // Path is the NAME of a guest: where its next start is; "" is nowhere
 )
 
 // Setting is one thing of the host whose value a step changes, with its value.

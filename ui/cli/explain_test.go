@@ -15,7 +15,7 @@ import (
 func explained(x api.Explanation) []string {
 	var out bytes.Buffer
 	e := &Env{Stdout: &out, Getenv: func(string) string { return "" }}
-	printExplanation(&out, e.paint(), x)
+	printExplanation(&out, e.paint(), x, 8)
 	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
 	for i := range lines {
 		lines[i] = strings.Join(strings.Fields(lines[i]), " ")

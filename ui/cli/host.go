@@ -130,7 +130,7 @@ Exit status: 0 nothing is off, 1 warning, 2 defect found, 3 could not look, 4 us
 			var configured topology.CPUSet
 			switch {
 			case from.root != "":
-				if tree, err = openRoot(from.root); err != nil {
+				if tree, err = openRoot(e, from.root); err != nil {
 					return usageErrorf("%w", err)
 				}
 			case from == topologySource{}:

@@ -110,7 +110,7 @@ func (d *Document) Intend(p *plan.Placement) error {
 		return err
 	}
 	m.CPUs, m.Nodes = cpus.String(), nodes.String()
-	m.ToCPUs, m.ToNodes = p.CPUs.String(), MemoryNodes(p).String()
+	m.ToCPUs, m.ToNodes = p.CPUs.String(), p.MemoryNodes().String()
 	m.fill(d.markElement())
 	return nil
 }
@@ -148,4 +148,20 @@ func (d *Document) MarkText() string {
 		}
 	}
 	return d.write(bare)
+}
+
+// SetMark writes homenode's mark into the document.
+func (d *Document) SetMark(m Mark) {
+	if el := d.markElement(); el != nil {
+		m.fill(el)
+		return
+	}
+	d.child(d.tree.Root(), "metadata").AddChild(m.element())
+}
+
+// NewMark is that of a guest which homenode takes over: shared, bound as it is.
+func (d *Document) NewMark() (Mark, error) {
+	cpus, nodes, err := d.Bound()
+	return Mark{Class: workload.Shared, Importance: workload.DefaultImportance, SMT: workload.SMTPrefer, Emulator: guest.Share,
+		CPUs: cpus.String(), Nodes: nodes.String()}, err
 }
