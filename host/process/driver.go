@@ -170,7 +170,7 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, progress func(plan.M
 		if err != nil {
 			return 0, err
 		}
-		n := 0
+		n, live := 0, 0
 		for _, p := range members {
 			d.remember(p, want)
 			changed, err := c.threads(p, func(int) (topology.CPUSet, bool) { return want, true })
@@ -178,9 +178,14 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, progress func(plan.M
 			if err != nil && !isGone(err) {
 				return n, err
 			}
-			if err != nil && !isGone(d.proc.check(p)) {
+			if err == nil {
+				live++
+			} else if !isGone(d.proc.check(p)) {
 				n++ // it only looked gone: another pass
 			}
+		}
+		if live+n == 0 {
+			return 0, &GoneError{PIDs: pids(members)}
 		}
 		return n, nil
 	})

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -175,7 +176,12 @@ func TestAffinityApplyCatchesNewThreads(t *testing.T) {
 			t.Errorf("thread %d on %s", tid, cpus)
 		}
 	}
-	m.hook = func(int) { made++; p.threads[made] = m.cpus }
+	m.hook = func(int) { // one more in each pass, with an ID of its own
+		if strings.HasPrefix(m.trace[len(m.trace)-1], fmt.Sprintf("list proc/%d/task", p.pid)) {
+			made++
+			p.threads[100_000+made] = m.cpus
+		}
+	}
 	if err := m.driver().Apply(context.Background(), cpuStep("2", p), nil); err == nil {
 		t.Error("a thread bomb was mastered")
 	}
