@@ -80,6 +80,7 @@ type Daemon struct {
 	rivals   rivals
 	devices  devices
 	border   plan.Border // between dedicated and shared work
+	host     []string    // cgroups that `host prepare` confined: what runs there is the host's
 }
 
 // view is the result of the newest tick.
@@ -158,6 +159,7 @@ func New(o Options) (*Daemon, error) {
 	for _, e := range entries {
 		d.noteGiven(e.Workload, e.Kind, e.New)
 	}
+	d.host = confined(entries)
 	placements, err := o.Store.Placements()
 	if err != nil {
 		return nil, err
@@ -592,6 +594,9 @@ func (d *Daemon) subjects(s workload.Snapshot) []place.Subject {
 		alone := d.rivals.owner(o.ID)
 		if alone == "" {
 			alone = d.o.Config.excluded(&o)
+		}
+		if alone == "" {
+			alone = ofHost(o.ID, d.host)
 		}
 		subjects = append(subjects, place.Subject{Spec: d.specOf(&o), Observation: o, LeaveAlone: alone})
 	}
