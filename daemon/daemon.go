@@ -88,6 +88,7 @@ type Daemon struct {
 	near     nearness
 	orders   []balance.Past // changes of home that were ordered since the last tick
 	guests   guests
+	host     []string // cgroups that `host prepare` confined: what runs there is the host's
 }
 
 // view is the result of the newest tick.
@@ -166,6 +167,7 @@ func New(o Options) (*Daemon, error) {
 	for _, e := range entries {
 		d.noteGiven(e.Workload, e.Kind, e.New)
 	}
+	d.host = confined(entries)
 	placements, err := o.Store.Placements()
 	if err != nil {
 		return nil, err
@@ -650,6 +652,9 @@ func (d *Daemon) subjects(s workload.Snapshot) []place.Subject {
 		alone := d.rivals.owner(o.ID)
 		if alone == "" {
 			alone = d.o.Config.excluded(&o)
+		}
+		if alone == "" {
+			alone = ofHost(o.ID, d.host)
 		}
 		subjects = append(subjects, place.Subject{Spec: d.specOf(&o), Observation: o, LeaveAlone: alone})
 	}

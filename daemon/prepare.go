@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/workload"
 )
 
 // Prepare carries out steps on the host that no workload asks for, each journalled
@@ -108,4 +110,29 @@ func (l *Local) Placed() ([]plan.Placement, error) {
 	return slices.DeleteFunc(all, func(p plan.Placement) bool {
 		return p.Start == 0 && !slices.ContainsFunc(entries, func(e plan.Entry) bool { return e.Workload == p.Workload })
 	}), err
+}
+
+// confined is the cgroups that preparing gave CPUs to and that were not undone.
+func confined(journal []plan.Entry) []string {
+	var out []string
+	for _, e := range journal {
+		switch {
+		case e.Workload != hostprep.ID:
+		case e.Kind == plan.CgroupCPUs:
+			out = append(out, e.Path)
+		case e.Kind == plan.UnitCPUs:
+			out = append(out, hostprep.CgroupOf(e.Path))
+		}
+	}
+	return out
+}
+
+// ofHost says why a workload below one of the cgroups is left alone, or "".
+func ofHost(id workload.ID, cgroups []string) string {
+	for _, at := range cgroups {
+		if string(id) == at || strings.HasPrefix(string(id), at+"/") {
+			return fmt.Sprintf("host prepare keeps %s on the CPUs of the host; leave it out there (--slices) to have it placed.", at)
+		}
+	}
+	return ""
 }

@@ -238,7 +238,10 @@ func (d *Daemon) Undo(ctx context.Context, which api.Which) (api.UndoResult, err
 	for _, e := range result.Restored {
 		d.o.Observer.Changed(d.observerID(e.Workload))
 	}
+	entries, lost := d.o.Store.Journal()
+	err = errors.Join(err, lost)
 	d.mu.Lock()
+	d.host = confined(entries)
 	for _, e := range result.Restored {
 		if e.Kind != plan.Affinity {
 			continue
