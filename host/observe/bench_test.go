@@ -19,7 +19,8 @@ import (
 const benchUsage = 20 * time.Second
 
 // bigMachine has n cgroups of two processes each, one of them with threads threads.
-func bigMachine(n, threads int, mem topology.KiB) *fakeMachine {
+// Each numa_maps has lines mappings of libraries.
+func bigMachine(n, threads, lines int, mem topology.KiB) *fakeMachine {
 	m := newFake()
 	m.group("/system.slice", fakeGroup{})
 	for i := range n {
@@ -30,7 +31,7 @@ func bigMachine(n, threads int, mem topology.KiB) *fakeMachine {
 			p.threads = append(p.threads, fakeThread{cpus: "0-7", cpu: i % 8})
 		}
 		m.proc(1000+100*i+50, 1000+100*i, "helper", path, 2*mib)
-		for line := range 300 { // as many mappings as an ordinary server has
+		for line := range lines {
 			p.maps += fmt.Sprintf("7f%06x000 default file=/usr/lib/x86_64-linux-gnu/lib%d.so mapped=16 mapmax=40 N0=8 N1=8 kernelpagesize_kB=4\n", line, line/4)
 		}
 	}
@@ -57,7 +58,7 @@ func BenchmarkLook300(b *testing.B) {
 		{"idle-dirfs", 1, 500 * mib, 0, "", os.DirFS},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
-			m := bigMachine(300, bb.threads, bb.mem)
+			m := bigMachine(300, bb.threads, 300, bb.mem) // as many mappings as an ordinary server has
 			dir := b.TempDir()
 			if bb.by != "" {
 				m.addSources(bb.by)
@@ -130,7 +131,7 @@ func BenchmarkLookGrowth(b *testing.B) {
 	for _, n := range []int{100, 1000, 5000} {
 		b.Run(fmt.Sprintf("workloads=%d", n), func(b *testing.B) {
 			dir := b.TempDir()
-			bigMachine(n, 1, 500*mib).write(b, dir)
+			bigMachine(n, 1, 10, 500*mib).write(b, dir)
 			m := newFake()
 			now, clock := jumpingClock()
 			heap := func() float64 {

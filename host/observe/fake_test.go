@@ -114,8 +114,16 @@ func (m *fakeMachine) files() map[string]string {
 	}
 	if m.top != "" {
 		f[m.top+"/cgroup.controllers"] = m.controllers
+		pids := map[string]string{} // by the cgroup that lists them
+		for _, pid := range slices.Sorted(maps.Keys(m.procs)) {
+			at := m.procs[pid].cgroup
+			for at != "/" && m.groups[at] != nil && m.groups[at].threaded {
+				at = filepath.Dir(at)
+			}
+			pids[at] += fmt.Sprintf("%d\n", pid)
+		}
 		for path, g := range m.groups {
-			m.groupFiles(f, path, g)
+			m.groupFiles(f, path, g, pids[path])
 		}
 	}
 	for pid, p := range m.procs {
@@ -125,7 +133,7 @@ func (m *fakeMachine) files() map[string]string {
 	return f
 }
 
-func (m *fakeMachine) groupFiles(f map[string]string, path string, g *fakeGroup) {
+func (m *fakeMachine) groupFiles(f map[string]string, path string, g *fakeGroup, pids string) {
 	dir := m.top + strings.TrimSuffix(path, "/")
 	f[dir+"/cgroup.procs"] = ""
 	f[dir+"/cpu.stat"] = fmt.Sprintf("usage_usec %d\nuser_usec 1\nsystem_usec 2\n", g.usage.Microseconds())
@@ -142,15 +150,7 @@ func (m *fakeMachine) groupFiles(f map[string]string, path string, g *fakeGroup)
 	if g.threaded {
 		return // the kernel answers EOPNOTSUPP; its processes are at the domain root
 	}
-	for _, pid := range slices.Sorted(maps.Keys(m.procs)) {
-		at := m.procs[pid].cgroup
-		for at != "/" && m.groups[at] != nil && m.groups[at].threaded {
-			at = filepath.Dir(at)
-		}
-		if at == path {
-			f[dir+"/cgroup.procs"] += fmt.Sprintf("%d\n", pid)
-		}
-	}
+	f[dir+"/cgroup.procs"] = pids
 }
 
 func (m *fakeMachine) procFiles(f map[string]string, pid int, p *fakeProc) {
