@@ -128,9 +128,9 @@ type run struct {
 	manager manager
 	score   *Score
 	sums    sums
-	jobs    map[string]*job // by name, those that run
+	jobs    map[string]*job   // by name, those that run
 	refused map[string]Demand // by name, those that were turned away and have not departed
-	offered int             // vCPUs of online jobs that run or would
+	offered int               // vCPUs of online jobs that run or would
 	event   int
 	pid     int
 	began   uint64

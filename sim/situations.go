@@ -279,9 +279,9 @@ func (s *scenario) memoryLost() {
 		s.add(3*time.Minute+time.Duration(step)*5*time.Second, Change, "hog", hog)
 	}
 	for k, d := range all {
-		for range 4 {
+		for step := range 4 {
 			d.Memory += 1 << 19
-			s.add(time.Duration(s.about(float64(4*time.Minute+time.Duration(k%4)*2*time.Minute))), Change, fmt.Sprintf("g%d", k), d)
+			s.add(5*time.Minute+time.Duration(step)*90*time.Second+time.Duration(s.random.IntN(60))*time.Second, Change, fmt.Sprintf("g%d", k), d)
 		}
 	}
 	s.trace.Until = 40 * time.Minute
