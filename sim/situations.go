@@ -97,13 +97,18 @@ func (s *scenario) memoryShortage() {
 	s.trace.Until = 45 * time.Minute
 }
 
-// swap is nodes so full of memory that nothing more fits on any; two guests of
-// one node get busy, all others calm.
+// swap is nodes so full of memory that nothing more fits on any; two guests get
+// busy, all others calm. Half of the seeds take two that share a node where guests
+// go by load, half two that share one where they go in order.
 func (s *scenario) swap() {
 	all := s.guests(2, func(int) Demand { return guest(8, s.about(0.3), 14<<20) })
+	other := s.nodes
+	if s.random.IntN(2) == 0 {
+		other = 1
+	}
 	for k, d := range all {
 		busy := 0.1
-		if k%s.nodes == 0 {
+		if k == 0 || k == other {
 			busy = s.about(0.85)
 		}
 		s.load(3*time.Minute, k, d, busy)
@@ -177,17 +182,14 @@ func (s *scenario) slowRamp() {
 	s.trace.Until = 40 * time.Minute
 }
 
-// shortSpikes is half busy guests, of which those of one node want everything for
-// about eight seconds, each minute on another node.
+// shortSpikes is half busy guests, of which as many as a node has, drawn anew each
+// minute, want everything for about eight seconds.
 func (s *scenario) shortSpikes() {
 	all := s.guests(4, func(int) Demand { return guest(4, s.about(0.25), s.gib(4)) })
 	for at := 3 * time.Minute; at < 30*time.Minute; at += time.Minute {
-		hot := s.random.IntN(s.nodes)
-		for k, d := range all {
-			if k%s.nodes == hot {
-				s.load(at, k, d, 0.9)
-				s.load(at+time.Duration(s.about(8)*float64(time.Second)), k, d, d.Busy)
-			}
+		for _, k := range s.random.Perm(len(all))[:4] {
+			s.load(at, k, all[k], 0.9)
+			s.load(at+time.Duration(s.about(8)*float64(time.Second)), k, all[k], all[k].Busy)
 		}
 	}
 	s.trace.Until = 32 * time.Minute

@@ -3,6 +3,7 @@ package balance
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
@@ -35,6 +36,10 @@ const (
 	// fills, so that of two nodes nearly full neither looks much worse than the other.
 	headroom = 1.25
 	fills    = 0.94 // of a node's CPUs; lower values move more for nothing (docs/balancing.md, scenarios)
+
+	// idles is the part of a node's CPUs below which it has idle time: whoever runs
+	// there used what it wanted.
+	idles = 0.98
 
 	// queueShare and mostBusy: the wait of an access at utilisation u is queueShare ×
 	// local latency × u / (2 (1 − u)), an M/D/1 queue whose server takes a quarter of
@@ -82,13 +87,14 @@ type work struct {
 
 // model is the host as homes are, and what is lost on it.
 type model struct {
-	host   *topology.Host
-	rooms  []place.Room
-	access []float64
-	local  []float64 // ns, by node
-	least  float64   // ns, of the node where that is least
-	works  []work    // rising by ID
-	at     map[workload.ID]int
+	host    *topology.Host
+	rooms   []place.Room
+	access  []float64
+	local   []float64     // ns, by node
+	least   float64       // ns, of the node where that is least
+	horizon time.Duration // for which it is believed what work used when it could
+	works   []work        // rising by ID
+	at      map[workload.ID]int
 
 	load     []float64 // CPUs, by node
 	kept     []float64
@@ -127,7 +133,8 @@ func newModel(in *Input, placements []plan.Placement, ledger *place.Ledger, look
 	for i := range m.works {
 		m.at[m.works[i].id] = i
 	}
-	m.size(looks)
+	m.know(&looks[len(looks)-1], in.Settings.Horizon)
+	m.size(looks, in.Settings.Horizon)
 	for i := range m.works {
 		w := &m.works[i]
 		m.count(w, w.run, w.mem, 1)
@@ -299,8 +306,23 @@ func (w *work) along(home []part) []part {
 	return out
 }
 
+// know notes what work used on nodes that had idle time: the most of late, what is
+// old counting less, to nothing within the horizon.
+func (m *model) know(l *Look, horizon time.Duration) {
+	for k := range l.Uses {
+		u := &l.Uses[k]
+		i, ok := m.at[u.Workload]
+		if !ok || m.crowdedShare(&m.works[i], l, idles) > 0 {
+			continue
+		}
+		left := 1 - l.At.Sub(u.Known).Seconds()/horizon.Seconds()
+		u.Free, u.Known = max(u.CPUs, round3(u.Free*max(0, left))), l.At
+	}
+}
+
 // size averages what every workload wanted over the looks.
-func (m *model) size(looks []Look) {
+func (m *model) size(looks []Look, horizon time.Duration) {
+	m.horizon = horizon
 	for k := range looks {
 		m.eachUse(&looks[k], func(w *work, demand, traffic float64, measured bool) {
 			w.demand += demand / float64(len(looks))
@@ -339,18 +361,21 @@ func (m *model) eachUse(l *Look, yield func(w *work, demand, traffic float64, me
 		}
 		demand := 0.0
 		if w.placed == nil || w.placed.Class == workload.Shared {
-			demand = w.entitled(u.CPUs, m.crowdedShare(w, l))
+			demand = w.entitled(u.CPUs, m.crowdedShare(w, l, fills))
+			if l.At.Sub(u.Known) < m.horizon { // it is known what it uses when it can
+				demand = min(demand, max(u.CPUs, u.Free))
+			}
 		}
 		yield(w, demand, traffic, measured)
 	}
 }
 
-// crowdedShare is how saturated it is where w runs, 0 to 1.
-func (m *model) crowdedShare(w *work, l *Look) float64 {
+// crowdedShare is how saturated it is where w runs, 0 to 1, from a part of the CPUs on.
+func (m *model) crowdedShare(w *work, l *Look, from float64) float64 {
 	sum := 0.0
 	for _, p := range w.run {
 		if cpus := float64(m.rooms[p.node].CPUs); p.node < len(l.Busy) {
-			sum += p.share * min(1, max(0, l.Busy[p.node]-fills*cpus)/max(1e-9, (1-fills)*cpus))
+			sum += p.share * min(1, max(0, l.Busy[p.node]-from*cpus)/max(1e-9, (1-from)*cpus))
 		}
 	}
 	return sum
