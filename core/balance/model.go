@@ -362,8 +362,8 @@ func (m *model) eachUse(l *Look, yield func(w *work, demand, traffic float64, me
 		demand := 0.0
 		if w.placed == nil || w.placed.Class == workload.Shared {
 			demand = w.entitled(u.CPUs, m.crowdedShare(w, l, fills))
-			if l.At.Sub(u.Known) < m.horizon { // it is known what it uses when it can
-				demand = min(demand, max(u.CPUs, u.Free))
+			if u.CPUs <= u.Free && l.At.Sub(u.Known) < m.horizon { // it is known what it uses when it can
+				demand = min(demand, u.Free)
 			}
 		}
 		yield(w, demand, traffic, measured)
