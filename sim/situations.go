@@ -37,7 +37,7 @@ func (s *scenario) loadShift() {
 // dayAndNight is loads that change every twenty minutes or so, some at a time.
 func (s *scenario) dayAndNight() {
 	all := s.guests(4, func(int) Demand { return guest(4, s.about(0.3), s.gib(4)) })
-	for at := 5 * time.Minute; at < 2*time.Hour; at += time.Duration(s.about(20) * float64(time.Minute)) {
+	for at := 5 * time.Minute; at < time.Hour; at += time.Duration(s.about(20) * float64(time.Minute)) {
 		hot := s.random.IntN(s.nodes)
 		for k, d := range all {
 			busy := s.about(0.15)
@@ -47,7 +47,7 @@ func (s *scenario) dayAndNight() {
 			s.load(at+time.Duration(s.random.IntN(60))*time.Second, k, d, busy)
 		}
 	}
-	s.trace.Until = 2 * time.Hour
+	s.trace.Until = time.Hour
 }
 
 // important is a found guest of importance 90.
@@ -120,7 +120,7 @@ func (s *scenario) swap() {
 // the load moves all day.
 func (s *scenario) pingPong() {
 	all := s.guests(4, func(int) Demand { return guest(4, s.about(0.3), s.gib(4)) })
-	for turn := range 120 {
+	for turn := range 55 {
 		for k, d := range all {
 			busy := 0.1
 			if k%s.nodes == turn%2 {
@@ -129,7 +129,7 @@ func (s *scenario) pingPong() {
 			s.load(5*time.Minute+time.Duration(turn)*time.Minute, k, d, busy)
 		}
 	}
-	s.trace.Until = 2*time.Hour + 5*time.Minute
+	s.trace.Until = time.Hour
 }
 
 // heavyMigrant is a guest with most of a node's memory between small ones; when

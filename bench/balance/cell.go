@@ -116,16 +116,16 @@ func (c *cell) best(figure func(*row) float64) (peer string, behind float64) {
 	least := math.Inf(1)
 	for k := range c.Rows {
 		r := &c.Rows[k]
-		if r.Policy != "homenode" && r.Policy != "homes-kept" && figure(r) < least {
+		if r.Policy != policies[0] && figure(r) < least {
 			peer, least = r.Policy, figure(r)
 		}
 	}
-	return peer, figure(c.of("homenode"))/least - 1
+	return peer, figure(c.of(policies[0]))/least - 1
 }
 
 func (c *cell) verdict() string {
 	peer, behind := c.best(felt)
-	text := fmt.Sprintf("%.1f ns, best peer %s %+.1f %%, without balancing %.1f ns", felt(c.of("homenode")), peer, 100*behind, felt(c.of("homes-kept")))
+	text := fmt.Sprintf("%.1f ns, %s behind %s", felt(c.of(policies[0])), percent(behind), peer)
 	if behind > within {
 		text += "  BEHIND"
 	}

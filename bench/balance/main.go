@@ -25,9 +25,12 @@ import (
 	"github.com/homenode/homenode/sim"
 )
 
-// policies are compared, the daemon first; homes-kept, the daemon without
-// balancing, is no peer.
-var policies = []string{"homenode", "homes-kept", "first-fit", "numad", "kernel-balancing", "none"}
+// policies are compared, the daemon first.
+var policies = []string{"homenode", "first-fit", "numad", "kernel-balancing", "none"}
+
+// behind is why the daemon is not within 1 % of the best in a scenario, where that
+// is known and meant (docs/balancing.md).
+var behind = map[string]string{}
 
 func main() {
 	seeds := flag.Int("seeds", 50, "`N` variants of each scenario and size")
@@ -137,8 +140,9 @@ func judge(cells []*cell) error {
 			broken++
 			fmt.Fprintf(os.Stderr, "%s on %d nodes, %s\n", c.Scenario, c.Nodes, b)
 		}
-		if _, behind := c.best(felt); behind > within {
+		if peer, by := c.best(felt); by > within && behind[c.Scenario] == "" {
 			beaten++
+			fmt.Fprintf(os.Stderr, "%s on %d nodes: %.1f %% behind %s\n", c.Scenario, c.Nodes, 100*by, peer)
 		}
 	}
 	if broken+beaten > 0 {

@@ -467,6 +467,30 @@ func (m *model) crowding(i int) float64 {
 	return place.Crowding(float64(r.CPUs), r.Cores, m.load[i]+m.kept[i])
 }
 
+// crowdedFor is for how many seconds work of its present size has been too much for a
+// node: since the load came that the older ones left no CPUs for. When that goes, the
+// crowd does.
+func (m *model) crowdedFor(i int) float64 {
+	type part struct{ age, load float64 }
+	var here []part
+	for k := range m.works {
+		w := &m.works[k]
+		for _, p := range w.run {
+			if p.node == i && w.demand > 0 {
+				here = append(here, part{w.age, p.share * (w.demand + w.kept)})
+			}
+		}
+	}
+	slices.SortStableFunc(here, func(x, y part) int { return -cmp.Compare(x.age, y.age) })
+	sum := 0.0
+	for _, p := range here {
+		if sum += p.load; place.Crowding(float64(m.rooms[i].CPUs), m.rooms[i].Cores, sum) > 0 {
+			return p.age
+		}
+	}
+	return 0
+}
+
 // short is how far a node is below what should be free, 0 to 1.
 func (m *model) short(i int, free float64) float64 {
 	low := lowFree * float64(m.host.Nodes[i].Memory)
