@@ -14,7 +14,7 @@ FUZZTIME ?= 30s
 SEED ?= 1
 RAPID = $(shell grep -rl --include='*_test.go' '"pgregory.net/rapid"' . | xargs -n1 dirname | sort -u)
 
-.PHONY: all run build test test-arm64 check bench bench-probe bench-placement e2e generate fuzz install clean
+.PHONY: all run build test test-arm64 check bench bench-probe bench-placement bench-balance e2e generate fuzz install clean
 
 all: build
 
@@ -63,6 +63,9 @@ bench-probe: ## the probe's kernels beside the same in C, sample by sample; raw 
 bench-placement: ## decision times beside Nova (fetched into a venv; BENCHFLAGS=-kubelet for the kubelet's managers too)
 	$(GO) run ./bench/placement -speed -o bench/results $(BENCHFLAGS)
 	$(GO) run ./bench/placement -curve -o bench/results -svg docs/placement-curve.svg
+
+bench-balance: ## the simulator's scenarios, 50 seeds on 2, 4 and 8 nodes, beside other policies
+	$(GO) run ./bench/balance $(BENCHFLAGS)
 
 e2e: build ## the tests that need several NUMA nodes, in emulated guests
 	bash e2e/fetch.sh

@@ -8,10 +8,14 @@ import (
 	"time"
 )
 
-// churnEvents is how many events TestChurn runs; HOMENODE_SIM_EVENTS changes it.
+// churnEvents is how many events TestChurn runs: 10,000, or 2,000 under the race
+// detector; HOMENODE_SIM_EVENTS changes it.
 func churnEvents(t *testing.T) int {
 	text := os.Getenv("HOMENODE_SIM_EVENTS")
-	if text == "" {
+	switch {
+	case text == "" && raceEnabled:
+		return 2_000
+	case text == "":
 		return 10_000
 	}
 	n, err := strconv.Atoi(text)

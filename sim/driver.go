@@ -103,14 +103,7 @@ func (h *homenode) migrate(j *job) error {
 
 // carry moves up to kib of a job's memory between nodes and says how much.
 func (h *homenode) carry(j *job, from, to int, kib topology.KiB) topology.KiB {
-	kib = max(0, min(kib, j.mem[from], h.m.free[to]))
-	j.mem[from] -= kib
-	j.mem[to] += kib
-	h.m.free[from] += kib
-	h.m.free[to] -= kib
-	perSecond := float64(kib) / 1024 / h.period.Seconds()
-	h.m.moving[from] += perSecond
-	h.m.moving[to] += perSecond
+	kib = h.m.carry(j, from, to, kib, h.period)
 	h.count.MovedBytes += int64(kib) << 10
 	return kib
 }

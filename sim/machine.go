@@ -29,6 +29,8 @@ type machine struct {
 	busy   []float64 // threads that want to run, by node
 	owned  []int32   // CPUs of exclusive jobs, by node
 	moving []float64 // MiB/s of page moves on each node, this period
+
+	holds func(j *job, from int) bool // keeps a job's threads from drifting off a node; nil: nothing does
 }
 
 // unknownMemory is taken for a node whose memory is not known.
@@ -211,6 +213,9 @@ func (m *machine) drift() {
 				to = i
 			}
 		}
+		if from >= 0 && m.holds != nil && m.holds(j, from) {
+			continue
+		}
 		if from >= 0 && to >= 0 && from != to && m.pressure(from) > imbalance*(m.pressure(to)+j.demand.Busy/float64(max(1, m.cpus[to]))) {
 			m.stop(j, from)
 			m.run(j, to)
@@ -286,6 +291,20 @@ func (m *machine) shrink(j *job, kib topology.KiB) {
 		m.free[i] += part
 		left -= part
 	}
+}
+
+// carry moves up to kib of a job's memory between nodes, as far as there is room,
+// and says how much; the traffic of it counts in this period.
+func (m *machine) carry(j *job, from, to int, kib topology.KiB, period time.Duration) topology.KiB {
+	kib = max(0, min(kib, j.mem[from], m.free[to]))
+	j.mem[from] -= kib
+	j.mem[to] += kib
+	m.free[from] += kib
+	m.free[to] -= kib
+	perSecond := float64(kib) / 1024 / period.Seconds()
+	m.moving[from] += perSecond
+	m.moving[to] += perSecond
+	return kib
 }
 
 // conserved says what is wrong with the machine's own books: memory made or

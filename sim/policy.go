@@ -14,7 +14,7 @@ import (
 )
 
 // Policies names what a simulation may run, the real daemon first.
-var Policies = []string{"homenode", "first-fit", "spread", "interleave", "random", "none"}
+var Policies = []string{"homenode", "first-fit", "spread", "interleave", "random", "numad", "kernel-balancing", "none"}
 
 // Variants of the daemon that are run only when named: homes-kept does not balance.
 var Variants = []string{"homes-kept"}

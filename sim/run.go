@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -127,15 +128,18 @@ type run struct {
 	manager manager
 	score   *Score
 	sums    sums
-	jobs    map[string]*job // by name, those that run
-	refused map[string]int  // vCPUs by name, those that were turned away and have not departed
-	offered int             // vCPUs of online jobs that run or would
+	jobs    map[string]*job   // by name, those that run
+	refused map[string]Demand // by name, those that were turned away and have not departed
+	offered int               // vCPUs of online jobs that run or would
 	event   int
 	pid     int
 	began   uint64
 	recent  func() []string
-	homes   map[workload.ID]home
+	homes   homes
 }
+
+// homes is where each job that has a home belongs.
+type homes map[workload.ID]home
 
 // home is where a job belongs, and where it came from.
 type home struct {
@@ -146,7 +150,7 @@ type home struct {
 
 func simulate(ctx context.Context, o *Options, policy string) (score *Score, err error) {
 	score = &Score{Policy: policy}
-	r := &run{o: o, m: newMachine(o.Trace.Host, o.Seed), score: score, jobs: map[string]*job{}, refused: map[string]int{}, event: -1,
+	r := &run{o: o, m: newMachine(o.Trace.Host, o.Seed), score: score, jobs: map[string]*job{}, refused: map[string]Demand{}, event: -1, homes: homes{},
 		recent: func() []string { return nil }}
 	switch policy {
 	case "homenode":
@@ -166,6 +170,10 @@ func simulate(ctx context.Context, o *Options, policy string) (score *Score, err
 		r.manager = newReference(r.m, o.Trace.Policy, o.Seed, nil, true)
 	case "none":
 		r.manager = newReference(r.m, o.Trace.Policy, o.Seed, nil, false)
+	case "kernel-balancing":
+		r.manager = newAutoNUMA(newReference(r.m, o.Trace.Policy, o.Seed, nil, false), o.Period, score)
+	case "numad":
+		r.manager = newNumad(newReference(r.m, o.Trace.Policy, o.Seed, nil, false), o.Period, score)
 	}
 	if o.breakManager != nil {
 		r.manager = o.breakManager(r.manager)
@@ -338,9 +346,17 @@ func (r *run) happen(ctx context.Context, e *Event) error {
 		if j := r.jobs[e.Name]; j != nil {
 			r.depart(j)
 		}
-		r.offered -= r.refused[e.Name]
-		delete(r.refused, e.Name)
+		if d, refused := r.refused[e.Name]; refused {
+			if d.Class != workload.Offline {
+				r.offered -= d.VCPUs
+			}
+			delete(r.refused, e.Name)
+		}
 	case Change:
+		if d, refused := r.refused[e.Name]; refused {
+			d.Busy, d.Bandwidth = e.Demand.Busy, e.Demand.Bandwidth
+			r.refused[e.Name] = d
+		}
 		if j := r.jobs[e.Name]; j != nil {
 			r.m.change(j, e.Demand)
 		}
@@ -363,9 +379,7 @@ func (r *run) arrive(ctx context.Context, e *Event) error {
 		r.fail("arrival of %s: %v", e.Name, err)
 	case !starts:
 		r.score.Refused++
-		if e.Demand.Class != workload.Offline {
-			r.refused[e.Name] = e.Demand.VCPUs
-		}
+		r.refused[e.Name] = e.Demand
 	default:
 		r.m.add(j)
 		r.jobs[e.Name] = j
@@ -403,28 +417,32 @@ func (r *run) checkLedger() {
 // returnTime is the time within which going back to an old home is counted.
 const returnTime = 15 * time.Minute
 
-// countHomes counts changes of home.
+// countHomes counts changes of home in the ledger.
 func (r *run) countHomes(placements []plan.Placement) {
-	homes := make(map[workload.ID]home, len(placements))
+	here := make(map[workload.ID]bool, len(placements))
 	for i := range placements {
-		p := &placements[i]
-		if p.Class == workload.Offline {
-			continue
+		if p := &placements[i]; p.Class != workload.Offline {
+			r.homes.saw(p.Workload, p.Start, p.Home, r.m.now, r.score)
+			here[p.Workload] = true
 		}
-		h, had := r.homes[p.Workload]
-		if !had || h.start != p.Start {
-			h = home{start: p.Start, now: p.Home}
-		}
-		if !h.now.Equal(p.Home) {
-			r.score.Rehomed++
-			if !h.was.Empty() && r.m.now-h.since < returnTime && p.Home.Minus(h.now).Intersects(h.was) {
-				r.score.Returned++
-			}
-			h.was, h.now, h.since = h.now, p.Home, r.m.now
-		}
-		homes[p.Workload] = h
 	}
-	r.homes = homes
+	maps.DeleteFunc(r.homes, func(id workload.ID, _ home) bool { return !here[id] })
+}
+
+// saw counts a change of home, if this is one.
+func (t homes) saw(id workload.ID, start uint64, nodes topology.NodeSet, now time.Duration, score *Score) {
+	h, had := t[id]
+	if !had || h.start != start {
+		h = home{start: start, now: nodes}
+	}
+	if !h.now.Equal(nodes) {
+		score.Rehomed++
+		if !h.was.Empty() && now-h.since < returnTime && nodes.Minus(h.now).Intersects(h.was) {
+			score.Returned++
+		}
+		h.was, h.now, h.since = h.now, nodes, now
+	}
+	t[id] = h
 }
 
 // checkEmpty holds the manager to an empty ledger when everybody has departed.

@@ -48,52 +48,52 @@ func (t *tally) String() string {
 		t.access/n, t.utility/n, t.served/n, t.important/n, float64(t.rehomed)/n, t.returned, t.gib/n)
 }
 
-// TestScenarios holds balancing against the same daemon without it: it helps
-// where something is wrong, and where nothing is it does nothing. Nothing ever goes
-// back within the ban, and moves are few however the load swings.
+// TestScenarios holds every scenario to what the daemon must never do, and
+// balancing against the same daemon without it. bench/balance does the former for
+// 50 seeds and three sizes of host, beside other ways to run the machine.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	helps := map[string]float64{ // utility points that balancing must bring on two nodes
-		"load-shift": 5, "day-and-night": 5, "noisy-neighbour": 3, "bandwidth-hogs": 5, "memory-shortage": 1, "swap": 5, "ping-pong": 5,
-		"heavy-migrant": 5, "wide-guest": 0, "even-load": 0, "idle-many": 0,
+		"load-shift": 5, "slow-ramp": 5, "day-and-night": 5, "noisy-neighbour": 3, "bandwidth-hogs": 5, "memory-shortage": 1,
+		"memory-lost": 1, "ping-pong": 5, "departures": 5, "heavy-migrant": 5,
+	}
+	sizes := []int{2, 4, 8}
+	if raceEnabled || seeds(t) == 1 {
+		sizes = []int{2, 4}
 	}
 	for _, name := range Scenarios {
-		for _, nodes := range []int{2, 4, 8} {
-			if nodes == 8 && seeds(t) == 1 {
-				continue // minutes
+		for _, nodes := range sizes {
+			if raceEnabled && nodes > 2 && helps[name] > 0 {
+				continue
 			}
 			t.Run(fmt.Sprintf("%s/%d", name, nodes), func(t *testing.T) {
-				policies := []string{"homenode", "homes-kept"}
-				if seeds(t) > 1 { // the table of docs/balancing.md
-					policies = append(policies, "first-fit", "none")
-				}
-				tallies := make([]tally, len(policies))
+				t.Parallel()
+				tallies := make([]tally, 2)
 				for seed := range seeds(t) {
 					trace, err := Scenario(name, nodes, uint64(seed+1))
 					if err != nil {
 						t.Fatal(err)
 					}
-					if name == "even-load" {
-						trace.Until = 20 * time.Minute // TestNothingToDo takes the day
+					policies := []string{"homenode", "homes-kept"}
+					if raceEnabled && nodes > 2 {
+						policies = policies[:1]
 					}
 					r := sound(t, Options{Trace: trace, Seed: uint64(seed + 1), Policies: policies})
 					for k := range policies {
 						tallies[k].add(&r.Policies[k])
 					}
-					hours, guests := trace.Until.Hours(), float64(r.Policies[0].Arrivals)
-					if most := 1 + guests*hours; float64(r.Policies[0].Rehomed) > most {
-						t.Errorf("seed %d: %d homes changed in %.1f hours, of %.0f guests", seed+1, r.Policies[0].Rehomed, hours, guests)
+					for _, text := range trace.Breaks(&r.Policies[0]) {
+						t.Errorf("seed %d: %s", seed+1, text)
 					}
 				}
-				for k, name := range policies {
-					t.Logf("%-10s %v", name, &tallies[k])
-				}
 				with, without := &tallies[0], &tallies[1]
-				if with.returned > 0 {
-					t.Errorf("%d workloads went back within 15 minutes", with.returned)
+				t.Logf("balanced %v", with)
+				if without.n == 0 {
+					return
 				}
+				t.Logf("kept     %v", without)
 				gain := (with.utility - without.utility) / float64(with.n)
-				if gain < -0.5 || nodes == 2 && gain < helps[name] {
+				if gain < -2 || nodes == 2 && helps[name] > 0 && gain < helps[name] {
 					t.Errorf("utility %.2f better; want %v", gain, helps[name])
 				}
 				if with.important > without.important*1.01 {
@@ -104,7 +104,8 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// TestNothingToDo is a day on which nothing is wrong.
+// TestNothingToDo is a day on which nothing is wrong, or, under the race detector,
+// an hour.
 func TestNothingToDo(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"even-load", "idle-many"} {
@@ -113,21 +114,27 @@ func TestNothingToDo(t *testing.T) {
 			t.Fatal(err)
 		}
 		trace.Until = 24 * time.Hour
+		if raceEnabled {
+			trace.Until = time.Hour
+		}
 		r := sound(t, Options{Trace: trace, Seed: 7, Period: 20 * time.Second, Policies: []string{"homenode"}})
-		if p := r.Policies[0]; p.Rehomed != 0 || p.Moves != 0 || p.Seconds < 24*3600 {
+		if p := r.Policies[0]; p.Rehomed != 0 || p.Moves != 0 || p.Seconds < trace.Until.Seconds() {
 			t.Errorf("%s: %d homes changed, %d page moves in %.0f s", name, p.Rehomed, p.Moves, p.Seconds)
 		}
 	}
 }
 
-// TestSwapIsTold: where only a swap pays, the history tells of one, with numbers.
+// TestSwapIsTold: where only a swap pays, the history tells of one, with numbers,
+// and it pays. Only in some seeds do the two busy guests share a node.
 func TestSwapIsTold(t *testing.T) {
-	trace, err := Scenario("swap", 2, 1)
+	t.Parallel()
+	const seed = 2
+	trace, err := Scenario("swap", 2, seed)
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := ""
-	sound(t, Options{Trace: trace, Seed: 1, Policies: []string{"homenode"}, breakHomenode: func(h *homenode) {
+	r := sound(t, Options{Trace: trace, Seed: seed, Policies: []string{"homenode"}, breakHomenode: func(h *homenode) {
 		h.listen = func(e plan.Event) {
 			if strings.HasPrefix(e.Text, "balancing: swap") {
 				found = e.Text
@@ -136,5 +143,9 @@ func TestSwapIsTold(t *testing.T) {
 	}})
 	if !strings.Contains(found, "saves") || !strings.Contains(found, " and ") {
 		t.Errorf("told %q", found)
+	}
+	kept := sound(t, Options{Trace: trace, Seed: seed, Policies: []string{"homes-kept"}})
+	if gain := r.Policies[0].Utility - kept.Policies[0].Utility; gain < 5 {
+		t.Errorf("utility %.2f better; want 5", gain)
 	}
 }

@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/homenode/homenode/core/workload"
@@ -12,7 +14,8 @@ type Score struct {
 	Policy string `json:"policy"`
 
 	AccessNs  float64 `json:"access_ns"`   // mean cost of a memory access
-	Access    float64 `json:"access"`      // the same, an idle local access being 1
+	FeltNs    float64 `json:"felt_ns"`     // mean cost of an access that work wants, its wait for a CPU included
+	Access    float64 `json:"access"`      // the same as AccessNs, an idle local access being 1
 	Local     float64 `json:"local_share"` // of accesses
 	Utility   float64 `json:"utility"`     // percent; see docs/simulator.md
 	CPUServed float64 `json:"cpu_served"`  // part of the CPU time that online jobs want and got
@@ -41,6 +44,7 @@ type Score struct {
 type sums struct {
 	traffic, local, ns   float64 // MiB, MiB, MiB × ns
 	useful, offered      float64 // vCPU seconds
+	felt, asked          float64 // MiB × ns, MiB
 	wanted, served       float64 // CPU seconds
 	imbalance, live, all float64 // × seconds
 	slowdown, important  float64 // × seconds
@@ -49,6 +53,12 @@ type sums struct {
 // leastUtility is what a vCPU is worth however slow its memory, as in the shared
 // cases' score.
 const leastUtility = 0.05
+
+// felt is what an access costs that a job wants, ns: the access itself, as many
+// times longer as the job waits for a CPU. Nothing costs more than what is refused.
+func (m *machine) felt(j *job) float64 {
+	return min(m.accessNs(j)/max(j.served, leastUtility), m.model.local/leastUtility)
+}
 
 // measure brings the machine up to date for a period and adds it to the score.
 // offered is the vCPUs that want to run, those refused included.
@@ -80,9 +90,19 @@ func (r *run) measure(period time.Duration, offered int) {
 		want := j.demand.Busy * float64(j.demand.VCPUs) * dt
 		j.ran += time.Duration(want * j.served * float64(time.Second))
 		if j.demand.Class != workload.Offline {
+			t := float64(j.demand.Bandwidth) * j.demand.Busy * dt
+			s.asked += t
+			s.felt += t * m.felt(j)
 			s.wanted += want
 			s.served += want * j.served
 			s.useful += float64(j.demand.VCPUs) * dt * j.served * max(leastUtility, 2-m.accessNs(j)/m.model.local)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.refused)) { // one order: sums of floats differ by it
+		if d := r.refused[name]; d.Class != workload.Offline {
+			t := float64(d.Bandwidth) * d.Busy * dt
+			s.asked += t
+			s.felt += t * m.model.local / leastUtility
 		}
 	}
 	s.offered += float64(offered) * dt
@@ -215,6 +235,7 @@ func (r *run) finish() {
 		return math.Round(x/y*1e6) / 1e6
 	}
 	out.AccessNs = per(s.ns, s.traffic)
+	out.FeltNs = per(s.felt, s.asked)
 	out.Access = per(s.ns/r.m.model.local, s.traffic)
 	out.Local = per(s.local, s.traffic)
 	out.Utility = per(100*s.useful, s.offered)

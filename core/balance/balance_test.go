@@ -2,6 +2,7 @@ package balance
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"syscall"
@@ -328,6 +329,68 @@ func TestRestAndBan(t *testing.T) {
 }
 
 // TestHorizon: what is new is expected to last less than what has lasted.
+// TestKnownUse: on a full node work is taken to want what it used when its node had
+// idle time, and a quarter more than it gets only when it uses more than that, or
+// when that was long ago.
+func TestKnownUse(t *testing.T) {
+	for _, x := range []struct {
+		name  string
+		calm  int // ticks on a node with idle time
+		full  int // ticks on a full one
+		a, b  float64
+		wants float64
+	}{
+		{"never seen with idle time", 0, 10, 4, 4, 10},
+		{"squeezed", 10, 10, 3.9, 3.6, 3.9 + 3.7 + 1.25*0.5},
+		{"one wants more", 10, 10, 4.4, 3.1, 1.25*4.4 + 3.7 + 1.25*0.5},
+		{"long ago", 10, 200, 3.9, 3.6, 10},
+	} {
+		b := two(t)
+		b.in.Settings.Act = false
+		b.run("a", 0, 3.9, gib)
+		b.run("b", 0, 3.7, gib)
+		b.run("z", 1, 1, gib)
+		for range x.calm {
+			b.tick()
+		}
+		if x.calm > 0 {
+			b.run("new", 0, 8-x.a-x.b, gib)
+		}
+		b.in.Subjects[0].Observation.CPUUse, b.in.Subjects[1].Observation.CPUUse = x.a, x.b
+		for range x.full {
+			b.tick()
+		}
+		if got := b.out.Report.Nodes[0].Load; math.Abs(got-x.wants) > 0.02 {
+			t.Errorf("%s: node 0 is taken to want %.3f CPUs; want %.3f", x.name, got, x.wants)
+		}
+	}
+}
+
+// TestCrowdAge: what relieves an old workload of a new neighbour is worth something
+// for as long as the neighbour may be expected to stay.
+func TestCrowdAge(t *testing.T) {
+	b := two(t)
+	b.in.Settings.Act = false
+	b.run("old", 0, 5, gib)
+	b.run("z", 1, 1, gib)
+	for range 600 {
+		b.tick()
+	}
+	b.run("young", 0, 3, gib)
+	for range 12 {
+		b.tick()
+	}
+	tried := 0
+	for _, c := range b.out.Report.Of("old") {
+		if tried++; c.Gain.Seconds() > c.Saves*horizon(24) {
+			t.Errorf("%s gains %v, %.2f CPUs for more than %.0f s", c.Words(), c.Gain, c.Saves, horizon(24))
+		}
+	}
+	if tried == 0 {
+		t.Errorf("nothing was weighed: %+v", b.out.Report)
+	}
+}
+
 func TestHorizon(t *testing.T) {
 	was := 0.0
 	for _, age := range []float64{0, 1, 10, 60, 600} {

@@ -37,6 +37,7 @@ type decider struct {
 	saved    []float64 // the model's sums as homes are
 	far      float64
 	free     []float64
+	crowded  []float64 // seconds for which each node that is in trouble for its CPUs alone was crowded, 0 for others
 }
 
 // decide is what to change on homes that hold, and why. placements rise by
@@ -60,6 +61,12 @@ func decide(in *Input, placements []plan.Placement, memory *Memory) (Report, []p
 	if len(t.triggers) == 0 {
 		r.State, r.Quiet = InOrder, d.m.inOrder()
 		return r, nil
+	}
+	d.crowded = make([]float64, len(d.m.rooms))
+	for i := range d.crowded {
+		if t.cpu[i] && !t.traffic[i] && !t.short[i] {
+			d.crowded[i] = d.m.crowdedFor(i)
+		}
 	}
 	options := d.singles(t)
 	d.keepRoom(t, options)

@@ -88,6 +88,8 @@ type Use struct {
 	Accesses  float64     `json:"reads,omitempty"` // counted, a second; 0 when unknown
 	Level     float64     `json:"level"`           // CPUs it used when this level of use began
 	Since     time.Time   `json:"since"`           // … and when that was
+	Free      float64     `json:"free,omitempty"`  // most CPUs it used of late while its nodes had idle time
+	Known     time.Time   `json:"known,omitzero"`  // … and when they last had
 }
 
 // Past is a change of home that was made.

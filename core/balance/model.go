@@ -3,6 +3,7 @@ package balance
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
@@ -39,6 +40,10 @@ const (
 	// fills, so that of two nodes nearly full neither looks much worse than the other.
 	headroom = 1.25
 	fills    = 0.94 // of a node's CPUs; lower values move more for nothing (docs/balancing.md, scenarios)
+
+	// idles is the part of a node's CPUs below which it has idle time: whoever runs
+	// there used what it wanted.
+	idles = 0.98
 
 	// queueShare and mostBusy: the wait of an access at utilisation u is queueShare ×
 	// local latency × u / (2 (1 − u)), an M/D/1 queue whose server takes a quarter of
@@ -87,13 +92,14 @@ type work struct {
 
 // model is the host as homes are, and what is lost on it.
 type model struct {
-	host   *topology.Host
-	rooms  []place.Room
-	access []float64
-	local  []float64 // ns, by node
-	least  float64   // ns, of the node where that is least
-	works  []work    // rising by ID
-	at     map[workload.ID]int
+	host    *topology.Host
+	rooms   []place.Room
+	access  []float64
+	local   []float64     // ns, by node
+	least   float64       // ns, of the node where that is least
+	horizon time.Duration // for which it is believed what work used when it could
+	works   []work        // rising by ID
+	at      map[workload.ID]int
 
 	load     []float64 // CPUs, by node
 	kept     []float64
@@ -134,7 +140,8 @@ func newModel(in *Input, placements []plan.Placement, ledger *place.Ledger, look
 	for i := range m.works {
 		m.at[m.works[i].id] = i
 	}
-	m.size(looks)
+	m.know(&looks[len(looks)-1], in.Settings.Horizon)
+	m.size(looks, in.Settings.Horizon)
 	for i := range m.works {
 		w := &m.works[i]
 		m.count(w, w.run, w.mem, 1)
@@ -306,8 +313,23 @@ func (w *work) along(home []part) []part {
 	return out
 }
 
+// know notes what work used on nodes that had idle time: the most of late, what is
+// old counting less, to nothing within the horizon.
+func (m *model) know(l *Look, horizon time.Duration) {
+	for k := range l.Uses {
+		u := &l.Uses[k]
+		i, ok := m.at[u.Workload]
+		if !ok || m.crowdedShare(&m.works[i], l, idles) > 0 {
+			continue
+		}
+		left := 1 - l.At.Sub(u.Known).Seconds()/horizon.Seconds()
+		u.Free, u.Known = max(u.CPUs, round3(u.Free*max(0, left))), l.At
+	}
+}
+
 // size averages what every workload wanted over the looks.
-func (m *model) size(looks []Look) {
+func (m *model) size(looks []Look, horizon time.Duration) {
+	m.horizon = horizon
 	m.told, m.perCPU = counted(looks, len(m.rooms)), unknownTraffic
 	m.calibrate(looks)
 	for k := range looks {
@@ -360,7 +382,10 @@ func (m *model) eachUse(l *Look, yield func(w *work, demand, traffic float64, me
 		}
 		demand := 0.0
 		if w.placed == nil || w.placed.Class == workload.Shared {
-			demand = w.entitled(u.CPUs, m.crowdedShare(w, l))
+			demand = w.entitled(u.CPUs, m.crowdedShare(w, l, fills))
+			if u.CPUs <= u.Free && l.At.Sub(u.Known) < m.horizon { // it is known what it uses when it can
+				demand = min(demand, u.Free)
+			}
 		}
 		yield(w, demand, traffic, measured)
 	}
@@ -406,12 +431,12 @@ func (m *model) calibrate(looks []Look) {
 	}
 }
 
-// crowdedShare is how saturated it is where w runs, 0 to 1.
-func (m *model) crowdedShare(w *work, l *Look) float64 {
+// crowdedShare is how saturated it is where w runs, 0 to 1, from a part of the CPUs on.
+func (m *model) crowdedShare(w *work, l *Look, from float64) float64 {
 	sum := 0.0
 	for _, p := range w.run {
 		if cpus := float64(m.rooms[p.node].CPUs); p.node < len(l.Busy) {
-			sum += p.share * min(1, max(0, l.Busy[p.node]-fills*cpus)/max(1e-9, (1-fills)*cpus))
+			sum += p.share * min(1, max(0, l.Busy[p.node]-from*cpus)/max(1e-9, (1-from)*cpus))
 		}
 	}
 	return sum
@@ -501,6 +526,30 @@ func (m *model) lostOn(i int) float64 {
 func (m *model) crowding(i int) float64 {
 	r := &m.rooms[i]
 	return place.Crowding(float64(r.CPUs), r.Cores, m.load[i]+m.kept[i])
+}
+
+// crowdedFor is for how many seconds work of its present size has been too much for a
+// node: since the load came that the older ones left no CPUs for. When that goes, the
+// crowd does.
+func (m *model) crowdedFor(i int) float64 {
+	type part struct{ age, load float64 }
+	var here []part
+	for k := range m.works {
+		w := &m.works[k]
+		for _, p := range w.run {
+			if p.node == i && w.demand > 0 {
+				here = append(here, part{w.age, p.share * (w.demand + w.kept)})
+			}
+		}
+	}
+	slices.SortStableFunc(here, func(x, y part) int { return -cmp.Compare(x.age, y.age) })
+	sum := 0.0
+	for _, p := range here {
+		if sum += p.load; place.Crowding(float64(m.rooms[i].CPUs), m.rooms[i].Cores, sum) > 0 {
+			return p.age
+		}
+	}
+	return 0
 }
 
 // short is how far a node is below what should be free, 0 to 1.

@@ -155,7 +155,7 @@ func changed(in *Input, now []plan.Placement) []Past {
 	return out
 }
 
-// keepLevels lets a level of use go on that began before: up to twice and down to
+// keepLevels hands on what was learned of each workload, and lets a level of use go on that began before: up to twice and down to
 // half of what it was, and a quarter of a CPU either way, is the same load.
 func keepLevels(before, now []Use) {
 	k := 0
@@ -167,6 +167,7 @@ func keepLevels(before, now []Use) {
 		if k == len(before) || before[k].Workload != u.Workload {
 			continue
 		}
+		u.Free, u.Known = before[k].Free, before[k].Known
 		if l := before[k].Level; u.CPUs <= max(2*l, l+0.25) && u.CPUs >= min(l/2, l-0.25) {
 			u.Level, u.Since = l, before[k].Since
 		}

@@ -73,7 +73,13 @@ func (d *decider) weigh(o *option) {
 	o.saves = before - after
 	o.horizon = s.Horizon.Seconds()
 	for i := range o.changes {
-		o.horizon = min(o.horizon, horizon(o.changes[i].w.age))
+		c := &o.changes[i]
+		o.horizon = min(o.horizon, horizon(c.w.age))
+		for _, p := range c.w.run {
+			if d.crowded[p.node] > 0 {
+				o.horizon = min(o.horizon, horizon(d.crowded[p.node]))
+			}
+		}
 	}
 	horizon := o.horizon
 	waiting := min(d.queue, horizon)

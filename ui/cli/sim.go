@@ -47,7 +47,8 @@ under each. The same seed gives the same result, byte for byte.
 
 Policies: homenode (the daemon), first-fit, spread and random (the first node that
 holds it: the lowest, the emptiest, any), interleave (not confined, memory over all
-nodes), none (not confined, memory where it is first touched).
+nodes), none (not confined, memory where it is first touched), kernel-balancing (the
+same with Linux's automatic NUMA balancing), numad (that daemon).
 
 Scenarios are situations in which something should, or should not, be moved; the
 policy homes-kept, run only when named, is the daemon without balancing.
@@ -288,14 +289,14 @@ func printSim(w io.Writer, p paint, r *sim.Result) {
 		fmt.Fprintf(w, "; %v simulated", (time.Duration(r.Policies[0].Seconds) * time.Second).String())
 	}
 	fmt.Fprint(w, "\n\n")
-	t := newTable("POLICY", ">ACCESS", ">×IDLE", ">LOCAL", ">UTILITY", ">CPU", ">IMBALANCE", ">REFUSED", ">MOVES", ">MOVED", ">VIOLATIONS")
+	t := newTable("POLICY", ">ACCESS", ">FELT", ">×IDLE", ">LOCAL", ">UTILITY", ">CPU", ">IMBALANCE", ">REFUSED", ">MOVES", ">MOVED", ">VIOLATIONS")
 	for i := range r.Policies {
 		s := &r.Policies[i]
 		violations := strconv.Itoa(s.Violations)
 		if s.Violations > 0 {
 			violations = p.warn(violations)
 		}
-		t.row(s.Policy, fmt.Sprintf("%.1f ns", s.AccessNs), fmt.Sprintf("%.3f", s.Access), fmt.Sprintf("%.1f %%", 100*s.Local),
+		t.row(s.Policy, fmt.Sprintf("%.1f ns", s.AccessNs), fmt.Sprintf("%.1f ns", s.FeltNs), fmt.Sprintf("%.3f", s.Access), fmt.Sprintf("%.1f %%", 100*s.Local),
 			fmt.Sprintf("%.1f %%", s.Utility), fmt.Sprintf("%.1f %%", 100*s.CPUServed), fmt.Sprintf("%.3f", s.Imbalance),
 			fmt.Sprintf("%d of %d", s.Refused, s.Arrivals), strconv.Itoa(s.Moves), kib(s.MovedBytes>>10), violations)
 	}
