@@ -3,7 +3,6 @@ package libvirt
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -204,7 +203,7 @@ func (w *Watch) Look(ctx context.Context) error {
 	}
 	w.retry = now.Add(min(retryFirst<<min(w.fails, 10), retryMost))
 	w.fails++
-	if !errors.Is(w.last, context.DeadlineExceeded) { // one that is slow is not gone: the next look goes on where this one ended
+	if ctx.Err() == nil { // one that is slow is not gone: the next look goes on where this one ended
 		w.lost = now
 	}
 	return w.last
@@ -220,14 +219,14 @@ func (w *Watch) look(ctx context.Context, now time.Time) error {
 		return err
 	}
 	maps.DeleteFunc(w.known, func(name string, _ *known) bool { _, there := all[name]; return !there })
+	for name, s := range all {
+		if w.known[name] == nil {
+			w.known[name] = &known{stale: true, state: s.state}
+		}
+	}
 	again := w.oldest(now)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		s := all[name]
-		k := w.known[name]
-		if k == nil {
-			k = &known{stale: true}
-			w.known[name] = k
-		}
+		s, k := all[name], w.known[name]
 		if s.vcpus == 0 { // a guest that is busy does not tell all of it
 			s.vcpus, s.rss = k.vcpus, max(s.rss, k.rss)
 		}
@@ -256,7 +255,7 @@ func (w *Watch) look(ctx context.Context, now time.Time) error {
 func (w *Watch) oldest(now time.Time) map[string]bool {
 	var due []string
 	for name, k := range w.known {
-		if now.Sub(k.at) >= rereadEvery {
+		if !k.stale && now.Sub(k.at) >= rereadEvery {
 			due = append(due, name)
 		}
 	}
@@ -378,6 +377,7 @@ func (w *Watch) Guests(h *topology.Host) (guests []guest.Seen, unread []guest.Un
 	for _, name := range slices.Sorted(maps.Keys(w.known)) {
 		k := w.known[name]
 		if k.at.IsZero() { // the look ended before its turn
+			unread = append(unread, guest.Unread{Name: name, Running: k.state != shutOff, Text: "libvirt has not told of it yet"})
 			continue
 		}
 		if on := fmt.Sprint(h.Online, h.AllowedMems, len(h.Nodes)); k.unread == "" && k.standsOn != on {
