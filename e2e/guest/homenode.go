@@ -17,8 +17,17 @@ import (
 	"time"
 )
 
+// self and homenodeBin are this program and the one under test.
+var self, homenodeBin = programs()
+
+func programs() (self, homenode string) {
+	if underLibvirt() {
+		return "/e2e/guest", "/e2e/homenode"
+	}
+	return "/init", "/bin/homenode"
+}
+
 const (
-	homenodeBin = "/bin/homenode"
 	socketPath  = workFolder + "/homenode.sock"
 	stateFolder = workFolder + "/state"
 	configPath  = workFolder + "/config.yaml"

@@ -106,7 +106,13 @@ func (g *guest) inside(tally *tally) []string {
 func (g *guest) boot(ctx context.Context, show bool, tests []string, tally *tally) (string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	args := qemuArgs(g.shape, g.tools, g.image, g.dir, filepath.Join(filepath.Dir(g.dir), "bin"), tests, g.patience)
+	bin, words := filepath.Join(filepath.Dir(g.dir), "bin"), bootWords(g.shape, tests, g.patience)
+	args, err := qemuArgs(g.shape, g.tools, g.image, g.dir, bin, words), error(nil)
+	if g.shape.Libvirt {
+		if args, err = g.resume(ctx, bin, words); err != nil {
+			return "", err
+		}
+	}
 	if show {
 		fmt.Printf("%s %s\n", g.tools.qemu, strings.Join(args, " "))
 	}

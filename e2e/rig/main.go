@@ -84,7 +84,7 @@ func run(ctx context.Context, o options) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := tools.fetchGeneric(ctx, root, jobs); err != nil {
+	if err := tools.fetchMore(ctx, root, jobs); err != nil {
 		return false, err
 	}
 	out := filepath.Join(root, "e2e", "out")
@@ -97,9 +97,9 @@ func run(ctx context.Context, o options) (bool, error) {
 	}
 	r := &report{verbose: o.verbose}
 	for _, j := range jobs {
-		if j.shape.Generic && tools.generic == "" {
+		if lacks := tools.lacking(j.shape); lacks != "" {
 			for _, t := range j.tests {
-				r.add(j.shape, suite.Result{Name: t.Name, Outcome: suite.Skip, Text: "no generic kernel in this machine's archive"})
+				r.add(j.shape, suite.Result{Name: t.Name, Outcome: suite.Skip, Text: lacks})
 			}
 			continue
 		}

@@ -15,6 +15,7 @@ type Shape struct {
 	HMAT        bool     // with a table of latencies and bandwidths
 	Boot        []string // further words of the kernel command line
 	Generic     bool     // with the generic flavour of the kernel
+	Libvirt     bool     // with a disk that holds libvirt and QEMU, resumed from where it was saved
 }
 
 // CPUs is the number of CPUs of the whole guest.
