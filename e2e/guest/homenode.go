@@ -199,8 +199,10 @@ func homenodeVia(wrap []string, args ...string) result {
 // commandLimit bounds every command: an answer takes half a second idle.
 const commandLimit = 30 * time.Second
 
-func capture(argv []string, name string) result {
-	ctx, cancel := context.WithTimeout(context.Background(), commandLimit)
+func capture(argv []string, name string) result { return captureFor(commandLimit, argv, name) }
+
+func captureFor(limit time.Duration, argv []string, name string) result {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	var out, errs bytes.Buffer
@@ -210,7 +212,7 @@ func capture(argv []string, name string) result {
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
-		r.exit, r.err = -1, fmt.Sprintf("not done after %v; %s", commandLimit, r.err)
+		r.exit, r.err = -1, fmt.Sprintf("not done after %v; %s", limit, r.err)
 	case errors.As(err, &exit):
 		r.exit = exit.ExitCode()
 	case err != nil:

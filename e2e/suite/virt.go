@@ -19,6 +19,6 @@ func init() {
 		},
 	})
 	Tests = append(Tests,
-		Test{Name: "libvirt.up", Shapes: []string{"virt"}, Limit: 120 * time.Second, Homenode: true},
+		Test{Name: "libvirt.define", Shapes: []string{"virt"}, Limit: 15 * time.Minute, Homenode: true},
 	)
 }
