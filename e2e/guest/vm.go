@@ -55,7 +55,7 @@ func vmCommandAs(wrap []string, args ...string) result {
 	argv = append(argv, args...)
 	switch args[0] {
 	case "define", "capacity", "move", "adopt":
-		argv = append(argv, "--reserve", reserved, "--flavors", flavorsPath)
+		argv = append(argv, "--reserve", reserved, "--overcommit", "8", "--flavors", flavorsPath)
 	case "list":
 		argv = append(argv, "--reserve", reserved)
 	}
@@ -109,8 +109,9 @@ func (t *T) start(vms []*vm) {
 	}
 	t.until(vmLimit, time.Second, "all memory touched", func() (bool, string) {
 		for _, v := range vms {
-			if got := v.pages(); got*4/1024 < v.mib {
-				return false, fmt.Sprintf("%s holds %d MiB, has %d", v.name, got*4/1024, v.mib)
+			if len(v.ram()) != v.nodes {
+				anon, _ := anonByNode(v.pid())
+				return false, fmt.Sprintf("%s of %d MiB has touched %s", v.name, v.mib, byNodeText(anon))
 			}
 		}
 		return true, ""
@@ -139,16 +140,6 @@ func (v *vm) ram() []mapping {
 		}
 	}
 	return r
-}
-
-// pages is how many anonymous pages it has.
-func (v *vm) pages() int {
-	anon, _ := anonByNode(v.pid())
-	n := 0
-	for _, on := range anon {
-		n += on
-	}
-	return n
 }
 
 // threads is the CPUs that each of its threads may use, by QEMU's names for them:

@@ -149,7 +149,7 @@ idtr:	.word	256 * 8 - 1
 vcpus:	.long	0
 
 	.org	506
-ticks:	.long	6250000					# 100 ms
+ticks:	.long	62500000				# 1 s
 	.byte	0x55, 0xaa				# a boot sector
 
 	.org	0xfff0

@@ -18,7 +18,7 @@ func init() {
 			{31, 31, 16, 10},
 		},
 	})
-	Tests = append(Tests,
-		Test{Name: "libvirt.define", Shapes: []string{"virt"}, Limit: 15 * time.Minute, Homenode: true},
-	)
+	for _, name := range []string{"define", "move", "adopt", "daemon", "restart", "vanish", "unprivileged", "destroy"} {
+		Tests = append(Tests, Test{Name: "libvirt." + name, Shapes: []string{"virt"}, Limit: 15 * time.Minute, Homenode: true})
+	}
 }
