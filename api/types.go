@@ -169,12 +169,16 @@ type UndoFailure struct {
 
 // Want asks for a home: POST /v1/place.
 type Want struct {
-	Name      string           `json:"name"`
-	Class     workload.Class   `json:"class"`
-	CPUs      int              `json:"cpus"`       // at least 1
-	MemoryKiB int64            `json:"memory_kib"` // 0 when unknown
-	Near      []string         `json:"near"`       // device names or PCI addresses
-	Process   workload.Process `json:"process"`    // who will live there; PID 0 asks without taking
+	Name      string         `json:"name"`
+	Class     workload.Class `json:"class"`
+	CPUs      int            `json:"cpus"`       // at least 1
+	MemoryKiB int64          `json:"memory_kib"` // 0 when unknown
+	Near      []string       `json:"near"`       // device names or PCI addresses
+	// Of a guest: the page size of its memory, and its SMT policy; 0 and "" are ordinary
+	// pages and prefer.
+	HugePageKiB int64              `json:"huge_page_kib,omitempty"`
+	SMT         workload.SMTPolicy `json:"smt,omitempty"`
+	Process     workload.Process   `json:"process"` // who will live there; PID 0 asks without taking
 }
 
 // Home is the answer to a Want.
@@ -186,4 +190,7 @@ type Home struct {
 	Ledger   bool             `json:"ledger"` // true when the daemon has written it down
 	Why      string           `json:"why"`
 	Decision plan.Decision    `json:"decision"`
+	// Of dedicated work: the CPU of each vCPU. Memory is what is booked on each node.
+	Pins   []topology.CPUID `json:"pins,omitempty"`
+	Memory []NodeKiB        `json:"memory_by_node,omitempty"`
 }

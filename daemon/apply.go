@@ -49,13 +49,14 @@ func (d *Daemon) carryOut(ctx context.Context, look uint64, steps []plan.Step) {
 			continue
 		}
 		n := 0
-		for n < len(group) && group[n].Kind == plan.SetCPUs {
+		seen := d.observed(id)
+		for n < len(group) && atOnce(group[n], seen) {
 			n++
 		}
 		if !d.applyAll(ctx, group[:n]) || n == len(group) || old || d.waiting(group[n]) {
 			continue
 		}
-		w := transferFor(group[n:], d.observed(id))
+		w := transferFor(group[n:], seen)
 		waits[id] = d.o.Clock.Now()
 		if since, ok := d.waits[id]; ok {
 			waits[id] = since
@@ -153,8 +154,8 @@ func (d *Daemon) applyOne(ctx context.Context, s plan.Step) error {
 	if err != nil { // no journal, no change
 		return d.failed(s, nil, fmt.Errorf("journal: %w", err))
 	}
-	defer d.o.Observer.Changed(s.Workload) // also when it failed half way
-	if err := driver.Apply(ctx, s, func(plan.Move) {}); err != nil {
+	defer d.o.Observer.Changed(d.observerID(s.Workload)) // also when it failed half way
+	if err := d.apply(ctx, driver, s); err != nil {
 		return d.failed(s, entries, err)
 	}
 	if err := d.o.Store.Mark(plan.Applied, seqs(entries)...); err != nil {
@@ -173,6 +174,16 @@ func (d *Daemon) applyOne(ctx context.Context, s plan.Step) error {
 	d.event(plan.Event{Kind: plan.EventStep, Workload: s.Workload, Text: fmt.Sprintf(
 		"%s: %s → %s. %s", what, orAll(s.From), s.To, s.Reason)})
 	return nil
+}
+
+// apply lets others change the host while the kernel moves the memory of a guest, which
+// takes as long as there is memory: an undo waits for the move it is a part of.
+func (d *Daemon) apply(ctx context.Context, driver Driver, s plan.Step) error {
+	if s.Kind == plan.SetMems && s.Target.Kind == workload.InGuest {
+		d.changing.Unlock()
+		defer d.changing.Lock()
+	}
+	return driver.Apply(ctx, s, func(plan.Move) {})
 }
 
 // failed records why a step did not take, once per reason, and puts off the

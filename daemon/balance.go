@@ -88,7 +88,8 @@ func (d *Daemon) flights() []balance.Flight {
 	for i := range d.view.plan.Steps {
 		s := &d.view.plan.Steps[i]
 		p := placementOf(d.view.plan.Placements, s.Workload)
-		if s.Kind != plan.MovePages || p == nil {
+		moves := s.Kind == plan.MovePages || s.Kind == plan.SetMems && s.Target.Kind == workload.InGuest
+		if !moves || p == nil {
 			continue
 		}
 		f := balance.Flight{Workload: s.Workload, To: p.Home}

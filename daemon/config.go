@@ -84,7 +84,13 @@ type Config struct {
 	// IRQ is what is done about the interrupts of NICs and NVMe drives; "" is report in
 	// observe mode and off in enforce mode.
 	IRQ       Interrupts `yaml:"irq"`
+	Libvirt   Libvirt    `yaml:"libvirt"`
 	Workloads []Rule     `yaml:"workloads"` // the first rule that matches counts
+}
+
+// Libvirt says what the daemon does with the guests of libvirt.
+type Libvirt struct {
+	Manage GuestsToManage `yaml:"manage"` // none, marked or all
 }
 
 // Rule gives wishes to the workloads that match.
@@ -115,7 +121,8 @@ func NewConfig() Config {
 	// workload itself may bear more: one at its memory.high always reclaims a little.
 	c.Move.PauseHost, c.Move.PauseWorkload = 10, 20
 	c.Balance = newBalance()
-	c.Record.MaxSize = 256 << 20 // two days of 100 workloads; see docs/balancing.md
+	c.Libvirt.Manage = MarkedGuests // what somebody else defined is theirs until they say otherwise
+	c.Record.MaxSize = 256 << 20    // two days of 100 workloads; see docs/balancing.md
 	return c
 }
 
@@ -189,6 +196,11 @@ func (c *Config) Validate() error {
 	case "", IRQOff, IRQReport, IRQPlace:
 	default:
 		return fmt.Errorf("irq: %q; want off, report or place", c.IRQ)
+	}
+	switch c.Libvirt.Manage {
+	case NoGuests, MarkedGuests, AllGuests:
+	default:
+		return fmt.Errorf("libvirt.manage: %q; want none, marked or all", c.Libvirt.Manage)
 	}
 	if err := patterns("manage.include", c.Manage.Include); err != nil {
 		return err
@@ -311,8 +323,8 @@ func ofLibvirt(id workload.ID) bool {
 
 // excluded says why a workload is not the daemon's to place, or "".
 func (c *Config) excluded(o *workload.Observation) string {
-	if ofLibvirt(o.ID) {
-		return "libvirt runs this guest and would set its CPUs and memory nodes again; homenode vm adopt places it."
+	if o.Kind != workload.InGuest && (ofLibvirt(o.ID) || ofLibvirt(workload.ID(o.Cgroup))) {
+		return "libvirt runs this guest and would set its CPUs and memory nodes again; homenode places guests through libvirt (docs/vm.md)."
 	}
 	for _, p := range c.Manage.Exclude {
 		if matches(p, o) {

@@ -27,6 +27,7 @@ type Options struct {
 	BootID   string // changes when the machine restarts: the journal of another boot is void
 	Observer Observer
 	Drivers  map[workload.Kind]Driver
+	Guests   Guests // nil knows no guests
 	Store    Store
 	Clock    Clock
 	Recorder Recorder // nil keeps no record
@@ -79,6 +80,7 @@ type Daemon struct {
 	balanced string                        // what was last told of balancing
 	rivals   rivals
 	devices  devices
+	guests   guests
 }
 
 // view is the result of the newest tick.
@@ -255,7 +257,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if d.held.All {
 		d.event(plan.Event{Kind: plan.EventDaemon, Text: "everything was undone by hand: nothing is changed until `homenode resume --all`"})
 	}
-	first := true
+	first, woke := true, false
 	for ctx.Err() == nil {
 		if err := d.Tick(ctx); err != nil && ctx.Err() == nil {
 			if first {
@@ -267,12 +269,32 @@ func (d *Daemon) Run(ctx context.Context) error {
 			d.o.Looked(first)
 		}
 		first = false
+		if woke { // what happens all the time is not looked at all the time
+			woke = false
+			select {
+			case <-ctx.Done():
+			case <-d.o.Clock.After(wakeRest):
+			}
+		}
 		select {
 		case <-ctx.Done():
 		case <-d.o.Clock.After(d.o.Config.Period):
+		case <-d.woken():
+			woke = true
 		}
 	}
 	return d.stop()
+}
+
+// wakeRest is the least time from a look that an event called for to the next one.
+const wakeRest = 50 * time.Millisecond
+
+// woken receives when something happened that does not wait for the next look.
+func (d *Daemon) woken() <-chan struct{} {
+	if d.o.Guests == nil || d.o.Config.Libvirt.Manage == NoGuests {
+		return nil
+	}
+	return d.o.Guests.Wake()
 }
 
 // stop waits for page moves to end and puts everything back if so configured.
@@ -305,10 +327,12 @@ func (d *Daemon) Tick(ctx context.Context) error {
 	d.looks++
 	look := d.looks
 	d.mu.Unlock()
+	d.lookGuests(ctx)
 	snapshot, err := d.o.Observer.Look(ctx)
 	if err != nil {
 		return err
 	}
+	snapshot = d.withGuests(snapshot)
 	d.once("look", plan.Event{})
 	d.seekRivals(snapshot.Host)
 	if look == 1 {
@@ -337,6 +361,7 @@ func (d *Daemon) Tick(ctx context.Context) error {
 		d.once("heirs", plan.Event{})
 	}
 	d.carryOut(ctx, look, steps)
+	d.tendDefinitions(ctx, snapshot.Host)
 	return d.prune(ctx, snapshot)
 }
 
@@ -349,7 +374,7 @@ func (d *Daemon) decide(start time.Time, snapshot workload.Snapshot) error {
 	snapshot.Observations = d.named(snapshot.Observations)
 	state := plan.State{
 		Host: snapshot.Host, Policy: d.policy, Unmanaged: snapshot.Unmanaged,
-		Placements: d.living(before.plan.Placements, snapshot),
+		Placements: d.guestPlacements(d.living(before.plan.Placements, snapshot), snapshot.Host),
 	}
 	state.Policy.Reserved = state.Policy.Reserved.Union(d.rivals.cpus())
 	in, memory := d.input(start, state, snapshot), d.memory
@@ -584,6 +609,10 @@ func (d *Daemon) subjects(s workload.Snapshot) []place.Subject {
 	subjects := make([]place.Subject, 0, len(s.Observations))
 	for i := range s.Observations {
 		o := s.Observations[i]
+		if o.Kind == workload.InGuest {
+			subjects = append(subjects, d.guestSubject(o))
+			continue
+		}
 		alone := d.rivals.owner(o.ID)
 		if alone == "" {
 			alone = d.o.Config.excluded(&o)
@@ -595,6 +624,9 @@ func (d *Daemon) subjects(s workload.Snapshot) []place.Subject {
 
 // specOf is what is wished for a workload. d.mu is held.
 func (d *Daemon) specOf(o *workload.Observation) workload.Spec {
+	if g := d.guests.by[o.ID]; g != nil {
+		return g.Spec
+	}
 	spec := place.SpecFrom(*o, d.arranging())
 	if r := d.o.Config.rule(o); r != nil {
 		wish(&spec, r)
@@ -638,6 +670,12 @@ func specOfWant(w api.Want, id workload.ID, derived workload.Spec) workload.Spec
 	if w.MemoryKiB > 0 {
 		s.Memory = topology.KiB(w.MemoryKiB)
 	}
+	if w.HugePageKiB > 0 {
+		s.HugePage = topology.KiB(w.HugePageKiB)
+	}
+	if w.SMT != "" {
+		s.SMT = w.SMT
+	}
 	s.Near = nil
 	for _, dev := range w.Near {
 		s.Near = append(s.Near, workload.Near{Device: dev})
@@ -674,14 +712,17 @@ func (d *Daemon) noteGiven(id workload.ID, kind plan.SettingKind, value string) 
 	}
 }
 
-// Registered is the processes that `homenode run` placed: they are workloads
-// however small they are.
+// Registered is the processes that `homenode run` placed, and those of guests: they
+// are workloads however small they are.
 func (d *Daemon) Registered() []workload.Process {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var out []workload.Process
 	for _, id := range slices.Sorted(maps.Keys(d.wants)) {
 		out = append(out, d.wants[id].Process)
+	}
+	if d.woken() != nil {
+		out = append(out, d.o.Guests.Processes()...)
 	}
 	return out
 }

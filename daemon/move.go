@@ -85,7 +85,7 @@ func (d *Daemon) startMove(ctx context.Context, w *transfer) {
 			}
 		}
 		// What a look that is under way has seen is older than this end.
-		d.o.Observer.Stale(s.Workload)
+		d.o.Observer.Stale(d.observerID(s.Workload))
 		d.mu.Lock()
 		d.movedAt[s.Workload] = end{d.looks, m.recorded}
 		delete(d.moving, s.Workload)

@@ -147,6 +147,8 @@ func kindOf(e plan.Entry) workload.Kind {
 		return workload.InProcess
 	case plan.IRQAffinity, plan.RPSCPUs, plan.XPSCPUs:
 		return workload.InDevice
+	case plan.GuestCPUs, plan.GuestMems, plan.GuestDefinition:
+		return workload.InGuest
 	}
 	return workload.InCgroup
 }
@@ -230,7 +232,7 @@ func (d *Daemon) Undo(ctx context.Context, which api.Which) (api.UndoResult, err
 	defer d.changing.Unlock()
 	result, err := Undo(ctx, d.o.Store, d.o.Drivers, which, d.o.Clock.Now())
 	for _, e := range result.Restored {
-		d.o.Observer.Changed(e.Workload)
+		d.o.Observer.Changed(d.observerID(e.Workload))
 	}
 	d.mu.Lock()
 	for _, e := range result.Restored {

@@ -77,7 +77,10 @@ func HomeFor(state plan.State, want api.Want, id workload.ID) (api.Home, place.R
 		return api.Home{}, result, &api.Error{Code: api.NoRoom, Text: "no home: " + strings.Join(result.Decision.Reasons, " ")}
 	}
 	p := result.Placement
-	home := api.Home{Schema: "homenode-home/1", Nodes: p.Home, CPUs: p.CPUs, Bound: p.Bound, Decision: result.Decision}
+	home := api.Home{Schema: "homenode-home/1", Nodes: p.Home, CPUs: p.CPUs, Bound: p.Bound, Decision: result.Decision, Pins: p.Pins}
+	for _, m := range p.Memory {
+		home.Memory = append(home.Memory, api.NodeKiB{Node: m.Node, KiB: int64(m.KiB)})
+	}
 	if len(result.Decision.Reasons) > 0 {
 		home.Why = result.Decision.Reasons[0]
 	}
@@ -96,6 +99,14 @@ func check(want api.Want) error {
 	}
 	if want.MemoryKiB < 0 || want.MemoryKiB > 1<<50 {
 		return bad("memory: %d KiB; want 0 (unknown) or more", want.MemoryKiB)
+	}
+	if want.HugePageKiB < 0 || want.HugePageKiB > 1<<25 {
+		return bad("huge_page_kib: %d; want a page size in KiB, or 0", want.HugePageKiB)
+	}
+	switch want.SMT {
+	case "", workload.SMTPrefer, workload.SMTIsolate, workload.SMTRequire:
+	default:
+		return bad("smt: %q; want prefer, isolate or require", want.SMT)
 	}
 	if want.Process.PID < 0 {
 		return bad("process: PID %d", want.Process.PID)

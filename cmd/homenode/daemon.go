@@ -25,6 +25,7 @@ import (
 	"github.com/homenode/homenode/host/cgroup"
 	"github.com/homenode/homenode/host/flight"
 	"github.com/homenode/homenode/host/irq"
+	"github.com/homenode/homenode/host/libvirt"
 	"github.com/homenode/homenode/host/observe"
 	"github.com/homenode/homenode/host/process"
 	"github.com/homenode/homenode/host/store"
@@ -213,13 +214,19 @@ func optionsFor(config daemon.Config, look observe.Options) daemon.Options {
 		Batch:     config.Move.Batch,
 		Pause:     pressure.Pause,
 	})
+	guests := libvirt.NewWatch(libvirt.WatchOptions{
+		URI: os.Getenv("LIBVIRT_DEFAULT_URI"), Process: hypervisor,
+		Lock: func(ctx context.Context) (interface{ Close() error }, error) { return lockGuests(ctx, defaultState()) },
+	})
 	return daemon.Options{
+		Guests: guests,
 		Config: config, Version: version, BootID: bootID(),
 		Observer: observer,
 		Drivers: map[workload.Kind]daemon.Driver{
 			workload.InCgroup:  cgroup.New(cgroup.Options{Mover: mover}),
 			workload.InProcess: process.New(process.Options{Mover: mover}),
 			workload.InDevice:  irq.New("/"),
+			workload.InGuest:   guests,
 		},
 		Clock:  wallClock{},
 		Rivals: func(h *topology.Host) []measure.Manager { return doctor.Managers(observe.Root("/"), h) },

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,8 +15,10 @@ import (
 	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/libvirt"
 	"github.com/homenode/homenode/host/libvirt/domain"
+	"github.com/homenode/homenode/host/process"
 	"github.com/homenode/homenode/ui/cli"
 )
 
@@ -35,6 +39,25 @@ func (guests) Standing(h *topology.Host, text []byte) (guest.Standing, error) {
 		return guest.Standing{}, err
 	}
 	return d.Standing(h)
+}
+
+func (guests) Wants(h *topology.Host, text []byte) (workload.Spec, guest.Emulator, bool, error) {
+	d, err := domain.Parse(text)
+	if err != nil {
+		return workload.Spec{}, "", false, err
+	}
+	spec, mark, ok, err := d.Wants(h)
+	return spec, mark.Emulator, ok, err
+}
+
+func (guests) Rehome(h *topology.Host, text []byte, home guest.Home) ([]byte, error) {
+	d, err := domain.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	mark, _ := d.Mark()
+	d.Place(h, home, mark)
+	return d.Bytes(), nil
 }
 
 // Connect reaches the libvirt that LIBVIRT_DEFAULT_URI names, as virsh does. Who
@@ -103,4 +126,22 @@ func policy() (plan.Policy, error) {
 		return plan.Policy{}, cli.Usage(err)
 	}
 	return c.ForPlacing(), nil
+}
+
+// hypervisor is the QEMU of a running guest, by the file that libvirt writes its PID
+// into: below /run for the system's libvirt, below the user's folder for one's own.
+func hypervisor(name string) (workload.Process, error) {
+	file := filepath.Join("/run/libvirt/qemu", name+".pid")
+	if os.Getenv("LIBVIRT_DEFAULT_URI") == "qemu:///session" {
+		file = filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "libvirt/qemu/run", name+".pid")
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return workload.Process{}, err
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return workload.Process{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return process.Identify(pid)
 }

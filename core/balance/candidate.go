@@ -206,7 +206,7 @@ func (d *decider) forbids(s *shift, kind Kind) string {
 	if !spec.Nodes.Empty() && !s.to.SubsetOf(spec.Nodes) {
 		return fmt.Sprintf("It may use node %s only.", spec.Nodes)
 	}
-	if o := &w.Observation; !s.to.SubsetOf(o.Mems) && !o.Mems.Empty() {
+	if o := &w.Observation; o.Kind != workload.InGuest && !s.to.SubsetOf(o.Mems) && !o.Mems.Empty() {
 		return fmt.Sprintf("It may have memory on node %s only.", o.Mems)
 	}
 	if spec.MaxNodes > 0 && s.to.Len() > spec.MaxNodes {
@@ -240,6 +240,10 @@ func (d *decider) stays(w *work) string {
 	switch {
 	case w.placed == nil:
 		return "Homenode does not place it."
+	case w.Fixed && w.LeaveAlone != "":
+		return w.LeaveAlone
+	case w.Fixed:
+		return "It moves only when told to."
 	case w.placed.Class == workload.Dedicated:
 		return "Dedicated work moves only when told to."
 	case w.placed.Class == workload.Offline:

@@ -51,6 +51,15 @@ type NIC struct {
 // ID names a guest among workloads. libvirt keeps names unique on a host.
 func ID(name string) workload.ID { return workload.ID("vm:" + name) }
 
+// NameOf is the name of the guest that ID names; "" for what is no guest.
+func NameOf(id workload.ID) string {
+	name, ok := strings.CutPrefix(string(id), "vm:")
+	if !ok || strings.Contains(name, "/") {
+		return ""
+	}
+	return name
+}
+
 // EmulatorID names the emulator of a guest where that is placed by itself. No
 // guest can have that name: libvirt forbids slashes.
 func EmulatorID(name string) workload.ID { return workload.ID("vm:" + name + "/emulator") }

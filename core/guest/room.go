@@ -34,6 +34,22 @@ type Standing struct {
 	Running    bool
 	Next       *Home        // where its definition puts it at its next start, when it runs elsewhere or as nobody's; nil otherwise
 	Resident   topology.KiB // memory it holds now; 0 when it does not run or that is unknown
+
+	// How it is bound, as written: CPUs and memory nodes, empty for nowhere; the mode of
+	// numatune, "" without one. Loose: some thread has no CPUs of its own though others do,
+	// as a vCPU that was plugged in.
+	BoundCPUs  topology.CPUSet
+	BoundNodes topology.NodeSet
+	Mode       string
+	Loose      bool
+}
+
+// Seen is a guest as the daemon sees it: as it runs or, when it is off, as it would start.
+type Seen struct {
+	Standing
+	Run     int              // libvirt's ID of this run; 0 when it is off
+	Process workload.Process // its hypervisor's; zero when it is off or not known
+	Defined *Standing        // what its definition says; nil for one that has none, or that is not understood
 }
 
 // Unread is a guest whose XML could not be understood: what it holds is not known.
@@ -102,18 +118,18 @@ func (s *Standing) next() []plan.Placement {
 		return nil
 	}
 	p := s.Next.Placement
-	p.Workload = nextID(p.Workload)
+	p.Workload = NextID(p.Workload)
 	out := []plan.Placement{p}
 	if s.Next.Spare != nil {
 		spare := *s.Next.Spare
-		spare.Workload = nextID(spare.Workload)
+		spare.Workload = NextID(spare.Workload)
 		out = append(out, spare)
 	}
 	return out
 }
 
-// nextID names what is kept for a workload's next start.
-func nextID(id workload.ID) workload.ID { return id + "/next" }
+// NextID names what is kept for a workload's next start.
+func NextID(id workload.ID) workload.ID { return id + "/next" }
 
 // clone is a room of its own with the same in it.
 func (r *Room) clone() *Room {
@@ -204,10 +220,10 @@ func (r *Room) place(req place.Request, policy Emulator) (Home, plan.Decision) {
 func (r *Room) Commit(h Home) {
 	r.known[h.Placement.Workload] = true
 	r.ledger.Commit(h.Placement)
-	r.ledger.Remove(nextID(h.Placement.Workload))
+	r.ledger.Remove(NextID(h.Placement.Workload))
 	if h.Spare != nil {
 		r.ledger.Commit(*h.Spare)
-		r.ledger.Remove(nextID(h.Spare.Workload))
+		r.ledger.Remove(NextID(h.Spare.Workload))
 	}
 	r.drives = slices.DeleteFunc(r.drives, func(d topology.Device) bool { return slices.Contains(h.NVMe, d) })
 }

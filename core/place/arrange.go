@@ -15,6 +15,9 @@ type Subject struct {
 	Spec        workload.Spec
 	Observation workload.Observation
 	LeaveAlone  string // why it is not homenode's to place, a sentence; "" when it is
+	// Fixed: it is where its placement in the State says and nothing moves it, such as a
+	// guest with its own CPUs. No step is made for it, and nobody else gets what it holds.
+	Fixed bool
 }
 
 // Options are the thresholds and speeds that Arrange goes by.
@@ -54,6 +57,7 @@ type subject struct {
 	old      *plan.Placement // its placement so far; nil for none
 	request  Request
 	decision plan.Decision // decided when it has an outcome
+	held     bool          // fixed, and in the ledger
 }
 
 func newArrangement(st plan.State, given []Subject, opt Options) *arrangement {
@@ -119,7 +123,8 @@ func request(h *topology.Host, s *subject) Request {
 	spec.ID = obs.ID
 	// Memory can only come to lie where the workload may have it. Homenode itself
 	// narrows that for dedicated work, and then may widen it again.
-	ours := s.old != nil && s.old.Bound
+	// The nodes of a guest are changed with its home.
+	ours := s.old != nil && s.old.Bound || obs.Kind == workload.InGuest
 	if !ours && !obs.Mems.Empty() && !h.AllowedMems.SubsetOf(obs.Mems) {
 		may := obs.Mems.Clone()
 		if !spec.Nodes.Empty() {
@@ -136,10 +141,41 @@ func request(h *topology.Host, s *subject) Request {
 func (a *arrangement) leaveAlone() {
 	for i := range a.subjects {
 		s := &a.subjects[i]
-		if why := a.whyLeave(s); why != "" {
+		if s.Fixed && s.old != nil {
+			s.decision = a.hold(s)
+		} else if why := a.whyLeave(s); why != "" {
 			s.decision = plan.Decision{Workload: s.Observation.ID, Outcome: plan.LeftAlone, Reasons: []string{why}}
 		}
 	}
+}
+
+// hold commits what a fixed subject holds, before all others: it cannot make way.
+// What two of them hold, or the host keeps for itself, is left to be told.
+func (a *arrangement) hold(s *subject) plan.Decision {
+	d := plan.Decision{Workload: s.Observation.ID, Outcome: plan.Kept, Home: s.old.Home}
+	if s.LeaveAlone != "" {
+		d.Outcome, d.Reasons = plan.LeftAlone, []string{s.LeaveAlone}
+	}
+	p, why := a.ledger.still(s.old, &s.request)
+	if why != "" { // its memory lies where it lies
+		without := *s.old
+		without.Memory, without.Asked = nil, 0
+		r := s.request
+		r.Spec.Memory, r.Memory = 0, nil
+		var cpus string
+		if p, cpus = a.ledger.still(&without, &r); cpus != "" {
+			d.Outcome, d.Home = plan.LeftAlone, topology.NodeSet{}
+			d.Reasons = append(d.Reasons, fmt.Sprintf("What it holds cannot be kept for it: %s.", cpus))
+			return d
+		}
+		d.Reasons = append(d.Reasons, fmt.Sprintf("Its memory is not booked: %s.", why))
+	}
+	a.ledger.Commit(p)
+	if len(d.Reasons) == 0 {
+		d.Reasons = []string{fmt.Sprintf("It is on %s and moves only when told to.", nodesWords(p.Home))}
+	}
+	s.held = true
+	return d
 }
 
 // countForeign counts what those left alone hold as in use where it lies. It
@@ -147,7 +183,7 @@ func (a *arrangement) leaveAlone() {
 // without one takes memory there.
 func (a *arrangement) countForeign() {
 	for i := range a.subjects {
-		if s := &a.subjects[i]; s.decision.Outcome == plan.LeftAlone {
+		if s := &a.subjects[i]; s.decision.Outcome == plan.LeftAlone && !s.held {
 			a.ledger.AddForeign(&s.Observation)
 		}
 	}
@@ -159,6 +195,8 @@ func (a *arrangement) whyLeave(s *subject) string {
 	switch {
 	case s.LeaveAlone != "":
 		return s.LeaveAlone
+	case s.Fixed:
+		return "It moves only when told to, and has no home."
 	case len(a.host.Nodes) < 2 && !s.Spec.Given: // what was asked for holds its CPUs and memory here too
 		return "This host has one node only: everything is at home."
 	case obs.Pinned:
@@ -419,7 +457,7 @@ func (a *arrangement) plan() plan.Plan {
 	out := plan.Plan{Placements: a.ledger.Placements()}
 	for i := range a.subjects {
 		s := &a.subjects[i]
-		if s.decision.Outcome == plan.Placed || s.decision.Outcome == plan.Kept {
+		if !s.held && (s.decision.Outcome == plan.Placed || s.decision.Outcome == plan.Kept) {
 			k, _ := a.ledger.find(s.Observation.ID)
 			out.Steps = append(out.Steps, a.steps(s, &out.Placements[k])...)
 		}

@@ -222,6 +222,12 @@ func settles(fatalf func(string, ...any), st plan.State, subjects []Subject, p p
 				o.CPUs, _ = topology.ParseCPUSet(step.To)
 			case plan.SetMems:
 				o.Mems, _ = topology.ParseNodeSet(step.To)
+				if o.Kind == workload.InGuest { // its pages go along
+					kib := workload.Total(o.Memory)
+					if o.Memory = nil; kib > 0 {
+						o.Memory = []workload.NodeMemory{{Node: o.Mems.Min(), KiB: kib}}
+					}
+				}
 			case plan.MovePages:
 				if workload.Total(step.Shares) != workload.Total(o.Memory) {
 					fatalf("%s: shares %v of memory %v", o.ID, step.Shares, o.Memory)
@@ -238,6 +244,64 @@ func settles(fatalf func(string, ...any), st plan.State, subjects []Subject, p p
 	}
 	if diff := cmp.Diff(p.Placements, again.Placements, same); diff != "" {
 		fatalf("a second round has other placements:\n%s", diff)
+	}
+}
+
+// What cannot move holds what it has before all others, whoever is stronger, and what
+// it cannot have is not taken from the host or from another that cannot move.
+func TestFixedHoldsItsPlace(t *testing.T) {
+	st := onHost(twoNodes)
+	st.Policy.Reserved = topology.CPUs(15)
+	pins := func(id string, node topology.NodeID, cpus ...topology.CPUID) plan.Placement {
+		return plan.Placement{Workload: workload.ID(id), Class: workload.Dedicated, Importance: 1, VCPUs: len(cpus), Home: topology.Nodes(node),
+			CPUs: topology.CPUs(cpus...), Pins: cpus, Asked: gib, Memory: []workload.NodeMemory{{Node: node, KiB: gib}}, Bound: true}
+	}
+	big := pins("big", 1, 12, 13)
+	big.Asked, big.Memory = 1<<40, []workload.NodeMemory{{Node: 1, KiB: 1 << 40}}
+	st.Placements = []plan.Placement{pins("a", 0, 0, 1), pins("b", 0, 1, 2), big, pins("host", 1, 14, 15)}
+	var subjects []Subject
+	for i := range st.Placements {
+		p := &st.Placements[i]
+		s := given(seen(string(p.Workload), 1, p.CPUs.String(), p.Home.String(), gib), wantClass(workload.Dedicated, p.VCPUs))
+		s.Spec.Memory, s.Fixed = p.Asked, true
+		subjects = append(subjects, s)
+	}
+	subjects[0].LeaveAlone = "By hand."
+	strong := given(seen("strong", 6, everywhere, "0-1", gib), wantClass(workload.Dedicated, 6))
+	strong.Spec.Importance = 100
+	subjects = append(subjects, strong)
+	p := Arrange(st, subjects, options)
+	got := brief(p)
+	for i, want := range []string{"a left alone 0", "b left alone", "big kept 1", "host left alone", "strong placed 0"} {
+		if !strings.HasPrefix(got[i], want) {
+			t.Errorf("%q, want %q", got[i], want)
+		}
+	}
+	if v := plan.CheckPlan(st, p); v != nil {
+		t.Errorf("check: %v", v)
+	}
+	if i := slices.IndexFunc(p.Placements, func(x plan.Placement) bool { return x.Workload == "strong" }); p.Placements[i].CPUs.Intersects(topology.CPUs(0, 1, 12, 13)) {
+		t.Errorf("strong took CPUs %v", p.Placements[i].CPUs)
+	}
+}
+
+// The pages of a guest go with its nodes; what then still lies elsewhere is moved.
+func TestGuestSteps(t *testing.T) {
+	guest := func(cpus, mems string, mem ...topology.KiB) Subject {
+		o := seen("vm:a", 1, cpus, mems, mem...)
+		o.Kind = workload.InGuest
+		return given(o, wantClass(workload.Shared, 2))
+	}
+	st := onHost(twoNodes)
+	st.Placements = []plan.Placement{sharedOn("vm:a", "1", "4-7,12-15", 2, 2*gib)}
+	p := Arrange(st, []Subject{guest("0-3,8-11", "0", 2*gib)}, options)
+	if got := brief(p); got[0] != "vm:a kept 1 | set-cpus 0-3,8-11→4-7,12-15 | set-mems 0→1" {
+		t.Errorf("%v", got)
+	}
+	settles(t.Fatalf, st, []Subject{guest("0-3,8-11", "0", 2*gib)}, p)
+	p = Arrange(st, []Subject{guest("4-7,12-15", "1", gib, gib)}, options)
+	if got := brief(p); got[0] != "vm:a kept 1 | move-pages →1 1024 MiB" || p.Steps[0].Target.Kind != workload.InProcess {
+		t.Errorf("%v, %+v", got, p.Steps)
 	}
 }
 
@@ -318,6 +382,12 @@ func TestArrangeProperties(t *testing.T) {
 			subjects = append(subjects, drawSubject(t, st.Host, workload.ID(fmt.Sprintf("w%d", i))))
 		}
 		p := arrangeChecked(t, st, subjects)
+		for i := range subjects { // what is bound by others stays where it is
+			subjects[i].Fixed = rapid.IntRange(0, 4).Draw(t, "fixed") == 0
+			if subjects[i].Fixed && rapid.Bool().Draw(t, "not ours") {
+				subjects[i].LeaveAlone = "Somebody else's."
+			}
+		}
 		if rapid.Bool().Draw(t, "changes") {
 			st.Placements = p.Placements
 			for i := range subjects {
@@ -344,6 +414,11 @@ func arrangeChecked(t *rapid.T, st plan.State, subjects []Subject) plan.Plan {
 	}
 	if len(p.Report.Decisions) != len(subjects) {
 		t.Fatalf("%d decisions for %d subjects", len(p.Report.Decisions), len(subjects))
+	}
+	for _, s := range subjects {
+		if s.Fixed && slices.ContainsFunc(p.Steps, func(x plan.Step) bool { return x.Workload == s.Observation.ID }) {
+			t.Fatalf("%s is fixed and has steps: %v", s.Observation.ID, p.Steps)
+		}
 	}
 	for _, d := range p.Report.Decisions {
 		if len(d.Reasons) == 0 {
@@ -374,7 +449,7 @@ func takeOffline(t *rapid.T, st *plan.State, n int) {
 
 func drawSubject(t *rapid.T, h *topology.Host, id workload.ID) Subject {
 	o := workload.Observation{
-		ID: id, Kind: rapid.SampledFrom([]workload.Kind{workload.InCgroup, workload.InProcess}).Draw(t, "kind"),
+		ID: id, Kind: rapid.SampledFrom([]workload.Kind{workload.InCgroup, workload.InProcess, workload.InGuest}).Draw(t, "kind"),
 		Threads: rapid.IntRange(0, 20).Draw(t, "threads"), CPUUse: rapid.Float64Range(0, 12).Draw(t, "use"),
 		CPUs: h.Allowed.Clone(), Mems: h.AllowedMems.Clone(),
 	}

@@ -76,9 +76,10 @@ type StepKind string
 
 // Kinds of step.
 const (
-	SetCPUs   StepKind = "set-cpus"   // CPU set of a cgroup, or affinity of all threads of a process tree
-	SetMems   StepKind = "set-mems"   // memory nodes of a cgroup
+	SetCPUs   StepKind = "set-cpus"   // CPU set of a cgroup or of all threads of a guest, or affinity of all threads of a process tree
+	SetMems   StepKind = "set-mems"   // memory nodes of a cgroup or guest
 	MovePages StepKind = "move-pages" // move what lies off home to the home, paced
+	SetNext   StepKind = "set-next"   // where a guest is at its next start: "CPUS/NODES" in its definition
 	SetIRQ    StepKind = "set-irq"    // CPUs that an interrupt may be delivered to
 	SetRPS    StepKind = "set-rps"    // CPUs that a receive queue is worked off by
 	SetXPS    StepKind = "set-xps"    // CPUs that send by a transmit queue

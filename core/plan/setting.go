@@ -23,6 +23,9 @@ const (
 	IRQAffinity       SettingKind = "irq"                    // Path is "PCI/N": interrupt N of a PCI function
 	RPSCPUs           SettingKind = "rps_cpus"               // Path is "PCI/DEV/rx-N": a receive queue
 	XPSCPUs           SettingKind = "xps_cpus"               // Path is "PCI/DEV/tx-N": a transmit queue
+	GuestCPUs         SettingKind = "guest.cpus"             // Path is "NAME@ID" of a running guest: the CPUs of each of its threads
+	GuestMems         SettingKind = "guest.mems"             // Path is "NAME@ID" of a running guest: the nodes its memory may lie on
+	GuestDefinition   SettingKind = "guest.definition"       // Path is the NAME of a guest: where its next start is; "" is nowhere
 )
 
 // Setting is one thing of the host whose value a step changes, with its value.

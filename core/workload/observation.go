@@ -13,6 +13,7 @@ type Kind string
 const (
 	InCgroup  Kind = "cgroup"  // a cgroup v2 leaf of its own
 	InProcess Kind = "process" // a process tree without a cgroup of its own
+	InGuest   Kind = "guest"   // a virtual machine of libvirt, reached through libvirt alone
 	InDevice  Kind = "device"  // no workload: the interrupts and queues of a PCI device
 )
 

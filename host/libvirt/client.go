@@ -19,12 +19,15 @@ const (
 
 // Flags of libvirt's API (include/libvirt/libvirt-domain.h).
 const (
-	affectLive    uint32 = 1 // VIR_DOMAIN_AFFECT_LIVE
-	affectConfig  uint32 = 2 // VIR_DOMAIN_AFFECT_CONFIG
-	xmlSecure     uint32 = 1 // VIR_DOMAIN_XML_SECURE: with passwords, which a define would else take away
-	xmlInactive   uint32 = 2 // VIR_DOMAIN_XML_INACTIVE: as it will start next time
-	metadataOfOwn int32  = 2 // VIR_DOMAIN_METADATA_ELEMENT
-	statsBalloon  uint32 = 4 // VIR_DOMAIN_STATS_BALLOON
+	affectLive    uint32 = 1       // VIR_DOMAIN_AFFECT_LIVE
+	affectConfig  uint32 = 2       // VIR_DOMAIN_AFFECT_CONFIG
+	xmlSecure     uint32 = 1       // VIR_DOMAIN_XML_SECURE: with passwords, which a define would else take away
+	xmlInactive   uint32 = 2       // VIR_DOMAIN_XML_INACTIVE: as it will start next time
+	metadataOfOwn int32  = 2       // VIR_DOMAIN_METADATA_ELEMENT
+	statsState    uint32 = 1       // VIR_DOMAIN_STATS_STATE
+	statsBalloon  uint32 = 4       // VIR_DOMAIN_STATS_BALLOON
+	statsVCPU     uint32 = 8       // VIR_DOMAIN_STATS_VCPU
+	statsNoWait   uint32 = 1 << 29 // VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT: without what a busy guest cannot tell at once
 )
 
 // DefaultURI is the libvirt that is meant when none is named.
@@ -112,7 +115,8 @@ func explain(op string, err error) error {
 	case e.Name == "org.freedesktop.DBus.Error.AccessDenied" || e.Name == "org.freedesktop.DBus.Error.AuthFailed",
 		strings.Contains(text, "access denied") || strings.Contains(text, "authentication"):
 		return fmt.Errorf("%s: %w: %s", op, fs.ErrPermission, text)
-	case e.Name == "org.freedesktop.DBus.Error.UnknownObject" || strings.Contains(text, "Domain not found") || strings.Contains(text, "no domain with matching"):
+	case e.Name == "org.freedesktop.DBus.Error.UnknownObject" || strings.Contains(text, "Domain not found") || strings.Contains(text, "no domain with matching"),
+		strings.Contains(text, "domain is not running"):
 		return fmt.Errorf("%s: %w: %s", op, fs.ErrNotExist, text)
 	case strings.Contains(text, "Failed to connect socket") || strings.Contains(text, "failed to connect"):
 		return fmt.Errorf("%w: its daemon does not answer: %s", ErrUnavailable, text)

@@ -65,6 +65,8 @@ type fake struct {
 	meddle   func(method string)    // before each call, with the lock held
 	calls    []string
 	hostCPUs int
+	failAt   int    // this call from now fails, 0 none
+	absent   uint32 // this vCPU, and those after it, cannot be pinned; 0 none
 }
 
 type fakeGuest struct {
@@ -135,6 +137,9 @@ func (f *fake) begin(method string) *dbus.Error {
 		f.meddle(method)
 	}
 	f.calls = append(f.calls, method)
+	if f.failAt > 0 && len(f.calls) == f.failAt {
+		return libvirtError("broken on purpose")
+	}
 	return f.refuse[method]
 }
 
@@ -150,8 +155,13 @@ func (f *fake) add(t *testing.T, name, live, config string) *fakeGuest {
 	if err := f.conn.Export(&properties{func(property string) any {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		if property == "Active" && !g.gone {
+		switch {
+		case g.gone:
+			return nil
+		case property == "Active":
 			return g.live != ""
+		case property == "Persistent":
+			return g.config != ""
 		}
 		return nil
 	}}, g.path(), propertiesIface); err != nil {
@@ -218,9 +228,23 @@ func (c *connectMethods) GetAllDomainStats(stats, _ uint32) ([]record, *dbus.Err
 	defer c.f.mu.Unlock()
 	var out []record
 	for _, g := range c.f.guests {
+		if g.gone {
+			continue
+		}
 		r := record{g.name, map[string]dbus.Variant{}}
-		if stats == statsBalloon && g.live != "" {
+		if stats&statsState != 0 {
+			r.Stats["state.state"] = dbus.MakeVariant(int32(5))
+		}
+		if g.live != "" {
 			r.Stats["balloon.rss"] = dbus.MakeVariant(g.rss)
+			if stats&statsState != 0 {
+				r.Stats["state.state"] = dbus.MakeVariant(int32(1))
+				n, _ := strconv.ParseUint(regexp.MustCompile(`<vcpu[^>]*>(\d+)<`).FindStringSubmatch(g.live)[1], 10, 32)
+				if m := regexp.MustCompile(`<vcpu[^>]* current='(\d+)'`).FindStringSubmatch(g.live); m != nil {
+					n, _ = strconv.ParseUint(m[1], 10, 32)
+				}
+				r.Stats["vcpu.current"] = dbus.MakeVariant(uint32(n))
+			}
 		}
 		out = append(out, r)
 	}
@@ -306,6 +330,9 @@ func (d *domainMethods) pin(method string, cpus []bool, flags uint32, was *regex
 }
 
 func (d *domainMethods) PinVcpu(vcpu uint32, cpus []bool, flags uint32) *dbus.Error {
+	if n := d.g.f.absent; n > 0 && vcpu >= n {
+		return libvirtError("requested vcpu '%d' is not present in the domain", vcpu)
+	}
 	return d.pin("PinVcpu", cpus, flags, regexp.MustCompile(fmt.Sprintf(`<vcpupin vcpu='%d'[^>]*>`, vcpu)), fmt.Sprintf("<vcpupin vcpu='%d' cpuset='%s'/>", vcpu, list(cpus)))
 }
 
@@ -359,7 +386,17 @@ func (d *domainMethods) SetNumaParameters(params map[string]dbus.Variant, flags 
 	if !ok {
 		return libvirtError("invalid argument: numa_nodeset")
 	}
-	if m := memoryElement.FindStringSubmatch(d.g.live); m == nil || m[1] != "restrictive" {
+	m := memoryElement.FindStringSubmatch(d.g.live)
+	mode, named := params["numa_mode"].Value().(int32)
+	if m == nil { // the mode is strict where none is named, and cannot change from then on
+		word := "strict"
+		if named && mode == restrictive {
+			word = "restrictive"
+		}
+		d.g.live = strings.Replace(d.g.live, "</domain>", "<numatune><memory mode='"+word+"' nodeset='"+nodes+"'/></numatune></domain>", 1)
+		return nil
+	}
+	if m[1] != "restrictive" || named && mode != restrictive {
 		return libvirtError("Requested operation is not valid: change of nodeset for running domain requires restrictive numa mode")
 	}
 	d.g.live = memoryElement.ReplaceAllString(d.g.live, "<memory mode='restrictive' nodeset='"+nodes+"'/>")
@@ -382,3 +419,24 @@ func (d *domainMethods) SetMetadata(kind int32, text, key, uri string, flags uin
 
 // soon waits for what a goroutine does; it is no measure of speed.
 const soon = 30 * time.Second
+
+// signal emits a lifecycle event of libvirt.
+func (g *fakeGuest) signal(t *testing.T, event int32) {
+	t.Helper()
+	if err := g.f.conn.Emit("/org/libvirt/QEMU", connectIface+".DomainEvent", g.path(), event, int32(0)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// started runs a guest, as libvirt does.
+func (g *fakeGuest) started(t *testing.T, live string) {
+	t.Helper()
+	g.f.edit(func() { g.live = live })
+	g.signal(t, 2)
+}
+
+func (g *fakeGuest) stopped(t *testing.T) {
+	t.Helper()
+	g.f.edit(func() { g.live, g.gone = "", g.config == "" })
+	g.signal(t, 5)
+}

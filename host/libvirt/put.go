@@ -69,7 +69,7 @@ func (c *Client) put(ctx context.Context, h *topology.Host, path dbus.ObjectPath
 // failure leaves behind is known for homenode's. When something fails, what was
 // moved is put back; where that fails too the mark stays and the next Put mends it.
 func (c *Client) move(ctx context.Context, h *topology.Host, path dbus.ObjectPath, live *domain.Document, p plan.Placement, define func() (*domain.Document, error)) error {
-	threads, err := c.threads(ctx, path)
+	threads, err := c.threads(ctx, path, live)
 	if err != nil {
 		return err
 	}
@@ -176,22 +176,27 @@ func (c *Client) bind(ctx context.Context, path dbus.ObjectPath, nodes string) e
 func (c *Client) pin(ctx context.Context, path dbus.ObjectPath, t domain.Thread, cpus topology.CPUSet) error {
 	switch t.Kind {
 	case domain.VCPU:
-		return c.call(ctx, path, domainIface+".PinVcpu", nil, t.ID, cpuMap(cpus), affectLive)
+		err := c.call(ctx, path, domainIface+".PinVcpu", nil, t.ID, cpuMap(cpus), affectLive)
+		if t.Off && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, ErrUnavailable) {
+			return nil // not every driver of libvirt pins one that is not there yet; the next look finds it when it is
+		}
+		return err
 	case domain.IOThread:
 		return c.call(ctx, path, domainIface+".PinIOThread", nil, t.ID, cpuMap(cpus), affectLive)
 	}
 	return c.call(ctx, path, domainIface+".PinEmulator", nil, cpuMap(cpus), affectLive)
 }
 
-// threads is the threads of a running guest: vCPUs, emulator, IOThreads.
-func (c *Client) threads(ctx context.Context, path dbus.ObjectPath) ([]domain.Thread, error) {
-	var pins [][]bool
-	if err := c.call(ctx, path, domainIface+".GetVcpuPinInfo", &pins, affectLive); err != nil {
+// threads is the threads of a running guest: vCPUs, emulator, IOThreads. A vCPU that
+// may be plugged in counts: it comes up where it is pinned.
+func (c *Client) threads(ctx context.Context, path dbus.ObjectPath, live *domain.Document) ([]domain.Thread, error) {
+	most, now, err := live.VCPUs()
+	if err != nil {
 		return nil, err
 	}
 	var out []domain.Thread
-	for vcpu := range pins {
-		out = append(out, domain.Thread{Kind: domain.VCPU, ID: uint32(vcpu)})
+	for vcpu := range most {
+		out = append(out, domain.Thread{Kind: domain.VCPU, ID: uint32(vcpu), Off: vcpu >= now})
 	}
 	out = append(out, domain.Thread{Kind: domain.EmulatorThread})
 	ids, err := c.iothreads(ctx, path)

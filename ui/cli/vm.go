@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,11 @@ type Libvirt interface {
 	New(h *topology.Host, o *guest.Order, home guest.Home, arch string, emulated bool) ([]byte, error)
 	// Standing reads the domain XML of a guest that exists.
 	Standing(h *topology.Host, text []byte) (guest.Standing, error)
+	// Wants is what a guest that comes from another host asks for by its domain XML; ok
+	// is false for one that does not bear homenode's mark.
+	Wants(h *topology.Host, text []byte) (spec workload.Spec, emulator guest.Emulator, ok bool, err error)
+	// Rehome writes a home into the domain XML of a guest that Wants was asked of.
+	Rehome(h *topology.Host, text []byte, home guest.Home) ([]byte, error)
 	// Connect reaches the libvirt of this machine. Who means to change guests is
 	// alone in that until Close.
 	Connect(ctx context.Context, change bool) (Hypervisor, error)
@@ -57,12 +63,13 @@ func vmCommand(e *Env) *cobra.Command {
   homenode vm move       gives a guest another home
   homenode vm adopt      takes over guests that something else defined
   homenode vm release    undoes that
+  homenode vm hook       places guests that come from another host
 
 All of them also answer for another host (--host, --root, --hwloc, --synthetic).`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(vmFlavorsCommand(e), vmCapacityCommand(e), vmDefineCommand(e), vmListCommand(e), vmMoveCommand(e), vmAdoptCommand(e), vmReleaseCommand(e))
+	c.AddCommand(vmFlavorsCommand(e), vmCapacityCommand(e), vmDefineCommand(e), vmListCommand(e), vmMoveCommand(e), vmAdoptCommand(e), vmReleaseCommand(e), vmHookCommand(e))
 	return c
 }
 
@@ -176,9 +183,8 @@ func (v *vmHost) read(c *cobra.Command, e *Env, change bool) (*standing, error) 
 	return s, nil
 }
 
-// daemonPlaced adds to a state what a running daemon has placed on this machine;
-// one that only observes has placed nothing. It leaves libvirt's guests alone, so
-// none is there twice.
+// daemonPlaced adds to a state what a running daemon has placed on this machine,
+// guests aside; one that only observes has placed nothing.
 func daemonPlaced(c *cobra.Command, e *Env, st *plan.State, change bool) error {
 	socket, _ := c.Flags().GetString("socket")
 	if socket == "" {
@@ -203,6 +209,8 @@ func daemonPlaced(c *cobra.Command, e *Env, st *plan.State, change bool) error {
 	if err != nil {
 		return fmt.Errorf("what the daemon placed: %w", err)
 	}
+	// Guests are known from libvirt.
+	now.Workloads = slices.DeleteFunc(now.Workloads, func(w api.Workload) bool { return w.Kind == workload.InGuest })
 	if now.Mode == "enforce" {
 		_, err = placedNow(now, st)
 	}

@@ -36,6 +36,14 @@ func (v *hypervisor) Standing(*topology.Host, []byte) (guest.Standing, error) {
 	return guest.Standing{}, errors.New("not asked")
 }
 
+func (v *hypervisor) Wants(*topology.Host, []byte) (workload.Spec, guest.Emulator, bool, error) {
+	return workload.Spec{}, "", false, errors.New("not asked")
+}
+
+func (v *hypervisor) Rehome(*topology.Host, []byte, guest.Home) ([]byte, error) {
+	return nil, errors.New("not asked")
+}
+
 func (v *hypervisor) Connect(_ context.Context, change bool) (Hypervisor, error) {
 	v.calls = append(v.calls, fmt.Sprint("connect ", change))
 	return v, nil

@@ -149,3 +149,19 @@ func (d *Document) MarkText() string {
 	}
 	return d.write(bare)
 }
+
+// SetMark writes homenode's mark into the document.
+func (d *Document) SetMark(m Mark) {
+	if el := d.markElement(); el != nil {
+		m.fill(el)
+		return
+	}
+	d.child(d.tree.Root(), "metadata").AddChild(m.element())
+}
+
+// NewMark is that of a guest which homenode takes over: shared, bound as it is.
+func (d *Document) NewMark() (Mark, error) {
+	cpus, nodes, err := d.Bound()
+	return Mark{Class: workload.Shared, Importance: workload.DefaultImportance, SMT: workload.SMTPrefer, Emulator: guest.Share,
+		CPUs: cpus.String(), Nodes: nodes.String()}, err
+}

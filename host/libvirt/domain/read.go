@@ -56,6 +56,9 @@ func (d *Document) vcpus() (most, now int, err error) {
 	return most, now, nil
 }
 
+// VCPUs is how many vCPUs the guest may have, and how many it has now.
+func (d *Document) VCPUs() (most, now int, err error) { return d.vcpus() }
+
 // units are libvirt's names for amounts (virScaleInteger), in bytes.
 var units = map[string]uint64{
 	"b": 1, "byte": 1, "bytes": 1,
@@ -182,6 +185,7 @@ const (
 type Thread struct {
 	Kind ThreadKind
 	ID   uint32
+	Off  bool // a vCPU that is not plugged in
 }
 
 // CPUsOf is the CPUs that the document lets a thread run on: its own pin, else
@@ -273,4 +277,31 @@ func (d *Document) directNICs() []string {
 		}
 	}
 	return out
+}
+
+// Run is libvirt's ID of the run that the document tells of; 0 for a guest that is off.
+func (d *Document) Run() int {
+	n, err := strconv.Atoi(d.tree.Root().SelectAttrValue("id", "0"))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// Bound is where the document binds the vCPUs that the guest has now, and its memory;
+// empty for nowhere.
+func (d *Document) Bound() (cpus topology.CPUSet, nodes topology.NodeSet, err error) {
+	_, now, err := d.vcpus()
+	if err != nil {
+		return cpus, nodes, err
+	}
+	for vcpu := range now {
+		own, err := d.CPUsOf(Thread{Kind: VCPU, ID: uint32(vcpu)})
+		if err != nil {
+			return cpus, nodes, err
+		}
+		cpus = cpus.Union(own)
+	}
+	nodes, err = attrSet[topology.NodeID](d.at("numatune", "memory"), "nodeset")
+	return cpus, nodes, err
 }

@@ -40,7 +40,7 @@ func (d *Document) standing(h *topology.Host) (guest.Standing, error) {
 	if err != nil {
 		return s, err
 	}
-	p, err := d.pinning(h, most)
+	p, err := d.pinning(h, most, now)
 	if err != nil {
 		return s, err
 	}
@@ -62,6 +62,7 @@ func (d *Document) standing(h *topology.Host) (guest.Standing, error) {
 		s.Spec.CPUs = most
 	}
 	s.Manual = p.manual(mark, marked)
+	s.BoundCPUs, s.BoundNodes, s.Mode, s.Loose = p.bound, p.nodes, p.mode, p.loose
 	s.Home.Placement = d.placement(h, &s.Spec, &p)
 	s.Home.Emulator = p.emulator
 	if marked && mark.Emulator == guest.Isolate && p.emulator.Len() == 1 {
@@ -97,6 +98,9 @@ type pinning struct {
 	pins     []topology.CPUID // the CPU of each vCPU, when single
 	single   bool             // each vCPU has one CPU, which no other has
 	cpus     topology.CPUSet  // of all vCPUs; the whole host when nothing is said
+	bound    topology.CPUSet  // … of those it has now, as far as something is said
+	boundAll topology.CPUSet  // … of all it may have
+	loose    bool             // something is said of some vCPUs and not of others
 	nodes    topology.NodeSet // its memory; empty when nothing is said
 	mode     string           // of the memory
 	emulator topology.CPUSet
@@ -104,7 +108,9 @@ type pinning struct {
 	auto     bool     // libvirt asks numad at start
 }
 
-func (d *Document) pinning(h *topology.Host, vcpus int) (pinning, error) {
+// pinning reads where vCPUs and memory may be: of all vCPUs the guest may have, and
+// what is said of those it has now.
+func (d *Document) pinning(h *topology.Host, vcpus, now int) (pinning, error) {
 	var p pinning
 	pins, err := d.vcpuPins()
 	if err != nil {
@@ -121,21 +127,34 @@ func (d *Document) pinning(h *topology.Host, vcpus int) (pinning, error) {
 	if len(pins) > 0 {
 		p.said = append(p.said, "vcpupin")
 	}
-	if floating.Empty() {
+	said := !floating.Empty()
+	if !said {
 		floating = h.Online
 	}
 	p.single = true
 	var once topology.CPUSet
+	free := 0
 	for i := range vcpus {
 		set, pinned := pins[i]
 		if !pinned {
 			set = floating
+		}
+		if pinned || said {
+			p.boundAll = p.boundAll.Union(set)
+		}
+		switch {
+		case i >= now:
+		case pinned || said:
+			p.bound = p.bound.Union(set)
+		default:
+			free++
 		}
 		p.single = p.single && pinned && set.Len() == 1 && !once.Intersects(set)
 		once = once.Union(set)
 		p.pins = append(p.pins, set.Min())
 	}
 	p.cpus = once
+	p.loose = free > 0 && free < now
 	if p.emulator, err = attrSet[topology.CPUID](d.at("cputune", "emulatorpin"), "cpuset"); err != nil {
 		return p, err
 	}
@@ -175,14 +194,14 @@ func (p *pinning) manual(m Mark, marked bool) string {
 		return "placement='auto': libvirt asks numad where it goes at every start"
 	case !marked && len(p.said) > 0:
 		return fmt.Sprintf("bound by hand (%s)", strings.Join(p.said, ", "))
-	case marked && m.ToCPUs != "":
+	case marked && m.ToCPUs+m.ToNodes != "":
 		cpus, nodes, err := m.left()
-		if err == nil && !p.nodes.Empty() && p.cpus.Minus(cpus).Empty() && p.nodes.Minus(nodes).Empty() {
+		if err == nil && (!p.nodes.Empty() || m.Nodes == "") && p.bound.Minus(cpus).Empty() && p.nodes.Minus(nodes).Empty() {
 			return ""
 		}
-		return fmt.Sprintf("its bindings (CPUs %v, nodes %v) are not what homenode wrote (from CPUs %s, nodes %s to CPUs %s, nodes %s)", p.cpus, p.nodes, m.CPUs, m.Nodes, m.ToCPUs, m.ToNodes)
-	case marked && (p.cpus.String() != m.CPUs || p.nodes.String() != m.Nodes):
-		return fmt.Sprintf("its bindings (CPUs %v, nodes %v) are not what homenode wrote (CPUs %s, nodes %s)", p.cpus, p.nodes, m.CPUs, m.Nodes)
+		return fmt.Sprintf("its bindings (CPUs %v, nodes %v) are not what homenode wrote (from CPUs %s, nodes %s to CPUs %s, nodes %s)", p.bound, p.nodes, m.CPUs, m.Nodes, m.ToCPUs, m.ToNodes)
+	case marked && (p.bound.String() != m.CPUs && p.boundAll.String() != m.CPUs || p.nodes.String() != m.Nodes):
+		return fmt.Sprintf("its bindings (CPUs %v, nodes %v) are not what homenode wrote (CPUs %s, nodes %s)", p.bound, p.nodes, m.CPUs, m.Nodes)
 	}
 	return ""
 }
@@ -265,4 +284,24 @@ func spareOf(h *topology.Host, s *guest.Standing, cpu topology.CPUSet) *plan.Pla
 		}
 	}
 	return &p
+}
+
+// Wants is what the guest asks of a host, whatever host it is bound to now, and its
+// mark. ok is false when that is not homenode's to say: it has no mark.
+func (d *Document) Wants(h *topology.Host) (spec workload.Spec, mark Mark, ok bool, err error) {
+	mark, ok = d.Mark()
+	if !ok {
+		return spec, mark, false, nil
+	}
+	w, err := d.wants(h)
+	if err != nil {
+		return spec, mark, false, err
+	}
+	most, now, err := d.vcpus()
+	spec = workload.Spec{ID: guest.ID(d.Name()), Name: d.Name(), Class: mark.Class, Importance: mark.Importance, CPUs: now,
+		Memory: w.memory, HugePage: w.hugePage, SMT: mark.SMT, Given: true}
+	if mark.Class == workload.Dedicated {
+		spec.CPUs = most
+	}
+	return spec, mark, err == nil, err
 }

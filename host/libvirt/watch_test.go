@@ -1,0 +1,366 @@
+package libvirt
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+
+	"github.com/homenode/homenode/core/guest"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// plainXML is a guest as people define it: bound nowhere, unknown to homenode.
+func plainXML(name string, run int) string {
+	id := ""
+	if run > 0 {
+		id = fmt.Sprintf(" id='%d'", run)
+	}
+	return fmt.Sprintf("<domain type='kvm'%s><name>%s</name><memory unit='KiB'>1048576</memory><vcpu>2</vcpu></domain>", id, name)
+}
+
+func watch(t *testing.T, change ...func(*WatchOptions)) *Watch {
+	t.Helper()
+	o := WatchOptions{Process: func(string) (workload.Process, error) { return workload.Process{PID: 77, Start: 5}, nil }}
+	for _, f := range change {
+		f(&o)
+	}
+	w := NewWatch(o)
+	t.Cleanup(func() { w.Close() })
+	return w
+}
+
+func look(t *testing.T, w *Watch) []guest.Seen {
+	t.Helper()
+	if err := w.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	guests, unread := w.Guests(twoNodes())
+	if len(unread) > 0 {
+		t.Fatalf("not understood: %+v", unread)
+	}
+	return guests
+}
+
+func awaitWake(t *testing.T, w *Watch) {
+	t.Helper()
+	select {
+	case <-w.Wake():
+	case <-time.After(soon):
+		t.Fatal("nothing was heard")
+	}
+}
+
+func TestWatchSeesLifeAndDeath(t *testing.T) {
+	f := startFake(t)
+	a := f.add(t, "a", "", plainXML("a", 0))
+	w := watch(t)
+	got := look(t, w)
+	if len(got) != 1 || got[0].Running || got[0].Run != 0 || got[0].Defined == nil || len(w.Processes()) != 0 {
+		t.Fatalf("off: %+v", got)
+	}
+	for len(w.wake) > 0 { // of the service's own name
+		<-w.wake
+	}
+	a.started(t, plainXML("a", 3))
+	awaitWake(t, w)
+	got = look(t, w)
+	if len(got) != 1 || !got[0].Running || got[0].Run != 3 || got[0].Process.PID != 77 || len(w.Processes()) != 1 || got[0].Manual != "" || got[0].Placed {
+		t.Fatalf("started: %+v", got)
+	}
+	// What nothing tells of costs no reading: one call a look.
+	f.called("")
+	look(t, w)
+	if f.called("GetXMLDesc") {
+		t.Error("a guest that nothing happened to was read again")
+	}
+	b := f.add(t, "b", plainXML("b", 4), "") // transient
+	b.signal(t, 2)
+	awaitWake(t, w)
+	if got = look(t, w); len(got) != 2 || got[1].Defined != nil || got[1].Run != 4 {
+		t.Fatalf("a transient one: %+v", got)
+	}
+	b.stopped(t)
+	a.stopped(t)
+	awaitWake(t, w)
+	if got = look(t, w); len(got) != 1 || got[0].Running || len(w.Processes()) != 0 {
+		t.Errorf("stopped: %+v", got)
+	}
+}
+
+// Also without its event: the statistics tell that a guest runs, or has other vCPUs.
+func TestWatchWithoutEvents(t *testing.T) {
+	f := startFake(t)
+	a := f.add(t, "a", "", plainXML("a", 0))
+	w := watch(t)
+	look(t, w)
+	f.edit(func() { a.live = strings.Replace(plainXML("a", 1), "<vcpu>2", "<vcpu current='1'>2", 1) })
+	if got := look(t, w); !got[0].Running || got[0].Spec.CPUs != 1 {
+		t.Errorf("started unheard: %+v", got)
+	}
+	f.edit(func() { a.live = plainXML("a", 1) })
+	if got := look(t, w); got[0].Spec.CPUs != 2 {
+		t.Errorf("a vCPU was plugged in: %+v", got[0].Spec)
+	}
+}
+
+func TestWatchOutlivesLibvirt(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	f := startFake(t)
+	a := f.add(t, "a", plainXML("a", 1), plainXML("a", 0))
+	w := watch(t, func(o *WatchOptions) { o.Now = func() time.Time { return now } })
+	look(t, w)
+	for len(w.wake) > 0 {
+		<-w.wake
+	}
+	f.edit(func() { f.refuse["GetAllDomainStats"] = libvirtError("Failed to connect socket to 'x'") })
+	if err := w.Look(t.Context()); !errors.Is(err, ErrUnavailable) {
+		t.Fatalf("libvirtd gone: %v", err)
+	}
+	if got, _ := w.Guests(twoNodes()); len(got) != 1 || !got[0].Running {
+		t.Errorf("what was known: %+v", got)
+	}
+	f.called("")
+	if err := w.Look(t.Context()); !errors.Is(err, ErrUnavailable) || f.called("GetAllDomainStats") {
+		t.Errorf("asked again at once: %v", err)
+	}
+	// It is back, and the guest has been started anew meanwhile.
+	f.edit(func() { f.refuse = map[string]*dbus.Error{}; a.live = plainXML("a", 2) })
+	now = now.Add(retryFirst)
+	if got := look(t, w); got[0].Run != 2 {
+		t.Errorf("after libvirtd came back: run %d", got[0].Run)
+	}
+	// The service goes and comes: heard without a call.
+	if _, err := f.conn.ReleaseName(service); err != nil {
+		t.Fatal(err)
+	}
+	awaitWake(t, w)
+	if err := w.Look(t.Context()); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("service gone: %v", err)
+	}
+	for len(w.wake) > 0 {
+		<-w.wake
+	}
+	f.edit(func() { a.live = plainXML("a", 3) })
+	if _, err := f.conn.RequestName(service, dbus.NameFlagDoNotQueue); err != nil {
+		t.Fatal(err)
+	}
+	awaitWake(t, w)
+	if got := look(t, w); got[0].Run != 3 {
+		t.Errorf("after the service came back: run %d", got[0].Run)
+	}
+	// The bus itself.
+	w.mu.Lock()
+	bus := w.client.bus
+	w.mu.Unlock()
+	bus.Close()
+	awaitWake(t, w)
+	f.edit(func() { a.live = plainXML("a", 4) })
+	if got := look(t, w); got[0].Run != 4 {
+		t.Errorf("after the bus came back: run %d", got[0].Run)
+	}
+}
+
+func TestWatchTrouble(t *testing.T) {
+	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent/bus")
+	if err := watch(t).Look(t.Context()); !errors.Is(err, ErrUnavailable) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("no bus: %v", err)
+	}
+	f := startFake(t)
+	f.add(t, "a", plainXML("a", 1), plainXML("a", 0))
+	f.add(t, "broken", "<domain id='2'><name>broken</name><vcpu>none</vcpu></domain>", "")
+	leaving := f.add(t, "leaving", plainXML("leaving", 3), "")
+	f.edit(func() {
+		f.guests[1].live = "<domain id='2'><name>broken</name><vcpu>9999999</vcpu></domain>"
+		f.meddle = func(method string) { leaving.gone = leaving.gone || method == "DomainLookupByName" }
+	})
+	w := watch(t)
+	if err := w.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	guests, unread := w.Guests(twoNodes())
+	if len(guests) != 1 || guests[0].Name != "a" || len(unread) != 1 || unread[0].Name != "broken" || !unread[0].Running {
+		t.Errorf("guests %+v, unread %+v", guests, unread)
+	}
+	f.edit(func() {
+		f.refuse["GetAllDomainStats"] = &dbus.Error{Name: "org.freedesktop.DBus.Error.AccessDenied", Body: []any{"Rejected send message"}}
+	})
+	if err := watch(t).Look(t.Context()); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("not allowed: %v", err)
+	}
+}
+
+func step(kind plan.StepKind, name, to string) plan.Step {
+	return plan.Step{Kind: kind, Workload: guest.ID(name), Target: plan.Target{Kind: workload.InGuest}, To: to}
+}
+
+// do journals a step as the daemon does, and takes it.
+func do(t *testing.T, w *Watch, s plan.Step) plan.Entry {
+	t.Helper()
+	have, err := w.Settings(t.Context(), s)
+	if err != nil || len(have) != 1 {
+		t.Fatalf("%s: %+v, %v", s.Kind, have, err)
+	}
+	if err := w.Apply(t.Context(), s, nil); err != nil {
+		t.Fatalf("%s: %v", s.Kind, err)
+	}
+	return plan.Entry{Kind: have[0].Kind, Path: have[0].Path, Old: have[0].Value, New: s.To}
+}
+
+func TestDriverPlacesAGuestThatNobodyBound(t *testing.T) {
+	f := startFake(t)
+	g := f.add(t, "a", plainXML("a", 7), plainXML("a", 0))
+	f.edit(func() { g.threads = []uint32{1} })
+	w := watch(t)
+	look(t, w)
+	entries := []plan.Entry{do(t, w, step(plan.SetCPUs, "a", "8-11"))}
+	if got := look(t, w)[0]; got.Manual != "" || !got.Placed || got.BoundCPUs.String() != "8-11" || !got.BoundNodes.Empty() {
+		t.Errorf("between the steps: %+v", got.Standing)
+	}
+	entries = append(entries, do(t, w, step(plan.SetMems, "a", "1")), do(t, w, step(plan.SetNext, "a", "8-11/1")))
+	for i, want := range []plan.Entry{
+		{Kind: plan.GuestCPUs, Path: "a@7", Old: "0-15", New: "8-11"}, {Kind: plan.GuestMems, Path: "a@7", Old: "0-1", New: "1"},
+		{Kind: plan.GuestDefinition, Path: "a", Old: "", New: "8-11/1"},
+	} {
+		if got := entries[i]; got.Kind != want.Kind || got.Path != want.Path || got.Old != want.Old {
+			t.Errorf("journalled %+v, want %+v", got, want)
+		}
+	}
+	live, config := g.now()
+	for _, want := range []string{"<vcpupin vcpu='1' cpuset='8,9,10,11'/>", "<emulatorpin cpuset='8,9,10,11'/>", "<iothreadpin iothread='1' cpuset='8,9,10,11'/>", "<memory mode='restrictive' nodeset='1'/>"} {
+		if !strings.Contains(live, want) {
+			t.Errorf("no %s in\n%s", want, live)
+		}
+	}
+	got := look(t, w)[0]
+	if got.Manual != "" || got.Home.Placement.Home.String() != "1" || got.Home.Placement.CPUs.String() != "8-11" || got.Defined.BoundCPUs.String() != "8-11" || got.Mode != "restrictive" {
+		t.Errorf("it stands as %+v, defined %+v", got.Standing, got.Defined)
+	}
+	// To another node, and all of it back.
+	do(t, w, step(plan.SetCPUs, "a", "0-3"))
+	do(t, w, step(plan.SetMems, "a", "0"))
+	if got := look(t, w)[0]; got.Manual != "" || got.Home.Placement.Home.String() != "0" {
+		t.Errorf("moved: %+v", got.Standing)
+	}
+	for i := len(entries) - 1; i >= 0; i-- {
+		if err := w.Restore(t.Context(), entries[i]); err != nil {
+			t.Fatalf("%s: %v", entries[i].Kind, err)
+		}
+	}
+	if live2, config2 := g.now(); config2 != plainXML("a", 0) || config == config2 || !strings.Contains(live2, "<memory mode='restrictive' nodeset='0-1'/>") || !strings.Contains(live2, "<vcpupin vcpu='0' cpuset='0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15'/>") {
+		t.Errorf("put back:\n%s\n%s", live2, config2)
+	}
+	if got := look(t, w)[0]; got.Manual != "" || got.Defined.Placed {
+		t.Errorf("put back it stands as %+v", got.Standing)
+	}
+	// The next run of it is another guest.
+	f.edit(func() { g.live = plainXML("a", 8) })
+	if err := w.Restore(t.Context(), entries[0]); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of a run that has ended: %v", err)
+	}
+	if err := w.Present(entries[0]); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("present: %v", err)
+	}
+	if err := w.Present(entries[2]); err != nil {
+		t.Errorf("its definition: %v", err)
+	}
+}
+
+// A vCPU that is plugged in later comes up without CPUs of its own where the driver of
+// libvirt could not be told before.
+func TestDriverAndAPluggedVCPU(t *testing.T) {
+	f := startFake(t)
+	g := f.add(t, "a", strings.Replace(plainXML("a", 7), "<vcpu>2", "<vcpu current='1'>2", 1), plainXML("a", 0))
+	w := watch(t)
+	look(t, w)
+	f.edit(func() { f.absent = 1 })
+	do(t, w, step(plan.SetCPUs, "a", "0-3"))
+	do(t, w, step(plan.SetMems, "a", "0"))
+	if got := look(t, w)[0]; got.Loose || got.Manual != "" || got.Spec.CPUs != 1 {
+		t.Fatalf("placed: %+v", got.Standing)
+	}
+	f.edit(func() { f.absent = 0; g.live = strings.Replace(g.live, " current='1'", "", 1) })
+	if got := look(t, w)[0]; !got.Loose || got.Manual != "" || got.Spec.CPUs != 2 {
+		t.Fatalf("with one more: %+v", got.Standing)
+	}
+	do(t, w, step(plan.SetCPUs, "a", "0-3"))
+	if got := look(t, w)[0]; got.Loose || got.Manual != "" || got.BoundCPUs.String() != "0-3" {
+		t.Errorf("after the step: %+v", got.Standing)
+	}
+}
+
+// TestDriverFailsAnywhere: whatever call fails, the guest stays homenode's, and the same
+// step taken again comes through.
+func TestDriverFailsAnywhere(t *testing.T) {
+	for _, kind := range []plan.StepKind{plan.SetCPUs, plan.SetMems, plan.SetNext} {
+		to := map[plan.StepKind]string{plan.SetCPUs: "8-11", plan.SetMems: "1", plan.SetNext: "8-11/1"}[kind]
+		for n := 1; ; n++ {
+			f := startFake(t)
+			f.add(t, "a", plainXML("a", 7), plainXML("a", 0))
+			w := watch(t)
+			look(t, w)
+			f.edit(func() { f.calls, f.failAt = nil, n })
+			err := w.Apply(t.Context(), step(kind, "a", to), nil)
+			f.edit(func() { f.failAt = 0 })
+			if err == nil {
+				if n < 3 {
+					t.Errorf("%s took %d calls", kind, n-1)
+				}
+				break
+			}
+			if got := look(t, w)[0]; got.Manual != "" {
+				t.Errorf("%s, call %d failed (%v): held by %q", kind, n, err, got.Manual)
+			}
+			if err := w.Apply(t.Context(), step(kind, "a", to), nil); err != nil {
+				t.Errorf("%s again after call %d failed: %v", kind, n, err)
+			}
+			if got := look(t, w)[0]; got.Manual != "" || kind == plan.SetMems && got.BoundNodes.String() != "1" || kind == plan.SetCPUs && got.BoundCPUs.String() != "8-11" || kind == plan.SetNext && !got.Defined.Placed {
+				t.Errorf("%s again after call %d failed: %+v", kind, n, got.Standing)
+			}
+			f.conn.Close()
+		}
+	}
+}
+
+func TestDriverTrouble(t *testing.T) {
+	f := startFake(t)
+	g := f.add(t, "a", plainXML("a", 7), plainXML("a", 0))
+	f.add(t, "transient", plainXML("transient", 8), "")
+	dedicated := strings.ReplaceAll(sharedXML(t, "d"), "class='shared'", "class='dedicated'")
+	f.add(t, "d", "", dedicated)
+	f.add(t, "strict", "<domain id='9'><name>strict</name><memory>1024</memory><vcpu>1</vcpu><numatune><memory mode='strict' nodeset='0'/></numatune></domain>", "")
+	w := watch(t)
+	look(t, w)
+	for _, tt := range []struct {
+		step plan.Step
+		is   error
+		want string
+	}{
+		{step(plan.SetCPUs, "gone", "1"), fs.ErrNotExist, ""},
+		{step(plan.SetCPUs, "d", "1"), fs.ErrNotExist, "ended"},
+		{step(plan.SetNext, "transient", "1/0"), fs.ErrNotExist, "no definition"},
+		{step(plan.SetNext, "d", "1/0"), nil, "dedicated"},
+		{step(plan.SetNext, "a", "1"), nil, "want CPUS/NODES"},
+		{step(plan.SetCPUs, "a", ""), nil, "none"},
+		{step(plan.SetMems, "a", ""), nil, "none"},
+		{step(plan.SetMems, "strict", "1"), nil, "restrictive"},
+		{step(plan.MovePages, "a", "1"), nil, "take no move-pages"},
+	} {
+		err := w.Apply(t.Context(), tt.step, nil)
+		if err == nil || tt.is != nil && !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s of %s to %q: %v", tt.step.Kind, tt.step.Workload, tt.step.To, err)
+		}
+	}
+	if live, config := g.now(); live != plainXML("a", 7) || config != plainXML("a", 0) {
+		t.Errorf("changed:\n%s\n%s", live, config)
+	}
+	f.edit(func() { f.meddle = func(method string) { g.gone = g.gone || method == "PinVcpu" } })
+	if err := w.Apply(t.Context(), step(plan.SetCPUs, "a", "1"), nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it vanished between the calls: %v", err)
+	}
+}
