@@ -137,7 +137,7 @@ func needs(jobs []work, f func(suite.Test) bool) bool {
 }
 
 func goBuild(ctx context.Context, root, bin, name, pkg string, ldflags ...string) error {
-	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", strings.Join(append([]string{"-s", "-w"}, ldflags...), " "), "-o", filepath.Join(bin, name), pkg)
+	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", strings.Join(append([]string{"-s", "-w"}, ldflags...), " "), "-o", filepath.Join(bin, name), pkg)
 	c.Dir = root
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
 	if b, err := c.CombinedOutput(); err != nil {

@@ -140,6 +140,7 @@ func (g *guest) boot(ctx context.Context, show bool, tests []string, tally *tall
 	ended := g.readWire(wire, start, tally, cancel)
 	done.Wait()
 	exit := q.Wait()
+	fmt.Printf("guest %s: %.0f s, %.0f s of CPU time\n", g.shape.Name, time.Since(start).Seconds(), (q.ProcessState.UserTime() + q.ProcessState.SystemTime()).Seconds())
 	switch cause := context.Cause(ctx); {
 	case g.crash != "":
 		return g.crash, nil

@@ -91,8 +91,9 @@ func drives(root, disk string, keep bool) []string {
 // key names a saved machine by all that it is made of.
 func (g *guest) key(init string) (string, error) {
 	h := sha256.New()
-	shape := g.shape
-	fmt.Fprintf(h, "%+v %s %s\n", shape, g.tools.qemu, g.tools.kernel)
+	machine := g.shape
+	machine.Name, machine.Slow = "", false // say nothing of it
+	fmt.Fprintf(h, "%+v %s %s\n", machine, g.tools.qemu, g.tools.kernel)
 	for _, name := range []string{init, filepath.Join(g.tools.virt, "SHA256SUMS")} {
 		f, err := os.Open(name)
 		if err != nil {
@@ -191,8 +192,10 @@ func (g *guest) save(ctx context.Context, args []string, folder string) error {
 	if err := q.Start(); err != nil {
 		return fmt.Errorf("start QEMU: %w", err)
 	}
-	defer q.Wait()
-	defer q.Process.Kill()
+	defer func() {
+		q.Process.Kill()
+		q.Wait()
+	}()
 	wireEnd.Close()
 	ready := false
 	for lines := bufio.NewScanner(wire); !ready && lines.Scan(); {
@@ -210,7 +213,9 @@ func (g *guest) save(ctx context.Context, args []string, folder string) error {
 	if err := os.Rename(dir, folder); err != nil {
 		return err
 	}
-	fmt.Printf("\nguest %s: booted in %.1f s, saved in %.1f s\n", g.shape.Name, up.Seconds(), (time.Since(start) - up).Seconds())
+	_ = q.Wait() // it was told to end
+	spent := q.ProcessState.UserTime() + q.ProcessState.SystemTime()
+	fmt.Printf("\nguest %s: booted in %.1f s, saved in %.1f s, %.0f s of CPU time\n", g.shape.Name, up.Seconds(), (time.Since(start) - up).Seconds(), spent.Seconds())
 	return nil
 }
 
@@ -268,7 +273,8 @@ func writeState(ctx context.Context, socket, file string) error {
 		}
 		switch now["status"] {
 		case "completed":
-			return nil
+			_, err := ask("quit", map[string]any{})
+			return err
 		case "failed", "cancelled":
 			return fmt.Errorf("QEMU: migrate: %v", now)
 		}
