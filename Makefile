@@ -14,7 +14,7 @@ FUZZTIME ?= 30s
 SEED ?= 1
 RAPID = $(shell grep -rl --include='*_test.go' '"pgregory.net/rapid"' . | xargs -n1 dirname | sort -u)
 
-.PHONY: all run build test test-arm64 check bench bench-probe bench-placement e2e e2e-libvirt generate fuzz install clean
+.PHONY: all run build test test-arm64 check bench bench-probe bench-placement e2e generate fuzz install clean
 
 all: build
 
@@ -67,9 +67,6 @@ bench-placement: ## decision times beside Nova (fetched into a venv; BENCHFLAGS=
 e2e: build ## the tests that need several NUMA nodes, in emulated guests
 	bash e2e/fetch.sh
 	$(GO) run ./e2e/rig $(E2EFLAGS)
-
-e2e-libvirt: build ## homenode under a real libvirt with guests of its own, in an emulated guest
-	$(GO) run ./e2e/rig -shape virt $(E2EFLAGS)
 
 generate: ## files that the program writes itself: the README's picture, manual pages
 	$(GO) run ./cmd/homenode topology --host testdata/hosts/sub-numa-cxl.json --svg docs/topology.svg
