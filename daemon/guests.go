@@ -351,13 +351,16 @@ func restingHome(l *place.Ledger, s *guest.Standing) (*plan.Placement, string) {
 	return &res.Placement, "It is off, and that is the best home for it now."
 }
 
-// memoryNodes is the nodes of a home that hold memory.
+// memoryNodes is the nodes that a guest's memory belongs on, as its steps have them.
 func memoryNodes(h *topology.Host, p *plan.Placement) topology.NodeSet {
-	var out topology.NodeSet
+	var home topology.NodeSet
 	for _, n := range h.Nodes {
 		if p.Home.Has(n.ID) && n.Memory != 0 && h.AllowedMems.Has(n.ID) {
-			out.Add(n.ID)
+			home.Add(n.ID)
 		}
 	}
-	return out
+	if booked := p.MemoryNodes().Intersect(home); !booked.Empty() {
+		return booked
+	}
+	return home
 }

@@ -115,3 +115,9 @@ func (f *Flavor) validate() error {
 	}
 	return nil
 }
+
+// Limits is what a guest that exists may do a second; nil leaves it as it is.
+type Limits struct {
+	Network *topology.KiB // of each NIC, each way; 0 is no limit
+	Disk    *DiskLimit    // of each volume
+}

@@ -40,6 +40,11 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 	}
 	// The kernel moves the pages of a guest as its nodes change; while they do, nothing
 	// else moves them.
+	if obs.Kind == workload.InGuest {
+		if booked := p.MemoryNodes().Intersect(home); !booked.Empty() {
+			home = booked
+		}
+	}
 	if obs.Kind == workload.InGuest && !home.Equal(obs.Mems) {
 		return append(out, step(plan.SetMems, obs.Mems.String(), home.String(),
 			fmt.Sprintf("Its home is %s: its memory goes there with it.", nodesWords(home))))

@@ -56,6 +56,21 @@ type Placement struct {
 	Start      uint64                // of a process workload: start time of its root process, for PIDs are reused
 }
 
+// MemoryNodes is where a guest's memory may lie: where it is booked, or, when its size
+// is not known, the home.
+func (p *Placement) MemoryNodes() topology.NodeSet {
+	var nodes topology.NodeSet
+	for _, m := range p.Memory {
+		if m.KiB > 0 {
+			nodes.Add(m.Node)
+		}
+	}
+	if nodes.Empty() {
+		return p.Home
+	}
+	return nodes
+}
+
 // Idle is the SMT siblings that dedicated work on these CPUs keeps from everyone:
 // the rest of its cores when its policy is isolate or require, else none.
 func Idle(h *topology.Host, smt workload.SMTPolicy, cpus topology.CPUSet) topology.CPUSet {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/godbus/dbus/v5"
 
@@ -181,7 +182,7 @@ func parsePins(text string) (by map[string]topology.CPUSet, all topology.CPUSet,
 // that what a failure leaves behind is known for homenode's.
 func (w *Watch) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) error {
 	name := guest.NameOf(step.Workload)
-	return w.change(ctx, name, func() error {
+	return w.change(ctx, name, timeOf(step.Kind == plan.SetMems), func(ctx context.Context) error {
 		switch step.Kind {
 		case plan.SetNext:
 			return w.define(ctx, name, step.To)
@@ -199,12 +200,26 @@ func (w *Watch) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) er
 	})
 }
 
+const (
+	// changeWithin bounds a change that moves no memory: each call takes milliseconds, and
+	// a libvirt that hangs must not hold up who waits.
+	changeWithin = 20 * time.Second
+	// moveWithin bounds one that does: a TiB at 1 GiB a second.
+	moveWithin = 20 * time.Minute
+	// lockWithin is how long it waits for homenode vm: what is put off is tried again.
+	lockWithin = 2 * time.Second
+)
+
 // change runs a change of a guest with nobody else at it.
-func (w *Watch) change(ctx context.Context, name string, do func() error) error {
+func (w *Watch) change(ctx context.Context, name string, within time.Duration, do func(context.Context) error) error {
 	w.changing.Lock()
 	defer w.changing.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	if w.o.Lock != nil {
-		lock, err := w.o.Lock(ctx)
+		soon, cancel := context.WithTimeout(ctx, lockWithin)
+		defer cancel()
+		lock, err := w.o.Lock(soon)
 		if err != nil {
 			return err
 		}
@@ -217,10 +232,17 @@ func (w *Watch) change(ctx context.Context, name string, do func() error) error 
 			k.stale = true
 		}
 	}()
-	if err := do(); err != nil {
+	if err := do(ctx); err != nil {
 		return fmt.Errorf("guest %q: %w", name, err)
 	}
 	return nil
+}
+
+func timeOf(memory bool) time.Duration {
+	if memory {
+		return moveWithin
+	}
+	return changeWithin
 }
 
 // remark changes the mark of a running guest; one without gets one.
@@ -386,13 +408,13 @@ func (w *Watch) define(ctx context.Context, name, next string) error {
 // Restore puts an old value back.
 func (w *Watch) Restore(ctx context.Context, e plan.Entry) error {
 	if e.Kind == plan.GuestDefinition {
-		return w.change(ctx, e.Path, func() error { return w.define(ctx, e.Path, e.Old) })
+		return w.change(ctx, e.Path, changeWithin, func(ctx context.Context) error { return w.define(ctx, e.Path, e.Old) })
 	}
 	name, run, err := parseRunPath(e.Path)
 	if err != nil {
 		return err
 	}
-	return w.change(ctx, name, func() error {
+	return w.change(ctx, name, timeOf(e.Kind == plan.GuestMems), func(ctx context.Context) error {
 		t, err := w.open(ctx, name, run)
 		if err != nil {
 			return err
@@ -404,18 +426,22 @@ func (w *Watch) Restore(ctx context.Context, e plan.Entry) error {
 	})
 }
 
-// Present returns nil while the guest, in that run of it, exists.
+// Present returns nil while the guest, in that run of it, exists, as of the last Look.
 func (w *Watch) Present(e plan.Entry) error {
-	ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
-	defer cancel()
-	if e.Kind == plan.GuestDefinition {
-		_, _, err := w.definition(ctx, e.Path, false)
-		return err
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	name, run := e.Path, 0
+	if e.Kind != plan.GuestDefinition {
+		var err error
+		if name, run, err = parseRunPath(e.Path); err != nil {
+			return err
+		}
 	}
-	name, run, err := parseRunPath(e.Path)
-	if err != nil {
-		return err
+	switch k := w.known[name]; {
+	case w.last != nil || !w.looked: // nobody knows
+		return nil
+	case k == nil, run == 0 && k.config == nil, run > 0 && (k.live == nil || k.live.Run() != run):
+		return fmt.Errorf("guest %q: %w", e.Path, fs.ErrNotExist)
 	}
-	_, err = w.open(ctx, name, run)
-	return err
+	return nil
 }

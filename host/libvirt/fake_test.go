@@ -77,6 +77,7 @@ type fakeGuest struct {
 	gone    bool
 	threads []uint32 // IOThreads
 	rss     uint64
+	limits  map[string]string
 }
 
 func libvirtError(format string, a ...any) *dbus.Error {
@@ -439,4 +440,41 @@ func (g *fakeGuest) stopped(t *testing.T) {
 	t.Helper()
 	g.f.edit(func() { g.live, g.gone = "", g.config == "" })
 	g.signal(t, 5)
+}
+
+func (d *domainMethods) limited(method, device string, params map[string]dbus.Variant, flags uint32) *dbus.Error {
+	defer d.leave()
+	if err := d.enter(method, flags&affectLive); err != nil {
+		return err
+	}
+	if flags&affectConfig != 0 && d.g.config == "" {
+		return libvirtError("Requested operation is not valid: cannot modify device on transient domain")
+	}
+	if d.g.limits == nil {
+		d.g.limits = map[string]string{}
+	}
+	for key, v := range params {
+		d.g.limits[device+" "+key] = fmt.Sprintf("%T %v %d", v.Value(), v.Value(), flags)
+	}
+	return nil
+}
+
+func (d *domainMethods) SetInterfaceParameters(device string, params map[string]dbus.Variant, flags uint32) *dbus.Error {
+	return d.limited("SetInterfaceParameters", device, params, flags)
+}
+
+func (d *domainMethods) SetBlockIOTune(disk string, params map[string]dbus.Variant, flags uint32) *dbus.Error {
+	return d.limited("SetBlockIOTune", disk, params, flags)
+}
+
+func (d *domainMethods) GetStats(stats, _ uint32) (map[string]dbus.Variant, *dbus.Error) {
+	defer d.leave()
+	if err := d.enter("GetStats", 0); err != nil {
+		return nil, err
+	}
+	if stats != statsBlock {
+		return nil, libvirtError("the fake knows no such statistics")
+	}
+	return map[string]dbus.Variant{"block.count": dbus.MakeVariant(uint32(1)),
+		"block.0.name": dbus.MakeVariant("vda"), "block.0.capacity": dbus.MakeVariant(uint64(100 << 30))}, nil
 }

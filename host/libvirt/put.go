@@ -141,7 +141,7 @@ func (c *Client) float(ctx context.Context, path dbus.ObjectPath, threads []doma
 			return i + 1, err
 		}
 	}
-	nodes := domain.MemoryNodes(&p)
+	nodes := p.MemoryNodes()
 	if live.MemoryNodes() == nodes.String() {
 		return len(threads), nil
 	}
@@ -161,7 +161,7 @@ func (c *Client) putBack(ctx context.Context, h *topology.Host, path dbus.Object
 		}
 		first = cmp.Or(first, err)
 	}
-	if nodes := live.MemoryNodes(); nodes != domain.MemoryNodes(&p).String() {
+	if nodes := live.MemoryNodes(); nodes != p.MemoryNodes().String() {
 		first = cmp.Or(first, c.bind(ctx, path, nodes))
 	}
 	return first

@@ -44,6 +44,7 @@ type Watch struct {
 	fails   int
 	retry   time.Time // no try before
 	last    error     // of the newest Look
+	looked  bool      // there was a Look that did not fail
 	host    *topology.Host
 	known   map[string]*known
 	unnamed map[dbus.ObjectPath]bool // guests that something happened to, not yet found by name
@@ -222,6 +223,9 @@ func (w *Watch) look(ctx context.Context, now time.Time) error {
 			k = &known{stale: true}
 			w.known[name] = k
 		}
+		if s.vcpus == 0 { // a guest that is busy does not tell all of it
+			s.vcpus, s.rss = k.vcpus, max(s.rss, k.rss)
+		}
 		if w.lost || k.state != s.state || k.vcpus != s.vcpus || now.Sub(k.at) >= rereadEvery {
 			k.stale = true
 		}
@@ -238,7 +242,7 @@ func (w *Watch) look(ctx context.Context, now time.Time) error {
 			k.stale, k.at = false, now
 		}
 	}
-	w.lost = false
+	w.lost, w.looked = false, true
 	return nil
 }
 

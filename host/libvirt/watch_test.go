@@ -56,6 +56,14 @@ func awaitWake(t *testing.T, w *Watch) {
 	}
 }
 
+// awaitRun looks until the first guest is in a run.
+func awaitRun(t *testing.T, w *Watch, run int) {
+	t.Helper()
+	for look(t, w)[0].Run != run {
+		awaitWake(t, w)
+	}
+}
+
 func TestWatchSeesLifeAndDeath(t *testing.T) {
 	f := startFake(t)
 	a := f.add(t, "a", "", plainXML("a", 0))
@@ -260,6 +268,8 @@ func TestDriverPlacesAGuestThatNobodyBound(t *testing.T) {
 	}
 	// The next run of it is another guest.
 	f.edit(func() { g.live = plainXML("a", 8) })
+	g.signal(t, 2)
+	awaitRun(t, w, 8)
 	if err := w.Restore(t.Context(), entries[0]); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of a run that has ended: %v", err)
 	}

@@ -45,6 +45,9 @@ type Hypervisor interface {
 	// Put gives a guest another home. now is false when a running guest comes to
 	// it at its next start.
 	Put(ctx context.Context, h *topology.Host, name string, home guest.Home) (now bool, err error)
+	// Limit sets what NICs and disks of a guest may do; done says it in words, also of what
+	// was set before an error.
+	Limit(ctx context.Context, name string, limits guest.Limits) (done []string, err error)
 	// Release takes homenode's bindings and mark off a guest's definition.
 	Release(ctx context.Context, name string) error
 	Close() error
@@ -63,13 +66,14 @@ func vmCommand(e *Env) *cobra.Command {
   homenode vm move       gives a guest another home
   homenode vm adopt      takes over guests that something else defined
   homenode vm release    undoes that
+  homenode vm limit      sets what its NICs and disks may do
   homenode vm hook       places guests that come from another host
 
 All of them also answer for another host (--host, --root, --hwloc, --synthetic).`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(vmFlavorsCommand(e), vmCapacityCommand(e), vmDefineCommand(e), vmListCommand(e), vmMoveCommand(e), vmAdoptCommand(e), vmReleaseCommand(e), vmHookCommand(e))
+	c.AddCommand(vmFlavorsCommand(e), vmCapacityCommand(e), vmDefineCommand(e), vmListCommand(e), vmMoveCommand(e), vmAdoptCommand(e), vmReleaseCommand(e), vmLimitCommand(e), vmHookCommand(e))
 	return c
 }
 

@@ -123,7 +123,7 @@ func clear(c *cobra.Command, e *Env, s *standing, name string, home *guest.Home)
 	for _, p := range home.Others {
 		i := slices.IndexFunc(s.guests, func(g guest.Standing) bool { return g.Spec.ID == p.Workload })
 		if i < 0 {
-			fmt.Fprintf(e.Stderr, "homenode: %s may run on CPUs of %s too: the daemon placed it, and does not know of guests\n", p.Workload, name)
+			fmt.Fprintf(e.Stderr, "homenode: %s may run on CPUs of %s too: the daemon placed it, and has it make way at its next look\n", p.Workload, name)
 			continue
 		}
 		g := &s.guests[i]

@@ -69,6 +69,17 @@ func (v *hypervisor) Put(_ context.Context, _ *topology.Host, name string, home 
 	return !v.later[name], v.call(fmt.Sprintf("put %s on %v", name, home.Placement.CPUs))
 }
 
+func (v *hypervisor) Limit(_ context.Context, name string, l guest.Limits) ([]string, error) {
+	text := "limit " + name
+	if l.Network != nil {
+		text += fmt.Sprintf(" network %d", *l.Network)
+	}
+	if l.Disk != nil {
+		text += fmt.Sprintf(" disk %+v", *l.Disk)
+	}
+	return []string{"NIC x: limited"}, v.call(text)
+}
+
 func (v *hypervisor) Release(_ context.Context, name string) error {
 	v.calls = append(v.calls, "release "+name)
 	return v.fail
@@ -295,4 +306,33 @@ func TestGuestsMindTheDaemon(t *testing.T) {
 			t.Errorf("%d: %s%s", status, out, errs)
 		}
 	})
+}
+
+func TestLimitFlags(t *testing.T) {
+	tests := []struct {
+		args   []string
+		status int
+		call   string // or part of the message
+	}{
+		{[]string{"--flavor", "c1.xlarge"}, 0, "limit a network 524288 disk {IOPS:"},
+		{[]string{"--network", "100MiB"}, 0, "limit a network 102400"},
+		{[]string{"--network", "0", "--rate", "0"}, 0, "limit a network 0 disk {IOPS:0 IOPSPerGiB:0 MostIOPS:0 Rate:0 RatePerGiB:0 MostRate:0}"},
+		{[]string{"--flavor", "c1.xlarge", "--iops", "7", "--rate", "1MiB"}, 0, "limit a network 524288 disk {IOPS:7 IOPSPerGiB:0 MostIOPS:0 Rate:1024 RatePerGiB:0 MostRate:0}"},
+		{nil, 2, "say what to limit"},
+		{[]string{"--network", "fast"}, 2, `--network "fast"`},
+		{[]string{"--network", "5TiB"}, 2, "up to 4TiB"},
+		{[]string{"--iops", "-1"}, 2, "--iops -1"},
+		{[]string{"--flavor", "none"}, 2, "none"},
+	}
+	for _, tt := range tests {
+		v := &hypervisor{}
+		status, _, stderr := vm(v, append([]string{"limit", "a"}, tt.args...)...)
+		got := stderr
+		if tt.status == 0 {
+			got = strings.Join(v.calls, "; ")
+		}
+		if status != tt.status || !strings.Contains(got, tt.call) {
+			t.Errorf("%v: status %d, %s", tt.args, status, got)
+		}
+	}
 }

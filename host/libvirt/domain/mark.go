@@ -110,7 +110,7 @@ func (d *Document) Intend(p *plan.Placement) error {
 		return err
 	}
 	m.CPUs, m.Nodes = cpus.String(), nodes.String()
-	m.ToCPUs, m.ToNodes = p.CPUs.String(), MemoryNodes(p).String()
+	m.ToCPUs, m.ToNodes = p.CPUs.String(), p.MemoryNodes().String()
 	m.fill(d.markElement())
 	return nil
 }

@@ -23,7 +23,7 @@ import (
 func (d *Document) Place(h *topology.Host, home guest.Home, mark Mark) {
 	p := &home.Placement
 	mark.Class, mark.Importance = p.Class, p.Importance
-	mark.CPUs, mark.Nodes = p.CPUs.String(), MemoryNodes(p).String()
+	mark.CPUs, mark.Nodes = p.CPUs.String(), p.MemoryNodes().String()
 	mark.ToCPUs, mark.ToNodes = "", ""
 	vcpu := d.child(d.tree.Root(), "vcpu")
 	if strings.TrimSpace(vcpu.Text()) == "" {
@@ -45,21 +45,6 @@ func (d *Document) Place(h *topology.Host, home guest.Home, mark Mark) {
 	} else {
 		metadata.AddChild(mark.element())
 	}
-}
-
-// MemoryNodes is where the memory may lie: where it is booked, or, when its
-// size is not known, the home.
-func MemoryNodes(p *plan.Placement) topology.NodeSet {
-	var nodes topology.NodeSet
-	for _, m := range p.Memory {
-		if m.KiB > 0 {
-			nodes.Add(m.Node)
-		}
-	}
-	if nodes.Empty() {
-		return p.Home
-	}
-	return nodes
 }
 
 // MemoryNodes is the nodes that numatune binds the guest's memory to, as it is
@@ -258,7 +243,7 @@ func (d *Document) placeMemory(h *topology.Host, p *plan.Placement) {
 		mode = "strict"
 	}
 	memory.CreateAttr("mode", mode)
-	memory.CreateAttr("nodeset", MemoryNodes(p).String())
+	memory.CreateAttr("nodeset", p.MemoryNodes().String())
 	var nodes []topology.NodeID
 	if p.Class == workload.Dedicated {
 		nodes = d.cellNodes(h, p)

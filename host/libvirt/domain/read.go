@@ -305,3 +305,38 @@ func (d *Document) Bound() (cpus topology.CPUSet, nodes topology.NodeSet, err er
 	nodes, err = attrSet[topology.NodeID](d.at("numatune", "memory"), "nodeset")
 	return cpus, nodes, err
 }
+
+// NICs is the MAC addresses of the NICs whose traffic the host can limit: libvirt knows
+// them by these, running or not.
+func (d *Document) NICs() []string {
+	var out []string
+	if devices := d.at("devices"); devices != nil {
+		for _, el := range devices.SelectElements("interface") {
+			mac := el.SelectElement("mac")
+			switch el.SelectAttrValue("type", "") {
+			case "network", "bridge", "direct", "ethernet":
+				if mac != nil && mac.SelectAttrValue("address", "") != "" {
+					out = append(out, mac.SelectAttrValue("address", ""))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Disks is the names, such as vda, of the disks that are no removable media.
+func (d *Document) Disks() []string {
+	var out []string
+	if devices := d.at("devices"); devices != nil {
+		for _, el := range devices.SelectElements("disk") {
+			target := el.SelectElement("target")
+			switch el.SelectAttrValue("device", "disk") {
+			case "disk", "lun":
+				if target != nil && target.SelectAttrValue("dev", "") != "" {
+					out = append(out, target.SelectAttrValue("dev", ""))
+				}
+			}
+		}
+	}
+	return out
+}

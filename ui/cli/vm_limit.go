@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/core/guest"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+func vmLimitCommand(e *Env) *cobra.Command {
+	var catalogue vmHost
+	var flavor, network, rate string
+	var iops int64
+	c := &cobra.Command{
+		Use:   "limit NAME",
+		Short: "Set what the NICs and disks of a guest may do a second",
+		Long: `Set limits of each NIC and each disk of a guest, as it runs and in its definition:
+those of a flavor (--flavor), whose disk limit goes by the size of the volume, or
+single ones. 0 is no limit; what is not named stays as it is.`,
+		Example: `  homenode vm limit web1 --flavor c1.xlarge
+  homenode vm limit web1 --network 100MiB
+  homenode vm limit web1 --iops 2000 --rate 200MiB`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			limits, err := limitsOf(c, e, &catalogue, flavor, network, rate, iops)
+			if err != nil {
+				return err
+			}
+			h, err := e.Libvirt.Connect(c.Context(), true)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, h.Close()) }()
+			done, err := h.Limit(c.Context(), args[0], limits)
+			for _, text := range done {
+				fmt.Fprintf(e.Stdout, "%s\n", text)
+			}
+			if err == nil && len(done) == 0 {
+				_, err = fmt.Fprintf(e.Stdout, "%s has nothing that could be limited so.\n", args[0])
+			}
+			return err
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&flavor, "flavor", "", "the limits of `FLAVOR`")
+	f.StringVar(&catalogue.flavors, "flavors", "", "the catalogue in `FILE` instead of the one that ships (- is standard input)")
+	f.StringVar(&network, "network", "", "`SIZE` a second for each NIC, each way")
+	f.StringVar(&rate, "rate", "", "`SIZE` a second for each disk")
+	f.Int64Var(&iops, "iops", 0, "operations a second for each disk")
+	return c
+}
+
+// limitsOf reads the flags; single ones go over those of the flavor.
+func limitsOf(c *cobra.Command, e *Env, v *vmHost, flavor, network, rate string, iops int64) (l guest.Limits, err error) {
+	if flavor != "" {
+		all, err := v.catalogue(e)
+		if err != nil {
+			return l, err
+		}
+		f, err := all.Find(flavor)
+		if err != nil {
+			return l, usageErrorf("%w", err)
+		}
+		l.Network, l.Disk = &f.Network, &f.Disk
+	}
+	size := func(flag, text string) (topology.KiB, error) {
+		if text == "0" {
+			return 0, nil
+		}
+		n, err := workload.ParseSize(text)
+		if err != nil || n < 1 || n > 1<<32-1 {
+			return 0, usageErrorf("--%s %q; want a size up to 4TiB, such as 100MiB, or 0 for no limit", flag, text)
+		}
+		return n, nil
+	}
+	if c.Flags().Changed("network") {
+		n, err := size("network", network)
+		if err != nil {
+			return l, err
+		}
+		l.Network = &n
+	}
+	if c.Flags().Changed("rate") || c.Flags().Changed("iops") {
+		d := guest.DiskLimit{}
+		if l.Disk != nil {
+			d = *l.Disk
+		}
+		if c.Flags().Changed("rate") {
+			if d.Rate, err = size("rate", rate); err != nil {
+				return l, err
+			}
+			d.RatePerGiB, d.MostRate = 0, 0
+		}
+		if c.Flags().Changed("iops") {
+			if iops < 0 || iops > 1<<40 {
+				return l, usageErrorf("--iops %d; want 0 (no limit) or more", iops)
+			}
+			d.IOPS, d.IOPSPerGiB, d.MostIOPS = iops, 0, 0
+		}
+		l.Disk = &d
+	}
+	if l.Network == nil && l.Disk == nil {
+		return l, usageErrorf("say what to limit: --flavor, --network, --rate or --iops")
+	}
+	return l, nil
+}
