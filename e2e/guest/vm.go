@@ -82,7 +82,7 @@ func (t *T) sixGuests() {
 	t.Do(os.WriteFile(flavorsPath, []byte(flavors), 0o644))
 	start := time.Now()
 	for _, v := range six {
-		if virsh("domstate", v.name).exit == exitOK {
+		if v.runs() || virsh("domstate", v.name).exit == exitOK {
 			continue
 		}
 		t.must(vmCommand("define", "--emulated", "--flavor", v.flavor, "--name", v.name, "--disk", t.image(v.name)+",format=raw"), exitOK)
@@ -98,7 +98,7 @@ func (t *T) start(vms []*vm) {
 	var done sync.WaitGroup
 	for i, v := range vms {
 		done.Go(func() {
-			if strings.TrimSpace(virsh("domstate", v.name).out) != "running" {
+			if !v.runs() {
 				said[i] = virsh("start", v.name)
 			}
 		})
@@ -123,6 +123,11 @@ func (v *vm) pid() int {
 	var pid int
 	fmt.Sscan(readText("/run/libvirt/qemu/"+v.name+".pid"), &pid)
 	return pid
+}
+
+func (v *vm) runs() bool {
+	pid := v.pid()
+	return pid != 0 && strings.HasPrefix(readText(fmt.Sprintf("/proc/%d/comm", pid)), "qemu")
 }
 
 // ram is the mapping that is its memory, or a cell's.
