@@ -25,23 +25,26 @@ func init() {
 // in this small machine is left alone.
 func (t *T) overGuests(manage string, balance bool) *daemon {
 	return t.startDaemon(daemonOptions{
-		mode: "enforce", balance: balance, exclude: "guest, hypervisor, sh, dbus-daemon, libvirtd, libvirt-dbus, virtlogd",
+		mode: "enforce", balance: balance, exclude: "guest, homenode-next, sh, dbus-daemon, libvirtd, libvirt-dbus, virtlogd",
 		extra: fmt.Sprintf("libvirt: {manage: %s}\nreserve: {cpus: %q, memory: 32MiB}\npolicy: {overcommit: 8}\n", manage, reserved),
 	})
 }
 
 // seen waits until a daemon knows guests by their homes.
-func (t *T) seen(vms []*vm) {
+func (t *T) seen(d *daemon, vms []*vm) {
 	t.until(vmLimit, time.Second, "the daemon knows the guests", func() (bool, string) {
 		r := homenode("status", "--json")
 		for _, v := range vms {
 			if !strings.Contains(r.out, `"vm:`+v.name+`"`) {
-				return false, "no " + v.name + " in " + cut(r.out+r.err)
+				return false, fmt.Sprintf("no %s (status %d, %s); the daemon last said %s", v.name, r.exit, cut(r.err), last(d.text()))
 			}
 		}
 		return true, ""
 	})
 }
+
+// last is the last line of a text.
+func last(text string) string { return text[strings.LastIndexByte(text, '\n')+1:] }
 
 // settled waits until guests have been the same for a while, so that what a daemon
 // does later is seen.
@@ -67,7 +70,7 @@ func libvirtDaemon(t *T) {
 	was := whereAll(six)
 	freshState()
 	d := t.overGuests("marked", false)
-	t.seen(six)
+	t.seen(d, six)
 	if now := t.settled(six); !sameWhere(was, now) {
 		t.Logf("before a daemon %+v", was)
 		t.Logf("under a daemon %+v", now)
@@ -76,7 +79,7 @@ func libvirtDaemon(t *T) {
 	t.stop(d)
 	t.unmoved("after the daemon ended", six, was)
 	d = t.overGuests("marked", false)
-	t.seen(six)
+	t.seen(d, six)
 	d.kill9()
 	t.unmoved("after kill -9", six, was)
 	older := homenodeBin
@@ -87,7 +90,7 @@ func libvirtDaemon(t *T) {
 		t.Fatalf("%s", r)
 	}
 	d = t.overGuests("marked", false)
-	t.seen(six)
+	t.seen(d, six)
 	t.settled(six)
 	t.unmoved("under another version", six, was)
 	t.stop(d)
@@ -119,7 +122,7 @@ func libvirtStarted(t *T) {
 	t.Defer(func() { remove("brief") })
 	freshState()
 	d := t.overGuests("all", false)
-	t.seen(append(slices.Clone(six), plain, pinned))
+	t.seen(d, append(slices.Clone(six), plain, pinned))
 	t.must(virsh("create", t.xmlFile("brief", plainXML("brief", ""))), exitOK) // transient: it has no definition
 	t.start([]*vm{brief})
 	var taken set
@@ -166,7 +169,7 @@ func libvirtBalance(t *T) {
 	t.start([]*vm{mover})
 	freshState()
 	d := t.overGuests("marked", true)
-	t.seen([]*vm{mover, idle})
+	t.seen(d, []*vm{mover, idle})
 	was := t.settled([]*vm{mover, idle})
 	home := was[mover.name].nodes
 	if home.size() != 1 {
