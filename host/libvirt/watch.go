@@ -231,6 +231,11 @@ func (w *Watch) look(ctx context.Context, now time.Time) error {
 		return err
 	}
 	maps.DeleteFunc(w.known, func(name string, _ *known) bool { _, there := all[name]; return !there })
+	for name := range all {
+		if w.known[name] == nil {
+			w.known[name] = &known{stale: true}
+		}
+	}
 	var again []string // may have changed without a word
 	update := func(ctx context.Context, name string) error {
 		if err := explain("read guests", ctx.Err()); err != nil {
@@ -251,10 +256,6 @@ func (w *Watch) look(ctx context.Context, now time.Time) error {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		s := all[name]
 		k := w.known[name]
-		if k == nil {
-			k = &known{stale: true}
-			w.known[name] = k
-		}
 		if s.vcpus == 0 { // a guest that is busy does not tell all of it
 			s.vcpus, s.rss = k.vcpus, max(s.rss, k.rss)
 		}
@@ -385,6 +386,10 @@ func (w *Watch) Guests(h *topology.Host) (guests []guest.Seen, unread []guest.Un
 	w.host = h
 	for _, name := range slices.Sorted(maps.Keys(w.known)) {
 		k := w.known[name]
+		if k.at.IsZero() { // the look ran out of time before its turn came
+			unread = append(unread, guest.Unread{Name: name, Running: true, Text: "libvirt has not told of it yet"})
+			continue
+		}
 		if on := fmt.Sprint(h.Online, h.AllowedMems, len(h.Nodes)); k.unread == "" && k.standsOn != on {
 			if err := k.stand(h); err != nil {
 				unread = append(unread, guest.Unread{Name: name, Running: k.active, Text: err.Error()})

@@ -197,6 +197,10 @@ func TestWatchGoesOnWhereItEnded(t *testing.T) {
 	if err := w.Look(ctx); !errors.Is(err, context.Canceled) {
 		t.Fatalf("the look that was cut short: %v", err)
 	}
+	_, unread := w.Guests(twoNodes())
+	if n := len(unread); n == 0 || unread[n-1].Name != "c" || !strings.Contains(unread[n-1].Text, "not told of it yet") {
+		t.Errorf("of what was not read: %+v", unread)
+	}
 	w.retry = time.Time{}
 	if got := look(t, w); len(got) != 3 {
 		t.Fatalf("%+v", got)
