@@ -40,6 +40,7 @@ type Watch struct {
 
 	mu      sync.Mutex // guards what follows
 	client  *Client    // nil while there is no bus
+	lost    bool       // the bus is gone, or libvirt was: what is known may be old
 	fails   int
 	retry   time.Time // no try before
 	last    error     // of the newest Look
@@ -78,8 +79,6 @@ const (
 	retryMost  = 30 * time.Second
 	// lookWithin bounds one look: a libvirt that hangs must not hold up the daemon.
 	lookWithin = 5 * time.Second
-	// againWithin bounds the part of it in which guests are read again of which nothing was heard.
-	againWithin = time.Second
 )
 
 // NewWatch makes a Watch; the first Look connects.
@@ -133,8 +132,7 @@ func (w *Watch) connect(ctx context.Context) (*Client, error) {
 			return nil, fmt.Errorf("watch libvirt's events: %w", explain("AddMatch", err))
 		}
 	}
-	w.client = c
-	w.lose()
+	w.client, w.lost = c, true
 	go w.listen(c, signals)
 	return c, nil
 }
@@ -148,8 +146,7 @@ func (w *Watch) listen(c *Client, signals <-chan *dbus.Signal) {
 	}
 	w.mu.Lock()
 	if w.client == c {
-		w.client, w.retry, w.fails = nil, time.Time{}, 0
-		w.lose()
+		w.client, w.lost, w.retry, w.fails = nil, true, time.Time{}, 0
 	}
 	w.mu.Unlock()
 	w.poke()
@@ -167,8 +164,7 @@ func (w *Watch) heard(s *dbus.Signal) bool {
 	path := s.Path
 	switch s.Name {
 	case "org.freedesktop.DBus.NameOwnerChanged": // the service went, or came
-		w.retry, w.fails = time.Time{}, 0
-		w.lose()
+		w.lost, w.retry, w.fails = true, time.Time{}, 0
 		return true
 	case connectIface + ".DomainEvent":
 		if len(s.Body) < 1 {
@@ -206,19 +202,8 @@ func (w *Watch) Look(ctx context.Context) error {
 	}
 	w.retry = now.Add(min(retryFirst<<min(w.fails, 10), retryMost))
 	w.fails++
-	if ctx.Err() == nil {
-		w.lose()
-	}
+	w.lost = true
 	return w.last
-}
-
-// lose notes that events may have been missed: all that is known may be old. A look
-// that only ran out of time missed none, and the next goes on where it ended. w.mu is
-// held.
-func (w *Watch) lose() {
-	for _, k := range w.known {
-		k.stale = true
-	}
 }
 
 func (w *Watch) look(ctx context.Context, now time.Time) error {
@@ -231,19 +216,24 @@ func (w *Watch) look(ctx context.Context, now time.Time) error {
 		return err
 	}
 	maps.DeleteFunc(w.known, func(name string, _ *known) bool { _, there := all[name]; return !there })
-	for name := range all {
-		if w.known[name] == nil {
-			w.known[name] = &known{stale: true}
-		}
-	}
-	var again []string // may have changed without a word
-	update := func(ctx context.Context, name string) error {
-		if err := explain("read guests", ctx.Err()); err != nil {
-			return err
-		}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		s := all[name]
 		k := w.known[name]
-		gone, err := w.read(ctx, c, name, k)
-		switch {
+		if k == nil {
+			k = &known{stale: true}
+			w.known[name] = k
+		}
+		if s.vcpus == 0 { // a guest that is busy does not tell all of it
+			s.vcpus, s.rss = k.vcpus, max(s.rss, k.rss)
+		}
+		if w.lost || k.state != s.state || k.vcpus != s.vcpus || now.Sub(k.at) >= rereadEvery {
+			k.stale = true
+		}
+		k.state, k.vcpus, k.rss = s.state, s.vcpus, s.rss
+		if !k.stale {
+			continue
+		}
+		switch gone, err := w.read(ctx, c, name, k); {
 		case err != nil:
 			return err
 		case gone:
@@ -251,39 +241,8 @@ func (w *Watch) look(ctx context.Context, now time.Time) error {
 		default:
 			k.stale, k.at = false, now
 		}
-		return nil
 	}
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		s := all[name]
-		k := w.known[name]
-		if s.vcpus == 0 { // a guest that is busy does not tell all of it
-			s.vcpus, s.rss = k.vcpus, max(s.rss, k.rss)
-		}
-		if k.state != s.state || k.vcpus != s.vcpus {
-			k.stale = true
-		}
-		k.state, k.vcpus, k.rss = s.state, s.vcpus, s.rss
-		switch {
-		case k.stale:
-			if err := update(ctx, name); err != nil {
-				return err
-			}
-		case now.Sub(k.at) >= rereadEvery:
-			again = append(again, name)
-		}
-	}
-	w.looked = true
-	slices.SortStableFunc(again, func(a, b string) int { return w.known[a].at.Compare(w.known[b].at) })
-	brief, cancel := context.WithTimeout(ctx, againWithin)
-	defer cancel()
-	for _, name := range again {
-		if err := update(brief, name); err != nil {
-			if brief.Err() != nil && ctx.Err() == nil {
-				return nil // the rest another time
-			}
-			return err
-		}
-	}
+	w.lost, w.looked = false, true
 	return nil
 }
 
@@ -386,10 +345,6 @@ func (w *Watch) Guests(h *topology.Host) (guests []guest.Seen, unread []guest.Un
 	w.host = h
 	for _, name := range slices.Sorted(maps.Keys(w.known)) {
 		k := w.known[name]
-		if k.at.IsZero() { // the look ran out of time before its turn came
-			unread = append(unread, guest.Unread{Name: name, Running: true, Text: "libvirt has not told of it yet"})
-			continue
-		}
 		if on := fmt.Sprint(h.Online, h.AllowedMems, len(h.Nodes)); k.unread == "" && k.standsOn != on {
 			if err := k.stand(h); err != nil {
 				unread = append(unread, guest.Unread{Name: name, Running: k.active, Text: err.Error()})

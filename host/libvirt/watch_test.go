@@ -1,7 +1,6 @@
 package libvirt
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -173,43 +172,6 @@ func TestWatchOutlivesLibvirt(t *testing.T) {
 	if got := look(t, w); got[0].Run != 4 {
 		t.Errorf("after the bus came back: run %d", got[0].Run)
 	}
-}
-
-// A look that runs out of time has not been for nothing: the next reads the rest.
-func TestWatchGoesOnWhereItEnded(t *testing.T) {
-	f := startFake(t)
-	for _, name := range []string{"a", "b", "c"} {
-		f.add(t, name, "", plainXML(name, 0))
-	}
-	w := watch(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	reads := 0
-	f.edit(func() {
-		f.meddle = func(method string) {
-			if method == "GetXMLDesc" {
-				if reads++; reads == 2 {
-					cancel()
-				}
-			}
-		}
-	})
-	if err := w.Look(ctx); !errors.Is(err, context.Canceled) {
-		t.Fatalf("the look that was cut short: %v", err)
-	}
-	_, unread := w.Guests(twoNodes())
-	if n := len(unread); n == 0 || unread[n-1].Name != "c" || !strings.Contains(unread[n-1].Text, "not told of it yet") {
-		t.Errorf("of what was not read: %+v", unread)
-	}
-	w.retry = time.Time{}
-	if got := look(t, w); len(got) != 3 {
-		t.Fatalf("%+v", got)
-	}
-	f.edit(func() {
-		if reads > 4 { // a once, b in both if its answer came too late, c once
-			t.Errorf("%d documents were read", reads)
-		}
-	})
 }
 
 func TestWatchTrouble(t *testing.T) {
