@@ -215,7 +215,7 @@ func (d *Daemon) guestPlacements(ledger []plan.Placement, h *topology.Host) []pl
 		case !x.Placed || h.Online.SubsetOf(x.BoundCPUs): // bound to nothing, or to everything: no home
 		case !have,
 			seen && d.moving[id] == nil && !now.between(was, bound{p.CPUs, memoryNodes(h, &p)}),
-			!seen && settled(&x.Home.Placement) && !p.Home.Equal(x.Home.Placement.Home):
+			!seen && !now.cpus.Equal(p.CPUs) && !now.nodes.Equal(memoryNodes(h, &p)):
 			byID[id] = x.Home.Placement
 		}
 		if _, have := byID[id]; !have && x.Running && adopted(x) { // it goes where its definition puts it
@@ -238,17 +238,7 @@ func (d *Daemon) guestPlacements(ledger []plan.Placement, h *topology.Host) []pl
 // between reports whether a guest is where it was, where it is to be, or on the way:
 // else somebody other than the daemon has bound it anew.
 func (b bound) between(was, to bound) bool {
-	return (b.cpus.Equal(was.cpus) || b.cpus.Equal(to.cpus)) && (b.nodes.Equal(was.nodes) || b.nodes.Equal(to.nodes))
-}
-
-// settled reports whether CPUs and memory of a placement are on the same nodes: what
-// was left in the middle of a move is not.
-func settled(p *plan.Placement) bool {
-	var memory topology.NodeSet
-	for _, m := range p.Memory {
-		memory.Add(m.Node)
-	}
-	return memory.Empty() || memory.Equal(p.Home)
+	return (b.cpus.Equal(was.cpus) || b.cpus.Equal(to.cpus)) && b.nodes.SubsetOf(was.nodes.Union(to.nodes))
 }
 
 // observerID is what the observer calls a workload.
@@ -258,8 +248,8 @@ func (d *Daemon) observerID(id workload.ID) workload.ID {
 	return cmp.Or(d.guests.seenAs[id], id)
 }
 
-// smallGuest is how much memory of a guest libvirt is let move at once, not beside the
-// loop: the kernel does it within a quarter of a second. A guest that has just started
+// smallGuest is how much memory of a guest goes with its nodes at once, neither paced nor
+// beside the loop: the kernel does it within a quarter of a second. A guest that has just started
 // has touched less.
 const smallGuest = topology.KiB(256 << 10)
 
@@ -274,6 +264,31 @@ func atOnce(s plan.Step, o *workload.Observation) bool {
 	}
 	home, err := topology.ParseNodeSet(s.To)
 	return err == nil && workload.Total(o.Memory)-workload.On(o.Memory, home) <= smallGuest
+}
+
+// paced has the pages of a guest moved before its nodes are narrowed to its home, where
+// they are many: the kernel would move them at full speed. Until then they may lie on
+// both.
+func paced(steps []plan.Step) []plan.Step {
+	s := steps[0]
+	if s.Kind != plan.SetMems || s.Target.Kind != workload.InGuest || s.Bytes <= int64(smallGuest)<<10 || len(s.Target.Processes) == 0 {
+		return steps
+	}
+	from, err := topology.ParseNodeSet(s.From)
+	to, bad := topology.ParseNodeSet(s.To)
+	if err != nil || bad != nil {
+		return steps
+	}
+	var out []plan.Step
+	if both := from.Union(to); !both.Equal(from) {
+		widen := s
+		widen.To, widen.Reason = both.String(), "Its memory may be on both while it moves."
+		out = append(out, widen)
+		s.From = widen.To
+	}
+	pages := s
+	pages.Kind, pages.From, pages.Target.Kind = plan.MovePages, "", workload.InProcess
+	return append(append(out, pages, s), steps[1:]...)
 }
 
 // tendDefinitions writes into definitions where their guests belong, so that the next

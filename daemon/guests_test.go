@@ -24,9 +24,9 @@ type hypervisor struct {
 	wake  chan struct{}
 	lost  error
 	calls []string
-	fail  error     // of the next Apply
-	midst func(*vm) // called in the middle of a change of nodes
-	store func() Store
+	fail  error        // of the next Apply
+	moved topology.KiB // by changes of nodes
+	midst func(*vm)    // called in the middle of a change of nodes
 }
 
 // vm is one guest: where it is bound as it runs, and by its definition.
@@ -209,8 +209,13 @@ func (hv *hypervisor) set(v *vm, kind plan.SettingKind, to string) (err error) {
 		}
 		o := &hv.thing(v).obs
 		var mem []workload.NodeMemory
-		for n := range v.now.nodes.All() { // the kernel moves the pages
-			mem = append(mem, workload.NodeMemory{Node: n, KiB: workload.Total(o.Memory) / topology.KiB(v.now.nodes.Len())})
+		left := workload.Total(o.Memory) - workload.On(o.Memory, v.now.nodes) // the kernel moves it
+		hv.moved += left
+		for n := range v.now.nodes.All() {
+			if kib := workload.On(o.Memory, topology.Nodes(n)) + left; kib > 0 {
+				mem = append(mem, workload.NodeMemory{Node: n, KiB: kib})
+			}
+			left = 0
 		}
 		o.Memory, o.Anon = mem, mem
 	case plan.GuestDefinition:
@@ -533,25 +538,83 @@ func TestPluggedVCPU(t *testing.T) {
 	}
 }
 
-// The memory of a large guest moves beside the loop, and holds nobody up.
-func TestLargeGuestMovesBesideTheLoop(t *testing.T) {
+// The memory of a large guest moves at the pace of all page moves, beside the loop: its
+// nodes are widened first and narrowed last, and nobody is held up.
+func TestLargeGuestMovesAtAPace(t *testing.T) {
 	a := plainVM("a", 2, 4<<20)
-	r, hv := guestRig(t, 2, 8, Enforce, AllGuests, a)
-	hv.start(a, 0, 1)
+	r, hv := guestRig(t, 2, 8, Enforce, MarkedGuests, a)
+	a.next = binding{cpus: topology.CPUs(0, 1, 2, 3, 4, 5, 6, 7), nodes: topology.Nodes(0), marked: true}
+	hv.start(a, 0)
+	r.ticks(t, 2)
+	if len(hv.calls) > 0 {
+		t.Fatalf("at home: %v", hv.calls)
+	}
+	hv.vms = append(hv.vms, dedicatedVM("fill", 0, 0, 1, 2, 3, 4, 5, 6, 7)) // it has to leave
 	begun, end := make(chan struct{}), make(chan struct{})
-	hv.midst = func(*vm) { close(begun); <-end }
+	r.m.midMove = func(*thing) { close(begun); <-end }
 	if err := r.Tick(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	<-begun
+	select {
+	case <-begun:
+	case <-time.After(10 * time.Second):
+		t.Fatalf("no pages move: %v; %v; %v", hv.calls, r.history(t), r.view.plan.Steps)
+	}
+	if a.now.nodes.String() != "0-1" {
+		t.Errorf("while its pages move it is bound to %v", a.now.nodes)
+	}
 	r.changing.Lock() // it is free: an undo or a step of somebody else could come here
 	r.changing.Unlock()
+	for range 2 { // looks go on, and find it on its way
+		if err := r.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	close(end)
 	r.wait()
-	hv.midst = nil
+	r.m.midMove = nil
 	r.ticks(t, 2)
-	if w := r.status(t)["vm:a"]; w.State != "at home" || a.now.nodes.Len() != 1 {
-		t.Errorf("%+v", w)
+	if w := r.status(t)["vm:a"]; w.State != "at home" || a.now.String() != "8-15/1" || a.next.String() != "8-15/1" || hv.moved > 0 || w.Move == nil || w.Move.Moved != 4<<30 {
+		t.Errorf("%+v at %v, defined at %v; %d KiB went with its nodes: %v", w, &a.now, &a.next, hv.moved, hv.calls)
+	}
+}
+
+// Where pages cannot be moved one by one they go with the nodes; a daemon that ends in
+// the middle goes on where it was.
+func TestLargeGuestThatStopsHalfWay(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		a := plainVM("a", 2, 4<<20)
+		r, hv := guestRig(t, 2, 8, Enforce, MarkedGuests, a)
+		a.next = binding{cpus: topology.CPUs(0, 1, 2, 3, 4, 5, 6, 7), nodes: topology.Nodes(0), marked: true}
+		hv.start(a, 0)
+		r.ticks(t, 1)
+		hv.vms = append(hv.vms, dedicatedVM("fill", 0, 0, 1, 2, 3, 4, 5, 6, 7))
+		if restart {
+			begun := make(chan struct{})
+			r.m.midMove = func(*thing) {
+				close(begun)
+				r.mu.Lock()
+				m := r.moving["vm:a"]
+				r.mu.Unlock()
+				<-m.ctx.Done()
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			if err := r.Tick(ctx); err != nil {
+				t.Fatal(err)
+			}
+			<-begun
+			cancel()
+			r.wait()
+			r.m.midMove = nil
+			r.start(t, Enforce)
+			r.withGuests(hv)
+		} else {
+			r.m.failErr, r.m.failAt = errBroken, r.m.calls+1
+		}
+		r.ticks(t, 3)
+		if w := r.status(t)["vm:a"]; w.Home != "1" || a.now.String() != "8-15/1" || *w.Locality != 1 {
+			t.Errorf("restart %v: %+v at %v: %v", restart, w, &a.now, hv.calls)
+		}
 	}
 }
 

@@ -46,7 +46,7 @@ type end struct {
 // startMove takes the steps beside the loop in their order: page moves and memory
 // nodes. The first that fails ends it.
 func (d *Daemon) startMove(ctx context.Context, w *transfer) {
-	steps := w.steps
+	steps := paced(w.steps)
 	s := steps[0]
 	for _, x := range steps {
 		if x.Kind == plan.MovePages {
@@ -70,8 +70,14 @@ func (d *Daemon) startMove(ctx context.Context, w *transfer) {
 	d.o.Go(func() {
 		defer close(m.done)
 		defer cancel()
-		for _, x := range steps {
-			if d.waiting(x) || ctx.Err() != nil {
+		for i, x := range steps {
+			// What is left of a guest's pages goes with its nodes.
+			rest := x.Kind == plan.MovePages && i+1 < len(steps) && steps[i+1].Target.Kind == workload.InGuest
+			waits := d.waiting(x)
+			if rest && waits && ctx.Err() == nil {
+				continue
+			}
+			if waits || ctx.Err() != nil {
 				break
 			}
 			var err error
@@ -80,7 +86,7 @@ func (d *Daemon) startMove(ctx context.Context, w *transfer) {
 			} else {
 				err = d.applyOne(ctx, x)
 			}
-			if err != nil {
+			if err != nil && (!rest || ctx.Err() != nil) {
 				break
 			}
 		}

@@ -235,37 +235,45 @@ func (l *Ledger) AddForeign(obs *workload.Observation) {
 }
 
 // keep commits the homes that still hold: those of running work, and those of
-// work that has a home and does not run yet.
+// work that has a home and does not run yet. What has CPUs of its own comes first,
+// for what floats goes by what is left.
 func (a *arrangement) keep() {
-	for i := range a.subjects {
-		s := &a.subjects[i]
-		if s.decision.Outcome != "" || s.old == nil {
-			continue
+	for _, dedicated := range []bool{true, false} {
+		for i := range a.subjects {
+			if s := &a.subjects[i]; s.decision.Outcome == "" && s.old != nil && (s.old.Class == workload.Dedicated) == dedicated {
+				a.keepOne(s)
+			}
 		}
-		r := steady(s)
-		p, why := a.ledger.still(s.old, &r)
-		if why != "" {
-			p, why = a.ledger.still(s.old, &s.request)
-		}
-		if why != "" {
-			s.decision.Reasons = []string{fmt.Sprintf("Its home %s no longer holds it: %s.", nodesWords(s.old.Home), why)}
-			continue
-		}
-		a.ledger.Commit(p)
-		s.decision = plan.Decision{
-			Workload: p.Workload, Outcome: plan.Kept, Home: p.Home,
-			Reasons: []string{fmt.Sprintf("Its home is %s and still holds it.", nodesWords(p.Home))},
+		for i := range a.absent {
+			p := &a.absent[i]
+			if (p.Class == workload.Dedicated) != dedicated {
+				continue
+			}
+			spec := workload.Spec{
+				ID: p.Workload, Class: p.Class, Importance: p.Importance, CPUs: p.VCPUs, Memory: p.Asked, HugePage: p.HugePage,
+				Bandwidth: p.Bandwidth, Nodes: p.Within,
+			}
+			if kept, why := a.ledger.still(p, &Request{Spec: spec}); why == "" {
+				a.ledger.Commit(kept)
+			}
 		}
 	}
-	for i := range a.absent {
-		p := &a.absent[i]
-		spec := workload.Spec{
-			ID: p.Workload, Class: p.Class, Importance: p.Importance, CPUs: p.VCPUs, Memory: p.Asked, HugePage: p.HugePage,
-			Bandwidth: p.Bandwidth, Nodes: p.Within,
-		}
-		if kept, why := a.ledger.still(p, &Request{Spec: spec}); why == "" {
-			a.ledger.Commit(kept)
-		}
+}
+
+func (a *arrangement) keepOne(s *subject) {
+	r := steady(s)
+	p, why := a.ledger.still(s.old, &r)
+	if why != "" {
+		p, why = a.ledger.still(s.old, &s.request)
+	}
+	if why != "" {
+		s.decision.Reasons = []string{fmt.Sprintf("Its home %s no longer holds it: %s.", nodesWords(s.old.Home), why)}
+		return
+	}
+	a.ledger.Commit(p)
+	s.decision = plan.Decision{
+		Workload: p.Workload, Outcome: plan.Kept, Home: p.Home,
+		Reasons: []string{fmt.Sprintf("Its home is %s and still holds it.", nodesWords(p.Home))},
 	}
 }
 

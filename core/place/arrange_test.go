@@ -285,6 +285,22 @@ func TestFixedHoldsItsPlace(t *testing.T) {
 	}
 }
 
+// What has CPUs of its own and does not run yet has them all the same: what floats there
+// looks for another home. Found with a guest that was defined beside others.
+func TestFloatingMakesWayForWhatIsToCome(t *testing.T) {
+	st := onHost(twoNodes)
+	var cpus []topology.CPUID
+	for _, n := range st.Host.Nodes[:1] {
+		cpus = n.CPUs.Slice()
+	}
+	st.Placements = []plan.Placement{sharedOn("a", "0", "0-3,8-11", 2, gib), {Workload: "d", Class: workload.Dedicated, VCPUs: len(cpus), Home: topology.Nodes(0),
+		CPUs: topology.CPUs(cpus...), Pins: cpus, Bound: true}}
+	p := Arrange(st, []Subject{given(seen("a", 1, "0-3,8-11", "0-1", gib), wantClass(workload.Shared, 2))}, options)
+	if v := plan.CheckPlan(st, p); v != nil || len(p.Placements) != 2 || p.Placements[0].Home.String() != "1" {
+		t.Errorf("%v: %v", v, p.Placements)
+	}
+}
+
 // The pages of a guest go with its nodes; what then still lies elsewhere is moved.
 func TestGuestSteps(t *testing.T) {
 	guest := func(cpus, mems string, mem ...topology.KiB) Subject {
@@ -295,7 +311,7 @@ func TestGuestSteps(t *testing.T) {
 	st := onHost(twoNodes)
 	st.Placements = []plan.Placement{sharedOn("vm:a", "1", "4-7,12-15", 2, 2*gib)}
 	p := Arrange(st, []Subject{guest("0-3,8-11", "0", 2*gib)}, options)
-	if got := brief(p); got[0] != "vm:a kept 1 | set-cpus 0-3,8-11→4-7,12-15 | set-mems 0→1" {
+	if got := brief(p); got[0] != "vm:a kept 1 | set-cpus 0-3,8-11→4-7,12-15 | set-mems 0→1 2048 MiB" {
 		t.Errorf("%v", got)
 	}
 	settles(t.Fatalf, st, []Subject{guest("0-3,8-11", "0", 2*gib)}, p)

@@ -38,16 +38,10 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 	if home.Empty() || p.Class == workload.Offline {
 		return out
 	}
-	// The kernel moves the pages of a guest as its nodes change; while they do, nothing
-	// else moves them.
 	if obs.Kind == workload.InGuest {
 		if booked := p.MemoryNodes().Intersect(home); !booked.Empty() {
 			home = booked
 		}
-	}
-	if obs.Kind == workload.InGuest && !home.Equal(obs.Mems) {
-		return append(out, step(plan.SetMems, obs.Mems.String(), home.String(),
-			fmt.Sprintf("Its home is %s: its memory goes there with it.", nodesWords(home))))
 	}
 	bind := p.Class == workload.Dedicated && p.Bound && obs.OwnPolicy == "" && obs.Kind == workload.InCgroup && !home.Equal(obs.Mems)
 	mems := func() {
@@ -60,6 +54,11 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 	}
 	total := workload.Total(movable(obs))
 	off := total - workload.On(movable(obs), home)
+	if obs.Kind == workload.InGuest && !home.Equal(obs.Mems) { // its pages go with its nodes
+		m := step(plan.SetMems, obs.Mems.String(), home.String(), fmt.Sprintf("Its home is %s: its memory goes there with it.", nodesWords(home)))
+		m.Bytes, m.Shares = int64(off)<<10, shares(movable(obs), p.Memory, home)
+		return append(out, m)
+	}
 	if float64(off) > max(offHomeShare*float64(total), float64(offHomeLeast)) {
 		m := step(plan.MovePages, "", home.String(), fmt.Sprintf("%s of its %s (%.0f %%) lie off its home, %s.",
 			size(off), size(total), 100*float64(off)/float64(total), nodesWords(home)))

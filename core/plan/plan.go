@@ -115,8 +115,8 @@ type Step struct {
 	Target   Target                `json:"target"`
 	From     string                `json:"from,omitempty"`   // value when the plan was made, list format
 	To       string                `json:"to"`               // value wanted, list format; for move-pages the home
-	Shares   []workload.NodeMemory `json:"shares,omitempty"` // move-pages: what each home node should hold in the end
-	Bytes    int64                 `json:"bytes,omitempty"`  // move-pages: bytes off home when the plan was made
+	Shares   []workload.NodeMemory `json:"shares,omitempty"` // move-pages, and set-mems of a guest: what each home node should hold in the end
+	Bytes    int64                 `json:"bytes,omitempty"`  // the same: bytes off home when the plan was made
 	Reason   string                `json:"reason"`
 	Gain     Gain                  `json:"gain"`
 	Cost     Cost                  `json:"cost"`

@@ -101,6 +101,9 @@ func (c *Client) property(ctx context.Context, path dbus.ObjectPath, iface, name
 func explain(op string, err error) error {
 	var e dbus.Error
 	if err == nil || !errors.As(err, &e) {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("%s: %w: no answer in time", op, ErrUnavailable)
+		}
 		if errors.Is(err, dbus.ErrClosed) {
 			return fmt.Errorf("%s: %w: %w", op, ErrUnavailable, err)
 		}

@@ -1,6 +1,7 @@
 package libvirt
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -38,16 +39,15 @@ type Watch struct {
 
 	changing sync.Mutex // one change of guests at a time
 
-	mu      sync.Mutex // guards what follows
-	client  *Client    // nil while there is no bus
-	lost    bool       // the bus is gone, or libvirt was: what is known may be old
-	fails   int
-	retry   time.Time // no try before
-	last    error     // of the newest Look
-	looked  bool      // there was a Look that did not fail
-	host    *topology.Host
-	known   map[string]*known
-	unnamed map[dbus.ObjectPath]bool // guests that something happened to, not yet found by name
+	mu     sync.Mutex // guards what follows
+	client *Client    // nil while there is no bus
+	lost   time.Time  // the bus or libvirt was gone then: what was read before may be old
+	fails  int
+	retry  time.Time // no try before
+	last   error     // of the newest Look
+	looked bool      // there was a Look that did not fail
+	host   *topology.Host
+	known  map[string]*known
 }
 
 // known is what was read of one guest.
@@ -69,16 +69,17 @@ type known struct {
 	seen     guest.Seen
 }
 
-// What happens without a word, such as a hand that changes pins, is found when a guest
-// is read again: so many seconds later at most.
+// What happens without a word, such as a hand that changes numatune, is found when a
+// guest is read again: its turn comes after this long, see oldest.
 const rereadEvery = 10 * time.Second
 
 // A look that fails is tried again after a second, then twice as late each time.
 const (
 	retryFirst = time.Second
 	retryMost  = 30 * time.Second
-	// lookWithin bounds one look: a libvirt that hangs must not hold up the daemon.
-	lookWithin = 5 * time.Second
+	// lookWithin bounds one look: a libvirt that hangs must not hold up the daemon. A
+	// hundred guests are read in a second.
+	lookWithin = 15 * time.Second
 )
 
 // NewWatch makes a Watch; the first Look connects.
@@ -86,7 +87,7 @@ func NewWatch(o WatchOptions) *Watch {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Watch{o: o, wake: make(chan struct{}, 1), known: map[string]*known{}, unnamed: map[dbus.ObjectPath]bool{}}
+	return &Watch{o: o, wake: make(chan struct{}, 1), known: map[string]*known{}}
 }
 
 // Wake receives when something happened to guests, or libvirt came or went.
@@ -132,7 +133,7 @@ func (w *Watch) connect(ctx context.Context) (*Client, error) {
 			return nil, fmt.Errorf("watch libvirt's events: %w", explain("AddMatch", err))
 		}
 	}
-	w.client, w.lost = c, true
+	w.client, w.lost = c, w.o.Now()
 	go w.listen(c, signals)
 	return c, nil
 }
@@ -146,7 +147,7 @@ func (w *Watch) listen(c *Client, signals <-chan *dbus.Signal) {
 	}
 	w.mu.Lock()
 	if w.client == c {
-		w.client, w.lost, w.retry, w.fails = nil, true, time.Time{}, 0
+		w.client, w.lost, w.retry, w.fails = nil, w.o.Now(), time.Time{}, 0
 	}
 	w.mu.Unlock()
 	w.poke()
@@ -164,7 +165,7 @@ func (w *Watch) heard(s *dbus.Signal) bool {
 	path := s.Path
 	switch s.Name {
 	case "org.freedesktop.DBus.NameOwnerChanged": // the service went, or came
-		w.lost, w.retry, w.fails = true, time.Time{}, 0
+		w.lost, w.retry, w.fails = w.o.Now(), time.Time{}, 0
 		return true
 	case connectIface + ".DomainEvent":
 		if len(s.Body) < 1 {
@@ -202,7 +203,9 @@ func (w *Watch) Look(ctx context.Context) error {
 	}
 	w.retry = now.Add(min(retryFirst<<min(w.fails, 10), retryMost))
 	w.fails++
-	w.lost = true
+	if ctx.Err() == nil { // one that is slow is not gone: the next look goes on where this one ended
+		w.lost = now
+	}
 	return w.last
 }
 
@@ -216,17 +219,18 @@ func (w *Watch) look(ctx context.Context, now time.Time) error {
 		return err
 	}
 	maps.DeleteFunc(w.known, func(name string, _ *known) bool { _, there := all[name]; return !there })
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		s := all[name]
-		k := w.known[name]
-		if k == nil {
-			k = &known{stale: true}
-			w.known[name] = k
+	for name, s := range all {
+		if w.known[name] == nil {
+			w.known[name] = &known{stale: true, state: s.state}
 		}
+	}
+	again := w.oldest(now)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		s, k := all[name], w.known[name]
 		if s.vcpus == 0 { // a guest that is busy does not tell all of it
 			s.vcpus, s.rss = k.vcpus, max(s.rss, k.rss)
 		}
-		if w.lost || k.state != s.state || k.vcpus != s.vcpus || now.Sub(k.at) >= rereadEvery {
+		if !k.at.After(w.lost) || k.state != s.state || k.vcpus != s.vcpus || again[name] {
 			k.stale = true
 		}
 		k.state, k.vcpus, k.rss = s.state, s.vcpus, s.rss
@@ -239,11 +243,28 @@ func (w *Watch) look(ctx context.Context, now time.Time) error {
 		case gone:
 			delete(w.known, name)
 		default:
-			k.stale, k.at = false, now
+			k.stale, k.at = false, w.o.Now()
 		}
 	}
-	w.lost, w.looked = false, true
+	w.looked = true
 	return nil
+}
+
+// oldest is the guests that are read again although nothing was heard of them: a tenth of
+// those that are due, and two at least, so that no look reads all.
+func (w *Watch) oldest(now time.Time) map[string]bool {
+	var due []string
+	for name, k := range w.known {
+		if !k.stale && now.Sub(k.at) >= rereadEvery {
+			due = append(due, name)
+		}
+	}
+	slices.SortFunc(due, func(a, b string) int { return cmp.Or(w.known[a].at.Compare(w.known[b].at), cmp.Compare(a, b)) })
+	out := map[string]bool{}
+	for _, name := range due[:min(len(due), max(2, len(w.known)/10))] {
+		out[name] = true
+	}
+	return out
 }
 
 // state is what the statistics tell of one guest.
@@ -275,53 +296,63 @@ func (c *Client) states(ctx context.Context) (map[string]state, error) {
 	return out, nil
 }
 
-// read reads the XML of one guest; gone says that it vanished meanwhile.
+// read reads the XML of one guest, in as few calls as tell all; gone says that it
+// vanished meanwhile.
 func (w *Watch) read(ctx context.Context, c *Client, name string, k *known) (gone bool, err error) {
-	fresh := known{state: k.state, vcpus: k.vcpus, rss: k.rss}
-	path, err := c.lookup(ctx, name)
-	if err == nil {
-		fresh.path = path
-		fresh.active, err = c.active(ctx, path)
+	fresh := known{path: k.path, state: k.state, vcpus: k.vcpus, rss: k.rss}
+	var text string
+	if fresh.path != "" {
+		err = c.call(ctx, fresh.path, domainIface+".GetXMLDesc", &text, uint32(0))
 	}
-	persistent := false
-	if err == nil {
-		var v any
-		v, err = c.property(ctx, path, domainIface, "Persistent")
-		persistent, _ = v.(bool)
-	}
-	document := func(flags uint32) *domain.Document {
-		var text string
-		if err == nil {
-			err = c.call(ctx, path, domainIface+".GetXMLDesc", &text, flags)
+	if fresh.path == "" || isGone(err) { // its path is its UUID's: another of the name has another
+		if fresh.path, err = c.lookup(ctx, name); err == nil {
+			err = c.call(ctx, fresh.path, domainIface+".GetXMLDesc", &text, uint32(0))
 		}
-		if err != nil {
-			return nil
-		}
-		d, why := domain.Parse([]byte(text))
-		if why != nil {
-			fresh.unread = why.Error()
-		}
-		return d
-	}
-	if fresh.active {
-		fresh.live = document(0)
-	}
-	if persistent {
-		fresh.config = document(xmlInactive)
-	}
-	if isGone(err) {
-		return true, nil
 	}
 	if err != nil {
-		return false, err
+		return isGone(err), notGone(err)
 	}
-	if fresh.active && w.o.Process != nil {
+	d, why := domain.Parse([]byte(text))
+	if why != nil {
+		fresh.unread, fresh.active = why.Error(), k.state != shutOff
+		*k = fresh
+		return false, nil
+	}
+	if d.Run() == 0 { // off, and then it has a definition
+		fresh.config = d
+		*k = fresh
+		return false, nil
+	}
+	fresh.active, fresh.live = true, d
+	v, err := c.property(ctx, fresh.path, domainIface, "Persistent")
+	if err != nil {
+		return isGone(err), notGone(err)
+	}
+	if persistent, _ := v.(bool); persistent {
+		if err := c.call(ctx, fresh.path, domainIface+".GetXMLDesc", &text, xmlInactive); err != nil {
+			return isGone(err), notGone(err)
+		}
+		if fresh.config, why = domain.Parse([]byte(text)); why != nil {
+			fresh.unread = why.Error()
+		}
+	}
+	if w.o.Process != nil {
 		if p, err := w.o.Process(name); err == nil {
 			fresh.process = p
 		}
 	}
 	*k = fresh
 	return false, nil
+}
+
+// shutOff is VIR_DOMAIN_SHUTOFF.
+const shutOff int32 = 5
+
+func notGone(err error) error {
+	if isGone(err) {
+		return nil
+	}
+	return err
 }
 
 // Processes is the hypervisors of the running guests, rising by guest.
@@ -345,6 +376,10 @@ func (w *Watch) Guests(h *topology.Host) (guests []guest.Seen, unread []guest.Un
 	w.host = h
 	for _, name := range slices.Sorted(maps.Keys(w.known)) {
 		k := w.known[name]
+		if k.at.IsZero() { // the look ended before its turn
+			unread = append(unread, guest.Unread{Name: name, Running: k.state != shutOff, Text: "libvirt has not told of it yet"})
+			continue
+		}
 		if on := fmt.Sprint(h.Online, h.AllowedMems, len(h.Nodes)); k.unread == "" && k.standsOn != on {
 			if err := k.stand(h); err != nil {
 				unread = append(unread, guest.Unread{Name: name, Running: k.active, Text: err.Error()})

@@ -1,6 +1,7 @@
 package libvirt
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -172,6 +173,44 @@ func TestWatchOutlivesLibvirt(t *testing.T) {
 	if got := look(t, w); got[0].Run != 4 {
 		t.Errorf("after the bus came back: run %d", got[0].Run)
 	}
+}
+
+// A look that runs out of time has not been for nothing: the next reads the rest.
+func TestWatchGoesOnWhereItEnded(t *testing.T) {
+	f := startFake(t)
+	for _, name := range []string{"a", "b", "c"} {
+		f.add(t, name, "", plainXML(name, 0))
+	}
+	w := watch(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	reads := 0
+	f.edit(func() {
+		f.meddle = func(method string) {
+			if method == "GetXMLDesc" {
+				if reads++; reads == 2 {
+					cancel()
+				}
+			}
+		}
+	})
+	// The second answer may come all the same.
+	if err := w.Look(ctx); !errors.Is(err, context.Canceled) {
+		t.Fatalf("the look that was cut short: %v", err)
+	}
+	_, unread := w.Guests(twoNodes())
+	if n := len(unread); n == 0 || unread[n-1].Name != "c" || !strings.Contains(unread[n-1].Text, "not told of it yet") {
+		t.Errorf("of what was not read: %+v", unread)
+	}
+	w.retry = time.Time{}
+	if got := look(t, w); len(got) != 3 {
+		t.Fatalf("%+v", got)
+	}
+	f.edit(func() {
+		if reads > 4 { // a once, b in both if its answer came too late, c once
+			t.Errorf("%d documents were read", reads)
+		}
+	})
 }
 
 func TestWatchTrouble(t *testing.T) {
@@ -372,5 +411,36 @@ func TestDriverTrouble(t *testing.T) {
 	f.edit(func() { f.meddle = func(method string) { g.gone = g.gone || method == "PinVcpu" } })
 	if err := w.Apply(t.Context(), step(plan.SetCPUs, "a", "1"), nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it vanished between the calls: %v", err)
+	}
+}
+
+// Without events guests are read again in turn, the oldest first, and not all at once.
+func TestWatchReadsInTurn(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	f := startFake(t)
+	for i := range 6 {
+		name := fmt.Sprint("g", i)
+		f.add(t, name, "", plainXML(name, 0))
+	}
+	w := watch(t, func(o *WatchOptions) { o.Now = func() time.Time { now = now.Add(time.Millisecond); return now } })
+	look(t, w)
+	f.edit(func() {
+		for _, g := range f.guests {
+			g.config = strings.Replace(g.config, "<vcpu>2", "<vcpu>3", 1)
+		}
+	})
+	for i, want := range []int{0, 2, 4, 6, 6} {
+		got := 0
+		for _, g := range look(t, w) {
+			if g.Spec.CPUs == 3 {
+				got++
+			}
+		}
+		if got != want {
+			t.Errorf("look %d found %d changed, want %d", i, got, want)
+		}
+		if i == 0 {
+			now = now.Add(rereadEvery)
+		}
 	}
 }

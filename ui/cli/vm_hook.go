@@ -135,6 +135,11 @@ func rehome(c *cobra.Command, e *Env, text []byte) ([]byte, error) {
 	defer cancel()
 	want := api.Want{Name: spec.Name, Class: spec.Class, CPUs: spec.CPUs, MemoryKiB: int64(spec.Memory), HugePageKiB: int64(spec.HugePage), SMT: spec.SMT}
 	home, err := d.Place(ctx, want)
+	var not *api.Error
+	for errors.As(err, &not) && not.Code == api.Failed && ctx.Err() == nil { // a daemon that has only started has not looked yet
+		time.Sleep(100 * time.Millisecond)
+		home, err = d.Place(ctx, want)
+	}
 	if err != nil {
 		return nil, err
 	}

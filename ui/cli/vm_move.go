@@ -62,8 +62,8 @@ func vmAdoptCommand(e *Env) *cobra.Command {
 		Short: "Take over guests that something else defined",
 		Long: `Give guests that something else defined a home, as shared guests: their
 definitions get a CPU set, a memory binding and homenode's mark. A guest that runs
-comes to its home at its next start, for libvirt binds the memory of a running
-guest anew only where it was started so that it can be.
+comes to its home at its next start, or at once where the daemon runs in enforce
+mode.
 
 A guest that somebody bound to CPUs or nodes is left alone, and so named.`,
 		Example: `  homenode vm adopt --all --dry-run
