@@ -17,8 +17,17 @@ import (
 	"time"
 )
 
+// self and homenodeBin are this program and the one under test.
+var self, homenodeBin = programs()
+
+func programs() (self, homenode string) {
+	if underLibvirt() {
+		return "/e2e/guest", "/e2e/homenode"
+	}
+	return "/init", "/bin/homenode"
+}
+
 const (
-	homenodeBin = "/bin/homenode"
 	socketPath  = workFolder + "/homenode.sock"
 	stateFolder = workFolder + "/state"
 	configPath  = workFolder + "/config.yaml"
@@ -198,8 +207,10 @@ func homenodeVia(wrap []string, args ...string) result {
 // commandLimit bounds every command: an answer takes half a second idle.
 const commandLimit = 30 * time.Second
 
-func capture(argv []string, name string) result {
-	ctx, cancel := context.WithTimeout(context.Background(), commandLimit)
+func capture(argv []string, name string) result { return captureFor(commandLimit, argv, name) }
+
+func captureFor(limit time.Duration, argv []string, name string) result {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	var out, errs bytes.Buffer
@@ -209,7 +220,7 @@ func capture(argv []string, name string) result {
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
-		r.exit, r.err = -1, fmt.Sprintf("not done after %v; %s", commandLimit, r.err)
+		r.exit, r.err = -1, fmt.Sprintf("not done after %v; %s", limit, r.err)
 	case errors.As(err, &exit):
 		r.exit = exit.ExitCode()
 	case err != nil:

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-var viaNobody = []string{"/init", "as-nobody"}
+var viaNobody = []string{self, "as-nobody"}
 
 // homenodeSecondDaemon: two daemons would undo one another.
 func homenodeSecondDaemon(t *T) {

@@ -25,7 +25,16 @@ var mounts = []struct{ kind, at string }{
 	{"tmpfs", "/tmp"},
 }
 
+// underLibvirt tells the guest whose root is a disk with libvirt: package
+// hypervisor has set it up, and the boot parameters are on the second disk.
+func underLibvirt() bool { return readText(diskBoot) != "" }
+
+const diskBoot = "/e2e/boot"
+
 func setUp() error {
+	if underLibvirt() {
+		return errors.Join(os.MkdirAll(workFolder, 0o755), setSwitches())
+	}
 	var problems []error
 	for _, m := range mounts {
 		if err := os.MkdirAll(m.at, 0o755); err != nil {
@@ -70,9 +79,10 @@ func loopbackUp() error {
 	return nil
 }
 
-// bootParam reads name=value from the kernel command line.
+// bootParam reads name=value from the kernel command line, or from what stands
+// for it.
 func bootParam(name string) string {
-	for word := range strings.FieldsSeq(readText("/proc/cmdline")) {
+	for word := range strings.FieldsSeq(readText("/proc/cmdline") + " " + readText(diskBoot)) {
 		if v, ok := strings.CutPrefix(word, name+"="); ok {
 			return v
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/homenode/homenode/e2e/suite"
@@ -23,6 +24,7 @@ type tools struct {
 	modules  []archived // for shapes with a network card
 	// noModules is why there are none, "" when there are or none are needed.
 	noModules string
+	virt      string // folder with the disk for libvirt; "" when it was not fetched
 }
 
 func fetch(ctx context.Context, root string) (tools, error) {
@@ -58,22 +60,34 @@ func fetch(ctx context.Context, root string) (tools, error) {
 	return t, nil
 }
 
-// fetchGeneric gets the generic kernel when a shape wants it.
-func (t *tools) fetchGeneric(ctx context.Context, root string, jobs []work) error {
-	for _, j := range jobs {
-		if !j.shape.Generic {
-			continue
+// fetchMore gets the generic kernel and the disk with libvirt when shapes want them.
+func (t *tools) fetchMore(ctx context.Context, root string, jobs []work) (err error) {
+	run := func(script string, wanted func(suite.Shape) bool) string {
+		if err != nil || !slices.ContainsFunc(jobs, func(j work) bool { return wanted(j.shape) }) {
+			return ""
 		}
-		c := exec.CommandContext(ctx, filepath.Join(root, "e2e", "fetch-generic.sh"))
+		c := exec.CommandContext(ctx, filepath.Join(root, "e2e", script))
 		c.Stderr = os.Stderr
-		out, err := c.Output()
-		if err != nil {
-			return fmt.Errorf("run e2e/fetch-generic.sh: %w", err)
+		out, bad := c.Output()
+		if bad != nil {
+			err = fmt.Errorf("run e2e/%s: %w", script, bad)
 		}
-		t.generic = strings.TrimSpace(string(out))
-		return nil
+		return strings.TrimSpace(string(out))
 	}
-	return nil
+	t.generic = run("fetch-generic.sh", func(s suite.Shape) bool { return s.Generic })
+	t.virt = run("fetch-root.sh", func(s suite.Shape) bool { return s.Libvirt })
+	return err
+}
+
+// lacking says what a shape needs that this machine's archive does not have.
+func (t *tools) lacking(s suite.Shape) string {
+	switch {
+	case s.Generic && t.generic == "":
+		return "no generic kernel in this machine's archive"
+	case s.Libvirt && t.virt == "":
+		return "no disk with libvirt from this machine's archive"
+	}
+	return ""
 }
 
 // build makes the initramfs and, for a shape that counts, the plugin. Without a
@@ -99,10 +113,15 @@ func build(ctx context.Context, root, out, homenode string, modules []archived, 
 		}
 	}
 	for _, j := range jobs {
-		if j.shape.Count {
-			if err := plugin(ctx, root, bin); err != nil {
-				return "", nil, err
-			}
+		var err error
+		switch {
+		case j.shape.Count:
+			err = plugin(ctx, root, bin)
+		case j.shape.Libvirt:
+			err = buildHypervisor(ctx, root, bin, homenode)
+		}
+		if err != nil {
+			return "", nil, err
 		}
 	}
 	image = filepath.Join(out, "initramfs.cpio")
@@ -120,8 +139,8 @@ func needs(jobs []work, f func(suite.Test) bool) bool {
 	return false
 }
 
-func goBuild(ctx context.Context, root, bin, name, pkg string) error {
-	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(bin, name), pkg)
+func goBuild(ctx context.Context, root, bin, name, pkg string, ldflags ...string) error {
+	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", strings.Join(append([]string{"-s", "-w"}, ldflags...), " "), "-o", filepath.Join(bin, name), pkg)
 	c.Dir = root
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
 	if b, err := c.CombinedOutput(); err != nil {

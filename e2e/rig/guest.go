@@ -106,7 +106,13 @@ func (g *guest) inside(tally *tally) []string {
 func (g *guest) boot(ctx context.Context, show bool, tests []string, tally *tally) (string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	args := qemuArgs(g.shape, g.tools, g.image, g.dir, filepath.Join(filepath.Dir(g.dir), "bin"), tests, g.patience)
+	bin, words := filepath.Join(filepath.Dir(g.dir), "bin"), bootWords(g.shape, tests, g.patience)
+	args, err := qemuArgs(g.shape, g.tools, g.image, g.dir, bin, words), error(nil)
+	if g.shape.Libvirt {
+		if args, err = g.resume(ctx, bin, words); err != nil {
+			return "", err
+		}
+	}
 	if show {
 		fmt.Printf("%s %s\n", g.tools.qemu, strings.Join(args, " "))
 	}
@@ -134,6 +140,7 @@ func (g *guest) boot(ctx context.Context, show bool, tests []string, tally *tall
 	ended := g.readWire(wire, start, tally, cancel)
 	done.Wait()
 	exit := q.Wait()
+	fmt.Printf("guest %s: %.0f s, %.0f s of CPU time\n", g.shape.Name, time.Since(start).Seconds(), (q.ProcessState.UserTime() + q.ProcessState.SystemTime()).Seconds())
 	switch cause := context.Cause(ctx); {
 	case g.crash != "":
 		return g.crash, nil

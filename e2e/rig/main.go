@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -84,7 +86,7 @@ func run(ctx context.Context, o options) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := tools.fetchGeneric(ctx, root, jobs); err != nil {
+	if err := tools.fetchMore(ctx, root, jobs); err != nil {
 		return false, err
 	}
 	if err := tools.fetchModules(ctx, root, jobs); err != nil {
@@ -99,12 +101,12 @@ func run(ctx context.Context, o options) (bool, error) {
 		defer os.Remove(image)
 	}
 	r := &report{verbose: o.verbose}
-	for _, j := range jobs {
-		if j.shape.Generic && tools.generic == "" {
+	one := func(j work) error {
+		if lacks := tools.lacking(j.shape); lacks != "" {
 			for _, t := range j.tests {
-				r.add(j.shape, suite.Result{Name: t.Name, Outcome: suite.Skip, Text: "no generic kernel in this machine's archive"})
+				r.add(j.shape, suite.Result{Name: t.Name, Outcome: suite.Skip, Text: lacks})
 			}
-			continue
+			return nil
 		}
 		if j.shape.NIC > 0 && tools.noModules != "" {
 			for _, t := range j.tests {
@@ -117,9 +119,30 @@ func run(ctx context.Context, o options) (bool, error) {
 			with.vmlinux, with.kernel = tools.generic, strings.Replace(tools.kernel, "-cloud", "", 1)
 		}
 		g := &guest{work: j, tools: with, image: image, dir: filepath.Join(out, j.shape.Name), report: r, noHomenode: noHomenode, patience: o.patience}
-		if err := g.run(ctx, o.keep); err != nil {
-			return false, err
+		return g.run(ctx, o.keep)
+	}
+	// One guest at a time keeps one CPU busy and a half. That with libvirt waits most of
+	// its time for guests to start, and runs beside the others.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var beside sync.WaitGroup
+	var besideErr error
+	for _, j := range jobs {
+		if j.shape.Libvirt {
+			beside.Go(func() { besideErr = one(j) })
 		}
+	}
+	for _, j := range jobs {
+		if !j.shape.Libvirt && err == nil {
+			err = one(j)
+		}
+	}
+	if err != nil {
+		cancel()
+	}
+	beside.Wait()
+	if err := cmp.Or(err, besideErr); err != nil {
+		return false, err
 	}
 	r.tables(filepath.Join(out, "locality.md"), tools.kernel)
 	fmt.Printf("\n%.0f s in all\n", time.Since(start).Seconds())

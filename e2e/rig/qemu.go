@@ -11,7 +11,7 @@ import (
 
 // qemuArgs is the machine of a shape. The wire (second serial line) goes to
 // descriptor 3, the console to standard output.
-func qemuArgs(s suite.Shape, t tools, image, dir, bin string, tests []string, patience time.Duration) []string {
+func qemuArgs(s suite.Shape, t tools, image, dir, bin string, words []string) []string {
 	var a []string
 	add := func(words ...string) { a = append(a, words...) }
 	for _, f := range t.firmware {
@@ -61,16 +61,19 @@ func qemuArgs(s suite.Shape, t tools, image, dir, bin string, tests []string, pa
 	}
 	a = append(a, nicArgs(s)...)
 	add("-kernel", t.vmlinux, "-initrd", image)
-	boot := []string{
-		"console=ttyS0", "quiet", "panic=-1", "oops=panic", "nokaslr", "mitigations=off", "no_timer_check",
-		"shape=" + s.Name, "tests=" + strings.Join(tests, ","),
-	}
+	boot := []string{"console=ttyS0", "quiet", "panic=-1", "oops=panic", "nokaslr", "mitigations=off", "no_timer_check"}
 	boot = append(boot, s.Boot...)
-	if patience > 0 {
-		boot = append(boot, "patience="+patience.String())
-	}
-	add("-append", strings.Join(boot, " "))
+	add("-append", strings.Join(append(boot, words...), " "))
 	return a
+}
+
+// bootWords tells the guest what to do.
+func bootWords(s suite.Shape, tests []string, patience time.Duration) []string {
+	words := []string{"shape=" + s.Name, "tests=" + strings.Join(tests, ",")}
+	if patience > 0 {
+		words = append(words, "patience="+patience.String())
+	}
+	return words
 }
 
 // hmatArgs is a table in which local memory takes 80 ns, that of another node

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/homenode/homenode/e2e/suite"
 )
 
 // report prints results as they come and tables at the end.
 type report struct {
+	mu                      sync.Mutex // guests that run beside each other report
 	verbose                 bool
 	passed, failed, skipped int
 	printed                 []*table
@@ -24,6 +26,8 @@ type table struct {
 }
 
 func (r *report) add(s suite.Shape, res suite.Result) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	switch res.Outcome {
 	case suite.OK:
 		r.passed++
@@ -43,6 +47,8 @@ func (r *report) log(text string) {
 
 // row takes a TABLE record: title|cell|cell...
 func (r *report) row(s suite.Shape, rest string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	cells := strings.Split(rest, "|")
 	title := cells[0]
 	for _, t := range r.printed {

@@ -16,6 +16,7 @@ type Shape struct {
 	Boot        []string // further words of the kernel command line
 	Generic     bool     // with the generic flavour of the kernel
 	NIC         int      // a network card with several queues is on the PCI root of this node; 0: there is none
+	Libvirt     bool     // with a disk that holds libvirt and QEMU, resumed from where it was saved
 }
 
 // CPUs is the number of CPUs of the whole guest.

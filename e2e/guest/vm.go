@@ -1,0 +1,184 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// flavors are small enough for six guests on four nodes of 4 CPUs and 1 GiB.
+const flavors = `flavors:
+  - {name: s1, family: test, class: shared, vcpus: 1, memory: 64MiB, max_nodes: 1}
+  - {name: s2, family: test, class: shared, vcpus: 2, memory: 96MiB, max_nodes: 1}
+  - {name: house, family: test, class: dedicated, vcpus: 2, memory: 64MiB, max_nodes: 1, emulator: housekeeping}
+  - {name: alone, family: test, class: dedicated, vcpus: 2, memory: 64MiB, max_nodes: 1, emulator: isolate}
+  - {name: wide, family: test, class: dedicated, vcpus: 6, memory: 192MiB, max_nodes: 2, emulator: share}
+`
+
+const (
+	flavorsPath = workFolder + "/flavors.yaml"
+	images      = "/var/lib/libvirt/images"
+	reserved    = "0-1"
+	// vmLimit bounds a call that emulated guests make slow, on a loaded machine.
+	vmLimit = 5 * time.Minute
+)
+
+// vm is a guest of libvirt and what it should have.
+type vm struct {
+	name, flavor string
+	vcpus, mib   int
+	nodes        int    // so many
+	emulator     string // share, isolate, housekeeping; "" floats along with its vCPUs
+}
+
+func (v *vm) dedicated() bool { return v.emulator != "" }
+
+// six guests of both classes. The widest comes first: it needs room on two nodes.
+var six = []*vm{
+	{"wide", "wide", 6, 192, 2, "share"},
+	{"alone", "alone", 2, 64, 1, "isolate"},
+	{"house", "house", 2, 64, 1, "housekeeping"},
+	{"sa", "s2", 2, 96, 1, ""},
+	{"sb", "s2", 2, 96, 1, ""},
+	{"sc", "s1", 1, 64, 1, ""},
+}
+
+// vmCommand runs homenode vm with the flavors and the reserve of these tests.
+func vmCommand(args ...string) result { return vmCommandAs(nil, args...) }
+
+func vmCommandAs(wrap []string, args ...string) result {
+	argv := append(append([]string{}, wrap...), homenodeBin, "--socket", socketPath, "vm")
+	argv = append(argv, args...)
+	switch args[0] {
+	case "define", "capacity", "move", "adopt":
+		argv = append(argv, "--reserve", reserved, "--overcommit", "8", "--flavors", flavorsPath)
+	case "list":
+		argv = append(argv, "--reserve", reserved)
+	}
+	return captureFor(vmLimit, argv, "vm "+strings.Join(args, " "))
+}
+
+func virsh(args ...string) result {
+	return captureFor(vmLimit, append([]string{"virsh", "-q", "-c", "qemu:///system"}, args...), "(virsh) "+strings.Join(args, " "))
+}
+
+// image makes a boot disk with the program that walks over a guest's memory.
+func (t *T) image(name string) string {
+	file := images + "/" + name + ".img"
+	b, err := os.ReadFile("/e2e/pacer")
+	t.Do(err)
+	t.Do(os.WriteFile(file, b, 0o644))
+	t.Do(os.Truncate(file, 1<<20)) // a BIOS takes less for no disk
+	return file
+}
+
+// sixGuests are defined by homenode, started, and have touched all their memory.
+// Those that another test left running stay as they are.
+func (t *T) sixGuests() {
+	t.Do(os.WriteFile(flavorsPath, []byte(flavors), 0o644))
+	start := time.Now()
+	for _, v := range six {
+		if v.runs() || virsh("domstate", v.name).exit == exitOK {
+			continue
+		}
+		t.must(vmCommand("define", "--emulated", "--flavor", v.flavor, "--name", v.name, "--disk", t.image(v.name)+",format=raw"), exitOK)
+	}
+	defined := time.Now()
+	t.start(six)
+	t.Logf("six guests: defined in %.1f s, started in %.1f s", defined.Sub(start).Seconds(), time.Since(defined).Seconds())
+}
+
+// start starts guests side by side and waits until their memory is touched.
+func (t *T) start(vms []*vm) {
+	said := make([]result, len(vms))
+	var done sync.WaitGroup
+	for i, v := range vms {
+		done.Go(func() {
+			if !v.runs() {
+				said[i] = virsh("start", v.name)
+			}
+		})
+	}
+	done.Wait()
+	for i := range vms {
+		t.must(said[i], exitOK)
+	}
+	t.until(vmLimit, time.Second, "all memory touched", func() (bool, string) {
+		for _, v := range vms {
+			if len(v.ram()) != v.nodes {
+				anon, _ := anonByNode(v.pid())
+				return false, fmt.Sprintf("%s of %d MiB has touched %s", v.name, v.mib, byNodeText(anon))
+			}
+		}
+		return true, ""
+	})
+}
+
+// pid is that of its QEMU; 0 when it does not run.
+func (v *vm) pid() int {
+	var pid int
+	fmt.Sscan(readText("/run/libvirt/qemu/"+v.name+".pid"), &pid)
+	return pid
+}
+
+func (v *vm) runs() bool {
+	pid := v.pid()
+	return pid != 0 && strings.HasPrefix(readText(fmt.Sprintf("/proc/%d/comm", pid)), "qemu")
+}
+
+// ram is the mapping that is its memory, or a cell's.
+func (v *vm) ram() []mapping {
+	maps, _ := numaMaps(v.pid())
+	var r []mapping
+	for _, m := range maps {
+		n := 0
+		for _, on := range m.nodes {
+			n += on
+		}
+		// All but the first MiB, of which the pacer touches little.
+		if cell := v.mib / v.nodes; m.anon && n >= (cell-2)<<8 && n <= (cell+1)<<8 {
+			r = append(r, m)
+		}
+	}
+	return r
+}
+
+// threads is the CPUs that each of its threads may use, by QEMU's names for them:
+// "CPU 0/TCG", "IO iothread1"; all others are the emulator's, under "".
+func (v *vm) threads() map[string][]set {
+	r := map[string][]set{}
+	pid := v.pid()
+	for tid, may := range allowed(pid) {
+		name := readText(fmt.Sprintf("/proc/%d/task/%d/comm", pid, tid))
+		if !strings.HasPrefix(name, "CPU ") && !strings.HasPrefix(name, "IO ") {
+			name = ""
+		}
+		r[name] = append(r[name], may)
+	}
+	return r
+}
+
+// vcpus is where its vCPUs may run, in order.
+func (t *T) vcpus(v *vm) []set {
+	threads := v.threads()
+	r := make([]set, v.vcpus)
+	for i := range r {
+		got := threads[fmt.Sprintf("CPU %d/TCG", i)]
+		if len(got) != 1 {
+			t.Fatalf("%s: %d threads of vCPU %d; it has %v", v.name, len(got), i, threads)
+		}
+		r[i] = got[0]
+	}
+	return r
+}
+
+func union(sets []set) (u set) {
+	for _, s := range sets {
+		u |= s
+	}
+	return u
+}

@@ -1,0 +1,287 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/homenode/homenode/e2e/suite"
+)
+
+// diskBytes is the size of the second disk. It is the same whatever is on it, so
+// that a saved machine can be resumed with another.
+const diskBytes = 128 << 20
+
+// buildHypervisor builds what the guest with libvirt needs: its first program, the
+// firmware of the guests in it, and homenode once more as another version.
+func buildHypervisor(ctx context.Context, root, bin, homenode string) error {
+	if err := goBuild(ctx, root, bin, "hypervisor", "./e2e/hypervisor"); err != nil {
+		return err
+	}
+	if err := goBuild(ctx, root, bin, "homenode-next", homenode, "-X", "main.version="+suite.NextVersion); err != nil {
+		return err
+	}
+	object := filepath.Join(bin, "pacer.o")
+	for _, argv := range [][]string{
+		{"as", "--32", "-o", object, filepath.Join(root, "e2e", "pacer", "pacer.s")},
+		{"ld", "-m", "elf_i386", "-Ttext=0", "-e", "0", "--oformat", "binary", "-o", filepath.Join(bin, "pacer"), object},
+	} {
+		if b, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("build pacer: %s: %w: %s", argv[0], err, suite.OneLine(string(b)))
+		}
+	}
+	return nil
+}
+
+// resume makes the second disk, and the arguments with which QEMU goes on from the
+// saved machine; it boots and saves one where there is none of this make.
+func (g *guest) resume(ctx context.Context, bin string, words []string) ([]string, error) {
+	disk := filepath.Join(g.dir, "disk.img")
+	if err := writeDisk(ctx, disk, bin, words); err != nil {
+		return nil, err
+	}
+	init := filepath.Join(g.dir, "hypervisor.cpio")
+	err := writeArchive(init, []archived{
+		{name: "init", from: filepath.Join(bin, "hypervisor")},
+		{name: "virtio_blk.ko.xz", from: filepath.Join(g.tools.virt, "virtio_blk.ko.xz")},
+	})
+	if err != nil {
+		return nil, err
+	}
+	args := qemuArgs(g.shape, g.tools, init, g.dir, bin, nil)
+	key, err := g.key(init)
+	if err != nil {
+		return nil, err
+	}
+	saved := filepath.Join(g.tools.virt, "saved-"+key)
+	if _, err := os.Stat(saved); errors.Is(err, os.ErrNotExist) {
+		if err := g.save(ctx, args, saved); err != nil {
+			return nil, fmt.Errorf("save guest %s: %w", g.shape.Name, err)
+		}
+	}
+	args = append(args, drives(filepath.Join(saved, "root.img"), disk, true)...)
+	return append(args, "-incoming", "exec:zstd -dc "+quoted(filepath.Join(saved, "state"))), nil
+}
+
+// quoted is a file name as the shell takes it.
+func quoted(name string) string { return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'" }
+
+func drives(root, disk string, keep bool) []string {
+	snapshot := map[bool]string{false: "off", true: "on"}[keep]
+	var a []string
+	for i, file := range []string{root, disk} {
+		a = append(a,
+			"-drive", fmt.Sprintf("file=%s,if=none,id=d%d,format=raw,snapshot=%s,cache=unsafe", strings.ReplaceAll(file, ",", ",,"), i, snapshot),
+			"-device", fmt.Sprintf("virtio-blk-pci,drive=d%d", i))
+	}
+	return a
+}
+
+// key names a saved machine by all that it is made of.
+func (g *guest) key(init string) (string, error) {
+	h := sha256.New()
+	machine := g.shape
+	machine.Name, machine.Slow = "", false // say nothing of it
+	fmt.Fprintf(h, "%+v %s %s\n", machine, g.tools.qemu, g.tools.kernel)
+	for _, name := range []string{init, filepath.Join(g.tools.virt, "SHA256SUMS")} {
+		f, err := os.Open(name)
+		if err != nil {
+			return "", fmt.Errorf("name saved machine: %w", err)
+		}
+		_, err = io.Copy(h, f)
+		f.Close()
+		if err != nil {
+			return "", fmt.Errorf("name saved machine: %w", err)
+		}
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)[:8]), nil
+}
+
+// writeDisk makes the second disk: programs, and what the boot parameters are for
+// other guests.
+func writeDisk(ctx context.Context, disk, bin string, words []string) error {
+	dir, err := os.MkdirTemp(filepath.Dir(disk), "disk")
+	if err != nil {
+		return fmt.Errorf("make disk: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.WriteFile(filepath.Join(dir, "boot"), []byte(strings.Join(words, " ")+"\n"), 0o644); err != nil {
+		return fmt.Errorf("make disk: %w", err)
+	}
+	for _, name := range []string{"guest", "homenode", "homenode-next", "pacer"} {
+		b, err := os.ReadFile(filepath.Join(bin, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), b, 0o755)
+		}
+		if err != nil {
+			return fmt.Errorf("make disk: %w", err)
+		}
+	}
+	os.Remove(disk)
+	if err := blank(disk); err != nil {
+		return err
+	}
+	c := exec.CommandContext(ctx, "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-E", "lazy_itable_init=0,nodiscard,root_owner=0:0", "-m", "0", "-d", dir, disk)
+	c.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin")
+	if b, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("make disk: mke2fs: %w: %s", err, suite.OneLine(string(b)))
+	}
+	return nil
+}
+
+func blank(disk string) error {
+	err := os.WriteFile(disk, nil, 0o644)
+	if err == nil {
+		err = os.Truncate(disk, diskBytes)
+	}
+	if err != nil {
+		return fmt.Errorf("make disk: %w", err)
+	}
+	return nil
+}
+
+// save boots the machine up to where it waits for its second disk, and writes its
+// first disk and its state into a folder that is there only when it is whole.
+func (g *guest) save(ctx context.Context, args []string, folder string) error {
+	old, _ := filepath.Glob(filepath.Join(filepath.Dir(folder), "saved-*"))
+	for _, dir := range old {
+		os.RemoveAll(dir)
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(folder), "saving-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	rootDisk, noDisk, socket := filepath.Join(dir, "root.img"), filepath.Join(dir, "none.img"), filepath.Join(dir, "qmp")
+	if b, err := exec.CommandContext(ctx, "cp", "--sparse=always", filepath.Join(g.tools.virt, "root.img"), rootDisk).CombinedOutput(); err != nil {
+		return fmt.Errorf("copy disk: %w: %s", err, b)
+	}
+	if err := blank(noDisk); err != nil {
+		return err
+	}
+	args = append(append(args, drives(rootDisk, noDisk, false)...), "-qmp", "unix:"+socket+",server=on,wait=off")
+
+	ctx, cancel := context.WithTimeout(ctx, saveLimit)
+	defer cancel()
+	wire, wireEnd, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer wire.Close()
+	console, err := os.Create(filepath.Join(g.dir, "console-save"))
+	if err != nil {
+		return err
+	}
+	defer console.Close()
+	q := exec.CommandContext(ctx, g.tools.qemu, args...)
+	q.ExtraFiles = []*os.File{wireEnd}
+	q.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	q.Stdout, q.Stderr = console, console
+	start := time.Now()
+	if err := q.Start(); err != nil {
+		return fmt.Errorf("start QEMU: %w", err)
+	}
+	defer func() {
+		q.Process.Kill()
+		q.Wait()
+	}()
+	wireEnd.Close()
+	ready := false
+	for lines := bufio.NewScanner(wire); !ready && lines.Scan(); {
+		ready = strings.HasPrefix(lines.Text(), "READY ")
+	}
+	if !ready {
+		return fmt.Errorf("it did not come up within %.0f s; see %s", time.Since(start).Seconds(), console.Name())
+	}
+	up := time.Since(start)
+	if err := writeState(ctx, socket, filepath.Join(dir, "state")); err != nil {
+		return err
+	}
+	os.Remove(noDisk)
+	os.Remove(socket)
+	if err := os.Rename(dir, folder); err != nil {
+		return err
+	}
+	_ = q.Wait() // it was told to end
+	spent := q.ProcessState.UserTime() + q.ProcessState.SystemTime()
+	fmt.Printf("\nguest %s: booted in %.1f s, saved in %.1f s, %.0f s of CPU time\n", g.shape.Name, up.Seconds(), (time.Since(start) - up).Seconds(), spent.Seconds())
+	return nil
+}
+
+// saveLimit is for a loaded machine; idle, it takes a tenth of it.
+const saveLimit = 5 * time.Minute
+
+// writeState lets QEMU write the running machine into a file, as for a migration.
+// It ends stopped, and its disk as the state knows it.
+func writeState(ctx context.Context, socket, file string) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	if err != nil {
+		return fmt.Errorf("reach QEMU: %w", err)
+	}
+	defer conn.Close()
+	in, out := json.NewDecoder(conn), json.NewEncoder(conn)
+	// ask sends a command and reads its answer past greeting and events.
+	ask := func(command string, arguments map[string]any) (map[string]any, error) {
+		if err := out.Encode(map[string]any{"execute": command, "arguments": arguments}); err != nil {
+			return nil, fmt.Errorf("QEMU: %s: %w", command, err)
+		}
+		for {
+			var answer struct {
+				Return *json.RawMessage
+				Error  *struct{ Desc string }
+			}
+			err := in.Decode(&answer)
+			switch {
+			case err != nil:
+				return nil, fmt.Errorf("QEMU: %s: %w", command, err)
+			case answer.Error != nil:
+				return nil, fmt.Errorf("QEMU: %s: %s", command, answer.Error.Desc)
+			case answer.Return != nil:
+				var fields map[string]any
+				_ = json.Unmarshal(*answer.Return, &fields) // some answer with a list
+				return fields, nil
+			}
+		}
+	}
+	for _, c := range []struct {
+		name      string
+		arguments map[string]any
+	}{
+		{"qmp_capabilities", map[string]any{}},
+		{"migrate-set-parameters", map[string]any{"max-bandwidth": int64(16 << 30)}},
+		{"migrate", map[string]any{"uri": "exec:zstd -1 -q -f -o " + quoted(file)}},
+	} {
+		if _, err := ask(c.name, c.arguments); err != nil {
+			return err
+		}
+	}
+	for {
+		now, err := ask("query-migrate", map[string]any{})
+		if err != nil {
+			return err
+		}
+		switch now["status"] {
+		case "completed":
+			_, err := ask("quit", map[string]any{})
+			return err
+		case "failed", "cancelled":
+			return fmt.Errorf("QEMU: migrate: %v", now)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

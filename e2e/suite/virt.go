@@ -1,0 +1,24 @@
+package suite
+
+import "time"
+
+// NextVersion is what the second homenode on the disk of the guest with libvirt
+// calls itself.
+const NextVersion = "e2e-next"
+
+// A guest in which libvirt runs guests. Their starts take 10 s of emulated work
+// each, on a loaded machine several times that.
+func init() {
+	Shapes = append(Shapes, Shape{
+		Name: "virt", Nodes: 4, CPUsPerNode: 4, NodeMiB: 1024, Libvirt: true,
+		Distance: [][]int{
+			{10, 16, 31, 31},
+			{16, 10, 31, 31},
+			{31, 31, 10, 16},
+			{31, 31, 16, 10},
+		},
+	})
+	for _, name := range []string{"define", "move", "adopt", "daemon", "started", "restart", "vanish", "unprivileged", "destroy", "balance"} {
+		Tests = append(Tests, Test{Name: "libvirt." + name, Shapes: []string{"virt"}, Limit: 15 * time.Minute, Homenode: true})
+	}
+}
