@@ -41,7 +41,6 @@ type Guests interface {
 // guests is what the daemon goes by for guests. The loop writes it; Daemon.mu guards it.
 type guests struct {
 	by     map[workload.ID]*guest.Seen
-	unread []guest.Unread
 	seenAs map[workload.ID]workload.ID // a running guest, to the workload that the observer takes it for
 	lost   string                      // why libvirt does not answer; "" when it does
 	bound  map[workload.ID]bound       // where each was in the look before
@@ -81,7 +80,7 @@ func (d *Daemon) withGuests(s workload.Snapshot) workload.Snapshot {
 	defer d.mu.Unlock()
 	g := &d.guests
 	known := g.by != nil
-	g.by, g.unread, g.seenAs = map[workload.ID]*guest.Seen{}, unread, map[workload.ID]workload.ID{}
+	g.by, g.seenAs = map[workload.ID]*guest.Seen{}, map[workload.ID]workload.ID{}
 	s.Observations = slices.Clone(s.Observations)
 	anyGuest := slices.ContainsFunc(s.Observations, func(o workload.Observation) bool { return ofLibvirt(o.ID) || ofLibvirt(workload.ID(o.Cgroup)) })
 	for i := range all {
