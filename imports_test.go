@@ -36,7 +36,7 @@ var may = map[string][]string{
 	"sim":           {"core", "api", "daemon"},
 	"ui":            {"core", "api", "ui", "sim"},
 	"cmd":           {"core", "api", "daemon", "host", "ui", "sim"},
-	"bench":         {"core", "ui/heat"},
+	"bench":         {"core", "sim", "ui/heat"},
 	"bench/probe":   {"core", "host/probe"},
 	"e2e":           {"e2e"},
 }

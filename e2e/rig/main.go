@@ -112,7 +112,7 @@ func run(ctx context.Context, o options) (bool, error) {
 			for _, t := range j.tests {
 				r.add(j.shape, suite.Result{Name: t.Name, Outcome: suite.Skip, Text: tools.noModules})
 			}
-			continue
+			return nil
 		}
 		with := tools
 		if j.shape.Generic {
