@@ -17,5 +17,8 @@
 // In the shape with the plugin (numacount.c) it joins the access counts with the
 // guest's marks and judges by them.
 //
+// The shape with libvirt has a disk (fetch-root.sh), is resumed from where it was
+// saved (saved.go), and runs beside the others.
+//
 // The console, the records and the counts of every guest are kept in e2e/out/.
 package main

@@ -210,7 +210,7 @@ func (g *guest) save(ctx context.Context, args []string, folder string) error {
 	}
 	os.Remove(noDisk)
 	os.Remove(socket)
-	if err := os.Rename(dir, folder); err != nil {
+	if err := os.Rename(dir, folder); err != nil && !errors.Is(err, os.ErrExist) { // another rig was faster
 		return err
 	}
 	_ = q.Wait() // it was told to end
