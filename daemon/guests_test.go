@@ -469,11 +469,11 @@ func TestGuestVanishesUnderItsSteps(t *testing.T) {
 	a.transient = true
 	hv.fail = fmt.Errorf("PinVcpu: %w: Domain not found", fs.ErrNotExist)
 	r.ticks(t, 1)
+	hv.stop(a)
+	r.ticks(t, 15)
 	if j, err := r.store.Journal(); err != nil || len(j) != 0 {
 		t.Errorf("journal of what is gone: %+v, %v", j, err)
 	}
-	hv.stop(a)
-	r.ticks(t, 2)
 	if len(r.status(t)) != 0 {
 		t.Errorf("%+v", r.status(t))
 	}
