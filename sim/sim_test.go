@@ -43,6 +43,14 @@ func generated(t testing.TB, g Generation) *Trace {
 	return trace
 }
 
+// fewer is a quarter under the race detector.
+func fewer(events int) int {
+	if raceEnabled {
+		return events / 4
+	}
+	return events
+}
+
 // sound runs a simulation in which nothing may go wrong.
 func sound(t testing.TB, o Options) *Result {
 	t.Helper()
@@ -70,7 +78,7 @@ func TestSameSeedSameResult(t *testing.T) {
 	h := synthetic(t, "package:2 node:2 core:8 pu:2")
 	other := ""
 	for _, kind := range Kinds {
-		g := Generation{Kind: kind, Host: h, Seed: 7, Events: 300, Found: DefaultFound}
+		g := Generation{Kind: kind, Host: h, Seed: 7, Events: fewer(300), Found: DefaultFound}
 		first := asJSON(t, sound(t, Options{Trace: generated(t, g), Seed: 7}))
 		again := asJSON(t, sound(t, Options{Trace: generated(t, g), Seed: 7}))
 		if diff := gocmp.Diff(first, again); diff != "" {
@@ -122,7 +130,7 @@ func TestShapes(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			for _, kind := range Kinds {
-				trace := generated(t, Generation{Kind: kind, Host: synthetic(t, x.host), Policy: x.policy, Seed: 11, Events: 200, Found: DefaultFound})
+				trace := generated(t, Generation{Kind: kind, Host: synthetic(t, x.host), Policy: x.policy, Seed: 11, Events: fewer(200), Found: DefaultFound})
 				sound(t, Options{Trace: trace, Seed: 11})
 			}
 		})
