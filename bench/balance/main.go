@@ -5,7 +5,7 @@
 //	go run ./bench/balance -seeds 3 -nodes 2 -scenarios swap,wide-guest -o ""
 //
 // The exit status is 1 when the daemon broke a rule (sim.Trace.Breaks), or is not
-// within 1 % of the best in a scenario.
+// within 1 % of the best in a scenario where that is not known and meant (behind).
 package main
 
 import (
@@ -30,7 +30,10 @@ var policies = []string{"homenode", "first-fit", "numad", "kernel-balancing", "n
 
 // behind is why the daemon is not within 1 % of the best in a scenario, where that
 // is known and meant (docs/balancing.md).
-var behind = map[string]string{}
+var behind = map[string]string{
+	"found-running":     "its page moves are paced, the kernel's are not",
+	"important-pressed": "it keeps idle CPUs beside important work",
+}
 
 func main() {
 	seeds := flag.Int("seeds", 50, "`N` variants of each scenario and size")
@@ -140,7 +143,12 @@ func judge(cells []*cell) error {
 			broken++
 			fmt.Fprintf(os.Stderr, "%s on %d nodes, %s\n", c.Scenario, c.Nodes, b)
 		}
-		if peer, by := c.best(felt); by > within && behind[c.Scenario] == "" {
+		peer, by := c.best(felt)
+		switch {
+		case by <= within:
+		case behind[c.Scenario] != "":
+			fmt.Fprintf(os.Stderr, "%s on %d nodes: %.1f %% behind %s; known: %s\n", c.Scenario, c.Nodes, 100*by, peer, behind[c.Scenario])
+		default:
 			beaten++
 			fmt.Fprintf(os.Stderr, "%s on %d nodes: %.1f %% behind %s\n", c.Scenario, c.Nodes, 100*by, peer)
 		}

@@ -14,7 +14,7 @@ func tables(to io.Writer, cells []*cell) error {
 	h := thisRun()
 	fmt.Fprintf(w, "%s; `%s`. %d seeds of each scenario and size; means.\n\n", h.Machine, h.Command, cells[0].Seeds)
 	fmt.Fprintln(w, "Felt cost of an access that work wants, ns: the access, as many times longer as the work waits for a CPU (docs/simulator.md).")
-	fmt.Fprintf(w, "Best peer: of %s; behind it by so much.\n\n", strings.Join(policies[1:], ", "))
+	fmt.Fprintf(w, "Best peer: of %s; behind it by so much, below zero ahead.\n\n", strings.Join(policies[1:], ", "))
 	fmt.Fprintf(w, "| scenario, nodes | %s | best peer | behind |\n|---%s|---|---|\n", strings.Join(policies, " | "), strings.Repeat("|---", len(policies)))
 	for _, c := range cells {
 		peer, behind := c.best(felt)
