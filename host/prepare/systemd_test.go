@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/godbus/dbus/v5"
@@ -34,6 +35,7 @@ func TestBits(t *testing.T) {
 
 // manager is org.freedesktop.systemd1 as far as it is used here.
 type manager struct {
+	mu      sync.Mutex // the bus calls from its own goroutines
 	bits    []byte
 	runtime bool
 	refuse  *dbus.Error
@@ -45,6 +47,8 @@ type setting1 struct {
 }
 
 func (m *manager) SetUnitProperties(unit string, runtime bool, all []setting1) *dbus.Error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.refuse != nil {
 		return m.refuse
 	}
@@ -55,10 +59,18 @@ func (m *manager) SetUnitProperties(unit string, runtime bool, all []setting1) *
 	return nil
 }
 
+func (m *manager) thisBoot() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.runtime
+}
+
 func (m *manager) Get(iface, name string) (dbus.Variant, *dbus.Error) {
 	if iface != "org.freedesktop.systemd1.Slice" || name != "AllowedCPUs" {
 		return dbus.Variant{}, dbus.MakeFailedError(os.ErrNotExist)
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return dbus.MakeVariant(m.bits), nil
 }
 
@@ -113,14 +125,16 @@ func TestSystemd(t *testing.T) {
 		t.Fatalf("%v, %v", cpus, err)
 	}
 	for _, want := range []topology.CPUSet{topology.CPUs(0, 1, 40, 41), {}} {
-		if err := s.SetAllowedCPUs(t.Context(), "system.slice", want); err != nil || !m.runtime {
-			t.Fatalf("%v, for this boot only: %v", err, m.runtime)
+		if err := s.SetAllowedCPUs(t.Context(), "system.slice", want); err != nil || !m.thisBoot() {
+			t.Fatalf("%v, for this boot only: %v", err, m.thisBoot())
 		}
 		if cpus, err := s.AllowedCPUs(t.Context(), "system.slice"); err != nil || !cpus.Equal(want) {
 			t.Errorf("%v, %v", cpus, err)
 		}
 	}
+	m.mu.Lock()
 	m.refuse = dbus.MakeFailedError(os.ErrPermission)
+	m.mu.Unlock()
 	if err := s.SetAllowedCPUs(t.Context(), "system.slice", topology.CPUs(0)); err == nil || !strings.Contains(err.Error(), "system.slice") {
 		t.Error(err)
 	}
