@@ -140,14 +140,14 @@ func remove(name string) {
 }
 
 // plain and pinned are guests that virsh defined and started, the second bound by
-// hand to the CPU that the six leave free on node 1.
+// hand to CPUs of two nodes.
 var plain, pinned = &vm{name: "plain", vcpus: 1, mib: 48, nodes: 1}, &vm{name: "pinned", vcpus: 1, mib: 48, nodes: 1}
 
-const byHand = 7
+const byHand = "7,15"
 
 // strangers are plain and pinned, running.
 func (t *T) strangers() {
-	for v, more := range map[*vm]string{plain: "", pinned: fmt.Sprintf("<cputune><vcpupin vcpu='0' cpuset='%d'/></cputune>", byHand)} {
+	for v, more := range map[*vm]string{plain: "", pinned: fmt.Sprintf("<cputune><vcpupin vcpu='0' cpuset='%s'/></cputune>", byHand)} {
 		if !v.runs() && virsh("domstate", v.name).exit != exitOK {
 			t.must(virsh("define", t.xmlFile(v.name, plainXML(v.name, more))), exitOK)
 		}
