@@ -278,6 +278,7 @@ func libvirtVanish(t *T) {
 		n := 0
 		for ; !stop.Load(); n++ {
 			virsh("define", file)
+			time.Sleep(time.Duration(n%4) * 500 * time.Millisecond) // there for a look, a change, or neither
 			virsh("undefine", "brief")
 		}
 		remove("brief")
