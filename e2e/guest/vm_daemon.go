@@ -137,7 +137,7 @@ func libvirtStarted(t *T) {
 			anon, _ := anonByNode(v.pid())
 			return nodes.size() == 1 && share(anon, nodes) >= 0.99, fmt.Sprintf("its vCPU may use CPUs %s, its memory %s", union(t.vcpus(v)), byNodeText(anon))
 		})
-		t.floatsAtHome(v, taken|setOf(byHand))
+		t.floatsAtHome(v, taken)
 	}
 	if is := whereIs(pinned); is != theirs {
 		t.Fatalf("pinned was bound by hand, was %+v, is %+v", theirs, is)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -140,14 +141,14 @@ func remove(name string) {
 }
 
 // plain and pinned are guests that virsh defined and started, the second bound by
-// hand to the CPU that the six leave free on node 1.
+// hand to CPUs of two nodes.
 var plain, pinned = &vm{name: "plain", vcpus: 1, mib: 48, nodes: 1}, &vm{name: "pinned", vcpus: 1, mib: 48, nodes: 1}
 
-const byHand = 7
+const byHand = "7,15"
 
 // strangers are plain and pinned, running.
 func (t *T) strangers() {
-	for v, more := range map[*vm]string{plain: "", pinned: fmt.Sprintf("<cputune><vcpupin vcpu='0' cpuset='%d'/></cputune>", byHand)} {
+	for v, more := range map[*vm]string{plain: "", pinned: fmt.Sprintf("<cputune><vcpupin vcpu='0' cpuset='%s'/></cputune>", byHand)} {
 		if !v.runs() && virsh("domstate", v.name).exit != exitOK {
 			t.must(virsh("define", t.xmlFile(v.name, plainXML(v.name, more))), exitOK)
 		}
@@ -197,6 +198,10 @@ func libvirtRestart(t *T) {
 	list := t.must(vmCommand("list", "--json"), exitOK).out
 	again := func(what string) {
 		t.until(vmLimit, time.Second, what+" is back", func() (bool, string) {
+			// libvirtd ends when the bus does; what starts daemons would start it again.
+			if len(t.processes("libvirtd")) == 0 {
+				t.launch("libvirtd", "-d")
+			}
 			r := vmCommand("list", "--json")
 			return r.exit == exitOK && r.out == list, r.String()
 		})
@@ -214,9 +219,7 @@ func libvirtRestart(t *T) {
 		if c.start != nil {
 			t.saysWhy(vmCommand("list"), exitForbidden)
 			os.Remove("/run/dbus/pid")
-			launch := exec.Command(c.start[0], c.start[1:]...)
-			launch.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives this test
-			t.Do(launch.Run())
+			t.launch(c.start...)
 		}
 		again(c.name)
 	}
@@ -224,27 +227,43 @@ func libvirtRestart(t *T) {
 	t.Textf("libvirtd, libvirt-dbus and the bus killed and back")
 }
 
+// launch starts a daemon that outlives this test.
+func (t *T) launch(argv ...string) {
+	c := exec.Command(argv[0], argv[1:]...)
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	t.Do(c.Run())
+}
+
+// processes is those of a program.
+func (t *T) processes(program string) []int {
+	dirs, err := os.ReadDir("/proc")
+	t.Do(err)
+	var pids []int
+	for _, d := range dirs {
+		if pid, err := strconv.Atoi(d.Name()); err == nil && readText("/proc/"+d.Name()+"/comm") == program {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
 // killAll kills the processes of a program and waits until they are gone.
 func (t *T) killAll(program string) {
-	procs, _ := os.ReadDir("/proc")
-	killed := 0
-	for _, p := range procs {
-		if readText("/proc/"+p.Name()+"/comm") != program {
-			continue
-		}
-		var pid int
-		if _, err := fmt.Sscan(p.Name(), &pid); err != nil {
-			continue
-		}
-		t.Do(syscall.Kill(pid, syscall.SIGKILL))
-		killed++
-		t.Until(30*time.Second, program+" ends", func() (bool, string) {
-			return readText("/proc/"+p.Name()+"/cmdline") == "", "it runs"
-		})
-	}
-	if killed == 0 {
+	pids := t.processes(program)
+	if len(pids) == 0 {
 		t.Fatalf("no %s runs", program)
 	}
+	for _, pid := range pids {
+		t.Do(syscall.Kill(pid, syscall.SIGKILL))
+	}
+	t.Until(30*time.Second, program+" ends", func() (bool, string) {
+		for _, pid := range pids {
+			if readText(fmt.Sprintf("/proc/%d/cmdline", pid)) != "" {
+				return false, "it runs"
+			}
+		}
+		return true, ""
+	})
 }
 
 // libvirtVanish: guests that come and go while homenode looks, adopts and pins.
@@ -259,6 +278,7 @@ func libvirtVanish(t *T) {
 		n := 0
 		for ; !stop.Load(); n++ {
 			virsh("define", file)
+			time.Sleep(time.Duration(n%4) * 500 * time.Millisecond) // there for a look, a change, or neither
 			virsh("undefine", "brief")
 		}
 		remove("brief")

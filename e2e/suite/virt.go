@@ -10,7 +10,7 @@ const NextVersion = "e2e-next"
 // each, on a loaded machine several times that.
 func init() {
 	Shapes = append(Shapes, Shape{
-		Name: "virt", Nodes: 4, CPUsPerNode: 4, NodeMiB: 1024, Libvirt: true,
+		Name: "virt", Slow: true, Nodes: 4, CPUsPerNode: 4, NodeMiB: 1024, Libvirt: true,
 		Distance: [][]int{
 			{10, 16, 31, 31},
 			{16, 10, 31, 31},
