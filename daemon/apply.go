@@ -199,9 +199,13 @@ func (d *Daemon) applyOne(ctx context.Context, s plan.Step) error {
 }
 
 // apply lets others change the host while the kernel moves the memory of a guest, which
-// takes as long as there is memory: an undo waits for the move it is a part of.
+// takes as long as there is memory: an undo waits for the move it is a part of. What is
+// part of none nobody waits for (see atOnce).
 func (d *Daemon) apply(ctx context.Context, driver Driver, s plan.Step) error {
-	if s.Kind == plan.SetMems && s.Target.Kind == workload.InGuest {
+	d.mu.Lock()
+	moving := d.moving[s.Workload] != nil
+	d.mu.Unlock()
+	if moving && s.Kind == plan.SetMems && s.Target.Kind == workload.InGuest {
 		d.changing.Unlock()
 		defer d.changing.Lock()
 	}

@@ -121,12 +121,20 @@ func (d *Daemon) flights() []balance.Flight {
 func (d *Daemon) learn(next balance.Memory) error {
 	d.mu.Lock()
 	same := slices.EqualFunc(d.memory.Past, next.Past, func(x, y balance.Past) bool { return x.Workload == y.Workload && x.At.Equal(y.At) })
+	d.unpast = d.unpast || !same
 	d.memory = next
+	unpast := d.unpast
 	d.mu.Unlock()
-	if same {
+	if !unpast {
 		return nil
 	}
-	return d.o.Store.Save(keyPast, next.Past)
+	if err := d.o.Store.Save(keyPast, next.Past); err != nil {
+		return err // tried again at the next tick
+	}
+	d.mu.Lock()
+	d.unpast = false
+	d.mu.Unlock()
+	return nil
 }
 
 // tellBalance writes what is done about the load, and when the reason for doing

@@ -81,6 +81,7 @@ type Daemon struct {
 	whys     bool                          // chosen is not on disk as it is
 	pruned   time.Time                     // when the journal was last rid of what is gone
 	memory   balance.Memory                // what balancing goes by besides the newest look
+	unpast   bool                          // memory.Past is not on disk as it is
 	balanced string                        // what was last told of balancing
 	rivals   rivals
 	devices  devices
@@ -401,11 +402,13 @@ func (d *Daemon) decide(start time.Time, snapshot workload.Snapshot) error {
 	}
 	state.Policy.Reserved = state.Policy.Reserved.Union(d.rivals.cpus())
 	in, memory := d.input(start, state, snapshot), d.memory
-	in.Told, d.orders = d.orders, nil
 	d.mu.Unlock()
 	if err := d.saveFewer(); err != nil {
 		return err
 	}
+	d.mu.Lock()
+	in.Told, d.orders = d.orders, nil
+	d.mu.Unlock()
 
 	out, learnt := balance.Tick(in, memory)
 	d.record(in, memory, out)

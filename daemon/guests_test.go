@@ -618,6 +618,58 @@ func TestLargeGuestThatStopsHalfWay(t *testing.T) {
 	}
 }
 
+// An undo that comes while the kernel moves the memory of a small guest, which no page
+// move is a part of, waits for that: else the change would stand without a record.
+func TestUndoWhileASmallGuestMoves(t *testing.T) {
+	a := plainVM("a", 2, 1<<20)
+	r, hv := guestRig(t, 2, 8, Enforce, AllGuests, a)
+	hv.start(a, 0, 1)
+	hv.thing(a).obs.Memory = []workload.NodeMemory{{Node: 0, KiB: 4 << 10}, {Node: 1, KiB: 4 << 10}}
+	undone := make(chan error, 1)
+	early := false
+	hv.midst = func(*vm) {
+		hv.midst = nil
+		go func() {
+			_, err := r.Undo(t.Context(), api.Which{ID: "vm:a"})
+			undone <- err
+		}()
+		for held := false; !held; {
+			r.mu.Lock()
+			held = r.held.has("vm:a")
+			r.mu.Unlock()
+		}
+		select {
+		case err := <-undone:
+			early = true
+			undone <- err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	r.ticks(t, 1)
+	if err := <-undone; err != nil || early {
+		t.Errorf("undone in the middle of the change: %v, %v", early, err)
+	}
+	if entries, _ := r.store.Journal(); a.now.String() != "0-15/0-1" || len(entries) > 0 {
+		t.Errorf("undone, it is at %v, and the journal has %+v", &a.now, entries)
+	}
+}
+
+// What has CPUs of its own is libvirt's to move: an order for it is refused, not
+// answered as if something happened.
+func TestDedicatedGuestIsNotToldToMove(t *testing.T) {
+	a := dedicatedVM("a", 0, 0, 1)
+	r, hv := guestRig(t, 2, 8, Enforce, MarkedGuests, a)
+	a.now = a.next
+	hv.start(a, 0)
+	r.ticks(t, 2)
+	for _, dry := range []bool{true, false} {
+		x, err := r.Move(t.Context(), api.MoveOrder{ID: "vm:a", To: topology.Nodes(1), DryRun: dry})
+		if code(err) != api.NoRoom || !strings.Contains(err.Error(), "homenode vm move") {
+			t.Errorf("dry run %v: %+v, %v", dry, x, err)
+		}
+	}
+}
+
 // tickClock fires After when it is told to.
 type tickClock struct {
 	handClock

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/homenode/homenode/api"
@@ -59,10 +60,11 @@ func (d *Daemon) rehome(order api.MoveOrder) (api.MoveAnswer, error) {
 	switch dec.Outcome {
 	case plan.Kept:
 		answer.To, answer.CPUs = answer.From, answer.FromCPUs
-		if !order.DryRun {
-			d.tryAgain(id)
+		if order.DryRun {
+			return answer, nil
 		}
-		return answer, nil
+		d.tryAgain(id)
+		return answer, d.release(id)
 	case plan.Placed:
 	default:
 		return answer, &api.Error{Code: api.NoRoom, Text: fmt.Sprintf("%s is not moved: %s", id, strings.Join(dec.Reasons, " "))}
@@ -86,23 +88,38 @@ func (d *Daemon) rehome(order api.MoveOrder) (api.MoveAnswer, error) {
 
 // settle makes an ordered change of home the newest plan. d.mu and d.deciding are held.
 func (d *Daemon) settle(id workload.ID, next plan.Plan, dec plan.Decision, answer api.MoveAnswer) error {
-	if d.held.IDs[id] {
-		held := holds{All: d.held.All, IDs: maps.Clone(d.held.IDs)}
-		delete(held.IDs, id)
-		if err := d.o.Store.Save(keyHolds, held); err != nil {
-			return err
-		}
-		d.held = held
+	if err := d.release(id); err != nil {
+		return err
+	}
+	told := balance.Past{Workload: id, From: answer.From, To: answer.To, At: d.o.Clock.Now().Round(0).UTC()}
+	d.unpast = true
+	// The ban on going back outlives a daemon that ends before its next look.
+	if err := d.o.Store.Save(keyPast, slices.Concat(d.memory.Past, d.orders, []balance.Past{told})); err != nil {
+		return err
 	}
 	if err := d.o.Store.SavePlacements(next.Placements); err != nil {
 		return err
 	}
 	d.view.plan, d.saved = next, next.Placements
 	d.chosen[id], d.whys = dec, true
-	d.orders = append(d.orders, balance.Past{Workload: id, From: answer.From, To: answer.To, At: d.o.Clock.Now().Round(0).UTC()})
+	d.orders = append(d.orders, told)
 	d.tryAgain(id) // what failed on the way to the old home says nothing of the new one
 	d.event(plan.Event{Kind: plan.EventPlan, Workload: id, Text: fmt.Sprintf(
 		"told to move: home is node %s, CPUs %s, after node %s, CPUs %s", answer.To, answer.CPUs, answer.From, answer.FromCPUs)})
+	return nil
+}
+
+// release ends the hold of one workload. d.mu is held.
+func (d *Daemon) release(id workload.ID) error {
+	if !d.held.IDs[id] {
+		return nil
+	}
+	held := holds{All: d.held.All, IDs: maps.Clone(d.held.IDs)}
+	delete(held.IDs, id)
+	if err := d.o.Store.Save(keyHolds, held); err != nil {
+		return err
+	}
+	d.held = held
 	return nil
 }
 
@@ -117,7 +134,7 @@ func (d *Daemon) mayMove(id workload.ID, order api.MoveOrder) error {
 		return &api.Error{Code: code, Text: fmt.Sprintf(format, a...)}
 	}
 	switch {
-	case ofLibvirt(id):
+	case ofLibvirt(id), d.guests.by[id] != nil && d.guests.by[id].Home.Placement.Class == workload.Dedicated:
 		return no(api.NoRoom, "%s is a guest of libvirt, which would set its CPUs and memory nodes again; use homenode vm move", id)
 	case order.DryRun:
 		return nil

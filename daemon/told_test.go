@@ -228,3 +228,97 @@ func TestMoveAfterCancel(t *testing.T) {
 		t.Errorf("home %s, state %q, %.2f at home", w.Home, w.State, *w.OnHome)
 	}
 }
+
+// An order to the home that it has already ends the hold of its cancelled move too.
+func TestMoveHomeAfterCancel(t *testing.T) {
+	m := newMachine(t, 2, 8)
+	a := m.add("a", 3, 1<<20, 0, 1)
+	r := newRig(t, m, Enforce)
+	m.stuck = true
+	r.ticks(t, 1)
+	m.stuck = false
+	if err := Hold(r.store, api.Which{ID: a}); err != nil {
+		t.Fatal(err)
+	}
+	r.start(t, Enforce)
+	r.ticks(t, 1)
+	home, err := topology.ParseNodeSet(r.status(t)[a].Home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x, err := r.Move(t.Context(), api.MoveOrder{ID: a, To: home, DryRun: true}); err != nil || x.Outcome != plan.Kept || !r.held.has(a) {
+		t.Fatalf("dry run: %+v, %v, held %v", x.Outcome, err, r.held.has(a))
+	}
+	if x, err := r.Move(t.Context(), api.MoveOrder{ID: a, To: home}); err != nil || x.Outcome != plan.Kept {
+		t.Fatalf("%+v, %v", x.Outcome, err)
+	}
+	r.start(t, Enforce)
+	r.ticks(t, 3)
+	if w := r.status(t)[a]; w.State != "at home" || *w.OnHome < 0.99 {
+		t.Errorf("state %q, %.2f at home", w.State, *w.OnHome)
+	}
+}
+
+// full is a store that cannot write some keys.
+type full struct {
+	Store
+	key string
+}
+
+func (f *full) Save(key string, v any) error {
+	if key == f.key {
+		return errBroken
+	}
+	return f.Store.Save(key, v)
+}
+
+// What an operator ordered is known to balancing after a crash, and after a disk
+// that was full for a while: the ban on going back counts from it.
+func TestToldIsNotForgotten(t *testing.T) {
+	for _, key := range []string{"", keyPast, keyWants} {
+		m := newMachine(t, 2, 8)
+		a := m.add("a", 2, 1<<20, 0)
+		r := newRig(t, m, Enforce)
+		r.ticks(t, 3)
+		to := topology.NodeID(1)
+		if r.status(t)[a].Home == "1" {
+			to = 0
+		}
+		if _, err := r.order(a, to); err != nil {
+			t.Fatal(err)
+		}
+		if key != "" {
+			r.fewer = true
+			r.o.Store = &full{r.store, key}
+			for range 2 {
+				err := r.Tick(t.Context())
+				if r.wait(); key == keyWants && err == nil {
+					t.Fatalf("no error although %q cannot be written", key)
+				}
+			}
+			r.o.Store = r.store
+			r.ticks(t, 1)
+		}
+		r.start(t, Enforce)
+		if past := r.memory.Past; len(past) != 1 || past[0].Workload != a || !past[0].To.Equal(topology.Nodes(to)) {
+			t.Errorf("%q: after a restart: %+v", key, past)
+		}
+	}
+}
+
+// One who changes the home while the disk is full is told so, and nothing is changed.
+func TestToldOnAFullDisk(t *testing.T) {
+	m := newMachine(t, 2, 8)
+	a := m.add("a", 2, 1<<20, 0)
+	r := newRig(t, m, Enforce)
+	r.ticks(t, 3)
+	home := r.status(t)[a].Home
+	to := topology.NodeID(1)
+	if home == "1" {
+		to = 0
+	}
+	r.o.Store = &full{r.store, keyPast}
+	if _, err := r.order(a, to); err == nil || r.status(t)[a].Home != home {
+		t.Errorf("%v, home %s, before %s", err, r.status(t)[a].Home, home)
+	}
+}
