@@ -396,6 +396,7 @@ func (d *Daemon) decide(start time.Time, snapshot workload.Snapshot) error {
 	d.mu.Lock()
 	before := d.view
 	snapshot.Observations = d.named(snapshot.Observations)
+	d.near.locate(snapshot.Observations)
 	state := plan.State{
 		Host: snapshot.Host, Policy: policy, Unmanaged: snapshot.Unmanaged,
 		Placements: d.guestPlacements(d.living(before.plan.Placements, snapshot), snapshot.Host),

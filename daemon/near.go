@@ -19,6 +19,9 @@ const nearEvery = 30 * time.Second
 type nearness struct {
 	at    time.Time
 	links map[workload.ID][]link
+	// helpers is the processes that links are to, with the workload each is part of, ""
+	// for none.
+	helpers map[workload.Process]workload.ID
 }
 
 // link is a link with its traffic.
@@ -40,10 +43,13 @@ func (d *Daemon) learnNear(ctx context.Context, s workload.Snapshot) {
 		return
 	}
 	found, at := d.o.Links.Links(ctx, s.Host, s.Observations)
-	next := nearness{at: now, links: map[workload.ID][]link{}}
+	next := nearness{at: now, links: map[workload.ID][]link{}, helpers: map[workload.Process]workload.ID{}}
 	for id, links := range found {
 		for i := range links {
 			next.links[id] = append(next.links[id], follow(d.near.links[id], links[i], at[id]))
+			if p := links[i].Helper; p.PID > 0 {
+				next.helpers[p] = ""
+			}
 		}
 	}
 	d.mu.Lock()
@@ -82,7 +88,7 @@ func (d *Daemon) addLearned(spec *workload.Spec, o *workload.Observation) {
 			continue
 		}
 		if l.Helper.PID > 0 {
-			near.Workload = d.workloadWith(l.Helper)
+			near.Workload = d.near.helpers[l.Helper]
 		}
 		if near.Workload != o.ID {
 			spec.Near = append(spec.Near, near)
@@ -90,15 +96,21 @@ func (d *Daemon) addLearned(spec *workload.Spec, o *workload.Observation) {
 	}
 }
 
-// workloadWith is the workload that a process is part of, "" for none. d.mu is held.
-func (d *Daemon) workloadWith(p workload.Process) workload.ID {
-	all := d.view.snapshot.Observations
+// locate finds the workloads that helpers are part of, all of them in one pass.
+func (n *nearness) locate(all []workload.Observation) {
+	if len(n.helpers) == 0 {
+		return
+	}
+	for p := range n.helpers {
+		n.helpers[p] = ""
+	}
 	for i := range all {
-		if slices.Contains(all[i].Processes, p) {
-			return all[i].ID
+		for _, p := range all[i].Processes {
+			if id, is := n.helpers[p]; is && id == "" {
+				n.helpers[p] = all[i].ID
+			}
 		}
 	}
-	return ""
 }
 
 // linksOf is the wire form of what a workload was found to use, and which of it

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -26,8 +27,9 @@ func (d *Daemon) Status(context.Context) (api.Status, error) {
 		Pressure: append([]workload.Pressure{}, v.snapshot.Pressure...), Sources: append([]workload.SourceStatus{}, v.snapshot.Sources...),
 		Devices: d.deviceStatus(), Rivals: append([]measure.Manager{}, d.rivals.all...),
 	}
+	planned := d.planned()
 	for i := range v.snapshot.Observations {
-		s.Workloads = append(s.Workloads, d.workloadOf(&v.snapshot.Observations[i]))
+		s.Workloads = append(s.Workloads, d.workloadOf(&v.snapshot.Observations[i], planned))
 	}
 	for _, p := range v.snapshot.Problems {
 		s.Problems = append(s.Problems, p.Subject+": "+p.Text)
@@ -70,11 +72,10 @@ func (d *Daemon) Explain(_ context.Context, id workload.ID) (api.Explanation, er
 		d.mu.Unlock()
 		return x, err
 	}
-	x.Workload = d.workloadOf(o)
-	for _, dec := range d.view.plan.Report.Decisions {
-		if dec.Workload == o.ID {
-			x.Decision = d.because(dec)
-		}
+	planned := d.planned()
+	x.Workload = d.workloadOf(o, planned)
+	if dec := planned[o.ID].decision; dec != nil {
+		x.Decision = d.because(*dec)
 	}
 	x.Move = d.moveOf(o.ID)
 	x.Balance, x.Balancing = d.view.balance.Of(o.ID), d.view.balance.Words()
@@ -170,8 +171,30 @@ func (d *Daemon) find(id workload.ID) (*workload.Observation, error) {
 	return nil, &api.Error{Code: api.BadRequest, Text: fmt.Sprintf("%d workloads are named %q: %s", len(ids), id, strings.Join(ids, ", "))}
 }
 
+// planned is what the newest plan says of one workload.
+type planned struct {
+	decision *plan.Decision // nil for none
+	steps    []plan.Step
+}
+
+// planned is the newest plan by workload. d.mu is held.
+func (d *Daemon) planned() map[workload.ID]planned {
+	p := &d.view.plan
+	out := make(map[workload.ID]planned, len(p.Report.Decisions))
+	for i := range p.Report.Decisions {
+		dec := &p.Report.Decisions[i]
+		out[dec.Workload] = planned{decision: dec}
+	}
+	for _, s := range p.Steps {
+		x := out[s.Workload]
+		x.steps = append(x.steps, s)
+		out[s.Workload] = x
+	}
+	return out
+}
+
 // workloadOf is the wire form of one workload. d.mu is held.
-func (d *Daemon) workloadOf(o *workload.Observation) api.Workload {
+func (d *Daemon) workloadOf(o *workload.Observation, all map[workload.ID]planned) api.Workload {
 	w := api.Workload{
 		ID: o.ID, Name: o.Name, Kind: o.Kind, Class: workload.Shared, Importance: workload.DefaultImportance,
 		CPUSet: o.CPUs.String(), CPUUse: o.CPUUse, MemoryKiB: int64(workload.Total(o.Memory)),
@@ -204,28 +227,25 @@ func (d *Daemon) workloadOf(o *workload.Observation) api.Workload {
 	}
 	spec := d.specOf(o)
 	w.Links = d.linksOf(o, &spec)
-	for _, s := range d.view.plan.Steps {
-		if s.Workload == o.ID {
-			w.Steps = append(w.Steps, s)
-			after := s.Gain.LocalityAfter
-			w.LocalityExpected = &after
-		}
+	for _, s := range all[o.ID].steps {
+		w.Steps = append(w.Steps, s)
+		after := s.Gain.LocalityAfter
+		w.LocalityExpected = &after
 	}
-	w.State, w.Why = d.stateOf(o.ID, w.Steps)
+	w.State, w.Why = d.stateOf(o.ID, all[o.ID])
 	return w
 }
 
 // stateOf says in a few words how far a workload has come, and why. d.mu is held.
-func (d *Daemon) stateOf(id workload.ID, steps []plan.Step) (state, why string) {
-	for _, dec := range d.view.plan.Report.Decisions {
-		if dec.Workload == id {
-			state, why = string(dec.Outcome), strings.Join(dec.Reasons, " ")
-			if dec.Outcome == plan.Refused {
-				state = "no room"
-			}
-			if dec.Outcome != plan.Placed && dec.Outcome != plan.Kept {
-				return state, why
-			}
+func (d *Daemon) stateOf(id workload.ID, p planned) (state, why string) {
+	steps := p.steps
+	if dec := p.decision; dec != nil {
+		state, why = string(dec.Outcome), strings.Join(dec.Reasons, " ")
+		if dec.Outcome == plan.Refused {
+			state = "no room"
+		}
+		if dec.Outcome != plan.Placed && dec.Outcome != plan.Kept {
+			return state, why
 		}
 	}
 	if m := d.moving[id]; m != nil {
@@ -272,13 +292,13 @@ func (d *Daemon) moveOf(id workload.ID) *plan.Move {
 	return nil
 }
 
+// placementOf looks in placements, which rise by workload.
 func placementOf(placements []plan.Placement, id workload.ID) *plan.Placement {
-	for i := range placements {
-		if placements[i].Workload == id {
-			return &placements[i]
-		}
+	i, ok := slices.BinarySearchFunc(placements, id, func(p plan.Placement, id workload.ID) int { return cmp.Compare(p.Workload, id) })
+	if !ok {
+		return nil
 	}
-	return nil
+	return &placements[i]
 }
 
 func nodesOf(v view) []api.Node {
