@@ -99,7 +99,28 @@ func (d disk) device(name string) (on, is string, err error) {
 }
 
 func (d disk) sysOf(pid int) (files, func(), error) {
-	r, err := os.OpenRoot(d.path(fmt.Sprintf("proc/%d/root/sys", pid)))
+	mounts, err := d.read(fmt.Sprintf("proc/%d/mountinfo", pid))
+	if err != nil {
+		return nil, nil, err
+	}
+	if strings.HasPrefix(mountType(mounts, "", "/"), "fuse") { // looking for /sys in it would ask
+		return nil, nil, errOwn
+	}
+	// With O_PATH the kernel does not ask the file system that is mounted there: one of
+	// a process's own (FUSE) need never answer.
+	at, err := unix.Open(d.path(fmt.Sprintf("proc/%d/root/sys", pid)), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer unix.Close(at)
+	self, err := d.read(fmt.Sprintf("proc/self/fdinfo/%d", at))
+	if err != nil {
+		return nil, nil, err
+	}
+	if mountType(mounts, mountID(self), "") != "sysfs" {
+		return nil, nil, errOwn
+	}
+	r, err := os.OpenRoot(d.path(fmt.Sprintf("proc/self/fd/%d", at)))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -110,6 +131,33 @@ func (d disk) sysOf(pid int) (files, func(), error) {
 		return nil, nil, err
 	}
 	return within{r}, func() { r.Close() }, nil
+}
+
+// mountID is the mount that a descriptor is on (proc(5), /proc/PID/fdinfo).
+func mountID(fdinfo string) string {
+	for line := range strings.Lines(fdinfo) {
+		if id, ok := strings.CutPrefix(line, "mnt_id:"); ok {
+			return strings.TrimSpace(id)
+		}
+	}
+	return ""
+}
+
+// mountType is the type of the mount with an ID, or else of the one at a place, FUSE if
+// one of several there is; "" for none (proc(5), /proc/PID/mountinfo).
+func mountType(mountinfo, id, at string) string {
+	found := ""
+	for line := range strings.Lines(mountinfo) {
+		before, after, _ := strings.Cut(line, " - ")
+		f, kind := strings.Fields(before), strings.Fields(after)
+		if len(f) < 5 || len(kind) == 0 || id != "" && f[0] != id || id == "" && f[4] != at {
+			continue
+		}
+		if found == "" || strings.HasPrefix(kind[0], "fuse") {
+			found = kind[0]
+		}
+	}
+	return found
 }
 
 func sysfs(r *os.Root, own string) error {

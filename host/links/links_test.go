@@ -348,3 +348,28 @@ func BenchmarkLinks(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(all)), "ns/workload")
 	b.ReportMetric(float64(found), "found")
 }
+
+// A workload can mount a file system of its own at /sys that never answers: it is not
+// asked anything.
+func TestMountType(t *testing.T) {
+	const mounts = `600 500 0:50 / / rw,relatime - overlay overlay rw,lowerdir=/a - b
+601 600 0:51 / /proc rw - proc proc rw
+602 600 0:52 / /sys ro,nosuid shared:7 - sysfs sysfs ro
+603 602 0:53 / /sys rw - fuse.trap trap rw,user_id=1000
+604 600 0:54 / /srv rw - ext4 /dev/vda1 rw
+`
+	for _, tt := range []struct{ id, at, want string }{
+		{"602", "", "sysfs"}, {"603", "", "fuse.trap"}, {"699", "", ""}, {"60", "", ""},
+		{"", "/", "overlay"}, {"", "/sys", "fuse.trap"}, {"", "/srv", "ext4"}, {"", "/none", ""},
+	} {
+		if got := mountType(mounts, tt.id, tt.at); got != tt.want {
+			t.Errorf("%q %q: %q, want %q", tt.id, tt.at, got, tt.want)
+		}
+	}
+	if got := mountID("pos:\t0\nflags:\t012\nmnt_id:\t603\nino:\t7\n"); got != "603" {
+		t.Errorf("mount %q", got)
+	}
+	if got := mountType("short\n1 2 3 4 / - \n", "", "/"); got != "" || mountID("") != "" {
+		t.Errorf("of nonsense: %q", got)
+	}
+}
