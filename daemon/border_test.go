@@ -67,3 +67,29 @@ func TestBorderBeyondTheHost(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// CPUs of the border that the host loses, as when a part of it is taken out: what is
+// left of the border holds, and dedicated work there stays.
+func TestBorderOfAHostThatShrinks(t *testing.T) {
+	m := newMachine(t, 2, 8)
+	db := m.add("db", 2, 1<<20, 0)
+	r := newRig(t, m, Enforce, func(c *Config) {
+		c.Border = "0-3,12-15"
+		c.Workloads = []Rule{{Match: "/db", Class: "dedicated", CPUs: 2}}
+	})
+	r.ticks(t, 3)
+	before := m.live[db].obs.CPUs
+	if !before.SubsetOf(topology.CPUs(0, 1, 2, 3)) {
+		t.Fatalf("db on %v", before)
+	}
+	m.nodes = 1
+	m.live[db].obs.Mems = topology.Nodes(0)
+	r.ticks(t, 2)
+	s, err := r.Status(t.Context())
+	if err != nil || s.Border == nil || s.Border.Dedicated != "0-3" || !m.live[db].obs.CPUs.Equal(before) || r.status(t)[db].State != "at home" {
+		t.Errorf("%+v, %v; db on %v, %s", s.Border, err, m.live[db].obs.CPUs, r.status(t)[db].State)
+	}
+	if !r.told(t, "not on this host") {
+		t.Error("the history does not tell")
+	}
+}

@@ -27,8 +27,12 @@ func InTheWay(st plan.State) []string {
 		case workload.Shared:
 			var tight topology.NodeSet
 			for _, id := range p.Home.Slice() {
-				n := &l.nodes[l.index(id)]
-				if n.sharedVCPUs() > l.overcommit()*float64(n.open())+tiny || l.host.Nodes[l.index(id)].CPUs.Len() > 0 && n.open() == 0 {
+				k := l.index(id)
+				if k < 0 { // the host has lost it, and the next look gives another home
+					continue
+				}
+				n := &l.nodes[k]
+				if n.sharedVCPUs() > l.overcommit()*float64(n.open())+tiny || l.host.Nodes[k].CPUs.Len() > 0 && n.open() == 0 {
 					tight.Add(id)
 				}
 			}

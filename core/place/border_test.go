@@ -164,3 +164,16 @@ func TestBorderMovesUnderWork(t *testing.T) {
 		}
 	})
 }
+
+// A home on a node that the host no longer has stands in nobody's way.
+func TestInTheWayOfAHostThatShrank(t *testing.T) {
+	h, err := topology.FromSynthetic("node:1(memory=4GiB) core:4 pu:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := plan.State{Host: h, Policy: plan.Policy{Split: true, Overcommit: 1, Dedicated: topology.CPUs(2, 3)}}
+	st.Placements = []plan.Placement{{Workload: "w", Class: workload.Shared, VCPUs: 1, Home: topology.Nodes(5), CPUs: topology.CPUs(40)}}
+	if got := InTheWay(st); got != nil {
+		t.Errorf("%q", got)
+	}
+}

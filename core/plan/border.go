@@ -39,7 +39,8 @@ func (b Border) Check() error {
 	return fmt.Errorf("%q; want any, shared, dedicated, CPUs such as 0-39, or a share such as 50%%", string(b))
 }
 
-// Apply writes the border into a policy for h. A share is taken of the cores that are
+// Apply writes the border into a policy for h; with an error about CPUs that h lacks,
+// what is left of it. A share is taken of the cores that are
 // not reserved, in whole ones from the highest down, the last of each node rounded off.
 func (b Border) Apply(h *topology.Host, p *Policy) error {
 	if err := b.Check(); err != nil {
@@ -62,10 +63,11 @@ func (b Border) Apply(h *topology.Host, p *Policy) error {
 		return nil
 	}
 	cpus, _ := topology.ParseCPUSet(string(b))
-	if beyond := cpus.Minus(h.Online).Minus(h.Offline); !beyond.Empty() {
+	beyond := cpus.Minus(h.Online).Minus(h.Offline)
+	p.Dedicated = cpus.Minus(beyond).Minus(p.Reserved)
+	if !beyond.Empty() {
 		return fmt.Errorf("%q: CPUs %v are not on this host", string(b), beyond)
 	}
-	p.Dedicated = cpus.Minus(p.Reserved)
 	return nil
 }
 

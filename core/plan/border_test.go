@@ -24,12 +24,15 @@ func TestBorder(t *testing.T) {
 		{"0-9,40-49", true, "2-9,42-49", ""},
 		{"50%", true, "22-39,62-79", ""}, // 9 of the 19 cores that each node has left
 		{"1%", true, "", ""},
-		{"0%", false, "", "want any"}, {"100%", false, "", "want any"}, {"x", false, "", "want any"}, {"NaN%", false, "", "want any"}, {"0-99", false, "", "CPUs 80-99 are not on this host"},
+		{"0%", false, "", "want any"}, {"100%", false, "", "want any"}, {"x", false, "", "want any"}, {"NaN%", false, "", "want any"}, {"0-99", false, "2-39,42-79", "CPUs 80-99 are not on this host"},
 	}
 	for _, tt := range tests {
 		p := plan.Policy{Reserved: topology.CPUs(0, 1, 40, 41)}
 		err := tt.border.Apply(h, &p)
 		if tt.err != "" {
+			if tt.dedicated != p.Dedicated.String() {
+				t.Errorf("%q: %v is left of it, want %s", tt.border, p.Dedicated, tt.dedicated)
+			}
 			if err == nil || !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%q: %v, want %s", tt.border, err, tt.err)
 			}
