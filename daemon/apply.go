@@ -88,10 +88,11 @@ func (d *Daemon) carryOut(ctx context.Context, look uint64, steps []plan.Step) {
 	}
 }
 
-// goal is where the page move of a workload's steps goes; "" when there is none.
+// goal is where the page move of a workload's steps goes, for a guest its nodes (see
+// paced); "" when there is none.
 func goal(steps []plan.Step) string {
 	for _, s := range steps {
-		if s.Kind == plan.MovePages {
+		if s.Kind == plan.MovePages || s.Kind == plan.SetMems && s.Target.Kind == workload.InGuest {
 			return s.To
 		}
 	}

@@ -579,6 +579,45 @@ func TestLargeGuestMovesAtAPace(t *testing.T) {
 	}
 }
 
+// A move whose guest has another home by now ends, as for all other work.
+func TestLargeGuestChangesItsMind(t *testing.T) {
+	a := plainVM("a", 2, 4<<20)
+	r, hv := guestRig(t, 2, 8, Enforce, MarkedGuests, a)
+	a.next = binding{cpus: topology.CPUs(0, 1, 2, 3, 4, 5, 6, 7), nodes: topology.Nodes(0), marked: true}
+	hv.start(a, 0)
+	r.ticks(t, 2)
+	hv.vms = append(hv.vms, dedicatedVM("fill", 0, 0, 1, 2, 3, 4, 5, 6, 7))
+	begun, end := make(chan struct{}), make(chan struct{})
+	r.m.midMove = func(*thing) { close(begun); <-end }
+	if err := r.Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-begun
+	r.mu.Lock()
+	m := r.moving["vm:a"]
+	r.mu.Unlock()
+	if m == nil || m.record.Home != "1" {
+		t.Fatalf("no move to node 1: %+v", m)
+	}
+	hv.vms[1] = dedicatedVM("fill", 1, 8, 9, 10, 11, 12, 13, 14, 15)
+	if err := r.Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if home := r.status(t)["vm:a"].Home; home != "0" {
+		t.Errorf("home %s", home)
+	}
+	if m.ctx.Err() == nil {
+		t.Error("its pages go on to node 1")
+	}
+	close(end)
+	r.wait()
+	r.m.midMove = nil
+	r.ticks(t, 3)
+	if w := r.status(t)["vm:a"]; w.State != "at home" || a.now.String() != "0-7/0" {
+		t.Errorf("%+v at %v", w, &a.now)
+	}
+}
+
 // Where pages cannot be moved one by one they go with the nodes; a daemon that ends in
 // the middle goes on where it was.
 func TestLargeGuestThatStopsHalfWay(t *testing.T) {
