@@ -765,12 +765,12 @@ func (d *Daemon) noteGiven(id workload.ID, kind plan.SettingKind, value string) 
 // are workloads however small they are.
 func (d *Daemon) Registered() []workload.Process {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	var out []workload.Process
 	for _, id := range slices.Sorted(maps.Keys(d.wants)) {
 		out = append(out, d.wants[id].Process)
 	}
-	if d.woken() != nil {
+	d.mu.Unlock()
+	if d.woken() != nil { // it may wait for a libvirt that is slow
 		out = append(out, d.o.Guests.Processes()...)
 	}
 	return out

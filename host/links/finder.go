@@ -90,7 +90,7 @@ func (f *Finder) Links(ctx context.Context, h *topology.Host, all []workload.Obs
 
 // startOf tells a workload from a later one with the same ID.
 func startOf(o *workload.Observation) uint64 {
-	if o.Kind == workload.InProcess && len(o.Processes) > 0 {
+	if o.Kind != workload.InCgroup && len(o.Processes) > 0 {
 		return o.Processes[0].Start
 	}
 	return 0

@@ -373,3 +373,23 @@ func TestMountType(t *testing.T) {
 		t.Errorf("of nonsense: %q", got)
 	}
 }
+
+// A guest that was started anew is another one: what its first process used does not
+// count, even before its turn to be looked at comes.
+func TestRestartedGuest(t *testing.T) {
+	f := New("/")
+	f.files = &fake{disk: disk{tree(t, with(map[string]string{"proc/100/fd/3": "→/dev/tap12"}))}}
+	vm := work("/vm", 100)
+	vm.Kind = workload.InGuest
+	if links, _ := f.Links(t.Context(), host(), []workload.Observation{vm}); len(links["/vm"]) != 1 {
+		t.Fatalf("%+v", links)
+	}
+	f.now = func() func() time.Time { // the budget is spent at once
+		now := time.Unix(0, 0)
+		return func() time.Time { now = now.Add(2 * Budget); return now }
+	}()
+	vm.Processes = []workload.Process{{PID: 100, Start: vm.Processes[0].Start + 1}}
+	if links, _ := f.Links(t.Context(), host(), []workload.Observation{vm}); len(links) != 0 {
+		t.Errorf("of the guest before: %+v", links)
+	}
+}
