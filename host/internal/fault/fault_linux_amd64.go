@@ -125,7 +125,7 @@ func trace(test, dir string, t *tracer) (r result, err error) {
 		return r, err
 	}
 	defer out.Close()
-	cmd := exec.Command(os.Args[0], "-test.run=^"+strings.ReplaceAll(test, "/", "$/^")+"$", "-test.v", "-test.count=1", "-test.timeout=30s")
+	cmd := exec.Command(os.Args[0], "-test.run=^"+strings.ReplaceAll(test, "/", "$/^")+"$", "-test.v", "-test.count=1", "-test.timeout=5m")
 	cmd.Env = append(os.Environ(), envTest+"="+test, "TMPDIR="+dir)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Setpgid: true, Pdeathsig: unix.SIGKILL}
