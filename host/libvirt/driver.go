@@ -182,7 +182,7 @@ func parsePins(text string) (by map[string]topology.CPUSet, all topology.CPUSet,
 // that what a failure leaves behind is known for homenode's.
 func (w *Watch) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) error {
 	name := guest.NameOf(step.Workload)
-	return w.change(ctx, name, timeOf(step.Kind == plan.SetMems), func(ctx context.Context) error {
+	return w.change(ctx, name, lockWithin, timeOf(step.Kind == plan.SetMems), func(ctx context.Context) error {
 		switch step.Kind {
 		case plan.SetNext:
 			return w.define(ctx, name, step.To)
@@ -206,19 +206,24 @@ const (
 	changeWithin = 20 * time.Second
 	// moveWithin bounds one that does: a TiB at 1 GiB a second.
 	moveWithin = 20 * time.Minute
-	// lockWithin is how long it waits for homenode vm: what is put off is tried again.
+	// lockWithin is how long it waits for homenode vm, or for the change of another guest:
+	// what is put off is tried again. An undo has more patience.
 	lockWithin = 2 * time.Second
 )
 
-// change runs a change of a guest with nobody else at it.
-func (w *Watch) change(ctx context.Context, name string, within time.Duration, do func(context.Context) error) error {
-	w.changing.Lock()
-	defer w.changing.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, within)
+// change runs a change of a guest with nobody else at it, for which it waits.
+func (w *Watch) change(ctx context.Context, name string, wait, within time.Duration, do func(context.Context) error) error {
+	soon, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
+	select {
+	case free := <-w.changing:
+		defer func() { w.changing <- free }()
+	case <-soon.Done():
+		return fmt.Errorf("guest %q: wait for the change of another guest: %w", name, soon.Err())
+	}
+	ctx, done := context.WithTimeout(ctx, within)
+	defer done()
 	if w.o.Lock != nil {
-		soon, cancel := context.WithTimeout(ctx, lockWithin)
-		defer cancel()
 		lock, err := w.o.Lock(soon)
 		if err != nil {
 			return err
@@ -408,13 +413,13 @@ func (w *Watch) define(ctx context.Context, name, next string) error {
 // Restore puts an old value back.
 func (w *Watch) Restore(ctx context.Context, e plan.Entry) error {
 	if e.Kind == plan.GuestDefinition {
-		return w.change(ctx, e.Path, changeWithin, func(ctx context.Context) error { return w.define(ctx, e.Path, e.Old) })
+		return w.change(ctx, e.Path, changeWithin, changeWithin, func(ctx context.Context) error { return w.define(ctx, e.Path, e.Old) })
 	}
 	name, run, err := parseRunPath(e.Path)
 	if err != nil {
 		return err
 	}
-	return w.change(ctx, name, timeOf(e.Kind == plan.GuestMems), func(ctx context.Context) error {
+	return w.change(ctx, name, changeWithin, timeOf(e.Kind == plan.GuestMems), func(ctx context.Context) error {
 		t, err := w.open(ctx, name, run)
 		if err != nil {
 			return err

@@ -37,7 +37,7 @@ type Watch struct {
 	o    WatchOptions
 	wake chan struct{}
 
-	changing sync.Mutex // one change of guests at a time
+	changing chan struct{} // holds what one change of guests at a time takes out; see change
 
 	mu     sync.Mutex // guards what follows
 	client *Client    // nil while there is no bus
@@ -87,7 +87,9 @@ func NewWatch(o WatchOptions) *Watch {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Watch{o: o, wake: make(chan struct{}, 1), known: map[string]*known{}}
+	w := &Watch{o: o, wake: make(chan struct{}, 1), changing: make(chan struct{}, 1), known: map[string]*known{}}
+	w.changing <- struct{}{}
+	return w
 }
 
 // Wake receives when something happened to guests, or libvirt came or went.

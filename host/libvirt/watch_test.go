@@ -444,3 +444,34 @@ func TestWatchReadsInTurn(t *testing.T) {
 		}
 	}
 }
+
+// The memory of a large guest takes minutes to move. Who comes to change another does
+// not wait so long: the daemon's loop would stand still.
+func TestOneChangeDoesNotHoldUpAnother(t *testing.T) {
+	w := watch(t)
+	begun, end := make(chan struct{}), make(chan struct{})
+	first := make(chan error, 1)
+	go func() {
+		first <- w.change(t.Context(), "large", lockWithin, time.Minute, func(context.Context) error { close(begun); <-end; return nil })
+	}()
+	<-begun
+	second := make(chan error, 1)
+	go func() {
+		second <- w.change(t.Context(), "small", time.Millisecond, time.Minute, func(context.Context) error { return nil })
+	}()
+	select {
+	case err := <-second:
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `"small"`) {
+			t.Errorf("%v", err)
+		}
+	case <-time.After(soon):
+		t.Error("it waits")
+	}
+	close(end)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if err := w.change(t.Context(), "small", lockWithin, time.Minute, func(context.Context) error { return nil }); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
