@@ -6,7 +6,7 @@ import (
 )
 
 // Breaks is what the daemon did in a scenario that it must never do, whatever the
-// seed: go back within the ban, change more than two homes an hour for each guest
+// seed: go back within the ban, change more than three homes an hour for each guest
 // (six are the most for any one, docs/balancing.md), move anything where nothing is wrong, or break a rule.
 func (t *Trace) Breaks(s *Score) []string {
 	var out []string
@@ -16,7 +16,7 @@ func (t *Trace) Breaks(s *Score) []string {
 	if s.Returned > 0 {
 		out = append(out, fmt.Sprintf("%d homes changed back within %v", s.Returned, returnTime))
 	}
-	if most := 2 * float64(s.Arrivals) * max(1, t.Until.Hours()); float64(s.Rehomed) > most {
+	if most := 3 * float64(s.Arrivals) * max(1, t.Until.Hours()); float64(s.Rehomed) > most {
 		out = append(out, fmt.Sprintf("%d homes changed in %v, of %d guests", s.Rehomed, t.Until, s.Arrivals))
 	}
 	if slices.Contains(Calm, t.Name) && s.Rehomed+s.Moves > 0 {
