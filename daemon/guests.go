@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/place"
@@ -44,6 +45,33 @@ type guests struct {
 	seenAs map[workload.ID]workload.ID // a running guest, to the workload that the observer takes it for
 	lost   string                      // why libvirt does not answer; "" when it does
 	bound  map[workload.ID]bound       // where each was in the look before
+	coming map[workload.ID]coming      // told a home, and not seen yet
+}
+
+// coming is a guest that libvirt's hook was told a home for.
+type coming struct {
+	home  plan.Placement
+	until time.Time
+}
+
+// comesWithin is how long that home is kept for it: libvirt lists a guest as soon as its
+// hook has ended, and one that does not come shall not hold CPUs for long.
+const comesWithin = time.Minute
+
+// expected is placements with those of the guests that are about to come. d.mu is held.
+func (d *Daemon) expected(ledger []plan.Placement) []plan.Placement {
+	var add []plan.Placement
+	for id, c := range d.guests.coming {
+		if g := d.guests.by[id]; g != nil && g.Running || !d.o.Clock.Now().Before(c.until) {
+			delete(d.guests.coming, id)
+			continue
+		}
+		add = append(add, c.home)
+	}
+	if len(add) == 0 {
+		return ledger
+	}
+	return merge(ledger, add)
 }
 
 // bound is where a guest was seen to be bound.
@@ -190,7 +218,7 @@ func adopted(g *guest.Seen) bool {
 func (d *Daemon) guestPlacements(ledger []plan.Placement, h *topology.Host) []plan.Placement {
 	g := &d.guests
 	if g.by == nil {
-		return ledger
+		return d.expected(ledger)
 	}
 	before := g.bound
 	g.bound = map[workload.ID]bound{}
@@ -231,7 +259,7 @@ func (d *Daemon) guestPlacements(ledger []plan.Placement, h *topology.Host) []pl
 		out = append(out, p)
 	}
 	slices.SortFunc(out, func(a, b plan.Placement) int { return cmp.Compare(a.Workload, b.Workload) })
-	return out
+	return d.expected(out)
 }
 
 // between reports whether a guest is where it was, where it is to be, or on the way:
