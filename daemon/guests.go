@@ -109,7 +109,9 @@ func (d *Daemon) withGuests(s workload.Snapshot) workload.Snapshot {
 	g := &d.guests
 	known := g.by != nil
 	g.by, g.seenAs = map[workload.ID]*guest.Seen{}, map[workload.ID]workload.ID{}
-	s.Observations = slices.Clone(s.Observations)
+	at := positions(s.Observations)
+	taken := map[int]bool{}
+	var own []workload.Observation
 	anyGuest := slices.ContainsFunc(s.Observations, func(o workload.Observation) bool { return ofLibvirt(o.ID) || ofLibvirt(workload.ID(o.Cgroup)) })
 	for i := range all {
 		x := &all[i]
@@ -117,19 +119,25 @@ func (d *Daemon) withGuests(s workload.Snapshot) workload.Snapshot {
 			g.by[x.Spec.ID] = x
 			continue
 		}
-		k := slices.IndexFunc(s.Observations, func(o workload.Observation) bool { return isOf(&o, x) })
-		if k < 0 && g.lost != "" && x.Process.PID > 0 {
+		k, found := at.of(x)
+		if !found && g.lost != "" && x.Process.PID > 0 {
 			continue // it ended while libvirt does not answer
 		}
 		g.by[x.Spec.ID] = x
 		var o workload.Observation
-		if k >= 0 {
+		if found && !taken[k] {
+			taken[k] = true
 			o = s.Observations[k]
 			g.seenAs[x.Spec.ID] = o.ID
-			s.Observations = slices.Delete(s.Observations, k, k+1)
 		}
-		s.Observations = append(s.Observations, asGuest(o, x, s.Host))
+		own = append(own, asGuest(o, x, s.Host))
 	}
+	for i := range s.Observations {
+		if !taken[i] {
+			own = append(own, s.Observations[i])
+		}
+	}
+	s.Observations = own
 	slices.SortFunc(s.Observations, func(a, b workload.Observation) int { return cmp.Compare(a.ID, b.ID) })
 	s.Problems = slices.Clone(s.Problems)
 	// A host without libvirt is in order.
@@ -142,13 +150,33 @@ func (d *Daemon) withGuests(s workload.Snapshot) workload.Snapshot {
 	return s
 }
 
-// isOf reports whether an observation is of a guest's hypervisor.
-func isOf(o *workload.Observation, g *guest.Seen) bool {
-	if g.Process.PID > 0 {
-		return slices.Contains(o.Processes, g.Process)
+// position finds the observations of hypervisors.
+type position struct {
+	byProcess map[workload.Process]int
+	byName    map[string]int // by the name of the guest in that of the cgroup
+}
+
+func positions(all []workload.Observation) position {
+	p := position{map[workload.Process]int{}, map[string]int{}}
+	for i := len(all) - 1; i >= 0; i-- { // the first of several stays
+		for _, x := range all[i].Processes {
+			p.byProcess[x] = i
+		}
+		if name, ok := libvirtGuest(all[i].ID); ok {
+			p.byName[name] = i
+		}
 	}
-	name, ok := libvirtGuest(o.ID)
-	return ok && name == g.Name
+	return p
+}
+
+// of is where a guest's hypervisor is.
+func (p position) of(g *guest.Seen) (i int, found bool) {
+	if g.Process.PID > 0 {
+		i, found = p.byProcess[g.Process]
+	} else {
+		i, found = p.byName[g.Name]
+	}
+	return i, found
 }
 
 // asGuest is an observation of a guest: what it may use is what libvirt says.

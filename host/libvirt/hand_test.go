@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
 )
 
 // What a hand binds between the look and the change, or after it, is the hand's: neither a
@@ -147,5 +150,31 @@ func TestDeafBus(t *testing.T) {
 		}
 	case <-time.After(soon):
 		t.Fatal("it waits for ever")
+	}
+}
+
+// vm move and vm define go by what was listed; what a hand has bound since stands.
+func TestPutLeavesTheHandAlone(t *testing.T) {
+	byHand := "<domain%s><name>a</name><memory>1048576</memory><vcpu cpuset='3'>2</vcpu></domain>"
+	for name, xml := range map[string][2]string{
+		"as it runs":        {strings.Replace(byHand, "%s", " id='7'", 1), plainXML("a", 0)},
+		"in its definition": {plainXML("a", 7), strings.Replace(byHand, "%s", "", 1)},
+		"off":               {"", strings.Replace(byHand, "%s", "", 1)},
+	} {
+		f := startFake(t)
+		g := f.add(t, "a", xml[0], xml[1])
+		c, err := Open(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		p := plan.Placement{Class: workload.Shared, CPUs: topology.CPUs(0, 1), Home: topology.Nodes(0)}
+		if _, err := c.Put(t.Context(), twoNodes(), "a", guest.Home{Placement: p}); !errors.Is(err, errHand) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if live, config := g.now(); live != xml[0] || config != xml[1] {
+			t.Errorf("%s: changed:\n%s\n%s", name, live, config)
+		}
+		f.conn.Close()
 	}
 }
