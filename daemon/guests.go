@@ -280,6 +280,11 @@ func (d *Daemon) guestPlacements(ledger []plan.Placement, h *topology.Host) []pl
 			p := next.Home.Placement
 			p.Workload = guest.NextID(id)
 			byID[p.Workload] = p
+			if next.Home.Spare != nil {
+				spare := *next.Home.Spare
+				spare.Workload = guest.NextID(spare.Workload)
+				byID[spare.Workload] = spare
+			}
 		}
 	}
 	out := make([]plan.Placement, 0, len(byID))
