@@ -527,8 +527,15 @@ func (w *Watch) redefine(ctx context.Context, name, old string) error {
 
 func yieldKey(e plan.Entry) string { return string(e.Kind) + " " + e.Path }
 
-// Present returns nil while the guest, in that run of it, exists, as of the last Look.
+// Present returns nil while the guest, in that run of it, exists, as of the last Look. Without
+// one, as in an undo without a daemon, it looks.
 func (w *Watch) Present(e plan.Entry) error {
+	w.mu.Lock()
+	looked := w.looked
+	w.mu.Unlock()
+	if !looked {
+		_ = w.Look(context.Background()) // bounded; on an error nobody knows
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	name, run := e.Path, 0
@@ -542,7 +549,7 @@ func (w *Watch) Present(e plan.Entry) error {
 		return fmt.Errorf("guest %q: bound by hand since: %w", e.Path, fs.ErrNotExist)
 	}
 	switch k := w.known[name]; {
-	case w.last != nil || !w.looked: // nobody knows
+	case w.last != nil || !w.looked, k != nil && k.unread != "": // nobody knows
 		return nil
 	case k == nil, run == 0 && k.config == nil, run > 0 && (k.live == nil || k.live.Run() != run):
 		return fmt.Errorf("guest %q: %w", e.Path, fs.ErrNotExist)

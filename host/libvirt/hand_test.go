@@ -91,6 +91,42 @@ func TestGuestStartedAnewBeforeTheChange(t *testing.T) {
 	do(t, w, s)
 }
 
+// An undo without a daemon finds out by itself that a guest has ended.
+func TestUndoOfAGuestThatEnded(t *testing.T) {
+	f := startFake(t)
+	f.add(t, "a", "", plainXML("a", 0))
+	w := watch(t)
+	for _, e := range []plan.Entry{{Kind: plan.GuestCPUs, Path: "a@7", Old: "0-15"}, {Kind: plan.GuestMems, Path: "b@3", Old: "0-1"}, {Kind: plan.GuestDefinition, Path: "b", Old: ""}} {
+		if err := w.Restore(t.Context(), e); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", e.Path, err)
+		}
+		if err := w.Present(e); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is said to be there: %v", e.Path, err)
+		}
+	}
+	f.edit(func() { f.refuse["GetAllDomainStats"] = libvirtError("broken on purpose") })
+	w = watch(t)
+	if err := w.Present(plan.Entry{Kind: plan.GuestCPUs, Path: "a@7"}); err != nil {
+		t.Errorf("nobody knows, and it is said to be gone: %v", err)
+	}
+}
+
+// A guest whose XML is not understood any more is there all the same.
+func TestUnreadGuestIsPresent(t *testing.T) {
+	f := startFake(t)
+	g := f.add(t, "a", plainXML("a", 7), "")
+	w := watch(t)
+	look(t, w)
+	e := do(t, w, step(plan.SetCPUs, "a", "8-11"))
+	f.edit(func() { g.live = "<domain id='7'><vcpu>2</vcpu><" })
+	if err := w.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Present(e); err != nil {
+		t.Error(err)
+	}
+}
+
 // While the memory of a large guest moves nobody waits for it, and many guests do not wait
 // one after the other.
 func TestChangesDoNotQueueUp(t *testing.T) {
