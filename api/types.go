@@ -271,6 +271,9 @@ type Want struct {
 	HugePageKiB int64              `json:"huge_page_kib,omitempty"`
 	SMT         workload.SMTPolicy `json:"smt,omitempty"`
 	Process     workload.Process   `json:"process"` // who will live there; PID 0 asks without taking
+	// Guest: a guest of libvirt of this name is about to come. What it is told is kept for it
+	// until it is seen, for a minute at most, and what it holds already is its own.
+	Guest bool `json:"guest,omitempty"`
 }
 
 // Home is the answer to a Want.

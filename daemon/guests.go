@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/place"
@@ -44,6 +45,33 @@ type guests struct {
 	seenAs map[workload.ID]workload.ID // a running guest, to the workload that the observer takes it for
 	lost   string                      // why libvirt does not answer; "" when it does
 	bound  map[workload.ID]bound       // where each was in the look before
+	coming map[workload.ID]coming      // told a home, and not seen yet
+}
+
+// coming is a guest that libvirt's hook was told a home for.
+type coming struct {
+	home  plan.Placement
+	until time.Time
+}
+
+// comesWithin is how long that home is kept for it: libvirt lists a guest as soon as its
+// hook has ended, and one that does not come shall not hold CPUs for long.
+const comesWithin = time.Minute
+
+// expected is placements with those of the guests that are about to come. d.mu is held.
+func (d *Daemon) expected(ledger []plan.Placement) []plan.Placement {
+	var add []plan.Placement
+	for id, c := range d.guests.coming {
+		if g := d.guests.by[id]; g != nil && g.Running || !d.o.Clock.Now().Before(c.until) {
+			delete(d.guests.coming, id)
+			continue
+		}
+		add = append(add, c.home)
+	}
+	if len(add) == 0 {
+		return ledger
+	}
+	return merge(ledger, add)
 }
 
 // bound is where a guest was seen to be bound.
@@ -81,7 +109,9 @@ func (d *Daemon) withGuests(s workload.Snapshot) workload.Snapshot {
 	g := &d.guests
 	known := g.by != nil
 	g.by, g.seenAs = map[workload.ID]*guest.Seen{}, map[workload.ID]workload.ID{}
-	s.Observations = slices.Clone(s.Observations)
+	at := positions(s.Observations)
+	taken := map[int]bool{}
+	var own []workload.Observation
 	anyGuest := slices.ContainsFunc(s.Observations, func(o workload.Observation) bool { return ofLibvirt(o.ID) || ofLibvirt(workload.ID(o.Cgroup)) })
 	for i := range all {
 		x := &all[i]
@@ -89,19 +119,25 @@ func (d *Daemon) withGuests(s workload.Snapshot) workload.Snapshot {
 			g.by[x.Spec.ID] = x
 			continue
 		}
-		k := slices.IndexFunc(s.Observations, func(o workload.Observation) bool { return isOf(&o, x) })
-		if k < 0 && g.lost != "" && x.Process.PID > 0 {
+		k, found := at.of(x)
+		if !found && g.lost != "" && x.Process.PID > 0 {
 			continue // it ended while libvirt does not answer
 		}
 		g.by[x.Spec.ID] = x
 		var o workload.Observation
-		if k >= 0 {
+		if found && !taken[k] {
+			taken[k] = true
 			o = s.Observations[k]
 			g.seenAs[x.Spec.ID] = o.ID
-			s.Observations = slices.Delete(s.Observations, k, k+1)
 		}
-		s.Observations = append(s.Observations, asGuest(o, x, s.Host))
+		own = append(own, asGuest(o, x, s.Host))
 	}
+	for i := range s.Observations {
+		if !taken[i] {
+			own = append(own, s.Observations[i])
+		}
+	}
+	s.Observations = own
 	slices.SortFunc(s.Observations, func(a, b workload.Observation) int { return cmp.Compare(a.ID, b.ID) })
 	s.Problems = slices.Clone(s.Problems)
 	// A host without libvirt is in order.
@@ -114,13 +150,33 @@ func (d *Daemon) withGuests(s workload.Snapshot) workload.Snapshot {
 	return s
 }
 
-// isOf reports whether an observation is of a guest's hypervisor.
-func isOf(o *workload.Observation, g *guest.Seen) bool {
-	if g.Process.PID > 0 {
-		return slices.Contains(o.Processes, g.Process)
+// position finds the observations of hypervisors.
+type position struct {
+	byProcess map[workload.Process]int
+	byName    map[string]int // by the name of the guest in that of the cgroup
+}
+
+func positions(all []workload.Observation) position {
+	p := position{map[workload.Process]int{}, map[string]int{}}
+	for i := len(all) - 1; i >= 0; i-- { // the first of several stays
+		for _, x := range all[i].Processes {
+			p.byProcess[x] = i
+		}
+		if name, ok := libvirtGuest(all[i].ID); ok {
+			p.byName[name] = i
+		}
 	}
-	name, ok := libvirtGuest(o.ID)
-	return ok && name == g.Name
+	return p
+}
+
+// of is where a guest's hypervisor is.
+func (p position) of(g *guest.Seen) (i int, found bool) {
+	if g.Process.PID > 0 {
+		i, found = p.byProcess[g.Process]
+	} else {
+		i, found = p.byName[g.Name]
+	}
+	return i, found
 }
 
 // asGuest is an observation of a guest: what it may use is what libvirt says.
@@ -190,7 +246,7 @@ func adopted(g *guest.Seen) bool {
 func (d *Daemon) guestPlacements(ledger []plan.Placement, h *topology.Host) []plan.Placement {
 	g := &d.guests
 	if g.by == nil {
-		return ledger
+		return d.expected(ledger)
 	}
 	before := g.bound
 	g.bound = map[workload.ID]bound{}
@@ -224,6 +280,11 @@ func (d *Daemon) guestPlacements(ledger []plan.Placement, h *topology.Host) []pl
 			p := next.Home.Placement
 			p.Workload = guest.NextID(id)
 			byID[p.Workload] = p
+			if next.Home.Spare != nil {
+				spare := *next.Home.Spare
+				spare.Workload = guest.NextID(spare.Workload)
+				byID[spare.Workload] = spare
+			}
 		}
 	}
 	out := make([]plan.Placement, 0, len(byID))
@@ -231,7 +292,7 @@ func (d *Daemon) guestPlacements(ledger []plan.Placement, h *topology.Host) []pl
 		out = append(out, p)
 	}
 	slices.SortFunc(out, func(a, b plan.Placement) int { return cmp.Compare(a.Workload, b.Workload) })
-	return out
+	return d.expected(out)
 }
 
 // between reports whether a guest is where it was, where it is to be, or on the way:

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -28,10 +29,19 @@ func (d *Daemon) Place(_ context.Context, want api.Want) (api.Home, error) {
 	if state.Host == nil {
 		return api.Home{}, &api.Error{Code: api.Failed, Text: "the daemon has not yet looked at the host; try again"}
 	}
-	state.Placements = d.view.plan.Placements
+	state.Placements = d.expected(d.view.plan.Placements)
 	id := processID(want.Process.PID)
+	if want.Guest {
+		id = guest.ID(want.Name)
+	}
 	home, result, err := HomeFor(state, want, id)
-	if want.Process.PID == 0 {
+	if want.Guest && err == nil {
+		if d.guests.coming == nil {
+			d.guests.coming = map[workload.ID]coming{}
+		}
+		d.guests.coming[id] = coming{result.Placement, d.o.Clock.Now().Add(comesWithin)}
+	}
+	if want.Process.PID == 0 || want.Guest {
 		return home, err
 	}
 	if err != nil {

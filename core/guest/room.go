@@ -83,11 +83,7 @@ func NewRoom(st plan.State, standing []Standing, drives []string) (*Room, error)
 		if s.movable() {
 			r.movers = append(r.movers, place.Runner{Spec: s.Spec})
 		}
-		r.state.Placements = append(r.state.Placements, s.Home.Placement)
-		if s.Home.Spare != nil {
-			r.state.Placements = append(r.state.Placements, *s.Home.Spare)
-		}
-		r.state.Placements = append(r.state.Placements, s.next()...)
+		r.state.Placements = append(r.state.Placements, s.Holds()...)
 	}
 	slices.SortFunc(r.state.Placements, func(a, b plan.Placement) int { return strings.Compare(string(a.Workload), string(b.Workload)) })
 	for _, name := range drives {
@@ -109,6 +105,16 @@ func NewRoom(st plan.State, standing []Standing, drives []string) (*Room, error)
 // homenode's, and nothing else has to go with it.
 func (s *Standing) movable() bool {
 	return s.Placed && s.Manual == "" && s.Home.Spare == nil && len(s.Drives) == 0 && len(s.next()) == 0
+}
+
+// Holds is all that is kept for a guest: its home, the CPU of its emulator, and both of a
+// dedicated one's next start.
+func (s *Standing) Holds() []plan.Placement {
+	out := []plan.Placement{s.Home.Placement}
+	if s.Home.Spare != nil {
+		out = append(out, *s.Home.Spare)
+	}
+	return append(out, s.next()...)
 }
 
 // next is what is kept for a guest that comes to other CPUs of its own at its next

@@ -204,6 +204,20 @@ func TestNothingIsKnown(t *testing.T) {
 	}
 }
 
+// A reserve that is all of a node is told of.
+func TestReserveTakesANode(t *testing.T) {
+	h := synthetic(t, published)
+	whole := h.Nodes[1].CPUs
+	for _, tt := range []struct {
+		reserve topology.CPUSet
+		notes   int
+	}{{whole, 1}, {whole.Minus(topology.CPUs(whole.Min())), 0}} {
+		if _, notes := Steps(h, &Facts{}, &Want{Reserve: tt.reserve}, nil); len(notes) != tt.notes || tt.notes > 0 && !strings.HasPrefix(notes[0], "node 1 is left no CPU") {
+			t.Errorf("%v: %q", tt.reserve, notes)
+		}
+	}
+}
+
 func TestSteps(t *testing.T) {
 	h := synthetic(t, published)
 	tree := untouched()

@@ -76,6 +76,11 @@ func poolOf(h *topology.Host, p Pages) (*topology.Node, *topology.HugePool) {
 // (core/irq); all others are given the reserve of their node.
 func Steps(h *topology.Host, f *Facts, w *Want, devices []irq.Device) (steps []plan.Step, notes []string) {
 	p := planner{h: h, f: f, w: w}
+	for _, n := range h.Nodes {
+		if on := n.CPUs.Intersect(h.Online); !on.Empty() && on.SubsetOf(w.Reserve) {
+			p.note("node %d is left no CPU for guests: its memory is remote for all of them", n.ID)
+		}
+	}
 	p.slices()
 	p.agents()
 	p.mask(Workqueue, f.Workqueue, "Unbound work of the kernel may run on any CPU of the mask.")

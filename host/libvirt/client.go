@@ -52,6 +52,9 @@ type Client struct {
 // system bus, as is the last; the second is on the session bus.
 func Open(ctx context.Context, uri string) (*Client, error) {
 	connect := dbus.ConnectSystemBus
+	// The connection outlives ctx, but to make it does not: a bus may accept and say nothing.
+	alive, end := context.WithCancel(context.Background())
+	defer context.AfterFunc(ctx, end)()
 	path := dbus.ObjectPath("/org/libvirt/QEMU")
 	switch uri {
 	case "", DefaultURI:
@@ -62,8 +65,9 @@ func Open(ctx context.Context, uri string) (*Client, error) {
 	default:
 		return nil, fmt.Errorf("%w %q; want qemu:///system, qemu:///session or test:///default", ErrURI, uri)
 	}
-	bus, err := connect()
+	bus, err := connect(dbus.WithContext(alive))
 	if err != nil {
+		end()
 		return nil, fmt.Errorf("%w: no D-Bus here: %w", ErrUnavailable, err)
 	}
 	c := &Client{bus, path}

@@ -89,6 +89,9 @@ func (w *Watch) Settings(ctx context.Context, step plan.Step) ([]plan.Setting, e
 			return nil, err
 		}
 		value, err := nextOf(d)
+		w.mu.Lock()
+		delete(w.yielded, yieldKey(plan.Entry{Kind: plan.GuestDefinition, Path: name}))
+		w.mu.Unlock()
 		return []plan.Setting{{Kind: plan.GuestDefinition, Path: name, Value: value}}, err
 	}
 	t, err := w.open(ctx, name, 0)
@@ -96,6 +99,11 @@ func (w *Watch) Settings(ctx context.Context, step plan.Step) ([]plan.Setting, e
 		return nil, err
 	}
 	path := runPath(name, t.live.Run())
+	w.mu.Lock()
+	w.runs[name] = t.live.Run()
+	delete(w.yielded, yieldKey(plan.Entry{Kind: plan.GuestCPUs, Path: path}))
+	delete(w.yielded, yieldKey(plan.Entry{Kind: plan.GuestMems, Path: path}))
+	w.mu.Unlock()
 	switch step.Kind {
 	case plan.SetCPUs:
 		value, err := t.pins(ctx)
@@ -179,7 +187,8 @@ func parsePins(text string) (by map[string]topology.CPUSet, all topology.CPUSet,
 
 // Apply makes a step true: all threads of a running guest onto CPUs, its memory onto
 // nodes, or its definition onto both. The mark tells first of where it goes, so
-// that what a failure leaves behind is known for homenode's.
+// that what a failure leaves behind is known for homenode's. It changes the run of the
+// guest that Settings was asked about, if it was, and nothing that a hand has bound.
 func (w *Watch) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) error {
 	name := guest.NameOf(step.Workload)
 	return w.change(ctx, name, lockWithin, timeOf(step.Kind == plan.SetMems), func(ctx context.Context) error {
@@ -187,7 +196,13 @@ func (w *Watch) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) er
 		case plan.SetNext:
 			return w.define(ctx, name, step.To)
 		case plan.SetCPUs, plan.SetMems:
-			t, err := w.open(ctx, name, 0)
+			w.mu.Lock()
+			run := w.runs[name]
+			w.mu.Unlock()
+			t, err := w.open(ctx, name, run)
+			if err == nil {
+				err = ours(t.live)
+			}
 			if err != nil {
 				return err
 			}
@@ -206,30 +221,37 @@ const (
 	changeWithin = 20 * time.Second
 	// moveWithin bounds one that does: a TiB at 1 GiB a second.
 	moveWithin = 20 * time.Minute
-	// lockWithin is how long it waits for homenode vm, or for the change of another guest:
-	// what is put off is tried again. An undo has more patience.
+	// lockWithin is how long it waits for another change, of the daemon's or of homenode vm:
+	// what is put off is tried again. A daemon that waits for all memory of a large
+	// guest would be taken for dead. An undo has more patience.
 	lockWithin = 2 * time.Second
+	// busyFor is how long after such a wait nothing waits again, so that a hundred
+	// guests do not wait one after the other.
+	busyFor = 10 * time.Second
 )
 
-// change runs a change of a guest with nobody else at it, for which it waits.
+var errBusy = errors.New("another change of a guest is under way")
+
+// errHand means that a hand has bound a guest after homenode: what it wrote stands.
+var errHand = errors.New("homenode leaves it alone")
+
+// ours is an error for what a hand has bound since the last look.
+func ours(d *domain.Document) error {
+	if why := d.Manual(); why != "" {
+		return fmt.Errorf("%w: %s", errHand, why)
+	}
+	return nil
+}
+
+// change runs a change of a guest with nobody else at it.
 func (w *Watch) change(ctx context.Context, name string, wait, within time.Duration, do func(context.Context) error) error {
-	soon, cancel := context.WithTimeout(ctx, wait)
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	select {
-	case free := <-w.changing:
-		defer func() { w.changing <- free }()
-	case <-soon.Done():
-		return fmt.Errorf("guest %q: wait for the change of another guest: %w", name, soon.Err())
+	unlock, err := w.lock(ctx, wait)
+	if err != nil {
+		return fmt.Errorf("guest %q: %w", name, err)
 	}
-	ctx, done := context.WithTimeout(ctx, within)
-	defer done()
-	if w.o.Lock != nil {
-		lock, err := w.o.Lock(soon)
-		if err != nil {
-			return err
-		}
-		defer lock.Close()
-	}
+	defer unlock()
 	defer func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -241,6 +263,44 @@ func (w *Watch) change(ctx context.Context, name string, wait, within time.Durat
 		return fmt.Errorf("guest %q: %w", name, err)
 	}
 	return nil
+}
+
+// lock waits for its turn, but not for long.
+func (w *Watch) lock(ctx context.Context, wait time.Duration) (unlock func(), err error) {
+	w.mu.Lock()
+	if wait <= lockWithin && w.o.Now().Before(w.busy) {
+		wait = 0
+	}
+	w.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if err == nil {
+			w.busy = time.Time{}
+		} else if wait > 0 {
+			w.busy = w.o.Now().Add(busyFor)
+		}
+	}()
+	select {
+	case w.changing <- struct{}{}:
+	default:
+		select {
+		case w.changing <- struct{}{}:
+		case <-ctx.Done():
+			return nil, errBusy
+		}
+	}
+	if w.o.Lock == nil {
+		return func() { <-w.changing }, nil
+	}
+	lock, err := w.o.Lock(ctx)
+	if err != nil {
+		<-w.changing
+		return nil, err
+	}
+	return func() { lock.Close(); <-w.changing }, nil
 }
 
 func timeOf(memory bool) time.Duration {
@@ -387,6 +447,9 @@ func (w *Watch) define(ctx context.Context, name, next string) error {
 		if !ok {
 			return nil // somebody else was faster
 		}
+		if err := ours(d); err != nil {
+			return err
+		}
 		d.Release()
 		return c.Define(ctx, d.Bytes())
 	}
@@ -397,6 +460,9 @@ func (w *Watch) define(ctx context.Context, name, next string) error {
 	}
 	if mark.Class != workload.Shared {
 		return errors.New("it is dedicated: homenode vm move gives it another home")
+	}
+	if err := ours(d); err != nil {
+		return err
 	}
 	list, nodes, _ := strings.Cut(next, "/")
 	p := plan.Placement{Class: mark.Class, Importance: mark.Importance}
@@ -410,17 +476,24 @@ func (w *Watch) define(ctx context.Context, name, next string) error {
 	return c.Define(ctx, d.Bytes())
 }
 
-// Restore puts an old value back.
+// Restore puts an old value back. What a hand has bound since is the hand's: nothing of
+// homenode's is left there, and the error is that of a thing that is gone.
 func (w *Watch) Restore(ctx context.Context, e plan.Entry) error {
-	if e.Kind == plan.GuestDefinition {
-		return w.change(ctx, e.Path, changeWithin, changeWithin, func(ctx context.Context) error { return w.define(ctx, e.Path, e.Old) })
+	name, run := e.Path, 0
+	if e.Kind != plan.GuestDefinition {
+		var err error
+		if name, run, err = parseRunPath(e.Path); err != nil {
+			return err
+		}
 	}
-	name, run, err := parseRunPath(e.Path)
-	if err != nil {
-		return err
-	}
-	return w.change(ctx, name, changeWithin, timeOf(e.Kind == plan.GuestMems), func(ctx context.Context) error {
+	err := w.change(ctx, name, changeWithin, timeOf(e.Kind == plan.GuestMems), func(ctx context.Context) error {
+		if e.Kind == plan.GuestDefinition {
+			return w.redefine(ctx, name, e.Old)
+		}
 		t, err := w.open(ctx, name, run)
+		if err == nil {
+			err = ours(t.live)
+		}
 		if err != nil {
 			return err
 		}
@@ -429,10 +502,39 @@ func (w *Watch) Restore(ctx context.Context, e plan.Entry) error {
 		}
 		return t.setNodes(ctx, e.Old)
 	})
+	if errors.Is(err, errHand) {
+		w.mu.Lock()
+		w.yielded[yieldKey(e)] = true
+		w.mu.Unlock()
+		return fmt.Errorf("%w: %w", err, fs.ErrNotExist)
+	}
+	return err
 }
 
-// Present returns nil while the guest, in that run of it, exists, as of the last Look.
+// redefine puts a definition back to where it had its guest, as far as it is homenode's
+// still: one without a mark is somebody else's, of the same name or not.
+func (w *Watch) redefine(ctx context.Context, name, old string) error {
+	d, _, err := w.definition(ctx, name, false)
+	if err != nil {
+		return err
+	}
+	if _, ok := d.Mark(); !ok && old != "" {
+		return fmt.Errorf("%w: its definition bears no mark any more", errHand)
+	}
+	return w.define(ctx, name, old)
+}
+
+func yieldKey(e plan.Entry) string { return string(e.Kind) + " " + e.Path }
+
+// Present returns nil while the guest, in that run of it, exists, as of the last Look. Without
+// one, as in an undo without a daemon, it looks.
 func (w *Watch) Present(e plan.Entry) error {
+	w.mu.Lock()
+	looked := w.looked
+	w.mu.Unlock()
+	if !looked {
+		_ = w.Look(context.Background()) // bounded; on an error nobody knows
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	name, run := e.Path, 0
@@ -442,8 +544,11 @@ func (w *Watch) Present(e plan.Entry) error {
 			return err
 		}
 	}
+	if w.yielded[yieldKey(e)] {
+		return fmt.Errorf("guest %q: bound by hand since: %w", e.Path, fs.ErrNotExist)
+	}
 	switch k := w.known[name]; {
-	case w.last != nil || !w.looked: // nobody knows
+	case w.last != nil || !w.looked, k != nil && k.unread != "": // nobody knows
 		return nil
 	case k == nil, run == 0 && k.config == nil, run > 0 && (k.live == nil || k.live.Run() != run):
 		return fmt.Errorf("guest %q: %w", e.Path, fs.ErrNotExist)

@@ -22,6 +22,7 @@ import (
 // its next start: libvirt changes the nodes of running memory in mode
 // `restrictive` alone, which is not that of dedicated guests. The mark follows,
 // so that what homenode did is not taken for a hand's; a guest without one gets it.
+// What a hand has bound, as it runs or in its definition, is an error.
 func (c *Client) Put(ctx context.Context, h *topology.Host, name string, home guest.Home) (now bool, err error) {
 	path, err := c.lookup(ctx, name)
 	if err != nil {
@@ -44,11 +45,17 @@ func (c *Client) put(ctx context.Context, h *topology.Host, path dbus.ObjectPath
 		if live, err = c.xml(ctx, path, 0); err != nil {
 			return false, err
 		}
+		if err := ours(live); err != nil {
+			return false, err
+		}
 		now = home.Placement.Class == workload.Shared && live.MemoryMode() == "restrictive"
 	}
 	define := func() (*domain.Document, error) {
 		d, err := c.xml(ctx, path, xmlSecure|xmlInactive)
 		if err != nil {
+			return nil, err
+		}
+		if err := ours(d); err != nil {
 			return nil, err
 		}
 		mark, ok := d.Mark()

@@ -37,7 +37,7 @@ type Watch struct {
 	o    WatchOptions
 	wake chan struct{}
 
-	changing chan struct{} // holds what one change of guests at a time takes out; see change
+	changing chan struct{} // full while guests are changed: one change at a time
 
 	mu     sync.Mutex // guards what follows
 	client *Client    // nil while there is no bus
@@ -48,6 +48,11 @@ type Watch struct {
 	looked bool      // there was a Look that did not fail
 	host   *topology.Host
 	known  map[string]*known
+	busy   time.Time // until then nobody waits for another change
+	// runs is the run of each guest that Settings was last asked about: that is the one
+	// to be changed.
+	runs    map[string]int
+	yielded map[string]bool // settings that Restore left to a hand
 }
 
 // known is what was read of one guest.
@@ -87,9 +92,7 @@ func NewWatch(o WatchOptions) *Watch {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	w := &Watch{o: o, wake: make(chan struct{}, 1), changing: make(chan struct{}, 1), known: map[string]*known{}}
-	w.changing <- struct{}{}
-	return w
+	return &Watch{o: o, wake: make(chan struct{}, 1), changing: make(chan struct{}, 1), known: map[string]*known{}, runs: map[string]int{}, yielded: map[string]bool{}}
 }
 
 // Wake receives when something happened to guests, or libvirt came or went.
@@ -119,6 +122,9 @@ func (w *Watch) connect(ctx context.Context) (*Client, error) {
 	if w.client != nil {
 		return w.client, nil
 	}
+	// A change may take long, and everybody waits for w.mu.
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
 	c, err := Open(ctx, w.o.URI)
 	if err != nil {
 		return nil, err
@@ -221,6 +227,7 @@ func (w *Watch) look(ctx context.Context, now time.Time) error {
 		return err
 	}
 	maps.DeleteFunc(w.known, func(name string, _ *known) bool { _, there := all[name]; return !there })
+	maps.DeleteFunc(w.runs, func(name string, _ int) bool { _, there := all[name]; return !there })
 	for name, s := range all {
 		if w.known[name] == nil {
 			w.known[name] = &known{stale: true, state: s.state}

@@ -397,7 +397,7 @@ func TestDriverTrouble(t *testing.T) {
 		{step(plan.SetNext, "a", "1"), nil, "want CPUS/NODES"},
 		{step(plan.SetCPUs, "a", ""), nil, "none"},
 		{step(plan.SetMems, "a", ""), nil, "none"},
-		{step(plan.SetMems, "strict", "1"), nil, "restrictive"},
+		{step(plan.SetMems, "strict", "1"), nil, "bound by hand"},
 		{step(plan.MovePages, "a", "1"), nil, "take no move-pages"},
 	} {
 		err := w.Apply(t.Context(), tt.step, nil)
@@ -461,7 +461,7 @@ func TestOneChangeDoesNotHoldUpAnother(t *testing.T) {
 	}()
 	select {
 	case err := <-second:
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `"small"`) {
+		if !errors.Is(err, errBusy) || !strings.Contains(err.Error(), `"small"`) {
 			t.Errorf("%v", err)
 		}
 	case <-time.After(soon):

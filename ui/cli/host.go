@@ -346,12 +346,17 @@ func inTheWay(c *cobra.Command, e *Env, h *topology.Host, w *hostWant, want *hos
 	st.Placements = append(st.Placements, placed...)
 	hypervisor, err := e.Libvirt.Connect(contextOf(c), false)
 	if err == nil {
-		guests, _, listed := hypervisor.Guests(contextOf(c), h)
+		guests, unread, listed := hypervisor.Guests(contextOf(c), h)
 		if err = errors.Join(listed, hypervisor.Close()); err != nil {
 			return err
 		}
 		for _, g := range guests {
-			st.Placements = append(st.Placements, g.Home.Placement)
+			st.Placements = append(st.Placements, g.Holds()...)
+		}
+		for _, g := range unread {
+			if g.Running {
+				return forbiddenErrorf("%s; it runs, and what it holds is not known: nothing is changed", g.Text)
+			}
 		}
 	} else if guests, _ := fs.Glob(e.Root, "run/libvirt/qemu/*.xml"); len(guests) > 0 {
 		return fmt.Errorf("guests run (%s), and where is not known: %w", strings.TrimSuffix(path.Base(guests[0]), ".xml"), err)

@@ -125,6 +125,9 @@ func TestHostPrepareLeavesInterrupts(t *testing.T) {
 func TestHostPrepareRefuses(t *testing.T) {
 	pinned := floating("db", true, "")
 	pinned.Home.Placement.Class, pinned.Home.Placement.CPUs = workload.Dedicated, topology.CPUs(4)
+	spare := pinned
+	spare.Home.Spare = &plan.Placement{Workload: "vm:db/emulator", Class: workload.Dedicated, CPUs: topology.CPUs(6)}
+	odd := []guest.Unread{{Name: "odd", Running: true, Text: `domain "odd": what`}}
 	placed := []plan.Placement{{Workload: "/system.slice/x", Class: workload.Shared, CPUs: topology.CPUs(5)}}
 	tests := []struct {
 		args   string
@@ -134,6 +137,8 @@ func TestHostPrepareRefuses(t *testing.T) {
 		want   string
 	}{
 		{"--reserve 0,4", &preparer{}, &hypervisor{guests: []guest.Standing{pinned}}, 1, "nothing is changed: CPUs 4 are vm:db's alone"},
+		{"--reserve 0,6", &preparer{}, &hypervisor{guests: []guest.Standing{spare}}, 1, "CPUs 6 are vm:db/emulator's alone"},
+		{"", &preparer{}, &hypervisor{unread: odd}, 3, `domain "odd": what; it runs`},
 		{"", &preparer{placed: placed}, &hypervisor{}, 1, "/system.slice/x has a home"},
 		{"--reserve 0-7", &preparer{}, &hypervisor{}, 2, "leave none for guests"},
 		{"--reserve 0,9", &preparer{}, &hypervisor{}, 2, "CPUs 9 are not on this host"},

@@ -189,7 +189,7 @@ func (v *vmHost) read(c *cobra.Command, e *Env, change bool) (*standing, error) 
 	return s, nil
 }
 
-// daemonPlaced adds to a state what a running daemon has placed on this machine,
+// daemonPlaced adds to a state what a running daemon has placed on this machine, and its border,
 // guests aside; one that only observes has placed nothing.
 func daemonPlaced(c *cobra.Command, e *Env, st *plan.State, change bool) error {
 	socket, _ := c.Flags().GetString("socket")
@@ -218,9 +218,19 @@ func daemonPlaced(c *cobra.Command, e *Env, st *plan.State, change bool) error {
 	// Guests are known from libvirt.
 	now.Workloads = slices.DeleteFunc(now.Workloads, func(w api.Workload) bool { return w.Kind == workload.InGuest })
 	if now.Mode == "enforce" {
-		_, err = placedNow(now, st)
+		if _, err = placedNow(now, st); err != nil {
+			return err
+		}
 	}
-	return err
+	if c.Flags().Changed("border") {
+		return nil
+	}
+	// The daemon's border may have been moved since it read its configuration.
+	border := plan.AnyClass
+	if now.Border != nil {
+		border = now.Border.Border
+	}
+	return border.Apply(st.Host, &st.Policy)
 }
 
 // policy is the host's own configuration, with what the command line says over it.

@@ -33,11 +33,11 @@ const hookMark = "# Written by homenode vm hook --install"
 const hookScript = `#!/bin/sh
 ` + hookMark + `; homenode vm hook --uninstall takes it away.
 # libvirt waits for it (https://libvirt.org/hooks.html): it never fails, and gives back
-# what it was given when homenode cannot do better within ten seconds.
+# what it was given when homenode cannot do better within two seconds.
 case "$2/$3" in
 migrate/begin | restore/begin)
 	was=$(cat)
-	now=$(printf '%%s\n' "$was" | timeout 10 '%s' vm hook "$@") && [ -n "$now" ] || now=$was
+	now=$(printf '%%s\n' "$was" | timeout -s KILL 2 '%s' vm hook "$@") && [ -n "$now" ] || now=$was
 	printf '%%s\n' "$now"
 	;;
 esac
@@ -45,7 +45,7 @@ exit 0
 `
 
 // hookWithin bounds what the hook waits for the daemon: a migration waits for it.
-const hookWithin = 5 * time.Second
+const hookWithin = 1500 * time.Millisecond
 
 func vmHookCommand(e *Env) *cobra.Command {
 	var install, uninstall bool
@@ -133,7 +133,7 @@ func rehome(c *cobra.Command, e *Env, text []byte) ([]byte, error) {
 	defer d.Close()
 	ctx, cancel := context.WithTimeout(contextOf(c), hookWithin)
 	defer cancel()
-	want := api.Want{Name: spec.Name, Class: spec.Class, CPUs: spec.CPUs, MemoryKiB: int64(spec.Memory), HugePageKiB: int64(spec.HugePage), SMT: spec.SMT}
+	want := api.Want{Name: spec.Name, Class: spec.Class, CPUs: spec.CPUs, MemoryKiB: int64(spec.Memory), HugePageKiB: int64(spec.HugePage), SMT: spec.SMT, Guest: true}
 	home, err := d.Place(ctx, want)
 	var not *api.Error
 	for errors.As(err, &not) && not.Code == api.Failed && ctx.Err() == nil { // a daemon that has only started has not looked yet

@@ -308,6 +308,18 @@ func TestGuestsMindTheDaemon(t *testing.T) {
 	})
 }
 
+// The border is the daemon's, which host border moves, not the one in the configuration.
+func TestGuestsMindTheDaemonsBorder(t *testing.T) {
+	define := []string{"define", "--flavors", "-", "--flavor", "d", "--name", "new", "--nodes", "0"}
+	d := &placing{status: api.Status{Mode: "observe", Border: &api.Border{Border: plan.OnlyShared, Split: true}}}
+	if status, out, errs := vm(&hypervisor{}, append(define, "--socket", d.socket(t))...); status != 1 || !strings.Contains(errs, "vm:new is refused") {
+		t.Errorf("a dedicated guest on a host for shared ones: %d: %s%s", status, out, errs)
+	}
+	if status, out, errs := vm(&hypervisor{}, append(define, "--border", "any", "--socket", d.socket(t))...); status != 0 {
+		t.Errorf("with a border of its own: %d: %s%s", status, out, errs)
+	}
+}
+
 func TestLimitFlags(t *testing.T) {
 	tests := []struct {
 		args   []string

@@ -31,6 +31,10 @@ type Mark struct {
 	CPUs       string // list format, as it was written
 	Nodes      string // list format, as it was written
 
+	// Shares is the CPU weight that homenode gave a guest without one; "" when it has its
+	// own.
+	Shares string
+
 	// Where homenode is moving it as it runs, in list format; "" unless it is in
 	// the middle of that, or was left there. Its bindings are then some of both.
 	ToCPUs, ToNodes string
@@ -46,6 +50,7 @@ func (d *Document) Mark() (Mark, bool) {
 		Flavor: el.SelectAttrValue("flavor", ""), Importance: workload.DefaultImportance,
 		SMT: workload.SMTPolicy(el.SelectAttrValue("smt", string(workload.SMTPrefer))), Emulator: guest.Emulator(el.SelectAttrValue("emulator", string(guest.Share))),
 		CPUs: el.SelectAttrValue("cpus", ""), Nodes: el.SelectAttrValue("nodes", ""),
+		Shares: el.SelectAttrValue("shares", ""),
 		ToCPUs: el.SelectAttrValue("to-cpus", ""), ToNodes: el.SelectAttrValue("to-nodes", ""),
 	}
 	var err error
@@ -94,6 +99,7 @@ func (m Mark) fill(el *etree.Element) {
 	set("emulator", string(m.Emulator))
 	set("cpus", m.CPUs)
 	set("nodes", m.Nodes)
+	set("shares", m.Shares)
 	set("to-cpus", m.ToCPUs)
 	set("to-nodes", m.ToNodes)
 }

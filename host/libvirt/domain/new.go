@@ -8,7 +8,6 @@ import (
 	"github.com/beevik/etree"
 
 	"github.com/homenode/homenode/core/guest"
-	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -42,7 +41,7 @@ func New(h *topology.Host, o *guest.Order, home guest.Home, m Machine) (*Documen
 		return nil, err
 	}
 	if o.Flavor.Class == workload.Shared {
-		element(element(root, "cputune"), "shares").SetText(strconv.Itoa(weight(&home.Placement)))
+		element(element(root, "cputune"), "shares").SetText(strconv.Itoa(weight(home.Placement.VCPUs, home.Placement.Importance)))
 	}
 	devices(root, o, &home)
 	doc := etree.NewDocumentWithRoot(root)
@@ -67,8 +66,8 @@ const mostWeight = 10_000
 // weight is the CPU weight of a shared guest: 100, the kernel's default, for
 // each vCPU of a guest of default importance. libvirt hands <shares> to cgroup
 // v2's cpu.weight as it is; on v1 only the ratios count.
-func weight(p *plan.Placement) int {
-	return min(mostWeight, max(2, 100*p.VCPUs*p.Importance/workload.DefaultImportance))
+func weight(vcpus, importance int) int {
+	return min(mostWeight, max(2, 100*vcpus*importance/workload.DefaultImportance))
 }
 
 // element adds a child with attributes, given as name and value in turn.

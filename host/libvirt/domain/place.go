@@ -13,8 +13,8 @@ import (
 )
 
 // Place writes a home: what the host does with the guest's threads and memory,
-// and the mark. What the guest sees stays as it is. The mark's CPUs and Nodes are
-// filled in.
+// and the mark. What the guest sees stays as it is. The mark's CPUs, Nodes and Shares
+// are filled in.
 //
 // A dedicated guest gets a CPU for each vCPU and its memory strictly; a shared
 // one floats, with memory in mode `restrictive`: libvirt refuses to change the
@@ -38,6 +38,9 @@ func (d *Document) Place(h *topology.Host, home guest.Home, mark Mark) {
 		vcpu.CreateAttr("cpuset", p.CPUs.String())
 	}
 	d.placeThreads(p, home.Emulator)
+	was, _ := d.Mark()
+	mark.Shares = was.Shares
+	d.weigh(p, &mark)
 	d.placeMemory(h, p)
 	metadata := d.child(d.tree.Root(), "metadata")
 	if el := d.markElement(); el != nil {
@@ -107,6 +110,9 @@ func (d *Document) Release() {
 		vcpu.RemoveAttr("cpuset")
 	}
 	if tune := d.at("cputune"); tune != nil {
+		if mark, _ := d.Mark(); d.weighedBy(&mark) {
+			remove(tune.SelectElement("shares"))
+		}
 		for _, tag := range []string{"vcpupin", "emulatorpin", "iothreadpin"} {
 			pinEach(tune, tag, "", nil)
 		}
@@ -150,6 +156,37 @@ func (d *Document) placeThreads(p *plan.Placement, emulator topology.CPUSet) {
 	}
 	pinEach(tune, "iothreadpin", "iothread", d.iothreadPins(p, emulator))
 	removeEmpty(tune)
+}
+
+// weighedBy reports whether the guest's CPU weight is the mark's.
+func (d *Document) weighedBy(mark *Mark) bool {
+	el := d.at("cputune", "shares")
+	return el != nil && mark.Shares != "" && strings.TrimSpace(el.Text()) == mark.Shares
+}
+
+// weigh gives a shared guest without a CPU weight one by its size and importance. A
+// weight that homenode did not give stays.
+func (d *Document) weigh(p *plan.Placement, mark *Mark) {
+	el := d.at("cputune", "shares")
+	ours := d.weighedBy(mark)
+	mark.Shares = ""
+	_, now, err := d.vcpus()
+	switch {
+	case el != nil && !ours || err != nil:
+		return
+	case p.Class != workload.Shared:
+		if ours {
+			tune := el.Parent()
+			remove(el)
+			removeEmpty(tune)
+		}
+		return
+	case el == nil:
+		el = etree.NewElement("shares")
+		d.child(d.tree.Root(), "cputune").InsertChildAt(0, el)
+	}
+	mark.Shares = strconv.Itoa(weight(now, p.Importance))
+	el.SetText(mark.Shares)
 }
 
 // removeEmpty takes an element out of the tree that holds no other.

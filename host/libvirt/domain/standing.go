@@ -111,6 +111,15 @@ type pinning struct {
 // pinning reads where vCPUs and memory may be: of all vCPUs the guest may have, and
 // what is said of those it has now.
 func (d *Document) pinning(h *topology.Host, vcpus, now int) (pinning, error) {
+	p, err := d.bindings(h.Online, vcpus, now)
+	if err != nil {
+		return p, err
+	}
+	return p, p.check(h)
+}
+
+// bindings is pinning on a host of which only the online CPUs are known.
+func (d *Document) bindings(online topology.CPUSet, vcpus, now int) (pinning, error) {
 	var p pinning
 	pins, err := d.vcpuPins()
 	if err != nil {
@@ -129,7 +138,7 @@ func (d *Document) pinning(h *topology.Host, vcpus, now int) (pinning, error) {
 	}
 	said := !floating.Empty()
 	if !said {
-		floating = h.Online
+		floating = online
 	}
 	p.single = true
 	var once topology.CPUSet
@@ -171,7 +180,7 @@ func (d *Document) pinning(h *topology.Host, vcpus, now int) (pinning, error) {
 		p.auto = memory.SelectAttrValue("placement", "") == "auto"
 	}
 	p.auto = p.auto || vcpu != nil && vcpu.SelectAttrValue("placement", "") == "auto"
-	return p, p.check(h)
+	return p, nil
 }
 
 func (p *pinning) check(h *topology.Host) error {
@@ -185,6 +194,20 @@ func (p *pinning) check(h *topology.Host) error {
 		}
 	}
 	return nil
+}
+
+// Manual says who else than homenode decides where the guest runs, as Standing does; ""
+// for nobody.
+func (d *Document) Manual() string {
+	most, now, err := d.vcpus()
+	if err != nil {
+		return err.Error()
+	}
+	p, err := d.bindings(topology.CPUSet{}, most, now)
+	if err != nil {
+		return err.Error()
+	}
+	return p.manual(d.Mark())
 }
 
 // manual says who else than homenode decides where the guest runs.
