@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -218,6 +219,32 @@ func TestDial(t *testing.T) {
 		t.Fatal(err)
 	}
 	again.Close()
+}
+
+// A daemon that hangs holds nobody up for ever.
+func TestSilentDaemon(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	was := answerWithin
+	answerWithin = 50 * time.Millisecond
+	defer func() { answerWithin = was }()
+	c, err := Dial(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Move(t.Context(), MoveOrder{}); err == nil || !strings.Contains(err.Error(), "has not answered within 50ms") {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Status(ctx); err == nil || err.Error() != "ask the daemon: context canceled" {
+		t.Errorf("got %v", err)
+	}
 }
 
 // Whatever is at the socket's path and is not a socket belongs to somebody.

@@ -56,6 +56,10 @@ func Owner(socket string) int {
 	return p.uid
 }
 
+// answerWithin is how long a daemon may take for an answer before it counts as stuck;
+// undo puts everything back before it answers.
+var answerWithin, undoWithin = time.Minute, 10 * time.Minute
+
 // Close lets go of idle connections.
 func (c *Client) Close() error {
 	c.http.CloseIdleConnections()
@@ -103,19 +107,34 @@ func (c *Client) Move(ctx context.Context, order MoveOrder) (a MoveAnswer, err e
 }
 
 func (c *Client) do(ctx context.Context, method, path string, in, out any) error {
+	within := answerWithin
+	if path == "/v1/undo" {
+		within = undoWithin
+	}
+	bounded, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	var body bytes.Buffer
 	if in != nil {
 		if err := json.NewEncoder(&body).Encode(in); err != nil {
 			return err
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://homenode"+path, &body)
+	req, err := http.NewRequestWithContext(bounded, method, "http://homenode"+path, &body)
 	if err != nil {
 		return err
 	}
+	failed := func(what string, err error) error {
+		if url := new(url.Error); errors.As(err, &url) {
+			err = url.Err // without the address, which is made up
+		}
+		if bounded.Err() != nil && ctx.Err() == nil {
+			return fmt.Errorf("the daemon has not answered within %v; what was asked may still be done", within)
+		}
+		return fmt.Errorf("%s: %w", what, err)
+	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("ask the daemon: %w", err)
+		return failed("ask the daemon", err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
@@ -124,7 +143,7 @@ func (c *Client) do(ctx context.Context, method, path string, in, out any) error
 		return refusal
 	}
 	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
-		return fmt.Errorf("read the daemon's answer: %w", err)
+		return failed("read the daemon's answer", err)
 	}
 	return nil
 }

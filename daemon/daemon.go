@@ -360,7 +360,7 @@ func (d *Daemon) Tick(ctx context.Context) error {
 	if look == 1 {
 		told, err := d.o.Config.suits(snapshot.Host)
 		if err != nil {
-			return fmt.Errorf("configuration: %w", err)
+			return &api.Error{Code: api.BadRequest, Text: "configuration: " + err.Error()}
 		}
 		for _, text := range told {
 			d.event(plan.Event{Kind: plan.EventDaemon, Error: true, Text: text})

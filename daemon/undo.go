@@ -299,5 +299,8 @@ func (d *Daemon) known(which api.Which) error {
 }
 
 func notFound(id workload.ID) error {
+	if name, ok := strings.CutPrefix(string(id), "device:"); ok {
+		return &api.Error{Code: api.NotFound, Text: fmt.Sprintf("no device %q with interrupts to place; `homenode status` lists those that are looked at (irq: in the configuration)", name)}
+	}
 	return &api.Error{Code: api.NotFound, Text: fmt.Sprintf("no workload %q; `homenode status` lists them", id)}
 }

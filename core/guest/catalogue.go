@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 
 	"github.com/homenode/homenode/core/topology"
@@ -115,6 +116,9 @@ func ReadCatalogue(r io.Reader, name string) (Catalogue, error) {
 	}
 	var file struct {
 		Flavors []flavorText `yaml:"flavors"`
+	}
+	if _, err := strict.Keys(text, &file, map[reflect.Type]string{reflect.TypeFor[size](): "a size with a unit, such as 16GiB"}); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if err := strict.YAML(text, &file); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

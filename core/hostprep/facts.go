@@ -181,7 +181,10 @@ func (f *Facts) slice(fsys fs.FS, name string) {
 // maxProcesses bounds the walk over /proc on hosts with very many tasks.
 const maxProcesses = 20_000
 
-// agents finds processes by name, as /proc/PID/comm has it (15 bytes at most).
+// Comm is a process name as /proc/PID/comm has it: 15 bytes at most.
+func Comm(name string) string { return name[:min(15, len(name))] }
+
+// agents finds processes by name.
 func (f *Facts) agents(fsys fs.FS, names []string) {
 	if len(names) == 0 {
 		return
@@ -194,7 +197,7 @@ func (f *Facts) agents(fsys fs.FS, names []string) {
 		}
 		dir := "proc/" + e.Name()
 		comm, _ := text(fsys, dir+"/comm")
-		if !slices.ContainsFunc(names, func(n string) bool { return n == comm || len(n) > 15 && n[:15] == comm }) {
+		if !slices.ContainsFunc(names, func(n string) bool { return Comm(n) == comm }) {
 			continue
 		}
 		stat, _ := text(fsys, dir+"/stat")

@@ -130,8 +130,8 @@ func TestJudge(t *testing.T) {
 		"system.slice":              {measure.Warning, "77 of 77 guest CPUs"},
 		"user.slice":                {measure.Warning, "1 of 77 guest CPUs (41)"},
 		"agent agentd":              {measure.Warning, "2-39,41-79"},
-		"unbound workqueues":        {measure.Warning, "77 guest CPUs"},
-		"writeback":                 {measure.Warning, "77"},
+		"unbound workqueues":        {measure.Warning, "guest CPUs 2-39,41-79"},
+		"writeback":                 {measure.Warning, "guest CPUs 2-39,41-79"},
 		"interrupts":                {measure.Warning, "1 of 2 may be delivered to guest CPUs: 9 acpi"},
 		"interrupts of NVMe queues": {measure.Info, "1 go"},
 		"huge pages":                {measure.Warning, "unevenly spread (node 0 100, node 1 0)"},
@@ -280,7 +280,7 @@ func TestParsePages(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"": "NODE:SIZE:COUNT", "1:2MiB": "NODE:SIZE:COUNT", "x:2MiB:1": "NODE:SIZE:COUNT", "1:2MiB:-1": "NODE:SIZE:COUNT", "7:2MiB:1": "no node 7",
-		"1:1GiB:1": "no pool", "1:2MiB:9223372036854775807": "KiB of memory", "0:2MiB:98305": "KiB of memory",
+		"1:1GiB:1": "no pool", "1:2MiB:9223372036854775807": "GiB of memory", "0:2MiB:98305": "GiB of memory",
 	} {
 		if _, err := ParsePages(h, text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

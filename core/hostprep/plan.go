@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -51,8 +53,8 @@ func ParsePages(h *topology.Host, text string) (Pages, error) {
 		return p, fmt.Errorf("%q: this host has no node %d", text, node)
 	case pool == nil:
 		return p, fmt.Errorf("%q: node %d has no pool of pages of %s", text, node, parts[1])
-	case n.Memory > 0 && (count > 1<<40 || size*topology.KiB(count) > n.Memory):
-		return p, fmt.Errorf("%q: node %d has %d KiB of memory", text, node, n.Memory)
+	case n.Memory > 0 && topology.KiB(count) > n.Memory/size:
+		return p, fmt.Errorf("%q: node %d has %s of memory", text, node, humanize.IBytes(uint64(n.Memory)<<10))
 	}
 	return p, nil
 }

@@ -137,7 +137,7 @@ func (j *judge) kernelWork() {
 			continue
 		}
 		if over := x.mask.Intersect(j.guests); !over.Empty() {
-			j.say(measure.Warning, x.subject, "/"+x.file, ByPrepare, "work of the kernel may run on %d guest CPUs", over.Len())
+			j.say(measure.Warning, x.subject, "/"+x.file, ByPrepare, "work of the kernel may run on guest CPUs %v", over)
 		} else {
 			j.say(measure.Healthy, x.subject, "/"+x.file, "", "on CPUs %v", *x.mask)
 		}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/core/doctor"
@@ -163,36 +164,37 @@ func printDiagnosis(w io.Writer, p paint, d *measure.Document, ascii bool) error
 	fmt.Fprintf(&b, "%s  %s, confidence %.0f %%\n", p.bold(x.State), p.severity(x.Severity), 100*x.Confidence)
 	for _, v := range x.Verdicts {
 		fmt.Fprintf(&b, "\n%s  %s\n", p.severity(v.Severity), p.bold(v.State))
-		wrap(&b, v.Says, "  ")
+		p.wrap(&b, v.Says, "  ")
 		for _, ev := range v.Evidence {
-			wrap(&b, ev.Rule+"  "+ev.Says+" ("+ev.Source+")", "    ")
+			p.wrap(&b, ev.Rule+"  "+ev.Says+" ("+ev.Source+")", "    ")
 		}
 		for _, a := range v.Advice {
-			wrap(&b, "→ "+a, "  ")
+			p.wrap(&b, "→ "+a, "  ")
 		}
-		wrap(&b, "would change our mind: "+v.WouldChange, "  ")
+		p.wrap(&b, "would change our mind: "+v.WouldChange, "  ")
 	}
 	if len(x.Findings) > 0 {
 		fmt.Fprintf(&b, "\n%s\n", p.dim("settings and other programs"))
 		for _, f := range x.Findings {
-			wrap(&b, fmt.Sprintf("%s  %s: %s", p.severity(f.Severity), f.Subject, f.Says), "  ")
+			p.wrap(&b, fmt.Sprintf("%s  %s: %s", p.severity(f.Severity), f.Subject, f.Says), "  ")
 			if f.Advice != "" {
-				wrap(&b, "→ "+f.Advice, "    ")
+				p.wrap(&b, "→ "+f.Advice, "    ")
 			}
 		}
 	}
 	if len(x.NotKnown) > 0 {
 		fmt.Fprintf(&b, "\n%s\n", p.dim("not known"))
 		for _, n := range x.NotKnown {
-			wrap(&b, n, "  ")
+			p.wrap(&b, n, "  ")
 		}
 	}
 	if r := d.Run; r != nil {
-		fmt.Fprintf(&b, "\nmeasured %s, %s profile, %.1f s", r.Started, r.Profile, r.Seconds)
+		text := fmt.Sprintf("measured %s, %s profile, %.1f s", r.Started, r.Profile, r.Seconds)
 		if r.Sigma.Known() && r.Rejected.Known() {
-			fmt.Fprintf(&b, ", control cell ±%.1f %%, %.0f %% of the samples thrown out", 100*float64(r.Sigma), float64(r.Rejected))
+			text += fmt.Sprintf(", control cell ±%.1f %%, %.0f %% of the samples thrown out", 100*float64(r.Sigma), float64(r.Rejected))
 		}
 		b.WriteString("\n")
+		p.wrap(&b, text, "")
 	}
 	text := b.String()
 	if ascii {
@@ -213,13 +215,17 @@ func (p paint) severity(s measure.Severity) string {
 	return p.warn(string(s))
 }
 
-// wrap breaks text at 96 columns; further lines stand two columns in.
-func wrap(b *strings.Builder, text, indent string) {
-	const width = 96
+// wrap breaks text at 96 columns, or at what a narrower terminal has; further lines stand
+// two columns in.
+func (p paint) wrap(b *strings.Builder, text, indent string) {
+	width := 96
+	if p.width >= 2*leastText {
+		width = min(width, p.width)
+	}
 	line := indent
 	first := true
 	for word := range strings.FieldsSeq(text) {
-		if !first && len([]rune(line))+1+len([]rune(word)) > width {
+		if !first && ansi.StringWidth(line)+1+ansi.StringWidth(word) > width {
 			b.WriteString(line + "\n")
 			line = indent + "  " + word
 			continue

@@ -38,7 +38,7 @@ func explainCommand(e *Env) *cobra.Command {
 			if all {
 				most = len(x.Decision.Candidates)
 			}
-			printExplanation(e.Stdout, e.paint(), x, most)
+			printExplanation(e.text(e.Stdout), e.paint(), x, most)
 			return nil
 		},
 	}

@@ -36,7 +36,7 @@ func historyCommand(e *Env) *cobra.Command {
 			if len(h.Events) == 0 {
 				fmt.Fprintln(e.Stdout, "nothing has happened yet")
 			}
-			printEvents(e.Stdout, e.paint(), h.Events, true)
+			printEvents(e.text(e.Stdout), e.paint(), h.Events, true)
 			return nil
 		},
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -58,6 +59,15 @@ type hostWant struct {
 	pages          []string
 }
 
+// unknown tells of agents of which no process runs: a name is easily mistyped.
+func (w *hostWant) unknown(e *Env, facts *hostprep.Facts) {
+	for _, name := range w.agents {
+		if !slices.ContainsFunc(facts.Agents, func(a hostprep.Agent) bool { return a.Name == hostprep.Comm(name) }) {
+			fmt.Fprintf(e.Stderr, "homenode: --agents: no process %q runs\n", name)
+		}
+	}
+}
+
 func (w *hostWant) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&w.reserve, "reserve", "", "`CPUS` kept for the host, such as 0,1,40,41; the configuration file's when not given")
@@ -93,6 +103,9 @@ func (w *hostWant) read(c *cobra.Command, h *topology.Host, configured topology.
 		if err != nil {
 			return want, usageErrorf("--huge-pages %w", err)
 		}
+		if slices.ContainsFunc(want.HugePages, func(q hostprep.Pages) bool { return q.Node == p.Node && q.Size == p.Size }) {
+			return want, usageErrorf("--huge-pages %q: these pages of node %d were given before", text, p.Node)
+		}
 		want.HugePages = append(want.HugePages, p)
 	}
 	return want, nil
@@ -119,7 +132,7 @@ power, other programs that place things. Nothing is changed.
 Exit status: 0 nothing is off, 1 warning, 2 defect found, 3 could not look, 4 usage.`,
 		Example: `  homenode host report
   homenode host report --reserve 0,1,40,41 --huge-pages 0:2MiB:32768 --huge-pages 1:2MiB:32768
-  homenode host report --root captured/ --json`,
+  homenode gather captured/ && homenode host report --root captured/ --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			h, err := from.read(e)
@@ -146,6 +159,7 @@ Exit status: 0 nothing is off, 1 warning, 2 defect found, 3 could not look, 4 us
 				return err
 			}
 			facts := hostprep.Read(tree, h, w.slices, w.agents)
+			w.unknown(e, &facts)
 			found := hostprep.Judge(h, &facts, &want)
 			if asJSON {
 				err = printJSON(e.Stdout, hostReport{"homenode-host-report/1", want.Reserve, found})
@@ -179,12 +193,12 @@ func printReport(e *Env, found []hostprep.Finding) error {
 	var b strings.Builder
 	p := e.paint()
 	for _, f := range found {
-		wrap(&b, fmt.Sprintf("%s  %s (%s): %s", p.severity(f.Severity), p.bold(f.Subject), f.Where, f.Says), "")
+		p.wrap(&b, fmt.Sprintf("%s  %s (%s): %s", p.severity(f.Severity), p.bold(f.Subject), f.Where, f.Says), "")
 		if f.Advice != "" {
-			wrap(&b, "→ "+f.Advice, "    ")
+			p.wrap(&b, "→ "+f.Advice, "    ")
 		}
 	}
-	_, err := strings.NewReader(b.String()).WriteTo(e.Stdout)
+	_, err := strings.NewReader(b.String()).WriteTo(e.text(e.Stdout))
 	return err
 }
 
@@ -218,6 +232,11 @@ Exit status: 0 done, 1 some steps failed or are refused, 2 bad usage, 3 not perm
 					return usageErrorf("--undo and --dry-run: want one")
 				}
 				return undoHost(c, e)
+			}
+			for _, s := range more {
+				if hostprep.CgroupOf(s) == "" {
+					return usageErrorf("--agents-slice: %q; want a name such as agents.slice", s)
+				}
 			}
 			w.slices = append(w.slices, more...)
 			h, err := topologySource{}.read(e)
@@ -277,6 +296,7 @@ func prepareHost(c *cobra.Command, e *Env, h *topology.Host, w *hostWant, want *
 			fmt.Fprintf(e.Stderr, "homenode: %s is not there\n", m)
 		}
 	}
+	w.unknown(e, &facts)
 	if err := inTheWay(c, e, h, w, want); err != nil {
 		return err
 	}
@@ -393,7 +413,7 @@ type preparedStep struct {
 }
 
 func (d *preparation) print(e *Env, dryRun bool) error {
-	out := bufio.NewWriter(e.Stdout)
+	out := bufio.NewWriter(e.text(e.Stdout))
 	p := e.paint()
 	for _, s := range d.Steps {
 		fmt.Fprintf(out, "%s  %s %s: %s → %s. %s\n", s.State, s.Kind, s.Target, orAll(s.From), s.To, s.Reason)

@@ -10,6 +10,7 @@ import (
 )
 
 func hostBorderCommand(e *Env) *cobra.Command {
+	var asJSON bool
 	c := &cobra.Command{
 		Use:   "border [BORDER]",
 		Short: "Show or move the border between dedicated and shared work",
@@ -42,7 +43,7 @@ Exit status: 1 work stands in the way; the line names it.`,
 				return err
 			}
 			defer done()
-			var now api.Border
+			now := api.Border{Border: plan.AnyClass}
 			if want.Border != "" {
 				now, err = b.Border(contextOf(c), want)
 			} else if s, asked := b.Status(contextOf(c)); asked != nil {
@@ -53,13 +54,33 @@ Exit status: 1 work stands in the way; the line names it.`,
 			if err != nil {
 				return err
 			}
+			if asJSON {
+				return printJSON(e.Stdout, borderAnswer{"homenode-border/1", now})
+			}
 			if !now.Split {
 				_, err = fmt.Fprintln(e.Stdout, "no border: all CPUs are for dedicated and shared work")
 				return err
 			}
-			_, err = fmt.Fprintf(e.Stdout, "border %s: dedicated work has CPUs %s alone\n", now.Border, orDash(now.Dedicated))
+			_, err = fmt.Fprintf(e.Stdout, "border %s: %s\n", now.Border, borderWords(now))
 			return err
 		},
 	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-border/1)")
 	return c
+}
+
+type borderAnswer struct {
+	Schema string `json:"schema"`
+	api.Border
+}
+
+// borderWords says what a border leaves to dedicated work.
+func borderWords(b api.Border) string {
+	switch {
+	case b.Border == plan.OnlyDedicated:
+		return "no shared work on this host"
+	case b.Dedicated == "":
+		return "no CPU is for dedicated work"
+	}
+	return fmt.Sprintf("dedicated work has CPUs %s alone", b.Dedicated)
 }

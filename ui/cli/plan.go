@@ -243,7 +243,7 @@ func placementJSON(p *plan.Placement) planPlacement {
 }
 
 func printPlans(e *Env, results []planned) error {
-	out := bufio.NewWriter(e.Stdout)
+	out := bufio.NewWriter(e.text(e.Stdout))
 	p := e.paint()
 	for i := range results {
 		if i > 0 {

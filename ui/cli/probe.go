@@ -42,8 +42,12 @@ type Prober interface {
 	Keep(doc *measure.Document) (string, error)
 }
 
+// isJudged marks commands that went through judged, for what is found out before they run.
+const isJudged = "judged"
+
 // judged gives the errors of a command the exit statuses of probe and doctor.
 func judged(c *cobra.Command) *cobra.Command {
+	c.Annotations = map[string]string{isJudged: "yes"}
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return &exitError{exitMisused, fmt.Errorf("%w; see `%s --help`", err, c.CommandPath())}
 	})

@@ -139,7 +139,7 @@ func (r *replayResult) print(e *Env, asJSON bool) error {
 		for _, w := range r.WhatIf {
 			t.row(w.Policy, fmt.Sprint(w.Ticks), fmt.Sprint(w.Changes), kib(w.Bytes>>10), fmt.Sprintf("%.3f CPUs", w.Lost))
 		}
-		t.print(e.Stdout, p)
+		t.print(e.text(e.Stdout), p)
 	}
 	if r.Torn {
 		fmt.Fprintln(e.Stdout, p.dim("a file ends within a tick: its daemon was killed, or still writes"))

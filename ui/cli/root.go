@@ -105,6 +105,9 @@ func Main(ctx context.Context, e *Env, args []string) int {
 	if exit := (*exitError)(nil); err != nil && !errors.As(err, &exit) {
 		if words, ok := badUsage(err.Error()); ok {
 			err = usageErrorf("%s; see `%s --help`", words, ran.CommandPath())
+			if ran.Annotations[isJudged] != "" {
+				err = judgedError(err)
+			}
 		}
 	}
 	if out.err != nil && (err == nil || errors.Is(err, errNo) || errors.Is(err, out.err)) {

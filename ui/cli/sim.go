@@ -62,6 +62,9 @@ with the command that brings it back, and the exit status is 1.`,
   homenode sim --scenario load-shift --policy homenode --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.checkUse(c); err != nil {
+				return err
+			}
 			trace, err := f.read(e)
 			if err != nil {
 				return err
@@ -114,11 +117,31 @@ func once(names []string) []string {
 	return out
 }
 
+// checkUse refuses a bad --unit, and flags that nothing would come of.
+func (f *simFlags) checkUse(c *cobra.Command) error {
+	if f.unit <= 0 || f.unit > 24*time.Hour {
+		return usageErrorf("--unit %v; want more than 0, at most 24h", f.unit)
+	}
+	for _, use := range []struct {
+		of    string
+		given bool
+		flags []string
+	}{
+		{"generate", f.generate != "", []string{"events", "workloads", "found"}},
+		{"scenario", f.scenario != "", []string{"nodes"}},
+		{"trace", f.trace != "", []string{"unit"}},
+	} {
+		for _, name := range use.flags {
+			if !use.given && c.Flags().Changed(name) {
+				return usageErrorf("--%s is for --%s", name, use.of)
+			}
+		}
+	}
+	return nil
+}
+
 // read gets the trace, from a file or made up.
 func (f *simFlags) read(e *Env) (*sim.Trace, error) {
-	if f.unit <= 0 || f.unit > 24*time.Hour {
-		return nil, usageErrorf("--unit %v; want more than 0, at most 24h", f.unit)
-	}
 	if f.scenario != "" {
 		t, err := sim.Scenario(f.scenario, f.nodes, f.seed)
 		if err != nil {

@@ -61,7 +61,7 @@ func printStatus(e *Env, s api.Status) {
 		printWorkloads(e.Stdout, p, s)
 	}
 	if b := s.Border; b != nil {
-		fmt.Fprintf(e.Stdout, "%s %s; dedicated work has CPUs %s alone\n", p.dim("border:"), b.Border, orDash(b.Dedicated))
+		fmt.Fprintf(e.Stdout, "%s %s; %s\n", p.dim("border:"), b.Border, borderWords(*b))
 	}
 	printSources(e.Stdout, p, s)
 	if s.Balance != nil && s.Mode != "none" { // one look tells nothing about a load

@@ -58,10 +58,10 @@ func undone(c *cobra.Command, e *Env, b api.Backend, which api.Which, asJSON boo
 func printUndo(e *Env, r api.UndoResult) {
 	p := e.paint()
 	for _, x := range r.Restored {
-		fmt.Fprintf(e.Stdout, "restored  %s %s: %s → %s\n", x.Kind, x.Path, x.New, orAll(x.Old))
+		fmt.Fprintf(e.text(e.Stdout), "restored  %s %s: %s → %s\n", x.Kind, x.Path, x.New, orAll(x.Old))
 	}
 	for _, x := range r.Gone {
-		fmt.Fprintf(e.Stdout, "gone      %s %s\n", x.Kind, x.Path)
+		fmt.Fprintf(e.text(e.Stdout), "gone      %s %s\n", x.Kind, x.Path)
 	}
 	for _, x := range r.Deferred {
 		fmt.Fprintf(e.Stdout, "put off   %s %s: %s\n", x.Entry.Kind, x.Entry.Path, x.Error)

@@ -113,7 +113,7 @@ func (v *vmHost) catalogue(e *Env) (guest.Catalogue, error) {
 		if err != nil {
 			return nil, err
 		}
-		text, name = string(b), v.flavors
+		text, name = string(b), inputName(v.flavors)
 	}
 	c, err := guest.ReadCatalogue(strings.NewReader(text), name)
 	if err != nil {
@@ -160,6 +160,9 @@ func (v *vmHost) read(c *cobra.Command, e *Env, change bool) (*standing, error) 
 		g, err := e.Libvirt.Standing(h, text)
 		if err != nil {
 			return nil, usageErrorf("%s: %w", name, err)
+		}
+		if slices.ContainsFunc(s.guests, func(o guest.Standing) bool { return o.Spec.ID == g.Spec.ID }) {
+			return nil, usageErrorf("%s: a guest %q was given before", name, g.Name)
 		}
 		s.guests = append(s.guests, g)
 	}
@@ -326,7 +329,7 @@ start for one of your own; docs/vm.md explains the keys.`,
 			if asJSON {
 				return printJSON(e.Stdout, flavorsJSON(c))
 			}
-			flavorsOut(e.Stdout, e.paint(), c)
+			flavorsOut(e.text(e.Stdout), e.paint(), c)
 			return nil
 		},
 	}

@@ -58,7 +58,7 @@ them (homenode vm move); of those, dedicated ones move at their next start only.
 				}
 				t.row(row...)
 			}
-			t.print(e.Stdout, e.paint())
+			t.print(e.text(e.Stdout), e.paint())
 			return nil
 		},
 	}

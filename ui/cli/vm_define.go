@@ -221,6 +221,9 @@ func (o *orderFlags) order(catalogue guest.Catalogue) (*guest.Order, error) {
 		if err != nil {
 			return nil, usageErrorf("%w", err)
 		}
+		if slices.ContainsFunc(out.Disks, func(o guest.Disk) bool { return o.Source == d.Source }) {
+			return nil, usageErrorf("disk %q: given twice; two disks on one file destroy it", d.Source)
+		}
 		out.Disks = append(out.Disks, d)
 	}
 	for _, text := range o.nics {

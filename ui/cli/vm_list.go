@@ -50,7 +50,7 @@ decides where a guest runs: such a guest is left alone.`,
 				t.row(g.Name, g.Flavor, string(g.Spec.Class), fmt.Sprint(g.Spec.CPUs), size(g.Spec.Memory),
 					g.Home.Placement.Home.String(), g.Home.Placement.CPUs.String(), guestState(g), g.Manual)
 			}
-			t.print(e.Stdout, e.paint())
+			t.print(e.text(e.Stdout), e.paint())
 			return nil
 		},
 	}
