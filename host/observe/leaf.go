@@ -210,7 +210,7 @@ func (o *Observer) walk(cgroup, dir string, into *leaf) (bool, error) {
 	if path.Base(cgroup) == "init.scope" {
 		return true, nil
 	}
-	b, err := o.files.read(dir+"/cgroup.procs", o.buf)
+	b, err := o.files.held(dir, cgroupProcs, o.buf)
 	isTop := cgroup == "/"
 	switch {
 	case err == nil:
@@ -337,7 +337,7 @@ func (p *process) renew(look uint64) {
 }
 
 func (o *Observer) readLeafFiles(l *leaf) {
-	if b, err := o.files.read(l.dir+"/cpu.stat", o.buf); err == nil {
+	if b, err := o.files.held(l.dir, cpuStat, o.buf); err == nil {
 		if usage, ok := parseCPUStat(b); ok {
 			if window := o.now.Sub(l.usageAt); !l.usageAt.IsZero() && l.usage >= 0 && window >= shortWindow {
 				l.use = max(0, float64(usage-l.usage)/float64(window))
@@ -349,7 +349,7 @@ func (o *Observer) readLeafFiles(l *leaf) {
 	} else if !gone(err) {
 		o.problems.add("cpu.stat", "CPU time is the sum over processes", err)
 	}
-	b, err := o.files.read(l.dir+"/memory.numa_stat", o.buf)
+	b, err := o.files.held(l.dir, memoryNUMAStat, o.buf)
 	l.hasStat = err == nil && parseNUMAStat(b, &l.stat)
 	if err != nil && !gone(err) {
 		o.problems.add("memory.numa_stat", "memory of cgroups is read from their processes", err)
@@ -370,10 +370,10 @@ func (o *Observer) readCpuset(l *leaf) {
 	l.cpus, l.mems = topology.CPUSet{}, topology.NodeSet{}
 	// Up to the hierarchy's root, whose own files list all CPUs and nodes.
 	for dir := l.dir; ; dir = path.Dir(dir) {
-		b, err := o.files.read(dir+"/cpuset.cpus.effective", o.buf)
+		b, err := o.files.record(dir+"/cpuset.cpus.effective", o.buf)
 		if err == nil {
 			l.cpus = o.cpuSet(b).Intersect(o.host.Online)
-			if b, err := o.files.read(dir+"/cpuset.mems.effective", o.buf); err == nil {
+			if b, err := o.files.record(dir+"/cpuset.mems.effective", o.buf); err == nil {
 				l.mems = o.nodeSet(b)
 			}
 			break
@@ -389,7 +389,7 @@ func (o *Observer) readCpuset(l *leaf) {
 
 // readProcess reads /proc/PID/stat; nil for what is no workload or has ended.
 func (o *Observer) readProcess(pid int) *process {
-	b, err := o.files.read(pidFile(pid, "stat"), o.buf)
+	b, err := o.files.record(pidFile(pid, "stat"), o.buf)
 	if err != nil {
 		if !gone(err) {
 			o.problems.add("proc/PID/stat", "processes left out", err)
@@ -442,7 +442,7 @@ func (o *Observer) readProcess(pid int) *process {
 
 // readStatus reads /proc/PID/status.
 func (o *Observer) readStatus(p *process) {
-	b, err := o.files.read(pidFile(p.pid, "status"), o.buf)
+	b, err := o.files.record(pidFile(p.pid, "status"), o.buf)
 	if err != nil {
 		if !gone(err) {
 			o.problems.add("proc/PID/status", "affinity unknown", err)

@@ -362,6 +362,7 @@ func (o *Observer) shrunk() []workload.ID {
 
 // forget drops what was not there in this look.
 func (o *Observer) forget() {
+	o.files.sweep()
 	for pid, p := range o.procs {
 		if p.look != o.look {
 			delete(o.procs, pid)
