@@ -54,6 +54,7 @@ type process struct {
 	mapsAt    time.Time
 	mapsCost  time.Duration
 	mapsRSS   topology.KiB
+	mapsIn    topology.KiB // charged to the leaf then
 	mapsErr   error
 	mapsStale bool
 	// hintsStale: its pages were moved; the kernel's samples count from scan hintsFrom on.
@@ -100,6 +101,7 @@ type leaf struct {
 	usageAt time.Time
 	stat    numaStat
 	hasStat bool
+	charged topology.KiB // by stat, on all nodes
 	cpusAt  uint64 // the look in which cpus and mems were read
 	// cpusetAt is when that was; zero asks for a reading at once.
 	cpusetAt time.Time
@@ -284,7 +286,7 @@ func (o *Observer) readLeaf(l *leaf) {
 		// there is no need to look at the processes of a small one.
 		registered := slices.ContainsFunc(l.pids, func(pid int) bool { return o.registered[pid] != 0 })
 		if !first && l.mode == notReported && !registered && l.hasStat && l.usage >= 0 && !o.hugeUsed &&
-			!o.big(amount{l.stat.resident().total(), l.use}) {
+			!o.big(amount{l.charged, l.use}) {
 			l.idle = true
 			return
 		}
@@ -297,7 +299,7 @@ func (o *Observer) readLeaf(l *leaf) {
 	}
 	l.procs, l.procsAt, l.procsIn = l.procs[:0], o.now, 0
 	if l.hasStat {
-		l.procsIn = l.stat.resident().total()
+		l.procsIn = l.charged
 	}
 	for _, pid := range l.pids {
 		if pid == 1 || pid == o.opts.SelfPID {
@@ -326,7 +328,7 @@ func (o *Observer) quiet(l *leaf) bool {
 	if l.mode != asOne || !l.hasStat || l.usage < 0 || o.now.Sub(l.procsAt) >= every {
 		return false
 	}
-	change := l.stat.resident().total() - l.procsIn
+	change := l.charged - l.procsIn
 	return max(change, -change) <= l.procsIn/100 && slices.Equal(l.pids, l.before)
 }
 
@@ -351,6 +353,7 @@ func (o *Observer) readLeafFiles(l *leaf) {
 	}
 	b, err := o.files.held(l.dir, memoryNUMAStat, o.buf)
 	l.hasStat = err == nil && parseNUMAStat(b, &l.stat)
+	l.charged = l.stat.resident().total()
 	if err != nil && !gone(err) {
 		o.problems.add("memory.numa_stat", "memory of cgroups is read from their processes", err)
 	}

@@ -62,6 +62,9 @@ const (
 	mapsShare = 0.0015
 	// mapsCredit is how much of it can be saved up.
 	mapsCredit = 100 * time.Millisecond
+	// stillTimes is how many times MemoryEvery the figures of a process get that has
+	// nothing new to tell (see still).
+	stillTimes = 3
 	// threadBudget is how many threads are looked at in one look, the longest
 	// unseen workloads first: at 7 µs each 2 ms of a 2 s period. 1,500 threads that are
 	// all busy are so seen every 10 s, and nothing is decided sooner.
