@@ -102,7 +102,7 @@ type leaf struct {
 	stat    numaStat
 	hasStat bool
 	charged topology.KiB // by stat, on all nodes
-	cpusAt  uint64 // the look in which cpus and mems were read
+	cpusAt  uint64       // the look in which cpus and mems were read
 	// cpusetAt is when that was; zero asks for a reading at once.
 	cpusetAt time.Time
 	cpus     topology.CPUSet  // effective

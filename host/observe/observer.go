@@ -122,6 +122,7 @@ type Observer struct {
 	counters counters
 	hinting  hinting
 	traffic  traffic
+	groups   groups
 	cpuTicks []cpuTicks // by CPU, of the last look
 
 	buf   []byte
@@ -213,6 +214,7 @@ func (o *Observer) Look(ctx context.Context) (workload.Snapshot, error) {
 	o.readAffinities(reported)
 	o.readThreads(reported)
 	o.readCounters(reported)
+	o.readGroups(reported)
 	o.readHints(reported)
 	if err := o.readMaps(ctx, reported); err != nil {
 		return workload.Snapshot{}, err
@@ -242,6 +244,7 @@ func (o *Observer) Stale(id workload.ID) {
 			p.mapsStale, p.hintsStale = true, true
 		}
 		w.access.forget()
+		w.grouped.forget(time.Time{}) // from before, whenever it was read
 	}
 }
 
