@@ -148,7 +148,7 @@ type Workload struct {
 	OnHome           *float64       `json:"on_home"`           // share of its memory on its home
 	Locality         *float64       `json:"locality"`          // now, by the best source there is; null when unknown
 	LocalityExpected *float64       `json:"locality_expected"` // after the plan; null without one
-	// LocalityFrom is what Locality is known from: counters, numa-hints, residence.
+	// LocalityFrom is what Locality is known from: counters, mbm, numa-hints, residence.
 	LocalityFrom workload.Source `json:"locality_from,omitempty"`
 	Accesses     *float64        `json:"accesses_per_s"` // reads that memory answered; null when not counted
 

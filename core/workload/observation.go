@@ -40,7 +40,7 @@ type Process struct {
 // Source says how a figure was come by.
 type Source string
 
-// Sources of locality, best first.
+// Sources of locality, best first; MBM comes after Counters.
 const (
 	Counters  Source = "counters"   // hardware counters told local from remote accesses
 	Hints     Source = "numa-hints" // the kernel sampled accesses by page faults (NUMA balancing)
@@ -50,7 +50,7 @@ const (
 // Sources of the traffic of a node's memory, best first.
 const (
 	IMC Source = "imc" // the memory controllers' own counters
-	MBM Source = "mbm" // resctrl, per last-level cache: what its CPUs asked for
+	MBM Source = "mbm" // resctrl, per last-level cache: what its CPUs asked for, or of a workload its groups
 )
 
 // Sources of "where it ran", best first.
@@ -97,7 +97,7 @@ type Observation struct {
 
 // Accesses is what was counted or sampled of a workload's accesses to memory.
 type Accesses struct {
-	From Source // Counters or Hints; "" when nothing tells
+	From Source // Counters, MBM or Hints; "" when nothing tells
 	// Local is the share, 0 to 1, that went to the node of the CPU they came from.
 	Local float64
 	// PerSecond is the reads that memory had to answer while counted; of most counters

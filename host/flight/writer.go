@@ -1,6 +1,7 @@
 package flight
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,6 +37,7 @@ type Writer struct {
 	file    *os.File
 	counter *counter
 	zip     *zstd.Encoder
+	line    bytes.Buffer // kept for its memory
 	next    uint64
 }
 
@@ -104,7 +106,8 @@ func (w *Writer) Record(r balance.Record) error {
 	if w.zip != nil {
 		r.Memory = nil // each tick hands it to the next
 	}
-	line, err := json.Marshal(r)
+	w.line.Reset()
+	err := json.NewEncoder(&w.line).Encode(r)
 	if err != nil {
 		return errors.Join(err, w.end())
 	}
@@ -113,7 +116,7 @@ func (w *Writer) Record(r balance.Record) error {
 			return err
 		}
 	}
-	if _, err = w.zip.Write(append(line, '\n')); err == nil {
+	if _, err = w.zip.Write(w.line.Bytes()); err == nil {
 		err = w.zip.Flush()
 	}
 	if err != nil || w.counter.n >= w.most/files {

@@ -300,6 +300,42 @@ func TestMemoryEvery(t *testing.T) {
 	}
 }
 
+// TestMemoryEveryStill: a cgroup's processes are read less often while what is charged to
+// it stays the same, and nothing can be in huge pages.
+func TestMemoryEveryStill(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(m *fakeMachine, g *fakeGroup)
+		want   int // readings in a minute
+	}{
+		{"still", func(*fakeMachine, *fakeGroup) {}, 1 + 1},
+		{"half a percent", func(_ *fakeMachine, g *fakeGroup) { g.anon[0] = 100*mib + 512 }, 1 + 1},
+		{"grows", func(_ *fakeMachine, g *fakeGroup) { g.anon[0] += 4 * mib }, 1 + 5},
+		{"huge pages", func(m *fakeMachine, _ *fakeGroup) { m.pool = []topology.HugePool{{Size: 2 << 10, Total: 8, Free: 7}} }, 1 + 5},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newFake()
+			g, _ := m.service("/a.service", 100, "a", 100*mib)
+			r := newRig(t, m, Options{})
+			reads := 0
+			r.fs.fail = func(name string) error {
+				if strings.HasSuffix(name, "/numa_maps") {
+					reads++
+				}
+				return nil
+			}
+			r.look()
+			for range 29 {
+				tt.change(m, g)
+				r.after(2 * time.Second)
+			}
+			if reads != tt.want {
+				t.Errorf("read %d times in a minute, want %d", reads, tt.want)
+			}
+		})
+	}
+}
+
 // TestCPUSetsOfOthers: what others change of a CPU set is seen after a while, what a
 // CPU that goes offline changes at once, and once more when the kernel is done.
 func TestCPUSetsOfOthers(t *testing.T) {

@@ -15,6 +15,15 @@ import (
 type files interface {
 	// read returns the content of the file, in buf if it fits.
 	read(name string, buf []byte) ([]byte, error)
+	// record is read of a file that the kernel writes as one record, or as lines of
+	// less than 64 bytes: what falls short of a page is then all of it, and need not be
+	// asked for its end.
+	record(name string, buf []byte) ([]byte, error)
+	// held is record of the file name in the folder dir of a cgroup, which may stay open
+	// for the next look.
+	held(dir string, name heldFile, buf []byte) ([]byte, error)
+	// sweep closes what is held of folders that were not read since the last sweep.
+	sweep()
 	// numbers appends the entries of dir that are numbers to out, in any order.
 	numbers(dir string, out []int) ([]int, error)
 	// subdirs appends the names of the directories in dir to out, in any order.
@@ -24,10 +33,30 @@ type files interface {
 	affinity(tid int) (topology.CPUSet, error)
 }
 
+// heldFile is a file of a cgroup that each look reads.
+type heldFile int
+
+const (
+	cgroupProcs heldFile = iota
+	cpuStat
+	memoryNUMAStat
+	heldFiles // how many they are
+)
+
+var heldNames = [heldFiles]string{"cgroup.procs", "cpu.stat", "memory.numa_stat"}
+
 // anyFS reads through an fs.FS.
 type anyFS struct{ fs.FS }
 
 func (a anyFS) read(name string, _ []byte) ([]byte, error) { return fs.ReadFile(a.FS, name) }
+
+func (a anyFS) record(name string, buf []byte) ([]byte, error) { return a.read(name, buf) }
+
+func (a anyFS) held(dir string, name heldFile, buf []byte) ([]byte, error) {
+	return a.read(dir+"/"+heldNames[name], buf)
+}
+
+func (a anyFS) sweep() {}
 
 func (a anyFS) numbers(dir string, out []int) ([]int, error) {
 	entries, err := fs.ReadDir(a.FS, dir)

@@ -54,6 +54,7 @@ type process struct {
 	mapsAt    time.Time
 	mapsCost  time.Duration
 	mapsRSS   topology.KiB
+	mapsIn    topology.KiB // charged to the leaf then
 	mapsErr   error
 	mapsStale bool
 	// hintsStale: its pages were moved; the kernel's samples count from scan hintsFrom on.
@@ -100,7 +101,8 @@ type leaf struct {
 	usageAt time.Time
 	stat    numaStat
 	hasStat bool
-	cpusAt  uint64 // the look in which cpus and mems were read
+	charged topology.KiB // by stat, on all nodes
+	cpusAt  uint64       // the look in which cpus and mems were read
 	// cpusetAt is when that was; zero asks for a reading at once.
 	cpusetAt time.Time
 	cpus     topology.CPUSet  // effective
@@ -210,7 +212,7 @@ func (o *Observer) walk(cgroup, dir string, into *leaf) (bool, error) {
 	if path.Base(cgroup) == "init.scope" {
 		return true, nil
 	}
-	b, err := o.files.read(dir+"/cgroup.procs", o.buf)
+	b, err := o.files.held(dir, cgroupProcs, o.buf)
 	isTop := cgroup == "/"
 	switch {
 	case err == nil:
@@ -284,7 +286,7 @@ func (o *Observer) readLeaf(l *leaf) {
 		// there is no need to look at the processes of a small one.
 		registered := slices.ContainsFunc(l.pids, func(pid int) bool { return o.registered[pid] != 0 })
 		if !first && l.mode == notReported && !registered && l.hasStat && l.usage >= 0 && !o.hugeUsed &&
-			!o.big(amount{l.stat.resident().total(), l.use}) {
+			!o.big(amount{l.charged, l.use}) {
 			l.idle = true
 			return
 		}
@@ -297,7 +299,7 @@ func (o *Observer) readLeaf(l *leaf) {
 	}
 	l.procs, l.procsAt, l.procsIn = l.procs[:0], o.now, 0
 	if l.hasStat {
-		l.procsIn = l.stat.resident().total()
+		l.procsIn = l.charged
 	}
 	for _, pid := range l.pids {
 		if pid == 1 || pid == o.opts.SelfPID {
@@ -326,7 +328,7 @@ func (o *Observer) quiet(l *leaf) bool {
 	if l.mode != asOne || !l.hasStat || l.usage < 0 || o.now.Sub(l.procsAt) >= every {
 		return false
 	}
-	change := l.stat.resident().total() - l.procsIn
+	change := l.charged - l.procsIn
 	return max(change, -change) <= l.procsIn/100 && slices.Equal(l.pids, l.before)
 }
 
@@ -337,7 +339,7 @@ func (p *process) renew(look uint64) {
 }
 
 func (o *Observer) readLeafFiles(l *leaf) {
-	if b, err := o.files.read(l.dir+"/cpu.stat", o.buf); err == nil {
+	if b, err := o.files.held(l.dir, cpuStat, o.buf); err == nil {
 		if usage, ok := parseCPUStat(b); ok {
 			if window := o.now.Sub(l.usageAt); !l.usageAt.IsZero() && l.usage >= 0 && window >= shortWindow {
 				l.use = max(0, float64(usage-l.usage)/float64(window))
@@ -349,8 +351,9 @@ func (o *Observer) readLeafFiles(l *leaf) {
 	} else if !gone(err) {
 		o.problems.add("cpu.stat", "CPU time is the sum over processes", err)
 	}
-	b, err := o.files.read(l.dir+"/memory.numa_stat", o.buf)
+	b, err := o.files.held(l.dir, memoryNUMAStat, o.buf)
 	l.hasStat = err == nil && parseNUMAStat(b, &l.stat)
+	l.charged = l.stat.resident().total()
 	if err != nil && !gone(err) {
 		o.problems.add("memory.numa_stat", "memory of cgroups is read from their processes", err)
 	}
@@ -370,10 +373,10 @@ func (o *Observer) readCpuset(l *leaf) {
 	l.cpus, l.mems = topology.CPUSet{}, topology.NodeSet{}
 	// Up to the hierarchy's root, whose own files list all CPUs and nodes.
 	for dir := l.dir; ; dir = path.Dir(dir) {
-		b, err := o.files.read(dir+"/cpuset.cpus.effective", o.buf)
+		b, err := o.files.record(dir+"/cpuset.cpus.effective", o.buf)
 		if err == nil {
 			l.cpus = o.cpuSet(b).Intersect(o.host.Online)
-			if b, err := o.files.read(dir+"/cpuset.mems.effective", o.buf); err == nil {
+			if b, err := o.files.record(dir+"/cpuset.mems.effective", o.buf); err == nil {
 				l.mems = o.nodeSet(b)
 			}
 			break
@@ -389,7 +392,7 @@ func (o *Observer) readCpuset(l *leaf) {
 
 // readProcess reads /proc/PID/stat; nil for what is no workload or has ended.
 func (o *Observer) readProcess(pid int) *process {
-	b, err := o.files.read(pidFile(pid, "stat"), o.buf)
+	b, err := o.files.record(pidFile(pid, "stat"), o.buf)
 	if err != nil {
 		if !gone(err) {
 			o.problems.add("proc/PID/stat", "processes left out", err)
@@ -442,7 +445,7 @@ func (o *Observer) readProcess(pid int) *process {
 
 // readStatus reads /proc/PID/status.
 func (o *Observer) readStatus(p *process) {
-	b, err := o.files.read(pidFile(p.pid, "status"), o.buf)
+	b, err := o.files.record(pidFile(p.pid, "status"), o.buf)
 	if err != nil {
 		if !gone(err) {
 			o.problems.add("proc/PID/status", "affinity unknown", err)

@@ -54,7 +54,11 @@ func (o *Observer) readMaps(ctx context.Context, reported []*work) error {
 // mapsOld reports whether the figures of p are due to be read again.
 func (o *Observer) mapsOld(w *work, p *process) bool {
 	age := o.now.Sub(p.mapsAt)
-	if age >= max(o.opts.MemoryEvery, time.Duration(float64(p.mapsCost)/mapsShare)) {
+	every := o.opts.MemoryEvery
+	if o.still(w, p) {
+		every *= stillTimes
+	}
+	if age >= max(every, time.Duration(float64(p.mapsCost)/mapsShare)) {
 		return true
 	}
 	// For a cgroup memory.numa_stat tells what changes between.
@@ -62,10 +66,21 @@ func (o *Observer) mapsOld(w *work, p *process) bool {
 	return !(w.kind == workload.InCgroup && w.leaf.hasStat) && max(change, -change) > max(p.mapsRSS/100, 1<<10)
 }
 
+// still reports whether numa_maps of p can have told little new since it was read:
+// where its memory lies its cgroup says, no huge pages are in use, and what is charged to
+// the cgroup has not changed by 1 %. A new policy on the old memory is what it may have.
+func (o *Observer) still(w *work, p *process) bool {
+	if w.kind != workload.InCgroup || !w.leaf.hasStat || o.hugeUsed || p.maps == nil {
+		return false
+	}
+	change := w.leaf.charged - p.mapsIn
+	return max(change, -change) <= p.mapsIn/100
+}
+
 func (o *Observer) readMapsOf(w *work, p *process) {
 	began := o.opts.Now()
 	wasStale := p.mapsStale
-	p.mapsAt, p.mapsStale, p.mapsRSS = o.now, false, p.rss
+	p.mapsAt, p.mapsStale, p.mapsRSS, p.mapsIn = o.now, false, p.rss, w.leaf.charged
 	m, err := o.numaMaps(p.pid)
 	p.mapsCost = o.opts.Now().Sub(began)
 	if err != nil {

@@ -136,12 +136,18 @@ func (o *Observer) sources() []workload.SourceStatus {
 	if h.share >= 0 {
 		sampled += fmt.Sprintf("; of all on this machine lately %.0f %% were local", 100*h.share)
 	}
+	own := 0
+	for _, w := range o.works {
+		if w.look == o.look && w.grouped.traffic(o.now) > 0 {
+			own++
+		}
+	}
 	out := []workload.SourceStatus{
 		say(workload.Counters, c.usable, counted, why),
 		say(workload.Hints, h.on, sampled, h.why),
 		{Source: workload.Residence, Used: true, Text: "CPU time by node × memory by node"},
 		say(workload.IMC, len(t.imc) > 0, fmt.Sprintf("reads and writes of %d memory controller events", len(t.imc)), t.whyIMC),
-		say(workload.MBM, t.mbm != nil, fmt.Sprintf("resctrl, %d monitoring files", len(t.mbm)), t.whyMBM),
+		say(workload.MBM, t.mbm != nil || own > 0, fmt.Sprintf("resctrl, %d monitoring files; %d workloads by groups of their own", len(t.mbm), own), t.whyMBM),
 	}
 	return out
 }

@@ -26,6 +26,7 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 		clear(w.acc)
 		w.ran = nil
 		w.access.forget()
+		w.grouped.forget(o.now)
 	}
 	mem := o.memoryOf(w)
 	obs := workload.Observation{
@@ -36,7 +37,8 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 		CPUUse:    o.use(w),
 		RanOn:     w.ran,
 		RanOnFrom: workload.PerThread,
-		Accesses:  w.access.best(o.now),
+		Bandwidth: w.grouped.traffic(o.now),
+		Accesses:  w.accesses(o.now),
 		Memory:    mem.all.list(),
 		Anon:      mem.anon.list(),
 		Movable:   mem.held.list(),

@@ -62,6 +62,9 @@ const (
 	mapsShare = 0.0015
 	// mapsCredit is how much of it can be saved up.
 	mapsCredit = 100 * time.Millisecond
+	// stillTimes is how many times MemoryEvery the figures of a process get that has
+	// nothing new to tell (see still).
+	stillTimes = 3
 	// threadBudget is how many threads are looked at in one look, the longest
 	// unseen workloads first: at 7 µs each 2 ms of a 2 s period. 1,500 threads that are
 	// all busy are so seen every 10 s, and nothing is decided sooner.
@@ -119,6 +122,7 @@ type Observer struct {
 	counters counters
 	hinting  hinting
 	traffic  traffic
+	groups   groups
 	cpuTicks []cpuTicks // by CPU, of the last look
 
 	buf   []byte
@@ -210,6 +214,7 @@ func (o *Observer) Look(ctx context.Context) (workload.Snapshot, error) {
 	o.readAffinities(reported)
 	o.readThreads(reported)
 	o.readCounters(reported)
+	o.readGroups(reported)
 	o.readHints(reported)
 	if err := o.readMaps(ctx, reported); err != nil {
 		return workload.Snapshot{}, err
@@ -239,6 +244,7 @@ func (o *Observer) Stale(id workload.ID) {
 			p.mapsStale, p.hintsStale = true, true
 		}
 		w.access.forget()
+		w.grouped.forget(time.Time{}) // from before, whenever it was read
 	}
 }
 
@@ -362,6 +368,7 @@ func (o *Observer) shrunk() []workload.ID {
 
 // forget drops what was not there in this look.
 func (o *Observer) forget() {
+	o.files.sweep()
 	for pid, p := range o.procs {
 		if p.look != o.look {
 			delete(o.procs, pid)

@@ -32,16 +32,18 @@ func (r root) reader() files {
 		prefix: strings.TrimSuffix(r.dir, "/") + "/",
 		live:   r.dir == "/",
 		masks:  map[string]topology.CPUSet{},
+		holder: newHolder(),
 	}
 }
 
-// rootReader reads with system calls. It belongs to one Observer, whose looks are serial.
+// rootReader reads with system calls. The machine's files change in place, as the kernel's do. It belongs to one Observer, whose looks are serial.
 type rootReader struct {
 	prefix  string
 	live    bool
 	dirents []byte
 	mask    [topology.MaxID/8 + 1]byte
 	masks   map[string]topology.CPUSet // by raw mask: a host has few different ones
+	holder  holder
 }
 
 // The methods of os.DirFS that embedding an fs.FS hides.
@@ -62,11 +64,32 @@ func (r *rootReader) open(name string, flags int) (int, error) {
 }
 
 func (r *rootReader) read(name string, buf []byte) ([]byte, error) {
+	return r.readOpened(name, buf, false)
+}
+
+func (r *rootReader) record(name string, buf []byte) ([]byte, error) {
+	return r.readOpened(name, buf, true)
+}
+
+func (r *rootReader) readOpened(name string, buf []byte, record bool) ([]byte, error) {
 	fd, err := r.open(name, 0)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	defer unix.Close(fd)
+	if buf, err = readAll(fd, buf, record); err != nil {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	return buf, nil
+}
+
+// recordsEnd is how long a reading of a file of records of less than 64 bytes may be to
+// be whole for sure: seq_file gives a page at a time, less the record that did not
+// fit (seq_read_iter, fs/seq_file.c).
+const recordsEnd = 4096 - 64
+
+// readAll reads a file from its beginning, whatever was read of it before.
+func readAll(fd int, buf []byte, record bool) ([]byte, error) {
 	buf = buf[:cap(buf)]
 	if len(buf) == 0 {
 		buf = make([]byte, 4096)
@@ -76,13 +99,15 @@ func (r *rootReader) read(name string, buf []byte) ([]byte, error) {
 		if have == len(buf) {
 			buf = append(buf, make([]byte, len(buf))...)
 		}
-		n, err := unix.Read(fd, buf[have:])
+		n, err := unix.Pread(fd, buf[have:], int64(have))
 		switch {
 		case err == unix.EINTR:
 		case err != nil:
-			return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+			return nil, err
 		case n <= 0:
 			return buf[:have], nil
+		case record && have == 0 && n < min(len(buf), recordsEnd):
+			return buf[:n], nil
 		default:
 			have += n
 		}

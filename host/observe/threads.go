@@ -70,7 +70,7 @@ func (o *Observer) readRan(w *work, p *process) int {
 	slices.Sort(tids)
 	after := make([]threadTicks, 0, len(tids))
 	for _, tid := range tids {
-		b, err := o.files.read(taskFile(p.pid, tid, "stat"), o.buf)
+		b, err := o.files.record(taskFile(p.pid, tid, "stat"), o.buf)
 		if err != nil {
 			continue
 		}
@@ -186,7 +186,7 @@ func (o *Observer) readAffinity(w *work, p *process) int {
 		cpus, err := o.files.affinity(tid)
 		if errors.Is(err, errors.ErrUnsupported) {
 			cost++
-			b, err := o.files.read(taskFile(p.pid, tid, "status"), o.buf)
+			b, err := o.files.record(taskFile(p.pid, tid, "status"), o.buf)
 			if err != nil && tid == p.pid { // a captured tree may have no task folders
 				b, err = o.files.read(pidFile(p.pid, "status"), o.buf)
 			}

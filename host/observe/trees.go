@@ -28,7 +28,8 @@ type work struct {
 	acc   []uint64  // ticks by node since ran was last settled
 	ran   []workload.NodeShare
 
-	access access
+	access  access
+	grouped grouped
 
 	mem        usage // of its processes
 	memVersion uint64

@@ -103,6 +103,10 @@ func printSources(w io.Writer, p paint, s api.Status) {
 				text = fmt.Sprintf("no %s (%s)", x.Source, x.Text)
 			}
 			parts = append(parts, text)
+		case workload.MBM:
+			if n := by[x.Source]; n > 0 {
+				parts = append(parts, fmt.Sprintf("%d by %s", n, x.Source))
+			}
 		case workload.Residence:
 			parts = append(parts, fmt.Sprintf("%d by %s", by[x.Source], x.Source))
 		}
