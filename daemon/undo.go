@@ -241,7 +241,7 @@ func (d *Daemon) Undo(ctx context.Context, which api.Which) (api.UndoResult, err
 	entries, lost := d.o.Store.Journal()
 	err = errors.Join(err, lost)
 	d.mu.Lock()
-	d.host = confined(entries)
+	d.host, d.sets = confined(entries), changedSets(entries)
 	for _, e := range result.Restored {
 		if e.Kind != plan.Affinity {
 			continue

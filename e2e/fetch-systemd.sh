@@ -80,7 +80,7 @@ echo systemd >"$tree/etc/hostname"
 # No screens, no clock to set, and nothing that waits for a device: there is no udev.
 for unit in getty.target systemd-timesyncd.service systemd-networkd.service systemd-logind.service systemd-hwdb-update.service \
 	systemd-udevd.service systemd-journal-catalog-update.service systemd-update-done.service systemd-firstboot.service \
-	dev-hugepages.mount dev-mqueue.mount systemd-random-seed.service systemd-pcrphase.service apt-daily.timer; do
+	dev-hugepages.mount dev-mqueue.mount systemd-random-seed.service systemd-pcrphase.service apt-daily.timer ldconfig.service systemd-modules-load.service; do
 	ln -sf /dev/null "$tree/etc/systemd/system/$unit"
 done
 ln -sf /usr/lib/systemd/system/multi-user.target "$tree/etc/systemd/system/default.target"
@@ -107,7 +107,7 @@ printf '[Journal]\nStorage=volatile\nRateLimitIntervalSec=0\n' >"$tree/etc/syste
 
 truncate -s 400M "$out/root.img"
 mke2fs -q -t ext4 -O ^has_journal -E lazy_itable_init=0,nodiscard,root_owner=0:0 -m 0 -d "$tree" "$out/root.img"
-du -sh "$tree" >&2
+
 rm -rf "$tree"
 (cd "$out" && sha256sum root.img virtio_blk.ko.xz >SHA256SUMS)
 echo "$version" >"$out/version"
