@@ -19,8 +19,8 @@ const (
 // systemdLimit is for a state that systemd and a daemon with a period of 2 s bring about.
 const systemdLimit = 90 * time.Second
 
-// run runs a command that must end well and gives its output.
-func (t *T) run(argv ...string) string {
+// command runs a command that must end well and gives its output.
+func (t *T) command(argv ...string) string {
 	r := captureFor(systemdLimit, argv, strings.Join(argv, " "))
 	if r.exit != exitOK {
 		t.Fatalf("%s: exit status %d, said %q and %q", strings.Join(argv, " "), r.exit, cut(r.out), cut(r.err))
@@ -30,7 +30,7 @@ func (t *T) run(argv ...string) string {
 
 // show is a property of a unit as systemd tells it.
 func (t *T) show(unit, property string) string {
-	return strings.TrimSpace(t.run("systemctl", "show", "-p", property, "--value", unit))
+	return strings.TrimSpace(t.command("systemctl", "show", "-p", property, "--value", unit))
 }
 
 // install puts the program and its unit where `make install` does, and has the daemon
@@ -47,7 +47,7 @@ func (t *T) install() {
 		t.Do(os.WriteFile(f.to, b, f.mode))
 	}
 	t.Do(os.WriteFile("/etc/homenode.yaml", []byte("mode: enforce\nmanage: {min_memory: 16MiB, exclude: [e2e]}\nbalance: {enabled: false}\nmove: {bandwidth: 1GiB}\n"), 0o644))
-	t.run("systemctl", "daemon-reload")
+	t.command("systemctl", "daemon-reload")
 	t.OnFailure(func() {
 		t.logLines("journal", capture([]string{"journalctl", "-u", "homenode", "--no-pager", "-o", "cat"}, "").out, 40)
 		t.logLines("status", capture([]string{installed, "status"}, "").out, 20)
@@ -59,7 +59,7 @@ func (t *T) install() {
 func (t *T) serve(slice, name, walker string, options ...string) string {
 	argv := append([]string{"systemd-run", "-q", "--unit=" + name, "--slice=" + slice}, options...)
 	// Its input must stay open.
-	t.run(append(argv, "/bin/sh", "-c", "/bin/sleep infinity | /e2e/walker --burst 2048 --sleep 3ms "+walker)...)
+	t.command(append(argv, "/bin/sh", "-c", "/bin/sleep infinity | /e2e/walker --burst 2048 --sleep 3ms "+walker)...)
 	t.Defer(func() { capture([]string{"systemctl", "stop", name}, "") })
 	return cgroupRoot + "/" + slice + "/" + name + ".service"
 }
@@ -92,14 +92,14 @@ func systemdUnit(t *T) {
 	t.install()
 	db := t.serve("system.slice", "db", "--slot 1 --mib 64 --threads 2 --place bind:3 --unbind")
 	web := t.serve("system.slice", "web", "--slot 3 --mib 32 --threads 1 --place interleave --unbind")
-	t.run("systemctl", "start", "homenode")
+	t.command("systemctl", "start", "homenode")
 	t.Defer(func() { capture([]string{"systemctl", "stop", "homenode"}, "") })
 	if s := t.show("homenode", "ActiveState"); s != "active" {
 		t.Fatalf("homenode.service is %s", s)
 	}
 	homes := []string{t.awaitSet(db, oneNode), t.awaitSet(web, oneNode)}
 	t.until(systemdLimit, time.Second, "the spread memory is at home", func() (bool, string) {
-		h := t.run(installed, "history", "--limit", "0")
+		h := t.command(installed, "history", "--limit", "0")
 		return strings.Contains(h, "web.service moved"), h
 	})
 	for _, file := range []string{"/run/homenode/homenode.sock", "/var/lib/homenode/homenode.db"} {
@@ -109,10 +109,10 @@ func systemdUnit(t *T) {
 	}
 
 	before := t.pidOfUnit()
-	t.run("systemctl", "restart", "homenode")
+	t.command("systemctl", "restart", "homenode")
 	t.answers(before)
 	before = t.pidOfUnit()
-	t.run("systemctl", "kill", "-s", "KILL", "--kill-whom=main", "homenode")
+	t.command("systemctl", "kill", "-s", "KILL", "--kill-whom=main", "homenode")
 	t.answers(before)
 	if n := t.show("homenode", "NRestarts"); n != "1" {
 		t.Fatalf("systemd restarted it %s times", n)
@@ -120,11 +120,11 @@ func systemdUnit(t *T) {
 	if now := []string{readText(db + "/cpuset.cpus"), readText(web + "/cpuset.cpus")}; !slices.Equal(now, homes) {
 		t.Fatalf("after a restart and a kill: %q, was %q", now, homes)
 	}
-	t.run("systemctl", "stop", "homenode")
+	t.command("systemctl", "stop", "homenode")
 	if r := t.show("homenode", "Result"); r != "success" {
 		t.Fatalf("stopped with %s", r)
 	}
-	said := t.run("journalctl", "-u", "homenode", "--no-pager", "-o", "cat")
+	said := t.command("journalctl", "-u", "homenode", "--no-pager", "-o", "cat")
 	for _, bad := range []string{"not permitted", "denied", "not implemented", "level=ERROR", " failed"} {
 		for line := range strings.Lines(said) {
 			if strings.Contains(line, bad) {
@@ -132,9 +132,9 @@ func systemdUnit(t *T) {
 			}
 		}
 	}
-	t.run(installed, "undo", "--all")
+	t.command(installed, "undo", "--all")
 	t.awaitSet(db, func(cpus string) bool { return cpus == "" })
-	t.run(installed, "resume", "--all")
+	t.command(installed, "resume", "--all")
 	t.Textf("at home on %s, restarted, killed, stopped, undone", strings.Join(homes, " and "))
 }
 
@@ -143,21 +143,21 @@ func systemdCpusets(t *T) {
 	t.install()
 	admin := t.serve("system.slice", "admin", "--slot 2 --mib 32 --threads 1 --place bind:0 --unbind", "-p", "AllowedCPUs=4-7")
 	db := t.serve("system.slice", "db", "--slot 1 --mib 64 --threads 2 --place bind:3 --unbind")
-	t.run("systemctl", "start", "homenode")
+	t.command("systemctl", "start", "homenode")
 	t.Defer(func() {
 		capture([]string{"systemctl", "stop", "homenode"}, "")
 		capture([]string{installed, "undo", "--all"}, "")
 		capture([]string{installed, "resume", "--all"}, "")
 	})
 	home := t.awaitSet(db, oneNode)
-	t.run("systemctl", "daemon-reload")
+	t.command("systemctl", "daemon-reload")
 	t.awaitSet(db, func(cpus string) bool { return cpus == home })
 	// A change of another property makes systemd write all of a slice's cgroups anew.
-	t.run("systemctl", "set-property", "--runtime", "db.service", "CPUWeight=50")
+	t.command("systemctl", "set-property", "--runtime", "db.service", "CPUWeight=50")
 	t.awaitSet(db, func(cpus string) bool { return cpus == home })
 	warm(30 * time.Second)
 	steps := 0
-	for line := range strings.Lines(t.run(installed, "history", "--limit", "0")) {
+	for line := range strings.Lines(t.command(installed, "history", "--limit", "0")) {
 		if strings.Contains(line, "/db.service set-cpus:") {
 			steps++
 		}
@@ -168,7 +168,7 @@ func systemdCpusets(t *T) {
 	if now := readText(admin + "/cpuset.cpus"); now != "4-7" {
 		t.Fatalf("the CPUs that AllowedCPUs gave are now %q", now)
 	}
-	if why := t.run(installed, "status"); !strings.Contains(why, "left alone") {
+	if why := t.command(installed, "status"); !strings.Contains(why, "left alone") {
 		t.Fatalf("nothing is left alone: %s", why)
 	}
 	t.Textf("AllowedCPUs left alone, db on %s written %d times", home, steps)
@@ -192,7 +192,7 @@ func systemdHost(t *T) {
 	if !strings.Contains(report.out, "system.slice") {
 		t.Fatalf("%s", report)
 	}
-	t.run(installed, "host", "prepare")
+	t.command(installed, "host", "prepare")
 	const reserve = "0-1,4-5,8-9,12-13"
 	prepared := state()
 	for _, u := range units {
@@ -203,18 +203,18 @@ func systemdHost(t *T) {
 			t.Fatalf("%s runs on %q", u, now)
 		}
 	}
-	t.run("systemctl", "daemon-reload")
+	t.command("systemctl", "daemon-reload")
 	if now := state(); now != prepared {
 		t.Fatalf("after daemon-reload: %s, was %s", now, prepared)
 	}
-	t.run(installed, "host", "prepare", "--undo")
+	t.command(installed, "host", "prepare", "--undo")
 	if now := state(); now != before {
 		t.Fatalf("after undo: %s, was %s", now, before)
 	}
 	t.same("after undo", settings, hostSettings(), all)
 
-	t.run(installed, "host", "prepare")
-	t.run("systemctl", "start", "homenode")
+	t.command(installed, "host", "prepare")
+	t.command("systemctl", "start", "homenode")
 	t.Defer(func() {
 		capture([]string{"systemctl", "stop", "homenode"}, "")
 		capture([]string{installed, "undo", "--all"}, "")
@@ -225,7 +225,7 @@ func systemdHost(t *T) {
 	}
 	app := t.serve("app.slice", "app", "--slot 4 --mib 32 --threads 1 --place interleave --unbind")
 	home := t.awaitSet(app, oneNode)
-	t.run(installed, "undo", "host")
+	t.command(installed, "undo", "host")
 	if now := state(); now != before {
 		t.Fatalf("after undo by the daemon: %s, was %s", now, before)
 	}
