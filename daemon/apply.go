@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"syscall"
 	"time"
@@ -175,6 +176,9 @@ func (d *Daemon) applyOne(ctx context.Context, s plan.Step) error {
 	if err != nil { // no journal, no change
 		return d.failed(s, nil, fmt.Errorf("journal: %w", err))
 	}
+	d.mu.Lock()
+	maps.Copy(d.sets, changedSets(entries))
+	d.mu.Unlock()
 	defer d.o.Observer.Changed(d.observerID(s.Workload)) // also when it failed half way
 	if err := d.apply(ctx, driver, s); err != nil {
 		return d.failed(s, entries, err)

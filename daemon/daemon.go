@@ -67,6 +67,7 @@ type Daemon struct {
 	wants  map[workload.ID]api.Want // from `homenode run`
 	held   holds
 	given  map[workload.ID]topology.CPUSet // affinity homenode itself gave, for the observer
+	sets   map[string]bool                 // cgroups whose CPU set homenode itself changed
 	moving map[workload.ID]*move
 	// movedAt is when a move of a workload ended: what the look that was under way saw of
 	// the memory is older than that.
@@ -168,7 +169,7 @@ func New(o Options) (*Daemon, error) {
 	for _, e := range entries {
 		d.noteGiven(e.Workload, e.Kind, e.New)
 	}
-	d.host = confined(entries)
+	d.host, d.sets = confined(entries), changedSets(entries)
 	placements, err := o.Store.Placements()
 	if err != nil {
 		return nil, err
@@ -659,6 +660,9 @@ func (d *Daemon) subjects(s workload.Snapshot) []place.Subject {
 		}
 		if alone == "" {
 			alone = ofHost(o.ID, d.host)
+		}
+		if alone == "" {
+			alone = setByOthers(&o, s.Host, d.sets)
 		}
 		subjects = append(subjects, place.Subject{Spec: d.specOf(&o), Observation: o, LeaveAlone: alone})
 	}

@@ -242,7 +242,7 @@ func (d *Daemon) Undo(ctx context.Context, which api.Which) (api.UndoResult, err
 	err = errors.Join(err, lost)
 	d.mu.Lock()
 	if lost == nil {
-		d.host = confined(entries)
+		d.host, d.sets = confined(entries), changedSets(entries)
 	}
 	for _, e := range result.Restored {
 		if e.Kind != plan.Affinity {

@@ -13,7 +13,7 @@ func (t *T) presets(ws []*walker) {
 	for _, w := range ws {
 		switch w.name {
 		case "batch":
-			t.write(w.group.file("cpuset.cpus"), "0-11")
+			t.write(w.group.file("cpuset.cpus"), "0-15")
 		case "db":
 			t.write(w.group.file("cpuset.mems"), "0-3")
 			t.write(w.group.file("cpu.weight"), "150")

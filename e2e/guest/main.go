@@ -11,6 +11,8 @@ func main() {
 	switch {
 	case os.Getpid() == 1:
 		pid1()
+	case len(os.Args) == 2 && os.Args[1] == "systemd":
+		pid1()
 	case len(os.Args) == 3 && os.Args[1] == "test":
 		os.Exit(runTest(os.Args[2]))
 	case len(os.Args) > 1 && os.Args[1] == "as-nobody":

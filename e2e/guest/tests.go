@@ -39,6 +39,10 @@ var tests = map[string]func(*T){
 	"homenode.churn":         homenodeChurn,
 	"homenode.eight-nodes":   homenodeEightNodes,
 
+	"systemd.unit":    systemdUnit,
+	"systemd.cpusets": systemdCpusets,
+	"systemd.host":    systemdHost,
+
 	"count.kernel":   countKernel,
 	"count.homenode": countHomenode,
 }

@@ -4,7 +4,9 @@
 // take over. It mounts the disk, starts the system bus and libvirtd without an init
 // system, lets libvirt learn what its QEMU can do, and waits: here the rig saves
 // the machine. A machine that was saved goes on when it finds a file system on
-// its second disk, and runs /e2e/guest from there as PID 1.
+// its second disk, and runs /e2e/guest from there as PID 1. Where the kernel command
+// line names a program to hand over to, as it does for the disk with systemd, it
+// only mounts the disk and becomes that program.
 package main
 
 import (
@@ -37,7 +39,16 @@ func main() {
 }
 
 func run() error {
-	for _, step := range []func() error{root, users, daemons} {
+	if err := root(); err != nil {
+		return err
+	}
+	const handover = "handover=" // on the kernel command line: the program that is PID 1 of this disk
+	for word := range strings.FieldsSeq(read("/proc/cmdline")) {
+		if program, ok := strings.CutPrefix(word, handover); ok {
+			return fmt.Errorf("run %s: %w", program, syscall.Exec(program, []string{program}, nil))
+		}
+	}
+	for _, step := range []func() error{mounts, users, daemons} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -81,6 +92,11 @@ func root() error {
 	if err := errors.Join(syscall.Chdir(at), syscall.Mount(at, "/", "", syscall.MS_MOVE, ""), syscall.Chroot("."), syscall.Chdir("/")); err != nil {
 		return fmt.Errorf("change root: %w", err)
 	}
+	return nil
+}
+
+// mounts mounts what an init system would, and sets what libvirt's environment is.
+func mounts() error {
 	for _, m := range []struct{ kind, at string }{
 		{"tmpfs", "/run"}, {"tmpfs", "/tmp"}, {"devpts", "/dev/pts"}, {"tmpfs", "/dev/shm"},
 		{"cgroup2", "/sys/fs/cgroup"}, {"debugfs", "/sys/kernel/debug"},

@@ -25,6 +25,7 @@ type tools struct {
 	// noModules is why there are none, "" when there are or none are needed.
 	noModules string
 	virt      string // folder with the disk for libvirt; "" when it was not fetched
+	systemd   string // the same with systemd
 }
 
 func fetch(ctx context.Context, root string) (tools, error) {
@@ -60,7 +61,7 @@ func fetch(ctx context.Context, root string) (tools, error) {
 	return t, nil
 }
 
-// fetchMore gets the generic kernel and the disk with libvirt when shapes want them.
+// fetchMore gets the generic kernel and the disks with libvirt and with systemd when shapes want them.
 func (t *tools) fetchMore(ctx context.Context, root string, jobs []work) (err error) {
 	run := func(script string, wanted func(suite.Shape) bool) string {
 		if err != nil || !slices.ContainsFunc(jobs, func(j work) bool { return wanted(j.shape) }) {
@@ -76,6 +77,7 @@ func (t *tools) fetchMore(ctx context.Context, root string, jobs []work) (err er
 	}
 	t.generic = run("fetch-generic.sh", func(s suite.Shape) bool { return s.Generic })
 	t.virt = run("fetch-root.sh", func(s suite.Shape) bool { return s.Libvirt })
+	t.systemd = run("fetch-systemd.sh", func(s suite.Shape) bool { return s.Systemd })
 	return err
 }
 
@@ -86,6 +88,8 @@ func (t *tools) lacking(s suite.Shape) string {
 		return "no generic kernel in this machine's archive"
 	case s.Libvirt && t.virt == "":
 		return "no disk with libvirt from this machine's archive"
+	case s.Systemd && t.systemd == "":
+		return "no disk with systemd from this machine's archive"
 	}
 	return ""
 }
@@ -119,6 +123,8 @@ func build(ctx context.Context, root, out, homenode string, modules []archived, 
 			err = plugin(ctx, root, bin)
 		case j.shape.Libvirt:
 			err = buildHypervisor(ctx, root, bin, homenode)
+		case j.shape.Systemd:
+			err = buildService(ctx, root, bin)
 		}
 		if err != nil {
 			return "", nil, err

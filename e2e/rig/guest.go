@@ -113,6 +113,11 @@ func (g *guest) boot(ctx context.Context, show bool, tests []string, tally *tall
 			return "", err
 		}
 	}
+	if g.shape.Systemd {
+		if args, err = g.service(ctx, bin, words); err != nil {
+			return "", err
+		}
+	}
 	if show {
 		fmt.Printf("%s %s\n", g.tools.qemu, strings.Join(args, " "))
 	}

@@ -48,14 +48,10 @@ func buildHypervisor(ctx context.Context, root, bin, homenode string) error {
 // saved machine; it boots and saves one where there is none of this make.
 func (g *guest) resume(ctx context.Context, bin string, words []string) ([]string, error) {
 	disk := filepath.Join(g.dir, "disk.img")
-	if err := writeDisk(ctx, disk, bin, words); err != nil {
+	if err := writeDisk(ctx, disk, bin, words, "guest", "homenode", "homenode-next", "pacer"); err != nil {
 		return nil, err
 	}
-	init := filepath.Join(g.dir, "hypervisor.cpio")
-	err := writeArchive(init, []archived{
-		{name: "init", from: filepath.Join(bin, "hypervisor")},
-		{name: "virtio_blk.ko.xz", from: filepath.Join(g.tools.virt, "virtio_blk.ko.xz")},
-	})
+	init, err := g.writeInit(bin, g.tools.virt)
 	if err != nil {
 		return nil, err
 	}
@@ -72,6 +68,15 @@ func (g *guest) resume(ctx context.Context, bin string, words []string) ([]strin
 	}
 	args = append(args, drives(filepath.Join(saved, "root.img"), disk, true)...)
 	return append(args, "-incoming", "exec:zstd -dc "+quoted(filepath.Join(saved, "state"))), nil
+}
+
+// writeInit makes the initramfs that mounts the disk in a folder.
+func (g *guest) writeInit(bin, folder string) (string, error) {
+	init := filepath.Join(g.dir, "hypervisor.cpio")
+	return init, writeArchive(init, []archived{
+		{name: "init", from: filepath.Join(bin, "hypervisor")},
+		{name: "virtio_blk.ko.xz", from: filepath.Join(folder, "virtio_blk.ko.xz")},
+	})
 }
 
 // quoted is a file name as the shell takes it.
@@ -110,7 +115,7 @@ func (g *guest) key(init string) (string, error) {
 
 // writeDisk makes the second disk: programs, and what the boot parameters are for
 // other guests.
-func writeDisk(ctx context.Context, disk, bin string, words []string) error {
+func writeDisk(ctx context.Context, disk, bin string, words []string, programs ...string) error {
 	dir, err := os.MkdirTemp(filepath.Dir(disk), "disk")
 	if err != nil {
 		return fmt.Errorf("make disk: %w", err)
@@ -119,7 +124,7 @@ func writeDisk(ctx context.Context, disk, bin string, words []string) error {
 	if err := os.WriteFile(filepath.Join(dir, "boot"), []byte(strings.Join(words, " ")+"\n"), 0o644); err != nil {
 		return fmt.Errorf("make disk: %w", err)
 	}
-	for _, name := range []string{"guest", "homenode", "homenode-next", "pacer"} {
+	for _, name := range programs {
 		b, err := os.ReadFile(filepath.Join(bin, name))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, name), b, 0o755)

@@ -17,6 +17,7 @@ type Shape struct {
 	Generic     bool     // with the generic flavour of the kernel
 	NIC         int      // a network card with several queues is on the PCI root of this node; 0: there is none
 	Libvirt     bool     // with a disk that holds libvirt and QEMU, resumed from where it was saved
+	Systemd     bool     // with a disk that holds systemd, which is PID 1 and runs the tests as a service
 }
 
 // CPUs is the number of CPUs of the whole guest.

@@ -103,7 +103,7 @@ func (m *model) write(cgroup, file, text string) error {
 	if err := m.step("write " + cgroup + " " + file + " " + strings.TrimSpace(text)); err != nil {
 		return err
 	}
-	// The real one opens the file by openat2 first.
+	// The real one opens the file first.
 	f, err := m.tree.open(cgroup, file, unix.O_WRONLY)
 	if err != nil {
 		return err

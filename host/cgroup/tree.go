@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"io/fs"
@@ -20,33 +21,40 @@ type files interface {
 }
 
 // tree is a mounted cgroup file system. Paths come out of plans and journals, and
-// cgroups are made by others: openat2 keeps every path below the mount and
-// follows no symbolic link.
+// cgroups are made by others: every path is walked from the mount, one name at a time,
+// and no symbolic link is followed. openat2(2) would do it in one call, but systemd
+// denies it to services with RestrictSUIDSGID=, and so do older container runtimes.
 type tree struct{ mount string }
 
-func (t tree) open(cgroup, file string, flags uint64) (*os.File, error) {
-	name := strings.TrimPrefix(path.Join(cgroup, file), "/")
-	if name == "" {
-		name = "."
-	}
-	root, err := unix.Open(t.mount, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+func (t tree) open(cgroup, file string, flags int) (*os.File, error) {
+	at, err := openAt(unix.AT_FDCWD, t.mount, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		// The mount itself: never to be taken for a cgroup that is gone.
 		return nil, &MountError{t.mount, err.Error()}
 	}
-	defer unix.Close(root)
-	for {
-		fd, err := unix.Openat2(root, name, &unix.OpenHow{
-			Flags:   flags | unix.O_CLOEXEC,
-			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-		})
-		switch err {
-		case nil:
-			return os.NewFile(uintptr(fd), path.Join(t.mount, name)), nil
-		case unix.EINTR, unix.EAGAIN:
-			continue
+	name := path.Join("/", cgroup, file)[1:] // has no ".." left
+	names := strings.Split(cmp.Or(name, "."), "/")
+	for i, n := range names {
+		how := unix.O_PATH | unix.O_DIRECTORY
+		if i == len(names)-1 {
+			how = flags
 		}
-		return nil, &fs.PathError{Op: "open", Path: path.Join(t.mount, name), Err: err}
+		next, err := openAt(at, n, how|unix.O_NOFOLLOW)
+		unix.Close(at)
+		if err != nil {
+			return nil, &fs.PathError{Op: "open", Path: path.Join(t.mount, name), Err: err}
+		}
+		at = next
+	}
+	return os.NewFile(uintptr(at), path.Join(t.mount, name)), nil
+}
+
+func openAt(dir int, name string, flags int) (int, error) {
+	for {
+		fd, err := unix.Openat(dir, name, flags|unix.O_CLOEXEC, 0)
+		if err != unix.EINTR {
+			return fd, err
+		}
 	}
 }
 
@@ -93,8 +101,7 @@ func (t tree) children(cgroup string) ([]string, error) {
 	return below, nil
 }
 
-// checkPath refuses what is no path of a cgroup below the root. openat2 would
-// stop an escape too; this gives the reason, and stops "..".
+// checkPath refuses what is no path of a cgroup below the root, with the reason.
 func checkPath(cgroup string) error {
 	switch {
 	case cgroup == "/":

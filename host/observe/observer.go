@@ -201,6 +201,7 @@ func (o *Observer) Look(ctx context.Context) (workload.Snapshot, error) {
 	if err := o.findLeaves(); err != nil {
 		return workload.Snapshot{}, err
 	}
+	o.allowWorkloads()
 	var reported []*work
 	small := 0
 	for _, l := range o.found {
@@ -246,6 +247,33 @@ func (o *Observer) Stale(id workload.ID) {
 		w.access.forget()
 		w.grouped.forget(time.Time{}) // from before, whenever it was read
 	}
+}
+
+// allowWorkloads makes what the host allows that of the top of the hierarchy, where
+// workloads are, rather than that of this process: a service in a slice that is
+// confined (AllowedCPUs=, as host prepare sets it) places on all CPUs all the same.
+func (o *Observer) allowWorkloads() {
+	if o.top == "" {
+		return
+	}
+	cpus, mems := o.host.Allowed, o.host.AllowedMems
+	if b, err := o.files.read(o.top+"/cpuset.cpus.effective", o.buf); err == nil {
+		cpus = o.cpuSet(b).Intersect(o.host.Online)
+	}
+	if b, err := o.files.read(o.top+"/cpuset.mems.effective", o.buf); err == nil {
+		mems = topology.NodeSet{}
+		for _, n := range o.host.Nodes {
+			if n.Memory != 0 && o.nodeSet(b).Has(n.ID) {
+				mems.Add(n.ID)
+			}
+		}
+	}
+	if cpus.Empty() || mems.Empty() || cpus.Equal(o.host.Allowed) && mems.Equal(o.host.AllowedMems) {
+		return
+	}
+	h := *o.host
+	h.Allowed, h.AllowedMems = cpus, mems
+	o.host = &h
 }
 
 // Changed makes the next Look read anew what the workload may use.

@@ -1,0 +1,19 @@
+package suite
+
+import "time"
+
+// A guest whose PID 1 is systemd: the unit that ships, and `host prepare` by systemd.
+func init() {
+	Shapes = append(Shapes, Shape{
+		Name: "systemd", Nodes: 4, CPUsPerNode: 4, NodeMiB: 512, Slow: true, Systemd: true,
+		Distance: [][]int{
+			{10, 16, 31, 31},
+			{16, 10, 31, 31},
+			{31, 31, 10, 16},
+			{31, 31, 16, 10},
+		},
+	})
+	for _, name := range []string{"unit", "cpusets", "host"} {
+		Tests = append(Tests, Test{Name: "systemd." + name, Shapes: []string{"systemd"}, Limit: 10 * time.Minute, Homenode: true})
+	}
+}
