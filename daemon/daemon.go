@@ -412,11 +412,13 @@ func (d *Daemon) decide(start time.Time, snapshot workload.Snapshot) error {
 	in.Told, d.orders = d.orders, nil
 	d.mu.Unlock()
 
-	out, learnt := balance.Tick(in, memory)
+	in, out, learnt, violations := sound(in, memory, func(p plan.Plan) []plan.Violation {
+		bear(p.Placements, snapshot)
+		return plan.CheckPlan(state, p)
+	})
 	d.record(in, memory, out)
 	next := out.Plan
-	bear(next.Placements, snapshot)
-	violations := plan.CheckPlan(state, next)
+	snapshot.Problems = append(slices.Clone(snapshot.Problems), broken(in.Subjects)...)
 	now := view{at: start, snapshot: snapshot, state: state, plan: next, balance: out.Report, halted: halt(violations)}
 	now.took = d.o.Clock.Now().Sub(start)
 
@@ -540,8 +542,44 @@ func (d *Daemon) remember(next plan.Plan) error {
 	return nil
 }
 
-// halt is the reason to change nothing when a plan breaks a rule: then either
-// the engine or the facts are wrong, and neither is a ground to act on.
+// breaks begins the reason why a workload is left alone whose placement broke a rule.
+const breaks = "What was planned for it breaks a rule"
+
+// sound plans, and when the plan breaks rules plans again without the workloads named in
+// that, so that the others are not held up by them. They stay as they are; dedicated
+// ones keep the CPUs that they hold. What still breaks a rule then is returned.
+func sound(in balance.Input, memory balance.Memory, check func(plan.Plan) []plan.Violation) (balance.Input, balance.Outcome, balance.Memory, []plan.Violation) {
+	for {
+		out, learnt := balance.Tick(in, memory)
+		violations := check(out.Plan)
+		subjects, less := slices.Clone(in.Subjects), false
+		for _, v := range violations {
+			for i := range subjects {
+				if s := &subjects[i]; s.LeaveAlone == "" && slices.Contains(v.Workloads, s.Observation.ID) {
+					s.LeaveAlone, less = fmt.Sprintf("%s: %s.", breaks, v), true
+					s.Fixed = s.Fixed || s.Spec.Class == workload.Dedicated
+				}
+			}
+		}
+		if !less {
+			return in, out, learnt, violations
+		}
+		in.Subjects = subjects
+	}
+}
+
+// broken is a problem for each workload that sound left alone.
+func broken(subjects []place.Subject) (out []workload.Problem) {
+	for i := range subjects {
+		if s := &subjects[i]; strings.HasPrefix(s.LeaveAlone, breaks) {
+			out = append(out, workload.Problem{Subject: string(s.Observation.ID), Text: s.LeaveAlone})
+		}
+	}
+	return out
+}
+
+// halt is the reason to change nothing when a plan breaks a rule all the same: then
+// either the engine or the facts are wrong, and neither is a ground to act on.
 func halt(violations []plan.Violation) string {
 	if len(violations) == 0 {
 		return ""

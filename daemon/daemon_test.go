@@ -568,3 +568,31 @@ func (r *rig) moveContext(id workload.ID) context.Context {
 	}
 	return m.ctx
 }
+
+// A placement that breaks a rule is not carried out; those of others are.
+func TestBrokenPlacementStopsNobodyElse(t *testing.T) {
+	r := newRig(t, newMachine(t, 2, 8), Enforce)
+	bad, good := r.m.add("bad", 2, 1<<20, 0), r.m.add("good", 2, 1<<20, 1)
+	r.ticks(t, 1)
+	r.Daemon.mu.Lock()
+	in, memory := r.input(r.clock.Now(), r.view.state, r.view.snapshot), r.memory
+	r.Daemon.mu.Unlock()
+	says := func(always bool) func(plan.Plan) []plan.Violation {
+		return func(p plan.Plan) (v []plan.Violation) {
+			if always || placementOf(p.Placements, bad) != nil {
+				v = append(v, plan.Violation{Code: plan.NoCPU, Workloads: []workload.ID{bad}, Text: "bad has an empty CPU set"})
+			}
+			return v
+		}
+	}
+	in, out, _, violations := sound(in, memory, says(false))
+	if len(violations) > 0 || placementOf(out.Plan.Placements, bad) != nil || placementOf(out.Plan.Placements, good) == nil {
+		t.Errorf("%v: %+v", violations, out.Plan.Placements)
+	}
+	if p := broken(in.Subjects); len(p) != 1 || p[0].Subject != string(bad) || !strings.Contains(p[0].Text, "empty CPU set") {
+		t.Errorf("told: %+v", p)
+	}
+	if _, _, _, violations := sound(in, memory, says(true)); halt(violations) == "" {
+		t.Error("a rule that is broken all the same did not stop the plan")
+	}
+}

@@ -412,6 +412,44 @@ func TestFloatingGuestsAvoidDedicatedOnes(t *testing.T) {
 	}
 }
 
+// A hand pins the last CPU of a home to itself: what floats there goes elsewhere, or stays
+// as it is when libvirt cannot be asked. The others are placed all the same.
+func TestLastCPUPinnedByHand(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		sa, pinned, other := plainVM("sa", 1, 1<<20), dedicatedVM("pinned", 0, 3), plainVM("other", 1, 1<<20)
+		pinned.next.marked, pinned.next.manual = false, "bound by hand (vcpupin)"
+		sa.next = binding{cpus: topology.CPUs(3), nodes: topology.Nodes(0), marked: true}
+		other.next = binding{cpus: topology.CPUs(4, 5, 6, 7), nodes: topology.Nodes(1), marked: true}
+		r, hv := guestRig(t, 2, 4, Enforce, MarkedGuests, sa, other, dedicatedVM("coming", 0, 0, 1, 2))
+		hv.start(sa, 0)
+		hv.start(other, 1)
+		r.ticks(t, 1)
+		hv.vms = append(hv.vms, pinned)
+		hv.start(pinned, 0)
+		if lost {
+			hv.lost = errors.New("no answer")
+		}
+		web := r.m.add("web", 1, 1<<20, 1)
+		r.ticks(t, 3)
+		if r.view.halted != "" {
+			t.Fatalf("lost %t: %s", lost, r.view.halted)
+		}
+		if w := r.status(t)[web]; w.State != "at home" || w.Home != "1" {
+			t.Errorf("lost %t: web is %s on %s: %s", lost, w.State, w.Home, w.Why)
+		}
+		want, state := "4-7/1", "at home"
+		if lost {
+			want, state = "3/0", "left alone"
+		}
+		if w := r.status(t)["vm:sa"]; sa.now.String() != want || w.State != state {
+			t.Errorf("lost %t: it is at %v, %s: %s", lost, &sa.now, w.State, w.Why)
+		}
+		if pinned.now.String() != "3/0" {
+			t.Errorf("lost %t: bound by hand and now at %v", lost, &pinned.now)
+		}
+	}
+}
+
 // While libvirt does not answer nothing is done to guests, what they hold stays
 // theirs, and the rest of the daemon goes on.
 func TestLibvirtGoesAndComes(t *testing.T) {

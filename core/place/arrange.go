@@ -140,17 +140,29 @@ func request(h *topology.Host, s *subject) Request {
 
 // leaveAlone decides for those that are not to be placed.
 func (a *arrangement) leaveAlone() {
+	a.holdFixed(true)
 	for i := range a.subjects {
 		s := &a.subjects[i]
 		if s.Fixed && s.old != nil {
-			s.decision = a.hold(s)
-		} else if why := a.whyLeave(s); why != "" {
+			continue
+		}
+		if why := a.whyLeave(s); why != "" {
 			s.decision = plan.Decision{Workload: s.Observation.ID, Outcome: plan.LeftAlone, Reasons: []string{why}}
 		}
 	}
 }
 
-// hold commits what a fixed subject holds, before all others: it cannot make way.
+// holdFixed holds the fixed ones, those with CPUs of their own or those that float.
+func (a *arrangement) holdFixed(dedicated bool) {
+	for i := range a.subjects {
+		if s := &a.subjects[i]; s.Fixed && s.old != nil && (s.old.Class == workload.Dedicated) == dedicated {
+			s.decision = a.hold(s)
+		}
+	}
+}
+
+// hold commits what a fixed subject holds, before all others that have no CPUs of
+// their own or may lose them: it cannot make way.
 // What two of them hold, or the host keeps for itself, is left to be told.
 func (a *arrangement) hold(s *subject) plan.Decision {
 	d := plan.Decision{Workload: s.Observation.ID, Outcome: plan.Kept, Home: s.old.Home}
@@ -240,6 +252,9 @@ func (l *Ledger) AddForeign(obs *workload.Observation) {
 // for what floats goes by what is left.
 func (a *arrangement) keep() {
 	for _, dedicated := range []bool{true, false} {
+		if !dedicated {
+			a.holdFixed(false)
+		}
 		for i := range a.subjects {
 			if s := &a.subjects[i]; s.decision.Outcome == "" && s.old != nil && (s.old.Class == workload.Dedicated) == dedicated {
 				a.keepOne(s)

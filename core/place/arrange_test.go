@@ -301,6 +301,48 @@ func TestFloatingMakesWayForWhatIsToCome(t *testing.T) {
 	}
 }
 
+// A hand pins the last CPU of a home to itself, while a guest that does not run has the
+// others, and libvirt may or may not answer for what floats there.
+func TestLastCPUOfAHomeIsTaken(t *testing.T) {
+	for _, fixed := range []bool{false, true} {
+		for _, full := range []bool{false, true} {
+			st := onHost(twoNodes)
+			own := func(id string, node topology.NodeID, cpus ...topology.CPUID) plan.Placement {
+				return plan.Placement{Workload: workload.ID(id), Class: workload.Dedicated, VCPUs: len(cpus), Home: topology.Nodes(node), CPUs: topology.CPUs(cpus...), Pins: cpus, Bound: true}
+			}
+			all := st.Host.Nodes[0].CPUs.Slice()
+			st.Placements = []plan.Placement{sharedOn("a", "0", "11", 2, gib), own("coming", 0, all[:len(all)-1]...), own("pinned", 0, all[len(all)-1]), sharedOn("z", "1", "4-7,12-15", 2, gib)}
+			if full {
+				st.Placements = append(st.Placements, own("rest", 1, 5, 6, 7, 12, 13, 14, 15))
+				st.Policy.Overcommit = 2
+			}
+			a := given(seen("a", 1, "11", "0-1", gib), wantClass(workload.Shared, 2))
+			a.Fixed = fixed
+			if fixed {
+				a.LeaveAlone = "libvirt does not answer."
+			}
+			pinned := given(seen("pinned", 1, "11", "0-1", gib), wantClass(workload.Dedicated, 1))
+			pinned.Fixed, pinned.LeaveAlone = true, "It is bound by hand."
+			z := given(seen("z", 1, everywhere, "0-1", 0, gib), wantClass(workload.Shared, 2))
+			p := Arrange(st, []Subject{a, pinned, z}, options)
+			if v := plan.CheckPlan(st, p); v != nil {
+				t.Errorf("fixed %t, full %t: %v", fixed, full, v)
+			}
+			got := brief(p)
+			want := "a placed 1 | set-cpus 11→4-7,12-15"
+			switch {
+			case fixed:
+				want = "a left alone"
+			case full:
+				want = "a refused"
+			}
+			if !strings.HasPrefix(got[0], want) || !strings.HasPrefix(got[1], "pinned left alone 0") || !strings.HasPrefix(got[2], "z kept 1 | set-cpus") {
+				t.Errorf("fixed %t, full %t: %q", fixed, full, got)
+			}
+		}
+	}
+}
+
 // The pages of a guest go with its nodes; what then still lies elsewhere is moved.
 func TestGuestSteps(t *testing.T) {
 	guest := func(cpus, mems string, mem ...topology.KiB) Subject {

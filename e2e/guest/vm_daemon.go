@@ -109,7 +109,8 @@ func sameWhere(a, b map[string]where) bool {
 
 // libvirtStarted: under a daemon a guest that runs comes to the home it was adopted
 // to, and one that plain virsh starts is placed as it starts, both with their memory;
-// one bound by hand is left alone and named.
+// one bound by hand is left alone and named, and when a hand gives it the last CPU of a
+// node, what floats there leaves.
 func libvirtStarted(t *T) {
 	t.sixGuests()
 	t.strangers()
@@ -146,6 +147,7 @@ func libvirtStarted(t *T) {
 	if !strings.Contains(r.out, "by hand") {
 		t.Fatalf("%s", r)
 	}
+	left := t.lastCPUTaken(pinned, taken)
 	t.alive(d)
 	for _, v := range six {
 		if v.dedicated() {
@@ -153,7 +155,29 @@ func libvirtStarted(t *T) {
 		}
 	}
 	t.stop(d)
-	t.Textf("adopted to node %s, started on node %s; %s", t.nodesOf(union(t.vcpus(plain))), t.nodesOf(union(t.vcpus(brief))), strings.TrimSpace(r.out))
+	t.Textf("adopted to node %s, started on node %s; %s; %s", t.nodesOf(union(t.vcpus(plain))), t.nodesOf(union(t.vcpus(brief))), left, strings.TrimSpace(r.out))
+}
+
+// lastCPUTaken binds a guest by hand to the last CPU over which some shared guest
+// floats; that one goes to another node with its memory.
+func (t *T) lastCPUTaken(by *vm, taken set) string {
+	i := slices.IndexFunc(six, func(v *vm) bool { return !v.dedicated() && union(t.vcpus(v)).size() == 1 })
+	if i < 0 {
+		t.Fatalf("no guest floats over one CPU: %+v", whereAll(six))
+	}
+	v, cpu := six[i], union(t.vcpus(six[i]))
+	t.must(virsh("vcpupin", by.name, "0", cpu.String()), exitOK)
+	t.Defer(func() { virsh("vcpupin", by.name, "0", byHand) })
+	t.until(vmLimit, time.Second, v.name+" leaves CPU "+cpu.String(), func() (bool, string) {
+		now := union(t.vcpus(v))
+		anon, _ := anonByNode(v.pid())
+		return now&cpu == 0 && share(anon, t.nodesOf(now)) >= 0.99, fmt.Sprintf("its vCPUs may use CPUs %s, its memory %s", now, byNodeText(anon))
+	})
+	t.floatsAtHome(v, taken|cpu)
+	if is := union(t.vcpus(by)); is != cpu {
+		t.Fatalf("%s was bound by hand to CPU %s, is on %s", by.name, cpu, is)
+	}
+	return fmt.Sprintf("%s left CPU %s for nodes %s", v.name, cpu, t.nodesOf(union(t.vcpus(v))))
 }
 
 // libvirtBalance: others crowd the home of a busy shared guest, which moves with
