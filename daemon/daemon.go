@@ -413,11 +413,11 @@ func (d *Daemon) decide(start time.Time, snapshot workload.Snapshot) error {
 	d.mu.Unlock()
 
 	in, out, learnt, violations := sound(in, memory, func(p plan.Plan) []plan.Violation {
-		bear(p.Placements, snapshot)
 		return plan.CheckPlan(state, p)
 	})
 	d.record(in, memory, out)
 	next := out.Plan
+	bear(next.Placements, snapshot)
 	snapshot.Problems = append(slices.Clone(snapshot.Problems), broken(in.Subjects)...)
 	now := view{at: start, snapshot: snapshot, state: state, plan: next, balance: out.Report, halted: halt(violations)}
 	now.took = d.o.Clock.Now().Sub(start)

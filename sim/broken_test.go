@@ -107,7 +107,7 @@ func TestErrorsAreCaught(t *testing.T) {
 				h.look = func(s workload.Snapshot) workload.Snapshot {
 					if ghost == nil && len(s.Observations) > 3 {
 						o := s.Observations[0]
-						o.ID, o.Cgroup = "/ghost", "/ghost"
+						o.ID, o.Cgroup, o.CPUs = "/ghost", "/ghost", topology.CPUSet{} // nobody narrowed it
 						ghost = &o
 					}
 					if ghost != nil {

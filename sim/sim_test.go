@@ -145,6 +145,7 @@ func TestAnyHost(t *testing.T) {
 		st := plantest.State(6).Draw(t, "host")
 		st.Policy.Overcommit = max(1, min(100, st.Policy.Overcommit))
 		st.Policy.Packing = cmp.Or(st.Policy.Packing, plan.Adaptive)
+		st.Policy.Split, st.Policy.Dedicated = false, topology.CPUSet{} // no trace has a border
 		seed := rapid.Uint64().Draw(t, "seed")
 		trace, err := Generate(Generation{Kind: rapid.SampledFrom(Kinds).Draw(t, "kind"), Host: st.Host, Policy: st.Policy, Seed: seed,
 			Events: rapid.IntRange(2, 60).Draw(t, "events"), Workloads: rapid.IntRange(0, 20).Draw(t, "workloads"),
