@@ -6,8 +6,7 @@ import "time"
 // calls itself.
 const NextVersion = "e2e-next"
 
-// A guest in which libvirt runs guests. Their starts take 10 s of emulated work
-// each, on a loaded machine several times that.
+// A guest in which libvirt runs guests. Six of them take some 70 s of CPU time to start.
 func init() {
 	Shapes = append(Shapes, Shape{
 		Name: "virt", Nodes: 4, CPUsPerNode: 4, NodeMiB: 1024, Libvirt: true,
