@@ -6,7 +6,7 @@ import "time"
 // calls itself.
 const NextVersion = "e2e-next"
 
-// A guest in which libvirt runs guests. Six of them take some 70 s of CPU time to start.
+// A guest in which libvirt runs guests. To start six of them and end takes 100 s of CPU time.
 func init() {
 	Shapes = append(Shapes, Shape{
 		Name: "virt", Nodes: 4, CPUsPerNode: 4, NodeMiB: 1024, Libvirt: true,
