@@ -161,7 +161,7 @@ func choose(o options) []work {
 		all := suite.ForShape(s.Name)
 		wanted := map[string]bool{}
 		for _, t := range all {
-			if o.run.MatchString(t.Name) {
+			if o.run.MatchString(t.Name) && (!t.Slow || o.all || o.shape != "" || o.run.String() != "") {
 				wanted[t.Name] = true
 				if t.OnHost {
 					wanted[t.After] = true

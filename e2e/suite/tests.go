@@ -12,6 +12,7 @@ type Test struct {
 	// Limit is for an emulated guest on a loaded machine; idle, tests take a
 	// fifth of it or less.
 	Limit    time.Duration
+	Slow     bool // only when its guest or it itself is named, or with -all
 	Homenode bool // needs the homenode binary
 	// OnHost tests have no code in the guest: the host judges by the access
 	// counts of the guest's marks. After names the guest test they belong to.
