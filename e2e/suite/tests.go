@@ -56,7 +56,7 @@ var Tests = []Test{
 	{Name: "homenode.immovable", Shapes: []string{"n4"}, Limit: 240 * time.Second, Homenode: true},
 	{Name: "homenode.pressure", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
 	{Name: "homenode.move", Shapes: []string{"n4"}, Limit: 240 * time.Second, Homenode: true},
-	{Name: "homenode.churn", Shapes: []string{"n4"}, Limit: 240 * time.Second, Homenode: true},
+	{Name: "homenode.churn", Shapes: []string{"n4"}, Limit: 240 * time.Second, Slow: true, Homenode: true},
 
 	// Homenode where the near nodes are not next to one another.
 	{Name: "homenode.eight-nodes", Shapes: []string{"n8"}, Limit: 300 * time.Second, Homenode: true},

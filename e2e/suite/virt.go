@@ -21,7 +21,7 @@ func init() {
 		name string
 		slow bool
 	}{
-		{"define", false}, {"move", true}, {"adopt", true}, {"daemon", false}, {"started", false}, {"restart", true},
+		{"define", true}, {"move", true}, {"adopt", true}, {"daemon", true}, {"started", false}, {"restart", true},
 		{"vanish", true}, {"unprivileged", true}, {"destroy", true}, {"balance", true},
 	} {
 		Tests = append(Tests, Test{Name: "libvirt." + test.name, Shapes: []string{"virt"}, Limit: 15 * time.Minute, Slow: test.slow, Homenode: true})
