@@ -6,7 +6,9 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,27 +20,32 @@ const module = "github.com/homenode/homenode/"
 // may lists, for each layer, the project's packages it may import, by prefix.
 // The longest key that fits a package is its layer.
 var may = map[string][]string{
+	"core/words":    {},
 	"core/topology": {},
-	"core/measure":  {"core/topology"},
-	"core/doctor":   {"core/topology", "core/measure"},
-	"core/workload": {"core/topology"},
-	"core/plan":     {"core/topology", "core/workload"},
-	"core/place":    {"core/topology", "core/workload", "core/plan"},
-	"core/irq":      {"core/topology", "core/workload", "core/plan"},
-	"core/hostprep": {"core/topology", "core/measure", "core/doctor", "core/workload", "core/plan", "core/irq"},
-	"core/guest":    {"core/topology", "core/workload", "core/plan", "core/place"},
-	"core/balance":  {"core/topology", "core/workload", "core/plan", "core/place"},
+	"core/measure":  {"core/words", "core/topology"},
+	"core/doctor":   {"core/words", "core/topology", "core/measure"},
+	"core/workload": {"core/topology", "core/words"},
+	"core/plan":     {"core/words", "core/topology", "core/workload"},
+	"core/place":    {"core/words", "core/topology", "core/workload", "core/plan"},
+	"core/irq":      {"core/words", "core/topology", "core/workload", "core/plan"},
+	"core/hostprep": {"core/words", "core/topology", "core/measure", "core/doctor", "core/workload", "core/plan", "core/irq"},
+	"core/guest":    {"core/words", "core/topology", "core/workload", "core/plan", "core/place"},
+	"core/balance":  {"core/words", "core/topology", "core/workload", "core/plan", "core/place"},
 	"host":          {"core", "host/internal"},
 	"host/libvirt":  {"core", "host/internal", "host/libvirt"},
 	"host/probe":    {"core", "host/internal", "host/probe"},
 	"api":           {"core"},
-	"daemon":        {"core", "api"},
-	"sim":           {"core", "api", "daemon"},
+	"core/control":  {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/irq", "core/hostprep", "core/balance"},
+	"config":        {"core"},
+	"daemon":        {"core", "api", "daemon"},
+	"sim":           {"core"},
 	"ui":            {"core", "api", "ui", "sim"},
-	"cmd":           {"core", "api", "daemon", "host", "ui", "sim"},
+	"ui/view":       {"core"},
+	"cmd":           {"core", "config", "api", "daemon", "host", "ui", "sim"},
 	"bench":         {"core", "sim", "ui/heat"},
 	"bench/probe":   {"core", "host/probe"},
 	"e2e":           {"e2e"},
+	"scripts":       {},
 }
 
 // never lists what core must not import, and why.
@@ -79,6 +86,9 @@ func TestImportsGoOneWay(t *testing.T) {
 			if why, bad := never[name]; bad && strings.HasPrefix(dir, "core/") && !test {
 				t.Errorf("%s imports %s: %s", path, name, why)
 			}
+			if name == "sync" && dir == "daemon" && !test {
+				t.Errorf("%s imports %s: one goroutine owns the daemon's state", path, name)
+			}
 			if own, ok := strings.CutPrefix(name, module); ok && !allowed(layer, dir, own) {
 				t.Errorf("%s (%s) imports %s; it may import %v", path, layer, own, may[layer])
 			}
@@ -112,4 +122,30 @@ func allowed(layer, dir, own string) bool {
 	return slices.ContainsFunc(may[layer], func(p string) bool {
 		return own == p || strings.HasPrefix(own, p+"/")
 	})
+}
+
+// TestLoopKnowsNoRuntime: what knows its workloads better than cgroups do is a Source and a
+// Driver; the loop and what decides name none of them.
+func TestLoopKnowsNoRuntime(t *testing.T) {
+	runtime := regexp.MustCompile(`(?i)libvirt|guest|container|nri\b`)
+	for _, dir := range []string{"daemon", "core/control"} {
+		files, err := filepath.Glob(dir + "/*.go")
+		if err != nil || len(files) < 5 {
+			t.Fatalf("%s: %d files, %v", dir, len(files), err)
+		}
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, line := range strings.Split(string(text), "\n") {
+				if found := runtime.FindString(line); found != "" {
+					t.Errorf("%s:%d names %q: %s", name, i+1, found, strings.TrimSpace(line))
+				}
+			}
+		}
+	}
 }

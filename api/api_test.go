@@ -3,14 +3,21 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -21,7 +28,7 @@ import (
 type answers struct{ changed []string }
 
 func (a *answers) Status(context.Context) (Status, error) {
-	return Status{Schema: "homenode-status/1"}, nil
+	return Status{Schema: "homenode-status/2"}, nil
 }
 
 func (a *answers) Explain(_ context.Context, id workload.ID) (Explanation, error) {
@@ -50,9 +57,9 @@ func (a *answers) Place(_ context.Context, w Want) (Home, error) {
 	return Home{}, &Error{NoRoom, "no room"}
 }
 
-func (a *answers) Border(_ context.Context, b Border) (Border, error) {
-	a.changed = append(a.changed, "border "+string(b.Border))
-	return Border{Border: b.Border, Split: true}, nil
+func (a *answers) Partition(_ context.Context, b Partition) (Partition, error) {
+	a.changed = append(a.changed, "partition "+string(b.Partition))
+	return Partition{Partition: b.Partition, Split: true}, nil
 }
 
 func (a *answers) Move(_ context.Context, o MoveOrder) (MoveAnswer, error) {
@@ -60,8 +67,29 @@ func (a *answers) Move(_ context.Context, o MoveOrder) (MoveAnswer, error) {
 	return MoveAnswer{Workload: o.ID, To: o.To}, nil
 }
 
+func (a *answers) Change(_ context.Context, c Change) ([]error, error) {
+	errs := make([]error, len(c.Steps))
+	for i, s := range c.Steps {
+		a.changed = append(a.changed, fmt.Sprint("step to ", s.To))
+		switch s.To {
+		case "kept":
+			errs[i] = fmt.Errorf("no: %w", &Error{Fixed, "the kernel keeps it"})
+		case "gone":
+			errs[i] = &Error{Gone, "no such guest"}
+		case "broken":
+			errs[i] = errors.New("it broke")
+		}
+	}
+	return errs, nil
+}
+
 // listening serves a on a socket until the test ends.
-func listening(t *testing.T, a *answers, access Access) string {
+func listening(t *testing.T, a Backend, access Access) string {
+	return listeningTo(t, a, access, peerOf)
+}
+
+// listeningTo is listening to who peerOf says connects.
+func listeningTo(t *testing.T, a Backend, access Access, peerOf func(net.Conn) (peer, error)) string {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s")
 	l, err := Listen(socket, access)
@@ -70,7 +98,7 @@ func listening(t *testing.T, a *answers, access Access) string {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error)
-	go func() { served <- Serve(ctx, l, a, access) }()
+	go func() { served <- serve(ctx, l, a, access, peerOf) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-served; err != nil {
@@ -89,7 +117,7 @@ func TestClientAndServer(t *testing.T) {
 	}
 	defer c.Close()
 	ctx := t.Context()
-	if s, err := c.Status(ctx); err != nil || s.Schema != "homenode-status/1" {
+	if s, err := c.Status(ctx); err != nil || s.Schema != "homenode-status/2" {
 		t.Errorf("status: %+v, %v", s, err)
 	}
 	if x, err := c.Explain(ctx, "/a b&c"); err != nil || x.Workload.ID != "/a b&c" {
@@ -105,8 +133,8 @@ func TestClientAndServer(t *testing.T) {
 	if _, err := c.Undo(ctx, Which{ID: "x"}); err != nil {
 		t.Errorf("undo: %v", err)
 	}
-	if b, err := c.Border(ctx, Border{Border: "50%"}); err != nil || b.Border != "50%" || !b.Split {
-		t.Errorf("border: %+v, %v", b, err)
+	if b, err := c.Partition(ctx, Partition{Partition: "50%"}); err != nil || b.Partition != "50%" || !b.Split {
+		t.Errorf("partition: %+v, %v", b, err)
 	}
 	if err := c.Resume(ctx, Which{All: true}); !errors.As(err, &refused) || refused.Code != Failed {
 		t.Errorf("resume: %v", err)
@@ -117,8 +145,49 @@ func TestClientAndServer(t *testing.T) {
 	if m, err := c.Move(ctx, MoveOrder{ID: "db", To: topology.Nodes(1)}); err != nil || m.To.String() != "1" {
 		t.Errorf("move: %+v, %v", m, err)
 	}
-	if want := "undo x,border 50%,resume ,place db,move db to 1"; strings.Join(a.changed, ",") != want {
+	errs, err := c.Change(ctx, Change{Steps: []plan.Step{{To: "0-3"}, {To: "kept"}, {To: "gone"}, {To: "broken"}}})
+	if err != nil || len(errs) != 4 || errs[0] != nil || !errors.Is(errs[1], plan.ErrFixed) || !errors.Is(errs[2], fs.ErrNotExist) || errs[3].Error() != "it broke" {
+		t.Errorf("change: %v, %v", errs, err)
+	}
+	if want := "undo x,partition 50%,resume ,place db,move db to 1,step to 0-3,step to kept,step to gone,step to broken"; strings.Join(a.changed, ",") != want {
 		t.Errorf("changed %v, want %s", a.changed, want)
+	}
+}
+
+// A daemon of before does not know how to carry out steps: one line says so.
+func TestChangeAsksAnOldDaemon(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := &http.Server{Handler: http.NotFoundHandler()}
+	defer old.Close()
+	go old.Serve(l)
+	c, err := Dial(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Change(t.Context(), Change{Steps: []plan.Step{{To: "0"}}}); err == nil || err.Error() != "the daemon does not know this request: it is older than this command" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Preparing a large host is thousands of steps.
+func TestManySteps(t *testing.T) {
+	a := &answers{}
+	c, err := Dial(listening(t, a, Access{Group: os.Getgid()}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	steps := make([]plan.Step, 5000)
+	for i := range steps {
+		steps[i] = plan.Step{Kind: plan.SetIRQ, Workload: "host", Target: plan.Target{Kind: workload.InHost, Host: "9/acpi"}, From: "0-255", To: "0-3"}
+	}
+	if errs, err := c.Change(t.Context(), Change{Steps: steps}); err != nil || len(errs) != len(steps) || len(a.changed) != len(steps) {
+		t.Errorf("%d errors, %v, %d carried out", len(errs), err, len(a.changed))
 	}
 }
 
@@ -178,6 +247,49 @@ func TestWhoMayChange(t *testing.T) {
 	}
 }
 
+// The groups of a peer are all known, few or many.
+func TestPeerGroups(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can choose its groups")
+	}
+	for _, n := range []int{0, 3, 64, 65, 1000} {
+		runtime.LockOSThread() // groups are a thread's
+		var want []int
+		for i := range n {
+			want = append(want, 1000+i)
+		}
+		was, err := unix.Getgroups()
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := make([]uint32, n+1)
+		for i, g := range want {
+			raw[i] = uint32(g)
+		}
+		set := func(raw []uint32, n int) {
+			if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(n), uintptr(unsafe.Pointer(&raw[0])), 0); errno != 0 {
+				t.Fatal(errno)
+			}
+		}
+		set(raw, n)
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+		back := make([]uint32, len(was)+1)
+		for i, g := range was {
+			back[i] = uint32(g)
+		}
+		set(back, len(was))
+		runtime.UnlockOSThread()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := peerGroups(uintptr(pair[0])); !slices.Equal(got, want) {
+			t.Errorf("%d groups: %d of them", n, len(got))
+		}
+		unix.Close(pair[0])
+		unix.Close(pair[1])
+	}
+}
+
 func TestSocketModes(t *testing.T) {
 	for _, others := range []bool{false, true} {
 		socket := listening(t, &answers{}, Access{Group: -1, OthersMayRead: others})
@@ -229,20 +341,23 @@ func TestSilentDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	was := answerWithin
-	answerWithin = 50 * time.Millisecond
-	defer func() { answerWithin = was }()
+	look, change := lookWithin, changeWithin
+	lookWithin, changeWithin = 50*time.Millisecond, 60*time.Millisecond
+	defer func() { lookWithin, changeWithin = look, change }()
 	c, err := Dial(socket)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Move(t.Context(), MoveOrder{}); err == nil || !strings.Contains(err.Error(), "has not answered within 50ms") {
+	if _, err := c.Move(t.Context(), MoveOrder{}); err == nil || !strings.Contains(err.Error(), "has not answered within 60ms; what was asked may still be done") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := c.Status(t.Context()); err == nil || !strings.Contains(err.Error(), "has not answered within 50ms: it is stuck") {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := c.Status(ctx); err == nil || err.Error() != "ask the daemon: context canceled" {
+	if _, err := c.Status(ctx); err == nil || err.Error() != "interrupted" {
 		t.Errorf("got %v", err)
 	}
 }

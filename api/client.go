@@ -6,16 +6,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/homenode/homenode/core/workload"
 )
+
+// connectWithin is how long the daemon's queue of connections may be full.
+const connectWithin = 5 * time.Second
 
 // Client is a Backend that asks the daemon.
 type Client struct{ http *http.Client }
@@ -24,8 +30,13 @@ type Client struct{ http *http.Client }
 // ErrNoDaemon when nothing listens there, or fs.ErrPermission when the caller
 // may not connect.
 func Dial(socket string) (*Client, error) {
-	c, err := net.DialTimeout("unix", socket, 5*time.Second)
+	if there, err := os.Stat(socket); err == nil && there.Mode().Type() != fs.ModeSocket {
+		return nil, fmt.Errorf("%s is not a socket", socket)
+	}
+	c, err := net.DialTimeout("unix", socket, connectWithin)
 	switch {
+	case os.IsTimeout(err), errors.Is(err, syscall.EAGAIN):
+		return nil, fmt.Errorf("the daemon on %s does not take connections: it is stuck, or this machine is very busy", socket)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, fmt.Errorf("%w on %s; start one with `homenode daemon`", ErrNoDaemon, socket)
 	case errors.Is(err, fs.ErrPermission):
@@ -44,7 +55,7 @@ func Dial(socket string) (*Client, error) {
 // Owner is the user that the daemon runs as, -1 when the kernel does not say.
 // Whoever may write into the folder of a socket can put one of their own there.
 func Owner(socket string) int {
-	c, err := net.DialTimeout("unix", socket, 5*time.Second)
+	c, err := net.DialTimeout("unix", socket, connectWithin)
 	if err != nil {
 		return -1
 	}
@@ -56,9 +67,10 @@ func Owner(socket string) int {
 	return p.uid
 }
 
-// answerWithin is how long a daemon may take for an answer before it counts as stuck;
-// undo puts everything back before it answers.
-var answerWithin, undoWithin = time.Minute, 10 * time.Minute
+// How long a daemon may take for an answer before it counts as stuck: what was seen
+// and decided last is there at once, a change waits for what goes on; steps move the
+// memory of a guest, and undo puts everything back, before they are answered.
+var lookWithin, changeWithin, undoWithin = 10 * time.Second, time.Minute, 30 * time.Minute
 
 // Close lets go of idle connections.
 func (c *Client) Close() error {
@@ -96,9 +108,9 @@ func (c *Client) Place(ctx context.Context, want Want) (h Home, err error) {
 	return h, c.do(ctx, "POST", "/v1/place", want, &h)
 }
 
-// Border asks to move the border between dedicated and shared work.
-func (c *Client) Border(ctx context.Context, want Border) (now Border, err error) {
-	return now, c.do(ctx, "POST", "/v1/border", want, &now)
+// Partition asks to move the partition between dedicated and shared work.
+func (c *Client) Partition(ctx context.Context, want Partition) (now Partition, err error) {
+	return now, c.do(ctx, "POST", "/v1/partition", want, &now)
 }
 
 // Move orders a change of home, or cancels a page move.
@@ -106,13 +118,49 @@ func (c *Client) Move(ctx context.Context, order MoveOrder) (a MoveAnswer, err e
 	return a, c.do(ctx, "POST", "/v1/move", order, &a)
 }
 
+// Change asks to carry out steps.
+func (c *Client) Change(ctx context.Context, change Change) ([]error, error) {
+	var answer Changed
+	if err := c.do(ctx, "POST", "/v1/change", change, &answer); err != nil {
+		return nil, err
+	}
+	if len(answer.Errors) != len(change.Steps) {
+		return nil, fmt.Errorf("the daemon answers for %d of %d steps", len(answer.Errors), len(change.Steps))
+	}
+	errs := make([]error, len(answer.Errors))
+	for i, e := range answer.Errors {
+		if e != nil {
+			errs[i] = e
+		}
+	}
+	return errs, nil
+}
+
 func (c *Client) do(ctx context.Context, method, path string, in, out any) error {
-	within := answerWithin
-	if path == "/v1/undo" {
+	within := lookWithin
+	switch {
+	case path == "/v1/undo", path == "/v1/change":
 		within = undoWithin
+	case method != "GET":
+		within = changeWithin
 	}
 	bounded, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
+	failed := func(err error) error {
+		switch {
+		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return errors.New("the daemon has not answered in time")
+		case ctx.Err() != nil && method != "GET":
+			return errors.New("interrupted; the daemon goes on with what was asked")
+		case ctx.Err() != nil:
+			return errors.New("interrupted")
+		case bounded.Err() == nil:
+			return asking(err)
+		case method == "GET":
+			return fmt.Errorf("the daemon has not answered within %v: it is stuck, or this machine is very busy", within)
+		}
+		return fmt.Errorf("the daemon has not answered within %v; what was asked may still be done", within)
+	}
 	var body bytes.Buffer
 	if in != nil {
 		if err := json.NewEncoder(&body).Encode(in); err != nil {
@@ -123,27 +171,43 @@ func (c *Client) do(ctx context.Context, method, path string, in, out any) error
 	if err != nil {
 		return err
 	}
-	failed := func(what string, err error) error {
-		if url := new(url.Error); errors.As(err, &url) {
-			err = url.Err // without the address, which is made up
-		}
-		if bounded.Err() != nil && ctx.Err() == nil {
-			return fmt.Errorf("the daemon has not answered within %v; what was asked may still be done", within)
-		}
-		return fmt.Errorf("%s: %w", what, err)
-	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return failed("ask the daemon", err)
+		return failed(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		refusal := &Error{Code: Failed, Text: resp.Status}
-		json.NewDecoder(resp.Body).Decode(refusal)
-		return refusal
+		return refusal(resp)
 	}
 	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
-		return failed("read the daemon's answer", err)
+		return failed(fmt.Errorf("its answer: %w", err))
 	}
 	return nil
+}
+
+// asking is why a daemon gave no answer.
+func asking(err error) error {
+	if url := new(url.Error); errors.As(err, &url) {
+		err = url.Err // without the address, which is made up
+	}
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
+		return ErrNoDaemon
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
+		strings.HasSuffix(err.Error(), "server closed idle connection"): // net/http has no name for this one
+		return fmt.Errorf("the daemon closed the connection: it stopped, or you have more than %d open", maxPerUser)
+	}
+	return fmt.Errorf("ask the daemon: %w", err)
+}
+
+// refusal is the reason that came instead of an answer.
+func refusal(resp *http.Response) error {
+	e := &Error{Code: Failed}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxRequest)).Decode(e); err != nil || e.Text == "" {
+		e.Text = "the daemon answers " + resp.Status
+		if resp.StatusCode == http.StatusNotFound {
+			e.Text = "the daemon does not know this request: it is older than this command"
+		}
+	}
+	return e
 }

@@ -50,18 +50,26 @@ func peerOf(c net.Conn) (peer, error) {
 }
 
 // peerGroups is the peer's supplementary groups, none when the kernel does not
-// say: fewer groups can only take rights away. 65,536 is NGROUPS_MAX.
+// say: fewer groups can only take rights away. Where there are more than room was made
+// for, the kernel answers ERANGE with the size they need (net/core/sock.c).
 func peerGroups(fd uintptr) []int {
-	buf := make([]uint32, 65536)
-	size := uint32(len(buf) * 4)
-	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_PEERGROUPS,
-		uintptr(unsafe.Pointer(&buf[0])), uintptr(unsafe.Pointer(&size)), 0)
-	if errno != 0 {
-		return nil
+	buf := make([]uint32, 64)
+	for range 2 {
+		size := uint32(len(buf) * 4)
+		_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_PEERGROUPS,
+			uintptr(unsafe.Pointer(&buf[0])), uintptr(unsafe.Pointer(&size)), 0)
+		switch errno {
+		case 0:
+			groups := make([]int, size/4)
+			for i := range groups {
+				groups[i] = int(buf[i])
+			}
+			return groups
+		case unix.ERANGE:
+			buf = make([]uint32, size/4)
+		default:
+			return nil
+		}
 	}
-	groups := make([]int, size/4)
-	for i := range groups {
-		groups[i] = int(buf[i])
-	}
-	return groups
+	return nil
 }

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"syscall"
 	"time"
@@ -27,26 +29,37 @@ type Access struct {
 // server stops; the systemd unit allows the daemon 90 s in all.
 const stopGrace = 20 * time.Second
 
-// maxRequest bounds a request body; a Want is a few hundred bytes.
-const maxRequest = 64 << 10
+// maxRequest bounds a request body: a Want is a few hundred bytes. maxSteps bounds one of
+// steps: preparing a host with thousands of interrupts takes a few hundred bytes for each.
+const (
+	maxRequest = 64 << 10
+	maxSteps   = 8 << 20
+)
+
+// A request is read and its answer written within these; what lies between, an undo
+// say, may take longer.
+var readWithin, writeWithin = 10 * time.Second, 30 * time.Second
 
 // Serve answers on the listener until ctx ends.
 func Serve(ctx context.Context, l net.Listener, b Backend, a Access) error {
-	s := &http.Server{
-		Handler:           handler(b, a),
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		IdleTimeout:       time.Minute,
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			p, err := peerOf(c)
-			if err != nil {
-				p = peer{uid: -1}
-			}
-			return context.WithValue(ctx, peerKey{}, p)
-		},
-	}
+	return serve(ctx, l, b, a, peerOf)
+}
+
+func serve(ctx context.Context, l net.Listener, b Backend, a Access, peerOf func(net.Conn) (peer, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	s := &http.Server{
+		Handler:           guarded(handler(ctx, b, a)),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       readWithin,
+		WriteTimeout:      writeWithin,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, peerKey{}, c.(*slotConn).peer)
+		},
+	}
+	l = &limited{Listener: l, peerOf: peerOf, slots: slots{users: map[int]int{}}}
 	ended := make(chan error, 1)
 	go func() {
 		<-ctx.Done()
@@ -103,7 +116,39 @@ func Listen(path string, a Access) (net.Listener, error) {
 	return l, nil
 }
 
-func handler(b Backend, a Access) http.Handler {
+// guarded answers for a handler that panics, which is then one request that failed,
+// and refuses what a user asks too often.
+func guarded(h http.Handler) http.Handler {
+	asked := rates{buckets: map[int]bucket{}}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if broken := recover(); broken != nil && broken != http.ErrAbortHandler {
+				logPanic(r.Method+" "+r.URL.Path, broken)
+				reply(w, nil, &Error{Failed, fmt.Sprintf("this is a bug in homenode; its log has the rest: %v", broken)})
+			}
+		}()
+		if p, _ := r.Context().Value(peerKey{}).(peer); !asked.take(p.uid, time.Now()) {
+			reply(w, nil, &Error{TooMany, fmt.Sprintf("user %d asks too often; %d requests a second are answered", p.uid, requestsPerSecond)})
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+func logPanic(request string, broken any) {
+	slog.Error("a request failed by a bug in homenode", "request", request, "panic", broken, "stack", string(debug.Stack()))
+}
+
+// unhurried takes the deadlines off a request that may take long; reply sets one for
+// the answer.
+func unhurried(w http.ResponseWriter) {
+	c := http.NewResponseController(w)
+	c.SetReadDeadline(time.Time{})
+	c.SetWriteDeadline(time.Time{})
+}
+
+// handler answers requests; streams end when ctx does.
+func handler(ctx context.Context, b Backend, a Access) http.Handler {
 	m := http.NewServeMux()
 	m.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
 		v, err := b.Status(r.Context())
@@ -122,24 +167,35 @@ func handler(b Backend, a Access) http.Handler {
 		v, err := b.History(r.Context(), limit)
 		reply(w, v, err)
 	})
-	m.HandleFunc("POST /v1/undo", change(a, func(ctx context.Context, which Which) (any, error) {
+	m.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) { stream(ctx, w, r, b) })
+	m.HandleFunc("POST /v1/undo", change(a, maxRequest, func(ctx context.Context, which Which) (any, error) {
 		return b.Undo(ctx, which)
 	}))
-	m.HandleFunc("POST /v1/resume", change(a, func(ctx context.Context, which Which) (any, error) {
+	m.HandleFunc("POST /v1/resume", change(a, maxRequest, func(ctx context.Context, which Which) (any, error) {
 		return struct{}{}, b.Resume(ctx, which)
 	}))
-	m.HandleFunc("POST /v1/border", change(a, func(ctx context.Context, want Border) (any, error) { return b.Border(ctx, want) }))
-	place := change(a, func(ctx context.Context, want Want) (any, error) { return b.Place(ctx, want) })
+	m.HandleFunc("POST /v1/partition", change(a, maxRequest, func(ctx context.Context, want Partition) (any, error) { return b.Partition(ctx, want) }))
+	place := change(a, maxRequest, func(ctx context.Context, want Want) (any, error) { return b.Place(ctx, want) })
 	m.HandleFunc("POST /v1/place", place)
-	m.HandleFunc("POST /v1/move", change(a, func(ctx context.Context, order MoveOrder) (any, error) {
+	m.HandleFunc("POST /v1/move", change(a, maxRequest, func(ctx context.Context, order MoveOrder) (any, error) {
 		return b.Move(ctx, order)
+	}))
+	m.HandleFunc("POST /v1/change", change(a, maxSteps, func(ctx context.Context, c Change) (any, error) {
+		errs, err := b.Change(ctx, c)
+		out := Changed{Schema: "homenode-changed/1", Errors: make([]*Error, len(errs))}
+		for i, err := range errs {
+			if err != nil {
+				out.Errors[i] = asError(err)
+			}
+		}
+		return out, err
 	}))
 	return m
 }
 
 // change wraps a request that may change something: the peer is checked before
 // the body is even read.
-func change[T any](a Access, f func(context.Context, T) (any, error)) http.HandlerFunc {
+func change[T any](a Access, most int64, f func(context.Context, T) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		p, _ := r.Context().Value(peerKey{}).(peer)
 		if !p.mayChange(a) {
@@ -148,12 +204,13 @@ func change[T any](a Access, f func(context.Context, T) (any, error)) http.Handl
 			return
 		}
 		var in T
-		d := json.NewDecoder(io.LimitReader(r.Body, maxRequest))
+		d := json.NewDecoder(io.LimitReader(r.Body, most))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&in); err != nil {
 			reply(w, nil, &Error{BadRequest, "request body: " + err.Error()})
 			return
 		}
+		unhurried(w)
 		v, err := f(r.Context(), in)
 		reply(w, v, err)
 	}
@@ -161,13 +218,11 @@ func change[T any](a Access, f func(context.Context, T) (any, error)) http.Handl
 
 func reply(w http.ResponseWriter, v any, err error) {
 	w.Header().Set("Content-Type", "application/json")
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWithin))
 	if err != nil {
-		var e *Error
-		if !errors.As(err, &e) {
-			e = &Error{Failed, err.Error()}
-		}
+		e := asError(err)
 		w.WriteHeader(map[Code]int{
-			BadRequest: 400, Forbidden: 403, NotFound: 404, NoRoom: 409, Failed: 500,
+			BadRequest: 400, Forbidden: 403, NotFound: 404, NoRoom: 409, Gone: 410, TooMany: 429, Fixed: 500, Failed: 500,
 		}[e.Code])
 		v = e
 	}

@@ -3,10 +3,11 @@ package api
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"iter"
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
-	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -21,9 +22,19 @@ type Backend interface {
 	Undo(ctx context.Context, which Which) (UndoResult, error)
 	Resume(ctx context.Context, which Which) error
 	Place(ctx context.Context, want Want) (Home, error)
-	// Border moves the border between dedicated and shared work.
-	Border(ctx context.Context, want Border) (Border, error)
+	// Partition moves the line between dedicated and shared work.
+	Partition(ctx context.Context, want Partition) (Partition, error)
 	Move(ctx context.Context, order MoveOrder) (MoveAnswer, error)
+	// Change carries out steps that somebody asks for, journalled like all others: an
+	// error, or nil, for each.
+	Change(ctx context.Context, c Change) ([]error, error)
+}
+
+// EventSource is a Backend that says what happens while it does.
+type EventSource interface {
+	// Events is the events after the one numbered since, then each as it comes,
+	// until ctx ends.
+	Events(ctx context.Context, since uint64) iter.Seq[plan.Event]
 }
 
 // ErrNoDaemon is returned by Dial when nothing listens on the socket.
@@ -38,6 +49,9 @@ const (
 	NotFound   Code = "not found"
 	Forbidden  Code = "forbidden"
 	NoRoom     Code = "no room"
+	TooMany    Code = "too many requests"
+	Fixed      Code = "fixed" // of a step, see plan.ErrFixed
+	Gone       Code = "gone"  // of a step: what it is about does not exist
 	Failed     Code = "failed"
 )
 
@@ -49,9 +63,43 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
+// Unwrap is what the code stands for in this program.
+func (e *Error) Unwrap() error {
+	switch e.Code {
+	case Fixed:
+		return plan.ErrFixed
+	case Gone:
+		return fs.ErrNotExist
+	}
+	return nil
+}
+
+// asError is an error as it goes over the wire.
+func asError(err error) *Error {
+	var e *Error
+	if !errors.As(err, &e) {
+		e = &Error{Failed, err.Error()}
+	}
+	return e
+}
+
+// Change is steps that are all about one workload: POST /v1/change. A person has ordered
+// them: they are carried out in observe mode too, whatever is held.
+type Change struct {
+	Steps []plan.Step `json:"steps"`
+	// Together: the steps build on one another, and nothing follows one that fails.
+	Together bool `json:"together,omitempty"`
+}
+
+// Changed answers a Change.
+type Changed struct {
+	Schema string   `json:"schema"` // homenode-changed/1
+	Errors []*Error `json:"errors"` // of each step; null when it was carried out
+}
+
 // Status is the whole picture: GET /v1/status.
 type Status struct {
-	Schema    string     `json:"schema"` // homenode-status/1
+	Schema    string     `json:"schema"` // homenode-status/2
 	Version   string     `json:"version"`
 	Mode      string     `json:"mode"` // observe, enforce, or none when no daemon runs
 	Held      bool       `json:"held"` // true after undo --all until resume --all
@@ -63,8 +111,8 @@ type Status struct {
 	Problems  []string   `json:"problems"`
 
 	Balance *balance.Report `json:"balance,omitempty"` // of the newest look; null before the first
-	// Rivals are other programs that place things on this host, and what is left to each.
-	Rivals []measure.Manager `json:"rivals"`
+	// Managers are other programs that place things on this host, and what is left to each.
+	Managers []Manager `json:"managers"`
 	// Pressure is that of the whole host, by resource; empty where the kernel has no PSI.
 	Pressure []workload.Pressure `json:"pressure"`
 	// Sources says by what locality and traffic are known here, best first, and why not
@@ -72,17 +120,26 @@ type Status struct {
 	Sources []workload.SourceStatus `json:"sources"`
 	// Devices is where the interrupts of NICs and NVMe drives go; empty when that is not looked at.
 	Devices []Device `json:"devices"`
-	// Border is which CPUs are for dedicated work alone; null where all are for both.
-	Border *Border `json:"border,omitempty"`
+	// Partition is which CPUs are for dedicated work alone; null where all are for both.
+	Partition *Partition `json:"partition,omitempty"`
 	// Self is what the daemon itself holds; absent without a daemon.
 	Self *Self `json:"self,omitempty"`
 }
 
-// Border is where dedicated work ends and shared work begins. Only the text is asked.
-type Border struct {
-	Border    plan.Border `json:"border"`
-	Split     bool        `json:"split"`     // there is one
-	Dedicated string      `json:"dedicated"` // CPUs of dedicated work, when split
+// Manager is another program that places things on this host.
+type Manager struct {
+	Name  string          `json:"name"`
+	Does  string          `json:"does"`            // in words
+	Owns  string          `json:"owns,omitempty"`  // what homenode leaves to it, in words; "" when it works beside it
+	CPUs  topology.CPUSet `json:"cpus,omitzero"`   // that it keeps for work of its own
+	Names []string        `json:"names,omitempty"` // of the workloads that it is about
+}
+
+// Partition is where dedicated work ends and shared work begins. Only the text is asked.
+type Partition struct {
+	Partition plan.Partition `json:"partition"`
+	Split     bool           `json:"split"`     // there is one
+	Dedicated string         `json:"dedicated"` // CPUs of dedicated work, when split
 }
 
 // Self is what a daemon holds, to see that it does not grow with what comes and goes.
@@ -90,6 +147,7 @@ type Self struct {
 	Goroutines  int `json:"goroutines"`
 	Descriptors int `json:"descriptors"` // open files and sockets
 	Journal     int `json:"journal"`     // settings that undo would put back
+	Lost        int `json:"lost"`        // calls into the kernel that were given up and have not come back
 }
 
 // Device is one NIC or NVMe drive in a Status.
@@ -104,6 +162,7 @@ type Device struct {
 	MostQueues int             `json:"most_queues,omitempty"` // … that the hardware has
 	Steps      int             `json:"steps"`                 // settings that differ from the plan
 	State      string          `json:"state"`
+	LeftTo     string          `json:"left_to,omitempty"` // a manager
 	Why        string          `json:"why,omitempty"`
 }
 
@@ -167,6 +226,25 @@ type Workload struct {
 	Links []Link `json:"links,omitempty"`
 }
 
+// States of a Workload: stable, for programs and colours.
+const (
+	StateAtHome    = "at home"    // nothing is left to do
+	StateWouldMove = "would move" // in observe mode: steps are left
+	StateQueued    = "queued"     // steps are left, and will be carried out
+	StateMoving    = "moving"     // Move says how far
+	StatePaused    = "paused"     // its page move rests
+	StateFailed    = "failed"
+	StateHeld      = "held" // undone by hand, until resume
+	StateLeftAlone = "left alone"
+	StateNoRoom    = "no room"
+	StateNoAnswer  = "no answer" // a call for it, or for its memory, did not come back; it is tried again later
+
+	// Of devices.
+	StateAsPlanned     = "as planned"
+	StateWouldSpread   = "would spread"    // on the right node, and several on one CPU or one anywhere
+	StateLeftToManager = "left to manager" // named in LeftTo
+)
+
 // Link is a device or a helper process that a workload was found to use.
 type Link struct {
 	Kind     workload.LinkKind `json:"kind"` // netns, tap, vhost-user, block, vfio
@@ -186,7 +264,7 @@ type NodeKiB struct {
 
 // Explanation is why one workload is where it is: GET /v1/explain?id=ID.
 type Explanation struct {
-	Schema   string        `json:"schema"` // homenode-explain/1
+	Schema   string        `json:"schema"` // homenode-explain/2
 	Mode     string        `json:"mode"`
 	Workload Workload      `json:"workload"`
 	Decision plan.Decision `json:"decision"`
@@ -209,7 +287,7 @@ type DeviceDetail struct {
 	ID      workload.ID `json:"id"`      // "device:NAME", as undo and resume take it
 	PCI     string      `json:"pci"`     // of the function
 	Allowed string      `json:"allowed"` // CPUs that its interrupts may go to
-	Avoided string      `json:"avoided"` // CPUs of its node that are somebody's alone
+	Avoided string      `json:"avoided"` // CPUs of its node that are dedicated to a workload
 	// Settings are its interrupts and queues.
 	Settings []DeviceSetting `json:"settings"`
 	Users    []DeviceUser    `json:"users"` // workloads that are near to it
@@ -245,9 +323,10 @@ type Which struct {
 
 // UndoResult says what was put back: POST /v1/undo.
 type UndoResult struct {
-	Schema   string        `json:"schema"` // homenode-undo/1
+	Schema   string        `json:"schema"` // homenode-undo/2
 	Restored []plan.Entry  `json:"restored"`
 	Gone     []plan.Entry  `json:"gone"`     // the thing no longer exists
+	Theirs   []plan.Entry  `json:"theirs"`   // somebody else has set it since: it is not touched
 	Deferred []UndoFailure `json:"deferred"` // others use it still; it goes back with them
 	Failed   []UndoFailure `json:"failed"`
 }
@@ -271,14 +350,16 @@ type Want struct {
 	HugePageKiB int64              `json:"huge_page_kib,omitempty"`
 	SMT         workload.SMTPolicy `json:"smt,omitempty"`
 	Process     workload.Process   `json:"process"` // who will live there; PID 0 asks without taking
-	// Guest: a guest of libvirt of this name is about to come. What it is told is kept for it
-	// until it is seen, for a minute at most, and what it holds already is its own.
-	Guest bool `json:"guest,omitempty"`
+	// ID is the workload that is about to come, where no Process is named. What it is told
+	// is kept for it until it is seen, for HoldSeconds (3600 at most), and what it holds already
+	// is its own.
+	ID          workload.ID `json:"id,omitempty"`
+	HoldSeconds int         `json:"hold_s,omitempty"`
 }
 
 // Home is the answer to a Want.
 type Home struct {
-	Schema   string           `json:"schema"` // homenode-home/1
+	Schema   string           `json:"schema"` // homenode-home/2
 	Nodes    topology.NodeSet `json:"nodes"`
 	CPUs     topology.CPUSet  `json:"cpus"`
 	Bound    bool             `json:"bound"`  // memory bound to Nodes; preferred there otherwise
@@ -298,13 +379,10 @@ type MoveOrder struct {
 	Cancel bool             `json:"cancel,omitempty"` // stop the page move, and leave the workload as it is
 }
 
-// Cancelled is the outcome of an order to cancel.
-const Cancelled plan.Outcome = "cancelled"
-
 // MoveAnswer is what becomes of a MoveOrder. The loop carries it out; a Status shows
 // how far it is.
 type MoveAnswer struct {
-	Schema   string           `json:"schema"` // homenode-move/1
+	Schema   string           `json:"schema"` // homenode-move/2
 	Workload workload.ID      `json:"workload"`
 	Outcome  plan.Outcome     `json:"outcome"` // placed, kept (it is there) or cancelled
 	From     topology.NodeSet `json:"from"`

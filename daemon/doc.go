@@ -1,6 +1,7 @@
-// Package daemon is the only loop: observe, decide, check, journal, apply,
-// verify. It owns time, goroutines, configuration and the order of things; the
-// host packages do what it says, and core decides.
+// Package daemon carries out what core/control decides. One goroutine owns the state:
+// scans, surveys and effects run beside it and come back as inputs, requests come in
+// between, and after each input a new View is published whole. What must be on disk first
+// goes through a writer, which puts together what has gathered (group commit).
 //
-// Not in here: system calls, files of the kernel, and what a placement should be.
+// Not in here: decisions, kinds of workload, system calls, files of the kernel.
 package daemon

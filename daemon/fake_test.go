@@ -12,26 +12,34 @@ import (
 	"testing"
 	"time"
 
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/daemon/memory"
 )
 
 // machine is a host of two or more equal nodes with workloads on it: Observer
 // and Driver in one, so that what a step changes is what the next look sees.
 type machine struct {
-	t     *testing.T
+	t     testing.TB
 	mu    sync.Mutex
 	nodes int
 	per   int // CPUs a node, two a core
 	mem   topology.KiB
 	live  map[workload.ID]*thing
-	store Store
+	store Store // nil: nobody asks whether changes are journalled
 
 	calls   int // changes made, for failing the nth
 	failAt  int
 	failErr error
 	looked  func()       // called in Look
+	failing func() error // what Look fails with
 	midMove func(*thing) // called after the first half of a move
 	after   func()       // called once what Look saw is put together
 	paused  string       // a move rests for this in its middle, and goes on
@@ -44,11 +52,12 @@ type machine struct {
 }
 
 type thing struct {
-	obs  workload.Observation
-	mems topology.NodeSet
+	obs   workload.Observation
+	mems  topology.NodeSet
+	inode string
 }
 
-func newMachine(t *testing.T, nodes, per int) *machine {
+func newMachine(t testing.TB, nodes, per int) *machine {
 	return &machine{t: t, nodes: nodes, per: per, mem: 8 << 20, live: map[workload.ID]*thing{}, writes: map[string]int{}}
 }
 
@@ -69,31 +78,8 @@ func (m *machine) host() *topology.Host {
 var hosts sync.Map // *topology.Host by nodes, CPUs a node and memory
 
 func (m *machine) newHost() *topology.Host {
-	h := &topology.Host{Devices: m.devices}
-	for n := range m.nodes {
-		node := topology.Node{ID: topology.NodeID(n), Package: topology.PackageID(n), Memory: m.mem, Free: m.mem, Kind: topology.DRAM}
-		for c := range m.per {
-			node.CPUs.Add(topology.CPUID(n*m.per + c))
-		}
-		for c := 0; c < m.per; c += 2 {
-			id := topology.CPUID(n*m.per + c)
-			h.Cores = append(h.Cores, topology.Core{CPUs: topology.CPUs(id, id+1), Node: node.ID, Package: node.Package, Capacity: topology.None})
-		}
-		h.Packages = append(h.Packages, topology.Package{ID: node.Package, CPUs: node.CPUs})
-		h.LLCs = append(h.LLCs, topology.LLC{CPUs: node.CPUs, Level: 3, Size: topology.None})
-		h.Online = h.Online.Union(node.CPUs)
-		h.AllowedMems.Add(node.ID)
-		h.Nodes = append(h.Nodes, node)
-		row := make([]int, m.nodes)
-		for o := range row {
-			row[o] = 20
-			if o == n {
-				row[o] = 10
-			}
-		}
-		h.Distances = append(h.Distances, row)
-	}
-	h.Allowed = h.Online
+	h := plantest.Pairs(m.nodes, m.per, m.mem)
+	h.Devices = m.devices
 	return h
 }
 
@@ -118,6 +104,11 @@ func (m *machine) add(name string, cpus float64, kib topology.KiB, on ...topolog
 func (m *machine) Look(context.Context) (workload.Snapshot, error) {
 	if m.looked != nil {
 		m.looked()
+	}
+	if m.failing != nil {
+		if err := m.failing(); err != nil {
+			return workload.Snapshot{}, err
+		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -145,20 +136,41 @@ func (m *machine) find(cgroup string) (*thing, error) {
 	return w, nil
 }
 
-func (m *machine) Settings(_ context.Context, s plan.Step) ([]plan.Setting, error) {
+func (m *machine) Owns() []plan.SettingKind {
+	return []plan.SettingKind{plan.CgroupCPUs, plan.CgroupMems}
+}
+func (m *machine) SurvivesBoot(plan.SettingKind) bool { return false }
+
+func (m *machine) Changes(_ context.Context, s plan.Step) ([]plan.Change, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w, err := m.find(s.Target.Cgroup)
 	if err != nil {
 		return nil, err
 	}
-	switch s.Kind {
-	case plan.SetCPUs:
-		return []plan.Setting{{Kind: plan.CgroupCPUs, Path: s.Target.Cgroup, Value: w.obs.CPUs.String()}}, nil
-	case plan.SetMems:
-		return []plan.Setting{{Kind: plan.CgroupMems, Path: s.Target.Cgroup, Value: w.mems.String()}}, nil
+	kind := map[plan.StepKind]plan.SettingKind{plan.SetCPUs: plan.CgroupCPUs, plan.SetMems: plan.CgroupMems}[s.Kind]
+	if kind == "" {
+		return nil, nil
 	}
-	return nil, nil
+	return []plan.Change{{Setting: w.setting(kind), Will: s.To}}, nil
+}
+
+func (w *thing) setting(kind plan.SettingKind) plan.Setting {
+	s := plan.Setting{Kind: kind, Path: w.obs.Cgroup, Value: w.obs.CPUs.String(), Object: w.inode}
+	if kind == plan.CgroupMems {
+		s.Value = w.mems.String()
+	}
+	return s
+}
+
+func (m *machine) Read(_ context.Context, e plan.Entry) (plan.Setting, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w, err := m.find(e.Path)
+	if err != nil {
+		return plan.Setting{}, err
+	}
+	return w.setting(e.Kind), nil
 }
 
 func (m *machine) Apply(ctx context.Context, s plan.Step, progress func(plan.Move)) error {
@@ -211,36 +223,13 @@ func (m *machine) move(ctx context.Context, w *thing, s plan.Step, progress func
 			return ctx.Err()
 		}
 		home, _ := topology.ParseNodeSet(s.To)
-		var mem []workload.NodeMemory
-		var moved topology.KiB
-		for _, x := range w.obs.Memory {
-			if !home.Has(x.Node) {
-				part := x.KiB
-				if half == 0 {
-					part /= 2
-				}
-				if half == 1 {
-					part = max(0, part-m.pinned)
-				}
-				moved += part
-				x.KiB -= part
-			}
-			mem = append(mem, x)
-		}
-		i := slices.IndexFunc(mem, func(x workload.NodeMemory) bool { return x.Node == home.Min() })
-		if i < 0 {
-			mem = append(mem, workload.NodeMemory{Node: home.Min()})
-			i = len(mem) - 1
-		}
-		mem[i].KiB += moved
-		w.obs.Memory = slices.DeleteFunc(mem, func(x workload.NodeMemory) bool { return x.KiB == 0 })
-		slices.SortFunc(w.obs.Memory, func(a, b workload.NodeMemory) int { return int(a.Node - b.Node) })
-		w.obs.Anon = w.obs.Memory
+		mem, moved := plantest.MoveHalf(w.obs.Memory, home, half, m.pinned)
+		w.obs.Memory, w.obs.Anon = mem, mem
 		m.mu.Unlock()
 		total += int64(moved) * 1024
-		record := plan.Move{Moved: total, State: moveRunning}
+		record := plan.Move{Moved: total, State: api.StateMoving}
 		if half == 0 && m.paused != "" {
-			progress(plan.Move{Moved: total, State: movePaused, Why: m.paused})
+			progress(plan.Move{Moved: total, State: api.StatePaused, Why: m.paused})
 		}
 		if half == 1 && m.pinned > 0 {
 			record.Refused = int64(m.pinned) << 10
@@ -260,19 +249,23 @@ func (m *machine) move(ctx context.Context, w *thing, s plan.Step, progress func
 	return nil
 }
 
-func (m *machine) Restore(_ context.Context, e plan.Entry) error {
+func (m *machine) Restore(_ context.Context, entries []plan.Entry) []error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	w, err := m.find(e.Path)
-	if err != nil {
-		return err
+	errs := make([]error, len(entries))
+	for i, e := range entries {
+		w, err := m.find(e.Path)
+		switch {
+		case err != nil:
+			errs[i] = err
+		case e.Kind == plan.CgroupMems:
+			w.mems, errs[i] = topology.ParseNodeSet(e.Old)
+			w.obs.Mems = w.mems
+		default:
+			errs[i] = m.setCPUs(w, e.Old)
+		}
 	}
-	if e.Kind == plan.CgroupMems {
-		w.mems, err = topology.ParseNodeSet(e.Old)
-		w.obs.Mems = w.mems
-		return err
-	}
-	return m.setCPUs(w, e.Old)
+	return errs
 }
 
 func (m *machine) Present(e plan.Entry) error {
@@ -284,6 +277,9 @@ func (m *machine) Present(e plan.Entry) error {
 
 // mustBeJournalled is the invariant itself: the old value is on disk before the change.
 func (m *machine) mustBeJournalled(kind plan.SettingKind, path, value string) {
+	if m.store == nil {
+		return
+	}
 	entries, err := m.store.Journal()
 	if err != nil {
 		m.t.Error(err)
@@ -329,61 +325,102 @@ func (c *handClock) step(d time.Duration) {
 
 var errBroken = errors.New("broken on purpose")
 
-// rig is a daemon on a machine.
+// rig is a daemon on a machine whose loop a test steps through.
 type rig struct {
 	*Daemon
-	m     *machine
-	clock *handClock
-	store *Memory
+	m      *machine
+	clock  *handClock
+	store  *memory.Store
+	change []func(*Options)
 }
 
-func newRig(t *testing.T, m *machine, mode Mode, change ...func(*Config)) *rig {
+// settings is those those of a configuration with the mode enforce and no more.
+func settings(enforce bool) control.Settings {
+	return control.Settings{Enforce: enforce, Policy: plan.DefaultPolicy(), Balance: balance.DefaultSettings(), Interrupts: control.InterruptsOff,
+		Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20}}
+}
+
+func newRig(t testing.TB, m *machine, enforce bool, change ...func(*Options)) *rig {
 	t.Helper()
-	r := &rig{m: m, clock: &handClock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}, store: NewMemory()}
-	r.start(t, mode, change...)
+	r := &rig{m: m, clock: &handClock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}, store: memory.New(), change: change}
+	r.start(t, enforce)
 	return r
 }
 
-// start makes a daemon anew on the same machine and store, as after a restart.
-func (r *rig) start(t testing.TB, mode Mode, change ...func(*Config)) {
-	t.Helper()
-	c := NewConfig()
-	c.Mode = mode
-	for _, f := range change {
-		f(&c)
-	}
+func (r *rig) options(enforce bool) Options {
 	r.m.store = r.store
-	d, err := New(Options{Config: c, Version: "test", BootID: "boot", Observer: r.m, Store: r.store, Clock: r.clock,
-		Drivers: map[workload.Kind]Driver{workload.InCgroup: r.m, workload.InProcess: r.m}, Log: slog.New(slog.DiscardHandler)})
+	o := Options{Settings: settings(enforce), Period: 2 * time.Second, Version: "test", BootID: "boot", Observer: r.m, Store: r.store, Clock: r.clock,
+		Drivers: map[workload.Kind]Driver{workload.InCgroup: r.m}, Log: slog.New(slog.DiscardHandler), Inline: true}
+	for _, f := range r.change {
+		f(&o)
+	}
+	return o
+}
+
+// start makes a daemon anew on the same machine and store, as after a restart.
+func (r *rig) start(t testing.TB, enforce bool) {
+	t.Helper()
+	d, err := New(r.options(enforce))
 	if err != nil {
 		t.Fatal(err)
 	}
+	if r.Daemon != nil {
+		r.Daemon.stop()
+	}
 	r.Daemon = d
+	r.next(control.Input{Started: &control.Started{Version: "test", Period: r.o.Period}})
 }
 
-// ticks runs n rounds, each one period long, and waits for moves in between.
-func (r *rig) ticks(t *testing.T, n int) {
-	t.Helper()
+// ticks runs n rounds, each one period long, and waits for what they begin.
+func (r *rig) ticks(n int) {
 	for range n {
-		if err := r.Tick(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		r.wait()
-		r.clock.step(2 * time.Second)
+		r.scan()
+		r.settle()
+		r.clock.step(r.o.Period)
 	}
 }
 
-// wait lets page moves in flight end.
-func (r *rig) wait() {
-	r.mu.Lock()
-	var all []chan struct{}
-	for _, m := range r.moving {
-		all = append(all, m.done)
+// settle takes what comes back until nothing is under way.
+func (r *rig) settle() {
+	for r.running > 0 {
+		r.take(<-r.inputs)
 	}
-	r.mu.Unlock()
-	for _, done := range all {
-		<-done
+}
+
+// within lets the loop go round while do waits for its answer.
+func within[T any](r *rig, do func() (T, error)) (T, error) {
+	type answer struct {
+		v   T
+		err error
 	}
+	done := make(chan answer)
+	go func() {
+		v, err := do()
+		done <- answer{v, err}
+	}()
+	for {
+		select {
+		case a := <-done:
+			return a.v, a.err
+		case in := <-r.inputs:
+			r.take(in)
+		case a := <-r.requests:
+			r.ask(a)
+		}
+	}
+}
+
+func (r *rig) undo(which api.Which) (api.UndoResult, error) {
+	return within(r, func() (api.UndoResult, error) { return r.Undo(context.Background(), which) })
+}
+
+func (r *rig) resume(which api.Which) error {
+	_, err := within(r, func() (struct{}, error) { return struct{}{}, r.Resume(context.Background(), which) })
+	return err
+}
+
+func (r *rig) place(w api.Want) (api.Home, error) {
+	return within(r, func() (api.Home, error) { return r.Place(context.Background(), w) })
 }
 
 func (r *rig) history(t *testing.T) []plan.Event {
@@ -393,4 +430,28 @@ func (r *rig) history(t *testing.T) []plan.Event {
 		t.Fatal(err)
 	}
 	return h.Events
+}
+
+// happened reports whether the history has an event of a code.
+func (r *rig) happened(t *testing.T, code words.Code) bool {
+	t.Helper()
+	return slices.ContainsFunc(r.history(t), func(e plan.Event) bool { return e.Code == code })
+}
+
+func (r *rig) status(t *testing.T) map[workload.ID]api.Workload {
+	t.Helper()
+	return workloads(t, r.Daemon)
+}
+
+func workloads(t *testing.T, d *Daemon) map[workload.ID]api.Workload {
+	t.Helper()
+	s, err := d.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[workload.ID]api.Workload{}
+	for _, w := range s.Workloads {
+		out[w.ID] = w
+	}
+	return out
 }

@@ -2,8 +2,9 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -12,11 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/homenode/homenode/api"
-	"github.com/homenode/homenode/core/balance"
-	"github.com/homenode/homenode/core/irq"
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/daemon/memory"
 )
 
 // faults lets the nth call fail that a daemon makes to store, drivers, observer and
@@ -31,8 +32,8 @@ type faults struct {
 	failed string // what failed
 }
 
-// call carries out do. The nth is not carried out and fails; if late it is, and fails.
-func call[T any](f *faults, what string, do func() (T, error)) (out T, err error) {
+// called carries out do. The nth is not carried out and fails; if late it is, and fails.
+func called[T any](f *faults, what string, do func() (T, error)) (out T, err error) {
 	f.mu.Lock()
 	f.calls++
 	fails := f.calls == f.nth
@@ -50,16 +51,8 @@ func call[T any](f *faults, what string, do func() (T, error)) (out T, err error
 	return out, err
 }
 
-// write is do for what a full disk refuses.
-func (f *faults) write(what string, do func() error) error {
-	if f.full {
-		return fmt.Errorf("%s: %w", what, syscall.ENOSPC)
-	}
-	return f.do(what, do)
-}
-
 func (f *faults) do(what string, do func() error) error {
-	_, err := call(f, what, func() (struct{}, error) { return struct{}{}, do() })
+	_, err := called(f, what, func() (struct{}, error) { return struct{}{}, do() })
 	return err
 }
 
@@ -68,34 +61,30 @@ type faultyStore struct {
 	f *faults
 }
 
-func (s faultyStore) Intend(w workload.ID, have []plan.Setting, will []string, at time.Time) ([]plan.Entry, error) {
-	if s.f.full {
-		return nil, syscall.ENOSPC
-	}
-	return call(s.f, "intend", func() ([]plan.Entry, error) { return s.Store.Intend(w, have, will, at) })
-}
-func (s faultyStore) Mark(state plan.EntryState, seqs ...uint64) error {
-	return s.f.write("mark", func() error { return s.Store.Mark(state, seqs...) })
-}
-func (s faultyStore) Journal() ([]plan.Entry, error) { return call(s.f, "journal", s.Store.Journal) }
-func (s faultyStore) SavePlacements(p []plan.Placement) error {
-	return s.f.write("save placements", func() error { return s.Store.SavePlacements(p) })
-}
+func (s faultyStore) Journal() ([]plan.Entry, error) { return called(s.f, "journal", s.Store.Journal) }
+func (s faultyStore) LastSeq() (uint64, error)       { return called(s.f, "last seq", s.Store.LastSeq) }
 func (s faultyStore) Placements() ([]plan.Placement, error) {
-	return call(s.f, "placements", s.Store.Placements)
+	return called(s.f, "placements", s.Store.Placements)
 }
-func (s faultyStore) SaveMove(m plan.Move) error {
-	return s.f.write("save move", func() error { return s.Store.SaveMove(m) })
-}
-func (s faultyStore) Moves() ([]plan.Move, error) { return call(s.f, "moves", s.Store.Moves) }
-func (s faultyStore) Append(e ...plan.Event) error {
-	return s.f.write("append", func() error { return s.Store.Append(e...) })
+func (s faultyStore) Moves() ([]plan.Move, error) { return called(s.f, "moves", s.Store.Moves) }
+func (s faultyStore) History(n int) ([]plan.Event, error) {
+	return called(s.f, "history", func() ([]plan.Event, error) { return s.Store.History(n) })
 }
 func (s faultyStore) Load(key string, v any) (bool, error) {
-	return call(s.f, "load "+key, func() (bool, error) { return s.Store.Load(key, v) })
+	return called(s.f, "load "+key, func() (bool, error) { return s.Store.Load(key, v) })
 }
-func (s faultyStore) Save(key string, v any) error {
-	return s.f.write("save "+key, func() error { return s.Store.Save(key, v) })
+func (s faultyStore) Commit(b plan.Batch) error {
+	if s.f.full {
+		return fmt.Errorf("commit: %w", syscall.ENOSPC)
+	}
+	var parts []string
+	for part, has := range map[string]bool{"entries": len(b.Entries) > 0, "placements": b.Placements != nil, "moves": len(b.Moves) > 0, "values": len(b.Values) > 0, "events": len(b.Events) > 0} {
+		if has {
+			parts = append(parts, part)
+		}
+	}
+	slices.Sort(parts)
+	return s.f.do("commit "+strings.Join(parts, "+"), func() error { return s.Store.Commit(b) })
 }
 
 type faultyDriver struct {
@@ -103,24 +92,28 @@ type faultyDriver struct {
 	f *faults
 }
 
-func (d faultyDriver) Settings(ctx context.Context, s plan.Step) ([]plan.Setting, error) {
-	return call(d.f, "settings", func() ([]plan.Setting, error) { return d.Driver.Settings(ctx, s) })
+func (d faultyDriver) Changes(ctx context.Context, s plan.Step) ([]plan.Change, error) {
+	return called(d.f, "changes "+string(s.Kind), func() ([]plan.Change, error) { return d.Driver.Changes(ctx, s) })
 }
 func (d faultyDriver) Apply(ctx context.Context, s plan.Step, progress func(plan.Move)) error {
 	return d.f.do("apply "+string(s.Kind), func() error { return d.Driver.Apply(ctx, s, progress) })
 }
-func (d faultyDriver) Restore(ctx context.Context, e plan.Entry) error {
-	return d.f.do("restore", func() error { return d.Driver.Restore(ctx, e) })
+func (d faultyDriver) Read(ctx context.Context, e plan.Entry) (plan.Setting, error) {
+	return called(d.f, "read "+string(e.Kind), func() (plan.Setting, error) { return d.Driver.Read(ctx, e) })
+}
+func (d faultyDriver) Restore(ctx context.Context, all []plan.Entry) []error {
+	errs := make([]error, len(all))
+	for i, e := range all {
+		errs[i] = d.f.do("restore "+string(e.Kind), func() error { return d.Driver.Restore(ctx, []plan.Entry{e})[0] })
+	}
+	return errs
 }
 func (d faultyDriver) Present(e plan.Entry) error {
 	err := d.f.do("present", func() error { return d.Driver.Present(e) })
-	if gone(err) { // whoever is asked whether it is gone must not err in that
+	if isGone(err) { // whoever is asked whether it is gone must not err in that
 		return errBroken
 	}
 	return err
-}
-func (d faultyDriver) Devices(ctx context.Context, h *topology.Host) ([]irq.Device, error) {
-	return call(d.f, "devices", func() ([]irq.Device, error) { return d.Driver.(Devices).Devices(ctx, h) })
 }
 
 type faultyObserver struct {
@@ -129,13 +122,7 @@ type faultyObserver struct {
 }
 
 func (o faultyObserver) Look(ctx context.Context) (workload.Snapshot, error) {
-	return call(o.f, "look", func() (workload.Snapshot, error) { return o.Observer.Look(ctx) })
-}
-
-type faultyRecorder struct{ f *faults }
-
-func (r faultyRecorder) Record(balance.Record) error {
-	return r.f.do("record", func() error { return nil })
+	return called(o.f, "look", func() (workload.Snapshot, error) { return o.Observer.Look(ctx) })
 }
 
 // faultRig is a host with work to bring home and interrupts to place.
@@ -143,43 +130,49 @@ type faultRig struct {
 	*rig
 	w       *wires
 	f       *faults
-	o       Options
 	journal map[string]string // value before all, by kind and path
 }
 
 func newFaultRig(t *testing.T) *faultRig {
-	r, w := irqRig(t, scattered(t), Enforce, IRQPlace)
-	x := &faultRig{rig: r, w: w, f: &faults{}, o: r.o, journal: map[string]string{}}
-	for id, s := range r.m.live {
-		x.journal["cpuset.cpus "+string(id)] = s.obs.CPUs.String()
-		x.journal["cpuset.mems "+string(id)] = s.mems.String()
-	}
-	for path, v := range w.values() {
-		x.journal["irq "+path] = v
+	x := &faultRig{w: newWires(), f: &faults{}, journal: map[string]string{}}
+	m := scattered(t)
+	x.rig = &rig{m: m, clock: &handClock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}, store: memory.New(), change: []func(*Options){func(o *Options) {
+		o.Settings.Interrupts, o.Settings.Surveys = control.InterruptsPlace, []control.SurveyKind{control.Interrupts}
+		o.Drivers[workload.InDevice] = x.w
+		for k, d := range o.Drivers {
+			o.Drivers[k] = faultyDriver{d, x.f}
+		}
+		o.Store, o.Observer = faultyStore{o.Store, x.f}, faultyObserver{o.Observer, x.f}
+		o.Surveys = map[control.SurveyKind]Surveyor{control.Interrupts: func(_ context.Context, s *workload.Snapshot) (control.Survey, error) {
+			return called(x.f, "devices", func() (control.Survey, error) { return control.Survey{Devices: x.w.devices()}, nil })
+		}}
+	}}}
+	m.devices = []topology.Device{{Name: "eth0", PCI: x.w.pci, Kind: topology.NIC, Node: 1}}
+	for path, v := range x.now() {
+		x.journal[path] = v
 	}
 	return x
 }
 
 // start is a daemon whose calls may fail.
 func (x *faultRig) start() error {
-	o := x.o
-	o.Store, o.Observer, o.Recorder = faultyStore{x.o.Store, x.f}, faultyObserver{x.o.Observer, x.f}, faultyRecorder{x.f}
-	o.Drivers = map[workload.Kind]Driver{}
-	for k, d := range x.o.Drivers {
-		o.Drivers[k] = faultyDriver{d, x.f}
+	d, err := New(x.options(true))
+	if err != nil {
+		return err
 	}
-	d, err := New(o)
-	if err == nil {
-		x.Daemon = d
+	if x.Daemon != nil {
+		x.Daemon.stop()
 	}
-	return err
+	x.Daemon = d
+	x.next(control.Input{Started: &control.Started{Version: "test", Period: x.o.Period}})
+	x.ready = true // a scan that fails is not the end
+	return nil
 }
 
-// run is some ticks, whatever comes of them.
-func (x *faultRig) run(t *testing.T, ticks int) {
-	for range ticks {
-		_ = x.Tick(t.Context())
-		x.wait()
+// run is some rounds, whatever comes of them.
+func (x *faultRig) run(rounds int) {
+	for range rounds {
+		x.ticks(1)
 		x.clock.step(11 * time.Second) // a step that failed once is due again
 	}
 }
@@ -219,12 +212,13 @@ func (x *faultRig) now() map[string]string {
 func (x *faultRig) home(t *testing.T, what string) {
 	t.Helper()
 	for id, w := range x.status(t) {
-		if w.State != "at home" {
+		if w.State != api.StateAtHome {
 			t.Errorf("%s: %s is %q: %s", what, id, w.State, w.Why)
 		}
 	}
-	if d := x.device(t); d.State != "at home" {
-		t.Errorf("%s: %s is %q", what, d.Name, d.State)
+	s, err := x.Status(t.Context())
+	if err != nil || len(s.Devices) != 1 || s.Devices[0].State != api.StateAtHome {
+		t.Errorf("%s: devices %+v, %v", what, s.Devices, err)
 	}
 }
 
@@ -247,7 +241,7 @@ func TestEveryCallFails(t *testing.T) {
 				return fmt.Sprintf("call %d (%s) fails with %v, late %v", n, x.f.failed, x.f.err, x.f.late)
 			}
 			for range 6 {
-				x.run(t, 1)
+				x.run(1)
 				x.recorded(t, what())
 			}
 			failed[x.f.failed] = true
@@ -258,12 +252,12 @@ func TestEveryCallFails(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			x.run(t, 6)
+			x.run(6)
 			x.recorded(t, what())
 			if x.f.err != plan.ErrFixed || restarted { // what the kernel keeps is not tried again
 				x.home(t, what())
 			}
-			if _, err := x.Undo(t.Context(), api.Which{All: true}); err != nil {
+			if _, err := x.undo(api.Which{All: true}); err != nil {
 				t.Fatalf("%s: undo: %v", what(), err)
 			}
 			if diff := cmp.Diff(x.journal, x.now()); diff != "" {
@@ -290,9 +284,9 @@ func TestUndoWhileEveryCallFails(t *testing.T) {
 			if err := x.start(); err != nil {
 				t.Fatal(err)
 			}
-			x.run(t, 6)
+			x.run(6)
 			x.f.calls, x.f.nth, x.f.late, x.f.err = 0, n, turn%2 == 1, errnos[(n+turn)%len(errnos)]
-			result, err := x.Undo(t.Context(), api.Which{All: true})
+			result, err := x.undo(api.Which{All: true})
 			what := fmt.Sprintf("call %d (%s) fails with %v, late %v", n, x.f.failed, x.f.err, x.f.late)
 			ended, x.f.nth = x.f.failed == "", 0
 			x.recorded(t, what)
@@ -300,7 +294,7 @@ func TestUndoWhileEveryCallFails(t *testing.T) {
 			if left && err == nil && len(result.Failed) == 0 {
 				t.Errorf("%s: said to be undone, and is not: %v", what, x.now())
 			}
-			if _, err := x.Undo(t.Context(), api.Which{All: true}); err != nil {
+			if _, err := x.undo(api.Which{All: true}); err != nil {
 				t.Fatalf("%s: the next undo: %v", what, err)
 			}
 			if diff := cmp.Diff(x.journal, x.now()); diff != "" {
@@ -316,33 +310,37 @@ func TestUndoWhileEveryCallFails(t *testing.T) {
 	}
 }
 
-// TestUndoOnAFullDisk: what was changed goes back though nothing can be written down,
-// and the error says so; work that was not resumed is not.
+// TestUndoOnAFullDisk: what was changed goes back though nothing can be written down, and
+// the error says so; once there is room it is written.
 func TestUndoOnAFullDisk(t *testing.T) {
 	x := newFaultRig(t)
 	if err := x.start(); err != nil {
 		t.Fatal(err)
 	}
-	x.run(t, 6)
+	x.run(6)
 	x.f.full = true
-	if _, err := x.Undo(t.Context(), api.Which{All: true}); !errors.Is(err, syscall.ENOSPC) {
+	unwritten := func(err error) bool {
+		return err != nil && strings.Contains(err.Error(), "cannot be written down") && strings.Contains(err.Error(), syscall.ENOSPC.Error())
+	}
+	if _, err := x.undo(api.Which{All: true}); !unwritten(err) {
 		t.Errorf("undo: %v", err)
 	}
 	if diff := cmp.Diff(x.journal, x.now()); diff != "" {
 		t.Errorf("undo left\n%s", diff)
 	}
-	x.run(t, 3)
+	x.run(3)
 	if diff := cmp.Diff(x.journal, x.now()); diff != "" {
 		t.Errorf("what was undone was changed again:\n%s", diff)
 	}
-	if err := x.Resume(t.Context(), api.Which{All: true}); !errors.Is(err, syscall.ENOSPC) {
+	if err := x.resume(api.Which{All: true}); !unwritten(err) {
 		t.Errorf("resume: %v", err)
 	}
-	if s, err := x.Status(t.Context()); err != nil || !s.Held {
-		t.Errorf("resumed, though it was refused: %v", err)
+	x.run(3)
+	if diff := cmp.Diff(x.journal, x.now()); diff != "" {
+		t.Errorf("changed without a record:\n%s", diff)
 	}
 	x.f.full = false
-	if _, err := x.Undo(t.Context(), api.Which{All: true}); err != nil {
+	if _, err := x.undo(api.Which{All: true}); err != nil {
 		t.Fatal(err)
 	}
 	if left, _ := x.store.Journal(); len(left) > 0 {
@@ -357,11 +355,11 @@ func TestFullDiskChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.f.full = true
-	x.run(t, 6)
+	x.run(6)
 	if diff := cmp.Diff(x.journal, x.now()); diff != "" {
 		t.Errorf("changed without a record:\n%s", diff)
 	}
 	x.f.full = false
-	x.run(t, 100) // each try waits longer, up to ten minutes
+	x.run(100) // each try waits longer, up to ten minutes
 	x.home(t, "with room again")
 }

@@ -2,27 +2,31 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/daemon/memory"
 )
 
-// Local answers when no daemon runs: it looks at the machine once, and works on
-// the store that a stopped daemon left. It changes the host only to undo.
+// Local answers when no daemon runs: it looks at the machine once, and works on the store
+// that a stopped daemon left. It changes the host only when told to.
 type Local struct {
 	Options                        // Store is not used
 	Open     func() (Store, error) // the store, to change it
+	OpenUndo func() (Store, error) // … or, where it cannot be written, to undo all the same
 	OpenRead func() (Store, error) // the store, to read it; nil without error when there is none
 	first    *Daemon
+	undoing  []control.Which // what an undo that was interrupted has to put back
 }
 
-// Given and Registered are what a stopped daemon left, for the observer.
+// Given is what a stopped daemon left, for the observer.
 func (l *Local) Given(id workload.ID) (topology.CPUSet, bool) {
 	if l.first == nil {
 		return topology.CPUSet{}, false
@@ -38,41 +42,56 @@ func (l *Local) Registered() []workload.Process {
 	return l.first.Registered()
 }
 
+// keys is what a look without a daemon takes over from the store.
+var keys = []string{keyBoot, control.KeyAdmissions, control.KeyHolds, control.KeyChosen, control.KeyPast, control.KeyPartition}
+
 // look is a daemon that looked once, on a copy of the store.
 func (l *Local) look(ctx context.Context) (*Daemon, error) {
 	if l.first != nil {
 		return l.first, nil
 	}
 	o := l.Options
-	memory, err := l.remember()
-	if err != nil {
+	var err error
+	if o.Store, err = l.copied(); err != nil {
 		return nil, err
 	}
-	o.Store = memory
 	o.Log = slog.New(slog.DiscardHandler)
-	o.Config.Mode = Observe
+	o.Settings.Enforce, o.Recorder = false, nil
 	d, err := New(o)
 	if err != nil {
 		return nil, err
 	}
 	l.first = d
-	if err := d.Tick(ctx); err != nil {
+	if err := d.lookOnce(ctx); err != nil {
 		l.first = nil
 		return nil, err
 	}
 	return d, nil
 }
 
-func (l *Local) remember() (*Memory, error) {
+// left is how many settings an undo that was interrupted was still to put back.
+func (d *Daemon) left(undoing []control.Which) (n int) {
+	for _, e := range d.View().Journal {
+		if slices.ContainsFunc(undoing, func(w control.Which) bool { return w.All || w.ID == e.Workload }) {
+			n++
+		}
+	}
+	return n
+}
+
+func (l *Local) copied() (Store, error) {
 	s, err := l.OpenRead()
 	if err != nil {
 		return nil, err
 	}
 	if s == nil {
-		return NewMemory(), nil
+		return memory.New(), nil
 	}
 	defer s.Close()
-	return NewMemoryFrom(s)
+	if _, err := s.Load(control.KeyUndoing, &l.undoing); err != nil {
+		return nil, err
+	}
+	return memory.Copy(s, keys...)
 }
 
 // Status implements api.Backend.
@@ -83,6 +102,9 @@ func (l *Local) Status(ctx context.Context) (api.Status, error) {
 	}
 	s, err := d.Status(ctx)
 	s.Mode = "none"
+	if n := d.left(l.undoing); n > 0 {
+		s.Problems = append(s.Problems, words.Because(words.UndoInterrupted, n).String())
+	}
 	return s, err
 }
 
@@ -98,22 +120,25 @@ func (l *Local) Explain(ctx context.Context, id workload.ID) (api.Explanation, e
 }
 
 // History implements api.Backend.
-func (l *Local) History(ctx context.Context, limit int) (api.History, error) {
-	m, err := l.remember()
-	if err != nil {
-		return api.History{}, err
+func (l *Local) History(_ context.Context, limit int) (api.History, error) {
+	s, err := l.OpenRead()
+	if err != nil || s == nil {
+		return api.History{Schema: "homenode-history/1", Events: []plan.Event{}}, err
 	}
-	return (&Daemon{o: Options{Store: m}}).History(ctx, limit)
+	defer s.Close()
+	events, err := s.History(limit)
+	return api.History{Schema: "homenode-history/1", Events: append([]plan.Event{}, events...)}, err
 }
 
 // Place implements api.Backend. Nothing is written down.
 func (l *Local) Place(ctx context.Context, want api.Want) (api.Home, error) {
+	want.Process, want.HoldSeconds = workload.Process{}, 0
 	d, err := l.look(ctx)
 	if err != nil {
 		return api.Home{}, err
 	}
-	want.Process = workload.Process{}
-	return d.Place(ctx, want)
+	r, err := d.once(ctx, control.Request{Place: placeRequest(&want)})
+	return wireHome(r.Place), err
 }
 
 // Move implements api.Backend: without a daemon it can only be said what would be.
@@ -125,54 +150,89 @@ func (l *Local) Move(ctx context.Context, order api.MoveOrder) (api.MoveAnswer, 
 	if err != nil {
 		return api.MoveAnswer{}, err
 	}
-	return d.Move(ctx, order)
+	r, err := d.once(ctx, control.Request{Move: &control.MoveRequest{ID: order.ID, To: order.To, DryRun: true}})
+	return wireMoved(r.Move), err
+}
+
+// Partition implements api.Backend.
+func (l *Local) Partition(context.Context, api.Partition) (api.Partition, error) {
+	return api.Partition{}, &api.Error{Code: api.Failed, Text: "no daemon is running: write partition: into its configuration"}
 }
 
 // Undo implements api.Backend.
 func (l *Local) Undo(ctx context.Context, which api.Which) (api.UndoResult, error) {
-	s, err := l.open()
-	if err != nil {
-		return api.UndoResult{}, err
-	}
-	defer s.Close()
-	if !which.All {
-		entries, err := s.Journal()
-		if err != nil {
-			return api.UndoResult{}, err
+	var out api.UndoResult
+	err := l.with(ctx, l.OpenUndo, control.Which{ID: which.ID, All: which.All}, func(d *Daemon) error {
+		if !which.All && which.ID != "" && !slices.ContainsFunc(d.View().Journal, func(e plan.Entry) bool { return e.Workload == which.ID }) {
+			return &api.Error{Code: api.NotFound, Text: fmt.Sprintf("nothing of %q was changed", which.ID)}
 		}
-		if !slices.ContainsFunc(entries, func(e plan.Entry) bool { return e.Workload == which.ID }) {
-			return api.UndoResult{}, &api.Error{Code: api.NotFound, Text: fmt.Sprintf("nothing of %q was changed", which.ID)}
-		}
-	}
-	unheld := Hold(s, which)
-	if unheld != nil {
-		unheld = fmt.Errorf("write down that it is left alone from now on: %w", unheld)
-	}
-	result, err := Undo(ctx, s, l.Drivers, which, l.Clock.Now())
-	return result, errors.Join(unheld, err)
+		r, err := d.once(ctx, control.Request{Undo: &control.Which{ID: which.ID, All: which.All}})
+		out = wireUndone(r.Undo)
+		return err
+	})
+	return out, err
 }
 
 // Resume implements api.Backend.
-func (l *Local) Resume(_ context.Context, which api.Which) error {
-	s, err := l.open()
+func (l *Local) Resume(ctx context.Context, which api.Which) error {
+	return l.with(ctx, l.Open, control.Which{}, func(d *Daemon) error {
+		_, err := d.once(ctx, control.Request{Resume: &control.Which{ID: which.ID, All: which.All}})
+		return err
+	})
+}
+
+// Change implements api.Backend.
+func (l *Local) Change(ctx context.Context, c api.Change) (errs []error, err error) {
+	if err := mayChange(c.Steps); err != nil {
+		return nil, err
+	}
+	err = l.with(ctx, l.Open, control.Which{}, func(d *Daemon) error {
+		r, err := d.once(ctx, changeRequest(&c))
+		errs = changeErrors(r.Changed)
+		return err
+	})
+	return errs, err
+}
+
+// with lets a daemon that does not loop work on the store. What an undo that was interrupted
+// has left is put back first, unless it is to be undone now.
+func (l *Local) with(ctx context.Context, open func() (Store, error), undoes control.Which, do func(*Daemon) error) error {
+	s, err := open()
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	return Resume(s, which)
+	o := l.Options
+	o.Store, o.Recorder, o.Log = s, nil, slog.New(slog.DiscardHandler)
+	d, err := New(o)
+	if err != nil {
+		return err
+	}
+	defer d.stop()
+	for _, u := range slices.Clone(d.state.Undoing) {
+		if which := u.Which; !undoes.All && which != undoes {
+			if _, err := d.once(ctx, control.Request{Undo: &which}); err != nil {
+				return fmt.Errorf("go on with an undo that was interrupted: %w", err)
+			}
+		}
+	}
+	return do(d)
 }
 
-// open opens the store for change; journals of another boot are void first.
-func (l *Local) open() (Store, error) {
-	s, err := l.Open()
-	if err != nil {
+// Placed is the homes that an earlier daemon has given and that still hold: those whose
+// settings are in the journal, and those of `homenode run`.
+func (l *Local) Placed() ([]workload.Placement, error) {
+	s, err := l.OpenRead()
+	if err != nil || s == nil {
 		return nil, err
 	}
-	d := &Daemon{o: l.Options}
-	d.o.Store = s
-	if err := d.forgetOtherBoot(); err != nil {
-		s.Close()
+	defer s.Close()
+	var boot string
+	if _, err := s.Load(keyBoot, &boot); err != nil || boot != l.BootID {
 		return nil, err
 	}
-	return s, nil
+	saved, err := load(s)
+	return slices.DeleteFunc(saved.Placements, func(p workload.Placement) bool {
+		return p.Start == 0 && !slices.ContainsFunc(saved.Journal, func(e plan.Entry) bool { return e.Workload == p.Workload })
+	}), err
 }

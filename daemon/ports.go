@@ -2,106 +2,104 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/homenode/homenode/core/balance"
-	"github.com/homenode/homenode/core/irq"
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
-// ErrGone is returned by a Driver when the cgroup or process no longer exists.
-var ErrGone = errors.New("no longer exists")
-
-// Observer looks at the host.
+// Observer looks at the host. Look is called by one goroutine at a time, the others by
+// any.
 type Observer interface {
-	// Look reads the machine and every workload on it. What cannot be read is
-	// in Snapshot.Problems; an error means that nothing could be seen at all.
+	// Look reads the machine and every workload on it. What cannot be read is in
+	// Snapshot.Problems; an error means that nothing could be seen at all.
 	Look(ctx context.Context) (workload.Snapshot, error)
-	// Stale says that the memory of a workload was moved: the next Look reads it
-	// anew, however lately it did.
+	// Stale says that the memory of a workload was moved: the next Look reads it anew,
+	// however lately it did.
 	Stale(id workload.ID)
 	// Changed says that what a workload may use was changed.
 	Changed(id workload.ID)
 }
 
-// Driver carries out steps for one kind of target. Its methods are idempotent
-// and safe to call from one goroutine at a time, but for move-pages steps, of which
-// several run beside it and one another. Errors that wrap fs.ErrNotExist
-// or ESRCH mean that the target is gone.
+// Source knows its workloads better than cgroups and processes show them.
+type Source interface {
+	// Name is the source's in status and events.
+	Name() string
+	// Refresh brings what is known up to date. On an error what was known before stands,
+	// and the error is one problem.
+	Refresh(ctx context.Context) error
+	// Claims is what is known, rising by ID, and what is not understood.
+	Claims(h *topology.Host) ([]workload.Claim, []workload.Problem)
+	// Processes is those of its workloads, which are observed however small they are.
+	Processes() []workload.Process
+	// Wake receives when something began or ended; nil is polled.
+	Wake() <-chan struct{}
+}
+
+// Driver carries out steps for one kind of target. Its methods are idempotent, may be
+// called from several goroutines at once for different targets, and may block: a call that
+// is not back at its context's deadline is given up. Errors that wrap
+// fs.ErrNotExist, ESRCH or ENODEV mean that the target is gone.
 type Driver interface {
-	// Settings reads everything that Apply(step) would change, with the values
-	// that stand now, in the order Apply will change them. A step that moves
-	// pages only has none.
-	Settings(ctx context.Context, step plan.Step) ([]plan.Setting, error)
-	// Apply makes the step true and reads back that it is. For move-pages it
-	// calls progress after each batch and stops between batches when ctx ends,
-	// returning ctx's error; calling again goes on where it stopped.
+	// Owns lists the kinds of setting that this driver reads, changes and restores.
+	Owns() []plan.SettingKind
+	// SurvivesBoot reports whether a setting keeps its value over a restart of the machine.
+	SurvivesBoot(kind plan.SettingKind) bool
+	// Changes reads everything that Apply(step) would change, as it is and as it will be,
+	// in the order of changing. A step that moves pages only has none.
+	Changes(ctx context.Context, step plan.Step) ([]plan.Change, error)
+	// Apply makes the step true and reads back that it is. A cgroup that is not the
+	// target's Object any more is gone. For move-pages it calls
+	// progress after each batch and stops between batches when ctx ends, returning ctx's
+	// error; calling again goes on where it stopped.
 	Apply(ctx context.Context, step plan.Step, progress func(plan.Move)) error
-	// Restore puts entry.Old back and reads back that it stands.
-	Restore(ctx context.Context, entry plan.Entry) error
+	// Read is the setting of an entry as it is now.
+	Read(ctx context.Context, entry plan.Entry) (plan.Setting, error)
+	// Restore puts Old of entries back, in their order, and reads back that it stands: an
+	// error, or nil, for each.
+	Restore(ctx context.Context, entries []plan.Entry) []error
 	// Present returns nil while the thing that entry is about exists.
 	Present(entry plan.Entry) error
 }
 
-// Heirs is a Driver whose settings pass on to what a workload starts: a child
-// has the affinity of the process that made it.
-type Heirs interface {
-	// Heirs finds what has inherited a value from an entry of journal and has no
+// Inheriting is a Driver whose settings pass on to what a workload starts: a child has
+// the affinity of the process that made it.
+type Inheriting interface {
+	// Inherited finds what has inherited a value from an entry of journal and has no
 	// entry itself, among the given processes or, with nil, all.
-	Heirs(ctx context.Context, journal []plan.Entry, among []workload.Process) ([]plan.Heir, error)
+	Inherited(ctx context.Context, journal []plan.Entry, among []workload.Process) ([]plan.Inherited, error)
 }
 
-// Recorder keeps what was seen and decided, for `homenode replay`.
+// Surveyor makes one kind of survey, on what the newest scan saw.
+type Surveyor func(ctx context.Context, s *workload.Snapshot) (control.Survey, error)
+
+// Recorder keeps what happened, for `homenode replay`. Neither method waits for the disk.
 type Recorder interface {
-	Record(balance.Record) error
+	// Due reports whether the next record should carry the state before it: a file begins
+	// there, and what follows cannot be replayed without.
+	Due() bool
+	Record(control.Recorded)
 }
 
-// Devices is a Driver that can read the interrupts and queues of devices.
-type Devices interface {
-	// Devices is every NIC and NVMe drive of h whose node is known.
-	Devices(ctx context.Context, h *topology.Host) ([]irq.Device, error)
-}
-
-// Links finds what workloads use.
-type Links interface {
-	// Links is the devices and helpers that each workload was found to use, in a fixed
-	// order, and when its counters were read. What was not looked at in this round is as
-	// found before.
-	Links(ctx context.Context, h *topology.Host, all []workload.Observation) (map[workload.ID][]workload.Link, map[workload.ID]time.Time)
-}
-
-// Clock is time, so that tests and the simulator have their own.
+// Clock is time, so that tests have their own.
 type Clock interface {
 	Now() time.Time
 	After(time.Duration) <-chan time.Time
 }
 
-// Store is the durable memory of the daemon. Every method that writes returns
-// only when the data is on disk.
+// Store is the durable memory. The daemon keeps a copy of all but the history.
 type Store interface {
-	// Intend journals the settings before they are changed to the values in
-	// will (same order). A setting already in the journal keeps its first Old.
-	Intend(w workload.ID, have []plan.Setting, will []string, at time.Time) ([]plan.Entry, error)
-	// Mark records how far entries have come.
-	Mark(state plan.EntryState, seqs ...uint64) error
-	// Journal is all entries not yet Restored or Gone, in order.
-	Journal() ([]plan.Entry, error)
-	// SavePlacements replaces the ledger of homes.
-	SavePlacements([]plan.Placement) error
+	Journal() ([]plan.Entry, error) // live entries, rising by Seq
+	LastSeq() (uint64, error)       // of the newest entry ever made
 	Placements() ([]plan.Placement, error)
-	// SaveMove keeps the newest record of a workload's page move.
-	SaveMove(plan.Move) error
 	Moves() ([]plan.Move, error)
-	// Append adds events to the history, which keeps a bounded number of them.
-	Append(...plan.Event) error
+	// Load reads a value kept under key into v and reports whether there is one.
+	Load(key string, v any) (bool, error)
 	// History is the newest events, oldest first, at most limit (0 is all).
 	History(limit int) ([]plan.Event, error)
-	// Load reads a value kept under key into v and reports whether there is one;
-	// Save keeps it as JSON. For the few small things that have no table.
-	Load(key string, v any) (bool, error)
-	Save(key string, v any) error
+	// Commit writes a batch in one transaction, on disk when it returns.
+	Commit(plan.Batch) error
 	Close() error
 }

@@ -9,14 +9,13 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
-	"github.com/homenode/homenode/daemon"
 )
 
 // brokenDriver is a Driver with an error in it.
 type brokenDriver struct {
 	*homenode
 	apply    func(h *homenode, s plan.Step) (done bool, err error)
-	settings func(have []plan.Setting) []plan.Setting
+	settings func(have []plan.Change) []plan.Change
 }
 
 func (b *brokenDriver) Apply(ctx context.Context, s plan.Step, progress func(plan.Move)) error {
@@ -28,15 +27,15 @@ func (b *brokenDriver) Apply(ctx context.Context, s plan.Step, progress func(pla
 	return b.homenode.Apply(ctx, s, progress)
 }
 
-func (b *brokenDriver) Settings(ctx context.Context, s plan.Step) ([]plan.Setting, error) {
-	have, err := b.homenode.Settings(ctx, s)
+func (b *brokenDriver) Changes(ctx context.Context, s plan.Step) ([]plan.Change, error) {
+	have, err := b.homenode.Changes(ctx, s)
 	if b.settings != nil {
 		have = b.settings(have)
 	}
 	return have, err
 }
 
-var _ daemon.Driver = (*brokenDriver)(nil)
+var _ driver = (*brokenDriver)(nil)
 
 // driverThat puts an error into the driver.
 func driverThat(apply func(h *homenode, s plan.Step) (bool, error)) func(*homenode) {
@@ -93,7 +92,7 @@ func TestErrorsAreCaught(t *testing.T) {
 			})},
 		{name: "a driver that keeps the old value to itself", want: "without a journal entry", policy: "homenode",
 			homenode: func(h *homenode) {
-				h.driver = &brokenDriver{homenode: h, settings: func([]plan.Setting) []plan.Setting { return nil }}
+				h.driver = &brokenDriver{homenode: h, settings: func([]plan.Change) []plan.Change { return nil }}
 			}},
 		{name: "a page move that never ends", want: "still run", policy: "homenode",
 			homenode: driverThat(func(h *homenode, s plan.Step) (bool, error) {

@@ -37,26 +37,26 @@ func settingOf(j *job, kind plan.StepKind) (plan.Setting, bool) {
 	return plan.Setting{}, false
 }
 
-// Settings implements daemon.Driver.
-func (h *homenode) Settings(_ context.Context, s plan.Step) ([]plan.Setting, error) {
+// Changes implements driver.
+func (h *homenode) Changes(_ context.Context, s plan.Step) ([]plan.Change, error) {
 	j, err := h.target(&s)
 	if err != nil {
 		return nil, err
 	}
 	if setting, ok := settingOf(j, s.Kind); ok {
-		return []plan.Setting{setting}, nil
+		return []plan.Change{{Setting: setting, Will: s.To}}, nil
 	}
 	return nil, nil
 }
 
-// Apply implements daemon.Driver.
+// Apply implements driver.
 func (h *homenode) Apply(ctx context.Context, s plan.Step, progress func(plan.Move)) error {
 	j, err := h.target(&s)
 	if err != nil {
 		return err
 	}
 	if setting, ok := settingOf(j, s.Kind); ok {
-		if h.store.entries[settingKey{setting.Kind, setting.Path}] == nil {
+		if h.state.Journal.Of(setting.Kind, setting.Path) == nil {
 			h.wrong = append(h.wrong, fmt.Sprintf("%s of %s is changed from %q without a journal entry", setting.Kind, setting.Path, setting.Value))
 		}
 	}
@@ -186,16 +186,21 @@ func (h *homenode) moveSome(j *job, home topology.NodeSet, shares []workload.Nod
 	return moved
 }
 
-// Present implements daemon.Driver.
-func (h *homenode) Present(e plan.Entry) error {
-	if j := h.m.byID[e.Workload]; j == nil || e.Kind == plan.Affinity && e.Path != j.affinity() {
-		return errLost(e.Path)
+// Read implements driver.
+func (h *homenode) Read(e plan.Entry) (plan.Setting, error) {
+	now := plan.Setting{Kind: e.Kind, Path: e.Path}
+	j := h.m.byID[e.Workload]
+	if j == nil || e.Kind == plan.Affinity && e.Path != j.affinity() {
+		return now, errLost(e.Path)
 	}
-	return nil
+	if now.Value = j.cpus.String(); e.Kind == plan.CgroupMems {
+		now.Value = j.mems.String()
+	}
+	return now, nil
 }
 
-// Restore implements daemon.Driver.
-func (h *homenode) Restore(_ context.Context, e plan.Entry) error {
+// Restore implements driver.
+func (h *homenode) Restore(e plan.Entry) error {
 	j := h.m.byID[e.Workload]
 	if j == nil || e.Kind == plan.Affinity && e.Path != j.affinity() {
 		return errLost(e.Path)

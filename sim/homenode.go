@@ -2,18 +2,19 @@ package sim
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
-	"log/slog"
-	"strings"
+	"slices"
 	"time"
 
-	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
-	"github.com/homenode/homenode/daemon"
 )
 
 // manager decides where jobs go.
@@ -30,7 +31,7 @@ type manager interface {
 	tick(ctx context.Context) error
 	// due is when the manager wants to be woken.
 	due() (time.Duration, bool)
-	wake()
+	wake(ctx context.Context)
 	// ledger is who is where by plan, and whether that changed since the last call.
 	ledger() ([]plan.Placement, bool)
 	// trouble is what the manager itself found wrong since the last call.
@@ -40,29 +41,44 @@ type manager interface {
 	end()
 }
 
-// homenode is the real daemon on a simulated machine: the manager, and the
-// daemon's Observer, Driver and Clock.
+// homenode is the real decider on a simulated machine: what control.Next says is done
+// here, in step with the simulated clock.
 type homenode struct {
 	m        *machine
 	policy   plan.Policy
 	period   time.Duration
 	pace     int64 // bytes/s of page moves
-	rules    []daemon.Rule
-	daemon   *daemon.Daemon
+	rules    []control.Rule
+	state    *control.State
 	still    bool // no balancing
 	counters bool
-	store    *store
-	driver   daemon.Driver // h itself, or what a test puts before it
+	driver   driver // h itself, or what a test puts before it
 	look     func(workload.Snapshot) workload.Snapshot
-	wants    map[workload.ID]api.Want
-	before   []plan.Placement // of preplaced jobs
+	admitted map[workload.ID]control.Admission // preplaced
+	before   []workload.Placement              // of preplaced jobs
+	scans    uint64
+	requests uint64
+	written  bool // the ledger changed since this was last asked
 
 	tasks   []*task // page moves in flight, in the order they began
 	current *task   // the one that runs now
+	moves   map[uint64]context.CancelFunc
+	todo    []control.Effect
+	inputs  []control.Input
+	replies map[uint64]control.Reply
 	wrong   []string
-	listen  func(plan.Event) // for tests
-	tape    daemon.Recorder  // for tests
+	events  []plan.Event           // the newest
+	listen  func(plan.Event)       // for tests
+	tape    func(control.Recorded) // for tests
 	count   *Score
+}
+
+// driver changes simulated settings, as the drivers of host do real ones.
+type driver interface {
+	Changes(ctx context.Context, s plan.Step) ([]plan.Change, error)
+	Apply(ctx context.Context, s plan.Step, progress func(plan.Move)) error
+	Read(e plan.Entry) (plan.Setting, error)
+	Restore(e plan.Entry) error
 }
 
 // task is a page move as a coroutine: it runs only inside next, which returns
@@ -78,8 +94,8 @@ type task struct {
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func newHomenode(m *machine, o *Options, t *Trace, count *Score) *homenode {
-	h := &homenode{m: m, policy: t.Policy, period: o.Period, rules: rulesFor(t.Events), counters: t.Counters, store: newStore(),
-		wants: map[workload.ID]api.Want{}, count: count}
+	h := &homenode{m: m, policy: t.Policy, period: o.Period, rules: rulesFor(t.Events), counters: t.Counters,
+		admitted: map[workload.ID]control.Admission{}, count: count, moves: map[uint64]context.CancelFunc{}, replies: map[uint64]control.Reply{}}
 	h.driver = h
 	h.look = func(s workload.Snapshot) workload.Snapshot { return s }
 	if o.breakHomenode != nil {
@@ -90,59 +106,147 @@ func newHomenode(m *machine, o *Options, t *Trace, count *Score) *homenode {
 
 func (h *homenode) preplace(j *job) error {
 	d := &j.demand
-	h.wants[j.id] = api.Want{Name: j.name, Class: d.Class, CPUs: d.VCPUs, MemoryKiB: int64(d.Memory), Process: j.process}
 	p := placementFor(h.m, j)
+	h.admitted[j.id] = control.Admission{Process: j.process, Placement: p,
+		Spec: workload.Spec{ID: j.id, Name: j.name, Class: d.Class, CPUs: d.VCPUs, Memory: d.Memory, Given: true}}
 	h.before = append(h.before, p)
 	return nil
 }
 
-// begin starts the daemon on what an earlier one would have left.
+// movePace is the bandwidth of page moves that the daemon has by default, bytes/s.
+const movePace = 256 << 20
+
+// begin starts homenode on what an earlier one would have left.
 func (h *homenode) begin(ctx context.Context) error {
-	c := daemon.NewConfig()
-	c.Mode = daemon.Enforce
-	c.Period = h.period
-	c.Reserve.CPUs = h.policy.Reserved
-	c.Reserve.Memory = daemon.Size(h.policy.ReservedMemory) << 10
-	c.Policy.Overcommit, c.Policy.Packing = h.policy.Overcommit, h.policy.Packing
-	c.Workloads = h.rules
-	c.Balance.Enabled = !h.still
-	if err := c.Validate(); err != nil {
-		return err
-	}
-	h.pace = int64(c.Move.Bandwidth)
+	h.pace = movePace
 	sortPlacements(h.before)
-	h.store.ledger = h.before
-	if err := h.store.Save("wants", h.wants); err != nil {
-		return err
-	}
-	h.store.heard = h.hear
-	var err error
-	h.daemon, err = daemon.New(daemon.Options{
-		Config: c, Version: "simulated", BootID: "simulated", Observer: h, Store: h.store, Clock: h, Recorder: h.tape,
-		Drivers: map[workload.Kind]daemon.Driver{workload.InCgroup: h.driver, workload.InProcess: h.driver},
-		Log:     slog.New(slog.DiscardHandler), Go: h.spawn,
-	})
-	if err != nil {
-		return err
-	}
-	h.store.begun = true
+	settings := control.Settings{Enforce: true, Policy: h.policy, Rules: h.rules, Balance: balance.DefaultSettings(),
+		Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: h.pace}, Interrupts: control.InterruptsOff}
+	settings.Balance.Enabled = !h.still
+	h.state = control.New(settings, control.Saved{Placements: h.before, Admissions: h.admitted})
+	h.written = true
+	h.turn(ctx, control.Input{Started: &control.Started{Version: "simulated", Period: h.period}})
 	return h.tick(ctx)
+}
+
+// turn gives an input to control.Next and does what follows, until only page moves are
+// under way.
+func (h *homenode) turn(ctx context.Context, in control.Input) {
+	h.inputs = append(h.inputs, in)
+	for len(h.inputs) > 0 || len(h.todo) > 0 {
+		if len(h.inputs) == 0 {
+			e := h.todo[0]
+			h.todo = h.todo[1:]
+			h.perform(ctx, &e)
+			continue
+		}
+		in, h.inputs = h.inputs[0], h.inputs[1:]
+		in.At = h.now()
+		var before json.RawMessage
+		if h.tape != nil && in.Started != nil {
+			before = h.state.Checkpoint()
+		}
+		var out control.Output
+		h.state, out = control.Next(h.state, in)
+		if h.tape != nil {
+			h.tape(control.Recorded{Before: before, Input: in, Output: out})
+		}
+		for _, e := range out.Save.Events {
+			h.hear(e)
+		}
+		h.written = h.written || out.Save.Placements != nil
+		for _, r := range out.Replies {
+			h.replies[r.ID] = r
+		}
+		h.todo = append(h.todo, out.Effects...)
+	}
+}
+
+// perform does an effect; a page move goes on by itself.
+func (h *homenode) perform(ctx context.Context, e *control.Effect) {
+	r := &control.Result{ID: e.ID}
+	switch e.Kind {
+	case control.EffectRead:
+		var err error
+		r.Changes, err = h.driver.Changes(ctx, *e.Step)
+		r.Failed = failureOf(err)
+	case control.EffectApply:
+		if e.Step.Kind == plan.MovePages {
+			h.spawn(ctx, e)
+			return
+		}
+		r.Failed = failureOf(h.driver.Apply(ctx, *e.Step, func(plan.Move) {}))
+	case control.EffectRestore, control.EffectCheck, control.EffectPresent:
+		for _, entry := range e.Entries {
+			now, err := h.driver.Read(entry)
+			switch {
+			case err == nil && e.Kind == control.EffectCheck:
+				r.Settings = append(r.Settings, now)
+			case err == nil && e.Kind == control.EffectRestore && !entry.Ours(now):
+				err = plan.ErrForeign
+			case err == nil && e.Kind == control.EffectRestore:
+				err = h.driver.Restore(entry)
+			}
+			r.Each = append(r.Each, failureOf(err))
+		}
+	case control.EffectInherited:
+	case control.EffectCancel:
+		if cancel := h.moves[e.Of]; cancel != nil {
+			cancel()
+		}
+		return
+	default:
+		return
+	}
+	h.inputs = append(h.inputs, control.Input{Result: r})
+}
+
+func failureOf(err error) *control.Failure {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errGone):
+		return &control.Failure{Code: control.Gone, Text: err.Error()}
+	case errors.Is(err, context.Canceled):
+		return &control.Failure{Code: control.Cancelled, Text: err.Error()}
+	case errors.Is(err, plan.ErrForeign):
+		return &control.Failure{Code: control.Foreign, Text: err.Error()}
+	}
+	return &control.Failure{Code: control.Failed, Text: err.Error()}
+}
+
+// errGone is what is found of a job that has ended.
+var errGone = errors.New("no longer exists")
+
+func errLost(what string) error { return fmt.Errorf("%s %w", what, errGone) }
+
+// ask makes a request and returns its answer.
+func (h *homenode) ask(ctx context.Context, r control.Request) control.Reply {
+	h.requests++
+	r.ID = h.requests
+	h.turn(ctx, control.Input{Request: &r})
+	reply := h.replies[r.ID]
+	delete(h.replies, r.ID)
+	return reply
 }
 
 func (h *homenode) arrive(ctx context.Context, j *job) (bool, error) {
 	if !j.demand.Asks {
 		return true, nil
 	}
-	home, err := h.daemon.Place(ctx, api.Want{Name: j.name, Class: j.demand.Class, CPUs: j.demand.VCPUs,
-		MemoryKiB: int64(j.demand.asked()), Near: j.demand.Near, Process: j.process})
-	var refused *api.Error
-	if errors.As(err, &refused) && refused.Code == api.NoRoom {
+	spec := workload.Spec{Name: j.name, Class: j.demand.Class, Importance: workload.DefaultImportance, CPUs: j.demand.VCPUs, Memory: j.demand.asked(), Given: true}
+	for _, dev := range j.demand.Near {
+		spec.Near = append(spec.Near, workload.Near{Device: dev})
+	}
+	r := h.ask(ctx, control.Request{Place: &control.PlaceRequest{Spec: spec, Process: j.process}})
+	if r.Failed != nil && r.Failed.Code == control.NoRoom {
 		return false, nil
 	}
-	if err != nil {
-		return false, err
+	if r.Failed != nil {
+		return false, r.Failed
 	}
-	j.cpus, j.prefer, j.bound = home.CPUs, home.Nodes, home.Bound
+	p := &r.Place.Placement
+	j.cpus, j.prefer, j.bound = p.CPUs, p.Home, p.Bound
 	j.exclusive = j.demand.Class == workload.Dedicated
 	return true, nil
 }
@@ -150,12 +254,12 @@ func (h *homenode) arrive(ctx context.Context, j *job) (bool, error) {
 func (h *homenode) depart(*job) {}
 
 func (h *homenode) tick(ctx context.Context) error {
-	if err := h.daemon.Tick(ctx); err != nil {
-		return err
-	}
-	for _, t := range h.tasks {
+	h.scans++
+	h.turn(ctx, control.Input{Begun: &control.Begun{Number: h.scans}})
+	h.turn(ctx, control.Input{Scan: &control.Scan{Number: h.scans, Began: h.now(), Snapshot: h.snapshot()}})
+	for _, t := range slices.Clone(h.tasks) { // those that end are taken out
 		if t.until == never {
-			h.resume(t)
+			h.resume(ctx, t)
 		}
 	}
 	return nil
@@ -174,10 +278,10 @@ func (h *homenode) due() (time.Duration, bool) {
 	return t.until, true
 }
 
-func (h *homenode) wake() {
+func (h *homenode) wake(ctx context.Context) {
 	for _, t := range h.tasks {
-		if t.until <= h.m.now {
-			h.resume(t)
+		if t.until <= h.m.now || t.until == never {
+			h.resume(ctx, t)
 			return
 		}
 	}
@@ -190,10 +294,10 @@ func (h *homenode) end() {
 	h.tasks = nil
 }
 
-func (h *homenode) ledger() ([]plan.Placement, bool) {
-	changed := h.store.saved
-	h.store.saved = false
-	return h.store.ledger, changed
+func (h *homenode) ledger() ([]workload.Placement, bool) {
+	changed := h.written
+	h.written = false
+	return h.state.Homes(), changed
 }
 
 func (h *homenode) trouble() []string {
@@ -202,42 +306,49 @@ func (h *homenode) trouble() []string {
 	return out
 }
 
-// leaks looks at the ledger, at what the daemon shows of it, and at what else the
-// daemon keeps for a workload.
-func (h *homenode) leaks(ctx context.Context) []string {
+// leaks looks at what is still kept for workloads when all have departed.
+func (h *homenode) leaks(context.Context) []string {
 	var out []string
-	for _, p := range h.store.ledger {
+	vcpus, booked := make([]float64, len(h.m.host.Nodes)), make([]topology.KiB, len(h.m.host.Nodes))
+	for _, p := range h.state.Homes() {
 		out = append(out, fmt.Sprintf("%s has departed and still holds CPUs %s and %d KiB", p.Workload, p.CPUs.Union(p.Idle), workload.Total(p.Memory)))
+		for i := range h.m.host.Nodes {
+			home := topology.Nodes(h.m.host.Nodes[i].ID)
+			booked[i] += workload.On(p.Memory, home)
+			if p.Home.Has(h.m.host.Nodes[i].ID) {
+				vcpus[i] += float64(p.VCPUs) / float64(p.Home.Len())
+			}
+		}
 	}
-	status, err := h.daemon.Status(ctx)
-	if err != nil {
-		return append(out, err.Error())
+	out = append(out, leaked(h.m.host, func(i int) float64 { return vcpus[i] }, func(i int) topology.KiB { return booked[i] })...)
+	for id := range h.state.Admissions {
+		out = append(out, fmt.Sprintf("%s has departed and is still registered", id))
 	}
-	out = append(out, leaked(h.m.host,
-		func(i int) float64 { return status.Nodes[i].VCPUs },
-		func(i int) topology.KiB { return topology.KiB(status.Nodes[i].BookedKiB) })...)
-	for _, p := range h.daemon.Registered() {
-		out = append(out, fmt.Sprintf("process %d has departed and is still registered", p.PID))
-	}
-	if n := len(h.tasks); n > 0 {
+	if n := len(h.tasks) + len(h.state.Tasks); n > 0 {
 		out = append(out, fmt.Sprintf("%d page moves of departed workloads still run", n))
 	}
 	return out
 }
 
-// recent is the newest lines of the daemon's history.
+// newestEvents is how many events are kept to tell of when something breaks.
+const newestEvents = 64
+
+// recent is the newest lines of the history.
 func (h *homenode) recent() []string {
 	var out []string
-	for _, e := range h.store.events[max(0, len(h.store.events)-10):] {
+	for _, e := range h.events[max(0, len(h.events)-10):] {
 		out = append(out, fmt.Sprintf("%8.1fs %s %s %s", e.Time.Sub(epoch).Seconds(), e.Kind, e.Workload, e.Text))
 	}
 	return out
 }
 
-// hear notes what the daemon itself says is wrong, and counts.
+// hear notes what homenode itself says is wrong, and counts.
 func (h *homenode) hear(e plan.Event) {
 	if h.listen != nil {
 		h.listen(e)
+	}
+	if h.events = append(h.events, e); len(h.events) >= 2*newestEvents {
+		h.events = slices.Clone(h.events[newestEvents:])
 	}
 	switch {
 	case e.Kind == plan.EventPlan && e.Workload == "" && e.Error:
@@ -249,14 +360,10 @@ func (h *homenode) hear(e plan.Event) {
 	}
 }
 
-// Now implements daemon.Clock.
-func (h *homenode) Now() time.Time { return epoch.Add(h.m.now) }
+func (h *homenode) now() time.Time { return epoch.Add(h.m.now) }
 
-// After implements daemon.Clock. Only Run uses it, and the simulator ticks itself.
-func (h *homenode) After(time.Duration) <-chan time.Time { return nil }
-
-// Look implements daemon.Observer.
-func (h *homenode) Look(context.Context) (workload.Snapshot, error) {
+// snapshot is what an observer would see.
+func (h *homenode) snapshot() workload.Snapshot {
 	host := *h.m.host
 	host.Nodes = append([]topology.Node(nil), host.Nodes...)
 	for i := range host.Nodes {
@@ -271,42 +378,41 @@ func (h *homenode) Look(context.Context) (workload.Snapshot, error) {
 			s.Observations[i].Bandwidth = int64(float64(j.demand.Bandwidth) * j.demand.Busy * j.served)
 		}
 	}
-	return h.look(s), nil
+	return h.look(s)
 }
-
-// Stale implements daemon.Observer: every look reads everything.
-func (h *homenode) Stale(workload.ID) {}
-
-// Changed implements daemon.Observer.
-func (h *homenode) Changed(workload.ID) {}
 
 // never is when a task that has not begun is due: not before it is resumed.
 const never = time.Duration(1<<63 - 1)
 
-// spawn makes a page move a coroutine. It begins when the tick that started it
-// is over.
-func (h *homenode) spawn(move func()) {
+// spawn makes a page move a coroutine. It begins when the tick that started it is over.
+func (h *homenode) spawn(ctx context.Context, e *control.Effect) {
+	ctx, cancel := context.WithCancel(ctx)
+	h.moves[e.ID] = cancel
 	t := &task{until: never}
 	t.next, t.stop = iter.Pull(func(yield func(time.Duration) bool) {
 		t.sleep = yield
-		move()
+		err := h.driver.Apply(ctx, *e.Step, func(m plan.Move) {
+			h.inputs = append(h.inputs, control.Input{Progress: &control.Progress{ID: e.ID, Move: m}})
+		})
+		delete(h.moves, e.ID)
+		h.inputs = append(h.inputs, control.Input{Result: &control.Result{ID: e.ID, Failed: failureOf(err)}})
 	})
 	h.tasks = append(h.tasks, t)
 }
 
-// resume runs a task until it waits again or ends.
-func (h *homenode) resume(t *task) {
+// resume runs a task until it waits again or ends, and takes up what it told.
+func (h *homenode) resume(ctx context.Context, t *task) {
 	h.current = t
 	wait, more := t.next()
 	h.current = nil
 	if more {
 		t.until = h.m.now + wait
-		return
+	} else {
+		h.tasks = slices.DeleteFunc(slices.Clone(h.tasks), func(x *task) bool { return x == t })
 	}
-	for i, x := range h.tasks {
-		if x == t {
-			h.tasks = append(h.tasks[:i:i], h.tasks[i+1:]...)
-		}
+	if told := h.inputs; len(told) > 0 {
+		h.inputs = told[1:]
+		h.turn(ctx, told[0])
 	}
 }
 
@@ -321,8 +427,8 @@ func folder(d *Demand) string {
 
 // rulesFor is the configuration for jobs that do not ask: what makes them other
 // than shared work of middling importance.
-func rulesFor(events []Event) []daemon.Rule {
-	var rules []daemon.Rule
+func rulesFor(events []Event) []control.Rule {
+	var rules []control.Rule
 	seen := map[string]bool{folder(&Demand{Class: workload.Shared, Importance: workload.DefaultImportance}): true}
 	for i := range events {
 		d := &events[i].Demand
@@ -330,14 +436,11 @@ func rulesFor(events []Event) []daemon.Rule {
 			continue
 		}
 		seen[folder(d)] = true
-		r := daemon.Rule{Match: folder(d) + "/*", Class: d.Class, Importance: &d.Importance}
+		r := control.Rule{Match: folder(d) + "/*", Class: d.Class, Importance: &d.Importance}
 		if d.Class == workload.Dedicated {
-			r.CPUs, r.Memory = d.VCPUs, daemon.Size(d.asked())<<10
+			r.CPUs, r.Memory = d.VCPUs, d.asked()
 		}
 		rules = append(rules, r)
 	}
 	return rules
 }
-
-// errLost is what a move finds whose job has ended.
-func errLost(what string) error { return fmt.Errorf("%s %w", strings.TrimSpace(what), daemon.ErrGone) }

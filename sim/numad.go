@@ -62,7 +62,7 @@ func (n *numad) depart(j *job) {
 func (n *numad) due() (time.Duration, bool) { return n.next, true }
 
 // wake goes on with the memory that moves, or looks for what to do.
-func (n *numad) wake() {
+func (n *numad) wake(context.Context) {
 	if n.moving != nil && n.carrySome(n.moving) {
 		n.next += moveStep
 		return

@@ -347,7 +347,7 @@ func (r *reference) leaks(context.Context) []string {
 func (r *reference) begin(context.Context) error { return nil }
 func (r *reference) tick(context.Context) error  { return nil }
 func (r *reference) due() (time.Duration, bool)  { return 0, false }
-func (r *reference) wake()                       {}
+func (r *reference) wake(context.Context)        {}
 func (r *reference) trouble() []string           { return nil }
 func (r *reference) end()                        {}
 

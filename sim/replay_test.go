@@ -7,24 +7,24 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control"
 )
 
 // tape is a flight recorder in memory: JSON, as on disk.
 type tape struct{ lines [][]byte }
 
-func (x *tape) Record(r balance.Record) error {
-	if len(x.lines) > 0 {
-		r.Memory = nil
-	}
+func (x *tape) record(r control.Recorded) {
 	line, err := json.Marshal(r)
+	if err != nil {
+		panic(err)
+	}
 	x.lines = append(x.lines, line)
-	return err
 }
 
-func (x *tape) reader(t *testing.T) func() (balance.Logged, error) {
+func (x *tape) reader() func() (control.Logged, error) {
 	k := -1
-	return func() (balance.Logged, error) {
-		var l balance.Logged
+	return func() (control.Logged, error) {
+		var l control.Logged
 		if k++; k == len(x.lines) {
 			return l, io.EOF
 		}
@@ -54,10 +54,10 @@ func TestReplayIsExact(t *testing.T) {
 	changes := 0
 	for name, trace := range traces {
 		x := &tape{}
-		r := sound(t, Options{Trace: trace, Seed: 5, Policies: []string{"homenode"}, breakHomenode: func(h *homenode) { h.tape = x }})
-		out, err := balance.Replay(x.reader(t), "homenode")
-		if err != nil || out.Differ > 0 || out.Ticks < r.Policies[0].Ticks {
-			t.Errorf("%s: %v, %d of %d ticks differ; %s", name, err, out.Differ, out.Ticks, out.First)
+		r := sound(t, Options{Trace: trace, Seed: 5, Policies: []string{"homenode"}, breakHomenode: func(h *homenode) { h.tape = x.record }})
+		out, err := control.Replay(x.reader(), nil)
+		if err != nil || out.Differ > 0 || out.Scans < r.Policies[0].Ticks {
+			t.Errorf("%s: %v, %d of %d inputs differ; %s", name, err, out.Differ, out.Inputs, out.First)
 		}
 		changes += len(out.Changes)
 	}
@@ -74,22 +74,17 @@ func TestWhatIf(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := &tape{}
-	sound(t, Options{Trace: trace, Seed: 3, Period: 10 * time.Second, Policies: []string{"homes-kept"}, breakHomenode: func(h *homenode) { h.tape = x }})
+	sound(t, Options{Trace: trace, Seed: 3, Period: 10 * time.Second, Policies: []string{"homes-kept"}, breakHomenode: func(h *homenode) { h.tape = x.record }})
 	runs, err := balance.NewCompare(balance.Policies...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	next := x.reader(t)
-	for {
-		l, err := next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.Input.Settings.Enabled = true // it was recorded without balancing
-		runs.Add(l)
+	_, err = control.Replay(x.reader(), func(in balance.Input, before balance.History) {
+		in.Settings.Enabled = true // it was recorded without balancing
+		runs.Add(in, before)
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	got := runs.Results()
 	own, kept, eager := got[0], got[1], got[2]

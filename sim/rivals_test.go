@@ -89,7 +89,7 @@ func TestNumad(t *testing.T) {
 			m.settleMemory()
 			m.serve()
 			moves := score.Moves
-			n.wake()
+			n.wake(t.Context())
 			if score.Moves > moves {
 				if bound++; m.byID["other"].threads[0] != 4 {
 					t.Errorf("%s: the other is bound", x.name)

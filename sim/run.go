@@ -21,6 +21,7 @@ type Options struct {
 	Seed     uint64
 	Policies []string      // of Policies; empty is all
 	Period   time.Duration // of the daemon; 0 is its default, 2 s
+	Judge    int           // at how many instants of a run the queues of queue.go are asked too; 0: never
 	Progress func(policy string, done, total int, simulated time.Duration)
 
 	breakHomenode func(*homenode)       // for tests: puts an error in
@@ -132,6 +133,7 @@ type run struct {
 	refused map[string]Demand // by name, those that were turned away and have not departed
 	offered int               // vCPUs of online jobs that run or would
 	event   int
+	judged  int // instants
 	pid     int
 	began   uint64
 	recent  func() []string
@@ -217,7 +219,7 @@ func (r *run) all(ctx context.Context) error {
 			}
 			tick += r.o.Period
 		}
-		r.catchUp(e.At)
+		r.catchUp(ctx, e.At)
 		r.event++
 		if err := r.happen(ctx, e); err != nil {
 			return err
@@ -254,14 +256,14 @@ func (r *run) periods(ctx context.Context, tick *time.Duration, n int) error {
 }
 
 // catchUp lets page moves go on until a moment.
-func (r *run) catchUp(to time.Duration) {
+func (r *run) catchUp(ctx context.Context, to time.Duration) {
 	for {
 		due, ok := r.manager.due()
 		if !ok || due > to {
 			break
 		}
 		r.m.now = due
-		r.manager.wake()
+		r.manager.wake(ctx)
 	}
 	r.m.now = to
 }
@@ -271,7 +273,7 @@ func (r *run) until(ctx context.Context, at time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r.catchUp(at)
+	r.catchUp(ctx, at)
 	r.measure(r.o.Period, r.offered)
 	r.score.Ticks++
 	if err := r.manager.tick(ctx); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/words"
 )
 
 // seeds is how many variants of each scenario are run; HOMENODE_SCENARIO_SEEDS
@@ -136,7 +137,7 @@ func TestSwapIsTold(t *testing.T) {
 	found := ""
 	r := sound(t, Options{Trace: trace, Seed: seed, Policies: []string{"homenode"}, breakHomenode: func(h *homenode) {
 		h.listen = func(e plan.Event) {
-			if strings.HasPrefix(e.Text, "balancing: swap") {
+			if e.Code == words.Doing && strings.HasPrefix(e.Text, "swap") {
 				found = e.Text
 			}
 		}

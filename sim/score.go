@@ -13,13 +13,14 @@ import (
 type Score struct {
 	Policy string `json:"policy"`
 
-	AccessNs  float64 `json:"access_ns"`   // mean cost of a memory access
-	FeltNs    float64 `json:"felt_ns"`     // mean cost of an access that work wants, its wait for a CPU included
-	Access    float64 `json:"access"`      // the same as AccessNs, an idle local access being 1
-	Local     float64 `json:"local_share"` // of accesses
-	Utility   float64 `json:"utility"`     // percent; see docs/simulator.md
-	CPUServed float64 `json:"cpu_served"`  // part of the CPU time that online jobs want and got
-	Imbalance float64 `json:"imbalance"`   // standard deviation over nodes of how busy their CPUs are
+	AccessNs  float64 `json:"access_ns"`         // mean cost of a memory access
+	FeltNs    float64 `json:"felt_ns"`           // mean cost of an access that work wants, its wait for a CPU included
+	Stretch   float64 `json:"stretch,omitempty"` // how many times longer work takes than alone, by simulated queues: see Options.Judge and queue.go
+	Access    float64 `json:"access"`            // the same as AccessNs, an idle local access being 1
+	Local     float64 `json:"local_share"`       // of accesses
+	Utility   float64 `json:"utility"`           // percent; see docs/simulator.md
+	CPUServed float64 `json:"cpu_served"`        // part of the CPU time that online jobs want and got
+	Imbalance float64 `json:"imbalance"`         // standard deviation over nodes of how busy their CPUs are
 
 	Arrivals    int     `json:"arrivals"`
 	Refused     int     `json:"refused"`  // asked for a home and were turned away
@@ -48,6 +49,7 @@ type sums struct {
 	wanted, served       float64 // CPU seconds
 	imbalance, live, all float64 // × seconds
 	slowdown, important  float64 // × seconds
+	took, ideal          float64 // seconds of queue.go
 }
 
 // leastUtility is what a vCPU is worth however slow its memory, as in the shared
@@ -69,6 +71,7 @@ func (r *run) measure(period time.Duration, offered int) {
 	served := m.serve()
 	m.flow(served)
 	m.model.load(m.moving)
+	r.judge()
 	clear(m.moving)
 	s := &r.sums
 	n := m.model.n
@@ -110,6 +113,25 @@ func (r *run) measure(period time.Duration, offered int) {
 	s.live += float64(len(m.jobs)) * dt
 	s.all += dt
 	r.score.MostLive = max(r.score.MostLive, len(m.jobs))
+}
+
+// judge lets the queues of queue.go run for an instant, as often in a run as was asked for.
+func (r *run) judge() {
+	of := r.o.Judge
+	if of == 0 || r.m.now < r.o.Trace.Until*time.Duration(r.judged+1)/time.Duration(of) || r.judged == of {
+		return
+	}
+	r.judged++
+	took, ideal := r.m.stretch(r.o.Seed)
+	r.sums.took += took
+	r.sums.ideal += ideal
+	for _, name := range slices.Sorted(maps.Keys(r.refused)) {
+		if d := r.refused[name]; d.Class != workload.Offline {
+			wants := d.Busy * float64(d.VCPUs) * judged
+			r.sums.took += wants * refusedStretch
+			r.sums.ideal += wants
+		}
+	}
 }
 
 // settleMemory tries again for jobs that are short of memory, and recounts what
@@ -236,6 +258,7 @@ func (r *run) finish() {
 	}
 	out.AccessNs = per(s.ns, s.traffic)
 	out.FeltNs = per(s.felt, s.asked)
+	out.Stretch = per(s.took, s.ideal)
 	out.Access = per(s.ns/r.m.model.local, s.traffic)
 	out.Local = per(s.local, s.traffic)
 	out.Utility = per(100*s.useful, s.offered)

@@ -145,7 +145,16 @@ func TestAnyHost(t *testing.T) {
 		st := plantest.State(6).Draw(t, "host")
 		st.Policy.Overcommit = max(1, min(100, st.Policy.Overcommit))
 		st.Policy.Packing = cmp.Or(st.Policy.Packing, plan.Adaptive)
-		st.Policy.Split, st.Policy.Dedicated = false, topology.CPUSet{} // no trace has a border
+		st.Policy.Split, st.Policy.Dedicated = false, topology.CPUSet{} // no trace has a partition
+		// The daemon refuses a reserve that leaves nothing for work (daemon.Config).
+		if st.Host.Online.SubsetOf(st.Policy.Reserved) {
+			st.Policy.Reserved = topology.CPUSet{}
+		}
+		for _, n := range st.Host.Nodes {
+			if n.Memory > 0 {
+				st.Policy.ReservedMemory = min(st.Policy.ReservedMemory, n.Memory/2)
+			}
+		}
 		seed := rapid.Uint64().Draw(t, "seed")
 		trace, err := Generate(Generation{Kind: rapid.SampledFrom(Kinds).Draw(t, "kind"), Host: st.Host, Policy: st.Policy, Seed: seed,
 			Events: rapid.IntRange(2, 60).Draw(t, "events"), Workloads: rapid.IntRange(0, 20).Draw(t, "workloads"),

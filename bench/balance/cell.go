@@ -16,6 +16,9 @@ import (
 // within is how near to the best the daemon must be.
 const within = 0.01
 
+// judged is at how many instants of a run the simulated queues score it too.
+const judged = 8
+
 // cell is one scenario on one size of host, under all policies.
 type cell struct {
 	Scenario string   `json:"scenario"`
@@ -30,6 +33,7 @@ type cell struct {
 type row struct {
 	Policy    string    `json:"policy"`
 	Felt      []float64 `json:"felt_ns"`
+	Stretch   []float64 `json:"stretch"`
 	Access    []float64 `json:"access_ns"`
 	Utility   []float64 `json:"utility"`
 	Important []float64 `json:"important_slowdown,omitempty"`
@@ -46,7 +50,7 @@ func (c *cell) fill(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		result, err := sim.Run(ctx, sim.Options{Trace: trace, Seed: seed, Policies: policies})
+		result, err := sim.Run(ctx, sim.Options{Trace: trace, Seed: seed, Policies: policies, Judge: judged})
 		if err != nil {
 			return err
 		}
@@ -71,6 +75,7 @@ func (r *row) add(s *sim.Score) {
 	round := func(x float64, digits int) float64 { p := math.Pow10(digits); return math.Round(x*p) / p }
 	r.Policy = s.Policy
 	r.Felt = append(r.Felt, round(s.FeltNs, 2))
+	r.Stretch = append(r.Stretch, round(s.Stretch, 4))
 	r.Access = append(r.Access, round(s.AccessNs, 2))
 	r.Utility = append(r.Utility, round(s.Utility, 2))
 	r.Important = append(r.Important, round(s.Important, 4))
@@ -97,8 +102,9 @@ func mean(v []float64) float64 {
 	return sum / float64(max(1, len(v)))
 }
 
-func felt(r *row) float64   { return mean(r.Felt) }
-func access(r *row) float64 { return mean(r.Access) }
+func felt(r *row) float64    { return mean(r.Felt) }
+func stretch(r *row) float64 { return mean(r.Stretch) }
+func access(r *row) float64  { return mean(r.Access) }
 
 // of is the row of one policy.
 func (c *cell) of(policy string) *row {
@@ -126,6 +132,8 @@ func (c *cell) best(figure func(*row) float64) (peer string, behind float64) {
 func (c *cell) verdict() string {
 	peer, behind := c.best(felt)
 	text := fmt.Sprintf("%.1f ns, %s behind %s", felt(c.of(policies[0])), percent(behind), peer)
+	peer, queued := c.best(stretch)
+	text += fmt.Sprintf("; by queues × %.3f, %s behind %s", stretch(c.of(policies[0])), percent(queued), peer)
 	if behind > within {
 		text += "  BEHIND"
 	}

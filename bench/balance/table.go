@@ -22,6 +22,14 @@ func tables(to io.Writer, cells []*cell) error {
 		c.each(w, " %.1f |", felt)
 		fmt.Fprintf(w, " %s | %s |\n", peer, percent(behind))
 	}
+	fmt.Fprintf(w, "\nBy simulated queues instead of a formula: how many times longer work takes than alone on an idle host with near memory, the mean of %d instants (docs/simulator.md):\n\n", judged)
+	fmt.Fprintf(w, "| scenario, nodes | %s | best peer | behind |\n|---%s|---|---|\n", strings.Join(policies, " | "), strings.Repeat("|---", len(policies)))
+	for _, c := range cells {
+		peer, behind := c.best(stretch)
+		fmt.Fprintf(w, "| %s, %d |", c.Scenario, c.Nodes)
+		c.each(w, " %.3f |", stretch)
+		fmt.Fprintf(w, " %s | %s |\n", peer, percent(behind))
+	}
 	fmt.Fprintln(w, "\nOver all sizes:")
 	fmt.Fprintln(w)
 	summary(w, cells)

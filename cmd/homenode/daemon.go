@@ -19,7 +19,10 @@ import (
 	"golang.org/x/term"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/config"
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/doctor"
+	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -44,20 +47,20 @@ func (wallClock) After(d time.Duration) <-chan time.Time { return time.After(d) 
 
 // runDaemon is `homenode daemon`.
 func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
-	config, err := configOf(o)
+	c, err := configOf(o)
 	if err != nil {
 		return cli.Usage(err)
 	}
-	if config.Mode == daemon.Enforce && os.Geteuid() != 0 {
+	if c.Mode == config.Enforce && os.Geteuid() != 0 {
 		return cli.Forbidden(errors.New("enforce mode changes other users' work: run it as root, or look with --mode observe"))
 	}
-	access := api.Access{Group: -1, OthersMayRead: config.OthersMayRead}
-	if config.SocketGroup != "" {
-		if access.Group, err = groupID(config.SocketGroup); err != nil {
+	access := api.Access{Group: -1, OthersMayRead: c.OthersMayRead}
+	if c.SocketGroup != "" {
+		if access.Group, err = groupID(c.SocketGroup); err != nil {
 			return cli.Usage(err)
 		}
 	}
-	s, err := store.Open(config.StateDir)
+	s, err := store.Open(c.StateDir)
 	if errors.Is(err, store.ErrLocked) {
 		return cli.Forbidden(fmt.Errorf("another daemon is running: %w", err))
 	}
@@ -67,42 +70,70 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	defer s.Close()
 
 	var d *daemon.Daemon
-	options := optionsFor(config, observe.Options{
+	options := optionsFor(c, observe.Options{
 		Expected:   func(id workload.ID) (topology.CPUSet, bool) { return d.Given(id) },
 		Registered: func() []workload.Process { return d.Registered() },
 	})
 	options.Store, options.Self = s, holdings
-	if most := int64(config.Record.MaxSize); most > 0 {
-		w, err := flight.Create(filepath.Join(config.StateDir, flightFolder), most)
-		if err != nil {
+	if c.Mode == config.Enforce {
+		switch lock, err := store.LockHost(); {
+		case errors.Is(err, store.ErrLocked):
 			return cli.Forbidden(err)
+		case err != nil: // an ordinary user has the name: that must not stop the daemon
+			slog.Warn("another enforcing daemon would not be noticed", "err", err)
+		default:
+			defer lock.Close()
 		}
-		defer w.Close()
-		options.Recorder = w
 	}
 	level := slog.LevelInfo
 	if o.FirstLook != nil && term.IsTerminal(int(os.Stderr.Fd())) {
 		level = slog.LevelWarn // a person reads the status table; the history has the rest
 	}
 	options.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	// A look comes once a period: the watchdog must wait longer than that.
-	watchdog := max(time.Minute, 3*config.Period)
-	options.Looked = func(first bool) {
-		if !first {
-			sd.SdNotify(false, sd.SdNotifyWatchdog)
+	if most := int64(c.Record.MaxSize); most > 0 {
+		w, err := flight.Create(filepath.Join(c.StateDir, flightFolder), most)
+		if err != nil {
+			return cli.Forbidden(err)
+		}
+		r := recorder{flight.NewRecorder(w, options.Log)}
+		defer r.Close()
+		options.Recorder = r
+	}
+	// The watchdog watches the loop, which comes round each second whatever hangs beside it
+	// and waits for nobody: not for systemd, nor for who reads what is printed.
+	notices := make(chan string, 8)
+	defer close(notices)
+	go func() {
+		for n := range notices {
+			sd.SdNotify(false, n)
+		}
+	}()
+	notify := func(n string) {
+		select {
+		case notices <- n:
+		default:
+		}
+	}
+	var alive time.Time
+	options.Alive = func() {
+		if now := time.Now(); now.Sub(alive) >= time.Second {
+			alive = now
+			notify(sd.SdNotifyWatchdog)
+		}
+	}
+	options.Ready = func() {
+		notify(sd.SdNotifyReady)
+		if o.FirstLook == nil {
 			return
 		}
-		sd.SdNotify(false, fmt.Sprintf("%s\nWATCHDOG_USEC=%d", sd.SdNotifyReady, watchdog.Microseconds()))
-		if o.FirstLook != nil {
-			if status, err := d.Status(ctx); err == nil {
-				o.FirstLook(status)
-			}
+		if status, err := d.Status(ctx); err == nil {
+			go o.FirstLook(status)
 		}
 	}
 	if d, err = daemon.New(options); err != nil {
 		return err
 	}
-	l, err := listen(config.Socket, access)
+	l, err := listen(c.Socket, access)
 	if err != nil {
 		return cli.Forbidden(err)
 	}
@@ -111,8 +142,8 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	measured := make(chan struct{})
 	go func() {
 		defer close(measured)
-		if config.MeasureAtStart {
-			measureAtStart(ctx, observe.Root("/"), config.StateDir, options.Log)
+		if c.MeasureAtStart {
+			measureAtStart(ctx, observe.Root(machine), c.StateDir, options.Log)
 		}
 	}()
 	err = serve(ctx, d, l, access)
@@ -125,17 +156,6 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 func holdings() api.Self {
 	open, _ := os.ReadDir("/proc/self/fd")
 	return api.Self{Goroutines: runtime.NumGoroutine(), Descriptors: max(0, len(open)-1)} // less the one that reads
-}
-
-// flightFolder is where the flight recorder writes, below the state folder.
-const flightFolder = "flight"
-
-// openFlight is for `homenode replay`.
-func openFlight(path string) (cli.Flight, error) {
-	if path == "" {
-		path = filepath.Join(defaultState(), flightFolder)
-	}
-	return flight.Open(path)
 }
 
 // serve runs the loop and the API; when one ends, so does the other.
@@ -161,8 +181,8 @@ func listen(socket string, access api.Access) (net.Listener, error) {
 }
 
 // configOf is defaults, then the file, then the command line.
-func configOf(o cli.DaemonOptions) (daemon.Config, error) {
-	config := userConfig()
+func configOf(o cli.DaemonOptions) (config.Config, error) {
+	c := userConfig()
 	file := o.Config
 	if file == "" {
 		if _, err := os.Stat(configFile); err == nil {
@@ -172,31 +192,31 @@ func configOf(o cli.DaemonOptions) (daemon.Config, error) {
 	if file != "" {
 		f, err := os.Open(file)
 		if err != nil {
-			return config, err
+			return c, err
 		}
 		defer f.Close()
-		if config, err = daemon.ParseConfig(f, file, config); err != nil {
-			return config, err
+		if c, err = config.Parse(f, file, c); err != nil {
+			return c, err
 		}
 	}
 	if o.Mode != "" {
-		config.Mode = daemon.Mode(o.Mode)
+		c.Mode = config.Mode(o.Mode)
 	}
 	if o.StateDir != "" {
-		config.StateDir = o.StateDir
+		c.StateDir = o.StateDir
 	}
 	if o.Socket != "" {
-		config.Socket = o.Socket
+		c.Socket = o.Socket
 	}
 	if o.Period != 0 {
-		config.Period = o.Period
+		c.Period = o.Period
 	}
-	return config, config.Validate()
+	return c, c.Validate()
 }
 
 // userConfig is the defaults, with the folders of whoever runs this.
-func userConfig() daemon.Config {
-	c := daemon.NewConfig()
+func userConfig() config.Config {
+	c := config.New()
 	c.StateDir = defaultState()
 	if os.Geteuid() != 0 {
 		c.Socket = userSocket()
@@ -212,47 +232,82 @@ func groupID(name string) (int, error) {
 	return strconv.Atoi(g.Gid)
 }
 
-var _ daemon.Heirs = (*process.Driver)(nil)
+var _ daemon.Inheriting = (*process.Driver)(nil)
 
 // optionsFor wires the host packages together; the store is the caller's.
-func optionsFor(config daemon.Config, look observe.Options) daemon.Options {
-	look.MinMemory = config.Manage.MinMemory.KiB()
-	look.MinCPU = config.Manage.MinCPU
+func optionsFor(c config.Config, look observe.Options) daemon.Options {
+	root := observe.Root(machine)
+	look.MinMemory = c.Manage.MinMemory.KiB()
+	look.MinCPU = c.Manage.MinCPU
 	look.SelfPID = os.Getpid()
 	look.Counters = true
-	kept := keptIn(config.StateDir)
+	kept := keptIn(c.StateDir)
 	look.Host, look.Free = kept.host, kept.free
-	observer := observe.New(observe.Root("/"), look)
-	pressure := &process.Pressure{Host: config.Move.PauseHost, Workload: config.Move.PauseWorkload}
+	observer := observe.New(root, look)
+	pressure := &process.Pressure{Root: os.DirFS(machine), Host: c.Move.PauseHost, Workload: c.Move.PauseWorkload}
 	mover := process.NewMover(process.MoverOptions{
-		Bandwidth: int64(config.Move.Bandwidth),
-		Batch:     config.Move.Batch,
+		Root:      os.DirFS(machine),
+		Bandwidth: int64(c.Move.Bandwidth),
+		Batch:     c.Move.Batch,
 		Pause:     pressure.Pause,
 	})
+	interrupts, finder := irq.New(machine), links.New(machine)
 	guests := libvirt.NewWatch(libvirt.WatchOptions{
-		URI: os.Getenv("LIBVIRT_DEFAULT_URI"), Process: hypervisor,
+		URI: os.Getenv("LIBVIRT_DEFAULT_URI"), Manage: libvirt.Managed(c.Libvirt.Manage), Process: hypervisor, Running: guestsRun,
 		Lock: func(ctx context.Context) (interface{ Close() error }, error) { return lockGuests(ctx, defaultState()) },
 	})
 	return daemon.Options{
-		Guests: guests,
-		Config: config, Version: version, BootID: bootID(),
+		Settings: c.Settings(), Period: c.Period, Version: version, BootID: bootID(), Suits: c.Suits,
 		Observer: observer,
+		Sources:  []daemon.Source{guests},
 		Drivers: map[workload.Kind]daemon.Driver{
-			workload.InCgroup:  cgroup.New(cgroup.Options{Mover: mover}),
-			workload.InProcess: process.New(process.Options{Mover: mover}),
-			workload.InDevice:  irq.New("/"),
-			workload.InHost:    prepare.New("/", prepare.Systemd{}),
-			workload.InGuest:   guests,
+			workload.InCgroup:  cgroup.New(cgroup.Options{Mount: filepath.Join(machine, "sys/fs/cgroup"), Root: os.DirFS(machine), Mover: mover}),
+			workload.InProcess: process.New(process.Options{Root: os.DirFS(machine), Mover: mover}),
+			workload.InDevice:  interrupts,
+			workload.InHost:    prepare.New(machine, prepare.Systemd{}),
+			guest.Kind:         guests,
 		},
-		Clock:  wallClock{},
-		Links:  links.New("/"),
-		Rivals: func(h *topology.Host) []measure.Manager { return doctor.Managers(observe.Root("/"), h) },
+		Surveys: map[control.SurveyKind]daemon.Surveyor{
+			control.Managers: func(_ context.Context, s *workload.Snapshot) (control.Survey, error) {
+				return control.Survey{Managers: managers(doctor.Managers(root, s.Host))}, nil
+			},
+			control.Links: func(ctx context.Context, s *workload.Snapshot) (out control.Survey, err error) {
+				out.Links, out.Read = finder.Links(ctx, s.Host, s.Observations)
+				return out, nil
+			},
+			control.Interrupts: func(ctx context.Context, s *workload.Snapshot) (out control.Survey, err error) {
+				out.Devices, err = interrupts.Devices(ctx, s.Host)
+				return out, err
+			},
+		},
+		Clock: wallClock{},
 	}
+}
+
+// managers is the other programs that place things as the daemon sees them: what is left
+// to each.
+func managers(found []measure.Manager) []control.Manager {
+	var out []control.Manager
+	for _, m := range found {
+		x := control.Manager{Name: m.Name, Does: m.Does, Owns: m.Owns, CPUs: m.CPUs, Names: m.Guests}
+		switch m.Name {
+		case doctor.Numad:
+			x.Everything = true
+		case doctor.Irqbalance:
+			x.Interrupts = true
+		case doctor.Kubelet:
+			// Below kubepods.slice under systemd, else below kubepods; nested kubelets write
+			// kubelet-kubepods.slice (pkg/kubelet/cm, cgroup roots).
+			x.Cgroups = []string{"kubepods", "kubepods.slice", "kubelet-kubepods", "kubelet-kubepods.slice"}
+		}
+		out = append(out, x)
+	}
+	return out
 }
 
 // bootID changes with every start of the machine (random(4)).
 func bootID() string {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	id, err := os.ReadFile(filepath.Join(machine, "proc/sys/kernel/random/boot_id"))
 	if err != nil {
 		return "unknown"
 	}
@@ -268,30 +323,51 @@ func journal(stateDir string) error {
 	return s.Close()
 }
 
+// journalOfRoot refuses a user's own state folder where root has one: the journal is there.
+func journalOfRoot(stateDir string) error {
+	if _, err := os.Stat(systemState); err == nil && os.Geteuid() != 0 && stateDir == defaultState() {
+		return cli.Forbidden(fmt.Errorf("this machine's journal is in %s: ask as root, or name another --state-dir", systemState))
+	}
+	return nil
+}
+
 // local answers for commands when no daemon runs.
 func local(_ context.Context, stateDir string) (api.Backend, func() error, error) {
-	config, err := configOf(cli.DaemonOptions{StateDir: stateDir})
+	c, err := configOf(cli.DaemonOptions{StateDir: stateDir})
 	if err != nil {
 		return nil, nil, cli.Usage(err)
 	}
 	var l *daemon.Local
 	l = &daemon.Local{
-		Options: optionsFor(config, observe.Options{
+		Options: optionsFor(c, observe.Options{
 			Expected:   func(id workload.ID) (topology.CPUSet, bool) { return l.Given(id) },
 			Registered: func() []workload.Process { return l.Registered() },
 		}),
 		Open: func() (daemon.Store, error) {
-			if _, err := os.Stat(systemState); err == nil && os.Geteuid() != 0 && config.StateDir == defaultState() {
-				return nil, cli.Forbidden(fmt.Errorf("this machine's journal is in %s: ask as root, or name another --state-dir", systemState))
+			if err := journalOfRoot(c.StateDir); err != nil {
+				return nil, err
 			}
-			s, err := store.Open(config.StateDir)
+			s, err := store.Open(c.StateDir)
+			if err != nil {
+				return nil, cli.Forbidden(err)
+			}
+			return s, nil
+		},
+		OpenUndo: func() (daemon.Store, error) {
+			s, err := store.OpenForUndo(c.StateDir)
+			if errors.Is(err, fs.ErrNotExist) {
+				if err := journalOfRoot(c.StateDir); err != nil {
+					return nil, err
+				}
+				return nil, &api.Error{Code: api.NotFound, Text: fmt.Sprintf("no journal in %s: homenode has changed nothing", c.StateDir)}
+			}
 			if err != nil {
 				return nil, cli.Forbidden(err)
 			}
 			return s, nil
 		},
 		OpenRead: func() (daemon.Store, error) {
-			s, err := store.OpenReadOnly(config.StateDir)
+			s, err := store.OpenReadOnly(c.StateDir)
 			switch {
 			case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 				return nil, nil // nothing was ever changed, or it is not ours to know

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 
+	"github.com/homenode/homenode/config"
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -18,7 +20,7 @@ import (
 type hostPreparer struct{}
 
 func (hostPreparer) Devices(ctx context.Context, h *topology.Host) ([]irq.Device, error) {
-	return hostirq.New("/").Devices(ctx, h)
+	return hostirq.New(machine).Devices(ctx, h)
 }
 
 // PlacesInterrupts reports whether the daemon, as configured, does.
@@ -27,7 +29,7 @@ func (hostPreparer) PlacesInterrupts() (bool, error) {
 	if err != nil {
 		return false, cli.Usage(err)
 	}
-	return c.Mode == daemon.Enforce && c.IRQ == daemon.IRQPlace, nil
+	return c.Mode == config.Enforce && c.IRQ == control.InterruptsPlace, nil
 }
 
 func (hostPreparer) Placed(stateDir string) ([]plan.Placement, error) {
@@ -42,19 +44,11 @@ func (hostPreparer) Placed(stateDir string) ([]plan.Placement, error) {
 	return placed, err
 }
 
-func (hostPreparer) Prepare(ctx context.Context, stateDir string, steps []plan.Step) ([]error, error) {
+func (hostPreparer) MayPrepare() error {
 	if os.Geteuid() != 0 {
-		return nil, cli.Forbidden(errors.New("preparing a host changes other users' work: run it as root, or look with --dry-run"))
+		return cli.Forbidden(errors.New("preparing a host changes other users' work: run it as root, or look with --dry-run"))
 	}
-	l, err := localHost(stateDir)
-	if err != nil {
-		return nil, err
-	}
-	errs, err := l.Prepare(ctx, steps)
-	if errors.Is(err, store.ErrLocked) {
-		return nil, cli.Forbidden(errors.Join(err, errors.New("stop the daemon meanwhile: that changes nothing for what it has placed")))
-	}
-	return errs, err
+	return nil
 }
 
 // localHost is what answers without a daemon.

@@ -33,12 +33,12 @@ func (guests) New(h *topology.Host, o *guest.Order, home guest.Home, arch string
 	return d.Bytes(), nil
 }
 
-func (guests) Standing(h *topology.Host, text []byte) (guest.Standing, error) {
+func (guests) Guest(h *topology.Host, text []byte) (guest.Guest, error) {
 	d, err := domain.Parse(text)
 	if err != nil {
-		return guest.Standing{}, err
+		return guest.Guest{}, err
 	}
-	return d.Standing(h)
+	return d.Guest(h)
 }
 
 func (guests) Wants(h *topology.Host, text []byte) (workload.Spec, guest.Emulator, bool, error) {
@@ -63,41 +63,77 @@ func (guests) Rehome(h *topology.Host, text []byte, home guest.Home) ([]byte, er
 // Connect reaches the libvirt that LIBVIRT_DEFAULT_URI names, as virsh does. Who
 // changes guests does so alone: two that place at once would give both the same CPUs.
 func (guests) Connect(ctx context.Context, change bool) (cli.Hypervisor, error) {
-	c, err := libvirt.Open(ctx, os.Getenv("LIBVIRT_DEFAULT_URI"))
-	switch {
+	w := libvirt.NewWatch(libvirt.WatchOptions{URI: os.Getenv("LIBVIRT_DEFAULT_URI"), Manage: libvirt.Marked})
+	switch err := w.Look(ctx); {
 	case errors.Is(err, libvirt.ErrURI):
 		return nil, cli.Usage(err)
 	case err != nil:
-		return nil, cli.Forbidden(err)
-	case !change:
-		return c, nil
+		return nil, cli.Forbidden(errors.Join(err, w.Close()))
 	}
-	lock, err := lockGuests(ctx, defaultState())
-	if err != nil {
-		return nil, cli.Forbidden(errors.Join(err, c.Close()))
+	h := &hypervisors{Watch: w}
+	if !change {
+		return h, nil
 	}
-	return &locked{c, lock}, nil
+	if err := h.lock(ctx, defaultState()); err != nil {
+		return nil, cli.Forbidden(errors.Join(err, w.Close()))
+	}
+	return h, nil
 }
 
-// locked is a connection that nobody else changes guests beside.
-type locked struct {
-	*libvirt.Client
-	lock *os.File
+// hypervisors is a libvirt for a command. One that changes guests is the only one until
+// Close, and until Unlock nobody else changes any: what it decides on stands still. The
+// steps that it decides on are a daemon's to carry out, or a stand-in's, whose driver takes
+// the second lock for each.
+type hypervisors struct {
+	*libvirt.Watch
+	only, guests *os.File // nil: nothing is changed, or it is unlocked
 }
 
-func (l *locked) Close() error { return errors.Join(l.Client.Close(), l.lock.Close()) }
+func (h *hypervisors) lock(ctx context.Context, dir string) (err error) {
+	if h.only, err = lockFile(ctx, dir, "commands.lock"); err != nil {
+		return err
+	}
+	if h.guests, err = lockGuests(ctx, dir); err != nil {
+		err = errors.Join(err, h.only.Close())
+	}
+	return err
+}
+
+func (h *hypervisors) Unlock() error {
+	f := h.guests
+	if h.guests = nil; f == nil {
+		return nil
+	}
+	return f.Close()
+}
+
+func (h *hypervisors) Guests(ctx context.Context, host *topology.Host) ([]guest.Guest, []guest.Unread, error) {
+	return h.All(ctx, host)
+}
+
+func (h *hypervisors) Close() error {
+	err := errors.Join(h.Watch.Close(), h.Unlock())
+	if h.only != nil {
+		err = errors.Join(err, h.only.Close())
+	}
+	return err
+}
 
 // lockWait is how long one change waits for another: dozens of guests are moved
 // in less.
 const lockWait = 30 * time.Second
 
-// lockGuests waits until nobody else of this user changes guests; closing the
-// file ends it, as does the end of the process.
+// lockGuests waits until nobody else of this user changes guests.
 func lockGuests(ctx context.Context, dir string) (*os.File, error) {
+	return lockFile(ctx, dir, "guests.lock")
+}
+
+// lockFile waits for a lock; closing the file ends it, as does the end of the process.
+func lockFile(ctx context.Context, dir, name string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "guests.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -132,13 +168,25 @@ func policy(h *topology.Host) (plan.Policy, error) {
 	return p, nil
 }
 
-// hypervisor is the QEMU of a running guest, by the file that libvirt writes its PID
-// into: below /run for the system's libvirt, below the user's folder for one's own.
-func hypervisor(name string) (workload.Process, error) {
-	file := filepath.Join("/run/libvirt/qemu", name+".pid")
+// runFolder is where libvirt keeps what runs: below /run for the system's, below the
+// user's folder for one's own.
+func runFolder() string {
 	if os.Getenv("LIBVIRT_DEFAULT_URI") == "qemu:///session" {
-		file = filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "libvirt/qemu/run", name+".pid")
+		return filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "libvirt/qemu/run")
 	}
+	return "/run/libvirt/qemu"
+}
+
+// guestsRun reports whether libvirt's folder tells of guests that run.
+func guestsRun() bool {
+	files, _ := filepath.Glob(filepath.Join(runFolder(), "*.pid"))
+	return len(files) > 0
+}
+
+// hypervisor is the QEMU of a running guest, by the file that libvirt writes its PID
+// into.
+func hypervisor(name string) (workload.Process, error) {
+	file := filepath.Join(runFolder(), name+".pid")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return workload.Process{}, err

@@ -2,22 +2,66 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"homenode": main})
+	testscript.Main(m, map[string]func(){"homenode": func() {
+		if program := os.Getenv(plainProgram); program != "" && !slices.Contains(os.Args, "daemon") {
+			err := syscall.Exec(program, os.Args, os.Environ())
+			panic(fmt.Sprintf("run %s: %v", program, err))
+		}
+		if made := os.Getenv("MACHINE"); made != "" {
+			machine = made
+		}
+		main()
+	}})
+}
+
+// plainProgram names the variable with the program built without the race detector.
+// Under the detector only daemons run in this one: commands have one goroutine, and
+// start ten times as fast.
+const plainProgram = "HOMENODE_PLAIN"
+
+// buildPlain builds that program into a folder that other users reach; "" where this
+// program is a plain one itself.
+func buildPlain(t *testing.T, machine string) string {
+	if info, ok := debug.ReadBuildInfo(); !ok || !slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		return ""
+	}
+	dir, err := os.MkdirTemp("", "homenode-plain")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	program := filepath.Join(dir, "homenode")
+	c := exec.Command("go", "build", "-ldflags", "-X main.machine="+machine, "-o", program)
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("build homenode without the race detector: %v: %s", err, out)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return program
 }
 
 // TestScripts runs testdata/script/*.txtar: each is a session at a shell, with
 // the state and the socket of a user who has none yet. UPDATE=1 renews golden
 // output.
 func TestScripts(t *testing.T) {
+	made := madeMachine(t)
+	plain := buildPlain(t, made)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       os.Getenv("UPDATE") != "",
@@ -39,8 +83,9 @@ func TestScripts(t *testing.T) {
 			}
 			e.Defer(func() { os.RemoveAll(open) })
 			for k, v := range map[string]string{
+				"MACHINE": made, "DBUS_SYSTEM_BUS_ADDRESS": "unix:path=" + e.WorkDir + "/no-bus",
 				"HOME": e.WorkDir, "XDG_STATE_HOME": e.WorkDir + "/state", "XDG_RUNTIME_DIR": e.WorkDir + "/run",
-				"SOCK": open + "/sock", "STATE": e.WorkDir + "/st", "HOMENODE": open + "/homenode",
+				"SOCK": open + "/sock", "STATE": e.WorkDir + "/st", "HOMENODE": open + "/homenode", plainProgram: plain,
 			} {
 				e.Setenv(k, v)
 			}
@@ -51,6 +96,20 @@ func TestScripts(t *testing.T) {
 			"answer": answer,
 		},
 	})
+}
+
+// madeMachine is a folder with the machine that commands see, which other users reach
+// too.
+func madeMachine(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "homenode-machine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := errors.Join(os.Chmod(dir, 0o755), writeMachine(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // openFolder is a folder that other users reach too, with the program in it:

@@ -6,6 +6,9 @@ import (
 	"strconv"
 )
 
+// machine is where this machine's proc/ and sys/ are; tests make up another.
+var machine = "/"
+
 // configFile is read when it is there and --config does not name another.
 const configFile = "/etc/homenode.yaml"
 

@@ -20,7 +20,7 @@ import (
 // What was kept for this machine comes back with it and says how old it is; what
 // is kept later comes with the next look.
 func TestKeptMeasurementIsAttached(t *testing.T) {
-	root := os.DirFS("/")
+	root := os.DirFS(madeMachine(t))
 	state := t.TempDir()
 	running := keptIn(state)
 	h, err := running.host(root)
@@ -69,11 +69,11 @@ func TestKeptMeasurementIsAttached(t *testing.T) {
 // told as two nodes. The second is not there, so that its cells fail.
 func twoNodes(t *testing.T, load string) fs.FS {
 	t.Helper()
-	h, err := topology.FromSysfs(os.DirFS("/"))
+	h, err := topology.FromSysfs(os.DirFS(madeMachine(t)))
 	if err != nil || len(h.Nodes) != 1 || h.Online.Len() < 2 || h.Nodes[0].ID != 0 {
 		t.Skip("needs a machine of one node with two CPUs")
 	}
-	leaves, err := topology.Capture(os.DirFS("/"))
+	leaves, err := topology.Capture(os.DirFS(madeMachine(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,8 +128,8 @@ func TestMeasureAtStart(t *testing.T) {
 	if !strings.Contains(said.String(), "busy") || !strings.Contains(said.String(), "homenode probe") {
 		t.Errorf("said of a busy machine: %q", said.String())
 	}
-	if h, err := topology.FromSysfs(os.DirFS("/")); err == nil && len(h.Nodes) == 1 {
-		measureAtStart(t.Context(), os.DirFS("/"), state, log)
+	if h, err := topology.FromSysfs(os.DirFS(madeMachine(t))); err == nil && len(h.Nodes) == 1 {
+		measureAtStart(t.Context(), os.DirFS(madeMachine(t)), state, log)
 		none("one node")
 	}
 	quiet := twoNodes(t, "0.0")

@@ -12,6 +12,8 @@ import (
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/words/wordstest"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -21,7 +23,7 @@ const gib = topology.KiB(1 << 20)
 type bench struct {
 	t      testing.TB
 	in     Input
-	memory Memory
+	memory History
 	out    Outcome
 }
 
@@ -48,9 +50,9 @@ func (b *bench) run(id string, node topology.NodeID, use float64, mem topology.K
 	o := workload.Observation{ID: workload.ID(id), Name: id, Kind: workload.InCgroup, Cgroup: id, Threads: 64, CPUUse: use,
 		RanOn: []workload.NodeShare{{Node: node, Share: 1}}, Memory: []workload.NodeMemory{{Node: node, KiB: mem}}, CPUs: h.Nodes[k].CPUs, Mems: h.AllowedMems}
 	h.Nodes[k].Free -= mem
-	s := place.Subject{Observation: o, Spec: place.SpecFrom(o, place.Options{})}
+	s := &place.Subject{Observation: o, Spec: place.SpecFrom(o)}
 	for _, f := range edit {
-		f(&s)
+		f(s)
 	}
 	b.in.Subjects = append(b.in.Subjects, s)
 	p := plan.Placement{Workload: o.ID, Class: s.Spec.Class, Importance: s.Spec.Importance, VCPUs: s.Spec.CPUs, Home: topology.Nodes(node),
@@ -60,7 +62,7 @@ func (b *bench) run(id string, node topology.NodeID, use float64, mem topology.K
 		p.CPUs = topology.CPUs(p.Pins...)
 		b.in.Subjects[len(b.in.Subjects)-1].Observation.CPUs = p.CPUs
 	}
-	if s.LeaveAlone == "" && !o.Pinned {
+	if s.Alone.None() && !o.Pinned {
 		b.in.State.Placements = append(b.in.State.Placements, p)
 	}
 }
@@ -113,7 +115,11 @@ func (b *bench) until() *Report {
 
 func brief(r *Report) string {
 	if r.Chosen != nil {
-		return r.Chosen.Words()
+		var homes []string
+		for _, c := range r.Chosen.Changes {
+			homes = append(homes, fmt.Sprintf("%s %s>%s", c.Workload, c.From, c.To))
+		}
+		return string(r.Chosen.Kind) + " " + strings.Join(homes, ", ")
 	}
 	return string(r.State)
 }
@@ -122,147 +128,153 @@ func TestDecisions(t *testing.T) {
 	tests := []struct {
 		name  string
 		setup func(b *bench)
-		want  string // what is chosen, or the state
-		why   string // part of the report's words or of a rejection
+		want  string       // what is chosen, or the state
+		why   words.Reason // part of the report or of a rejection
 	}{
 		{"calm", func(b *bench) {
 			b.run("a", 0, 5, gib)
 			b.run("b", 1, 1, gib)
-		}, "in order", "the busiest node, 0, has 5.0 CPUs wanted of 8"},
+		}, "in order", words.Because(words.Balanced, 5.0, 8, 0, 1.0, 8, 1, 0.03)},
 		{"both full alike", func(b *bench) {
 			for i := range 4 {
 				b.run(fmt.Sprint("a", i), topology.NodeID(i%2), 5, gib)
 			}
-		}, "in order", "12.5 CPUs wanted of 8"},
+		}, "in order", words.Because(words.Balanced)},
 		{"one node crowded", func(b *bench) {
 			b.run("a", 0, 5, gib)
 			b.run("b", 0, 5, 4*gib)
 			b.run("c", 1, 1, gib)
-		}, "move a from node 0 to 1", "wants 12.5 CPUs, there are 8 on 8 cores"},
+		}, "move a 0>1", words.Because(words.ShortOfCPU, 0, 12.5, 8, 8.0, words.Reasons(words.Because(words.LeastBusy, 1, 1.0, 8)))},
 		{"the important one stays", func(b *bench) {
 			b.run("a", 0, 5, gib, important(90))
 			b.run("b", 0, 5, 4*gib)
 			b.run("c", 1, 1, gib)
-		}, "move b from node 0 to 1", "important work keeps"},
+		}, "move b 0>1", words.Because(words.KeptIdle)},
 		{"the reserve alone crowds", func(b *bench) {
 			b.run("a", 0, 5, gib, important(100))
 			b.run("b", 0, 2, gib)
 			b.run("c", 1, 1, gib)
-		}, "move b from node 0 to 1", "keeps 2.5 idle"},
+		}, "move b 0>1", words.Because(words.KeptIdle, 2.5)},
 		{"only the important one can go", func(b *bench) {
 			b.run("a", 0, 5, gib, important(90))
 			b.run("b", 0, 5, gib, func(s *place.Subject) { s.Spec.Nodes = topology.Nodes(0) })
 			b.run("c", 1, 1, gib)
-		}, "move a from node 0 to 1", ""},
+		}, "move a 0>1", words.Reason{}},
 		{"dedicated work stays", func(b *bench) {
 			b.run("a", 0, 2, gib, class(workload.Dedicated))
 			b.run("b", 0, 8, gib, func(s *place.Subject) { s.Spec.Nodes = topology.Nodes(0) })
 			b.run("c", 1, 1, gib)
-		}, "no choice", ""},
+		}, "no choice", words.Reason{}},
 		{"pinned work stays", func(b *bench) {
 			b.run("a", 0, 5, gib, func(s *place.Subject) { s.Observation.Pinned = true })
 			b.run("b", 0, 5, gib, func(s *place.Subject) { s.Observation.OwnPolicy = "bind:0" })
 			b.run("c", 1, 1, gib)
-		}, "no choice", "memory policy of its own (bind:0)"},
+		}, "no choice", words.Because(words.OwnPolicy, "bind:0")},
 		{"undone work stays", func(b *bench) {
 			b.run("a", 0, 5, gib)
 			b.run("b", 0, 5, gib)
 			b.run("c", 1, 1, gib)
 			b.in.HeldAll = true
-		}, "no choice", "undone by hand"},
+		}, "no choice", words.Because(words.Held)},
 		{"a swap, for memory is full", func(b *bench) {
 			b.run("a", 0, 6, 7*gib)
 			b.run("b", 0, 5, 7*gib)
 			b.run("c", 1, 1, 7*gib)
 			b.run("d", 1, 1, 7*gib)
-		}, "swap", "saves"},
+		}, "swap", words.Because(words.ChangeSaves)},
 		{"memory is short", func(b *bench) {
 			b.run("a", 0, 2, 12*gib)
 			b.run("b", 0, 1, 4*gib-200<<10)
 			b.run("c", 1, 1, gib)
-		}, "move b from node 0 to 1", "free or reclaimable, less than 4 %"},
+		}, "move b 0>1", words.Because(words.ShortOfMemory)},
 		{"bandwidth, counted", func(b *bench) {
 			for i := range 2 {
 				b.run(fmt.Sprint("a", i), 0, 1, gib, func(s *place.Subject) { s.Observation.Bandwidth = 60_000 })
 			}
 			b.run("b", 1, 1, gib)
-		}, "move a0 from node 0 to 1", "120000 of 150000 MiB/s go to its memory (80 %, counted)"},
+		}, "move a0 0>1", words.Because(words.ShortOfBandwidth, 0, 120000, 150000, 0.8, words.Because(words.Counted))},
 		{"bandwidth, counted at the node", func(b *bench) {
 			for i := range 2 {
 				b.run(fmt.Sprint("a", i), 0, 3, gib)
 			}
 			b.run("b", 1, 1, gib)
 			b.in.Traffic = []int64{105_000, 5_000}
-		}, "move a0 from node 0 to 1", "105000 of 150000 MiB/s go to its memory (70 %, counted at the node)"},
+		}, "move a0 0>1", words.Because(words.ShortOfBandwidth, 0, 105000, 150000, 0.7, words.Because(words.CountedAtNode))},
 		{"bandwidth, counted at the node: less than its work is thought to bring", func(b *bench) {
 			for i := range 2 {
 				b.run(fmt.Sprint("a", i), 0, 1, gib, func(s *place.Subject) { s.Observation.Bandwidth = 60_000 })
 			}
 			b.run("b", 1, 1, gib)
 			b.in.Traffic = []int64{40_000, 1_000}
-		}, "in order", ""},
+		}, "in order", words.Reason{}},
 		{"far by residence, near by counters", func(b *bench) {
 			b.run("a", 0, 3, gib)
 			b.in.Subjects[0].Observation.Memory = []workload.NodeMemory{{Node: 1, KiB: gib}}
 			b.in.Subjects[0].Observation.Accesses = workload.Accesses{From: workload.Counters, Local: 0.95, PerSecond: 5e7}
-			b.in.Flights = []Flight{{Workload: "a", To: topology.Nodes(0), PutOff: "busy or pinned."}}
-		}, "in order", ""},
+			b.in.Flights = []Flight{{Workload: "a", To: topology.Nodes(0), PutOff: words.Plain("busy or pinned.")}}
+		}, "in order", words.Reason{}},
 		{"far by residence, too few reads counted to matter", func(b *bench) {
 			b.run("a", 0, 3, gib)
 			b.in.Subjects[0].Observation.Memory = []workload.NodeMemory{{Node: 1, KiB: gib}}
 			b.in.Subjects[0].Observation.Accesses = workload.Accesses{From: workload.Counters, Local: 0, PerSecond: 1e5}
-			b.in.Flights = []Flight{{Workload: "a", To: topology.Nodes(0), PutOff: "busy or pinned."}}
-		}, "in order", ""},
+			b.in.Flights = []Flight{{Workload: "a", To: topology.Nodes(0), PutOff: words.Plain("busy or pinned.")}}
+		}, "in order", words.Reason{}},
 		{"memory that does not follow: the CPUs go to it", func(b *bench) {
 			b.run("a", 0, 3, gib)
 			b.in.Subjects[0].Observation.Memory = []workload.NodeMemory{{Node: 1, KiB: gib}}
-			b.in.Flights = []Flight{{Workload: "a", To: topology.Nodes(0), PutOff: "busy or pinned."}}
-		}, "move a from node 0 to 1", "0 % of its accesses are local"},
+			b.in.Flights = []Flight{{Workload: "a", To: topology.Nodes(0), PutOff: words.Plain("busy or pinned.")}}
+		}, "move a 0>1", words.Because(words.FarFromMemory)},
 		{"memory on its way home is waited for", func(b *bench) {
 			b.run("a", 0, 3, gib)
 			b.in.Subjects[0].Observation.Memory = []workload.NodeMemory{{Node: 1, KiB: gib}}
 			b.in.Flights = []Flight{{Workload: "a", To: topology.Nodes(0)}}
-		}, "in order", ""},
+		}, "in order", words.Reason{}},
 		{"one move at a time between two nodes", func(b *bench) {
 			b.run("a", 0, 5, gib)
 			b.run("b", 0, 5, gib)
 			b.run("c", 1, 1, gib)
 			b.in.Subjects[2].Observation.Memory = []workload.NodeMemory{{Node: 0, KiB: gib}}
 			b.in.Flights = []Flight{{Workload: "c", To: topology.Nodes(1)}}
-		}, "no choice", "Memory of c moves between nodes 0 and 1 now."},
+		}, "no choice", words.Because(words.PairBusy, "c", 0, 1)},
 		{"too much memory for what it saves", func(b *bench) {
 			b.run("a", 0, 8.2, 14*gib)
 			b.run("c", 1, 7, gib)
 			b.in.Settings.Horizon = 10 * time.Second
-		}, "no choice", ""},
+		}, "no choice", words.Reason{}},
 		{"near a device", func(b *bench) {
 			b.in.State.Host.Devices = []topology.Device{{Name: "eth0", Kind: topology.NIC, PCI: "0000:00:01.0", Node: 0}}
 			near := func(s *place.Subject) { s.Spec.Near = []workload.Near{{Device: "eth0", Weight: 2}} }
 			b.run("a", 0, 5, gib, near)
 			b.run("b", 0, 5, gib)
 			b.run("c", 1, 1, gib)
-		}, "move b from node 0 to 1", ""},
+		}, "move b 0>1", words.Reason{}},
 		{"turned off", func(b *bench) {
 			b.run("a", 0, 9, gib)
 			b.in.Settings.Enabled = false
-		}, "off", "balance.enabled"},
+		}, "off", words.Because(words.BalanceOff)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b := two(t)
 			tt.setup(b)
-			r := b.until()
-			if got := brief(r); got != tt.want && !(tt.want == "swap" && strings.HasPrefix(got, "swap ")) {
-				t.Fatalf("%s: %s\n%+v", got, r.Words(), r)
-			}
-			text := r.Words()
-			for _, c := range r.Weighed {
-				text += " " + c.Rejected
-			}
-			if !strings.Contains(text, tt.why) {
-				t.Errorf("%q does not tell %q", text, tt.why)
-			}
+			b.decides(t, tt.want, tt.why)
 		})
+	}
+}
+
+// decides looks until something is decided, and tells what is not as wanted.
+func (b *bench) decides(t *testing.T, want string, why words.Reason) {
+	t.Helper()
+	r := b.until()
+	if got := brief(r); got != want && !(want == "swap" && strings.HasPrefix(got, "swap ")) {
+		t.Fatalf("%s: %s\n%+v", got, r.Verdict(), r)
+	}
+	given := words.Reasons(r.Verdict())
+	for _, c := range r.Weighed {
+		given = append(given, c.Rejected)
+	}
+	if !why.None() && !wordstest.Has(given, why) {
+		t.Errorf("%s is not among %s", why, given)
 	}
 }
 
@@ -283,7 +295,7 @@ func TestWindow(t *testing.T) {
 			t.Errorf("tick %d: %s", k, r.State)
 		}
 		if r.Chosen != nil {
-			t.Fatalf("tick %d: %s", k, r.Words())
+			t.Fatalf("tick %d: %s", k, r.Verdict())
 		}
 	}
 }
@@ -294,7 +306,7 @@ func TestRestAndBan(t *testing.T) {
 	for i := range 4 {
 		b.run(fmt.Sprint("w", i), topology.NodeID(i%2), 5, gib)
 	}
-	last := map[workload.ID]Past{}
+	last := map[workload.ID]HomeChange{}
 	perHour := map[workload.ID][]time.Time{}
 	moves := 0
 	for range 3 * 1800 {
@@ -316,7 +328,7 @@ func TestRestAndBan(t *testing.T) {
 			if p, ok := last[c.Workload]; ok && at.Sub(p.At) < 15*time.Minute && c.To.Intersects(p.From) {
 				t.Fatalf("%s back to %s after %v", c.Workload, c.To, at.Sub(p.At))
 			}
-			last[c.Workload] = Past{From: c.From, To: c.To, At: at}
+			last[c.Workload] = HomeChange{From: c.From, To: c.To, At: at}
 			perHour[c.Workload] = append(slices.DeleteFunc(perHour[c.Workload], func(x time.Time) bool { return at.Sub(x) >= time.Hour }), at)
 			if n := len(perHour[c.Workload]); n > 6 {
 				t.Fatalf("%s moved %d times within an hour", c.Workload, n)
@@ -383,7 +395,7 @@ func TestCrowdAge(t *testing.T) {
 	tried := 0
 	for _, c := range b.out.Report.Of("old") {
 		if tried++; c.Gain.Seconds() > c.Saves*horizon(24) {
-			t.Errorf("%s gains %v, %.2f CPUs for more than %.0f s", c.Words(), c.Gain, c.Saves, horizon(24))
+			t.Errorf("%s gains %v, %.2f CPUs for more than %.0f s", c.What(), c.Gain, c.Saves, horizon(24))
 		}
 	}
 	if tried == 0 {
@@ -423,7 +435,7 @@ func BenchmarkTick(b *testing.B) {
 					x.tick()
 				}
 				if (x.out.Report.Chosen != nil) != crowded {
-					b.Fatal(x.out.Report.Words())
+					b.Fatal(x.out.Report.Verdict())
 				}
 				before := cpuTime(b)
 				for b.Loop() {

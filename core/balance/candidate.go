@@ -2,12 +2,12 @@ package balance
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -20,9 +20,9 @@ type option struct {
 	saves    float64 // ns/s
 	kib      float64
 	seconds  float64
-	horizon  float64 // seconds
-	tier     int     // importance of the most important above the default, 0 below
-	rejected string  // the rule or the figures that forbid it
+	horizon  float64      // seconds
+	tier     int          // importance of the most important above the default, 0 below
+	rejected words.Reason // the rule or the figures that forbid it
 }
 
 // shift is a workload with a new home.
@@ -57,9 +57,9 @@ func (d *decider) singles(t *trouble) []option {
 		if w.placed == nil || w.placed.Class == workload.Offline {
 			continue
 		}
-		if w.flight != nil && w.flight.PutOff != "" && slices.Contains(t.far, w) {
+		if w.flight != nil && !w.flight.PutOff.None() && slices.Contains(t.far, w) {
 			o := d.option(MemoryToCPUs, d.shiftTo(w, w.placed.Home))
-			o.rejected = "It is put off: " + w.flight.PutOff
+			o.rejected = words.Because(words.PutOff, w.flight.PutOff)
 			out = append(out, o)
 		}
 		for i := range d.m.rooms {
@@ -89,12 +89,12 @@ func (d *decider) takes(i int) bool {
 }
 
 // concerned is the work that runs or lies on a node in trouble, and what is far
-// from its memory, in the order of works.
+// from its memory, in the order of workloads.
 func (d *decider) concerned(t *trouble) []*work {
 	var out []*work
-	for i := range d.m.works {
-		w := &d.m.works[i]
-		here := slices.Contains(t.far, w) || slices.Contains(t.parted, w)
+	for i := range d.m.workloads {
+		w := &d.m.workloads[i]
+		here := slices.Contains(t.far, w) || slices.Contains(t.farFromPartner, w)
 		for _, p := range w.run {
 			here = here || t.cpu[p.node]
 		}
@@ -115,9 +115,9 @@ const mostSwapped = 16
 // swaps is pairs of workloads that could change places.
 func (d *decider) swaps(t *trouble) []option {
 	tops := make([][]*work, len(d.m.rooms))
-	for i := range d.m.works {
-		w := &d.m.works[i]
-		if w.placed == nil || w.placed.Class != workload.Shared || w.placed.Home.Len() != 1 || d.stays(w) != "" {
+	for i := range d.m.workloads {
+		w := &d.m.workloads[i]
+		if w.placed == nil || w.placed.Class != workload.Shared || w.placed.Home.Len() != 1 || !d.stays(w).None() {
 			continue
 		}
 		if k := d.m.index(w.placed.Home.Min()); k >= 0 {
@@ -189,7 +189,7 @@ func (d *decider) option(kind Kind, changes ...shift) option {
 	}
 	d.weigh(&o)
 	for _, s := range changes {
-		if o.rejected == "" {
+		if o.rejected.None() {
 			o.rejected = d.forbids(&s, kind)
 		}
 	}
@@ -197,75 +197,75 @@ func (d *decider) option(kind Kind, changes ...shift) option {
 }
 
 // forbids is the rule that forbids a change, or "".
-func (d *decider) forbids(s *shift, kind Kind) string {
+func (d *decider) forbids(s *shift, kind Kind) words.Reason {
 	w := s.w
-	if why := d.stays(w); why != "" {
+	if why := d.stays(w); !why.None() {
 		return why
 	}
 	spec := &w.Spec
 	if !spec.Nodes.Empty() && !s.to.SubsetOf(spec.Nodes) {
-		return fmt.Sprintf("It may use node %s only.", spec.Nodes)
+		return words.Because(words.NodesOnly, spec.Nodes)
 	}
-	if o := &w.Observation; o.Kind != workload.InGuest && !s.to.SubsetOf(o.Mems) && !o.Mems.Empty() {
-		return fmt.Sprintf("It may have memory on node %s only.", o.Mems)
+	if o := &w.Observation; !o.Caps.Rebinds && !s.to.SubsetOf(o.Mems) && !o.Mems.Empty() {
+		return words.Because(words.MemsOnly, o.Mems)
 	}
 	if spec.MaxNodes > 0 && s.to.Len() > spec.MaxNodes {
-		return fmt.Sprintf("It may be on at most %d nodes.", spec.MaxNodes)
+		return words.Because(words.MaxNodes, spec.MaxNodes)
 	}
-	for k := range d.memory.Past {
-		p := &d.memory.Past[k]
+	for k := range d.memory.Changes {
+		p := &d.memory.Changes[k]
 		if age := d.in.At.Sub(p.At); p.Workload == w.id && age < d.in.Settings.Ban && s.to.Minus(p.To).Intersects(p.From) {
-			return fmt.Sprintf("It came from node %s %s ago and may not go back for another %s.", p.From, round(age), round(d.in.Settings.Ban-age))
+			return words.Because(words.CameFrom, p.From, age, d.in.Settings.Ban-age)
 		}
 	}
 	for i := range d.m.rooms {
 		id := d.m.rooms[i].Node
 		if d.settling[i] && (s.to.Has(id) || w.placed.Home.Has(id)) {
-			return fmt.Sprintf("Node %d got or gave work less than %s ago; what was seen of it is no longer so.", id, round(d.in.Settings.Window))
+			return words.Because(words.Settling, id, d.in.Settings.Window)
 		}
 	}
 	for _, p := range w.mem {
 		for to := range s.to.All() {
 			from := d.m.rooms[p.node].Node
 			if who, busy := d.pairs[pairOf(from, to)]; busy && from != to && p.share > 0.01 {
-				return fmt.Sprintf("Memory of %s moves between nodes %d and %d now.", who, from, to)
+				return words.Because(words.PairBusy, who, from, to)
 			}
 		}
 	}
-	return ""
+	return words.Reason{}
 }
 
 // stays is why a workload may not move at all now, or "".
-func (d *decider) stays(w *work) string {
+func (d *decider) stays(w *work) words.Reason {
 	switch {
 	case w.placed == nil:
-		return "Homenode does not place it."
-	case w.Fixed && w.LeaveAlone != "":
-		return w.LeaveAlone
+		return words.Because(words.NotPlaced)
+	case w.Fixed && !w.Alone.None():
+		return w.Alone
 	case w.Fixed:
-		return "It moves only when told to."
+		return words.Because(words.MovesByOrder)
 	case w.placed.Class == workload.Dedicated:
-		return "Dedicated work moves only when told to."
+		return words.Because(words.DedicatedStays)
 	case w.placed.Class == workload.Offline:
-		return "Offline work has no home of its own."
+		return words.Because(words.OfflineHomeless)
 	case d.in.HeldAll || slices.Contains(d.in.Held, w.id):
-		return "It is held: it was undone by hand, or its move was cancelled."
+		return words.Because(words.Held)
 	case w.Observation.Pinned:
-		return "It has CPU affinities of its own or from another manager."
+		return words.Because(words.OwnAffinities)
 	case w.Observation.OwnPolicy != "" && w.Observation.OwnPolicy != workload.PolicyUnknown:
-		return fmt.Sprintf("It has a memory policy of its own (%s): new memory would not follow.", w.Observation.OwnPolicy)
-	case w.flight != nil && w.flight.PutOff == "":
-		return "Its memory is not yet at its home: that move is planned or under way."
+		return words.Because(words.OwnPolicy, w.Observation.OwnPolicy)
+	case w.flight != nil && w.flight.PutOff.None():
+		return words.Because(words.MovePending)
 	case w.flight != nil && d.cameLately(w.id):
-		return "Its memory has not all followed its last change of home: " + w.flight.PutOff
+		return words.Because(words.MoveUnfinished, w.flight.PutOff)
 	}
 	if k := d.looksWith(w.id); k < len(d.looks) {
-		return fmt.Sprintf("It was seen in %d of the %d looks of the window.", k, len(d.looks))
+		return words.Because(words.SeenTooLittle, k, len(d.looks))
 	}
 	if until, moves := d.rests(w.id); until > 0 {
-		return fmt.Sprintf("It moved %s within the hour and rests for another %s.", times(moves), round(until))
+		return words.Because(words.Resting, moves, until)
 	}
-	return ""
+	return words.Reason{}
 }
 
 // rests is how long a workload must still rest: the cooldown doubles with each
@@ -273,8 +273,8 @@ func (d *decider) stays(w *work) string {
 // the load does.
 func (d *decider) rests(id workload.ID) (time.Duration, int) {
 	moves, last := 0, time.Duration(0)
-	for k := range d.memory.Past {
-		if p := &d.memory.Past[k]; p.Workload == id {
+	for k := range d.memory.Changes {
+		if p := &d.memory.Changes[k]; p.Workload == id {
 			if age := d.in.At.Sub(p.At); age < time.Hour {
 				moves++
 				last = age
@@ -290,7 +290,7 @@ func (d *decider) rests(id workload.ID) (time.Duration, int) {
 
 // cameLately reports whether a workload changed its home within the ban.
 func (d *decider) cameLately(id workload.ID) bool {
-	return slices.ContainsFunc(d.memory.Past, func(p Past) bool { return p.Workload == id && d.in.At.Sub(p.At) < d.in.Settings.Ban })
+	return slices.ContainsFunc(d.memory.Changes, func(p HomeChange) bool { return p.Workload == id && d.in.At.Sub(p.At) < d.in.Settings.Ban })
 }
 
 func (d *decider) looksWith(id workload.ID) int {

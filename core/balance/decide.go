@@ -2,13 +2,12 @@ package balance
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"time"
 
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -25,8 +24,8 @@ const (
 // decider is one decision.
 type decider struct {
 	in       *Input
-	memory   *Memory
-	looks    []Look
+	memory   *History
+	looks    []Sample
 	ledger   *place.Ledger
 	m        *model
 	one      []topology.NodeSet // each node alone, by index
@@ -41,20 +40,19 @@ type decider struct {
 }
 
 // decide is what to change on homes that hold, and why. placements rise by
-// workload and fit the ledger; the ledger is used up.
-func decide(in *Input, placements []plan.Placement, memory *Memory) (Report, []plan.Placement) {
-	if why := unready(in, memory); why.Quiet != "" {
+// workload.
+func decide(in *Input, placements []plan.Placement, memory *History) (Report, []plan.Placement) {
+	if why := unready(in, memory); !why.Quiet.None() {
 		return why, nil
 	}
 	st := in.State
 	st.Placements = placements
-	d := &decider{in: in, memory: memory, looks: memory.Looks, ledger: place.NewLedger(st)}
-	for i := range in.Subjects {
-		if o := &in.Subjects[i].Observation; !hasHome(placements, o.ID) {
-			d.ledger.AddForeign(o)
-		}
+	d := &decider{in: in, memory: memory, looks: memory.Samples}
+	rooms := st // what the model asks of a ledger: who has CPUs of his own and, to be near to it, where others are
+	if !slices.ContainsFunc(in.Subjects, func(s *place.Subject) bool { return len(s.Spec.Near) > 0 }) {
+		rooms.Placements = dedicated(placements)
 	}
-	d.m = newModel(in, placements, d.ledger, d.looks)
+	d.m = newModel(in, placements, place.NewLedger(rooms), d.looks)
 	d.prepare()
 	t := d.m.find(d.looks, d.settling)
 	r := Report{Lost: round3(d.lost / second), Nodes: d.m.report(), Triggers: t.triggers}
@@ -62,6 +60,8 @@ func decide(in *Input, placements []plan.Placement, memory *Memory) (Report, []p
 		r.State, r.Quiet = InOrder, d.m.inOrder()
 		return r, nil
 	}
+	d.ledger = place.NewLedger(st)
+	d.addForeign(placements)
 	d.crowded = make([]float64, len(d.m.rooms))
 	for i := range d.crowded {
 		if t.cpu[i] && !t.traffic[i] && !t.short[i] {
@@ -75,8 +75,33 @@ func decide(in *Input, placements []plan.Placement, memory *Memory) (Report, []p
 		options = append(options, d.swaps(t)...)
 		chosen, homes = d.choose(options)
 	}
-	d.tell(&r, options, chosen)
+	d.report(&r, options, chosen)
 	return r, homes
+}
+
+// addForeign counts in the ledger what those without a home use.
+func (d *decider) addForeign(placements []plan.Placement) {
+	k := 0
+	for i := range d.in.Subjects {
+		o := &d.in.Subjects[i].Observation
+		for k < len(placements) && placements[k].Workload < o.ID {
+			k++
+		}
+		if (k == len(placements) || placements[k].Workload != o.ID) && !hasHome(placements, o.ID) { // subjects need not rise
+			d.ledger.AddForeign(o)
+		}
+	}
+}
+
+// dedicated is those that have CPUs of their own.
+func dedicated(placements []plan.Placement) []plan.Placement {
+	var out []plan.Placement
+	for i := range placements {
+		if placements[i].Class == workload.Dedicated {
+			out = append(out, placements[i])
+		}
+	}
+	return out
 }
 
 func hasHome(placements []plan.Placement, id workload.ID) bool {
@@ -85,15 +110,15 @@ func hasHome(placements []plan.Placement, id workload.ID) bool {
 }
 
 // unready is why nothing can be said yet.
-func unready(in *Input, memory *Memory) Report {
-	n := len(memory.Looks)
+func unready(in *Input, memory *History) Report {
+	n := len(memory.Samples)
 	switch {
 	case !in.Settings.Enabled:
-		return Report{State: Off, Quiet: "Balancing is turned off (balance.enabled)."}
+		return Report{State: Off, Quiet: words.Because(words.BalanceOff)}
 	case len(in.State.Host.Nodes) < 2:
-		return Report{State: InOrder, Quiet: "This host has one node only."}
-	case n < leastLooks || in.At.Sub(memory.Looks[0].At) < in.Settings.Window:
-		return Report{State: Learning, Quiet: fmt.Sprintf("Balancing goes by %s of looks and has %d so far.", in.Settings.Window, n)}
+		return Report{State: InOrder, Quiet: words.Because(words.BalanceOneNode)}
+	case n < leastLooks || in.At.Sub(memory.Samples[0].At) < in.Settings.Window:
+		return Report{State: Learning, Quiet: words.Because(words.BalanceLearning, in.Settings.Window, n)}
 	}
 	return Report{}
 }
@@ -109,17 +134,17 @@ func (d *decider) prepare() {
 	for i := range n {
 		id := m.rooms[i].Node
 		d.one[i] = topology.Nodes(id)
-		for k := range d.memory.Past {
-			p := &d.memory.Past[k]
+		for k := range d.memory.Changes {
+			p := &d.memory.Changes[k]
 			if p.At.After(d.looks[0].At) && (p.From.Has(id) || p.To.Has(id)) {
 				d.settling[i] = true
 			}
 		}
 	}
 	d.pairs = map[pair]workload.ID{}
-	for i := range m.works {
-		w := &m.works[i]
-		if w.flight == nil || w.flight.PutOff != "" {
+	for i := range m.workloads {
+		w := &m.workloads[i]
+		if w.flight == nil || !w.flight.PutOff.None() {
 			continue
 		}
 		if pace := float64(d.in.Arrange.MoveBandwidth) / 1024; pace > 0 {
@@ -144,15 +169,14 @@ func (d *decider) restore() {
 }
 
 // pays is why an option does not pay, or "".
-func (d *decider) pays(o *option) string {
+func (d *decider) pays(o *option) words.Reason {
 	switch {
 	case o.saves < leastLost*second:
-		return fmt.Sprintf("It would save %.2f CPUs; below %.2f is noise.", o.saves/second, leastLost)
+		return words.Because(words.SavesLittle, o.saves/second, leastLost)
 	case o.gain <= d.in.Settings.Factor*o.cost:
-		return fmt.Sprintf("It would gain %s of thread time within %s and cost %s; it must gain %.3g times as much.",
-			seconds(o.gain), round(time.Duration(o.horizon*second)), seconds(o.cost), d.in.Settings.Factor)
+		return words.Because(words.DoesNotPay, o.gain, o.horizon*second, o.cost, d.in.Settings.Factor)
 	}
-	return ""
+	return words.Reason{}
 }
 
 // choose takes the best option that pays and that the ledger holds, and says of
@@ -161,8 +185,8 @@ func (d *decider) choose(options []option) (*option, []plan.Placement) {
 	var paying []*option
 	for i := range options {
 		o := &options[i]
-		if o.rejected == "" {
-			if o.rejected = d.pays(o); o.rejected == "" {
+		if o.rejected.None() {
+			if o.rejected = d.pays(o); o.rejected.None() {
 				paying = append(paying, o)
 			}
 		}
@@ -173,13 +197,13 @@ func (d *decider) choose(options []option) (*option, []plan.Placement) {
 	for k, o := range paying {
 		switch {
 		case best != nil && o.tier > best.tier:
-			o.rejected = "It is important: others move first."
+			o.rejected = words.Because(words.ImportantLast)
 		case best != nil:
-			o.rejected = "Another choice gains more."
+			o.rejected = words.Because(words.GainsLess)
 		case k >= mostTried:
-			o.rejected = "Others that gain more were tried first; too many did not fit."
+			o.rejected = words.Because(words.NotTried)
 		default:
-			if homes, o.rejected = d.fit(o); o.rejected == "" {
+			if homes, o.rejected = d.fit(o); o.rejected.None() {
 				best = o
 			}
 		}
@@ -188,12 +212,12 @@ func (d *decider) choose(options []option) (*option, []plan.Placement) {
 }
 
 // fit asks the ledger for the new homes.
-func (d *decider) fit(o *option) ([]plan.Placement, string) {
+func (d *decider) fit(o *option) ([]plan.Placement, words.Reason) {
 	for i := range o.changes {
 		d.ledger.Remove(o.changes[i].w.id)
 	}
 	var homes []plan.Placement
-	why := ""
+	var why words.Reason
 	for i := range o.changes {
 		c := &o.changes[i]
 		old := c.w.placed
@@ -201,7 +225,7 @@ func (d *decider) fit(o *option) ([]plan.Placement, string) {
 		spec.ID, spec.CPUs, spec.Memory, spec.Nodes, spec.MaxNodes = c.w.id, old.VCPUs, old.Asked, c.to, c.to.Len()
 		r := d.ledger.Place(place.Request{Spec: spec, Memory: c.w.Observation.Memory, Must: true})
 		if !r.Placed() || !r.Placement.Home.Equal(c.to) {
-			why = fmt.Sprintf("Node %s has no room for it by the ledger.", c.to)
+			why = words.Because(words.NoRoomBooked, c.to)
 			break
 		}
 		p := r.Placement
@@ -209,8 +233,8 @@ func (d *decider) fit(o *option) ([]plan.Placement, string) {
 		d.ledger.Commit(p)
 		homes = append(homes, p)
 	}
-	if why == "" {
-		return homes, ""
+	if why.None() {
+		return homes, why
 	}
 	for i := range o.changes {
 		d.ledger.Remove(o.changes[i].w.id)
@@ -221,8 +245,8 @@ func (d *decider) fit(o *option) ([]plan.Placement, string) {
 	return nil, why
 }
 
-// tell writes the report on options that were weighed.
-func (d *decider) tell(r *Report, options []option, chosen *option) {
+// report writes the report on options that were weighed.
+func (d *decider) report(r *Report, options []option, chosen *option) {
 	if chosen != nil {
 		c := d.candidate(chosen)
 		r.Chosen = &c
@@ -249,9 +273,9 @@ func (d *decider) tell(r *Report, options []option, chosen *option) {
 	}
 	r.State = NoChoice
 	if len(rest) == 0 {
-		r.Quiet = fmt.Sprintf("%s No change of homes would help (%d weighed).", r.Triggers[0].Text, len(options))
+		r.Quiet = words.Because(words.NothingHelps, r.Triggers[0].Reason, len(options))
 		return
 	}
 	best := &r.Weighed[0]
-	r.Quiet = fmt.Sprintf("%s The best of %d changes, %s, is not done: %s", r.Triggers[0].Text, len(options), best.Words(), best.Rejected)
+	r.Quiet = words.Because(words.BestRejected, r.Triggers[0].Reason, len(options), best.What(), best.Rejected)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -43,35 +44,35 @@ func DefaultSettings() Settings {
 type Flight struct {
 	Workload workload.ID      `json:"workload"`
 	To       topology.NodeSet `json:"to"`
-	// PutOff is why it is not tried now; "" when it runs or waits for its turn.
-	PutOff string `json:"put_off,omitempty"`
+	// PutOff is why it is not tried now; none when it runs or waits for its turn.
+	PutOff words.Reason `json:"put_off,omitzero"`
 }
 
-// Input is all that a tick decides on, besides Memory. It is what the flight
+// Input is all that a tick decides on, besides History. It is what the flight
 // recorder keeps.
 type Input struct {
-	At       time.Time       `json:"at"`
-	State    plan.State      `json:"state"`
-	Subjects []place.Subject `json:"subjects"`
-	Flights  []Flight        `json:"flights,omitempty"` // rising by workload
-	Held     []workload.ID   `json:"held,omitempty"`    // undone, or stopped, by hand
-	HeldAll  bool            `json:"held_all,omitempty"`
-	Told     []Past          `json:"told,omitempty"` // changes of home that an operator ordered since the tick before
-	Arrange  place.Options   `json:"arrange"`
-	Settings Settings        `json:"settings"`
+	At       time.Time        `json:"at"`
+	State    plan.State       `json:"state"`
+	Subjects []*place.Subject `json:"subjects"`
+	Flights  []Flight         `json:"flights,omitempty"` // rising by workload
+	Held     []workload.ID    `json:"held,omitempty"`    // undone, or stopped, by hand
+	HeldAll  bool             `json:"held_all,omitempty"`
+	Ordered  []HomeChange     `json:"ordered,omitempty"` // changes of home that an operator ordered since the tick before
+	Arrange  place.Options    `json:"arrange"`
+	Settings Settings         `json:"settings"`
 	// Traffic is what was counted of each node's memory, MiB/s, by node in the order of
 	// the host's; None where nothing tells, nil when nowhere.
 	Traffic []int64 `json:"traffic,omitempty"`
 }
 
-// Memory is what one tick hands to the next.
-type Memory struct {
-	Looks []Look `json:"looks,omitempty"` // oldest first; one window and the look before it
-	Past  []Past `json:"past,omitempty"`  // oldest first; one hour, or the ban if that is longer
+// History is what one tick hands to the next.
+type History struct {
+	Samples []Sample     `json:"samples,omitempty"` // oldest first; one window and the look before it
+	Changes []HomeChange `json:"changes,omitempty"` // oldest first; one hour, or the ban if that is longer
 }
 
-// Look is what one tick saw, as far as later ones need it.
-type Look struct {
+// Sample is what one tick saw, as far as later ones need it.
+type Sample struct {
 	At   time.Time      `json:"at"`
 	Busy []float64      `json:"busy"` // CPUs kept busy by online work, by node in the order of the host's
 	Free []topology.KiB `json:"free"` // free and reclaimable memory, by node; None when unknown
@@ -92,20 +93,18 @@ type Use struct {
 	Known     time.Time   `json:"known,omitzero"`  // … and when they last had
 }
 
-// Past is a change of home that was made.
-type Past struct {
+// HomeChange is a change of home that was made.
+type HomeChange struct {
 	Workload workload.ID      `json:"workload"`
 	From     topology.NodeSet `json:"from"`
 	To       topology.NodeSet `json:"to"`
 	At       time.Time        `json:"at"`
 }
 
-// Round leaves of the subjects what decisions go by: CPU use to a thousandth, no
-// total of CPU time. Digits that say nothing are most of a flight recorder's log.
-func (in *Input) Round() {
-	for i := range in.Subjects {
-		o := &in.Subjects[i].Observation
-		o.CPUUse, o.CPUTime = round3(o.CPUUse), 0
-		o.Accesses.Local, o.Accesses.PerSecond = round3(o.Accesses.Local), math.Round(o.Accesses.PerSecond)
-	}
+// Round leaves of what was seen what decisions go by: CPU use to a thousandth, no total of
+// CPU time and no window. Digits that say nothing are most of what is written of an Input.
+func Round(o workload.Observation) workload.Observation {
+	o.CPUUse, o.CPUTime, o.Window = round3(o.CPUUse), 0, 0
+	o.Accesses.Local, o.Accesses.PerSecond = round3(o.Accesses.Local), math.Round(o.Accesses.PerSecond)
+	return o
 }

@@ -92,14 +92,14 @@ type work struct {
 
 // model is the host as homes are, and what is lost on it.
 type model struct {
-	host    *topology.Host
-	rooms   []place.Room
-	access  []float64
-	local   []float64     // ns, by node
-	least   float64       // ns, of the node where that is least
-	horizon time.Duration // for which it is believed what work used when it could
-	works   []work        // rising by ID
-	at      map[workload.ID]int
+	host      *topology.Host
+	rooms     []place.Room
+	access    []float64
+	local     []float64     // ns, by node
+	least     float64       // ns, of the node where that is least
+	horizon   time.Duration // for which it is believed what work used when it could
+	workloads []work        // rising by ID
+	cut       []part        // memory for parts to come
 
 	load     []float64 // CPUs, by node
 	kept     []float64
@@ -112,14 +112,15 @@ type model struct {
 	free     []float64 // KiB; negative when unknown
 	far      float64   // ns/s lost by distance
 	perCPU   float64   // MiB/s of a busy CPU whose traffic nothing tells
-	told     []float64 // MiB/s counted at each node, mean of the looks; negative when not in all
+	wanted   []demands // by look
+	counted  []float64 // MiB/s counted at each node, mean of the looks; negative when not in all
 	sums     []float64 // all of the above, for copying
 }
 
-func newModel(in *Input, placements []plan.Placement, ledger *place.Ledger, looks []Look) *model {
+func newModel(in *Input, placements []plan.Placement, ledger *place.Ledger, looks []Sample) *model {
 	h := in.State.Host
 	n := len(h.Nodes)
-	m := &model{host: h, rooms: ledger.Rooms(), access: place.AccessCosts(h), local: make([]float64, n), at: map[workload.ID]int{}}
+	m := &model{host: h, rooms: ledger.Rooms(), access: place.AccessCosts(h), local: make([]float64, n)}
 	m.sums = make([]float64, 9*n)
 	sums := m.sums
 	for _, s := range []*[]float64{&m.load, &m.kept, &m.heavy, &m.traffic, &m.plain, &m.measured, &m.hits, &m.users, &m.free} {
@@ -132,18 +133,31 @@ func newModel(in *Input, placements []plan.Placement, ledger *place.Ledger, look
 	if n > 0 {
 		m.least = slices.Min(m.local)
 	}
-	m.works = make([]work, 0, len(in.Subjects))
+	m.workloads = make([]work, 0, len(in.Subjects))
+	uses, k := looks[len(looks)-1].Uses, 0
 	for i := range in.Subjects {
-		m.works = append(m.works, m.newWork(in, &in.Subjects[i], placements, ledger))
+		id := in.Subjects[i].Observation.ID
+		if i < len(uses) && uses[i].Workload == id {
+			id = uses[i].Workload // see keepLevels
+		}
+		for k < len(placements) && placements[k].Workload < id {
+			k++
+		}
+		var placed *plan.Placement
+		if k < len(placements) && placements[k].Workload == id {
+			placed = &placements[k]
+		} else {
+			placed = place.Of(placements, id) // subjects need not rise
+		}
+		m.workloads = append(m.workloads, m.newWork(in, in.Subjects[i], id, placed, ledger))
 	}
-	slices.SortFunc(m.works, func(x, y work) int { return cmp.Compare(x.id, y.id) })
-	for i := range m.works {
-		m.at[m.works[i].id] = i
+	if byID := func(x, y work) int { return cmp.Compare(x.id, y.id) }; !slices.IsSortedFunc(m.workloads, byID) {
+		slices.SortFunc(m.workloads, byID)
 	}
 	m.know(&looks[len(looks)-1], in.Settings.Horizon)
 	m.size(looks, in.Settings.Horizon)
-	for i := range m.works {
-		w := &m.works[i]
+	for i := range m.workloads {
+		w := &m.workloads[i]
 		m.count(w, w.run, w.mem, 1)
 	}
 	return m
@@ -168,12 +182,9 @@ func freeOf(n *topology.Node) topology.KiB {
 	return n.Free + max(0, n.Reclaimable)
 }
 
-func (m *model) newWork(in *Input, s *place.Subject, placements []plan.Placement, ledger *place.Ledger) work {
+func (m *model) newWork(in *Input, s *place.Subject, id workload.ID, placed *plan.Placement, ledger *place.Ledger) work {
 	o := &s.Observation
-	w := work{Subject: s, id: o.ID, kib: float64(workload.Total(o.Memory)), weight: max(leastWeight, float64(s.Spec.Importance)/workload.DefaultImportance)}
-	if k, ok := slices.BinarySearchFunc(placements, o.ID, func(p plan.Placement, id workload.ID) int { return cmp.Compare(p.Workload, id) }); ok {
-		w.placed = &placements[k]
-	}
+	w := work{Subject: s, id: id, placed: placed, kib: float64(workload.Total(o.Memory)), weight: max(leastWeight, float64(s.Spec.Importance)/workload.DefaultImportance)}
 	if k, ok := slices.BinarySearchFunc(in.Flights, o.ID, func(f Flight, id workload.ID) int { return cmp.Compare(f.Workload, id) }); ok {
 		w.flight = &in.Flights[k]
 	}
@@ -194,7 +205,7 @@ func (m *model) newWork(in *Input, s *place.Subject, placements []plan.Placement
 		return w
 	}
 	w.run = m.running(w.placed.Home, w.placed.CPUs, ran)
-	if w.flight != nil && w.flight.PutOff == "" {
+	if w.flight != nil && w.flight.PutOff.None() {
 		home := m.spread(w.flight.To)
 		before := w.mem
 		w.mem = w.along(home)
@@ -208,6 +219,42 @@ func (m *model) newWork(in *Input, s *place.Subject, placements []plan.Placement
 	return w
 }
 
+// at is the position of a workload, or -1.
+func (m *model) at(id workload.ID) int {
+	k, ok := slices.BinarySearchFunc(m.workloads, id, func(w work, id workload.ID) int { return cmp.Compare(w.id, id) })
+	if !ok {
+		return -1
+	}
+	return k
+}
+
+// each calls yield for every use of a workload that there is. Both rise by ID.
+func (m *model) each(uses []Use, yield func(w *work, u *Use)) {
+	k := 0
+	for i := range uses {
+		u := &uses[i]
+		if k < len(m.workloads) && m.workloads[k].id != u.Workload {
+			for k < len(m.workloads) && m.workloads[k].id < u.Workload {
+				k++
+			}
+		}
+		if k < len(m.workloads) && m.workloads[k].id == u.Workload {
+			yield(&m.workloads[k], u)
+			k++
+		}
+	}
+}
+
+// newParts is room for n parts.
+func (m *model) newParts(n int) []part {
+	if len(m.cut) < n {
+		m.cut = make([]part, max(n, 1024))
+	}
+	out := m.cut[:0:n]
+	m.cut = m.cut[n:]
+	return out
+}
+
 func (m *model) index(id topology.NodeID) int {
 	k, ok := slices.BinarySearchFunc(m.host.Nodes, id, func(n topology.Node, id topology.NodeID) int { return cmp.Compare(n.ID, id) })
 	if !ok {
@@ -217,8 +264,11 @@ func (m *model) index(id topology.NodeID) int {
 }
 
 func (m *model) parts(mem []workload.NodeMemory) []part {
+	if len(mem) == 0 {
+		return nil
+	}
 	total := float64(workload.Total(mem))
-	var out []part
+	out := m.newParts(len(mem))
 	for _, x := range mem {
 		if i := m.index(x.Node); i >= 0 && x.KiB > 0 {
 			out = append(out, part{i, float64(x.KiB) / total})
@@ -228,7 +278,10 @@ func (m *model) parts(mem []workload.NodeMemory) []part {
 }
 
 func (m *model) shares(ran []workload.NodeShare) []part {
-	var out []part
+	if len(ran) == 0 {
+		return nil
+	}
+	out := m.newParts(len(ran))
 	for _, x := range ran {
 		if i := m.index(x.Node); i >= 0 && x.Share > 0 {
 			out = append(out, part{i, x.Share})
@@ -315,46 +368,66 @@ func (w *work) along(home []part) []part {
 
 // know notes what work used on nodes that had idle time: the most of late, what is
 // old counting less, to nothing within the horizon.
-func (m *model) know(l *Look, horizon time.Duration) {
-	for k := range l.Uses {
-		u := &l.Uses[k]
-		i, ok := m.at[u.Workload]
-		if !ok || m.crowdedShare(&m.works[i], l, idles) > 0 {
-			continue
+func (m *model) know(l *Sample, horizon time.Duration) {
+	idles := m.saturated([]Sample{*l}, idles)[0]
+	m.each(l.Uses, func(w *work, u *Use) {
+		if w.crowdedShare(idles) > 0 {
+			return
 		}
 		left := 1 - l.At.Sub(u.Known).Seconds()/horizon.Seconds()
 		u.Free, u.Known = max(u.CPUs, round3(u.Free*max(0, left))), l.At
-	}
+	})
 }
 
-// size averages what every workload wanted over the looks.
-func (m *model) size(looks []Look, horizon time.Duration) {
+// demands is what was wanted in one look, by node.
+type demands struct{ load, traffic, plain []float64 }
+
+// size averages what every workload wanted over the looks, and adds up what all of them
+// wanted in each.
+func (m *model) size(looks []Sample, horizon time.Duration) {
 	m.horizon = horizon
-	m.told, m.perCPU = counted(looks, len(m.rooms)), unknownTraffic
+	m.counted, m.perCPU = counted(looks, len(m.rooms)), unknownTraffic
 	m.calibrate(looks)
-	for k := range looks {
-		m.eachUse(&looks[k], func(w *work, demand, traffic float64, measured bool) {
+	m.wanted = make([]demands, len(looks))
+	for k := range m.wanted {
+		n := len(m.rooms)
+		sums := make([]float64, 3*n)
+		m.wanted[k] = demands{sums[:n:n], sums[n : 2*n : 2*n], sums[2*n:]}
+	}
+	fills := m.saturated(looks, fills)
+	at := make([]int, len(looks)) // all rise by workload
+	for i := range m.workloads {
+		w := &m.workloads[i]
+		reserve := w.reserve()
+		for k := range looks {
+			l := &looks[k]
+			for at[k] < len(l.Uses) && l.Uses[at[k]].Workload != w.id && l.Uses[at[k]].Workload < w.id {
+				at[k]++
+			}
+			if at[k] == len(l.Uses) || l.Uses[at[k]].Workload != w.id {
+				continue
+			}
+			u, all := &l.Uses[at[k]], &m.wanted[k]
+			demand, traffic, measured := m.want(w, l, u, fills[k])
 			w.demand += demand / float64(len(looks))
 			w.traffic += traffic / float64(len(looks))
 			w.measured = measured
-		})
-	}
-	for k := range looks {
-		for _, u := range looks[k].Uses {
-			if i, ok := m.at[u.Workload]; ok && u.Accesses > 0 {
-				m.works[i].accesses += u.Accesses
-				m.works[i].counted++
+			for _, p := range w.run {
+				all.load[p.node] += p.share * demand * (1 + reserve)
+			}
+			for _, p := range w.mem {
+				all.traffic[p.node] += p.share * traffic * (1 + reserve)
+				all.plain[p.node] += p.share * traffic
+			}
+			if u.Accesses > 0 {
+				w.accesses += u.Accesses
+				w.counted++
+			}
+			if k == len(looks)-1 {
+				w.age = l.At.Sub(u.Since).Seconds()
 			}
 		}
-	}
-	for _, u := range looks[len(looks)-1].Uses {
-		if i, ok := m.at[u.Workload]; ok {
-			m.works[i].age = looks[len(looks)-1].At.Sub(u.Since).Seconds()
-		}
-	}
-	for i := range m.works {
-		w := &m.works[i]
-		w.kept = w.demand * w.reserve()
+		w.kept = w.demand * reserve
 		if w.counted > 0 { // the lines that were waited for; traffic has prefetched ones too
 			w.accesses /= w.counted * overlap
 		} else {
@@ -366,34 +439,26 @@ func (m *model) size(looks []Look, horizon time.Duration) {
 // reserve is the part of what it uses that important work keeps idle beside it.
 func (w *work) reserve() float64 { return float64(place.Reserve(w.Spec.Importance)) / 100 }
 
-// eachUse tells what each workload wanted in one look: the CPU it is entitled to
-// and wants (shared work; dedicated work has its own CPUs, offline work takes
-// what is idle) and its memory traffic, MiB/s.
-func (m *model) eachUse(l *Look, yield func(w *work, demand, traffic float64, measured bool)) {
-	for _, u := range l.Uses {
-		i, ok := m.at[u.Workload]
-		if !ok {
-			continue
-		}
-		w := &m.works[i]
-		traffic, measured := float64(u.Bandwidth), u.Bandwidth > 0
-		if !measured {
-			traffic = max(u.CPUs*m.perCPU, u.Accesses*lineBytes/(1<<20))
-		}
-		demand := 0.0
-		if w.placed == nil || w.placed.Class == workload.Shared {
-			demand = w.entitled(u.CPUs, m.crowdedShare(w, l, fills))
-			if u.CPUs <= u.Free && l.At.Sub(u.Known) < m.horizon { // it is known what it uses when it can
-				demand = min(demand, u.Free)
-			}
-		}
-		yield(w, demand, traffic, measured)
+// want is what a workload wanted in one look: the CPU it is entitled to and wants (shared
+// work; dedicated work has its own CPUs, offline work takes what is idle) and its memory
+// traffic, MiB/s.
+func (m *model) want(w *work, l *Sample, u *Use, fills []float64) (demand, traffic float64, measured bool) {
+	traffic, measured = float64(u.Bandwidth), u.Bandwidth > 0
+	if !measured {
+		traffic = max(u.CPUs*m.perCPU, u.Accesses*lineBytes/(1<<20))
 	}
+	if w.placed == nil || w.placed.Class == workload.Shared {
+		demand = w.entitled(u.CPUs, w.crowdedShare(fills))
+		if u.CPUs <= u.Free && l.At.Sub(u.Known) < m.horizon { // it is known what it uses when it can
+			demand = min(demand, u.Free)
+		}
+	}
+	return demand, traffic, measured
 }
 
 // counted is the mean traffic that was counted at each node, negative where a look
 // lacks it.
-func counted(looks []Look, nodes int) []float64 {
+func counted(looks []Sample, nodes int) []float64 {
 	out := make([]float64, nodes)
 	for k := range looks {
 		for i := range out {
@@ -409,17 +474,17 @@ func counted(looks []Look, nodes int) []float64 {
 
 // calibrate takes what a busy CPU brings from what was counted, where that is known
 // of every node: all of it, less what workloads are known to bring themselves.
-func (m *model) calibrate(looks []Look) {
+func (m *model) calibrate(looks []Sample) {
 	rest, cpus := 0.0, 0.0
-	for _, mibs := range m.told {
+	for _, mibs := range m.counted {
 		if mibs < 0 {
 			return
 		}
 		rest += mibs
 	}
 	for k := range looks {
-		for _, u := range looks[k].Uses {
-			if u.Bandwidth > 0 {
+		for i := range looks[k].Uses {
+			if u := &looks[k].Uses[i]; u.Bandwidth > 0 {
 				rest -= float64(u.Bandwidth) / float64(len(looks))
 			} else {
 				cpus += u.CPUs / float64(len(looks))
@@ -431,19 +496,33 @@ func (m *model) calibrate(looks []Look) {
 	}
 }
 
-// crowdedShare is how saturated it is where w runs, 0 to 1, from a part of the CPUs on.
-func (m *model) crowdedShare(w *work, l *Look, from float64) float64 {
+// saturated is how saturated each node was in each look, 0 to 1, from a part of the CPUs on.
+func (m *model) saturated(looks []Sample, from float64) [][]float64 {
+	out := make([][]float64, len(looks))
+	for k := range looks {
+		out[k] = make([]float64, len(m.rooms))
+		for i, busy := range looks[k].Busy[:min(len(m.rooms), len(looks[k].Busy))] {
+			cpus := float64(m.rooms[i].CPUs)
+			out[k][i] = min(1, max(0, busy-from*cpus)/max(1e-9, (1-from)*cpus))
+		}
+	}
+	return out
+}
+
+// crowdedShare is how saturated it is where w runs.
+func (w *work) crowdedShare(saturated []float64) float64 {
 	sum := 0.0
 	for _, p := range w.run {
-		if cpus := float64(m.rooms[p.node].CPUs); p.node < len(l.Busy) {
-			sum += p.share * min(1, max(0, l.Busy[p.node]-from*cpus)/max(1e-9, (1-from)*cpus))
-		}
+		sum += p.share * saturated[p.node]
 	}
 	return sum
 }
 
 // entitled is the CPU that w would use if it could, at most its vCPUs.
 func (w *work) entitled(use, crowded float64) float64 {
+	if crowded == 0 {
+		return use
+	}
 	want := use * (1 + (headroom-1)*crowded)
 	most := want
 	if n := w.Observation.Threads; n > 0 {
@@ -534,8 +613,8 @@ func (m *model) crowding(i int) float64 {
 func (m *model) crowdedFor(i int) float64 {
 	type part struct{ age, load float64 }
 	var here []part
-	for k := range m.works {
-		w := &m.works[k]
+	for k := range m.workloads {
+		w := &m.workloads[k]
 		for _, p := range w.run {
 			if p.node == i && w.demand > 0 {
 				here = append(here, part{w.age, p.share * (w.demand + w.kept)})

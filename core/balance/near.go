@@ -1,10 +1,10 @@
 package balance
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -14,10 +14,10 @@ import (
 // what they do next, above it the next burst would send them away again.
 const nearFill = 0.75
 
-// tellParted finds work that loses much by being far from the devices and helpers it
+// findFarFromPartner finds work that loses much by being far from the devices and helpers it
 // is near to. What that costs is bounded where the pull is made (core/place,
 // nearCeiling and learnedCeiling), and never goes by how busy a helper is.
-func (m *model) tellParted(t *trouble, w *work) {
+func (m *model) findFarFromPartner(t *trouble, w *work) {
 	if w.pull == nil || w.placed == nil || w.placed.Class != workload.Shared {
 		return
 	}
@@ -34,28 +34,25 @@ func (m *model) tellParted(t *trouble, w *work) {
 	if least < 0 || lost < leastLost {
 		return
 	}
-	t.parted = append(t.parted, w)
-	t.triggers = append(t.triggers, Trigger{Kind: FarFromPartner, Node: topology.None, Workload: w.id, Text: fmt.Sprintf(
-		"%s: being far from %s costs it %.2f CPUs.", w.id, nearWords(w.Spec.Near), lost)})
+	t.farFromPartner = append(t.farFromPartner, w)
+	t.triggers = append(t.triggers, Trigger{Kind: FarFromPartner, Node: topology.None, Workload: w.id, Reason: words.Because(
+		words.FarFromPartner, w.id, nearNames(w.Spec.Near), lost)})
 }
 
-// nearWords names what something is near to.
-func nearWords(near []workload.Near) string {
-	text := ""
+// nearNames names what something is near to.
+func nearNames(near []workload.Near) []words.Reason {
+	var out []words.Reason
 	for _, n := range near {
-		if text != "" {
-			text += " and "
-		}
 		switch {
 		case n.Device != "":
-			text += n.Device
+			out = append(out, words.Plain(n.Device))
 		case n.Workload != "":
-			text += string(n.Workload)
+			out = append(out, words.Plain(string(n.Workload)))
 		default:
-			text += "node " + n.Nodes.String()
+			out = append(out, words.Because(words.OnNodes, n.Nodes))
 		}
 	}
-	return text
+	return out
 }
 
 // keepRoom forbids changes that are about nearness alone and would fill a node.
@@ -63,7 +60,7 @@ func (d *decider) keepRoom(t *trouble, options []option) {
 	for i := range options {
 		o := &options[i]
 		c := &o.changes[0]
-		if o.rejected != "" || !slices.Contains(t.parted, c.w) || slices.Contains(t.far, c.w) || d.inTrouble(t, c.w) {
+		if !o.rejected.None() || !slices.Contains(t.farFromPartner, c.w) || slices.Contains(t.far, c.w) || d.inTrouble(t, c.w) {
 			continue
 		}
 		for _, p := range c.run {
@@ -76,8 +73,7 @@ func (d *decider) keepRoom(t *trouble, options []option) {
 			}
 			want := d.m.load[p.node] + d.m.kept[p.node] + (p.share-here)*(c.w.demand+c.w.kept)
 			if p.share > here && want > nearFill*r.Cores {
-				o.rejected = fmt.Sprintf("Node %d would have %.1f of %.4g cores wanted; to be near something, nothing goes where more than %.0f %% are.",
-					r.Node, want, r.Cores, 100*nearFill)
+				o.rejected = words.Because(words.AffinityLimit, r.Node, want, r.Cores, nearFill)
 			}
 		}
 	}

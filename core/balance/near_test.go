@@ -10,6 +10,7 @@ import (
 
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -29,7 +30,7 @@ func TestNearMoves(t *testing.T) {
 		name  string
 		setup func(b *bench)
 		want  string
-		why   string
+		why   words.Reason
 	}{
 		{"with room it goes to its card", func(b *bench) {
 			b.in.State.Host.Devices = []topology.Device{{Name: "eth0", Kind: topology.NIC, PCI: "0000:00:01.0", Node: 0}}
@@ -38,40 +39,30 @@ func TestNearMoves(t *testing.T) {
 				s.Spec.Near = []workload.Near{{Device: "eth0", Learned: true, Weight: 1}}
 			})
 			b.run("b", 0, 1, gib)
-		}, "move a from node 1 to 0", "being far from eth0 costs it"},
+		}, "move a 1>0", words.Because(words.FarFromPartner)},
 		{"with room it goes to its poll thread", func(b *bench) {
 			b.run("a", 1, 3, gib/4, talks(0, 12_000))
 			b.run("ovs", 0, 2, gib, poller)
-		}, "move a from node 1 to 0", "being far from node 0"},
+		}, "move a 1>0", words.Because(words.OnNodes, "0")},
 		{"little traffic is no ground", func(b *bench) {
 			b.run("a", 1, 3, gib/4, talks(0, 1000))
-		}, "in order", ""},
+		}, "in order", words.Reason{}},
 		{"a node that would fill up is left", func(b *bench) {
 			b.run("a", 1, 3, gib/4, talks(0, 12_000))
 			b.run("b", 0, 4, gib)
-		}, "no choice", "to be near something, nothing goes where more than 75 % are"},
+		}, "no choice", words.Because(words.AffinityLimit)},
 		{"memory that is dear to copy stays", func(b *bench) {
 			b.run("a", 1, 3, 12*gib, talks(0, 12_000))
-		}, "no choice", "it must gain 2 times as much"},
+		}, "no choice", words.Because(words.DoesNotPay)},
 		{"what may not move stays", func(b *bench) {
 			b.run("a", 1, 3, gib/4, talks(0, 12_000), func(s *place.Subject) { s.Spec.Nodes = topology.Nodes(1) })
-		}, "no choice", ""},
+		}, "no choice", words.Reason{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b := two(t)
 			tt.setup(b)
-			r := b.until()
-			if got := brief(r); got != tt.want {
-				t.Fatalf("%s: %s\n%+v", got, r.Words(), r)
-			}
-			text := r.Words()
-			for _, c := range r.Weighed {
-				text += " " + c.Rejected
-			}
-			if !strings.Contains(text, tt.why) {
-				t.Errorf("%q does not tell %q", text, tt.why)
-			}
+			b.decides(t, tt.want, tt.why)
 		})
 	}
 }
@@ -86,15 +77,19 @@ func TestLearnedIsRecorded(t *testing.T) {
 	b.until()
 	in, memory := b.in, b.memory
 	out, _ := Tick(in, memory)
-	text, err := json.Marshal(Record{Memory: &memory, Input: in, Outcome: out})
+	type recorded struct {
+		Memory History
+		Input  Input
+	}
+	text, err := json.Marshal(recorded{memory, in})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var back Record
+	var back recorded
 	if err := json.Unmarshal(text, &back); err != nil {
 		t.Fatal(err)
 	}
-	again, _ := Tick(back.Input, *back.Memory)
+	again, _ := Tick(back.Input, back.Memory)
 	was, _ := json.Marshal(out)
 	now, _ := json.Marshal(again)
 	if string(was) != string(now) || !strings.Contains(string(text), `"Learned":true`) {
@@ -137,7 +132,7 @@ func TestGuestsDoNotChaseAPollThread(t *testing.T) {
 				}
 			}
 			if now := loads()[0]; now > max(before, nearFill*16)+1e-9 {
-				r.Fatalf("tick %d: node 0 has %.1f CPUs wanted of 16, before %.1f: %s", k, now, before, b.out.Report.Words())
+				r.Fatalf("tick %d: node 0 has %.1f CPUs wanted of 16, before %.1f: %s", k, now, before, b.out.Report.Verdict())
 			}
 		}
 		if came > guests || last > 100 {

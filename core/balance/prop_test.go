@@ -13,15 +13,16 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
 // world is a host on which what a tick decides comes true, at once or late.
 type world struct {
 	in     Input
-	memory Memory
-	moved  []Past // every change of home, told by the placements alone
-	wire   bool   // the host can be written and read: not all that are drawn
+	memory History
+	moved  []HomeChange // every change of home, told by the placements alone
+	wire   bool         // the host can be written and read: not all that are drawn
 }
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -68,7 +69,7 @@ func (w *world) tick(t *rapid.T) {
 		t.Fatalf("%s: %s", v.Code, v.Text)
 	}
 	r := &out.Report
-	if (r.Chosen == nil) == (r.Quiet == "") {
+	if (r.Chosen == nil) == (r.Quiet.None()) {
 		t.Fatalf("neither done nor said why not: %+v", r)
 	}
 	if r.Chosen != nil && (r.State != Moves && r.State != Would || (r.State == Moves) != w.in.Settings.Act) {
@@ -88,7 +89,7 @@ func (w *world) tick(t *rapid.T) {
 			})
 			f := Flight{Workload: s.Workload, To: out.Plan.Placements[k].Home}
 			if rapid.IntRange(0, 9).Draw(t, "put off") == 0 {
-				f.PutOff = "refused."
+				f.PutOff = words.Plain("refused.")
 			}
 			w.in.Flights = append(w.in.Flights, f)
 		}
@@ -97,16 +98,20 @@ func (w *world) tick(t *rapid.T) {
 }
 
 // checkReplay: the same tick again, and from its record, decides the same, byte for byte.
-func (w *world) checkReplay(t *rapid.T, out Outcome, next Memory) {
+func (w *world) checkReplay(t *rapid.T, out Outcome, next History) {
 	if !w.wire {
 		return
 	}
-	text := asJSON(t, Record{Schema: Schema, Memory: &w.memory, Input: w.in, Outcome: out})
-	var r Record
+	type recorded struct {
+		Memory History
+		Input  Input
+	}
+	text := asJSON(t, recorded{w.memory, w.in})
+	var r recorded
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		t.Fatalf("read back: %v\n%s", err, text)
 	}
-	again, memory := Tick(r.Input, *r.Memory)
+	again, memory := Tick(r.Input, r.Memory)
 	if got, want := asJSON(t, again), asJSON(t, out); got != want {
 		t.Fatalf("replayed otherwise:\n%s\n%s", got, want)
 	}
@@ -116,7 +121,7 @@ func (w *world) checkReplay(t *rapid.T, out Outcome, next Memory) {
 }
 
 // checkChanges compares homes before and after by themselves.
-func (w *world) checkChanges(t *rapid.T, out Outcome, next Memory) {
+func (w *world) checkChanges(t *rapid.T, out Outcome, next History) {
 	chosen := map[workload.ID]bool{}
 	if out.Report.State == Moves {
 		for _, c := range out.Report.Chosen.Changes {
@@ -151,7 +156,7 @@ func (w *world) checkChanges(t *rapid.T, out Outcome, next Memory) {
 	}
 	news := changed(&w.in, out.Plan.Placements)
 	w.moved = append(w.moved, news...)
-	if tail := next.Past[len(next.Past)-len(news):]; len(news) > 0 && asJSON(t, tail) != asJSON(t, news) {
+	if tail := next.Changes[len(next.Changes)-len(news):]; len(news) > 0 && asJSON(t, tail) != asJSON(t, news) {
 		t.Fatalf("changes of home %v are remembered as %v", news, tail)
 	}
 }
@@ -164,8 +169,8 @@ func (w *world) checkChoice(t *rapid.T, out *Outcome) {
 	}
 	pairs := map[pair]bool{}
 	for _, f := range w.in.Flights {
-		i := slices.IndexFunc(w.in.Subjects, func(s place.Subject) bool { return s.Observation.ID == f.Workload })
-		if f.PutOff != "" || i < 0 {
+		i := slices.IndexFunc(w.in.Subjects, func(s *place.Subject) bool { return s.Observation.ID == f.Workload })
+		if !f.PutOff.None() || i < 0 {
 			continue
 		}
 		for _, x := range w.in.Subjects[i].Observation.Memory {
@@ -177,8 +182,8 @@ func (w *world) checkChoice(t *rapid.T, out *Outcome) {
 		}
 	}
 	for _, ch := range c.Changes {
-		s := &w.in.Subjects[slices.IndexFunc(w.in.Subjects, func(s place.Subject) bool { return s.Observation.ID == ch.Workload })]
-		if s.Observation.Pinned || s.LeaveAlone != "" || slices.Contains(w.in.Held, ch.Workload) {
+		s := w.in.Subjects[slices.IndexFunc(w.in.Subjects, func(s *place.Subject) bool { return s.Observation.ID == ch.Workload })]
+		if s.Observation.Pinned || !s.Alone.None() || slices.Contains(w.in.Held, ch.Workload) {
 			t.Fatalf("%s is not homenode's to move", ch.Workload)
 		}
 		total := float64(workload.Total(s.Observation.Memory))
@@ -205,8 +210,9 @@ func (w *world) model(st plan.State, changes []Change, before *model) *model {
 	in.Flights, in.Subjects = slices.Clone(in.Flights), slices.Clone(in.Subjects)
 	for _, c := range changes {
 		for i := range in.Subjects {
-			if o := &in.Subjects[i].Observation; o.ID == c.Workload {
-				o.RanOn = nil // it ran at its old home
+			if s := *in.Subjects[i]; s.Observation.ID == c.Workload {
+				s.Observation.RanOn = nil // it ran at its old home
+				in.Subjects[i] = &s
 			}
 		}
 		in.Flights = slices.DeleteFunc(in.Flights, func(f Flight) bool { return f.Workload == c.Workload })
@@ -220,7 +226,7 @@ func (w *world) model(st plan.State, changes []Change, before *model) *model {
 			l.AddForeign(o)
 		}
 	}
-	m := newModel(&in, placements, l, remember(&w.in, w.memory).Looks)
+	m := newModel(&in, placements, l, remember(&w.in, w.memory).Samples)
 	if before == nil {
 		return m
 	}
@@ -228,8 +234,8 @@ func (w *world) model(st plan.State, changes []Change, before *model) *model {
 		clear(sums)
 	}
 	m.far = 0
-	for i := range m.works {
-		x, was := &m.works[i], &before.works[i]
+	for i := range m.workloads {
+		x, was := &m.workloads[i], &before.workloads[i]
 		x.demand, x.kept, x.traffic, x.accesses = was.demand, was.kept, was.traffic, was.accesses
 		m.count(x, x.run, x.mem, 1)
 	}
@@ -239,7 +245,7 @@ func (w *world) model(st plan.State, changes []Change, before *model) *model {
 // live lets time pass: threads run at home, memory follows or does not, loads change.
 func (w *world) live(t *rapid.T) {
 	for i := range w.in.Subjects {
-		s := &w.in.Subjects[i]
+		s := w.in.Subjects[i]
 		o := &s.Observation
 		switch rapid.IntRange(0, 11).Draw(t, "happens") {
 		case 0:
@@ -282,7 +288,7 @@ func drawMemory(t *rapid.T, h *topology.Host) []workload.NodeMemory {
 	return out
 }
 
-func drawSubject(t *rapid.T, h *topology.Host, id workload.ID) place.Subject {
+func drawSubject(t *rapid.T, h *topology.Host, id workload.ID) *place.Subject {
 	o := workload.Observation{ID: id, Name: string(id), Kind: workload.InCgroup, Cgroup: string(id), Threads: rapid.IntRange(1, 24).Draw(t, "threads"),
 		CPUUse: rapid.Float64Range(0, 20).Draw(t, "use"), Memory: drawMemory(t, h), CPUs: h.Allowed, Mems: h.AllowedMems,
 		Pinned: rapid.IntRange(0, 19).Draw(t, "pinned") == 0}
@@ -302,7 +308,7 @@ func drawSubject(t *rapid.T, h *topology.Host, id workload.ID) place.Subject {
 	if rapid.IntRange(0, 9).Draw(t, "own policy") == 0 {
 		o.OwnPolicy = rapid.SampledFrom([]string{"bind:0", "interleave:0-3", workload.PolicyUnknown}).Draw(t, "policy")
 	}
-	s := place.Subject{Observation: o, Spec: place.SpecFrom(o, place.Options{})}
+	s := &place.Subject{Observation: o, Spec: place.SpecFrom(o)}
 	s.Spec.Importance = rapid.SampledFrom([]int{0, 50, 50, 50, 80, 100}).Draw(t, "importance")
 	switch rapid.IntRange(0, 9).Draw(t, "kind") {
 	case 0:
@@ -314,7 +320,7 @@ func drawSubject(t *rapid.T, h *topology.Host, id workload.ID) place.Subject {
 	case 1:
 		s.Spec.Class = workload.Offline
 	case 2:
-		s.LeaveAlone = "The configuration excludes it."
+		s.Alone = words.Plain("The configuration excludes it.")
 	}
 	return s
 }

@@ -1,15 +1,10 @@
 package balance
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
@@ -36,76 +31,6 @@ func settingsFor(policy string, recorded Settings) (Settings, error) {
 	return s, nil
 }
 
-// Replayed is what replaying a log found.
-type Replayed struct {
-	Ticks   int       `json:"ticks"`
-	From    time.Time `json:"from"`
-	To      time.Time `json:"to"`
-	Differ  int       `json:"differ"` // ticks decided otherwise than recorded
-	First   string    `json:"first,omitempty"`
-	Changes []Changed `json:"changes"` // of home, as decided now
-}
-
-// Changed is a choice of balancing and when it was made.
-type Changed struct {
-	At    time.Time `json:"at"`
-	Words string    `json:"words"`
-}
-
-// Replay decides every tick of a log again, on the homes that stood then, and
-// compares the outcome byte for byte. next returns io.EOF after the last tick.
-func Replay(next func() (Logged, error), policy string) (Replayed, error) {
-	out := Replayed{Changes: []Changed{}}
-	var memory Memory
-	for {
-		r, err := next()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return out, err
-		}
-		if r.Memory != nil {
-			memory = *r.Memory
-		} else if out.Ticks == 0 {
-			return out, errors.New("the log does not begin with what the daemon remembered; begin with a whole file")
-		}
-		if r.Input.Settings, err = settingsFor(policy, r.Input.Settings); err != nil {
-			return out, err
-		}
-		var again Outcome
-		again, memory = Tick(r.Input, memory)
-		text, err := json.Marshal(again)
-		if err != nil {
-			return out, fmt.Errorf("tick %d: %w", out.Ticks, err)
-		}
-		if !bytes.Equal(text, r.Outcome) {
-			out.Differ++
-			if out.First == "" {
-				out.First = fmt.Sprintf("tick %d at %s: %s", out.Ticks, r.Input.At.Format(time.RFC3339), difference(r.Outcome, text))
-			}
-		}
-		if out.Ticks == 0 {
-			out.From = r.Input.At
-		}
-		out.To = r.Input.At
-		out.Ticks++
-		if again.Report.Chosen != nil {
-			out.Changes = append(out.Changes, Changed{r.Input.At, again.Report.Words()})
-		}
-	}
-}
-
-// difference is where two texts part.
-func difference(was, now []byte) string {
-	k := 0
-	for k < len(was) && k < len(now) && was[k] == now[k] {
-		k++
-	}
-	excerpt := func(b []byte) string { return string(b[max(0, min(k-20, len(b))):min(len(b), k+60)]) }
-	return fmt.Sprintf("recorded …%s…, now …%s…", excerpt(was), excerpt(now))
-}
-
 // WhatIf is how one policy would have fared.
 type WhatIf struct {
 	Policy  string  `json:"policy"`
@@ -126,7 +51,7 @@ type Compare struct {
 type run struct {
 	WhatIf
 	placements []plan.Placement
-	memory     Memory
+	memory     History
 }
 
 // NewCompare begins a comparison.
@@ -141,10 +66,10 @@ func NewCompare(policies ...string) (*Compare, error) {
 	return c, nil
 }
 
-// Add lets every policy decide on one tick.
-func (c *Compare) Add(r Logged) {
+// Add lets every policy decide on what a tick was decided on, and what it began with.
+func (c *Compare) Add(in Input, before History) {
 	for i := range c.runs {
-		c.runs[i].add(r)
+		c.runs[i].add(in, before)
 	}
 }
 
@@ -159,16 +84,16 @@ func (c *Compare) Results() []WhatIf {
 	return out
 }
 
-func (u *run) add(r Logged) {
-	if r.Memory != nil && u.Ticks == 0 {
-		u.memory.Looks = r.Memory.Looks
+func (u *run) add(recorded Input, before History) {
+	if u.Ticks == 0 {
+		u.memory.Samples = before.Samples
 	}
-	in := r.Input
+	in := recorded
 	in.Settings, _ = settingsFor(u.Policy, in.Settings)
 	in.Settings.Act = true
 	in.Flights = nil
-	in.State.Placements = u.carry(r.Input.State.Placements)
-	in.Subjects = u.elsewhere(r.Input.State.Placements, in.State.Placements, in.Subjects)
+	in.State.Placements = u.carry(recorded.State.Placements)
+	in.Subjects = u.elsewhere(recorded.State.Placements, in.State.Placements, in.Subjects)
 	out, memory := Tick(in, u.memory)
 	u.memory = memory
 	for _, p := range changed(&in, out.Plan.Placements) {
@@ -180,7 +105,7 @@ func (u *run) add(r Logged) {
 		}
 	}
 	u.placements = out.Plan.Placements
-	u.Lost += lostAt(&in, out.Plan.Placements, memory.Looks) / second
+	u.Lost += lostAt(&in, out.Plan.Placements, memory.Samples) / second
 	u.Ticks++
 }
 
@@ -201,18 +126,20 @@ func (u *run) carry(recorded []plan.Placement) []plan.Placement {
 
 // elsewhere is the subjects with those that have another home than when this was
 // recorded running and lying there.
-func (u *run) elsewhere(recorded, own []plan.Placement, subjects []place.Subject) []place.Subject {
+func (u *run) elsewhere(recorded, own []plan.Placement, subjects []*place.Subject) []*place.Subject {
 	out := slices.Clone(subjects)
 	for i := range own {
 		p := &own[i]
 		if p.Home.Equal(recorded[i].Home) || p.Class == workload.Offline {
 			continue
 		}
-		k := slices.IndexFunc(out, func(s place.Subject) bool { return s.Observation.ID == p.Workload })
+		k := slices.IndexFunc(out, func(s *place.Subject) bool { return s.Observation.ID == p.Workload })
 		if k < 0 {
 			continue
 		}
-		o := &out[k].Observation
+		moved := *out[k]
+		out[k] = &moved
+		o := &moved.Observation
 		o.CPUs = p.CPUs
 		o.RanOn, o.Movable, o.Anon = nil, nil, nil
 		o.Accesses.From = "" // of where it lay
@@ -227,7 +154,7 @@ func (u *run) elsewhere(recorded, own []plan.Placement, subjects []place.Subject
 }
 
 // lostAt is what the model says is lost with homes as they are.
-func lostAt(in *Input, placements []plan.Placement, looks []Look) float64 {
+func lostAt(in *Input, placements []plan.Placement, looks []Sample) float64 {
 	st := in.State
 	st.Placements = placements
 	l := place.NewLedger(st)

@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
 // Report is what a tick found, chose and did not choose.
 type Report struct {
-	// Quiet is why nothing is done, a sentence with numbers; "" when something is.
-	Quiet string `json:"quiet,omitempty"`
+	// Quiet is why nothing is done; none when something is.
+	Quiet words.Reason `json:"quiet,omitzero"`
 	// State is Quiet or the choice without numbers: it changes only when
 	// something else is the matter.
 	State    State       `json:"state"`
@@ -64,7 +65,7 @@ type Trigger struct {
 	Kind     TriggerKind     `json:"kind"`
 	Node     topology.NodeID `json:"node"` // None for a workload
 	Workload workload.ID     `json:"workload,omitempty"`
-	Text     string          `json:"text"` // a sentence with the numbers
+	Reason   words.Reason    `json:"reason"`
 }
 
 // Kind is the kind of a change.
@@ -88,9 +89,9 @@ type Candidate struct {
 	Saves   float64       `json:"saves"`    // CPUs no longer lost when it is done
 	Bytes   int64         `json:"bytes"`    // to move
 	Took    time.Duration `json:"takes_ns"` // at the paced bandwidth
-	Reason  string        `json:"reason"`   // what it is good for
-	// Rejected is why it is not done; "" for the chosen one.
-	Rejected string `json:"rejected,omitempty"`
+	Reason  words.Reason  `json:"reason"`   // what it is good for
+	// Rejected is why it is not done; none for the chosen one.
+	Rejected words.Reason `json:"rejected,omitzero"`
 }
 
 // Change is a new home of one workload.

@@ -2,13 +2,13 @@ package balance
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -20,14 +20,14 @@ type Outcome struct {
 
 // Tick is one round: first homes and steps by place.Arrange, then at most one
 // change of homes that hold. Same arguments, same outcome; it changes neither.
-func Tick(in Input, memory Memory) (Outcome, Memory) {
+func Tick(in Input, memory History) (Outcome, History) {
 	next := remember(&in, memory)
-	next.Past = append(next.Past, in.Told...)
+	next.Changes = append(next.Changes, in.Ordered...)
 	first := place.Arrange(in.State, in.Subjects, in.Arrange)
 	report, homes := decide(&in, first.Placements, &next)
 	out := Outcome{Plan: first, Report: report}
 	if report.State == Moves {
-		if moved, why := rearrange(&in, first, homes, &report); why == "" {
+		if moved, why := rearrange(&in, first, homes, &report); why.None() {
 			out.Plan = moved
 		} else {
 			out.Report.State, out.Report.Quiet = NoChoice, why
@@ -37,15 +37,15 @@ func Tick(in Input, memory Memory) (Outcome, Memory) {
 		}
 	}
 	if in.Settings.Act {
-		next.Past = append(next.Past, changed(&in, out.Plan.Placements)...)
+		next.Changes = append(next.Changes, changed(&in, out.Plan.Placements)...)
 	}
 	return out, next
 }
 
 // remember is the memory with this look, without what is too old to count.
-func remember(in *Input, old Memory) Memory {
+func remember(in *Input, old History) History {
 	h := in.State.Host
-	look := Look{At: in.At, Traffic: in.Traffic, Busy: make([]float64, len(h.Nodes)), Free: make([]topology.KiB, len(h.Nodes))}
+	look := Sample{At: in.At, Traffic: in.Traffic, Busy: make([]float64, len(h.Nodes)), Free: make([]topology.KiB, len(h.Nodes))}
 	look.Uses = make([]Use, 0, len(in.Subjects))
 	at := map[topology.NodeID]int{}
 	for i := range h.Nodes {
@@ -53,7 +53,7 @@ func remember(in *Input, old Memory) Memory {
 		at[h.Nodes[i].ID] = i
 	}
 	for i := range in.Subjects {
-		s := &in.Subjects[i]
+		s := in.Subjects[i]
 		o := &s.Observation
 		look.Uses = append(look.Uses, Use{Workload: o.ID, CPUs: o.CPUUse, Bandwidth: o.Bandwidth, Accesses: o.Accesses.PerSecond, Level: o.CPUUse, Since: in.At})
 		if s.Spec.Class == workload.Offline {
@@ -66,45 +66,45 @@ func remember(in *Input, old Memory) Memory {
 		}
 	}
 	slices.SortFunc(look.Uses, func(x, y Use) int { return cmp.Compare(x.Workload, y.Workload) })
-	var next Memory
-	for _, l := range old.Looks { // a clock set back, or other nodes, begin the window anew
+	var next History
+	for _, l := range old.Samples { // a clock set back, or other nodes, begin the window anew
 		if len(l.Busy) == len(look.Busy) && l.At.Before(in.At) {
-			next.Looks = append(next.Looks, l)
+			next.Samples = append(next.Samples, l)
 		}
 	}
-	if n := len(next.Looks); n > 0 {
-		keepLevels(next.Looks[n-1].Uses, look.Uses)
+	if n := len(next.Samples); n > 0 {
+		keepLevels(next.Samples[n-1].Uses, look.Uses)
 	}
-	next.Looks = append(next.Looks, look)
-	for len(next.Looks) > leastLooks && !next.Looks[1].At.After(in.At.Add(-in.Settings.Window)) {
-		next.Looks = next.Looks[1:]
+	next.Samples = append(next.Samples, look)
+	for len(next.Samples) > leastLooks && !next.Samples[1].At.After(in.At.Add(-in.Settings.Window)) {
+		next.Samples = next.Samples[1:]
 	}
-	for _, p := range old.Past {
+	for _, p := range old.Changes {
 		if age := in.At.Sub(p.At); age >= 0 && age < max(time.Hour, in.Settings.Ban) {
-			next.Past = append(next.Past, p)
+			next.Changes = append(next.Changes, p)
 		}
 	}
 	return next
 }
 
 // rearrange is rehome with the reasons of balancing.
-func rearrange(in *Input, first plan.Plan, homes []plan.Placement, r *Report) (plan.Plan, string) {
+func rearrange(in *Input, first plan.Plan, homes []plan.Placement, r *Report) (plan.Plan, words.Reason) {
 	out, why := rehome(in, first, homes)
-	if why != "" {
+	if !why.None() {
 		return first, why
 	}
 	for k := range out.Report.Decisions {
 		dec := &out.Report.Decisions[k]
 		if slices.ContainsFunc(homes, func(p plan.Placement) bool { return p.Workload == dec.Workload }) {
-			dec.Reasons = []string{"Balancing: " + r.Chosen.Words() + ".", r.because(), r.Chosen.Reason}
+			dec.Reasons = []words.Reason{words.Because(words.Balancing, r.Chosen.What()), r.because(), r.Chosen.Reason}
 		}
 	}
-	return out, ""
+	return out, why
 }
 
 // rehome lets place.Arrange make the steps to new homes. Nobody else may lose a
 // home by it.
-func rehome(in *Input, first plan.Plan, homes []plan.Placement) (plan.Plan, string) {
+func rehome(in *Input, first plan.Plan, homes []plan.Placement) (plan.Plan, words.Reason) {
 	st := in.State
 	st.Placements = slices.Clone(first.Placements)
 	moved := map[workload.ID]bool{}
@@ -115,11 +115,11 @@ func rehome(in *Input, first plan.Plan, homes []plan.Placement) (plan.Plan, stri
 	}
 	second := place.Arrange(st, in.Subjects, in.Arrange)
 	if len(second.Placements) != len(st.Placements) {
-		return first, "With the new homes others would lose theirs."
+		return first, words.Because(words.OthersLose)
 	}
 	for k := range second.Placements {
 		if p, want := &second.Placements[k], &st.Placements[k]; p.Class != workload.Offline && !p.Home.Equal(want.Home) {
-			return first, fmt.Sprintf("With the new homes %s would lose its own.", p.Workload)
+			return first, words.Because(words.OtherLoses, p.Workload)
 		}
 	}
 	was := map[workload.ID]*plan.Decision{}
@@ -134,22 +134,24 @@ func rehome(in *Input, first plan.Plan, homes []plan.Placement) (plan.Plan, stri
 			*dec = *w
 		}
 	}
-	return second, ""
+	return second, words.Reason{}
 }
 
 // changed is the homes that are others than before, whoever chose them.
-func changed(in *Input, now []plan.Placement) []Past {
-	before := make(map[workload.ID]topology.NodeSet, len(in.State.Placements))
-	for i := range in.State.Placements {
-		if p := &in.State.Placements[i]; p.Class != workload.Offline {
-			before[p.Workload] = p.Home
-		}
+func changed(in *Input, now []plan.Placement) []HomeChange {
+	before := in.State.Placements
+	if len(before) > 0 && len(before) == len(now) && &before[0] == &now[0] {
+		return nil
 	}
-	var out []Past
-	for i := range now {
+	var out []HomeChange
+	k := 0
+	for i := range now { // both rise by workload
 		p := &now[i]
-		if from, had := before[p.Workload]; had && p.Class != workload.Offline && !from.Equal(p.Home) {
-			out = append(out, Past{Workload: p.Workload, From: from, To: p.Home, At: in.At})
+		for k < len(before) && before[k].Workload < p.Workload {
+			k++
+		}
+		if k < len(before) && before[k].Workload == p.Workload && before[k].Class != workload.Offline && p.Class != workload.Offline && !before[k].Home.Equal(p.Home) {
+			out = append(out, HomeChange{Workload: p.Workload, From: before[k].Home, To: p.Home, At: in.At})
 		}
 	}
 	return out
@@ -167,6 +169,7 @@ func keepLevels(before, now []Use) {
 		if k == len(before) || before[k].Workload != u.Workload {
 			continue
 		}
+		u.Workload = before[k].Workload // one string for all looks, so that comparing them is quick
 		u.Free, u.Known = before[k].Free, before[k].Known
 		if l := before[k].Level; u.CPUs <= max(2*l, l+0.25) && u.CPUs >= min(l/2, l-0.25) {
 			u.Level, u.Since = l, before[k].Since

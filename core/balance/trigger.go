@@ -1,10 +1,10 @@
 package balance
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -27,57 +27,45 @@ const (
 
 // trouble is what triggers say, in the model's terms.
 type trouble struct {
-	triggers []Trigger
-	cpu      []bool // by node
-	traffic  []bool
-	short    []bool
-	far      []*work
-	parted   []*work // far from what they are near to
+	triggers       []Trigger
+	cpu            []bool // by node
+	traffic        []bool
+	short          []bool
+	far            []*work
+	farFromPartner []*work // far from what they are near to
 }
 
 func (t *trouble) hot(i int) bool { return t.cpu[i] || t.traffic[i] || t.short[i] }
 
 // find looks for what is wrong in every look of the window. Nodes that changed
 // within it are left out: what was seen of them is no longer so.
-func (m *model) find(looks []Look, settling []bool) *trouble {
+func (m *model) find(looks []Sample, settling []bool) *trouble {
 	n := len(m.rooms)
 	t := &trouble{cpu: make([]bool, n), traffic: make([]bool, n), short: make([]bool, n)}
 	for i := range n {
 		t.cpu[i], t.traffic[i], t.short[i] = !settling[i], !settling[i], !settling[i] && m.short(i, m.free[i]) > 0
 	}
-	least, loads, traffic, plain := math.Inf(1), make([]float64, n), make([]float64, n), make([]float64, n)
 	for k := range looks {
-		clear(loads)
-		clear(traffic)
-		clear(plain)
-		m.eachUse(&looks[k], func(w *work, demand, mibs float64, _ bool) {
-			for _, p := range w.run {
-				loads[p.node] += p.share * demand * (1 + w.reserve())
-			}
-			for _, p := range w.mem {
-				traffic[p.node] += p.share * mibs * (1 + w.reserve())
-				plain[p.node] += p.share * mibs
-			}
-		})
-		least = math.Inf(1)
+		all, least := &m.wanted[k], math.Inf(1)
 		for i := range m.rooms {
 			if m.rooms[i].CPUs > 0 {
-				least = min(least, loads[i]/float64(m.rooms[i].CPUs))
+				least = min(least, all.load[i]/float64(m.rooms[i].CPUs))
 			}
 		}
 		for i := range m.rooms {
-			t.cpu[i] = t.cpu[i] && m.isCrowded(i, loads[i], least)
+			t.cpu[i] = t.cpu[i] && m.isCrowded(i, all.load[i], least)
+			traffic := all.traffic[i]
 			if told := looks[k].Traffic; i < len(told) && told[i] >= 0 {
-				traffic[i] += float64(told[i]) - plain[i] // the reserve stays on top
+				traffic += float64(told[i]) - all.plain[i] // the reserve stays on top
 			}
-			t.traffic[i] = t.traffic[i] && traffic[i] >= busyBandwidth*float64(m.rooms[i].Bandwidth)
+			t.traffic[i] = t.traffic[i] && traffic >= busyBandwidth*float64(m.rooms[i].Bandwidth)
 			t.short[i] = t.short[i] && i < len(looks[k].Free) && m.short(i, float64(looks[k].Free[i])) > 0
 		}
 	}
-	m.tellNodes(t)
-	for i := range m.works {
-		m.tellFar(t, &m.works[i])
-		m.tellParted(t, &m.works[i])
+	m.findNodes(t)
+	for i := range m.workloads {
+		m.findFar(t, &m.workloads[i])
+		m.findFarFromPartner(t, &m.workloads[i])
 	}
 	return t
 }
@@ -91,46 +79,47 @@ func (m *model) isCrowded(i int, load, least float64) bool {
 	return load/float64(r.CPUs) > least+leastGap && saved > 0 && m.crowding(i) >= leastLost && load > r.Cores
 }
 
-func (m *model) tellNodes(t *trouble) {
+func (m *model) findNodes(t *trouble) {
 	for i := range m.rooms {
 		id := m.rooms[i].Node
 		if t.cpu[i] {
-			text := fmt.Sprintf("Node %d: shared work is entitled to and wants %.1f CPUs, there are %d on %.4g cores", id, m.load[i], m.rooms[i].CPUs, m.rooms[i].Cores)
+			var more []words.Reason
 			if m.kept[i] > 0.05 {
-				text += fmt.Sprintf(", and important work keeps %.1f idle", m.kept[i])
+				more = append(more, words.Because(words.KeptIdle, m.kept[i]))
 			}
-			t.triggers = append(t.triggers, Trigger{Kind: CPUPressure, Node: id, Text: text + m.idlest() + "."})
+			t.triggers = append(t.triggers, Trigger{Kind: CPUPressure, Node: id, Reason: words.Because(
+				words.ShortOfCPU, id, m.load[i], m.rooms[i].CPUs, m.rooms[i].Cores, append(more, m.leastBusy()...))})
 		}
 		if t.traffic[i] {
 			mibs := m.traffic[i]
-			if m.told[i] >= 0 {
-				mibs += m.told[i] - m.plain[i]
+			if m.counted[i] >= 0 {
+				mibs += m.counted[i] - m.plain[i]
 			}
-			t.triggers = append(t.triggers, Trigger{Kind: BandwidthPressure, Node: id, Text: fmt.Sprintf(
-				"Node %d: %.0f of %d MiB/s go to its memory (%.0f %%, %s).", id, mibs, m.rooms[i].Bandwidth,
-				100*mibs/float64(m.rooms[i].Bandwidth), m.knownWords(i))})
+			t.triggers = append(t.triggers, Trigger{Kind: BandwidthPressure, Node: id, Reason: words.Because(
+				words.ShortOfBandwidth, id, mibs, m.rooms[i].Bandwidth, mibs/float64(m.rooms[i].Bandwidth), words.Because(m.knownFrom(i)))})
 		}
 		if t.short[i] {
-			t.triggers = append(t.triggers, Trigger{Kind: MemoryShortage, Node: id, Text: fmt.Sprintf(
-				"Node %d: %s of %s are free or reclaimable, less than %.0f %%.", id, size(m.free[i]), size(float64(m.host.Nodes[i].Memory)), 100*lowFree)})
+			t.triggers = append(t.triggers, Trigger{Kind: MemoryShortage, Node: id, Reason: words.Because(
+				words.ShortOfMemory, id, m.free[i], m.host.Nodes[i].Memory, lowFree)})
 		}
 	}
 }
 
-func (m *model) knownWords(i int) string {
+// knownFrom is how the traffic of node i is known.
+func (m *model) knownFrom(i int) words.Code {
 	switch {
-	case m.told[i] >= 0:
-		return "counted at the node"
+	case m.counted[i] >= 0:
+		return words.CountedAtNode
 	case m.measured[i] >= 0.99*m.plain[i]:
-		return "counted"
+		return words.Counted
 	case m.measured[i] < 0.01*m.plain[i]:
-		return "estimated from CPU use"
+		return words.Estimated
 	}
-	return "partly counted, partly estimated from CPU use"
+	return words.PartlyCounted
 }
 
-// idlest is where the load is least, in words.
-func (m *model) idlest() string {
+// leastBusy is where the load is least.
+func (m *model) leastBusy() []words.Reason {
 	best := -1
 	for i := range m.rooms {
 		if m.rooms[i].CPUs > 0 && (best < 0 || m.load[i]/float64(m.rooms[i].CPUs) < m.load[best]/float64(m.rooms[best].CPUs)) {
@@ -138,14 +127,14 @@ func (m *model) idlest() string {
 		}
 	}
 	if best < 0 {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("; node %d is least busy with %.1f of %d", m.rooms[best].Node, m.load[best], m.rooms[best].CPUs)
+	return words.Reasons(words.Because(words.LeastBusy, m.rooms[best].Node, m.load[best], m.rooms[best].CPUs))
 }
 
-// tellFar finds work that loses much by distance: with all of its memory where it
+// findFar finds work that loses much by distance: with all of its memory where it
 // runs it would lose nothing.
-func (m *model) tellFar(t *trouble, w *work) {
+func (m *model) findFar(t *trouble, w *work) {
 	if w.placed == nil || w.placed.Class != workload.Shared || w.kib == 0 {
 		return
 	}
@@ -168,8 +157,8 @@ func (m *model) tellFar(t *trouble, w *work) {
 		return
 	}
 	t.far = append(t.far, w)
-	t.triggers = append(t.triggers, Trigger{Kind: LowLocality, Node: topology.None, Workload: w.id, Text: fmt.Sprintf(
-		"%s: %.0f %% of its accesses are local, the others cost it %.2f CPUs.", w.id, 100*near, lost)})
+	t.triggers = append(t.triggers, Trigger{Kind: LowLocality, Node: topology.None, Workload: w.id, Reason: words.Because(
+		words.FarFromMemory, w.id, near, lost)})
 }
 
 func (m *model) coresOf(home topology.NodeSet) float64 {

@@ -1,8 +1,9 @@
 package balance
 
 import (
-	"fmt"
 	"math"
+
+	"github.com/homenode/homenode/core/words"
 )
 
 const (
@@ -59,8 +60,8 @@ func (d *decider) weigh(o *option) {
 	for i := range o.changes {
 		for _, p := range o.changes[i].mem {
 			low := lowFree * float64(m.host.Nodes[p.node].Memory)
-			if had := d.free[p.node]; o.rejected == "" && had >= 0 && m.free[p.node] < low && m.free[p.node] < had {
-				o.rejected = fmt.Sprintf("Node %d would have %s free of %s.", m.rooms[p.node].Node, size(max(0, m.free[p.node])), size(float64(m.host.Nodes[p.node].Memory)))
+			if had := d.free[p.node]; o.rejected.None() && had >= 0 && m.free[p.node] < low && m.free[p.node] < had {
+				o.rejected = words.Because(words.WouldFill, m.rooms[p.node].Node, max(0, m.free[p.node]), m.host.Nodes[p.node].Memory)
 			}
 		}
 	}

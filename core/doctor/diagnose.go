@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/homenode/homenode/core/measure"
+	"github.com/homenode/homenode/core/words"
 )
 
 // Diagnose judges a document by the decision tree of the package comment.
@@ -17,18 +18,18 @@ func Diagnose(d *measure.Document, lim Limits) measure.Diagnosis {
 	case f.missing != "":
 		add(measure.Verdict{
 			State: Undecided, Severity: measure.Undecided, Confidence: 1,
-			Says:        "The machine was to be measured and could not be: " + f.missing + ".",
+			Says:        "The machine could not be measured: " + f.missing + ".",
 			Evidence:    []measure.Evidence{{Rule: "E0", Says: f.missing, Value: measure.Unknown, Threshold: measure.Unknown, Source: "the attempt to measure"}},
-			Advice:      []string{"run it again when nothing stands in the way; --no-measure goes by kernel and firmware alone", "what firmware and kernel tell is used below all the same"},
-			WouldChange: "a measurement",
+			Advice:      []string{"run it again on an idle machine; --no-measure judges by kernel and firmware alone", "what follows is by firmware and kernel alone"},
+			WouldChange: "a measurement on an idle machine",
 		})
 	case f.noisy != "":
 		add(measure.Verdict{
 			State: Undecided, Severity: measure.Undecided, Confidence: 1,
-			Says:        "The machine is too busy to be measured: " + f.noisy + ".",
+			Says:        "The machine is too busy to measure: " + f.noisy + ".",
 			Evidence:    []measure.Evidence{{Rule: "E0", Says: f.noisy, Value: sigmaOf(d), Threshold: measure.Value(lim.Sigma), Source: "control cell"}},
-			Advice:      []string{"stop or pin other work for half a minute and run again, or give it more time with --budget, or as root take samples in real time with --rt", "what firmware and kernel tell is used below all the same"},
-			WouldChange: "a run on a quieter machine",
+			Advice:      []string{"stop or pin other work for half a minute and run again, or give it more time with --budget, or as root take samples in real time with --rt", "what follows is by firmware and kernel alone"},
+			WouldChange: "a measurement on a quieter machine",
 		})
 	}
 	if f.nodes == 1 {
@@ -99,7 +100,7 @@ func ExitStatus(d measure.Diagnosis) int {
 }
 
 func (f *facts) evidenceKernel() measure.Evidence {
-	says := fmt.Sprintf("the kernel shows %s on %s", plural(f.nodes, "node"), plural(f.sockets, "package"))
+	says := fmt.Sprintf("the kernel shows %s on %s", words.Count(f.nodes, "node"), words.Count(f.sockets, "package"))
 	switch {
 	case f.d.Host.CmdlineNUMA == nil:
 		says += "; its command line is not known"
@@ -116,7 +117,7 @@ func (f *facts) evidenceFirmware() []measure.Evidence {
 	}
 	says := "the firmware has no SRAT"
 	if fw.SRAT {
-		says = fmt.Sprintf("the firmware's SRAT tells %s, %d with memory", plural(len(fw.Domains), "domain"), len(fw.Memory))
+		says = fmt.Sprintf("the firmware's SRAT tells %s, %d with memory", words.Count(len(fw.Domains), "domain"), len(fw.Memory))
 	}
 	return []measure.Evidence{{Rule: "E2", Says: says, Value: measure.Value(len(fw.Domains)), Threshold: 1, Source: "/sys/firmware/acpi/tables"}}
 }
@@ -176,7 +177,7 @@ func (f *facts) oneNode() []measure.Verdict {
 	case f.pages.known && f.pages.two && f.pages.ratio >= f.lim.Far:
 		return []measure.Verdict{{
 			State: HiddenByFirmware, Severity: measure.Defect, Confidence: 0.8, Evidence: base,
-			Says:        fmt.Sprintf("One package, one node, and yet pages of two kinds, ×%.2f apart: the firmware hides nodes inside the package.", ratio),
+			Says:        fmt.Sprintf("One package and one node, but two kinds of pages (×%.2f apart): the firmware hides nodes inside the package.", ratio),
 			Advice:      []string{"look in the BIOS setup for nodes per socket (NPS, SNC, cluster on die)"},
 			WouldChange: "pages of one kind in a second run",
 		}}
@@ -185,12 +186,12 @@ func (f *facts) oneNode() []measure.Verdict {
 	}
 	v := measure.Verdict{
 		State: UMA, Severity: measure.Healthy, Confidence: 0.95, Evidence: base,
-		Says:        "One package, one node: all memory is equally near to all CPUs.",
+		Says:        "One package, one node: all memory is equally near to every CPU.",
 		WouldChange: "an SRAT with more than one domain, or pages of two kinds",
 	}
 	if !f.measured() {
 		v.Confidence = 0.7
-		v.Says = "One package, one node, by what kernel and firmware tell; nothing was measured."
+		v.Says = "One package, one node, according to kernel and firmware; nothing was measured."
 		if f.d.Firmware != nil {
 			v.Confidence = 0.9
 		}
@@ -205,7 +206,7 @@ func (f *facts) hiddenByKernel(base []measure.Evidence, far bool, ratio float64,
 	}
 	nodes := "more than one node"
 	if domains > 1 {
-		nodes = plural(domains, "node")
+		nodes = words.Count(domains, "node")
 	}
 	cause, cure := "the kernel shows one", "find out why the kernel ignores the SRAT (built without NUMA, acpi=off, or a table it refuses; see dmesg)"
 	if f.numaOff {
@@ -226,7 +227,7 @@ func (f *facts) hiddenByKernel(base []measure.Evidence, far bool, ratio float64,
 		}
 		v.Says += "."
 	default:
-		v.Says += " This is what firmware and kernel tell; it was not measured."
+		v.Says += " This is according to firmware and kernel; it was not measured."
 	}
 	return v
 }
@@ -236,7 +237,7 @@ func (f *facts) guestOneNode(base []measure.Evidence, far bool, ratio float64) m
 	case far:
 		return measure.Verdict{
 			State: HostNUMAHidden, Severity: measure.Warning, Confidence: 0.9, Evidence: base,
-			Says:        fmt.Sprintf("This guest shows one node, but its memory is of two kinds, ×%.2f apart: it spans nodes of the host.", ratio),
+			Says:        fmt.Sprintf("This guest shows one node, but its memory is of two kinds (×%.2f apart): it spans several nodes of the host.", ratio),
 			Advice:      []string{"ask the host's operator for a virtual NUMA topology that follows the host's, or for a guest on one node"},
 			WouldChange: "pages of one kind in a second run",
 		}
@@ -263,14 +264,14 @@ func (f *facts) noNUMAManyPackages(base []measure.Evidence, far bool, ratio floa
 	case far:
 		return measure.Verdict{
 			State: HiddenByFirmware, Severity: measure.Defect, Confidence: 0.95, Evidence: base,
-			Says:        fmt.Sprintf("%d packages, one node, and memory that is near to one package and ×%.2f away from another: the firmware does not tell of its nodes.", f.sockets, ratio),
+			Says:        fmt.Sprintf("%d packages but one node; memory near one package costs ×%.2f from another: the firmware does not describe its nodes.", f.sockets, ratio),
 			Advice:      []string{"enable NUMA (or SRAT) in the BIOS setup; with NUMA already enabled, update the BIOS"},
 			WouldChange: "a SRAT with more than one domain (then the kernel hides it)",
 		}
 	case flat && (!f.apart.known || f.apart.two):
 		v := measure.Verdict{
 			State: BIOSInterleaved, Severity: measure.Defect, Confidence: 0.8, Evidence: base,
-			Says:        fmt.Sprintf("%d packages, one node, and the same latency from each (within %.1f %%): the BIOS interleaves memory over the packages, so nothing is local.", f.sockets, 100*(f.spread.ratio-1)),
+			Says:        fmt.Sprintf("%d packages, one node, the same latency from each (within %.1f %%): the BIOS interleaves memory over the packages, so nothing is local.", f.sockets, 100*(f.spread.ratio-1)),
 			Advice:      []string{"enable NUMA in the BIOS setup (often called node interleaving: disable it)", "to be gained: such a machine had 28 to 30 % more latency than local; aggregate bandwidth stays"},
 			WouldChange: "core to core latency that is the same within and between packages (then the packages are not apart)",
 		}
@@ -293,7 +294,7 @@ func (f *facts) noNUMAManyPackages(base []measure.Evidence, far bool, ratio floa
 		}
 		return measure.Verdict{
 			State: Undecided, Severity: measure.Undecided, Confidence: 1,
-			Evidence:    append(base, measure.Evidence{Rule: "E4", Says: fmt.Sprintf("between ×%.2f and ×%.2f nothing is said", 1+f.lim.Flat, f.lim.Far), Value: value, Threshold: measure.Value(f.lim.Far), Source: "latency by CPU"}),
+			Evidence:    append(base, measure.Evidence{Rule: "E4", Says: fmt.Sprintf("between ×%.2f and ×%.2f is not decided", 1+f.lim.Flat, f.lim.Far), Value: value, Threshold: measure.Value(f.lim.Far), Source: "latency by CPU"}),
 			Says:        fmt.Sprintf(says, f.sockets),
 			Advice:      []string{"measure again when the machine is quiet, with --full"},
 			WouldChange: "a ratio outside the grey zone",
@@ -301,7 +302,7 @@ func (f *facts) noNUMAManyPackages(base []measure.Evidence, far bool, ratio floa
 	}
 	return measure.Verdict{
 		State: Undecided, Severity: measure.Undecided, Confidence: 1, Evidence: base,
-		Says:        fmt.Sprintf("%d packages and one node, and the firmware's tables tell no more: its memory may be interleaved or its nodes hidden. Only a measurement can tell.", f.sockets),
+		Says:        fmt.Sprintf("%d packages and one node, and the firmware's tables do not explain it: memory may be interleaved or nodes hidden. Only a measurement can tell.", f.sockets),
 		Advice:      []string{"run `homenode doctor` without --no-measure, and as root so that firmware tables can be read"},
 		WouldChange: "a measurement",
 	}
@@ -331,12 +332,12 @@ func (f *facts) shape(base []measure.Evidence, remotes []pair) (out []measure.Ve
 	if f.fake != "" {
 		v := measure.Verdict{
 			State: FakeNUMA, Severity: measure.Warning, Confidence: 0.95, Evidence: base,
-			Says:        fmt.Sprintf("The nodes are made up: the kernel was booted with %s and cuts memory into %d pieces.", f.fake, f.nodes),
+			Says:        fmt.Sprintf("The nodes are emulated: the kernel was booted with %s and divides memory into %d parts.", f.fake, f.nodes),
 			Advice:      []string{"take " + f.fake + " out of the kernel command line unless it is a test"},
 			WouldChange: "latencies that differ between the nodes",
 		}
 		if len(remotes) > 0 && f.farthest(remotes).ratio > 1+f.lim.Flat {
-			v.Says += " Some of them do lie apart: there are real nodes beneath."
+			v.Says += " Some of them differ in latency: there are real nodes underneath."
 			return []measure.Verdict{v}, true
 		}
 		return []measure.Verdict{v}, false
@@ -415,7 +416,7 @@ func (f *facts) healthy(base []measure.Evidence, remotes []pair) measure.Verdict
 	}
 	if len(remotes) == 0 {
 		v.Confidence = 0.6
-		v.Says = fmt.Sprintf("The kernel shows %d nodes, and nothing speaks against it; latencies were not measured.", f.nodes)
+		v.Says = fmt.Sprintf("The kernel shows %d nodes, and nothing contradicts it; latencies were not measured.", f.nodes)
 		return v
 	}
 	top := f.farthest(remotes)
@@ -446,7 +447,7 @@ func (f *facts) excluded() []measure.Verdict {
 	}
 	var says []string
 	if len(cells) > 0 {
-		says = append(says, fmt.Sprintf("%s could not be measured and took no part: %s.", plural(len(cells), "cell"), few(cells)))
+		says = append(says, fmt.Sprintf("%s could not be measured and took no part: %s.", words.Count(len(cells), "cell"), few(cells)))
 	}
 	if f.d.Run != nil {
 		for _, l := range f.d.Run.LeftOut {
@@ -488,11 +489,4 @@ func few(all []string) string {
 		return strings.Join(all, "; ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(all[:most], "; "), len(all)-most)
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

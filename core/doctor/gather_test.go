@@ -47,6 +47,8 @@ func TestGather(t *testing.T) {
 		"proc/sys/kernel/osrelease":                                     "6.12.0\n",
 		"proc/sys/vm/zone_reclaim_mode":                                 "1\n",
 		"sys/kernel/mm/transparent_hugepage/enabled":                    "always madvise [never]\n",
+		"proc/17/status":                                                rootStatus,
+		"proc/18/status":                                                rootStatus,
 		"proc/17/comm":                                                  "irqbalance\n",
 		"proc/18/comm":                                                  "numad\n",
 		"proc/self/comm":                                                "homenode\n",

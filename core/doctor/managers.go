@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 )
 
 // Names of managers.
@@ -21,12 +23,10 @@ const (
 	KernelBalance = "kernel NUMA balancing"
 )
 
-// maxProcesses bounds the walk over /proc on hosts with very many tasks.
-const maxProcesses = 20_000
-
-// Managers finds other programs that place CPUs, memory or interrupts on h, by name
-// and then by what they do. It reads the name of every process: some milliseconds
-// on a busy host.
+// Managers finds other programs that place CPUs, memory or interrupts on h, and what they
+// do. It asks for the executable of every process: some milliseconds on a busy host. There
+// is no limit to how many, for whoever can start processes could hide a manager behind them.
+// Reading how numad was called waits for that process, which is root's.
 func Managers(fsys fs.FS, h *topology.Host) []measure.Manager {
 	var out []measure.Manager
 	running := runningManagers(fsys)
@@ -49,34 +49,70 @@ func Managers(fsys fs.FS, h *topology.Host) []measure.Manager {
 	}
 	slices.SortStableFunc(out, func(a, b measure.Manager) int { return strings.Compare(a.Name+a.Does, b.Name+b.Does) })
 	if guests := pinnedGuests(fsys); len(guests) > 0 {
-		out = append(out, measure.Manager{Name: Libvirt, Does: "pins CPUs or memory of " + plural(len(guests), "running guest"),
+		out = append(out, measure.Manager{Name: Libvirt, Does: "pins CPUs or memory of " + words.Count(len(guests), "running guest"),
 			Owns: "guests pinned by hand", Guests: guests})
 	}
 	return out
 }
 
-// runningManagers looks for the programs among all processes.
+// runningManagers looks for the programs among all processes, by executable and owner:
+// any user may call a process anything, and only root's can manage what is not its own.
 func runningManagers(fsys fs.FS) map[string]bool {
 	found := map[string]bool{}
 	entries, _ := fs.ReadDir(fsys, "proc")
-	for i, e := range entries {
-		if i > maxProcesses || e.Name()[0] < '0' || e.Name()[0] > '9' {
+	users, _ := fs.ReadLink(fsys, "proc/1/ns/user")
+	for _, e := range entries {
+		if e.Name()[0] < '0' || e.Name()[0] > '9' {
 			continue
 		}
-		comm, _ := text(fsys, "proc/"+e.Name()+"/comm")
-		switch comm {
-		case Numad:
+		dir := "proc/" + e.Name()
+		name := program(fsys, dir)
+		if name != Numad && name != Irqbalance && name != Tuned || found[name] || !managesHost(fsys, dir, users) {
+			continue
+		}
+		if name == Numad {
 			// With -w it answers a question, libvirt's for one, and ends (numad(8)).
-			line, _ := text(fsys, "proc/"+e.Name()+"/cmdline")
+			line, _ := text(fsys, dir+"/cmdline")
 			if slices.ContainsFunc(strings.Split(line, "\x00"), func(arg string) bool { return strings.HasPrefix(arg, "-w") }) {
 				continue
 			}
-			found[comm] = true
-		case Irqbalance, Tuned:
-			found[comm] = true
 		}
+		found[name] = true
 	}
 	return found
+}
+
+// program is the name of a process's executable; of an interpreter's, and where only the
+// owner may know the executable, what the process calls itself.
+func program(fsys fs.FS, dir string) string {
+	if exe, err := fs.ReadLink(fsys, dir+"/exe"); err == nil {
+		name := strings.TrimSuffix(path.Base(exe), " (deleted)")
+		if !strings.HasPrefix(name, "python") && name != "platform-python" { // tuned is written in Python
+			return name
+		}
+	}
+	comm, _ := text(fsys, dir+"/comm")
+	return comm
+}
+
+// managesHost reports whether a process is root's, in the host's own PID and user
+// namespaces (where users is the latter, "" when unknown).
+func managesHost(fsys fs.FS, dir, users string) bool {
+	status, _ := text(fsys, dir+"/status")
+	root := false
+	for line := range strings.Lines(status) {
+		key, value, _ := strings.Cut(line, ":")
+		switch ids := strings.Fields(value); {
+		case key == "Uid":
+			root = len(ids) == 4 && ids[0] == "0" && ids[1] == "0"
+		case key == "NSpid" && len(ids) > 1:
+			return false
+		}
+	}
+	if own, err := fs.ReadLink(fsys, dir+"/ns/user"); err == nil && users != "" && own != users {
+		return false
+	}
+	return root
 }
 
 // tuned tells the active profile, and the CPUs that it isolates where the profile's

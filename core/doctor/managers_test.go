@@ -1,6 +1,8 @@
 package doctor
 
 import (
+	"io/fs"
+	"slices"
 	"testing"
 	"testing/fstest"
 
@@ -9,6 +11,74 @@ import (
 	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/topology"
 )
+
+// rootStatus is of a process of root's.
+const rootStatus = "Name:\tx\nUid:\t0\t0\t0\t0\nNSpid:\t7\n"
+
+// R4: whoever takes the name of a manager is none.
+func TestWhoIsAManager(t *testing.T) {
+	const user, contained = "Uid:\t65534\t65534\t65534\t65534\nNSpid:\t7\n", "Uid:\t0\t0\t0\t0\nNSpid:\t7\t1\n"
+	for _, tt := range []struct {
+		name, status, comm, exe, users string
+		want                           bool
+	}{
+		{"root's", rootStatus, "numad", "/usr/bin/numad", "user:[1]", true},
+		{"updated since", rootStatus, "numad", "/usr/bin/numad (deleted)", "user:[1]", true},
+		{"by another name", rootStatus, "numad-worker", "/usr/bin/numad", "user:[1]", true},
+		{"executable not to be seen", rootStatus, "numad", "", "", true},
+		{"a user's that took the name", user, "numad", "/tmp/comm", "user:[1]", false},
+		{"a user's executable", user, "numad", "/tmp/numad", "user:[1]", false},
+		{"set-uid", "Uid:\t65534\t0\t0\t0\n", "numad", "/usr/bin/numad", "user:[1]", false},
+		{"root's that took the name", rootStatus, "numad", "/usr/bin/make", "user:[1]", false},
+		{"a container's root", contained, "numad", "/usr/bin/numad", "user:[1]", false},
+		{"root of a user namespace", rootStatus, "numad", "/usr/bin/numad", "user:[2]", false},
+		{"nothing known", "", "numad", "", "", false},
+	} {
+		fsys := fstest.MapFS{
+			"proc/1/ns/user": {Data: []byte("user:[1]"), Mode: fs.ModeSymlink},
+			"proc/7/comm":    {Data: []byte(tt.comm + "\n")},
+			"proc/7/status":  {Data: []byte(tt.status)},
+		}
+		if tt.exe != "" {
+			fsys["proc/7/exe"] = &fstest.MapFile{Data: []byte(tt.exe), Mode: fs.ModeSymlink}
+			fsys["proc/7/ns/user"] = &fstest.MapFile{Data: []byte(tt.users), Mode: fs.ModeSymlink}
+		}
+		if got := runningManagers(fsys)[Numad]; got != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
+	tuned := fstest.MapFS{
+		"proc/7/comm":   {Data: []byte("tuned\n")},
+		"proc/7/status": {Data: []byte(rootStatus)},
+		"proc/7/exe":    {Data: []byte("/usr/bin/python3.11"), Mode: fs.ModeSymlink},
+	}
+	if !runningManagers(tuned)[Tuned] {
+		t.Error("tuned is not found by its interpreter")
+	}
+}
+
+// crowded is a machine with many more processes, which come first.
+type crowded struct{ fstest.MapFS }
+
+func (c crowded) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := c.MapFS.ReadDir(name)
+	if name != "proc" || err != nil {
+		return entries, err
+	}
+	one, err := fstest.MapFS{"12345": &fstest.MapFile{Mode: fs.ModeDir}}.ReadDir(".")
+	return append(slices.Repeat(one, 25_000), entries...), err
+}
+
+// A user can start many processes, and none of them hides a manager.
+func TestManagerBehindManyProcesses(t *testing.T) {
+	fsys := crowded{fstest.MapFS{
+		"proc/900/comm":   &fstest.MapFile{Data: []byte("numad\n")},
+		"proc/900/status": &fstest.MapFile{Data: []byte("Uid:\t0\t0\t0\t0\n")},
+	}}
+	if !runningManagers(fsys)[Numad] {
+		t.Error("numad was not found")
+	}
+}
 
 func TestManagers(t *testing.T) {
 	const two, one = "package:2 node:1 core:4 pu:1", "package:1 node:1 core:4 pu:1"
@@ -26,16 +96,16 @@ func TestManagers(t *testing.T) {
 			"var/lib/kubelet/memory_manager_state": `{"policyName":"Static"}`,
 		}, []measure.Manager{{Name: Kubelet, Does: "static memory manager policy", Owns: "pods"}}},
 		{"broken state", two, map[string]string{"var/lib/kubelet/cpu_manager_state": `{"policyName":`}, nil},
-		{"numad that answers libvirt", two, map[string]string{"proc/7/comm": "numad\n", "proc/7/cmdline": "numad\x00-w\x004:2048\x00"}, nil},
-		{"numad that stays", two, map[string]string{"proc/7/comm": "numad\n", "proc/7/cmdline": "/usr/bin/numad\x00-i\x0015\x00"},
+		{"numad that answers libvirt", two, map[string]string{"proc/7/status": rootStatus, "proc/7/comm": "numad\n", "proc/7/cmdline": "numad\x00-w\x004:2048\x00"}, nil},
+		{"numad that stays", two, map[string]string{"proc/7/status": rootStatus, "proc/7/comm": "numad\n", "proc/7/cmdline": "/usr/bin/numad\x00-i\x0015\x00"},
 			[]measure.Manager{{Name: Numad, Does: "moves processes and their memory between nodes", Owns: "the CPUs and the memory of every workload"}}},
-		{"tuned", two, map[string]string{"proc/7/comm": "tuned\n", "etc/tuned/active_profile": "throughput-performance\n",
+		{"tuned", two, map[string]string{"proc/7/status": rootStatus, "proc/7/comm": "tuned\n", "etc/tuned/active_profile": "throughput-performance\n",
 			"etc/tuned/realtime-variables.conf": "isolated_cores=1\n"},
 			[]measure.Manager{{Name: Tuned, Does: "sets kernel settings by profile throughput-performance"}}},
-		{"tuned that isolates", two, map[string]string{"proc/7/comm": "tuned\n", "etc/tuned/active_profile": "cpu-partitioning\n",
+		{"tuned that isolates", two, map[string]string{"proc/7/status": rootStatus, "proc/7/comm": "tuned\n", "etc/tuned/active_profile": "cpu-partitioning\n",
 			"etc/tuned/cpu-partitioning-variables.conf": "# isolated_cores=1\nisolated_cores = 4-7\nno_balance_cores=5\n"},
 			[]measure.Manager{{Name: Tuned, Does: "sets kernel settings by profile cpu-partitioning and isolates CPUs 4-7", Owns: "CPUs 4-7", CPUs: topology.CPUs(4, 5, 6, 7)}}},
-		{"tuned that isolates by a function", two, map[string]string{"proc/7/comm": "tuned\n", "etc/tuned/active_profile": "cpu-partitioning\n",
+		{"tuned that isolates by a function", two, map[string]string{"proc/7/status": rootStatus, "proc/7/comm": "tuned\n", "etc/tuned/active_profile": "cpu-partitioning\n",
 			"etc/tuned/cpu-partitioning-variables.conf": "isolated_cores=${f:calc_isolated_cores:1}\n"},
 			[]measure.Manager{{Name: Tuned, Does: "sets kernel settings by profile cpu-partitioning"}}},
 		{"the kernel", two, map[string]string{"proc/sys/kernel/numa_balancing": "3\n"},

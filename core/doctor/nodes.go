@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/homenode/homenode/core/measure"
+	"github.com/homenode/homenode/core/words"
 )
 
 const local = 10 // SLIT distance of a node to itself
@@ -298,7 +299,7 @@ func (f *facts) uneven() []measure.Verdict {
 			case c != nil && m != nil:
 				what = append(what, fmt.Sprintf("node%d has memory in %d of %d channels", f.d.Nodes[i].ID, *c, *m))
 			case c != nil:
-				what = append(what, fmt.Sprintf("node%d has memory in %s", f.d.Nodes[i].ID, plural(*c, "channel")))
+				what = append(what, fmt.Sprintf("node%d has memory in %s", f.d.Nodes[i].ID, words.Count(*c, "channel")))
 			}
 		}
 		v := measure.Verdict{

@@ -117,10 +117,7 @@ func ReadCatalogue(r io.Reader, name string) (Catalogue, error) {
 	var file struct {
 		Flavors []flavorText `yaml:"flavors"`
 	}
-	if _, err := strict.Keys(text, &file, map[reflect.Type]string{reflect.TypeFor[size](): "a size with a unit, such as 16GiB"}); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if err := strict.YAML(text, &file); err != nil {
+	if _, err := strict.YAML(text, &file, strict.Wants{reflect.TypeFor[size](): "a size with a unit, such as 16GiB"}); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if len(file.Flavors) == 0 {

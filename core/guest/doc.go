@@ -4,8 +4,8 @@
 // Words: a flavor is a size with all that belongs to it (class, vCPUs, memory,
 // emulator policy, limits); an order is a flavor with a name, disks and NICs; a
 // home is the placement of the guest together with the CPUs of its emulator and
-// IOThreads and the NVMe drives it gets; standing is what a guest that exists
-// already holds; a room is a host with all that stands on it.
+// IOThreads and the NVMe drives it gets; a Guest is one that exists, Observed one
+// that the daemon watches; a room is a host with all the guests on it.
 //
 // One order: the vCPUs and the memory are placed by package place. Under the
 // emulator policy `isolate` the emulator is a dedicated workload of one CPU on

@@ -11,6 +11,7 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -55,7 +56,7 @@ func TestReadCatalogueErrors(t *testing.T) {
 	const ok = "name: a, vcpus: 2, memory: 4GiB"
 	tests := []struct{ text, want string }{
 		{"", "f.yaml: no flavor in it"},
-		{"flavors:\n- name: a\n  memory: 5\n", "f.yaml: line 3: flavors[0].memory: 5; want a size with a unit, such as 16GiB"},
+		{"flavors:\n- name: a\n  memory: 5\n", "f.yaml: line 3 column 11: flavors[0].memory: 5; want a size with a unit, such as 16GiB"},
 		{"flavors: []", "f.yaml: no flavor in it"},
 		{"flavors: [{name: a, cpus: 2}]", `unknown key "cpus"`},
 		{"flavours: []", `unknown key "flavours"`},
@@ -204,7 +205,7 @@ func TestEmulatorPolicies(t *testing.T) {
 	}
 	st.Policy.Reserved = topology.CPUSet{}
 	f.Emulator = Housekeeping
-	if _, d := room(t, st).Place(&Order{Flavor: f, Name: "a"}); d.Outcome != plan.Refused || !strings.Contains(d.Reasons[0], "none are reserved") {
+	if _, d := room(t, st).Place(&Order{Flavor: f, Name: "a"}); d.Outcome != plan.Refused || d.Reasons[0].Code != words.NothingReserved {
 		t.Errorf("housekeeping without reserved CPUs: %s %v", d.Outcome, d.Reasons)
 	}
 }
@@ -222,7 +223,7 @@ func TestIsolatedEmulatorNeedsRoomBesideItsGuest(t *testing.T) {
 		t.Fatalf("%s at %v, emulator %v: %v", d.Outcome, h.Placement.Home, h.Emulator, d.Reasons)
 	}
 	r.Commit(h)
-	if _, d = r.Place(&Order{Flavor: f, Name: "b"}); d.Outcome != plan.Refused || !strings.Contains(d.Reasons[0], "no CPU left for its emulator") {
+	if _, d = r.Place(&Order{Flavor: f, Name: "b"}); d.Outcome != plan.Refused || d.Reasons[0].Code != words.EmulatorNoCPU {
 		t.Errorf("the next: %s %v", d.Outcome, d.Reasons)
 	}
 	if got := r.Placements(); len(got) != 2 {
@@ -251,11 +252,11 @@ func TestDrivesAreGivenOnceAndOnlyThoseNamed(t *testing.T) {
 	if slices.Sort(given); !slices.Equal(given, []string{"nvme1n1", "nvme2n1"}) {
 		t.Errorf("given: %v", given)
 	}
-	if _, d := r.Place(&Order{Flavor: f, Name: "g2"}); d.Outcome != plan.Refused || !strings.Contains(d.Reasons[0], "NVMe") {
+	if _, d := r.Place(&Order{Flavor: f, Name: "g2"}); d.Outcome != plan.Refused || d.Reasons[0].Code != words.NoFreeDrives {
 		t.Errorf("a third: %s %v", d.Outcome, d.Reasons)
 	}
 	// One that a guest has is not free.
-	r, err := NewRoom(st, []Standing{{Name: "old", Spec: workload.Spec{ID: ID("old")}, Drives: []string{"0000:01:00.0"},
+	r, err := NewRoom(st, []Guest{{Name: "old", Spec: workload.Spec{ID: ID("old")}, Drives: []string{"0000:01:00.0"},
 		Home: Home{Placement: plan.Placement{Workload: ID("old"), Class: workload.Shared, VCPUs: 1, Home: topology.Nodes(0), CPUs: topology.CPUs(0)}}}}, []string{"nvme1n1"})
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +264,7 @@ func TestDrivesAreGivenOnceAndOnlyThoseNamed(t *testing.T) {
 	if _, d := r.Place(&Order{Flavor: f, Name: "g"}); d.Outcome != plan.Refused {
 		t.Errorf("with a drive that another holds: %s", d.Outcome)
 	}
-	if _, d := r.Place(&Order{Flavor: f, Name: "old"}); !strings.Contains(d.Reasons[0], "there already") {
+	if _, d := r.Place(&Order{Flavor: f, Name: "old"}); d.Reasons[0].Code != words.GuestExists {
 		t.Errorf("a name twice: %v", d.Reasons)
 	}
 	if _, err := NewRoom(st, nil, []string{"sda"}); err == nil {
@@ -282,7 +283,7 @@ func TestCapacityIsWhatFits(t *testing.T) {
 			continue
 		}
 		homes, _ := fill(t, st, n.Flavor, 0)
-		if n.Now != len(homes) || n.Why == "" || n.Repacked != n.Now {
+		if n.Now != len(homes) || n.Why.None() || n.Repacked != n.Now {
 			t.Errorf("%s: %d fit (%s); %d were placed", n.Flavor.Name, n.Now, n.Why, len(homes))
 		}
 	}
@@ -300,25 +301,25 @@ func TestCapacityAfterRepacking(t *testing.T) {
 	small := Flavor{Name: "small", Class: workload.Dedicated, VCPUs: 2, Memory: 1 << 20, SMT: workload.SMTPrefer, MaxNodes: 1, Emulator: Share, Queues: 1}
 	large := small
 	large.Name, large.VCPUs = "large", 4
-	var standing []Standing
+	var guests []Guest
 	for n := range 2 {
 		o := Order{Flavor: small, Name: fmt.Sprint("s", n), Nodes: topology.Nodes(topology.NodeID(n))}
 		h, d := room(t, st).Place(&o)
 		if d.Outcome != plan.Placed {
 			t.Fatal(d.Reasons)
 		}
-		s := standingOf(&o, h)
+		s := guestOf(&o, h)
 		s.Spec.Nodes = topology.NodeSet{}
-		standing = append(standing, s)
+		guests = append(guests, s)
 	}
 	for _, tt := range []struct {
 		manual        string
 		now, repacked int
 	}{{"", 0, 1}, {"bound by hand", 0, 0}} {
-		for i := range standing {
-			standing[i].Manual = tt.manual
+		for i := range guests {
+			guests[i].Manual = tt.manual
 		}
-		r, err := NewRoom(st, standing, nil)
+		r, err := NewRoom(st, guests, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -329,9 +330,9 @@ func TestCapacityAfterRepacking(t *testing.T) {
 	}
 }
 
-// standingOf is a guest as its document would tell.
-func standingOf(o *Order, h Home) Standing {
-	s := Standing{Name: o.Name, Flavor: o.Flavor.Name, Spec: o.Spec(), Home: h, Placed: true, Emulator: o.Flavor.Emulator}
+// guestOf is a guest as its document would tell.
+func guestOf(o *Order, h Home) Guest {
+	s := Guest{Name: o.Name, Flavor: o.Flavor.Name, Spec: o.Spec(), Home: h, Placed: true, Emulator: o.Flavor.Emulator}
 	s.Spec.MaxNodes = 0
 	return s
 }
@@ -341,8 +342,8 @@ func TestMove(t *testing.T) {
 	o := Order{Flavor: flavor(t, "r1.2xlarge"), Name: "a", Nodes: topology.Nodes(0)}
 	o.Flavor.HugePage = 0
 	h, _ := room(t, st).Place(&o)
-	s := standingOf(&o, h)
-	r, err := NewRoom(st, []Standing{s}, nil)
+	s := guestOf(&o, h)
+	r, err := NewRoom(st, []Guest{s}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -372,15 +373,15 @@ func TestNextStartKeepsItsCPUs(t *testing.T) {
 	o := Order{Flavor: flavor(t, "r1.2xlarge"), Name: "a", Nodes: topology.Nodes(0)}
 	o.Flavor.HugePage = 0
 	now, _ := room(t, st).Place(&o)
-	s := standingOf(&o, now)
+	s := guestOf(&o, now)
 	s.Spec.Nodes = topology.NodeSet{}
-	r, err := NewRoom(st, []Standing{s}, nil)
+	r, err := NewRoom(st, []Guest{s}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	next, _ := r.Move(&s, topology.Nodes(1))
 	s.Next = &next
-	if r, err = NewRoom(st, []Standing{s}, nil); err != nil {
+	if r, err = NewRoom(st, []Guest{s}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if bad := plan.Check(st, r.Placements()); len(bad) > 0 || len(r.Placements()) != 4 {
@@ -444,7 +445,7 @@ func TestAnyCatalogueOnAnyHost(t *testing.T) {
 		}
 		var emulators topology.CPUSet
 		var isolated topology.CPUSet
-		var moved []Standing
+		var moved []Guest
 		for i := range rapid.IntRange(1, 12).Draw(t, "orders") {
 			o := Order{Flavor: drawFlavor(t), Name: fmt.Sprint("g", i)}
 			h, d := r.Place(&o)
@@ -456,7 +457,7 @@ func TestAnyCatalogueOnAnyHost(t *testing.T) {
 			}
 			r.Commit(h)
 			if o.Flavor.Emulator != Isolate && rapid.Bool().Draw(t, "moved") {
-				moved = append(moved, standingOf(&o, h))
+				moved = append(moved, guestOf(&o, h))
 			}
 			if o.Flavor.Class != workload.Dedicated {
 				continue
@@ -502,24 +503,24 @@ func TestAnyCatalogueOnAnyHost(t *testing.T) {
 func TestCountingWithMoves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		st := plantest.State(3).Draw(t, "host")
-		var standing []Standing
+		var guests []Guest
 		r, _ := NewRoom(st, nil, nil)
 		for i := range rapid.IntRange(0, 4).Draw(t, "guests") {
 			o := Order{Flavor: drawFlavor(t), Name: fmt.Sprint("g", i)}
 			h, d := r.Place(&o)
 			if d.Outcome == plan.Placed {
 				r.Commit(h)
-				standing = append(standing, standingOf(&o, h))
+				guests = append(guests, guestOf(&o, h))
 			}
 		}
-		for i := range standing { // as they stand in the end: others change where one floats
+		for i := range guests { // as they are in the end: others change where one floats
 			for _, p := range r.Placements() {
-				if p.Workload == standing[i].Spec.ID {
-					standing[i].Home.Placement = p
+				if p.Workload == guests[i].Spec.ID {
+					guests[i].Home.Placement = p
 				}
 			}
 		}
-		r, err := NewRoom(st, standing, nil)
+		r, err := NewRoom(st, guests, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -527,7 +528,7 @@ func TestCountingWithMoves(t *testing.T) {
 		f.VCPUs, f.Memory = max(2, f.VCPUs), max(1<<20, f.Memory) // a few, not hundreds
 		asIs, moved := r.clone(), r.clone()
 		a, b := asIs.count(f, false), moved.count(f, true)
-		if a.Now != b.Now || b.Repacked < b.Now || a.Repacked != a.Now || a.Why != b.Why || a.Why == "" {
+		if a.Now != b.Now || b.Repacked < b.Now || a.Repacked != a.Now || !a.Why.Equal(b.Why) || a.Why.None() {
 			t.Fatalf("%+v, with moves %+v", a, b)
 		}
 		if bad := plan.Check(st, moved.Placements()); len(bad) > 0 {

@@ -64,6 +64,14 @@ func NameOf(id workload.ID) string {
 // guest can have that name: libvirt forbids slashes.
 func EmulatorID(name string) workload.ID { return workload.ID("vm:" + name + "/emulator") }
 
+// PinnedID names the CPUs of a guest that others pinned single vCPUs to.
+func PinnedID(name string) workload.ID { return workload.ID("vm:" + name + "/pinned") }
+
+// PagesID names the memory of a guest in pages of one size, where it has several.
+func PagesID(name string, page topology.KiB) workload.ID {
+	return workload.ID(fmt.Sprintf("vm:%s/pages-%d", name, page))
+}
+
 // maxName is the longest name of a guest: the name becomes part of file names
 // (NAME_MAX is 255) and, escaped, of a cgroup.
 const maxName = 128

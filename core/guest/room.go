@@ -9,6 +9,7 @@ import (
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -21,8 +22,8 @@ type Home struct {
 	Others    []plan.Placement  // running floating work whose CPU set changes by it, rising by ID
 }
 
-// Standing is a guest that exists: what it wants and where it is.
-type Standing struct {
+// Guest is a guest that exists: what it wants and where it is.
+type Guest struct {
 	Name, UUID string
 	Flavor     string // "" when homenode did not define it
 	Spec       workload.Spec
@@ -32,8 +33,12 @@ type Standing struct {
 	Emulator   Emulator // what the mark says; Share without one
 	Manual     string   // who else decides where it runs, in words; "" for nobody
 	Running    bool
-	Next       *Home        // where its definition puts it at its next start, when it runs elsewhere or as nobody's; nil otherwise
-	Resident   topology.KiB // memory it holds now; 0 when it does not run or that is unknown
+	Transient  bool // it runs and has no definition
+	// Apart is what is kept for it beside its home: CPUs that others pinned single vCPUs or
+	// its emulator to, memory in pages of another size.
+	Apart    []plan.Placement
+	Next     *Home        // where its definition puts it at its next start, when it runs elsewhere or as nobody's; nil otherwise
+	Resident topology.KiB // memory it holds now; 0 when it does not run or that is unknown
 
 	// How it is bound, as written: CPUs and memory nodes, empty for nowhere; the mode of
 	// numatune, "" without one. Loose: some thread has no CPUs of its own though others do,
@@ -44,12 +49,28 @@ type Standing struct {
 	Loose      bool
 }
 
-// Seen is a guest as the daemon sees it: as it runs or, when it is off, as it would start.
-type Seen struct {
-	Standing
+// Observed is a guest as the daemon sees it: as it runs or, when it is off, as it would start.
+type Observed struct {
+	Guest
 	Run     int              // libvirt's ID of this run; 0 when it is off
 	Process workload.Process // its hypervisor's; zero when it is off or not known
-	Defined *Standing        // what its definition says; nil for one that has none, or that is not understood
+	Defined *Guest           // what its definition says; nil for one that has none, or that is not understood
+}
+
+// Known is the guest with where it is at its next start, when that is elsewhere.
+func (s *Observed) Known() Guest {
+	out, d := s.Guest, s.Defined
+	out.Transient = s.Running && d == nil
+	if s.Running && d != nil && d.Placed && (!s.Placed || !d.Home.Placement.CPUs.Equal(s.Home.Placement.CPUs) || !d.Home.Placement.Home.Equal(s.Home.Placement.Home)) {
+		out.Next = &d.Home
+	}
+	return out
+}
+
+// Adopted reports whether a guest that runs as nobody's is homenode's by its definition.
+func (s *Observed) Adopted() bool {
+	d := s.Defined
+	return !s.Placed && s.Manual == "" && d != nil && d.Placed && d.Manual == "" && d.Spec.Class == workload.Shared
 }
 
 // Unread is a guest whose XML could not be understood: what it holds is not known.
@@ -57,9 +78,11 @@ type Unread struct {
 	Name    string
 	Running bool
 	Text    string // why, in words
+	Run     int
+	Process workload.Process
 }
 
-// Room is a host with the guests that stand on it. It is for one goroutine.
+// Room is a host with the guests on it. It is for one goroutine.
 type Room struct {
 	state  plan.State
 	ledger *place.Ledger
@@ -72,12 +95,12 @@ type Room struct {
 // kernel name or PCI address) that guests may have whole; one that the host does
 // not have is an error. No other drive is ever given away: one of them holds the
 // host's own system.
-func NewRoom(st plan.State, standing []Standing, drives []string) (*Room, error) {
+func NewRoom(st plan.State, guests []Guest, drives []string) (*Room, error) {
 	r := &Room{state: st, known: map[workload.ID]bool{}}
 	r.state.Placements = slices.Clone(st.Placements)
 	var held []string
-	for i := range standing {
-		s := &standing[i]
+	for i := range guests {
+		s := &guests[i]
 		held = append(held, s.Drives...)
 		r.known[s.Spec.ID] = true
 		if s.movable() {
@@ -103,23 +126,36 @@ func NewRoom(st plan.State, standing []Standing, drives []string) (*Room, error)
 
 // movable reports whether the guest may go elsewhere to make room: it is
 // homenode's, and nothing else has to go with it.
-func (s *Standing) movable() bool {
-	return s.Placed && s.Manual == "" && s.Home.Spare == nil && len(s.Drives) == 0 && len(s.next()) == 0
+func (s *Guest) movable() bool {
+	return s.Placed && s.Manual == "" && s.Home.Spare == nil && len(s.Drives) == 0 && len(s.Apart) == 0 && len(s.HoldsNext()) == 0
 }
 
-// Holds is all that is kept for a guest: its home, the CPU of its emulator, and both of a
+// Holds is all that is kept for a guest: its home, CPUs beside it, and those of a
 // dedicated one's next start.
-func (s *Standing) Holds() []plan.Placement {
-	out := []plan.Placement{s.Home.Placement}
-	if s.Home.Spare != nil {
-		out = append(out, *s.Home.Spare)
-	}
-	return append(out, s.next()...)
+func (s *Guest) Holds() []plan.Placement {
+	return slices.Concat([]plan.Placement{s.Home.Placement}, s.Beside(), s.HoldsNext())
 }
 
-// next is what is kept for a guest that comes to other CPUs of its own at its next
+// Memory is what the guest may have in pages of all sizes.
+func (s *Guest) Memory() topology.KiB {
+	sum := s.Spec.Memory
+	for i := range s.Apart {
+		sum += s.Apart[i].Asked
+	}
+	return sum
+}
+
+// Beside is what is kept for a guest beside its home.
+func (s *Guest) Beside() []plan.Placement {
+	if s.Home.Spare != nil {
+		return append([]plan.Placement{*s.Home.Spare}, s.Apart...)
+	}
+	return s.Apart
+}
+
+// HoldsNext is what is kept for a guest that comes to other CPUs of its own at its next
 // start; what floats finds its room then.
-func (s *Standing) next() []plan.Placement {
+func (s *Guest) HoldsNext() []plan.Placement {
 	if s.Next == nil || s.Next.Placement.Class != workload.Dedicated {
 		return nil
 	}
@@ -144,18 +180,18 @@ func (r *Room) clone() *Room {
 	return &Room{state: st, ledger: place.NewLedger(st), known: maps.Clone(r.known), drives: slices.Clone(r.drives), movers: slices.Clone(r.movers)}
 }
 
-// Placements is what stands in the room, rising by workload ID.
+// Placements is what is in the room, rising by workload ID.
 func (r *Room) Placements() []plan.Placement { return r.ledger.Placements() }
 
 // Place finds a home for an order. The home is zero unless the decision is Placed.
 func (r *Room) Place(o *Order) (Home, plan.Decision) {
 	spec := o.Spec()
 	if r.known[spec.ID] {
-		return Home{}, refused(&spec, "A guest named %q is there already.", o.Name)
+		return Home{}, refused(&spec, words.Because(words.GuestExists, o.Name))
 	}
 	if n := o.Flavor.NVMe; n > 0 {
 		if spec.Nodes = r.withDrives(&spec, n); spec.Nodes.Empty() {
-			return Home{}, refused(&spec, "No node it may use has %d free NVMe drives that may be given to guests; %d are free on this host.", n, len(r.drives))
+			return Home{}, refused(&spec, words.Because(words.NoFreeDrives, n, len(r.drives)))
 		}
 	}
 	h, d := r.place(place.Request{Spec: spec}, o.Flavor.Emulator)
@@ -166,9 +202,9 @@ func (r *Room) Place(o *Order) (Home, plan.Decision) {
 }
 
 // Move finds a home, on the given nodes or on any when there are none, for a
-// guest that stands in the room. Kept means that it is the best where it is. The
+// guest that is in the room. Kept means that it is the best where it is. The
 // room itself stays as it is; Commit moves the guest.
-func (r *Room) Move(s *Standing, nodes topology.NodeSet) (Home, plan.Decision) {
+func (r *Room) Move(s *Guest, nodes topology.NodeSet) (Home, plan.Decision) {
 	req := place.Request{Spec: s.Spec, Must: true}
 	req.Spec.Nodes = nodes
 	if s.Placed {
@@ -178,7 +214,7 @@ func (r *Room) Move(s *Standing, nodes topology.NodeSet) (Home, plan.Decision) {
 		r.ledger.Remove(s.Home.Spare.Workload)
 		defer r.ledger.Commit(*s.Home.Spare)
 	}
-	for _, p := range s.next() {
+	for _, p := range s.HoldsNext() {
 		r.ledger.Remove(p.Workload)
 		defer r.ledger.Commit(p)
 	}
@@ -189,9 +225,9 @@ func (r *Room) Move(s *Standing, nodes topology.NodeSet) (Home, plan.Decision) {
 func (r *Room) place(req place.Request, policy Emulator) (Home, plan.Decision) {
 	spec := &req.Spec
 	if policy == Housekeeping && r.state.Policy.Reserved.Intersect(r.state.Host.Online).Empty() {
-		return Home{}, refused(spec, "Its emulator belongs on CPUs reserved for the host, and none are reserved.")
+		return Home{}, refused(spec, words.Because(words.NothingReserved))
 	}
-	var full []string // homes that hold the guest and not its emulator
+	var full []words.Reason // homes that hold the guest and not its emulator
 	for {
 		res := r.ledger.Place(req)
 		if !res.Placed() {
@@ -209,7 +245,7 @@ func (r *Room) place(req place.Request, policy Emulator) (Home, plan.Decision) {
 			return h, res.Decision
 		}
 		// Its home is full with it: go on where it is not.
-		full = append(full, fmt.Sprintf("Node %v holds it, and has no CPU left for its emulator.", h.Placement.Home))
+		full = append(full, words.Because(words.EmulatorNoCPU, h.Placement.Home))
 		if spec.Nodes.Empty() {
 			for _, n := range r.state.Host.Nodes {
 				spec.Nodes.Add(n.ID)
@@ -234,8 +270,8 @@ func (r *Room) Commit(h Home) {
 	r.drives = slices.DeleteFunc(r.drives, func(d topology.Device) bool { return slices.Contains(h.NVMe, d) })
 }
 
-func refused(s *workload.Spec, format string, args ...any) plan.Decision {
-	return plan.Decision{Workload: s.ID, Outcome: plan.Refused, Reasons: []string{fmt.Sprintf(format, args...)}}
+func refused(s *workload.Spec, why words.Reason) plan.Decision {
+	return plan.Decision{Workload: s.ID, Outcome: plan.Refused, Reasons: words.Reasons(why)}
 }
 
 // withDrives is the nodes the guest may use that have that many free drives.
@@ -314,9 +350,9 @@ func (r *Room) spare(guest *workload.Spec, h *Home) plan.Decision {
 // Count is how many more guests of a flavor fit.
 type Count struct {
 	Flavor   Flavor
-	Now      int    // as things stand
-	Why      string // what refuses the next one
-	Repacked int    // when guests that homenode placed are moved for it; Now when that was not asked
+	Now      int          // as things stand
+	Why      words.Reason // what refuses the next one
+	Repacked int          // when guests that homenode placed are moved for it; Now when that was not asked
 }
 
 // repackSteps bounds the search for moves before each guest that does not fit: a
@@ -341,7 +377,7 @@ func (r *Room) count(f Flavor, repack bool) Count {
 		o := Order{Flavor: f, Name: fmt.Sprintf("%d/capacity", n.Repacked)}
 		h, d := r.Place(&o)
 		if d.Outcome != plan.Placed && !full {
-			n.Now, n.Why, full = n.Repacked, strings.Join(d.Reasons[:min(1, len(d.Reasons))], " "), true
+			n.Now, n.Why, full = n.Repacked, d.Reasons[0], true
 		}
 		if d.Outcome != plan.Placed && repack && r.makeRoom(&o) {
 			h, d = r.Place(&o)

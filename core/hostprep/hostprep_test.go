@@ -15,6 +15,7 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -103,6 +104,7 @@ func untouched() fstest.MapFS {
 		"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "powersave",
 		"sys/devices/system/cpu/cpu0/cpufreq/scaling_driver":   "acpi-cpufreq",
 		"sys/module/kvm_intel/parameters/nested":               "Y",
+		"proc/71/status":                                       "Uid:\t0\t0\t0\t0\n",
 		"proc/71/comm":                                         "irqbalance",
 		"proc/72/comm":                                         "agentd",
 		"proc/74/comm":                                         "agentd", "proc/74/cgroup": "0::/system.slice/agentd.service", "proc/74/task/74/status": "Cpus_allowed_list:\t0-79\n",
@@ -123,30 +125,30 @@ func TestJudge(t *testing.T) {
 	got := Judge(h, &facts, &Want{Reserve: topology.CPUs(0, 1, 40)})
 	want := map[string]struct {
 		severity measure.Severity
-		says     string
+		why      words.Reason
 	}{
-		"numa=off":                  {measure.Defect, "one node"},
-		"reserved CPUs":             {measure.Warning, "CPUs 41 share a core"},
-		"system.slice":              {measure.Warning, "77 of 77 guest CPUs"},
-		"user.slice":                {measure.Warning, "1 of 77 guest CPUs (41)"},
-		"agent agentd":              {measure.Warning, "2-39,41-79"},
-		"unbound workqueues":        {measure.Warning, "guest CPUs 2-39,41-79"},
-		"writeback":                 {measure.Warning, "guest CPUs 2-39,41-79"},
-		"interrupts":                {measure.Warning, "1 of 2 may be delivered to guest CPUs: 9 acpi"},
-		"interrupts of NVMe queues": {measure.Info, "1 go"},
-		"huge pages":                {measure.Warning, "unevenly spread (node 0 100, node 1 0)"},
-		"isolcpus":                  {measure.Warning, "CPUs 2-39"},
-		"nohz_full":                 {measure.Info, "reserved CPUs 0-1,40"},
-		"rcu_nocbs":                 {measure.Info, "upkeep"},
-		"mitigations=off":           {measure.Warning, "each other"},
-		"transparent huge pages":    {measure.Info, "never"},
-		"KSM":                       {measure.Warning, "across nodes"},
-		"zone_reclaim_mode":         {measure.Warning, "1: "},
-		"swappiness":                {measure.Info, "60"},
-		"overcommit_memory":         {measure.Warning, "2"},
-		"irqbalance":                {measure.Warning, "guest CPUs"},
-		"frequency governor":        {measure.Info, "powersave"},
-		"nested virtualization":     {measure.Info, "guests"},
+		"numa=off":                  {measure.Defect, words.Because(words.NUMAOff)},
+		"reserved CPUs":             {measure.Warning, words.Because(words.ReserveHalf, "41")},
+		"system.slice":              {measure.Warning, words.Because(words.SliceOnGuests, 77, 77, "2-39,41-79")},
+		"user.slice":                {measure.Warning, words.Because(words.SliceOnGuests, 1, 77, "41")},
+		"agent agentd":              {measure.Warning, words.Because(words.AgentOnGuests, "2-39,41-79")},
+		"unbound workqueues":        {measure.Warning, words.Because(words.KernelOnGuests, "2-39,41-79")},
+		"writeback":                 {measure.Warning, words.Because(words.KernelOnGuests, "2-39,41-79")},
+		"interrupts":                {measure.Warning, words.Because(words.IRQsOnGuests, 1, 2, "9 acpi")},
+		"interrupts of NVMe queues": {measure.Info, words.Because(words.IRQsManaged, 1)},
+		"huge pages":                {measure.Warning, words.Because(words.PoolUneven, []string{"node 0 100", "node 1 0"})},
+		"isolcpus":                  {measure.Warning, words.Because(words.IsolatedGuests, "2-39")},
+		"nohz_full":                 {measure.Info, words.Because(words.NohzReserve, "0-1,40")},
+		"rcu_nocbs":                 {measure.Info, words.Because(words.NohzGuests, "2-39,41-79")},
+		"mitigations=off":           {measure.Warning, words.Because(words.MitigationsOff)},
+		"transparent huge pages":    {measure.Info, words.Because(words.THPNever)},
+		"KSM":                       {measure.Warning, words.Because(words.KSMAcross)},
+		"zone_reclaim_mode":         {measure.Warning, words.Because(words.ZoneReclaim, 1)},
+		"swappiness":                {measure.Info, words.Because(words.Swappy, 60)},
+		"overcommit_memory":         {measure.Warning, words.Because(words.OvercommitStrict)},
+		"irqbalance":                {measure.Warning, words.Because(words.IrqbalanceRuns)},
+		"frequency governor":        {measure.Info, words.Because(words.GovernorSlow, "powersave")},
+		"nested virtualization":     {measure.Info, words.Because(words.NestedOn)},
 	}
 	seen := map[string]Finding{}
 	for _, f := range got {
@@ -156,8 +158,8 @@ func TestJudge(t *testing.T) {
 		}
 	}
 	for subject, w := range want {
-		if f := seen[subject]; f.Severity != w.severity || !strings.Contains(f.Says, w.says) {
-			t.Errorf("%s: %+v, want %s %q", subject, f, w.severity, w.says)
+		if f := seen[subject]; f.Severity != w.severity || f.Code != w.why.Code || f.Says != w.why.String() {
+			t.Errorf("%s: %+v, want %s %q", subject, f, w.severity, w.why)
 		}
 	}
 	if got[0].Subject != "numa=off" || ExitStatus(got) != 2 {
@@ -212,7 +214,7 @@ func TestReserveTakesANode(t *testing.T) {
 		reserve topology.CPUSet
 		notes   int
 	}{{whole, 1}, {whole.Minus(topology.CPUs(whole.Min())), 0}} {
-		if _, notes := Steps(h, &Facts{}, &Want{Reserve: tt.reserve}, nil); len(notes) != tt.notes || tt.notes > 0 && !strings.HasPrefix(notes[0], "node 1 is left no CPU") {
+		if _, notes := Steps(h, &Facts{}, &Want{Reserve: tt.reserve}, nil); len(notes) != tt.notes || tt.notes > 0 && notes[0].Code != words.NodeAllReserved {
 			t.Errorf("%v: %q", tt.reserve, notes)
 		}
 	}
@@ -230,7 +232,7 @@ func TestSteps(t *testing.T) {
 		steps, _ := Steps(h, &facts, &want, nil)
 		var b strings.Builder
 		for _, s := range steps {
-			if s.Workload != ID || s.Reason == "" {
+			if s.Workload != ID || s.Reason.None() {
 				t.Errorf("%+v", s)
 			}
 			fmt.Fprintf(&b, "%s %s: %s → %s\n", s.Kind, s.Target.Name(), s.From, s.To)
@@ -262,12 +264,15 @@ func TestInTheWay(t *testing.T) {
 		{Workload: "vm:b", Class: workload.Dedicated, CPUs: topology.CPUs(4), Idle: topology.CPUs(5)},
 		{Workload: "/system.slice/c", Class: workload.Shared, CPUs: topology.CPUs(8)},
 	}
-	for _, tt := range []struct{ reserve, slice, want string }{
-		{"0-1", "/user.slice", ""}, {"4", "/user.slice", "CPUs 4 are vm:b's alone"}, {"5", "/x.slice", "CPUs 5 are vm:b's"},
-		{"0", "/system.slice", "/system.slice/c has a home"}, {"0,8", "/system.slice", ""}, {"0", "/system", ""},
+	for _, tt := range []struct {
+		reserve, slice string
+		want           words.Reason
+	}{
+		{"0-1", "/user.slice", words.Reason{}}, {"4", "/user.slice", words.Because(words.ReserveTaken, "4", "vm:b")}, {"5", "/x.slice", words.Because(words.ReserveTaken, "5", "vm:b")},
+		{"0", "/system.slice", words.Because(words.HomeInSlice, "/system.slice/c", "8", "/system.slice", "0")}, {"0,8", "/system.slice", words.Reason{}}, {"0", "/system", words.Reason{}},
 	} {
 		reserve, _ := topology.ParseCPUSet(tt.reserve)
-		if got := InTheWay(placed, reserve, []string{tt.slice}); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+		if got := InTheWay(placed, reserve, []string{tt.slice}); !got.Equal(tt.want) {
 			t.Errorf("%+v: %q", tt, got)
 		}
 	}

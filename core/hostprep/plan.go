@@ -6,11 +6,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dustin/go-humanize"
-
 	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -54,7 +53,7 @@ func ParsePages(h *topology.Host, text string) (Pages, error) {
 	case pool == nil:
 		return p, fmt.Errorf("%q: node %d has no pool of pages of %s", text, node, parts[1])
 	case n.Memory > 0 && topology.KiB(count) > n.Memory/size:
-		return p, fmt.Errorf("%q: node %d has %s of memory", text, node, humanize.IBytes(uint64(n.Memory)<<10))
+		return p, fmt.Errorf("%q: node %d has %s of memory", text, node, words.Size(n.Memory))
 	}
 	return p, nil
 }
@@ -76,19 +75,19 @@ func poolOf(h *topology.Host, p Pages) (*topology.Node, *topology.HugePool) {
 // Steps plans what is not yet as wanted, with notes on what is left as it is.
 // devices is the NICs and drives whose interrupts are dealt out queue by queue
 // (core/irq); all others are given the reserve of their node.
-func Steps(h *topology.Host, f *Facts, w *Want, devices []irq.Device) (steps []plan.Step, notes []string) {
+func Steps(h *topology.Host, f *Facts, w *Want, devices []irq.Device) (steps []plan.Step, notes []words.Reason) {
 	p := planner{h: h, f: f, w: w}
 	for _, n := range h.Nodes {
 		if on := n.CPUs.Intersect(h.Online); !on.Empty() && on.SubsetOf(w.Reserve) {
-			p.note("node %d is left no CPU for guests: its memory is remote for all of them", n.ID)
+			p.note(words.NodeAllReserved, n.ID)
 		}
 	}
 	p.slices()
 	p.agents()
-	p.mask(Workqueue, f.Workqueue, "Unbound work of the kernel may run on any CPU of the mask.")
-	p.mask(Writeback, f.Writeback, "Writing dirty pages back is unbound work of the kernel.")
+	p.mask(Workqueue, f.Workqueue, words.Because(words.UnboundWork))
+	p.mask(Writeback, f.Writeback, words.Because(words.WritebackWork))
 	if w.Interrupts {
-		p.mask(DefaultIRQ, f.Default, "Interrupts that are yet to come go to these CPUs.")
+		p.mask(DefaultIRQ, f.Default, words.Because(words.NewInterrupts))
 		p.interrupts(devices)
 	}
 	p.memory()
@@ -100,14 +99,14 @@ type planner struct {
 	f     *Facts
 	w     *Want
 	steps []plan.Step
-	notes []string
+	notes []words.Reason
 }
 
-func (p *planner) note(format string, args ...any) {
-	p.notes = append(p.notes, fmt.Sprintf(format, args...))
+func (p *planner) note(code words.Code, args ...any) {
+	p.notes = append(p.notes, words.Because(code, args...))
 }
 
-func (p *planner) step(kind plan.StepKind, target plan.Target, from, to, reason string) {
+func (p *planner) step(kind plan.StepKind, target plan.Target, from, to string, reason words.Reason) {
 	p.steps = append(p.steps, plan.Step{Kind: kind, Workload: ID, Target: target, From: from, To: to, Reason: reason})
 }
 
@@ -115,7 +114,7 @@ func (p *planner) step(kind plan.StepKind, target plan.Target, from, to, reason 
 // it writes cpuset.cpus of its units itself.
 func (p *planner) slices() {
 	if len(p.f.Slices) > 0 && !p.f.CgroupV2 {
-		p.note("cgroup v2 is not mounted on /sys/fs/cgroup: services stay where they are")
+		p.note(words.NoCgroupV2)
 		return
 	}
 	for _, s := range p.f.Slices {
@@ -123,7 +122,10 @@ func (p *planner) slices() {
 		if err == nil && have.Equal(p.w.Reserve) {
 			continue
 		}
-		reason := fmt.Sprintf("What runs in %s belongs to the host; it may use CPUs %s now.", s.Name, or(s.Effective.String(), "of any kind"))
+		reason := words.Because(words.HostPrograms, s.Name, s.Effective)
+		if s.Effective.Empty() {
+			reason = words.Because(words.HostProgramsAny, s.Name)
+		}
 		if p.f.Systemd {
 			p.step(plan.SetUnit, plan.Target{Kind: workload.InHost, Host: s.Name}, s.CPUs, p.w.Reserve.String(), reason)
 			continue
@@ -141,13 +143,13 @@ func (p *planner) agents() {
 		}
 		if !a.CPUs.SubsetOf(p.w.Reserve) {
 			p.step(plan.SetCPUs, plan.Target{Kind: workload.InProcess, Processes: []workload.Process{a.Process}}, a.CPUs.String(), p.w.Reserve.String(),
-				fmt.Sprintf("%s (PID %d) is an agent of the host.", a.Name, a.Process.PID))
+				words.Because(words.HostAgent, a.Name, a.Process.PID))
 		}
 	}
 }
 
 // mask narrows a mask of the kernel's.
-func (p *planner) mask(file string, have *topology.CPUSet, reason string) {
+func (p *planner) mask(file string, have *topology.CPUSet, reason words.Reason) {
 	if have != nil && !have.Intersect(p.h.Online).Equal(p.w.Reserve) {
 		p.step(plan.SetFile, plan.Target{Kind: workload.InHost, Host: file}, have.String(), p.w.Reserve.String(), reason)
 	}
@@ -162,8 +164,8 @@ func (p *planner) interrupts(devices []irq.Device) {
 		p.steps = append(p.steps, s)
 	}
 	for _, r := range d.Reports {
-		if r.Why != "" {
-			p.note("%s: %s", r.Device, r.Why)
+		if !r.Why.None() {
+			p.note(words.DeviceLeft, r.Device, r.Why)
 		}
 	}
 	for _, x := range p.f.Interrupts {
@@ -178,7 +180,7 @@ func (p *planner) interrupts(devices []irq.Device) {
 		}
 		if !x.CPUs.Intersect(p.h.Online).SubsetOf(to) {
 			p.step(plan.SetIRQ, plan.Target{Kind: workload.InHost, Host: fmt.Sprintf("%d/%s", x.Number, x.Name)}, x.CPUs.String(), to.String(),
-				fmt.Sprintf("Interrupt %d (%s) may be delivered to guest CPUs.", x.Number, x.Name))
+				words.Because(words.GuestInterrupt, x.Number, x.Name))
 		}
 	}
 }
@@ -192,20 +194,13 @@ func (p *planner) memory() {
 	for _, want := range p.w.HugePages {
 		if _, pool := poolOf(p.h, want); pool != nil && pool.Total != want.Count {
 			p.step(plan.SetFile, plan.Target{Kind: workload.InHost, Host: PoolFile(want)}, strconv.FormatInt(pool.Total, 10), strconv.FormatInt(want.Count, 10),
-				fmt.Sprintf("Node %d is to have %d pages of %d KiB.", want.Node, want.Count, want.Size))
+				words.Because(words.PoolWanted, want.Node, want.Count, want.Size))
 		}
 	}
 	if w := p.w.THP; w != "" && w != p.f.THP {
-		p.step(plan.SetFile, plan.Target{Kind: workload.InHost, Host: THP}, p.f.THP, w, "Transparent huge pages were asked to be so.")
+		p.step(plan.SetFile, plan.Target{Kind: workload.InHost, Host: THP}, p.f.THP, w, words.Because(words.THPWanted))
 	}
 	if w := p.w.KSM; w != "" && p.f.KSM != nil && w != strconv.Itoa(*p.f.KSM) {
-		p.step(plan.SetFile, plan.Target{Kind: workload.InHost, Host: KSM}, strconv.Itoa(*p.f.KSM), w, "Merging of equal pages was asked to be so.")
+		p.step(plan.SetFile, plan.Target{Kind: workload.InHost, Host: KSM}, strconv.Itoa(*p.f.KSM), w, words.Because(words.KSMWanted))
 	}
-}
-
-func or(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }

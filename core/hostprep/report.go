@@ -10,6 +10,7 @@ import (
 	"github.com/homenode/homenode/core/doctor"
 	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 )
 
 // Finding is one thing about the host that matters to its guests.
@@ -17,6 +18,7 @@ type Finding struct {
 	Subject  string           `json:"subject"`
 	Where    string           `json:"where"` // file, CPUs, nodes or program
 	Severity measure.Severity `json:"severity"`
+	Code     words.Code       `json:"code"`
 	Says     string           `json:"says"`
 	Advice   string           `json:"advice,omitempty"` // how to mend it
 }
@@ -71,42 +73,42 @@ type judge struct {
 	out    []Finding
 }
 
-func (j *judge) say(severity measure.Severity, subject, where, advice, format string, args ...any) {
-	j.out = append(j.out, Finding{subject, where, severity, fmt.Sprintf(format, args...), advice})
+func (j *judge) say(severity measure.Severity, subject, where, advice string, code words.Code, args ...any) {
+	j.out = append(j.out, Finding{subject, where, severity, code, words.Because(code, args...).String(), advice})
 }
 
 func (j *judge) reserve() {
 	const subject = "reserved CPUs"
 	if j.w.Reserve.Empty() {
 		if j.w.Reserve = Reserve(j.h, 1); j.w.Reserve.Empty() {
-			j.say(measure.Info, subject, "reserve.cpus", "", "none, and no node has a core to spare")
+			j.say(measure.Info, subject, "reserve.cpus", "", words.ReserveNoCore)
 			return
 		}
 		j.say(measure.Warning, subject, "reserve.cpus", fmt.Sprintf("reserve.cpus: %q in the configuration, and %s", j.w.Reserve, ByPrepare),
-			"none: services, interrupts and emulators share the CPUs of guests; what follows takes %s for them, a whole core of each node", j.w.Reserve)
+			words.ReserveNone, j.w.Reserve)
 		return
 	}
 	at := "CPUs " + j.w.Reserve.String()
 	if err := CheckReserve(j.h, j.w.Reserve); err != nil {
-		j.say(measure.Warning, subject, at, fmt.Sprintf("reserve.cpus: %q", Reserve(j.h, 1)), "%v", err)
+		j.say(measure.Warning, subject, at, fmt.Sprintf("reserve.cpus: %q", Reserve(j.h, 1)), words.ReserveBad, err)
 		return
 	}
 	if half := halves(j.h, j.w.Reserve); !half.Empty() {
 		j.say(measure.Warning, subject, at, fmt.Sprintf("reserve.cpus: %q", j.w.Reserve.Union(half)),
-			"CPUs %v share a core with reserved ones and are left to guests: what the host does there slows them", half)
+			words.ReserveHalf, half)
 	}
 	if n := bare(j.h, j.w.Reserve); !n.Empty() {
 		j.say(measure.Warning, subject, at, fmt.Sprintf("reserve.cpus: %q", j.w.Reserve.Union(Reserve(j.h, 1))),
-			"none on node %v: emulators and interrupts of its guests and devices run on guest CPUs or cross to another node", n)
+			words.ReserveBare, n)
 	}
 	if len(j.out) == 0 {
-		j.say(measure.Healthy, subject, at, "", "whole cores on every node")
+		j.say(measure.Healthy, subject, at, "", words.ReserveGood)
 	}
 }
 
 func (j *judge) slices() {
 	if !j.f.CgroupV2 {
-		j.say(measure.Info, "services", "/sys/fs/cgroup", "", "not known: cgroup v2 is not there")
+		j.say(measure.Info, "services", "/sys/fs/cgroup", "", words.SlicesUnknown)
 		return
 	}
 	for _, s := range j.f.Slices {
@@ -114,16 +116,16 @@ func (j *judge) slices() {
 		over := s.Effective.Intersect(j.guests)
 		switch {
 		case s.Effective.Empty():
-			j.say(measure.Info, s.Name, at, "", "which CPUs it may use is not known: the cpuset controller is off")
+			j.say(measure.Info, s.Name, at, "", words.SliceUnknown)
 		case over.Empty():
-			j.say(measure.Healthy, s.Name, at, "", "on CPUs %v", s.Effective)
+			j.say(measure.Healthy, s.Name, at, "", words.KeptOn, s.Effective)
 		default:
-			j.say(measure.Warning, s.Name, at, ByPrepare, "the host's own programs may run on %d of %d guest CPUs (%v)", over.Len(), j.guests.Len(), over)
+			j.say(measure.Warning, s.Name, at, ByPrepare, words.SliceOnGuests, over.Len(), j.guests.Len(), over)
 		}
 	}
 	for _, a := range j.f.Agents {
 		if over := a.CPUs.Intersect(j.guests); !over.Empty() {
-			j.say(measure.Warning, "agent "+a.Name, fmt.Sprintf("PID %d", a.Process.PID), ByPrepare+" --agents "+a.Name, "may run on guest CPUs %v", over)
+			j.say(measure.Warning, "agent "+a.Name, fmt.Sprintf("PID %d", a.Process.PID), ByPrepare+" --agents "+a.Name, words.AgentOnGuests, over)
 		}
 	}
 }
@@ -137,9 +139,9 @@ func (j *judge) kernelWork() {
 			continue
 		}
 		if over := x.mask.Intersect(j.guests); !over.Empty() {
-			j.say(measure.Warning, x.subject, "/"+x.file, ByPrepare, "work of the kernel may run on guest CPUs %v", over)
+			j.say(measure.Warning, x.subject, "/"+x.file, ByPrepare, words.KernelOnGuests, over)
 		} else {
-			j.say(measure.Healthy, x.subject, "/"+x.file, "", "on CPUs %v", *x.mask)
+			j.say(measure.Healthy, x.subject, "/"+x.file, "", words.KeptOn, *x.mask)
 		}
 	}
 }
@@ -154,7 +156,7 @@ func managed(name string) bool {
 
 func (j *judge) interrupts() {
 	if !j.f.InterruptsKnown {
-		j.say(measure.Info, "interrupts", "/proc/irq", "", "where they go is not known")
+		j.say(measure.Info, "interrupts", "/proc/irq", "", words.IRQsUnknown)
 		return
 	}
 	var over []string
@@ -173,15 +175,15 @@ func (j *judge) interrupts() {
 		if len(over) > 3 {
 			named += ", …"
 		}
-		j.say(measure.Warning, "interrupts", "/proc/irq", ByPrepare, "%d of %d may be delivered to guest CPUs: %s", len(over), len(j.f.Interrupts), named)
+		j.say(measure.Warning, "interrupts", "/proc/irq", ByPrepare, words.IRQsOnGuests, len(over), len(j.f.Interrupts), named)
 	} else {
-		j.say(measure.Healthy, "interrupts", "/proc/irq", "", "%d that can be moved are kept off guest CPUs", len(j.f.Interrupts)-queues)
+		j.say(measure.Healthy, "interrupts", "/proc/irq", "", words.IRQsKept, len(j.f.Interrupts)-queues)
 	}
 	if queues > 0 {
-		j.say(measure.Info, "interrupts of NVMe queues", "/proc/irq", "", "%d go to the CPU that asked, guest CPUs too: the kernel manages them", queues)
+		j.say(measure.Info, "interrupts of NVMe queues", "/proc/irq", "", words.IRQsManaged, queues)
 	}
 	if d := j.f.Default; d != nil && d.Intersects(j.guests) {
-		j.say(measure.Info, "interrupts to come", "/"+DefaultIRQ, ByPrepare, "new ones may be delivered to guest CPUs")
+		j.say(measure.Info, "interrupts to come", "/"+DefaultIRQ, ByPrepare, words.IRQsNew)
 	}
 }
 
@@ -191,12 +193,12 @@ func (j *judge) hugePages() {
 		at := "/" + PoolFile(want)
 		switch {
 		case n == nil || pool == nil:
-			j.say(measure.Warning, "huge pages", fmt.Sprintf("node %d", want.Node), "", "no pool of pages of %d KiB", want.Size)
+			j.say(measure.Warning, "huge pages", fmt.Sprintf("node %d", want.Node), "", words.PoolMissing, want.Size)
 		case pool.Total < want.Count:
 			advice := fmt.Sprintf("%s --huge-pages %d:%dKiB:%d, or at boot hugepagesz=%dK hugepages=%d:%d", ByPrepare, want.Node, want.Size, want.Count, want.Size, want.Node, want.Count)
-			j.say(measure.Warning, "huge pages", at, advice, "%d of %d wanted", pool.Total, want.Count)
+			j.say(measure.Warning, "huge pages", at, advice, words.PoolShort, pool.Total, want.Count)
 		default:
-			j.say(measure.Healthy, "huge pages", at, "", "%d, %d wanted", pool.Total, want.Count)
+			j.say(measure.Healthy, "huge pages", at, "", words.PoolEnough, pool.Total, want.Count)
 		}
 	}
 	var sizes []topology.KiB
@@ -209,7 +211,7 @@ func (j *judge) hugePages() {
 	}
 	slices.Sort(sizes)
 	for _, size := range slices.Compact(sizes) {
-		var words []string
+		var by []string
 		least, largest := int64(-1), int64(0)
 		for _, n := range j.h.Nodes {
 			if n.CPUs.Empty() {
@@ -225,10 +227,10 @@ func (j *judge) hugePages() {
 				least = total
 			}
 			largest = max(largest, total)
-			words = append(words, fmt.Sprintf("node %d %d", n.ID, total))
+			by = append(by, fmt.Sprintf("node %d %d", n.ID, total))
 		}
 		if least*2 < largest {
-			j.say(measure.Warning, "huge pages", fmt.Sprintf("pages of %d KiB", size), ByPrepare+" --huge-pages NODE:SIZE:COUNT", "unevenly spread (%s): guests that ask for them fit on some nodes only", strings.Join(words, ", "))
+			j.say(measure.Warning, "huge pages", fmt.Sprintf("pages of %d KiB", size), ByPrepare+" --huge-pages NODE:SIZE:COUNT", words.PoolUneven, by)
 		}
 	}
 }
@@ -237,7 +239,7 @@ func (j *judge) hugePages() {
 func (j *judge) cmdline() {
 	const at, boot = "/proc/cmdline", "change the kernel's command line and boot"
 	if j.f.Cmdline == nil {
-		j.say(measure.Info, "kernel arguments", at, "", "not known")
+		j.say(measure.Info, "kernel arguments", at, "", words.CmdlineUnknown)
 		return
 	}
 	args := map[string]string{} // the last one counts
@@ -246,19 +248,19 @@ func (j *judge) cmdline() {
 		args[strings.ReplaceAll(key, "-", "_")] = value
 	}
 	if args["numa"] == "off" {
-		j.say(measure.Defect, "numa=off", at, "take it off: "+boot, "the kernel shows one node whatever the machine has")
+		j.say(measure.Defect, "numa=off", at, "take it off: "+boot, words.NUMAOff)
 	}
 	if args["acpi"] == "off" {
-		j.say(measure.Defect, "acpi=off", at, "take it off: "+boot, "the kernel does not read the firmware's nodes")
+		j.say(measure.Defect, "acpi=off", at, "take it off: "+boot, words.ACPIOff)
 	}
 	if list, ok := args["isolcpus"]; ok {
 		cpus := listOf(list)
 		switch {
 		case cpus.Intersects(j.w.Reserve):
-			j.say(measure.Warning, "isolcpus", at, "take reserved CPUs out: "+boot, "reserved CPUs %v are isolated: the host's own programs are not spread over them", cpus.Intersect(j.w.Reserve))
+			j.say(measure.Warning, "isolcpus", at, "take reserved CPUs out: "+boot, words.IsolatedReserve, cpus.Intersect(j.w.Reserve))
 		case cpus.Intersects(j.guests) && !strings.Contains(list, "managed_irq") || strings.Contains(list, "domain"):
 			j.say(measure.Warning, "isolcpus", at, "take it off unless all guests are dedicated: "+boot,
-				"the scheduler spreads nothing over CPUs %v: shared guests pile up on one of them", cpus)
+				words.IsolatedGuests, cpus)
 		}
 	}
 	for _, key := range []string{"nohz_full", "rcu_nocbs"} {
@@ -269,27 +271,27 @@ func (j *judge) cmdline() {
 		}
 		switch {
 		case given && list != "" && cpus.Intersects(j.w.Reserve):
-			j.say(measure.Info, key, at, fmt.Sprintf("%s=%v: %s", key, j.guests, boot), "covers reserved CPUs %v, which the kernel's housekeeping needs", cpus.Intersect(j.w.Reserve))
+			j.say(measure.Info, key, at, fmt.Sprintf("%s=%v: %s", key, j.guests, boot), words.NohzReserve, cpus.Intersect(j.w.Reserve))
 		case !given || list != "" && !j.guests.SubsetOf(cpus):
-			j.say(measure.Info, key, at, fmt.Sprintf("for dedicated guests that mind: %s=%v; %s", key, j.guests, boot), "guest CPUs %v are interrupted by the kernel's own upkeep", j.guests.Minus(cpus))
+			j.say(measure.Info, key, at, fmt.Sprintf("for dedicated guests that mind: %s=%v; %s", key, j.guests, boot), words.NohzGuests, j.guests.Minus(cpus))
 		}
 	}
 	if len(j.w.HugePages) > 0 && args["hugepages"] == "" {
-		j.say(measure.Info, "hugepages", at, "hugepages=NODE:COUNT,… with default_hugepagesz=; "+boot, "no huge pages are taken at boot: those taken later may not be found in one piece")
+		j.say(measure.Info, "hugepages", at, "hugepages=NODE:COUNT,… with default_hugepagesz=; "+boot, words.HugePagesLate)
 	}
 	if args["mitigations"] == "off" {
-		j.say(measure.Warning, "mitigations=off", at, "take it off where tenants do not trust one another: "+boot, "guests may read each other's data through the CPU")
+		j.say(measure.Warning, "mitigations=off", at, "take it off where tenants do not trust one another: "+boot, words.MitigationsOff)
 	}
 	for _, key := range []string{"intel_idle.max_cstate", "processor.max_cstate"} {
 		if v, ok := args[key]; ok {
-			j.say(measure.Info, key, at, "", "%s: idle CPUs wake faster, and leave less power for those at work", v)
+			j.say(measure.Info, key, at, "", words.CStatesLimited, v)
 		}
 	}
 	if v, ok := args["numa_balancing"]; ok {
-		j.say(measure.Info, "numa_balancing", at, "", "%s at boot", v)
+		j.say(measure.Info, "numa_balancing", at, "", words.SetAtBoot, v)
 	}
 	if j.f.IOMMU != nil && !*j.f.IOMMU {
-		j.say(measure.Info, "IOMMU", "/sys/kernel/iommu_groups", "switch it on in the firmware; on Intel intel_iommu=on; "+boot, "off: no drive or NIC can be handed through to a guest")
+		j.say(measure.Info, "IOMMU", "/sys/kernel/iommu_groups", "switch it on in the firmware; on Intel intel_iommu=on; "+boot, words.IOMMUOff)
 	}
 }
 
@@ -306,26 +308,26 @@ func listOf(text string) topology.CPUSet {
 
 func (j *judge) memory() {
 	if j.f.THP == "never" {
-		j.say(measure.Info, "transparent huge pages", "/"+THP, ByPrepare+" --thp madvise", "never: guests without huge pages of their own pay for more page table walks")
+		j.say(measure.Info, "transparent huge pages", "/"+THP, ByPrepare+" --thp madvise", words.THPNever)
 	}
 	if k := j.f.KSM; k != nil && *k == 1 {
 		if across := j.f.KSMAcross; j.many && across != nil && *across == 1 {
-			j.say(measure.Warning, "KSM", "/"+KSM, ByPrepare+" --ksm 0, or echo 0 > /sys/kernel/mm/ksm/merge_across_nodes", "equal pages of guests are merged across nodes: local memory becomes remote")
+			j.say(measure.Warning, "KSM", "/"+KSM, ByPrepare+" --ksm 0, or echo 0 > /sys/kernel/mm/ksm/merge_across_nodes", words.KSMAcross)
 		} else {
-			j.say(measure.Info, "KSM", "/"+KSM, "", "on: equal pages of shared guests are merged, at the price of a CPU's time")
+			j.say(measure.Info, "KSM", "/"+KSM, "", words.KSMOn)
 		}
 	}
 	if z := j.f.ZoneReclaim; z != nil && *z != 0 && j.many {
-		j.say(measure.Warning, "zone_reclaim_mode", "/proc/sys/vm/zone_reclaim_mode", "sysctl vm.zone_reclaim_mode=0", "%d: a full node drops its page cache before memory of another is taken, and guests stall", *z)
+		j.say(measure.Warning, "zone_reclaim_mode", "/proc/sys/vm/zone_reclaim_mode", "sysctl vm.zone_reclaim_mode=0", words.ZoneReclaim, *z)
 	}
 	if s := j.f.Swappiness; s != nil && *s > 10 {
-		j.say(measure.Info, "swappiness", "/proc/sys/vm/swappiness", "sysctl vm.swappiness=1 on a host of guests", "%d: memory of idle guests is swapped out for page cache", *s)
+		j.say(measure.Info, "swappiness", "/proc/sys/vm/swappiness", "sysctl vm.swappiness=1 on a host of guests", words.Swappy, *s)
 	}
 	if o := j.f.Overcommit; o != nil && *o == 2 {
-		j.say(measure.Warning, "overcommit_memory", "/proc/sys/vm/overcommit_memory", "sysctl vm.overcommit_memory=0", "2: a guest may not start although its memory is there")
+		j.say(measure.Warning, "overcommit_memory", "/proc/sys/vm/overcommit_memory", "sysctl vm.overcommit_memory=0", words.OvercommitStrict)
 	}
 	if b := j.f.Balancing; b != nil && *b&1 != 0 && j.many {
-		j.say(measure.Info, doctor.KernelBalance, "/proc/sys/kernel/numa_balancing", "sysctl kernel.numa_balancing=0 where homenode places all guests", "on: it takes page faults of guests to find out what it moves")
+		j.say(measure.Info, doctor.KernelBalance, "/proc/sys/kernel/numa_balancing", "sysctl kernel.numa_balancing=0 where homenode places all guests", words.NUMABalancingOn)
 	}
 }
 
@@ -336,10 +338,10 @@ func (j *judge) power() {
 		if g == "performance" || strings.Contains(j.f.Driver, "pstate") && g == "powersave" {
 			continue
 		}
-		j.say(measure.Info, "frequency governor", "CPUs "+cpus.String(), "cpupower frequency-set -g performance", "%s: a guest that wakes waits for the clock to rise", g)
+		j.say(measure.Info, "frequency governor", "CPUs "+cpus.String(), "cpupower frequency-set -g performance", words.GovernorSlow, g)
 	}
 	if m := j.f.IdleMost; m != nil && *m == 0 {
-		j.say(measure.Info, "idle states", "/sys/module/intel_idle/parameters/max_cstate", "", "intel_idle is off: idle states are the firmware's")
+		j.say(measure.Info, "idle states", "/sys/module/intel_idle/parameters/max_cstate", "", words.IdleFirmware)
 	}
 }
 
@@ -347,26 +349,26 @@ func (j *judge) others() {
 	for _, m := range j.f.Managers {
 		switch m.Name {
 		case doctor.Irqbalance:
-			j.say(measure.Warning, m.Name, "process", fmt.Sprintf("stop it, or IRQBALANCE_BANNED_CPULIST=%v in its configuration", j.guests), "runs: it spreads interrupts over guest CPUs")
+			j.say(measure.Warning, m.Name, "process", fmt.Sprintf("stop it, or IRQBALANCE_BANNED_CPULIST=%v in its configuration", j.guests), words.IrqbalanceRuns)
 		case doctor.Numad:
-			j.say(measure.Warning, m.Name, "process", "stop it", "runs: it %s", m.Does)
+			j.say(measure.Warning, m.Name, "process", "stop it", words.ManagerRuns, m.Does)
 		case doctor.Tuned:
 			severity := measure.Info
 			if m.CPUs.Intersects(j.w.Reserve) {
 				severity = measure.Warning
 			}
-			j.say(severity, m.Name, "process", "", "runs: it %s", m.Does)
+			j.say(severity, m.Name, "process", "", words.ManagerRuns, m.Does)
 		case doctor.Kubelet:
-			j.say(measure.Info, m.Name, "/var/lib/kubelet", "", "%s", m.Does)
+			j.say(measure.Info, m.Name, "/var/lib/kubelet", "", words.ManagerDoes, m.Does)
 		}
 	}
 	switch j.f.Nested {
 	case "Y", "1":
-		j.say(measure.Info, "nested virtualization", "/sys/module/kvm_*/parameters/nested", "", "on: guests may run guests")
+		j.say(measure.Info, "nested virtualization", "/sys/module/kvm_*/parameters/nested", "", words.NestedOn)
 	}
 	if f := j.f.Firmware; f != nil && f.SRAT && len(f.Domains) > len(j.h.Nodes) {
-		j.say(measure.Defect, "nodes", "/sys/firmware/acpi/tables/SRAT", "homenode doctor says why", "the firmware tells of %d nodes, the kernel shows %d", len(f.Domains), len(j.h.Nodes))
+		j.say(measure.Defect, "nodes", "/sys/firmware/acpi/tables/SRAT", "homenode doctor says why", words.NodesHidden, len(f.Domains), len(j.h.Nodes))
 	} else if len(j.h.Nodes) == 1 && len(j.h.Packages) > 1 {
-		j.say(measure.Warning, "nodes", strconv.Itoa(len(j.h.Packages))+" packages", "homenode doctor says why; often node interleaving in the firmware", "several packages and one node: where memory lies cannot be seen or chosen")
+		j.say(measure.Warning, "nodes", strconv.Itoa(len(j.h.Packages))+" packages", "homenode doctor says why; often node interleaving in the firmware", words.NodesInterleaved)
 	}
 }

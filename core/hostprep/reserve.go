@@ -8,6 +8,7 @@ import (
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -73,18 +74,18 @@ func bare(h *topology.Host, reserve topology.CPUSet) topology.NodeSet {
 }
 
 // InTheWay says what placed work forbids a reserve, or confining cgroups to
-// it; "" for nothing: dedicated work on the reserve, and work that homenode
+// it; none for nothing: dedicated work on the reserve, and work that homenode
 // placed below one of the cgroups.
-func InTheWay(placed []plan.Placement, reserve topology.CPUSet, cgroups []string) string {
+func InTheWay(placed []plan.Placement, reserve topology.CPUSet, cgroups []string) words.Reason {
 	for _, p := range placed {
 		if both := p.CPUs.Union(p.Idle).Intersect(reserve); p.Class == workload.Dedicated && !both.Empty() {
-			return fmt.Sprintf("CPUs %v are %s's alone", both, p.Workload)
+			return words.Because(words.ReserveTaken, both, p.Workload)
 		}
 		for _, cgroup := range cgroups {
 			if strings.HasPrefix(string(p.Workload), cgroup+"/") && !p.CPUs.SubsetOf(reserve) {
-				return fmt.Sprintf("%s has a home of its own on CPUs %v, and %s is to be confined to CPUs %v", p.Workload, p.CPUs, cgroup, reserve)
+				return words.Because(words.HomeInSlice, p.Workload, p.CPUs, cgroup, reserve)
 			}
 		}
 	}
-	return ""
+	return words.Reason{}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -55,6 +56,9 @@ const (
 	MatchQueues QueueCount = "match" // one for each CPU that the device's interrupts may go to, as far as the hardware has them
 )
 
+// Path names an interrupt of a device in steps and in the journal.
+func Path(d *Device, x *Interrupt) string { return fmt.Sprintf("%s/%d", d.PCI, x.Number) }
+
 // ID names a device where workloads are named: in steps and in the journal.
 func (d *Device) ID() workload.ID { return workload.ID("device:" + d.Name) }
 
@@ -63,13 +67,13 @@ type Report struct {
 	Device     string
 	Kind       topology.DeviceKind
 	Node       topology.NodeID
-	Interrupts int    // in use
-	AtHome     int    // … that can only go to allowed CPUs
-	Fixed      int    // … that the kernel manages
-	Queues     int    // pairs in use; 0 when that is not told
-	MostQueues int    // … that the hardware has
-	Steps      int    // left to do
-	Why        string // a sentence on what is left as it is; "" when nothing is
+	Interrupts int          // in use
+	AtHome     int          // … that can only go to allowed CPUs
+	Fixed      int          // … that the kernel manages
+	Queues     int          // pairs in use; 0 when that is not told
+	MostQueues int          // … that the hardware has
+	Steps      int          // left to do
+	Why        words.Reason // why something is left as it is; none when nothing is
 }
 
 // Plan is what to change and how every device stands, in the order of the devices.
@@ -115,8 +119,8 @@ func Decide(h *topology.Host, avoid topology.CPUSet, devices []Device, queues Qu
 		steps := t.steps(d)
 		if queues == MatchQueues {
 			steps = append(t.counts(d), steps...)
-			if r.Why == "" && d.NoChannels != "" {
-				r.Why = "Its number of queues is left as it is: " + d.NoChannels + "."
+			if r.Why.None() && d.NoChannels != "" {
+				r.Why = words.Because(words.QueuesKept, d.NoChannels)
 			}
 		}
 		r.Steps = len(steps)
@@ -248,10 +252,10 @@ func (t *deal) steps(d *Device) []plan.Step {
 		case x.Fixed, spread && ioQueue(x.Name):
 		case dealt && !x.CPUs.Equal(topology.CPUs(cpu)):
 			out = append(out, step(d, plan.SetIRQ, path, x.CPUs, topology.CPUs(cpu),
-				fmt.Sprintf("Interrupt %s belongs to a queue of %s, which is on node %d.", x.Name, d.Name, d.Node)))
+				words.Because(words.IRQOfQueue, x.Name, d.Name, d.Node)))
 		case !dealt && (x.CPUs.Empty() || !x.CPUs.SubsetOf(t.allowed)):
 			out = append(out, step(d, plan.SetIRQ, path, x.CPUs, t.allowed,
-				fmt.Sprintf("Interrupt %s is of %s, which is on node %d.", x.Name, d.Name, d.Node)))
+				words.Because(words.IRQOfDevice, x.Name, d.Name, d.Node)))
 		}
 	}
 	return append(out, t.queues(d)...)
@@ -264,7 +268,7 @@ func (t *deal) counts(d *Device) []plan.Step {
 		if want := min(c.Most, len(t.order)); want > 0 && want != c.Now {
 			out = append(out, plan.Step{Kind: plan.SetQueues, Workload: d.ID(), Target: plan.Target{Kind: workload.InDevice, Device: d.PCI + "/" + c.Name},
 				From: strconv.Itoa(c.Now), To: strconv.Itoa(want),
-				Reason: fmt.Sprintf("%s has up to %d queues, and its interrupts may go to %d CPUs of node %d.", c.Name, c.Most, len(t.order), d.Node)})
+				Reason: words.Because(words.QueuesForNode, c.Name, c.Most, len(t.order), d.Node)})
 		}
 	}
 	return out
@@ -278,7 +282,7 @@ func (t *deal) queues(d *Device) []plan.Step {
 		for _, q := range rx {
 			if len(rx) < n && !q.CPUs.Equal(t.allowed) {
 				out = append(out, step(d, plan.SetRPS, d.PCI+"/"+q.Name, q.CPUs, t.allowed,
-					fmt.Sprintf("%s has %d receive queues for %d CPUs of node %d.", dev, len(rx), n, d.Node)))
+					words.Because(words.ReceiveQueues, dev, len(rx), n, d.Node)))
 			}
 		}
 	}
@@ -289,7 +293,7 @@ func (t *deal) queues(d *Device) []plan.Step {
 			part := topology.CPUs(near[k*n/len(tx) : (k+1)*n/len(tx)]...)
 			if len(tx) > 1 && len(tx) < n && !q.CPUs.Equal(part) {
 				out = append(out, step(d, plan.SetXPS, d.PCI+"/"+q.Name, q.CPUs, part,
-					fmt.Sprintf("%s has %d transmit queues for %d CPUs of node %d.", dev, len(tx), n, d.Node)))
+					words.Because(words.TransmitQueues, dev, len(tx), n, d.Node)))
 			}
 		}
 	}
@@ -314,22 +318,22 @@ func byDevice(all []Queue) func(func(string, []Queue) bool) {
 	}
 }
 
-func step(d *Device, kind plan.StepKind, path string, from, to topology.CPUSet, reason string) plan.Step {
+func step(d *Device, kind plan.StepKind, path string, from, to topology.CPUSet, reason words.Reason) plan.Step {
 	return plan.Step{Kind: kind, Workload: d.ID(), Target: plan.Target{Kind: workload.InDevice, Device: path},
 		From: from.String(), To: to.String(), Reason: reason}
 }
 
 // why says what of a device is left as it is.
-func (t *deal) why(h *topology.Host, d *Device) string {
+func (t *deal) why(h *topology.Host, d *Device) words.Reason {
 	switch {
 	case t.allowed.Empty() && Allowed(h, topology.CPUSet{}, d.Node).Empty():
-		return fmt.Sprintf("Node %d has no CPU that runs.", d.Node)
+		return words.Because(words.NodeNoCPU, d.Node)
 	case t.allowed.Empty():
-		return fmt.Sprintf("Every CPU of node %d is somebody's alone; none is left for interrupts.", d.Node)
+		return words.Because(words.NoneForIRQs, d.Node)
 	case wholeMachine(d, t.allowed):
-		return "It has queues for the CPUs of the whole machine; they complete where they were asked for."
+		return words.Because(words.QueuePerCPU)
 	}
-	return ""
+	return words.Reason{}
 }
 
 // wholeMachine reports whether an NVMe drive has more I/O queues than its node has

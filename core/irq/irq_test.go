@@ -10,6 +10,7 @@ import (
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 )
 
 func host(t testing.TB, synthetic string) *topology.Host {
@@ -71,8 +72,8 @@ func TestQueueCounts(t *testing.T) {
 		}
 	}
 	silent := []Device{{Name: "eth0", PCI: "p", Node: 1, Kind: topology.NIC, NoChannels: "the driver does not tell it"}}
-	for how, want := range map[QueueCount]string{KeepQueues: "", MatchQueues: "Its number of queues is left as it is: the driver does not tell it."} {
-		if p := Decide(host(t, smt), topology.CPUSet{}, silent, how); p.Reports[0].Why != want || len(p.Steps) != 0 {
+	for how, want := range map[QueueCount]words.Code{KeepQueues: "", MatchQueues: words.QueuesKept} {
+		if p := Decide(host(t, smt), topology.CPUSet{}, silent, how); p.Reports[0].Why.Code != want || len(p.Steps) != 0 {
 			t.Errorf("%s: %+v", how, p)
 		}
 	}
@@ -85,6 +86,77 @@ func TestQueueCounts(t *testing.T) {
 	} {
 		if Check(h, topology.CPUSet{}, d, []plan.Step{bad}) == "" {
 			t.Errorf("passes: %+v", bad)
+		}
+	}
+}
+
+// TestOneCoreEach: lanes go to other cores before they share one, however CPUs are numbered,
+// and where nobody knows the cores each CPU counts as one.
+func TestOneCoreEach(t *testing.T) {
+	node := []topology.Node{{ID: 0, CPUs: set(t, "0-5")}}
+	siblings := []topology.Core{{CPUs: set(t, "0-1")}, {CPUs: set(t, "2-3")}, {CPUs: set(t, "4-5")}}
+	for _, tt := range []struct {
+		name  string
+		cores []topology.Core
+		at    string // lanes that stay
+		lanes int    // lanes to place
+		want  string
+		xps   string
+	}{
+		{"siblings side by side", siblings, "", 4, "0 2 4 1", "0-1,2-3,4-5"},
+		{"one core is busier", siblings, "0,2-3", 3, "4 1 5", "0-1,2-3,4-5"},
+		{"cores unknown", nil, "", 4, "0 1 2 3", "4-5,2-3,0-1"},
+		{"one core known", siblings[2:], "", 6, "0 1 2 3 4 5", "2-3,0-1,4-5"},
+	} {
+		h := &topology.Host{Nodes: node, Online: set(t, "0-5"), Cores: tt.cores}
+		d := Device{Name: "eth0", PCI: "p"}
+		for cpu := range set(t, tt.at).All() {
+			d.Interrupts = append(d.Interrupts, Interrupt{Number: len(d.Interrupts), Name: fmt.Sprintf("eth0-%d", cpu), CPUs: topology.CPUs(cpu)})
+		}
+		for range tt.lanes {
+			d.Interrupts = append(d.Interrupts, Interrupt{Number: len(d.Interrupts), Name: fmt.Sprintf("eth0-%d", 100+len(d.Interrupts)), CPUs: set(t, "0-5")})
+		}
+		for k := range 3 {
+			d.Tx = append(d.Tx, Queue{Name: fmt.Sprintf("eth0/tx-%d", k)})
+		}
+		var irqs, xps []string
+		for _, s := range Decide(h, topology.CPUSet{}, []Device{d}, KeepQueues).Steps {
+			if s.Kind == plan.SetIRQ {
+				irqs = append(irqs, s.To)
+			} else {
+				xps = append(xps, s.To)
+			}
+		}
+		if got := strings.Join(irqs, " "); got != tt.want {
+			t.Errorf("%s: interrupts to %s, want %s", tt.name, got, tt.want)
+		}
+		if got := strings.Join(xps, ","); got != tt.xps {
+			t.Errorf("%s: transmit queues to %s, want %s", tt.name, got, tt.xps)
+		}
+	}
+	// A node whose CPUs are all offline, and one that is not there.
+	h := &topology.Host{Nodes: []topology.Node{{ID: 0, CPUs: set(t, "0-1")}, {ID: 1, CPUs: set(t, "2-3")}}, Online: set(t, "0-1"), Offline: set(t, "2-3")}
+	for _, node := range []topology.NodeID{1, 7} {
+		d := Device{Name: "eth0", PCI: "p", Node: node, Interrupts: []Interrupt{{Number: 1, Name: "eth0-0", CPUs: set(t, "0")}}}
+		p := Decide(h, topology.CPUSet{}, []Device{d}, MatchQueues)
+		if len(p.Steps) > 0 || p.Reports[0].Why.None() || p.Reports[0].AtHome != 0 {
+			t.Errorf("node %d: %+v", node, p)
+		}
+	}
+}
+
+func TestQueueNumber(t *testing.T) {
+	for name, want := range map[string]string{
+		"virtio0-input.1": "1", "eth0-TxRx-12": "12", "mlx5_comp1@pci:0000:81:00.0": "1", "nvme0q1": "1", "vfio-msix[1](0000:81:00.1)": "1",
+		"virtio0-config": "", "": "", "7": "7",
+	} {
+		if got, ok := queueOf(name); got != want || ok != (want != "") {
+			t.Errorf("%s: queue %q, %v", name, got, ok)
+		}
+	}
+	for name, want := range map[string]bool{"nvme0q0": false, "nvme0q1": true, "nvme0q10": true, "eth0-1": false, "nvme0": false, "nvme": false} {
+		if got := ioQueue(name); got != want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }
@@ -133,7 +205,7 @@ func TestDecide(t *testing.T) {
 		avoid  string
 		device Device
 		want   string
-		why    string
+		why    words.Code
 	}{
 		{"virtio: pairs share a CPU, one a core first", "", Device{Node: 1, Interrupts: irqs(24, "0-7",
 			"virtio0-config", "virtio0-input.0", "virtio0-output.0", "virtio0-input.1", "virtio0-output.1", "virtio0-input.2")},
@@ -149,12 +221,28 @@ set-irq p/29 0-7→6`, ""},
 			{Number: 1, Name: "mlx5_comp0@pci:0000:81:00.0", CPUs: set(t, "7")}, {Number: 2, Name: "mlx5_comp1@pci:0000:81:00.0", CPUs: set(t, "7")}}},
 			"set-irq p/2 7→2", ""},
 		{"managed", "", Device{Node: 1, Interrupts: []Interrupt{{Number: 1, Name: "eth0-rx-0", CPUs: set(t, "0"), Fixed: true}}}, "", ""},
-		{"all CPUs are somebody's", "2-3,6-7", Device{Node: 1, Interrupts: irqs(1, "0", "eth0-rx-0")}, "", "Every CPU of node 1 is somebody's alone; none is left for interrupts."},
+		{"all CPUs are somebody's", "2-3,6-7", Device{Node: 1, Interrupts: irqs(1, "0", "eth0-rx-0")}, "", words.NoneForIRQs},
 		{"an NVMe queue for each CPU of the machine", "", Device{Kind: topology.NVMe, Node: 1, Interrupts: irqs(1, "0",
 			"nvme0q0", "nvme0q1", "nvme0q2", "nvme0q3", "nvme0q4", "nvme0q5")},
-			"set-irq p/1 0→2", "It has queues for the CPUs of the whole machine; they complete where they were asked for."},
+			"set-irq p/1 0→2", words.QueuePerCPU},
 		{"few NVMe queues", "", Device{Kind: topology.NVMe, Node: 1, Interrupts: irqs(1, "0", "nvme0q0", "nvme0q1", "nvme0q2")},
 			"set-irq p/1 0→2\nset-irq p/2 0→3\nset-irq p/3 0→6", ""},
+		{"as many NVMe queues as the node has CPUs", "", Device{Kind: topology.NVMe, Node: 1, Interrupts: irqs(1, "2",
+			"nvme0q0", "nvme0q1", "nvme0q2", "nvme0q3", "nvme0q4")},
+			"set-irq p/3 2→3\nset-irq p/4 2→7\nset-irq p/5 2→6", ""},
+		{"one NVMe queue more than CPUs are left", "3,6-7", Device{Kind: topology.NVMe, Node: 1, Interrupts: irqs(1, "0", "nvme0q1", "nvme0q2")},
+			"", words.QueuePerCPU},
+		{"what is on one CPU stays there, what may be anywhere gives way", "", Device{Node: 0, Interrupts: []Interrupt{
+			{Number: 1, Name: "eth0-rx-0", CPUs: set(t, "0-7")}, {Number: 2, Name: "eth0-rx-1", CPUs: set(t, "0")}, {Number: 3, Name: "eth0-rx-2", CPUs: set(t, "1")}}},
+			"set-irq p/1 0-7→4", ""},
+		{"lanes with one CPU each, and then two", "4-5", Device{Node: 0, Interrupts: irqs(1, "1", "e-0", "e-1", "e-2", "e-3", "e-4")},
+			"set-irq p/4 1→0\nset-irq p/5 1→0", ""},
+		{"no queues but interrupts that may go nowhere", "", Device{Node: 0, Interrupts: irqs(1, "", "config")}, "set-irq p/1 →0-1,4-5", ""},
+		{"interrupts without a queue stay on a part of the node", "", Device{Node: 0, Interrupts: irqs(1, "1,4", "config")}, "", ""},
+		{"three queues for four CPUs", "", Device{Node: 0, Tx: queues("", "eth0/tx-0", "eth0/tx-1", "eth0/tx-2"), Rx: queues("", "eth0/rx-0", "eth0/rx-1", "eth0/rx-2", "eth0/rx-3")},
+			"set-xps p/eth0/tx-0 →0\nset-xps p/eth0/tx-1 →4\nset-xps p/eth0/tx-2 →1,5", ""},
+		{"two network devices of one function", "", Device{Node: 0, Rx: queues("", "eth0/rx-0", "eth1/rx-0", "eth1/rx-1"), Tx: queues("0,4", "eth1/tx-0", "eth10/tx-0", "eth10/tx-1")},
+			"set-rps p/eth0/rx-0 →0-1,4-5\nset-rps p/eth1/rx-0 →0-1,4-5\nset-rps p/eth1/rx-1 →0-1,4-5\nset-xps p/eth10/tx-1 0,4→1,5", ""},
 		{"one queue for four CPUs", "", Device{Node: 0, Interrupts: irqs(1, "0", "eth0"), Rx: queues("", "eth0/rx-0"), Tx: queues("", "eth0/tx-0")},
 			"set-rps p/eth0/rx-0 →0-1,4-5", ""},
 		{"two queues for four CPUs, near cores together", "", Device{Node: 0, Interrupts: irqs(1, "0", "eth0"),
@@ -170,7 +258,7 @@ set-irq p/29 0-7→6`, ""},
 			if diff := cmp.Diff(tt.want, drawn(p.Steps)); diff != "" {
 				t.Error(diff)
 			}
-			if p.Reports[0].Why != tt.why {
+			if p.Reports[0].Why.Code != tt.why {
 				t.Errorf("why: %q", p.Reports[0].Why)
 			}
 		})
@@ -181,7 +269,7 @@ func TestReport(t *testing.T) {
 	d := Device{Name: "eth0", PCI: "p", Node: 0, Interrupts: []Interrupt{
 		{Number: 1, Name: "a-0", CPUs: set(t, "0")}, {Number: 2, Name: "a-1", CPUs: set(t, "0-7")}, {Number: 3, Name: "a-2", CPUs: set(t, "7"), Fixed: true}}}
 	p := Decide(host(t, smt), topology.CPUSet{}, []Device{d}, KeepQueues)
-	if got, want := p.Reports[0], (Report{Device: "eth0", Node: 0, Interrupts: 3, AtHome: 1, Fixed: 1, Steps: 1}); got != want {
+	if got, want := p.Reports[0], (Report{Device: "eth0", Node: 0, Interrupts: 3, AtHome: 1, Fixed: 1, Steps: 1}); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
@@ -192,7 +280,7 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 		"another node": func(s *plan.Step) { s.To = "1" }, "dedicated": func(s *plan.Step) { s.To = "2-3" }, "nothing": func(s *plan.Step) { s.To = "" },
 		"another device": func(s *plan.Step) { s.Workload = "device:eth1" }, "another path": func(s *plan.Step) { s.Target.Device = "q/1" },
 	} {
-		s := step(&d[0], plan.SetIRQ, "p/1", topology.CPUSet{}, set(t, "3,7"), "")
+		s := step(&d[0], plan.SetIRQ, "p/1", topology.CPUSet{}, set(t, "3,7"), words.Reason{})
 		if bad := Check(h, set(t, "2"), d, []plan.Step{s}); bad != "" {
 			t.Fatal(bad)
 		}

@@ -2,11 +2,12 @@ package place
 
 import (
 	"cmp"
-	"fmt"
+	"math"
 	"slices"
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -14,7 +15,7 @@ import (
 type Subject struct {
 	Spec        workload.Spec
 	Observation workload.Observation
-	LeaveAlone  string // why it is not homenode's to place, a sentence; "" when it is
+	Alone       words.Reason // why it is not homenode's to place; none when it is
 	// Fixed: it is where its placement in the State says and nothing moves it, such as a
 	// guest with its own CPUs. No step is made for it, and nobody else gets what it holds.
 	Fixed bool
@@ -33,7 +34,7 @@ type Options struct {
 // moving is the balancer's business. Then those without a home get one, the
 // strongest class first, then the most important, then the largest, for large
 // ones fit worst later. What was seen and what shall be give the steps.
-func Arrange(st plan.State, subjects []Subject, opt Options) plan.Plan {
+func Arrange(st plan.State, subjects []*Subject, opt Options) plan.Plan {
 	a := newArrangement(st, subjects, opt)
 	a.leaveAlone()
 	a.keep()
@@ -44,78 +45,257 @@ func Arrange(st plan.State, subjects []Subject, opt Options) plan.Plan {
 
 // arrangement is one run of Arrange.
 type arrangement struct {
-	opt      Options
-	host     *topology.Host
-	ledger   *Ledger
-	subjects []subject // in the order of placing
-	absent   []plan.Placement
+	opt       Options
+	host      *topology.Host
+	ledger    *Ledger
+	subjects  []subject       // rising by ID
+	decisions []plan.Decision // of the subjects
+	order     []*subject      // the subjects in the order of placing, see sort
+	groups    []int           // where in order each group of those that can stay as they are ends
+	absent    []absent
+	was       []plan.Placement
+	scratch   Request
+	anyFixed  bool
+	loose     bool // holdings are not in the ledger's list yet, see gather
+	homes     []home
+}
+
+// absent is a placement of what does not run yet.
+type absent struct {
+	*plan.Placement
+	holding *holding
+}
+
+// home is what is the same for all workloads of a home.
+type home struct {
+	nodes  topology.NodeSet
+	memory topology.NodeSet // of it those that can hold memory
+	kept   []words.Reason
+}
+
+// home looks a home up. It is not to be changed.
+func (a *arrangement) home(nodes topology.NodeSet) home {
+	for i := range a.homes {
+		if a.homes[i].nodes.Equal(nodes) {
+			return a.homes[i]
+		}
+	}
+	h := home{nodes: nodes, kept: words.Reasons(words.Because(words.HomeKept, nodes))}
+	for i := range a.host.Nodes {
+		n := &a.host.Nodes[i]
+		if nodes.Has(n.ID) && n.Memory != 0 && a.host.AllowedMems.Has(n.ID) {
+			h.memory.Add(n.ID)
+		}
+	}
+	if len(a.homes) < mostFloats {
+		a.homes = append(a.homes, h)
+	}
+	return h
 }
 
 // subject is a Subject with what was decided.
 type subject struct {
 	*Subject
 	old      *plan.Placement // its placement so far; nil for none
-	request  Request
-	decision plan.Decision // decided when it has an outcome
-	held     bool          // fixed, and in the ledger
+	decision *plan.Decision  // decided when it has an outcome
+	held     bool            // fixed, and in the ledger
+	holding  *holding        // its place in the ledger, while that is loose
+	placed   *plan.Placement
+	asBefore asBefore
+	turn     turn // in keep
 }
 
-func newArrangement(st plan.State, given []Subject, opt Options) *arrangement {
-	a := &arrangement{opt: opt, host: st.Host}
-	old := make(map[workload.ID]*plan.Placement, len(st.Placements))
-	for i := range st.Placements {
-		old[st.Placements[i].Workload] = &st.Placements[i]
+// turn is when the home of a subject is kept.
+type turn uint8
+
+const (
+	never turn = iota // it has none, is left alone or fixed
+	dedicatedFirst
+	floatingNext
+)
+
+func newArrangement(st plan.State, rising []*Subject, opt Options) *arrangement {
+	a := &arrangement{opt: opt, host: st.Host, loose: true}
+	for i := 1; i < len(rising); i++ {
+		if rising[i-1].Observation.ID < rising[i].Observation.ID {
+			continue
+		}
+		rising = slices.Clone(rising)
+		slices.SortStableFunc(rising, func(x, y *Subject) int { return cmp.Compare(x.Observation.ID, y.Observation.ID) })
+		rising = slices.CompactFunc(rising, func(x, y *Subject) bool { return x.Observation.ID == y.Observation.ID })
+		break
 	}
-	seen := make(map[workload.ID]bool, len(given))
-	a.subjects = make([]subject, 0, len(given))
-	for i := range given {
-		g := &given[i]
-		if id := g.Observation.ID; !seen[id] {
-			seen[id] = true
-			s := subject{Subject: g, old: old[id]}
-			s.request = request(st.Host, &s)
-			a.subjects = append(a.subjects, s)
+	old := st.Placements
+	if !slices.IsSortedFunc(old, byWorkload) {
+		old = slices.Clone(old)
+		slices.SortStableFunc(old, byWorkload)
+	}
+	a.subjects = make([]subject, len(rising))
+	if len(rising) > 0 {
+		a.decisions = make([]plan.Decision, len(rising))
+	}
+	k := 0
+	for i, g := range rising {
+		s := &a.subjects[i]
+		*s = subject{Subject: g, decision: &a.decisions[i]}
+		id := g.Observation.ID
+		for ; k < len(old) && old[k].Workload < id; k++ {
+			a.addAbsent(&old[k])
+		}
+		for ; k < len(old) && old[k].Workload == id; k++ {
+			s.old = &old[k]
 		}
 	}
-	slices.SortFunc(a.subjects, func(x, y subject) int { return inOrder(&x.request.Spec, &y.request.Spec) })
-	for i := range st.Placements {
-		if p := &st.Placements[i]; !seen[p.Workload] {
-			seen[p.Workload] = true
-			a.absent = append(a.absent, *p)
-		}
+	for ; k < len(old); k++ {
+		a.addAbsent(&old[k])
 	}
-	st.Placements = nil
+	a.was, st.Placements = st.Placements, nil
 	a.ledger = NewLedger(st)
 	return a
 }
 
-// inOrder is the order in which workloads choose: dedicated before shared
-// before offline, then the more important, then the larger, then by ID.
-func inOrder(x, y *workload.Spec) int {
-	return cmp.Or(
-		cmp.Compare(slices.Index(workload.Classes, x.Class), slices.Index(workload.Classes, y.Class)),
-		-cmp.Compare(x.Importance, y.Importance),
-		-cmp.Compare(x.CPUs, y.CPUs),
-		-cmp.Compare(x.Memory, y.Memory),
-		cmp.Compare(x.ID, y.ID),
-	)
+func byWorkload(x, y plan.Placement) int { return cmp.Compare(x.Workload, y.Workload) }
+
+func (a *arrangement) addAbsent(p *plan.Placement) {
+	if n := len(a.absent); n == 0 || a.absent[n-1].Workload != p.Workload {
+		a.absent = append(a.absent, absent{Placement: p})
+	}
 }
 
-// steady is a request with sizes that were derived, not given, as they were
-// before unless they left the range from half to all of that: use goes up and
-// down, homes should not.
-func steady(s *subject) Request {
-	r := s.request
-	if s.Spec.Given {
-		return r
+// key is what the order of placing goes by: dedicated before shared before offline, then the
+// more important, then the larger, then by ID.
+type key struct {
+	class, importance, cpus int32
+	at                      int32 // among the subjects
+	memory                  topology.KiB
+}
+
+func (a *arrangement) key(i int) key {
+	x := &a.subjects[i].Spec
+	return key{int32(slices.Index(workload.Classes, x.Class)), narrow(x.Importance), narrow(x.CPUs), int32(i), x.Memory}
+}
+
+func (x key) compare(y key) int {
+	switch {
+	case x.class != y.class:
+		return int(x.class - y.class)
+	case x.importance != y.importance:
+		return cmp.Compare(y.importance, x.importance)
+	case x.cpus != y.cpus:
+		return cmp.Compare(y.cpus, x.cpus)
+	case x.memory > y.memory:
+		return -1
+	case x.memory < y.memory:
+		return 1
 	}
-	if 2*r.Spec.CPUs > s.old.VCPUs && r.Spec.CPUs <= s.old.VCPUs {
-		r.Spec.CPUs = s.old.VCPUs
+	return int(x.at - y.at)
+}
+
+// sort puts the subjects in the order in which they choose. Those that can stay as they are
+// stand by ID between two of the others: which of them comes first counts only where there
+// is no room for all (see keepGroup), or where something is to be done for them: then
+// all are sorted.
+func (a *arrangement) sort(all bool) {
+	var others []key
+	for i := range a.subjects {
+		if all || !a.subjects[i].asBefore.stays {
+			others = append(others, a.key(i))
+		}
 	}
-	if 2*r.Spec.Memory > s.old.Asked && r.Spec.Memory <= s.old.Asked {
-		r.Spec.Memory = s.old.Asked
+	slices.SortFunc(others, key.compare)
+	a.order = make([]*subject, len(a.subjects))
+	a.groups = make([]int, len(others)+1)
+	before := func(i int) int {
+		if len(others) == 0 {
+			return 0
+		}
+		g, _ := slices.BinarySearchFunc(others, a.key(i), key.compare)
+		return g
 	}
+	for i := range a.subjects {
+		if s := &a.subjects[i]; !all && s.asBefore.stays {
+			s.asBefore.group = int32(before(i))
+			a.groups[s.asBefore.group]++
+		}
+	}
+	at := 0
+	for g, n := range a.groups {
+		a.groups[g] = at
+		if at += n; g < len(others) {
+			a.order[at] = &a.subjects[others[g].at]
+			at++
+		}
+	}
+	for i := range a.subjects {
+		if s := &a.subjects[i]; !all && s.asBefore.stays {
+			a.order[a.groups[s.asBefore.group]] = s
+			a.groups[s.asBefore.group]++
+		}
+	}
+}
+
+// narrow is n, or the nearest that 32 bits hold.
+func narrow(n int) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) }
+
+// commit puts a placement into the ledger. While that is loose, it is not put in order by
+// workload each time: gather does it once for all.
+func (a *arrangement) commit(p *plan.Placement, to **holding) {
+	if !a.loose {
+		a.ledger.Commit(*p)
+		return
+	}
+	if len(a.ledger.arena.holdings) == 0 {
+		a.ledger.arena.holdings = make([]holding, 64)
+	}
+	*to = a.ledger.newHolding(p)
+	a.ledger.book(*to, 1)
+	if a.ledger.over() {
+		a.gather()
+		a.ledger.settle()
+	}
+}
+
+// gather puts what was committed so far into the list of the ledger.
+func (a *arrangement) gather() {
+	if !a.loose {
+		return
+	}
+	a.loose = false
+	a.holdAsBefore()
+	held, k := make([]*holding, 0, len(a.subjects)+len(a.absent)), 0
+	for i := range a.subjects {
+		for ; k < len(a.absent) && a.absent[k].Workload < a.subjects[i].Observation.ID; k++ {
+			held = append(held, a.absent[k].holding)
+		}
+		held = append(held, a.subjects[i].holding)
+	}
+	for ; k < len(a.absent); k++ {
+		held = append(held, a.absent[k].holding)
+	}
+	a.ledger.held = slices.DeleteFunc(held, func(h *holding) bool { return h == nil })
+}
+
+// steady is a request with steadySize.
+func steady(h *topology.Host, s *subject) Request {
+	r := request(h, s)
+	r.Spec.CPUs, r.Spec.Memory = steadySize(&s.Spec, s.old)
 	return r
+}
+
+// steadySize is sizes that were derived, not given, as they were before unless they left
+// the range from half to all of that: use goes up and down, homes should not.
+func steadySize(spec *workload.Spec, old *plan.Placement) (cpus int, memory topology.KiB) {
+	cpus, memory = spec.CPUs, spec.Memory
+	if spec.Given {
+		return cpus, memory
+	}
+	if 2*cpus > old.VCPUs && cpus <= old.VCPUs {
+		cpus = old.VCPUs
+	}
+	if 2*memory > old.Asked && memory <= old.Asked {
+		memory = old.Asked
+	}
+	return cpus, memory
 }
 
 // request is what a running workload asks for.
@@ -125,7 +305,7 @@ func request(h *topology.Host, s *subject) Request {
 	// Memory can only come to lie where the workload may have it. Homenode itself
 	// narrows that for dedicated work, and then may widen it again.
 	// The nodes of a guest are changed with its home.
-	ours := s.old != nil && s.old.Bound || obs.Kind == workload.InGuest
+	ours := s.old != nil && s.old.Bound || obs.Caps.Rebinds
 	if !ours && !obs.Mems.Empty() && !h.AllowedMems.SubsetOf(obs.Mems) {
 		may := obs.Mems.Clone()
 		if !spec.Nodes.Empty() {
@@ -140,23 +320,34 @@ func request(h *topology.Host, s *subject) Request {
 
 // leaveAlone decides for those that are not to be placed.
 func (a *arrangement) leaveAlone() {
-	a.holdFixed(true)
+	for i := range a.subjects {
+		a.anyFixed = a.anyFixed || a.subjects[i].Fixed
+	}
 	for i := range a.subjects {
 		s := &a.subjects[i]
-		if s.Fixed && s.old != nil {
-			continue
-		}
-		if why := a.whyLeave(s); why != "" {
-			s.decision = plan.Decision{Workload: s.Observation.ID, Outcome: plan.LeftAlone, Reasons: []string{why}}
+		switch why := a.whyLeave(s); {
+		case s.Fixed && s.old != nil:
+		case !why.None():
+			*s.decision = plan.Decision{Workload: s.Observation.ID, Outcome: plan.LeftAlone, Reasons: []words.Reason{why}}
+		case s.old == nil:
+		case s.old.Class == workload.Dedicated:
+			s.turn = dedicatedFirst
+		default:
+			s.turn, s.asBefore = floatingNext, a.asBefore(s)
 		}
 	}
+	a.sort(false)
+	a.holdFixed(true)
 }
 
 // holdFixed holds the fixed ones, those with CPUs of their own or those that float.
 func (a *arrangement) holdFixed(dedicated bool) {
-	for i := range a.subjects {
-		if s := &a.subjects[i]; s.Fixed && s.old != nil && (s.old.Class == workload.Dedicated) == dedicated {
-			s.decision = a.hold(s)
+	if !a.anyFixed {
+		return
+	}
+	for _, s := range a.order {
+		if s.Fixed && s.old != nil && (s.old.Class == workload.Dedicated) == dedicated {
+			*s.decision = a.hold(s)
 		}
 	}
 }
@@ -166,26 +357,26 @@ func (a *arrangement) holdFixed(dedicated bool) {
 // What two of them hold, or the host keeps for itself, is left to be told.
 func (a *arrangement) hold(s *subject) plan.Decision {
 	d := plan.Decision{Workload: s.Observation.ID, Outcome: plan.Kept, Home: s.old.Home}
-	if s.LeaveAlone != "" {
-		d.Outcome, d.Reasons = plan.LeftAlone, []string{s.LeaveAlone}
+	if !s.Alone.None() {
+		d.Outcome, d.Reasons = plan.LeftAlone, []words.Reason{s.Alone}
 	}
-	p, why := a.ledger.still(s.old, &s.request)
-	if why != "" { // its memory lies where it lies
+	r := request(a.host, s)
+	p, why := renew(a.ledger, s.old, &r)
+	if !why.None() { // its memory lies where it lies
 		without := *s.old
 		without.Memory, without.Asked = nil, 0
-		r := s.request
 		r.Spec.Memory, r.Memory = 0, nil
-		var cpus string
-		if p, cpus = a.ledger.still(&without, &r); cpus != "" {
+		var cpus words.Reason
+		if p, cpus = renew(a.ledger, &without, &r); !cpus.None() {
 			d.Outcome, d.Home = plan.LeftAlone, topology.NodeSet{}
-			d.Reasons = append(d.Reasons, fmt.Sprintf("What it holds cannot be kept for it: %s.", cpus))
+			d.Reasons = append(d.Reasons, words.Because(words.HoldsLost, cpus))
 			return d
 		}
-		d.Reasons = append(d.Reasons, fmt.Sprintf("Its memory is not booked: %s.", why))
+		d.Reasons = append(d.Reasons, words.Because(words.MemoryUnbooked, why))
 	}
-	a.ledger.Commit(p)
+	a.commit(p, &s.holding)
 	if len(d.Reasons) == 0 {
-		d.Reasons = []string{fmt.Sprintf("It is on %s and moves only when told to.", nodesWords(p.Home))}
+		d.Reasons = words.Reasons(words.Because(words.FixedHome, p.Home))
 	}
 	s.held = true
 	return d
@@ -195,275 +386,100 @@ func (a *arrangement) hold(s *subject) plan.Decision {
 // comes after the homes that are kept: a home does not end because somebody
 // without one takes memory there.
 func (a *arrangement) countForeign() {
-	for i := range a.subjects {
-		if s := &a.subjects[i]; s.decision.Outcome == plan.LeftAlone && !s.held {
+	for _, s := range a.order {
+		if s.turn == never && s.decision.Outcome == plan.LeftAlone && !s.held {
 			a.ledger.AddForeign(&s.Observation)
 		}
 	}
 }
 
-func (a *arrangement) whyLeave(s *subject) string {
+func (a *arrangement) whyLeave(s *subject) words.Reason {
 	obs := &s.Observation
 	resident := workload.Total(obs.Memory)
 	switch {
-	case s.LeaveAlone != "":
-		return s.LeaveAlone
+	case !s.Alone.None():
+		return s.Alone
 	case s.Fixed:
-		return "It moves only when told to, and has no home."
+		return words.Because(words.FixedHomeless)
 	case len(a.host.Nodes) < 2 && !s.Spec.Given: // what was asked for holds its CPUs and memory here too
-		return "This host has one node only: everything is at home."
+		return words.Because(words.SingleNode)
 	case obs.Pinned:
-		why := obs.PinnedWhy
-		if why == "" {
-			why = fmt.Sprintf("CPUs %v", obs.CPUs)
+		if obs.PinnedWhy != "" {
+			return words.Because(words.OwnAffinity, obs.PinnedWhy)
 		}
-		return fmt.Sprintf("It has CPU affinities of its own or from another manager (%s); homenode does not fight over them.", why)
+		return words.Because(words.OwnAffinity, "CPUs "+obs.CPUs.String())
 	case s.Spec.Given || s.old != nil:
-		return ""
+		return words.Reason{}
 	case resident == 0 && obs.CPUUse == 0:
-		return "Nothing is known of what it needs: its memory is not known and it used no CPU."
+		return words.Because(words.NeedsUnknown)
 	case resident == 0 && obs.CPUUse < a.opt.MinCPU: // no memory is memory that could not be read
-		return fmt.Sprintf("It is small: %.2f CPUs in use, its memory is not known; from %s or %.2f CPUs on it would be placed.",
-			obs.CPUUse, size(a.opt.MinMemory), a.opt.MinCPU)
+		return words.Because(words.TooSmallUnread, obs.CPUUse, a.opt.MinMemory, a.opt.MinCPU)
 	case resident < a.opt.MinMemory && obs.CPUUse < a.opt.MinCPU:
-		return fmt.Sprintf("It is small: %s resident and %.2f CPUs in use; from %s or %.2f CPUs on it would be placed.",
-			size(resident), obs.CPUUse, size(a.opt.MinMemory), a.opt.MinCPU)
+		return words.Because(words.TooSmall, resident, obs.CPUUse, a.opt.MinMemory, a.opt.MinCPU)
 	}
-	return ""
-}
-
-// AddForeign counts memory and CPU use of a workload that has no placement.
-func (l *Ledger) AddForeign(obs *workload.Observation) {
-	for _, m := range obs.Memory {
-		if i := l.index(m.Node); i >= 0 && l.nodes[i].memory < unlimited {
-			l.nodes[i].memory -= m.KiB
-			l.nodes[i].memoryFree -= m.KiB
-		}
-	}
-	for _, r := range obs.RanOn {
-		if i := l.index(r.Node); i >= 0 {
-			l.nodes[i].foreign += r.Share * obs.CPUUse
-		}
-	}
+	return words.Reason{}
 }
 
 // keep commits the homes that still hold: those of running work, and those of
 // work that has a home and does not run yet. What has CPUs of its own comes first,
 // for what floats goes by what is left.
 func (a *arrangement) keep() {
-	for _, dedicated := range []bool{true, false} {
+	for _, now := range []turn{dedicatedFirst, floatingNext} {
+		dedicated := now == dedicatedFirst
 		if !dedicated {
 			a.holdFixed(false)
 		}
-		for i := range a.subjects {
-			if s := &a.subjects[i]; s.decision.Outcome == "" && s.old != nil && (s.old.Class == workload.Dedicated) == dedicated {
-				a.keepOne(s)
+		from := 0
+		for _, end := range a.groups {
+			if !dedicated {
+				a.keepGroup(a.order[from:end])
 			}
+			if end < len(a.order) && a.order[end].turn == now && !a.keepAsBefore(a.order[end]) {
+				a.keepOne(a.order[end])
+			}
+			from = min(end+1, len(a.order))
 		}
 		for i := range a.absent {
 			p := &a.absent[i]
 			if (p.Class == workload.Dedicated) != dedicated {
 				continue
 			}
-			spec := workload.Spec{
-				ID: p.Workload, Class: p.Class, Importance: p.Importance, CPUs: p.VCPUs, Memory: p.Asked, HugePage: p.HugePage,
-				Bandwidth: p.Bandwidth, Nodes: p.Within,
-			}
-			if kept, why := a.ledger.still(p, &Request{Spec: spec}); why == "" {
-				a.ledger.Commit(kept)
+			if kept, why := renew(a.ledger, p.Placement, &Request{Spec: specOf(p.Placement)}); why.None() {
+				a.commit(kept, &p.holding)
 			}
 		}
 	}
+	a.decideAsBefore()
 }
 
 func (a *arrangement) keepOne(s *subject) {
-	r := steady(s)
-	p, why := a.ledger.still(s.old, &r)
-	if why != "" {
-		p, why = a.ledger.still(s.old, &s.request)
+	a.scratch = steady(a.host, s)
+	p, why := renew(a.ledger, s.old, &a.scratch)
+	if !why.None() {
+		a.scratch = request(a.host, s)
+		p, why = renew(a.ledger, s.old, &a.scratch)
 	}
-	if why != "" {
-		s.decision.Reasons = []string{fmt.Sprintf("Its home %s no longer holds it: %s.", nodesWords(s.old.Home), why)}
+	if !why.None() {
+		s.decision.Reasons = words.Reasons(words.Because(words.HomeLost, s.old.Home, why))
 		return
 	}
-	a.ledger.Commit(p)
-	s.decision = plan.Decision{
-		Workload: p.Workload, Outcome: plan.Kept, Home: p.Home,
-		Reasons: []string{fmt.Sprintf("Its home is %s and still holds it.", nodesWords(p.Home))},
-	}
-}
-
-// still is a placement brought up to date with what is wanted now, or why it
-// cannot stand.
-func (l *Ledger) still(old *plan.Placement, req *Request) (plan.Placement, string) {
-	w := l.newWant(req)
-	p := *old
-	p.Importance, p.VCPUs, p.Bandwidth = w.Importance, w.vcpus, w.Bandwidth
-	if p.Class != w.Class {
-		return p, fmt.Sprintf("it was %s and is %s now", p.Class, w.Class)
-	}
-	if w.Class == workload.Offline {
-		return l.stillOffline(&w, p)
-	}
-	var home []int
-	for n := range p.Home.All() {
-		i := l.index(n)
-		if i < 0 {
-			return p, fmt.Sprintf("node %d is gone", n)
-		}
-		if !l.eligible(&w, i) {
-			return p, fmt.Sprintf("it may no longer use node %d", n)
-		}
-		home = append(home, i)
-	}
-	if len(home) == 0 || w.MaxNodes > 0 && len(home) > w.MaxNodes {
-		return p, fmt.Sprintf("it may be on at most %s", count(w.MaxNodes, "node"))
-	}
-	if why := l.stillCPUs(&w, &p, home); why != "" {
-		return p, why
-	}
-	return p, l.stillMemory(&w, &p, home, workload.Total(req.Memory))
-}
-
-// stillOffline keeps the memory of offline work where it was booked; its CPUs are
-// whatever is free.
-func (l *Ledger) stillOffline(w *want, p plan.Placement) (plan.Placement, string) {
-	r := l.placeOffline(w)
-	if !r.Placed() {
-		return p, "no CPU or no memory is left for it"
-	}
-	n := r.Placement
-	n.Start = p.Start
-	if n.Asked == p.Asked && n.HugePage == p.HugePage && l.booksFit(w, &p) {
-		n.Memory = p.Memory
-		n.CPUs, n.Home = l.offlineCPUs(&n)
-	}
-	return n, ""
-}
-
-// stillCPUs checks the CPUs of a placement against what is free.
-func (l *Ledger) stillCPUs(w *want, p *plan.Placement, home []int) string {
-	if w.Class == workload.Dedicated {
-		if len(p.Pins) != w.vcpus {
-			return fmt.Sprintf("it has %d CPUs and wants %d", len(p.Pins), w.vcpus)
-		}
-		for cpu := range p.CPUs.Union(p.Idle).All() {
-			switch {
-			case int(cpu) >= len(l.coreAt) || l.coreAt[cpu] < 0:
-				return fmt.Sprintf("CPU %d is offline or reserved", cpu)
-			case l.policy.Split && !l.policy.Dedicated.Has(cpu):
-				return fmt.Sprintf("CPU %d is for shared work", cpu)
-			case l.owners[cpu] > 0:
-				return fmt.Sprintf("CPU %d belongs to another", cpu)
-			case !p.Home.Has(l.nodes[l.cores[l.coreAt[cpu]].node].id):
-				return fmt.Sprintf("CPU %d is not on it", cpu)
-			}
-		}
-		return ""
-	}
-	why, vcpus := "", 0
-	l.eachShare(home, func(i int, share float64) {
-		n := &l.nodes[i]
-		vcpus++
-		v := share * float64(w.vcpus)
-		if why == "" && (n.open() == 0 || v > l.sharedRoom(n)+tiny) {
-			why = fmt.Sprintf("node %d has %s for shared work, and %.1f vCPUs want them", n.id, count(n.open(), "CPU"), n.sharedVCPUs()+v)
-		}
-	})
-	if vcpus == 0 {
-		return "none of its CPUs is online"
-	}
-	p.CPUs = l.floating(home, workload.Shared)
-	return why
-}
-
-// stillMemory books the memory wanted now on the home, or failing that what is
-// resident: headroom is no reason to move.
-func (l *Ledger) stillMemory(w *want, p *plan.Placement, home []int, resident topology.KiB) string {
-	p.HugePage = w.HugePage
-	if p.Asked == max(0, w.Memory) && l.booksFit(w, p) {
-		return ""
-	}
-	for _, asked := range []topology.KiB{max(0, w.Memory), resident} {
-		if asked > max(0, w.Memory) {
-			continue
-		}
-		memory := plan.RoundUp(min(asked, unlimited), w.HugePage)
-		if mem, ok := l.bookOn(w, p, home, memory); ok {
-			p.Asked, p.Memory = asked, mem
-			return ""
-		}
-	}
-	room := topology.KiB(0)
-	for _, i := range home {
-		room += l.memoryRoom(w, i)
-	}
-	return fmt.Sprintf("it has room for %s there, and wants %s", size(room), size(w.memory))
-}
-
-// booksFit reports whether the bookings of p fit as they are.
-func (l *Ledger) booksFit(w *want, p *plan.Placement) bool {
-	for _, m := range p.Memory {
-		if i := l.index(m.Node); i < 0 || p.Class != workload.Offline && !p.Home.Has(m.Node) || m.KiB > l.memoryRoom(w, i) {
-			return false
-		}
-	}
-	return workload.Total(p.Memory) == w.memory
-}
-
-// bookOn books memory on the home: where it lies already, then where it was
-// booked, then on the nodes with most room.
-func (l *Ledger) bookOn(w *want, p *plan.Placement, home []int, memory topology.KiB) ([]workload.NodeMemory, bool) {
-	page := max(1, w.HugePage)
-	booked := make([]topology.KiB, len(home))
-	left := memory
-	put := func(k int, wish topology.KiB) {
-		x := max(0, min(wish/page*page, l.memoryRoom(w, home[k])-booked[k], left))
-		booked[k] += x
-		left -= x
-	}
-	for k, i := range home {
-		if w.lies != nil {
-			put(k, topology.KiB(w.lies[i]*float64(memory)))
-		}
-	}
-	for k, i := range home {
-		put(k, workload.On(p.Memory, topology.Nodes(l.nodes[i].id))-booked[k])
-	}
-	for range home {
-		best := 0
-		for k, i := range home {
-			if l.memoryRoom(w, i)-booked[k] > l.memoryRoom(w, home[best])-booked[best] {
-				best = k
-			}
-		}
-		put(best, left)
-	}
-	if left > 0 {
-		return nil, false
-	}
-	var mem []workload.NodeMemory
-	for k, i := range home {
-		if booked[k] > 0 {
-			mem = append(mem, workload.NodeMemory{Node: l.nodes[i].id, KiB: booked[k]})
-		}
-	}
-	return mem, true
+	a.commit(p, &s.holding)
+	*s.decision = plan.Decision{Workload: p.Workload, Outcome: plan.Kept, Home: p.Home, Reasons: a.home(p.Home).kept}
 }
 
 // placeRest finds homes for those that have none.
 func (a *arrangement) placeRest() {
-	for i := range a.subjects {
-		s := &a.subjects[i]
-		if s.decision.Outcome != "" {
+	for _, s := range a.order {
+		if s.asBefore.kept || s.decision.Outcome != "" {
 			continue
 		}
+		a.gather()
 		lost := s.decision.Reasons
-		r := a.ledger.Place(s.request)
-		s.decision = r.Decision
+		r := a.ledger.Place(request(a.host, s))
+		*s.decision = r.Decision
 		s.decision.Reasons = append(lost, r.Decision.Reasons...)
 		if !r.Placed() {
-			s.decision.Reasons = append(s.decision.Reasons, "It runs on where it is.")
+			s.decision.Reasons = append(s.decision.Reasons, words.Because(words.RunsOn))
 			a.ledger.AddForeign(&s.Observation)
 			continue
 		}
@@ -480,15 +496,34 @@ func (a *arrangement) placeRest() {
 
 // plan is the outcome: placements, the steps that lead there, and why.
 func (a *arrangement) plan() plan.Plan {
-	out := plan.Plan{Placements: a.ledger.Placements()}
+	out := plan.Plan{Placements: a.was, Report: plan.Report{Decisions: a.decisions}}
+	if !a.allAsBefore() {
+		a.gather()
+		out.Placements = a.ledger.placementsAs(a.was)
+	}
+	k, same := 0, len(a.was) > 0 && len(a.was) == len(out.Placements) && &a.was[0] == &out.Placements[0]
 	for i := range a.subjects {
 		s := &a.subjects[i]
-		if !s.held && (s.decision.Outcome == plan.Placed || s.decision.Outcome == plan.Kept) {
-			k, _ := a.ledger.find(s.Observation.ID)
-			out.Steps = append(out.Steps, a.steps(s, &out.Placements[k])...)
+		if same && s.asBefore.kept {
+			if !s.asBefore.stays {
+				s.placed = s.old
+			}
+			continue
 		}
-		out.Report.Decisions = append(out.Report.Decisions, s.decision)
+		for k < len(out.Placements) && out.Placements[k].Workload < s.Observation.ID {
+			k++
+		}
+		if !s.held && (s.decision.Outcome == plan.Placed || s.decision.Outcome == plan.Kept) {
+			s.placed = &out.Placements[k]
+		}
 	}
-	slices.SortFunc(out.Report.Decisions, func(x, y plan.Decision) int { return cmp.Compare(x.Workload, y.Workload) })
+	if !same {
+		a.sort(true)
+	}
+	for _, s := range a.order {
+		if s.placed != nil {
+			out.Steps = append(out.Steps, a.steps(s, s.placed)...)
+		}
+	}
 	return out
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/words/wordstest"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -34,11 +36,11 @@ func seen(id string, use float64, cpus string, mems string, mem ...topology.KiB)
 	}
 }
 
-func derived(o workload.Observation) Subject {
-	return Subject{Spec: SpecFrom(o, options), Observation: o}
+func derived(o workload.Observation) *Subject {
+	return &Subject{Spec: SpecFrom(o), Observation: o}
 }
 
-func given(o workload.Observation, edit func(*workload.Spec)) Subject {
+func given(o workload.Observation, edit func(*workload.Spec)) *Subject {
 	s := derived(o)
 	s.Spec.Given = true
 	edit(&s.Spec)
@@ -74,45 +76,45 @@ func TestArrange(t *testing.T) {
 		name     string
 		host     string
 		edit     func(*plan.State)
-		subjects []Subject
+		subjects []*Subject
 		want     []string
-		reason   string // part of the reasons or of the steps' reasons
+		reasons  []words.Reason // among those of decisions or steps
 	}{
 		{name: "nothing runs"},
 		{name: "memory off home is moved to the CPUs' node",
-			subjects: []Subject{derived(seen("a", 2, everywhere, "0-1", 4*gib, gib))},
-			want:     []string{"a placed 0 | set-cpus 0-15→0-3,8-11 | move-pages →0 1024 MiB"}, reason: "1 GiB of its 5 GiB (20 %) lie off its home, node 0."},
+			subjects: []*Subject{derived(seen("a", 2, everywhere, "0-1", 4*gib, gib))},
+			want:     []string{"a placed 0 | set-cpus 0-15→0-3,8-11 | move-pages →0 1024 MiB"}, reasons: says(words.MemoryOffHome, gib, 5*gib, 0.2, "0")},
 		{name: "what is at home has no steps", edit: func(st *plan.State) {
 			st.Placements = []plan.Placement{sharedOn("a", "1", "4-7,12-15", 3, 4*gib)}
-		}, subjects: []Subject{derived(seen("a", 2, "4-7,12-15", "0-1", 0, 4*gib))}, want: []string{"a kept 1"}},
+		}, subjects: []*Subject{derived(seen("a", 2, "4-7,12-15", "0-1", 0, 4*gib))}, want: []string{"a kept 1"}},
 		{name: "a little off home stays", edit: func(st *plan.State) {
 			st.Placements = []plan.Placement{sharedOn("a", "1", "4-7,12-15", 3, 4*gib)}
-		}, subjects: []Subject{derived(seen("a", 2, "4-7,12-15", "0-1", 20<<10, 4*gib-(20<<10)))}, want: []string{"a kept 1"}},
+		}, subjects: []*Subject{derived(seen("a", 2, "4-7,12-15", "0-1", 20<<10, 4*gib-(20<<10)))}, want: []string{"a kept 1"}},
 		{name: "an old home is kept though another looks better", edit: func(st *plan.State) {
 			st.Placements = []plan.Placement{sharedOn("a", "1", "4-7,12-15", 3, 4*gib)}
-		}, subjects: []Subject{derived(seen("a", 2, everywhere, "0-1", 4*gib))},
+		}, subjects: []*Subject{derived(seen("a", 2, everywhere, "0-1", 4*gib))},
 			want: []string{"a kept 1 | set-cpus 0-15→4-7,12-15 | move-pages →1 4096 MiB"}},
 		{name: "offline CPUs: the home is found anew", host: `
 				0  0-3|8-11   16G 10 21
 				1  -          16G 21 10 offline=4-7,12-15
 			`, edit: func(st *plan.State) { st.Placements = []plan.Placement{sharedOn("a", "1", "4-7,12-15", 3, 4*gib)} },
-			subjects: []Subject{derived(seen("a", 2, "0-3,8-11", "0-1", 0, 4*gib))},
-			want:     []string{"a placed 0 | move-pages →0 4096 MiB"}, reason: "Its home node 1 no longer holds it: none of its CPUs is online."},
+			subjects: []*Subject{derived(seen("a", 2, "0-3,8-11", "0-1", 0, 4*gib))},
+			want:     []string{"a placed 0 | move-pages →0 4096 MiB"}, reasons: says(words.HomeLost, "1", words.Because(words.NoCPUOnline))},
 		{name: "some CPUs offline: the CPU set follows", host: `
 				0  0-3|8-11   16G 10 21
 				1  4-5|12-13  16G 21 10 offline=6-7,14-15
 			`, edit: func(st *plan.State) { st.Placements = []plan.Placement{sharedOn("a", "1", "4-7,12-15", 3, 4*gib)} },
-			subjects: []Subject{derived(seen("a", 2, "4-7,12-13", "0-1", 0, 4*gib))},
+			subjects: []*Subject{derived(seen("a", 2, "4-7,12-13", "0-1", 0, 4*gib))},
 			want:     []string{"a kept 1 | set-cpus 4-7,12-13→4-5,12-13"}},
 		{name: "dedicated: CPUs, pages, then memory nodes",
-			subjects: []Subject{given(seen("a", 2, everywhere, "0-1", gib, gib), wantClass(workload.Dedicated, 4))},
+			subjects: []*Subject{given(seen("a", 2, everywhere, "0-1", gib, gib), wantClass(workload.Dedicated, 4))},
 			want:     []string{"a placed 0 | set-cpus 0-15→0-1,8-9 | move-pages →0 1024 MiB | set-mems 0-1→0"}},
-		{name: "a memory policy of its own is left whole", subjects: []Subject{func() Subject {
+		{name: "a memory policy of its own is left whole", subjects: []*Subject{func() *Subject {
 			s := given(seen("a", 2, everywhere, "0-1", gib, gib), wantClass(workload.Dedicated, 4))
 			s.Observation.OwnPolicy = "interleave:0-1"
 			return s
 		}()}, want: []string{"a placed 0 | set-cpus 0-15→0-1,8-9 | move-pages →0 1024 MiB"}},
-		{name: "a process has no memory nodes of its own", subjects: []Subject{func() Subject {
+		{name: "a process has no memory nodes of its own", subjects: []*Subject{func() *Subject {
 			s := given(seen("a", 2, everywhere, "0-1", gib), wantClass(workload.Dedicated, 4))
 			s.Observation.Kind = workload.InProcess
 			return s
@@ -121,51 +123,51 @@ func TestArrange(t *testing.T) {
 			p := sharedOn("a", "0", "0-1", 2, gib)
 			p.Class, p.Pins, p.Bound = workload.Dedicated, []topology.CPUID{0, 1}, true
 			st.Placements = []plan.Placement{p}
-		}, subjects: []Subject{given(seen("a", 2, "0-1", "1", 0, gib), wantClass(workload.Dedicated, 2))},
+		}, subjects: []*Subject{given(seen("a", 2, "0-1", "1", 0, gib), wantClass(workload.Dedicated, 2))},
 			want: []string{"a kept 0 | set-mems 1→0-1 | move-pages →0 1024 MiB | set-mems 0-1→0"}},
 		{name: "the home is where memory may be had",
-			subjects: []Subject{derived(seen("a", 2, everywhere, "1", gib))}, want: []string{"a placed 1 | set-cpus 0-15→4-7,12-15 | move-pages →1 1024 MiB"}},
+			subjects: []*Subject{derived(seen("a", 2, everywhere, "1", gib))}, want: []string{"a placed 1 | set-cpus 0-15→4-7,12-15 | move-pages →1 1024 MiB"}},
 		{name: "dedicated shrinks shared", edit: func(st *plan.State) {
 			st.Placements = []plan.Placement{sharedOn("s", "0", "0-3,8-11", 2, gib), sharedOn("t", "1", "4-7,12-15", 2, gib)}
-		}, subjects: []Subject{
+		}, subjects: []*Subject{
 			derived(seen("s", 2, "0-3,8-11", "0-1", gib)), derived(seen("t", 2, "4-7,12-15", "0-1", 0, gib)),
 			given(seen("d", 2, everywhere, "0-1", gib), wantClass(workload.Dedicated, 4)),
 		}, want: []string{"d placed 0 | set-cpus 0-15→0-1,8-9 | set-mems 0-1→0", "s kept 0 | set-cpus 0-3,8-11→2-3,10-11", "t kept 1"}},
-		{name: "dedicated chooses before shared, large before small", subjects: []Subject{
+		{name: "dedicated chooses before shared, large before small", subjects: []*Subject{
 			derived(seen("s", 4, everywhere, "0-1", gib)), given(seen("d", 2, everywhere, "0-1", gib), wantClass(workload.Dedicated, 2)),
 			given(seen("e", 2, everywhere, "0-1", gib), wantClass(workload.Dedicated, 6)),
 		}, want: []string{
 			"d placed 0 | set-cpus 0-15→3,11 | set-mems 0-1→0", "e placed 0 | set-cpus 0-15→0-2,8-10 | set-mems 0-1→0",
 			"s placed 1 | set-cpus 0-15→4-7,12-15 | move-pages →1 1024 MiB"}},
-		{name: "offline work keeps its pages", subjects: []Subject{
+		{name: "offline work keeps its pages", subjects: []*Subject{
 			given(seen("o", 2, everywhere, "0-1", gib, gib), wantClass(workload.Offline, 2)),
 			given(seen("d", 2, everywhere, "0-1", gib), wantClass(workload.Dedicated, 2)),
 		}, want: []string{"d placed 0 | set-cpus 0-15→0,8 | set-mems 0-1→0", "o placed 0-1 | set-cpus 0-15→1-7,9-15"}},
-		{name: "small is left alone", subjects: []Subject{derived(seen("a", 0.1, everywhere, "0-1", 10<<10))},
-			want: []string{"a left alone"}, reason: "It is small: 10 MiB resident and 0.10 CPUs in use; from 64 MiB or 0.20 CPUs on it would be placed."},
-		{name: "small but busy is placed", subjects: []Subject{derived(seen("a", 1, everywhere, "0-1", 10<<10))},
+		{name: "small is left alone", subjects: []*Subject{derived(seen("a", 0.1, everywhere, "0-1", 10<<10))},
+			want: []string{"a left alone"}, reasons: says(words.TooSmall, 10<<10, 0.1, 64<<10, 0.2)},
+		{name: "small but busy is placed", subjects: []*Subject{derived(seen("a", 1, everywhere, "0-1", 10<<10))},
 			want: []string{"a placed 0 | set-cpus 0-15→0-3,8-11"}},
-		{name: "small but given is placed", subjects: []Subject{given(seen("a", 0, everywhere, "0-1"), wantClass(workload.Shared, 1))},
+		{name: "small but given is placed", subjects: []*Subject{given(seen("a", 0, everywhere, "0-1"), wantClass(workload.Shared, 1))},
 			want: []string{"a placed 0 | set-cpus 0-15→0-3,8-11"}},
-		{name: "unknown demand is left alone", subjects: []Subject{derived(seen("a", 0, everywhere, "0-1"))},
-			want: []string{"a left alone"}, reason: "Nothing is known of what it needs: its memory is not known and it used no CPU."},
-		{name: "small, memory unknown", subjects: []Subject{derived(seen("a", 0.1, everywhere, "0-1"))},
-			want: []string{"a left alone"}, reason: "It is small: 0.10 CPUs in use, its memory is not known; from 64 MiB or 0.20 CPUs on it would be placed."},
-		{name: "pinned by somebody else", subjects: []Subject{func() Subject {
+		{name: "unknown demand is left alone", subjects: []*Subject{derived(seen("a", 0, everywhere, "0-1"))},
+			want: []string{"a left alone"}, reasons: says(words.NeedsUnknown)},
+		{name: "small, memory unknown", subjects: []*Subject{derived(seen("a", 0.1, everywhere, "0-1"))},
+			want: []string{"a left alone"}, reasons: says(words.TooSmallUnread, 0.1, 64<<10, 0.2)},
+		{name: "pinned by somebody else", subjects: []*Subject{func() *Subject {
 			s := derived(seen("a", 1, "3", "0-1", gib))
 			s.Observation.Pinned = true
 			return s
-		}()}, want: []string{"a left alone"}, reason: "CPU affinities of its own or from another manager (CPUs 3)"},
-		{name: "excluded", subjects: []Subject{{Observation: seen("a", 1, "3", "0-1", gib), LeaveAlone: "The operator said so."}},
-			want: []string{"a left alone"}, reason: "The operator said so."},
-		{name: "one node only", host: `0 0-3 16G 10`, subjects: []Subject{derived(seen("a", 1, "0-3", "0", gib))},
-			want: []string{"a left alone"}, reason: "This host has one node only: everything is at home."},
-		{name: "one node, asked for", host: `0 0-3 16G 10`, subjects: []Subject{
+		}()}, want: []string{"a left alone"}, reasons: says(words.OwnAffinity, "CPUs 3")},
+		{name: "excluded", subjects: []*Subject{{Observation: seen("a", 1, "3", "0-1", gib), Alone: words.Plain("The operator said so.")}},
+			want: []string{"a left alone"}, reasons: words.Reasons(words.Plain("The operator said so."))},
+		{name: "one node only", host: `0 0-3 16G 10`, subjects: []*Subject{derived(seen("a", 1, "0-3", "0", gib))},
+			want: []string{"a left alone"}, reasons: says(words.SingleNode)},
+		{name: "one node, asked for", host: `0 0-3 16G 10`, subjects: []*Subject{
 			given(seen("a", 1, "0-3", "0", gib), wantClass(workload.Dedicated, 3)),
 			given(seen("b", 1, "0-3", "0", gib), wantClass(workload.Dedicated, 2))},
 			want: []string{"a placed 0 | set-cpus 0-3→0-2", "b refused"}},
-		{name: "too large for the host", subjects: []Subject{derived(seen("a", 1, everywhere, "0-1", 16*gib, 16*gib)), derived(seen("b", 1, everywhere, "0-1", gib))},
-			want: []string{"a placed 0-1", "b refused"}, reason: "It runs on where it is."},
+		{name: "too large for the host", subjects: []*Subject{derived(seen("a", 1, everywhere, "0-1", 16*gib, 16*gib)), derived(seen("b", 1, everywhere, "0-1", gib))},
+			want: []string{"a placed 0-1", "b refused"}, reasons: says(words.RunsOn)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -180,15 +182,16 @@ func TestArrange(t *testing.T) {
 			if diff := cmp.Diff(tt.want, brief(p)); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}
-			var words []string
+			var given []words.Reason
 			for _, d := range p.Report.Decisions {
-				words = append(words, d.Reasons...)
+				given = append(given, d.Reasons...)
 			}
 			for _, s := range p.Steps {
-				words = append(words, s.Reason)
+				given = append(given, s.Reason)
 			}
-			if all := strings.Join(words, " "); !strings.Contains(all, tt.reason) {
-				t.Errorf("reasons: %s\nwant in them: %s", all, tt.reason)
+			checkSentences(t, given)
+			if missing := wordstest.Missing(given, tt.reasons); missing != nil {
+				t.Errorf("reasons: %s\nmissing: %s", given, missing)
 			}
 			if v := plan.CheckPlan(st, p); v != nil {
 				t.Errorf("check: %v", v)
@@ -209,7 +212,7 @@ func sharedOn(id, home, cpus string, vcpus int, mem topology.KiB) plan.Placement
 
 // settles carries the plan out on a model of what was seen, and fails unless
 // the next plan has nothing more to do and changes no home.
-func settles(fatalf func(string, ...any), st plan.State, subjects []Subject, p plan.Plan) {
+func settles(fatalf func(string, ...any), st plan.State, subjects []*Subject, p plan.Plan) {
 	subjects = slices.Clone(subjects)
 	for _, step := range p.Steps {
 		for i := range subjects {
@@ -222,7 +225,7 @@ func settles(fatalf func(string, ...any), st plan.State, subjects []Subject, p p
 				o.CPUs, _ = topology.ParseCPUSet(step.To)
 			case plan.SetMems:
 				o.Mems, _ = topology.ParseNodeSet(step.To)
-				if o.Kind == workload.InGuest { // its pages go along
+				if o.Caps.MemoryFollows { // its pages go along
 					kib := workload.Total(o.Memory)
 					if o.Memory = nil; kib > 0 {
 						o.Memory = []workload.NodeMemory{{Node: o.Mems.Min(), KiB: kib}}
@@ -259,14 +262,14 @@ func TestFixedHoldsItsPlace(t *testing.T) {
 	big := pins("big", 1, 12, 13)
 	big.Asked, big.Memory = 1<<40, []workload.NodeMemory{{Node: 1, KiB: 1 << 40}}
 	st.Placements = []plan.Placement{pins("a", 0, 0, 1), pins("b", 0, 1, 2), big, pins("host", 1, 14, 15)}
-	var subjects []Subject
+	var subjects []*Subject
 	for i := range st.Placements {
 		p := &st.Placements[i]
 		s := given(seen(string(p.Workload), 1, p.CPUs.String(), p.Home.String(), gib), wantClass(workload.Dedicated, p.VCPUs))
 		s.Spec.Memory, s.Fixed = p.Asked, true
 		subjects = append(subjects, s)
 	}
-	subjects[0].LeaveAlone = "By hand."
+	subjects[0].Alone = words.Plain("By hand.")
 	strong := given(seen("strong", 6, everywhere, "0-1", gib), wantClass(workload.Dedicated, 6))
 	strong.Spec.Importance = 100
 	subjects = append(subjects, strong)
@@ -295,7 +298,7 @@ func TestFloatingMakesWayForWhatIsToCome(t *testing.T) {
 	}
 	st.Placements = []plan.Placement{sharedOn("a", "0", "0-3,8-11", 2, gib), {Workload: "d", Class: workload.Dedicated, VCPUs: len(cpus), Home: topology.Nodes(0),
 		CPUs: topology.CPUs(cpus...), Pins: cpus, Bound: true}}
-	p := Arrange(st, []Subject{given(seen("a", 1, "0-3,8-11", "0-1", gib), wantClass(workload.Shared, 2))}, options)
+	p := Arrange(st, []*Subject{given(seen("a", 1, "0-3,8-11", "0-1", gib), wantClass(workload.Shared, 2))}, options)
 	if v := plan.CheckPlan(st, p); v != nil || len(p.Placements) != 2 || p.Placements[0].Home.String() != "1" {
 		t.Errorf("%v: %v", v, p.Placements)
 	}
@@ -319,12 +322,12 @@ func TestLastCPUOfAHomeIsTaken(t *testing.T) {
 			a := given(seen("a", 1, "11", "0-1", gib), wantClass(workload.Shared, 2))
 			a.Fixed = fixed
 			if fixed {
-				a.LeaveAlone = "libvirt does not answer."
+				a.Alone = words.Plain("libvirt does not answer.")
 			}
 			pinned := given(seen("pinned", 1, "11", "0-1", gib), wantClass(workload.Dedicated, 1))
-			pinned.Fixed, pinned.LeaveAlone = true, "It is bound by hand."
+			pinned.Fixed, pinned.Alone = true, words.Plain("It is bound by hand.")
 			z := given(seen("z", 1, everywhere, "0-1", 0, gib), wantClass(workload.Shared, 2))
-			p := Arrange(st, []Subject{a, pinned, z}, options)
+			p := Arrange(st, []*Subject{a, pinned, z}, options)
 			if v := plan.CheckPlan(st, p); v != nil {
 				t.Errorf("fixed %t, full %t: %v", fixed, full, v)
 			}
@@ -345,19 +348,19 @@ func TestLastCPUOfAHomeIsTaken(t *testing.T) {
 
 // The pages of a guest go with its nodes; what then still lies elsewhere is moved.
 func TestGuestSteps(t *testing.T) {
-	guest := func(cpus, mems string, mem ...topology.KiB) Subject {
+	guest := func(cpus, mems string, mem ...topology.KiB) *Subject {
 		o := seen("vm:a", 1, cpus, mems, mem...)
-		o.Kind = workload.InGuest
+		o.Kind, o.Caps = guestKind, guestCaps
 		return given(o, wantClass(workload.Shared, 2))
 	}
 	st := onHost(twoNodes)
 	st.Placements = []plan.Placement{sharedOn("vm:a", "1", "4-7,12-15", 2, 2*gib)}
-	p := Arrange(st, []Subject{guest("0-3,8-11", "0", 2*gib)}, options)
+	p := Arrange(st, []*Subject{guest("0-3,8-11", "0", 2*gib)}, options)
 	if got := brief(p); got[0] != "vm:a kept 1 | set-cpus 0-3,8-11→4-7,12-15 | set-mems 0→1 2048 MiB" {
 		t.Errorf("%v", got)
 	}
-	settles(t.Fatalf, st, []Subject{guest("0-3,8-11", "0", 2*gib)}, p)
-	p = Arrange(st, []Subject{guest("4-7,12-15", "1", gib, gib)}, options)
+	settles(t.Fatalf, st, []*Subject{guest("0-3,8-11", "0", 2*gib)}, p)
+	p = Arrange(st, []*Subject{guest("4-7,12-15", "1", gib, gib)}, options)
 	if got := brief(p); got[0] != "vm:a kept 1 | move-pages →1 1024 MiB" || p.Steps[0].Target.Kind != workload.InProcess {
 		t.Errorf("%v, %+v", got, p.Steps)
 	}
@@ -366,7 +369,7 @@ func TestGuestSteps(t *testing.T) {
 func TestArrangeGainAndCost(t *testing.T) {
 	o := seen("a", 2, everywhere, "0-1", 3*gib, gib)
 	o.RanOn = []workload.NodeShare{{Node: 0, Share: 0.5}, {Node: 1, Share: 0.5}}
-	p := Arrange(onHost(twoNodes), []Subject{derived(o)}, options)
+	p := Arrange(onHost(twoNodes), []*Subject{derived(o)}, options)
 	i := slices.IndexFunc(p.Steps, func(s plan.Step) bool { return s.Kind == plan.MovePages })
 	got := p.Steps[i]
 	want := plan.Gain{LocalityBefore: 0.5, LocalityAfter: 1}
@@ -398,7 +401,7 @@ func TestSpecFrom(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := SpecFrom(workload.Observation{ID: "a", Threads: tt.threads, CPUUse: tt.use, Memory: on(tt.mem)}, options)
+			s := SpecFrom(workload.Observation{ID: "a", Threads: tt.threads, CPUUse: tt.use, Memory: on(tt.mem)})
 			if s.CPUs != tt.cpus || s.Memory != tt.memory {
 				t.Errorf("%d CPUs %d KiB, want %d and %d", s.CPUs, s.Memory, tt.cpus, tt.memory)
 			}
@@ -412,7 +415,7 @@ func TestSpecFrom(t *testing.T) {
 // TestSmallChangesKeepThePlan: use goes up and down by a third; nothing moves.
 func TestSmallChangesKeepThePlan(t *testing.T) {
 	st := onHost(twoNodes)
-	var subjects []Subject
+	var subjects []*Subject
 	for i, use := range []float64{3, 2, 4} {
 		subjects = append(subjects, derived(seen(fmt.Sprint("w", i), use, everywhere, "0-1", gib, gib)))
 	}
@@ -435,7 +438,7 @@ func TestSmallChangesKeepThePlan(t *testing.T) {
 func TestArrangeProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		st := plantest.State(5).Draw(t, "state")
-		var subjects []Subject
+		var subjects []*Subject
 		for i := range rapid.IntRange(0, 8).Draw(t, "workloads") {
 			subjects = append(subjects, drawSubject(t, st.Host, workload.ID(fmt.Sprintf("w%d", i))))
 		}
@@ -443,7 +446,7 @@ func TestArrangeProperties(t *testing.T) {
 		for i := range subjects { // what is bound by others stays where it is
 			subjects[i].Fixed = rapid.IntRange(0, 4).Draw(t, "fixed") == 0
 			if subjects[i].Fixed && rapid.Bool().Draw(t, "not ours") {
-				subjects[i].LeaveAlone = "Somebody else's."
+				subjects[i].Alone = words.Plain("Somebody else's.")
 			}
 		}
 		if rapid.Bool().Draw(t, "changes") {
@@ -462,7 +465,7 @@ func TestArrangeProperties(t *testing.T) {
 	})
 }
 
-func arrangeChecked(t *rapid.T, st plan.State, subjects []Subject) plan.Plan {
+func arrangeChecked(t *rapid.T, st plan.State, subjects []*Subject) plan.Plan {
 	p := Arrange(st, subjects, options)
 	if diff := cmp.Diff(p, Arrange(st, subjects, options), same); diff != "" {
 		t.Fatalf("another plan:\n%s", diff)
@@ -505,11 +508,17 @@ func takeOffline(t *rapid.T, st *plan.State, n int) {
 	st.Host = &h
 }
 
-func drawSubject(t *rapid.T, h *topology.Host, id workload.ID) Subject {
+// guestCaps is what a source of virtual machines says of them.
+var guestCaps = workload.Caps{MemoryFollows: true, Rebinds: true, AtOnce: 1 << 40}
+
+func drawSubject(t *rapid.T, h *topology.Host, id workload.ID) *Subject {
 	o := workload.Observation{
-		ID: id, Kind: rapid.SampledFrom([]workload.Kind{workload.InCgroup, workload.InProcess, workload.InGuest}).Draw(t, "kind"),
+		ID: id, Kind: rapid.SampledFrom([]workload.Kind{workload.InCgroup, workload.InProcess, guestKind}).Draw(t, "kind"),
 		Threads: rapid.IntRange(0, 20).Draw(t, "threads"), CPUUse: rapid.Float64Range(0, 12).Draw(t, "use"),
 		CPUs: h.Allowed.Clone(), Mems: h.AllowedMems.Clone(),
+	}
+	if o.Kind == guestKind {
+		o.Caps = guestCaps
 	}
 	for _, n := range h.Nodes {
 		if n.Memory != 0 && rapid.Bool().Draw(t, "has memory there") {
@@ -520,7 +529,7 @@ func drawSubject(t *rapid.T, h *topology.Host, id workload.ID) Subject {
 		o.OwnPolicy = "bind:0"
 	}
 	o.Pinned = rapid.IntRange(0, 9).Draw(t, "pinned") == 0
-	s := Subject{Spec: SpecFrom(o, options), Observation: o}
+	s := &Subject{Spec: SpecFrom(o), Observation: o}
 	if rapid.IntRange(0, 3).Draw(t, "given") == 0 {
 		s.Spec = plantest.Spec(id).Draw(t, "spec")
 		s.Spec.Given = true
@@ -540,7 +549,7 @@ func TestWideFloatingWorkloadIsSplitByItsCPUs(t *testing.T) {
 	mib := func(n topology.KiB) topology.KiB { return n << 10 }
 	db := seen("/db", 0.4, everywhere, "0-3", 0, 0, 0, mib(196))
 	wide := seen("/wide", 1.5, everywhere, "0-3", mib(288), mib(288), mib(288), mib(288))
-	p := Arrange(st, []Subject{derived(db), derived(wide)}, options)
+	p := Arrange(st, []*Subject{derived(db), derived(wide)}, options)
 	for _, x := range p.Placements {
 		if x.Workload != "/wide" {
 			continue
@@ -556,3 +565,6 @@ func TestWideFloatingWorkloadIsSplitByItsCPUs(t *testing.T) {
 		}
 	}
 }
+
+// guestKind is a kind that the engine knows nothing of.
+const guestKind workload.Kind = "guest"

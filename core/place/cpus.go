@@ -11,7 +11,7 @@ import (
 // cores first, from as few caches as will do, siblings one after the other, so
 // that vCPUs 2k and 2k+1 of a guest are siblings as well. idle is the CPUs of
 // its cores that nobody may use.
-func (l *Ledger) pins(w *want, shares []share) (pins []topology.CPUID, idle topology.CPUSet) {
+func (w *want) pins(l *Ledger, shares []share) (pins []topology.CPUID, idle topology.CPUSet) {
 	pins = make([]topology.CPUID, 0, w.vcpus)
 	for _, s := range shares {
 		if s.vcpus == 0 {

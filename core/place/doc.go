@@ -5,9 +5,16 @@
 // room for one more, Restore those that bring running ones nearer to their
 // memory. All return the report that says why.
 //
-// Words: a ledger is a host with what is placed on it; a want is a request in
-// the ledger's terms; a share is what one node holds of a workload; a candidate
-// is a node set with shares, weighed by terms that add up to its score.
+// Three parts, each on the one before:
+//
+//   - Ledger (ledger*.go) keeps the books: what is placed on which node and CPU, and
+//     so what is free. Requests only enter by it: Place, Repack, Restore.
+//   - search (search*.go) finds the node sets for one want: a request in the ledger's
+//     terms, with how much of it each node can take (want.go) and how well it would
+//     lie (score.go). What one node holds of it is a share, a node set with shares a
+//     candidate. report*.go and nearest.go put the search into words.
+//   - repack (repack*.go, reorder.go, restore.go) tries moves on a copy of the ledger.
+//     arrange.go and steps.go do this for all that runs, without moving for others.
 //
 // One decision:
 //
@@ -16,12 +23,12 @@
 //  2. Single nodes. Where the whole workload fits one node without contention, the
 //     best such node is the answer: nothing beats having everything in one place.
 //  3. Sets. Otherwise a greedy division around each node gives first answers, and
-//     branch and bound over node sets the best (search.go); hosts of more than 16
+//     branch and bound over node sets the best (search_bound.go); hosts of more than 16
 //     nodes get a beam search instead.
 //  4. Weighing (score.go). The unit of every term is one vCPU whose accesses all
 //     cost one local access more, so terms can be added.
 //  5. Does it pay? A new dedicated workload that fits only in parts too far apart is
-//     refused: it would hold CPUs that serve another better (place.go, pays).
+//     refused: it would hold CPUs that serve another better (place.go, ceiling).
 //  6. CPUs (cpus.go). Only now single CPUs: whole cores, few caches.
 //
 // Why uneven splits: when every vCPU touches all memory alike, the mean cost of an

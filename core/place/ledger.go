@@ -10,8 +10,8 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Ledger is a host with what is placed on it. It is kept up to date placement
-// by placement, so that a decision needs no look at the whole host.
+// Ledger is a host with what is placed on it: book-keeping alone. It is kept up to
+// date placement by placement, so that a decision needs no look at the whole host.
 type Ledger struct {
 	host   *topology.Host
 	policy plan.Policy
@@ -26,6 +26,9 @@ type Ledger struct {
 
 	largest     int          // CPUs that may be given on the node with most
 	mostMemory  topology.KiB // known memory of the node with most
+	renewing    []int        // memory that one renew after the other uses
+	renewed     want         // likewise
+	arena       arena        // memory for holdings to come
 	nearest     []int32      // see order; made on first use
 	nearestFrom []int32      // see orderFrom; made on first use
 	scratch     search       // memory that one search after the other uses
@@ -33,29 +36,29 @@ type Ledger struct {
 
 // node is what the ledger knows of one NUMA node.
 type node struct {
-	id           topology.NodeID
-	cores        span         // of Ledger.cores
-	caches       span         // of Ledger.caches
-	usable       int          // CPUs that may be given: online, allowed, not reserved, not beyond the border
-	free         int          // usable CPUs that no dedicated work holds
-	split        bool         // there is a border: what follows is the other side's, else 0
-	apart        int          // CPUs that only shared and offline work may be given
-	apartFree    int          // … that no dedicated work holds all the same
-	whole        int          // cores all of whose CPUs are usable and free
-	wholeCPUs    int          // CPUs of those cores
-	wholeUsable  int          // cores all of whose CPUs are usable
-	threads      int          // CPUs of the largest core; 1 without any
-	shared       micro        // vCPUs of the shared work that has its home here
-	reserve      micro        // vCPUs worth of idle CPU that important work keeps here
-	foreign      float64      // CPUs kept busy by work that has no placement
-	memory       topology.KiB // that placements may book; unlimited when unknown
-	memoryFree   topology.KiB
-	pages        []pool
-	bandwidth    int64 // booked, MiB/s
-	bandwidthCap int64 // MiB/s
-	devices      int
+	id             topology.NodeID
+	cores          span         // of Ledger.cores
+	caches         span         // of Ledger.caches
+	usable         int          // CPUs that may be given: online, allowed, not reserved, not beyond the partition
+	free           int          // usable CPUs that no dedicated work holds
+	split          bool         // there is a partition: what follows is the other side's, else 0
+	sharedOnly     int          // CPUs that only shared and offline work may be given
+	sharedOnlyFree int          // … that no dedicated work holds all the same
+	whole          int          // cores all of whose CPUs are usable and free
+	wholeCPUs      int          // CPUs of those cores
+	wholeUsable    int          // cores all of whose CPUs are usable
+	threads        int          // CPUs of the largest core; 1 without any
+	shared         micro        // vCPUs of the shared work that has its home here
+	reserve        micro        // vCPUs worth of idle CPU that important work keeps here
+	foreign        float64      // CPUs kept busy by work that has no placement
+	memory         topology.KiB // that placements may book; unlimited when unknown
+	memoryFree     topology.KiB
+	pages          []pool
+	bandwidth      int64 // booked, MiB/s
+	bandwidthCap   int64 // MiB/s
+	devices        int
 
-	lastForOffline bool // some offline workload has no CPU but here, see guardOffline
+	keptForOffline bool // some offline workload has no CPU but here, see guardOffline
 }
 
 // pool is the huge pages of one size on one node, in KiB.
@@ -70,7 +73,7 @@ func (m micro) vcpus() float64 { return float64(m) / 1e6 }
 // given is the CPUs that work of a class may be given on the node.
 func (n *node) given(class workload.Class) int {
 	if n.split && class != workload.Dedicated {
-		return n.apart
+		return n.sharedOnly
 	}
 	return n.usable
 }
@@ -78,13 +81,13 @@ func (n *node) given(class workload.Class) int {
 // open is the CPUs that shared work may float over now.
 func (n *node) open() int {
 	if n.split {
-		return n.apartFree
+		return n.sharedOnlyFree
 	}
 	return n.free
 }
 
 // idle is the CPUs that offline work may use now.
-func (n *node) idle() int { return n.free + n.apartFree }
+func (n *node) idle() int { return n.free + n.sharedOnlyFree }
 
 func (n *node) sharedVCPUs() float64 { return n.shared.vcpus() }
 
@@ -101,26 +104,43 @@ type cache struct {
 
 // core is a physical core. Bit k of a mask is the k-th of its usable CPUs.
 type core struct {
-	node, cache int32
-	threads     int // online CPUs, also those that may not be given
-	cpus        []topology.CPUID
-	free        uint64 // without those of apart
-	apart       uint64 // beyond the border: not for dedicated work
-	apartFree   uint64
+	node, cache    int32
+	threads        int // online CPUs, also those that may not be given
+	cpus           []topology.CPUID
+	free           uint64 // without those of sharedOnly
+	sharedOnly     uint64 // beyond the partition: not for dedicated work
+	sharedOnlyFree uint64
 }
 
 func (c *core) all() uint64 { return 1<<len(c.cpus) - 1 }
 
 // mayBeWhole reports whether one tenant may be given all of the core.
-func (c *core) mayBeWhole() bool { return c.threads == len(c.cpus) && c.apart == 0 }
+func (c *core) mayBeWhole() bool { return c.threads == len(c.cpus) && c.sharedOnly == 0 }
 
 // whole reports whether nobody has or may have any CPU of the core: a tenant
 // that takes all of it shares it with no one, not even the host.
 func (c *core) whole() bool { return c.threads == len(c.cpus) && c.free == c.all() }
 
-// holding is a placement in the ledger.
+// arena is memory from which holdings are cut: thousands are made at every scan.
+type arena struct {
+	holdings []holding
+	nodes    []int
+	sizes    []topology.KiB
+}
+
+// cut takes n off the front of a slice, which is made anew when it is used up.
+func cut[T any](from *[]T, n int) []T {
+	if len(*from) < n {
+		*from = make([]T, max(n, 256))
+	}
+	out := (*from)[:n:n]
+	*from = (*from)[n:]
+	return out
+}
+
+// holding is a placement in the ledger. Nobody changes that.
 type holding struct {
-	plan.Placement
+	*plan.Placement
 	home   []int          // node indices, rising
 	memory []topology.KiB // by position in home; may differ from the booking, see settle
 }
@@ -136,54 +156,6 @@ const (
 	unknownBandwidth = 150_000
 )
 
-// NewLedger reads a state into a ledger. What the state holds against the rules
-// (see plan.Check) is held all the same, and nothing more fits there.
-func NewLedger(st plan.State) *Ledger {
-	h := st.Host
-	l := &Ledger{host: h, policy: st.Policy}
-	l.nodes = make([]node, len(h.Nodes))
-	maxNode, maxCPU := topology.NodeID(-1), h.Online.Max()
-	for _, n := range h.Nodes {
-		maxNode = max(maxNode, n.ID)
-		maxCPU = max(maxCPU, n.CPUs.Max())
-	}
-	l.nodeAt = filled(int(maxNode)+1, -1)
-	l.coreAt = filled(int(maxCPU)+1, -1)
-	l.owners = make([]uint16, len(l.coreAt))
-	caps := plan.Capacity(st)
-	for i := range h.Nodes {
-		l.nodeAt[h.Nodes[i].ID] = int32(i)
-		l.addNode(i, caps[i])
-	}
-	l.addCores()
-	for i := range h.Devices {
-		if n := l.index(h.Devices[i].Node); n >= 0 {
-			l.nodes[n].devices++
-		}
-	}
-	for i := range l.nodes {
-		l.largest = max(l.largest, l.nodes[i].usable)
-		if m := l.nodes[i].memory; m < unlimited {
-			l.mostMemory = max(l.mostMemory, m)
-		}
-	}
-	l.access = AccessCosts(h)
-	for i := range st.Placements {
-		l.add(&st.Placements[i])
-	}
-	l.pageUse(h)
-	l.settle()
-	return l
-}
-
-func filled(n int, v int32) []int32 {
-	s := make([]int32, n)
-	for i := range s {
-		s[i] = v
-	}
-	return s
-}
-
 // index is the position of a node, or -1.
 func (l *Ledger) index(id topology.NodeID) int {
 	if id < 0 || int(id) >= len(l.nodeAt) {
@@ -192,131 +164,31 @@ func (l *Ledger) index(id topology.NodeID) int {
 	return int(l.nodeAt[id])
 }
 
-func (l *Ledger) addNode(i int, room topology.KiB) {
-	hn := &l.host.Nodes[i]
-	n := &l.nodes[i]
-	n.id = hn.ID
-	n.memory = room
-	if room < 0 {
-		n.memory = unlimited
+func (l *Ledger) ids(nodes []int) topology.NodeSet {
+	var s topology.NodeSet
+	for _, i := range nodes {
+		s.Add(l.nodes[i].id)
 	}
-	n.memoryFree = n.memory
-	n.threads = 1
-	if l.host.AllowedMems.Has(hn.ID) {
-		for _, p := range hn.HugePages {
-			t := p.Size * topology.KiB(max(0, p.Total))
-			n.pages = append(n.pages, pool{p.Size, t, t})
-		}
-	}
-	n.split = l.policy.Split
-	n.bandwidthCap = unknownBandwidth
-	if m := l.host.Measured; m != nil && i < len(m.BandwidthMiBs) && i < len(m.BandwidthMiBs[i]) && m.BandwidthMiBs[i][i] > 0 {
-		n.bandwidthCap = int64(m.BandwidthMiBs[i][i])
-	}
+	return s
 }
 
-// addCores lays out the CPUs that may be given as cores, caches and nodes. CPUs
-// the host lists under no core or no cache are each their own.
-func (l *Ledger) addCores() {
-	h := l.host
-	nodeOf := filled(len(l.coreAt), -1)
-	for i := range h.Nodes {
-		for cpu := range h.Nodes[i].CPUs.All() {
-			nodeOf[cpu] = int32(i)
+// indices is the positions of nodes that the host has.
+func (l *Ledger) indices(nodes topology.NodeSet) []int {
+	out := make([]int, 0, nodes.Len())
+	for id := range nodes.All() {
+		if i := l.index(id); i >= 0 {
+			out = append(out, i)
 		}
 	}
-	cacheOf := filled(len(l.coreAt), -1)
-	for i := range h.LLCs {
-		for cpu := range h.LLCs[i].CPUs.All() {
-			if int(cpu) < len(cacheOf) {
-				cacheOf[cpu] = int32(i)
-			}
-		}
-	}
-	seen := make([]bool, len(l.coreAt))
-	l.cores = make([]core, 0, len(h.Cores))
-	backing := make([]topology.CPUID, 0, len(l.coreAt))
-	add := func(cpus topology.CPUSet) {
-		for cpu := range cpus.All() {
-			if int(cpu) >= len(seen) || seen[cpu] || nodeOf[cpu] < 0 || !h.Online.Has(cpu) {
-				continue
-			}
-			c := core{node: nodeOf[cpu], cache: cacheOf[cpu]}
-			from := len(backing)
-			for sib := range cpus.All() {
-				if int(sib) >= len(seen) || seen[sib] || nodeOf[sib] != c.node || !h.Online.Has(sib) || c.threads == 64 {
-					continue
-				}
-				seen[sib] = true
-				c.threads++
-				if h.Allowed.Has(sib) && !l.policy.Reserved.Has(sib) {
-					backing = append(backing, sib)
-				}
-			}
-			c.cpus = backing[from:len(backing):len(backing)]
-			if l.policy.Split {
-				for k, cpu := range c.cpus {
-					if !l.policy.Dedicated.Has(cpu) {
-						c.apart |= 1 << k
-					}
-				}
-			}
-			c.free, c.apartFree = c.all()&^c.apart, c.apart
-			if len(c.cpus) > 0 {
-				l.cores = append(l.cores, c)
-			}
-		}
-	}
-	for i := range h.Cores {
-		add(h.Cores[i].CPUs)
-	}
-	for i := range h.Nodes {
-		for cpu := range h.Nodes[i].CPUs.All() {
-			if !seen[cpu] {
-				add(topology.CPUs(cpu))
-			}
-		}
-	}
-	slices.SortFunc(l.cores, func(a, b core) int {
-		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.cache, b.cache), cmp.Compare(a.cpus[0], b.cpus[0]))
-	})
-	l.addCaches()
+	return out
 }
 
-// addCaches cuts the sorted cores into caches and nodes and counts what is free.
-func (l *Ledger) addCaches() {
-	for i := range l.cores {
-		c := &l.cores[i]
-		n := &l.nodes[c.node]
-		if n.cores.len() == 0 {
-			n.cores = span{i, i}
-			n.caches = span{len(l.caches), len(l.caches)}
-		}
-		if i == n.cores.lo || l.cores[i-1].cache != c.cache {
-			l.caches = append(l.caches, cache{cores: span{i, i}})
-			n.caches.hi++
-		}
-		n.cores.hi++
-		l.caches[len(l.caches)-1].cores.hi++
+// nodeOf is the position of a CPU's node, or -1 for a CPU that may not be given.
+func (l *Ledger) nodeOf(cpu topology.CPUID) int {
+	if cpu < 0 || int(cpu) >= len(l.coreAt) || l.coreAt[cpu] < 0 {
+		return -1
 	}
-	for k := range l.caches {
-		for i := l.caches[k].cores.lo; i < l.caches[k].cores.hi; i++ {
-			c := &l.cores[i]
-			c.cache = int32(k)
-			for _, cpu := range c.cpus {
-				l.coreAt[cpu] = int32(i)
-			}
-			n := &l.nodes[c.node]
-			n.usable += len(c.cpus) - bits.OnesCount64(c.apart)
-			n.apart += bits.OnesCount64(c.apart)
-			n.apartFree = n.apart
-			n.threads = max(n.threads, len(c.cpus))
-			if c.mayBeWhole() {
-				n.wholeUsable++
-			}
-			l.count(c, 1)
-		}
-	}
+	return int(l.cores[l.coreAt[cpu]].node)
 }
 
 // count adds (sign 1) or takes away (sign -1) a core's free CPUs in the sums.
@@ -350,19 +222,76 @@ func (l *Ledger) Remove(id workload.ID) {
 	l.held = slices.Delete(l.held, i, i+1)
 }
 
+// AddForeign counts memory and CPU use of a workload that has no placement.
+func (l *Ledger) AddForeign(obs *workload.Observation) {
+	for _, m := range obs.Memory {
+		if i := l.index(m.Node); i >= 0 && l.nodes[i].memory < unlimited {
+			l.nodes[i].memory -= m.KiB
+			l.nodes[i].memoryFree -= m.KiB
+		}
+	}
+	for _, r := range obs.RanOn {
+		if i := l.index(r.Node); i >= 0 {
+			l.nodes[i].foreign += r.Share * obs.CPUUse
+		}
+	}
+}
+
 // find is the position of a workload among the held, or where it would be.
 func (l *Ledger) find(id workload.ID) (int, bool) {
 	return slices.BinarySearchFunc(l.held, id, func(h *holding, id workload.ID) int { return cmp.Compare(h.Workload, id) })
 }
 
+// putBack undoes a Remove.
+func (l *Ledger) putBack(h *holding) {
+	i, _ := l.find(h.Workload)
+	l.held = slices.Insert(l.held, i, h)
+	l.book(h, 1)
+}
+
+// clone is a ledger that can be changed without changing this one.
+func (l *Ledger) clone() *Ledger {
+	c := *l
+	c.nodes = slices.Clone(l.nodes)
+	for i := range c.nodes {
+		c.nodes[i].pages = slices.Clone(l.nodes[i].pages)
+	}
+	c.caches = slices.Clone(l.caches)
+	c.cores = slices.Clone(l.cores)
+	c.owners = slices.Clone(l.owners)
+	c.held = make([]*holding, len(l.held))
+	for i, h := range l.held {
+		own := *h // settle changes holdings
+		c.held[i] = &own
+	}
+	c.scratch, c.arena, c.renewing = search{}, arena{}, nil
+	return &c
+}
+
 func (l *Ledger) add(p *plan.Placement) {
-	h := &holding{Placement: *p}
+	h := l.newHolding(p)
+	if n := len(l.held); n == 0 || l.held[n-1].Workload < p.Workload {
+		l.held = append(l.held, h)
+	} else {
+		i, _ := l.find(p.Workload)
+		l.held = slices.Insert(l.held, i, h)
+	}
+	l.book(h, 1)
+}
+
+func (l *Ledger) newHolding(p *plan.Placement) *holding {
+	if len(l.arena.holdings) == 0 {
+		l.arena.holdings = make([]holding, 1)
+	}
+	h := &cut(&l.arena.holdings, 1)[0]
+	h.Placement = p
+	h.home = cut(&l.arena.nodes, p.Home.Len())[:0]
 	for n := range p.Home.All() {
 		if i := l.index(n); i >= 0 {
 			h.home = append(h.home, i)
 		}
 	}
-	h.memory = make([]topology.KiB, len(h.home))
+	h.memory = cut(&l.arena.sizes, len(h.home))
 	for k, i := range h.home {
 		for _, m := range p.Memory {
 			if m.Node == l.nodes[i].id {
@@ -370,9 +299,7 @@ func (l *Ledger) add(p *plan.Placement) {
 			}
 		}
 	}
-	i, _ := l.find(p.Workload)
-	l.held = slices.Insert(l.held, i, h)
-	l.book(l.held[i], 1)
+	return h
 }
 
 // book adds (sign 1) or takes away (sign -1) what a placement holds.
@@ -390,12 +317,7 @@ func (l *Ledger) book(h *holding, sign int) {
 	}
 	switch h.Class {
 	case workload.Dedicated:
-		for cpu := range h.CPUs.All() {
-			l.hold(cpu, sign)
-		}
-		for cpu := range h.Idle.All() {
-			l.hold(cpu, sign)
-		}
+		l.holdAll(h.Placement, sign)
 	case workload.Shared:
 		l.eachShare(h.home, func(i int, share float64) {
 			v := micro(share * float64(h.VCPUs) * 1e6)
@@ -422,18 +344,28 @@ func (l *Ledger) hold(cpu topology.CPUID, sign int) {
 	}
 	c := &l.cores[l.coreAt[cpu]]
 	bit := uint64(1) << slices.Index(c.cpus, cpu)
-	if c.apart&bit != 0 { // held from before the border came there
-		c.apartFree ^= bit
+	if c.sharedOnly&bit != 0 { // held from before the partition came there
+		c.sharedOnlyFree ^= bit
 		if after {
-			l.nodes[c.node].apartFree--
+			l.nodes[c.node].sharedOnlyFree--
 		} else {
-			l.nodes[c.node].apartFree++
+			l.nodes[c.node].sharedOnlyFree++
 		}
 		return
 	}
 	l.count(c, -1)
 	c.free ^= bit
 	l.count(c, 1)
+}
+
+// holdAll counts a dedicated placement's CPUs as held (sign 1) or no longer.
+func (l *Ledger) holdAll(p *plan.Placement, sign int) {
+	for cpu := range p.CPUs.All() {
+		l.hold(cpu, sign)
+	}
+	for cpu := range p.Idle.All() {
+		l.hold(cpu, sign)
+	}
 }
 
 // eachShare tells how a floating workload divides over its home: in proportion
@@ -451,6 +383,63 @@ func (l *Ledger) eachShare(home []int, yield func(i int, share float64)) {
 	}
 }
 
+// sharesOf is what each node holds of a placement.
+func (l *Ledger) sharesOf(h *holding) []share {
+	out := make([]share, len(h.home))
+	for k, i := range h.home {
+		out[k] = share{node: i, memory: h.memory[k]}
+	}
+	if h.Class == workload.Shared {
+		k := 0
+		l.eachShare(h.home, func(i int, part float64) {
+			for out[k].node != i {
+				k++
+			}
+			out[k].vcpus = part * float64(h.VCPUs)
+		})
+		return out
+	}
+	for cpu := range h.CPUs.All() {
+		i := l.nodeOf(cpu)
+		if k := slices.Index(h.home, i); k >= 0 {
+			out[k].vcpus++
+		}
+	}
+	return out
+}
+
+// sharedCPUs is how many of its CPUs are on cores that another dedicated
+// workload uses as well.
+func (l *Ledger) sharedCPUs(h *holding) int {
+	all := 0
+	for _, cpu := range h.Pins {
+		if l.nodeOf(cpu) < 0 {
+			continue
+		}
+		c := &l.cores[l.coreAt[cpu]]
+		own := uint64(0)
+		for k, x := range c.cpus {
+			if h.CPUs.Has(x) || h.Idle.Has(x) {
+				own |= 1 << k
+			}
+		}
+		if bits.OnesCount64(c.all()&^c.sharedOnly&^c.free&^own) > 0 {
+			all++
+		}
+	}
+	return all
+}
+
+// allFree reports whether no dedicated work holds any of the CPUs.
+func (l *Ledger) allFree(cpus topology.CPUSet) bool {
+	for cpu := range cpus.All() {
+		if l.nodeOf(cpu) < 0 || l.owners[cpu] > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 func (n *node) pool(size topology.KiB) *pool {
 	for i := range n.pages {
 		if n.pages[i].size == size {
@@ -460,33 +449,32 @@ func (n *node) pool(size topology.KiB) *pool {
 	return nil
 }
 
-// pageUse takes huge pages that somebody else uses out of the pools. The host
-// does not tell whose the used pages are: those beyond the bookings are foreign.
-func (l *Ledger) pageUse(h *topology.Host) {
-	for i := range h.Nodes {
-		for _, hp := range h.Nodes[i].HugePages {
-			p := l.nodes[i].pool(hp.Size)
-			if p == nil || hp.Free < 0 {
-				continue
-			}
-			used, booked := hp.Size*topology.KiB(max(0, hp.Total-hp.Free)), p.total-p.free
-			if foreign := used - booked; foreign > 0 {
-				p.total -= foreign
-				p.free -= foreign
-			}
+// freeOf is the free memory of one page size, 0 being the kernel's own.
+func (n *node) freeOf(page topology.KiB) topology.KiB {
+	if page == 0 {
+		return n.memoryFree
+	}
+	if p := n.pool(page); p != nil {
+		return p.free
+	}
+	return 0
+}
+
+// over reports whether some node holds more memory than it has.
+func (l *Ledger) over() bool {
+	for i := range l.nodes {
+		if l.nodes[i].memoryFree < 0 {
+			return true
 		}
 	}
+	return false
 }
 
 // settle spreads the bookings anew when some node holds more than it has while
 // wide bookings on it could lie elsewhere on their home: a booking says how
 // memory was meant to lie, the kernel decides.
 func (l *Ledger) settle() {
-	over := false
-	for i := range l.nodes {
-		over = over || l.nodes[i].memoryFree < 0
-	}
-	if !over {
+	if !l.over() {
 		return
 	}
 	caps := make([]topology.KiB, len(l.nodes))
@@ -520,45 +508,6 @@ func (l *Ledger) settle() {
 	}
 }
 
-// guardOffline marks the nodes that hold the last CPUs of some offline workload.
-func (l *Ledger) guardOffline() {
-	for i := range l.nodes {
-		l.nodes[i].lastForOffline = false
-	}
-	for k := range l.held {
-		h := l.held[k]
-		if h.Class != workload.Offline {
-			continue
-		}
-		only, more := -1, false
-		for i := range l.nodes {
-			if n := &l.nodes[i]; n.idle() > 0 && (h.Within.Empty() || h.Within.Has(n.id)) {
-				more = only >= 0
-				only = i
-				if more {
-					break
-				}
-			}
-		}
-		if only >= 0 && !more {
-			l.nodes[only].lastForOffline = true
-		}
-	}
-}
-
-// keep is the number of CPUs of a node that shared and offline work needs at least.
-func (l *Ledger) keep(n *node) int {
-	switch {
-	case n.split: // they have theirs apart
-	case n.shared > 0:
-		return max(1, ceil(n.sharedVCPUs()/l.overcommit()))
-	}
-	if n.lastForOffline && n.apartFree == 0 {
-		return 1
-	}
-	return 0
-}
-
 // tiny keeps rounding from counting: of parts of vCPUs (see micro), of scores.
 const tiny = 1e-5
 
@@ -578,64 +527,42 @@ func (l *Ledger) overcommit() float64 {
 	return 1
 }
 
-// floating is the CPUs that work of a class, shared or offline, may use on the given
-// nodes.
-func (l *Ledger) floating(home []int, class workload.Class) topology.CPUSet {
-	var set topology.CPUSet
-	for _, i := range slices.Backward(home) {
-		s := l.nodes[i].cores
-		for k := s.hi - 1; k >= s.lo; k-- {
-			c := &l.cores[k]
-			m := c.apartFree
-			if !l.policy.Split || class == workload.Offline {
-				m |= c.free
+// sharedRoom is how many more shared vCPUs node n can take, also in parts.
+func (l *Ledger) sharedRoom(n *node) float64 {
+	return max(0, l.overcommit()*float64(n.open())-n.sharedVCPUs())
+}
+
+// wholeRoom is how many vCPUs fit on free whole cores, one a core or one a CPU,
+// when at most spare CPUs may be taken.
+func (l *Ledger) wholeRoom(n *node, spare int, onePerCore bool) int {
+	switch {
+	case n.wholeCPUs > spare:
+		return max(l.wholeBySize(n, spare, onePerCore, false), l.wholeBySize(n, spare, onePerCore, true))
+	case onePerCore:
+		return n.whole
+	}
+	return n.wholeCPUs
+}
+
+// wholeBySize adds up free whole cores in order of size, as long as they fit
+// into spare CPUs. The order matters where cores differ in size.
+func (l *Ledger) wholeBySize(n *node, spare int, onePerCore, largestFirst bool) int {
+	room := 0
+	for k := 1; k <= n.threads && spare > 0; k++ {
+		threads := k
+		if largestFirst {
+			threads = n.threads + 1 - k
+		}
+		for i := n.cores.lo; i < n.cores.hi && threads <= spare; i++ {
+			if c := &l.cores[i]; c.whole() && len(c.cpus) == threads {
+				spare -= threads
+				if onePerCore {
+					room++
+				} else {
+					room += threads
+				}
 			}
-			for ; m != 0; m &= m - 1 {
-				set.Add(c.cpus[bits.TrailingZeros64(m)])
-			}
 		}
 	}
-	return set
-}
-
-// Placements is what the ledger holds, rising by workload ID. Floating
-// workloads have the CPU sets that are free for them now.
-func (l *Ledger) Placements() []plan.Placement {
-	out := make([]plan.Placement, len(l.held))
-	for i := range l.held {
-		out[i] = l.placement(l.held[i])
-	}
-	return out
-}
-
-func (l *Ledger) placement(h *holding) plan.Placement {
-	p := h.Placement
-	switch p.Class {
-	case workload.Shared:
-		p.CPUs = l.floating(h.home, p.Class)
-	case workload.Offline:
-		p.CPUs, p.Home = l.offlineCPUs(&p)
-	}
-	return p
-}
-
-// offlineCPUs is where an offline workload runs: every CPU that no dedicated
-// work holds, on the nodes it may use. Its home is the nodes of those CPUs and
-// of its memory.
-func (l *Ledger) offlineCPUs(p *plan.Placement) (topology.CPUSet, topology.NodeSet) {
-	var on []int
-	var home topology.NodeSet
-	for i := range l.nodes {
-		n := &l.nodes[i]
-		if n.idle() > 0 && (p.Within.Empty() || p.Within.Has(n.id)) {
-			on = append(on, i)
-			home.Add(n.id)
-		}
-	}
-	for _, m := range p.Memory {
-		if l.index(m.Node) >= 0 {
-			home.Add(m.Node)
-		}
-	}
-	return l.floating(on, workload.Offline), home
+	return room
 }

@@ -1,7 +1,6 @@
 package place
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/homenode/homenode/core/plan"
@@ -52,9 +51,6 @@ func TestMeasuredOrderBeatsSLIT(t *testing.T) {
 				t.Errorf("%+v, want source %s", d, c.source)
 			}
 		}
-	}
-	if text := strings.Join(after.Decision.Reasons, " "); !strings.Contains(text, "1.0") && !strings.Contains(text, "1.1") {
-		t.Logf("reasons: %s", text)
 	}
 }
 

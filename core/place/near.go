@@ -3,7 +3,6 @@ package place
 import (
 	"math"
 
-	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -61,14 +60,14 @@ func Learned(o *workload.Observation, l *workload.Link, rate float64) (workload.
 }
 
 // pull is what it costs a vCPU to be on each node, for being far from what the
-// workload of so many vCPUs is near to; nil for nothing. lost is what a person named and
+// workload of so many vCPUs is near to; nil for nothing. absent is what a person named and
 // the host does not have.
-func (l *Ledger) pull(near []workload.Near, vcpus int) (pull []float64, lost []string) {
+func (l *Ledger) pull(near []workload.Near, vcpus int) (pull []float64, absent []workload.Near) {
 	if len(near) == 0 {
 		return nil, nil
 	}
 	n := len(l.nodes)
-	told, learned := make([]float64, n), make([]float64, n)
+	named, learned := make([]float64, n), make([]float64, n)
 	found := false
 	for _, x := range near {
 		weight := x.Weight
@@ -78,7 +77,7 @@ func (l *Ledger) pull(near []workload.Near, vcpus int) (pull []float64, lost []s
 		if !(weight > 0) {
 			continue
 		}
-		into := told
+		into := named
 		if x.Learned {
 			into = learned
 		}
@@ -90,16 +89,16 @@ func (l *Ledger) pull(near []workload.Near, vcpus int) (pull []float64, lost []s
 			}
 		}
 		if !known && !x.Learned {
-			lost = append(lost, x.Device+string(x.Workload))
+			absent = append(absent, x)
 		}
 	}
 	if !found {
-		return nil, lost
+		return nil, absent
 	}
-	for i := range told {
-		told[i] = min(told[i], nearCeiling) + min(learned[i], learnedCeiling, learnedMost/float64(max(1, vcpus)))
+	for i := range named {
+		named[i] = min(named[i], nearCeiling) + min(learned[i], learnedCeiling, learnedMost/float64(max(1, vcpus)))
 	}
-	return told, lost
+	return named, absent
 }
 
 // targets is where a near thing is, by position of node.
@@ -118,15 +117,4 @@ func (l *Ledger) targets(x *workload.Near) (at []int, known bool) {
 		return l.held[k].home, true
 	}
 	return l.indices(x.Nodes), false
-}
-
-// indices is the positions of nodes that the host has.
-func (l *Ledger) indices(nodes topology.NodeSet) []int {
-	var out []int
-	for id := range nodes.All() {
-		if i := l.index(id); i >= 0 {
-			out = append(out, i)
-		}
-	}
-	return out
 }

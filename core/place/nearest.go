@@ -2,34 +2,33 @@ package place
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
 // nearestChange says what would admit a refused workload: room on the node that
 // lacks least of it, or else on all nodes together, or else a smaller workload;
 // and a wish dropped, where that alone would do. It uses s up.
-func (l *Ledger) nearestChange(w *want, s *search, d *plan.Decision) {
-	if i := l.leastLack(w, s); i >= 0 {
-		if d.Nearest = l.shortages(w, s, i); d.Nearest != nil {
-			d.Reasons = append(d.Reasons, fmt.Sprintf("It would be admitted as soon as node %d has %s.", l.nodes[i].id, l.moreWords(w, s.room[i], s.mem[i])))
+func (s *search) nearestChange(d *plan.Decision) {
+	if i := s.leastLack(); i >= 0 {
+		if d.Nearest = s.shortages(i); d.Nearest != nil {
+			d.Reasons = append(d.Reasons, words.Because(words.WithMore, s.w.missing(s.room[i], s.mem[i]), s.l.nodes[i].id))
 		}
 	} else {
-		l.nearestInAll(w, s, d)
+		s.nearestInAll(d)
 	}
-	l.dropWish(w, d)
+	s.dropWish(d)
 }
 
 // couldHold is everRoom, with as many huge pages as the node has memory for: pools
 // can be made larger.
-func (l *Ledger) couldHold(w *want, i int) (vcpus int, mem topology.KiB) {
-	vcpus, mem = l.everRoom(w, i)
-	if n := &l.host.Nodes[i]; w.HugePage > 0 && l.eligible(w, i) && l.host.AllowedMems.Has(n.ID) {
+func (w *want) couldHold(l *Ledger, i int) (vcpus int, mem topology.KiB) {
+	vcpus, mem = w.everRoom(l, i)
+	if n := &l.host.Nodes[i]; w.HugePage > 0 && w.eligible(l, i) && l.host.AllowedMems.Has(n.ID) {
 		if mem = n.Memory; mem < 0 {
 			mem = unlimited
 		}
@@ -39,10 +38,11 @@ func (l *Ledger) couldHold(w *want, i int) (vcpus int, mem topology.KiB) {
 
 // leastLack is the node that could hold the whole workload and lacks least of it
 // now; -1 when none ever could.
-func (l *Ledger) leastLack(w *want, s *search) int {
+func (s *search) leastLack() int {
+	w := s.w
 	best, least := -1, 0.0
-	for i := range l.nodes {
-		if room, mem := l.couldHold(w, i); room < w.vcpus || mem < w.memory {
+	for i := range s.l.nodes {
+		if room, mem := w.couldHold(s.l, i); room < w.vcpus || mem < w.memory {
 			continue
 		}
 		lack := 0.0
@@ -61,10 +61,11 @@ func (l *Ledger) leastLack(w *want, s *search) int {
 
 // nearestInAll is what the nodes together lack for a workload that none of them
 // could ever hold, or what they could hold at most, or how many nodes it needs.
-func (l *Ledger) nearestInAll(w *want, s *search, d *plan.Decision) {
+func (s *search) nearestInAll(d *plan.Decision) {
+	w := s.w
 	var all []int
-	for i := range l.nodes {
-		if l.eligible(w, i) {
+	for i := range s.l.nodes {
+		if w.eligible(s.l, i) {
 			all = append(all, i)
 		}
 	}
@@ -73,32 +74,30 @@ func (l *Ledger) nearestInAll(w *want, s *search, d *plan.Decision) {
 		limit = min(limit, w.MaxNodes)
 	}
 	now := func(i int) (int, topology.KiB) { return s.room[i], s.mem[i] }
-	ever := func(i int) (int, topology.KiB) { return l.couldHold(w, i) }
+	ever := func(i int) (int, topology.KiB) { return w.couldHold(s.l, i) }
 	holds := func(nodes int, room func(int) (int, topology.KiB)) bool { // or may, where CPUs and memory are on different nodes
-		vcpus, mem := l.most(all, nodes, room)
+		vcpus, mem := most(all, nodes, room)
 		return (vcpus >= w.vcpus || w.Class == workload.Offline) && mem >= w.memory
 	}
 	if !holds(limit, ever) {
-		vcpus, mem := l.most(all, limit, ever)
-		var most []string
+		vcpus, mem := most(all, limit, ever)
+		var atMost []words.Reason
 		if vcpus < w.vcpus && w.Class != workload.Offline {
-			most = append(most, count(vcpus, "vCPU"))
+			atMost = append(atMost, words.Because(words.VCPUs, vcpus))
 		}
 		if mem < w.memory {
-			most = append(most, l.memoryLack(w, mem))
+			atMost = append(atMost, w.memoryOf(mem))
 		}
-		ask := "ask for at most " + strings.Join(most, " and ")
 		switch {
 		case !holds(len(all), ever):
-			d.Reasons = append(d.Reasons, fmt.Sprintf("It could not be admitted with nothing else there either: %s.", ask))
+			d.Reasons = append(d.Reasons, words.Because(words.EmptyTooSmall, atMost))
 		case !holds(len(all), now):
 			needs := limit + 1
 			for !holds(needs, ever) {
 				needs++
 			}
-			vcpus, mem := l.most(all, len(all), now)
-			d.Reasons = append(d.Reasons, fmt.Sprintf("No room helps while it may be on %s at most: allow it max_nodes: %d or more, which takes %s on %s together, or %s.",
-				count(limit, "node"), needs, l.moreWords(w, vcpus, mem), nodesWords(l.ids(all)), ask))
+			vcpus, mem := most(all, len(all), now)
+			d.Reasons = append(d.Reasons, words.Because(words.MaxNodesShort, limit, needs, w.missing(vcpus, mem), s.l.ids(all), atMost))
 		}
 		return
 	}
@@ -113,17 +112,17 @@ func (l *Ledger) nearestInAll(w *want, s *search, d *plan.Decision) {
 	if holds(len(all), now) {
 		return // it is not room that is short
 	}
-	vcpus, mem := l.most(all, len(all), now)
+	vcpus, mem := most(all, len(all), now)
 	if w.Class == workload.Offline {
 		vcpus = w.vcpus
 	}
-	nodes := l.ids(all)
-	d.Nearest = l.lacks(w, nodes, vcpus, mem)
-	d.Reasons = append(d.Reasons, fmt.Sprintf("It can be held in parts only, which takes %s on %s together.", l.moreWords(w, vcpus, mem), nodesWords(nodes)))
+	nodes := s.l.ids(all)
+	d.Nearest = w.lacks(nodes, vcpus, mem)
+	d.Reasons = append(d.Reasons, words.Because(words.WithMoreOn, w.missing(vcpus, mem), nodes))
 }
 
 // most is the sum of what the best of some nodes have, CPUs and memory each by itself.
-func (l *Ledger) most(of []int, nodes int, room func(int) (int, topology.KiB)) (vcpus int, mem topology.KiB) {
+func most(of []int, nodes int, room func(int) (int, topology.KiB)) (vcpus int, mem topology.KiB) {
 	var cpus []int
 	var mems []topology.KiB
 	for _, i := range of {
@@ -139,48 +138,40 @@ func (l *Ledger) most(of []int, nodes int, room func(int) (int, topology.KiB)) (
 	return vcpus, mem
 }
 
-func (l *Ledger) ids(nodes []int) topology.NodeSet {
-	var s topology.NodeSet
-	for _, i := range nodes {
-		s.Add(l.nodes[i].id)
-	}
-	return s
-}
-
-// moreWords is what is missing beside some room: "2 more free CPUs and 1 GiB more".
-func (l *Ledger) moreWords(w *want, room int, mem topology.KiB) string {
-	var words []string
+// missing is what the workload needs beside some room: "2 more free CPUs", "1 GiB more".
+func (w *want) missing(room int, mem topology.KiB) []words.Reason {
+	var out []words.Reason
 	if short := w.vcpus - room; short > 0 && w.Class != workload.Offline {
-		words = append(words, count(short, "more "+w.cpuWord()))
+		_, code := w.cpuCodes()
+		out = append(out, words.Because(code, short))
 	}
-	if short := w.memory - mem; short > 0 {
-		words = append(words, l.memoryLack(w, short)+" more")
+	switch short := w.memory - mem; {
+	case short <= 0:
+	case w.HugePage > 0:
+		out = append(out, words.Because(words.MoreHugePages, int64(short/w.HugePage), w.HugePage))
+	default:
+		out = append(out, words.Because(words.MoreMemory, short))
 	}
-	return strings.Join(words, " and ")
+	return out
 }
 
 // dropWish says whether the workload would be admitted if it might be split over
 // more nodes, or use others.
-func (l *Ledger) dropWish(w *want, d *plan.Decision) {
+func (s *search) dropWish(d *plan.Decision) {
+	l, w := s.l, s.w
 	if w.MaxNodes > 0 && w.MaxNodes < len(l.nodes) {
 		more := *w
 		more.MaxNodes = len(l.nodes)
-		if s := l.newSearch(&more); s.found() {
-			d.Reasons = append(d.Reasons, fmt.Sprintf("Split over %s it would be admitted now, as %s.", count(len(s.top[0].shares), "node"), l.shareWords(&s.top[0])))
+		if s := newSearch(l, &more); s.found() {
+			d.Reasons = append(d.Reasons, words.Because(words.WithMaxNodes, len(s.top[0].shares), s.sharesOfSplit(&s.top[0])))
 		}
 	}
 	if !w.Nodes.Empty() {
 		other := *w
 		other.Nodes = topology.NodeSet{}
-		other.wide = l.isWide(&other)
-		if s := l.newSearch(&other); s.found() {
-			d.Reasons = append(d.Reasons, fmt.Sprintf("Allowed on any node it would be admitted now, on %s.", nodesWords(l.nodeSet(&s.top[0]))))
+		other.tooLarge = other.isTooLarge(l)
+		if s := newSearch(l, &other); s.found() {
+			d.Reasons = append(d.Reasons, words.Because(words.WithAnyNode, s.top[0].nodes(l)))
 		}
 	}
-}
-
-// found runs the search and reports whether there is an answer.
-func (s *search) found() bool {
-	s.run()
-	return len(s.top) > 0
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -44,26 +45,25 @@ func Place(st plan.State, req Request) Result {
 // Place finds a home for one workload. It changes nothing that can be seen; the
 // answer holds until the next Commit or Remove. A ledger is for one goroutine.
 func (l *Ledger) Place(req Request) Result {
-	i, here := l.find(req.Spec.ID)
-	if !here {
-		r := l.choose(&req)
-		if r.Placed() {
-			r.Others = l.others(nil, &r.Placement)
-			l.explainOthers(&r)
-		}
+	var here *holding
+	var old *plan.Placement
+	if i, ok := l.find(req.Spec.ID); ok {
+		here = l.held[i]
+		old = here.Placement
+		l.Remove(req.Spec.ID)
+	}
+	r := choose(l, &req)
+	if here != nil {
+		l.putBack(here)
+	}
+	if !r.Placed() {
 		return r
 	}
-	old := l.held[i]
-	l.Remove(req.Spec.ID)
-	r := l.choose(&req)
-	l.held = slices.Insert(l.held, i, old)
-	l.book(l.held[i], 1)
-	if r.Placed() {
-		r.Others = l.others(&old.Placement, &r.Placement)
-		l.explainOthers(&r)
-		if sameHome(r.Placement, l.placement(l.held[i])) {
-			r.Decision.Outcome = plan.Kept
-		}
+	if r.Others = l.others(old, &r.Placement); len(r.Others) > 0 {
+		r.Decision.Reasons = append(r.Decision.Reasons, words.Because(words.OthersFloat, len(r.Others)))
+	}
+	if here != nil && sameHome(r.Placement, l.placement(here)) {
+		r.Decision.Outcome = plan.Kept
 	}
 	return r
 }
@@ -72,92 +72,58 @@ func sameHome(a, b plan.Placement) bool {
 	return a.Home.Equal(b.Home) && a.Class == b.Class && a.VCPUs == b.VCPUs
 }
 
-func (l *Ledger) choose(req *Request) Result {
-	w := l.newWant(req)
+func choose(l *Ledger, req *Request) Result {
+	w := newWant(l, req)
 	l.guardOffline()
 	if w.Class == workload.Offline {
-		return l.placeOffline(&w)
+		return w.placeOffline(l)
 	}
-	s := l.newSearch(&w)
+	s := newSearch(l, &w)
 	s.run()
 	switch {
 	case len(s.top) > 0:
 	case len(s.declined.shares) > 0:
-		return Result{Decision: l.refuseSplit(&w, s)}
+		return Result{Decision: s.refuseSplit()}
 	default:
-		return Result{Decision: l.refuse(&w, s)}
+		return Result{Decision: s.refuse()}
 	}
-	p := l.realize(&w, &s.top[0])
+	p := w.realize(l, &s.top[0])
 	if id, starved := l.starves(&p); starved {
-		if !l.spare(&w, s, id, &p) {
-			return Result{Decision: l.refuseStarving(&w, &p, id)}
+		if !s.spare(id, &p) {
+			return Result{Decision: s.refuseStarving(&p, id)}
 		}
 	}
-	return Result{Placement: p, Decision: l.explain(&w, s, &p)}
+	return Result{Placement: p, Decision: s.explain(&p)}
 }
 
 // spare searches again with a CPU kept for offline work that the first answer
 // would have starved: on each of its nodes in turn, for the best answer. It leaves
 // that in s.
-func (l *Ledger) spare(w *want, s *search, id workload.ID, p *plan.Placement) bool {
-	k, _ := l.find(id)
-	h := l.held[k]
+func (s *search) spare(id workload.ID, p *plan.Placement) bool {
+	k, _ := s.l.find(id)
+	h := s.l.held[k]
 	best, least := -1, 0.0
 	keepOn := func(i int) bool {
-		n := &l.nodes[i]
-		if n.lastForOffline || n.free == 0 || !h.Within.Empty() && !h.Within.Has(n.id) {
+		n := &s.l.nodes[i]
+		if n.keptForOffline || n.free == 0 || !h.Within.Empty() && !h.Within.Has(n.id) {
 			return false
 		}
-		n.lastForOffline = true
-		found := l.newSearch(w).found()
+		n.keptForOffline = true
+		found := newSearch(s.l, s.w).found()
 		if found {
-			*p = l.realize(w, &s.top[0])
-			_, starved := l.starves(p)
+			*p = s.w.realize(s.l, &s.top[0])
+			_, starved := s.l.starves(p)
 			found = !starved
 		}
-		n.lastForOffline = false
+		n.keptForOffline = false
 		return found
 	}
-	for i := range l.nodes {
+	for i := range s.l.nodes {
 		if keepOn(i) && (best < 0 || s.top[0].score < least-tiny) {
 			best, least = i, s.top[0].score
 		}
 	}
 	return best >= 0 && keepOn(best)
-}
-
-// starves finds an offline workload that a dedicated placement would leave no CPU.
-func (l *Ledger) starves(p *plan.Placement) (workload.ID, bool) {
-	if p.Class != workload.Dedicated {
-		return "", false
-	}
-	var starved workload.ID
-	found := false
-	l.floaters(p.Home, func(h *holding) {
-		if h.Class != workload.Offline || found {
-			return
-		}
-		free := 0
-		for i := range l.nodes {
-			if h.Within.Empty() || h.Within.Has(l.nodes[i].id) {
-				free += l.nodes[i].idle()
-			}
-		}
-		for _, cpu := range p.Pins {
-			if n := l.nodes[l.cores[l.coreAt[cpu]].node].id; h.Within.Empty() || h.Within.Has(n) {
-				free--
-			}
-		}
-		for cpu := range p.Idle.All() {
-			if n := l.nodes[l.cores[l.coreAt[cpu]].node].id; h.Within.Empty() || h.Within.Has(n) {
-				free--
-			}
-		}
-		if free <= 0 {
-			starved, found = h.Workload, true
-		}
-	})
-	return starved, found
 }
 
 const (
@@ -183,12 +149,12 @@ const (
 // A vCPU is worth 2 - cost: all at home, nothing at twice the local cost. Its
 // price is the CPUs it takes, and those it leaves without memory by taking more
 // than its share.
-func (l *Ledger) ceiling(w *want) float64 {
+func (w *want) ceiling(l *Ledger) float64 {
 	if w.must || w.Class != workload.Dedicated || w.MaxNodes > 1 || l.policy.Packing == plan.Pack || l.policy.Packing == plan.Spread {
 		return math.Inf(1)
 	}
 	price := 2 - narrowCeiling
-	if w.wide {
+	if w.tooLarge {
 		price = 2 - wideCeiling
 	}
 	cpus, memory := 0.0, 0.0
@@ -205,13 +171,10 @@ func (l *Ledger) ceiling(w *want) float64 {
 }
 
 // realize turns a candidate into a placement.
-func (l *Ledger) realize(w *want, c *candidate) plan.Placement {
+func (w *want) realize(l *Ledger, c *candidate) plan.Placement {
 	p := plan.Placement{
 		Workload: w.ID, Class: w.Class, Importance: w.Importance, VCPUs: w.vcpus,
-		Asked: max(0, w.Memory), HugePage: w.HugePage, Bandwidth: w.Bandwidth,
-	}
-	for _, s := range slices.Backward(c.shares) {
-		p.Home.Add(l.nodes[s.node].id)
+		Asked: max(0, w.Memory), HugePage: w.HugePage, Bandwidth: w.Bandwidth, Home: c.nodes(l),
 	}
 	hasMemory := false
 	for _, s := range c.shares {
@@ -222,15 +185,11 @@ func (l *Ledger) realize(w *want, c *candidate) plan.Placement {
 	}
 	if w.Class == workload.Dedicated {
 		p.Bound = hasMemory
-		p.Pins, p.Idle = l.pins(w, c.shares)
+		p.Pins, p.Idle = w.pins(l, c.shares)
 		p.CPUs = cpuSet(p.Pins)
 		return p
 	}
-	home := make([]int, len(c.shares))
-	for k, s := range c.shares {
-		home[k] = s.node
-	}
-	p.CPUs = l.floating(home, w.Class)
+	p.CPUs = l.floating(l.indices(p.Home), w.Class)
 	return p
 }
 
@@ -248,7 +207,7 @@ func cpuSet(cpus []topology.CPUID) topology.CPUSet {
 
 // placeOffline gives what no dedicated work holds. Memory is booked only when
 // its size is given: where most is free, for that is where nobody needs it.
-func (l *Ledger) placeOffline(w *want) Result {
+func (w *want) placeOffline(l *Ledger) Result {
 	p := plan.Placement{
 		Workload: w.ID, Class: w.Class, Importance: w.Importance, VCPUs: w.vcpus, Within: w.Nodes.Clone(),
 		Asked: max(0, w.Memory), HugePage: w.HugePage, Bandwidth: w.Bandwidth,
@@ -259,18 +218,18 @@ func (l *Ledger) placeOffline(w *want) Result {
 	for left > 0 {
 		best := -1
 		for i := range l.nodes {
-			if room := l.memoryRoom(w, i); booked[i] == 0 && room > 0 && (best < 0 || room > l.memoryRoom(w, best)) {
+			if room := w.memoryRoom(l, i); booked[i] == 0 && room > 0 && (best < 0 || room > w.memoryRoom(l, best)) {
 				best = i
 			}
 		}
 		if best < 0 {
 			break
 		}
-		booked[best] = min(left, l.memoryRoom(w, best))
+		booked[best] = min(left, w.memoryRoom(l, best))
 		left -= booked[best]
 	}
 	if p.CPUs.Empty() || left > 0 {
-		return Result{Decision: l.refuse(w, l.newSearch(w))}
+		return Result{Decision: newSearch(l, w).refuse()}
 	}
 	for i, m := range booked {
 		if m > 0 {
@@ -278,77 +237,5 @@ func (l *Ledger) placeOffline(w *want) Result {
 			p.Home.Add(l.nodes[i].id)
 		}
 	}
-	return Result{Placement: p, Decision: l.explainOffline(&p)}
-}
-
-// floaters calls yield for every held workload that floats on CPUs of the given nodes.
-func (l *Ledger) floaters(nodes topology.NodeSet, yield func(h *holding)) {
-	for i := range l.held {
-		h := l.held[i]
-		switch h.Class {
-		case workload.Shared:
-			if h.Home.Intersects(nodes) {
-				yield(h)
-			}
-		case workload.Offline:
-			if h.Within.Empty() || h.Within.Intersects(nodes) {
-				yield(h)
-			}
-		}
-	}
-}
-
-// holdAll counts a dedicated placement's CPUs as held (sign 1) or no longer.
-func (l *Ledger) holdAll(p *plan.Placement, sign int) {
-	for cpu := range p.CPUs.All() {
-		l.hold(cpu, sign)
-	}
-	for cpu := range p.Idle.All() {
-		l.hold(cpu, sign)
-	}
-}
-
-// others is what becomes of the workloads that float on CPUs which a placement
-// takes or which it, having been elsewhere before, gives back. old is in the
-// ledger, p is not.
-func (l *Ledger) others(old, p *plan.Placement) []plan.Placement {
-	takes, gives := p.Class == workload.Dedicated, old != nil && old.Class == workload.Dedicated
-	var nodes topology.NodeSet
-	if takes {
-		nodes = p.Home
-	}
-	if gives {
-		nodes = nodes.Union(old.Home)
-	}
-	var before []plan.Placement
-	l.floaters(nodes, func(h *holding) {
-		if h.Workload != p.Workload {
-			before = append(before, l.placement(h))
-		}
-	})
-	if before == nil {
-		return nil
-	}
-	turn := func(sign int) {
-		if gives {
-			l.holdAll(old, -sign)
-		}
-		if takes {
-			l.holdAll(p, sign)
-		}
-	}
-	turn(1)
-	var out []plan.Placement
-	k := 0
-	l.floaters(nodes, func(h *holding) {
-		if h.Workload == p.Workload {
-			return
-		}
-		if after := l.placement(h); !after.CPUs.Equal(before[k].CPUs) || !after.Home.Equal(before[k].Home) {
-			out = append(out, after)
-		}
-		k++
-	})
-	turn(-1)
-	return out
+	return Result{Placement: p, Decision: explainOffline(&p)}
 }

@@ -231,9 +231,9 @@ func TestNearestChangeIsTrue(t *testing.T) {
 			return
 		}
 		tried++
-		w := l.newWant(&Request{Spec: s})
+		w := newWant(l, &Request{Spec: s})
 		l.guardOffline()
-		if !l.newSearch(&w).found() {
+		if !newSearch(l, &w).found() {
 			t.Fatalf("%+v is still refused with %+v there:\n%v", s, r.Decision.Nearest, r.Decision.Reasons)
 		}
 	})

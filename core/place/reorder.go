@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/homenode/homenode/core/plan"
-	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -121,15 +120,15 @@ func (o *ordering) move(j int, shares []share, planned *plan.Placement, temporar
 	seen := o.l.placement(from)
 	o.l.Remove(m.held.Workload)
 	o.l.guardOffline()
-	if slices.ContainsFunc(shares, func(s share) bool { return !o.l.fits(&m.want, s) }) {
+	if slices.ContainsFunc(shares, func(s share) bool { return !m.want.fits(o.l, s) }) {
 		o.l.putBack(from)
 		return false
 	}
-	p := o.l.realize(&m.want, &candidate{shares: shares})
+	p := m.want.realize(o.l, &candidate{shares: shares})
 	if planned != nil && p.Class == workload.Dedicated && o.l.allFree(planned.CPUs.Union(planned.Idle)) {
 		p.Pins, p.CPUs, p.Idle = planned.Pins, planned.CPUs, planned.Idle
 	}
-	if _, starved := o.l.starves(&p); starved || sameSeat(&from.Placement, &p) {
+	if _, starved := o.l.starves(&p); starved || sameSeat(from.Placement, &p) {
 		o.l.putBack(from)
 		return false
 	}
@@ -140,20 +139,10 @@ func (o *ordering) move(j int, shares []share, planned *plan.Placement, temporar
 	return true
 }
 
-// allFree reports whether no dedicated work holds any of the CPUs.
-func (l *Ledger) allFree(cpus topology.CPUSet) bool {
-	for cpu := range cpus.All() {
-		if l.nodeOf(cpu) < 0 || l.owners[cpu] > 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // goBack returns mover j, which stood aside, to where it was.
 func (o *ordering) goBack(j int) bool {
 	m := &o.r.movers[j]
-	return o.move(j, o.r.start.sharesOf(m.held), &m.held.Placement, false)
+	return o.move(j, o.r.start.sharesOf(m.held), m.held.Placement, false)
 }
 
 // record keeps a move that was made; from is the placement before and was the holding.
@@ -163,11 +152,9 @@ func (o *ordering) record(from plan.Placement, was *holding, m *mover, temporary
 	o.was = append(o.was, was)
 	o.moves = append(o.moves, Move{
 		Workload: m.held.Workload, From: from, To: o.l.placement(to), KiB: movedKiB(from.Memory, to.Placement.Memory), Temporary: temporary,
-		Before: o.l.accessOf(o.l.sharesOf(was), totalOf(was)), After: o.l.accessOf(o.l.sharesOf(to), totalOf(to)),
+		Before: o.l.accessNow(was), After: o.l.accessNow(to),
 	})
 }
-
-func totalOf(h *holding) topology.KiB { return workload.Total(h.Placement.Memory) }
 
 // undo takes back the last move.
 func (o *ordering) undo() {

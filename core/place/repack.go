@@ -6,6 +6,7 @@ import (
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -40,7 +41,7 @@ type Move struct {
 	Temporary bool         // it only steps aside, and moves again
 	Before    float64      // mean access cost, local being 1
 	After     float64
-	Reasons   []string // whole sentences with numbers
+	Reasons   []words.Reason
 }
 
 // Repacking is which moves admit a workload, and what is known about fewer.
@@ -53,7 +54,7 @@ type Repacking struct {
 	CutOff  bool         // the steps ran out
 	Steps   int          // taken
 	Worse   []Worsening  // what becomes worse for whom, all moves made and the workload placed
-	Reasons []string
+	Reasons []words.Reason
 }
 
 // Admitted reports whether the workload gets a place.
@@ -69,35 +70,35 @@ func (r *Repacking) Admitted() bool { return r.Result.Placed() }
 // be split. Then the moves are put in an order in which each finds its room free,
 // with a step aside where they would wait for each other in a circle.
 func (l *Ledger) Repack(req Request, opt RepackOptions) Repacking {
-	r := l.newRepack(req, opt)
+	r := newRepack(l, req, opt)
 	out := Repacking{Result: l.Place(req)}
 	if out.Result.Placed() && r.good(l, &out.Result.Placement) {
 		out.Whole = true
-		out.Worse = l.worsened(r.after(nil, &out.Result.Placement), opt.Running)
-		out.Reasons = []string{"It fits as things are: nothing needs to move."}
+		out.Worse = worsened(l, r.after(nil, &out.Result.Placement), opt.Running)
+		out.Reasons = words.Reasons(words.Because(words.FitsNow))
 		return out
 	}
 	if req.Spec.Class == workload.Offline {
-		out.Reasons = []string{"No moves are made for offline work: it takes what the others leave."}
+		out.Reasons = words.Reasons(words.Because(words.OfflineNoMoves))
 		return r.refused(out)
 	}
-	if why := r.impossible(); why != "" {
+	if why := r.impossible(); !why.None() {
 		out.Whole = true
-		out.Reasons = []string{why}
+		out.Reasons = words.Reasons(why)
 		return r.refused(out)
 	}
 	out.AtLeast = max(1, r.fewest())
 	if out.Result.Placed() && r.opt.Access > 1+tiny {
 		out.AtLeast = 0 // another division may be near enough as things are: Place weighs more than distance
 	}
-	aims := r.aims(&r.want)
-	r.deepen(&out, func() { r.admit(aims) })
+	destinations := r.destinations(&r.want)
+	r.deepen(&out, func() { r.admit(destinations) })
 	out.Steps = r.opt.Steps - r.left
 	if r.best == nil {
 		return r.refused(out)
 	}
 	out.Result, out.Moves, out.KiB = r.best.result, r.best.moves, r.best.kib
-	out.Worse = l.worsened(r.after(out.Moves, &out.Result.Placement), opt.Running)
+	out.Worse = worsened(l, r.after(out.Moves, &out.Result.Placement), opt.Running)
 	r.explain(&out)
 	return out
 }
@@ -129,8 +130,8 @@ type repack struct {
 	level   int          // most moves now
 	best    *solution
 
-	minded func(s *solution) bool // whether a solution will do; nil for all
-	self   int                    // the mover that is brought home; -1 when a new workload is admitted
+	accepts func(s *solution) bool // whether a solution will do; nil for all
+	self    int                    // the mover that is brought home; -1 when a new workload is admitted
 }
 
 // mover is a workload that may move.
@@ -166,7 +167,7 @@ func (s *solution) better(than *solution) bool {
 	return cmp.Or(cmp.Compare(len(s.moves), len(than.moves)), cmp.Compare(s.kib, than.kib), cmp.Compare(s.weight, than.weight), cmp.Compare(s.score, than.score-tiny)) < 0
 }
 
-func (l *Ledger) newRepack(req Request, opt RepackOptions) *repack {
+func newRepack(l *Ledger, req Request, opt RepackOptions) *repack {
 	if opt.Moves <= 0 {
 		opt.Moves = DefaultMoves
 	}
@@ -176,24 +177,24 @@ func (l *Ledger) newRepack(req Request, opt RepackOptions) *repack {
 	r := &repack{start: l, l: l.clone(), req: req, opt: opt, left: opt.Steps, self: -1}
 	r.l.Remove(req.Spec.ID)
 	r.l.guardOffline()
-	r.want = r.l.newWant(&req)
+	r.want = newWant(r.l, &req)
 	for i := range opt.Running {
 		run := &opt.Running[i]
 		k, ok := l.find(run.Spec.ID)
 		if !ok || run.Stay != "" || run.Spec.ID == req.Spec.ID || l.held[k].Class == workload.Offline {
 			continue
 		}
-		r.movers = append(r.movers, l.newMover(&run.Spec, l.held[k]))
+		r.movers = append(r.movers, newMover(l, &run.Spec, l.held[k]))
 	}
 	slices.SortFunc(r.movers, func(a, b mover) int { return cmp.Compare(a.held.Workload, b.held.Workload) })
 	r.movers = slices.CompactFunc(r.movers, func(a, b mover) bool { return a.held.Workload == b.held.Workload })
 	return r
 }
 
-func (l *Ledger) newMover(spec *workload.Spec, h *holding) mover {
+func newMover(l *Ledger, spec *workload.Spec, h *holding) mover {
 	s := *spec
 	s.Class, s.CPUs, s.Memory, s.HugePage = h.Class, h.VCPUs, h.Asked, h.HugePage // what it holds, it goes on to hold
-	m := mover{want: l.newWant(&Request{Spec: s, Must: true}), held: h}
+	m := mover{want: newWant(l, &Request{Spec: s, Must: true}), held: h}
 	m.cpus, m.memory = make([]float64, len(l.nodes)), make([]topology.KiB, len(l.nodes))
 	for _, x := range l.sharesOf(h) {
 		m.cpus[x.node], m.memory[x.node] = x.vcpus, x.memory
@@ -205,34 +206,8 @@ func (l *Ledger) newMover(spec *workload.Spec, h *holding) mover {
 			}
 		}
 	}
-	m.access = l.accessOf(l.sharesOf(h), workload.Total(h.Memory))
+	m.access = l.accessNow(h)
 	return m
-}
-
-// clone is a ledger that can be changed without changing this one.
-func (l *Ledger) clone() *Ledger {
-	c := *l
-	c.nodes = slices.Clone(l.nodes)
-	for i := range c.nodes {
-		c.nodes[i].pages = slices.Clone(l.nodes[i].pages)
-	}
-	c.caches = slices.Clone(l.caches)
-	c.cores = slices.Clone(l.cores)
-	c.owners = slices.Clone(l.owners)
-	c.held = make([]*holding, len(l.held))
-	for i, h := range l.held {
-		own := *h // settle changes holdings
-		c.held[i] = &own
-	}
-	c.scratch = search{}
-	return &c
-}
-
-// putBack undoes a Remove.
-func (l *Ledger) putBack(h *holding) {
-	i, _ := l.find(h.Workload)
-	l.held = slices.Insert(l.held, i, h)
-	l.book(h, 1)
 }
 
 // good reports whether a placement is near enough.
@@ -287,8 +262,8 @@ func (r *repack) exact() bool {
 }
 
 // admit seats the new workload in all ways.
-func (r *repack) admit(aims [][]share) {
-	for _, shares := range aims {
+func (r *repack) admit(destinations [][]share) {
+	for _, shares := range destinations {
 		r.seat(-1, shares, r.level, -1, nil)
 	}
 }
@@ -321,7 +296,7 @@ func (r *repack) seat(who int, shares []share, k, at int, there []int) {
 		return
 	}
 	w := r.wantOf(who)
-	short := slices.IndexFunc(shares, func(s share) bool { return !r.l.fits(w, s) })
+	short := slices.IndexFunc(shares, func(s share) bool { return !w.fits(r.l, s) })
 	if short < 0 {
 		r.take(who, shares, k)
 		return
@@ -333,20 +308,20 @@ func (r *repack) seat(who int, shares []share, k, at int, there []int) {
 		there = r.there(w, shares[short])
 	}
 	for i, j := range there {
-		if r.movers[j].out || r.twin(j, there[:i], shares[short].node) {
+		if r.movers[j].out || r.interchangeable(j, there[:i], shares[short].node) {
 			continue
 		}
 		r.evict(j)
 		r.seat(who, shares, k-1, short, there[i+1:])
-		r.comeBack(j)
+		r.readmit(j)
 	}
 }
 
 // there is the movers that hold something of a node, those first whose leaving
 // makes most of the room that a share lacks.
 func (r *repack) there(w *want, s share) []int {
-	cpus := s.vcpus - float64(r.l.cpuRoom(w, s.node))
-	mem := float64(s.memory - r.l.memoryRoom(w, s.node))
+	cpus := s.vcpus - float64(w.cpuRoom(r.l, s.node))
+	mem := float64(s.memory - w.memoryRoom(r.l, s.node))
 	var out []int
 	for j := range r.movers {
 		if m := &r.movers[j]; !m.out && (m.cpus[s.node] > 0 || m.memory[s.node] > 0) {
@@ -367,28 +342,14 @@ func (r *repack) there(w *want, s share) []int {
 	return out
 }
 
-// fits reports whether a node has room for a share of the workload.
-func (l *Ledger) fits(w *want, s share) bool {
-	if s.vcpus > 0 {
-		room := float64(l.cpuRoom(w, s.node))
-		if w.Class == workload.Shared && l.eligible(w, s.node) {
-			room = l.sharedRoom(&l.nodes[s.node])
-		}
-		if s.vcpus > room+tiny {
-			return false
-		}
-	}
-	return s.memory <= l.memoryRoom(w, s.node)
-}
-
 // take books a workload where there is room, and goes on with who waits.
 func (r *repack) take(who int, shares []share, k int) {
 	w := r.wantOf(who)
-	p := r.l.realize(w, &candidate{shares: shares})
+	p := w.realize(r.l, &candidate{shares: shares})
 	moved := topology.KiB(0)
 	if who >= 0 {
 		old := r.movers[who].held
-		if sameSeat(&old.Placement, &p) {
+		if sameSeat(old.Placement, &p) {
 			return
 		}
 		moved = movedKiB(old.Placement.Memory, p.Memory)
@@ -424,7 +385,7 @@ func (r *repack) evict(j int) {
 	r.waiting = append(r.waiting, j)
 }
 
-func (r *repack) comeBack(j int) {
+func (r *repack) readmit(j int) {
 	r.waiting = r.waiting[:len(r.waiting)-1]
 	r.movers[j].out = false
 	r.l.putBack(r.movers[j].held)
@@ -450,8 +411,8 @@ func (r *repack) next(k int) {
 func (r *repack) places(who int) [][]share {
 	m := &r.movers[who]
 	w := &m.want
-	if w.wide {
-		s := r.l.newSearch(w)
+	if w.tooLarge {
+		s := newSearch(r.l, w)
 		s.run()
 		var out [][]share
 		for i := range s.top {
@@ -468,20 +429,20 @@ func (r *repack) places(who int) [][]share {
 	}
 	var on []place
 	for i := range r.l.nodes {
-		if !r.l.eligible(w, i) || r.l.nodes[i].given(w.Class) < 1 {
+		if !w.eligible(r.l, i) || r.l.nodes[i].given(w.Class) < 1 {
 			continue
 		}
 		if len(m.held.home) == 1 && m.held.home[0] == i && w.SMT == workload.SMTPrefer && r.want.SMT == workload.SMTPrefer {
 			continue // other CPUs of the same node help nobody
 		}
 		x := place{node: i}
-		spare := float64(r.l.cpuRoom(w, i)-w.vcpus) / float64(w.vcpus)
+		spare := float64(w.cpuRoom(r.l, i)-w.vcpus) / float64(w.vcpus)
 		if w.memory > 0 {
-			free := float64(r.l.memoryRoom(w, i)-w.memory) / float64(w.memory)
+			free := float64(w.memoryRoom(r.l, i)-w.memory) / float64(w.memory)
 			x.short = max(0, -free)
 			spare += free
 		}
-		x.short += max(0, float64(w.vcpus-r.l.cpuRoom(w, i))/float64(w.vcpus))
+		x.short += max(0, float64(w.vcpus-w.cpuRoom(r.l, i))/float64(w.vcpus))
 		x.spare = spare
 		on = append(on, x)
 	}
@@ -493,9 +454,9 @@ func (r *repack) places(who int) [][]share {
 	return out
 }
 
-// twin reports whether a mover like j on the same node comes before it and stays:
+// interchangeable reports whether a mover like j on the same node comes before it and stays:
 // then evicting j leads to nothing that evicting that one would not.
-func (r *repack) twin(j int, before []int, node int) bool {
+func (r *repack) interchangeable(j int, before []int, node int) bool {
 	m := &r.movers[j]
 	if m.want.SMT != workload.SMTPrefer || r.want.SMT != workload.SMTPrefer || len(m.held.home) != 1 || m.want.pull != nil {
 		return false
@@ -534,12 +495,12 @@ func (r *repack) finish() {
 	for _, x := range r.seated {
 		if x.who >= 0 {
 			k, _ := l.find(r.movers[x.who].held.Workload)
-			was, is := r.start.standing(r.movers[x.who].held, &r.movers[x.who].want), l.standing(l.held[k], &r.movers[x.who].want)
+			was, is := r.movers[x.who].want.fares(r.start, r.movers[x.who].held), r.movers[x.who].want.fares(l, l.held[k])
 			s.score += is.sum() - was.sum()
 			s.weight += r.movers[x.who].held.Importance
 		}
 	}
-	if (r.minded == nil || r.minded(s)) && s.better(r.best) {
+	if (r.accepts == nil || r.accepts(s)) && s.better(r.best) {
 		r.best = s
 	}
 }

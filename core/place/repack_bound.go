@@ -2,11 +2,11 @@ package place
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -14,10 +14,10 @@ import (
 // Moving a workload from node to node changes neither the memory that is free in all
 // nor the CPUs, but for siblings held idle: those come free where it goes to cores
 // with fewer threads.
-func (r *repack) impossible() string {
+func (r *repack) impossible() words.Reason {
 	w := &r.want
 	if !w.Nodes.Empty() {
-		return ""
+		return words.Reason{}
 	}
 	room, mem := 0.0, topology.KiB(0)
 	for i := range r.start.nodes {
@@ -27,14 +27,7 @@ func (r *repack) impossible() string {
 		} else {
 			room += float64(n.free)
 		}
-		free := n.memoryFree
-		if w.HugePage > 0 {
-			free = 0
-			if p := n.pool(w.HugePage); p != nil {
-				free = p.free
-			}
-		}
-		mem += max(0, free)
+		mem += max(0, n.freeOf(w.HugePage))
 	}
 	for i := range r.movers {
 		idle := float64(r.movers[i].held.Idle.Len())
@@ -47,14 +40,14 @@ func (r *repack) impossible() string {
 	case room < float64(w.vcpus)-tiny:
 		word := *w
 		word.SMT = workload.SMTPrefer
-		return fmt.Sprintf("No moves admit it: the host has room for %s in all, and it wants %d.", count(max(0, int(room+tiny)), word.cpuWord()), w.vcpus)
+		return words.Because(words.MovesNoRoom, word.cpus(w.vcpus), countOf(int(room+tiny)))
 	case mem < w.memory:
-		return fmt.Sprintf("No moves admit it: the host has %s free in all, and it wants %s.", r.start.memoryLack(w, max(0, mem)), r.start.memoryLack(w, w.memory))
+		return words.Because(words.MovesNoRoom, w.memoryOf(w.memory), w.have(mem))
 	}
 	if w.MaxNodes == 1 && r.fewest() > len(r.movers) {
-		return fmt.Sprintf("No moves admit it: no node has room for %s, were all that may move away from there.", w.words())
+		return words.Because(words.MovesNoNode, w.size())
 	}
-	return ""
+	return words.Reason{}
 }
 
 // fewest is a lower bound on the moves: for a workload that must be on one node, the
@@ -65,7 +58,7 @@ func (r *repack) fewest() int {
 	}
 	least := len(r.movers) + 1
 	for i := range r.l.nodes {
-		if !r.l.eligible(&r.want, i) {
+		if !r.want.eligible(r.l, i) {
 			continue
 		}
 		s := share{i, float64(r.want.vcpus), r.want.memory}
@@ -81,10 +74,10 @@ func (r *repack) fewest() int {
 // covers reports whether k movers that leave a node could make room for a share
 // there: the k that hold most CPUs, and the k that hold most memory.
 func (r *repack) covers(w *want, s share, k int) bool {
-	if r.l.fits(w, s) {
+	if w.fits(r.l, s) {
 		return true
 	}
-	if !r.l.eligible(w, s.node) {
+	if !w.eligible(r.l, s.node) {
 		return false
 	}
 	oc := r.l.overcommit()
@@ -114,7 +107,7 @@ func (r *repack) covers(w *want, s share, k int) bool {
 	} else if n.shared > 0 {
 		room -= float64(r.l.keep(n))
 	}
-	return s.vcpus <= room+largest(cpus, k)+tiny && s.memory <= r.l.memoryRoom(w, s.node)+largest(mem, k)
+	return s.vcpus <= room+largest(cpus, k)+tiny && s.memory <= w.memoryRoom(r.l, s.node)+largest(mem, k)
 }
 
 // largest is the sum of the k largest.
@@ -128,13 +121,13 @@ func largest[T float64 | topology.KiB](x []T, k int) T {
 	return sum
 }
 
-// mostAims bounds the ways in which a wide workload is seated.
-const mostAims = 32
+// mostDestinations bounds the ways in which a wide workload is seated.
+const mostDestinations = 32
 
-// aims is where the search tries to seat a workload: any single node that could
+// destinations is where the search tries to seat a workload: any single node that could
 // hold it; for a wide one the divisions it would get if nothing that may move
 // were there, around every node and with every near partner, those that lack least first.
-func (r *repack) aims(w *want) [][]share {
+func (r *repack) destinations(w *want) [][]share {
 	type aim struct {
 		shares []share
 		short  float64
@@ -144,16 +137,16 @@ func (r *repack) aims(w *want) [][]share {
 	offer := func(shares []share, access float64) {
 		a := aim{shares: shares, access: access}
 		for _, s := range shares {
-			a.short += max(0, s.vcpus-float64(r.l.cpuRoom(w, s.node))) / float64(w.vcpus)
+			a.short += max(0, s.vcpus-float64(w.cpuRoom(r.l, s.node))) / float64(w.vcpus)
 			if w.memory > 0 {
-				a.short += float64(max(0, s.memory-r.l.memoryRoom(w, s.node))) / float64(w.memory)
+				a.short += float64(max(0, s.memory-w.memoryRoom(r.l, s.node))) / float64(w.memory)
 			}
 		}
 		all = append(all, a)
 	}
-	if !w.wide || w.MaxNodes == 1 {
+	if !w.tooLarge || w.MaxNodes == 1 {
 		for i := range r.l.nodes {
-			if r.l.eligible(w, i) && r.l.nodes[i].given(w.Class) > 0 {
+			if w.eligible(r.l, i) && r.l.nodes[i].given(w.Class) > 0 {
 				offer([]share{{i, float64(w.vcpus), w.memory}}, 1)
 			}
 		}
@@ -163,7 +156,7 @@ func (r *repack) aims(w *want) [][]share {
 	slices.SortStableFunc(all, func(a, b aim) int { return cmp.Or(cmp.Compare(a.short, b.short), cmp.Compare(a.access, b.access)) })
 	var out [][]share
 	for i := range all {
-		if w.wide && len(out) == mostAims {
+		if w.tooLarge && len(out) == mostDestinations {
 			break
 		}
 		if !slices.ContainsFunc(out, func(s []share) bool { return slices.Equal(s, all[i].shares) }) {
@@ -179,7 +172,7 @@ func (r *repack) splits(w *want, offer func(shares []share, access float64)) {
 	for i := range r.movers {
 		e.Remove(r.movers[i].held.Workload)
 	}
-	s := e.newSearch(w)
+	s := newSearch(e, w)
 	n := len(e.nodes)
 	for p := range n {
 		if s.part[p] == 0 {
@@ -210,8 +203,8 @@ func (r *repack) splits(w *want, offer func(shares []share, access float64)) {
 // leastAccess is a lower bound on the mean access cost of a workload wherever it
 // lies on this host, were nothing else there: 1 where one node could hold it, else what its
 // CPUs cost filled in from the nearest around the best node, see search.farCPUs.
-func (l *Ledger) leastAccess(w *want) float64 {
-	if !w.wide {
+func (w *want) leastAccess(l *Ledger) float64 {
+	if !w.tooLarge {
 		return 1
 	}
 	least := math.Inf(1)
@@ -223,7 +216,7 @@ func (l *Ledger) leastAccess(w *want) float64 {
 			if w.Class == workload.Shared {
 				room *= l.overcommit()
 			}
-			if !l.eligible(w, i) {
+			if !w.eligible(l, i) {
 				room = 0
 			}
 			x := min(left, room)

@@ -12,6 +12,8 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/words/wordstest"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -73,11 +75,11 @@ func TestRepack(t *testing.T) {
 		moves   string
 		home    string
 		atLeast int
-		reason  string
+		reasons []words.Reason
 	}{
-		{name: "fits", host: twoNodes, want: whole("a", 4, gib), home: "0", reason: "It fits as things are"},
+		{name: "fits", host: twoNodes, want: whole("a", 4, gib), home: "0", reasons: says(words.FitsNow)},
 		{name: "one move", host: twoNodes, running: []onNode{{whole("x", 4, gib), 0}, {whole("y", 4, gib), 1}}, want: whole("a", 8, gib),
-			moves: "x 0>1", home: "0", atLeast: 1, reason: "1 move of 1 GiB in all admits it. No plan has fewer moves."},
+			moves: "x 0>1", home: "0", atLeast: 1, reasons: words.Reasons(words.Because(words.MovesAdmit, 1, gib), words.Because(words.NoneFewer))},
 		{name: "the one with least memory", host: twoNodes, running: []onNode{{whole("x", 4, gib), 0}, {whole("y", 4, 2*gib), 1}}, want: whole("a", 8, gib),
 			moves: "x 0>1", home: "0", atLeast: 1},
 		{name: "the one that may", host: twoNodes, running: []onNode{{whole("x", 4, gib), 0}, {whole("y", 4, 2*gib), 1}}, stay: "x", want: whole("a", 8, gib),
@@ -89,15 +91,15 @@ func TestRepack(t *testing.T) {
 			moves: "y 1>0", home: "1", atLeast: 1},
 		{name: "a chain", host: threeNodes,
 			running: []onNode{{whole("x", 2, 12*gib), 0}, {whole("y", 1, 9*gib), 1}, {whole("u", 1, 3*gib), 1}, {whole("z", 2, 5*gib), 2}}, want: whole("a", 1, 15*gib),
-			moves: "u 1>0, z 2>1", home: "2", atLeast: 2, reason: "No plan has fewer moves."},
+			moves: "u 1>0, z 2>1", home: "2", atLeast: 2, reasons: says(words.NoneFewer)},
 		{name: "the host is full", host: twoNodes, running: []onNode{{whole("x", 6, gib), 0}, {whole("y", 4, gib), 1}}, want: whole("a", 8, gib),
-			reason: "No moves admit it: the host has room for 6 free CPUs in all, and it wants 8."},
+			reasons: says(words.MovesNoRoom, words.Because(words.FreeCPUs, 8), words.Because(words.Number, 6))},
 		{name: "memory is used up", host: twoNodes, running: []onNode{{whole("x", 1, 10*gib), 0}, {whole("y", 1, 10*gib), 1}}, want: whole("a", 2, 14*gib),
-			reason: "No moves admit it: the host has 12 GiB free in all, and it wants 14 GiB."},
+			reasons: says(words.MovesNoRoom, memory(14*gib), memory(12*gib))},
 		{name: "all must stay", host: twoNodes, running: []onNode{{whole("x", 4, gib), 0}}, stay: "x", want: whole("a", 12, gib),
-			reason: "no node has room for 12 free CPUs and 1 GiB, were all that may move away from there"},
+			reasons: says(words.MovesNoNode, amounts(words.Because(words.FreeCPUs, 12), memory(gib)))},
 		{name: "too many moves", host: twoNodes, running: []onNode{{whole("x", 1, gib), 0}, {whole("y", 1, gib), 0}, {whole("u", 1, gib), 1}, {whole("v", 1, gib), 1}},
-			want: whole("a", 8, gib), opt: RepackOptions{Moves: 1}, atLeast: 2, reason: "No plan of up to 1 move was found that admits it"},
+			want: whole("a", 8, gib), opt: RepackOptions{Moves: 1}, atLeast: 2, reasons: says(words.NoMovesFound, 1)},
 		{name: "whole cores", host: twoNodes, running: []onNode{{whole("x", 1, gib), 0}, {whole("y", 1, gib), 0}, {whole("z", 8, gib), 1}},
 			want:  func() workload.Spec { s := whole("a", 3, gib); s.SMT = workload.SMTIsolate; return s }(),
 			moves: "x 0>0", home: "0", atLeast: 1},
@@ -122,8 +124,8 @@ func TestRepack(t *testing.T) {
 			if got := briefly(r.Moves); got != tt.moves || r.Result.Placement.Home.String() != tt.home || r.AtLeast != tt.atLeast {
 				t.Errorf("moves %q to home %v, at least %d; want %q, %q, %d\n%v", got, r.Result.Placement.Home, r.AtLeast, tt.moves, tt.home, tt.atLeast, r.Reasons)
 			}
-			if !strings.Contains(strings.Join(r.Reasons, " "), tt.reason) {
-				t.Errorf("no %q in %q", tt.reason, r.Reasons)
+			if missing := wordstest.Missing(r.Reasons, tt.reasons); missing != nil {
+				t.Errorf("no %q in %q", missing, r.Reasons)
 			}
 			checkMoves(t, st, l, r.Moves, &r.Result.Placement)
 		})
@@ -147,11 +149,11 @@ func TestSwap(t *testing.T) {
 		if tt.room == 4 {
 			l.Remove("z")
 		}
-		r := l.newRepack(Request{Spec: whole("new", 1, gib)}, RepackOptions{Running: running})
+		r := newRepack(l, Request{Spec: whole("new", 1, gib)}, RepackOptions{Running: running})
 		r.level = tt.level
 		for who, to := range []int{1, 0} {
 			shares := []share{{to, 4, 8 * gib}}
-			r.seated = append(r.seated, seat{who, shares, l.held[to].Placement})
+			r.seated = append(r.seated, seat{who, shares, *l.held[to].Placement})
 		}
 		moves, _, ok := r.order()
 		slices.Reverse(r.seated)
@@ -162,7 +164,7 @@ func TestSwap(t *testing.T) {
 		if got := briefly(again); ok && got != tt.want {
 			t.Errorf("got %s, want %s", got, tt.want)
 		}
-		l.explainMoves(moves, nil, nil)
+		explainMoves(l, moves, nil, topology.NodeSet{})
 		checkMoves(t, st, l, moves, nil)
 	}
 }
@@ -193,11 +195,7 @@ func checkMoves(t fataler, st plan.State, l *Ledger, moves []Move, last *plan.Pl
 		if len(m.Reasons) < 3 {
 			t.Fatalf("move %d of %s has reasons %q", i, m.Workload, m.Reasons)
 		}
-		for _, s := range m.Reasons {
-			if !strings.HasSuffix(s, ".") || strings.Contains(s, "%!") {
-				t.Fatalf("not a sentence: %q", s)
-			}
-		}
+		checkSentences(t, m.Reasons)
 		now.Commit(m.To)
 		if v := plan.Check(st, now.Placements()); v != nil {
 			t.Fatalf("after move %d of %s: %v", i, m.Workload, v)
@@ -383,8 +381,8 @@ func TestImpossibleIsTrue(t *testing.T) {
 		if rapid.Bool().Draw(t, "shared") {
 			last = workload.Spec{ID: "new", Name: "new", Class: workload.Shared, CPUs: rapid.IntRange(1, 18).Draw(t, "shared vCPUs"), Memory: gib, MaxNodes: 1, Given: true, Importance: 50}
 		}
-		why := l.newRepack(Request{Spec: last}, RepackOptions{Running: running}).impossible()
-		if why == "" {
+		why := newRepack(l, Request{Spec: last}, RepackOptions{Running: running}).impossible()
+		if why.None() {
 			return
 		}
 		claims++

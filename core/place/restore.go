@@ -6,6 +6,7 @@ import (
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -28,19 +29,19 @@ type Restoring struct {
 	CutOff  bool         // the steps ran out
 	Steps   int
 	Worse   []Worsening
-	Reasons []string
+	Reasons []words.Reason
 }
 
 // Restore finds moves that bring running workloads nearer to their memory, the
 // move that gains most for each workload moved first. It goes on while something
 // is gained and moves are left. The ledger is left as it is.
 func (l *Ledger) Restore(opt RepackOptions) Restoring {
-	r := l.newRepack(Request{}, opt)
+	r := newRepack(l, Request{}, opt)
 	opt = r.opt
 	out := Restoring{}
 	now := l.clone()
 	stay := map[workload.ID]bool{}
-	for _, x := range l.remotes(opt.Running) {
+	for _, x := range remotes(l, opt.Running) {
 		out.Remote = append(out.Remote, x)
 		if k, _ := l.find(x.Workload); x.Stay == "" {
 			out.Most += float64(l.held[k].VCPUs) * (x.Access - x.Least)
@@ -51,12 +52,12 @@ func (l *Ledger) Restore(opt RepackOptions) Restoring {
 	left, steps := opt.Moves, opt.Steps
 	for left > 0 && steps > 0 {
 		best := (*solution)(nil)
-		far := now.remotes(opt.Running)
+		far := remotes(now, opt.Running)
 		for i, x := range far {
 			if stay[x.Workload] {
 				continue
 			}
-			s, used, cut := now.bringHome(x, opt, left, steps/(len(far)-i))
+			s, used, cut := bringHome(now, x, opt, left, steps/(len(far)-i))
 			steps -= used
 			out.CutOff = out.CutOff || cut
 			if s != nil && (best == nil || s.score*float64(len(best.moves)) < best.score*float64(len(s.moves))-tiny) {
@@ -78,15 +79,15 @@ func (l *Ledger) Restore(opt RepackOptions) Restoring {
 	out.Steps = opt.Steps - steps
 	for i := range out.Remote {
 		k, _ := now.find(out.Remote[i].Workload)
-		out.Remote[i].Restored = now.accessOf(now.sharesOf(now.held[k]), totalOf(now.held[k]))
+		out.Remote[i].Restored = now.accessNow(now.held[k])
 	}
-	out.Worse = l.worsened(now, opt.Running)
-	l.explainRestoring(&out)
+	out.Worse = worsened(l, now, opt.Running)
+	out.explain(l)
 	return out
 }
 
 // remotes is the workloads that are not as near to their memory as they could be.
-func (l *Ledger) remotes(running []Runner) []Remote {
+func remotes(l *Ledger, running []Runner) []Remote {
 	var out []Remote
 	loss := map[workload.ID]float64{}
 	for i := range running {
@@ -94,8 +95,8 @@ func (l *Ledger) remotes(running []Runner) []Remote {
 		if !ok || l.held[k].Class == workload.Offline || loss[running[i].Spec.ID] > 0 {
 			continue
 		}
-		m := l.newMover(&running[i].Spec, l.held[k])
-		x := Remote{Workload: m.held.Workload, Access: m.access, Least: l.leastAccess(&m.want), Stay: running[i].Stay}
+		m := newMover(l, &running[i].Spec, l.held[k])
+		x := Remote{Workload: m.held.Workload, Access: m.access, Least: m.want.leastAccess(l), Stay: running[i].Stay}
 		if x.Access > x.Least+tiny {
 			loss[x.Workload] = float64(m.held.VCPUs) * (x.Access - x.Least)
 			out = append(out, x)
@@ -109,22 +110,22 @@ func (l *Ledger) remotes(running []Runner) []Remote {
 
 // bringHome finds the plan of fewest moves, and then of most gain, that brings one
 // workload nearer. The score of the solution is less than 0 by what it gains.
-func (l *Ledger) bringHome(x Remote, opt RepackOptions, moves, steps int) (*solution, int, bool) {
+func bringHome(l *Ledger, x Remote, opt RepackOptions, moves, steps int) (*solution, int, bool) {
 	opt.Moves, opt.Steps, opt.Access = moves, max(1, steps), x.Access-0.005
-	r := l.newRepack(Request{}, opt)
+	r := newRepack(l, Request{}, opt)
 	r.self = slices.IndexFunc(r.movers, func(m mover) bool { return m.held.Workload == x.Workload })
 	if r.self < 0 {
 		return nil, 0, false
 	}
 	m := &r.movers[r.self]
 	r.want = m.want
-	r.minded = func(s *solution) bool { return s.score < -tiny }
+	r.accepts = func(s *solution) bool { return s.score < -tiny }
 	r.l.Remove(x.Workload)
 	m.out = true
-	aims := r.aims(&m.want)
+	destinations := r.destinations(&m.want)
 	out := Repacking{AtLeast: 1}
 	r.deepen(&out, func() {
-		for _, shares := range aims {
+		for _, shares := range destinations {
 			r.seat(r.self, shares, r.level-1, -1, nil)
 		}
 	})

@@ -92,15 +92,15 @@ type candidate struct {
 }
 
 // weigh fills in the access cost, the terms and the score of a candidate.
-func (l *Ledger) weigh(w *want, c *candidate) {
+func (w *want) weigh(l *Ledger, c *candidate) {
 	c.access = l.accessOf(c.shares, w.memory)
 	v := float64(w.vcpus)
 	t := terms{distance: v * (c.access - 1)}
 	stays := 0.0
 	for _, s := range c.shares {
 		n := &l.nodes[s.node]
-		if w.lies != nil {
-			stays += w.lies[s.node]
+		if w.residence != nil {
+			stays += w.residence[s.node]
 		}
 		if w.pull != nil {
 			t[near] += s.vcpus * w.pull[s.node]
@@ -112,12 +112,12 @@ func (l *Ledger) weigh(w *want, c *candidate) {
 		if n.devices > 0 && w.pull == nil {
 			t[devices] += deviceWeight * s.vcpus
 		}
-		l.weighCPUs(w, n, s.vcpus, len(c.shares) > 1, &t)
+		w.weighCPUs(n, s.vcpus, len(c.shares) > 1, &t)
 		if len(c.shares) == 1 {
-			t[holes] = l.hole(w, s.node)
+			t[holes] = w.hole(l, s.node)
 		}
 	}
-	if w.lies != nil {
+	if w.residence != nil {
 		t[move] = moveWeight * v * max(0, 1-stays)
 	}
 	for k := range t {
@@ -130,7 +130,7 @@ func (l *Ledger) weigh(w *want, c *candidate) {
 }
 
 // weighCPUs adds what taking vcpus on node n does to CPUs there.
-func (l *Ledger) weighCPUs(w *want, n *node, vcpus float64, split bool, t *terms) {
+func (w *want) weighCPUs(n *node, vcpus float64, split bool, t *terms) {
 	free := float64(n.free)
 	if w.Class == workload.Shared {
 		free = float64(n.open())
@@ -150,7 +150,7 @@ func (l *Ledger) weighCPUs(w *want, n *node, vcpus float64, split bool, t *terms
 	}
 	taken := vcpus
 	if w.SMT == workload.SMTIsolate && n.cores.len() > 0 {
-		taken *= float64(n.usable+n.apart) / float64(n.cores.len())
+		taken *= float64(n.usable+n.sharedOnly) / float64(n.cores.len())
 	}
 	if others := n.load(); others > 0 && !n.split {
 		t[contention] += n.crowding(free-taken, others) - n.crowding(free, others)
@@ -171,10 +171,10 @@ func (n *node) crowding(cpus, vcpus float64) float64 {
 
 // coresIn is how many cores the given number of CPUs of the node are.
 func (n *node) coresIn(cpus float64) float64 {
-	if n.usable+n.apart == 0 {
+	if n.usable+n.sharedOnly == 0 {
 		return 0
 	}
-	return cpus * float64(n.cores.len()) / float64(n.usable+n.apart)
+	return cpus * float64(n.cores.len()) / float64(n.usable+n.sharedOnly)
 }
 
 // hole is what a workload that fits a node whole costs those that come later:
@@ -182,7 +182,7 @@ func (n *node) coresIn(cpus float64) float64 {
 // memory the scarcer counts, for the other is of no use without it; and what
 // makes a node more lopsided than it was counts too, for that is how CPUs end
 // without memory.
-func (l *Ledger) hole(w *want, i int) float64 {
+func (w *want) hole(l *Ledger, i int) float64 {
 	if w.Class != workload.Dedicated {
 		return 0
 	}
@@ -200,14 +200,14 @@ func (l *Ledger) hole(w *want, i int) float64 {
 	if l.policy.Packing == plan.Spread {
 		return holeWeight * float64(w.vcpus) * (1 - left)
 	}
-	return float64(w.vcpus) * (holeWeight*left + lopsidedWeight*lopsided + nearHoleWeight*l.nearHole(i))
+	return float64(w.vcpus) * (holeWeight*left + lopsidedWeight*lopsided + nearHoleWeight*nearHole(l, i))
 }
 
 // nearHole is how much is free on the nodes near to node i, 0 to 1: what a
 // workload wider than a node would be split over. A neighbour counts as much as
 // a split onto it would be worth. Filling up where the neighbours are full as
 // well leaves the nodes that are free together for those who need them together.
-func (l *Ledger) nearHole(i int) float64 {
+func nearHole(l *Ledger, i int) float64 {
 	sum, weights := 0.0, 0.0
 	for j := range l.nodes {
 		if worth := 2 - l.access[j*len(l.nodes)+i]; j != i && worth > 0 {
@@ -216,41 +216,4 @@ func (l *Ledger) nearHole(i int) float64 {
 		}
 	}
 	return sum / (max(1, weights) * float64(max(1, l.largest)))
-}
-
-// accessOf is the mean cost of an access when each vCPU touches all memory
-// alike; 1 when there is no memory or no CPU to speak of.
-func (l *Ledger) accessOf(shares []share, memory topology.KiB) float64 {
-	n := len(l.nodes)
-	sum, vcpus := 0.0, 0.0
-	for _, a := range shares {
-		vcpus += a.vcpus
-	}
-	if vcpus <= 0 {
-		return 1
-	}
-	if memory <= 0 {
-		// Of memory nobody knows, all that can be said is that it will lie where it is
-		// first touched: as the CPUs do.
-		for _, a := range shares {
-			for _, b := range shares {
-				sum += a.vcpus * b.vcpus * l.access[a.node*n+b.node]
-			}
-		}
-		return sum / (vcpus * vcpus)
-	}
-	total := 0.0
-	for _, b := range shares {
-		total += float64(b.memory)
-		if b.memory == 0 {
-			continue
-		}
-		for _, a := range shares {
-			sum += a.vcpus * float64(b.memory) * l.access[a.node*n+b.node]
-		}
-	}
-	if total <= 0 {
-		return 1
-	}
-	return sum / (vcpus * total)
 }

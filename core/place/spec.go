@@ -1,8 +1,11 @@
 package place
 
 import (
+	"cmp"
 	"math/bits"
+	"slices"
 
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -14,7 +17,7 @@ const cpuHeadroom = 1.25
 
 // SpecFrom derives what a running workload wants from what was seen of it: a
 // shared workload of the size it has. The caller puts what people said over it.
-func SpecFrom(obs workload.Observation, _ Options) workload.Spec {
+func SpecFrom(obs workload.Observation) workload.Spec {
 	s := workload.Spec{
 		ID: obs.ID, Name: obs.Name, Class: workload.Shared, Importance: workload.DefaultImportance,
 		Memory: roundMemory(workload.Total(obs.Memory)),
@@ -38,4 +41,14 @@ func roundMemory(m topology.KiB) topology.KiB {
 	m = min(m, unlimited)
 	step := topology.KiB(1) << max(14, bits.Len64(uint64(m))-4)
 	return (m + step - 1) / step * step
+}
+
+// Of looks a workload's placement up in placements, which rise by workload; nil when it
+// has none.
+func Of(placements []plan.Placement, id workload.ID) *plan.Placement {
+	i, ok := slices.BinarySearchFunc(placements, id, func(p plan.Placement, id workload.ID) int { return cmp.Compare(p.Workload, id) })
+	if !ok {
+		return nil
+	}
+	return &placements[i]
 }

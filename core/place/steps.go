@@ -2,11 +2,11 @@ package place
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -24,10 +24,15 @@ const (
 // last, for on leaving the kernel moves what lies there at once, without pace.
 func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 	obs := &s.Observation
-	gain := a.gain(obs, p)
-	step := func(kind plan.StepKind, from, to, reason string) plan.Step {
+	home := a.home(p.Home).memory
+	var gain *plan.Gain
+	step := func(kind plan.StepKind, from, to string, reason words.Reason) plan.Step {
+		if gain == nil {
+			g := a.gain(obs, p)
+			gain = &g
+		}
 		return plan.Step{
-			Kind: kind, Workload: obs.ID, From: from, To: to, Reason: reason, Gain: gain,
+			Kind: kind, Workload: obs.ID, From: from, To: to, Reason: reason, Gain: *gain,
 			Target: plan.Target{Kind: obs.Kind, Cgroup: obs.Cgroup, Processes: slices.Clone(obs.Processes)},
 		}
 	}
@@ -35,11 +40,10 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 	if !p.CPUs.Equal(obs.CPUs) {
 		out = append(out, step(plan.SetCPUs, obs.CPUs.String(), p.CPUs.String(), whyCPUs(p)))
 	}
-	home := a.memoryHome(p)
 	if home.Empty() || p.Class == workload.Offline {
 		return out
 	}
-	if obs.Kind == workload.InGuest {
+	if obs.Caps.MemoryFollows {
 		if booked := p.MemoryNodes().Intersect(home); !booked.Empty() {
 			home = booked
 		}
@@ -49,19 +53,30 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 	if bind && !home.SubsetOf(have) {
 		have = have.Union(home)
 		out = append(out, step(plan.SetMems, obs.Mems.String(), have.String(),
-			fmt.Sprintf("Its memory can move to its home, %s, only when it may have memory there.", nodesWords(home))))
+			words.Because(words.AllowMemory, home)))
 	}
 	total := workload.Total(movable(obs))
 	off := total - workload.On(movable(obs), home)
-	if obs.Kind == workload.InGuest && !home.Equal(obs.Mems) { // its pages go with its nodes
-		m := step(plan.SetMems, obs.Mems.String(), home.String(), fmt.Sprintf("Its home is %s: its memory goes there with it.", nodesWords(home)))
+	if obs.Caps.MemoryFollows && !home.Equal(obs.Mems) { // its pages go with its nodes
+		m := step(plan.SetMems, have.String(), home.String(), words.Because(words.MemoryFollows, home))
 		m.Bytes, m.Shares = int64(off)<<10, shares(movable(obs), p.Memory, home)
-		return append(out, m)
+		if m.AtOnce = off <= obs.Caps.AtOnce; m.AtOnce || len(obs.Processes) == 0 {
+			return append(out, m)
+		}
+		// The kernel would move it all at full speed: first it may lie on both, then pages
+		// are moved, paced, and what is left of them goes with the nodes.
+		if both := have.Union(home); !both.Equal(have) {
+			widen := step(plan.SetMems, have.String(), both.String(), words.Because(words.MemoryOnBoth, both))
+			widen.AtOnce, m.From = true, widen.To
+			out = append(out, widen)
+		}
+		pages := m
+		pages.Kind, pages.From, pages.Target.Kind, pages.Optional = plan.MovePages, "", workload.InProcess, true
+		return append(out, pages, m)
 	}
 	if float64(off) > max(offHomeShare*float64(total), float64(offHomeLeast)) {
-		m := step(plan.MovePages, "", home.String(), fmt.Sprintf("%s of its %s (%.0f %%) lie off its home, %s.",
-			size(off), size(total), 100*float64(off)/float64(total), nodesWords(home)))
-		if obs.Kind == workload.InGuest { // pages are its process's
+		m := step(plan.MovePages, "", home.String(), words.Because(words.MemoryOffHome, off, total, float64(off)/float64(total), home))
+		if obs.Caps.MemoryFollows { // pages are its process's
 			m.Target.Kind = workload.InProcess
 		}
 		m.Bytes = int64(off) << 10
@@ -74,7 +89,7 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 	}
 	if bind && !home.Equal(have) {
 		out = append(out, step(plan.SetMems, have.String(), home.String(),
-			fmt.Sprintf("It is dedicated and has no memory policy of its own, so new pages are bound to its home, %s.", nodesWords(home))))
+			words.Because(words.BindMemory, home)))
 	}
 	return out
 }
@@ -101,26 +116,14 @@ func fixed(obs *workload.Observation) []workload.NodeMemory {
 	return out
 }
 
-func whyCPUs(p *plan.Placement) string {
+func whyCPUs(p *plan.Placement) words.Reason {
 	switch p.Class {
 	case workload.Dedicated:
-		return fmt.Sprintf("It is dedicated: %d CPUs of its home, %s, are its own.", len(p.Pins), nodesWords(p.Home))
+		return words.Because(words.DedicatedCPUs, len(p.Pins), p.Home)
 	case workload.Offline:
-		return "It is offline work and runs on the CPUs that no dedicated work holds."
+		return words.Because(words.LeftoverCPUs)
 	}
-	return fmt.Sprintf("Its home is %s: threads run there, and new memory falls there.", nodesWords(p.Home))
-}
-
-// memoryHome is the nodes of a home that can hold memory.
-func (a *arrangement) memoryHome(p *plan.Placement) topology.NodeSet {
-	var home topology.NodeSet
-	for i := range a.host.Nodes {
-		n := &a.host.Nodes[i]
-		if p.Home.Has(n.ID) && n.Memory != 0 && a.host.AllowedMems.Has(n.ID) {
-			home.Add(n.ID)
-		}
-	}
-	return home
+	return words.Because(words.SharedCPUs, p.Home)
 }
 
 // shares is what each node of a home should hold in the end: what it holds,
@@ -175,7 +178,7 @@ func (a *arrangement) gain(obs *workload.Observation, p *plan.Placement) plan.Ga
 	var g plan.Gain
 	g.LocalityBefore, _ = workload.Locality(ran, obs.Memory)
 	mem := obs.Memory
-	if home := a.memoryHome(p); !home.Empty() && p.Class != workload.Offline {
+	if home := a.home(p.Home).memory; !home.Empty() && p.Class != workload.Offline {
 		mem = append(fixed(obs), shares(movable(obs), p.Memory, home)...)
 	}
 	g.LocalityAfter, _ = workload.Locality(a.spread(p.CPUs), mem)

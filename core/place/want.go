@@ -9,18 +9,28 @@ import (
 // want is a request in the ledger's terms.
 type want struct {
 	workload.Spec
-	vcpus  int
-	memory topology.KiB // whole pages of it
-	pull   []float64    // by node: what a vCPU there costs for being far from what it is near to; nil for nothing
-	lies   []float64    // by node: the part of it that is there now; nil when it does not run or that is unknown
-	wide   bool         // no node of this host could ever hold all of it
-	must   bool
-	lost   []string // what it is near to and nobody knows
+	vcpus     int
+	memory    topology.KiB // whole pages of it
+	pull      []float64    // by node: what a vCPU there costs for being far from what it is near to; nil for nothing
+	residence []float64    // by node: the part of it that is there now; nil when it does not run or that is unknown
+	tooLarge  bool         // no node of this host could ever hold all of it
+	must      bool
+	absent    []workload.Near // what it is to be near to and the host does not have
 }
 
-// newWant reads a request. Sizes out of range are brought into it: a workload
-// runs on at least one CPU, and memory is not negative.
-func (l *Ledger) newWant(req *Request) want {
+// newWant reads a request.
+func newWant(l *Ledger, req *Request) want {
+	w := wantOf(req)
+	w.pull, w.absent = l.pull(w.Near, w.vcpus)
+	w.residence = residence(l, req)
+	w.tooLarge = w.isTooLarge(l)
+	return w
+}
+
+// wantOf reads what a request asks for, all that it takes to ask whether a home holds.
+// Sizes out of range are brought into it: a workload runs on at least one CPU, and memory
+// is not negative.
+func wantOf(req *Request) want {
 	w := want{Spec: req.Spec, vcpus: max(1, req.Spec.CPUs), must: req.Must || req.running()}
 	w.HugePage = max(0, w.HugePage)
 	w.Bandwidth = max(0, w.Bandwidth)
@@ -28,21 +38,18 @@ func (l *Ledger) newWant(req *Request) want {
 	if w.SMT == "" {
 		w.SMT = workload.SMTPrefer
 	}
-	w.pull, w.lost = l.pull(w.Near, w.vcpus)
-	w.lies = l.lies(req)
-	w.wide = l.isWide(&w)
 	w.Even = w.Even && w.Class == workload.Dedicated // floating work divides by CPUs whatever is planned
 	return w
 }
 
 // eligible reports whether the workload may use node i at all.
-func (l *Ledger) eligible(w *want, i int) bool {
+func (w *want) eligible(l *Ledger, i int) bool {
 	return w.Nodes.Empty() || w.Nodes.Has(l.nodes[i].id)
 }
 
-func (l *Ledger) isWide(w *want) bool {
+func (w *want) isTooLarge(l *Ledger) bool {
 	for i := range l.nodes {
-		if room, mem := l.everRoom(w, i); room >= w.vcpus && mem >= w.memory {
+		if room, mem := w.everRoom(l, i); room >= w.vcpus && mem >= w.memory {
 			return false
 		}
 	}
@@ -51,8 +58,8 @@ func (l *Ledger) isWide(w *want) bool {
 
 // everRoom is the vCPUs and the memory of the workload that node i could hold
 // with nothing else placed there.
-func (l *Ledger) everRoom(w *want, i int) (vcpus int, mem topology.KiB) {
-	if !l.eligible(w, i) {
+func (w *want) everRoom(l *Ledger, i int) (vcpus int, mem topology.KiB) {
+	if !w.eligible(l, i) {
 		return 0, 0
 	}
 	n := &l.nodes[i]
@@ -79,9 +86,9 @@ func (l *Ledger) everRoom(w *want, i int) (vcpus int, mem topology.KiB) {
 	return vcpus, mem
 }
 
-// lies is where the workload is now: its memory, or failing that its CPU time,
+// residence is where the workload is now: its memory, or failing that its CPU time,
 // or failing that the CPUs it may use.
-func (l *Ledger) lies(req *Request) []float64 {
+func residence(l *Ledger, req *Request) []float64 {
 	at := make([]float64, len(l.nodes))
 	sum := 0.0
 	add := func(id topology.NodeID, x float64) {
@@ -113,8 +120,8 @@ func (l *Ledger) lies(req *Request) []float64 {
 }
 
 // cpuRoom is how many vCPUs of the workload node i can take.
-func (l *Ledger) cpuRoom(w *want, i int) int {
-	if !l.eligible(w, i) {
+func (w *want) cpuRoom(l *Ledger, i int) int {
+	if !w.eligible(l, i) {
 		return 0
 	}
 	n := &l.nodes[i]
@@ -131,57 +138,25 @@ func (l *Ledger) cpuRoom(w *want, i int) int {
 	return l.wholeRoom(n, spare, w.SMT == workload.SMTIsolate)
 }
 
-// sharedRoom is how many more shared vCPUs node n can take, also in parts.
-func (l *Ledger) sharedRoom(n *node) float64 {
-	return max(0, l.overcommit()*float64(n.open())-n.sharedVCPUs())
-}
-
-// wholeRoom is how many vCPUs fit on free whole cores, one a core or one a CPU,
-// when at most spare CPUs may be taken.
-func (l *Ledger) wholeRoom(n *node, spare int, onePerCore bool) int {
-	switch {
-	case n.wholeCPUs > spare:
-		return max(l.wholeBySize(n, spare, onePerCore, false), l.wholeBySize(n, spare, onePerCore, true))
-	case onePerCore:
-		return n.whole
-	}
-	return n.wholeCPUs
-}
-
-// wholeBySize adds up free whole cores in order of size, as long as they fit
-// into spare CPUs. The order matters where cores differ in size.
-func (l *Ledger) wholeBySize(n *node, spare int, onePerCore, largestFirst bool) int {
-	room := 0
-	for k := 1; k <= n.threads && spare > 0; k++ {
-		threads := k
-		if largestFirst {
-			threads = n.threads + 1 - k
-		}
-		for i := n.cores.lo; i < n.cores.hi && threads <= spare; i++ {
-			if c := &l.cores[i]; c.whole() && len(c.cpus) == threads {
-				spare -= threads
-				if onePerCore {
-					room++
-				} else {
-					room += threads
-				}
-			}
-		}
-	}
-	return room
-}
-
 // memoryRoom is how much memory of the workload's page size node i can hold.
-func (l *Ledger) memoryRoom(w *want, i int) topology.KiB {
-	if !l.eligible(w, i) {
+func (w *want) memoryRoom(l *Ledger, i int) topology.KiB {
+	if !w.eligible(l, i) {
 		return 0
 	}
-	n := &l.nodes[i]
-	if w.HugePage == 0 {
-		return max(0, n.memoryFree)
+	page := max(1, w.HugePage)
+	return max(0, l.nodes[i].freeOf(w.HugePage)) / page * page
+}
+
+// fits reports whether a node has room for a share of the workload.
+func (w *want) fits(l *Ledger, s share) bool {
+	if s.vcpus > 0 {
+		room := float64(w.cpuRoom(l, s.node))
+		if w.Class == workload.Shared && w.eligible(l, s.node) {
+			room = l.sharedRoom(&l.nodes[s.node])
+		}
+		if s.vcpus > room+tiny {
+			return false
+		}
 	}
-	if p := n.pool(w.HugePage); p != nil {
-		return max(0, p.free) / w.HugePage * w.HugePage
-	}
-	return 0
+	return s.memory <= w.memoryRoom(l, s.node)
 }

@@ -18,7 +18,7 @@ const (
 	UnknownCPU         Code = "unknown-cpu"
 	OfflineCPU         Code = "offline-cpu"
 	ReservedCPU        Code = "reserved-cpu"
-	WrongSide          Code = "wrong-side-of-border"
+	WrongSide          Code = "wrong-side-of-partition"
 	ForbiddenCPU       Code = "cpu-not-allowed"
 	CPUUsedTwice       Code = "cpu-used-twice"
 	CPUOutsideHome     Code = "cpu-outside-home"
@@ -76,7 +76,17 @@ func (c *checker) say(code Code, ids []workload.ID, format string, args ...any) 
 	c.found = append(c.found, Violation{code, ids, fmt.Sprintf(format, args...)})
 }
 
+// of is the workload of a placement, for what is said of it.
+func of(p *Placement) []workload.ID { return []workload.ID{p.Workload} }
+
 func (c *checker) duplicates(ps []Placement) {
+	rising := true
+	for i := 1; i < len(ps) && rising; i++ {
+		rising = ps[i-1].Workload < ps[i].Workload
+	}
+	if rising {
+		return
+	}
 	seen := make(map[workload.ID]int, len(ps))
 	for _, p := range ps {
 		if seen[p.Workload]++; seen[p.Workload] == 2 {
@@ -87,10 +97,9 @@ func (c *checker) duplicates(ps []Placement) {
 
 // cpus checks that every CPU of a placement exists, runs, and is ours to give.
 func (c *checker) cpus(p *Placement) {
-	id := []workload.ID{p.Workload}
 	h := c.st.Host
-	if p.CPUs.Empty() {
-		c.say(NoCPU, id, "%s has an empty CPU set", p.Workload)
+	if p.CPUs.Empty() && (p.VCPUs > 0 || len(p.Memory) == 0) { // what books memory alone has none
+		c.say(NoCPU, of(p), "%s has an empty CPU set", p.Workload)
 	}
 	// Every plan is checked at every look: first ask what allocates nothing.
 	all := p.CPUs
@@ -99,23 +108,23 @@ func (c *checker) cpus(p *Placement) {
 	}
 	if !all.SubsetOf(h.Online) {
 		if bad := all.Minus(h.Online).Minus(h.Offline); !bad.Empty() {
-			c.say(UnknownCPU, id, "%s is given CPUs %v, which this host does not have", p.Workload, bad)
+			c.say(UnknownCPU, of(p), "%s is given CPUs %v, which this host does not have", p.Workload, bad)
 		}
 	}
 	if all.Intersects(h.Offline) {
-		c.say(OfflineCPU, id, "%s is given CPUs %v, which are offline", p.Workload, all.Intersect(h.Offline))
+		c.say(OfflineCPU, of(p), "%s is given CPUs %v, which are offline", p.Workload, all.Intersect(h.Offline))
 	}
 	if p.CPUs.Intersects(c.st.Policy.Reserved) {
-		c.say(ReservedCPU, id, "%s is given CPUs %v, which are reserved for the host", p.Workload, p.CPUs.Intersect(c.st.Policy.Reserved))
+		c.say(ReservedCPU, of(p), "%s is given CPUs %v, which are reserved for the host", p.Workload, p.CPUs.Intersect(c.st.Policy.Reserved))
 	}
 	if c.st.Policy.Split {
 		if bad := all.Intersect(h.Online).Intersect(c.st.Policy.Barred(h, p.Class)).Minus(c.st.Policy.Reserved); !bad.Empty() {
-			c.say(WrongSide, id, "%s is %s and is given CPUs %v beyond the border (dedicated: %v)", p.Workload, p.Class, bad, c.st.Policy.Dedicated)
+			c.say(WrongSide, of(p), "%s is %s and is given CPUs %v beyond the partition (dedicated: %v)", p.Workload, p.Class, bad, c.st.Policy.Dedicated)
 		}
 	}
 	if !p.CPUs.SubsetOf(h.Allowed) {
 		if bad := p.CPUs.Intersect(h.Online).Minus(h.Allowed); !bad.Empty() {
-			c.say(ForbiddenCPU, id, "%s is given CPUs %v, which homenode may not use (allowed: %v)", p.Workload, bad, h.Allowed)
+			c.say(ForbiddenCPU, of(p), "%s is given CPUs %v, which homenode may not use (allowed: %v)", p.Workload, bad, h.Allowed)
 		}
 	}
 	var off topology.CPUSet
@@ -125,72 +134,69 @@ func (c *checker) cpus(p *Placement) {
 		}
 	}
 	if !off.Empty() {
-		c.say(CPUOutsideHome, id, "%s is given CPUs %v outside its home %v", p.Workload, off, p.Home)
+		c.say(CPUOutsideHome, of(p), "%s is given CPUs %v outside its home %v", p.Workload, off, p.Home)
 	}
 }
 
 // home checks that the home exists and that memory may be taken there.
 func (c *checker) home(p *Placement) {
-	id := []workload.ID{p.Workload}
 	if p.Home.Empty() {
-		c.say(NoHome, id, "%s has no home node", p.Workload)
+		c.say(NoHome, of(p), "%s has no home node", p.Workload)
 	}
 	for n := range p.Home.All() {
 		if !slices.ContainsFunc(c.st.Host.Nodes, func(have topology.Node) bool { return have.ID == n }) {
-			c.say(UnknownNode, id, "%s has its home on node %d, which this host does not have", p.Workload, n)
+			c.say(UnknownNode, of(p), "%s has its home on node %d, which this host does not have", p.Workload, n)
 		}
 	}
 	for _, m := range p.Memory {
 		if m.KiB > 0 && !c.st.Host.AllowedMems.Has(m.Node) {
-			c.say(ForbiddenNode, id, "%s books %d KiB on node %d, where homenode may take no memory (allowed: %v)",
+			c.say(ForbiddenNode, of(p), "%s books %d KiB on node %d, where homenode may take no memory (allowed: %v)",
 				p.Workload, m.KiB, m.Node, c.st.Host.AllowedMems)
 		}
 	}
 }
 
 func (c *checker) pins(p *Placement) {
-	id := []workload.ID{p.Workload}
 	if p.Class != workload.Dedicated {
 		if len(p.Pins) > 0 {
-			c.say(PinMismatch, id, "%s is %s and has %d pins: only dedicated work is pinned", p.Workload, p.Class, len(p.Pins))
+			c.say(PinMismatch, of(p), "%s is %s and has %d pins: only dedicated work is pinned", p.Workload, p.Class, len(p.Pins))
 		}
 		if !p.Idle.Empty() {
-			c.say(PinMismatch, id, "%s is %s and holds CPUs %v idle: only dedicated work may", p.Workload, p.Class, p.Idle)
+			c.say(PinMismatch, of(p), "%s is %s and holds CPUs %v idle: only dedicated work may", p.Workload, p.Class, p.Idle)
 		}
 		return
 	}
 	if len(p.Pins) != p.VCPUs {
-		c.say(PinMismatch, id, "%s has %d pins for %d vCPUs", p.Workload, len(p.Pins), p.VCPUs)
+		c.say(PinMismatch, of(p), "%s has %d pins for %d vCPUs", p.Workload, len(p.Pins), p.VCPUs)
 	}
 	if set := topology.CPUs(p.Pins...); set.Len() != len(p.Pins) {
-		c.say(PinMismatch, id, "%s pins %d vCPUs to only %d CPUs (%v)", p.Workload, len(p.Pins), set.Len(), set)
+		c.say(PinMismatch, of(p), "%s pins %d vCPUs to only %d CPUs (%v)", p.Workload, len(p.Pins), set.Len(), set)
 	} else if !set.Equal(p.CPUs) {
-		c.say(PinMismatch, id, "%s pins CPUs %v but has the CPU set %v", p.Workload, set, p.CPUs)
+		c.say(PinMismatch, of(p), "%s pins CPUs %v but has the CPU set %v", p.Workload, set, p.CPUs)
 	}
 	if both := p.Idle.Intersect(p.CPUs); !both.Empty() {
-		c.say(PinMismatch, id, "%s both uses CPUs %v and holds them idle", p.Workload, both)
+		c.say(PinMismatch, of(p), "%s both uses CPUs %v and holds them idle", p.Workload, both)
 	}
 }
 
 // booking checks one placement's memory booking in itself.
 func (c *checker) booking(p *Placement) {
-	id := []workload.ID{p.Workload}
 	for i, m := range p.Memory {
 		switch {
 		case m.KiB < 0:
-			c.say(BookingMismatch, id, "%s books %d KiB on node %d", p.Workload, m.KiB, m.Node)
+			c.say(BookingMismatch, of(p), "%s books %d KiB on node %d", p.Workload, m.KiB, m.Node)
 		case i > 0 && p.Memory[i-1].Node >= m.Node:
-			c.say(BookingMismatch, id, "%s books node %d after node %d: bookings rise by node", p.Workload, m.Node, p.Memory[i-1].Node)
+			c.say(BookingMismatch, of(p), "%s books node %d after node %d: bookings rise by node", p.Workload, m.Node, p.Memory[i-1].Node)
 		case m.KiB > 0 && !p.Home.Has(m.Node):
-			c.say(BookingOutsideHome, id, "%s books %d KiB on node %d outside its home %v", p.Workload, m.KiB, m.Node, p.Home)
+			c.say(BookingOutsideHome, of(p), "%s books %d KiB on node %d outside its home %v", p.Workload, m.KiB, m.Node, p.Home)
 		case p.HugePage > 0 && m.KiB%p.HugePage != 0:
-			c.say(BookingMismatch, id, "%s books %d KiB on node %d, which is no whole number of %d KiB pages", p.Workload, m.KiB, m.Node, p.HugePage)
+			c.say(BookingMismatch, of(p), "%s books %d KiB on node %d, which is no whole number of %d KiB pages", p.Workload, m.KiB, m.Node, p.HugePage)
 		}
 	}
 	got := workload.Total(p.Memory)
 	want := RoundUp(p.Asked, p.HugePage)
 	if p.Asked > 0 && got != want {
-		c.say(BookingMismatch, id, "%s wants %d KiB and its bookings sum to %d KiB", p.Workload, want, got)
+		c.say(BookingMismatch, of(p), "%s wants %d KiB and its bookings sum to %d KiB", p.Workload, want, got)
 	}
 }
 
@@ -208,7 +214,8 @@ func (c *checker) usedTwice(ps []Placement) {
 	clash := make(map[pair]topology.CPUSet)
 	owner := make(map[topology.CPUID]int)
 	var dedicated topology.CPUSet
-	for i, p := range ps {
+	for i := range ps {
+		p := &ps[i]
 		if p.Class != workload.Dedicated {
 			continue
 		}
@@ -221,7 +228,8 @@ func (c *checker) usedTwice(ps []Placement) {
 			}
 		}
 	}
-	for i, p := range ps {
+	for i := range ps {
+		p := &ps[i]
 		if p.Class == workload.Dedicated || !p.CPUs.Intersects(dedicated) {
 			continue
 		}
@@ -253,8 +261,8 @@ func addTo[K comparable](m map[K]topology.CPUSet, k K, cpu topology.CPUID) {
 // pages and for every huge page size.
 func (c *checker) memory(ps []Placement) {
 	sizes := []topology.KiB{0}
-	for _, p := range ps {
-		if p.HugePage > 0 && !slices.Contains(sizes, p.HugePage) {
+	for i := range ps {
+		if p := &ps[i]; p.HugePage > 0 && !slices.Contains(sizes, p.HugePage) {
 			sizes = append(sizes, p.HugePage)
 		}
 	}
@@ -269,6 +277,13 @@ func (c *checker) memory(ps []Placement) {
 }
 
 func (c *checker) booked(ps []Placement, size topology.KiB, caps []topology.KiB) {
+	if !c.fits(ps, size, caps) {
+		c.settles(ps, size, caps)
+	}
+}
+
+// settles checks that the bookings can be spread so that they fit.
+func (c *checker) settles(ps []Placement, size topology.KiB, caps []topology.KiB) {
 	var bookings []Booking
 	var want [][]topology.KiB
 	var owners []workload.ID
@@ -293,6 +308,32 @@ func (c *checker) booked(ps []Placement, size topology.KiB, caps []topology.KiB)
 		return
 	}
 	c.sayFull(size, caps, bookings, owners, full)
+}
+
+// fits reports whether the bookings fit just as they are, which is all there is to it at
+// nearly every scan.
+func (c *checker) fits(ps []Placement, size topology.KiB, caps []topology.KiB) bool {
+	room := make([]topology.KiB, len(caps))
+	for i, kib := range caps {
+		if room[i] = kib; kib < 0 {
+			room[i] = unlimited
+		}
+	}
+	nodes := c.st.Host.Nodes
+	for k := range ps {
+		p := &ps[k]
+		if p.HugePage != size {
+			continue
+		}
+		for _, m := range p.Memory {
+			i, ok := slices.BinarySearchFunc(nodes, m.Node, func(n topology.Node, id topology.NodeID) int { return cmp.Compare(n.ID, id) })
+			if !ok || m.KiB < 0 || !p.Home.Has(m.Node) || m.KiB > room[i] {
+				return false
+			}
+			room[i] -= m.KiB
+		}
+	}
+	return true
 }
 
 func (c *checker) sayFull(size topology.KiB, caps []topology.KiB, bookings []Booking, owners []workload.ID, full []int) {
@@ -327,6 +368,9 @@ func (c *checker) sayFull(size topology.KiB, caps []topology.KiB, bookings []Boo
 
 // steps checks that each step belongs to a placement and leads to it.
 func (c *checker) steps(p Plan) {
+	if len(p.Steps) == 0 {
+		return
+	}
 	byID := make(map[workload.ID]*Placement, len(p.Placements))
 	for i := range p.Placements {
 		byID[p.Placements[i].Workload] = &p.Placements[i]

@@ -59,7 +59,7 @@ func TestCheck(t *testing.T) {
 		edit func(*plan.State)
 		ps   []plan.Placement
 		want []plan.Code
-		text string // of the first violation
+		text string // of the first violation, where its numbers matter
 	}{
 		{name: "nothing placed"},
 		{name: "dedicated beside shared and offline", ps: []plan.Placement{
@@ -116,6 +116,21 @@ func TestCheck(t *testing.T) {
 			p.Pins = []topology.CPUID{4, 5}
 			return p
 		}()}, want: []plan.Code{plan.PinMismatch}, text: "a is shared and has 2 pins: only dedicated work is pinned"},
+		{name: "shared with one pin", ps: []plan.Placement{func() plan.Placement {
+			p := shared("a", n(1), nil, 5)
+			p.Pins = []topology.CPUID{5}
+			return p
+		}()}, want: []plan.Code{plan.PinMismatch}},
+		{name: "shared that holds CPUs idle", ps: []plan.Placement{func() plan.Placement {
+			p := shared("a", n(1), nil, 5)
+			p.Idle = topology.CPUs(13)
+			return p
+		}()}, want: []plan.Code{plan.PinMismatch}},
+		{name: "idle CPU that the host lacks", ps: []plan.Placement{func() plan.Placement {
+			p := dedicated("a", n(1), nil, 4)
+			p.Idle = topology.CPUs(99)
+			return p
+		}()}, want: []plan.Code{plan.UnknownCPU}},
 		{name: "used and held idle", ps: []plan.Placement{func() plan.Placement {
 			p := dedicated("a", n(1), nil, 4, 5)
 			p.Idle = topology.CPUs(5)
@@ -132,6 +147,55 @@ func TestCheck(t *testing.T) {
 		{name: "negative booking", ps: []plan.Placement{shared("a", n(0, 1),
 			[]workload.NodeMemory{{Node: 0, KiB: -gib}, {Node: 1, KiB: gib}}, 5)},
 			want: []plan.Code{plan.BookingMismatch}, text: "a books -1048576 KiB on node 0"},
+		{name: "one node booked twice", ps: []plan.Placement{shared("a", n(0, 1),
+			[]workload.NodeMemory{{Node: 1, KiB: gib}, {Node: 1, KiB: gib}}, 5)},
+			want: []plan.Code{plan.BookingMismatch}},
+		{name: "nothing outside home", ps: []plan.Placement{shared("a", n(1),
+			[]workload.NodeMemory{{Node: 0}, {Node: 1, KiB: gib}}, 5)}},
+		{name: "nothing where homenode may take no memory", edit: func(st *plan.State) { st.Host.AllowedMems = n(1) },
+			ps: []plan.Placement{shared("a", n(0, 1), []workload.NodeMemory{{Node: 0}, {Node: 1, KiB: gib}}, 5)}},
+		{name: "1 KiB where homenode may take no memory", edit: func(st *plan.State) { st.Host.AllowedMems = n(1) },
+			ps:   []plan.Placement{shared("a", n(0, 1), on(1, gib), 5)},
+			want: []plan.Code{plan.ForbiddenNode}},
+		{name: "1 KiB outside home", ps: []plan.Placement{shared("a", n(1), on(1), 5)},
+			want: []plan.Code{plan.BookingOutsideHome}},
+		{name: "1 KiB asked for and not booked", ps: []plan.Placement{func() plan.Placement {
+			p := shared("a", n(1), nil, 5)
+			p.Asked = 1
+			return p
+		}()}, want: []plan.Code{plan.BookingMismatch}},
+		{name: "booked though nobody told how much", ps: []plan.Placement{func() plan.Placement {
+			p := shared("a", n(1), on(0, gib), 5)
+			p.Asked = 0
+			return p
+		}()}},
+		{name: "a wish is rounded up to whole pages", ps: []plan.Placement{func() plan.Placement {
+			p := shared("a", n(1), on(0, 4<<10), 5)
+			p.HugePage, p.Asked = 2<<10, 2<<10+1
+			return p
+		}()}},
+		{name: "homes without memory", edit: func(st *plan.State) { st.Host.Nodes[1].Memory, st.Host.Nodes[1].HugePages = 0, nil },
+			ps:   []plan.Placement{shared("a", n(1), on(0, 1), 5)},
+			want: []plan.Code{plan.MemoryOver}},
+		{name: "pages of two sizes, both over", edit: func(st *plan.State) {
+			st.Host.Nodes[1].HugePages = append(st.Host.Nodes[1].HugePages, topology.HugePool{Size: gib, Total: 1, Free: 1})
+		}, ps: []plan.Placement{
+			func() plan.Placement {
+				p := shared("a", n(1), on(0, 2*gib), 5)
+				p.HugePage = gib
+				return p
+			}(),
+			func() plan.Placement {
+				p := shared("b", n(1), on(0, 2*gib), 5)
+				p.HugePage = 2 << 10
+				return p
+			}(),
+			func() plan.Placement {
+				p := shared("c", n(1), on(0, 2<<10), 5)
+				p.HugePage = 2 << 10
+				return p
+			}(),
+		}, want: []plan.Code{plan.HugePagesOver, plan.HugePagesOver}, text: "1025 pages of 2048 KiB are booked on node 1, which has 1024"},
 		{name: "memory outside home", ps: []plan.Placement{shared("a", n(1), on(gib), 5)},
 			want: []plan.Code{plan.BookingOutsideHome}, text: "a books 1048576 KiB on node 0 outside its home 1"},
 		{name: "half a huge page", ps: []plan.Placement{func() plan.Placement {
@@ -173,6 +237,11 @@ func TestCheck(t *testing.T) {
 			p.HugePage = gib
 			return p
 		}()}, want: []plan.Code{plan.HugePagesOver}, text: "1048576 KiB of 1048576 KiB pages are booked where there is no such page"},
+		{name: "same workload three times", ps: []plan.Placement{shared("a", n(1), nil, 5), shared("a", n(1), nil, 5), shared("a", n(1), nil, 5)},
+			want: []plan.Code{plan.DuplicateWorkload}},
+		{name: "two pairs share CPUs", ps: []plan.Placement{
+			shared("s", n(1), nil, 4, 5), dedicated("a", n(1), nil, 5, 4), dedicated("b", n(1), nil, 6), shared("t", n(1), nil, 6, 7)},
+			want: []plan.Code{plan.CPUUsedTwice, plan.CPUUsedTwice}, text: "CPUs 4-5 belong to a, which is dedicated, and are also given to s (shared)"},
 		{name: "same workload twice", ps: []plan.Placement{shared("a", n(1), nil, 5), shared("a", n(1), nil, 5)},
 			want: []plan.Code{plan.DuplicateWorkload}, text: "a has more than one placement"},
 	}
@@ -190,7 +259,7 @@ func TestCheck(t *testing.T) {
 			if diff := cmp.Diff(tt.want, codes); diff != "" {
 				t.Fatalf("codes (-want +got):\n%s%v", diff, got)
 			}
-			if len(got) > 0 && got[0].Text != tt.text {
+			if tt.text != "" && got[0].Text != tt.text {
 				t.Errorf("text:\n got %q\nwant %q", got[0].Text, tt.text)
 			}
 		})
@@ -199,25 +268,38 @@ func TestCheck(t *testing.T) {
 
 func TestCheckPlanSteps(t *testing.T) {
 	st := twoNodes()
-	ps := []plan.Placement{dedicated("a", topology.Nodes(1), on(0, gib), 4, 12)}
+	ps := []plan.Placement{dedicated("a", topology.Nodes(1), on(0, gib), 4, 12), dedicated("wide", topology.Nodes(0, 1), on(gib, gib), 1, 5)}
 	tests := []struct {
 		name string
 		step plan.Step
-		want int
+		bad  bool
 	}{
-		{"leads to the placement", plan.Step{Kind: plan.SetCPUs, Workload: "a", To: "4,12"}, 0},
-		{"other CPUs", plan.Step{Kind: plan.SetCPUs, Workload: "a", To: "4-5"}, 1},
-		{"memory home", plan.Step{Kind: plan.SetMems, Workload: "a", To: "1"}, 0},
-		{"pages off home", plan.Step{Kind: plan.MovePages, Workload: "a", To: "0-1"}, 1},
-		{"no nodes", plan.Step{Kind: plan.SetMems, Workload: "a"}, 1},
-		{"nobody's", plan.Step{Kind: plan.SetCPUs, Workload: "b", To: "4"}, 1},
-		{"unknown kind", plan.Step{Kind: "reboot", Workload: "a", To: "1"}, 1},
+		{"leads to the placement", plan.Step{Kind: plan.SetCPUs, Workload: "a", To: "4,12"}, false},
+		{"other CPUs", plan.Step{Kind: plan.SetCPUs, Workload: "a", To: "4-5"}, true},
+		{"no list of CPUs", plan.Step{Kind: plan.SetCPUs, Workload: "a", To: "4,12x"}, true},
+		{"memory home", plan.Step{Kind: plan.SetMems, Workload: "a", To: "1"}, false},
+		{"memory on a part of the home", plan.Step{Kind: plan.SetMems, Workload: "wide", To: "1"}, false},
+		{"memory off home", plan.Step{Kind: plan.SetMems, Workload: "a", To: "0"}, true},
+		{"home added to what it has", plan.Step{Kind: plan.SetMems, Workload: "a", From: "0", To: "0-1"}, false},
+		{"home and a node it has not", plan.Step{Kind: plan.SetMems, Workload: "a", From: "0", To: "0-2"}, true},
+		{"a part of what it has, and home", plan.Step{Kind: plan.SetMems, Workload: "a", From: "0,2", To: "0-1"}, true},
+		{"what it has is unreadable", plan.Step{Kind: plan.SetMems, Workload: "a", From: "x", To: "0-1"}, true},
+		{"nobody knows what it has", plan.Step{Kind: plan.SetMems, Workload: "a", To: "0-1"}, true},
+		{"pages home", plan.Step{Kind: plan.MovePages, Workload: "a", From: "0", To: "1"}, false},
+		{"pages off home", plan.Step{Kind: plan.MovePages, Workload: "a", To: "0-1"}, true},
+		{"pages to where they are", plan.Step{Kind: plan.MovePages, Workload: "a", From: "0", To: "0-1"}, true},
+		{"no list of nodes", plan.Step{Kind: plan.MovePages, Workload: "a", To: "1x"}, true},
+		{"no nodes", plan.Step{Kind: plan.SetMems, Workload: "a"}, true},
+		{"nobody's", plan.Step{Kind: plan.SetCPUs, Workload: "b", To: "4"}, true},
+		{"unknown kind", plan.Step{Kind: "reboot", Workload: "a", To: "1"}, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := plan.CheckPlan(st, plan.Plan{Placements: ps, Steps: []plan.Step{tt.step}})
-			if len(got) != tt.want {
-				t.Errorf("got %v, want %d violations", got, tt.want)
+			// A good step comes after it: that one is not found fault with.
+			good := plan.Step{Kind: plan.SetCPUs, Workload: "wide", To: "1,5"}
+			got := plan.CheckPlan(st, plan.Plan{Placements: ps, Steps: []plan.Step{tt.step, good}})
+			if bad := len(got) == 1 && got[0].Code == plan.StepMismatch && got[0].Workloads[0] == tt.step.Workload; bad != tt.bad || !bad && len(got) > 0 {
+				t.Errorf("got %v, want a violation: %v", got, tt.bad)
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -55,38 +56,7 @@ type State struct {
 }
 
 // Placement is where one workload belongs.
-type Placement struct {
-	Workload   workload.ID
-	Class      workload.Class
-	Importance int
-	VCPUs      int                   // CPUs it wants to keep busy at once
-	Home       topology.NodeSet      // nodes that hold its CPUs and memory
-	CPUs       topology.CPUSet       // CPUs it may run on
-	Pins       []topology.CPUID      // dedicated: the CPU of each vCPU; nil otherwise
-	Idle       topology.CPUSet       // dedicated: SMT siblings held so that nobody runs there (isolate, require)
-	Memory     []workload.NodeMemory // booked, rising by node; sums to what the Spec wants
-	Asked      topology.KiB          // memory the Spec wants; 0 when not told
-	HugePage   topology.KiB          // page size of the booking; 0 for ordinary pages
-	Within     topology.NodeSet      // offline: the nodes it may use; empty means any
-	Bound      bool                  // memory is bound to Home (strict); preferred there otherwise
-	Bandwidth  int64                 // memory bandwidth booked, MiB/s
-	Start      uint64                // of a process workload: start time of its root process, for PIDs are reused
-}
-
-// MemoryNodes is where a guest's memory may lie: where it is booked, or, when its size
-// is not known, the home.
-func (p *Placement) MemoryNodes() topology.NodeSet {
-	var nodes topology.NodeSet
-	for _, m := range p.Memory {
-		if m.KiB > 0 {
-			nodes.Add(m.Node)
-		}
-	}
-	if nodes.Empty() {
-		return p.Home
-	}
-	return nodes
-}
+type Placement = workload.Placement
 
 // Idle is the SMT siblings that dedicated work on these CPUs keeps from everyone:
 // the rest of its cores when its policy is isolate or require, else none.
@@ -111,7 +81,8 @@ const (
 	SetCPUs   StepKind = "set-cpus"   // CPU set of a cgroup or of all threads of a guest, or affinity of all threads of a process tree
 	SetMems   StepKind = "set-mems"   // memory nodes of a cgroup or guest
 	MovePages StepKind = "move-pages" // move what lies off home to the home, paced
-	SetNext   StepKind = "set-next"   // where a guest is at its next start: "CPUS/NODES" in its definition
+	SetNext   StepKind = "set-next"   // where a guest is at its next start: "CPUS/NODES" in its definition; "" is nowhere
+	SetLimits StepKind = "set-limits" // what the NICs and disks of a guest may do a second
 	SetIRQ    StepKind = "set-irq"    // CPUs that an interrupt may be delivered to
 	SetRPS    StepKind = "set-rps"    // CPUs that a receive queue is worked off by
 	SetXPS    StepKind = "set-xps"    // CPUs that send by a transmit queue
@@ -124,9 +95,19 @@ const (
 type Target struct {
 	Kind      workload.Kind      `json:"kind"`
 	Cgroup    string             `json:"cgroup,omitempty"`    // path below the cgroup root
+	Object    string             `json:"object,omitempty"`    // the cgroup that was read: one made anew since is not meant
 	Device    string             `json:"device,omitempty"`    // interrupt or queue, as the path of its setting
 	Host      string             `json:"host,omitempty"`      // setting of the host itself, as the path of that setting
 	Processes []workload.Process `json:"processes,omitempty"` // the processes whose threads or pages are meant
+}
+
+// Setting names what of a target is changed, for people: " of eth0", or "" where the
+// workload says it.
+func (t Target) Setting() string {
+	if name := t.Device + t.Host; name != "" {
+		return " of " + name
+	}
+	return ""
 }
 
 // Name is the target in words.
@@ -159,9 +140,15 @@ type Step struct {
 	To       string                `json:"to"`               // value wanted, list format; for move-pages the home
 	Shares   []workload.NodeMemory `json:"shares,omitempty"` // move-pages, and set-mems of a guest: what each home node should hold in the end
 	Bytes    int64                 `json:"bytes,omitempty"`  // the same: bytes off home when the plan was made
-	Reason   string                `json:"reason"`
-	Gain     Gain                  `json:"gain"`
-	Cost     Cost                  `json:"cost"`
+	// AtOnce: of set-mems, so little memory goes with the nodes that it is neither paced
+	// nor waited for.
+	AtOnce bool `json:"at_once,omitempty"`
+	// Optional: where it fails, the steps of the workload after it are carried out all
+	// the same.
+	Optional bool         `json:"optional,omitempty"`
+	Reason   words.Reason `json:"reason"`
+	Gain     Gain         `json:"gain"`
+	Cost     Cost         `json:"cost"`
 }
 
 // Gain is what a step is expected to bring; the steps of one workload share it.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -18,6 +19,7 @@ const (
 	Placed    Outcome = "placed"     // a new home, or its first
 	Kept      Outcome = "kept"       // stays where it is
 	Refused   Outcome = "refused"    // nothing fits; Shortages say what was short
+	Cancelled Outcome = "cancelled"  // by hand, while it was moved
 	LeftAlone Outcome = "left alone" // not homenode's to place; Reasons say why
 )
 
@@ -26,7 +28,7 @@ type Decision struct {
 	Workload   workload.ID      `json:"workload"`
 	Outcome    Outcome          `json:"outcome"`
 	Home       topology.NodeSet `json:"home"`
-	Reasons    []string         `json:"reasons"`              // whole sentences with numbers, the weightiest first
+	Reasons    []words.Reason   `json:"reasons"`              // the weightiest first
 	Candidates []Candidate      `json:"candidates,omitempty"` // best first
 	Shortages  []Shortage       `json:"shortages,omitempty"`  // of a refusal: what each node lacks for all of it
 	Nearest    []Shortage       `json:"nearest,omitempty"`    // of a refusal: the least that would have to be free for it to be admitted
@@ -46,14 +48,14 @@ type Candidate struct {
 	Nodes    topology.NodeSet `json:"nodes"`
 	Score    float64          `json:"score"` // lower is better; meaningful within one decision
 	Terms    []Term           `json:"terms,omitempty"`
-	Rejected string           `json:"rejected,omitempty"` // why it was not taken; "" for the winner
+	Rejected words.Reason     `json:"rejected,omitzero"` // why it was not taken; none for the winner
 }
 
 // Term is one part of a score.
 type Term struct {
-	Name  string  `json:"name"`
-	Value float64 `json:"value"`         // already weighted: terms add up to the score
-	Why   string  `json:"why,omitempty"` // the numbers behind it
+	Name  string       `json:"name"`
+	Value float64      `json:"value"`        // already weighted: terms add up to the score
+	Why   words.Reason `json:"why,omitzero"` // the numbers behind it
 }
 
 // Resource is something a node can run out of.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -30,6 +31,9 @@ const (
 	GuestCPUs         SettingKind = "guest.cpus"             // Path is "NAME@ID" of a running guest: the CPUs of each of its threads
 	GuestMems         SettingKind = "guest.mems"             // Path is "NAME@ID" of a running guest: the nodes its memory may lie on
 	GuestDefinition   SettingKind = "guest.definition"       // Path is the NAME of a guest: where its next start is; "" is nowhere
+	GuestMark         SettingKind = "guest.mark"             // Path is the NAME of a guest: what its definition says it is to homenode; "" is nothing
+	GuestLimits       SettingKind = "guest.limits"           // Path is "NAME@ID/DEVICE" of a running guest: what the NIC or disk may do a second
+	GuestLimitsNext   SettingKind = "guest.limits.next"      // Path is "NAME/DEVICE": the same in its definition
 )
 
 // Setting is one thing of the host whose value a step changes, with its value.
@@ -39,15 +43,29 @@ type Setting struct {
 	Kind  SettingKind `json:"kind"`
 	Path  string      `json:"path"`
 	Value string      `json:"value"`
-	// Kin is what else was read of the thing, by which a driver knows what has
-	// inherited its value once the thing itself is gone; "" when nothing inherits.
-	Kin string `json:"kin,omitempty"`
+	// Groups is the groups that the thing shares with what it starts (process group,
+	// cgroup), by which a driver knows what has inherited its value once the thing itself
+	// is gone; "" when nothing inherits.
+	Groups string `json:"kin,omitempty"`
+	// Object tells the thing from a later one under the same path, as the inode of a
+	// cgroup; "" where the path does that.
+	Object string `json:"object,omitempty"`
+	// Ticks is when the value was read, in clock ticks since boot as /proc/PID/stat
+	// counts start times: what began earlier has not inherited what was set after. 0
+	// where nothing inherits.
+	Ticks uint64 `json:"ticks,omitempty"`
 }
 
-// Heir is something that runs now, has inherited a value that a journal entry
+// Change is a setting as it is and the value that a step would give it.
+type Change struct {
+	Setting
+	Will string `json:"will"`
+}
+
+// Inherited is something that runs now, has inherited a value that a journal entry
 // gave, and has no entry of its own.
-type Heir struct {
-	Setting        // of the heir; Value is what it would have without homenode
+type Inherited struct {
+	Setting        // its own; Value is what it would have without homenode
 	Has     string // what it has now
 	Of      uint64 // Seq of the entry that it inherits from
 }
@@ -69,6 +87,13 @@ func ParseProcessPath(path string) (workload.Process, error) {
 	return p, nil
 }
 
+// ErrForeign is wrapped when a setting is not put back because somebody else has set
+// it since: see Entry.Ours.
+var ErrForeign = errors.New("set by somebody else since")
+
+// ErrNoAnswer is wrapped when a call did not come back in its time.
+var ErrNoAnswer = errors.New("does not answer")
+
 // ErrInUse is wrapped by a driver that cannot yet put a setting back because
 // others use it now: restoring is put off, not failed.
 var ErrInUse = errors.New("still in use")
@@ -76,6 +101,29 @@ var ErrInUse = errors.New("still in use")
 // ErrFixed is wrapped by a driver when the kernel does not let a setting be changed
 // by anybody: nothing was changed, and trying again is in vain.
 var ErrFixed = errors.New("the kernel keeps it as it is")
+
+// FixedError is ErrFixed with what is kept and the kernel's answer.
+type FixedError struct {
+	What string
+	Err  error
+}
+
+func (e *FixedError) Error() string {
+	return fmt.Sprintf("%s is kept by the kernel, which refuses changes: %v", e.What, e.Err)
+}
+
+func (e *FixedError) Unwrap() error { return ErrFixed }
+
+// UnsupportedError names a feature that is missing here and what would bring it.
+type UnsupportedError struct {
+	Feature string
+	Need    string
+}
+
+// Unsupported is an UnsupportedError.
+func Unsupported(feature, need string) error { return &UnsupportedError{feature, need} }
+
+func (e *UnsupportedError) Error() string { return fmt.Sprintf("%s: needs %s", e.Feature, e.Need) }
 
 // EntryState is how far a journalled change has come.
 type EntryState string
@@ -99,19 +147,57 @@ type Entry struct {
 	Workload workload.ID `json:"workload"`
 	Kind     SettingKind `json:"kind"`
 	Path     string      `json:"path"`
-	Kin      string      `json:"kin,omitempty"` // of the Setting
+	Groups   string      `json:"kin,omitempty"` // of the Setting
 	Old      string      `json:"old"`           // before homenode first touched it
 	New      string      `json:"new"`           // what homenode wrote last
-	// Past is what homenode wrote before New: threads and children may still have
-	// it by inheritance, and a crash can come before New was written.
-	Past  []string   `json:"past,omitempty"`
-	State EntryState `json:"state"`
+	// Past is what homenode wrote before New, the newest last: a crash can come before
+	// New was written, and threads and children may have it by inheritance.
+	Past   []string   `json:"past,omitempty"`
+	Object string     `json:"object,omitempty"` // of the Setting
+	Ticks  uint64     `json:"ticks,omitempty"`  // of the Setting; 0 in entries of before
+	State  EntryState `json:"state"`
 }
 
-// Renew makes value what homenode writes next, and keeps what it wrote before.
+// Ours reports whether a setting that reads as now is still homenode's: it has a value
+// that homenode wrote, or that from before homenode, and is of the same thing.
+// Otherwise somebody else has set it since, and it is theirs.
+func (e *Entry) Ours(now Setting) bool {
+	if e.Object != "" && now.Object != "" && e.Object != now.Object {
+		return false
+	}
+	return now.Value == e.New || now.Value == e.Old || slices.Contains(e.Past, now.Value)
+}
+
+// Known is the value of the entry that same says is the one read, as the entry has it:
+// some values read otherwise than they are written, as "0-1" for "0,1". It is now when
+// none is, so that Ours is false of it.
+func (e *Entry) Known(now string, same func(value string, old bool) bool) string {
+	for _, v := range append([]string{e.New}, e.Past...) {
+		if same(v, false) {
+			return v
+		}
+	}
+	if same(e.Old, true) {
+		return e.Old
+	}
+	return now
+}
+
+// maxPast bounds Past. What has inherited a value that homenode wrote gets an entry of
+// its own at the next look, and all threads of a process get each new value, so that
+// more than the last few values is had by nobody.
+const maxPast = 16
+
+// Renew makes value what homenode writes next, and keeps what may still stand: where
+// nothing inherits, only the last value that was applied and what was tried since.
 func (e *Entry) Renew(w workload.ID, value string) {
-	if e.New != "" && e.New != value && !slices.Contains(e.Past, e.New) {
-		e.Past = append(e.Past, e.New)
+	if e.State == Applied && e.Kind != Affinity {
+		e.Past = nil
+	}
+	if e.New != "" && e.New != value {
+		past := slices.DeleteFunc(slices.Clone(e.Past), func(p string) bool { return p == e.New || p == value })
+		e.Past = append(past, e.New)
+		e.Past = e.Past[max(0, len(e.Past)-maxPast):]
 	}
 	e.Workload, e.New, e.State = w, value, Intended
 }
@@ -136,6 +222,7 @@ type Event struct {
 	Time     time.Time   `json:"time"`
 	Kind     EventKind   `json:"kind"`
 	Workload workload.ID `json:"workload,omitempty"`
+	Code     words.Code  `json:"code,omitempty"` // of Text
 	Text     string      `json:"text"`
 	Error    bool        `json:"error,omitempty"`
 	Move     *Move       `json:"move,omitempty"` // of the end of a page move: its record

@@ -81,7 +81,7 @@ var badJSON = []struct{ name, text, want string }{
 	{"not JSON", "nodes: 1", "line 1 column 2: invalid character"},
 	{"cut short", `{"schema":"homenode-host/1","nodes":[`, "the input ends here"},
 	{"array", "[]", "the host is an array; give an object"},
-	{"more after", hostWith(twoNodes) + "{}", "there is more after the end"},
+	{"more after", hostWith(twoNodes) + "{}", "after top-level value"},
 	{"no schema", "{" + twoNodes + "}", `schema is ""; this program reads "homenode-host/1"`},
 	{"other schema", `{"schema":"homenode-host/2",` + twoNodes + "}", `line 1 column 11: schema is "homenode-host/2"`},
 	{"unknown key", hostWith(twoNodes + `,"cpus":"0"`), `line 2 column 87: unknown key "cpus"; known are schema, nodes,`},

@@ -174,13 +174,35 @@ func (s Set[T]) Overlap(t Set[T]) int {
 }
 
 // Intersects reports whether s and t share an ID.
-func (s Set[T]) Intersects(t Set[T]) bool { return s.Overlap(t) > 0 }
+func (s Set[T]) Intersects(t Set[T]) bool {
+	for i := range min(len(s.words), len(t.words)) {
+		if s.words[i]&t.words[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
 
 // SubsetOf reports whether every ID of s is in t.
-func (s Set[T]) SubsetOf(t Set[T]) bool { return s.Overlap(t) == s.Len() }
+func (s Set[T]) SubsetOf(t Set[T]) bool {
+	for i, w := range s.words {
+		if i < len(t.words) {
+			w &^= t.words[i]
+		}
+		if w != 0 {
+			return false
+		}
+	}
+	return true
+}
 
 // Equal reports whether s and t hold the same IDs.
-func (s Set[T]) Equal(t Set[T]) bool { return s.Len() == t.Len() && s.SubsetOf(t) }
+func (s Set[T]) Equal(t Set[T]) bool {
+	if len(s.words) > 0 && len(s.words) == len(t.words) && &s.words[0] == &t.words[0] {
+		return true
+	}
+	return s.SubsetOf(t) && t.SubsetOf(s)
+}
 
 // String is the set in the kernel's list format, "0-3,8"; "" when empty.
 func (s Set[T]) String() string {
@@ -234,7 +256,7 @@ func ParseSet[T ~int](list string) (Set[T], error) {
 	for part := range strings.SplitSeq(list, ",") {
 		lo, hi, used, group, err := parseRange(part)
 		if err != nil {
-			return Set[T]{}, fmt.Errorf("%q in list %q: %w", clip(part), clip(list), err)
+			return Set[T]{}, fmt.Errorf("%q: %w", clip(list), err)
 		}
 		for base := lo; base <= hi; base += group {
 			for id := base; id < base+used && id <= hi; id++ {

@@ -1,9 +1,11 @@
 package workload
 
 import (
+	"slices"
 	"time"
 
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 )
 
 // Kind tells through which driver a workload is reached.
@@ -13,7 +15,6 @@ type Kind string
 const (
 	InCgroup  Kind = "cgroup"  // a cgroup v2 leaf of its own
 	InProcess Kind = "process" // a process tree without a cgroup of its own
-	InGuest   Kind = "guest"   // a virtual machine of libvirt, reached through libvirt alone
 	InDevice  Kind = "device"  // no workload: the interrupts and queues of a PCI device
 	InHost    Kind = "host"    // no workload: settings of the host itself (core/hostprep)
 )
@@ -89,6 +90,19 @@ type Observation struct {
 	// of its memory, as numa_maps writes it ("bind:3", "interleave:0-3"); "" when
 	// that is the default policy, PolicyUnknown when it could not be read.
 	OwnPolicy string
+	// CgroupID is the inode of the cgroup: another one under the same path has another
+	// (kernfs IDs, fs/kernfs/dir.c). 0 when unknown.
+	CgroupID uint64 `json:",omitzero"`
+	// UID is the user that a process tree, or a cgroup below user.slice, belongs to; 0 for
+	// root and when it is not known. Nobody but their user manages such workloads.
+	UID int `json:",omitzero"`
+	// MemoryUnread: where its memory lies and its policies have not been read yet, for the
+	// time that a look may take was used up. Memory is without what is not read.
+	MemoryUnread bool `json:",omitzero"`
+	// Unanswered: a process of it does not answer when its memory is asked for, and would
+	// stop whoever asks. Its pages are left alone; Problems has more.
+	Unanswered bool `json:",omitzero"`
+	Caps       Caps `json:",omitzero"`
 	// Pinned is true when threads of the workload have an affinity narrower than
 	// its cgroup allows, set by itself or by another manager.
 	Pinned    bool
@@ -103,6 +117,20 @@ type Accesses struct {
 	// PerSecond is the reads that memory had to answer while counted; of most counters
 	// without prefetches and writes, so it is less than the traffic. 0 when only sampled.
 	PerSecond float64 `json:",omitempty"`
+}
+
+// Same reports whether nothing that decisions go by has changed from one observation to
+// another: the total of CPU time and the length of the window are not compared.
+func (o *Observation) Same(p *Observation) bool {
+	return o.CPUUse == p.CPUUse && o.ID == p.ID && o.Name == p.Name && o.Kind == p.Kind && o.Cgroup == p.Cgroup && o.Threads == p.Threads &&
+		same(o.Memory, p.Memory) && same(o.RanOn, p.RanOn) && same(o.Processes, p.Processes) && same(o.Anon, p.Anon) && same(o.Movable, p.Movable) &&
+		o.CPUs.Equal(p.CPUs) && o.Mems.Equal(p.Mems) && o.RanOnFrom == p.RanOnFrom && o.Bandwidth == p.Bandwidth && o.Accesses == p.Accesses &&
+		o.OwnPolicy == p.OwnPolicy && o.CgroupID == p.CgroupID && o.UID == p.UID && o.MemoryUnread == p.MemoryUnread && o.Unanswered == p.Unanswered &&
+		o.Caps == p.Caps && o.Pinned == p.Pinned && o.PinnedWhy == p.PinnedWhy
+}
+
+func same[T comparable](a, b []T) bool {
+	return len(a) == len(b) && (a == nil) == (b == nil) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }
 
 // LocalShare is the best that is known of the share of accesses that stay on their
@@ -198,4 +226,5 @@ type SourceStatus struct {
 type Problem struct {
 	Subject string // workload ID, file or node
 	Text    string
+	Code    words.Code `json:",omitzero"` // "" for those without
 }

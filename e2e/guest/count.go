@@ -20,7 +20,7 @@ const measuredPasses = 3
 // NUMA balancing off, then on, with short scan periods and most of a minute of
 // time, which is more than it gets from most workloads.
 func countKernel(t *T) {
-	ws := t.startWalkers(cgroupRoot, crowd()...)
+	ws := t.startWalkers(cgroupRoot, t.crowd()...)
 	t.declare(ws)
 	warm(5 * time.Second)
 	t.measure(ws, tagKernelOff, "kernel, balancing off", measuredPasses)
@@ -34,7 +34,7 @@ func countKernel(t *T) {
 // kernel's balancing off, so that what moved, homenode moved; then with it on, as
 // distributions have it: within a home of two nodes the kernel may do more.
 func countHomenode(t *T) {
-	ws := t.startWalkers(cgroupRoot, crowd()...)
+	ws := t.startWalkers(cgroupRoot, t.crowd()...)
 	t.declare(ws)
 	t.measure(ws, tagBefore, "before", measuredPasses)
 	start := time.Now()

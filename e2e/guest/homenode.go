@@ -11,10 +11,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/homenode/homenode/e2e/suite"
 )
 
 // self and homenodeBin are this program and the one under test.
@@ -205,7 +208,7 @@ func homenodeVia(wrap []string, args ...string) result {
 }
 
 // commandLimit bounds every command: an answer takes half a second idle.
-const commandLimit = 30 * time.Second
+const commandLimit = 30 * time.Second * suite.Slack
 
 func capture(argv []string, name string) result { return captureFor(commandLimit, argv, name) }
 
@@ -237,7 +240,7 @@ func (t *T) must(r result, exit int) result {
 	return r
 }
 
-// status is the part of homenode-status/1 that the tests compare with the facts.
+// status is the part of homenode-status/2 that the tests compare with the facts.
 type status struct {
 	Schema    string `json:"schema"`
 	Mode      string `json:"mode"`
@@ -260,6 +263,7 @@ type status struct {
 		Goroutines  int `json:"goroutines"`
 		Descriptors int `json:"descriptors"`
 		Journal     int `json:"journal"`
+		Lost        int `json:"lost"`
 	} `json:"self"`
 }
 
@@ -296,7 +300,7 @@ func (t *T) status() status {
 	var s status
 	r := t.must(homenode("status", "--json"), exitOK)
 	t.Do(json.Unmarshal([]byte(r.out), &s))
-	if s.Schema != "homenode-status/1" {
+	if !strings.HasPrefix(s.Schema, "homenode-status/") {
 		t.Fatalf("status has schema %q", s.Schema)
 	}
 	return s
@@ -307,39 +311,62 @@ type event struct {
 	Time     time.Time `json:"time"`
 	Kind     string    `json:"kind"`
 	Workload string    `json:"workload"`
+	Code     string    `json:"code"` // what happened; Text is for people and may change
 	Text     string    `json:"text"`
 	Error    bool      `json:"error"`
 }
 
 func (t *T) history() []event {
+	return t.events(t.must(homenode("history", "--json", "--limit", "0"), exitOK).out)
+}
+
+// events reads what history --json prints.
+func (t *T) events(out string) []event {
 	var h struct {
 		Events []event `json:"events"`
 	}
-	r := t.must(homenode("history", "--json", "--limit", "0"), exitOK)
-	t.Do(json.Unmarshal([]byte(r.out), &h))
+	t.Do(json.Unmarshal([]byte(out), &h))
 	return h.Events
 }
 
-// awaitEvent waits for a line of the history, after the first ones, about a
-// workload ("" for any) that holds one of the words.
-func (t *T) awaitEvent(after int, limit time.Duration, id string, words ...string) event {
+// undoneAll undoes everything; nothing is left in the journal then.
+func (t *T) undoneAll() {
+	t.must(homenode("undo", "--all"), exitOK)
+	if s := t.status(); s.Self.Journal != 0 {
+		t.Fatalf("after undo --all %d entries are left in the journal", s.Self.Journal)
+	}
+}
+
+// unrepeated fails the test when the history says the same of a workload many times:
+// what stays as it is, is told once.
+func (t *T) unrepeated() {
+	type line struct{ workload, text string }
+	said := map[line]int{}
+	for _, e := range t.history() {
+		l := line{e.Workload, e.Text}
+		if said[l]++; said[l] > 5 {
+			t.Fatalf("history says %d times and more of %q: %s: %s", said[l], e.Workload, e.Code, e.Text)
+		}
+	}
+}
+
+// awaitEvent waits for a line of the history about a workload ("" for any) with one
+// of the codes.
+func (t *T) awaitEvent(limit time.Duration, id string, codes ...string) event {
 	var found event
-	t.until(limit, time.Second, fmt.Sprintf("history says %q about %q", words, id), func() (bool, string) {
-		var last string
-		h := t.history()
-		for _, e := range h[min(after, len(h)):] {
+	t.until(limit, time.Second, fmt.Sprintf("history has %q about %q", codes, id), func() (bool, string) {
+		var last event
+		for _, e := range t.history() {
 			if id != "" && e.Workload != id {
 				continue
 			}
-			last = e.Text
-			for _, w := range words {
-				if strings.Contains(strings.ToLower(e.Text), strings.ToLower(w)) {
-					found = e
-					return true, ""
-				}
+			last = e
+			if slices.Contains(codes, e.Code) {
+				found = e
+				return true, ""
 			}
 		}
-		return false, "last line about it: " + last
+		return false, "last line about it: " + last.Code + ": " + last.Text
 	})
 	return found
 }

@@ -16,10 +16,10 @@ const settleLimit = 240 * time.Second
 // homenodeEnforce: scattered walkers come home and stay there.
 func homenodeEnforce(t *T) {
 	t.Do(setBalancing(true)) // as any distribution has it
-	ws := t.startWalkers(cgroupRoot, crowd()...)
+	ws := t.startWalkers(cgroupRoot, t.crowd()...)
 	before := takeSnapshot(ws)
 	start := time.Now()
-	d := t.startDaemon(daemonOptions{mode: "enforce"})
+	d := t.startDaemon(daemonOptions{mode: "enforce", extra: t.askForWide(ws)})
 	homes := t.awaitHome(settleLimit, ws)
 	took := time.Since(start)
 	t.logHomes(ws, homes)
@@ -51,7 +51,7 @@ func homenodeEnforce(t *T) {
 
 // homenodeObserve: observing changes nothing, and says what enforcing then does.
 func homenodeObserve(t *T) {
-	ws := t.startWalkers(cgroupRoot, crowd()...)
+	ws := t.startWalkers(cgroupRoot, t.crowd()...)
 	before := takeSnapshot(ws).withPlaces(ws)
 	d := t.startDaemon(daemonOptions{mode: "observe"})
 	warm(10 * time.Second)
@@ -85,7 +85,7 @@ func homenodeObserve(t *T) {
 // homenodeEightNodes: near is what the distances say, not the next number.
 func homenodeEightNodes(t *T) {
 	ws := t.startWalkers(cgroupRoot, crowdOfEight()...)
-	t.startDaemon(daemonOptions{mode: "enforce"})
+	t.startDaemon(daemonOptions{mode: "enforce", extra: t.askForWide(ws)})
 	homes := t.awaitHome(settleLimit, ws)
 	t.logHomes(ws, homes)
 	t.wideOnNear(ws, homes)

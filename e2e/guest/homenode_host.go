@@ -3,8 +3,10 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -61,23 +63,40 @@ func homenodeHost(t *T) {
 			t.Fatalf("%s is %s", name, value)
 		}
 	}
-	again := t.must(homenode(args...), exitOK).out
-	if strings.Contains(again, "done  ") {
-		t.Fatalf("the second run changed something: %s", again)
+	var again struct{ Done, Failed *int }
+	second := t.must(homenode(append(args, "--json")...), exitOK)
+	t.Do(json.Unmarshal([]byte(second.out), &again))
+	if again.Done == nil || again.Failed == nil || *again.Done+*again.Failed != 0 {
+		t.Fatalf("the second run changed something: %s", second)
 	}
-	report := homenode("host", "report", "--reserve", reserve.String(), "--agents", "walker")
-	if !strings.Contains(report.out, "healthy  system.slice") && !strings.Contains(report.out, "healthy system.slice") {
-		t.Fatalf("report: %s", report)
+	type finding struct{ Subject, Severity string }
+	var report struct{ Findings []finding }
+	r := homenode("host", "report", "--reserve", reserve.String(), "--agents", "walker", "--json")
+	t.Do(json.Unmarshal([]byte(r.out), &report))
+	if !slices.Contains(report.Findings, finding{"system.slice", "healthy"}) {
+		t.Fatalf("report: %s", r)
 	}
 	// A daemon takes nothing of it for a workload's, keeps it, and undoes it when asked.
 	d := t.startDaemon(daemonOptions{mode: "enforce", exclude: "'**'"})
-	held := homenode(args...)
-	if held.exit != exitForbidden || !strings.Contains(held.err, "stop the daemon") {
-		t.Fatalf("beside a daemon: %s", held)
+	t.Do(json.Unmarshal([]byte(t.must(homenode(append(args, "--json")...), exitOK).out), &again))
+	if *again.Done+*again.Failed != 0 {
+		t.Fatalf("a run by the daemon changed something: %+v", again)
 	}
-	t.must(homenode("undo", "host"), exitOK)
-	t.same("after undo", before, takeSnapshot(ws), all)
-	t.same("settings after undo", settings, hostSettings(), all)
+	undone := func(what string) {
+		t.must(homenode("undo", "host"), exitOK)
+		t.same("after undo of "+what, before, takeSnapshot(ws), all)
+		t.same("settings after undo of "+what, settings, hostSettings(), all)
+	}
+	undone("what was prepared without a daemon")
+	t.must(homenode(args...), exitOK)
+	for _, w := range ws {
+		for tid, may := range allowed(w.pid) {
+			if !may.within(reserve) {
+				t.Fatalf("by the daemon: %s: thread %d may use CPUs %s; the reserve is %s", w.name, tid, may, reserve)
+			}
+		}
+	}
+	undone("what the daemon prepared")
 	t.stop(d)
 	t.walking(ws)
 	t.Textf("%d settings moved and put back; %d interrupts and masks", len(before), len(moved))

@@ -23,7 +23,7 @@ func homenodeKill(t *T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 
-	ws := t.startWalkers(cgroupRoot, crowd()[1:]...)
+	ws := t.startWalkers(cgroupRoot, t.crowd()[1:]...)
 	t.presets(ws)
 	before := takeSnapshot(ws)
 	inMove, home := 0, false
@@ -55,7 +55,7 @@ func homenodeKill(t *T) {
 	touched := len(before.changes(takeSnapshot(ws), all))
 	t.startDaemon(daemonOptions{mode: "enforce"})
 	t.awaitHome(settleLimit, ws)
-	t.must(homenode("undo", "--all"), exitOK)
+	t.undoneAll()
 	t.same("after undo --all (seed "+strconv.FormatUint(seed, 10)+")", before, takeSnapshot(ws), all)
 	t.walking(ws)
 	if inMove == 0 {

@@ -38,8 +38,8 @@ func homenodeMove(t *T) {
 	}
 	bound(homes["vm"].String())
 	settled := takeSnapshot(ws)
-	dry := t.must(homenode("move", "vm", "--to", rest[0], "--dry-run"), exitOK)
-	if !strings.Contains(dry.out, "would go from node "+homes["vm"].String()) {
+	dry := t.must(homenode("move", "vm", "--to", rest[0], "--dry-run", "--json"), exitOK)
+	if !strings.Contains(dry.out, `"`+rest[0]+`"`) {
 		t.Fatalf("%s", dry)
 	}
 	t.must(homenode("move", "vm", "--to", "9"), exitNo)
@@ -55,10 +55,10 @@ func homenodeMove(t *T) {
 	d.kill9()
 	t.walking(ws)
 	d = t.startDaemon(o)
-	t.awaitEvent(0, 20*time.Second, vm.id(), "was interrupted after")
+	t.awaitEvent(20*time.Second, vm.id(), "move-interrupted")
 	t.awaitMove(vm)
 	t.must(homenode("move", "vm", "--cancel"), exitOK)
-	t.awaitEvent(0, 20*time.Second, vm.id(), "cancelled after")
+	t.awaitEvent(20*time.Second, vm.id(), "move-cancelled", "move-cancelled-by-hand")
 	held := byNodeText(t.buffer(vm).nodes)
 	warm(3 * time.Second)
 	s := t.status()
@@ -82,7 +82,7 @@ func homenodeMove(t *T) {
 	if is := vm.hugePages(t); is < whole {
 		t.Fatalf("of %d transparent huge pages %d are left", whole, is)
 	}
-	t.must(homenode("undo", "--all"), exitOK)
+	t.undoneAll()
 	t.same("after undo --all", before, takeSnapshot(ws), all)
 	t.alive(d)
 	t.order(ws, "pause", "paused")

@@ -34,10 +34,7 @@ func homenodeRun(t *T) {
 	}
 
 	t.must(homenode("run", "--", "/bin/no-such-thing"), exitUsage)
-	dry := t.must(homenode("run", "--dry-run", "--cpus", "2", "--memory", "64MiB", "--", "/bin/walker"), exitOK)
-	if !strings.Contains(dry.out, "node") {
-		t.Fatalf("%s", dry)
-	}
+	t.must(homenode("run", "--dry-run", "--cpus", "2", "--memory", "64MiB", "--", "/bin/walker"), exitOK)
 	t.must(homenode("run", "--cpus", "0", "--", "/bin/walker"), exitUsage)
 	t.must(homenode("run", "--class", "golden", "--", "/bin/walker"), exitUsage)
 	t.must(homenode("run", "--memory", "64GiB", "--class", "dedicated", "--", "/bin/walker"), exitNo)
@@ -77,8 +74,5 @@ func (t *T) runsAtHome(who string, wrap []string, class, policy string) {
 	}
 	if !strings.HasPrefix(b.policy, policy) || !strings.HasSuffix(b.policy, ":"+nodes.String()) {
 		t.Fatalf("%s: memory policy %q, wanted %s of node %s", w.name, b.policy, policy, nodes)
-	}
-	if !strings.Contains(w.err.String(), "node "+nodes.String()) {
-		t.Fatalf("%s: said %q, runs on node %s", w.name, w.err.String(), nodes)
 	}
 }

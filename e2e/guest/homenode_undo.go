@@ -24,7 +24,7 @@ func (t *T) presets(ws []*walker) {
 // homenodeUndo: undo of one workload puts that one back, undo --all everything,
 // and the daemon leaves alone what was undone.
 func homenodeUndo(t *T) {
-	ws := t.startWalkers(cgroupRoot, crowd()...)
+	ws := t.startWalkers(cgroupRoot, t.crowd()...)
 	t.presets(ws)
 	before := takeSnapshot(ws)
 	d := t.startDaemon(daemonOptions{mode: "enforce"})
@@ -41,7 +41,7 @@ func homenodeUndo(t *T) {
 		others := func(n string) bool { return !about(one)(n) && !about(ws[3])(n) }
 		t.same("others after undo of "+one.id(), enforced, takeSnapshot(ws), others)
 	}
-	t.must(homenode("undo", "--all"), exitOK)
+	t.undoneAll()
 	t.same("after undo --all", before, takeSnapshot(ws), all)
 	warm(5 * time.Second)
 	t.same("5 s after undo --all", before, takeSnapshot(ws), all)
@@ -50,7 +50,7 @@ func homenodeUndo(t *T) {
 
 	t.must(homenode("resume", "--all"), exitOK)
 	t.awaitHome(settleLimit, ws)
-	t.must(homenode("undo", "--all"), exitOK)
+	t.undoneAll()
 	t.same("after resume and undo --all", before, takeSnapshot(ws), all)
 	t.Textf("%d changed values put back, twice", len(changed))
 }
@@ -58,7 +58,7 @@ func homenodeUndo(t *T) {
 // homenodeStop: a clean stop leaves things or restores them, as configured; what
 // it left, undo restores without a daemon.
 func homenodeStop(t *T) {
-	ws := t.startWalkers(cgroupRoot, crowd()[1:]...)
+	ws := t.startWalkers(cgroupRoot, t.crowd()[1:]...)
 	t.presets(ws)
 	before := takeSnapshot(ws)
 

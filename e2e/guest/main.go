@@ -16,32 +16,41 @@ func main() {
 	case len(os.Args) == 3 && os.Args[1] == "test":
 		os.Exit(runTest(os.Args[2]))
 	case len(os.Args) > 1 && os.Args[1] == "as-nobody":
-		fmt.Fprintln(os.Stderr, asNobody(os.Args[2:]))
-		os.Exit(125)
+		fail(asNobody(os.Args[2:]))
 	case len(os.Args) > 1 && os.Args[1] == "orphan":
-		fmt.Fprintln(os.Stderr, orphan(os.Args[2:]))
-		os.Exit(125)
+		fail(orphan(os.Args[2:]))
 	case len(os.Args) == 2 && os.Args[1] == "brood":
 		if err := broodProcess(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(125)
+			fail(err)
 		}
 	case len(os.Args) == 2 && os.Args[1] == "sleeper":
 		sleeper()
 	case len(os.Args) > 1 && os.Args[1] == "in-netns":
-		fmt.Fprintln(os.Stderr, inNetns(os.Args[2:]))
-		os.Exit(125)
+		fail(inNetns(os.Args[2:]))
 	case len(os.Args) == 2 && os.Args[1] == "hungry":
-		fmt.Fprintln(os.Stderr, hungry())
-		os.Exit(125)
+		fail(hungry())
 	case len(os.Args) == 3 && os.Args[1] == "holder":
-		fmt.Fprintln(os.Stderr, holder(os.Args[2]))
-		os.Exit(125)
+		fail(holder(os.Args[2]))
+	case len(os.Args) == 2 && os.Args[1] == "mute":
+		fail(mute())
+	case len(os.Args) == 3 && os.Args[1] == "mute-reader":
+		fail(muteReader(os.Args[2]))
+	case len(os.Args) == 3 && os.Args[1] == "stuck":
+		fail(stuck(os.Args[2]))
+	case len(os.Args) == 3 && os.Args[1] == "sharer":
+		fail(sharer(os.Args[2]))
+	case len(os.Args) == 3 && os.Args[1] == "called":
+		fail(called(os.Args[2]))
 	case len(os.Args) > 1 && os.Args[1] == "read-only-cgroups":
-		fmt.Fprintln(os.Stderr, readOnlyCgroups(os.Args[2:]))
-		os.Exit(125)
+		fail(readOnlyCgroups(os.Args[2:]))
 	default:
 		fmt.Fprintln(os.Stderr, "usage: PID 1, or: init test NAME")
 		os.Exit(2)
 	}
+}
+
+// fail ends a helper process that could not do what it is for.
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(125)
 }

@@ -33,7 +33,7 @@ func pid1() {
 	for _, name := range strings.Split(bootParam("tests"), ",") {
 		t := testNamed(name)
 		fmt.Fprintf(wire, "START %s\n", name)
-		fmt.Fprintf(wire, "%s\n", supervise(name, t.Limit))
+		fmt.Fprintf(wire, "%s\n", supervise(name, suite.Slack*t.Limit))
 		if err := tidy(); err != nil {
 			fmt.Fprintf(wire, "LOG %s tidy: %s\n", name, suite.OneLine(err.Error()))
 		}

@@ -77,6 +77,7 @@ func (t *T) Until(limit time.Duration, what string, f func() (ok bool, why strin
 // until is Until with the time between two looks: those that start a program or
 // read much are felt by an emulated guest.
 func (t *T) until(limit, every time.Duration, what string, f func() (ok bool, why string)) {
+	limit *= suite.Slack
 	if cap, err := time.ParseDuration(bootParam("patience")); err == nil {
 		limit = min(limit, cap)
 	}
@@ -109,7 +110,7 @@ func runTest(name string) int {
 		fmt.Fprintf(out, "FAIL guest does not know test %s in shape %s\n", name, bootParam("shape"))
 		return 1
 	}
-	t := &T{name: name, shape: shape, wire: wire, deadline: time.Now().Add(testNamed(name).Limit * 9 / 10)}
+	t := &T{name: name, shape: shape, wire: wire, deadline: time.Now().Add(suite.Slack * testNamed(name).Limit * 9 / 10)}
 	v := t.run(f)
 	fmt.Fprintf(out, "%s %s\n", v.outcome, suite.OneLine(v.text))
 	if v.outcome == suite.Fail {

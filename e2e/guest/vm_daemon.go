@@ -143,9 +143,10 @@ func libvirtStarted(t *T) {
 	if is := whereIs(pinned); is != theirs {
 		t.Fatalf("pinned was bound by hand, was %+v, is %+v", theirs, is)
 	}
-	r := t.must(homenode("explain", "vm:pinned"), exitOK)
-	if !strings.Contains(r.out, "by hand") {
-		t.Fatalf("%s", r)
+	s := t.status()
+	_, state, why := s.of("vm:pinned")
+	if state != "left alone" {
+		t.Fatalf("pinned, which was bound by hand, is %s: %s", state, why)
 	}
 	left := t.lastCPUTaken(pinned, taken)
 	t.alive(d)
@@ -155,7 +156,7 @@ func libvirtStarted(t *T) {
 		}
 	}
 	t.stop(d)
-	t.Textf("adopted to node %s, started on node %s; %s; %s", t.nodesOf(union(t.vcpus(plain))), t.nodesOf(union(t.vcpus(brief))), left, strings.TrimSpace(r.out))
+	t.Textf("adopted to node %s, started on node %s; %s; %s", t.nodesOf(union(t.vcpus(plain))), t.nodesOf(union(t.vcpus(brief))), left, why)
 }
 
 // lastCPUTaken binds a guest by hand to the last CPU over which some shared guest
@@ -216,7 +217,7 @@ func libvirtBalance(t *T) {
 		t.Fatalf("%s was started anew", mover.name)
 	}
 	i := slices.IndexFunc(t.history(), func(e event) bool {
-		return e.Workload == "vm:"+mover.name && strings.HasPrefix(e.Text, "balancing: move")
+		return e.Workload == "vm:"+mover.name && e.Code == "balance-doing"
 	})
 	if i < 0 {
 		t.Fatalf("the history does not tell of it: %v", t.history())

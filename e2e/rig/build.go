@@ -21,6 +21,7 @@ type tools struct {
 	vmlinux  string
 	generic  string // the generic flavour; "" when it was not fetched
 	kernel   string
+	accel    string     // kvm or tcg
 	modules  []archived // for shapes with a network card
 	// noModules is why there are none, "" when there are or none are needed.
 	noModules string
@@ -63,11 +64,11 @@ func fetch(ctx context.Context, root string) (tools, error) {
 
 // fetchMore gets the generic kernel and the disks with libvirt and with systemd when shapes want them.
 func (t *tools) fetchMore(ctx context.Context, root string, jobs []work) (err error) {
-	run := func(script string, wanted func(suite.Shape) bool) string {
+	run := func(wanted func(suite.Shape) bool, script string, args ...string) string {
 		if err != nil || !slices.ContainsFunc(jobs, func(j work) bool { return wanted(j.shape) }) {
 			return ""
 		}
-		c := exec.CommandContext(ctx, filepath.Join(root, "e2e", script))
+		c := exec.CommandContext(ctx, filepath.Join(root, "e2e", script), args...)
 		c.Stderr = os.Stderr
 		out, bad := c.Output()
 		if bad != nil {
@@ -75,9 +76,9 @@ func (t *tools) fetchMore(ctx context.Context, root string, jobs []work) (err er
 		}
 		return strings.TrimSpace(string(out))
 	}
-	t.generic = run("fetch-generic.sh", func(s suite.Shape) bool { return s.Generic })
-	t.virt = run("fetch-root.sh", func(s suite.Shape) bool { return s.Libvirt })
-	t.systemd = run("fetch-systemd.sh", func(s suite.Shape) bool { return s.Systemd })
+	t.generic = run(func(s suite.Shape) bool { return s.Generic }, "fetch-generic.sh")
+	t.virt = run(func(s suite.Shape) bool { return s.Libvirt }, "fetch-disk.sh", "libvirt")
+	t.systemd = run(func(s suite.Shape) bool { return s.Systemd }, "fetch-disk.sh", "systemd")
 	return err
 }
 

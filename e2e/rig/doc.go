@@ -1,12 +1,13 @@
 // Command rig runs Homenode's tests in guests that have several NUMA nodes,
-// under QEMU's software emulation: no NUMA hardware and no /dev/kvm needed.
+// under KVM where it boots them, else under QEMU's software emulation: no NUMA
+// hardware and no /dev/kvm needed.
 //
-//	go run ./e2e/rig [-run REGEXP] [-shape NAME] [-v] [-keep] [-list]
-//	    [-homenode PACKAGE] [-patience DURATION]
+//	go run ./e2e/rig [-run REGEXP] [-shape NAME] [-all] [-v] [-keep] [-list]
+//	    [-lanes N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION]
 //
 // It builds the guest's few static programs, packs them into an initramfs,
-// boots one guest after another (package suite has the shapes), reads the
-// results off a serial line and prints them. It ends with a line
+// boots guests, as many at a time as there are CPUs (package suite has the
+// shapes), reads the results off a serial line and prints them. It ends with a line
 //
 //	N passed, N failed
 //
@@ -17,8 +18,8 @@
 // In the shape with the plugin (numacount.c) it joins the access counts with the
 // guest's marks and judges by them.
 //
-// The shape with libvirt has a disk (fetch-root.sh), is resumed from where it was
-// saved (saved.go), and runs beside the others.
+// The shape with libvirt has a disk (fetch-disk.sh), is resumed from where it was
+// saved (saved.go).
 //
 // The console, the records and the counts of every guest are kept in e2e/out/.
 package main

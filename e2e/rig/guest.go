@@ -55,7 +55,7 @@ func (g *guest) run(ctx context.Context, show bool) error {
 			g.settle(tally, why)
 			break
 		}
-		fmt.Printf("\nguest %s: the emulator's fault, try %d of %d follows for %d tests: %s\n", g.shape.Name, try+1, tries, len(left), why)
+		fmt.Printf("\nguest %s: the emulator's fault, try %d of %d follows for %d tests: %s\n", g.name, try+1, tries, len(left), why)
 		g.crash, g.up = "", false
 		if g.shape.Count { // what was counted so far went with the guest
 			tally, left = newTally(g.shape, g.tests), inside
@@ -145,7 +145,9 @@ func (g *guest) boot(ctx context.Context, show bool, tests []string, tally *tall
 	ended := g.readWire(wire, start, tally, cancel)
 	done.Wait()
 	exit := q.Wait()
-	fmt.Printf("guest %s: %.0f s, %.0f s of CPU time\n", g.shape.Name, time.Since(start).Seconds(), (q.ProcessState.UserTime() + q.ProcessState.SystemTime()).Seconds())
+	spent := q.ProcessState.UserTime() + q.ProcessState.SystemTime()
+	g.report.spend(spent)
+	fmt.Printf("guest %s: %.0f s, %.0f s of CPU time\n", g.name, time.Since(start).Seconds(), spent.Seconds())
 	switch cause := context.Cause(ctx); {
 	case g.crash != "":
 		return g.crash, nil
@@ -206,7 +208,7 @@ func (g *guest) readWire(r io.Reader, start time.Time, tally *tally, cancel cont
 		case "UP":
 			g.up = true
 			fmt.Printf("\nguest %s: %d nodes, %d CPUs, %d MiB, Linux %s, up after %.1f s\n",
-				g.shape.Name, g.shape.Nodes, g.shape.CPUs(), g.shape.MiB(), g.tools.kernel, time.Since(start).Seconds())
+				g.name, g.shape.Nodes, g.shape.CPUs(), g.shape.MiB(), g.tools.kernel, time.Since(start).Seconds())
 			wait(lateLimit, "no test started")
 		case "START":
 			wait(tally.limit(l.Rest)+lateLimit, "in "+l.Rest)

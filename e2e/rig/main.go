@@ -10,6 +10,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,6 +27,8 @@ type options struct {
 	verbose bool
 	keep    bool
 	list    bool
+	lanes   int    // guests at a time
+	accel   string // kvm, tcg, or auto: KVM where it boots the kernel
 	// homenode is the package that the binary under test is built from.
 	homenode string
 	// patience caps the tests' waits: for trying programs that are broken.
@@ -38,13 +42,15 @@ func main() {
 	flag.BoolVar(&o.all, "all", false, "boot the slow guests too")
 	flag.BoolVar(&o.verbose, "v", false, "show the tests' log lines")
 	flag.BoolVar(&o.keep, "keep", false, "keep the initramfs and print QEMU's command line")
+	flag.IntVar(&o.lanes, "lanes", runtime.NumCPU(), "guests at a `time`: one keeps a CPU and a half busy")
+	flag.StringVar(&o.accel, "accel", "auto", "kvm, tcg, or auto: KVM where it boots the guests' kernel")
 	flag.StringVar(&o.homenode, "homenode", "./cmd/homenode", "`package` of the program under test")
 	flag.DurationVar(&o.patience, "patience", 0, "cap on every wait of the tests, for trying broken programs (0: none)")
 	flag.BoolVar(&o.list, "list", false, "list the tests and end")
 	flag.Parse()
 	var err error
-	if o.run, err = regexp.Compile(*pattern); err != nil || flag.NArg() > 0 {
-		fmt.Fprintln(os.Stderr, "usage: rig [-run REGEXP] [-shape NAME] [-all] [-v] [-keep] [-list] [-homenode PACKAGE] [-patience DURATION]")
+	if o.run, err = regexp.Compile(*pattern); err != nil || flag.NArg() > 0 || o.lanes < 1 || !slices.Contains([]string{"auto", "kvm", "tcg"}, o.accel) {
+		fmt.Fprintln(os.Stderr, "usage: rig [-run REGEXP] [-shape NAME] [-all] [-v] [-keep] [-list] [-lanes N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION]")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -60,8 +66,45 @@ func main() {
 
 // work is one guest to boot and the tests expected of it.
 type work struct {
+	name  string // the shape's, with a number where several guests share its tests
 	shape suite.Shape
 	tests []suite.Test
+}
+
+// weight is how long the tests may take, which is how they compare in what they do take.
+func (w work) weight() (sum time.Duration) {
+	for _, t := range w.tests {
+		sum += t.Limit
+	}
+	return sum
+}
+
+// share spreads a shape's tests over its guests, the longest first, each to the guest
+// that has least to do. In each guest they keep their order.
+func (w work) share() []work {
+	parts := make([]work, max(1, min(w.shape.Guests, len(w.tests))))
+	if len(parts) == 1 {
+		return []work{w}
+	}
+	guest := map[string]int{}
+	for _, t := range slices.SortedStableFunc(slices.Values(w.tests), func(a, b suite.Test) int { return cmp.Compare(b.Limit, a.Limit) }) {
+		least := 0
+		for i := range parts {
+			if parts[i].weight() < parts[least].weight() {
+				least = i
+			}
+		}
+		guest[t.Name] = least
+		parts[least].tests = append(parts[least].tests, t)
+	}
+	for i := range parts {
+		parts[i].name, parts[i].shape, parts[i].tests = fmt.Sprintf("%s-%d", w.name, i+1), w.shape, nil
+	}
+	for _, t := range w.tests {
+		p := &parts[guest[t.Name]]
+		p.tests = append(p.tests, t)
+	}
+	return parts
 }
 
 func run(ctx context.Context, o options) (bool, error) {
@@ -72,7 +115,7 @@ func run(ctx context.Context, o options) (bool, error) {
 	if o.list {
 		for _, j := range jobs {
 			for _, t := range j.tests {
-				fmt.Println(j.shape.Name, t.Name)
+				fmt.Println(j.name, t.Name)
 			}
 		}
 		return true, nil
@@ -100,8 +143,11 @@ func run(ctx context.Context, o options) (bool, error) {
 	if !o.keep {
 		defer os.Remove(image)
 	}
+	if tools.accel, err = chooseAccel(ctx, o.accel, tools, image, out); err != nil {
+		return false, err
+	}
 	r := &report{verbose: o.verbose}
-	one := func(j work) error {
+	one := func(ctx context.Context, j work) error {
 		if lacks := tools.lacking(j.shape); lacks != "" {
 			for _, t := range j.tests {
 				r.add(j.shape, suite.Result{Name: t.Name, Outcome: suite.Skip, Text: lacks})
@@ -118,36 +164,43 @@ func run(ctx context.Context, o options) (bool, error) {
 		if j.shape.Generic {
 			with.vmlinux, with.kernel = tools.generic, strings.Replace(tools.kernel, "-cloud", "", 1)
 		}
-		g := &guest{work: j, tools: with, image: image, dir: filepath.Join(out, j.shape.Name), report: r, noHomenode: noHomenode, patience: o.patience}
+		g := &guest{work: j, tools: with, image: image, dir: filepath.Join(out, j.name), report: r, noHomenode: noHomenode, patience: o.patience}
 		return g.run(ctx, o.keep)
 	}
-	// One guest at a time keeps one CPU busy and a half. That with libvirt waits most of
-	// its time for guests to start, and runs beside the others.
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var beside sync.WaitGroup
-	var besideErr error
-	for _, j := range jobs {
-		if j.shape.Libvirt {
-			beside.Go(func() { besideErr = one(j) })
-		}
-	}
-	for _, j := range jobs {
-		if !j.shape.Libvirt && err == nil {
-			err = one(j)
-		}
-	}
-	if err != nil {
-		cancel()
-	}
-	beside.Wait()
-	if err := cmp.Or(err, besideErr); err != nil {
+	if err := inLanes(ctx, o.lanes, jobs, one); err != nil {
 		return false, err
 	}
 	r.tables(filepath.Join(out, "locality.md"), tools.kernel)
-	fmt.Printf("\n%.0f s in all\n", time.Since(start).Seconds())
+	fmt.Printf("\n%.0f s in all, %.0f s of CPU time in guests\n", time.Since(start).Seconds(), r.spent.Seconds())
 	r.closing()
 	return r.failed == 0, nil
+}
+
+// inLanes runs so many guests at a time, the longest first. An error ends the others.
+func inLanes(ctx context.Context, lanes int, jobs []work, one func(context.Context, work) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	queue := make(chan work, len(jobs))
+	for _, j := range slices.SortedStableFunc(slices.Values(jobs), func(a, b work) int { return cmp.Compare(b.weight(), a.weight()) }) {
+		queue <- j
+	}
+	close(queue)
+	var all sync.WaitGroup
+	errs := make(chan error, lanes)
+	for range lanes {
+		all.Go(func() {
+			for j := range queue {
+				if err := one(ctx, j); err != nil {
+					errs <- err
+					cancel()
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	close(errs)
+	return <-errs
 }
 
 // choose picks the tests of each shape. A test that the host judges needs the
@@ -168,14 +221,14 @@ func choose(o options) []work {
 				}
 			}
 		}
-		j := work{shape: s}
+		j := work{name: s.Name, shape: s}
 		for _, t := range all {
 			if wanted[t.Name] || t.OnHost && wanted[t.After] {
 				j.tests = append(j.tests, t)
 			}
 		}
 		if len(j.tests) > 0 {
-			jobs = append(jobs, j)
+			jobs = append(jobs, j.share()...)
 		}
 	}
 	return jobs

@@ -17,13 +17,15 @@ func qemuArgs(s suite.Shape, t tools, image, dir, bin string, words []string) []
 	for _, f := range t.firmware {
 		add("-L", f)
 	}
-	// KVM is not asked for: where there is one, it may not run a stock kernel, and
-	// results should not depend on it.
+	accel := "tcg,thread=multi"
+	if t.accel == "kvm" && !s.Count { // a plugin sees only what is emulated
+		accel = "kvm"
+	}
 	machine := "q35"
 	if s.HMAT {
 		machine += ",hmat=on"
 	}
-	add("-accel", "tcg,thread=multi", "-machine", machine)
+	add("-accel", accel, "-machine", machine)
 	// A CPU model whose SMT siblings share L1 and L2 in what the guest sees.
 	add("-cpu", "Haswell-noTSX")
 	add("-smp", fmt.Sprintf("%d,sockets=%d,cores=%d,threads=2", s.CPUs(), s.Nodes-s.MemoryOnly, s.CPUsPerNode/2))

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/homenode/homenode/e2e/suite"
 )
@@ -14,6 +15,7 @@ type report struct {
 	mu                      sync.Mutex // guests that run beside each other report
 	verbose                 bool
 	passed, failed, skipped int
+	spent                   time.Duration // CPU time of all guests
 	printed                 []*table
 	locality                *table // also written as Markdown
 }
@@ -39,7 +41,15 @@ func (r *report) add(s suite.Shape, res suite.Result) {
 	fmt.Printf("%-4s  %-9s %-24s %6.1f s  %s\n", res.Outcome, s.Name, res.Name, res.Took.Seconds(), res.Text)
 }
 
+func (r *report) spend(cpu time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.spent += cpu
+}
+
 func (r *report) log(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.verbose {
 		fmt.Printf("      %s\n", text)
 	}

@@ -98,7 +98,7 @@ func (g *guest) key(init string) (string, error) {
 	h := sha256.New()
 	machine := g.shape
 	machine.Name, machine.Slow = "", false // say nothing of it
-	fmt.Fprintf(h, "%+v %s %s\n", machine, g.tools.qemu, g.tools.kernel)
+	fmt.Fprintf(h, "%+v %s %s %s\n", machine, g.tools.qemu, g.tools.kernel, g.tools.accel)
 	for _, name := range []string{init, filepath.Join(g.tools.virt, "SHA256SUMS")} {
 		f, err := os.Open(name)
 		if err != nil {
@@ -220,7 +220,8 @@ func (g *guest) save(ctx context.Context, args []string, folder string) error {
 	}
 	_ = q.Wait() // it was told to end
 	spent := q.ProcessState.UserTime() + q.ProcessState.SystemTime()
-	fmt.Printf("\nguest %s: booted in %.1f s, saved in %.1f s, %.0f s of CPU time\n", g.shape.Name, up.Seconds(), (time.Since(start) - up).Seconds(), spent.Seconds())
+	g.report.spend(spent)
+	fmt.Printf("\nguest %s: booted in %.1f s, saved in %.1f s, %.0f s of CPU time\n", g.name, up.Seconds(), (time.Since(start) - up).Seconds(), spent.Seconds())
 	return nil
 }
 

@@ -38,7 +38,7 @@ func newTally(s suite.Shape, expected []suite.Test) *tally {
 func (t *tally) limit(name string) time.Duration {
 	for _, e := range t.expected {
 		if e.Name == name {
-			return e.Limit
+			return suite.Slack * e.Limit
 		}
 	}
 	return 0

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // A guest writes one record a line on its second serial line; the first one
@@ -78,7 +79,13 @@ func (r Result) String() string {
 	return fmt.Sprintf("TEST %s %s %.1f %s", r.Name, r.Outcome, r.Took.Seconds(), OneLine(r.Text))
 }
 
-// OneLine folds text so that it fits a record.
+// OneLine folds text so that it fits a record, and a terminal.
 func OneLine(s string) string {
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), " / ")
+	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), " / ")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
 }

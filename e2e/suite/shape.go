@@ -9,6 +9,7 @@ type Shape struct {
 	CPUsPerNode int // SMT2, so half as many cores
 	NodeMiB     int
 	Distance    [][]int  // SLIT, row = from
+	Guests      int      // so many machines share the tests; 0 is 1
 	Slow        bool     // only when named, or with -all
 	Count       bool     // with the access-counting plugin
 	MemoryOnly  int      // so many of the nodes, the last ones, have no CPUs
@@ -29,7 +30,7 @@ func (s Shape) MiB() int { return s.Nodes * s.NodeMiB }
 // Shapes lists the guests in the order they run.
 var Shapes = []Shape{
 	{
-		Name: "n4", Nodes: 4, CPUsPerNode: 4, NodeMiB: 576,
+		Name: "n4", Guests: 2, Nodes: 4, CPUsPerNode: 4, NodeMiB: 384,
 		Distance: [][]int{
 			{10, 16, 31, 31},
 			{16, 10, 31, 31},
@@ -38,9 +39,17 @@ var Shapes = []Shape{
 		},
 	},
 	{
+		// Small, for what asks for no more.
+		Name: "n2", Nodes: 2, CPUsPerNode: 2, NodeMiB: 320,
+		Distance: [][]int{
+			{10, 21},
+			{21, 10},
+		},
+	},
+	{
 		// Near nodes have IDs that are not neighbours, so that "next ID" can not
 		// pass for "near", and three steps of distance.
-		Name: "n8", Nodes: 8, CPUsPerNode: 2, NodeMiB: 256,
+		Name: "n8", Nodes: 8, CPUsPerNode: 2, NodeMiB: 192,
 		Distance: [][]int{
 			{10, 22, 31, 31, 16, 22, 31, 31},
 			{22, 10, 31, 31, 22, 16, 31, 31},

@@ -58,30 +58,128 @@ const (
 	controller     = "cpuset"
 )
 
-// Settings reads what Apply(step) would change, in the order it will: the
+// The values of a setting of kind plan.CgroupControllers: whether the cpuset
+// controller is on. The other controllers are none of homenode's.
+const (
+	controllerOn  = "+" + controller
+	controllerOff = "-" + controller
+)
+
+// Owns lists the kinds of setting that this driver changes.
+func (d *Driver) Owns() []plan.SettingKind {
+	return []plan.SettingKind{plan.CgroupControllers, plan.CgroupCPUs, plan.CgroupMems}
+}
+
+// SurvivesBoot reports whether settings of the kind outlive a restart of the machine:
+// cgroups do not.
+func (d *Driver) SurvivesBoot(plan.SettingKind) bool { return false }
+
+// Changes reads what Apply(step) would change, in the order it will: the
 // controller from the root down where it is off, then the set itself.
-func (d *Driver) Settings(ctx context.Context, step plan.Step) ([]plan.Setting, error) {
+func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if step.Kind == plan.MovePages {
 		return nil, nil
 	}
-	kind, _, err := wanted(step)
+	kind, will, err := wanted(step)
 	if err != nil {
 		return nil, err
 	}
-	have, err := d.off(step.Target.Cgroup)
+	off, err := d.off(step.Target.Cgroup)
 	if err != nil {
 		return nil, err
 	}
 	value := ""
-	if len(have) == 0 {
+	if len(off) == 0 {
 		if value, err = d.value(step.Target.Cgroup, kind); err != nil {
 			return nil, err
 		}
 	}
-	return append(have, plan.Setting{Kind: kind, Path: step.Target.Cgroup, Value: value}), nil
+	var out []plan.Change
+	for _, s := range off {
+		out = append(out, plan.Change{Setting: s, Will: controllerOn})
+	}
+	out = append(out, plan.Change{Setting: plan.Setting{Kind: kind, Path: step.Target.Cgroup, Value: value}, Will: will})
+	for i := range out {
+		if out[i].Object, err = d.files.object(out[i].Path); err != nil {
+			return nil, d.lost(out[i].Path, err)
+		}
+	}
+	return out, nil
+}
+
+// Read reads the setting of an entry: what is configured, not what is effective.
+func (d *Driver) Read(ctx context.Context, entry plan.Entry) (plan.Setting, error) {
+	now := plan.Setting{Kind: entry.Kind, Path: entry.Path}
+	if err := ctx.Err(); err != nil {
+		return now, err
+	}
+	if err := d.present(entry.Path); err != nil {
+		return now, err
+	}
+	var err error
+	if now.Object, err = d.files.object(entry.Path); err != nil {
+		return now, d.lost(entry.Path, err)
+	}
+	switch entry.Kind {
+	case plan.CgroupControllers:
+		now.Value, err = d.controllerNow(entry.Path)
+	case plan.CgroupCPUs, plan.CgroupMems:
+		now.Value, err = d.configured(entry.Path, entry.Kind, entry.Old)
+	default:
+		err = fmt.Errorf("cgroup %s: no setting of kind %q", entry.Path, entry.Kind)
+	}
+	if err != nil {
+		return now, err
+	}
+	after, err := d.files.object(entry.Path)
+	if err != nil {
+		return now, d.lost(entry.Path, err)
+	}
+	if after != now.Object {
+		return now, fmt.Errorf("cgroup %s: it was made anew while it was read", entry.Path)
+	}
+	return now, nil
+}
+
+// controllerNow is whether the children of a cgroup have sets of their own.
+func (d *Driver) controllerNow(cgroup string) (string, error) {
+	on, err := d.files.read(cgroup, subtreeControl)
+	if err != nil {
+		return "", d.lost(cgroup, err)
+	}
+	if slices.Contains(strings.Fields(on), controller) {
+		return controllerOn, nil
+	}
+	return controllerOff, nil
+}
+
+// configured is the value of a set as it is written here. Where the controller is off it
+// is the empty set, and so is the set of all that Restore writes instead of it.
+func (d *Driver) configured(cgroup string, kind plan.SettingKind, old string) (string, error) {
+	text, err := d.files.read(cgroup, string(kind))
+	if errors.Is(err, fs.ErrNotExist) {
+		if off, err := d.off(cgroup); err != nil || len(off) > 0 {
+			return "", err
+		}
+		text, err = d.files.read(cgroup, string(kind)) // it was turned on meanwhile
+	}
+	if err != nil {
+		return "", d.lost(cgroup, err)
+	}
+	// CPU and node lists have one format.
+	set, err := topology.ParseCPUSet(text)
+	if err != nil {
+		return "", fmt.Errorf("cgroup %s: %s: %w", cgroup, kind, err)
+	}
+	if old == "" {
+		if all, err := d.possible(kind); err == nil && same(text, all) {
+			return "", nil
+		}
+	}
+	return set.String(), nil
 }
 
 // Apply makes the step true and reads back that it is.
@@ -91,7 +189,7 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, progress func(plan.M
 	}
 	if step.Kind == plan.MovePages {
 		if d.mover == nil {
-			return &UnsupportedError{"moving pages", "a page mover"}
+			return plan.Unsupported("moving pages", "a page mover")
 		}
 		return d.mover.Move(ctx, step, progress)
 	}
@@ -100,6 +198,9 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, progress func(plan.M
 		return err
 	}
 	cgroup := step.Target.Cgroup
+	if err := d.Present(plan.Entry{Path: cgroup, Object: step.Target.Object}); err != nil {
+		return err
+	}
 	off, err := d.off(cgroup)
 	if err != nil {
 		return err
@@ -159,7 +260,7 @@ func (d *Driver) off(cgroup string) ([]plan.Setting, error) {
 			return nil, d.lost(cgroup, err)
 		}
 		if !slices.Contains(strings.Fields(value), controller) {
-			off = append(off, plan.Setting{Kind: plan.CgroupControllers, Path: a, Value: value})
+			off = append(off, plan.Setting{Kind: plan.CgroupControllers, Path: a, Value: controllerOff})
 		}
 	}
 	if len(off) == 0 {
@@ -182,7 +283,7 @@ func (d *Driver) present(cgroup string) error {
 		return &MountError{d.mount, err.Error()}
 	}
 	if !slices.Contains(strings.Fields(have), controller) {
-		return &UnsupportedError{"CPU sets in cgroup v2", "the cpuset controller, which is absent: the kernel lacks CONFIG_CPUSETS, or cgroup v1 has it mounted"}
+		return plan.Unsupported("CPU sets in cgroup v2", "the cpuset controller, which is absent: the kernel lacks CONFIG_CPUSETS, or cgroup v1 has it mounted")
 	}
 	if _, err := d.files.read(cgroup, controllers); err != nil {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
@@ -328,7 +429,7 @@ func (d *Driver) threadsFollow(cgroup, wantList string) error {
 
 // turnOn enables the controller for the children of a cgroup.
 func (d *Driver) turnOn(cgroup string) error {
-	err := d.files.write(cgroup, subtreeControl, "+"+controller)
+	err := d.files.write(cgroup, subtreeControl, controllerOn)
 	switch {
 	case err == nil:
 	case errors.Is(err, unix.ENODEV):
@@ -341,7 +442,7 @@ func (d *Driver) turnOn(cgroup string) error {
 	case errors.Is(err, unix.EOPNOTSUPP):
 		return fmt.Errorf("cgroup %s: turn on the cpuset controller: %w; it is in a threaded subtree that is not valid", cgroup, err)
 	default:
-		return d.refused(cgroup, subtreeControl, "+"+controller, err)
+		return d.refused(cgroup, subtreeControl, controllerOn, err)
 	}
 	now, err := d.files.read(cgroup, subtreeControl)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -33,12 +34,16 @@ func slice(t testing.TB) *model {
 	return m
 }
 
-func entries(have []plan.Setting) (out []plan.Entry) {
-	for i, h := range have {
-		out = append(out, plan.Entry{Seq: uint64(i), Kind: h.Kind, Path: h.Path, Old: h.Value, New: "x"})
+// entries is the journal of changes.
+func entries(all []plan.Change) (out []plan.Entry) {
+	for i, c := range all {
+		out = append(out, plan.Entry{Seq: uint64(i + 1), Kind: c.Kind, Path: c.Path, Old: c.Value, New: c.Will, Object: c.Object})
 	}
 	return out
 }
+
+// restore puts one entry back.
+func restore(d *Driver, e plan.Entry) error { return d.Restore(ctx, []plan.Entry{e})[0] }
 
 func TestApplyAndRestore(t *testing.T) {
 	m := slice(t)
@@ -46,15 +51,19 @@ func TestApplyAndRestore(t *testing.T) {
 	before := m.state()
 	var journal []plan.Entry
 	for _, s := range []plan.Step{step(plan.SetCPUs, "/a/b", "2-3"), step(plan.SetMems, "/a/b", "1")} {
-		have, err := d.Settings(ctx, s)
+		have, err := d.Changes(ctx, s)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if s.Kind == plan.SetCPUs {
-			want := []plan.Setting{{Kind: plan.CgroupControllers, Path: "/", Value: "cpu memory"},
-				{Kind: plan.CgroupControllers, Path: "/a"}, {Kind: plan.CgroupCPUs, Path: "/a/b"}}
+			want := []plan.Change{{Setting: plan.Setting{Kind: plan.CgroupControllers, Path: "/", Value: "-cpuset"}, Will: "+cpuset"},
+				{Setting: plan.Setting{Kind: plan.CgroupControllers, Path: "/a", Value: "-cpuset"}, Will: "+cpuset"},
+				{Setting: plan.Setting{Kind: plan.CgroupCPUs, Path: "/a/b"}, Will: "2-3"}}
+			for i := range want {
+				want[i].Object, _ = m.object(want[i].Path)
+			}
 			if !slices.Equal(have, want) {
-				t.Errorf("settings %+v", have)
+				t.Errorf("changes %+v", have)
 			}
 		}
 		journal = append(journal, entries(have)...)
@@ -71,7 +80,7 @@ func TestApplyAndRestore(t *testing.T) {
 	}
 	for range 2 { // restoring what is restored does no harm
 		for _, e := range slices.Backward(journal) {
-			if err := d.Restore(ctx, e); err != nil {
+			if err := restore(d, e); err != nil {
 				t.Errorf("restore %+v: %v", e, err)
 			}
 		}
@@ -90,7 +99,7 @@ func TestRestoreToInherit(t *testing.T) {
 		m.write("/a", subtreeControl, "+cpuset")
 		d := m.driver()
 		s := step(plan.SetCPUs, "/a/b", "2-3")
-		have, err := d.Settings(ctx, s)
+		have, err := d.Changes(ctx, s)
 		if err != nil || len(have) != 1 || have[0].Value != "" {
 			t.Fatalf("%+v %v", have, err)
 		}
@@ -98,7 +107,7 @@ func TestRestoreToInherit(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if err := d.Restore(ctx, entries(have)[0]); err != nil {
+			if err := restore(d, entries(have)[0]); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -118,27 +127,52 @@ func TestControllerStaysOnForSiblings(t *testing.T) {
 	m := slice(t)
 	d := m.driver()
 	b, c := step(plan.SetCPUs, "/a/b", "2-3"), step(plan.SetCPUs, "/a/c", "4")
-	haveB, _ := d.Settings(ctx, b)
+	haveB, _ := d.Changes(ctx, b)
 	if err := d.Apply(ctx, b, nil); err != nil {
 		t.Fatal(err)
 	}
-	haveC, _ := d.Settings(ctx, c)
+	haveC, _ := d.Changes(ctx, c)
 	if err := d.Apply(ctx, c, nil); err != nil || len(haveC) != 1 {
 		t.Fatal(haveC, err)
 	}
 	journal := entries(haveB)
 	var inUse *InUseError
-	if err := d.Restore(ctx, journal[2]); err != nil {
+	if err := restore(d, journal[2]); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Restore(ctx, journal[1]); !errors.As(err, &inUse) || inUse.By != "/a/c" {
+	if err := restore(d, journal[1]); !errors.As(err, &inUse) || inUse.By != "/a/c" {
 		t.Errorf("%v", err)
 	}
-	if err := d.Restore(ctx, journal[0]); !errors.As(err, &inUse) {
+	if err := restore(d, journal[0]); !errors.As(err, &inUse) {
 		t.Errorf("%v", err)
 	}
 	if m.get("/a/c", "cpuset.cpus.effective") != "4" {
 		t.Error("the sibling lost its CPU set")
+	}
+}
+
+// A sibling that is a partition uses the controller, one that is none does not.
+func TestControllerStaysOnForPartitions(t *testing.T) {
+	for partition, stays := range map[string]bool{"member": false, "root": true, "isolated": true, "isolated invalid (x)": true} {
+		m := slice(t)
+		d := m.driver()
+		b := step(plan.SetCPUs, "/a/b", "2-3")
+		have, err := d.Changes(ctx, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Apply(ctx, b, nil); err != nil {
+			t.Fatal(err)
+		}
+		m.put("/a/c", "cpuset.cpus.partition", partition)
+		journal := entries(have)
+		if err := restore(d, journal[2]); err != nil {
+			t.Fatal(err)
+		}
+		var inUse *InUseError
+		if err := restore(d, journal[1]); errors.As(err, &inUse) != stays || !stays && err != nil {
+			t.Errorf("a sibling that is %q: %v", partition, err)
+		}
 	}
 }
 
@@ -225,14 +259,28 @@ func TestGone(t *testing.T) {
 		m := slice(t)
 		m.rmdir("/a/b")
 		d := m.driver()
-		if _, err := d.Settings(ctx, s); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := d.Changes(ctx, s); !errors.Is(err, fs.ErrNotExist) {
 			t.Error(err)
 		}
 		if err := d.Apply(ctx, s, nil); !errors.Is(err, fs.ErrNotExist) {
 			t.Error(err)
 		}
-		if err := d.Restore(ctx, plan.Entry{Kind: plan.CgroupCPUs, Path: "/a/b"}); !errors.Is(err, fs.ErrNotExist) {
+		if err := restore(d, plan.Entry{Kind: plan.CgroupCPUs, Path: "/a/b"}); !errors.Is(err, fs.ErrNotExist) {
 			t.Error(err)
+		}
+	})
+	t.Run("while it is read", func(t *testing.T) {
+		for _, e := range []error{unix.ENOENT, unix.ENODEV} {
+			m := slice(t)
+			m.fault = func(_ int, what string) error {
+				if what == "read /a/b "+controllers {
+					return e
+				}
+				return nil
+			}
+			if _, err := m.driver().Changes(ctx, s); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%v: %v", e, err)
+			}
 		}
 	})
 	t.Run("ENODEV of an open file", func(t *testing.T) {
@@ -252,7 +300,7 @@ func TestGone(t *testing.T) {
 	t.Run("the mount is no reason to forget a cgroup", func(t *testing.T) {
 		var mount *MountError
 		for _, d := range []*Driver{New(Options{Mount: filepath.Join(t.TempDir(), "none")}), New(Options{Mount: t.TempDir()})} {
-			if err := d.Restore(ctx, plan.Entry{Kind: plan.CgroupCPUs, Path: "/a/b"}); !errors.As(err, &mount) || errors.Is(err, fs.ErrNotExist) {
+			if err := restore(d, plan.Entry{Kind: plan.CgroupCPUs, Path: "/a/b"}); !errors.As(err, &mount) || errors.Is(err, fs.ErrNotExist) {
 				t.Error(err)
 			}
 		}
@@ -260,7 +308,7 @@ func TestGone(t *testing.T) {
 	t.Run("the controller is no reason either", func(t *testing.T) {
 		m := slice(t)
 		m.put("/", controllers, "cpu memory")
-		var unsupported *UnsupportedError
+		var unsupported *plan.UnsupportedError
 		if err := m.driver().Apply(ctx, s, nil); !errors.As(err, &unsupported) || errors.Is(err, fs.ErrNotExist) {
 			t.Error(err)
 		}
@@ -268,10 +316,10 @@ func TestGone(t *testing.T) {
 	t.Run("controller turned off since", func(t *testing.T) {
 		m := slice(t)
 		d := m.driver()
-		if err := d.Restore(ctx, plan.Entry{Kind: plan.CgroupCPUs, Path: "/a/b"}); err != nil {
+		if err := restore(d, plan.Entry{Kind: plan.CgroupCPUs, Path: "/a/b"}); err != nil {
 			t.Error(err)
 		}
-		if err := d.Restore(ctx, plan.Entry{Kind: plan.CgroupCPUs, Path: "/a/b", Old: "1"}); err == nil || errors.Is(err, fs.ErrNotExist) {
+		if err := restore(d, plan.Entry{Kind: plan.CgroupCPUs, Path: "/a/b", Old: "1"}); err == nil || errors.Is(err, fs.ErrNotExist) {
 			t.Error(err)
 		}
 	})
@@ -290,13 +338,13 @@ func TestPathsStayInside(t *testing.T) {
 	}
 	d := m.driver()
 	for _, path := range []string{"", "a", "..", "/..", "/../x", "/a/../b", "/a/./b", "//a", "/a/", "/link", "/a/inside", "/a\x00b", "/"} {
-		if have, err := d.Settings(ctx, step(plan.SetCPUs, path, "1")); err == nil {
+		if have, err := d.Changes(ctx, step(plan.SetCPUs, path, "1")); err == nil {
 			t.Errorf("%q: settings %v", path, have)
 		}
 		if err := d.Apply(ctx, step(plan.SetCPUs, path, "1"), nil); err == nil {
 			t.Errorf("%q: applied", path)
 		}
-		if err := d.Restore(ctx, plan.Entry{Kind: plan.CgroupCPUs, Path: path, Old: "1"}); err == nil {
+		if err := restore(d, plan.Entry{Kind: plan.CgroupCPUs, Path: path, Old: "1"}); err == nil {
 			t.Errorf("%q: restored", path)
 		}
 	}
@@ -313,7 +361,7 @@ func TestOtherRefusals(t *testing.T) {
 			t.Errorf("to %q: no error", to)
 		}
 	}
-	var unsupported *UnsupportedError
+	var unsupported *plan.UnsupportedError
 	if err := d.Apply(ctx, step(plan.MovePages, "/a/b", "0"), nil); !errors.As(err, &unsupported) {
 		t.Error(err)
 	}
@@ -353,9 +401,248 @@ func TestEachCallFailing(t *testing.T) {
 			if err != nil && !maps.Equal(before, m.state()) {
 				t.Errorf("%s: failed with %v and left %v", what, err, m.state())
 			}
+			if err == nil && e == unix.EIO && !strings.HasSuffix(at, "cpuset.cpus.partition") { // older kernels have none
+				t.Errorf("%s: and nobody is told", what)
+			}
 			if errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(at, "read /a/b cgroup.controllers") {
 				t.Errorf("%s: cgroup taken for gone: %v", what, err)
 			}
 		}
+	}
+}
+
+// Every call of Changes fails once: that is an error, not a value to put back later.
+func TestEachCallOfChangesFailing(t *testing.T) {
+	for _, to := range []plan.Step{step(plan.SetCPUs, "/a/b", "1"), step(plan.SetMems, "/a/b", "1")} {
+		for _, on := range []bool{false, true} {
+			for n := 1; ; n++ {
+				m := slice(t)
+				if on {
+					m.write("/", subtreeControl, "+cpuset")
+					m.write("/a", subtreeControl, "+cpuset")
+				}
+				m.calls = 0
+				m.fault = func(call int, _ string) error {
+					if call == n {
+						return unix.EIO
+					}
+					return nil
+				}
+				have, err := m.driver().Changes(ctx, to)
+				if m.calls < n {
+					if err != nil || n < 3 {
+						t.Errorf("%s: %d calls, %v", to.Kind, n-1, err)
+					}
+					break
+				}
+				if err == nil {
+					t.Errorf("%s, controller on %t: call %d fails, and it is %+v", to.Kind, on, n, have)
+				}
+			}
+		}
+	}
+}
+
+// What somebody else has set since is theirs, and so is everything in a cgroup that was
+// made anew under the same path (R2).
+func TestSetBySomebodyElse(t *testing.T) {
+	put := func(cgroup, file, text string) func(*model) error {
+		return func(m *model) error { return m.write(cgroup, file, text) }
+	}
+	anew := func(m *model) error {
+		m.rmdir("/a/b")
+		m.mkdir("/a/b", 5)
+		return nil
+	}
+	for _, c := range []struct {
+		name  string
+		kind  plan.SettingKind
+		path  string
+		after func(*model) error
+		read  string
+		ours  bool
+	}{
+		{"untouched", plan.CgroupCPUs, "/a/b", put("/a/b", "cpuset.mems", "0"), "2-3", true},
+		{"CPUs", plan.CgroupCPUs, "/a/b", put("/a/b", "cpuset.cpus", "0,1"), "0-1", false},
+		{"CPUs back", plan.CgroupCPUs, "/a/b", put("/a/b", "cpuset.cpus", "0-7"), "", true}, // see Restore
+		{"CPUs that the parent lacks", plan.CgroupCPUs, "/a/b", put("/a", "cpuset.cpus", "0-1"), "2-3", true},
+		{"mems", plan.CgroupMems, "/a/b", put("/a/b", "cpuset.mems", "2"), "2", false},
+		{"controller off", plan.CgroupControllers, "/a", put("/a", subtreeControl, "-cpuset"), "-cpuset", true},
+		{"controller on", plan.CgroupControllers, "/a", put("/a", subtreeControl, "+cpu"), "+cpuset", true},
+		{"CPUs with the controller off", plan.CgroupCPUs, "/a/b", put("/a", subtreeControl, "-cpuset"), "", true},
+		{"made anew", plan.CgroupCPUs, "/a/b", anew, "", false},
+		{"made anew and set alike", plan.CgroupCPUs, "/a/b", func(m *model) error {
+			return errors.Join(anew(m), m.write("/a/b", "cpuset.cpus", "2-3"))
+		}, "2-3", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := slice(t)
+			d := m.driver()
+			var journal []plan.Entry
+			for _, s := range []plan.Step{step(plan.SetCPUs, "/a/b", "3,2"), step(plan.SetMems, "/a/b", "1")} {
+				have, err := d.Changes(ctx, s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := d.Apply(ctx, s, nil); err != nil {
+					t.Fatal(err)
+				}
+				journal = append(journal, entries(have)...)
+			}
+			i := slices.IndexFunc(journal, func(e plan.Entry) bool { return e.Kind == c.kind && e.Path == c.path })
+			e := journal[i]
+			if now, err := d.Read(ctx, e); err != nil || now.Value != e.New || now.Object != e.Object || !e.Ours(now) {
+				t.Errorf("%+v %v of %+v", now, err, e)
+			}
+			if err := c.after(m); err != nil {
+				t.Fatal(err)
+			}
+			now, err := d.Read(ctx, e)
+			if err != nil || now.Kind != e.Kind || now.Path != e.Path || now.Value != c.read || e.Ours(now) != c.ours {
+				t.Errorf("%+v %v, ours %v", now, err, e.Ours(now))
+			}
+			isAnew := now.Object != e.Object
+			if got := d.Present(e); isAnew != errors.Is(got, fs.ErrNotExist) || !isAnew && got != nil {
+				t.Errorf("present: %v", got)
+			}
+			if isAnew {
+				before := m.state()
+				if err := restore(d, e); !errors.Is(err, fs.ErrNotExist) || !maps.Equal(before, m.state()) {
+					t.Errorf("another cgroup was changed: %v", err)
+				}
+				e.Object = "" // as entries of before
+				if err := d.Present(e); err != nil {
+					t.Error(err)
+				}
+			}
+			m.rmdir("/a/b")
+			m.rmdir("/a")
+			if now, err := d.Read(ctx, e); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%+v %v of a cgroup that is gone", now, err)
+			}
+		})
+	}
+	d := slice(t).driver()
+	if now, err := d.Read(ctx, plan.Entry{Kind: plan.Affinity, Path: "/a/b"}); err == nil {
+		t.Errorf("%+v of another kind", now)
+	}
+}
+
+// A cgroup made anew while it is read is not taken for either.
+func TestMadeAnewWhileRead(t *testing.T) {
+	m := slice(t)
+	m.write("/", subtreeControl, "+cpuset")
+	m.write("/a", subtreeControl, "+cpuset")
+	d := m.driver()
+	have, err := d.Changes(ctx, step(plan.SetCPUs, "/a/b", "1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.hook = func(what string) {
+		if what == "read /a/b cpuset.cpus" {
+			m.hook = nil
+			if err := os.Rename(filepath.Join(m.mount, "a/b"), filepath.Join(m.mount, "a/old")); err != nil {
+				t.Fatal(err)
+			}
+			m.mkdir("/a/b")
+		}
+	}
+	if now, err := d.Read(ctx, entries(have)[0]); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%+v %v", now, err)
+	}
+}
+
+// What was read of one cgroup is not for the one that was made anew under its path since.
+func TestMadeAnewSinceRead(t *testing.T) {
+	m := slice(t)
+	m.write("/", subtreeControl, "+cpuset")
+	m.write("/a", subtreeControl, "+cpuset")
+	d := m.driver()
+	s := step(plan.SetCPUs, "/a/b", "1")
+	have, err := d.Changes(ctx, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Target.Object = have[len(have)-1].Object
+	if err := os.Rename(filepath.Join(m.mount, "a/b"), filepath.Join(m.mount, "a/old")); err != nil {
+		t.Fatal(err)
+	}
+	m.mkdir("/a/b")
+	before := m.state()
+	if err := d.Apply(ctx, s, nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	if after := m.state(); !maps.Equal(after, before) {
+		t.Errorf("changed: %v, was %v", after, before)
+	}
+	s.Target.Object = ""
+	if err := d.Apply(ctx, s, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// Every call of Read fails once: it is an error and none that looks as if a cgroup that
+// is there were gone, unless just that was said.
+func TestEachCallOfReadFailing(t *testing.T) {
+	for _, kind := range []plan.SettingKind{plan.CgroupCPUs, plan.CgroupMems, plan.CgroupControllers} {
+		for _, errno := range []error{unix.EIO, unix.ENODEV, unix.EACCES} {
+			for n := 1; ; n++ {
+				m := slice(t)
+				if err := m.driver().Apply(ctx, step(plan.SetCPUs, "/a/b", "1"), nil); err != nil {
+					t.Fatal(err)
+				}
+				m.calls = 0
+				at := ""
+				m.fault = func(call int, what string) error {
+					if call == n {
+						at = what
+						return errno
+					}
+					return nil
+				}
+				e := plan.Entry{Kind: kind, Path: map[bool]string{true: "/a", false: "/a/b"}[kind == plan.CgroupControllers], Old: "x"}
+				_, err := m.driver().Read(ctx, e)
+				if at == "" {
+					if err != nil || n < 5 {
+						t.Errorf("%s without a fault, %d calls: %v", kind, m.calls, err)
+					}
+					break
+				}
+				if err == nil || looksGone(err) && at != "read "+e.Path+" cgroup.controllers" {
+					t.Errorf("%s: %s fails with %v: %v", kind, at, errno, err)
+				}
+			}
+		}
+	}
+}
+
+func TestOwns(t *testing.T) {
+	d := slice(t).driver()
+	for _, s := range []plan.Step{step(plan.SetCPUs, "/a/b", "1"), step(plan.SetMems, "/a/b", "1")} {
+		have, err := d.Changes(ctx, s)
+		if err != nil || len(have) != 3 {
+			t.Fatal(have, err)
+		}
+		for _, h := range have {
+			if !slices.Contains(d.Owns(), h.Kind) || d.SurvivesBoot(h.Kind) {
+				t.Error(h.Kind)
+			}
+		}
+	}
+	if have, err := d.Changes(ctx, step(plan.MovePages, "/a/b", "1")); len(have) != 0 || err != nil {
+		t.Error(have, err)
+	}
+}
+
+// The object of a cgroup is its inode.
+func TestObject(t *testing.T) {
+	m := slice(t)
+	got, err := m.tree.object("/a/b")
+	info, lost := os.Stat(filepath.Join(m.mount, "a/b"))
+	if err != nil || lost != nil || got != fmt.Sprint(info.Sys().(*syscall.Stat_t).Ino) {
+		t.Error(got, err, lost)
+	}
+	if got, err := m.tree.object("/a/none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(got, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/host/internal/kernfile"
 )
 
 // MountError says that there is no cgroup v2 at the mount. It never wraps
@@ -22,14 +23,6 @@ type MountError struct {
 func (e *MountError) Error() string {
 	return fmt.Sprintf("%s is no cgroup v2 file system: %s", e.Mount, e.Why)
 }
-
-// UnsupportedError names a feature that is missing here and what would bring it.
-type UnsupportedError struct {
-	Feature string
-	Need    string
-}
-
-func (e *UnsupportedError) Error() string { return fmt.Sprintf("%s: needs %s", e.Feature, e.Need) }
 
 // MismatchError says that a set was accepted and is not what holds. What was set
 // before has been put back.
@@ -90,14 +83,10 @@ func (d *Driver) refused(cgroup, file, text string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		return d.lost(cgroup, err)
 	}
-	why := ""
+	why := kernfile.Why(err)
 	switch {
 	case errors.Is(err, unix.EBUSY):
 		why = "; CPUs of a deadline task or of an exclusive sibling would be taken"
-	case errors.Is(err, unix.EROFS):
-		why = "; cgroups are mounted read-only, as in a container"
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		why = "; writing needs root"
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ERANGE):
 		why = "; the kernel has no such CPU or node, or a sibling has it exclusively"
 	case errors.Is(err, unix.ENOSPC):

@@ -35,7 +35,7 @@ func TestEachCallOfEachStepFailing(t *testing.T) {
 				errno := errnos[(n*3+turn)%len(errnos)]
 				m := slice(t)
 				before := m.state()
-				have, err := m.driver().Settings(ctx, s)
+				have, err := m.driver().Changes(ctx, s)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -61,11 +61,11 @@ func TestEachCallOfEachStepFailing(t *testing.T) {
 				}
 				for i := len(have) - 1; i >= 0; i-- { // as undo does, the last first
 					e := plan.Entry{Kind: have[i].Kind, Path: have[i].Path, Old: have[i].Value}
-					if err := d.Restore(ctx, e); err != nil {
+					if err := restore(d, e); err != nil {
 						if at == "" || applying != "" && !errors.Is(err, plan.ErrInUse) {
 							t.Errorf("%s: restore %s without a fault: %v", what, e.Path, err)
 						}
-						if err := d.Restore(ctx, e); err != nil && !errors.Is(err, plan.ErrInUse) {
+						if err := restore(d, e); err != nil && !errors.Is(err, plan.ErrInUse) {
 							t.Errorf("%s: restore %s again: %v", what, e.Path, err)
 						}
 					}
@@ -124,10 +124,10 @@ func TestEverySystemCallFails(t *testing.T) {
 			return strings.TrimSpace(string(text))
 		}
 		for _, s := range []plan.Step{step(plan.SetCPUs, "/a", "2-3"), step(plan.SetMems, "/a", "1")} {
-			var have []plan.Setting
+			var have []plan.Change
 			var err error
 			watched(func() {
-				if have, err = d.Settings(t.Context(), s); err == nil {
+				if have, err = d.Changes(t.Context(), s); err == nil {
 					err = d.Apply(t.Context(), s, nil)
 				}
 			})
@@ -149,11 +149,11 @@ func TestEverySystemCallFails(t *testing.T) {
 				continue
 			}
 			e := plan.Entry{Kind: have[0].Kind, Path: have[0].Path, Old: have[0].Value}
-			watched(func() { err = d.Restore(t.Context(), e) })
+			watched(func() { err = restore(d, e) })
 			if now := value(kind); err == nil && now != old {
 				t.Errorf("%s: restored to %q", s.Kind, now)
 			}
-			if err := d.Restore(t.Context(), e); err != nil || value(kind) != old {
+			if err := restore(d, e); err != nil || value(kind) != old {
 				t.Errorf("%s: restored at last to %q, %v", s.Kind, value(kind), err)
 			}
 		}

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,6 +23,8 @@ type model struct {
 	t        testing.TB
 	strict   bool // refuses empty sets of populated cgroups, as kernels before 6.18 do
 	possible string
+	objects  map[string]int
+	made     int            // cgroups so far
 	threads  map[int]string // CPU set by thread
 
 	calls int
@@ -30,7 +33,7 @@ type model struct {
 }
 
 func newModel(t testing.TB) *model {
-	m := &model{tree: tree{t.TempDir()}, t: t, strict: true, possible: "0-7", threads: map[int]string{}}
+	m := &model{tree: tree{t.TempDir()}, t: t, strict: true, possible: "0-7", threads: map[int]string{}, objects: map[string]int{"/": 1}}
 	m.put("/", controllers, "cpuset cpu memory")
 	m.put("/", subtreeControl, "cpu memory")
 	m.put("/", "cgroup.threads", "")
@@ -58,6 +61,8 @@ func (m *model) mkdir(cgroup string, threads ...int) {
 	if err := os.Mkdir(filepath.Join(m.mount, cgroup), 0o755); err != nil {
 		m.t.Fatal(err)
 	}
+	m.made++
+	m.objects[cgroup] = 1 + m.made
 	m.put(cgroup, subtreeControl, "")
 	var list []string
 	for _, tid := range threads {
@@ -97,6 +102,16 @@ func (m *model) children(cgroup string) ([]string, error) {
 		return nil, err
 	}
 	return m.tree.children(cgroup)
+}
+
+func (m *model) object(cgroup string) (string, error) {
+	if err := m.step("stat " + cgroup); err != nil {
+		return "", err
+	}
+	if _, err := m.tree.object(cgroup); err != nil {
+		return "", err
+	}
+	return fmt.Sprint(m.objects[cgroup]), nil // disks use inodes again
 }
 
 func (m *model) write(cgroup, file, text string) error {

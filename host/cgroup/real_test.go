@@ -65,14 +65,12 @@ func TestRealCgroup(t *testing.T) {
 	for _, s := range []plan.Step{
 		step(plan.SetCPUs, leaf, fmt.Sprint(cpus.Max())), step(plan.SetMems, leaf, fmt.Sprint(nodes.Max())),
 	} {
-		have, err := d.Settings(ctx, s)
+		have, err := d.Changes(ctx, s)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("settings %+v", have)
-		for _, h := range have {
-			journal = append(journal, plan.Entry{Kind: h.Kind, Path: h.Path, Old: h.Value, New: s.To})
-		}
+		journal = append(journal, entries(have)...)
 		for range 2 {
 			if err := d.Apply(ctx, s, nil); err != nil {
 				t.Fatal(err)
@@ -102,7 +100,10 @@ func TestRealCgroup(t *testing.T) {
 	}
 	t.Logf("a populated parent set back to inherit has %q", read(base, "cpuset.cpus"))
 	for _, e := range slices.Backward(journal) {
-		if err := d.Restore(ctx, e); err != nil {
+		if now, err := d.Read(ctx, e); err != nil || !e.Ours(now) {
+			t.Errorf("%+v %v of %+v", now, err, e)
+		}
+		if err := restore(d, e); err != nil {
 			t.Errorf("restore %+v: %v", e, err)
 		}
 		t.Logf("%s %s: back to %q, file has %q", e.Path, e.Kind, e.Old, read(e.Path, string(e.Kind)))

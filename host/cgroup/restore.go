@@ -13,13 +13,21 @@ import (
 	"github.com/homenode/homenode/core/plan"
 )
 
-// Restore puts entry.Old back and reads back that it stands. Entries of one
-// cgroup have to be restored in the reverse of their order.
-func (d *Driver) Restore(ctx context.Context, entry plan.Entry) error {
+// Restore puts Old of each entry back and reads back that it stands. Entries of one
+// cgroup have to come in the reverse of the order in which they were changed.
+func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
+	errs := make([]error, len(entries))
+	for i, e := range entries {
+		errs[i] = d.restore(ctx, e)
+	}
+	return errs
+}
+
+func (d *Driver) restore(ctx context.Context, entry plan.Entry) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := d.present(entry.Path); err != nil {
+	if err := d.Present(entry); err != nil {
 		// A kernel without the controller has nothing left to put back, but only
 		// a person can know why it is gone: leave the entry.
 		return err
@@ -33,8 +41,21 @@ func (d *Driver) Restore(ctx context.Context, entry plan.Entry) error {
 	return fmt.Errorf("cgroup %s: no setting of kind %q", entry.Path, entry.Kind)
 }
 
-// Present returns nil while the cgroup of the entry exists.
-func (d *Driver) Present(entry plan.Entry) error { return d.present(entry.Path) }
+// Present returns nil while the cgroup of the entry exists: one that was made anew under
+// the same path is another.
+func (d *Driver) Present(entry plan.Entry) error {
+	if err := d.present(entry.Path); err != nil || entry.Object == "" {
+		return err
+	}
+	object, err := d.files.object(entry.Path)
+	if err != nil {
+		return d.lost(entry.Path, err)
+	}
+	if object != entry.Object {
+		return gone(entry.Path)
+	}
+	return nil
+}
 
 // putBack writes the old value of a set.
 func (d *Driver) putBack(cgroup string, kind plan.SettingKind, old string) error {
@@ -120,12 +141,12 @@ func (d *Driver) restoreControllers(cgroup, old string) error {
 			return &InUseError{cgroup, c}
 		}
 	}
-	err = d.files.write(cgroup, subtreeControl, "-"+controller)
+	err = d.files.write(cgroup, subtreeControl, controllerOff)
 	if errors.Is(err, unix.EBUSY) {
 		return &InUseError{Cgroup: cgroup}
 	}
 	if err != nil {
-		return d.refused(cgroup, subtreeControl, "-"+controller, err)
+		return d.refused(cgroup, subtreeControl, controllerOff, err)
 	}
 	if now, err = d.files.read(cgroup, subtreeControl); err != nil {
 		return d.lost(cgroup, err)

@@ -8,9 +8,12 @@ import (
 	"os"
 	"path"
 	"sort"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/homenode/homenode/host/internal/kernfile"
 )
 
 // files is the cgroup file system, or a model of it.
@@ -18,6 +21,7 @@ type files interface {
 	read(cgroup, file string) (string, error)
 	write(cgroup, file, text string) error
 	children(cgroup string) ([]string, error) // paths below the mount, rising
+	object(cgroup string) (string, error)     // tells it from a later one of the same path
 }
 
 // tree is a mounted cgroup file system. Paths come out of plans and journals, and
@@ -68,17 +72,12 @@ func (t tree) read(cgroup, file string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// write hands the kernel the whole text in one call, as cgroup files want it.
 func (t tree) write(cgroup, file, text string) error {
 	f, err := t.open(cgroup, file, unix.O_WRONLY)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(text)
-	if closing := f.Close(); err == nil {
-		err = closing
-	}
-	return err
+	return kernfile.WriteClose(f, text)
 }
 
 func (t tree) children(cgroup string) ([]string, error) {
@@ -99,6 +98,21 @@ func (t tree) children(cgroup string) ([]string, error) {
 	}
 	sort.Strings(below)
 	return below, nil
+}
+
+// object is the inode, which in a cgroup file system is never used again: it holds the
+// ID that the kernel counts up (kernfs_ino, include/linux/kernfs.h).
+func (t tree) object(cgroup string) (string, error) {
+	d, err := t.open(cgroup, "", unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return "", err
+	}
+	defer d.Close()
+	var s unix.Stat_t
+	if err := unix.Fstat(int(d.Fd()), &s); err != nil {
+		return "", &fs.PathError{Op: "stat", Path: d.Name(), Err: err}
+	}
+	return strconv.FormatUint(s.Ino, 10), nil
 }
 
 // checkPath refuses what is no path of a cgroup below the root, with the reason.

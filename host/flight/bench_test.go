@@ -8,48 +8,30 @@ import (
 	"testing"
 	"time"
 
-	"github.com/homenode/homenode/core/balance"
-	"github.com/homenode/homenode/core/place"
-	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
-// BenchmarkRecord is one tick of 300 workloads of two processes on 8 nodes and 256
-// CPUs, whose use and memory differ at every look: what it takes to write down,
-// and how many bytes it becomes.
+// BenchmarkRecord is one look at 300 workloads of two processes on 8 nodes, whose use
+// and memory differ at every look: what it takes to write down, and how many bytes it
+// becomes.
 func BenchmarkRecord(b *testing.B) {
-	h, err := topology.FromSynthetic("package:2 node:4(memory=256GiB) core:16 pu:2")
-	if err != nil {
-		b.Fatal(err)
-	}
 	random := rand.New(rand.NewPCG(1, 2))
-	var memory balance.Memory
-	var homes []plan.Placement
-	at := time.Unix(1_000_000, 0).UTC()
-	tick := func() balance.Record {
-		at = at.Add(2 * time.Second)
-		in := balance.Input{At: at, Settings: balance.DefaultSettings(), State: plan.State{Host: h, Policy: plan.DefaultPolicy(), Placements: homes}}
+	cpus, nodes := topology.CPUs(0, 255), topology.Nodes(0, 1, 2, 3, 4, 5, 6, 7)
+	var looks [][]workload.Observation
+	for range 50 {
+		var look []workload.Observation
 		for i := range 300 {
 			id := fmt.Sprintf("/system.slice/service-%03d.service", i)
 			o := workload.Observation{ID: workload.ID(id), Name: id[14:], Kind: workload.InCgroup, Cgroup: id, Threads: 8, Window: 2 * time.Second,
 				CPUTime: time.Duration(random.Uint32()) * time.Microsecond, CPUUse: 0.1 + 0.2*random.Float64(), RanOnFrom: workload.PerThread,
 				Processes: []workload.Process{{PID: 1000 + 2*i, Start: uint64(5000 + i)}, {PID: 1001 + 2*i, Start: uint64(5001 + i)}},
 				RanOn:     []workload.NodeShare{{Node: topology.NodeID(i % 8), Share: 1}},
-				Memory:    []workload.NodeMemory{{Node: topology.NodeID(i % 8), KiB: topology.KiB(1<<20 + random.IntN(1<<12))}}, CPUs: h.Allowed, Mems: h.AllowedMems}
+				Memory:    []workload.NodeMemory{{Node: topology.NodeID(i % 8), KiB: topology.KiB(1<<20 + random.IntN(1<<12))}}, CPUs: cpus, Mems: nodes}
 			o.Anon, o.Movable = o.Memory, o.Memory
-			in.Subjects = append(in.Subjects, place.Subject{Spec: place.SpecFrom(o, place.Options{}), Observation: o})
+			look = append(look, o)
 		}
-		in.Round()
-		before := memory
-		var out balance.Outcome
-		out, memory = balance.Tick(in, memory)
-		homes = out.Plan.Placements
-		return balance.Record{Memory: &before, Input: in, Outcome: out}
-	}
-	var records []balance.Record
-	for range 50 {
-		records = append(records, tick())
+		looks = append(looks, look)
 	}
 	dir := b.TempDir()
 	w, err := Create(dir, 1<<40)
@@ -59,7 +41,7 @@ func BenchmarkRecord(b *testing.B) {
 	k := 0
 	cpu := cpuTime(b)
 	for b.Loop() {
-		if err := w.Record(records[k%len(records)]); err != nil {
+		if err := w.Record(looks[k%len(looks)], func() any { return nil }); err != nil {
 			b.Fatal(err)
 		}
 		k++
@@ -77,7 +59,7 @@ func BenchmarkRecord(b *testing.B) {
 		}
 		total += info.Size()
 	}
-	b.ReportMetric(float64(total)/float64(k), "bytes/tick")
+	b.ReportMetric(float64(total)/float64(k), "bytes/look")
 }
 
 func cpuTime(b *testing.B) time.Duration {

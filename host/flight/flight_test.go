@@ -3,99 +3,133 @@ package flight
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/homenode/homenode/core/balance"
-	"github.com/homenode/homenode/core/place"
-	"github.com/homenode/homenode/core/plan"
-	"github.com/homenode/homenode/core/topology"
-	"github.com/homenode/homenode/core/workload"
+	"github.com/klauspost/compress/zstd"
 )
 
-// ticks is records of n ticks of a small host, with the memory each began with.
-func ticks(t testing.TB, n int) []balance.Record {
-	t.Helper()
-	h, err := topology.FromSynthetic("package:2 node:1(memory=8GiB) core:4")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []balance.Record
-	var memory balance.Memory
-	var homes []plan.Placement
-	for k := range n {
-		o := workload.Observation{ID: "/a", Name: "a", Kind: workload.InCgroup, Cgroup: "/a", Threads: 4, CPUUse: 1 + float64(k)/7,
-			RanOn: []workload.NodeShare{{Node: 0, Share: 1}}, Memory: []workload.NodeMemory{{Node: 0, KiB: 1 << 20}}, CPUs: h.Allowed, Mems: h.AllowedMems}
-		in := balance.Input{At: time.Unix(1_000_000+2*int64(k), 0).UTC(), Settings: balance.DefaultSettings(),
-			State:    plan.State{Host: h, Policy: plan.DefaultPolicy(), Placements: homes},
-			Subjects: []place.Subject{{Spec: place.SpecFrom(o, place.Options{}), Observation: o}}}
-		before := memory
-		var outcome balance.Outcome
-		outcome, memory = balance.Tick(in, memory)
-		homes = outcome.Plan.Placements
-		out = append(out, balance.Record{Memory: &before, Input: in, Outcome: outcome})
-	}
-	return out
+// looks stands for what a daemon records: each is checked against the sum of those
+// before, so that one that is missing shows.
+type look struct {
+	N    int    `json:"n"`
+	Text string `json:"text"`
 }
 
-func write(t testing.TB, dir string, most int64, records []balance.Record) {
+type recorder struct {
+	*Writer
+	sum  int // of all before
+	next int
+}
+
+func create(t testing.TB, dir string, most int64) *recorder {
 	t.Helper()
 	w, err := Create(dir, most)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range records {
-		if err := w.Record(r); err != nil {
+	return &recorder{Writer: w}
+}
+
+func (r *recorder) record() error {
+	n := r.next
+	err := r.Record(look{n, strings.Repeat("abc", n%50)}, func() any { return r.sum })
+	r.next++
+	r.sum += n
+	return err
+}
+
+func (r *recorder) records(t testing.TB, n int) {
+	t.Helper()
+	for range n {
+		if err := r.record(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
+}
+
+// replay reads a log to its end, and checks that each line follows from what a file
+// began with and the lines before it.
+func replay(t testing.TB, next func() (Record, error)) (lines, checkpoints int) {
+	t.Helper()
+	sum := 0
+	for {
+		r, err := next()
+		if err == io.EOF {
+			return lines, checkpoints
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Checkpoint != nil {
+			if err := json.Unmarshal(r.Checkpoint, &sum); err != nil || r.Line != nil {
+				t.Fatal(err, r)
+			}
+			checkpoints++
+			continue
+		}
+		var l look
+		if err := json.Unmarshal(r.Line, &l); err != nil {
+			t.Fatal(err)
+		}
+		if sum != l.N*(l.N-1)/2 {
+			t.Fatalf("line %d: the lines before it make %d", l.N, sum)
+		}
+		sum += l.N
+		lines++
 	}
 }
 
-func replay(t testing.TB, path string) (balance.Replayed, *Log) {
+func replayFile(t testing.TB, path string) (lines, checkpoints int, torn bool) {
 	t.Helper()
 	l, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := balance.Replay(l.Next, "homenode")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out, l
+	defer l.Close()
+	lines, checkpoints = replay(t, l.Next)
+	return lines, checkpoints, l.Torn()
 }
 
 func TestWrittenAndReplayed(t *testing.T) {
 	dir := t.TempDir()
-	records := ticks(t, 40)
-	write(t, dir, 1<<20, records[:25]) // two runs of a daemon
-	write(t, dir, 1<<20, records[25:])
-	out, l := replay(t, dir)
-	if out.Ticks != 40 || out.Differ != 0 || l.Torn() {
-		t.Errorf("%+v, torn %v", out, l.Torn())
+	r := create(t, dir, 1<<20)
+	r.records(t, 25)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.Writer = create(t, dir, 1<<20).Writer // the next run of the daemon
+	r.records(t, 15)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if lines, checkpoints, torn := replayFile(t, dir); lines != 40 || checkpoints != 2 || torn {
+		t.Errorf("%d lines, %d checkpoints, torn %v", lines, checkpoints, torn)
 	}
 	names, _ := Files(dir)
 	if len(names) != 2 {
 		t.Errorf("files %v", names)
 	}
 	for _, name := range names { // each can be replayed alone
-		if out, _ := replay(t, name); out.Differ != 0 || out.Ticks == 0 {
-			t.Errorf("%s: %+v", name, out)
+		if lines, checkpoints, _ := replayFile(t, name); lines == 0 || checkpoints != 1 {
+			t.Errorf("%s: %d lines, %d checkpoints", name, lines, checkpoints)
 		}
 	}
 }
 
-// TestTornAnywhere cuts a log at every byte, as kill -9 may: all whole ticks
+// TestTornAnywhere cuts a log at every byte, as kill -9 may: all whole lines
 // before the cut are there, and nothing is an error.
 func TestTornAnywhere(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, 1<<20, ticks(t, 6))
+	w := create(t, dir, 1<<20)
+	w.records(t, 6)
+	w.Close()
 	names, _ := Files(dir)
 	whole, err := os.ReadFile(names[0])
 	if err != nil {
@@ -107,25 +141,15 @@ func TestTornAnywhere(t *testing.T) {
 		if err != nil {
 			t.Fatalf("cut at %d: %v", cut, err)
 		}
-		n := 0
-		for {
-			_, err := r.Next()
-			if err == io.EOF {
-				break
-			}
-			if err != nil {
-				t.Fatalf("cut at %d of %d: %v", cut, len(whole), err)
-			}
-			n++
-		}
+		n, _ := replay(t, r.Next)
 		if n < last {
-			t.Fatalf("cut at %d: %d ticks, %d with less of the file", cut, n, last)
+			t.Fatalf("cut at %d: %d lines, %d with less of the file", cut, n, last)
 		}
 		last = n
 		r.Close()
 	}
 	if last != 6 {
-		t.Errorf("%d ticks in the whole file", last)
+		t.Errorf("%d lines in the whole file", last)
 	}
 }
 
@@ -133,15 +157,10 @@ func TestTornAnywhere(t *testing.T) {
 func TestBounded(t *testing.T) {
 	dir := t.TempDir()
 	const most = 24 << 10
-	w, err := Create(dir, most)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := create(t, dir, most)
 	rotated := 0
-	for _, r := range ticks(t, 700) {
-		if err := w.Record(r); err != nil {
-			t.Fatal(err)
-		}
+	for range 2000 {
+		w.records(t, 1)
 		names, _ := Files(dir)
 		total := int64(0)
 		for _, name := range names {
@@ -161,107 +180,146 @@ func TestBounded(t *testing.T) {
 	if rotated < 3 || filepath.Base(names[0]) == prefix+"000000000001"+suffix {
 		t.Errorf("never full: %v", names)
 	}
-	if out, _ := replay(t, dir); out.Differ != 0 || out.Ticks < 50 {
-		t.Errorf("%+v", out)
+	if lines, checkpoints, _ := replayFile(t, dir); lines < 50 || checkpoints != len(names) {
+		t.Errorf("%d lines, %d checkpoints in %d files", lines, checkpoints, len(names))
 	}
 }
 
-// TestGoesOnAfterAnError: the tick after one that could not be written begins a
+// TestGoesOnAfterAnError: the line after one that could not be written begins a
 // new file, which can be replayed.
 func TestGoesOnAfterAnError(t *testing.T) {
 	dir := t.TempDir()
-	w, err := Create(dir, 1<<20)
-	if err != nil {
-		t.Fatal(err)
+	w := create(t, dir, 1<<20)
+	none := func() {} // has no JSON
+	w.records(t, 3)
+	if err := w.Record(none, func() any { return 0 }); err == nil {
+		t.Error("line: no error")
 	}
-	records := ticks(t, 6)
-	for k, r := range records {
-		if k == 3 {
-			r.Outcome.Report.Lost = 1 / zero // has no JSON
-		}
-		if err := w.Record(r); (err != nil) != (k == 3) {
-			t.Fatalf("tick %d: %v", k, err)
-		}
+	w.sum, w.next = w.sum+w.next, w.next+1 // the one that is lost
+	w.records(t, 2)
+	w.end() // as when a file is full
+	if err := w.Record(look{}, func() any { return none }); err == nil {
+		t.Error("checkpoint: no error")
 	}
+	w.sum, w.next = w.sum+w.next, w.next+1
+	w.records(t, 2)
 	w.Close()
-	if out, _ := replay(t, dir); out.Ticks != 5 || out.Differ != 0 {
-		t.Errorf("%+v", out)
+	if lines, checkpoints, _ := replayFile(t, dir); lines != 7 || checkpoints != 3 {
+		t.Errorf("%d lines, %d checkpoints", lines, checkpoints)
 	}
 }
 
-var zero float64
+const firstLine = `{"schema":"` + Schema + `","checkpoint":0}` + "\n"
 
 func TestBadInput(t *testing.T) {
-	good, err := json.Marshal(ticks(t, 1)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, text := range map[string]string{
-		"text":       "hello",
-		"other JSON": `{"a":1}` + "\n",
-		"not JSON":   "{nonsense\n",
-		"newer":      strings.Replace(string(good), `{"schema":""`, `{"schema":"homenode-flight/9"`, 1) + "\n",
-		"no host":    `{"schema":"homenode-flight/1","input":{},"outcome":{}}` + "\n",
+		"text":          "hello",
+		"other JSON":    `{"a":1}` + "\n",
+		"not JSON":      "{nonsense\n",
+		"newer":         strings.Replace(firstLine, "/2", "/9", 1),
+		"before":        `{"schema":"homenode-flight/1","memory":{},"input":{},"outcome":{}}` + "\n",
+		"no checkpoint": `{"schema":"` + Schema + `"}` + "\n",
+		"line":          firstLine + "{nonsense\n",
+		"too long":      firstLine + `"` + strings.Repeat("x", maxLine) + `"` + "\n",
 	} {
 		r, err := NewReader(strings.NewReader(text))
-		if err == nil {
+		for err == nil {
 			_, err = r.Next()
 		}
-		if err == nil || err == io.EOF || strings.Contains(err.Error(), "\n") {
+		if err == io.EOF || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", name, err)
 		}
+		var other *SchemaError
+		if (name == "newer" || name == "before") != errors.As(err, &other) {
+			t.Errorf("%s: %v", name, err)
+		}
+		t.Log(err)
 	}
 }
 
-// TestDetectsAnotherDecision: a log whose outcome is not what the same facts lead
-// to is told of.
-func TestDetectsAnotherDecision(t *testing.T) {
-	records := ticks(t, 8)
-	records[5].Outcome.Report.Quiet = "Because."
+// Files of the form before are passed over where a log goes on with newer ones, and
+// refused where it does not.
+func TestFormOfBefore(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, 1<<20, records)
-	if out, _ := replay(t, dir); out.Differ != 1 || !strings.Contains(out.First, "Because.") {
-		t.Errorf("%+v", out)
+	old := filepath.Join(dir, prefix+"000000000001"+suffix)
+	if err := os.WriteFile(old, []byte(`{"schema":"homenode-flight/1","memory":{},"input":{},"outcome":{}}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var other *SchemaError
+	if _, err := l.Next(); !errors.As(err, &other) || !strings.Contains(err.Error(), "replay it with the homenode that wrote it") {
+		t.Error(err)
+	}
+	l.Close()
+	w := create(t, dir, 1<<20)
+	w.records(t, 3)
+	w.Close()
+	if lines, _, _ := replayFile(t, dir); lines != 3 {
+		t.Errorf("%d lines", lines)
+	}
+}
+
+// R16: a file of 6 KiB whose line would take gigabytes as values is refused.
+func TestBomb(t *testing.T) {
+	for _, element := range []string{"{}", "null", "[]", `{"a":{}}`} {
+		var zipped bytes.Buffer
+		zip, err := zstd.NewWriter(&zipped, zstd.WithWindowSize(window))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(zip, firstLine+`{"n":[`+strings.Repeat(element+",", 10_000_000)+element+"]}\n")
+		zip.Close()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		size := zipped.Len()
+		r, err := NewReader(&zipped)
+		for err == nil {
+			_, err = r.Next()
+		}
+		runtime.ReadMemStats(&after)
+		took := (after.TotalAlloc - before.TotalAlloc) >> 20
+		if err == io.EOF || !strings.Contains(err.Error(), "line 2 is larger") || took > 100 {
+			t.Errorf("%s: %v, %d MiB", element, err, took)
+		}
+		t.Logf("%d bytes of %s: %v, %d MiB", size, element, err, took)
+		r.Close()
+	}
+	var counter partCounter
+	if n := counter.add([]byte(`{"null{[\"n":[1,`)); n != 2 {
+		t.Errorf("%d parts", n)
+	}
+	if n := counter.add([]byte(`null,"\\"]}`)); n != 3 {
+		t.Errorf("%d parts", n)
 	}
 }
 
 func FuzzReader(f *testing.F) {
 	dir := f.TempDir()
-	write(f, dir, 1<<20, ticks(f, 3))
+	w := create(f, dir, 1<<20)
+	w.records(f, 3)
+	w.Close()
 	names, _ := Files(dir)
 	whole, err := os.ReadFile(names[0])
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(whole)
-	record := ticks(f, 1)[0]
-	record.Schema = balance.Schema
-	line, err := json.Marshal(record)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(append(line, '\n'))
+	f.Add([]byte(firstLine + `{"n":0}` + "\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r, err := NewReader(bytes.NewReader(text))
 		if err != nil {
 			return
 		}
 		defer r.Close()
-		// Whatever can be read must be decided without a crash.
-		ticks := 0
-		runs, err := balance.NewCompare(balance.Policies...)
-		if err != nil {
-			t.Fatal(err)
+		for err == nil {
+			var record Record
+			record, err = r.Next()
+			if err == nil && !json.Valid(record.Line) && !json.Valid(record.Checkpoint) {
+				t.Fatalf("%+v", record)
+			}
 		}
-		balance.Replay(func() (balance.Logged, error) {
-			l, err := r.Next()
-			if ticks++; err == nil && (ticks > 8 || len(l.Input.Subjects) > 20 || len(l.Input.State.Host.Nodes) > 8 || l.Input.State.Host.Online.Max() > 4096) {
-				return l, io.EOF
-			}
-			if err == nil {
-				runs.Add(l)
-			}
-			return l, err
-		}, "homenode")
 	})
 }

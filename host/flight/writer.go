@@ -9,12 +9,18 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/klauspost/compress/zstd"
-
-	"github.com/homenode/homenode/core/balance"
 )
+
+// Schema names the form of a log. Raise it when lines of before cannot be replayed.
+const Schema = "homenode-flight/2"
+
+// head is the first line of a file.
+type head struct {
+	Schema     string `json:"schema"`
+	Checkpoint any    `json:"checkpoint"`
+}
 
 const (
 	prefix, suffix = "flight-", ".jsonl.zst"
@@ -23,21 +29,19 @@ const (
 	// it is full.
 	files = 8
 
-	// window is how far back the compressor looks, bytes: some ticks of a large
-	// host, for one tick is much like the one before.
+	// window is how far back the compressor looks, bytes: some looks at a large
+	// host, for one is much like the one before.
 	window = 2 << 20
 )
 
-// Writer appends ticks to a log. It is safe for use by several goroutines.
+// Writer appends to a log. It is for one goroutine.
 type Writer struct {
-	dir  string
-	most int64 // bytes of all files
-
-	mu      sync.Mutex // guards what follows
+	dir     string
+	most    int64 // bytes of all files
 	file    *os.File
 	counter *counter
 	zip     *zstd.Encoder
-	line    bytes.Buffer // kept for its memory
+	text    bytes.Buffer // kept for its memory
 	next    uint64
 }
 
@@ -97,27 +101,33 @@ func number(name string) (uint64, bool) {
 	return n, true
 }
 
-// Record implements daemon.Recorder. After an error the next record begins a new
-// file: what follows a gap cannot be replayed.
-func (w *Writer) Record(r balance.Record) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	r.Schema = balance.Schema
-	if w.zip != nil {
-		r.Memory = nil // each tick hands it to the next
+// Record appends line, as JSON. Where a file begins it asks for a checkpoint: all that is
+// needed to understand this line and those after it. After an error the next line
+// begins a new file, for what follows a gap could not be replayed.
+func (w *Writer) Record(line any, checkpoint func() any) error {
+	w.text.Reset()
+	encode := json.NewEncoder(&w.text)
+	begins := w.zip == nil
+	if begins {
+		if err := encode.Encode(head{Schema, checkpoint()}); err != nil {
+			return err
+		}
 	}
-	w.line.Reset()
-	err := json.NewEncoder(&w.line).Encode(r)
-	if err != nil {
+	if err := encode.Encode(line); err != nil {
 		return errors.Join(err, w.end())
 	}
-	if w.zip == nil {
+	if begins {
 		if err := w.begin(); err != nil {
 			return err
 		}
 	}
-	if _, err = w.zip.Write(w.line.Bytes()); err == nil {
+	_, err := w.zip.Write(w.text.Bytes())
+	if err == nil {
 		err = w.zip.Flush()
+	}
+	if err != nil && begins { // it holds no line, and there may be one for each try
+		name := w.file.Name()
+		return errors.Join(err, w.end(), os.Remove(name))
 	}
 	if err != nil || w.counter.n >= w.most/files {
 		return errors.Join(err, w.end())
@@ -176,8 +186,4 @@ func (w *Writer) end() error {
 }
 
 // Close ends the log.
-func (w *Writer) Close() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.end()
-}
+func (w *Writer) Close() error { return w.end() }

@@ -25,7 +25,7 @@ func (d disk) setChannels(dev string, n int) error {
 }
 
 func (d disk) ask(dev string, change func(*ethtool.Channels)) (ethtool.Channels, error) {
-	if filepath.Clean(d.root) != "/" {
+	if filepath.Clean(string(d.Tree)) != "/" {
 		return ethtool.Channels{}, unix.EOPNOTSUPP
 	}
 	e, err := ethtool.NewEthtool()
@@ -70,8 +70,32 @@ func (d *Driver) setCount(s setting, value string) error {
 	return nil
 }
 
-// dependents is the settings of a device that its driver makes anew with its queues.
+// setAgain gives the interrupts and queues of a device what they had before its driver
+// set them anew. What has gone with the queues, and what the kernel keeps as it is,
+// stays so.
+func (d *Driver) setAgain(had []plan.Setting) error {
+	for _, h := range had {
+		s, err := parse(h.Kind, h.Path)
+		if err != nil {
+			return err
+		}
+		now, err := d.read(s)
+		if err == nil && now != h.Value {
+			err = d.write(s, h.Value)
+		}
+		if err != nil && !absent(err) && !errors.Is(err, plan.ErrFixed) {
+			return err
+		}
+	}
+	return nil
+}
+
+// dependents is the settings that a device's driver makes anew with a number of queues;
+// of no other setting does anything depend.
 func (d *Driver) dependents(s setting) ([]plan.Setting, error) {
+	if s.kind != plan.QueueCount {
+		return nil, nil
+	}
 	var paths []setting
 	interrupts, err := d.interrupts(s.pci)
 	if err != nil {

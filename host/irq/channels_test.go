@@ -12,12 +12,14 @@ import (
 	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/host/internal/kernfile"
 )
 
 // counting is a tree whose NIC has a number of queues.
 type counting struct {
 	disk
 	now, most int
+	again     func() // what the driver sets anew with its queues; nil is nothing
 }
 
 func (c *counting) channels(dev string) (now, most int, err error) {
@@ -32,13 +34,16 @@ func (c *counting) setChannels(dev string, n int) error {
 		return unix.EINVAL
 	}
 	c.now = n
+	if c.again != nil {
+		c.again()
+	}
 	return nil
 }
 
 var countStep = stepTo(plan.SetQueues, nic+"/eth0", "4")
 
 func TestQueueCount(t *testing.T) {
-	c := &counting{disk{machine(t)}, 2, 8}
+	c := &counting{disk: disk{kernfile.Tree(machine(t))}, now: 2, most: 8}
 	d := &Driver{&faulty{files: c}}
 	h := &topology.Host{Devices: []topology.Device{{Name: "eth0", Kind: topology.NIC, PCI: nic, Node: 1}}}
 	all, err := d.Devices(t.Context(), h)
@@ -46,7 +51,7 @@ func TestQueueCount(t *testing.T) {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	// What the driver sets anew with the queues is journalled with their number.
-	have, err := d.Settings(t.Context(), countStep)
+	have, err := d.Changes(t.Context(), countStep)
 	if err != nil || len(have) != 7 {
 		t.Fatalf("%+v, %v", have, err)
 	}
@@ -54,7 +59,7 @@ func TestQueueCount(t *testing.T) {
 	for _, s := range have {
 		kinds[s.Kind]++
 	}
-	if have[0] != (plan.Setting{Kind: plan.QueueCount, Path: nic + "/eth0", Value: "2"}) ||
+	if have[0] != (plan.Change{Setting: plan.Setting{Kind: plan.QueueCount, Path: nic + "/eth0", Value: "2"}, Will: "4"}) ||
 		kinds[plan.IRQAffinity] != 2 || kinds[plan.RPSCPUs] != 3 || kinds[plan.XPSCPUs] != 1 {
 		t.Errorf("%+v", have)
 	}
@@ -69,10 +74,10 @@ func TestQueueCount(t *testing.T) {
 		t.Errorf("%d queues after %d writes", c.now, f.writes)
 	}
 	e := plan.Entry{Kind: plan.QueueCount, Path: nic + "/eth0", Old: "2"}
-	if err := errors.Join(d.Present(e), d.Restore(t.Context(), e), d.Restore(t.Context(), e)); err != nil || c.now != 2 || f.writes != 2 {
+	if err := errors.Join(d.Present(e), restore(d, e), restore(d, e)); err != nil || c.now != 2 || f.writes != 2 {
 		t.Errorf("%d queues after %d writes: %v", c.now, f.writes, err)
 	}
-	os.RemoveAll(filepath.Join(c.root, "sys/class/net/eth0"))
+	os.RemoveAll(c.Path("sys/class/net/eth0"))
 	if err := d.Present(e); !gone(err) {
 		t.Error(err)
 	}
@@ -82,7 +87,7 @@ func TestQueueCount(t *testing.T) {
 func TestQueueCountNthCallFails(t *testing.T) {
 	for _, errno := range []error{unix.EPERM, unix.ENODEV} {
 		for n := 1; ; n++ {
-			c := &counting{disk{machine(t)}, 2, 8}
+			c := &counting{disk: disk{kernfile.Tree(machine(t))}, now: 2, most: 8}
 			f := &faulty{files: c, failAt: n, err: errno}
 			err := (&Driver{f}).Apply(t.Context(), countStep, nil)
 			if f.calls < n {
@@ -91,7 +96,7 @@ func TestQueueCountNthCallFails(t *testing.T) {
 				}
 				break
 			}
-			if err == nil || c.now != 2 && !gone(err) && !strings.Contains(err.Error(), "put back") {
+			if err == nil && c.now != 4 || err != nil && c.now != 2 && !gone(err) && !strings.Contains(err.Error(), "put back") {
 				t.Errorf("call %d, %v: %d queues, %v", n, errno, c.now, err)
 			}
 			if errors.Is(err, plan.ErrFixed) {
@@ -102,7 +107,7 @@ func TestQueueCountNthCallFails(t *testing.T) {
 }
 
 func TestQueueCountAcceptedAndNotDone(t *testing.T) {
-	c := &counting{disk{machine(t)}, 2, 8}
+	c := &counting{disk: disk{kernfile.Tree(machine(t))}, now: 2, most: 8}
 	err := (&Driver{&faulty{files: c, stuck: true}}).Apply(t.Context(), countStep, nil)
 	if err == nil || !strings.Contains(err.Error(), "it has 2 queues after 4 were set") {
 		t.Error(err)
@@ -120,11 +125,74 @@ func TestQueueCountPaths(t *testing.T) {
 			t.Errorf("to %q passes", bad)
 		}
 	}
+	if _, _, err := wanted(stepTo(plan.SetQueues, nic+"/eth0", "1")); err != nil {
+		t.Errorf("one queue: %v", err)
+	}
+}
+
+// A device that counts receive and transmit queues apart has a note instead of a number,
+// also when it could count them together.
+func TestQueuesCountedApart(t *testing.T) {
+	h := &topology.Host{Devices: []topology.Device{{Name: "eth0", Kind: topology.NIC, PCI: nic, Node: 1}}}
+	for _, most := range []int{0, 8} {
+		d := &Driver{&counting{disk: disk{kernfile.Tree(machine(t))}, most: most}}
+		all, err := d.Devices(t.Context(), h)
+		if err != nil || len(all) != 1 || len(all[0].Channels) > 0 || !strings.Contains(all[0].NoChannels, "apart") {
+			t.Errorf("at most %d together: %+v, %v", most, all, err)
+		}
+	}
+	d := &Driver{&counting{disk: disk{kernfile.Tree(machine(t))}, now: 1, most: 1}}
+	if all, err := d.Devices(t.Context(), h); err != nil || len(all[0].Channels) != 1 || all[0].NoChannels != "" {
+		t.Errorf("one of one: %+v, %v", all, err)
+	}
 }
 
 // Only the machine itself can be asked.
 func TestQueueCountOfATree(t *testing.T) {
-	if _, _, err := (disk{t.TempDir()}).channels("lo"); !errors.Is(err, unix.EOPNOTSUPP) {
+	if _, _, err := (disk{kernfile.Tree(t.TempDir())}).channels("lo"); !errors.Is(err, unix.EOPNOTSUPP) {
 		t.Error(err)
 	}
+}
+
+// Drivers set interrupts and queues anew with their number. They get back what they had,
+// so that nobody takes the driver's values for those of a person.
+func TestQueueCountKeepsTheRest(t *testing.T) {
+	root := machine(t)
+	c := &counting{disk: disk{kernfile.Tree(root)}, now: 2, most: 8, again: func() {
+		put(t, root, map[string]string{"proc/irq/40/smp_affinity_list": "0-7", "proc/irq/41/smp_affinity_list": "7",
+			"sys/class/net/eth0/queues/rx-0/rps_cpus": "00"})
+		os.RemoveAll(filepath.Join(root, "sys/class/net/eth0/queues/rx-10"))
+	}}
+	d := &Driver{c}
+	placed := stepTo(plan.SetRPS, nic+"/eth0/rx-0", "4-7")
+	var journal []plan.Entry
+	for _, s := range []plan.Step{placed, countStep} {
+		have, err := d.Changes(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Apply(t.Context(), s, nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range have {
+			journal = append(journal, plan.Entry{Kind: h.Kind, Path: h.Path, Old: h.Value, New: h.Will})
+		}
+	}
+	read := func() {
+		t.Helper()
+		for _, e := range journal {
+			now, err := d.Read(t.Context(), e)
+			if gone(err) && strings.Contains(e.Path, "rx-10") {
+				continue
+			}
+			if err != nil || !e.Ours(now) {
+				t.Errorf("%s of %s is %q, %v; old %q, new %q", e.Kind, e.Path, now.Value, err, e.Old, e.New)
+			}
+		}
+	}
+	read()
+	if errs := d.Restore(t.Context(), journal[1:2]); errs[0] != nil || c.now != 2 {
+		t.Errorf("%v, %d queues", errs, c.now)
+	}
+	read()
 }

@@ -69,7 +69,7 @@ func (d *Driver) Devices(ctx context.Context, h *topology.Host) ([]irq.Device, e
 
 // interrupts is those of a PCI function that have a handler.
 func (d *Driver) interrupts(pci string) ([]irq.Interrupt, error) {
-	names, err := d.files.list("sys/bus/pci/devices/" + pci + "/msi_irqs")
+	names, err := d.files.List("sys/bus/pci/devices/" + pci + "/msi_irqs")
 	if absent(err) {
 		return nil, nil
 	}
@@ -83,14 +83,14 @@ func (d *Driver) interrupts(pci string) ([]irq.Interrupt, error) {
 			continue
 		}
 		// One line of handlers, with commas (kernel/irq/irqdesc.c, actions_show).
-		actions, err := d.files.read("sys/kernel/irq/" + name + "/actions")
+		actions, err := d.files.Read("sys/kernel/irq/" + name + "/actions")
 		if err == nil && strings.TrimSpace(actions) == "" || absent(err) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		list, err := d.files.read("proc/irq/" + name + "/smp_affinity_list")
+		list, err := d.files.Read("proc/irq/" + name + "/smp_affinity_list")
 		if absent(err) {
 			continue
 		}
@@ -119,7 +119,7 @@ func (d *Driver) queues(kind plan.SettingKind, dev topology.Device, prefix strin
 		if err != nil {
 			continue // a name that no kernel gives
 		}
-		value, err := d.files.read(s.file)
+		value, err := d.files.Read(s.file)
 		if absent(err) {
 			continue
 		}
@@ -137,7 +137,7 @@ func (d *Driver) queues(kind plan.SettingKind, dev topology.Device, prefix strin
 
 // queueNames is the queues of a network device in one direction, rising.
 func (d *Driver) queueNames(dev, prefix string) ([]string, error) {
-	names, err := d.files.list("sys/class/net/" + dev + "/queues")
+	names, err := d.files.List("sys/class/net/" + dev + "/queues")
 	if absent(err) {
 		return nil, nil
 	}

@@ -5,7 +5,7 @@
 // Facts of the kernel that shape it:
 //
 //   - Interrupts whose spread the kernel manages (most of NVMe) refuse every write,
-//     with EPERM or EIO (kernel/irq/proc.c, write_irq_affinity): FixedError. Nothing
+//     with EPERM or EIO (kernel/irq/proc.c, write_irq_affinity): plan.FixedError. Nothing
 //     but the try tells them from others.
 //   - The number of an interrupt is given to another device once it is free. So a
 //     setting is named by PCI function and number, and a number that is no longer the

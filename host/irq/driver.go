@@ -14,6 +14,7 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/internal/kernfile"
 )
 
 // Driver carries out steps on interrupts and queues.
@@ -21,20 +22,7 @@ type Driver struct{ files files }
 
 // New returns a driver on the machine below root ("/" for this one). It touches
 // nothing yet.
-func New(root string) *Driver { return &Driver{files: disk{root}} }
-
-// FixedError says that the kernel manages an interrupt and lets nobody change it.
-type FixedError struct {
-	Path string
-	Err  error // of the write
-}
-
-func (e *FixedError) Error() string {
-	return fmt.Sprintf("interrupt %s is managed by the kernel, which refuses changes: %v", e.Path, e.Err)
-}
-
-// Unwrap makes the error known as one that trying again does not help.
-func (e *FixedError) Unwrap() error { return plan.ErrFixed }
+func New(root string) *Driver { return &Driver{files: disk{kernfile.Tree(root)}} }
 
 // setting is one file with a CPU set.
 type setting struct {
@@ -125,13 +113,23 @@ func wanted(step plan.Step) (setting, topology.CPUSet, error) {
 	return s, to, nil
 }
 
-// Settings reads the one value that Apply(step) would change; for a number of queues
-// also the interrupts and queues of the device, which drivers set anew with it.
-func (d *Driver) Settings(ctx context.Context, step plan.Step) ([]plan.Setting, error) {
+// Owns lists the kinds of setting that this driver changes.
+func (d *Driver) Owns() []plan.SettingKind {
+	return []plan.SettingKind{plan.IRQAffinity, plan.RPSCPUs, plan.XPSCPUs, plan.QueueCount}
+}
+
+// SurvivesBoot reports whether settings of the kind outlive a restart of the machine:
+// none does.
+func (d *Driver) SurvivesBoot(plan.SettingKind) bool { return false }
+
+// Changes reads the one value that Apply(step) would change; for a number of queues
+// also the interrupts and queues of the device, which drivers set anew with it: Apply
+// then gives them back what they had.
+func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	s, _, err := wanted(step)
+	s, to, err := wanted(step)
 	if err != nil {
 		return nil, err
 	}
@@ -139,15 +137,51 @@ func (d *Driver) Settings(ctx context.Context, step plan.Step) ([]plan.Setting, 
 	if err != nil {
 		return nil, err
 	}
-	out := []plan.Setting{{Kind: s.kind, Path: s.path, Value: value}}
+	will := to.String()
 	if s.kind == plan.QueueCount {
-		more, err := d.dependents(s)
+		will = step.To
+	}
+	out := []plan.Change{{Setting: plan.Setting{Kind: s.kind, Path: s.path, Value: value}, Will: will}}
+	more, err := d.dependents(s)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range more {
+		cpus, err := setting{kind: h.Kind}.set(h.Value)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", h.Path, err)
 		}
-		out = append(out, more...)
+		out = append(out, plan.Change{Setting: h, Will: cpus.String()})
 	}
 	return out, nil
+}
+
+// Read reads the setting of an entry. Its value is that of the entry which stands for
+// the same CPUs, as it is written there: Old as the file has it, the others as a list.
+func (d *Driver) Read(ctx context.Context, entry plan.Entry) (plan.Setting, error) {
+	now := plan.Setting{Kind: entry.Kind, Path: entry.Path}
+	if err := ctx.Err(); err != nil {
+		return now, err
+	}
+	s, err := parse(entry.Kind, entry.Path)
+	if err != nil {
+		return now, err
+	}
+	if now.Value, err = d.read(s); err != nil || s.kind == plan.QueueCount {
+		return now, err
+	}
+	cpus, err := s.set(now.Value)
+	if err != nil {
+		return now, fmt.Errorf("%s: %w", s.path, err)
+	}
+	now.Value = entry.Known(now.Value, func(value string, old bool) bool {
+		set, err := topology.ParseCPUSet(value)
+		if old {
+			set, err = s.set(value)
+		}
+		return err == nil && set.Equal(cpus)
+	})
+	return now, nil
 }
 
 // Apply makes the step true and reads back that it is.
@@ -172,18 +206,32 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) e
 	} else if before == value {
 		return nil
 	}
-	err = d.write(s, value)
+	had, err := d.dependents(s)
+	if err != nil {
+		return err
+	}
+	if err = d.write(s, value); err == nil {
+		err = d.setAgain(had)
+	}
 	if err == nil || gone(err) || errors.Is(err, plan.ErrFixed) {
 		return err
 	}
-	if back := d.write(s, before); back != nil {
+	if back := errors.Join(d.write(s, before), d.setAgain(had)); back != nil {
 		return errors.Join(err, fmt.Errorf("put back: %w", back))
 	}
 	return err
 }
 
-// Restore puts entry.Old back and reads back that it stands.
-func (d *Driver) Restore(ctx context.Context, entry plan.Entry) error {
+// Restore puts Old of each entry back and reads back that it stands.
+func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
+	errs := make([]error, len(entries))
+	for i, e := range entries {
+		errs[i] = d.restore(ctx, e)
+	}
+	return errs
+}
+
+func (d *Driver) restore(ctx context.Context, entry plan.Entry) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -195,7 +243,14 @@ func (d *Driver) Restore(ctx context.Context, entry plan.Entry) error {
 	if err != nil || now == entry.Old {
 		return err
 	}
-	return d.write(s, entry.Old)
+	had, err := d.dependents(s)
+	if err != nil {
+		return err
+	}
+	if err := d.write(s, entry.Old); err != nil {
+		return err
+	}
+	return d.setAgain(had)
 }
 
 // Present returns nil while the interrupt or queue of the entry exists on its device.
@@ -214,24 +269,24 @@ func (d *Driver) present(s setting) error {
 	if s.dev != "" {
 		root = "sys/class/net"
 	}
-	if _, err := d.files.list(root); err != nil {
+	if _, err := d.files.List(root); err != nil {
 		return fmt.Errorf("%s: %v", s.path, err) // not to be taken for an interrupt that is gone
 	}
 	if s.dev != "" {
-		link, err := d.files.link("sys/class/net/" + s.dev)
+		link, err := d.files.Link("sys/class/net/" + s.dev)
 		if err == nil && !strings.Contains(link, "/"+s.pci+"/") {
 			err = fs.ErrNotExist
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.path, err)
 		}
-	} else if _, err := d.files.read("sys/bus/pci/devices/" + s.pci + "/msi_irqs" + s.path[len(s.pci):]); err != nil {
+	} else if _, err := d.files.Read("sys/bus/pci/devices/" + s.pci + "/msi_irqs" + s.path[len(s.pci):]); err != nil {
 		return fmt.Errorf("%s: %w", s.path, err)
 	}
 	if s.file == "" {
 		return nil
 	}
-	if _, err := d.files.read(s.file); err != nil {
+	if _, err := d.files.Read(s.file); err != nil {
 		return fmt.Errorf("%s: %w", s.path, err)
 	}
 	return nil
@@ -248,7 +303,7 @@ func (d *Driver) read(s setting) (string, error) {
 		}
 		return strconv.Itoa(now), nil
 	}
-	value, err := d.files.read(s.file)
+	value, err := d.files.Read(s.file)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", s.path, err)
 	}
@@ -260,7 +315,7 @@ func (d *Driver) write(s setting, value string) error {
 	if s.kind == plan.QueueCount {
 		return d.setCount(s, value)
 	}
-	if err := d.files.write(s.file, value+"\n"); err != nil {
+	if err := d.files.Write(s.file, value+"\n"); err != nil {
 		return refused(s, value, err)
 	}
 	want, err := s.set(value)
@@ -279,16 +334,10 @@ func (d *Driver) write(s setting, value string) error {
 
 // refused puts the kernel's answer to a write in words.
 func refused(s setting, value string, err error) error {
-	var at *fs.PathError
-	wrote := errors.As(err, &at) && at.Op == "write"
-	why := ""
+	why := kernfile.Why(err)
 	switch {
-	case s.kind == plan.IRQAffinity && wrote && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EIO)):
-		return &FixedError{s.path, err}
-	case errors.Is(err, unix.EROFS):
-		why = "; it is mounted read-only, as in a container"
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		why = "; writing needs root"
+	case s.kind == plan.IRQAffinity && kernfile.Fixed(err):
+		return &plan.FixedError{What: "interrupt " + s.path, Err: err}
 	case errors.Is(err, unix.EINVAL):
 		why = "; none of these CPUs is online"
 	case errors.Is(err, unix.ENOSPC):

@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"github.com/godbus/dbus/v5"
+
+	"github.com/homenode/homenode/core/guest"
+	"github.com/homenode/homenode/host/libvirt/domain"
 )
 
 const (
@@ -15,6 +18,7 @@ const (
 	connectIface    = "org.libvirt.Connect"
 	domainIface     = "org.libvirt.Domain"
 	propertiesIface = "org.freedesktop.DBus.Properties"
+	busName         = "org.freedesktop.DBus" // of the bus itself
 )
 
 // Flags of libvirt's API (include/libvirt/libvirt-domain.h).
@@ -39,6 +43,17 @@ var ErrUnavailable = errors.New("libvirt cannot be reached")
 
 // ErrURI means that a libvirt of that URI is not known here.
 var ErrURI = errors.New("libvirt URI")
+
+// gone is why a guest, or the run of it that was meant, is not there.
+type gone string
+
+func (g gone) Error() string { return "the guest is gone (" + string(g) + ")" }
+
+// Is: for the command line it is no such guest, for who drives steps a target that does
+// not exist.
+func (g gone) Is(target error) bool { return target == guest.ErrGone || target == fs.ErrNotExist }
+
+func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // Client is a connection to the libvirt of this host. Its methods may be called
 // from several goroutines.
@@ -101,6 +116,44 @@ func (c *Client) property(ctx context.Context, path dbus.ObjectPath, iface, name
 	return v.Value(), nil
 }
 
+// owner is the connection that the service has.
+func (c *Client) owner(ctx context.Context) (name string, err error) {
+	err = c.bus.BusObject().CallWithContext(ctx, busName+".GetNameOwner", 0, service).Store(&name)
+	return name, explain("GetNameOwner", err)
+}
+
+// lookup is the object of a guest by its name.
+func (c *Client) lookup(ctx context.Context, name string) (dbus.ObjectPath, error) {
+	var path dbus.ObjectPath
+	if err := c.call(ctx, c.path, connectIface+".DomainLookupByName", &path, name); err != nil {
+		return "", fmt.Errorf("guest %q: %w", name, err)
+	}
+	return path, nil
+}
+
+func (c *Client) xml(ctx context.Context, path dbus.ObjectPath, flags uint32) (*domain.Document, error) {
+	var text string
+	if err := c.call(ctx, path, domainIface+".GetXMLDesc", &text, flags); err != nil {
+		return nil, err
+	}
+	return domain.Parse([]byte(text))
+}
+
+// persistent reports whether a guest has a definition: to define a transient one would
+// make it stay.
+func (c *Client) persistent(ctx context.Context, path dbus.ObjectPath) (bool, error) {
+	v, err := c.property(ctx, path, domainIface, "Persistent")
+	yes, _ := v.(bool)
+	return yes, err
+}
+
+// define makes a guest known to libvirt, or changes what it will be at its next
+// start. It starts nothing.
+func (c *Client) define(ctx context.Context, xml []byte) error {
+	var path dbus.ObjectPath
+	return c.call(ctx, c.path, connectIface+".DomainDefineXML", &path, string(xml))
+}
+
 // explain gives an error of the bus its meaning.
 func explain(op string, err error) error {
 	var e dbus.Error
@@ -125,7 +178,7 @@ func explain(op string, err error) error {
 		return fmt.Errorf("%s: %w: %s", op, fs.ErrPermission, text)
 	case e.Name == "org.freedesktop.DBus.Error.UnknownObject" || strings.Contains(text, "Domain not found") || strings.Contains(text, "no domain with matching"),
 		strings.Contains(text, "domain is not running"):
-		return fmt.Errorf("%s: %w: %s", op, fs.ErrNotExist, text)
+		return fmt.Errorf("%s: %w", op, gone(text))
 	case strings.Contains(text, "Failed to connect socket") || strings.Contains(text, "failed to connect"):
 		return fmt.Errorf("%w: its daemon does not answer: %s", ErrUnavailable, text)
 	}

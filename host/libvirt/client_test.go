@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/godbus/dbus/v5"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/plan"
@@ -37,6 +38,9 @@ func sharedXML(t *testing.T, name string) string {
 	return d.String()
 }
 
+// running is a document as it is of a guest that runs.
+func running(xml string) string { return strings.Replace(xml, "<domain", "<domain id='5'", 1) }
+
 func shared(name string, home topology.NodeSet, cpus ...topology.CPUID) plan.Placement {
 	return plan.Placement{Workload: guest.ID(name), Class: workload.Shared, Importance: 50, VCPUs: 2, Home: home, CPUs: topology.CPUs(cpus...),
 		Memory: []workload.NodeMemory{{Node: home.Min(), KiB: 1 << 20}}, Asked: 1 << 20}
@@ -44,13 +48,36 @@ func shared(name string, home topology.NodeSet, cpus ...topology.CPUID) plan.Pla
 
 var errLater = errors.New("at its next start")
 
-// put is Put where it takes effect at once.
-func put(c *Client, h *topology.Host, name string, p plan.Placement) error {
-	now, err := c.Put(context.Background(), h, name, guest.Home{Placement: p})
-	if err == nil && !now {
+// put brings a guest to a home as vm move does, step by step.
+func put(w *Watch, h *topology.Host, name string, p plan.Placement) error {
+	ctx := context.Background()
+	all, _, err := w.All(ctx, h)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(all, func(s guest.Guest) bool { return s.Name == name })
+	if i < 0 {
+		return guest.ErrGone
+	}
+	do := func(s plan.Step) error {
+		if _, err := w.Changes(ctx, s); err != nil {
+			return err
+		}
+		return w.Apply(ctx, s, nil)
+	}
+	steps, now := all[i].Steps(guest.Home{Placement: p, Emulator: p.CPUs})
+	for i, s := range steps {
+		if err := do(s); err != nil {
+			for _, back := range guest.Reverse(steps[:i+1]) {
+				_ = do(back)
+			}
+			return err
+		}
+	}
+	if !now {
 		return errLater
 	}
-	return err
+	return nil
 }
 
 func open(t *testing.T, uri string) *Client {
@@ -63,27 +90,32 @@ func open(t *testing.T, uri string) *Client {
 	return c
 }
 
+func testWatch(t *testing.T, uri string) *Watch {
+	t.Helper()
+	return watch(t, func(o *WatchOptions) { o.URI, o.Process = uri, nil })
+}
+
 func TestGuests(t *testing.T) {
 	f := startFake(t)
 	f.add(t, "b", "", sharedXML(t, "b"))
-	run := f.add(t, "a", sharedXML(t, "a"), sharedXML(t, "a"))
+	run := f.add(t, "a", running(sharedXML(t, "a")), sharedXML(t, "a"))
 	f.edit(func() { run.rss = 700 << 10 })
 	f.add(t, "broken", "", "<domain><name>broken</name><vcpu>none</vcpu></domain>")
-	leaving := f.add(t, "leaving", sharedXML(t, "leaving"), "")
+	leaving := f.add(t, "leaving", running(sharedXML(t, "leaving")), "")
 	f.edit(func() {
 		f.meddle = func(method string) {
 			leaving.gone = leaving.gone || method == "GetXMLDesc" // it vanishes between the list and the look
 		}
 	})
-	f.add(t, "odd", "<domain><name>odd</name><vcpu cpuset='99'>1</vcpu></domain>", "<domain><name>odd</name></domain>")
-	guests, unread, err := open(t, "").Guests(context.Background(), twoNodes())
+	f.add(t, "odd", "<domain id='6'><name>odd</name><vcpu cpuset='99'>1</vcpu></domain>", "<domain><name>odd</name></domain>")
+	guests, unread, err := testWatch(t, "").All(context.Background(), twoNodes())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(guests) != 2 || guests[0].Name != "a" || !guests[0].Running || guests[0].Resident != 700<<10 || guests[1].Name != "b" || guests[1].Running || guests[1].Resident != 0 {
+	if len(guests) != 3 || guests[2].Manual != "bound to CPUs 99, which this host does not have" || guests[0].Name != "a" || !guests[0].Running || guests[0].Resident != 700<<10 || guests[1].Name != "b" || guests[1].Running || guests[1].Resident != 0 {
 		t.Errorf("guests: %+v", guests)
 	}
-	if len(unread) != 2 || unread[0].Running || unread[0].Text != `domain "broken": vcpu: "none"; want 1 to 32768` || !unread[1].Running || unread[1].Name != "odd" {
+	if len(unread) != 1 || unread[0].Running || unread[0].Text != `domain "broken": vcpu: "none"; want 1 to 32768` {
 		t.Errorf("unread: %+v", unread)
 	}
 }
@@ -91,9 +123,9 @@ func TestGuests(t *testing.T) {
 func TestPutMovesARunningGuest(t *testing.T) {
 	f := startFake(t)
 	defined := strings.Replace(sharedXML(t, "a"), "</devices>", "<graphics type='vnc' passwd='secret'/></devices>", 1)
-	g := f.add(t, "a", sharedXML(t, "a"), defined)
+	g := f.add(t, "a", running(sharedXML(t, "a")), defined)
 	f.edit(func() { g.threads = []uint32{1} })
-	c, h := open(t, ""), twoNodes()
+	c, h := testWatch(t, ""), twoNodes()
 	to := shared("a", topology.Nodes(1), 8, 9, 10, 11)
 	if err := put(c, h, "a", to); err != nil {
 		t.Fatal(err)
@@ -107,7 +139,7 @@ func TestPutMovesARunningGuest(t *testing.T) {
 	if !strings.Contains(config, "passwd='secret'") || !strings.Contains(config, "cpuset='8-11'") {
 		t.Errorf("its definition:\n%s", config)
 	}
-	guests, _, err := c.Guests(context.Background(), h)
+	guests, _, err := c.All(context.Background(), h)
 	if err != nil || len(guests) != 1 || guests[0].Manual != "" || guests[0].Home.Placement.Home.String() != "1" || guests[0].Home.Placement.CPUs.String() != "8-11" || guests[0].Next != nil {
 		t.Errorf("it stands as %+v, %v", guests, err)
 	}
@@ -134,7 +166,7 @@ func TestPutTrouble(t *testing.T) {
 		is   error
 		want string
 	}{
-		{"gone", func(_ *fake, g *fakeGuest) { g.gone = true }, fs.ErrNotExist, `guest "a"`},
+		{"gone", func(_ *fake, g *fakeGuest) { g.gone = true }, guest.ErrGone, ""},
 		{"gone while it is pinned", func(f *fake, g *fakeGuest) {
 			f.meddle = func(method string) {
 				g.gone = g.gone || method == "PinVcpu"
@@ -156,10 +188,10 @@ func TestPutTrouble(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			f := startFake(t)
-			g := f.add(t, "a", sharedXML(t, "a"), sharedXML(t, "a"))
+			g := f.add(t, "a", running(sharedXML(t, "a")), sharedXML(t, "a"))
 			f.edit(func() { tt.edit(f, g) })
 			live, config := g.now()
-			c := open(t, "")
+			c := testWatch(t, "")
 			err := put(c, h, "a", to)
 			if err == nil || tt.is != nil && !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%v; want %v with %q", err, tt.is, tt.want)
@@ -176,7 +208,7 @@ func TestPutTrouble(t *testing.T) {
 			if !slices.Equal(was, is) {
 				t.Errorf("it runs on %q, before on %q", is, was)
 			}
-			if s, _, err := c.Guests(context.Background(), h); err != nil || s[0].Manual != "" || s[0].Next != nil {
+			if s, _, err := testWatch(t, "").All(context.Background(), h); err != nil || s[0].Manual != "" || s[0].Next != nil {
 				t.Errorf("it stands as %+v, %v", s, err)
 			}
 		})
@@ -211,7 +243,7 @@ func TestHalfAMoveIsOurs(t *testing.T) {
 			for _, forGood := range []bool{false, true} {
 				t.Run(fmt.Sprint(method, nth, forGood), func(t *testing.T) {
 					f := startFake(t)
-					g := f.add(t, "a", sharedXML(t, "a"), sharedXML(t, "a"))
+					g := f.add(t, "a", running(sharedXML(t, "a")), sharedXML(t, "a"))
 					calls := 0
 					f.edit(func() {
 						g.threads = []uint32{1}
@@ -225,12 +257,12 @@ func TestHalfAMoveIsOurs(t *testing.T) {
 							}
 						}
 					})
-					c := open(t, "")
+					c := testWatch(t, "")
 					before, _ := g.now()
 					err := put(c, h, "a", shared("a", topology.Nodes(1), 8, 9))
 					f.edit(func() { f.meddle = nil; clear(f.refuse) })
 					after, _ := g.now()
-					all, _, bad := c.Guests(context.Background(), h)
+					all, _, bad := testWatch(t, "").All(context.Background(), h)
 					if bad != nil || all[0].Manual != "" {
 						t.Fatalf("after %v it stands as %+v, %v", err, all, bad)
 					}
@@ -240,13 +272,13 @@ func TestHalfAMoveIsOurs(t *testing.T) {
 					if err := put(c, h, "a", shared("a", topology.Nodes(1), 10)); err != nil {
 						t.Fatal(err)
 					}
-					all, _, bad = c.Guests(context.Background(), h)
+					all, _, bad = testWatch(t, "").All(context.Background(), h)
 					if bad != nil || all[0].Manual != "" || all[0].Home.Placement.CPUs.String() != "10" || all[0].Next != nil {
 						t.Errorf("then it stands as %+v, %v", all, bad)
 					}
 					// A hand is seen again.
 					f.edit(func() { g.live = strings.ReplaceAll(g.live, "cpuset='10'", "cpuset='9'") })
-					if all, _, bad = c.Guests(context.Background(), h); bad != nil || all[0].Manual == "" {
+					if all, _, bad = testWatch(t, "").All(context.Background(), h); bad != nil || all[0].Manual == "" {
 						t.Errorf("pinned by hand it stands as %+v, %v", all, bad)
 					}
 				})
@@ -269,60 +301,70 @@ func TestPutWaitsForTheNextStart(t *testing.T) {
 	}{
 		{"not bound by anyone", plain, shared("a", topology.Nodes(1), 8, 9)},
 		{"bound strictly", strict, shared("a", topology.Nodes(1), 8, 9)},
-		{"dedicated", sharedXML(t, "a"), pinned},
+		{"dedicated", boundXML("a", 0, dedicatedOn0), pinned},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			f := startFake(t)
-			g := f.add(t, "a", tt.xml, tt.xml)
-			if err := put(open(t, ""), h, "a", tt.to); err != errLater {
+			g := f.add(t, "a", running(tt.xml), tt.xml)
+			if err := put(testWatch(t, ""), h, "a", tt.to); err != errLater {
 				t.Fatalf("%v; want %v", err, errLater)
 			}
 			live, config := g.now()
-			if live != tt.xml {
+			if live != running(tt.xml) {
 				t.Errorf("as it runs:\n%s", live)
 			}
 			d, err := domain.Parse([]byte(config))
 			if err != nil {
 				t.Fatal(err)
 			}
-			all, _, err := open(t, "").Guests(context.Background(), h)
+			all, _, err := testWatch(t, "").All(context.Background(), h)
 			if err != nil || len(all) != 1 || all[0].Next == nil || all[0].Next.Placement.CPUs.String() != "8-9" {
 				t.Errorf("it stands as %+v, %v", all, err)
 			}
-			if s, err := d.Standing(h); err != nil || !s.Placed || s.Manual != "" || s.Home.Placement.CPUs.String() != "8-9" || s.Home.Placement.Class != tt.to.Class {
+			if s, err := d.Guest(h); err != nil || !s.Placed || s.Manual != "" || s.Home.Placement.CPUs.String() != "8-9" || s.Home.Placement.Class != tt.to.Class {
 				t.Errorf("its definition stands as %+v, %v", s, err)
 			}
 		})
 	}
 }
 
-func TestReleaseUndoesPut(t *testing.T) {
+// A guest that is adopted and released has its definition back, byte by byte; undoing the
+// release places it again.
+func TestAdoptAndRelease(t *testing.T) {
 	f := startFake(t)
 	plain := "<domain><name>a</name><memory>1048576</memory><vcpu>2</vcpu></domain>"
-	g := f.add(t, "a", plain, plain)
-	c := open(t, "")
+	g := f.add(t, "a", running(plain), plain)
+	c := testWatch(t, "")
 	if err := put(c, twoNodes(), "a", shared("a", topology.Nodes(1), 8, 9)); err != errLater {
 		t.Fatal(err)
 	}
-	if _, config := g.now(); config == plain {
+	_, adopted := g.now()
+	if adopted == plain {
 		t.Fatal("not adopted")
 	}
-	if err := c.Release(context.Background(), "a"); err != nil {
-		t.Error(err)
-	}
+	entries := doAll(t, c, step(plan.SetNext, "a", ""))
 	if _, config := g.now(); config != plain {
 		t.Errorf("released:\n%s", config)
 	}
-	if err := c.Release(context.Background(), "b"); !errors.Is(err, fs.ErrNotExist) {
+	if err := c.Apply(t.Context(), step(plan.SetNext, "b", ""), nil); !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, guest.ErrGone) {
 		t.Errorf("a guest that is not there: %v", err)
+	}
+	slices.Reverse(entries)
+	for i, err := range c.Restore(t.Context(), entries) {
+		if err != nil {
+			t.Errorf("%s: %v", entries[i].Kind, err)
+		}
+	}
+	if _, config := g.now(); config != adopted {
+		t.Errorf("the release undone:\n%s\nwant\n%s", config, adopted)
 	}
 }
 
 func TestPutOfAGuestThatIsOff(t *testing.T) {
 	f := startFake(t)
 	g := f.add(t, "a", "", sharedXML(t, "a"))
-	if err := put(open(t, ""), twoNodes(), "a", shared("a", topology.Nodes(1), 8, 9)); err != nil {
+	if err := put(testWatch(t, ""), twoNodes(), "a", shared("a", topology.Nodes(1), 8, 9)); err != nil {
 		t.Fatal(err)
 	}
 	if live, config := g.now(); live != "" || !strings.Contains(config, "<vcpu placement='static' cpuset='8-9'>") || f.called("PinVcpu") {
@@ -348,11 +390,11 @@ func TestServiceGoesAway(t *testing.T) {
 	f := startFake(t)
 	c := open(t, "")
 	f.conn.Close()
-	if _, _, err := c.Guests(context.Background(), twoNodes()); !errors.Is(err, ErrUnavailable) {
+	if _, err := c.lookup(context.Background(), "a"); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("service gone: %v", err)
 	}
 	c.bus.Close()
-	if _, _, err := c.Guests(context.Background(), twoNodes()); !errors.Is(err, ErrUnavailable) {
+	if _, err := c.lookup(context.Background(), "a"); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("bus gone: %v", err)
 	}
 }
@@ -370,17 +412,18 @@ func TestRealService(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	watch, err := dbus.ConnectSessionBus()
+	session, err := dbus.ConnectSessionBus()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer watch.Close()
-	waitForService(t, watch)
-	c, h := open(t, "test:///default"), twoNodes()
-	if err := c.Define(context.Background(), []byte(sharedXML(t, "a"))); err != nil {
+	defer session.Close()
+	waitForService(t, session)
+	c, w, h := open(t, "test:///default"), testWatch(t, "test:///default"), twoNodes()
+	if err := w.Define(context.Background(), []byte(sharedXML(t, "a"))); err != nil {
 		t.Fatal(err)
 	}
-	o := guest.Order{Name: "wide", Flavor: guest.Flavor{Name: "d", Class: workload.Dedicated, VCPUs: 12, Memory: 4 << 20, SMT: workload.SMTPrefer, Emulator: guest.Isolate, IOThreads: 2, Queues: 4, MaxNodes: 2}}
+	o := guest.Order{Name: "wide", Flavor: guest.Flavor{Name: "d", Class: workload.Dedicated, VCPUs: 12, Memory: 4 << 20, SMT: workload.SMTPrefer, Emulator: guest.Isolate, IOThreads: 2, Queues: 4, MaxNodes: 2, Network: 2048, Disk: guest.DiskLimit{IOPS: 7}},
+		Disks: []guest.Disk{{Source: "/var/lib/wide.img", Format: "raw"}}, NICs: []guest.NIC{{Kind: guest.Network, Source: "default", MAC: "52:54:00:12:34:56"}}}
 	room, err := guest.NewRoom(plan.State{Host: h, Policy: plan.DefaultPolicy()}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -393,17 +436,17 @@ func TestRealService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Define(context.Background(), doc.Bytes()); err != nil {
+	if err := w.Define(context.Background(), doc.Bytes()); err != nil {
 		t.Fatalf("%v\n%s", err, doc)
 	}
-	if err := put(c, h, "a", shared("a", topology.Nodes(1), 8, 9)); err != nil {
+	if err := put(w, h, "a", shared("a", topology.Nodes(1), 8, 9)); err != nil {
 		t.Fatal(err)
 	}
-	guests, unread, err := c.Guests(context.Background(), h)
+	guests, unread, err := w.All(context.Background(), h)
 	if err != nil || len(unread) > 0 {
 		t.Fatal(err, unread)
 	}
-	names := map[string]guest.Standing{}
+	names := map[string]guest.Guest{}
 	for _, g := range guests {
 		names[g.Name] = g
 	}
@@ -416,6 +459,34 @@ func TestRealService(t *testing.T) {
 	}
 	if g := names["test"]; !g.Running || g.Spec.CPUs != 2 {
 		t.Errorf("libvirt's own: %+v", g)
+	}
+	// All that is changed is put back: libvirt's own text is the same as before.
+	definition := func(name string) string {
+		d, _, err := w.definition(t.Context(), name, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.String()
+	}
+	apart := guest.Next{Pins: []topology.CPUID{15, 14, 13, 12, 11, 10, 9, 8, 1, 2, 3, 4}, Emulator: topology.CPUs(5), Nodes: topology.Nodes(0, 1)}
+	for _, s := range []plan.Step{
+		step(plan.SetNext, "a", "0-3/0"), step(plan.SetNext, "a", ""), step(plan.SetNext, "wide", apart.String()), step(plan.SetNext, "wide", ""),
+		step(plan.SetLimits, "wide", "network=512"), step(plan.SetLimits, "wide", "network=0"), // its made-up driver takes no limits of disks
+	} {
+		before := definition(guest.NameOf(s.Workload))
+		entries := doAll(t, w, s)
+		if definition(guest.NameOf(s.Workload)) == before {
+			t.Errorf("%s to %q changed nothing", s.Kind, s.To)
+		}
+		slices.Reverse(entries)
+		for i, err := range w.Restore(t.Context(), entries) {
+			if err != nil {
+				t.Errorf("%s of %s: %v", entries[i].Kind, entries[i].Path, err)
+			}
+		}
+		if after := definition(guest.NameOf(s.Workload)); after != before {
+			t.Errorf("%s to %q and back: %s", s.Kind, s.To, cmp.Diff(before, after))
+		}
 	}
 	// What libvirt writes comes back byte by byte.
 	path, err := c.lookup(context.Background(), "wide")

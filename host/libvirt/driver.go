@@ -1,306 +1,162 @@
 package libvirt
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/godbus/dbus/v5"
-
 	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/plan"
-	"github.com/homenode/homenode/core/topology"
-	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/libvirt/domain"
 )
 
-func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
-
-// restrictive is VIR_DOMAIN_NUMATUNE_MEM_RESTRICTIVE. A guest that runs without
-// numatune gets this mode with its first nodes: libvirt would else take it for
-// strict and refuse the next change.
-const restrictive int32 = 3
-
-// target is one running guest that is about to be changed.
-type target struct {
-	c    *Client
-	name string
-	path dbus.ObjectPath
-	live *domain.Document
-	// online and nodes stand for "bound nowhere".
-	online topology.CPUSet
-	nodes  topology.NodeSet
+// Owns is the settings of guests.
+func (w *Watch) Owns() []plan.SettingKind {
+	return []plan.SettingKind{plan.GuestCPUs, plan.GuestMems, plan.GuestDefinition, plan.GuestMark, plan.GuestLimits, plan.GuestLimitsNext}
 }
 
-// open finds a running guest. run is libvirt's ID of the run that is meant, 0 for any:
-// another run is another guest of the same name.
-func (w *Watch) open(ctx context.Context, name string, run int) (*target, error) {
-	w.mu.Lock()
-	c, err := w.connect(ctx)
-	h := w.host
-	w.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	t := &target{c: c, name: name}
-	if h != nil {
-		t.online, t.nodes = h.Online, h.AllowedMems
-	}
-	if t.path, err = c.lookup(ctx, name); err != nil {
-		return nil, err
-	}
-	if t.live, err = c.xml(ctx, t.path, 0); err != nil {
-		return nil, fmt.Errorf("guest %q: %w", name, err)
-	}
-	if have := t.live.Run(); have == 0 || run > 0 && have != run {
-		return nil, fmt.Errorf("guest %q: that run of it has ended: %w", name, fs.ErrNotExist)
-	}
-	return t, nil
+// SurvivesBoot is true of what libvirt keeps on its disk.
+func (w *Watch) SurvivesBoot(kind plan.SettingKind) bool {
+	return kind == plan.GuestDefinition || kind == plan.GuestMark || kind == plan.GuestLimitsNext
 }
 
 // runPath names a running guest in a setting.
 func runPath(name string, run int) string { return fmt.Sprintf("%s@%d", name, run) }
 
-func parseRunPath(path string) (name string, run int, err error) {
-	i := strings.LastIndexByte(path, '@')
-	if i > 0 {
-		run, err = strconv.Atoi(path[i+1:])
-	}
-	if i <= 0 || err != nil || run <= 0 {
-		return "", 0, fmt.Errorf("%q is not NAME@ID", path)
-	}
-	return path[:i], run, nil
+// about is what the path of a setting names: a guest, its run or 0 for its definition, and
+// a device of it or "".
+type about struct {
+	name   string
+	run    int
+	device string
 }
 
-// Settings reads what a step would change.
-func (w *Watch) Settings(ctx context.Context, step plan.Step) ([]plan.Setting, error) {
+// parsePath reads NAME, NAME@ID, NAME/DEVICE or NAME@ID/DEVICE. A name has no slash; it
+// may have an @.
+func parsePath(kind plan.SettingKind, path string) (a about, err error) {
+	a.name, a.device, _ = strings.Cut(path, "/")
+	if kind == plan.GuestCPUs || kind == plan.GuestMems || kind == plan.GuestLimits {
+		i := strings.LastIndexByte(a.name, '@')
+		if i > 0 {
+			a.run, err = strconv.Atoi(a.name[i+1:])
+		}
+		if i <= 0 || err != nil || a.run <= 0 {
+			return a, fmt.Errorf("%q is not NAME@ID", path)
+		}
+		a.name = a.name[:i]
+	}
+	if limits := kind == plan.GuestLimits || kind == plan.GuestLimitsNext; a.name == "" || limits != (a.device != "") {
+		return a, fmt.Errorf("%q names no %s", path, kind)
+	}
+	return a, nil
+}
+
+// Changes reads what a step would change.
+func (w *Watch) Changes(ctx context.Context, step plan.Step) ([]plan.Change, error) {
 	name := guest.NameOf(step.Workload)
 	if name == "" {
 		return nil, fmt.Errorf("%s is no guest", step.Workload)
 	}
-	if step.Kind == plan.SetNext {
-		d, _, err := w.definition(ctx, name, false)
-		if err != nil {
-			return nil, err
-		}
-		value, err := nextOf(d)
-		w.mu.Lock()
-		delete(w.yielded, yieldKey(plan.Entry{Kind: plan.GuestDefinition, Path: name}))
-		w.mu.Unlock()
-		return []plan.Setting{{Kind: plan.GuestDefinition, Path: name, Value: value}}, err
+	switch step.Kind {
+	case plan.SetNext:
+		return w.changesNext(ctx, name, step.To)
+	case plan.SetLimits:
+		return w.changesLimits(ctx, name, step.To)
+	case plan.SetCPUs, plan.SetMems:
+	default:
+		return nil, fmt.Errorf("guests take no %s step", step.Kind)
 	}
 	t, err := w.open(ctx, name, 0)
 	if err != nil {
 		return nil, err
 	}
-	path := runPath(name, t.live.Run())
 	w.mu.Lock()
 	w.runs[name] = t.live.Run()
-	delete(w.yielded, yieldKey(plan.Entry{Kind: plan.GuestCPUs, Path: path}))
-	delete(w.yielded, yieldKey(plan.Entry{Kind: plan.GuestMems, Path: path}))
 	w.mu.Unlock()
-	switch step.Kind {
-	case plan.SetCPUs:
-		value, err := t.pins(ctx)
-		return []plan.Setting{{Kind: plan.GuestCPUs, Path: path, Value: value}}, err
-	case plan.SetMems:
-		_, nodes, err := t.live.Bound()
-		if err == nil && nodes.Empty() {
-			nodes = t.nodes
-		}
-		if err == nil && nodes.Empty() {
-			err = errors.New("the nodes of this host are not known yet")
-		}
-		return []plan.Setting{{Kind: plan.GuestMems, Path: path, Value: nodes.String()}}, err
+	kind := plan.GuestCPUs
+	if step.Kind == plan.SetMems {
+		kind = plan.GuestMems
 	}
-	return nil, fmt.Errorf("guests take no %s step", step.Kind)
+	s, err := t.setting(ctx, kind)
+	return []plan.Change{{Setting: s, Will: step.To}}, err
 }
 
-// pins is where each thread may run: one list when that is the same for all, else
-// "0=0-3 1=4-7 emulator=0-7 io1=0-7".
-func (t *target) pins(ctx context.Context) (string, error) {
-	threads, err := t.c.threads(ctx, t.path, t.live)
+// setting is the CPUs or nodes of a running guest.
+func (t *target) setting(ctx context.Context, kind plan.SettingKind) (s plan.Setting, err error) {
+	s = plan.Setting{Kind: kind, Path: runPath(t.name, t.live.Run()), Object: t.live.UUID()}
+	if kind == plan.GuestCPUs {
+		s.Value, err = t.pins(ctx)
+	} else {
+		s.Value, err = t.nodes()
+	}
+	return s, err
+}
+
+// Read is the setting of an entry as it is now.
+func (w *Watch) Read(ctx context.Context, e plan.Entry) (plan.Setting, error) {
+	a, err := parsePath(e.Kind, e.Path)
 	if err != nil {
-		return "", err
+		return plan.Setting{}, err
 	}
-	var parts []string
-	first, same := "", true
-	for _, th := range threads {
-		cpus, err := t.live.CPUsOf(th)
+	ctx, cancel := context.WithTimeout(ctx, changeWithin)
+	defer cancel()
+	switch e.Kind {
+	case plan.GuestCPUs, plan.GuestMems:
+		t, err := w.open(ctx, a.name, a.run)
 		if err != nil {
-			return "", err
+			return plan.Setting{}, err
 		}
-		if cpus.Empty() {
-			cpus = t.online
-		}
-		if cpus.Empty() {
-			return "", errors.New("the CPUs of this host are not known yet")
-		}
-		first = cmp.Or(first, cpus.String())
-		same = same && cpus.String() == first
-		parts = append(parts, threadName(th)+"="+cpus.String())
-	}
-	if same {
-		return first, nil
-	}
-	return strings.Join(parts, " "), nil
-}
-
-func threadName(t domain.Thread) string {
-	switch t.Kind {
-	case domain.VCPU:
-		return strconv.Itoa(int(t.ID))
-	case domain.IOThread:
-		return fmt.Sprintf("io%d", t.ID)
-	}
-	return "emulator"
-}
-
-// parsePins reads what pins wrote: the CPUs of each thread by name, and all of them
-// together, for threads that were not there then.
-func parsePins(text string) (by map[string]topology.CPUSet, all topology.CPUSet, err error) {
-	by = map[string]topology.CPUSet{}
-	for part := range strings.FieldsSeq(text) {
-		name, list, own := strings.Cut(part, "=")
-		if !own {
-			list = part
-		}
-		set, err := topology.ParseCPUSet(list)
+		return t.setting(ctx, e.Kind)
+	case plan.GuestDefinition, plan.GuestMark:
+		d, _, err := w.definition(ctx, a.name, false)
 		if err != nil {
-			return nil, all, fmt.Errorf("CPUs of a guest %q: %w", text, err)
+			return plan.Setting{}, err
 		}
-		if own {
-			by[name] = set
+		s := plan.Setting{Kind: e.Kind, Path: e.Path, Object: d.UUID(), Value: d.About()}
+		if e.Kind == plan.GuestDefinition {
+			s.Value, err = d.Next()
 		}
-		all = all.Union(set)
+		return s, err
+	case plan.GuestLimits, plan.GuestLimitsNext:
+		return w.readLimit(ctx, e.Kind, a)
 	}
-	if all.Empty() {
-		return nil, all, fmt.Errorf("CPUs of a guest %q: none", text)
-	}
-	return by, all, nil
+	return plan.Setting{}, fmt.Errorf("no setting of guests: %s", e.Kind)
 }
 
-// Apply makes a step true: all threads of a running guest onto CPUs, its memory onto
-// nodes, or its definition onto both. The mark tells first of where it goes, so
-// that what a failure leaves behind is known for homenode's. It changes the run of the
-// guest that Settings was asked about, if it was, and nothing that a hand has bound.
+// errOthers is wrapped when somebody else has bound a guest since: that stands.
+var errOthers = fmt.Errorf("homenode leaves it alone: %w", plan.ErrForeign)
+
+// mayChange is an error for what somebody else has bound.
+func mayChange(d *domain.Document) error {
+	if why := d.Manual(); why != "" {
+		return fmt.Errorf("%w: %s", errOthers, why)
+	}
+	return nil
+}
+
+// Apply makes a step true and reads back that it is: all threads of a running guest onto
+// CPUs, its memory onto nodes, its definition onto both, or limits of its devices. The
+// mark tells first of where it goes, so that what a failure leaves behind is known for
+// homenode's. It changes the run of the guest that Changes was asked about, if it was,
+// and nothing that somebody else has bound.
 func (w *Watch) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) error {
 	name := guest.NameOf(step.Workload)
 	return w.change(ctx, name, lockWithin, timeOf(step.Kind == plan.SetMems), func(ctx context.Context) error {
 		switch step.Kind {
 		case plan.SetNext:
-			return w.define(ctx, name, step.To)
+			return w.applyNext(ctx, name, step.To, nil, false)
+		case plan.SetLimits:
+			return w.applyLimits(ctx, name, step.To)
 		case plan.SetCPUs, plan.SetMems:
 			w.mu.Lock()
 			run := w.runs[name]
 			w.mu.Unlock()
-			t, err := w.open(ctx, name, run)
-			if err == nil {
-				err = ours(t.live)
-			}
-			if err != nil {
-				return err
-			}
-			if step.Kind == plan.SetCPUs {
-				return t.setCPUs(ctx, step.To)
-			}
-			return t.setNodes(ctx, step.To)
+			return w.applyRunning(ctx, name, run, step.Kind == plan.SetMems, step.To)
 		}
 		return fmt.Errorf("guests take no %s step", step.Kind)
 	})
-}
-
-const (
-	// changeWithin bounds a change that moves no memory: each call takes milliseconds, and
-	// a libvirt that hangs must not hold up who waits.
-	changeWithin = 20 * time.Second
-	// moveWithin bounds one that does: a TiB at 1 GiB a second.
-	moveWithin = 20 * time.Minute
-	// lockWithin is how long it waits for another change, of the daemon's or of homenode vm:
-	// what is put off is tried again. A daemon that waits for all memory of a large
-	// guest would be taken for dead. An undo has more patience.
-	lockWithin = 2 * time.Second
-	// busyFor is how long after such a wait nothing waits again, so that a hundred
-	// guests do not wait one after the other.
-	busyFor = 10 * time.Second
-)
-
-var errBusy = errors.New("another change of a guest is under way")
-
-// errHand means that a hand has bound a guest after homenode: what it wrote stands.
-var errHand = errors.New("homenode leaves it alone")
-
-// ours is an error for what a hand has bound since the last look.
-func ours(d *domain.Document) error {
-	if why := d.Manual(); why != "" {
-		return fmt.Errorf("%w: %s", errHand, why)
-	}
-	return nil
-}
-
-// change runs a change of a guest with nobody else at it.
-func (w *Watch) change(ctx context.Context, name string, wait, within time.Duration, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	unlock, err := w.lock(ctx, wait)
-	if err != nil {
-		return fmt.Errorf("guest %q: %w", name, err)
-	}
-	defer unlock()
-	defer func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if k := w.known[name]; k != nil {
-			k.stale = true
-		}
-	}()
-	if err := do(ctx); err != nil {
-		return fmt.Errorf("guest %q: %w", name, err)
-	}
-	return nil
-}
-
-// lock waits for its turn, but not for long.
-func (w *Watch) lock(ctx context.Context, wait time.Duration) (unlock func(), err error) {
-	w.mu.Lock()
-	if wait <= lockWithin && w.o.Now().Before(w.busy) {
-		wait = 0
-	}
-	w.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	defer func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if err == nil {
-			w.busy = time.Time{}
-		} else if wait > 0 {
-			w.busy = w.o.Now().Add(busyFor)
-		}
-	}()
-	select {
-	case w.changing <- struct{}{}:
-	default:
-		select {
-		case w.changing <- struct{}{}:
-		case <-ctx.Done():
-			return nil, errBusy
-		}
-	}
-	if w.o.Lock == nil {
-		return func() { <-w.changing }, nil
-	}
-	lock, err := w.o.Lock(ctx)
-	if err != nil {
-		<-w.changing
-		return nil, err
-	}
-	return func() { lock.Close(); <-w.changing }, nil
 }
 
 func timeOf(memory bool) time.Duration {
@@ -310,225 +166,93 @@ func timeOf(memory bool) time.Duration {
 	return changeWithin
 }
 
-// remark changes the mark of a running guest; one without gets one.
-func (t *target) remark(ctx context.Context, change func(*domain.Mark)) error {
-	m, ok := t.live.Mark()
-	if !ok {
-		var err error
-		if m, err = t.live.NewMark(); err != nil {
-			return err
-		}
+// applyRunning changes one run of a guest, 0 for any.
+func (w *Watch) applyRunning(ctx context.Context, name string, run int, mems bool, to string) error {
+	t, err := w.open(ctx, name, run)
+	if err == nil {
+		err = mayChange(t.live)
 	}
-	change(&m)
-	before := t.live.MarkText()
-	t.live.SetMark(m)
-	if text := t.live.MarkText(); text != before {
-		return t.c.mark(ctx, t.path, text)
+	switch {
+	case err != nil:
+		return err
+	case mems:
+		return t.setNodes(ctx, to)
 	}
-	return nil
+	return t.setCPUs(ctx, to)
 }
 
-// intend lets the mark tell that the guest goes to more CPUs or nodes. What an
-// earlier change left behind stays in it.
-func (t *target) intend(ctx context.Context, cpus, nodes string) error {
-	return t.remark(ctx, func(m *domain.Mark) {
-		m.ToCPUs, m.ToNodes = cmp.Or(cpus, m.ToCPUs, m.CPUs), cmp.Or(nodes, m.ToNodes, m.Nodes)
-	})
-}
-
-// arrived lets the mark tell where the guest is now.
-func (t *target) arrived(ctx context.Context, cpus topology.CPUSet, nodes topology.NodeSet) error {
-	return t.remark(ctx, func(m *domain.Mark) {
-		m.CPUs, m.Nodes, m.ToCPUs, m.ToNodes = cpus.String(), nodes.String(), "", ""
-	})
-}
-
-func (t *target) setCPUs(ctx context.Context, list string) error {
-	by, all, err := parsePins(list)
-	if err != nil {
-		return err
-	}
-	_, nodes, err := t.live.Bound()
-	if err != nil {
-		return err
-	}
-	threads, err := t.c.threads(ctx, t.path, t.live)
-	if err != nil {
-		return err
-	}
-	if err := t.intend(ctx, all.String(), ""); err != nil {
-		return err
-	}
-	_, now, _ := t.live.VCPUs()
-	var vcpus topology.CPUSet
-	for _, th := range threads {
-		cpus, own := by[threadName(th)]
-		if !own {
-			cpus = all
-		}
-		if err := t.c.pin(ctx, t.path, th, cpus); err != nil {
-			return err
-		}
-		if th.Kind == domain.VCPU && int(th.ID) < now {
-			vcpus = vcpus.Union(cpus)
-		}
-	}
-	return t.arrived(ctx, vcpus, nodes)
-}
-
-func (t *target) setNodes(ctx context.Context, list string) error {
-	to, err := topology.ParseNodeSet(list)
-	if err != nil || to.Empty() {
-		return fmt.Errorf("nodes %q: %w", list, cmp.Or(err, errors.New("none")))
-	}
-	cpus, _, err := t.live.Bound()
-	if err != nil {
-		return err
-	}
-	if err := t.intend(ctx, "", to.String()); err != nil {
-		return err
-	}
-	params := map[string]dbus.Variant{"numa_nodeset": dbus.MakeVariant(to.String())}
-	if t.live.MemoryMode() == "" {
-		params["numa_mode"] = dbus.MakeVariant(restrictive)
-	}
-	if err := t.c.call(ctx, t.path, domainIface+".SetNumaParameters", nil, params, affectLive); err != nil {
-		return err
-	}
-	return t.arrived(ctx, cpus, to)
-}
-
-// definition is what libvirt has written down of a guest.
-func (w *Watch) definition(ctx context.Context, name string, secure bool) (*domain.Document, *Client, error) {
-	w.mu.Lock()
-	c, err := w.connect(ctx)
-	w.mu.Unlock()
-	if err != nil {
-		return nil, nil, err
-	}
-	path, err := c.lookup(ctx, name)
-	if err != nil {
-		return nil, nil, err
-	}
-	// To define a transient guest would make it stay.
-	v, err := c.property(ctx, path, domainIface, "Persistent")
-	if err != nil {
-		return nil, nil, err
-	}
-	if persistent, _ := v.(bool); !persistent {
-		return nil, nil, fmt.Errorf("guest %q has no definition: %w", name, fs.ErrNotExist)
-	}
-	flags := xmlInactive
-	if secure {
-		flags |= xmlSecure
-	}
-	d, err := c.xml(ctx, path, flags)
-	return d, c, err
-}
-
-// nextOf is where a definition puts its guest, "" for nowhere by homenode.
-func nextOf(d *domain.Document) (string, error) {
-	if _, ok := d.Mark(); !ok {
-		return "", nil
-	}
-	cpus, nodes, err := d.Bound()
-	return cpus.String() + "/" + nodes.String(), err
-}
-
-// define writes into the definition of a shared guest where its next start is; "" takes
-// homenode's bindings and mark off.
-func (w *Watch) define(ctx context.Context, name, next string) error {
-	d, c, err := w.definition(ctx, name, true)
-	if err != nil {
-		return err
-	}
-	mark, ok := d.Mark()
-	if next == "" {
-		if !ok {
-			return nil // somebody else was faster
-		}
-		if err := ours(d); err != nil {
-			return err
-		}
-		d.Release()
-		return c.Define(ctx, d.Bytes())
-	}
-	if !ok {
-		if mark, err = d.NewMark(); err != nil {
-			return err
-		}
-	}
-	if mark.Class != workload.Shared {
-		return errors.New("it is dedicated: homenode vm move gives it another home")
-	}
-	if err := ours(d); err != nil {
-		return err
-	}
-	list, nodes, _ := strings.Cut(next, "/")
-	p := plan.Placement{Class: mark.Class, Importance: mark.Importance}
-	if p.CPUs, err = topology.ParseCPUSet(list); err == nil {
-		p.Home, err = topology.ParseNodeSet(nodes)
-	}
-	if err != nil || p.CPUs.Empty() || p.Home.Empty() {
-		return fmt.Errorf("next start %q: want CPUS/NODES", next)
-	}
-	d.Place(nil, guest.Home{Placement: p}, mark)
-	return c.Define(ctx, d.Bytes())
-}
-
-// Restore puts an old value back. What a hand has bound since is the hand's: nothing of
-// homenode's is left there, and the error is that of a thing that is gone.
-func (w *Watch) Restore(ctx context.Context, e plan.Entry) error {
-	name, run := e.Path, 0
-	if e.Kind != plan.GuestDefinition {
-		var err error
-		if name, run, err = parseRunPath(e.Path); err != nil {
-			return err
-		}
-	}
-	err := w.change(ctx, name, changeWithin, timeOf(e.Kind == plan.GuestMems), func(ctx context.Context) error {
-		if e.Kind == plan.GuestDefinition {
-			return w.redefine(ctx, name, e.Old)
-		}
-		t, err := w.open(ctx, name, run)
-		if err == nil {
-			err = ours(t.live)
-		}
+// Restore puts Old of the entries back, in their order, and reads back that it stands:
+// an error, or nil, for each. Entries of one definition are put back at once. What
+// somebody else has bound since stands.
+func (w *Watch) Restore(ctx context.Context, entries []plan.Entry) []error {
+	errs := make([]error, len(entries))
+	done := map[string]bool{}
+	for i, e := range entries {
+		a, err := parsePath(e.Kind, e.Path)
 		if err != nil {
-			return err
+			errs[i] = err
+			continue
 		}
-		if e.Kind == plan.GuestCPUs {
-			return t.setCPUs(ctx, e.Old)
+		if e.Kind != plan.GuestDefinition && e.Kind != plan.GuestMark {
+			errs[i] = w.restore(ctx, e, a)
+			continue
 		}
-		return t.setNodes(ctx, e.Old)
+		if done[a.name] {
+			continue
+		}
+		done[a.name] = true
+		err = w.restoreDefinition(ctx, a.name, entries)
+		for k := range entries {
+			if x := &entries[k]; x.Path == e.Path && (x.Kind == plan.GuestDefinition || x.Kind == plan.GuestMark) {
+				errs[k] = err
+			}
+		}
+	}
+	return errs
+}
+
+func (w *Watch) restore(ctx context.Context, e plan.Entry, a about) error {
+	mems := e.Kind == plan.GuestMems
+	return w.change(ctx, a.name, changeWithin, timeOf(mems), func(ctx context.Context) error {
+		if e.Kind == plan.GuestLimits || e.Kind == plan.GuestLimitsNext {
+			return w.restoreLimit(ctx, e.Kind, a, e.Old)
+		}
+		return w.applyRunning(ctx, a.name, a.run, mems, e.Old)
 	})
-	if errors.Is(err, errHand) {
-		w.mu.Lock()
-		w.yielded[yieldKey(e)] = true
-		w.mu.Unlock()
-		return fmt.Errorf("%w: %w", err, fs.ErrNotExist)
-	}
-	return err
 }
 
-// redefine puts a definition back to where it had its guest, as far as it is homenode's
-// still: one without a mark is somebody else's, of the same name or not.
-func (w *Watch) redefine(ctx context.Context, name, old string) error {
-	d, _, err := w.definition(ctx, name, false)
-	if err != nil {
-		return err
+// restoreDefinition puts a definition back to what entries of it say.
+func (w *Watch) restoreDefinition(ctx context.Context, name string, entries []plan.Entry) error {
+	var old *string
+	var mark *domain.Mark
+	for i := range entries {
+		switch e := &entries[i]; {
+		case e.Path != name:
+		case e.Kind == plan.GuestDefinition:
+			old = &e.Old
+		case e.Kind == plan.GuestMark && e.Old != "":
+			m, err := domain.ParseAbout(e.Old)
+			if err != nil {
+				return err
+			}
+			mark = &m
+		}
 	}
-	if _, ok := d.Mark(); !ok && old != "" {
-		return fmt.Errorf("%w: its definition bears no mark any more", errHand)
+	if old == nil { // where it is belongs to somebody else by now, and so does what it is
+		return nil
 	}
-	return w.define(ctx, name, old)
+	return w.change(ctx, name, changeWithin, changeWithin, func(ctx context.Context) error {
+		return w.applyNext(ctx, name, *old, mark, true)
+	})
 }
-
-func yieldKey(e plan.Entry) string { return string(e.Kind) + " " + e.Path }
 
 // Present returns nil while the guest, in that run of it, exists, as of the last Look. Without
 // one, as in an undo without a daemon, it looks.
 func (w *Watch) Present(e plan.Entry) error {
+	a, err := parsePath(e.Kind, e.Path)
+	if err != nil {
+		return err
+	}
 	w.mu.Lock()
 	looked := w.looked
 	w.mu.Unlock()
@@ -537,21 +261,18 @@ func (w *Watch) Present(e plan.Entry) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	name, run := e.Path, 0
-	if e.Kind != plan.GuestDefinition {
-		var err error
-		if name, run, err = parseRunPath(e.Path); err != nil {
-			return err
+	k := w.known[a.name]
+	if w.last != nil || !w.looked || k != nil && k.unread != "" { // nobody knows
+		return nil
+	}
+	if k != nil {
+		d := k.config
+		if a.run > 0 {
+			d = k.live
+		}
+		if d != nil && d.Run() == a.run && (e.Object == "" || d.UUID() == e.Object) {
+			return nil
 		}
 	}
-	if w.yielded[yieldKey(e)] {
-		return fmt.Errorf("guest %q: bound by hand since: %w", e.Path, fs.ErrNotExist)
-	}
-	switch k := w.known[name]; {
-	case w.last != nil || !w.looked, k != nil && k.unread != "": // nobody knows
-		return nil
-	case k == nil, run == 0 && k.config == nil, run > 0 && (k.live == nil || k.live.Run() != run):
-		return fmt.Errorf("guest %q: %w", e.Path, fs.ErrNotExist)
-	}
-	return nil
+	return fmt.Errorf("guest %q: %w", e.Path, gone("as "+string(e.Kind)+" knows it"))
 }

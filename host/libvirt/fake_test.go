@@ -2,6 +2,7 @@ package libvirt
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -77,7 +78,7 @@ type fakeGuest struct {
 	gone    bool
 	threads []uint32 // IOThreads
 	rss     uint64
-	limits  map[string]string
+	limits  map[string]map[string]dbus.Variant // by flags and device
 }
 
 func libvirtError(format string, a ...any) *dbus.Error {
@@ -442,6 +443,8 @@ func (g *fakeGuest) stopped(t *testing.T) {
 	g.signal(t, 5)
 }
 
+// limited sets parameters of a device. As libvirt does, it has no limit of a kind both in
+// all and apart.
 func (d *domainMethods) limited(method, device string, params map[string]dbus.Variant, flags uint32) *dbus.Error {
 	defer d.leave()
 	if err := d.enter(method, flags&affectLive); err != nil {
@@ -450,13 +453,49 @@ func (d *domainMethods) limited(method, device string, params map[string]dbus.Va
 	if flags&affectConfig != 0 && d.g.config == "" {
 		return libvirtError("Requested operation is not valid: cannot modify device on transient domain")
 	}
-	if d.g.limits == nil {
-		d.g.limits = map[string]string{}
+	if err := d.g.f.refuse[device]; err != nil {
+		return err
 	}
 	for key, v := range params {
-		d.g.limits[device+" "+key] = fmt.Sprintf("%T %v %d", v.Value(), v.Value(), flags)
+		if (method == "SetInterfaceParameters") != (v.Signature().String() == "u") {
+			return libvirtError("invalid argument: type of %s", key)
+		}
+		d.g.limits[fmt.Sprintf("%d %s", flags, device)][key] = v
 	}
 	return nil
+}
+
+func (d *domainMethods) limits(method, device string, flags uint32) (map[string]dbus.Variant, *dbus.Error) {
+	defer d.leave()
+	if err := d.enter(method, flags&affectLive); err != nil {
+		return nil, err
+	}
+	if d.g.limits == nil {
+		d.g.limits = map[string]map[string]dbus.Variant{}
+	}
+	key := fmt.Sprintf("%d %s", flags, device)
+	if d.g.limits[key] == nil {
+		all := map[string]dbus.Variant{"group_name": dbus.MakeVariant("")}
+		for _, name := range []string{"total_bytes_sec", "read_bytes_sec", "total_iops_sec", "total_iops_sec_max"} {
+			all[name] = dbus.MakeVariant(uint64(0))
+		}
+		if method == "GetInterfaceParameters" {
+			all = map[string]dbus.Variant{}
+			for _, name := range []string{"inbound.average", "inbound.peak", "inbound.burst", "outbound.average", "outbound.peak", "outbound.burst"} {
+				all[name] = dbus.MakeVariant(uint32(0))
+			}
+		}
+		d.g.limits[key] = all
+	}
+	return maps.Clone(d.g.limits[key]), nil
+}
+
+func (d *domainMethods) GetInterfaceParameters(device string, flags uint32) (map[string]dbus.Variant, *dbus.Error) {
+	return d.limits("GetInterfaceParameters", device, flags)
+}
+
+func (d *domainMethods) GetBlockIOTune(device string, flags uint32) (map[string]dbus.Variant, *dbus.Error) {
+	return d.limits("GetBlockIOTune", device, flags)
 }
 
 func (d *domainMethods) SetInterfaceParameters(device string, params map[string]dbus.Variant, flags uint32) *dbus.Error {

@@ -10,10 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/plan"
-	"github.com/homenode/homenode/core/topology"
-	"github.com/homenode/homenode/core/workload"
 )
 
 // What a hand binds between the look and the change, or after it, is the hand's: neither a
@@ -33,16 +30,13 @@ func TestHandIsLeftAlone(t *testing.T) {
 		t.Fatalf("the hand did nothing:\n%s\n%s", live, config)
 	}
 	for _, s := range []plan.Step{step(plan.SetCPUs, "a", "0-3"), step(plan.SetMems, "a", "0"), step(plan.SetNext, "a", "0-3/0")} {
-		if err := w.Apply(t.Context(), s, nil); !errors.Is(err, errHand) || errors.Is(err, fs.ErrNotExist) {
+		if err := w.Apply(t.Context(), s, nil); !errors.Is(err, plan.ErrForeign) || errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v", s.Kind, err)
 		}
 	}
 	for _, e := range entries {
-		if err := w.Restore(t.Context(), e); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "not what homenode wrote") {
+		if err := restore(t, w, e); !errors.Is(err, plan.ErrForeign) || !strings.Contains(err.Error(), "not what homenode wrote") {
 			t.Errorf("undo of %s: %v", e.Kind, err)
-		}
-		if err := w.Present(e); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s is still to be undone: %v", e.Kind, err)
 		}
 	}
 	if now, next := g.now(); now != live || next != config {
@@ -62,7 +56,7 @@ func TestDefinitionOfAnother(t *testing.T) {
 		t.Fatalf("journalled %+v", e)
 	}
 	f.edit(func() { g.config = plainXML("a", 0) })
-	if err := w.Restore(t.Context(), e); !errors.Is(err, fs.ErrNotExist) {
+	if err := restore(t, w, e); !errors.Is(err, plan.ErrForeign) {
 		t.Error(err)
 	}
 	if _, config := g.now(); config != plainXML("a", 0) {
@@ -78,7 +72,7 @@ func TestGuestStartedAnewBeforeTheChange(t *testing.T) {
 	w := watch(t)
 	look(t, w)
 	s := step(plan.SetCPUs, "a", "8-11")
-	if _, err := w.Settings(t.Context(), s); err != nil {
+	if _, err := w.Changes(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	f.edit(func() { g.live = plainXML("a", 8) })
@@ -97,7 +91,7 @@ func TestUndoOfAGuestThatEnded(t *testing.T) {
 	f.add(t, "a", "", plainXML("a", 0))
 	w := watch(t)
 	for _, e := range []plan.Entry{{Kind: plan.GuestCPUs, Path: "a@7", Old: "0-15"}, {Kind: plan.GuestMems, Path: "b@3", Old: "0-1"}, {Kind: plan.GuestDefinition, Path: "b", Old: ""}} {
-		if err := w.Restore(t.Context(), e); !errors.Is(err, fs.ErrNotExist) {
+		if err := restore(t, w, e); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v", e.Path, err)
 		}
 		if err := w.Present(e); !errors.Is(err, fs.ErrNotExist) {
@@ -127,42 +121,6 @@ func TestUnreadGuestIsPresent(t *testing.T) {
 	}
 }
 
-// While the memory of a large guest moves nobody waits for it, and many guests do not wait
-// one after the other.
-func TestChangesDoNotQueueUp(t *testing.T) {
-	f := startFake(t)
-	f.add(t, "a", plainXML("a", 7), "")
-	f.add(t, "b", plainXML("b", 8), "")
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	waited := 0
-	w := watch(t, func(o *WatchOptions) {
-		o.Now = func() time.Time { return now }
-		o.Lock = func(ctx context.Context) (interface{ Close() error }, error) { return nopCloser{}, nil }
-	})
-	look(t, w)
-	w.changing <- struct{}{} // a change that takes its time
-	for range 3 {
-		begun := time.Now()
-		if err := w.Apply(t.Context(), step(plan.SetCPUs, "b", "0"), nil); !errors.Is(err, errBusy) {
-			t.Fatal(err)
-		}
-		if time.Since(begun) >= lockWithin {
-			waited++
-		}
-	}
-	if waited != 1 {
-		t.Errorf("%d of 3 waited", waited)
-	}
-	<-w.changing
-	if err := w.Apply(t.Context(), step(plan.SetCPUs, "b", "0"), nil); err != nil {
-		t.Errorf("afterwards: %v", err)
-	}
-}
-
-type nopCloser struct{}
-
-func (nopCloser) Close() error { return nil }
-
 // A bus that takes the connection and says nothing holds nobody up.
 func TestDeafBus(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
@@ -189,8 +147,8 @@ func TestDeafBus(t *testing.T) {
 	}
 }
 
-// vm move and vm define go by what was listed; what a hand has bound since stands.
-func TestPutLeavesTheHandAlone(t *testing.T) {
+// vm move and vm define go by what was listed; what somebody else has bound since stands.
+func TestStepsLeaveWhatOthersBound(t *testing.T) {
 	byHand := "<domain%s><name>a</name><memory>1048576</memory><vcpu cpuset='3'>2</vcpu></domain>"
 	for name, xml := range map[string][2]string{
 		"as it runs":        {strings.Replace(byHand, "%s", " id='7'", 1), plainXML("a", 0)},
@@ -199,14 +157,20 @@ func TestPutLeavesTheHandAlone(t *testing.T) {
 	} {
 		f := startFake(t)
 		g := f.add(t, "a", xml[0], xml[1])
-		c, err := Open(t.Context(), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		p := plan.Placement{Class: workload.Shared, CPUs: topology.CPUs(0, 1), Home: topology.Nodes(0)}
-		if _, err := c.Put(t.Context(), twoNodes(), "a", guest.Home{Placement: p}); !errors.Is(err, errHand) {
-			t.Errorf("%s: %v", name, err)
+		w := watch(t)
+		look(t, w)
+		for _, s := range []plan.Step{step(plan.SetCPUs, "a", "0-1"), step(plan.SetNext, "a", "0-1/0")} {
+			running := s.Kind == plan.SetCPUs
+			if running != (name == "as it runs") {
+				continue
+			}
+			changes, err := w.Changes(t.Context(), s)
+			if err != nil || len(changes) != 1 || running && changes[0].Value != "3" || !running && changes[0].Value != "3/ (bound by hand (vcpu cpuset))" {
+				t.Errorf("%s: %+v, %v", name, changes, err)
+			}
+			if err := w.Apply(t.Context(), s, nil); !errors.Is(err, plan.ErrForeign) {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 		if live, config := g.now(); live != xml[0] || config != xml[1] {
 			t.Errorf("%s: changed:\n%s\n%s", name, live, config)

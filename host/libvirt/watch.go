@@ -19,9 +19,13 @@ import (
 
 // WatchOptions is what a Watch works with.
 type WatchOptions struct {
-	URI string // see Open
+	URI    string // see Open
+	Manage Managed
 	// Process is the hypervisor of a running guest, by its name. nil or an error: not known.
 	Process func(name string) (workload.Process, error)
+	// Running reports whether guests of libvirt run here, by what can be seen without it. nil:
+	// not known.
+	Running func() bool
 	// Lock keeps other programs of homenode from changing guests until it is closed; nil
 	// is none.
 	Lock func(context.Context) (interface{ Close() error }, error)
@@ -37,10 +41,13 @@ type Watch struct {
 	o    WatchOptions
 	wake chan struct{}
 
-	changing chan struct{} // full while guests are changed: one change at a time
+	locking    chan struct{} // full while the lock among homenodes is waited for
+	refreshing chan struct{} // full while libvirt is asked for all of it
+	connecting chan struct{} // full while a connection is made
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards what follows; nobody waits for libvirt with it held
 	client *Client    // nil while there is no bus
+	owner  string     // connection that libvirt has, "" for none
 	lost   time.Time  // the bus or libvirt was gone then: what was read before may be old
 	fails  int
 	retry  time.Time // no try before
@@ -48,17 +55,18 @@ type Watch struct {
 	looked bool      // there was a Look that did not fail
 	host   *topology.Host
 	known  map[string]*known
-	busy   time.Time // until then nobody waits for another change
-	// runs is the run of each guest that Settings was last asked about: that is the one
-	// to be changed.
+	// runs is the run of each guest that Changes was last asked about: that is the one to
+	// be changed.
 	runs    map[string]int
-	yielded map[string]bool // settings that Restore left to a hand
+	held    interface{ Close() error } // the lock among homenodes
+	sharing int                        // changes that go on under it
 }
 
 // known is what was read of one guest.
 type known struct {
 	path    dbus.ObjectPath
 	stale   bool // read it anew
+	signals int  // about it, so far
 	at      time.Time
 	state   int32
 	vcpus   uint32 // plugged in
@@ -71,7 +79,7 @@ type known struct {
 
 	// What the documents say on a host of these CPUs.
 	standsOn string
-	seen     guest.Seen
+	seen     guest.Observed
 }
 
 // What happens without a word, such as a hand that changes numatune, is found when a
@@ -92,13 +100,14 @@ func NewWatch(o WatchOptions) *Watch {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Watch{o: o, wake: make(chan struct{}, 1), changing: make(chan struct{}, 1), known: map[string]*known{}, runs: map[string]int{}, yielded: map[string]bool{}}
+	one := func() chan struct{} { return make(chan struct{}, 1) }
+	return &Watch{o: o, wake: one(), locking: one(), refreshing: one(), connecting: one(), known: map[string]*known{}, runs: map[string]int{}}
 }
 
 // Wake receives when something happened to guests, or libvirt came or went.
 func (w *Watch) Wake() <-chan struct{} { return w.wake }
 
-func (w *Watch) poke() {
+func (w *Watch) notify() {
 	select {
 	case w.wake <- struct{}{}:
 	default:
@@ -117,14 +126,22 @@ func (w *Watch) Close() error {
 	return c.Close()
 }
 
-// connect is the connection, made when there is none. w.mu is held.
+// connect is the connection, made when there is none.
 func (w *Watch) connect(ctx context.Context) (*Client, error) {
-	if w.client != nil {
-		return w.client, nil
-	}
-	// A change may take long, and everybody waits for w.mu.
-	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	ctx, cancel := context.WithTimeout(ctx, lookWithin) // a change may take long
 	defer cancel()
+	select {
+	case w.connecting <- struct{}{}:
+		defer func() { <-w.connecting }()
+	case <-ctx.Done():
+		return nil, explain("connect", ctx.Err())
+	}
+	w.mu.Lock()
+	c := w.client
+	w.mu.Unlock()
+	if c != nil {
+		return c, nil
+	}
 	c, err := Open(ctx, w.o.URI)
 	if err != nil {
 		return nil, err
@@ -134,14 +151,21 @@ func (w *Watch) connect(ctx context.Context) (*Client, error) {
 	for _, rule := range [][]dbus.MatchOption{
 		{dbus.WithMatchInterface(connectIface), dbus.WithMatchMember("DomainEvent")},
 		{dbus.WithMatchInterface(domainIface)},
-		{dbus.WithMatchInterface("org.freedesktop.DBus"), dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, service)},
+		{dbus.WithMatchInterface(busName), dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, service)},
 	} {
 		if err := c.bus.AddMatchSignalContext(ctx, rule...); err != nil {
 			c.Close()
 			return nil, fmt.Errorf("watch libvirt's events: %w", explain("AddMatch", err))
 		}
 	}
-	w.client, w.lost = c, w.o.Now()
+	owner, err := c.owner(ctx)
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	w.mu.Lock()
+	w.client, w.owner, w.lost = c, owner, w.o.Now()
+	w.mu.Unlock()
 	go w.listen(c, signals)
 	return c, nil
 }
@@ -149,8 +173,8 @@ func (w *Watch) connect(ctx context.Context) (*Client, error) {
 // listen takes signals until the bus ends.
 func (w *Watch) listen(c *Client, signals <-chan *dbus.Signal) {
 	for s := range signals {
-		if w.heard(s) {
-			w.poke()
+		if w.noteSignal(s) {
+			w.notify()
 		}
 	}
 	w.mu.Lock()
@@ -158,55 +182,72 @@ func (w *Watch) listen(c *Client, signals <-chan *dbus.Signal) {
 		w.client, w.lost, w.retry, w.fails = nil, w.o.Now(), time.Time{}, 0
 	}
 	w.mu.Unlock()
-	w.poke()
+	w.notify()
 }
 
-// told are the signals of a guest that change what is known of it.
-var told = map[string]bool{
+// guestSignals are the signals of a guest that change what is known of it.
+var guestSignals = map[string]bool{
 	"Tunable": true, "MetadataChange": true, "BalloonChange": true, "DeviceAdded": true, "DeviceRemoved": true,
 }
 
-// heard notes a signal, and reports whether it matters.
-func (w *Watch) heard(s *dbus.Signal) bool {
+// noteSignal reports whether a signal matters. Anybody on the bus can send one of any name:
+// who sent it, the bus says.
+func (w *Watch) noteSignal(s *dbus.Signal) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	path := s.Path
-	switch s.Name {
-	case "org.freedesktop.DBus.NameOwnerChanged": // the service went, or came
+	switch {
+	case s.Sender == busName && s.Name == busName+".NameOwnerChanged" && len(s.Body) == 3: // the service went, or came
+		w.owner, _ = s.Body[2].(string)
 		w.lost, w.retry, w.fails = w.o.Now(), time.Time{}, 0
 		return true
-	case connectIface + ".DomainEvent":
+	case s.Sender != w.owner:
+		return false
+	case s.Name == connectIface+".DomainEvent":
 		if len(s.Body) < 1 {
 			return false
 		}
 		path, _ = s.Body[0].(dbus.ObjectPath)
 	default:
-		if len(s.Name) <= len(domainIface) || !told[s.Name[len(domainIface)+1:]] {
+		if len(s.Name) <= len(domainIface) || !guestSignals[s.Name[len(domainIface)+1:]] {
 			return false
 		}
 	}
+	matters := s.Name == connectIface+".DomainEvent" // also of one that is not known yet
 	for _, k := range w.known {
-		if k.path == path {
-			k.stale = true
-			return true
+		if k.path == path || k.path == "" { // or that is being read for the first time
+			k.stale, matters = true, true
+			k.signals++
 		}
 	}
-	return s.Name == connectIface+".DomainEvent" // one that is not known yet
+	return matters
 }
 
-// Look brings what is known up to date. On an error what was known before stands.
+// Look brings what is known up to date. On an error what was known before stands, but for
+// runs whose hypervisor has ended.
 func (w *Watch) Look(ctx context.Context) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := w.o.Now()
-	if w.last != nil && now.Before(w.retry) {
-		return w.last
-	}
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
-	w.last = w.look(ctx, now)
-	if w.last == nil {
-		w.fails = 0
+	select {
+	case w.refreshing <- struct{}{}:
+		defer func() { <-w.refreshing }()
+	case <-ctx.Done():
+		return explain("another look is under way", ctx.Err())
+	}
+	now := w.o.Now()
+	w.mu.Lock()
+	last, wait := w.last, now.Before(w.retry)
+	w.mu.Unlock()
+	if last != nil && wait {
+		w.dropEnded()
+		return last
+	}
+	err := w.look(ctx, now)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last = err
+	if err == nil {
+		w.fails, w.looked = 0, true
 		return nil
 	}
 	w.retry = now.Add(min(retryFirst<<min(w.fails, 10), retryMost))
@@ -214,18 +255,44 @@ func (w *Watch) Look(ctx context.Context) error {
 	if ctx.Err() == nil { // one that is slow is not gone: the next look goes on where this one ended
 		w.lost = now
 	}
-	return w.last
+	return err
 }
 
 func (w *Watch) look(ctx context.Context, now time.Time) error {
 	c, err := w.connect(ctx)
+	var all map[string]state
+	if err == nil {
+		all, err = c.states(ctx)
+	}
 	if err != nil {
+		w.dropEnded()
 		return err
 	}
-	all, err := c.states(ctx)
-	if err != nil {
-		return err
+	stale := w.update(all, now)
+	for _, name := range slices.Sorted(maps.Keys(stale)) {
+		was, begun := stale[name], w.o.Now()
+		fresh, gone, err := w.read(ctx, c, name, was)
+		if err != nil {
+			return err
+		}
+		w.mu.Lock()
+		switch k := w.known[name]; {
+		case gone:
+			delete(w.known, name)
+		case k != nil:
+			fresh.at, fresh.stale, fresh.signals = begun, k.signals != was.signals, k.signals
+			*k = fresh
+		}
+		w.mu.Unlock()
 	}
+	return nil
+}
+
+// update takes in what the statistics tell, and is what was known of the guests that are
+// to be read anew.
+func (w *Watch) update(all map[string]state, now time.Time) map[string]known {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	maps.DeleteFunc(w.known, func(name string, _ *known) bool { _, there := all[name]; return !there })
 	maps.DeleteFunc(w.runs, func(name string, _ int) bool { _, there := all[name]; return !there })
 	for name, s := range all {
@@ -234,8 +301,9 @@ func (w *Watch) look(ctx context.Context, now time.Time) error {
 		}
 	}
 	again := w.oldest(now)
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		s, k := all[name], w.known[name]
+	stale := map[string]known{}
+	for name, s := range all {
+		k := w.known[name]
 		if s.vcpus == 0 { // a guest that is busy does not tell all of it
 			s.vcpus, s.rss = k.vcpus, max(s.rss, k.rss)
 		}
@@ -243,20 +311,41 @@ func (w *Watch) look(ctx context.Context, now time.Time) error {
 			k.stale = true
 		}
 		k.state, k.vcpus, k.rss = s.state, s.vcpus, s.rss
-		if !k.stale {
-			continue
-		}
-		switch gone, err := w.read(ctx, c, name, k); {
-		case err != nil:
-			return err
-		case gone:
-			delete(w.known, name)
-		default:
-			k.stale, k.at = false, w.o.Now()
+		if k.stale {
+			stale[name] = *k
 		}
 	}
-	w.looked = true
-	return nil
+	return stale
+}
+
+// dropEnded forgets runs that have ended while libvirt does not answer: nobody else tells.
+func (w *Watch) dropEnded() {
+	if w.o.Process == nil {
+		return
+	}
+	w.mu.Lock()
+	run := map[string]workload.Process{}
+	for name, k := range w.known {
+		if k.process.PID > 0 {
+			run[name] = k.process
+		}
+	}
+	w.mu.Unlock()
+	for name, was := range run {
+		if p, err := w.o.Process(name); err == nil && p == was {
+			continue
+		}
+		w.mu.Lock()
+		k := w.known[name]
+		switch {
+		case k == nil || k.process != was:
+		case k.config == nil:
+			delete(w.known, name)
+		default:
+			*k = known{path: k.path, stale: true, at: k.at, state: shutOff, config: k.config, signals: k.signals}
+		}
+		w.mu.Unlock()
+	}
 }
 
 // oldest is the guests that are read again although nothing was heard of them: a tenth of
@@ -307,8 +396,8 @@ func (c *Client) states(ctx context.Context) (map[string]state, error) {
 
 // read reads the XML of one guest, in as few calls as tell all; gone says that it
 // vanished meanwhile.
-func (w *Watch) read(ctx context.Context, c *Client, name string, k *known) (gone bool, err error) {
-	fresh := known{path: k.path, state: k.state, vcpus: k.vcpus, rss: k.rss}
+func (w *Watch) read(ctx context.Context, c *Client, name string, was known) (fresh known, gone bool, err error) {
+	fresh = known{path: was.path, state: was.state, vcpus: was.vcpus, rss: was.rss}
 	var text string
 	if fresh.path != "" {
 		err = c.call(ctx, fresh.path, domainIface+".GetXMLDesc", &text, uint32(0))
@@ -319,27 +408,25 @@ func (w *Watch) read(ctx context.Context, c *Client, name string, k *known) (gon
 		}
 	}
 	if err != nil {
-		return isGone(err), notGone(err)
+		return fresh, isGone(err), notGone(err)
 	}
 	d, why := domain.Parse([]byte(text))
 	if why != nil {
-		fresh.unread, fresh.active = why.Error(), k.state != shutOff
-		*k = fresh
-		return false, nil
+		fresh.unread, fresh.active = why.Error(), was.state != shutOff
+		return fresh, false, nil
 	}
 	if d.Run() == 0 { // off, and then it has a definition
 		fresh.config = d
-		*k = fresh
-		return false, nil
+		return fresh, false, nil
 	}
 	fresh.active, fresh.live = true, d
-	v, err := c.property(ctx, fresh.path, domainIface, "Persistent")
+	persistent, err := c.persistent(ctx, fresh.path)
 	if err != nil {
-		return isGone(err), notGone(err)
+		return fresh, isGone(err), notGone(err)
 	}
-	if persistent, _ := v.(bool); persistent {
+	if persistent {
 		if err := c.call(ctx, fresh.path, domainIface+".GetXMLDesc", &text, xmlInactive); err != nil {
-			return isGone(err), notGone(err)
+			return fresh, isGone(err), notGone(err)
 		}
 		if fresh.config, why = domain.Parse([]byte(text)); why != nil {
 			fresh.unread = why.Error()
@@ -350,8 +437,7 @@ func (w *Watch) read(ctx context.Context, c *Client, name string, k *known) (gon
 			fresh.process = p
 		}
 	}
-	*k = fresh
-	return false, nil
+	return fresh, false, nil
 }
 
 // shutOff is VIR_DOMAIN_SHUTOFF.
@@ -379,7 +465,7 @@ func (w *Watch) Processes() []workload.Process {
 
 // Guests is all guests as of the last Look that did not fail, by name, and those that
 // are not understood.
-func (w *Watch) Guests(h *topology.Host) (guests []guest.Seen, unread []guest.Unread) {
+func (w *Watch) Guests(h *topology.Host) (guests []guest.Observed, unread []guest.Unread) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.host = h
@@ -391,13 +477,13 @@ func (w *Watch) Guests(h *topology.Host) (guests []guest.Seen, unread []guest.Un
 		}
 		if on := fmt.Sprint(h.Online, h.AllowedMems, len(h.Nodes)); k.unread == "" && k.standsOn != on {
 			if err := k.stand(h); err != nil {
-				unread = append(unread, guest.Unread{Name: name, Running: k.active, Text: err.Error()})
+				unread = append(unread, k.unreadAs(name, err.Error()))
 				continue
 			}
 			k.standsOn = on
 		}
 		if k.unread != "" {
-			unread = append(unread, guest.Unread{Name: name, Running: k.active, Text: k.unread})
+			unread = append(unread, k.unreadAs(name, k.unread))
 			continue
 		}
 		k.seen.Resident = k.rss
@@ -406,11 +492,19 @@ func (w *Watch) Guests(h *topology.Host) (guests []guest.Seen, unread []guest.Un
 	return guests, unread
 }
 
+func (k *known) unreadAs(name, text string) guest.Unread {
+	u := guest.Unread{Name: name, Running: k.active, Text: text, Process: k.process}
+	if k.live != nil {
+		u.Run = k.live.Run()
+	}
+	return u
+}
+
 // stand reads from the documents where the guest is.
 func (k *known) stand(h *topology.Host) error {
-	k.seen = guest.Seen{Process: k.process}
+	k.seen = guest.Observed{Process: k.process}
 	if k.config != nil {
-		s, err := k.config.Standing(h)
+		s, err := k.config.Guest(h)
 		if err == nil {
 			k.seen.Defined = &s
 		} else if k.live == nil {
@@ -421,14 +515,14 @@ func (k *known) stand(h *topology.Host) error {
 		if k.seen.Defined == nil {
 			return fmt.Errorf("neither runs nor has a definition")
 		}
-		k.seen.Standing = *k.seen.Defined
+		k.seen.Guest = *k.seen.Defined
 		return nil
 	}
-	s, err := k.live.Standing(h)
+	s, err := k.live.Guest(h)
 	if err != nil {
 		return err
 	}
 	s.Running = true
-	k.seen.Standing, k.seen.Run = s, k.live.Run()
+	k.seen.Guest, k.seen.Run = s, k.live.Run()
 	return nil
 }

@@ -36,7 +36,7 @@ func watch(t *testing.T, change ...func(*WatchOptions)) *Watch {
 	return w
 }
 
-func look(t *testing.T, w *Watch) []guest.Seen {
+func look(t *testing.T, w *Watch) []guest.Observed {
 	t.Helper()
 	if err := w.Look(t.Context()); err != nil {
 		t.Fatal(err)
@@ -116,6 +116,49 @@ func TestWatchWithoutEvents(t *testing.T) {
 	if got := look(t, w); got[0].Spec.CPUs != 2 {
 		t.Errorf("a vCPU was plugged in: %+v", got[0].Spec)
 	}
+}
+
+// Anybody may send signals over the system bus; only libvirt's and the bus's own count.
+func TestSignalsOfStrangers(t *testing.T) {
+	f := startFake(t)
+	g := f.add(t, "a", "", plainXML("a", 0))
+	w := watch(t)
+	look(t, w)
+	quiet := func() bool {
+		select {
+		case <-w.Wake():
+			return false
+		case <-time.After(200 * time.Millisecond):
+			return true
+		}
+	}
+	for !quiet() { // of the service's own name
+	}
+	stranger, err := dbus.ConnectSystemBus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	for range 3 {
+		for _, err := range []error{
+			stranger.Emit("/org/libvirt/QEMU", connectIface+".DomainEvent", g.path(), int32(0), int32(0)),
+			stranger.Emit(g.path(), domainIface+".MetadataChange", int32(0), ""),
+			stranger.Emit("/org/freedesktop/DBus", busName+".NameOwnerChanged", service, "", ":1.1"),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// The bus delivers in order: what comes after them is heard.
+	if err := stranger.BusObject().Call(busName+".GetId", 0).Err; err != nil {
+		t.Fatal(err)
+	}
+	if !quiet() {
+		t.Error("a stranger's signal was heard")
+	}
+	g.signal(t, 2)
+	awaitWake(t, w)
 }
 
 func TestWatchOutlivesLibvirt(t *testing.T) {
@@ -199,7 +242,7 @@ func TestWatchGoesOnWhereItEnded(t *testing.T) {
 		t.Fatalf("the look that was cut short: %v", err)
 	}
 	_, unread := w.Guests(twoNodes())
-	if n := len(unread); n == 0 || unread[n-1].Name != "c" || !strings.Contains(unread[n-1].Text, "not told of it yet") {
+	if n := len(unread); n == 0 || unread[n-1].Name != "c" || unread[n-1].Running || !strings.Contains(unread[n-1].Text, "not told of it yet") {
 		t.Errorf("of what was not read: %+v", unread)
 	}
 	w.retry = time.Time{}
@@ -243,20 +286,37 @@ func TestWatchTrouble(t *testing.T) {
 }
 
 func step(kind plan.StepKind, name, to string) plan.Step {
-	return plan.Step{Kind: kind, Workload: guest.ID(name), Target: plan.Target{Kind: workload.InGuest}, To: to}
+	return plan.Step{Kind: kind, Workload: guest.ID(name), Target: plan.Target{Kind: guest.Kind}, To: to}
 }
 
-// do journals a step as the daemon does, and takes it.
-func do(t *testing.T, w *Watch, s plan.Step) plan.Entry {
+// doAll journals a step as the daemon does, and takes it.
+func doAll(t *testing.T, w *Watch, s plan.Step) []plan.Entry {
 	t.Helper()
-	have, err := w.Settings(t.Context(), s)
-	if err != nil || len(have) != 1 {
-		t.Fatalf("%s: %+v, %v", s.Kind, have, err)
+	changes, err := w.Changes(t.Context(), s)
+	if err != nil {
+		t.Fatalf("%s: %v", s.Kind, err)
 	}
 	if err := w.Apply(t.Context(), s, nil); err != nil {
 		t.Fatalf("%s: %v", s.Kind, err)
 	}
-	return plan.Entry{Kind: have[0].Kind, Path: have[0].Path, Old: have[0].Value, New: s.To}
+	var out []plan.Entry
+	for _, c := range changes {
+		e := plan.Entry{Kind: c.Kind, Path: c.Path, Old: c.Value, New: c.Will, Object: c.Object}
+		if now, err := w.Read(t.Context(), e); err != nil || now.Value != c.Will || now.Path != c.Path || now.Object != c.Object || !e.Ours(now) {
+			t.Errorf("%s: %s reads %+v, %v; want %q", s.Kind, c.Path, now, err, c.Will)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func do(t *testing.T, w *Watch, s plan.Step) plan.Entry {
+	t.Helper()
+	all := doAll(t, w, s)
+	if len(all) != 1 {
+		t.Fatalf("%s: %+v", s.Kind, all)
+	}
+	return all[0]
 }
 
 func TestDriverPlacesAGuestThatNobodyBound(t *testing.T) {
@@ -267,7 +327,7 @@ func TestDriverPlacesAGuestThatNobodyBound(t *testing.T) {
 	look(t, w)
 	entries := []plan.Entry{do(t, w, step(plan.SetCPUs, "a", "8-11"))}
 	if got := look(t, w)[0]; got.Manual != "" || !got.Placed || got.BoundCPUs.String() != "8-11" || !got.BoundNodes.Empty() {
-		t.Errorf("between the steps: %+v", got.Standing)
+		t.Errorf("between the steps: %+v", got.Guest)
 	}
 	entries = append(entries, do(t, w, step(plan.SetMems, "a", "1")), do(t, w, step(plan.SetNext, "a", "8-11/1")))
 	for i, want := range []plan.Entry{
@@ -286,16 +346,16 @@ func TestDriverPlacesAGuestThatNobodyBound(t *testing.T) {
 	}
 	got := look(t, w)[0]
 	if got.Manual != "" || got.Home.Placement.Home.String() != "1" || got.Home.Placement.CPUs.String() != "8-11" || got.Defined.BoundCPUs.String() != "8-11" || got.Mode != "restrictive" {
-		t.Errorf("it stands as %+v, defined %+v", got.Standing, got.Defined)
+		t.Errorf("it stands as %+v, defined %+v", got.Guest, got.Defined)
 	}
 	// To another node, and all of it back.
 	do(t, w, step(plan.SetCPUs, "a", "0-3"))
 	do(t, w, step(plan.SetMems, "a", "0"))
 	if got := look(t, w)[0]; got.Manual != "" || got.Home.Placement.Home.String() != "0" {
-		t.Errorf("moved: %+v", got.Standing)
+		t.Errorf("moved: %+v", got.Guest)
 	}
 	for i := len(entries) - 1; i >= 0; i-- {
-		if err := w.Restore(t.Context(), entries[i]); err != nil {
+		if err := restore(t, w, entries[i]); err != nil {
 			t.Fatalf("%s: %v", entries[i].Kind, err)
 		}
 	}
@@ -303,13 +363,13 @@ func TestDriverPlacesAGuestThatNobodyBound(t *testing.T) {
 		t.Errorf("put back:\n%s\n%s", live2, config2)
 	}
 	if got := look(t, w)[0]; got.Manual != "" || got.Defined.Placed {
-		t.Errorf("put back it stands as %+v", got.Standing)
+		t.Errorf("put back it stands as %+v", got.Guest)
 	}
 	// The next run of it is another guest.
 	f.edit(func() { g.live = plainXML("a", 8) })
 	g.signal(t, 2)
 	awaitRun(t, w, 8)
-	if err := w.Restore(t.Context(), entries[0]); !errors.Is(err, fs.ErrNotExist) {
+	if err := restore(t, w, entries[0]); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of a run that has ended: %v", err)
 	}
 	if err := w.Present(entries[0]); !errors.Is(err, fs.ErrNotExist) {
@@ -331,15 +391,15 @@ func TestDriverAndAPluggedVCPU(t *testing.T) {
 	do(t, w, step(plan.SetCPUs, "a", "0-3"))
 	do(t, w, step(plan.SetMems, "a", "0"))
 	if got := look(t, w)[0]; got.Loose || got.Manual != "" || got.Spec.CPUs != 1 {
-		t.Fatalf("placed: %+v", got.Standing)
+		t.Fatalf("placed: %+v", got.Guest)
 	}
 	f.edit(func() { f.absent = 0; g.live = strings.Replace(g.live, " current='1'", "", 1) })
 	if got := look(t, w)[0]; !got.Loose || got.Manual != "" || got.Spec.CPUs != 2 {
-		t.Fatalf("with one more: %+v", got.Standing)
+		t.Fatalf("with one more: %+v", got.Guest)
 	}
 	do(t, w, step(plan.SetCPUs, "a", "0-3"))
 	if got := look(t, w)[0]; got.Loose || got.Manual != "" || got.BoundCPUs.String() != "0-3" {
-		t.Errorf("after the step: %+v", got.Standing)
+		t.Errorf("after the step: %+v", got.Guest)
 	}
 }
 
@@ -355,12 +415,17 @@ func TestDriverFailsAnywhere(t *testing.T) {
 			look(t, w)
 			f.edit(func() { f.calls, f.failAt = nil, n })
 			err := w.Apply(t.Context(), step(kind, "a", to), nil)
-			f.edit(func() { f.failAt = 0 })
-			if err == nil {
-				if n < 3 {
-					t.Errorf("%s took %d calls", kind, n-1)
+			made := 0
+			f.edit(func() { made, f.failAt = len(f.calls), 0 })
+			if made < n {
+				if err != nil || n < 3 {
+					t.Errorf("%s took %d calls: %v", kind, n-1, err)
 				}
+				f.conn.Close()
 				break
+			}
+			if err == nil {
+				t.Errorf("%s: call %d failed and Apply did not", kind, n)
 			}
 			if got := look(t, w)[0]; got.Manual != "" {
 				t.Errorf("%s, call %d failed (%v): held by %q", kind, n, err, got.Manual)
@@ -369,9 +434,40 @@ func TestDriverFailsAnywhere(t *testing.T) {
 				t.Errorf("%s again after call %d failed: %v", kind, n, err)
 			}
 			if got := look(t, w)[0]; got.Manual != "" || kind == plan.SetMems && got.BoundNodes.String() != "1" || kind == plan.SetCPUs && got.BoundCPUs.String() != "8-11" || kind == plan.SetNext && !got.Defined.Placed {
-				t.Errorf("%s again after call %d failed: %+v", kind, n, got.Standing)
+				t.Errorf("%s again after call %d failed: %+v", kind, n, got.Guest)
 			}
 			f.conn.Close()
+		}
+	}
+}
+
+// TestUndoFailsAnywhere: whatever call fails, it is told, and the next undo puts it back.
+func TestUndoFailsAnywhere(t *testing.T) {
+	for kind, to := range map[plan.StepKind]string{plan.SetCPUs: "8-11", plan.SetMems: "1", plan.SetNext: "8-11/1", plan.SetLimits: "network=7"} {
+		for n := 1; ; n++ {
+			f := startFake(t)
+			f.add(t, "a", withDevices(plainXML("a", 7)), withDevices(plainXML("a", 0)))
+			w := watch(t)
+			look(t, w)
+			e := doAll(t, w, step(kind, "a", to))[0]
+			f.edit(func() { f.calls, f.failAt = nil, n })
+			err := restore(t, w, e)
+			made := 0
+			f.edit(func() { made, f.failAt = len(f.calls), 0 })
+			if made >= n && err == nil {
+				t.Errorf("%s: call %d failed and Restore did not", e.Path, n)
+			}
+			if made < n && (err != nil || n < 3) {
+				t.Errorf("%s took %d calls: %v", e.Path, n-1, err)
+			}
+			err = restore(t, w, e)
+			if now, bad := w.Read(t.Context(), e); err != nil || bad != nil || now.Value != e.Old {
+				t.Errorf("%s again after call %d failed: %v; it reads %q, %v; before %q", e.Path, n, err, now.Value, bad, e.Old)
+			}
+			f.conn.Close()
+			if made < n {
+				break
+			}
 		}
 	}
 }
@@ -396,7 +492,9 @@ func TestDriverTrouble(t *testing.T) {
 		{step(plan.SetNext, "d", "1/0"), nil, "dedicated"},
 		{step(plan.SetNext, "a", "1"), nil, "want CPUS/NODES"},
 		{step(plan.SetCPUs, "a", ""), nil, "none"},
+		{step(plan.SetCPUs, "a", "0-3 1=x"), nil, "CPUs of a guest"},
 		{step(plan.SetMems, "a", ""), nil, "none"},
+		{step(plan.SetMems, "a", "x"), nil, "node"},
 		{step(plan.SetMems, "strict", "1"), nil, "bound by hand"},
 		{step(plan.MovePages, "a", "1"), nil, "take no move-pages"},
 	} {
@@ -445,33 +543,50 @@ func TestWatchReadsInTurn(t *testing.T) {
 	}
 }
 
-// The memory of a large guest takes minutes to move. Who comes to change another does
-// not wait so long: the daemon's loop would stand still.
-func TestOneChangeDoesNotHoldUpAnother(t *testing.T) {
-	w := watch(t)
+// The memory of a large guest takes minutes to move. Who comes to change another here
+// does not wait for it, and shares the lock that keeps other homenodes away.
+func TestChangesGoBesideEachOther(t *testing.T) {
+	locked, most := 0, 0
+	w := watch(t, func(o *WatchOptions) {
+		o.Lock = func(context.Context) (interface{ Close() error }, error) {
+			locked++
+			most = max(most, locked)
+			return closer(func() { locked-- }), nil
+		}
+	})
 	begun, end := make(chan struct{}), make(chan struct{})
 	first := make(chan error, 1)
 	go func() {
 		first <- w.change(t.Context(), "large", lockWithin, time.Minute, func(context.Context) error { close(begun); <-end; return nil })
 	}()
 	<-begun
-	second := make(chan error, 1)
-	go func() {
-		second <- w.change(t.Context(), "small", time.Millisecond, time.Minute, func(context.Context) error { return nil })
-	}()
-	select {
-	case err := <-second:
-		if !errors.Is(err, errBusy) || !strings.Contains(err.Error(), `"small"`) {
-			t.Errorf("%v", err)
-		}
-	case <-time.After(soon):
-		t.Error("it waits")
-	}
-	close(end)
-	if err := <-first; err != nil {
+	if err := w.change(t.Context(), "small", lockWithin, time.Minute, func(context.Context) error { return nil }); err != nil {
 		t.Error(err)
 	}
-	if err := w.change(t.Context(), "small", lockWithin, time.Minute, func(context.Context) error { return nil }); err != nil {
-		t.Errorf("afterwards: %v", err)
+	if locked != 1 {
+		t.Errorf("locked %d times while a change goes on", locked)
+	}
+	close(end)
+	if err := <-first; err != nil || locked != 0 || most != 1 {
+		t.Errorf("%v, locked %d times, %d at once", err, locked, most)
+	}
+}
+
+type closer func()
+
+func (c closer) Close() error { c(); return nil }
+
+// While another homenode changes guests a step is put off, and what is to be put back
+// waits longer.
+func TestChangeWaitsForOthers(t *testing.T) {
+	w := watch(t, func(o *WatchOptions) {
+		o.Lock = func(ctx context.Context) (interface{ Close() error }, error) {
+			<-ctx.Done()
+			return nil, errBusy
+		}
+	})
+	done := false
+	if err := w.change(t.Context(), "a", time.Millisecond, time.Minute, func(context.Context) error { done = true; return nil }); !errors.Is(err, errBusy) || done {
+		t.Errorf("%v, done %t", err, done)
 	}
 }

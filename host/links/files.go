@@ -10,6 +10,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/homenode/homenode/host/internal/proc"
 )
 
 // files is what is read of the machine. Names are below its root.
@@ -144,17 +146,15 @@ func mountID(fdinfo string) string {
 }
 
 // mountType is the type of the mount with an ID, or else of the one at a place, FUSE if
-// one of several there is; "" for none (proc(5), /proc/PID/mountinfo).
+// one of several there is; "" for none.
 func mountType(mountinfo, id, at string) string {
 	found := ""
-	for line := range strings.Lines(mountinfo) {
-		before, after, _ := strings.Cut(line, " - ")
-		f, kind := strings.Fields(before), strings.Fields(after)
-		if len(f) < 5 || len(kind) == 0 || id != "" && f[0] != id || id == "" && f[4] != at {
+	for _, m := range proc.Mountinfo([]byte(mountinfo)) {
+		if id != "" && m.ID != id || id == "" && m.Point != at {
 			continue
 		}
-		if found == "" || strings.HasPrefix(kind[0], "fuse") {
-			found = kind[0]
+		if found == "" || strings.HasPrefix(m.Type, "fuse") {
+			found = m.Type
 		}
 	}
 	return found

@@ -13,6 +13,7 @@ import (
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/internal/proc"
 )
 
 const (
@@ -31,6 +32,7 @@ type Finder struct {
 	files files
 	now   func() time.Time
 	known map[workload.ID]*found
+	calls *proc.Calls
 	own   string // network namespace of this process
 }
 
@@ -43,7 +45,7 @@ type found struct {
 
 // New returns a Finder on the machine below root ("/" for this one).
 func New(root string) *Finder {
-	return &Finder{files: disk{root}, now: time.Now, known: map[workload.ID]*found{}}
+	return &Finder{files: disk{root}, now: time.Now, known: map[workload.ID]*found{}, calls: proc.NewCalls(nil)}
 }
 
 // Links is the devices and helpers that each workload was found to use, by kind and
@@ -119,7 +121,7 @@ type gathered struct {
 func (r *round) of(o *workload.Observation) []workload.Link {
 	g := &gathered{namesp: map[string]bool{r.own: true, "": true}, disks: map[string]string{}}
 	for _, p := range o.Processes[:min(len(o.Processes), mostProcesses)] {
-		r.namespace(g, p.PID)
+		r.namespace(g, p, o.UID)
 		r.descriptors(g, p.PID)
 		text, _ := r.files.read(fmt.Sprintf("proc/%d/io", p.PID))
 		g.io += processIO(text)
@@ -159,14 +161,18 @@ func (r *round) link(kind workload.LinkKind, device string, evidence ...string) 
 	return l
 }
 
-func (r *round) namespace(g *gathered, pid int) {
-	ns, err := r.files.link(fmt.Sprintf("proc/%d/ns/net", pid))
+func (r *round) namespace(g *gathered, p workload.Process, user int) {
+	ns, err := r.files.link(fmt.Sprintf("proc/%d/ns/net", p.PID))
 	if err != nil || g.namesp[ns] {
 		return
 	}
 	g.namesp[ns] = true
-	sys, done, err := r.files.sysOf(pid)
-	if err != nil {
+	var sys files
+	var done func()
+	// Its /sys may lie below a folder of a server that does not answer, its own for one: in
+	// what it has mounted such a root folder does not show.
+	lost := r.calls.Do(p, user, func() { sys, done, err = r.files.sysOf(p.PID) })
+	if lost != nil || err != nil {
 		return
 	}
 	defer done()

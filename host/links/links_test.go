@@ -1,6 +1,7 @@
 package links
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -23,6 +24,7 @@ type fake struct {
 	devices map[string][2]string // what lies or is where, by file
 	sockets map[uint64]end
 	reads   int
+	hangs   map[int]chan struct{} // the root folder of a process
 }
 
 func (f *fake) read(name string) (string, error) { f.reads++; return f.disk.read(name) }
@@ -36,6 +38,10 @@ func (f *fake) device(name string) (on, is string, err error) {
 }
 
 func (f *fake) sysOf(pid int) (files, func(), error) {
+	if c := f.hangs[pid]; c != nil {
+		<-c
+		return nil, nil, errOwn
+	}
 	root := f.path(fmt.Sprintf("proc/%d/root/sys", pid))
 	if _, err := os.Stat(root); err != nil {
 		return nil, nil, err
@@ -68,14 +74,15 @@ func tree(t *testing.T, entries map[string]string) string {
 	return root
 }
 
-// host has a card with a virtual function on node 1, a drive on node 0, a card that is
-// handed to a guest on node 0.
+// host has a card with a virtual function and a drive on node 1, a drive on node 0, a card
+// that is handed to a guest on node 0.
 func host() *topology.Host {
 	return &topology.Host{Devices: []topology.Device{
 		{Name: "nvme0n1", Kind: topology.NVMe, PCI: "0000:01:00.0", Node: 0},
 		{Name: "0000:02:00.0", Kind: topology.GPU, PCI: "0000:02:00.0", Node: 0},
 		{Name: "eth0", Kind: topology.NIC, PCI: "0000:81:00.0", Node: 1},
 		{Name: "0000:81:10.1", Kind: topology.NIC, PCI: "0000:81:10.1", Node: 1},
+		{Name: "sda", Kind: topology.Storage, PCI: "0000:82:00.0", Node: 1},
 	}}
 }
 
@@ -122,6 +129,12 @@ var onHost = map[string]string{
 	"sys/class/block/nvme0n1p2":                                           "→../../devices/pci/0000:01:00.0/nvme/nvme0/nvme0n1/nvme0n1p2",
 	"sys/devices/pci/0000:01:00.0/nvme/nvme0/nvme0n1/nvme0n1p2/partition": "2",
 	"sys/class/block/dm-0/slaves/nvme0n1p2":                               "",
+	"sys/dev/block/8:0":                                                   "→../../devices/pci/0000:82:00.0/ata1/block/sda",
+	"sys/dev/block/9:0":                                                   "→../../devices/virtual/block/md0",
+	"sys/class/block/md0/slaves/nvme0n1p2":                                "",
+	"sys/class/block/md0/slaves/sda":                                      "",
+	"sys/dev/block/9:1":                                                   "→../../devices/virtual/block/md1",
+	"sys/class/block/md1/slaves/md1":                                      "",
 	"sys/kernel/iommu_groups/31/devices/0000:02:00.0":                     "",
 	"sys/kernel/iommu_groups/31/devices/0000:00:01.0":                     "", // a bridge
 	"sys/class/vfio-dev/vfio0/device":                                     "→../../../0000:81:10.1",
@@ -198,6 +211,12 @@ func TestLinks(t *testing.T) {
 			"block nvme0n1 node 0: open file on dm-0 → nvme0n1, 4097 bytes"},
 		{"an open drive", map[string]string{"proc/10/fd/3": "→/dev/nvme0n1"}, map[string][2]string{"proc/10/fd/3": {"", "259:0"}},
 			"block nvme0n1 node 0: open nvme0n1, 0 bytes"},
+		{"files on two drives", map[string]string{"proc/10/fd/3": "→/dev/sda", "proc/10/fd/4": "→/a", "proc/10/fd/5": "→/b", "proc/10/io": "read_bytes: 100"},
+			map[string][2]string{"proc/10/fd/3": {"", "8:0"}, "proc/10/fd/4": {"253:0", ""}, "proc/10/fd/5": {"259:2", ""}},
+			"block nvme0n1 node 0: open file on dm-0 → nvme0n1, 50 bytes\nblock sda node 1: open sda, 50 bytes"},
+		{"a file on a mirror of two drives", map[string]string{"proc/10/fd/4": "→/a", "proc/10/io": "write_bytes: 100"}, map[string][2]string{"proc/10/fd/4": {"9:0", ""}},
+			"block nvme0n1 node 0: open file on md0 → nvme0n1, 50 bytes\nblock sda node 1: open file on md0 → sda, 50 bytes"},
+		{"a drive that lies on itself", map[string]string{"proc/10/fd/4": "→/a"}, map[string][2]string{"proc/10/fd/4": {"9:1", ""}}, ""},
 		{"io.stat of the cgroup", map[string]string{"sys/fs/cgroup/w/io.stat": "253:0 rbytes=10 wbytes=20 rios=1 wios=1 dbytes=9 dios=0\n259:0 rbytes=11 wbytes=22 rios=1 wios=1\n7:0"}, nil,
 			"block nvme0n1 node 0: io.stat of its cgroup → nvme0n1, 33 bytes"},
 	}
@@ -227,6 +246,7 @@ func TestVhostUser(t *testing.T) {
 		"proc/12/comm": "ovsdb-server", "proc/12/fd/3": "→socket:[102]",
 		"proc/13/comm": "redis", "proc/13/fd/3": "→socket:[103]",
 		"proc/60/comm": "ovs-vswitchd", "proc/60/fd/3": "→socket:[600]",
+		"proc/50/fd/7": "→socket:[505]", "proc/70/comm": "spdk_tgt", "proc/70/fd/3": "→socket:[700]",
 		"proc/14/comm": "qemu-kvm", "proc/14/fd/3": "→socket:[104]",
 	}))}, sockets: map[uint64]end{
 		100: {500, ""}, 500: {100, "/run/openvswitch/vhost0"}, // OVS listens
@@ -234,17 +254,20 @@ func TestVhostUser(t *testing.T) {
 		102: {502, "/run/openvswitch/db.sock"}, 502: {102, ""},
 		103: {999, ""},
 		104: {600, ""}, 600: {104, "/run/vhost"},
+		505: {700, ""}, 700: {505, "/run/spdk0"}, // one helper of another
 	}}
 	ovs := work("/ovs", 50)
 	ovs.CPUUse, ovs.RanOn = 2, []workload.NodeShare{{Node: 0, Share: 0.1}, {Node: 1, Share: 0.9}}
 	quiet := work("/quiet", 60) // does not poll
-	links, _ := f.Links(t.Context(), host(), []workload.Observation{work("/a", 10), work("/b", 11), work("/db", 12), work("/redis", 13), work("/d", 14), ovs, quiet})
+	spdk := work("/spdk", 70)
+	spdk.CPUUse = 1
+	links, _ := f.Links(t.Context(), host(), []workload.Observation{work("/a", 10), work("/b", 11), work("/db", 12), work("/redis", 13), work("/d", 14), ovs, quiet, spdk})
 	var got []string
-	for _, id := range []workload.ID{"/a", "/b", "/d", "/db", "/ovs", "/quiet", "/redis"} {
+	for _, id := range []workload.ID{"/a", "/b", "/d", "/db", "/ovs", "/quiet", "/redis", "/spdk"} {
 		got = append(got, fmt.Sprintf("%s %s", id, drawn(links[id])))
 	}
 	want := "/a vhost-user ovs-vswitchd node 1: unix socket /run/openvswitch/vhost0 to ovs-vswitchd, PID 50\n" +
-		"/b vhost-user ovs-vswitchd node 1: unix socket /run/vm1.sock to ovs-vswitchd, PID 50\n/d \n/db \n/ovs \n/quiet \n/redis "
+		"/b vhost-user ovs-vswitchd node 1: unix socket /run/vm1.sock to ovs-vswitchd, PID 50\n/d \n/db \n/ovs \n/quiet \n/redis \n/spdk "
 	if diff := cmp.Diff(want, strings.Join(got, "\n")); diff != "" {
 		t.Error(diff)
 	}
@@ -280,6 +303,18 @@ func TestRoundsAreBounded(t *testing.T) {
 	links, _ := f.Links(t.Context(), host(), all[:3])
 	if len(links) != 3 || len(f.known) != 3 {
 		t.Errorf("%d links, %d known of 3 workloads", len(links), len(f.known))
+	}
+}
+
+// A round ends with its context too: no workload is looked at.
+func TestRoundsEndWithContext(t *testing.T) {
+	tree := &fake{disk: disk{tree(t, with(map[string]string{"proc/100/fd/3": "→/dev/tap12"}))}}
+	f := New("/")
+	f.files = tree
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if links, _ := f.Links(ctx, host(), []workload.Observation{work("/w", 100)}); len(links) != 0 || tree.reads != 0 {
+		t.Errorf("%+v after %d files", links, tree.reads)
 	}
 }
 
@@ -380,7 +415,7 @@ func TestRestartedGuest(t *testing.T) {
 	f := New("/")
 	f.files = &fake{disk: disk{tree(t, with(map[string]string{"proc/100/fd/3": "→/dev/tap12"}))}}
 	vm := work("/vm", 100)
-	vm.Kind = workload.InGuest
+	vm.Kind = "guest"
 	if links, _ := f.Links(t.Context(), host(), []workload.Observation{vm}); len(links["/vm"]) != 1 {
 		t.Fatalf("%+v", links)
 	}
@@ -391,5 +426,39 @@ func TestRestartedGuest(t *testing.T) {
 	vm.Processes = []workload.Process{{PID: 100, Start: vm.Processes[0].Start + 1}}
 	if links, _ := f.Links(t.Context(), host(), []workload.Observation{vm}); len(links) != 0 {
 		t.Errorf("of the guest before: %+v", links)
+	}
+}
+
+// A process whose root folder is on a server that does not answer costs one wait, and
+// holds up no other workload.
+func TestRootThatDoesNotAnswer(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	f := New("")
+	f.files = &fake{hangs: map[int]chan struct{}{7: release}, disk: disk{tree(t, map[string]string{
+		"proc/self/ns/net": "→net:[1]",
+		"proc/7/ns/net":    "→net:[7]",
+		"proc/8/ns/net":    "→net:[1]",
+		"proc/8/fd/1":      "→/dev/vfio/3",
+		"sys/kernel/iommu_groups/3/devices/0000:81:00.1": "",
+	})}}
+	all := []workload.Observation{
+		{ID: "/hostile", UID: 1000, Processes: []workload.Process{{PID: 7, Start: 1}}},
+		{ID: "/vm", Processes: []workload.Process{{PID: 8, Start: 1}}},
+	}
+	h := &topology.Host{Devices: []topology.Device{{PCI: "0000:81:00.1", Node: 1}}}
+	done := make(chan map[workload.ID][]workload.Link, 1)
+	go func() {
+		f.Links(context.Background(), h, all) // ends with the one that took so long
+		links, _ := f.Links(context.Background(), h, all)
+		done <- links
+	}()
+	select {
+	case links := <-done:
+		if len(links["/vm"]) != 1 {
+			t.Errorf("%v", links)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the finder hangs")
 	}
 }

@@ -5,13 +5,6 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// maxNode bounds node IDs in files; the kernel's MAX_NUMNODES is at most 1,024.
-const maxNode = 1023
-
-// maxKiB bounds an amount of memory in a file (4 PiB), so that sums of garbage do
-// not overflow.
-const maxKiB = 1 << 42
-
 // byNode is memory by node ID.
 type byNode []topology.KiB
 

@@ -32,6 +32,8 @@ const (
 	countOld = time.Minute
 	// leastCounts is needed to speak of a share: its error is then below 2 %.
 	leastCounts = 1000
+	// longPath is about the longest path that can be opened by name.
+	longPath = 4000
 	// countNothing is the CPU time, in seconds, after which events that have opened and
 	// counted nothing are given up: some hypervisors offer them so.
 	countNothing = 60
@@ -55,10 +57,10 @@ type counters struct {
 // counting is a workload's open counter.
 type counting struct {
 	perf.Counter
-	cpus  topology.CPUSet
-	since time.Time
-	read  time.Time
-	mixed bool // what was counted since read is in part from before a change
+	cpus       topology.CPUSet
+	since      time.Time
+	read       time.Time
+	overChange bool // what was counted since read is in part from before a change
 }
 
 // access is what is known of where a workload's accesses go.
@@ -78,7 +80,7 @@ type access struct {
 func (a *access) forget() {
 	a.local, a.remote, a.over, a.figure = 0, 0, 0, workload.Accesses{}
 	if a.count != nil {
-		a.count.mixed = true
+		a.count.overChange = true
 	}
 }
 
@@ -151,7 +153,7 @@ func (o *Observer) readCounters(reported []*work) {
 
 	var waiting []*work
 	for _, w := range reported {
-		if w.kind != workload.InCgroup || w.leaf.dir == "" {
+		if w.kind != workload.InCgroup || w.leaf.dir == "" || len(w.leaf.dir) >= longPath {
 			continue
 		}
 		k, use := w.access.count, o.use(w)
@@ -249,8 +251,8 @@ func (o *Observer) readCounter(w *work, use float64) {
 		return
 	}
 	a.count.read = o.now
-	if a.count.mixed {
-		a.count.mixed = false
+	if a.count.overChange {
+		a.count.overChange = false
 		return
 	}
 	local, remote := c.pairs[0].Split(first, second)
@@ -283,10 +285,15 @@ func (o *Observer) closeCounters() {
 	}
 }
 
-// Close gives back what stays open between looks. The Observer may look again.
+// Close gives back what stays open between looks, unless a look hangs. The Observer may
+// look again.
 func (o *Observer) Close() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	select {
+	case o.turn <- struct{}{}:
+	case <-time.After(lookDeadline):
+		return
+	}
+	defer func() { <-o.turn }()
 	o.closeCounters()
 	o.traffic.close()
 }

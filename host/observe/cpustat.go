@@ -3,6 +3,8 @@ package observe
 import (
 	"bytes"
 	"time"
+
+	"github.com/homenode/homenode/host/internal/proc"
 )
 
 // parseCPUStat reads usage_usec of a cgroup's cpu.stat: CPU time of the cgroup and
@@ -16,7 +18,7 @@ func parseCPUStat(b []byte) (time.Duration, bool) {
 		if !ok {
 			continue
 		}
-		n, ok := number(value)
+		n, ok := proc.Number(value)
 		return time.Duration(n) * time.Microsecond, ok && n < 1<<53
 	}
 	return 0, false

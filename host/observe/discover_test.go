@@ -166,6 +166,36 @@ func TestDiscover(t *testing.T) {
 			self: 740, want: "pid:741",
 		},
 		{
+			name: "another process of our own program",
+			build: func(m *fakeMachine) {
+				m.group("/session-1.scope", fakeGroup{})
+				m.proc(730, 1, "homenode", "/homenode.service", 50*mib)
+				m.proc(740, 1, "homenode", "/session-1.scope", 500*mib)
+				m.links = map[string]string{"proc/730/exe": "/usr/bin/homenode", "proc/740/exe": "/usr/bin/homenode"}
+			},
+			self: 730, want: "",
+		},
+		{
+			// R4: a name is no identity.
+			name: "others that are called as our own program is",
+			build: func(m *fakeMachine) {
+				m.group("/session-1.scope", fakeGroup{})
+				m.proc(730, 1, "homenode", "/homenode.service", 50*mib)
+				m.proc(740, 1, "homenode", "/session-1.scope", 500*mib)
+				m.proc(741, 1, "homenode", "/session-1.scope", 500*mib).uid = 1000
+				m.links = map[string]string{"proc/730/exe": "/usr/bin/homenode", "proc/740/exe": "/tmp/homenode", "proc/741/exe": "/usr/bin/homenode"}
+			},
+			self: 730, want: "pid:740 pid:741",
+		},
+		{
+			name: "an init.scope that is not systemd's",
+			build: func(m *fakeMachine) {
+				m.group("/user.slice", fakeGroup{})
+				m.service("/user.slice/init.scope", 750, "miner", 500*mib)
+			},
+			want: "/user.slice/init.scope",
+		},
+		{
 			name: "hybrid: the v2 hierarchy has no controllers",
 			build: func(m *fakeMachine) {
 				m.mounts = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n" +

@@ -32,8 +32,11 @@
 // A registered process is a workload "pid:N" whatever its size; its leaf is treated
 // as in 2.
 //
-// Kernel threads, PID 1, init.scope and this process (with its own leaf) are no
-// workloads.
+//  6. Processes of one leaf and one user that have most of their memory together are
+//     one workload, that of the one with the most, from the look on after they were read.
+//
+// Kernel threads, PID 1, /init.scope, this process (with its own leaf) and other processes
+// of its executable and user are no workloads.
 //
 // # Stability
 //
@@ -47,11 +50,16 @@
 // A look reads, per leaf, its list of processes, cpu.stat and memory.numa_stat, and
 // two cpuset files if it is reported; per process of a leaf that is neither small nor
 // quiet, its stat; per thread of a busy multi-threaded process, its stat. The dear file
-// is numa_maps: the kernel walks the page tables under the mmap lock to write it. It is
-// read when a process is first reported and then within a budget of time (mapsShare).
-// The parsers are this package's own, over []byte where they are in the hot path:
-// procfs makes strings and structs of every field of every file, and has neither
-// numa_maps nor memory.numa_stat. docs/observe.md has the figures.
+// is numa_maps: the kernel walks the page tables under the mmap lock to write it. First
+// readings, the largest processes first, and later ones have budgets of time (firstShare,
+// mapsShare). docs/observe.md has the figures.
+//
+// # What hangs
+//
+// The process holds its mmap lock for as long as it likes, so numa_maps, smaps_rollup and
+// maps are read beside the look (proc.Calls), which goes on without what is late. What is
+// not back after two seconds is told in Problems and Observation.Unanswered. Should
+// anything else hang, Look returns an error when its time is over.
 //
 // Not in here: decisions, and anything that changes the host.
 package observe

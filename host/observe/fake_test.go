@@ -16,6 +16,7 @@ import (
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/internal/proc"
 )
 
 // fakeMachine is two NUMA nodes of four CPUs and 64 GiB each, and what runs there.
@@ -33,6 +34,7 @@ type fakeMachine struct {
 	online      string            // "" is 0-7
 	deny        string            // files that end so may not be read
 	more        map[string]string // other files
+	links       map[string]string // where symbolic links lead
 }
 
 type fakeGroup struct {
@@ -56,6 +58,7 @@ type fakeProc struct {
 	mems    string
 	huge    topology.KiB
 	state   string
+	uid     int
 }
 
 type fakeThread struct {
@@ -76,8 +79,8 @@ func newFake() *fakeMachine {
 	}
 	m.group("/init.scope", fakeGroup{})
 	m.proc(1, 0, "systemd", "/init.scope", 10<<10)
-	m.proc(2, 0, "kthreadd", "/", 0).flags = kernelThread
-	m.proc(3, 2, "kworker/0:0-(x) y", "/", 0).flags = kernelThread
+	m.proc(2, 0, "kthreadd", "/", 0).flags = proc.KernelThread
+	m.proc(3, 2, "kworker/0:0-(x) y", "/", 0).flags = proc.KernelThread
 	return m
 }
 
@@ -159,7 +162,7 @@ func (m *fakeMachine) procFiles(f map[string]string, pid int, p *fakeProc) {
 			id, p.comm, p.state, p.ppid, p.flags, ticks/2, ticks-ticks/2, len(p.threads), p.start, p.rss/4, cpu)
 	}
 	status := func(cpus string) string {
-		return fmt.Sprintf("Name:\t%s\nHugetlbPages:\t%8d kB\nCpus_allowed:\tff\nCpus_allowed_list:\t%s\nMems_allowed_list:\t%s\n", p.comm, p.huge, cpus, p.mems)
+		return fmt.Sprintf("Name:\t%s\nUid:\t%d\t%d\t%d\t%d\nHugetlbPages:\t%8d kB\nCpus_allowed:\tff\nCpus_allowed_list:\t%s\nMems_allowed_list:\t%s\n", p.comm, p.uid, p.uid, p.uid, p.uid, p.huge, cpus, p.mems)
 	}
 	dir := fmt.Sprintf("proc/%d/", pid)
 	var total uint64
@@ -213,6 +216,15 @@ func (f *fakeFS) Open(name string) (fs.File, error) {
 	}
 	return f.files.Open(name)
 }
+
+func (f *fakeFS) ReadLink(name string) (string, error) {
+	if to, ok := f.m.links[name]; ok {
+		return to, nil
+	}
+	return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrNotExist}
+}
+
+func (f *fakeFS) Lstat(name string) (fs.FileInfo, error) { return f.files.Lstat(name) }
 
 func (f *fakeFS) refresh() {
 	f.files = fstest.MapFS{}

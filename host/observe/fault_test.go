@@ -85,7 +85,7 @@ func TestNoFigureIsInvented(t *testing.T) {
 
 // working is a machine with something of everything; in process mode without cgroups.
 func working(process bool) *fakeMachine {
-	m := mixed()
+	m := oneOfEach()
 	for path, kib := range map[string]topology.KiB{"/system.slice/a.service": 110 * mib, "/system.slice/b.service": 200 * mib, "/session-1.scope": 601 * mib} {
 		m.groups[path].anon = byNode{kib, 0} // as its processes have together
 	}
@@ -128,7 +128,7 @@ func figuresOf(s workload.Snapshot) (f figures) {
 func TestEverySystemCallFails(t *testing.T) {
 	errnos := []unix.Errno{unix.EACCES, unix.ENOENT, unix.EIO, unix.EMFILE, unix.EINTR, unix.ESRCH}
 	fault.Each(t, errnos, func(t *testing.T, watched func(func())) {
-		m, dir := mixed(), t.TempDir()
+		m, dir := oneOfEach(), t.TempDir()
 		m.write(t, dir)
 		r := Root(dir).(root).reader()
 		var text []byte
@@ -138,7 +138,7 @@ func TestEverySystemCallFails(t *testing.T) {
 		watched(func() {
 			text, errs[0] = r.read("proc/100/stat", make([]byte, 16)) // does not fit
 			pids, errs[1] = r.numbers("proc", nil)
-			names, errs[2] = r.subdirs("sys/fs/cgroup", nil)
+			names, _, errs[2] = r.subdirs("sys/fs/cgroup", nil)
 			_, _ = r.affinity(0)
 		})
 		if want := m.files()["proc/100/stat"]; errs[0] == nil && string(text) != want {

@@ -436,7 +436,7 @@ func TestPinned(t *testing.T) {
 			if got := o.CPUs.String(); got != tt.cpus {
 				t.Errorf("CPUs %s, want %s", got, tt.cpus)
 			}
-			if got := r.o.PinnedWhy(id); got != tt.why || o.Pinned != (tt.why != "") {
+			if got := o.PinnedWhy; got != tt.why || o.Pinned != (tt.why != "") {
 				t.Errorf("pinned %v: %q, want %q", o.Pinned, got, tt.why)
 			}
 			if tt.cgroup != "" && o.Mems.String() != "1" {

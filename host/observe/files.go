@@ -19,31 +19,34 @@ type files interface {
 	// less than 64 bytes: what falls short of a page is then all of it, and need not be
 	// asked for its end.
 	record(name string, buf []byte) ([]byte, error)
-	// held is record of the file name in the folder dir of a cgroup, which may stay open
+	// readOpen is record of the file name in the folder dir of a cgroup, which may stay open
 	// for the next look.
-	held(dir string, name heldFile, buf []byte) ([]byte, error)
-	// sweep closes what is held of folders that were not read since the last sweep.
-	sweep()
+	readOpen(dir string, name cgroupFile, buf []byte) ([]byte, error)
+	// closeUnread closes what is held of folders that were not read since the last closeUnread.
+	closeUnread()
 	// numbers appends the entries of dir that are numbers to out, in any order.
 	numbers(dir string, out []int) ([]int, error)
-	// subdirs appends the names of the directories in dir to out, in any order.
-	subdirs(dir string, out []string) ([]string, error)
+	// subdirs appends the names of the directories in dir to out, in any order. inode is
+	// of dir, 0 when it is not told.
+	subdirs(dir string, out []string) (names []string, inode uint64, err error)
+	// link is where a symbolic link leads.
+	link(name string) (string, error)
 	// affinity is the CPU set the thread may run on, or errors.ErrUnsupported
 	// when it is to be read from its status file.
 	affinity(tid int) (topology.CPUSet, error)
 }
 
-// heldFile is a file of a cgroup that each look reads.
-type heldFile int
+// cgroupFile is a file of a cgroup that each look reads.
+type cgroupFile int
 
 const (
-	cgroupProcs heldFile = iota
+	cgroupProcs cgroupFile = iota
 	cpuStat
 	memoryNUMAStat
-	heldFiles // how many they are
+	cgroupFiles // how many they are
 )
 
-var heldNames = [heldFiles]string{"cgroup.procs", "cpu.stat", "memory.numa_stat"}
+var cgroupFileNames = [cgroupFiles]string{"cgroup.procs", "cpu.stat", "memory.numa_stat"}
 
 // anyFS reads through an fs.FS.
 type anyFS struct{ fs.FS }
@@ -52,11 +55,11 @@ func (a anyFS) read(name string, _ []byte) ([]byte, error) { return fs.ReadFile(
 
 func (a anyFS) record(name string, buf []byte) ([]byte, error) { return a.read(name, buf) }
 
-func (a anyFS) held(dir string, name heldFile, buf []byte) ([]byte, error) {
-	return a.read(dir+"/"+heldNames[name], buf)
+func (a anyFS) readOpen(dir string, name cgroupFile, buf []byte) ([]byte, error) {
+	return a.read(dir+"/"+cgroupFileNames[name], buf)
 }
 
-func (a anyFS) sweep() {}
+func (a anyFS) closeUnread() {}
 
 func (a anyFS) numbers(dir string, out []int) ([]int, error) {
 	entries, err := fs.ReadDir(a.FS, dir)
@@ -68,14 +71,21 @@ func (a anyFS) numbers(dir string, out []int) ([]int, error) {
 	return out, err
 }
 
-func (a anyFS) subdirs(dir string, out []string) ([]string, error) {
+func (a anyFS) link(name string) (string, error) { return fs.ReadLink(a.FS, name) }
+
+func (a anyFS) subdirs(dir string, out []string) (names []string, inode uint64, err error) {
 	entries, err := fs.ReadDir(a.FS, dir)
+	if info, err := fs.Stat(a.FS, dir); err == nil {
+		if st, ok := info.Sys().(*syscall.Stat_t); ok {
+			inode = st.Ino
+		}
+	}
 	for _, e := range entries {
 		if e.IsDir() {
 			out = append(out, e.Name())
 		}
 	}
-	return out, err
+	return out, inode, err
 }
 
 func (a anyFS) affinity(int) (topology.CPUSet, error) {
@@ -89,18 +99,3 @@ func gone(err error) bool {
 }
 
 func denied(err error) bool { return errors.Is(err, fs.ErrPermission) }
-
-// pidFile is proc/PID/name.
-func pidFile(pid int, name string) string {
-	var b [64]byte
-	p := strconv.AppendInt(append(b[:0], "proc/"...), int64(pid), 10)
-	return string(append(append(p, '/'), name...))
-}
-
-// taskFile is proc/PID/task/TID/name.
-func taskFile(pid, tid int, name string) string {
-	var b [64]byte
-	p := strconv.AppendInt(append(b[:0], "proc/"...), int64(pid), 10)
-	p = strconv.AppendInt(append(p, "/task/"...), int64(tid), 10)
-	return string(append(append(p, '/'), name...))
-}

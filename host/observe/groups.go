@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/internal/proc"
 )
 
 const (
@@ -50,7 +51,7 @@ type grouped struct {
 	files        int
 	local, total uint64 // bytes, as of at
 	at, tried    time.Time
-	mixed        bool // since at memory or CPUs have changed
+	overChange   bool // since at memory or CPUs have changed
 
 	mibs      int64 // MiB/s
 	share     float64
@@ -101,12 +102,12 @@ func (o *Observer) listGroups() {
 		return g
 	}
 	monitors := func(dir string, within *group) {
-		names, _ := o.files.subdirs(dir+"/mon_groups", nil)
+		names, _, _ := o.files.subdirs(dir+"/mon_groups", nil)
 		for _, name := range names {
 			add(dir+"/mon_groups/"+name, within)
 		}
 	}
-	names, err := o.files.subdirs(resctrl, nil)
+	names, _, err := o.files.subdirs(resctrl, nil)
 	if err != nil {
 		return
 	}
@@ -198,7 +199,7 @@ func (o *Observer) assignGroups(reported []*work) {
 // hasThread reports whether a thread that was not seen before is one of the workload's.
 func (o *Observer) hasThread(w *work, tid int) bool {
 	for _, p := range w.procs {
-		if _, err := o.files.record(taskFile(p.pid, tid, "stat"), o.buf); err == nil {
+		if _, err := o.files.record(proc.TaskFile(p.pid, tid, "stat"), o.buf); err == nil {
 			return true
 		}
 	}
@@ -212,7 +213,7 @@ func (o *Observer) readGrouped(g *grouped) int {
 	var local, total uint64
 	files, locals, totals, whole := 0, 0, 0, true
 	for _, dir := range g.dirs {
-		domains, err := o.files.subdirs(dir+"/mon_data", nil)
+		domains, _, err := o.files.subdirs(dir+"/mon_data", nil)
 		whole = whole && err == nil
 		for _, d := range domains {
 			if !strings.HasPrefix(d, "mon_L3_") {
@@ -229,7 +230,7 @@ func (o *Observer) readGrouped(g *grouped) int {
 					continue // not counted on this processor
 				}
 				files++
-				n, ok := number(bytes.TrimSpace(b))
+				n, ok := proc.Number(bytes.TrimSpace(b))
 				if err != nil || !ok || n > 1<<62/256 {
 					whole = false
 					continue
@@ -244,8 +245,8 @@ func (o *Observer) readGrouped(g *grouped) int {
 	if !whole || files == 0 {
 		return max(files, 1)
 	}
-	g.local, g.total, g.files, g.at, g.mixed = local, total, files, o.now, false
-	if before.files != files || before.mixed || local < before.local || total < before.total {
+	g.local, g.total, g.files, g.at, g.overChange = local, total, files, o.now, false
+	if before.files != files || before.overChange || local < before.local || total < before.total {
 		return files
 	}
 	all, near := total-before.total, local-before.local
@@ -280,7 +281,7 @@ func (g *grouped) accesses(now time.Time) workload.Accesses {
 // forget drops the figures: memory or CPUs are others now. What was read in the look at
 // now is taken to be from after the change.
 func (g *grouped) forget(now time.Time) {
-	g.known, g.settledAt, g.mixed = false, time.Time{}, !g.at.Equal(now)
+	g.known, g.settledAt, g.overChange = false, time.Time{}, !g.at.Equal(now)
 }
 
 // accesses is the better of what was counted by group and by the workload's other sources.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/internal/proc"
 )
 
 const (
@@ -53,7 +54,7 @@ func (o *Observer) readHinting() {
 	}
 	h.at, h.on, h.share = o.now, false, -1
 	b, err := o.files.read("proc/sys/kernel/numa_balancing", o.buf)
-	mode, ok := number(bytes.TrimSpace(b))
+	mode, ok := proc.Number(bytes.TrimSpace(b))
 	switch {
 	case err != nil || !ok:
 		h.why = "the kernel has no NUMA balancing, or one node only"
@@ -85,7 +86,7 @@ func (o *Observer) readHinting() {
 func eachKey(b []byte, each func(key []byte, n uint64)) {
 	for line := range bytes.Lines(b) {
 		key, value, ok := bytes.Cut(bytes.TrimSuffix(line, []byte{'\n'}), []byte{' '})
-		if n, isNumber := number(value); ok && isNumber {
+		if n, isNumber := proc.Number(value); ok && isNumber {
 			each(key, n)
 		}
 	}
@@ -134,7 +135,7 @@ func (o *Observer) readHintsOf(w *work) int {
 	var local, all uint64
 	for _, id := range w.sample(h.turn) {
 		files++
-		b, err := o.files.read(taskFile(id.p.pid, id.tid, "sched"), o.buf)
+		b, err := o.files.read(proc.TaskFile(id.p.pid, id.tid, "sched"), o.buf)
 		if err != nil {
 			continue
 		}
@@ -223,11 +224,11 @@ func parseSched(b []byte) sched {
 		switch {
 		case bytes.HasPrefix(line, []byte("mm->numa_scan_seq")):
 			if _, value, ok := bytes.Cut(line, []byte{':'}); ok {
-				s.scans, _ = number(bytes.TrimSpace(value))
+				s.scans, _ = proc.Number(bytes.TrimSpace(value))
 			}
 		case bytes.HasPrefix(line, []byte("current_node=")):
 			value, _, _ := bytes.Cut(line[len("current_node="):], []byte{','})
-			if n, ok := number(bytes.TrimSpace(value)); ok && n <= maxNode {
+			if n, ok := proc.Number(bytes.TrimSpace(value)); ok && n <= proc.MaxNode {
 				s.node = int(n)
 			}
 		case bytes.HasPrefix(line, []byte("numa_faults ")):
@@ -241,13 +242,13 @@ func (s *sched) addFaults(line []byte) {
 	node, sum := -1, uint64(0)
 	for _, word := range bytes.Fields(line) {
 		key, value, ok := bytes.Cut(word, []byte{'='})
-		n, isNumber := number(value)
+		n, isNumber := proc.Number(value)
 		if !ok || !isNumber {
 			continue
 		}
 		switch string(key) {
 		case "node":
-			if n <= maxNode {
+			if n <= proc.MaxNode {
 				node = int(n)
 			}
 		case "task_private", "task_shared":

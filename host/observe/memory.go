@@ -2,130 +2,14 @@ package observe
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/internal/proc"
 )
-
-// readMaps reads numa_maps of each process that has never been read or is stale,
-// then of those whose figures are old, the oldest first, while there is credit.
-func (o *Observer) readMaps(ctx context.Context, reported []*work) error {
-	if !o.last.IsZero() {
-		earned := float64(o.now.Sub(o.last)) * mapsShare
-		o.credit = min(o.credit+time.Duration(earned), mapsCredit)
-	}
-	type old struct {
-		w *work
-		p *process
-	}
-	var due []old
-	for _, w := range reported {
-		for _, p := range w.procs {
-			switch {
-			case p.mapsAt.IsZero() || p.mapsStale:
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				o.readMapsOf(w, p)
-			case o.mapsOld(w, p):
-				due = append(due, old{w, p})
-			}
-		}
-	}
-	slices.SortStableFunc(due, func(a, b old) int { return a.p.mapsAt.Compare(b.p.mapsAt) })
-	for _, d := range due {
-		if o.credit <= 0 {
-			return nil
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		o.readMapsOf(d.w, d.p)
-		o.credit -= d.p.mapsCost
-	}
-	return nil
-}
-
-// mapsOld reports whether the figures of p are due to be read again.
-func (o *Observer) mapsOld(w *work, p *process) bool {
-	age := o.now.Sub(p.mapsAt)
-	every := o.opts.MemoryEvery
-	if o.still(w, p) {
-		every *= stillTimes
-	}
-	if age >= max(every, time.Duration(float64(p.mapsCost)/mapsShare)) {
-		return true
-	}
-	// For a cgroup memory.numa_stat tells what changes between.
-	change := p.rss - p.mapsRSS
-	return !(w.kind == workload.InCgroup && w.leaf.hasStat) && max(change, -change) > max(p.mapsRSS/100, 1<<10)
-}
-
-// still reports whether numa_maps of p can have told little new since it was read:
-// where its memory lies its cgroup says, no huge pages are in use, and what is charged to
-// the cgroup has not changed by 1 %. A new policy on the old memory is what it may have.
-func (o *Observer) still(w *work, p *process) bool {
-	if w.kind != workload.InCgroup || !w.leaf.hasStat || o.hugeUsed || p.maps == nil {
-		return false
-	}
-	change := w.leaf.charged - p.mapsIn
-	return max(change, -change) <= p.mapsIn/100
-}
-
-func (o *Observer) readMapsOf(w *work, p *process) {
-	began := o.opts.Now()
-	wasStale := p.mapsStale
-	p.mapsAt, p.mapsStale, p.mapsRSS, p.mapsIn = o.now, false, p.rss, w.leaf.charged
-	m, err := o.numaMaps(p.pid)
-	p.mapsCost = o.opts.Now().Sub(began)
-	if err != nil {
-		// Kernels without CONFIG_NUMA have no such file; a process that has ended is
-		// not there in the next look. What was read before says nothing of now: after a
-		// move of pages it would have them moved again.
-		p.maps, p.mapsErr, p.mapsStale = nil, err, wasStale
-		return
-	}
-	p.maps, p.mapsErr = m, nil
-	p.pssAnon = topology.None
-	if len(w.procs) > 1 && m.forked > 0 && !(w.kind == workload.InCgroup && w.leaf.hasStat) {
-		if b, err := o.files.read(pidFile(p.pid, "smaps_rollup"), o.buf); err == nil {
-			p.pssAnon = parsePssAnon(b)
-		}
-		p.mapsCost = o.opts.Now().Sub(began)
-	}
-}
-
-func (o *Observer) numaMaps(pid int) (*numaMaps, error) {
-	f, err := o.fsys.Open(pidFile(pid, "numa_maps"))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return o.maps.parse(f)
-}
-
-// parsePssAnon reads Pss_Anon of smaps_rollup (Linux 5.4): anonymous memory with
-// each page divided by the number of processes that have it, so that what a
-// server shares with the workers it forked is counted once.
-func parsePssAnon(b []byte) topology.KiB {
-	for len(b) > 0 {
-		line, rest, _ := bytes.Cut(b, []byte{'\n'})
-		b = rest
-		if value, ok := bytes.CutPrefix(line, []byte("Pss_Anon:")); ok {
-			if f := bytes.Fields(value); len(f) > 0 {
-				if n, ok := number(f[0]); ok && n < maxKiB {
-					return topology.KiB(n)
-				}
-			}
-		}
-	}
-	return topology.None
-}
 
 // usage is the memory of a workload.
 type usage struct {
@@ -141,6 +25,9 @@ type usage struct {
 // memoryOf is the memory of a workload by node.
 func (o *Observer) memoryOf(w *work) usage {
 	u := o.processMemory(w)
+	if len(w.shared.all) > 0 {
+		u = u.plus(w.shared)
+	}
 	l := w.leaf
 	if w.kind != workload.InCgroup || !l.hasStat {
 		return u
@@ -179,7 +66,7 @@ func (o *Observer) processMemory(w *work) usage {
 	version := uint64(len(w.procs))
 	for _, p := range w.procs {
 		if p.maps == nil {
-			version = 0 // says something about its problem every time
+			version = 0 // its resident memory changes, and its problem is told every time
 			break
 		}
 		version = version*1_000_003 + uint64(p.mapsAt.UnixNano()) ^ uint64(p.pid)<<40
@@ -197,15 +84,12 @@ func (o *Observer) addProcesses(w *work) usage {
 		files = map[fileKey]topology.KiB{}
 	}
 	for _, p := range w.procs {
-		if p.mapsErr != nil && p.maps == nil {
+		if p.maps == nil {
 			o.withoutMaps(w, p, &u)
 			continue
 		}
-		if p.maps == nil {
-			continue
-		}
 		anon := p.maps.anon
-		if p.pssAnon >= 0 && len(w.procs) > 1 {
+		if p.pssAnon >= 0 {
 			anon = anon.scaled(p.pssAnon)
 		}
 		u.anon.addAll(anon)
@@ -239,8 +123,8 @@ func (u *usage) addFile(key fileKey, kib topology.KiB) {
 	}
 }
 
-// withoutMaps places the resident memory of a process whose numa_maps cannot be
-// read, if there is only one node it can be on. Otherwise it stays unknown.
+// withoutMaps places the resident memory of a process whose numa_maps is not read or
+// cannot be, if there is only one node it can be on. Otherwise it stays unknown.
 func (o *Observer) withoutMaps(w *work, p *process, u *usage) {
 	if gone(p.mapsErr) && o.processGone(p) {
 		return
@@ -256,6 +140,9 @@ func (o *Observer) withoutMaps(w *work, p *process, u *usage) {
 		}
 		return
 	}
+	if p.mapsErr == nil {
+		return
+	}
 	effect := "memory by node and memory policies unknown"
 	if inStat {
 		effect = "memory policies and huge pages unknown"
@@ -263,26 +150,42 @@ func (o *Observer) withoutMaps(w *work, p *process, u *usage) {
 	o.problems.add("proc/PID/numa_maps", effect, p.mapsErr)
 }
 
+// unread reports whether where the memory of a workload lies has not been read yet.
+func (o *Observer) unread(w *work) bool {
+	for _, p := range w.procs {
+		if p.maps == nil && p.mapsErr == nil && o.onlyMapsTell(w, p) {
+			return o.memsOf(w).Len() != 1
+		}
+	}
+	return false
+}
+
 // processGone reports whether the process has ended since the look began.
 func (o *Observer) processGone(p *process) bool {
-	_, err := o.files.read(pidFile(p.pid, "stat"), o.buf)
+	_, err := o.files.read(proc.File(p.pid, "stat"), o.buf)
 	return err != nil
 }
 
 // policyOf is the policy on the largest part of the memory that has one of its own.
 // One that has no memory yet counts as well: its mapping may be filled any moment.
+// Of a cgroup's processes those count that have been read.
 func policyOf(w *work) string {
 	byPolicy := map[string]topology.KiB{}
+	read := false
 	for _, p := range w.procs {
 		if p.maps == nil {
-			if p.mapsErr != nil {
+			if p.mapsErr != nil || p.silent || w.kind != workload.InCgroup {
 				return workload.PolicyUnknown
 			}
 			continue
 		}
+		read = true
 		for _, m := range p.maps.policies {
 			byPolicy[m.policy] += m.kib
 		}
+	}
+	if !read {
+		return workload.PolicyUnknown
 	}
 	best, most := "", topology.KiB(-1)
 	for policy, kib := range byPolicy {
@@ -339,7 +242,7 @@ func parseReclaimable(b []byte) topology.KiB {
 		switch string(key) {
 		case "Active(file)", "Inactive(file)", "SReclaimable":
 			if f := bytes.Fields(value); len(f) > 0 {
-				if n, ok := number(f[0]); ok && n < maxKiB {
+				if n, ok := proc.Number(f[0]); ok && n < proc.MaxKiB {
 					sum += topology.KiB(n)
 				}
 			}

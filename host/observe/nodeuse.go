@@ -3,10 +3,10 @@ package observe
 import (
 	"bytes"
 	"fmt"
-	"strconv"
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/internal/proc"
 )
 
 // cpuTicks is the time of one CPU since boot.
@@ -64,13 +64,13 @@ func parseCPUTicks(b []byte, cpus int) []cpuTicks {
 		if len(fields) < 8 || len(rest) == 0 || rest[0] == ' ' { // the sum over all
 			continue
 		}
-		cpu, ok := number(fields[0])
+		cpu, ok := proc.Number(fields[0])
 		if !ok || cpu >= uint64(cpus) {
 			continue
 		}
 		t := &out[cpu]
 		for i, f := range fields[1:min(len(fields), 9)] {
-			n, ok := number(f)
+			n, ok := proc.Number(f)
 			if !ok || n > 1<<50 {
 				break
 			}
@@ -88,31 +88,11 @@ func (o *Observer) pressure() []workload.Pressure {
 	var out []workload.Pressure
 	for _, resource := range []string{"cpu", "memory", "io"} {
 		if b, err := o.files.read("proc/pressure/"+resource, o.buf); err == nil {
-			out = append(out, parsePressure(resource, b))
+			some, full, _ := proc.Pressure(b)
+			out = append(out, workload.Pressure{Resource: resource, Some: some, Full: full})
 		}
 	}
 	return out
-}
-
-// parsePressure reads "some avg10=0.00 avg60=0.00 avg300=0.00 total=0" and "full …"
-// (Documentation/accounting/psi.rst).
-func parsePressure(resource string, b []byte) workload.Pressure {
-	p := workload.Pressure{Resource: resource}
-	for line := range bytes.Lines(b) {
-		kind, rest, _ := bytes.Cut(line, []byte(" avg10="))
-		word, _, _ := bytes.Cut(rest, []byte{' '})
-		v, err := strconv.ParseFloat(string(word), 64)
-		if err != nil || !(v >= 0 && v <= 100) {
-			continue
-		}
-		switch string(kind) {
-		case "some":
-			p.Some = v
-		case "full":
-			p.Full = v
-		}
-	}
-	return p
 }
 
 // sources says which sources there are here, best first.

@@ -2,11 +2,12 @@ package observe
 
 import (
 	"bufio"
-	"bytes"
 	"hash/maphash"
 	"io"
+	"slices"
 
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/host/internal/proc"
 )
 
 // numaMaps is what /proc/PID/numa_maps says of one process, in KiB.
@@ -16,6 +17,14 @@ type numaMaps struct {
 	files    []fileMemory
 	forked   topology.KiB // part of anon in mappings with pages that other processes have mapped too
 	policies []policyMemory
+	shared   []sharedMemory // file memory that others have mapped too, or this process twice
+}
+
+// sharedMemory is part of a mapping that starts at an address. file's name is that of the
+// path at first: see identify.
+type sharedMemory struct {
+	start uint64
+	file  fileMemory
 }
 
 // fileMemory is what a process has mapped of one file on one node. The file is
@@ -53,6 +62,9 @@ func (m *numaMaps) memory() (all, anon byNode) {
 	for _, f := range m.files {
 		all.add(int(f.node), f.kib)
 	}
+	for _, s := range m.shared {
+		all.add(int(s.file.node), s.file.kib)
+	}
 	return all, anon
 }
 
@@ -61,19 +73,15 @@ type mapsParser struct {
 	lines *bufio.Reader
 	files map[fileKey]topology.KiB
 	seed  maphash.Seed
-	nodes []nodePages
+	row   proc.Mapping
+	apart bool // what is mapped more than once goes to shared
 }
 
-type nodePages struct {
-	node  int
-	pages uint64
-}
-
-func newMapsParser() *mapsParser {
+func newMapsParser(seed maphash.Seed) *mapsParser {
 	return &mapsParser{
-		lines: bufio.NewReaderSize(nil, 64<<10), // a path of PATH_MAX, every byte escaped to four, fits
+		lines: bufio.NewReaderSize(nil, proc.LongestLine),
 		files: map[fileKey]topology.KiB{},
-		seed:  maphash.MakeSeed(),
+		seed:  seed,
 	}
 }
 
@@ -84,171 +92,83 @@ func (p *mapsParser) parse(r io.Reader) (*numaMaps, error) {
 	defer p.lines.Reset(nil)
 	clear(p.files)
 	m := &numaMaps{}
-	for skip := false; ; {
-		line, err := p.lines.ReadSlice('\n')
-		switch {
-		case err == bufio.ErrBufferFull:
-			skip = true // and what follows, to the end of the line
-			continue
-		case err != nil && err != io.EOF:
-			return nil, err
-		}
-		if !skip {
-			p.line(m, line)
-		}
-		skip = false
-		if err == io.EOF {
-			break
-		}
+	err := proc.EachLine(p.lines, func(line []byte) error {
+		p.line(m, line)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	m.files = make([]fileMemory, 0, len(p.files))
-	for key, kib := range p.files {
-		m.files = append(m.files, fileMemory{key, kib})
-	}
+	m.addFiles(p.files)
 	return m, nil
 }
 
-// mapping is one line.
-type mapping struct {
-	anon    uint64 // pages
-	pageKiB uint64
-	file    []byte
-	hasFile bool
-	huge    bool
-	shared  bool // some page is mapped more than once
-	policy  []byte
-	policy2 []byte // second word of the policy, as in "weighted interleave:0-1"
+func (m *numaMaps) addFiles(files map[fileKey]topology.KiB) {
+	m.files = slices.Grow(m.files, len(files))
+	for key, kib := range files {
+		m.files = append(m.files, fileMemory{key, kib})
+	}
 }
 
 func (p *mapsParser) line(m *numaMaps, line []byte) {
-	v, ok := p.words(line)
-	if !ok {
+	v := &p.row
+	if !v.Parse(line) {
 		return
 	}
-	var pages uint64
-	for _, n := range p.nodes {
-		pages += n.pages
-	}
-	if pages == 0 || v.pageKiB == 0 {
-		m.addPolicy(v, 0)
+	m.addPolicy(v)
+	if v.Pages == 0 {
 		return
 	}
-	if pages > maxKiB/v.pageKiB {
-		return
-	}
-	m.addPolicy(v, topology.KiB(pages*v.pageKiB))
-
 	key := fileKey{kind: onDisk}
-	if v.hasFile {
-		key.name = maphash.Bytes(p.seed, v.file)
-		key.kind = kindOf(v.file)
+	if v.HasFile {
+		key.name = maphash.Bytes(p.seed, v.File)
+		key.kind = kindOf(v.File)
 	}
 	anon := &m.anon
-	if v.huge {
+	if v.Huge {
 		anon, key.kind = &m.hugeAnon, hugePage
 	}
 	// The line tells the nodes of all pages, and of how many pages are anonymous:
 	// a private mapping of a file may have both. Each node gets its proportion,
 	// rounded so that nothing is lost.
 	var before, anonBefore uint64
-	isAnon := min(v.anon, pages)
-	for _, n := range p.nodes {
-		before += n.pages
+	isAnon := min(v.Anon, v.Pages)
+	for _, n := range v.Nodes {
+		before += n.Pages
 		upTo := before
-		if isAnon < pages {
-			upTo = uint64(float64(before) / float64(pages) * float64(isAnon))
+		if isAnon < v.Pages {
+			upTo = uint64(float64(before) / float64(v.Pages) * float64(isAnon))
 		}
-		upTo = min(max(upTo, anonBefore), anonBefore+n.pages)
+		upTo = min(max(upTo, anonBefore), anonBefore+n.Pages)
 		a := upTo - anonBefore
 		anonBefore = upTo
 		if a > 0 {
-			anon.add(n.node, topology.KiB(a*v.pageKiB))
+			anon.add(n.Node, topology.KiB(a*v.PageKiB))
 		}
-		if rest := n.pages - a; rest > 0 {
-			key.node = uint16(n.node)
-			p.files[key] += topology.KiB(rest * v.pageKiB)
-		}
-	}
-	if v.shared && !v.huge {
-		m.forked += topology.KiB(anonBefore * v.pageKiB)
-	}
-}
-
-// words takes a line apart; the pages by node are then in p.nodes.
-func (p *mapsParser) words(line []byte) (mapping, bool) {
-	var v mapping
-	p.nodes = p.nodes[:0]
-	var word []byte
-	for i := 0; ; i++ {
-		word, line = nextWord(line)
-		if len(word) == 0 {
-			break
-		}
-		switch {
-		case i == 0: // start address
-		case i == 1:
-			v.policy = word
-		case i == 2 && (string(v.policy) == "weighted" || bytes.HasPrefix(word, []byte("(many)"))):
-			v.policy2 = word
-		default:
-			if !p.word(&v, word) {
-				return v, false
+		if rest := n.Pages - a; rest > 0 {
+			key.node = uint16(n.Node)
+			kib := topology.KiB(rest * v.PageKiB)
+			if p.apart && v.MapMax > 1 {
+				m.shared = append(m.shared, sharedMemory{v.Start, fileMemory{key, kib}})
+			} else {
+				p.files[key] += kib
 			}
 		}
 	}
-	return v, v.policy != nil
-}
-
-func (p *mapsParser) word(v *mapping, word []byte) bool {
-	switch {
-	case string(word) == "huge":
-		v.huge = true
-	case word[0] == 'N':
-		node, n, ok := nodeAmount(word)
-		if !ok || n >= maxKiB/1024 {
-			return false
-		}
-		p.nodes = append(p.nodes, nodePages{node, n})
-	case bytes.HasPrefix(word, []byte("file=")):
-		v.file, v.hasFile = word[5:], true
-	case bytes.HasPrefix(word, []byte("anon=")):
-		n, ok := number(word[5:])
-		if !ok {
-			return false
-		}
-		v.anon = n
-	case bytes.HasPrefix(word, []byte("mapmax=")):
-		v.shared = true
-	case bytes.HasPrefix(word, []byte("kernelpagesize_kB=")):
-		n, ok := number(word[18:])
-		if !ok || n > 1<<25 { // 32 GiB; the largest in use is 16 GiB (ppc64, arm64)
-			return false
-		}
-		v.pageKiB = n
+	if v.MapMax > 1 && !v.Huge {
+		m.forked += topology.KiB(anonBefore * v.PageKiB)
 	}
-	return true
-}
-
-func nextWord(b []byte) (word, rest []byte) {
-	for len(b) > 0 && (b[0] == ' ' || b[0] == '\n') {
-		b = b[1:]
-	}
-	for i, c := range b {
-		if c == ' ' || c == '\n' {
-			return b[:i], b[i:]
-		}
-	}
-	return b, nil
 }
 
 // addPolicy notes a policy that names nodes. "default" is none; "local" is what
 // the default does, and has no nodes that a narrower cpuset.mems would rewrite.
-func (m *numaMaps) addPolicy(v mapping, kib topology.KiB) {
-	if s := string(v.policy); v.policy2 == nil && (s == "default" || s == "local") {
+func (m *numaMaps) addPolicy(v *proc.Mapping) {
+	kib := topology.KiB(v.Pages * v.PageKiB)
+	if s := string(v.Policy); v.Policy2 == nil && (s == "default" || s == "local") {
 		return
 	}
 	for i := range m.policies {
-		if sameWords(m.policies[i].policy, v.policy, v.policy2) {
+		if sameWords(m.policies[i].policy, v.Policy, v.Policy2) {
 			m.policies[i].kib += kib
 			return
 		}
@@ -256,9 +176,9 @@ func (m *numaMaps) addPolicy(v mapping, kib topology.KiB) {
 	if len(m.policies) >= 64 { // a process with more is not described better by more
 		return
 	}
-	policy := string(v.policy)
-	if v.policy2 != nil {
-		policy += " " + string(v.policy2)
+	policy := string(v.Policy)
+	if v.Policy2 != nil {
+		policy += " " + string(v.Policy2)
 	}
 	m.policies = append(m.policies, policyMemory{policy, kib})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/host/internal/proc"
 )
 
 // numaStat is the part of a cgroup's memory.numa_stat that is used here, in KiB by
@@ -62,27 +63,10 @@ func parseNUMAStat(b []byte, into *numaStat) bool {
 			} else {
 				rest = nil
 			}
-			if node, n, ok := nodeAmount(word); ok && n < maxKiB {
+			if node, n, ok := proc.NodeAmount(word); ok && n < proc.MaxKiB {
 				to.add(node, topology.KiB(n/1024))
 			}
 		}
 	}
 	return found
-}
-
-// nodeAmount reads "N3=17".
-func nodeAmount(word []byte) (node int, n uint64, ok bool) {
-	if len(word) < 4 || word[0] != 'N' {
-		return 0, 0, false
-	}
-	eq := bytes.IndexByte(word, '=')
-	if eq < 0 {
-		return 0, 0, false
-	}
-	id, ok := number(word[1:eq])
-	if !ok || id > maxNode {
-		return 0, 0, false
-	}
-	n, ok = number(word[eq+1:])
-	return int(id), n, ok
 }

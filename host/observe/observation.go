@@ -18,9 +18,6 @@ func (o *Observer) use(w *work) float64 {
 // cannot be reclaimed.
 func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 	cpus, why := o.cpusOf(w)
-	if why != "" {
-		o.why[w.id] = why
-	}
 	if !cpus.Equal(w.cpus) { // it was sent elsewhere: where it ran before says nothing
 		w.cpus = cpus
 		clear(w.acc)
@@ -34,6 +31,8 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 		Name:      w.name(),
 		Kind:      w.kind,
 		Cgroup:    w.leaf.path,
+		CgroupID:  w.leaf.inode,
+		UID:       userOf(w.leaf.path),
 		CPUUse:    o.use(w),
 		RanOn:     w.ran,
 		RanOnFrom: workload.PerThread,
@@ -47,6 +46,8 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 		OwnPolicy: policyOf(w),
 		Pinned:    why != "",
 		PinnedWhy: why,
+
+		MemoryUnread: o.unread(w),
 	}
 	if w.ran == nil {
 		obs.RanOn, obs.RanOnFrom = o.allowedShares(cpus), workload.AllowedSet
@@ -54,6 +55,7 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 	for _, p := range w.procs {
 		obs.Processes = append(obs.Processes, workload.Process{PID: p.pid, Start: p.start})
 		obs.Threads += p.threads
+		obs.Unanswered = obs.Unanswered || p.silent
 		if w.isNew {
 			w.cpuTicks += p.ticks
 		} else {
@@ -71,6 +73,9 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 		}
 	default:
 		obs.Window = w.root.window
+		if obs.UID == 0 {
+			obs.UID = w.root.uid
+		}
 		if w.root.leaf.dir == "" {
 			obs.Cgroup = w.root.cgroup
 		}

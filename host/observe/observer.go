@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -9,11 +8,14 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/perf"
+	"github.com/homenode/homenode/host/internal/proc"
 )
 
 // Options is how an Observer looks. The zero value gives the defaults.
@@ -57,14 +59,6 @@ const (
 	// cpusetEvery bounds how old the CPU sets and memory nodes of cgroups may get. What
 	// homenode changes itself is read at the next look (Changed).
 	cpusetEvery = 10 * time.Second
-	// mapsShare of the time between looks goes to reading numa_maps again: a seventh of
-	// the 1 % of one CPU that the daemon may cost.
-	mapsShare = 0.0015
-	// mapsCredit is how much of it can be saved up.
-	mapsCredit = 100 * time.Millisecond
-	// stillTimes is how many times MemoryEvery the figures of a process get that has
-	// nothing new to tell (see still).
-	stillTimes = 3
 	// threadBudget is how many threads are looked at in one look, the longest
 	// unseen workloads first: at 7 µs each 2 ms of a 2 s period. 1,500 threads that are
 	// all busy are so seen every 10 s, and nothing is decided sooner.
@@ -89,7 +83,11 @@ type Observer struct {
 	fsys  fs.FS
 	files files
 
-	mu       sync.Mutex // one Look at a time; guards all below
+	marked marks
+
+	// turn is held by the one look that is under way; guards all below.
+	turn     chan struct{}
+	began    atomic.Int64 // of the look that has the turn, Unix nanoseconds
 	host     *topology.Host
 	nodeOf   []int // by CPU; -1 when unknown
 	top      string
@@ -115,10 +113,9 @@ type Observer struct {
 	cpuSets    map[string]topology.CPUSet
 	nodeSets   map[string]topology.NodeSet
 
-	maps     *mapsParser
-	credit   time.Duration
+	maps     *mapsReader
+	sharedBy map[uint64]workload.ID // which workload has a shared file, by fileKey.name
 	problems problems
-	why      map[workload.ID]string
 	counters counters
 	hinting  hinting
 	traffic  traffic
@@ -158,6 +155,7 @@ func New(fsys fs.FS, opts Options) *Observer {
 	o := &Observer{
 		opts:       opts,
 		fsys:       fsys,
+		turn:       make(chan struct{}, 1),
 		procs:      map[int]*process{},
 		kthreads:   map[int]struct{}{},
 		leaves:     map[string]*leaf{},
@@ -165,7 +163,7 @@ func New(fsys fs.FS, opts Options) *Observer {
 		registered: map[int]uint64{},
 		cpuSets:    map[string]topology.CPUSet{},
 		nodeSets:   map[string]topology.NodeSet{},
-		maps:       newMapsParser(),
+		maps:       newMapsReader(),
 		buf:        make([]byte, 16<<10),
 	}
 	if opts.Counters {
@@ -178,13 +176,65 @@ func New(fsys fs.FS, opts Options) *Observer {
 	return o
 }
 
-// Look reads the machine and every workload on it.
+// lookDeadline ends a look that hangs, if its context does not. The first reads much that
+// later ones know, perhaps while the whole host starts.
+const (
+	lookDeadline  = 10 * time.Second
+	firstDeadline = 30 * time.Second
+)
+
+// Look reads the machine and every workload on it. It returns when ctx ends, or after ten
+// seconds, the first after thirty, though the kernel may hold up what it reads; the next
+// looks then fail until that has come back.
 func (o *Observer) Look(ctx context.Context) (workload.Snapshot, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	within := lookDeadline
+	if o.began.Load() == 0 {
+		within = firstDeadline
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	if err := ctx.Err(); err != nil {
 		return workload.Snapshot{}, err
 	}
+	select {
+	case o.turn <- struct{}{}:
+	case <-ctx.Done():
+		since := time.Since(time.Unix(0, o.began.Load())).Round(time.Second)
+		return workload.Snapshot{}, fmt.Errorf("the kernel %w to a look begun %s ago: %w", plan.ErrNoAnswer, since, ctx.Err())
+	}
+	o.began.Store(time.Now().UnixNano())
+	type looked struct {
+		snapshot workload.Snapshot
+		err      error
+	}
+	done := make(chan looked, 1)
+	go func() {
+		var l looked
+		defer func() {
+			<-o.turn
+			done <- l
+		}()
+		defer proc.Caught("looking at the host", &l.err)
+		l.snapshot, l.err = o.scan(ctx)
+	}()
+	select {
+	case l := <-done:
+		return l.snapshot, l.err
+	case <-ctx.Done():
+	}
+	select { // it may be about to say so itself
+	case l := <-done:
+		return l.snapshot, l.err
+	case <-time.After(afterEnd):
+		return workload.Snapshot{}, fmt.Errorf("look: the kernel %w: %w", plan.ErrNoAnswer, ctx.Err())
+	}
+}
+
+// afterEnd is what a look has to come to its end by itself once its context has ended.
+const afterEnd = 50 * time.Millisecond
+
+// scan is a look. It belongs to who has the turn.
+func (o *Observer) scan(ctx context.Context) (workload.Snapshot, error) {
 	o.last, o.now = o.now, o.opts.Now()
 	o.look++
 	clear(o.registered)
@@ -194,7 +244,7 @@ func (o *Observer) Look(ctx context.Context) (workload.Snapshot, error) {
 		}
 	}
 	o.problems = problems{}
-	o.why = map[workload.ID]string{}
+	o.applyMarks()
 	if err := o.readHost(); err != nil {
 		return workload.Snapshot{}, err
 	}
@@ -220,6 +270,7 @@ func (o *Observer) Look(ctx context.Context) (workload.Snapshot, error) {
 	if err := o.readMaps(ctx, reported); err != nil {
 		return workload.Snapshot{}, err
 	}
+	o.shareOut(reported)
 	snap := workload.Snapshot{Host: o.host, Small: small}
 	held := byNode{}
 	for _, w := range reported {
@@ -230,17 +281,48 @@ func (o *Observer) Look(ctx context.Context) (workload.Snapshot, error) {
 	snap.Unmanaged = o.unmanaged(held)
 	snap.Nodes, snap.Pressure, snap.Sources = o.nodeUse(), o.pressure(), o.sources()
 	snap.Shrunk = o.shrunk()
-	snap.Problems = o.problems.list()
+	snap.Problems = append(o.problems.list(), o.tellUnread(reported)...)
 	o.forget()
 	return snap, nil
+}
+
+// marks is what others asked of the next look. It has a lock of its own: nobody waits for
+// a look to say so.
+type marks struct {
+	sync.Mutex
+	stale, changed []workload.ID
 }
 
 // Stale makes the next Look read the memory of the workload anew, whatever it
 // costs: for after its pages were moved.
 func (o *Observer) Stale(id workload.ID) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if w := o.works[id]; w != nil {
+	o.marked.Lock()
+	defer o.marked.Unlock()
+	o.marked.stale = append(o.marked.stale, id)
+}
+
+// Changed makes the next Look read anew what the workload may use.
+func (o *Observer) Changed(id workload.ID) {
+	o.marked.Lock()
+	defer o.marked.Unlock()
+	o.marked.changed = append(o.marked.changed, id)
+}
+
+func (o *Observer) applyMarks() {
+	o.marked.Lock()
+	stale, changed := o.marked.stale, o.marked.changed
+	o.marked.stale, o.marked.changed = nil, nil
+	o.marked.Unlock()
+	for _, id := range changed {
+		if w := o.works[id]; w != nil {
+			w.leaf.cpusetAt = time.Time{}
+		}
+	}
+	for _, id := range stale {
+		w := o.works[id]
+		if w == nil {
+			continue
+		}
 		for _, p := range w.procs {
 			p.mapsStale, p.hintsStale = true, true
 		}
@@ -274,22 +356,6 @@ func (o *Observer) allowWorkloads() {
 	h := *o.host
 	h.Allowed, h.AllowedMems = cpus, mems
 	o.host = &h
-}
-
-// Changed makes the next Look read anew what the workload may use.
-func (o *Observer) Changed(id workload.ID) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if w := o.works[id]; w != nil {
-		w.leaf.cpusetAt = time.Time{}
-	}
-}
-
-// PinnedWhy says, after a Look, which threads make a workload Pinned; "" when it is not.
-func (o *Observer) PinnedWhy(id workload.ID) string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.why[id]
 }
 
 // readHost brings the facts about the machine up to date.
@@ -327,32 +393,17 @@ func (o *Observer) readHost() error {
 	}
 	o.uptime = 0
 	if b, err := o.files.read("proc/uptime", o.buf); err == nil {
-		o.uptime = parseUptime(b)
+		o.uptime = proc.Uptime(b)
 	} else {
 		o.problems.add("proc/uptime", "CPU use of what is seen for the first time unknown", err)
 	}
 	if o.initAt.IsZero() || o.now.Sub(o.initAt) >= affinityEvery {
 		o.initAt = o.now
 		if b, err := o.files.read("proc/1/status", o.buf); err == nil {
-			o.initCPUs = o.cpuSet(parseStatus(b).cpus)
+			o.initCPUs = o.cpuSet(proc.ParseStatus(b).CPUs)
 		}
 	}
 	return nil
-}
-
-// parseUptime reads the first number of /proc/uptime: seconds with two decimals.
-func parseUptime(b []byte) time.Duration {
-	word, _, _ := bytes.Cut(b, []byte{' '})
-	whole, decimals, _ := bytes.Cut(word, []byte{'.'})
-	seconds, ok := number(whole)
-	if !ok || seconds >= 1<<32 {
-		return 0
-	}
-	d := time.Duration(seconds) * time.Second
-	if hundredths, ok := number(decimals); ok && len(decimals) == 2 {
-		d += time.Duration(hundredths) * (time.Second / 100)
-	}
-	return d
 }
 
 // cpuSet reads a list and keeps the set: a host has few different ones.
@@ -396,7 +447,7 @@ func (o *Observer) shrunk() []workload.ID {
 
 // forget drops what was not there in this look.
 func (o *Observer) forget() {
-	o.files.sweep()
+	o.files.closeUnread()
 	for pid, p := range o.procs {
 		if p.look != o.look {
 			delete(o.procs, pid)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -42,7 +43,8 @@ func (p *problems) list() []workload.Problem {
 		if e.count > 1 {
 			text += fmt.Sprintf(" (and %d more)", e.count-1)
 		}
-		out = append(out, workload.Problem{Subject: key[:len(key)-len(e.effect)], Text: text})
+		// Errors name paths, and cgroups may be called anything.
+		out = append(out, workload.Problem{Subject: words.Printable(key[:len(key)-len(e.effect)]), Text: words.Printable(text)})
 	}
 	return out
 }

@@ -29,21 +29,21 @@ type root struct {
 
 func (r root) reader() files {
 	return &rootReader{
-		prefix: strings.TrimSuffix(r.dir, "/") + "/",
-		live:   r.dir == "/",
-		masks:  map[string]topology.CPUSet{},
-		holder: newHolder(),
+		prefix:    strings.TrimSuffix(r.dir, "/") + "/",
+		live:      r.dir == "/",
+		masks:     map[string]topology.CPUSet{},
+		openFiles: newOpenFiles(),
 	}
 }
 
 // rootReader reads with system calls. The machine's files change in place, as the kernel's do. It belongs to one Observer, whose looks are serial.
 type rootReader struct {
-	prefix  string
-	live    bool
-	dirents []byte
-	mask    [topology.MaxID/8 + 1]byte
-	masks   map[string]topology.CPUSet // by raw mask: a host has few different ones
-	holder  holder
+	prefix    string
+	live      bool
+	dirents   []byte
+	mask      [topology.MaxID/8 + 1]byte
+	masks     map[string]topology.CPUSet // by raw mask: a host has few different ones
+	openFiles openFiles
 }
 
 // The methods of os.DirFS that embedding an fs.FS hides.
@@ -55,12 +55,64 @@ func (r root) ReadLink(name string) (string, error)       { return fs.ReadLink(r
 func (r root) Lstat(name string) (fs.FileInfo, error)     { return fs.Lstat(r.FS, name) }
 
 func (r *rootReader) open(name string, flags int) (int, error) {
+	at, rest, err := r.near(name)
+	if err != nil {
+		return -1, err
+	}
+	if at != unix.AT_FDCWD {
+		defer unix.Close(at)
+	}
+	return openAt(at, rest, flags)
+}
+
+func openAt(at int, name string, flags int) (int, error) {
 	for {
-		fd, err := unix.Open(r.prefix+name, flags|unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		fd, err := unix.Openat(at, name, flags|unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != unix.EINTR {
 			return fd, err
 		}
 	}
+}
+
+// near opens a folder on the way to a file whose path is longer than system calls take, as
+// that of a cgroup may be, and returns the rest of the way; AT_FDCWD for any other.
+func (r *rootReader) near(name string) (at int, rest string, err error) {
+	at, rest = unix.AT_FDCWD, r.prefix+name
+	for len(rest) >= unix.PathMax {
+		cut := strings.LastIndexByte(rest[:unix.PathMax-1], '/')
+		if cut <= 0 {
+			return -1, "", unix.ENAMETOOLONG
+		}
+		next, err := openAt(at, rest[:cut], unix.O_PATH|unix.O_DIRECTORY)
+		if at != unix.AT_FDCWD {
+			unix.Close(at)
+		}
+		if err != nil {
+			return -1, "", err
+		}
+		at, rest = next, rest[cut+1:]
+	}
+	return at, rest, nil
+}
+
+func (r *rootReader) stat(name string, st *unix.Stat_t) error {
+	at, rest, err := r.near(name)
+	if err != nil {
+		return err
+	}
+	if at != unix.AT_FDCWD {
+		defer unix.Close(at)
+	}
+	return unix.Fstatat(at, rest, st, 0)
+}
+
+func (r *rootReader) link(name string) (string, error) {
+	var buf [unix.PathMax]byte
+	n, err := unix.Readlink(r.prefix+name, buf[:])
+	if err != nil {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: err}
+	}
+	return string(buf[:n]), nil
 }
 
 func (r *rootReader) read(name string, buf []byte) ([]byte, error) {
@@ -130,23 +182,23 @@ func (r *rootReader) numbers(dir string, out []int) ([]int, error) {
 	return out, err
 }
 
-func (r *rootReader) subdirs(dir string, out []string) ([]string, error) {
+func (r *rootReader) subdirs(dir string, out []string) (names []string, inode uint64, err error) {
 	// A directory's link count is 2 plus its subdirectories on every file system
 	// that counts them (kernfs does, fs/kernfs/inode.c; the others say 1): listing
 	// the sixty files of each leaf cgroup is not needed.
 	var st unix.Stat_t
-	if err := unix.Stat(r.prefix+dir, &st); err != nil {
-		return out, &fs.PathError{Op: "stat", Path: dir, Err: err}
+	if err := r.stat(dir, &st); err != nil {
+		return out, 0, &fs.PathError{Op: "stat", Path: dir, Err: err}
 	}
 	if st.Nlink == 2 {
-		return out, nil
+		return out, st.Ino, nil
 	}
-	err := r.entries(dir, func(name []byte, kind byte) {
+	err = r.entries(dir, func(name []byte, kind byte) {
 		if kind == unix.DT_DIR && string(name) != "." && string(name) != ".." {
 			out = append(out, string(name))
 		}
 	})
-	return out, err
+	return out, st.Ino, err
 }
 
 // entries calls each for every entry of dir; name is valid during the call only.

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/internal/proc"
 )
 
 // threadTicks is the CPU time a thread had when last looked at.
@@ -62,7 +62,7 @@ func (o *Observer) readRan(w *work, p *process) int {
 	if known && before == nil {
 		before = []threadTicks{{p.pid, beforeTicks}} // had one thread then
 	}
-	tids, err := o.files.numbers(pidFile(p.pid, "task"), o.tids[:0])
+	tids, err := o.files.numbers(proc.File(p.pid, "task"), o.tids[:0])
 	o.tids = tids
 	if err != nil {
 		return 1
@@ -70,15 +70,15 @@ func (o *Observer) readRan(w *work, p *process) int {
 	slices.Sort(tids)
 	after := make([]threadTicks, 0, len(tids))
 	for _, tid := range tids {
-		b, err := o.files.record(taskFile(p.pid, tid, "stat"), o.buf)
+		b, err := o.files.record(proc.TaskFile(p.pid, tid, "stat"), o.buf)
 		if err != nil {
 			continue
 		}
-		s, err := parseStat(b)
+		s, err := proc.ParseStat(b)
 		if err != nil {
 			continue
 		}
-		after = append(after, threadTicks{tid, s.ticks})
+		after = append(after, threadTicks{tid, s.Ticks})
 		for len(before) > 0 && before[0].tid < tid {
 			before = before[1:]
 		}
@@ -86,8 +86,8 @@ func (o *Observer) readRan(w *work, p *process) int {
 		if len(before) > 0 && before[0].tid == tid {
 			was = before[0].ticks
 		}
-		if count && s.ticks > was {
-			o.ranOn(w, s.cpu, s.ticks-was)
+		if count && s.Ticks > was {
+			o.ranOn(w, s.CPU, s.Ticks-was)
 		}
 	}
 	p.seenTicks = after
@@ -176,7 +176,7 @@ func (o *Observer) readAffinity(w *work, p *process) int {
 	tids := append(o.tids[:0], p.pid)
 	if p.threads > 1 {
 		var err error
-		if tids, err = o.files.numbers(pidFile(p.pid, "task"), o.tids[:0]); err != nil {
+		if tids, err = o.files.numbers(proc.File(p.pid, "task"), o.tids[:0]); err != nil {
 			return 1
 		}
 	}
@@ -186,9 +186,9 @@ func (o *Observer) readAffinity(w *work, p *process) int {
 		cpus, err := o.files.affinity(tid)
 		if errors.Is(err, errors.ErrUnsupported) {
 			cost++
-			b, err := o.files.record(taskFile(p.pid, tid, "status"), o.buf)
+			b, err := o.files.record(proc.TaskFile(p.pid, tid, "status"), o.buf)
 			if err != nil && tid == p.pid { // a captured tree may have no task folders
-				b, err = o.files.read(pidFile(p.pid, "status"), o.buf)
+				b, err = o.files.read(proc.File(p.pid, "status"), o.buf)
 			}
 			if err != nil {
 				if !gone(err) {
@@ -196,7 +196,7 @@ func (o *Observer) readAffinity(w *work, p *process) int {
 				}
 				continue
 			}
-			cpus = o.cpuSet(parseStatus(b).cpus)
+			cpus = o.cpuSet(proc.ParseStatus(b).CPUs)
 		} else if err != nil {
 			continue
 		}
@@ -226,16 +226,11 @@ func (p *process) addMask(cpus topology.CPUSet, tid int) {
 
 // cgroupOf is the cgroup v2 path of a process, "" when there is none.
 func (o *Observer) cgroupOf(pid int) string {
-	b, err := o.files.read(pidFile(pid, "cgroup"), o.buf)
+	b, err := o.files.read(proc.File(pid, "cgroup"), o.buf)
 	if err != nil {
 		return ""
 	}
-	for line := range strings.SplitSeq(string(b), "\n") {
-		if p, ok := strings.CutPrefix(line, "0::"); ok {
-			return p
-		}
-	}
-	return ""
+	return proc.Cgroup(b)
 }
 
 // cpusOf is the CPUs the workload may use now, and why it counts as pinned.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -31,7 +32,8 @@ type work struct {
 	access  access
 	grouped grouped
 
-	mem        usage // of its processes
+	mem        usage // of its processes, without what is shared
+	shared     usage // what of that others share is counted here
 	memVersion uint64
 
 	cpus     topology.CPUSet // as last reported
@@ -74,7 +76,7 @@ func (o *Observer) link(l *leaf) []*process {
 			roots = append(roots, p)
 			continue
 		}
-		p.sibling, parent.kid = parent.kid, p
+		p.sibling, parent.child = parent.child, p
 	}
 	slices.Reverse(roots)
 	return roots
@@ -85,6 +87,9 @@ func (o *Observer) settleMode(l *leaf, roots []*process) {
 	total, bigTrees, keptTrees := o.leafAmount(l), 0, 0
 	for _, r := range roots {
 		sum(r, false)
+		if o.joined(r) != nil {
+			continue
+		}
 		if o.big(r.sum) {
 			bigTrees++
 		}
@@ -156,10 +161,10 @@ func (o *Observer) leafAmount(l *leaf) amount {
 // sum adds up the tree below p, with cut without what is under a tracked process.
 func sum(p *process, cut bool) {
 	p.sum = amount{p.mem(), p.use}
-	for kid := p.kid; kid != nil; kid = kid.sibling {
-		sum(kid, cut)
-		if !cut || !kid.tracked {
-			p.sum.add(kid.sum)
+	for child := p.child; child != nil; child = child.sibling {
+		sum(child, cut)
+		if !cut || !child.tracked {
+			p.sum.add(child.sum)
 		}
 	}
 }
@@ -182,15 +187,23 @@ func (o *Observer) trees(l *leaf, roots []*process) ([]*work, int) {
 	}
 	var works []*work
 	small := 0
+	joining := map[*process][]*process{}
 	for _, r := range roots {
-		before := len(works)
-		works = o.tracked(r, nil, works)
-		if len(works) == before {
+		before, joined := len(works), 0
+		for _, procs := range joining {
+			joined -= len(procs)
+		}
+		works = o.tracked(r, nil, works, joining)
+		for _, procs := range joining {
+			joined += len(procs)
+		}
+		if len(works) == before && joined == 0 {
 			small++
 		}
-		for _, w := range works[before:] {
-			slices.SortFunc(w.procs, func(a, b *process) int { return cmp.Compare(a.pid, b.pid) })
-		}
+	}
+	for _, w := range works {
+		w.procs = append(w.procs, joining[w.root]...)
+		slices.SortFunc(w.procs, func(a, b *process) int { return cmp.Compare(a.pid, b.pid) })
 	}
 	return works, small
 }
@@ -216,9 +229,9 @@ func (o *Observer) pick(p *process) {
 		return
 	}
 	below := false
-	for kid := p.kid; kid != nil; kid = kid.sibling {
-		if !kid.tracked && o.big(kid.sum) {
-			o.pick(kid)
+	for child := p.child; child != nil; child = child.sibling {
+		if !child.tracked && o.big(child.sum) {
+			o.pick(child)
 			below = true
 		}
 	}
@@ -229,21 +242,30 @@ func (o *Observer) pick(p *process) {
 // themselves: what a big supervisor or shell started is not part of it. Processes
 // of the same name are: a server and its workers.
 func (o *Observer) pickOthers(p *process, comm string) {
-	for kid := p.kid; kid != nil; kid = kid.sibling {
-		if kid.comm != comm && o.big(amount{kid.mem(), kid.use}) {
-			kid.tracked = true
+	for child := p.child; child != nil; child = child.sibling {
+		if child.comm != comm && o.big(amount{child.mem(), child.use}) {
+			child.tracked = true
 		}
-		if kid.tracked {
-			o.pickOthers(kid, kid.comm)
+		if child.tracked {
+			o.pickOthers(child, child.comm)
 		} else {
-			o.pickOthers(kid, comm)
+			o.pickOthers(child, comm)
 		}
 	}
 }
 
-// tracked adds the workloads in the tree of p to works; into is the one that p is
-// in, nil for none.
-func (o *Observer) tracked(p *process, into *work, works []*work) []*work {
+// tracked adds the workloads in the tree of p to works, and to joining what belongs to
+// the workload of a process elsewhere in the leaf; into is the one that p is in, nil for
+// none.
+func (o *Observer) tracked(p *process, into *work, works []*work, joining map[*process][]*process) []*work {
+	if j := o.joined(p); p.tracked && j != nil && j.tracked {
+		joined := &work{}
+		for child := p.child; child != nil; child = child.sibling {
+			works = o.tracked(child, joined, works, joining)
+		}
+		joining[j] = append(append(joining[j], p), joined.procs...)
+		return works
+	}
 	if p.tracked {
 		into = o.work(workload.ID("pid:"+strconv.Itoa(p.pid)), workload.InProcess, p.leaf, p)
 		into.procs = into.procs[:0]
@@ -252,8 +274,8 @@ func (o *Observer) tracked(p *process, into *work, works []*work) []*work {
 	if into != nil {
 		into.procs = append(into.procs, p)
 	}
-	for kid := p.kid; kid != nil; kid = kid.sibling {
-		works = o.tracked(kid, into, works)
+	for child := p.child; child != nil; child = child.sibling {
+		works = o.tracked(child, into, works, joining)
 	}
 	return works
 }
@@ -274,7 +296,7 @@ func (o *Observer) work(id workload.ID, kind workload.Kind, l *leaf, root *proce
 // name is the workload for people.
 func (w *work) name() string {
 	if w.root != nil {
-		return w.root.comm
+		return words.Printable(w.root.comm)
 	}
 	base := path.Base(w.leaf.path)
 	switch base { // what managers put below the unit that has the name
@@ -284,25 +306,20 @@ func (w *work) name() string {
 	for _, suffix := range []string{".service", ".scope", ".slice"} {
 		base = strings.TrimSuffix(base, suffix)
 	}
-	base = strings.TrimPrefix(unescapeUnit(base), "machine-")
+	base = strings.TrimPrefix(words.Printable(unescapeUnit(base)), "machine-")
 	// A container's own name is not in the path: the largest process says more than its ID.
 	prefix, id := "", base
 	if i := strings.LastIndexByte(base, '-'); i >= 0 {
 		prefix, id = base[:i], base[i+1:]
 	}
 	if isHex(id) && len(id) >= 32 && !strings.Contains(prefix, ":") {
-		largest := w.procs[0]
-		for _, p := range w.procs {
-			if p.mem() > largest.mem() {
-				largest = p
-			}
-		}
-		return largest.comm + " " + id[:12]
+		return words.Printable(w.largest().comm) + " " + id[:12]
 	}
 	return base
 }
 
-// unescapeUnit undoes systemd's \x2d for what a unit name may not hold (systemd.unit(5)).
+// unescapeUnit undoes systemd's \x2d for what a unit name may not hold (systemd.unit(5)):
+// any byte there is, so the result is still to be made printable.
 func unescapeUnit(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

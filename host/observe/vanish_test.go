@@ -14,8 +14,8 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// mixed is a machine with something of everything.
-func mixed() *fakeMachine {
+// oneOfEach is a machine with something of everything.
+func oneOfEach() *fakeMachine {
 	m := newFake()
 	m.group("/system.slice", fakeGroup{})
 	m.service("/system.slice/a.service", 100, "a", 100*mib)
@@ -37,7 +37,7 @@ func TestFailEachRead(t *testing.T) {
 		for _, process := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v process=%v", errno, process), func(t *testing.T) {
 				for n := 0; ; n++ {
-					m := mixed()
+					m := oneOfEach()
 					if process {
 						m.mounts, m.top = "", ""
 					}

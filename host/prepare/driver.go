@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -18,6 +16,7 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/internal/kernfile"
 )
 
 // Driver carries out steps on the host itself.
@@ -30,21 +29,8 @@ type Driver struct {
 // New returns a driver on the machine below root ("/" for this one) with its systemd. It touches
 // nothing yet.
 func New(root string, units Units) *Driver {
-	return &Driver{files: disk{root}, units: units, follow: 2 * time.Second}
+	return &Driver{files: kernfile.Tree(root), units: units, follow: 2 * time.Second}
 }
-
-// FixedError says that the kernel lets nobody move an interrupt.
-type FixedError struct {
-	Path string
-	Err  error // of the write
-}
-
-func (e *FixedError) Error() string {
-	return fmt.Sprintf("interrupt %s is kept by the kernel, which refuses changes: %v", e.Path, e.Err)
-}
-
-// Unwrap makes the error known as one that trying again does not help.
-func (e *FixedError) Unwrap() error { return plan.ErrFixed }
 
 var kinds = map[plan.StepKind]plan.SettingKind{plan.SetUnit: plan.UnitCPUs, plan.SetFile: plan.HostFile, plan.SetIRQ: plan.HostIRQ}
 
@@ -166,8 +152,17 @@ func wanted(step plan.Step) (setting, string, error) {
 	return s, to, nil
 }
 
-// Settings reads the one value that Apply(step) would change.
-func (d *Driver) Settings(ctx context.Context, step plan.Step) ([]plan.Setting, error) {
+// Owns lists the kinds of setting that this driver changes.
+func (d *Driver) Owns() []plan.SettingKind {
+	return []plan.SettingKind{plan.UnitCPUs, plan.HostFile, plan.HostIRQ}
+}
+
+// SurvivesBoot reports whether settings of the kind outlive a restart of the machine:
+// none does, units are set for this boot only.
+func (d *Driver) SurvivesBoot(plan.SettingKind) bool { return false }
+
+// Changes reads the one value that Apply(step) would change.
+func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, error) {
 	s, _, err := wanted(step)
 	if err != nil {
 		return nil, err
@@ -176,7 +171,42 @@ func (d *Driver) Settings(ctx context.Context, step plan.Step) ([]plan.Setting, 
 	if err != nil {
 		return nil, err
 	}
-	return []plan.Setting{{Kind: s.kind, Path: s.path, Value: value}}, nil
+	will := step.To
+	if s.form == list || s.form == mask {
+		cpus, err := topology.ParseCPUSet(step.To)
+		if err != nil {
+			return nil, err
+		}
+		will = cpus.String()
+	}
+	return []plan.Change{{Setting: plan.Setting{Kind: s.kind, Path: s.path, Value: value}, Will: will}}, nil
+}
+
+// Read reads the setting of an entry. Its value is that of the entry which stands for
+// the same, as it is written there: Old as the file has it, the others as in a step.
+func (d *Driver) Read(ctx context.Context, entry plan.Entry) (plan.Setting, error) {
+	now := plan.Setting{Kind: entry.Kind, Path: entry.Path}
+	s, err := parse(entry.Kind, entry.Path)
+	if err != nil {
+		return now, err
+	}
+	if now.Value, err = d.read(ctx, s); err != nil {
+		return now, err
+	}
+	if s.kind == plan.UnitCPUs && now.Value != "" {
+		// Who writes the cgroup behind systemd's back has set it as well.
+		if have, err := d.files.Read(cgroupFile(s.path)); err == nil && !s.same(have, now.Value) {
+			now.Value = have
+		}
+	}
+	now.Value = entry.Known(now.Value, func(value string, old bool) bool {
+		if old {
+			return s.same(now.Value, value)
+		}
+		text, err := s.text(value)
+		return err == nil && s.same(now.Value, text)
+	})
+	return now, nil
 }
 
 // Apply makes the step true and reads back that it is.
@@ -200,8 +230,16 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) e
 	return err
 }
 
-// Restore puts entry.Old back and reads back that it stands.
-func (d *Driver) Restore(ctx context.Context, entry plan.Entry) error {
+// Restore puts Old of each entry back and reads back that it stands.
+func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
+	errs := make([]error, len(entries))
+	for i, e := range entries {
+		errs[i] = d.restore(ctx, e)
+	}
+	return errs
+}
+
+func (d *Driver) restore(ctx context.Context, entry plan.Entry) error {
 	s, err := parse(entry.Kind, entry.Path)
 	if err != nil {
 		return err
@@ -233,7 +271,7 @@ func (d *Driver) read(ctx context.Context, s setting) (string, error) {
 	}
 	if s.kind == plan.HostIRQ {
 		number, _, _ := strings.Cut(s.path, "/")
-		name, err := d.files.read("sys/kernel/irq/" + number + "/actions")
+		name, err := d.files.Read("sys/kernel/irq/" + number + "/actions")
 		if err == nil && strings.TrimSpace(name) != s.name {
 			err = fs.ErrNotExist // the number is another's now
 		}
@@ -241,7 +279,7 @@ func (d *Driver) read(ctx context.Context, s setting) (string, error) {
 			return "", fmt.Errorf("interrupt %s: %w", s.path, err)
 		}
 	}
-	value, err := d.files.read(s.file)
+	value, err := d.files.Read(s.file)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", s.path, err)
 	}
@@ -261,7 +299,7 @@ func (d *Driver) write(ctx context.Context, s setting, value string) error {
 		if err != nil {
 			return err
 		}
-	} else if err := d.files.write(s.file, value+"\n"); err != nil {
+	} else if err := d.files.Write(s.file, value+"\n"); err != nil {
 		return refused(s, value, err)
 	}
 	now, err := d.read(ctx, s)
@@ -279,11 +317,16 @@ func (d *Driver) write(ctx context.Context, s setting, value string) error {
 	return nil
 }
 
+// cgroupFile is where systemd writes the CPUs of a unit.
+func cgroupFile(unit string) string {
+	return "sys/fs/cgroup" + hostprep.CgroupOf(unit) + "/cpuset.cpus"
+}
+
 // followed waits until the cgroup of a unit has what systemd was told.
 func (d *Driver) followed(ctx context.Context, s setting, value string) error {
-	file := "sys/fs/cgroup" + hostprep.CgroupOf(s.path) + "/cpuset.cpus"
+	file := cgroupFile(s.path)
 	for until := time.Now().Add(d.follow); ; {
-		have, err := d.files.read(file)
+		have, err := d.files.Read(file)
 		if err == nil && s.same(have, value) || value == "" && errors.Is(err, fs.ErrNotExist) {
 			return nil // systemd turns the controller off where nothing needs it
 		}
@@ -300,16 +343,10 @@ func (d *Driver) followed(ctx context.Context, s setting, value string) error {
 
 // refused puts the kernel's answer to a write in words.
 func refused(s setting, value string, err error) error {
-	var at *fs.PathError
-	wrote := errors.As(err, &at) && at.Op == "write"
-	why := ""
+	why := kernfile.Why(err)
 	switch {
-	case s.kind == plan.HostIRQ && wrote && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EIO)):
-		return &FixedError{s.path, err}
-	case errors.Is(err, unix.EROFS):
-		why = "; it is mounted read-only, as in a container"
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		why = "; writing needs root"
+	case s.kind == plan.HostIRQ && kernfile.Fixed(err):
+		return &plan.FixedError{What: "interrupt " + s.path, Err: err}
 	case errors.Is(err, unix.ENOSPC):
 		why = "; the CPUs have no interrupt vector left"
 	}
@@ -320,24 +357,6 @@ func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(e
 
 // files is the part of the machine's tree that is used here, or a model of it.
 type files interface {
-	read(name string) (string, error)
-	write(name, text string) error
-}
-
-// disk is the tree below a folder.
-type disk struct{ root string }
-
-func (d disk) read(name string) (string, error) {
-	b, err := os.ReadFile(filepath.Join(d.root, name))
-	return strings.TrimRight(string(b), "\n"), err
-}
-
-// write hands the kernel the whole text in one call and creates nothing.
-func (d disk) write(name, text string) error {
-	f, err := os.OpenFile(filepath.Join(d.root, name), os.O_WRONLY|os.O_TRUNC, 0)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
+	Read(name string) (string, error)
+	Write(name, text string) error
 }

@@ -1,13 +1,17 @@
 package prepare
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	sd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
 
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 )
 
@@ -20,7 +24,9 @@ type Units interface {
 }
 
 // Systemd is that of this machine, over the system bus.
-type Systemd struct{}
+type Systemd struct {
+	Wait time.Duration // how long an answer may take; 0 is 20 seconds
+}
 
 const property = "AllowedCPUs"
 
@@ -32,36 +38,51 @@ func unitType(unit string) string {
 	return "Slice"
 }
 
-// AllowedCPUs implements Units.
-func (Systemd) AllowedCPUs(ctx context.Context, unit string) (cpus topology.CPUSet, err error) {
+// call makes one call, which has to be answered in time.
+func (s Systemd) call(ctx context.Context, do func(context.Context, *sd.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(s.Wait, 20*time.Second))
+	defer cancel()
+	// The connection ends with ctx, so that making it does not last longer either.
 	c, err := sd.NewSystemConnectionContext(ctx)
-	if err != nil {
-		return cpus, fmt.Errorf("systemd: %w", err)
+	if err == nil {
+		defer c.Close()
+		err = do(ctx, c)
 	}
-	defer c.Close()
-	p, err := c.GetUnitTypePropertyContext(ctx, unit, unitType(unit), property)
-	if err != nil {
-		return cpus, fmt.Errorf("systemd: %s of %s (systemd 244 and later have it): %w", property, unit, err)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("systemd %w: %w", plan.ErrNoAnswer, err)
 	}
-	bits, ok := p.Value.Value().([]byte)
-	if !ok {
-		return cpus, fmt.Errorf("systemd: %s of %s is a %T", property, unit, p.Value.Value())
-	}
-	return fromBits(bits), nil
+	return fmt.Errorf("systemd: %w", err)
+}
+
+// AllowedCPUs implements Units.
+func (s Systemd) AllowedCPUs(ctx context.Context, unit string) (cpus topology.CPUSet, err error) {
+	err = s.call(ctx, func(ctx context.Context, c *sd.Conn) error {
+		p, err := c.GetUnitTypePropertyContext(ctx, unit, unitType(unit), property)
+		if err != nil {
+			return fmt.Errorf("%s of %s (systemd 244 and later have it): %w", property, unit, err)
+		}
+		bits, ok := p.Value.Value().([]byte)
+		if !ok {
+			return fmt.Errorf("%s of %s is a %T", property, unit, p.Value.Value())
+		}
+		cpus = fromBits(bits)
+		return nil
+	})
+	return cpus, err
 }
 
 // SetAllowedCPUs implements Units.
-func (Systemd) SetAllowedCPUs(ctx context.Context, unit string, cpus topology.CPUSet) error {
-	c, err := sd.NewSystemConnectionContext(ctx)
-	if err != nil {
-		return fmt.Errorf("systemd: %w", err)
-	}
-	defer c.Close()
-	err = c.SetUnitPropertiesContext(ctx, unit, true, sd.Property{Name: property, Value: dbus.MakeVariant(toBits(cpus))})
-	if err != nil {
-		return fmt.Errorf("systemd: set %s of %s to %q: %w", property, unit, cpus, err)
-	}
-	return nil
+func (s Systemd) SetAllowedCPUs(ctx context.Context, unit string, cpus topology.CPUSet) error {
+	return s.call(ctx, func(ctx context.Context, c *sd.Conn) error {
+		err := c.SetUnitPropertiesContext(ctx, unit, true, sd.Property{Name: property, Value: dbus.MakeVariant(toBits(cpus))})
+		if err != nil {
+			return fmt.Errorf("set %s of %s to %q: %w", property, unit, cpus, err)
+		}
+		return nil
+	})
 }
 
 // CPU sets travel as bytes, CPU 0 in the lowest bit of the first

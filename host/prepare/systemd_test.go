@@ -2,16 +2,21 @@ package prepare
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/godbus/dbus/v5"
 	"pgregory.net/rapid"
 
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 )
 
@@ -21,6 +26,9 @@ func TestBits(t *testing.T) {
 	}
 	if got := toBits(topology.CPUSet{}); len(got) != 0 {
 		t.Errorf("%v", got)
+	}
+	if got := fromBits(bytes.Repeat([]byte{0xff}, topology.MaxID)); int(got.Max()) > topology.MaxID {
+		t.Errorf("CPU %d, which no machine has", got.Max())
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		var cpus topology.CPUSet
@@ -140,5 +148,46 @@ func TestSystemd(t *testing.T) {
 	}
 	if _, err := s.AllowedCPUs(t.Context(), "init.scope"); err == nil {
 		t.Error("a unit that is not there has CPUs")
+	}
+}
+
+// TestSilentBus: a bus that accepts and says nothing holds nobody up (R6).
+func TestSilentBus(t *testing.T) {
+	dir, err := os.MkdirTemp("", "bus")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	l, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer c.Close()
+		}
+	}()
+	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path="+filepath.Join(dir, "s"))
+	s := Systemd{Wait: 50 * time.Millisecond}
+	done := make(chan error, 2)
+	go func() {
+		_, err := s.AllowedCPUs(context.Background(), "system.slice")
+		done <- err
+		done <- s.SetAllowedCPUs(context.Background(), "system.slice", topology.CPUs(0))
+	}()
+	for range 2 {
+		select {
+		case err := <-done:
+			if !errors.Is(err, plan.ErrNoAnswer) || !strings.Contains(err.Error(), "systemd") {
+				t.Error(err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatal("it waits for ever")
+		}
 	}
 }

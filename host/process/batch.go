@@ -12,6 +12,7 @@ import (
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	procfs "github.com/homenode/homenode/host/internal/proc"
 )
 
 // unit is what moves as a whole.
@@ -48,10 +49,16 @@ func whyOther(errno error) why { return why{plan.OtherCause, fmt.Sprintf("the ke
 
 // process moves what one process has off home.
 func (j *job) process(ctx context.Context, t *target) error {
-	pm := j.proc.openPagemap(t.PID)
-	if pm != nil {
-		defer pm.Close()
+	opened := make(chan *pagemap, 1)
+	err := j.ask(t.Process, j.wait, func() error {
+		opened <- j.proc.openPagemap(t.PID)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
+	pm := <-opened
+	defer pm.close()
 	for i := range t.ranges {
 		r := &t.ranges[i]
 		if r.kind == left || r.off(j.home) == 0 {
@@ -111,7 +118,15 @@ func (j *job) find(t *target, r *memRange, pm *pagemap, start, end, step uintptr
 			pages = append(pages, a)
 		}
 	case pm != nil:
-		if pages, err = pm.present(nil, start, end, r.kind == private); err != nil {
+		var there []uintptr
+		err = j.ask(t.Process, j.wait, func() (err error) {
+			there, err = pm.present(nil, start, end, r.kind == private)
+			return err
+		})
+		if errors.Is(err, plan.ErrNoAnswer) {
+			return nil, 0, err
+		}
+		if pages = there; err != nil {
 			if isGone(err) {
 				return nil, 0, exited(t.PID)
 			}
@@ -168,7 +183,7 @@ func (j *job) where(t *target, pages []uintptr) ([]int32, error) {
 	}
 	for at := 0; at < len(pages); at += queryBatch {
 		to := min(at+queryBatch, len(pages))
-		if err := j.kernel.PageNodes(t.PID, pages[at:to], status[at:to]); err != nil {
+		if err := j.ask(t.Process, j.wait, func() error { return j.kernel.PageNodes(t.PID, pages[at:to], status[at:to]) }); err != nil {
 			return nil, j.failed(t, topology.None, err)
 		}
 	}
@@ -180,6 +195,9 @@ func (j *job) where(t *target, pages []uintptr) ([]int32, error) {
 
 // failed explains an error of move_pages.
 func (j *job) failed(t *target, node topology.NodeID, err error) error {
+	if errors.Is(err, plan.ErrNoAnswer) {
+		return err
+	}
 	if gone := j.proc.check(t.Process); gone != nil {
 		return gone
 	}
@@ -192,7 +210,7 @@ func (j *job) failed(t *target, node topology.NodeID, err error) error {
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("process %d: %w; moving pages of another user's process needs root", t.PID, err)
 	case errors.Is(err, unix.ENOSYS):
-		return &UnsupportedError{"moving pages", "a kernel with CONFIG_MIGRATION and CONFIG_NUMA"}
+		return plan.Unsupported("moving pages", "a kernel with CONFIG_MIGRATION and CONFIG_NUMA")
 	}
 	return fmt.Errorf("process %d: %w", t.PID, err)
 }
@@ -262,7 +280,11 @@ func (j *job) batch(ctx context.Context, t *target, r *memRange, units []unit, b
 	}
 	shared, err := j.move(ctx, t, r, units, node, false)
 	if err == nil && len(shared) > 0 {
-		if j.sharedOutside(r) {
+		outside, lost := j.sharedOutside(ctx, r)
+		if lost != nil {
+			return j.record.Moved - before, lost
+		}
+		if outside {
 			j.refuse(r, shared, whyShared)
 		} else {
 			_, err = j.move(ctx, t, r, shared, node, true)
@@ -284,12 +306,17 @@ func (j *job) freeHuge(node topology.NodeID, bytes int64) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(text)))
 }
 
-func (j *job) sharedOutside(r *memRange) bool {
+// sharedOutside reports whether a process outside the workload may share pages of r.
+func (j *job) sharedOutside(ctx context.Context, r *memRange) (bool, error) {
 	now := j.o.Clock.Now()
 	if j.sharers == nil || now.Sub(j.sharers.read) > sharersFor {
-		j.sharers = j.proc.sharers(j.members, now)
+		s, err := j.readSharers(ctx, now)
+		if err != nil {
+			return false, err
+		}
+		j.sharers = s
 	}
-	return j.sharers.outside(r)
+	return j.sharers.outside(r), nil
 }
 
 // move tries units until each is on home, gone, refused or busy for too long. It
@@ -304,7 +331,10 @@ func (j *job) move(ctx context.Context, t *target, r *memRange, pending []unit, 
 		for i, u := range pending {
 			heads[i], nodes[i], status[i] = u.addr, int32(node), unwritten
 		}
-		callErr := j.kernel.MovePages(t.PID, heads, nodes, status, all)
+		callErr := j.ask(t.Process, j.wait, func() error { return j.kernel.MovePages(t.PID, heads, nodes, status, all) })
+		if errors.Is(callErr, plan.ErrNoAnswer) {
+			return nil, callErr
+		}
 		if all && errors.Is(callErr, unix.EPERM) {
 			j.refuse(r, pending, whyShared) // no CAP_SYS_NICE
 			return nil, nil
@@ -443,7 +473,8 @@ func (j *job) pinned(t *target) int64 {
 	if err != nil {
 		return 0
 	}
-	pin, lock := parsePinned(string(text))
+	s := procfs.ParseStatus(text)
+	pin, lock := int64(s.Pinned)<<10, int64(s.Locked)<<10
 	for i := range t.ranges {
 		if r := &t.ranges[i]; r.locked {
 			lock -= int64(r.end - r.start)

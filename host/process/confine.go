@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/host/internal/numa"
 )
@@ -102,7 +103,7 @@ func setPolicy(k policies, policy MemPolicy, nodes topology.NodeSet) (numa.Mode,
 		return mode, nil
 	}
 	if errors.Is(err, unix.ENOSYS) {
-		return 0, &UnsupportedError{"memory policies", "a kernel with CONFIG_NUMA"}
+		return 0, plan.Unsupported("memory policies", "a kernel with CONFIG_NUMA")
 	}
 	if !errors.Is(err, unix.EINVAL) {
 		return 0, err
@@ -124,5 +125,5 @@ func setPolicy(k policies, policy MemPolicy, nodes topology.NodeSet) (numa.Mode,
 	if err := k.SetPolicy(numa.Default, topology.NodeSet{}); err != nil {
 		return 0, err
 	}
-	return 0, &UnsupportedError{"weighted interleave", "Linux 6.9"}
+	return 0, plan.Unsupported("weighted interleave", "Linux 6.9")
 }

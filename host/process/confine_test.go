@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/host/internal/numa"
 )
@@ -48,7 +49,7 @@ func TestConfineOnOlderKernels(t *testing.T) {
 	t.Run("weighted interleave before 6.9", func(t *testing.T) {
 		k := &older{most: numa.PreferredMany}
 		err := confine(k, topology.CPUSet{}, both, MemWeightedInterleave)
-		var unsupported *UnsupportedError
+		var unsupported *plan.UnsupportedError
 		if !errors.As(err, &unsupported) || unsupported.Need != "Linux 6.9" || k.mode != numa.Default {
 			t.Errorf("%v %x", err, k.mode)
 		}
@@ -57,14 +58,14 @@ func TestConfineOnOlderKernels(t *testing.T) {
 		for _, p := range []MemPolicy{MemBind, MemPreferred, MemInterleave, MemWeightedInterleave} {
 			k := &older{most: numa.PreferredMany}
 			err := confine(k, topology.CPUSet{}, topology.Nodes(7), p)
-			var unsupported *UnsupportedError
+			var unsupported *plan.UnsupportedError
 			if err == nil || errors.As(err, &unsupported) {
 				t.Errorf("%s: %v", p, err)
 			}
 		}
 	})
 	t.Run("kernel without NUMA", func(t *testing.T) {
-		var unsupported *UnsupportedError
+		var unsupported *plan.UnsupportedError
 		if err := confine(&older{fails: unix.ENOSYS}, topology.CPUSet{}, both, MemBind); !errors.As(err, &unsupported) {
 			t.Error(err)
 		}

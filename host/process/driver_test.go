@@ -1,11 +1,14 @@
 package process
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +24,7 @@ import (
 func (m *model) driver() *Driver {
 	d := New(Options{Root: m})
 	d.kernel = m
+	d.now = func() (uint64, error) { return m.ticks, m.step("clock") }
 	return d
 }
 
@@ -54,31 +58,40 @@ func tree() (*model, *modelProc) {
 	return m, p
 }
 
-func entries(have []plan.Setting, to string, at time.Time) (out []plan.Entry) {
-	for i, h := range have {
-		out = append(out, plan.Entry{Seq: uint64(i + 1), Time: at, Kind: h.Kind, Path: h.Path, Old: h.Value, New: to, State: plan.Applied})
+// entries is the journal of changes.
+func entries(all []plan.Change) (out []plan.Entry) {
+	for i, c := range all {
+		out = append(out, plan.Entry{Seq: uint64(i + 1), Kind: c.Kind, Path: c.Path, Groups: c.Groups, Old: c.Value, New: c.Will,
+			Object: c.Object, Ticks: c.Ticks, State: plan.Applied})
 	}
 	return out
+}
+
+// restore puts everything back in the reverse order.
+func (m *model) restore(journal []plan.Entry) error {
+	back := slices.Clone(journal)
+	slices.Reverse(back)
+	return errors.Join(m.driver().Restore(context.Background(), back)...)
 }
 
 func TestAffinityApplyAndRestore(t *testing.T) {
 	ctx := context.Background()
 	m, p := tree()
+	m.add(17, 10).state = 'Z'
 	d := m.driver()
 	before := m.masks()
-	have, err := d.Settings(ctx, cpuStep("4-5", p))
-	want := []plan.Setting{
-		{Kind: plan.Affinity, Path: "10@1010", Value: "0-7;21=3", Kin: "0 0::/user.slice"},
-		{Kind: plan.Affinity, Path: "11@1011", Value: "0-7;22=0-1", Kin: "0 0::/user.slice"},
-		{Kind: plan.Affinity, Path: "12@1012", Value: "0-7", Kin: "0 0::/user.slice"},
+	have, err := d.Changes(ctx, cpuStep("4-5", p))
+	setting := func(path, value string) plan.Change {
+		return plan.Change{Will: "4-5", Setting: plan.Setting{Kind: plan.Affinity, Path: path, Value: value, Groups: "0 0::/user.slice", Ticks: 10000}}
 	}
+	want := []plan.Change{setting("10@1010", "0-7;21=3"), setting("11@1011", "0-7;22=0-1"), setting("12@1012", "0-7")}
 	if err != nil || !slices.Equal(have, want) {
 		t.Fatalf("%+v %v", have, err)
 	}
 	if err := d.Apply(ctx, cpuStep("4-5", p), nil); err != nil {
 		t.Fatal(err)
 	}
-	after := map[int]string{10: "4-5", 20: "4-5", 21: "4-5", 11: "4-5", 22: "4-5", 12: "4-5", 13: "0-7", 14: "0-7"}
+	after := map[int]string{10: "4-5", 20: "4-5", 21: "4-5", 11: "4-5", 22: "4-5", 12: "4-5", 13: "0-7", 14: "0-7", 17: "0-7"}
 	if got := m.masks(); !maps.Equal(got, after) {
 		t.Errorf("after Apply %v", got)
 	}
@@ -86,10 +99,8 @@ func TestAffinityApplyAndRestore(t *testing.T) {
 	if err := d.Apply(ctx, cpuStep("4-5", p), nil); err != nil || slices.Contains(m.trace, "set affinity") {
 		t.Errorf("a second Apply changed something: %v", err)
 	}
-	for _, e := range slices.Backward(entries(have, "4-5", time.Time{})) {
-		if err := m.driver().Restore(ctx, e); err != nil {
-			t.Fatal(err)
-		}
+	if err := m.restore(entries(have)); err != nil {
+		t.Fatal(err)
 	}
 	if got := m.masks(); !maps.Equal(got, before) {
 		t.Errorf("after Restore %v, want %v", got, before)
@@ -98,28 +109,25 @@ func TestAffinityApplyAndRestore(t *testing.T) {
 
 // Threads and children made after the journal was written have inherited what
 // homenode gave; they get the old value too. What a thread chose itself it keeps.
-func TestAffinityRestoreOfHeirs(t *testing.T) {
+func TestAffinityRestoreOfWhatInherited(t *testing.T) {
 	ctx := context.Background()
 	m, p := tree()
 	d := m.driver()
-	have, err := d.Settings(ctx, cpuStep("4-5", p))
+	have, err := d.Changes(ctx, cpuStep("4-5", p))
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := time.Unix(1700000000+100, 0) // 10,000 ticks after boot
 	if err := d.Apply(ctx, cpuStep("4-5", p), nil); err != nil {
 		t.Fatal(err)
 	}
 	p.threads[30] = topology.CPUs(4, 5)
 	p.threads[31] = topology.CPUs(4)
-	heir := m.add(15, 10)
-	heir.start, heir.threads[15], heir.threads[32] = 20000, topology.CPUs(4, 5), topology.CPUs(5)
-	journalled := m.add(16, 10) // there before: it has an entry of its own, with just this value
-	journalled.threads[16] = topology.CPUs(4, 5)
-	for _, e := range slices.Backward(entries(have, "4-5", at)) {
-		if err := m.driver().Restore(ctx, e); err != nil {
-			t.Fatal(err)
-		}
+	child := m.add(15, 10)
+	child.start, child.threads[15], child.threads[32] = 20000, topology.CPUs(4, 5), topology.CPUs(5)
+	before := m.add(16, 10) // there before: it has an entry of its own, with just this value
+	before.threads[16] = topology.CPUs(4, 5)
+	if err := m.restore(entries(have)); err != nil {
+		t.Fatal(err)
 	}
 	got := m.masks()
 	for tid, want := range map[int]string{10: "0-7", 20: "0-7", 21: "3", 30: "0-7", 31: "4", 15: "0-7", 32: "5", 16: "4-5"} {
@@ -135,25 +143,214 @@ func TestAffinityRestoreAfterTwoHomes(t *testing.T) {
 	m := newModel()
 	p := m.add(10, 1)
 	d := m.driver()
-	have, _ := d.Settings(ctx, cpuStep("4-5", p))
+	have, _ := d.Changes(ctx, cpuStep("4-5", p))
 	if err := d.Apply(ctx, cpuStep("4-5", p), nil); err != nil {
 		t.Fatal(err)
 	}
+	journal := entries(have)
 	late := m.add(15, 10)
-	late.start, late.threads[15] = 20000, topology.CPUs(4, 5)
-	again, _ := d.Settings(ctx, cpuStep("2-3", p))
+	late.start, late.threads[15], late.cgroup = 20000, topology.CPUs(4, 5), "0::/other\n" // no longer of the workload
+	journal[0].Renew("w", "2-3")
 	if err := d.Apply(ctx, cpuStep("2-3", p), nil); err != nil {
 		t.Fatal(err)
 	}
-	journal := entries(have, "2-3", time.Unix(1700000000, 0))
-	journal = append(journal, plan.Entry{Seq: 2, Kind: plan.Affinity, Path: again[1].Path, Old: again[1].Value, New: "2-3"})
-	for _, e := range slices.Backward(journal) {
-		if err := d.Restore(ctx, e); err != nil {
-			t.Fatal(err)
-		}
+	if err := m.restore(journal); err != nil {
+		t.Fatal(err)
 	}
 	if got := m.masks(); got[10] != "0-7" || got[15] != "0-7" {
 		t.Errorf("%v", got)
+	}
+}
+
+// What a process leaves behind when it exits is restored by its entry, which is gone.
+func TestAffinityRestoreOfOrphans(t *testing.T) {
+	m, _, journal := given(t)
+	m.fork(11, 10)
+	m.exit(10)
+	if err := m.restore(journal); !isGone(err) {
+		t.Error(err)
+	}
+	if got := m.masks(); got[11] != "0-7" {
+		t.Errorf("%v", got)
+	}
+}
+
+// The time of day plays no part: the clock was two hours fast when a value was given,
+// and set back since (R11).
+func TestAffinityRestoreAfterTheClockWasSetBack(t *testing.T) {
+	m, _, journal := given(t)
+	journal[0].Time = time.Unix(1700000000, 0).Add(2 * time.Hour)
+	m.fork(11, 10)
+	got, err := m.driver().Inherited(context.Background(), journal, nil)
+	if err != nil || len(got) != 1 || got[0].Ticks != journal[0].Ticks {
+		t.Errorf("%+v %v", got, err)
+	}
+	if err := m.restore(journal); err != nil {
+		t.Error(err)
+	}
+	if got := m.masks(); got[11] != "0-7" {
+		t.Errorf("%v", got)
+	}
+	// An entry of before has no ticks, and the clock is all there is.
+	journal[0].Ticks, journal[0].Time = 0, time.Unix(1700000000+100, 0)
+	m.fork(12, 10).threads[12] = topology.CPUs(4, 5)
+	if got, err := m.driver().Inherited(context.Background(), journal, nil); err != nil || len(got) != 1 || got[0].Ticks != 9800 {
+		t.Errorf("%+v %v", got, err)
+	}
+}
+
+// However many entries, each pass scans /proc once (R6).
+func TestAffinityRestoreScansOnce(t *testing.T) {
+	m := newModel()
+	var all []*modelProc
+	for pid := range 50 {
+		all = append(all, m.add(100+pid, 1))
+	}
+	have, err := m.driver().Changes(context.Background(), cpuStep("4-5", all...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.driver().Apply(context.Background(), cpuStep("4-5", all...), nil); err != nil {
+		t.Fatal(err)
+	}
+	m.trace = nil
+	if err := m.restore(entries(have)); err != nil {
+		t.Fatal(err)
+	}
+	scans := 0
+	for _, call := range m.trace {
+		if call == "list proc" {
+			scans++
+		}
+	}
+	if scans != 2 { // the second finds nothing more
+		t.Errorf("%d scans of /proc", scans)
+	}
+	for tid, cpus := range m.masks() {
+		if cpus != "0-7" {
+			t.Errorf("thread %d on %s", tid, cpus)
+		}
+	}
+}
+
+// A process that takes the CPUs again each time it was restored, or forks children that
+// do, holds up nobody else.
+func TestAffinityRestoreBesideOneThatResists(t *testing.T) {
+	ctx := context.Background()
+	m := newModel()
+	one, hostile := m.add(10, 1), m.add(11, 1)
+	have, err := m.driver().Changes(ctx, cpuStep("4-5", one, hostile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.driver().Apply(ctx, cpuStep("4-5", one, hostile), nil); err != nil {
+		t.Fatal(err)
+	}
+	pid := 100
+	m.fault = func(_ int, what string) error {
+		if what == "list proc" {
+			child := m.add(pid, hostile.pid)
+			child.start, child.threads[pid] = 20000+uint64(pid), topology.CPUs(4, 5)
+			pid++
+		}
+		return nil
+	}
+	errs := m.driver().Restore(ctx, entries(have))
+	if errs[0] != nil || errs[1] == nil || one.threads[10].String() != "0-7" {
+		t.Errorf("%v, thread on %s", errs, one.threads[10])
+	}
+}
+
+// What somebody else has set since is theirs: it reads as that, and is not put back.
+func TestAffinitySetBySomebodyElse(t *testing.T) {
+	ctx := context.Background()
+	for _, c := range []struct {
+		name  string
+		after func(m *model, p *modelProc, e *plan.Entry)
+		read  string
+		ours  bool
+		main  string // after restoring
+	}{
+		{"untouched", func(*model, *modelProc, *plan.Entry) {}, "4-5", true, "0-7"},
+		{"taskset of the main thread", func(_ *model, p *modelProc, _ *plan.Entry) { p.threads[10] = topology.CPUs(1) }, "1", false, "1"},
+		{"taskset to some of them", func(_ *model, p *modelProc, _ *plan.Entry) { p.threads[10] = topology.CPUs(4) }, "4", false, "4"},
+		{"back to what it was", func(_ *model, p *modelProc, _ *plan.Entry) { p.threads[10] = topology.CPUs(0, 1, 2, 3, 4, 5, 6, 7) }, "0-7;20=3", true, "0-7"},
+		{"a CPU went offline", func(m *model, _ *modelProc, _ *plan.Entry) { m.cpus.Remove(5) }, "4-5", true, "0-4,6-7"},
+		{"offline, and back to what it was", func(m *model, p *modelProc, _ *plan.Entry) {
+			p.threads[10] = m.cpus
+			m.cpus.Remove(2)
+		}, "0-7;20=3", true, "0-1,3-7"},
+		{"a crash before the next was written", func(_ *model, _ *modelProc, e *plan.Entry) { e.Renew("w", "2-3") }, "4-5", true, "0-7"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m, p, journal := given(t)
+			e := &journal[0]
+			c.after(m, p, e)
+			now, err := m.driver().Read(ctx, *e)
+			if err != nil || now.Value != c.read || now.Kind != e.Kind || now.Path != e.Path || e.Ours(now) != c.ours {
+				t.Errorf("%+v %v, ours %v", now, err, e.Ours(now))
+			}
+			if err := m.restore(journal); err != nil {
+				t.Error(err)
+			}
+			if has, _ := m.Affinity(10); has.String() != c.main {
+				t.Errorf("restored to %s", has)
+			}
+			if has, _ := m.Affinity(20); has.String() != "3" {
+				t.Errorf("the thread with CPUs of its own has %s", has)
+			}
+			delete(m.procs, 10)
+			if now, err := m.driver().Read(ctx, *e); !isGone(err) {
+				t.Errorf("%+v %v of a process that has exited", now, err)
+			}
+		})
+	}
+	m, _, journal := given(t)
+	journal[0].Kind = plan.CgroupCPUs
+	if now, err := m.driver().Read(ctx, journal[0]); err == nil {
+		t.Errorf("%+v of another kind", now)
+	}
+	if err := m.restore(journal); err == nil {
+		t.Error("another kind was restored")
+	}
+}
+
+// Every call of restoring fails once: the entry has an error or everything is as before,
+// and the next try ends it.
+func TestAffinityRestoreWithEachCallFailing(t *testing.T) {
+	for _, errno := range []error{unix.EPERM, unix.EIO, unix.ESRCH, fs.ErrNotExist, unix.EMFILE, unix.EINVAL} {
+		for n := 1; ; n++ {
+			m, p, journal := given(t)
+			p.threads[30] = topology.CPUs(4, 5)
+			m.fork(11, 10)
+			m.fork(12, 10)
+			m.exit(11)
+			m.calls, m.trace = 0, nil
+			m.fault = func(call int, _ string) error {
+				if call == n {
+					return errno
+				}
+				return nil
+			}
+			restored := func() bool {
+				masks := m.masks()
+				return masks[10] == "0-7" && masks[20] == "3" && masks[30] == "0-7" && masks[12] == "0-7"
+			}
+			err := m.restore(journal)
+			if m.calls < n {
+				if err != nil || n < 20 {
+					t.Errorf("without a fault, %d calls: %v", m.calls, err)
+				}
+				break
+			}
+			m.fault = nil
+			if err == nil && !restored() {
+				t.Errorf("call %d fails with %v (%s): no error and %v", n, errno, m.trace[n-1], m.masks())
+			}
+			if err := m.restore(journal); err != nil || !restored() {
+				t.Errorf("after call %d failed with %v (%s): %v, %v", n, errno, m.trace[n-1], err, m.masks())
+			}
+		}
 	}
 }
 
@@ -195,11 +392,11 @@ func TestAffinityRefusals(t *testing.T) {
 	before := m.masks()
 	mems := cpuStep("0", p)
 	mems.Kind = plan.SetMems
-	var unsupported *UnsupportedError
+	var unsupported *plan.UnsupportedError
 	if err := d.Apply(ctx, mems, nil); !errors.As(err, &unsupported) {
 		t.Errorf("set-mems: %v", err)
 	}
-	if _, err := d.Settings(ctx, mems); !errors.As(err, &unsupported) {
+	if _, err := d.Changes(ctx, mems); !errors.As(err, &unsupported) {
 		t.Errorf("set-mems: %v", err)
 	}
 	var mismatch *MismatchError
@@ -207,7 +404,8 @@ func TestAffinityRefusals(t *testing.T) {
 		t.Errorf("offline CPU: %v", err)
 	}
 	m.procs[12].allowed = topology.CPUs(0, 1)
-	if err := d.Apply(ctx, cpuStep("1-2", p), nil); !errors.As(err, &mismatch) || mismatch.Thread != 12 {
+	if err := d.Apply(ctx, cpuStep("1-2", p), nil); !errors.As(err, &mismatch) || mismatch.Thread != 12 ||
+		!strings.Contains(mismatch.Why, "its cgroup does not allow CPU 2") {
 		t.Errorf("cgroup with fewer CPUs: %v", err)
 	}
 	if err := d.Apply(ctx, cpuStep("2", p), nil); !errors.As(err, &mismatch) {
@@ -223,10 +421,10 @@ func TestAffinityRefusals(t *testing.T) {
 	if err := d.Apply(ctx, reused, nil); !errors.Is(err, unix.ESRCH) {
 		t.Errorf("PID of another process: %v", err)
 	}
-	if _, err := d.Settings(ctx, reused); !errors.Is(err, unix.ESRCH) {
+	if _, err := d.Changes(ctx, reused); !errors.Is(err, unix.ESRCH) {
 		t.Errorf("PID of another process: %v", err)
 	}
-	if err := d.Restore(ctx, plan.Entry{Kind: plan.Affinity, Path: "10@7", Old: "0", New: "1"}); !errors.Is(err, unix.ESRCH) {
+	if err := m.restore([]plan.Entry{{Kind: plan.Affinity, Path: "10@7", Old: "0", New: "1"}}); !errors.Is(err, unix.ESRCH) {
 		t.Errorf("PID of another process: %v", err)
 	}
 	reused.Target.Processes[0].Start = 0
@@ -262,10 +460,31 @@ func TestAffinityWithEachCallFailing(t *testing.T) {
 			if err != nil && !maps.Equal(got, before) {
 				t.Errorf("%s: failed with %v and left %v", what, err, got)
 			}
+			if e == unix.EMFILE && isGone(err) {
+				t.Errorf("%s: the workload is taken for gone: %v", what, err)
+			}
 			if err == nil && (got[10] != "1" || got[21] != "1") {
 				t.Errorf("%s: success but %v", what, got)
 			}
 		}
+	}
+}
+
+// Without time nothing is set, and that is no success.
+func TestAffinityEndsWithContext(t *testing.T) {
+	for _, at := range []string{"", "set affinity"} { // before, and in the midst
+		m, p := tree()
+		before := m.masks()
+		ctx, cancel := context.WithCancel(context.Background())
+		m.hook = func(int) {
+			if at == "" || m.trace[len(m.trace)-1] == at {
+				cancel()
+			}
+		}
+		if err := m.driver().Apply(ctx, cpuStep("1", p), nil); !errors.Is(err, context.Canceled) || !maps.Equal(m.masks(), before) {
+			t.Errorf("cancelled at %q: %v, %v", at, err, m.masks())
+		}
+		cancel()
 	}
 }
 
@@ -312,6 +531,31 @@ func TestAffinityText(t *testing.T) {
 	}
 }
 
+// A process that maps a file of a long path very often costs no more than others.
+func TestMapsOfLongPaths(t *testing.T) {
+	line := "%x-%x rw-s 00000000 08:01 7 /" + strings.Repeat("n", 4000) + "\n"
+	r, w := io.Pipe()
+	go func() {
+		for i := range 20_000 {
+			fmt.Fprintf(w, line, i<<12, (i+1)<<12)
+		}
+		w.Close()
+	}()
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	all, err := parseMaps(r, nil)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if err != nil || len(all) != 20_000 || all[7].file != (fileID{"08:01", 7}) {
+		t.Fatalf("%d ranges, %v", len(all), err)
+	}
+	if kept := int64(after.HeapAlloc) - int64(before.HeapAlloc); kept > 8<<20 {
+		t.Errorf("%d MiB kept of 80", kept>>20)
+	}
+	runtime.KeepAlive(all)
+}
+
 func FuzzParse(f *testing.F) {
 	m, _, _ := machine()
 	for _, file := range []string{"stat", "maps", "numa_maps", "smaps", "mountinfo"} {
@@ -319,14 +563,12 @@ func FuzzParse(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		parseStat(text)
 		parseAffinity(string(text))
-		parseTmpfs(string(text))
-		parseSmaps(string(text))
-		parsePinned(string(text))
-		all, err := parseMaps(string(text), nil)
+		tmpfsDevices(bytes.NewReader(text), map[string]bool{})
+		parseSmaps(bytes.NewReader(text))
+		all, err := parseMaps(bytes.NewReader(text), nil)
 		if err == nil {
-			parseNumaMaps(string(text), all)
+			parseNumaMaps(bytes.NewReader(text), all)
 			for i := range all {
 				all[i].off(topology.Nodes(0))
 			}

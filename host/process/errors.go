@@ -6,23 +6,16 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"golang.org/x/sys/unix"
 
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 )
 
-// UnsupportedError names a feature that is missing here and what would bring it.
-type UnsupportedError struct {
-	Feature string
-	Need    string
-}
-
-func (e *UnsupportedError) Error() string { return fmt.Sprintf("%s: needs %s", e.Feature, e.Need) }
-
 // errMems is the answer to set-mems on a process.
-var errMems = &UnsupportedError{"memory nodes of a running process",
-	"a cgroup of its own: Linux has no call that changes another process's memory nodes, only cpuset.mems does"}
+var errMems = plan.Unsupported("memory nodes of a running process",
+	"a cgroup of its own: Linux has no call that changes another process's memory nodes, only cpuset.mems does")
 
 // MismatchError says that an affinity was set and is not what holds.
 type MismatchError struct {
@@ -50,6 +43,18 @@ func (e *GoneError) Error() string {
 }
 
 func (e *GoneError) Unwrap() error { return unix.ESRCH }
+
+// SilentError says that a call on processes did not come back: somebody holds the lock of
+// their memory. It wraps plan.ErrNoAnswer.
+type SilentError struct {
+	PIDs []int
+}
+
+func (e *SilentError) Error() string {
+	return fmt.Sprintf("processes %v: their memory %v: something holds its lock", e.PIDs, plan.ErrNoAnswer)
+}
+
+func (e *SilentError) Unwrap() error { return plan.ErrNoAnswer }
 
 // IncompleteError says that more than a hundredth of the movable memory is still
 // off home after all of it has been tried.
@@ -99,4 +104,4 @@ func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is
 
 func exited(pid int) error { return fmt.Errorf("process %d: %w", pid, unix.ESRCH) }
 
-func size(bytes int64) string { return humanize.IBytes(uint64(max(bytes, 0))) }
+func size(bytes int64) string { return words.Bytes(max(bytes, 0)) }

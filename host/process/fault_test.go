@@ -41,10 +41,10 @@ func TestEverySystemCallFails(t *testing.T) {
 			}
 			return has
 		}
-		var have []plan.Setting
+		var have []plan.Change
 		var err error
 		watched(func() {
-			if have, err = d.Settings(t.Context(), cpuStepOf(p, to)); err == nil {
+			if have, err = d.Changes(t.Context(), cpuStepOf(p, to)); err == nil {
 				err = d.Apply(t.Context(), cpuStepOf(p, to), nil)
 			}
 		})
@@ -59,12 +59,12 @@ func TestEverySystemCallFails(t *testing.T) {
 		if len(have) == 0 {
 			return
 		}
-		e := plan.Entry{Kind: have[0].Kind, Path: have[0].Path, Old: have[0].Value, New: to.String(), Kin: have[0].Kin}
-		watched(func() { err = d.Restore(t.Context(), e) })
+		e := plan.Entry{Kind: have[0].Kind, Path: have[0].Path, Old: have[0].Value, New: to.String(), Groups: have[0].Groups, Ticks: have[0].Ticks}
+		watched(func() { err = d.Restore(t.Context(), []plan.Entry{e})[0] })
 		if has := now(); err == nil && !has.Equal(cpus) {
 			t.Errorf("restored to %s", has)
 		}
-		if err := d.Restore(t.Context(), e); err != nil || !now().Equal(cpus) {
+		if err := d.Restore(t.Context(), []plan.Entry{e})[0]; err != nil || !now().Equal(cpus) {
 			t.Errorf("restored at last to %s, %v", now(), err)
 		}
 	})
@@ -75,6 +75,7 @@ func TestEverySystemCallOfAMoveFails(t *testing.T) {
 	fault.Each(t, errnos, func(t *testing.T, watched func(func())) {
 		p := sleeper(t)
 		m := NewMover(MoverOptions{Root: alone(t, p), Sweep: true})
+		m.wait = 0 // calls fail on this thread only
 		var last plan.Move
 		var err error
 		watched(func() {
@@ -91,7 +92,7 @@ func TestEverySystemCallOfAMoveFails(t *testing.T) {
 
 // Whichever call fails: a thread is said to be confined only when it is.
 func TestEverySystemCallOfConfiningFails(t *testing.T) {
-	var none *UnsupportedError
+	var none *plan.UnsupportedError
 	k := numa.Kernel{}
 	for _, policy := range []MemPolicy{MemBind, MemPreferred, MemWeightedInterleave} {
 		t.Run(string(policy), func(t *testing.T) {

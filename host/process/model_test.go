@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,14 +28,18 @@ type model struct {
 	huge  map[topology.NodeID]int // free huge pages of 2 MiB
 	nice  bool                    // CAP_SYS_NICE
 	cpus  topology.CPUSet         // online
+	ticks uint64                  // since boot
 
-	calls int
-	fault func(call int, what string) error // nil: none
-	hook  func(call int)                    // runs before each call
-	trace []string
-	home  topology.NodeSet // to count what truly came home
-	moved int64
-	wrong string // something that must not happen
+	calls   int
+	fault   func(call int, what string) error // nil: none
+	hook    func(call int)                    // runs before each call
+	trace   []string
+	hang    func(pid int, what string) bool // calls that wait for release, and then fail
+	release chan struct{}
+	waits   *atomic.Int64    // calls that do
+	home    topology.NodeSet // to count what truly came home
+	moved   int64
+	wrong   string // something that must not happen
 }
 
 type modelProc struct {
@@ -77,7 +82,7 @@ type modelPage struct {
 }
 
 func newModel() *model {
-	return &model{procs: map[int]*modelProc{}, free: map[topology.NodeID]int{}, huge: map[topology.NodeID]int{}, nice: true,
+	return &model{procs: map[int]*modelProc{}, free: map[topology.NodeID]int{}, huge: map[topology.NodeID]int{}, nice: true, ticks: 10000,
 		cpus: topology.CPUs(0, 1, 2, 3, 4, 5, 6, 7)}
 }
 
@@ -164,7 +169,23 @@ func (m *model) live(pid int) (*modelProc, error) {
 	return p, nil
 }
 
+// hung waits, without a touch to the model, when the call is one that hangs.
+func (m *model) hung(pid int, what string) error {
+	if m.hang == nil || !m.hang(pid, what) {
+		return nil
+	}
+	if m.waits != nil {
+		m.waits.Add(1)
+		defer m.waits.Add(-1)
+	}
+	<-m.release
+	return unix.EIO
+}
+
 func (m *model) PageNodes(pid int, pages []uintptr, status []int32) error {
+	if err := m.hung(pid, "query"); err != nil {
+		return err
+	}
 	if err := m.step("query"); err != nil {
 		return err
 	}
@@ -188,6 +209,9 @@ func (m *model) PageNodes(pid int, pages []uintptr, status []int32) error {
 // MovePages is do_pages_move: pages are queued, the queue is flushed whenever a
 // page is settled at once, and a flush that fails ends the call.
 func (m *model) MovePages(pid int, pages []uintptr, nodes, status []int32, all bool) error {
+	if err := m.hung(pid, "move"); err != nil {
+		return err
+	}
 	if err := m.step("move"); err != nil {
 		return err
 	}
@@ -308,6 +332,9 @@ func (m *model) migrate(p *modelProc, pg *modelPage, to topology.NodeID) (ok, fu
 }
 
 func (m *model) MigratePages(pid int, from, to topology.NodeSet) (int, error) {
+	if err := m.hung(pid, "migrate"); err != nil {
+		return 0, err
+	}
 	if err := m.step("migrate"); err != nil {
 		return 0, err
 	}
@@ -368,6 +395,12 @@ func (m *model) SetAffinity(tid int, cpus topology.CPUSet) error {
 
 // Open is the machine's file tree.
 func (m *model) Open(name string) (fs.File, error) {
+	if parts := strings.Split(name, "/"); len(parts) == 3 {
+		pid, _ := strconv.Atoi(parts[1])
+		if err := m.hung(pid, parts[2]); err != nil {
+			return nil, err
+		}
+	}
 	text, err := m.file(name)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
@@ -484,7 +517,7 @@ func (m *model) file(name string) ([]byte, error) {
 	var b bytes.Buffer
 	switch parts[2] {
 	case "stat":
-		fmt.Fprintf(&b, "%d (a) b) %c %d %d %d %s%d 0 0\n", pid, p.state, p.parent, p.group, p.session, strings.Repeat("0 ", 15), p.start)
+		fmt.Fprintf(&b, "%d (a) b) %c %d %d %d %s%d %s\n", pid, p.state, p.parent, p.group, p.session, strings.Repeat("0 ", 15), p.start, strings.Repeat("0 ", 30))
 	case "status":
 		fmt.Fprintf(&b, "Name:\ta) b\nNSpid:\t%s\nVmLck:\t%8d kB\nVmPin:\t%8d kB\n", cmp.Or(p.nspid, strconv.Itoa(pid)), p.vmLck, p.vmPin)
 	case "cgroup":

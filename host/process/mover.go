@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/numa"
+	procfs "github.com/homenode/homenode/host/internal/proc"
 )
 
 // MoverOptions says how fast pages move. The zero value is good.
@@ -63,6 +66,12 @@ const (
 
 	unwritten    = -1 << 20 // a status that the kernel never writes
 	incompleteOf = 100      // one part in so many may stay off home
+
+	// answerIn is how long a call on a process of a move may take: numa_maps of a
+	// terabyte in small pages takes 40 seconds.
+	answerIn = 2 * time.Minute
+	// strangerIn is that for others, of which only maps is read.
+	strangerIn = 5 * time.Second
 )
 
 // Mover moves pages. It may carry out several moves at once.
@@ -71,6 +80,8 @@ type Mover struct {
 	proc   proc
 	kernel kernel
 	pace   *pacer
+	calls  *procfs.Calls
+	wait   time.Duration // for a call on a process of a move
 }
 
 // NewMover returns a mover.
@@ -87,15 +98,16 @@ func NewMover(o MoverOptions) *Mover {
 	if o.Clock == nil {
 		o.Clock = wallClock{}
 	}
-	return &Mover{o: o, proc: proc{o.Root}, kernel: numa.Kernel{}, pace: &pacer{clock: o.Clock, bandwidth: o.Bandwidth}}
+	return &Mover{o: o, proc: proc{o.Root}, kernel: numa.Kernel{}, pace: &pacer{clock: o.Clock, bandwidth: o.Bandwidth},
+		calls: procfs.NewCalls(nil), wait: answerIn}
 }
 
 // Move brings the pages of the step's processes that lie off home to the home
 // nodes. It calls progress after each batch with what was done in this call, and
 // stops between batches when ctx ends, returning its error; a later call goes on,
 // for it asks anew where each page is. It returns an error that wraps ESRCH when
-// all processes have exited, *NodeFullError when a node had no room, and
-// *IncompleteError when more than a hundredth is left for other reasons.
+// all processes have exited, *SilentError when one did not answer, after the others were
+// moved, *NodeFullError when a node had no room, and *IncompleteError when more than a hundredth is left for other reasons.
 func (m *Mover) Move(ctx context.Context, step plan.Step, progress func(plan.Move)) error {
 	home, err := topology.ParseNodeSet(step.To)
 	if err != nil {
@@ -108,12 +120,12 @@ func (m *Mover) Move(ctx context.Context, step plan.Step, progress func(plan.Mov
 		return fmt.Errorf("%s: move pages of no process", step.Workload)
 	}
 	if os.Getpagesize() != basePage {
-		return &UnsupportedError{"moving pages", "pages of 4 KiB"}
+		return plan.Unsupported("moving pages", "pages of 4 KiB")
 	}
 	if progress == nil {
 		progress = func(plan.Move) {}
 	}
-	j := &job{Mover: m, home: home, step: step, progress: progress, why: map[why]int64{}, busy: map[int]int64{}, refusedPages: pageSet{},
+	j := &job{Mover: m, home: home, step: step, progress: progress, silent: map[int]bool{}, users: map[int]int{}, why: map[why]int64{}, busy: map[int]int64{}, refusedPages: pageSet{},
 		members: map[int]workload.Process{}, run: run{node: topology.None},
 		record: plan.Move{Workload: step.Workload, Home: home.String(), Planned: step.Bytes, Started: m.o.Clock.Now(), State: "running"}}
 	for _, p := range step.Target.Processes {
@@ -144,6 +156,8 @@ type job struct {
 	rested   time.Duration
 	members  map[int]workload.Process
 	sharers  *sharers
+	silent   map[int]bool // processes that did not answer
+	users    map[int]int  // of processes that were asked
 
 	why          map[why]int64 // bytes refused, by reason
 	busy         map[int]int64 // bytes refused as busy, by process
@@ -170,11 +184,59 @@ func (j *job) all(ctx context.Context) error {
 	}
 	j.shares = newShares(j.step, j.home, now.on)
 	for i := range targets {
-		if err := j.process(ctx, &targets[i]); err != nil && !isGone(err) {
+		if err := j.process(ctx, &targets[i]); err != nil && !isGone(err) && !j.isSilent(targets[i].PID, err) {
 			return err
 		}
 	}
 	return j.finish(ctx)
+}
+
+// ask makes a call that takes the lock of a process's memory, and waits that long for it.
+// One that does not come back is left behind, and must own what it writes to.
+func (j *job) ask(p workload.Process, most time.Duration, call func() error) error {
+	if most == 0 {
+		return call()
+	}
+	user, ok := j.users[p.PID]
+	if !ok {
+		if text, err := j.proc.read(p.PID, "status"); err == nil {
+			user = procfs.ParseStatus(text).UID
+		}
+		j.users[p.PID] = user
+	}
+	var err error
+	c, lost := j.calls.Begin(p, user, func() { err = call() })
+	if lost != nil {
+		return lost
+	}
+	if !c.Wait(most) {
+		c.Abandon()
+		return &SilentError{[]int{p.PID}}
+	}
+	return cmp.Or(c.Bug(), err)
+}
+
+// read reads a file of a process that takes the lock of its memory. What parse has brought
+// is not to be looked at after an error that wraps plan.ErrNoAnswer: it may yet go on.
+func (j *job) read(p workload.Process, file string, most time.Duration, parse func(io.Reader) error) error {
+	return j.ask(p, most, func() error { return j.proc.parse(p.PID, file, parse) })
+}
+
+// isSilent remembers a process that did not answer: the others are moved all the same.
+func (j *job) isSilent(pid int, err error) bool {
+	if !errors.Is(err, plan.ErrNoAnswer) {
+		return false
+	}
+	j.silent[pid] = true
+	return true
+}
+
+// silence is the error of those that did not answer.
+func (j *job) silence() error {
+	if len(j.silent) == 0 {
+		return nil
+	}
+	return &SilentError{slices.Sorted(maps.Keys(j.silent))}
 }
 
 // survey looks where all processes of the step have their memory.
@@ -190,13 +252,16 @@ func (j *job) survey(ctx context.Context) (survey, []target, error) {
 		err := j.proc.check(p)
 		var ranges []memRange
 		if err == nil {
-			ranges, err = j.proc.ranges(p.PID)
+			ranges, err = j.proc.ranges(p.PID, func(file string, parse func(io.Reader) error) error { return j.read(p, file, j.wait, parse) })
 		}
 		if err == nil {
 			err = j.proc.check(p)
 		}
 		if isGone(err) {
 			dead = append(dead, p.PID)
+			continue
+		}
+		if j.isSilent(p.PID, err) {
 			continue
 		}
 		if err != nil {
@@ -206,6 +271,9 @@ func (j *job) survey(ctx context.Context) (survey, []target, error) {
 		s.add(ranges, j.home, seen)
 	}
 	if len(targets) == 0 {
+		if err := j.silence(); err != nil {
+			return s, nil, err
+		}
 		return s, nil, &GoneError{PIDs: dead, Moved: j.record.Moved}
 	}
 	return s, targets, nil
@@ -228,6 +296,9 @@ func (j *job) finish(ctx context.Context) error {
 		}
 		return j.finish(ctx)
 	}
+	if err := j.silence(); err != nil {
+		return err
+	}
 	if now.off*incompleteOf <= now.movable {
 		return nil
 	}
@@ -237,11 +308,9 @@ func (j *job) finish(ctx context.Context) error {
 	return &IncompleteError{now.off, cmp.Or(j.reasons(), "they came while the rest was moved")}
 }
 
-// sweep lets the kernel move whatever it finds.
+// sweep lets the kernel move whatever it finds to a home of one node: to several,
+// the call divides pages by the number of their node.
 func (j *job) sweep(ctx context.Context, of []workload.Process) error {
-	if j.home.Len() != 1 {
-		return &UnsupportedError{"migrate_pages to several nodes", "a home of one node: the call divides pages by the number of their node"}
-	}
 	text, err := fs.ReadFile(j.o.Root, "sys/devices/system/node/has_memory")
 	if err != nil {
 		return err
@@ -260,10 +329,17 @@ func (j *job) sweep(ctx context.Context, of []workload.Process) error {
 		} else if err != nil {
 			return err
 		}
-		if _, err := j.kernel.MigratePages(p.PID, nodes.Minus(j.home), j.home); err != nil && !isGone(err) {
+		err := j.ask(p, j.wait, func() error {
+			_, err := j.kernel.MigratePages(p.PID, nodes.Minus(j.home), j.home)
+			return err
+		})
+		if err != nil && !isGone(err) && !j.isSilent(p.PID, err) {
 			return fmt.Errorf("process %d: %w", p.PID, err)
 		}
 		live++
+	}
+	if err := j.silence(); err != nil {
+		return err
 	}
 	if live == 0 {
 		return &GoneError{PIDs: pids(of), Moved: j.record.Moved}

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +58,7 @@ func holder() {
 // placed is the movable bytes of a process by node.
 func placed(t *testing.T, pid int) (map[topology.NodeID]int64, int64) {
 	t.Helper()
-	ranges, err := proc{os.DirFS("/")}.ranges(pid)
+	ranges, err := rangesOf(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestNodesMove(t *testing.T) {
 			var rec plan.Move
 			began, batches := time.Now(), 0
 			step := realStep(t, plan.MovePages, c.Process.Pid, fmt.Sprint(first))
-			err := NewMover(MoverOptions{}).Move(context.Background(), step, func(r plan.Move) { rec = r; batches++ })
+			err := NewMover(MoverOptions{Root: childrenOf{os.DirFS("/"), c.Process.Pid}}).Move(context.Background(), step, func(r plan.Move) { rec = r; batches++ })
 			after, _ := placed(t, c.Process.Pid)
 			t.Logf("%v: %v became %v in %v, %d batches: %+v", err, before, after, time.Since(began), batches, rec)
 			if err != nil || after[first]*100 < total*99 {
@@ -117,7 +118,7 @@ func TestNodesMove(t *testing.T) {
 				t.Errorf("record says %d moved, numa_maps %d", rec.Moved, after[first]-before[first])
 			}
 			text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", c.Process.Pid))
-			huge, _ := parseSmaps(string(text))
+			huge, _, _ := parseSmaps(bytes.NewReader(text))
 			thp := len(huge)
 			t.Logf("%d ranges with huge pages afterwards", thp)
 			if data, _ := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled"); thp == 0 && !strings.Contains(string(data), "[never]") {
@@ -138,7 +139,7 @@ func TestNodesMoveByShares(t *testing.T) {
 	}
 	step := realStep(t, plan.MovePages, c.Process.Pid, fmt.Sprintf("%d,%d", nodes[0], nodes[1]))
 	step.Shares = []workload.NodeMemory{{Node: nodes[0], KiB: 300}, {Node: nodes[1], KiB: 100}}
-	err := NewMover(MoverOptions{}).Move(context.Background(), step, nil)
+	err := NewMover(MoverOptions{Root: childrenOf{os.DirFS("/"), c.Process.Pid}}).Move(context.Background(), step, nil)
 	after, total := placed(t, c.Process.Pid)
 	share := float64(after[nodes[0]]) / float64(total)
 	t.Logf("%v: %v, %.3f on node %d", err, after, share, nodes[0])

@@ -1,14 +1,13 @@
 package process
 
 import (
-	"bytes"
 	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/homenode/homenode/core/plan"
+	procfs "github.com/homenode/homenode/host/internal/proc"
 )
 
 // Pressure says when page moves rest because memory is short: moving needs free
@@ -62,18 +61,6 @@ func (p *Pressure) some(name string) (percent float64, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	return parsePressure(text)
-}
-
-func parsePressure(text []byte) (some float64, ok bool) {
-	for line := range bytes.Lines(text) {
-		rest, is := bytes.CutPrefix(line, []byte("some avg10="))
-		if !is {
-			continue
-		}
-		word, _, _ := bytes.Cut(rest, []byte(" "))
-		v, err := strconv.ParseFloat(string(bytes.TrimSpace(word)), 64)
-		return v, err == nil && v >= 0 && v <= 100
-	}
-	return 0, false
+	percent, _, ok = procfs.Pressure(text)
+	return percent, ok
 }

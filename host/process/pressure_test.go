@@ -76,16 +76,6 @@ func TestMoveRestsUnderPressure(t *testing.T) {
 	}
 }
 
-// FuzzPressure: whatever the file says, the figure is a percentage.
-func FuzzPressure(f *testing.F) {
-	f.Add(psi(3).Data)
-	f.Fuzz(func(t *testing.T, text []byte) {
-		if v, ok := parsePressure(text); ok && !(v >= 0 && v <= 100) {
-			t.Errorf("%q: %v", text, v)
-		}
-	})
-}
-
 // stepClock lets time pass only when everyone waits: the earliest goes on.
 type stepClock struct {
 	mu      sync.Mutex

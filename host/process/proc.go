@@ -1,24 +1,21 @@
 package process
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
+	procfs "github.com/homenode/homenode/host/internal/proc"
 )
-
-// userHZ is the unit of times in /proc/PID/stat. It is part of the ABI and 100 on
-// every architecture that Go supports.
-const userHZ = 100
 
 // proc reads /proc below a root.
 type proc struct{ root fs.FS }
@@ -40,39 +37,29 @@ func (p proc) read(pid int, file string) ([]byte, error) {
 	return text, err
 }
 
+// parse is for files that are long.
+func (p proc) parse(pid int, file string, parse func(io.Reader) error) error {
+	f, err := p.root.Open(fmt.Sprintf("proc/%d/%s", pid, file))
+	if err == nil {
+		defer f.Close()
+		err = parse(f)
+	}
+	if err != nil && isGone(err) {
+		return exited(pid)
+	}
+	return err
+}
+
 func (p proc) stat(pid int) (stat, error) {
 	text, err := p.read(pid, "stat")
 	if err != nil {
 		return stat{}, err
 	}
-	s, err := parseStat(text)
+	s, err := procfs.ParseStat(text)
 	if err != nil {
 		return stat{}, fmt.Errorf("/proc/%d/stat: %w", pid, err)
 	}
-	return s, nil
-}
-
-// parseStat reads /proc/PID/stat. The command, in brackets, may hold anything,
-// brackets and spaces too: fields are counted after the last bracket.
-func parseStat(text []byte) (stat, error) {
-	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
-	if open < 0 || end < open {
-		return stat{}, errors.New("no command in brackets")
-	}
-	fields := strings.Fields(string(text[end+1:]))
-	const state, parent, group, session, start = 0, 1, 2, 3, 22 - 3 // field 3 of proc_pid_stat(5) is the first
-	if len(fields) <= start {
-		return stat{}, errors.New("too short")
-	}
-	pid, err1 := strconv.Atoi(strings.TrimSpace(string(text[:open])))
-	ppid, err2 := strconv.Atoi(fields[parent])
-	pgrp, err3 := strconv.Atoi(fields[group])
-	sid, err4 := strconv.Atoi(fields[session])
-	began, err5 := strconv.ParseUint(fields[start], 10, 64)
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
-		return stat{}, err
-	}
-	return stat{workload.Process{PID: pid, Start: began}, ppid, pgrp, sid, fields[state][0]}, nil
+	return stat{workload.Process{PID: s.PID, Start: s.Start}, s.Parent, s.Group, s.Session, s.State}, nil
 }
 
 // check returns an error that wraps ESRCH unless the very process named lives.
@@ -178,10 +165,9 @@ func (p proc) family(of []workload.Process) ([]workload.Process, error) {
 		}
 	}
 	var members []workload.Process
-	for _, m := range found {
-		members = append(members, m)
+	for _, pid := range slices.Sorted(maps.Keys(found)) {
+		members = append(members, found[pid])
 	}
-	slices.SortFunc(members, func(a, b workload.Process) int { return a.PID - b.PID })
 	return members, nil
 }
 
@@ -213,13 +199,11 @@ func (p proc) booted() (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	for line := range strings.Lines(string(text)) {
-		if sec, ok := strings.CutPrefix(line, "btime "); ok {
-			n, err := strconv.ParseInt(strings.TrimSpace(sec), 10, 64)
-			return time.Unix(n, 0), err
-		}
+	at, ok := procfs.Booted(text)
+	if !ok {
+		return at, errors.New("/proc/stat: no btime")
 	}
-	return time.Time{}, errors.New("/proc/stat: no btime")
+	return at, nil
 }
 
 // online is the CPUs that run.

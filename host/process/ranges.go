@@ -1,16 +1,18 @@
 package process
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	procfs "github.com/homenode/homenode/host/internal/proc"
 )
 
 // rangeKind says what lies in a range, and so whether it is moved.
@@ -81,32 +83,35 @@ func (r *memRange) movable() int64 {
 	return r.total()
 }
 
-// ranges reads what memory a process has and where it lies.
-func (p proc) ranges(pid int) ([]memRange, error) {
-	maps, err := p.read(pid, "maps")
+// ranges reads, with read, what memory a process has and where it lies.
+func (p proc) ranges(pid int, read func(file string, parse func(io.Reader) error) error) ([]memRange, error) {
+	tmpfs := map[string]bool{}
+	if err := p.parse(pid, "mountinfo", func(r io.Reader) error { return tmpfsDevices(r, tmpfs) }); err != nil {
+		clear(tmpfs)
+	}
+	var all []memRange
+	err := read("maps", func(r io.Reader) (err error) {
+		all, err = parseMaps(r, tmpfs)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("process %d: read maps: %w", pid, err)
 	}
-	numa, err := p.read(pid, "numa_maps")
-	if err != nil {
+	if err := read("numa_maps", func(r io.Reader) error { return parseNumaMaps(r, all) }); err != nil {
 		return nil, fmt.Errorf("process %d: read numa_maps: %w", pid, err)
-	}
-	tmpfs := map[string]bool{}
-	if mounts, err := p.read(pid, "mountinfo"); err == nil {
-		tmpfs = parseTmpfs(string(mounts))
 	}
 	// Without smaps a range may still have huge pages: they then show when pages
 	// beside one that was moved have moved along.
 	var thp, locked map[uintptr]bool
-	if smaps, err := p.read(pid, "smaps"); err == nil {
-		thp, locked = parseSmaps(string(smaps))
+	err = read("smaps", func(r io.Reader) (err error) {
+		thp, locked, err = parseSmaps(r)
+		return err
+	})
+	if errors.Is(err, plan.ErrNoAnswer) {
+		return nil, err
 	}
-	all, err := parseMaps(string(maps), tmpfs)
 	if err != nil {
-		return nil, fmt.Errorf("/proc/%d/maps: %w", pid, err)
-	}
-	if err := parseNumaMaps(string(numa), all); err != nil {
-		return nil, fmt.Errorf("/proc/%d/numa_maps: %w", pid, err)
+		return all, nil
 	}
 	for i := range all {
 		all[i].thp, all[i].locked = thp[all[i].start], locked[all[i].start]
@@ -115,12 +120,12 @@ func (p proc) ranges(pid int) ([]memRange, error) {
 }
 
 // parseMaps reads /proc/PID/maps: "start-end perms offset dev inode path".
-func parseMaps(text string, tmpfs map[string]bool) ([]memRange, error) {
-	var all []memRange
-	for line := range strings.Lines(text) {
+func parseMaps(text io.Reader, tmpfs map[string]bool) (all []memRange, err error) {
+	dev := ""
+	err = eachLine(text, func(line string) error {
 		f := strings.Fields(line)
 		if len(f) < 5 {
-			return nil, fmt.Errorf("line %q", oneLine(line))
+			return fmt.Errorf("line %q", oneLine(line))
 		}
 		from, to, ok := strings.Cut(f[0], "-")
 		start, err1 := strconv.ParseUint(from, 16, 64)
@@ -128,7 +133,7 @@ func parseMaps(text string, tmpfs map[string]bool) ([]memRange, error) {
 		offset, err3 := strconv.ParseUint(f[2], 16, 64)
 		inode, err4 := strconv.ParseUint(f[4], 10, 64)
 		if err := errors.Join(err1, err2, err3, err4); err != nil || !ok || end <= start || len(f[1]) < 4 {
-			return nil, fmt.Errorf("line %q", oneLine(line))
+			return fmt.Errorf("line %q", oneLine(line))
 		}
 		r := memRange{start: uintptr(start), end: uintptr(end), offset: offset, pageSize: basePage, shared: f[1][3] == 's'}
 		path := ""
@@ -136,7 +141,10 @@ func parseMaps(text string, tmpfs map[string]bool) ([]memRange, error) {
 			path = strings.Join(f[5:], " ")
 		}
 		if inode != 0 {
-			r.file = fileID{f[3], inode}
+			if dev != f[3] {
+				dev = strings.Clone(f[3]) // a part would keep the line
+			}
+			r.file = fileID{dev, inode}
 		}
 		switch {
 		case strings.HasPrefix(path, "[v"): // [vdso], [vvar], [vvar_vclock], [vsyscall]: the kernel's own
@@ -149,8 +157,15 @@ func parseMaps(text string, tmpfs map[string]bool) ([]memRange, error) {
 			r.kind = private
 		}
 		all = append(all, r)
-	}
-	return all, nil
+		return nil
+	})
+	return all, err
+}
+
+// eachLine calls each with every line of a file. A process has it in its hand how long that
+// is: one that maps a file of a long path as often as it may has 250 MB of maps.
+func eachLine(r io.Reader, each func(line string) error) error {
+	return procfs.EachLine(bufio.NewReaderSize(r, procfs.LongestLine), func(line []byte) error { return each(string(line)) })
 }
 
 // basePage is the size of an ordinary page. Numbers in numa_maps are in it, and
@@ -161,79 +176,51 @@ const basePage = 4096
 // pages.
 const hugePage = 2 << 20
 
-// parseNumaMaps adds what /proc/PID/numa_maps tells to the ranges: a line is
-// "start policy key=value... flag...". Ranges that came since are skipped.
-func parseNumaMaps(text string, all []memRange) error {
+// parseNumaMaps adds what /proc/PID/numa_maps tells to the ranges. Ranges that came
+// since are skipped.
+func parseNumaMaps(text io.Reader, all []memRange) error {
 	byStart := make(map[uintptr]*memRange, len(all))
 	for i := range all {
 		byStart[all[i].start] = &all[i]
 	}
-	for line := range strings.Lines(text) {
-		f := strings.Fields(line)
-		if len(f) < 2 {
-			return fmt.Errorf("line %q", oneLine(line))
+	var m procfs.Mapping
+	return procfs.EachLine(bufio.NewReaderSize(text, procfs.LongestLine), func(line []byte) error {
+		if !m.Parse(line) {
+			return fmt.Errorf("line %q", oneLine(string(line)))
 		}
-		start, err := strconv.ParseUint(f[0], 16, 64)
-		if err != nil {
-			return fmt.Errorf("line %q", oneLine(line))
-		}
-		r := byStart[uintptr(start)]
+		r := byStart[uintptr(m.Start)]
 		if r == nil {
-			continue
+			return nil
 		}
-		var anonPages int64
-		pages := map[topology.NodeID]int64{}
-		isHuge := false
-		for _, word := range f[2:] {
-			key, value, hasValue := strings.Cut(word, "=")
-			if !hasValue {
-				isHuge = isHuge || key == "huge"
-				continue
-			}
-			if key == "file" {
-				continue // a path, escaped: whatever it looks like
-			}
-			n, err := strconv.ParseInt(value, 10, 64)
-			if err != nil || n < 0 || n > math.MaxInt64>>32 {
-				continue // a policy of two words, "prefer (many):1", has no value to read
-			}
-			switch {
-			case key == "anon":
-				anonPages = n
-			case key == "kernelpagesize_kB":
-				r.pageSize = n << 10
-			case len(key) > 1 && key[0] == 'N':
-				if node, err := strconv.Atoi(key[1:]); err == nil && node >= 0 && node <= topology.MaxID {
-					pages[topology.NodeID(node)] = n
-				}
-			}
+		if m.PageKiB != 0 {
+			r.pageSize = int64(m.PageKiB) << 10
 		}
-		if r.pageSize < basePage || r.pageSize > 1<<40 {
-			return fmt.Errorf("line %q: page size", oneLine(line))
+		if r.pageSize < basePage {
+			return fmt.Errorf("line %q: page size", oneLine(string(line)))
 		}
-		if isHuge {
+		if m.Huge {
 			r.kind = huge
 		}
-		r.anon = anonPages * r.pageSize
-		r.nodes = make(map[topology.NodeID]int64, len(pages))
-		for node, n := range pages {
-			r.nodes[node] = n * r.pageSize
+		r.anon = int64(min(m.Anon, m.Pages)) * r.pageSize
+		r.nodes = make(map[topology.NodeID]int64, len(m.Nodes))
+		for _, n := range m.Nodes {
+			r.nodes[topology.NodeID(n.Node)] = int64(n.Pages) * r.pageSize
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // parseSmaps finds the ranges that have transparent huge pages, and those that are
 // mlocked, in /proc/PID/smaps.
-func parseSmaps(text string) (thp, locked map[uintptr]bool) {
+func parseSmaps(text io.Reader) (thp, locked map[uintptr]bool, err error) {
 	thp, locked = map[uintptr]bool{}, map[uintptr]bool{}
 	var start uint64
-	for line := range strings.Lines(text) {
+	err = eachLine(text, func(line string) error {
 		key, rest, _ := strings.Cut(line, " ")
 		if !strings.HasSuffix(key, ":") {
 			from, _, _ := strings.Cut(key, "-")
 			start, _ = strconv.ParseUint(from, 16, 64)
-			continue
+			return nil
 		}
 		if (key == "AnonHugePages:" || key == "ShmemPmdMapped:") && !strings.HasPrefix(strings.TrimSpace(rest), "0 ") {
 			thp[uintptr(start)] = true
@@ -241,52 +228,21 @@ func parseSmaps(text string) (thp, locked map[uintptr]bool) {
 		if key == "VmFlags:" && slices.Contains(strings.Fields(rest), "lo") {
 			locked[uintptr(start)] = true
 		}
-	}
-	return thp, locked
+		return nil
+	})
+	return thp, locked, err
 }
 
-// parsePinned reads VmPin and VmLck of /proc/PID/status, in bytes.
-func parsePinned(text string) (pin, lock int64) {
-	for line := range strings.Lines(text) {
-		key, value, _ := strings.Cut(line, ":")
-		if key != "VmPin" && key != "VmLck" {
-			continue
+// tmpfsDevices adds the device numbers of tmpfs mounts, as maps writes them ("00:1b").
+func tmpfsDevices(mountinfo io.Reader, tmpfs map[string]bool) error {
+	return procfs.EachLine(bufio.NewReaderSize(mountinfo, procfs.LongestLine), func(line []byte) error {
+		for _, m := range procfs.Mountinfo(line) {
+			if m.Type == "tmpfs" {
+				tmpfs[fmt.Sprintf("%02x:%02x", m.Device.Major, m.Device.Minor)] = true
+			}
 		}
-		f := strings.Fields(value)
-		if len(f) == 0 {
-			continue
-		}
-		kib, err := strconv.ParseInt(f[0], 10, 64)
-		if err != nil || kib < 0 || kib > math.MaxInt64>>10 {
-			continue
-		}
-		if key == "VmPin" {
-			pin = kib << 10
-		} else {
-			lock = kib << 10
-		}
-	}
-	return pin, lock
-}
-
-// parseTmpfs finds the device numbers of tmpfs mounts in /proc/PID/mountinfo, as
-// maps writes them ("00:1b", hexadecimal; mountinfo has decimals).
-func parseTmpfs(text string) map[string]bool {
-	tmpfs := map[string]bool{}
-	for line := range strings.Lines(text) {
-		before, after, _ := strings.Cut(line, " - ")
-		f := strings.Fields(before)
-		if len(f) < 3 || !strings.HasPrefix(after, "tmpfs ") {
-			continue
-		}
-		major, minor, _ := strings.Cut(f[2], ":")
-		x, err1 := strconv.Atoi(major)
-		y, err2 := strconv.Atoi(minor)
-		if err1 == nil && err2 == nil {
-			tmpfs[fmt.Sprintf("%02x:%02x", x, y)] = true
-		}
-	}
-	return tmpfs
+		return nil
+	})
 }
 
 // Bits of an entry of /proc/PID/pagemap (Documentation/admin-guide/mm/pagemap.rst).
@@ -317,6 +273,13 @@ func (p proc) openPagemap(pid int) *pagemap {
 		return nil
 	}
 	return &pagemap{file: r, Closer: f}
+}
+
+// close is also that of none.
+func (m *pagemap) close() {
+	if m != nil {
+		m.Close()
+	}
 }
 
 // present appends the addresses of pages between start and end that are there;

@@ -5,9 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,6 +81,31 @@ func busy() {
 	}
 }
 
+// childrenOf is the machine's tree as if a process and its descendants were alone there.
+type childrenOf struct {
+	fs.FS
+	pid int
+}
+
+func (c childrenOf) ReadDir(name string) ([]fs.DirEntry, error) {
+	if name != "proc" {
+		return fs.ReadDir(c.FS, name)
+	}
+	var all []fs.DirEntry
+	for queue := []string{strconv.Itoa(c.pid)}; len(queue) > 0; queue = queue[1:] {
+		all = append(all, fs.FileInfoToDirEntry(modelInfo(queue[0])))
+		lists, _ := filepath.Glob("/proc/" + queue[0] + "/task/*/children")
+		for _, list := range lists {
+			text, _ := os.ReadFile(list)
+			queue = append(queue, strings.Fields(string(text))...)
+		}
+	}
+	return all, nil
+}
+
+// rooted is a driver that sees a process and its descendants only.
+func rooted(pid int) *Driver { return New(Options{Root: childrenOf{os.DirFS("/"), pid}}) }
+
 func childProcess(t *testing.T, what string, args ...string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
 	c := exec.Command(os.Args[0])
@@ -115,18 +144,17 @@ func TestRealAffinityOfBusyProcess(t *testing.T) {
 	lines.Scan()
 	var pinned int
 	fmt.Sscanf(lines.Text(), "ready %d", &pinned)
-	d := New(Options{})
-	p := proc{os.DirFS("/")}
+	d := rooted(c.Process.Pid)
+	p := d.proc
 	to := topology.CPUs(all.Min())
 	step := realStep(t, plan.SetCPUs, c.Process.Pid, to.String())
-	have, err := d.Settings(ctx, step)
+	have, err := d.Changes(ctx, step)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(have[0].Value, fmt.Sprintf(";%d=%s", pinned, topology.CPUs(all.Max()))) {
 		t.Errorf("pinned thread %d is not in %q", pinned, have[0].Value)
 	}
-	at := time.Now()
 	if err := d.Apply(ctx, step, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -149,9 +177,8 @@ func TestRealAffinityOfBusyProcess(t *testing.T) {
 	n := check(func(int) topology.CPUSet { return to })
 	time.Sleep(300 * time.Millisecond) // more threads and children are made
 	t.Logf("%d settings, %d threads at once, %d later", len(have), n, check(func(int) topology.CPUSet { return to }))
-	for i := len(have) - 1; i >= 0; i-- {
-		e := plan.Entry{Time: at, Kind: have[i].Kind, Path: have[i].Path, Old: have[i].Value, New: step.To}
-		if err := New(Options{}).Restore(ctx, e); err != nil && !errors.Is(err, unix.ESRCH) {
+	for _, err := range rooted(c.Process.Pid).Restore(ctx, entries(have)) {
+		if err != nil && !errors.Is(err, unix.ESRCH) {
 			t.Fatal(err)
 		}
 	}
@@ -176,7 +203,7 @@ func TestRealMoveOfChild(t *testing.T) {
 		t.Skip(err)
 	}
 	p := proc{os.DirFS("/")}
-	ranges, err := p.ranges(c.Process.Pid)
+	ranges, err := rangesOf(c.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,8 +217,8 @@ func TestRealMoveOfChild(t *testing.T) {
 		t.Errorf("%d movable bytes, ranges by kind %v", movable, kinds)
 	}
 	// Every range is walked when no node is home; asking is all that is done.
-	m := NewMover(MoverOptions{})
-	j := &job{Mover: m, home: topology.Nodes(63), record: plan.Move{}}
+	m := NewMover(MoverOptions{Root: childrenOf{os.DirFS("/"), c.Process.Pid}})
+	j := &job{Mover: m, home: topology.Nodes(63), users: map[int]int{}}
 	pm := p.openPagemap(c.Process.Pid)
 	if pm == nil {
 		t.Fatal("no pagemap")
@@ -248,9 +275,9 @@ func stepChild() {
 		return
 	}
 	step := plan.Step{Kind: plan.SetCPUs, To: "0", Target: plan.Target{Kind: workload.InProcess, Processes: []workload.Process{s.Process}}}
-	fmt.Println(New(Options{}).Apply(context.Background(), step, nil))
+	fmt.Println(rooted(pid).Apply(context.Background(), step, nil))
 	step.Kind = plan.MovePages
-	fmt.Println(New(Options{}).Apply(context.Background(), step, nil))
+	fmt.Println(rooted(pid).Apply(context.Background(), step, nil))
 }
 
 func TestRealOtherUser(t *testing.T) {
@@ -335,4 +362,9 @@ func TestRealConfine(t *testing.T) {
 			t.Errorf("%s: %q", policy, text)
 		}
 	}
+}
+
+func rangesOf(pid int) ([]memRange, error) {
+	p := proc{os.DirFS("/")}
+	return p.ranges(pid, func(file string, parse func(io.Reader) error) error { return p.parse(pid, file, parse) })
 }

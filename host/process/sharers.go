@@ -1,6 +1,8 @@
 package process
 
 import (
+	"context"
+	"io"
 	"time"
 
 	"github.com/homenode/homenode/core/topology"
@@ -22,27 +24,36 @@ type span struct {
 	file       fileID
 }
 
+// mostSpans bounds what is kept of strangers, some hundred MB: a host has some hundred
+// ranges a process, and a user can make 65,530 with each.
+const mostSpans = 4 << 20
+
 // sharersFor bounds the age of what was read: processes come and go, and a move
 // can take an hour.
 const sharersFor = 10 * time.Second
 
-func (p proc) sharers(members map[int]workload.Process, now time.Time) *sharers {
+func (j *job) readSharers(ctx context.Context, now time.Time) (*sharers, error) {
 	s := &sharers{read: now, files: map[fileID]bool{}}
-	pids, err := p.numbers("proc", 0)
+	pids, err := j.proc.numbers("proc", 0)
 	s.unknown = err != nil
 	for _, pid := range pids {
-		if m, ok := members[pid]; ok && p.check(m) == nil {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if m, ok := j.members[pid]; ok && j.proc.check(m) == nil {
 			continue
 		}
-		text, err := p.read(pid, "maps")
+		var ranges []memRange
+		err := j.read(workload.Process{PID: pid}, "maps", min(j.wait, strangerIn), func(r io.Reader) (err error) {
+			ranges, err = parseMaps(r, nil)
+			return err
+		})
 		if err != nil {
 			s.unknown = s.unknown || !isGone(err)
 			continue
 		}
-		ranges, err := parseMaps(string(text), nil)
-		if err != nil {
-			s.unknown = true
-			continue
+		if s.unknown = s.unknown || len(s.private)+len(ranges) > mostSpans; s.unknown {
+			return s, nil
 		}
 		for _, r := range ranges {
 			if r.shared {
@@ -52,7 +63,7 @@ func (p proc) sharers(members map[int]workload.Process, now time.Time) *sharers 
 			}
 		}
 	}
-	return s
+	return s, nil
 }
 
 // outside reports whether a process outside the workload may share pages of r.

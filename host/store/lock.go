@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -39,46 +39,47 @@ func (e *LockedError) Error() string {
 
 func (e *LockedError) Unwrap() error { return ErrLocked }
 
-// lock takes the lock file in dir, shared or exclusive. A shared lock creates
+// lock takes the lock file, shared or exclusive. A shared lock creates
 // nothing: where there is no lock file there is no daemon, and it returns nil.
-func lock(dir string, exclusive bool) (*os.File, error) {
-	path := filepath.Join(dir, lockName)
+func (f *folder) lock(exclusive bool) (*os.File, error) {
 	how, flags := unix.LOCK_SH, os.O_RDONLY
 	if exclusive {
 		how, flags = unix.LOCK_EX, os.O_RDWR|os.O_CREATE
 	}
-	f, err := os.OpenFile(path, flags, 0o600)
-	if !exclusive && errors.Is(err, os.ErrNotExist) {
+	file, err := f.open(lockName, flags, 0o600)
+	if !exclusive && errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
+	if err := f.flock(file, how); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	if exclusive {
+		if err := sign(file); err != nil {
+			return nil, errors.Join(fmt.Errorf("write %s: %w", file.Name(), err), file.Close())
+		}
+	}
+	return file, nil
+}
+
+func (f *folder) flock(file *os.File, how int) error {
 	for deadline := time.Now().Add(lockWait); ; time.Sleep(10 * time.Millisecond) {
-		err = unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+		err := unix.Flock(int(file.Fd()), how|unix.LOCK_NB)
 		if err == nil {
-			break
+			return nil
 		}
 		if err == unix.EINTR {
 			continue
 		}
 		if err != unix.EWOULDBLOCK {
-			f.Close()
-			return nil, fmt.Errorf("lock %s: %w", path, err)
+			return fmt.Errorf("lock %s: %w", file.Name(), err)
 		}
 		if time.Now().After(deadline) {
-			defer f.Close()
-			return nil, &LockedError{Dir: dir, PID: holder(f)}
+			return &LockedError{Dir: f.path, PID: holder(file)}
 		}
 	}
-	if exclusive {
-		err = sign(f)
-	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("write %s: %w", path, err)
-	}
-	return f, nil
 }
 
 // sign writes this process into its lock file.

@@ -4,11 +4,16 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"os/signal"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/homenode/homenode/core/plan"
 )
@@ -29,6 +34,28 @@ func TestMain(m *testing.M) {
 		s.Close()
 	case "write":
 		writeForever(dir)
+	case "read":
+		readEach()
+	case "lock host":
+		if _, err := lockHost(os.Getenv("STORE_TEST_NAME")); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println("locked")
+		time.Sleep(time.Hour)
+	case "undo on a full disk":
+		signal.Ignore(unix.SIGXFSZ)
+		err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{})
+		var s *Store
+		if err == nil {
+			s, err = OpenForUndo(dir)
+		}
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		journal, err := s.Journal()
+		fmt.Println(errors.Join(err, fmt.Errorf("%s, %w", journal[0].Old, s.Commit(plan.Batch{Values: map[string]any{"a": 1}}))))
 	}
 }
 
@@ -37,16 +64,18 @@ func TestMain(m *testing.M) {
 func writeForever(dir string) {
 	s, err := Open(dir)
 	for i := 0; err == nil; i++ {
-		var e []plan.Entry
-		have := []plan.Setting{{Kind: plan.CgroupCPUs, Path: fmt.Sprint("/", i), Value: fmt.Sprint(i)},
-			{Kind: plan.CgroupMems, Path: fmt.Sprint("/", i), Value: fmt.Sprint(i)}}
-		e, err = s.Intend("w", have, []string{"a", "b"}, t0)
+		entries := make([]plan.Entry, 2)
+		for k := range entries {
+			entries[k] = plan.Entry{Seq: uint64(2*i + k + 1), Path: fmt.Sprint("/", i), State: plan.Intended}
+		}
+		err = s.Commit(plan.Batch{Entries: entries})
 		if err == nil {
 			fmt.Println("intended", i)
-			err = s.Append(plan.Event{Text: strings.Repeat("x", i%2000)})
+			err = s.Commit(plan.Batch{Events: []plan.Event{{Seq: uint64(i + 1), Text: strings.Repeat("x", i%2000)}}})
 		}
 		if err == nil && i%3 == 0 {
-			if err = s.Mark(plan.Restored, e[0].Seq, e[1].Seq); err == nil {
+			entries[0].State, entries[1].State = plan.Restored, plan.Gone
+			if err = s.Commit(plan.Batch{Entries: entries}); err == nil {
 				fmt.Println("restored", i)
 			}
 		}
@@ -57,8 +86,14 @@ func writeForever(dir string) {
 
 func child(t *testing.T, what, dir string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
+	return childWith(t, what, dir, nil)
+}
+
+func childWith(t *testing.T, what, dir string, in io.Reader) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), "STORE_TEST_CHILD="+what, "STORE_TEST_DIR="+dir)
+	c.Stdin = in
 	out, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +102,9 @@ func child(t *testing.T, what, dir string) (*exec.Cmd, *bufio.Scanner) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
-	return c, bufio.NewScanner(out)
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 1<<20)
+	return c, lines
 }
 
 func TestSecondOpenerIsToldWho(t *testing.T) {
@@ -98,6 +135,28 @@ func TestSecondOpenerIsToldWho(t *testing.T) {
 		t.Fatalf("after kill -9 of the holder: %v", err)
 	}
 	s.Close()
+}
+
+// A reader's lock stands over what a daemon long gone wrote into the file: its PID may
+// be another process by now.
+func TestDeadHolderIsNotNamed(t *testing.T) {
+	dir := t.TempDir()
+	opened(t, dir).Close()
+	for _, text := range []string{"", "junk", "1", "4000000 77\n", fmt.Sprintf("%d 77\n", os.Getpid())} {
+		if err := os.WriteFile(filepath.Join(dir, lockName), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := OpenReadOnly(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Open(dir)
+		var locked *LockedError
+		if !errors.As(err, &locked) || locked.PID != 0 || strings.Contains(err.Error(), "PID") {
+			t.Errorf("%q: %v", text, err)
+		}
+		r.Close()
+	}
 }
 
 func TestReaderKeepsDaemonOutOnlyWhileItReads(t *testing.T) {

@@ -1,9 +1,11 @@
 package store
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -18,8 +20,8 @@ const (
 	fileName = "homenode.db"
 
 	// schema is the form of the values. Raise it when an older homenode would
-	// misread what a newer one wrote.
-	schema = 1
+	// misread what a newer one wrote. 1 had no checksums.
+	schema = 2
 
 	// keepEvents bounds the history. At the few events a minute of a busy host
 	// it is days; at some 200 bytes each the file stays at a few MiB.
@@ -27,18 +29,21 @@ const (
 
 	// keepMoves bounds the page moves kept of workloads that may long be gone.
 	keepMoves = 1_000
+
+	// mostBytes bounds what is read into memory to be checked; a store has some MiB.
+	mostBytes = 1 << 30
 )
 
 // Buckets. All exist from the creation of the file on.
 var (
-	bucketMeta    = []byte("meta")    // "schema" → number
-	bucketJournal = []byte("journal") // sequence → plan.Entry, live ones only
+	bucketMeta    = []byte("meta")    // "schema" → number; bucket → totals
+	bucketJournal = []byte("journal") // Seq → plan.Entry, live ones only
 	bucketLedger  = []byte("ledger")  // "placements" → []plan.Placement
 	bucketMoves   = []byte("moves")   // workload → plan.Move
-	bucketHistory = []byte("history") // sequence → plan.Event
+	bucketHistory = []byte("history") // Seq → plan.Event
 	bucketValues  = []byte("values")  // key → JSON of the caller
 
-	buckets = [][]byte{bucketMeta, bucketJournal, bucketLedger, bucketMoves, bucketHistory, bucketValues}
+	allBuckets = [][]byte{bucketMeta, bucketJournal, bucketLedger, bucketMoves, bucketHistory, bucketValues}
 )
 
 // ErrReadOnly is returned by methods that write when the store was opened with
@@ -72,6 +77,7 @@ type Store struct {
 	db         *bolt.DB
 	lock       *os.File // nil when there is no daemon to be kept out
 	path       string
+	schema     int // of the file
 	keepEvents int
 	keepMoves  int
 }
@@ -82,23 +88,28 @@ func Open(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
 	}
-	l, err := lock(dir, true)
-	if err != nil {
-		return nil, err
-	}
-	path := filepath.Join(dir, fileName)
-	if _, err = os.Lstat(path); errors.Is(err, os.ErrNotExist) {
-		err = create(path)
-	}
-	var s *Store
-	if err == nil {
-		s, err = open(path, l, false)
-	}
-	if err != nil {
-		l.Close()
-		return nil, err
-	}
-	return s, nil
+	return openIn(dir, func(f *folder) (*Store, error) {
+		l, err := f.lock(true)
+		if err != nil {
+			return nil, err
+		}
+		s, err := f.openStore(l, false)
+		if errors.Is(err, fs.ErrNotExist) {
+			if err = f.create(); err == nil {
+				s, err = f.openStore(l, false)
+			}
+		}
+		if err == nil && s.schema < schema {
+			if err = s.upgrade(); err != nil {
+				s.Close()
+			}
+		}
+		if err != nil {
+			l.Close()
+			return nil, err
+		}
+		return s, nil
+	})
 }
 
 // OpenReadOnly opens the store in dir to look at it while no daemon runs; it
@@ -106,19 +117,50 @@ func Open(dir string) (*Store, error) {
 // daemon), without a store fs.ErrNotExist. Close soon: a daemon that starts
 // meanwhile waits only a moment.
 func OpenReadOnly(dir string) (*Store, error) {
-	path := filepath.Join(dir, fileName)
-	if _, err := os.Lstat(path); err != nil {
+	return openIn(dir, func(f *folder) (*Store, error) {
+		l, err := f.lock(false)
+		if err != nil {
+			return nil, err
+		}
+		s, err := f.openStore(l, true)
+		if err != nil && l != nil {
+			l.Close()
+		}
+		return s, err
+	})
+}
+
+// OpenForUndo is Open of a store that is there; where it cannot be written, as on a full
+// disk or one that the kernel has made read-only after an error, it is OpenReadOnly:
+// what the journal says can be put back all the same, and Commit, which returns
+// ErrReadOnly, says that this is not written down.
+func OpenForUndo(dir string) (*Store, error) {
+	if _, err := os.Lstat(filepath.Join(dir, fileName)); err != nil {
 		return nil, err
 	}
-	l, err := lock(dir, false)
+	s, err := Open(dir)
+	if err == nil || errors.Is(err, ErrLocked) {
+		return s, err
+	}
+	if s, err2 := OpenReadOnly(dir); err2 == nil {
+		return s, nil
+	}
+	return nil, err
+}
+
+func openIn(dir string, open func(*folder) (*Store, error)) (*Store, error) {
+	f, err := openFolder(dir)
 	if err != nil {
 		return nil, err
 	}
-	s, err := open(path, l, true)
-	if err != nil && l != nil {
-		l.Close()
+	s, err := open(f)
+	if err := errors.Join(err, f.close()); err != nil {
+		if s != nil {
+			s.Close()
+		}
+		return nil, err
 	}
-	return s, err
+	return s, nil
 }
 
 // Close gives the store and its lock back.
@@ -133,50 +175,85 @@ func (s *Store) Close() error {
 
 // create writes an empty store beside its place and renames it there, so that a
 // crash never leaves a half-made file, and an empty file is known for damage.
-func create(path string) error {
-	tmp := path + ".new"
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
+func (f *folder) create() error {
+	const tmp = fileName + ".new"
+	path := filepath.Join(f.path, fileName)
+	if err := f.remove(tmp); err != nil {
 		return err
 	}
-	db, err := bolt.Open(tmp, 0o600, &bolt.Options{Timeout: lockWait})
+	db, err := bolt.Open(filepath.Join(f.path, tmp), 0o600, &bolt.Options{Timeout: lockWait,
+		OpenFile: func(_ string, flags int, mode fs.FileMode) (*os.File, error) {
+			return f.open(tmp, flags|os.O_EXCL, mode)
+		}})
 	if err != nil {
 		return fmt.Errorf("create %s: %w", path, err)
 	}
 	err = db.Update(func(tx *bolt.Tx) error {
-		for _, name := range buckets {
+		for _, name := range allBuckets {
 			if _, err := tx.CreateBucket(name); err != nil {
 				return err
 			}
 		}
-		return tx.Bucket(bucketMeta).Put([]byte("schema"), []byte(strconv.Itoa(schema)))
+		return setSchema(tx)
 	})
 	if err = errors.Join(err, db.Close()); err != nil {
 		return fmt.Errorf("create %s: %w", path, err)
 	}
-	if err := os.Rename(tmp, path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
+	return f.rename(tmp, fileName)
 }
 
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
+// setSchema seals all values and makes the file one of this schema.
+func setSchema(tx *bolt.Tx) error {
+	for _, name := range allBuckets {
+		if string(name) == string(bucketMeta) {
+			continue
+		}
+		var all []record
+		t := &table{name: name, bucket: tx.Bucket(name), tx: tx}
+		err := t.bucket.ForEach(func(k, v []byte) error {
+			all = append(all, record{bytes.Clone(k), bytes.Clone(v)}) // the file may be mapped anew
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		t.Last = t.bucket.Sequence()
+		for _, r := range all {
+			if err := t.bucket.Delete(r.key); err != nil {
+				return err
+			}
+			if err := t.putText(r.key, r.value); err != nil {
+				return err
+			}
+		}
+		if err := t.save(); err != nil {
+			return err
+		}
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return tx.Bucket(bucketMeta).Put([]byte("schema"), []byte(strconv.Itoa(schema)))
 }
 
-func open(path string, l *os.File, readOnly bool) (*Store, error) {
-	if err := whole(path); err != nil {
+// upgrade makes a file of an older schema one of this, in one transaction.
+func (s *Store) upgrade() error {
+	err := s.update("upgrade "+s.path, setSchema)
+	if err == nil {
+		s.schema = schema
+	}
+	return err
+}
+
+// openStore opens the file when all of it has been checked: before bbolt maps it, and
+// when a daemon starts, not when undo needs an entry.
+func (f *folder) openStore(l *os.File, readOnly bool) (*Store, error) {
+	s := &Store{lock: l, path: filepath.Join(f.path, fileName), keepEvents: keepEvents, keepMoves: keepMoves}
+	if err := s.check(f); err != nil {
 		return nil, err
 	}
-	s := &Store{lock: l, path: path, keepEvents: keepEvents, keepMoves: keepMoves}
 	var file *os.File
 	err := s.guard(func() (err error) {
-		s.db, err = bolt.Open(path, 0o600, &bolt.Options{ReadOnly: readOnly, Timeout: lockWait,
-			OpenFile: func(name string, flag int, mode os.FileMode) (f *os.File, err error) {
-				file, err = os.OpenFile(name, flag, mode)
+		s.db, err = bolt.Open(s.path, 0o600, &bolt.Options{ReadOnly: readOnly, Timeout: lockWait,
+			OpenFile: func(_ string, flags int, mode fs.FileMode) (_ *os.File, err error) {
+				file, err = f.open(fileName, flags&^os.O_CREATE, mode)
 				return file, err
 			}})
 		return err
@@ -187,91 +264,44 @@ func open(path string, l *os.File, readOnly bool) (*Store, error) {
 		unix.Flock(int(file.Fd()), unix.LOCK_UN)
 		file.Close()
 	}
-	switch {
-	case errors.Is(err, berrors.ErrTimeout):
-		return nil, &LockedError{Dir: filepath.Dir(path)}
-	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
-		return nil, &CorruptError{path, err.Error()}
-	case err != nil:
-		return nil, fmt.Errorf("open %s: %w", path, err)
+	if errors.Is(err, berrors.ErrTimeout) {
+		return nil, &LockedError{Dir: f.path}
 	}
-	if err := s.verify(); err != nil {
-		s.guard(s.db.Close)
-		return nil, err
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", s.path, err)
 	}
 	return s, nil
 }
 
-// whole checks that the file is as long as its meta pages say, before bbolt maps
-// it: a mapped page behind the end of the file is SIGBUS, which no error
-// handling survives.
-func whole(path string) error {
-	info, err := os.Stat(path)
+// check reads all of the file and sets its schema.
+func (s *Store) check(f *folder) error {
+	file, err := f.open(fileName, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
-	if !info.Mode().IsRegular() {
-		return &CorruptError{path, "not a regular file"}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, mostBytes+1))
+	if err != nil {
+		return err
 	}
-	if info.Size() < 4*int64(os.Getpagesize()) {
-		return &CorruptError{path, fmt.Sprintf("only %d bytes long", info.Size())}
+	if len(data) > mostBytes {
+		return &CorruptError{s.path, fmt.Sprintf("longer than %d MiB", mostBytes>>20)}
+	}
+	buckets, err := readPages(data)
+	if err == nil {
+		s.schema, err = verify(buckets)
+	}
+	if err != nil {
+		return &CorruptError{s.path, err.Error()}
+	}
+	if s.schema > schema {
+		return &SchemaError{s.path, s.schema}
 	}
 	return nil
 }
 
-// verify walks every page that the store uses and reads every value, so that
-// damage shows when the daemon starts and not when undo needs the entry.
-func (s *Store) verify() error {
-	var damage error
-	return s.guard(func() error {
-		return s.db.View(func(tx *bolt.Tx) error {
-			info, err := os.Stat(s.path)
-			if err != nil {
-				return err
-			}
-			if info.Size() < tx.Size() {
-				return &CorruptError{s.path, fmt.Sprintf("%d bytes long, %d are in use", info.Size(), tx.Size())}
-			}
-			meta := tx.Bucket(bucketMeta)
-			if meta == nil {
-				return &CorruptError{s.path, "not a homenode store"}
-			}
-			have, err := strconv.Atoi(string(meta.Get([]byte("schema"))))
-			if err != nil || have < 1 {
-				return &CorruptError{s.path, "no schema number"}
-			}
-			if have > schema {
-				return &SchemaError{s.path, have}
-			}
-			for _, name := range buckets {
-				b := tx.Bucket(name)
-				if b == nil {
-					return &CorruptError{s.path, fmt.Sprintf("no bucket %s", name)}
-				}
-				err := b.ForEach(func(k, v []byte) error {
-					if v == nil || !json.Valid(v) {
-						return &CorruptError{s.path, fmt.Sprintf("%s %x is not readable", name, k)}
-					}
-					return nil
-				})
-				if err != nil {
-					return err
-				}
-			}
-			// bbolt's own check runs on a goroutine of its own, where guard does not
-			// reach: only after every page has been walked here without a fault.
-			for err := range tx.Check() {
-				if damage == nil {
-					damage = &CorruptError{s.path, err.Error()}
-				}
-			}
-			return damage
-		})
-	})
-}
-
-// guard turns a panic or a memory fault out of bbolt, which both mean a damaged
-// page, into an error.
+// guard turns a panic or a memory fault out of bbolt into an error. As the file was
+// checked when it was opened, both mean that the disk fails now.
 func (s *Store) guard(do func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -279,7 +309,12 @@ func (s *Store) guard(do func() error) (err error) {
 			err = &CorruptError{s.path, fmt.Sprint(r)}
 		}
 	}()
-	return do()
+	err = do()
+	var d damage
+	if errors.As(err, &d) {
+		return &CorruptError{s.path, string(d)}
+	}
+	return err
 }
 
 func (s *Store) view(do func(*bolt.Tx) error) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/homenode/homenode/core/doctor"
 	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/ui/view"
 )
 
 // Names inside a bundle, beside sys/ and proc/.
@@ -39,7 +40,7 @@ func writeBundle(e *Env, name, root string, d *measure.Document) error {
 	diagnosis := doctor.Diagnose(clean, doctor.DefaultLimits)
 	clean.Diagnosis = &diagnosis
 	var document, text bytes.Buffer
-	if err := errors.Join(clean.Write(&document), printDiagnosis(&text, paint{}, clean, true)); err != nil {
+	if err := errors.Join(clean.Write(&document), printDiagnosis(&text, view.Paint{}, clean, true)); err != nil {
 		return err
 	}
 	leaves = append(leaves,
@@ -47,7 +48,7 @@ func writeBundle(e *Env, name, root string, d *measure.Document) error {
 		topology.Leaf{Name: bundleText, Data: text.Bytes()},
 		topology.Leaf{Name: bundleVersion, Data: []byte(e.Version + "\n")})
 	if name == "-" {
-		return writeCapture(e.Stdout, leaves)
+		return writeCapture(view.Raw(e.Stdout), leaves)
 	}
 	if err := writeFile(name, func(w io.Writer) error { return writeCapture(w, leaves) }); err != nil {
 		return err

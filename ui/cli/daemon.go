@@ -36,6 +36,9 @@ sets CPU sets and moves memory, after writing the old values to its journal.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("socket") {
 				o.Socket, _ = c.Flags().GetString("socket")
+				if err := checkSocket(o.Socket); err != nil {
+					return err
+				}
 			}
 			if o.Mode != "" && o.Mode != "observe" && o.Mode != "enforce" {
 				return usageErrorf("--mode %q: want observe or enforce", o.Mode)

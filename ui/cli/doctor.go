@@ -6,13 +6,13 @@ import (
 	"io"
 	"strings"
 
-	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/core/doctor"
 	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/ui/heat"
+	"github.com/homenode/homenode/ui/view"
 )
 
 // errDefect marks an exit status that means what it says, not bad usage.
@@ -51,7 +51,7 @@ Exit status: 0 healthy, 1 warning, 2 defect found, 3 could not decide, 4 usage.`
 			if bundle == "-" && asJSON {
 				return usageErrorf("--bundle - and --json: both go to standard output; want one, the document is in the bundle")
 			}
-			d, err := patient(c, e, root, replay, noMeasure, req)
+			d, err := diagnosed(c, e, root, replay, noMeasure, req)
 			if err != nil {
 				return err
 			}
@@ -76,7 +76,7 @@ Exit status: 0 healthy, 1 warning, 2 defect found, 3 could not decide, 4 usage.`
 			case asJSON:
 				err = printJSON(e.Stdout, d)
 			default:
-				err = printDiagnosis(e.Stdout, e.paint(), d, ascii || asciiOnly(e))
+				err = printDiagnosis(e.Stdout, e.paint(), d, ascii || !view.UTF8(e.Getenv))
 			}
 			if err != nil {
 				return err
@@ -99,11 +99,11 @@ Exit status: 0 healthy, 1 warning, 2 defect found, 3 could not decide, 4 usage.`
 	f.StringVar(&html, "html", "", "write one self-contained page into `FILE`")
 	f.BoolVar(&ascii, "ascii", false, "no signs outside ASCII")
 	f.String("state-dir", e.DefaultState, "`folder` that measurements are kept in")
-	return judged(c)
+	return diagnostic(c)
 }
 
-// patient is the document to be judged.
-func patient(c *cobra.Command, e *Env, root, replay string, noMeasure bool, req measure.Request) (*measure.Document, error) {
+// diagnosed is the measurement with the diagnosis to print.
+func diagnosed(c *cobra.Command, e *Env, root, replay string, noMeasure bool, req measure.Request) (*measure.Document, error) {
 	if replay != "" {
 		return readDocument(e, replay)
 	}
@@ -158,34 +158,42 @@ func patient(c *cobra.Command, e *Env, root, replay string, noMeasure bool, req 
 	return d, nil
 }
 
-func printDiagnosis(w io.Writer, p paint, d *measure.Document, ascii bool) error {
+func printDiagnosis(w io.Writer, p view.Paint, d *measure.Document, ascii bool) error {
 	var b strings.Builder
-	x := d.Diagnosis
-	fmt.Fprintf(&b, "%s  %s, confidence %.0f %%\n", p.bold(x.State), p.severity(x.Severity), 100*x.Confidence)
+	x := view.PlainAll(*d.Diagnosis)
+	if x.Severity == measure.Undecided {
+		fmt.Fprintf(&b, "%s\n", p.Bold("Not determined"))
+	} else {
+		fmt.Fprintf(&b, "%s  %s, confidence %.0f %%\n", p.Bold(x.State), severity(p, x.Severity), 100*x.Confidence)
+	}
 	for _, v := range x.Verdicts {
-		fmt.Fprintf(&b, "\n%s  %s\n", p.severity(v.Severity), p.bold(v.State))
-		p.wrap(&b, v.Says, "  ")
+		fmt.Fprintf(&b, "\n%s  %s\n", severity(p, v.Severity), p.Bold(v.State))
+		p.Wrap(&b, v.Says, "  ")
 		for _, ev := range v.Evidence {
-			p.wrap(&b, ev.Rule+"  "+ev.Says+" ("+ev.Source+")", "    ")
+			p.Wrap(&b, ev.Rule+"  "+ev.Says+" ("+ev.Source+")", "    ")
 		}
 		for _, a := range v.Advice {
-			p.wrap(&b, "→ "+a, "  ")
+			p.Wrap(&b, "→ "+a, "  ")
 		}
-		p.wrap(&b, "would change our mind: "+v.WouldChange, "  ")
+		if v.Severity == measure.Undecided {
+			p.Wrap(&b, "Needed to decide: "+v.WouldChange+".", "  ")
+		} else {
+			p.Wrap(&b, "Would change this: "+v.WouldChange+".", "  ")
+		}
 	}
 	if len(x.Findings) > 0 {
-		fmt.Fprintf(&b, "\n%s\n", p.dim("settings and other programs"))
+		fmt.Fprintf(&b, "\n%s\n", p.Dim("settings and other programs"))
 		for _, f := range x.Findings {
-			p.wrap(&b, fmt.Sprintf("%s  %s: %s", p.severity(f.Severity), f.Subject, f.Says), "  ")
+			p.Wrap(&b, fmt.Sprintf("%s  %s: %s", severity(p, f.Severity), f.Subject, f.Says), "  ")
 			if f.Advice != "" {
-				p.wrap(&b, "→ "+f.Advice, "    ")
+				p.Wrap(&b, "→ "+f.Advice, "    ")
 			}
 		}
 	}
 	if len(x.NotKnown) > 0 {
-		fmt.Fprintf(&b, "\n%s\n", p.dim("not known"))
+		fmt.Fprintf(&b, "\n%s\n", p.Dim("not known"))
 		for _, n := range x.NotKnown {
-			p.wrap(&b, n, "  ")
+			p.Wrap(&b, n, "  ")
 		}
 	}
 	if r := d.Run; r != nil {
@@ -194,7 +202,7 @@ func printDiagnosis(w io.Writer, p paint, d *measure.Document, ascii bool) error
 			text += fmt.Sprintf(", control cell ±%.1f %%, %.0f %% of the samples thrown out", 100*float64(r.Sigma), float64(r.Rejected))
 		}
 		b.WriteString("\n")
-		p.wrap(&b, text, "")
+		p.Wrap(&b, text, "")
 	}
 	text := b.String()
 	if ascii {
@@ -205,36 +213,12 @@ func printDiagnosis(w io.Writer, p paint, d *measure.Document, ascii bool) error
 }
 
 // severity is a word, coloured; the word says it all.
-func (p paint) severity(s measure.Severity) string {
+func severity(p view.Paint, s measure.Severity) string {
 	switch s {
 	case measure.Healthy:
-		return p.good(string(s))
+		return p.Good(string(s))
 	case measure.Info:
-		return p.dim(string(s))
+		return p.Dim(string(s))
 	}
-	return p.warn(string(s))
-}
-
-// wrap breaks text at 96 columns, or at what a narrower terminal has; further lines stand
-// two columns in.
-func (p paint) wrap(b *strings.Builder, text, indent string) {
-	width := 96
-	if p.width >= 2*leastText {
-		width = min(width, p.width)
-	}
-	line := indent
-	first := true
-	for word := range strings.FieldsSeq(text) {
-		if !first && ansi.StringWidth(line)+1+ansi.StringWidth(word) > width {
-			b.WriteString(line + "\n")
-			line = indent + "  " + word
-			continue
-		}
-		if !first {
-			line += " "
-		}
-		line += word
-		first = false
-	}
-	b.WriteString(line + "\n")
+	return p.Warn(string(s))
 }

@@ -9,7 +9,9 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/ui/view"
 )
 
 func explainCommand(e *Env) *cobra.Command {
@@ -17,8 +19,9 @@ func explainCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain ID",
 		Short: "Say why a workload is where it is, or why it was not moved",
-		Long: "ID is what `homenode status` prints: a cgroup path or pid:N. A name that only one workload has will do.\n" +
-			"device:NAME, the name of a NIC or an NVMe drive or its PCI address, says where its interrupts go.",
+		Long: "ID is what `homenode status` prints: a cgroup path or pid:N. A name that only\n" +
+			"one workload has will do. device:NAME, the name of a NIC or an NVMe drive or\n" +
+			"its PCI address, says where its interrupts go.",
 		Example: "  homenode status                       # lists the IDs\n  homenode explain /system.slice/redis.service\n  homenode explain device:eth0",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -38,44 +41,49 @@ func explainCommand(e *Env) *cobra.Command {
 			if all {
 				most = len(x.Decision.Candidates)
 			}
-			printExplanation(e.text(e.Stdout), e.paint(), x, most)
+			printExplanation(e.Stdout, e.paint(), x, most)
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-explain/1)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-explain/2)")
 	c.Flags().BoolVar(&all, "all", false, "every candidate that was weighed, not the best eight")
 	stateDirFlag(c, e)
 	return c
 }
 
 // printDevice says where the interrupts and queues of a device go.
-func printDevice(w io.Writer, p paint, d *api.DeviceDetail) {
-	fmt.Fprintf(w, "%s  %s %s on node %d, %d interrupts", p.bold(string(d.ID)), d.Kind, d.PCI, d.Node, d.Interrupts)
+func printDevice(w io.Writer, p view.Paint, d *api.DeviceDetail) {
+	fmt.Fprintf(w, "%s  %s %s on node %d, %s", p.Bold(string(d.ID)), d.Kind, d.PCI, d.Node, words.Count(d.Interrupts, "interrupt"))
 	if d.MostQueues > 0 {
 		fmt.Fprintf(w, ", %d of %d queues", d.Queues, d.MostQueues)
 	}
-	fmt.Fprintf(w, "\n  may go to  CPUs %s of node %d", orDash(d.Allowed), d.Node)
+	fmt.Fprintf(w, "\n  may go to  %s of node %d", words.CPUs(orDash(d.Allowed)), d.Node)
 	if d.Avoided != "" {
-		fmt.Fprintf(w, "; %s are somebody's alone", d.Avoided)
+		fmt.Fprintf(w, "; %s are dedicated", d.Avoided)
 	}
-	fmt.Fprintf(w, "\n  state      %s\n", p.state(d.State))
+	fmt.Fprintf(w, "\n  state      %s\n", paintState(p, d.State))
 	if d.Why != "" {
 		fmt.Fprintf(w, "  why        %s\n", d.Why)
 	}
 	fmt.Fprintln(w)
-	t := newTable("SETTING", "NAME", "NOW", "BY PLAN", "WHY")
+	t := view.NewTable("SETTING", "NAME", "NOW", "BY PLAN", "WHY")
 	for _, s := range d.Settings {
-		t.row(s.Path, s.Name, orDash(s.Now), orDash(s.To), p.dim(s.Why))
+		t.Row(s.Path, s.Name, orDash(s.Now), orDash(s.To), p.Dim(s.Why))
 	}
-	t.print(w, p)
+	t.Print(w, p)
 	var users []string
 	for _, u := range d.Users {
-		users = append(users, fmt.Sprintf("%s, home node %s: %s", u.Workload, orDash(u.Home), u.How))
+		home := "no home"
+		if u.Home != "" {
+			home = "home " + words.Nodes(u.Home)
+		}
+		users = append(users, fmt.Sprintf("%s, %s: %s", u.Workload, home, u.How))
 	}
 	section(w, p, "used by", users)
 }
 
-func printExplanation(w io.Writer, p paint, x api.Explanation, candidates int) {
+func printExplanation(w io.Writer, p view.Paint, x api.Explanation, candidates int) {
+	x = view.PlainAll(x)
 	if x.Device != nil {
 		printDevice(w, p, x.Device)
 		printJournal(w, p, x)
@@ -83,14 +91,14 @@ func printExplanation(w io.Writer, p paint, x api.Explanation, candidates int) {
 		return
 	}
 	wl := x.Workload
-	fmt.Fprintf(w, "%s  %s, %d vCPUs, %.2f CPUs busy, %s\n", p.bold(label(wl)), wl.Class, wl.CPUs, wl.CPUUse, kib(wl.MemoryKiB))
-	fmt.Fprintf(w, "  now    CPUs %s; memory %s; locality %s%s\n", orDash(wl.CPUSet), byNode(wl.MemoryByNode, wl.MemoryKiB), percent(wl.Locality), from(wl))
+	fmt.Fprintf(w, "%s  %s, %s, %.2f CPUs busy, %s\n", p.Bold(label(wl)), wl.Class, words.Count(wl.CPUs, "vCPU"), wl.CPUUse, kib(wl.MemoryKiB))
+	fmt.Fprintf(w, "  now    %s; memory %s; locality %s%s\n", words.CPUs(orDash(wl.CPUSet)), byNode(wl.MemoryByNode, wl.MemoryKiB), percent(wl.Locality), from(wl))
 	if wl.Home != "" {
-		fmt.Fprintf(w, "  plan   node %s, CPUs %s; locality %s\n", wl.Home, wl.CPUSetPlanned, percent(wl.LocalityExpected))
+		fmt.Fprintf(w, "  plan   %s, %s; locality %s\n", words.Nodes(wl.Home), words.CPUs(wl.CPUSetPlanned), percent(wl.LocalityExpected))
 	}
-	fmt.Fprintf(w, "  state  %s\n", p.state(wl.State))
+	fmt.Fprintf(w, "  state  %s\n", paintState(p, stateOf(wl)))
 	printNear(w, p, wl)
-	section(w, p, "why", x.Decision.Reasons)
+	section(w, p, "why", words.Sentences(x.Decision.Reasons))
 	printShortages(w, x.Decision.Shortages)
 	printBalancing(w, p, x)
 	printCandidates(w, p, x.Decision.Candidates, candidates)
@@ -102,7 +110,7 @@ func printExplanation(w io.Writer, p paint, x api.Explanation, candidates int) {
 	section(w, p, "steps left", steps)
 	printJournal(w, p, x)
 	if m := x.Move; m != nil {
-		line := fmt.Sprintf("%s of %s to node %s in %.1f s, %s", kib(m.Moved/1024), kib(m.Planned/1024), m.Home, m.Seconds, m.State)
+		line := fmt.Sprintf("%s of %s to %s in %.1f s, %s", kib(m.Moved/1024), kib(m.Planned/1024), words.Nodes(m.Home), m.Seconds, m.State)
 		if m.Refused > 0 || m.Why != "" {
 			line += fmt.Sprintf("; %s refused: %s", kib(m.Refused/1024), m.Why)
 		}
@@ -114,10 +122,10 @@ func printExplanation(w io.Writer, p paint, x api.Explanation, candidates int) {
 	printPast(w, p, x)
 }
 
-// printNear is what a workload is near to, told or learned.
-func printNear(w io.Writer, p paint, wl api.Workload) {
+// printNear is what a workload is near to, configured or learned.
+func printNear(w io.Writer, p view.Paint, wl api.Workload) {
 	for _, name := range wl.Near {
-		fmt.Fprintf(w, "  near   %s (told)\n", name)
+		fmt.Fprintf(w, "  near   %s (configured)\n", name)
 	}
 	for _, l := range wl.Links {
 		line := l.Name
@@ -131,14 +139,14 @@ func printNear(w io.Writer, p paint, wl api.Workload) {
 		if l.Weight > 0 {
 			line += fmt.Sprintf("; weight %.2f)", l.Weight)
 		} else {
-			line += "; " + p.dim("does not count") + ")"
+			line += "; " + p.Dim("does not count") + ")"
 		}
 		fmt.Fprintf(w, "  near   %s\n", line)
 	}
 }
 
 // printJournal is what was changed and can be put back.
-func printJournal(w io.Writer, p paint, x api.Explanation) {
+func printJournal(w io.Writer, p view.Paint, x api.Explanation) {
 	var changed []string
 	for _, j := range x.Journal {
 		changed = append(changed, fmt.Sprintf("%s of %s: %s → %s (%s)", j.Kind, j.Path, orAll(j.Old), j.New, j.State))
@@ -146,21 +154,21 @@ func printJournal(w io.Writer, p paint, x api.Explanation) {
 	section(w, p, "changed so far; `homenode undo` puts it back", changed)
 }
 
-func printPast(w io.Writer, p paint, x api.Explanation) {
+func printPast(w io.Writer, p view.Paint, x api.Explanation) {
 	if len(x.Events) > 0 {
-		fmt.Fprintf(w, "\n%s\n", p.dim("history"))
+		fmt.Fprintf(w, "\n%s\n", p.Dim("history"))
 		printEvents(w, p, x.Events, false)
 	}
 }
 
 // printBalancing is what was weighed for this workload at the newest look.
-func printBalancing(w io.Writer, p paint, x api.Explanation) {
+func printBalancing(w io.Writer, p view.Paint, x api.Explanation) {
 	var lines []string
 	for i := range x.Balance {
 		c := &x.Balance[i]
-		line := c.Words() + ". " + c.Reason
-		if c.Rejected != "" {
-			line += " " + p.dim("✗ "+c.Rejected)
+		line := c.What().String() + ". " + c.Reason.String()
+		if !c.Rejected.None() {
+			line += " " + p.Dim("✗ "+c.Rejected.String())
 		}
 		lines = append(lines, line)
 	}
@@ -170,11 +178,11 @@ func printBalancing(w io.Writer, p paint, x api.Explanation) {
 	section(w, p, "balancing", lines)
 }
 
-func section(w io.Writer, p paint, title string, lines []string) {
+func section(w io.Writer, p view.Paint, title string, lines []string) {
 	if len(lines) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\n%s\n", p.dim(title))
+	fmt.Fprintf(w, "\n%s\n", p.Dim(title))
 	for _, l := range lines {
 		fmt.Fprintf(w, "  %s\n", l)
 	}
@@ -183,11 +191,11 @@ func section(w io.Writer, p paint, title string, lines []string) {
 // shownCandidates is as many as fit a screen with the rest.
 const shownCandidates = 8
 
-func printCandidates(w io.Writer, p paint, all []plan.Candidate, most int) {
+func printCandidates(w io.Writer, p view.Paint, all []plan.Candidate, most int) {
 	if len(all) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\n%s\n", p.dim("candidates, best first (a lower score is better)"))
+	fmt.Fprintf(w, "\n%s\n", p.Dim("candidates, best first (a lower score is better)"))
 	for i, c := range all {
 		if i == most {
 			fmt.Fprintf(w, "  … and %d more (--json shows all)\n", len(all)-i)
@@ -198,8 +206,8 @@ func printCandidates(w io.Writer, p paint, all []plan.Candidate, most int) {
 			terms = append(terms, fmt.Sprintf("%s %.3g", t.Name, t.Value))
 		}
 		line := fmt.Sprintf("node %-6s %8.3f  %s", c.Nodes, c.Score, strings.Join(terms, ", "))
-		if c.Rejected != "" {
-			line += "  " + p.dim("✗ "+c.Rejected)
+		if !c.Rejected.None() {
+			line += "  " + p.Dim("✗ "+c.Rejected.String())
 		}
 		fmt.Fprintf(w, "  %s\n", strings.TrimRight(line, " "))
 	}

@@ -30,7 +30,7 @@ func TestExplainTellsWhatIsNear(t *testing.T) {
 		{Kind: workload.ByVhostUser, Name: "ovs-vswitchd", Evidence: "unix socket"},
 	}}}
 	want := []string{
-		"near nvme0n1 (told)",
+		"near nvme0n1 (configured)",
 		"near eth0 on node 1 (learned: tap vnet3 → br0 → eth0; 120.0 MiB/s; weight 0.23)",
 		"near ovs-vswitchd (learned: unix socket; does not count)",
 	}
@@ -58,7 +58,7 @@ func TestExplainDevice(t *testing.T) {
 	}
 	want := []string{
 		"device:eth0 nic 0000:81:00.0 on node 1, 2 interrupts, 2 of 8 queues",
-		"may go to CPUs 6-7 of node 1; 4-5 are somebody's alone",
+		"may go to CPUs 6-7 of node 1; 4-5 are dedicated",
 		"state moving",
 		"why Because.",
 		"",
@@ -67,7 +67,7 @@ func TestExplainDevice(t *testing.T) {
 		"0000:81:00.0/eth0/rx-0 eth0/rx-0 - - RPS.",
 		"",
 		"used by",
-		"/web, home node -: told to be near it",
+		"/web, no home: told to be near it",
 		"",
 		"changed so far; `homenode undo` puts it back",
 		"irq of 0000:81:00.0/41: 0 → 7 (applied)",

@@ -17,6 +17,7 @@ import (
 	"github.com/homenode/homenode/core/doctor"
 	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/ui/view"
 )
 
 func gatherCommand(e *Env) *cobra.Command {
@@ -24,15 +25,16 @@ func gatherCommand(e *Env) *cobra.Command {
 		Use:   "gather FILE",
 		Short: "Capture this machine's topology into a tar.gz, or a folder, to look at elsewhere",
 		Long: `Capture this machine's topology: the few files of /sys and /proc that
-"homenode topology", "homenode doctor" and "homenode host report" read. FILE is a tar.gz, a folder when it
-ends in /, or - for standard output; both commands read all of them with
---root FILE. As root, the firmware's tables SRAT, SLIT and HMAT are in it too.
+"homenode topology", "homenode doctor" and "homenode host report" read. FILE is
+a tar.gz, a folder when it ends in /, or - for standard output; those commands
+read all of them with --root FILE. As root, the firmware's tables SRAT, SLIT and
+HMAT are in it too.
 
 Not in it: serial numbers, MAC and IP addresses, UUIDs, host names, DMI and other
 firmware strings, processes, mounts, virtual network devices, words of the kernel
-command line that do not concern NUMA, CPUs or memory. Network and RDMA devices whose names were
-given by people are numbered instead. All but the tables is text; look at it
-before you share it.`,
+command line that do not concern NUMA, CPUs or memory. Network and RDMA devices
+whose names were given by people are numbered instead. All but the tables is
+text; look at it before you share it.`,
 		Example: "  homenode gather machine.tar.gz\n  homenode topology --root machine.tar.gz\n  homenode gather machine/",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -43,7 +45,7 @@ before you share it.`,
 			name := args[0]
 			switch {
 			case name == "-":
-				return writeCapture(e.Stdout, leaves)
+				return writeCapture(view.Raw(e.Stdout), leaves)
 			case strings.HasSuffix(name, "/"):
 				err = writeFolder(name, leaves)
 			default:

@@ -18,6 +18,7 @@ import (
 	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 )
 
 // HostPreparer is this machine for `homenode host`.
@@ -29,8 +30,8 @@ type HostPreparer interface {
 	// Placed is the homes that a stopped daemon has left in its state folder; none while
 	// one runs, which answers for itself.
 	Placed(stateDir string) ([]plan.Placement, error)
-	// Prepare journals and carries out steps; it answers for each, see daemon.Local.
-	Prepare(ctx context.Context, stateDir string, steps []plan.Step) ([]error, error)
+	// MayPrepare is why the caller may not, without a daemon that does it.
+	MayPrepare() error
 }
 
 func hostCommand(e *Env) *cobra.Command {
@@ -41,13 +42,13 @@ func hostCommand(e *Env) *cobra.Command {
 
   homenode host report    says what is off on this host for guests
   homenode host prepare   keeps services, agents and interrupts on CPUs of the host
-  homenode host border    moves the border between dedicated and shared work
+  homenode host partition sets which CPUs are for dedicated and which for shared work
 
 homenode undo host puts everything back that prepare changed.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(hostReportCommand(e), hostPrepareCommand(e), hostBorderCommand(e))
+	c.AddCommand(hostReportCommand(e), hostPrepareCommand(e), hostPartitionCommand(e))
 	return c
 }
 
@@ -92,6 +93,9 @@ func (w *hostWant) read(c *cobra.Command, h *topology.Host, configured topology.
 			return want, usageErrorf("--reserve-per-node %d; want 1 or more cores", w.perNode)
 		}
 		want.Reserve = hostprep.Reserve(h, w.perNode)
+		if want.Reserve.Equal(hostprep.Reserve(h, w.perNode-1)) {
+			return want, usageErrorf("--reserve-per-node %d: no node has so many cores and one more for guests", w.perNode)
+		}
 	}
 	for _, s := range w.slices {
 		if hostprep.CgroupOf(s) == "" {
@@ -176,11 +180,11 @@ Exit status: 0 nothing is off, 1 warning, 2 defect found, 3 could not look, 4 us
 	f := c.Flags()
 	f.StringVar(&from.root, "root", "", "the host under `DIR`, or in a tar file that gather wrote")
 	f.StringVar(&from.hwloc, "hwloc", "", "the host in `FILE`, written by lstopo --of xml")
-	f.StringVar(&from.synthetic, "synthetic", "", "a made-up host, such as `\"package:2 core:20 pu:2\"`")
+	f.StringVar(&from.synthetic, "synthetic", "", "a made-up `HOST`, such as \"package:2 core:20 pu:2\"")
 	f.StringVar(&from.host, "host", "", "the host in `JSONFILE`, written by topology --json")
 	f.BoolVar(&asJSON, "json", false, "print JSON (schema homenode-host-report/1)")
 	c.MarkFlagsMutuallyExclusive("root", "hwloc", "synthetic", "host")
-	return judged(c)
+	return diagnostic(c)
 }
 
 type hostReport struct {
@@ -193,12 +197,12 @@ func printReport(e *Env, found []hostprep.Finding) error {
 	var b strings.Builder
 	p := e.paint()
 	for _, f := range found {
-		p.wrap(&b, fmt.Sprintf("%s  %s (%s): %s", p.severity(f.Severity), p.bold(f.Subject), f.Where, f.Says), "")
+		p.Wrap(&b, fmt.Sprintf("%s  %s (%s): %s", severity(p, f.Severity), p.Bold(f.Subject), f.Where, f.Says), "")
 		if f.Advice != "" {
-			p.wrap(&b, "→ "+f.Advice, "    ")
+			p.Wrap(&b, "→ "+f.Advice, "    ")
 		}
 	}
-	_, err := strings.NewReader(b.String()).WriteTo(e.text(e.Stdout))
+	_, err := strings.NewReader(b.String()).WriteTo(e.Stdout)
 	return err
 }
 
@@ -273,7 +277,7 @@ Exit status: 0 done, 1 some steps failed or are refused, 2 bad usage, 3 not perm
 	f.StringVar(&thp, "thp", "", "transparent huge pages: always, madvise or never")
 	f.StringVar(&ksm, "ksm", "", "merging of equal pages: 0 or 1")
 	f.BoolVar(&undo, "undo", false, "put everything back that prepare changed")
-	f.BoolVar(&asJSON, "json", false, "print JSON (schema homenode-host-prepare/1)")
+	f.BoolVar(&asJSON, "json", false, "print JSON (schema homenode-host-prepare/2)")
 	stateDirFlag(c, e)
 	return c
 }
@@ -300,7 +304,7 @@ func prepareHost(c *cobra.Command, e *Env, h *topology.Host, w *hostWant, want *
 	if err := inTheWay(c, e, h, w, want); err != nil {
 		return err
 	}
-	doc := preparation{Schema: "homenode-host-prepare/1", Reserve: want.Reserve, Steps: []preparedStep{}, Notes: []string{}}
+	doc := preparation{Schema: "homenode-host-prepare/2", Reserve: want.Reserve, Steps: []preparedStep{}, Notes: []string{}}
 	var devices []irq.Device
 	placed, err := e.Host.PlacesInterrupts()
 	if err != nil {
@@ -319,10 +323,10 @@ func prepareHost(c *cobra.Command, e *Env, h *topology.Host, w *hostWant, want *
 		}
 	}
 	steps, notes := hostprep.Steps(h, &facts, want, devices)
-	doc.Notes = append(doc.Notes, notes...)
+	doc.Notes = append(doc.Notes, words.Sentences(notes)...)
 	var errs []error
 	if !dryRun && len(steps) > 0 {
-		if errs, err = e.Host.Prepare(ctx, stateDir(c), steps); err != nil {
+		if errs, err = prepare(c, e, steps); err != nil {
 			return err
 		}
 	}
@@ -351,6 +355,21 @@ func prepareHost(c *cobra.Command, e *Env, h *topology.Host, w *hostWant, want *
 		return errNo
 	}
 	return err
+}
+
+// prepare carries out steps, by the daemon where one runs.
+func prepare(c *cobra.Command, e *Env, steps []plan.Step) ([]error, error) {
+	b, done, err := connect(c, e)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if _, asked := b.(*api.Client); !asked {
+		if err := e.Host.MayPrepare(); err != nil {
+			return nil, err
+		}
+	}
+	return b.Change(contextOf(c), api.Change{Steps: steps})
 }
 
 // inTheWay refuses a reserve that is somebody's.
@@ -385,7 +404,7 @@ func inTheWay(c *cobra.Command, e *Env, h *topology.Host, w *hostWant, want *hos
 	for _, s := range w.slices {
 		cgroups = append(cgroups, hostprep.CgroupOf(s))
 	}
-	if why := hostprep.InTheWay(st.Placements, want.Reserve, cgroups); why != "" {
+	if why := hostprep.InTheWay(st.Placements, want.Reserve, cgroups); !why.None() {
 		return &exitError{exitNo, fmt.Errorf("nothing is changed: %s", why)}
 	}
 	return nil
@@ -403,22 +422,22 @@ type preparation struct {
 }
 
 type preparedStep struct {
-	Kind   string `json:"kind"`
-	Target string `json:"target"`
-	From   string `json:"from"`
-	To     string `json:"to"`
-	Reason string `json:"reason"`
-	State  string `json:"state"` // planned, done, kept by the kernel, failed
-	Error  string `json:"error,omitempty"`
+	Kind   string       `json:"kind"`
+	Target string       `json:"target"`
+	From   string       `json:"from"`
+	To     string       `json:"to"`
+	Reason words.Reason `json:"reason"`
+	State  string       `json:"state"` // planned, done, kept by the kernel, failed
+	Error  string       `json:"error,omitempty"`
 }
 
 func (d *preparation) print(e *Env, dryRun bool) error {
-	out := bufio.NewWriter(e.text(e.Stdout))
+	out := bufio.NewWriter(e.Stdout)
 	p := e.paint()
 	for _, s := range d.Steps {
 		fmt.Fprintf(out, "%s  %s %s: %s → %s. %s\n", s.State, s.Kind, s.Target, orAll(s.From), s.To, s.Reason)
 		if s.Error != "" {
-			fmt.Fprintf(out, "    %s\n", p.warn(oneLine(s.Error)))
+			fmt.Fprintf(out, "    %s\n", p.Warn(oneLine(s.Error)))
 		}
 	}
 	for _, n := range d.Notes {

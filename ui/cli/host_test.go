@@ -15,6 +15,7 @@ import (
 	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -29,7 +30,20 @@ func (p *preparer) Devices(context.Context, *topology.Host) ([]irq.Device, error
 func (p *preparer) PlacesInterrupts() (bool, error)                               { return p.owns, nil }
 func (p *preparer) Placed(string) ([]plan.Placement, error)                       { return p.placed, nil }
 
-func (p *preparer) Prepare(_ context.Context, _ string, steps []plan.Step) ([]error, error) {
+func (p *preparer) MayPrepare() error { return nil }
+
+// prepares is the journal's side of it.
+type prepares struct {
+	api.Backend
+	*preparer
+}
+
+func (prepares) Partition(context.Context, api.Partition) (api.Partition, error) {
+	return api.Partition{}, errors.New("nobody to ask")
+}
+
+func (p prepares) Change(_ context.Context, c api.Change) ([]error, error) {
+	steps := c.Steps
 	p.prepared = steps
 	errs := make([]error, len(steps))
 	for i, s := range steps {
@@ -71,7 +85,7 @@ func host(p *preparer, v *hypervisor, tree fs.FS, args ...string) (status int, s
 			return st, nil
 		},
 		Local: func(context.Context, string) (api.Backend, func() error, error) {
-			return nil, nil, errors.New("no journal here")
+			return prepares{preparer: p}, func() error { return nil }, nil
 		}}
 	status = Main(context.Background(), e, append([]string{"--socket", "/nonexistent/socket", "host"}, args...))
 	return status, out.String(), errs.String()
@@ -96,7 +110,7 @@ func TestHostPrepare(t *testing.T) {
 		t.Errorf("%d: %s", status, out)
 	}
 	status, out, _ = host(p, &hypervisor{}, hostTree(map[string]string{"sys/kernel/mm/ksm/run": "1"}), "prepare", "--ksm", "0", "--json")
-	if status != 1 || !strings.Contains(out, `"state": "failed"`) || !strings.Contains(out, `"schema": "homenode-host-prepare/1"`) {
+	if status != 1 || !strings.Contains(out, `"state": "failed"`) || !strings.Contains(out, `"schema": "homenode-host-prepare/2"`) {
 		t.Errorf("%d: %s", status, out)
 	}
 	done := hostTree(map[string]string{"sys/fs/cgroup/system.slice/cpuset.cpus": "0", "proc/irq/9/smp_affinity_list": "0"})
@@ -110,7 +124,7 @@ func TestHostPrepare(t *testing.T) {
 func TestHostPrepareLeavesInterrupts(t *testing.T) {
 	for name, run := range map[string]func() (int, string, string){
 		"irqbalance": func() (int, string, string) {
-			return host(&preparer{}, &hypervisor{}, hostTree(map[string]string{"proc/71/comm": "irqbalance"}), "prepare", "--dry-run")
+			return host(&preparer{}, &hypervisor{}, hostTree(map[string]string{"proc/71/comm": "irqbalance", "proc/71/status": "Uid:\t0\t0\t0\t0\n"}), "prepare", "--dry-run")
 		},
 		"daemon": func() (int, string, string) {
 			return host(&preparer{owns: true}, &hypervisor{}, hostTree(nil), "prepare", "--dry-run")
@@ -136,14 +150,15 @@ func TestHostPrepareRefuses(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"--reserve 0,4", &preparer{}, &hypervisor{guests: []guest.Standing{pinned}}, 1, "nothing is changed: CPUs 4 are vm:db's alone"},
-		{"--reserve 0,6", &preparer{}, &hypervisor{guests: []guest.Standing{spare}}, 1, "CPUs 6 are vm:db/emulator's alone"},
+		{"--reserve 0,4", &preparer{}, &hypervisor{guests: []guest.Guest{pinned}}, 1, "nothing is changed: " + words.Because(words.ReserveTaken, "4", "vm:db").String()},
+		{"--reserve 0,6", &preparer{}, &hypervisor{guests: []guest.Guest{spare}}, 1, words.Because(words.ReserveTaken, "6", "vm:db/emulator").String()},
 		{"", &preparer{}, &hypervisor{unread: odd}, 3, `domain "odd": what; it runs`},
-		{"", &preparer{placed: placed}, &hypervisor{}, 1, "/system.slice/x has a home"},
+		{"", &preparer{placed: placed}, &hypervisor{}, 1, "nothing is changed: /system.slice/x "},
 		{"--reserve 0-7", &preparer{}, &hypervisor{}, 2, "leave none for guests"},
 		{"--reserve 0,9", &preparer{}, &hypervisor{}, 2, "CPUs 9 are not on this host"},
 		{"--reserve x", &preparer{}, &hypervisor{}, 2, "--reserve: "},
 		{"--reserve-per-node 0", &preparer{}, &hypervisor{}, 2, "want 1 or more"},
+		{"--reserve-per-node 99", &preparer{}, &hypervisor{}, 2, "no node has so many"},
 		{"--reserve 0 --reserve-per-node 1", &preparer{}, &hypervisor{}, 2, "reserve"},
 		{"--huge-pages 0:3MiB:1", &preparer{}, &hypervisor{}, 2, "no pool"},
 		{"--thp maybe", &preparer{}, &hypervisor{}, 2, "want always, madvise or never"},
@@ -179,9 +194,9 @@ func TestHostReport(t *testing.T) {
 	}
 }
 
-func TestHostBorder(t *testing.T) {
+func TestHostPartition(t *testing.T) {
 	for args, want := range map[string]int{"x": 2, "0%": 2, "1 2": 2, "50%": 3} { // 3: nobody to ask
-		if status, out, errs := host(&preparer{}, &hypervisor{}, hostTree(nil), append([]string{"border"}, strings.Fields(args)...)...); status != want {
+		if status, out, errs := host(&preparer{}, &hypervisor{}, hostTree(nil), append([]string{"partition"}, strings.Fields(args)...)...); status != want {
 			t.Errorf("%s: %d, want %d: %s%s", args, status, want, out, errs)
 		}
 	}

@@ -3,13 +3,14 @@ package cli
 import (
 	"fmt"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/ui/view"
 )
 
 func moveCommand(e *Env) *cobra.Command {
@@ -60,13 +61,13 @@ homenode's to move; the line says why.`,
 	c.Flags().StringVar(&nodes, "to", "", "`NODES` of the new home, such as 1 or 0-1")
 	c.Flags().BoolVar(&cancel, "cancel", false, "stop its page move and leave it as it is")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, say what would be")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-move/1)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-move/2)")
 	stateDirFlag(c, e)
 	return c
 }
 
 func printMove(e *Env, a api.MoveAnswer, dryRun bool) {
-	w := e.Stdout
+	w, a := e.Stdout, view.PlainAll(a)
 	would := func(does, would string) string {
 		if dryRun {
 			return would
@@ -74,22 +75,22 @@ func printMove(e *Env, a api.MoveAnswer, dryRun bool) {
 		return does
 	}
 	switch a.Outcome {
-	case api.Cancelled:
+	case plan.Cancelled:
 		fmt.Fprintf(w, "%s: %s", a.Workload, would("its move is cancelled", "its move would be cancelled"))
 		if m := a.Move; m != nil {
-			fmt.Fprintf(w, " after %s of %s", humanize.IBytes(uint64(max(0, m.Moved))), humanize.IBytes(uint64(max(0, m.Planned))))
+			fmt.Fprintf(w, " after %s of %s", words.Bytes(max(0, m.Moved)), words.Bytes(max(0, m.Planned)))
 		}
 		fmt.Fprintf(w, "; `homenode resume %s` goes on.\n", a.Workload)
 		return
 	case plan.Kept:
-		fmt.Fprintf(w, "%s stays on node %s, CPUs %s; %s.\n", a.Workload, a.To, a.CPUs,
+		fmt.Fprintf(w, "%s stays on %s, %s; %s.\n", a.Workload, words.Nodes(a.To), words.CPUs(a.CPUs),
 			would("what of its memory lies elsewhere is tried now", "what of its memory lies elsewhere would be tried now"))
 		return
 	}
-	fmt.Fprintf(w, "%s %s from node %s, CPUs %s, to node %s, CPUs %s.\n", a.Workload, would("goes", "would go"), a.From, a.FromCPUs, a.To, a.CPUs)
+	fmt.Fprintf(w, "%s %s from %s, %s, to %s, %s.\n", a.Workload, would("goes", "would go"), words.Nodes(a.From), words.CPUs(a.FromCPUs), words.Nodes(a.To), words.CPUs(a.CPUs))
 	for _, s := range a.Steps {
 		if s.Kind == plan.MovePages {
-			fmt.Fprintf(w, "  %s of its memory %s, in %.0f s or more.\n", humanize.IBytes(uint64(max(0, s.Bytes))), would("move", "would move"), s.Cost.Seconds)
+			fmt.Fprintf(w, "  %s of its memory %s, in %.0f s or more.\n", words.Bytes(max(0, s.Bytes)), would("move", "would move"), s.Cost.Seconds)
 		}
 	}
 	for _, r := range a.Decision.Reasons {

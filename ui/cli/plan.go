@@ -14,7 +14,9 @@ import (
 	"github.com/homenode/homenode/core/place/replay"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/ui/view"
 )
 
 func planCommand(e *Env) *cobra.Command {
@@ -68,7 +70,7 @@ machine. That file is a list like the above; each entry may also say
 			}
 			switch {
 			case spec == "" && admitted == "" && !restoring:
-				return usageErrorf("what shall be planned? give --spec, --admit, --restore or --case")
+				return usageErrorf("nothing to plan: give one of --spec, --admit, --restore, --case")
 			case repack:
 				return usageErrorf("--repack is for --case; --admit finds moves for a workload")
 			case moves.running != "" && spec != "":
@@ -124,9 +126,9 @@ machine. That file is a list like the above; each entry may also say
 	f.StringVar(&peer, "peer", "homenode", "`NAME` in the lines of --case")
 	f.StringVar(&from.root, "root", "", "the host under `DIR`, or in a tar file that gather wrote (- is standard input)")
 	f.StringVar(&from.hwloc, "hwloc", "", "the host in `FILE`, written by lstopo --of xml")
-	f.StringVar(&from.synthetic, "synthetic", "", "a made-up host, such as `\"package:2 node:2 core:8 pu:2\"`")
+	f.StringVar(&from.synthetic, "synthetic", "", "a made-up `HOST`, such as \"package:2 node:2 core:8 pu:2\"")
 	f.StringVar(&from.host, "host", "", "the host in `JSONFILE`, written by topology --json")
-	f.BoolVar(&asJSON, "json", false, "print JSON (schemas homenode-plan/1, homenode-repack/1, homenode-restore/1)")
+	f.BoolVar(&asJSON, "json", false, "print JSON (schemas homenode-plan/2, homenode-repack/2, homenode-restore/2)")
 	c.MarkFlagsMutuallyExclusive("root", "hwloc", "synthetic", "host", "case")
 	c.MarkFlagsMutuallyExclusive("spec", "case", "admit", "restore")
 	c.MarkFlagsMutuallyExclusive("running", "case")
@@ -221,7 +223,7 @@ type planMemory struct {
 }
 
 func planJSON(results []planned, l *place.Ledger) planDocument {
-	doc := planDocument{Schema: "homenode-plan/1", Placements: []planPlacement{}}
+	doc := planDocument{Schema: "homenode-plan/2", Placements: []planPlacement{}}
 	for _, p := range l.Placements() {
 		doc.Placements = append(doc.Placements, placementJSON(&p))
 	}
@@ -243,7 +245,7 @@ func placementJSON(p *plan.Placement) planPlacement {
 }
 
 func printPlans(e *Env, results []planned) error {
-	out := bufio.NewWriter(e.text(e.Stdout))
+	out := bufio.NewWriter(e.Stdout)
 	p := e.paint()
 	for i := range results {
 		if i > 0 {
@@ -254,20 +256,20 @@ func printPlans(e *Env, results []planned) error {
 	return out.Flush()
 }
 
-func printPlanned(w io.Writer, p paint, r *planned) {
+func printPlanned(w io.Writer, p view.Paint, r *planned) {
 	s, d := &r.spec, &r.result.Decision
 	memory := ""
 	if s.Memory > 0 {
-		memory = ", " + size(s.Memory)
+		memory = ", " + words.Size(s.Memory)
 	}
-	fmt.Fprintf(w, "%s  %s, %s%s\n", p.bold(s.Name), s.Class, count(s.CPUs, "vCPU"), memory)
+	fmt.Fprintf(w, "%s  %s, %s%s\n", p.Bold(s.Name), s.Class, words.Count(s.CPUs, "vCPU"), memory)
 	if !r.result.Placed() {
-		fmt.Fprintf(w, "  %s\n", p.warn("refused"))
+		fmt.Fprintf(w, "  %s\n", p.Warn("refused"))
 	} else {
 		pl := &r.result.Placement
-		fmt.Fprintf(w, "  home   node %s, CPUs %s%s\n", pl.Home, pl.CPUs, memoryOf(pl))
+		fmt.Fprintf(w, "  home   %s, %s%s\n", words.Nodes(pl.Home), words.CPUs(pl.CPUs), memoryOf(pl))
 	}
-	section(w, p, "why", d.Reasons)
+	section(w, p, "why", words.Sentences(d.Reasons))
 	printShortages(w, d.Shortages)
 	printCandidates(w, p, d.Candidates, shownCandidates)
 }
@@ -278,7 +280,7 @@ func memoryOf(p *plan.Placement) string {
 	}
 	parts := make([]string, len(p.Memory))
 	for i, m := range p.Memory {
-		parts[i] = fmt.Sprintf("%s on node %d", size(m.KiB), m.Node)
+		parts[i] = fmt.Sprintf("%s on node %d", words.Size(m.KiB), m.Node)
 	}
 	return ", memory " + strings.Join(parts, ", ")
 }
@@ -309,10 +311,10 @@ func planCases(e *Env, names []string, o replay.Options) error {
 // printShortages says what each node lacks, in people's units.
 func printShortages(w io.Writer, lacks []plan.Shortage) {
 	for _, x := range lacks {
-		want, have := count(int(x.Want), string(x.Resource)), fmt.Sprint(x.Have)
+		want, have := words.Count(int(x.Want), string(x.Resource)), fmt.Sprint(x.Have)
 		if x.Resource == plan.Memory {
-			want, have = size(topology.KiB(x.Want))+" of memory", size(topology.KiB(x.Have))
+			want, have = words.Size(topology.KiB(x.Want))+" of memory", words.Size(topology.KiB(x.Have))
 		}
-		fmt.Fprintf(w, "  node %s: %s wanted, %s there\n", x.Nodes, want, have)
+		fmt.Fprintf(w, "  %s: %s wanted, %s there\n", words.Nodes(x.Nodes), want, have)
 	}
 }

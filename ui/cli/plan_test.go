@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/homenode/homenode/core/words"
 )
 
 const twoSmallNodes = "package:2 node:1(memory=16GiB) core:4 pu:2"
@@ -21,8 +23,8 @@ func TestPlanSpec(t *testing.T) {
 	}
 	for _, want := range []string{
 		"home   node 0, CPUs 0-1,8-9, memory 4 GiB on node 0",
-		"Its vCPUs get CPUs 0-1,8-9: 2 whole cores under 1 last-level cache.",
-		"home   node 0-1, CPUs 2-7,10-15",
+		words.Because(words.PinnedCores, "0-1,8-9", 2, 1).String(),
+		"home   nodes 0-1, CPUs 2-7,10-15",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -36,14 +38,15 @@ func TestPlanJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &doc); err != nil || code != 0 {
 		t.Fatalf("status %d: %s %v", code, errs, err)
 	}
-	if doc.Schema != "homenode-plan/1" || len(doc.Placements) != 1 || len(doc.Placements[0].Pins) != 3 || len(doc.Decisions) != 1 {
+	if doc.Schema != "homenode-plan/2" || len(doc.Placements) != 1 || len(doc.Placements[0].Pins) != 3 || len(doc.Decisions) != 1 {
 		t.Errorf("got %+v", doc)
 	}
 }
 
 func TestPlanRefuses(t *testing.T) {
 	out, _, code := runMain(t, fstest.MapFS{}, "name: a\nclass: dedicated\ncpus: 60\n", "plan", "--spec", "-", "--synthetic", twoSmallNodes)
-	if code != 1 || !strings.Contains(out, "The host can give 16 free CPUs in all, and it wants 60.") {
+	why := words.Because(words.HostTooSmall, words.Because(words.FreeCPUs, 60), words.Because(words.Number, 16))
+	if code != 1 || !strings.Contains(out, why.String()) {
 		t.Errorf("status %d\n%s", code, out)
 	}
 }
@@ -54,10 +57,10 @@ func TestPlanBadInput(t *testing.T) {
 		args        []string
 		want        string
 	}{
-		{"nothing asked", "", nil, "what shall be planned? give --spec, --admit, --restore or --case"},
+		{"nothing asked", "", nil, "nothing to plan: give one of --spec, --admit, --restore, --case"},
 		{"empty list", "[]", []string{"--spec", "-"}, "no workload in it"},
 		{"no CPUs", "name: a", []string{"--spec", "-"}, `standard input: line 1 column 5: workload "a": it has no cpus; give 1 to 65535`},
-		{"bad size", "{name: a, cpus: 1, memory: 5 parsecs}", []string{"--spec", "-"}, "give a number with a unit"},
+		{"bad size", "{name: a, cpus: 1, memory: 5 parsecs}", []string{"--spec", "-"}, "want a number with a unit"},
 		{"unknown key", "- {name: a, cpus: 1, nodez: 3}", []string{"--spec", "-"}, `unknown key "nodez"`},
 		{"name twice", "- {name: a, cpus: 1}\n- {name: a, cpus: 1}", []string{"--spec", "-"}, "the name is taken by workload 1"},
 		{"bad policy", "name: a\ncpus: 1", []string{"--spec", "-", "--packing", "tight"}, `--packing "tight"; want adaptive, pack or spread`},

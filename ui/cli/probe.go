@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +17,9 @@ import (
 	"github.com/homenode/homenode/core/doctor"
 	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/ui/heat"
+	"github.com/homenode/homenode/ui/view"
 )
 
 // Exit statuses of probe and doctor, which speak of the machine instead.
@@ -42,30 +43,19 @@ type Prober interface {
 	Keep(doc *measure.Document) (string, error)
 }
 
-// isJudged marks commands that went through judged, for what is found out before they run.
-const isJudged = "judged"
+// diagnoses marks commands that went through diagnostic, for errors found before they run.
+const diagnoses = "diagnoses"
 
-// judged gives the errors of a command the exit statuses of probe and doctor.
-func judged(c *cobra.Command) *cobra.Command {
-	c.Annotations = map[string]string{isJudged: "yes"}
-	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return &exitError{exitMisused, fmt.Errorf("%w; see `%s --help`", err, c.CommandPath())}
-	})
+// diagnostic gives the errors of a command the exit statuses of probe and doctor.
+func diagnostic(c *cobra.Command) *cobra.Command {
+	c.Annotations = map[string]string{diagnoses: "yes"}
 	if run := c.RunE; run != nil {
-		c.RunE = func(c *cobra.Command, args []string) error { return judgedError(run(c, args)) }
-	}
-	if check := c.Args; check != nil {
-		c.Args = func(c *cobra.Command, args []string) error {
-			if err := check(c, args); err != nil {
-				return &exitError{exitMisused, fmt.Errorf("%w; see `%s --help`", err, c.CommandPath())}
-			}
-			return nil
-		}
+		c.RunE = func(c *cobra.Command, args []string) error { return diagnosticError(run(c, args)) }
 	}
 	return c
 }
 
-func judgedError(err error) error {
+func diagnosticError(err error) error {
 	var exit *exitError
 	switch {
 	case err == nil:
@@ -103,7 +93,7 @@ Exit status: 0 good, 1 cut short or worse than before, 3 not possible, 4 usage.`
 			measure.PartLatency, measure.PartPages, measure.PartLevels, measure.PartC2C, measure.PartBandwidth, measure.PartLoaded),
 		probeShowCommand(e), probeDiffCommand(e), probeExportCommand(e),
 	)
-	return judged(c)
+	return diagnostic(c)
 }
 
 // output is how a document is shown; shared by measuring and show.
@@ -134,7 +124,7 @@ func (o *output) show(e *Env, d *measure.Document) error {
 	}
 	switch {
 	case o.svg == "-":
-		_, err := io.WriteString(e.Stdout, heat.SVG(d))
+		_, err := io.WriteString(view.XML(view.Raw(e.Stdout)), heat.SVG(d))
 		return err
 	case o.svg != "":
 		if err := writeFile(o.svg, func(w io.Writer) error { _, err := io.WriteString(w, heat.SVG(d)); return err }); err != nil {
@@ -151,21 +141,7 @@ func (o *output) show(e *Env, d *measure.Document) error {
 
 func (o *output) style(e *Env) heat.Style {
 	p := e.paint()
-	return heat.Style{Colour: p.on, True: strings.Contains(e.Getenv("COLORTERM"), "truecolor") || strings.Contains(e.Getenv("COLORTERM"), "24bit"), ASCII: o.ascii || asciiOnly(e)}
-}
-
-// asciiOnly follows the locale (locale(7)): C and POSIX know ASCII alone.
-func asciiOnly(e *Env) bool {
-	if e.Getenv("TERM") == "dumb" {
-		return true
-	}
-	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
-		if v := e.Getenv(name); v != "" {
-			v = strings.ToLower(v)
-			return !strings.Contains(v, "utf-8") && !strings.Contains(v, "utf8")
-		}
-	}
-	return false
+	return heat.Style{Colour: p.On, True: strings.Contains(e.Getenv("COLORTERM"), "truecolor") || strings.Contains(e.Getenv("COLORTERM"), "24bit"), ASCII: o.ascii || !view.UTF8(e.Getenv)}
 }
 
 func printDocument(w io.Writer, d *measure.Document, s heat.Style, expand bool) {
@@ -183,17 +159,17 @@ func printDocument(w io.Writer, d *measure.Document, s heat.Style, expand bool) 
 		io.WriteString(w, m.Text(s))
 	}
 	for _, l := range d.Loaded {
-		say("\nlatency under load, node%d to node%d, mix %s, %s of load\n", l.From, l.To, l.Mix, count(l.Load, "CPU"))
-		t, starved := newTable(">pause", ">GB/s", ">ns"), false
+		say("\nlatency under load, node%d to node%d, mix %s, %s of load\n", l.From, l.To, l.Mix, words.Count(l.Load, "CPU"))
+		t, starved := view.NewTable(">pause", ">GB/s", ">ns"), false
 		for _, p := range l.Points {
 			gap := fmt.Sprint(p.Gap)
 			if p.Gap < 0 {
 				gap = "no load"
 			}
-			t.row(gap, fmt.Sprintf("%.2f", float64(p.MBps)/1000), fmt.Sprintf("%s%.1f", p.Flag, float64(p.NS)))
+			t.Row(gap, fmt.Sprintf("%.2f", float64(p.MBps)/1000), fmt.Sprintf("%s%.1f", p.Flag, float64(p.NS)))
 			starved = starved || p.Flag != ""
 		}
-		t.print(w, paint{})
+		t.Print(w, view.Paint{})
 		if starved {
 			say("  ~  the load had a CPU for less than %.0f %% of the time: the point counts for nothing\n", 100*measure.LoadRan)
 		}
@@ -202,7 +178,7 @@ func printDocument(w io.Writer, d *measure.Document, s heat.Style, expand bool) 
 	}
 	for _, l := range d.Levels {
 		say("\nlatency by working set, CPU %d on node%d\n", l.CPU, l.Node)
-		t := newTable(">size", ">ns", ">95 % interval", "")
+		t := view.NewTable(">size", ">ns", ">95 % interval", "")
 		for _, p := range l.Points {
 			mark := ""
 			for _, k := range l.Knees {
@@ -210,9 +186,9 @@ func printDocument(w io.Writer, d *measure.Document, s heat.Style, expand bool) 
 					mark = "end of " + k.Level
 				}
 			}
-			t.row(heat.Size(p.Bytes), fmt.Sprintf("%.2f", float64(p.NS)), fmt.Sprintf("%.2f to %.2f", float64(p.CI95[0]), float64(p.CI95[1])), mark)
+			t.Row(words.Bytes(p.Bytes), fmt.Sprintf("%.2f", float64(p.NS)), fmt.Sprintf("%.2f to %.2f", float64(p.CI95[0]), float64(p.CI95[1])), mark)
 		}
-		t.print(w, paint{})
+		t.Print(w, view.Paint{})
 	}
 	if n := len(d.Pages); n > 0 {
 		say("\npage signatures: %d pages of 2 MiB", n)
@@ -389,7 +365,7 @@ func measureCommand(e *Env, name, short string, parts ...measure.Part) *cobra.Co
 		f.StringVar(&req.LineOn, "line-on", "", "where the line lies: first, node (of one of the two), both")
 	}
 	o.flags(c)
-	return judged(c)
+	return diagnostic(c)
 }
 
 const rtUsage = "take latency samples under SCHED_FIFO, each some milliseconds long and watched from another CPU; needs root or an rtprio limit"
@@ -404,7 +380,7 @@ func printVerdict(e *Env, o *output, d measure.Diagnosis) {
 		}
 	}
 	text += " (homenode doctor says why)\n"
-	if o.ascii || asciiOnly(e) {
+	if o.ascii || !view.UTF8(e.Getenv) {
 		text = heat.ASCII(text)
 	}
 	io.WriteString(e.Stdout, text)
@@ -464,9 +440,11 @@ func checkPlaces(c *cobra.Command, h *topology.Host, req measure.Request) error 
 
 // runPlan measures with a bar on standard error, if that is a terminal.
 func runPlan(ctx context.Context, e *Env, prober Prober, plan measure.Plan, d *measure.Document) error {
-	bar := newBar(e, plan.Seconds)
-	err := prober.Run(ctx, plan, d, bar.set)
-	bar.clear()
+	bar, start := view.NewBar(e.Stderr, e.Getenv), time.Now()
+	err := prober.Run(ctx, plan, d, func(done float64) {
+		bar.Set("", done, func() string { return "  " + left(time.Since(start).Seconds(), done, plan.Seconds) + " left " })
+	})
+	bar.Clear()
 	if d.Run != nil {
 		d.Run.Tool = e.Version
 	}
@@ -502,40 +480,12 @@ func printPlan(e *Env, p measure.Plan, asJSON bool) error {
 		fmt.Fprintf(e.Stdout, "  %5.1f s  %s\n", s.Seconds, s.Says)
 	}
 	for _, b := range p.Buffers {
-		fmt.Fprintf(e.Stdout, "  node%d: a buffer of %s\n", b.Node, heat.Size(b.Bytes))
+		fmt.Fprintf(e.Stdout, "  node%d: a buffer of %s\n", b.Node, words.Bytes(b.Bytes))
 	}
 	for _, n := range p.Notes {
 		fmt.Fprintf(e.Stdout, "  %s\n", n)
 	}
 	return nil
-}
-
-// bar is a progress bar with the time left.
-type bar struct {
-	e       *Env
-	on      bool
-	start   time.Time
-	guess   float64
-	printed time.Time
-}
-
-func newBar(e *Env, guess float64) *bar {
-	f, ok := e.Stderr.(*os.File)
-	return &bar{e: e, on: ok && isTerminal(f), start: time.Now(), guess: guess}
-}
-
-func (b *bar) set(done float64) {
-	if !b.on || time.Since(b.printed) < 100*time.Millisecond {
-		return
-	}
-	b.printed = time.Now()
-	const width = 30
-	full, empty := "█", "░"
-	if asciiOnly(b.e) {
-		full, empty = "#", "."
-	}
-	n := int(done * width)
-	fmt.Fprintf(b.e.Stderr, "\r%s%s %3.0f %%  %s left ", strings.Repeat(full, n), strings.Repeat(empty, width-n), 100*done, left(time.Since(b.start).Seconds(), done, b.guess))
 }
 
 // left trusts the plan at first and the clock more and more.
@@ -545,12 +495,6 @@ func left(passed, done, guess float64) string {
 		s = (1-done)*s + done*passed*(1-done)/done
 	}
 	return (time.Duration(math.Ceil(s)) * time.Second).String()
-}
-
-func (b *bar) clear() {
-	if b.on && !b.printed.IsZero() {
-		fmt.Fprint(b.e.Stderr, "\r\x1b[K")
-	}
 }
 
 func stateDir(c *cobra.Command) string {
@@ -603,7 +547,7 @@ func probeShowCommand(e *Env) *cobra.Command {
 		},
 	}
 	o.flags(c)
-	return judged(c)
+	return diagnostic(c)
 }
 
 func probeDiffCommand(e *Env) *cobra.Command {
@@ -631,7 +575,7 @@ when the intervals do not touch and it is over the threshold.`,
 			}
 			changes := measure.Diff(a, b, threshold/100)
 			worse := 0
-			t := newTable("", ">before", ">after", ">change", "")
+			t := view.NewTable("", ">before", ">after", ">change", "")
 			for _, c := range changes {
 				word := ""
 				if c.Worse {
@@ -643,7 +587,7 @@ when the intervals do not touch and it is over the threshold.`,
 					word = "within the noise"
 				}
 				if all || word == "worse" || word == "better" {
-					t.row(c.What, fmt.Sprintf("%.1f", float64(c.Before)), fmt.Sprintf("%.1f", float64(c.After)), fmt.Sprintf("%+.1f %%", 100*c.Relative), word)
+					t.Row(c.What, fmt.Sprintf("%.1f", float64(c.Before)), fmt.Sprintf("%.1f", float64(c.After)), fmt.Sprintf("%+.1f %%", 100*c.Relative), word)
 				}
 			}
 			if asJSON {
@@ -657,8 +601,8 @@ when the intervals do not touch and it is over the threshold.`,
 					return err
 				}
 			} else {
-				if len(t.rows) > 1 {
-					t.print(e.Stdout, e.paint())
+				if t.Len() > 0 {
+					t.Print(e.Stdout, e.paint())
 				}
 				fmt.Fprintf(e.Stdout, "%d numbers compared, %d worse by more than %g %%\n", len(changes), worse, threshold)
 			}
@@ -674,7 +618,7 @@ when the intervals do not touch and it is over the threshold.`,
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema "+diffSchema+")")
 	c.Flags().BoolVar(&all, "all", false, "also what did not change")
 	c.Flags().Float64Var(&threshold, "threshold", 5, "`PERCENT` from which a change counts")
-	return judged(c)
+	return diagnostic(c)
 }
 
 func probeExportCommand(e *Env) *cobra.Command {
@@ -704,7 +648,7 @@ func probeExportCommand(e *Env) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&format, "format", "numactl", "numactl, hwloc or csv")
-	return judged(c)
+	return diagnostic(c)
 }
 
 func export(w io.Writer, d *measure.Document, t measure.Table, format string) error {

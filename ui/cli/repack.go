@@ -12,7 +12,9 @@ import (
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/ui/view"
 )
 
 // repackOptions is what the command line says of moves.
@@ -155,7 +157,7 @@ func admittedAll(all []admission) bool {
 }
 
 type repackDocument struct {
-	Schema     string          `json:"schema"` // homenode-repack/1
+	Schema     string          `json:"schema"` // homenode-repack/2
 	Workloads  []repackAnswer  `json:"workloads"`
 	Placements []planPlacement `json:"placements"` // when all is done
 }
@@ -171,24 +173,24 @@ type repackAnswer struct {
 	CutOff   bool              `json:"cut_off"`  // the time was up
 	Steps    int               `json:"steps"`
 	Worse    []place.Worsening `json:"worse"`
-	Reasons  []string          `json:"reasons"`
+	Reasons  []words.Reason    `json:"reasons"`
 	Decision plan.Decision     `json:"decision"`
 	Nearer   *repackAnswer     `json:"nearer,omitempty"` // with moves it would come nearer to its memory
 }
 
 type repackMove struct {
-	Workload  workload.ID   `json:"workload"`
-	From      planPlacement `json:"from"`
-	To        planPlacement `json:"to"`
-	MovedKiB  topology.KiB  `json:"moved_kib"`
-	Temporary bool          `json:"temporary"` // it steps aside and moves again
-	Before    float64       `json:"access_before"`
-	After     float64       `json:"access_after"`
-	Reasons   []string      `json:"reasons"`
+	Workload  workload.ID    `json:"workload"`
+	From      planPlacement  `json:"from"`
+	To        planPlacement  `json:"to"`
+	MovedKiB  topology.KiB   `json:"moved_kib"`
+	Temporary bool           `json:"temporary"` // it steps aside and moves again
+	Before    float64        `json:"access_before"`
+	After     float64        `json:"access_after"`
+	Reasons   []words.Reason `json:"reasons"`
 }
 
 func repackJSON(all []admission, l *place.Ledger) repackDocument {
-	doc := repackDocument{Schema: "homenode-repack/1", Workloads: []repackAnswer{}, Placements: []planPlacement{}}
+	doc := repackDocument{Schema: "homenode-repack/2", Workloads: []repackAnswer{}, Placements: []planPlacement{}}
 	for i := range all {
 		w := answerJSON(all[i].spec.ID, &all[i].best)
 		if n := all[i].nearer; n != nil {
@@ -250,54 +252,54 @@ func printAdmissions(e *Env, all []admission) error {
 		a := &all[i]
 		memory := ""
 		if a.spec.Memory > 0 {
-			memory = ", " + size(a.spec.Memory)
+			memory = ", " + words.Size(a.spec.Memory)
 		}
-		fmt.Fprintf(out, "%s  %s, %d vCPUs%s\n", p.bold(a.spec.Name), a.spec.Class, a.spec.CPUs, memory)
+		fmt.Fprintf(out, "%s  %s, %s%s\n", p.Bold(a.spec.Name), a.spec.Class, words.Count(a.spec.CPUs, "vCPU"), memory)
 		printRepacking(out, p, &a.best)
 		if a.nearer != nil {
-			fmt.Fprintf(out, "\n%s\n", p.bold("With moves it would come nearer to its memory:"))
+			fmt.Fprintf(out, "\n%s\n", p.Bold("With moves it would come nearer to its memory:"))
 			printRepacking(out, p, a.nearer)
 		}
 	}
 	return out.Flush()
 }
 
-func printRepacking(w io.Writer, p paint, r *place.Repacking) {
+func printRepacking(w io.Writer, p view.Paint, r *place.Repacking) {
 	switch outcome(r) {
 	case "refused":
-		fmt.Fprintf(w, "  %s\n", p.warn("refused, with moves as without"))
+		fmt.Fprintf(w, "  %s\n", p.Warn("refused, with moves as without"))
 	case "fits":
 		fmt.Fprintln(w, "  fits without moves")
 	default:
-		fmt.Fprintf(w, "  fits after %s, %s\n", moveCount(len(r.Moves)), size(r.KiB))
+		fmt.Fprintf(w, "  fits after %s, %s\n", words.Count(len(r.Moves), "move"), words.Size(r.KiB))
 	}
 	printMoves(w, p, r.Moves)
 	if pl := &r.Result.Placement; r.Admitted() {
-		fmt.Fprintf(w, "  home   node %s, CPUs %s%s\n", pl.Home, pl.CPUs, memoryOf(pl))
+		fmt.Fprintf(w, "  home   %s, %s%s\n", words.Nodes(pl.Home), words.CPUs(pl.CPUs), memoryOf(pl))
 	}
 	printWorse(w, p, r.Worse)
-	section(w, p, "why", append(append([]string{}, r.Reasons...), r.Result.Decision.Reasons...))
+	section(w, p, "why", words.Sentences(slices.Concat(r.Reasons, r.Result.Decision.Reasons)))
 }
 
-func printMoves(w io.Writer, p paint, moves []place.Move) {
+func printMoves(w io.Writer, p view.Paint, moves []place.Move) {
 	for i := range moves {
 		m := &moves[i]
 		aside, memory := "", "no memory"
 		if m.KiB > 0 {
-			memory = size(m.KiB) + " of memory"
+			memory = words.Size(m.KiB) + " of memory"
 		}
 		if m.Temporary {
 			aside = ", for a while"
 		}
-		fmt.Fprintf(w, "  %d. %s  node %s to node %s, CPUs %s to %s, %s%s\n", i+1, p.bold(string(m.Workload)),
-			m.From.Home, m.To.Home, m.From.CPUs, m.To.CPUs, memory, aside)
+		fmt.Fprintf(w, "  %d. %s  %s to %s, %s to %s, %s%s\n", i+1, p.Bold(string(m.Workload)),
+			words.Nodes(m.From.Home), words.Nodes(m.To.Home), words.CPUs(m.From.CPUs), m.To.CPUs, memory, aside)
 		for _, reason := range m.Reasons {
 			fmt.Fprintf(w, "       %s\n", reason)
 		}
 	}
 }
 
-func printWorse(w io.Writer, p paint, worse []place.Worsening) {
+func printWorse(w io.Writer, p view.Paint, worse []place.Worsening) {
 	var lines []string
 	for _, x := range worse {
 		lines = append(lines, fmt.Sprintf("%s: %s %.2f, was %.2f", x.Workload, x.Term, x.After, x.Before))
@@ -305,15 +307,8 @@ func printWorse(w io.Writer, p paint, worse []place.Worsening) {
 	section(w, p, "worse for it (one unit: a vCPU whose every access costs one local access more)", lines)
 }
 
-func moveCount(n int) string {
-	if n == 1 {
-		return "1 move"
-	}
-	return fmt.Sprintf("%d moves", n)
-}
-
 type restoreDocument struct {
-	Schema     string            `json:"schema"` // homenode-restore/1
+	Schema     string            `json:"schema"` // homenode-restore/2
 	Remote     []restoreRemote   `json:"remote"` // the farthest first
 	Moves      []repackMove      `json:"moves"`
 	MovedKiB   topology.KiB      `json:"moved_kib"`
@@ -322,7 +317,7 @@ type restoreDocument struct {
 	CutOff     bool              `json:"cut_off"`
 	Steps      int               `json:"steps"`
 	Worse      []place.Worsening `json:"worse"`
-	Reasons    []string          `json:"reasons"`
+	Reasons    []words.Reason    `json:"reasons"`
 	Placements []planPlacement   `json:"placements"` // when all is done
 }
 
@@ -348,7 +343,7 @@ func restore(l *place.Ledger, running []place.Runner, o *repackOptions) place.Re
 
 func restoreJSON(r *place.Restoring, l *place.Ledger) restoreDocument {
 	doc := restoreDocument{
-		Schema: "homenode-restore/1", Remote: []restoreRemote{}, Moves: movesJSON(r.Moves), MovedKiB: r.KiB, Gain: r.Gain, Most: r.Most,
+		Schema: "homenode-restore/2", Remote: []restoreRemote{}, Moves: movesJSON(r.Moves), MovedKiB: r.KiB, Gain: r.Gain, Most: r.Most,
 		CutOff: r.CutOff, Steps: r.Steps, Worse: r.Worse, Reasons: r.Reasons, Placements: []planPlacement{},
 	}
 	if doc.Worse == nil {
@@ -367,15 +362,15 @@ func printRestoring(e *Env, r *place.Restoring) error {
 	out := bufio.NewWriter(e.Stdout)
 	p := e.paint()
 	if len(r.Remote) > 0 {
-		t := newTable("workload", ">access cost", ">after", ">least", "")
+		t := view.NewTable("workload", ">access cost", ">after", ">least", "")
 		for _, x := range r.Remote {
-			t.row(string(x.Workload), fmt.Sprintf("%.2f", x.Access), fmt.Sprintf("%.2f", x.Restored), fmt.Sprintf("%.2f", x.Least), x.Stay)
+			t.Row(string(x.Workload), fmt.Sprintf("%.2f", x.Access), fmt.Sprintf("%.2f", x.Restored), fmt.Sprintf("%.2f", x.Least), x.Stay)
 		}
-		t.print(out, p)
+		t.Print(out, p)
 		fmt.Fprintln(out)
 	}
 	printMoves(out, p, r.Moves)
 	printWorse(out, p, r.Worse)
-	section(out, p, "why", r.Reasons)
+	section(out, p, "why", words.Sentences(r.Reasons))
 	return out.Flush()
 }

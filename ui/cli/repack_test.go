@@ -13,6 +13,7 @@ import (
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -36,18 +37,20 @@ func file(t *testing.T, text string) string {
 func TestPlanAdmit(t *testing.T) {
 	out, errs, code := runMain(t, fstest.MapFS{}, halves, "plan", "--admit", file(t, "{name: new, class: dedicated, cpus: 4, memory: 8GiB, max_nodes: 1}"),
 		"--running", "-", "--synthetic", fourCores)
+	needs := words.Because(words.Amounts, []words.Reason{words.Because(words.FreeCPUs, 4), words.Because(words.Memory, 8<<20)})
 	want := `new  dedicated, 4 vCPUs, 8 GiB
   fits after 1 move, 1 GiB
   1. b  node 1 to node 0, CPUs 4-5 to 2-3, 1 GiB of memory
-       It makes room on node 1 for new (4 free CPUs and 8 GiB).
-       Node 0 has 2 CPUs and 14 GiB free without it.
-       1 GiB of its memory changes node; an access costs 1.00 times a local one before and 1.00 after.
+       ` + words.Because(words.MakesRoom, "1", []words.Reason{words.Because(words.Newcomer, "new", needs)}).String() + `
+       ` + words.Because(words.RoomThere, []words.Reason{words.Because(words.NodeHas, 0, 2, 14<<20)}).String() + `
+       ` + words.Because(words.MemoryMoves, 1<<20, 1.0, 1.0).String() + `
   home   node 1, CPUs 4-7, memory 8 GiB on node 1
 
 why
-  1 move of 1 GiB in all admits it. No plan has fewer moves.
-  Node 1 is the only node with 4 free CPUs and 8 GiB: node 0 lacks 4 free CPUs.
-  Its vCPUs get CPUs 4-7: 4 whole cores under 1 last-level cache.
+  ` + words.Because(words.MovesAdmit, 1, 1<<20).String() + `
+  ` + words.Because(words.NoneFewer).String() + `
+  ` + words.Because(words.OnlyNodeFits, 1, needs, []words.Reason{words.Because(words.NodeLacks, 0, []words.Reason{words.Because(words.FreeCPUs, 4)})}).String() + `
+  ` + words.Because(words.PinnedCores, "4-7", 4, 1).String() + `
 `
 	if code != 0 || errs != "" || out != want {
 		t.Errorf("status %d: %s\n%s", code, errs, out)
@@ -77,7 +80,7 @@ func TestPlanAdmitJSON(t *testing.T) {
 				t.Fatalf("status %d: %s %v", code, errs, err)
 			}
 			w := doc.Workloads[0]
-			if doc.Schema != "homenode-repack/1" || w.Outcome != tt.outcome || len(w.Moves) != tt.moves || w.AtLeast != tt.atLeast ||
+			if doc.Schema != "homenode-repack/2" || w.Outcome != tt.outcome || len(w.Moves) != tt.moves || w.AtLeast != tt.atLeast ||
 				len(doc.Placements) != tt.placements || (w.Place == nil) != (tt.code == 1) || len(w.Reasons) == 0 {
 				t.Errorf("got %s", out)
 			}
@@ -94,7 +97,7 @@ func TestPlanAdmitJSON(t *testing.T) {
 func TestPlanAdmitNearer(t *testing.T) {
 	out, errs, code := runMain(t, fstest.MapFS{}, halves, "plan", "--admit", file(t, "{name: new, class: dedicated, cpus: 4, memory: 8GiB, max_nodes: 2}"),
 		"--running", "-", "--synthetic", fourCores)
-	for _, want := range []string{"  fits without moves\n  home   node 0-1, CPUs 2-3,6-7", "With moves it would come nearer to its memory:\n  fits after 1 move, 1 GiB\n"} {
+	for _, want := range []string{"  fits without moves\n  home   nodes 0-1, CPUs 2-3,6-7", "With moves it would come nearer to its memory:\n  fits after 1 move, 1 GiB\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("status %d: %s: no %q in\n%s", code, errs, want, out)
 		}
@@ -113,28 +116,28 @@ func TestPlanRestore(t *testing.T) {
 	want := `workload  access cost  after  least
 far              1.73   1.00   1.00
 
-  1. x  node 0 to node 1, CPUs 2 to 7, 1 GiB of memory
-       It makes room on node 0 for far.
-       Node 1 has 1 CPU and 15 GiB free without it.
-       1 GiB of its memory changes node; an access costs 1.00 times a local one before and 1.00 after.
-  2. far  node 0-1 to node 0, CPUs 0-1,4 to 0-2, no memory
-       It comes nearer to its memory.
-       Node 0 has 3 CPUs and 14 GiB free without it.
-       No memory changes node; an access costs 1.73 times a local one before and 1.00 after.
+  1. x  node 0 to node 1, CPU 2 to 7, 1 GiB of memory
+       ` + words.Because(words.MakesRoom, "0", []string{"far"}).String() + `
+       ` + words.Because(words.RoomThere, []words.Reason{words.Because(words.NodeHas, 1, 1, 15<<20)}).String() + `
+       ` + words.Because(words.MemoryMoves, 1<<20, 1.0, 1.0).String() + `
+  2. far  nodes 0-1 to node 0, CPUs 0-1,4 to 0-2, no memory
+       ` + words.Because(words.ComesNearer).String() + `
+       ` + words.Because(words.RoomThere, []words.Reason{words.Because(words.NodeHas, 0, 3, 14<<20)}).String() + `
+       ` + words.Because(words.NoMemory, 1.73, 1.0).String() + `
 
 why
-  2 moves of 1 GiB in all save 2.20 vCPUs' worth of remote accesses; no plan gains more than 2.20.
+  ` + words.Because(words.MovesSave, 2, 1<<20, 2.2, 2.2).String() + `
 `
 	if code != 0 || errs != "" || out != want {
 		t.Errorf("status %d: %s\n%s", code, errs, out)
 	}
 	out, _, code = runMain(t, fstest.MapFS{}, running, append(args, "--json")...)
 	var doc restoreDocument
-	if err := json.Unmarshal([]byte(out), &doc); err != nil || code != 0 || doc.Schema != "homenode-restore/1" || len(doc.Moves) != 2 || len(doc.Remote) != 1 || len(doc.Placements) != 4 {
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || code != 0 || doc.Schema != "homenode-restore/2" || len(doc.Moves) != 2 || len(doc.Remote) != 1 || len(doc.Placements) != 4 {
 		t.Errorf("status %d, %v:\n%s", code, err, out)
 	}
 	out, _, _ = runMain(t, fstest.MapFS{}, halves, args...)
-	if !strings.Contains(out, "Every workload that runs is as near to its memory as this host allows.") {
+	if !strings.Contains(out, words.Because(words.AllNear).String()) {
 		t.Errorf("got %s", out)
 	}
 }
@@ -149,7 +152,7 @@ func TestPlanMovesBadInput(t *testing.T) {
 		{"unknown key", "- {name: a, cpus: 1, att: 3}", "", nil, `unknown key "att"`},
 		{"twice", "- {name: a, cpus: 1}\n- {name: a, cpus: 1}", "", nil, "the name is taken by workload 1"},
 		{"runs already", "- {name: new, cpus: 1}", "", nil, "new: it runs already"},
-		{"CPU list", "- {name: a, cpus: 1, at: {cpus: x}}", "", nil, `line 1 column 33: workload "a": at: cpus:`},
+		{"CPU list", "- {name: a, cpus: 1, at: {cpus: x}}", "", nil, `line 1 column 33: at.cpus: x; want a list`},
 		{"no such CPU", "- {name: a, cpus: 1, at: {cpus: 99}}", "", nil, `want CPUs of this host (0-7)`},
 		{"CPU count", "- {name: a, class: dedicated, cpus: 2, at: {cpus: 0-2}}", "", nil, "0-2 for 2 vCPUs"},
 		{"same CPUs", "- {name: a, class: dedicated, cpus: 2, at: {cpus: 0-1}}\n- {name: b, class: dedicated, cpus: 2, at: {cpus: 1-2}}", "", nil,
@@ -162,7 +165,7 @@ func TestPlanMovesBadInput(t *testing.T) {
 		{"time", "- {name: a, cpus: 1}", "", []string{"--within", "-3s"}, "--within -3s; want 0s to 1h"},
 		{"repack", "- {name: a, cpus: 1}", "", []string{"--repack"}, "--repack is for --case"},
 		{"two at once", "- {name: a, cpus: 1}", "", []string{"--restore"}, "do not go together"},
-		{"bad spec", "- {name: a, cpus: 1}", "{name: new, cpus: -1}", nil, `cpus is "-1"; give a whole number`},
+		{"bad spec", "- {name: a, cpus: 1}", "{name: new, cpus: -1}", nil, `cpus is -1; give a whole number`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

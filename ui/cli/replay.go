@@ -11,20 +11,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/ui/view"
 )
 
 // Flight is a log of the flight recorder.
 type Flight interface {
-	Next() (balance.Logged, error) // io.EOF after the last
+	Next() (control.Logged, error) // io.EOF after the last
 	Torn() bool
 	Close() error
 }
 
 // replayResult is the JSON of replay.
 type replayResult struct {
-	Schema string            `json:"schema"` // homenode-replay/1
+	Schema string            `json:"schema"` // homenode-replay/2
 	Policy string            `json:"policy"`
-	Replay *balance.Replayed `json:"replay,omitempty"`
+	Replay *control.Replayed `json:"replay,omitempty"`
 	WhatIf []balance.WhatIf  `json:"what_if,omitempty"`
 	Torn   bool              `json:"torn"` // a file ends within a tick
 }
@@ -37,8 +40,9 @@ func replayCommand(e *Env) *cobra.Command {
 		Use:   "replay [LOG]",
 		Short: "Decide again what the flight recorder wrote down",
 		Long: `LOG is a file or the folder of the flight recorder; without it, that of this user's
-daemon. Every tick is decided again from what was seen, and compared with what was
-decided then, byte by byte; when one differs the exit status is 1.
+daemon. Everything that happened, looks, requests and results, is decided on again, and
+what follows is compared with what followed then, byte by byte; when something differs
+the exit status is 1.
 
 --what-if lets other policies decide on the same loads, each on the homes that it
 chose itself, and says what would have been lost to waiting, by homenode's own model.
@@ -63,8 +67,8 @@ Policies: homenode (with the settings of the log), homes-kept (no balancing), ea
 				return usageErrorf("replay: %w", err)
 			}
 			defer log.Close()
-			r := replayResult{Schema: "homenode-replay/1", Policy: policy}
-			if c.Flags().Changed("what-if") {
+			r := replayResult{Schema: "homenode-replay/2", Policy: policy}
+			if c.Flags().Changed("what-if") || policy != balance.Policies[0] {
 				err = r.compare(c, log, append([]string{policy}, whatIf...))
 			} else {
 				err = r.again(c, log)
@@ -76,7 +80,7 @@ Policies: homenode (with the settings of the log), homes-kept (no balancing), ea
 			if err := r.print(e, asJSON); err != nil {
 				return err
 			}
-			if r.Replay != nil && r.Replay.Differ > 0 && policy == balance.Policies[0] {
+			if r.Replay != nil && r.Replay.Differ > 0 {
 				return errNo
 			}
 			return nil
@@ -84,22 +88,22 @@ Policies: homenode (with the settings of the log), homes-kept (no balancing), ea
 	}
 	c.Flags().StringVar(&policy, "policy", balance.Policies[0], "`POLICY` to decide by: "+strings.Join(balance.Policies, ", "))
 	c.Flags().StringSliceVar(&whatIf, "what-if", nil, "compare with these `POLICIES`, separated by commas")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-replay/1)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-replay/2)")
 	return c
 }
 
 // next stops when the command is interrupted.
-func next(c *cobra.Command, log Flight) (balance.Logged, error) {
+func next(c *cobra.Command, log Flight) (control.Logged, error) {
 	if err := contextOf(c).Err(); err != nil {
-		return balance.Logged{}, err
+		return control.Logged{}, err
 	}
 	return log.Next()
 }
 
 func (r *replayResult) again(c *cobra.Command, log Flight) error {
-	out, err := balance.Replay(func() (balance.Logged, error) { return next(c, log) }, r.Policy)
-	if err == nil && out.Ticks == 0 {
-		err = errors.New("the log holds no tick")
+	out, err := control.Replay(func() (control.Logged, error) { return next(c, log) }, nil)
+	if err == nil && out.Scans == 0 {
+		err = errors.New("the log holds no look at the host")
 	}
 	r.Replay = &out
 	return err
@@ -110,19 +114,12 @@ func (r *replayResult) compare(c *cobra.Command, log Flight, policies []string) 
 	if err != nil {
 		return err
 	}
-	for {
-		tick, err := next(c, log)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		runs.Add(tick)
+	if _, err := control.Replay(func() (control.Logged, error) { return next(c, log) }, runs.Add); err != nil {
+		return err
 	}
 	r.WhatIf = runs.Results()
 	if r.WhatIf[0].Ticks == 0 {
-		return errors.New("the log holds no tick")
+		return errors.New("the log holds no look at the host")
 	}
 	return nil
 }
@@ -135,24 +132,24 @@ func (r *replayResult) print(e *Env, asJSON bool) error {
 	if r.Replay != nil {
 		printReplayed(e.Stdout, p, r.Replay, r.Policy)
 	} else {
-		t := newTable("POLICY", ">TICKS", ">HOMES CHANGED", ">TO MOVE", ">LOST TO WAITING")
+		t := view.NewTable("POLICY", ">TICKS", ">HOMES CHANGED", ">TO MOVE", ">LOST TO WAITING")
 		for _, w := range r.WhatIf {
-			t.row(w.Policy, fmt.Sprint(w.Ticks), fmt.Sprint(w.Changes), kib(w.Bytes>>10), fmt.Sprintf("%.3f CPUs", w.Lost))
+			t.Row(w.Policy, fmt.Sprint(w.Ticks), fmt.Sprint(w.Changes), kib(w.Bytes>>10), fmt.Sprintf("%.3f CPUs", w.Lost))
 		}
-		t.print(e.text(e.Stdout), p)
+		t.Print(e.Stdout, p)
 	}
 	if r.Torn {
-		fmt.Fprintln(e.Stdout, p.dim("a file ends within a tick: its daemon was killed, or still writes"))
+		fmt.Fprintln(e.Stdout, p.Dim("a file ends within a tick: its daemon was killed, or still writes"))
 	}
 	return nil
 }
 
-func printReplayed(w io.Writer, p paint, r *balance.Replayed, policy string) {
+func printReplayed(w io.Writer, p view.Paint, r *control.Replayed, policy string) {
 	verdict := "all decided as recorded"
 	if r.Differ > 0 {
-		verdict = p.warn(fmt.Sprintf("%d decided otherwise than recorded", r.Differ))
+		verdict = p.Warn(fmt.Sprintf("%d decided otherwise than recorded", r.Differ))
 	}
-	fmt.Fprintf(w, "%d ticks by %s, %s to %s: %s\n", r.Ticks, policy, r.From.Format(time.RFC3339), r.To.Format(time.RFC3339), verdict)
+	fmt.Fprintf(w, "%s, %s among them, by %s, %s to %s: %s\n", words.Count(r.Inputs, "input"), words.Count(r.Scans, "look"), policy, r.From.Format(time.RFC3339), r.To.Format(time.RFC3339), verdict)
 	if r.First != "" {
 		fmt.Fprintf(w, "  first: %s\n", r.First)
 	}

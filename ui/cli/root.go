@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,13 +10,17 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/ui/view"
 )
 
 // Exit statuses; scripts rely on them.
@@ -96,32 +101,34 @@ var errNo = &exitError{exitNo, errors.New("")}
 
 // Main runs one command line and returns the exit status.
 func Main(ctx context.Context, e *Env, args []string) int {
-	out := &checkedOutput{Writer: e.Stdout}
+	out, errs := view.NewOutput(e.Stdout, e.Getenv), view.NewOutput(e.Stderr, e.Getenv)
+	defer errs.Close()
 	own := *e
-	own.Stdout = out
+	own.Stdout, own.Stderr = out, errs
 	root := rootCommand(&own)
 	root.SetArgs(args)
 	ran, err := root.ExecuteContextC(ctx)
 	if exit := (*exitError)(nil); err != nil && !errors.As(err, &exit) {
 		if words, ok := badUsage(err.Error()); ok {
-			err = usageErrorf("%s; see `%s --help`", words, ran.CommandPath())
-			if ran.Annotations[isJudged] != "" {
-				err = judgedError(err)
-			}
+			err = misused(ran, words)
 		}
 	}
-	if out.err != nil && (err == nil || errors.Is(err, errNo) || errors.Is(err, out.err)) {
-		err = forbiddenErrorf("write standard output: %w", out.err)
+	out.Close()
+	if failed := out.Err(); failed != nil && (err == nil || errors.Is(err, errNo) || errors.Is(err, failed)) {
+		err = forbiddenErrorf("write standard output: %w", failed)
 	}
 	if err == nil {
 		return 0
 	}
 	code, text := status(err)
 	if text != "" {
-		fmt.Fprintf(e.Stderr, "homenode: %s\n", oneLine(text))
+		fmt.Fprintf(errs, "homenode: %s\n", words.Printable(oneLine(text)))
 	}
 	return code
 }
+
+// paint is that of standard output.
+func (e *Env) paint() view.Paint { return view.PaintOf(e.Stdout, e.Getenv) }
 
 // status maps an error to its exit status and the line to print.
 func status(err error) (int, string) {
@@ -163,6 +170,8 @@ it does, and can undo all of it.`,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
+	wrapped := fmt.Sprintf("FlagUsagesWrapped %d ", cmp.Or(e.paint().Width, 80))
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "FlagUsages ", wrapped))
 	root.SetHelpCommand(helpCommand())
 	root.SetOut(e.Stdout)
 	root.SetErr(e.Stderr)
@@ -170,7 +179,7 @@ it does, and can undo all of it.`,
 	root.PersistentFlags().String("socket", e.DefaultSocket, "unix `socket` of the daemon")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		words, _ := badUsage(err.Error())
-		return usageErrorf("%s; see `%s --help`", words, c.CommandPath())
+		return misused(c, words)
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
@@ -178,7 +187,31 @@ it does, and can undo all of it.`,
 		undoCommand(e), resumeCommand(e), runCommand(e), moveCommand(e), versionCommand(e),
 		topologyCommand(e), gatherCommand(e), planCommand(e), probeCommand(e), doctorCommand(e), simCommand(e), replayCommand(e), vmCommand(e), hostCommand(e),
 	)
+	root.InitDefaultCompletionCmd()
+	if completion, _, err := root.Find([]string{"completion"}); err == nil { // else an unknown shell is no error
+		completion.RunE = root.RunE
+	}
 	return root
+}
+
+// misused is the error of a command line that a command does not take.
+func misused(c *cobra.Command, why string) error {
+	err := usageErrorf("%s; see `%s --help`", why, c.CommandPath())
+	if c.Annotations[diagnoses] != "" {
+		err = diagnosticError(err)
+	}
+	return err
+}
+
+// checkSocket refuses a path that no socket can have.
+func checkSocket(path string) error {
+	switch most := 107; { // sun_path of unix(7), with its NUL
+	case path == "":
+		return usageErrorf("--socket is empty")
+	case len(path) > most:
+		return usageErrorf("--socket: a path of %d bytes; the kernel takes %d at most", len(path), most)
+	}
+	return nil
 }
 
 // helpCommand is `homenode help`, which cobra's own is but for a command that
@@ -219,11 +252,8 @@ func versionCommand(e *Env) *cobra.Command {
 // connect returns the running daemon or, when none runs, the local answer.
 func connect(c *cobra.Command, e *Env) (api.Backend, func() error, error) {
 	socket, _ := c.Flags().GetString("socket")
-	switch most := 107; { // sun_path of unix(7), with its NUL
-	case socket == "":
-		return nil, nil, usageErrorf("--socket is empty")
-	case len(socket) > most:
-		return nil, nil, usageErrorf("--socket: a path of %d bytes; the kernel takes %d at most", len(socket), most)
+	if err := checkSocket(socket); err != nil {
+		return nil, nil, err
 	}
 	client, err := api.Dial(socket)
 	if err == nil {
@@ -264,9 +294,29 @@ func connectJournal(c *cobra.Command, e *Env) (api.Backend, func() error, error)
 	return b, done, nil
 }
 
-// printJSON writes one indented JSON document.
+// waiting says what a command waits for, if it does for longer than a moment; what it
+// returns ends that.
+func waiting(e *Env, what string) (done func()) {
+	var mu sync.Mutex
+	note := time.AfterFunc(moment, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(e.Stderr, "homenode: %s\n", what)
+	})
+	return func() {
+		note.Stop()
+		mu.Lock() // until a note that is being written is whole
+		defer mu.Unlock()
+	}
+}
+
+// moment is how long nobody wonders why nothing happens.
+const moment = time.Second
+
+// printJSON writes one indented JSON document. What a terminal would take for a command
+// is escaped as JSON does; that is the same document.
 func printJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(view.JSON(view.Raw(w)))
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)

@@ -13,7 +13,9 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/ui/view"
 )
 
 func runCommand(e *Env) *cobra.Command {
@@ -68,7 +70,7 @@ right to change it, the machine is looked at once. Needs no privilege.`,
 	f.StringSliceVar(&want.Near, "near", nil, "`device` to be near, by kernel name or PCI address; may be repeated")
 	f.StringVar(&want.Name, "name", "", "name in the status table (default: the command)")
 	f.BoolVar(&dryRun, "dry-run", false, "say where and why, and start nothing")
-	f.BoolVar(&asJSON, "json", false, "with --dry-run: print JSON (schema homenode-home/1)")
+	f.BoolVar(&asJSON, "json", false, "with --dry-run: print JSON (schema homenode-home/2)")
 	f.SetInterspersed(false)
 	return c
 }
@@ -122,14 +124,15 @@ func homeFor(c *cobra.Command, e *Env, want api.Want) (api.Home, error) {
 }
 
 func homeLine(h api.Home, verb string) string {
+	h = view.PlainAll(h)
 	policy := "memory preferred there"
 	if h.Bound {
 		policy = "memory bound there"
 	}
-	line := fmt.Sprintf("%s on node %s, CPUs %s, %s. %s", verb, h.Nodes, h.CPUs, policy, h.Why)
-	for _, reason := range h.Decision.Reasons {
-		if reason != h.Why && strings.HasPrefix(reason, "It is to be near ") { // a device that is not there
-			line += " " + reason
+	line := fmt.Sprintf("%s on %s, %s, %s. %s", verb, words.Nodes(h.Nodes), words.CPUs(h.CPUs), policy, h.Why)
+	for _, r := range h.Decision.Reasons {
+		if r.Code == words.UnknownDevice && r.String() != h.Why {
+			line += " " + r.String()
 		}
 	}
 	if !h.Ledger && verb == "runs" {

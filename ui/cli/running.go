@@ -11,6 +11,7 @@ import (
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -18,14 +19,14 @@ import (
 type runner struct {
 	Where string // position in the file, such as "line 3"
 	Spec  workload.Spec
-	At    *seat  // nil: where the engine would put it
-	Stay  string // why it must not move
+	At    *location // nil: where the engine would put it
+	Stay  string    // why it must not move
 }
 
-// seat is where a workload is.
-type seat struct {
-	CPUs   topology.CPUSet
-	Memory map[topology.NodeID]topology.KiB // nil: its whole memory on the node of its CPUs
+// location is where a workload is.
+type location struct {
+	CPUs   topology.CPUSet          `yaml:"cpus"`
+	Memory map[topology.NodeID]size `yaml:"memory"` // nil: its whole memory on the node of its CPUs
 }
 
 // readRunning reads a file of running workloads. Those that do not say where
@@ -63,7 +64,7 @@ func readRunning(e *Env, name string, st plan.State) (*place.Ledger, []place.Run
 		}
 		r := l.Place(place.Request{Spec: out[i].Spec, Must: true})
 		if !r.Placed() {
-			return nil, nil, usageErrorf("%s: %s: %s has no place on this host: %s", inputName(name), all[i].Where, all[i].Spec.Name, strings.Join(r.Decision.Reasons, " "))
+			return nil, nil, usageErrorf("%s: %s: %s has no place on this host: %s", inputName(name), all[i].Where, all[i].Spec.Name, words.Join(r.Decision.Reasons))
 		}
 		l.Commit(r.Placement)
 	}
@@ -71,7 +72,7 @@ func readRunning(e *Env, name string, st plan.State) (*place.Ledger, []place.Run
 }
 
 // placement is where a running workload is, as the ledger holds it.
-func (s *seat) placement(h *topology.Host, spec workload.Spec) (plan.Placement, error) {
+func (s *location) placement(h *topology.Host, spec workload.Spec) (plan.Placement, error) {
 	p := plan.Placement{
 		Workload: spec.ID, Class: spec.Class, Importance: spec.Importance, VCPUs: spec.CPUs, Asked: spec.Memory, HugePage: spec.HugePage, Bandwidth: spec.Bandwidth,
 	}
@@ -105,7 +106,7 @@ func (s *seat) placement(h *topology.Host, spec workload.Spec) (plan.Placement, 
 			return p, fmt.Errorf("at: memory: this host has no node %d", id)
 		}
 		if m := s.Memory[id]; m > 0 {
-			p.Memory = append(p.Memory, workload.NodeMemory{Node: id, KiB: m})
+			p.Memory = append(p.Memory, workload.NodeMemory{Node: id, KiB: topology.KiB(m)})
 			p.Home.Add(id)
 		}
 	}

@@ -13,11 +13,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/sim"
+	"github.com/homenode/homenode/ui/view"
 )
 
 // simFlags is the command line of sim, as given.
@@ -76,9 +77,9 @@ with the command that brings it back, and the exit status is 1.`,
 				return usageErrorf("--period %v; want 100ms to 1h", f.period)
 			}
 			f.policy = once(f.policy)
-			bar := newProgress(e)
-			result, err := e.Sim(c.Context(), sim.Options{Trace: trace, Seed: f.seed, Policies: f.policy, Period: f.period, Progress: bar.show})
-			bar.clear()
+			bar := view.NewBar(e.Stderr, e.Getenv)
+			result, err := e.Sim(c.Context(), sim.Options{Trace: trace, Seed: f.seed, Policies: f.policy, Period: f.period, Progress: progress(bar)})
+			bar.Clear()
 			if err != nil && c.Context().Err() == nil {
 				return usageErrorf("%w", err)
 			} else if err != nil {
@@ -98,6 +99,7 @@ with the command that brings it back, and the exit status is 1.`,
 	fl.Float64Var(&f.found, "found", sim.DefaultFound, "`PART` of the workloads that do not ask for a home and are found running, 0 to 1")
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of all randomness")
 	fl.StringSliceVar(&f.policy, "policy", sim.Policies, "`POLICIES` to run, separated by commas")
+	fl.Lookup("policy").DefValue = "all but homes-kept"
 	fl.DurationVar(&f.period, "period", 2*time.Second, "`TIME` between two looks of the daemon")
 	fl.DurationVar(&f.unit, "unit", 10*time.Second, "`TIME` that 1 of a case's clock stands for")
 	fl.BoolVar(&f.asJSON, "json", false, "print JSON; the form is stable")
@@ -253,7 +255,7 @@ func (f *simFlags) print(e *Env, r *sim.Result) error {
 			return err
 		}
 	} else {
-		printSim(e.text(e.Stdout), e.paint(), r)
+		printSim(e.Stdout, e.paint(), r)
 	}
 	failed := r.Failed()
 	if failed == nil {
@@ -301,78 +303,46 @@ func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-func printSim(w io.Writer, p paint, r *sim.Result) {
+func printSim(w io.Writer, p view.Paint, r *sim.Result) {
 	from := "SLIT distances"
 	if r.Host.Measured {
 		from = "measured latencies"
 	}
-	fmt.Fprintf(w, "%s: %s, seed %d\n", r.Trace, count(r.Events, "event"), r.Seed)
-	fmt.Fprintf(w, "%s, %s, %s, %s", count(r.Host.Nodes, "node"), count(r.Host.CPUs, "CPU"), kib(r.Host.MemoryKiB), from)
+	fmt.Fprintf(w, "%s: %s, seed %d\n", r.Trace, words.Count(r.Events, "event"), r.Seed)
+	fmt.Fprintf(w, "%s, %s, %s, %s", words.Count(r.Host.Nodes, "node"), words.Count(r.Host.CPUs, "CPU"), kib(r.Host.MemoryKiB), from)
 	if len(r.Policies) > 0 {
 		fmt.Fprintf(w, "; %v simulated", (time.Duration(r.Policies[0].Seconds) * time.Second).String())
 	}
 	fmt.Fprint(w, "\n\n")
-	t := newTable("POLICY", ">ACCESS", ">FELT", ">×IDLE", ">LOCAL", ">UTILITY", ">CPU", ">IMBALANCE", ">REFUSED", ">MOVES", ">MOVED", ">VIOLATIONS")
+	t := view.NewTable("POLICY", ">ACCESS", ">FELT", ">×IDLE", ">LOCAL", ">UTILITY", ">CPU", ">IMBALANCE", ">REFUSED", ">MOVES", ">MOVED", ">VIOLATIONS")
 	for i := range r.Policies {
 		s := &r.Policies[i]
 		violations := strconv.Itoa(s.Violations)
 		if s.Violations > 0 {
-			violations = p.warn(violations)
+			violations = p.Warn(violations)
 		}
-		t.row(s.Policy, fmt.Sprintf("%.1f ns", s.AccessNs), fmt.Sprintf("%.1f ns", s.FeltNs), fmt.Sprintf("%.3f", s.Access), fmt.Sprintf("%.1f %%", 100*s.Local),
+		t.Row(s.Policy, fmt.Sprintf("%.1f ns", s.AccessNs), fmt.Sprintf("%.1f ns", s.FeltNs), fmt.Sprintf("%.3f", s.Access), fmt.Sprintf("%.1f %%", 100*s.Local),
 			fmt.Sprintf("%.1f %%", s.Utility), fmt.Sprintf("%.1f %%", 100*s.CPUServed), fmt.Sprintf("%.3f", s.Imbalance),
 			fmt.Sprintf("%d of %d", s.Refused, s.Arrivals), strconv.Itoa(s.Moves), kib(s.MovedBytes>>10), violations)
 	}
-	t.print(w, p)
+	t.Print(w, p)
 }
 
-// progress is a bar on a terminal, and nothing elsewhere.
-type progress struct {
-	w           io.Writer // nil for none
-	drawn       time.Time
-	start       time.Time
-	policy      string
-	full, empty string
-}
-
-// redraw is how often the bar is drawn at most.
-const redraw = 100 * time.Millisecond
-
-func newProgress(e *Env) *progress {
-	f, ok := e.Stderr.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) || e.Getenv("NO_COLOR") != "" || e.Getenv("TERM") == "dumb" {
-		return &progress{}
-	}
-	if !e.utf8() {
-		return &progress{w: f, full: "#", empty: "."}
-	}
-	return &progress{w: f, full: "█", empty: "░"}
-}
-
-func (b *progress) show(policy string, done, total int, simulated time.Duration) {
-	if b.w == nil {
-		return
-	}
-	now := time.Now()
-	if policy != b.policy {
-		b.policy, b.start = policy, now
-	}
-	if now.Sub(b.drawn) < redraw {
-		return
-	}
-	b.drawn = now
-	const width = 30
-	full := width * done / max(1, total)
-	speed := ""
-	if took := now.Sub(b.start).Seconds(); took > 0.5 {
-		speed = fmt.Sprintf(", %.0f times real time", simulated.Seconds()/took)
-	}
-	fmt.Fprintf(b.w, "\r\x1b[K%-10s %s%s %3d %%%s", policy, strings.Repeat(b.full, full), strings.Repeat(b.empty, width-full), 100*done/max(1, total), speed)
-}
-
-func (b *progress) clear() {
-	if b.w != nil {
-		fmt.Fprint(b.w, "\r\x1b[K")
+// progress shows how far each policy is, and how fast.
+func progress(bar *view.Bar) func(policy string, done, total int, simulated time.Duration) {
+	var now string
+	var start time.Time
+	return func(policy string, done, total int, simulated time.Duration) {
+		if policy != now {
+			now, start = policy, time.Now()
+		}
+		bar.Set(fmt.Sprintf("%-10s ", policy), float64(done)/float64(max(1, total)), func() string {
+			took := time.Since(start).Seconds()
+			if took <= 0.5 {
+				return ""
+			}
+			return fmt.Sprintf(", %.0f times real time", simulated.Seconds()/took)
+		})
 	}
 }
 

@@ -1,20 +1,23 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"math/bits"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
-	"github.com/dustin/go-humanize"
+	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/topology/strict"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -53,358 +56,244 @@ func readInput(e *Env, name string, most int64) ([]byte, error) {
 	return fromFile(e, name, func(in io.Reader) ([]byte, error) {
 		text, err := io.ReadAll(io.LimitReader(in, most+1))
 		if err == nil && int64(len(text)) > most {
-			err = fmt.Errorf("larger than %s", humanize.IBytes(uint64(most)))
+			err = fmt.Errorf("larger than %s", words.Bytes(most))
 		}
 		return text, err
 	})
 }
 
 func parseSpecs(text []byte) ([]workload.Spec, error) {
-	r := specReader{at: map[string]int{}, keys: specKeys}
+	r := specReader{at: map[string]int{}}
 	if err := r.read(text); err != nil {
 		return nil, err
 	}
-	if len(r.specs) == 0 {
+	if len(r.runners) == 0 {
 		return nil, errors.New("no workload in it")
 	}
-	return r.specs, nil
+	specs := make([]workload.Spec, len(r.runners))
+	for i := range specs {
+		specs[i] = r.runners[i].Spec
+	}
+	return specs, nil
 }
 
 // parseRunning reads running workloads: specs that may say where they are, and why
 // they must stay.
 func parseRunning(text []byte) ([]runner, error) {
-	r := specReader{at: map[string]int{}, keys: append(slices.Clone(specKeys), "at", "stay")}
-	if err := r.read(text); err != nil {
-		return nil, err
+	r := specReader{at: map[string]int{}, running: true}
+	err := r.read(text)
+	return r.runners, err
+}
+
+// specText is a workload as a file has it.
+type specText struct {
+	Name       string             `yaml:"name"`
+	Class      workload.Class     `yaml:"class"`
+	Importance *int               `yaml:"importance"`
+	CPUs       int                `yaml:"cpus"`
+	Memory     size               `yaml:"memory"`
+	HugePage   size               `yaml:"huge_page"`
+	SMT        workload.SMTPolicy `yaml:"smt"`
+	Near       peers              `yaml:"near"`
+	Nodes      topology.NodeSet   `yaml:"nodes"`
+	MaxNodes   int                `yaml:"max_nodes"`
+	Even       bool               `yaml:"even"`
+	Bandwidth  int64              `yaml:"bandwidth"`
+
+	// Of running ones only.
+	At   *location `yaml:"at"`
+	Stay string    `yaml:"stay"`
+}
+
+var specWants = strict.Wants{
+	reflect.TypeFor[size]():                     "a number with a unit, such as 16GiB",
+	reflect.TypeFor[map[topology.NodeID]size](): "sizes by node, such as {0: 8GiB}",
+	reflect.TypeFor[topology.NodeSet]():         "a list such as 0-1,4",
+	reflect.TypeFor[topology.CPUSet]():          "a list such as 0-3,8",
+	reflect.TypeFor[peers]():                    "a device or a workload, or a list of them, each a name or {name: eth0, weight: 2} with a weight above 0, at most 100",
+}
+
+// size is memory as people write it.
+type size topology.KiB
+
+// UnmarshalText reads a size.
+func (s *size) UnmarshalText(text []byte) error {
+	n, err := workload.ParseSize(string(text))
+	if len(text) == 0 {
+		err = errors.New("empty")
 	}
-	for i := range r.runners {
-		r.runners[i].Spec = r.specs[i]
+	*s = size(n)
+	return err
+}
+
+// peers is what a workload is to be near to: one, or a list.
+type peers []peer
+
+type peer struct {
+	Name   string  `yaml:"name"`
+	Weight float64 `yaml:"weight"`
+	where  string  // position in the file
+}
+
+// UnmarshalYAML reads names, or names with a weight.
+func (p *peers) UnmarshalYAML(n ast.Node) error {
+	entries := []ast.Node{n}
+	if list, ok := n.(*ast.SequenceNode); ok {
+		entries = list.Values
 	}
-	return r.runners, nil
+	*p = nil
+	for _, n := range entries {
+		x := peer{Weight: 1, where: strict.Position(n.GetToken())}
+		var into any = &x.Name
+		if _, ok := n.(ast.MapNode); ok {
+			into = &x
+		}
+		if err := yaml.NodeToValue(n, into, yaml.Strict()); err != nil {
+			return err
+		}
+		if x.Name == "" || !(x.Weight > 0 && x.Weight <= 100) {
+			return errors.New("no name, or no weight")
+		}
+		*p = append(*p, x)
+	}
+	return nil
+}
+
+// specReader turns text into workloads; the first error wins.
+type specReader struct {
+	running bool // they may say where they are
+	runners []runner
+	near    []peers        // of each
+	at      map[string]int // name → index in runners
+	err     error
 }
 
 // read reads one workload or a list of them; nothing is an empty list.
 func (r *specReader) read(text []byte) error {
-	file, err := strict.ParseYAML(text)
-	if err != nil {
+	body, err := strict.ParseYAML(text)
+	if err != nil || body == nil {
 		return err
 	}
-	var body ast.Node
-	for _, d := range file.Docs {
-		switch {
-		case d.Body == nil || d.Body.Type() == ast.NullType:
-		case body == nil:
-			body = d.Body
-		default:
-			return fmt.Errorf("%s: a second document; put all workloads into one list", strict.Position(d.Body.GetToken()))
-		}
-	}
-	if body == nil {
-		return nil
+	// A list that is written once and meant a thousand times would be read a thousand times.
+	if alias := ast.Filter(ast.AliasType, body); len(alias) > 0 {
+		return fmt.Errorf("%s: an alias; write the value out", strict.Position(alias[0].GetToken()))
 	}
 	entries := []ast.Node{body}
 	if list, ok := body.(*ast.SequenceNode); ok {
 		entries = list.Values
 	}
 	for i, n := range entries {
-		r.workload(i, n)
+		var t specText
+		lines, err := strict.Decode(n, &t, specWants)
+		if err != nil {
+			return err
+		}
+		r.workload(i, &t, lines)
+		if r.err != nil {
+			return r.err
+		}
 	}
-	r.peers()
+	for i := range r.runners {
+		r.peers(i)
+	}
 	return r.err
 }
 
-// specReader turns nodes into specs; the first error wins.
-type specReader struct {
-	keys    []string // that a workload may have
-	specs   []workload.Spec
-	runners []runner // what specs do not hold: where each is
-	near    []nearWish
-	at      map[string]int // name → index in specs
-	who     string         // the workload being read, for errors
-	err     error
-}
-
-// nearWish is an entry of near, before it is known what it names.
-type nearWish struct {
-	of     int // index in specs
-	node   ast.Node
-	name   string
-	weight float64
-}
-
-func (r *specReader) fail(n ast.Node, format string, a ...any) {
+func (r *specReader) fail(where, name, format string, a ...any) {
 	if r.err == nil {
-		r.err = fmt.Errorf("%s: %s: %s", strict.Position(n.GetToken()), r.who, fmt.Sprintf(format, a...))
+		r.err = fmt.Errorf("%s: workload %s: %s", where, name, fmt.Sprintf(format, a...))
 	}
 }
 
-// specKeys lists what a workload may say.
-var specKeys = []string{"name", "class", "importance", "cpus", "memory", "huge_page", "smt", "near", "nodes", "max_nodes", "even", "bandwidth"}
-
-func (r *specReader) workload(i int, n ast.Node) {
-	r.who = fmt.Sprintf("workload %d", i+1)
-	if r.err != nil {
-		return
-	}
-	s := workload.Spec{Class: workload.Shared, Importance: workload.DefaultImportance, Given: true}
-	fields := r.mapping(n, "a workload is a mapping", r.keys)
-	if x := fields["name"]; x != nil {
-		name := r.text(x, "name")
-		switch {
-		case len(name) > maxName || strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) }):
-			r.fail(x, "name is %q; give at most %d bytes on one line", strict.Clip(name), maxName)
-		case name != "":
-			r.who = fmt.Sprintf("workload %q", strict.Clip(name))
-		}
-		if first, twice := r.at[name]; twice {
-			r.fail(x, "the name is taken by workload %d; give each its own", first+1)
-		}
-		s.ID, s.Name = workload.ID(name), name
-	}
-	if s.Name == "" {
-		r.fail(n, "it has no name; give one")
-	}
-	r.at[s.Name] = i
-	if x := fields["class"]; x != nil {
-		c, err := workload.ParseClass(r.text(x, "class"))
-		if err != nil {
-			r.fail(x, "class is %q; give dedicated, shared or offline", strict.Clip(x.GetToken().Value))
-		}
-		s.Class = c
-	}
-	if x := fields["cpus"]; x != nil {
-		s.CPUs = int(r.whole(x, "cpus", 1, topology.MaxID))
-	} else {
-		r.fail(n, "it has no cpus; give 1 to %d", topology.MaxID)
-	}
-	if x := fields["importance"]; x != nil {
-		s.Importance = int(r.whole(x, "importance", 0, 100))
-	}
-	if x := fields["smt"]; x != nil {
-		switch s.SMT = workload.SMTPolicy(r.text(x, "smt")); s.SMT {
-		case workload.SMTPrefer, workload.SMTIsolate, workload.SMTRequire:
-		default:
-			r.fail(x, "smt is %q; give prefer, isolate or require", strict.Clip(string(s.SMT)))
+func (r *specReader) workload(i int, t *specText, lines strict.Lines) {
+	who := strconv.Itoa(i + 1)
+	fail := func(key, format string, a ...any) { r.fail(lines.Of(key), who, format, a...) }
+	within := func(key string, v, low, high int64) {
+		if v < low || v > high {
+			fail(key, "%s is %d; give a whole number from %d to %d", key, v, low, high)
 		}
 	}
-	if x := fields["memory"]; x != nil {
-		s.Memory = r.size(x, "memory")
-	}
-	if x := fields["huge_page"]; x != nil {
-		s.HugePage = r.size(x, "huge_page")
-		if k := uint64(s.HugePage); k < 4 || bits.OnesCount64(k) != 1 {
-			r.fail(x, "huge_page is %q; give a page size of the kernel, such as 2MiB or 1GiB", strict.Clip(x.GetToken().Value))
-		}
-	}
-	if x := fields["nodes"]; x != nil {
-		var err error
-		if s.Nodes, err = topology.ParseNodeSet(r.text(x, "nodes")); err != nil {
-			r.fail(x, "nodes: %v; give a list such as 0-1,4", err)
-		}
-	}
-	if x := fields["max_nodes"]; x != nil {
-		s.MaxNodes = int(r.whole(x, "max_nodes", 0, topology.MaxID))
-	}
-	if x := fields["bandwidth"]; x != nil {
-		s.Bandwidth = r.whole(x, "bandwidth", 0, 1<<40)
-	}
-	if x := fields["even"]; x != nil {
-		b, ok := x.(*ast.BoolNode)
-		if !ok {
-			r.fail(x, "even is %q; give true or false", strict.Clip(x.GetToken().Value))
-			return
-		}
-		s.Even = b.Value
-	}
-	r.specs = append(r.specs, s)
-	run := r.runner(fields)
-	run.Where = strict.Position(n.GetToken())
-	r.runners = append(r.runners, run)
-	if x := fields["near"]; x != nil {
-		r.nears(i, x)
-	}
-}
-
-// runner reads what only running workloads say.
-func (r *specReader) runner(fields map[string]ast.Node) (out runner) {
-	if x := fields["stay"]; x != nil {
-		out.Stay = r.text(x, "stay")
-	}
-	x := fields["at"]
-	if x == nil {
-		return out
-	}
-	out.At = &seat{}
-	at := r.mapping(x, "at is a mapping", []string{"cpus", "memory"})
-	if c := at["cpus"]; c != nil {
-		var err error
-		if out.At.CPUs, err = topology.ParseCPUSet(r.text(c, "cpus")); err != nil {
-			r.fail(c, "at: cpus: %v; give a list such as 0-3,8", err)
-		}
-	}
-	m := at["memory"]
-	if m == nil {
-		return out
-	}
-	values, ok := m.(*ast.MappingNode)
-	if !ok {
-		r.fail(m, "at: memory is %s; give sizes by node, such as {0: 8GiB}", kindOf(m))
-		return out
-	}
-	out.At.Memory = map[topology.NodeID]topology.KiB{}
-	for _, v := range values.Values {
-		node := topology.NodeID(r.whole(v.Key, "at: memory: a node", 0, topology.MaxID))
-		if _, twice := out.At.Memory[node]; twice {
-			r.fail(v.Key, "at: memory: node %d is there twice; keep one", node)
-		}
-		out.At.Memory[node] = r.size(v.Value, "at: memory")
-	}
-	return out
-}
-
-// mapping is the values of a mapping by key; its keys are all known, each is there once.
-func (r *specReader) mapping(n ast.Node, want string, known []string) map[string]ast.Node {
-	out := map[string]ast.Node{}
-	var values []*ast.MappingValueNode
-	switch m := n.(type) {
-	case *ast.MappingNode:
-		values = m.Values
-	case *ast.MappingValueNode:
-		values = []*ast.MappingValueNode{m}
+	switch {
+	case t.Name == "":
+		fail("", "it has no name; give one")
+	case len(t.Name) > maxName || strings.ContainsFunc(t.Name, func(c rune) bool { return !unicode.IsPrint(c) }):
+		fail("name", "name is %q; give at most %d bytes on one line", strict.Clip(t.Name), maxName)
 	default:
-		r.fail(n, "this is %s; %s of %s", kindOf(n), want, strings.Join(known, ", "))
+		who = strconv.Quote(strict.Clip(t.Name))
 	}
-	for _, v := range values {
-		key := v.Key.GetToken().Value
-		switch {
-		case !slices.Contains(known, key):
-			r.fail(v.Key, "unknown key %q; known are %s", strict.Clip(key), strings.Join(known, ", "))
-		case out[key] != nil:
-			r.fail(v.Key, "key %q is there twice; keep one", key)
-		}
-		if v.Value != nil && v.Value.Type() != ast.NullType {
-			out[key] = v.Value
-		}
+	if first, twice := r.at[t.Name]; twice {
+		fail("name", "the name is taken by workload %d; give each its own", first+1)
 	}
-	return out
-}
-
-// scalar reports whether a node is one value written out.
-func scalar(n ast.Node) bool {
-	switch n.(type) {
-	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
-		return true
+	r.at[t.Name] = i
+	if t.CPUs == 0 {
+		fail("cpus", "it has no cpus; give 1 to %d", topology.MaxID)
 	}
-	return false
-}
-
-func kindOf(n ast.Node) string {
-	switch n.(type) {
-	case *ast.MappingNode, *ast.MappingValueNode:
-		return "a mapping"
-	case *ast.SequenceNode:
-		return "a list"
-	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode:
-		return "an anchor, alias or tag"
-	case *ast.LiteralNode:
-		return "a block of text"
+	importance := workload.DefaultImportance
+	if t.Importance != nil {
+		importance = *t.Importance
 	}
-	return fmt.Sprintf("%q", strict.Clip(n.GetToken().Value))
-}
-
-// text is a value as it is written: a number is fine where a text is wanted.
-func (r *specReader) text(n ast.Node, key string) string {
-	if !scalar(n) {
-		r.fail(n, "%s is %s; write the value out", key, kindOf(n))
-		return ""
+	within("cpus", int64(t.CPUs), 1, topology.MaxID)
+	within("importance", int64(importance), 0, 100)
+	within("max_nodes", int64(t.MaxNodes), 0, topology.MaxID)
+	within("bandwidth", t.Bandwidth, 0, 1<<40)
+	class, err := workload.ParseClass(cmp.Or(string(t.Class), string(workload.Shared)))
+	if err != nil {
+		fail("class", "class is %q; give dedicated, shared or offline", strict.Clip(string(t.Class)))
 	}
-	return n.GetToken().Value
-}
-
-func (r *specReader) whole(n ast.Node, key string, low, high int64) int64 {
-	text := r.text(n, key)
-	v, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || v < low || v > high {
-		r.fail(n, "%s is %q; give a whole number from %d to %d", key, strict.Clip(text), low, high)
+	switch t.SMT {
+	case "", workload.SMTPrefer, workload.SMTIsolate, workload.SMTRequire:
+	default:
+		fail("smt", "smt is %q; give prefer, isolate or require", strict.Clip(string(t.SMT)))
 	}
-	return v
-}
-
-func (r *specReader) size(n ast.Node, key string) topology.KiB {
-	text := r.text(n, key)
-	v, err := workload.ParseSize(text)
-	if err != nil || text == "" {
-		r.fail(n, "%s is %q; give a number with a unit, such as 16GiB", key, strict.Clip(text))
+	if k := uint64(t.HugePage); k > 0 && (k < 4 || bits.OnesCount64(k) != 1) {
+		fail("huge_page", "huge_page is %d KiB; give a page size of the kernel, such as 2MiB or 1GiB", k)
 	}
-	return v
-}
-
-// nears reads what a workload wants to be near to: names, or names with a weight.
-func (r *specReader) nears(of int, n ast.Node) {
-	entries := []ast.Node{n}
-	if list, ok := n.(*ast.SequenceNode); ok {
-		entries = list.Values
+	if !r.running && (t.At != nil || t.Stay != "") {
+		fail("", "at and stay are for workloads that run; leave them out")
 	}
-	for _, x := range entries {
-		wish := nearWish{of: of, node: x, weight: 1}
-		if scalar(x) {
-			wish.name = x.GetToken().Value
-		} else {
-			fields := r.mapping(x, "near takes names, or mappings", []string{"name", "weight"})
-			if v := fields["name"]; v != nil {
-				wish.node, wish.name = v, r.text(v, "near")
-			}
-			if v := fields["weight"]; v != nil {
-				w, err := strconv.ParseFloat(r.text(v, "weight"), 64)
-				if err != nil || !(w > 0 && w <= 100) {
-					r.fail(v, "weight is %q; give a number above 0, at most 100", strict.Clip(v.GetToken().Value))
-				}
-				wish.weight = w
-			}
-		}
-		if wish.name == "" {
-			r.fail(x, "near names nothing; give a device or a workload")
-		}
-		r.near = append(r.near, wish)
-	}
+	r.near = append(r.near, t.Near)
+	r.runners = append(r.runners, runner{Where: lines.Of(""), At: t.At, Stay: t.Stay, Spec: workload.Spec{
+		ID: workload.ID(t.Name), Name: t.Name, Class: class, Importance: importance, CPUs: t.CPUs, Memory: topology.KiB(t.Memory),
+		HugePage: topology.KiB(t.HugePage), SMT: t.SMT, Nodes: t.Nodes, MaxNodes: t.MaxNodes, Even: t.Even, Bandwidth: t.Bandwidth, Given: true,
+	}})
 }
 
 // peers settles what the entries of near name: a workload of the file, or else a
 // device. Workloads are placed in the order of the file, so a peer stands above.
-func (r *specReader) peers() {
-	if r.err != nil {
-		return
-	}
-	for i := range r.near {
-		x := &r.near[i]
-		s := &r.specs[x.of]
-		r.who = fmt.Sprintf("workload %q", strict.Clip(s.Name))
-		peer, is := r.at[x.name]
+func (r *specReader) peers(of int) {
+	s := &r.runners[of].Spec
+	who := strconv.Quote(strict.Clip(s.Name))
+	for _, x := range r.near[of] {
+		peer, is := r.at[x.Name]
 		switch {
-		case !is:
-			s.Near = append(s.Near, workload.Near{Device: x.name, Weight: x.weight})
-			continue
-		case peer == x.of:
-			r.fail(x.node, "it is near to itself; take that out")
+		case r.err != nil:
 			return
-		case peer > x.of:
-			if way := r.wayBack(peer, x.of); way != nil {
-				r.fail(x.node, "near goes in a circle, %s; take one of them out", r.circle(append([]int{x.of}, way...)))
+		case !is:
+			s.Near = append(s.Near, workload.Near{Device: x.Name, Weight: x.Weight})
+			continue
+		case peer == of:
+			r.fail(x.where, who, "it is near to itself; take that out")
+			return
+		case peer > of:
+			if way := r.wayBack(peer, of); way != nil {
+				r.fail(x.where, who, "near goes in a circle, %s; take one of them out", r.circle(append([]int{of}, way...)))
 			}
-			r.fail(x.node, "near %q stands further down; move it above", strict.Clip(x.name))
+			r.fail(x.where, who, "near %q stands further down; move it above", strict.Clip(x.Name))
 			return
 		}
-		s.Near = append(s.Near, workload.Near{Workload: workload.ID(x.name), Weight: x.weight})
+		s.Near = append(s.Near, workload.Near{Workload: workload.ID(x.Name), Weight: x.Weight})
 	}
 }
 
 // wayBack is the shortest way that near leads from one workload to another, both
 // ends in it; nil when there is none.
 func (r *specReader) wayBack(from, to int) []int {
-	next := make([][]int, len(r.specs))
-	for _, x := range r.near {
-		if peer, is := r.at[x.name]; is {
-			next[x.of] = append(next[x.of], peer)
+	next := make([][]int, len(r.near))
+	for of, near := range r.near {
+		for _, x := range near {
+			if peer, is := r.at[x.Name]; is {
+				next[of] = append(next[of], peer)
+			}
 		}
 	}
 	before := map[int]int{from: from}
@@ -437,11 +326,11 @@ func (r *specReader) circle(way []int) string {
 	members := len(way) - 1
 	var names []string
 	for _, i := range way[:min(members, mostNamed)] {
-		names = append(names, strict.Clip(r.specs[i].Name))
+		names = append(names, strict.Clip(r.runners[i].Spec.Name))
 	}
 	if members > mostNamed {
 		names = append(names, fmt.Sprintf("… %d more …", members-mostNamed))
 	}
-	names = append(names, strict.Clip(r.specs[way[members]].Name))
+	names = append(names, strict.Clip(r.runners[way[members]].Spec.Name))
 	return strings.Join(names, " → ")
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/api"
-	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/ui/view"
 )
 
 func statusCommand(e *Env) *cobra.Command {
@@ -41,36 +41,36 @@ of memory on the node). What it will be by plan is always expected so.`,
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-status/1)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-status/2)")
 	stateDirFlag(c, e)
 	return c
 }
 
 func printStatus(e *Env, s api.Status) {
-	p := e.paint()
+	p, s := e.paint(), view.PlainAll(s)
 	fmt.Fprintln(e.Stdout, headline(s, p))
-	nodes := newTable("NODE", "CPUS", ">BUSY", ">VCPUS", ">MEMORY", ">FREE", ">BOOKED", ">TRAFFIC")
+	nodes := view.NewTable("NODE", "CPUS", ">BUSY", ">VCPUS", ">MEMORY", ">FREE", ">BOOKED", ">TRAFFIC")
 	for _, n := range s.Nodes {
-		nodes.row(fmt.Sprint(n.ID), orDash(n.CPUs), busyCPUs(n.CPUUse), fmt.Sprintf("%.4g", n.VCPUs), kib(n.MemoryKiB), kib(n.FreeKiB), kib(n.BookedKiB), traffic(n))
+		nodes.Row(fmt.Sprint(n.ID), orDash(n.CPUs), busyCPUs(n.CPUUse), fmt.Sprintf("%.4g", n.VCPUs), kib(n.MemoryKiB), kib(n.FreeKiB), kib(n.BookedKiB), traffic(n))
 	}
-	nodes.print(e.Stdout, p)
+	nodes.Print(e.Stdout, p)
 	if len(s.Workloads) == 0 {
-		fmt.Fprintf(e.Stdout, "\nno workload is large enough to place; %d smaller ones are left alone\n", s.Small)
+		fmt.Fprintf(e.Stdout, "\nno workload is large enough to be placed; %s left alone\n", smaller(s.Small))
 	} else {
 		fmt.Fprintln(e.Stdout)
 		printWorkloads(e.Stdout, p, s)
 	}
-	if b := s.Border; b != nil {
-		fmt.Fprintf(e.Stdout, "%s %s; %s\n", p.dim("border:"), b.Border, borderWords(*b))
+	if b := s.Partition; b != nil {
+		fmt.Fprintf(e.Stdout, "%s %s; %s\n", p.Dim("partition:"), b.Partition, partitionWords(*b))
 	}
 	printSources(e.Stdout, p, s)
 	if s.Balance != nil && s.Mode != "none" { // one look tells nothing about a load
-		fmt.Fprintf(e.Stdout, "%s %s\n", p.dim("balancing:"), s.Balance.Words())
+		fmt.Fprintf(e.Stdout, "%s %s\n", p.Dim("balancing:"), s.Balance.Verdict())
 	}
 	printDevices(e.Stdout, p, s.Devices)
-	printRivals(e.Stdout, p, s.Rivals)
+	printManagers(e.Stdout, p, s.Managers)
 	for _, problem := range s.Problems {
-		fmt.Fprintf(e.Stdout, "%s %s\n", p.warn("!"), problem)
+		fmt.Fprintf(e.Stdout, "%s %s\n", p.Warn("!"), problem)
 	}
 }
 
@@ -89,7 +89,7 @@ func traffic(n api.Node) string {
 }
 
 // printSources says in a line by what locality is known, and why by nothing better.
-func printSources(w io.Writer, p paint, s api.Status) {
+func printSources(w io.Writer, p view.Paint, s api.Status) {
 	by := map[workload.Source]int{}
 	for _, x := range s.Workloads {
 		by[x.LocalityFrom]++
@@ -112,38 +112,38 @@ func printSources(w io.Writer, p paint, s api.Status) {
 		}
 	}
 	if len(parts) > 0 {
-		fmt.Fprintf(w, "%s %s\n", p.dim("locality:"), strings.Join(parts, "; "))
+		fmt.Fprintf(w, "%s %s\n", p.Dim("locality:"), strings.Join(parts, "; "))
 	}
 }
 
 // printDevices shows where the interrupts of devices go.
-func printDevices(w io.Writer, p paint, all []api.Device) {
+func printDevices(w io.Writer, p view.Paint, all []api.Device) {
 	if len(all) == 0 {
 		return
 	}
 	fmt.Fprintln(w)
-	t := newTable("DEVICE", "NODE", ">INTERRUPTS", ">AT HOME", ">FIXED", ">TO SET", "STATE")
+	t := view.NewTable("DEVICE", "NODE", ">INTERRUPTS", ">AT HOME", ">FIXED", ">TO SET", "STATE")
 	for _, d := range all {
-		t.row(d.Name, fmt.Sprint(d.Node), fmt.Sprint(d.Interrupts), fmt.Sprint(d.AtHome), fmt.Sprint(d.Fixed), fmt.Sprint(d.Steps),
-			strings.TrimSpace(p.state(d.State)+"  "+p.dim(d.Why)))
+		t.Row(d.Name, fmt.Sprint(d.Node), fmt.Sprint(d.Interrupts), fmt.Sprint(d.AtHome), fmt.Sprint(d.Fixed), fmt.Sprint(d.Steps),
+			strings.TrimSpace(paintState(p, d.State)+"  "+p.Dim(d.Why)))
 	}
-	t.print(w, p)
+	t.Print(w, p)
 }
 
-// printRivals names the other programs that place things, and what is theirs.
-func printRivals(w io.Writer, p paint, all []measure.Manager) {
+// printManagers names the other programs that place things, and what is theirs.
+func printManagers(w io.Writer, p view.Paint, all []api.Manager) {
 	if len(all) == 0 {
 		return
 	}
 	fmt.Fprintln(w)
-	t := newTable("ALSO PLACES", "HOW", "LEFT TO IT")
+	t := view.NewTable("ALSO PLACES", "HOW", "LEFT TO IT")
 	for _, m := range all {
-		t.row(m.Name, m.Does, orDash(m.Owns))
+		t.Row(m.Name, m.Does, orDash(m.Owns))
 	}
-	t.print(w, p)
+	t.Print(w, p)
 }
 
-func headline(s api.Status, p paint) string {
+func headline(s api.Status, p view.Paint) string {
 	how := map[string]string{
 		"observe": "observe mode: nothing is changed",
 		"enforce": "enforce mode",
@@ -152,31 +152,38 @@ func headline(s api.Status, p paint) string {
 	if s.Held {
 		how += "; everything was undone, `homenode resume --all` goes on"
 	}
-	return p.bold("homenode "+s.Version) + "  " + how
+	return p.Bold("homenode "+s.Version) + "  " + how
 }
 
-func printWorkloads(w io.Writer, p paint, s api.Status) {
-	t := newTable("WORKLOAD", "CLASS", ">VCPUS", "HOME", ">CPU", ">MEMORY", ">LOCAL NOW", ">BY PLAN", "STATE")
+func printWorkloads(w io.Writer, p view.Paint, s api.Status) {
+	t := view.NewTable("WORKLOAD", "CLASS", ">VCPUS", "HOME", ">CPU", ">MEMORY", ">LOCAL NOW", ">BY PLAN", "STATE")
 	for _, x := range s.Workloads {
 		vcpus := "-"
 		if x.CPUs > 0 {
 			vcpus = fmt.Sprint(x.CPUs)
 		}
-		t.row(shorten(label(x), 26), string(x.Class), vcpus, orDash(x.Home), fmt.Sprintf("%.2f", x.CPUUse),
-			kib(x.MemoryKiB), percent(x.Locality), percent(x.LocalityExpected), p.state(x.State))
+		t.Row(shorten(label(x), 26), string(x.Class), vcpus, orDash(x.Home), fmt.Sprintf("%.2f", x.CPUUse),
+			kib(x.MemoryKiB), percent(x.Locality), percent(x.LocalityExpected), paintState(p, stateOf(x)))
 	}
-	t.print(w, p)
+	t.Print(w, p)
 	for _, x := range s.Workloads {
 		switch {
-		case x.State == "paused":
-			fmt.Fprintf(w, "%s %s: %s\n", p.warn("paused:"), x.ID, x.Why)
+		case x.State == api.StatePaused:
+			fmt.Fprintf(w, "%s %s: %s\n", p.Warn("paused:"), x.ID, x.Why)
 		case x.Move != nil && x.Move.Refused > 0 && x.Move.State != "running":
-			fmt.Fprintf(w, "%s %s\n", p.dim("did not move:"), fmt.Sprintf("%s: %s", x.ID, x.Move.Why))
+			fmt.Fprintf(w, "%s %s\n", p.Dim("did not move:"), fmt.Sprintf("%s: %s", x.ID, x.Move.Why))
 		}
 	}
 	if s.Small > 0 {
-		fmt.Fprintf(w, "%s\n", p.dim(fmt.Sprintf("%d smaller workloads are left alone", s.Small)))
+		fmt.Fprintf(w, "%s\n", p.Dim(smaller(s.Small)+" left alone"))
 	}
+}
+
+func smaller(n int) string {
+	if n == 1 {
+		return "1 smaller workload is"
+	}
+	return fmt.Sprintf("%d smaller workloads are", n)
 }
 
 // label is the ID, with the name where the ID does not tell it.

@@ -8,9 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/homenode/homenode/api"
-	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -29,7 +29,7 @@ func TestStatusNamesDevicesAndOthers(t *testing.T) {
 	bare := show(s)
 	s.Devices = []api.Device{{Name: "eth0", Node: 1, Interrupts: 9, AtHome: 2, Fixed: 1, Steps: 6, State: "would move"},
 		{Name: "nvme0n1", Interrupts: 3, AtHome: 1, State: "as planned", Why: "It has queues."}}
-	s.Rivals = []measure.Manager{{Name: "irqbalance", Does: "spreads interrupts over CPUs", Owns: "the affinity of interrupts"}, {Name: "tuned", Does: "sets kernel settings"}}
+	s.Managers = []api.Manager{{Name: "irqbalance", Does: "spreads interrupts over CPUs", Owns: "the affinity of interrupts"}, {Name: "tuned", Does: "sets kernel settings"}}
 	want := append(bare,
 		"",
 		"DEVICE NODE INTERRUPTS AT HOME FIXED TO SET STATE",
@@ -86,20 +86,20 @@ func TestStatusTellsOfMoves(t *testing.T) {
 
 func TestMoveIsTold(t *testing.T) {
 	answer := api.MoveAnswer{Workload: "/a", Outcome: plan.Placed, From: topology.Nodes(0), FromCPUs: topology.CPUs(0, 1), To: topology.Nodes(1), CPUs: topology.CPUs(4, 5),
-		Decision: plan.Decision{Reasons: []string{"It was told to move from node 0 to node 1."}},
+		Decision: plan.Decision{Reasons: []words.Reason{words.Plain("Because.")}},
 		Steps:    []plan.Step{{Kind: plan.SetCPUs}, {Kind: plan.MovePages, Bytes: 3 << 30, Cost: plan.Cost{Seconds: 12}}}}
 	stays := api.MoveAnswer{Workload: "/a", Outcome: plan.Kept, To: topology.Nodes(1), CPUs: topology.CPUs(4, 5)}
-	cancelled := api.MoveAnswer{Workload: "/a", Outcome: api.Cancelled, Move: &plan.Move{Moved: 1 << 30, Planned: 3 << 30}}
+	cancelled := api.MoveAnswer{Workload: "/a", Outcome: plan.Cancelled, Move: &plan.Move{Moved: 1 << 30, Planned: 3 << 30}}
 	for _, c := range []struct {
 		answer api.MoveAnswer
 		dry    bool
 		want   string
 	}{
-		{answer, false, "/a goes from node 0, CPUs 0-1, to node 1, CPUs 4-5.\n  3.0 GiB of its memory move, in 12 s or more.\n  It was told to move from node 0 to node 1.\n"},
-		{answer, true, "/a would go from node 0, CPUs 0-1, to node 1, CPUs 4-5.\n  3.0 GiB of its memory would move, in 12 s or more.\n  It was told to move from node 0 to node 1.\n"},
+		{answer, false, "/a goes from node 0, CPUs 0-1, to node 1, CPUs 4-5.\n  3 GiB of its memory move, in 12 s or more.\n  Because.\n"},
+		{answer, true, "/a would go from node 0, CPUs 0-1, to node 1, CPUs 4-5.\n  3 GiB of its memory would move, in 12 s or more.\n  Because.\n"},
 		{stays, false, "/a stays on node 1, CPUs 4-5; what of its memory lies elsewhere is tried now.\n"},
 		{stays, true, "/a stays on node 1, CPUs 4-5; what of its memory lies elsewhere would be tried now.\n"},
-		{cancelled, false, "/a: its move is cancelled after 1.0 GiB of 3.0 GiB; `homenode resume /a` goes on.\n"},
+		{cancelled, false, "/a: its move is cancelled after 1 GiB of 3 GiB; `homenode resume /a` goes on.\n"},
 	} {
 		var out bytes.Buffer
 		if printMove(&Env{Stdout: &out}, c.answer, c.dry); out.String() != c.want {

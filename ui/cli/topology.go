@@ -16,6 +16,7 @@ import (
 
 	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/ui/view"
 )
 
 // topologySource is where a host comes from; at most one is set.
@@ -53,21 +54,21 @@ kernel can give back, ░ is free.`,
 			}
 			switch {
 			case asJSON:
-				return h.WriteJSON(e.Stdout)
+				return h.WriteJSON(view.JSON(view.Raw(e.Stdout)))
 			case svg == "-":
-				return drawTopology(e.Stdout, h)
+				return view.TopologySVG(view.XML(view.Raw(e.Stdout)), h)
 			case svg != "":
-				return writeFile(svg, func(w io.Writer) error { return drawTopology(w, h) })
+				return writeFile(svg, func(w io.Writer) error { return view.TopologySVG(w, h) })
 			}
 			out := bufio.NewWriter(e.Stdout)
-			printTopology(e.text(out), e.paint(), h)
+			view.TopologyText(out, e.paint(), h)
 			return out.Flush()
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&from.root, "root", "", "read sys/ and proc/ under `DIR`, or in a tar file that gather wrote (- is standard input)")
 	f.StringVar(&from.hwloc, "hwloc", "", "read `FILE`, written by lstopo --of xml (- is standard input)")
-	f.StringVar(&from.synthetic, "synthetic", "", "make up a host, such as `\"package:2 node:2 core:8 pu:2\"`")
+	f.StringVar(&from.synthetic, "synthetic", "", "make up a `HOST`, such as \"package:2 node:2 core:8 pu:2\"")
 	f.StringVar(&from.host, "host", "", "read `JSONFILE`, written by topology --json (- is standard input)")
 	f.BoolVar(&asJSON, "json", false, "print JSON; the form is stable")
 	f.StringVar(&svg, "svg", "", "draw into `FILE` (- is standard output)")

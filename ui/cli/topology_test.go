@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/ui/view"
 )
 
 var update = flag.Bool("update-hosts", false, "write testdata/hosts and docs/topology.svg anew")
@@ -168,7 +169,7 @@ func TestTopologyShapes(t *testing.T) {
 			}
 			golden(t, filepath.Join(hostsDir, s.name+".txt"), []byte(out))
 			for line := range strings.Lines(out) {
-				if w := ansi.StringWidth(strings.TrimRight(line, "\n")); w > textWidth {
+				if w := ansi.StringWidth(strings.TrimRight(line, "\n")); w > 80 {
 					t.Errorf("%d columns: %s", w, line)
 				}
 			}
@@ -185,7 +186,7 @@ func TestTopologyShapes(t *testing.T) {
 func checkSVG(t *testing.T, h *topology.Host) {
 	t.Helper()
 	var a, b bytes.Buffer
-	if err := errors.Join(drawTopology(&a, h), drawTopology(&b, h)); err != nil {
+	if err := errors.Join(view.TopologySVG(&a, h), view.TopologySVG(&b, h)); err != nil {
 		t.Fatal(err)
 	}
 	if a.String() != b.String() {
@@ -223,14 +224,14 @@ func checkSVG(t *testing.T, h *topology.Host) {
 			t.Errorf("%s at %v is outside of the page of %v", e.Name.Local, at, page)
 		}
 	}
-	if page.width == 0 || page.width > svgWidth {
+	if page.width == 0 || page.width > 1060 {
 		t.Errorf("page is %v", page)
 	}
 }
 
 func TestTopologyPictureInDocs(t *testing.T) {
 	var b bytes.Buffer
-	if err := drawTopology(&b, shape(t, 2)); err != nil {
+	if err := view.TopologySVG(&b, shape(t, 2)); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "../../docs/topology.svg", b.Bytes())

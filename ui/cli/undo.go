@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/ui/view"
 )
 
 func undoCommand(e *Env) *cobra.Command {
@@ -16,7 +19,8 @@ func undoCommand(e *Env) *cobra.Command {
 		Short: "Put back every value that homenode changed",
 		Long: `Puts back the CPU sets, memory nodes and affinities from before homenode touched
 them, and leaves the workload alone until ` + "`homenode resume`" + `. Pages stay where they are.
-Works with and without a running daemon.`,
+ID is what ` + "`homenode status`" + ` prints; a name that only one workload has will do
+while a daemon runs. Works with and without a running daemon.`,
 		Example: "  homenode undo /system.slice/redis.service\n  homenode undo --all",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -29,18 +33,28 @@ Works with and without a running daemon.`,
 				return err
 			}
 			defer done()
-			return undone(c, e, b, which, asJSON)
+			err = undone(c, e, b, which, asJSON)
+			if !asJSON && (err == nil || errors.Is(err, errNo)) {
+				back := "--all"
+				if !which.All {
+					back = words.Printable(string(which.ID))
+				}
+				fmt.Fprintf(e.Stdout, "left alone until `homenode resume %s`\n", back)
+			}
+			return err
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "every workload")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-undo/1)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-undo/2)")
 	stateDirFlag(c, e)
 	return c
 }
 
 // undone has one thing or all put back and says what became of it.
 func undone(c *cobra.Command, e *Env, b api.Backend, which api.Which, asJSON bool) error {
+	done := waiting(e, "waiting until everything is put back; page moves under way end first")
 	r, err := b.Undo(contextOf(c), which)
+	done()
 	if err != nil {
 		return err
 	}
@@ -56,20 +70,27 @@ func undone(c *cobra.Command, e *Env, b api.Backend, which api.Which, asJSON boo
 }
 
 func printUndo(e *Env, r api.UndoResult) {
-	p := e.paint()
+	p, r := e.paint(), view.PlainAll(r)
 	for _, x := range r.Restored {
-		fmt.Fprintf(e.text(e.Stdout), "restored  %s %s: %s → %s\n", x.Kind, x.Path, x.New, orAll(x.Old))
+		fmt.Fprintf(e.Stdout, "restored  %s %s: %s → %s\n", x.Kind, x.Path, x.New, orAll(x.Old))
 	}
 	for _, x := range r.Gone {
-		fmt.Fprintf(e.text(e.Stdout), "gone      %s %s\n", x.Kind, x.Path)
+		fmt.Fprintf(e.Stdout, "gone      %s %s\n", x.Kind, x.Path)
+	}
+	for _, x := range r.Theirs {
+		fmt.Fprintf(e.Stdout, "theirs    %s %s: set by somebody else since, not touched\n", x.Kind, x.Path)
 	}
 	for _, x := range r.Deferred {
 		fmt.Fprintf(e.Stdout, "put off   %s %s: %s\n", x.Entry.Kind, x.Entry.Path, x.Error)
 	}
 	for _, x := range r.Failed {
-		fmt.Fprintf(e.Stdout, "%s    %s %s: %s\n", p.warn("failed"), x.Entry.Kind, x.Entry.Path, x.Error)
+		fmt.Fprintf(e.Stdout, "%s    %s %s: %s\n", p.Warn("failed"), x.Entry.Kind, x.Entry.Path, x.Error)
 	}
-	fmt.Fprintf(e.Stdout, "%d restored, %d gone, %d put off, %d failed\n", len(r.Restored), len(r.Gone), len(r.Deferred), len(r.Failed))
+	fmt.Fprintf(e.Stdout, "%d restored, %d gone, ", len(r.Restored), len(r.Gone))
+	if len(r.Theirs) > 0 {
+		fmt.Fprintf(e.Stdout, "%d set by others, ", len(r.Theirs))
+	}
+	fmt.Fprintf(e.Stdout, "%d put off, %d failed\n", len(r.Deferred), len(r.Failed))
 }
 
 func resumeCommand(e *Env) *cobra.Command {
@@ -95,7 +116,7 @@ func resumeCommand(e *Env) *cobra.Command {
 			if asJSON {
 				return printJSON(e.Stdout, resumed{"homenode-resume/1", which.All, which.ID})
 			}
-			what := string(which.ID)
+			what := words.Printable(string(which.ID))
 			if which.All {
 				what = "everything"
 			}

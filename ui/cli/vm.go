@@ -15,7 +15,9 @@ import (
 	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/ui/view"
 )
 
 // Libvirt is how the command line reaches guests.
@@ -23,8 +25,8 @@ type Libvirt interface {
 	// New is the domain XML of a new guest at its home. arch is as libvirt writes
 	// it; emulated is without KVM.
 	New(h *topology.Host, o *guest.Order, home guest.Home, arch string, emulated bool) ([]byte, error)
-	// Standing reads the domain XML of a guest that exists.
-	Standing(h *topology.Host, text []byte) (guest.Standing, error)
+	// Guest reads the domain XML of a guest that exists.
+	Guest(h *topology.Host, text []byte) (guest.Guest, error)
 	// Wants is what a guest that comes from another host asks for by its domain XML; ok
 	// is false for one that does not bear homenode's mark.
 	Wants(h *topology.Host, text []byte) (spec workload.Spec, emulator guest.Emulator, ok bool, err error)
@@ -39,17 +41,14 @@ type Libvirt interface {
 type Hypervisor interface {
 	// Guests is all guests that libvirt knows, by name, and those whose XML could
 	// not be understood.
-	Guests(ctx context.Context, h *topology.Host) (guests []guest.Standing, unread []guest.Unread, err error)
+	Guests(ctx context.Context, h *topology.Host) (guests []guest.Guest, unread []guest.Unread, err error)
 	// Define makes a guest known to libvirt without starting it.
 	Define(ctx context.Context, xml []byte) error
-	// Put gives a guest another home. now is false when a running guest comes to
-	// it at its next start.
-	Put(ctx context.Context, h *topology.Host, name string, home guest.Home) (now bool, err error)
-	// Limit sets what NICs and disks of a guest may do; done says it in words, also of what
-	// was set before an error.
-	Limit(ctx context.Context, name string, limits guest.Limits) (done []string, err error)
-	// Release takes homenode's bindings and mark off a guest's definition.
-	Release(ctx context.Context, name string) error
+	// Unlock lets a daemon, or who stands in for one, change guests from now on. No other
+	// command does until Close.
+	Unlock() error
+	// Limits says in words what limits each NIC and disk of a guest would get.
+	Limits(ctx context.Context, name string, limits guest.Limits) ([]string, error)
 	Close() error
 }
 
@@ -73,8 +72,69 @@ All of them also answer for another host (--host, --root, --hwloc, --synthetic).
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(vmFlavorsCommand(e), vmCapacityCommand(e), vmDefineCommand(e), vmListCommand(e), vmMoveCommand(e), vmAdoptCommand(e), vmReleaseCommand(e), vmLimitCommand(e), vmHookCommand(e))
+	commands := []*cobra.Command{vmFlavorsCommand(e), vmCapacityCommand(e), vmDefineCommand(e), vmListCommand(e), vmMoveCommand(e), vmAdoptCommand(e), vmReleaseCommand(e), vmLimitCommand(e), vmHookCommand(e)}
+	for _, sub := range commands {
+		sub.RunE = goneIsNo(sub.RunE)
+	}
+	c.AddCommand(commands...)
 	return c
+}
+
+// goneIsNo answers "no" where a guest has gone between two calls.
+func goneIsNo(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		err := run(c, args)
+		var status *exitError
+		if isGone(err) && !errors.As(err, &status) {
+			return &exitError{exitNo, err}
+		}
+		return err
+	}
+}
+
+// isGone reports whether a guest has gone, as libvirt or as the daemon says it.
+func isGone(err error) bool {
+	var refused *api.Error
+	return errors.Is(err, guest.ErrGone) || errors.As(err, &refused) && refused.Code == api.Gone
+}
+
+// change carries out steps of one guest, by the daemon where one runs. When one fails, what
+// those before it did to the guest as it runs is put back.
+func (s *existing) change(ctx context.Context, steps []plan.Step, why string) error {
+	if err := s.hypervisor.Unlock(); err != nil {
+		return err
+	}
+	b, done, err := s.connect()
+	if err != nil {
+		return err
+	}
+	defer done()
+	carryOut := func(ctx context.Context, steps []plan.Step, why string) (failed int, err error) {
+		steps = slices.Clone(steps)
+		for i := range steps {
+			steps[i].Reason = words.Plain(why)
+		}
+		errs, err := b.Change(ctx, api.Change{Steps: steps, Together: true})
+		for i, e := range errs {
+			if err == nil && e != nil {
+				return i, e
+			}
+		}
+		return len(steps) - 1, err
+	}
+	failed, err := carryOut(ctx, steps, why)
+	if err == nil {
+		return nil
+	}
+	back := guest.Reverse(steps[:failed+1])
+	if len(back) == 0 {
+		return err
+	}
+	// What was interrupted is not left half done.
+	if _, e := carryOut(context.WithoutCancel(ctx), back, "What was begun failed."); e != nil && !isGone(e) && e.Error() != err.Error() {
+		return errors.Join(err, fmt.Errorf("it could not be put back where it was: %w", e))
+	}
+	return err
 }
 
 // vmHost is the flags that say what host is meant and what stands on it.
@@ -85,7 +145,7 @@ type vmHost struct {
 	reserve    string
 	drives     []string
 	overcommit float64
-	border     string
+	partition  string
 }
 
 func (v *vmHost) flags(c *cobra.Command) {
@@ -95,10 +155,10 @@ func (v *vmHost) flags(c *cobra.Command) {
 	f.StringVar(&v.reserve, "reserve", "", "`CPUS` kept for the host, such as 0,1,40,41; for this host the configuration file's when not given")
 	f.StringSliceVar(&v.drives, "nvme", nil, "NVMe `DRIVES` that guests may have whole, by name or PCI address; no others are ever given away")
 	f.Float64Var(&v.overcommit, "overcommit", 0, "shared vCPUs that one CPU may carry, 1 to 100; 3 when not configured")
-	f.StringVar(&v.border, "border", "", "which CPUs are for dedicated guests alone: `any, shared, dedicated, CPUS or SHARE`, such as 40-79 or 50%; as configured when not given")
+	f.StringVar(&v.partition, "partition", "", "which CPUs are for dedicated guests alone; `PARTITION` is any, shared, dedicated, CPUs or a share, such as 40-79 or 50%; as configured when not given")
 	f.StringVar(&v.root, "root", "", "the host under `DIR`, or in a tar file that gather wrote (- is standard input)")
 	f.StringVar(&v.hwloc, "hwloc", "", "the host in `FILE`, written by lstopo --of xml")
-	f.StringVar(&v.synthetic, "synthetic", "", "a made-up host, such as `\"package:2 core:20 pu:2\"`")
+	f.StringVar(&v.synthetic, "synthetic", "", "a made-up `HOST`, such as \"package:2 core:20 pu:2\"")
 	f.StringVar(&v.host, "host", "", "the host in `JSONFILE`, written by topology --json")
 	c.MarkFlagsMutuallyExclusive("root", "hwloc", "synthetic", "host")
 }
@@ -122,15 +182,16 @@ func (v *vmHost) catalogue(e *Env) (guest.Catalogue, error) {
 	return c, nil
 }
 
-// standing is a host with what stands on it.
-type standing struct {
+// existing is a host with the guests on it.
+type existing struct {
 	host       *topology.Host
 	room       *guest.Room
-	guests     []guest.Standing
+	guests     []guest.Guest
 	hypervisor Hypervisor // nil for another host
+	connect    func() (api.Backend, func() error, error)
 }
 
-func (s *standing) close() error {
+func (s *existing) close() error {
 	if s.hypervisor == nil {
 		return nil
 	}
@@ -139,12 +200,12 @@ func (s *standing) close() error {
 
 // read gets the host, and its guests: from libvirt for this host, from --running
 // for another.
-func (v *vmHost) read(c *cobra.Command, e *Env, change bool) (*standing, error) {
+func (v *vmHost) read(c *cobra.Command, e *Env, change bool) (*existing, error) {
 	h, err := v.topologySource.read(e)
 	if err != nil {
 		return nil, err
 	}
-	s := &standing{host: h}
+	s := &existing{host: h, connect: func() (api.Backend, func() error, error) { return connect(c, e) }}
 	st, err := idleState(h, v.reserve, "")
 	if err != nil {
 		return nil, err
@@ -157,11 +218,11 @@ func (v *vmHost) read(c *cobra.Command, e *Env, change bool) (*standing, error) 
 		if err != nil {
 			return nil, err
 		}
-		g, err := e.Libvirt.Standing(h, text)
+		g, err := e.Libvirt.Guest(h, text)
 		if err != nil {
 			return nil, usageErrorf("%s: %w", name, err)
 		}
-		if slices.ContainsFunc(s.guests, func(o guest.Standing) bool { return o.Spec.ID == g.Spec.ID }) {
+		if slices.ContainsFunc(s.guests, func(o guest.Guest) bool { return o.Spec.ID == g.Spec.ID }) {
 			return nil, usageErrorf("%s: a guest %q was given before", name, g.Name)
 		}
 		s.guests = append(s.guests, g)
@@ -192,7 +253,7 @@ func (v *vmHost) read(c *cobra.Command, e *Env, change bool) (*standing, error) 
 	return s, nil
 }
 
-// daemonPlaced adds to a state what a running daemon has placed on this machine, and its border,
+// daemonPlaced adds to a state what a running daemon has placed on this machine, and its partition,
 // guests aside; one that only observes has placed nothing.
 func daemonPlaced(c *cobra.Command, e *Env, st *plan.State, change bool) error {
 	socket, _ := c.Flags().GetString("socket")
@@ -219,21 +280,21 @@ func daemonPlaced(c *cobra.Command, e *Env, st *plan.State, change bool) error {
 		return fmt.Errorf("what the daemon placed: %w", err)
 	}
 	// Guests are known from libvirt.
-	now.Workloads = slices.DeleteFunc(now.Workloads, func(w api.Workload) bool { return w.Kind == workload.InGuest })
+	now.Workloads = slices.DeleteFunc(now.Workloads, func(w api.Workload) bool { return w.Kind == guest.Kind })
 	if now.Mode == "enforce" {
 		if _, err = placedNow(now, st); err != nil {
 			return err
 		}
 	}
-	if c.Flags().Changed("border") {
+	if c.Flags().Changed("partition") {
 		return nil
 	}
-	// The daemon's border may have been moved since it read its configuration.
-	border := plan.AnyClass
-	if now.Border != nil {
-		border = now.Border.Border
+	// The daemon's partition may have been moved since it read its configuration.
+	partition := plan.AnyClass
+	if now.Partition != nil {
+		partition = now.Partition.Partition
 	}
-	return border.Apply(st.Host, &st.Policy)
+	return partition.Apply(st.Host, &st.Policy)
 }
 
 // policy is the host's own configuration, with what the command line says over it.
@@ -255,9 +316,9 @@ func (v *vmHost) policy(c *cobra.Command, e *Env, h *topology.Host, p *plan.Poli
 		}
 		p.Overcommit = v.overcommit
 	}
-	if c.Flags().Changed("border") {
-		if err := plan.Border(v.border).Apply(h, p); err != nil {
-			return usageErrorf("--border %w", err)
+	if c.Flags().Changed("partition") {
+		if err := plan.Partition(v.partition).Apply(h, p); err != nil {
+			return usageErrorf("--partition %w", err)
 		}
 	}
 	return nil
@@ -266,7 +327,7 @@ func (v *vmHost) policy(c *cobra.Command, e *Env, h *topology.Host, p *plan.Poli
 // without takes what guests hold now out of the memory in use on each node:
 // their bookings stand for it. How much of its memory a guest holds is known
 // (Resident), where it lies is taken to be as booked.
-func without(used []workload.NodeMemory, guests []guest.Standing) []workload.NodeMemory {
+func without(used []workload.NodeMemory, guests []guest.Guest) []workload.NodeMemory {
 	var out []workload.NodeMemory
 	for _, m := range used {
 		for i := range guests {
@@ -284,15 +345,15 @@ func without(used []workload.NodeMemory, guests []guest.Standing) []workload.Nod
 }
 
 // flavorsOut prints the catalogue.
-func flavorsOut(w io.Writer, p paint, c guest.Catalogue) {
-	t := newTable("FLAVOR", "FAMILY", "CLASS", ">VCPUS", ">MEMORY", ">PAGES", "EMULATOR", ">QUEUES", ">NETWORK", ">NVME", ">NODES")
+func flavorsOut(w io.Writer, p view.Paint, c guest.Catalogue) {
+	t := view.NewTable("FLAVOR", "FAMILY", "CLASS", ">VCPUS", ">MEMORY", ">PAGES", "EMULATOR", ">QUEUES", ">NETWORK", ">NVME", ">NODES")
 	for _, f := range c {
 		pages, network, drives, nodes := "", "", "", ""
 		if f.HugePage > 0 {
-			pages = size(f.HugePage)
+			pages = words.Size(f.HugePage)
 		}
 		if f.Network > 0 {
-			network = size(f.Network) + "/s"
+			network = words.Size(f.Network) + "/s"
 		}
 		if f.NVMe > 0 {
 			drives = fmt.Sprint(f.NVMe)
@@ -300,9 +361,9 @@ func flavorsOut(w io.Writer, p paint, c guest.Catalogue) {
 		if f.MaxNodes > 0 {
 			nodes = fmt.Sprintf("≤ %d", f.MaxNodes)
 		}
-		t.row(f.Name, f.Family, string(f.Class), fmt.Sprint(f.VCPUs), size(f.Memory), pages, string(f.Emulator), fmt.Sprint(f.Queues), network, drives, nodes)
+		t.Row(f.Name, f.Family, string(f.Class), fmt.Sprint(f.VCPUs), words.Size(f.Memory), pages, string(f.Emulator), fmt.Sprint(f.Queues), network, drives, nodes)
 	}
-	t.print(w, p)
+	t.Print(w, p)
 }
 
 func vmFlavorsCommand(e *Env) *cobra.Command {
@@ -329,7 +390,7 @@ start for one of your own; docs/vm.md explains the keys.`,
 			if asJSON {
 				return printJSON(e.Stdout, flavorsJSON(c))
 			}
-			flavorsOut(e.text(e.Stdout), e.paint(), c)
+			flavorsOut(e.Stdout, e.paint(), c)
 			return nil
 		},
 	}

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/homenode/homenode/ui/view"
 	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/core/words"
 )
 
 func vmCapacityCommand(e *Env) *cobra.Command {
@@ -36,7 +39,7 @@ them (homenode vm move); of those, dedicated ones move at their next start only.
 			defer func() { err = errors.Join(err, s.close()) }()
 			counts := s.room.Capacity(catalogue, repack)
 			if asJSON {
-				doc := capacityDocument{Schema: "homenode-vm-capacity/1", Flavors: []capacityFlavor{}}
+				doc := capacityDocument{Schema: "homenode-vm-capacity/2", Flavors: []capacityFlavor{}}
 				for _, n := range counts {
 					row := capacityFlavor{n.Flavor.Name, n.Now, nil, n.Why}
 					if repack {
@@ -50,20 +53,20 @@ them (homenode vm move); of those, dedicated ones move at their next start only.
 			if repack {
 				headings = slices.Insert(headings, 5, ">REPACKED")
 			}
-			t := newTable(headings...)
+			t := view.NewTable(headings...)
 			for _, n := range counts {
-				row := []string{n.Flavor.Name, string(n.Flavor.Class), fmt.Sprint(n.Flavor.VCPUs), size(n.Flavor.Memory), fmt.Sprint(n.Now), n.Why}
+				row := []string{n.Flavor.Name, string(n.Flavor.Class), fmt.Sprint(n.Flavor.VCPUs), words.Size(n.Flavor.Memory), fmt.Sprint(n.Now), n.Why.String()}
 				if repack {
 					row = slices.Insert(row, 5, fmt.Sprint(n.Repacked))
 				}
-				t.row(row...)
+				t.Row(row...)
 			}
-			t.print(e.text(e.Stdout), e.paint())
+			t.Print(e.Stdout, e.paint())
 			return nil
 		},
 	}
 	v.flags(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-vm-capacity/1)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-vm-capacity/2)")
 	c.Flags().BoolVar(&repack, "repack", false, "also say how many fit once guests are moved")
 	return c
 }
@@ -74,8 +77,8 @@ type capacityDocument struct {
 }
 
 type capacityFlavor struct {
-	Flavor   string `json:"flavor"`
-	Now      int    `json:"fit_now"`
-	Repacked *int   `json:"fit_repacked,omitempty"`
-	Why      string `json:"refused_because"`
+	Flavor   string       `json:"flavor"`
+	Now      int          `json:"fit_now"`
+	Repacked *int         `json:"fit_repacked,omitempty"`
+	Why      words.Reason `json:"refused_because"`
 }

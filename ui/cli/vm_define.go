@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/ui/view"
 )
 
 func vmDefineCommand(e *Env) *cobra.Command {
@@ -70,7 +71,7 @@ Exit status 1 means that the guest does not fit; the line says why.`,
 				return usageErrorf("%w", err)
 			}
 			if asJSON {
-				doc := defined{"homenode-vm-define/1", order.Name, order.Flavor.Name, !dryRun, placementJSON(&home.Placement), d.Reasons, string(xml)}
+				doc := defined{"homenode-vm-define/2", order.Name, order.Flavor.Name, !dryRun, placementJSON(&home.Placement), d.Reasons, string(xml)}
 				if !dryRun {
 					if err := define(c, e, s, order, &home, xml); err != nil {
 						return err
@@ -84,14 +85,14 @@ Exit status 1 means that the guest does not fit; the line says why.`,
 				}
 			}
 			if dryRun {
-				_, err := bytes.NewReader(xml).WriteTo(e.Stdout)
+				_, err := bytes.NewReader(xml).WriteTo(view.XML(view.Raw(e.Stdout)))
 				return err
 			}
 			if err := define(c, e, s, order, &home, xml); err != nil {
 				return err
 			}
 			p := &home.Placement
-			_, err = fmt.Fprintf(e.Stdout, "%s is defined: node %s, CPUs %s. Start it with: virsh start %s\n", order.Name, p.Home, p.CPUs, order.Name)
+			_, err = fmt.Fprintf(e.Stdout, "%s is defined: %s, %s. Start it with: virsh start %s\n", order.Name, words.Nodes(p.Home), words.CPUs(p.CPUs), order.Name)
 			return err
 		},
 	}
@@ -101,12 +102,12 @@ Exit status 1 means that the guest does not fit; the line says why.`,
 	c.Flags().BoolVar(&why, "why", false, "say on standard error why it goes there")
 	c.Flags().StringVar(&arch, "arch", "", "`ARCHITECTURE` of the guest: x86_64 or aarch64; this machine's when not given")
 	c.Flags().BoolVar(&emulated, "emulated", false, "for a host without KVM: slow")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, the XML in it (schema homenode-vm-define/1)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, the XML in it (schema homenode-vm-define/2)")
 	return c
 }
 
 // define tells libvirt.
-func define(c *cobra.Command, e *Env, s *standing, o *guest.Order, home *guest.Home, xml []byte) error {
+func define(c *cobra.Command, e *Env, s *existing, o *guest.Order, home *guest.Home, xml []byte) error {
 	back, err := clear(c, e, s, o.Name, home)
 	if err != nil {
 		return err
@@ -120,35 +121,36 @@ func define(c *cobra.Command, e *Env, s *standing, o *guest.Order, home *guest.H
 
 // defined is a guest that was, or with --dry-run would be, made known to libvirt.
 type defined struct {
-	Schema    string        `json:"schema"`
-	Name      string        `json:"name"`
-	Flavor    string        `json:"flavor"`
-	Defined   bool          `json:"defined"` // false: --dry-run
-	Placement planPlacement `json:"placement"`
-	Reasons   []string      `json:"reasons"`
-	XML       string        `json:"xml"`
+	Schema    string         `json:"schema"`
+	Name      string         `json:"name"`
+	Flavor    string         `json:"flavor"`
+	Defined   bool           `json:"defined"` // false: --dry-run
+	Placement planPlacement  `json:"placement"`
+	Reasons   []words.Reason `json:"reasons"`
+	XML       string         `json:"xml"`
 }
 
 // clear makes floating guests leave the CPUs of a home before somebody comes to
 // it. back lets them return when nobody comes; after an error they have returned.
-func clear(c *cobra.Command, e *Env, s *standing, name string, home *guest.Home) (back func(), err error) {
+func clear(c *cobra.Command, e *Env, s *existing, name string, home *guest.Home) (back func(), err error) {
 	type left struct {
-		name string
-		was  guest.Home
+		guest guest.Guest // where it is now
+		was   guest.Home
 	}
 	var gone []left
 	back = func() {
 		ctx := context.WithoutCancel(c.Context()) // what was interrupted is not left half done
 		for _, g := range gone {
-			if _, err := s.hypervisor.Put(ctx, s.host, g.name, g.was); err != nil {
-				fmt.Fprintf(e.Stderr, "homenode: %s left CPUs of %s and does not come back: %s; homenode vm move %s gives it a home again\n", g.name, name, oneLine(err.Error()), g.name)
+			steps, _ := g.guest.Steps(g.was)
+			if err := s.change(ctx, steps, fmt.Sprintf("%s does not come.", name)); err != nil {
+				fmt.Fprintf(e.Stderr, "homenode: %s left CPUs of %s and does not come back: %s; homenode vm move %s gives it a home again\n", g.guest.Name, name, oneLine(err.Error()), g.guest.Name)
 			}
 		}
 	}
 	for _, p := range home.Others {
-		i := slices.IndexFunc(s.guests, func(g guest.Standing) bool { return g.Spec.ID == p.Workload })
+		i := slices.IndexFunc(s.guests, func(g guest.Guest) bool { return g.Spec.ID == p.Workload })
 		if i < 0 {
-			fmt.Fprintf(e.Stderr, "homenode: %s may run on CPUs of %s too: the daemon placed it, and has it make way at its next look\n", p.Workload, name)
+			fmt.Fprintf(e.Stderr, "homenode: CPUs of %s overlap with %s for now; the daemon moves %s off them within one period\n", name, p.Workload, p.Workload)
 			continue
 		}
 		g := &s.guests[i]
@@ -156,8 +158,8 @@ func clear(c *cobra.Command, e *Env, s *standing, name string, home *guest.Home)
 			fmt.Fprintf(e.Stderr, "homenode: %s may run on CPUs of %s too: it is not homenode's to move (see homenode vm list, vm adopt)\n", g.Name, name)
 			continue
 		}
-		now, err := s.hypervisor.Put(c.Context(), s.host, g.Name, guest.Home{Placement: p})
-		if err != nil {
+		steps, now := g.Steps(guest.Home{Placement: p})
+		if err := s.change(c.Context(), steps, fmt.Sprintf("%s comes to CPUs of it.", name)); err != nil {
 			back()
 			return nil, fmt.Errorf("has to leave CPUs of %s: %w", name, err)
 		}
@@ -165,7 +167,11 @@ func clear(c *cobra.Command, e *Env, s *standing, name string, home *guest.Home)
 		if !now && g.Next != nil {
 			was = *g.Next
 		}
-		gone = append(gone, left{g.Name, was})
+		moved := *g
+		if now {
+			moved.BoundCPUs, moved.BoundNodes = p.CPUs, p.MemoryNodes()
+		}
+		gone = append(gone, left{moved, was})
 		if !now {
 			fmt.Fprintf(e.Stderr, "homenode: %s leaves CPUs of %s at its next start only\n", g.Name, name)
 		}
@@ -175,7 +181,7 @@ func clear(c *cobra.Command, e *Env, s *standing, name string, home *guest.Home)
 
 // refusal is the answer "no", with why, in one line.
 func refusal(d *plan.Decision) error {
-	return &exitError{exitNo, fmt.Errorf("%s is refused: %s", d.Workload, strings.Join(d.Reasons, " "))}
+	return &exitError{exitNo, fmt.Errorf("%s is refused: %s", d.Workload, words.Join(d.Reasons))}
 }
 
 // orderFlags is the flags that say what is ordered.
@@ -190,8 +196,8 @@ func (o *orderFlags) flags(c *cobra.Command) {
 	f.StringVar(&o.flavor, "flavor", "", "size `NAME`, see homenode vm flavors")
 	f.StringVar(&o.name, "name", "", "`NAME` of the guest")
 	f.StringVar(&o.uuid, "uuid", "", "`UUID` of the guest; libvirt chooses one when not given")
-	f.StringArrayVar(&o.disks, "disk", nil, "`PATH[,format=raw|qcow2][,size=SIZE]` of a disk; may be given again")
-	f.StringArrayVar(&o.nics, "nic", nil, "`bridge=NAME[,mac=ADDRESS]`, network=NAME or direct=NAME; may be given again")
+	f.StringArrayVar(&o.disks, "disk", nil, "`DISK` of the guest: PATH[,format=raw|qcow2][,size=SIZE]; may be given again")
+	f.StringArrayVar(&o.nics, "nic", nil, "`NIC` of the guest: bridge=NAME[,mac=ADDRESS], network=NAME or direct=NAME; may be given again")
 	f.StringVar(&o.nodes, "nodes", "", "only these `NODES`, such as 0-1")
 	f.IntVar(&o.maxNodes, "max-nodes", 0, "may be split over up to `N` nodes, whatever the flavor says")
 	_ = c.MarkFlagRequired("flavor")

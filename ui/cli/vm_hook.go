@@ -19,6 +19,7 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/ui/view"
 )
 
 // hookFile is the hook below libvirt's folder of hooks: a name of its own, so that a
@@ -108,7 +109,7 @@ func hook(c *cobra.Command, e *Env, args []string) error {
 		fmt.Fprintf(e.Stderr, "homenode: guest %s comes as it is: %s\n", args[0], oneLine(err.Error()))
 		out = text
 	}
-	_, err = io.Copy(e.Stdout, io.MultiReader(bytes.NewReader(out), e.Stdin))
+	_, err = io.Copy(view.Raw(e.Stdout), io.MultiReader(bytes.NewReader(out), e.Stdin))
 	return err
 }
 
@@ -133,7 +134,8 @@ func rehome(c *cobra.Command, e *Env, text []byte) ([]byte, error) {
 	defer d.Close()
 	ctx, cancel := context.WithTimeout(contextOf(c), hookWithin)
 	defer cancel()
-	want := api.Want{Name: spec.Name, Class: spec.Class, CPUs: spec.CPUs, MemoryKiB: int64(spec.Memory), HugePageKiB: int64(spec.HugePage), SMT: spec.SMT, Guest: true}
+	want := api.Want{Name: spec.Name, Class: spec.Class, CPUs: spec.CPUs, MemoryKiB: int64(spec.Memory), HugePageKiB: int64(spec.HugePage), SMT: spec.SMT,
+		ID: spec.ID, HoldSeconds: comesWithin}
 	home, err := d.Place(ctx, want)
 	var not *api.Error
 	for errors.As(err, &not) && not.Code == api.Failed && ctx.Err() == nil { // a daemon that has only started has not looked yet
@@ -211,3 +213,8 @@ func ourHook(file string) error {
 	}
 	return nil
 }
+
+// comesWithin is how many seconds a home is kept for a guest that is told one: libvirt
+// lists it as soon as its hook has ended, and one that does not come shall not hold CPUs
+// for long.
+const comesWithin = 60

@@ -3,10 +3,13 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/guest"
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -20,7 +23,8 @@ func vmLimitCommand(e *Env) *cobra.Command {
 		Short: "Set what the NICs and disks of a guest may do a second",
 		Long: `Set limits of each NIC and each disk of a guest, as it runs and in its definition:
 those of a flavor (--flavor), whose disk limit goes by the size of the volume, or
-single ones. 0 is no limit; what is not named stays as it is.`,
+single ones. 0 is no limit; what is not named stays as it is. All of it is set or
+nothing, and homenode undo vm:NAME puts back what was before.`,
 		Example: `  homenode vm limit web1 --flavor c1.xlarge
   homenode vm limit web1 --network 100MiB
   homenode vm limit web1 --iops 2000 --rate 200MiB`,
@@ -35,13 +39,20 @@ single ones. 0 is no limit; what is not named stays as it is.`,
 				return err
 			}
 			defer func() { err = errors.Join(err, h.Close()) }()
-			done, err := h.Limit(c.Context(), args[0], limits)
-			for _, text := range done {
-				fmt.Fprintf(e.Stdout, "%s\n", text)
+			lines, err := h.Limits(c.Context(), args[0], limits)
+			if err != nil {
+				return err
 			}
-			if err == nil && len(done) == 0 {
+			if len(lines) == 0 {
 				_, err = fmt.Fprintf(e.Stdout, "%s has nothing that could be limited so.\n", args[0])
+				return err
 			}
+			s := &existing{hypervisor: h, connect: func() (api.Backend, func() error, error) { return connect(c, e) }}
+			step := plan.Step{Kind: plan.SetLimits, Workload: guest.ID(args[0]), Target: plan.Target{Kind: guest.Kind}, To: limits.String()}
+			if err := s.change(c.Context(), []plan.Step{step}, "homenode vm limit."); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(e.Stdout, strings.Join(lines, "\n"))
 			return err
 		},
 	}

@@ -8,7 +8,9 @@ import (
 
 	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/ui/view"
 )
 
 func vmListCommand(e *Env) *cobra.Command {
@@ -35,7 +37,7 @@ decides where a guest runs: such a guest is left alone.`,
 				for i := range s.guests {
 					g := &s.guests[i]
 					doc.Guests = append(doc.Guests, guestRow{
-						g.Name, g.UUID, g.Flavor, g.Spec.Class, g.Spec.CPUs, g.Spec.Memory, g.Home.Placement.Home, g.Home.Placement.CPUs,
+						g.Name, g.UUID, g.Flavor, g.Spec.Class, g.Spec.CPUs, g.Memory(), g.Home.Placement.Home, g.Home.Placement.CPUs,
 						g.Home.Placement.Pins, g.Home.Emulator, g.Running, g.Placed, nil, g.Manual,
 					})
 					if g.Next != nil {
@@ -44,13 +46,13 @@ decides where a guest runs: such a guest is left alone.`,
 				}
 				return printJSON(e.Stdout, doc)
 			}
-			t := newTable("GUEST", "FLAVOR", "CLASS", ">VCPUS", ">MEMORY", "NODES", "CPUS", "STATE", "HELD BY")
+			t := view.NewTable("GUEST", "FLAVOR", "CLASS", ">VCPUS", ">MEMORY", "NODES", "CPUS", "STATE", "HELD BY")
 			for i := range s.guests {
 				g := &s.guests[i]
-				t.row(g.Name, g.Flavor, string(g.Spec.Class), fmt.Sprint(g.Spec.CPUs), size(g.Spec.Memory),
+				t.Row(g.Name, g.Flavor, string(g.Spec.Class), fmt.Sprint(g.Spec.CPUs), words.Size(g.Memory()),
 					g.Home.Placement.Home.String(), g.Home.Placement.CPUs.String(), guestState(g), g.Manual)
 			}
-			t.print(e.text(e.Stdout), e.paint())
+			t.Print(e.Stdout, e.paint())
 			return nil
 		},
 	}
@@ -86,10 +88,10 @@ type guestHome struct {
 	CPUs  topology.CPUSet  `json:"cpus"`
 }
 
-func guestState(g *guest.Standing) string {
+func guestState(g *guest.Guest) string {
 	switch {
 	case g.Next != nil:
-		return fmt.Sprintf("runs; node %s, CPUs %s at its next start", g.Next.Placement.Home, g.Next.Placement.CPUs)
+		return fmt.Sprintf("runs; %s, %s at its next start", words.Nodes(g.Next.Placement.Home), words.CPUs(g.Next.Placement.CPUs))
 	case g.Running:
 		return "runs"
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 )
 
 func vmMoveCommand(e *Env) *cobra.Command {
@@ -77,7 +78,7 @@ A guest that somebody bound to CPUs or nodes is left alone, and so named.`,
 				return err
 			}
 			defer func() { err = errors.Join(err, s.close()) }()
-			var guests []*guest.Standing
+			var guests []*guest.Guest
 			for _, name := range args {
 				g, err := s.find(name)
 				if err != nil {
@@ -100,7 +101,7 @@ A guest that somebody bound to CPUs or nodes is left alone, and so named.`,
 }
 
 // adopt goes on past a guest that cannot be adopted; the status tells.
-func adopt(c *cobra.Command, e *Env, s *standing, guests []*guest.Standing, dryRun bool) error {
+func adopt(c *cobra.Command, e *Env, s *existing, guests []*guest.Guest, dryRun bool) error {
 	refused := false
 	for _, g := range guests {
 		if g.Placed && g.Manual == "" || g.Next != nil {
@@ -126,15 +127,15 @@ func adopt(c *cobra.Command, e *Env, s *standing, guests []*guest.Standing, dryR
 
 // readToChange is read for a command that changes guests, which only those of
 // this host can be.
-func (v *vmHost) readToChange(c *cobra.Command, e *Env, dryRun bool) (*standing, error) {
+func (v *vmHost) readToChange(c *cobra.Command, e *Env, dryRun bool) (*existing, error) {
 	if !dryRun && (v.elsewhere() || len(v.running) > 0) {
 		return nil, usageErrorf("only guests of this host can be changed: add --dry-run to see what would be on another")
 	}
 	return v.read(c, e, !dryRun)
 }
 
-func (s *standing) find(name string) (*guest.Standing, error) {
-	i := slices.IndexFunc(s.guests, func(g guest.Standing) bool { return g.Name == name })
+func (s *existing) find(name string) (*guest.Guest, error) {
+	i := slices.IndexFunc(s.guests, func(g guest.Guest) bool { return g.Name == name })
 	if i < 0 {
 		return nil, &exitError{exitNo, fmt.Errorf("there is no guest %q", name)}
 	}
@@ -142,30 +143,33 @@ func (s *standing) find(name string) (*guest.Standing, error) {
 }
 
 // move gives one guest a home.
-func move(c *cobra.Command, e *Env, s *standing, g *guest.Standing, nodes topology.NodeSet, dryRun bool) error {
+func move(c *cobra.Command, e *Env, s *existing, g *guest.Guest, nodes topology.NodeSet, dryRun bool) error {
 	if g.Manual != "" {
 		return &exitError{exitNo, fmt.Errorf("%s is left alone: %s", g.Name, g.Manual)}
 	}
 	home, d := s.room.Move(g, nodes)
 	switch {
 	case d.Outcome == plan.Kept && g.Placed && g.Next == nil:
-		_, err := fmt.Fprintf(e.Stdout, "%s stays on node %s, CPUs %s.\n", g.Name, g.Home.Placement.Home, g.Home.Placement.CPUs)
+		_, err := fmt.Fprintf(e.Stdout, "%s stays on %s, %s.\n", g.Name, words.Nodes(g.Home.Placement.Home), words.CPUs(g.Home.Placement.CPUs))
 		return err
 	case d.Outcome != plan.Placed && d.Outcome != plan.Kept:
 		return refusal(&d)
 	}
 	was := g.Home.Placement
+	steps, now := g.Steps(home)
+	if len(steps) == 0 {
+		return &exitError{exitNo, fmt.Errorf("%s has no definition, and as it runs its memory stays where it is", g.Name)}
+	}
 	s.room.Commit(home)
 	if dryRun {
-		_, err := fmt.Fprintf(e.Stdout, "%s would go from node %s, CPUs %s, to node %s, CPUs %s.\n", g.Name, was.Home, was.CPUs, home.Placement.Home, home.Placement.CPUs)
+		_, err := fmt.Fprintf(e.Stdout, "%s would go from %s, %s, to %s, %s.\n", g.Name, words.Nodes(was.Home), words.CPUs(was.CPUs), words.Nodes(home.Placement.Home), words.CPUs(home.Placement.CPUs))
 		return err
 	}
 	back, err := clear(c, e, s, g.Name, &home)
 	if err != nil {
 		return err
 	}
-	now, err := s.hypervisor.Put(c.Context(), s.host, g.Name, home)
-	if err != nil {
+	if err := s.change(c.Context(), steps, "homenode vm "+c.Name()+"."); err != nil {
 		back()
 		return err
 	}
@@ -173,6 +177,6 @@ func move(c *cobra.Command, e *Env, s *standing, g *guest.Standing, nodes topolo
 	if !now {
 		when = " at its next start"
 	}
-	_, err = fmt.Fprintf(e.Stdout, "%s goes%s from node %s, CPUs %s, to node %s, CPUs %s.\n", g.Name, when, was.Home, was.CPUs, home.Placement.Home, home.Placement.CPUs)
+	_, err = fmt.Fprintf(e.Stdout, "%s goes%s from %s, %s, to %s, %s.\n", g.Name, when, words.Nodes(was.Home), words.CPUs(was.CPUs), words.Nodes(home.Placement.Home), words.CPUs(home.Placement.CPUs))
 	return err
 }

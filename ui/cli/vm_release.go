@@ -5,6 +5,10 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/core/guest"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/words"
 )
 
 func vmReleaseCommand(e *Env) *cobra.Command {
@@ -33,10 +37,11 @@ bindings until its next start.`,
 			case !g.Placed && g.Next == nil:
 				return &exitError{exitNo, fmt.Errorf("%s is not homenode's", g.Name)}
 			case dryRun:
-				_, err = fmt.Fprintf(e.Stdout, "%s would be released from node %s, CPUs %s.\n", g.Name, g.Home.Placement.Home, g.Home.Placement.CPUs)
+				_, err = fmt.Fprintf(e.Stdout, "%s would be released from %s, %s.\n", g.Name, words.Nodes(g.Home.Placement.Home), words.CPUs(g.Home.Placement.CPUs))
 				return err
 			}
-			if err := s.hypervisor.Release(c.Context(), g.Name); err != nil {
+			step := plan.Step{Kind: plan.SetNext, Workload: g.Spec.ID, Target: plan.Target{Kind: guest.Kind}, From: g.Home.Next()}
+			if err := s.change(c.Context(), []plan.Step{step}, "homenode vm release."); err != nil {
 				return err
 			}
 			when := ""

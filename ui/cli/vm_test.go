@@ -20,20 +20,20 @@ import (
 
 // hypervisor is a libvirt that notes what it is told.
 type hypervisor struct {
-	guests []guest.Standing
+	guests []guest.Guest
 	unread []guest.Unread
-	later  map[string]bool // guests that come to a new home at their next start only
-	fail   error           // of every change
-	failOf string          // the call that begins so fails
+	fail   error  // of every change
+	failOf string // the call that begins so fails
 	calls  []string
+	locked bool // others may not change guests
 }
 
 func (v *hypervisor) New(_ *topology.Host, o *guest.Order, home guest.Home, _ string, _ bool) ([]byte, error) {
 	return fmt.Appendf(nil, "<%s on %v/>\n", o.Name, home.Placement.CPUs), nil
 }
 
-func (v *hypervisor) Standing(*topology.Host, []byte) (guest.Standing, error) {
-	return guest.Standing{}, errors.New("not asked")
+func (v *hypervisor) Guest(*topology.Host, []byte) (guest.Guest, error) {
+	return guest.Guest{}, errors.New("not asked")
 }
 
 func (v *hypervisor) Wants(*topology.Host, []byte) (workload.Spec, guest.Emulator, bool, error) {
@@ -45,11 +45,11 @@ func (v *hypervisor) Rehome(*topology.Host, []byte, guest.Home) ([]byte, error) 
 }
 
 func (v *hypervisor) Connect(_ context.Context, change bool) (Hypervisor, error) {
-	v.calls = append(v.calls, fmt.Sprint("connect ", change))
+	v.calls, v.locked = append(v.calls, fmt.Sprint("connect ", change)), change
 	return v, nil
 }
 
-func (v *hypervisor) Guests(context.Context, *topology.Host) ([]guest.Standing, []guest.Unread, error) {
+func (v *hypervisor) Guests(context.Context, *topology.Host) ([]guest.Guest, []guest.Unread, error) {
 	return v.guests, v.unread, nil
 }
 
@@ -65,24 +65,32 @@ func (v *hypervisor) call(what string) error {
 	return v.fail
 }
 
-func (v *hypervisor) Put(_ context.Context, _ *topology.Host, name string, home guest.Home) (bool, error) {
-	return !v.later[name], v.call(fmt.Sprintf("put %s on %v", name, home.Placement.CPUs))
+func (v *hypervisor) Unlock() error {
+	v.locked = false
+	return nil
 }
 
-func (v *hypervisor) Limit(_ context.Context, name string, l guest.Limits) ([]string, error) {
-	text := "limit " + name
-	if l.Network != nil {
-		text += fmt.Sprintf(" network %d", *l.Network)
-	}
-	if l.Disk != nil {
-		text += fmt.Sprintf(" disk %+v", *l.Disk)
-	}
-	return []string{"NIC x: limited"}, v.call(text)
+// journal is what carries out steps without a daemon.
+type journal struct {
+	api.Backend
+	*hypervisor
 }
 
-func (v *hypervisor) Release(_ context.Context, name string) error {
-	v.calls = append(v.calls, "release "+name)
-	return v.fail
+func (j journal) Change(_ context.Context, c api.Change) ([]error, error) {
+	errs := make([]error, len(c.Steps))
+	for i, s := range c.Steps {
+		if s.Target.Kind != guest.Kind || s.Reason.None() || !c.Together || j.locked {
+			return nil, fmt.Errorf("step %+v of %+v, locked %v", s, c, j.locked)
+		}
+		if errs[i] = j.call(fmt.Sprintf("%s %s %s", s.Kind, guest.NameOf(s.Workload), s.To)); errs[i] != nil {
+			break
+		}
+	}
+	return errs, nil
+}
+
+func (v *hypervisor) Limits(context.Context, string, guest.Limits) ([]string, error) {
+	return []string{"NIC x: limited"}, nil
 }
 
 func (v *hypervisor) Close() error {
@@ -110,8 +118,8 @@ func eightCPUs() fstest.MapFS {
 	return m
 }
 
-func floating(name string, placed bool, manual string, cpus ...topology.CPUID) guest.Standing {
-	s := guest.Standing{Name: name, Placed: placed, Manual: manual, Running: true, Emulator: guest.Share,
+func floating(name string, placed bool, manual string, cpus ...topology.CPUID) guest.Guest {
+	s := guest.Guest{Name: name, Placed: placed, Manual: manual, Running: true, Emulator: guest.Share, Mode: "restrictive", BoundCPUs: topology.CPUs(cpus...), BoundNodes: topology.Nodes(0),
 		Spec: workload.Spec{ID: guest.ID(name), Name: name, Class: workload.Shared, CPUs: 1, Memory: 1 << 20, Importance: 50, Given: true}}
 	s.Home.Placement = plan.Placement{Workload: s.Spec.ID, Class: workload.Shared, VCPUs: 1, Home: topology.Nodes(0), CPUs: topology.CPUs(cpus...),
 		Memory: []workload.NodeMemory{{Node: 0, KiB: 1 << 20}}, Asked: 1 << 20}
@@ -125,6 +133,10 @@ const testFlavors = `flavors:
 func vm(v *hypervisor, args ...string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	e := &Env{Stdin: strings.NewReader(testFlavors), Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" }, Root: eightCPUs(), Libvirt: v,
+		DefaultSocket: "/nonexistent/socket",
+		Local: func(context.Context, string) (api.Backend, func() error, error) {
+			return journal{hypervisor: v}, func() error { return nil }, nil
+		},
 		Policy: func(*topology.Host) (plan.Policy, error) {
 			p := plan.DefaultPolicy()
 			p.Reserved = topology.CPUs(0)
@@ -136,12 +148,12 @@ func vm(v *hypervisor, args ...string) (status int, stdout, stderr string) {
 
 // Floating guests leave the CPUs of a dedicated one before it is there to be started.
 func TestDefineClearsItsCPUsFirst(t *testing.T) {
-	v := &hypervisor{guests: []guest.Standing{floating("ours", true, "", 1, 2, 3)}}
+	v := &hypervisor{guests: []guest.Guest{floating("ours", true, "", 1, 2, 3)}}
 	status, out, errs := vm(v, "define", "--flavors", "-", "--flavor", "d", "--name", "new", "--nodes", "0")
 	if status != 0 || errs != "" || !strings.HasPrefix(out, "new is defined: node 0, CPUs 1-2. Start it with") {
 		t.Fatalf("%d: %s%s", status, out, errs)
 	}
-	want := []string{"connect true", "put ours on 3", "define <new on 1-2/>", "close"}
+	want := []string{"connect true", "set-cpus ours 3", "set-next ours 3/0", "define <new on 1-2/>", "close"}
 	if !slices.Equal(v.calls, want) {
 		t.Errorf("calls %q\nwant %q", v.calls, want)
 	}
@@ -153,10 +165,12 @@ func TestDefineThatFailsMovesNobody(t *testing.T) {
 		fails string
 		calls []string
 	}{
-		{"define", []string{"connect true", "put ours on 3", "put theirs on 3", "define <new on 1-2/>", "put ours on 1-3", "put theirs on 1-3", "close"}},
-		{"put theirs", []string{"connect true", "put ours on 3", "put theirs on 3", "put ours on 1-3", "close"}},
+		{"define", []string{"connect true", "set-cpus ours 3", "set-next ours 3/0", "set-cpus theirs 3", "set-next theirs 3/0", "define <new on 1-2/>",
+			"set-cpus ours 1-3", "set-next ours 1-3/0", "set-cpus theirs 1-3", "set-next theirs 1-3/0", "close"}},
+		{"set-next theirs", []string{"connect true", "set-cpus ours 3", "set-next ours 3/0", "set-cpus theirs 3", "set-next theirs 3/0", "set-cpus theirs 1-3",
+			"set-cpus ours 1-3", "set-next ours 1-3/0", "close"}},
 	} {
-		v := &hypervisor{guests: []guest.Standing{floating("ours", true, "", 1, 2, 3), floating("theirs", true, "", 1, 2, 3)}, failOf: tt.fails}
+		v := &hypervisor{guests: []guest.Guest{floating("ours", true, "", 1, 2, 3), floating("theirs", true, "", 1, 2, 3)}, failOf: tt.fails}
 		status, out, errs := vm(v, "define", "--flavors", "-", "--flavor", "d", "--name", "new", "--nodes", "0")
 		if status != 3 || !strings.Contains(errs, tt.fails+" fails") || strings.Count(errs, "\n") != 1 || out != "" {
 			t.Errorf("%d: %s%s", status, out, errs)
@@ -168,12 +182,14 @@ func TestDefineThatFailsMovesNobody(t *testing.T) {
 }
 
 func TestDefineSaysWhoStays(t *testing.T) {
-	v := &hypervisor{guests: []guest.Standing{floating("by-hand", false, "bound by hand", 1, 2, 3), floating("later", true, "", 1, 2, 3)}, later: map[string]bool{"later": true}}
+	later := floating("later", true, "", 1, 2, 3)
+	later.Mode = "strict"
+	v := &hypervisor{guests: []guest.Guest{floating("by-hand", false, "bound by hand", 1, 2, 3), later}}
 	status, _, errs := vm(v, "define", "--flavors", "-", "--flavor", "d", "--name", "new", "--nodes", "0")
 	if status != 0 || !strings.Contains(errs, "by-hand may run on CPUs of new too") || !strings.Contains(errs, "later leaves CPUs of new at its next start only") {
 		t.Errorf("%d: %s", status, errs)
 	}
-	if slices.ContainsFunc(v.calls, func(c string) bool { return strings.Contains(c, "put by-hand") }) {
+	if slices.ContainsFunc(v.calls, func(c string) bool { return strings.Contains(c, " by-hand ") }) {
 		t.Errorf("calls %q", v.calls)
 	}
 }
@@ -196,23 +212,23 @@ func TestNothingIsChangedBesideTheUnknown(t *testing.T) {
 }
 
 func TestMoveAdoptRelease(t *testing.T) {
-	v := &hypervisor{
-		guests: []guest.Standing{floating("held", true, "bound by hand", 1, 2, 3), floating("ours", true, "", 1, 2, 3), floating("plain", false, "", 0, 1, 2, 3)},
-		later:  map[string]bool{"plain": true},
-	}
+	plain, transient := floating("plain", false, "", 0, 1, 2, 3), floating("transient", false, "", 0, 1, 2, 3)
+	plain.Mode, transient.Mode, transient.Transient = "", "", true
+	v := &hypervisor{guests: []guest.Guest{floating("held", true, "bound by hand", 1, 2, 3), floating("ours", true, "", 1, 2, 3), plain, transient}}
 	tests := []struct {
 		args   []string
 		status int
 		say    string
 		calls  []string
 	}{
-		{[]string{"move", "ours", "--nodes", "1"}, 0, "ours goes from node 0, CPUs 1-3, to node 1, CPUs 4-7.", []string{"connect true", "put ours on 4-7", "close"}},
+		{[]string{"move", "ours", "--nodes", "1"}, 0, "ours goes from node 0, CPUs 1-3, to node 1, CPUs 4-7.", []string{"connect true", "set-cpus ours 4-7", "set-mems ours 1", "set-next ours 4-7/1", "close"}},
 		{[]string{"move", "ours", "--nodes", "1", "--dry-run"}, 0, "ours would go from", []string{"connect false", "close"}},
 		{[]string{"move", "ours", "--nodes", "5"}, 1, "vm:ours is refused", []string{"connect true", "close"}},
 		{[]string{"move", "held"}, 1, "held is left alone: bound by hand", []string{"connect true", "close"}},
 		{[]string{"move", "plain"}, 1, "plain was not placed by homenode", []string{"connect true", "close"}},
 		{[]string{"adopt", "plain", "ours"}, 0, "plain goes at its next start from node 0", nil},
-		{[]string{"release", "ours"}, 0, "ours is released at its next start.", []string{"connect true", "release ours", "close"}},
+		{[]string{"adopt", "transient"}, 1, "transient has no definition, and as it runs its memory stays", []string{"connect true", "close"}},
+		{[]string{"release", "ours"}, 0, "ours is released at its next start.", []string{"connect true", "set-next ours ", "close"}},
 		{[]string{"release", "plain"}, 1, "plain is not homenode's", []string{"connect true", "close"}},
 		{[]string{"list"}, 0, "held", []string{"connect false", "close"}},
 	}
@@ -221,6 +237,13 @@ func TestMoveAdoptRelease(t *testing.T) {
 		status, out, errs := vm(v, tt.args...)
 		if status != tt.status || !strings.Contains(out+errs, tt.say) || tt.calls != nil && !slices.Equal(v.calls, tt.calls) {
 			t.Errorf("%q: %d, calls %q\n%s%s", tt.args, status, v.calls, out, errs)
+		}
+	}
+	// One that goes between the look and the change is not there: the answer is no.
+	v.fail = fmt.Errorf("guest: %w", guest.ErrGone)
+	for _, args := range [][]string{{"move", "ours", "--nodes", "1"}, {"adopt", "plain"}, {"release", "ours"}, {"limit", "ours", "--network", "0"}} {
+		if status, _, errs := vm(v, args...); status != 1 || !strings.Contains(errs, "no such guest") {
+			t.Errorf("%q: %d: %s", args, status, errs)
 		}
 	}
 	v.fail = errors.New("libvirt says no")
@@ -233,7 +256,7 @@ func TestMoveAdoptRelease(t *testing.T) {
 func TestGuestsAreNotCountedTwice(t *testing.T) {
 	g := floating("a", true, "", 1)
 	g.Resident = 1 << 19 // half of it touched
-	got := without([]workload.NodeMemory{{Node: 0, KiB: 3 << 20}, {Node: 1, KiB: 7}}, []guest.Standing{g})
+	got := without([]workload.NodeMemory{{Node: 0, KiB: 3 << 20}, {Node: 1, KiB: 7}}, []guest.Guest{g})
 	if want := []workload.NodeMemory{{Node: 0, KiB: 3<<20 - 1<<19}, {Node: 1, KiB: 7}}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -281,7 +304,7 @@ func TestGuestsMindTheDaemon(t *testing.T) {
 	}{
 		{"its own CPUs", "enforce", dedicated, 1, "vm:new is refused"},
 		{"observes only", "observe", dedicated, 0, "new is defined: node 0, CPUs 1-2."},
-		{"floats", "enforce", floats, 0, "homenode: /web may run on CPUs of new too: the daemon placed it"},
+		{"floats", "enforce", floats, 0, "homenode: CPUs of new overlap with /web for now"},
 		{"not understood", "enforce", broken, 3, "/odd: CPUs: "},
 	}
 	for _, tt := range tests {
@@ -308,15 +331,15 @@ func TestGuestsMindTheDaemon(t *testing.T) {
 	})
 }
 
-// The border is the daemon's, which host border moves, not the one in the configuration.
-func TestGuestsMindTheDaemonsBorder(t *testing.T) {
+// The partition is the daemon's, which host partition sets, not the one in the configuration.
+func TestGuestsMindTheDaemonsPartition(t *testing.T) {
 	define := []string{"define", "--flavors", "-", "--flavor", "d", "--name", "new", "--nodes", "0"}
-	d := &placing{status: api.Status{Mode: "observe", Border: &api.Border{Border: plan.OnlyShared, Split: true}}}
+	d := &placing{status: api.Status{Mode: "observe", Partition: &api.Partition{Partition: plan.OnlyShared, Split: true}}}
 	if status, out, errs := vm(&hypervisor{}, append(define, "--socket", d.socket(t))...); status != 1 || !strings.Contains(errs, "vm:new is refused") {
 		t.Errorf("a dedicated guest on a host for shared ones: %d: %s%s", status, out, errs)
 	}
-	if status, out, errs := vm(&hypervisor{}, append(define, "--border", "any", "--socket", d.socket(t))...); status != 0 {
-		t.Errorf("with a border of its own: %d: %s%s", status, out, errs)
+	if status, out, errs := vm(&hypervisor{}, append(define, "--partition", "any", "--socket", d.socket(t))...); status != 0 {
+		t.Errorf("with a partition of its own: %d: %s%s", status, out, errs)
 	}
 }
 
@@ -326,10 +349,10 @@ func TestLimitFlags(t *testing.T) {
 		status int
 		call   string // or part of the message
 	}{
-		{[]string{"--flavor", "c1.xlarge"}, 0, "limit a network 524288 disk {IOPS:"},
-		{[]string{"--network", "100MiB"}, 0, "limit a network 102400"},
-		{[]string{"--network", "0", "--rate", "0"}, 0, "limit a network 0 disk {IOPS:0 IOPSPerGiB:0 MostIOPS:0 Rate:0 RatePerGiB:0 MostRate:0}"},
-		{[]string{"--flavor", "c1.xlarge", "--iops", "7", "--rate", "1MiB"}, 0, "limit a network 524288 disk {IOPS:7 IOPSPerGiB:0 MostIOPS:0 Rate:1024 RatePerGiB:0 MostRate:0}"},
+		{[]string{"--flavor", "c1.xlarge"}, 0, "set-limits a network=524288 iops="},
+		{[]string{"--network", "100MiB"}, 0, "set-limits a network=102400"},
+		{[]string{"--network", "0", "--rate", "0"}, 0, "set-limits a network=0 iops=0 rate=0"},
+		{[]string{"--flavor", "c1.xlarge", "--iops", "7", "--rate", "1MiB"}, 0, "set-limits a network=524288 iops=7 rate=1024"},
 		{nil, 2, "say what to limit"},
 		{[]string{"--network", "fast"}, 2, `--network "fast"`},
 		{[]string{"--network", "5TiB"}, 2, "up to 4TiB"},

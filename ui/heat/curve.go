@@ -2,13 +2,14 @@ package heat
 
 import (
 	"fmt"
-	"html"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/homenode/homenode/core/measure"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/ui/view"
 )
 
 // Curve is lines over axes.
@@ -63,7 +64,7 @@ func LoadedCurve(all []measure.Loaded) Curve {
 
 // LevelsCurve is latency over working set.
 func LevelsCurve(all []measure.Levels) Curve {
-	c := Curve{Title: "latency by working set", X: "working set", Y: "ns", LogX: true, LogY: true, XName: func(v float64) string { return Size(int64(v)) }}
+	c := Curve{Title: "latency by working set", X: "working set", Y: "ns", LogX: true, LogY: true, XName: func(v float64) string { return words.Bytes(int64(v)) }}
 	for _, l := range all {
 		line := Line{Name: fmt.Sprintf("CPU %d on node%d", l.CPU, l.Node)}
 		for _, p := range l.Points {
@@ -72,24 +73,11 @@ func LevelsCurve(all []measure.Levels) Curve {
 			}
 		}
 		for _, k := range l.Knees {
-			line.Marks = append(line.Marks, Mark{float64(k.Bytes), k.Level + " " + Size(k.Bytes)})
+			line.Marks = append(line.Marks, Mark{float64(k.Bytes), k.Level + " " + words.Bytes(k.Bytes)})
 		}
 		c.Lines = append(c.Lines, line)
 	}
 	return c
-}
-
-// Size is a power of two size in words.
-func Size(n int64) string {
-	for _, u := range []struct {
-		shift int
-		name  string
-	}{{30, "GiB"}, {20, "MiB"}, {10, "KiB"}} {
-		if v := float64(n) / float64(int64(1)<<u.shift); v >= 1 {
-			return trim(v) + " " + u.name
-		}
-	}
-	return strconv.FormatInt(n, 10) + " B"
 }
 
 func trim(v float64) string {
@@ -115,7 +103,7 @@ func (c Curve) SVG() string {
 	}
 	var b strings.Builder
 	open(&b, width, height, c.Title)
-	text(&b, margin, 24, "start", "#111111", "bold", c.Title)
+	text(&b, margin, 18, "start", "#111111", "bold", c.Title)
 	if math.IsInf(lowX, 0) {
 		text(&b, margin, 60, "start", "#555555", "normal", "no points")
 		b.WriteString("</svg>\n")
@@ -141,7 +129,7 @@ func (c Curve) SVG() string {
 		text(&b, left-6, py(v)+4, "end", "#333333", "normal", trim(v))
 	}
 	text(&b, (left+width-right)/2, top+plotH+34, "middle", "#333333", "normal", c.X)
-	text(&b, left-6, top-8, "end", "#333333", "normal", c.Y)
+	text(&b, margin, top-8, "start", "#333333", "normal", c.Y)
 	for i, l := range c.Lines {
 		colour, dash := lineColours[i%len(lineColours)], lineDashes[i%len(lineDashes)]
 		var path []string
@@ -151,7 +139,7 @@ func (c Curve) SVG() string {
 		fmt.Fprintf(&b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2" stroke-dasharray="%s"/>`+"\n", strings.Join(path, " "), colour, dash)
 		for _, p := range l.Points {
 			fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"><title>%s</title></circle>`+"\n", px(p[0]), py(p[1]), colour,
-				html.EscapeString(fmt.Sprintf("%s: %s %s", c.XName(p[0]), trim(p[1]), c.Y)))
+				view.Markup(fmt.Sprintf("%s: %s %s", c.XName(p[0]), trim(p[1]), c.Y)))
 		}
 		for _, m := range l.Marks {
 			fmt.Fprintf(&b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-dasharray="3 3"/>`+"\n", px(m.X), top, px(m.X), top+plotH, colour)

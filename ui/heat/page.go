@@ -3,10 +3,10 @@ package heat
 import (
 	"bytes"
 	"fmt"
-	"html"
 	"strings"
 
 	"github.com/homenode/homenode/core/measure"
+	"github.com/homenode/homenode/ui/view"
 )
 
 // Maps are all heat maps of a document.
@@ -100,7 +100,7 @@ table { border-collapse: collapse } td, th { text-align: left; padding: .15rem 1
 small, .evidence { color: #555 }
 </style></head><body>
 <h1>%s</h1>
-`, html.EscapeString(title(d)), html.EscapeString(title(d)))
+`, view.Markup(title(d)), view.Markup(title(d)))
 	facts(&b, d)
 	if d.Diagnosis != nil {
 		verdicts(&b, d.Diagnosis)
@@ -113,14 +113,14 @@ small, .evidence { color: #555 }
 	}
 	// < is the only sign that could end the element early.
 	fmt.Fprintf(&b, "<details><summary>All numbers (%s)</summary><script type=\"application/json\" id=\"data\">%s</script>\n<pre>%s</pre></details>\n</body></html>\n",
-		measure.Schema, strings.ReplaceAll(strings.TrimSpace(raw.String()), "<", `\u003c`), html.EscapeString(strings.TrimSpace(raw.String())))
+		measure.Schema, strings.ReplaceAll(strings.TrimSpace(raw.String()), "<", `\u003c`), view.Markup(strings.TrimSpace(raw.String())))
 	return b.String(), nil
 }
 
 func facts(b *strings.Builder, d *measure.Document) {
 	row := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(b, "<tr><th>%s</th><td>%s</td></tr>\n", html.EscapeString(name), html.EscapeString(value))
+			fmt.Fprintf(b, "<tr><th>%s</th><td>%s</td></tr>\n", view.Markup(name), view.Markup(value))
 		}
 	}
 	b.WriteString("<table>\n")
@@ -149,13 +149,13 @@ func verdicts(b *strings.Builder, d *measure.Diagnosis) {
 	b.WriteString("<h2>Diagnosis</h2>\n")
 	for _, v := range d.Verdicts {
 		fmt.Fprintf(b, "<div class=\"verdict %s\"><strong>%s</strong> <small>%s, confidence %.2f</small><p>%s</p>\n<ul class=\"evidence\">\n",
-			html.EscapeString(string(v.Severity)), html.EscapeString(v.State), html.EscapeString(string(v.Severity)), v.Confidence, html.EscapeString(v.Says))
+			view.Markup(string(v.Severity)), view.Markup(v.State), view.Markup(string(v.Severity)), v.Confidence, view.Markup(v.Says))
 		for _, e := range v.Evidence {
-			fmt.Fprintf(b, "<li>%s: %s (%s)</li>\n", html.EscapeString(e.Rule), html.EscapeString(e.Says), html.EscapeString(e.Source))
+			fmt.Fprintf(b, "<li>%s: %s (%s)</li>\n", view.Markup(e.Rule), view.Markup(e.Says), view.Markup(e.Source))
 		}
 		b.WriteString("</ul>\n")
 		for _, a := range v.Advice {
-			fmt.Fprintf(b, "<p>What to do: %s</p>\n", html.EscapeString(a))
+			fmt.Fprintf(b, "<p>What to do: %s</p>\n", view.Markup(a))
 		}
 		b.WriteString("</div>\n")
 	}

@@ -2,7 +2,7 @@ package heat
 
 import (
 	"fmt"
-	"html"
+	"github.com/homenode/homenode/ui/view"
 	"math"
 	"strings"
 )
@@ -50,7 +50,7 @@ func (m Map) SVG() string {
 				colour, ink = ramp(c.Ratio).hex(), ramp(c.Ratio).ink()
 			}
 			fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%d" fill="%s" stroke="#ffffff"><title>%s</title></rect>`+"\n",
-				x, y, cellW, cellH, colour, html.EscapeString(m.Rows[i]+" to "+m.Cols[j]+": "+c.Text))
+				x, y, cellW, cellH, colour, view.Markup(m.Rows[i]+" to "+m.Cols[j]+": "+c.Text))
 			text(&b, x+cellW/2, y+cellH/2+4, "middle", ink, "normal", c.Text)
 		}
 	}
@@ -74,10 +74,10 @@ func legend(b *strings.Builder, x, y float64) {
 
 func open(b *strings.Builder, width, height float64, title string) {
 	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" role="img" aria-label="%s" %s>`+"\n",
-		width, height, width, height, html.EscapeString(title), fontCSS)
+		width, height, width, height, view.Markup(title), fontCSS)
 	fmt.Fprintf(b, `<rect width="100%%" height="100%%" fill="#ffffff"/>`+"\n")
 }
 
 func text(b *strings.Builder, x, y float64, anchor, fill, weight, s string) {
-	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="%s" fill="%s" font-weight="%s">%s</text>`+"\n", x, y, anchor, fill, weight, html.EscapeString(s))
+	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="%s" fill="%s" font-weight="%s">%s</text>`+"\n", x, y, anchor, fill, weight, view.Markup(s))
 }

@@ -130,6 +130,34 @@ func Grid(nodes, cores, smt int, mem topology.KiB, distance func(i, j int) int) 
 	return Draw(b.String())
 }
 
+// Pairs is a host of equal nodes, a package each, 20 apart: CPUs 2k and 2k+1 are a core,
+// and those of a node have one last-level cache.
+func Pairs(nodes, perNode int, mem topology.KiB) *topology.Host {
+	h := &topology.Host{}
+	for n := range nodes {
+		node := topology.Node{ID: topology.NodeID(n), Package: topology.PackageID(n), Memory: mem, Free: mem, Kind: topology.DRAM}
+		for c := range perNode {
+			node.CPUs.Add(topology.CPUID(n*perNode + c))
+		}
+		for c := 0; c < perNode; c += 2 {
+			id := topology.CPUID(n*perNode + c)
+			h.Cores = append(h.Cores, topology.Core{CPUs: topology.CPUs(id, id+1), Node: node.ID, Package: node.Package, Capacity: topology.None})
+		}
+		h.Packages = append(h.Packages, topology.Package{ID: node.Package, CPUs: node.CPUs})
+		h.LLCs = append(h.LLCs, topology.LLC{CPUs: node.CPUs, Level: 3, Size: topology.None})
+		h.Online = h.Online.Union(node.CPUs)
+		h.AllowedMems.Add(node.ID)
+		h.Nodes = append(h.Nodes, node)
+		row := make([]int, nodes)
+		for o := range row {
+			row[o] = Flat(20)(n, o)
+		}
+		h.Distances = append(h.Distances, row)
+	}
+	h.Allowed = h.Online
+	return h
+}
+
 // Flat is a distance function: 10 to itself, far to every other node.
 func Flat(far int) func(i, j int) int {
 	return func(i, j int) int {

@@ -52,7 +52,7 @@ func State(maxNodes int) *rapid.Generator[plan.State] {
 			}
 			st.Policy.ReservedMemory = topology.KiB(rapid.IntRange(0, 1<<20).Draw(t, "reserved memory"))
 		}
-		if st.Policy.Split = rapid.IntRange(0, 4).Draw(t, "border") == 0; st.Policy.Split {
+		if st.Policy.Split = rapid.IntRange(0, 4).Draw(t, "partition") == 0; st.Policy.Split {
 			for _, c := range h.Cores { // mostly whole cores; now and then through one
 				for cpu := range c.CPUs.All() {
 					if whole := rapid.IntRange(0, 9).Draw(t, "whole core") > 0; whole && c.CPUs.Min()%2 == 0 || !whole && cpu%2 == 0 {

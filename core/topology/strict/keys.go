@@ -1,6 +1,7 @@
 package strict
 
 import (
+	"cmp"
 	"encoding"
 	"fmt"
 	"reflect"
@@ -13,47 +14,41 @@ import (
 )
 
 // Lines is where the values of a YAML document stand: path, such as
-// reserve.cpus or workloads[0].match, to line.
-type Lines map[string]int
+// reserve.cpus or workloads[0].match, to position.
+type Lines map[string]string
 
-// Of is the line of a path, or of the nearest that was given around it; 1 for none.
-func (l Lines) Of(path string) int {
+// Of is the position of a path, or of the nearest that was given around it.
+func (l Lines) Of(path string) string {
 	for path != "" {
-		if line, ok := l[path]; ok {
-			return line
+		if at, ok := l[path]; ok {
+			return at
 		}
 		path = path[:max(0, strings.LastIndexAny(path, ".["))]
 	}
-	return 1
+	return cmp.Or(l[""], "line 1")
 }
 
-// Keys checks that every key of a document is one of into's (a pointer to a struct)
-// and every value of its type, and tells where they stand. Errors are one line, with
-// the key: "line 3: period: 5; want a time with a unit, such as 2s". Wants names what
-// values of a type look like, beyond those that are known here.
-func Keys(text []byte, into any, wants map[reflect.Type]string) (Lines, error) {
+// Wants says what values of a type look like, beyond those that are known here. Such
+// types are decoded whole.
+type Wants map[reflect.Type]string
+
+// Decode decodes a value into the struct that into points to and tells where the parts
+// stand. The library says that for few errors of values, so each value is tried first.
+// Errors are one line: "line 3 column 9: period: 5; want a time with a unit, such as 2s".
+func Decode(n ast.Node, into any, wants Wants) (Lines, error) {
 	k := keys{lines: Lines{}, wants: wants}
-	file, err := ParseYAML(text)
-	if err != nil {
-		return nil, err
-	}
-	err = sane(func() error {
-		for _, doc := range file.Docs {
-			if doc.Body != nil {
-				k.value(doc.Body, reflect.TypeOf(into).Elem(), "")
-			}
+	err := sane(func() error {
+		if k.value(n, reflect.TypeOf(into).Elem(), ""); k.err != nil {
+			return k.err
 		}
-		return nil
+		return yaml.NodeToValue(n, into, yaml.Strict())
 	})
-	if k.err != nil {
-		err = k.err
-	}
 	return k.lines, err
 }
 
 type keys struct {
 	lines Lines
-	wants map[reflect.Type]string
+	wants Wants
 	err   error // the first
 }
 
@@ -61,14 +56,10 @@ func (k *keys) fail(n ast.Node, path, format string, a ...any) {
 	if k.err != nil {
 		return
 	}
-	line := 1
-	if t := n.GetToken(); t != nil && t.Position != nil {
-		line = t.Position.Line
-	}
 	if path != "" {
 		path += ": "
 	}
-	k.err = fmt.Errorf("line %d: %s%s", line, path, fmt.Sprintf(format, a...))
+	k.err = fmt.Errorf("%s: %s%s", Position(n.GetToken()), path, fmt.Sprintf(format, a...))
 }
 
 func (k *keys) value(n ast.Node, t reflect.Type, path string) {
@@ -82,13 +73,12 @@ func (k *keys) value(n ast.Node, t reflect.Type, path string) {
 		k.value(x.Value, t, path)
 		return
 	}
-	if tok := n.GetToken(); tok != nil && tok.Position != nil {
-		k.lines[path] = tok.Position.Line
-	}
+	k.lines[path] = Position(n.GetToken())
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	leaf := reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+	_, leaf := k.wants[t]
+	leaf = leaf || reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 	switch {
 	case t.Kind() == reflect.Struct && !leaf:
 		k.object(n, t, path)
@@ -102,7 +92,9 @@ func (k *keys) value(n ast.Node, t reflect.Type, path string) {
 			k.value(v, t.Elem(), path+"["+strconv.Itoa(i)+"]")
 		}
 	default:
-		if err := yaml.NodeToValue(n, reflect.New(t).Interface()); err != nil {
+		_, fraction := n.(*ast.FloatNode) // which the library would cut off
+		whole := t.Kind() >= reflect.Int && t.Kind() <= reflect.Uint64
+		if err := yaml.NodeToValue(n, reflect.New(t).Interface(), yaml.Strict()); err != nil || fraction && whole {
 			k.fail(n, path, "%s; want %s", shown(n), k.want(t))
 		}
 	}
@@ -110,15 +102,13 @@ func (k *keys) value(n ast.Node, t reflect.Type, path string) {
 
 func (k *keys) object(n ast.Node, t reflect.Type, path string) {
 	fields := map[string]reflect.Type{}
-	var known []string
 	for i := range t.NumField() {
 		key, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
 		fields[key] = t.Field(i).Type
-		known = append(known, key)
 	}
 	m, ok := n.(ast.MapNode)
 	if !ok {
-		k.fail(n, path, "%s; want keys: %s", shown(n), strings.Join(known, ", "))
+		k.fail(n, path, "%s; want keys: %s", shown(n), known(t, "yaml"))
 		return
 	}
 	for it := m.MapRange(); it.Next(); {
@@ -131,7 +121,7 @@ func (k *keys) object(n ast.Node, t reflect.Type, path string) {
 		}
 		field, ok := fields[key]
 		if !ok {
-			k.fail(it.Key(), path, "unknown key %q; known are %s", Clip(key), strings.Join(known, ", "))
+			k.fail(it.Key(), path, "unknown key %q; known are %s", Clip(key), known(t, "yaml"))
 			return
 		}
 		k.value(it.Value(), field, strings.TrimPrefix(path+"."+key, "."))

@@ -7,57 +7,92 @@ package strict
 
 import (
 	"bytes"
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Decoder decodes one JSON object into structs of strings, whole numbers (int,
-// int64), float64, pointers, slices, maps by string, json.RawMessage and structs.
-// A pointer is for what may be null or left out. Unlike encoding/json it refuses
-// keys that are unknown, repeated or spelled in another case, and it remembers
-// where each value stands.
+// Decoder decodes one JSON object into structs of strings, numbers, pointers, slices,
+// maps by string and structs. A pointer is for what may be null or left out; a slice
+// may be null too. Keys that are unknown, repeated or spelled in another case are errors.
 type Decoder struct {
-	what  string // "the host"
-	data  []byte
-	dec   *json.Decoder
-	where map[string]int64 // path → offset of the value
+	what string // "the host"
+	data []byte
 }
 
 // New makes a decoder of data; what names the whole of it in errors: "the host".
-func New(what string, data []byte) *Decoder {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	return &Decoder{what: what, data: data, dec: dec, where: map[string]int64{}}
-}
+func New(what string, data []byte) *Decoder { return &Decoder{what, data} }
+
+// notNull refuses null, which the library takes for zero.
+var notNull = json.WithUnmarshalers(json.UnmarshalFromFunc(func(dec *jsontext.Decoder, v any) error {
+	t := reflect.TypeOf(v).Elem()
+	if dec.PeekKind() == 'n' && t.Kind() != reflect.Pointer && t.Kind() != reflect.Slice {
+		return &json.SemanticError{GoType: t}
+	}
+	return errors.ErrUnsupported // so that the library decodes it
+}))
 
 // Decode fills in the struct that into points to.
 func (d *Decoder) Decode(into any) error {
-	if err := d.value(reflect.ValueOf(into).Elem(), ""); err != nil {
-		return err
+	err := json.Unmarshal(d.data, into, json.RejectUnknownMembers(true), notNull)
+	var offset int64
+	var semantic *json.SemanticError
+	if errors.As(err, &semantic) {
+		offset = semantic.ByteOffset
+		at, p, t := d.position(offset), semantic.JSONPointer, semantic.GoType
+		if errors.Is(semantic, json.ErrUnknownName) {
+			return fmt.Errorf("%s: unknown key %q%s; known are %s", at, Clip(p.LastToken()), in(p), known(t, "json"))
+		}
+		var tok jsontext.Token
+		if tok, err = jsontext.NewDecoder(bytes.NewReader(d.data[offset:])).ReadToken(); err == nil {
+			return fmt.Errorf("%s: %s is %s; give %s", at, cmp.Or(pathOf(p), d.what), tokenName(tok), kindName(t))
+		}
 	}
-	if _, err := d.dec.Token(); err != io.EOF {
-		return fmt.Errorf("%s: there is more after the end of the object; remove it", d.position(d.next()))
+	var syntax *jsontext.SyntacticError
+	if errors.As(err, &syntax) {
+		at := d.position(offset + syntax.ByteOffset)
+		switch {
+		case errors.Is(syntax, jsontext.ErrDuplicateName):
+			return fmt.Errorf("%s: key %q is there twice%s; keep one", at, Clip(syntax.JSONPointer.LastToken()), in(syntax.JSONPointer))
+		case errors.Is(syntax, io.ErrUnexpectedEOF):
+			return fmt.Errorf("%s: the input ends here; it was cut short or is not JSON", at)
+		}
+		return fmt.Errorf("%s: %w", at, syntax.Err)
 	}
-	return nil
+	return err
 }
 
 // Errorf is an error at the value of a path such as nodes[0].cpus, or at the
 // nearest that was given around it.
 func (d *Decoder) Errorf(path, format string, args ...any) error {
-	at, ok := d.where[path]
-	for outer := path; !ok && outer != ""; at, ok = d.where[outer] {
-		outer = outer[:max(0, strings.LastIndexAny(outer, ".["))]
-		if outer == "" {
-			at, ok = 0, true
+	return fmt.Errorf("%s: %s %s", d.position(d.find(path)), path, fmt.Sprintf(format, args...))
+}
+
+// find is the offset of the value of a path, or of the nearest around it.
+func (d *Decoder) find(path string) (offset int64) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(d.data))
+	for nearest := -1; nearest < len(path); {
+		at := dec.InputOffset()
+		at += int64(len(d.data[at:]) - len(bytes.TrimLeft(d.data[at:], " \t\r\n,:")))
+		if _, err := dec.ReadToken(); err != nil {
 			break
 		}
+		if kind, n := dec.StackIndex(dec.StackDepth()); kind == '{' && n%2 == 1 {
+			continue // a key; its value is next
+		}
+		p := pathOf(dec.StackPointer())
+		if rest, ok := strings.CutPrefix(path, p); ok && len(p) > nearest && (p == "" || rest == "" || rest[0] == '.' || rest[0] == '[') {
+			nearest, offset = len(p), at
+		}
 	}
-	return fmt.Errorf("%s: %s %s", d.position(at), path, fmt.Sprintf(format, args...))
+	return offset
 }
 
 func (d *Decoder) position(offset int64) string {
@@ -67,212 +102,67 @@ func (d *Decoder) position(offset int64) string {
 	return fmt.Sprintf("line %d column %d", line, column)
 }
 
-// next is where the next token starts.
-func (d *Decoder) next() int64 {
-	at := d.dec.InputOffset()
-	for at < int64(len(d.data)) && strings.IndexByte(" \t\r\n,:", d.data[at]) >= 0 {
-		at++
+func tokenName(tok jsontext.Token) string {
+	switch tok.Kind() {
+	case '[':
+		return "an array"
+	case '{':
+		return "an object"
+	case '"':
+		return fmt.Sprintf("the string %q", Clip(tok.String()))
 	}
-	return at
+	return Clip(tok.String())
 }
 
-func (d *Decoder) token() (json.Token, int64, error) {
-	at := d.next()
-	tok, err := d.dec.Token()
-	if err == nil {
-		return tok, at, nil
-	}
-	return nil, at, d.broken(err, at)
-}
-
-// broken is what reading a token or a value at an offset failed with.
-func (d *Decoder) broken(err error, at int64) error {
-	var syntax *json.SyntaxError
-	switch {
-	case errors.As(err, &syntax):
-		return fmt.Errorf("%s: %v", d.position(max(0, syntax.Offset-1)), err)
-	case err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("%s: the input ends here; it was cut short or is not JSON", d.position(at))
-	}
-	return fmt.Errorf("%s: %v", d.position(at), err)
-}
-
-func (d *Decoder) value(v reflect.Value, path string) error {
-	if v.Type() == reflect.TypeFor[json.RawMessage]() {
-		return d.raw(v)
-	}
-	tok, at, err := d.token()
-	if err != nil {
-		return err
-	}
-	d.where[path] = at
-	return d.assign(v, path, tok, at, false)
-}
-
-// raw keeps a value as it is written.
-func (d *Decoder) raw(v reflect.Value) error {
-	at := d.next()
-	var text json.RawMessage
-	if err := d.dec.Decode(&text); err != nil {
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
-			return fmt.Errorf("%s: %v", d.position(at), err) // its offset counts from elsewhere
-		}
-		return d.broken(err, at)
-	}
-	v.SetBytes(text)
-	return nil
-}
-
-func (d *Decoder) assign(v reflect.Value, path string, tok json.Token, at int64, nullable bool) error {
-	want := func(what string) error {
-		if nullable {
-			what += ", or null where unknown"
-		}
-		name := path
-		if name == "" {
-			name = d.what
-		}
-		return fmt.Errorf("%s: %s is %s; give %s", d.position(at), name, tokenName(tok), what)
-	}
-	switch v.Kind() {
-	case reflect.Pointer:
-		if tok == nil {
-			return nil
-		}
-		v.Set(reflect.New(v.Type().Elem()))
-		return d.assign(v.Elem(), path, tok, at, true)
+func kindName(t reflect.Type) string {
+	switch t.Kind() {
 	case reflect.String:
-		s, ok := tok.(string)
-		if !ok {
-			return want("a string")
-		}
-		v.SetString(s)
+		return "a string"
 	case reflect.Int, reflect.Int64:
-		n, ok := tok.(json.Number)
-		i, err := strconv.ParseInt(string(n), 10, 64)
-		if !ok || err != nil {
-			return want("a whole number")
-		}
-		v.SetInt(i)
+		return "a whole number"
 	case reflect.Float64:
-		n, ok := tok.(json.Number)
-		f, err := strconv.ParseFloat(string(n), 64)
-		if !ok || err != nil {
-			return want("a number")
-		}
-		v.SetFloat(f)
+		return "a number"
 	case reflect.Slice:
-		if tok == nil {
-			return nil
-		}
-		if tok != json.Delim('[') {
-			return want("an array")
-		}
-		return d.array(v, path)
-	case reflect.Struct:
-		if tok != json.Delim('{') {
-			return want("an object")
-		}
-		return d.object(v, path)
-	case reflect.Map:
-		if tok != json.Delim('{') {
-			return want("an object")
-		}
-		return d.dict(v, path)
+		return "an array"
 	}
-	return nil
+	return "an object"
 }
 
-func (d *Decoder) array(v reflect.Value, path string) error {
-	v.Set(reflect.MakeSlice(v.Type(), 0, 0))
-	for i := 0; d.dec.More(); i++ {
-		v.Set(reflect.Append(v, reflect.Zero(v.Type().Elem())))
-		if err := d.value(v.Index(i), path+"["+strconv.Itoa(i)+"]"); err != nil {
-			return err
-		}
+// known lists the keys of a struct, as its tags of a format have them.
+func known(t reflect.Type, format string) string {
+	keys := make([]string, t.NumField())
+	for i := range keys {
+		keys[i], _, _ = strings.Cut(t.Field(i).Tag.Get(format), ",") // what follows is for writing
 	}
-	_, _, err := d.token()
-	return err
+	return strings.Join(keys, ", ")
 }
 
-func (d *Decoder) object(v reflect.Value, path string) error {
-	fields := map[string]int{}
-	var keys []string
-	for i := range v.NumField() {
-		key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",") // what follows is for writing
-		fields[key] = i
-		keys = append(keys, key)
-	}
-	seen := map[string]bool{}
-	for d.dec.More() {
-		tok, at, err := d.token()
-		if err != nil {
-			return err
-		}
-		key, _ := tok.(string)
-		field, ok := fields[key]
-		inside := strings.TrimPrefix(path+"."+key, ".")
-		switch {
-		case !ok:
-			return fmt.Errorf("%s: unknown key %q%s; known are %s", d.position(at), Clip(key), in(path), strings.Join(keys, ", "))
-		case seen[key]:
-			return fmt.Errorf("%s: key %q is there twice%s; keep one", d.position(at), key, in(path))
-		}
-		seen[key] = true
-		if err := d.value(v.Field(field), inside); err != nil {
-			return err
-		}
-	}
-	_, _, err := d.token()
-	return err
-}
-
-// Entry is the path of a map's entry.
-func Entry(path, key string) string { return path + "[" + strconv.Quote(Clip(key)) + "]" }
-
-// dict is an object whose keys are data.
-func (d *Decoder) dict(v reflect.Value, path string) error {
-	v.Set(reflect.MakeMap(v.Type()))
-	for d.dec.More() {
-		tok, at, err := d.token()
-		if err != nil {
-			return err
-		}
-		key, _ := tok.(string)
-		if v.MapIndex(reflect.ValueOf(key)).IsValid() {
-			return fmt.Errorf("%s: key %q is there twice%s; keep one", d.position(at), Clip(key), in(path))
-		}
-		one := reflect.New(v.Type().Elem()).Elem()
-		if err := d.value(one, Entry(path, key)); err != nil {
-			return err
-		}
-		v.SetMapIndex(reflect.ValueOf(key), one)
-	}
-	_, _, err := d.token()
-	return err
-}
-
-func in(path string) string {
-	if path == "" {
+// in says which object the key that p leads to is in.
+func in(p jsontext.Pointer) string {
+	if p = p.Parent(); p == "" {
 		return ""
 	}
-	return " in " + path
+	return " in " + pathOf(p)
 }
 
-func tokenName(tok json.Token) string {
-	switch tok := tok.(type) {
-	case nil:
-		return "null"
-	case json.Delim:
-		if tok == '[' {
-			return "an array"
-		}
-		return "an object"
-	case string:
-		return fmt.Sprintf("the string %q", Clip(tok))
+// pathOf is a pointer as errors say it: nodes[0].cpus.
+func pathOf(p jsontext.Pointer) (path string) {
+	for tok := range p.Tokens() {
+		path = Entry(path, tok)
 	}
-	return fmt.Sprint(tok)
+	return path
+}
+
+// Entry is the path of what a key or an index names inside the value of a path.
+func Entry(path, key string) string {
+	const digits, letters = "0123456789", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+	switch {
+	case key != "" && strings.Trim(key, digits) == "":
+		return path + "[" + Clip(key) + "]"
+	case key != "" && strings.Trim(key, digits+letters) == "":
+		return strings.TrimPrefix(path+"."+Clip(key), ".")
+	}
+	return path + "[" + strconv.Quote(Clip(key)) + "]"
 }
 
 // Clip shortens a value for an error.

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
+	"unicode"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -17,31 +17,38 @@ import (
 // YAML parser takes minutes.
 const maxNesting = 64
 
-// YAML decodes a document into structs; unknown keys are refused. An empty
-// document leaves into zero. Errors are one line: "line 3 column 1: unknown field …".
-func YAML(text []byte, into any) error {
-	if _, err := ParseYAML(text); err != nil {
-		return err
+// YAML decodes a document into the struct that into points to, as Decode does. An
+// empty document leaves it as it is.
+func YAML(text []byte, into any, wants Wants) (Lines, error) {
+	body, err := ParseYAML(text)
+	if err != nil || body == nil {
+		return nil, err
 	}
-	return sane(func() error {
-		err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(into)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		return err
-	})
+	return Decode(body, into, wants)
 }
 
-// ParseYAML parses documents; errors are as YAML's.
-func ParseYAML(text []byte) (file *ast.File, err error) {
+// ParseYAML parses the one document of a text; nil is an empty one.
+func ParseYAML(text []byte) (body ast.Node, err error) {
 	if line := deepLine(text); line > 0 {
 		return nil, fmt.Errorf("line %d: nested more than %d deep", line, maxNesting)
 	}
 	err = sane(func() error {
-		file, err = parser.ParseBytes(text, 0)
-		return err
+		file, err := parser.ParseBytes(text, 0)
+		if err != nil {
+			return err
+		}
+		for _, d := range file.Docs {
+			switch {
+			case d.Body == nil || d.Body.Type() == ast.NullType || d.Body.Type() == ast.CommentType:
+			case body != nil:
+				return fmt.Errorf("%s: a second document; one is read", Position(d.Body.GetToken()))
+			default:
+				body = d.Body
+			}
+		}
+		return nil
 	})
-	return file, err
+	return body, err
 }
 
 // sane makes one line with the position of what the library says, and an error
@@ -62,7 +69,15 @@ func sane(f func() error) (err error) {
 	return errors.New(oneLine(err.Error()))
 }
 
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// oneLine is a text without line ends and what else would control a terminal.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.Join(strings.Fields(s), " "))
+}
 
 // Position is where a token stands, as errors say it.
 func Position(t *token.Token) string {

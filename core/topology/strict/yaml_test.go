@@ -17,13 +17,14 @@ func TestYAML(t *testing.T) {
 		{"", ""},
 		{"# nothing but a remark\n", ""},
 		{"name: a\nbooks: [{title: b}]\n", ""},
-		{"name: a\nbook: []\n", `line 2 column 1: unknown field "book"`},
-		{"name: [a]\n", "line 1 column 7: cannot unmarshal"},
+		{"name: a\nbook: []\n", `line 2 column 1: unknown key "book"; known are name, books`},
+		{"name: [a]\n", "line 1 column 7: name: [a]; want one word or text"},
+		{"name: a\n---\nname: b\n", "line 3 column 5: a second document"},
 		{"name: a\n  b: c\n", "line "},
 		{"books: " + strings.Repeat("[", 70), "line 1: nested more than 64 deep"},
 	} {
 		var s shelf
-		err := YAML([]byte(c.text), &s)
+		_, err := YAML([]byte(c.text), &s, nil)
 		if c.err == "" {
 			if err != nil {
 				t.Errorf("%q: %v", c.text, err)
@@ -43,10 +44,10 @@ func FuzzYAML(f *testing.F) {
 	f.Add([]byte("! 0"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var s shelf
-		if err := YAML(text, &s); err != nil && strings.Contains(err.Error(), "\n") {
+		if _, err := YAML(text, &s, nil); err != nil && strings.Contains(err.Error(), "\n") {
 			t.Errorf("more than one line: %v", err)
 		}
 		var list []shelf
-		YAML(text, &list)
+		YAML(text, &list, nil)
 	})
 }

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -41,6 +44,10 @@ func Each(t *testing.T, errnos []unix.Errno, scenario func(t *testing.T, watched
 		t.Skip("the process runs another test")
 	}
 	dir := t.TempDir() // the process is killed at times, and cleans up nothing
+	program, err := plainProgram(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	failed := map[string]int{}
 	for i, ended := 0, false; !ended; {
 		batch := make([]outcome, atOnce)
@@ -49,7 +56,7 @@ func Each(t *testing.T, errnos []unix.Errno, scenario func(t *testing.T, watched
 		}
 		var all sync.WaitGroup
 		for k := range batch {
-			all.Go(func() { batch[k] = run(t.Name(), dir, i+k, errnos) })
+			all.Go(func() { batch[k] = run(program, t.Name(), dir, i+k, errnos) })
 		}
 		all.Wait()
 		for k := range batch {
@@ -79,8 +86,24 @@ func Each(t *testing.T, errnos []unix.Errno, scenario func(t *testing.T, watched
 // atOnce is how many processes run beside each other: most of their time is their start.
 const atOnce = 4
 
+// plainProgram is the test program, built anew without the race detector when this
+// one has it: hundreds of traced processes start ten times as fast, and the scenario
+// is one thread.
+func plainProgram(dir string) (string, error) {
+	if info, ok := debug.ReadBuildInfo(); !ok || !slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		return os.Args[0], nil
+	}
+	program := filepath.Join(dir, "plain.test")
+	c := exec.Command("go", "test", "-c", "-o", program) // go test runs in the package's folder
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s without the race detector: %w: %s", os.Args[0], err, out)
+	}
+	return program, nil
+}
+
 // run is one of the processes of a test, the first without a fault.
-func run(test, dir string, i int, errnos []unix.Errno) outcome {
+func run(program, test, dir string, i int, errnos []unix.Errno) outcome {
 	o := outcome{n: i, lasts: i > 0 && i%2 == 0, errno: errnos[i%len(errnos)]}
 	if os.Getenv(envAll) != "" {
 		o.n = (i + 1) / 2
@@ -88,7 +111,7 @@ func run(test, dir string, i int, errnos []unix.Errno) outcome {
 	if o.lasts && o.errno == unix.EINTR {
 		o.errno = unix.EIO // whoever is interrupted tries again, without end
 	}
-	o.result, o.err = trace(test, dir, &tracer{n: o.n, lasts: o.lasts, errno: o.errno})
+	o.result, o.err = trace(program, test, dir, &tracer{n: o.n, lasts: o.lasts, errno: o.errno})
 	return o
 }
 
@@ -117,7 +140,7 @@ type result struct {
 }
 
 // trace runs one test in a process that t follows.
-func trace(test, dir string, t *tracer) (r result, err error) {
+func trace(program, test, dir string, t *tracer) (r result, err error) {
 	runtime.LockOSThread() // ptrace(2): only the thread that started the process may
 	defer runtime.UnlockOSThread()
 	out, err := os.CreateTemp(dir, "output")
@@ -125,7 +148,7 @@ func trace(test, dir string, t *tracer) (r result, err error) {
 		return r, err
 	}
 	defer out.Close()
-	cmd := exec.Command(os.Args[0], "-test.run=^"+strings.ReplaceAll(test, "/", "$/^")+"$", "-test.v", "-test.count=1", "-test.timeout=5m")
+	cmd := exec.Command(program, "-test.run=^"+strings.ReplaceAll(test, "/", "$/^")+"$", "-test.v", "-test.count=1", "-test.timeout=5m")
 	cmd.Env = append(os.Environ(), envTest+"="+test, "TMPDIR="+dir)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Setpgid: true, Pdeathsig: unix.SIGKILL}

@@ -2,7 +2,7 @@
 // guest (https://libvirt.org/formatdomain.html).
 //
 // Words: a document is one such text; guest cells are the NUMA nodes that the
-// guest sees; standing is where the document says its guest is.
+// guest sees.
 //
 // Nothing unknown is lost and nothing else is touched: an edit changes a tree
 // (etree), and writing takes the bytes of everything that was not changed from

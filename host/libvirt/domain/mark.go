@@ -1,13 +1,13 @@
 package domain
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
 	"github.com/beevik/etree"
 
 	"github.com/homenode/homenode/core/guest"
-	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -35,6 +35,9 @@ type Mark struct {
 	// own.
 	Shares string
 
+	// Added is an element that was not there before the first mark: "vcpu" or "".
+	Added string
+
 	// Where homenode is moving it as it runs, in list format; "" unless it is in
 	// the middle of that, or was left there. Its bindings are then some of both.
 	ToCPUs, ToNodes string
@@ -50,7 +53,7 @@ func (d *Document) Mark() (Mark, bool) {
 		Flavor: el.SelectAttrValue("flavor", ""), Importance: workload.DefaultImportance,
 		SMT: workload.SMTPolicy(el.SelectAttrValue("smt", string(workload.SMTPrefer))), Emulator: guest.Emulator(el.SelectAttrValue("emulator", string(guest.Share))),
 		CPUs: el.SelectAttrValue("cpus", ""), Nodes: el.SelectAttrValue("nodes", ""),
-		Shares: el.SelectAttrValue("shares", ""),
+		Shares: el.SelectAttrValue("shares", ""), Added: el.SelectAttrValue("added", ""),
 		ToCPUs: el.SelectAttrValue("to-cpus", ""), ToNodes: el.SelectAttrValue("to-nodes", ""),
 	}
 	var err error
@@ -100,24 +103,20 @@ func (m Mark) fill(el *etree.Element) {
 	set("cpus", m.CPUs)
 	set("nodes", m.Nodes)
 	set("shares", m.Shares)
+	set("added", m.Added)
 	set("to-cpus", m.ToCPUs)
 	set("to-nodes", m.ToNodes)
 }
 
-// Intend writes into the mark that the guest is being moved to a home. A document
-// without a mark stays as it is.
-func (d *Document) Intend(p *plan.Placement) error {
-	m, ok := d.Mark()
-	if !ok {
-		return nil
-	}
+// Intend has the mark tell that the guest is being moved to more CPUs or nodes, "" for as
+// they are. Where an earlier move left it stays in it.
+func (m *Mark) Intend(toCPUs, toNodes string) error {
 	cpus, nodes, err := m.left()
 	if err != nil {
 		return err
 	}
 	m.CPUs, m.Nodes = cpus.String(), nodes.String()
-	m.ToCPUs, m.ToNodes = p.CPUs.String(), p.MemoryNodes().String()
-	m.fill(d.markElement())
+	m.ToCPUs, m.ToNodes = cmp.Or(toCPUs, m.CPUs), cmp.Or(toNodes, m.Nodes)
 	return nil
 }
 

@@ -21,10 +21,22 @@ import (
 // nodes of a running guest in any other mode, and in this one the kernel moves
 // its pages along (cpuset.mems).
 func (d *Document) Place(h *topology.Host, home guest.Home, mark Mark) {
-	p := &home.Placement
+	var cells []topology.NodeID
+	if home.Placement.Class == workload.Dedicated {
+		cells = d.cellNodes(h, &home.Placement)
+	}
+	d.place(&home.Placement, home.Emulator, cells, mark)
+}
+
+func (d *Document) place(p *plan.Placement, emulator topology.CPUSet, cells []topology.NodeID, mark Mark) {
 	mark.Class, mark.Importance = p.Class, p.Importance
 	mark.CPUs, mark.Nodes = p.CPUs.String(), p.MemoryNodes().String()
 	mark.ToCPUs, mark.ToNodes = "", ""
+	was, _ := d.Mark()
+	mark.Shares, mark.Added = was.Shares, was.Added
+	if d.at("vcpu") == nil {
+		mark.Added = "vcpu"
+	}
 	vcpu := d.child(d.tree.Root(), "vcpu")
 	if strings.TrimSpace(vcpu.Text()) == "" {
 		vcpu.SetText("1") // what libvirt takes a missing one for
@@ -37,11 +49,9 @@ func (d *Document) Place(h *topology.Host, home guest.Home, mark Mark) {
 	} else {
 		vcpu.CreateAttr("cpuset", p.CPUs.String())
 	}
-	d.placeThreads(p, home.Emulator)
-	was, _ := d.Mark()
-	mark.Shares = was.Shares
+	d.placeThreads(p, emulator)
 	d.weigh(p, &mark)
-	d.placeMemory(h, p)
+	d.placeMemory(p, cells)
 	metadata := d.child(d.tree.Root(), "metadata")
 	if el := d.markElement(); el != nil {
 		mark.fill(el)
@@ -106,11 +116,15 @@ func rankOf(tag string) int {
 // Release takes the bindings off, and the mark: the guest runs where the kernel
 // and libvirt put it. Of a guest that was adopted nothing is left of homenode.
 func (d *Document) Release() {
+	mark, _ := d.Mark()
 	if vcpu := d.at("vcpu"); vcpu != nil {
 		vcpu.RemoveAttr("cpuset")
+		if mark.Added == "vcpu" && len(vcpu.Attr) == 0 && vcpu.Text() == "1" {
+			remove(vcpu)
+		}
 	}
 	if tune := d.at("cputune"); tune != nil {
-		if mark, _ := d.Mark(); d.weighedBy(&mark) {
+		if d.weighedBy(&mark) {
 			remove(tune.SelectElement("shares"))
 		}
 		for _, tag := range []string{"vcpupin", "emulatorpin", "iothreadpin"} {
@@ -269,9 +283,9 @@ func insertAfter(parent, el *etree.Element, tag string) {
 // remove takes an element out of the tree.
 func remove(el *etree.Element) { el.Parent().RemoveChild(el) }
 
-// placeMemory writes numatune. Cells that the guest sees are bound one by one
-// when they are those of the placement.
-func (d *Document) placeMemory(h *topology.Host, p *plan.Placement) {
+// placeMemory writes numatune: all of the memory, and cells that the guest sees one by
+// one where the node of each is given.
+func (d *Document) placeMemory(p *plan.Placement, cells []topology.NodeID) {
 	tune := d.child(d.tree.Root(), "numatune")
 	memory := d.child(tune, "memory")
 	memory.RemoveAttr("placement")
@@ -281,14 +295,10 @@ func (d *Document) placeMemory(h *topology.Host, p *plan.Placement) {
 	}
 	memory.CreateAttr("mode", mode)
 	memory.CreateAttr("nodeset", p.MemoryNodes().String())
-	var nodes []topology.NodeID
-	if p.Class == workload.Dedicated {
-		nodes = d.cellNodes(h, p)
-	}
 	for _, el := range tune.SelectElements("memnode") {
 		remove(el)
 	}
-	for id, n := range nodes {
+	for id, n := range cells {
 		el := tune.CreateElement("memnode")
 		el.CreateAttr("cellid", strconv.Itoa(id))
 		el.CreateAttr("mode", mode)

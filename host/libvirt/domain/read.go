@@ -92,21 +92,54 @@ func (d *Document) memory() (topology.KiB, error) {
 	return n, nil
 }
 
-// hugePage is the page size of the guest's memory, 0 for ordinary pages. libvirt
-// takes the host's default size where none is named, which is the only one the
-// host has, or else 2 MiB.
-func (d *Document) hugePage(h *topology.Host) (topology.KiB, error) {
-	pages := d.at("memoryBacking", "hugepages")
-	if pages == nil {
-		return 0, nil
+// pages is the page sizes of the guest's memory, 0 for ordinary pages.
+type pages struct {
+	rest topology.KiB         // of what no cell says
+	cell map[int]topology.KiB // by cell, where they say it
+}
+
+// of is the page size of a cell; -1 is what lies in none.
+func (p *pages) of(cell int) topology.KiB {
+	if size, ok := p.cell[cell]; ok {
+		return size
 	}
-	if page := pages.SelectElement("page"); page != nil {
-		n, err := amount(page.SelectAttrValue("size", ""), page.SelectAttrValue("unit", ""))
-		if err != nil || n == 0 {
-			return 0, fmt.Errorf("hugepages: page size %q", page.SelectAttrValue("size", ""))
+	return p.rest
+}
+
+// hugePages reads memoryBacking: a <page> with a nodeset is for those cells of the guest,
+// one without for all others.
+func (d *Document) hugePages(h *topology.Host) (pages, error) {
+	out := pages{cell: map[int]topology.KiB{}}
+	el := d.at("memoryBacking", "hugepages")
+	if el == nil {
+		return out, nil
+	}
+	all := el.SelectElements("page")
+	if len(all) == 0 {
+		out.rest = defaultPage(h)
+	}
+	for _, page := range all {
+		size, err := amount(page.SelectAttrValue("size", ""), page.SelectAttrValue("unit", ""))
+		if err != nil || size == 0 {
+			return out, fmt.Errorf("hugepages: page size %q", page.SelectAttrValue("size", ""))
 		}
-		return n, nil
+		cells, err := attrSet[int](page, "nodeset")
+		if err != nil {
+			return out, err
+		}
+		if page.SelectAttr("nodeset") == nil {
+			out.rest = size
+		}
+		for cell := range cells.All() {
+			out.cell[cell] = size
+		}
 	}
+	return out, nil
+}
+
+// defaultPage is the host's default size of huge pages, which libvirt takes where none is
+// named: the only one the host has, or else 2 MiB.
+func defaultPage(h *topology.Host) topology.KiB {
 	var sizes []topology.KiB
 	for _, n := range h.Nodes {
 		for _, p := range n.HugePages {
@@ -116,9 +149,9 @@ func (d *Document) hugePage(h *topology.Host) (topology.KiB, error) {
 		}
 	}
 	if len(sizes) == 1 {
-		return sizes[0], nil
+		return sizes[0]
 	}
-	return 2048, nil
+	return 2048
 }
 
 // parseSet reads libvirt's list format, which besides the kernel's knows ^N for

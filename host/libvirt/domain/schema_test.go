@@ -149,7 +149,7 @@ func TestEveryFlavorOnEveryShape(t *testing.T) {
 // checkWritten reads a document back and compares it with what it was made from.
 func checkWritten(t *testing.T, st plan.State, doc *Document, o *guest.Order, home *guest.Home) {
 	t.Helper()
-	s, err := doc.Standing(st.Host)
+	s, err := doc.Guest(st.Host)
 	if err != nil {
 		t.Fatalf("%s: %v", o.Name, err)
 	}
@@ -201,10 +201,10 @@ func TestPublishedXML(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Each guest is placed beside what the documents of those before it say.
-	var standing []guest.Standing
+	var guests []guest.Guest
 	docs := map[string][]byte{}
 	for i := range 10 {
-		room, err := guest.NewRoom(st, standing, nil)
+		room, err := guest.NewRoom(st, guests, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -243,11 +243,11 @@ func TestPublishedXML(t *testing.T) {
 				t.Errorf("no sibling pair %s in\n%s", pair, text)
 			}
 		}
-		s, err := doc.Standing(st.Host)
+		s, err := doc.Guest(st.Host)
 		if err != nil {
 			t.Fatal(err)
 		}
-		standing = append(standing, s)
+		guests = append(guests, s)
 	}
 	if rng := schema(); rng != "" {
 		validate(t, rng, docs)

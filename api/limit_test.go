@@ -1,0 +1,226 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/homenode/homenode/core/plan"
+)
+
+// R12: an ordinary user who opens hundreds of connections keeps nobody else out.
+func TestManyConnectionsOfOneUser(t *testing.T) {
+	var uid atomic.Int64
+	socket := listeningTo(t, &answers{}, Access{Group: -1, OthersMayRead: true}, func(net.Conn) (peer, error) {
+		return peer{uid: int(uid.Load())}, nil
+	})
+	// open connects as a user and reports whether the daemon keeps the connection.
+	open := func(as int) bool {
+		t.Helper()
+		uid.Store(int64(as))
+		c, err := net.Dial("unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		// The second request ends on an answer; a connection that is refused ends before.
+		if _, err := io.WriteString(c, "GET /v1/none HTTP/1.1\r\nHost: homenode\r\n\r\n"); err != nil {
+			return false
+		}
+		c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_, err = c.Read(make([]byte, 1))
+		return err == nil
+	}
+	const user = 1 << 20
+	kept := 0
+	for range 300 {
+		if open(user) {
+			kept++
+		}
+	}
+	if kept != maxPerUser {
+		t.Errorf("a user has %d connections, want %d", kept, maxPerUser)
+	}
+	if !open(user + 1) {
+		t.Error("another user is kept out")
+	}
+	// With the UIDs of a user namespace.
+	for i := range 300 {
+		open(user + 2 + i)
+	}
+	for i := range keptForRoot {
+		if !open(0) {
+			t.Fatalf("root is kept out of connection %d", i+1)
+		}
+	}
+	uid.Store(0)
+	if c, err := Dial(socket); err != nil {
+		t.Error(err)
+	} else if _, err := c.Status(t.Context()); err == nil || !strings.Contains(err.Error(), "the daemon closed the connection") {
+		t.Errorf("one connection too many: %v", err)
+	}
+}
+
+func TestSlotsComeBack(t *testing.T) {
+	s := slots{users: map[int]int{}}
+	for range 3 {
+		for i := range maxPerUser {
+			if !s.take(1 << 20) {
+				t.Fatalf("connection %d refused", i+1)
+			}
+		}
+		if s.take(1 << 20) {
+			t.Error("one too many")
+		}
+		for range maxPerUser {
+			s.give(1 << 20)
+		}
+	}
+	if s.all != 0 || len(s.users) != 0 {
+		t.Errorf("left: %+v", s.users)
+	}
+}
+
+func TestRequestRates(t *testing.T) {
+	r := rates{buckets: map[int]bucket{}}
+	at := time.Unix(1e9, 0)
+	for i := range requestBurst {
+		if !r.take(1<<20, at) {
+			t.Fatalf("request %d refused", i+1)
+		}
+	}
+	if r.take(1<<20, at) {
+		t.Error("one too many at once")
+	}
+	if !r.take(1<<20+1, at) || !r.take(0, at) {
+		t.Error("others wait, too")
+	}
+	for i := range requestsPerSecond {
+		if !r.take(1<<20, at.Add(time.Second)) {
+			t.Errorf("request %d after a second refused", i+1)
+		}
+	}
+	// Thousands of UIDs take no memory, and not for ever.
+	for i := range 10_000 {
+		r.take(1<<21+i, at)
+	}
+	if len(r.buckets) > mostBuckets {
+		t.Errorf("%d buckets", len(r.buckets))
+	}
+	if !r.take(1<<20, at.Add(time.Minute)) {
+		t.Error("refused after a minute")
+	}
+}
+
+// slow takes longer to undo than a request may take to be read.
+type slow struct{ answers }
+
+func (*slow) Undo(ctx context.Context, w Which) (UndoResult, error) {
+	select {
+	case <-time.After(time.Second):
+		return UndoResult{Schema: "homenode-undo/2"}, nil
+	case <-ctx.Done():
+		return UndoResult{}, context.Cause(ctx)
+	}
+}
+
+func TestLongAnswerIsNotCut(t *testing.T) {
+	read, write := readWithin, writeWithin
+	readWithin, writeWithin = 200*time.Millisecond, 200*time.Millisecond
+	t.Cleanup(func() { readWithin, writeWithin = read, write })
+	c, err := Dial(listeningTo(t, &slow{}, Access{}, peerOf))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if u, err := c.Undo(t.Context(), Which{All: true}); err != nil || u.Schema == "" {
+		t.Errorf("undo: %+v, %v", u, err)
+	}
+}
+
+// broken panics on everything but history.
+type broken struct{ answers }
+
+func (*broken) Status(context.Context) (Status, error) { panic("out of cheese") }
+func (*broken) Events(context.Context, uint64) iter.Seq[plan.Event] {
+	return func(func(plan.Event) bool) { panic("no more") }
+}
+
+func TestPanicIsOneFailedRequest(t *testing.T) {
+	c, err := Dial(listening(t, &broken{}, Access{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var failed *Error
+	if _, err := c.Status(t.Context()); !errors.As(err, &failed) || failed.Code != Failed || !strings.Contains(failed.Text, "out of cheese") {
+		t.Errorf("status: %v", err)
+	}
+	if err := c.Events(t.Context(), 0, func(plan.Event) error { return nil }); err == nil {
+		t.Error("events: no error")
+	}
+	if _, err := c.History(t.Context(), 1); err != nil {
+		t.Errorf("history afterwards: %v", err)
+	}
+}
+
+// happening has events for ever.
+type happening struct{ answers }
+
+func (*happening) Events(ctx context.Context, since uint64) iter.Seq[plan.Event] {
+	return func(yield func(plan.Event) bool) {
+		for n := since + 1; n <= since+3; n++ {
+			if !yield(plan.Event{Seq: n, Text: "line one\nline two"}) {
+				return
+			}
+		}
+		<-ctx.Done()
+	}
+}
+
+func TestEvents(t *testing.T) {
+	was := quietFor
+	quietFor = 20 * time.Millisecond
+	t.Cleanup(func() { quietFor = was }) // after the daemon and its streams
+	ended := make(chan error, 1)
+	t.Cleanup(func() { // after the daemon has stopped
+		if err := <-ended; err == nil {
+			t.Error("a stream that the daemon ended is no error")
+		}
+	})
+	c, err := Dial(listening(t, &happening{}, Access{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var got []uint64
+	err = c.Events(ctx, 7, func(ev plan.Event) error {
+		got = append(got, ev.Seq)
+		if ev.Text != "line one\nline two" {
+			t.Errorf("text %q", ev.Text)
+		}
+		if len(got) == 3 {
+			time.AfterFunc(8*quietFor, cancel) // more than twice as long as the stream may be silent
+		}
+		return nil
+	})
+	if err != nil || len(got) != 3 || got[0] != 8 || got[2] != 10 || ctx.Err() == nil {
+		t.Errorf("%v, %v", got, err)
+	}
+	// A daemon that stops ends its streams.
+	go func() { ended <- c.Events(context.Background(), 0, func(plan.Event) error { return nil }) }()
+	time.Sleep(5 * quietFor)
+	if c, err := Dial(listening(t, &answers{}, Access{})); err != nil {
+		t.Error(err)
+	} else if err := c.Events(t.Context(), 0, nil); err == nil || !strings.Contains(err.Error(), "nothing here says") {
+		t.Errorf("no source: %v", err)
+	}
+}

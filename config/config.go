@@ -1,0 +1,426 @@
+// Package config is the configuration file: its keys, their defaults and what they may be.
+// What decisions go by is handed on as control.Settings.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"github.com/dustin/go-humanize"
+
+	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/irq"
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/topology/strict"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Mode says whether the daemon acts.
+type Mode string
+
+// Modes.
+const (
+	Observe Mode = "observe" // looks, plans, explains; changes nothing. The default
+	Enforce Mode = "enforce" // carries the plan out
+)
+
+// Size is a number of bytes, written "64MiB" (binary) or "64MB" (decimal).
+type Size uint64
+
+// UnmarshalText reads a size.
+func (s *Size) UnmarshalText(text []byte) error {
+	n, err := humanize.ParseBytes(string(text))
+	if err != nil || n > 1<<60 {
+		return fmt.Errorf("size %q: want a number with a unit, such as 64MiB", text)
+	}
+	*s = Size(n)
+	return nil
+}
+
+// KiB is the size in KiB, rounded up.
+func (s Size) KiB() topology.KiB { return topology.KiB((s + 1023) / 1024) }
+
+// Config is the configuration file. Every key may be left out; New gives
+// the defaults.
+type Config struct {
+	Mode          Mode          `yaml:"mode"`            // observe or enforce
+	Period        time.Duration `yaml:"period"`          // time between two looks, 100ms to 1h
+	StateDir      string        `yaml:"state_dir"`       // journal, homes and history
+	Socket        string        `yaml:"socket"`          // where the API listens
+	SocketGroup   string        `yaml:"socket_group"`    // members may change things; "" is root alone
+	OthersMayRead bool          `yaml:"others_may_read"` // everyone may look
+	RestoreOnStop bool          `yaml:"restore_on_stop"` // a clean stop undoes everything
+	// MeasureAtStart measures latencies between nodes when nothing kept fits the
+	// hardware. Off, because it reads memory at full speed for some seconds, which
+	// whoever starts a service does not expect.
+	MeasureAtStart bool `yaml:"measure_at_start"`
+
+	Reserve struct {
+		CPUs   topology.CPUSet `yaml:"cpus"`   // host CPUs: no workload runs there
+		Memory Size            `yaml:"memory"` // kept free on every node
+	} `yaml:"reserve"`
+	// Partition is which CPUs are for dedicated work alone and which for shared; any, the
+	// default, gives all to both: what suits a host depends on what it sells.
+	Partition plan.Partition `yaml:"partition"`
+	Border    string         `yaml:"border"` // what Partition was called
+	Policy    struct {
+		Overcommit float64      `yaml:"overcommit"` // shared vCPUs a shared CPU may carry, 1 to 100
+		Packing    plan.Packing `yaml:"packing"`    // adaptive, pack or spread
+	} `yaml:"policy"`
+	Manage struct {
+		MinMemory Size     `yaml:"min_memory"` // a workload smaller than this …
+		MinCPU    float64  `yaml:"min_cpu"`    // … that also uses less CPU than this is left alone
+		Include   []string `yaml:"include"`    // glob patterns on workload ID or name; empty is all
+		Exclude   []string `yaml:"exclude"`    // glob patterns; stronger than include
+	} `yaml:"manage"`
+	Move struct {
+		Bandwidth Size `yaml:"bandwidth"` // bytes a second that all page moves together may take
+		Batch     int  `yaml:"batch"`     // pages moved by one call, 1 to 65536
+		// Moves rest while tasks wait for memory this many percent of the time (PSI "some",
+		// avg10), 0 to 100; 0 is never. No default suits a host that always reclaims.
+		PauseHost     float64 `yaml:"pause_host"`     // all tasks of the machine
+		PauseWorkload float64 `yaml:"pause_workload"` // the workload's cgroup
+	} `yaml:"move"`
+	Balance Balance `yaml:"balance"`
+	Record  Record  `yaml:"record"`
+	// IRQ is what is done about the interrupts of NICs and NVMe drives; "" is report in
+	// observe mode and off in enforce mode.
+	IRQ control.InterruptMode `yaml:"irq"`
+	// IRQQueues is what is done about the number of queues of NICs where interrupts are
+	// placed. keep, because a change takes the link down for a moment on many cards.
+	IRQQueues irq.QueueCount `yaml:"irq_queues"`
+	Near      struct {
+		// Learn finds by itself which devices and helpers a workload uses. Off keeps to
+		// the rules' near and `homenode run --near`.
+		Learn bool `yaml:"learn"`
+	} `yaml:"near"`
+	Libvirt   Libvirt `yaml:"libvirt"`
+	Workloads []Rule  `yaml:"workloads"` // the first rule that matches counts
+}
+
+// Libvirt says what the daemon does with the guests of libvirt.
+type Libvirt struct {
+	Manage Guests `yaml:"manage"` // none, marked or all
+}
+
+// Guests says which guests of libvirt the daemon places. What is left alone is reported
+// with the reason, and what it holds counts.
+type Guests string
+
+// Which guests.
+const (
+	NoGuests     Guests = "none"   // libvirt is not asked at all
+	MarkedGuests Guests = "marked" // those with homenode's mark: vm define and vm adopt write it. The default
+	AllGuests    Guests = "all"    // those that nobody has bound, too, as shared guests
+)
+
+// Balance says when homes that hold are given up for better ones.
+type Balance struct {
+	Enabled  bool          `yaml:"enabled"`
+	Window   time.Duration `yaml:"window"`   // what is wrong must have been so for this long, 1s to 1h
+	Horizon  time.Duration `yaml:"horizon"`  // how long a load is taken to last: a move must earn twice its cost in it, 10s to 24h
+	Cooldown time.Duration `yaml:"cooldown"` // rest of a workload after a move, doubling with each within the hour, 1s to 1h
+}
+
+func newBalance() Balance {
+	s := balance.DefaultSettings()
+	return Balance{Enabled: s.Enabled, Window: s.Window, Horizon: s.Horizon, Cooldown: s.Cooldown}
+}
+
+func (b *Balance) validate() error {
+	for _, x := range []struct {
+		key         string
+		have        time.Duration
+		least, most time.Duration
+	}{
+		{"window", b.Window, time.Second, time.Hour},
+		{"horizon", b.Horizon, 10 * time.Second, 24 * time.Hour},
+		{"cooldown", b.Cooldown, time.Second, time.Hour},
+	} {
+		if x.have < x.least || x.have > x.most {
+			return fmt.Errorf("balance.%s: %v; want %v to %v", x.key, x.have, x.least, x.most)
+		}
+	}
+	return nil
+}
+
+// Record says how much of what happened and followed is kept (homenode replay).
+type Record struct {
+	MaxSize Size `yaml:"max_size"` // of all files together, at least 1MiB; 0 keeps none
+}
+
+func (r *Record) validate() error {
+	if r.MaxSize != 0 && r.MaxSize < 1<<20 {
+		return fmt.Errorf("record.max_size: %s; want 0 (none) or at least 1MiB", words.Bytes(int64(r.MaxSize)))
+	}
+	return nil
+}
+
+// interrupts is what holds in the mode of c. The default is report in observe mode and
+// off in enforce mode: whoever lets homenode place work has not thereby said that it may
+// turn to devices.
+func (c *Config) interrupts() control.InterruptMode {
+	switch {
+	case c.IRQ == "" && c.Mode == Enforce:
+		return control.InterruptsOff
+	case c.IRQ == "", c.IRQ == control.InterruptsPlace && c.Mode == Observe:
+		return control.InterruptsReport
+	}
+	return c.IRQ
+}
+
+// Settings is what decisions go by.
+func (c *Config) Settings() control.Settings {
+	s := control.Settings{
+		Enforce: c.Mode == Enforce, Policy: c.policy(), Partition: c.Partition, Balance: balance.DefaultSettings(),
+		Arrange: place.Options{MinMemory: c.Manage.MinMemory.KiB(), MinCPU: c.Manage.MinCPU, MoveBandwidth: int64(c.Move.Bandwidth)},
+		Include: c.Manage.Include, Exclude: c.Manage.Exclude, Interrupts: c.interrupts(), Queues: c.IRQQueues, RestoreOnStop: c.RestoreOnStop,
+		Surveys: []control.SurveyKind{control.Managers},
+	}
+	b := &c.Balance
+	s.Balance.Enabled, s.Balance.Window, s.Balance.Horizon, s.Balance.Cooldown = b.Enabled, b.Window, b.Horizon, b.Cooldown
+	if c.Near.Learn {
+		s.Surveys = append(s.Surveys, control.Links)
+	}
+	if s.Interrupts != control.InterruptsOff {
+		s.Surveys = append(s.Surveys, control.Interrupts)
+	}
+	for i := range c.Workloads {
+		r := &c.Workloads[i]
+		s.Rules = append(s.Rules, control.Rule{Match: r.Match, Class: r.Class, Importance: r.Importance, CPUs: r.CPUs,
+			Memory: r.Memory.KiB(), SMT: r.SMT, Near: r.Near, NearGiven: r.Near != nil})
+	}
+	return s
+}
+
+// Rule gives wishes to the workloads that match.
+type Rule struct {
+	Match      string             `yaml:"match"` // glob pattern on workload ID or name; ** crosses slashes
+	Class      workload.Class     `yaml:"class"`
+	Importance *int               `yaml:"importance"` // 0 to 100
+	CPUs       int                `yaml:"cpus"`       // 0: from what it uses
+	Memory     Size               `yaml:"memory"`     // 0: from what it holds
+	SMT        workload.SMTPolicy `yaml:"smt"`
+	Near       []string           `yaml:"near"` // devices by kernel name or PCI address; instead of what is learned, also when empty
+}
+
+// New is the default configuration.
+func New() Config {
+	var c Config
+	c.Mode = Observe
+	c.Period = 2 * time.Second // ESXi's Numa.RebalancePeriod: long enough to see CPU use, short enough to act
+	c.StateDir = "/var/lib/homenode"
+	c.Socket = "/run/homenode/homenode.sock"
+	p := plan.DefaultPolicy()
+	c.Policy.Overcommit, c.Policy.Packing = p.Overcommit, p.Packing
+	c.Manage.MinMemory = 64 << 20 // below this a move gains less than it costs to think about
+	c.Manage.MinCPU = 0.2
+	c.Move.Bandwidth = 256 << 20 // about a hundredth of one node's memory bandwidth on today's servers
+	c.Move.Batch = 4096          // 16 MiB of small pages; see host/process, DefaultBatch
+	// A tenth of the time is felt; machines at rest show below one percent. The
+	// workload itself may bear more: one at its memory.high always reclaims a little.
+	c.Move.PauseHost, c.Move.PauseWorkload = 10, 20
+	c.Balance = newBalance()
+	c.IRQQueues = irq.KeepQueues
+	c.Near.Learn = true
+	c.Libvirt.Manage = MarkedGuests // what somebody else defined is theirs until they say otherwise
+	c.Record.MaxSize = 256 << 20    // two days of 100 workloads; see docs/balancing.md
+	return c
+}
+
+// maxConfig bounds the configuration file.
+const maxConfig = 1 << 20
+
+// Parse reads a configuration over the defaults given; name is for errors.
+func Parse(r io.Reader, name string, defaults Config) (Config, error) {
+	c := defaults
+	text, err := io.ReadAll(io.LimitReader(r, maxConfig+1))
+	if err != nil {
+		return c, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(text) > maxConfig {
+		return c, fmt.Errorf("%s: larger than 1 MiB; this is no configuration file", name)
+	}
+	lines, err := strict.YAML(text, &c, strict.Wants{
+		reflect.TypeFor[Size]():            "a size with a unit, such as 64MiB",
+		reflect.TypeFor[topology.CPUSet](): "CPUs in list format, such as 0-3,8",
+	})
+	if err != nil {
+		return c, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := c.Validate(); err != nil {
+		key, _, _ := strings.Cut(err.Error(), ": ")
+		return c, fmt.Errorf("%s: %s: %w", name, lines.Of(key), err)
+	}
+	return c, nil
+}
+
+// Validate checks every value once; the error names the key, the value and what
+// would do.
+func (c *Config) Validate() error {
+	switch {
+	case c.Mode != Observe && c.Mode != Enforce:
+		return fmt.Errorf("mode: %q; want observe or enforce", c.Mode)
+	case c.Period < 100*time.Millisecond || c.Period > time.Hour:
+		return fmt.Errorf("period: %v; want 100ms to 1h", c.Period)
+	case c.StateDir == "":
+		return errors.New("state_dir: empty; want a folder")
+	case c.Socket == "":
+		return errors.New("socket: empty; want a path")
+	case !(c.Policy.Overcommit >= 1 && c.Policy.Overcommit <= 100):
+		return fmt.Errorf("policy.overcommit: %v; want 1 to 100", c.Policy.Overcommit)
+	case c.Policy.Packing != plan.Adaptive && c.Policy.Packing != plan.Pack && c.Policy.Packing != plan.Spread:
+		return fmt.Errorf("policy.packing: %q; want adaptive, pack or spread", c.Policy.Packing)
+	case !(c.Manage.MinCPU >= 0 && c.Manage.MinCPU <= 1e6):
+		return fmt.Errorf("manage.min_cpu: %v; want a number of CPUs, 0 or more", c.Manage.MinCPU)
+	case c.Move.Bandwidth < 1<<20:
+		return fmt.Errorf("move.bandwidth: %s; want at least 1MiB a second", words.Bytes(int64(c.Move.Bandwidth)))
+	case c.Move.Batch < 1 || c.Move.Batch > 65536:
+		return fmt.Errorf("move.batch: %d; want 1 to 65536 pages", c.Move.Batch)
+	case !(c.Move.PauseHost >= 0 && c.Move.PauseHost <= 100):
+		return fmt.Errorf("move.pause_host: %v; want 0 (never) to 100 percent", c.Move.PauseHost)
+	case !(c.Move.PauseWorkload >= 0 && c.Move.PauseWorkload <= 100):
+		return fmt.Errorf("move.pause_workload: %v; want 0 (never) to 100 percent", c.Move.PauseWorkload)
+	}
+	if c.Border != "" {
+		return errors.New("border: is called partition now; the values are the same")
+	}
+	if err := c.Partition.Check(); err != nil {
+		return fmt.Errorf("partition: %w", err)
+	}
+	if err := c.Balance.validate(); err != nil {
+		return err
+	}
+	if err := c.Record.validate(); err != nil {
+		return err
+	}
+	switch c.IRQ {
+	case "", control.InterruptsOff, control.InterruptsReport, control.InterruptsPlace:
+	default:
+		return fmt.Errorf("irq: %q; want off, report or place", c.IRQ)
+	}
+	if c.IRQQueues != irq.KeepQueues && c.IRQQueues != irq.MatchQueues {
+		return fmt.Errorf("irq_queues: %q; want keep or match", c.IRQQueues)
+	}
+	switch c.Libvirt.Manage {
+	case NoGuests, MarkedGuests, AllGuests:
+	default:
+		return fmt.Errorf("libvirt.manage: %q; want none, marked or all", c.Libvirt.Manage)
+	}
+	if err := patterns("manage.include", c.Manage.Include); err != nil {
+		return err
+	}
+	if err := patterns("manage.exclude", c.Manage.Exclude); err != nil {
+		return err
+	}
+	for i := range c.Workloads {
+		if err := c.Workloads[i].validate(); err != nil {
+			return fmt.Errorf("workloads[%d].%w", i, err)
+		}
+	}
+	return nil
+}
+
+// Suits checks the reserve against the machine, which Validate does not know. What
+// leaves nothing to place work on is an error; what only reaches beyond it is told.
+func (c *Config) Suits(h *topology.Host) (odd []string, err error) {
+	reserved := c.Reserve.CPUs
+	if !h.Online.Empty() && h.Online.SubsetOf(reserved) {
+		return nil, fmt.Errorf("reserve.cpus: %v; leaves no CPU of %v for work", reserved, h.Online)
+	}
+	if beyond := reserved.Minus(h.Online.Union(h.Offline)); !beyond.Empty() {
+		odd = append(odd, fmt.Sprintf("reserve.cpus: CPUs %v are not on this host", beyond))
+	}
+	if _, err := c.ForPlacing(h); err != nil {
+		return nil, err
+	}
+	for i := range c.Workloads {
+		for _, dev := range c.Workloads[i].Near {
+			if !slices.ContainsFunc(h.Devices, func(d topology.Device) bool { return d.Name == dev || d.PCI == dev }) {
+				odd = append(odd, fmt.Sprintf("workloads[%d].near: this host has no device %q", i, dev))
+			}
+		}
+	}
+	var full topology.NodeSet
+	most := topology.KiB(0)
+	with := 0
+	for _, n := range h.Nodes {
+		if n.Memory == 0 {
+			continue
+		}
+		with++
+		most = max(most, n.Memory)
+		if n.Memory != topology.None && c.Reserve.Memory.KiB() >= n.Memory {
+			full.Add(n.ID)
+		}
+	}
+	switch memory := words.Bytes(int64(c.Reserve.Memory)); {
+	case with > 0 && full.Len() == with:
+		return nil, fmt.Errorf("reserve.memory: %s on every node; leaves no memory for work, the largest node has %s", memory, words.Size(most))
+	case !full.Empty():
+		odd = append(odd, fmt.Sprintf("reserve.memory: %s leaves no memory on nodes %v", memory, full))
+	}
+	return odd, nil
+}
+
+func patterns(key string, patterns []string) error {
+	for i, p := range patterns {
+		if !doublestar.ValidatePattern(p) {
+			return fmt.Errorf("%s[%d]: bad pattern %q; want one such as /system.slice/**", key, i, p)
+		}
+	}
+	return nil
+}
+
+func (r *Rule) validate() error {
+	if r.Match == "" {
+		return errors.New("match: not given; want a pattern on ID or name, such as /system.slice/**")
+	}
+	if !doublestar.ValidatePattern(r.Match) {
+		return fmt.Errorf("match: bad pattern %q; want one such as /system.slice/**", r.Match)
+	}
+	if r.Class != "" {
+		if _, err := workload.ParseClass(string(r.Class)); err != nil {
+			return fmt.Errorf("class: %w", err)
+		}
+	}
+	if r.Importance != nil && (*r.Importance < 0 || *r.Importance > 100) {
+		return fmt.Errorf("importance: %d; want 0 to 100", *r.Importance)
+	}
+	if r.CPUs < 0 || r.CPUs > topology.MaxID {
+		return fmt.Errorf("cpus: %d; want 0 (from what it uses) or more", r.CPUs)
+	}
+	switch r.SMT {
+	case "", workload.SMTPrefer, workload.SMTIsolate, workload.SMTRequire:
+		return nil
+	}
+	return fmt.Errorf("smt: %q; want prefer, isolate or require", r.SMT)
+}
+
+// ForPlacing is the part that core needs, on h.
+func (c *Config) ForPlacing(h *topology.Host) (plan.Policy, error) {
+	p := c.policy()
+	if err := c.Partition.Apply(h, &p); err != nil {
+		return p, fmt.Errorf("partition: %w", err)
+	}
+	return p, nil
+}
+
+func (c *Config) policy() plan.Policy {
+	return plan.Policy{
+		Reserved:       c.Reserve.CPUs,
+		ReservedMemory: c.Reserve.Memory.KiB(),
+		Overcommit:     c.Policy.Overcommit,
+		Packing:        c.Policy.Packing,
+	}
+}

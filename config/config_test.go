@@ -1,0 +1,175 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/topology"
+)
+
+func TestConfig(t *testing.T) {
+	good := "mode: enforce\nperiod: 500ms\nreserve: {cpus: \"0,8\", memory: 1GiB}\n" +
+		"workloads:\n  - {match: \"/system.slice/**\", class: dedicated, importance: 80}\n"
+	c, err := Parse(strings.NewReader(good), "good", New())
+	if err != nil || c.Mode != Enforce || c.Reserve.CPUs.String() != "0,8" || c.Reserve.Memory != 1<<30 || *c.Workloads[0].Importance != 80 {
+		t.Errorf("good: %+v, %v", c, err)
+	}
+	for _, empty := range []string{"", "# nothing\n", "---\n"} {
+		if c, err := Parse(strings.NewReader(empty), "empty", New()); err != nil || c.Mode != Observe || c.Policy.Overcommit != 3 {
+			t.Errorf("%q: %v", empty, err)
+		}
+	}
+	for name, bad := range map[string]string{
+		"unknown key": "mod: enforce", "bad mode": "mode: on", "bad period": "period: 1ns", "negative": "policy: {overcommit: -1}",
+		"bad size": "move: {bandwidth: lots}", "bad set": "reserve: {cpus: 3-1}", "bad class": "workloads: [{match: x, class: gold}]",
+		"no match": "workloads: [{class: shared}]", "bad pattern": "manage: {include: [\"[\"]}", "not YAML": "a: [", "duplicate": "mode: observe\nmode: enforce",
+		"NaN": "policy: {overcommit: .nan}",
+	} {
+		_, err := Parse(strings.NewReader(bad), "file.yaml", New())
+		if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "file.yaml") {
+			t.Errorf("%s: want one line with the file's name, have %v", name, err)
+		} else {
+			t.Logf("%-12s %v", name, err)
+		}
+	}
+}
+
+// TestConfigErrors: each says where, which key, what is wrong and what would do.
+func TestConfigErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"mode: observe\nperiod: 5":                  "f: line 2 column 9: period: 5; want a time with a unit, such as 2s",
+		"period: abc":                               "f: line 1 column 9: period: abc; want a time with a unit, such as 2s",
+		"period: 1ns":                               "f: line 1 column 9: period: 1ns; want 100ms to 1h",
+		`reserve: {cpus: "x"}`:                      `f: line 1 column 17: reserve.cpus: "x"; want CPUs in list format, such as 0-3,8`,
+		"reserve:\n  memory: -1GiB":                 "f: line 2 column 11: reserve.memory: -1GiB; want a size with a unit, such as 64MiB",
+		"\nworkloads:\n  - {class: shared}":         "f: line 3 column 5: workloads[0].match: not given; want a pattern on ID or name",
+		"workloads:\n  - match: a\n    class: gold": "f: line 3 column 12: workloads[0].class: ",
+		"[]":                           "f: line 1 column 1: []; want keys: mode, period, state_dir,",
+		"mod: enforce":                 `f: line 1 column 1: unknown key "mod"; known are mode, period,`,
+		"move: {batch: x}":             "f: line 1 column 15: move.batch: x; want a whole number",
+		"move:\n  batch: 0":            "f: line 2 column 10: move.batch: 0; want 1 to 65536 pages",
+		"manage: 5":                    "f: line 1 column 9: manage: 5; want keys: min_memory,",
+		"manage:\n  exclude:\n  - '['": `f: line 3 column 5: manage.exclude[0]: bad pattern "["`,
+		"workloads: 5":                 "f: line 1 column 12: workloads: 5; want a list",
+		"restore_on_stop: 3":           "f: line 1 column 18: restore_on_stop: 3; want true or false",
+	} {
+		_, err := Parse(strings.NewReader(text), "f", New())
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+func FuzzConfig(f *testing.F) {
+	f.Add("mode: enforce\nworkloads: [{match: x, class: offline}]")
+	f.Add("reserve: {cpus: 0-3}")
+	f.Fuzz(func(t *testing.T, text string) {
+		if c, err := Parse(strings.NewReader(text), "fuzz", New()); err == nil {
+			if err := c.Validate(); err != nil {
+				t.Errorf("accepted, then refused: %v", err)
+			}
+		} else if strings.Contains(err.Error(), "\n") {
+			t.Errorf("more than one line: %q", err)
+		}
+	})
+}
+
+// host is two nodes of 4 CPUs and 8 GiB each, with a NIC.
+func host() *topology.Host {
+	h := &topology.Host{Devices: []topology.Device{{Name: "eth0", PCI: "0000:81:00.0", Kind: topology.NIC}}, Distances: [][]int{{10, 20}, {20, 10}}}
+	for n := range topology.NodeID(2) {
+		node := topology.Node{ID: n, Package: topology.PackageID(n), Memory: 8 << 20, Free: 8 << 20, Kind: topology.DRAM}
+		for c := range topology.CPUID(4) {
+			node.CPUs.Add(topology.CPUID(n)*4 + c)
+		}
+		h.Nodes = append(h.Nodes, node)
+		h.Online = h.Online.Union(node.CPUs)
+		h.AllowedMems.Add(n)
+	}
+	h.Allowed = h.Online
+	return h
+}
+
+// TestNearMustNameADevice: a misspelt device was taken in silence.
+func TestNearMustNameADevice(t *testing.T) {
+	c := New()
+	c.Workloads = []Rule{{Match: "a", Near: []string{"eth0", "0000:81:00.0"}}, {Match: "b", Near: []string{"eht0"}}}
+	odd, err := c.Suits(host())
+	if want := []string{`workloads[1].near: this host has no device "eht0"`}; err != nil || !slices.Equal(odd, want) {
+		t.Errorf("%q, %v; want %q", odd, err, want)
+	}
+}
+
+// TestReserveMustSuitTheHost: a reserve of all there is was taken in silence.
+func TestReserveMustSuitTheHost(t *testing.T) {
+	for _, tt := range []struct {
+		cpus     string
+		memory   Size
+		err, odd string
+	}{
+		{"0-500", 0, "reserve.cpus: 0-500; leaves no CPU of 0-7 for work", ""},
+		{"", 999 << 40, "reserve.memory: 999 TiB on every node; leaves no memory for work, the largest node has 8 GiB", ""},
+		{"0,9-11", 0, "", "reserve.cpus: CPUs 9-11 are not on this host"},
+		{"0-6", 7 << 30, "", ""},
+	} {
+		c := New()
+		c.Reserve.Memory = tt.memory
+		var err error
+		if c.Reserve.CPUs, err = topology.ParseCPUSet(tt.cpus); err != nil {
+			t.Fatal(err)
+		}
+		odd, err := c.Suits(host())
+		if tt.err == "" && err != nil || tt.err != "" && (err == nil || err.Error() != tt.err) {
+			t.Errorf("reserve %q, %v: error %v, want %q", tt.cpus, tt.memory, err, tt.err)
+		}
+		if got := strings.Join(odd, "\n"); got != tt.odd {
+			t.Errorf("reserve %q, %v: odd %q, want %q", tt.cpus, tt.memory, got, tt.odd)
+		}
+	}
+}
+
+// Every key reaches the settings that decisions go by.
+func TestSettings(t *testing.T) {
+	c, err := Parse(strings.NewReader("mode: enforce\nirq: place\nirq_queues: match\nrestore_on_stop: true\npartition: 50%\n"+
+		"reserve: {cpus: \"0\", memory: 1GiB}\npolicy: {overcommit: 2, packing: pack}\nmanage: {min_memory: 8MiB, min_cpu: 3, include: [\"a*\"], exclude: [b]}\n"+
+		"move: {bandwidth: 8MiB}\nbalance: {enabled: false, window: 9s, horizon: 11s, cooldown: 13s}\n"+
+		"workloads: [{match: m, class: dedicated, importance: 7, cpus: 2, memory: 4MiB, smt: isolate, near: []}, {match: n}]"), "f", New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.Settings()
+	if !s.Enforce || s.Interrupts != control.InterruptsPlace || s.Queues != "match" || !s.RestoreOnStop || s.Partition != "50%" ||
+		s.Policy.Reserved.String() != "0" || s.Policy.ReservedMemory != 1<<20 || s.Policy.Overcommit != 2 || s.Policy.Packing != "pack" ||
+		s.Arrange.MinMemory != 8<<10 || s.Arrange.MinCPU != 3 || !slices.Equal(s.Include, []string{"a*"}) || !slices.Equal(s.Exclude, []string{"b"}) ||
+		s.Arrange.MoveBandwidth != 8<<20 || s.Balance.Enabled || s.Balance.Window != 9*time.Second || s.Balance.Horizon != 11*time.Second || s.Balance.Cooldown != 13*time.Second {
+		t.Errorf("got %+v", s)
+	}
+	r := s.Rules
+	if len(r) != 2 || r[0].Match != "m" || r[0].Class != "dedicated" || *r[0].Importance != 7 || r[0].CPUs != 2 || r[0].Memory != 4<<10 || r[0].SMT != "isolate" ||
+		!r[0].NearGiven || r[1].NearGiven {
+		t.Errorf("rules %+v", r)
+	}
+	if want := []control.SurveyKind{control.Managers, control.Links, control.Interrupts}; !slices.Equal(s.Surveys, want) {
+		t.Errorf("surveys %v, want %v", s.Surveys, want)
+	}
+}
+
+// Interrupts are placed only where that was asked for, and never in observe mode.
+func TestInterruptsByMode(t *testing.T) {
+	for text, want := range map[string]control.InterruptMode{
+		"mode: observe": control.InterruptsReport, "mode: observe\nirq: place": control.InterruptsReport, "mode: observe\nirq: off": control.InterruptsOff,
+		"mode: enforce": control.InterruptsOff, "mode: enforce\nirq: place": control.InterruptsPlace, "mode: enforce\nirq: report": control.InterruptsReport,
+	} {
+		c, err := Parse(strings.NewReader(text), "f", New())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := c.Settings()
+		if s.Interrupts != want || slices.Contains(s.Surveys, control.Interrupts) != (want != control.InterruptsOff) {
+			t.Errorf("%q: %s with surveys %v, want %s", text, s.Interrupts, s.Surveys, want)
+		}
+	}
+}

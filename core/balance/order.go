@@ -1,0 +1,90 @@
+package balance
+
+import (
+	"slices"
+
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Order is the change of home that an operator orders: the workload goes to the
+// best home within the nodes named, dedicated work too, if the ledger holds it
+// there and nobody else loses a home by it. Load, ban and cooldown do not count.
+// The decision is Placed, Kept (it has that home already), Refused or LeftAlone,
+// with the reasons; the plan is to be carried out when it is Placed.
+func Order(in Input, id workload.ID, nodes topology.NodeSet) (plan.Plan, plan.Decision) {
+	first := place.Arrange(in.State, in.Subjects, in.Arrange)
+	refuse := func(why words.Reason) (plan.Plan, plan.Decision) {
+		return first, plan.Decision{Workload: id, Outcome: plan.Refused, Reasons: words.Reasons(why)}
+	}
+	k := slices.IndexFunc(in.Subjects, func(s *place.Subject) bool { return s.Observation.ID == id })
+	if k < 0 {
+		return refuse(words.Because(words.NoSuchWorkload))
+	}
+	s := in.Subjects[k]
+	j := slices.IndexFunc(first.Report.Decisions, func(d plan.Decision) bool { return d.Workload == id })
+	if d := first.Report.Decisions[j]; d.Outcome != plan.Placed && d.Outcome != plan.Kept {
+		return first, d
+	}
+	st := in.State
+	st.Placements = first.Placements
+	old := st.Placements[slices.IndexFunc(st.Placements, func(p plan.Placement) bool { return p.Workload == id })]
+	if old.Class == workload.Offline {
+		return refuse(words.Because(words.OfflineHomeless))
+	}
+	if why := within(in.State.Host, s, &old, nodes); !why.None() {
+		return refuse(why)
+	}
+	ledger := place.NewLedger(st)
+	for i := range in.Subjects {
+		if o := &in.Subjects[i].Observation; !hasHome(first.Placements, o.ID) {
+			ledger.AddForeign(o)
+		}
+	}
+	spec := s.Spec
+	if !spec.Nodes.Empty() {
+		nodes = nodes.Intersect(spec.Nodes)
+	}
+	spec.ID, spec.CPUs, spec.Memory, spec.Nodes, spec.MaxNodes = id, old.VCPUs, old.Asked, nodes, nodes.Len()
+	r := ledger.Place(place.Request{Spec: spec, Memory: s.Observation.Memory, Must: true})
+	if !r.Placed() || r.Decision.Outcome == plan.Kept {
+		return first, r.Decision
+	}
+	p := r.Placement
+	p.Start, p.Bound = old.Start, old.Bound
+	out, why := rehome(&in, first, []plan.Placement{p})
+	if !why.None() {
+		return refuse(why)
+	}
+	d := r.Decision
+	d.Reasons = append([]words.Reason{words.Because(words.Ordered, old.Home, p.Home)}, d.Reasons...)
+	if policy := s.Observation.OwnPolicy; policy != "" && policy != workload.PolicyUnknown {
+		d.Reasons = append(d.Reasons, words.Because(words.PolicyKeeps, policy))
+	}
+	for i := range out.Report.Decisions {
+		if out.Report.Decisions[i].Workload == id {
+			out.Report.Decisions[i] = d
+		}
+	}
+	return out, d
+}
+
+// within is why a workload may not live on the nodes named, or none.
+func within(h *topology.Host, s *place.Subject, old *plan.Placement, nodes topology.NodeSet) words.Reason {
+	for n := range nodes.All() {
+		if !slices.ContainsFunc(h.Nodes, func(have topology.Node) bool { return have.ID == n }) {
+			return words.Because(words.NoSuchNode, n)
+		}
+	}
+	if !s.Spec.Nodes.Empty() && !nodes.Intersects(s.Spec.Nodes) {
+		return words.Because(words.NodesOnly, s.Spec.Nodes)
+	}
+	// Homenode itself narrows the memory nodes of dedicated work, and then widens them.
+	if o := &s.Observation; !old.Bound && !o.Mems.Empty() && !nodes.SubsetOf(o.Mems) {
+		return words.Because(words.MemsOnly, o.Mems)
+	}
+	return words.Reason{}
+}

@@ -1,0 +1,40 @@
+package control
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// checkpoint is a State as it is recorded.
+type checkpoint struct {
+	*plainState
+	Journal []plan.Entry
+	Saved   []workload.Placement
+}
+
+type plainState State
+
+// Checkpoint is the state as JSON, from which Resume goes on.
+func (s *State) Checkpoint() json.RawMessage {
+	s.Homes()
+	s.chosenAll()
+	text, err := json.Marshal(checkpoint{(*plainState)(s), s.Journal.All(), s.saved.All()})
+	if err != nil {
+		panic(fmt.Sprintf("control: a state that cannot be written: %v", err)) // it has no such values
+	}
+	return text
+}
+
+// Resume is the state of a Checkpoint.
+func Resume(text json.RawMessage) (*State, error) {
+	s := New(Settings{}, Saved{})
+	c := checkpoint{plainState: (*plainState)(s)}
+	if err := json.Unmarshal(text, &c); err != nil {
+		return nil, fmt.Errorf("read what the daemon remembered: %w", err)
+	}
+	s.Journal, s.saved, s.before = newJournal(c.Journal), plan.HomesOf(c.Saved), s.Snapshot
+	return s, nil
+}

@@ -1,0 +1,327 @@
+package control
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// claimed puts what the sources say into a snapshot, in the place of the cgroups and
+// processes that their workloads were observed as.
+func (s *State) claimed(snap workload.Snapshot, sources []Claimed) workload.Snapshot {
+	s.Claims, s.SeenAs = map[workload.ID]*workload.Claim{}, map[workload.ID]workload.ID{}
+	s.Covered = map[workload.ID]*workload.Claim{}
+	if len(sources) == 0 {
+		return snap
+	}
+	snap.Problems = slices.Clone(snap.Problems)
+	at := observed(snap.Observations)
+	taken := map[int]bool{}
+	var merged []workload.Observation
+	var rest []*workload.Claim // of whatever no other claim has found
+	for i := range sources {
+		snap.Problems = append(snap.Problems, sources[i].Problems...)
+		if f := sources[i].Failed; f != "" {
+			snap.Problems = append(snap.Problems, workload.Problem{Subject: sources[i].Source, Text: f})
+		}
+		for k := range sources[i].Claims {
+			c := &sources[i].Claims[k]
+			if s.Claims[c.ID] != nil {
+				continue // two sources: the first has it
+			}
+			if c.ID == "" {
+				rest = append(rest, c)
+				continue
+			}
+			if !c.Running {
+				s.Claims[c.ID] = c
+				continue
+			}
+			j, found := at.of(c)
+			s.Claims[c.ID] = c
+			var o workload.Observation
+			if found && !taken[j] {
+				taken[j] = true
+				o = snap.Observations[j]
+				s.SeenAs[c.ID] = o.ID
+			}
+			merged = append(merged, asClaimed(o, c, snap.Host))
+		}
+	}
+	for i := range snap.Observations {
+		if taken[i] {
+			continue
+		}
+		o := snap.Observations[i]
+		for _, c := range rest {
+			if c.Covers(cgroupPath(&o)) {
+				o.Caps = c.Caps
+				s.Covered[o.ID] = c
+				break
+			}
+		}
+		merged = append(merged, o)
+	}
+	slices.SortFunc(merged, func(a, b workload.Observation) int { return cmp.Compare(a.ID, b.ID) })
+	snap.Observations = merged
+	return snap
+}
+
+// positions finds observations by what they are about.
+type positions struct {
+	all       []workload.Observation
+	byProcess map[workload.Process]int
+}
+
+func observed(all []workload.Observation) positions {
+	p := positions{all, map[workload.Process]int{}}
+	for i := len(all) - 1; i >= 0; i-- { // the first of several stays
+		for _, x := range all[i].Processes {
+			p.byProcess[x] = i
+		}
+	}
+	return p
+}
+
+func (p positions) of(c *workload.Claim) (int, bool) {
+	if c.Process.PID > 0 {
+		i, ok := p.byProcess[c.Process]
+		return i, ok
+	}
+	if len(c.Cgroups) == 0 {
+		return 0, false
+	}
+	i := slices.IndexFunc(p.all, func(o workload.Observation) bool { return c.Covers(cgroupPath(&o)) })
+	return i, i >= 0
+}
+
+// asClaimed is an observation as its source knows it.
+func asClaimed(o workload.Observation, c *workload.Claim, h *topology.Host) workload.Observation {
+	o.ID, o.Name, o.Caps = c.ID, c.Name, c.Caps
+	if c.Driver == "" {
+		return o
+	}
+	o.Kind = c.Driver
+	o.Pinned, o.PinnedWhy = false, ""
+	o.CPUs, o.Mems = c.CPUs, c.Mems
+	if o.CPUs.Empty() {
+		o.CPUs = h.Online
+	}
+	if o.Mems.Empty() {
+		o.Mems = h.AllowedMems
+	}
+	if len(o.Processes) == 0 && c.Process.PID > 0 {
+		o.Processes = []workload.Process{c.Process}
+	}
+	return o
+}
+
+// binding is where a claimed workload was seen to be bound.
+type binding struct {
+	CPUs  topology.CPUSet
+	Nodes topology.NodeSet
+}
+
+// between reports whether a workload is where it was, where it is to be, or on the
+// way: else somebody other than homenode has bound it anew.
+func (b binding) between(was, to binding) bool {
+	return (b.CPUs.Equal(was.CPUs) || b.CPUs.Equal(to.CPUs)) && b.Nodes.SubsetOf(was.Nodes.Union(to.Nodes))
+}
+
+// withClaims is a ledger with what claimed workloads hold. Where one is bound, and by
+// whom, its manager knows: the ledger knows better only while homenode itself is about to
+// change it.
+func (s *State) withClaims(ledger []workload.Placement, h *topology.Host) []workload.Placement {
+	if len(s.Claims) == 0 {
+		s.Bindings = map[workload.ID]binding{}
+		return s.withAdmissions(ledger)
+	}
+	before := s.Bindings
+	s.Bindings = map[workload.ID]binding{}
+	byID := make(map[workload.ID]workload.Placement, len(ledger))
+	for _, p := range ledger {
+		byID[p.Workload] = p
+	}
+	for id, c := range s.Claims {
+		if !c.Caps.Rebinds {
+			continue
+		}
+		now := binding{c.CPUs, c.Mems}
+		was, seen := before[id]
+		if s.Bindings[id] = now; seen && s.changing(id) { // what it comes to is seen at the next scan
+			s.Bindings[id] = was
+			continue
+		}
+		p, have := byID[id]
+		to := binding{p.CPUs, memoryNodes(h, &p)}
+		switch {
+		case c.Home != nil && c.Home.Class == workload.Dedicated:
+			byID[id] = *c.Home
+		case !c.Running || !c.Alone.None() && !c.Fixed:
+			delete(byID, id)
+		case c.Home == nil:
+		case !have,
+			seen && s.Tasks[id] == nil && !now.between(was, to),
+			!seen && !now.CPUs.Equal(to.CPUs) && !now.Nodes.Equal(to.Nodes):
+			byID[id] = *c.Home
+		}
+		if _, have := byID[id]; !have && c.Running && c.Next != nil && c.Next.Home != nil && c.Next.Ours && c.Alone.None() { // it goes where its next start is
+			byID[id] = *c.Next.Home
+		}
+	}
+	for _, c := range s.Claims { // whatever homenode thinks, also of what is off
+		for _, p := range c.Holds {
+			byID[p.Workload] = p
+		}
+	}
+	return s.withAdmissions(slices.SortedFunc(maps.Values(byID), byWorkload))
+}
+
+// keepClear reserves the CPUs of what claimed workloads hold where homenode itself would
+// not put them: on reserved CPUs, beyond the partition, or twice. Of such a hold only its
+// memory stays in the ledger.
+func (s *State) keepClear() {
+	h, policy := s.Facts.Host, &s.Facts.Policy
+	alone := plan.State{Host: h, Policy: *policy}
+	var kept, clear topology.CPUSet
+	unfit := func(p *workload.Placement) bool {
+		cpus := p.CPUs.Union(p.Idle)
+		if p.Class != workload.Dedicated || cpus.Empty() {
+			return false
+		}
+		if !cpus.Intersects(kept) && len(plan.Check(alone, []workload.Placement{*p})) == 0 {
+			kept = kept.Union(cpus)
+			return false
+		}
+		clear = clear.Union(cpus)
+		return true
+	}
+	for _, id := range sortedKeys(s.Claims) {
+		if c := s.Claims[id]; c.Fixed && c.Home != nil {
+			unfit(c.Home)
+		}
+	}
+	for _, id := range sortedKeys(s.Claims) {
+		for i := range s.Claims[id].Holds {
+			if p := &s.Claims[id].Holds[i]; unfit(p) {
+				k := slices.IndexFunc(s.Facts.Placements, func(x workload.Placement) bool { return x.Workload == p.Workload })
+				if k < 0 {
+					continue
+				}
+				x := &s.Facts.Placements[k]
+				x.VCPUs, x.CPUs, x.Pins, x.Idle = 0, topology.CPUSet{}, nil, topology.CPUSet{}
+				if len(x.Memory) == 0 {
+					s.Facts.Placements = slices.Delete(s.Facts.Placements, k, k+1)
+				}
+			}
+		}
+	}
+	policy.Reserved = policy.Reserved.Union(clear.Minus(kept).Intersect(h.Online))
+}
+
+func byWorkload(a, b workload.Placement) int { return cmp.Compare(a.Workload, b.Workload) }
+
+// withAdmissions is placements with the homes of what was told one and is not seen yet.
+func (s *State) withAdmissions(ledger []workload.Placement) []workload.Placement {
+	var add []workload.Placement
+	for id, a := range s.Admissions {
+		if a.Process.PID == 0 {
+			add = append(add, a.Placement)
+			continue
+		}
+		if place.Of(ledger, id) == nil && a.Scan >= s.Seen {
+			add = append(add, a.Placement)
+		}
+	}
+	if len(add) == 0 {
+		return ledger
+	}
+	return merge(ledger, add)
+}
+
+// merge puts changed placements over a ledger, rising by workload.
+func merge(ledger, changed []workload.Placement) []workload.Placement {
+	byID := make(map[workload.ID]workload.Placement, len(ledger)+len(changed))
+	for _, p := range ledger {
+		byID[p.Workload] = p
+	}
+	for _, p := range changed {
+		byID[p.Workload] = p
+	}
+	return slices.SortedFunc(maps.Values(byID), byWorkload)
+}
+
+// memoryNodes is the nodes that a workload's memory belongs on, as its steps have them.
+func memoryNodes(h *topology.Host, p *workload.Placement) topology.NodeSet {
+	var home topology.NodeSet
+	for _, n := range h.Nodes {
+		if p.Home.Has(n.ID) && n.Memory != 0 && h.AllowedMems.Has(n.ID) {
+			home.Add(n.ID)
+		}
+	}
+	if booked := p.MemoryNodes().Intersect(home); !booked.Empty() {
+		return booked
+	}
+	return home
+}
+
+// nextStarts is the steps that write where workloads will be when they are started next,
+// so that the first page falls there: those that run, once they have come to their homes,
+// and those that are off.
+func (s *State) nextStarts(busy map[workload.ID]bool) []plan.Step {
+	var steps []plan.Step
+	var ledger *place.Ledger
+	for _, id := range sortedKeys(s.Claims) {
+		c := s.Claims[id]
+		if !c.Caps.NextStart || c.Next == nil || !c.Next.Alone.None() || s.Holds.Has(id) || busy[id] || s.Tasks[id] != nil || s.changing(id) {
+			continue
+		}
+		o := workload.Observation{ID: id, Name: c.Name, Kind: c.Driver}
+		if !c.Alone.None() || !s.leave(&o).None() || c.Spec == nil || c.Spec.Class != workload.Shared || c.Next.Spec.Class != workload.Shared {
+			continue
+		}
+		p, why := place.Of(s.Homes(), id), words.Because(words.NextStartRuns)
+		if !c.Running {
+			if ledger == nil {
+				st := s.Facts
+				st.Placements = s.Homes()
+				ledger = place.NewLedger(st)
+			}
+			p, why = restingHome(ledger, c.Next)
+		}
+		if p == nil {
+			continue
+		}
+		from := c.Next.CPUs.String() + "/" + c.Next.Mems.String()
+		to := p.CPUs.String() + "/" + memoryNodes(s.Snapshot.Host, p).String()
+		if from != to || !c.Next.Ours {
+			steps = append(steps, plan.Step{Kind: plan.SetNext, Workload: id, Target: plan.Target{Kind: c.Driver}, From: from, To: to, Reason: why})
+		}
+	}
+	return steps
+}
+
+// restingHome is where a workload that is off belongs: where its next start is as long
+// as that holds, else the best there is. It books nothing.
+func restingHome(l *place.Ledger, n *workload.Next) (*workload.Placement, words.Reason) {
+	r := place.Request{Spec: n.Spec, Must: true}
+	if n.Ours && n.Home != nil {
+		nodes := n.Home.Home
+		r.Spec.Nodes = nodes
+		if res := l.Place(r); res.Placed() && res.Placement.Home.Equal(nodes) {
+			return &res.Placement, words.Because(words.NextStartHolds)
+		}
+		r.Spec.Nodes = n.Spec.Nodes
+	}
+	res := l.Place(r)
+	if !res.Placed() {
+		return nil, words.Reason{}
+	}
+	return &res.Placement, words.Because(words.NextStartBest)
+}

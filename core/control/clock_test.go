@@ -1,0 +1,27 @@
+package control
+
+import (
+	"testing"
+	"time"
+)
+
+// A clock that is set back has nothing wait for as long.
+func TestClockSetBack(t *testing.T) {
+	f := scattered(t)
+	f.fail = func(e *Effect) *Failure {
+		switch {
+		case e.Kind == EffectRead && e.Workload == "/a":
+			return &Failure{Failed, "broken on purpose"}
+		case e.Kind == EffectRead:
+			return &Failure{NoAnswer, "no answer within 11s"}
+		}
+		return nil
+	}
+	f.scan(2)
+	f.s.Overwrites["/a"] = overwrite{Count: mostOverwrites, Last: f.now}
+	f.fail = nil
+	f.after(-365 * 24 * time.Hour)
+	if f.scan(8); !f.settled("/a") || !f.settled("/b") {
+		t.Errorf("retries %v, silent %v, overwrites %v", f.s.Retries, f.s.Silent, f.s.Overwrites)
+	}
+}

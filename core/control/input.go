@@ -1,0 +1,290 @@
+package control
+
+import (
+	"time"
+
+	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/irq"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Input is one thing that happened: exactly one of the pointers is set.
+type Input struct {
+	At       time.Time `json:"at"`
+	Started  *Started  `json:"started,omitempty"`  // the daemon
+	Begun    *Begun    `json:"begun,omitempty"`    // a scan
+	Scan     *Scan     `json:"scan,omitempty"`     // a scan has ended
+	Survey   *Survey   `json:"survey,omitempty"`   // a survey has ended
+	Request  *Request  `json:"request,omitempty"`  // somebody asks
+	Result   *Result   `json:"result,omitempty"`   // an effect has ended
+	Progress *Progress `json:"progress,omitempty"` // a page move came further
+	Stopped  bool      `json:"stopped,omitempty"`  // the daemon is about to end
+}
+
+// Started is the start of a daemon.
+type Started struct {
+	Version string        `json:"version"`
+	Period  time.Duration `json:"period"`
+}
+
+// Begun is the start of a scan. What is placed after it need not be in it.
+type Begun struct {
+	Number uint64 `json:"number"`
+}
+
+// Scan is one look at the whole host, and what the sources say of it.
+type Scan struct {
+	Number   uint64            `json:"number"` // from 1
+	Began    time.Time         `json:"began"`
+	Snapshot workload.Snapshot `json:"snapshot"`
+	Claims   []Claimed         `json:"claims,omitempty"`
+	Took     time.Duration     `json:"took,omitempty"`
+	Failed   string            `json:"failed,omitempty"` // why nothing could be seen; the rest is empty then
+}
+
+// Claimed is what one source says.
+type Claimed struct {
+	Source   string             `json:"source"`
+	Claims   []workload.Claim   `json:"claims,omitempty"` // rising by ID
+	Problems []workload.Problem `json:"problems,omitempty"`
+	Failed   string             `json:"failed,omitempty"` // it does not answer; the rest is what it said last
+}
+
+// SurveyKind names what is read beside the scans, each with a period of its own.
+type SurveyKind string
+
+// Surveys.
+const (
+	Managers   SurveyKind = "managers"   // other programs that place things
+	Links      SurveyKind = "links"      // devices and helpers that workloads use
+	Interrupts SurveyKind = "interrupts" // where interrupts and queues of devices go
+)
+
+// Survey is what a survey found.
+type Survey struct {
+	Kind     SurveyKind                      `json:"kind"`
+	Failed   string                          `json:"failed,omitempty"`
+	Managers []Manager                       `json:"managers,omitempty"`
+	Links    map[workload.ID][]workload.Link `json:"links,omitempty"`
+	Read     map[workload.ID]time.Time       `json:"read,omitempty"` // when the counters of Links were
+	Devices  []irq.Device                    `json:"devices,omitempty"`
+}
+
+// Manager is another program that places things on this host.
+type Manager struct {
+	Name string `json:"name"`
+	Does string `json:"does"`           // in words
+	Owns string `json:"owns,omitempty"` // what is left to it, in words; "" when homenode works beside it
+	// CPUs is what it keeps for work of its own.
+	CPUs topology.CPUSet `json:"cpus,omitzero"`
+	// What is left to it.
+	Everything bool     `json:"everything,omitempty"` // all workloads
+	Cgroups    []string `json:"cgroups,omitempty"`    // workloads below a cgroup with one of these names
+	Interrupts bool     `json:"interrupts,omitempty"` // of devices
+	// Names is the workloads that it is about, for status.
+	Names []string `json:"names,omitempty"`
+}
+
+// Request is what somebody asks: exactly one of the pointers is set.
+type Request struct {
+	ID        uint64          `json:"id"` // for the Reply
+	Place     *PlaceRequest   `json:"place,omitempty"`
+	Move      *MoveRequest    `json:"move,omitempty"`
+	Undo      *Which          `json:"undo,omitempty"`
+	Resume    *Which          `json:"resume,omitempty"`
+	Partition *plan.Partition `json:"partition,omitempty"`
+	Change    *Change         `json:"change,omitempty"`
+}
+
+// Which names one workload, or all.
+type Which struct {
+	ID  workload.ID `json:"id,omitempty"`
+	All bool        `json:"all,omitempty"`
+	// Stop: the daemon ends and puts everything back; nothing is held afterwards.
+	Stop bool `json:"stop,omitempty"`
+}
+
+// name is it in words.
+func (w Which) name() string {
+	if w.All {
+		return "everything"
+	}
+	return string(w.ID)
+}
+
+func (w Which) has(id workload.ID) bool { return w.All || w.ID == id }
+
+// PlaceRequest asks for a home for what is about to start.
+type PlaceRequest struct {
+	Spec workload.Spec `json:"spec"`
+	// Process will live there, and is a workload from then on; PID 0 for none.
+	Process workload.Process `json:"process,omitzero"`
+	// Hold keeps what was answered, when no Process is named, until the workload is seen
+	// but no longer than this; 0 asks without taking.
+	Hold time.Duration `json:"hold,omitempty"`
+}
+
+// MoveRequest gives a placed workload a home, or cancels its page move.
+type MoveRequest struct {
+	ID     workload.ID      `json:"id"` // or a name that only one has
+	To     topology.NodeSet `json:"to"`
+	DryRun bool             `json:"dry_run,omitempty"`
+	Cancel bool             `json:"cancel,omitempty"`
+}
+
+// Change asks for steps that no plan of a scan makes, as those that prepare a host. A person
+// has ordered them: they are carried out in observe mode too, whatever is held.
+type Change struct {
+	Steps []plan.Step `json:"steps"`
+	// Together: the steps build on one another, and nothing follows one that fails.
+	Together bool `json:"together,omitempty"`
+	// Release ends the hold of the workloads that the steps are about.
+	Release bool `json:"release,omitempty"`
+}
+
+// Code is the kind of a refusal or failure.
+type Code string
+
+// Codes.
+const (
+	BadRequest Code = "bad request"
+	NotFound   Code = "not found"
+	Forbidden  Code = "forbidden"
+	NoRoom     Code = "no room"
+	Failed     Code = "failed"
+
+	// Of effects.
+	Gone      Code = "gone"      // what it is about no longer exists
+	Fixed     Code = "fixed"     // the kernel lets nobody change it
+	InUse     Code = "in use"    // by others; it goes back with them
+	Foreign   Code = "foreign"   // somebody else has set it since
+	NoAnswer  Code = "no answer" // the call did not come back
+	Cancelled Code = "cancelled"
+)
+
+// Failure is why something was refused or did not work; nil is none.
+type Failure struct {
+	Code Code   `json:"code"`
+	Text string `json:"text"`
+}
+
+func (f *Failure) Error() string { return f.Text }
+
+// Reply answers a Request: Failed, or what was asked.
+type Reply struct {
+	ID        uint64        `json:"id"`
+	Failed    *Failure      `json:"failed,omitempty"`
+	Place     *Placed       `json:"place,omitempty"`
+	Move      *Moved        `json:"move,omitempty"`
+	Undo      *Undone       `json:"undo,omitempty"`
+	Partition *PartitionNow `json:"partition,omitempty"`
+	Changed   []*Failure    `json:"changed,omitempty"` // of each step of a Change; nil took
+	// Unwritten is why what was done could not be written down.
+	Unwritten string `json:"unwritten,omitempty"`
+}
+
+// Placed answers a PlaceRequest, also one that is refused.
+type Placed struct {
+	Placement workload.Placement `json:"placement"`
+	Decision  plan.Decision      `json:"decision"`
+	Ledger    bool               `json:"ledger"` // it was written down
+}
+
+// Moved answers a MoveRequest.
+type Moved struct {
+	Workload workload.ID      `json:"workload"`
+	Outcome  plan.Outcome     `json:"outcome"` // placed, kept, cancelled
+	From     topology.NodeSet `json:"from"`
+	FromCPUs topology.CPUSet  `json:"from_cpus"`
+	To       topology.NodeSet `json:"to"`
+	CPUs     topology.CPUSet  `json:"cpus"`
+	Decision plan.Decision    `json:"decision"`
+	Steps    []plan.Step      `json:"steps"`
+	Move     *plan.Move       `json:"move,omitempty"`
+}
+
+// Undone answers an undo. What could not be put back stays in the journal.
+type Undone struct {
+	Restored []plan.Entry `json:"restored,omitempty"`
+	Gone     []plan.Entry `json:"gone,omitempty"`     // the thing no longer exists
+	Foreign  []plan.Entry `json:"foreign,omitempty"`  // somebody else has set it since: it is theirs
+	Deferred []NotUndone  `json:"deferred,omitempty"` // others use it still; it goes back with them
+	Failed   []NotUndone  `json:"failed,omitempty"`
+}
+
+// NotUndone is one setting that was not put back.
+type NotUndone struct {
+	Entry plan.Entry `json:"entry"`
+	Error string     `json:"error"`
+}
+
+// PartitionNow is the partition as it holds.
+type PartitionNow struct {
+	Partition plan.Partition  `json:"partition"`
+	Split     bool            `json:"split"`
+	Dedicated topology.CPUSet `json:"dedicated"`
+}
+
+// Output is what follows from an Input. First Save must be on disk, then the effects
+// begin and the replies go out.
+type Output struct {
+	Save    plan.Batch `json:"save"`
+	Effects []Effect   `json:"effects,omitempty"`
+	Replies []Reply    `json:"replies,omitempty"`
+	// Of a scan: the plan it led to and why.
+	Plan    *plan.Plan      `json:"plan,omitempty"`
+	Balance *balance.Report `json:"balance,omitempty"`
+}
+
+// EffectKind is what is to be done.
+type EffectKind string
+
+// Effects. Each ends with one Result, but for those marked *.
+const (
+	EffectRead      EffectKind = "read"      // Driver.Changes(Step), and who has inherited
+	EffectApply     EffectKind = "apply"     // Driver.Apply(Step); page moves tell their progress
+	EffectRestore   EffectKind = "restore"   // of Entries, what is still ours
+	EffectCheck     EffectKind = "check"     // Driver.Read of each of Entries
+	EffectPresent   EffectKind = "present"   // which of Entries are about things that are gone
+	EffectInherited EffectKind = "inherited" // who has inherited from Entries, among Among or all
+	EffectCancel    EffectKind = "cancel"    // * stops the effect Of
+	EffectSurvey    EffectKind = "survey"    // * ends with a Survey
+	EffectChanged   EffectKind = "changed"   // * tells the observer that what Workload may use was changed
+	EffectMoved     EffectKind = "moved"     // * … that its memory was moved
+)
+
+// Effect is one thing to be done beside the loop.
+type Effect struct {
+	ID       uint64             `json:"id,omitempty"`
+	Kind     EffectKind         `json:"kind"`
+	Workload workload.ID        `json:"workload,omitempty"`
+	Step     *plan.Step         `json:"step,omitempty"`
+	Entries  []plan.Entry       `json:"entries,omitempty"`
+	Among    []workload.Process `json:"among,omitempty"`
+	// Journal, of a read, is the entries that it may have inherited from. Thousands of reads
+	// share it, and a record has it not: the state has it.
+	Journal []plan.Entry `json:"-"`
+	Of      uint64       `json:"of,omitempty"`
+	Survey  SurveyKind   `json:"survey,omitempty"`
+}
+
+// Result is how an effect ended.
+type Result struct {
+	ID        uint64           `json:"id"`
+	Failed    *Failure         `json:"failed,omitempty"`
+	Changes   []plan.Change    `json:"changes,omitempty"`   // of a read
+	Inherited []plan.Inherited `json:"inherited,omitempty"` // of a read or inherited
+	Each      []*Failure       `json:"each,omitempty"`      // of a restore, check or present: one for each entry
+	Settings  []plan.Setting   `json:"settings,omitempty"`  // of a check
+	// Standing: of an apply that failed, the step's settings as they are now; nil when
+	// that could not be read.
+	Standing []plan.Setting `json:"standing,omitempty"`
+}
+
+// Progress is how far a page move has come.
+type Progress struct {
+	ID   uint64    `json:"id"` // of the effect
+	Move plan.Move `json:"move"`
+}

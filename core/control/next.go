@@ -1,0 +1,187 @@
+package control
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Next is what homenode remembers after something happened, and what is to be done. It
+// owns the state it is given: the caller goes on with the one returned.
+func Next(s *State, in Input) (*State, Output) {
+	var out Output
+	s.out, s.At = &out, in.At
+	switch {
+	case in.Started != nil:
+		s.start(in.Started)
+	case in.Begun != nil:
+		s.Scans = in.Begun.Number
+	case in.Scan != nil:
+		s.scan(in.Scan)
+	case in.Survey != nil:
+		s.survey(in.Survey)
+	case in.Request != nil:
+		s.request(in.Request)
+	case in.Result != nil:
+		s.result(in.Result)
+	case in.Progress != nil:
+		s.progress(in.Progress)
+	case in.Stopped:
+		s.stop()
+	}
+	s.out = nil
+	return s, out
+}
+
+// start tells what an earlier daemon left half done and goes on with it.
+func (s *State) start(in *Started) {
+	mode := "observe"
+	if s.Settings.Enforce {
+		mode = "enforce"
+	}
+	s.event(plan.Event{Kind: plan.EventDaemon}, words.DaemonStarted, in.Version, mode, in.Period)
+	if s.Holds.All {
+		s.event(plan.Event{Kind: plan.EventDaemon}, words.AllHeld)
+	}
+	for _, id := range sortedKeys(s.Moves) {
+		if m := s.Moves[id]; m.State == moveRunning || m.State == movePaused {
+			m.State = moveInterrupted
+			s.saveMove(m)
+			s.event(plan.Event{Kind: plan.EventMove, Workload: id}, words.MoveInterrupted, m.Home, m.Moved, m.Planned)
+		}
+	}
+	for _, u := range s.Undoing {
+		s.tellGoesOn(u)
+	}
+	s.undoMore()
+}
+
+// stop begins nothing more.
+func (s *State) stop() {
+	s.Stopping = true
+	s.event(plan.Event{Kind: plan.EventDaemon}, words.DaemonStopped)
+	for _, id := range sortedKeys(s.Tasks) {
+		s.cancel(id, s.Tasks[id])
+	}
+}
+
+// effect asks for something to be done and returns its number.
+func (s *State) effect(e Effect) uint64 {
+	s.Effects++
+	e.ID = s.Effects
+	s.out.Effects = append(s.out.Effects, e)
+	return e.ID
+}
+
+// note asks for something that has no result.
+func (s *State) note(e Effect) { s.out.Effects = append(s.out.Effects, e) }
+
+func (s *State) reply(r Reply) {
+	if r.ID != 0 {
+		s.out.Replies = append(s.out.Replies, r)
+	}
+}
+
+// put writes an entry into the journal, in memory and on disk.
+func (s *State) put(e plan.Entry) {
+	s.Journal.put(e)
+	s.out.Save.Entries = append(s.out.Save.Entries, e)
+}
+
+func (s *State) save(key string, v any) {
+	if s.out.Save.Values == nil {
+		s.out.Save.Values = map[string]any{}
+	}
+	s.out.Save.Values[key] = v
+}
+
+func (s *State) saveMove(m plan.Move) {
+	s.Moves[m.Workload] = m
+	s.out.Save.Moves = append(s.out.Save.Moves, m)
+}
+
+func (s *State) savePlacements() {
+	if s.saved = s.homes; s.saved == nil {
+		s.saved = plan.HomesOf(s.Plan.Placements)
+	}
+	s.out.Save.Placements = s.saved
+}
+
+func (s *State) saveHolds() { s.save(KeyHolds, Holds{All: s.Holds.All, IDs: cloned(s.Holds.IDs)}) }
+
+// saveAdmissions writes all admissions, saveAdmission one more.
+func (s *State) saveAdmissions() {
+	s.admitted = admitted{all: cloned(s.Admissions)}
+	s.save(KeyAdmissions, s.admitted)
+}
+
+func (s *State) saveAdmission(a Admission) {
+	if len(s.admitted.since) >= len(s.admitted.all) {
+		s.saveAdmissions()
+		return
+	}
+	s.admitted.since = append(s.admitted.since, a)
+	s.save(KeyAdmissions, s.admitted)
+}
+
+// event writes one line of history.
+func (s *State) event(e plan.Event, code words.Code, args ...any) {
+	s.Events++
+	e.Seq, e.Time, e.Code = s.Events, s.At, code
+	e.Text = strings.Join(strings.Fields(words.Because(code, args...).String()), " ") // joined errors have several lines
+	s.out.Save.Events = append(s.out.Save.Events, e)
+}
+
+// once writes an event that would repeat at every scan only when its text changes.
+func (s *State) once(key string, e plan.Event, code words.Code, args ...any) {
+	text := words.Because(code, args...).String()
+	if s.Told[key] != text {
+		s.Told[key] = text
+		s.event(e, code, args...)
+	}
+}
+
+// over says that what once told of is over.
+func (s *State) over(key string) { delete(s.Told, key) }
+
+// noteGiven remembers an affinity homenode gave.
+func (s *State) noteGiven(id workload.ID, kind plan.SettingKind, value string) {
+	if kind != plan.Affinity {
+		return
+	}
+	if cpus, err := topology.ParseCPUSet(value); err == nil {
+		s.Given[id], s.givenSeen = cpus, false
+	}
+}
+
+// observerID is what the observer calls a workload.
+func (s *State) observerID(id workload.ID) workload.ID {
+	if seen, ok := s.SeenAs[id]; ok {
+		return seen
+	}
+	return id
+}
+
+// ProcessID is the workload that a process is the root of.
+func ProcessID(pid int) workload.ID { return workload.ID(fmt.Sprintf("pid:%d", pid)) }
+
+// isProcess reports whether a workload is that of ProcessID, without making that.
+func isProcess(id workload.ID, pid int) bool {
+	number, ok := strings.CutPrefix(string(id), "pid:")
+	if !ok || pid <= 0 {
+		return false
+	}
+	for i := len(number) - 1; i >= 0; i-- {
+		if pid == 0 || number[i] != byte('0'+pid%10) {
+			return false
+		}
+		pid /= 10
+	}
+	return pid == 0
+}
+
+func ofProcess(id workload.ID) bool { return strings.HasPrefix(string(id), "pid:") }

@@ -1,0 +1,421 @@
+package control
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+func (s *State) request(r *Request) {
+	switch {
+	case r.Place != nil:
+		s.admit(r.ID, r.Place)
+	case r.Move != nil:
+		s.move(r.ID, r.Move)
+	case r.Undo != nil:
+		s.undo(r.ID, *r.Undo)
+	case r.Resume != nil:
+		s.resume(r.ID, *r.Resume)
+	case r.Partition != nil:
+		s.setPartition(r.ID, *r.Partition)
+	case r.Change != nil:
+		s.change(r.ID, r.Change)
+	default:
+		s.reply(Reply{ID: r.ID, Failed: refuse(BadRequest, words.NothingAsked)})
+	}
+}
+
+// admit finds a home for what is about to start. With a process it is written into the
+// ledger and the process is a workload from the next scan on; with a time to hold it is
+// kept so long for a workload that its source will show.
+func (s *State) admit(id uint64, in *PlaceRequest) {
+	if f := check(in); f != nil {
+		s.reply(Reply{ID: id, Failed: f})
+		return
+	}
+	if s.Snapshot.Host == nil {
+		s.reply(Reply{ID: id, Failed: refuse(Failed, words.NotScannedYet)})
+		return
+	}
+	spec := in.Spec
+	if in.Process.PID > 0 {
+		spec.ID = ProcessID(in.Process.PID)
+	}
+	result := s.Ledger().Place(place.Request{Spec: spec})
+	answer := &Placed{Placement: result.Placement, Decision: result.Decision}
+	if result.Decision.Outcome == plan.Refused {
+		if in.Process.PID > 0 {
+			s.tellPlaced(&spec, &result.Decision)
+		}
+		s.reply(Reply{ID: id, Place: answer, Failed: &Failure{NoRoom, words.Because(words.NoHome, words.Join(result.Decision.Reasons)).String()}})
+		return
+	}
+	if in.Process.PID == 0 && in.Hold == 0 {
+		s.reply(Reply{ID: id, Place: answer})
+		return
+	}
+	a := Admission{Spec: spec, Process: in.Process, Placement: result.Placement, Scan: s.Scans}
+	if in.Process.PID > 0 {
+		a.Placement.Start = in.Process.Start
+		answer.Placement, answer.Ledger = a.Placement, true
+		s.book(append(result.Others, a.Placement))
+		s.Given[spec.ID], s.givenSeen = a.Placement.CPUs, false
+		s.chose(&result.Decision)
+		s.tellPlaced(&spec, &result.Decision)
+		s.savePlacements()
+	} else {
+		a.Until = s.At.Add(in.Hold)
+		s.Ledger().Commit(a.Placement)
+	}
+	s.Admissions[spec.ID] = a
+	s.saveAdmission(a)
+	s.reply(Reply{ID: id, Place: answer})
+}
+
+// chose remembers why a home was chosen.
+func (s *State) chose(d *plan.Decision) { s.chosen = append(s.chosen, *d) }
+
+// chosenAll brings Chosen up to date. Readers have the map as it was.
+func (s *State) chosenAll() map[workload.ID]plan.Decision {
+	if len(s.chosen) > 0 {
+		s.Chosen, s.kept = cloned(s.Chosen), nil
+		for i := range s.chosen {
+			s.Chosen[s.chosen[i].Workload] = s.chosen[i]
+		}
+		s.chosen = nil
+	}
+	return s.Chosen
+}
+
+// book puts placements into the newest plan and the ledger.
+func (s *State) book(changed []workload.Placement) {
+	if s.homes == nil {
+		s.homes = plan.HomesOf(s.Plan.Placements)
+	}
+	s.homes = s.homes.With(changed...)
+	for _, p := range changed {
+		s.Ledger().Commit(p)
+	}
+}
+
+// Homes is the placements as they are now: Plan.Placements is brought up to date.
+func (s *State) Homes() []workload.Placement {
+	if s.homes != nil {
+		all := s.homes.All()
+		if s.saved == s.homes {
+			s.saved = plan.HomesOf(all)
+		}
+		s.Plan.Placements, s.homes = all, nil
+	}
+	return s.Plan.Placements
+}
+
+// tellPlaced writes what became of a request into the history. A refusal is an answer to
+// who asked, no error: nothing runs without a home for it.
+func (s *State) tellPlaced(spec *workload.Spec, d *plan.Decision) {
+	s.event(plan.Event{Kind: plan.EventPlan, Workload: spec.ID}, words.RequestDecided, spec.Name, string(spec.Class), spec.CPUs, decided(d))
+}
+
+// mostHold bounds how long a home is held for what does not come: CPUs and memory that
+// nobody uses are missing to others, and hooks ask for a minute.
+const mostHold = time.Hour
+
+func check(in *PlaceRequest) *Failure {
+	w := &in.Spec
+	if _, err := workload.ParseClass(string(w.Class)); err != nil {
+		return &Failure{BadRequest, err.Error()}
+	}
+	bad := func(key string, value any, want string) *Failure {
+		return refuse(BadRequest, words.BadValue, key, value, want)
+	}
+	switch {
+	case w.CPUs < 1 || w.CPUs > topology.MaxID:
+		return bad("cpus", w.CPUs, "1 or more")
+	case w.Memory < 0 || w.Memory > 1<<50:
+		return bad("memory", int64(w.Memory), "KiB, 0 (unknown) or more")
+	case w.HugePage < 0 || w.HugePage > 1<<25:
+		return bad("huge_page_kib", int64(w.HugePage), "a page size in KiB, or 0")
+	case in.Process.PID < 0:
+		return bad("process", in.Process.PID, "a PID")
+	case in.Hold < 0 || in.Hold > mostHold:
+		return bad("hold_s", int64(in.Hold/time.Second), "0 to 3600")
+	case in.Process.PID == 0 && in.Hold > 0 && w.ID == "":
+		return bad("id", "", "the workload to hold a home for")
+	}
+	switch w.SMT {
+	case "", workload.SMTPrefer, workload.SMTIsolate, workload.SMTRequire:
+		return nil
+	}
+	return bad("smt", string(w.SMT), "prefer, isolate or require")
+}
+
+// find is the observation of a workload by ID, or by a name that only one has.
+func (s *State) find(id workload.ID) (*workload.Observation, *Failure) {
+	return Find(s.Snapshot.Observations, id)
+}
+
+// Find looks a workload up by ID, or by a name that only one has.
+func Find(all []workload.Observation, id workload.ID) (*workload.Observation, *Failure) {
+	if id == "" {
+		return nil, refuse(BadRequest, words.NameWorkload)
+	}
+	var named []*workload.Observation
+	var ids []string
+	for i := range all {
+		if all[i].ID == id {
+			return &all[i], nil
+		}
+		if all[i].Name == string(id) {
+			named, ids = append(named, &all[i]), append(ids, string(all[i].ID))
+		}
+	}
+	switch len(named) {
+	case 0:
+		return nil, notFound(id)
+	case 1:
+		return named[0], nil
+	}
+	return nil, refuse(BadRequest, words.SeveralNamed, len(named), string(id), strings.Join(ids, ", "))
+}
+
+// move gives a workload the home that a person names, or cancels its page move.
+func (s *State) move(id uint64, in *MoveRequest) {
+	answer, f := s.ordered(in)
+	s.reply(Reply{ID: id, Move: answer, Failed: f})
+}
+
+func (s *State) ordered(in *MoveRequest) (*Moved, *Failure) {
+	o, f := s.find(in.ID)
+	switch {
+	case f != nil:
+		return nil, f
+	case in.Cancel:
+		return s.cancelMove(o.ID, in.DryRun)
+	case in.To.Empty():
+		return nil, refuse(BadRequest, words.NameNodes)
+	}
+	if f := s.mayMove(o.ID, in.DryRun); f != nil {
+		return nil, f
+	}
+	return s.rehome(o.ID, in)
+}
+
+// mayMove is why an order is not even looked at.
+func (s *State) mayMove(id workload.ID, dry bool) *Failure {
+	if c := s.Claims[id]; c != nil && c.Fixed {
+		return refuse(NoRoom, words.ManagerMoves, string(id), c.MovedBy)
+	}
+	switch {
+	case dry:
+		return nil
+	case !s.Settings.Enforce:
+		return refuse(Forbidden, words.ObserveOnly)
+	case s.Holds.All:
+		return refuse(Forbidden, words.AllHeldFirst)
+	case !s.Halted.None():
+		return &Failure{Failed, s.Halted.String()}
+	}
+	return nil
+}
+
+// rehome decides on an order and makes it the newest plan.
+func (s *State) rehome(id workload.ID, in *MoveRequest) (*Moved, *Failure) {
+	facts := s.Facts
+	s.Facts.Placements = s.withAdmissions(s.Homes()) // what is held for others too
+	next, d := balance.Order(s.input(s.At), id, in.To)
+	state := s.Facts
+	s.Facts = facts
+	answer := &Moved{Workload: id, Outcome: d.Outcome, Decision: d}
+	if was := place.Of(s.Homes(), id); was != nil {
+		answer.From, answer.FromCPUs = was.Home, was.CPUs
+	}
+	switch d.Outcome {
+	case plan.Kept:
+		answer.To, answer.CPUs = answer.From, answer.FromCPUs
+		if !in.DryRun {
+			s.tryAgain(id)
+			s.release(id)
+		}
+		return answer, nil
+	case plan.Placed:
+	default:
+		return answer, refuse(NoRoom, words.NotMoved, string(id), words.Join(d.Reasons))
+	}
+	next.Placements = withStartTimes(next.Placements, s.Snapshot.Observations)
+	if bad := plan.CheckPlan(state, next); len(bad) > 0 {
+		return answer, &Failure{Failed, words.Because(words.PlanUnsound, len(bad), bad[0].String()).String()}
+	}
+	p := place.Of(next.Placements, id)
+	answer.To, answer.CPUs = p.Home, p.CPUs
+	for _, step := range next.Steps {
+		if step.Workload == id {
+			answer.Steps = append(answer.Steps, step)
+		}
+	}
+	if in.DryRun {
+		return answer, nil
+	}
+	s.release(id)
+	past := balance.HomeChange{Workload: id, From: answer.From, To: answer.To, At: s.At.Round(0).UTC()}
+	s.Orders = append(slices.Clip(s.Orders), past)
+	// The ban on going back outlives a daemon that ends before its next scan.
+	s.save(KeyPast, slices.Concat(s.History.Changes, s.Orders))
+	s.Plan, s.own, s.ledger = next, false, nil
+	s.savePlacements()
+	s.chose(&d)
+	s.save(KeyChosen, s.chosenAll())
+	s.tryAgain(id) // what failed on the way to the old home says nothing of the new one
+	s.event(plan.Event{Kind: plan.EventPlan, Workload: id}, words.MovedByOrder, answer.To, answer.CPUs, answer.From, answer.FromCPUs)
+	if s.acts() {
+		s.dispatch() // a page move to the old home ends
+	}
+	return answer, nil
+}
+
+// release ends the hold of one workload.
+func (s *State) release(id workload.ID) {
+	if s.Holds.IDs[id] {
+		delete(s.Holds.IDs, id)
+		s.saveHolds()
+	}
+}
+
+// cancelMove stops the page move of a workload and holds it: what has moved stays, and
+// nothing more is done to it until it is resumed or told to move.
+func (s *State) cancelMove(id workload.ID, dry bool) (*Moved, *Failure) {
+	t := s.Tasks[id]
+	moving := t != nil && t.Transfer != nil
+	queued := s.Settings.Enforce && !s.Holds.Has(id) && slices.ContainsFunc(s.Plan.Steps, func(x plan.Step) bool { return x.Workload == id && x.Kind == plan.MovePages })
+	if !moving && !queued {
+		return nil, refuse(NotFound, words.NoMove, string(id))
+	}
+	answer := &Moved{Workload: id, Outcome: plan.Cancelled}
+	if p := place.Of(s.Homes(), id); p != nil {
+		answer.To, answer.CPUs = p.Home, p.CPUs
+	}
+	if t != nil {
+		answer.Move = t.Move
+	}
+	if dry {
+		return answer, nil
+	}
+	s.hold(Which{ID: id})
+	s.event(plan.Event{Kind: plan.EventMove, Workload: id}, words.MoveCancelledByHand)
+	if t != nil {
+		s.cancel(id, t)
+	}
+	return answer, nil
+}
+
+// setPartition moves the line between dedicated and shared work, unless work stands in
+// the way.
+func (s *State) setPartition(id uint64, want plan.Partition) {
+	h := s.Snapshot.Host
+	no := func(f *Failure) { s.reply(Reply{ID: id, Failed: f}) }
+	if want == "" {
+		no(refuse(BadRequest, words.PartitionEmpty))
+		return
+	}
+	if h == nil {
+		no(refuse(Failed, words.NotScannedYet))
+		return
+	}
+	st := s.Facts
+	if err := want.Apply(h, &st.Policy); err != nil {
+		no(refuse(BadRequest, words.PartitionUnfit, err.Error()))
+		return
+	}
+	st.Placements = s.withAdmissions(s.Homes()) // what is held for others too
+	if block := place.InTheWay(st); len(block) > 0 {
+		no(refuse(NoRoom, words.PartitionBlocked, words.Some(words.Sentences(block), 3)))
+		return
+	}
+	before := s.Partition
+	s.save(KeyPartition, SavedPartition{want, s.Settings.Partition})
+	s.Partition, s.Facts.Policy, s.ledger = want, st.Policy, nil
+	now := s.PartitionNow()
+	s.event(plan.Event{Kind: plan.EventHost}, words.PartitionSet, string(orAny(before)), string(now.Partition), now.Dedicated)
+	s.reply(Reply{ID: id, Partition: &now})
+}
+
+// PartitionNow is the partition as it holds.
+func (s *State) PartitionNow() PartitionNow {
+	p := &s.Facts.Policy
+	return PartitionNow{orAny(s.Partition), p.Split, p.Dedicated}
+}
+
+func orAny(p plan.Partition) plan.Partition {
+	if p == "" {
+		return plan.AnyClass
+	}
+	return p
+}
+
+// queued is a task that waits for another of its workload to end.
+type queued struct {
+	ID   workload.ID
+	Task *Task
+}
+
+// change carries out steps that somebody asks for, which are all about one workload.
+func (s *State) change(id uint64, in *Change) {
+	if len(in.Steps) == 0 {
+		s.reply(Reply{ID: id})
+		return
+	}
+	w := in.Steps[0].Workload
+	for i := range in.Steps {
+		if in.Steps[i].Workload != w || w == "" {
+			s.reply(Reply{ID: id, Failed: refuse(BadRequest, words.OneWorkload)})
+			return
+		}
+	}
+	if s.Stopping {
+		s.reply(Reply{ID: id, Failed: refuse(Failed, words.DaemonEnds)})
+		return
+	}
+	if in.Release {
+		s.release(w)
+	}
+	s.dropSteps(Which{ID: w}) // they were planned on how it was before
+	t := &Task{Steps: slices.Clone(in.Steps), Request: id, Together: in.Together, Scan: s.Seen}
+	now := s.Tasks[w]
+	if now != nil { // who asks has the last word
+		s.cancel(w, now)
+	}
+	if now != nil || s.undoes(w) {
+		s.Queued = append(s.Queued, &queued{w, t})
+		return
+	}
+	s.begin(w, t)
+}
+
+// changed answers who asked for steps.
+func (s *State) changed(t *Task) {
+	cut := &Failure{Cancelled, words.Because(words.HeldByHand).String()}
+	if n := len(t.Errs); t.Together && n > 0 && t.Errs[n-1] != nil {
+		cut = t.Errs[n-1]
+	}
+	for range t.Steps {
+		t.Errs = append(t.Errs, cut)
+	}
+	s.reply(Reply{ID: t.Request, Changed: t.Errs})
+}
+
+// dequeue begins a task that waited for this workload.
+func (s *State) dequeue(id workload.ID) {
+	i := slices.IndexFunc(s.Queued, func(q *queued) bool { return q.ID == id })
+	if i < 0 || s.undoes(id) {
+		return
+	}
+	t := s.Queued[i].Task
+	s.Queued = slices.Delete(s.Queued, i, i+1)
+	s.begin(id, t)
+}

@@ -1,0 +1,599 @@
+package control
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+func TestOrder(t *testing.T) {
+	f := newFake(t, 2, 8, ruled(Rule{Match: "a", Class: workload.Dedicated, CPUs: 2}))
+	a, b := f.add("a", 2, 1<<20, 0), f.add("b", 2, 1<<20, 1)
+	before := f.all()
+	f.scan(4)
+	from, to := f.home(a), topology.NodeID(1)
+	if from == "1" {
+		to = 0
+	}
+	if r := f.order(a, 0, 1); r.Move == nil || r.Move.Outcome != plan.Kept || r.Move.To.String() != from {
+		t.Fatalf("to both nodes: %s", asJSON(t, r))
+	}
+	settings := f.all()
+	dry := f.ask(Request{Move: &MoveRequest{ID: "a", To: topology.Nodes(to), DryRun: true}})
+	if dry.Failed != nil || dry.Move.Outcome != plan.Placed || dry.Move.Workload != a || len(dry.Move.Steps) == 0 || dry.Move.From.String() != from {
+		t.Fatalf("dry run: %s", asJSON(t, dry))
+	}
+	for _, s := range dry.Move.Steps {
+		if s.Workload != a {
+			t.Errorf("a step of another: %+v", s)
+		}
+	}
+	f.scan(2)
+	if diff := cmp.Diff(settings, f.all()); diff != "" || f.home(a) != from {
+		t.Fatalf("a dry run moved it to %s:\n%s", f.home(a), diff)
+	}
+	r := f.order(a, to)
+	if r.Failed != nil || r.Move.Outcome != plan.Placed || !r.Move.CPUs.Equal(dry.Move.CPUs) || f.home(a) != topology.Nodes(to).String() {
+		t.Fatalf("%s", asJSON(t, r))
+	}
+	if past := f.disk.saved(t).Past; len(past) != 1 || past[0].Workload != a {
+		t.Errorf("on disk %+v", past)
+	}
+	f.scan(4)
+	if !f.settled(a) || f.cpus(a) != r.Move.CPUs.String() || f.told(words.MovedByOrder) != 1 {
+		t.Errorf("a is on %s", f.cpus(a))
+	}
+	if cpus, _ := topology.ParseCPUSet(f.cpus(b)); cpus.Intersects(r.Move.CPUs) {
+		t.Errorf("b runs on %s, which are a's now", f.cpus(b))
+	}
+	if past := f.s.History.Changes; len(past) == 0 || past[len(past)-1].Workload != a || len(f.s.Orders) != 0 {
+		t.Errorf("balancing knows nothing of it: %+v", past)
+	}
+	f.start()
+	if past := f.s.History.Changes; len(past) == 0 {
+		t.Error("forgotten by the next daemon")
+	}
+	f.scan(2)
+	if f.home(a) != topology.Nodes(to).String() || !f.settled(a) {
+		t.Errorf("after a restart: home %s", f.home(a))
+	}
+	f.undo("")
+	if diff := cmp.Diff(before, f.all()); diff != "" {
+		t.Errorf("after undo:\n%s", diff)
+	}
+}
+
+func TestOrderThatIsRefused(t *testing.T) {
+	f := newFake(t, 2, 8, func(s *Settings) { s.Exclude = []string{"left"} })
+	a, left := f.add("a", 2, 1<<20, 0), f.add("left", 2, 1<<20, 0)
+	full := f.add("full", 2, 7<<20, 1)
+	f.add("b/twin", 1, 1<<18, 0)
+	f.add("c/twin", 1, 1<<18, 0)
+	f.works["/b/twin"].obs.Name, f.works["/c/twin"].obs.Name = "twin", "twin"
+	if r := f.order(a, 1); r.Failed == nil || r.Failed.Code != NotFound {
+		t.Errorf("before the first scan: %+v", r)
+	}
+	f.scan(4)
+	wall := topology.NodeID(0)
+	if f.home(full) == "0" {
+		wall = 1
+	}
+	f.add("wall", 2, 4<<20, wall)
+	f.scan(2)
+	for _, c := range []struct {
+		name string
+		r    Reply
+		code Code
+	}{
+		{"unknown", f.order("/no", 1), NotFound},
+		{"no node", f.order(a), BadRequest},
+		{"no name", f.order("", 1), BadRequest},
+		{"two of a name", f.order("twin", 1), BadRequest},
+		{"excluded", f.order(left, 1), NoRoom},
+		{"no room", f.order(full, wall), NoRoom},
+		{"nothing asked", f.ask(Request{}), BadRequest},
+	} {
+		if c.r.Failed == nil || c.r.Failed.Code != c.code || c.r.Failed.Text == "" {
+			t.Errorf("%s: %s; want %s", c.name, asJSON(t, c.r), c.code)
+		}
+	}
+	f.s.Holds.All, f.twin.Holds.All = true, true
+	if r := f.order(a, 1); r.Failed == nil || r.Failed.Code != Forbidden {
+		t.Errorf("all held: %s", asJSON(t, r))
+	}
+	f.start(observing)
+	f.scan(1)
+	if r := f.order(a, 1); r.Failed == nil || r.Failed.Code != Forbidden {
+		t.Errorf("observe mode: %s", asJSON(t, r))
+	}
+	if r := f.ask(Request{Move: &MoveRequest{ID: a, To: topology.Nodes(0, 1), DryRun: true}}); r.Failed != nil {
+		t.Errorf("a dry run in observe mode: %s", asJSON(t, r))
+	}
+}
+
+// A cancelled move stops, stays stopped over restarts, and goes on when resumed.
+func TestCancelMove(t *testing.T) {
+	f := newFake(t, 2, 8)
+	a := f.add("a", 3, 1<<20, 0, 1)
+	cancel := func(dry bool) Reply { return f.ask(Request{Move: &MoveRequest{ID: a, Cancel: true, DryRun: dry}}) }
+	if r := cancel(false); r.Failed == nil || r.Failed.Code != NotFound {
+		t.Errorf("before the first scan: %s", asJSON(t, r))
+	}
+	f.mid = func(e *Effect) {
+		f.mid = nil
+		if r := cancel(true); r.Move == nil || r.Move.Outcome != plan.Cancelled || f.stopped[e.ID] || f.s.Holds.Has(a) {
+			t.Errorf("dry run: %s", asJSON(t, r))
+		}
+		r := cancel(false)
+		if r.Move == nil || r.Move.Move == nil || r.Move.Move.Moved == 0 || r.Move.To.Empty() || !f.stopped[e.ID] {
+			t.Errorf("%s", asJSON(t, r))
+		}
+	}
+	f.scan(1)
+	if m := f.s.Moves[a]; m.State != moveCancelled || m.Moved >= m.Planned || f.told(words.MoveCancelledByHand) != 1 {
+		t.Errorf("%+v", m)
+	}
+	f.scan(5)
+	f.start()
+	f.scan(5)
+	if !f.s.Holds.Has(a) || f.onHome(a) > 0.99 || len(f.applies(plan.MovePages)) != 1 {
+		t.Errorf("after cancelling %.2f at home", f.onHome(a))
+	}
+	if r := cancel(false); r.Failed == nil || r.Failed.Code != NotFound {
+		t.Errorf("twice: %s", asJSON(t, r))
+	}
+	f.resume(a)
+	f.scan(3)
+	if !f.settled(a) {
+		t.Error("resumed, and not at home")
+	}
+}
+
+// One that waits can be cancelled too.
+func TestCancelMoveThatWaits(t *testing.T) {
+	f := newFake(t, 2, 8)
+	a := f.add("a", 3, 1<<20, 0, 1)
+	f.stuck = true
+	f.scan(1)
+	if f.s.Tasks[a] != nil || !f.s.restOf(a) {
+		// it is planned again at the next scan
+		f.scan(1)
+	}
+	if r := f.ask(Request{Move: &MoveRequest{ID: a, Cancel: true}}); r.Move == nil || r.Move.Outcome != plan.Cancelled || r.Move.Move != nil || !f.s.Holds.Has(a) {
+		t.Errorf("%s", asJSON(t, r))
+	}
+}
+
+// An order ends the hold of a cancelled move, also one to the home that it has.
+func TestOrderAfterCancel(t *testing.T) {
+	f := newFake(t, 2, 8)
+	a := f.add("a", 3, 1<<20, 0, 1)
+	f.stuck = true
+	f.scan(2)
+	f.stuck = false
+	f.ask(Request{Move: &MoveRequest{ID: a, Cancel: true}})
+	home, _ := topology.ParseNodeSet(f.home(a))
+	f.start()
+	f.scan(1)
+	if r := f.ask(Request{Move: &MoveRequest{ID: a, To: home, DryRun: true}}); r.Move == nil || r.Move.Outcome != plan.Kept || !f.s.Holds.Has(a) {
+		t.Fatalf("dry run: %s", asJSON(t, r))
+	}
+	if r := f.ask(Request{Move: &MoveRequest{ID: a, To: home}}); r.Move == nil || r.Move.Outcome != plan.Kept || f.s.Holds.Has(a) {
+		t.Fatalf("%s", asJSON(t, r))
+	}
+	f.start()
+	f.scan(3)
+	if !f.settled(a) {
+		t.Error("not at home")
+	}
+}
+
+func TestPlaceWritesTheLedger(t *testing.T) {
+	f := newFake(t, 2, 8, observing)
+	spec := workload.Spec{Name: "db", Class: workload.Dedicated, CPUs: 6, Memory: 1 << 20}
+	place := func(pid int) Reply {
+		return f.ask(Request{Place: &PlaceRequest{Spec: spec, Process: workload.Process{PID: pid, Start: 9}}})
+	}
+	if r := place(1); r.Failed == nil || r.Failed.Code != Failed {
+		t.Errorf("before the first scan: %s", asJSON(t, r))
+	}
+	f.scan(1)
+	if r := place(0); r.Failed != nil || r.Place.Ledger || len(f.disk.placements) != 0 || len(f.s.Admissions) != 0 {
+		t.Fatalf("asking only: %s", asJSON(t, r))
+	}
+	one := place(4711)
+	if one.Failed != nil || !one.Place.Ledger || one.Place.Placement.CPUs.Len() != 6 || one.Place.Placement.Start != 9 || len(f.disk.placements) != 1 {
+		t.Fatalf("placing: %s", asJSON(t, one))
+	}
+	two := place(4712)
+	if two.Failed != nil || two.Place.Placement.CPUs.Intersects(one.Place.Placement.CPUs) {
+		t.Fatalf("the second: %s", asJSON(t, two))
+	}
+	if r := place(4713); r.Failed == nil || r.Failed.Code != NoRoom || r.Place == nil || r.Place.Decision.Outcome != plan.Refused {
+		t.Errorf("a third on 16 CPUs: %s", asJSON(t, r))
+	}
+	if got := f.s.View().Registered; len(got) != 2 || got[0].PID != 4711 {
+		t.Errorf("registered: %v", got)
+	}
+	if f.told(words.RequestDecided) != 3 {
+		t.Errorf("told %d times", f.told(words.RequestDecided))
+	}
+	if d := chosen(f, "pid:4711"); d.Outcome != plan.Placed || !f.s.Given["pid:4711"].Equal(one.Place.Placement.CPUs) {
+		t.Errorf("%+v", d)
+	}
+	f.start()
+	if got := f.s.View().Registered; len(got) != 2 || !f.s.Given["pid:4711"].Equal(one.Place.Placement.CPUs) {
+		t.Errorf("after a restart: %v", got)
+	}
+}
+
+func TestBadPlaceRequests(t *testing.T) {
+	f := newFake(t, 2, 8)
+	f.scan(1)
+	ok := workload.Spec{Class: workload.Shared, CPUs: 1}
+	with := func(change func(*PlaceRequest)) *PlaceRequest {
+		r := PlaceRequest{Spec: ok}
+		change(&r)
+		return &r
+	}
+	for _, c := range []struct {
+		r   *PlaceRequest
+		bad bool
+	}{
+		{with(func(*PlaceRequest) {}), false},
+		{with(func(r *PlaceRequest) { r.Spec.Class = "gold" }), true},
+		{with(func(r *PlaceRequest) { r.Spec.CPUs = 0 }), true},
+		{with(func(r *PlaceRequest) { r.Spec.CPUs = topology.MaxID + 1 }), true},
+		{with(func(r *PlaceRequest) { r.Spec.Memory = -1 }), true},
+		{with(func(r *PlaceRequest) { r.Spec.Memory = 1<<50 + 1 }), true},
+		{with(func(r *PlaceRequest) { r.Spec.HugePage = -1 }), true},
+		{with(func(r *PlaceRequest) { r.Spec.HugePage = 1<<25 + 1 }), true},
+		{with(func(r *PlaceRequest) { r.Process.PID = -1 }), true},
+		{with(func(r *PlaceRequest) { r.Hold = time.Second }), true},
+		{with(func(r *PlaceRequest) { r.Spec.ID, r.Hold = "x", -time.Second }), true},
+		{with(func(r *PlaceRequest) { r.Spec.ID, r.Hold = "x", mostHold+time.Second }), true},
+		{with(func(r *PlaceRequest) { r.Spec.ID, r.Hold = "x", mostHold }), false},
+		{with(func(r *PlaceRequest) { r.Spec.SMT = "maybe" }), true},
+		{with(func(r *PlaceRequest) { r.Spec.SMT = workload.SMTPrefer }), false},
+		{with(func(r *PlaceRequest) { r.Spec.SMT = workload.SMTRequire }), false},
+		{with(func(r *PlaceRequest) { r.Spec.SMT = workload.SMTIsolate }), false},
+	} {
+		r := f.ask(Request{Place: c.r})
+		if bad := r.Failed != nil && r.Failed.Code == BadRequest; bad != c.bad {
+			t.Errorf("%s: %s", asJSON(t, c.r), asJSON(t, r))
+		}
+	}
+}
+
+// A home that is given while a scan goes on stands; the next scan must have seen it.
+func TestPlaceDuringAScan(t *testing.T) {
+	f := newFake(t, 2, 8, observing)
+	f.scan(1)
+	scan := f.begin()
+	r := f.admit(4711, workload.Dedicated, 4)
+	f.end(scan)
+	if len(f.disk.placements) != 1 || !f.disk.placements[0].CPUs.Equal(r.Place.Placement.CPUs) || len(f.s.View().Registered) != 1 || chosen(f, "pid:4711").Outcome != plan.Placed {
+		t.Fatalf("ledger %+v", f.disk.placements)
+	}
+	f.scan(1)
+	if len(f.disk.placements) != 0 || len(f.s.View().Registered) != 0 || len(f.disk.saved(t).Admissions) != 0 || len(f.s.Given) != 0 {
+		t.Errorf("gone, but still in the ledger: %+v", f.disk.placements)
+	}
+}
+
+// What `homenode run` booked stays booked until the process ends, on a host of one node
+// as well.
+func TestPlacedUntilItEnds(t *testing.T) {
+	f := newFake(t, 1, 4)
+	f.scan(1)
+	r := f.admit(77, workload.Dedicated, 3)
+	if r.Failed != nil {
+		t.Fatal(r.Failed)
+	}
+	id := f.addProcess(77, "x", 1, 1<<20, 0)
+	f.set(plan.Affinity, "77@7", r.Place.Placement.CPUs.String())
+	f.scan(3)
+	v := f.s.View()
+	if spec := v.SpecOf(id); spec.Name != "db" || spec.Class != workload.Dedicated || spec.CPUs != 3 || f.s.observation(id).Name != "db" {
+		t.Errorf("%+v", spec)
+	}
+	if p := f.placement(id); p == nil || !p.CPUs.Equal(r.Place.Placement.CPUs) || p.Start != 7 {
+		t.Errorf("%+v", p)
+	}
+	if again := f.admit(78, workload.Dedicated, 3); again.Failed == nil || again.Failed.Code != NoRoom {
+		t.Errorf("given out again: %s", asJSON(t, again))
+	}
+	if f.toldOf(id, words.Decided) != 0 || f.toldOf(id, words.RequestDecided) != 1 {
+		t.Error("told twice that it was placed")
+	}
+	f.remove(id)
+	f.scan(1)
+	if again := f.admit(78, workload.Dedicated, 3); again.Failed != nil {
+		t.Errorf("after the first has ended: %s", asJSON(t, again))
+	}
+	// Another process with its PID is not it.
+	id = f.addProcess(78, "x", 1, 1<<20, 0)
+	f.works[id].obs.Processes[0].Start = 8
+	f.scan(1)
+	if n := len(f.s.View().Registered); n != 0 {
+		t.Errorf("%d registered when its PID has gone to another", n)
+	}
+}
+
+// What comes from elsewhere at the same time does not get the same CPUs, although no
+// source shows any of it yet.
+func TestHomesAreHeldForWhatComes(t *testing.T) {
+	f := newFake(t, 1, 8, observing)
+	f.scan(1)
+	ask := func(name string) Reply {
+		return f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{ID: workload.ID("m:" + name), Name: name, Class: workload.Dedicated, CPUs: 4}, Hold: time.Minute}})
+	}
+	a := ask("a")
+	if a.Failed != nil || a.Place.Ledger {
+		t.Fatal(asJSON(t, a))
+	}
+	if again := ask("a"); again.Failed != nil || !again.Place.Placement.CPUs.Equal(a.Place.Placement.CPUs) {
+		t.Errorf("asked again: %s", asJSON(t, again))
+	}
+	b := ask("b")
+	if b.Failed != nil || b.Place.Placement.CPUs.Intersects(a.Place.Placement.CPUs) {
+		t.Fatal(asJSON(t, b))
+	}
+	f.scan(2)
+	if c := ask("c"); c.Failed == nil || c.Failed.Code != NoRoom {
+		t.Errorf("c: %s", asJSON(t, c))
+	}
+	m := f.define(pinnedMachine("a", 0, a.Place.Placement.CPUs.Slice()...))
+	f.boot(m, 0)
+	f.scan(1)
+	if len(f.s.Admissions) != 1 {
+		t.Errorf("%+v", f.s.Admissions)
+	}
+	f.after(time.Minute + time.Second)
+	f.scan(1)
+	if c := ask("c"); c.Failed != nil || !c.Place.Placement.CPUs.Equal(b.Place.Placement.CPUs) {
+		t.Errorf("b did not come, and c: %s", asJSON(t, c))
+	}
+	f.after(time.Minute + time.Second)
+	f.scan(1)
+	if n := len(f.s.Homes()); n != 1 || len(f.s.Admissions) != 0 {
+		t.Errorf("%d homes for one machine, %+v", n, f.s.Admissions)
+	}
+}
+
+// What is held for work that is still to come stands in the way as what runs does.
+func TestPartitionLeavesRoomForWhatIsHeld(t *testing.T) {
+	f := newFake(t, 1, 8)
+	f.scan(1)
+	r := f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{ID: "soon", Class: workload.Dedicated, CPUs: 2}, Hold: time.Minute}})
+	if r.Place == nil || r.Place.Placement.CPUs.Empty() {
+		t.Fatalf("not held: %s", asJSON(t, r))
+	}
+	others := plan.Partition(f.host().Online.Minus(r.Place.Placement.CPUs).String())
+	if r := f.ask(Request{Partition: &others}); r.Failed == nil || r.Failed.Code != NoRoom {
+		t.Errorf("dedicated work gets %s alone: %s", others, asJSON(t, r))
+	}
+	f.after(2 * time.Minute)
+	f.scan(1)
+	if r := f.ask(Request{Partition: &others}); r.Failed != nil {
+		t.Errorf("when it is no longer held: %s", asJSON(t, r))
+	}
+}
+
+func TestPartitionMovesAndStays(t *testing.T) {
+	rules := ruled(Rule{Match: "/db", Class: workload.Dedicated, CPUs: 2}, Rule{Match: "/web", CPUs: 4})
+	f := newFake(t, 1, 8, rules, func(s *Settings) { s.Partition = "4-7" })
+	db, web := f.add("db", 2, 1<<20, 0), f.add("web", 2, 1<<20, 0)
+	set := func(p plan.Partition) Reply { return f.ask(Request{Partition: &p}) }
+	if r := set("4-7"); r.Failed == nil || r.Failed.Code != Failed {
+		t.Errorf("before the first scan: %s", asJSON(t, r))
+	}
+	f.scan(3)
+	if got := f.placement(db).CPUs; got.Len() != 2 || !got.SubsetOf(topology.CPUs(4, 5, 6, 7)) || f.cpus(web) != "0-3" {
+		t.Errorf("db on %v, web on %s", got, f.cpus(web))
+	}
+	if now := f.s.PartitionNow(); !now.Split || now.Dedicated.String() != "4-7" || now.Partition != "4-7" {
+		t.Errorf("%+v", now)
+	}
+	for p, code := range map[plan.Partition]Code{"0-3": NoRoom, "1-7": NoRoom, "shared": NoRoom, "x": BadRequest, "0-99": BadRequest, "": BadRequest} {
+		if r := set(p); r.Failed == nil || r.Failed.Code != code || f.s.Partition != "4-7" {
+			t.Errorf("%q: %s", p, asJSON(t, r))
+		}
+	}
+	if r := set("2-7"); r.Partition == nil || r.Partition.Dedicated.String() != "2-7" || f.told(words.PartitionSet) != 1 {
+		t.Fatal(asJSON(t, r))
+	}
+	f.scan(2)
+	if f.cpus(web) != "0-1" {
+		t.Errorf("web is on %s", f.cpus(web))
+	}
+	f.start()
+	f.scan(2)
+	if p := f.s.PartitionNow(); p.Partition != "2-7" {
+		t.Errorf("after a restart: %+v", p)
+	}
+	f.start(func(s *Settings) { s.Partition = plan.AnyClass })
+	f.scan(2)
+	if p := f.s.PartitionNow(); p.Split || p.Partition != plan.AnyClass {
+		t.Errorf("after the configuration changed: %+v", p)
+	}
+}
+
+// CPUs of the partition that the host loses: what is left of it holds, and dedicated
+// work there stays.
+func TestPartitionOfAHostThatShrinks(t *testing.T) {
+	f := newFake(t, 2, 8, ruled(Rule{Match: "/db", Class: workload.Dedicated, CPUs: 2}), func(s *Settings) { s.Partition = "0-3,12-15" })
+	db := f.add("db", 2, 1<<20, 0)
+	f.scan(3)
+	before := f.cpus(db)
+	f.nodes = 1
+	f.scan(3)
+	now := f.s.PartitionNow()
+	if !now.Split || now.Dedicated.String() != "0-3" || f.cpus(db) != before || !f.settled(db) || f.told(words.PartitionUnfit) != 1 || f.told(words.CPUsOffline) != 1 {
+		t.Errorf("%+v; db on %s, told %d times", now, f.cpus(db), f.told(words.PartitionUnfit))
+	}
+	f.nodes = 2
+	f.scan(1)
+	if f.told(words.CPUsOnline) != 1 {
+		t.Error("not told")
+	}
+	f.nodes = 1
+	f.scan(1)
+	if f.told(words.PartitionUnfit) != 2 {
+		t.Error("not told when it comes again")
+	}
+}
+
+// Steps that somebody asks for go through the journal, each on its own; undo takes them back.
+func TestChange(t *testing.T) {
+	f := newFake(t, 2, 8)
+	f.scan(1)
+	for _, path := range []string{"sys/a", "sys/b", "sys/c"} {
+		f.set(plan.HostFile, path, "1")
+	}
+	step := func(path string) plan.Step {
+		return plan.Step{Kind: "write", Workload: "host", Target: plan.Target{Kind: workload.InHost, Host: path}, To: "0"}
+	}
+	f.fail = func(e *Effect) *Failure {
+		if e.Kind == EffectApply && e.Step.Target.Host == "sys/b" {
+			return &Failure{Failed, "on purpose"}
+		}
+		return nil
+	}
+	change := func(steps ...plan.Step) Reply { return f.ask(Request{Change: &Change{Steps: steps}}) }
+	r := change(step("sys/a"), step("sys/b"), step("sys/c"), step("sys/none"))
+	if r.Failed != nil || len(r.Changed) != 4 || r.Changed[0] != nil || r.Changed[1] == nil || r.Changed[2] != nil || r.Changed[3] == nil || r.Changed[3].Code != Gone {
+		t.Fatal(asJSON(t, r))
+	}
+	if f.get(plan.HostFile, "sys/a") != "0" || f.get(plan.HostFile, "sys/c") != "0" || f.s.Journal.Len() != 3 || f.told(words.StepFailed) != 0 || f.told(words.StepTook) != 2 {
+		t.Errorf("%v", f.all())
+	}
+	f.fail = nil
+	if r := change(step("sys/b")); len(r.Changed) != 1 || r.Changed[0] != nil { // at once, whatever failed before
+		t.Error(asJSON(t, r))
+	}
+	if r := change(); r.Failed != nil || len(r.Changed) != 0 {
+		t.Error(asJSON(t, r))
+	}
+	other := step("sys/a")
+	other.Workload = "guest"
+	nobody := step("sys/a")
+	nobody.Workload = ""
+	if r := change(step("sys/a"), other); r.Failed == nil || r.Failed.Code != BadRequest {
+		t.Error(asJSON(t, r))
+	}
+	if r := change(nobody); r.Failed == nil || r.Failed.Code != BadRequest {
+		t.Error(asJSON(t, r))
+	}
+	// Somebody else has set it since: that is said once; who asks again means it.
+	f.set(plan.HostFile, "sys/c", "7")
+	if r := change(step("sys/c")); len(r.Changed) != 1 || r.Changed[0] == nil || r.Changed[0].Code != Foreign || f.get(plan.HostFile, "sys/c") != "7" {
+		t.Error(asJSON(t, r))
+	}
+	if r := change(step("sys/c")); len(r.Changed) != 1 || r.Changed[0] != nil || f.get(plan.HostFile, "sys/c") != "0" {
+		t.Error(asJSON(t, r))
+	}
+	f.undo("host")
+	if f.get(plan.HostFile, "sys/a") != "1" || f.get(plan.HostFile, "sys/b") != "1" || f.get(plan.HostFile, "sys/c") != "7" {
+		t.Errorf("%v", f.all())
+	}
+	if !f.s.Holds.Has("host") {
+		t.Error("not held")
+	}
+	if r := f.ask(Request{Change: &Change{Steps: []plan.Step{step("sys/a")}, Release: true}}); r.Failed != nil || f.s.Holds.Has("host") || f.disk.saved(t).Holds.IDs["host"] {
+		t.Error(asJSON(t, r))
+	}
+}
+
+// What a person orders is carried out in observe mode too, once and journalled, and nothing
+// else is; a daemon that ends says so.
+func TestChangeInObserveMode(t *testing.T) {
+	f := scattered(t, observing)
+	f.set(plan.HostFile, "sys/a", "1")
+	before := f.all()
+	f.scan(2)
+	f.ask(Request{Undo: &Which{All: true}})
+	order := Request{Change: &Change{Steps: []plan.Step{{Kind: "write", Workload: "host", Target: plan.Target{Kind: workload.InHost, Host: "sys/a"}, To: "0"}}, Release: true}}
+	if r := f.ask(order); r.Failed != nil || len(r.Changed) != 1 || r.Changed[0] != nil {
+		t.Error(asJSON(t, r))
+	}
+	f.scan(3)
+	if n := f.count(EffectApply, ""); f.get(plan.HostFile, "sys/a") != "0" || n != 1 || f.s.Journal.Len() != 1 {
+		t.Errorf("%d changes, %d entries; %v", n, f.s.Journal.Len(), f.all())
+	}
+	f.undo("host")
+	if diff := cmp.Diff(before, f.all()); diff != "" || len(f.disk.journal()) != 0 {
+		t.Errorf("undo left:\n%s", diff)
+	}
+	f.turn(Input{Stopped: true})
+	if r := f.ask(order); r.Failed == nil || r.Failed.Code != Failed || f.get(plan.HostFile, "sys/a") != "1" {
+		t.Error(asJSON(t, r))
+	}
+}
+
+// A request to change something waits for the task of its workload, which begins nothing
+// more; two wait in their order.
+func TestChangeWaits(t *testing.T) {
+	f := newFake(t, 2, 8)
+	f.scan(1)
+	f.set(plan.HostFile, "sys/a", "1")
+	f.set(plan.HostFile, "sys/b", "1")
+	steps := func(to string) *Change {
+		var out []plan.Step
+		for _, path := range []string{"sys/a", "sys/b"} {
+			out = append(out, plan.Step{Kind: "write", Workload: "host", Target: plan.Target{Kind: workload.InHost, Host: path}, To: to})
+		}
+		return &Change{Steps: out}
+	}
+	f.keeping(EffectApply)
+	f.ask(Request{Change: steps("2")})
+	one := f.asked
+	f.ask(Request{Change: steps("3")})
+	f.ask(Request{Change: steps("4")})
+	if len(f.kept) != 1 || len(f.replies) != 0 {
+		t.Fatalf("%s", asJSON(t, f.kept))
+	}
+	f.release()
+	if r := f.replies[one]; len(r.Changed) != 2 || r.Changed[0] != nil || r.Changed[1] == nil || r.Changed[1].Code != Cancelled {
+		t.Errorf("the first: %s", asJSON(t, r))
+	}
+	for k := uint64(1); k <= 2; k++ {
+		if r := f.replies[one+k]; len(r.Changed) != 2 || r.Changed[0] != nil || r.Changed[1] != nil {
+			t.Errorf("the %dth: %s", k+1, asJSON(t, r))
+		}
+	}
+	if f.get(plan.HostFile, "sys/a") != "4" || f.get(plan.HostFile, "sys/b") != "4" || len(f.s.Queued) != 0 {
+		t.Errorf("%v", f.all())
+	}
+	f.undo("host")
+	if f.get(plan.HostFile, "sys/a") != "1" || f.get(plan.HostFile, "sys/b") != "1" {
+		t.Errorf("undo left %v", f.all())
+	}
+	// It stops a page move.
+	id := f.add("a", 3, 1<<20, 0, 1)
+	f.mid = func(e *Effect) {
+		f.mid = nil
+		f.ask(Request{Change: &Change{Steps: []plan.Step{{Kind: plan.SetCPUs, Workload: id, Target: plan.Target{Kind: workload.InCgroup, Cgroup: "/a"}, To: "3"}}}})
+		if !f.stopped[e.ID] {
+			t.Error("the pages go on")
+		}
+	}
+	f.scan(1)
+	if r := f.replies[f.asked]; len(r.Changed) != 1 || r.Changed[0] != nil {
+		t.Errorf("%s", asJSON(t, r))
+	}
+}
+
+func chosen(f *fake, id workload.ID) plan.Decision {
+	v := f.s.View()
+	if d, ok := v.Chosen.Of(id); ok {
+		return d
+	}
+	return plan.Decision{}
+}

@@ -1,0 +1,418 @@
+package control
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/hostprep"
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Rule gives wishes to the workloads that match.
+type Rule struct {
+	Match      string             `json:"match"` // glob pattern on workload ID or name; ** crosses slashes
+	Class      workload.Class     `json:"class,omitempty"`
+	Importance *int               `json:"importance,omitempty"` // 0 to 100
+	CPUs       int                `json:"cpus,omitempty"`       // 0: from what it uses
+	Memory     topology.KiB       `json:"memory,omitempty"`     // 0: from what it holds
+	SMT        workload.SMTPolicy `json:"smt,omitempty"`
+	Near       []string           `json:"near,omitempty"`       // devices by kernel name or PCI address
+	NearGiven  bool               `json:"near_given,omitempty"` // Near stands instead of what is learned, also when empty
+}
+
+// Matches reports whether a glob pattern fits a workload's ID or its name.
+func Matches(pattern string, o *workload.Observation) bool {
+	return matches(pattern, string(o.ID)) || matches(pattern, o.Name)
+}
+
+// matches sees at what a pattern begins with, mostly, that it does not fit.
+func matches(pattern, s string) bool {
+	for i := range len(pattern) {
+		switch c := pattern[i]; {
+		case c == '*' || c == '?' || c == '[' || c == '{' || c == '\\':
+			return doublestar.MatchUnvalidated(pattern, s)
+		case i < len(s) && s[i] == c:
+		case c != '/' || i < len(s): // a/** fits a
+			return false
+		}
+	}
+	return doublestar.MatchUnvalidated(pattern, s)
+}
+
+// rule is the first rule that fits, or nil.
+func (s *Settings) rule(o *workload.Observation) *Rule {
+	for i := range s.Rules {
+		if Matches(s.Rules[i].Match, o) {
+			return &s.Rules[i]
+		}
+	}
+	return nil
+}
+
+// apply puts what a rule says over what was derived.
+func (r *Rule) apply(spec *workload.Spec) {
+	if r.Class != "" {
+		spec.Class = r.Class
+	}
+	if r.Importance != nil {
+		spec.Importance = *r.Importance
+	}
+	if r.CPUs > 0 {
+		spec.CPUs = r.CPUs
+	}
+	if r.Memory > 0 {
+		spec.Memory = r.Memory
+	}
+	if r.SMT != "" {
+		spec.SMT = r.SMT
+	}
+	for _, dev := range r.Near {
+		spec.Near = append(spec.Near, workload.Near{Device: dev})
+	}
+	spec.Given = true
+}
+
+// SpecOf is what is wished for a workload.
+func (s *State) SpecOf(o *workload.Observation) workload.Spec {
+	rule := s.Settings.rule(o)
+	if c := s.Claims[o.ID]; c != nil && c.Spec != nil {
+		return s.claimedSpec(o, c, rule)
+	}
+	spec := place.SpecFrom(*o)
+	given := false
+	if rule != nil {
+		rule.apply(&spec)
+		given = rule.NearGiven
+	}
+	if a, ok := s.Admissions[o.ID]; ok && a.Process.Start == startOf(o) {
+		spec = a.spec(spec)
+		given = len(a.Spec.Near) > 0
+	}
+	if !given {
+		s.addLearned(&spec, o)
+	}
+	return spec
+}
+
+// claimedSpec is what is wished for a workload that its source knows. What has a manager of
+// its own has from it what it is; how much it matters and what it is near to is for
+// homenode to say.
+func (s *State) claimedSpec(o *workload.Observation, c *workload.Claim, rule *Rule) workload.Spec {
+	spec := *c.Spec
+	spec.Near = slices.Clone(spec.Near)
+	if rule != nil {
+		r := *rule
+		if c.Driver != "" {
+			r.Class, r.CPUs, r.Memory, r.SMT = "", 0, 0, ""
+		}
+		given := spec.Given
+		r.apply(&spec)
+		spec.Given = given
+	}
+	if rule == nil || !rule.NearGiven {
+		s.addLearned(&spec, o)
+	}
+	return spec
+}
+
+// unfollowed is what a rule asks of a claimed workload in vain.
+func (s *State) unfollowed(o *workload.Observation) []workload.Problem {
+	c, r := s.Claims[o.ID], s.Settings.rule(o)
+	if r == nil || c == nil || c.Spec == nil || c.Driver == "" {
+		return nil
+	}
+	var asks []string
+	if r.Class != "" && r.Class != c.Spec.Class {
+		asks = append(asks, "class "+string(r.Class))
+	}
+	if r.CPUs > 0 && r.CPUs != c.Spec.CPUs {
+		asks = append(asks, fmt.Sprintf("%d CPUs", r.CPUs))
+	}
+	if r.Memory > 0 && r.Memory != c.Spec.Memory {
+		asks = append(asks, words.Size(r.Memory)+" of memory")
+	}
+	if r.SMT != "" && r.SMT != c.Spec.SMT {
+		asks = append(asks, "smt "+string(r.SMT))
+	}
+	if asks == nil {
+		return nil
+	}
+	return []workload.Problem{{Subject: string(o.ID), Text: words.Because(words.RuleUnfollowed, r.Match, strings.Join(asks, ", ")).String()}}
+}
+
+// spec is what an admission asked for, over what was derived.
+func (a *Admission) spec(derived workload.Spec) workload.Spec {
+	spec, asked := derived, &a.Spec
+	spec.Name, spec.Class, spec.CPUs, spec.Given = asked.Name, asked.Class, asked.CPUs, true
+	if spec.Importance == 0 {
+		spec.Importance = workload.DefaultImportance
+	}
+	if asked.Memory > 0 {
+		spec.Memory = asked.Memory
+	}
+	if asked.HugePage > 0 {
+		spec.HugePage = asked.HugePage
+	}
+	if asked.SMT != "" {
+		spec.SMT = asked.SMT
+	}
+	spec.Near = slices.Clone(asked.Near)
+	return spec
+}
+
+// addLearned adds what was learned to wishes that name nothing.
+func (s *State) addLearned(spec *workload.Spec, o *workload.Observation) {
+	for _, l := range s.Links[o.ID] {
+		near, counts := place.Learned(o, &l.Link, l.Rate)
+		if !counts {
+			continue
+		}
+		if l.Helper.PID > 0 {
+			near.Workload = s.Helpers[processKey(l.Helper)]
+		}
+		if near.Workload != o.ID {
+			spec.Near = append(spec.Near, near)
+		}
+	}
+}
+
+// subjects pairs each observation with what is wished for it. Of one that has not changed
+// since they were made last, nor anything else they were made of, it is the same: most have
+// not.
+func (s *State) subjects(all []workload.Observation) []*place.Subject {
+	hosts := s.hostCgroups()
+	beyond := s.beyondShare(all)
+	before := s.made
+	if before.journal != s.Journal.shape || !before.allowed.Equal(s.Snapshot.Host.Allowed) {
+		before = made{}
+	}
+	now := made{
+		journal: s.Journal.shape, allowed: s.Snapshot.Host.Allowed,
+		observed: all, subjects: make([]*place.Subject, len(all)), alike: make([]bool, len(all)),
+	}
+	k := 0
+	for i := range all {
+		o := &all[i]
+		for k < len(before.observed) && before.observed[k].ID < o.ID {
+			k++
+		}
+		now.alike[i] = !s.special(o.ID) && !beyond[o.ID]
+		if now.alike[i] && k < len(before.observed) && before.alike[k] && before.observed[k].Same(o) {
+			now.subjects[i] = before.subjects[k]
+			continue
+		}
+		now.subjects[i] = s.subject(o, hosts, beyond[o.ID])
+	}
+	s.made = now
+	return now.subjects
+}
+
+// made is the subjects as they were made last, and of what.
+type made struct {
+	journal  uint64 // Journal.shape
+	allowed  topology.CPUSet
+	observed []workload.Observation
+	subjects []*place.Subject
+	alike    []bool // each was made of nothing but its observation, the rules and the above
+}
+
+// special reports whether more is known of a workload than its observation shows.
+func (s *State) special(id workload.ID) bool {
+	return s.Claims[id] != nil || s.Covered[id] != nil || len(s.Links[id]) > 0 || has(s.Admissions, id) || has(s.Overwrites, id) || has(s.Silent, id)
+}
+
+func has[V any](m map[workload.ID]V, id workload.ID) bool { _, ok := m[id]; return ok }
+
+func (s *State) subject(o *workload.Observation, hosts []string, beyond bool) *place.Subject {
+	subject := place.Subject{Spec: s.SpecOf(o), Observation: balance.Round(*o), Alone: s.leave(o)}
+	if c := cmp.Or(s.Claims[o.ID], s.Covered[o.ID]); c != nil {
+		subject.Fixed = c.Fixed
+		if subject.Alone.None() {
+			subject.Alone = c.Alone
+		}
+	}
+	if subject.Alone.None() {
+		subject.Alone = ofHost(o.ID, hosts)
+	}
+	if subject.Alone.None() {
+		subject.Alone = s.setByOthers(o)
+	}
+	if subject.Alone.None() {
+		// What it holds stays its own until it can be seen again.
+		subject.Alone = s.unseen(o)
+		subject.Fixed = subject.Fixed || !subject.Alone.None()
+	}
+	if subject.Alone.None() && beyond {
+		subject.Alone = words.Because(words.UserShare, o.UID, userShare)
+	}
+	return &subject
+}
+
+// leave is why a workload is not homenode's to place by configuration, because of
+// another manager, or because it does not answer.
+func (s *State) leave(o *workload.Observation) words.Reason {
+	if !utf8.ValidString(string(o.ID)) { // the journal is JSON, which cannot hold such a path
+		return words.Because(words.NotUTF8)
+	}
+	for i := range s.Managers {
+		m := &s.Managers[i]
+		if m.Everything {
+			return words.Because(words.ManagerMovesAll, m.Name, m.Does, m.Name)
+		}
+		if below(o.ID, m.Cgroups) {
+			return words.Because(words.ManagerOwns, m.Name, m.Does)
+		}
+	}
+	for _, p := range s.Settings.Exclude {
+		if Matches(p, o) {
+			return words.Because(words.Excluded, p)
+		}
+	}
+	if len(s.Settings.Include) > 0 && !slices.ContainsFunc(s.Settings.Include, func(p string) bool { return Matches(p, o) }) {
+		return words.Because(words.NotIncluded)
+	}
+	return words.Reason{}
+}
+
+// unseen is why a workload is left alone for now: it does not answer, or has not been
+// looked at yet.
+func (s *State) unseen(o *workload.Observation) words.Reason {
+	if q := s.Silent[o.ID]; s.silentNow(o.ID) { // it is tried again after that
+		return words.Because(words.Unanswered, q.Text)
+	}
+	switch {
+	case o.Unanswered:
+		return words.Because(words.MemoryUnanswered)
+	case o.MemoryUnread:
+		return words.Because(words.MemoryNotRead)
+	}
+	return words.Reason{}
+}
+
+// userShare is how much of a host the sessions of one ordinary user may book, of its CPUs
+// and of its memory, unless they were placed by `homenode run` or a source: whoever may
+// start processes must not thereby take all room.
+const userShare = 0.5
+
+// beyondShare is the workloads of users that want more than their share, the smallest of
+// each first.
+func (s *State) beyondShare(all []workload.Observation) map[workload.ID]bool {
+	byUser := map[int][]*workload.Observation{}
+	for i := range all {
+		o := &all[i]
+		if _, admitted := s.Admissions[o.ID]; o.Kind == workload.InProcess && o.UID != 0 && !admitted && s.Claims[o.ID] == nil {
+			byUser[o.UID] = append(byUser[o.UID], o)
+		}
+	}
+	var memory topology.KiB
+	for _, n := range s.Snapshot.Host.Nodes {
+		memory += max(0, n.Memory)
+	}
+	cpus := float64(s.Snapshot.Host.Online.Len())
+	beyond := map[workload.ID]bool{}
+	for _, own := range byUser { // each by itself: their order does not matter
+		slices.SortFunc(own, func(a, b *workload.Observation) int {
+			return cmp.Or(-cmp.Compare(workload.Total(a.Memory), workload.Total(b.Memory)), cmp.Compare(a.ID, b.ID))
+		})
+		var kib topology.KiB
+		used := 0.0
+		for _, o := range own {
+			kib, used = kib+workload.Total(o.Memory), used+o.CPUUse
+			if float64(kib) > userShare*float64(memory) || used > userShare*cpus {
+				beyond[o.ID] = true
+				kib, used = kib-workload.Total(o.Memory), used-o.CPUUse
+			}
+		}
+	}
+	return beyond
+}
+
+// below reports whether a cgroup is one of those named, or below one.
+func below(id workload.ID, names []string) bool {
+	for part := range strings.SplitSeq(string(id), "/") {
+		if slices.Contains(names, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// hostCgroups is the cgroups that preparing the host gave CPUs to and that were not
+// undone: what runs there is the host's.
+func (s *State) hostCgroups() []string {
+	var out []string
+	all := s.Journal.All()
+	for i := range all {
+		e := &all[i]
+		if e.Workload != hostprep.ID {
+			continue
+		}
+		switch e.Kind {
+		case plan.CgroupCPUs:
+			out = append(out, e.Path)
+		case plan.UnitCPUs:
+			out = append(out, hostprep.CgroupOf(e.Path))
+		}
+	}
+	return out
+}
+
+func ofHost(id workload.ID, cgroups []string) words.Reason {
+	for _, at := range cgroups {
+		if string(id) == at || strings.HasPrefix(string(id), at+"/") {
+			return words.Because(words.OfHost, at)
+		}
+	}
+	return words.Reason{}
+}
+
+// setByOthers is why a cgroup is left alone whose CPUs somebody else chose, by systemd's
+// AllowedCPUs= or as the kubelet's static policy does it. A set that homenode changed, on
+// the cgroup or above it, is not somebody else's as long as it reads so (see foreign).
+func (s *State) setByOthers(o *workload.Observation) words.Reason {
+	if w, ok := s.Overwrites[o.ID]; ok && w.Count >= mostOverwrites && s.At.Sub(w.Last) < giveInFor {
+		return words.Because(words.GivenIn, w.Count, giveInFor)
+	}
+	if o.Kind != workload.InCgroup || o.CPUs.Empty() || s.Snapshot.Host.Allowed.SubsetOf(o.CPUs) {
+		return words.Reason{}
+	}
+	own := o.Cgroup
+	if !strings.HasPrefix(own, "/") {
+		own = "/" + own
+	}
+	own = path.Clean(own)
+	for at := own; ; at = path.Dir(at) {
+		if e := s.Journal.Of(plan.CgroupCPUs, at); e != nil && (at != own || sameCgroup(e, o)) {
+			return words.Reason{}
+		}
+		if at == "/" {
+			return words.Because(words.SetByOthers, o.CPUs)
+		}
+	}
+}
+
+// startOf tells one process workload from a later one with the same PID; 0 for a
+// cgroup, which keeps its home when its service is started again.
+func startOf(o *workload.Observation) uint64 {
+	if o.Kind != workload.InProcess || len(o.Processes) == 0 {
+		return 0
+	}
+	root := o.Processes[0]
+	for _, p := range o.Processes {
+		if isProcess(o.ID, p.PID) {
+			root = p
+		}
+	}
+	return root.Start
+}

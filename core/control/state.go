@@ -1,0 +1,458 @@
+package control
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/irq"
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// InterruptMode is what is done about the interrupts of devices.
+type InterruptMode string
+
+// What may be done.
+const (
+	InterruptsOff    InterruptMode = "off"    // nothing is read
+	InterruptsReport InterruptMode = "report" // status tells where they belong
+	InterruptsPlace  InterruptMode = "place"  // enforce mode puts them there
+)
+
+// Settings is the configuration as far as decisions go by it.
+type Settings struct {
+	Enforce       bool             `json:"enforce"` // carry plans out
+	Policy        plan.Policy      `json:"policy"`
+	Partition     plan.Partition   `json:"partition,omitempty"`
+	Arrange       place.Options    `json:"arrange"`
+	Balance       balance.Settings `json:"balance"`
+	Rules         []Rule           `json:"rules,omitempty"`
+	Include       []string         `json:"include,omitempty"` // glob patterns on workload ID or name; empty is all
+	Exclude       []string         `json:"exclude,omitempty"` // glob patterns; stronger than Include
+	Interrupts    InterruptMode    `json:"interrupts"`
+	Queues        irq.QueueCount   `json:"queues,omitempty"`
+	Surveys       []SurveyKind     `json:"surveys,omitempty"` // those that there is somebody to make
+	RestoreOnStop bool             `json:"restore_on_stop,omitempty"`
+}
+
+// Holds is what undo, or the cancelling of a move, told homenode to leave alone.
+type Holds struct {
+	All bool                 `json:"all"`
+	IDs map[workload.ID]bool `json:"ids"`
+}
+
+// Has reports whether a workload is held.
+func (h *Holds) Has(id workload.ID) bool { return h.All || h.IDs[id] }
+
+// Admission is a home that was given to what was about to start.
+type Admission struct {
+	Spec      workload.Spec      `json:"spec"`
+	Process   workload.Process   `json:"process,omitzero"` // its root; without one it holds until Until
+	Placement workload.Placement `json:"placement"`
+	Until     time.Time          `json:"until,omitzero"`
+	Scan      uint64             `json:"scan,omitempty"` // the newest that had begun: later ones must see it
+}
+
+// admitted is the admissions as they are saved: all at one time, which never change, and
+// those since. A copy of it costs no copy of them.
+type admitted struct {
+	all   map[workload.ID]Admission
+	since []Admission
+}
+
+// MarshalJSON writes what KeyAdmissions is read as.
+func (a admitted) MarshalJSON() ([]byte, error) {
+	all := cloned(a.all)
+	for _, x := range a.since {
+		all[x.Spec.ID] = x
+	}
+	return json.Marshal(all)
+}
+
+// Decisions is why homes were chosen.
+type Decisions struct {
+	all   map[workload.ID]plan.Decision // never changed
+	since []plan.Decision               // newer ones
+}
+
+// Of is the decision that gave a workload its home.
+func (d *Decisions) Of(id workload.ID) (plan.Decision, bool) {
+	for i := range slices.Backward(d.since) {
+		if d.since[i].Workload == id {
+			return d.since[i], true
+		}
+	}
+	one, ok := d.all[id]
+	return one, ok
+}
+
+// retry is when something that failed may be tried again.
+type retry struct {
+	Failures int
+	Next     time.Time
+	Text     string
+}
+
+// stepKey names a step among those that failed.
+type stepKey struct {
+	Workload workload.ID
+	Kind     plan.StepKind
+	To       string
+	Device   string
+}
+
+// MarshalText makes it a key in JSON.
+func (k stepKey) MarshalText() ([]byte, error) {
+	type plain stepKey
+	return json.Marshal(plain(k))
+}
+
+// UnmarshalText reads what MarshalText wrote.
+func (k *stepKey) UnmarshalText(text []byte) error {
+	type plain stepKey
+	return json.Unmarshal(text, (*plain)(k))
+}
+
+// processKey is a process as a key.
+type processKey workload.Process
+
+// MarshalText makes it a key in JSON.
+func (k processKey) MarshalText() ([]byte, error) {
+	return []byte(plan.ProcessPath(workload.Process(k))), nil
+}
+
+// UnmarshalText reads what MarshalText wrote.
+func (k *processKey) UnmarshalText(text []byte) error {
+	p, err := plan.ParseProcessPath(string(text))
+	*k = processKey(p)
+	return err
+}
+
+func keyOf(s *plan.Step) stepKey {
+	return stepKey{s.Workload, s.Kind, s.To, s.Target.Device + s.Target.Host}
+}
+
+// overwrite is how often others have set anew what homenode had set of a workload.
+type overwrite struct {
+	Count int
+	Last  time.Time
+}
+
+// silent is a workload of which a call did not come back.
+type silent struct {
+	Failures int
+	Until    time.Time
+	Text     string
+}
+
+// Link is a link with its traffic.
+type Link struct {
+	workload.Link
+	At time.Time // of the counter
+	// Rate is what went through it, MiB/s, the lesser of the last two windows: what
+	// pulls must have lasted for a minute. Below 0 when nothing counts it, 0 while unknown.
+	Rate float64
+	Last float64 // of the newest window; below 0 before the first
+}
+
+// Devices is the newest survey of interrupts and what it led to.
+type Devices struct {
+	All   []irq.Device
+	Plan  irq.Plan
+	Left  string          // to whom interrupts are left; "" when to nobody
+	Avoid topology.CPUSet // CPUs that are somebody's alone
+}
+
+// State is everything homenode remembers of a host. Next owns the one it is given and
+// may change what it refers to.
+type State struct {
+	Settings Settings
+
+	// On disk.
+	Seq        uint64  // of the newest journal entry ever
+	Events     uint64  // numbered so far
+	Journal    Journal `json:"-"`
+	Admissions map[workload.ID]Admission
+	Holds      Holds
+	Chosen     map[workload.ID]plan.Decision // why each home was chosen, for as long as it is kept; see chose
+	History    balance.History               // of it the changes of home
+	Partition  plan.Partition                // between dedicated and shared work
+	Moves      map[workload.ID]plan.Move     // the newest that ended, of workloads that are there
+	Undoing    []*undoing
+	Theirs     map[string]Theirs // by kind and path
+
+	// From the newest scan.
+	At        time.Time     // of the newest input
+	Began     time.Time     // the scan
+	Scans     uint64        // begun
+	Seen      uint64        // the newest that has ended
+	Took      time.Duration // by it
+	Snapshot  workload.Snapshot
+	Claims    map[workload.ID]*workload.Claim
+	Covered   map[workload.ID]*workload.Claim // what a claim of nobody in particular is about
+	SeenAs    map[workload.ID]workload.ID     // a claimed workload, to what it is observed as
+	Bindings  map[workload.ID]binding         // where each claimed workload was
+	Subjects  []*place.Subject                // what was decided on, rising by ID
+	Plan      plan.Plan                       // Steps are those left to do
+	Facts     plan.State                      // the plan was made on
+	Balancing balance.Report
+	Halted    words.Reason // why nothing is changed; none when something is
+
+	// What requests have added since the newest scan, so that a home more does not cost a
+	// copy of all.
+	homes    *plan.Homes     // Plan.Placements and what was booked; nil when nothing was: see Homes
+	saved    *plan.Homes     // as last written
+	chosen   []plan.Decision // not in Chosen yet
+	kept     []plan.Decision // by which Chosen stays as it is; nil when not known
+	admitted admitted        // as last written
+
+	// From surveys.
+	Surveyed map[SurveyKind]time.Time // when each was last asked for
+	Known    map[SurveyKind]bool      // those that have been made
+	Managers []Manager
+	Links    map[workload.ID][]Link
+	Helpers  map[processKey]workload.ID // processes that links are to, with the workload each is part of, "" for none
+	Devices  Devices
+	Fixed    map[string]bool // interrupts that the kernel let nobody change
+
+	// What is under way.
+	Effects    uint64 // numbered so far
+	Tasks      map[workload.ID]*Task
+	Running    map[uint64]workload.ID // tasks by their effect
+	Queued     []*queued              // that wait for a task of their workload to end
+	Ended      map[workload.ID]ended  // page moves and changes on request that ended, until a scan has seen what they did
+	Waits      map[workload.ID]time.Time
+	Checks     map[uint64]workload.ID // of settings that do not read as they should
+	Pruning    *pruning
+	Stopping   bool   // the daemon ends: nothing is begun any more
+	Inheriting uint64 // the effect that looks for who has inherited, 0 for none
+
+	Tried      map[workload.ID]bool // since the newest scan, and nothing took: not begun again before the next
+	Retries    map[stepKey]retry
+	Silent     map[workload.ID]silent
+	Overwrites map[workload.ID]overwrite
+	Narrowed   map[workload.ID]topology.CPUSet // CPUs left of those homenode gave, where others took some
+	Given      map[workload.ID]topology.CPUSet // affinity homenode gave, for the observer
+	givenSeen  bool                            // all of Given were in the newest scan
+	Asked      map[processKey]bool             // processes seen, and whether it is known if they have inherited
+	Orders     []balance.HomeChange            // changes of home that were ordered since the newest scan
+	Told       map[string]string               // what was said last of what would repeat
+	Balanced   string                          // what was last said of balancing
+	Swung      time.Time                       // when it was last said that a node is, or no longer is, short
+	Pruned     time.Time
+
+	ledger  *place.Ledger                        // of Plan.Placements and admissions, for requests
+	own     bool                                 // nobody else has the steps of Plan
+	before  workload.Snapshot                    // of the scan before
+	made    made                                 // the newest subjects
+	decided func(balance.Input, balance.History) // told what a scan is decided on; nil tells nobody
+	engine  func(balance.Input, balance.History) (balance.Outcome, balance.History)
+	out     *Output // of the input being worked on
+}
+
+// SetEngine has another engine than balance.Tick decide: for tests.
+func (s *State) SetEngine(tick func(balance.Input, balance.History) (balance.Outcome, balance.History)) {
+	s.engine = tick
+}
+
+// Saved is what an earlier daemon left on disk.
+type Saved struct {
+	Seq        uint64
+	Events     uint64 // number of the newest
+	Journal    []plan.Entry
+	Placements []workload.Placement
+	Admissions map[workload.ID]Admission
+	Holds      Holds
+	Chosen     map[workload.ID]plan.Decision
+	Past       []balance.HomeChange
+	Partition  SavedPartition
+	Moves      []plan.Move
+	Undoing    []Which
+	Theirs     []Theirs
+}
+
+// SavedPartition is what `homenode host partition` set last, beside what the
+// configuration said then: who changes that has the last word.
+type SavedPartition struct {
+	Partition  plan.Partition `json:"border"`
+	Configured plan.Partition `json:"configured"`
+}
+
+// Keys of what is saved besides journal, placements, moves and history.
+const (
+	KeyAdmissions = "wants"
+	KeyHolds      = "holds"
+	KeyChosen     = "chosen"
+	KeyPast       = "balance"
+	KeyPartition  = "border"
+	KeyUndoing    = "undoing"
+	KeyTheirs     = "theirs"
+)
+
+// New is the state of a daemon that starts on what an earlier one left.
+func New(settings Settings, saved Saved) *State {
+	s := &State{
+		engine:   balance.Tick,
+		Settings: settings,
+		Seq:      saved.Seq,
+		Events:   saved.Events,
+		Journal:  newJournal(saved.Journal),
+		Admissions: maps.Collect(func(yield func(workload.ID, Admission) bool) {
+			for id, a := range saved.Admissions {
+				if a.Scan = 0; !yield(id, a) { // scans are counted from the start of a daemon
+					return
+				}
+			}
+		}),
+		Holds:     Holds{All: saved.Holds.All, IDs: cloned(saved.Holds.IDs)},
+		Chosen:    cloned(saved.Chosen),
+		Partition: settings.Partition,
+		Theirs:    theirs(saved.Theirs),
+		Moves:     map[workload.ID]plan.Move{},
+		Claims:    map[workload.ID]*workload.Claim{}, SeenAs: map[workload.ID]workload.ID{}, Bindings: map[workload.ID]binding{},
+		Surveyed: map[SurveyKind]time.Time{}, Links: map[workload.ID][]Link{}, Helpers: map[processKey]workload.ID{}, Fixed: map[string]bool{},
+		Known: map[SurveyKind]bool{}, Tasks: map[workload.ID]*Task{}, Running: map[uint64]workload.ID{}, Ended: map[workload.ID]ended{}, Waits: map[workload.ID]time.Time{}, Checks: map[uint64]workload.ID{},
+		Tried: map[workload.ID]bool{}, Retries: map[stepKey]retry{}, Silent: map[workload.ID]silent{}, Overwrites: map[workload.ID]overwrite{},
+		Narrowed: map[workload.ID]topology.CPUSet{}, Given: map[workload.ID]topology.CPUSet{}, Asked: map[processKey]bool{}, Told: map[string]string{},
+	}
+	s.History.Changes = saved.Past
+	if p := saved.Partition; p.Partition != "" && p.Configured == settings.Partition && p.Partition.Check() == nil {
+		s.Partition = p.Partition
+	}
+	for _, m := range saved.Moves {
+		s.Moves[m.Workload] = m
+	}
+	for _, w := range saved.Undoing {
+		s.Undoing = append(s.Undoing, &undoing{Which: w})
+	}
+	s.Plan.Placements, s.saved = saved.Placements, plan.HomesOf(saved.Placements)
+	for id, a := range s.Admissions {
+		if !a.Placement.CPUs.Empty() { // not known of versions before
+			s.Given[id] = a.Placement.CPUs // `homenode run` set these itself: they have no journal entry
+		}
+	}
+	for _, e := range saved.Journal {
+		s.noteGiven(e.Workload, e.Kind, e.New)
+	}
+	return s
+}
+
+func cloned[K comparable, V any](m map[K]V) map[K]V {
+	if m == nil {
+		return map[K]V{}
+	}
+	return maps.Clone(m)
+}
+
+// AfterBoot is what is left of Saved when the machine has been restarted since: every
+// cgroup and affinity is back to its origin, and the same PIDs belong to others. survives
+// tells which kinds of setting are kept over a restart.
+func (v Saved) AfterBoot(at time.Time, survives func(plan.SettingKind) bool) (Saved, plan.Batch) {
+	var b plan.Batch
+	v.Journal = slices.Clone(v.Journal)
+	gone := 0
+	v.Journal = slices.DeleteFunc(v.Journal, func(e plan.Entry) bool {
+		if survives(e.Kind) {
+			return false
+		}
+		e.State = plan.Gone
+		b.Entries = append(b.Entries, e)
+		gone++
+		return true
+	})
+	v.Placements = slices.DeleteFunc(slices.Clone(v.Placements), func(p workload.Placement) bool { return p.Start != 0 })
+	v.Admissions = map[workload.ID]Admission{}
+	held := Holds{All: v.Holds.All, IDs: cloned(v.Holds.IDs)}
+	maps.DeleteFunc(held.IDs, func(id workload.ID, _ bool) bool { return ofProcess(id) })
+	v.Holds = held
+	v.Undoing = slices.DeleteFunc(append([]Which{}, v.Undoing...), func(w Which) bool {
+		return !slices.ContainsFunc(v.Journal, func(e plan.Entry) bool { return w.has(e.Workload) })
+	})
+	v.Theirs = slices.DeleteFunc(slices.Clone(v.Theirs), func(t Theirs) bool { return !survives(t.Kind) })
+	b.Placements = plan.HomesOf(v.Placements)
+	b.Values = map[string]any{KeyAdmissions: v.Admissions, KeyHolds: v.Holds, KeyUndoing: v.Undoing, KeyTheirs: v.Theirs}
+	v.Events++
+	b.Events = []plan.Event{{Seq: v.Events, Time: at, Kind: plan.EventDaemon, Text: words.Because(words.MachineRestarted, gone).String()}}
+	return v, b
+}
+
+// Journal is the live entries: the oldest known value of everything homenode changed.
+type Journal struct {
+	entries   map[uint64]*plan.Entry
+	bySet     map[settingKey]*plan.Entry
+	all       []plan.Entry // rising by Seq, nil when stale: shared with readers, never written
+	inherited []plan.Entry // of all those that pass on; nil when stale, likewise
+	shape     uint64       // another one when a setting was added or taken out, or is of another thing
+}
+
+type settingKey struct {
+	kind plan.SettingKind
+	path string
+}
+
+func newJournal(entries []plan.Entry) Journal {
+	j := Journal{entries: map[uint64]*plan.Entry{}, bySet: map[settingKey]*plan.Entry{}}
+	for _, e := range entries {
+		j.put(e)
+	}
+	return j
+}
+
+// put writes an entry, or takes one out that is Restored or Gone.
+func (j *Journal) put(e plan.Entry) {
+	j.all = nil
+	if e.Kind == plan.Affinity {
+		j.inherited = nil
+	}
+	key := settingKey{e.Kind, e.Path}
+	if old := j.bySet[key]; old == nil || old.Object != e.Object || old.Workload != e.Workload || e.State == plan.Restored || e.State == plan.Gone {
+		j.shape++
+	}
+	if e.State == plan.Restored || e.State == plan.Gone {
+		delete(j.entries, e.Seq)
+		if old := j.bySet[key]; old != nil && old.Seq == e.Seq {
+			delete(j.bySet, key)
+		}
+		return
+	}
+	j.entries[e.Seq] = &e
+	j.bySet[key] = &e
+}
+
+// Of is the entry of a setting, or nil.
+func (j *Journal) Of(kind plan.SettingKind, path string) *plan.Entry {
+	return j.bySet[settingKey{kind, path}]
+}
+
+// Len is how many entries there are.
+func (j *Journal) Len() int { return len(j.entries) }
+
+// All is every entry, rising by Seq. It is not to be changed.
+func (j *Journal) All() []plan.Entry {
+	if j.all == nil {
+		j.all = make([]plan.Entry, 0, len(j.entries))
+		for _, seq := range slices.Sorted(maps.Keys(j.entries)) {
+			j.all = append(j.all, *j.entries[seq])
+		}
+	}
+	return j.all
+}
+
+// affinities is the entries that something may have inherited from. It is not to be changed.
+func (j *Journal) affinities() []plan.Entry {
+	if j.inherited == nil {
+		j.inherited = []plan.Entry{}
+		for _, e := range j.All() {
+			if e.Kind == plan.Affinity {
+				j.inherited = append(j.inherited, e)
+			}
+		}
+	}
+	return j.inherited
+}

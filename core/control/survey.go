@@ -1,0 +1,399 @@
+package control
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/homenode/homenode/core/irq"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// every is the time between two surveys of a kind. Managers: each reads the name of
+// every process, 10 µs apiece, so that 3,000 processes cost 0.1 % of a CPU. Links change
+// when workloads start. Interrupts: 300 take some 5 ms, and what is set stays until a
+// driver is loaded or a CPU comes or goes.
+var every = map[SurveyKind]time.Duration{Managers: 30 * time.Second, Links: 30 * time.Second, Interrupts: 10 * time.Second}
+
+// surveyDue asks for the surveys that are due.
+func (s *State) surveyDue() {
+	for _, kind := range s.Settings.Surveys {
+		if at, ok := s.Surveyed[kind]; !ok || s.Began.Sub(at) >= every[kind] || at.After(s.Began) {
+			s.Surveyed[kind] = s.Began
+			s.note(Effect{Kind: EffectSurvey, Survey: kind})
+		}
+	}
+}
+
+// surveyAgain has the next scan ask for a survey, however lately there was one.
+func (s *State) surveyAgain(kind SurveyKind) { delete(s.Surveyed, kind) }
+
+// survey takes up what a survey found. The first of managers and of links is waited for
+// before anything is changed: then what the scan led to is decided once more.
+func (s *State) survey(in *Survey) {
+	first := !s.Known[in.Kind]
+	s.Known[in.Kind] = true
+	key := "survey " + string(in.Kind)
+	switch {
+	case in.Failed != "":
+		s.once(key, plan.Event{Kind: plan.EventHost, Error: true}, words.SurveyFailed, string(in.Kind), in.Failed)
+	default:
+		s.over(key)
+		switch in.Kind {
+		case Managers:
+			s.tellManagers(s.Managers, in.Managers)
+			s.Managers, s.made = in.Managers, made{}
+		case Links:
+			s.linked(in)
+		case Interrupts:
+			s.Devices.All = in.Devices
+			s.markFixed()
+			s.interruptsDecided()
+			s.placeInterrupts()
+		}
+	}
+	if first && in.Kind != Interrupts && s.Seen > 0 {
+		s.decide()
+	}
+}
+
+// surveyed reports whether what decides who may be touched is known.
+func (s *State) surveyed() bool {
+	return !slices.ContainsFunc(s.Settings.Surveys, func(k SurveyKind) bool { return k != Interrupts && !s.Known[k] })
+}
+
+// tellManagers tells of managers that came or went.
+func (s *State) tellManagers(before, now []Manager) {
+	among := func(all []Manager, m Manager) bool {
+		return slices.ContainsFunc(all, func(x Manager) bool { return reflect.DeepEqual(x, m) })
+	}
+	for _, m := range before {
+		if !among(now, m) && !slices.ContainsFunc(now, func(x Manager) bool { return x.Name == m.Name }) {
+			s.event(plan.Event{Kind: plan.EventHost}, words.ManagerGone, m.Name, m.Does)
+		}
+	}
+	for _, m := range now {
+		if !among(before, m) {
+			if m.Owns == "" {
+				s.event(plan.Event{Kind: plan.EventHost}, words.ManagerSeen, m.Name, m.Does)
+			} else {
+				s.event(plan.Event{Kind: plan.EventHost}, words.ManagerSeenOwns, m.Name, m.Does, m.Owns)
+			}
+		}
+	}
+}
+
+// linked takes up what workloads were found to use.
+func (s *State) linked(in *Survey) {
+	links, helpers := map[workload.ID][]Link{}, map[processKey]workload.ID{}
+	for id, found := range in.Links {
+		for _, l := range found {
+			links[id] = append(links[id], follow(s.Links[id], l, in.Read[id]))
+			if l.Helper.PID > 0 {
+				helpers[processKey(l.Helper)] = ""
+			}
+		}
+	}
+	s.Links, s.Helpers = links, helpers
+	s.locateHelpers()
+}
+
+// follow gives a link the traffic since it was seen before.
+func follow(before []Link, l workload.Link, at time.Time) Link {
+	out := Link{Link: l, At: at, Last: -1}
+	if !l.Counted {
+		out.Rate = -1
+		return out
+	}
+	i := slices.IndexFunc(before, func(b Link) bool { return b.Kind == l.Kind && b.Device == l.Device && b.Helper == l.Helper })
+	if i < 0 {
+		return out
+	}
+	b := before[i]
+	seconds := at.Sub(b.At).Seconds()
+	if seconds <= 0 { // not looked at since
+		return b
+	}
+	out.Last = max(0, float64(int64(l.Bytes-b.Bytes))/seconds/(1<<20)) // a counter may begin anew
+	if b.Last >= 0 {
+		out.Rate = min(b.Last, out.Last)
+	}
+	return out
+}
+
+// locateHelpers finds the workloads that helpers are part of, all of them in one pass.
+func (s *State) locateHelpers() {
+	if len(s.Helpers) == 0 {
+		return
+	}
+	helpers := make(map[processKey]workload.ID, len(s.Helpers)) // readers have the old one
+	for p := range s.Helpers {
+		helpers[p] = ""
+	}
+	for i := range s.Snapshot.Observations {
+		for _, p := range s.Snapshot.Observations[i].Processes {
+			if id, is := helpers[processKey(p)]; is && id == "" {
+				helpers[processKey(p)] = s.Snapshot.Observations[i].ID
+			}
+		}
+	}
+	s.Helpers = helpers
+}
+
+// markFixed tells the decider what the kernel refused, and forgets what is gone.
+func (s *State) markFixed() {
+	fixed := map[string]bool{}
+	for i := range s.Devices.All {
+		d := &s.Devices.All[i]
+		for k := range d.Interrupts {
+			x := &d.Interrupts[k]
+			path := irq.Path(d, x)
+			if x.Fixed = s.Fixed[path]; x.Fixed {
+				fixed[path] = true
+			}
+		}
+	}
+	s.Fixed = fixed
+}
+
+// interruptsDecided plans interrupts anew: who has CPUs of its own may have changed.
+func (s *State) interruptsDecided() {
+	if len(s.Devices.All) == 0 || s.Snapshot.Host == nil {
+		s.Devices = Devices{}
+		return
+	}
+	d := Devices{All: s.Devices.All, Avoid: s.managersCPUs()}
+	homes := s.Homes()
+	for i := range homes {
+		if p := &homes[i]; p.Class == workload.Dedicated {
+			d.Avoid = d.Avoid.Union(p.CPUs).Union(p.Idle)
+		}
+	}
+	if i := slices.IndexFunc(s.Managers, func(m Manager) bool { return m.Interrupts }); i >= 0 {
+		d.Left = s.Managers[i].Name
+	}
+	d.Plan = irq.Decide(s.Snapshot.Host, d.Avoid, d.All, s.Settings.Queues)
+	s.Devices = d
+}
+
+// placeInterrupts begins what a plan for interrupts says. Where the number of queues of a
+// device changes, the rest of its steps is about what is no longer so.
+func (s *State) placeInterrupts() {
+	d := &s.Devices
+	if s.Settings.Interrupts != InterruptsPlace || !s.acts() || d.Left != "" || len(d.Plan.Steps) == 0 {
+		return
+	}
+	if bad := irq.Check(s.Snapshot.Host, d.Avoid, d.All, d.Plan.Steps); bad != "" {
+		s.once("irq plan", plan.Event{Kind: plan.EventPlan, Error: true}, words.InterruptsUnsound, bad)
+		return
+	}
+	s.over("irq plan")
+	for _, group := range grouped(d.Plan.Steps) {
+		id := group[0].Workload
+		if s.Tasks[id] != nil || s.undoes(id) || s.Holds.Has(id) {
+			continue
+		}
+		steps := slices.Clone(group)
+		for i := range steps {
+			steps[i].Optional = true
+		}
+		s.begin(id, &Task{Steps: steps, Scan: s.Seen})
+	}
+}
+
+// pruneEvery is how often the journal is rid of settings whose thing is gone. Nothing
+// waits for it, undo finds out by itself; a host where 20 cgroups a second come and go then
+// has some hundreds of dead entries at most.
+const pruneEvery = 20 * time.Second
+
+// pruning is the search for entries of things that are gone.
+type pruning struct {
+	Effect uint64
+	Asked  []plan.Entry
+	Dead   []uint64 // affinities, which go when no one is left who has inherited from them
+	Passes int
+}
+
+// inheritPasses bounds how often all processes are gone through for those that have
+// inherited: one can be made, and its maker end, while a pass goes on.
+const inheritPasses = 5
+
+func (s *State) pruneSoon() { s.Pruned = time.Time{} }
+
+// prune asks which journalled settings are of things that no longer exist, so that the
+// journal does not grow with every workload that came and went.
+func (s *State) prune() {
+	if s.Pruning != nil || s.Began.Sub(s.Pruned) < pruneEvery && !s.Pruned.After(s.Began) {
+		return
+	}
+	s.Pruned = s.Began
+	var ask []plan.Entry
+	for _, e := range s.Journal.All() {
+		o := s.observation(e.Workload)
+		// Processes come and go while their workload stays, and what a source claims may
+		// have been started anew.
+		if o == nil || e.Kind == plan.Affinity || s.Claims[e.Workload] != nil || !sameCgroup(&e, o) {
+			ask = append(ask, e)
+		}
+	}
+	if ask = append(ask, s.theirEntries()...); len(ask) > 0 {
+		s.Pruning = &pruning{Asked: ask}
+		s.Pruning.Effect = s.effect(Effect{Kind: EffectPresent, Entries: ask})
+	}
+}
+
+// prunedResult takes entries out whose things are gone.
+func (s *State) prunedResult(r *Result) {
+	p := s.Pruning
+	switch {
+	case r.Failed != nil:
+		s.Pruning = nil
+		return
+	case p.Passes > 0:
+		found := len(r.Inherited)
+		ofDead := slices.ContainsFunc(r.Inherited, func(h plan.Inherited) bool { return slices.Contains(p.Dead, h.Of) })
+		s.adopt(r.Inherited, nil)
+		// What lives and starts others all the time keeps its entry.
+		if found > 0 && (p.Passes < inheritPasses || ofDead) {
+			if p.Passes >= inheritPasses {
+				s.Pruning = nil
+				return
+			}
+			break
+		}
+		for _, seq := range p.Dead {
+			if e := s.Journal.entries[seq]; e != nil {
+				s.mark(e, plan.Gone)
+			}
+		}
+		s.Pruning = nil
+		return
+	default:
+		for i, e := range p.Asked {
+			now := s.Journal.entries[e.Seq]
+			if e.Seq == 0 && i < len(r.Each) && r.Each[i] != nil && r.Each[i].Code == Gone {
+				s.giveBackOne(&e)
+			}
+			if i >= len(r.Each) || r.Each[i] == nil || r.Each[i].Code != Gone || now == nil || now.New != e.New {
+				continue
+			}
+			if e.Kind == plan.Affinity {
+				p.Dead = append(p.Dead, e.Seq)
+			} else {
+				s.mark(now, plan.Gone)
+			}
+		}
+	}
+	if len(p.Dead) == 0 {
+		s.Pruning = nil
+		return
+	}
+	p.Passes++
+	p.Effect = s.effect(Effect{Kind: EffectInherited, Entries: s.Journal.affinities()})
+}
+
+// lookForInherited asks after processes that workloads have started since their affinity
+// was set. One that is younger than a scan is left for the next: most live shorter, and
+// those whose makers end meanwhile are found before an entry goes.
+func (s *State) lookForInherited() {
+	if s.Inheriting != 0 {
+		return
+	}
+	if s.allAsked() {
+		return
+	}
+	asked := make(map[processKey]bool, len(s.Asked))
+	var among []workload.Process
+	for i := range s.Snapshot.Observations {
+		o := &s.Snapshot.Observations[i]
+		if o.Kind != workload.InProcess {
+			continue
+		}
+		for _, p := range o.Processes {
+			known, seen := s.Asked[processKey(p)]
+			asked[processKey(p)] = seen
+			if seen && !known {
+				among = append(among, p)
+			}
+		}
+	}
+	s.Asked = asked
+	if len(among) == 0 {
+		return
+	}
+	entries := s.Journal.affinities()
+	if len(entries) == 0 {
+		return
+	}
+	s.Inheriting = s.effect(Effect{Kind: EffectInherited, Entries: entries, Among: among})
+}
+
+// allAsked reports whether of all processes there are it is known if they have inherited.
+func (s *State) allAsked() bool {
+	n := 0
+	for i := range s.Snapshot.Observations {
+		o := &s.Snapshot.Observations[i]
+		if o.Kind != workload.InProcess {
+			continue
+		}
+		for _, p := range o.Processes {
+			if !s.Asked[processKey(p)] {
+				return false
+			}
+		}
+		n += len(o.Processes)
+	}
+	return n == len(s.Asked)
+}
+
+func (s *State) inheritedResult(r *Result) {
+	s.Inheriting = 0
+	if r.Failed != nil {
+		s.once("inherited", plan.Event{Kind: plan.EventStep, Error: true}, words.InheritedFailed, r.Failed.Text)
+		for p := range s.Asked { // they are asked again
+			s.Asked[p] = false
+		}
+		return
+	}
+	s.over("inherited")
+	owner := map[workload.Process]workload.ID{}
+	for i := range s.Snapshot.Observations {
+		for _, p := range s.Snapshot.Observations[i].Processes {
+			owner[p] = s.Snapshot.Observations[i].ID
+		}
+	}
+	s.adopt(r.Inherited, func(p workload.Process) (workload.ID, bool) { id, ok := owner[p]; return id, ok })
+}
+
+// adopt journals what has inherited a value that an entry gave, with the value it would
+// have without homenode, so that undo finds it when the one it inherited from is gone. of
+// names the workload that a process belongs to; for those it does not know, the one it
+// inherits from is taken.
+func (s *State) adopt(found []plan.Inherited, of func(workload.Process) (workload.ID, bool)) {
+	for _, h := range found {
+		from := s.Journal.entries[h.Of]
+		if from == nil || s.Journal.Of(h.Kind, h.Path) != nil {
+			continue
+		}
+		id := from.Workload
+		p, err := plan.ParseProcessPath(h.Path)
+		if err == nil && of != nil {
+			if own, ok := of(p); ok {
+				id = own
+			}
+		}
+		s.Seq++
+		// The time of the entry it inherits from: its own children may be older than now.
+		e := plan.Entry{Seq: s.Seq, Time: from.Time, Ticks: from.Ticks, Workload: id, Kind: h.Kind, Path: h.Path, Groups: h.Groups, Object: h.Object,
+			Old: h.Value, New: h.Has, State: plan.Applied}
+		if from.New != h.Has { // what has been set since it was seen, or is now, reaches it too
+			e.New, e.Past = from.New, append(slices.DeleteFunc(slices.Clone(from.Past), func(p string) bool { return p == h.Has }), h.Has)
+		}
+		s.put(e)
+		if err == nil && id == ProcessID(p.PID) {
+			s.noteGiven(id, h.Kind, h.Has)
+		}
+	}
+}

@@ -1,0 +1,815 @@
+package control
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// A step that failed waits 10 s, then twice as long each time, up to 10 minutes: a full
+// node or an offline CPU seldom changes faster, and each try of a page move costs the
+// workload time.
+//
+// A page move of which a part stayed behind for causes that last waits 10 minutes at
+// once: pins for devices are held as long as the program runs. What does not answer
+// waits likewise, as a whole.
+const (
+	retryFirst = 10 * time.Second
+	retryMost  = 10 * time.Minute
+)
+
+// After mostOverwrites settings that homenode had made were set anew by others, a
+// workload is left alone for giveInFor.
+const (
+	mostOverwrites = 3
+	giveInFor      = time.Hour
+)
+
+// States of a page move.
+const (
+	moveRunning     = "running"
+	movePaused      = "paused"
+	moveInterrupted = "interrupted" // the daemon ended first
+	moveDone        = "done"
+	moveCancelled   = "cancelled"
+	moveFailed      = "failed"
+)
+
+// Task is the steps of one workload that are under way, the first of them now.
+type Task struct {
+	Steps     []plan.Step
+	Effect    uint64   // the one under way
+	Writing   bool     // it changes something; until then it reads how that is now
+	Entries   []uint64 // of the journal, of the step under way
+	Cancelled bool     // nothing more is begun
+	Took      bool     // a step of it took
+	Scan      uint64   // the plan was made on
+
+	Move     *plan.Move // the record of a page move that has begun
+	Saved    time.Time  // when Move was last written down
+	Transfer *transfer  // nil for settings that are changed at once
+
+	Request  uint64     // that asked for it; 0 for a plan of a scan
+	Together bool       // of a request: nothing follows a step that failed
+	Errs     []*Failure // of a request: how each step went
+}
+
+// Step is the one under way.
+func (t *Task) Step() *plan.Step { return &t.Steps[0] }
+
+// ended is when a page move ended, or a change that somebody asked for.
+type ended struct {
+	Scan     uint64 // the newest that had begun
+	Recorded bool   // the newest record of a move is of it
+	Asked    bool   // it was a change
+}
+
+// changing reports whether what was seen of a workload is from the midst of a change that
+// somebody asked for, or older: nothing is concluded from it.
+func (s *State) changing(id workload.ID) bool {
+	if t := s.Tasks[id]; t != nil && t.Request != 0 {
+		return true
+	}
+	end, ok := s.Ended[id]
+	return ok && end.Asked && end.Scan >= s.Seen
+}
+
+// slow reports whether a step takes as long as there is memory: the kernel moves what
+// lies outside the new nodes before the write of cpuset.mems returns.
+func slow(s *plan.Step) bool {
+	return s.Kind == plan.MovePages || s.Kind == plan.SetMems && !s.AtOnce
+}
+
+// dispatch begins what the plan says is left to do, workload by workload: settings at
+// once; page moves and memory nodes when transfers may (see traffic).
+func (s *State) dispatch() {
+	if !s.acts() {
+		return
+	}
+	var transfers []*transfer
+	checking := s.checking()
+	waits := map[workload.ID]time.Time{}
+	for _, group := range grouped(s.Plan.Steps) {
+		if w := s.dispatchGroup(group, checking); w != nil {
+			waits[w.ID] = s.At
+			if since, ok := s.Waits[w.ID]; ok {
+				waits[w.ID] = since
+			}
+			w.Aged = s.At.Sub(waits[w.ID]) >= agedAfter
+			transfers = append(transfers, w)
+		}
+	}
+	s.Waits = waits
+	s.beginSome(transfers)
+}
+
+// dispatchRest goes on with the steps of one workload whose settings are set. What waited
+// for a transfer to end goes on waiting: none has.
+func (s *State) dispatchRest(id workload.ID) {
+	var group []plan.Step
+	for i := range s.Plan.Steps {
+		if s.Plan.Steps[i].Workload == id {
+			group = append(group, s.Plan.Steps[i])
+		}
+	}
+	if len(group) == 0 || !s.acts() {
+		return
+	}
+	if w := s.dispatchGroup(group, s.checking()); w != nil {
+		s.Waits[id] = s.At
+		s.beginSome([]*transfer{w})
+	}
+}
+
+// dispatchGroup begins the steps of one workload, unless it is asked who set them. A transfer
+// that is to be begun when it may is returned.
+func (s *State) dispatchGroup(group []plan.Step, checking map[workload.ID]bool) *transfer {
+	id := group[0].Workload
+	if t := s.Tasks[id]; t != nil {
+		if to := goal(group); t.Move != nil && to != "" && t.Move.Home != to { // its home is another one by now
+			s.cancel(id, t)
+		}
+		return nil
+	}
+	if s.Tried[id] || checking[id] || s.Holds.Has(id) || s.undoes(id) || s.needsRestored(&group[0]) || s.silentNow(id) || s.waiting(&group[0]) {
+		return nil
+	}
+	if !slow(&group[0]) {
+		n := 1
+		for n < len(group) && !slow(&group[n]) {
+			n++
+		}
+		s.begin(id, &Task{Steps: slices.Clone(group[:n]), Scan: s.Seen})
+		return nil
+	}
+	if end, ok := s.Ended[id]; ok && end.Scan >= s.Seen { // figures from before a move ended
+		return nil
+	}
+	return transferFor(group, s.observation(id))
+}
+
+// beginSome begins those of transfers that may.
+func (s *State) beginSome(transfers []*transfer) {
+	if len(transfers) == 0 {
+		return
+	}
+	for _, w := range s.traffic().choose(transfers) {
+		delete(s.Waits, w.ID)
+		s.begin(w.ID, &Task{Steps: slices.Clone(w.Steps), Scan: s.Seen, Transfer: w})
+	}
+}
+
+// goal is where the page move of a workload's steps goes; "" when there is none.
+func goal(steps []plan.Step) string {
+	for i := range steps {
+		if steps[i].Kind == plan.MovePages {
+			return steps[i].To
+		}
+	}
+	return ""
+}
+
+// grouped is steps by workload, each group in its order.
+func grouped(steps []plan.Step) [][]plan.Step {
+	index := make(map[workload.ID]int, len(steps))
+	var groups [][]plan.Step
+	for _, s := range steps {
+		i, ok := index[s.Workload]
+		if !ok {
+			i = len(groups)
+			index[s.Workload] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], s)
+	}
+	return groups
+}
+
+func (s *State) silentNow(id workload.ID) bool {
+	q, ok := s.Silent[id]
+	return ok && s.waits(q.Until)
+}
+
+// waiting reports whether a step failed lately and is not yet due again.
+func (s *State) waiting(step *plan.Step) bool {
+	r, ok := s.Retries[keyOf(step)]
+	return ok && s.waits(r.Next)
+}
+
+// waits reports whether the time of a retry is still to come. It is never further off than
+// retryMost, unless the clock was set back.
+func (s *State) waits(until time.Time) bool {
+	left := until.Sub(s.At)
+	return left > 0 && left <= retryMost
+}
+
+// begin starts a task on its first step.
+func (s *State) begin(id workload.ID, t *Task) {
+	s.Tasks[id], t.Cancelled = t, t.Cancelled || s.Stopping
+	s.next(id, t)
+}
+
+// next begins the first step of a task, or ends it.
+func (s *State) next(id workload.ID, t *Task) {
+	for len(t.Steps) > 0 && !t.Cancelled && t.Request == 0 && s.waiting(t.Step()) {
+		if !t.Step().Optional {
+			t.Steps = nil
+			break
+		}
+		t.Steps = t.Steps[1:]
+	}
+	if len(t.Steps) == 0 || t.Cancelled {
+		s.end(id, t)
+		return
+	}
+	step := *t.Step()
+	t.Writing, t.Entries = false, nil
+	if step.Kind == plan.MovePages {
+		s.beginMove(id, t, step)
+		return
+	}
+	e := Effect{Kind: EffectRead, Workload: id, Step: &step}
+	if inherits(&step) {
+		e.Journal = s.Journal.affinities() // what it has from homenode is not its own
+	}
+	s.run(id, t, e)
+}
+
+// run does the effect of a task.
+func (s *State) run(id workload.ID, t *Task, e Effect) {
+	t.Effect = s.effect(e)
+	s.Running[t.Effect] = id
+}
+
+func inherits(step *plan.Step) bool { return step.Target.Kind == workload.InProcess }
+
+// beginMove writes the record of a page move down before the first page moves, so that
+// after a crash it is known that pages were under way.
+func (s *State) beginMove(id workload.ID, t *Task, step plan.Step) {
+	m := plan.Move{Workload: id, Home: step.To, Planned: step.Bytes, Started: s.At.Round(0), State: moveRunning}
+	if o := s.observation(id); o != nil {
+		m.LocalityBefore = localityOf(o)
+	}
+	t.Move, t.Saved, t.Writing = &m, s.At, true
+	s.out.Save.Moves = append(s.out.Save.Moves, m)
+	s.event(plan.Event{Kind: plan.EventMove, Workload: id}, words.MoveBegins, step.Bytes, step.To, step.Reason)
+	s.run(id, t, Effect{Kind: EffectApply, Workload: id, Step: &step})
+}
+
+// cancel lets nothing more of a task begin, and stops a page move.
+func (s *State) cancel(id workload.ID, t *Task) {
+	if t.Cancelled {
+		return
+	}
+	t.Cancelled = true
+	if t.Move != nil && t.Writing && t.Step().Kind == plan.MovePages {
+		s.note(Effect{Kind: EffectCancel, Workload: id, Of: t.Effect})
+	}
+}
+
+// stopNow stops also what sets memory nodes: the kernel moves memory then, for minutes, and
+// an undo waits for no more of that than the daemon gives it to end.
+func (s *State) stopNow(id workload.ID, t *Task) {
+	s.cancel(id, t)
+	if t.Writing && t.Step().Kind == plan.SetMems {
+		s.note(Effect{Kind: EffectCancel, Workload: id, Of: t.Effect})
+	}
+}
+
+// end takes a task off, answers who asked for it, and goes on with what waited.
+func (s *State) end(id workload.ID, t *Task) {
+	delete(s.Tasks, id)
+	if !t.Took && t.Request == 0 {
+		s.Tried[id] = true
+	}
+	if t.Transfer != nil {
+		// What a scan that is under way has seen is older than this end.
+		s.note(Effect{Kind: EffectMoved, Workload: s.observerID(id)})
+		s.Ended[id] = ended{Scan: s.Scans, Recorded: t.Move != nil && s.Moves[id].Started.Equal(t.Move.Started)}
+	}
+	if t.Request != 0 {
+		s.Ended[id] = ended{Scan: s.Scans, Asked: true}
+		s.changed(t)
+	}
+	s.dequeue(id)
+	if len(s.Undoing) > 0 {
+		s.undoMore()
+	}
+	if t.Transfer != nil {
+		s.dispatch()
+	} else {
+		s.dispatchRest(id)
+	}
+}
+
+// result is how an effect ended.
+func (s *State) result(r *Result) {
+	switch id, ok := s.Running[r.ID]; {
+	case ok:
+		delete(s.Running, r.ID)
+		s.taskResult(id, s.Tasks[id], r)
+	case s.Pruning != nil && s.Pruning.Effect == r.ID:
+		s.prunedResult(r)
+	case s.Inheriting == r.ID && r.ID != 0:
+		s.inheritedResult(r)
+	case s.undoResult(r):
+	default:
+		if id, ok := s.Checks[r.ID]; ok {
+			delete(s.Checks, r.ID)
+			s.checked(id, r)
+		}
+	}
+}
+
+// taskResult goes on with a task after its effect has ended.
+func (s *State) taskResult(id workload.ID, t *Task, r *Result) {
+	step := *t.Step()
+	switch {
+	case step.Kind == plan.MovePages:
+		s.endMove(id, t, step, r.Failed)
+	case r.Failed != nil:
+		s.failed(id, t, step, r)
+	case !t.Writing:
+		s.intend(id, t, step, r)
+	default:
+		s.applied(id, t, step)
+	}
+}
+
+// intend writes the settings of a step into the journal as they are now, and changes
+// them: unless somebody else has set one of them since homenode did.
+func (s *State) intend(id workload.ID, t *Task, step plan.Step, r *Result) {
+	if t.Cancelled {
+		s.end(id, t)
+		return
+	}
+	s.adopt(r.Inherited, func(workload.Process) (workload.ID, bool) { return id, true })
+	if t.Request == 0 && slices.ContainsFunc(r.Changes, func(c plan.Change) bool { return s.restoring(&c) || s.narrowedSince(&step, &c) }) {
+		s.dropSteps(Which{ID: id}) // the next scan knows more
+		s.end(id, t)
+		return
+	}
+	anew := false // another one under the same path
+	for i := range r.Changes {
+		c := &r.Changes[i]
+		// One that its device has made anew is nobody's yet (see applied).
+		if e := s.Journal.Of(c.Kind, c.Path); e != nil && !e.Ours(c.Setting) && (e.New != e.Old || len(e.Past) > 0) {
+			if e.Object != "" && c.Object != "" && e.Object != c.Object {
+				s.mark(e, plan.Gone)
+				anew = true
+				continue
+			}
+			s.foreign(e, c.Value)
+			if t.Request != 0 { // it is told now, and the next time it asks it means it
+				s.giveBackOne(e)
+				s.stepDone(t, &Failure{Foreign, setSince(&c.Setting).String()})
+				s.drop(id, t)
+				return
+			}
+		}
+	}
+	if anew && t.Request == 0 { // the step was not planned for it
+		s.dropSteps(Which{ID: id})
+		s.end(id, t)
+		return
+	}
+	if c := s.theirsAmong(r.Changes); c != nil && t.Request == 0 {
+		s.putOff(&step, setSince(&c.Setting).String())
+		s.drop(id, t)
+		return
+	}
+	for i := range r.Changes {
+		c := &r.Changes[i]
+		if c.Path == step.Target.Cgroup { // not another one that is made anew now
+			step.Target.Object = c.Object
+		}
+		e := s.Journal.Of(c.Kind, c.Path)
+		if e == nil {
+			s.Seq++
+			e = &plan.Entry{Seq: s.Seq, Time: s.At.Round(0), Kind: c.Kind, Path: c.Path, Old: c.Value, Groups: c.Groups, Object: c.Object, Ticks: c.Ticks}
+		}
+		renewed := *e
+		renewed.Renew(id, c.Will)
+		s.put(renewed)
+		t.Entries = append(t.Entries, renewed.Seq)
+	}
+	if inherits(&step) {
+		s.intendYounger(id, t, step.To)
+	}
+	t.Writing = true
+	s.run(id, t, Effect{Kind: EffectApply, Workload: id, Step: &step})
+}
+
+// intendYounger renews the entries of processes that a workload has started since its
+// settings were read: the change reaches them too.
+func (s *State) intendYounger(id workload.ID, t *Task, to string) {
+	for _, e := range s.Journal.affinities() {
+		if e.Workload == id && !slices.Contains(t.Entries, e.Seq) {
+			e.Renew(id, to)
+			s.put(e)
+			t.Entries = append(t.Entries, e.Seq)
+		}
+	}
+}
+
+// narrowedSince reports whether somebody has narrowed CPUs that homenode has not set since
+// the scan that a step is of: what could be used then is not in the set as it is now.
+func (s *State) narrowedSince(step *plan.Step, c *plan.Change) bool {
+	if c.Kind != plan.CgroupCPUs && c.Kind != plan.Affinity || s.Journal.Of(c.Kind, c.Path) != nil {
+		return false
+	}
+	from, err := topology.ParseCPUSet(step.From)
+	now, bad := topology.ParseCPUSet(c.Value)
+	return err == nil && bad == nil && !now.Empty() && !from.SubsetOf(now)
+}
+
+// applied marks a step that took and goes on with the next.
+func (s *State) applied(id workload.ID, t *Task, step plan.Step) {
+	t.Took = true
+	for _, seq := range t.Entries {
+		if e := s.Journal.entries[seq]; e != nil {
+			if step.Kind == plan.SetQueues && e.Kind != plan.QueueCount { // made anew: nothing of homenode's is in it
+				anew := *e
+				anew.New, anew.Past = e.Old, nil
+				s.put(anew)
+				e = s.Journal.entries[seq]
+			}
+			s.mark(e, plan.Applied)
+			s.noteGiven(id, e.Kind, e.New)
+		}
+	}
+	delete(s.Retries, keyOf(&step))
+	delete(s.Silent, id)
+	delete(s.Narrowed, id)
+	s.note(Effect{Kind: EffectChanged, Workload: s.observerID(id)})
+	e := plan.Event{Kind: plan.EventStep, Workload: id}
+	if step.Target.Kind == workload.InHost {
+		e.Kind = plan.EventHost
+	}
+	s.event(e, words.StepTook, string(step.Kind), step.Target.Setting(), words.OrAll(step.From), step.To, step.Reason.String())
+	s.stepDone(t, nil)
+	s.forgetStep(&step)
+	if step.Kind == plan.SetQueues { // the device made its interrupts anew: the next survey looks what became of them
+		s.surveyAgain(Interrupts)
+		t.Steps = t.Steps[:1]
+	}
+	t.Steps = t.Steps[1:]
+	s.next(id, t)
+}
+
+// stepDone keeps how a step went for who asked for it.
+func (s *State) stepDone(t *Task, f *Failure) {
+	if t.Request != 0 {
+		t.Errs = append(t.Errs, f)
+	}
+}
+
+// forgetStep takes a step that was carried out off the plan.
+func (s *State) forgetStep(step *plan.Step) {
+	same := func(x plan.Step) bool {
+		return x.Workload == step.Workload && x.Kind == step.Kind && x.To == step.To && x.Target.Device == step.Target.Device
+	}
+	if i := slices.IndexFunc(s.Plan.Steps, same); i >= 0 {
+		s.Plan.Steps = slices.Delete(s.ownSteps(), i, i+1)
+	}
+}
+
+// ownSteps is the steps of the plan, which no reader has.
+func (s *State) ownSteps() []plan.Step {
+	if !s.own {
+		s.Plan.Steps, s.own = slices.Clone(s.Plan.Steps), true
+	}
+	return s.Plan.Steps
+}
+
+// drop goes on after a step that did not take: with the next one where the steps do not
+// build on one another, else not at all.
+func (s *State) drop(id workload.ID, t *Task) {
+	if t.Request == 0 && !t.Step().Optional {
+		s.end(id, t)
+		return
+	}
+	t.Steps = t.Steps[1:]
+	t.Cancelled = t.Cancelled || t.Together
+	s.next(id, t)
+}
+
+// mark records how far an entry has come.
+func (s *State) mark(e *plan.Entry, state plan.EntryState) {
+	if e.State == state {
+		return
+	}
+	marked := *e
+	marked.State = state
+	s.put(marked)
+}
+
+// failed records why a step did not take, once per reason, and puts off the next try.
+// Its journal entries stay as they are, intended: part of the change may stand, and undo
+// must be able to put it back.
+func (s *State) failed(id workload.ID, t *Task, step plan.Step, r *Result) {
+	f := r.Failed
+	if t.Writing {
+		s.note(Effect{Kind: EffectChanged, Workload: s.observerID(id)}) // it may have failed half way
+	}
+	entries := make([]*plan.Entry, 0, len(t.Entries))
+	for _, seq := range t.Entries {
+		if e := s.Journal.entries[seq]; e != nil {
+			entries = append(entries, e)
+		}
+	}
+	s.stepDone(t, f)
+	event := plan.Event{Kind: plan.EventStep, Workload: id, Error: true}
+	switch f.Code {
+	case Cancelled:
+		s.drop(id, t)
+		return
+	case Gone:
+		s.pruneSoon() // what is gone for good is found there
+	case Fixed:
+		for _, e := range entries { // there is nothing to be put back, unless an earlier step took
+			now := slices.IndexFunc(r.Standing, func(x plan.Setting) bool { return x.Kind == e.Kind && x.Path == e.Path })
+			if now >= 0 && r.Standing[now].Value == e.Old {
+				s.mark(e, plan.Restored)
+			}
+		}
+		if step.Target.Device != "" {
+			s.Fixed[step.Target.Device] = true
+			s.surveyAgain(Interrupts)
+		}
+		event.Error = false
+		s.event(event, words.StepFixed, string(step.Kind), step.To, f.Text)
+		s.forgetStep(&step)
+		s.drop(id, t)
+		return
+	case NoAnswer:
+		s.silence(id, f.Text)
+	}
+	wait, told := s.putOff(&step, f.Text)
+	code := words.StepFailed
+	if f.Code == Gone {
+		code = words.StepGone
+	}
+	if !told && t.Request == 0 {
+		s.event(event, code, string(step.Kind), step.Target.Setting(), step.To, f.Text, wait)
+	}
+	s.drop(id, t)
+}
+
+// silence leaves a workload alone of which a call did not come back.
+func (s *State) silence(id workload.ID, text string) {
+	q := s.Silent[id]
+	wait := min(retryFirst<<min(q.Failures, 10), retryMost)
+	s.Silent[id] = silent{Failures: q.Failures + 1, Until: s.At.Add(wait), Text: text}
+}
+
+// putOff says when a step may be tried again, and whether the same was told of it before.
+func (s *State) putOff(step *plan.Step, text string) (wait time.Duration, told bool) {
+	key := keyOf(step)
+	r := s.Retries[key]
+	told = r.Text == text
+	wait = min(retryFirst<<min(r.Failures, 10), retryMost)
+	if m, ok := s.Moves[step.Workload]; ok && step.Kind == plan.MovePages && m.Home == step.To && immovable(&m) {
+		wait = retryMost
+	}
+	s.Retries[key] = retry{Failures: r.Failures + 1, Next: s.At.Add(wait), Text: text}
+	return wait, told
+}
+
+// tryAgain lets what was put off be tried at the next scan.
+func (s *State) tryAgain(id workload.ID) {
+	delete(s.Tried, id)
+	for key := range s.Retries {
+		if key.Workload == id {
+			delete(s.Retries, key)
+		}
+	}
+	delete(s.Silent, id)
+	delete(s.Overwrites, id)
+}
+
+// foreign gives way: what somebody else has set since homenode did is theirs.
+func (s *State) foreign(e *plan.Entry, now string) {
+	s.mark(e, plan.Gone)
+	s.keepTheirs(e)
+	delete(s.Given, e.Workload)
+	s.overwritten(e.Workload)
+	s.note(Effect{Kind: EffectChanged, Workload: s.observerID(e.Workload)})
+	s.event(plan.Event{Kind: plan.EventStep, Workload: e.Workload, Error: true}, words.SetSince, string(e.Kind), e.Path, words.OrAll(now))
+}
+
+func (s *State) overwritten(id workload.ID) {
+	w := s.Overwrites[id]
+	s.Overwrites[id] = overwrite{Count: w.Count + 1, Last: s.At}
+}
+
+// checking is the workloads of which it is not known who set what they have: nothing is
+// begun for them.
+func (s *State) checking() map[workload.ID]bool {
+	out := make(map[workload.ID]bool, len(s.Checks))
+	for _, id := range s.Checks {
+		out[id] = true
+	}
+	return out
+}
+
+// checkSettings asks after settings that do not read in a scan as homenode set them: was
+// it somebody else, or are CPUs missing that it set?
+func (s *State) checkSettings() {
+	checking := s.checking()
+	var texts []string // of the sets met last: thousands have one of a few
+	var sets []topology.CPUSet
+	text := func(cpus topology.CPUSet) string {
+		k := slices.IndexFunc(sets, cpus.Equal)
+		if k < 0 {
+			if len(sets) == 16 {
+				sets, texts = sets[:0], texts[:0]
+			}
+			k, sets, texts = len(sets), append(sets, cpus), append(texts, cpus.String())
+		}
+		return texts[k]
+	}
+	for i := range s.Snapshot.Observations {
+		o := &s.Snapshot.Observations[i]
+		if o.Kind != workload.InCgroup || checking[o.ID] || s.Tasks[o.ID] != nil {
+			continue
+		}
+		e := s.Journal.Of(plan.CgroupCPUs, cgroupPath(o))
+		if e != nil && !sameCgroup(e, o) {
+			s.mark(e, plan.Gone)
+			continue
+		}
+		if e == nil || e.State != plan.Applied || e.Workload != o.ID || text(o.CPUs) == e.New {
+			delete(s.Narrowed, o.ID)
+			continue
+		}
+		if left, ok := s.Narrowed[o.ID]; ok && left.Equal(o.CPUs) {
+			s.narrowed(o, e)
+			continue
+		}
+		s.Checks[s.effect(Effect{Kind: EffectCheck, Workload: o.ID, Entries: []plan.Entry{*e}})] = o.ID
+	}
+}
+
+func cgroupPath(o *workload.Observation) string {
+	if o.Cgroup != "" {
+		return o.Cgroup
+	}
+	return string(o.ID)
+}
+
+// sameCgroup reports whether an entry is about the cgroup that was observed, and not an
+// earlier one under its path.
+func sameCgroup(e *plan.Entry, o *workload.Observation) bool {
+	var digits [20]byte // thousands are asked at every scan: none is allocated for
+	return e.Object == "" || o.CgroupID == 0 || e.Object == string(strconv.AppendUint(digits[:0], o.CgroupID, 10))
+}
+
+// checked learns how a setting is that did not read as it should.
+func (s *State) checked(id workload.ID, r *Result) {
+	s.dropSteps(Which{ID: id}) // the next scan knows more
+	o := s.observation(id)
+	if o == nil || r.Failed != nil || len(r.Settings) == 0 {
+		return
+	}
+	now := r.Settings[0]
+	e := s.Journal.Of(now.Kind, now.Path)
+	switch {
+	case e == nil:
+	case !e.Ours(now):
+		if e.Object != "" && now.Object != "" && e.Object != now.Object {
+			s.mark(e, plan.Gone)
+			return
+		}
+		s.foreign(e, now.Value)
+	case now.Value == e.New: // it stands, and does not take effect
+		s.Narrowed[id] = o.CPUs
+		s.narrowed(o, e)
+	default: // back to what it was: it is set again, a few times
+		s.overwritten(id)
+		s.mark(e, plan.Intended)
+		s.event(plan.Event{Kind: plan.EventStep, Workload: id, Error: true}, words.SetBack, string(e.Kind), e.Path, words.OrAll(now.Value))
+	}
+}
+
+// toldNarrowed begins the keys of what was told of Narrowed.
+const toldNarrowed = "narrowed "
+
+// narrowed tells that CPUs homenode gave have no effect, and sets them not again: a
+// partition or a cgroup above has taken the others.
+func (s *State) narrowed(o *workload.Observation, e *plan.Entry) {
+	s.dropStep(o.ID, plan.SetCPUs, e.New)
+	s.once(toldNarrowed+string(o.ID), plan.Event{Kind: plan.EventHost, Workload: o.ID, Error: true}, words.CPUsTaken, e.New, o.CPUs.String())
+}
+
+// dropSteps takes what is left to do for a workload off the plan.
+func (s *State) dropSteps(which Which) {
+	s.Plan.Steps = slices.DeleteFunc(s.ownSteps(), func(x plan.Step) bool { return which.has(x.Workload) })
+}
+
+func (s *State) dropStep(id workload.ID, kind plan.StepKind, to string) {
+	s.Plan.Steps = slices.DeleteFunc(s.ownSteps(), func(x plan.Step) bool { return x.Workload == id && x.Kind == kind && x.To == to })
+}
+
+// saveEvery bounds how often a page move in progress is written to disk.
+const saveEvery = time.Second
+
+// progress is how far a page move has come.
+func (s *State) progress(p *Progress) {
+	id, ok := s.Running[p.ID]
+	if t := s.Tasks[id]; ok && t.Move != nil {
+		m := *t.Move // readers have the old one
+		m.Moved, m.Refused, m.RefusedBy, m.Why = p.Move.Moved, p.Move.Refused, p.Move.RefusedBy, p.Move.Why
+		was := m.State
+		m.State = moveRunning
+		if p.Move.State == movePaused {
+			m.State = movePaused
+		}
+		m.Seconds = s.At.Sub(m.Started).Seconds()
+		t.Move = &m
+		if s.At.Sub(t.Saved) >= saveEvery || m.State != was {
+			t.Saved = s.At
+			s.out.Save.Moves = append(s.out.Save.Moves, m)
+		}
+		switch {
+		case m.State == was:
+		case m.State == movePaused:
+			s.event(plan.Event{Kind: plan.EventMove, Workload: id}, words.MoveRests, m.Home, m.Moved, m.Planned, p.Move.Why)
+		default:
+			s.event(plan.Event{Kind: plan.EventMove, Workload: id}, words.MoveGoesOn, m.Home)
+		}
+	}
+}
+
+// endMove records how a page move ended and goes on with the task.
+func (s *State) endMove(id workload.ID, t *Task, step plan.Step, f *Failure) {
+	m := *t.Move
+	m.Seconds = s.At.Sub(m.Started).Seconds()
+	switch {
+	case f == nil:
+		m.State = moveDone
+	case f.Code == Cancelled:
+		m.State = moveCancelled
+	default:
+		m.State, m.Why = moveFailed, f.Text
+	}
+	t.Move = &m
+	s.saveMove(m)
+	event := plan.Event{Kind: plan.EventMove, Workload: id, Move: &m}
+	switch m.State {
+	case moveDone:
+		if m.Moved < step.Bytes/2 || immovable(&m) { // the rest would not move either if tried at once
+			s.putOff(&step, "")
+		} else {
+			delete(s.Retries, keyOf(&step))
+		}
+		if m.Refused > 0 {
+			s.event(event, words.MoveEndedPart, m.Moved, m.Home, m.Seconds, m.Refused, m.Why)
+		} else {
+			s.event(event, words.MoveEnded, m.Moved, m.Home, m.Seconds)
+		}
+		s.forgetStep(&step)
+		t.Steps = t.Steps[1:]
+		s.next(id, t)
+	case moveCancelled:
+		s.event(event, words.MoveCancelled, m.Home, m.Moved, m.Planned)
+		t.Cancelled = true
+		s.end(id, t)
+	default:
+		s.failed(id, t, step, &Result{Failed: f})
+	}
+}
+
+// putOff is why a page move is not tried now.
+func putOff(text string) words.Reason {
+	if text == "" {
+		return words.Because(words.FlightPutOffRest)
+	}
+	return words.Because(words.FlightPutOff, text)
+}
+
+// immovable reports whether a part of the memory that counts (see package place) was
+// left behind for reasons that last.
+func immovable(m *plan.Move) bool {
+	var lasting int64
+	for _, x := range m.RefusedBy {
+		if x.Cause.Lasts() {
+			lasting += x.Bytes
+		}
+	}
+	return lasting*100 >= m.Planned && lasting > 0
+}
+
+// managersCPUs is what other managers keep for work of their own.
+func (s *State) managersCPUs() topology.CPUSet {
+	var out topology.CPUSet
+	for i := range s.Managers {
+		out = out.Union(s.Managers[i].CPUs)
+	}
+	return out
+}

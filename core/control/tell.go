@@ -1,0 +1,211 @@
+package control
+
+import (
+	"slices"
+	"time"
+
+	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// tellScan writes what is new since the scan before.
+func (s *State) tellScan(before *State) {
+	s.tellHost(before.Snapshot.Host, s.Snapshot.Host)
+	s.tellWorkloads(before.Snapshot.Observations, s.Snapshot.Observations)
+	for _, p := range s.Snapshot.Problems {
+		if !slices.Contains(before.Snapshot.Problems, p) {
+			s.event(plan.Event{Kind: plan.EventHost, Error: true}, words.ProblemSeen, p.Subject, p.Text)
+		}
+	}
+	old, k := before.Plan.Report.Decisions, 0
+	for i := range s.Plan.Report.Decisions { // both rise by workload
+		d := &s.Plan.Report.Decisions[i]
+		for k < len(old) && old[k].Workload < d.Workload {
+			k++
+		}
+		var was *plan.Decision
+		if k < len(old) && old[k].Workload == d.Workload {
+			was = &old[k]
+		}
+		_, admitted := s.Admissions[d.Workload] // told of when it was placed
+		if was != nil && sameOutcome(was, d) || was == nil && d.Outcome == plan.Kept && admitted {
+			continue
+		}
+		s.tellDecision(d)
+	}
+	switch {
+	case s.Halted.String() == before.Halted.String():
+	case s.Halted.None():
+		s.event(plan.Event{Kind: plan.EventPlan}, words.PlanSoundAgain)
+	default:
+		s.event(plan.Event{Kind: plan.EventPlan, Error: true}, s.Halted.Code, s.Halted.Args...)
+	}
+}
+
+func (s *State) tellDecision(d *plan.Decision) {
+	why := decided(d)
+	s.event(plan.Event{Kind: plan.EventPlan, Workload: d.Workload, Error: d.Outcome == plan.Refused}, why.Code, why.Args...)
+}
+
+// decided is a decision with the first of its reasons.
+func decided(d *plan.Decision) words.Reason {
+	var why words.Reason
+	if len(d.Reasons) > 0 {
+		why = d.Reasons[0]
+	}
+	if d.Home.Empty() {
+		return words.Because(words.DecidedNoHome, string(d.Outcome), why)
+	}
+	return words.Because(words.Decided, string(d.Outcome), d.Home, why)
+}
+
+// sameOutcome: placed once and kept ever after is one decision, not two.
+func sameOutcome(a, b *plan.Decision) bool {
+	settled := func(o plan.Outcome) plan.Outcome {
+		if o == plan.Kept {
+			return plan.Placed
+		}
+		return o
+	}
+	return settled(a.Outcome) == settled(b.Outcome) && a.Home.Equal(b.Home)
+}
+
+func (s *State) tellHost(before, now *topology.Host) {
+	if before == nil {
+		for _, n := range now.Notes {
+			s.event(plan.Event{Kind: plan.EventHost}, words.ProblemSeen, n.Subject, n.Text)
+		}
+		return
+	}
+	if off := before.Online.Minus(now.Online); !off.Empty() {
+		s.event(plan.Event{Kind: plan.EventHost, Error: true}, words.CPUsOffline, off)
+	}
+	if on := now.Online.Minus(before.Online); !on.Empty() {
+		s.event(plan.Event{Kind: plan.EventHost}, words.CPUsOnline, on)
+	}
+	for _, n := range now.Nodes {
+		was := nodeOf(before, n.ID)
+		// The amount changes at every scan; only crossing the line is news.
+		if nearlyFull(n) && (was == nil || !nearlyFull(*was)) {
+			s.event(plan.Event{Kind: plan.EventHost, Error: true}, words.NodeNearlyFull, n.ID, int64(n.Free), int64(n.Memory))
+		}
+	}
+}
+
+// nearlyFull: under 2 % free the kernel is reclaiming (its watermarks lie at about 1 %,
+// mm/page_alloc.c) and page moves to the node will fail.
+func nearlyFull(n topology.Node) bool { return n.Memory > 0 && n.Free >= 0 && n.Free*50 < n.Memory }
+
+func nodeOf(h *topology.Host, id topology.NodeID) *topology.Node {
+	for i := range h.Nodes {
+		if h.Nodes[i].ID == id {
+			return &h.Nodes[i]
+		}
+	}
+	return nil
+}
+
+func (s *State) tellWorkloads(before, now []workload.Observation) {
+	k := 0
+	for i := range now { // both rise by ID
+		o := &now[i]
+		for k < len(before) && before[k].ID < o.ID {
+			s.tellGone(before[k].ID)
+			k++
+		}
+		if k < len(before) && before[k].ID == o.ID {
+			k++
+			if startOf(&before[k-1]) == startOf(o) {
+				continue
+			}
+			s.tellGone(o.ID) // another process with its PID
+		}
+		memory := words.Because(words.MemoryUnknown)
+		if kib := workload.Total(o.Memory); kib > 0 {
+			memory = words.Because(words.Memory, int64(kib))
+		}
+		s.event(plan.Event{Kind: plan.EventWorkload, Workload: o.ID}, words.WorkloadSeen, o.Name, o.Threads, memory)
+	}
+	for ; k < len(before); k++ {
+		s.tellGone(before[k].ID)
+	}
+}
+
+func (s *State) tellGone(id workload.ID) {
+	code := words.WorkloadGone
+	if slices.Contains(s.Snapshot.Shrunk, id) {
+		code = words.WorkloadSmall
+	}
+	s.event(plan.Event{Kind: plan.EventWorkload, Workload: id}, code)
+}
+
+// swing is how often it is told at most that a node is short, with nothing to be done, or
+// that it no longer is: demand may swing about what is short for hours.
+const swing = 10 * time.Minute
+
+// tellBalance writes what is done about the load, and when the reason for doing nothing
+// becomes another one.
+func (s *State) tellBalance() {
+	r := &s.Balancing
+	e := plan.Event{Kind: plan.EventPlan}
+	key := string(r.State)
+	if r.Chosen != nil {
+		e.Workload = r.Chosen.Changes[0].Workload
+		for _, c := range r.Chosen.Changes {
+			key += " " + string(c.Workload) + " " + c.To.String()
+		}
+	}
+	calm := r.State == balance.NoChoice || r.State == balance.InOrder
+	news := s.Balanced != key && (r.State != balance.NoChoice || s.Balanced == "" || s.Balanced == string(balance.InOrder))
+	if news && calm && (s.Balanced == string(balance.NoChoice) || s.Balanced == string(balance.InOrder)) {
+		if s.At.Sub(s.Swung) < swing {
+			return
+		}
+		s.Swung = s.At
+	}
+	quiet := s.Balanced == "" && r.State != balance.Would && r.State != balance.Moves
+	s.Balanced = key
+	if news && !quiet && r.State != balance.Learning {
+		v := r.Verdict()
+		s.event(e, v.Code, v.Args...)
+	}
+}
+
+// tellMoved writes down what moves that have ended did to locality, once a scan that
+// began after their end has seen it.
+func (s *State) tellMoved() {
+	for _, id := range sortedKeys(s.Ended) {
+		end := s.Ended[id]
+		if end.Scan >= s.Seen {
+			continue
+		}
+		delete(s.Ended, id)
+		m, ok := s.Moves[id]
+		o := s.observation(id)
+		if o == nil || !ok || !end.Recorded {
+			continue
+		}
+		if m.LocalityAfter = localityOf(o); m.LocalityAfter == nil {
+			continue
+		}
+		s.saveMove(m)
+		e := plan.Event{Kind: plan.EventMove, Workload: id, Move: &m}
+		if m.LocalityBefore != nil {
+			s.event(e, words.LocalityChanged, m.Home, *m.LocalityAfter, *m.LocalityBefore)
+		} else {
+			s.event(e, words.LocalityAfterMove, m.Home, *m.LocalityAfter)
+		}
+	}
+}
+
+// localityOf is the locality of an observation; nil when unknown.
+func localityOf(o *workload.Observation) *float64 {
+	l, ok := workload.Locality(o.RanOn, o.Memory)
+	if !ok {
+		return nil
+	}
+	return &l
+}

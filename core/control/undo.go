@@ -1,0 +1,362 @@
+package control
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// undoing is an undo under way. It is on disk as long as it lasts: a daemon that starts
+// in its midst goes on with it.
+type undoing struct {
+	Which   Which
+	Request uint64
+	Running map[uint64][]plan.Entry // restores, by effect
+	Tried   map[uint64]bool         // entries
+	Result  Undone
+}
+
+// undo holds what matches, stops its page moves and puts its settings back, without
+// waiting for those moves to end.
+func (s *State) undo(id uint64, which Which) {
+	which, f := s.known(which)
+	if f != nil {
+		s.reply(Reply{ID: id, Failed: f})
+		return
+	}
+	if !which.Stop {
+		s.hold(which)
+	}
+	for _, w := range sortedKeys(s.Tasks) {
+		if t := s.Tasks[w]; which.has(w) {
+			s.stopNow(w, t)
+		}
+	}
+	for _, q := range s.Queued {
+		q.Task.Cancelled = q.Task.Cancelled || which.has(q.ID)
+	}
+	s.Undoing = slices.DeleteFunc(s.Undoing, func(u *undoing) bool { // of a command that was interrupted: this does the rest
+		over := u.Request == 0 && len(u.Running) == 0 && (which.All || u.Which == which)
+		if over {
+			s.tellGoesOn(u)
+		}
+		return over
+	})
+	s.Undoing = append(s.Undoing, &undoing{Which: which, Request: id})
+	s.saveUndoing()
+	s.undoMore()
+}
+
+func (s *State) tellGoesOn(u *undoing) {
+	s.event(plan.Event{Kind: plan.EventUndo, Workload: u.Which.ID}, words.UndoGoesOn, u.Which.name())
+}
+
+func (s *State) saveUndoing() {
+	which := []Which{}
+	for _, u := range s.Undoing {
+		which = append(which, u.Which)
+	}
+	s.save(KeyUndoing, which)
+}
+
+// known refuses an ID that neither runs nor stands in the journal, unless it is the name
+// of one workload that runs.
+func (s *State) known(which Which) (Which, *Failure) {
+	switch {
+	case which.All, which.ID != "" && slices.ContainsFunc(s.Journal.All(), func(e plan.Entry) bool { return e.Workload == which.ID }):
+		return which, nil
+	case which.ID == "":
+		return which, refuse(BadRequest, words.NameOrAll)
+	}
+	o, f := s.find(which.ID)
+	if f == nil {
+		which.ID = o.ID
+	}
+	return which, f
+}
+
+func notFound(id workload.ID) *Failure {
+	if name, ok := strings.CutPrefix(string(id), "device:"); ok {
+		return refuse(NotFound, words.NoSuchDevice, name)
+	}
+	return refuse(NotFound, words.UnknownWorkload, string(id))
+}
+
+func refuse(code Code, text words.Code, args ...any) *Failure {
+	return &Failure{code, words.Because(text, args...).String()}
+}
+
+// undoMore puts back what is next of every undo under way: affinities together, for one
+// look at all processes then finds who has inherited; otherwise workload by workload, the
+// last change first, so that one call that does not return holds up nobody else.
+func (s *State) undoMore() {
+	for _, u := range slices.Clone(s.Undoing) {
+		if slices.Contains(s.Undoing, u) { // the end of one may have been that of others
+			s.undoNext(u)
+		}
+	}
+}
+
+func (s *State) undoNext(u *undoing) {
+	if u.Running == nil {
+		u.Running, u.Tried = map[uint64][]plan.Entry{}, map[uint64]bool{}
+	}
+	busy := map[workload.ID]bool{}
+	elsewhere := map[uint64]bool{} // put back by another undo at this moment
+	for _, x := range s.Undoing {
+		for _, entries := range x.Running {
+			for _, e := range entries {
+				if x == u {
+					busy[e.Workload] = true
+				} else {
+					elsewhere[e.Seq] = true
+				}
+			}
+		}
+	}
+	writing := s.beingWritten()
+	var affinities, last []plan.Entry
+	var order []workload.ID
+	groups := map[workload.ID][]plan.Entry{}
+	blocked := false
+	for _, e := range slices.Backward(s.Journal.All()) {
+		if u.Tried[e.Seq] || !u.has(&e) {
+			continue
+		}
+		if elsewhere[e.Seq] || writing[e.Seq] || e.Kind == plan.CgroupControllers && s.changesInside(e.Path) {
+			blocked = true // it is being changed at this moment
+			continue
+		}
+		switch {
+		case e.Kind == plan.Affinity:
+			affinities = append(affinities, e)
+		case e.Kind == plan.CgroupControllers:
+			last = append(last, e)
+		default:
+			if groups[e.Workload] == nil {
+				order = append(order, e.Workload)
+			}
+			groups[e.Workload] = append(groups[e.Workload], e)
+		}
+	}
+	if len(affinities) > 0 {
+		s.restore(u, affinities)
+	}
+	for _, id := range order {
+		if busy[id] {
+			blocked = true
+			continue
+		}
+		// A number of queues goes first: it makes interrupts and queues anew.
+		slices.SortStableFunc(groups[id], func(a, b plan.Entry) int { return -cmp.Compare(rank(&a), rank(&b)) })
+		s.restore(u, groups[id])
+	}
+	switch {
+	case blocked || len(u.Running) > 0:
+	case len(last) > 0: // a controller goes off when no cgroup below needs it
+		s.restore(u, last)
+	default:
+		s.undone(u)
+	}
+}
+
+// beingWritten is the entries whose settings are being changed.
+func (s *State) beingWritten() map[uint64]bool {
+	out := map[uint64]bool{}
+	for _, t := range s.Tasks {
+		if t.Writing {
+			for _, seq := range t.Entries {
+				out[seq] = true
+			}
+		}
+	}
+	return out
+}
+
+// changesInside reports whether a cgroup below one is being changed, which needs its
+// controllers.
+func (s *State) changesInside(group string) bool {
+	for _, t := range s.Tasks {
+		if len(t.Steps) > 0 && inside(t.Step().Target.Cgroup, group) {
+			return true
+		}
+	}
+	return false
+}
+
+// undoes reports whether an undo under way is about a workload: nothing is begun for it.
+func (s *State) undoes(id workload.ID) bool {
+	return slices.ContainsFunc(s.Undoing, func(u *undoing) bool { return u.Which.has(id) })
+}
+
+// needsRestored reports whether what a step is about, or the controllers it needs, is being
+// put back: what is read then may not stand.
+func (s *State) needsRestored(step *plan.Step) bool {
+	return s.restores(func(e *plan.Entry) bool {
+		if e.Kind == plan.Affinity {
+			p, err := plan.ParseProcessPath(e.Path)
+			return err == nil && slices.Contains(step.Target.Processes, p)
+		}
+		return e.Workload == step.Workload || e.Kind == plan.CgroupControllers && inside(step.Target.Cgroup, e.Path)
+	})
+}
+
+// restoring reports whether a setting is being put back, or the controllers it needs.
+func (s *State) restoring(c *plan.Change) bool {
+	return s.restores(func(e *plan.Entry) bool {
+		return e.Kind == c.Kind && e.Path == c.Path || e.Kind == plan.CgroupControllers && inside(c.Path, e.Path)
+	})
+}
+
+// restores reports whether an entry that fits is being put back.
+func (s *State) restores(fits func(*plan.Entry) bool) bool {
+	for _, u := range s.Undoing {
+		for _, entries := range u.Running {
+			for i := range entries {
+				if fits(&entries[i]) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// inside reports whether a cgroup lies below another.
+func inside(path, group string) bool {
+	return strings.HasPrefix(path, strings.TrimSuffix(group, "/")+"/") && path != group
+}
+
+func rank(e *plan.Entry) int {
+	if e.Kind == plan.QueueCount {
+		return 1
+	}
+	return 0
+}
+
+// has reports whether an entry belongs to an undo. A controller was turned on for the
+// first workload that needed it and goes off with the last.
+func (u *undoing) has(e *plan.Entry) bool {
+	if u.Which.has(e.Workload) {
+		return true
+	}
+	return e.Kind == plan.CgroupControllers && slices.ContainsFunc(u.Result.Restored, func(r plan.Entry) bool { return inside(r.Path, e.Path) })
+}
+
+func (s *State) restore(u *undoing, entries []plan.Entry) {
+	for _, e := range entries {
+		u.Tried[e.Seq] = true
+	}
+	u.Running[s.effect(Effect{Kind: EffectRestore, Workload: entries[0].Workload, Entries: entries})] = entries
+}
+
+// undoResult takes up what became of a restore.
+func (s *State) undoResult(r *Result) bool {
+	i := slices.IndexFunc(s.Undoing, func(u *undoing) bool { return u.Running[r.ID] != nil })
+	if i < 0 {
+		return false
+	}
+	u := s.Undoing[i]
+	entries := u.Running[r.ID]
+	delete(u.Running, r.ID)
+	for k, e := range entries {
+		f := r.Failed
+		if f == nil && k < len(r.Each) {
+			f = r.Each[k]
+		}
+		s.restored(u, e, f)
+	}
+	s.undoMore()
+	return true
+}
+
+func (s *State) restored(u *undoing, e plan.Entry, f *Failure) {
+	event := plan.Event{Kind: plan.EventUndo, Workload: e.Workload}
+	switch {
+	case f == nil:
+		s.event(event, words.PutBack, string(e.Kind), e.Path, e.New, words.OrAll(e.Old))
+		e.State = plan.Restored
+		u.Result.Restored = append(u.Result.Restored, e)
+		s.note(Effect{Kind: EffectChanged, Workload: s.observerID(e.Workload)})
+		if e.Kind == plan.Affinity {
+			delete(s.Given, e.Workload)
+			if a, ok := s.Admissions[e.Workload]; ok { // back to what `homenode run` gave it
+				s.Given[e.Workload], s.givenSeen = a.Placement.CPUs, false
+			}
+		}
+	case f.Code == Gone:
+		s.event(event, words.NothingToRestore, string(e.Kind), e.Path)
+		e.State = plan.Gone
+		u.Result.Gone = append(u.Result.Gone, e)
+	case f.Code == Foreign:
+		s.event(event, words.NotRestoredTheirs, string(e.Kind), e.Path, f.Text)
+		e.State = plan.Gone
+		s.keepTheirs(&e)
+		u.Result.Foreign = append(u.Result.Foreign, e)
+	case f.Code == InUse:
+		s.event(event, words.RestoredLater, f.Text)
+		u.Result.Deferred = append(u.Result.Deferred, NotUndone{e, f.Text})
+		return
+	default:
+		event.Error = true
+		s.event(event, words.NotRestored, string(e.Kind), e.Path, words.OrAll(e.Old), f.Text)
+		u.Result.Failed = append(u.Result.Failed, NotUndone{e, f.Text})
+		return
+	}
+	if s.Journal.entries[e.Seq] != nil {
+		s.put(e)
+	}
+}
+
+// undone ends an undo and answers it.
+func (s *State) undone(u *undoing) {
+	s.Undoing = slices.DeleteFunc(s.Undoing, func(x *undoing) bool { return x == u })
+	s.saveUndoing()
+	s.reply(Reply{ID: u.Request, Undo: &u.Result})
+	for _, q := range slices.Clone(s.Queued) { // what waited for it
+		if s.Tasks[q.ID] == nil {
+			s.dequeue(q.ID)
+		}
+	}
+}
+
+// hold writes down that something is to be left alone.
+func (s *State) hold(which Which) {
+	if which.All {
+		s.Holds.All = true
+	} else {
+		s.Holds.IDs[which.ID] = true
+	}
+	s.saveHolds()
+}
+
+// resume takes a hold back: the next scan plans the workload again.
+func (s *State) resume(id uint64, which Which) {
+	if o, f := s.find(which.ID); f == nil && !s.Holds.IDs[which.ID] {
+		which.ID = o.ID // that was its name
+	}
+	switch {
+	case !which.All && which.ID == "":
+		s.reply(Reply{ID: id, Failed: refuse(BadRequest, words.NameOrAll)})
+		return
+	case which.All:
+		s.Holds = Holds{IDs: map[workload.ID]bool{}}
+	case s.Holds.All:
+		s.reply(Reply{ID: id, Failed: refuse(BadRequest, words.AllHeldResumeAll)})
+		return
+	case !s.Holds.IDs[which.ID]:
+		s.reply(Reply{ID: id, Failed: refuse(NotFound, words.NotHeld, string(which.ID))})
+		return
+	default:
+		delete(s.Holds.IDs, which.ID)
+	}
+	s.Retries = map[stepKey]retry{}
+	s.giveBack(which)
+	s.dropSteps(which)
+	s.saveHolds()
+	s.reply(Reply{ID: id})
+}

@@ -1,0 +1,117 @@
+package control
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// View is what can be seen of a State. It shares what is replaced and never changed, and
+// has copies of the rest, so that it stands when the State goes on.
+type View struct {
+	At        time.Time     // of the newest scan
+	Took      time.Duration // by it
+	Scans     uint64        // that have ended
+	Settings  *Settings
+	Snapshot  workload.Snapshot
+	Plan      plan.Plan
+	Balancing balance.Report
+	Halted    words.Reason
+	Partition PartitionNow
+	Holds     Holds
+	Chosen    Decisions
+	Tasks     map[workload.ID]TaskView
+	Moves     map[workload.ID]plan.Move
+	Retries   map[workload.ID][]Retry
+	Silent    map[workload.ID]string
+	Given     map[workload.ID]topology.CPUSet
+	Journal   []plan.Entry
+	Managers  []Manager
+	Devices   Devices
+	Links     map[workload.ID][]Link
+	Subjects  []*place.Subject // what was decided on, rising by ID
+	Undoing   int
+	// Registered is the root processes of what `homenode run` placed.
+	Registered []workload.Process
+}
+
+// TaskView is what is under way for a workload.
+type TaskView struct {
+	Step plan.Step
+	Move *plan.Move // of a page move
+}
+
+// Retry is a step that failed and is tried again.
+type Retry struct {
+	Step     plan.StepKind
+	To       string
+	Device   string
+	Failures int
+	Next     time.Time
+	Text     string
+}
+
+// View is the state as it can be seen now.
+func (s *State) View() View {
+	s.Homes()
+	s.own = false
+	v := View{
+		At: s.Began, Scans: s.Seen, Settings: &s.Settings, Snapshot: s.Snapshot, Plan: s.Plan, Balancing: s.Balancing, Halted: s.Halted,
+		Partition: s.PartitionNow(), Holds: Holds{s.Holds.All, maps.Clone(s.Holds.IDs)}, Chosen: Decisions{s.Chosen, s.chosen},
+		Tasks: make(map[workload.ID]TaskView, len(s.Tasks)), Moves: maps.Clone(s.Moves), Given: maps.Clone(s.Given),
+		Journal: s.Journal.All(), Managers: s.Managers, Devices: s.Devices, Undoing: len(s.Undoing), Links: s.Links, Subjects: s.Subjects, Took: s.Took,
+	}
+	for id, t := range s.Tasks {
+		v.Tasks[id] = TaskView{*t.Step(), t.Move}
+	}
+	if len(s.Retries) > 0 {
+		v.Retries = make(map[workload.ID][]Retry, len(s.Retries))
+		for key, r := range s.Retries {
+			v.Retries[key.Workload] = append(v.Retries[key.Workload], Retry{key.Kind, key.To, key.Device, r.Failures, r.Next, r.Text})
+		}
+	}
+	if len(s.Silent) > 0 {
+		v.Silent = make(map[workload.ID]string, len(s.Silent))
+		for id, q := range s.Silent {
+			if s.silentNow(id) {
+				v.Silent[id] = q.Text
+			}
+		}
+	}
+	for _, id := range sortedKeys(s.Admissions) {
+		if p := s.Admissions[id].Process; p.PID > 0 {
+			v.Registered = append(v.Registered, p)
+		}
+	}
+	return v
+}
+
+// RetryOf is the retry of a step, or nil.
+func (v *View) RetryOf(step *plan.Step) *Retry {
+	all := v.Retries[step.Workload]
+	i := slices.IndexFunc(all, func(r Retry) bool {
+		return r.Step == step.Kind && r.To == step.To && r.Device == step.Target.Device+step.Target.Host
+	})
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
+}
+
+// SpecOf is what was wished for a workload in the newest scan; the zero Spec when it
+// was not seen.
+func (v *View) SpecOf(id workload.ID) workload.Spec {
+	i, ok := slices.BinarySearchFunc(v.Subjects, id, func(s *place.Subject, id workload.ID) int { return cmp.Compare(s.Observation.ID, id) })
+	if !ok {
+		return workload.Spec{}
+	}
+	return v.Subjects[i].Spec
+}

@@ -1,0 +1,195 @@
+package guest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Kind is how guests are reached: through their hypervisor's manager alone.
+const Kind workload.Kind = "guest"
+
+// ErrGone is wrapped when a guest, or a run of it, is not there.
+var ErrGone = errors.New("no such guest")
+
+// Next is where a guest is when it is started next, as plan.SetNext has it. As text a
+// shared guest's is "CPUS/NODES", such as "0-3/0"; a dedicated one's has a CPU for each
+// vCPU and, where it is known, a node for each cell that the guest sees:
+// "0=2 1=3 emulator=2-3/0-1 cell0=0 cell1=1". "" is nowhere.
+type Next struct {
+	CPUs     topology.CPUSet
+	Nodes    topology.NodeSet  // of its memory
+	Pins     []topology.CPUID  // dedicated: the CPU of each vCPU
+	Emulator topology.CPUSet   // dedicated: of emulator and IOThreads
+	Cells    []topology.NodeID // the node of each cell; nil when that is not said
+}
+
+// Next is a home as text.
+func (h *Home) Next() string {
+	p := &h.Placement
+	n := Next{CPUs: p.CPUs, Nodes: p.MemoryNodes()}
+	if p.Class == workload.Dedicated {
+		n.Pins, n.Emulator = p.Pins, h.Emulator
+	}
+	return n.String()
+}
+
+func (n Next) String() string {
+	if len(n.Pins) == 0 {
+		return n.CPUs.String() + "/" + n.Nodes.String()
+	}
+	var b strings.Builder
+	for i, cpu := range n.Pins {
+		fmt.Fprintf(&b, "%d=%d ", i, cpu)
+	}
+	fmt.Fprintf(&b, "emulator=%s/%s", n.Emulator, n.Nodes)
+	for i, node := range n.Cells {
+		fmt.Fprintf(&b, " cell%d=%d", i, node)
+	}
+	return b.String()
+}
+
+// ParseNext reads what String wrote.
+func ParseNext(text string) (n Next, err error) {
+	cpus, nodes, _ := strings.Cut(text, "/")
+	wrong := func() (Next, error) {
+		return Next{}, fmt.Errorf("next start %q: want CPUS/NODES, or VCPU=CPU … emulator=CPUS/NODES", text)
+	}
+	if strings.Contains(cpus, "=") {
+		for word := range strings.FieldsSeq(cpus) {
+			key, value, _ := strings.Cut(word, "=")
+			if key == "emulator" {
+				if n.Emulator, err = topology.ParseCPUSet(value); err != nil {
+					return wrong()
+				}
+				continue
+			}
+			cpu, err := strconv.Atoi(value)
+			if err != nil || key != strconv.Itoa(len(n.Pins)) || cpu < 0 {
+				return wrong()
+			}
+			n.Pins = append(n.Pins, topology.CPUID(cpu))
+		}
+		n.CPUs = topology.CPUs(n.Pins...)
+	} else if n.CPUs, err = topology.ParseCPUSet(cpus); err != nil {
+		return wrong()
+	}
+	words := strings.Fields(nodes)
+	if len(words) == 0 || n.CPUs.Empty() {
+		return wrong()
+	}
+	if n.Nodes, err = topology.ParseNodeSet(words[0]); err != nil || n.Nodes.Empty() {
+		return wrong()
+	}
+	for i, word := range words[1:] {
+		value, ok := strings.CutPrefix(word, fmt.Sprintf("cell%d=", i))
+		node, err := strconv.Atoi(value)
+		if !ok || err != nil || node < 0 {
+			return wrong()
+		}
+		n.Cells = append(n.Cells, topology.NodeID(node))
+	}
+	return n, nil
+}
+
+// Placement is as much of a home as the text tells.
+func (n *Next) Placement() plan.Placement {
+	p := plan.Placement{Class: workload.Shared, Importance: workload.DefaultImportance, CPUs: n.CPUs, Home: n.Nodes}
+	if len(n.Pins) > 0 {
+		p.Class, p.Pins, p.VCPUs, p.Bound = workload.Dedicated, slices.Clone(n.Pins), len(n.Pins), true
+		for node := range n.Nodes.All() { // how much on each is not told
+			p.Memory = append(p.Memory, workload.NodeMemory{Node: node, KiB: 1})
+		}
+	}
+	return p
+}
+
+// Steps brings a guest to a home: as it runs, where that can be, and by its definition
+// for its next start. now is false when it comes there at its next start only: the
+// nodes of running memory change in mode restrictive alone, which is not that of
+// dedicated guests.
+func (s *Guest) Steps(home Home) (steps []plan.Step, now bool) {
+	step := func(kind plan.StepKind, from, to string) {
+		steps = append(steps, plan.Step{Kind: kind, Workload: s.Spec.ID, Target: plan.Target{Kind: Kind}, From: from, To: to})
+	}
+	p := &home.Placement
+	now = !s.Running || p.Class == workload.Shared && s.Mode == "restrictive"
+	if s.Running && now {
+		if !p.CPUs.Equal(s.BoundCPUs) || s.Loose {
+			step(plan.SetCPUs, s.BoundCPUs.String(), p.CPUs.String())
+		}
+		if nodes := p.MemoryNodes(); !nodes.Equal(s.BoundNodes) {
+			step(plan.SetMems, s.BoundNodes.String(), nodes.String())
+		}
+	}
+	if !s.Transient {
+		step(plan.SetNext, "", home.Next())
+	}
+	return steps, now
+}
+
+// Reverse is what puts back what steps did to a guest as it runs, the last first.
+// Definitions are written last, all or nothing.
+func Reverse(steps []plan.Step) []plan.Step {
+	var out []plan.Step
+	for _, s := range slices.Backward(steps) {
+		if s.Kind != plan.SetNext && s.From != "" {
+			s.From, s.To = s.To, s.From
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// String is limits as plan.SetLimits has them: "network=102400 iops=2000 iops/gib=5 …",
+// in KiB and operations a second; what is left as it is has no word.
+func (l Limits) String() string {
+	var words []string
+	if l.Network != nil {
+		words = append(words, fmt.Sprintf("network=%d", *l.Network))
+	}
+	if l.Disk != nil {
+		for i, value := range l.Disk.fields() {
+			if *value != 0 || diskWords[i] == "iops" || diskWords[i] == "rate" {
+				words = append(words, fmt.Sprintf("%s=%d", diskWords[i], *value))
+			}
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+var diskWords = []string{"iops", "iops/gib", "iops-most", "rate", "rate/gib", "rate-most"}
+
+func (d *DiskLimit) fields() []*int64 {
+	return []*int64{&d.IOPS, &d.IOPSPerGiB, &d.MostIOPS, (*int64)(&d.Rate), (*int64)(&d.RatePerGiB), (*int64)(&d.MostRate)}
+}
+
+// ParseLimits reads what String wrote.
+func ParseLimits(text string) (Limits, error) {
+	var l Limits
+	for word := range strings.FieldsSeq(text) {
+		key, value, _ := strings.Cut(word, "=")
+		n, err := strconv.ParseInt(value, 10, 64)
+		i := slices.Index(diskWords, key)
+		if err != nil || n < 0 || n > maxLimit || i < 0 && key != "network" {
+			return l, fmt.Errorf("limits %q: %w", text, cmp.Or(err, fmt.Errorf("%q", word)))
+		}
+		if i < 0 {
+			rate := topology.KiB(n)
+			l.Network = &rate
+			continue
+		}
+		if l.Disk == nil {
+			l.Disk = &DiskLimit{}
+		}
+		*l.Disk.fields()[i] = n
+	}
+	return l, nil
+}

@@ -1,0 +1,256 @@
+package place
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Placements is what the ledger holds, rising by workload ID. Floating
+// workloads have the CPU sets that are free for them now.
+func (l *Ledger) Placements() []plan.Placement {
+	return l.placementsAs(nil)
+}
+
+// placementsAs is Placements, and what was handed in when that is the same: of thousands
+// few change from one look to the next.
+func (l *Ledger) placementsAs(old []plan.Placement) []plan.Placement {
+	var floats floaters
+	same := len(old) == len(l.held)
+	for i := 0; same && i < len(old); i++ {
+		h := l.held[i]
+		same = h.Placement == &old[i]
+		switch {
+		case !same:
+		case h.Class == workload.Shared:
+			same = floats.cpus(l, h).Equal(h.CPUs)
+		case h.Class == workload.Offline:
+			now := l.placement(h)
+			same = now.CPUs.Equal(h.CPUs) && now.Home.Equal(h.Home)
+		}
+	}
+	if same && old != nil {
+		return old
+	}
+	out := make([]plan.Placement, len(l.held))
+	for i, h := range l.held {
+		if h.Class != workload.Shared {
+			out[i] = l.placement(h)
+			continue
+		}
+		out[i] = *h.Placement
+		out[i].CPUs = floats.cpus(l, h)
+	}
+	return out
+}
+
+// floaters is the CPUs that shared work may use, by home: thousands on a few homes share
+// one set.
+type floaters []floater
+
+func (f *floaters) cpus(l *Ledger, h *holding) topology.CPUSet {
+	for k := range *f {
+		if slices.Equal((*f)[k].home, h.home) {
+			return (*f)[k].cpus
+		}
+	}
+	k := len(*f) % mostFloats
+	*f = append((*f)[:k], floater{h.home, l.floating(h.home, h.Class)})
+	return (*f)[k].cpus
+}
+
+// floater is the CPUs that shared work with a home may use.
+type floater struct {
+	home []int
+	cpus topology.CPUSet
+}
+
+// mostFloats bounds what is gone through for a home.
+const mostFloats = 64
+
+func (l *Ledger) placement(h *holding) plan.Placement {
+	p := *h.Placement
+	switch p.Class {
+	case workload.Shared:
+		p.CPUs = l.floating(h.home, p.Class)
+	case workload.Offline:
+		p.CPUs, p.Home = l.offlineCPUs(&p)
+	}
+	return p
+}
+
+// floating is the CPUs that work of a class, shared or offline, may use on the given
+// nodes.
+func (l *Ledger) floating(home []int, class workload.Class) topology.CPUSet {
+	var set topology.CPUSet
+	for _, i := range slices.Backward(home) {
+		s := l.nodes[i].cores
+		for k := s.hi - 1; k >= s.lo; k-- {
+			c := &l.cores[k]
+			m := c.sharedOnlyFree
+			if !l.policy.Split || class == workload.Offline {
+				m |= c.free
+			}
+			for ; m != 0; m &= m - 1 {
+				set.Add(c.cpus[bits.TrailingZeros64(m)])
+			}
+		}
+	}
+	return set
+}
+
+// offlineCPUs is where an offline workload runs: every CPU that no dedicated
+// work holds, on the nodes it may use. Its home is the nodes of those CPUs and
+// of its memory.
+func (l *Ledger) offlineCPUs(p *plan.Placement) (topology.CPUSet, topology.NodeSet) {
+	var on []int
+	var home topology.NodeSet
+	for i := range l.nodes {
+		n := &l.nodes[i]
+		if n.idle() > 0 && (p.Within.Empty() || p.Within.Has(n.id)) {
+			on = append(on, i)
+			home.Add(n.id)
+		}
+	}
+	for _, m := range p.Memory {
+		if l.index(m.Node) >= 0 {
+			home.Add(m.Node)
+		}
+	}
+	return l.floating(on, workload.Offline), home
+}
+
+// floaters calls yield for every held workload that floats on CPUs of the given nodes.
+func (l *Ledger) floaters(nodes topology.NodeSet, yield func(h *holding)) {
+	for i := range l.held {
+		h := l.held[i]
+		switch h.Class {
+		case workload.Shared:
+			if h.Home.Intersects(nodes) {
+				yield(h)
+			}
+		case workload.Offline:
+			if h.Within.Empty() || h.Within.Intersects(nodes) {
+				yield(h)
+			}
+		}
+	}
+}
+
+// others is what becomes of the workloads that float on CPUs which a placement
+// takes or which it, having been elsewhere before, gives back. old is in the
+// ledger, p is not.
+func (l *Ledger) others(old, p *plan.Placement) []plan.Placement {
+	takes, gives := p.Class == workload.Dedicated, old != nil && old.Class == workload.Dedicated
+	var nodes topology.NodeSet
+	if takes {
+		nodes = p.Home
+	}
+	if gives {
+		nodes = nodes.Union(old.Home)
+	}
+	var before []plan.Placement
+	l.floaters(nodes, func(h *holding) {
+		if h.Workload != p.Workload {
+			before = append(before, l.placement(h))
+		}
+	})
+	if before == nil {
+		return nil
+	}
+	turn := func(sign int) {
+		if gives {
+			l.holdAll(old, -sign)
+		}
+		if takes {
+			l.holdAll(p, sign)
+		}
+	}
+	turn(1)
+	var out []plan.Placement
+	k := 0
+	l.floaters(nodes, func(h *holding) {
+		if h.Workload == p.Workload {
+			return
+		}
+		if after := l.placement(h); !after.CPUs.Equal(before[k].CPUs) || !after.Home.Equal(before[k].Home) {
+			out = append(out, after)
+		}
+		k++
+	})
+	turn(-1)
+	return out
+}
+
+// starves finds an offline workload that a dedicated placement would leave no CPU.
+func (l *Ledger) starves(p *plan.Placement) (workload.ID, bool) {
+	if p.Class != workload.Dedicated {
+		return "", false
+	}
+	var starved workload.ID
+	found := false
+	l.floaters(p.Home, func(h *holding) {
+		if h.Class != workload.Offline || found {
+			return
+		}
+		free := 0
+		for i := range l.nodes {
+			if h.Within.Empty() || h.Within.Has(l.nodes[i].id) {
+				free += l.nodes[i].idle()
+			}
+		}
+		for _, taken := range []topology.CPUSet{p.CPUs, p.Idle} {
+			for cpu := range taken.All() {
+				if h.Within.Empty() || h.Within.Has(l.nodes[l.nodeOf(cpu)].id) {
+					free--
+				}
+			}
+		}
+		if free <= 0 {
+			starved, found = h.Workload, true
+		}
+	})
+	return starved, found
+}
+
+// guardOffline marks the nodes that hold the last CPUs of some offline workload.
+func (l *Ledger) guardOffline() {
+	for i := range l.nodes {
+		l.nodes[i].keptForOffline = false
+	}
+	for k := range l.held {
+		h := l.held[k]
+		if h.Class != workload.Offline {
+			continue
+		}
+		only, more := -1, false
+		for i := range l.nodes {
+			if n := &l.nodes[i]; n.idle() > 0 && (h.Within.Empty() || h.Within.Has(n.id)) {
+				more = only >= 0
+				only = i
+				if more {
+					break
+				}
+			}
+		}
+		if only >= 0 && !more {
+			l.nodes[only].keptForOffline = true
+		}
+	}
+}
+
+// keep is the number of CPUs of a node that shared and offline work needs at least.
+func (l *Ledger) keep(n *node) int {
+	switch {
+	case n.split: // they have theirs apart
+	case n.shared > 0:
+		return max(1, ceil(n.sharedVCPUs()/l.overcommit()))
+	}
+	if n.keptForOffline && n.sharedOnlyFree == 0 {
+		return 1
+	}
+	return 0
+}

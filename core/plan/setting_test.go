@@ -1,0 +1,71 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// A value stays known for as long as it may stand: what was applied last, what was tried
+// since, and where children inherit the last few. Nothing else is kept (R7).
+func TestRenew(t *testing.T) {
+	tests := []struct {
+		name   string
+		kind   SettingKind
+		state  EntryState // before each value
+		values []string
+		past   []string
+	}{
+		{"one value", CgroupCPUs, Applied, []string{"1"}, nil},
+		{"each applied", CgroupCPUs, Applied, []string{"1", "2", "3"}, []string{"2"}},
+		{"none known to be applied", CgroupCPUs, Intended, []string{"1", "2", "3"}, []string{"1", "2"}},
+		{"the same again", CgroupCPUs, Applied, []string{"1", "2", "2"}, nil},
+		{"the same tried again", CgroupCPUs, Intended, []string{"1", "2", "2"}, []string{"1"}},
+		{"there and back", CgroupCPUs, Intended, []string{"1", "2", "1"}, []string{"2"}},
+		{"affinity", Affinity, Applied, []string{"1", "2", "3"}, []string{"1", "2"}},
+		{"affinity there and back", Affinity, Applied, []string{"1", "2", "1", "3"}, []string{"2", "1"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e := Entry{Kind: tt.kind, Old: "0"}
+			for _, v := range tt.values {
+				e.State = tt.state
+				e.Renew("w", v)
+			}
+			if !slices.Equal(e.Past, tt.past) || e.New != tt.values[len(tt.values)-1] || e.State != Intended || e.Workload != "w" {
+				t.Errorf("%+v, want past %q", e, tt.past)
+			}
+			for _, v := range append(tt.past, e.New, "0") {
+				if !e.Ours(Setting{Value: v}) {
+					t.Errorf("%q is not ours", v)
+				}
+			}
+		})
+	}
+	for _, kind := range []SettingKind{CgroupCPUs, Affinity} {
+		e := Entry{Kind: kind}
+		for i := range 4000 {
+			e.Renew("w", fmt.Sprint(i)) // as by a change that fails each time
+		}
+		if len(e.Past) != maxPast || e.Past[maxPast-1] != "3998" {
+			t.Errorf("%s: %q", kind, e.Past)
+		}
+	}
+}
+
+func TestOurs(t *testing.T) {
+	e := Entry{Kind: CgroupCPUs, Path: "/a", Old: "0-7", New: "2-3", Past: []string{"4-5"}, Object: "7"}
+	for value, want := range map[string]bool{"0-7": true, "2-3": true, "4-5": true, "0": false, "": false} {
+		if got := e.Ours(Setting{Value: value, Object: "7"}); got != want {
+			t.Errorf("%q: %v", value, got)
+		}
+	}
+	if e.Ours(Setting{Value: "2-3", Object: "8"}) {
+		t.Error("the setting of a cgroup that was made anew is ours")
+	}
+	old := e
+	old.Object = ""
+	if !old.Ours(Setting{Value: "2-3", Object: "8"}) {
+		t.Error("an entry of before, which knows no inode, is not ours")
+	}
+}

@@ -1,0 +1,79 @@
+package words
+
+// What balancing finds and does, and why it does nothing.
+var (
+	BalanceOff      = says("balance-off", "Balancing is turned off (balance.enabled).")
+	BalanceOneNode  = says("balance-one-node", "Nothing to balance: this host has one node only.")
+	BalanceLearning = says("balance-learning", "Balancing decides on {for} of samples and has {} so far.")
+	Balanced        = says("balanced", "Balanced. CPU demand: {.1f} of {} on node {} (busiest), {.1f} of {} on node {}. Peak memory bandwidth in use: {%}.")
+	BalancedOne     = says("balanced-one", "Balanced. CPU demand: {.1f} of {} on node {}. Peak memory bandwidth in use: {%}.")
+	NoSharedCPUs    = says("no-shared-cpus", "No node has CPUs for shared workloads.")
+	NothingHelps    = says("nothing-helps", "{} No change of homes would help ({} considered).")
+	BestRejected    = says("best-rejected", "{} The best of {n change}, {}, is not made: {}")
+	Balancing       = says("balancing", "Balancing: {}.")
+
+	Change      = says("change", "{} {and}")
+	ChangeHome  = says("change-home", "{} from {nodes} to {nodes}")
+	MemoryHome  = says("memory-home", "memory of {} to its home, {nodes}")
+	Doing       = says("balance-doing", "{}. {} {}")
+	WouldDo     = says("balance-would", "would {}. {} {}")
+	ChangeSaves = says("change-saves", "It saves {.2f} CPUs now lost to waiting: {seconds} of thread time within {for}, at a cost of {seconds} ({size} to move in {for}).")
+)
+
+// What is wrong.
+var (
+	ShortOfCPU       = says("short-of-cpu", "Node {} is short of CPU: shared workloads demand {.1f} CPUs; it has {} ({n core}).{more}")
+	KeptIdle         = says("kept-idle", "Important workloads keep {.1f} more idle.")
+	LeastBusy        = says("least-busy", "Node {} is least busy: {.1f} of {} CPUs.")
+	ShortOfBandwidth = says("short-of-bandwidth", "Node {} is short of memory bandwidth: {.0f} of {} MiB/s in use ({%}, {}).")
+	ShortOfMemory    = says("short-of-memory", "Node {} is short of memory: {size} of {size} are free or reclaimable, less than {%}.")
+	FarFromMemory    = says("far-from-memory", "{}: {%} of its accesses are local; the others cost it {.2f} CPUs.")
+	FarFromPartner   = says("far-from-partner", "{}: being far from {and} costs it {.2f} CPUs.")
+
+	// How traffic is known, parts of ShortOfBandwidth.
+	CountedAtNode = says("counted-at-node", "counted at the node")
+	Counted       = says("counted", "counted per workload")
+	Estimated     = says("estimated", "estimated from CPU use")
+	PartlyCounted = says("partly-counted", "partly counted, partly estimated from CPU use")
+	OnNodes       = says("on-nodes", "{nodes}")
+)
+
+// Why a workload stays, or a change is not made.
+var (
+	NotPlaced       = says("not-placed", "Homenode does not place it.")
+	MovesByOrder    = says("moves-by-order", "It moves only when ordered to.")
+	DedicatedStays  = says("dedicated-stays", "Dedicated workloads move only when ordered to.")
+	OfflineHomeless = says("offline-homeless", "Offline work has no home of its own.")
+	Held            = says("held", "It is held: it was undone, or its move was cancelled, by hand.")
+	OwnAffinities   = says("own-affinities", "It has CPU affinities of its own or of another manager.")
+	OwnPolicy       = says("own-policy", "It has a memory policy of its own ({}), which new memory would follow.")
+	MovePending     = says("move-pending", "Its memory is not yet at its home: that move is planned or under way.")
+	MoveUnfinished  = says("move-unfinished", "Part of its memory did not follow its last change of home: {}")
+	PutOff          = says("put-off", "Put off: {}")
+	SeenTooLittle   = says("seen-too-little", "It is in {} of the {n sample} of the window.")
+	Resting         = says("resting", "It moved {times} within the hour and rests for another {for}.")
+	NodesOnly       = says("nodes-only", "It may use {nodes} only.")
+	MemsOnly        = says("mems-only", "It may have memory on {nodes} only (cpuset.mems).")
+	MaxNodes        = says("max-nodes", "It may be on at most {n node} (max_nodes).")
+	CameFrom        = says("came-from", "It came from {nodes} {for} ago and may not go back for another {for}.")
+	Settling        = says("settling", "Workloads moved to or from node {} within the last {for}; what was measured there no longer holds.")
+	PairBusy        = says("pair-busy", "Memory of {} is moving between nodes {} and {}.")
+	WouldFill       = says("would-fill", "Node {} would have {size} of {size} free.")
+	AffinityLimit   = says("affinity-limit", "Not moved: demand on node {} would reach {.1f} of {n core}, above the {%} limit for affinity moves.")
+	SavesLittle     = says("saves-little", "It would save {.2f} CPUs; below {.2f} is noise.")
+	DoesNotPay      = says("does-not-pay", "It would gain {seconds} of thread time within {for} at a cost of {seconds}; the gain must be more than {.3g} times the cost.")
+	ImportantLast   = says("important-last", "It is important: others move first.")
+	GainsLess       = says("gains-less", "Another change gains more.")
+	NotTried        = says("not-tried", "Not tried: too many that gain more did not fit.")
+	NoRoomBooked    = says("no-room-booked", "By what is booked, there is no room for it on {nodes}.")
+	OthersLose      = says("others-lose", "With the new homes other workloads would lose theirs.")
+	OtherLoses      = says("other-loses", "With the new homes {} would lose its own.")
+)
+
+// Answers to the order to move a workload.
+var (
+	Ordered        = says("ordered", "It was ordered to move from {nodes} to {nodes}.")
+	NoSuchWorkload = says("no-such-workload", "There is no such workload.")
+	NoSuchNode     = says("no-such-node", "There is no node {}.")
+	PolicyKeeps    = says("policy-keeps", "It has a memory policy of its own ({}): what it allocates later follows that, not its home.")
+)

@@ -1,0 +1,150 @@
+package words
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Why a workload is left alone.
+var (
+	ManagerMovesAll  = says("manager-moves-all", "{} runs and {}: two movers would work against each other. It is placed when {} has stopped.")
+	ManagerOwns      = says("manager-owns", "{} owns it ({}) and would write its CPU set again.")
+	Excluded         = says("excluded", "The configuration excludes it (manage.exclude: {}).")
+	NotUTF8          = says("not-utf8", "Its name is not valid UTF-8.")
+	NotIncluded      = says("not-included", "The configuration does not include it (manage.include).")
+	Unanswered       = says("no-answer", "It does not answer: {}. It is tried again later.")
+	MemoryUnanswered = says("memory-unanswered", "It does not answer when its memory is asked for; nothing is done to it until it does.")
+	MemoryNotRead    = says("memory-not-read", "Where its memory lies has not been read yet; large workloads are read first.")
+	UserShare        = says("user-share", "User {} has more than {%} of this host in sessions that nobody registered; what is beyond that is not placed.")
+	OfHost           = says("host-cpus", "host prepare keeps {} on the CPUs of the host; leave it out there (--slices) to have it placed.")
+	SetByOthers      = says("set-by-others", "Its cgroup was given {cpus} by somebody else (AllowedCPUs=, cpuset.cpus); homenode does not fight over them.")
+	GivenIn          = says("given-in", "Others have set anew what homenode had set, {times}; it is left alone for {for} after the last.")
+	SourceFailed     = says("source-failed", "{} does not say which workloads are its own: what it may manage is left alone.")
+	HeldByHand       = says("held-by-hand", "It was undone or cancelled by hand: it is left alone until `homenode resume`.")
+	PlanBreaksRule   = says("plan-breaks-rule", "What was planned for it breaks a rule: {}.")
+)
+
+// Why a workload's next start is written.
+var (
+	NextStartRuns  = says("next-start-runs", "Its next start is where it runs.")
+	NextStartHolds = says("next-start-holds", "It is off; its home holds it.")
+	NextStartBest  = says("next-start-best", "It is off; that is the best home for it now.")
+)
+
+// What happened.
+var (
+	MachineRestarted    = says("machine-restarted", "the machine was restarted: {n journalled change} went with the last boot")
+	DaemonStarted       = says("daemon-started", "homenode {} started in {} mode, period {for}")
+	DaemonStopped       = says("daemon-stopped", "homenode stopped")
+	AllHeld             = says("all-held", "everything was undone by hand: nothing is changed until `homenode resume --all`")
+	ScanFailed          = says("scan-failed", "look at the host: {}")
+	SurveyFailed        = says("survey-failed", "look for {}: {}")
+	InheritedFailed     = says("inherited-failed", "look for inherited settings: {}")
+	ProblemSeen         = says("problem", "{}: {}")
+	EngineFailed        = says("engine-failed", "planning fails on it; it is left alone. Please report this with the flight recorder's log.")
+	RuleUnfollowed      = says("rule-unfollowed", "the rule {} asks for {}, which is not homenode's to give: it stays as its manager has it")
+	PlanUnsound         = says("plan-unsound", "the plan breaks {n rule} and is not carried out; first: {}")
+	PlanSoundAgain      = says("plan-sound", "the plan is sound again")
+	Decided             = says("decided", "{}: {nodes}. {}")
+	DecidedNoHome       = says("decided-no-home", "{}. {}")
+	RequestDecided      = says("request-decided", "{} ({}, {n CPU}): {}")
+	MovedByOrder        = says("moved-by-order", "moved by order: home is {nodes}, {cpus}, after {nodes}, {cpus}")
+	CPUsOffline         = says("cpus-offline", "{cpus} went offline")
+	CPUsOnline          = says("cpus-online", "{cpus} came online")
+	CPUsTaken           = says("cpus-taken", "{cpus} are set, and only {cpus} can be used: a partition or a cgroup above has taken the others")
+	NodeNearlyFull      = says("node-nearly-full", "node {} is nearly out of memory: {size} of {size} free")
+	WorkloadSeen        = says("workload-seen", "seen: {}, {n thread}, {}")
+	MemoryUnknown       = says("memory-unknown", "memory unknown")
+	WorkloadGone        = says("workload-gone", "gone")
+	WorkloadSmall       = says("workload-small", "no longer counted: it is too small now, or part of another workload")
+	ManagerSeen         = says("manager-seen", "{}: {}")
+	ManagerSeenOwns     = says("manager-seen-owns", "{}: {}; left to it: {}")
+	ManagerGone         = says("manager-gone", "{} is gone; it was: {}")
+	PartitionSet        = says("partition-set", "partition: {} → {} ({cpus} for dedicated work)")
+	PartitionUnfit      = says("partition-unfit", "partition: {}")
+	InterruptsUnsound   = says("interrupts-unsound", "interrupts are not placed: {}")
+	StepTook            = says("step-took", "{}{}: {} → {}. {}")
+	StepFailed          = says("step-failed", "{}{} to {} failed: {}; next try in {for}")
+	StepGone            = says("step-gone", "{}{} to {}: the workload is gone ({}); next try in {for}")
+	StepFixed           = says("step-fixed", "{} to {}: {}; it is not tried again")
+	SetBack             = says("set-back", "{} of {} was set back to {} by somebody else")
+	SetSince            = says("set-since", "{} of {} was set to {} by somebody else: it is theirs now, is left alone and will not be undone")
+	FlightPutOff        = says("flight-put-off", "{}")
+	FlightPutOffRest    = says("flight-put-off-rest", "What is left did not move; it is tried again later.")
+	MoveBegins          = says("move-begins", "moving {bytes} to node {}. {}")
+	MoveRests           = says("move-rests", "the move to node {} rests after {bytes} of {bytes}: {}")
+	MoveGoesOn          = says("move-goes-on", "the move to node {} goes on")
+	MoveEnded           = says("move-ended", "moved {bytes} to node {} in {.1f} s")
+	MoveEndedPart       = says("move-ended-part", "moved {bytes} to node {} in {.1f} s; {bytes} stayed: {}")
+	MoveCancelled       = says("move-cancelled", "move to node {} cancelled after {bytes} of {bytes}")
+	MoveCancelledByHand = says("move-cancelled-by-hand", "move cancelled by hand: it is left as it is until `homenode resume` or `homenode move`")
+	MoveInterrupted     = says("move-interrupted", "the move to node {} was interrupted after {bytes} of {bytes}; what is left is planned anew")
+	LocalityAfterMove   = says("locality-after-move", "locality after the move to node {}: {%}")
+	LocalityChanged     = says("locality-changed", "locality after the move to node {}: {%}, {%} before")
+	UndoGoesOn          = says("undo-goes-on", "an undo of {} that was interrupted goes on")
+	PutBack             = says("put-back", "{} of {}: {} → {}, as before")
+	NothingToRestore    = says("nothing-to-restore", "{} of {}: gone, nothing to restore")
+	NotRestoredTheirs   = says("not-restored-theirs", "{} of {} is not put back: {}")
+	RestoredLater       = says("restored-later", "{}; it goes back when they are undone")
+	NotRestored         = says("not-restored", "{} of {} could not be put back to {}: {}")
+)
+
+// UndoInterrupted is shown where nothing goes on with it.
+var UndoInterrupted = says("undo-interrupted", "an undo was interrupted, and {n setting} it was to put back may be left: the next daemon goes on with it, or `homenode undo` now")
+
+// Why a request is refused.
+var (
+	NothingAsked     = says("nothing-asked", "nothing is asked")
+	DaemonEnds       = says("daemon-ends", "the daemon is about to end and begins nothing more; ask again when it runs, or without it")
+	NotScannedYet    = says("not-scanned-yet", "the daemon has not yet looked at the host; try again")
+	NoHome           = says("no-home", "no home: {}")
+	BadValue         = says("bad-value", "{}: {}; want {}")
+	NameWorkload     = says("name-workload", "name a workload; `homenode status` lists them")
+	NameNodes        = says("name-nodes", "name the nodes to move to, such as --to 1")
+	NameOrAll        = says("name-or-all", "name a workload, or --all")
+	UnknownWorkload  = says("unknown-workload", "no workload {q}; `homenode status` lists them")
+	NoSuchDevice     = says("no-such-device", "no device {q} with interrupts to place; `homenode status` lists those that are looked at (irq: in the configuration)")
+	SeveralNamed     = says("several-named", "{} workloads are named {q}: {}")
+	ManagerMoves     = says("manager-moves", "{} is moved by its manager, which would set its CPUs and memory nodes again; use {}")
+	ObserveOnly      = says("observe-only", "the daemon runs in observe mode and changes nothing; say --dry-run, or run it with --mode enforce")
+	AllHeldFirst     = says("all-held-first", "everything is held since `undo --all`; use `homenode resume --all` first")
+	AllHeldResumeAll = says("all-held-resume-all", "everything is held since `undo --all`; use `homenode resume --all`")
+	NotHeld          = says("not-held", "{} is not held")
+	NotMoved         = says("not-moved", "{} is not moved: {}")
+	NoMove           = says("no-move", "{}: no move is under way or waits")
+	PartitionEmpty   = says("partition-empty", "partition: empty")
+	PartitionBlocked = says("partition-blocked", "the partition stays as it is: {}")
+	OneWorkload      = says("one-workload", "the steps of one change must be about one workload")
+	NotJournalled    = says("not-journalled", "the journal cannot be written, so nothing is changed: {}")
+)
+
+// Shown beside what is decided.
+var (
+	LeftOffHome       = says("left-off-home", "{} What is left off home did not move; the next try is not before {}.")
+	LeftOffHomeWhy    = says("left-off-home-why", "{} What is left off home did not move: {}; the next try is not before {}.")
+	InterruptsNotRead = says("interrupts-not-read", "no {q}: interrupts of devices are not looked at (irq: off)")
+	QueueCountKept    = says("queue-count-kept", "The hardware has up to {}; the number is left as it is (irq_queues).")
+	QueueCountMatched = says("queue-count-matched", "One for each of the {} CPUs, as far as the hardware has them ({}).")
+	QueueRPS          = says("queue-rps", "RPS; no CPU is that of the interrupt.")
+	QueueXPS          = says("queue-xps", "XPS; no CPU is the driver's own choice.")
+	InterruptFixed    = says("interrupt-fixed", "The kernel manages it and refuses changes.")
+	InterruptAtHome   = says("interrupt-at-home", "It is on its device's node.")
+	InterruptLeft     = says("interrupt-left", "It is left as it is.")
+)
+
+// OrAll is a list as the kernel writes it: an empty one of CPUs or nodes means all.
+func OrAll(list string) string {
+	if list == "" {
+		return "all"
+	}
+	return list
+}
+
+// Some is the first of a list, and how many more there are.
+func Some(list []string, most int) string {
+	text := strings.Join(list[:min(most, len(list))], "; ")
+	if more := len(list) - most; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}

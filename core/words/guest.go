@@ -1,0 +1,23 @@
+package words
+
+// Why a guest has no room.
+var (
+	GuestExists     = says("guest-exists", "There is a guest named {q} already.")
+	NoFreeDrives    = says("no-free-drives", "No node that it may use has {n free NVMe drive} for guests; this host has {} free.")
+	NothingReserved = says("nothing-reserved", "Its emulator belongs on CPUs reserved for the host, and none are reserved (reserve.cpus, --reserve).")
+	EmulatorNoCPU   = says("emulator-no-cpu", "It fits on {nodes}, but no CPU is left there for its emulator.")
+)
+
+// Why a guest is left alone, or its definition is not written anew.
+var (
+	GuestForeignCgroup = says("guest-cgroup", "libvirt runs this guest and would set its CPUs and memory nodes again; homenode places guests through libvirt (docs/vm.md).")
+	GuestSilent        = says("guest-silent", "libvirt does not answer ({}).")
+	GuestUnread        = says("guest-unread", "Its domain XML is not understood: {}.")
+	GuestBound         = says("guest-bound", "Somebody else decides where it runs: {}.")
+	GuestUnmarked      = says("guest-unmarked", "homenode did not define it, and places only guests with its mark (libvirt.manage); homenode vm adopt {} gives it one.")
+	GuestReleased      = says("guest-released", "It was released (homenode vm release): what binds it now ends with this run.")
+	GuestNoCPUs        = says("guest-no-own-cpus", "It is dedicated, and its vCPUs are not pinned to CPUs of their own; homenode vm move {} gives it some.")
+	GuestDedicated     = says("guest-dedicated", "It is dedicated and keeps its CPUs; homenode vm move {} gives it others for its next start.")
+	GuestMemoryMode    = says("guest-memory-mode", "Its memory is bound in mode {}, which libvirt does not change while it runs.")
+	GuestDevices       = says("guest-devices", "It has devices of its own ({}), and with them its memory is pinned.")
+)

@@ -1,0 +1,78 @@
+package words
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// unknown is a size, in KiB, that stands for memory of which nothing is known: far above
+// any machine.
+const unknown = 1 << 49
+
+// Size is memory, in KiB, in the largest binary unit that keeps it at 1 or more, with a
+// decimal where that is not whole.
+func Size[T ~int64](kib T) string {
+	switch {
+	case kib < 0 || kib >= unknown:
+		return "an unknown amount of memory"
+	case kib < 1<<10:
+		return fmt.Sprintf("%d KiB", kib)
+	}
+	v, unit := float64(kib), ""
+	for _, unit = range []string{"MiB", "GiB", "TiB"} {
+		if v /= 1 << 10; v < 1<<10 {
+			break
+		}
+	}
+	return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0") + " " + unit
+}
+
+// Bytes is Size of so many bytes.
+func Bytes[T ~int64](n T) string {
+	if n >= 0 && n < 1<<10 {
+		return Count(n, "byte")
+	}
+	return Size(int64(n) >> 10)
+}
+
+// Count is a number and what is counted: "1 node", "2 nodes". A noun whose plural is
+// not made with an s has both, "entry|entries"; in "CPU on whole cores" CPUs are counted.
+func Count[T ~int | ~int64 | ~float64](n T, noun string) string {
+	one, many, given := strings.Cut(noun, "|")
+	if !given {
+		head, tail, of := strings.Cut(one, " on ")
+		if many = head + "s"; of {
+			many += " on " + tail
+		}
+	}
+	return strconv.FormatFloat(float64(n), 'g', max(4, digits(float64(n))), 64) + " " + pick(float64(n), one, many)
+}
+
+// digits is how many digits a number has before the point.
+func digits(x float64) int { return len(strconv.FormatInt(int64(x), 10)) }
+
+func pick(n float64, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// List is "a, b and c".
+func List[T ~string](parts []T) string { return join(parts, ", ", " and ") }
+
+// Nodes is a set of nodes, or its list format, with its noun: "node 0", "nodes 0-1".
+func Nodes(set any) string { return show("nodes", plain(set)) }
+
+// CPUs is a set of CPUs, or its list format, with its noun: "CPU 3", "CPUs 0-3".
+func CPUs(set any) string { return show("cpus", plain(set)) }
+
+// rounded is a duration without digits that nobody needs.
+func rounded(d time.Duration) time.Duration {
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(time.Second)
+}

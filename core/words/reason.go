@@ -1,0 +1,191 @@
+// Package words makes the sentences that people read out of codes and values, and is
+// the one place where they are worded. Nothing else may test a sentence: programs
+// compare codes.
+//
+// A file has the sentences of one theme, each beside its code. A sentence is only made
+// when it is shown: what decides hands over values.
+//
+// It must not hold decisions, and it imports no other package of homenode.
+package words
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// Code names a reason; it is stable, for programs and as a label of metrics.
+type Code string
+
+// Reason is why something was decided, done or left undone: a code and the values
+// that its sentence is made of. The zero Reason is none.
+//
+// A value is a number, a text, a set (anything with String), a Reason that is part of
+// this one, or a list of texts or Reasons. It is not changed after it was given. JSON
+// keeps all but the Go types: what was read back makes the same sentence.
+type Reason struct {
+	Code Code
+	Args []any // in the order of the sentence
+
+	text string // as it was read, for a code that this version does not know
+}
+
+// Because is a reason.
+func Because(code Code, args ...any) Reason { return Reason{Code: code, Args: args} }
+
+// Reasons is a list of reasons, for one that is made of several.
+func Reasons(r ...Reason) []Reason { return r }
+
+// Text is a sentence without a code: of a version before codes, or of somebody else.
+var Text = says("text", "{}")
+
+// Plain is a sentence as it stands; none when it is empty.
+func Plain(sentence string) Reason {
+	if sentence == "" {
+		return Reason{}
+	}
+	return Because(Text, sentence)
+}
+
+// None reports whether r is no reason.
+func (r Reason) None() bool { return r.Code == "" }
+
+// String is the sentence.
+func (r Reason) String() string {
+	if r.None() {
+		return ""
+	}
+	sentence, ok := sentences[r.Code]
+	switch {
+	case ok:
+		return format(sentence, r.Args)
+	case r.text != "":
+		return r.text
+	}
+	return strings.TrimSpace(string(r.Code) + " " + join(r.Args, " ", " "))
+}
+
+// Equal reports whether two reasons say the same: values of the same code that make the
+// same sentence are the same.
+func (r Reason) Equal(other Reason) bool { return r.Code == other.Code && r.String() == other.String() }
+
+// Has reports whether one of the reasons has the code.
+func Has(reasons []Reason, code Code) bool {
+	return slices.ContainsFunc(reasons, func(r Reason) bool { return r.Code == code })
+}
+
+// Sentences is reasons in words.
+func Sentences(reasons []Reason) []string {
+	out := make([]string, len(reasons))
+	for i, r := range reasons {
+		out[i] = r.String()
+	}
+	return out
+}
+
+// Join is reasons in words, one after the other.
+func Join(reasons []Reason) string { return strings.Join(Sentences(reasons), " ") }
+
+type reasonJSON struct {
+	Code Code   `json:"code"`
+	Text string `json:"text,omitempty"`
+	Args []any  `json:"args,omitempty"`
+}
+
+// MarshalJSON writes the code, the sentence and the values.
+func (r Reason) MarshalJSON() ([]byte, error) {
+	if r.None() {
+		return []byte("null"), nil
+	}
+	return json.Marshal(reasonJSON{r.Code, r.String(), r.values()})
+}
+
+// values is Args as JSON can hold them. A part of a reason has no text of its own.
+func (r *Reason) values() []any {
+	out := make([]any, len(r.Args))
+	for i, a := range r.Args {
+		out[i] = a
+		switch a := plain(a).(type) {
+		case Reason:
+			out[i] = reasonJSON{a.Code, a.text, a.values()}
+		case []any:
+			part := Reason{Args: a}
+			out[i] = part.values()
+		default:
+			out[i] = a
+		}
+	}
+	return out
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote, or a sentence as versions before codes
+// wrote it.
+func (r *Reason) UnmarshalJSON(b []byte) error {
+	var text string
+	if bytes.HasPrefix(b, []byte(`"`)) && json.Unmarshal(b, &text) == nil {
+		*r = Plain(text)
+		return nil
+	}
+	var j struct {
+		Code Code              `json:"code"`
+		Text string            `json:"text"`
+		Args []json.RawMessage `json:"args"`
+	}
+	if err := json.Unmarshal(b, &j); err != nil {
+		return err
+	}
+	*r = Reason{Code: j.Code}
+	if _, known := sentences[j.Code]; !known {
+		r.text = j.Text
+	}
+	for _, raw := range j.Args {
+		a, err := readArg(raw)
+		if err != nil {
+			return err
+		}
+		r.Args = append(r.Args, a)
+	}
+	return nil
+}
+
+func readArg(raw json.RawMessage) (any, error) {
+	switch {
+	case bytes.HasPrefix(raw, []byte("{")):
+		var r Reason
+		err := r.UnmarshalJSON(raw)
+		return r, err
+	case bytes.HasPrefix(raw, []byte("[")):
+		var all []json.RawMessage
+		if err := json.Unmarshal(raw, &all); err != nil {
+			return nil, err
+		}
+		list := make([]any, len(all))
+		for i := range all {
+			var err error
+			if list[i], err = readArg(all[i]); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	}
+	var whole int64
+	if json.Unmarshal(raw, &whole) == nil && !bytes.Equal(raw, []byte("null")) {
+		return whole, nil
+	}
+	var a any
+	err := json.Unmarshal(raw, &a)
+	return a, err
+}
+
+// sentences has the words of every code.
+var sentences = map[Code]string{}
+
+// says gives a code its sentence; see format.
+func says(code Code, sentence string) Code {
+	if _, twice := sentences[code]; twice {
+		panic("words: two sentences for " + code)
+	}
+	sentences[code] = sentence
+	return code
+}

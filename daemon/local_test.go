@@ -1,0 +1,91 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// TestUndoWithoutDaemonThatIsKilled: status says so, and whatever command is next, and the
+// next daemon, go on with it.
+func TestUndoWithoutDaemonThatIsKilled(t *testing.T) {
+	for name, next := range map[string]func(context.Context, *Local, *rig) error{
+		"undo": func(ctx context.Context, l *Local, _ *rig) error {
+			r, err := l.Undo(ctx, api.Which{All: true})
+			if len(r.Restored) != 2 {
+				t.Errorf("undo tells of %d settings", len(r.Restored))
+			}
+			return err
+		},
+		"undo of one": func(ctx context.Context, l *Local, _ *rig) error {
+			_, err := l.Undo(ctx, api.Which{ID: "/a"})
+			if e, refused := err.(*api.Error); refused && e.Code == api.NotFound { // it is put back by then
+				return nil
+			}
+			return err
+		},
+		"change": func(ctx context.Context, l *Local, _ *rig) error {
+			errs, err := l.Change(ctx, api.Change{Steps: []plan.Step{{Kind: plan.SetCPUs, Workload: "/a", To: "0", Target: plan.Target{Kind: workload.InCgroup, Cgroup: "/a"}}}})
+			if err == nil && errs[0] == nil {
+				_, err = l.Undo(ctx, api.Which{ID: "/a"})
+			}
+			return err
+		},
+		"resume": func(ctx context.Context, l *Local, _ *rig) error { return l.Resume(ctx, api.Which{All: true}) },
+		"daemon": func(_ context.Context, _ *Local, r *rig) error {
+			r.start(t, true)
+			r.settle()
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := scattered(t)
+			before := m.settings()
+			r := newRig(t, m, true)
+			r.ticks(6)
+			if diff := cmp.Diff(before, m.settings()); diff == "" {
+				t.Fatal("nothing was changed")
+			}
+			if err := r.store.Commit(plan.Batch{Values: map[string]any{ // as it is when it begins
+				control.KeyUndoing: []control.Which{{All: true}}, control.KeyHolds: control.Holds{All: true}}}); err != nil {
+				t.Fatal(err)
+			}
+			open := func() (Store, error) { return r.store, nil }
+			local := func() *Local { return &Local{Open: open, OpenUndo: open, OpenRead: open, Options: r.options(true)} }
+			says := func() bool {
+				s, err := local().Status(t.Context())
+				return err == nil && slices.ContainsFunc(s.Problems, func(p string) bool { return strings.Contains(p, "interrupted, and 2 settings") })
+			}
+			if !says() {
+				t.Error("status does not say that an undo was interrupted")
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			if err := next(ctx, local(), r); err != nil {
+				t.Fatal(err)
+			}
+			left, err := r.store.Journal()
+			if diff := cmp.Diff(before, m.settings()); diff != "" || err != nil || len(left) > 0 {
+				t.Errorf("%d entries left, %v\n%s", len(left), err, diff)
+			}
+			if says() {
+				t.Error("status still says that an undo was interrupted")
+			}
+			told, err := r.store.History(0)
+			if err != nil || !slices.ContainsFunc(told, func(e plan.Event) bool {
+				return strings.Contains(e.Text, "undo of everything that was interrupted goes on")
+			}) {
+				t.Error("the history does not tell")
+			}
+		})
+	}
+}

@@ -1,0 +1,248 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path"
+	"time"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/hostprep"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// request asks the loop and waits for its answer, or for ctx.
+func (d *Daemon) request(ctx context.Context, r control.Request) (control.Reply, error) {
+	answer := make(chan control.Reply, 1)
+	select {
+	case d.requests <- asked{r, answer}:
+	case <-ctx.Done():
+		return control.Reply{}, ctx.Err()
+	case <-d.ended:
+		return control.Reply{}, errEnded
+	}
+	select {
+	case reply := <-answer:
+		return reply, answered(&reply)
+	case <-ctx.Done():
+		return control.Reply{}, ctx.Err()
+	case <-d.ended:
+	}
+	select {
+	case reply := <-answer: // given before it ended
+		return reply, answered(&reply)
+	default:
+		return control.Reply{}, errEnded
+	}
+}
+
+var errEnded = &api.Error{Code: api.Failed, Text: "the daemon has ended"}
+
+// answered is what was refused or could not be written down.
+func answered(r *control.Reply) error {
+	if r.Failed != nil {
+		return wireError(r.Failed)
+	}
+	if r.Unwritten != "" {
+		return fmt.Errorf("it is done, and cannot be written down: %s", r.Unwritten)
+	}
+	return nil
+}
+
+func wireError(f *control.Failure) error {
+	switch f.Code {
+	case control.BadRequest, control.NotFound, control.Forbidden, control.NoRoom, control.Fixed, control.Gone:
+		return &api.Error{Code: api.Code(f.Code), Text: f.Text}
+	}
+	return &api.Error{Code: api.Failed, Text: f.Text}
+}
+
+// Undo holds a workload, or all, and puts settings back. Who asks may go away: half an
+// undo helps nobody.
+func (d *Daemon) Undo(ctx context.Context, which api.Which) (api.UndoResult, error) {
+	r, err := d.request(ctx, control.Request{Undo: &control.Which{ID: which.ID, All: which.All}})
+	return wireUndone(r.Undo), err
+}
+
+func wireUndone(u *control.Undone) api.UndoResult {
+	out := api.UndoResult{Schema: "homenode-undo/2", Restored: []plan.Entry{}, Gone: []plan.Entry{}, Theirs: []plan.Entry{},
+		Deferred: []api.UndoFailure{}, Failed: []api.UndoFailure{}}
+	if u == nil {
+		return out
+	}
+	out.Restored, out.Gone, out.Theirs = append(out.Restored, u.Restored...), append(out.Gone, u.Gone...), append(out.Theirs, u.Foreign...)
+	for _, n := range u.Deferred {
+		out.Deferred = append(out.Deferred, api.UndoFailure(n))
+	}
+	for _, n := range u.Failed {
+		out.Failed = append(out.Failed, api.UndoFailure(n))
+	}
+	return out
+}
+
+// Resume takes a hold back.
+func (d *Daemon) Resume(ctx context.Context, which api.Which) error {
+	_, err := d.request(ctx, control.Request{Resume: &control.Which{ID: which.ID, All: which.All}})
+	return err
+}
+
+// Place finds a home for what is about to start.
+func (d *Daemon) Place(ctx context.Context, want api.Want) (api.Home, error) {
+	r, err := d.request(ctx, control.Request{Place: placeRequest(&want)})
+	return wireHome(r.Place), err
+}
+
+func placeRequest(w *api.Want) *control.PlaceRequest {
+	spec := workload.Spec{ID: w.ID, Name: w.Name, Class: w.Class, Importance: workload.DefaultImportance, CPUs: w.CPUs,
+		Memory: topology.KiB(w.MemoryKiB), HugePage: topology.KiB(w.HugePageKiB), SMT: w.SMT, Given: true}
+	for _, dev := range w.Near {
+		spec.Near = append(spec.Near, workload.Near{Device: dev})
+	}
+	hold := time.Duration(max(-1, min(w.HoldSeconds, math.MaxInt32))) * time.Second // which it can count
+	return &control.PlaceRequest{Spec: spec, Process: w.Process, Hold: hold}
+}
+
+func wireHome(p *control.Placed) api.Home {
+	if p == nil || p.Decision.Outcome == plan.Refused {
+		return api.Home{}
+	}
+	at := &p.Placement
+	home := api.Home{Schema: "homenode-home/2", Nodes: at.Home, CPUs: at.CPUs, Bound: at.Bound, Ledger: p.Ledger, Decision: p.Decision, Pins: at.Pins}
+	for _, m := range at.Memory {
+		home.Memory = append(home.Memory, api.NodeKiB{Node: m.Node, KiB: int64(m.KiB)})
+	}
+	if len(p.Decision.Reasons) > 0 {
+		home.Why = p.Decision.Reasons[0].String()
+	}
+	return home
+}
+
+// Partition moves the line between dedicated and shared work.
+func (d *Daemon) Partition(ctx context.Context, want api.Partition) (api.Partition, error) {
+	r, err := d.request(ctx, control.Request{Partition: &want.Partition})
+	if r.Partition == nil {
+		return api.Partition{}, err
+	}
+	return wirePartition(r.Partition), err
+}
+
+func wirePartition(p *control.PartitionNow) api.Partition {
+	return api.Partition{Partition: p.Partition, Split: p.Split, Dedicated: p.Dedicated.String()}
+}
+
+// Move gives a workload the home that a person names, or cancels its page move.
+func (d *Daemon) Move(ctx context.Context, order api.MoveOrder) (api.MoveAnswer, error) {
+	r, err := d.request(ctx, control.Request{Move: &control.MoveRequest{ID: order.ID, To: order.To, DryRun: order.DryRun, Cancel: order.Cancel}})
+	return wireMoved(r.Move), err
+}
+
+func wireMoved(m *control.Moved) api.MoveAnswer {
+	if m == nil {
+		return api.MoveAnswer{}
+	}
+	return api.MoveAnswer{Schema: "homenode-move/2", Workload: m.Workload, Outcome: m.Outcome, From: m.From, FromCPUs: m.FromCPUs,
+		To: m.To, CPUs: m.CPUs, Decision: m.Decision, Steps: append([]plan.Step{}, m.Steps...), Move: m.Move}
+}
+
+// Change carries out steps about one workload. Who asks may go away: what was begun is
+// not left half done.
+func (d *Daemon) Change(ctx context.Context, c api.Change) ([]error, error) {
+	if err := mayChange(c.Steps); err != nil {
+		return nil, err
+	}
+	r, err := d.request(ctx, changeRequest(&c))
+	return changeErrors(r.Changed), err
+}
+
+func changeRequest(c *api.Change) control.Request {
+	return control.Request{Change: &control.Change{Steps: c.Steps, Together: c.Together, Release: true}}
+}
+
+// mayChange refuses steps that only the daemon itself may plan: those paced by what else
+// goes on, and those on processes, but for the agents that are kept on the CPUs of the host.
+func mayChange(steps []plan.Step) error {
+	for i := range steps {
+		s := &steps[i]
+		if s.Kind == plan.MovePages || s.Target.Kind == workload.InProcess && s.Workload != hostprep.ID || s.Target.Cgroup != "" && s.Target.Cgroup != path.Clean("/"+s.Target.Cgroup) {
+			return &api.Error{Code: api.BadRequest, Text: fmt.Sprintf("%s of %q: no step that is carried out on request", s.Kind, s.Target.Name())}
+		}
+	}
+	return nil
+}
+
+func changeErrors(all []*control.Failure) []error {
+	out := make([]error, len(all))
+	for i, f := range all {
+		if f != nil {
+			out[i] = wireError(f)
+		}
+	}
+	return out
+}
+
+// once answers one request, or looks, without a loop that runs: inputs are taken until
+// the answer is there.
+func (d *Daemon) once(ctx context.Context, r control.Request) (control.Reply, error) {
+	answer := make(chan control.Reply, 1)
+	d.ask(asked{r, answer})
+	for {
+		select {
+		case reply := <-answer:
+			d.flush()
+			return reply, answered(&reply)
+		case in := <-d.inputs:
+			d.take(in)
+		case err := <-d.outbox.written:
+			d.wrote(err)
+		case <-d.outbox.due:
+			d.writeDue()
+		case <-ctx.Done():
+			return control.Reply{}, ctx.Err()
+		}
+	}
+}
+
+// flush waits until all that was decided is on disk.
+func (d *Daemon) flush() {
+	for {
+		d.write()
+		if d.outbox.writing == nil {
+			return
+		}
+		d.wrote(<-d.outbox.written)
+	}
+}
+
+// lookOnce is one scan with its surveys, without a loop that runs.
+func (d *Daemon) lookOnce(ctx context.Context) error {
+	d.scan()
+	for d.failed == nil {
+		if d.write(); d.running == 0 && d.outbox.writing == nil {
+			break
+		}
+		select {
+		case in := <-d.inputs:
+			d.take(in)
+		case <-d.overdue:
+			return errScanLate
+		case err := <-d.outbox.written:
+			d.wrote(err)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if d.failed != nil {
+		return d.failed
+	}
+	for _, text := range []string{d.unseen, d.stalled} {
+		if text != "" {
+			return errors.New(text)
+		}
+	}
+	return nil
+}

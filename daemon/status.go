@@ -1,0 +1,361 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Status is the newest look and what is planned.
+func (d *Daemon) Status(context.Context) (api.Status, error) {
+	v := d.View()
+	s := api.Status{
+		Schema: "homenode-status/2", Version: d.o.Version, Mode: v.mode(), Held: v.Holds.All,
+		Time: v.At, TickMs: float64(v.Took.Microseconds()) / 1000,
+		Nodes: v.nodes(), Workloads: []api.Workload{}, Small: v.Snapshot.Small, Problems: []string{},
+		Pressure: append([]workload.Pressure{}, v.Snapshot.Pressure...), Sources: append([]workload.SourceStatus{}, v.Snapshot.Sources...),
+		Devices: v.devices(), Managers: []api.Manager{},
+	}
+	for _, m := range v.Managers {
+		s.Managers = append(s.Managers, api.Manager{Name: m.Name, Does: m.Does, Owns: m.Owns, CPUs: m.CPUs, Names: m.Names})
+	}
+	planned := v.planned()
+	for i := range v.Snapshot.Observations {
+		s.Workloads = append(s.Workloads, v.workload(&v.Snapshot.Observations[i], planned))
+	}
+	for _, p := range v.Snapshot.Problems {
+		s.Problems = append(s.Problems, p.Subject+": "+p.Text)
+	}
+	unseen := ""
+	if v.Unseen != "" {
+		unseen = words.Because(words.ScanFailed, v.Unseen).String()
+	}
+	for _, text := range []string{unseen, v.Halted.String(), v.Stalled} {
+		if text != "" {
+			s.Problems = append(s.Problems, text)
+		}
+	}
+	if v.Partition.Partition != plan.AnyClass {
+		partition := wirePartition(&v.Partition)
+		s.Partition = &partition
+	}
+	if v.Balancing.State != "" {
+		s.Balance = &v.Balancing
+	}
+	if d.o.Self != nil {
+		self := d.o.Self()
+		self.Journal, self.Lost = len(v.Journal), int(v.Lost)
+		s.Self = &self
+	}
+	return s, nil
+}
+
+func (v *View) mode() string {
+	if v.Settings.Enforce {
+		return "enforce"
+	}
+	return "observe"
+}
+
+// Explain is why one workload is where it is, by ID or by a name that is unique.
+func (d *Daemon) Explain(_ context.Context, id workload.ID) (api.Explanation, error) {
+	v := d.View()
+	x := api.Explanation{Schema: "homenode-explain/2", Mode: v.mode(), Journal: []plan.Entry{}, Events: []plan.Event{}}
+	o, f := control.Find(v.Snapshot.Observations, id)
+	if dev := v.device(id); f != nil && dev != nil {
+		x.Device = v.deviceDetail(dev)
+		return x, d.recall(&x, v, x.Device.ID)
+	}
+	if f != nil {
+		if v.Settings.Interrupts == control.InterruptsOff && strings.HasPrefix(string(id), "device:") {
+			f = &control.Failure{Code: control.NotFound, Text: words.Because(words.InterruptsNotRead, string(id)).String()}
+		}
+		return x, wireError(f)
+	}
+	planned := v.planned()
+	x.Workload = v.workload(o, planned)
+	if decision := planned[o.ID].decision; decision != nil {
+		x.Decision = v.because(*decision)
+	}
+	x.Move = v.moveOf(o.ID)
+	x.Balance, x.Balancing = v.Balancing.Of(o.ID), v.Balancing.Verdict().String()
+	return x, d.recall(&x, v, o.ID)
+}
+
+// because is a decision with what spoke for the home when it was chosen.
+func (v *View) because(d plan.Decision) plan.Decision {
+	old, ok := v.Chosen.Of(d.Workload)
+	if d.Outcome != plan.Kept || !ok {
+		return d
+	}
+	d.Reasons = slices.Clone(d.Reasons)
+	for _, r := range old.Reasons {
+		d.Reasons = append(d.Reasons, words.Because(words.WhenChosen, r.String()))
+	}
+	d.Candidates = old.Candidates
+	return d
+}
+
+// explainEvents is how many of its newest events an explanation shows: a screen.
+const explainEvents = 20
+
+// recall adds what is remembered of a workload.
+func (d *Daemon) recall(x *api.Explanation, v *View, id workload.ID) error {
+	for _, e := range v.Journal {
+		if e.Workload == id {
+			x.Journal = append(x.Journal, e)
+		}
+	}
+	events, err := d.o.Store.History(0)
+	if err != nil {
+		return err
+	}
+	for _, e := range withNewest(events, v.Events) {
+		if e.Workload != id {
+			continue
+		}
+		x.Events = append(x.Events, e)
+		if e.Code == words.WorkloadGone && strings.HasPrefix(string(id), "pid:") { // the PID is another process's now
+			x.Events = x.Events[:0]
+		}
+	}
+	if n := len(x.Events); n > explainEvents {
+		x.Events = x.Events[n-explainEvents:]
+	}
+	return nil
+}
+
+// withNewest is what the store has of the history, with the events that it may lack.
+func withNewest(written, newest []plan.Event) []plan.Event {
+	if len(newest) == 0 {
+		return written
+	}
+	n, _ := eventAfter(written, newest[0].Seq-1)
+	return append(written[:n:n], newest...)
+}
+
+// History is the newest events.
+func (d *Daemon) History(_ context.Context, limit int) (api.History, error) {
+	v := d.View()
+	events, err := d.o.Store.History(limit)
+	events = withNewest(events, v.Events)
+	if limit > 0 && len(events) > limit {
+		events = events[len(events)-limit:]
+	}
+	if events == nil {
+		events = []plan.Event{}
+	}
+	return api.History{Schema: "homenode-history/1", Events: events}, err
+}
+
+// planned is what the newest plan says of one workload.
+type planned struct {
+	decision *plan.Decision // nil for none
+	steps    []plan.Step
+}
+
+// planned is the newest plan by workload.
+func (v *View) planned() map[workload.ID]planned {
+	p := &v.Plan
+	out := make(map[workload.ID]planned, len(p.Report.Decisions))
+	for i := range p.Report.Decisions {
+		d := &p.Report.Decisions[i]
+		out[d.Workload] = planned{decision: d}
+	}
+	for _, s := range p.Steps {
+		x := out[s.Workload]
+		x.steps = append(x.steps, s)
+		out[s.Workload] = x
+	}
+	return out
+}
+
+// workload is the wire form of one workload.
+func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) api.Workload {
+	w := api.Workload{
+		ID: o.ID, Name: o.Name, Kind: o.Kind, Class: workload.Shared, Importance: workload.DefaultImportance,
+		CPUSet: o.CPUs.String(), CPUUse: o.CPUUse, MemoryKiB: int64(workload.Total(o.Memory)),
+		MemoryByNode: []api.NodeKiB{}, Processes: []int{}, Steps: []plan.Step{},
+	}
+	for _, m := range o.Memory {
+		w.MemoryByNode = append(w.MemoryByNode, api.NodeKiB{Node: m.Node, KiB: int64(m.KiB)})
+	}
+	for _, p := range o.Processes {
+		w.Processes = append(w.Processes, p.PID)
+	}
+	if share, from, ok := o.LocalShare(); ok {
+		w.Locality, w.LocalityFrom = &share, from
+	}
+	if n := o.Accesses.PerSecond; n > 0 {
+		w.Accesses = &n
+	}
+	w.Move = v.moveOf(o.ID)
+	spec := v.SpecOf(o.ID)
+	if p := place.Of(v.Plan.Placements, o.ID); p != nil {
+		w.Class, w.Importance, w.CPUs = p.Class, p.Importance, p.VCPUs
+		w.Home, w.CPUSetPlanned, w.Idle = p.Home.String(), p.CPUs.String(), p.Idle.String()
+		w.SMT, w.Near = spec.SMT, named(&spec)
+		if total := workload.Total(o.Memory); total > 0 {
+			share := float64(workload.On(o.Memory, p.Home)) / float64(total)
+			w.OnHome = &share
+		}
+		w.LocalityExpected = w.Locality
+	}
+	w.Links = v.links(o.ID, &spec)
+	for _, s := range all[o.ID].steps {
+		w.Steps = append(w.Steps, s)
+		after := s.Gain.LocalityAfter
+		w.LocalityExpected = &after
+	}
+	w.State, w.Why = v.state(o, all[o.ID])
+	return w
+}
+
+// named is what a workload was told to be near. The rest is learned.
+func named(spec *workload.Spec) []string {
+	var out []string
+	for _, n := range spec.Near {
+		if !n.Learned {
+			out = append(out, n.Device)
+		}
+	}
+	return out
+}
+
+// links is the wire form of what a workload was found to use, and which of it counts.
+func (v *View) links(id workload.ID, spec *workload.Spec) []api.Link {
+	var out []api.Link
+	for _, l := range v.Links[id] {
+		x := api.Link{Kind: l.Kind, Name: l.Name, PID: l.Helper.PID, Nodes: l.Nodes.String(), Evidence: l.Evidence}
+		if l.Counted && l.Last >= 0 {
+			rate := l.Rate
+			x.MiBs = &rate
+		}
+		for _, n := range spec.Near {
+			if n.Learned && n.Device == l.Device && n.Nodes.Equal(l.Nodes) {
+				x.Weight = n.Weight
+			}
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// state is how far a workload has come, and why.
+func (v *View) state(o *workload.Observation, p planned) (state string, why string) {
+	id, steps := o.ID, p.steps
+	if text, silent := v.Silent[id]; silent && !v.Holds.Has(id) {
+		return api.StateNoAnswer, words.Because(words.Unanswered, text).String()
+	}
+	if d := p.decision; d != nil {
+		state, why = string(d.Outcome), words.Join(d.Reasons)
+		if d.Outcome == plan.Refused {
+			state = api.StateNoRoom
+		}
+		if silent := words.Because(words.MemoryUnanswered); o.Unanswered && (d.Outcome != plan.LeftAlone || why == silent.String()) {
+			return api.StateNoAnswer, silent.String()
+		}
+		if d.Outcome != plan.Placed && d.Outcome != plan.Kept {
+			return state, why
+		}
+	}
+	if t, ok := v.Tasks[id]; ok && t.Move != nil {
+		if t.Move.State == api.StatePaused {
+			return api.StatePaused, t.Move.Why
+		}
+		return api.StateMoving, why
+	}
+	switch {
+	case v.Holds.Has(id):
+		return api.StateHeld, words.Because(words.HeldByHand).String()
+	case len(steps) == 0:
+		return api.StateAtHome, why
+	case !v.Settings.Enforce:
+		return api.StateWouldMove, why
+	}
+	for i := range steps {
+		r := v.RetryOf(&steps[i])
+		switch {
+		case r == nil:
+		case r.Text != "":
+			return api.StateFailed, r.Text
+		case steps[i].Kind == plan.MovePages:
+			return api.StateAtHome, leftOffHome(why, v.Moves[id].Why, r.Next)
+		}
+	}
+	return api.StateQueued, why
+}
+
+// leftOffHome is why a workload is at home though some of its memory is not.
+func leftOffHome(why, stayed string, next time.Time) string {
+	at := next.UTC().Format(time.TimeOnly + " UTC")
+	if stayed == "" {
+		return words.Because(words.LeftOffHome, why, at).String()
+	}
+	return words.Because(words.LeftOffHomeWhy, why, stayed, at).String()
+}
+
+// moveOf is a workload's page move in flight, or the newest that ended.
+func (v *View) moveOf(id workload.ID) *plan.Move {
+	if t, ok := v.Tasks[id]; ok && t.Move != nil {
+		return t.Move
+	}
+	if m, ok := v.Moves[id]; ok {
+		return &m
+	}
+	return nil
+}
+
+func (v *View) nodes() []api.Node {
+	nodes := []api.Node{}
+	if v.Snapshot.Host == nil {
+		return nodes
+	}
+	for i := range v.Snapshot.Host.Nodes {
+		n := &v.Snapshot.Host.Nodes[i]
+		out := api.Node{ID: n.ID, CPUs: n.CPUs.String(), MemoryKiB: int64(n.Memory), FreeKiB: int64(n.Free)}
+		use(&out, n, v.Snapshot.Nodes)
+		home := topology.Nodes(n.ID)
+		for k := range v.Plan.Placements {
+			p := &v.Plan.Placements[k]
+			out.BookedKiB += int64(workload.On(p.Memory, home))
+			if p.Home.Has(n.ID) {
+				out.VCPUs += float64(p.VCPUs) / float64(p.Home.Len())
+			}
+		}
+		nodes = append(nodes, out)
+	}
+	return nodes
+}
+
+// use fills in what is used of a node now.
+func use(out *api.Node, n *topology.Node, all []workload.NodeUse) {
+	known := func(v int64) *int64 {
+		if v < 0 {
+			return nil
+		}
+		return &v
+	}
+	out.ReclaimableKiB, out.HugePages = known(int64(n.Reclaimable)), []api.HugePool{}
+	for _, p := range n.HugePages {
+		out.HugePages = append(out.HugePages, api.HugePool{SizeKiB: int64(p.Size), Total: p.Total, Free: known(p.Free)})
+	}
+	for _, u := range all {
+		if u.Node != n.ID {
+			continue
+		}
+		if cpus := u.CPUUse; cpus >= 0 {
+			out.CPUUse = &cpus
+		}
+		out.Bandwidth, out.BandwidthFrom = known(u.Bandwidth), u.BandwidthFrom
+	}
+}

@@ -1,0 +1,208 @@
+package libvirt
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/homenode/homenode/core/guest"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// InGuest is the kind of a workload that is reached through libvirt alone.
+const InGuest = guest.Kind
+
+// Managed says which guests homenode places. What the others hold counts all the same.
+type Managed string
+
+// Which guests.
+const (
+	None   Managed = "none"   // libvirt is not asked at all
+	Marked Managed = "marked" // those with homenode's mark: vm define and vm adopt write it
+	Every  Managed = "all"    // those that nobody has bound, too, as shared guests
+)
+
+// atOnce is how much memory of a guest follows its nodes without being paced: the kernel
+// moves that within a quarter of a second. A guest that has only started has touched
+// less.
+const atOnce = topology.KiB(256 << 10)
+
+// caps is what can be done with any guest: libvirt's binding of its memory takes the
+// pages along, and it widens again what it has narrowed.
+func caps(g *guest.Observed) workload.Caps {
+	return workload.Caps{MemoryFollows: true, AtOnce: atOnce, Rebinds: true, NextStart: g.Defined != nil}
+}
+
+// Claims is what is known of the guests as of the last Refresh that did not fail. The last
+// claim is of all other cgroups that are libvirt's: nobody else may write them.
+func (w *Watch) Claims(h *topology.Host) ([]workload.Claim, []workload.Problem) {
+	guests, unread := w.Guests(h)
+	w.mu.Lock()
+	silent := w.last
+	w.mu.Unlock()
+	var out []workload.Claim
+	var problems []workload.Problem
+	for i := range guests {
+		out = append(out, w.claim(&guests[i], h, silent))
+	}
+	for _, u := range unread {
+		problems = append(problems, workload.Problem{Subject: "guest " + u.Name, Text: u.Text})
+		if u.Running {
+			out = append(out, workload.Claim{ID: guest.ID(u.Name), Name: u.Name, Process: u.Process, Cgroups: cgroups(u.Process, u.Run), Running: true,
+				Driver: InGuest, Alone: words.Because(words.GuestUnread, u.Text)})
+		}
+	}
+	slices.SortFunc(out, func(a, b workload.Claim) int { return cmp.Compare(a.ID, b.ID) })
+	once(out)
+	return append(out, workload.Claim{Cgroups: allCgroups, Alone: words.Because(words.GuestForeignCgroup)}), problems
+}
+
+func (w *Watch) claim(g *guest.Observed, h *topology.Host, silent error) workload.Claim {
+	spec, home := g.Spec, g.Home.Placement
+	c := workload.Claim{
+		ID: spec.ID, Name: g.Name, Process: g.Process, Cgroups: cgroups(g.Process, g.Run), Running: g.Running,
+		Driver: InGuest, Caps: caps(g), Spec: &spec, Mems: g.BoundNodes, Alone: w.alone(g, silent),
+	}
+	if !g.Loose { // else some thread may be anywhere
+		c.CPUs = g.BoundCPUs
+	}
+	dedicated := home.Class == workload.Dedicated
+	switch {
+	case dedicated && g.Running:
+		c.Home, c.Fixed = &home, true
+	case dedicated:
+		c.Holds = append(c.Holds, home)
+	case g.Running && g.Manual == "" && g.Placed && !h.Online.SubsetOf(g.BoundCPUs): // else it is bound to nothing, or by others
+		c.Home = &home
+	}
+	// What cannot be asked about now stays where it is.
+	c.Fixed = c.Fixed || silent != nil && g.Manual == ""
+	c.Holds = append(append(c.Holds, g.Beside()...), nextHolds(g)...)
+	c.Next = next(g, c.Alone)
+	return c
+}
+
+// alone says why a guest is not homenode's to place.
+func (w *Watch) alone(g *guest.Observed, silent error) words.Reason {
+	d, own := g.Defined, g.Home.Placement.Class == workload.Dedicated
+	switch {
+	case silent != nil:
+		return words.Because(words.GuestSilent, silent.Error())
+	case g.Manual != "":
+		return words.Because(words.GuestBound, g.Manual)
+	case !g.Placed && !g.Adopted() && w.o.Manage != Every:
+		return words.Because(words.GuestUnmarked, g.Name)
+	case g.Placed && d != nil && !d.Placed && w.o.Manage != Every:
+		return words.Because(words.GuestReleased)
+	case g.Spec.Class == workload.Dedicated && !own:
+		return words.Because(words.GuestNoCPUs, g.Name)
+	case g.Spec.Class == workload.Dedicated: // fixed
+	case g.Mode != "" && g.Mode != "restrictive":
+		return words.Because(words.GuestMemoryMode, g.Mode)
+	case len(g.Drives) > 0:
+		return words.Because(words.GuestDevices, strings.Join(g.Drives, ", "))
+	}
+	return words.Reason{}
+}
+
+// next is where a guest is when it is started next, by its definition.
+func next(g *guest.Observed, alone words.Reason) *workload.Next {
+	d := g.Defined
+	if d == nil {
+		return nil
+	}
+	n := &workload.Next{Spec: d.Spec, CPUs: d.BoundCPUs, Mems: d.BoundNodes, Ours: d.Placed, Alone: alone}
+	if d.Placed {
+		home := d.Home.Placement
+		n.Home = &home
+	}
+	switch {
+	case !alone.None():
+	case d.Manual != "":
+		n.Alone = words.Because(words.GuestBound, d.Manual)
+	case g.Spec.Class == workload.Dedicated || d.Spec.Class == workload.Dedicated:
+		n.Alone = words.Because(words.GuestDedicated, g.Name)
+	}
+	return n
+}
+
+// nextHolds is what is kept for a guest that runs and comes to other CPUs of its own at
+// its next start; what floats finds its room then.
+func nextHolds(g *guest.Observed) []plan.Placement {
+	if !g.Running || g.Defined == nil || g.Defined.BoundCPUs.Equal(g.BoundCPUs) {
+		return nil
+	}
+	s := g.Guest
+	s.Next = &g.Defined.Home
+	return s.HoldsNext()
+}
+
+// once has every CPU held for one guest alone: where others pinned two to the same CPU,
+// it is nobody else's already.
+func once(claims []workload.Claim) {
+	var taken topology.CPUSet
+	for i := range claims {
+		if home := claims[i].Home; home != nil && home.Class == workload.Dedicated {
+			taken = taken.Union(home.CPUs)
+		}
+	}
+	for i := range claims {
+		kept := claims[i].Holds[:0]
+		for _, p := range claims[i].Holds {
+			if p.CPUs.Intersects(taken) {
+				if p = only(p, p.CPUs.Minus(taken)); p.CPUs.Empty() {
+					continue
+				}
+			}
+			taken = taken.Union(p.CPUs)
+			kept = append(kept, p)
+		}
+		claims[i].Holds = kept
+	}
+}
+
+// only is a placement of dedicated work without the CPUs that are not among these.
+func only(p plan.Placement, cpus topology.CPUSet) plan.Placement {
+	p.CPUs, p.Pins, p.VCPUs = cpus, cpus.Slice(), cpus.Len()
+	return p
+}
+
+// libvirt makes a cgroup for each guest that runs: machine-qemu\x2dID\x2dNAME.scope under
+// systemd, else qemu-ID-NAME.libvirt-qemu (vir_cgroup.c, virSystemdMakeMachineName). Names
+// are cut and lose characters in it, the ID of the run is whole.
+var allCgroups = []string{`machine-qemu\x2d*`, "*.libvirt-qemu"}
+
+// cgroups is those of one run; nil when its process is known, which finds it surer.
+func cgroups(p workload.Process, run int) []string {
+	if p.PID > 0 || run <= 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf(`machine-qemu\x2d%d\x2d*`, run), fmt.Sprintf("qemu-%d-*.libvirt-qemu", run)}
+}
+
+// Name is the source's.
+func (w *Watch) Name() string { return "libvirt" }
+
+// Refresh brings what is known of the guests up to date. On an error the last claims stand.
+// A host without libvirt is in order: that it cannot be reached matters where guests are
+// known or seen to run, or where all guests are to be placed.
+func (w *Watch) Refresh(ctx context.Context) error {
+	if w.o.Manage == None {
+		return nil
+	}
+	err := w.Look(ctx)
+	if err == nil || w.o.Manage == Every || w.o.Running != nil && w.o.Running() {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.known) > 0 {
+		return err
+	}
+	return nil
+}

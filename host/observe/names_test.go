@@ -1,0 +1,172 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// R9: what a process or whoever made a cgroup chose for a name is shown as text. IDs are
+// paths and stay as they are.
+func TestNamesArePrintable(t *testing.T) {
+	m := newFake()
+	m.proc(100, 1, "\x1b[2J\x1b[31mroot", "/", 100*mib)
+	m.service("/a\x1b]52;c;cm0=\a.service", 101, "a", 100*mib)
+	m.service("/line\\x0a\\x1b[31m\\x2dend.service", 102, "b", 100*mib)
+	m.service("/caf\\xc3\\xa9\\xff.service", 103, "c", 100*mib)
+	m.service("/docker-0123456789abcdef0123456789abcdef.scope", 104, "\x1bc", 100*mib)
+	r := newRig(t, m, Options{})
+	r.fs.fail = func(name string) error {
+		if strings.HasSuffix(name, "/cpu.stat") {
+			return fs.ErrPermission
+		}
+		return nil
+	}
+	s := r.look()
+	got := map[workload.ID]string{}
+	for _, o := range s.Observations {
+		got[o.ID] = o.Name
+	}
+	for id, want := range map[workload.ID]string{
+		"pid:100":                                        `\x1b[2J\x1b[31mroot`,
+		"/a\x1b]52;c;cm0=\a.service":                     `a\x1b]52;c;cm0=\x07`,
+		`/line\x0a\x1b[31m\x2dend.service`:               `line\x0a\x1b[31m-end`,
+		`/caf\xc3\xa9\xff.service`:                       `café\xff`,
+		"/docker-0123456789abcdef0123456789abcdef.scope": `\x1bc 0123456789ab`,
+	} {
+		if got[id] != want {
+			t.Errorf("%q: name %q, want %q", id, got[id], want)
+		}
+	}
+	for _, p := range s.Problems {
+		if strings.ContainsFunc(p.Subject+p.Text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("problem %q", p)
+		}
+	}
+	if len(s.Problems) == 0 {
+		t.Error("no problem")
+	}
+}
+
+// R4: a cgroup whose path is longer than system calls take is no place to hide in, and its
+// path is no burden either: the history has it in each line, and the store takes no key of
+// more than 32 KiB.
+func TestLongPaths(t *testing.T) {
+	m, dir := newFake(), t.TempDir()
+	m.write(t, dir)
+	// Made and filled folder by folder, since nothing takes the whole path.
+	at, err := unix.Open(filepath.Join(dir, "sys/fs/cgroup"), unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.Repeat("x", 250)
+	id := ""
+	for range 20 {
+		if err := unix.Mkdirat(at, name, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		next, err := unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unix.Close(at)
+		if at = next; len(id+"/"+name) <= longestPath {
+			id += "/" + name
+		}
+		writeFile(t, fmt.Sprintf("/proc/self/fd/%d/cgroup.procs", at), "")
+	}
+	defer unix.Close(at)
+	m.service("/hidden", 100, "miner", 200*mib)
+	for file, text := range m.files() {
+		if base, ok := strings.CutPrefix(file, "sys/fs/cgroup/hidden/"); ok {
+			if err := os.WriteFile(filepath.Join(fmt.Sprintf("/proc/self/fd/%d", at), base), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if strings.HasPrefix(file, "proc/100/") {
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			writeFile(t, filepath.Join(dir, file), text)
+		}
+	}
+	before := descriptors(t)
+	o := New(Root(dir), Options{Host: m.host, Free: func(fsys fs.FS, _ *topology.Host) (*topology.Host, error) { return m.host(fsys) }, PageSize: 4})
+	for range 3 {
+		s, err := o.Look(context.Background())
+		if err != nil || ids(s) != id {
+			t.Fatalf("%d workloads, problems %v, %v", len(s.Observations), s.Problems, err)
+		}
+		if got := s.Observations[0]; workload.Total(got.Memory) != 200*mib || got.CgroupID == 0 {
+			t.Errorf("memory %v, cgroup %d", got.Memory, got.CgroupID)
+		}
+	}
+	if after := descriptors(t); after > before+20+2+3 { // a look keeps one file of each cgroup open, and three of a leaf
+		t.Errorf("%d descriptors, %d before", after, before)
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// A cgroup that was removed and made again under the same path is another one.
+func TestCgroupMadeAgain(t *testing.T) {
+	m, dir := newFake(), t.TempDir()
+	m.service("/a.service", 100, "a", 200*mib)
+	m.write(t, dir)
+	o := New(Root(dir), Options{Host: m.host, Free: func(fsys fs.FS, _ *topology.Host) (*topology.Host, error) { return m.host(fsys) }, PageSize: 4})
+	now := time.Unix(1_700_000_000, 0)
+	o.opts.Now = func() time.Time { return now }
+	look := func() workload.Observation {
+		now = now.Add(2 * time.Second)
+		s, err := o.Look(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return find(t, s, "/a.service")
+	}
+	first := look()
+	if again := look(); first.CgroupID == 0 || again.CgroupID != first.CgroupID || again.Window == 0 {
+		t.Errorf("%d, then %d, window %v", first.CgroupID, again.CgroupID, again.Window)
+	}
+	old := filepath.Join(dir, "sys/fs/cgroup/a.service")
+	if err := os.Rename(old, filepath.Join(t.TempDir(), "old")); err != nil { // so that its inode is not used again
+		t.Fatal(err)
+	}
+	m.write(t, dir)
+	if other := look(); other.CgroupID == 0 || other.CgroupID == first.CgroupID || other.Window != 0 {
+		t.Errorf("%d, before %d; window %v", other.CgroupID, first.CgroupID, other.Window)
+	}
+}
+
+// R20: what a partition takes is no longer a workload's to use.
+func TestPartitionTakesCPUs(t *testing.T) {
+	m := newFake()
+	g, _ := m.service("/app.service", 100, "app", 200*mib)
+	g.cpus = "0-1"
+	r := newRig(t, m, Options{})
+	if o := find(t, r.look(), "/app.service"); o.CPUs.String() != "0-1" {
+		t.Errorf("CPUs %s", o.CPUs)
+	}
+	g.cpus = "0" // the partition beside it has 1
+	if o := find(t, r.after(cpusetEvery), "/app.service"); o.CPUs.String() != "0" || o.Pinned {
+		t.Errorf("CPUs %s, pinned %v", o.CPUs, o.Pinned)
+	}
+}

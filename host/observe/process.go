@@ -1,0 +1,191 @@
+package observe
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/host/internal/proc"
+)
+
+// process is what is known of one process.
+type process struct {
+	pid       int
+	start     uint64
+	firstSeen time.Time
+	comm      string
+	ownAs     string // comm when own was found out
+	own       bool   // one of this program
+	ppid      int
+	threads   int
+	cpu       int
+	ticks     uint64
+	rss       topology.KiB
+	use       float64   // over the last window; the lifetime mean at first
+	seen      time.Time // of stat
+	look      uint64
+	window    time.Duration // that use is over; 0 for the lifetime
+	delta     uint64        // ticks since the last look; all of them at first
+
+	// What status says, as of statusAt.
+	huge     topology.KiB
+	mems     topology.NodeSet
+	uid      int
+	statusAt time.Time
+	cgroup   string
+
+	// Within its leaf, in this look.
+	leaf           *leaf
+	child, sibling *process
+	sum            amount // of itself and its descendants that no tracked process has
+	// A process that is reported as root of a workload stays so (see settle).
+	tracked    bool
+	belowSince time.Time
+	joins      *process // that it shares most of its memory with: they are one workload
+
+	aff       []mask // one per different affinity among the threads
+	affAt     time.Time
+	affCPUs   topology.CPUSet // of the leaf when aff was read
+	seenTicks []threadTicks   // rising by TID
+	ranAt     time.Time       // of seenTicks; the process's own ticks then are ranTicks
+	ranTicks  uint64
+
+	mapsState
+	// hintsStale: its pages were moved; the kernel's samples count from scan hintsFrom on.
+	hintsStale bool
+	hintsFrom  uint64
+}
+
+// mem is resident memory with huge pages.
+func (p *process) mem() topology.KiB { return p.rss + p.huge }
+
+// amount is memory and CPU use.
+type amount struct {
+	mem topology.KiB
+	use float64
+}
+
+func (a *amount) add(b amount) { a.mem += b.mem; a.use += b.use }
+
+func (o *Observer) big(a amount) bool {
+	return a.mem >= o.opts.MinMemory || a.use >= o.opts.MinCPU
+}
+
+// keep reports whether what is reported stays so.
+func (o *Observer) keep(a amount) bool {
+	return a.mem*2 >= o.opts.MinMemory || a.use*2 >= o.opts.MinCPU
+}
+
+// isOwn reports whether a process is one of this program, of the same user: a `homenode
+// status` that runs for a moment is no workload. Anybody can take the name, and anybody
+// can run the program and, as its tracer, have it do something else.
+func (o *Observer) isOwn(p *process) bool {
+	if o.opts.SelfPID == 0 {
+		return false
+	}
+	if p.ownAs != p.comm { // new, or another program since
+		p.ownAs, p.own = p.comm, false
+		exe, err := o.files.link(proc.File(p.pid, "exe"))
+		if err != nil {
+			return false
+		}
+		if self, err := o.files.link(proc.File(o.opts.SelfPID, "exe")); err != nil || exe != self {
+			return false
+		}
+		b, err := o.files.record(proc.File(o.opts.SelfPID, "status"), o.buf)
+		if err != nil {
+			return false
+		}
+		uid := proc.ParseStatus(b).UID
+		o.readStatus(p)
+		p.own = p.uid == uid
+	}
+	return p.own
+}
+
+// readProcess reads /proc/PID/stat; nil for what is no workload or has ended.
+func (o *Observer) readProcess(pid int) *process {
+	b, err := o.files.record(proc.File(pid, "stat"), o.buf)
+	if err != nil {
+		if !gone(err) {
+			o.problems.add("proc/PID/stat", "processes left out", err)
+		}
+		return nil
+	}
+	s, err := proc.ParseStat(b)
+	if err != nil {
+		o.problems.add("proc/PID/stat", "processes left out", fmt.Errorf("pid %d: %w", pid, err))
+		return nil
+	}
+	if s.Flags&proc.KernelThread != 0 {
+		o.kthreads[pid] = struct{}{}
+		return nil
+	}
+	if (s.State == 'Z' || s.State == 'X') && s.Threads <= 1 {
+		return nil // ended, waiting for its parent
+	}
+	p := o.procs[pid]
+	if p == nil || p.start != s.Start {
+		p = &process{pid: pid, start: s.Start, firstSeen: o.now}
+		p.pssAnon = topology.None
+		o.procs[pid] = p
+	}
+	if p.comm != string(s.Comm) {
+		p.comm = string(s.Comm)
+	}
+	p.renew(o.look)
+	p.ppid, p.threads, p.cpu = s.Parent, s.Threads, s.CPU
+	p.rss = topology.KiB(s.RSS) * o.opts.PageSize
+	switch window := o.now.Sub(p.seen); {
+	case p.seen.IsZero():
+		p.delta = s.Ticks
+		if age := o.age(s.Start); age > 0 {
+			p.use = ticksDuration(s.Ticks).Seconds() / age.Seconds()
+		}
+		p.ticks, p.seen = s.Ticks, o.now
+	case window >= shortWindow:
+		p.use, p.window = 0, window
+		if s.Ticks > p.ticks {
+			p.delta = s.Ticks - p.ticks
+			p.use = ticksDuration(p.delta).Seconds() / window.Seconds()
+		}
+		p.ticks, p.seen = s.Ticks, o.now
+	}
+	if o.hugeUsed && o.now.Sub(p.statusAt) >= settle {
+		o.readStatus(p)
+	}
+	return p
+}
+
+// readStatus reads /proc/PID/status.
+func (o *Observer) readStatus(p *process) {
+	b, err := o.files.record(proc.File(p.pid, "status"), o.buf)
+	if err != nil {
+		if !gone(err) {
+			o.problems.add("proc/PID/status", "affinity unknown", err)
+		}
+		return
+	}
+	s := proc.ParseStatus(b)
+	p.huge, p.uid, p.statusAt = s.Huge, s.UID, o.now
+	p.mems = o.nodeSet(s.Mems)
+}
+
+// age is how long ago a process started; 0 when unknown.
+func (o *Observer) age(start uint64) time.Duration {
+	if o.uptime <= 0 || start > 1<<40 {
+		return 0
+	}
+	// A new process may be younger than a tick.
+	return max(o.uptime-ticksDuration(start), time.Second/proc.TicksPerSecond)
+}
+
+func ticksDuration(ticks uint64) time.Duration {
+	return time.Duration(min(ticks, 1<<36)) * (time.Second / proc.TicksPerSecond)
+}
+
+// renew takes a process over into a look as it was.
+func (p *process) renew(look uint64) {
+	p.look, p.delta = look, 0
+	p.child, p.sibling, p.sum = nil, nil, amount{}
+}

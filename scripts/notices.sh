@@ -1,0 +1,17 @@
+#!/bin/sh
+# Writes the licences and notices of every module that is linked into homenode: their
+# terms ask for that where the binary is given on.
+set -eu
+go=${GO:-go}
+"$go" list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/homenode | sort -u |
+while read -r path version dir; do
+	found=
+	for f in "$dir"/LICENSE* "$dir"/LICENCE* "$dir"/COPYING* "$dir"/NOTICE*; do
+		[ -f "$f" ] || continue
+		found=1
+		printf '== %s %s: %s\n\n' "$path" "$version" "$(basename "$f")"
+		cat "$f"
+		printf '\n'
+	done
+	[ -n "$found" ] || { echo "no licence found in $dir ($path)" >&2; exit 1; }
+done
