@@ -23,7 +23,7 @@ const (
 func homenodeImmovable(t *T) {
 	const from, to = 3, 1
 	pool := func(node int) string { return nodeFile(node, "hugepages/hugepages-2048kB/nr_hugepages") }
-	t.write(pool(from), fmt.Sprint(hugeMiB/2))
+	t.hugePool(pool(from), hugeMiB/2)
 	g := t.newGroup(cgroupRoot, "holder")
 	pid := t.startIn(g, "/init", "holder", fmt.Sprint(from))
 	id := g.path()
@@ -77,7 +77,7 @@ func homenodeImmovable(t *T) {
 	}
 
 	// Room for the huge pages, and an order to try again.
-	t.write(pool(to), fmt.Sprint(hugeMiB/2))
+	t.hugePool(pool(to), hugeMiB/2)
 	t.must(homenode("move", id, "--to", fmt.Sprint(to)), exitOK)
 	ended(first)
 	for _, r := range m.RefusedBy {
@@ -90,6 +90,20 @@ func homenodeImmovable(t *T) {
 	}
 	t.alive(d)
 	t.Textf("history: %s", cut(e.Text))
+}
+
+// hugePool makes a node's pool of huge pages so large. The kernel gives what it finds in
+// one piece, so memory that earlier tests left in pieces is put together first.
+func (t *T) hugePool(file string, n int) {
+	t.Until(30*time.Second, "huge pages in "+file, func() (bool, string) {
+		t.write(file, fmt.Sprint(n))
+		got := t.read(file)
+		if got != fmt.Sprint(n) {
+			t.write("/proc/sys/vm/drop_caches", "3")
+			t.write("/proc/sys/vm/compact_memory", "1")
+		}
+		return got == fmt.Sprint(n), got + " of " + fmt.Sprint(n)
+	})
 }
 
 // holder is the process: it takes all its memory on one node and has io_uring pin a

@@ -59,7 +59,13 @@ func homenodeMove(t *T) {
 	t.awaitMove(vm)
 	t.must(homenode("move", "vm", "--cancel"), exitOK)
 	t.awaitEvent(20*time.Second, vm.id(), "move-cancelled", "move-cancelled-by-hand")
-	held := byNodeText(t.buffer(vm).nodes)
+	// The call that was under way when the move was cancelled comes to its end.
+	var held string
+	t.until(20*time.Second, 2*time.Second, "the pages stay", func() (bool, string) {
+		last := held
+		held = byNodeText(t.buffer(vm).nodes)
+		return held == last, last + ", then " + held
+	})
 	warm(3 * time.Second)
 	s := t.status()
 	if m, state, _ := s.of(vm.id()); state != "held" || m.State != "cancelled" || byNodeText(t.buffer(vm).nodes) != held {

@@ -100,7 +100,7 @@ func (g *guest) judge(t *tally) {
 				res.Outcome, res.Text = suite.Fail, err.Error()
 			}
 		}
-		g.report.add(g.shape, t.take(res))
+		g.report.add(g.work, t.take(res))
 	}
 	if len(c) > 0 {
 		g.report.locality = localityTable(t, c)

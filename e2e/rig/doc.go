@@ -3,7 +3,7 @@
 // hardware and no /dev/kvm needed.
 //
 //	go run ./e2e/rig [-run REGEXP] [-shape NAME] [-all] [-v] [-keep] [-list]
-//	    [-lanes N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION]
+//	    [-lanes N] [-again N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION]
 //
 // It builds the guest's few static programs, packs them into an initramfs,
 // boots guests, as many at a time as there are CPUs (package suite has the

@@ -93,7 +93,7 @@ func (g *guest) inside(tally *tally) []string {
 	for _, t := range g.tests {
 		switch {
 		case t.Homenode && g.noHomenode != nil:
-			g.report.add(g.shape, tally.take(suite.Result{Name: t.Name, Outcome: suite.Fail, Text: g.noHomenode.Error()}))
+			g.report.add(g.work, tally.take(suite.Result{Name: t.Name, Outcome: suite.Fail, Text: g.noHomenode.Error()}))
 		case !t.OnHost:
 			names = append(names, t.Name)
 		}
@@ -214,7 +214,7 @@ func (g *guest) readWire(r io.Reader, start time.Time, tally *tally, cancel cont
 			wait(tally.limit(l.Rest)+lateLimit, "in "+l.Rest)
 		case "TEST":
 			if r, err := suite.ParseResult(l.Rest); err == nil {
-				g.report.add(g.shape, tally.take(r))
+				g.report.add(g.work, tally.take(r))
 			}
 			wait(lateLimit, "after "+l.Rest)
 		case "LOG":
@@ -241,11 +241,11 @@ func (g *guest) settle(tally *tally, why string) {
 		if why != "" {
 			text += ": " + why
 		}
-		g.report.add(g.shape, tally.take(suite.Result{Name: t.Name, Outcome: suite.Fail, Text: text}))
+		g.report.add(g.work, tally.take(suite.Result{Name: t.Name, Outcome: suite.Fail, Text: text}))
 	}
 	end := suite.Result{Name: "guest", Outcome: suite.OK, Text: "ran to its end, no oops"}
 	if why != "" {
 		end.Outcome, end.Text = suite.Fail, why
 	}
-	g.report.add(g.shape, end)
+	g.report.add(g.work, end)
 }

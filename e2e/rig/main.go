@@ -28,6 +28,7 @@ type options struct {
 	keep    bool
 	list    bool
 	lanes   int    // guests at a time
+	again   int    // so many failed tests are run once more
 	accel   string // kvm, tcg, or auto: KVM where it boots the kernel
 	// homenode is the package that the binary under test is built from.
 	homenode string
@@ -43,6 +44,7 @@ func main() {
 	flag.BoolVar(&o.verbose, "v", false, "show the tests' log lines")
 	flag.BoolVar(&o.keep, "keep", false, "keep the initramfs and print QEMU's command line")
 	flag.IntVar(&o.lanes, "lanes", runtime.NumCPU(), "guests at a `time`: one keeps a CPU and a half busy")
+	flag.IntVar(&o.again, "again", 0, "run failed tests once more in a guest of their own, if they are at most so `many`")
 	flag.StringVar(&o.accel, "accel", "auto", "kvm, tcg, or auto: KVM where it boots the guests' kernel")
 	flag.StringVar(&o.homenode, "homenode", "./cmd/homenode", "`package` of the program under test")
 	flag.DurationVar(&o.patience, "patience", 0, "cap on every wait of the tests, for trying broken programs (0: none)")
@@ -50,7 +52,7 @@ func main() {
 	flag.Parse()
 	var err error
 	if o.run, err = regexp.Compile(*pattern); err != nil || flag.NArg() > 0 || o.lanes < 1 || !slices.Contains([]string{"auto", "kvm", "tcg"}, o.accel) {
-		fmt.Fprintln(os.Stderr, "usage: rig [-run REGEXP] [-shape NAME] [-all] [-v] [-keep] [-list] [-lanes N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION]")
+		fmt.Fprintln(os.Stderr, "usage: rig [-run REGEXP] [-shape NAME] [-all] [-v] [-keep] [-list] [-lanes N] [-again N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION]")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -147,16 +149,16 @@ func run(ctx context.Context, o options) (bool, error) {
 		return false, err
 	}
 	r := &report{verbose: o.verbose}
-	one := func(ctx context.Context, j work) error {
+	boot := func(ctx context.Context, j work, r *report) error {
 		if lacks := tools.lacking(j.shape); lacks != "" {
 			for _, t := range j.tests {
-				r.add(j.shape, suite.Result{Name: t.Name, Outcome: suite.Skip, Text: lacks})
+				r.add(j, suite.Result{Name: t.Name, Outcome: suite.Skip, Text: lacks})
 			}
 			return nil
 		}
 		if j.shape.NIC > 0 && tools.noModules != "" {
 			for _, t := range j.tests {
-				r.add(j.shape, suite.Result{Name: t.Name, Outcome: suite.Skip, Text: tools.noModules})
+				r.add(j, suite.Result{Name: t.Name, Outcome: suite.Skip, Text: tools.noModules})
 			}
 			return nil
 		}
@@ -164,11 +166,18 @@ func run(ctx context.Context, o options) (bool, error) {
 		if j.shape.Generic {
 			with.vmlinux, with.kernel = tools.generic, strings.Replace(tools.kernel, "-cloud", "", 1)
 		}
-		g := &guest{work: j, tools: with, image: image, dir: filepath.Join(out, j.name), report: r, noHomenode: noHomenode, patience: o.patience}
+		g := &guest{work: j, tools: with, image: image, dir: filepath.Join(out, j.name+r.suffix), report: r, noHomenode: noHomenode, patience: o.patience}
 		return g.run(ctx, o.keep)
 	}
-	if err := inLanes(ctx, o.lanes, jobs, one); err != nil {
+	if err := inLanes(ctx, o.lanes, jobs, func(ctx context.Context, j work) error { return boot(ctx, j, r) }); err != nil {
 		return false, err
+	}
+	if again := r.failedTests(jobs); len(again) > 0 && len(r.failures) <= o.again {
+		second := &report{verbose: true, suffix: "-again"}
+		if err := inLanes(ctx, 1, again, func(ctx context.Context, j work) error { return boot(ctx, j, second) }); err != nil {
+			return false, err
+		}
+		r.merge(second)
 	}
 	r.tables(filepath.Join(out, "locality.md"), tools.kernel)
 	fmt.Printf("\n%.0f s in all, %.0f s of CPU time in guests\n", time.Since(start).Seconds(), r.spent.Seconds())

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,11 +15,18 @@ import (
 type report struct {
 	mu                      sync.Mutex // guests that run beside each other report
 	verbose                 bool
+	suffix                  string // of the guests' folders
 	passed, failed, skipped int
+	failures                []failure
+	secondTime              []string      // tests that failed and passed when run again
 	spent                   time.Duration // CPU time of all guests
 	printed                 []*table
 	locality                *table // also written as Markdown
 }
+
+// failure names a failed test and its guest. A guest that did not end well is the
+// test "guest".
+type failure struct{ guest, test string }
 
 // table has its head as first row.
 type table struct {
@@ -27,7 +35,7 @@ type table struct {
 	whole bool // nothing is missing: fit to be shown to others
 }
 
-func (r *report) add(s suite.Shape, res suite.Result) {
+func (r *report) add(w work, res suite.Result) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch res.Outcome {
@@ -37,8 +45,54 @@ func (r *report) add(s suite.Shape, res suite.Result) {
 		r.skipped++
 	default:
 		r.failed++
+		r.failures = append(r.failures, failure{w.name, res.Name})
 	}
-	fmt.Printf("%-4s  %-9s %-24s %6.1f s  %s\n", res.Outcome, s.Name, res.Name, res.Took.Seconds(), res.Text)
+	fmt.Printf("%-4s  %-9s %-24s %6.1f s  %s\n", res.Outcome, w.shape.Name, res.Name, res.Took.Seconds(), res.Text)
+}
+
+// failedTests picks the failed tests from the work that was done, and with a judge the
+// test that it judges.
+func (r *report) failedTests(done []work) []work {
+	var again []work
+	for _, w := range done {
+		failed := func(test string) bool { return slices.Contains(r.failures, failure{w.name, test}) }
+		tests := slices.DeleteFunc(slices.Clone(w.tests), func(t suite.Test) bool {
+			judged := slices.ContainsFunc(w.tests, func(j suite.Test) bool { return j.OnHost && j.After == t.Name && failed(j.Name) })
+			return !failed(t.Name) && !judged && !(t.OnHost && failed(t.After))
+		})
+		if len(tests) > 0 {
+			w.tests = tests
+			again = append(again, w)
+		}
+	}
+	return again
+}
+
+// merge takes the results of the second run. What passed there counts as passed, and is
+// named; a guest that did not end well is forgiven if the tests it left behind passed.
+func (r *report) merge(second *report) {
+	r.spent += second.spent
+	if second.locality != nil {
+		r.locality = second.locality
+	}
+	lost, stays := map[string]bool{}, map[string]bool{}
+	for _, f := range r.failures {
+		lost[f.guest] = lost[f.guest] || f.test != "guest"
+	}
+	for _, f := range second.failures {
+		stays[f.guest] = true
+	}
+	for _, f := range r.failures {
+		again := slices.Contains(second.failures, f)
+		if f.test == "guest" {
+			again = stays[f.guest] || !lost[f.guest]
+		}
+		if !again {
+			r.failed--
+			r.passed++
+			r.secondTime = append(r.secondTime, f.test)
+		}
+	}
 }
 
 func (r *report) spend(cpu time.Duration) {
@@ -128,6 +182,9 @@ func (t *table) markdown() string {
 
 // closing is the last line: what a script looks for.
 func (r *report) closing() {
+	if len(r.secondTime) > 0 {
+		fmt.Printf("failed, and passed when run again: %s\n", strings.Join(r.secondTime, ", "))
+	}
 	line := fmt.Sprintf("%d passed, %d failed", r.passed, r.failed)
 	if r.skipped > 0 {
 		line += fmt.Sprintf(", %d skipped", r.skipped)

@@ -37,7 +37,7 @@ func TestMissingTestsFail(t *testing.T) {
 	r := &report{}
 	g := &guest{work: work{shape: s, tests: all}, report: r}
 	ta := newTally(s, all)
-	r.add(s, ta.take(suite.Result{Name: all[0].Name, Outcome: suite.OK}))
+	r.add(g.work, ta.take(suite.Result{Name: all[0].Name, Outcome: suite.OK}))
 	g.settle(ta, "Kernel panic - not syncing")
 	if r.passed != 1 || r.failed != len(all) { // all others, and the guest itself
 		t.Errorf("%d passed, %d failed of %d", r.passed, r.failed, len(all))
@@ -133,5 +133,44 @@ func TestEmulatorsFault(t *testing.T) {
 		if got := g.emulatorsFault(tt.why); got != tt.want {
 			t.Errorf("%q, up %v: %v, want %v", tt.why, tt.up, got, tt.want)
 		}
+	}
+}
+
+// Only failed tests are run again, and only what passes then is forgiven.
+func TestFailedTestsAgain(t *testing.T) {
+	first, counting := work{name: "n4-1"}, work{name: "n4-count"}
+	first.tests = []suite.Test{{Name: "a"}, {Name: "b"}, {Name: "c"}}
+	counting.tests = []suite.Test{{Name: "walk"}, {Name: "judge", OnHost: true, After: "walk"}, {Name: "other"}}
+	r := &report{}
+	fail := func(r *report, w work, names ...string) {
+		for _, n := range names {
+			r.add(w, suite.Result{Name: n, Outcome: suite.Fail})
+		}
+	}
+	fail(r, first, "b", "c", "guest")
+	fail(r, counting, "judge", "guest")
+	var got []string
+	for _, w := range r.failedTests([]work{first, counting}) {
+		got = append(got, w.name+": "+strings.Join(names(w.tests), " "))
+	}
+	if want := []string{"n4-1: b c", "n4-count: walk judge"}; !reflect.DeepEqual(got, want) {
+		t.Fatalf("run again: %q, wanted %q", got, want)
+	}
+	second := &report{}
+	fail(second, first, "c")
+	r.merge(second)
+	if want := []string{"b", "judge", "guest"}; r.failed != 2 || r.passed != 3 || !reflect.DeepEqual(r.secondTime, want) {
+		t.Errorf("%d failed, %d passed, the second time %q; wanted 2, 3, %q", r.failed, r.passed, r.secondTime, want)
+	}
+
+	// A guest in which nothing else failed is not forgiven: nothing was run again.
+	r = &report{}
+	fail(r, first, "guest")
+	if again := r.failedTests([]work{first}); len(again) > 0 {
+		t.Errorf("run again: %v", again)
+	}
+	r.merge(&report{})
+	if r.failed != 1 || r.passed != 0 {
+		t.Errorf("a guest's own failure: %d failed, %d passed", r.failed, r.passed)
 	}
 }
