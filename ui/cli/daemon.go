@@ -26,12 +26,13 @@ func daemonCommand(e *Env) *cobra.Command {
 	var show bool
 	c := &cobra.Command{
 		Use:   "daemon",
-		Short: "Watch this machine and, if told to enforce, keep every workload at home",
-		Long: `The daemon looks at the machine every period, decides where each workload belongs,
-and says so. In observe mode, the default, it changes nothing. In enforce mode it
-sets CPU sets and moves memory, after writing the old values to its journal.`,
+		Short: "Watch this machine and, if told to, keep every workload at home",
+		Long: `The daemon looks at the machine every period, decides where each workload
+belongs, and says so. In observe mode, the default, it changes nothing. In
+enforce mode it sets CPU sets and moves memory, after writing the old values to
+its journal.`,
 		Example: `  homenode daemon                    # look and recommend
-  homenode daemon --mode enforce     # act; homenode undo --all puts everything back`,
+  homenode daemon --mode enforce     # act; undone by homenode undo --all`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("socket") {

@@ -24,12 +24,12 @@ func doctorCommand(e *Env) *cobra.Command {
 	req := measure.Request{CPU: -1, Node: -1, LoadedFrom: -1, LoadedTo: -1, Seed: 1}
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what this machine's NUMA truly is, why, and what to do about it",
+		Short: "Say what this machine's NUMA truly is, why, and what to do",
 		Long: `Say what this machine's NUMA truly is: exposed, hidden by the kernel or the
-firmware, interleaved by the BIOS, flat in a guest, wrongly described by the SLIT,
-unevenly filled; and what settings and other programs work against placement.
-It measures for some seconds, unless told not to. As root it also reads the
-firmware's tables, which tell of hidden nodes without a measurement.
+firmware, interleaved by the BIOS, flat in a guest, wrongly described by the
+SLIT, unevenly filled; and what settings and other programs work against
+placement. It measures for some seconds, unless told not to. As root it also
+reads the firmware's tables, which tell of hidden nodes without a measurement.
 
 Exit status: 0 healthy, 1 warning, 2 defect found, 3 could not decide, 4 usage.`,
 		Example: `  homenode doctor

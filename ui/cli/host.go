@@ -37,12 +37,12 @@ type HostPreparer interface {
 func hostCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "host",
-		Short: "The host itself: what is off for guests, and CPUs kept for the host",
+		Short: "The host itself: what is off for guests, CPUs kept for the host",
 		Long: `The host itself.
 
-  homenode host report    says what is off on this host for guests
-  homenode host prepare   keeps services, agents and interrupts on CPUs of the host
-  homenode host partition sets which CPUs are for dedicated and which for shared work
+  homenode host report     says what is off on this host for guests
+  homenode host prepare    keeps services, agents and interrupts on its own CPUs
+  homenode host partition  sets which CPUs are for dedicated and shared work
 
 homenode undo host puts everything back that prepare changed.`,
 		Args: cobra.NoArgs,
@@ -129,13 +129,14 @@ func hostReportCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report",
 		Short: "Say what is off on this host for guests, and how to mend it",
-		Long: `Say what is off on this host for guests: CPUs kept for the host, what else may run
-on guest CPUs, interrupts, huge pages, kernel arguments, settings of memory and
-power, other programs that place things. Nothing is changed.
+		Long: `Say what is off on this host for guests: CPUs kept for the host, what else may
+run on guest CPUs, interrupts, huge pages, kernel arguments, settings of memory
+and power, other programs that place things. Nothing is changed.
 
-Exit status: 0 nothing is off, 1 warning, 2 defect found, 3 could not look, 4 usage.`,
+Exit status: 0 nothing is off, 1 warning, 2 defect found, 3 could not look, 4
+usage.`,
 		Example: `  homenode host report
-  homenode host report --reserve 0,1,40,41 --huge-pages 0:2MiB:32768 --huge-pages 1:2MiB:32768
+  homenode host report --reserve 0,1,40,41 --huge-pages 0:2MiB:32768
   homenode gather captured/ && homenode host report --root captured/ --json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -214,17 +215,18 @@ func hostPrepareCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "prepare",
 		Short: "Keep services, agents and interrupts on CPUs of the host",
-		Long: `Keep what is the host's own off the CPUs of guests: services and sessions (system.slice,
-user.slice, init.scope), agents, interrupts, unbound work of the kernel. Without
---reserve and without one in the configuration that is a whole core of each node.
-Huge pages, THP and KSM are changed only where asked for; what needs a boot is only
-told (homenode host report).
+		Long: `Keep what is the host's own off the CPUs of guests: services and sessions
+(system.slice, user.slice, init.scope), agents, interrupts, unbound work of the
+kernel. Without --reserve and without one in the configuration that is a whole
+core of each node. Huge pages, THP and KSM are changed only where asked for;
+what needs a boot is only told (homenode host report).
 
 Every old value is in the journal before it is changed; homenode undo host, or
 --undo here, puts them back. A second run changes nothing. All of it holds until
 the machine is restarted: run it at each start.
 
-Exit status: 0 done, 1 some steps failed or are refused, 2 bad usage, 3 not permitted.`,
+Exit status: 0 done, 1 some steps failed or are refused, 2 bad usage, 3 not
+permitted.`,
 		Example: `  homenode host prepare --dry-run
   homenode host prepare --reserve 0,1,40,41 --agents node_exporter
   homenode host prepare --huge-pages 0:2MiB:32768 --huge-pages 1:2MiB:32768

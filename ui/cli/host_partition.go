@@ -15,8 +15,8 @@ func hostPartitionCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "partition [PARTITION]",
 		Short: "Show or change which CPUs are for dedicated work",
-		Long: `Which CPUs are for dedicated work alone and which for shared; a running daemon is
-asked. Without PARTITION it is shown. PARTITION is
+		Long: `Which CPUs are for dedicated work alone and which for shared; a running daemon
+is asked. Without PARTITION it is shown. PARTITION is
 
   any         all CPUs for both (the default)
   shared      no dedicated work on this host
@@ -24,9 +24,9 @@ asked. Without PARTITION it is shown. PARTITION is
   0-39        these CPUs for dedicated work, all others for shared
   50%         so many whole cores of each node for dedicated work
 
-Offline work runs wherever no dedicated work does. The partition changes only when no work
-stands in the way, stays when the daemon is started again, and gives way to
-partition: in the configuration when that is changed.
+Offline work runs wherever no dedicated work does. The partition changes only
+when no work stands in the way, stays when the daemon is started again, and
+gives way to partition: in the configuration when that is changed.
 
 Exit status: 1 work stands in the way; the line names it.`,
 		Example: "  homenode host partition\n  homenode host partition 50%",

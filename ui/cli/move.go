@@ -18,18 +18,20 @@ func moveCommand(e *Env) *cobra.Command {
 	var dryRun, cancel, asJSON bool
 	c := &cobra.Command{
 		Use:   "move ID (--to NODES | --cancel)",
-		Short: "Move a workload with its memory to the nodes named, or cancel its move",
-		Long: `Gives a workload that homenode placed a home on the nodes named with --to, dedicated
-work too: CPUs first, then memory, at the pace and with the pauses of every move. Of
-several nodes those are taken that suit it best. The daemon must run in enforce mode;
-it goes on by itself, and ` + "`homenode status`" + ` shows how far it is.
+		Short: "Move a workload with its memory to other nodes, or cancel that",
+		Long: `Gives a workload that homenode placed a home on the nodes named with --to,
+dedicated work too: CPUs first, then memory, at the pace and with the pauses of
+every move. Of several nodes those are taken that suit it best. The daemon must
+run in enforce mode; it goes on by itself, and ` + "`homenode status`" + ` shows how
+far it is.
 
---cancel stops a page move that is under way or waits, and holds the workload: what
-has moved stays, and nothing more is done until ` + "`homenode resume ID`" + ` or another move.
+--cancel stops a page move that is under way or waits, and holds the workload:
+what has moved stays, and nothing more is done until ` + "`homenode resume ID`" + ` or
+another move.
 
-ID is what ` + "`homenode status`" + ` prints; a name that only one workload has will do. Guests
-of libvirt are moved by ` + "`homenode vm move`" + `. Exit status 1: there is no room, or it is not
-homenode's to move; the line says why.`,
+ID is what ` + "`homenode status`" + ` prints; a name that only one workload has will
+do. Guests of libvirt are moved by ` + "`homenode vm move`" + `. Exit status 1: there is
+no room, or it is not homenode's to move; the line says why.`,
 		Example: "  homenode move /system.slice/redis.service --to 1 --dry-run\n" +
 			"  homenode move /system.slice/redis.service --to 1\n  homenode move /system.slice/redis.service --cancel",
 		Args: cobra.ExactArgs(1),

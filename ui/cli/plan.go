@@ -32,7 +32,8 @@ func planCommand(e *Env) *cobra.Command {
 		Long: `Say where workloads would go and why. Nothing is changed and no daemon is asked.
 
 --spec reads workloads, one YAML document or a list of them, and places them one
-after the other on a host that holds nothing but what its memory figures show in use:
+after the other on a host that holds nothing but what its memory figures show in
+use:
 
   - name: db
     class: dedicated       # dedicated, shared (default), offline
@@ -40,23 +41,25 @@ after the other on a host that holds nothing but what its memory figures show in
     memory: 64GiB
     smt: isolate           # prefer (default), isolate, require
     huge_page: 2MiB
-    near: [eth0]           # devices, or names of workloads above; {name: eth0, weight: 2}
+    near: [eth0]           # devices or workloads above; {name: eth0, weight: 2}
     nodes: "0-1"           # only these
-    max_nodes: 2           # split over at most so many; naming it allows any split
-    even: true             # a split gives every node the same part (guests with vNUMA)
+    max_nodes: 2           # at most so many; naming it allows any split
+    even: true             # a split gives every node the same part (vNUMA)
     bandwidth: 20000       # MiB/s of memory bandwidth
     importance: 80         # 0 to 100
 
 --case runs a trace of arrivals and departures and writes one JSON line for each
-arrival, in the form that cases/score.py reads. With --repack running workloads may
-move, at most once for every second arrival, and each line lists the moves made for it.
+arrival, in the form that cases/score.py reads. With --repack running workloads
+may move, at most once for every second arrival, and each line lists the moves
+made for it.
 
---admit reads workloads like --spec and finds the fewest moves of running ones after
-which they fit; --restore finds moves that bring running workloads nearer to their
-memory. What runs is read from --running, or is what homenode has placed on this
-machine. That file is a list like the above; each entry may also say
+--admit reads workloads like --spec and finds the fewest moves of running ones
+after which they fit; --restore finds moves that bring running workloads nearer
+to their memory. What runs is read from --running, or is what homenode has
+placed on this machine. That file is a list like the above; each entry may also
+say
 
-    at: {cpus: "0-3,8", memory: {0: 8GiB}}   # where it is; left out: where it would be put
+    at: {cpus: "0-3,8", memory: {0: 8GiB}}   # left out: where it would be put
     stay: its GPU is there                   # why it must not move`,
 		Example: `  echo '{name: db, class: dedicated, cpus: 4, memory: 2GiB}' | \
     homenode plan --spec - --synthetic "package:2 node:2 core:8 pu:2"

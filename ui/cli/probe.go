@@ -71,14 +71,15 @@ func diagnosticError(err error) error {
 func probeCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "probe",
-		Short: "Measure this machine: latency, bandwidth, load, cache levels, core to core",
+		Short: "Measure this machine: latency, bandwidth, load, caches",
 		Long: `Measure this machine. No privilege is needed; nothing is changed. Each number
-comes with a 95 % interval; one that is wider than 5 % is printed with ~. What is
-measured is kept under the state folder, by a fingerprint of the hardware, and
-placement goes by it from then on.
+comes with a 95 % interval; one that is wider than 5 % is printed with ~. What
+is measured is kept under the state folder, by a fingerprint of the hardware,
+and placement goes by it from then on.
 
-The quick profile (the default) takes under 20 s on two nodes; --full takes minutes.
-Exit status: 0 good, 1 cut short or worse than before, 3 not possible, 4 usage.`,
+The quick profile (the default) takes under 20 s on two nodes; --full takes
+minutes. Exit status: 0 good, 1 cut short or worse than before, 3 not possible,
+4 usage.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -627,7 +628,7 @@ func probeExportCommand(e *Env) *cobra.Command {
 		Use: "export [FILE]", Short: "Write the latency matrix for other tools",
 		Long: `Write the node to node matrix of FILE, or of what is kept of this machine:
   numactl   relative distances, local 10, as numactl --hardware prints them
-  hwloc     a matrix file for hwloc-annotate --ri IN.xml OUT.xml root distances FILE
+  hwloc     a file for hwloc-annotate --ri IN.xml OUT.xml root distances FILE
   csv       from,to,latency_ns,low,high,read_mb_s`,
 		Example: "  homenode probe export --format csv",
 		Args:    cobra.MaximumNArgs(1),

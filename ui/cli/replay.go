@@ -39,16 +39,17 @@ func replayCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay [LOG]",
 		Short: "Decide again what the flight recorder wrote down",
-		Long: `LOG is a file or the folder of the flight recorder; without it, that of this user's
-daemon. Everything that happened, looks, requests and results, is decided on again, and
-what follows is compared with what followed then, byte by byte; when something differs
-the exit status is 1.
+		Long: `LOG is a file or the folder of the flight recorder; without it, that of this
+user's daemon. Everything that happened, looks, requests and results, is decided
+on again, and what follows is compared with what followed then, byte by byte;
+when something differs the exit status is 1.
 
---what-if lets other policies decide on the same loads, each on the homes that it
-chose itself, and says what would have been lost to waiting, by homenode's own model.
+--what-if lets other policies decide on the same loads, each on the homes that
+it chose itself, and says what would have been lost to waiting, by homenode's
+own model.
 
-Policies: homenode (with the settings of the log), homes-kept (no balancing), eager
-(no window, no rest, no ban, whatever gains more than it costs).`,
+Policies: homenode (with the settings of the log), homes-kept (no balancing),
+eager (no window, no rest, no ban, whatever gains more than it costs).`,
 		Example: `  timeout -s INT 10 homenode daemon --state-dir ./watched --socket ./watched.sock
   homenode replay ./watched/flight
   homenode replay ./watched/flight --what-if homes-kept,eager

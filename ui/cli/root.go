@@ -160,9 +160,9 @@ func rootCommand(e *Env) *cobra.Command {
 		Use:   "homenode",
 		Short: "Give every workload a home: the NUMA nodes that hold both its CPUs and its memory",
 		Long: `Homenode gives every virtual machine, container and process on this server a
-home: the NUMA node, or the few near nodes, that hold both its CPUs and its memory.
-It changes nothing until told to (daemon --mode enforce), says why for everything
-it does, and can undo all of it.`,
+home: the NUMA node, or the few near nodes, that hold both its CPUs and its
+memory. It changes nothing until told to (daemon --mode enforce), says why for
+everything it does, and can undo all of it.`,
 		Version:       e.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -46,17 +46,18 @@ func simCommand(e *Env) *cobra.Command {
 simulated host with simulated workloads, and says what memory accesses cost
 under each. The same seed gives the same result, byte for byte.
 
-Policies: homenode (the daemon), first-fit, spread and random (the first node that
-holds it: the lowest, the emptiest, any), interleave (not confined, memory over all
-nodes), none (not confined, memory where it is first touched), kernel-balancing (the
-same with Linux's automatic NUMA balancing), numad (that daemon).
+Policies: homenode (the daemon), first-fit, spread and random (the first node
+that holds it: the lowest, the emptiest, any), interleave (not confined, memory
+over all nodes), none (not confined, memory where it is first touched),
+kernel-balancing (the same with Linux's automatic NUMA balancing), numad (that
+daemon).
 
 Scenarios are situations in which something should, or should not, be moved; the
 policy homes-kept, run only when named, is the daemon without balancing.
 
-Traces are made up (steady, churn, phases, burst, mixed) or read from a placement
-case. While it runs every rule is checked; a broken one, a leak or a panic is told
-with the command that brings it back, and the exit status is 1.`,
+Traces are made up (steady, churn, phases, burst, mixed) or read from a
+placement case. While it runs every rule is checked; a broken one, a leak or a
+panic is told with the command that brings it back, and the exit status is 1.`,
 		Example: `  homenode sim --generate churn --seed 7
   homenode sim --host "package:2 node:2 core:16 pu:2" --generate mixed --events 5000 --policy homenode,none
   homenode sim --scenario load-shift --nodes 2 --policy homenode,homes-kept,none

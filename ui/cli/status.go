@@ -16,12 +16,12 @@ func statusCommand(e *Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Show every workload, its home, and how local its memory is now and by plan",
-		Long: `Asks the daemon; without one, looks at the machine once by itself.
-Locality is the share of memory accesses that stay on the node: counted by the
-hardware or sampled by the kernel (NUMA balancing) where that can be had, else
-expected from residence: over all nodes, (share of CPU time on the node) × (share
-of memory on the node). What it will be by plan is always expected so.`,
+		Short: "Show every workload, its home, and how local its memory is",
+		Long: `Asks the daemon; without one, looks at the machine once by itself. Locality is
+the share of memory accesses that stay on the node: counted by the hardware or
+sampled by the kernel (NUMA balancing) where that can be had, else expected from
+residence: over all nodes, (share of CPU time on the node) × (share of memory on
+the node). What it will be by plan is always expected so.`,
 		Example: "  homenode status\n  homenode status --json",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

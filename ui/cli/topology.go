@@ -28,7 +28,7 @@ func topologyCommand(e *Env) *cobra.Command {
 	var svg string
 	c := &cobra.Command{
 		Use:   "topology",
-		Short: "Show the machine: packages, NUMA nodes, caches, CPUs, memory, distances, devices",
+		Short: "Show the machine: NUMA nodes, CPUs, caches, memory, devices",
 		Long: `Show the machine: packages, NUMA nodes, last-level caches and CPUs, memory and
 huge pages, distances between nodes, devices, and what is odd about any of it.
 Without a source it is this machine.

@@ -18,9 +18,9 @@ func undoCommand(e *Env) *cobra.Command {
 		Use:   "undo [ID | --all]",
 		Short: "Put back every value that homenode changed",
 		Long: `Puts back the CPU sets, memory nodes and affinities from before homenode touched
-them, and leaves the workload alone until ` + "`homenode resume`" + `. Pages stay where they are.
-ID is what ` + "`homenode status`" + ` prints; a name that only one workload has will do
-while a daemon runs. Works with and without a running daemon.`,
+them, and leaves the workload alone until ` + "`homenode resume`" + `. Pages stay where
+they are. ID is what ` + "`homenode status`" + ` prints; a name that only one workload has
+will do while a daemon runs. Works with and without a running daemon.`,
 		Example: "  homenode undo /system.slice/redis.service\n  homenode undo --all",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

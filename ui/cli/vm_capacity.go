@@ -21,8 +21,9 @@ func vmCapacityCommand(e *Env) *cobra.Command {
 refuses the next one. Guests that stand there already are counted: those that
 libvirt knows on this host, and those named with --running.
 
---repack also says how many would fit if guests that homenode placed were moved for
-them (homenode vm move); of those, dedicated ones move at their next start only.`,
+--repack also says how many would fit if guests that homenode placed were moved
+for them (homenode vm move); of those, dedicated ones move at their next start
+only.`,
 		Example: `  homenode vm capacity --reserve 0,1,40,41 --synthetic "package:2 node:1(memory=192GiB hugepages=2MiB:32768) core:20 pu:2"
   homenode vm flavors --yaml > flavors.yaml
   homenode vm capacity --flavors flavors.yaml --synthetic "node:4(memory=128GiB) core:16 pu:2" --json`,

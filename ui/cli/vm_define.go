@@ -28,12 +28,13 @@ func vmDefineCommand(e *Env) *cobra.Command {
 		Long: `Place a new guest and define it in libvirt: complete domain XML with its pins,
 memory binding, topology and limits. The guest is not started.
 
---dry-run changes nothing and writes the XML to standard output; with it any host
-can be meant, and --running names guests that stand there already.
+--dry-run changes nothing and writes the XML to standard output; with it any
+host can be meant, and --running names guests that stand there already.
 
---disk PATH[,format=raw|qcow2][,size=SIZE] adds a virtio disk; size is that of the
-volume, by which the flavor's disk limit grows. --nic bridge=NAME, network=NAME or
-direct=NAME, each with ,mac=ADDRESS if wanted, adds a virtio NIC.
+--disk PATH[,format=raw|qcow2][,size=SIZE] adds a virtio disk; size is that of
+the volume, by which the flavor's disk limit grows. --nic bridge=NAME,
+network=NAME or direct=NAME, each with ,mac=ADDRESS if wanted, adds a virtio
+NIC.
 
 Exit status 1 means that the guest does not fit; the line says why.`,
 		Example: `  homenode vm define --flavor c1.xlarge --name web1 --dry-run --why --reserve 0,1,40,41 --synthetic "package:2 node:1(memory=96GiB) core:20 pu:2"

@@ -55,14 +55,15 @@ func vmHookCommand(e *Env) *cobra.Command {
 		Use:   "hook [GUEST OPERATION SUBOPERATION EXTRA]",
 		Short: "Place guests that come from another host, as a hook of libvirt",
 		Long: `What libvirt calls when a guest comes in from another host or is restored from a
-file (/etc/libvirt/hooks): reads its domain XML, asks the daemon for a home for it
-on this host, and writes the XML with that home. Only guests that bear homenode's
-mark are touched. Without a daemon, or with anything else that fails, the XML goes
-out as it came in, and the exit status is 0: it never keeps a guest from running.
+file (/etc/libvirt/hooks): reads its domain XML, asks the daemon for a home for
+it on this host, and writes the XML with that home. Only guests that bear
+homenode's mark are touched. Without a daemon, or with anything else that fails,
+the XML goes out as it came in, and the exit status is 0: it never keeps a guest
+from running.
 
 --install puts a script into qemu.d of libvirt's folder of hooks that calls it;
-libvirt (6.5 or later) finds it when its daemon starts the next time. --uninstall
-takes it away.`,
+libvirt (6.5 or later) finds it when its daemon starts the next time.
+--uninstall takes it away.`,
 		Example: "  homenode vm hook --install\n  homenode vm hook web1 migrate begin - < web1.xml",
 		Args: func(c *cobra.Command, args []string) error {
 			if install || uninstall {

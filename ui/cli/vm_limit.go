@@ -21,10 +21,10 @@ func vmLimitCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "limit NAME",
 		Short: "Set what the NICs and disks of a guest may do a second",
-		Long: `Set limits of each NIC and each disk of a guest, as it runs and in its definition:
-those of a flavor (--flavor), whose disk limit goes by the size of the volume, or
-single ones. 0 is no limit; what is not named stays as it is. All of it is set or
-nothing, and homenode undo vm:NAME puts back what was before.`,
+		Long: `Set limits of each NIC and each disk of a guest, as it runs and in its
+definition: those of a flavor (--flavor), whose disk limit goes by the size of
+the volume, or single ones. 0 is no limit; what is not named stays as it is. All
+of it is set or nothing, and homenode undo vm:NAME puts back what was before.`,
 		Example: `  homenode vm limit web1 --flavor c1.xlarge
   homenode vm limit web1 --network 100MiB
   homenode vm limit web1 --iops 2000 --rate 200MiB`,

@@ -19,9 +19,9 @@ func vmListCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List guests and where they are",
-		Long: `List the guests that libvirt knows on this host, or those that --running names on
-another, and where their definitions put them. HELD BY says who else than homenode
-decides where a guest runs: such a guest is left alone.`,
+		Long: `List the guests that libvirt knows on this host, or those that --running names
+on another, and where their definitions put them. HELD BY says who else than
+homenode decides where a guest runs: such a guest is left alone.`,
 		Example: `  homenode vm list
   homenode vm define --dry-run --flavor g1.large --name app --synthetic "node:2 core:8 pu:2" > app.xml
   homenode vm list --running app.xml --synthetic "node:2 core:8 pu:2"`,

@@ -20,9 +20,10 @@ func vmMoveCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "move NAME",
 		Short: "Give a guest another home",
-		Long: `Give a guest that homenode placed the best home there is for it now, or one on the
-nodes named with --nodes. A shared guest that runs moves at once, its threads and
-its memory. A dedicated one keeps its CPUs and memory until its next start.
+		Long: `Give a guest that homenode placed the best home there is for it now, or one on
+the nodes named with --nodes. A shared guest that runs moves at once, its
+threads and its memory. A dedicated one keeps its CPUs and memory until its next
+start.
 
 Exit status 1 means that there is no such home, or that the guest is not
 homenode's to move; the line says why.`,
@@ -62,9 +63,9 @@ func vmAdoptCommand(e *Env) *cobra.Command {
 		Use:   "adopt NAME... | --all",
 		Short: "Take over guests that something else defined",
 		Long: `Give guests that something else defined a home, as shared guests: their
-definitions get a CPU set, a memory binding and homenode's mark. A guest that runs
-comes to its home at its next start, or at once where the daemon runs in enforce
-mode.
+definitions get a CPU set, a memory binding and homenode's mark. A guest that
+runs comes to its home at its next start, or at once where the daemon runs in
+enforce mode.
 
 A guest that somebody bound to CPUs or nodes is left alone, and so named.`,
 		Example: `  homenode vm adopt --all --dry-run

@@ -17,9 +17,9 @@ func vmReleaseCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "release NAME",
 		Short: "Take homenode's hands off a guest",
-		Long: `Take the CPU set, the memory binding and homenode's mark off a guest's definition:
-an adopted guest is defined again as it was before. A guest that runs keeps its
-bindings until its next start.`,
+		Long: `Take the CPU set, the memory binding and homenode's mark off a guest's
+definition: an adopted guest is defined again as it was before. A guest that
+runs keeps its bindings until its next start.`,
 		Example: `  homenode vm release web1
   homenode vm release web1 --dry-run`,
 		Args: cobra.ExactArgs(1),
