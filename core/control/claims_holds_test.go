@@ -3,8 +3,12 @@ package control
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -29,6 +33,8 @@ func own(id workload.ID, node topology.NodeID, cpus ...topology.CPUID) workload.
 func TestHoldsStandAnywhere(t *testing.T) {
 	memory := workload.Placement{Workload: "vm:a/pages", Class: workload.Shared, Home: topology.Nodes(0), Memory: []workload.NodeMemory{{Node: 0, KiB: 4 << 20}}, Asked: 4 << 20}
 	fixed := own("vm:f", 1, 12, 13)
+	both := own("vm:a/emulator", 0, 0, 3)
+	both.Memory, both.Asked = memory.Memory, memory.Asked
 	for name, tt := range map[string]struct {
 		claims []workload.Claim
 		change func(*Settings)
@@ -36,6 +42,8 @@ func TestHoldsStandAnywhere(t *testing.T) {
 	}{
 		"on reserved CPUs":      {[]workload.Claim{{ID: "vm:a", Holds: []workload.Placement{own("vm:a/emulator", 0, 0, 3)}}}, func(s *Settings) { s.Policy.Reserved = topology.CPUs(0, 1) }, topology.CPUs(0, 3)},
 		"beyond the partition":  {[]workload.Claim{{ID: "vm:a", Holds: []workload.Placement{own("vm:a/emulator", 0, 2, 3)}}}, func(s *Settings) { s.Partition = "8-15" }, topology.CPUs(2, 3)},
+		"with memory":           {[]workload.Claim{{ID: "vm:a", Holds: []workload.Placement{both}}}, func(s *Settings) { s.Policy.Reserved = topology.CPUs(0, 1) }, topology.CPUs(0, 3)},
+		"twice":                 {[]workload.Claim{{ID: "vm:a", Holds: []workload.Placement{own("vm:a/emulator", 0, 0, 3)}}, {ID: "vm:b", Holds: []workload.Placement{own("vm:a/emulator", 0, 0, 3)}}}, func(s *Settings) { s.Policy.Reserved = topology.CPUs(0, 1) }, topology.CPUs(0, 3)},
 		"memory alone":          {[]workload.Claim{{ID: "vm:a", Holds: []workload.Placement{memory}}}, func(*Settings) {}, topology.CPUSet{}},
 		"fixed on reserved":     {[]workload.Claim{{ID: "vm:f", Driver: "guest", Running: true, Fixed: true, Home: &fixed, CPUs: fixed.CPUs, Mems: fixed.Home, Caps: workload.Caps{Rebinds: true}, Spec: &workload.Spec{ID: "vm:f", Class: workload.Dedicated, CPUs: 2}}}, func(s *Settings) { s.Policy.Reserved = topology.CPUs(12) }, topology.CPUs(12, 13)},
 		"fixed on the far side": {[]workload.Claim{{ID: "vm:f", Driver: "guest", Running: true, Fixed: true, Home: &fixed, CPUs: fixed.CPUs, Mems: fixed.Home, Caps: workload.Caps{Rebinds: true}, Spec: &workload.Spec{ID: "vm:f", Class: workload.Dedicated, CPUs: 2}}}, func(s *Settings) { s.Partition = "0-7" }, topology.CPUs(12, 13)},
@@ -53,6 +61,115 @@ func TestHoldsStandAnywhere(t *testing.T) {
 			if p == nil || p.CPUs.Empty() || p.CPUs.Intersects(tt.kept) || f.get(plan.CgroupCPUs, "/a") == "" {
 				t.Errorf("the other is at %+v, %q", p, f.get(plan.CgroupCPUs, "/a"))
 			}
+			var kib topology.KiB
+			for _, h := range tt.claims[0].Holds {
+				kib += workload.Total(h.Memory)
+				if p := place.Of(f.s.Facts.Placements, h.Workload); (p == nil) != (len(h.Memory) == 0 && h.CPUs.Intersects(f.s.Facts.Policy.Reserved)) || p != nil && workload.Total(p.Memory) != kib {
+					t.Errorf("of %+v the ledger has %+v", h, p)
+				}
+			}
 		})
+	}
+}
+
+// Where a claimed workload is its manager knows; the ledger knows better only of what
+// homenode itself is about to change.
+func TestWhatAClaimHolds(t *testing.T) {
+	at := func(class workload.Class, node topology.NodeID) *workload.Placement {
+		p := own("vm:a", node, topology.CPUID(8*node))
+		p.Class = class
+		return &p
+	}
+	here, there := at(workload.Shared, 0), at(workload.Shared, 1)
+	bound := func(p *workload.Placement) binding { return binding{p.CPUs, p.Home} }
+	next := func(ours bool) *workload.Next { return &workload.Next{Home: there, Ours: ours} }
+	hand := words.Because(words.GuestBound, "by hand")
+	for name, tt := range map[string]struct {
+		ledger *workload.Placement
+		claim  workload.Claim // of vm:a, running where Home says unless CPUs say otherwise
+		was    *binding
+		task   *Task
+		want   *workload.Placement
+	}{
+		"dedicated: where it is":           {ledger: here, claim: workload.Claim{Home: at(workload.Dedicated, 1)}, want: at(workload.Dedicated, 1)},
+		"not seen before: where it is":     {claim: workload.Claim{Home: there}, want: there},
+		"at home, and the ledger knows":    {ledger: at(workload.Offline, 0), claim: workload.Claim{Home: here}, was: new(bound(here)), want: at(workload.Offline, 0)},
+		"on its way":                       {ledger: there, claim: workload.Claim{Home: here}, was: new(bound(here)), want: there},
+		"moved by hand":                    {ledger: here, claim: workload.Claim{Home: there}, was: new(bound(here)), want: there},
+		"moved by hand under a task":       {ledger: here, claim: workload.Claim{Home: there}, was: new(bound(here)), task: &Task{}, want: here},
+		"moved while nobody looked":        {ledger: here, claim: workload.Claim{Home: there}, want: there},
+		"half way when it is first seen":   {ledger: here, claim: workload.Claim{Home: there, Mems: here.Home}, want: here},
+		"changed on request":               {ledger: here, claim: workload.Claim{Home: there}, was: new(bound(here)), task: &Task{Request: 1}, want: here},
+		"at no home, and the ledger knows": {ledger: here, claim: workload.Claim{}, want: here},
+		"at no home":                       {claim: workload.Claim{}},
+		"bound by hand":                    {ledger: here, claim: workload.Claim{Home: there, Alone: hand}},
+		"silent":                           {ledger: here, claim: workload.Claim{Alone: hand, Fixed: true}, want: here},
+		"started where homenode wrote":     {claim: workload.Claim{Next: next(true)}, want: there},
+		"started where somebody wrote":     {claim: workload.Claim{Next: next(false)}},
+		"started by hand":                  {claim: workload.Claim{Next: next(true), Alone: hand}},
+		"started, with a home":             {ledger: here, claim: workload.Claim{Next: next(true)}, want: here},
+		"holds":                            {claim: workload.Claim{Holds: []workload.Placement{*there}}, want: there},
+	} {
+		s := New(defaults(), Saved{})
+		f := newFake(t, 2, 8)
+		c := tt.claim
+		c.ID, c.Running, c.Caps.Rebinds = "vm:a", true, true
+		if c.Home != nil && c.CPUs.Empty() {
+			c.CPUs = c.Home.CPUs
+		}
+		if c.Home != nil && c.Mems.Empty() {
+			c.Mems = c.Home.Home
+		}
+		s.Claims = map[workload.ID]*workload.Claim{"vm:a": &c}
+		ledger := []workload.Placement{own("/other", 1, 15)}
+		if tt.ledger != nil {
+			ledger = append(ledger, *tt.ledger)
+		}
+		if tt.was != nil {
+			s.Bindings["vm:a"] = *tt.was
+		}
+		if tt.task != nil {
+			s.Tasks["vm:a"] = tt.task
+		}
+		all := s.withClaims(ledger, f.host())
+		if diff := cmp.Diff(tt.want, place.Of(all, "vm:a")); diff != "" || place.Of(all, "/other") == nil {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		seen := binding{c.CPUs, c.Mems}
+		if tt.task != nil && tt.task.Request != 0 {
+			seen = *tt.was
+		}
+		if got := s.Bindings["vm:a"]; !got.CPUs.Equal(seen.CPUs) || !got.Nodes.Equal(seen.Nodes) {
+			t.Errorf("%s: bound to %+v, want %+v", name, got, seen)
+		}
+		c.Running = false
+		if p := place.Of(s.withClaims(ledger, f.host()), "vm:a"); p != nil && p.Class != workload.Dedicated && len(c.Holds) == 0 && tt.task == nil {
+			t.Errorf("%s: off, it holds %+v", name, p)
+		}
+	}
+}
+
+// A claimed workload that was not observed is what its source says; bound to nothing it may
+// be anywhere.
+func TestClaimOfWhatIsNotSeen(t *testing.T) {
+	h := newFake(t, 2, 8).host()
+	p := workload.Process{PID: 5, Start: 6}
+	c := workload.Claim{ID: "vm:a", Name: "a", Driver: inMachine, Process: p, Running: true}
+	o := asClaimed(workload.Observation{Pinned: true, PinnedWhy: "x"}, &c, h)
+	if o.ID != "vm:a" || o.Kind != inMachine || o.Pinned || o.PinnedWhy != "" || !o.CPUs.Equal(h.Online) || !o.Mems.Equal(h.AllowedMems) || len(o.Processes) != 1 || o.Processes[0] != p {
+		t.Errorf("%+v", o)
+	}
+	c.CPUs, c.Mems = topology.CPUs(3), topology.Nodes(1)
+	seen := []workload.Process{{PID: 7, Start: 8}}
+	if o = asClaimed(workload.Observation{Processes: seen}, &c, h); !o.CPUs.Equal(c.CPUs) || !o.Mems.Equal(c.Mems) || len(o.Processes) != 1 || o.Processes[0] != seen[0] {
+		t.Errorf("%+v", o)
+	}
+	c.Process = workload.Process{}
+	if o = asClaimed(workload.Observation{}, &c, h); len(o.Processes) != 0 {
+		t.Errorf("%+v", o)
+	}
+	c.Driver = ""
+	if o = asClaimed(workload.Observation{ID: "/x", Kind: workload.InCgroup, Pinned: true}, &c, h); o.ID != "vm:a" || o.Kind != workload.InCgroup || !o.Pinned || !o.CPUs.Empty() {
+		t.Errorf("changed as it was observed: %+v", o)
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -175,7 +178,9 @@ func TestUserShare(t *testing.T) {
 		f.works[id].obs.UID = uid
 		return id
 	}
-	within := []workload.ID{own(10, 1000, 3, 3<<20), own(11, 1000, 3, 2<<20), own(20, 1001, 1, 4<<20+4), own(30, 0, 9, 1<<20)}
+	within := []workload.ID{own(10, 1000, 3, 3<<20), own(11, 1000, 3, 2<<20), own(20, 1001, 1, 4<<20+4), own(30, 0, 9, 1<<20),
+		own(13, 1000, 2, 1<<19), own(22, 1001, 1, 1<<20), // what is beyond takes nothing from what fits beside it
+		own(40, 1002, 1, 4<<20), own(41, 1002, 1, 4<<20)} // half of the host, and no more
 	beyond := []workload.ID{own(12, 1000, 3, 1<<20), own(21, 1001, 1, 4<<20)}
 	f.scan(3)
 	for _, id := range within {
@@ -187,5 +192,95 @@ func TestUserShare(t *testing.T) {
 		if !f.leftAlone(id, words.UserShare) {
 			t.Errorf("%s is beyond its user's share: %+v", id, f.decision(id))
 		}
+	}
+}
+
+// What `homenode run` was told goes over what is derived, and what it was not told stays.
+func TestSpecOfWhatRunPlaced(t *testing.T) {
+	learned := []workload.Near{{Device: "eth0"}}
+	derived := workload.Spec{ID: "pid:7", Name: "x", Class: workload.Shared, CPUs: 1, Importance: 30, Memory: 5, HugePage: 6, SMT: workload.SMTPrefer, Near: learned}
+	for _, tt := range []struct{ asked, want workload.Spec }{
+		{workload.Spec{Name: "db", Class: workload.Dedicated, CPUs: 2},
+			workload.Spec{ID: "pid:7", Name: "db", Class: workload.Dedicated, CPUs: 2, Importance: 30, Memory: 5, HugePage: 6, SMT: workload.SMTPrefer, Given: true}},
+		{workload.Spec{Name: "db", Class: workload.Shared, CPUs: 2, Memory: 9, HugePage: 2048, SMT: workload.SMTIsolate, Near: []workload.Near{{Device: "eth1"}}},
+			workload.Spec{ID: "pid:7", Name: "db", Class: workload.Shared, CPUs: 2, Importance: 30, Memory: 9, HugePage: 2048, SMT: workload.SMTIsolate, Near: []workload.Near{{Device: "eth1"}}, Given: true}},
+	} {
+		a := Admission{Spec: tt.asked}
+		if diff := cmp.Diff(tt.want, a.spec(derived)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+// What it was learned to work with draws what `homenode run` placed, unless that was told
+// what it is near to; it draws no later process with the PID.
+func TestLinksOfWhatRunPlaced(t *testing.T) {
+	link := Link{Link: workload.Link{Device: "eth0", Kind: workload.ByTap}, Rate: 1 << 20}
+	for _, tt := range []struct {
+		start uint64
+		near  []workload.Near
+		want  string
+	}{{7, nil, "eth0"}, {7, []workload.Near{{Device: "eth1"}}, "eth1"}, {8, []workload.Near{{Device: "eth1"}}, "eth0"}} {
+		s := New(defaults(), Saved{})
+		s.Links["pid:7"] = []Link{link}
+		s.Admissions["pid:7"] = Admission{Spec: workload.Spec{Near: tt.near}, Process: workload.Process{PID: 7, Start: 7}}
+		o := workload.Observation{ID: "pid:7", Kind: workload.InProcess, CPUUse: 1, Processes: []workload.Process{{PID: 7, Start: tt.start}}}
+		if got := s.SpecOf(&o).Near; len(got) != 1 || got[0].Device != tt.want {
+			t.Errorf("started at %d, told %+v: near %+v", tt.start, tt.near, got)
+		}
+	}
+}
+
+// The root of a workload of processes is the one it is named after; when that has ended,
+// the first.
+func TestRootOfAProcessWorkload(t *testing.T) {
+	for _, tt := range []struct {
+		id  workload.ID
+		pid int
+		is  bool
+	}{{"pid:77", 77, true}, {"pid:77", 78, false}, {"pid:77", 7, false}, {"pid:7", 77, false}, {"pid:10", 10, true}, {"pid:0", 0, false}, {"pid:1", -1, false}, {"/77", 77, false}} {
+		if is := isProcess(tt.id, tt.pid); is != tt.is {
+			t.Errorf("%s of %d: %v", tt.id, tt.pid, is)
+		}
+	}
+	o := workload.Observation{ID: "pid:77", Kind: workload.InProcess, Processes: []workload.Process{{PID: 5, Start: 1}, {PID: 77, Start: 2}, {PID: 78, Start: 3}}}
+	if got := startOf(&o); got != 2 {
+		t.Errorf("of its root %d", got)
+	}
+	o.ID = "pid:9"
+	if got := startOf(&o); got != 1 {
+		t.Errorf("of the first %d", got)
+	}
+	o.Kind = workload.InCgroup
+	if got := startOf(&o); got != 0 {
+		t.Errorf("of a cgroup %d", got)
+	}
+}
+
+// What cannot be seen for now keeps what it holds; what is the host's own, or has a name
+// that no journal can hold, is left alone.
+func TestWhatIsLeftAlone(t *testing.T) {
+	f := newFake(t, 2, 8, ruled(Rule{Match: "/deaf", Class: workload.Dedicated, CPUs: 2}))
+	deaf, unread, odd := f.add("deaf", 2, 1<<20, 0), f.add("unread", 2, 1<<20, 1), f.add("odd\xff", 1, 1<<20, 0)
+	slice, below, beside := f.add("system.slice", 1, 1<<20, 0), f.add("user.slice/x", 1, 1<<20, 0), f.add("system.slices", 1, 1<<20, 0)
+	f.blind = true // JSON has no such name
+	f.works[unread].obs.MemoryUnread = true
+	f.scan(3)
+	home := f.placement(deaf).CPUs
+	f.works[deaf].obs.Unanswered = true
+	for seq, e := range []plan.Entry{{Kind: plan.CgroupCPUs, Path: "/system.slice"}, {Kind: plan.UnitCPUs, Path: "user.slice"}, {Kind: plan.HostFile, Path: "/system.slices"}, {Workload: "/other", Kind: plan.CgroupCPUs, Path: "/system.slices"}} {
+		if e.Seq, e.State = 100+uint64(seq), plan.Applied; e.Workload == "" {
+			e.Workload = hostprep.ID
+		}
+		f.s.Journal.put(e)
+	}
+	f.scan(2)
+	for id, code := range map[workload.ID]words.Code{deaf: words.MemoryUnanswered, unread: words.MemoryNotRead, odd: words.NotUTF8, slice: words.OfHost, below: words.OfHost} {
+		if !f.leftAlone(id, code) {
+			t.Errorf("%s: %+v, want %s", id, f.decision(id), code)
+		}
+	}
+	if p := f.placement(deaf); p == nil || !p.CPUs.Equal(home) || f.home(beside) == "" {
+		t.Errorf("it had %v to itself, and has %+v; beside %+v", home, p, f.decision(beside))
 	}
 }

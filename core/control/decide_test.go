@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"slices"
 	"testing"
 	"time"
@@ -198,6 +199,87 @@ func TestSamePlacements(t *testing.T) {
 	}
 	if samePlacements([]workload.Placement{p}, nil) || samePlacements(nil, []workload.Placement{p}) || !samePlacements(nil, nil) {
 		t.Error("of other numbers")
+	}
+}
+
+// Who is gone leaves the ledger, and so does who has the PID of another now; a home that was
+// asked for since the scan began stays.
+func TestWhoIsStillThere(t *testing.T) {
+	s, out := telling()
+	s.Seen = 5
+	at := func(id workload.ID, start uint64) workload.Placement {
+		return workload.Placement{Workload: id, Start: start}
+	}
+	seen := func(id workload.ID, start uint64) workload.Observation {
+		o := workload.Observation{ID: id, Kind: workload.InCgroup}
+		if start > 0 {
+			o.Kind, o.Processes = workload.InProcess, []workload.Process{{PID: 1, Start: start}}
+		}
+		return o
+	}
+	s.Snapshot.Observations = []workload.Observation{seen("/b", 0), seen("/d", 0), seen("pid:1", 7), seen("pid:2", 8)}
+	root := func(scan uint64) Admission {
+		return Admission{Process: workload.Process{PID: 1, Start: 7}, Scan: scan}
+	}
+	s.Admissions = map[workload.ID]Admission{"pid:1": root(4), "pid:2": root(4), "pid:3": root(5), "pid:4": root(4),
+		"/soon": {Until: s.At.Add(1)}, "/late": {Until: s.At}, "/d": {Until: s.At.Add(time.Hour)}}
+	s.Given = map[workload.ID]topology.CPUSet{"pid:1": {}, "pid:2": {}, "pid:3": {}, "pid:4": {}}
+	ledger := []workload.Placement{at("/a", 0), at("/b", 0), at("/d", 0), at("pid:1", 7), at("pid:2", 7), at("pid:3", 7), at("pid:4", 7)}
+	var left []workload.ID
+	for _, p := range s.living(ledger, nil) {
+		left = append(left, p.Workload)
+	}
+	if diff := cmp.Diff([]workload.ID{"/b", "/d", "pid:1", "pid:3"}, left); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]workload.ID{"/soon", "pid:1", "pid:3"}, sortedKeys(s.Admissions)); diff != "" || out.Save.Values[KeyAdmissions] == nil {
+		t.Errorf("asked for (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]workload.ID{"pid:1", "pid:3"}, sortedKeys(s.Given)); diff != "" {
+		t.Errorf("given (-want +got):\n%s", diff)
+	}
+	same := ledger[1:4]
+	if got := s.living(same, nil); &got[0] != &same[0] || len(got) != 3 {
+		t.Error("what nobody left is copied")
+	}
+}
+
+// A step that is not due yet holds up those after it, unless it is one that others do
+// without.
+func TestStepsAfterOneThatWaits(t *testing.T) {
+	for optional, begun := range map[bool]int{false: 0, true: 1} {
+		s, out := telling()
+		first := plan.Step{Kind: plan.SetCPUs, Workload: "/a", To: "1", Optional: optional}
+		s.Retries[keyOf(&first)] = retry{Next: s.At.Add(time.Second)}
+		s.begin("/a", &Task{Steps: []plan.Step{first, {Kind: plan.SetMems, Workload: "/a", To: "0"}}})
+		if len(out.Effects) != begun || len(s.Tasks) != begun || begun > 0 && out.Effects[0].Step.Kind != plan.SetMems {
+			t.Errorf("optional %v: %+v", optional, out.Effects)
+		}
+	}
+}
+
+// A view stands while what is left to do is done.
+func TestViewStands(t *testing.T) {
+	f := scattered(t)
+	f.keeping(EffectApply)
+	f.scan(1)
+	v := f.s.View()
+	was := asJSON(t, v.Plan.Steps)
+	f.release()
+	if now := asJSON(t, v.Plan.Steps); len(v.Plan.Steps) < 4 || !bytes.Equal(was, now) {
+		t.Errorf("%s, was %s", now, was)
+	}
+}
+
+// An entry is written when it has come further, and not again.
+func TestMarkWritesOnce(t *testing.T) {
+	s, out := telling()
+	s.put(plan.Entry{Seq: 1, Kind: plan.CgroupCPUs, Path: "/a", State: plan.Intended})
+	for _, state := range []plan.EntryState{plan.Intended, plan.Applied, plan.Applied} {
+		s.mark(s.Journal.entries[1], state)
+	}
+	if n := len(out.Save.Entries); n != 2 || out.Save.Entries[1].State != plan.Applied {
+		t.Errorf("%+v", out.Save.Entries)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
 )
 
 // What somebody else sets after homenode is theirs: it stays, it is told of, and no undo
@@ -37,6 +38,37 @@ func TestForeignValueIsLeftAlone(t *testing.T) {
 	f.scan(4)
 	if !f.settled("/a") {
 		t.Errorf("given back, it is on %q: %+v", f.cpus("/a"), f.decision("/a"))
+	}
+}
+
+// Whoever set it and takes it back needs nobody to resume it; with its cgroup it is
+// forgotten, each for itself.
+func TestForeignValueIsForgotten(t *testing.T) {
+	for _, how := range []string{"back", "anew", "gone"} {
+		f := scattered(t)
+		f.scan(6)
+		f.set(plan.CgroupCPUs, "/a", "0")
+		f.set(plan.CgroupCPUs, "/b", "0")
+		f.scan(2)
+		if len(f.s.Theirs) != 2 || len(f.disk.saved(t).Theirs) != 2 {
+			t.Fatalf("theirs %+v, on disk %+v", f.s.Theirs, f.disk.saved(t).Theirs)
+		}
+		if f.start(); len(f.s.Theirs) != 2 {
+			t.Fatalf("after a restart %+v", f.s.Theirs)
+		}
+		switch how {
+		case "back":
+			f.set(plan.CgroupCPUs, "/a", "")
+		case "anew":
+			f.remove("/a")
+			f.add("a", 3, 1<<20, 0, 1)
+		case "gone":
+			f.remove("/a")
+		}
+		f.scan(14)
+		if how != "gone" && !f.settled("/a") || f.cpus("/b") != "0" || len(f.s.Theirs) != 1 || len(f.disk.saved(t).Theirs) != 1 || f.s.Theirs["cpuset.cpus /b"].Workload != "/b" {
+			t.Errorf("%s: a is on %q, b on %q, theirs %+v, on disk %+v", how, f.cpus("/a"), f.cpus("/b"), f.s.Theirs, f.disk.saved(t).Theirs)
+		}
 	}
 }
 
@@ -170,6 +202,26 @@ func TestCgroupMadeAnewBeforeAStep(t *testing.T) {
 		if f.cpus(id) != cpus || !f.leftAlone(id, words.SetByOthers) || f.s.Journal.Len() != 0 {
 			t.Errorf("%s is set to %q in the end: %+v", cpus, f.cpus(id), f.decision(id))
 		}
+	}
+}
+
+// A change that is asked for of a cgroup that was made anew has an entry of its own: undo
+// gives it what it had.
+func TestChangeOfACgroupMadeAnew(t *testing.T) {
+	f := newFake(t, 2, 8)
+	id := f.add("box", 0, 1<<10, 0)
+	f.scan(1)
+	change := func(to string) Reply {
+		return f.ask(Request{Change: &Change{Steps: []plan.Step{{Kind: plan.SetCPUs, Workload: id, Target: plan.Target{Kind: workload.InCgroup, Cgroup: "/box"}, To: to}}}})
+	}
+	change("0-3")
+	f.create("/box")
+	f.set(plan.CgroupCPUs, "/box", "5-6")
+	if r := change("0-1"); len(r.Changed) != 1 || r.Changed[0] != nil || f.cpus(id) != "0-1" {
+		t.Fatalf("on %q: %s", f.cpus(id), asJSON(t, r))
+	}
+	if f.undo(id); f.cpus(id) != "5-6" {
+		t.Errorf("undo left %q", f.cpus(id))
 	}
 }
 

@@ -186,6 +186,25 @@ func TestFloatingMachinesMakeWay(t *testing.T) {
 	}
 }
 
+// The next start of what is off goes elsewhere when it no longer fits where it is written,
+// and stays there when it fits nowhere.
+func TestNextStartThatNoLongerFits(t *testing.T) {
+	f := machinesOn(t, 2, 8)
+	a := f.define(floating("a", 2, 1<<20))
+	f.scan(2)
+	first := a.next.nodes.Min()
+	f.define(pinnedMachine("fill", first, f.host().Nodes[first].CPUs.Slice()...))
+	if f.scan(1); a.next.nodes.String() != topology.Nodes(1-first).String() || !a.next.ours {
+		t.Errorf("next at %v, %d is full", &a.next, first)
+	}
+	f.define(pinnedMachine("fill2", 1-first, f.host().Nodes[1-first].CPUs.Slice()...))
+	was := a.next.String()
+	f.changed()
+	if f.scan(2); a.next.String() != was || len(f.changed()) > 0 {
+		t.Errorf("next at %v, all is full", &a.next)
+	}
+}
+
 // While its runtime does not answer nothing is done to a machine, what it holds stays its
 // own, and the rest goes on.
 func TestRuntimeGoesAndComes(t *testing.T) {

@@ -231,6 +231,9 @@ func TestPlaceWritesTheLedger(t *testing.T) {
 	if got := f.s.View().Registered; len(got) != 2 || !f.s.Given["pid:4711"].Equal(one.Place.Placement.CPUs) {
 		t.Errorf("after a restart: %v", got)
 	}
+	if f.scan(1); len(f.s.View().Registered) != 0 { // a scan of the next daemon is newer than all of this one
+		t.Errorf("never seen, and registered: %v", f.s.View().Registered)
+	}
 }
 
 func TestBadPlaceRequests(t *testing.T) {

@@ -155,9 +155,6 @@ func (s *State) unfollowed(o *workload.Observation) []workload.Problem {
 func (a *Admission) spec(derived workload.Spec) workload.Spec {
 	spec, asked := derived, &a.Spec
 	spec.Name, spec.Class, spec.CPUs, spec.Given = asked.Name, asked.Class, asked.CPUs, true
-	if spec.Importance == 0 {
-		spec.Importance = workload.DefaultImportance
-	}
 	if asked.Memory > 0 {
 		spec.Memory = asked.Memory
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -43,6 +44,49 @@ func TestSurveysAreAwaited(t *testing.T) {
 	f.turn(Input{Survey: &Survey{Kind: Managers, Failed: "read /proc: no answer"}})
 	if f.told(words.SurveyFailed) != 1 {
 		t.Error("told twice")
+	}
+}
+
+// The first of managers and of links has what was scanned decided once more, no other has.
+func TestSurveysThatDecideAnew(t *testing.T) {
+	f := scattered(t, surveying(Managers, Links, Interrupts))
+	n := 0
+	f.engine(func(in balance.Input, h balance.History) (balance.Outcome, balance.History) {
+		n++
+		return balance.Tick(in, h)
+	})
+	f.blind = true // the engine is asked once
+	f.keeping(EffectSurvey)
+	f.turn(Input{Survey: &Survey{Kind: Managers}}) // before there is a scan
+	f.scan(1)
+	for k, want := range map[SurveyKind]int{Managers: 1, Interrupts: 1} {
+		if f.turn(Input{Survey: &Survey{Kind: k}}); n != want {
+			t.Errorf("after %s decided %d times, want %d", k, n, want)
+		}
+	}
+	f.turn(Input{Survey: &Survey{Kind: Links}})
+	f.turn(Input{Survey: &Survey{Kind: Links}})
+	if n != 2 {
+		t.Errorf("after that of links decided %d times", n)
+	}
+}
+
+// A plan for interrupts that breaks a rule is told of and not carried out.
+func TestUnsoundPlanForInterrupts(t *testing.T) {
+	f := newFake(t, 2, 8, placing)
+	f.addCard()
+	f.keeping(EffectRead)
+	f.scan(1)
+	if len(f.kept) != 1 || len(f.s.Devices.Plan.Steps) != 4 {
+		t.Fatalf("%d begun, planned %+v", len(f.kept), f.s.Devices.Plan.Steps)
+	}
+	s, out := f.s, &Output{}
+	s.out, s.Tasks = out, map[workload.ID]*Task{}
+	s.Devices.Plan.Steps[3].To = "99"
+	s.placeInterrupts()
+	s.placeInterrupts()
+	if len(out.Effects) != 0 || len(out.Save.Events) != 1 || out.Save.Events[0].Code != words.InterruptsUnsound || !out.Save.Events[0].Error {
+		t.Errorf("%+v, told %+v", out.Effects, out.Save.Events)
 	}
 }
 
@@ -503,6 +547,52 @@ func TestChildrenThatInherit(t *testing.T) {
 	f.undo("")
 	if f.get(plan.Affinity, "77@7") != "0-15" || f.get(plan.Affinity, "78@8") != "0-15" || f.s.Journal.Len() != 0 {
 		t.Errorf("undo left %v", f.all())
+	}
+}
+
+// What has inherited from an entry that is gone, or has an entry, gets none; what is a
+// workload of its own is known to have from homenode what it has.
+func TestWhoIsAdopted(t *testing.T) {
+	f := newFake(t, 2, 8)
+	f.scan(1)
+	s, out := f.s, &Output{}
+	s.out = out
+	for seq, path := range []string{"", "77@7", "80@8"} {
+		if seq > 0 {
+			s.Journal.put(plan.Entry{Seq: uint64(seq), Workload: "pid:77", Kind: plan.Affinity, Path: path, Old: "0-15", New: "0-7", State: plan.Applied})
+		}
+	}
+	s.Seq = 2
+	owner := func(p workload.Process) (workload.ID, bool) { return ProcessID(79), p.PID == 79 }
+	s.adopt([]plan.Inherited{inheritor(78, 1), inheritor(79, 1), inheritor(80, 1), inheritor(81, 9)}, owner)
+	want := map[string]workload.ID{"78@8": "pid:77", "79@8": "pid:79"}
+	for _, e := range out.Save.Entries {
+		if want[e.Path] != e.Workload || e.Old != "0-15" || e.New != "0-7" || e.State != plan.Applied || len(e.Past) > 0 {
+			t.Errorf("%+v", e)
+		}
+		delete(want, e.Path)
+	}
+	if len(want) > 0 || s.Seq != 4 || len(s.Given) != 1 || s.Given["pid:79"].String() != "0-7" {
+		t.Errorf("no entry of %v; newest %d; given %v", want, s.Seq, s.Given)
+	}
+}
+
+// What a process has started before its settings are read has inherited from it, and is
+// adopted with them.
+func TestChildThatIsReadWithItsMaker(t *testing.T) {
+	f := newFake(t, 2, 8)
+	id := f.addProcess(77, "make", 3, 1<<20, 0)
+	f.scan(4)
+	f.set(plan.Affinity, "78@8", "0-7")
+	f.heirs = []Result{{Inherited: []plan.Inherited{inheritor(78, 1)}}}
+	f.order(id, 1)
+	e := f.s.Journal.Of(plan.Affinity, "78@8")
+	if e == nil || e.Workload != id || e.Old != "0-15" || e.New != "8-15" {
+		t.Fatalf("%+v", e)
+	}
+	f.set(plan.Affinity, "78@8", "8-15")
+	if f.undo(""); f.get(plan.Affinity, "78@8") != "0-15" {
+		t.Errorf("undo left %q", f.get(plan.Affinity, "78@8"))
 	}
 }
 

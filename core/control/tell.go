@@ -97,7 +97,7 @@ func (s *State) tellHost(before, now *topology.Host) {
 
 // nearlyFull: under 2 % free the kernel is reclaiming (its watermarks lie at about 1 %,
 // mm/page_alloc.c) and page moves to the node will fail.
-func nearlyFull(n topology.Node) bool { return n.Memory > 0 && n.Free >= 0 && n.Free*50 < n.Memory }
+func nearlyFull(n topology.Node) bool { return n.Free >= 0 && n.Free*50 < n.Memory }
 
 func nodeOf(h *topology.Host, id topology.NodeID) *topology.Node {
 	for i := range h.Nodes {

@@ -297,6 +297,17 @@ func TestImmovable(t *testing.T) {
 	}
 }
 
+// Where a page move goes says its own step, not those around it.
+func TestGoal(t *testing.T) {
+	steps := []plan.Step{{Kind: plan.SetCPUs, To: "8-15"}, {Kind: plan.MovePages, To: "1"}, {Kind: plan.SetMems, To: "0-1"}}
+	if got := goal(steps); got != "1" {
+		t.Errorf("%q", got)
+	}
+	if got := goal(steps[:1]); got != "" {
+		t.Errorf("%q without a move", got)
+	}
+}
+
 // A page move whose workload belongs elsewhere by now is stopped, and the new one begun.
 func TestMoveToAnotherHomeByNow(t *testing.T) {
 	f := newFake(t, 2, 8)

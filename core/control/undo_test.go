@@ -638,6 +638,133 @@ func TestControllerGoesWithItsWorkload(t *testing.T) {
 	}
 }
 
+// A controller stays on while a cgroup inside is being changed, and goes when that has
+// ended.
+func TestControllerStaysWhileItIsNeeded(t *testing.T) {
+	f := newFake(t, 2, 8)
+	f.disk.entries[1] = plan.Entry{Seq: 1, Workload: "/x/a", Kind: plan.CgroupControllers, Path: "/x", Old: "", New: "+cpuset", State: plan.Applied}
+	f.disk.seq = 1
+	f.set(plan.CgroupControllers, "/x", "+cpuset")
+	f.add("x/b", 3, 1<<20, 0)
+	f.add("y", 3, 1<<20, 1)
+	f.start()
+	f.keep = func(e *Effect) bool { return e.Kind == EffectApply }
+	f.scan(1)
+	if r := f.undo("/x/a"); r.Undo != nil || f.get(plan.CgroupControllers, "/x") == "" || len(f.kept) != 2 {
+		t.Fatalf("%d changes under way: %s", len(f.kept), asJSON(t, r))
+	}
+	inside := slices.IndexFunc(f.kept, func(e Effect) bool { return e.Workload == "/x/b" })
+	e := f.kept[inside]
+	f.kept = slices.Delete(f.kept, inside, inside+1)
+	f.perform(e)
+	f.run()
+	if r := f.replies[f.asked]; r.Undo == nil || len(r.Undo.Restored) != 1 || f.get(plan.CgroupControllers, "/x") != "" {
+		t.Errorf("%s", asJSON(t, r))
+	}
+}
+
+// Nothing is begun inside a cgroup while its controllers are put back.
+func TestNothingBeginsWhereAControllerGoes(t *testing.T) {
+	f := newFake(t, 2, 8)
+	f.disk.entries[1] = plan.Entry{Seq: 1, Workload: "/x/a", Kind: plan.CgroupControllers, Path: "/x", Old: "", New: "+cpuset", State: plan.Applied}
+	f.disk.seq = 1
+	f.set(plan.CgroupControllers, "/x", "+cpuset")
+	f.add("x/b", 3, 1<<20, 0)
+	f.start()
+	f.keeping(EffectRestore)
+	f.undo("/x/a")
+	f.scan(1)
+	if n := f.count(EffectRead, ""); len(f.kept) != 1 || n != 0 {
+		t.Fatalf("%d put back, %d begun", len(f.kept), n)
+	}
+	f.release()
+	if f.scan(2); !f.settled("/x/b") {
+		t.Errorf("afterwards on %q", f.cpus("/x/b"))
+	}
+}
+
+// What is being put back holds up the steps about it, and those that need its controllers.
+func TestWhatIsBeingPutBack(t *testing.T) {
+	s := New(Settings{}, Saved{})
+	s.Undoing = []*undoing{{}, {Running: map[uint64][]plan.Entry{1: {
+		{Workload: "/a", Kind: plan.CgroupCPUs, Path: "/a"}, {Workload: "pid:7", Kind: plan.Affinity, Path: "7@1"}, {Workload: "/y", Kind: plan.CgroupControllers, Path: "/x"}}}}}
+	for _, tt := range []struct {
+		kind  plan.SettingKind
+		path  string
+		waits bool
+	}{{plan.CgroupCPUs, "/a", true}, {plan.CgroupMems, "/a", false}, {plan.CgroupCPUs, "/b", false}, {plan.Affinity, "7@1", true}, {plan.Affinity, "8@1", false}, {plan.CgroupCPUs, "/x/b", true}, {plan.CgroupCPUs, "/x", false}} {
+		if got := s.restoring(&plan.Change{Setting: plan.Setting{Kind: tt.kind, Path: tt.path}}); got != tt.waits {
+			t.Errorf("%s of %s: %v", tt.kind, tt.path, got)
+		}
+	}
+	process := func(pid int) plan.Target {
+		return plan.Target{Processes: []workload.Process{{PID: 5, Start: 1}, {PID: pid, Start: 1}}}
+	}
+	for _, tt := range []struct {
+		step  plan.Step
+		waits bool
+	}{
+		{plan.Step{Workload: "/a"}, true}, {plan.Step{Workload: "/b"}, false}, {plan.Step{Workload: "/x/b", Target: plan.Target{Cgroup: "/x/b"}}, true},
+		{plan.Step{Workload: "pid:9", Target: process(7)}, true}, {plan.Step{Workload: "pid:7", Target: process(8)}, false},
+	} {
+		if got := s.needsRestored(&tt.step); got != tt.waits {
+			t.Errorf("%+v: %v", tt.step, got)
+		}
+	}
+}
+
+// Of one workload one restore at a time is under way: what was being changed waits for the
+// one that began before.
+func TestOneRestoreAtATime(t *testing.T) {
+	f := machinesOn(t, 2, 8)
+	a := f.define(floating("a", 2, 1<<20))
+	f.boot(a, 0, 1)
+	f.workOf(a).obs.Memory = []workload.NodeMemory{{Node: 0, KiB: 4 << 10}, {Node: 1, KiB: 4 << 10}}
+	f.keep = func(e *Effect) bool {
+		return e.Kind == EffectApply && e.Step.Kind == plan.SetMems || e.Kind == EffectRestore
+	}
+	f.scan(1)
+	f.undo("m:a")
+	if len(f.kept) != 2 || f.kept[1].Kind != EffectRestore {
+		t.Fatalf("%s", asJSON(t, f.kept))
+	}
+	e := f.kept[0]
+	f.kept = f.kept[1:]
+	f.perform(e)
+	f.run()
+	if len(f.kept) != 1 || f.replies[f.asked].Undo != nil {
+		t.Errorf("%s", asJSON(t, f.kept))
+	}
+	f.release()
+	if r := f.replies[f.asked]; r.Undo == nil || len(r.Undo.Restored) != 2 || a.now.String() != "0-15/0-1" {
+		t.Errorf("at %v: %s", &a.now, asJSON(t, r))
+	}
+}
+
+// An undo takes over what an earlier one that was interrupted has left to do, if it is about
+// the same.
+func TestUndoTakesOver(t *testing.T) {
+	for _, tt := range []struct {
+		left undoing
+		id   workload.ID
+		over bool
+	}{
+		{undoing{Which: Which{ID: "/a"}}, "/a", true}, {undoing{Which: Which{ID: "/a"}}, "", true}, {undoing{Which: Which{ID: "/a"}}, "/b", false},
+		{undoing{Which: Which{All: true}}, "/a", false}, {undoing{Which: Which{ID: "/a"}, Request: 9}, "/a", false},
+		{undoing{Which: Which{ID: "/a"}, Running: map[uint64][]plan.Entry{99: {{Seq: 99, Workload: "/x"}}}, Tried: map[uint64]bool{}}, "/a", false},
+	} {
+		f := scattered(t)
+		f.scan(6)
+		f.s.Undoing, f.twin = []*undoing{&tt.left}, nil
+		f.keeping(EffectRestore)
+		f.undo(tt.id)
+		left := map[bool]int{false: 2, true: 1}[tt.over]
+		if n := f.told(words.UndoGoesOn); (n == 1) != tt.over || len(f.s.Undoing) != left || len(f.disk.saved(t).Undoing) != left {
+			t.Errorf("%q after %+v: told %d times, %d under way", tt.id, tt.left, n, len(f.s.Undoing))
+		}
+	}
+}
+
 // What `homenode run` gave a process is what it has again after an undo.
 func TestUndoOfWhatRunPlaced(t *testing.T) {
 	f := newFake(t, 2, 8)
@@ -717,6 +844,7 @@ func TestAfterBoot(t *testing.T) {
 		Admissions: map[workload.ID]Admission{"pid:1": {}},
 		Holds:      Holds{IDs: map[workload.ID]bool{"/a": true, "pid:1": true}},
 		Undoing:    []Which{{ID: "/a"}, {All: true}, {ID: "machine:m"}},
+		Theirs:     []Theirs{{Workload: "/a", Kind: plan.CgroupCPUs}, {Workload: "machine:n", Kind: machineNext}},
 	}
 	got, b := v.AfterBoot(at, func(k plan.SettingKind) bool { return k == machineNext })
 	if len(got.Journal) != 1 || got.Journal[0].Seq != 2 || got.Seq != 7 || len(got.Placements) != 1 || len(got.Admissions) != 0 {
@@ -724,6 +852,9 @@ func TestAfterBoot(t *testing.T) {
 	}
 	if want := []Which{{All: true}, {ID: "machine:m"}}; !slices.Equal(got.Undoing, want) || !slices.Equal(b.Values[KeyUndoing].([]Which), want) { // what survives the boot is still to be put back
 		t.Errorf("%+v, on disk %+v", got.Undoing, b.Values[KeyUndoing])
+	}
+	if len(got.Theirs) != 1 || got.Theirs[0].Workload != "machine:n" || len(b.Values[KeyTheirs].([]Theirs)) != 1 || len(v.Theirs) != 2 {
+		t.Errorf("%+v, on disk %+v", got.Theirs, b.Values[KeyTheirs])
 	}
 	if !got.Holds.Has("/a") || got.Holds.Has("pid:1") || got.Holds.All {
 		t.Errorf("%+v", got.Holds)
