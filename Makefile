@@ -16,6 +16,7 @@ SEED := $(shell od -An -N7 -tu8 /dev/urandom | tr -d ' ')
 endif
 # What has goroutines is tested under the race detector. The rest has none: core may
 # not import sync (imports_test.go), and a simulation runs one at a time.
+PKGS  ?= ./...
 RACE  := /(api|cmd|daemon|host)(/|$$)
 
 .PHONY: all run build test test-arm64 check bench bench-probe bench-placement bench-balance mutate hostile e2e generate fuzz install clean
@@ -34,8 +35,8 @@ test: ## unit, property, golden and command-line tests
 	@sh scripts/need.sh dbus-daemon libvirt0 libxml2-utils || true # tests without them are skipped
 	@echo 'property tests: SEED=$(SEED)'
 	@export RAPID_SEED=$(SEED); failed=; \
-	CGO_ENABLED=1 $(GO) test -race -timeout 20m $$($(GO) list ./... | grep -E '$(RACE)') || failed=1; \
-	$(GO) test -timeout 20m $$($(GO) list ./... | grep -vE '$(RACE)') || failed=1; \
+	$(GO) list $(PKGS) | { grep -E '$(RACE)' || true; } | CGO_ENABLED=1 xargs -r $(GO) test -race -timeout 20m || failed=1; \
+	$(GO) list $(PKGS) | { grep -vE '$(RACE)' || true; } | xargs -r $(GO) test -timeout 20m || failed=1; \
 	[ -z "$$failed" ] || { echo 'the same cases again: make test SEED=$(SEED)'; exit 1; }
 	$(MAKE) test-arm64
 

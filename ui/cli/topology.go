@@ -70,7 +70,7 @@ kernel can give back, ░ is free.`,
 	f.StringVar(&from.hwloc, "hwloc", "", "read `FILE`, written by lstopo --of xml (- is standard input)")
 	f.StringVar(&from.synthetic, "synthetic", "", "make up a `HOST`, such as \"package:2 node:2 core:8 pu:2\"")
 	f.StringVar(&from.host, "host", "", "read `JSONFILE`, written by topology --json (- is standard input)")
-	f.BoolVar(&asJSON, "json", false, "print JSON; the form is stable")
+	f.BoolVar(&asJSON, "json", false, "print JSON (schema homenode-host/1)")
 	f.StringVar(&svg, "svg", "", "draw into `FILE` (- is standard output)")
 	c.MarkFlagsMutuallyExclusive("root", "hwloc", "synthetic", "host")
 	c.MarkFlagsMutuallyExclusive("json", "svg")
