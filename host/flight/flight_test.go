@@ -145,11 +145,126 @@ func TestTornAnywhere(t *testing.T) {
 		if n < last {
 			t.Fatalf("cut at %d: %d lines, %d with less of the file", cut, n, last)
 		}
+		if torn := cut > 0 && cut < len(whole); r.Torn() != torn {
+			t.Errorf("cut at %d of %d: torn %v", cut, len(whole), r.Torn())
+		}
 		last = n
 		r.Close()
 	}
 	if last != 6 {
 		t.Errorf("%d lines in the whole file", last)
+	}
+}
+
+// A log is torn when a file of it ends within a line, whichever file it is.
+func TestTorn(t *testing.T) {
+	for _, tt := range []struct {
+		files []string
+		torn  bool
+	}{
+		{[]string{firstLine}, false}, {[]string{firstLine, ""}, false}, {[]string{firstLine, firstLine + `{"n":0}` + "\n"}, false},
+		{[]string{firstLine + `{"n":0`}, true}, {[]string{firstLine + `{"n":0`, firstLine}, true}, {[]string{firstLine, firstLine + "{"}, true},
+	} {
+		dir := t.TempDir()
+		for k, text := range tt.files {
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s%012d%s", prefix, k, suffix)), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, _, torn := replayFile(t, dir); torn != tt.torn {
+			t.Errorf("%q: torn %v", tt.files, torn)
+		}
+	}
+}
+
+// What is no log, or is gone when it is its turn, is an error that names it.
+func TestNoLog(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := Open(filepath.Join(dir, "none")); err == nil {
+		t.Error("no error for a file that is not there")
+	}
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("an empty folder: %v", err)
+	}
+	w := create(t, dir, 1<<20)
+	w.records(t, 2)
+	w.end()
+	w.records(t, 2)
+	w.Close()
+	names, _ := Files(dir)
+	l, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := l.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	os.Remove(names[1])
+	for range 2 { // also when it is asked again
+		if _, err := l.Next(); err == nil || err == io.EOF || !strings.Contains(err.Error(), names[1]) {
+			t.Errorf("%v", err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A log goes on with the number after the newest, and counts its own files only.
+func TestNamesOfFiles(t *testing.T) {
+	for name, want := range map[string]uint64{
+		"flight-000000000007.jsonl.zst": 7, "flight-000000000000.jsonl.zst": 0, "flight-7.jsonl.zst": none, "flight-0000000000007.jsonl.zst": none,
+		"flight-000000000007.jsonl": none, "000000000007.jsonl.zst": none, "flight-00000000000x.jsonl.zst": none, "flight-+00000000007.jsonl.zst": none, "flight-x00000000000.jsonl.zst": none, "": none,
+	} {
+		if n, ok := number(name); ok != (want != none) || ok && n != want {
+			t.Errorf("%q: %d %v", name, n, ok)
+		}
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"flight-000000000009.jsonl.zst", "flight-000000000012.jsonl.zst", "flight-00000000099.jsonl.zst"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "flight-000000000099.jsonl.zst"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w := create(t, dir, 1<<20)
+	w.records(t, 1)
+	w.end()
+	w.records(t, 1)
+	w.Close()
+	names, err := Files(dir)
+	if err != nil || len(names) != 4 || filepath.Base(names[2]) != "flight-000000000013.jsonl.zst" || filepath.Base(names[3]) != "flight-000000000014.jsonl.zst" {
+		t.Errorf("%v %v", names, err)
+	}
+}
+
+const none = 1 << 63
+
+// The oldest files go when one more would not fit, and no others do.
+func TestRoomIsMade(t *testing.T) {
+	dir := t.TempDir()
+	var all []string
+	for k := range 4 {
+		all = append(all, filepath.Join(dir, fmt.Sprintf("%s%012d%s", prefix, k, suffix)))
+		if err := os.WriteFile(all[k], make([]byte, 70), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		most int64
+		left int
+	}{{320, 4}, {318, 3}, {80, 1}, {78, 0}} {
+		w := Writer{dir: dir, most: tt.most}
+		if err := w.makeRoom(); err != nil {
+			t.Fatal(err)
+		}
+		if names, _ := Files(dir); len(names) != tt.left || tt.left > 0 && names[0] != all[4-tt.left] {
+			t.Errorf("%d bytes: left %v, want %d", tt.most, names, tt.left)
+		}
 	}
 }
 

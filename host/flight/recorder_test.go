@@ -1,8 +1,12 @@
 package flight
 
 import (
+	"bytes"
 	"log/slog"
 	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,6 +74,59 @@ func TestDiskIsFull(t *testing.T) {
 		add(2)
 		if names, _ := Files(dir); checkpoints != 2 || len(names) != 1 {
 			t.Errorf("when there is room: %d checkpoints, files %v", checkpoints, names)
+		}
+	})
+}
+
+// What was recorded when it is closed is written. A file that is full is followed by one
+// that begins with a checkpoint.
+func TestRecorded(t *testing.T) {
+	for _, most := range []int64{1 << 20, 4 << 10} {
+		dir := t.TempDir()
+		w, err := Create(dir, most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := NewRecorder(w, slog.New(slog.DiscardHandler))
+		sum, checkpoints := 0, 0
+		for n := range 200 {
+			var before []byte
+			if r.Due() {
+				before, checkpoints = strconv.AppendInt(nil, int64(sum), 10), checkpoints+1
+			}
+			r.Add(before, look{n, strings.Repeat("abc", n%50)})
+			sum += n
+			for most < 1<<20 && len(r.lines) > 0 { // it keeps up
+				runtime.Gosched()
+			}
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		lines, read, torn := replayFile(t, dir)
+		if full := most < 1<<20; torn || full != (read > 2) || !full && (lines != 200 || read != 1 || checkpoints != 1) {
+			t.Errorf("%d lines, %d checkpoints of %d, torn %v", lines, read, checkpoints, torn)
+		}
+	}
+}
+
+// That nothing can be written is told once, and again when it is for another reason.
+func TestErrorsAreToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, err := Create(t.TempDir(), 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told bytes.Buffer
+		r := NewRecorder(w, slog.New(slog.NewTextHandler(&told, nil)))
+		defer r.Close()
+		for k, line := range []any{func() {}, func() {}, make(chan int), "a line"} {
+			r.Add([]byte("{}"), line)
+			synctest.Wait()
+			if n := strings.Count(told.String(), "flight recorder"); n != []int{1, 1, 2, 2}[k] {
+				t.Errorf("line %d: told %d times:\n%s", k, n, &told)
+			}
+			time.Sleep(beginAgain)
 		}
 	})
 }

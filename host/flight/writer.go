@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
@@ -94,11 +95,8 @@ func Files(dir string) ([]string, error) {
 func number(name string) (uint64, bool) {
 	text, ok := strings.CutPrefix(name, prefix)
 	text, ok2 := strings.CutSuffix(text, suffix)
-	var n uint64
-	if _, err := fmt.Sscanf(text, "%d", &n); err != nil || !ok || !ok2 || len(text) != 12 {
-		return 0, false
-	}
-	return n, true
+	n, err := strconv.ParseUint(text, 10, 64)
+	return n, err == nil && ok && ok2 && len(text) == 12
 }
 
 // Record appends line, as JSON. Where a file begins it asks for a checkpoint: all that is
