@@ -12,6 +12,7 @@ import (
 func TestConfinedProcessAllowsWhatTheTopHas(t *testing.T) {
 	for _, c := range []struct{ top, cpus, mems string }{
 		{"0-7", "0-7", "0-1"}, // this process is confined to 0-1
+		{"0-1", "0-1", "0-1"}, // only its nodes are others
 		{"0-5", "0-5", "0-1"}, // a container of which the top is all that is seen
 		{"", "0-1", "0"},      // no cpuset controller
 	} {

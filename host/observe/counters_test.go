@@ -3,6 +3,7 @@ package observe
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -412,6 +413,104 @@ func TestNodeUse(t *testing.T) {
 	}
 	if want := (workload.Pressure{Resource: "memory", Some: 1.5, Full: 0.25}); len(s.Pressure) != 2 || s.Pressure[1] != want {
 		t.Errorf("pressure %+v, want cpu and %+v", s.Pressure, want)
+	}
+}
+
+// Steal, idle and waiting are no use of a CPU; what is no line of one CPU tells nothing.
+func TestCPUTicks(t *testing.T) {
+	text := "cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 1 2 4 8 16 32 64 128 256 512\ncpu2 1 1 1 1 1 1 1\ncpu9 1 1 1 1 1 1 1 1\ncpux 1 1 1 1 1 1 1 1\ncpu 1 1 1 1 1 1 1 1\n" +
+		"cpu1 1 2 4 8 99999999999999999999 32 64 128\ncpu3 1 2 4 8 16 32 64 1125899906842625\nintr 1\ncpu2 9 9 9 9 9 9 9 9\n"
+	want := []cpuTicks{{1 + 2 + 4 + 32 + 64, 255}, {7, 15}, {5, 7}, {103, 127}}
+	if got := parseCPUTicks([]byte(text), 4); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	for _, tt := range []struct {
+		before, now cpuTicks
+		want        float64
+	}{
+		{cpuTicks{10, 100}, cpuTicks{30, 180}, 0.25}, {cpuTicks{10, 100}, cpuTicks{10, 180}, 0}, {cpuTicks{10, 100}, cpuTicks{9, 180}, 0},
+		{cpuTicks{10, 100}, cpuTicks{30, 100}, 0}, {cpuTicks{10, 100}, cpuTicks{30, 99}, 0}, {cpuTicks{10, 100}, cpuTicks{90, 140}, 1},
+	} {
+		if got := tt.now.since(tt.before); got != tt.want {
+			t.Errorf("from %v to %v: %v, want %v", tt.before, tt.now, got, tt.want)
+		}
+	}
+}
+
+// With Sub-NUMA Clustering a cache counts for each of its nodes.
+func TestTrafficOfClusters(t *testing.T) {
+	m := newFake()
+	m.more = map[string]string{}
+	const mb = 1 << 20
+	count := func(n int) {
+		for node := range 2 {
+			dir := fmt.Sprintf("sys/fs/resctrl/mon_data/mon_L3_00/mon_sub_L3_0%d", node)
+			m.more[dir+"/mbm_local_bytes"] = fmt.Sprintln(n * (node + 1) * 20 * mb)
+		}
+		m.more["sys/fs/resctrl/mon_data/mon_L3_00/mbm_local_bytes"] = fmt.Sprintln(n * 999 * mb) // of both
+		m.more["sys/fs/resctrl/mon_data/other/mbm_local_bytes"] = fmt.Sprintln(n * 999 * mb)
+	}
+	r := newRig(t, m, Options{})
+	count(1)
+	r.look()
+	count(2)
+	s := r.after(2 * time.Second)
+	for i, want := range []int64{10, 20} {
+		if n := s.Nodes[i]; n.Bandwidth != want || n.BandwidthFrom != workload.MBM {
+			t.Errorf("node %d: %d MiB/s from %q, want %d", i, n.Bandwidth, n.BandwidthFrom, want)
+		}
+	}
+}
+
+// Threads are asked in turn, so many at a time; one without others is its process.
+func TestThreadsAreAskedInTurn(t *testing.T) {
+	var many []threadTicks
+	for tid := 20; tid < 30; tid++ {
+		many = append(many, threadTicks{tid: tid})
+	}
+	w := &work{procs: []*process{{pid: 5}, {pid: 20, seenTicks: many}}}
+	for turn, want := range map[int]string{0: "5 20 21 22 23 24 25 26", 8: "27 28 29 5 20 21 22 23", 11: "5 20 21 22 23 24 25 26"} {
+		var got []string
+		for _, id := range w.sample(turn) {
+			got = append(got, fmt.Sprint(id.tid))
+			if (id.tid == 5) != (id.p.pid == 5) {
+				t.Errorf("thread %d of %d", id.tid, id.p.pid)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("turn %d: %v, want %s", turn, got, want)
+		}
+	}
+	w.procs = w.procs[:1]
+	if got := w.sample(8); len(got) != 1 || got[0].tid != 5 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What the scheduler tells of a thread is its own faults, by node.
+func TestSched(t *testing.T) {
+	for text, want := range map[string]sched{
+		schedFile(12, 1, 30, 90): {12, 1, []uint64{30, 90}},
+		"":                       {0, -1, nil},
+		"mm->numa_scan_seq  7\ncurrent_node=-1, numa_group_id=0\nnuma_faults task_private=5\nnuma_faults node=1 task_private=x task_shared=3 group_shared=9 y\n": {0, -1, []uint64{0, 3}},
+		"current_node=99999\nnuma_faults node=99999 task_private=5\n":                                                                                            {0, -1, nil},
+		"numa_faults node=0 task_private=4\nnuma_faults node=0 task_shared=1\ncurrent_node=0,x\nnuma_faults":                                                     {0, 0, []uint64{5}},
+	} {
+		if got := parseSched([]byte(text)); got.scans != want.scans || got.node != want.node || !slices.Equal(got.faults, want.faults) {
+			t.Errorf("%q: %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+// Samples of before a move of pages count again when the process was scanned three times.
+func TestFreshSamples(t *testing.T) {
+	p := &process{}
+	if !p.fresh(0) {
+		t.Error("nothing was moved")
+	}
+	p.hintsStale = true
+	if p.fresh(10) || p.fresh(12) || !p.fresh(13) || !p.fresh(14) {
+		t.Error("from the third on")
 	}
 }
 

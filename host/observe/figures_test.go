@@ -3,6 +3,7 @@ package observe
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -69,6 +70,88 @@ func TestCPUFigures(t *testing.T) {
 	s = find(t, r.after(2*time.Second), "/a.service")
 	if s.RanOnFrom != workload.AllowedSet || !cmp.Equal(s.RanOn, []workload.NodeShare{{Node: 1, Share: 1}}) {
 		t.Errorf("after a move: ran on %v from %s", s.RanOn, s.RanOnFrom)
+	}
+}
+
+// usage_usec is the CPU time of a cgroup, wherever it stands.
+func TestCPUStat(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"usage_usec 17\nuser_usec 1\n": 17 * time.Microsecond, "nr_periods 3\nusage_usec 17": 17 * time.Microsecond, "usage_usec 0\n": 0,
+		"": -1, "usage_usec\n": -1, "usage_usec x\n": -1, "usage_usec 9007199254740992\n": -1, "usage_usecs 5\n": -1, "usage_usec 9007199254740991\n": (1<<53 - 1) * time.Microsecond,
+	} {
+		if got, ok := parseCPUStat([]byte(text)); ok != (want >= 0) || ok && got != want {
+			t.Errorf("%q: %v %v, want %v", text, got, ok, want)
+		}
+	}
+}
+
+// Memory by node is scaled down in proportion, never up.
+func TestScaled(t *testing.T) {
+	for _, tt := range []struct {
+		b, want byNode
+		to      topology.KiB
+	}{
+		{byNode{30, 10}, byNode{15, 5}, 20}, {byNode{30, 10}, byNode{30, 10}, 40}, {byNode{30, 10}, byNode{30, 10}, 50}, {byNode{30, 10}, byNode{0, 0}, 0},
+		{byNode{0, 0}, byNode{0, 0}, 0}, {nil, nil, 5},
+	} {
+		if got := tt.b.scaled(tt.to); !slices.Equal(got, tt.want) {
+			t.Errorf("%v to %d: %v, want %v", tt.b, tt.to, got, tt.want)
+		}
+	}
+	if b := (byNode{0, 7}); b.at(1) != 7 || b.at(2) != 0 || b.total() != 7 || len(b.list()) != 1 || b.list()[0].Node != 1 {
+		t.Errorf("%v", b.list())
+	}
+}
+
+// A process has clearly more than its cgroup was charged for when it is more than a quarter
+// and 16 MiB beyond; what several have together may be shared.
+func TestChargedElsewhere(t *testing.T) {
+	const charged = 400 << 10
+	for _, tt := range []struct {
+		anon, rss topology.KiB
+		want      bool
+	}{
+		{charged + charged/4 + 16<<10 + 1, 1 << 30, true}, {charged + charged/4 + 16<<10, 1 << 30, false}, {1 << 30, charged + charged/4 + 16<<10, false}, {1 << 30, 1 << 29, true},
+	} {
+		w := &work{leaf: &leaf{stat: numaStat{anon: byNode{charged / 2, charged / 2}}}}
+		w.procs = []*process{{rss: 1 << 30}, {rss: tt.rss}, {rss: charged, mapsState: mapsState{maps: &numaMaps{anon: byNode{0, charged}}}}}
+		w.procs[1].maps = &numaMaps{anon: byNode{tt.anon / 2, tt.anon - tt.anon/2}}
+		if got := (&Observer{}).chargedElsewhere(w); got != tt.want {
+			t.Errorf("%d KiB, %d resident, of %d charged: %v", tt.anon, tt.rss, charged, got)
+		}
+	}
+}
+
+// Of what has no nodes of its own the host's are those with memory.
+func TestNodesOfAWorkload(t *testing.T) {
+	o := &Observer{host: &topology.Host{Nodes: []topology.Node{{ID: 0, Memory: 1}, {ID: 1}, {ID: 2, Memory: topology.None}}}}
+	for _, tt := range []struct {
+		kind workload.Kind
+		leaf topology.NodeSet
+		own  [2]topology.NodeSet
+		want string
+	}{
+		{workload.InCgroup, topology.Nodes(1), [2]topology.NodeSet{topology.Nodes(0)}, "1"},
+		{workload.InCgroup, topology.NodeSet{}, [2]topology.NodeSet{topology.Nodes(0), topology.Nodes(1)}, "0-1"},
+		{workload.InProcess, topology.Nodes(1), [2]topology.NodeSet{topology.Nodes(0)}, "0"},
+		{workload.InProcess, topology.Nodes(1), [2]topology.NodeSet{}, "0,2"},
+	} {
+		w := &work{kind: tt.kind, leaf: &leaf{mems: tt.leaf}, procs: []*process{{mems: tt.own[0]}, {mems: tt.own[1]}}}
+		if got := o.memsOf(w); got.String() != tt.want {
+			t.Errorf("%s %v %v: %v, want %s", tt.kind, tt.leaf, tt.own, got, tt.want)
+		}
+	}
+}
+
+// What reclaim can take of a node is file pages that nothing locks, and slab that shrinks.
+func TestReclaimable(t *testing.T) {
+	for text, want := range map[string]topology.KiB{
+		"Node 0 Active(file): 10 kB\nNode 0 Inactive(file):  20 kB\nNode 0 SReclaimable: 40 kB\nNode 0 Active(anon): 80 kB\nNode 0 Mlocked: 160 kB\n": 70,
+		"Active(file): 10 kB\nSReclaimable:     4 kB": 14, "Active(file):\nSReclaimable: x kB\nInactive(file) 5 kB\n": 0, "": 0,
+	} {
+		if got := parseReclaimable([]byte(text)); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
 	}
 }
 

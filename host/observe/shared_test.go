@@ -170,6 +170,74 @@ func TestUserOf(t *testing.T) {
 	}
 }
 
+// Most of a file is whose it is; who had it keeps it until another has an eighth more.
+func TestOwnerOfAFile(t *testing.T) {
+	a, b, c := &work{id: "a"}, &work{id: "b"}, &work{id: "c"}
+	for _, tt := range []struct {
+		kib    [3]topology.KiB
+		before workload.ID
+		want   *work
+	}{
+		{[3]topology.KiB{8, 16, 8}, "", b}, {[3]topology.KiB{16, 16, 8}, "", a}, {[3]topology.KiB{8, 16, 14}, "c", c},
+		{[3]topology.KiB{8, 16, 13}, "c", b}, {[3]topology.KiB{8, 8, 16}, "gone", c}, {[3]topology.KiB{0, 0, 0}, "b", b},
+	} {
+		f := sharedFile{users: []sharer{{a, tt.kib[0]}, {b, tt.kib[1]}, {c, tt.kib[2]}}}
+		if got := f.owner(tt.before); got != tt.want {
+			t.Errorf("%v, before %q: %s has it, want %s", tt.kib, tt.before, got.id, tt.want.id)
+		}
+	}
+}
+
+// Processes are one workload when they are of one cgroup and one user and nobody has
+// registered either of them; no longer when that changes, or one ends.
+func TestWhoMayJoin(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change     func(o *Observer, p, to *process)
+		may, stays bool
+	}{
+		"nothing else":        {func(*Observer, *process, *process) {}, true, true},
+		"another cgroup":      {func(_ *Observer, p, _ *process) { p.leaf = &leaf{} }, false, false},
+		"another user":        {func(_ *Observer, p, _ *process) { p.uid = 7 }, false, true},
+		"one that joins":      {func(_ *Observer, _, to *process) { to.joins = &process{} }, false, false},
+		"registered":          {func(o *Observer, p, _ *process) { o.registered[p.pid] = p.start }, false, false},
+		"the other is":        {func(o *Observer, _, to *process) { o.registered[to.pid] = to.start }, false, true},
+		"the other ended":     {func(_ *Observer, _, to *process) { to.look = 4 }, true, false},
+		"another has its PID": {func(o *Observer, _, to *process) { o.procs[to.pid] = &process{} }, true, false},
+	} {
+		l := &leaf{}
+		p, to := &process{pid: 1, start: 8, leaf: l, look: 5}, &process{pid: 2, start: 9, leaf: l, look: 5}
+		o := &Observer{look: 5, procs: map[int]*process{1: p, 2: to}, registered: map[int]uint64{}}
+		tt.change(o, p, to)
+		if may := o.mayJoin(&work{root: p, leaf: p.leaf}, &work{root: to, leaf: to.leaf}); may != tt.may {
+			t.Errorf("%s: may join: %v", name, may)
+		}
+		p.joins = to
+		if j := o.joined(p); (j == to) != tt.stays || (j == nil) == tt.stays || p.joins != j {
+			t.Errorf("%s: joined %v", name, j == to)
+		}
+	}
+	o := &Observer{}
+	if root := (&work{root: &process{}}); o.mayJoin(&work{}, root) || o.mayJoin(root, &work{}) {
+		t.Error("a cgroup joins")
+	}
+}
+
+// A line of maps is read to where its file is named, or not at all.
+func TestMapsLine(t *testing.T) {
+	for line, want := range map[string]string{
+		"7f10-7f20 rw-s 00000000 00:01 7    /dev/zero (deleted)\n": "7f10 00:01 7    /dev/zero (deleted)",
+		"7f10-7f20 rw-s 00000000 00:01 7":                          "7f10 00:01 7",
+		"7f10-7f20 rw-s 00000000":                                  "",
+		"xyz-7f20 rw-s 00000000 00:01 7 /a":                        "",
+		"":                                                         "",
+	} {
+		start, file, ok := parseMapsLine([]byte(line))
+		if got := fmt.Sprintf("%x %s", start, file); ok != (want != "") || ok && got != want {
+			t.Errorf("%q: %v %q", line, ok, got)
+		}
+	}
+}
+
 func FuzzMapsLine(f *testing.F) {
 	f.Add([]byte("7f1000000000-7f1008000000 rw-s 00000000 00:01 7                         /dev/zero (deleted)\n"))
 	f.Add([]byte("-   "))
