@@ -224,7 +224,7 @@ func threads(t *testing.T, xml string) []string {
 	}
 	out := []string{d.MemoryNodes()}
 	for _, x := range []domain.Thread{{Kind: domain.VCPU, ID: 0}, {Kind: domain.VCPU, ID: 1}, {Kind: domain.EmulatorThread}, {Kind: domain.IOThread, ID: 1}} {
-		cpus, err := d.CPUsOf(x)
+		cpus, err := d.Pins()(x)
 		if err != nil {
 			t.Fatal(err)
 		}

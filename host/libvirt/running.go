@@ -67,8 +67,9 @@ func (t *target) pins(ctx context.Context) (string, error) {
 	}
 	var parts []string
 	first, same := "", true
+	cpusOf := t.live.Pins()
 	for _, th := range threads {
-		cpus, err := t.live.CPUsOf(th)
+		cpus, err := cpusOf(th)
 		if err != nil {
 			return "", err
 		}
@@ -203,12 +204,13 @@ func (t *target) setCPUs(ctx context.Context, list string) error {
 	if err := t.readBack(ctx); err != nil {
 		return err
 	}
+	cpusOf := t.live.Pins()
 	for _, th := range threads {
 		want, own := by[threadName(th)]
 		if !own {
 			want = all
 		}
-		if now, err := t.live.CPUsOf(th); !th.Off && (err != nil || !now.Equal(want)) {
+		if now, err := cpusOf(th); !th.Off && (err != nil || !now.Equal(want)) {
 			return errors.Join(err, fmt.Errorf("its thread %s was to be on CPUs %s and is on %s", threadName(th), want, now))
 		}
 	}

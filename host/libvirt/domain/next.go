@@ -34,8 +34,9 @@ func (d *Document) Next() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	pins := d.Pins()
 	for vcpu := range most {
-		own, err := d.CPUsOf(Thread{Kind: VCPU, ID: uint32(vcpu)})
+		own, err := pins(Thread{Kind: VCPU, ID: uint32(vcpu)})
 		if err != nil || own.Len() != 1 {
 			return fmt.Sprintf("%s (vCPU %d has no CPU of its own)", n, vcpu), err
 		}

@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -221,18 +222,36 @@ type Thread struct {
 	Off  bool // a vCPU that is not plugged in
 }
 
-// CPUsOf is the CPUs that the document lets a thread run on: its own pin, else
-// <vcpu cpuset>; empty when neither says.
-func (d *Document) CPUsOf(t Thread) (topology.CPUSet, error) {
-	key := map[ThreadKind]string{VCPU: "vcpu", IOThread: "iothread"}[t.Kind]
+// Pins tells the CPUs that the document, as it is now, lets a thread run on: its own pin,
+// else <vcpu cpuset>; empty when neither says.
+func (d *Document) Pins() func(Thread) (topology.CPUSet, error) {
+	type thread struct {
+		kind ThreadKind
+		id   string
+	}
+	own := map[thread]*etree.Element{}
 	if tune := d.at("cputune"); tune != nil {
-		for _, el := range tune.SelectElements(string(t.Kind)) {
-			if key == "" || el.SelectAttrValue(key, "") == strconv.FormatUint(uint64(t.ID), 10) {
-				return attrSet[topology.CPUID](el, "cpuset")
+		for _, el := range tune.ChildElements() {
+			t := thread{kind: ThreadKind(el.Tag)}
+			switch t.kind {
+			case VCPU:
+				t.id = el.SelectAttrValue("vcpu", "")
+			case IOThread:
+				t.id = el.SelectAttrValue("iothread", "")
+			}
+			if own[t] == nil {
+				own[t] = el
 			}
 		}
 	}
-	return attrSet[topology.CPUID](d.at("vcpu"), "cpuset")
+	rest := d.at("vcpu")
+	return func(t Thread) (topology.CPUSet, error) {
+		key := thread{kind: t.Kind}
+		if t.Kind != EmulatorThread {
+			key.id = strconv.FormatUint(uint64(t.ID), 10)
+		}
+		return attrSet[topology.CPUID](cmp.Or(own[key], rest), "cpuset")
+	}
 }
 
 // guestCell is a NUMA node that the guest sees.
@@ -328,8 +347,9 @@ func (d *Document) Bound() (cpus topology.CPUSet, nodes topology.NodeSet, err er
 	if err != nil {
 		return cpus, nodes, err
 	}
+	pins := d.Pins()
 	for vcpu := range now {
-		own, err := d.CPUsOf(Thread{Kind: VCPU, ID: uint32(vcpu)})
+		own, err := pins(Thread{Kind: VCPU, ID: uint32(vcpu)})
 		if err != nil {
 			return cpus, nodes, err
 		}

@@ -81,7 +81,7 @@ func TestThreads(t *testing.T) {
 	d := parse(t, `<domain><vcpu cpuset='0-1'>4</vcpu><iothreads>5</iothreads><iothreadids><iothread id='3'/><iothread id='1'/></iothreadids>
 <cputune><vcpupin vcpu='1' cpuset='2'/><emulatorpin cpuset='4'/><iothreadpin iothread='3' cpuset='5'/></cputune></domain>`)
 	for th, want := range map[Thread]string{{Kind: VCPU, ID: 0}: "0-1", {Kind: VCPU, ID: 1}: "2", {Kind: EmulatorThread}: "4", {Kind: IOThread, ID: 3}: "5", {Kind: IOThread, ID: 1}: "0-1"} {
-		if got, err := d.CPUsOf(th); err != nil || got.String() != want {
+		if got, err := d.Pins()(th); err != nil || got.String() != want {
 			t.Errorf("%+v: %s, %v", th, got, err)
 		}
 	}
