@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -27,7 +26,7 @@ type options struct {
 	verbose bool
 	keep    bool
 	list    bool
-	lanes   int    // guests at a time
+	lanes   int    // guests at a time; 0 by how quick the machine is
 	again   int    // so many failed tests are run once more
 	accel   string // kvm, tcg, or auto: KVM where it boots the kernel
 	// homenode is the package that the binary under test is built from.
@@ -43,7 +42,7 @@ func main() {
 	flag.BoolVar(&o.all, "all", false, "boot the slow guests too")
 	flag.BoolVar(&o.verbose, "v", false, "show the tests' log lines")
 	flag.BoolVar(&o.keep, "keep", false, "keep the initramfs and print QEMU's command line")
-	flag.IntVar(&o.lanes, "lanes", runtime.NumCPU(), "guests at a `time`: one keeps a CPU and a half busy")
+	flag.IntVar(&o.lanes, "lanes", 0, "guests at a `time`: one keeps a CPU and a half busy (0: by how quickly a small one boots)")
 	flag.IntVar(&o.again, "again", 0, "run failed tests once more in a guest of their own, if they are at most so `many`")
 	flag.StringVar(&o.accel, "accel", "auto", "kvm, tcg, or auto: KVM where it boots the guests' kernel")
 	flag.StringVar(&o.homenode, "homenode", "./cmd/homenode", "`package` of the program under test")
@@ -51,7 +50,7 @@ func main() {
 	flag.BoolVar(&o.list, "list", false, "list the tests and end")
 	flag.Parse()
 	var err error
-	if o.run, err = regexp.Compile(*pattern); err != nil || flag.NArg() > 0 || o.lanes < 1 || !slices.Contains([]string{"auto", "kvm", "tcg"}, o.accel) {
+	if o.run, err = regexp.Compile(*pattern); err != nil || flag.NArg() > 0 || o.lanes < 0 || !slices.Contains([]string{"auto", "kvm", "tcg"}, o.accel) {
 		fmt.Fprintln(os.Stderr, "usage: rig [-run REGEXP] [-shape NAME] [-all] [-v] [-keep] [-list] [-lanes N] [-again N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION]")
 		os.Exit(2)
 	}
@@ -147,6 +146,14 @@ func run(ctx context.Context, o options) (bool, error) {
 	}
 	if tools.accel, err = chooseAccel(ctx, o.accel, tools, image, out); err != nil {
 		return false, err
+	}
+	if o.lanes == 0 && len(jobs) == 1 {
+		o.lanes = 1
+	}
+	if o.lanes == 0 {
+		if o.lanes, err = chooseLanes(ctx, tools, image, out); err != nil {
+			return false, err
+		}
 	}
 	r := &report{verbose: o.verbose}
 	boot := func(ctx context.Context, j work, r *report) error {
