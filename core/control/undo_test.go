@@ -834,6 +834,42 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
+// Of a setting the newest entry counts, until that is taken out; the shape is another one when
+// a setting comes, goes or is of another thing, and only then.
+func TestJournal(t *testing.T) {
+	entry := func(seq uint64, w workload.ID, object string, state plan.EntryState) plan.Entry {
+		return plan.Entry{Seq: seq, Workload: w, Kind: plan.Affinity, Path: "7@1", Object: object, State: state}
+	}
+	j := newJournal(nil)
+	for k, tt := range []struct {
+		put       plan.Entry
+		seq       uint64 // of the setting then, 0 for none
+		all       int
+		new       bool
+		inherited int
+	}{
+		{entry(1, "/a", "", plan.Intended), 1, 1, true, 1},
+		{entry(1, "/a", "", plan.Applied), 1, 1, false, 1},
+		{entry(1, "/a", "5", plan.Applied), 1, 1, true, 1},
+		{entry(1, "/b", "5", plan.Applied), 1, 1, true, 1},
+		{entry(2, "/b", "5", plan.Applied), 2, 2, false, 2},
+		{entry(1, "/b", "5", plan.Gone), 2, 1, true, 1},
+		{entry(2, "/b", "5", plan.Restored), 0, 0, true, 0},
+		{entry(3, "/b", "5", plan.Gone), 0, 0, true, 0},
+	} {
+		was := j.shape
+		j.put(tt.put)
+		e := j.Of(plan.Affinity, "7@1")
+		if (e == nil) != (tt.seq == 0) || e != nil && e.Seq != tt.seq || j.Len() != tt.all || len(j.All()) != tt.all || (j.shape != was) != tt.new || len(j.affinities()) != tt.inherited {
+			t.Errorf("%d: %+v, %d in all, %d to inherit from, shape %d after %d", k, e, j.Len(), len(j.affinities()), j.shape, was)
+		}
+	}
+	j.put(plan.Entry{Seq: 9, Kind: plan.CgroupCPUs, Path: "/a"})
+	if len(j.affinities()) != 0 || len(j.All()) != 1 || j.Of(plan.CgroupMems, "/a") != nil {
+		t.Errorf("%+v", j.All())
+	}
+}
+
 func TestAfterBoot(t *testing.T) {
 	at := time.Unix(9, 0)
 	v := Saved{
@@ -861,6 +897,9 @@ func TestAfterBoot(t *testing.T) {
 	}
 	if len(b.Entries) != 2 || slices.ContainsFunc(b.Entries, func(e plan.Entry) bool { return e.State != plan.Gone }) || len(b.Events) != 1 || !b.Events[0].Time.Equal(at) {
 		t.Errorf("%+v", b)
+	}
+	if want := words.Because(words.MachineRestarted, 2).String(); b.Events[0].Text != want || b.Events[0].Seq != got.Events || got.Events != v.Events+1 {
+		t.Errorf("%+v, want %q", b.Events, want)
 	}
 	if b.Placements == nil || len(b.Placements.All()) != 1 || len(b.Values) != 4 {
 		t.Errorf("%+v", b)
