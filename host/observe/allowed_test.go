@@ -19,12 +19,13 @@ func TestConfinedProcessAllowsWhatTheTopHas(t *testing.T) {
 		m := newFake()
 		m.groups["/"].cpus = ""
 		if c.top != "" {
-			m.more = map[string]string{m.top + "/cpuset.cpus.effective": c.top + "\n", m.top + "/cpuset.mems.effective": "0-1\n"}
+			m.more = map[string]string{m.top + "/cpuset.cpus.effective": c.top + "\n", m.top + "/cpuset.mems.effective": "0-2\n"}
 		}
 		r := newRig(t, m, Options{})
 		confined := func(f fs.FS) (*topology.Host, error) {
 			h, err := m.host(f)
 			h.Allowed, h.AllowedMems = mustCPUs("0-1"), topology.Nodes(0)
+			h.Nodes = append(h.Nodes, topology.Node{ID: 2}) // has no memory
 			return h, err
 		}
 		r.o.opts.Host = confined

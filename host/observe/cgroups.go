@@ -179,9 +179,7 @@ func (o *Observer) walk(cgroup, dir string, into *leaf) (bool, error) {
 	}
 	if len(b) > 0 {
 		if into == nil {
-			into = o.leafAt(cgroup, dir, inode)
-			into.pids, into.before = into.before[:0], into.pids
-			o.found = append(o.found, into)
+			into = o.find(cgroup, dir, inode)
 		}
 		into.pids = appendPIDs(into.pids, b)
 	}
@@ -215,7 +213,7 @@ const longestPath = 4096
 // find begins a leaf in this look.
 func (o *Observer) find(cgroup, dir string, inode uint64) *leaf {
 	l := o.leafAt(cgroup, dir, inode)
-	l.pids, l.before = l.pids[:0], l.pids
+	l.pids, l.before = l.before[:0], l.pids
 	o.found = append(o.found, l)
 	return l
 }

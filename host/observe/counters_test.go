@@ -502,6 +502,36 @@ func TestSched(t *testing.T) {
 	}
 }
 
+// The kernel's samples are asked for of what is busy and not counted, each in its time.
+func TestWhoseSamplesAreRead(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	for name, tt := range map[string]struct {
+		change func(*work)
+		want   bool
+	}{
+		"busy":                  {func(*work) {}, true},
+		"idle":                  {func(w *work) { w.procs[0].use = busy / 2 }, false},
+		"asked lately":          {func(w *work) { w.access.hints.tried = now.Add(time.Second - hintsEvery) }, false},
+		"asked some time ago":   {func(w *work) { w.access.hints.tried = now.Add(-hintsEvery) }, true},
+		"counted":               {func(w *work) { w.access.figure.From, w.access.at = workload.Counters, now.Add(time.Second-countOld) }, false},
+		"counted some time ago": {func(w *work) { w.access.figure.From, w.access.at = workload.Counters, now.Add(-countOld) }, true},
+		"counted by group": {func(w *work) {
+			w.grouped = grouped{known: true, mibs: 5, settledAt: now}
+		}, false},
+	} {
+		r := newRig(t, newFake(), Options{})
+		r.more = map[string]string{"proc/sys/kernel/numa_balancing": "1\n"}
+		r.look()
+		r.o.now = now
+		w := &work{kind: workload.InProcess, procs: []*process{{pid: 5, use: 1}}}
+		tt.change(w)
+		r.o.readHints([]*work{w})
+		if got := w.access.hints.tried.Equal(now); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 // Samples of before a move of pages count again when the process was scanned three times.
 func TestFreshSamples(t *testing.T) {
 	p := &process{}

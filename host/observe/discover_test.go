@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/internal/proc"
 )
 
 const mib = 1 << 10 // KiB
@@ -302,6 +303,42 @@ func TestProcessModeTellsTheCgroup(t *testing.T) {
 }
 
 // TestSettle plays memory over time and says which IDs are seen.
+// The whole hierarchy is looked at before a part of it, then the first that is mounted.
+func TestBestMount(t *testing.T) {
+	part, whole, other := proc.Mount{Type: "cgroup2", Root: "/a", Point: "/part"}, proc.Mount{Type: "cgroup2", Root: "/", Point: "/sys//fs/cgroup/"}, proc.Mount{Type: "cgroup", Root: "/", Point: "/v1"}
+	second := proc.Mount{Type: "cgroup2", Root: "/", Point: "/second"}
+	for _, tt := range []struct {
+		mounts []proc.Mount
+		want   string
+	}{
+		{[]proc.Mount{other, part, whole, second}, "sys/fs/cgroup"}, {[]proc.Mount{whole, part, second}, "sys/fs/cgroup"}, {[]proc.Mount{part}, "part"}, {[]proc.Mount{other}, ""}, {nil, ""},
+		{[]proc.Mount{{Type: "cgroup2", Root: "/", Point: "/"}}, ""},
+	} {
+		if got, ok := bestMount(tt.mounts); got != tt.want || ok != (tt.want != "") {
+			t.Errorf("%+v: %q %v, want %q", tt.mounts, got, ok, tt.want)
+		}
+	}
+	if got := appendPIDs([]int{9}, []byte("1\n0\n22\nx\n\n2147483647\n2147483648\n33")); !slices.Equal(got, []int{9, 1, 22, 2147483647, 33}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// Something lasts when it has been so for a while, and begins anew when it was not, or was
+// told.
+func TestLasts(t *testing.T) {
+	var since time.Time
+	o := &Observer{now: time.Unix(1e9, 0)}
+	for k, tt := range []struct {
+		after    time.Duration
+		now, yes bool
+	}{{0, true, false}, {settle - 1, true, false}, {1, true, true}, {0, true, false}, {settle - 1, true, false}, {0, false, false}, {1, true, false}, {settle, true, true}, {0, false, false}} {
+		o.now = o.now.Add(tt.after)
+		if got := o.lasts(&since, tt.now); got != tt.yes {
+			t.Errorf("%d: %v", k, got)
+		}
+	}
+}
+
 func TestSettle(t *testing.T) {
 	type step struct {
 		after time.Duration

@@ -7,12 +7,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/internal/proc"
 )
 
 func topologyKiB(n int) topology.KiB { return topology.KiB(n) }
@@ -151,6 +153,124 @@ func TestReclaimable(t *testing.T) {
 	} {
 		if got := parseReclaimable([]byte(text)); got != want {
 			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}
+
+// The CPU use of a workload is what its cgroup tells, if that tells it, else its processes'.
+func TestUse(t *testing.T) {
+	for _, tt := range []struct {
+		kind  workload.Kind
+		usage time.Duration
+		want  float64
+	}{{workload.InCgroup, 5, 7}, {workload.InCgroup, 0, 7}, {workload.InCgroup, -1, 3}, {workload.InProcess, 5, 3}} {
+		w := &work{kind: tt.kind, leaf: &leaf{usage: tt.usage, use: 7}, procs: []*process{{use: 1}, {use: 2}}}
+		if got := (&Observer{}).use(w); got != tt.want {
+			t.Errorf("%s, usage %d: %v, want %v", tt.kind, tt.usage, got, tt.want)
+		}
+	}
+}
+
+// What is in use on a node and held by nobody seen is not below nothing; of a node of which
+// that is not known nothing is said.
+func TestUnmanaged(t *testing.T) {
+	r := newRig(t, newFake(), Options{})
+	r.cached = 10
+	r.look()
+	node := func(id topology.NodeID, memory, free topology.KiB) topology.Node {
+		return topology.Node{ID: id, Memory: memory, Free: free}
+	}
+	r.o.host = &topology.Host{Nodes: []topology.Node{node(0, 100, 40), node(1, 100, 90), node(2, topology.None, 5), node(3, 5, topology.None), node(4, 0, 0), node(5, 7, 0)}}
+	want := []workload.NodeMemory{{Node: 0, KiB: 100 - 40 - 10 - 8}, {Node: 1, KiB: 0}, {Node: 4, KiB: 0}, {Node: 5, KiB: 7}}
+	if diff := cmp.Diff(want, r.o.unmanaged(byNode{8, 1})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	r.o.host = &topology.Host{Nodes: []topology.Node{node(9, 100, 40)}} // the only one: the machine's own figures do
+	r.fs.files["proc/meminfo"] = &fstest.MapFile{Data: []byte("SReclaimable: 7 kB\n")}
+	if got := r.o.unmanaged(nil); len(got) != 1 || got[0].KiB != 100-40-7 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The processes of a cgroup are not looked at again while they and its memory are the same,
+// for a while that is shorter when it is busy.
+func TestQuiet(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	for name, tt := range map[string]struct {
+		change func(*leaf)
+		want   bool
+	}{
+		"the same":           {func(*leaf) {}, true},
+		"several workloads":  {func(l *leaf) { l.mode = asMany }, false},
+		"memory not told":    {func(l *leaf) { l.hasStat = false }, false},
+		"CPU time not told":  {func(l *leaf) { l.usage = -1 }, false},
+		"CPU time 0":         {func(l *leaf) { l.usage = 0 }, true},
+		"long ago":           {func(l *leaf) { l.procsAt = now.Add(-affinityEvery) }, false},
+		"not so long ago":    {func(l *leaf) { l.procsAt = now.Add(time.Second - affinityEvery) }, true},
+		"busy":               {func(l *leaf) { l.use, l.procsAt = busy, now.Add(-processesEvery) }, false},
+		"busy, lately":       {func(l *leaf) { l.use, l.procsAt = busy, now.Add(time.Second-processesEvery) }, true},
+		"a hundredth more":   {func(l *leaf) { l.charged = 1010 }, true},
+		"more":               {func(l *leaf) { l.charged = 1011 }, false},
+		"less":               {func(l *leaf) { l.charged = 989 }, false},
+		"another process":    {func(l *leaf) { l.pids = []int{1, 3} }, false},
+		"a process has gone": {func(l *leaf) { l.pids = []int{1} }, false},
+	} {
+		l := &leaf{mode: asOne, hasStat: true, usage: 5, procsAt: now.Add(-time.Second), charged: 1000, procsIn: 1000, pids: []int{1, 2}, before: []int{1, 2}}
+		tt.change(l)
+		if got := (&Observer{now: now}).quiet(l); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// What a cgroup used before it was first seen is spread over the life of its oldest process.
+func TestLifetimeUse(t *testing.T) {
+	o := &Observer{uptime: 100 * time.Second}
+	at := func(second uint64) *process { return &process{start: second * proc.TicksPerSecond} }
+	for _, tt := range []struct {
+		usage time.Duration
+		procs []*process
+		want  float64
+	}{
+		{20 * time.Second, []*process{at(70), at(60), at(90)}, 0.5}, {20 * time.Second, nil, 0}, {-1, []*process{at(60)}, 0}, {0, []*process{at(60)}, 0},
+		{time.Second, []*process{at(100)}, 1 * proc.TicksPerSecond}, {time.Second, []*process{at(200)}, 1 * proc.TicksPerSecond}, {time.Second, []*process{{start: 1 << 41}}, 0},
+	} {
+		if got := o.lifetimeUse(&leaf{usage: tt.usage, procs: tt.procs}); math.Abs(got-tt.want) > 1e-9 {
+			t.Errorf("%v over %d processes: %v, want %v", tt.usage, len(tt.procs), got, tt.want)
+		}
+	}
+	if age := (&Observer{}).age(5); age != 0 {
+		t.Errorf("without an uptime %v", age)
+	}
+}
+
+// What its name tells of a mapped file: whether it is memory or a file on disk.
+func TestKindOf(t *testing.T) {
+	for name, want := range map[string]fileKind{
+		"/dev/shm/x": inShmem, "/memfd:x": inShmem, "/SYSV0001": inShmem, "/dev/zero": inShmem, "/run/x": inShmem, "/run": onDisk, "/lib/x": onDisk, "": onDisk, "/var/dev/shm/x": onDisk,
+	} {
+		if got := kindOf([]byte(name)); got != want {
+			t.Errorf("%q: %d, want %d", name, got, want)
+		}
+	}
+	for text, want := range map[string]topology.KiB{
+		"Rss: 5 kB\nPss_Anon:  7 kB\n": 7, "Pss_Anon: 7": 7, "Pss: 5 kB\n": topology.None, "Pss_Anon:\n": topology.None, "Pss_Anon: x kB\nPss_Anon: 9 kB\n": 9, "": topology.None, "Pss_Anon: 0 kB\n": 0,
+	} {
+		if got := parsePssAnon([]byte(text)); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+	for _, tt := range []struct {
+		s, a, b string
+		want    bool
+	}{{"bind:1", "bind:1", "", true}, {"bind:1", "bind:2", "", false}, {"weighted interleave", "weighted", "interleave", true}, {"weighted-interleave", "weighted", "interleave", false},
+		{"weighted interleavf", "weighted", "interleave", false}, {"veighted interleave", "weighted", "interleave", false}, {"weighted", "weighted", "interleave", false}, {"weighted interleaved", "weighted", "interleave", false}} {
+		var b []byte
+		if tt.b != "" {
+			b = []byte(tt.b)
+		}
+		if got := sameWords(tt.s, []byte(tt.a), b); got != tt.want {
+			t.Errorf("%q of %q and %q: %v", tt.s, tt.a, tt.b, got)
 		}
 	}
 }

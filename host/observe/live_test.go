@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/proc"
@@ -170,5 +172,38 @@ func BenchmarkLookLive(b *testing.B) {
 			b.ReportMetric(float64(len(s.Observations)), "workloads")
 			b.ReportMetric(float64(len(fsys.o.procs)), "processes")
 		})
+	}
+}
+
+// The affinity of a thread is what it was given, above CPU 63 as well.
+func TestAffinity(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var was, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &was); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.SchedSetaffinity(0, &was)
+	r := Root("/").(interface{ reader() files }).reader()
+	var want topology.CPUSet
+	for cpu := range 1024 {
+		if was.IsSet(cpu) {
+			want.Add(topology.CPUID(cpu))
+		}
+	}
+	for range 2 { // also as it is known
+		if got, err := r.affinity(unix.Gettid()); err != nil || !got.Equal(want) {
+			t.Errorf("%v %v, want %v", got, err, want)
+		}
+	}
+	one.Set(int(want.Max()))
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.affinity(unix.Gettid()); err != nil || got.Len() != 1 || !got.Has(want.Max()) {
+		t.Errorf("%v %v, want %v", got, err, want.Max())
+	}
+	if _, err := r.affinity(1 << 30); err == nil {
+		t.Error("no error for a thread that is not there")
 	}
 }

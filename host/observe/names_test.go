@@ -62,6 +62,22 @@ func TestNamesArePrintable(t *testing.T) {
 // R4: a cgroup whose path is longer than system calls take is no place to hide in, and its
 // path is no burden either: the history has it in each line, and the store takes no key of
 // more than 32 KiB.
+// What systemd escaped in a unit's name is undone; what only looks like it stays.
+func TestUnescapeUnit(t *testing.T) {
+	for name, want := range map[string]string{
+		`a\x2db`: "a-b", `a\x2d`: "a-", `\x2d\x2D`: "--", `a\x2`: `a\x2`, `a\x`: `a\x`, `a\`: `a\`, `a\y2d`: `a\y2d`, `a\xzz`: `a\xzz`, `x2d`: "x2d", `\\x41`: `\A`, "": "",
+	} {
+		if got := unescapeUnit(name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+	for s, want := range map[string]bool{"0123456789abcdef": true, "g": false, "A": false, "0a/": false, ":": false, "`": false, "": true} {
+		if got := isHex(s); got != want {
+			t.Errorf("%q: %v", s, got)
+		}
+	}
+}
+
 func TestLongPaths(t *testing.T) {
 	m, dir := newFake(), t.TempDir()
 	m.write(t, dir)
