@@ -302,7 +302,6 @@ func TestProcessModeTellsTheCgroup(t *testing.T) {
 	}
 }
 
-// TestSettle plays memory over time and says which IDs are seen.
 // The whole hierarchy is looked at before a part of it, then the first that is mounted.
 func TestBestMount(t *testing.T) {
 	part, whole, other := proc.Mount{Type: "cgroup2", Root: "/a", Point: "/part"}, proc.Mount{Type: "cgroup2", Root: "/", Point: "/sys//fs/cgroup/"}, proc.Mount{Type: "cgroup", Root: "/", Point: "/v1"}
@@ -339,6 +338,7 @@ func TestLasts(t *testing.T) {
 	}
 }
 
+// TestSettle plays memory over time and says which IDs are seen.
 func TestSettle(t *testing.T) {
 	type step struct {
 		after time.Duration

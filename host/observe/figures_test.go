@@ -28,7 +28,7 @@ func mem(kib ...topology.KiB) []workload.NodeMemory { return byNode(kib).list() 
 func TestCPUFigures(t *testing.T) {
 	m := newFake()
 	g, p := m.service("/a.service", 100, "a", 100*mib)
-	p.threads = []fakeThread{{cpus: "0-7", cpu: 0}, {cpus: "0-7", cpu: 5}, {cpus: "0-7", cpu: 1}}
+	p.threads = []fakeThread{{cpus: "0-7", cpu: 0}, {cpus: "0-7", cpu: 5, ticks: 1000}, {cpus: "0-7", cpu: 1}} // how it came by these nothing tells
 	p.start = 0
 	g.usage = 100 * time.Second
 	r := newRig(t, m, Options{})
@@ -40,7 +40,7 @@ func TestCPUFigures(t *testing.T) {
 		t.Errorf("first look: ran on %v from %s", s.RanOn, s.RanOnFrom)
 	}
 	g.usage += 4 * time.Second
-	p.threads[0].ticks, p.threads[1].ticks = 100, 300
+	p.threads[0].ticks, p.threads[1].ticks = 100, 1300
 	s = find(t, r.after(2*time.Second), "/a.service")
 	if s.Window != 2*time.Second || math.Abs(s.CPUUse-2) > 1e-9 {
 		t.Errorf("window %v, use %v", s.Window, s.CPUUse)

@@ -150,6 +150,19 @@ func TestLiveChild(t *testing.T) {
 	if u := workload.Total(s.Unmanaged); u <= 0 || u >= sum {
 		t.Errorf("unmanaged %d KiB of %d", u, sum)
 	}
+	if s.Host.Online.Len() < 2 {
+		return
+	}
+	var one unix.CPUSet
+	one.Set(int(obs.CPUs.Max()))
+	if err := unix.SchedSetaffinity(pid, &one); err != nil {
+		t.Fatal(err)
+	}
+	o = New(Root("/"), Options{})
+	o.files, o.topKnown = onlyChild{o.files, pid}, true
+	if s, err = o.Look(context.Background()); err != nil || len(s.Observations) != 1 || !s.Observations[0].Pinned {
+		t.Errorf("a thread is pinned: %+v %v", s.Observations, err)
+	}
 }
 
 func BenchmarkLookLive(b *testing.B) {

@@ -59,9 +59,6 @@ func TestNamesArePrintable(t *testing.T) {
 	}
 }
 
-// R4: a cgroup whose path is longer than system calls take is no place to hide in, and its
-// path is no burden either: the history has it in each line, and the store takes no key of
-// more than 32 KiB.
 // What systemd escaped in a unit's name is undone; what only looks like it stays.
 func TestUnescapeUnit(t *testing.T) {
 	for name, want := range map[string]string{
@@ -78,6 +75,28 @@ func TestUnescapeUnit(t *testing.T) {
 	}
 }
 
+// A workload is named after its unit, a container without a name in its path after its
+// largest process.
+func TestName(t *testing.T) {
+	const hex = "0123456789abcdef0123456789abcdef"
+	for path, want := range map[string]string{
+		"/a.service": "a", "/a.slice/b.scope": "b", "/b.slice": "b", "/c": "c", "/a-b.service": "a-b", "/d.timer": "d.timer",
+		`/machine.slice/machine-qemu\x2d1\x2dvm.scope/libvirt`: "qemu-1-vm", "/a.service/payload": "a", "/a.service/container": "a", "/a.service/supervisor": "a", "/a.service/other": "other",
+		"/" + hex: "large 0123456789ab", "/docker-" + hex + ".scope": "large 0123456789ab", "/docker-" + hex[1:] + ".scope": "docker-" + hex[1:], "/cri:x-" + hex: "cri:x-" + hex, "/docker-" + hex + "x": "docker-" + hex + "x",
+	} {
+		w := &work{leaf: &leaf{path: path}, procs: []*process{{comm: "small", rss: 1}, {comm: "large", rss: 2, huge: 2}, {comm: "middle", rss: 3}}}
+		if got := w.name(); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+	if got := (&work{root: &process{comm: "a\x1b"}}).name(); got != `a\x1b` {
+		t.Errorf("%q", got)
+	}
+}
+
+// R4: a cgroup whose path is longer than system calls take is no place to hide in, and its
+// path is no burden either: the history has it in each line, and the store takes no key of
+// more than 32 KiB.
 func TestLongPaths(t *testing.T) {
 	m, dir := newFake(), t.TempDir()
 	m.write(t, dir)
