@@ -381,6 +381,103 @@ func TestArrangeGainAndCost(t *testing.T) {
 	}
 }
 
+// Sizes that were derived stay until they leave the range from half to all of what they
+// were; sizes that were given do not.
+func TestSteadySize(t *testing.T) {
+	old := &plan.Placement{VCPUs: 4, Asked: 8}
+	for _, tt := range []struct {
+		cpus, wantCPUs int
+		kib, wantKiB   topology.KiB
+	}{{4, 4, 8, 8}, {3, 4, 5, 8}, {2, 2, 4, 4}, {5, 5, 9, 9}, {1, 1, 8, 8}, {4, 4, 0, 0}} {
+		for _, given := range []bool{false, true} {
+			spec := workload.Spec{CPUs: tt.cpus, Memory: tt.kib, Given: given}
+			if given {
+				tt.wantCPUs, tt.wantKiB = tt.cpus, tt.kib
+			}
+			if cpus, kib := steadySize(&spec, old); cpus != tt.wantCPUs || kib != tt.wantKiB {
+				t.Errorf("%d CPUs and %d KiB, given %v: %d and %d", tt.cpus, tt.kib, given, cpus, kib)
+			}
+		}
+	}
+}
+
+// Who chooses first: the stronger class, then the more important, then the larger, then the
+// first by ID.
+func TestOrderOfPlacing(t *testing.T) {
+	keys := []key{
+		{class: 0, importance: 1, cpus: 1, memory: 1}, {class: 1, importance: 9, cpus: 1, memory: 1, at: 9}, {class: 1, importance: 8, cpus: 9, memory: 1},
+		{class: 1, importance: 8, cpus: 8, memory: 9}, {class: 1, importance: 8, cpus: 8, memory: 8, at: 1}, {class: 1, importance: 8, cpus: 8, memory: 8, at: 2}, {class: 2, importance: 99},
+	}
+	for i, x := range keys {
+		for k, y := range keys {
+			if got := x.compare(y); (got < 0) != (i < k) || (got > 0) != (i > k) {
+				t.Errorf("%d to %d: %d", i, k, got)
+			}
+		}
+	}
+	for n, want := range map[int]int32{5: 5, -5: -5, 1 << 40: 1<<31 - 1, -1 << 40: -1 << 31} {
+		if got := narrow(n); got != want {
+			t.Errorf("%d: %d", n, got)
+		}
+	}
+}
+
+// Why a workload is left alone, the first of the reasons that hold.
+func TestWhyLeftAlone(t *testing.T) {
+	two, one := onHost(twoNodes).Host, onHost("0 0-3 1G 10").Host
+	for name, tt := range map[string]struct {
+		host *topology.Host
+		edit func(*subject)
+		want words.Code
+	}{
+		"to be placed":         {two, func(*subject) {}, ""},
+		"somebody says so":     {two, func(s *subject) { s.Alone, s.Fixed = words.Because(words.NotIncluded), true }, words.NotIncluded},
+		"fixed, without home":  {two, func(s *subject) { s.Fixed, s.Observation.Pinned = true, true }, words.FixedHomeless},
+		"one node":             {one, func(*subject) {}, words.SingleNode},
+		"one node, asked for":  {one, func(s *subject) { s.Spec.Given = true }, ""},
+		"pinned":               {two, func(s *subject) { s.Observation.Pinned, s.Spec.Given = true, true }, words.OwnAffinity},
+		"nothing is known":     {two, func(s *subject) { s.Observation.Memory, s.Observation.CPUUse = nil, 0 }, words.NeedsUnknown},
+		"small, memory unread": {two, func(s *subject) { s.Observation.Memory, s.Observation.CPUUse = nil, 0.1 }, words.TooSmallUnread},
+		"busy, memory unread":  {two, func(s *subject) { s.Observation.Memory, s.Observation.CPUUse = nil, 0.2 }, ""},
+		"small":                {two, func(s *subject) { s.Observation.Memory, s.Observation.CPUUse = on(63), 0.1 }, words.TooSmall},
+		"small and busy":       {two, func(s *subject) { s.Observation.Memory, s.Observation.CPUUse = on(63), 0.2 }, ""},
+		"large and idle":       {two, func(s *subject) { s.Observation.Memory, s.Observation.CPUUse = on(64), 0 }, ""},
+		"small, asked for":     {two, func(s *subject) { s.Observation.Memory, s.Spec.Given = on(1), true }, ""},
+		"small, has a home":    {two, func(s *subject) { s.Observation.Memory, s.old = on(1), &plan.Placement{} }, ""},
+	} {
+		a := &arrangement{host: tt.host, opt: Options{MinMemory: 64, MinCPU: 0.2}}
+		s := &subject{Subject: &Subject{Observation: workload.Observation{ID: "/a", Memory: on(100), CPUUse: 1}}}
+		tt.edit(s)
+		if got := a.whyLeave(s); got.Code != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// Placements that are as they were are handed back as they are; when the CPUs of one that
+// floats are others, all are made anew.
+func TestPlacementsAsTheyWere(t *testing.T) {
+	for _, lost := range []topology.CPUID{-1, 2, 6} { // neither, of the shared, of the offline one's
+		st := onHost(twoNodes)
+		st.Placements = []plan.Placement{dedicatedOn("d", 0, gib, 0, 8), {Workload: "o", Class: workload.Offline, Importance: 50, VCPUs: 1, Within: topology.Nodes(1)}, floating("s", 0, 2)}
+		st.Placements = NewLedger(st).Placements()
+		if lost >= 0 {
+			st.Policy.Reserved = topology.CPUs(lost)
+		}
+		l := NewLedger(st)
+		got := l.placementsAs(st.Placements)
+		if same := &got[0] == &st.Placements[0]; same != (lost < 0) {
+			t.Errorf("without CPU %d the same: %v", lost, same)
+		}
+		if got[1].CPUs.Has(lost) || got[2].CPUs.Has(lost) || got[1].CPUs.Empty() || got[2].CPUs.Empty() {
+			t.Errorf("without CPU %d: %+v", lost, got)
+		}
+		if fewer := l.placementsAs(st.Placements[:2]); len(fewer) != 3 {
+			t.Errorf("%d of three", len(fewer))
+		}
+	}
+}
+
 func TestSpecFrom(t *testing.T) {
 	tests := []struct {
 		name    string

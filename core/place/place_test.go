@@ -309,6 +309,47 @@ func TestRefused(t *testing.T) {
 
 // What runs already takes any home, also halves that are far from each other, whatever is
 // known of where it is; what is new does not.
+// The node that could hold a refused workload and lacks least of it is named, whether it asks
+// for memory or not.
+func TestNodeThatLacksLeast(t *testing.T) {
+	for _, tt := range []struct {
+		want  workload.Spec
+		taken [2][]topology.CPUID
+		kib   [2]topology.KiB
+		node  int
+	}{
+		{vm("a", 8, 0), [2][]topology.CPUID{{0, 1, 2, 3}, {4, 5}}, [2]topology.KiB{}, 1},
+		{vm("a", 8, 0), [2][]topology.CPUID{{0}, {4, 5}}, [2]topology.KiB{}, 0},
+		{vm("a", 8, 8*gib), [2][]topology.CPUID{{0}, {4, 5}}, [2]topology.KiB{12 * gib, 8 * gib}, 1},
+		{vm("a", 8, 8*gib), [2][]topology.CPUID{{0}, {4}}, [2]topology.KiB{9 * gib, 12 * gib}, 0},
+		{vm("a", 9, 0), [2][]topology.CPUID{{0}, {4}}, [2]topology.KiB{}, -1},
+		{vm("a", 8, 17*gib), [2][]topology.CPUID{{0}, {4}}, [2]topology.KiB{}, -1},
+	} {
+		st := onHost(twoNodes)
+		for n, cpus := range tt.taken {
+			st.Placements = append(st.Placements, dedicatedOn(workload.ID(fmt.Sprint("x", n)), topology.NodeID(n), 0, cpus...))
+			st.Placements[n].Memory = []workload.NodeMemory{{Node: topology.NodeID(n), KiB: tt.kib[n]}}
+		}
+		l := NewLedger(st)
+		w := newWant(l, &Request{Spec: tt.want})
+		if got := newSearch(l, &w).leastLack(); got != tt.node {
+			t.Errorf("%d vCPUs and %d KiB beside %v and %v: node %d, want %d", tt.want.CPUs, tt.want.Memory, tt.taken, tt.kib, got, tt.node)
+		}
+	}
+}
+
+// Of two rooms the tightest that holds all of a need is the better one, or else the larger.
+func TestFitsBetter(t *testing.T) {
+	for _, tt := range []struct {
+		a, b, need int64
+		want       bool
+	}{{5, 6, 4, true}, {6, 5, 4, false}, {5, 5, 4, false}, {4, 3, 4, true}, {3, 4, 4, false}, {9, 3, 4, true}, {3, 2, 4, true}, {2, 3, 4, false}, {3, 3, 4, false}} {
+		if got := fitsBetter(tt.a, tt.b, tt.need); got != tt.want {
+			t.Errorf("%d rather than %d for %d: %v", tt.a, tt.b, tt.need, got)
+		}
+	}
+}
+
 func TestRunningTakesAnyHome(t *testing.T) {
 	l := NewLedger(onHost(`
 		0  0-3   16G 10 32

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -90,6 +91,89 @@ func TestPairsThatAWideOneIsTriedOn(t *testing.T) {
 		got = slices.Compact(got)
 		if diff := cmp.Diff([]string{"0,2", "0,3", "0-1", "1,3", "1-2", "2-3"}, got) + cmp.Diff([]string{"0-1", "2-3"}, near); diff != "" {
 			t.Errorf("even %v: near first (-want +got):\n%s", even, diff)
+		}
+	}
+}
+
+// Two movers are interchangeable when they want the same in every respect.
+func TestAlike(t *testing.T) {
+	base := func() want {
+		return want{Spec: workload.Spec{Class: workload.Dedicated, HugePage: 1, SMT: workload.SMTPrefer, MaxNodes: 1, Bandwidth: 1, Importance: 50, Nodes: topology.Nodes(0)}, vcpus: 2, memory: 3}
+	}
+	for name, change := range map[string]func(*want){
+		"":            func(*want) {},
+		"another ID":  func(w *want) { w.ID = "x" },
+		"class":       func(w *want) { w.Class = workload.Shared },
+		"vCPUs":       func(w *want) { w.vcpus = 3 },
+		"memory":      func(w *want) { w.memory = 4 },
+		"pages":       func(w *want) { w.HugePage = 2 },
+		"SMT":         func(w *want) { w.SMT = workload.SMTIsolate },
+		"pull":        func(w *want) { w.pull = []float64{1} },
+		"nodes":       func(w *want) { w.MaxNodes = 2 },
+		"even":        func(w *want) { w.Even = true },
+		"bandwidth":   func(w *want) { w.Bandwidth = 2 },
+		"importance":  func(w *want) { w.Importance = 51 },
+		"which nodes": func(w *want) { w.Nodes = topology.Nodes(1) },
+	} {
+		a, b := base(), base()
+		change(&b)
+		same := name == "" || name == "another ID"
+		if alike(&a, &b) != same || alike(&b, &a) != same {
+			t.Errorf("%s: alike %v", name, !same)
+		}
+	}
+}
+
+// Of plans the one with fewer moves is better, then less memory, then less important work,
+// then the better score.
+func TestBetterPlan(t *testing.T) {
+	plans := []*solution{
+		{moves: make([]Move, 1), kib: 9, weight: 9, score: 9}, {moves: make([]Move, 2), kib: 1, weight: 9, score: 9}, {moves: make([]Move, 2), kib: 2, weight: 1, score: 9},
+		{moves: make([]Move, 2), kib: 2, weight: 2, score: 1}, {moves: make([]Move, 2), kib: 2, weight: 2, score: 2}, nil,
+	}
+	for i, a := range plans[:5] {
+		for k, b := range plans {
+			if got := a.better(b); got != (i < k) {
+				t.Errorf("plan %d is better than %d: %v", i, k, got)
+			}
+		}
+	}
+	nearly := *plans[4]
+	nearly.score -= tiny / 2
+	if nearly.better(plans[4]) {
+		t.Error("a score that is lower by rounding")
+	}
+}
+
+// Memory moves when it lies on other nodes after; a seat is another when its nodes, its CPUs,
+// or its memory are.
+func TestMovedKiB(t *testing.T) {
+	for _, tt := range []struct {
+		before, after []workload.NodeMemory
+		want          topology.KiB
+	}{
+		{on(4), on(4), 0}, {on(4), on(0, 4), 4}, {on(4, 4), on(6, 2), 2}, {on(4, 4), on(1), 0}, {nil, on(5), 5}, {on(5), nil, 0}, {on(1, 2, 3), on(3, 2, 1), 2},
+	} {
+		if got := movedKiB(tt.before, tt.after); got != tt.want {
+			t.Errorf("%v to %v: %d, want %d", tt.before, tt.after, got, tt.want)
+		}
+	}
+	for name, tt := range map[string]struct {
+		change func(*plan.Placement)
+		same   bool
+	}{
+		"":             {func(*plan.Placement) {}, true},
+		"home":         {func(p *plan.Placement) { p.Home = topology.Nodes(1) }, false},
+		"CPUs":         {func(p *plan.Placement) { p.CPUs = topology.CPUs(1) }, false},
+		"CPUs, shared": {func(p *plan.Placement) { p.CPUs, p.Class = topology.CPUs(1), workload.Shared }, true},
+		"memory":       {func(p *plan.Placement) { p.Memory = on(0, 4) }, false},
+	} {
+		a := plan.Placement{Class: workload.Dedicated, Home: topology.Nodes(0), CPUs: topology.CPUs(0), Memory: on(4)}
+		b := a
+		tt.change(&b)
+		a.Class = b.Class
+		if got := sameSeat(&a, &b); got != tt.same {
+			t.Errorf("another %q: the same %v", name, got)
 		}
 	}
 }

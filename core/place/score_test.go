@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	gocmp "github.com/google/go-cmp/cmp"
+
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -212,6 +214,32 @@ func TestCoresIn(t *testing.T) {
 		if got := l.nodes[0].coresIn(tt.cpus); !about(got, tt.want) {
 			t.Errorf("%s: %v CPUs are %v cores, want %v", tt.host, tt.cpus, got, tt.want)
 		}
+	}
+}
+
+// TestRooms: what shared work may have of each node, beside what is booked and what others
+// use.
+func TestRooms(t *testing.T) {
+	st := onHost(twoSockets)
+	st.Host.Nodes[1].Memory = topology.None
+	st.Host.Measured = &topology.Measured{BandwidthMiBs: [][]float64{{90_000}}}
+	st.Placements = []plan.Placement{dedicatedOn("d", 0, 4*gib, 0, 16, 1), floating("s", 2, 3)}
+	l := NewLedger(st)
+	l.AddForeign(&workload.Observation{CPUUse: 4, RanOn: []workload.NodeShare{{Node: 2, Share: 0.25}, {Node: 9, Share: 0.75}},
+		Memory: []workload.NodeMemory{{Node: 0, KiB: gib}, {Node: 1, KiB: gib}, {Node: 9, KiB: gib}}})
+	want := []Room{{0, 5, 2.5, 11 * gib, 90_000}, {1, 8, 4, unlimited, unknownBandwidth}, {2, 8, 4, 16 * gib, unknownBandwidth}, {3, 8, 4, 16 * gib, unknownBandwidth}}
+	if diff := gocmp.Diff(want, l.Rooms()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if n := &l.nodes[0]; n.memory != 15*gib {
+		t.Errorf("%d KiB may be booked where others hold a GiB", n.memory)
+	}
+	if load := l.nodes[2].load(); !about(load, 3+1) {
+		t.Errorf("load %v", load)
+	}
+	st.Policy.Split, st.Policy.Dedicated = true, topology.CPUs(0, 1, 16, 17)
+	if r := NewLedger(st).Rooms()[0]; r.CPUs != 4 || !about(r.Cores, 2) {
+		t.Errorf("behind the partition: %+v", r)
 	}
 }
 

@@ -80,6 +80,13 @@ func TestHomeStillHolds(t *testing.T) {
 		{"memory on two nodes, where it lies", func(_ *plan.State, p *plan.Placement, r *Request) {
 			p.Home, r.Spec.Memory, r.Memory = topology.Nodes(0, 1), 8*gib, on(gib, 3*gib)
 		}, false, on(2*gib, 6*gib)},
+		{"huge pages on two nodes, whole ones where they lie", func(st *plan.State, p *plan.Placement, r *Request) {
+			for i := range st.Host.Nodes {
+				st.Host.Nodes[i].HugePages = []topology.HugePool{{Size: 2 << 10, Total: 1024, Free: 1024}}
+			}
+			p.Home, p.Memory, p.Asked = topology.Nodes(0, 1), nil, 0
+			r.Spec.HugePage, r.Spec.Memory, r.Memory = 2<<10, 6<<10, on(3<<10, 3<<10)
+		}, false, on(4<<10, 2<<10)},
 		{"memory on two nodes, the rest where it was booked", func(st *plan.State, p *plan.Placement, r *Request) {
 			p.Home, p.Memory, p.Asked = topology.Nodes(0, 1), on(gib, 3*gib), 4*gib
 			r.Spec.Memory = 3 * gib
