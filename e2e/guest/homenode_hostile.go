@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -31,7 +32,13 @@ func service(name string, slot int) walkerSpec {
 // homenodeLocked: a process whose mmap lock is held for ever stops nothing but itself:
 // not placing, not undo, not the daemon's end, not a look without a daemon. (R1)
 func homenodeLocked(t *T) {
-	t.startStuck(t.newGroup(cgroupRoot, "stuck"))
+	stuck := t.startStuck(t.newGroup(cgroupRoot, "stuck"))
+	t.OnFailure(func() {
+		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stack", stuck))
+		for _, f := range files {
+			t.logLines(f, readText(f), 5)
+		}
+	})
 	ws := t.startWalkers(cgroupRoot, service("web", 0))
 	before := takeSnapshot(ws)
 	d := t.startDaemon(daemonOptions{mode: "enforce"})

@@ -67,7 +67,7 @@ func homenodeImmovable(t *T) {
 	if anon[from] < pinnedMiB<<20/pageSize || anon[to] < plainMiB<<20/pageSize {
 		t.Fatalf("by numa_maps it lies %s", byNodeText(anon))
 	}
-	e := t.awaitEvent(10*time.Second, id, "move-ended", "move-ended-part")
+	e := t.awaitEvent(10*time.Second, id, "move-ended", "move-ended-part", "step-failed")
 	t.must(homenode("explain", id), exitOK)
 	first := m.Started
 	warm(12 * time.Second)
