@@ -122,10 +122,12 @@ type callKey struct {
 
 // keyOfCall is by what an effect would hang: a step in what it does to its workload.
 func keyOfCall(e *control.Effect) callKey {
-	switch e.Kind {
-	case control.EffectRead, control.EffectApply:
+	switch {
+	case e.Kind == control.EffectApply && e.Step.Kind == plan.MovePages: // it changes no setting
+		return callKey{string(plan.MovePages), e.Workload}
+	case e.Kind == control.EffectRead, e.Kind == control.EffectApply:
 		return callKey{step, e.Workload}
-	case control.EffectSurvey:
+	case e.Kind == control.EffectSurvey:
 		return callKey{of: string(e.Survey)}
 	}
 	return callKey{string(e.Kind), e.Workload}

@@ -203,12 +203,17 @@ func TestCallsThatDoNotComeBack(t *testing.T) {
 				if now["/b"] != before["/b"] || now["/c"] == before["/c"] {
 					t.Errorf("after undo of /b: %v", now)
 				}
-				soon(t, "undo of all", 2*time.Minute, func(ctx context.Context) error {
-					_, err := l.Undo(ctx, api.Which{All: true})
+				var got api.UndoResult
+				soon(t, "undo of all", 2*time.Minute, func(ctx context.Context) (err error) {
+					got, err = l.Undo(ctx, api.Which{All: true})
 					return err
 				})
 				if now := m.settings(); now["/c"] != before["/c"] {
 					t.Errorf("after undo: %v", now)
+				}
+				// Pages that do not move keep no setting from being put back.
+				if now := m.settings(); call == string(plan.MovePages) && (len(got.Failed) > 0 || now["/a"] != before["/a"]) {
+					t.Errorf("after undo: %v; %+v", now, got.Failed)
 				}
 				if most > 3 {
 					t.Errorf("%d calls about one workload hung at once", most)
