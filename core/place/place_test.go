@@ -307,8 +307,6 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// What runs already takes any home, also halves that are far from each other, whatever is
-// known of where it is; what is new does not.
 // The node that could hold a refused workload and lacks least of it is named, whether it asks
 // for memory or not.
 func TestNodeThatLacksLeast(t *testing.T) {
@@ -350,6 +348,8 @@ func TestFitsBetter(t *testing.T) {
 	}
 }
 
+// What runs already takes any home, also halves that are far from each other, whatever is
+// known of where it is; what is new does not.
 func TestRunningTakesAnyHome(t *testing.T) {
 	l := NewLedger(onHost(`
 		0  0-3   16G 10 32

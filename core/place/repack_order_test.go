@@ -95,6 +95,57 @@ func TestPairsThatAWideOneIsTriedOn(t *testing.T) {
 	}
 }
 
+// A wide one that is evicted may go where it is no farther from its memory than it was.
+func TestWhereAWideOneMayGo(t *testing.T) {
+	for _, on := range []topology.NodeSet{topology.Nodes(0, 1), topology.Nodes(0, 2)} {
+		l := NewLedger(onHost(twoSockets))
+		spec := vm("wide", 16, 8*gib)
+		spec.MaxNodes = 2
+		spec.Nodes = on
+		p := l.Place(Request{Spec: spec, Must: true})
+		l.Commit(p.Placement)
+		spec.Nodes = topology.NodeSet{}
+		r := newRepack(l, Request{Spec: vm("new", 8, gib)}, RepackOptions{Running: []Runner{{Spec: spec}}})
+		r.evict(0)
+		var got []string
+		for _, shares := range r.places(0) {
+			c := candidate{shares: shares}
+			got = append(got, c.nodes(l).String())
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff([]string{"0-1", "2-3"}, got); diff != "" {
+			t.Errorf("from %v (-want +got):\n%s", on, diff)
+		}
+	}
+}
+
+// No place is nearer than one node that holds all, or else the best node filled and the rest
+// on its nearest.
+func TestLeastAccess(t *testing.T) {
+	l := NewLedger(onHost(twoSockets)) // 8 CPUs a node, 1.2 to the neighbour, 3.2 to the others
+	for name, tt := range map[string]struct {
+		spec workload.Spec
+		edit func(*workload.Spec)
+		want float64
+	}{
+		"fits a node":         {vm("a", 8, gib), nil, 1},
+		"one and a half":      {vm("a", 12, gib), nil, (8 + 4*1.2) / 12},
+		"on nodes far apart":  {vm("a", 12, gib), func(s *workload.Spec) { s.Nodes = topology.Nodes(0, 2) }, (8 + 4*3.2) / 12},
+		"shared over three":   {service("a", 30, gib), nil, (24 + 6*1.2) / 30},
+		"more than the host":  {vm("a", 33, gib), nil, 1},
+		"all of it":           {vm("a", 32, gib), nil, (8 + 8*1.2 + 16*3.2) / 32},
+		"its memory is large": {vm("a", 4, 20*gib), nil, 1},
+	} {
+		if tt.edit != nil {
+			tt.edit(&tt.spec)
+		}
+		w := newWant(l, &Request{Spec: tt.spec})
+		if got := w.leastAccess(l); !about(got, tt.want) {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
 // Two movers are interchangeable when they want the same in every respect.
 func TestAlike(t *testing.T) {
 	base := func() want {

@@ -20,6 +20,7 @@ import (
 type fakePMU struct {
 	refuse func(dir string, p *perf.Pair) error // may be nil
 	none   error                                // of On
+	few    int                                  // events that open all the same
 	// tick is what one reading of a cgroup gives.
 	tick           func(dir string) (first, second float64, err error)
 	on             float64 // what one reading of an event gives
@@ -64,7 +65,7 @@ func (m *fakePMU) Cgroup(dir string, cpus []int, p *perf.Pair) (perf.Counter, er
 }
 
 func (m *fakePMU) On(cpu int, e perf.Event) (perf.Counter, error) {
-	if m.none != nil {
+	if m.few--; m.none != nil && m.few < 0 {
 		return nil, m.none
 	}
 	return m.add(&fakeCounter{m: m, files: 1, event: true})
@@ -157,6 +158,17 @@ func TestCountersTellLocality(t *testing.T) {
 	}
 	if w = find(t, r.run(2*time.Second), w.ID); w.Accesses.From != workload.Counters {
 		t.Errorf("not counted again: %+v", w.Accesses)
+	}
+
+	// It is sent to other CPUs: what was counted on those before says nothing.
+	r.groups["/system.slice/w0.service"].cpus = "4-7"
+	r.o.Changed(w.ID)
+	if w = find(t, r.run(2*time.Second), w.ID); w.Accesses.From != "" {
+		t.Errorf("counted %+v on other CPUs", w.Accesses)
+	}
+	r.run(2 * time.Second)
+	if w = find(t, r.run(2*time.Second), w.ID); w.Accesses.From != workload.Counters {
+		t.Errorf("not counted on its new CPUs: %+v", w.Accesses)
 	}
 
 	// Idle: its counter is given back, and the figure ages.
@@ -609,7 +621,7 @@ func TestTrafficByControllers(t *testing.T) {
 		t.Errorf("%d opened, %d left open", pmu.opened, len(pmu.open))
 	}
 
-	pmu.none = syscall.EACCES
+	pmu.none, pmu.few = syscall.EACCES, 2
 	r.after(2 * time.Second)
 	if st := sourceOf(t, r.after(2*time.Second), workload.IMC); st.Used || !strings.Contains(st.Text, "CAP_PERFMON") || len(pmu.open) != 0 {
 		t.Errorf("status %+v, %d open", st, len(pmu.open))

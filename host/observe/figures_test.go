@@ -87,6 +87,25 @@ func TestCPUStat(t *testing.T) {
 	}
 }
 
+// What is charged to a cgroup is what its lines say, without those that say nothing; shared
+// memory that is mapped counts once.
+func TestNUMAStat(t *testing.T) {
+	var s numaStat
+	for _, tt := range []struct {
+		text     string
+		ok       bool
+		resident byNode
+	}{
+		{"anon N0=4096 N1=8192\nfile N0=999999\nfile_mapped N0=12288 N1=0\nshmem N0=4096 N1=20480\n", true, byNode{4 + 12, 8 + 20}},
+		{"anon N1=4096", true, byNode{0, 4}}, {"shmem N0=4096\n", false, byNode{4}}, {"anon\nfile_mapped\n", false, nil}, {"", false, nil},
+		{"anon x N0=4096 N1=y N1 N9999999=1 N0=9223372036854775807 N1=1023\n", true, byNode{4, 0}},
+	} {
+		if ok := parseNUMAStat([]byte(tt.text), &s); ok != tt.ok || !slices.Equal(s.resident(), tt.resident) {
+			t.Errorf("%q: %v %v, want %v", tt.text, ok, s.resident(), tt.resident)
+		}
+	}
+}
+
 // Memory by node is scaled down in proportion, never up.
 func TestScaled(t *testing.T) {
 	for _, tt := range []struct {
@@ -349,6 +368,16 @@ func TestMemory(t *testing.T) {
 			id:     "pid:100",
 			memory: mem(110*mib, 10*mib), anon: mem(10*mib, 10*mib),
 			unmanaged0: 24<<20 - 110*mib,
+		},
+		{
+			name: "a little shared memory, which is not told apart",
+			build: func(m *fakeMachine) {
+				m.proc(100, 1, "a", "/", 100*mib).maps = base + "anon=25600 N0=25600 kernelpagesize_kB=4\n" +
+					"7f10 default file=/dev/zero\\040(deleted) dirty=1024 mapmax=2 N1=1024 kernelpagesize_kB=4\n"
+			},
+			id:     "pid:100",
+			memory: mem(100*mib, 4*mib), anon: mem(100 * mib),
+			unmanaged0: 24<<20 - 100*mib,
 		},
 		{
 			name: "pages shared by fork once",

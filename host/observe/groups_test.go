@@ -55,6 +55,7 @@ func TestTrafficByGroup(t *testing.T) {
 	}{
 		{"a whole workload", map[string]string{"mon_groups/m": "100\n101\n"}, 100, 0},
 		{"the thread with the time", map[string]string{"mon_groups/m": "110\n"}, 0, 100},
+		{"the least of its time", map[string]string{"mon_groups/m": "100\n"}, 100, 0},
 		{"a thread with little time", map[string]string{"mon_groups/m": "101\n"}, 0, 0},
 		{"two groups of one workload", map[string]string{"mon_groups/m": "100\n", "mon_groups/n": "101\n"}, 200, 0},
 		{"of two workloads", map[string]string{"mon_groups/m": "100\n110\n"}, 0, 0},
@@ -66,6 +67,9 @@ func TestTrafficByGroup(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := groupRig(t)
+			if tt.name == "the least of its time" {
+				r.procs[100].threads[0].ticks, r.procs[100].threads[1].ticks = 800, 200
+			}
 			count := func(n int) {
 				for g, tasks := range tt.groups {
 					r.group(g, tasks, 50*n, 200*n, "")
