@@ -56,12 +56,14 @@ func homenodeLocked(t *T) {
 		if home.Home == to {
 			to = "1"
 		}
+		t.order(ws, "pause", "paused") // it takes two minutes
 		t.must(homenode("move", "/stuck", "--to", to), exitOK)
-		t.Until(60*time.Second, "the move gets no answer", func() (bool, string) {
+		t.until(90*time.Second, 5*time.Second, "the move gets no answer", func() (bool, string) {
 			s = t.status()
 			_, state, why = s.of("/stuck")
 			return state == "no answer", state + ": " + why
 		})
+		t.order(ws, "go", "going")
 	}
 	if s.Self.Lost > 4 {
 		t.Fatalf("%d calls have been given up", s.Self.Lost)
