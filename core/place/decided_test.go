@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -55,6 +56,10 @@ func TestDecided(t *testing.T) {
 		fmt.Fprintf(&b, "== %s\n", h.name)
 		comeAndGo(&b, h.st, rand.New(rand.NewPCG(1, uint64(i))))
 	}
+	for seed := range uint64(30) {
+		fmt.Fprintf(&b, "== a full host, %d\n", seed)
+		makeRoom(&b, rand.New(rand.NewPCG(2, seed)))
+	}
 	const golden = "testdata/decided.txt"
 	if *update {
 		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
@@ -74,7 +79,7 @@ func comeAndGo(b *strings.Builder, st plan.State, r *rand.Rand) {
 	l := NewLedger(st)
 	var running []Runner
 	var subjects []*Subject
-	for n := range 22 {
+	for n := range 18 {
 		if len(running) > 3 && r.IntN(4) == 0 {
 			k := r.IntN(len(running))
 			l.Remove(running[k].Spec.ID)
@@ -92,6 +97,9 @@ func comeAndGo(b *strings.Builder, st plan.State, r *rand.Rand) {
 		fmt.Fprintln(b)
 		got := l.Place(req)
 		tell(b, &got)
+		if n := l.scratch.branches; n > 0 {
+			fmt.Fprintf(b, "    %d branches\n", n)
+		}
 		if !got.Placed() {
 			continue
 		}
@@ -104,16 +112,20 @@ func comeAndGo(b *strings.Builder, st plan.State, r *rand.Rand) {
 			Memory: []workload.NodeMemory{{Node: at, KiB: max(128<<10, s.Memory/2)}}, Caps: workload.Caps{Rebinds: n%5 == 0, MemoryFollows: n%5 == 0, AtOnce: 1 << 20}}
 		subjects = append(subjects, &Subject{Spec: *s, Observation: o})
 	}
-	opt := RepackOptions{Running: running, Moves: 3, Steps: 4000}
-	for _, s := range []workload.Spec{whole("new", 4, 4*gib), vm("new", 10, 10*gib), service("new", 6, 8*gib)} {
-		got := l.Repack(Request{Spec: s}, opt)
-		fmt.Fprintf(b, "room for %d vCPUs, %s: at least %d moves, %v\n", s.CPUs, s.Class, got.AtLeast, words.Join(got.Reasons))
-		tellMoves(b, got.Moves, got.Worse)
+	fewer := running[:0:0] // some leave, and the room that they leave lies scattered
+	for k, x := range running {
+		if k%4 != 1 {
+			fewer = append(fewer, x)
+			continue
+		}
+		l.Remove(x.Spec.ID)
 	}
-	near := l.Restore(opt)
-	fmt.Fprintf(b, "nearer: %v remote %.3v, gain %.3f of %.3f\n", words.Join(near.Reasons), near.Remote, near.Gain, near.Most)
-	tellMoves(b, near.Moves, near.Worse)
-	st.Placements = l.Placements()[len(running)/2:]
+	opt := RepackOptions{Running: fewer, Moves: 3, Steps: 4000}
+	for _, s := range []workload.Spec{whole("new", 3, 6*gib), whole("new", 4, 4*gib), whole("new", 6, 4*gib), vm("new", 10, 10*gib), service("new", 6, 8*gib)} {
+		tellRoom(b, l, s, opt)
+	}
+	tellNearer(b, l, opt)
+	st.Placements = l.Placements()[len(fewer)/2:]
 	p := Arrange(st, subjects, options)
 	for i := range p.Report.Decisions {
 		d := &p.Report.Decisions[i]
@@ -122,6 +134,68 @@ func comeAndGo(b *strings.Builder, st plan.State, r *rand.Rand) {
 	for _, x := range p.Steps {
 		fmt.Fprintf(b, "%s %s %q to %q%s: %v; locality %.3f to %.3f\n", x.Kind, x.Workload, x.From, x.To, known(", bytes ", x.Bytes)+known(", to lie ", x.Shares)+known(", at once ", x.AtOnce), x.Reason, x.Gain.LocalityBefore, x.Gain.LocalityAfter)
 	}
+}
+
+// makeRoom asks for a workload more on a host that was full and has its free CPUs here and there.
+func makeRoom(b *strings.Builder, r *rand.Rand) {
+	nodes, distance := 2+r.IntN(3), plantest.Flat(21)
+	if nodes == 4 {
+		distance = func(i, j int) int { return []int{10, 12, 32}[min(1, i^j)+min(1, (i/2)^(j/2))] }
+	}
+	l := NewLedger(plan.State{Host: plantest.Grid(nodes, 4, 1+r.IntN(2), 16*gib, distance), Policy: plan.DefaultPolicy()})
+	var opt RepackOptions
+	free := 0
+	for n, refused := 0, 0; refused < 6; n++ {
+		s := vm(fmt.Sprintf("w%02d", n), 1+r.IntN(3), topology.KiB(r.IntN(6))*gib)
+		s.Importance, s.MaxNodes = 10*r.IntN(11), r.IntN(2)
+		switch r.IntN(8) {
+		case 0:
+			s.Class = workload.Shared
+		case 1:
+			s.SMT = workload.SMTIsolate
+		case 2:
+			s.CPUs, s.MaxNodes = 6+r.IntN(5), 0
+		}
+		got := l.Place(Request{Spec: s, Must: true})
+		if !got.Placed() {
+			refused++
+			continue
+		}
+		l.Commit(got.Placement)
+		opt.Running = append(opt.Running, Runner{Spec: s})
+	}
+	for k := 1; k < len(opt.Running); k += 2 {
+		if s := &opt.Running[k].Spec; s.Class == workload.Dedicated && free < 9 {
+			free += s.CPUs
+			l.Remove(s.ID)
+			opt.Running = append(opt.Running[:k], opt.Running[k+1:]...)
+		}
+	}
+	opt.Moves, opt.Steps = 4, 6000
+	for _, s := range []workload.Spec{whole("new", min(4, free), 4*gib), whole("new", 2, 12*gib), whole("new", 7, 5*gib), service("new", 5, 9*gib)} {
+		tellRoom(b, l, s, opt)
+	}
+	tellNearer(b, l, opt)
+	opt.Access = 1.05
+	tellRoom(b, l, vm("new", max(4, min(9, free)), 8*gib), opt)
+}
+
+func tellRoom(b *strings.Builder, l *Ledger, s workload.Spec, opt RepackOptions) {
+	got := l.Repack(Request{Spec: s}, opt)
+	if words.Has(got.Reasons, words.FitsNow) {
+		return
+	}
+	fmt.Fprintf(b, "room for %d vCPUs, %s%s: at least %d moves, %d steps, all %v, %v\n", s.CPUs, s.Class, known(", access ", opt.Access), got.AtLeast, got.Steps, got.Whole, words.Join(got.Reasons))
+	tellMoves(b, got.Moves, got.Worse)
+}
+
+func tellNearer(b *strings.Builder, l *Ledger, opt RepackOptions) {
+	near := l.Restore(opt)
+	if near.Remote == nil {
+		return
+	}
+	fmt.Fprintf(b, "nearer: %d steps, %v remote %.3v, gain %.3f of %.3f\n", near.Steps, words.Join(near.Reasons), near.Remote, near.Gain, near.Most)
+	tellMoves(b, near.Moves, near.Worse)
 }
 
 // comer is a workload of any kind.
@@ -156,7 +230,7 @@ func tell(b *strings.Builder, r *Result) {
 	if len(d.Shortages) > 0 {
 		fmt.Fprintf(b, "    short of %v, nearest %v\n", d.Shortages, d.Nearest)
 	}
-	for _, c := range d.Candidates[:min(3, len(d.Candidates))] {
+	for _, c := range d.Candidates[:min(2, len(d.Candidates))] {
 		fmt.Fprintf(b, "    on %v", c.Nodes)
 		for _, x := range c.Terms {
 			fmt.Fprintf(b, ", %s %.4f", x.Name, x.Value)
@@ -179,7 +253,7 @@ func tellMoves(b *strings.Builder, moves []Move, worse []Worsening) {
 	for _, m := range moves {
 		fmt.Fprintf(b, "    %s from %v to %v %v%s: %v\n", m.Workload, m.From.Home, m.To.Home, m.To.CPUs, known(", aside ", m.Temporary), words.Join(m.Reasons))
 	}
-	for _, x := range worse {
+	for _, x := range worse[:min(3, len(worse))] {
 		fmt.Fprintf(b, "    worse for %s: %s %.3f to %.3f\n", x.Workload, x.Term, x.Before, x.After)
 	}
 }

@@ -2,11 +2,14 @@ package observe
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/proc"
 )
@@ -319,6 +322,32 @@ func TestBestMount(t *testing.T) {
 	}
 	if got := appendPIDs([]int{9}, []byte("1\n0\n22\nx\n\n2147483647\n2147483648\n33")); !slices.Equal(got, []int{9, 1, 22, 2147483647, 33}) {
 		t.Errorf("%v", got)
+	}
+}
+
+// What no option says is the default; what one says stands.
+func TestDefaults(t *testing.T) {
+	o := New(fstest.MapFS{}, Options{}).opts
+	if o.MinMemory != 64*mib || o.MinCPU != 0.2 || o.MemoryEvery != 10*time.Second || o.PageSize != topology.KiB(os.Getpagesize()/1024) || o.Now == nil || o.Host == nil || o.Free == nil {
+		t.Errorf("%+v", o)
+	}
+	o = New(fstest.MapFS{}, Options{MinMemory: 1, MinCPU: 1, MemoryEvery: 1, PageSize: 1}).opts
+	if o.MinMemory != 1 || o.MinCPU != 1 || o.MemoryEvery != 1 || o.PageSize != 1 {
+		t.Errorf("%+v", o)
+	}
+}
+
+// What is big by its memory or its CPU use is reported, and stays so down to half of that.
+func TestBigAndKept(t *testing.T) {
+	o := &Observer{opts: Options{MinMemory: 64, MinCPU: 0.2}}
+	for _, tt := range []struct {
+		amount    amount
+		big, keep bool
+	}{{amount{64, 0}, true, true}, {amount{63, 0}, false, true}, {amount{32, 0}, false, true}, {amount{31, 0}, false, false},
+		{amount{0, 0.2}, true, true}, {amount{0, 0.19}, false, true}, {amount{0, 0.1}, false, true}, {amount{0, 0.09}, false, false}, {amount{31, 0.09}, false, false}} {
+		if big, keep := o.big(tt.amount), o.keep(tt.amount); big != tt.big || keep != tt.keep {
+			t.Errorf("%+v: big %v, kept %v", tt.amount, big, keep)
+		}
 	}
 }
 

@@ -170,6 +170,25 @@ func TestUserOf(t *testing.T) {
 	}
 }
 
+// What a process has mapped of a file counts on all nodes together for whose it is, and on
+// each where it lies.
+func TestSharedOnTwoNodes(t *testing.T) {
+	m := newFake()
+	m.mounts, m.top = "", ""
+	for pid, kib := range map[int]topology.KiB{100: 100 * mib, 101: 60 * mib} {
+		m.proc(pid, 1, fmt.Sprint("p", pid), "/", 0).uid = pid
+		m.shares(pid, 200*mib, 7, kib)
+	}
+	m.procs[101].maps = strings.Replace(m.procs[101].maps, "mapmax=21 ", fmt.Sprintf("mapmax=21 N0=%d ", 60*mib/4), 1)
+	s := newRig(t, m, Options{}).look()
+	if o := find(t, s, "pid:101"); workload.On(o.Memory, topology.Nodes(0)) != 260*mib || workload.On(o.Memory, topology.Nodes(1)) != 100*mib {
+		t.Errorf("%+v", o.Memory)
+	}
+	if o := find(t, s, "pid:100"); workload.Total(o.Memory) != 200*mib {
+		t.Errorf("%+v", o.Memory)
+	}
+}
+
 // Most of a file is whose it is; who had it keeps it until another has an eighth more.
 func TestOwnerOfAFile(t *testing.T) {
 	a, b, c := &work{id: "a"}, &work{id: "b"}, &work{id: "c"}
