@@ -390,5 +390,6 @@ func (t *T) logLines(what, text string, most int) {
 // freshState takes away what a former daemon left in its folder.
 func freshState() {
 	os.RemoveAll(stateFolder)
+	os.RemoveAll("/var/lib/homenode") // of commands about guests; the next test's daemon has another
 	os.Remove(filepath.Clean(socketPath))
 }
