@@ -387,9 +387,10 @@ func (t *T) logLines(what, text string, most int) {
 	}
 }
 
-// freshState takes away what a former daemon left in its folder.
+// freshState takes away what a former daemon left in its folder, and commands without one
+// in theirs: to each what the other has changed since is somebody else's.
 func freshState() {
 	os.RemoveAll(stateFolder)
-	os.RemoveAll("/var/lib/homenode") // of commands about guests; the next test's daemon has another
+	os.RemoveAll("/var/lib/homenode")
 	os.Remove(filepath.Clean(socketPath))
 }

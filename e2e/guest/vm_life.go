@@ -193,6 +193,7 @@ func libvirtAdopt(t *T) {
 // libvirtRestart: libvirtd, libvirt-dbus and the bus go away and come back. homenode
 // says so in one line, and then knows everything again.
 func libvirtRestart(t *T) {
+	freshState()
 	t.sixGuests()
 	was := whereAll(six)
 	list := t.must(vmCommand("list", "--json"), exitOK).out
