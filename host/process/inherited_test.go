@@ -242,3 +242,22 @@ func TestInheritedWhileTheMakerExits(t *testing.T) {
 		}
 	}
 }
+
+// Whose parents exit faster than they can be read holds nobody else up.
+func TestInheritedBesideParentsThatExit(t *testing.T) {
+	m, _, journal := given(t)
+	m.fork(11, 10)
+	m.fork(40, 9)
+	m.fork(41, 40)
+	next := 42
+	m.hook = func(int) { // the parent of 41 has always just exited, and a subreaper has taken it
+		m.exit(m.procs[41].parent)
+		m.fork(next, 9)
+		m.procs[41].parent = next
+		next++
+	}
+	got, err := m.driver().Inherited(context.Background(), journal, nil)
+	if err != nil || len(got) != 1 || got[0].Path != "11@20000" {
+		t.Errorf("%+v %v", got, err)
+	}
+}
