@@ -13,16 +13,17 @@ import (
 // Ledger is a host with what is placed on it: book-keeping alone. It is kept up to
 // date placement by placement, so that a decision needs no look at the whole host.
 type Ledger struct {
-	host   *topology.Host
-	policy plan.Policy
-	nodes  []node     // in the order of host.Nodes
-	caches []cache    // by node, then lowest CPU
-	cores  []core     // by node, then cache, then lowest CPU
-	nodeAt []int32    // index into nodes by node ID; -1 for none
-	coreAt []int32    // index into cores by CPU ID; -1 for a CPU that may not be given
-	owners []uint16   // dedicated placements that hold a CPU, by CPU ID
-	access []float64  // relative access cost by row × len(nodes) + column: CPUs of the row, memory of the column
-	held   []*holding // rising by workload ID; pointers, for inserting in the middle moves all behind
+	host    *topology.Host
+	policy  plan.Policy
+	nodes   []node     // in the order of host.Nodes
+	caches  []cache    // by node, then lowest CPU
+	cores   []core     // by node, then cache, then lowest CPU
+	nodeAt  []int32    // index into nodes by node ID; -1 for none
+	coreAt  []int32    // index into cores by CPU ID; -1 for a CPU that may not be given
+	owners  []uint16   // dedicated placements that hold a CPU, by CPU ID
+	access  []float64  // relative access cost by row × len(nodes) + column: CPUs of the row, memory of the column
+	held    []*holding // rising by workload ID; pointers, for inserting in the middle moves all behind
+	offline int        // of them, placements of offline work
 
 	largest     int          // CPUs that may be given on the node with most
 	mostMemory  topology.KiB // known memory of the node with most
@@ -316,6 +317,8 @@ func (l *Ledger) book(h *holding, sign int) {
 		}
 	}
 	switch h.Class {
+	case workload.Offline:
+		l.offline += sign
 	case workload.Dedicated:
 		l.holdAll(h.Placement, sign)
 	case workload.Shared:

@@ -37,12 +37,7 @@ func (l *Ledger) placementsAs(old []plan.Placement) []plan.Placement {
 	}
 	out := make([]plan.Placement, len(l.held))
 	for i, h := range l.held {
-		if h.Class != workload.Shared {
-			out[i] = l.placement(h)
-			continue
-		}
-		out[i] = *h.Placement
-		out[i].CPUs = floats.cpus(l, h)
+		out[i] = floats.placement(l, h)
 	}
 	return out
 }
@@ -60,6 +55,16 @@ func (f *floaters) cpus(l *Ledger, h *holding) topology.CPUSet {
 	k := len(*f) % mostFloats
 	*f = append((*f)[:k], floater{h.home, l.floating(h.home, h.Class)})
 	return (*f)[k].cpus
+}
+
+// placement is a placement with the CPUs that are free for it now.
+func (f *floaters) placement(l *Ledger, h *holding) plan.Placement {
+	if h.Class != workload.Shared {
+		return l.placement(h)
+	}
+	p := *h.Placement
+	p.CPUs = f.cpus(l, h)
+	return p
 }
 
 // floater is the CPUs that shared work with a home may use.
@@ -145,6 +150,9 @@ func (l *Ledger) floaters(nodes topology.NodeSet, yield func(h *holding)) {
 // ledger, p is not.
 func (l *Ledger) others(old, p *plan.Placement) []plan.Placement {
 	takes, gives := p.Class == workload.Dedicated, old != nil && old.Class == workload.Dedicated
+	if !takes && !gives {
+		return nil
+	}
 	var nodes topology.NodeSet
 	if takes {
 		nodes = p.Home
@@ -152,10 +160,11 @@ func (l *Ledger) others(old, p *plan.Placement) []plan.Placement {
 	if gives {
 		nodes = nodes.Union(old.Home)
 	}
+	var was, will floaters
 	var before []plan.Placement
 	l.floaters(nodes, func(h *holding) {
 		if h.Workload != p.Workload {
-			before = append(before, l.placement(h))
+			before = append(before, was.placement(l, h))
 		}
 	})
 	if before == nil {
@@ -176,7 +185,7 @@ func (l *Ledger) others(old, p *plan.Placement) []plan.Placement {
 		if h.Workload == p.Workload {
 			return
 		}
-		if after := l.placement(h); !after.CPUs.Equal(before[k].CPUs) || !after.Home.Equal(before[k].Home) {
+		if after := will.placement(l, h); !after.CPUs.Equal(before[k].CPUs) || !after.Home.Equal(before[k].Home) {
 			out = append(out, after)
 		}
 		k++
@@ -187,7 +196,7 @@ func (l *Ledger) others(old, p *plan.Placement) []plan.Placement {
 
 // starves finds an offline workload that a dedicated placement would leave no CPU.
 func (l *Ledger) starves(p *plan.Placement) (workload.ID, bool) {
-	if p.Class != workload.Dedicated {
+	if p.Class != workload.Dedicated || l.offline == 0 {
 		return "", false
 	}
 	var starved workload.ID
@@ -220,6 +229,9 @@ func (l *Ledger) starves(p *plan.Placement) (workload.ID, bool) {
 func (l *Ledger) guardOffline() {
 	for i := range l.nodes {
 		l.nodes[i].keptForOffline = false
+	}
+	if l.offline == 0 {
+		return
 	}
 	for k := range l.held {
 		h := l.held[k]

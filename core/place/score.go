@@ -164,6 +164,20 @@ func (w *want) weighCPUs(n *node, vcpus float64, split bool, t *terms) {
 	}
 }
 
+// nextCosts is what contention and load cost shared work for each vCPU, at least: the first
+// costs least.
+func (w *want) nextCosts(n *node) float64 {
+	others, open := n.load(), float64(n.open())
+	cores, slope := n.coresIn(open), 0.0
+	switch { // see Crowding
+	case others >= open:
+		slope = overCPU
+	case others >= cores:
+		slope = overCore
+	}
+	return (1 + float64(Reserve(w.Importance))/100) * (slope + balanceWeight*others/max(1, cores))
+}
+
 // crowding is Crowding with the given number of the node's CPUs to float on.
 func (n *node) crowding(cpus, vcpus float64) float64 {
 	return Crowding(cpus, n.coresIn(cpus), vcpus)

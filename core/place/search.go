@@ -34,6 +34,8 @@ type search struct {
 	mem  []topology.KiB // memory that fits
 	cap  []float64      // bound on vCPUs, see bound
 
+	crowd []float64 // what contention and load cost the first vCPU of shared work
+
 	vcpus  []float64      // the division being tried
 	memory []topology.KiB //
 	set    []int          // nodes of the set being tried, rising
@@ -54,11 +56,11 @@ func newSearch(l *Ledger, w *want) *search {
 	if len(s.room) != n {
 		ints := make([]int, 2*n)
 		sizes := make([]topology.KiB, 2*n)
-		floats := make([]float64, 3*n)
+		floats := make([]float64, 4*n)
 		bools := make([]bool, 2*n)
 		*s = search{
 			room: ints[:n:n], set: ints[n:n], mem: sizes[:n:n], memory: sizes[n:],
-			top: make([]candidate, 0, beamWidth), cap: floats[:n:n], vcpus: floats[n : 2*n : 2*n], part: floats[2*n:], inSet: bools[:n:n], out: bools[n:],
+			top: make([]candidate, 0, beamWidth), cap: floats[:n:n], vcpus: floats[n : 2*n : 2*n], part: floats[2*n : 3*n : 3*n], crowd: floats[3*n:], inSet: bools[:n:n], out: bools[n:],
 		}
 	}
 	s.l, s.w = l, w
@@ -71,6 +73,7 @@ func newSearch(l *Ledger, w *want) *search {
 		s.part[i] = float64(s.room[i])
 		if w.Class == workload.Shared && w.eligible(l, i) {
 			s.part[i] = l.sharedRoom(&l.nodes[i])
+			s.crowd[i] = w.nextCosts(&l.nodes[i])
 		}
 		s.inSet[i], s.out[i] = false, false
 	}
@@ -173,6 +176,9 @@ func (s *search) grow() {
 	for p := range s.l.nodes {
 		if s.part[p] > 0 || s.mem[p] > 0 {
 			s.try(p)
+			if s.w.Class != workload.Dedicated { // has no centre
+				break
+			}
 		}
 	}
 	clear(s.inSet)

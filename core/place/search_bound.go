@@ -1,6 +1,8 @@
 package place
 
 import (
+	"math"
+
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -33,15 +35,15 @@ func (s *search) branch(k int) {
 
 // tryAll offers the best division over the set, with each of its nodes as the centre.
 func (s *search) tryAll() {
-	if s.w.Even {
-		if len(s.set) > 1 {
-			s.try(s.set[0])
-		}
-		return
-	}
-	for _, p := range s.set {
-		if s.w.Class != workload.Dedicated || s.divideCPUs(p) && s.allUsed() {
-			s.try(p)
+	switch {
+	case s.w.Even && len(s.set) == 1:
+	case s.w.Even, s.w.Class != workload.Dedicated: // has no centre
+		s.try(s.set[0])
+	default:
+		for _, p := range s.set {
+			if s.divideCPUs(p) && s.allUsed() {
+				s.try(p)
+			}
 		}
 	}
 }
@@ -72,6 +74,9 @@ func (s *search) bound() bool {
 	most := v * (s.ceiling - 1 + tiny)
 	if len(s.top) > 0 {
 		most = min(most, s.top[0].score-tiny-least)
+	}
+	if len(s.top) == beamWidth { // nor does it come among those listed
+		most = min(most, s.top[beamWidth-1].score+tiny-least-s.leastCrowding())
 	}
 	return most <= 0 || s.farCPUs(most) || s.farMemory(most)
 }
@@ -108,6 +113,21 @@ func (s *search) leastBeside() (least float64, fits bool) {
 		least += moveWeight * v * max(0, 1-here)
 	}
 	return least, room >= v-tiny
+}
+
+// leastCrowding is a lower bound on what contention and load cost shared work in this branch:
+// all of it where the next vCPU costs least, for each further one costs no less.
+func (s *search) leastCrowding() float64 {
+	if s.w.Class != workload.Shared {
+		return 0
+	}
+	least := math.Inf(1)
+	for i, cost := range s.crowd {
+		if !s.out[i] && s.part[i] > 0 {
+			least = min(least, cost)
+		}
+	}
+	return float64(s.w.vcpus) * least
 }
 
 // farCPUs reports whether distance costs at least most, whichever way the CPUs
