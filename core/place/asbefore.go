@@ -47,7 +47,7 @@ func (a *arrangement) asBefore(s *subject) asBefore {
 	}
 	v := micro(float64(old.VCPUs) * 1e6)
 	return asBefore{
-		may: true, stays: len(a.steps(s, old)) == 0, node: int32(node), vcpus: float64(old.VCPUs), kib: booked, bandwidth: old.Bandwidth,
+		may: true, stays: old.CPUs.Equal(obs.CPUs) && len(a.steps(s, old)) == 0, node: int32(node), vcpus: float64(old.VCPUs), kib: booked, bandwidth: old.Bandwidth,
 		shared: v, reserve: v * micro(Reserve(old.Importance)) / 100,
 	}
 }

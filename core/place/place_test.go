@@ -3,6 +3,8 @@ package place
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -587,4 +589,56 @@ func TestExactSearch(t *testing.T) {
 			t.Fatalf("search found %v, brute force %v", got, s.top[0].score)
 		}
 	})
+}
+
+// TestCrowdedSearch: what is not looked at for the crowd there would not have been listed.
+func TestCrowdedSearch(t *testing.T) {
+	cut, splits := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		remote := rapid.IntRange(11, 40).Draw(t, "distance")
+		h := plantest.Grid(8, 2, 2, 64*gib, func(i, j int) int {
+			if i == j {
+				return 10
+			}
+			return min(remote, 10+3*max(i-j, j-i))
+		})
+		l := NewLedger(plan.State{Host: h, Policy: plan.Policy{Overcommit: 16}})
+		for i := range l.nodes {
+			l.nodes[i].shared = micro(rapid.IntRange(0, 40_000_000).Draw(t, "vCPUs"))
+			l.nodes[i].foreign = float64(rapid.IntRange(0, 4).Draw(t, "foreign"))
+		}
+		spec := vm("a", rapid.IntRange(1, 60).Draw(t, "vCPUs"), topology.KiB(rapid.IntRange(0, 90).Draw(t, "GiB"))*gib)
+		spec.Class, spec.Importance = workload.Shared, rapid.IntRange(0, 100).Draw(t, "importance")
+		w := newWant(l, &Request{Spec: spec})
+		list := func(look func(s *search)) ([]candidate, int) {
+			s := newSearch(l, &w)
+			look(s)
+			s.run()
+			out := slices.Clone(s.top)
+			for i := range out {
+				out[i].shares = slices.Clone(out[i].shares)
+			}
+			return out, s.branches
+		}
+		got, few := list(func(*search) {})
+		want, all := list(func(s *search) {
+			for i := range s.crowd {
+				s.crowd[i] = math.Inf(-1)
+			}
+		})
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(candidate{}, share{})); diff != "" {
+			t.Fatalf("with all sets (-), without some (+):\n%s", diff)
+		}
+		if few < all {
+			cut++
+		}
+		for i := range got {
+			if len(got[i].shares) > 1 {
+				splits++
+			}
+		}
+	})
+	if cut < 200 || splits < 200 {
+		t.Errorf("%d searches were cut, %d splits listed: the test tests nothing", cut, splits)
+	}
 }

@@ -206,30 +206,35 @@ func (s Set[T]) Equal(t Set[T]) bool {
 
 // String is the set in the kernel's list format, "0-3,8"; "" when empty.
 func (s Set[T]) String() string {
-	var b strings.Builder
-	first, last := T(-1), T(-1)
-	flush := func() {
-		if first < 0 {
-			return
+	var b []byte
+	for first := s.next(0, 0); first < 64*len(s.words); {
+		end := s.next(first, ^uint64(0))
+		if len(b) > 0 {
+			b = append(b, ',')
 		}
-		if b.Len() > 0 {
-			b.WriteByte(',')
+		b = strconv.AppendInt(b, int64(first), 10)
+		if end > first+1 {
+			b = append(b, '-')
+			b = strconv.AppendInt(b, int64(end-1), 10)
 		}
-		b.WriteString(strconv.Itoa(int(first)))
-		if last > first {
-			b.WriteByte('-')
-			b.WriteString(strconv.Itoa(int(last)))
+		first = s.next(end, 0)
+	}
+	return string(b)
+}
+
+// next is the first ID from one on that is in the set, or with all bits flipped the first
+// that is not; when there is none, the number of bits.
+func (s Set[T]) next(from int, flip uint64) int {
+	for i := from / 64; i < len(s.words); i++ {
+		w := s.words[i] ^ flip
+		if i == from/64 {
+			w &= ^uint64(0) << (from % 64)
+		}
+		if w != 0 {
+			return i*64 + bits.TrailingZeros64(w)
 		}
 	}
-	for id := range s.All() {
-		if id != last+1 || first < 0 {
-			flush()
-			first = id
-		}
-		last = id
-	}
-	flush()
-	return b.String()
+	return 64 * len(s.words)
 }
 
 // MarshalText writes the list format.
