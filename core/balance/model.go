@@ -99,7 +99,8 @@ type model struct {
 	least     float64       // ns, of the node where that is least
 	horizon   time.Duration // for which it is believed what work used when it could
 	workloads []work        // rising by ID
-	cut       []part        // memory for parts to come
+	nodeAt    nodeIndex
+	cut       []part // memory for parts to come
 
 	load     []float64 // CPUs, by node
 	kept     []float64
@@ -120,7 +121,7 @@ type model struct {
 func newModel(in *Input, placements []plan.Placement, ledger *place.Ledger, looks []Sample) *model {
 	h := in.State.Host
 	n := len(h.Nodes)
-	m := &model{host: h, rooms: ledger.Rooms(), access: place.AccessCosts(h), local: make([]float64, n)}
+	m := &model{host: h, nodeAt: indexByID(h), rooms: ledger.Rooms(), access: place.AccessCosts(h), local: make([]float64, n)}
 	m.sums = make([]float64, 9*n)
 	sums := m.sums
 	for _, s := range []*[]float64{&m.load, &m.kept, &m.heavy, &m.traffic, &m.plain, &m.measured, &m.hits, &m.users, &m.free} {
@@ -133,7 +134,7 @@ func newModel(in *Input, placements []plan.Placement, ledger *place.Ledger, look
 	if n > 0 {
 		m.least = slices.Min(m.local)
 	}
-	m.workloads = make([]work, 0, len(in.Subjects))
+	m.workloads = make([]work, len(in.Subjects))
 	uses, k := looks[len(looks)-1].Uses, 0
 	for i := range in.Subjects {
 		id := in.Subjects[i].Observation.ID
@@ -149,7 +150,9 @@ func newModel(in *Input, placements []plan.Placement, ledger *place.Ledger, look
 		} else {
 			placed = place.Of(placements, id) // subjects need not rise
 		}
-		m.workloads = append(m.workloads, m.newWork(in, in.Subjects[i], id, placed, ledger))
+		w := &m.workloads[i]
+		w.Subject, w.id, w.placed = in.Subjects[i], id, placed
+		m.readWork(w, in, ledger)
 	}
 	if byID := func(x, y work) int { return cmp.Compare(x.id, y.id) }; !slices.IsSortedFunc(m.workloads, byID) {
 		slices.SortFunc(m.workloads, byID)
@@ -182,9 +185,10 @@ func freeOf(n *topology.Node) topology.KiB {
 	return n.Free + max(0, n.Reclaimable)
 }
 
-func (m *model) newWork(in *Input, s *place.Subject, id workload.ID, placed *plan.Placement, ledger *place.Ledger) work {
-	o := &s.Observation
-	w := work{Subject: s, id: id, placed: placed, kib: float64(workload.Total(o.Memory)), weight: max(leastWeight, float64(s.Spec.Importance)/workload.DefaultImportance)}
+// readWork fills in what was seen of a workload.
+func (m *model) readWork(w *work, in *Input, ledger *place.Ledger) {
+	s, o := w.Subject, &w.Observation
+	w.kib, w.weight = float64(workload.Total(o.Memory)), max(leastWeight, float64(s.Spec.Importance)/workload.DefaultImportance)
 	if k, ok := slices.BinarySearchFunc(in.Flights, o.ID, func(f Flight, id workload.ID) int { return cmp.Compare(f.Workload, id) }); ok {
 		w.flight = &in.Flights[k]
 	}
@@ -202,7 +206,7 @@ func (m *model) newWork(in *Input, s *place.Subject, id workload.ID, placed *pla
 	ran := m.shares(o.RanOn)
 	if w.placed == nil || w.placed.Class == workload.Offline {
 		w.run = ran
-		return w
+		return
 	}
 	w.run = m.running(w.placed.Home, w.placed.CPUs, ran)
 	if w.flight != nil && w.flight.PutOff.None() {
@@ -216,7 +220,6 @@ func (m *model) newWork(in *Input, s *place.Subject, id workload.ID, placed *pla
 			m.free[p.node] = shiftFree(m.free[p.node], -p.share*w.kib)
 		}
 	}
-	return w
 }
 
 // at is the position of a workload, or -1.
@@ -255,12 +258,28 @@ func (m *model) newParts(n int) []part {
 	return out
 }
 
-func (m *model) index(id topology.NodeID) int {
-	k, ok := slices.BinarySearchFunc(m.host.Nodes, id, func(n topology.Node, id topology.NodeID) int { return cmp.Compare(n.ID, id) })
-	if !ok {
+func (m *model) index(id topology.NodeID) int { return m.nodeAt.of(id) }
+
+// nodeIndex is the index of each node by its ID, -1 for none.
+type nodeIndex []int32
+
+func indexByID(h *topology.Host) nodeIndex {
+	var at nodeIndex
+	for i := range h.Nodes {
+		for len(at) <= int(h.Nodes[i].ID) {
+			at = append(at, -1)
+		}
+		at[h.Nodes[i].ID] = int32(i)
+	}
+	return at
+}
+
+// of is -1 for a node that the host does not have.
+func (at nodeIndex) of(id topology.NodeID) int {
+	if id < 0 || int(id) >= len(at) {
 		return -1
 	}
-	return k
+	return int(at[id])
 }
 
 func (m *model) parts(mem []workload.NodeMemory) []part {
@@ -448,8 +467,8 @@ func (m *model) want(w *work, l *Sample, u *Use, fills []float64) (demand, traff
 		traffic = max(u.CPUs*m.perCPU, u.Accesses*lineBytes/(1<<20))
 	}
 	if w.placed == nil || w.placed.Class == workload.Shared {
-		demand = w.entitled(u.CPUs, w.crowdedShare(fills))
-		if u.CPUs <= u.Free && l.At.Sub(u.Known) < m.horizon { // it is known what it uses when it can
+		crowded := w.crowdedShare(fills)
+		if demand = w.entitled(u.CPUs, crowded); crowded > 0 && u.CPUs <= u.Free && l.At.Sub(u.Known) < m.horizon { // it is known what it uses when it can
 			demand = min(demand, u.Free)
 		}
 	}
@@ -496,14 +515,20 @@ func (m *model) calibrate(looks []Sample) {
 	}
 }
 
-// saturated is how saturated each node was in each look, 0 to 1, from a part of the CPUs on.
+// saturated is how saturated each node was in each look, 0 to 1, from a part of the CPUs on;
+// nil for a look in which none was.
 func (m *model) saturated(looks []Sample, from float64) [][]float64 {
 	out := make([][]float64, len(looks))
 	for k := range looks {
-		out[k] = make([]float64, len(m.rooms))
 		for i, busy := range looks[k].Busy[:min(len(m.rooms), len(looks[k].Busy))] {
 			cpus := float64(m.rooms[i].CPUs)
-			out[k][i] = min(1, max(0, busy-from*cpus)/max(1e-9, (1-from)*cpus))
+			if busy <= from*cpus {
+				continue
+			}
+			if out[k] == nil {
+				out[k] = make([]float64, len(m.rooms))
+			}
+			out[k][i] = min(1, (busy-from*cpus)/max(1e-9, (1-from)*cpus))
 		}
 	}
 	return out
@@ -511,6 +536,9 @@ func (m *model) saturated(looks []Sample, from float64) [][]float64 {
 
 // crowdedShare is how saturated it is where w runs.
 func (w *work) crowdedShare(saturated []float64) float64 {
+	if saturated == nil {
+		return 0
+	}
 	sum := 0.0
 	for _, p := range w.run {
 		sum += p.share * saturated[p.node]

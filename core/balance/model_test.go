@@ -213,7 +213,7 @@ func threeNodes() *topology.Host {
 }
 
 func TestWhereWorkRunsAndLies(t *testing.T) {
-	m := &model{host: threeNodes()}
+	m := &model{host: threeNodes(), nodeAt: indexByID(threeNodes())}
 	for id, want := range map[topology.NodeID]int{0: 0, 2: 1, 5: 2, 1: -1, 9: -1} {
 		if got := m.index(id); got != want {
 			t.Errorf("node %d is at %d, want %d", id, got, want)

@@ -47,25 +47,28 @@ func remember(in *Input, old History) History {
 	h := in.State.Host
 	look := Sample{At: in.At, Traffic: in.Traffic, Busy: make([]float64, len(h.Nodes)), Free: make([]topology.KiB, len(h.Nodes))}
 	look.Uses = make([]Use, 0, len(in.Subjects))
-	at := map[topology.NodeID]int{}
 	for i := range h.Nodes {
 		look.Free[i] = freeOf(&h.Nodes[i])
-		at[h.Nodes[i].ID] = i
 	}
+	at := indexByID(h)
+	rising := true
 	for i := range in.Subjects {
 		s := in.Subjects[i]
 		o := &s.Observation
+		rising = rising && (i == 0 || in.Subjects[i-1].Observation.ID <= o.ID)
 		look.Uses = append(look.Uses, Use{Workload: o.ID, CPUs: o.CPUUse, Bandwidth: o.Bandwidth, Accesses: o.Accesses.PerSecond, Level: o.CPUUse, Since: in.At})
 		if s.Spec.Class == workload.Offline {
 			continue
 		}
 		for _, r := range o.RanOn {
-			if k, ok := at[r.Node]; ok {
+			if k := at.of(r.Node); k >= 0 {
 				look.Busy[k] += r.Share * o.CPUUse
 			}
 		}
 	}
-	slices.SortFunc(look.Uses, func(x, y Use) int { return cmp.Compare(x.Workload, y.Workload) })
+	if !rising {
+		slices.SortFunc(look.Uses, func(x, y Use) int { return cmp.Compare(x.Workload, y.Workload) })
+	}
 	var next History
 	for _, l := range old.Samples { // a clock set back, or other nodes, begin the window anew
 		if len(l.Busy) == len(look.Busy) && l.At.Before(in.At) {

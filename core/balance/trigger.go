@@ -148,6 +148,9 @@ func (m *model) findFar(t *trouble, w *work) {
 		}
 	}
 	lost := w.accesses * cost / second
+	if lost < leastLost {
+		return
+	}
 	if a := w.Observation.Accesses; a.From != "" && near < 1 { // caches and hot pages: better known than expected
 		lost *= min(1, (1-a.Local)/(1-near))
 		near = a.Local

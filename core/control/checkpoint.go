@@ -36,5 +36,6 @@ func Resume(text json.RawMessage) (*State, error) {
 		return nil, fmt.Errorf("read what the daemon remembered: %w", err)
 	}
 	s.Journal, s.saved, s.before = newJournal(c.Journal), plan.HomesOf(c.Saved), s.Snapshot
+	s.starts = startsOf(s.Snapshot.Observations)
 	return s, nil
 }

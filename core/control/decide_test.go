@@ -218,6 +218,7 @@ func TestWhoIsStillThere(t *testing.T) {
 		return o
 	}
 	s.Snapshot.Observations = []workload.Observation{seen("/b", 0), seen("/d", 0), seen("pid:1", 7), seen("pid:2", 8)}
+	s.starts = startsOf(s.Snapshot.Observations)
 	root := func(scan uint64) Admission {
 		return Admission{Process: workload.Process{PID: 1, Start: 7}, Scan: scan}
 	}
@@ -226,7 +227,7 @@ func TestWhoIsStillThere(t *testing.T) {
 	s.Given = map[workload.ID]topology.CPUSet{"pid:1": {}, "pid:2": {}, "pid:3": {}, "pid:4": {}}
 	ledger := []workload.Placement{at("/a", 0), at("/b", 0), at("/d", 0), at("pid:1", 7), at("pid:2", 7), at("pid:3", 7), at("pid:4", 7)}
 	var left []workload.ID
-	for _, p := range s.living(ledger, nil) {
+	for _, p := range s.living(&State{Plan: plan.Plan{Placements: ledger}}) {
 		left = append(left, p.Workload)
 	}
 	if diff := cmp.Diff([]workload.ID{"/b", "/d", "pid:1", "pid:3"}, left); diff != "" {
@@ -239,7 +240,7 @@ func TestWhoIsStillThere(t *testing.T) {
 		t.Errorf("given (-want +got):\n%s", diff)
 	}
 	same := ledger[1:4]
-	if got := s.living(same, nil); &got[0] != &same[0] || len(got) != 3 {
+	if got := s.living(&State{Plan: plan.Plan{Placements: same}}); &got[0] != &same[0] || len(got) != 3 {
 		t.Error("what nobody left is copied")
 	}
 }

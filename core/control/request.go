@@ -248,7 +248,7 @@ func (s *State) rehome(id workload.ID, in *MoveRequest) (*Moved, *Failure) {
 	default:
 		return answer, refuse(NoRoom, words.NotMoved, string(id), words.Join(d.Reasons))
 	}
-	next.Placements = withStartTimes(next.Placements, s.Snapshot.Observations)
+	next.Placements = s.withStartTimes(next.Placements)
 	if bad := plan.CheckPlan(state, next); len(bad) > 0 {
 		return answer, &Failure{Failed, words.Because(words.PlanUnsound, len(bad), bad[0].String()).String()}
 	}

@@ -27,8 +27,10 @@ func (s *State) scan(in *Scan) {
 	s.before = s.Snapshot
 	s.Seen, s.Began, s.Took = in.Number, in.Began, in.Took
 	s.Snapshot = s.named(s.claimed(in.Snapshot, in.Claims))
-	for i := range s.Snapshot.Observations {
-		s.Snapshot.Problems = append(slices.Clip(s.Snapshot.Problems), s.unfollowed(&s.Snapshot.Observations[i])...)
+	if len(s.Claims) > 0 {
+		for i := range s.Snapshot.Observations {
+			s.Snapshot.Problems = append(slices.Clip(s.Snapshot.Problems), s.unfollowed(&s.Snapshot.Observations[i])...)
+		}
 	}
 	s.locateHelpers()
 	s.decide()
@@ -40,14 +42,15 @@ func (s *State) decide() {
 	s.Homes()
 	before := *s // for what is told of the difference
 	before.Snapshot, s.before = s.before, s.Snapshot
-	living := s.living(before.Plan.Placements, before.Snapshot.Observations)
+	s.starts = startsOf(s.Snapshot.Observations)
+	living := s.living(&before)
 	s.Facts = plan.State{
 		Host: s.Snapshot.Host, Policy: s.policy(s.Snapshot.Host), Unmanaged: s.Snapshot.Unmanaged,
 		Placements: s.withClaims(living, s.Snapshot.Host),
 	}
 	s.keepClear()
 	out, violations := s.sound(s.input(s.Began))
-	out.Plan.Placements = withStartTimes(out.Plan.Placements, s.Snapshot.Observations)
+	out.Plan.Placements = s.withStartTimes(out.Plan.Placements)
 	s.Plan, s.own, s.Balancing, s.Halted = out.Plan, false, out.Report, words.Reason{}
 	if asked := func(x plan.Step) bool { return s.changing(x.Workload) }; slices.ContainsFunc(s.Plan.Steps, asked) {
 		s.Plan.Steps = slices.DeleteFunc(slices.Clone(s.Plan.Steps), asked)
@@ -109,8 +112,9 @@ func (s *State) named(snap workload.Snapshot) workload.Snapshot {
 }
 
 // living is the ledger without workloads that are gone, and forgets what else is kept
-// for those. before is what was seen in the scan before.
-func (s *State) living(placements []workload.Placement, before []workload.Observation) []workload.Placement {
+// for those.
+func (s *State) living(was *State) []workload.Placement {
+	placements, before := was.Plan.Placements, was.Snapshot.Observations
 	fresh := func(id workload.ID) bool {
 		a, ok := s.Admissions[id]
 		return ok && a.Process.PID > 0 && a.Scan >= s.Seen
@@ -125,7 +129,7 @@ func (s *State) living(placements []workload.Placement, before []workload.Observ
 			k++
 		}
 		here := k < len(all) && all[k].ID == p.Workload
-		if here && startOf(&all[k]) == p.Start || fresh(p.Workload) {
+		if here && s.starts[k] == p.Start || fresh(p.Workload) {
 			if dropped {
 				out = append(out, *p)
 			}
@@ -147,7 +151,7 @@ func (s *State) living(placements []workload.Placement, before []workload.Observ
 		}
 		if here := k < len(all) && all[k].ID == before[i].ID; !here {
 			left = true
-		} else if startOf(&all[k]) != startOf(&before[i]) {
+		} else if s.starts[k] != was.starts[i] {
 			another[before[i].ID] = true
 		}
 	}
@@ -197,8 +201,8 @@ func dropGone[V any](m map[workload.ID]V, gone func(workload.ID) bool) {
 
 // withStartTimes is placements with the start time of process workloads. One that
 // was placed while the scan went on is not in it and keeps the one it has.
-func withStartTimes(placements []workload.Placement, seen []workload.Observation) []workload.Placement {
-	k, own := 0, false
+func (s *State) withStartTimes(placements []workload.Placement) []workload.Placement {
+	seen, k, own := s.Snapshot.Observations, 0, false
 	for i := range placements { // both rise by ID
 		for k < len(seen) && seen[k].ID < placements[i].Workload {
 			k++
@@ -206,7 +210,7 @@ func withStartTimes(placements []workload.Placement, seen []workload.Observation
 		if k == len(seen) || seen[k].ID != placements[i].Workload {
 			continue
 		}
-		if start := startOf(&seen[k]); start != placements[i].Start {
+		if start := s.starts[k]; start != placements[i].Start {
 			if !own { // the ledger may have the others
 				placements, own = slices.Clone(placements), true
 			}

@@ -405,11 +405,19 @@ func startOf(o *workload.Observation) uint64 {
 	if o.Kind != workload.InProcess || len(o.Processes) == 0 {
 		return 0
 	}
-	root := o.Processes[0]
 	for _, p := range o.Processes {
 		if isProcess(o.ID, p.PID) {
-			root = p
+			return p.Start
 		}
 	}
-	return root.Start
+	return o.Processes[0].Start
+}
+
+// startsOf is startOf each.
+func startsOf(all []workload.Observation) []uint64 {
+	out := make([]uint64, len(all))
+	for i := range all {
+		out[i] = startOf(&all[i])
+	}
+	return out
 }

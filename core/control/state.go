@@ -250,6 +250,7 @@ type State struct {
 	ledger  *place.Ledger                        // of Plan.Placements and admissions, for requests
 	own     bool                                 // nobody else has the steps of Plan
 	before  workload.Snapshot                    // of the scan before
+	starts  []uint64                             // of the newest observations, see startOf
 	made    made                                 // the newest subjects
 	decided func(balance.Input, balance.History) // told what a scan is decided on; nil tells nobody
 	engine  func(balance.Input, balance.History) (balance.Outcome, balance.History)

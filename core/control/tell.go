@@ -14,7 +14,7 @@ import (
 // tellScan writes what is new since the scan before.
 func (s *State) tellScan(before *State) {
 	s.tellHost(before.Snapshot.Host, s.Snapshot.Host)
-	s.tellWorkloads(before.Snapshot.Observations, s.Snapshot.Observations)
+	s.tellWorkloads(before)
 	for _, p := range s.Snapshot.Problems {
 		if !slices.Contains(before.Snapshot.Problems, p) {
 			s.event(plan.Event{Kind: plan.EventHost, Error: true}, words.ProblemSeen, p.Subject, p.Text)
@@ -108,8 +108,8 @@ func nodeOf(h *topology.Host, id topology.NodeID) *topology.Node {
 	return nil
 }
 
-func (s *State) tellWorkloads(before, now []workload.Observation) {
-	k := 0
+func (s *State) tellWorkloads(was *State) {
+	before, now, k := was.Snapshot.Observations, s.Snapshot.Observations, 0
 	for i := range now { // both rise by ID
 		o := &now[i]
 		for k < len(before) && before[k].ID < o.ID {
@@ -118,7 +118,7 @@ func (s *State) tellWorkloads(before, now []workload.Observation) {
 		}
 		if k < len(before) && before[k].ID == o.ID {
 			k++
-			if startOf(&before[k-1]) == startOf(o) {
+			if was.starts[k-1] == s.starts[i] {
 				continue
 			}
 			s.tellGone(o.ID) // another process with its PID

@@ -111,8 +111,11 @@ func TestComingAndGoingIsTold(t *testing.T) {
 	}
 	s, out := telling()
 	s.Snapshot.Shrunk = []workload.ID{"/c"}
-	s.tellWorkloads([]workload.Observation{seen("/a", 0, 4), seen("/b", 0, 4), seen("/c", 0, 4), seen("pid:7", 1, 4), seen("pid:8", 1, 4)},
-		[]workload.Observation{seen("/b", 0, 8), seen("/d", 0, 0), seen("/e", 0, 4), seen("pid:7", 2, 4)})
+	s.Snapshot.Observations = []workload.Observation{seen("/b", 0, 8), seen("/d", 0, 0), seen("/e", 0, 4), seen("pid:7", 2, 4)}
+	before := &State{Snapshot: workload.Snapshot{Observations: []workload.Observation{
+		seen("/a", 0, 4), seen("/b", 0, 4), seen("/c", 0, 4), seen("pid:7", 1, 4), seen("pid:8", 1, 4)}}}
+	s.starts, before.starts = startsOf(s.Snapshot.Observations), startsOf(before.Snapshot.Observations)
+	s.tellWorkloads(before)
 	var got []string
 	for _, e := range out.Save.Events {
 		got = append(got, fmt.Sprint(e.Workload, " ", e.Code))

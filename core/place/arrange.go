@@ -56,8 +56,9 @@ type arrangement struct {
 	was       []plan.Placement
 	scratch   Request
 	anyFixed  bool
-	loose     bool // holdings are not in the ledger's list yet, see gather
-	homes     []home
+	loose     bool   // holdings are not in the ledger's list yet, see gather
+	homes     []home // at most mostFloats, in no order
+	homesAt   []home // of one node, by node
 }
 
 // absent is a placement of what does not run yet.
@@ -74,21 +75,41 @@ type home struct {
 }
 
 // home looks a home up. It is not to be changed.
-func (a *arrangement) home(nodes topology.NodeSet) home {
+func (a *arrangement) home(nodes topology.NodeSet) *home {
+	if i := a.ledger.index(nodes.Min()); i >= 0 && nodes.Len() == 1 {
+		return a.homeAt(i)
+	}
 	for i := range a.homes {
 		if a.homes[i].nodes.Equal(nodes) {
-			return a.homes[i]
+			return &a.homes[i]
 		}
 	}
+	h := a.newHome(nodes)
+	if len(a.homes) < mostFloats {
+		a.homes = append(a.homes, h)
+	}
+	return &h
+}
+
+// homeAt is the home that is one node.
+func (a *arrangement) homeAt(node int) *home {
+	if a.homesAt == nil {
+		a.homesAt = make([]home, len(a.ledger.nodes))
+	}
+	h := &a.homesAt[node]
+	if h.kept == nil {
+		*h = a.newHome(topology.Nodes(a.ledger.nodes[node].id))
+	}
+	return h
+}
+
+func (a *arrangement) newHome(nodes topology.NodeSet) home {
 	h := home{nodes: nodes, kept: words.Reasons(words.Because(words.HomeKept, nodes))}
 	for i := range a.host.Nodes {
 		n := &a.host.Nodes[i]
 		if nodes.Has(n.ID) && n.Memory != 0 && a.host.AllowedMems.Has(n.ID) {
 			h.memory.Add(n.ID)
 		}
-	}
-	if len(a.homes) < mostFloats {
-		a.homes = append(a.homes, h)
 	}
 	return h
 }
@@ -395,7 +416,6 @@ func (a *arrangement) countForeign() {
 
 func (a *arrangement) whyLeave(s *subject) words.Reason {
 	obs := &s.Observation
-	resident := workload.Total(obs.Memory)
 	switch {
 	case !s.Alone.None():
 		return s.Alone
@@ -410,6 +430,8 @@ func (a *arrangement) whyLeave(s *subject) words.Reason {
 		return words.Because(words.OwnAffinity, "CPUs "+obs.CPUs.String())
 	case s.Spec.Given || s.old != nil:
 		return words.Reason{}
+	}
+	switch resident := workload.Total(obs.Memory); {
 	case resident == 0 && obs.CPUUse == 0:
 		return words.Because(words.NeedsUnknown)
 	case resident == 0 && obs.CPUUse < a.opt.MinCPU: // no memory is memory that could not be read

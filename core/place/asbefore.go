@@ -113,7 +113,7 @@ func (a *arrangement) fits(group []*subject) bool {
 func (a *arrangement) decideAsBefore() {
 	for i := range a.subjects {
 		if s := &a.subjects[i]; s.asBefore.kept {
-			*s.decision = plan.Decision{Workload: s.old.Workload, Outcome: plan.Kept, Home: s.old.Home, Reasons: a.home(s.old.Home).kept}
+			*s.decision = plan.Decision{Workload: s.old.Workload, Outcome: plan.Kept, Home: s.old.Home, Reasons: a.homeAt(int(s.asBefore.node)).kept}
 		}
 	}
 }

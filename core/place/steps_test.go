@@ -117,7 +117,7 @@ func TestStepsOfOne(t *testing.T) {
 		}, []want{{plan.SetCPUs, "0-3,8-11", "4-7,12-15", 0}, {plan.MovePages, "", "1", move}}, plan.Gain{LocalityBefore: 1, LocalityAfter: 1}},
 	} {
 		st := onHost(twoNodes)
-		a := &arrangement{host: st.Host, opt: Options{MoveBandwidth: 256 << 20}}
+		a := &arrangement{host: st.Host, ledger: NewLedger(st), opt: Options{MoveBandwidth: 256 << 20}}
 		s := &subject{Subject: &Subject{Observation: workload.Observation{ID: "a", Kind: workload.InCgroup, Cgroup: "/a", CPUs: topology.CPUs(0, 1, 2, 3, 8, 9, 10, 11),
 			Mems: topology.Nodes(0, 1), Memory: on(gib), RanOn: []workload.NodeShare{{Node: 0, Share: 1}}}}}
 		p := plan.Placement{Workload: "a", Class: workload.Shared, Home: topology.Nodes(1), CPUs: topology.CPUs(4, 5, 6, 7, 12, 13, 14, 15), Memory: on(0, gib)}

@@ -31,7 +31,7 @@ func TestFits(t *testing.T) {
 			}
 			ps = append(ps, p)
 		}
-		c := checker{st: st}
+		c := newChecker(st)
 		if !c.fits(ps, 0, caps) {
 			continue
 		}
