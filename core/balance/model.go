@@ -135,7 +135,7 @@ func newModel(in *Input, placements []plan.Placement, ledger *place.Ledger, look
 		m.least = slices.Min(m.local)
 	}
 	m.workloads = make([]work, len(in.Subjects))
-	uses, k := looks[len(looks)-1].Uses, 0
+	uses, k, rising := looks[len(looks)-1].Uses, 0, true
 	for i := range in.Subjects {
 		id := in.Subjects[i].Observation.ID
 		if i < len(uses) && uses[i].Workload == id {
@@ -153,9 +153,10 @@ func newModel(in *Input, placements []plan.Placement, ledger *place.Ledger, look
 		w := &m.workloads[i]
 		w.Subject, w.id, w.placed = in.Subjects[i], id, placed
 		m.readWork(w, in, ledger)
+		rising = rising && (i == 0 || m.workloads[i-1].id <= id)
 	}
-	if byID := func(x, y work) int { return cmp.Compare(x.id, y.id) }; !slices.IsSortedFunc(m.workloads, byID) {
-		slices.SortFunc(m.workloads, byID)
+	if !rising {
+		slices.SortFunc(m.workloads, func(x, y work) int { return cmp.Compare(x.id, y.id) })
 	}
 	m.know(&looks[len(looks)-1], in.Settings.Horizon)
 	m.size(looks, in.Settings.Horizon)

@@ -55,7 +55,7 @@ func remember(in *Input, old History) History {
 	for i := range in.Subjects {
 		s := in.Subjects[i]
 		o := &s.Observation
-		rising = rising && (i == 0 || in.Subjects[i-1].Observation.ID <= o.ID)
+		rising = rising && (i == 0 || look.Uses[i-1].Workload <= o.ID)
 		look.Uses = append(look.Uses, Use{Workload: o.ID, CPUs: o.CPUUse, Bandwidth: o.Bandwidth, Accesses: o.Accesses.PerSecond, Level: o.CPUUse, Since: in.At})
 		if s.Spec.Class == workload.Offline {
 			continue

@@ -83,6 +83,26 @@ func TestUndoLeavesAForeignValue(t *testing.T) {
 	}
 }
 
+// Somebody sets back what homenode has changed: it reads as it did a scan ago, when that
+// was right.
+func TestSetBackSinceTheScan(t *testing.T) {
+	f := newFake(t, 2, 8)
+	id := f.add("a", 3, 0, 0)
+	f.scan(6)
+	was, other := f.cpus(id), topology.NodeID(1)
+	if f.home(id) == "1" {
+		other = 0
+	}
+	if r := f.order(id, other); r.Failed != nil || f.cpus(id) == was {
+		t.Fatal(r.Failed, f.cpus(id))
+	}
+	f.set(plan.CgroupCPUs, "/a", was)
+	f.scan(2)
+	if f.cpus(id) == was || f.toldOf(id, words.SetBack) != 1 {
+		t.Errorf("on %q, told %d times", f.cpus(id), f.toldOf(id, words.SetBack))
+	}
+}
+
 // A value that somebody else writes between the plan and the change is found when it is
 // read, and is not written over.
 func TestForeignValueBeforeAStep(t *testing.T) {

@@ -188,13 +188,14 @@ func (s *State) addLearned(spec *workload.Spec, o *workload.Observation) {
 // since they were made last, nor anything else they were made of, it is the same: most have
 // not.
 func (s *State) subjects(all []workload.Observation) []*place.Subject {
-	hosts := s.hostCgroups()
 	beyond := s.beyondShare(all)
 	before := s.made
 	if before.journal != s.Journal.shape || !before.allowed.Equal(s.Snapshot.Host.Allowed) {
-		before = made{}
+		before = made{hosts: s.hostCgroups()}
 	}
 	now := made{
+		hosts:   before.hosts,
+		checked: before.checked, reads: make([]bool, len(all)),
 		journal: s.Journal.shape, allowed: s.Snapshot.Host.Allowed,
 		observed: all, subjects: make([]*place.Subject, len(all)), alike: make([]bool, len(all)),
 	}
@@ -206,10 +207,10 @@ func (s *State) subjects(all []workload.Observation) []*place.Subject {
 		}
 		now.alike[i] = !s.special(o.ID) && !beyond[o.ID]
 		if now.alike[i] && k < len(before.observed) && before.alike[k] && before.observed[k].Same(o) {
-			now.subjects[i] = before.subjects[k]
+			now.subjects[i], now.reads[i] = before.subjects[k], before.reads[k]
 			continue
 		}
-		now.subjects[i] = s.subject(o, hosts, beyond[o.ID])
+		now.subjects[i] = s.subject(o, now.hosts, beyond[o.ID])
 	}
 	s.made = now
 	return now.subjects
@@ -217,11 +218,14 @@ func (s *State) subjects(all []workload.Observation) []*place.Subject {
 
 // made is the subjects as they were made last, and of what.
 type made struct {
-	journal  uint64 // Journal.shape
+	journal  uint64   // Journal.shape
+	hosts    []string // see hostCgroups
 	allowed  topology.CPUSet
 	observed []workload.Observation
 	subjects []*place.Subject
 	alike    []bool // each was made of nothing but its observation, the rules and the above
+	reads    []bool // its setting reads as it should, see checkSettings, as long as Journal.changes is checked
+	checked  uint64
 }
 
 // special reports whether more is known of a workload than its observation shows.

@@ -332,7 +332,8 @@ func New(settings Settings, saved Saved) *State {
 	for _, w := range saved.Undoing {
 		s.Undoing = append(s.Undoing, &undoing{Which: w})
 	}
-	s.Plan.Placements, s.saved = saved.Placements, plan.HomesOf(saved.Placements)
+	s.Plan.Placements = sharing(saved.Placements)
+	s.saved = plan.HomesOf(s.Plan.Placements)
 	for id, a := range s.Admissions {
 		if !a.Placement.CPUs.Empty() { // not known of versions before
 			s.Given[id] = a.Placement.CPUs // `homenode run` set these itself: they have no journal entry
@@ -342,6 +343,33 @@ func New(settings Settings, saved Saved) *State {
 		s.noteGiven(e.Workload, e.Kind, e.New)
 	}
 	return s
+}
+
+// sharing is placements of which the thousands that have one of a few homes and CPU sets
+// share those: they are compared and gone through at every scan.
+func sharing(placements []workload.Placement) []workload.Placement {
+	out := slices.Clone(placements)
+	var homes []topology.NodeSet
+	var cpus []topology.CPUSet
+	for i := range out {
+		out[i].Home, homes = shared(homes, out[i].Home)
+		out[i].CPUs, cpus = shared(cpus, out[i].CPUs)
+	}
+	return out
+}
+
+// shared is one of the sets that is the same, or the set, which is then one of them.
+func shared[T ~int](sets []topology.Set[T], set topology.Set[T]) (topology.Set[T], []topology.Set[T]) {
+	const most = 64 // to go through
+	for i := range sets {
+		if sets[i].Equal(set) {
+			return sets[i], sets
+		}
+	}
+	if len(sets) < most {
+		sets = append(sets, set)
+	}
+	return set, sets
 }
 
 func cloned[K comparable, V any](m map[K]V) map[K]V {
@@ -389,6 +417,7 @@ type Journal struct {
 	bySet     map[settingKey]*plan.Entry
 	all       []plan.Entry // rising by Seq, nil when stale: shared with readers, never written
 	inherited []plan.Entry // of all those that pass on; nil when stale, likewise
+	changes   uint64       // entries written or taken out so far
 	shape     uint64       // another one when a setting was added or taken out, or is of another thing
 }
 
@@ -408,6 +437,7 @@ func newJournal(entries []plan.Entry) Journal {
 // put writes an entry, or takes one out that is Restored or Gone.
 func (j *Journal) put(e plan.Entry) {
 	j.all = nil
+	j.changes++
 	if e.Kind == plan.Affinity {
 		j.inherited = nil
 	}

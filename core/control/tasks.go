@@ -634,9 +634,14 @@ func (s *State) checkSettings() {
 		}
 		return texts[k]
 	}
+	// What read as it should still does while neither it nor the journal has changed.
+	reads, same := s.made.reads, s.made.checked == s.Journal.changes
 	for i := range s.Snapshot.Observations {
+		if reads[i] && same {
+			continue
+		}
 		o := &s.Snapshot.Observations[i]
-		if o.Kind != workload.InCgroup || checking[o.ID] || s.Tasks[o.ID] != nil {
+		if reads[i] = o.Kind != workload.InCgroup; reads[i] || checking[o.ID] || s.Tasks[o.ID] != nil {
 			continue
 		}
 		e := s.Journal.Of(plan.CgroupCPUs, cgroupPath(o))
@@ -646,6 +651,7 @@ func (s *State) checkSettings() {
 		}
 		if e == nil || e.State != plan.Applied || e.Workload != o.ID || text(o.CPUs) == e.New {
 			delete(s.Narrowed, o.ID)
+			reads[i] = true
 			continue
 		}
 		if left, ok := s.Narrowed[o.ID]; ok && left.Equal(o.CPUs) {
@@ -654,6 +660,7 @@ func (s *State) checkSettings() {
 		}
 		s.Checks[s.effect(Effect{Kind: EffectCheck, Workload: o.ID, Entries: []plan.Entry{*e}})] = o.ID
 	}
+	s.made.checked = s.Journal.changes
 }
 
 func cgroupPath(o *workload.Observation) string {

@@ -98,7 +98,7 @@ func (a *arrangement) homeAt(node int) *home {
 	}
 	h := &a.homesAt[node]
 	if h.kept == nil {
-		*h = a.newHome(topology.Nodes(a.ledger.nodes[node].id))
+		*h = a.newHome(a.ledger.nodes[node].alone)
 	}
 	return h
 }
@@ -342,10 +342,8 @@ func request(h *topology.Host, s *subject) Request {
 // leaveAlone decides for those that are not to be placed.
 func (a *arrangement) leaveAlone() {
 	for i := range a.subjects {
-		a.anyFixed = a.anyFixed || a.subjects[i].Fixed
-	}
-	for i := range a.subjects {
 		s := &a.subjects[i]
+		a.anyFixed = a.anyFixed || s.Fixed
 		switch why := a.whyLeave(s); {
 		case s.Fixed && s.old != nil:
 		case !why.None():

@@ -38,21 +38,22 @@ type Ledger struct {
 // node is what the ledger knows of one NUMA node.
 type node struct {
 	id             topology.NodeID
-	cores          span         // of Ledger.cores
-	caches         span         // of Ledger.caches
-	usable         int          // CPUs that may be given: online, allowed, not reserved, not beyond the partition
-	free           int          // usable CPUs that no dedicated work holds
-	split          bool         // there is a partition: what follows is the other side's, else 0
-	sharedOnly     int          // CPUs that only shared and offline work may be given
-	sharedOnlyFree int          // … that no dedicated work holds all the same
-	whole          int          // cores all of whose CPUs are usable and free
-	wholeCPUs      int          // CPUs of those cores
-	wholeUsable    int          // cores all of whose CPUs are usable
-	threads        int          // CPUs of the largest core; 1 without any
-	shared         micro        // vCPUs of the shared work that has its home here
-	reserve        micro        // vCPUs worth of idle CPU that important work keeps here
-	foreign        float64      // CPUs kept busy by work that has no placement
-	memory         topology.KiB // that placements may book; unlimited when unknown
+	alone          topology.NodeSet // it: one set for all homes that are this node
+	cores          span             // of Ledger.cores
+	caches         span             // of Ledger.caches
+	usable         int              // CPUs that may be given: online, allowed, not reserved, not beyond the partition
+	free           int              // usable CPUs that no dedicated work holds
+	split          bool             // there is a partition: what follows is the other side's, else 0
+	sharedOnly     int              // CPUs that only shared and offline work may be given
+	sharedOnlyFree int              // … that no dedicated work holds all the same
+	whole          int              // cores all of whose CPUs are usable and free
+	wholeCPUs      int              // CPUs of those cores
+	wholeUsable    int              // cores all of whose CPUs are usable
+	threads        int              // CPUs of the largest core; 1 without any
+	shared         micro            // vCPUs of the shared work that has its home here
+	reserve        micro            // vCPUs worth of idle CPU that important work keeps here
+	foreign        float64          // CPUs kept busy by work that has no placement
+	memory         topology.KiB     // that placements may book; unlimited when unknown
 	memoryFree     topology.KiB
 	pages          []pool
 	bandwidth      int64 // booked, MiB/s

@@ -62,7 +62,7 @@ func filled(n int, v int32) []int32 {
 func (l *Ledger) addNode(i int, room topology.KiB) {
 	hn := &l.host.Nodes[i]
 	n := &l.nodes[i]
-	n.id = hn.ID
+	n.id, n.alone = hn.ID, topology.Nodes(hn.ID)
 	n.memory = room
 	if room < 0 {
 		n.memory = unlimited

@@ -386,6 +386,9 @@ func (s *search) termNumbers(c *candidate, t int) words.Reason {
 }
 
 func (c *candidate) nodes(l *Ledger) topology.NodeSet {
+	if len(c.shares) == 1 {
+		return l.nodes[c.shares[0].node].alone
+	}
 	var set topology.NodeSet
 	for _, s := range slices.Backward(c.shares) {
 		set.Add(l.nodes[s.node].id)

@@ -369,3 +369,22 @@ func TestSettleIsHall(t *testing.T) {
 		}
 	})
 }
+
+// TestSharedCPUsOfOthers: CPUs that are right for one workload are not so for every other.
+func TestSharedCPUsOfOthers(t *testing.T) {
+	st := twoNodes()
+	st.Policy.Split, st.Policy.Dedicated = true, topology.CPUs(4, 5, 12, 13)
+	a := shared("a", topology.Nodes(1), nil, 6, 7)
+	b, c, d, e := a, a, a, a
+	b.Workload, b.Home = "b", topology.Nodes(0)
+	c.Workload, c.Class, c.CPUs = "c", workload.Offline, topology.CPUs(4, 6)
+	d.Workload, d.CPUs = "d", c.CPUs
+	e.Workload, e.CPUs = "e", topology.CPUs(4, 7)
+	var got []string
+	for _, v := range plan.Check(st, []plan.Placement{a, b, c, d, e}) {
+		got = append(got, string(v.Workloads[0])+" "+string(v.Code))
+	}
+	if diff := cmp.Diff([]string{"b cpu-outside-home", "d wrong-side-of-partition", "e wrong-side-of-partition"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
