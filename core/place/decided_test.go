@@ -233,7 +233,7 @@ func tell(b *strings.Builder, r *Result) {
 	for _, c := range d.Candidates[:min(2, len(d.Candidates))] {
 		fmt.Fprintf(b, "    on %v", c.Nodes)
 		for _, x := range c.Terms {
-			fmt.Fprintf(b, ", %s %.4f", x.Name, x.Value)
+			fmt.Fprintf(b, ", %s %.4f%s", x.Name, x.Value, known(" of ", x.Why))
 		}
 		fmt.Fprintln(b)
 	}

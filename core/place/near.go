@@ -96,7 +96,7 @@ func (l *Ledger) pull(near []workload.Near, vcpus int) (pull []float64, absent [
 		return nil, absent
 	}
 	for i := range named {
-		named[i] = min(named[i], nearCeiling) + min(learned[i], learnedCeiling, learnedMost/float64(max(1, vcpus)))
+		named[i] = min(named[i], nearCeiling) + min(learned[i], learnedCeiling, learnedMost/float64(vcpus))
 	}
 	return named, absent
 }

@@ -243,10 +243,40 @@ func TestRooms(t *testing.T) {
 	}
 }
 
+// TestCPUsThatAreNotThere: a placement with CPUs that the host has lost, or never had, holds
+// the others.
+func TestCPUsThatAreNotThere(t *testing.T) {
+	st := onHost(twoNodes)
+	fresh := summary(NewLedger(st))
+	p := dedicatedOn("a", 0, gib, 0, 16, 900)
+	p.Pins, p.VCPUs = append(p.Pins, -1), 4
+	p.Idle = topology.CPUs(1, 16)
+	st.Placements = []plan.Placement{p, dedicatedOn("b", 0, gib, 8)}
+	l := NewLedger(st)
+	if n := &l.nodes[0]; n.free != 8-3 || n.whole != 2 {
+		t.Errorf("%d CPUs on %d whole cores are free", n.free, n.whole)
+	}
+	for cpu, want := range map[topology.CPUID]int{-1: -1, 16: -1, 900: -1, 15: 1, 3: 0} {
+		if got := l.nodeOf(cpu); got != want {
+			t.Errorf("CPU %d is of node %d, want %d", cpu, got, want)
+		}
+	}
+	k, _ := l.find("a")
+	if got := l.sharedCPUs(l.held[k]); got != 1 {
+		t.Errorf("%d of its CPUs are on cores that others use too", got)
+	}
+	l.Remove("a")
+	l.Remove("b")
+	if diff := gocmp.Diff(fresh, summary(l)); diff != "" {
+		t.Errorf("the ledger leaks (-fresh +emptied):\n%s", diff)
+	}
+}
+
 // TestPull: each near thing pulls by its distance, and several of its nodes in equal parts.
 func TestPull(t *testing.T) {
 	st := onHost(twoSockets)
 	device(&st)
+	st.Host.Devices = append(st.Host.Devices, topology.Device{Name: "eth1", Node: topology.None})
 	st.Placements = []plan.Placement{floating("peer", 2, 1), {Workload: "off", Class: workload.Offline, Home: topology.Nodes(2)}}
 	for _, tt := range []struct {
 		name  string
@@ -263,6 +293,7 @@ func TestPull(t *testing.T) {
 		{"two nodes, half each", []workload.Near{{Nodes: topology.Nodes(0, 1), Weight: 1, Learned: true}}, 1, []float64{0.05, 0.05, 0.1, 0.1}, nil},
 		{"learned, for many vCPUs", []workload.Near{{Nodes: topology.Nodes(0), Weight: 1, Learned: true}}, 6, []float64{0, 0.05, 0.05, 0.05}, nil},
 		{"a device that is not there", []workload.Near{{Device: "eth9"}}, 1, nil, []string{"eth9"}},
+		{"a device of which nobody knows the node", []workload.Near{{Device: "eth1"}}, 1, nil, nil},
 		{"offline work is nowhere", []workload.Near{{Workload: "off"}, {Device: "eth0"}}, 1, []float64{0, 0.1, 1, 1}, []string{"off"}},
 		{"learned, and not there any more", []workload.Near{{Device: "eth9", Learned: true}}, 1, nil, nil},
 		{"a weight below nothing", []workload.Near{{Device: "eth0", Weight: -1}}, 1, nil, nil},
