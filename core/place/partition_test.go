@@ -130,6 +130,18 @@ func TestInTheWay(t *testing.T) {
 	}
 }
 
+// Of a home a node that has memory only stands in nobody's way.
+func TestMemoryAloneIsNotInTheWay(t *testing.T) {
+	st := onHost(withCXL)
+	st.Policy.Split, st.Policy.Dedicated = true, topology.CPUs(4, 5)
+	p := floating("s", 0, 2)
+	p.Home = topology.Nodes(0, 2)
+	st.Placements = []plan.Placement{p}
+	if got := InTheWay(st); got != nil {
+		t.Errorf("%q", got)
+	}
+}
+
 // What stands nowhere in the way of a partition is kept where it is by it; in any case
 // the plan under the new partition breaks no rule.
 func TestPartitionMovesUnderWork(t *testing.T) {

@@ -338,6 +338,54 @@ func TestNodeThatLacksLeast(t *testing.T) {
 	}
 }
 
+// Too large is what no node could ever hold, whatever lies there now.
+func TestTooLarge(t *testing.T) {
+	for _, tt := range []struct {
+		spec workload.Spec
+		edit func(*workload.Spec)
+		want bool
+	}{
+		{vm("a", 8, 15*gib), nil, false}, {vm("a", 9, gib), nil, true}, {vm("a", 1, 16*gib+1), nil, true}, {service("a", 24, gib), nil, false}, {service("a", 25, gib), nil, true},
+		{vm("a", 4, 0), func(s *workload.Spec) { s.SMT = workload.SMTIsolate }, false}, {vm("a", 5, 0), func(s *workload.Spec) { s.SMT = workload.SMTIsolate }, true},
+		{vm("a", 8, 0), func(s *workload.Spec) { s.SMT = workload.SMTRequire }, false}, {vm("a", 7, 0), func(s *workload.Spec) { s.SMT, s.Nodes = workload.SMTRequire, topology.Nodes(1) }, true},
+		{vm("a", 1, 200<<10), func(s *workload.Spec) { s.HugePage = 2 << 10 }, false}, {vm("a", 1, 202<<10), func(s *workload.Spec) { s.HugePage = 2 << 10 }, true},
+		{vm("a", 1, 1), func(s *workload.Spec) { s.HugePage = 1 << 20 }, true},
+	} {
+		st := onHost(`
+			0  0-3|8-11   16G 10 21 huge=2Mx100
+			1  4-7|12-15  16G 21 10
+		`)
+		st.Policy.Reserved = topology.CPUs(4)
+		l := NewLedger(st)
+		if tt.edit != nil {
+			tt.edit(&tt.spec)
+		}
+		if w := newWant(l, &Request{Spec: tt.spec}); w.tooLarge != tt.want {
+			t.Errorf("%+v: %v", tt.spec, w.tooLarge)
+		}
+	}
+}
+
+// A node may take spilled memory when what is left then still finds room within the nodes
+// that the workload may have.
+func TestMayHold(t *testing.T) {
+	l := NewLedger(onHost("0 0-1 1G 10 21 21 21\n1 2-3 1G 21 10 21 21\n2 4-5 1G 21 21 10 21\n3 - 1G 21 21 21 10"))
+	for _, tt := range []struct {
+		class workload.Class
+		most  int
+		left  topology.KiB
+		want  bool
+	}{
+		{workload.Dedicated, 1, 5, false}, {workload.Dedicated, 2, 20, true}, {workload.Dedicated, 2, 21, false}, {workload.Dedicated, 3, 25, true}, {workload.Dedicated, 3, 26, false},
+		{workload.Dedicated, 4, 27, true}, {workload.Dedicated, 4, 28, false}, {workload.Shared, 3, 22, true}, {workload.Shared, 3, 23, false},
+	} {
+		s := search{l: l, w: &want{Spec: workload.Spec{Class: tt.class, MaxNodes: tt.most}}, mem: []topology.KiB{10, 5, 20, 2}, vcpus: []float64{2, 0, 0, 0}, memory: make([]topology.KiB, 4)}
+		if got := s.mayHold(2, tt.left); got != tt.want {
+			t.Errorf("%s, %d nodes at most, %d left: %v", tt.class, tt.most, tt.left, got)
+		}
+	}
+}
+
 // Of two rooms the tightest that holds all of a need is the better one, or else the larger.
 func TestFitsBetter(t *testing.T) {
 	for _, tt := range []struct {

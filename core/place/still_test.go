@@ -118,6 +118,53 @@ func TestHomeStillHolds(t *testing.T) {
 	}
 }
 
+// What floats keeps its home as long as there is room for its vCPUs on each of its nodes,
+// overcommitted as the policy says.
+func TestFloatingHomeStillHolds(t *testing.T) {
+	for _, tt := range []struct {
+		vcpus, others int
+		overcommit    float64
+		taken         []topology.CPUID
+		home          topology.NodeSet
+		holds         bool
+	}{
+		{2, 6, 1, nil, topology.Nodes(0), true}, {3, 6, 1, nil, topology.Nodes(0), false}, {10, 6, 2, nil, topology.Nodes(0), true}, {11, 6, 2, nil, topology.Nodes(0), false},
+		{4, 6, 1, nil, topology.Nodes(0, 1), true}, {5, 6, 1, nil, topology.Nodes(0, 1), false}, {1, 0, 1, []topology.CPUID{0, 1, 2, 3, 8, 9, 10, 11}, topology.Nodes(0), false},
+		{1, 0, 1, []topology.CPUID{0, 1, 2, 3, 8, 9, 10}, topology.Nodes(0), true},
+	} {
+		st := onHost(twoNodes)
+		st.Policy.Overcommit = tt.overcommit
+		if tt.others > 0 {
+			st.Placements = append(st.Placements, floating("x", 0, tt.others))
+		}
+		if tt.taken != nil {
+			st.Placements = append(st.Placements, dedicatedOn("y", 0, 0, tt.taken...))
+		}
+		p := floating("a", 0, tt.vcpus)
+		p.Home = tt.home
+		if _, why := renew(NewLedger(st), &p, &Request{Spec: service("a", tt.vcpus, 0)}); why.None() != tt.holds {
+			t.Errorf("%d vCPUs on nodes %v beside %d and CPUs %v: %v", tt.vcpus, tt.home, tt.others, tt.taken, why)
+		}
+	}
+}
+
+// Memory that was booked on a node with too much of it lies elsewhere on its home, as far as
+// that has others.
+func TestBookingsAreSpread(t *testing.T) {
+	st := onHost(twoNodes)
+	wide := floating("wide", 0, 2)
+	wide.Home, wide.Memory, wide.Asked = topology.Nodes(0, 1), on(12*gib), 12*gib
+	st.Placements = []plan.Placement{dedicatedOn("one", 0, 8*gib, 0), wide}
+	l := NewLedger(st)
+	if a, b := l.nodes[0].memoryFree, l.nodes[1].memoryFree; a != 0 || b != 12*gib {
+		t.Errorf("%d and %d KiB are free", a, b)
+	}
+	l.Remove("wide")
+	if a, b := l.nodes[0].memoryFree, l.nodes[1].memoryFree; a != 8*gib || b != 16*gib {
+		t.Errorf("without it %d and %d KiB are free", a, b)
+	}
+}
+
 func dedicatedOn(id workload.ID, node topology.NodeID, memory topology.KiB, pins ...topology.CPUID) plan.Placement {
 	p := plan.Placement{Workload: id, Class: workload.Dedicated, Importance: 50, VCPUs: len(pins), Home: topology.Nodes(node), CPUs: topology.CPUs(pins...), Pins: pins, Asked: memory, Bound: true}
 	if memory > 0 {
