@@ -767,3 +767,27 @@ func TestCPUsThatHaveNoEffect(t *testing.T) {
 		t.Errorf("kept when it is gone: %v", f.s.Told)
 	}
 }
+
+// What a scan saw before a setting was written is not held against the setting, and it is
+// not written again.
+func TestScanOlderThanASetting(t *testing.T) {
+	f := newFake(t, 2, 8)
+	id := f.add("a", 2, 1<<20, 0)
+	f.keeping(EffectApply)
+	f.scan(1)
+	old := f.begin()
+	old.Snapshot = f.snapshot()
+	f.release()
+	if f.cpus(id) == "" || f.count(EffectApply, id) != 1 {
+		t.Fatalf("CPUs %q, %d writes", f.cpus(id), f.count(EffectApply, id))
+	}
+	f.turn(Input{Scan: old})
+	f.run()
+	if f.toldOf(id, words.CPUsTaken) != 0 || f.count(EffectCheck, id) != 0 || f.count(EffectApply, id) != 1 {
+		t.Errorf("told %d times, read %d times, %d writes", f.toldOf(id, words.CPUsTaken), f.count(EffectCheck, id), f.count(EffectApply, id))
+	}
+	f.scan(2)
+	if len(f.s.Ended) != 0 || f.s.restOf(id) || f.count(EffectApply, id) != 1 {
+		t.Errorf("later: %v, %+v, %d writes", f.s.Ended, f.s.Plan.Steps, f.count(EffectApply, id))
+	}
+}

@@ -62,11 +62,18 @@ type Task struct {
 // Step is the one under way.
 func (t *Task) Step() *plan.Step { return &t.Steps[0] }
 
-// ended is when a page move ended, or a change that somebody asked for.
+// ended is when something ended that scans must begin after to see.
 type ended struct {
 	Scan     uint64 // the newest that had begun
 	Recorded bool   // the newest record of a move is of it
-	Asked    bool   // it was a change
+	Asked    bool   // it was a change that somebody asked for
+	Settings bool   // it was no page move
+}
+
+// seen reports whether the newest scan saw of a workload what was last done to it.
+func (s *State) seen(id workload.ID) bool {
+	end, ok := s.Ended[id]
+	return !ok || end.Scan < s.Seen
 }
 
 // changing reports whether what was seen of a workload is from the midst of a change that
@@ -75,8 +82,7 @@ func (s *State) changing(id workload.ID) bool {
 	if t := s.Tasks[id]; t != nil && t.Request != 0 {
 		return true
 	}
-	end, ok := s.Ended[id]
-	return ok && end.Asked && end.Scan >= s.Seen
+	return s.Ended[id].Asked && !s.seen(id)
 }
 
 // slow reports whether a step takes as long as there is memory: the kernel moves what
@@ -139,7 +145,11 @@ func (s *State) dispatchGroup(group []plan.Step, checking map[workload.ID]bool) 
 	if s.Tried[id] || checking[id] || s.Holds.Has(id) || s.undoes(id) || s.needsRestored(&group[0]) || s.silentNow(id) || s.waiting(&group[0]) {
 		return nil
 	}
+	end := s.Ended[id]
 	if !slow(&group[0]) {
+		if end.Settings && !s.seen(id) {
+			return nil
+		}
 		n := 1
 		for n < len(group) && !slow(&group[n]) {
 			n++
@@ -147,7 +157,7 @@ func (s *State) dispatchGroup(group []plan.Step, checking map[workload.ID]bool) 
 		s.begin(id, &Task{Steps: slices.Clone(group[:n]), Scan: s.Seen})
 		return nil
 	}
-	if end, ok := s.Ended[id]; ok && end.Scan >= s.Seen { // figures from before a move ended
+	if !end.Settings && !s.seen(id) { // figures from before a move ended
 		return nil
 	}
 	return transferFor(group, s.observation(id))
@@ -287,8 +297,12 @@ func (s *State) end(id workload.ID, t *Task) {
 	if !t.Took && t.Request == 0 {
 		s.Tried[id] = true
 	}
+	// What a scan that is under way has seen is older than this end.
+	if end, ok := s.Ended[id]; t.Took && t.Transfer == nil {
+		end.Scan, end.Settings = s.Scans, end.Settings || !ok
+		s.Ended[id] = end
+	}
 	if t.Transfer != nil {
-		// What a scan that is under way has seen is older than this end.
 		s.note(Effect{Kind: EffectMoved, Workload: s.observerID(id)})
 		s.Ended[id] = ended{Scan: s.Scans, Recorded: t.Move != nil && s.Moves[id].Started.Equal(t.Move.Started)}
 	}
@@ -641,7 +655,7 @@ func (s *State) checkSettings() {
 			continue
 		}
 		o := &s.Snapshot.Observations[i]
-		if reads[i] = o.Kind != workload.InCgroup; reads[i] || checking[o.ID] || s.Tasks[o.ID] != nil {
+		if reads[i] = o.Kind != workload.InCgroup; reads[i] || checking[o.ID] || s.Tasks[o.ID] != nil || !s.seen(o.ID) {
 			continue
 		}
 		e := s.Journal.Of(plan.CgroupCPUs, cgroupPath(o))
