@@ -791,3 +791,28 @@ func TestScanOlderThanASetting(t *testing.T) {
 		t.Errorf("later: %v, %+v, %d writes", f.s.Ended, f.s.Plan.Steps, f.count(EffectApply, id))
 	}
 }
+
+// Memory that was moved and not read since is not moved again, and what the move brought
+// is told when it is known.
+func TestMemoryNotReadSinceItsMove(t *testing.T) {
+	f := newFake(t, 2, 8)
+	id := f.add("a", 2, 1<<20, 0)
+	f.scan(3)
+	memory := slices.Clone(f.works[id].obs.Memory)
+	f.order(id, 1)
+	moved := slices.Clone(f.works[id].obs.Memory)
+	if f.s.Moves[id].State != moveDone || f.told(words.MoveEnded) != 1 || slices.Equal(memory, moved) {
+		t.Fatalf("move %+v, memory %v", f.s.Moves[id], moved)
+	}
+	w := f.works[id]
+	w.obs.Memory, w.obs.MemoryMoved = memory, true
+	f.scan(3)
+	if n := f.told(words.LocalityChanged) + f.told(words.LocalityAfterMove); n != 0 || f.told(words.MoveEnded) != 1 {
+		t.Errorf("from figures of before: told %d times, moved %d times", n, f.told(words.MoveEnded))
+	}
+	w.obs.Memory, w.obs.MemoryMoved = moved, false
+	f.scan(2)
+	if n := f.told(words.LocalityChanged); n != 1 || f.s.Moves[id].LocalityAfter == nil || *f.s.Moves[id].LocalityAfter != 1 || len(f.s.Ended) != 0 {
+		t.Errorf("told %d times, %+v, %v", n, f.s.Moves[id], f.s.Ended)
+	}
+}

@@ -157,10 +157,11 @@ func (s *State) dispatchGroup(group []plan.Step, checking map[workload.ID]bool) 
 		s.begin(id, &Task{Steps: slices.Clone(group[:n]), Scan: s.Seen})
 		return nil
 	}
-	if !end.Settings && !s.seen(id) { // figures from before a move ended
+	o := s.observation(id)
+	if !end.Settings && !s.seen(id) || o != nil && o.MemoryMoved { // figures from before a move ended
 		return nil
 	}
-	return transferFor(group, s.observation(id))
+	return transferFor(group, o)
 }
 
 // beginSome begins those of transfers that may.

@@ -179,12 +179,12 @@ func (s *State) tellBalance() {
 func (s *State) tellMoved() {
 	for _, id := range sortedKeys(s.Ended) {
 		end := s.Ended[id]
-		if end.Scan >= s.Seen {
+		o := s.observation(id)
+		if end.Scan >= s.Seen || o != nil && o.MemoryMoved {
 			continue
 		}
 		delete(s.Ended, id)
 		m, ok := s.Moves[id]
-		o := s.observation(id)
 		if o == nil || !ok || !end.Recorded {
 			continue
 		}

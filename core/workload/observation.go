@@ -99,6 +99,8 @@ type Observation struct {
 	// MemoryUnread: where its memory lies and its policies have not been read yet, for the
 	// time that a look may take was used up. Memory is without what is not read.
 	MemoryUnread bool `json:",omitzero"`
+	// MemoryMoved: its pages were moved since it was read where its memory lies.
+	MemoryMoved bool `json:",omitzero"`
 	// Unanswered: a process of it does not answer when its memory is asked for, and would
 	// stop whoever asks. Its pages are left alone; Problems has more.
 	Unanswered bool `json:",omitzero"`
@@ -125,7 +127,7 @@ func (o *Observation) Same(p *Observation) bool {
 	return o.CPUUse == p.CPUUse && o.ID == p.ID && o.Name == p.Name && o.Kind == p.Kind && o.Cgroup == p.Cgroup && o.Threads == p.Threads &&
 		same(o.Memory, p.Memory) && same(o.RanOn, p.RanOn) && same(o.Processes, p.Processes) && same(o.Anon, p.Anon) && same(o.Movable, p.Movable) &&
 		o.CPUs.Equal(p.CPUs) && o.Mems.Equal(p.Mems) && o.RanOnFrom == p.RanOnFrom && o.Bandwidth == p.Bandwidth && o.Accesses == p.Accesses &&
-		o.OwnPolicy == p.OwnPolicy && o.CgroupID == p.CgroupID && o.UID == p.UID && o.MemoryUnread == p.MemoryUnread && o.Unanswered == p.Unanswered &&
+		o.OwnPolicy == p.OwnPolicy && o.CgroupID == p.CgroupID && o.UID == p.UID && o.MemoryUnread == p.MemoryUnread && o.MemoryMoved == p.MemoryMoved && o.Unanswered == p.Unanswered &&
 		o.Caps == p.Caps && o.Pinned == p.Pinned && o.PinnedWhy == p.PinnedWhy
 }
 

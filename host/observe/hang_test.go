@@ -303,3 +303,28 @@ func TestCgroupNeedsNoMaps(t *testing.T) {
 		t.Errorf("%d read in a minute", reads)
 	}
 }
+
+// Figures from before a move of pages are told to be that until they are read again.
+func TestReadingAfterAMoveThatTakesLong(t *testing.T) {
+	m := newFake()
+	m.mounts, m.top = "", ""
+	p := m.proc(100, 1, "a", "/", 100*mib)
+	p.maps = "7f00 default anon=25600 N0=25600 kernelpagesize_kB=4\n"
+	r := newRig(t, m, Options{})
+	if o := find(t, r.look(), "pid:100"); o.MemoryMoved || workload.Total(o.Memory) != 100*mib {
+		t.Fatalf("at first %+v", o)
+	}
+	h := hang(t, r, "proc/100/numa_maps")
+	p.maps = "7f00 default anon=25600 N1=25600 kernelpagesize_kB=4\n"
+	r.o.Stale("pid:100")
+	for range 2 {
+		if o := find(t, r.after(2*time.Second), "pid:100"); !o.MemoryMoved || o.Memory[0].Node != 0 {
+			t.Errorf("while it is read: %+v", o)
+		}
+	}
+	h.end()
+	r.after(20 * time.Second) // that reading has failed
+	if o := find(t, r.after(20*time.Second), "pid:100"); o.MemoryMoved || len(o.Memory) != 1 || o.Memory[0].Node != 1 {
+		t.Errorf("when it is read: %+v", o)
+	}
+}

@@ -181,6 +181,11 @@ func (o *Observer) mapsDue(reported []*work) []toRead {
 	return due
 }
 
+// moved reports whether numa_maps of p has not been read since its pages were moved.
+func (p *process) moved() bool {
+	return p.mapsStale || p.reading != nil && p.reading.wasStale
+}
+
 // onlyMapsTell reports whether nothing but numa_maps tells where the memory of p lies.
 func (o *Observer) onlyMapsTell(w *work, p *process) bool {
 	return w.kind != workload.InCgroup || !w.leaf.hasStat || p.huge > 0
