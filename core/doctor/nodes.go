@@ -272,7 +272,7 @@ func (f *facts) uneven() []measure.Verdict {
 	var evidence []measure.Evidence
 	var what []string
 	if a, b := float64(*f.d.Nodes[small].Mem), float64(*f.d.Nodes[large].Mem); 1-a/b > f.lim.Memory {
-		what = append(what, fmt.Sprintf("node%d has %.0f GiB, node%d %.0f GiB", f.d.Nodes[small].ID, a/(1<<30), f.d.Nodes[large].ID, b/(1<<30)))
+		what = append(what, fmt.Sprintf("node%d has %s, node%d %s", f.d.Nodes[small].ID, words.Size(*f.d.Nodes[small].Mem>>10), f.d.Nodes[large].ID, words.Size(*f.d.Nodes[large].Mem>>10)))
 		evidence = append(evidence, measure.Evidence{Rule: "E7", Says: what[0], Value: measure.Value(1 - a/b), Threshold: measure.Value(f.lim.Memory), Source: "node*/meminfo"})
 	}
 	slow, fast := -1, -1

@@ -705,3 +705,29 @@ func TestMovableIsWithoutPageCache(t *testing.T) {
 		t.Errorf("movable: %s", d)
 	}
 }
+
+// A cgroup that somebody narrows between two readings of it pins nobody.
+func TestCgroupNarrowedByHand(t *testing.T) {
+	m := newFake()
+	p := m.proc(100, 1, "a", "/a.service", 100*mib)
+	p.threads = []fakeThread{{cpus: "0-7"}, {cpus: "0-7"}}
+	narrow := func(cpus string) {
+		m.group("/a.service", fakeGroup{anon: byNode{100 * mib}, cpus: cpus, mems: "0-1"})
+		p.threads = []fakeThread{{cpus: cpus}, {cpus: cpus}}
+	}
+	narrow("0-7")
+	r := newRig(t, m, Options{})
+	r.look()
+	for range 4 {
+		r.after(time.Second)
+	}
+	narrow("2")
+	for range 12 { // whenever its affinities are read
+		if o := find(t, r.after(time.Second), "/a.service"); o.Pinned {
+			t.Fatalf("pinned: %s", o.PinnedWhy)
+		}
+	}
+	if o := find(t, r.after(time.Second), "/a.service"); o.CPUs.String() != "2" {
+		t.Errorf("CPUs %s", o.CPUs)
+	}
+}

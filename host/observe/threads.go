@@ -163,6 +163,10 @@ func (o *Observer) readAffinities(reported []*work) {
 			every := affinityEvery - affinityEvery/32*time.Duration(p.pid%8)
 			if due || (budget > 0 && o.now.Sub(p.affAt) >= every) {
 				budget -= o.readAffinity(w, p)
+				if slices.ContainsFunc(p.aff, func(m mask) bool { return !w.leaf.cpus.SubsetOf(m.cpus) }) {
+					w.leaf.cpusetAt = time.Time{} // the cgroup may have been narrowed since it was read
+					o.readCpuset(w.leaf)
+				}
 			}
 		}
 	}
