@@ -169,6 +169,35 @@ func TestSwap(t *testing.T) {
 	}
 }
 
+// Where two that shall take each other's place find no room on the way, one that is not
+// concerned steps aside, and goes back.
+func TestBystanderStepsAside(t *testing.T) {
+	st := onHost(`
+		0  0-3   16G 10 21 21 21
+		1  4-7   16G 21 10 21 21
+		2  8-11  16G 21 21 10 21
+		3  12-15 16G 21 21 21 10
+	`)
+	l, running := settled(t, st, []onNode{{whole("x", 4, gib), 0}, {whole("y", 4, gib), 1}, {whole("z", 3, gib), 2}, {whole("w", 1, gib), 3}})
+	for level, want := range map[int]string{3: "", 4: "", 5: "z* 2>3, y* 1>2, x 0>1, y 2>0, z 3>2", 6: "z* 2>3, y* 1>2, x 0>1, y 2>0, z 3>2"} {
+		r := newRepack(l, Request{Spec: whole("new", 1, gib)}, RepackOptions{Running: running[:3]})
+		r.level = level
+		for who, to := range []int{1, 0} {
+			k, _ := l.find([]workload.ID{"y", "x"}[who])
+			r.seated = append(r.seated, seat{who, []share{{to, 4, gib}}, *l.held[k].Placement})
+		}
+		moves, after, ok := r.order()
+		if got := briefly(moves); ok != (want != "") || got != want {
+			t.Errorf("in %d moves: %v %q, want %q", level, ok, got, want)
+		}
+		explainMoves(l, moves, nil, topology.NodeSet{})
+		checkMoves(t, st, l, moves, nil)
+		if ok && len(after.held) != 4 {
+			t.Errorf("%d placements", len(after.held))
+		}
+	}
+}
+
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)
