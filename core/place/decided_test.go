@@ -56,7 +56,7 @@ func TestDecided(t *testing.T) {
 		fmt.Fprintf(&b, "== %s\n", h.name)
 		comeAndGo(&b, h.st, rand.New(rand.NewPCG(1, uint64(i))))
 	}
-	for seed := range uint64(30) {
+	for seed := range uint64(16) {
 		fmt.Fprintf(&b, "== a full host, %d\n", seed)
 		makeRoom(&b, rand.New(rand.NewPCG(2, seed)))
 	}
@@ -176,6 +176,19 @@ func makeRoom(b *strings.Builder, r *rand.Rand) {
 		tellRoom(b, l, s, opt)
 	}
 	tellNearer(b, l, opt)
+	few := opt
+	few.Steps = 24 // too few to try all
+	tellRoom(b, l, whole("new", min(4, free), 4*gib), few)
+	tellNearer(b, l, few)
+	wide := vm("new", max(5, free), 8*gib)
+	wide.Near = []workload.Near{{Workload: opt.Running[0].Spec.ID, Weight: 0.5}, {Nodes: topology.Nodes(1), Learned: true, Weight: 0.5}}
+	floats := service("new", 9+2*nodes, 6*gib)
+	at := []workload.NodeMemory{{Node: 0, KiB: gib}, {Node: 1, KiB: 3 * gib}}
+	for _, req := range []Request{{Spec: wide}, {Spec: wide, Must: true}, {Spec: wide, Memory: at}, {Spec: floats}, {Spec: floats, Memory: at}} {
+		got := l.Place(req)
+		tell(b, &got)
+		fmt.Fprintf(b, "    %d branches\n", l.scratch.branches)
+	}
 	opt.Access = 1.05
 	tellRoom(b, l, vm("new", max(4, min(9, free)), 8*gib), opt)
 }

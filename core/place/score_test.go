@@ -170,6 +170,8 @@ func TestTerms(t *testing.T) {
 			want: terms{contention: 2 * 0.35, balance: 0.05 * 3 * 6 / 4.0}},
 		{name: "dedicated work beside shared", before: []plan.Placement{floating("x", 0, 3)}, req: Request{Spec: vm("a", 4, 4*gib)}, shares: []share{{0, 4, 4 * gib}},
 			want: terms{holes: empty, contention: 0.35, balance: 0.05 * 3 * (3/2.0 - 3/4.0)}},
+		{name: "dedicated work takes the last CPU of shared", before: []plan.Placement{floating("x", 0, 1), dedicatedOn("y", 0, 0, 0, 16, 1, 17, 2, 18, 3)}, req: Request{Spec: vm("a", 1, 0)}, shares: []share{{0, 1, 0}},
+			want: terms{holes: 0.2/8 + 0.05*0.8, contention: 1 - 0.35*0.5, siblings: 0.15}},
 	} {
 		st := onHost(twoSockets)
 		if tt.st != nil {
