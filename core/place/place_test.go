@@ -274,6 +274,9 @@ func TestRefused(t *testing.T) {
 		{name: "offline work keeps a CPU", host: twoNodes, before: []workload.Spec{{ID: "o", Class: workload.Offline}}, want: vm("a", 16, gib),
 			reasons: words.Reasons(words.Because(words.StarvesOffline, "o"), words.Because(words.OneCPUMore, "0-1")),
 			nearest: []plan.Shortage{{Nodes: topology.Nodes(0, 1), Resource: plan.CPU, Want: 17, Have: 16}}},
+		{name: "offline work keeps a CPU of its only node", host: farSockets, before: []workload.Spec{{ID: "o", Class: workload.Offline, Nodes: topology.Nodes(0)}},
+			want:    func() workload.Spec { s := vm("a", 4, gib); s.Nodes = topology.Nodes(0); return s }(),
+			nearest: []plan.Shortage{{Nodes: topology.Nodes(0), Resource: plan.CPU, Want: 4, Have: 3}}},
 		{name: "shared work keeps its CPUs", host: farSockets, before: []workload.Spec{service("s", 4, gib), service("t", 4, gib)}, want: vm("a", 4, gib),
 			reasons: says(words.OnlySplit)},
 		{name: "shared beyond the overcommit", host: farSockets, want: service("s", 25, gib), reasons: says(words.HostTooSmall, words.Because(words.SharedVCPUs, 25), words.Because(words.Number, 24))},
@@ -382,7 +385,7 @@ func TestMayHold(t *testing.T) {
 		{workload.Dedicated, 1, 5, false}, {workload.Dedicated, 2, 20, true}, {workload.Dedicated, 2, 21, false}, {workload.Dedicated, 3, 25, true}, {workload.Dedicated, 3, 26, false},
 		{workload.Dedicated, 4, 27, true}, {workload.Dedicated, 4, 28, false}, {workload.Shared, 3, 22, true}, {workload.Shared, 3, 23, false},
 	} {
-		s := search{l: l, w: &want{Spec: workload.Spec{Class: tt.class, MaxNodes: tt.most}}, mem: []topology.KiB{10, 5, 20, 2}, vcpus: []float64{2, 0, 0, 0}, memory: make([]topology.KiB, 4)}
+		s := search{l: l, w: &want{Spec: workload.Spec{Class: tt.class, MaxNodes: tt.most}}, mem: []topology.KiB{10, 5, 20, 2}, vcpus: []float64{1, 0, 0, 0}, memory: make([]topology.KiB, 4)}
 		if got := s.mayHold(2, tt.left); got != tt.want {
 			t.Errorf("%s, %d nodes at most, %d left: %v", tt.class, tt.most, tt.left, got)
 		}

@@ -227,7 +227,7 @@ func TestRooms(t *testing.T) {
 	st.Host.Measured = &topology.Measured{BandwidthMiBs: [][]float64{{90_000}}}
 	st.Placements = []plan.Placement{dedicatedOn("d", 0, 4*gib, 0, 16, 1), floating("s", 2, 3)}
 	l := NewLedger(st)
-	l.AddForeign(&workload.Observation{CPUUse: 4, RanOn: []workload.NodeShare{{Node: 2, Share: 0.25}, {Node: 9, Share: 0.75}},
+	l.AddForeign(&workload.Observation{CPUUse: 4, RanOn: []workload.NodeShare{{Node: 0, Share: 0.25}, {Node: 9, Share: 0.75}},
 		Memory: []workload.NodeMemory{{Node: 0, KiB: gib}, {Node: 1, KiB: gib}, {Node: 9, KiB: gib}}})
 	want := []Room{{0, 5, 2.5, 11 * gib, 90_000}, {1, 8, 4, unlimited, unknownBandwidth}, {2, 8, 4, 16 * gib, unknownBandwidth}, {3, 8, 4, 16 * gib, unknownBandwidth}}
 	if diff := gocmp.Diff(want, l.Rooms()); diff != "" {
@@ -236,9 +236,17 @@ func TestRooms(t *testing.T) {
 	if n := &l.nodes[0]; n.memory != 15*gib {
 		t.Errorf("%d KiB may be booked where others hold a GiB", n.memory)
 	}
-	if load := l.nodes[2].load(); !about(load, 3+1) {
-		t.Errorf("load %v", load)
+	if load, other := l.nodes[0].load(), l.nodes[2].load(); !about(load, 1) || !about(other, 3) {
+		t.Errorf("load %v and %v", load, other)
 	}
+	st.Host.Nodes = append(st.Host.Nodes[:1:1], st.Host.Nodes[2:]...) // IDs have a gap
+	for id, want := range map[topology.NodeID]int{-1: -1, 0: 0, 1: -1, 2: 1, 3: 2, 4: -1} {
+		if got := NewLedger(st).index(id); got != want {
+			t.Errorf("node %d is at %d, want %d", id, got, want)
+		}
+	}
+	st = onHost(twoSockets)
+	st.Placements = []plan.Placement{dedicatedOn("d", 0, 4*gib, 0, 16, 1)}
 	st.Policy.Split, st.Policy.Dedicated = true, topology.CPUs(0, 1, 16, 17)
 	if r := NewLedger(st).Rooms()[0]; r.CPUs != 4 || !about(r.Cores, 2) {
 		t.Errorf("behind the partition: %+v", r)

@@ -80,6 +80,11 @@ func TestHomeStillHolds(t *testing.T) {
 		{"memory on two nodes, where it lies", func(_ *plan.State, p *plan.Placement, r *Request) {
 			p.Home, r.Spec.Memory, r.Memory = topology.Nodes(0, 1), 8*gib, on(gib, 3*gib)
 		}, false, on(2*gib, 6*gib)},
+		{"as much memory, a part of it elsewhere", func(st *plan.State, p *plan.Placement, r *Request) {
+			p.Home, p.Memory, p.Asked = topology.Nodes(0, 1), on(12*gib), 12*gib
+			r.Spec.Memory = 12 * gib
+			st.Placements = append(st.Placements, dedicatedOn("x", 0, 8*gib, 2))
+		}, false, on(8*gib, 4*gib)},
 		{"huge pages on two nodes, whole ones where they lie", func(st *plan.State, p *plan.Placement, r *Request) {
 			for i := range st.Host.Nodes {
 				st.Host.Nodes[i].HugePages = []topology.HugePool{{Size: 2 << 10, Total: 1024, Free: 1024}}
