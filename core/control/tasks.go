@@ -372,8 +372,7 @@ func (s *State) intend(id workload.ID, t *Task, step plan.Step, r *Result) {
 	anew := false // another one under the same path
 	for i := range r.Changes {
 		c := &r.Changes[i]
-		// One that its device has made anew is nobody's yet (see applied).
-		if e := s.Journal.Of(c.Kind, c.Path); e != nil && !e.Ours(c.Setting) && (e.New != e.Old || len(e.Past) > 0) {
+		if e := s.Journal.Of(c.Kind, c.Path); e != nil && !e.Ours(c.Setting) && !e.IsMadeAnew() {
 			if e.Object != "" && c.Object != "" && e.Object != c.Object {
 				s.mark(e, plan.Gone)
 				anew = true
@@ -449,9 +448,7 @@ func (s *State) applied(id workload.ID, t *Task, step plan.Step) {
 	for _, seq := range t.Entries {
 		if e := s.Journal.entries[seq]; e != nil {
 			if step.Kind == plan.SetQueues && e.Kind != plan.QueueCount { // made anew: nothing of homenode's is in it
-				anew := *e
-				anew.New, anew.Past = e.Old, nil
-				s.put(anew)
+				s.put(e.MadeAnew())
 				e = s.Journal.entries[seq]
 			}
 			s.mark(e, plan.Applied)

@@ -199,8 +199,21 @@ func (e *Entry) Renew(w workload.ID, value string) {
 		e.Past = append(past, e.New)
 		e.Past = e.Past[max(0, len(e.Past)-maxPast):]
 	}
-	e.Workload, e.New, e.State = w, value, Intended
+	if e.Workload, e.New, e.State = w, value, Intended; e.New == e.Old && len(e.Past) == 0 {
+		e.Past = []string{e.Old} // else it reads as MadeAnew
+	}
 }
+
+// MadeAnew is the entry of a setting that its device has made anew since homenode wrote
+// it: nothing of homenode's stands, and what is read now is nobody's yet.
+func (e *Entry) MadeAnew() Entry {
+	anew := *e
+	anew.New, anew.Past = e.Old, nil
+	return anew
+}
+
+// IsMadeAnew reports whether an entry is one of MadeAnew.
+func (e *Entry) IsMadeAnew() bool { return e.New == e.Old && len(e.Past) == 0 }
 
 // EventKind groups the lines of the history.
 type EventKind string

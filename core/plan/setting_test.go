@@ -69,3 +69,17 @@ func TestOurs(t *testing.T) {
 		t.Error("an entry of before, which knows no inode, is not ours")
 	}
 }
+
+// What somebody has set by chance to what homenode wants is homenode's like any other
+// value: when it reads otherwise later, somebody else has set it.
+func TestEntryOfWhatIsSoAlready(t *testing.T) {
+	e := Entry{Kind: IRQAffinity, Old: "6"}
+	e.Renew("device:eth0", "6")
+	if e.IsMadeAnew() || e.Ours(Setting{Value: "0-15"}) || !e.Ours(Setting{Value: "6"}) {
+		t.Errorf("%+v", e)
+	}
+	e.Renew("device:eth0", "4")
+	if anew := e.MadeAnew(); !anew.IsMadeAnew() || e.IsMadeAnew() || anew.Old != "6" {
+		t.Errorf("%+v of %+v", anew, e)
+	}
+}

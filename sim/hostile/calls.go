@@ -62,10 +62,13 @@ func (h *host) apply(s *plan.Step) (*control.Failure, []string) {
 			return gone(k.path), wrong
 		}
 		value := will(k, s)
+		raced := c.wrote > c.read // somebody wrote between reading and now: nobody can see that
 		if value == c.value {
+			if raced { // nor that it was just this
+				c.theirs = c.seen
+			}
 			continue
 		}
-		raced := c.wrote > c.read // somebody wrote between reading and now: nobody can see that
 		confines := c.value != h.nothing(k)
 		switch {
 		case raced:
