@@ -54,7 +54,7 @@ const kvmLimit = 8 * time.Second
 
 // quickBoot is what a small guest's boot takes on two idle CPUs with half again on top.
 // Where it takes longer, guests beside each other do not answer in time.
-const quickBoot = 9 * time.Second
+const quickBoot = 7 * time.Second
 
 // chooseLanes is how many guests run at a time: as many as CPUs on a machine that is
 // quick now, else one.
