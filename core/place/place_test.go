@@ -115,6 +115,10 @@ func TestPlace(t *testing.T) {
 				0  0-7|16-23   16G 10 21 llc=4
 				1  8-15|24-31  16G 21 10 llc=4
 			`, before: []workload.Spec{vm("x", 2, gib)}, want: vm("a", 8, gib), home: "0", cpus: "4-7,20-23", reasons: says(words.PinnedCores, "4-7,20-23", 4, 1)},
+		{name: "of caches that hold all of it the first", host: `
+				0  0-7|16-23   16G 10 21 llc=4
+				1  8-15|24-31  16G 21 10 llc=4
+			`, want: vm("a", 8, gib), home: "0", cpus: "0-3,16-19"},
 		{name: "near a device", host: `
 				0  0-3|8-11   16G 10 21
 				1  4-7|12-15  16G 21 10 dev=eth0

@@ -282,6 +282,16 @@ func TestCPUsThatAreNotThere(t *testing.T) {
 	}
 }
 
+// TestCPUsUnderNoCore: where the host tells no cores and caches, each CPU is its own.
+func TestCPUsUnderNoCore(t *testing.T) {
+	st := onHost(twoNodes)
+	st.Host.Cores, st.Host.LLCs = st.Host.Cores[:1], nil
+	l := NewLedger(st)
+	if a, b := &l.nodes[0], &l.nodes[1]; a.usable != 8 || b.usable != 8 || a.cores.len() != 7 || b.cores.len() != 8 || a.threads != 2 || b.threads != 1 {
+		t.Errorf("%+v\n%+v", a, b)
+	}
+}
+
 // TestPull: each near thing pulls by its distance, and several of its nodes in equal parts.
 func TestPull(t *testing.T) {
 	st := onHost(twoSockets)

@@ -84,9 +84,6 @@ func (s *search) floatCPUs() bool {
 			total += s.l.nodes[i].given(s.w.Class)
 		}
 	}
-	if total == 0 {
-		return false
-	}
 	for i, in := range s.inSet {
 		if u := s.l.nodes[i].given(s.w.Class); in && u > 0 {
 			s.vcpus[i] = float64(s.w.vcpus) * float64(u) / float64(total)
@@ -240,11 +237,8 @@ func (s *search) mayHold(j int, left topology.KiB) bool {
 // fitsBetter reports whether room a suits a need better than room b: the tightest
 // that holds all of it, or else the largest.
 func fitsBetter(a, b, need int64) bool {
-	switch {
-	case a >= need && b >= need:
+	if a >= need && b >= need {
 		return a < b
-	case a >= need || b >= need:
-		return a >= need
 	}
 	return a > b
 }
