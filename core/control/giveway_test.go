@@ -358,6 +358,23 @@ func TestOrderAfterGivingIn(t *testing.T) {
 	}
 }
 
+// One that is obeyed counts anew who sets it back.
+func TestOrderBeforeGivingIn(t *testing.T) {
+	f := newFake(t, 2, 8)
+	id := f.add("a", 3, 1<<20, 0)
+	f.scan(4)
+	for k := range 4 {
+		f.set(plan.CgroupCPUs, "/a", "")
+		if f.scan(4); !f.settled(id) {
+			t.Fatalf("the %dth time: on %q, %+v", k+1, f.cpus(id), f.decision(id))
+		}
+		home, _ := topology.ParseNodeSet(f.home(id))
+		if r := f.order(id, home.Min()); k == 1 && r.Failed != nil {
+			t.Fatal(r.Failed)
+		}
+	}
+}
+
 // A setting that is not read back is asked for again at the next scan.
 func TestCheckThatFails(t *testing.T) {
 	f := newFake(t, 2, 8)
