@@ -290,6 +290,20 @@ func TestPlaceDuringAScan(t *testing.T) {
 	}
 }
 
+// Whoever asks after a scan does not wait for a ledger, where somebody has asked before.
+func TestLedgerAfterAScan(t *testing.T) {
+	f := scattered(t)
+	f.scan(2)
+	if f.s.ledger != nil {
+		t.Error("nobody has asked")
+	}
+	f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{Class: workload.Shared, CPUs: 1}}})
+	f.scan(1)
+	if f.s.ledger == nil {
+		t.Error("the next has to wait")
+	}
+}
+
 // What `homenode run` booked stays booked until the process ends, on a host of one node
 // as well.
 func TestPlacedUntilItEnds(t *testing.T) {

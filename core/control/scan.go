@@ -52,13 +52,14 @@ func (s *State) decide() {
 	out, violations := s.sound(s.input(s.Began))
 	out.Plan.Placements = s.withStartTimes(out.Plan.Placements)
 	s.Plan, s.own, s.Balancing, s.Halted = out.Plan, false, out.Report, words.Reason{}
-	if asked := func(x plan.Step) bool { return s.changing(x.Workload) }; slices.ContainsFunc(s.Plan.Steps, asked) {
-		s.Plan.Steps = slices.DeleteFunc(slices.Clone(s.Plan.Steps), asked)
+	if changing := func(x plan.Step) bool { return s.changing(x.Workload) }; slices.ContainsFunc(s.Plan.Steps, changing) {
+		s.Plan.Steps = slices.DeleteFunc(slices.Clone(s.Plan.Steps), changing)
 	}
 	if len(violations) > 0 { // the engine or the facts are wrong: neither is a ground to act on
 		s.Halted = words.Because(words.PlanUnsound, len(violations), violations[0].String())
 		s.Plan.Placements, s.Plan.Steps = before.Plan.Placements, nil
 	}
+	asked := s.ledger != nil // there have been requests: the next is not to wait for a ledger
 	s.ledger = nil
 	s.out.Plan, s.out.Balance = &out.Plan, &out.Report
 	s.tellScan(&before)
@@ -69,6 +70,9 @@ func (s *State) decide() {
 		if !samePlacements(s.saved.All(), s.Plan.Placements) {
 			s.savePlacements()
 		}
+	}
+	if asked {
+		s.Ledger()
 	}
 	s.surveyDue()
 	s.interruptsDecided()

@@ -411,7 +411,13 @@ func (c *checker) steps(p Plan) {
 	for i := range p.Placements {
 		byID[p.Placements[i].Workload] = &p.Placements[i]
 	}
-	for _, s := range p.Steps {
+	type list struct {
+		cpus topology.CPUSet
+		err  error
+	}
+	lists := map[string]list{} // thousands of steps lead to a few sets
+	for i := range p.Steps {
+		s := &p.Steps[i]
 		id := []workload.ID{s.Workload}
 		pl := byID[s.Workload]
 		if pl == nil {
@@ -420,7 +426,12 @@ func (c *checker) steps(p Plan) {
 		}
 		switch s.Kind {
 		case SetCPUs:
-			if to, err := topology.ParseCPUSet(s.To); err != nil || !to.Equal(pl.CPUs) {
+			to, known := lists[s.To]
+			if !known {
+				to.cpus, to.err = topology.ParseCPUSet(s.To)
+				lists[s.To] = to
+			}
+			if to.err != nil || !to.cpus.Equal(pl.CPUs) {
 				c.say(StepMismatch, id, "a %s step leads %s to CPUs %q, its placement has %v", s.Kind, s.Workload, s.To, pl.CPUs)
 			}
 		case SetMems, MovePages:
