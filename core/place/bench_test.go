@@ -103,6 +103,30 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
+// BenchmarkCrowded is one decision beside 5,000 shared workloads of a vCPU on 8 nodes of 256 CPUs,
+// and what it takes to read those into a ledger.
+func BenchmarkCrowded(b *testing.B) {
+	st := plan.State{Host: plantest.Pairs(8, 256, 1<<30), Policy: plan.DefaultPolicy()}
+	l := NewLedger(st)
+	for i := range 5000 {
+		s := vm(fmt.Sprintf("w%05d", i), 1, 1<<17)
+		s.Class = workload.Shared
+		l.Commit(l.Place(Request{Spec: s}).Placement)
+	}
+	for _, class := range []workload.Class{workload.Shared, workload.Dedicated} {
+		b.Run(string(class), func(b *testing.B) {
+			benchPlace(b, l, func(int) workload.Spec { return workload.Spec{ID: "new", Class: class, CPUs: 1} })
+		})
+	}
+	st.Placements = l.Placements()
+	b.Run("ledger", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			NewLedger(st)
+		}
+	})
+}
+
 // BenchmarkCurve shows how a decision grows with CPUs and with nodes.
 func BenchmarkCurve(b *testing.B) {
 	for _, cpus := range []int{64, 256, 1024, 4096} {
