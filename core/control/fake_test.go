@@ -581,7 +581,7 @@ func (f *fake) perform(e Effect) {
 	}
 	switch {
 	case r.Failed != nil:
-		if r.Failed.Code == Fixed {
+		if r.Failed.Code == Fixed && e.Step != nil {
 			r.Standing = []plan.Setting{f.values[settingKey{stepSetting(e.Step), e.Step.Target.Device}]}
 		}
 	case e.Kind == EffectRead:

@@ -69,7 +69,7 @@ func (h *host) apply(s *plan.Step) (*control.Failure, []string) {
 			}
 			continue
 		}
-		confines := c.value != h.nothing(k)
+		confines := c.value != h.nothing(k) && !c.back // what was so before homenode reads like a reset
 		switch {
 		case raced:
 			c.theirs = c.seen
@@ -84,7 +84,7 @@ func (h *host) apply(s *plan.Step) (*control.Failure, []string) {
 				wrong = append(wrong, fmt.Sprintf("%s %s went back to nothing and is set anew, for the %d. time", k.kind, k.path, c.resets))
 			}
 		}
-		c.value, c.set, c.ever = value, h.event, true
+		c.value, c.set, c.ever, c.back = value, h.event, true, false
 	}
 	return nil, wrong
 }

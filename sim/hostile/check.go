@@ -82,6 +82,9 @@ func (g *game) overlaps() {
 			}
 		}
 	}
+	if g.state.Seen == 0 {
+		return // shared work makes way with the first scan for who was placed just before the kill
+	}
 	alone := map[workload.ID]bool{} // nobody keeps those off
 	for _, d := range g.state.Plan.Report.Decisions {
 		alone[d.Workload] = d.Outcome == plan.LeftAlone

@@ -46,6 +46,7 @@ type cell struct {
 	read   int    // … homenode read it last, to change it
 	seen   string // theirs, then
 	resets int    // how often homenode set it anew after it went back to nothing
+	back   bool   // somebody else wrote what was so before homenode
 	ever   bool   // homenode has set it
 }
 
@@ -344,6 +345,7 @@ func (h *host) overwrite(k key, known func(string) bool) string {
 	if k.kind == madeNext || k.kind == plan.CgroupControllers || value == c.value || known(value) && value != h.nothing(k) {
 		return ""
 	}
+	c.back = value == c.theirs
 	c.value, c.theirs, c.wrote = value, value, h.event
 	return fmt.Sprintf("somebody sets %s %s to %q", k.kind, k.path, value)
 }
