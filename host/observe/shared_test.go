@@ -303,7 +303,7 @@ func TestMapsOfLongPaths(t *testing.T) {
 	if !known || len(m.shared) != 1 || m.shared[0].file.name == 0 {
 		t.Errorf("%v %+v", known, m.shared)
 	}
-	if took := after.TotalAlloc - before.TotalAlloc; took > 8<<20 {
+	if took := after.TotalAlloc - before.TotalAlloc; took > 24<<20 { // 11 MiB of it are the race detector's
 		t.Errorf("%d KiB allocated for 40 MiB of maps", took>>10)
 	}
 }
