@@ -51,8 +51,8 @@ func chooseAccel(ctx context.Context, asked string, t tools, image, out string) 
 // kvmLimit is five times what a working KVM takes. To miss one costs time only.
 const kvmLimit = 8 * time.Second
 
-// quickBoot is what a small guest's boot takes on two idle CPUs with half again on top.
-// Where it takes longer, guests beside each other do not answer in time.
+// quickBoot is nearly twice what a small guest's boot takes on two idle CPUs (3.8 s on an
+// AMD EPYC guest). Where it takes longer, guests beside each other do not answer in time.
 const quickBoot = 7 * time.Second
 
 // chooseLanes is how many guests run at a time: as many as CPUs on a machine that is

@@ -17,16 +17,15 @@ type report struct {
 	verbose                 bool
 	suffix                  string // of the guests' folders
 	passed, failed, skipped int
-	failures                []failure
+	ok, failures            []testOf
 	secondTime              []string      // tests that failed and passed when run again
 	spent                   time.Duration // CPU time of all guests
 	printed                 []*table
 	locality                *table // also written as Markdown
 }
 
-// failure names a failed test and its guest. A guest that did not end well is the
-// test "guest".
-type failure struct{ guest, test string }
+// testOf is a test of a guest. How the guest ended is its test "guest".
+type testOf struct{ guest, test string }
 
 // table has its head as first row.
 type table struct {
@@ -41,11 +40,12 @@ func (r *report) add(w work, res suite.Result) {
 	switch res.Outcome {
 	case suite.OK:
 		r.passed++
+		r.ok = append(r.ok, testOf{w.name, res.Name})
 	case suite.Skip:
 		r.skipped++
 	default:
 		r.failed++
-		r.failures = append(r.failures, failure{w.name, res.Name})
+		r.failures = append(r.failures, testOf{w.name, res.Name})
 	}
 	fmt.Printf("%-4s  %-9s %-24s %6.1f s  %s\n", res.Outcome, w.shape.Name, res.Name, res.Took.Seconds(), res.Text)
 }
@@ -55,7 +55,7 @@ func (r *report) add(w work, res suite.Result) {
 func (r *report) failedTests(done []work) []work {
 	var again []work
 	for _, w := range done {
-		failed := func(test string) bool { return slices.Contains(r.failures, failure{w.name, test}) }
+		failed := func(test string) bool { return slices.Contains(r.failures, testOf{w.name, test}) }
 		tests := slices.DeleteFunc(slices.Clone(w.tests), func(t suite.Test) bool {
 			judged := slices.ContainsFunc(w.tests, func(j suite.Test) bool { return j.OnHost && j.After == t.Name && failed(j.Name) })
 			return !failed(t.Name) && !judged && !(t.OnHost && failed(t.After))
@@ -69,25 +69,15 @@ func (r *report) failedTests(done []work) []work {
 }
 
 // merge takes the results of the second run. What passed there counts as passed, and is
-// named; a guest that did not end well is forgiven if the tests it left behind passed.
+// named: what was skipped did not, nor did a guest in which something failed again.
 func (r *report) merge(second *report) {
 	r.spent += second.spent
 	if second.locality != nil {
 		r.locality = second.locality
 	}
-	lost, stays := map[string]bool{}, map[string]bool{}
 	for _, f := range r.failures {
-		lost[f.guest] = lost[f.guest] || f.test != "guest"
-	}
-	for _, f := range second.failures {
-		stays[f.guest] = true
-	}
-	for _, f := range r.failures {
-		again := slices.Contains(second.failures, f)
-		if f.test == "guest" {
-			again = stays[f.guest] || !lost[f.guest]
-		}
-		if !again {
+		again := slices.ContainsFunc(second.failures, func(x testOf) bool { return x == f || f.test == "guest" && x.guest == f.guest })
+		if slices.Contains(second.ok, f) && !again {
 			r.failed--
 			r.passed++
 			r.secondTime = append(r.secondTime, f.test)

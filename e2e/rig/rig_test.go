@@ -158,9 +158,21 @@ func TestFailedTestsAgain(t *testing.T) {
 	}
 	second := &report{}
 	fail(second, first, "c")
+	for _, x := range []testOf{{"n4-1", "b"}, {"n4-1", "guest"}, {"n4-count", "walk"}, {"n4-count", "judge"}, {"n4-count", "guest"}} {
+		second.add(work{name: x.guest}, suite.Result{Name: x.test, Outcome: suite.OK})
+	}
 	r.merge(second)
 	if want := []string{"b", "judge", "guest"}; r.failed != 2 || r.passed != 3 || !reflect.DeepEqual(r.secondTime, want) {
 		t.Errorf("%d failed, %d passed, the second time %q; wanted 2, 3, %q", r.failed, r.passed, r.secondTime, want)
+	}
+
+	// What is skipped when it is run again has not passed.
+	r = &report{}
+	fail(r, first, "b")
+	second = &report{}
+	second.add(first, suite.Result{Name: "b", Outcome: suite.Skip})
+	if r.merge(second); r.failed != 1 || len(r.secondTime) > 0 {
+		t.Errorf("skipped the second time: %d failed, the second time %q", r.failed, r.secondTime)
 	}
 
 	// A guest in which nothing else failed is not forgiven: nothing was run again.
