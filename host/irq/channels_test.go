@@ -78,7 +78,7 @@ func TestQueueCount(t *testing.T) {
 		t.Errorf("%d queues after %d writes: %v", c.now, f.writes, err)
 	}
 	os.RemoveAll(c.Path("sys/class/net/eth0"))
-	if err := d.Present(e); !gone(err) {
+	if err := d.Present(e); !kernfile.Gone(err) {
 		t.Error(err)
 	}
 }
@@ -96,7 +96,7 @@ func TestQueueCountNthCallFails(t *testing.T) {
 				}
 				break
 			}
-			if err == nil && c.now != 4 || err != nil && c.now != 2 && !gone(err) && !strings.Contains(err.Error(), "put back") {
+			if err == nil && c.now != 4 || err != nil && c.now != 2 && !kernfile.Gone(err) && !strings.Contains(err.Error(), "put back") {
 				t.Errorf("call %d, %v: %d queues, %v", n, errno, c.now, err)
 			}
 			if errors.Is(err, plan.ErrFixed) {
@@ -182,7 +182,7 @@ func TestQueueCountKeepsTheRest(t *testing.T) {
 		t.Helper()
 		for _, e := range journal {
 			now, err := d.Read(t.Context(), e)
-			if gone(err) && strings.Contains(e.Path, "rx-10") {
+			if kernfile.Gone(err) && strings.Contains(e.Path, "rx-10") {
 				continue
 			}
 			if err != nil || !e.Ours(now) {

@@ -213,7 +213,7 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) e
 	if err = d.write(s, value); err == nil {
 		err = d.setAgain(had)
 	}
-	if err == nil || gone(err) || errors.Is(err, plan.ErrFixed) {
+	if err == nil || kernfile.Gone(err) || errors.Is(err, plan.ErrFixed) {
 		return err
 	}
 	if back := errors.Join(d.write(s, before), d.setAgain(had)); back != nil {
@@ -344,8 +344,4 @@ func refused(s setting, value string, err error) error {
 		why = "; the CPUs have no interrupt vector left"
 	}
 	return fmt.Errorf("%s: write %q to %s: %w%s", s.path, value, s.kind, err, why)
-}
-
-func gone(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
 }

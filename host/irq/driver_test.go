@@ -265,7 +265,7 @@ func nthCallFails(t *testing.T, root string, s plan.Step, n int, errno error, ev
 	case err == nil:
 		t.Fatalf("%s: call %d failed with %v and Apply did not", s.Target.Device, n, errno)
 	case cmp.Equal(before, tree(t, root)):
-	case gone(err): // the journal keeps its entry, and prune finds out
+	case kernfile.Gone(err): // the journal keeps its entry, and prune finds out
 	case !strings.Contains(err.Error(), "put back"):
 		t.Errorf("%s, call %d, %v: changed and not told: %v", s.Target.Device, n, errno, err)
 	}
@@ -384,7 +384,7 @@ func TestGone(t *testing.T) {
 			}
 			tt.change(root)
 			for _, err := range []error{d.Present(tt.entry), restore(d, tt.entry)} {
-				if err == nil || gone(err) != tt.gone {
+				if err == nil || kernfile.Gone(err) != tt.gone {
 					t.Errorf("%v, want gone %v", err, tt.gone)
 				}
 			}

@@ -220,7 +220,7 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) e
 		return err
 	}
 	err = d.write(ctx, s, to)
-	if err == nil || gone(err) || errors.Is(err, plan.ErrFixed) {
+	if err == nil || kernfile.Gone(err) || errors.Is(err, plan.ErrFixed) {
 		return err
 	}
 	// What was interrupted is put back all the same.
@@ -352,8 +352,6 @@ func refused(s setting, value string, err error) error {
 	}
 	return fmt.Errorf("%s: write %q: %w%s", s.path, value, err, why)
 }
-
-func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }
 
 // files is the part of the machine's tree that is used here, or a model of it.
 type files interface {

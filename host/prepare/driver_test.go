@@ -17,6 +17,7 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/internal/kernfile"
 )
 
 const pool = "sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages"
@@ -249,7 +250,7 @@ func TestWhatDoesNotComeOut(t *testing.T) {
 	}
 	m = newModel()
 	m.files["sys/kernel/irq/9/actions"] = "eth7"
-	if err := m.driver().Apply(t.Context(), steps[6], nil); !gone(err) || m.files["proc/irq/9/smp_affinity_list"] != "0-7" {
+	if err := m.driver().Apply(t.Context(), steps[6], nil); !kernfile.Gone(err) || m.files["proc/irq/9/smp_affinity_list"] != "0-7" {
 		t.Error(err)
 	}
 }
@@ -260,7 +261,7 @@ func TestRestoreLeavesAlone(t *testing.T) {
 	m := newModel()
 	e := plan.Entry{Kind: plan.HostIRQ, Path: "9/acpi, i/o", Old: "0-3", New: "1"}
 	m.files["sys/kernel/irq/9/actions"] = "eth7"
-	if err := m.driver().Restore(t.Context(), []plan.Entry{e})[0]; !gone(err) || m.files["proc/irq/9/smp_affinity_list"] != "0-7" {
+	if err := m.driver().Restore(t.Context(), []plan.Entry{e})[0]; !kernfile.Gone(err) || m.files["proc/irq/9/smp_affinity_list"] != "0-7" {
 		t.Error(err, m.files["proc/irq/9/smp_affinity_list"])
 	}
 	m = newModel()
@@ -289,7 +290,7 @@ func TestOnlyWhatIsKnown(t *testing.T) {
 // On a disk nothing is created.
 func TestDiskCreatesNothing(t *testing.T) {
 	root := t.TempDir()
-	if err := New(root, Systemd{}).Apply(t.Context(), steps[3], nil); !gone(err) {
+	if err := New(root, Systemd{}).Apply(t.Context(), steps[3], nil); !kernfile.Gone(err) {
 		t.Error(err)
 	}
 }

@@ -74,3 +74,8 @@ func Fixed(err error) bool {
 	var at *fs.PathError
 	return errors.As(err, &at) && at.Op == "write" && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.EIO))
 }
+
+// Gone reports whether err says that what a file is of is no longer there.
+func Gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
+}
