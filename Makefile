@@ -70,7 +70,7 @@ bench-probe: ## the probe's kernels beside the same in C, sample by sample; raw 
 
 bench-placement: ## decision times beside Nova (fetched into a venv; BENCHFLAGS=-kubelet for the kubelet's managers too)
 	$(GO) run ./bench/placement -speed -o bench/results $(BENCHFLAGS)
-	$(GO) run ./bench/placement -curve -o bench/results -svg docs/placement-curve.svg
+	$(GO) run ./bench/placement -curve -o bench/results -svg bench/results/placement-curve.svg
 
 bench-balance: ## the simulator's scenarios, 50 seeds on 2, 4 and 8 nodes, beside other policies
 	$(GO) run ./bench/balance $(BENCHFLAGS)

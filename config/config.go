@@ -234,7 +234,7 @@ func New() Config {
 	c.IRQQueues = irq.KeepQueues
 	c.Near.Learn = true
 	c.Libvirt.Manage = MarkedGuests // what somebody else defined is theirs until they say otherwise
-	c.Record.MaxSize = 256 << 20    // two days of 100 workloads; see docs/balancing.md
+	c.Record.MaxSize = 256 << 20    // two days of 100 workloads; see docs/design/balancing.md
 	return c
 }
 

@@ -11,7 +11,7 @@
 // Time is simulated. Events, page moves and ticks happen at their time and in a
 // fixed order; a page move is a coroutine that gives control back while it
 // waits for its pace. Once every period the machine lets threads drift, finds out
-// what accesses cost and adds it to the score; docs/simulator.md has the formulas
+// what accesses cost and adds it to the score; docs/design/simulator.md has the formulas
 // and says where the constants come from.
 //
 // What is checked while it runs: plan.Check on every ledger, that a setting is

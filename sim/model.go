@@ -11,7 +11,7 @@ import (
 const (
 	// localNs is the idle latency of local memory where nobody measured it: mlc on
 	// two Xeon Platinum 8163 says 81.6 ns and lmbench 67 to 100 ns
-	// (docs/simulator.md).
+	// (docs/design/simulator.md).
 	localNs = 82
 
 	// nodeMiBs is the memory bandwidth of a node where nobody measured it, the same

@@ -7,7 +7,7 @@ import (
 
 // Breaks is what the daemon did in a scenario that it must never do, whatever the
 // seed: go back within the ban, change more than three homes an hour for each guest
-// (six are the most for any one, docs/balancing.md), move anything where nothing is wrong, or break a rule.
+// (six are the most for any one, docs/design/balancing.md), move anything where nothing is wrong, or break a rule.
 func (t *Trace) Breaks(s *Score) []string {
 	var out []string
 	if s.Failure != nil {

@@ -18,7 +18,7 @@ type Score struct {
 	Stretch   float64 `json:"stretch,omitempty"` // how many times longer work takes than alone, by simulated queues: see Options.Judge and queue.go
 	Access    float64 `json:"access"`            // the same as AccessNs, an idle local access being 1
 	Local     float64 `json:"local_share"`       // of accesses
-	Utility   float64 `json:"utility"`           // percent; see docs/simulator.md
+	Utility   float64 `json:"utility"`           // percent; see docs/design/simulator.md
 	CPUServed float64 `json:"cpu_served"`        // part of the CPU time that online jobs want and got
 	Imbalance float64 `json:"imbalance"`         // standard deviation over nodes of how busy their CPUs are
 

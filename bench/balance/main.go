@@ -29,7 +29,7 @@ import (
 var policies = []string{"homenode", "first-fit", "numad", "kernel-balancing", "none"}
 
 // behind is why the daemon is not within 1 % of the best in a scenario, where that
-// is known and meant (docs/balancing.md).
+// is known and meant (docs/design/balancing.md).
 var behind = map[string]string{
 	"found-running":     "its page moves are paced, the kernel's are not",
 	"important-pressed": "it keeps idle CPUs beside important work",

@@ -13,7 +13,7 @@ func tables(to io.Writer, cells []*cell) error {
 	w := bufio.NewWriter(to)
 	h := thisRun()
 	fmt.Fprintf(w, "%s; `%s`. %d seeds of each scenario and size; means.\n\n", h.Machine, h.Command, cells[0].Seeds)
-	fmt.Fprintln(w, "Felt cost of an access that work wants, ns: the access, as many times longer as the work waits for a CPU (docs/simulator.md).")
+	fmt.Fprintln(w, "Felt cost of an access that work wants, ns: the access, as many times longer as the work waits for a CPU (docs/design/simulator.md).")
 	fmt.Fprintf(w, "Best peer: of %s; behind it by so much, below zero ahead.\n\n", strings.Join(policies[1:], ", "))
 	fmt.Fprintf(w, "| scenario, nodes | %s | best peer | behind |\n|---%s|---|---|\n", strings.Join(policies, " | "), strings.Repeat("|---", len(policies)))
 	for _, c := range cells {
@@ -22,7 +22,7 @@ func tables(to io.Writer, cells []*cell) error {
 		c.each(w, " %.1f |", felt)
 		fmt.Fprintf(w, " %s | %s |\n", peer, percent(behind))
 	}
-	fmt.Fprintf(w, "\nBy simulated queues instead of a formula: how many times longer work takes than alone on an idle host with near memory, the mean of %d instants (docs/simulator.md):\n\n", judged)
+	fmt.Fprintf(w, "\nBy simulated queues instead of a formula: how many times longer work takes than alone on an idle host with near memory, the mean of %d instants (docs/design/simulator.md):\n\n", judged)
 	fmt.Fprintf(w, "| scenario, nodes | %s | best peer | behind |\n|---%s|---|---|\n", strings.Join(policies, " | "), strings.Repeat("|---", len(policies)))
 	for _, c := range cells {
 		peer, behind := c.best(stretch)

@@ -61,7 +61,7 @@ func TestMeterBooksMoves(t *testing.T) {
 	}
 }
 
-// TestSharedTraces holds what docs/placement.md says of moves, where the shared cases are.
+// TestSharedTraces holds what bench/results/placement.md says of moves, where the shared cases are.
 func TestSharedTraces(t *testing.T) {
 	paths, err := filepath.Glob("../../../shared/cases/cases/churn_*.json")
 	if err != nil || len(paths) == 0 {

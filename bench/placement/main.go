@@ -1,7 +1,7 @@
 // Placement measures the engine on the shared cases and sets it beside the
 // peers' stored scores.
 //
-//	go run ./bench/placement                         # tables, as in docs/placement.md
+//	go run ./bench/placement                         # tables, as in bench/results/placement.md
 //	go run ./bench/placement -limit                  # the same, and what no on-line policy can be expected to beat
 //	go run ./bench/placement -lines CASE.json...     # the scorer's result format
 //	go run ./bench/placement -repack -scorer DIR     # runs with moves, for score.py

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// printTables writes what docs/placement.md shows.
+// printTables writes what bench/results/placement.md shows.
 func printTables(w io.Writer, ours, peers []Score) {
 	byCase := map[string][]Score{}
 	for _, s := range peers {

@@ -3,5 +3,5 @@
 // process, sample by sample in random order. It is a module of its own because
 // the product has no cgo.
 //
-// Run it by `make bench-probe`. The table is for docs/performance.md.
+// Run it by `make bench-probe`. The table is for docs/design/performance.md.
 package main

@@ -15,7 +15,7 @@ const (
 	second = 1e9 // ns
 
 	// unknownLocalNs is the idle latency of local memory where nobody measured it:
-	// mlc on two Xeon Platinum 8163 says 81.6 ns (docs/simulator.md).
+	// mlc on two Xeon Platinum 8163 says 81.6 ns (docs/design/simulator.md).
 	unknownLocalNs = 82
 
 	// lineBytes is what one access brings: a cache line.
@@ -39,7 +39,7 @@ const (
 	// it cannot show that it wants more (core/place, SpecFrom). It grows from nothing at
 	// fills, so that of two nodes nearly full neither looks much worse than the other.
 	headroom = 1.25
-	fills    = 0.94 // of a node's CPUs; lower values move more for nothing (docs/balancing.md, scenarios)
+	fills    = 0.94 // of a node's CPUs; lower values move more for nothing (bench/results/balance-summary.md)
 
 	// idles is the part of a node's CPUs below which it has idle time: whoever runs
 	// there used what it wanted.
@@ -48,7 +48,7 @@ const (
 	// queueShare and mostBusy: the wait of an access at utilisation u is queueShare ×
 	// local latency × u / (2 (1 − u)), an M/D/1 queue whose server takes a quarter of
 	// an access. It is flat until the knee and ends at 3.4 times idle, as measured
-	// curves do (docs/simulator.md).
+	// curves do (docs/design/simulator.md).
 	queueShare = 0.25
 	mostBusy   = 0.95
 
@@ -353,7 +353,7 @@ func (m *model) spread(home topology.NodeSet) []part {
 }
 
 // along is the memory of w after a move home: what no move takes along stays, and
-// so does what lies on the home already (docs/moving.md).
+// so does what lies on the home already (docs/design/moving.md).
 func (w *work) along(home []part) []part {
 	if len(home) == 0 {
 		return w.mem

@@ -15,7 +15,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// TestDefaults holds the defaults to docs/balancing.md and docs/config.md.
+// TestDefaults holds the defaults to docs/design/balancing.md and docs/config.md.
 func TestDefaults(t *testing.T) {
 	want := Settings{Enabled: true, Act: true, Window: 10 * time.Second, Horizon: 5 * time.Minute, Cooldown: time.Minute, Ban: 15 * time.Minute, Factor: 2}
 	if got := DefaultSettings(); got != want {

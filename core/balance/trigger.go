@@ -18,7 +18,7 @@ const (
 	leastLost = 0.1
 
 	// busyBandwidth is the use of a node's bandwidth from which accesses wait
-	// noticeably: below the knee of loaded latency curves they do not (docs/measuring.md).
+	// noticeably: below the knee of loaded latency curves they do not (docs/design/measuring.md).
 	busyBandwidth = 0.6
 
 	// lowLocality is what at most lies near of work that could have all of it near.

@@ -9,7 +9,7 @@ import (
 const (
 	// moveSlowdown is the part of its time that work loses while its pages move: each
 	// page is unmapped, copied and faulted in again, and all CPUs take part in
-	// draining their page lists (docs/moving.md).
+	// draining their page lists (docs/design/moving.md).
 	moveSlowdown = 0.1
 
 	// moveFixed is the thread time that any change costs: cold caches, settings

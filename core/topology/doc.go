@@ -8,7 +8,7 @@
 //
 // What reading needs of a live machine can be captured (Capture) and opened
 // elsewhere (OpenCapture). ReadFree refreshes what changes from second to second.
-// docs/topology.md lists the files read, and where hwloc sees a machine otherwise.
+// docs/design/topology.md lists the files read, and where hwloc sees a machine otherwise.
 //
 // Errors say that a host cannot be told from the source; what is merely odd or
 // missing becomes a Note, and the fact None. Sizes are KiB.

@@ -17,7 +17,7 @@ import (
 )
 
 // differs lists where this package and hwloc 2.9 see a captured machine
-// differently, and why; docs/topology.md has the same list.
+// differently, and why; docs/design/topology.md has the same list.
 var differs = map[string]map[string]string{
 	"8em64t-2s2ca2c-buggynuma": {
 		"nodes":     "all eight nodes (numa=fake) list all CPUs; hwloc keeps node0 alone, we keep all and trust each CPU's own link to its node",

@@ -15,7 +15,7 @@ const (
 )
 
 // FromSysfs reads one machine from a root that holds sys/ and proc/: the live
-// "/", or a tree that `homenode gather` captured. docs/topology.md says which
+// "/", or a tree that `homenode gather` captured. docs/design/topology.md says which
 // file gives which fact.
 //
 // An error means that the CPUs or the nodes cannot be told. Anything less than

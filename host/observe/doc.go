@@ -52,7 +52,7 @@
 // quiet, its stat; per thread of a busy multi-threaded process, its stat. The dear file
 // is numa_maps: the kernel walks the page tables under the mmap lock to write it. First
 // readings, the largest processes first, and later ones have budgets of time (firstShare,
-// mapsShare). docs/observe.md has the figures.
+// mapsShare). docs/design/observe.md has the figures.
 //
 // # What hangs
 //

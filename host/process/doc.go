@@ -6,7 +6,7 @@
 // range is one line of /proc/PID/maps; a unit is what moves as a whole, a page, a
 // transparent huge page or a hugetlb page; home is the nodes in step.To.
 //
-// How pages are moved (see docs/moving.md): /proc/PID/numa_maps says in which
+// How pages are moved (see docs/design/moving.md): /proc/PID/numa_maps says in which
 // ranges pages lie off home, /proc/PID/pagemap which pages are there at all,
 // move_pages(2) with no target nodes where each of them is, and move_pages(2)
 // with target nodes moves them, a batch at a time. What a move has done is never

@@ -1,0 +1,181 @@
+package homenode
+
+import (
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/text"
+)
+
+// page is a Markdown file of the project: where it leads, and what can be led to.
+type page struct {
+	links   []string
+	anchors []string
+}
+
+// TestLinksResolve: every relative link of a document leads to a file or folder of the project,
+// and every anchor to a heading; so does a path in backquotes that begins with "../". What lies
+// outside the project is not there for a reader of it.
+func TestLinksResolve(t *testing.T) {
+	pages := readPages(t)
+	checked := 0
+	for name, p := range pages {
+		for _, link := range p.links {
+			checked++
+			if why := broken(pages, name, link); why != "" {
+				t.Errorf("%s links to %s: %s", name, link, why)
+			}
+		}
+	}
+	if checked < 50 {
+		t.Fatalf("only %d links seen: the walk is broken", checked)
+	}
+}
+
+var mention = regexp.MustCompile(`\b(docs|bench)/[\w/.-]+\.md\b`)
+
+// TestMentionedDocumentsExist: so does what comments and sentences of the program call by its path.
+func TestMentionedDocumentsExist(t *testing.T) {
+	seen := 0
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(name) != ".go" && filepath.Ext(name) != ".yaml" || name == "docs_test.go" {
+			return err
+		}
+		source, err := os.ReadFile(name)
+		for _, said := range mention.FindAllString(string(source), -1) {
+			seen++
+			if _, err := os.Stat(said); err != nil {
+				t.Errorf("%s speaks of %s: no such file", name, said)
+			}
+		}
+		return err
+	})
+	if err != nil || seen < 20 {
+		t.Fatalf("%d documents seen: %v", seen, err)
+	}
+}
+
+func TestBrokenLinksAreFound(t *testing.T) {
+	pages := map[string]page{"docs/a.md": {anchors: []string{"one"}}}
+	for link, want := range map[string]string{
+		"#one": "", "a.md#one": "", "https://example.org/a": "", "../README.md": "", "../bench": "",
+		"#two":             "no such heading",
+		"b.md":             "no such file",
+		"../../secret.md":  "outside the project",
+		"/docs/a.md":       "not a relative link",
+		"../Makefile#a":    "not a document",
+		"mailto:a@b.c":     "not a relative link",
+		"file:///etc/motd": "not a relative link",
+	} {
+		if got := broken(pages, "docs/a.md", link); got != want {
+			t.Errorf("%s: %q, want %q", link, got, want)
+		}
+	}
+}
+
+// broken says why a link of a page leads nowhere.
+func broken(pages map[string]page, from, link string) string {
+	u, err := url.Parse(link)
+	switch {
+	case err != nil:
+		return err.Error()
+	case u.Scheme == "https" || u.Scheme == "http":
+		return "" // tests run offline
+	case u.Scheme != "" || strings.HasPrefix(u.Path, "/"):
+		return "not a relative link"
+	}
+	to := from
+	if u.Path != "" {
+		to = path.Join(path.Dir(from), u.Path)
+	}
+	if !filepath.IsLocal(to) {
+		return "outside the project"
+	}
+	p, ok := pages[to]
+	if _, err := os.Stat(filepath.FromSlash(to)); err != nil && !ok {
+		return "no such file"
+	}
+	switch {
+	case u.Fragment == "":
+		return ""
+	case !ok:
+		return "not a document"
+	case !slices.Contains(p.anchors, u.Fragment):
+		return "no such heading"
+	}
+	return ""
+}
+
+func readPages(t *testing.T) map[string]page {
+	t.Helper()
+	pages := map[string]page{}
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "out" || strings.HasPrefix(d.Name(), ".") && name != "."):
+			return fs.SkipDir
+		case d.IsDir() || filepath.Ext(name) != ".md":
+			return nil
+		}
+		source, err := os.ReadFile(name)
+		pages[filepath.ToSlash(name)] = readPage(source)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages
+}
+
+var markdown = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Linkify))
+
+func readPage(source []byte) page {
+	var p page
+	_ = ast.Walk(markdown.Parser().Parse(text.NewReader(source)), func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		switch n := n.(type) {
+		case *ast.Link:
+			p.links = append(p.links, string(n.Destination))
+		case *ast.Image:
+			p.links = append(p.links, string(n.Destination))
+		case *ast.CodeSpan:
+			if said := spanText(n, source); strings.HasPrefix(said, "../") {
+				p.links = append(p.links, said)
+			}
+		case *ast.Heading:
+			p.anchors = append(p.anchors, anchor(string(n.Lines().Value(source))))
+		}
+		return ast.WalkContinue, nil
+	})
+	return p
+}
+
+var noAnchor = regexp.MustCompile(`[^\p{L}\p{N}\p{M} _-]`)
+
+// anchor is what GitHub makes of a heading: small letters, hyphens for spaces, no punctuation.
+func anchor(heading string) string {
+	return strings.ReplaceAll(strings.ToLower(noAnchor.ReplaceAllString(heading, "")), " ", "-")
+}
+
+func spanText(n *ast.CodeSpan, source []byte) string {
+	var b strings.Builder
+	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
+		if t, ok := c.(*ast.Text); ok {
+			b.Write(t.Segment.Value(source))
+		}
+	}
+	return b.String()
+}
