@@ -15,12 +15,16 @@ import (
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/text"
+
+	"github.com/homenode/homenode/config"
+	"github.com/homenode/homenode/core/topology"
 )
 
 // page is a Markdown file of the project: where it leads, and what can be led to.
 type page struct {
 	links   []string
 	anchors []string
+	yaml    []string
 }
 
 // TestLinksResolve: every relative link of a document leads to a file or folder of the project,
@@ -80,6 +84,34 @@ func TestBrokenLinksAreFound(t *testing.T) {
 		if got := broken(pages, "docs/a.md", link); got != want {
 			t.Errorf("%s: %q, want %q", link, got, want)
 		}
+	}
+}
+
+// TestConfigurationsStart: every YAML block of the documents is a configuration file that
+// suits the smallest machine it may be copied to, 2 CPUs on one node, and larger ones.
+func TestConfigurationsStart(t *testing.T) {
+	checked := 0
+	for name, p := range readPages(t) {
+		for _, block := range p.yaml {
+			checked++
+			c, err := config.Parse(strings.NewReader(block), name, config.New())
+			if err != nil {
+				t.Errorf("%v\n%s", err, block)
+				continue
+			}
+			for _, host := range []string{"node:1(memory=4GiB) core:2", "package:2 node:1(memory=64GiB) core:8 pu:2"} {
+				h, err := topology.FromSynthetic(host)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := c.Suits(h); err != nil {
+					t.Errorf("%s: on %q: %v\n%s", name, host, err, block)
+				}
+			}
+		}
+	}
+	if checked < 2 {
+		t.Fatalf("only %d YAML blocks seen: the walk is broken", checked)
 	}
 }
 
@@ -151,6 +183,10 @@ func readPage(source []byte) page {
 			p.links = append(p.links, string(n.Destination))
 		case *ast.Image:
 			p.links = append(p.links, string(n.Destination))
+		case *ast.FencedCodeBlock:
+			if string(n.Language(source)) == "yaml" {
+				p.yaml = append(p.yaml, string(n.Lines().Value(source)))
+			}
 		case *ast.CodeSpan:
 			if said := spanText(n, source); strings.HasPrefix(said, "../") {
 				p.links = append(p.links, said)
