@@ -345,6 +345,11 @@ type Want struct {
 	CPUs      int            `json:"cpus"`       // at least 1
 	MemoryKiB int64          `json:"memory_kib"` // 0 when unknown
 	Near      []string       `json:"near"`       // device names or PCI addresses
+	// Nodes it may use; empty is any.
+	Nodes topology.NodeSet `json:"nodes,omitzero"`
+	// Exact is where a person has put Process. It is taken as it is: nothing is searched,
+	// nothing refused for lack of room, and the daemon leaves it there.
+	Exact *Exact `json:"exact,omitempty"`
 	// Of a guest: the page size of its memory, and its SMT policy; 0 and "" are ordinary
 	// pages and prefer.
 	HugePageKiB int64              `json:"huge_page_kib,omitempty"`
@@ -355,6 +360,12 @@ type Want struct {
 	// is its own.
 	ID          workload.ID `json:"id,omitempty"`
 	HoldSeconds int         `json:"hold_s,omitempty"`
+}
+
+// Exact is where a person wants work to be, as numactl(8) takes it.
+type Exact struct {
+	CPUs  topology.CPUSet  `json:"cpus"`  // empty: as they are
+	Nodes topology.NodeSet `json:"nodes"` // of its memory policy; empty: it names none
 }
 
 // Home is the answer to a Want.

@@ -99,12 +99,16 @@ func (d *Daemon) Place(ctx context.Context, want api.Want) (api.Home, error) {
 
 func placeRequest(w *api.Want) *control.PlaceRequest {
 	spec := workload.Spec{ID: w.ID, Name: w.Name, Class: w.Class, Importance: workload.DefaultImportance, CPUs: w.CPUs,
-		Memory: topology.KiB(w.MemoryKiB), HugePage: topology.KiB(w.HugePageKiB), SMT: w.SMT, Given: true}
+		Memory: topology.KiB(w.MemoryKiB), HugePage: topology.KiB(w.HugePageKiB), SMT: w.SMT, Nodes: w.Nodes, Given: true}
 	for _, dev := range w.Near {
 		spec.Near = append(spec.Near, workload.Near{Device: dev})
 	}
 	hold := time.Duration(max(-1, min(w.HoldSeconds, math.MaxInt32))) * time.Second // which it can count
-	return &control.PlaceRequest{Spec: spec, Process: w.Process, Hold: hold}
+	r := &control.PlaceRequest{Spec: spec, Process: w.Process, Hold: hold}
+	if w.Exact != nil {
+		r.Exact = &control.Exact{CPUs: w.Exact.CPUs, Nodes: w.Exact.Nodes}
+	}
+	return r
 }
 
 func wireHome(p *control.Placed) api.Home {

@@ -222,6 +222,7 @@ func (s *State) keepClear() {
 			}
 		}
 	}
+	clear = clear.Union(s.exactCPUs().Minus(s.dedicatedCPUs("")))
 	policy.Reserved = policy.Reserved.Union(clear.Minus(kept).Intersect(h.Online))
 }
 
@@ -231,6 +232,9 @@ func byWorkload(a, b workload.Placement) int { return cmp.Compare(a.Workload, b.
 func (s *State) withAdmissions(ledger []workload.Placement) []workload.Placement {
 	var add []workload.Placement
 	for id, a := range s.Admissions {
+		if a.Exact {
+			continue
+		}
 		if a.Process.PID == 0 {
 			add = append(add, a.Placement)
 			continue

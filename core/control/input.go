@@ -124,6 +124,14 @@ type PlaceRequest struct {
 	// Hold keeps what was answered, when no Process is named, until the workload is seen
 	// but no longer than this; 0 asks without taking.
 	Hold time.Duration `json:"hold,omitempty"`
+	// Exact is where a person has put Process: nothing is searched, and it is left there.
+	Exact *Exact `json:"exact,omitempty"`
+}
+
+// Exact is where a person wants work to be.
+type Exact struct {
+	CPUs  topology.CPUSet  `json:"cpus"`  // empty: no CPUs were named
+	Nodes topology.NodeSet `json:"nodes"` // of its memory; empty: none were named
 }
 
 // MoveRequest gives a placed workload a home, or cancels its page move.

@@ -48,6 +48,10 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 	if in.Process.PID > 0 {
 		spec.ID = ProcessID(in.Process.PID)
 	}
+	if in.Exact != nil {
+		s.admitExact(id, &spec, in)
+		return
+	}
 	result := s.Ledger().Place(place.Request{Spec: spec})
 	answer := &Placed{Placement: result.Placement, Decision: result.Decision}
 	if result.Decision.Outcome == plan.Refused {
@@ -146,6 +150,10 @@ func check(in *PlaceRequest) *Failure {
 		return bad("process", in.Process.PID, "a PID")
 	case in.Hold < 0 || in.Hold > mostHold:
 		return bad("hold_s", int64(in.Hold/time.Second), "0 to 3600")
+	case in.Exact != nil && in.Exact.CPUs.Empty() && (in.Exact.Nodes.Empty() || w.Class == workload.Dedicated):
+		return bad("exact", "", "CPUs, or nodes for memory")
+	case in.Exact != nil && in.Hold > 0:
+		return bad("hold_s", int64(in.Hold/time.Second), "0 where CPUs or nodes are named")
 	case in.Process.PID == 0 && in.Hold > 0 && w.ID == "":
 		return bad("id", "", "the workload to hold a home for")
 	}

@@ -275,6 +275,59 @@ func TestBadPlaceRequests(t *testing.T) {
 }
 
 // A home that is given while a scan goes on stands; the next scan must have seen it.
+// TestExact: what a person puts somewhere stays there, is left alone with a reason, and others
+// are told: its CPUs go to no other dedicated work, neither at once nor after the next scan.
+func TestExact(t *testing.T) {
+	f := newFake(t, 2, 8)
+	f.scan(1)
+	exact := func(pid int, class workload.Class, cpus, nodes string) Reply {
+		c, _ := topology.ParseCPUSet(cpus)
+		n, _ := topology.ParseNodeSet(nodes)
+		r := f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{Name: "x", Class: class, CPUs: max(1, c.Len()), Given: true},
+			Process: workload.Process{PID: pid, Start: 7}, Exact: &Exact{CPUs: c, Nodes: n}}})
+		return r
+	}
+	for _, bad := range []Reply{exact(50, workload.Shared, "", ""), exact(50, workload.Dedicated, "", "1")} {
+		if bad.Failed == nil || bad.Failed.Code != BadRequest {
+			t.Errorf("nothing named: %s", asJSON(t, bad))
+		}
+	}
+	host := f.s.Snapshot.Host
+	first, second := host.Nodes[0].CPUs, host.Nodes[1].CPUs
+	r := exact(60, workload.Dedicated, first.String(), "")
+	if r.Failed != nil || !r.Place.Ledger || !r.Place.Placement.CPUs.Equal(first) || r.Place.Placement.Home.String() != "0" {
+		t.Fatalf("%s", asJSON(t, r))
+	}
+	if r := exact(61, workload.Dedicated, first.String(), ""); r.Failed != nil || r.Place.Decision.Reasons[0].Code != words.ExactTaken {
+		t.Errorf("a second on the same CPUs is not refused, and told: %s", asJSON(t, r))
+	}
+	if r := exact(62, workload.Shared, "", "1"); r.Failed != nil || r.Place.Placement.Home.String() != "1" || !r.Place.Placement.CPUs.Empty() {
+		t.Errorf("memory only: %s", asJSON(t, r))
+	}
+	if f.told(words.RequestExact) != 3 || len(f.disk.saved(t).Admissions) != 3 {
+		t.Errorf("told %d times, %d on disk", f.told(words.RequestExact), len(f.disk.saved(t).Admissions))
+	}
+	for range 2 { // before it was seen, and afterwards
+		for range 2 {
+			r := f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{Name: "d", Class: workload.Dedicated, CPUs: 2, Given: true}}})
+			if r.Failed != nil || !r.Place.Placement.CPUs.SubsetOf(second) {
+				t.Errorf("others: %s", asJSON(t, r))
+			}
+		}
+		f.addProcess(60, "x", 2, 1<<20, 0)
+		f.scan(1)
+		if !f.leftAlone("pid:60", words.NamedByHand) {
+			t.Error("not left alone")
+		}
+	}
+	f.remove("pid:60")
+	f.scan(2)
+	r = f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{Name: "d", Class: workload.Dedicated, CPUs: 8, Given: true}}})
+	if r.Failed != nil || len(f.s.Admissions) != 0 {
+		t.Errorf("after its end %+v: %s", f.s.Admissions, asJSON(t, r))
+	}
+}
+
 func TestPlaceDuringAScan(t *testing.T) {
 	f := newFake(t, 2, 8, observing)
 	f.scan(1)

@@ -434,6 +434,7 @@ func (s *State) Ledger() *place.Ledger {
 		st := s.Facts
 		st.Placements = s.withAdmissions(s.Homes())
 		s.ledger = place.NewLedger(st)
+		s.countExact()
 	}
 	return s.ledger
 }

@@ -244,6 +244,9 @@ func (s *State) subject(o *workload.Observation, hosts []string, beyond bool) *p
 		}
 	}
 	if subject.Alone.None() {
+		subject.Alone = s.exactly(o)
+	}
+	if subject.Alone.None() {
 		subject.Alone = ofHost(o.ID, hosts)
 	}
 	if subject.Alone.None() {

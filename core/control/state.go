@@ -56,7 +56,8 @@ type Admission struct {
 	Process   workload.Process   `json:"process,omitzero"` // its root; without one it holds until Until
 	Placement workload.Placement `json:"placement"`
 	Until     time.Time          `json:"until,omitzero"`
-	Scan      uint64             `json:"scan,omitempty"` // the newest that had begun: later ones must see it
+	Scan      uint64             `json:"scan,omitempty"`  // the newest that had begun: later ones must see it
+	Exact     bool               `json:"exact,omitempty"` // a person said where: it is in no plan, and left there
 }
 
 // admitted is the admissions as they are saved: all at one time, which never change, and
