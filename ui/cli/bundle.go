@@ -40,7 +40,7 @@ func writeBundle(e *Env, name, root string, d *measure.Document) error {
 	diagnosis := doctor.Diagnose(clean, doctor.DefaultLimits)
 	clean.Diagnosis = &diagnosis
 	var document, text bytes.Buffer
-	if err := errors.Join(clean.Write(&document), printDiagnosis(&text, view.Paint{}, clean, true)); err != nil {
+	if err := errors.Join(clean.Write(&document), printDiagnosis(&text, view.Paint{Width: 96}, clean, true)); err != nil {
 		return err
 	}
 	leaves = append(leaves,

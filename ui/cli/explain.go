@@ -66,7 +66,7 @@ func printDevice(w io.Writer, p view.Paint, d *api.DeviceDetail) {
 		fmt.Fprintf(w, "  why        %s\n", d.Why)
 	}
 	fmt.Fprintln(w)
-	t := view.NewTable("SETTING", "NAME", "NOW", "BY PLAN", "WHY")
+	t := view.NewTable("SETTING", "NAME", "NOW", "BY PLAN", "WHY").Drops("NAME")
 	for _, s := range d.Settings {
 		t.Row(s.Path, s.Name, orDash(s.Now), orDash(s.To), p.Dim(s.Why))
 	}

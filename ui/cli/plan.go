@@ -294,7 +294,7 @@ func planCases(e *Env, names []string, o replay.Options) error {
 	default:
 		return usageErrorf("--packing %q; want adaptive, pack or spread", o.Packing)
 	}
-	out := bufio.NewWriter(e.Stdout)
+	out := bufio.NewWriter(view.JSON(view.Raw(e.Stdout)))
 	enc := json.NewEncoder(out)
 	start := time.Now()
 	o.Now = func() int64 { return time.Since(start).Nanoseconds() }

@@ -576,7 +576,7 @@ when the intervals do not touch and it is over the threshold.`,
 			}
 			changes := measure.Diff(a, b, threshold/100)
 			worse := 0
-			t := view.NewTable("", ">before", ">after", ">change", "")
+			t := view.NewTable("NUMBER", ">BEFORE", ">AFTER", ">CHANGE", "")
 			for _, c := range changes {
 				word := ""
 				if c.Worse {
@@ -641,7 +641,7 @@ func probeExportCommand(e *Env) *cobra.Command {
 			if t == nil {
 				return forbiddenErrorf("there is no latency matrix in it; run `homenode probe latency`")
 			}
-			out := bufio.NewWriter(e.Stdout)
+			out := bufio.NewWriter(view.Raw(e.Stdout))
 			if err := export(out, d, t, format); err != nil {
 				return err
 			}

@@ -362,7 +362,7 @@ func printRestoring(e *Env, r *place.Restoring) error {
 	out := bufio.NewWriter(e.Stdout)
 	p := e.paint()
 	if len(r.Remote) > 0 {
-		t := view.NewTable("workload", ">access cost", ">after", ">least", "")
+		t := view.NewTable("WORKLOAD", ">ACCESS COST", ">AFTER", ">LEAST", "").Drops("LEAST")
 		for _, x := range r.Remote {
 			t.Row(string(x.Workload), fmt.Sprintf("%.2f", x.Access), fmt.Sprintf("%.2f", x.Restored), fmt.Sprintf("%.2f", x.Least), x.Stay)
 		}

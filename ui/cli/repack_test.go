@@ -113,7 +113,7 @@ func TestPlanRestore(t *testing.T) {
 `
 	args := []string{"plan", "--restore", "--running", "-", "--synthetic", fourCores}
 	out, errs, code := runMain(t, fstest.MapFS{}, running, args...)
-	want := `workload  access cost  after  least
+	want := `WORKLOAD  ACCESS COST  AFTER  LEAST
 far              1.73   1.00   1.00
 
   1. x  node 0 to node 1, CPU 2 to 7, 1 GiB of memory

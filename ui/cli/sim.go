@@ -315,7 +315,8 @@ func printSim(w io.Writer, p view.Paint, r *sim.Result) {
 		fmt.Fprintf(w, "; %v simulated", (time.Duration(r.Policies[0].Seconds) * time.Second).String())
 	}
 	fmt.Fprint(w, "\n\n")
-	t := view.NewTable("POLICY", ">ACCESS", ">FELT", ">×IDLE", ">LOCAL", ">UTILITY", ">CPU", ">IMBALANCE", ">REFUSED", ">MOVES", ">MOVED", ">VIOLATIONS")
+	t := view.NewTable("POLICY", ">ACCESS", ">FELT", ">×IDLE", ">LOCAL", ">UTILITY", ">CPU", ">IMBALANCE", ">REFUSED", ">MOVES", ">MOVED", ">VIOLATIONS").
+		Drops("VIOLATIONS", "CPU", "ACCESS", "MOVES", "FELT", "MOVED", "IMBALANCE", "REFUSED", "UTILITY")
 	for i := range r.Policies {
 		s := &r.Policies[i]
 		violations := strconv.Itoa(s.Violations)

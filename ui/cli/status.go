@@ -49,9 +49,9 @@ the node). What it will be by plan is always expected so.`,
 func printStatus(e *Env, s api.Status) {
 	p, s := e.paint(), view.PlainAll(s)
 	fmt.Fprintln(e.Stdout, headline(s, p))
-	nodes := view.NewTable("NODE", "CPUS", ">BUSY", ">VCPUS", ">MEMORY", ">FREE", ">BOOKED", ">TRAFFIC")
+	nodes := view.NewTable("NODE", "CPUS", ">BUSY", ">VCPUS", ">MEMORY", ">FREE", ">BOOKED", ">TRAFFIC").Names("CPUS").Drops("TRAFFIC", "BOOKED", "VCPUS")
 	for _, n := range s.Nodes {
-		nodes.Row(fmt.Sprint(n.ID), orDash(n.CPUs), busyCPUs(n.CPUUse), fmt.Sprintf("%.4g", n.VCPUs), kib(n.MemoryKiB), kib(n.FreeKiB), kib(n.BookedKiB), traffic(n))
+		nodes.Row(fmt.Sprint(n.ID), orDash(n.CPUs), paintBusy(p, n), fmt.Sprintf("%.4g", n.VCPUs), kib(n.MemoryKiB), paintFree(p, n), kib(n.BookedKiB), traffic(n))
 	}
 	nodes.Print(e.Stdout, p)
 	if len(s.Workloads) == 0 {
@@ -122,7 +122,7 @@ func printDevices(w io.Writer, p view.Paint, all []api.Device) {
 		return
 	}
 	fmt.Fprintln(w)
-	t := view.NewTable("DEVICE", "NODE", ">INTERRUPTS", ">AT HOME", ">FIXED", ">TO SET", "STATE")
+	t := view.NewTable("DEVICE", "NODE", ">INTERRUPTS", ">AT HOME", ">FIXED", ">TO SET", "STATE").Drops("FIXED", "TO SET", "INTERRUPTS")
 	for _, d := range all {
 		t.Row(d.Name, fmt.Sprint(d.Node), fmt.Sprint(d.Interrupts), fmt.Sprint(d.AtHome), fmt.Sprint(d.Fixed), fmt.Sprint(d.Steps),
 			strings.TrimSpace(paintState(p, d.State)+"  "+p.Dim(d.Why)))
@@ -156,14 +156,15 @@ func headline(s api.Status, p view.Paint) string {
 }
 
 func printWorkloads(w io.Writer, p view.Paint, s api.Status) {
-	t := view.NewTable("WORKLOAD", "CLASS", ">VCPUS", "HOME", ">CPU", ">MEMORY", ">LOCAL NOW", ">BY PLAN", "STATE")
+	t := view.NewTable("WORKLOAD", "CLASS", ">VCPUS", "HOME", ">CPU", ">MEMORY", ">LOCAL NOW", ">BY PLAN", "STATE").
+		Drops("BY PLAN", "VCPUS", "CLASS", "CPU", "MEMORY")
 	for _, x := range s.Workloads {
 		vcpus := "-"
 		if x.CPUs > 0 {
 			vcpus = fmt.Sprint(x.CPUs)
 		}
-		t.Row(shorten(label(x), 26), string(x.Class), vcpus, orDash(x.Home), fmt.Sprintf("%.2f", x.CPUUse),
-			kib(x.MemoryKiB), percent(x.Locality), percent(x.LocalityExpected), paintState(p, stateOf(x)))
+		t.Row(label(x), string(x.Class), vcpus, orDash(x.Home), fmt.Sprintf("%.2f", x.CPUUse),
+			kib(x.MemoryKiB), paintLocal(p, x.Locality), percent(x.LocalityExpected), paintState(p, stateOf(x)))
 	}
 	t.Print(w, p)
 	for _, x := range s.Workloads {

@@ -102,7 +102,7 @@ func TestMoveIsTold(t *testing.T) {
 		{cancelled, false, "/a: its move is cancelled after 1 GiB of 3 GiB; `homenode resume /a` goes on.\n"},
 	} {
 		var out bytes.Buffer
-		if printMove(&Env{Stdout: &out}, c.answer, c.dry); out.String() != c.want {
+		if printMove(&Env{Stdout: &out, Getenv: func(string) string { return "" }}, c.answer, c.dry); out.String() != c.want {
 			t.Errorf("got %q, want %q", out.String(), c.want)
 		}
 	}

@@ -346,7 +346,8 @@ func without(used []workload.NodeMemory, guests []guest.Guest) []workload.NodeMe
 
 // flavorsOut prints the catalogue.
 func flavorsOut(w io.Writer, p view.Paint, c guest.Catalogue) {
-	t := view.NewTable("FLAVOR", "FAMILY", "CLASS", ">VCPUS", ">MEMORY", ">PAGES", "EMULATOR", ">QUEUES", ">NETWORK", ">NVME", ">NODES")
+	t := view.NewTable("FLAVOR", "FAMILY", "CLASS", ">VCPUS", ">MEMORY", ">PAGES", "EMULATOR", ">QUEUES", ">NETWORK", ">NVME", ">NODES").
+		Drops("FAMILY", "QUEUES", "NODES", "NVME", "EMULATOR", "NETWORK")
 	for _, f := range c {
 		pages, network, drives, nodes := "", "", "", ""
 		if f.HugePage > 0 {
@@ -380,7 +381,7 @@ start for one of your own; docs/vm.md explains the keys.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if asYAML {
-				_, err := io.WriteString(e.Stdout, guest.Example)
+				_, err := io.WriteString(view.Raw(e.Stdout), guest.Example)
 				return err
 			}
 			c, err := v.catalogue(e)

@@ -54,7 +54,7 @@ only.`,
 			if repack {
 				headings = slices.Insert(headings, 5, ">REPACKED")
 			}
-			t := view.NewTable(headings...)
+			t := view.NewTable(headings...).Drops("CLASS", "MEMORY", "VCPUS")
 			for _, n := range counts {
 				row := []string{n.Flavor.Name, string(n.Flavor.Class), fmt.Sprint(n.Flavor.VCPUs), words.Size(n.Flavor.Memory), fmt.Sprint(n.Now), n.Why.String()}
 				if repack {

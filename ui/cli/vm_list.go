@@ -46,7 +46,7 @@ homenode decides where a guest runs: such a guest is left alone.`,
 				}
 				return printJSON(e.Stdout, doc)
 			}
-			t := view.NewTable("GUEST", "FLAVOR", "CLASS", ">VCPUS", ">MEMORY", "NODES", "CPUS", "STATE", "HELD BY")
+			t := view.NewTable("GUEST", "FLAVOR", "CLASS", ">VCPUS", ">MEMORY", "NODES", "CPUS", "STATE", "HELD BY").Drops("FLAVOR", "CLASS", "MEMORY", "VCPUS")
 			for i := range s.guests {
 				g := &s.guests[i]
 				t.Row(g.Name, g.Flavor, string(g.Spec.Class), fmt.Sprint(g.Spec.CPUs), words.Size(g.Memory()),

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/ui/view"
 )
@@ -34,10 +35,33 @@ func kib(n int64) string {
 	return words.Size(n)
 }
 
-// shorten keeps the end of a long name: that is where cgroup paths differ.
-func shorten(s string, most int) string {
-	if r := []rune(s); len(r) > most {
-		return "…" + string(r[len(r)-most+1:])
+// What is worth a look, each a share of the whole.
+const (
+	fewLocal = 0.8  // of the memory accesses stay on the node
+	mostBusy = 0.9  // of the CPUs of a node are busy
+	lowFree  = 0.05 // of the memory of a node is free: about where the kernel begins to reclaim
+)
+
+// paintLocal is a locality, marked where much of the memory is remote.
+func paintLocal(p view.Paint, share *float64) string {
+	if share != nil && *share < fewLocal {
+		return p.Warn(percent(share))
 	}
-	return s
+	return percent(share)
+}
+
+// paintBusy is how many CPUs of a node are busy, marked where most are.
+func paintBusy(p view.Paint, n api.Node) string {
+	if cpus, err := topology.ParseCPUSet(n.CPUs); err == nil && n.CPUUse != nil && *n.CPUUse > mostBusy*float64(cpus.Len()) {
+		return p.Warn(busyCPUs(n.CPUUse))
+	}
+	return busyCPUs(n.CPUUse)
+}
+
+// paintFree is the free memory of a node, marked where it is little.
+func paintFree(p view.Paint, n api.Node) string {
+	if n.MemoryKiB > 0 && n.FreeKiB >= 0 && float64(n.FreeKiB) < lowFree*float64(n.MemoryKiB) {
+		return p.Warn(kib(n.FreeKiB))
+	}
+	return kib(n.FreeKiB)
 }

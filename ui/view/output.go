@@ -14,6 +14,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 
 	"github.com/homenode/homenode/core/words"
@@ -21,19 +22,21 @@ import (
 
 // Output is standard output or standard error. It lets text and the colours of this
 // program through and spells out every other control sequence; in a locale that is not
-// UTF-8 the signs of tables and pictures become ASCII. It remembers the first write
-// that failed, so that no command has to look at each line it prints.
+// UTF-8 everything becomes ASCII. A line that is wider than the terminal goes on below. It
+// remembers the first write that failed, so that no command has to look at each line it prints.
 type Output struct {
 	w       io.Writer
 	ascii   bool
 	colours bool
+	width   int    // columns that a line may have; 0 is no limit
 	rest    []byte // the begin of a rune or of a colour whose end is still to be written
+	line    []byte // the begin of a line, where lines have a limit
 	err     error
 }
 
 // NewOutput is what writes to w in the environment that getenv tells of.
 func NewOutput(w io.Writer, getenv func(string) string) *Output {
-	return &Output{w: w, ascii: !UTF8(getenv), colours: true}
+	return &Output{w: w, ascii: !UTF8(getenv), colours: true, width: columns(w, getenv)}
 }
 
 // Err is the first error of a write, without a path; nil when the reader just stopped
@@ -92,7 +95,12 @@ func (d document) Write(b []byte) (int, error) {
 
 type rawOutput struct{ o *Output }
 
-func (r rawOutput) Write(b []byte) (int, error) { return r.o.put(b) }
+func (r rawOutput) Write(b []byte) (int, error) {
+	if err := r.o.flush(); err != nil {
+		return 0, err
+	}
+	return r.o.put(b)
+}
 
 func (o *Output) put(b []byte) (int, error) {
 	n, err := o.w.Write(b)
@@ -140,12 +148,40 @@ func (o *Output) Write(b []byte) (int, error) {
 	o.rest = bytes.Clone(o.rest)
 	clean := out.Bytes()
 	if o.ascii {
-		clean = []byte(asciiSigns.Replace(out.String()))
+		clean = []byte(ascii(out.String()))
+	}
+	if o.width > 0 {
+		clean = o.folded(clean)
 	}
 	if _, err := o.put(clean); err != nil {
 		return 0, err
 	}
 	return len(b), nil
+}
+
+// folded is the lines that are whole by now, each within the width.
+func (o *Output) folded(text []byte) []byte {
+	var out []byte
+	for {
+		line, rest, whole := bytes.Cut(text, []byte("\n"))
+		o.line = append(o.line, line...)
+		if !whole {
+			return out
+		}
+		out = append(append(out, fold(string(o.line), o.width)...), '\n')
+		o.line, text = nil, rest
+	}
+}
+
+// flush writes the begin of a line that waits for its end.
+func (o *Output) flush() error {
+	line := o.line
+	o.line = nil
+	if len(line) == 0 {
+		return nil
+	}
+	_, err := o.put([]byte(fold(string(line), o.width)))
+	return err
 }
 
 // colourBegins reports whether all of b may be the begin of a colour.
@@ -155,13 +191,9 @@ func colourBegins(b []byte) bool {
 
 // Close writes what was kept because its end never came.
 func (o *Output) Close() error {
-	rest := o.rest
+	o.line = append(o.line, words.Printable(string(o.rest))...)
 	o.rest = nil
-	if len(rest) == 0 {
-		return nil
-	}
-	_, err := o.put([]byte(words.Printable(string(rest))))
-	return err
+	return o.flush()
 }
 
 // UTF8 reports whether the locale is, as setlocale(3) reads it. Where none is set it is
@@ -176,9 +208,32 @@ func UTF8(getenv func(string) string) bool {
 	return true
 }
 
-// asciiSigns makes one character of each sign, so that columns stay straight.
-var asciiSigns = strings.NewReplacer("█", "#", "▒", "+", "░", ".", "×", "x", "✗", "x", "→", ">", "—", "-", "–", "-", "…", "~", "·", ".", "≤", "<", "≥", ">",
-	"│", "|", "─", "-", "├", "+", "└", "+", "┌", "+", "┐", "+", "┘", "+", "┤", "+", "┬", "+", "┴", "+", "┼", "+", "µ", "u", "±", "~", "−", "-")
+// ascii is text with one character of ASCII for each sign, so that columns stay straight.
+func ascii(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r < utf8.RuneSelf:
+			b.WriteRune(r)
+		case asciiSigns[r] != 0:
+			b.WriteByte(asciiSigns[r])
+		default: // of a name
+			b.WriteString(strings.Repeat("?", ansi.StringWidth(string(r))))
+		}
+	}
+	return b.String()
+}
+
+var asciiSigns = signs("█#▒+░.×x✗x→>—-–-…~·.≤<≥>│|─-├+└+┌+┐+┘+┤+┬+┴+┼+µu±~−-")
+
+// signs reads pairs: a sign and what stands for it.
+func signs(pairs string) map[rune]byte {
+	r, m := []rune(pairs), map[rune]byte{}
+	for i := 0; i+1 < len(r); i += 2 {
+		m[r[i]] = byte(r[i+1])
+	}
+	return m
+}
 
 // terminal is the terminal that w writes to, nil for none.
 func terminal(w io.Writer) *os.File {

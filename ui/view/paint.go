@@ -2,6 +2,7 @@ package view
 
 import (
 	"io"
+	"strconv"
 	"strings"
 
 	"charm.land/lipgloss/v2"
@@ -12,20 +13,29 @@ import (
 // Paint colours text, or does not (NO_COLOR, TERM=dumb, not a terminal).
 type Paint struct {
 	On    bool
-	Width int // columns of the terminal; 0 is no terminal, and no limit
+	Width int // columns that a line may have; 0 is no limit
 }
 
 // PaintOf is the paint for what is written to w.
 func PaintOf(w io.Writer, getenv func(string) string) Paint {
+	return Paint{terminal(w) != nil && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb", columns(w, getenv)}
+}
+
+// columns is how wide lines for w may be: what COLUMNS says, else what the terminal has. A
+// pipe or a file has no limit: there a row is a line, as grep wants it.
+func columns(w io.Writer, getenv func(string) string) int {
+	if n, err := strconv.Atoi(getenv("COLUMNS")); err == nil && n > 0 {
+		return max(n, leastText)
+	}
 	f := terminal(w)
 	if f == nil {
-		return Paint{}
+		return 0
 	}
-	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		width = 0
+	n, _, err := term.GetSize(int(f.Fd()))
+	if err != nil || n <= 0 {
+		return 0
 	}
-	return Paint{getenv("NO_COLOR") == "" && getenv("TERM") != "dumb", width}
+	return max(n, leastText)
 }
 
 // leastText is how narrow text may get before a line that is too long reads better.
@@ -37,7 +47,7 @@ func (p Paint) Hang(text string, indent int) string {
 	if p.Width == 0 || p.Width-indent < leastText || indent+ansi.StringWidth(text) <= p.Width {
 		return text
 	}
-	return strings.ReplaceAll(ansi.Wordwrap(text, p.Width-indent, ""), "\n", "\n"+strings.Repeat(" ", indent))
+	return strings.Join(wrap(text, p.Width, indent, indent), "\n"+strings.Repeat(" ", indent))
 }
 
 func (p Paint) with(s lipgloss.Style, text string) string {
@@ -62,26 +72,12 @@ func (p Paint) Warn(s string) string {
 	return p.with(lipgloss.NewStyle().Foreground(lipgloss.Yellow), s)
 }
 
-// Wrap breaks text at 96 columns, or at what a narrower terminal has; further lines stand
-// two columns in.
+// mostText is how wide text may get before the eye loses the line.
+const mostText = 96
+
+// Wrap writes text as a paragraph: on a terminal at most 96 columns wide, further lines two
+// columns further in; elsewhere one line.
 func (p Paint) Wrap(b *strings.Builder, text, indent string) {
-	width := 96
-	if p.Width >= 2*leastText {
-		width = min(width, p.Width)
-	}
-	line := indent
-	first := true
-	for word := range strings.FieldsSeq(text) {
-		if !first && ansi.StringWidth(line)+1+ansi.StringWidth(word) > width {
-			b.WriteString(line + "\n")
-			line = indent + "  " + word
-			continue
-		}
-		if !first {
-			line += " "
-		}
-		line += word
-		first = false
-	}
-	b.WriteString(line + "\n")
+	text = indent + strings.Join(strings.Fields(text), " ")
+	b.WriteString(fold(text, min(mostText, p.Width)) + "\n")
 }
