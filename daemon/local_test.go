@@ -82,7 +82,7 @@ func TestUndoWithoutDaemonThatIsKilled(t *testing.T) {
 			}
 			told, err := r.store.History(0)
 			if err != nil || !slices.ContainsFunc(told, func(e plan.Event) bool {
-				return strings.Contains(e.Text, "undo of everything that was interrupted goes on")
+				return strings.Contains(e.Text, "an interrupted undo of everything goes on")
 			}) {
 				t.Error("the history does not tell")
 			}

@@ -16,7 +16,7 @@ var (
 
 // What preparing leaves as it is, and what forbids it.
 var (
-	NodeAllReserved = says("node-all-reserved", "node {} is left no CPU for guests: its memory is remote for all of them")
+	NodeAllReserved = says("node-all-reserved", "node {} has no CPU left for guests: its memory is remote for all of them")
 	NoCgroupV2      = says("no-cgroup-v2", "cgroup v2 is not mounted on /sys/fs/cgroup: services stay where they are")
 	DeviceLeft      = says("device-left", "{}: {}")
 	ReserveTaken    = says("reserve-taken", "{cpus} {is|are} dedicated to {}")
@@ -26,9 +26,9 @@ var (
 // What is off on a host of guests, or as it should be: clauses, told of a subject.
 var (
 	ReserveNoCore    = says("reserve-no-core", "none, and no node has a core to spare")
-	ReserveNone      = says("reserve-none", "none: services, interrupts and emulators share the CPUs of guests; what follows assumes {cpus}, a whole core of each node")
+	ReserveNone      = says("reserve-none", "none: services, interrupts and emulators share the CPUs of guests; the rest of this report assumes {cpus}, a whole core of each node")
 	ReserveBad       = says("reserve-bad", "{}")
-	ReserveHalf      = says("reserve-half", "{cpus} {shares|share} a core with reserved ones and {is|are} left to guests: what the host does there slows them")
+	ReserveHalf      = says("reserve-half", "{cpus} {shares|share} a core with reserved ones and {is|are} left to guests: what the host runs there slows them")
 	ReserveBare      = says("reserve-bare", "none on {nodes}: emulators and interrupts of guests and devices there run on guest CPUs or on another node")
 	ReserveGood      = says("reserve-good", "whole cores on every node")
 	SlicesUnknown    = says("slices-unknown", "not known: cgroup v2 is not mounted")
@@ -47,8 +47,8 @@ var (
 	PoolEnough       = says("pool-enough", "{}, {} wanted")
 	PoolUneven       = says("pool-uneven", "unevenly spread ({list}): guests that ask for them fit on some nodes only")
 	CmdlineUnknown   = says("cmdline-unknown", "not known")
-	NUMAOff          = says("numa-off", "the kernel shows one node whatever the machine has")
-	ACPIOff          = says("acpi-off", "the kernel does not read the firmware's nodes")
+	NUMAOff          = says("numa-off", "the kernel shows one node, whatever the machine has")
+	ACPIOff          = says("acpi-off", "the kernel does not read the NUMA nodes that the firmware describes")
 	IsolatedReserve  = says("isolated-reserve", "reserved {cpus} {is|are} isolated: the scheduler does not spread the host's own programs over them")
 	IsolatedGuests   = says("isolated-guests", "the scheduler does not balance {cpus}: shared guests pile up on one of them")
 	NohzReserve      = says("nohz-reserve", "covers reserved {cpus}, which the kernel's housekeeping needs")
@@ -64,8 +64,8 @@ var (
 	ZoneReclaim      = says("zone-reclaim", "{}: a full node reclaims its page cache before it takes memory of another, and guests stall")
 	Swappy           = says("swappiness", "{}: memory of idle guests is swapped out for page cache")
 	OvercommitStrict = says("overcommit-strict", "2: a guest may fail to start although there is memory for it")
-	NUMABalancingOn  = says("numa-balancing-on", "on: it makes guests fault to find out what it moves")
-	GovernorSlow     = says("governor-slow", "{}: a guest that wakes up waits for the clock to rise")
+	NUMABalancingOn  = says("numa-balancing-on", "on: it makes guests take page faults to find out which pages to move")
+	GovernorSlow     = says("governor-slow", "{}: a guest that wakes up runs slowly until the clock has risen")
 	IdleFirmware     = says("idle-firmware", "intel_idle is off: idle states are the firmware's")
 	IrqbalanceRuns   = says("irqbalance-runs", "runs: it spreads interrupts over guest CPUs")
 	ManagerRuns      = says("manager-runs", "runs: it {}")

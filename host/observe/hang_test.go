@@ -95,7 +95,7 @@ func TestProcessThatDoesNotAnswer(t *testing.T) {
 					t.Errorf("memory %v", o.Memory)
 				}
 				want := workload.Problem{Subject: string(stuck), Code: words.ProcessSilent,
-					Text: `process 100 (stu\x1bck) does not answer when its memory is asked for; its pages are left alone`}
+					Text: `process 100 (stu\x1bck): the kernel does not answer when homenode reads where its memory lies; its pages are left alone`}
 				if len(s.Problems) != 1 || s.Problems[0] != want {
 					t.Errorf("problems %q", s.Problems)
 				}
