@@ -6,28 +6,69 @@ import (
 	"runtime"
 	"syscall"
 
-	"github.com/homenode/homenode/api"
+	"golang.org/x/sys/unix"
+
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/process"
 	"github.com/homenode/homenode/ui/cli"
 )
 
-// execAt confines the calling thread and becomes the command: affinity and
-// memory policy are the thread's (sched(7), set_mempolicy(2)), and execve keeps
-// those of the thread that calls it.
-func execAt(home api.Home, path string, argv []string) error {
+// told is the policies that a person names.
+var told = map[cli.Memory]process.MemPolicy{
+	cli.MemoryBind: process.MemBind, cli.MemoryPreferred: process.MemPreferredOne, cli.MemoryMany: process.MemPreferred,
+	cli.MemoryInterleave: process.MemInterleave, cli.MemoryWeighted: process.MemWeightedInterleave, cli.MemoryLocal: process.MemLocal,
+}
+
+// execAt confines the calling thread and becomes the command: affinity, memory policy and
+// nice value are the thread's (sched(7), set_mempolicy(2)), and execve keeps those of the
+// thread that calls it.
+func execAt(s cli.Start, path string, argv []string) error {
 	runtime.LockOSThread()
-	policy := process.MemPreferred
-	if home.Bound {
-		policy = process.MemBind
+	if err := confine(s); err != nil {
+		return cli.Forbidden(err)
 	}
-	if err := process.ConfineSelf(home.CPUs, home.Nodes, policy); err != nil {
-		return cli.Forbidden(fmt.Errorf("confine to node %s: %w", home.Nodes, err))
+	return syscall.Exec(path, argv, os.Environ())
+}
+
+func confine(s cli.Start) error {
+	if s.Nice != nil {
+		if err := process.SetNice(*s.Nice); err != nil {
+			return err
+		}
 	}
-	if err := syscall.Exec(path, argv, os.Environ()); err != nil {
-		return cli.Forbidden(fmt.Errorf("run %s: %w", path, err))
+	home := process.MemDefault
+	switch s.Memory {
+	case cli.MemoryHome:
+		home = process.MemPreferred
+	case cli.MemoryHomeBound:
+		home = process.MemBind
+	}
+	if err := process.ConfineSelf(s.CPUs, s.Nodes, home); err != nil {
+		return fmt.Errorf("confine to CPUs %s, node %s: %w", s.CPUs, s.Nodes, err)
+	}
+	if policy, ok := told[s.Memory]; ok {
+		return process.SetPolicyAsTold(policy, s.Nodes, s.Balancing)
 	}
 	return nil
+}
+
+// whereNow is what this process may have and what it has.
+func whereNow() (w cli.Whereabouts, err error) {
+	if w.CPUs, err = process.CPUsAllowed(); err != nil {
+		return w, err
+	}
+	if w.Now, err = process.AffinityOf(0); err != nil {
+		return w, err
+	}
+	if w.Policy, w.OfNodes, err = process.PolicySelf(); err != nil {
+		w.Policy, w.OfNodes = "default", topology.NodeSet{} // a kernel without any other
+	}
+	// The system call answers 20 less the nice value (getpriority(2), C library/kernel differences).
+	if n, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil {
+		w.Nice = 20 - n
+	}
+	return w, nil
 }
 
 // self is this process by PID and start time.

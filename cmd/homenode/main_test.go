@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -143,7 +144,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if err != nil {
 		got = "?"
 		if exit, ok := err.(*exec.ExitError); ok {
-			got = string(rune('0' + exit.ExitCode()))
+			got = strconv.Itoa(exit.ExitCode())
 		}
 	}
 	if got != args[0] {

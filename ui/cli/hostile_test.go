@@ -139,7 +139,7 @@ func TestHostileNames(t *testing.T) {
 				},
 				Journal: func(string) error { return nil },
 				Flight:  func(path string) (Flight, error) { return nil, fmt.Errorf("%s: no flight log", path) },
-				Exec:    func(api.Home, string, []string) error { return nil },
+				Exec:    func(Start, string, []string) error { return nil },
 				Self:    func() (workload.Process, error) { return workload.Process{}, nil },
 			}
 			Main(t.Context(), e, argv)

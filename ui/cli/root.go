@@ -28,6 +28,9 @@ const (
 	exitNo        = 1 // the answer is "no", or a warning
 	exitUsage     = 2 // bad usage or bad input
 	exitForbidden = 3 // not permitted or not possible here
+	// Of run, as env(1) and nice(1) have them.
+	exitNotRun   = 126 // the command was found and cannot be run
+	exitNotFound = 127
 )
 
 // Env is all that a command may touch. cmd/homenode fills it with the real
@@ -51,9 +54,11 @@ type Env struct {
 	// Journal reports whether a state folder holds a journal that may be read: nil,
 	// or an error that wraps fs.ErrNotExist or fs.ErrPermission. It creates nothing.
 	Journal func(stateDir string) error
-	// Exec confines this process to a home and replaces it by the command; it
+	// Exec puts this process where s says and replaces it by the command; it
 	// returns only on error.
-	Exec func(home api.Home, path string, argv []string) error
+	Exec func(s Start, path string, argv []string) error
+	// Where is what this process may have and what it has.
+	Where func() (Whereabouts, error)
 	// Probe measures the machine that h describes and keeps results in a state folder.
 	Probe func(h *topology.Host, stateDir string) Prober
 	// Self is this process; `homenode run` keeps its identity over exec.
@@ -135,6 +140,8 @@ func status(err error) (int, string) {
 	var exit *exitError
 	var refused *api.Error
 	switch {
+	case errors.As(err, &exit) && exit.code >= exitNotRun:
+		return exit.code, err.Error()
 	case errors.Is(err, fs.ErrPermission): // also of a file that the user named
 		return exitForbidden, err.Error()
 	case errors.As(err, &exit):

@@ -20,7 +20,8 @@ import (
 
 func runCommand(e *Env) *cobra.Command {
 	var class, memory string
-	var dryRun, asJSON bool
+	var dryRun, asJSON, quiet, orAnyway, showing bool
+	var at where
 	want := api.Want{}
 	c := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARG…]",
@@ -28,39 +29,71 @@ func runCommand(e *Env) *cobra.Command {
 		Long: `Finds the node, or the few near nodes, with room for the command, confines it to
 their CPUs and memory, says in one line where and why, and becomes the command.
 With a daemon the home is written into its ledger; without one, or without the
-right to change it, the machine is looked at once. Needs no privilege.`,
+right to change it, the machine is looked at once. Needs no privilege.
+
+--cpus-list, --cpunodebind or a memory policy say exactly where, in the words of
+numactl(8): nothing is searched then, nothing refused for lack of room, and the
+daemon is told. Beside --nodes, --cpus, --near or --class a memory policy goes
+with the CPUs of the home that is found. Lists are as numactl takes them: 0-3,8,
+all, +0-1 (the first two that are allowed), !2 (all that are allowed but 2).
+
+Exit status: that of the command; 1 there is no home, 2 bad usage, 3 not
+permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 		Example: `  homenode run --cpus 2 --memory 100MiB -- sleep 1
-  homenode run --dry-run --cpus 4 --memory 2GiB -- make`,
-		Args: cobra.MinimumNArgs(1),
+  homenode run --dry-run --cpus 4 --memory 2GiB -- make
+  homenode run --cpus-list 0-3 --membind 0 -- redis-server
+  homenode run --interleave all -- postgres -D /srv/db
+  homenode run --show`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if asJSON && !dryRun {
-				return usageErrorf("--json goes with --dry-run")
+			switch {
+			case showing:
+				return show(c, e, args, asJSON)
+			case len(args) == 0:
+				return misused(c, "name the command to run")
+			case asJSON && !dryRun:
+				return usageErrorf("--json goes with --dry-run or --show")
 			}
 			if err := fill(&want, class, memory, args[0]); err != nil {
 				return err
 			}
+			var err error
+			if want.Nodes, err = at.read(c, e); err != nil {
+				return err
+			}
 			path, err := exec.LookPath(args[0])
 			if err != nil {
-				return usageErrorf("command %q: %v", args[0], errors.Unwrap(err))
+				return notRun(args[0], err)
 			}
 			if !dryRun {
 				if want.Process, err = e.Self(); err != nil {
 					return err
 				}
 			}
-			home, err := homeFor(c, e, want)
-			if err != nil {
+			home, err := at.home(c, e, &want)
+			line := ""
+			switch {
+			case err != nil && !orAnyway:
 				return err
+			case err != nil:
+				if code, why := status(err); code == exitUsage {
+					return err
+				} else {
+					line = fmt.Sprintf("%s anywhere: %s", runsOr(dryRun), oneLine(why))
+				}
+			default:
+				line = at.line(home, runsOr(dryRun))
 			}
 			if dryRun && asJSON {
-				return printJSON(e.Stdout, home)
+				return printJSON(e.Stdout, dryStart{home, at.start.memoryLine()})
 			}
 			if dryRun {
-				_, err = fmt.Fprintln(e.Stdout, homeLine(home, "would run"))
+				_, err = fmt.Fprintln(e.Stdout, line)
 				return err
 			}
-			fmt.Fprintln(e.Stderr, "homenode: "+homeLine(home, "runs"))
-			return e.Exec(home, path, args)
+			if !quiet {
+				fmt.Fprintln(e.Stderr, "homenode: "+words.Printable(line))
+			}
+			return notRun(args[0], e.Exec(at.start, path, args))
 		},
 	}
 	f := c.Flags()
@@ -70,7 +103,11 @@ right to change it, the machine is looked at once. Needs no privilege.`,
 	f.StringSliceVar(&want.Near, "near", nil, "`device` to be near, by kernel name or PCI address; may be repeated")
 	f.StringVar(&want.Name, "name", "", "name in the status table (default: the command)")
 	f.BoolVar(&dryRun, "dry-run", false, "say where and why, and start nothing")
-	f.BoolVar(&asJSON, "json", false, "with --dry-run: print JSON (schema homenode-home/2)")
+	f.BoolVar(&asJSON, "json", false, "with --dry-run or --show: print JSON (schemas homenode-home/2, homenode-show/1)")
+	f.BoolVar(&quiet, "quiet", false, "print no line on standard error")
+	f.BoolVar(&orAnyway, "or-anyway", false, "where there is no home, start without one")
+	f.BoolVarP(&showing, "show", "s", false, "show the memory policy, CPUs and nodes that hold now, and start nothing")
+	at.flags(f)
 	f.SetInterspersed(false)
 	return c
 }
@@ -123,20 +160,79 @@ func homeFor(c *cobra.Command, e *Env, want api.Want) (api.Home, error) {
 	return b.Place(contextOf(c), want)
 }
 
-func homeLine(h api.Home, verb string) string {
-	h = view.PlainAll(h)
-	policy := "memory preferred there"
-	if h.Bound {
-		policy = "memory bound there"
+// dryStart is what --dry-run prints.
+type dryStart struct {
+	api.Home
+	Policy string `json:"memory_policy,omitempty"` // in words; absent where it is left as it is
+}
+
+func runsOr(dryRun bool) string {
+	if dryRun {
+		return "would run"
 	}
-	line := fmt.Sprintf("%s on %s, %s, %s. %s", verb, words.Nodes(h.Nodes), words.CPUs(h.CPUs), policy, h.Why)
+	return "runs"
+}
+
+// notRun is why a command could not be run, with the exit status that env(1) and nice(1)
+// have for it.
+func notRun(name string, err error) error {
+	var exit *exitError
+	switch {
+	case err == nil || errors.As(err, &exit):
+		return err
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return &exitError{exitNotFound, fmt.Errorf("command %q: not found", name)}
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		err = inner
+	}
+	return &exitError{exitNotRun, fmt.Errorf("command %q: %w", name, err)}
+}
+
+// home is where the command goes: where it was told, or what is found for it.
+func (w *where) home(c *cobra.Command, e *Env, want *api.Want) (api.Home, error) {
+	if w.exact {
+		want.Exact = &api.Exact{CPUs: w.start.CPUs, Nodes: w.start.Nodes}
+		if !w.start.CPUs.Empty() {
+			want.CPUs = w.start.CPUs.Len()
+		}
+		home, err := homeFor(c, e, *want)
+		var refused *api.Error
+		if err != nil && !(errors.As(err, &refused) && refused.Code == api.BadRequest) { // it goes there all the same
+			return api.Home{Schema: "homenode-home/2", Nodes: w.start.Nodes, CPUs: w.start.CPUs, Why: "The daemon was not told: " + oneLine(err.Error()) + "."}, nil
+		}
+		return home, err
+	}
+	home, err := homeFor(c, e, *want)
+	if err != nil {
+		return home, err
+	}
+	w.start.CPUs = home.CPUs
+	switch {
+	case w.memory != "":
+	case home.Bound:
+		w.start.Memory, w.start.Nodes = MemoryHomeBound, home.Nodes
+	default:
+		w.start.Memory, w.start.Nodes = MemoryHome, home.Nodes
+	}
+	return home, nil
+}
+
+// line says where a command goes and why.
+func (w *where) line(h api.Home, verb string) string {
+	h = view.PlainAll(h)
+	told := ""
+	if !h.Ledger && verb == "runs" {
+		told = " (Not in a daemon's ledger.)"
+	}
+	if w.exact {
+		return fmt.Sprintf("%s %s. %s%s", verb, w.start.line(), h.Why, told)
+	}
+	line := fmt.Sprintf("%s on %s, %s, %s. %s", verb, words.Nodes(h.Nodes), words.CPUs(h.CPUs), w.start.memoryLine(), h.Why)
 	for _, r := range h.Decision.Reasons {
 		if r.Code == words.UnknownDevice && r.String() != h.Why {
 			line += " " + r.String()
 		}
 	}
-	if !h.Ledger && verb == "runs" {
-		line += " (Not in a daemon's ledger.)"
-	}
-	return line
+	return line + told
 }

@@ -19,11 +19,32 @@ const (
 	Preferred          Mode = 1
 	Bind               Mode = 2
 	Interleave         Mode = 3
+	Local              Mode = 4
 	PreferredMany      Mode = 5 // Linux 5.15
 	WeightedInterleave Mode = 6 // Linux 6.9
 
-	StaticNodes Mode = 1 << 15 // node numbers stay what they are when cpuset.mems changes
+	StaticNodes   Mode = 1 << 15 // node numbers stay what they are when cpuset.mems changes
+	RelativeNodes Mode = 1 << 14 // node numbers count the nodes of cpuset.mems
+	Balancing     Mode = 1 << 13 // NUMA balancing moves pages among the nodes; Linux 5.12
 )
+
+// String is the mode as numa_maps of proc(5) has it (mpol_to_str, mm/mempolicy.c).
+func (m Mode) String() string {
+	names := [...]string{"default", "prefer", "bind", "interleave", "local", "prefer (many)", "weighted interleave"}
+	name := fmt.Sprint("mode ", int(m&^(StaticNodes|RelativeNodes|Balancing)))
+	if i := int(m &^ (StaticNodes | RelativeNodes | Balancing)); i >= 0 && i < len(names) {
+		name = names[i]
+	}
+	for _, f := range []struct {
+		flag Mode
+		name string
+	}{{StaticNodes, "static"}, {RelativeNodes, "relative"}, {Balancing, "balancing"}} {
+		if m&f.flag != 0 {
+			name += "=" + f.name
+		}
+	}
+	return name
+}
 
 // Flags of move_pages(2) and mbind(2).
 const (
