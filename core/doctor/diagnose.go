@@ -75,7 +75,7 @@ func conclude(d *measure.Diagnosis) {
 	}
 }
 
-// ExitStatus is doctor's: 0 healthy, 1 warning, 2 defect found, 3 could not decide.
+// ExitStatus is doctor's: 0 healthy, 1 warning or defect, 3 could not decide.
 func ExitStatus(d measure.Diagnosis) int {
 	worst := measure.Healthy
 	for _, v := range d.Verdicts {
@@ -89,11 +89,9 @@ func ExitStatus(d measure.Diagnosis) int {
 		}
 	}
 	switch worst {
-	case measure.Defect:
-		return 2
 	case measure.Undecided:
 		return 3
-	case measure.Warning:
+	case measure.Warning, measure.Defect:
 		return 1
 	}
 	return 0

@@ -211,22 +211,22 @@ func fixtures() []fixture {
 			d.CPULatency = latency(d, "cpu", seedCPUs, 0.005, table([]float64{67.1, 100.2}, []float64{100.2, 67.1}, []float64{67.6, 101.1}, []float64{101.1, 67.6}))
 			return slit(d, []float64{10, 15}, []float64{15, 10})
 		}(), []string{Healthy}, 0},
-		{"seed-numa-off", boot(cores(seed("0-95"), seedCPUs, 100.7, 68.5, 101.1, 68.5), "numa=off"), []string{HiddenByKernel}, 2},
-		{"seed-numa-off-mlc", boot(nodesLatency(seed("0-95"), 0.006, []float64{145.8}), "numa=off"), []string{HiddenByKernel}, 2},
-		{"seed-interleaved", cores(seed("0-95"), seedCPUs, 85.7, 85.7, 86.0, 86.7), []string{BIOSInterleaved}, 2},
-		{"seed-interleaved-kernel-on", cores(seed("0-95"), seedCPUs, 89.1, 87.1, 87.2, 87.3), []string{BIOSInterleaved}, 2},
+		{"seed-numa-off", boot(cores(seed("0-95"), seedCPUs, 100.7, 68.5, 101.1, 68.5), "numa=off"), []string{HiddenByKernel}, 1},
+		{"seed-numa-off-mlc", boot(nodesLatency(seed("0-95"), 0.006, []float64{145.8}), "numa=off"), []string{HiddenByKernel}, 1},
+		{"seed-interleaved", cores(seed("0-95"), seedCPUs, 85.7, 85.7, 86.0, 86.7), []string{BIOSInterleaved}, 1},
+		{"seed-interleaved-kernel-on", cores(seed("0-95"), seedCPUs, 89.1, 87.1, 87.2, 87.3), []string{BIOSInterleaved}, 1},
 
 		// The same states with the other kinds of evidence; made up.
-		{"numa-off-srat-only", srat(boot(unmeasured(seed("0-95")), "numa=off"), 2), []string{HiddenByKernel}, 2},
-		{"numa-off-pages", srat(boot(pagesOf(seed("0-95"), 128, 0.4, 81.4, 145.2, 0.01), "numa=off"), 2), []string{HiddenByKernel}, 2},
-		{"numa-off-not-root", boot(unmeasured(seed("0-95")), "numa=off"), []string{HiddenByKernel}, 2},
-		{"srat-ignored-by-kernel", srat(pagesOf(seed("0-95"), 128, 0.5, 81.4, 145.2, 0.01), 2), []string{HiddenByKernel}, 2},
-		{"numa-off-one-package-nps4", srat(boot(unmeasured(machine([]string{"0-63"}, []string{"0-63"}, []float64{256})), "numa=off"), 4), []string{HiddenByKernel}, 2},
-		{"no-srat-two-kinds-of-pages", srat(pagesOf(seed("0-95"), 128, 0.5, 81.4, 145.2, 0.01), 0), []string{HiddenByFirmware}, 2},
-		{"interleaved-pages-c2c", srat(c2c(pagesOf(cores(seed("0-95"), seedCPUs, 113, 113, 114, 114), 128, 1, 113, 113, 0.01), seedCPUs, 48, 110), 0), []string{BIOSInterleaved}, 2},
+		{"numa-off-srat-only", srat(boot(unmeasured(seed("0-95")), "numa=off"), 2), []string{HiddenByKernel}, 1},
+		{"numa-off-pages", srat(boot(pagesOf(seed("0-95"), 128, 0.4, 81.4, 145.2, 0.01), "numa=off"), 2), []string{HiddenByKernel}, 1},
+		{"numa-off-not-root", boot(unmeasured(seed("0-95")), "numa=off"), []string{HiddenByKernel}, 1},
+		{"srat-ignored-by-kernel", srat(pagesOf(seed("0-95"), 128, 0.5, 81.4, 145.2, 0.01), 2), []string{HiddenByKernel}, 1},
+		{"numa-off-one-package-nps4", srat(boot(unmeasured(machine([]string{"0-63"}, []string{"0-63"}, []float64{256})), "numa=off"), 4), []string{HiddenByKernel}, 1},
+		{"no-srat-two-kinds-of-pages", srat(pagesOf(seed("0-95"), 128, 0.5, 81.4, 145.2, 0.01), 0), []string{HiddenByFirmware}, 1},
+		{"interleaved-pages-c2c", srat(c2c(pagesOf(cores(seed("0-95"), seedCPUs, 113, 113, 114, 114), 128, 1, 113, 113, 0.01), seedCPUs, 48, 110), 0), []string{BIOSInterleaved}, 1},
 		{"grey-zone", cores(seed("0-95"), seedCPUs, 90, 101, 90.5, 101), []string{Undecided}, 3},
 		{"two-packages-not-measured", unmeasured(seed("0-95")), []string{Undecided}, 3},
-		{"numa-off-noisy", noisy(srat(boot(cores(seed("0-95"), seedCPUs, 100, 140, 300, 90), "numa=off"), 2), 0.2, 30), []string{HiddenByKernel, Undecided}, 2},
+		{"numa-off-noisy", noisy(srat(boot(cores(seed("0-95"), seedCPUs, 100, 140, 300, 90), "numa=off"), 2), 0.2, 30), []string{HiddenByKernel, Undecided}, 1},
 
 		// One package.
 		{"uma", srat(pagesOf(cores(run(machine([]string{"0-7"}, []string{"0-7"}, []float64{64})), []int{0, 4}, 92, 92.4), 128, 1, 92, 92, 0.01), 1), []string{UMA}, 0},
@@ -242,8 +242,8 @@ func fixtures() []fixture {
 			[]string{FlatVNUMA}, 1},
 		{"guest-fake-numa", boot(guest(slit(nodesLatency(run(machine([]string{"0-3"}, []string{"0", "1", "2", "3"}, []float64{1})), 0.01, []float64{100, 101, 102, 100}, []float64{101, 100, 101, 102}, []float64{100, 101, 100, 101}, []float64{102, 100, 101, 100}),
 			[]float64{10, 10, 10, 10}, []float64{10, 10, 10, 10}, []float64{10, 10, 10, 10}, []float64{10, 10, 10, 10})), "numa=fake=4"), []string{FakeNUMA}, 1},
-		{"guest-numa-off", guest(srat(boot(unmeasured(machine(four, []string{"0-15"}, []float64{4})), "numa=off"), 4)), []string{HiddenByKernel}, 2},
-		{"guest-numa-off-flat", guest(srat(boot(cores(run(machine(four, []string{"0-15"}, []float64{4})), []int{0, 4, 8, 12}, 100, 101, 100, 102), "numa=off"), 4)), []string{HiddenByKernel}, 2},
+		{"guest-numa-off", guest(srat(boot(unmeasured(machine(four, []string{"0-15"}, []float64{4})), "numa=off"), 4)), []string{HiddenByKernel}, 1},
+		{"guest-numa-off-flat", guest(srat(boot(cores(run(machine(four, []string{"0-15"}, []float64{4})), []int{0, 4, 8, 12}, 100, 101, 100, 102), "numa=off"), 4)), []string{HiddenByKernel}, 1},
 		{"guest-noisy", guest(noisy(pagesOf(run(machine([]string{"0-7"}, []string{"0-7"}, []float64{16})), 128, 1, 110, 110, 0.3), 0.3, 10)), []string{Undecided}, 3},
 
 		// Asked to measure, and could not: firmware and kernel still count, what rests on a measurement does not.
@@ -251,7 +251,7 @@ func fixtures() []fixture {
 		{"guest-told-not-to-measure", guest(unmeasured(machine([]string{"0-1"}, []string{"0-1"}, []float64{8}))), []string{UMAOrInterleaved}, 0},
 		{"uma-busy", srat(refused(machine([]string{"0-7"}, []string{"0-7"}, []float64{64}), "the machine is busy"), 1), []string{Undecided}, 3},
 		{"two-packages-busy", refused(seed("0-95"), "the machine is busy"), []string{Undecided, Undecided}, 3},
-		{"numa-off-busy", srat(boot(refused(seed("0-95"), "the machine is busy"), "numa=off"), 2), []string{HiddenByKernel, Undecided}, 2},
+		{"numa-off-busy", srat(boot(refused(seed("0-95"), "the machine is busy"), "numa=off"), 2), []string{HiddenByKernel, Undecided}, 1},
 		{"two-nodes-busy", refused(slit(seed("0-23,48-71", "24-47,72-95"), []float64{10, 21}, []float64{21, 10}), "the machine is busy"), []string{Undecided, Healthy}, 3},
 		{"guest-interrupted", func() *measure.Document {
 			d := guest(nodesLatency(run(machine([]string{"0-1"}, []string{"0-1"}, []float64{8})), 0.01, []float64{110}))
@@ -260,16 +260,16 @@ func fixtures() []fixture {
 		}(), []string{Undecided}, 3},
 
 		// Several nodes, wrongly described.
-		{"slit-all-ten", slit(nodesLatency(seed("0-23,48-71", "24-47,72-95"), 0.006, []float64{81.6, 145.9}, []float64{144.9, 81.2}), []float64{10, 10}, []float64{10, 10}), []string{SLITInvalid}, 2},
-		{"slit-all-ten-not-measured", unmeasured(slit(seed("0-23,48-71", "24-47,72-95"), []float64{10, 10}, []float64{10, 10})), []string{SLITInvalid}, 2},
+		{"slit-all-ten", slit(nodesLatency(seed("0-23,48-71", "24-47,72-95"), 0.006, []float64{81.6, 145.9}, []float64{144.9, 81.2}), []float64{10, 10}, []float64{10, 10}), []string{SLITInvalid}, 1},
+		{"slit-all-ten-not-measured", unmeasured(slit(seed("0-23,48-71", "24-47,72-95"), []float64{10, 10}, []float64{10, 10})), []string{SLITInvalid}, 1},
 		{"slit-wrong-order", slit(nodesLatency(run(machine(twoPackages, four, []float64{64})), 0.006,
-			[]float64{80, 140, 95, 141}, []float64{140, 80, 141, 95}, []float64{95, 141, 80, 140}, []float64{141, 95, 140, 80}), ring...), []string{SLITWrongOrder}, 2},
+			[]float64{80, 140, 95, 141}, []float64{140, 80, 141, 95}, []float64{95, 141, 80, 140}, []float64{141, 95, 140, 80}), ring...), []string{SLITWrongOrder}, 1},
 		{"slit-asymmetric-is-fine", slit(nodesLatency(run(machine(twoPackages, four, []float64{64})), 0.006,
 			[]float64{80, 95, 140, 150}, []float64{95, 80, 150, 140}, []float64{140, 150, 80, 95}, []float64{150, 140, 95, 80}),
 			[]float64{10, 12, 17, 19}, []float64{12, 10, 19, 17}, []float64{18, 20, 10, 12}, []float64{20, 18, 12, 10}), []string{Healthy}, 0},
 		{"slit-misscaled", slit(nodesLatency(seed("0-23,48-71", "24-47,72-95"), 0.006, []float64{81.6, 145.9}, []float64{144.9, 81.2}), []float64{10, 31}, []float64{31, 10}), []string{Healthy, SLITMisscaled}, 0},
 		{"sub-numa-clusters", slit(nodesLatency(run(machine([]string{"0-15"}, []string{"0-7", "8-15"}, []float64{64})), 0.004, []float64{100, 108}, []float64{108, 100}), []float64{10, 11}, []float64{11, 10}), []string{Healthy}, 0},
-		{"interleaved-below-nodes", slit(nodesLatency(seed("0-23,48-71", "24-47,72-95"), 0.006, []float64{113, 114}, []float64{114, 113}), []float64{10, 21}, []float64{21, 10}), []string{InterleavedBelowNodes}, 2},
+		{"interleaved-below-nodes", slit(nodesLatency(seed("0-23,48-71", "24-47,72-95"), 0.006, []float64{113, 114}, []float64{114, 113}), []float64{10, 21}, []float64{21, 10}), []string{InterleavedBelowNodes}, 1},
 		{"numa-fake-bare-metal", boot(nodesLatency(run(machine([]string{"0-7"}, []string{"0-3", "4-7"}, []float64{32})), 0.006, []float64{92, 92}, []float64{92, 92}), "numa=fake=2"), []string{FakeNUMA}, 1},
 		{"grey-nodes", nodesLatency(seed("0-23,48-71", "24-47,72-95"), 0.006, []float64{100, 112}, []float64{112, 100}), []string{Undecided}, 3},
 		{"four-nodes-not-measured", unmeasured(slit(machine(twoPackages, four, []float64{64}), ring...)), []string{Healthy}, 0},

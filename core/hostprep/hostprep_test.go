@@ -162,7 +162,7 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: %+v, want %s %q", subject, f, w.severity, w.why)
 		}
 	}
-	if got[0].Subject != "numa=off" || ExitStatus(got) != 2 {
+	if got[0].Subject != "numa=off" || ExitStatus(got) != 1 {
 		t.Errorf("first %s, status %d", got[0].Subject, ExitStatus(got))
 	}
 }

@@ -50,18 +50,14 @@ func rank(s measure.Severity) int {
 	return slices.Index([]measure.Severity{measure.Healthy, measure.Info, measure.Warning, measure.Undecided, measure.Defect}, s)
 }
 
-// ExitStatus is the doctor's: 0 nothing off, 1 warning, 2 defect.
+// ExitStatus is 1 when something is off, else 0.
 func ExitStatus(all []Finding) int {
-	worst := 0
 	for _, f := range all {
-		switch f.Severity {
-		case measure.Warning:
-			worst = max(worst, 1)
-		case measure.Defect:
-			worst = 2
+		if f.Severity == measure.Warning || f.Severity == measure.Defect {
+			return 1
 		}
 	}
-	return worst
+	return 0
 }
 
 type judge struct {

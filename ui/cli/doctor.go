@@ -15,9 +15,6 @@ import (
 	"github.com/homenode/homenode/ui/view"
 )
 
-// errDefect marks an exit status that means what it says, not bad usage.
-var errDefect = errors.New("")
-
 func doctorCommand(e *Env) *cobra.Command {
 	var root, replay, html, bundle string
 	var noMeasure, asJSON, ascii bool
@@ -31,7 +28,7 @@ SLIT, unevenly filled; and what settings and other programs work against
 placement. It measures for some seconds, unless told not to. As root it also
 reads the firmware's tables, which tell of hidden nodes without a measurement.
 
-Exit status: 0 healthy, 1 warning, 2 defect found, 3 could not decide, 4 usage.`,
+Exit status: 0 healthy, 1 warning or defect, 3 could not decide.`,
 		Example: `  homenode doctor
   homenode doctor --no-measure
   homenode doctor --bundle report.tar.gz     # for a bug report
@@ -82,7 +79,7 @@ Exit status: 0 healthy, 1 warning, 2 defect found, 3 could not decide, 4 usage.`
 				return err
 			}
 			if code := doctor.ExitStatus(diagnosis); code != 0 {
-				return &exitError{code, errDefect}
+				return &exitError{code, errors.New("")}
 			}
 			return nil
 		},
@@ -99,7 +96,7 @@ Exit status: 0 healthy, 1 warning, 2 defect found, 3 could not decide, 4 usage.`
 	f.StringVar(&html, "html", "", "write one self-contained page into `FILE`")
 	f.BoolVar(&ascii, "ascii", false, "no signs outside ASCII")
 	f.String("state-dir", e.DefaultState, "`folder` that measurements are kept in")
-	return diagnostic(c)
+	return c
 }
 
 // diagnosed is the measurement with the diagnosis to print.

@@ -133,8 +133,7 @@ func hostReportCommand(e *Env) *cobra.Command {
 run on guest CPUs, interrupts, huge pages, kernel arguments, settings of memory
 and power, other programs that place things. Nothing is changed.
 
-Exit status: 0 nothing is off, 1 warning, 2 defect found, 3 could not look, 4
-usage.`,
+Exit status: 0 nothing is off, 1 something is.`,
 		Example: `  homenode host report
   homenode host report --reserve 0,1,40,41 --huge-pages 0:2MiB:32768
   homenode gather captured/ && homenode host report --root captured/ --json`,
@@ -172,7 +171,7 @@ usage.`,
 				err = printReport(e, found)
 			}
 			if code := hostprep.ExitStatus(found); err == nil && code != 0 {
-				return &exitError{code, errDefect}
+				return &exitError{code, errors.New("")}
 			}
 			return err
 		},
@@ -185,7 +184,7 @@ usage.`,
 	f.StringVar(&from.host, "host", "", "the host in `JSONFILE`, written by topology --json")
 	f.BoolVar(&asJSON, "json", false, "print JSON (schema homenode-host-report/1)")
 	c.MarkFlagsMutuallyExclusive("root", "hwloc", "synthetic", "host")
-	return diagnostic(c)
+	return c
 }
 
 type hostReport struct {
@@ -225,8 +224,7 @@ Every old value is in the journal before it is changed; homenode undo host, or
 --undo here, puts them back. A second run changes nothing. All of it holds until
 the machine is restarted: run it at each start.
 
-Exit status: 0 done, 1 some steps failed or are refused, 2 bad usage, 3 not
-permitted.`,
+Exit status: 1 when some steps failed or are refused.`,
 		Example: `  homenode host prepare --dry-run
   homenode host prepare --reserve 0,1,40,41 --agents node_exporter
   homenode host prepare --huge-pages 0:2MiB:32768 --huge-pages 1:2MiB:32768

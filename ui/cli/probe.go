@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -22,14 +21,6 @@ import (
 	"github.com/homenode/homenode/ui/view"
 )
 
-// Exit statuses of probe and doctor, which speak of the machine instead.
-const (
-	exitWarning   = 1 // also: a measurement that was cut short, a regression
-	exitDefect    = 2
-	exitUndecided = 3 // also: not possible here
-	exitMisused   = 4
-)
-
 // Prober measures this machine and keeps what was measured.
 type Prober interface {
 	// Memory bounds the buffers, 0 for no bound; Load is the load average.
@@ -43,31 +34,6 @@ type Prober interface {
 	Keep(doc *measure.Document) (string, error)
 }
 
-// diagnoses marks commands that went through diagnostic, for errors found before they run.
-const diagnoses = "diagnoses"
-
-// diagnostic gives the errors of a command the exit statuses of probe and doctor.
-func diagnostic(c *cobra.Command) *cobra.Command {
-	c.Annotations = map[string]string{diagnoses: "yes"}
-	if run := c.RunE; run != nil {
-		c.RunE = func(c *cobra.Command, args []string) error { return diagnosticError(run(c, args)) }
-	}
-	return c
-}
-
-func diagnosticError(err error) error {
-	var exit *exitError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &exit) && exit.code == exitUsage && !errors.Is(err, errDefect):
-		return &exitError{exitMisused, exit.err}
-	case errors.As(err, &exit):
-		return err
-	}
-	return &exitError{exitUndecided, err}
-}
-
 func probeCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "probe",
@@ -78,8 +44,7 @@ is measured is kept under the state folder, by a fingerprint of the hardware,
 and placement goes by it from then on.
 
 The quick profile (the default) takes under 20 s on two nodes; --full takes
-minutes. Exit status: 0 good, 1 cut short or worse than before, 3 not possible,
-4 usage.`,
+minutes. Exit status: 1 when it was cut short, or is worse than before (diff).`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -94,7 +59,7 @@ minutes. Exit status: 0 good, 1 cut short or worse than before, 3 not possible,
 			measure.PartLatency, measure.PartPages, measure.PartLevels, measure.PartC2C, measure.PartBandwidth, measure.PartLoaded),
 		probeShowCommand(e), probeDiffCommand(e), probeExportCommand(e),
 	)
-	return diagnostic(c)
+	return c
 }
 
 // output is how a document is shown; shared by measuring and show.
@@ -325,7 +290,7 @@ func measureCommand(e *Env, name, short string, parts ...measure.Part) *cobra.Co
 				printVerdict(e, &o, diagnosis)
 			}
 			if d.Run.Partial {
-				return &exitError{exitWarning, errors.New("")}
+				return errNo
 			}
 			return nil
 		},
@@ -366,7 +331,7 @@ func measureCommand(e *Env, name, short string, parts ...measure.Part) *cobra.Co
 		f.StringVar(&req.LineOn, "line-on", "", "where the line lies: first, node (of one of the two), both")
 	}
 	o.flags(c)
-	return diagnostic(c)
+	return c
 }
 
 const rtUsage = "take latency samples under SCHED_FIFO, each some milliseconds long and watched from another CPU; needs root or an rtprio limit"
@@ -548,7 +513,7 @@ func probeShowCommand(e *Env) *cobra.Command {
 		},
 	}
 	o.flags(c)
-	return diagnostic(c)
+	return c
 }
 
 func probeDiffCommand(e *Env) *cobra.Command {
@@ -611,7 +576,7 @@ when the intervals do not touch and it is over the threshold.`,
 				return forbiddenErrorf("the two measurements have no number in common")
 			}
 			if worse > 0 {
-				return &exitError{exitWarning, errors.New("")}
+				return errNo
 			}
 			return nil
 		},
@@ -619,7 +584,7 @@ when the intervals do not touch and it is over the threshold.`,
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema "+diffSchema+")")
 	c.Flags().BoolVar(&all, "all", false, "also what did not change")
 	c.Flags().Float64Var(&threshold, "threshold", 5, "`PERCENT` from which a change counts")
-	return diagnostic(c)
+	return c
 }
 
 func probeExportCommand(e *Env) *cobra.Command {
@@ -649,7 +614,7 @@ func probeExportCommand(e *Env) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&format, "format", "numactl", "numactl, hwloc or csv")
-	return diagnostic(c)
+	return c
 }
 
 func export(w io.Writer, d *measure.Document, t measure.Table, format string) error {

@@ -25,7 +25,7 @@ import (
 
 // Exit statuses; scripts rely on them.
 const (
-	exitNo        = 1 // the answer is "no", or a warning
+	exitNo        = 1 // the answer is no; of probe, doctor and host report: something is off or worse
 	exitUsage     = 2 // bad usage or bad input
 	exitForbidden = 3 // not permitted or not possible here
 	// Of run, as env(1) and nice(1) have them.
@@ -203,11 +203,7 @@ everything it does, and can undo all of it.`,
 
 // misused is the error of a command line that a command does not take.
 func misused(c *cobra.Command, why string) error {
-	err := usageErrorf("%s; see `%s --help`", why, c.CommandPath())
-	if c.Annotations[diagnoses] != "" {
-		err = diagnosticError(err)
-	}
-	return err
+	return usageErrorf("%s; see `%s --help`", why, c.CommandPath())
 }
 
 // checkSocket refuses a path that no socket can have.
