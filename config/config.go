@@ -78,10 +78,13 @@ type Config struct {
 		Packing    plan.Packing `yaml:"packing"`    // adaptive, pack or spread
 	} `yaml:"policy"`
 	Manage struct {
-		MinMemory Size     `yaml:"min_memory"` // a workload smaller than this …
-		MinCPU    float64  `yaml:"min_cpu"`    // … that also uses less CPU than this is left alone
-		Include   []string `yaml:"include"`    // glob patterns on workload ID or name; empty is all
-		Exclude   []string `yaml:"exclude"`    // glob patterns; stronger than include
+		MinMemory Size    `yaml:"min_memory"` // a workload smaller than this …
+		MinCPU    float64 `yaml:"min_cpu"`    // … that also uses less CPU than this is left alone
+		// MinAge: a process without a cgroup of its own that is younger is left alone, unless
+		// a rule, a source or `homenode run` names it. 0 to 1h; 0 is any age.
+		MinAge  time.Duration `yaml:"min_age"`
+		Include []string      `yaml:"include"` // glob patterns on workload ID or name; empty is all
+		Exclude []string      `yaml:"exclude"` // glob patterns; stronger than include
 	} `yaml:"manage"`
 	Move struct {
 		Bandwidth Size `yaml:"bandwidth"` // bytes a second that all page moves together may take
@@ -184,6 +187,7 @@ func (c *Config) Settings() control.Settings {
 	s := control.Settings{
 		Enforce: c.Mode == Enforce, Policy: c.policy(), Partition: c.Partition, Balance: balance.DefaultSettings(),
 		Arrange: place.Options{MinMemory: c.Manage.MinMemory.KiB(), MinCPU: c.Manage.MinCPU, MoveBandwidth: int64(c.Move.Bandwidth)},
+		MinAge:  c.Manage.MinAge,
 		Include: c.Manage.Include, Exclude: c.Manage.Exclude, Interrupts: c.interrupts(), Queues: c.IRQQueues, RestoreOnStop: c.RestoreOnStop,
 		Surveys: []control.SurveyKind{control.Managers},
 	}
@@ -225,6 +229,9 @@ func New() Config {
 	c.Policy.Overcommit, c.Policy.Packing = p.Overcommit, p.Packing
 	c.Manage.MinMemory = 64 << 20 // below this a move gains less than it costs to think about
 	c.Manage.MinCPU = 0.2
+	// Most commands that are typed end sooner, and what a process takes in ten seconds is
+	// moved in as many at the default bandwidth.
+	c.Manage.MinAge = 10 * time.Second
 	c.Move.Bandwidth = 256 << 20 // about a hundredth of one node's memory bandwidth on today's servers
 	c.Move.Batch = 4096          // 16 MiB of small pages; see host/process, DefaultBatch
 	// A tenth of the time is felt; machines at rest show below one percent. The
@@ -283,6 +290,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("policy.packing: %q; want adaptive, pack or spread", c.Policy.Packing)
 	case !(c.Manage.MinCPU >= 0 && c.Manage.MinCPU <= 1e6):
 		return fmt.Errorf("manage.min_cpu: %v; want a number of CPUs, 0 or more", c.Manage.MinCPU)
+	case c.Manage.MinAge < 0 || c.Manage.MinAge > time.Hour:
+		return fmt.Errorf("manage.min_age: %v; want 0 (any age) to 1h", c.Manage.MinAge)
 	case c.Move.Bandwidth < 1<<20:
 		return fmt.Errorf("move.bandwidth: %s; want at least 1MiB a second", words.Bytes(int64(c.Move.Bandwidth)))
 	case c.Move.Batch < 1 || c.Move.Batch > 65536:

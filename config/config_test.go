@@ -25,7 +25,7 @@ func TestConfig(t *testing.T) {
 	for name, bad := range map[string]string{
 		"unknown key": "mod: enforce", "bad mode": "mode: on", "bad period": "period: 1ns", "negative": "policy: {overcommit: -1}",
 		"bad size": "move: {bandwidth: lots}", "bad set": "reserve: {cpus: 3-1}", "bad class": "workloads: [{match: x, class: gold}]",
-		"no match": "workloads: [{class: shared}]", "bad pattern": "manage: {include: [\"[\"]}", "not YAML": "a: [", "duplicate": "mode: observe\nmode: enforce",
+		"too old": "manage: {min_age: 2h}", "of no age": "manage: {min_age: -1s}", "no match": "workloads: [{class: shared}]", "bad pattern": "manage: {include: [\"[\"]}", "not YAML": "a: [", "duplicate": "mode: observe\nmode: enforce",
 		"NaN": "policy: {overcommit: .nan}",
 	} {
 		_, err := Parse(strings.NewReader(bad), "file.yaml", New())
@@ -134,7 +134,7 @@ func TestReserveMustSuitTheHost(t *testing.T) {
 // Every key reaches the settings that decisions go by.
 func TestSettings(t *testing.T) {
 	c, err := Parse(strings.NewReader("mode: enforce\nirq: place\nirq_queues: match\nrestore_on_stop: true\npartition: 50%\n"+
-		"reserve: {cpus: \"0\", memory: 1GiB}\npolicy: {overcommit: 2, packing: pack}\nmanage: {min_memory: 8MiB, min_cpu: 3, include: [\"a*\"], exclude: [b]}\n"+
+		"reserve: {cpus: \"0\", memory: 1GiB}\npolicy: {overcommit: 2, packing: pack}\nmanage: {min_memory: 8MiB, min_cpu: 3, min_age: 7s, include: [\"a*\"], exclude: [b]}\n"+
 		"move: {bandwidth: 8MiB}\nbalance: {enabled: false, window: 9s, horizon: 11s, cooldown: 13s}\n"+
 		"workloads: [{match: m, class: dedicated, importance: 7, cpus: 2, memory: 4MiB, smt: isolate, near: []}, {match: n}]"), "f", New())
 	if err != nil {
@@ -143,7 +143,7 @@ func TestSettings(t *testing.T) {
 	s := c.Settings()
 	if !s.Enforce || s.Interrupts != control.InterruptsPlace || s.Queues != "match" || !s.RestoreOnStop || s.Partition != "50%" ||
 		s.Policy.Reserved.String() != "0" || s.Policy.ReservedMemory != 1<<20 || s.Policy.Overcommit != 2 || s.Policy.Packing != "pack" ||
-		s.Arrange.MinMemory != 8<<10 || s.Arrange.MinCPU != 3 || !slices.Equal(s.Include, []string{"a*"}) || !slices.Equal(s.Exclude, []string{"b"}) ||
+		s.Arrange.MinMemory != 8<<10 || s.Arrange.MinCPU != 3 || s.MinAge != 7*time.Second || !slices.Equal(s.Include, []string{"a*"}) || !slices.Equal(s.Exclude, []string{"b"}) ||
 		s.Arrange.MoveBandwidth != 8<<20 || s.Balance.Enabled || s.Balance.Window != 9*time.Second || s.Balance.Horizon != 11*time.Second || s.Balance.Cooldown != 13*time.Second {
 		t.Errorf("got %+v", s)
 	}

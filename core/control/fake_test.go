@@ -49,6 +49,7 @@ type fake struct {
 	lost     string                      // why the runtime does not answer
 	values   map[settingKey]plan.Setting // every setting there is
 	shrunk   []workload.ID
+	uptime   time.Duration // 0 is not known
 	problems []workload.Problem
 	managers []Manager
 	links    map[workload.ID][]workload.Link
@@ -264,7 +265,7 @@ func (f *fake) all() map[string]string {
 // snapshot is what a scan sees.
 func (f *fake) snapshot() workload.Snapshot {
 	h := f.host()
-	s := workload.Snapshot{Host: h, Shrunk: f.shrunk, Problems: f.problems}
+	s := workload.Snapshot{Host: h, Shrunk: f.shrunk, Problems: f.problems, Uptime: f.uptime}
 	for _, id := range slices.Sorted(maps.Keys(f.works)) {
 		w := f.works[id]
 		o := w.obs

@@ -237,7 +237,16 @@ func (s *State) mayMove(id workload.ID, dry bool) *Failure {
 func (s *State) rehome(id workload.ID, in *MoveRequest) (*Moved, *Failure) {
 	facts := s.Facts
 	s.Facts.Placements = s.withAdmissions(s.Homes()) // what is held for others too
-	next, d := balance.Order(s.input(s.At), id, in.To)
+	order := s.input(s.At)
+	for i, x := range order.Subjects {
+		if x.Observation.ID == id && !x.Aside.None() { // who names it wants it placed
+			named := *x
+			named.Aside = words.Reason{}
+			order.Subjects = slices.Clone(order.Subjects)
+			order.Subjects[i] = &named
+		}
+	}
+	next, d := balance.Order(order, id, in.To)
 	state := s.Facts
 	s.Facts = facts
 	answer := &Moved{Workload: id, Outcome: d.Outcome, Decision: d}

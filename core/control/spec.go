@@ -211,6 +211,7 @@ func (s *State) subjects(all []workload.Observation) []*place.Subject {
 			continue
 		}
 		now.subjects[i] = s.subject(o, now.hosts, beyond[o.ID])
+		now.alike[i] = now.alike[i] && now.subjects[i].Aside.Code != words.TooYoung // it grows older
 	}
 	s.made = now
 	return now.subjects
@@ -260,7 +261,23 @@ func (s *State) subject(o *workload.Observation, hosts []string, beyond bool) *p
 	if subject.Alone.None() && beyond {
 		subject.Alone = words.Because(words.UserShare, o.UID, userShare)
 	}
+	subject.Aside = s.aside(o)
 	return &subject
+}
+
+// aside is why a process that nobody named gets no home by what it asks for: it may be a
+// command that ends in a moment, or a shell. One whose age is not known counts.
+func (s *State) aside(o *workload.Observation) words.Reason {
+	if o.Kind != workload.InProcess || s.Claims[o.ID] != nil || s.Covered[o.ID] != nil {
+		return words.Reason{}
+	}
+	if o.Terminal {
+		return words.Because(words.TerminalShell)
+	}
+	if age := s.Snapshot.Age(workload.Process{Start: startOf(o)}); age > 0 && age < s.Settings.MinAge {
+		return words.Because(words.TooYoung, s.Settings.MinAge)
+	}
+	return words.Reason{}
 }
 
 // leave is why a workload is not homenode's to place by configuration, because of

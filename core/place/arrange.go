@@ -16,6 +16,9 @@ type Subject struct {
 	Spec        workload.Spec
 	Observation workload.Observation
 	Alone       words.Reason // why it is not homenode's to place; none when it is
+	// Aside is why it gets no home by what it asks for; one that it has, or what was given
+	// (Spec.Given), counts all the same.
+	Aside words.Reason
 	// Fixed: it is where its placement in the State says and nothing moves it, such as a
 	// guest with its own CPUs. No step is made for it, and nobody else gets what it holds.
 	Fixed bool
@@ -437,7 +440,7 @@ func (a *arrangement) whyLeave(s *subject) words.Reason {
 	case resident < a.opt.MinMemory && obs.CPUUse < a.opt.MinCPU:
 		return words.Because(words.TooSmall, resident, obs.CPUUse, a.opt.MinMemory, a.opt.MinCPU)
 	}
-	return words.Reason{}
+	return s.Aside
 }
 
 // keep commits the homes that still hold: those of running work, and those of

@@ -105,6 +105,8 @@ var (
 	NeedsUnknown    = says("needs-unknown", "Its needs are not known: it used no CPU, and its memory could not be read.")
 	TooSmall        = says("too-small", "It is small: {size} resident and {.2f} CPUs in use. It would be placed from {size} or {.2f} CPUs on.")
 	TooSmallUnread  = says("too-small-unread", "It is small: {.2f} CPUs in use, and its memory could not be read. It would be placed from {size} or {.2f} CPUs on.")
+	TooYoung        = says("too-young", "It began less than {for} ago. It gets a home when it is older and still asks for one (manage.min_age).")
+	TerminalShell   = says("terminal-shell", "It is the shell of a terminal, or starts such shells: what is typed there would inherit its CPUs. What is large there gets a home of its own.")
 	WhenChosen      = says("when-chosen", "When it was chosen: {}")
 	PartitionCPUs   = says("partition-cpus", "{} has {cpus}, which would be for shared workloads")
 	PartitionNoRoom = says("partition-no-room", "{} has its home on {nodes}, which would have too few CPUs for shared workloads")

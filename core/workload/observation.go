@@ -109,6 +109,10 @@ type Observation struct {
 	// its cgroup allows, set by itself or by another manager.
 	Pinned    bool
 	PinnedWhy string // which threads, in words; "" unless Pinned
+	// Terminal: its root process is the shell of a terminal (a login, a pane of tmux), or
+	// starts such shells (sshd, login, tmux). Whatever is typed there inherits its CPUs.
+	// What such a shell has started is not in it, but for `homenode run`.
+	Terminal bool `json:",omitzero"`
 }
 
 // Accesses is what was counted or sampled of a workload's accesses to memory.
@@ -128,7 +132,7 @@ func (o *Observation) Same(p *Observation) bool {
 		same(o.Memory, p.Memory) && same(o.RanOn, p.RanOn) && same(o.Processes, p.Processes) && same(o.Anon, p.Anon) && same(o.Movable, p.Movable) &&
 		o.CPUs.Equal(p.CPUs) && o.Mems.Equal(p.Mems) && o.RanOnFrom == p.RanOnFrom && o.Bandwidth == p.Bandwidth && o.Accesses == p.Accesses &&
 		o.OwnPolicy == p.OwnPolicy && o.CgroupID == p.CgroupID && o.UID == p.UID && o.MemoryUnread == p.MemoryUnread && o.MemoryMoved == p.MemoryMoved && o.Unanswered == p.Unanswered &&
-		o.Caps == p.Caps && o.Pinned == p.Pinned && o.PinnedWhy == p.PinnedWhy
+		o.Caps == p.Caps && o.Pinned == p.Pinned && o.PinnedWhy == p.PinnedWhy && o.Terminal == p.Terminal
 }
 
 func same[T comparable](a, b []T) bool {
@@ -185,6 +189,15 @@ func Locality(ran []NodeShare, mem []NodeMemory) (float64, bool) {
 	return sum, true
 }
 
+// Age is how long ago a process started; 0 when that is not known.
+func (s *Snapshot) Age(p Process) time.Duration {
+	const tick = 10 * time.Millisecond // USER_HZ is 100 wherever servers run Linux (filesystems/proc.rst)
+	if s.Uptime <= 0 || p.Start == 0 || p.Start > uint64(s.Uptime/tick) {
+		return 0
+	}
+	return max(tick, s.Uptime-time.Duration(p.Start)*tick)
+}
+
 // Snapshot is one look at the whole host.
 type Snapshot struct {
 	Host         *topology.Host // with the free memory and the online CPUs of this look
@@ -195,6 +208,9 @@ type Snapshot struct {
 	// reported by itself: it is below the thresholds now, or part of another workload.
 	Shrunk []ID
 	Small  int // workloads below the thresholds: not in Observations
+	// Uptime is how long the machine runs, on the clock of Process.Start; 0 when unknown, as
+	// in what was recorded before version 0.2 of homenode.
+	Uptime time.Duration `json:",omitzero"`
 
 	Nodes    []NodeUse      // rising by node; empty on the first look
 	Pressure []Pressure     // of the whole host, by resource; empty without PSI

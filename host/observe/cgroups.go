@@ -141,6 +141,10 @@ func (o *Observer) noCgroups(what string, err error) error {
 	return nil
 }
 
+// ofTerminals is how the scopes begin in which a shell and all that it starts are: those of
+// systemd-logind, of tmux (compat/systemd.c there) and of VTE, the terminal of GNOME.
+var ofTerminals = []string{"session-", "tmux-spawn-", "vte-spawn-"}
+
 // leafAt is what is kept of a cgroup. One that was removed and made again under the same
 // path, which its inode tells (kernfs gives every folder another), begins anew.
 func (o *Observer) leafAt(cgroup, dir string, inode uint64) *leaf {
@@ -149,7 +153,7 @@ func (o *Observer) leafAt(cgroup, dir string, inode uint64) *leaf {
 		base := path.Base(cgroup)
 		l = &leaf{path: cgroup, dir: dir, inode: inode, usage: -1}
 		l.shared = cgroup == "" || cgroup == "/" ||
-			(strings.HasPrefix(base, "session-") && strings.HasSuffix(base, ".scope"))
+			strings.HasSuffix(base, ".scope") && slices.ContainsFunc(ofTerminals, func(prefix string) bool { return strings.HasPrefix(base, prefix) })
 		o.leaves[cgroup] = l
 	}
 	l.look = o.look

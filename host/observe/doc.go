@@ -16,8 +16,8 @@
 // A tree is a process whose parent is outside the leaf, with its descendants in
 // the leaf. Big means resident memory ≥ MinMemory or CPU use ≥ MinCPU.
 //
-//  1. A leaf that is shared by nature never is a workload: the root cgroup,
-//     session-*.scope, everything in process mode.
+//  1. A leaf that is shared by nature never is a workload: the root cgroup, the scopes
+//     of terminals (session-*.scope and those of tmux and VTE), everything in process mode.
 //  2. A leaf with two or more big trees is not one workload either.
 //  3. Any other leaf that is big as a whole is one workload, named by its path.
 //  4. In the leaves of 1 and 2 each big tree gives a workload "pid:N": its topmost
@@ -25,7 +25,8 @@
 //     process each child whose subtree is big is looked at by itself; only when
 //     none is (make and its many compilers) the process with all of them is taken.
 //     A descendant that is big by itself and another program (its name differs) is a
-//     workload of its own: what a big supervisor started is not part of it.
+//     workload of its own: what a big supervisor started is not part of it. The shell of
+//     a terminal takes nothing of what it started with it, however big it is.
 //  5. Everything below the thresholds is small: counted, not reported, and its
 //     memory is in Snapshot.Unmanaged.
 //

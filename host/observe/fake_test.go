@@ -59,6 +59,8 @@ type fakeProc struct {
 	huge    topology.KiB
 	state   string
 	uid     int
+	session int // its session and process group; 0 is that of init
+	tty     int // 0 is none
 }
 
 type fakeThread struct {
@@ -158,8 +160,8 @@ func (m *fakeMachine) groupFiles(f map[string]string, path string, g *fakeGroup,
 
 func (m *fakeMachine) procFiles(f map[string]string, pid int, p *fakeProc) {
 	stat := func(id int, ticks uint64, cpu int) string {
-		return fmt.Sprintf("%d (%s) %s %d 1 1 0 -1 %d 0 0 0 0 %d %d 0 0 20 0 %d 0 %d 1000 %d 1 1 1 0 0 0 0 0 0 0 0 0 0 17 %d 0 0 0 0 0\n",
-			id, p.comm, p.state, p.ppid, p.flags, ticks/2, ticks-ticks/2, len(p.threads), p.start, p.rss/4, cpu)
+		return fmt.Sprintf("%d (%s) %s %d %d %d %d -1 %d 0 0 0 0 %d %d 0 0 20 0 %d 0 %d 1000 %d 1 1 1 0 0 0 0 0 0 0 0 0 0 17 %d 0 0 0 0 0\n",
+			id, p.comm, p.state, p.ppid, max(1, p.session), max(1, p.session), p.tty, p.flags, ticks/2, ticks-ticks/2, len(p.threads), p.start, p.rss/4, cpu)
 	}
 	status := func(cpus string) string {
 		return fmt.Sprintf("Name:\t%s\nUid:\t%d\t%d\t%d\t%d\nHugetlbPages:\t%8d kB\nCpus_allowed:\tff\nCpus_allowed_list:\t%s\nMems_allowed_list:\t%s\n", p.comm, p.uid, p.uid, p.uid, p.uid, p.huge, cpus, p.mems)

@@ -46,6 +46,7 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 		OwnPolicy: policyOf(w),
 		Pinned:    why != "",
 		PinnedWhy: why,
+		Terminal:  w.terminal,
 
 		MemoryUnread: o.unread(w),
 	}

@@ -271,7 +271,7 @@ func (o *Observer) scan(ctx context.Context) (workload.Snapshot, error) {
 		return workload.Snapshot{}, err
 	}
 	o.shareOut(reported)
-	snap := workload.Snapshot{Host: o.host, Small: small}
+	snap := workload.Snapshot{Host: o.host, Small: small, Uptime: o.uptime}
 	held := byNode{}
 	for _, w := range reported {
 		obs, holds := o.observation(w)

@@ -16,6 +16,7 @@ type process struct {
 	comm      string
 	ownAs     string // comm when own was found out
 	own       bool   // one of this program
+	shell     bool   // of a terminal
 	ppid      int
 	threads   int
 	cpu       int
@@ -58,6 +59,16 @@ type process struct {
 
 // mem is resident memory with huge pages.
 func (p *process) mem() topology.KiB { return p.rss + p.huge }
+
+// shells is the names of programs that people type commands into. The one that leads the
+// session of a terminal (credentials(7)) is what sshd, login, su, tmux or screen started
+// for somebody; any other program there was itself what was to run.
+var shells = map[string]bool{"sh": true, "bash": true, "rbash": true, "dash": true, "ash": true, "busybox": true, "zsh": true, "fish": true,
+	"ksh": true, "ksh93": true, "mksh": true, "csh": true, "tcsh": true, "nu": true, "xonsh": true, "elvish": true, "pwsh": true}
+
+// apart reports whether what a process started is looked at by itself: it is the shell of a
+// terminal, and `homenode run` has not placed it with all that it starts.
+func (o *Observer) apart(p *process) bool { return p.shell && !o.isRegistered(p) }
 
 // amount is memory and CPU use.
 type amount struct {
@@ -135,6 +146,7 @@ func (o *Observer) readProcess(pid int) *process {
 	}
 	p.renew(o.look)
 	p.ppid, p.threads, p.cpu = s.Parent, s.Threads, s.CPU
+	p.shell = s.Terminal != 0 && s.Session == pid && shells[p.comm]
 	p.rss = topology.KiB(s.RSS) * o.opts.PageSize
 	switch window := o.now.Sub(p.seen); {
 	case p.seen.IsZero():

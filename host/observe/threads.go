@@ -254,7 +254,7 @@ func (o *Observer) cpusOf(w *work) (cpus topology.CPUSet, why string) {
 			all += m.threads
 			union = union.Union(m.cpus)
 			online := m.cpus.Intersect(o.host.Online)
-			if base.SubsetOf(m.cpus) || (!expected.Empty() && online.Equal(expected)) {
+			if base.SubsetOf(m.cpus) || (!expected.Empty() && online.Equal(expected)) || w.root != nil && o.inherited(p, online) {
 				continue
 			}
 			if narrow == 0 {
@@ -275,6 +275,28 @@ func (o *Observer) cpusOf(w *work) (cpus topology.CPUSet, why string) {
 	}
 	return cpus, why
 }
+
+// inherited reports whether CPUs are those that homenode gave to a workload that an ancestor
+// of the process is the root of: then it, or who started it, began with them.
+func (o *Observer) inherited(p *process, cpus topology.CPUSet) bool {
+	if o.opts.Expected == nil {
+		return false
+	}
+	for range maxDepth {
+		parent := o.procs[p.ppid]
+		if parent == nil || parent == p || parent.start > p.start {
+			return false
+		}
+		p = parent
+		if given, ok := o.opts.Expected(processID(p)); ok && !given.Empty() && given.Intersect(o.host.Online).Equal(cpus) {
+			return true
+		}
+	}
+	return false
+}
+
+// maxDepth bounds the way up: what was read one after the other may seem to form a ring.
+const maxDepth = 1000
 
 // memsOf is the nodes the workload may take memory from.
 func (o *Observer) memsOf(w *work) topology.NodeSet {

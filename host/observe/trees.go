@@ -22,6 +22,8 @@ type work struct {
 	procs []*process
 	look  uint64
 	isNew bool // reported for the first time in this look
+	// terminal: it is the shell of a terminal, or starts such shells.
+	terminal bool
 
 	cpuTicks uint64 // total of its processes, ended ones too
 
@@ -177,7 +179,7 @@ func (o *Observer) trees(l *leaf, roots []*process) ([]*work, int) {
 	for _, p := range l.procs {
 		if o.isRegistered(p) {
 			p.tracked, p.belowSince = true, time.Time{}
-		} else if p.tracked && o.lasts(&p.belowSince, !o.keep(p.sum)) {
+		} else if p.tracked && o.lasts(&p.belowSince, !o.keep(o.amountOf(p))) {
 			p.tracked = false
 		}
 	}
@@ -208,6 +210,14 @@ func (o *Observer) trees(l *leaf, roots []*process) ([]*work, int) {
 	return works, small
 }
 
+// amountOf is what a process would have as a workload.
+func (o *Observer) amountOf(p *process) amount {
+	if o.apart(p) {
+		return amount{p.mem(), p.use}
+	}
+	return p.sum
+}
+
 // isRegistered reports whether the process is a workload whatever its size.
 func (o *Observer) isRegistered(p *process) bool {
 	start, ok := o.registered[p.pid]
@@ -216,6 +226,13 @@ func (o *Observer) isRegistered(p *process) bool {
 
 // pick finds the roots of new workloads in the tree of p.
 func (o *Observer) pick(p *process) {
+	if o.apart(p) {
+		p.tracked = p.tracked || o.big(o.amountOf(p))
+		for child := p.child; child != nil; child = child.sibling {
+			o.pick(child)
+		}
+		return
+	}
 	if p.tracked {
 		o.pickOthers(p, p.comm)
 		return
@@ -243,6 +260,10 @@ func (o *Observer) pick(p *process) {
 // of the same name are: a server and its workers.
 func (o *Observer) pickOthers(p *process, comm string) {
 	for child := p.child; child != nil; child = child.sibling {
+		if o.apart(child) {
+			o.pick(child)
+			continue
+		}
 		if child.comm != comm && o.big(amount{child.mem(), child.use}) {
 			child.tracked = true
 		}
@@ -266,19 +287,31 @@ func (o *Observer) tracked(p *process, into *work, works []*work, joining map[*p
 		joining[j] = append(append(joining[j], p), joined.procs...)
 		return works
 	}
+	if o.apart(p) {
+		if into != nil {
+			into.terminal = true
+		}
+		into = nil
+	}
 	if p.tracked {
-		into = o.work(workload.ID("pid:"+strconv.Itoa(p.pid)), workload.InProcess, p.leaf, p)
-		into.procs = into.procs[:0]
+		into = o.work(processID(p), workload.InProcess, p.leaf, p)
+		into.procs, into.terminal = into.procs[:0], p.shell
 		works = append(works, into)
 	}
 	if into != nil {
 		into.procs = append(into.procs, p)
+	}
+	if o.apart(p) {
+		into = nil
 	}
 	for child := p.child; child != nil; child = child.sibling {
 		works = o.tracked(child, into, works, joining)
 	}
 	return works
 }
+
+// processID is the workload that a process is the root of.
+func processID(p *process) workload.ID { return workload.ID("pid:" + strconv.Itoa(p.pid)) }
 
 // work finds what is kept of the workload, or begins to keep it.
 func (o *Observer) work(id workload.ID, kind workload.Kind, l *leaf, root *process) *work {

@@ -16,18 +16,19 @@ const KernelThread = 0x00200000
 
 // Stat is the part of /proc/PID/stat, or of a thread's, that is used.
 type Stat struct {
-	PID     int
-	Comm    []byte // lies in the parsed buffer
-	State   byte
-	Parent  int
-	Group   int // process group
-	Session int
-	Flags   uint64
-	Ticks   uint64 // user and system time; a process's is that of all its threads, ended ones too
-	Threads int
-	Start   uint64 // ticks since boot
-	RSS     int64  // pages; without huge pages of hugetlbfs
-	CPU     int    // last seen on; 0 when the file does not tell
+	PID      int
+	Comm     []byte // lies in the parsed buffer
+	State    byte
+	Parent   int
+	Group    int // process group
+	Session  int
+	Terminal int // tty_nr, the number of the controlling terminal's device; 0 for none
+	Flags    uint64
+	Ticks    uint64 // user and system time; a process's is that of all its threads, ended ones too
+	Threads  int
+	Start    uint64 // ticks since boot
+	RSS      int64  // pages; without huge pages of hugetlbfs
+	CPU      int    // last seen on; 0 when the file does not tell
 }
 
 var errStat = errors.New("not in the format of proc_pid_stat(5)")
@@ -65,12 +66,12 @@ func ParseStat(b []byte) (Stat, error) {
 			continue
 		}
 		switch field {
-		case 4, 5, 6, 9, 14, 15, 20, 22, 24, 39:
+		case 4, 5, 6, 7, 9, 14, 15, 20, 22, 24, 39:
 		default:
 			continue
 		}
 		v, ok := Number(word)
-		if !ok && field != 24 { // rss may be printed negative on old kernels
+		if !ok && field != 24 && field != 7 { // rss may be printed negative on old kernels, and tty_nr is signed
 			return s, fmt.Errorf("%w: field %d", errStat, field)
 		}
 		switch field {
@@ -80,6 +81,8 @@ func ParseStat(b []byte) (Stat, error) {
 			s.Group = int(v & (1<<31 - 1))
 		case 6:
 			s.Session = int(v & (1<<31 - 1))
+		case 7:
+			s.Terminal = int(v & (1<<31 - 1))
 		case 9:
 			s.Flags = v
 		case 14:
