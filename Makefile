@@ -1,4 +1,5 @@
-# homenode: `make run` and `make test` do everything on a fresh Debian 12+ or Ubuntu machine.
+# homenode: `make run` and `make test` do everything on a fresh Debian 12+ or Ubuntu machine
+# that has git and make.
 SHELL      := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS  += --no-print-directory
@@ -6,8 +7,9 @@ export CGO_ENABLED ?= 0
 # An older Go fetches the toolchain that go.mod names.
 export GOTOOLCHAIN ?= auto
 
-GO       = $(or $(GO_FOUND),$(eval GO_FOUND := $(shell sh scripts/need.sh go))$(GO_FOUND))
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# Looked for when first used. What need.sh says instead of a path is what is missing.
+GO       = $(or $(GO_FOUND),$(eval GO_FOUND := $(shell sh scripts/need.sh go))$(if $(filter-out 0,$(.SHELLSTATUS)),$(error $(GO_FOUND)))$(GO_FOUND))
+VERSION := $(shell sh scripts/version.sh)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 FUZZTIME ?= 30s
 # Property tests draw new cases in every run; SEED= takes the number that a run printed.
@@ -24,13 +26,17 @@ RACE  := /(api|cmd|daemon|host)(/|$$)
 all: build
 
 build: ## the binary, ./homenode
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o homenode ./cmd/homenode
+	@total=$$($(GO) list -deps ./cmd/homenode 2> >(sh scripts/progress.sh) | wc -l); \
+	$(GO) build -v -trimpath -ldflags '$(LDFLAGS)' -o homenode ./cmd/homenode 2>&1 | sh scripts/progress.sh $$total
 
-run: build ## watch this machine in observe mode, in the foreground
-	./homenode daemon --mode observe --status
+run: ## watch this machine in observe mode, in the foreground
+	@sh scripts/need.sh plan
+	@$(MAKE) build
+	@./homenode daemon --mode observe --status
 
 # The race detector needs cgo.
 test: ## unit, property, golden and command-line tests
+	@sh scripts/need.sh test
 	@sh scripts/need.sh gcc libc6-dev hwloc-nox
 	@sh scripts/need.sh dbus-daemon libvirt0 libxml2-utils || true # tests without them are skipped
 	@echo 'property tests: SEED=$(SEED)'

@@ -127,7 +127,7 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 			return
 		}
 		if status, err := d.Status(ctx); err == nil {
-			go o.FirstLook(status)
+			go o.FirstLook(status, c.Period)
 		}
 	}
 	if d, err = daemon.New(options); err != nil {

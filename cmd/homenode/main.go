@@ -19,7 +19,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	e := &cli.Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Getenv: os.Getenv, Root: observe.Root(machine), Version: version,
+		Getenv: os.Getenv, Root: observe.Root(machine), Version: version, Program: os.Args[0],
 		DefaultSocket: defaultSocket(), DefaultState: defaultState(),
 		Daemon: runDaemon, Local: local, Journal: journal, Exec: execAt, Self: self, Where: whereNow, Sim: simulate, Probe: proberFor,
 		Libvirt: guests{}, Host: hostPreparer{}, Policy: policy, Flight: openFlight,

@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/words"
 )
 
 // DaemonOptions is what the command line says about the daemon. Zero values
@@ -17,8 +19,9 @@ type DaemonOptions struct {
 	StateDir string
 	Socket   string
 	Period   time.Duration
-	// FirstLook is called with the status after the first look; nil is allowed.
-	FirstLook func(api.Status)
+	// FirstLook is called with the status after the first look and with the time between
+	// two looks; nil is allowed.
+	FirstLook func(api.Status, time.Duration)
 }
 
 func daemonCommand(e *Env) *cobra.Command {
@@ -49,9 +52,13 @@ its journal.`,
 				return usageErrorf("--period %v: want 100ms to 1h", o.Period)
 			}
 			if show {
-				o.FirstLook = func(s api.Status) { printStatus(e, s) }
+				o.FirstLook = func(s api.Status, period time.Duration) { printStatus(e, s); printWatching(e, o.Socket, period) }
 			}
-			return e.Daemon(c.Context(), o)
+			err := e.Daemon(c.Context(), o)
+			if show && err == nil {
+				fmt.Fprintf(e.Stderr, "homenode: ended; `%s history` tells what it saw\n", e.program())
+			}
+			return err
 		},
 	}
 	f := c.Flags()
@@ -61,6 +68,15 @@ its journal.`,
 	f.DurationVar(&o.Period, "period", 0, "time between two looks (default 2s)")
 	f.BoolVar(&show, "status", false, "print the status table after the first look")
 	return c
+}
+
+// printWatching tells who started a daemon in a terminal that it goes on, and how it ends.
+func printWatching(e *Env, socket string, period time.Duration) {
+	status := e.program() + " status"
+	if socket != "" {
+		status += " --socket " + words.Printable(socket)
+	}
+	fmt.Fprintf(e.Stderr, "\nwatching every %v; Ctrl-C ends; `%s` in another terminal shows it again\n", period, status)
 }
 
 // stateDirFlag lets a command work on the state folder when no daemon runs.

@@ -41,6 +41,7 @@ type Env struct {
 	Getenv         func(string) string
 	Root           fs.FS  // the file system of this machine
 	Version        string // what `homenode version` prints
+	Program        string // how this program was called; "" is homenode
 
 	// DefaultSocket and DefaultState are where the daemon of this user listens
 	// and keeps its state.
@@ -75,6 +76,8 @@ type Env struct {
 	// this user's daemon.
 	Flight func(path string) (Flight, error)
 }
+
+func (e *Env) program() string { return words.Printable(cmp.Or(e.Program, "homenode")) }
 
 // exitError carries an exit status along with what to print.
 type exitError struct {
