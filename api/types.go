@@ -262,7 +262,8 @@ type NodeKiB struct {
 	KiB  int64           `json:"kib"`
 }
 
-// Explanation is why one workload is where it is: GET /v1/explain?id=ID.
+// Explanation is why one workload is where it is: GET /v1/explain?id=ID, or a name (see
+// workload.Find).
 type Explanation struct {
 	Schema   string        `json:"schema"` // homenode-explain/2
 	Mode     string        `json:"mode"`
@@ -317,13 +318,14 @@ type History struct {
 
 // Which names one workload, or all.
 type Which struct {
-	ID  workload.ID `json:"id,omitempty"`
+	ID  workload.ID `json:"id,omitempty"` // or a name, see workload.Find
 	All bool        `json:"all,omitempty"`
 }
 
 // UndoResult says what was put back: POST /v1/undo.
 type UndoResult struct {
-	Schema   string        `json:"schema"` // homenode-undo/2
+	Schema   string        `json:"schema"`             // homenode-undo/2
+	Workload workload.ID   `json:"workload,omitempty"` // that is left alone now; absent for all
 	Restored []plan.Entry  `json:"restored"`
 	Gone     []plan.Entry  `json:"gone"`     // the thing no longer exists
 	Theirs   []plan.Entry  `json:"theirs"`   // somebody else has set it since: it is not touched
@@ -384,7 +386,7 @@ type Home struct {
 
 // MoveOrder tells a placed workload to move, or cancels its page move: POST /v1/move.
 type MoveOrder struct {
-	ID     workload.ID      `json:"id"` // or a name that only one has
+	ID     workload.ID      `json:"id"` // or a name, see workload.Find
 	To     topology.NodeSet `json:"to"` // nodes of the new home; one of them may do
 	DryRun bool             `json:"dry_run,omitempty"`
 	Cancel bool             `json:"cancel,omitempty"` // stop the page move, and leave the workload as it is

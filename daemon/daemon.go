@@ -44,6 +44,10 @@ type Options struct {
 	// Self counts what this process holds, for Status; nil leaves it out.
 	Self func() api.Self
 
+	// Lineage is what the kernel says of a process that somebody names; zero for none. nil
+	// knows those alone that were seen.
+	Lineage func(pid int) workload.Lineage
+
 	// Go runs something beside the loop; nil starts a goroutine. Inline has the calls of
 	// page moves made in it and not given up: both are for tests that step through.
 	Go     func(func())

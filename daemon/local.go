@@ -165,11 +165,15 @@ func (l *Local) Partition(context.Context, api.Partition) (api.Partition, error)
 // Undo implements api.Backend.
 func (l *Local) Undo(ctx context.Context, which api.Which) (api.UndoResult, error) {
 	var out api.UndoResult
-	err := l.with(ctx, l.OpenUndo, control.Which{ID: which.ID, All: which.All}, func(d *Daemon) error {
-		if !which.All && which.ID != "" && !slices.ContainsFunc(d.View().Journal, func(e plan.Entry) bool { return e.Workload == which.ID }) {
-			return &api.Error{Code: api.NotFound, Text: fmt.Sprintf("nothing of %q was changed", which.ID)}
+	id, err := l.named(ctx, which)
+	if err != nil {
+		return out, err
+	}
+	err = l.with(ctx, l.OpenUndo, control.Which{ID: id, All: which.All}, func(d *Daemon) error {
+		if id != "" && !slices.ContainsFunc(d.View().Journal, func(e plan.Entry) bool { return e.Workload == id }) {
+			return &api.Error{Code: api.NotFound, Text: fmt.Sprintf("nothing of %q was changed", id)}
 		}
-		r, err := d.once(ctx, control.Request{Undo: &control.Which{ID: which.ID, All: which.All}})
+		r, err := d.once(ctx, control.Request{Undo: &control.Which{ID: id, All: which.All}})
 		out = wireUndone(r.Undo)
 		return err
 	})
@@ -178,10 +182,45 @@ func (l *Local) Undo(ctx context.Context, which api.Which) (api.UndoResult, erro
 
 // Resume implements api.Backend.
 func (l *Local) Resume(ctx context.Context, which api.Which) error {
+	id, err := l.named(ctx, which)
+	if err != nil {
+		return err
+	}
 	return l.with(ctx, l.Open, control.Which{}, func(d *Daemon) error {
-		_, err := d.once(ctx, control.Request{Resume: &control.Which{ID: which.ID, All: which.All}})
+		if h := d.View().Holds; id != "" && !h.Has(id) { // what runs is not known here
+			return &api.Error{Code: api.NotFound, Text: words.Because(words.NotHeld, string(id)).String()}
+		}
+		_, err := d.once(ctx, control.Request{Resume: &control.Which{ID: id, All: which.All}})
 		return err
 	})
+}
+
+// named is the ID of the one workload that is meant. The host is looked at only where what
+// an earlier daemon left does not tell.
+func (l *Local) named(ctx context.Context, which api.Which) (workload.ID, error) {
+	if which.All || which.ID == "" {
+		return which.ID, nil
+	}
+	s, err := l.copied()
+	if err != nil {
+		return which.ID, nil // whoever opens it to change it tells
+	}
+	o := l.Options
+	o.Store, o.Recorder, o.Log = s, nil, slog.New(slog.DiscardHandler)
+	d, err := New(o)
+	if err != nil {
+		return "", err
+	}
+	defer d.stop()
+	of := d.lineage(string(which.ID))
+	id, f := d.View().FindKnown(which.ID, of)
+	if f == nil || f.Code != control.NotFound {
+		return id, wireError(f)
+	}
+	if d, err = l.look(ctx); err == nil {
+		id, f = d.View().FindKnown(which.ID, of)
+	}
+	return id, wireError(f)
 }
 
 // Change implements api.Backend.

@@ -54,7 +54,18 @@ func answered(r *control.Reply) error {
 	return nil
 }
 
+// lineage is what the kernel says of a process that a name means.
+func (d *Daemon) lineage(name string) workload.Lineage {
+	if pid, ok := workload.PIDOf(name); ok && d.o.Lineage != nil {
+		return d.o.Lineage(pid)
+	}
+	return workload.Lineage{}
+}
+
 func wireError(f *control.Failure) error {
+	if f == nil {
+		return nil
+	}
 	switch f.Code {
 	case control.BadRequest, control.NotFound, control.Forbidden, control.NoRoom, control.Fixed, control.Gone:
 		return &api.Error{Code: api.Code(f.Code), Text: f.Text}
@@ -65,7 +76,7 @@ func wireError(f *control.Failure) error {
 // Undo holds a workload, or all, and puts settings back. Who asks may go away: half an
 // undo helps nobody.
 func (d *Daemon) Undo(ctx context.Context, which api.Which) (api.UndoResult, error) {
-	r, err := d.request(ctx, control.Request{Undo: &control.Which{ID: which.ID, All: which.All}})
+	r, err := d.request(ctx, control.Request{Undo: &control.Which{ID: which.ID, All: which.All}, Lineage: d.lineage(string(which.ID))})
 	return wireUndone(r.Undo), err
 }
 
@@ -75,6 +86,7 @@ func wireUndone(u *control.Undone) api.UndoResult {
 	if u == nil {
 		return out
 	}
+	out.Workload = u.Workload
 	out.Restored, out.Gone, out.Theirs = append(out.Restored, u.Restored...), append(out.Gone, u.Gone...), append(out.Theirs, u.Foreign...)
 	for _, n := range u.Deferred {
 		out.Deferred = append(out.Deferred, api.UndoFailure(n))
@@ -87,7 +99,7 @@ func wireUndone(u *control.Undone) api.UndoResult {
 
 // Resume takes a hold back.
 func (d *Daemon) Resume(ctx context.Context, which api.Which) error {
-	_, err := d.request(ctx, control.Request{Resume: &control.Which{ID: which.ID, All: which.All}})
+	_, err := d.request(ctx, control.Request{Resume: &control.Which{ID: which.ID, All: which.All}, Lineage: d.lineage(string(which.ID))})
 	return err
 }
 
@@ -141,7 +153,7 @@ func wirePartition(p *control.PartitionNow) api.Partition {
 
 // Move gives a workload the home that a person names, or cancels its page move.
 func (d *Daemon) Move(ctx context.Context, order api.MoveOrder) (api.MoveAnswer, error) {
-	r, err := d.request(ctx, control.Request{Move: &control.MoveRequest{ID: order.ID, To: order.To, DryRun: order.DryRun, Cancel: order.Cancel}})
+	r, err := d.request(ctx, control.Request{Move: &control.MoveRequest{ID: order.ID, To: order.To, DryRun: order.DryRun, Cancel: order.Cancel}, Lineage: d.lineage(string(order.ID))})
 	return wireMoved(r.Move), err
 }
 

@@ -70,7 +70,7 @@ func (v *View) mode() string {
 func (d *Daemon) Explain(_ context.Context, id workload.ID) (api.Explanation, error) {
 	v := d.View()
 	x := api.Explanation{Schema: "homenode-explain/2", Mode: v.mode(), Journal: []plan.Entry{}, Events: []plan.Event{}}
-	o, f := control.Find(v.Snapshot.Observations, id)
+	o, f := v.Find(id, d.lineage(string(id)))
 	if dev := v.device(id); f != nil && dev != nil {
 		x.Device = v.deviceDetail(dev)
 		return x, d.recall(&x, v, x.Device.ID)

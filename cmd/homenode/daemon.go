@@ -280,7 +280,7 @@ func optionsFor(c config.Config, look observe.Options) daemon.Options {
 				return out, err
 			},
 		},
-		Clock: wallClock{},
+		Clock: wallClock{}, Lineage: func(pid int) workload.Lineage { return observe.LineageOf(root, pid) },
 	}
 }
 

@@ -67,7 +67,10 @@ func writeMachine(dir string) error {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			return err
 		}
-		if err := os.WriteFile(name, []byte(strings.TrimRight(text, "\n")+"\n"), 0o644); err != nil {
+		if text != "" {
+			text = strings.TrimRight(text, "\n") + "\n"
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			return err
 		}
 	}

@@ -96,11 +96,13 @@ type Request struct {
 	Resume    *Which          `json:"resume,omitempty"`
 	Partition *plan.Partition `json:"partition,omitempty"`
 	Change    *Change         `json:"change,omitempty"`
+	// Lineage is what the kernel says of the process that Move, Undo or Resume names.
+	Lineage workload.Lineage `json:"lineage,omitzero"`
 }
 
 // Which names one workload, or all.
 type Which struct {
-	ID  workload.ID `json:"id,omitempty"`
+	ID  workload.ID `json:"id,omitempty"` // or a name, see workload.Find
 	All bool        `json:"all,omitempty"`
 	// Stop: the daemon ends and puts everything back; nothing is held afterwards.
 	Stop bool `json:"stop,omitempty"`
@@ -136,7 +138,7 @@ type Exact struct {
 
 // MoveRequest gives a placed workload a home, or cancels its page move.
 type MoveRequest struct {
-	ID     workload.ID      `json:"id"` // or a name that only one has
+	ID     workload.ID      `json:"id"` // or a name, see workload.Find
 	To     topology.NodeSet `json:"to"`
 	DryRun bool             `json:"dry_run,omitempty"`
 	Cancel bool             `json:"cancel,omitempty"`
@@ -215,6 +217,7 @@ type Moved struct {
 
 // Undone answers an undo. What could not be put back stays in the journal.
 type Undone struct {
+	Workload workload.ID  `json:"workload,omitempty"` // whose; "" for all
 	Restored []plan.Entry `json:"restored,omitempty"`
 	Gone     []plan.Entry `json:"gone,omitempty"`     // the thing no longer exists
 	Foreign  []plan.Entry `json:"foreign,omitempty"`  // somebody else has set it since: it is theirs

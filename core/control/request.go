@@ -2,7 +2,6 @@ package control
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
@@ -18,11 +17,11 @@ func (s *State) request(r *Request) {
 	case r.Place != nil:
 		s.admit(r.ID, r.Place)
 	case r.Move != nil:
-		s.move(r.ID, r.Move)
+		s.move(r.ID, r.Move, r.Lineage)
 	case r.Undo != nil:
-		s.undo(r.ID, *r.Undo)
+		s.undo(r.ID, *r.Undo, r.Lineage)
 	case r.Resume != nil:
-		s.resume(r.ID, *r.Resume)
+		s.resume(r.ID, *r.Resume, r.Lineage)
 	case r.Partition != nil:
 		s.setPartition(r.ID, *r.Partition)
 	case r.Change != nil:
@@ -164,55 +163,26 @@ func check(in *PlaceRequest) *Failure {
 	return bad("smt", string(w.SMT), "prefer, isolate or require")
 }
 
-// find is the observation of a workload by ID, or by a name that only one has.
-func (s *State) find(id workload.ID) (*workload.Observation, *Failure) {
-	return Find(s.Snapshot.Observations, id)
-}
-
-// Find looks a workload up by ID, or by a name that only one has.
-func Find(all []workload.Observation, id workload.ID) (*workload.Observation, *Failure) {
-	if id == "" {
-		return nil, refuse(BadRequest, words.NameWorkload)
-	}
-	var named []*workload.Observation
-	var ids []string
-	for i := range all {
-		if all[i].ID == id {
-			return &all[i], nil
-		}
-		if all[i].Name == string(id) {
-			named, ids = append(named, &all[i]), append(ids, string(all[i].ID))
-		}
-	}
-	switch len(named) {
-	case 0:
-		return nil, notFound(id)
-	case 1:
-		return named[0], nil
-	}
-	return nil, refuse(BadRequest, words.SeveralNamed, len(named), string(id), strings.Join(ids, ", "))
-}
-
 // move gives a workload the home that a person names, or cancels its page move.
-func (s *State) move(id uint64, in *MoveRequest) {
-	answer, f := s.ordered(in)
+func (s *State) move(id uint64, in *MoveRequest, of workload.Lineage) {
+	answer, f := s.ordered(in, of)
 	s.reply(Reply{ID: id, Move: answer, Failed: f})
 }
 
-func (s *State) ordered(in *MoveRequest) (*Moved, *Failure) {
-	o, f := s.find(in.ID)
+func (s *State) ordered(in *MoveRequest, of workload.Lineage) (*Moved, *Failure) {
+	id, f := find(running(s.Snapshot.Observations, s.Claims), in.ID, of)
 	switch {
 	case f != nil:
 		return nil, f
 	case in.Cancel:
-		return s.cancelMove(o.ID, in.DryRun)
+		return s.cancelMove(id, in.DryRun)
 	case in.To.Empty():
 		return nil, refuse(BadRequest, words.NameNodes)
 	}
-	if f := s.mayMove(o.ID, in.DryRun); f != nil {
+	if f := s.mayMove(id, in.DryRun); f != nil {
 		return nil, f
 	}
-	return s.rehome(o.ID, in)
+	return s.rehome(id, in)
 }
 
 // mayMove is why an order is not even looked at.

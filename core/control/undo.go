@@ -22,9 +22,8 @@ type undoing struct {
 
 // undo holds what matches, stops its page moves and puts its settings back, without
 // waiting for those moves to end.
-func (s *State) undo(id uint64, which Which) {
-	which, f := s.known(which)
-	if f != nil {
+func (s *State) undo(id uint64, which Which, of workload.Lineage) {
+	if f := s.means(&which, of); f != nil {
 		s.reply(Reply{ID: id, Failed: f})
 		return
 	}
@@ -46,7 +45,7 @@ func (s *State) undo(id uint64, which Which) {
 		}
 		return over
 	})
-	s.Undoing = append(s.Undoing, &undoing{Which: which, Request: id})
+	s.Undoing = append(s.Undoing, &undoing{Which: which, Request: id, Result: Undone{Workload: which.ID}})
 	s.saveUndoing()
 	s.undoMore()
 }
@@ -61,29 +60,6 @@ func (s *State) saveUndoing() {
 		which = append(which, u.Which)
 	}
 	s.save(KeyUndoing, which)
-}
-
-// known refuses an ID that neither runs nor stands in the journal, unless it is the name
-// of one workload that runs.
-func (s *State) known(which Which) (Which, *Failure) {
-	switch {
-	case which.All, which.ID != "" && slices.ContainsFunc(s.Journal.All(), func(e plan.Entry) bool { return e.Workload == which.ID }):
-		return which, nil
-	case which.ID == "":
-		return which, refuse(BadRequest, words.NameOrAll)
-	}
-	o, f := s.find(which.ID)
-	if f == nil {
-		which.ID = o.ID
-	}
-	return which, f
-}
-
-func notFound(id workload.ID) *Failure {
-	if name, ok := strings.CutPrefix(string(id), "device:"); ok {
-		return refuse(NotFound, words.NoSuchDevice, name)
-	}
-	return refuse(NotFound, words.UnknownWorkload, string(id))
 }
 
 func refuse(code Code, text words.Code, args ...any) *Failure {
@@ -335,14 +311,12 @@ func (s *State) hold(which Which) {
 }
 
 // resume takes a hold back: the next scan plans the workload again.
-func (s *State) resume(id uint64, which Which) {
-	if o, f := s.find(which.ID); f == nil && !s.Holds.IDs[which.ID] {
-		which.ID = o.ID // that was its name
+func (s *State) resume(id uint64, which Which, of workload.Lineage) {
+	if f := s.means(&which, of); f != nil {
+		s.reply(Reply{ID: id, Failed: f})
+		return
 	}
 	switch {
-	case !which.All && which.ID == "":
-		s.reply(Reply{ID: id, Failed: refuse(BadRequest, words.NameOrAll)})
-		return
 	case which.All:
 		s.Holds = Holds{IDs: map[workload.ID]bool{}}
 	case s.Holds.All:

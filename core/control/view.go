@@ -34,6 +34,7 @@ type View struct {
 	Silent    map[workload.ID]string
 	Given     map[workload.ID]topology.CPUSet
 	Journal   []plan.Entry
+	Claims    map[workload.ID]*workload.Claim
 	Managers  []Manager
 	Devices   Devices
 	Links     map[workload.ID][]Link
@@ -67,7 +68,7 @@ func (s *State) View() View {
 		At: s.Began, Scans: s.Seen, Settings: &s.Settings, Snapshot: s.Snapshot, Plan: s.Plan, Balancing: s.Balancing, Halted: s.Halted,
 		Partition: s.PartitionNow(), Holds: Holds{s.Holds.All, maps.Clone(s.Holds.IDs)}, Chosen: Decisions{s.Chosen, s.chosen},
 		Tasks: make(map[workload.ID]TaskView, len(s.Tasks)), Moves: maps.Clone(s.Moves), Given: maps.Clone(s.Given),
-		Journal: s.Journal.All(), Managers: s.Managers, Devices: s.Devices, Undoing: len(s.Undoing), Links: s.Links, Subjects: s.Subjects, Took: s.Took,
+		Journal: s.Journal.All(), Claims: s.Claims, Managers: s.Managers, Devices: s.Devices, Undoing: len(s.Undoing), Links: s.Links, Subjects: s.Subjects, Took: s.Took,
 	}
 	for id, t := range s.Tasks {
 		v.Tasks[id] = TaskView{*t.Step(), t.Move}

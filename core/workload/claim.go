@@ -33,6 +33,8 @@ type Claim struct {
 	// Cgroups that no other claim has found, and never a workload of its own.
 	ID   ID
 	Name string // for people, and for the patterns of rules
+	// Also is other names that only it has, such as the UUID of a guest.
+	Also []string `json:",omitempty"`
 	// How it is found among the observations, the first that is set: a process of it, or
 	// its cgroups (see Covers). A claim that is Running and finds nothing is a workload of
 	// its own.

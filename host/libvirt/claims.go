@@ -68,6 +68,9 @@ func (w *Watch) claim(g *guest.Observed, h *topology.Host, silent error) workloa
 		ID: spec.ID, Name: g.Name, Process: g.Process, Cgroups: cgroups(g.Process, g.Run), Running: g.Running,
 		Driver: InGuest, Caps: caps(g), Spec: &spec, Mems: g.BoundNodes, Alone: w.alone(g, silent),
 	}
+	if g.UUID != "" {
+		c.Also = []string{g.UUID}
+	}
 	if !g.Loose { // else some thread may be anywhere
 		c.CPUs = g.BoundCPUs
 	}

@@ -17,12 +17,16 @@ import (
 func explainCommand(e *Env) *cobra.Command {
 	var asJSON, all bool
 	c := &cobra.Command{
-		Use:   "explain ID",
+		Use:   "explain NAME",
 		Short: "Say why a workload is where it is, or why it was not moved",
-		Long: "ID is what `homenode status` prints: a cgroup path or pid:N. A name that only\n" +
-			"one workload has will do. device:NAME, the name of a NIC or an NVMe drive or\n" +
-			"its PCI address, says where its interrupts go.",
-		Example: "  homenode status                       # lists the IDs\n  homenode explain /system.slice/redis.service\n  homenode explain device:eth0",
+		Long: `Says of one workload where it is, what was weighed, what was done and what is
+left to do.
+
+` + namesText + `
+
+device:NAME, the name of a NIC or an NVMe drive or its PCI address, says where
+its interrupts go.`,
+		Example: "  homenode status                       # lists the IDs\n  homenode explain redis.service\n  homenode explain 4711                 # a process, and the workload it belongs to\n  homenode explain device:eth0",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			b, done, err := connect(c, e)

@@ -288,7 +288,7 @@ func undoHost(c *cobra.Command, e *Env) error {
 		return err
 	}
 	defer done()
-	return undone(c, e, b, api.Which{ID: hostprep.ID}, false)
+	return undone(c, e, b, &api.Which{ID: hostprep.ID}, false)
 }
 
 // prepareHost plans, and carries out unless it is a dry run.

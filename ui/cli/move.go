@@ -17,7 +17,7 @@ func moveCommand(e *Env) *cobra.Command {
 	var nodes string
 	var dryRun, cancel, asJSON bool
 	c := &cobra.Command{
-		Use:   "move ID (--to NODES | --cancel)",
+		Use:   "move NAME (--to NODES | --cancel)",
 		Short: "Move a workload with its memory to other nodes, or cancel that",
 		Long: `Gives a workload that homenode placed a home on the nodes named with --to,
 dedicated work too: CPUs first, then memory, at the pace and with the pauses of
@@ -26,12 +26,13 @@ run in enforce mode; it goes on by itself, and ` + "`homenode status`" + ` shows
 far it is.
 
 --cancel stops a page move that is under way or waits, and holds the workload:
-what has moved stays, and nothing more is done until ` + "`homenode resume ID`" + ` or
+what has moved stays, and nothing more is done until ` + "`homenode resume NAME`" + ` or
 another move.
 
-ID is what ` + "`homenode status`" + ` prints; a name that only one workload has will
-do. Guests of libvirt are moved by ` + "`homenode vm move`" + `. Exit status 1: there is
-no room, or it is not homenode's to move; the line says why.`,
+` + namesText + `
+
+Guests of libvirt are moved by ` + "`homenode vm move`" + `. Exit status 1: there is no
+room, or it is not homenode's to move; the line says why.`,
 		Example: "  homenode move /system.slice/redis.service --to 1 --dry-run\n" +
 			"  homenode move /system.slice/redis.service --to 1\n  homenode move /system.slice/redis.service --cancel",
 		Args: cobra.ExactArgs(1),

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -15,13 +16,14 @@ import (
 func undoCommand(e *Env) *cobra.Command {
 	var asJSON, all bool
 	c := &cobra.Command{
-		Use:   "undo [ID | --all]",
+		Use:   "undo (NAME | --all)",
 		Short: "Put back every value that homenode changed",
 		Long: `Puts back the CPU sets, memory nodes and affinities from before homenode touched
 them, and leaves the workload alone until ` + "`homenode resume`" + `. Pages stay where
-they are. ID is what ` + "`homenode status`" + ` prints; a name that only one workload has
-will do while a daemon runs. Works with and without a running daemon.`,
-		Example: "  homenode undo /system.slice/redis.service\n  homenode undo --all",
+they are. Works with and without a running daemon.
+
+` + namesText,
+		Example: "  homenode undo redis.service\n  homenode undo --all",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			which, err := which(args, all)
@@ -33,7 +35,7 @@ will do while a daemon runs. Works with and without a running daemon.`,
 				return err
 			}
 			defer done()
-			err = undone(c, e, b, which, asJSON)
+			err = undone(c, e, b, &which, asJSON)
 			if !asJSON && (err == nil || errors.Is(err, errNo)) {
 				back := "--all"
 				if !which.All {
@@ -50,14 +52,16 @@ will do while a daemon runs. Works with and without a running daemon.`,
 	return c
 }
 
-// undone has one thing or all put back and says what became of it.
-func undone(c *cobra.Command, e *Env, b api.Backend, which api.Which, asJSON bool) error {
+// undone has one thing or all put back and says what became of it; a name in which becomes
+// the ID.
+func undone(c *cobra.Command, e *Env, b api.Backend, which *api.Which, asJSON bool) error {
 	done := waiting(e, "waiting until everything is put back; page moves under way end first")
-	r, err := b.Undo(contextOf(c), which)
+	r, err := b.Undo(contextOf(c), *which)
 	done()
 	if err != nil {
 		return err
 	}
+	which.ID = cmp.Or(r.Workload, which.ID)
 	if asJSON {
 		err = printJSON(e.Stdout, r)
 	} else {
@@ -96,9 +100,13 @@ func printUndo(e *Env, r api.UndoResult) {
 func resumeCommand(e *Env) *cobra.Command {
 	var asJSON, all bool
 	c := &cobra.Command{
-		Use:     "resume [ID | --all]",
-		Short:   "Manage again what was undone",
-		Example: "  homenode resume --all",
+		Use:   "resume (NAME | --all)",
+		Short: "Manage again what was undone",
+		Long: `Ends what ` + "`homenode undo`" + ` or ` + "`homenode move --cancel`" + ` began: the daemon
+places the workload again.
+
+` + namesText,
+		Example: "  homenode resume redis.service\n  homenode resume --all",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			which, err := which(args, all)

@@ -39,16 +39,20 @@ of it is set or nothing, and homenode undo vm:NAME puts back what was before.`,
 				return err
 			}
 			defer func() { err = errors.Join(err, h.Close()) }()
-			lines, err := h.Limits(c.Context(), args[0], limits)
+			name, err := guestName(c, e, h, args[0])
+			if err != nil {
+				return err
+			}
+			lines, err := h.Limits(c.Context(), name, limits)
 			if err != nil {
 				return err
 			}
 			if len(lines) == 0 {
-				_, err = fmt.Fprintf(e.Stdout, "%s has nothing that could be limited so.\n", args[0])
+				_, err = fmt.Fprintf(e.Stdout, "%s has nothing that could be limited so.\n", name)
 				return err
 			}
 			s := &existing{hypervisor: h, connect: func() (api.Backend, func() error, error) { return connect(c, e) }}
-			step := plan.Step{Kind: plan.SetLimits, Workload: guest.ID(args[0]), Target: plan.Target{Kind: guest.Kind}, To: limits.String()}
+			step := plan.Step{Kind: plan.SetLimits, Workload: guest.ID(name), Target: plan.Target{Kind: guest.Kind}, To: limits.String()}
 			if err := s.change(c.Context(), []plan.Step{step}, "homenode vm limit."); err != nil {
 				return err
 			}
@@ -63,6 +67,22 @@ of it is set or nothing, and homenode undo vm:NAME puts back what was before.`,
 	f.StringVar(&rate, "rate", "", "`SIZE` a second for each disk")
 	f.Int64Var(&iops, "iops", 0, "operations a second for each disk")
 	return c
+}
+
+// guestName is the name of the guest that is meant; one that nobody knows is libvirt's to refuse.
+func guestName(c *cobra.Command, e *Env, h Hypervisor, asked string) (string, error) {
+	host, err := (&topologySource{}).read(e)
+	if err != nil {
+		return "", err
+	}
+	all, _, err := h.Guests(c.Context(), host)
+	if err != nil {
+		return "", err
+	}
+	if g, err := (&existing{guests: all}).find(asked); err == nil {
+		return g.Name, nil
+	}
+	return asked, nil
 }
 
 // limitsOf reads the flags; single ones go over those of the flavor.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
 )
 
 func vmMoveCommand(e *Env) *cobra.Command {
@@ -135,12 +137,28 @@ func (v *vmHost) readToChange(c *cobra.Command, e *Env, dryRun bool) (*existing,
 	return v.read(c, e, !dryRun)
 }
 
+// find finds a guest by name, by vm:NAME or by UUID.
 func (s *existing) find(name string) (*guest.Guest, error) {
-	i := slices.IndexFunc(s.guests, func(g guest.Guest) bool { return g.Name == name })
-	if i < 0 {
+	all := make([]workload.Named, len(s.guests))
+	for i := range s.guests {
+		g := &s.guests[i]
+		all[i] = workload.Named{ID: guest.ID(g.Name), Name: g.Name, Also: []string{g.UUID}}
+	}
+	found := workload.Find(all, name, workload.Lineage{})
+	switch {
+	case len(found) > 1: // copies that have one UUID
+		return nil, usageErrorf("%q may be %d guests; name one by its name", name, len(found))
+	case len(found) == 0:
+		var like []string
+		for _, id := range workload.Alike(all, name) {
+			like = append(like, strings.TrimPrefix(string(id), "vm:"))
+		}
+		if like != nil {
+			return nil, &exitError{exitNo, fmt.Errorf("there is no guest %q; names like it: %s", name, strings.Join(like, ", "))}
+		}
 		return nil, &exitError{exitNo, fmt.Errorf("there is no guest %q", name)}
 	}
-	return &s.guests[i], nil
+	return &s.guests[slices.IndexFunc(all, func(n workload.Named) bool { return n.ID == found[0] })], nil
 }
 
 // move gives one guest a home.
