@@ -1,5 +1,7 @@
-// Command man writes homenode's manual pages into a folder, from the same table
-// that parses the command line. Pages of commands that are no more are removed.
+// Command man writes homenode's manual pages into a folder: those of commands from the
+// same table that parses the command line, homenode.yaml(5) from docs/config.md. Pages of
+// commands that are no more are removed. The sample configuration of the packages is
+// written from docs/config.md, too. It runs in the root folder of the source.
 package main
 
 import (
@@ -12,6 +14,9 @@ import (
 
 	"github.com/homenode/homenode/ui/cli"
 )
+
+// pageDate is not the date of writing: the same commands give the same pages.
+var pageDate = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -38,7 +43,8 @@ func run(args []string) error {
 	}
 	root := cli.Command()
 	root.DisableAutoGenTag = true
-	// Not the date of writing: the same commands give the same pages.
-	date := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "Homenode", Manual: "Homenode", Date: &date}, args[0])
+	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "Homenode", Manual: "Homenode", Date: &pageDate}, args[0]); err != nil {
+		return err
+	}
+	return configuration("docs/config.md", filepath.Join(args[0], "homenode.yaml.5"), "packaging/homenode.yaml", pageDate)
 }
