@@ -194,10 +194,8 @@ func sameWords(s string, a, b []byte) bool {
 // its own (mm/shmem.c, mm/memfd.c, ipc/shm.c). Files on a tmpfs elsewhere count as
 // page cache.
 func kindOf(file []byte) fileKind {
-	for _, prefix := range [...]string{"/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "/run/"} {
-		if len(file) >= len(prefix) && string(file[:len(prefix)]) == prefix {
-			return inShmem
-		}
+	if proc.InShmem(file) {
+		return inShmem
 	}
 	return onDisk
 }

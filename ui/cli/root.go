@@ -64,6 +64,8 @@ type Env struct {
 	Probe func(h *topology.Host, stateDir string) Prober
 	// Self is this process; `homenode run` keeps its identity over exec.
 	Self func() (workload.Process, error)
+	// Memory reads what numastat(8) tells.
+	Memory MemoryFigures
 	// Sim runs a simulation.
 	Sim Simulate
 	// Libvirt reaches guests.
@@ -193,7 +195,7 @@ everything it does, and can undo all of it.`,
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
-		daemonCommand(e), statusCommand(e), explainCommand(e), historyCommand(e),
+		daemonCommand(e), statusCommand(e), statCommand(e), explainCommand(e), historyCommand(e),
 		undoCommand(e), resumeCommand(e), runCommand(e), moveCommand(e), versionCommand(e),
 		topologyCommand(e), gatherCommand(e), planCommand(e), probeCommand(e), doctorCommand(e), simCommand(e), replayCommand(e), vmCommand(e), hostCommand(e),
 	)

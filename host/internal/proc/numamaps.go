@@ -21,6 +21,8 @@ type Mapping struct {
 	File    []byte // path, escaped; only with HasFile
 	HasFile bool
 	Huge    bool
+	Heap    bool
+	Stack   bool   // of the main thread
 	MapMax  uint64 // the most processes that have one of its pages mapped
 }
 
@@ -85,6 +87,10 @@ func (m *Mapping) word(word []byte) bool {
 	switch {
 	case string(word) == "huge":
 		m.Huge = true
+	case string(word) == "heap":
+		m.Heap = true
+	case string(word) == "stack":
+		m.Stack = true
 	case word[0] == 'N':
 		node, n, ok := NodeAmount(word)
 		if !ok || n >= MaxKiB/1024 {
@@ -102,6 +108,17 @@ func (m *Mapping) word(word []byte) bool {
 		return number("kernelpagesize_kB=", &m.PageKiB, 1<<25) // 32 GiB; the largest in use is 16 GiB (ppc64, arm64)
 	}
 	return true
+}
+
+// InShmem reports whether a file of numa_maps is memory: tmpfs where it is usually mounted,
+// memfd, System V.
+func InShmem(file []byte) bool {
+	for _, prefix := range [...]string{"/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "/run/"} {
+		if len(file) >= len(prefix) && string(file[:len(prefix)]) == prefix {
+			return true
+		}
+	}
+	return false
 }
 
 func nextWord(b []byte) (word, rest []byte) {
