@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/homenode/homenode/core/place"
@@ -42,6 +43,9 @@ var (
 // squared, CPUs times their logarithm.
 func curve(w io.Writer, rounds int, keep, picture string) error {
 	var points []point
+	if rounds <= 0 {
+		return redraw(keep, picture)
+	}
 	for _, kind := range curveKinds {
 		for _, n := range curveNodes {
 			points = append(points, point{Series: "nodes", Kind: kind, Nodes: n, CPUs: 32 * n})
@@ -78,12 +82,38 @@ func curve(w io.Writer, rounds int, keep, picture string) error {
 		}
 	}
 	if picture != "" {
-		if err := os.WriteFile(picture, []byte(drawCurve(points)), 0o644); err != nil {
+		if err := os.WriteFile(picture, []byte(drawCurve(points, machine())), 0o644); err != nil {
 			return err
 		}
 	}
 	_, err := w.Write(table.Bytes())
 	return err
+}
+
+// redraw makes the picture of what is kept in dir; the first line of the table tells the machine.
+func redraw(dir, picture string) error {
+	table, err := os.ReadFile(filepath.Join(dir, "placement-curve.md"))
+	if err != nil {
+		return err
+	}
+	raw, err := os.Open(filepath.Join(dir, "placement-curve.jsonl"))
+	if err != nil {
+		return err
+	}
+	defer raw.Close()
+	var points []point
+	for dec := json.NewDecoder(raw); ; {
+		var p point
+		if err := dec.Decode(&p); err == io.EOF {
+			break
+		} else if err != nil {
+			return err
+		}
+		p.Median = median(p.Rounds)
+		points = append(points, p)
+	}
+	on, _, _ := strings.Cut(string(table), "; `go run")
+	return os.WriteFile(picture, []byte(drawCurve(points, on)), 0o644)
 }
 
 // arrivals is vCPUs as they come: many small, few large, by a fixed pattern.
@@ -203,8 +233,8 @@ func printCurve(w io.Writer, points []point) {
 
 // drawCurve is one picture: both series from their smallest host on, so that
 // slopes can be compared.
-func drawCurve(points []point) string {
-	c := heat.Curve{Title: "A decision on larger hosts", X: "times the smallest host", Y: "times its decision", LogX: true, LogY: true,
+func drawCurve(points []point, machine string) string {
+	c := heat.Curve{Title: "Time of a placement decision on larger hosts", X: "size, times the smallest host", Y: "time, times the smallest host's", LogX: true, LogY: true,
 		XName: func(x float64) string { return fmt.Sprintf("%.0f", x) }}
 	line := func(series, kind string, y func(p, first point) float64) [][2]float64 {
 		var out [][2]float64
@@ -217,14 +247,14 @@ func drawCurve(points []point) string {
 	took := func(p, first point) float64 { return p.Median / first.Median }
 	for _, series := range []string{"nodes", "CPUs"} {
 		for _, kind := range curveKinds {
-			c.Lines = append(c.Lines, heat.Line{Name: series + ", " + kind, Points: line(series, kind, took)})
+			c.Lines = append(c.Lines, heat.Line{Name: "more " + series + ", " + kind + " workloads", Points: line(series, kind, took)})
 		}
 	}
 	allowed := func(p, first point) float64 { return p.allowed(first) }
 	c.Lines = append(c.Lines,
-		heat.Line{Name: "nodes squared", Points: line("nodes", curveKinds[0], allowed)},
-		heat.Line{Name: "CPUs × log", Points: line("CPUs", curveKinds[0], allowed)})
-	return c.SVG()
+		heat.Line{Name: "nodes squared: allowed", Points: line("nodes", curveKinds[0], allowed)},
+		heat.Line{Name: "CPUs × log CPUs: allowed", Points: line("CPUs", curveKinds[0], allowed)})
+	return c.SVG(machine)
 }
 
 func keepCurve(dir string, table []byte, points []point) error {

@@ -37,13 +37,16 @@ func main() {
 	grow := flag.Bool("curve", false, "decision times on hosts of growing size")
 	picture := flag.String("svg", "", "with -curve: `FILE` for a picture")
 	o := speedOptions{}
-	flag.IntVar(&o.rounds, "rounds", 5, "rounds of -speed and -curve, at least 1")
+	flag.IntVar(&o.rounds, "rounds", 5, "rounds of -speed and -curve, at least 1; 0 with -curve draws what -o holds")
 	flag.IntVar(&o.arrivals, "arrivals", 400, "arrivals in each of the traces that -speed makes")
 	flag.BoolVar(&o.kubelet, "kubelet", false, "with -speed: build and run the kubelet's managers too (first build: a quarter of an hour)")
 	flag.StringVar(&o.sources, "peers", "bench/placement/peers", "with -speed: `DIR` with the peers' drivers")
 	flag.StringVar(&o.keep, "o", "", "with -speed, -curve: `DIR` for the table and the raw times")
 	flag.Parse()
-	o.rounds, o.arrivals = max(1, o.rounds), max(1, o.arrivals)
+	if !*grow {
+		o.rounds = max(1, o.rounds)
+	}
+	o.arrivals = max(1, o.arrivals)
 	out := bufio.NewWriter(os.Stdout)
 	b := bench{
 		shared: *shared, paths: flag.Args(), lines: *lines, scores: *scores, limits: *limits, scorer: *scorer,

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 )
 
 // Schema names the form of a Document. New optional keys do not change it.
@@ -200,6 +201,13 @@ type Levels struct {
 	Node   int          `json:"node"`
 	Points []LevelPoint `json:"points"`
 	Knees  []Knee       `json:"knees"`
+	Caches []Cache      `json:"caches,omitempty"` // data caches of the CPU by sysfs, smallest first; nil unknown
+}
+
+// Cache is one data or unified cache of a CPU.
+type Cache struct {
+	Name  string `json:"name"` // L1d, L2, L3
+	Bytes int64  `json:"bytes"`
 }
 
 // LevelPoint is one working set.
@@ -209,11 +217,21 @@ type LevelPoint struct {
 	CI95  Interval `json:"ci95"`
 }
 
-// Knee is where a level ends: the largest working set that still fits it.
+// Knee is a step of the curve: the largest working set before latency rises.
 type Knee struct {
-	Level string `json:"level"`
+	Level string `json:"level"` // the cache that ends there, or "step 2" when none does
 	Bytes int64  `json:"bytes"`
 	NS    Value  `json:"ns"`
+}
+
+// KneeName tells a step of the curve: "L2 (1 MiB) ends at 708 KiB" or "step 2 at 180 KiB".
+func (l *Levels) KneeName(k Knee) string {
+	for _, c := range l.Caches {
+		if c.Name == k.Level {
+			return fmt.Sprintf("%s (%s) ends at %s", c.Name, words.Bytes(c.Bytes), words.Bytes(k.Bytes))
+		}
+	}
+	return fmt.Sprintf("%s at %s", k.Level, words.Bytes(k.Bytes))
 }
 
 // C2C is one way latency between CPUs through one line.
@@ -257,6 +275,9 @@ func Read(r io.Reader) (*Document, error) {
 	}
 	if err := d.check(); err != nil {
 		return nil, fmt.Errorf("read measurement: %w", err)
+	}
+	for i := range d.Levels {
+		d.Levels[i].NameKnees()
 	}
 	return &d, nil
 }

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -79,6 +80,28 @@ func hostOf(fsys fs.FS, h *topology.Host) Host {
 	if len(out.Packages) == 0 {
 		out.Packages = []Package{{0, h.Online}}
 	}
+	return out
+}
+
+// Caches are the data and unified caches of a CPU, smallest first
+// (drivers/base/cacheinfo.c: cpuN/cache/indexM/{level,type,size}); nil when the kernel
+// tells none, as in many guests.
+func Caches(fsys fs.FS, cpu topology.CPUID) []Cache {
+	var out []Cache
+	for i := range 16 { // more folders than any CPU has
+		dir := fmt.Sprintf("sys/devices/system/cpu/cpu%d/cache/index%d/", cpu, i)
+		kind := leaf(fsys, dir+"type")
+		kib, err := strconv.ParseUint(strings.TrimSuffix(leaf(fsys, dir+"size"), "K"), 10, 32)
+		if kind != "Data" && kind != "Unified" || err != nil || kib == 0 {
+			continue
+		}
+		name := "L" + leaf(fsys, dir+"level")
+		if kind == "Data" {
+			name += "d"
+		}
+		out = append(out, Cache{name, int64(kib) << 10})
+	}
+	slices.SortStableFunc(out, func(a, b Cache) int { return cmp.Compare(a.Bytes, b.Bytes) })
 	return out
 }
 

@@ -3,6 +3,7 @@ package measure
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -505,8 +506,8 @@ func roundSize(n int64) int64 {
 	return max(4<<10, n/(4<<10)*(4<<10))
 }
 
-// Knees finds where levels end: the largest working set before latency leaves
-// a plateau. The last plateau is memory and has no knee.
+// Knees finds the steps of the curve: the largest working set before latency leaves
+// a plateau. The last plateau is memory and has no knee. NameKnees names them.
 func Knees(points []LevelPoint) []Knee {
 	// A step of √2 past the end of a cache adds a third or more; inside one it
 	// adds some percent. Where intervals are known, the step must be clear of them.
@@ -528,12 +529,34 @@ func Knees(points []LevelPoint) []Knee {
 			break
 		}
 		if j > i {
-			out = append(out, Knee{Level: fmt.Sprintf("L%d", len(out)+1), Bytes: points[j].Bytes, NS: points[i].NS})
+			out = append(out, Knee{Bytes: points[j].Bytes, NS: points[i].NS})
 		}
 		for i = j + 1; i+1 < len(points) && float64(points[i+1].NS) > float64(points[i].NS)*settles; i++ {
 		}
 	}
 	return out
+}
+
+// NameKnees names each step by the cache that ends there, and else by its number.
+// Sizes are a factor of √2 apart, and other work takes a part of a cache: a step from
+// half the size of a cache to √2 of it is the end of that cache. Each cache ends once,
+// at the step nearest to its size.
+func (l *Levels) NameKnees() {
+	for i := range l.Knees {
+		l.Knees[i].Level = fmt.Sprintf("step %d", i+1)
+	}
+	for _, c := range l.Caches {
+		best, nearest := -1, math.Ln2*1.01
+		for i, k := range l.Knees {
+			off := math.Log(float64(c.Bytes) / float64(k.Bytes))
+			if off > -math.Ln2/2*1.01 && math.Abs(off) < nearest && strings.HasPrefix(k.Level, "step ") {
+				best, nearest = i, math.Abs(off)
+			}
+		}
+		if best >= 0 {
+			l.Knees[best].Level = c.Name
+		}
+	}
 }
 
 // FinishLoaded derives peak, knee and the latencies at shares of the peak from the

@@ -1,9 +1,11 @@
 package measure
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/homenode/homenode/core/topology"
@@ -203,5 +205,55 @@ func TestDiffAndMerge(t *testing.T) {
 	newer.Host.Fingerprint = "y"
 	if m := Merge(make(100), newer); m.Latency != nil {
 		t.Error("kept from another machine")
+	}
+}
+
+// A step is named by the cache that the machine has, never by its place in the order:
+// on this busy machine the curve has four steps, and the CPU three caches.
+func TestNameKnees(t *testing.T) {
+	steps := func(kib ...int64) []Knee {
+		var out []Knee
+		for _, k := range kib {
+			out = append(out, Knee{Bytes: k << 10})
+		}
+		return out
+	}
+	caches := []Cache{{"L1d", 32 << 10}, {"L2", 1 << 20}, {"L3", 32 << 20}}
+	for _, tt := range []struct {
+		knees  []Knee
+		caches []Cache
+		want   string
+	}{
+		{steps(20, 180, 512, 2048), caches, "L1d step 2 L2 step 4"},
+		{steps(44, 1024, 32<<10), []Cache{{"L1d", 48 << 10}, {"L2", 1 << 20}, {"L3", 32 << 20}}, "L1d L2 L3"},
+		{steps(32, 1448, 23<<10), caches, "L1d L2 L3"},
+		{steps(700, 1024), caches, "step 1 L2"},
+		{steps(20, 180), nil, "step 1 step 2"},
+		{nil, caches, ""},
+	} {
+		l := Levels{Knees: tt.knees, Caches: tt.caches}
+		l.NameKnees()
+		var got []string
+		for _, k := range l.Knees {
+			got = append(got, k.Level)
+		}
+		if s := strings.Join(got, " "); s != tt.want {
+			t.Errorf("%v: %q, want %q", tt.knees, s, tt.want)
+		}
+	}
+}
+
+func TestCaches(t *testing.T) {
+	root := fstest.MapFS{}
+	for i, c := range [][3]string{{"1", "Data", "32K"}, {"1", "Instruction", "32K"}, {"2", "Unified", "1024K"}, {"3", "Unified", "32768K"}, {"4", "Unified", "?"}} {
+		for j, file := range []string{"level", "type", "size"} {
+			root[fmt.Sprintf("sys/devices/system/cpu/cpu5/cache/index%d/%s", i, file)] = &fstest.MapFile{Data: []byte(c[j] + "\n")}
+		}
+	}
+	if got := fmt.Sprint(Caches(root, 5)); got != "[{L1d 32768} {L2 1048576} {L3 33554432}]" {
+		t.Error(got)
+	}
+	if got := Caches(root, 6); got != nil {
+		t.Errorf("%v of a CPU without caches", got)
 	}
 }

@@ -311,7 +311,7 @@ func (s *session) levels() {
 	if s.moveTo(s.plan.LevelCPU) != nil {
 		return
 	}
-	l := measure.Levels{CPU: int(s.plan.LevelCPU), Node: int(s.plan.LevelNode)}
+	l := measure.Levels{CPU: int(s.plan.LevelCPU), Node: int(s.plan.LevelNode), Caches: measure.Caches(s.m.Root, s.plan.LevelCPU)}
 	sizes := measure.LevelSizes(int64(len(a.mem)), s.plan.LLC)
 	share := s.part(measure.PartLevels)
 	a.ring = nil // written over
@@ -334,5 +334,6 @@ func (s *session) levels() {
 		s.tell(share * float64(i+1) / float64(len(sizes)))
 	}
 	l.Knees = measure.Knees(l.Points)
+	l.NameKnees()
 	s.doc.Levels = append(s.doc.Levels, l)
 }

@@ -55,7 +55,7 @@ Exit status: 0 healthy, 1 warning or defect, 3 could not decide.`,
 			diagnosis := doctor.Diagnose(d, doctor.DefaultLimits)
 			d.Diagnosis = &diagnosis
 			if html != "" {
-				page, err := heat.HTML(d)
+				page, err := heat.HTML("homenode doctor", d)
 				if err != nil {
 					return err
 				}
@@ -193,13 +193,9 @@ func printDiagnosis(w io.Writer, p view.Paint, d *measure.Document, ascii bool) 
 			p.Wrap(&b, n, "  ")
 		}
 	}
-	if r := d.Run; r != nil {
-		text := fmt.Sprintf("measured %s, %s profile, %.1f s", r.Started, r.Profile, r.Seconds)
-		if r.Sigma.Known() && r.Rejected.Known() {
-			text += fmt.Sprintf(", control cell ±%.1f %%, %.0f %% of the samples thrown out", 100*float64(r.Sigma), float64(r.Rejected))
-		}
+	if took := heat.Took(d); took != "" {
 		b.WriteString("\n")
-		p.Wrap(&b, text, "")
+		p.Wrap(&b, "measured: "+took, "")
 	}
 	text := b.String()
 	if ascii {

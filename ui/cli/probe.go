@@ -80,7 +80,7 @@ func (o *output) flags(c *cobra.Command) {
 // show prints a document; pictures besides.
 func (o *output) show(e *Env, d *measure.Document) error {
 	if o.html != "" {
-		page, err := heat.HTML(d)
+		page, err := heat.HTML("homenode probe", d)
 		if err == nil {
 			err = writeFile(o.html, func(w io.Writer) error { _, err := io.WriteString(w, page); return err })
 		}
@@ -107,7 +107,7 @@ func (o *output) show(e *Env, d *measure.Document) error {
 
 func (o *output) style(e *Env) heat.Style {
 	p := e.paint()
-	return heat.Style{Colour: p.On, True: strings.Contains(e.Getenv("COLORTERM"), "truecolor") || strings.Contains(e.Getenv("COLORTERM"), "24bit"), ASCII: o.ascii || !view.UTF8(e.Getenv)}
+	return heat.Style{Colour: p.On, True: strings.Contains(e.Getenv("COLORTERM"), "truecolor") || strings.Contains(e.Getenv("COLORTERM"), "24bit"), ASCII: o.ascii || !view.UTF8(e.Getenv), Width: p.Width}
 }
 
 func printDocument(w io.Writer, d *measure.Document, s heat.Style, expand bool) {
@@ -118,14 +118,19 @@ func printDocument(w io.Writer, d *measure.Document, s heat.Style, expand bool) 
 		}
 		io.WriteString(w, text)
 	}
-	for i, m := range heat.Maps(d, expand) {
-		if i > 0 {
-			say("\n")
-		}
+	wrap := func(text, indent string) {
+		var b strings.Builder
+		view.Paint{Width: s.Width}.Wrap(&b, text, indent)
+		say("%s", b.String())
+	}
+	wrap(heat.Caption(d), "")
+	for _, m := range heat.Maps(d, expand) {
+		say("\n")
 		io.WriteString(w, m.Text(s))
 	}
 	for _, l := range d.Loaded {
-		say("\nlatency under load, node%d to node%d, mix %s, %s of load\n", l.From, l.To, l.Mix, words.Count(l.Load, "CPU"))
+		say("\n")
+		wrap("latency under load: "+heat.LoadedName(l), "")
 		t, starved := view.NewTable(">pause", ">GB/s", ">ns"), false
 		for _, p := range l.Points {
 			gap := fmt.Sprint(p.Gap)
@@ -143,13 +148,13 @@ func printDocument(w io.Writer, d *measure.Document, s heat.Style, expand bool) 
 			gbs(l.Peak), gbs(l.Knee), whole(l.At50), whole(l.At75), whole(l.At90))
 	}
 	for _, l := range d.Levels {
-		say("\nlatency by working set, CPU %d on node%d\n", l.CPU, l.Node)
+		say("\nlatency by buffer size, CPU %d, memory on node %d\n", l.CPU, l.Node)
 		t := view.NewTable(">size", ">ns", ">95 % interval", "")
 		for _, p := range l.Points {
 			mark := ""
 			for _, k := range l.Knees {
 				if k.Bytes == p.Bytes {
-					mark = "end of " + k.Level
+					mark = l.KneeName(k)
 				}
 			}
 			t.Row(words.Bytes(p.Bytes), fmt.Sprintf("%.2f", float64(p.NS)), fmt.Sprintf("%.2f to %.2f", float64(p.CI95[0]), float64(p.CI95[1])), mark)
@@ -170,20 +175,11 @@ func printDocument(w io.Writer, d *measure.Document, s heat.Style, expand bool) 
 		say("\n")
 	}
 	if r := d.Run; r != nil {
-		say("\n%s profile, %.1f s", r.Profile, r.Seconds)
-		if r.Rejected.Known() {
-			say(", %.1f %% of the samples thrown out", float64(r.Rejected))
-		}
-		if r.RT {
-			say(", latencies in real time")
-		}
-		if r.Partial {
-			say("; ended early: what was asked for is not all there")
-		}
 		say("\n")
+		wrap(heat.Took(d), "")
 		printClock(say, r.Clock)
 		for _, n := range r.Notes {
-			say("  %s\n", n)
+			wrap(n, "  ")
 		}
 	}
 }

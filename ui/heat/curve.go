@@ -1,6 +1,7 @@
 package heat
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -14,10 +15,11 @@ import (
 
 // Curve is lines over axes.
 type Curve struct {
-	Title, X, Y string
+	Title, X, Y string // X and Y are the titles of the axes, with the unit
 	LogX, LogY  bool
 	XName       func(float64) string
 	Lines       []Line
+	Foot        []string
 }
 
 // Line is one curve.
@@ -33,16 +35,16 @@ type Mark struct {
 	Name string
 }
 
-// Colours of lines that stay apart for the colour-blind (Okabe and Ito), with
-// a dash of their own each.
-var lineColours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000"}
-var lineDashes = []string{"", "7 3", "2 3", "9 3 2 3", "4 2", "12 4", "1 2"}
+// Lines have colours and dashes of their own; see style.
+const lineColours = 7
+
+var lineDashes = [lineColours]string{"", "7 3", "2 3", "9 3 2 3", "4 2", "12 4", "1 2"}
 
 // LoadedCurve is latency over bandwidth.
 func LoadedCurve(all []measure.Loaded) Curve {
-	c := Curve{Title: "latency under load", X: "GB/s moved by the load", Y: "ns", XName: func(v float64) string { return trim(v) }}
+	c := Curve{Title: "latency under load", X: "bandwidth of the load, GB/s", Y: "read latency, ns", XName: func(v float64) string { return trim(v) }}
 	for _, l := range all {
-		line := Line{Name: fmt.Sprintf("node%d to node%d, mix %s, %d CPUs of load", l.From, l.To, l.Mix, l.Load)}
+		line := Line{Name: LoadedName(l)}
 		for _, p := range l.Points {
 			if p.NS.Known() && p.MBps.Known() && p.Flag == "" {
 				line.Points = append(line.Points, [2]float64{float64(p.MBps) / 1000, float64(p.NS)})
@@ -62,18 +64,26 @@ func LoadedCurve(all []measure.Loaded) Curve {
 	return c
 }
 
+// LoadedName says what was read under which load.
+func LoadedName(l measure.Loaded) string {
+	return fmt.Sprintf("CPUs on node %d to memory on node %d, %s, %s of load", l.From, l.To, mixName(l.Mix), words.Count(l.Load, "CPU"))
+}
+
 // LevelsCurve is latency over working set.
 func LevelsCurve(all []measure.Levels) Curve {
-	c := Curve{Title: "latency by working set", X: "working set", Y: "ns", LogX: true, LogY: true, XName: func(v float64) string { return words.Bytes(int64(v)) }}
+	c := Curve{Title: "latency by buffer size", X: "size of the buffer that is read", Y: "read latency, ns", LogX: true, LogY: true, XName: func(v float64) string { return words.Bytes(int64(v)) }}
 	for _, l := range all {
-		line := Line{Name: fmt.Sprintf("CPU %d on node%d", l.CPU, l.Node)}
+		line := Line{Name: fmt.Sprintf("CPU %d, memory on node %d", l.CPU, l.Node)}
 		for _, p := range l.Points {
 			if p.NS.Known() {
 				line.Points = append(line.Points, [2]float64{float64(p.Bytes), float64(p.NS)})
 			}
 		}
 		for _, k := range l.Knees {
-			line.Marks = append(line.Marks, Mark{float64(k.Bytes), k.Level + " " + words.Bytes(k.Bytes)})
+			line.Marks = append(line.Marks, Mark{float64(k.Bytes), l.KneeName(k)})
+		}
+		if foot := cachesFoot(l); foot != "" {
+			c.Foot = append(c.Foot, foot)
 		}
 		c.Lines = append(c.Lines, line)
 	}
@@ -90,10 +100,30 @@ func trim(v float64) string {
 	return strconv.FormatFloat(v, 'f', 1, 64)
 }
 
-// SVG draws a curve.
-func (c Curve) SVG() string {
-	const width, left, right, top, plotH = 760.0, 64.0, 24.0, 44.0, 300.0
-	height := top + plotH + 56 + 20*float64(len(c.Lines))
+// cachesFoot tells the caches of the CPU, and those at whose end no step was found.
+func cachesFoot(l measure.Levels) string {
+	var have, missed []string
+	for _, c := range l.Caches {
+		have = append(have, c.Name+" "+words.Bytes(c.Bytes))
+		if !slices.ContainsFunc(l.Knees, func(k measure.Knee) bool { return k.Level == c.Name }) {
+			missed = append(missed, c.Name)
+		}
+	}
+	if len(have) == 0 {
+		return "the kernel tells no caches of this CPU: steps have numbers"
+	}
+	text := fmt.Sprintf("caches of CPU %d by sysfs: %s", l.CPU, words.List(have))
+	if len(missed) > 0 {
+		text += "; no step was found at the end of " + words.List(missed)
+	}
+	return text
+}
+
+// SVG is the curve as a file of its own, with a caption: machine, date, program.
+func (c Curve) SVG(caption string) string { return c.draw(caption).file() }
+
+func (c Curve) draw(caption string) *drawing {
+	const width, right, plotH = 2 * columnWidth, 28.0, 280.0
 	lowX, highX, lowY, highY := math.Inf(1), math.Inf(-1), math.Inf(1), math.Inf(-1)
 	for _, l := range c.Lines {
 		for _, p := range l.Points {
@@ -101,13 +131,11 @@ func (c Curve) SVG() string {
 			lowY, highY = min(lowY, p[1]), max(highY, p[1])
 		}
 	}
-	var b strings.Builder
-	open(&b, width, height, c.Title)
-	text(&b, margin, 18, "start", "#111111", "bold", c.Title)
+	d := &drawing{title: c.Title, width: width}
+	y := d.head(caption)
 	if math.IsInf(lowX, 0) {
-		text(&b, margin, 60, "start", "#555555", "normal", "no points")
-		b.WriteString("</svg>\n")
-		return b.String()
+		d.height = d.wrapped(y, textSize, "dim", "no points") + margin
+		return d
 	}
 	if !c.LogX {
 		lowX = 0
@@ -116,41 +144,106 @@ func (c Curve) SVG() string {
 		lowY = 0
 		highY *= 1.05
 	} else {
-		lowY, highY = lowY/1.3, highY*1.3 // room for the ends and for names
+		lowY, highY = lowY/1.3, highY*1.3
 	}
+	yTicks, tickW := ticks(lowY, highY, c.LogY, 1), 0.0
+	for _, v := range yTicks {
+		tickW = max(tickW, textWidth(trim(v), textSize))
+	}
+	left := margin + textSize*lineSpace + 4 + tickW + 8
 	px := scale(lowX, highX, left, width-right, c.LogX)
-	py := scale(lowY, highY, top+plotH, top, c.LogY)
+	top := d.marks(y, c.Lines, px)
+	bottom := top + plotH
+	py := scale(lowY, highY, bottom, top, c.LogY)
+	line := func(class string, x1, y1, x2, y2 float64) {
+		fmt.Fprintf(d, `<line class="%s" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>`+"\n", class, x1, y1, x2, y2)
+	}
+	// A tick whose number has no room has a line only.
+	free := 0.0
 	for _, v := range ticks(lowX, highX, c.LogX, 2) {
-		fmt.Fprintf(&b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="#e4e4e4"/>`+"\n", px(v), top, px(v), top+plotH)
-		text(&b, px(v), top+plotH+16, "middle", "#333333", "normal", c.XName(v))
+		line("grid", px(v), top, px(v), bottom)
+		name := c.XName(v)
+		if w := textWidth(name, textSize); px(v)-w/2 >= free && px(v)+w/2 <= width {
+			d.text(px(v), bottom+textSize+4, textSize, "middle", "", name)
+			free = px(v) + w/2 + 6
+		}
 	}
-	for _, v := range ticks(lowY, highY, c.LogY, 1) {
-		fmt.Fprintf(&b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="#e4e4e4"/>`+"\n", left, py(v), width-right, py(v))
-		text(&b, left-6, py(v)+4, "end", "#333333", "normal", trim(v))
+	free = math.Inf(1)
+	for _, v := range yTicks {
+		line("grid", left, py(v), width-right, py(v))
+		if py(v)+textSize*0.7 <= free {
+			d.text(left-6, py(v)+textSize*0.35, textSize, "end", "", trim(v))
+			free = py(v) - textSize*0.7
+		}
 	}
-	text(&b, (left+width-right)/2, top+plotH+34, "middle", "#333333", "normal", c.X)
-	text(&b, margin, top-8, "start", "#333333", "normal", c.Y)
+	d.text((left+width-right)/2, bottom+2*textSize*lineSpace, textSize, "middle", "dim", c.X)
+	fmt.Fprintf(d, `<g transform="translate(%.1f %.1f) rotate(-90)">`, margin+textSize, (top+bottom)/2)
+	d.text(0, 0, textSize, "middle", "dim", c.Y)
+	d.WriteString("</g>\n")
 	for i, l := range c.Lines {
-		colour, dash := lineColours[i%len(lineColours)], lineDashes[i%len(lineDashes)]
 		var path []string
 		for _, p := range l.Points {
 			path = append(path, fmt.Sprintf("%.1f,%.1f", px(p[0]), py(p[1])))
 		}
-		fmt.Fprintf(&b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2" stroke-dasharray="%s"/>`+"\n", strings.Join(path, " "), colour, dash)
+		i %= lineColours
+		fmt.Fprintf(d, `<polyline class="l%d" points="%s" fill="none" stroke-width="2" stroke-dasharray="%s"/>`+"\n", i, strings.Join(path, " "), lineDashes[i])
 		for _, p := range l.Points {
-			fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"><title>%s</title></circle>`+"\n", px(p[0]), py(p[1]), colour,
-				view.Markup(fmt.Sprintf("%s: %s %s", c.XName(p[0]), trim(p[1]), c.Y)))
+			fmt.Fprintf(d, `<circle class="f%d" cx="%.1f" cy="%.1f" r="3"><title>%s</title></circle>`+"\n", i, px(p[0]), py(p[1]),
+				view.Markup(fmt.Sprintf("%s: %s: %s; %s: %s", l.Name, c.X, c.XName(p[0]), c.Y, trim(p[1]))))
 		}
 		for _, m := range l.Marks {
-			fmt.Fprintf(&b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-dasharray="3 3"/>`+"\n", px(m.X), top, px(m.X), top+plotH, colour)
-			text(&b, px(m.X)+4, top+12+14*float64(i), "start", colour, "normal", m.Name)
+			line(fmt.Sprintf(`l%d" stroke-dasharray="3 3`, i), px(m.X), top, px(m.X), bottom)
 		}
-		y := top + plotH + 56 + 20*float64(i)
-		fmt.Fprintf(&b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="2" stroke-dasharray="%s"/>`+"\n", left, y-4, left+36, y-4, colour, dash)
-		text(&b, left+44, y, "start", "#333333", "normal", l.Name)
 	}
-	b.WriteString("</svg>\n")
-	return b.String()
+	y = bottom + 3*textSize*lineSpace
+	for i, l := range c.Lines {
+		i %= lineColours
+		fmt.Fprintf(d, `<line class="l%d" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke-width="2" stroke-dasharray="%s"/>`+"\n", i, margin, y+textSize*0.65, margin+36, y+textSize*0.65, lineDashes[i])
+		y = d.beside(margin+44, y, textSize, "", l.Name)
+	}
+	for _, f := range c.Foot {
+		y = d.wrapped(y, smallSize, "dim", f)
+	}
+	d.height = y + margin/2
+	return d
+}
+
+// marks writes the names of the marked places above the plot, which begins at the y that
+// it returns. From right to left, each goes into the lowest row that is free, with a line
+// down to its place: no name lies on another or on the line of one to its right.
+func (d *drawing) marks(y float64, lines []Line, px func(float64) float64) float64 {
+	type label struct {
+		x, from, to float64
+		row, line   int
+		name        string
+	}
+	var all []label
+	for i, l := range lines {
+		for _, m := range l.Marks {
+			w := textWidth(m.Name, smallSize)
+			from := max(margin, min(px(m.X)+4, d.width-margin-w))
+			all = append(all, label{px(m.X), from, from + w, 0, i % lineColours, m.Name})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b label) int { return cmp.Compare(b.x, a.x) })
+	rows := 0
+	for i := range all {
+		for slices.ContainsFunc(all[:i], func(o label) bool {
+			l := all[i]
+			return o.row == l.row && o.from < l.to+4 && l.from < o.to+4 || o.row >= l.row && l.from < o.x && o.x < l.to
+		}) {
+			all[i].row++
+		}
+		rows = max(rows, all[i].row+1)
+	}
+	const rowH = smallSize * lineSpace
+	top := y + float64(rows)*rowH + 4
+	for _, l := range all {
+		base := top - 4 - float64(l.row)*rowH
+		fmt.Fprintf(d, `<line class="l%d" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke-dasharray="3 3"/>`+"\n", l.line, l.x, base-smallSize*0.8, l.x, top)
+		d.text(l.from, base, smallSize, "start", fmt.Sprintf("halo f%d", l.line), l.name)
+	}
+	return top
 }
 
 func scale(low, high, from, to float64, log bool) func(float64) float64 {

@@ -2,6 +2,7 @@ package heat
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -9,23 +10,44 @@ import (
 
 	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 )
 
-// Map is a table ready to be drawn.
+// Map is a matrix ready to be drawn.
 type Map struct {
-	Title string
-	Rows  []string
-	Cols  []string
-	Cells [][]Cell
-	Side  [][]string // further columns on the right, without colour
-	SideT string     // their title
-	Foot  []string
+	Title   string // with the unit
+	Row     string // what a row is: "CPUs on node"
+	Col     string // what a column is: "memory on node"
+	Rows    []string
+	Cols    []string
+	Tables  []Table // the first is the one that is coloured
+	Foot    []string
+	colours ramp
+}
+
+// Table is one figure for each cell of a map.
+type Table struct {
+	Title  string
+	Digits int // after the point
+	Cells  [][]Cell
 }
 
 // Cell is one number with what colours it.
 type Cell struct {
-	Text  string
-	Ratio float64 // to local; NaN: grey
+	Value float64 // NaN: none
+	Mark  string  // "~" for a number that is not sure
+	Ratio float64 // how many times as slow as the best; NaN: grey
+}
+
+// number is the value with so many digits; a tenth of a thousand interests nobody.
+func (c Cell) number(digits int) string {
+	switch {
+	case math.IsNaN(c.Value):
+		return "-"
+	case c.Value >= 999.5:
+		digits = 0
+	}
+	return strconv.FormatFloat(c.Value, 'f', digits, 64)
 }
 
 // maxRows is how many rows are drawn before CPUs are put together by node.
@@ -34,10 +56,12 @@ const maxRows = 32
 // Latency is the heat map of a latency measurement. CPUs are grouped by node
 // when there are more than 32, unless expand.
 func Latency(d *measure.Document, l *measure.Latency, expand bool) Map {
-	m := Map{Title: "idle latency, ns (ratio to local)"}
-	for _, c := range l.Cols {
-		m.Cols = append(m.Cols, "node"+strconv.Itoa(c))
+	m := Map{Title: "idle latency, ns", Row: "CPUs on node", Col: "memory on node", colours: latencyRamp}
+	if l.From == "cpu" {
+		m.Title, m.Row = "idle latency by CPU, ns", "CPU"
 	}
+	m.Cols = names(l.Cols)
+	ns, times := Table{Title: "ns", Digits: 1}, Table{Title: "times local", Digits: 2}
 	type row struct {
 		name string
 		at   []int // rows of l
@@ -57,13 +81,15 @@ func Latency(d *measure.Document, l *measure.Latency, expand bool) Map {
 			rows = append(rows, row{"", []int{i}, node})
 			continue
 		}
-		rows = append(rows, row{l.From + strconv.Itoa(id), []int{i}, node})
+		rows = append(rows, row{strconv.Itoa(id), []int{i}, node})
 	}
 	notes := map[string]bool{}
+	fewest, most := len(l.Rows), 0
 	for _, r := range rows {
 		name := r.name
 		if name == "" {
-			name = fmt.Sprintf("node%d, median of %d CPUs", r.node, len(r.at))
+			name = strconv.Itoa(r.node)
+			m.Row, fewest, most = "CPUs on node", min(fewest, len(r.at)), max(most, len(r.at))
 		}
 		m.Rows = append(m.Rows, name)
 		local := float64(measure.Unknown)
@@ -77,55 +103,52 @@ func Latency(d *measure.Document, l *measure.Latency, expand bool) Map {
 				}
 			}
 		}
-		var cells []Cell
+		var value, ratio []Cell
 		for j := range l.Cols {
-			v := medianOf(l.Median, r.at, j)
-			c := Cell{Text: "-", Ratio: v / local}
-			flag := l.Flag(r.at[0], j)
-			if !math.IsNaN(v) {
-				mark := ""
+			v, mark := medianOf(l.Median, r.at, j), ""
+			if flag := l.Flag(r.at[0], j); flag != "" {
+				notes[flag] = true
 				if flag == "~" {
 					mark = "~"
 				}
-				c.Text = fmt.Sprintf("%s%.1f (%.2f)", mark, v, v/local)
 			}
-			if flag != "" {
-				notes[flag] = true
-			}
-			cells = append(cells, c)
+			value, ratio = append(value, Cell{v, mark, v / local}), append(ratio, Cell{v / local, "", v / local})
 		}
-		m.Cells = append(m.Cells, cells)
+		ns.Cells, times.Cells = append(ns.Cells, value), append(times.Cells, ratio)
 	}
+	m.Tables = []Table{ns, times}
 	if l.From == "node" && d.SLIT != nil {
-		m.SideT = "SLIT says"
+		slit := Table{Title: "SLIT / 10", Digits: 1}
 		for _, id := range l.Rows {
-			var side []string
+			var cells []Cell
 			for _, c := range l.Cols {
-				v := d.SLIT.At(d.Position(id), d.Position(c))
-				text := "-"
-				if v.Known() {
-					text = fmt.Sprintf("%.1f", float64(v)/10)
-				}
-				side = append(side, text)
+				v := float64(d.SLIT.At(d.Position(id), d.Position(c))) / 10
+				cells = append(cells, Cell{v, "", v})
 			}
-			m.Side = append(m.Side, side)
+			slit.Cells = append(slit.Cells, cells)
 		}
+		m.Tables = append(m.Tables, slit)
+	}
+	switch {
+	case most == 0:
+	case fewest == most:
+		m.Foot = append(m.Foot, fmt.Sprintf("a row is the median of %s of its node", words.Count(most, "CPU")))
+	default:
+		m.Foot = append(m.Foot, fmt.Sprintf("a row is the median of %d to %s of its node", fewest, words.Count(most, "CPU")))
 	}
 	m.Foot = append(m.Foot, latencyFoot(l))
-	for _, n := range slices.Sorted(keys(notes)) {
+	for _, n := range slices.Sorted(maps.Keys(notes)) {
 		m.Foot = append(m.Foot, footOf(n))
 	}
 	return m
 }
 
-func keys(m map[string]bool) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
+func names(ids []int) []string {
+	var out []string
+	for _, id := range ids {
+		out = append(out, strconv.Itoa(id))
 	}
+	return out
 }
 
 func footOf(flag string) string {
@@ -197,56 +220,68 @@ const adjacentTold = 0.03
 
 // Bandwidth is the heat map of one mix; colour goes by how much less than local.
 func Bandwidth(b *measure.Bandwidth) Map {
-	m := Map{Title: fmt.Sprintf("bandwidth, GB/s, mix %s (%s)", b.Mix, b.Kernel)}
-	for _, c := range b.Cols {
-		m.Cols = append(m.Cols, "node"+strconv.Itoa(c))
-	}
-	extra := false
+	m := Map{Title: fmt.Sprintf("bandwidth, GB/s, %s (%s)", mixName(b.Mix), b.Kernel), Row: "CPUs on node", Col: "memory on node",
+		Rows: names(b.Rows), Cols: names(b.Cols), colours: bandwidthRamp}
+	moved, traffic, extra := Table{Title: "GB/s", Digits: 1}, Table{Title: "GB/s on the bus", Digits: 1}, false
 	for i, id := range b.Rows {
-		m.Rows = append(m.Rows, "node"+strconv.Itoa(id))
 		local := b.Median.At(i, slices.Index(b.Cols, id))
-		var cells []Cell
+		var cells, bus []Cell
 		for j := range b.Cols {
-			v := b.Median[i][j]
-			c := Cell{"-", math.NaN()}
-			if v.Known() {
-				c = Cell{fmt.Sprintf("%.1f", float64(v)/1000), float64(local / v)}
-				if t := b.Traffic.At(i, j); t.Known() && t != v {
-					c.Text += fmt.Sprintf(" [%.1f]", float64(t)/1000)
-					extra = true
-				}
-				if len(b.Flags) > i && b.Flags[i][j] == "~" {
-					c.Text = "~" + c.Text
-				}
+			v, t, mark := b.Median[i][j], b.Traffic.At(i, j), ""
+			if len(b.Flags) > i && len(b.Flags[i]) > j && b.Flags[i][j] == "~" {
+				mark = "~"
 			}
-			cells = append(cells, c)
+			extra = extra || t.Known() && t != v
+			cells = append(cells, Cell{float64(v) / 1000, mark, float64(local / v)})
+			bus = append(bus, Cell{float64(t) / 1000, "", float64(local / v)})
 		}
-		m.Cells = append(m.Cells, cells)
+		moved.Cells, traffic.Cells = append(moved.Cells, cells), append(traffic.Cells, bus)
 	}
+	m.Tables = []Table{moved}
+	notes := map[string]bool{}
 	for i := range b.Flags {
-		for j, flag := range b.Flags[i] {
-			if flag != "" && flag != "~" && !slices.Contains(m.Foot, flag) && j < len(b.Cols) {
-				m.Foot = append(m.Foot, footOf(flag))
+		for _, flag := range b.Flags[i] {
+			if flag != "" {
+				notes[footOf(flag)] = true
 			}
 		}
 	}
-	m.Foot = slices.Compact(m.Foot)
+	m.Foot = slices.Sorted(maps.Keys(notes))
 	if b.Total.Known() {
 		m.Foot = append(m.Foot, fmt.Sprintf("all nodes at once, each local: %.1f GB/s", float64(b.Total)/1000))
 	}
 	if extra {
-		m.Foot = append(m.Foot, "[with the reads that ordinary stores cost before they write]")
+		m.Tables = append(m.Tables, traffic)
+		m.Foot = append(m.Foot, "on the bus: with the reads that ordinary stores cost before they write")
 	}
 	return m
+}
+
+// mixName says what a mix is made of.
+func mixName(mix string) string {
+	switch mix {
+	case "r":
+		return "reads"
+	case "w":
+		return "writes"
+	case "nt":
+		return "non-temporal writes"
+	}
+	if strings.Contains(mix, ":") {
+		return mix + " reads to writes"
+	}
+	return mix
 }
 
 // C2C is the heat map of a core to core measurement; colour goes by the ratio
 // to the cheapest pair.
 func C2C(c *measure.C2C) Map {
-	m := Map{Title: "core to core, one way, ns; line on node of " + c.LineHome}
-	if c.LineHome == "first" {
-		m.Title = "core to core, one way, ns; line on the first node"
+	home := map[string]string{"first": "the first node", "A": "the node of the row's CPU", "B": "the node of the column's CPU"}[c.LineHome]
+	if home == "" {
+		home = c.LineHome
 	}
+	m := Map{Title: "core to core, one way, ns (line on " + home + ")", Row: "CPU", Col: "CPU",
+		Rows: names(c.CPUs), Cols: names(c.CPUs), colours: pairRamp}
 	low := math.NaN()
 	for i := range c.CPUs {
 		for j := range c.CPUs {
@@ -255,93 +290,21 @@ func C2C(c *measure.C2C) Map {
 			}
 		}
 	}
-	for i, cpu := range c.CPUs {
-		m.Rows, m.Cols = append(m.Rows, "cpu"+strconv.Itoa(cpu)), append(m.Cols, strconv.Itoa(cpu))
+	t := Table{Title: "ns"}
+	for i := range c.CPUs {
 		var cells []Cell
 		for j := range c.CPUs {
 			v := float64(c.Median.At(i, j))
-			cell := Cell{"-", math.NaN()}
-			if i != j && !math.IsNaN(v) {
-				cell = Cell{fmt.Sprintf("%.0f", v), v / low}
+			if i == j {
+				v = math.NaN()
 			}
-			cells = append(cells, cell)
+			cells = append(cells, Cell{v, "", v / low})
 		}
-		m.Cells = append(m.Cells, cells)
+		t.Cells = append(t.Cells, cells)
 	}
+	m.Tables = []Table{t}
 	if len(c.Flags) > 0 {
-		m.Foot = append(m.Foot, fmt.Sprintf("%d pairs did not finish", len(c.Flags)))
+		m.Foot = append(m.Foot, words.Count(len(c.Flags), "pair")+" did not finish")
 	}
 	return m
-}
-
-// Style is what a terminal can show.
-type Style struct {
-	Colour bool
-	True   bool // 24 bit colour
-	ASCII  bool
-}
-
-// Text draws a map for a terminal.
-func (m Map) Text(s Style) string {
-	var b strings.Builder
-	first := len(m.Title)
-	for _, r := range m.Rows {
-		first = max(first, len([]rune(r)))
-	}
-	width := 0
-	for i := range m.Cells {
-		for j := range m.Cells[i] {
-			width = max(width, len([]rune(m.Cells[i][j].Text)), len([]rune(m.Cols[j])))
-		}
-	}
-	pad := func(text string, n int) string { return strings.Repeat(" ", max(0, n-len([]rune(text)))) + text }
-	b.WriteString(m.Title + strings.Repeat(" ", first-len(m.Title)))
-	for _, c := range m.Cols {
-		b.WriteString("  " + pad(c, width))
-	}
-	if m.Side != nil {
-		b.WriteString("    " + m.SideT)
-	}
-	b.WriteString("\n")
-	for i, r := range m.Rows {
-		b.WriteString(r + strings.Repeat(" ", first-len([]rune(r))))
-		for _, c := range m.Cells[i] {
-			b.WriteString(" " + s.paint(" "+pad(c.Text, width), c.Ratio))
-		}
-		if m.Side != nil {
-			b.WriteString("   ")
-			for _, v := range m.Side[i] {
-				b.WriteString(" " + pad(v, 4))
-			}
-		}
-		b.WriteString("\n")
-	}
-	for _, f := range m.Foot {
-		b.WriteString("  " + f + "\n")
-	}
-	out := b.String()
-	if s.ASCII {
-		out = ASCII(out)
-	}
-	return out
-}
-
-func (s Style) paint(text string, ratio float64) string {
-	if !s.Colour || math.IsNaN(ratio) {
-		return text
-	}
-	c := ramp(ratio)
-	ink := 15
-	if c.light() {
-		ink = 16
-	}
-	if s.True {
-		return fmt.Sprintf("\x1b[48;2;%d;%d;%dm\x1b[38;5;%dm%s\x1b[0m", c.r, c.g, c.b, ink, text)
-	}
-	return fmt.Sprintf("\x1b[48;5;%dm\x1b[38;5;%dm%s\x1b[0m", c.xterm(), ink, text)
-}
-
-// ASCII spells the few other signs that the texts use.
-func ASCII(s string) string {
-	return strings.NewReplacer("±", "+-", "×", "x", "→", "->", "–", "-", "…", "...", "█", "#", "░", ".", "≥", ">=", "≤", "<=").Replace(s)
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/homenode/homenode/core/measure"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/ui/view"
 )
 
@@ -39,81 +41,131 @@ func Curves(d *measure.Document) []Curve {
 	return out
 }
 
-// SVG is all pictures of a document under one another.
-func SVG(d *measure.Document) string {
-	type picture struct {
-		svg  string
-		w, h float64
-	}
-	var all []picture
-	var width, height float64
-	add := func(s string) {
-		var w, h float64
-		fmt.Sscanf(s, `<svg xmlns="http://www.w3.org/2000/svg" width="%f" height="%f"`, &w, &h)
-		all = append(all, picture{s, w, h})
-		width, height = max(width, w), height+h
-	}
+func drawings(d *measure.Document, caption string) []*drawing {
+	var all []*drawing
 	for _, m := range Maps(d, false) {
-		add(m.SVG())
+		all = append(all, m.draw(caption))
 	}
 	for _, c := range Curves(d) {
-		add(c.SVG())
+		all = append(all, c.draw(caption))
 	}
-	if len(all) == 1 {
-		return all[0].svg
-	}
-	var b strings.Builder
-	open(&b, width, height, title(d))
-	y := 0.0
-	for _, p := range all {
-		b.WriteString(strings.Replace(p.svg, "<svg ", fmt.Sprintf(`<svg x="0" y="%.0f" `, y), 1))
-		y += p.h
-	}
-	b.WriteString("</svg>\n")
-	return b.String()
+	return all
 }
 
-func title(d *measure.Document) string {
-	name := d.Host.CPU
-	if name == "" {
-		name = d.Host.ID
+// SVG is all pictures of a document in one file.
+func SVG(d *measure.Document) string {
+	if all := drawings(d, Caption(d)); len(all) == 1 {
+		return all[0].file()
 	}
-	return strings.TrimSpace("homenode probe: " + name)
+	return sheet("homenode probe", Caption(d), drawings(d, "")).file()
 }
 
-// HTML is one file with everything in it: pictures, verdicts, and the numbers
-// as JSON. It loads nothing from anywhere.
-func HTML(d *measure.Document) (string, error) {
+// Caption tells what was measured, when and by what: machine, CPU, kernel, date, program.
+func Caption(d *measure.Document) string {
+	var parts []string
+	add := func(before, s string) {
+		if s != "" {
+			parts = append(parts, before+s)
+		}
+	}
+	add("", d.Host.ID)
+	add("", d.Host.CPU)
+	add("", words.Count(len(d.Nodes), "NUMA node")+", "+words.Count(d.Host.CPUs, "CPU"))
+	add("Linux ", d.Host.Kernel)
+	if r := d.Run; r != nil {
+		add("measured ", date(r.Started))
+		add("homenode ", r.Tool)
+	}
+	return strings.Join(parts, " · ")
+}
+
+// date is a time of RFC 3339 for people.
+func date(s string) string {
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return s
+	}
+	return t.UTC().Format("2006-01-02 15:04 UTC")
+}
+
+// Took tells how the measuring went, "" when nothing was measured.
+func Took(d *measure.Document) string {
+	r := d.Run
+	if r == nil {
+		return ""
+	}
+	var parts []string
+	if r.Started != "" {
+		parts = append(parts, date(r.Started))
+	}
+	if r.Profile != "" {
+		parts = append(parts, r.Profile+" profile")
+	}
+	if r.Seconds > 0 {
+		parts = append(parts, fmt.Sprintf("%.1f s", r.Seconds))
+	}
+	if r.Load1.Known() {
+		parts = append(parts, fmt.Sprintf("load average %.2f", float64(r.Load1)))
+	}
+	if r.Sigma.Known() {
+		parts = append(parts, fmt.Sprintf("control cell ±%.1f %%", 100*float64(r.Sigma)))
+	}
+	if r.Rejected.Known() {
+		parts = append(parts, fmt.Sprintf("%.1f %% of the samples thrown out", float64(r.Rejected)))
+	}
+	if r.RT {
+		parts = append(parts, "latencies in real time")
+	}
+	if r.Partial {
+		parts = append(parts, "ended early: what was asked for is not all there")
+	}
+	return strings.Join(parts, ", ")
+}
+
+const pageStyle = `<style>
+:root { color-scheme: light dark }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 84rem; margin: 2rem auto; padding: 0 1rem; color: #1f2328; background: #fff }
+h1, h2, p, ul, table, .verdict { max-width: 52rem }
+.pictures { display: flex; flex-wrap: wrap; align-items: flex-start; gap: 1rem } .pictures svg { max-width: 100%; height: auto }
+th { white-space: nowrap } td, th { text-align: left; padding: .15rem 1rem .15rem 0; vertical-align: top }
+.verdict { border-left: 4px solid #59636e; padding-left: 1rem; margin: 1rem 0 } .defect { border-color: #d55e00 } .warning { border-color: #e69f00 } .healthy { border-color: #0072b2 }
+small, .evidence { color: #59636e }
+pre { overflow-x: auto; max-height: 30rem }
+@media (prefers-color-scheme: dark) { body { color: #f0f6fc; background: #0d1117 } small, .evidence { color: #9198a1 } }
+</style>
+`
+
+// HTML is one file with everything in it: what the machine is, the diagnosis where there
+// is one, pictures, and the numbers as JSON. It loads nothing and runs nothing. title is
+// the command's.
+func HTML(title string, d *measure.Document) (string, error) {
 	var raw bytes.Buffer
 	if err := d.Write(&raw); err != nil {
 		return "", err
+	}
+	if d.Host.ID != "" {
+		title += ": " + d.Host.ID
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>%s</title>
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #111; background: #fff }
-svg { max-width: 100%%; height: auto; display: block; margin: 1.5rem 0 }
-table { border-collapse: collapse } td, th { text-align: left; padding: .15rem 1rem .15rem 0; vertical-align: top }
-.verdict { border-left: 4px solid #888; padding-left: 1rem; margin: 1rem 0 } .defect { border-color: #d55e00 } .warning { border-color: #e69f00 } .healthy { border-color: #0072b2 }
-small, .evidence { color: #555 }
-</style></head><body>
+%s%s</head><body>
 <h1>%s</h1>
-`, view.Markup(title(d)), view.Markup(title(d)))
+`, view.Markup(title), pageStyle, style, view.Markup(title))
 	facts(&b, d)
 	if d.Diagnosis != nil {
-		verdicts(&b, d.Diagnosis)
+		diagnosis(&b, d.Diagnosis)
 	}
-	for _, m := range Maps(d, false) {
-		b.WriteString(m.SVG())
+	if all := drawings(d, ""); len(all) > 0 {
+		b.WriteString("<h2>Measured</h2>\n<div class=\"pictures\">\n")
+		for _, p := range all {
+			b.WriteString(p.inside(0, 0))
+		}
+		b.WriteString("</div>\n")
 	}
-	for _, c := range Curves(d) {
-		b.WriteString(c.SVG())
-	}
-	// < is the only sign that could end the element early.
-	fmt.Fprintf(&b, "<details><summary>All numbers (%s)</summary><script type=\"application/json\" id=\"data\">%s</script>\n<pre>%s</pre></details>\n</body></html>\n",
-		measure.Schema, strings.ReplaceAll(strings.TrimSpace(raw.String()), "<", `\u003c`), view.Markup(strings.TrimSpace(raw.String())))
+	fmt.Fprintf(&b, "<details><summary>All numbers (JSON, schema %s)</summary>\n<pre id=\"data\">%s</pre></details>\n</body></html>\n",
+		measure.Schema, view.Markup(strings.TrimSpace(raw.String())))
 	return b.String(), nil
 }
 
@@ -124,32 +176,39 @@ func facts(b *strings.Builder, d *measure.Document) {
 		}
 	}
 	b.WriteString("<table>\n")
-	row("machine", d.Host.ID)
-	row("kernel", strings.TrimSpace(d.Host.Kernel+" "+strings.Join(d.Host.CmdlineNUMA, " ")))
-	row("nodes", fmt.Sprintf("%d on %d packages, %d CPUs", len(d.Nodes), len(d.Host.Packages), d.Host.CPUs))
-	row("virtual machine", d.Host.Virt)
+	row("CPU", d.Host.CPU)
+	row("kernel", strings.TrimSpace("Linux "+d.Host.Kernel+" "+strings.Join(d.Host.CmdlineNUMA, " ")))
+	row("NUMA", fmt.Sprintf("%s on %s, %s", words.Count(len(d.Nodes), "node"), words.Count(len(d.Host.Packages), "package"), words.Count(d.Host.CPUs, "CPU")))
+	switch v := d.Host.Virt; v {
+	case "none":
+		row("virtual machine", "no")
+	case "vm":
+		row("virtual machine", "yes")
+	default:
+		row("virtual machine", v)
+	}
+	row("measured", Took(d))
+	row("not measured", d.NotMeasured)
 	if r := d.Run; r != nil {
-		text := fmt.Sprintf("%s, %s profile, %.1f s", r.Started, r.Profile, r.Seconds)
-		if r.Load1.Known() {
-			text += fmt.Sprintf(", load average %.2f", float64(r.Load1))
-		}
-		if r.Rejected.Known() {
-			text += fmt.Sprintf(", %.1f %% of the samples thrown out", float64(r.Rejected))
-		}
-		if r.Partial {
-			text += ", ended early"
-		}
-		row("measured", text)
 		row("notes", strings.Join(r.Notes, "; "))
+		if r.Tool != "" {
+			row("by", "homenode "+r.Tool)
+		}
 	}
 	b.WriteString("</table>\n")
 }
 
-func verdicts(b *strings.Builder, d *measure.Diagnosis) {
+// diagnosis has all that `homenode doctor` prints.
+func diagnosis(b *strings.Builder, d *measure.Diagnosis) {
 	b.WriteString("<h2>Diagnosis</h2>\n")
+	if d.Severity == measure.Undecided {
+		b.WriteString("<p><strong>Not determined</strong></p>\n")
+	} else {
+		fmt.Fprintf(b, "<p><strong>%s</strong> <small>%s, confidence %.0f %%</small></p>\n", view.Markup(d.State), view.Markup(string(d.Severity)), 100*d.Confidence)
+	}
 	for _, v := range d.Verdicts {
-		fmt.Fprintf(b, "<div class=\"verdict %s\"><strong>%s</strong> <small>%s, confidence %.2f</small><p>%s</p>\n<ul class=\"evidence\">\n",
-			view.Markup(string(v.Severity)), view.Markup(v.State), view.Markup(string(v.Severity)), v.Confidence, view.Markup(v.Says))
+		fmt.Fprintf(b, "<div class=\"verdict %s\"><strong>%s</strong> <small>%s</small><p>%s</p>\n<ul class=\"evidence\">\n",
+			view.Markup(string(v.Severity)), view.Markup(v.State), view.Markup(string(v.Severity)), view.Markup(v.Says))
 		for _, e := range v.Evidence {
 			fmt.Fprintf(b, "<li>%s: %s (%s)</li>\n", view.Markup(e.Rule), view.Markup(e.Says), view.Markup(e.Source))
 		}
@@ -157,6 +216,30 @@ func verdicts(b *strings.Builder, d *measure.Diagnosis) {
 		for _, a := range v.Advice {
 			fmt.Fprintf(b, "<p>What to do: %s</p>\n", view.Markup(a))
 		}
+		if v.WouldChange != "" {
+			lead := "Would change this"
+			if v.Severity == measure.Undecided {
+				lead = "Needed to decide"
+			}
+			fmt.Fprintf(b, "<p>%s: %s.</p>\n", lead, view.Markup(v.WouldChange))
+		}
 		b.WriteString("</div>\n")
+	}
+	if len(d.Findings) > 0 {
+		b.WriteString("<h2>Settings and other programs</h2>\n")
+		for _, f := range d.Findings {
+			fmt.Fprintf(b, "<div class=\"verdict %s\"><strong>%s</strong> <small>%s</small><p>%s</p>\n", view.Markup(string(f.Severity)), view.Markup(f.Subject), view.Markup(string(f.Severity)), view.Markup(f.Says))
+			if f.Advice != "" {
+				fmt.Fprintf(b, "<p>What to do: %s</p>\n", view.Markup(f.Advice))
+			}
+			b.WriteString("</div>\n")
+		}
+	}
+	if len(d.NotKnown) > 0 {
+		b.WriteString("<h2>Not known</h2>\n<ul>\n")
+		for _, n := range d.NotKnown {
+			fmt.Fprintf(b, "<li>%s</li>\n", view.Markup(n))
+		}
+		b.WriteString("</ul>\n")
 	}
 }

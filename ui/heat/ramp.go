@@ -8,25 +8,40 @@ import (
 // rgb is a colour.
 type rgb struct{ r, g, b uint8 }
 
-// stops of the ramp: dark blue, teal, green, yellow, after the idea of viridis:
-// lightness rises evenly, hue never turns back.
-var stops = []rgb{{52, 38, 92}, {49, 84, 130}, {36, 125, 132}, {56, 165, 108}, {150, 200, 60}, {245, 225, 60}}
+// ramp is colours from as good as it gets to bad, with the words for what they mean.
+// All go from pale to dark: lightness falls evenly, so that they read for the colour-blind
+// and in grey, and what is slow never looks harmless.
+type ramp struct {
+	name  string // of the scale
+	stops []rgb
+	ticks [4]string // at 1, 1.5, 2, and 3 times and more
+}
 
-// topRatio is where the ramp ends: a memory this many times as far as local
-// is as bright as it gets.
+// After the idea of ColorBrewer's YlOrRd and BuPu.
+var (
+	warm = []rgb{{255, 247, 205}, {254, 217, 118}, {253, 155, 66}, {227, 74, 42}, {150, 16, 46}, {84, 4, 38}}
+	cool = []rgb{{237, 248, 251}, {179, 205, 227}, {140, 150, 198}, {136, 86, 167}, {118, 20, 115}, {66, 0, 66}}
+
+	latencyRamp   = ramp{"latency, times local", warm, [4]string{"1 (local)", "1.5", "2", "3 and more"}}
+	pairRamp      = ramp{"latency, times the fastest pair", warm, [4]string{"1", "1.5", "2", "3 and more"}}
+	bandwidthRamp = ramp{"bandwidth, share of local", cool, [4]string{"as local", "2/3", "1/2", "1/3 and less"}}
+)
+
+// topRatio is where a ramp ends: what is this many times as slow as the best is as dark as it gets.
 const topRatio = 3.0
 
-// ramp is the colour of a ratio to local: 1 dark, 3 and more bright.
-func ramp(ratio float64) rgb {
-	if math.IsNaN(ratio) {
-		return rgb{96, 96, 96}
-	}
-	x := math.Log(max(1, ratio)) / math.Log(topRatio)
-	at := min(x, 1) * float64(len(stops)-1)
-	i := min(int(at), len(stops)-2)
+// along is how far a ratio lies along a ramp, 0 to 1.
+func along(ratio float64) float64 {
+	return min(1, math.Log(max(1, ratio))/math.Log(topRatio))
+}
+
+// at is the colour of a ratio: 1 and less pale, 3 and more dark.
+func (r ramp) at(ratio float64) rgb {
+	at := along(ratio) * float64(len(r.stops)-1)
+	i := min(int(at), len(r.stops)-2)
 	f := at - float64(i)
 	mix := func(a, b uint8) uint8 { return uint8(math.Round(float64(a) + f*(float64(b)-float64(a)))) }
-	a, b := stops[i], stops[i+1]
+	a, b := r.stops[i], r.stops[i+1]
 	return rgb{mix(a.r, b.r), mix(a.g, b.g), mix(a.b, b.b)}
 }
 
@@ -44,23 +59,22 @@ func (c rgb) light() bool {
 	return 0.2126*lin(c.r)+0.7152*lin(c.g)+0.0722*lin(c.b) > 0.18
 }
 
-func (c rgb) ink() string {
-	if c.light() {
-		return "#000000"
-	}
-	return "#ffffff"
-}
+// levels are the six of each colour in a 256 colour terminal.
+var levels = []int{0, 95, 135, 175, 215, 255}
 
-// xterm is the nearest of the 6 × 6 × 6 cube of 256 colour terminals.
-func (c rgb) xterm() int {
-	level := func(v uint8) int {
-		best, at := 1<<30, 0
-		for i, l := range []int{0, 95, 135, 175, 215, 255} {
-			if d := (int(v) - l) * (int(v) - l); d < best {
-				best, at = d, i
+// xterm is the nearest of the 6 × 6 × 6 cube of 256 colour terminals, and what that looks like.
+func (c rgb) xterm() (int, rgb) {
+	nearest := func(v uint8) int {
+		at := 0
+		for i, l := range levels {
+			if abs(int(v)-l) < abs(int(v)-levels[at]) {
+				at = i
 			}
 		}
 		return at
 	}
-	return 16 + 36*level(c.r) + 6*level(c.g) + level(c.b)
+	r, g, b := nearest(c.r), nearest(c.g), nearest(c.b)
+	return 16 + 36*r + 6*g + b, rgb{uint8(levels[r]), uint8(levels[g]), uint8(levels[b])}
 }
+
+func abs(n int) int { return max(n, -n) }
