@@ -67,6 +67,7 @@ its journal.`,
 	f.StringVar(&o.StateDir, "state-dir", "", "`folder` of the journal, default "+e.DefaultState)
 	f.DurationVar(&o.Period, "period", 0, "time between two looks (default 2s)")
 	f.BoolVar(&show, "status", false, "print the status table after the first look")
+	socketFlag(c, e)
 	return c
 }
 
@@ -82,6 +83,12 @@ func printWatching(e *Env, socket string, period time.Duration) {
 // stateDirFlag lets a command work on the state folder when no daemon runs.
 func stateDirFlag(c *cobra.Command, e *Env) {
 	c.Flags().String("state-dir", e.DefaultState, "`folder` of the journal, used when no daemon runs")
+	socketFlag(c, e)
+}
+
+// socketFlag lets a command ask a daemon that listens elsewhere.
+func socketFlag(c *cobra.Command, e *Env) {
+	c.Flags().String("socket", e.DefaultSocket, "unix `socket` of the daemon")
 }
 
 // contextOf is the command's context, never nil.

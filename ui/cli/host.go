@@ -38,15 +38,11 @@ func hostCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "host",
 		Short: "The host itself: what is off for guests, CPUs kept for the host",
-		Long: `The host itself.
-
-  homenode host report     says what is off on this host for guests
-  homenode host prepare    keeps services, agents and interrupts on its own CPUs
-  homenode host partition  sets which CPUs are for dedicated and shared work
-
+		Long: `The host itself: what is off on it for guests, and which CPUs are for whom.
 homenode undo host puts everything back that prepare changed.`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args:    cobra.NoArgs,
+		Example: "  homenode host report\n  homenode host prepare --dry-run",
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(hostReportCommand(e), hostPrepareCommand(e), hostPartitionCommand(e))
 	return c

@@ -87,7 +87,8 @@ func host(p *preparer, v *hypervisor, tree fs.FS, args ...string) (status int, s
 		Local: func(context.Context, string) (api.Backend, func() error, error) {
 			return prepares{preparer: p}, func() error { return nil }, nil
 		}}
-	status = Main(context.Background(), e, append([]string{"--socket", "/nonexistent/socket", "host"}, args...))
+	e.DefaultSocket = "/nonexistent/socket"
+	status = Main(context.Background(), e, append([]string{"host"}, args...))
 	return status, out.String(), errs.String()
 }
 

@@ -63,9 +63,11 @@ say
     stay: its GPU is there                   # why it must not move`,
 		Example: `  echo '{name: db, class: dedicated, cpus: 4, memory: 2GiB}' | \
     homenode plan --spec - --synthetic "package:2 node:2 core:8 pu:2"
-  printf -- '- {name: %s, class: dedicated, cpus: 2, at: {cpus: %s}}\n' a 0-1 b 4-5 > running.yaml
-  echo '{name: new, class: dedicated, cpus: 4, max_nodes: 1}' | homenode plan --admit - \
-    --running running.yaml --synthetic "package:2 node:1(memory=16GiB) core:4 pu:1"`,
+  printf -- '- {name: %s, class: dedicated, cpus: 2, at: {cpus: %s}}\n' \
+    a 0-1 b 4-5 > running.yaml
+  echo '{name: new, class: dedicated, cpus: 4, max_nodes: 1}' |
+    homenode plan --admit - --running running.yaml \
+    --synthetic "package:2 node:1(memory=16GiB) core:4 pu:1"`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(cases) > 0 {
@@ -132,6 +134,7 @@ say
 	f.StringVar(&from.synthetic, "synthetic", "", "a made-up `HOST`, such as \"package:2 node:2 core:8 pu:2\"")
 	f.StringVar(&from.host, "host", "", "the host in `JSONFILE`, written by topology --json")
 	f.BoolVar(&asJSON, "json", false, "print JSON (schemas homenode-plan/2, homenode-repack/2, homenode-restore/2)")
+	socketFlag(c, e)
 	c.MarkFlagsMutuallyExclusive("root", "hwloc", "synthetic", "host", "case")
 	c.MarkFlagsMutuallyExclusive("spec", "case", "admit", "restore")
 	c.MarkFlagsMutuallyExclusive("running", "case")

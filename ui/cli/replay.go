@@ -50,7 +50,7 @@ own model.
 
 Policies: homenode (with the settings of the log), homes-kept (no balancing),
 eager (no window, no rest, no ban, whatever gains more than it costs).`,
-		Example: `  timeout -s INT 10 homenode daemon --state-dir ./watched --socket ./watched.sock
+		Example: `  timeout -s INT 10 homenode daemon --state-dir ./watched --socket ./w.sock
   homenode replay ./watched/flight
   homenode replay ./watched/flight --what-if homes-kept,eager
   homenode replay /var/lib/homenode/flight     # of the service`,

@@ -174,7 +174,14 @@ func rootCommand(e *Env) *cobra.Command {
 		Long: `Homenode gives every virtual machine, container and process on this server a
 home: the NUMA node, or the few near nodes, that hold both its CPUs and its
 memory. It changes nothing until told to (daemon --mode enforce), says why for
-everything it does, and can undo all of it.`,
+everything it does, and can undo all of it.
+
+Exit status of every command: 0 done, 1 the answer is no, 2 bad input, 3 not
+permitted or not possible here. On a terminal a table leaves out the columns
+that do not fit, and says which; in a pipe it is whole.`,
+		Example: `  homenode status
+  homenode doctor
+  homenode run --cpus 4 --memory 8GiB -- redis-server`,
 		Version:       e.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -182,28 +189,59 @@ everything it does, and can undo all of it.`,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	wrapped := fmt.Sprintf("FlagUsagesWrapped %d ", cmp.Or(e.paint().Width, 80))
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "FlagUsages ", wrapped))
+	root.Flags().BoolP("version", "v", false, "print the version")
 	root.SetHelpCommand(helpCommand())
 	root.SetOut(e.Stdout)
 	root.SetErr(e.Stderr)
 	root.SetIn(e.Stdin)
-	root.PersistentFlags().String("socket", e.DefaultSocket, "unix `socket` of the daemon")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		words, _ := badUsage(err.Error())
 		return misused(c, words)
 	})
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		daemonCommand(e), statusCommand(e), statCommand(e), explainCommand(e), historyCommand(e),
 		undoCommand(e), resumeCommand(e), runCommand(e), moveCommand(e), versionCommand(e),
 		topologyCommand(e), gatherCommand(e), planCommand(e), probeCommand(e), doctorCommand(e), simCommand(e), replayCommand(e), vmCommand(e), hostCommand(e),
 	)
+	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
-	if completion, _, err := root.Find([]string{"completion"}); err == nil { // else an unknown shell is no error
-		completion.RunE = root.RunE
+	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+		describeCompletion(e, completion)
 	}
+	setHelp(e, root)
+	finish(root)
 	return root
+}
+
+// describeCompletion says in words of this system what the library's command does.
+func describeCompletion(e *Env, c *cobra.Command) {
+	c.Short = "Write what completes commands and options in a shell"
+	c.Long = "Write the script with which a shell completes homenode's commands, options and\ntheir values."
+	c.Example = "  source <(homenode completion bash)"
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return misused(c, fmt.Sprintf("no shell %q", args[0]))
+		}
+		return nil
+	}
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	for _, shell := range c.Commands() {
+		name := shell.Name()
+		into := map[string]string{"bash": "/usr/share/bash-completion/completions/homenode", "zsh": "/usr/share/zsh/site-functions/_homenode",
+			"fish": "/usr/share/fish/vendor_completions.d/homenode.fish"}[name]
+		shell.Short = "Write the script for " + name
+		shell.Long = ""
+		shell.Example = "  homenode completion " + name
+		if into != "" {
+			shell.Example += " > " + into
+		}
+		if run := shell.RunE; run != nil {
+			shell.RunE = func(c *cobra.Command, args []string) error {
+				c.Root().SetOut(view.Raw(e.Stdout)) // not text for a terminal
+				return run(c, args)
+			}
+		}
+	}
 }
 
 // misused is the error of a command line that a command does not take.
@@ -226,7 +264,7 @@ func checkSocket(path string) error {
 // does not exist: that is bad usage.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "help [COMMAND]", Short: "Help about a command",
+		Use: "help [COMMAND]", Short: "Say more about a command", Example: "  homenode help run",
 		RunE: func(c *cobra.Command, args []string) error {
 			of, rest, err := c.Root().Find(args)
 			if err != nil || len(rest) > 0 {
@@ -259,7 +297,10 @@ func versionCommand(e *Env) *cobra.Command {
 
 // connect returns the running daemon or, when none runs, the local answer.
 func connect(c *cobra.Command, e *Env) (api.Backend, func() error, error) {
-	socket, _ := c.Flags().GetString("socket")
+	socket := e.DefaultSocket
+	if f := c.Flags().Lookup("socket"); f != nil {
+		socket = f.Value.String()
+	}
 	if err := checkSocket(socket); err != nil {
 		return nil, nil, err
 	}

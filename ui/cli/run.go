@@ -108,6 +108,7 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 	f.BoolVar(&orAnyway, "or-anyway", false, "where there is no home, start without one")
 	f.BoolVarP(&showing, "show", "s", false, "show the memory policy, CPUs and nodes that hold now, and start nothing")
 	at.flags(f)
+	socketFlag(c, e)
 	f.SetInterspersed(false)
 	return c
 }

@@ -59,7 +59,8 @@ Traces are made up (steady, churn, phases, burst, mixed) or read from a
 placement case. While it runs every rule is checked; a broken one, a leak or a
 panic is told with the command that brings it back, and the exit status is 1.`,
 		Example: `  homenode sim --generate churn --seed 7
-  homenode sim --host "package:2 node:2 core:16 pu:2" --generate mixed --events 5000 --policy homenode,none
+  homenode sim --host "package:2 node:2 core:16 pu:2" --generate mixed \
+    --events 5000 --policy homenode,none
   homenode sim --scenario load-shift --nodes 2 --policy homenode,homes-kept,none
   homenode sim --scenario load-shift --policy homenode --json`,
 		Args: cobra.NoArgs,

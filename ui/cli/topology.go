@@ -37,7 +37,7 @@ Without a source it is this machine.
 0-36:1/4 is every fourth CPU. In a memory bar █ is in use, ▒ is cache that the
 kernel can give back, ░ is free.`,
 		Example: `  homenode topology
-  homenode topology --synthetic "package:2 node:2 llc:2 core:8 pu:2" --svg machine.svg
+  homenode topology --synthetic "package:2 node:2 core:8 pu:2" --svg host.svg
   homenode gather host.tar.gz && homenode topology --root host.tar.gz
   homenode topology --json > host.json && homenode topology --host host.json
   lstopo --of xml - | homenode topology --hwloc -`,

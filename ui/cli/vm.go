@@ -57,20 +57,10 @@ func vmCommand(e *Env) *cobra.Command {
 		Use:   "vm",
 		Short: "Virtual machines: sizes, capacity, and definitions for libvirt",
 		Long: `Virtual machines by flavor: a size with its class, vCPUs, memory and limits.
-
-  homenode vm flavors    lists the sizes that may be ordered
-  homenode vm capacity   says how many more of each fit on this host
-  homenode vm define     writes a guest for libvirt, placed
-  homenode vm list       shows the guests there are, and where they are
-  homenode vm move       gives a guest another home
-  homenode vm adopt      takes over guests that something else defined
-  homenode vm release    undoes that
-  homenode vm limit      sets what its NICs and disks may do
-  homenode vm hook       places guests that come from another host
-
 All of them also answer for another host (--host, --root, --hwloc, --synthetic).`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Example: "  homenode vm capacity\n  homenode vm define --flavor c1.large --name web --dry-run",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	commands := []*cobra.Command{vmFlavorsCommand(e), vmCapacityCommand(e), vmDefineCommand(e), vmListCommand(e), vmMoveCommand(e), vmAdoptCommand(e), vmReleaseCommand(e), vmLimitCommand(e), vmHookCommand(e)}
 	for _, sub := range commands {
@@ -148,7 +138,8 @@ type vmHost struct {
 	partition  string
 }
 
-func (v *vmHost) flags(c *cobra.Command) {
+func (v *vmHost) flags(c *cobra.Command, e *Env) {
+	socketFlag(c, e)
 	f := c.Flags()
 	f.StringVar(&v.flavors, "flavors", "", "the catalogue in `FILE` instead of the one that ships (- is standard input)")
 	f.StringArrayVar(&v.running, "running", nil, "a guest stands there already, as `XMLFILE` says (virsh dumpxml writes it); may be given again")

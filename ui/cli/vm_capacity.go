@@ -24,9 +24,11 @@ libvirt knows on this host, and those named with --running.
 --repack also says how many would fit if guests that homenode placed were moved
 for them (homenode vm move); of those, dedicated ones move at their next start
 only.`,
-		Example: `  homenode vm capacity --reserve 0,1,40,41 --synthetic "package:2 node:1(memory=192GiB hugepages=2MiB:32768) core:20 pu:2"
+		Example: `  homenode vm capacity --reserve 0,1,40,41 --synthetic \
+    "package:2 node:1(memory=192GiB hugepages=2MiB:32768) core:20 pu:2"
   homenode vm flavors --yaml > flavors.yaml
-  homenode vm capacity --flavors flavors.yaml --synthetic "node:4(memory=128GiB) core:16 pu:2" --json`,
+  homenode vm capacity --flavors flavors.yaml --json \
+    --synthetic "node:4(memory=128GiB) core:16 pu:2"`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			catalogue, err := v.catalogue(e)
@@ -66,7 +68,7 @@ only.`,
 			return nil
 		},
 	}
-	v.flags(c)
+	v.flags(c, e)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-vm-capacity/2)")
 	c.Flags().BoolVar(&repack, "repack", false, "also say how many fit once guests are moved")
 	return c

@@ -37,8 +37,12 @@ network=NAME or direct=NAME, each with ,mac=ADDRESS if wanted, adds a virtio
 NIC.
 
 Exit status 1 means that the guest does not fit; the line says why.`,
-		Example: `  homenode vm define --flavor c1.xlarge --name web1 --dry-run --why --reserve 0,1,40,41 --synthetic "package:2 node:1(memory=96GiB) core:20 pu:2"
-  homenode vm define --flavor g1.large --name app --disk /var/lib/libvirt/images/app.qcow2,size=40GiB --nic bridge=br0 --dry-run --synthetic "node:2 core:8 pu:2"`,
+		Example: `  homenode vm define --flavor c1.xlarge --name web1 --dry-run --why \
+    --reserve 0,1,40,41 \
+    --synthetic "package:2 node:1(memory=96GiB) core:20 pu:2"
+  homenode vm define --flavor g1.large --name app --nic bridge=br0 --dry-run \
+    --disk /var/lib/libvirt/images/app.qcow2,size=40GiB \
+    --synthetic "node:2 core:8 pu:2"`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if v.elsewhere() && !dryRun {
@@ -97,7 +101,7 @@ Exit status 1 means that the guest does not fit; the line says why.`,
 			return err
 		},
 	}
-	v.flags(c)
+	v.flags(c, e)
 	o.flags(c)
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, write the XML to standard output")
 	c.Flags().BoolVar(&why, "why", false, "say on standard error why it goes there")

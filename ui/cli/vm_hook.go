@@ -86,6 +86,7 @@ libvirt (6.5 or later) finds it when its daemon starts the next time.
 	f.BoolVar(&install, "install", false, "put the script into libvirt's folder of hooks")
 	f.BoolVar(&uninstall, "uninstall", false, "take it away")
 	f.StringVar(&dir, "hooks", "/etc/libvirt/hooks", "libvirt's `FOLDER` of hooks")
+	socketFlag(c, e)
 	c.MarkFlagsMutuallyExclusive("install", "uninstall")
 	return c
 }

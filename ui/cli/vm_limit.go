@@ -18,6 +18,7 @@ func vmLimitCommand(e *Env) *cobra.Command {
 	var catalogue vmHost
 	var flavor, network, rate string
 	var iops int64
+	var dryRun bool
 	c := &cobra.Command{
 		Use:   "limit NAME",
 		Short: "Set what the NICs and disks of a guest may do a second",
@@ -26,7 +27,7 @@ definition: those of a flavor (--flavor), whose disk limit goes by the size of
 the volume, or single ones. 0 is no limit; what is not named stays as it is. All
 of it is set or nothing, and homenode undo vm:NAME puts back what was before.`,
 		Example: `  homenode vm limit web1 --flavor c1.xlarge
-  homenode vm limit web1 --network 100MiB
+  homenode vm limit web1 --network 100MiB --dry-run
   homenode vm limit web1 --iops 2000 --rate 200MiB`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
@@ -34,7 +35,7 @@ of it is set or nothing, and homenode undo vm:NAME puts back what was before.`,
 			if err != nil {
 				return err
 			}
-			h, err := e.Libvirt.Connect(c.Context(), true)
+			h, err := e.Libvirt.Connect(c.Context(), !dryRun)
 			if err != nil {
 				return err
 			}
@@ -51,6 +52,10 @@ of it is set or nothing, and homenode undo vm:NAME puts back what was before.`,
 				_, err = fmt.Fprintf(e.Stdout, "%s has nothing that could be limited so.\n", name)
 				return err
 			}
+			if dryRun {
+				_, err = fmt.Fprintln(e.Stdout, strings.Join(lines, "\n")+"\nNothing was changed.")
+				return err
+			}
 			s := &existing{hypervisor: h, connect: func() (api.Backend, func() error, error) { return connect(c, e) }}
 			step := plan.Step{Kind: plan.SetLimits, Workload: guest.ID(name), Target: plan.Target{Kind: guest.Kind}, To: limits.String()}
 			if err := s.change(c.Context(), []plan.Step{step}, "homenode vm limit."); err != nil {
@@ -63,9 +68,11 @@ of it is set or nothing, and homenode undo vm:NAME puts back what was before.`,
 	f := c.Flags()
 	f.StringVar(&flavor, "flavor", "", "the limits of `FLAVOR`")
 	f.StringVar(&catalogue.flavors, "flavors", "", "the catalogue in `FILE` instead of the one that ships (- is standard input)")
-	f.StringVar(&network, "network", "", "`SIZE` a second for each NIC, each way")
+	f.StringVar(&network, "network", "", "`SIZE` a second for each NIC, each way; 0 is no limit")
 	f.StringVar(&rate, "rate", "", "`SIZE` a second for each disk")
 	f.Int64Var(&iops, "iops", 0, "operations a second for each disk")
+	f.BoolVar(&dryRun, "dry-run", false, "change nothing, say what would be set")
+	socketFlag(c, e)
 	return c
 }
 

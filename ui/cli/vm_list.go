@@ -23,7 +23,8 @@ func vmListCommand(e *Env) *cobra.Command {
 on another, and where their definitions put them. HELD BY says who else than
 homenode decides where a guest runs: such a guest is left alone.`,
 		Example: `  homenode vm list
-  homenode vm define --dry-run --flavor g1.large --name app --synthetic "node:2 core:8 pu:2" > app.xml
+  homenode vm define --dry-run --flavor g1.large --name app \
+    --synthetic "node:2 core:8 pu:2" > app.xml
   homenode vm list --running app.xml --synthetic "node:2 core:8 pu:2"`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
@@ -56,7 +57,7 @@ homenode decides where a guest runs: such a guest is left alone.`,
 			return nil
 		},
 	}
-	v.flags(c)
+	v.flags(c, e)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-vm-list/1)")
 	return c
 }

@@ -29,8 +29,10 @@ start.
 
 Exit status 1 means that there is no such home, or that the guest is not
 homenode's to move; the line says why.`,
-		Example: `  homenode vm define --dry-run --flavor g1.large --name app --nodes 0 --synthetic "node:2 core:8 pu:2" > app.xml
-  homenode vm move app --nodes 1 --dry-run --running app.xml --synthetic "node:2 core:8 pu:2"`,
+		Example: `  homenode vm define --dry-run --flavor g1.large --name app --nodes 0 \
+    --synthetic "node:2 core:8 pu:2" > app.xml
+  homenode vm move app --nodes 1 --dry-run --running app.xml \
+    --synthetic "node:2 core:8 pu:2"`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			to, err := topology.ParseNodeSet(nodes)
@@ -52,7 +54,7 @@ homenode's to move; the line says why.`,
 			return move(c, e, s, g, to, dryRun)
 		},
 	}
-	v.flags(c)
+	v.flags(c, e)
 	c.Flags().StringVar(&nodes, "nodes", "", "only to these `NODES`, such as 1 or 0-1")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, say what would be")
 	return c
@@ -97,7 +99,7 @@ A guest that somebody bound to CPUs or nodes is left alone, and so named.`,
 			return adopt(c, e, s, guests, dryRun)
 		},
 	}
-	v.flags(c)
+	v.flags(c, e)
 	c.Flags().BoolVar(&all, "all", false, "all guests that are not homenode's and that nobody bound")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, say what would be")
 	return c

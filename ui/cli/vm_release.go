@@ -52,7 +52,7 @@ runs keeps its bindings until its next start.`,
 			return err
 		},
 	}
-	v.flags(c)
+	v.flags(c, e)
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, say what would be")
 	return c
 }

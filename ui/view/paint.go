@@ -81,3 +81,12 @@ func (p Paint) Wrap(b *strings.Builder, text, indent string) {
 	text = indent + strings.Join(strings.Fields(text), " ")
 	b.WriteString(fold(text, min(mostText, p.Width)) + "\n")
 }
+
+// Fill writes text as a paragraph without an indent, at most 96 columns wide.
+func (p Paint) Fill(b *strings.Builder, text string) {
+	width := mostText
+	if p.Width > 0 {
+		width = min(width, p.Width)
+	}
+	b.WriteString(strings.Join(wrap(strings.Join(strings.Fields(text), " "), width, 0, 0), "\n") + "\n")
+}
