@@ -55,6 +55,7 @@ type daemonOptions struct {
 	balance   bool   // change homes that hold; off, because walkers keep CPUs busy and tests wait for homes to stay
 	cooldown  string // of balancing; default 1m
 	memory    string // manage.min_memory; default 16MiB
+	minAge    string // manage.min_age; default 0s, so that nothing waits for it
 	socket    string
 	state     string
 	extra     string   // further lines of the configuration
@@ -93,6 +94,9 @@ func (t *T) launchDaemon(o daemonOptions) *daemon {
 	if o.memory == "" {
 		o.memory = "16MiB"
 	}
+	if o.minAge == "" {
+		o.minAge = "0s"
+	}
 	if o.socket == "" {
 		o.socket = socketPath
 	}
@@ -103,8 +107,8 @@ func (t *T) launchDaemon(o daemonOptions) *daemon {
 	if o.exclude != "" {
 		exclude = "[init, homenode, " + o.exclude + "]"
 	}
-	config := fmt.Sprintf("manage: {min_memory: %s, min_cpu: 0.9, exclude: %s}\nmove: {bandwidth: %s}\nrestore_on_stop: %v\nbalance: {enabled: %v, cooldown: %s}\n",
-		o.memory, exclude, o.bandwidth, o.restore, o.balance, o.cooldown) + o.extra
+	config := fmt.Sprintf("manage: {min_memory: %s, min_cpu: 0.9, min_age: %s, exclude: %s}\nmove: {bandwidth: %s}\nrestore_on_stop: %v\nbalance: {enabled: %v, cooldown: %s}\n",
+		o.memory, o.minAge, exclude, o.bandwidth, o.restore, o.balance, o.cooldown) + o.extra
 	t.Do(os.WriteFile(configPath, []byte(config), 0o644))
 	argv := append(o.wrap, homenodeBin, "daemon", "--mode", o.mode, "--config", configPath,
 		"--state-dir", o.state, "--socket", o.socket, "--period", "1s")
