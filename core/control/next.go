@@ -25,7 +25,9 @@ func Next(s *State, in Input) (*State, Output) {
 	case in.Survey != nil:
 		s.survey(in.Survey)
 	case in.Request != nil:
+		s.by = in.Request.By
 		s.request(in.Request)
+		s.by = nil
 	case in.Result != nil:
 		s.result(in.Result)
 	case in.Progress != nil:
@@ -131,9 +133,14 @@ func (s *State) saveAdmission(a Admission) {
 // event writes one line of history.
 func (s *State) event(e plan.Event, code words.Code, args ...any) {
 	s.Events++
-	e.Seq, e.Time, e.Code = s.Events, s.At, code
+	e.Seq, e.Time, e.Code, e.By = s.Events, s.At, code, s.by
 	e.Text = strings.Join(strings.Fields(words.Because(code, args...).String()), " ") // joined errors have several lines
 	s.out.Save.Events = append(s.out.Save.Events, e)
+}
+
+// order writes down that somebody asked for something, with the name as first value.
+func (s *State) order(id workload.ID, code words.Code, args ...any) {
+	s.event(plan.Event{Kind: plan.EventOrder, Workload: id}, code, append([]any{s.by.String()}, args...)...)
 }
 
 // once writes an event that would repeat at every scan only when its text changes.

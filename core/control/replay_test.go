@@ -46,7 +46,7 @@ func TestReplay(t *testing.T) {
 	}
 	for _, k := range []int{0, 3, len(log) - 1} {
 		bad := append([]Logged(nil), log...)
-		bad[k].Output = append([]byte(" "), log[k].Output...)
+		bad[k].Output = append([]byte(`{"odd": 1, `), log[k].Output[1:]...)
 		out, err := Replay(reader(bad), nil)
 		if err != nil || out.Differ != 1 || out.Inputs != len(log) || !strings.Contains(out.First, log[k].Input.At.Format(time.RFC3339)) {
 			t.Errorf("input %d was recorded otherwise: %+v, %v", k, out, err)
@@ -54,6 +54,11 @@ func TestReplay(t *testing.T) {
 	}
 	if out, err := Replay(reader(log[1:]), nil); err == nil || out.Inputs != 0 {
 		t.Errorf("a log without its beginning: %+v", out)
+	}
+	other := append([]Logged(nil), log...) // another version said it in other words, and more of it
+	other[0].Output = bytes.Replace(log[0].Output, []byte("homenode test started"), []byte("started"), 1)
+	if out, err := Replay(reader(other), nil); err != nil || out.Differ != 0 || bytes.Equal(other[0].Output, log[0].Output) {
+		t.Errorf("a history in other words: %+v, %v", out, err)
 	}
 	broken := errors.New("broken")
 	if _, err := Replay(func() (Logged, error) { return Logged{}, broken }, nil); !errors.Is(err, broken) {

@@ -259,7 +259,7 @@ func (s *State) rehome(id workload.ID, in *MoveRequest) (*Moved, *Failure) {
 	s.chose(&d)
 	s.save(KeyChosen, s.chosenAll())
 	s.tryAgain(id) // what failed on the way to the old home says nothing of the new one
-	s.event(plan.Event{Kind: plan.EventPlan, Workload: id}, words.MovedByOrder, answer.To, answer.CPUs, answer.From, answer.FromCPUs)
+	s.order(id, words.MovedByOrder, answer.To, answer.CPUs, answer.From, answer.FromCPUs)
 	if s.acts() {
 		s.dispatch() // a page move to the old home ends
 	}
@@ -294,7 +294,7 @@ func (s *State) cancelMove(id workload.ID, dry bool) (*Moved, *Failure) {
 		return answer, nil
 	}
 	s.hold(Which{ID: id})
-	s.event(plan.Event{Kind: plan.EventMove, Workload: id}, words.MoveCancelledByHand)
+	s.order(id, words.MoveCancelledByHand)
 	if t != nil {
 		s.cancel(id, t)
 	}
@@ -328,7 +328,7 @@ func (s *State) setPartition(id uint64, want plan.Partition) {
 	s.save(KeyPartition, SavedPartition{want, s.Settings.Partition})
 	s.Partition, s.Facts.Policy, s.ledger = want, st.Policy, nil
 	now := s.PartitionNow()
-	s.event(plan.Event{Kind: plan.EventHost}, words.PartitionSet, string(orAny(before)), string(now.Partition), now.Dedicated)
+	s.order("", words.PartitionSet, string(orAny(before)), string(now.Partition), now.Dedicated)
 	s.reply(Reply{ID: id, Partition: &now})
 }
 
@@ -367,6 +367,9 @@ func (s *State) change(id uint64, in *Change) {
 	if s.Stopping {
 		s.reply(Reply{ID: id, Failed: refuse(Failed, words.DaemonEnds)})
 		return
+	}
+	if s.by != nil {
+		s.order(w, words.ChangeOrdered, len(in.Steps))
 	}
 	if in.Release {
 		s.release(w)

@@ -256,7 +256,8 @@ type State struct {
 	made    made                                 // the newest subjects
 	decided func(balance.Input, balance.History) // told what a scan is decided on; nil tells nobody
 	engine  func(balance.Input, balance.History) (balance.Outcome, balance.History)
-	out     *Output // of the input being worked on
+	out     *Output     // of the input being worked on
+	by      *plan.Asker // who asked for it
 }
 
 // SetEngine has another engine than balance.Tick decide: for tests.

@@ -790,9 +790,6 @@ func TestHostIsTold(t *testing.T) {
 	f := newFake(t, 2, 8, observing)
 	a, b := f.add("a", 3, 0), f.add("b", 3, 1<<20, 1)
 	f.scan(2)
-	if f.told(words.WorkloadSeen) != 2 {
-		t.Errorf("%+v", f.events)
-	}
 	f.free = map[topology.NodeID]topology.KiB{1: f.mem / 51}
 	f.scan(3)
 	if f.told(words.NodeNearlyFull) != 1 {

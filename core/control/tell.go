@@ -1,10 +1,12 @@
 package control
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -31,7 +33,10 @@ func (s *State) tellScan(before *State) {
 			was = &old[k]
 		}
 		_, admitted := s.Admissions[d.Workload] // told of when it was placed
-		if was != nil && sameOutcome(was, d) || was == nil && d.Outcome == plan.Kept && admitted {
+		if was != nil && sameOutcome(was, d) || was == nil && d.Outcome == plan.Kept && (admitted || before.concerned(d.Workload)) {
+			continue
+		}
+		if d.Outcome == plan.LeftAlone && !before.concerned(d.Workload) { // the flight recorder has it
 			continue
 		}
 		s.tellDecision(d)
@@ -108,38 +113,32 @@ func nodeOf(h *topology.Host, id topology.NodeID) *topology.Node {
 	return nil
 }
 
+// tellWorkloads tells which of the workloads that were given a home, or refused one, are
+// gone. What else comes and goes is in the flight recorder.
 func (s *State) tellWorkloads(was *State) {
 	before, now, k := was.Snapshot.Observations, s.Snapshot.Observations, 0
-	for i := range now { // both rise by ID
-		o := &now[i]
-		for k < len(before) && before[k].ID < o.ID {
-			s.tellGone(before[k].ID)
+	for i := range before { // both rise by ID
+		id := before[i].ID
+		for k < len(now) && now[k].ID < id {
 			k++
 		}
-		if k < len(before) && before[k].ID == o.ID {
-			k++
-			if was.starts[k-1] == s.starts[i] {
-				continue
-			}
-			s.tellGone(o.ID) // another process with its PID
+		here := k < len(now) && now[k].ID == id
+		if here && was.starts[i] == s.starts[k] || !was.concerned(id) {
+			continue
 		}
-		memory := words.Because(words.MemoryUnknown)
-		if kib := workload.Total(o.Memory); kib > 0 {
-			memory = words.Because(words.Memory, int64(kib))
+		code := words.WorkloadGone
+		if !here && slices.Contains(s.Snapshot.Shrunk, id) { // else another process has its PID
+			code = words.WorkloadSmall
 		}
-		s.event(plan.Event{Kind: plan.EventWorkload, Workload: o.ID}, words.WorkloadSeen, o.Name, o.Threads, memory)
-	}
-	for ; k < len(before); k++ {
-		s.tellGone(before[k].ID)
+		s.event(plan.Event{Kind: plan.EventWorkload, Workload: id}, code)
 	}
 }
 
-func (s *State) tellGone(id workload.ID) {
-	code := words.WorkloadGone
-	if slices.Contains(s.Snapshot.Shrunk, id) {
-		code = words.WorkloadSmall
-	}
-	s.event(plan.Event{Kind: plan.EventWorkload, Workload: id}, code)
+// concerned reports whether homenode has given a workload a home, or refused it one.
+func (s *State) concerned(id workload.ID) bool {
+	all := s.Plan.Report.Decisions
+	i, ok := slices.BinarySearchFunc(all, id, func(d plan.Decision, id workload.ID) int { return cmp.Compare(d.Workload, id) })
+	return ok && all[i].Outcome != plan.LeftAlone || place.Of(s.Plan.Placements, id) != nil
 }
 
 // swing is how often it is told at most that a node is short, with nothing to be done, or

@@ -27,6 +27,9 @@ func (s *State) undo(id uint64, which Which, of workload.Lineage) {
 		s.reply(Reply{ID: id, Failed: f})
 		return
 	}
+	if s.by != nil { // else homenode itself puts back what came late
+		s.order(which.ID, words.UndoOrdered, which.name())
+	}
 	if !which.Stop {
 		s.hold(which)
 	}
@@ -327,6 +330,9 @@ func (s *State) resume(id uint64, which Which, of workload.Lineage) {
 		return
 	default:
 		delete(s.Holds.IDs, which.ID)
+	}
+	if s.by != nil {
+		s.order(which.ID, words.ResumeOrdered, which.name())
 	}
 	s.Retries = map[stepKey]retry{}
 	s.giveBack(which)

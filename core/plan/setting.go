@@ -225,7 +225,8 @@ const (
 	EventStep     EventKind = "step"     // what was changed, or failed to
 	EventMove     EventKind = "move"     // page moves
 	EventUndo     EventKind = "undo"     // what was put back
-	EventWorkload EventKind = "workload" // came, went
+	EventWorkload EventKind = "workload" // went
+	EventOrder    EventKind = "order"    // what a person asked for: undo, resume, move, a change of the host
 	EventHost     EventKind = "host"     // CPU offline, node full, file unreadable
 )
 
@@ -239,6 +240,31 @@ type Event struct {
 	Text     string      `json:"text"`
 	Error    bool        `json:"error,omitempty"`
 	Move     *Move       `json:"move,omitempty"` // of the end of a page move: its record
+	By       *Asker      `json:"by,omitempty"`   // who asked for it; nil when nobody did
+}
+
+// Asker is who asked for something, by the kernel's word.
+type Asker struct {
+	UID  int    `json:"uid"`
+	User string `json:"user,omitempty"` // of that UID; "" when the host has no name for it
+	// Login is who has logged in, where that is another user (loginuid, as auditd has it):
+	// who became root by sudo or su.
+	Login string `json:"login,omitempty"`
+}
+
+// String is the name for people.
+func (a *Asker) String() string {
+	if a == nil {
+		return "somebody"
+	}
+	who := a.User
+	if who == "" {
+		who = "user " + strconv.Itoa(a.UID)
+	}
+	if a.Login != "" {
+		return a.Login + " as " + who
+	}
+	return who
 }
 
 // Move is the state of one paced page move, kept across restarts.

@@ -104,6 +104,9 @@ func show(kind string, a any) string {
 // set is a set in list format with its noun.
 func set(noun string, a any) string {
 	list := text(a)
+	if list == "" {
+		return "no " + noun
+	}
 	if several(list) {
 		noun += "s"
 	}
