@@ -25,7 +25,10 @@ import (
 )
 
 // answers is a Backend that remembers what it was asked to change.
-type answers struct{ changed []string }
+type answers struct {
+	changed []string
+	by      *plan.Asker // who asked last
+}
 
 func (a *answers) Status(context.Context) (Status, error) {
 	return Status{Schema: "homenode-status/2"}, nil
@@ -42,7 +45,8 @@ func (a *answers) History(_ context.Context, limit int) (History, error) {
 	return History{Events: make([]plan.Event, limit)}, nil
 }
 
-func (a *answers) Undo(_ context.Context, w Which) (UndoResult, error) {
+func (a *answers) Undo(ctx context.Context, w Which) (UndoResult, error) {
+	a.by = Asker(ctx)
 	a.changed = append(a.changed, "undo "+string(w.ID))
 	return UndoResult{}, nil
 }
@@ -132,6 +136,9 @@ func TestClientAndServer(t *testing.T) {
 	}
 	if _, err := c.Undo(ctx, Which{ID: "x"}); err != nil {
 		t.Errorf("undo: %v", err)
+	}
+	if want := WhoIs(os.Getuid(), os.Getpid()); a.by == nil || *a.by != *want || want.UID != os.Getuid() {
+		t.Errorf("%+v asked to undo, want %+v", a.by, want)
 	}
 	if b, err := c.Partition(ctx, Partition{Partition: "50%"}); err != nil || b.Partition != "50%" || !b.Split {
 		t.Errorf("partition: %+v, %v", b, err)

@@ -14,6 +14,7 @@ import (
 type peer struct {
 	uid, gid int
 	groups   []int
+	pid      int // in this PID namespace; 0 outside of it
 }
 
 type peerKey struct{}
@@ -41,7 +42,7 @@ func peerOf(c net.Conn) (peer, error) {
 		if cred, inner = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); inner != nil {
 			return
 		}
-		p = peer{uid: int(cred.Uid), gid: int(cred.Gid), groups: peerGroups(fd)}
+		p = peer{uid: int(cred.Uid), gid: int(cred.Gid), groups: peerGroups(fd), pid: int(cred.Pid)}
 	})
 	if err == nil {
 		err = inner

@@ -211,7 +211,7 @@ func change[T any](a Access, most int64, f func(context.Context, T) (any, error)
 			return
 		}
 		unhurried(w)
-		v, err := f(r.Context(), in)
+		v, err := f(AskedBy(r.Context(), WhoIs(p.uid, p.pid)), in)
 		reply(w, v, err)
 	}
 }

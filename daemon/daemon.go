@@ -466,8 +466,11 @@ func (d *Daemon) next(in control.Input) {
 		e := &out.Save.Events[i]
 		d.remember(*e)
 		level := slog.LevelInfo
-		if e.Error {
+		switch {
+		case e.Error:
 			level = slog.LevelWarn
+		case e.Kind == plan.EventWorkload, e.Kind == plan.EventPlan && !d.o.Settings.Enforce: // nothing is changed by it
+			level = slog.LevelDebug
 		}
 		d.o.Log.Log(context.Background(), level, e.Text, "kind", e.Kind, "workload", e.Workload)
 	}

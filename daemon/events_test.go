@@ -156,7 +156,7 @@ func TestEventsHaveNoGap(t *testing.T) {
 				if _, here := m.live[id]; here {
 					delete(m.live, id)
 				} else {
-					m.add(string(id[1:]), 0.01, 1<<10, 0)
+					m.add(string(id[1:]), 0.3, 1<<10, 0) // large enough to be told of
 				}
 			}
 			m.mu.Unlock()

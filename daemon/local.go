@@ -22,6 +22,7 @@ type Local struct {
 	Open     func() (Store, error) // the store, to change it
 	OpenUndo func() (Store, error) // … or, where it cannot be written, to undo all the same
 	OpenRead func() (Store, error) // the store, to read it; nil without error when there is none
+	Who      func() *plan.Asker    // who asks; nil is not told
 	first    *Daemon
 	undoing  []control.Which // what an undo that was interrupted has to put back
 }
@@ -173,7 +174,7 @@ func (l *Local) Undo(ctx context.Context, which api.Which) (api.UndoResult, erro
 		if id != "" && !slices.ContainsFunc(d.View().Journal, func(e plan.Entry) bool { return e.Workload == id }) {
 			return &api.Error{Code: api.NotFound, Text: fmt.Sprintf("nothing of %q was changed", id)}
 		}
-		r, err := d.once(ctx, control.Request{Undo: &control.Which{ID: id, All: which.All}})
+		r, err := d.once(l.asked(ctx), control.Request{Undo: &control.Which{ID: id, All: which.All}})
 		out = wireUndone(r.Undo)
 		return err
 	})
@@ -190,7 +191,7 @@ func (l *Local) Resume(ctx context.Context, which api.Which) error {
 		if h := d.View().Holds; id != "" && !h.Has(id) { // what runs is not known here
 			return &api.Error{Code: api.NotFound, Text: words.Because(words.NotHeld, string(id)).String()}
 		}
-		_, err := d.once(ctx, control.Request{Resume: &control.Which{ID: id, All: which.All}})
+		_, err := d.once(l.asked(ctx), control.Request{Resume: &control.Which{ID: id, All: which.All}})
 		return err
 	})
 }
@@ -229,11 +230,18 @@ func (l *Local) Change(ctx context.Context, c api.Change) (errs []error, err err
 		return nil, err
 	}
 	err = l.with(ctx, l.Open, control.Which{}, func(d *Daemon) error {
-		r, err := d.once(ctx, changeRequest(&c))
+		r, err := d.once(l.asked(ctx), changeRequest(&c))
 		errs = changeErrors(r.Changed)
 		return err
 	})
 	return errs, err
+}
+
+func (l *Local) asked(ctx context.Context) context.Context {
+	if l.Who == nil {
+		return ctx
+	}
+	return api.AskedBy(ctx, l.Who())
 }
 
 // with lets a daemon that does not loop work on the store. What an undo that was interrupted

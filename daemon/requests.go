@@ -18,6 +18,7 @@ import (
 
 // request asks the loop and waits for its answer, or for ctx.
 func (d *Daemon) request(ctx context.Context, r control.Request) (control.Reply, error) {
+	r.By = api.Asker(ctx)
 	answer := make(chan control.Reply, 1)
 	select {
 	case d.requests <- asked{r, answer}:
@@ -204,6 +205,7 @@ func changeErrors(all []*control.Failure) []error {
 // once answers one request, or looks, without a loop that runs: inputs are taken until
 // the answer is there.
 func (d *Daemon) once(ctx context.Context, r control.Request) (control.Reply, error) {
+	r.By = api.Asker(ctx)
 	answer := make(chan control.Reply, 1)
 	d.ask(asked{r, answer})
 	for {

@@ -24,6 +24,7 @@ import (
 	"github.com/homenode/homenode/core/doctor"
 	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/measure"
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/daemon"
@@ -343,6 +344,7 @@ func local(_ context.Context, stateDir string) (api.Backend, func() error, error
 			Expected:   func(id workload.ID) (topology.CPUSet, bool) { return l.Given(id) },
 			Registered: func() []workload.Process { return l.Registered() },
 		}),
+		Who: func() *plan.Asker { return api.WhoIs(os.Getuid(), os.Getpid()) },
 		Open: func() (daemon.Store, error) {
 			if err := journalOfRoot(c.StateDir); err != nil {
 				return nil, err

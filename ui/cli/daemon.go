@@ -56,7 +56,7 @@ its journal.`,
 			}
 			err := e.Daemon(c.Context(), o)
 			if show && err == nil {
-				fmt.Fprintf(e.Stderr, "homenode: ended; `%s history` tells what it saw\n", e.program())
+				fmt.Fprintf(e.Stderr, "homenode: ended; `%s history` tells what it did\n", e.program())
 			}
 			return err
 		},

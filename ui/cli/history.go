@@ -16,7 +16,7 @@ func historyCommand(e *Env) *cobra.Command {
 	var limit int
 	c := &cobra.Command{
 		Use:     "history",
-		Short:   "Show what homenode saw, decided, changed and failed to change",
+		Short:   "Show what homenode placed, changed and failed to change, and who asked for it",
 		Example: "  homenode history --limit 20\n  homenode history --json\n  homenode history --follow",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
