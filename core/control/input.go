@@ -98,7 +98,7 @@ type Request struct {
 	Change    *Change         `json:"change,omitempty"`
 	// Lineage is what the kernel says of the process that Move, Undo or Resume names.
 	Lineage workload.Lineage `json:"lineage,omitzero"`
-	By        *plan.Asker     `json:"by,omitempty"` // nil: homenode itself, or not recorded
+	By      *plan.Asker      `json:"by,omitempty"` // nil: homenode itself, or not recorded
 }
 
 // Which names one workload, or all.
