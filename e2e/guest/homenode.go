@@ -42,6 +42,7 @@ const (
 	exitNo        = 1
 	exitUsage     = 2
 	exitForbidden = 3
+	exitNotFound  = 127
 )
 
 // daemonOptions is what tests vary. The rest is the same for all: small enough

@@ -33,7 +33,7 @@ func homenodeRun(t *T) {
 		}
 	}
 
-	t.must(homenode("run", "--", "/bin/no-such-thing"), exitUsage)
+	t.must(homenode("run", "--", "/bin/no-such-thing"), exitNotFound)
 	t.must(homenode("run", "--dry-run", "--cpus", "2", "--memory", "64MiB", "--", "/bin/walker"), exitOK)
 	t.must(homenode("run", "--cpus", "0", "--", "/bin/walker"), exitUsage)
 	t.must(homenode("run", "--class", "golden", "--", "/bin/walker"), exitUsage)

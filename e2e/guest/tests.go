@@ -31,6 +31,7 @@ var tests = map[string]func(*T){
 	"homenode.second-daemon": homenodeSecondDaemon,
 	"homenode.unprivileged":  homenodeUnprivileged,
 	"homenode.run":           homenodeRun,
+	"homenode.numactl":       homenodeNumactl,
 	"homenode.load-shift":    homenodeLoadShift,
 	"homenode.shield":        homenodeShield,
 	"homenode.immovable":     homenodeImmovable,

@@ -25,6 +25,7 @@ type tools struct {
 	modules  []archived // for shapes with a network card
 	// noModules is why there are none, "" when there are or none are needed.
 	noModules string
+	numactl   []archived
 	virt      string // folder with the disk for libvirt; "" when it was not fetched
 	systemd   string // the same with systemd
 }
@@ -82,6 +83,26 @@ func (t *tools) fetchMore(ctx context.Context, root string, jobs []work) (err er
 	return err
 }
 
+// fetchNumactl gets numactl and its libraries when tests compare with it.
+func (t *tools) fetchNumactl(ctx context.Context, root string, jobs []work) error {
+	if !needs(jobs, func(t suite.Test) bool { return t.Numactl }) {
+		return nil
+	}
+	c := exec.CommandContext(ctx, filepath.Join(root, "e2e", "fetch-numactl.sh"))
+	c.Stderr = os.Stderr
+	out, err := c.Output()
+	dir := strings.TrimSpace(string(out))
+	if err != nil || dir == "" {
+		return err
+	}
+	for from, name := range map[string]string{"numactl": "bin/numactl", "libnuma.so.1": "lib/libnuma.so.1", "libc.so.6": "lib/libc.so.6",
+		"ld-linux-x86-64.so.2": "lib64/ld-linux-x86-64.so.2"} {
+		t.numactl = append(t.numactl, archived{name: name, from: filepath.Join(dir, from)})
+	}
+	slices.SortFunc(t.numactl, func(a, b archived) int { return strings.Compare(a.name, b.name) })
+	return nil
+}
+
 // lacking says what a shape needs that this machine's archive does not have.
 func (t *tools) lacking(s suite.Shape) string {
 	switch {
@@ -98,7 +119,7 @@ func (t *tools) lacking(s suite.Shape) string {
 // build makes the initramfs and, for a shape that counts, the plugin. Without a
 // homenode that builds the guests still run: the tests that need it then fail
 // with the reason, the others tell what they can.
-func build(ctx context.Context, root, out, homenode string, modules []archived, jobs []work) (image string, noHomenode error, err error) {
+func build(ctx context.Context, root, out, homenode string, more []archived, jobs []work) (image string, noHomenode error, err error) {
 	bin := filepath.Join(out, "bin")
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return "", nil, fmt.Errorf("make folder: %w", err)
@@ -106,7 +127,7 @@ func build(ctx context.Context, root, out, homenode string, modules []archived, 
 	files := append([]archived{
 		{name: "init", from: filepath.Join(bin, "guest")},
 		{name: "bin/walker", from: filepath.Join(bin, "walker")},
-	}, modules...)
+	}, more...)
 	for _, name := range []string{"guest", "walker"} {
 		if err := goBuild(ctx, root, bin, name, "./e2e/"+name); err != nil {
 			return "", nil, err

@@ -23,7 +23,7 @@ func writeArchive(to string, files []archived) (err error) {
 		}
 	}()
 	w := &cpio{w: bufio.NewWriter(f)}
-	for _, d := range []string{"bin", "dev", "proc", "sys", "run", "tmp", "modules"} {
+	for _, d := range []string{"bin", "dev", "proc", "sys", "run", "tmp", "modules", "lib", "lib64"} {
 		w.entry(d, 0o40755, 0, 0, nil)
 	}
 	// Until devtmpfs is mounted, PID 1 has this console to complain on.

@@ -136,8 +136,11 @@ func run(ctx context.Context, o options) (bool, error) {
 	if err := tools.fetchModules(ctx, root, jobs); err != nil {
 		return false, err
 	}
+	if err := tools.fetchNumactl(ctx, root, jobs); err != nil {
+		return false, err
+	}
 	out := filepath.Join(root, "e2e", "out")
-	image, noHomenode, err := build(ctx, root, out, o.homenode, tools.modules, jobs)
+	image, noHomenode, err := build(ctx, root, out, o.homenode, append(tools.modules, tools.numactl...), jobs)
 	if err != nil {
 		return false, err
 	}

@@ -18,6 +18,7 @@ type Test struct {
 	Limit    time.Duration
 	Slow     bool // only when its guest or it itself is named, or with -all
 	Homenode bool // needs the homenode binary
+	Numactl  bool // compares with numactl(8), and is skipped where the archive has none
 	// OnHost tests have no code in the guest: the host judges by the access
 	// counts of the guest's marks. After names the guest test they belong to.
 	OnHost bool
@@ -55,6 +56,7 @@ var Tests = []Test{
 	{Name: "homenode.second-daemon", Shapes: []string{"n4"}, Limit: 60 * time.Second, Homenode: true},
 	{Name: "homenode.unprivileged", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
 	{Name: "homenode.run", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
+	{Name: "homenode.numactl", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true, Numactl: true},
 	{Name: "homenode.load-shift", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
 	{Name: "homenode.shield", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
 	{Name: "homenode.immovable", Shapes: []string{"n4"}, Limit: 240 * time.Second, Homenode: true},
