@@ -1,6 +1,7 @@
 package homenode
 
 import (
+	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/homenode/homenode/config"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/ui/cli"
 )
 
 // page is a Markdown file of the project: where it leads, and what can be led to.
@@ -25,6 +27,8 @@ type page struct {
 	links   []string
 	anchors []string
 	yaml    []string
+	// commands is the lines that call homenode, in code.
+	commands []string
 }
 
 // TestLinksResolve: every relative link of a document leads to a file or folder of the project,
@@ -115,6 +119,55 @@ func TestConfigurationsStart(t *testing.T) {
 	}
 }
 
+// TestCommandsAreKnown: every command line of the documents names a command and flags that
+// there are.
+func TestCommandsAreKnown(t *testing.T) {
+	checked := 0
+	for name, p := range readPages(t) {
+		for _, line := range p.commands {
+			checked++
+			if err := parses(line); err != nil {
+				t.Errorf("%s: %s: %v", name, line, err)
+			}
+		}
+	}
+	if checked < 50 {
+		t.Fatalf("only %d commands seen: the walk is broken", checked)
+	}
+	for _, bad := range []string{"homenode stats", "homenode run --cpu 2 -- true", "homenode undo --al"} {
+		if parses(bad) == nil {
+			t.Errorf("%q is taken for a command", bad)
+		}
+	}
+}
+
+var word = regexp.MustCompile(`"[^"]*"|'[^']*'|\S+`)
+
+// parses reports whether a command line is one of homenode's; nothing is run.
+func parses(line string) error {
+	var args []string
+	for _, w := range word.FindAllString(line, -1)[1:] {
+		if w == "|" || w == "&&" || w == ";" || strings.HasPrefix(w, "#") || strings.HasPrefix(w, ">") {
+			break
+		}
+		args = append(args, strings.Trim(w, `"'`))
+	}
+	root := cli.Command()
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd(args...)
+	c, rest, err := root.Find(args)
+	if err != nil {
+		return err
+	}
+	if c == root && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+		return fmt.Errorf("no command %q", rest[0])
+	}
+	if err := c.ParseFlags(rest); err != nil && strings.Contains(err.Error(), "unknown") {
+		return err // others come of words that stand for a value, such as N
+	}
+	return nil
+}
+
 // broken says why a link of a page leads nowhere.
 func broken(pages map[string]page, from, link string) string {
 	u, err := url.Parse(link)
@@ -170,6 +223,19 @@ func readPages(t *testing.T) map[string]page {
 	return pages
 }
 
+// command is a line of code that calls homenode, behind a prompt or without one. Samples
+// of its first line of output, which begins with its name too, have two spaces in them.
+var command = regexp.MustCompile(`^(?:[$#] )?(?:\./)?(homenode (?:[a-z-]+(?: [^ ].*)?|-.*))$`)
+
+func commands(block string) (out []string) {
+	for line := range strings.SplitSeq(strings.ReplaceAll(block, "\\\n", " "), "\n") {
+		if c := command.FindStringSubmatch(strings.TrimSpace(line)); c != nil {
+			out = append(out, c[1])
+		}
+	}
+	return out
+}
+
 var markdown = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Linkify))
 
 func readPage(source []byte) page {
@@ -184,11 +250,19 @@ func readPage(source []byte) page {
 		case *ast.Image:
 			p.links = append(p.links, string(n.Destination))
 		case *ast.FencedCodeBlock:
-			if string(n.Language(source)) == "yaml" {
-				p.yaml = append(p.yaml, string(n.Lines().Value(source)))
+			text := string(n.Lines().Value(source))
+			switch string(n.Language(source)) {
+			case "yaml":
+				p.yaml = append(p.yaml, text)
+			case "console", "sh", "":
+				p.commands = append(p.commands, commands(text)...)
 			}
+		case *ast.CodeBlock:
+			p.commands = append(p.commands, commands(string(n.Lines().Value(source)))...)
 		case *ast.CodeSpan:
-			if said := spanText(n, source); strings.HasPrefix(said, "../") {
+			said := spanText(n, source)
+			p.commands = append(p.commands, commands(said)...)
+			if strings.HasPrefix(said, "../") {
 				p.links = append(p.links, said)
 			}
 		case *ast.Heading:
