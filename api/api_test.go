@@ -41,8 +41,8 @@ func (a *answers) Explain(_ context.Context, id workload.ID) (Explanation, error
 	return Explanation{Workload: Workload{ID: id}}, nil
 }
 
-func (a *answers) History(_ context.Context, limit int) (History, error) {
-	return History{Events: make([]plan.Event, limit)}, nil
+func (a *answers) History(_ context.Context, q HistoryQuery) (History, error) {
+	return History{Events: make([]plan.Event, q.Limit)}, nil
 }
 
 func (a *answers) Undo(ctx context.Context, w Which) (UndoResult, error) {
@@ -131,7 +131,7 @@ func TestClientAndServer(t *testing.T) {
 	if _, err := c.Explain(ctx, "/other"); !errors.As(err, &refused) || refused.Code != NotFound {
 		t.Errorf("explain of an unknown workload: %v", err)
 	}
-	if h, err := c.History(ctx, 3); err != nil || len(h.Events) != 3 {
+	if h, err := c.History(ctx, HistoryQuery{Limit: 3}); err != nil || len(h.Events) != 3 {
 		t.Errorf("history: %+v, %v", h, err)
 	}
 	if _, err := c.Undo(ctx, Which{ID: "x"}); err != nil {

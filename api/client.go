@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -89,8 +88,8 @@ func (c *Client) Explain(ctx context.Context, id workload.ID) (x Explanation, er
 }
 
 // History asks for the newest events.
-func (c *Client) History(ctx context.Context, limit int) (h History, err error) {
-	return h, c.do(ctx, "GET", "/v1/history?limit="+strconv.Itoa(limit), nil, &h)
+func (c *Client) History(ctx context.Context, q HistoryQuery) (h History, err error) {
+	return h, c.do(ctx, "GET", "/v1/history?"+q.values().Encode(), nil, &h)
 }
 
 // Undo asks to put back what was changed.

@@ -165,7 +165,7 @@ func TestPanicIsOneFailedRequest(t *testing.T) {
 	if err := c.Events(t.Context(), 0, func(plan.Event) error { return nil }); err == nil {
 		t.Error("events: no error")
 	}
-	if _, err := c.History(t.Context(), 1); err != nil {
+	if _, err := c.History(t.Context(), HistoryQuery{Limit: 1}); err != nil {
 		t.Errorf("history afterwards: %v", err)
 	}
 }

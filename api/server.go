@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -159,12 +158,12 @@ func handler(ctx context.Context, b Backend, a Access) http.Handler {
 		reply(w, v, err)
 	})
 	m.HandleFunc("GET /v1/history", func(w http.ResponseWriter, r *http.Request) {
-		limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
-		if err != nil || limit < 0 {
-			reply(w, nil, &Error{BadRequest, "limit: want a number, 0 for all"})
+		q, err := historyQuery(r.URL.Query())
+		if err != nil {
+			reply(w, nil, err)
 			return
 		}
-		v, err := b.History(r.Context(), limit)
+		v, err := b.History(r.Context(), q)
 		reply(w, v, err)
 	})
 	m.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) { stream(ctx, w, r, b) })

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
@@ -18,7 +19,7 @@ import (
 type Backend interface {
 	Status(ctx context.Context) (Status, error)
 	Explain(ctx context.Context, id workload.ID) (Explanation, error)
-	History(ctx context.Context, limit int) (History, error)
+	History(ctx context.Context, q HistoryQuery) (History, error)
 	Undo(ctx context.Context, which Which) (UndoResult, error)
 	Resume(ctx context.Context, which Which) error
 	Place(ctx context.Context, want Want) (Home, error)
@@ -310,10 +311,26 @@ type DeviceUser struct {
 	How      string      `json:"how"`
 }
 
-// History is what happened: GET /v1/history?limit=N.
+// HistoryQuery is which events are asked for: GET /v1/history?limit=N&workload=NAME&kind=KIND&since=TIME&until=TIME,
+// of which limit must be given; kind may be given again, and the times are as in RFC 3339.
+type HistoryQuery struct {
+	Limit        int              // the newest of those that fit; 0 is all
+	Workload     workload.ID      // about it alone; an ID or a name (see workload.Find)
+	Kinds        []plan.EventKind // none is all
+	Since, Until time.Time        // of this time and later, before this time; zero is no bound
+}
+
+// Has reports whether an event is asked for. Workload must be an ID.
+func (q *HistoryQuery) Has(ev *plan.Event) bool {
+	return (q.Workload == "" || q.Workload == ev.Workload) && (len(q.Kinds) == 0 || slices.Contains(q.Kinds, ev.Kind)) &&
+		!ev.Time.Before(q.Since) && (q.Until.IsZero() || ev.Time.Before(q.Until))
+}
+
+// History is what happened: the answer to a HistoryQuery.
 type History struct {
-	Schema string       `json:"schema"` // homenode-history/1
-	Events []plan.Event `json:"events"`
+	Schema   string       `json:"schema"`             // homenode-history/1
+	Workload workload.ID  `json:"workload,omitempty"` // that was asked about
+	Events   []plan.Event `json:"events"`             // rising by number
 }
 
 // Which names one workload, or all.

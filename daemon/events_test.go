@@ -39,7 +39,7 @@ func TestEventsFollow(t *testing.T) {
 		time.Sleep(time.Minute)
 		cancel()
 		<-ended
-		h, err := l.History(t.Context(), 0)
+		h, err := l.History(t.Context(), api.HistoryQuery{})
 		if err != nil || len(h.Events) <= 2*keepEvents { // else nothing comes from the store
 			t.Fatalf("%d events, %v", len(h.Events), err)
 		}
@@ -92,7 +92,7 @@ func TestManyReaders(t *testing.T) {
 				case 2:
 					d.Explain(ctx, "/a")
 				case 3:
-					d.History(ctx, 0)
+					d.History(ctx, api.HistoryQuery{})
 				case 4:
 					d.Place(ctx, api.Want{Name: "x", Class: workload.Shared, CPUs: 1})
 				case 5:
@@ -171,7 +171,7 @@ func TestEventsHaveNoGap(t *testing.T) {
 		time.Sleep(time.Minute)
 		cancel()
 		followers.Wait()
-		h, err := l.History(t.Context(), 0)
+		h, err := l.History(t.Context(), api.HistoryQuery{})
 		if err != nil {
 			t.Fatal(err)
 		}

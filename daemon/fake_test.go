@@ -425,7 +425,7 @@ func (r *rig) place(w api.Want) (api.Home, error) {
 
 func (r *rig) history(t *testing.T) []plan.Event {
 	t.Helper()
-	h, err := r.History(t.Context(), 0)
+	h, err := r.History(t.Context(), api.HistoryQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -120,15 +121,29 @@ func (l *Local) Explain(ctx context.Context, id workload.ID) (api.Explanation, e
 	return x, err
 }
 
-// History implements api.Backend.
-func (l *Local) History(_ context.Context, limit int) (api.History, error) {
+// History implements api.Backend. The host is looked at only for a name that no event has.
+func (l *Local) History(ctx context.Context, q api.HistoryQuery) (api.History, error) {
+	h := api.History{Schema: "homenode-history/1", Events: []plan.Event{}}
 	s, err := l.OpenRead()
-	if err != nil || s == nil {
-		return api.History{Schema: "homenode-history/1", Events: []plan.Event{}}, err
+	if err != nil {
+		return h, err
 	}
-	defer s.Close()
-	events, err := s.History(limit)
-	return api.History{Schema: "homenode-history/1", Events: append([]plan.Event{}, events...)}, err
+	var events []plan.Event
+	if s != nil {
+		events, err = s.History(q.Read())
+		if err = errors.Join(err, s.Close()); err != nil {
+			return h, err
+		}
+	}
+	if q.Workload != "" && !slices.Contains(about(events), q.Workload) {
+		d, err := l.look(ctx)
+		if err != nil {
+			return h, err
+		}
+		return d.History(ctx, q)
+	}
+	h.Workload, h.Events = q.Workload, q.Of(events)
+	return h, nil
 }
 
 // Place implements api.Backend. Nothing is written down.

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -143,18 +144,28 @@ func withNewest(written, newest []plan.Event) []plan.Event {
 	return append(written[:n:n], newest...)
 }
 
-// History is the newest events.
-func (d *Daemon) History(_ context.Context, limit int) (api.History, error) {
+// History is the newest events of those that are asked for.
+func (d *Daemon) History(_ context.Context, q api.HistoryQuery) (api.History, error) {
 	v := d.View()
-	events, err := d.o.Store.History(limit)
-	events = withNewest(events, v.Events)
-	if limit > 0 && len(events) > limit {
-		events = events[len(events)-limit:]
+	written, err := d.o.Store.History(q.Read())
+	events := withNewest(written, v.Events)
+	if q.Workload != "" {
+		id, f := v.FindKnown(q.Workload, d.lineage(string(q.Workload)), about(events)...)
+		if f != nil {
+			return api.History{}, wireError(f)
+		}
+		q.Workload = id
 	}
-	if events == nil {
-		events = []plan.Event{}
+	return api.History{Schema: "homenode-history/1", Workload: q.Workload, Events: q.Of(events)}, err
+}
+
+// about is the workloads that events are about, each once.
+func about(events []plan.Event) []workload.ID {
+	seen := map[workload.ID]bool{}
+	for i := range events {
+		seen[events[i].Workload] = true
 	}
-	return api.History{Schema: "homenode-history/1", Events: events}, err
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // planned is what the newest plan says of one workload.

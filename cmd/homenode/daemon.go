@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -318,6 +319,9 @@ func bootID() string {
 // journal reports whether a state folder holds a journal that may be read.
 func journal(stateDir string) error {
 	s, err := store.OpenReadOnly(stateDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return cmp.Or(journalOfRoot(stateDir), err)
+	}
 	if err != nil {
 		return err
 	}
@@ -326,7 +330,7 @@ func journal(stateDir string) error {
 
 // journalOfRoot refuses a user's own state folder where root has one: the journal is there.
 func journalOfRoot(stateDir string) error {
-	if _, err := os.Stat(systemState); err == nil && os.Geteuid() != 0 && stateDir == defaultState() {
+	if _, err := os.Stat(filepath.Join(machine, systemState)); err == nil && os.Geteuid() != 0 && stateDir == defaultState() {
 		return cli.Forbidden(fmt.Errorf("this machine's journal is in %s: ask as root, or name another --state-dir", systemState))
 	}
 	return nil

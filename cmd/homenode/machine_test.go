@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -62,6 +63,9 @@ func writeMachine(dir string) error {
 	process(1, 0, "systemd", "/init.scope", 0, 1<<10)
 	process(2, 0, "kthreadd", "/", kernelThread, 0)
 	process(900, 1, "db", "/system.slice/db.service", 0, 64<<10)
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, systemState), 0o755), os.Chmod(filepath.Join(dir, systemState), 0o700)); err != nil {
+		return err
+	}
 	for name, text := range files {
 		name = filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {

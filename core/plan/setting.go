@@ -230,6 +230,9 @@ const (
 	EventHost     EventKind = "host"     // CPU offline, node full, file unreadable
 )
 
+// EventKinds lists the kinds.
+var EventKinds = []EventKind{EventDaemon, EventPlan, EventStep, EventMove, EventUndo, EventWorkload, EventOrder, EventHost}
+
 // Event is one line of the history.
 type Event struct {
 	Seq      uint64      `json:"seq"`

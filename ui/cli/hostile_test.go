@@ -75,7 +75,9 @@ func (f foul) Explain(_ context.Context, id workload.ID) (api.Explanation, error
 	}
 	return x, err
 }
-func (foul) History(context.Context, int) (api.History, error) { return soiled[api.History]() }
+func (foul) History(context.Context, api.HistoryQuery) (api.History, error) {
+	return soiled[api.History]()
+}
 func (foul) Undo(context.Context, api.Which) (api.UndoResult, error) {
 	return soiled[api.UndoResult]()
 }

@@ -53,7 +53,8 @@ type Env struct {
 	// state folder of a daemon that is not running.
 	Local func(ctx context.Context, stateDir string) (api.Backend, func() error, error)
 	// Journal reports whether a state folder holds a journal that may be read: nil,
-	// or an error that wraps fs.ErrNotExist or fs.ErrPermission. It creates nothing.
+	// or an error that wraps fs.ErrNotExist or fs.ErrPermission, or one for the user. It
+	// creates nothing.
 	Journal func(stateDir string) error
 	// Exec puts this process where s says and replaces it by the command; it
 	// returns only on error.
@@ -331,8 +332,11 @@ func connectJournal(c *cobra.Command, e *Env) (api.Backend, func() error, error)
 	if _, asked := b.(*api.Client); err != nil || asked {
 		return b, done, err
 	}
-	state := c.Flags().Lookup("state-dir")
+	state, told := c.Flags().Lookup("state-dir"), (*exitError)(nil)
 	switch err := e.Journal(state.Value.String()); {
+	case errors.As(err, &told):
+		done()
+		return nil, nil, err
 	case errors.Is(err, fs.ErrPermission):
 		done()
 		return nil, nil, forbiddenErrorf("journal in %s: %w", state.Value, fs.ErrPermission)
