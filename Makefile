@@ -21,7 +21,7 @@ endif
 PKGS  ?= ./...
 RACE  := /(api|cmd|daemon|host)(/|$$)
 
-.PHONY: all run build test test-arm64 check bench bench-probe bench-placement bench-balance mutate hostile e2e generate fuzz install clean
+.PHONY: all run build test test-arm64 check bench bench-probe bench-placement bench-balance mutate hostile e2e generate fuzz tree install uninstall dist test-packages clean
 
 all: build
 
@@ -104,11 +104,57 @@ fuzz: ## every fuzz target for FUZZTIME
 		done; \
 	done
 
-install: build ## into the system, with manual pages and the systemd unit; the service is not started
-	install -D -m 0755 homenode $(DESTDIR)/usr/local/bin/homenode
-	install -D -m 0644 -t $(DESTDIR)/usr/local/share/man/man1 docs/man/homenode*.1
-	GO=$(GO) sh scripts/notices.sh >homenode.notices && install -D -m 0644 homenode.notices $(DESTDIR)/usr/local/share/doc/homenode/NOTICES && rm homenode.notices
-	install -D -m 0644 packaging/systemd/homenode.service $(DESTDIR)/etc/systemd/system/homenode.service
+# What is installed where: packages are made of the same tree with PREFIX=/usr.
+PREFIX ?= /usr/local
+BINARY ?= homenode
+SHOW   ?= ./homenode
+DOC     = $(DESTDIR)$(PREFIX)/share/doc/homenode
+
+tree:
+	install -D -m 0755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/homenode
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man1 docs/man/homenode*.1
+	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man5 docs/man/homenode.yaml.5
+	install -D -m 0644 -t $(DOC) LICENSE CHANGELOG.md
+	GO=$(GO) sh scripts/notices.sh >$(DOC)/NOTICES
+	install -d $(DESTDIR)$(PREFIX)/share/{bash-completion/completions,zsh/site-functions,fish/vendor_completions.d} $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)/etc
+	$(SHOW) completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/homenode
+	$(SHOW) completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_homenode
+	$(SHOW) completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/homenode.fish
+	sed 's|/usr/local/bin|$(PREFIX)/bin|' packaging/systemd/homenode.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/homenode.service
+	[ -e $(DESTDIR)/etc/homenode.yaml ] || install -m 0644 packaging/homenode.yaml $(DESTDIR)/etc/homenode.yaml
+
+install: build ## into /usr/local, or PREFIX; the service is neither enabled nor started
+	@umask 022; $(MAKE) -s tree
+	@[ -n '$(DESTDIR)' ] || sh packaging/scripts/postinstall.sh configure
+
+uninstall: ## what install put there, after every setting is put back; PURGE=1 also /etc/homenode.yaml and /var/lib/homenode
+	[ -n '$(DESTDIR)' ] || PATH=$(PREFIX)/bin:$$PATH sh packaging/scripts/preremove.sh remove
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/homenode share/man/man1/homenode*.1 share/man/man5/homenode.yaml.5 share/bash-completion/completions/homenode \
+		share/zsh/site-functions/_homenode share/fish/vendor_completions.d/homenode.fish lib/systemd/system/homenode.service)
+	rm -rf $(DOC) $(if $(PURGE),$(DESTDIR)/var/lib/homenode)
+	[ -n '$(PURGE)' ] || ! cmp -s packaging/homenode.yaml $(DESTDIR)/etc/homenode.yaml || rm $(DESTDIR)/etc/homenode.yaml
+	[ -z '$(PURGE)' ] || rm -f $(DESTDIR)/etc/homenode.yaml
+	[ -n '$(DESTDIR)' ] || sh packaging/scripts/postremove.sh remove
+
+# The same commit and the same Go give the same bytes, wherever and whenever.
+DIST ?= dist
+dist: export SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || echo 0))
+dist: ## deb, rpm, archives, container image, SBOM and checksums for amd64 and arm64, in dist/
+	@rm -rf $(DIST) && mkdir -p $(DIST)
+	@stage=$$(mktemp -d); trap 'rm -rf "$$stage"' EXIT; out=$$(realpath $(DIST)); \
+	for a in amd64 arm64; do \
+		GOARCH=$$a $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o "$$stage/homenode.$$a" ./cmd/homenode; \
+	done; \
+	for a in amd64 arm64; do \
+		$(MAKE) -s tree GO='$(GO)' DESTDIR="$$stage/$$a" PREFIX=/usr BINARY="$$stage/homenode.$$a" SHOW="$$stage/homenode.$$($(GO) env GOHOSTARCH)"; \
+	done; \
+	cd packaging && $(GO) run ./pack -stage "$$stage" -version '$(VERSION)' -epoch $$SOURCE_DATE_EPOCH -out "$$out"
+	@cat $(DIST)/SHA256SUMS
+
+# By hand and before a release: minutes, root, debootstrap and the network.
+test-packages: dist ## packages installed and removed in bare systems; built again elsewhere, the same bytes
+	$(GO) -C packaging test ./...
+	bash packaging/test.sh $(DIST)
 
 clean:
-	rm -rf homenode bench/out e2e/out
+	rm -rf homenode dist bench/out e2e/out

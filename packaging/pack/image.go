@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// image writes the container image of all architectures: the program, its licence and the
+// notices, on nothing else. podman load, docker load (25 or later) and skopeo read it.
+func (r *release) image(trees map[string][]file) error {
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, arch := range architectures {
+		img, err := r.imageFor(arch, trees[arch])
+		if err != nil {
+			return err
+		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}}})
+	}
+	dir, err := os.MkdirTemp("", "homenode-image")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	l, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		return err
+	}
+	// A tag may not have the signs that set apart what is no release.
+	tag := strings.NewReplacer("~", "-", "+", "-").Replace(r.version)
+	if err := l.AppendIndex(index, layout.WithAnnotations(map[string]string{
+		"org.opencontainers.image.ref.name": tag, "io.containerd.image.name": "homenode:" + tag,
+	})); err != nil {
+		return err
+	}
+	var all []file
+	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(name)
+		rel, _ := filepath.Rel(dir, name)
+		all = append(all, file{rel, 0o644, data})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(all, func(a, b file) int { return strings.Compare(a.path, b.path) })
+	var b bytes.Buffer
+	if err := tarOf(&b, all, r.time); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(r.out, "homenode-"+r.version+"-oci.tar"), b.Bytes(), 0o644)
+}
+
+func (r *release) imageFor(arch string, tree []file) (v1.Image, error) {
+	var b bytes.Buffer
+	files := []file{named(tree, program), named(tree, "/usr/share/doc/homenode/LICENSE"), named(tree, "/usr/share/doc/homenode/NOTICES")}
+	if err := tarOf(&b, files, r.time); err != nil {
+		return nil, err
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil }, tarball.WithMediaType(types.OCILayer))
+	if err != nil {
+		return nil, err
+	}
+	img, err := mutate.Append(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON),
+		mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: r.time}, CreatedBy: "make dist"}})
+	if err != nil {
+		return nil, err
+	}
+	return mutate.ConfigFile(img, &v1.ConfigFile{
+		OS: "linux", Architecture: arch, Created: v1.Time{Time: r.time}, RootFS: rootFS(img),
+		History: []v1.History{{Created: v1.Time{Time: r.time}, CreatedBy: "make dist"}},
+		Config: v1.Config{
+			Entrypoint: []string{program}, Cmd: []string{"status"}, Env: []string{"PATH=/usr/bin"},
+			Labels: map[string]string{
+				"org.opencontainers.image.title": "homenode", "org.opencontainers.image.version": r.version,
+				"org.opencontainers.image.licenses": "Apache-2.0", "org.opencontainers.image.source": "https://github.com/homenode/homenode",
+			},
+		},
+	})
+}
+
+func rootFS(img v1.Image) v1.RootFS {
+	c, err := img.ConfigFile()
+	if err != nil {
+		return v1.RootFS{Type: "layers"}
+	}
+	return c.RootFS
+}

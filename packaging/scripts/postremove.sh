@@ -1,0 +1,10 @@
+#!/bin/sh
+# After the files are gone. dpkg says "remove", and "purge" when configuration and state go
+# too; rpm knows no purge and says how many versions are left: with 0 the state goes, for
+# all of it is put back.
+set -e
+if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
+case $1 in
+remove) rmdir /run/homenode 2>/dev/null || true ;;
+purge | 0) rm -rf /var/lib/homenode /run/homenode ;;
+esac

@@ -1,0 +1,25 @@
+#!/bin/sh
+# Before the files go. dpkg says "remove", or "upgrade" when another version follows; rpm
+# says how many versions will be left. On removal the service ends and every setting that
+# homenode changed gets its old value back; when that fails, the removal stops, for
+# nothing else could put them back later.
+set -e
+case $1 in
+remove | deconfigure | 0) ;;
+*) exit 0 ;;
+esac
+if [ -d /run/systemd/system ]; then systemctl stop homenode.service || true; fi
+if command -v systemctl >/dev/null 2>&1; then systemctl --quiet disable homenode.service 2>/dev/null || true; fi
+if [ -e /etc/libvirt/hooks/qemu.d/homenode ]; then homenode vm hook --uninstall || true; fi
+
+state=$(sed -n 's/^state_dir:[ "]*\([^"# ]*\).*/\1/p' /etc/homenode.yaml 2>/dev/null || true)
+state=${state:-/var/lib/homenode}
+if [ -e "$state/homenode.db" ]; then
+	homenode undo --all --state-dir "$state" || {
+		echo "homenode is not removed: some settings could not be put back (see above). Mend what is in the way" >&2
+		echo "and remove it again. To give up on these settings delete $state first." >&2
+		exit 1
+	}
+	# What undo held is not left alone for ever, should homenode come back.
+	homenode resume --all --state-dir "$state" >/dev/null || true
+fi
