@@ -36,10 +36,10 @@ func (r *release) changes(text string) (chglog.ChangeLogEntries, error) {
 		last := out[len(out)-1]
 		switch said, item := strings.CutPrefix(line, "- "); {
 		case item:
-			last.Changes = append(last.Changes, &chglog.ChangeLogChange{Note: said})
+			last.Changes = append(last.Changes, &chglog.ChangeLogChange{Note: strings.ReplaceAll(said, "`", "")})
 		case strings.HasPrefix(line, "  ") && len(last.Changes) > 0:
 			c := last.Changes[len(last.Changes)-1]
-			c.Note += " " + strings.TrimSpace(line)
+			c.Note += " " + strings.ReplaceAll(strings.TrimSpace(line), "`", "")
 		}
 	}
 	if len(out) == 0 {
