@@ -67,7 +67,7 @@ func hostOf(fsys fs.FS, h *topology.Host) Host {
 		CPUs: h.Online.Len(), Kernel: leaf(fsys, "proc/sys/kernel/osrelease"), Virt: Virt(fsys),
 		THP: bracketed(leaf(fsys, "sys/kernel/mm/transparent_hugepage/enabled")), CmdlineNUMA: Cmdline(fsys),
 	}
-	out.CPU, out.Arch = cpuModel(fsys), arch(fsys)
+	out.CPU, out.Arch = topology.CPUModel(fsys), arch(fsys)
 	out.ID = strings.TrimSpace(leaf(fsys, "sys/class/dmi/id/sys_vendor") + " " + leaf(fsys, "sys/class/dmi/id/product_name"))
 	for _, l := range h.LLCs {
 		if l.Size > 0 {
@@ -135,31 +135,6 @@ func Arguments(fsys fs.FS, keys ...string) []string {
 		}
 	}
 	return out
-}
-
-func cpuModel(fsys fs.FS) string {
-	text := leaf(fsys, "proc/cpuinfo")
-	for line := range strings.Lines(text) {
-		key, value, ok := strings.Cut(line, ":")
-		if ok && strings.TrimSpace(key) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	// arm64 names no model.
-	var implementer, part string
-	for line := range strings.Lines(text) {
-		key, value, _ := strings.Cut(line, ":")
-		switch strings.TrimSpace(key) {
-		case "CPU implementer":
-			implementer = strings.TrimSpace(value)
-		case "CPU part":
-			part = strings.TrimSpace(value)
-		}
-		if implementer != "" && part != "" {
-			return "implementer " + implementer + " part " + part
-		}
-	}
-	return ""
 }
 
 // Virt tells whether this is a virtual machine: "none", "vm" or the
@@ -240,7 +215,7 @@ func Fingerprint(fsys fs.FS, h *topology.Host) string {
 	for _, name := range []string{"sys_vendor", "product_name", "product_version", "board_name", "bios_version", "bios_date"} {
 		fmt.Fprintf(sum, "%s=%s\n", name, leaf(fsys, "sys/class/dmi/id/"+name))
 	}
-	fmt.Fprintf(sum, "cpu=%s\nmicrocode=%s\nkernel=%s\ncmdline=%v\n", cpuModel(fsys), microcode(fsys, h), leaf(fsys, "proc/sys/kernel/osrelease"), Cmdline(fsys))
+	fmt.Fprintf(sum, "cpu=%s\nmicrocode=%s\nkernel=%s\ncmdline=%v\n", topology.CPUModel(fsys), microcode(fsys, h), leaf(fsys, "proc/sys/kernel/osrelease"), Cmdline(fsys))
 	fmt.Fprintf(sum, "online=%s\n", h.Online)
 	for _, n := range h.Nodes {
 		fmt.Fprintf(sum, "node%d cpus=%s mem=%s\n", n.ID, n.CPUs, installed(fsys, n))

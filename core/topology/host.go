@@ -17,6 +17,7 @@ type KiB int64
 // Host is one machine as facts: what is there, never what should be. It holds
 // no pointers into the outside and is never changed after it is built.
 type Host struct {
+	CPU         string      // model as the kernel or hwloc tells it; "" unknown
 	Nodes       []Node      // rising by ID; nodes may lack CPUs (CXL, HBM) or memory
 	Packages    []Package   // rising by ID
 	Cores       []Core      // rising by lowest CPU; online CPUs only

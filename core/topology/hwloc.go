@@ -69,6 +69,7 @@ type hwlocReader struct {
 	all               []*hwlocObject
 	complete, allowed CPUSet
 	allowedNodes      NodeSet
+	cpu               string // model
 	matrix            *hwlocMatrix
 	inMatrix          bool
 	words             *[]string // where character data goes
@@ -116,6 +117,10 @@ func (x *hwlocReader) start(element string, a attributes) error {
 		return err
 	case "page_type":
 		return x.pageType(a)
+	case "info":
+		if a.get("name") == "CPUModel" && x.cpu == "" {
+			x.cpu = strings.TrimSpace(a.get("value"))
+		}
 	case "distances2":
 		// Before hwloc 2.1 matrices had no name; kind 5 is "from the system, latency".
 		name := a.get("name")
@@ -365,7 +370,7 @@ func (x *hwlocReader) of(kind string) []*hwlocObject {
 
 // host puts the objects together.
 func (x *hwlocReader) host() (*Host, error) {
-	h := &Host{}
+	h := &Host{CPU: x.cpu}
 	for _, pu := range x.of("PU") {
 		if h.Online.Has(CPUID(pu.index)) {
 			return nil, fmt.Errorf("PU %d is there twice", pu.index)

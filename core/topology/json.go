@@ -22,6 +22,7 @@ const maxJSON = 16 << 20
 type (
 	hostJSON struct {
 		Schema    string        `json:"schema"`
+		CPU       string        `json:"cpu,omitempty"`
 		Nodes     []nodeJSON    `json:"nodes"`
 		Packages  []packageJSON `json:"packages"`
 		Cores     []coreJSON    `json:"cores"`
@@ -103,6 +104,9 @@ func (h *Host) WriteJSON(w io.Writer) error {
 	j := h.toJSON()
 	b.WriteString("{\n")
 	writeKey(&b, "schema", j.Schema)
+	if j.CPU != "" {
+		writeKey(&b, "cpu", j.CPU)
+	}
 	writeLines(&b, "nodes", j.Nodes)
 	writeLines(&b, "packages", j.Packages)
 	writeLines(&b, "cores", j.Cores)
@@ -173,7 +177,7 @@ func listed[T ~int](s Set[T]) *string {
 
 func (h *Host) toJSON() hostJSON {
 	j := hostJSON{
-		Schema: Schema, Nodes: []nodeJSON{}, Packages: []packageJSON{}, Cores: []coreJSON{}, LLCs: []llcJSON{},
+		Schema: Schema, CPU: h.CPU, Nodes: []nodeJSON{}, Packages: []packageJSON{}, Cores: []coreJSON{}, LLCs: []llcJSON{},
 		Online: listed(h.Online), Offline: h.Offline.String(), Allowed: listed(h.Allowed), Mems: listed(h.AllowedMems),
 		Devices: []deviceJSON{}, Notes: []noteJSON{},
 	}
@@ -262,7 +266,7 @@ func fromWire(d *strict.Decoder, j *hostJSON) (*Host, error) {
 	if j.Schema != Schema {
 		return nil, d.Errorf("schema", "is %q; this program reads %q", clip(j.Schema), Schema)
 	}
-	w := wireReader{Decoder: d, h: &Host{}, given: map[string]bool{}}
+	w := wireReader{Decoder: d, h: &Host{CPU: j.CPU}, given: map[string]bool{}}
 	h := w.h
 	w.nodes(j)
 	w.cpus(j)

@@ -84,7 +84,7 @@ var badJSON = []struct{ name, text, want string }{
 	{"more after", hostWith(twoNodes) + "{}", "after top-level value"},
 	{"no schema", "{" + twoNodes + "}", `schema is ""; this program reads "homenode-host/1"`},
 	{"other schema", `{"schema":"homenode-host/2",` + twoNodes + "}", `line 1 column 11: schema is "homenode-host/2"`},
-	{"unknown key", hostWith(twoNodes + `,"cpus":"0"`), `line 2 column 87: unknown key "cpus"; known are schema, nodes,`},
+	{"unknown key", hostWith(twoNodes + `,"cpus":"0"`), `line 2 column 87: unknown key "cpus"; known are schema, cpu, nodes,`},
 	{"key in another case", hostWith(`"Nodes":[]`), `unknown key "Nodes"`},
 	{"unknown key inside", hostWith(`"nodes":[{"id":0,"cpus":"0","size":1}]`), `unknown key "size" in nodes[0]`},
 	{"key twice", hostWith(`"nodes":[{"id":0,"id":1,"cpus":"0"}]`), `key "id" is there twice in nodes[0]; keep one`},

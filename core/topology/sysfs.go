@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"slices"
@@ -22,7 +23,7 @@ const (
 // that, such as a broken SLIT, becomes a Note and the fact unknown.
 func FromSysfs(fsys fs.FS) (*Host, error) {
 	t := &tree{fsys: fsys}
-	h := &Host{}
+	h := &Host{CPU: CPUModel(fsys)}
 	if err := readCPUs(t, h); err != nil {
 		return nil, err
 	}
@@ -40,6 +41,34 @@ func FromSysfs(fsys fs.FS) (*Host, error) {
 	readDevices(t, h)
 	h.Notes = t.notes
 	return h, nil
+}
+
+// CPUModel is the model name of /proc/cpuinfo (arch/x86/kernel/cpu/proc.c); arm64 has
+// numbers only. The first CPU's are enough: the kernel writes no more of the file than
+// is read.
+func CPUModel(fsys fs.FS) string {
+	f, err := fsys.Open("proc/cpuinfo")
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, 4096))
+	var implementer, part string
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(line, ":")
+		switch value = strings.TrimSpace(value); strings.TrimSpace(key) {
+		case "model name":
+			return value
+		case "CPU implementer":
+			implementer = value
+		case "CPU part":
+			part = value
+		}
+		if implementer != "" && part != "" {
+			return "implementer " + implementer + " part " + part
+		}
+	}
+	return ""
 }
 
 // readCPUs finds which CPUs there are and which of them run: "online" and

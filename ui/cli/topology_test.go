@@ -6,10 +6,12 @@ import (
 	"encoding/xml"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -182,7 +184,7 @@ func TestTopologyShapes(t *testing.T) {
 	}
 }
 
-// checkSVG draws twice, and looks for text or boxes outside of the page.
+// checkSVG draws twice, and looks for text or boxes outside of the page, and for text on text.
 func checkSVG(t *testing.T, h *topology.Host) {
 	t.Helper()
 	var a, b bytes.Buffer
@@ -193,6 +195,11 @@ func checkSVG(t *testing.T, h *topology.Host) {
 		t.Error("two drawings of a host differ")
 	}
 	var page struct{ width, height int }
+	type written struct {
+		text                     string
+		left, right, top, bottom float64
+	}
+	var all []written
 	dec := xml.NewDecoder(&a)
 	for {
 		tok, err := dec.Token()
@@ -206,8 +213,18 @@ func checkSVG(t *testing.T, h *topology.Host) {
 		if !ok {
 			continue
 		}
-		at := map[string]int{}
+		at, class, size := map[string]int{}, "", 12.0
 		for _, a := range e.Attr {
+			switch a.Name.Local {
+			case "class":
+				class = " " + a.Value + " "
+			case "style":
+				var px int
+				if _, err := fmt.Sscanf(a.Value, "font-size:%dpx", &px); err != nil {
+					t.Fatal(err)
+				}
+				size = float64(px)
+			}
 			n := 0
 			for _, r := range a.Value {
 				if r < '0' || r > '9' {
@@ -220,12 +237,77 @@ func checkSVG(t *testing.T, h *topology.Host) {
 		if e.Name.Local == "svg" {
 			page.width, page.height = at["width"], at["height"]
 		}
+		if e.Name.Local == "text" {
+			tok, _ := dec.Token()
+			words, _ := tok.(xml.CharData)
+			for mark, px := range map[string]float64{" h ": 15, " s ": 10, " id ": 8.5} {
+				if strings.Contains(class, mark) {
+					size = px
+				}
+			}
+			w := size * 0.62 * float64(len([]rune(string(words))))
+			left := float64(at["x"])
+			switch {
+			case strings.Contains(class, " m "), strings.Contains(class, " id "):
+				left -= w / 2
+			case strings.Contains(class, " e "):
+				left -= w
+			}
+			all = append(all, written{string(words), left, left + w, float64(at["y"]) - 0.75*size, float64(at["y"]) + 0.2*size})
+		}
 		if at["x"]+at["width"] > page.width || at["y"]+at["height"] > page.height {
 			t.Errorf("%s at %v is outside of the page of %v", e.Name.Local, at, page)
 		}
 	}
+	slices.SortFunc(all, func(a, b written) int { return int(100*a.top) - int(100*b.top) })
+	for i, a := range all {
+		if a.left < 0 || a.right > float64(page.width) || a.bottom > float64(page.height) {
+			t.Errorf("%q goes from %.0f to %.0f, down to %.0f, of %v", a.text, a.left, a.right, a.bottom, page)
+		}
+		for _, b := range all[i+1:] {
+			if b.top > a.bottom {
+				break
+			}
+			if a.left < b.right-0.1 && b.left < a.right-0.1 && a.top < b.bottom-0.1 && b.top < a.bottom-0.1 {
+				t.Errorf("%q lies on %q", a.text, b.text)
+			}
+		}
+	}
 	if page.width == 0 || page.width > 1060 {
 		t.Errorf("page is %v", page)
+	}
+}
+
+// TestTopologyDrawn: a picture tells the CPU, which nodes have none and why they are dashed,
+// and what was measured beside what the firmware says; hosts of 1 to 64 nodes look right.
+func TestTopologyDrawn(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 4, 8, 16, 64} {
+		h, err := topology.FromSynthetic(fmt.Sprintf("package:%d node:1 core:4 pu:2", n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.CPU = "AMD EPYC 9654 96-Core Processor"
+		h.Nodes[n-1].CPUs = topology.CPUSet{}
+		h.Measured = &topology.Measured{LatencyNs: make([][]float64, n)}
+		for i := range n {
+			for j := range n {
+				h.Measured.LatencyNs[i] = append(h.Measured.LatencyNs[i], 83+float64(64*max(i-j, j-i)))
+			}
+		}
+		checkSVG(t, h)
+		var b bytes.Buffer
+		if err := view.TopologySVG(&b, h); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"AMD EPYC 9654", fmt.Sprintf("node%d, no CPUs", n-1), "node without CPUs: CXL", "memory in use"}
+		if n > 1 {
+			want = append(want, "Measured latency", ">147<", "SLIT distances")
+		}
+		for _, w := range want {
+			if !strings.Contains(b.String(), w) {
+				t.Errorf("%d nodes: %q is not in the picture", n, w)
+			}
+		}
 	}
 }
 

@@ -23,22 +23,22 @@ const (
 	smallSize = 10
 	barHeight = 9
 
-	legendWidth = 570
+	leastWidth = 570 // room for the legend and for notes
 )
 
-// svgStyle holds all colours: blues, greys and one orange, which stay apart for
-// the colour-blind, in a light and a dark set of the same contrast. No CSS
+// svgStyle holds all colours: blues for CPUs and distances, oranges for memory in use and
+// notes, greys; they stay apart for the colour-blind, in a light and a dark set of the same contrast. No CSS
 // variables: librsvg and Inkscape do not know them.
 const svgStyle = `<style>
 text{font:12px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;fill:#1f2328}
 .b{font-weight:600}.h{font-size:15px;font-weight:600}.s{font-size:10px}.s,.c{fill:#59636e}.w{fill:#9a5b00}.m,.id{text-anchor:middle}.e{text-anchor:end}.id{font-size:8.5px;fill:#fff}
 .page{fill:#fff;stroke:#d1d9e0}.pack{fill:#f6f8fa;stroke:#d1d9e0}.node{fill:#fff;stroke:#0969da;stroke-width:1.5}.bare{stroke-dasharray:5 3}.not{opacity:.35}
-.llc{fill:#ddf0ff}.core,.used{fill:#0b62b4}.cache{fill:#9ccbf5}.free,.chip{fill:#e4e9ee}.ring{fill:none;stroke:#d1d9e0}
+.llc{fill:#ddf0ff}.core{fill:#0b62b4}.used{fill:#b35c00}.cache{fill:#f3c58c}.free,.chip{fill:#e4e9ee}.ring{fill:none;stroke:#d1d9e0}
 .d0{fill:#eff3ff}.d1{fill:#c6dbef}.d2{fill:#9ecae1}.d3{fill:#6baed6}.d4{fill:#2171b5}.d5{fill:#08519c}.t0,.t1,.t2,.t3{fill:#12263f}.t4,.t5{fill:#fff}
 @media(prefers-color-scheme:dark){
 text{fill:#f0f6fc}.s,.c{fill:#9198a1}.w{fill:#e3a04d}.id{fill:#0d1117}
 .page{fill:#0d1117;stroke:#3d444d}.pack{fill:#151b23;stroke:#3d444d}.node{fill:#0d1117;stroke:#4493f8}
-.llc{fill:#16304f}.core,.used{fill:#79b8ff}.cache{fill:#2f5d92}.free,.chip{fill:#262c36}.ring{stroke:#3d444d}
+.llc{fill:#16304f}.core{fill:#79b8ff}.used{fill:#e3913d}.cache{fill:#7a4a17}.free,.chip{fill:#262c36}.ring{stroke:#3d444d}
 .t0,.t1,.t2,.t3{fill:#12263f}.t4,.t5{fill:#fff}}
 </style>
 `
@@ -66,20 +66,24 @@ func TopologySVG(w io.Writer, h *topology.Host) error {
 	d := &svgDrawing{host: h, numbered: h.Online.Len() <= 160, digits: len(strconv.Itoa(int(h.Online.Max())))}
 	room := svgWidth - 2*margin
 	root := d.flow(d.children(partsOf(h), room), room)
-	distances := d.matrix(room)
-	width := min(room, max(root.width, distances.width, legendWidth, svgTextWidth(summaryText(h), 16)))
+	matrices := d.matrices(room)
+	width := min(room, max(root.width, matrices.width, leastWidth, svgTextWidth(summaryText(h), 16), svgTextWidth(h.CPU, textSize)))
 	y := margin + 24
 	d.text(margin, y-8, "h", summaryText(h))
-	root.draw(margin, y, root.width, root.height)
+	if h.CPU != "" {
+		d.text(margin, y+8, "c", h.CPU)
+		y += textSize + 8
+	}
+	root.draw(margin, y, width, root.height)
 	y += root.height + gap
 	if loose := d.looseDevices(width); loose.height > 0 {
 		loose.draw(margin, y, width, loose.height)
 		y += loose.height + gap
 	}
-	y = d.legend(y + 12)
-	if distances.height > 0 {
-		distances.draw(margin, y+12, width, distances.height)
-		y += distances.height + 12 + gap
+	y = d.legend(y+12, width)
+	if matrices.height > 0 {
+		matrices.draw(margin, y+12, width, matrices.height)
+		y += matrices.height + 12 + gap
 	}
 	if len(h.Notes) > 0 {
 		y += gap
@@ -237,22 +241,22 @@ func coresOf(p *part) []topology.Core {
 func (d *svgDrawing) node(p *part, room int) svgPart {
 	n := p.node
 	inner := d.flow(d.children(p, room-2*padding), room-2*padding)
-	memory := memoryText(n)
+	memory, name := memoryText(n), nodeName(n.ID)
+	class := "node"
+	if n.CPUs.Empty() {
+		class, name = class+" bare", name+", no CPUs"
+	}
 	lines := pools(n)
 	if !d.numbered && len(p.cores) > 0 {
 		lines = append([]string{"CPUs " + siblings(p.cores)}, lines...)
 	}
-	w := max(inner.width, 130, svgTextWidth(nodeName(n.ID)+"  ", textSize)+svgTextWidth(memory, smallSize))
+	w := max(inner.width, 130, svgTextWidth(name+"  ", textSize)+svgTextWidth(memory, smallSize))
 	for _, l := range lines {
 		w = max(w, svgTextWidth(l, smallSize))
 	}
 	w = min(w, room-2*padding)
 	chips := d.chips(d.devicesOf(n.ID), w)
 	h := textSize + 6 + barHeight + 6 + len(lines)*(smallSize+4) + chips.height + inner.height
-	class := "node"
-	if n.CPUs.Empty() {
-		class += " bare"
-	}
 	low := h + 2*padding
 	return svgPart{w + 2*padding, low, func(x, y, w, h int) {
 		if n.CPUs.Empty() {
@@ -260,7 +264,7 @@ func (d *svgDrawing) node(p *part, room int) svgPart {
 		}
 		d.box(class, x, y, w, h, 6)
 		x, y, w = x+padding, y+padding, w-2*padding
-		d.text(x, y+textSize-1, "b", nodeName(n.ID))
+		d.text(x, y+textSize-1, "b", name)
 		d.text(x+w, y+textSize-1, "s e", memory)
 		y += textSize + 6
 		d.bar(x, y, w, n)
@@ -431,21 +435,32 @@ func (d *svgDrawing) looseDevices(room int) svgPart {
 	}}
 }
 
-func (d *svgDrawing) legend(y int) int {
-	x := margin
+// legend says what colours and dashes mean that are there.
+func (d *svgDrawing) legend(y, width int) int {
+	x, h := margin, d.host
 	item := func(class, text string) {
+		w := 16 + svgTextWidth(text, smallSize) + 14
+		if x > margin && x+w > margin+width {
+			x, y = margin, y+18
+		}
 		d.box(class, x, y-9, 11, 11, 2)
 		d.text(x+16, y, "s", text)
-		x += 16 + svgTextWidth(text, 9) + 14
+		x += w
 	}
 	core := "one core"
-	if slices.ContainsFunc(d.host.Cores, func(c topology.Core) bool { return c.CPUs.Len() > 1 }) {
+	if slices.ContainsFunc(h.Cores, func(c topology.Core) bool { return c.CPUs.Len() > 1 }) {
 		core = "one CPU; those stacked share a core"
+	}
+	if slices.ContainsFunc(h.Cores, func(c topology.Core) bool { return c.Capacity != topology.None && c.Capacity < 1024 }) {
+		core += "; slower cores are narrower"
 	}
 	item("core", core)
 	item("used", "memory in use")
-	item("cache", "cache the kernel can give back")
-	item("free", "free")
+	item("cache", "page cache")
+	item("free", "free memory")
+	if slices.ContainsFunc(h.Nodes, func(n topology.Node) bool { return n.CPUs.Empty() }) {
+		item("node bare", "node without CPUs: CXL, HBM, persistent or device memory")
+	}
 	return y + gap
 }
 
@@ -454,16 +469,40 @@ func (d *svgDrawing) legend(y int) int {
 // dark ones, in both colour schemes.
 const heatSteps = 6
 
-// matrix is the SLIT, darker for farther.
-func (d *svgDrawing) matrix(room int) svgPart {
+// matrices are the SLIT and, beside or below it, what was measured; darker is farther.
+func (d *svgDrawing) matrices(room int) svgPart {
 	h := d.host
-	if len(h.Nodes) < 2 || h.Distances == nil {
+	if len(h.Nodes) < 2 {
 		return nothing
 	}
-	low, high := 0, 0
-	for i, row := range h.Distances {
+	var parts []svgPart
+	measured := h.Measured != nil && len(h.Measured.LatencyNs) == len(h.Nodes)
+	each := room
+	if measured {
+		each = (room - gap) / 2
+	}
+	if h.Distances != nil {
+		slit := make([][]float64, len(h.Nodes))
+		for i, row := range h.Distances {
+			for _, v := range row {
+				slit[i] = append(slit[i], float64(max(0, v))) // topology.None is negative
+			}
+		}
+		parts = append(parts, d.matrix(each, "SLIT distances", "relative, 10 is local; not a latency", slit))
+	}
+	if measured {
+		parts = append(parts, d.matrix(each, "Measured latency", "ns, idle; from the CPUs of the row to the memory of the column", h.Measured.LatencyNs))
+	}
+	return d.flow(parts, room)
+}
+
+// matrix has a row and a column for each node; 0 is unknown.
+func (d *svgDrawing) matrix(room int, title, aside string, values [][]float64) svgPart {
+	h := d.host
+	low, high := 0.0, 0.0
+	for i, row := range values {
 		for j, v := range row {
-			if i != j && v != topology.None {
+			if i != j && v > 0 {
 				if low == 0 || v < low {
 					low = v
 				}
@@ -472,17 +511,19 @@ func (d *svgDrawing) matrix(room int) svgPart {
 		}
 	}
 	n := len(h.Nodes)
-	label := 62
+	label := svgTextWidth(nodeName(h.Nodes[n-1].ID), smallSize) + 6
 	cell := min(38, max(14, (room-label)/n))
 	cellH := min(24, max(14, cell))
-	return svgPart{label + n*cell, 36 + n*cellH, func(x, y, _, _ int) {
-		d.text(x, y+textSize, "b", "SLIT distances")
-		d.text(x+112, y+textSize, "s", "relative, 10 is local; not a latency; darker is farther")
-		y += 36
+	const head = 2*textSize + 24
+	aside += "; darker is farther"
+	return svgPart{max(label+n*cell, svgTextWidth(aside, smallSize)), head + n*cellH, func(x, y, _, _ int) {
+		d.text(x, y+textSize, "b", title)
+		d.text(x, y+textSize+smallSize+4, "s", aside)
+		y += head
 		for j, node := range h.Nodes {
 			d.text(x+label+j*cell+cell/2, y-5, "s m", strconv.Itoa(int(node.ID)))
 		}
-		for i, row := range h.Distances {
+		for i, row := range values {
 			d.text(x+label-6, y+i*cellH+cellH/2+4, "s e", nodeName(h.Nodes[i].ID))
 			for j, v := range row {
 				d.cell(x+label+j*cell, y+i*cellH, cell-1, cellH-1, v, i == j, low, high)
@@ -491,18 +532,24 @@ func (d *svgDrawing) matrix(room int) svgPart {
 	}}
 }
 
-func (d *svgDrawing) cell(x, y, w, h, v int, local bool, low, high int) {
-	class := "c m"
-	if !local && v != topology.None {
-		step := 0
-		if high > low {
-			step = (v - low) * (heatSteps - 1) / (high - low)
+func (d *svgDrawing) cell(x, y, w, h int, v float64, local bool, low, high float64) {
+	class, text := "c m", "?"
+	if v > 0 {
+		text = strconv.FormatFloat(v, 'f', 0, 64)
+		if !local {
+			step := 0
+			if high > low {
+				step = int((v - low) * (heatSteps - 1) / (high - low))
+			}
+			d.box(fmt.Sprintf("d%d", step), x, y, w, h, 2)
+			class = fmt.Sprintf("m t%d", step)
 		}
-		d.box(fmt.Sprintf("d%d", step), x, y, w, h, 2)
-		class = fmt.Sprintf("m t%d", step)
 	}
-	fmt.Fprintf(d, "<text class=\"%s\" x=\"%d\" y=\"%d\" style=\"font-size:%dpx\">%s</text>\n",
-		class, x+w/2, y+h/2+4, min(11, max(7, w/2)), number(v))
+	size := min(11, max(7, w/2))
+	if len(text) > 2 {
+		size = min(size, max(5, w*10/6/len(text)))
+	}
+	fmt.Fprintf(d, "<text class=\"%s\" x=\"%d\" y=\"%d\" style=\"font-size:%dpx\">%s</text>\n", class, x+w/2, y+h/2+4, size, text)
 }
 
 // wrapText breaks text into lines of at most width characters.

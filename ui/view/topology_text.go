@@ -99,6 +99,9 @@ func (d *drawing) summary() {
 		text += ", " + words.Size(free) + " free"
 	}
 	d.line(d.Bold(text))
+	if h.CPU != "" {
+		d.wrapped("", strings.Fields(h.CPU), " ")
+	}
 	if !h.Offline.Empty() {
 		d.wrapped("", strings.Fields(fmt.Sprintf("%s offline: %s", words.Count(h.Offline.Len(), "CPU"), cpuList(h.Offline))), " ")
 	}
@@ -474,7 +477,7 @@ func (d *drawing) measured() {
 		return
 	}
 	d.floats("Measured latency", "  ns, idle, from row's CPUs to column's memory", m.LatencyNs)
-	d.floats("Measured bandwidth", "  GiB/s, reading", scaled(m.BandwidthMiBs, 1.0/1024))
+	d.floats("Measured bandwidth", "  GB/s, reading", scaled(m.BandwidthMiBs, (1<<20)/1e9)) // as probe and vendors have it
 }
 
 func scaled(m [][]float64, by float64) [][]float64 {
