@@ -21,8 +21,8 @@ func doctorCommand(e *Env) *cobra.Command {
 	req := measure.Request{CPU: -1, Node: -1, LoadedFrom: -1, LoadedTo: -1, Seed: 1}
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what this machine's NUMA truly is, why, and what to do",
-		Long: `Say what this machine's NUMA truly is: exposed, hidden by the kernel or the
+		Short: "Check whether this machine's NUMA is what it seems, and say what to do",
+		Long: `Says what this machine's NUMA is: exposed, hidden by the kernel or the
 firmware, interleaved by the BIOS, flat in a guest, wrongly described by the
 SLIT, unevenly filled; and what settings and other programs work against
 placement. It measures for some seconds, unless told not to. As root it also
@@ -89,12 +89,12 @@ Exit status: 0 healthy, 1 warning or defect, 3 could not decide.`,
 	f.StringVar(&replay, "replay", "", "judge the measurement or bundle in `FILE` (- is standard input)")
 	f.BoolVar(&noMeasure, "no-measure", false, "go by what kernel and firmware tell, and by what was kept of an earlier measurement")
 	f.StringVar(&bundle, "bundle", "", "write all that a bug report needs into `FILE` (- is standard output), a tar.gz, without what names this machine or its owner")
-	f.DurationVar(&req.Budget, "budget", 0, "measure for about so long; on a noisy machine more samples make surer")
+	f.DurationVar(&req.Budget, "budget", 0, "measure for about so long; a noisy machine needs longer")
 	f.BoolVar(&req.BusyOK, "busy-ok", false, "measure although the machine is busy")
 	f.BoolVar(&req.RT, "rt", false, rtUsage)
 	f.BoolVar(&asJSON, "json", false, "print JSON (schema "+measure.Schema+")")
 	f.StringVar(&html, "html", "", "write one self-contained page into `FILE`")
-	f.BoolVar(&ascii, "ascii", false, "no signs outside ASCII")
+	f.BoolVar(&ascii, "ascii", false, "print ASCII only")
 	f.String("state-dir", e.DefaultState, "`folder` that measurements are kept in")
 	return c
 }

@@ -19,14 +19,14 @@ func explainCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain NAME",
 		Short: "Say why a workload is where it is, or why it was not moved",
-		Long: `Says of one workload where it is, what was weighed, what was done and what is
-left to do.
+		Long: `Says where one workload is and why, which nodes were weighed, what was done and
+what is left to do.
 
 ` + namesText + `
 
 device:NAME, the name of a NIC or an NVMe drive or its PCI address, says where
 its interrupts go.`,
-		Example: "  homenode status                       # lists the IDs\n  homenode explain redis.service\n  homenode explain 4711                 # a process, and the workload it belongs to\n  homenode explain device:eth0",
+		Example: "  homenode status                       # lists the IDs\n  homenode explain redis.service\n  homenode explain 4711                 # the workload of a process\n  homenode explain device:eth0",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			b, done, err := connect(c, e)
@@ -50,7 +50,7 @@ its interrupts go.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-explain/2)")
-	c.Flags().BoolVar(&all, "all", false, "every candidate that was weighed, not the best eight")
+	c.Flags().BoolVar(&all, "all", false, "all nodes that were weighed, not only the best eight")
 	stateDirFlag(c, e)
 	return c
 }

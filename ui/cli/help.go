@@ -170,7 +170,7 @@ func helpText(c *cobra.Command, p view.Paint) string {
 		fmt.Fprintf(&b, "\n%s\n%s\n", p.Bold("Examples"), c.Example)
 	}
 	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "\n%s COMMAND --help says more of a command.\n", c.CommandPath())
+		fmt.Fprintf(&b, "\n%s COMMAND --help tells more about a command.\n", c.CommandPath())
 	}
 	return b.String()
 }

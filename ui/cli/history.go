@@ -97,11 +97,11 @@ time ago (30m, 12h, 2d), a time of today (10:30), a date (2026-11-22) or both
 		},
 	}
 	f := c.Flags()
-	f.BoolVar(&follow, "follow", false, "then print each as it happens, until interrupted")
+	f.BoolVar(&follow, "follow", false, "go on printing events as they happen, until interrupted")
 	f.IntVarP(&limit, "limit", "n", 100, "newest `N` events; 0 is all that are kept")
 	f.StringVar(&since, "since", "", "events of this `TIME` and later")
 	f.StringVar(&until, "until", "", "events before this `TIME`")
-	f.StringSliceVar(&kinds, "kind", nil, "events of this `KIND` alone: "+listed(plan.EventKinds)+"; may be given again")
+	f.StringSliceVar(&kinds, "kind", nil, "events of this `KIND` alone: "+listed(plan.EventKinds)+"; may be repeated")
 	f.BoolVar(&asJSON, "json", false, "print JSON (schema homenode-history/1); with --follow an event a line")
 	stateDirFlag(c, e)
 	return c

@@ -37,8 +37,8 @@ type HostPreparer interface {
 func hostCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "host",
-		Short: "The host itself: what is off for guests, CPUs kept for the host",
-		Long: `The host itself: what is off on it for guests, and which CPUs are for whom.
+		Short: "Prepare this host for guests: report, host CPUs, partition",
+		Long: `The host itself: what stands in the way of guests, and which CPUs are for whom.
 homenode undo host puts everything back that prepare changed.`,
 		Args:    cobra.NoArgs,
 		Example: "  homenode host report\n  homenode host prepare --dry-run",
@@ -71,7 +71,7 @@ func (w *hostWant) flags(c *cobra.Command) {
 	f.IntVar(&w.perNode, "reserve-per-node", 0, "keep `N` whole cores of each node for the host")
 	f.StringSliceVar(&w.slices, "slices", hostprep.HostSlices, "`UNITS` of the host's own programs, slices and scopes")
 	f.StringSliceVar(&w.agents, "agents", nil, "`NAMES` of processes that belong to the host wherever they run")
-	f.StringArrayVar(&w.pages, "huge-pages", nil, "`NODE:SIZE:COUNT` huge pages wanted, such as 0:2MiB:4096; may be given again")
+	f.StringArrayVar(&w.pages, "huge-pages", nil, "`NODE:SIZE:COUNT` huge pages wanted, such as 0:2MiB:4096; may be repeated")
 	c.MarkFlagsMutuallyExclusive("reserve", "reserve-per-node")
 }
 
@@ -124,12 +124,12 @@ func hostReportCommand(e *Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "report",
-		Short: "Say what is off on this host for guests, and how to mend it",
-		Long: `Say what is off on this host for guests: CPUs kept for the host, what else may
-run on guest CPUs, interrupts, huge pages, kernel arguments, settings of memory
+		Short: "Say what on this host stands in the way of guests, and how to mend it",
+		Long: `Says what on this host stands in the way of guests: CPUs kept for the host, what
+else may run on guest CPUs, interrupts, huge pages, kernel arguments, settings of memory
 and power, other programs that place things. Nothing is changed.
 
-Exit status: 0 nothing is off, 1 something is.`,
+Exit status: 0 nothing, 1 something is wrong.`,
 		Example: `  homenode host report
   homenode host report --reserve 0,1,40,41 --huge-pages 0:2MiB:32768
   homenode gather captured/ && homenode host report --root captured/ --json`,
@@ -268,7 +268,7 @@ Exit status: 1 when some steps failed or are refused.`,
 	w.flags(c)
 	f := c.Flags()
 	f.BoolVar(&dryRun, "dry-run", false, "print every step, change nothing")
-	f.StringArrayVar(&more, "agents-slice", nil, "a `SLICE` that agents run in, kept on the reserve too; may be given again")
+	f.StringArrayVar(&more, "agents-slice", nil, "a `SLICE` that agents run in, kept on the reserve too; may be repeated")
 	f.BoolVar(&keepIRQ, "keep-interrupts", false, "leave interrupts where they are")
 	f.StringVar(&thp, "thp", "", "transparent huge pages: always, madvise or never")
 	f.StringVar(&ksm, "ksm", "", "merging of equal pages: 0 or 1")

@@ -124,7 +124,7 @@ say
 	f.IntVar(&moves.most, "moves", moves.most, "look for at most `N` moves")
 	f.DurationVar(&moves.within, "within", moves.within, "search about so long; the best found by then counts")
 	f.BoolVar(&repack, "repack", false, "let running workloads move in --case")
-	f.StringArrayVar(&cases, "case", nil, "run the trace in `FILE` (- is standard input); may be given again")
+	f.StringArrayVar(&cases, "case", nil, "run the trace in `FILE` (- is standard input); may be repeated")
 	f.BoolVar(&admitAll, "admit-all", false, "take every split that fits, also one that does not pay")
 	f.StringVar(&reserve, "reserve", "", "`CPUS` that nobody gets, such as 0,16")
 	f.StringVar(&packing, "packing", "", "adaptive, pack or spread")

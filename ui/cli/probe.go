@@ -73,7 +73,7 @@ func (o *output) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&o.json, "json", false, "print JSON (schema "+measure.Schema+")")
 	f.BoolVar(&o.expand, "expand", false, "one row for each CPU, however many there are")
-	f.BoolVar(&o.ascii, "ascii", false, "no signs outside ASCII (default when the locale has none)")
+	f.BoolVar(&o.ascii, "ascii", false, "print ASCII only (default when the locale is not UTF-8)")
 	f.StringVar(&o.svg, "svg", "", "draw heat maps and curves into `FILE` (- is standard output)")
 	f.StringVar(&o.html, "html", "", "write one self-contained page into `FILE`")
 }

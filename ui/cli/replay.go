@@ -38,15 +38,13 @@ func replayCommand(e *Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "replay [LOG]",
-		Short: "Decide again what the flight recorder wrote down",
-		Long: `LOG is a file or the folder of the flight recorder; without it, that of this
-user's daemon. Everything that happened, looks, requests and results, is decided
-on again, and what follows is compared with what followed then, byte by byte;
-when something differs the exit status is 1.
+		Short: "Replay recorded decisions, or try other policies on them",
+		Long: `Reads the flight recorder's log, decides again on everything that happened, and
+compares each decision with the recorded one, byte by byte. Exit status 1: they
+differ. LOG is a file or a folder; the default is that of this user's daemon.
 
---what-if lets other policies decide on the same loads, each on the homes that
-it chose itself, and says what would have been lost to waiting, by homenode's
-own model.
+--what-if lets other policies decide on the same loads and says how much time
+would have been lost to waiting under each, by homenode's own model.
 
 Policies: homenode (with the settings of the log), homes-kept (no balancing),
 eager (no window, no rest, no ban, whatever gains more than it costs).`,

@@ -216,7 +216,7 @@ that do not fit, and says which; in a pipe it is whole.`,
 
 // describeCompletion says in words of this system what the library's command does.
 func describeCompletion(e *Env, c *cobra.Command) {
-	c.Short = "Write what completes commands and options in a shell"
+	c.Short = "Write the completion script for a shell"
 	c.Long = "Write the script with which a shell completes homenode's commands, options and\ntheir values."
 	c.Example = "  source <(homenode completion bash)"
 	c.Args = func(c *cobra.Command, args []string) error {

@@ -17,7 +17,7 @@ func undoCommand(e *Env) *cobra.Command {
 	var asJSON, all bool
 	c := &cobra.Command{
 		Use:   "undo (NAME | --all)",
-		Short: "Put back every value that homenode changed",
+		Short: "Put back the settings that homenode changed",
 		Long: `Puts back the CPU sets, memory nodes and affinities from before homenode touched
 them, and leaves the workload alone until ` + "`homenode resume`" + `. Pages stay where
 they are. Works with and without a running daemon.

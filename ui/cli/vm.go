@@ -142,7 +142,7 @@ func (v *vmHost) flags(c *cobra.Command, e *Env) {
 	socketFlag(c, e)
 	f := c.Flags()
 	f.StringVar(&v.flavors, "flavors", "", "the catalogue in `FILE` instead of the one that ships (- is standard input)")
-	f.StringArrayVar(&v.running, "running", nil, "a guest stands there already, as `XMLFILE` says (virsh dumpxml writes it); may be given again")
+	f.StringArrayVar(&v.running, "running", nil, "a guest that is there already, in `XMLFILE` (virsh dumpxml writes it); may be repeated")
 	f.StringVar(&v.reserve, "reserve", "", "`CPUS` kept for the host, such as 0,1,40,41; for this host the configuration file's when not given")
 	f.StringSliceVar(&v.drives, "nvme", nil, "NVMe `DRIVES` that guests may have whole, by name or PCI address; no others are ever given away")
 	f.Float64Var(&v.overcommit, "overcommit", 0, "shared vCPUs that one CPU may carry, 1 to 100; 3 when not configured")
@@ -363,8 +363,8 @@ func vmFlavorsCommand(e *Env) *cobra.Command {
 	var asYAML, asJSON bool
 	c := &cobra.Command{
 		Use:   "flavors",
-		Short: "List the sizes that may be ordered",
-		Long: `List the sizes that may be ordered. --yaml writes the catalogue that ships, as a
+		Short: "List the flavors, the sizes of guests",
+		Long: `Lists the flavors, the sizes of guests. --yaml writes the catalogue that ships, as a
 start for one of your own; docs/vm.md explains the keys.`,
 		Example: `  homenode vm flavors
   homenode vm flavors --yaml > flavors.yaml

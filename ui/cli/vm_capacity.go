@@ -17,9 +17,9 @@ func vmCapacityCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "capacity",
 		Short: "Say how many more guests of each flavor fit",
-		Long: `Say how many more guests of each flavor fit, each flavor by itself, and what
-refuses the next one. Guests that stand there already are counted: those that
-libvirt knows on this host, and those named with --running.
+		Long: `Says how many more guests of each flavor fit, each flavor by itself, and why the
+next one does not. Guests that are there already are counted: those that libvirt
+knows on this host, and those named with --running.
 
 --repack also says how many would fit if guests that homenode placed were moved
 for them (homenode vm move); of those, dedicated ones move at their next start

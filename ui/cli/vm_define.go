@@ -29,7 +29,7 @@ func vmDefineCommand(e *Env) *cobra.Command {
 memory binding, topology and limits. The guest is not started.
 
 --dry-run changes nothing and writes the XML to standard output; with it any
-host can be meant, and --running names guests that stand there already.
+host can be meant, and --running names guests that are there already.
 
 --disk PATH[,format=raw|qcow2][,size=SIZE] adds a virtio disk; size is that of
 the volume, by which the flavor's disk limit grows. --nic bridge=NAME,
@@ -198,13 +198,13 @@ type orderFlags struct {
 
 func (o *orderFlags) flags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&o.flavor, "flavor", "", "size `NAME`, see homenode vm flavors")
+	f.StringVar(&o.flavor, "flavor", "", "flavor `NAME`; homenode vm flavors lists them")
 	f.StringVar(&o.name, "name", "", "`NAME` of the guest")
 	f.StringVar(&o.uuid, "uuid", "", "`UUID` of the guest; libvirt chooses one when not given")
-	f.StringArrayVar(&o.disks, "disk", nil, "`DISK` of the guest: PATH[,format=raw|qcow2][,size=SIZE]; may be given again")
-	f.StringArrayVar(&o.nics, "nic", nil, "`NIC` of the guest: bridge=NAME[,mac=ADDRESS], network=NAME or direct=NAME; may be given again")
+	f.StringArrayVar(&o.disks, "disk", nil, "`DISK` of the guest: PATH[,format=raw|qcow2][,size=SIZE]; may be repeated")
+	f.StringArrayVar(&o.nics, "nic", nil, "`NIC` of the guest: bridge=NAME[,mac=ADDRESS], network=NAME or direct=NAME; may be repeated")
 	f.StringVar(&o.nodes, "nodes", "", "only these `NODES`, such as 0-1")
-	f.IntVar(&o.maxNodes, "max-nodes", 0, "may be split over up to `N` nodes, whatever the flavor says")
+	f.IntVar(&o.maxNodes, "max-nodes", 0, "at most `N` nodes, in place of what the flavor says")
 	_ = c.MarkFlagRequired("flavor")
 	_ = c.MarkFlagRequired("name")
 }

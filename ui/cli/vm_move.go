@@ -65,7 +65,7 @@ func vmAdoptCommand(e *Env) *cobra.Command {
 	var all, dryRun bool
 	c := &cobra.Command{
 		Use:   "adopt NAME... | --all",
-		Short: "Take over guests that something else defined",
+		Short: "Place guests that homenode did not define",
 		Long: `Give guests that something else defined a home, as shared guests: their
 definitions get a CPU set, a memory binding and homenode's mark. A guest that
 runs comes to its home at its next start, or at once where the daemon runs in

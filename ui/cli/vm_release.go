@@ -16,7 +16,7 @@ func vmReleaseCommand(e *Env) *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
 		Use:   "release NAME",
-		Short: "Take homenode's hands off a guest",
+		Short: "Take homenode's bindings and mark off a guest",
 		Long: `Take the CPU set, the memory binding and homenode's mark off a guest's
 definition: an adopted guest is defined again as it was before. A guest that
 runs keeps its bindings until its next start.`,
