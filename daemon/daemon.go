@@ -217,13 +217,16 @@ func readAdmissions(saved map[workload.ID]json.RawMessage, ledger []plan.Placeme
 
 // sinceBoot voids what a restart of the machine has undone by itself.
 func (d *Daemon) sinceBoot(v control.Saved) (control.Saved, error) {
-	var boot string
+	var boot, version string
 	known, err := d.o.Store.Load(keyBoot, &boot)
-	if err != nil || known && boot == d.o.BootID {
+	if err == nil {
+		_, err = d.o.Store.Load(plan.KeyVersion, &version)
+	}
+	if err != nil || known && boot == d.o.BootID && version == d.o.Version {
 		return v, err
 	}
 	var b plan.Batch
-	if known {
+	if known && boot != d.o.BootID {
 		v, b = v.AfterBoot(d.o.Clock.Now(), func(kind plan.SettingKind) bool {
 			driver := d.owners[kind]
 			return driver != nil && driver.SurvivesBoot(kind)
@@ -232,7 +235,7 @@ func (d *Daemon) sinceBoot(v control.Saved) (control.Saved, error) {
 	if b.Values == nil {
 		b.Values = map[string]any{}
 	}
-	b.Values[keyBoot] = d.o.BootID
+	b.Values[keyBoot], b.Values[plan.KeyVersion] = d.o.BootID, d.o.Version
 	return v, d.o.Store.Commit(b)
 }
 

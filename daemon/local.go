@@ -45,7 +45,7 @@ func (l *Local) Registered() []workload.Process {
 }
 
 // keys is what a look without a daemon takes over from the store.
-var keys = []string{keyBoot, control.KeyAdmissions, control.KeyHolds, control.KeyChosen, control.KeyPast, control.KeyPartition}
+var keys = []string{keyBoot, plan.KeyVersion, control.KeyAdmissions, control.KeyHolds, control.KeyChosen, control.KeyPast, control.KeyPartition}
 
 // look is a daemon that looked once, on a copy of the store.
 func (l *Local) look(ctx context.Context) (*Daemon, error) {

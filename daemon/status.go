@@ -109,6 +109,9 @@ func (v *View) because(d plan.Decision) plan.Decision {
 // explainEvents is how many of its newest events an explanation shows: a screen.
 const explainEvents = 20
 
+// recallEvents is how many of the newest events are gone through for those.
+const recallEvents = 10_000
+
 // recall adds what is remembered of a workload.
 func (d *Daemon) recall(x *api.Explanation, v *View, id workload.ID) error {
 	for _, e := range v.Journal {
@@ -116,7 +119,7 @@ func (d *Daemon) recall(x *api.Explanation, v *View, id workload.ID) error {
 			x.Journal = append(x.Journal, e)
 		}
 	}
-	events, err := d.o.Store.History(0)
+	events, err := d.o.Store.History(recallEvents)
 	if err != nil {
 		return err
 	}

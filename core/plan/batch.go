@@ -15,6 +15,10 @@ type Batch struct {
 	Values map[string]any
 }
 
+// KeyVersion is the key among Values of the version of homenode that wrote last: who cannot
+// read what it wrote names it.
+const KeyVersion = "version"
+
 // Empty reports whether there is nothing to write.
 func (b *Batch) Empty() bool {
 	return len(b.Entries) == 0 && b.Placements == nil && len(b.Moves) == 0 && len(b.Events) == 0 && len(b.Values) == 0

@@ -65,7 +65,7 @@ func Copy(r Reader, keys ...string) (*Store, error) {
 	for _, mv := range moves {
 		m.moves[mv.Workload] = mv
 	}
-	if m.history, err = r.History(0); err != nil {
+	if m.history, err = r.History(keepEvents); err != nil {
 		return nil, err
 	}
 	for _, key := range keys {

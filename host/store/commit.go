@@ -44,8 +44,43 @@ func (s *Store) Commit(b plan.Batch) error {
 				return err
 			}
 		}
-		return nil
+		return s.keepApart(tx, b.Events)
 	})
+}
+
+// keepApart puts the steps and the orders among events into buckets of their own. All
+// events have passed those, so that what an older version wrote meanwhile is known.
+func (s *Store) keepApart(tx *bolt.Tx, events []plan.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	for _, part := range []struct {
+		table []byte
+		most  int
+		kinds []plan.EventKind
+	}{
+		{bucketSteps, s.keepSteps, []plan.EventKind{plan.EventStep, plan.EventMove, plan.EventUndo}},
+		{bucketOrders, s.keepOrders, []plan.EventKind{plan.EventOrder}},
+	} {
+		t, err := openTable(tx, part.table)
+		if err != nil {
+			return err
+		}
+		var of []plan.Event
+		for i := range events {
+			if slices.Contains(part.kinds, events[i].Kind) {
+				of = append(of, events[i])
+			}
+		}
+		if err := t.putEvents(of, part.most); err != nil {
+			return err
+		}
+		t.Last = max(t.Last, events[len(events)-1].Seq)
+		if err := t.save(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (t *table) putEntries(entries []plan.Entry) error {
@@ -113,6 +148,7 @@ func (t *table) putMoves(moves []plan.Move, keep int) error {
 
 // putEvents adds events to the history. The oldest make room.
 func (t *table) putEvents(events []plan.Event, keep int) error {
+	t.bucket.FillPercent = 0.9 // only ever added to at the end
 	for _, e := range events {
 		if e.Seq == 0 {
 			return errors.New("event: it has no number")

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -41,16 +42,40 @@ func (s *Store) Placements() (p []plan.Placement, err error) {
 // Moves is the newest move of each workload, rising by workload ID.
 func (s *Store) Moves() ([]plan.Move, error) { return readAll[plan.Move](s, bucketMoves) }
 
-// History is the newest events, oldest first, at most limit (0 is all).
+// History is the newest events, oldest first, at most limit (0 is all): the newest of any
+// kind, and older steps and orders.
 func (s *Store) History(limit int) (events []plan.Event, err error) {
 	err = s.view(func(tx *bolt.Tx) error {
-		c := tx.Bucket(bucketHistory).Cursor()
-		for k, v := c.Last(); k != nil && (limit <= 0 || len(events) < limit); k, v = c.Prev() {
+		type part struct {
+			name       []byte
+			c          *bolt.Cursor
+			key, value []byte
+		}
+		var parts []*part
+		for _, name := range slices.Concat([][]byte{bucketHistory}, laterBuckets) {
+			if b := tx.Bucket(name); b != nil {
+				p := &part{name: name, c: b.Cursor()}
+				p.key, p.value = p.c.Last()
+				parts = append(parts, p)
+			}
+		}
+		for limit <= 0 || len(events) < limit {
+			newest := slices.MaxFunc(parts, func(x, y *part) int { return bytes.Compare(x.key, y.key) }) // nil is least
+			if newest.key == nil {
+				break
+			}
 			var e plan.Event
-			if err := s.decode(bucketHistory, k, v, &e); err != nil {
+			if err := s.decode(newest.name, newest.key, newest.value, &e); err != nil {
 				return err
 			}
 			events = append(events, e)
+			for seq := newest.key; len(parts) > 0; {
+				i := slices.IndexFunc(parts, func(p *part) bool { return bytes.Equal(p.key, seq) })
+				if i < 0 {
+					break
+				}
+				parts[i].key, parts[i].value = parts[i].c.Prev()
+			}
 		}
 		slices.Reverse(events)
 		return nil

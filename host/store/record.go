@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strconv"
 
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/homenode/homenode/core/plan"
 )
 
 // A value is its checksum, a space and JSON, as "1a2b3c4d {…}". The checksum is over
@@ -120,6 +123,20 @@ func (t *table) forget(key []byte) error {
 	return nil
 }
 
+// writtenBy is the version that wrote last, as far as it can be read in a file of a newer
+// schema.
+func writtenBy(buckets map[string][]record) (version string) {
+	for _, r := range buckets[string(bucketValues)] {
+		if string(r.key) != plan.KeyVersion {
+			continue
+		}
+		if text, _, err := unseal(bucketValues, r.key, r.value); err == nil && json.Unmarshal(text, &version) != nil {
+			version = ""
+		}
+	}
+	return version
+}
+
 // verify checks all that a file holds, as readPages found it, and says which schema it
 // has. Files of schema 1 have no checksums.
 func verify(buckets map[string][]record) (have int, err error) {
@@ -139,8 +156,14 @@ func verify(buckets map[string][]record) (have int, err error) {
 	if have > schema {
 		return have, nil
 	}
-	for _, name := range allBuckets {
-		if string(name) == string(bucketMeta) {
+	for _, name := range slices.Concat(allBuckets, laterBuckets) {
+		switch {
+		case string(name) == string(bucketMeta):
+			continue
+		case buckets[string(name)] != nil:
+		case inMeta[string(name)] != nil:
+			return 0, fmt.Errorf("no bucket %s", name)
+		default: // of a version that did not have it
 			continue
 		}
 		var found totals
@@ -151,7 +174,7 @@ func verify(buckets map[string][]record) (have int, err error) {
 					return 0, err
 				}
 			}
-			if !json.Valid(text) {
+			if have == 1 && !json.Valid(text) { // what has a checksum was written as JSON
 				return 0, fmt.Errorf("%s %q is not JSON", name, r.key)
 			}
 			found.Count++

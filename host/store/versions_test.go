@@ -1,0 +1,196 @@
+package store
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/homenode/homenode/core/plan"
+)
+
+// before is the commit that TestDowngrade builds as long as there is no release.
+const before = "20dd616ca8b5"
+
+// folderOf01 is a state folder that homenode 0.1 wrote: 3 entries, and 46 events of which 4
+// are steps and one is of an undo.
+func folderOf01(t *testing.T) string {
+	t.Helper()
+	f, err := os.Open("testdata/homenode-0.1.db.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, fileName), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestFolderOfTheVersionBefore is read as it is, and nothing in it is lost when it is used:
+// not its steps either, when other events push them out.
+func TestFolderOfTheVersionBefore(t *testing.T) {
+	dir := folderOf01(t)
+	r, err := OpenReadOnly(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := contents(t, r)
+	for _, part := range []string{"/w3", "0-7", "homenode v0.1 started", "as before"} {
+		if !strings.Contains(want, part) {
+			t.Errorf("%q is not read", part)
+		}
+	}
+	r.Close()
+	s := opened(t, dir)
+	if got := contents(t, s); got != want {
+		t.Errorf("now %s\nwas %s", got, want)
+	}
+	s.keepEvents = 5
+	last, err := s.History(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint64(9) {
+		commit(t, s, plan.Batch{Events: []plan.Event{{Seq: last[0].Seq + 1 + i, Kind: plan.EventPlan, Text: "noise"}}})
+	}
+	if steps, rest := count(t, s); steps != 4+1 || rest != 5 {
+		t.Errorf("%d steps and undos, %d others", steps, rest)
+	}
+}
+
+func count(t *testing.T, s *Store) (steps, rest int) {
+	t.Helper()
+	all, err := s.History(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range all {
+		if i > 0 && e.Seq <= all[i-1].Seq {
+			t.Errorf("event %d comes after %d", e.Seq, all[i-1].Seq)
+		}
+		if e.Kind == plan.EventStep || e.Kind == plan.EventUndo {
+			steps++
+		} else {
+			rest++
+		}
+	}
+	return steps, rest
+}
+
+// TestDowngrade: the version before opens a folder of this one and works with it, and this
+// one takes over what that has written. It is built from the history of the repository.
+func TestDowngrade(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds another version")
+	}
+	commit := before
+	if tag, err := exec.Command("git", "describe", "--tags", "--abbrev=0", "HEAD^").Output(); err == nil {
+		commit = strings.TrimSpace(string(tag))
+	}
+	source := t.TempDir()
+	archive := exec.Command("git", "archive", commit, "go.mod", "go.sum", "core", "host")
+	archive.Dir = "../.."
+	text, err := archive.Output()
+	if err != nil {
+		t.Skipf("no git with the commit %s here: %v", commit, err)
+	}
+	unpack := exec.Command("tar", "-x", "-C", source)
+	unpack.Stdin = bytes.NewReader(text)
+	if out, err := unpack.CombinedOutput(); err != nil {
+		t.Skipf("tar: %v: %s", err, out)
+	}
+	main, err := os.ReadFile("testdata/before.go.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(source+"/cmd/before", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(source+"/cmd/before/main.go", main, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command("go", "build", "-o", source+"/before", "./cmd/before")
+	build.Dir, build.Env = source, append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Skipf("the version before cannot be built here: %v: %s", err, out)
+	}
+
+	dir := folderOf01(t)
+	s := opened(t, dir)
+	last, err := s.History(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := last[0].Seq + 1
+	s.keepEvents = 2
+	if err := s.Commit(plan.Batch{Events: []plan.Event{{Seq: next, Kind: plan.EventOrder, Text: "root asked", By: &plan.Asker{UID: 0}}}}); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	out, err := exec.Command(source+"/before", dir).CombinedOutput()
+	if want := fmt.Sprintf("3 entries, next event %d\n2 entries, next event %d\n", next+1, next+2); err != nil || string(out) != want {
+		t.Errorf("the version before: %s, %v; want %s", out, err, want)
+	}
+	s = opened(t, dir)
+	if steps, rest := count(t, s); steps != 4+1+2 || rest != 1 {
+		t.Errorf("%d steps and undos, %d others", steps, rest)
+	}
+	if last, err := s.History(1); err != nil || last[0].Seq != next+2 {
+		t.Errorf("%+v, %v", last, err)
+	}
+	steps := 0
+	if err := s.db.View(func(tx *bolt.Tx) error { steps = tx.Bucket(bucketSteps).Stats().KeyN; return nil }); err != nil || steps != 4+1+2 {
+		t.Errorf("%d steps are kept apart, %v", steps, err)
+	}
+	if journal, err := s.Journal(); err != nil || len(journal) != 1 {
+		t.Errorf("%d entries, %v", len(journal), err)
+	}
+}
+
+// TestNewerFolder is refused with one line that says which homenode to use.
+func TestNewerFolder(t *testing.T) {
+	for _, version := range []string{"", "v0.9.0"} {
+		dir := t.TempDir()
+		s := opened(t, dir)
+		if version != "" {
+			commit(t, s, plan.Batch{Values: map[string]any{plan.KeyVersion: version}})
+		}
+		if err := s.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put([]byte("schema"), []byte("3")) }); err != nil {
+			t.Fatal(err)
+		}
+		path := s.path
+		s.Close()
+		by := "a newer homenode"
+		if version != "" {
+			by = "homenode " + version
+		}
+		want := path + " was written by " + by + " (schema 3, and this one knows schemas up to 2): use that version or a newer one; " +
+			"to stay with this one, run `homenode undo --all` with that version, then move the file away"
+		was, _ := os.ReadFile(path)
+		for name, open := range map[string]func(string) (*Store, error){"Open": Open, "OpenReadOnly": OpenReadOnly, "OpenForUndo": OpenForUndo} {
+			if _, err := open(dir); err == nil || err.Error() != want {
+				t.Errorf("%s: %v\nwant %s", name, err, want)
+			}
+		}
+		if now, _ := os.ReadFile(path); !bytes.Equal(was, now) {
+			t.Error("the newer file was written to")
+		}
+	}
+}
