@@ -31,6 +31,12 @@
 // the lock of a host. The folder and its files must be the caller's own; links in it are
 // not followed.
 //
+// # History
+//
+// The newest events are in one bucket; what was changed and what people ordered is in
+// others as well, each with a bound of its own. A version that does not know those finds
+// all it knows in the first, and what it adds there is taken over from it by the next that does.
+//
 // An entry is live until it is Restored or Gone; only live entries are kept, for what is
 // done stands in the history.
 //
