@@ -291,7 +291,7 @@ func TestTopologyDrawn(t *testing.T) {
 		h.Measured = &topology.Measured{LatencyNs: make([][]float64, n)}
 		for i := range n {
 			for j := range n {
-				h.Measured.LatencyNs[i] = append(h.Measured.LatencyNs[i], 83+float64(64*max(i-j, j-i)))
+				h.Measured.LatencyNs[i] = append(h.Measured.LatencyNs[i], 83+float64(64*min(14, max(i-j, j-i))))
 			}
 		}
 		checkSVG(t, h)
@@ -306,6 +306,16 @@ func TestTopologyDrawn(t *testing.T) {
 		for _, w := range want {
 			if !strings.Contains(b.String(), w) {
 				t.Errorf("%d nodes: %q is not in the picture", n, w)
+			}
+		}
+		var text bytes.Buffer
+		view.TopologyText(&text, view.Paint{}, h)
+		if n > 1 && !strings.Contains(text.String(), "Measured latency") || n == 16 && !strings.Contains(text.String(), " 83 147 211") {
+			t.Errorf("%d nodes: no measured latency in\n%s", n, text.String())
+		}
+		for line := range strings.Lines(text.String()) {
+			if w := ansi.StringWidth(strings.TrimRight(line, "\n")); w > 80 {
+				t.Errorf("%d nodes: %d columns: %s", n, w, line)
 			}
 		}
 	}

@@ -72,7 +72,7 @@ func (m Map) draw(caption string) *drawing {
 			fmt.Fprintf(d, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" %s><title>%s</title></rect>`+"\n",
 				at, y, cellW-1, cellH-1, fill, view.Markup(tip[:len(tip)-1]))
 			base := middle + size*0.35
-			if sub != nil {
+			if sub != nil && !math.IsNaN(c.Value) {
 				base = middle - 3
 				d.text(at+cellW/2, middle+smallSize+2, smallSize, "middle", ink, figure(*sub, i, j))
 			}

@@ -473,7 +473,7 @@ func (d *drawing) nearWords(row []int, self int) (words []string, circle string)
 
 func (d *drawing) measured() {
 	m := d.host.Measured
-	if m == nil || len(d.host.Nodes) > maxMatrix {
+	if m == nil {
 		return
 	}
 	d.floats("Measured latency", "  ns, idle, from row's CPUs to column's memory", m.LatencyNs)
@@ -494,22 +494,37 @@ func (d *drawing) floats(title, aside string, m [][]float64) {
 	if len(m) == 0 {
 		return
 	}
+	// Columns are as narrow as 80 of the screen want; of more nodes than that there is
+	// `homenode probe show`.
+	cell, label := 6, 8
+	if label+cell*len(m) > textWidth {
+		cell = len(strconv.Itoa(int(d.host.Nodes[len(m)-1].ID))) + 1
+		for _, row := range m {
+			for _, v := range row {
+				cell = max(cell, len(fmt.Sprintf(" %.0f", v)))
+			}
+		}
+	}
 	d.heading(title, aside)
-	head := fmt.Sprintf("%-8s", "")
+	if label+cell*len(m) > textWidth {
+		d.line("too many nodes for a table here; `homenode probe show` has it")
+		return
+	}
+	head := fmt.Sprintf("%-*s", label, "")
 	for _, n := range d.host.Nodes {
-		head += fmt.Sprintf("%6d", n.ID)
+		head += fmt.Sprintf("%*d", cell, n.ID)
 	}
 	d.line(d.Dim(head))
 	for i, row := range m {
 		if !slices.ContainsFunc(row, func(v float64) bool { return v > 0 }) {
 			continue // a node without CPUs measures nothing
 		}
-		line := fmt.Sprintf("%-8s", nodeName(d.host.Nodes[i].ID))
+		line := fmt.Sprintf("%-*s", label, nodeName(d.host.Nodes[i].ID))
 		for _, v := range row {
 			if v == 0 {
-				line += fmt.Sprintf("%6s", "?")
+				line += fmt.Sprintf("%*s", cell, "?")
 			} else {
-				line += fmt.Sprintf("%6.0f", v)
+				line += fmt.Sprintf("%*.0f", cell, v)
 			}
 		}
 		d.line(line)
