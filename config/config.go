@@ -8,6 +8,7 @@ import (
 	"io"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,7 +41,7 @@ type Size uint64
 // UnmarshalText reads a size.
 func (s *Size) UnmarshalText(text []byte) error {
 	n, err := humanize.ParseBytes(string(text))
-	if err != nil || n > 1<<60 {
+	if _, bare := strconv.ParseFloat(string(text), 64); err != nil || n > 1<<60 || bare == nil && n > 0 {
 		return fmt.Errorf("size %q: want a number with a unit, such as 64MiB", text)
 	}
 	*s = Size(n)

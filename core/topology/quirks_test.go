@@ -189,7 +189,7 @@ func TestFromSysfsRefuses(t *testing.T) {
 		want   string
 	}{
 		{"no tree", map[string]string{cpu: ""}, "read sys/devices/system/cpu: no CPU found; give a root that holds sys/ and proc/"},
-		{"bad online", map[string]string{cpu + "online": "0-x"}, `read sys/devices/system/cpu/online: "0-x": want a number, have "x"`},
+		{"bad online", map[string]string{cpu + "online": "0-x"}, `read sys/devices/system/cpu/online: "0-x": want a list such as 0-3,8`},
 		{"bad node list", map[string]string{node + "online": "3-1"}, "read sys/devices/system/node/online:"},
 		{"bad cpulist", map[string]string{node + "node2/cpulist": "a"}, "read node2 CPUs: read sys/devices/system/node/node2/cpulist:"},
 		{"bad memory", map[string]string{node + "node2/meminfo": "Node 2 MemTotal: -1 kB"}, `read node2 memory: sys/devices/system/node/node2/meminfo: MemTotal is "-1", want a number of KiB`},

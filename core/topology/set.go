@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"math/bits"
@@ -312,7 +313,7 @@ func parseRange(part string) (lo, hi, used, group int, err error) {
 func parseID(s string) (int, error) {
 	n, err := strconv.ParseUint(s, 10, 32)
 	if err != nil {
-		return 0, fmt.Errorf("want a number, have %q", clip(s))
+		return 0, errors.New("want a list such as 0-3,8")
 	}
 	if n > MaxID {
 		return 0, fmt.Errorf("ID %d is over %d", n, MaxID)

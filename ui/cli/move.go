@@ -43,7 +43,7 @@ room, or it is not homenode's to move; the line says why.`,
 			}
 			var err error
 			if order.To, err = topology.ParseNodeSet(nodes); err != nil {
-				return usageErrorf("--to: %w", err)
+				return usageErrorf("--to %w", err)
 			}
 			b, done, err := connect(c, e)
 			if err != nil {

@@ -239,8 +239,8 @@ func measureCommand(e *Env, name, short string, parts ...measure.Part) *cobra.Co
 				}
 			}
 			for flag, v := range map[string]string{"--from": req.From, "--pages": req.Pages, "--line-on": req.LineOn} {
-				if want := map[string]string{"--from": "cores nodes", "--pages": "thp 4k 1g", "--line-on": "first node both"}[flag]; v != "" && !strings.Contains(" "+want+" ", " "+v+" ") {
-					return usageErrorf("%s %s: want one of %s", flag, v, want)
+				if want := map[string]string{"--from": "cores or nodes", "--pages": "thp, 4k or 1g", "--line-on": "first, node or both"}[flag]; v != "" && (v == "or" || !slices.Contains(strings.Fields(strings.ReplaceAll(want, ",", "")), v)) {
+					return usageErrorf("%s %s: want %s", flag, v, want)
 				}
 			}
 			if threads != "" && threads != "auto" {

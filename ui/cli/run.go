@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -123,6 +124,9 @@ func fill(want *api.Want, class, memory, command string) error {
 	}
 	if memory != "" {
 		n, err := humanize.ParseBytes(memory)
+		if _, bare := strconv.ParseFloat(memory, 64); bare == nil && n > 0 {
+			err = errors.New("no unit")
+		}
 		switch {
 		case strings.HasPrefix(memory, "-"):
 			return usageErrorf("--memory %q: want 0 or more", memory)

@@ -141,7 +141,7 @@ func openRoot(e *Env, name string) (fs.FS, error) {
 	}
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--root %s: %w", name, errors.Unwrap(err))
 	}
 	if info.IsDir() {
 		return topology.Plain(os.DirFS(name)), nil

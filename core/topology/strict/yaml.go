@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -29,6 +30,9 @@ func YAML(text []byte, into any, wants Wants) (Lines, error) {
 
 // ParseYAML parses the one document of a text; nil is an empty one.
 func ParseYAML(text []byte) (body ast.Node, err error) {
+	if !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
+		return nil, errors.New("this is no text file")
+	}
 	if line := deepLine(text); line > 0 {
 		return nil, fmt.Errorf("line %d: nested more than %d deep", line, maxNesting)
 	}

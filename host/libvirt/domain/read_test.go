@@ -191,7 +191,7 @@ func TestManual(t *testing.T) {
 		{mark("cpus='' nodes='' to-cpus='2'", "<vcpu cpuset='2'>2</vcpu>"), ""},
 		{mark("cpus='x' nodes='0' to-cpus='2'", on), "its bindings (CPUs 0-3, nodes 0) are not what homenode wrote (from CPUs x, nodes 0 to CPUs 2, nodes )"},
 		{"<vcpu>x</vcpu>", `vcpu: "x"; want 1 to 32768`},
-		{"<vcpu cpuset='x'>2</vcpu>", `vcpu: cpuset "x": want a number, have "x"`},
+		{"<vcpu cpuset='x'>2</vcpu>", `vcpu: cpuset "x": want a list such as 0-3,8`},
 	}
 	for _, tt := range tests {
 		if got := parse(t, "<domain><name>a</name>"+tt.inside+"</domain>").Manual(); got != tt.want {
