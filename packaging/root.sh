@@ -3,10 +3,10 @@
 # namespace of its own, so both are gone when it ends, however it does. This machine's
 # cgroups are not in there.
 
-# alone SCRIPT ARG… runs the calling script again in namespaces of its own, once.
+# alone COMMAND… runs the calling script again in namespaces of its own, once.
 alone() {
 	[ "$(id -u)" = 0 ] || skip "it takes root to make a bare system"
-	[ -n "${ALONE:-}" ] || ALONE=1 exec unshare --mount --pid --fork --kill-child --propagation private "$@"
+	[ -n "${ALONE:-}" ] || ALONE=1 exec unshare --mount --pid --fork --kill-child --mount-proc --propagation private "$@"
 }
 
 skip() {
@@ -38,18 +38,27 @@ bare() {
 	cp -a "$from/." "$2"
 	cp -L /etc/resolv.conf /etc/hosts "$2/etc/" 2>/dev/null || true
 	if [ -d /etc/apt/apt.conf.d ]; then cp /etc/apt/apt.conf.d/99* "$2/etc/apt/apt.conf.d/" 2>/dev/null || true; fi
+	mount --bind "$2" "$2" # what is no mount point cannot be made private, as rpm does
 	mount -t proc proc "$2/proc"
 	mount -t sysfs -o ro sysfs "$2/sys"
 	mount -t tmpfs tmpfs "$2/run"
 }
 
+# ended DIR takes such systems away, with what still runs in them.
+ended() {
+	if [ $$ = 1 ]; then kill -9 -1 2>/dev/null || true; fi # all of this PID namespace
+	sleep 0.2
+	umount -q -l "$1"/{proc,sys,run} "$1"/*/{proc,sys,run} "$1" "$1"/* 2>/dev/null || true
+	rm -rf --one-file-system "$1"
+}
+
 # inside DIR COMMAND… runs a command in such a system, with nothing of this machine's
-# environment but the way to the network.
+# environment but the way to the network. With EXEC=exec and & its PID is $!.
 inside() {
 	local dir=$1
 	shift
 	# shellcheck disable=SC2046 # each is one word
-	env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=dumb DEBIAN_FRONTEND=noninteractive \
+	${EXEC:-} env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=dumb DEBIAN_FRONTEND=noninteractive \
 		$(env | grep -E '^(GOPROXY|GONOSUMDB|GOSUMDB|GONOSUMCHECK|GOFLAGS|SSL_CERT_FILE|SSL_CERT_DIR|[a-zA-Z]*_proxy|[A-Z]*_PROXY)=' || true) \
 		chroot "$dir" "$@"
 }
