@@ -199,7 +199,7 @@ func printDiagnosis(w io.Writer, p view.Paint, d *measure.Document, ascii bool) 
 	}
 	text := b.String()
 	if ascii {
-		text = heat.ASCII(text)
+		text = view.ASCII(text)
 	}
 	_, err := io.WriteString(w, text)
 	return err

@@ -115,7 +115,7 @@ func printDocument(w io.Writer, d *measure.Document, s heat.Style, expand bool) 
 	say := func(format string, a ...any) {
 		text := fmt.Sprintf(format, a...)
 		if s.ASCII {
-			text = heat.ASCII(text)
+			text = view.ASCII(text)
 		}
 		io.WriteString(w, text)
 	}
@@ -344,7 +344,7 @@ func printVerdict(e *Env, o *output, d measure.Diagnosis) {
 	}
 	text += " (homenode doctor says why)\n"
 	if o.ascii || !view.UTF8(e.Getenv) {
-		text = heat.ASCII(text)
+		text = view.ASCII(text)
 	}
 	io.WriteString(e.Stdout, text)
 }

@@ -42,7 +42,7 @@ func (m Map) Text(s Style) string {
 	}
 	out := b.String()
 	if s.ASCII {
-		out = ASCII(out)
+		out = view.ASCII(out)
 	}
 	return out
 }
@@ -157,9 +157,4 @@ func (s Style) paint(text string, r ramp, c Cell) string {
 		ink = 16
 	}
 	return fmt.Sprintf("\x1b[48;%sm\x1b[38;5;%dm%s\x1b[0m", ground, ink, text)
-}
-
-// ASCII spells the few other signs that the texts use.
-func ASCII(s string) string {
-	return strings.NewReplacer("±", "+-", "×", "x", "→", "->", "–", "-", "…", "...", "█", "#", "░", ".", "≥", ">=", "≤", "<=", "·", "-", "²", "^2").Replace(s)
 }

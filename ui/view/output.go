@@ -148,7 +148,7 @@ func (o *Output) Write(b []byte) (int, error) {
 	o.rest = bytes.Clone(o.rest)
 	clean := out.Bytes()
 	if o.ascii {
-		clean = []byte(ascii(out.String()))
+		clean = []byte(ASCII(out.String()))
 	}
 	if o.width > 0 {
 		clean = o.folded(clean)
@@ -208,8 +208,8 @@ func UTF8(getenv func(string) string) bool {
 	return true
 }
 
-// ascii is text with one character of ASCII for each sign, so that columns stay straight.
-func ascii(s string) string {
+// ASCII is text with one character of ASCII for each sign, so that columns stay straight.
+func ASCII(s string) string {
 	var b strings.Builder
 	for _, r := range s {
 		switch {
