@@ -31,14 +31,14 @@
 // the lock of a host. The folder and its files must be the caller's own; links in it are
 // not followed.
 //
+// An entry is live until it is Restored or Gone; only live entries are kept, for what is
+// done stands in the history.
+//
 // # History
 //
 // The newest events are in one bucket; what was changed and what people ordered is in
 // others as well, each with a bound of its own. A version that does not know those finds
 // all it knows in the first, and what it adds there is taken over from it by the next that does.
-//
-// An entry is live until it is Restored or Gone; only live entries are kept, for what is
-// done stands in the history.
 //
 // Not in here: what an entry means, when to undo, and any reading of the host
 // but /proc/PID/stat of the lock's holder.
