@@ -208,6 +208,8 @@ type Snapshot struct {
 	// reported by itself: it is below the thresholds now, or part of another workload.
 	Shrunk []ID
 	Small  int // workloads below the thresholds: not in Observations
+	// Smaller is those Small ones, for people; it is not recorded.
+	Smaller []Smaller `json:"-"`
 	// Uptime is how long the machine runs, on the clock of Process.Start; 0 when unknown, as
 	// in what was recorded before version 0.2 of homenode.
 	Uptime time.Duration `json:",omitzero"`
@@ -215,6 +217,16 @@ type Snapshot struct {
 	Nodes    []NodeUse      // rising by node; empty on the first look
 	Pressure []Pressure     // of the whole host, by resource; empty without PSI
 	Sources  []SourceStatus // of locality and traffic, best first
+}
+
+// Smaller is a workload below the thresholds: it is not placed.
+type Smaller struct {
+	ID     ID
+	Name   string
+	Kind   Kind
+	Cgroup string       // as of an Observation
+	Memory topology.KiB // resident, or charged to its cgroup
+	CPUUse float64      // CPUs kept busy
 }
 
 // NodeUse is what was done on one node over the window, by whomever.

@@ -42,6 +42,7 @@ type leaf struct {
 	idle     bool             // its processes were not looked at: it is small
 	known    bool             // looked at before
 	window   time.Duration    // that use is over; 0 for the lifetime
+	called   string           // its name, once it was asked for
 
 	// How it is reported (see settle).
 	mode       leafMode

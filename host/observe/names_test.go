@@ -64,7 +64,7 @@ func TestUnescapeUnit(t *testing.T) {
 	for name, want := range map[string]string{
 		`a\x2db`: "a-b", `a\x2d`: "a-", `\x2d\x2D`: "--", `a\x2`: `a\x2`, `a\x`: `a\x`, `a\`: `a\`, `a\y2d`: `a\y2d`, `a\xzz`: `a\xzz`, `x2d`: "x2d", `\\x41`: `\A`, "": "",
 	} {
-		if got := unescapeUnit(name); got != want {
+		if got := workload.UnescapeUnit(name); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}

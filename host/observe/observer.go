@@ -109,7 +109,8 @@ type Observer struct {
 	kthreadAt  time.Time
 	leaves     map[string]*leaf
 	works      map[workload.ID]*work
-	registered map[int]uint64 // start time by PID
+	smaller    []workload.Smaller // of this look
+	registered map[int]uint64     // start time by PID
 	cpuSets    map[string]topology.CPUSet
 	nodeSets   map[string]topology.NodeSet
 
@@ -253,12 +254,10 @@ func (o *Observer) scan(ctx context.Context) (workload.Snapshot, error) {
 	}
 	o.allowWorkloads()
 	var reported []*work
-	small := 0
+	o.smaller = make([]workload.Smaller, 0, len(o.smaller))
 	for _, l := range o.found {
 		o.readLeaf(l)
-		works, rest := o.decide(l)
-		reported = append(reported, works...)
-		small += rest
+		reported = append(reported, o.decide(l)...)
 	}
 	slices.SortFunc(reported, func(a, b *work) int { return cmp.Compare(a.id, b.id) })
 
@@ -271,7 +270,7 @@ func (o *Observer) scan(ctx context.Context) (workload.Snapshot, error) {
 		return workload.Snapshot{}, err
 	}
 	o.shareOut(reported)
-	snap := workload.Snapshot{Host: o.host, Small: small, Uptime: o.uptime}
+	snap := workload.Snapshot{Host: o.host, Small: len(o.smaller), Smaller: o.smaller, Uptime: o.uptime}
 	held := byNode{}
 	for _, w := range reported {
 		obs, holds := o.observation(w)

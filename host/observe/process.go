@@ -5,12 +5,14 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/proc"
 )
 
 // process is what is known of one process.
 type process struct {
 	pid       int
+	id        workload.ID // as a workload, once it was asked for
 	start     uint64
 	firstSeen time.Time
 	comm      string

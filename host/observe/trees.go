@@ -42,13 +42,14 @@ type work struct {
 	expected topology.CPUSet
 }
 
-// decide says what of a leaf is reported, and how many workloads of it are too small.
-func (o *Observer) decide(l *leaf) ([]*work, int) {
+// decide says what of a leaf is reported, and adds what of it is too small to o.smaller.
+func (o *Observer) decide(l *leaf) []*work {
 	if l.idle {
-		return nil, 1
+		o.addSmaller(l, nil, amount{l.charged, l.use})
+		return nil
 	}
 	if len(l.procs) == 0 {
-		return nil, 0
+		return nil
 	}
 	slices.SortFunc(l.procs, func(a, b *process) int { return cmp.Compare(a.pid, b.pid) })
 	l.procs = slices.Compact(l.procs)
@@ -62,11 +63,29 @@ func (o *Observer) decide(l *leaf) ([]*work, int) {
 	case asOne:
 		w := o.work(workload.ID(l.path), workload.InCgroup, l, nil)
 		w.procs = append(w.procs[:0], l.procs...)
-		return []*work{w}, 0
+		return []*work{w}
 	case asMany:
 		return o.trees(l, roots)
 	}
-	return nil, 1
+	o.addSmaller(l, nil, o.leafAmount(l))
+	return nil
+}
+
+// addSmaller notes a leaf, or the tree of one process of it, that is too small.
+func (o *Observer) addSmaller(l *leaf, root *process, has amount) {
+	x := workload.Smaller{ID: workload.ID(l.path), Kind: workload.InCgroup, Cgroup: l.path, Memory: has.mem, CPUUse: has.use}
+	if root != nil {
+		if root.id == "" {
+			root.id = processID(root)
+		}
+		x.ID, x.Kind, x.Name = root.id, workload.InProcess, words.Printable(root.comm)
+	} else {
+		if l.called == "" {
+			l.called = unitName(l.path)
+		}
+		x.Name = l.called
+	}
+	o.smaller = append(o.smaller, x)
 }
 
 // link makes trees of the processes of a leaf and returns their roots.
@@ -172,7 +191,7 @@ func sum(p *process, cut bool) {
 }
 
 // trees gives the process workloads of a leaf.
-func (o *Observer) trees(l *leaf, roots []*process) ([]*work, int) {
+func (o *Observer) trees(l *leaf, roots []*process) []*work {
 	for _, r := range roots {
 		sum(r, true)
 	}
@@ -188,7 +207,6 @@ func (o *Observer) trees(l *leaf, roots []*process) ([]*work, int) {
 		o.pick(r)
 	}
 	var works []*work
-	small := 0
 	joining := map[*process][]*process{}
 	for _, r := range roots {
 		before, joined := len(works), 0
@@ -200,14 +218,14 @@ func (o *Observer) trees(l *leaf, roots []*process) ([]*work, int) {
 			joined += len(procs)
 		}
 		if len(works) == before && joined == 0 {
-			small++
+			o.addSmaller(l, r, r.sum)
 		}
 	}
 	for _, w := range works {
 		w.procs = append(w.procs, joining[w.root]...)
 		slices.SortFunc(w.procs, func(a, b *process) int { return cmp.Compare(a.pid, b.pid) })
 	}
-	return works, small
+	return works
 }
 
 // amountOf is what a process would have as a workload.
@@ -331,15 +349,7 @@ func (w *work) name() string {
 	if w.root != nil {
 		return words.Printable(w.root.comm)
 	}
-	base := path.Base(w.leaf.path)
-	switch base { // what managers put below the unit that has the name
-	case "libvirt", "emulator", "payload", "container", "supervisor":
-		base = path.Base(path.Dir(w.leaf.path))
-	}
-	for _, suffix := range []string{".service", ".scope", ".slice"} {
-		base = strings.TrimSuffix(base, suffix)
-	}
-	base = strings.TrimPrefix(words.Printable(unescapeUnit(base)), "machine-")
+	base := unitName(w.leaf.path)
 	// A container's own name is not in the path: the largest process says more than its ID.
 	prefix, id := "", base
 	if i := strings.LastIndexByte(base, '-'); i >= 0 {
@@ -351,21 +361,17 @@ func (w *work) name() string {
 	return base
 }
 
-// unescapeUnit undoes systemd's \x2d for what a unit name may not hold (systemd.unit(5)):
-// any byte there is, so the result is still to be made printable.
-func unescapeUnit(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) && s[i+1] == 'x' {
-			if n, err := strconv.ParseUint(s[i+2:i+4], 16, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
+// unitName is the name of a cgroup for people.
+func unitName(cgroup string) string {
+	base := path.Base(cgroup)
+	switch base { // what managers put below the unit that has the name
+	case "libvirt", "emulator", "payload", "container", "supervisor":
+		base = path.Base(path.Dir(cgroup))
 	}
-	return b.String()
+	for _, suffix := range []string{".service", ".scope", ".slice"} {
+		base = strings.TrimSuffix(base, suffix)
+	}
+	return strings.TrimPrefix(words.Printable(workload.UnescapeUnit(base)), "machine-")
 }
 
 func isHex(s string) bool {
