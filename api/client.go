@@ -82,6 +82,11 @@ func (c *Client) Status(ctx context.Context) (s Status, err error) {
 	return s, c.do(ctx, "GET", "/v1/status", nil, &s)
 }
 
+// Small asks for what is too small to be placed.
+func (c *Client) Small(ctx context.Context) (s Small, err error) {
+	return s, c.do(ctx, "GET", "/v1/small", nil, &s)
+}
+
 // Explain asks why a workload is where it is.
 func (c *Client) Explain(ctx context.Context, id workload.ID) (x Explanation, err error) {
 	return x, c.do(ctx, "GET", "/v1/explain?id="+url.QueryEscape(string(id)), nil, &x)

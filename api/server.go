@@ -153,6 +153,12 @@ func handler(ctx context.Context, b Backend, a Access) http.Handler {
 		v, err := b.Status(r.Context())
 		reply(w, v, err)
 	})
+	if small, ok := b.(SmallSource); ok {
+		m.HandleFunc("GET /v1/small", func(w http.ResponseWriter, r *http.Request) {
+			v, err := small.Small(r.Context())
+			reply(w, v, err)
+		})
+	}
 	m.HandleFunc("GET /v1/explain", func(w http.ResponseWriter, r *http.Request) {
 		v, err := b.Explain(r.Context(), workload.ID(r.URL.Query().Get("id")))
 		reply(w, v, err)

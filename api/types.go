@@ -38,6 +38,11 @@ type EventSource interface {
 	Events(ctx context.Context, since uint64) iter.Seq[plan.Event]
 }
 
+// SmallSource is a Backend that lists what is too small to be placed, too.
+type SmallSource interface {
+	Small(ctx context.Context) (Small, error)
+}
+
 // ErrNoDaemon is returned by Dial when nothing listens on the socket.
 var ErrNoDaemon = errors.New("no daemon is running")
 
@@ -108,8 +113,10 @@ type Status struct {
 	TickMs    float64    `json:"tick_ms"` // what the last look and decision took
 	Nodes     []Node     `json:"nodes"`
 	Workloads []Workload `json:"workloads"`
-	Small     int        `json:"small"` // workloads below the thresholds, not listed
-	Problems  []string   `json:"problems"`
+	Small     int        `json:"small"` // workloads below the thresholds, not among Workloads
+	// SmallWorkloads is those, for who asks for all (SmallSource).
+	SmallWorkloads []SmallWorkload `json:"small_workloads,omitempty"`
+	Problems       []string        `json:"problems"`
 
 	Balance *balance.Report `json:"balance,omitempty"` // of the newest look; null before the first
 	// Managers are other programs that place things on this host, and what is left to each.
@@ -125,6 +132,21 @@ type Status struct {
 	Partition *Partition `json:"partition,omitempty"`
 	// Self is what the daemon itself holds; absent without a daemon.
 	Self *Self `json:"self,omitempty"`
+}
+
+// SmallWorkload is a workload below the thresholds: it is left alone.
+type SmallWorkload struct {
+	ID        workload.ID   `json:"id"`
+	Name      string        `json:"name"`
+	Kind      workload.Kind `json:"kind"`
+	CPUUse    float64       `json:"cpu_use"`    // CPUs busy
+	MemoryKiB int64         `json:"memory_kib"` // resident
+}
+
+// Small is the workloads below the thresholds: GET /v1/small.
+type Small struct {
+	Schema    string          `json:"schema"` // homenode-small/1
+	Workloads []SmallWorkload `json:"workloads"`
 }
 
 // Manager is another program that places things on this host.
@@ -196,6 +218,7 @@ type Workload struct {
 	ID               workload.ID    `json:"id"`
 	Name             string         `json:"name"`
 	Kind             workload.Kind  `json:"kind"`
+	Cgroup           string         `json:"cgroup,omitempty"` // below the cgroup root; of a process the one it shares
 	Class            workload.Class `json:"class"`
 	Importance       int            `json:"importance"`
 	CPUs             int            `json:"cpus"`            // vCPUs it is counted with

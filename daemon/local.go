@@ -110,6 +110,15 @@ func (l *Local) Status(ctx context.Context) (api.Status, error) {
 	return s, err
 }
 
+// Small implements api.SmallSource.
+func (l *Local) Small(ctx context.Context) (api.Small, error) {
+	d, err := l.look(ctx)
+	if err != nil {
+		return api.Small{}, err
+	}
+	return d.Small(ctx)
+}
+
 // Explain implements api.Backend.
 func (l *Local) Explain(ctx context.Context, id workload.ID) (api.Explanation, error) {
 	d, err := l.look(ctx)

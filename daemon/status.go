@@ -60,6 +60,16 @@ func (d *Daemon) Status(context.Context) (api.Status, error) {
 	return s, nil
 }
 
+// Small is what is too small to be placed, as of the newest look.
+func (d *Daemon) Small(context.Context) (api.Small, error) {
+	s := api.Small{Schema: "homenode-small/1", Workloads: []api.SmallWorkload{}}
+	for _, x := range d.View().Snapshot.Smaller {
+		s.Workloads = append(s.Workloads, api.SmallWorkload{ID: x.ID, Name: x.Name, Kind: x.Kind, CPUUse: x.CPUUse, MemoryKiB: int64(x.Memory)})
+	}
+	slices.SortFunc(s.Workloads, func(a, b api.SmallWorkload) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return s, nil
+}
+
 func (v *View) mode() string {
 	if v.Settings.Enforce {
 		return "enforce"
@@ -196,7 +206,7 @@ func (v *View) planned() map[workload.ID]planned {
 // workload is the wire form of one workload.
 func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) api.Workload {
 	w := api.Workload{
-		ID: o.ID, Name: o.Name, Kind: o.Kind, Class: workload.Shared, Importance: workload.DefaultImportance,
+		ID: o.ID, Name: o.Name, Kind: o.Kind, Cgroup: o.Cgroup, Class: workload.Shared, Importance: workload.DefaultImportance,
 		CPUSet: o.CPUs.String(), CPUUse: o.CPUUse, MemoryKiB: int64(workload.Total(o.Memory)),
 		MemoryByNode: []api.NodeKiB{}, Processes: []int{}, Steps: []plan.Step{},
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // writeMachine makes a small machine below dir: one node with the CPUs that tests may
-// run on, as `homenode run` and probe really run there, one service and a kernel thread.
+// run on, as `homenode run` and probe really run there, a large service, a small one and a kernel thread.
 func writeMachine(dir string) error {
 	cpus, err := process.AffinityOf(0)
 	if err != nil {
@@ -41,11 +41,15 @@ func writeMachine(dir string) error {
 		files[topology+"thread_siblings_list"], files[topology+"core_cpus_list"] = fmt.Sprint(cpu), fmt.Sprint(cpu)
 		files[topology+"physical_package_id"] = "0"
 	}
-	for path, pids := range map[string]string{"": "2", "init.scope/": "1", "system.slice/": "", "system.slice/db.service/": "900", "user.slice/": ""} {
+	for path, pids := range map[string]string{"": "2", "init.scope/": "1", "system.slice/": "", "system.slice/db.service/": "900", "system.slice/cron.service/": "901", "user.slice/": ""} {
 		group := cgroup + path
 		files[group+"cgroup.procs"] = pids
 		files[group+"cpu.stat"] = "usage_usec 1000\nuser_usec 500\nsystem_usec 500"
-		files[group+"memory.numa_stat"] = fmt.Sprintf("anon N0=%d\nfile N0=0\nfile_mapped N0=0\nshmem N0=0", 256<<20)
+		memory := 256 << 20
+		if pids == "901" {
+			memory = 4 << 20
+		}
+		files[group+"memory.numa_stat"] = fmt.Sprintf("anon N0=%d\nfile N0=0\nfile_mapped N0=0\nshmem N0=0", memory)
 		files[group+"cpuset.cpus.effective"], files[group+"cpuset.mems.effective"] = cpus.String(), "0"
 	}
 	process := func(pid, parent int, comm, group string, flags, pages int) {
@@ -63,6 +67,7 @@ func writeMachine(dir string) error {
 	process(1, 0, "systemd", "/init.scope", 0, 1<<10)
 	process(2, 0, "kthreadd", "/", kernelThread, 0)
 	process(900, 1, "db", "/system.slice/db.service", 0, 64<<10)
+	process(901, 1, "cron", "/system.slice/cron.service", 0, 1<<10)
 	if err := errors.Join(os.MkdirAll(filepath.Join(dir, systemState), 0o755), os.Chmod(filepath.Join(dir, systemState), 0o700)); err != nil {
 		return err
 	}

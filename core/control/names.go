@@ -16,7 +16,7 @@ func (v *View) Find(name workload.ID, of workload.Lineage) (*workload.Observatio
 	all := v.Snapshot.Observations
 	id, f := find(running(all, v.Claims), name, of)
 	if f != nil {
-		return nil, f
+		return nil, v.smaller(f, name, of)
 	}
 	return &all[slices.IndexFunc(all, func(o workload.Observation) bool { return o.ID == id })], nil
 }
@@ -24,7 +24,27 @@ func (v *View) Find(name workload.ID, of workload.Lineage) (*workload.Observatio
 // FindKnown is the ID that a name means, of what runs, of what stands in the journal or is
 // held, and of others that somebody remembers.
 func (v *View) FindKnown(name workload.ID, of workload.Lineage, others ...workload.ID) (workload.ID, *Failure) {
-	return find(known(v.Snapshot.Observations, v.Claims, v.Journal, v.Holds.IDs, others), name, of)
+	id, f := find(known(v.Snapshot.Observations, v.Claims, v.Journal, v.Holds.IDs, others), name, of)
+	return id, v.smaller(f, name, of)
+}
+
+// smaller says of what was not found that it is too small, where it is.
+func (v *View) smaller(f *Failure, name workload.ID, of workload.Lineage) *Failure {
+	if f == nil || f.Code != NotFound {
+		return f
+	}
+	all := make([]workload.Named, len(v.Snapshot.Smaller))
+	for i, x := range v.Snapshot.Smaller {
+		all[i] = workload.NamedByID(x.ID)
+		all[i].Name, all[i].Cgroup = x.Name, x.Cgroup
+	}
+	found := workload.Find(all, string(name), of)
+	if len(found) != 1 {
+		return f
+	}
+	i := slices.IndexFunc(all, func(n workload.Named) bool { return n.ID == found[0] })
+	x := &v.Snapshot.Smaller[i]
+	return refuse(NotFound, words.SmallerNamed, string(x.ID), int64(x.Memory), x.CPUUse)
 }
 
 // means puts the ID of the one workload that is meant in the place of its name.

@@ -1,78 +1,199 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/view"
 )
 
 func statusCommand(e *Env) *cobra.Command {
 	var asJSON bool
+	var r rows
+	var watch string
 	c := &cobra.Command{
-		Use:   "status",
+		Use:   "status [NAME...]",
 		Short: "Show every workload, its home, and how local its memory is",
-		Long: `Shows what the daemon knows; without a daemon, what one look at the machine
-tells.
+		Long: `Asks the daemon; without one, looks at the machine once by itself. Locality is
+the share of memory accesses that stay on the node: counted by the hardware or
+sampled by the kernel (NUMA balancing) where that can be had, else expected from
+residence: over all nodes, (share of CPU time on the node) × (share of memory on
+the node). What it will be by plan is always expected so.
 
-LOCAL NOW is the share of memory accesses that stay on the node. The hardware
-counts it or the kernel samples it (NUMA balancing) where they can; elsewhere it
-is expected from residence, the sum over all nodes of (share of CPU time there)
-× (share of memory there). BY PLAN is always expected in that way.`,
-		Example: "  homenode status\n  homenode status --json",
-		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+With names, --class, --home, --state or --name only the workloads that fit are
+shown. --watch shows them again and again, every 2 s or PERIOD, until Ctrl-C.
+
+NAME is an ID, a PID, a cgroup, a systemd unit, a container, a guest or a
+program; ` + "`homenode explain --help`" + ` has more.`,
+		Example: `  homenode status
+  homenode status --sort memory --state "would move,queued,moving"
+  homenode status --class shared --home 0 --sort local
+  homenode status redis.service 4711    # some, by name
+  homenode status --all --name 'ssh*'   # the small ones, too
+  homenode status --watch 5s
+  homenode status --json`,
+		RunE: func(c *cobra.Command, args []string) error {
+			every := time.Duration(0)
+			if c.Flags().Changed("watch") {
+				if k := slices.IndexFunc(args, isPeriod); k >= 0 && watch == defaultWatch { // --watch 5s, which flags do not take so
+					watch, args = args[k], slices.Delete(slices.Clone(args), k, k+1)
+				}
+				var err error
+				if every, err = time.ParseDuration(watch); err != nil || every < 100*time.Millisecond || every > time.Hour {
+					return usageErrorf("--watch %q: want 100ms to 1h, such as 5s", watch)
+				}
+			}
+			r.names = args
+			if err := r.check(); err != nil {
+				return err
+			}
 			b, done, err := connect(c, e)
 			if err != nil {
 				return err
+			}
+			if every > 0 {
+				return watchStatus(c, e, b, done, &r, every, asJSON)
 			}
 			defer done()
 			s, err := b.Status(contextOf(c))
 			if err != nil {
 				return err
 			}
+			if s, err = r.of(contextOf(c), b, s); err != nil {
+				return err
+			}
 			if asJSON {
 				return printJSON(e.Stdout, s)
 			}
-			printStatus(e, s)
+			writeStatus(e.Stdout, e.paint(), s, &r)
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-status/2)")
+	r.flags(c)
+	c.Flags().StringVar(&watch, "watch", "", "show it again every `PERIOD`, "+defaultWatch+" when not given, until Ctrl-C")
+	c.Flags().Lookup("watch").NoOptDefVal = defaultWatch
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-status/2); with --watch a document a line")
 	stateDirFlag(c, e)
 	return c
 }
 
-func printStatus(e *Env, s api.Status) {
-	p, s := e.paint(), view.PlainAll(s)
-	fmt.Fprintln(e.Stdout, headline(s, p))
+// defaultWatch is as often as the daemon looks by default.
+const defaultWatch = "2s"
+
+func isPeriod(text string) bool {
+	_, err := time.ParseDuration(text)
+	return err == nil && strings.ContainsAny(text, "smh") // 5 is a PID
+}
+
+// watchStatus shows a status again and again until the user ends it. A daemon that does not
+// answer is told in a line and asked again: it may be started anew.
+func watchStatus(c *cobra.Command, e *Env, b api.Backend, done func() error, r *rows, every time.Duration, asJSON bool) error {
+	defer func() { done() }()
+	ctx := contextOf(c)
+	var screen *view.Screen
+	last, told := "", ""
+	for first := true; ; first = false {
+		s, err := b.Status(ctx)
+		if err == nil {
+			s, err = r.of(ctx, b, s)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && first:
+			return err
+		case screen == nil && !asJSON:
+			screen = view.NewScreen(e.Stdout, e.Getenv)
+			defer screen.Close()
+		}
+		switch text := ""; {
+		case err != nil && asJSON:
+			if text = oneLine(err.Error()); text != told {
+				fmt.Fprintf(e.Stderr, "homenode: %s; it is asked again every %v\n", words.Printable(text), every)
+			}
+			told = text
+		case err != nil:
+			text = fmt.Sprintf("! %s; it is asked again every %v\n", words.Printable(oneLine(err.Error())), every)
+			if text != told {
+				err = screen.Show(screen.Over(last, text))
+			}
+			told = text
+		case asJSON:
+			told = ""
+			enc := json.NewEncoder(view.JSON(view.Raw(e.Stdout)))
+			enc.SetEscapeHTML(false)
+			enc.Encode(s)
+		default:
+			told = ""
+			var frame strings.Builder
+			out := view.NewOutput(&frame, e.Getenv)
+			writeStatus(out, e.paint(), s, r)
+			out.Close()
+			last = frame.String()
+			screen.Show(last)
+		}
+		if o, ok := e.Stdout.(*view.Output); ok && o.Err() != nil {
+			return o.Err()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(every):
+		}
+		if _, asked := b.(*api.Client); !asked { // it looks once; and a daemon may run by now
+			if again, finish, err := connect(c, e); err == nil {
+				done()
+				b, done = again, finish
+			}
+		}
+	}
+}
+
+func printStatus(e *Env, s api.Status) { writeStatus(e.Stdout, e.paint(), s, &rows{}) }
+
+// writeStatus writes the tables; where only some workloads are asked for, theirs alone.
+func writeStatus(w io.Writer, p view.Paint, s api.Status, r *rows) {
+	s = view.PlainAll(s)
+	fmt.Fprintln(w, headline(s, p))
+	if r.some() {
+		if len(s.Workloads)+len(s.SmallWorkloads) == 0 {
+			fmt.Fprintln(w, "no workload fits")
+		} else {
+			printWorkloads(w, p, s, r)
+		}
+		return
+	}
 	nodes := view.NewTable("NODE", "CPUS", ">BUSY", ">VCPUS", ">MEMORY", ">FREE", ">BOOKED", ">TRAFFIC").Names("CPUS").Drops("TRAFFIC", "BOOKED", "VCPUS")
 	for _, n := range s.Nodes {
 		nodes.Row(fmt.Sprint(n.ID), orDash(n.CPUs), paintBusy(p, n), fmt.Sprintf("%.4g", n.VCPUs), kib(n.MemoryKiB), paintFree(p, n), kib(n.BookedKiB), traffic(n))
 	}
-	nodes.Print(e.Stdout, p)
-	if len(s.Workloads) == 0 {
-		fmt.Fprintf(e.Stdout, "\nno workload is large enough to be placed; %s left alone\n", smaller(s.Small))
+	nodes.Print(w, p)
+	if len(s.Workloads)+len(s.SmallWorkloads) == 0 {
+		fmt.Fprintf(w, "\nno workload is large enough to be placed; %s left alone\n", smaller(s.Small))
 	} else {
-		fmt.Fprintln(e.Stdout)
-		printWorkloads(e.Stdout, p, s)
+		fmt.Fprintln(w)
+		printWorkloads(w, p, s, r)
 	}
 	if b := s.Partition; b != nil {
-		fmt.Fprintf(e.Stdout, "%s %s; %s\n", p.Dim("partition:"), b.Partition, partitionWords(*b))
+		fmt.Fprintf(w, "%s %s; %s\n", p.Dim("partition:"), b.Partition, partitionWords(*b))
 	}
-	printSources(e.Stdout, p, s)
+	printSources(w, p, s)
 	if s.Balance != nil && s.Mode != "none" { // one look tells nothing about a load
-		fmt.Fprintf(e.Stdout, "%s %s\n", p.Dim("balancing:"), s.Balance.Verdict())
+		fmt.Fprintf(w, "%s %s\n", p.Dim("balancing:"), s.Balance.Verdict())
 	}
-	printDevices(e.Stdout, p, s.Devices)
-	printManagers(e.Stdout, p, s.Managers)
+	printDevices(w, p, s.Devices)
+	printManagers(w, p, s.Managers)
 	for _, problem := range s.Problems {
-		fmt.Fprintf(e.Stdout, "%s %s\n", p.Warn("!"), problem)
+		fmt.Fprintf(w, "%s %s\n", p.Warn("!"), problem)
 	}
 }
 
@@ -157,7 +278,7 @@ func headline(s api.Status, p view.Paint) string {
 	return p.Bold("homenode "+s.Version) + "  " + how
 }
 
-func printWorkloads(w io.Writer, p view.Paint, s api.Status) {
+func printWorkloads(w io.Writer, p view.Paint, s api.Status, r *rows) {
 	t := view.NewTable("WORKLOAD", "CLASS", ">VCPUS", "HOME", ">CPU", ">MEMORY", ">LOCAL NOW", ">BY PLAN", "STATE").
 		Drops("BY PLAN", "VCPUS", "CLASS", "CPU", "MEMORY")
 	for _, x := range s.Workloads {
@@ -168,6 +289,9 @@ func printWorkloads(w io.Writer, p view.Paint, s api.Status) {
 		t.Row(label(x), string(x.Class), vcpus, orDash(x.Home), fmt.Sprintf("%.2f", x.CPUUse),
 			kib(x.MemoryKiB), paintLocal(p, x.Locality), percent(x.LocalityExpected), paintState(p, stateOf(x)))
 	}
+	for _, x := range s.SmallWorkloads {
+		t.Row(label(api.Workload{ID: x.ID, Name: x.Name}), "-", "-", "-", fmt.Sprintf("%.2f", x.CPUUse), kib(x.MemoryKiB), "-", "-", p.Dim("too small"))
+	}
 	t.Print(w, p)
 	for _, x := range s.Workloads {
 		switch {
@@ -177,7 +301,7 @@ func printWorkloads(w io.Writer, p view.Paint, s api.Status) {
 			fmt.Fprintf(w, "%s %s\n", p.Dim("did not move:"), fmt.Sprintf("%s: %s", x.ID, x.Move.Why))
 		}
 	}
-	if s.Small > 0 {
+	if s.Small > 0 && !r.all && !r.some() {
 		fmt.Fprintf(w, "%s\n", p.Dim(smaller(s.Small)+" left alone"))
 	}
 }
