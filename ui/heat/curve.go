@@ -125,7 +125,12 @@ func (c Curve) SVG(caption string) string { return c.draw(caption).file() }
 func (c Curve) draw(caption string) *drawing {
 	const width, right, plotH = 2 * columnWidth, 28.0, 280.0
 	lowX, highX, lowY, highY := math.Inf(1), math.Inf(-1), math.Inf(1), math.Inf(-1)
-	for _, l := range c.Lines {
+	c.Lines = slices.Clone(c.Lines)
+	for i, l := range c.Lines {
+		// Nothing has a place at 0 of a logarithmic axis.
+		l.Points = slices.DeleteFunc(slices.Clone(l.Points), func(p [2]float64) bool { return c.LogX && p[0] <= 0 || c.LogY && p[1] <= 0 })
+		l.Marks = slices.DeleteFunc(slices.Clone(l.Marks), func(m Mark) bool { return c.LogX && m.X <= 0 })
+		c.Lines[i] = l
 		for _, p := range l.Points {
 			lowX, highX = min(lowX, p[0]), max(highX, p[0])
 			lowY, highY = min(lowY, p[1]), max(highY, p[1])

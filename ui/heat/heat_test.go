@@ -214,6 +214,23 @@ func TestPictures(t *testing.T) {
 	wellFormed(t, "no points", LoadedCurve([]measure.Loaded{{}}).SVG(""))
 }
 
+// Documents that are allowed and hold next to nothing are drawn all the same.
+func TestLittle(t *testing.T) {
+	d := &measure.Document{Schema: measure.Schema, Nodes: []measure.Node{{}},
+		Latency: &measure.Latency{From: "node"}, CPULatency: &measure.Latency{From: "cpu"},
+		Bandwidth: []measure.Bandwidth{{}}, C2C: []measure.C2C{{}}, Loaded: []measure.Loaded{{}, {Knee: 5}},
+		Levels: []measure.Levels{{}, {Points: []measure.LevelPoint{{}, {Bytes: 0, NS: 5}, {Bytes: 4096, NS: 0}}, Knees: []measure.Knee{{Level: "step 1"}}}}}
+	allText(d, Style{Width: 80}, false)
+	svg := SVG(d)
+	checkTexts(t, svg)
+	if strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {
+		t.Error("a coordinate is no number")
+	}
+	d.Levels[1].Points = append(d.Levels[1].Points, measure.LevelPoint{Bytes: 8192, NS: 1})
+	d.Levels[1].Knees = append(d.Levels[1].Knees, measure.Knee{Level: "step 2", Bytes: 1 << 40})
+	checkTexts(t, SVG(d))
+}
+
 // The page loads nothing, and text from a machine cannot become markup.
 func TestHTML(t *testing.T) {
 	page, err := HTML("homenode doctor", sample(t))

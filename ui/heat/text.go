@@ -54,6 +54,9 @@ type block struct {
 }
 
 func print(b *strings.Builder, line []block) {
+	if len(line) == 0 {
+		return // a map without columns
+	}
 	for i := range line[0].lines {
 		var text strings.Builder
 		for k, part := range line {
