@@ -444,5 +444,5 @@ type MoveAnswer struct {
 	CPUs     topology.CPUSet  `json:"cpus"`
 	Decision plan.Decision    `json:"decision"`
 	Steps    []plan.Step      `json:"steps"`          // of this workload, to be carried out
-	Move     *plan.Move       `json:"move,omitempty"` // the page move that was cancelled
+	Move     *plan.Move       `json:"move,omitempty"` // the page move that was cancelled, or that has ended already
 }

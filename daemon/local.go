@@ -22,6 +22,9 @@ type Local struct {
 	Options                        // Store is not used
 	Open     func() (Store, error) // the store, to change it
 	OpenUndo func() (Store, error) // … or, where it cannot be written, to undo all the same
+	OpenOwn  func() (Store, error) // that of this user, for what is this user's
+	// Process is a running process and the machine; nil where nobody can say.
+	Process  func(ctx context.Context, pid int) (*topology.Host, workload.Observation, error)
 	OpenRead func() (Store, error) // the store, to read it; nil without error when there is none
 	Who      func() *plan.Asker    // who asks; nil is not told
 	first    *Daemon
@@ -169,10 +172,14 @@ func (l *Local) Place(ctx context.Context, want api.Want) (api.Home, error) {
 	return wireHome(r.Place), err
 }
 
-// Move implements api.Backend: without a daemon it can only be said what would be.
+// Move implements api.Backend: without a daemon a process named by its PID is moved at once;
+// of all else it can only be said what would be.
 func (l *Local) Move(ctx context.Context, order api.MoveOrder) (api.MoveAnswer, error) {
+	if pid, is := workload.PIDOf(string(order.ID)); is && !order.Cancel && l.Process != nil {
+		return l.moveProcess(ctx, pid, order)
+	}
 	if !order.DryRun || order.Cancel {
-		return api.MoveAnswer{}, &api.Error{Code: api.Forbidden, Text: "no daemon is running; page moves are a daemon's in enforce mode"}
+		return api.MoveAnswer{}, &api.Error{Code: api.Forbidden, Text: "no daemon is running: name a process by its PID; all else is moved by a daemon in enforce mode"}
 	}
 	d, err := l.look(ctx)
 	if err != nil {

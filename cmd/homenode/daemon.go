@@ -359,6 +359,14 @@ func local(_ context.Context, stateDir string) (api.Backend, func() error, error
 			}
 			return s, nil
 		},
+		OpenOwn: func() (daemon.Store, error) {
+			s, err := store.Open(c.StateDir)
+			if err != nil {
+				return nil, cli.Forbidden(err)
+			}
+			return s, nil
+		},
+		Process: processNow,
 		OpenUndo: func() (daemon.Store, error) {
 			s, err := store.OpenForUndo(c.StateDir)
 			if errors.Is(err, fs.ErrNotExist) {

@@ -17,6 +17,9 @@ import (
 	"github.com/homenode/homenode/host/internal/proc"
 )
 
+// Total is the name of the last row of Processes.
+const Total = "total"
+
 // kinds of memory, in the order of the table.
 var kinds = [...]string{"heap", "stack", "private", "shared memory", "file", "huge pages"}
 
@@ -52,7 +55,7 @@ func Processes(ctx context.Context, root fs.FS, pids []int) (workload.Figures, [
 	for _, node := range slices.Sorted(maps.Keys(sum)) {
 		out.Nodes = append(out.Nodes, topology.NodeID(node))
 	}
-	all := workload.Figure{Name: "total", Unit: workload.InKiB, ByNode: make([]int64, len(out.Nodes))}
+	all := workload.Figure{Name: Total, Unit: workload.InKiB, ByNode: make([]int64, len(out.Nodes))}
 	for kind, name := range kinds {
 		row := workload.Figure{Name: name, Unit: workload.InKiB}
 		for i, node := range out.Nodes {

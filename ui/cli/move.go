@@ -25,6 +25,11 @@ every move. Of several nodes those are taken that suit it best. The daemon must
 run in enforce mode; it goes on by itself, and ` + "`homenode status`" + ` shows how
 far it is.
 
+Without a daemon a process named by its PID is moved at once, with its threads and
+children, as migratepages(8) and taskset(1) do: your own, as root anybody's. What it
+had goes into the journal of your state folder first; ` + "`homenode undo pid:PID`" + `
+gives it back.
+
 --cancel stops a page move that is under way or waits, and holds the workload:
 what has moved stays, and nothing more is done until ` + "`homenode resume NAME`" + ` or
 another move.
@@ -34,7 +39,7 @@ another move.
 Guests of libvirt are moved by ` + "`homenode vm move`" + `. Exit status 1: there is no
 room, or it is not homenode's to move; the line says why.`,
 		Example: "  homenode move /system.slice/redis.service --to 1 --dry-run\n" +
-			"  homenode move /system.slice/redis.service --to 1\n  homenode move /system.slice/redis.service --cancel",
+			"  homenode move /system.slice/redis.service --to 1\n  homenode move /system.slice/redis.service --cancel\n  homenode move 1234 --to 0",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			order := api.MoveOrder{ID: workload.ID(args[0]), DryRun: dryRun, Cancel: cancel}
@@ -90,7 +95,19 @@ func printMove(e *Env, a api.MoveAnswer, dryRun bool) {
 			would("what of its memory lies elsewhere is tried now", "what of its memory lies elsewhere would be tried now"))
 		return
 	}
-	fmt.Fprintf(w, "%s %s from %s, %s, to %s, %s.\n", a.Workload, would("goes", "would go"), words.Nodes(a.From), words.CPUs(a.FromCPUs), words.Nodes(a.To), words.CPUs(a.CPUs))
+	does := "goes"
+	if a.Move != nil {
+		does = "is moved"
+	}
+	fmt.Fprintf(w, "%s %s from %s, %s, to %s, %s.\n", a.Workload, would(does, "would go"), words.Nodes(a.From), words.CPUs(a.FromCPUs), words.Nodes(a.To), words.CPUs(a.CPUs))
+	if m := a.Move; m != nil { // it has ended
+		fmt.Fprintf(w, "  %s of %s of its memory moved", words.Bytes(max(0, m.Moved)), words.Bytes(max(m.Planned, m.Moved+m.Refused)))
+		if m.Refused > 0 {
+			fmt.Fprintf(w, ", %s did not: %s", words.Bytes(m.Refused), m.Why)
+		}
+		fmt.Fprintf(w, ".\n  `homenode undo %s` gives it back its CPUs; its memory stays.\n", a.Workload)
+		return
+	}
 	for _, s := range a.Steps {
 		if s.Kind == plan.MovePages {
 			fmt.Fprintf(w, "  %s of its memory %s, in %.0f s or more.\n", words.Bytes(max(0, s.Bytes)), would("move", "would move"), s.Cost.Seconds)

@@ -1,0 +1,70 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// moveProcess puts a process with its threads and children on the CPUs of nodes, and moves
+// their pages there. What it has now goes into the journal first, so that undo puts it back.
+func (l *Local) moveProcess(ctx context.Context, pid int, order api.MoveOrder) (api.MoveAnswer, error) {
+	h, o, err := l.Process(ctx, pid)
+	if err != nil {
+		return api.MoveAnswer{}, &api.Error{Code: api.NotFound, Text: err.Error()}
+	}
+	var nodes topology.NodeSet
+	a := api.MoveAnswer{Schema: "homenode-move/2", Workload: o.ID, Outcome: plan.Placed, FromCPUs: o.CPUs, To: order.To, Steps: []plan.Step{}}
+	for i := range h.Nodes {
+		n := &h.Nodes[i]
+		nodes.Add(n.ID)
+		if n.CPUs.Intersects(o.CPUs) {
+			a.From.Add(n.ID)
+		}
+		if order.To.Has(n.ID) {
+			a.CPUs = a.CPUs.Union(n.CPUs)
+		}
+	}
+	if bad := order.To.Minus(nodes); order.To.Empty() || !bad.Empty() {
+		return api.MoveAnswer{}, &api.Error{Code: api.BadRequest, Text: fmt.Sprintf("--to %s: this machine has nodes %s", order.To, nodes)}
+	}
+	a.Decision = plan.Decision{Workload: o.ID, Outcome: plan.Placed, Home: order.To}
+	target := plan.Target{Kind: workload.InProcess, Processes: o.Processes}
+	why := words.Because(words.MovedByHand)
+	if !a.CPUs.Empty() { // else the nodes have memory only, and it stays where it runs
+		a.Steps = append(a.Steps, plan.Step{Kind: plan.SetCPUs, Workload: o.ID, Target: target, From: o.CPUs.String(), To: a.CPUs.String(), Reason: why})
+	} else {
+		a.CPUs = o.CPUs
+	}
+	off := int64(workload.Total(o.Memory)-workload.On(o.Memory, order.To)) << 10
+	cost := plan.Cost{Bytes: off}
+	if pace := l.Settings.Arrange.MoveBandwidth; pace > 0 {
+		cost.Seconds = float64(off) / float64(pace)
+	}
+	a.Steps = append(a.Steps, plan.Step{Kind: plan.MovePages, Workload: o.ID, Target: target, To: order.To.String(), Bytes: off, Reason: why, Cost: cost})
+	if order.DryRun {
+		return a, nil
+	}
+	err = l.with(ctx, l.OpenOwn, control.Which{}, func(d *Daemon) error {
+		r, err := d.once(ctx, control.Request{Change: &control.Change{Steps: a.Steps, Together: true, Release: true}})
+		if err != nil {
+			return err
+		}
+		for _, f := range r.Changed {
+			if f != nil {
+				return wireError(f)
+			}
+		}
+		if m, ok := d.View().Moves[o.ID]; ok {
+			a.Move = &m
+		}
+		return nil
+	})
+	return a, err
+}
