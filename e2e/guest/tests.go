@@ -18,6 +18,7 @@ var tests = map[string]func(*T){
 	"homenode.topology":      homenodeTopology,
 	"homenode.observe":       homenodeObserve,
 	"homenode.enforce":       homenodeEnforce,
+	"homenode.who":           homenodeWho,
 	"homenode.undo":          homenodeUndo,
 	"homenode.stop":          homenodeStop,
 	"homenode.kill":          homenodeKill,

@@ -32,6 +32,8 @@ type walkerSpec struct {
 	huge    bool // transparent huge pages
 	at      set  // CPUs to start with; 0 means all
 	netns   bool // in a network namespace of its own
+	// terminal: it has no cgroup of its own, and is the shell of this terminal.
+	terminal *os.File
 }
 
 // walker is a running one.
@@ -51,7 +53,7 @@ func (t *T) startWalkers(parent group, specs ...walkerSpec) []*walker {
 	var ws []*walker
 	for _, s := range specs {
 		w := &walker{walkerSpec: s}
-		if !s.plain {
+		if !s.plain && s.terminal == nil {
 			w.group = t.newGroup(parent, s.name)
 		}
 		t.Do(w.start())
@@ -93,6 +95,11 @@ func (w *walker) start() error {
 		}
 		defer syscall.Close(fd)
 		c.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: fd}
+	}
+	if w.terminal != nil {
+		if err := onTerminal(c, w.terminal); err != nil {
+			return err
+		}
 	}
 	in, err := c.StdinPipe()
 	if err != nil {

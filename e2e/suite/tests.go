@@ -43,6 +43,7 @@ var Tests = []Test{
 	{Name: "homenode.topology", Shapes: []string{"n4", "n8"}, Limit: 30 * time.Second, Homenode: true},
 	{Name: "homenode.observe", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
 	{Name: "homenode.enforce", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
+	{Name: "homenode.who", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
 	{Name: "homenode.undo", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
 	{Name: "homenode.stop", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
 	{Name: "homenode.kill", Shapes: []string{"n4"}, Limit: 420 * time.Second, Homenode: true},

@@ -1,0 +1,89 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// homenodeWho: a process gets its home when it is old enough, the shell of a terminal none
+// until somebody orders it, and the history has neither before that.
+func homenodeWho(t *T) {
+	const minAge = 30 * time.Second
+	d := t.startDaemon(daemonOptions{mode: "enforce", minAge: minAge.String()})
+	terminal := t.newTerminal()
+	ws := t.startWalkers(cgroupRoot,
+		walkerSpec{name: "bash", slot: 1, mib: 24, threads: 1, place: "bind:1", unbind: true, terminal: terminal},
+		walkerSpec{name: "train", slot: 2, mib: 24, threads: 1, place: "bind:1", unbind: true, plain: true})
+	shell, train := ws[0], ws[1]
+	all := statusField(train.pid, "Cpus_allowed_list")
+	t.Until(minAge, "the young process is seen and left alone", func() (bool, string) {
+		s := t.status()
+		_, state, why := s.of(train.id())
+		return state == "left alone" && strings.Contains(why, "began less than 30s ago"), state + ": " + why
+	})
+	if now := statusField(train.pid, "Cpus_allowed_list"); now != all {
+		t.Fatalf("the young process may use CPUs %s of %s", now, all)
+	}
+	homes := t.awaitHome(settleLimit, ws[1:])
+	s := t.status()
+	if _, state, why := s.of(shell.id()); state != "left alone" || !strings.Contains(why, "the shell of a terminal") {
+		t.Fatalf("the shell is %s: %s", state, why)
+	}
+	if now := statusField(shell.pid, "Cpus_allowed_list"); now != all {
+		t.Fatalf("the shell may use CPUs %s of %s", now, all)
+	}
+	text := t.must(homenode("history", "--limit", "0"), exitOK).out
+	if strings.Contains(text, shell.id()+" ") || strings.Contains(text, "left alone.") {
+		t.Fatalf("the history has what was left alone:\n%s", text)
+	}
+	t.must(homenode("move", shell.id(), "--to", "2"), exitOK)
+	t.awaitHome(settleLimit, ws)
+	text = t.must(homenode("history", "--limit", "0"), exitOK).out
+	if !strings.Contains(text, " ordered a move: home is node 2") {
+		t.Fatalf("the history does not say who ordered the move:\n%s", text)
+	}
+	t.alive(d)
+	t.Textf("%s on node %s when it was old enough, the shell on node 2 by order", train.id(), homes[train.name])
+}
+
+// newTerminal is a terminal of which nobody has control yet.
+func (t *T) newTerminal() *os.File {
+	t.Do(os.MkdirAll("/dev/pts", 0o755))
+	if err := unix.Mount("devpts", "/dev/pts", "devpts", 0, "ptmxmode=0666"); err != nil && err != unix.EBUSY {
+		t.Fatalf("mount devpts: %v", err)
+	}
+	t.Defer(func() { unix.Unmount("/dev/pts", unix.MNT_DETACH) })
+	master, err := os.OpenFile("/dev/pts/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	t.Do(err)
+	t.Defer(func() { master.Close() })
+	t.Do(unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	t.Do(err)
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	t.Do(err)
+	t.Defer(func() { slave.Close() })
+	return slave
+}
+
+// onTerminal has a command begin as a shell does: under the name of one, as the leader of
+// the session of a terminal.
+func onTerminal(c *exec.Cmd, terminal *os.File) error {
+	const shell = "/run/terminal/bash"
+	if err := os.MkdirAll("/run/terminal", 0o755); err != nil {
+		return err
+	}
+	if err := os.Symlink(c.Path, shell); err != nil && !os.IsExist(err) {
+		return err
+	}
+	c.Path, c.ExtraFiles = shell, []*os.File{terminal}
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 3}
+	return nil
+}
