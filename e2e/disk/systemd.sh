@@ -1,9 +1,11 @@
 # disk/systemd.sh: systemd and its bus, for the guest in which homenode runs as a
-# service; sourced by fetch-disk.sh.
+# service, and programs that are started there; sourced by fetch-disk.sh.
 about=systemd
-size=400M
-packages=(systemd systemd-sysv dbus base-files netbase mount util-linux coreutils dash bash procps)
-without=()
+size=1G
+packages=(systemd systemd-sysv dbus base-files netbase mount util-linux coreutils dash bash procps dpkg
+	redis-server postgresql-17 default-jre-headless clojure)
+# PostgreSQL compiles no queries here.
+without=('./usr/lib/*/libLLVM*' './usr/lib/postgresql/*/lib/bitcode/*' './usr/lib/*/libz3*' './usr/share/i18n/*' './usr/share/icons/*')
 
 # fill does what the packages' scripts would have done, but for users: systemd-sysusers
 # makes them at boot.
@@ -14,11 +16,15 @@ fill() {
 	cat >"$tree/etc/passwd" <<'E'
 root:x:0:0:root:/root:/bin/sh
 messagebus:x:101:101::/nonexistent:/usr/sbin/nologin
+redis:x:105:105::/nonexistent:/usr/sbin/nologin
+postgres:x:106:106::/nonexistent:/usr/sbin/nologin
 nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin
 E
 	cat >"$tree/etc/group" <<'E'
 root:x:0:
 messagebus:x:101:
+redis:x:105:
+postgres:x:106:
 nogroup:x:65534:
 E
 	echo systemd >"$tree/etc/hostname"

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,6 +17,7 @@ type mapping struct {
 	start  uint64
 	policy string
 	anon   bool
+	file   string
 	nodes  map[int]int // pages by node
 }
 
@@ -42,6 +44,8 @@ func numaMaps(pid int) ([]mapping, error) {
 			key, value, _ := strings.Cut(word, "=")
 			n, err := strconv.Atoi(value)
 			switch {
+			case key == "file":
+				m.file = value
 			case err != nil:
 			case key == "anon":
 				m.anon = true
@@ -62,6 +66,21 @@ func anonByNode(pid int) (map[int]int, error) {
 	r := map[int]int{}
 	for _, m := range maps {
 		if m.anon {
+			for node, n := range m.nodes {
+				r[node] += n
+			}
+		}
+	}
+	return r, err
+}
+
+// ownByNode counts a process's pages that are in no file: anonymous ones and shared memory.
+func ownByNode(pid int) (map[int]int, error) {
+	maps, err := numaMaps(pid)
+	r := map[int]int{}
+	for _, m := range maps {
+		shared := slices.ContainsFunc([]string{"/dev/zero", "/dev/shm/", "/SYSV", "/memfd:"}, func(of string) bool { return strings.HasPrefix(m.file, of) })
+		if m.anon || shared {
 			for node, n := range m.nodes {
 				r[node] += n
 			}

@@ -41,9 +41,10 @@ var tests = map[string]func(*T){
 	"homenode.churn":         homenodeChurn,
 	"homenode.eight-nodes":   homenodeEightNodes,
 
-	"systemd.unit":    systemdUnit,
-	"systemd.cpusets": systemdCpusets,
-	"systemd.host":    systemdHost,
+	"systemd.unit":     systemdUnit,
+	"systemd.cpusets":  systemdCpusets,
+	"systemd.host":     systemdHost,
+	"systemd.programs": systemdPrograms,
 
 	"count.kernel":   countKernel,
 	"count.homenode": countHomenode,

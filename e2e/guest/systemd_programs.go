@@ -1,0 +1,133 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// program is one that people run, started as a service by `homenode run`.
+type program struct {
+	name  string
+	argv  []string
+	ready func() bool // it serves
+	fill  []string    // makes it take memory; nil: it does by itself
+}
+
+// threadsThatAllocate is a JVM program: 16 threads, each with 4 MB of its own that it
+// writes all the time.
+const threadsThatAllocate = `(dotimes [_ 16]
+  (doto (Thread. (fn [] (let [^longs a (long-array 500000)]
+    (loop [n 0] (dotimes [i 500000] (aset a i n)) (Thread/sleep 20) (recur (inc n))))))
+    (.setDaemon true) (.start)))
+(Thread/sleep 3000) (spit "/tmp/java.ready" "x") (Thread/sleep Long/MAX_VALUE)`
+
+// systemdPrograms: redis, PostgreSQL and a JVM with many threads are at home from the first page on when
+// `homenode run` starts them without a daemon; a daemon that comes later has nothing to move.
+func systemdPrograms(t *T) {
+	t.install()
+	const data = "/tmp/postgres"
+	t.Do(os.MkdirAll(data, 0o700))
+	t.Do(os.Chown(data, 106, 106))
+	bin, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	jars, _ := filepath.Glob("/usr/share/java/*.jar")
+	if len(bin) != 1 || len(jars) == 0 {
+		t.Fatalf("PostgreSQL in %q, %d jars", bin, len(jars))
+	}
+	postgres := []string{"/usr/bin/setpriv", "--reuid=106", "--regid=106", "--clear-groups"}
+	asPostgres := func(argv ...string) []string { return slices.Concat(postgres, argv) }
+	initial := asPostgres(bin[0]+"/initdb", "-D", data, "-A", "trust", "--no-sync", "--no-locale", "-E", "UTF8")
+	if r := captureFor(5*time.Minute, initial, "initdb"); r.exit != exitOK {
+		t.Fatalf("%s", r)
+	}
+	sql := "create table t as select i, repeat('homenode', 20) s from generate_series(1, 100000) i; select count(*), max(length(s)) from t"
+	psql := func(q string) []string { return asPostgres(bin[0]+"/psql", "-h", "/tmp", "-d", "postgres", "-Atc", q) }
+	programs := []program{
+		{
+			name:  "redis",
+			argv:  []string{"/usr/bin/redis-server", "--save", "", "--port", "0", "--unixsocket", "/tmp/redis.sock", "--dir", "/tmp", "--enable-debug-command", "yes"},
+			ready: func() bool { return capture([]string{"redis-cli", "-s", "/tmp/redis.sock", "ping"}, "").exit == exitOK },
+			fill:  []string{"redis-cli", "-s", "/tmp/redis.sock", "debug", "populate", "100000", "key", "500"},
+		},
+		{
+			name:  "postgres",
+			argv:  asPostgres(bin[0]+"/postgres", "-D", data, "-k", "/tmp", "-c", "listen_addresses=", "-c", "shared_buffers=64MB", "-c", "jit=off", "-c", "fsync=off"),
+			ready: func() bool { return capture(psql("select 1"), "").exit == exitOK },
+			fill:  psql(sql),
+		},
+		{
+			name:  "java",
+			argv:  []string{"/usr/bin/java", "-Xms160m", "-Xmx160m", "-XX:+UseParallelGC", "-cp", strings.Join(jars, ":"), "clojure.main", "-e", threadsThatAllocate},
+			ready: func() bool { _, err := os.Stat("/tmp/java.ready"); return err == nil },
+		},
+	}
+	for _, p := range programs {
+		argv := append([]string{"systemd-run", "-q", "--unit=" + p.name, installed, "run", "--name", p.name, "--cpus", "2", "--memory", "256MiB", "--"}, p.argv...)
+		t.command(argv...)
+		t.Defer(func() { capture([]string{"systemctl", "stop", p.name}, "") })
+		t.OnFailure(func() {
+			t.logLines(p.name, capture([]string{"journalctl", "-u", p.name, "--no-pager", "-o", "cat"}, "").out, 10)
+		})
+	}
+	homes := map[string]set{}
+	for _, p := range programs {
+		t.until(5*time.Minute, time.Second, p.name+" is ready", func() (bool, string) { return p.ready(), t.show(p.name, "ActiveState") })
+		if p.fill != nil {
+			if r := captureFor(5*time.Minute, p.fill, p.name); r.exit != exitOK {
+				t.Fatalf("%s", r)
+			}
+		}
+		homes[p.name] = t.unitAtHome(p.name, 0)
+	}
+
+	t.command("systemctl", "start", "homenode")
+	t.Defer(func() { capture([]string{"systemctl", "stop", "homenode"}, "") })
+	warm(30 * time.Second)
+	for _, p := range programs {
+		t.unitAtHome(p.name, homes[p.name])
+	}
+	for _, e := range t.events(t.command(installed, "history", "--json", "--limit", "0")) {
+		if e.Code == "move-begins" {
+			t.Fatalf("the daemon moved %s: %s", e.Workload, e.Code)
+		}
+	}
+}
+
+// unitAtHome looks at all processes of a service: their threads may use the CPUs of one node,
+// home unless that is 0, and 99 % of what is theirs lies there.
+func (t *T) unitAtHome(unit string, home set) set {
+	var processes, pages int
+	own := map[int]int{}
+	for text := range strings.FieldsSeq(readText(cgroupRoot + t.show(unit, "ControlGroup") + "/cgroup.procs")) {
+		pid, err := strconv.Atoi(text)
+		t.Do(err)
+		byNode, err := ownByNode(pid)
+		if err != nil {
+			continue // it has ended
+		}
+		processes++
+		for node, n := range byNode {
+			own[node] += n
+			pages += n
+		}
+		for tid, may := range allowed(pid) {
+			if home == 0 {
+				home = t.nodesOf(may)
+			}
+			if t.nodesOf(may) != home {
+				t.Fatalf("%s: thread %d of %d may use CPUs %s of nodes %s, others node %s", unit, tid, pid, may, t.nodesOf(may), home)
+			}
+		}
+	}
+	if home.size() != 1 || share(own, home) < 0.99 {
+		t.Fatalf("%s: home %s, memory %s", unit, home, byNodeText(own))
+	}
+	t.Row("Programs under homenode run", unit, fmt.Sprint(processes), fmt.Sprintf("%d MiB", pages*4/1024), home.String(), fmt.Sprintf("%.2f %%", share(own, home)*100))
+	return home
+}
