@@ -26,8 +26,9 @@ type Leaf struct {
 // need to tell the same, so that the machine can be looked at elsewhere. By
 // construction no other file is touched: none that holds a serial number, MAC
 // or IP address, UUID, host name or firmware string. What could still name a
-// machine in what is taken is rewritten: see rename and shortLink, and
-// /proc/self/status, which keeps the two lines on what the process may use.
+// machine in what is taken is rewritten: see rename and shortLink, /proc/cpuinfo,
+// which keeps the CPU's model alone, and /proc/self/status, which keeps the two lines
+// on what the process may use.
 func Capture(fsys fs.FS) ([]Leaf, error) {
 	c := &capture{fsys: fsys, leaves: map[string]Leaf{}, names: map[string]string{}}
 	host, err := FromSysfs(fsys)
@@ -48,6 +49,9 @@ func Capture(fsys fs.FS) ([]Leaf, error) {
 	}
 	for _, pmu := range []string{"cpu_core", "cpu_atom"} {
 		c.files("sys/devices/"+pmu, "cpus")
+	}
+	if host.CPU != "" {
+		c.add(Leaf{Name: "proc/cpuinfo", Data: []byte("model name\t: " + host.CPU + "\n")})
 	}
 	c.add(Leaf{Name: "proc/self/status", Data: fmt.Appendf(nil, "Cpus_allowed_list:\t%s\nMems_allowed_list:\t%s\n", host.Allowed, host.AllowedMems)})
 	c.devices(host)
