@@ -30,7 +30,7 @@ residence: over all nodes, (share of CPU time on the node) × (share of memory o
 the node). What it will be by plan is always expected so.
 
 With names, --class, --home, --state or --name only the workloads that fit are
-shown. --watch shows them again and again, every 2 s or PERIOD, until Ctrl-C.
+shown. --watch shows them again and again, every 2 s or DURATION, until Ctrl-C.
 
 NAME is an ID, a PID, a cgroup, a systemd unit, a container, a guest or a
 program; ` + "`homenode explain --help`" + ` has more.`,
@@ -79,7 +79,7 @@ program; ` + "`homenode explain --help`" + ` has more.`,
 		},
 	}
 	r.flags(c)
-	c.Flags().StringVar(&watch, "watch", "", "show it again every `PERIOD`, "+defaultWatch+" when not given, until Ctrl-C")
+	c.Flags().StringVar(&watch, "watch", "", "show it again every `DURATION`, "+defaultWatch+" when not given, until Ctrl-C")
 	c.Flags().Lookup("watch").NoOptDefVal = defaultWatch
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-status/2); with --watch a document a line")
 	stateDirFlag(c, e)

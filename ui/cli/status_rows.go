@@ -70,10 +70,10 @@ func classAt(w *api.Workload) int { return slices.Index(workload.Classes, w.Clas
 func (r *rows) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&r.sort, "sort", "", "order by `COLUMN`: "+strings.Join(sortKeys, ", ")+"; by ID when not given")
-	f.StringSliceVar(&r.classes, "class", nil, "only of this `CLASS`: "+listed(workload.Classes)+"; may be given again")
+	f.StringSliceVar(&r.classes, "class", nil, "only of this `CLASS`: "+listed(workload.Classes)+"; may be repeated")
 	f.StringVar(&r.home, "home", "", "only those with a home on one of `NODES`, such as 0 or 0-1")
-	f.StringVar(&r.home, "node", "", "the same as --home")
-	f.StringSliceVar(&r.states, "state", nil, "only in this `STATE`: "+strings.Join(states, ", ")+"; may be given again")
+	f.StringVar(&r.home, "node", "", "as --home, one of `NODES`")
+	f.StringSliceVar(&r.states, "state", nil, "only in this `STATE`: "+strings.Join(states, ", ")+"; may be repeated")
 	f.StringVar(&r.glob, "name", "", "only those whose name or ID fits `PATTERN`, such as 'redis*'")
 	f.BoolVar(&r.all, "all", false, "those too small to be placed, too")
 }
