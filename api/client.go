@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,7 +24,36 @@ import (
 const connectWithin = 5 * time.Second
 
 // Client is a Backend that asks the daemon.
-type Client struct{ http *http.Client }
+type Client struct {
+	// Waiting is called when a request begins, and what it returns when that is over; nil is
+	// not called. Who asks to undo says so itself.
+	Waiting func() (done func())
+
+	http  *http.Client
+	owner int
+	first firstConn
+}
+
+// firstConn is the connection that Dial found the daemon with, for the first request.
+type firstConn struct {
+	mu   sync.Mutex
+	conn net.Conn // nil once taken
+	at   time.Time
+}
+
+// keepFirst is for how long it is good: the daemon lets go of one that nobody asks on.
+const keepFirst = time.Second
+
+func (f *firstConn) take() net.Conn {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.conn
+	if f.conn = nil; c != nil && time.Since(f.at) > keepFirst {
+		c.Close()
+		return nil
+	}
+	return c
+}
 
 // Dial returns a client of the daemon on the socket, or an error that wraps
 // ErrNoDaemon when nothing listens there, or fs.ErrPermission when the caller
@@ -35,7 +65,7 @@ func Dial(socket string) (*Client, error) {
 	c, err := net.DialTimeout("unix", socket, connectWithin)
 	switch {
 	case os.IsTimeout(err), errors.Is(err, syscall.EAGAIN):
-		return nil, fmt.Errorf("the daemon on %s does not take connections: it is stuck, or this machine is very busy", socket)
+		return nil, fmt.Errorf("%w on %s: it takes no connections, is stuck, or this machine is very busy", ErrLate, socket)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, fmt.Errorf("%w on %s; start one with `homenode daemon`", ErrNoDaemon, socket)
 	case errors.Is(err, fs.ErrPermission):
@@ -43,28 +73,23 @@ func Dial(socket string) (*Client, error) {
 	case err != nil:
 		return nil, err
 	}
-	c.Close()
-	t := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	client := &Client{owner: -1, first: firstConn{conn: c, at: time.Now()}}
+	if p, err := peerOf(c); err == nil {
+		client.owner = p.uid
+	}
+	client.http = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		if c := client.first.take(); c != nil {
+			return c, nil
+		}
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", socket)
-	}}
-	return &Client{&http.Client{Transport: t}}, nil
+	}}}
+	return client, nil
 }
 
 // Owner is the user that the daemon runs as, -1 when the kernel does not say.
 // Whoever may write into the folder of a socket can put one of their own there.
-func Owner(socket string) int {
-	c, err := net.DialTimeout("unix", socket, connectWithin)
-	if err != nil {
-		return -1
-	}
-	defer c.Close()
-	p, err := peerOf(c)
-	if err != nil {
-		return -1
-	}
-	return p.uid
-}
+func (c *Client) Owner() int { return c.owner }
 
 // How long a daemon may take for an answer before it counts as stuck: what was seen
 // and decided last is there at once, a change waits for what goes on; steps move the
@@ -73,6 +98,9 @@ var lookWithin, changeWithin, undoWithin = 10 * time.Second, time.Minute, 30 * t
 
 // Close lets go of idle connections.
 func (c *Client) Close() error {
+	if first := c.first.take(); first != nil {
+		first.Close()
+	}
 	c.http.CloseIdleConnections()
 	return nil
 }
@@ -150,12 +178,15 @@ func (c *Client) do(ctx context.Context, method, path string, in, out any) error
 	}
 	bounded, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
+	if c.Waiting != nil && path != "/v1/undo" {
+		defer c.Waiting()()
+	}
 	failed := func(err error) error {
 		switch {
 		case errors.Is(ctx.Err(), context.DeadlineExceeded):
-			return errors.New("the daemon has not answered in time")
+			return ErrLate
 		case ctx.Err() != nil && method != "GET":
-			return errors.New("interrupted; the daemon goes on with what was asked")
+			return errors.New("interrupted; what the daemon had begun goes on")
 		case ctx.Err() != nil:
 			return errors.New("interrupted")
 		case bounded.Err() == nil:

@@ -1,9 +1,11 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"slices"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +19,31 @@ type peer struct {
 	pid      int // in this PID namespace; 0 outside of it
 }
 
-type peerKey struct{}
+// peerKey and connKey are where the context of a request has its peer and its connection.
+type (
+	peerKey struct{}
+	connKey struct{}
+)
+
+// hungUp reports whether who asks has closed the connection of a request, as poll(2) tells:
+// POLLHUP, which a peer that still reads does not cause.
+func hungUp(ctx context.Context) bool {
+	u, ok := ctx.Value(connKey{}).(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return true
+	}
+	gone := false
+	err = raw.Control(func(fd uintptr) {
+		fds := []unix.PollFd{{Fd: int32(fd)}}
+		n, err := unix.Poll(fds, 0)
+		gone = err == nil && n > 0 && fds[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
+	})
+	return gone || err != nil
+}
 
 func (p peer) mayChange(a Access) bool {
 	if p.uid == 0 {

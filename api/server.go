@@ -55,7 +55,8 @@ func serve(ctx context.Context, l net.Listener, b Backend, a Access, peerOf func
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, peerKey{}, c.(*slotConn).peer)
+			own := c.(*slotConn)
+			return context.WithValue(context.WithValue(ctx, peerKey{}, own.peer), connKey{}, own.Conn)
 		},
 	}
 	l = &limited{Listener: l, peerOf: peerOf, slots: slots{users: map[int]int{}}}
@@ -213,6 +214,11 @@ func change[T any](a Access, most int64, f func(context.Context, T) (any, error)
 		d.DisallowUnknownFields()
 		if err := d.Decode(&in); err != nil {
 			reply(w, nil, &Error{BadRequest, "request body: " + err.Error()})
+			return
+		}
+		// A daemon that was stopped finds old requests when it goes on. Who has gone away since
+		// does not expect to be obeyed.
+		if hungUp(r.Context()) {
 			return
 		}
 		unhurried(w)

@@ -46,6 +46,10 @@ type SmallSource interface {
 // ErrNoDaemon is returned by Dial when nothing listens on the socket.
 var ErrNoDaemon = errors.New("no daemon is running")
 
+// ErrLate is returned when a daemon has not answered, or taken a connection, by the deadline of
+// who asks.
+var ErrLate = errors.New("the daemon has not answered in time")
+
 // Code is the kind of a refusal.
 type Code string
 
@@ -371,6 +375,9 @@ type UndoResult struct {
 	Theirs   []plan.Entry  `json:"theirs"`   // somebody else has set it since: it is not touched
 	Deferred []UndoFailure `json:"deferred"` // others use it still; it goes back with them
 	Failed   []UndoFailure `json:"failed"`
+	// Policies is the workloads of `homenode run` among Restored whose memory policy stays
+	// until they end: the kernel lets only a process itself change its own.
+	Policies []workload.ID `json:"policies,omitempty"`
 }
 
 // UndoFailure is one setting that could not be put back, or whose heirs could not be
@@ -412,13 +419,15 @@ type Exact struct {
 
 // Home is the answer to a Want.
 type Home struct {
-	Schema   string           `json:"schema"` // homenode-home/2
-	Nodes    topology.NodeSet `json:"nodes"`
-	CPUs     topology.CPUSet  `json:"cpus"`
-	Bound    bool             `json:"bound"`  // memory bound to Nodes; preferred there otherwise
-	Ledger   bool             `json:"ledger"` // true when the daemon has written it down
-	Why      string           `json:"why"`
-	Decision plan.Decision    `json:"decision"`
+	Schema string           `json:"schema"` // homenode-home/2
+	Nodes  topology.NodeSet `json:"nodes"`
+	CPUs   topology.CPUSet  `json:"cpus"`
+	Bound  bool             `json:"bound"`  // memory bound to Nodes; preferred there otherwise
+	Ledger bool             `json:"ledger"` // true when the daemon has written it down
+	Why    string           `json:"why"`
+	// Unasked is why a daemon that runs was not asked or did not answer; "" when none runs.
+	Unasked  string        `json:"unasked,omitempty"`
+	Decision plan.Decision `json:"decision"`
 	// Of dedicated work: the CPU of each vCPU. Memory is what is booked on each node.
 	Pins   []topology.CPUID `json:"pins,omitempty"`
 	Memory []NodeKiB        `json:"memory_by_node,omitempty"`

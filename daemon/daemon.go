@@ -35,6 +35,8 @@ type Options struct {
 	Clock    Clock
 	Recorder Recorder // nil keeps no record
 	Log      *slog.Logger
+	// Processes is asked before a home is given; nil: bookings end with the next scan.
+	Processes Processes
 	// Suits checks the configuration against the machine, at the first scan: what cannot
 	// be is an error, what is odd is told. nil finds all in order.
 	Suits func(*topology.Host) (odd []string, err error)
@@ -111,13 +113,16 @@ type arrival struct {
 	call callKey // the call it is about
 	lost int     // 1 when that was given up, -1 when it has come back all the same, without an input
 
-	unanswered bool // it is a scan that failed for want of time: another may not
+	asked      *asked // a request that is ready to be decided on
+	unanswered bool   // it is a scan that failed for want of time: another may not
 }
 
 // asked is a request and where its answer goes.
 type asked struct {
+	ctx     context.Context // of who asks: nothing is begun for who has gone away
 	request control.Request
 	answer  chan<- control.Reply
+	looked  bool // Options.Processes was asked for it
 }
 
 // New reads what an earlier daemon left in the store and is ready to Run.
@@ -336,7 +341,7 @@ func (d *Daemon) end() error {
 	var err error
 	if d.o.Settings.RestoreOnStop && d.o.Settings.Enforce {
 		answer := make(chan control.Reply, 1)
-		d.ask(asked{control.Request{Undo: &control.Which{All: true, Stop: true}}, answer})
+		d.ask(asked{ctx: context.Background(), request: control.Request{Undo: &control.Which{All: true, Stop: true}}, answer: answer})
 		d.pump(time.Minute, func() bool { return len(answer) > 0 })
 		select {
 		case r := <-answer:
@@ -382,6 +387,10 @@ func (d *Daemon) arrive(a arrival) {
 
 // take gives what came from beside the loop to it.
 func (d *Daemon) take(a arrival) {
+	if a.asked != nil {
+		d.ask(*a.asked)
+		return
+	}
 	if a.lost != 0 {
 		if d.stuck[a.call] += a.lost; d.stuck[a.call] == 0 {
 			delete(d.stuck, a.call)
@@ -439,12 +448,35 @@ func (d *Daemon) late() {
 
 var errScanLate = fmt.Errorf("the scan of the host has not ended within %v", scanWithin)
 
-// ask gives a request to the loop.
+// ask gives a request to the loop. Before a home is given it is looked, beside the loop, who
+// of those that hold one has ended, so that no booking outlives its process.
 func (d *Daemon) ask(a asked) {
+	if a.ctx.Err() != nil {
+		return
+	}
+	if p := a.request.Place; p != nil && d.o.Processes != nil && !a.looked && d.stalled == "" {
+		a.looked = true
+		booked := d.state.Booked()
+		d.o.Go(func() {
+			d.lookAt(p, booked)
+			d.arrive(arrival{asked: &a})
+		})
+		return
+	}
 	d.number++
 	a.request.ID = d.number
 	d.answers[d.number] = a.answer
 	d.next(control.Input{Request: &a.request})
+}
+
+// lookAt finds out what a request for a home needs to know of processes.
+func (d *Daemon) lookAt(p *control.PlaceRequest, booked []workload.Process) {
+	var bug error
+	defer d.caught("looking which processes have ended", &bug)
+	if p.Process.PID > 0 {
+		p.Had = d.o.Processes.Affinity(p.Process)
+	}
+	p.Ended = d.o.Processes.Ended(booked)
 }
 
 // next is one turn of the loop: what follows from an input is decided, published, written

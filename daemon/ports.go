@@ -72,6 +72,14 @@ type Inheriting interface {
 	Inherited(ctx context.Context, journal []plan.Entry, among []workload.Process) ([]plan.Inherited, error)
 }
 
+// Processes tells of processes what the kernel says without waiting for them.
+type Processes interface {
+	// Ended is those that are no more.
+	Ended([]workload.Process) []workload.Process
+	// Affinity is the CPUs that a process may use; empty when it cannot be read.
+	Affinity(workload.Process) topology.CPUSet
+}
+
 // Surveyor makes one kind of survey, on what the newest scan saw.
 type Surveyor func(ctx context.Context, s *workload.Snapshot) (control.Survey, error)
 

@@ -21,7 +21,7 @@ func (d *Daemon) request(ctx context.Context, r control.Request) (control.Reply,
 	r.By = api.Asker(ctx)
 	answer := make(chan control.Reply, 1)
 	select {
-	case d.requests <- asked{r, answer}:
+	case d.requests <- asked{ctx: ctx, request: r, answer: answer}:
 	case <-ctx.Done():
 		return control.Reply{}, ctx.Err()
 	case <-d.ended:
@@ -74,8 +74,8 @@ func wireError(f *control.Failure) error {
 	return &api.Error{Code: api.Failed, Text: f.Text}
 }
 
-// Undo holds a workload, or all, and puts settings back. Who asks may go away: half an
-// undo helps nobody.
+// Undo holds a workload, or all, and puts settings back. Once that has begun who asks may
+// go away: half an undo helps nobody.
 func (d *Daemon) Undo(ctx context.Context, which api.Which) (api.UndoResult, error) {
 	r, err := d.request(ctx, control.Request{Undo: &control.Which{ID: which.ID, All: which.All}, Lineage: d.lineage(string(which.ID))})
 	return wireUndone(r.Undo), err
@@ -89,6 +89,7 @@ func wireUndone(u *control.Undone) api.UndoResult {
 	}
 	out.Workload = u.Workload
 	out.Restored, out.Gone, out.Theirs = append(out.Restored, u.Restored...), append(out.Gone, u.Gone...), append(out.Theirs, u.Foreign...)
+	out.Policies = u.Policies
 	for _, n := range u.Deferred {
 		out.Deferred = append(out.Deferred, api.UndoFailure(n))
 	}
@@ -207,7 +208,7 @@ func changeErrors(all []*control.Failure) []error {
 func (d *Daemon) once(ctx context.Context, r control.Request) (control.Reply, error) {
 	r.By = api.Asker(ctx)
 	answer := make(chan control.Reply, 1)
-	d.ask(asked{r, answer})
+	d.ask(asked{ctx: ctx, request: r, answer: answer})
 	for {
 		select {
 		case reply := <-answer:

@@ -5,7 +5,11 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -45,5 +49,60 @@ func TestRequestsOfNothing(t *testing.T) {
 				t.Errorf("%s of %T: %v", name, b, err)
 			}
 		}
+	}
+}
+
+// dead has all processes end but those it names.
+type dead map[workload.Process]bool
+
+func (d dead) Ended(all []workload.Process) (out []workload.Process) {
+	for _, p := range all {
+		if !d[p] {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func (dead) Affinity(workload.Process) topology.CPUSet { return topology.CPUs(0, 1) }
+
+// TestRunsInARow: commands that have ended by the time the next asks hold nothing, without
+// a scan between them.
+func TestRunsInARow(t *testing.T) {
+	living := dead{}
+	r := newRig(t, newMachine(t, 1, 2), false, func(o *Options) { o.Processes = living })
+	r.ticks(1)
+	for pid := 101; pid < 113; pid++ {
+		clear(living)
+		p := workload.Process{PID: pid, Start: 9}
+		living[p] = true
+		if _, err := r.place(api.Want{Class: workload.Dedicated, CPUs: 1, Process: p}); err != nil {
+			t.Fatalf("%d: %v", pid-100, err)
+		}
+		if got := r.state.Booked(); len(got) != 1 || got[0] != p {
+			t.Errorf("booked by %v", got)
+		}
+		if had := r.state.Admissions[control.ProcessID(pid)].Had; had.String() != "0-1" {
+			t.Errorf("it might use CPUs %q before", had)
+		}
+	}
+}
+
+// TestAskerGone: nothing is begun for who has gone away before the loop came to it.
+func TestAskerGone(t *testing.T) {
+	m := scattered(t)
+	r := newRig(t, m, true)
+	r.ticks(6)
+	before := m.settings()
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	p := workload.Process{PID: 7, Start: 9}
+	for _, request := range []control.Request{{Undo: &control.Which{All: true}},
+		{Place: &control.PlaceRequest{Spec: workload.Spec{Class: workload.Shared, CPUs: 1}, Process: p}}} {
+		r.ask(asked{ctx: gone, request: request, answer: make(chan control.Reply, 1)})
+		r.settle()
+	}
+	if diff := cmp.Diff(before, m.settings()); diff != "" || r.state.Holds.All || len(r.state.Admissions) != 0 {
+		t.Errorf("held %v, admitted %d:\n%s", r.state.Holds.All, len(r.state.Admissions), diff)
 	}
 }

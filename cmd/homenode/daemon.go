@@ -282,7 +282,8 @@ func optionsFor(c config.Config, look observe.Options) daemon.Options {
 				return out, err
 			},
 		},
-		Clock: wallClock{}, Lineage: func(pid int) workload.Lineage { return observe.LineageOf(root, pid) },
+		Processes: process.Live{},
+		Clock:     wallClock{}, Lineage: func(pid int) workload.Lineage { return observe.LineageOf(root, pid) },
 	}
 }
 

@@ -20,7 +20,7 @@ func (s *State) admitExact(id uint64, spec *workload.Spec, in *PlaceRequest) {
 	answer := &Placed{Placement: p, Decision: d}
 	if in.Process.PID > 0 {
 		answer.Ledger = true
-		a := Admission{Spec: *spec, Process: in.Process, Placement: p, Scan: s.Scans, Exact: true}
+		a := Admission{Spec: *spec, Process: in.Process, Had: s.hadBefore(in), Placement: p, Scan: s.Scans, Exact: true}
 		s.Admissions[spec.ID] = a
 		s.saveAdmission(a)
 		if !p.CPUs.Empty() {

@@ -124,6 +124,10 @@ type PlaceRequest struct {
 	Spec workload.Spec `json:"spec"`
 	// Process will live there, and is a workload from then on; PID 0 for none.
 	Process workload.Process `json:"process,omitzero"`
+	// Had is the CPUs that Process may use before it is confined; empty when not known.
+	Had topology.CPUSet `json:"had,omitzero"`
+	// Ended is processes that hold something and are no more, as was found for this request.
+	Ended []workload.Process `json:"ended,omitempty"`
 	// Hold keeps what was answered, when no Process is named, until the workload is seen
 	// but no longer than this; 0 asks without taking.
 	Hold time.Duration `json:"hold,omitempty"`
@@ -224,6 +228,9 @@ type Undone struct {
 	Foreign  []plan.Entry `json:"foreign,omitempty"`  // somebody else has set it since: it is theirs
 	Deferred []NotUndone  `json:"deferred,omitempty"` // others use it still; it goes back with them
 	Failed   []NotUndone  `json:"failed,omitempty"`
+	// Policies is those of `homenode run` whose affinity was put back: the memory policy that
+	// each was started with stays.
+	Policies []workload.ID `json:"policies,omitempty"`
 }
 
 // NotUndone is one setting that was not put back.

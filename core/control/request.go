@@ -2,6 +2,8 @@ package control
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
@@ -43,6 +45,7 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 		s.reply(Reply{ID: id, Failed: refuse(Failed, words.NotScannedYet)})
 		return
 	}
+	s.ended(in.Ended)
 	spec := in.Spec
 	if in.Process.PID > 0 {
 		spec.ID = ProcessID(in.Process.PID)
@@ -51,7 +54,8 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 		s.admitExact(id, &spec, in)
 		return
 	}
-	result := s.Ledger().Place(place.Request{Spec: spec})
+	// A command starts whatever others asked for; what a home is held for can wait.
+	result := s.Ledger().Place(place.Request{Spec: spec, Crowd: spec.ID == "" || in.Process.PID > 0})
 	answer := &Placed{Placement: result.Placement, Decision: result.Decision}
 	if result.Decision.Outcome == plan.Refused {
 		if in.Process.PID > 0 {
@@ -64,7 +68,7 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 		s.reply(Reply{ID: id, Place: answer})
 		return
 	}
-	a := Admission{Spec: spec, Process: in.Process, Placement: result.Placement, Scan: s.Scans}
+	a := Admission{Spec: spec, Process: in.Process, Had: s.hadBefore(in), Placement: result.Placement, Scan: s.Scans}
 	if in.Process.PID > 0 {
 		a.Placement.Start = in.Process.Start
 		answer.Placement, answer.Ledger = a.Placement, true
@@ -80,6 +84,73 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 	s.Admissions[spec.ID] = a
 	s.saveAdmission(a)
 	s.reply(Reply{ID: id, Place: answer})
+}
+
+// hadBefore is the CPUs that a process might use before it first became a run: one within
+// another, in the same process, is of the same command.
+func (s *State) hadBefore(in *PlaceRequest) topology.CPUSet {
+	if was, ok := s.Admissions[ProcessID(in.Process.PID)]; ok && was.Process == in.Process && !was.Had.Empty() {
+		return was.Had
+	}
+	return in.Had
+}
+
+// Booked is the processes that hold something, each once: what `homenode run` placed, and
+// those whose home a scan has booked.
+func (s *State) Booked() []workload.Process {
+	var out []workload.Process
+	seen := map[workload.Process]bool{}
+	add := func(p workload.Process) {
+		if p.PID > 0 && p.Start != 0 && !seen[p] {
+			seen[p] = true
+			out = append(out, p)
+		}
+	}
+	for _, id := range sortedKeys(s.Admissions) {
+		add(s.Admissions[id].Process)
+	}
+	homes := s.Homes()
+	for i := range homes {
+		if pid, ok := strings.CutPrefix(string(homes[i].Workload), "pid:"); ok {
+			n, _ := strconv.Atoi(pid)
+			add(workload.Process{PID: n, Start: homes[i].Start})
+		}
+	}
+	return out
+}
+
+// ended takes processes that are no more out of what is booked: what has ended holds
+// nothing, also before the next scan.
+func (s *State) ended(all []workload.Process) {
+	gone, admitted, exact := map[workload.ID]bool{}, len(s.Admissions), false
+	for _, p := range all {
+		id := ProcessID(p.PID)
+		if a, ok := s.Admissions[id]; ok && a.Process == p {
+			delete(s.Admissions, id)
+			delete(s.Given, id)
+			exact = exact || a.Exact
+		}
+		if at := place.Of(s.Homes(), id); at != nil && at.Start == p.Start {
+			gone[id] = true
+		}
+	}
+	if len(s.Admissions) != admitted {
+		s.saveAdmissions()
+	}
+	if exact && s.Snapshot.Host != nil { // its CPUs were reserved
+		s.Facts.Policy, s.ledger = s.policy(s.Snapshot.Host), nil
+		s.keepClear()
+	}
+	if len(gone) == 0 {
+		return
+	}
+	s.Plan.Placements = slices.DeleteFunc(slices.Clone(s.Homes()), func(p workload.Placement) bool { return gone[p.Workload] })
+	s.savePlacements()
+	if s.ledger != nil {
+		for id := range gone { // in any order: it is sums
+			s.ledger.Remove(id)
+		}
+	}
 }
 
 // chose remembers why a home was chosen.

@@ -667,3 +667,59 @@ func chosen(f *fake, id workload.ID) plan.Decision {
 	}
 	return plan.Decision{}
 }
+
+// TestEndedHoldsNothing: what was found to have ended gives its CPUs back before the next
+// scan; a younger process of the same PID keeps its own.
+func TestEndedHoldsNothing(t *testing.T) {
+	f := newFake(t, 1, 2)
+	f.scan(1)
+	place := func(pid int, class workload.Class, ended ...workload.Process) Reply {
+		return f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{Name: "x", Class: class, CPUs: 1},
+			Process: workload.Process{PID: pid, Start: uint64(pid)}, Ended: ended}})
+	}
+	if r := place(101, workload.Dedicated); r.Failed != nil {
+		t.Fatalf("%+v", r.Failed)
+	}
+	if r := place(102, workload.Dedicated, workload.Process{PID: 101, Start: 7}); r.Failed == nil && r.Place.Placement.CPUs.Equal(f.s.Admissions["pid:101"].Placement.CPUs) {
+		t.Fatal("a CPU of a process that lives")
+	}
+	for i := range 12 {
+		last := workload.Process{PID: 101 + i, Start: uint64(101 + i)}
+		if r := place(102+i, workload.Dedicated, workload.Process{PID: 101, Start: 101}, last); r.Failed != nil {
+			t.Fatalf("%d: %s", i, r.Failed.Text)
+		}
+	}
+	if n := len(f.s.Admissions); n != 1 {
+		t.Errorf("%d admissions", n)
+	}
+	if got := f.s.Booked(); len(got) != 1 || got[0].PID != 113 {
+		t.Errorf("booked by %v", got)
+	}
+	f.run()
+	if n := len(f.disk.placements); n != 1 {
+		t.Errorf("%d homes on disk", n)
+	}
+}
+
+// TestSharedRunsAreNeverRefused: on a host full of living shared runs there is room for one
+// more, and the answer says that it is crowded.
+func TestSharedRunsAreNeverRefused(t *testing.T) {
+	f := newFake(t, 1, 2)
+	f.scan(1)
+	crowded := 0
+	for pid := 101; pid < 120; pid++ {
+		r := f.admit(pid, workload.Shared, 1)
+		if r.Failed != nil {
+			t.Fatalf("run %d: %s", pid-100, r.Failed.Text)
+		}
+		for _, why := range r.Place.Decision.Reasons {
+			if why.Code == words.HomeCrowded {
+				crowded++
+			}
+		}
+	}
+	if crowded != 19-6 { // the policy lets each CPU carry three
+		t.Errorf("%d are told that it is crowded", crowded)
+	}
+	f.scan(2)
+}

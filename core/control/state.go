@@ -55,6 +55,7 @@ func (h *Holds) Has(id workload.ID) bool { return h.All || h.IDs[id] }
 type Admission struct {
 	Spec      workload.Spec      `json:"spec"`
 	Process   workload.Process   `json:"process,omitzero"` // its root; without one it holds until Until
+	Had       topology.CPUSet    `json:"had,omitzero"`     // that Process might use before; empty when not known, or given back
 	Placement workload.Placement `json:"placement"`
 	Until     time.Time          `json:"until,omitzero"`
 	Scan      uint64             `json:"scan,omitempty"`  // the newest that had begun: later ones must see it

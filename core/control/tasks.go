@@ -406,6 +406,9 @@ func (s *State) intend(id workload.ID, t *Task, step plan.Step, r *Result) {
 		if e == nil {
 			s.Seq++
 			e = &plan.Entry{Seq: s.Seq, Time: s.At.Round(0), Kind: c.Kind, Path: c.Path, Old: c.Value, Groups: c.Groups, Object: c.Object, Ticks: c.Ticks}
+			if a, ok := s.runOf(c.Kind, c.Path); ok && c.Value == a.Placement.CPUs.String() {
+				e.Old, e.New = a.Had.String(), c.Value // what it has is of homenode
+			}
 		}
 		renewed := *e
 		renewed.Renew(id, c.Will)

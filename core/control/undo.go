@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -48,6 +49,7 @@ func (s *State) undo(id uint64, which Which, of workload.Lineage) {
 		}
 		return over
 	})
+	s.journalRuns(which)
 	s.Undoing = append(s.Undoing, &undoing{Which: which, Request: id, Result: Undone{Workload: which.ID}})
 	s.saveUndoing()
 	s.undoMore()
@@ -67,6 +69,35 @@ func (s *State) saveUndoing() {
 
 func refuse(code Code, text words.Code, args ...any) *Failure {
 	return &Failure{code, words.Because(text, args...).String()}
+}
+
+// runOf is the admission of `homenode run` that a setting is of, if it is known what its
+// process had before.
+func (s *State) runOf(kind plan.SettingKind, path string) (Admission, bool) {
+	if kind != plan.Affinity {
+		return Admission{}, false
+	}
+	p, err := plan.ParseProcessPath(path)
+	if err != nil {
+		return Admission{}, false
+	}
+	a, ok := s.Admissions[ProcessID(p.PID)]
+	return a, ok && a.Process == p && !a.Had.Empty()
+}
+
+// journalRuns writes down the affinities that `homenode run` has set itself and that are to
+// be put back. Before that nothing needs them: when the process ends they are gone.
+func (s *State) journalRuns(which Which) {
+	for _, id := range sortedKeys(s.Admissions) {
+		a := s.Admissions[id]
+		path := plan.ProcessPath(a.Process)
+		if !which.has(id) || a.Process.PID <= 0 || a.Had.Empty() || a.Placement.CPUs.Empty() || s.Journal.Of(plan.Affinity, path) != nil {
+			continue
+		}
+		s.Seq++
+		s.put(plan.Entry{Seq: s.Seq, Time: s.At.Round(0), Workload: id, Kind: plan.Affinity, Path: path,
+			Old: a.Had.String(), New: a.Placement.CPUs.String(), Ticks: a.Process.Start, State: plan.Applied})
+	}
 }
 
 // undoMore puts back what is next of every undo under way: affinities together, for one
@@ -263,7 +294,12 @@ func (s *State) restored(u *undoing, e plan.Entry, f *Failure) {
 		s.note(Effect{Kind: EffectChanged, Workload: s.observerID(e.Workload)})
 		if e.Kind == plan.Affinity {
 			delete(s.Given, e.Workload)
-			if a, ok := s.Admissions[e.Workload]; ok { // back to what `homenode run` gave it
+			if a, ok := s.runOf(e.Kind, e.Path); ok {
+				a.Had = topology.CPUSet{}
+				s.Admissions[e.Workload] = a
+				s.saveAdmissions()
+				u.Result.Policies = append(u.Result.Policies, e.Workload)
+			} else if a, ok := s.Admissions[e.Workload]; ok && e.Old == a.Placement.CPUs.String() { // back to what `homenode run` gave it
 				s.Given[e.Workload], s.givenSeen = a.Placement.CPUs, false
 			}
 		}

@@ -908,3 +908,33 @@ func TestAfterBoot(t *testing.T) {
 		t.Errorf("what was read is changed: %+v", v)
 	}
 }
+
+// TestUndoOfRun: what `homenode run` set itself is put back too, once, and not what a
+// process with the same PID has.
+func TestUndoOfRun(t *testing.T) {
+	for _, enforce := range []bool{false, true} {
+		f := newFake(t, 2, 8, func(s *Settings) { s.Enforce = enforce })
+		f.scan(1)
+		had := f.host().Online
+		pid := 4711
+		id := f.addProcess(pid, "db", 1, 1<<20, 0)
+		r := f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{Name: "db", Class: workload.Dedicated, CPUs: 2},
+			Process: workload.Process{PID: pid, Start: 7}, Had: had}})
+		if r.Failed != nil {
+			t.Fatal(r.Failed.Text)
+		}
+		path := plan.ProcessPath(workload.Process{PID: pid, Start: 7})
+		f.set(plan.Affinity, path, r.Place.Placement.CPUs.String()) // it confines itself
+		f.scan(3)
+		u := f.undo(id)
+		if u.Failed != nil || len(u.Undo.Restored) != 1 || len(u.Undo.Policies) != 1 || u.Undo.Policies[0] != id {
+			t.Fatalf("enforce %v: %+v %+v", enforce, u.Failed, u.Undo)
+		}
+		if got := f.get(plan.Affinity, path); got != had.String() {
+			t.Errorf("enforce %v: it may use %s, want %s", enforce, got, had)
+		}
+		if u := f.undo(id); u.Failed != nil || len(u.Undo.Restored) != 0 {
+			t.Errorf("enforce %v: again: %+v", enforce, u.Undo)
+		}
+	}
+}

@@ -24,6 +24,7 @@ type Ledger struct {
 	access  []float64  // relative access cost by row × len(nodes) + column: CPUs of the row, memory of the column
 	held    []*holding // rising by workload ID; pointers, for inserting in the middle moves all behind
 	offline int        // of them, placements of offline work
+	crowd   bool       // vCPUs that shared work has booked leave room for more: see Request.Crowd
 
 	largest     int          // CPUs that may be given on the node with most
 	mostMemory  topology.KiB // known memory of the node with most
@@ -533,6 +534,9 @@ func (l *Ledger) overcommit() float64 {
 
 // sharedRoom is how many more shared vCPUs node n can take, also in parts.
 func (l *Ledger) sharedRoom(n *node) float64 {
+	if l.crowd {
+		return l.overcommit() * float64(n.open())
+	}
 	return max(0, l.overcommit()*float64(n.open())-n.sharedVCPUs())
 }
 

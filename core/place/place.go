@@ -17,6 +17,10 @@ type Request struct {
 	CPUs   topology.CPUSet       // where it may run now; empty when not running
 	RanOn  []workload.NodeShare  // where its CPU time was spent; nil when unknown
 	Must   bool                  // take any home that fits, also one that does not pay
+	// Crowd: shared work that finds no room for its vCPUs only because other shared work has
+	// booked them gets a home all the same, where it crowds least. The booking is a wish:
+	// the scheduler shares CPUs out whatever was booked. Memory that is booked stays so.
+	Crowd bool
 }
 
 // running reports whether the request is for a workload that exists already.
@@ -80,6 +84,13 @@ func choose(l *Ledger, req *Request) Result {
 	}
 	s := newSearch(l, &w)
 	s.run()
+	if len(s.top) == 0 && req.Crowd && w.Class == workload.Shared {
+		if r, ok := crowd(l, &w); ok {
+			return r
+		}
+		s = newSearch(l, &w)
+		s.run()
+	}
 	switch {
 	case len(s.top) > 0:
 	case len(s.declined.shares) > 0:
@@ -94,6 +105,27 @@ func choose(l *Ledger, req *Request) Result {
 		}
 	}
 	return Result{Placement: p, Decision: s.explain(&p)}
+}
+
+// crowd places shared work as if no other shared work had booked a CPU.
+func crowd(l *Ledger, w *want) (Result, bool) {
+	l.crowd = true
+	defer func() { l.crowd = false }()
+	s := newSearch(l, w)
+	if s.run(); len(s.top) == 0 {
+		return Result{}, false
+	}
+	p := w.realize(l, &s.top[0])
+	d := s.explain(&p)
+	booked, cpus := float64(w.vcpus), 0
+	for _, x := range s.top[0].shares {
+		if x.vcpus > 0 {
+			n := &l.nodes[x.node]
+			booked, cpus = booked+n.sharedVCPUs(), cpus+n.open()
+		}
+	}
+	d.Reasons = slices.Insert(d.Reasons, 1, words.Because(words.HomeCrowded, cpus, booked))
+	return Result{Placement: p, Decision: d}, true
 }
 
 // spare searches again with a CPU kept for offline work that the first answer

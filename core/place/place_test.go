@@ -700,3 +700,42 @@ func TestCrowdedSearch(t *testing.T) {
 		t.Errorf("%d searches were cut, %d splits listed: the test tests nothing", cut, splits)
 	}
 }
+
+// TestCrowd: shared work is refused no CPU for what other shared work has asked for, and
+// goes where it crowds least. What the host could never hold, and memory, are refused.
+func TestCrowd(t *testing.T) {
+	l := NewLedger(onHost(twoNodes))
+	for i, s := range []workload.Spec{service("a", 24, gib), service("b", 20, gib)} {
+		r := l.Place(Request{Spec: s, Must: true})
+		if !r.Placed() {
+			t.Fatalf("%d: %+v", i, r.Decision)
+		}
+		l.Commit(r.Placement)
+	}
+	before := l.Placements()
+	want := service("c", 8, gib)
+	if r := l.Place(Request{Spec: want}); r.Placed() {
+		t.Fatalf("without Crowd: %+v", r.Placement)
+	}
+	r := l.Place(Request{Spec: want, Crowd: true})
+	b := plan.Placement{}
+	for _, p := range before {
+		if p.Workload == "b" {
+			b = p
+		}
+	}
+	if !r.Placed() || !r.Placement.Home.Equal(b.Home) || len(r.Decision.Reasons) < 2 || r.Decision.Reasons[1].Code != words.HomeCrowded {
+		t.Errorf("with Crowd: %+v %v", r.Placement, r.Decision.Reasons)
+	}
+	if diff := cmp.Diff(before, l.Placements(), same); diff != "" {
+		t.Errorf("asking has changed the ledger:\n%s", diff)
+	}
+	for name, s := range map[string]workload.Spec{"more vCPUs than could ever be": service("d", 49, gib), "memory": service("d", 1, 64*gib), "dedicated": vm("d", 16, gib)} {
+		if r := l.Place(Request{Spec: s, Crowd: true}); r.Placed() {
+			t.Errorf("%s: %+v", name, r.Placement)
+		}
+	}
+	if r := l.Place(Request{Spec: want}); r.Placed() {
+		t.Error("it crowds for good")
+	}
+}

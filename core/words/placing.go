@@ -122,6 +122,7 @@ var (
 	CPUOfShared   = says("cpu-of-shared", "CPU {} is for shared workloads")
 	CPUTaken      = says("cpu-taken", "CPU {} belongs to another workload")
 	CPUElsewhere  = says("cpu-elsewhere", "CPU {} is on another node")
+	HomeCrowded   = says("home-crowded", "The home is crowded: {n CPU} for {.0f} vCPUs that shared work has asked for.")
 	NodeCrowded   = says("node-crowded", "node {} has {n CPU} for shared workloads, which need {.1f}")
 	NoCPUOnline   = says("no-cpu-online", "none of its CPUs is online")
 	MemoryShort   = says("memory-short", "there is room for {size} there, and it needs {size}")

@@ -298,21 +298,8 @@ func versionCommand(e *Env) *cobra.Command {
 
 // connect returns the running daemon or, when none runs, the local answer.
 func connect(c *cobra.Command, e *Env) (api.Backend, func() error, error) {
-	socket := e.DefaultSocket
-	if f := c.Flags().Lookup("socket"); f != nil {
-		socket = f.Value.String()
-	}
-	if err := checkSocket(socket); err != nil {
-		return nil, nil, err
-	}
-	client, err := api.Dial(socket)
+	client, err := dial(c, e)
 	if err == nil {
-		// A folder for all, such as /tmp, may hold a socket of anybody; one that the
-		// user names is the user's choice.
-		if by, me := api.Owner(socket), os.Geteuid(); by != 0 && by != me && !c.Flags().Changed("socket") {
-			client.Close()
-			return nil, nil, forbiddenErrorf("socket %s belongs to user %d, who is neither root nor you; name it with --socket if you trust it", socket, by)
-		}
 		return client, client.Close, nil
 	}
 	if !errors.Is(err, api.ErrNoDaemon) {
@@ -323,6 +310,28 @@ func connect(c *cobra.Command, e *Env) (api.Backend, func() error, error) {
 		state = f.Value.String()
 	}
 	return e.Local(c.Context(), state)
+}
+
+// dial returns the running daemon, if it is one to be trusted.
+func dial(c *cobra.Command, e *Env) (*api.Client, error) {
+	socket := e.DefaultSocket
+	if f := c.Flags().Lookup("socket"); f != nil {
+		socket = f.Value.String()
+	}
+	if err := checkSocket(socket); err != nil {
+		return nil, err
+	}
+	client, err := api.Dial(socket)
+	if err == nil {
+		client.Waiting = func() func() { return waiting(e, "waiting for the daemon to answer") }
+		// A folder for all, such as /tmp, may hold a socket of anybody; one that the
+		// user names is the user's choice.
+		if by, me := client.Owner(), os.Geteuid(); by != 0 && by != me && !c.Flags().Changed("socket") {
+			client.Close()
+			return nil, forbiddenErrorf("socket %s belongs to user %d, who is neither root nor you; name it with --socket if you trust it", socket, by)
+		}
+	}
+	return client, err
 }
 
 // connectJournal is connect for who asks about the journal itself: without a

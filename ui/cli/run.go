@@ -29,8 +29,9 @@ func runCommand(e *Env) *cobra.Command {
 		Short: "Start a command in a home: CPUs and memory of the same node",
 		Long: `Finds the node, or the few near nodes, with room for the command, confines it to
 their CPUs and memory, says in one line where and why, and becomes the command.
-With a daemon the home is written into its ledger; without one, or without the
-right to change it, the machine is looked at once. Needs no privilege.
+With a daemon the home is written into its ledger; without one, without the
+right to change it, or when it does not answer within a second, the machine is
+looked at once. Needs no privilege.
 
 --cpus-list, --cpunodebind or a memory policy say exactly where, in the words of
 numactl(8): nothing is searched then, nothing refused for lack of room, and the
@@ -94,6 +95,9 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 			if !quiet {
 				fmt.Fprintln(e.Stderr, "homenode: "+words.Printable(line))
 			}
+			if contextOf(c).Err() != nil { // a signal that came meanwhile is not swallowed
+				return forbiddenErrorf("interrupted")
+			}
 			return notRun(args[0], e.Exec(at.start, path, args))
 		},
 	}
@@ -103,6 +107,7 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 	f.StringVar(&memory, "memory", "", "memory it will hold, such as 2GiB; empty when unknown")
 	f.StringSliceVar(&want.Near, "near", nil, "`device` to be near, by kernel name or PCI address; may be repeated")
 	f.StringVar(&want.Name, "name", "", "name in the status table (default: the command)")
+	f.BoolVar(&at.strict, "strict", false, "fail rather than start without the answer of a daemon")
 	f.BoolVar(&dryRun, "dry-run", false, "say where and why, and start nothing")
 	f.BoolVar(&asJSON, "json", false, "with --dry-run or --show: print JSON (schemas homenode-home/2, homenode-show/1)")
 	f.BoolVar(&quiet, "quiet", false, "print no line on standard error")
@@ -143,28 +148,6 @@ func fill(want *api.Want, class, memory, command string) error {
 	return nil
 }
 
-// homeFor asks the daemon; a caller that may not change the ledger still gets a
-// home, from one look of its own.
-func homeFor(c *cobra.Command, e *Env, want api.Want) (api.Home, error) {
-	b, done, err := connect(c, e)
-	if err == nil {
-		defer done()
-		home, err := b.Place(contextOf(c), want)
-		var refused *api.Error
-		if !errors.As(err, &refused) || refused.Code != api.Forbidden {
-			return home, err
-		}
-	} else if !errors.Is(err, fs.ErrPermission) {
-		return api.Home{}, err
-	}
-	b, done, err = e.Local(contextOf(c), "")
-	if err != nil {
-		return api.Home{}, err
-	}
-	defer done()
-	return b.Place(contextOf(c), want)
-}
-
 // dryStart is what --dry-run prints.
 type dryStart struct {
 	api.Home
@@ -201,14 +184,14 @@ func (w *where) home(c *cobra.Command, e *Env, want *api.Want) (api.Home, error)
 		if !w.start.CPUs.Empty() {
 			want.CPUs = w.start.CPUs.Len()
 		}
-		home, err := homeFor(c, e, *want)
+		home, err := homeFor(c, e, *want, w.strict)
 		var refused *api.Error
-		if err != nil && !(errors.As(err, &refused) && refused.Code == api.BadRequest) { // it goes there all the same
+		if err != nil && !w.strict && !(errors.As(err, &refused) && refused.Code == api.BadRequest) { // it goes there all the same
 			return api.Home{Schema: "homenode-home/2", Nodes: w.start.Nodes, CPUs: w.start.CPUs, Why: "The daemon was not told: " + oneLine(err.Error()) + "."}, nil
 		}
 		return home, err
 	}
-	home, err := homeFor(c, e, *want)
+	home, err := homeFor(c, e, *want, w.strict)
 	if err != nil {
 		return home, err
 	}
@@ -227,7 +210,10 @@ func (w *where) home(c *cobra.Command, e *Env, want *api.Want) (api.Home, error)
 func (w *where) line(h api.Home, verb string) string {
 	h = view.PlainAll(h)
 	told := ""
-	if !h.Ledger && verb == "runs" {
+	switch {
+	case h.Unasked != "":
+		told = fmt.Sprintf(" (Not in a daemon's ledger: %s.)", h.Unasked)
+	case !h.Ledger && verb == "runs":
 		told = " (Not in a daemon's ledger.)"
 	}
 	if w.exact {
@@ -235,7 +221,7 @@ func (w *where) line(h api.Home, verb string) string {
 	}
 	line := fmt.Sprintf("%s on %s, %s, %s. %s", verb, words.Nodes(h.Nodes), words.CPUs(h.CPUs), w.start.memoryLine(), h.Why)
 	for _, r := range h.Decision.Reasons {
-		if r.Code == words.UnknownDevice && r.String() != h.Why {
+		if (r.Code == words.UnknownDevice || r.Code == words.HomeCrowded) && r.String() != h.Why {
 			line += " " + r.String()
 		}
 	}

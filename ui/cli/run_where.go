@@ -57,6 +57,7 @@ type where struct {
 	memory                                                string // the flag that names the memory policy; "" is none
 	start                                                 Start
 	exact                                                 bool // nothing is to be searched
+	strict                                                bool // a daemon has to answer
 	niceGiven                                             bool
 }
 

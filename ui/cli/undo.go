@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -90,11 +91,22 @@ func printUndo(e *Env, r api.UndoResult) {
 	for _, x := range r.Failed {
 		fmt.Fprintf(e.Stdout, "%s    %s %s: %s\n", p.Warn("failed"), x.Entry.Kind, x.Entry.Path, x.Error)
 	}
+	if len(r.Policies) > 0 {
+		fmt.Fprintf(e.Stdout, "not put back: the memory policy of %s; only a process itself can change its own, and it goes when the process ends\n", joined(r.Policies))
+	}
 	fmt.Fprintf(e.Stdout, "%d restored, %d gone, ", len(r.Restored), len(r.Gone))
 	if len(r.Theirs) > 0 {
 		fmt.Fprintf(e.Stdout, "%d set by others, ", len(r.Theirs))
 	}
 	fmt.Fprintf(e.Stdout, "%d put off, %d failed\n", len(r.Deferred), len(r.Failed))
+}
+
+func joined(ids []workload.ID) string {
+	words := make([]string, len(ids))
+	for i, id := range ids {
+		words[i] = string(id)
+	}
+	return strings.Join(words, ", ")
 }
 
 func resumeCommand(e *Env) *cobra.Command {
