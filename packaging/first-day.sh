@@ -33,24 +33,24 @@ as() {
 	(
 		for _ in $(seq $(($1 * 5))); do
 			sleep 0.2
-			grep -q '^watching every' "$log" && { echo "$(((  $(date +%s%N) - begun) / 100000000))" >"$dir/tmp/first"; break; }
+			grep -q '^watching every' "$log" 2>/dev/null && { echo "$(((  $(date +%s%N) - begun) / 100000000))" >"$dir/tmp/first"; break; }
 			[ ! -e "$dir/tmp/done" ] || break
 		done
 		sleep 3
 		printf '\003'
 		sleep 2
-	) | inside "$dir" su -P "$user" -c "stty cols 80 2>/dev/null; export SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt; cd ~/homenode && script -qefc '$2' /dev/null; s=\$?; touch /tmp/done; echo \"exit status \$s\"" >"$log" 2>&1 || true
+	) | inside "$dir" su "$user" -c "export SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt; cd $home/homenode && script -qefc '$2' /dev/null; echo \"exit status \$?\"; touch /tmp/done" >"$log" 2>&1 || true
 	rm -f "$dir/tmp/done"
 	# Lines that the terminal writes over are shown as they end.
 	sed 's/\r*$//; s/.*\r//; s/\x1b\[[0-9;?]*[A-Za-z]//g; /^$/d' "$log" | cut -c 1-160
 }
 
 echo "### $suite, $who ($(nproc) CPUs, load $(cut -d' ' -f1-3 /proc/loadavg))"
-before=$(du -sm "$dir" 2>/dev/null | cut -f1)
+before=$(du -smx "$dir" | cut -f1)
 as 560 'make run'
 if [ -e "$dir/tmp/first" ]; then
 	t=$(cat "$dir/tmp/first")
-	echo "(first table after $((t / 10)).$((t % 10)) s; $(($(du -sm "$dir" 2>/dev/null | cut -f1) - before)) MB more on the disk)"
+	echo "(first table after $((t / 10)).$((t % 10)) s; $(($(du -smx "$dir" | cut -f1) - before)) MB more on the disk)"
 fi
 if [ "$limit" != 0 ]; then
 	as "$limit" 'make test' | tail -n 15

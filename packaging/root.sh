@@ -42,13 +42,14 @@ bare() {
 	mount -t proc proc "$2/proc"
 	mount -t sysfs -o ro sysfs "$2/sys"
 	mount -t tmpfs tmpfs "$2/run"
+	mount -t devpts -o newinstance,ptmxmode=0666,mode=0620,gid=5 devpts "$2/dev/pts"
 }
 
 # ended DIR takes such systems away, with what still runs in them.
 ended() {
 	if [ $$ = 1 ]; then kill -9 -1 2>/dev/null || true; fi # all of this PID namespace
 	sleep 0.2
-	umount -q -l "$1"/{proc,sys,run} "$1"/*/{proc,sys,run} "$1" "$1"/* 2>/dev/null || true
+	umount -q -l "$1"/{proc,sys,run,dev/pts} "$1"/*/{proc,sys,run,dev/pts} "$1" "$1"/* 2>/dev/null || true
 	rm -rf --one-file-system "$1"
 }
 

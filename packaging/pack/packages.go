@@ -66,10 +66,12 @@ it does, and can undo all of it. Until told to act it only looks.`,
 	if info.Changelog, err = r.changelog(tmp); err != nil {
 		return err
 	}
+	var paths []string
 	for i, f := range tree {
 		if f, err = place(kind, f); err != nil {
 			return err
 		}
+		paths = append(paths, f.path)
 		source := filepath.Join(tmp, fmt.Sprint(i))
 		if err := os.WriteFile(source, f.data, 0o600); err != nil {
 			return err
@@ -80,9 +82,13 @@ it does, and can undo all of it. Until told to act it only looks.`,
 		}
 		info.Contents = append(info.Contents, c)
 	}
-	// What is homenode's alone goes with it; folders above belong to others.
-	info.Contents = append(info.Contents, &files.Content{Destination: "/usr/share/doc/homenode", Type: files.TypeDir,
-		FileInfo: &files.ContentFileInfo{Mode: 0o755, Owner: "root", Group: "root", MTime: r.time}})
+	// Its own folder, and those of shells that may not be installed, go with it.
+	for _, d := range folders(paths) {
+		if d == "/usr/share/doc/homenode" || strings.HasPrefix(d, "/usr/share/bash-completion") || strings.HasPrefix(d, "/usr/share/fish") || strings.HasPrefix(d, "/usr/share/zsh") {
+			info.Contents = append(info.Contents, &files.Content{Destination: d, Type: files.TypeDir,
+				FileInfo: &files.ContentFileInfo{Mode: 0o755, Owner: "root", Group: "root", MTime: r.time}})
+		}
+	}
 	p, err := nfpm.Get(kind)
 	if err != nil {
 		return err
