@@ -211,6 +211,7 @@ that do not fit, and says which; in a pipe it is whole.`,
 	}
 	setHelp(e, root)
 	finish(root)
+	complete(e, root)
 	return root
 }
 
