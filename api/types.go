@@ -378,6 +378,8 @@ type UndoResult struct {
 	// Policies is the workloads of `homenode run` among Restored whose memory policy stays
 	// until they end: the kernel lets only a process itself change its own.
 	Policies []workload.ID `json:"policies,omitempty"`
+	// Unheld: there is no journal; only what homenode run set was put back, and nothing is held.
+	Unheld bool `json:"unheld,omitempty"`
 }
 
 // UndoFailure is one setting that could not be put back, or whose heirs could not be

@@ -35,6 +35,8 @@ type Options struct {
 	Clock    Clock
 	Recorder Recorder // nil keeps no record
 	Log      *slog.Logger
+	// Admitted is what `homenode run` has started without a daemon and still lives.
+	Admitted []control.Admission
 	// Processes is asked before a home is given; nil: bookings end with the next scan.
 	Processes Processes
 	// Suits checks the configuration against the machine, at the first scan: what cannot
@@ -147,7 +149,7 @@ func New(o Options) (*Daemon, error) {
 		return nil, err
 	}
 	d.outbox.written, d.outbox.saved = make(chan error, 1), saved.Events
-	d.state = control.New(o.Settings, saved)
+	d.state = control.New(o.Settings, saved.With(o.Admitted))
 	d.publish()
 	return d, nil
 }

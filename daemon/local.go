@@ -9,6 +9,7 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -27,8 +28,11 @@ type Local struct {
 	Process  func(ctx context.Context, pid int) (*topology.Host, workload.Observation, error)
 	OpenRead func() (Store, error) // the store, to read it; nil without error when there is none
 	Who      func() *plan.Asker    // who asks; nil is not told
-	first    *Daemon
-	undoing  []control.Which // what an undo that was interrupted has to put back
+	// Quick finds a home for what is about to start, by what is known without a look at all
+	// that runs, and writes it down where that is to be done; nil looks at all.
+	Quick   func(context.Context, *control.PlaceRequest) (place.Result, error)
+	first   *Daemon
+	undoing []control.Which // what an undo that was interrupted has to put back
 }
 
 // Given is what a stopped daemon left, for the observer.
@@ -160,6 +164,16 @@ func (l *Local) History(ctx context.Context, q api.HistoryQuery) (api.History, e
 
 // Place implements api.Backend. Nothing is written down.
 func (l *Local) Place(ctx context.Context, want api.Want) (api.Home, error) {
+	if l.Quick != nil && want.ID == "" {
+		r, err := l.Quick(ctx, placeRequest(&want))
+		switch {
+		case err != nil:
+			return api.Home{}, err
+		case !r.Placed():
+			return api.Home{}, &api.Error{Code: api.NoRoom, Text: words.Because(words.NoHome, words.Join(r.Decision.Reasons)).String()}
+		}
+		return wireHome(&control.Placed{Placement: r.Placement, Decision: r.Decision}), nil
+	}
 	if x := want.Exact; x != nil { // nothing is searched
 		return api.Home{Schema: "homenode-home/2", Nodes: x.Nodes, CPUs: x.CPUs, Why: words.Because(words.ExactNamed).String()}, nil
 	}

@@ -76,7 +76,7 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 		Expected:   func(id workload.ID) (topology.CPUSet, bool) { return d.Given(id) },
 		Registered: func() []workload.Process { return d.Registered() },
 	})
-	options.Store, options.Self = s, holdings
+	options.Store, options.Self, options.Admitted = s, holdings, admitted()
 	if c.Mode == config.Enforce {
 		switch lock, err := store.LockHost(); {
 		case errors.Is(err, store.ErrLocked):
@@ -345,6 +345,7 @@ func local(_ context.Context, stateDir string) (api.Backend, func() error, error
 	}
 	var l *daemon.Local
 	l = &daemon.Local{
+		Quick: quickly(keptIn(c.StateDir)),
 		Options: optionsFor(c, observe.Options{
 			Expected:   func(id workload.ID) (topology.CPUSet, bool) { return l.Given(id) },
 			Registered: func() []workload.Process { return l.Registered() },

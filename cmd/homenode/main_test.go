@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -69,6 +70,8 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Condition: func(cond string) (bool, error) {
 			switch cond {
+			case "cpus":
+				return runtime.NumCPU() > 1, nil
 			case "root":
 				return os.Geteuid() == 0, nil
 			case "nobody": // can drop to an unprivileged user

@@ -383,6 +383,27 @@ func cloned[K comparable, V any](m map[K]V) map[K]V {
 	return maps.Clone(m)
 }
 
+// With is Saved with what was given a home meanwhile by others than a daemon.
+func (v Saved) With(admitted []Admission) Saved {
+	if len(admitted) == 0 {
+		return v
+	}
+	v.Admissions, v.Placements = cloned(v.Admissions), slices.Clone(v.Placements)
+	for _, a := range admitted {
+		id := a.Placement.Workload
+		if was, ok := v.Admissions[id]; ok && was.Process == a.Process {
+			continue
+		}
+		v.Admissions[id] = a
+		v.Placements = slices.DeleteFunc(v.Placements, func(p workload.Placement) bool { return p.Workload == id })
+		if !a.Exact {
+			v.Placements = append(v.Placements, a.Placement)
+		}
+	}
+	slices.SortFunc(v.Placements, byWorkload)
+	return v
+}
+
 // AfterBoot is what is left of Saved when the machine has been restarted since: every
 // cgroup and affinity is back to its origin, and the same PIDs belong to others. survives
 // tells which kinds of setting are kept over a restart.

@@ -739,3 +739,46 @@ func TestCrowd(t *testing.T) {
 		t.Error("it crowds for good")
 	}
 }
+
+// TestPlaceBeside: dedicated work keeps off the CPUs that others are pinned to, is refused
+// where only those are left, with who has them; shared work does not mind.
+func TestPlaceBeside(t *testing.T) {
+	st := onHost("0  0-1  16G 10")
+	first := Place(st, Request{Spec: vm("a", 1, gib)}).Placement
+	st.Placements = []plan.Placement{first}
+	pinned := []Pinned{{PID: 42, CPUs: topology.CPUs(1).Minus(first.CPUs).Union(topology.CPUs(0).Minus(first.CPUs))}}
+	if r := PlaceBeside(st, nil, Request{Spec: vm("b", 1, gib)}); !r.Placed() || r.Placement.CPUs.Equal(first.CPUs) {
+		t.Errorf("nobody pinned: %+v", r)
+	}
+	r := PlaceBeside(st, pinned, Request{Spec: vm("b", 1, gib)})
+	last := len(r.Decision.Reasons) - 1
+	if r.Placed() || last < 0 || r.Decision.Reasons[last].Code != words.PinnedThere {
+		t.Errorf("the other CPU is taken: %+v", r.Decision)
+	}
+	if r := PlaceBeside(st, pinned, Request{Spec: service("c", 1, gib)}); !r.Placed() {
+		t.Errorf("shared: %+v", r.Decision)
+	}
+	for cpus, want := range map[string]bool{"0": true, "0-3": true, "0-3,8-11": false, "0-15": false, "": false} {
+		set, err := topology.ParseCPUSet(cpus)
+		if err != nil || IsPin(plantest.Draw(twoNodes), set) != want {
+			t.Errorf("CPUs %q are a pin: want %v", cpus, want)
+		}
+	}
+}
+
+// TestFourRunsOnTwoNodes: runs that are known go two on each of two empty nodes.
+func TestFourRunsOnTwoNodes(t *testing.T) {
+	st := onHost("0  0-3  2G 10 21\n1  4-7  2G 21 10")
+	count := map[string]int{}
+	for i := range 4 {
+		r := PlaceBeside(st, nil, Request{Spec: service(fmt.Sprintf("pid:%d", 100+i), 2, 400<<10), Crowd: true})
+		if !r.Placed() {
+			t.Fatalf("%d: %+v", i, r.Decision)
+		}
+		count[r.Placement.Home.String()]++
+		st.Placements = append(st.Placements, r.Placement)
+	}
+	if count["0"] != 2 || count["1"] != 2 {
+		t.Errorf("homes: %v", count)
+	}
+}

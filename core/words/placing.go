@@ -122,6 +122,7 @@ var (
 	CPUOfShared   = says("cpu-of-shared", "CPU {} is for shared workloads")
 	CPUTaken      = says("cpu-taken", "CPU {} belongs to another workload")
 	CPUElsewhere  = says("cpu-elsewhere", "CPU {} is on another node")
+	PinnedThere   = says("pinned-there", "There would be room without the processes that are pinned to a CPU: {}.")
 	HomeCrowded   = says("home-crowded", "The home is crowded: {n CPU} for {.0f} vCPUs that shared work has asked for.")
 	NodeCrowded   = says("node-crowded", "node {} has {n CPU} for shared workloads, which need {.1f}")
 	NoCPUOnline   = says("no-cpu-online", "none of its CPUs is online")

@@ -3,6 +3,7 @@ package observe
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 
@@ -211,6 +212,17 @@ func (o *Observer) unmanaged(held byNode) []workload.NodeMemory {
 		out = append(out, workload.NodeMemory{Node: n.ID, KiB: max(0, used)})
 	}
 	return out
+}
+
+// InUse is the memory of each node that is in use, less what is held there already and what
+// the kernel can simply give back. Nodes whose memory is not known are left out.
+func InUse(fsys fs.FS, h *topology.Host, held map[topology.NodeID]topology.KiB) []workload.NodeMemory {
+	o := &Observer{files: anyFS{fsys}, host: h}
+	var by byNode
+	for id, kib := range held {
+		by.add(int(id), kib)
+	}
+	return o.unmanaged(by)
 }
 
 func (o *Observer) reclaimable(n topology.Node) topology.KiB {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
+	procfs "github.com/homenode/homenode/host/internal/proc"
 )
 
 // Identify is a running process by PID and start time.
@@ -40,4 +41,17 @@ func (Live) Affinity(p workload.Process) topology.CPUSet {
 		return topology.CPUSet{}
 	}
 	return cpus
+}
+
+// Resident is the memory of a process, as /proc/PID/stat has it; 0 when it has ended.
+func Resident(p workload.Process) topology.KiB {
+	text, err := live.read(p.PID, "stat")
+	if err != nil {
+		return 0
+	}
+	s, err := procfs.ParseStat(text)
+	if err != nil || s.Start != p.Start {
+		return 0
+	}
+	return topology.KiB(s.RSS) * topology.KiB(os.Getpagesize()) / 1024
 }

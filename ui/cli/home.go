@@ -22,6 +22,9 @@ func homeFor(c *cobra.Command, e *Env, want api.Want, strict bool) (api.Home, er
 	home, silent, err := askDaemon(c, e, want)
 	switch {
 	case silent == nil:
+		if err == nil && home.Ledger && e.Keep != nil {
+			e.Keep(want, home)
+		}
 		return home, err
 	case strict:
 		return api.Home{}, forbiddenErrorf("--strict: %w", silent)

@@ -284,7 +284,8 @@ func undoHost(c *cobra.Command, e *Env) error {
 		return err
 	}
 	defer done()
-	return undone(c, e, b, &api.Which{ID: hostprep.ID}, false)
+	_, err = undone(c, e, b, &api.Which{ID: hostprep.ID}, false)
+	return err
 }
 
 // prepareHost plans, and carries out unless it is a dry run.

@@ -63,6 +63,12 @@ type Env struct {
 	Where func() (Whereabouts, error)
 	// Probe measures the machine that h describes and keeps results in a state folder.
 	Probe func(h *topology.Host, stateDir string) Prober
+	// Keep writes down where a daemon has placed what is about to start, for when that daemon
+	// is gone; nil does not.
+	Keep func(want api.Want, home api.Home)
+	// UndoRuns gives living commands of `homenode run` back the CPUs that they had before:
+	// those that no daemon has in its ledger or, without one, all. nil does nothing.
+	UndoRuns func(ctx context.Context, which api.Which, daemon bool) (api.UndoResult, error)
 	// Self is this process; `homenode run` keeps its identity over exec.
 	Self func() (workload.Process, error)
 	// Memory reads what numastat(8) tells.

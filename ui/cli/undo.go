@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/view"
@@ -36,8 +37,8 @@ they are. Works with and without a running daemon.
 				return err
 			}
 			defer done()
-			err = undone(c, e, b, &which, asJSON)
-			if !asJSON && (err == nil || errors.Is(err, errNo)) {
+			unheld, err := undone(c, e, b, &which, asJSON)
+			if !asJSON && (err == nil || errors.Is(err, errNo)) && !unheld {
 				back := "--all"
 				if !which.All {
 					back = words.Printable(string(which.ID))
@@ -55,12 +56,13 @@ they are. Works with and without a running daemon.
 
 // undone has one thing or all put back and says what became of it; a name in which becomes
 // the ID.
-func undone(c *cobra.Command, e *Env, b api.Backend, which *api.Which, asJSON bool) error {
+func undone(c *cobra.Command, e *Env, b api.Backend, which *api.Which, asJSON bool) (unheld bool, err error) {
 	done := waiting(e, "waiting until everything is put back; page moves under way end first")
 	r, err := b.Undo(contextOf(c), *which)
+	r, err = withRuns(c, e, b, which, r, err)
 	done()
 	if err != nil {
-		return err
+		return false, err
 	}
 	which.ID = cmp.Or(r.Workload, which.ID)
 	if asJSON {
@@ -69,9 +71,9 @@ func undone(c *cobra.Command, e *Env, b api.Backend, which *api.Which, asJSON bo
 		printUndo(e, r)
 	}
 	if err == nil && len(r.Failed)+len(r.Deferred) > 0 {
-		return errNo
+		return r.Unheld, errNo
 	}
-	return err
+	return r.Unheld, err
 }
 
 func printUndo(e *Env, r api.UndoResult) {
@@ -99,6 +101,30 @@ func printUndo(e *Env, r api.UndoResult) {
 		fmt.Fprintf(e.Stdout, "%d set by others, ", len(r.Theirs))
 	}
 	fmt.Fprintf(e.Stdout, "%d put off, %d failed\n", len(r.Deferred), len(r.Failed))
+}
+
+// withRuns adds what `homenode run` has set without a daemon, and no journal has.
+func withRuns(c *cobra.Command, e *Env, b api.Backend, which *api.Which, r api.UndoResult, err error) (api.UndoResult, error) {
+	_, daemon := b.(*api.Client)
+	var refused *api.Error
+	unknown := errors.As(err, &refused) && refused.Code == api.NotFound
+	if e.UndoRuns == nil || err != nil && !unknown {
+		return r, err
+	}
+	more, bad := e.UndoRuns(contextOf(c), api.Which{ID: cmp.Or(r.Workload, which.ID), All: which.All}, daemon)
+	n := len(more.Restored) + len(more.Theirs) + len(more.Failed)
+	switch {
+	case bad != nil && err == nil:
+		return r, bad
+	case n == 0:
+		return r, err
+	case err != nil: // there is nothing else
+		r = api.UndoResult{Schema: "homenode-undo/2", Restored: []plan.Entry{}, Gone: []plan.Entry{}, Theirs: []plan.Entry{},
+			Deferred: []api.UndoFailure{}, Failed: []api.UndoFailure{}, Unheld: true}
+	}
+	r.Restored, r.Theirs = append(r.Restored, more.Restored...), append(r.Theirs, more.Theirs...)
+	r.Failed, r.Policies = append(r.Failed, more.Failed...), append(r.Policies, more.Policies...)
+	return r, nil
 }
 
 func joined(ids []workload.ID) string {

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/observe"
+	"github.com/homenode/homenode/host/process"
+	"github.com/homenode/homenode/host/runs"
+)
+
+// systemRuns is the registry of root, which all believe.
+const systemRuns = "/run/homenode/runs"
+
+// ownRuns is the registry that this user writes.
+func ownRuns() *runs.Registry {
+	r := &runs.Registry{Dir: systemRuns, Boot: bootID(), Processes: process.Live{}}
+	if os.Geteuid() == 0 && machine == "/" {
+		return r
+	}
+	r.Dir = filepath.Join(defaultState(), "runs")
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		r.Dir = filepath.Join(dir, "homenode", "runs")
+	}
+	return r
+}
+
+// livingRuns is the runs that this user may believe, rising by workload.
+func livingRuns(own *runs.Registry) []runs.Run {
+	all, _ := own.Living(os.Geteuid()) // what cannot be believed is seen by its affinity
+	if own.Dir != systemRuns && machine == "/" {
+		root := *own
+		root.Dir = systemRuns
+		more, _ := root.Living(0)
+		all = append(all, more...)
+	}
+	return all
+}
+
+// quickly finds a home by topology, free memory, the registry of runs and, for dedicated work,
+// the affinities of what runs: no process can hold that up.
+func quickly(k *kept) func(context.Context, *control.PlaceRequest) (place.Result, error) {
+	return func(_ context.Context, in *control.PlaceRequest) (place.Result, error) {
+		own := ownRuns()
+		if in.Process.PID > 0 {
+			unlock, _ := own.Lock() // without it this run is not seen by others, and starts
+			defer unlock()
+			in.Spec.ID = control.ProcessID(in.Process.PID)
+		}
+		root := observe.Root(machine)
+		h, err := k.host(root)
+		if err != nil {
+			return place.Result{}, err
+		}
+		st := plan.State{Host: h}
+		if st.Policy, err = policy(h); err != nil {
+			return place.Result{}, err
+		}
+		living := livingRuns(own)
+		held := map[topology.NodeID]topology.KiB{}
+		var pinned []place.Pinned
+		for _, run := range living {
+			p := run.Placement
+			if p.Workload == in.Spec.ID {
+				continue
+			}
+			if run.Exact { // its CPUs are not for dedicated work
+				if p.Class == workload.Dedicated {
+					pinned = append(pinned, place.Pinned{PID: run.Process.PID, CPUs: p.CPUs})
+				}
+				continue
+			}
+			st.Placements = append(st.Placements, p)
+			resident := process.Resident(run.Process)
+			for _, m := range p.Memory {
+				held[m.Node] += min(resident, m.KiB)
+				resident -= min(resident, m.KiB)
+			}
+		}
+		st.Unmanaged = observe.InUse(root, h, held)
+		var r place.Result
+		if in.Exact != nil {
+			r = exactly(in)
+		} else {
+			if in.Spec.Class == workload.Dedicated {
+				pinned = append(pinned, pinnedNow(h, living)...)
+			}
+			r = place.PlaceBeside(st, pinned, place.Request{Spec: in.Spec, Crowd: true})
+		}
+		if r.Placed() && in.Process.PID > 0 {
+			r.Placement.Start = in.Process.Start
+			had, _ := process.AffinityOf(0)
+			own.Put(runs.Run{Process: in.Process, Name: in.Spec.Name, Had: had, Placement: r.Placement, Exact: in.Exact != nil})
+		}
+		return r, nil
+	}
+}
+
+// exactly is what a person said as a placement.
+func exactly(in *control.PlaceRequest) place.Result {
+	p := plan.Placement{Workload: in.Spec.ID, Class: in.Spec.Class, Importance: in.Spec.Importance, VCPUs: in.Spec.CPUs, Home: in.Exact.Nodes, CPUs: in.Exact.CPUs}
+	return place.Result{Placement: p, Decision: plan.Decision{Workload: in.Spec.ID, Outcome: plan.Placed, Reasons: words.Reasons(words.Because(words.ExactNamed))}}
+}
+
+// pinnedNow is what is pinned on this machine and not in the registry. What has the CPUs of
+// this process, or those of a living run, shares them with it: they are its children, say.
+func pinnedNow(h *topology.Host, living []runs.Run) (out []place.Pinned) {
+	var known []topology.CPUSet
+	if own, err := process.AffinityOf(0); err == nil {
+		known = append(known, own)
+	}
+	of := map[int]bool{}
+	for _, run := range living {
+		of[run.Process.PID] = true
+		if now, err := process.AffinityOf(run.Process.PID); err == nil {
+			known = append(known, now)
+		}
+	}
+	seen := map[int]bool{}
+	process.Affinities(func(pid, _ int, cpus topology.CPUSet) {
+		if of[pid] || seen[pid] || !place.IsPin(h, cpus) {
+			return
+		}
+		for _, k := range known {
+			if k.Equal(cpus) {
+				return
+			}
+		}
+		seen[pid] = true
+		out = append(out, place.Pinned{PID: pid, CPUs: cpus})
+	})
+	return out
+}
+
+// keep writes down where a daemon has placed this process.
+func keep(want api.Want, home api.Home) {
+	own := ownRuns()
+	unlock, err := own.Lock()
+	if err != nil {
+		return
+	}
+	defer unlock()
+	had, _ := process.AffinityOf(0)
+	p := workload.Placement{Workload: control.ProcessID(want.Process.PID), Class: want.Class, Importance: workload.DefaultImportance, VCPUs: want.CPUs,
+		Home: home.Nodes, CPUs: home.CPUs, Pins: home.Pins, Asked: topology.KiB(want.MemoryKiB), Bound: home.Bound, Start: want.Process.Start}
+	for _, m := range home.Memory {
+		p.Memory = append(p.Memory, workload.NodeMemory{Node: m.Node, KiB: topology.KiB(m.KiB)})
+	}
+	own.Put(runs.Run{Process: want.Process, Name: want.Name, Had: had, Placement: p, Exact: want.Exact != nil, Ledger: true})
+}
+
+// undoRuns gives living runs of this user back the CPUs that they had. What has been set anew
+// since is not touched.
+func undoRuns(ctx context.Context, which api.Which, daemon bool) (out api.UndoResult, err error) {
+	own := ownRuns()
+	unlock, err := own.Lock()
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, os.ErrPermission) {
+		return out, nil // there can be none
+	}
+	if err != nil {
+		return out, err
+	}
+	defer unlock()
+	living, err := own.Living(os.Geteuid())
+	if err != nil {
+		return out, err
+	}
+	driver := process.New(process.Options{Root: os.DirFS("/")})
+	for _, run := range living {
+		id := run.Placement.Workload
+		if daemon && run.Ledger || run.Had.Empty() || run.Placement.CPUs.Empty() ||
+			!which.All && which.ID != id && string(which.ID) != run.Name && string(which.ID) != strconv.Itoa(run.Process.PID) {
+			continue
+		}
+		now, err := process.AffinityOf(run.Process.PID)
+		if err != nil || now.Equal(run.Had) { // a daemon may have put it back
+			continue
+		}
+		e := plan.Entry{Time: time.Now(), Workload: id, Kind: plan.Affinity, Path: plan.ProcessPath(run.Process),
+			Old: run.Had.String(), New: run.Placement.CPUs.String(), Ticks: run.Process.Start, State: plan.Applied}
+		reading, err := driver.Read(ctx, e)
+		switch {
+		case err == nil && !e.Ours(reading):
+			out.Theirs = append(out.Theirs, e)
+			continue
+		case err == nil:
+			err = driver.Restore(ctx, []plan.Entry{e})[0]
+		}
+		if err != nil {
+			out.Failed = append(out.Failed, api.UndoFailure{Entry: e, Error: err.Error()})
+			continue
+		}
+		own.Remove(run.Process) // it holds nothing any more
+		e.State = plan.Restored
+		out.Restored, out.Policies = append(out.Restored, e), append(out.Policies, id)
+	}
+	return out, nil
+}
+
+// admitted is the living runs of this user as a daemon knows them.
+func admitted() (out []control.Admission) {
+	living, _ := ownRuns().Living(os.Geteuid())
+	for _, run := range living {
+		p := run.Placement
+		spec := workload.Spec{ID: p.Workload, Name: run.Name, Class: p.Class, Importance: p.Importance, CPUs: p.VCPUs, Memory: p.Asked, Given: true}
+		out = append(out, control.Admission{Spec: spec, Process: run.Process, Had: run.Had, Placement: p, Exact: run.Exact})
+	}
+	return out
+}
