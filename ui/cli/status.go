@@ -23,11 +23,13 @@ func statusCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status [NAME...]",
 		Short: "Show every workload, its home, and how local its memory is",
-		Long: `Asks the daemon; without one, looks at the machine once by itself. Locality is
-the share of memory accesses that stay on the node: counted by the hardware or
-sampled by the kernel (NUMA balancing) where that can be had, else expected from
-residence: over all nodes, (share of CPU time on the node) × (share of memory on
-the node). What it will be by plan is always expected so.
+		Long: `Shows what the daemon knows; without a daemon, what one look at the machine
+tells.
+
+LOCAL NOW is the share of memory accesses that stay on the node. The hardware
+counts it or the kernel samples it (NUMA balancing) where they can; elsewhere it
+is expected from residence, the sum over all nodes of (share of CPU time there)
+× (share of memory there). BY PLAN is always expected in that way.
 
 With names, --class, --home, --state or --name only the workloads that fit are
 shown. --watch shows them again and again, every 2 s or DURATION, until Ctrl-C.
