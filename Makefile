@@ -60,6 +60,8 @@ check: ## what CI checks besides the tests: format, vet, tidy modules, generated
 	$(GO) vet ./...
 	GOARCH=arm64 $(GO) vet ./...
 	$(GO) mod tidy -diff
+	$(GO) -C packaging mod tidy -diff
+	$(GO) -C packaging test ./...
 	$(MAKE) generate
 	git diff --exit-code -- docs
 	@test -z "$$(git ls-files --others --exclude-standard docs)" || { echo 'not committed:'; git ls-files --others --exclude-standard docs; exit 1; }
@@ -155,6 +157,7 @@ dist: ## deb, rpm, archives, container image, SBOM and checksums for amd64 and a
 test-packages: dist ## packages installed and removed in bare systems; built again elsewhere, the same bytes
 	$(GO) -C packaging test ./...
 	bash packaging/test.sh $(DIST)
+	bash packaging/again.sh $(DIST)
 
 clean:
 	rm -rf homenode dist bench/out e2e/out

@@ -1,0 +1,128 @@
+// Package scripts is what the Makefile calls; only its tests are Go.
+package scripts
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// machine is a folder with programs of a machine where nothing is installed and nobody may
+// install.
+func machine(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"id": "echo 1000", "sudo": "exit 1", "dpkg-query": "exit 1", "apt-get": "echo installed; exit 1", "lstopo": "exit 0",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// run gives what a command printed, standard output first, and its exit status.
+func run(t *testing.T, dir string, env []string, argv ...string) (out, errs string, status int) {
+	t.Helper()
+	c := exec.Command(argv[0], argv[1:]...)
+	c.Dir, c.Env = dir, append(os.Environ(), env...)
+	var o, e strings.Builder
+	c.Stdout, c.Stderr = &o, &e
+	err := c.Run()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return o.String(), e.String(), exit.ExitCode()
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return o.String(), e.String(), 0
+}
+
+// TestMayNotInstall: who may not install is told in one line all that is missing, and
+// nothing is tried.
+func TestMayNotInstall(t *testing.T) {
+	env := []string{"PATH=" + machine(t) + ":" + os.Getenv("PATH")}
+	out, errs, status := run(t, ".", env, "sh", "need.sh", "gcc", "hwloc-nox", "libc6-dev")
+	const want = "missing, and you may not install: ask for `apt-get install gcc libc6-dev`\n"
+	if out != "" || errs != want || status != 3 {
+		t.Errorf("status %d, said %q and %q; want 3 and %q", status, out, errs, want)
+	}
+}
+
+// TestNoGo: make stops with what is missing, and does not go on without a compiler.
+func TestNoGo(t *testing.T) {
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip("no make")
+	}
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "scripts"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"Makefile":           string(makefile),
+		"scripts/need.sh":    "[ $1 != go ] || { echo 'missing: Go 9.9 or later'; exit 3; }\n",
+		"scripts/version.sh": "echo 1\n", "scripts/progress.sh": "cat >&2\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, target := range []string{"build", "run"} {
+		out, errs, status := run(t, dir, []string{"MAKEFLAGS=", "MAKELEVEL="}, "make", target)
+		if status != 2 || !strings.Contains(errs, "missing: Go 9.9 or later") || strings.Contains(errs+out, "not found") {
+			t.Errorf("make %s: status %d, said %q and %q", target, status, out, errs)
+		}
+	}
+}
+
+// TestVersion: what dpkg and rpm order rightly, with and without tags.
+func TestVersion(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("no git")
+	}
+	dir := t.TempDir()
+	text, err := os.ReadFile("version.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "scripts"), 0o755), os.WriteFile(filepath.Join(dir, "scripts", "version.sh"), text, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b",
+		"GIT_AUTHOR_DATE=2026-11-22T23:30:00-0100", "GIT_COMMITTER_DATE=2026-11-22T23:30:00-0100", "GIT_CEILING_DIRECTORIES=" + filepath.Dir(dir)}
+	git := func(argv ...string) string {
+		out, errs, status := run(t, dir, env, append([]string{"git"}, argv...)...)
+		if status != 0 {
+			t.Fatalf("git %v: %s", argv, errs)
+		}
+		return strings.TrimSpace(out)
+	}
+	is := func(want string) {
+		t.Helper()
+		if out, errs, status := run(t, dir, env, "sh", "scripts/version.sh"); status != 0 || strings.TrimSpace(out) != want {
+			t.Errorf("version %q (status %d, %s), want %q", out, status, errs, want)
+		}
+	}
+	is("0.0.0~unknown")
+	git("init", "-q")
+	git("add", ".")
+	git("commit", "-q", "-m", "one")
+	is("0.0.0~git20261123." + git("rev-parse", "HEAD")[:7])
+	git("tag", "v0.2.0-rc1")
+	is("0.2.0~rc1")
+	git("commit", "-q", "--allow-empty", "-m", "two")
+	is("0.2.0~rc1+git1." + git("rev-parse", "HEAD")[:7])
+	git("tag", "-a", "-m", "two", "v0.2.0")
+	is("0.2.0")
+	if err := os.WriteFile(filepath.Join(dir, "scripts", "version.sh"), append(text, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	is("0.2.0+dirty")
+}
