@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -11,6 +13,7 @@ import (
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/process"
+	"github.com/homenode/homenode/host/scope"
 	"github.com/homenode/homenode/ui/cli"
 )
 
@@ -25,6 +28,15 @@ var told = map[cli.Memory]process.MemPolicy{
 // thread that calls it.
 func execAt(s cli.Start, path string, argv []string) error {
 	runtime.LockOSThread()
+	if s.Scope { // first: who enters a cgroup gets its CPUs
+		o := scope.Options{Unit: s.Unit, Description: strings.Join(argv, " "), CPUs: s.CPUs}
+		if s.Memory == cli.MemoryHomeBound || s.Memory == cli.MemoryBind {
+			o.Mems = s.Nodes
+		}
+		if _, err := scope.Enter(context.Background(), o); err != nil {
+			return cli.Forbidden(err)
+		}
+	}
 	if err := confine(s); err != nil {
 		return cli.Forbidden(err)
 	}

@@ -39,6 +39,9 @@ daemon is told. Beside --nodes, --cpus, --near or --class a memory policy goes
 with the CPUs of the home that is found. Lists are as numactl takes them: 0-3,8,
 all, +0-1 (the first two that are allowed), !2 (all that are allowed but 2).
 
+--scope puts it into a scope of systemd, with the CPUs of its home and all that it
+starts: memory and children are accounted there, and end with it.
+
 Exit status: that of the command; 1 there is no home, 2 bad usage, 3 not
 permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 		Example: `  homenode run --cpus 2 --memory 100MiB -- sleep 1

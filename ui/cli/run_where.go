@@ -12,6 +12,7 @@ import (
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
 )
 
 // Memory is a memory policy of set_mempolicy(2).
@@ -37,6 +38,8 @@ type Start struct {
 	Nodes     topology.NodeSet // of Memory
 	Balancing bool             // NUMA balancing may move pages among Nodes
 	Nice      *int             // nil: as it is
+	Scope     bool             // in a scope of systemd, a cgroup of its own
+	Unit      string           // its name; "" is made up
 }
 
 // Whereabouts is what this process may have and what it has.
@@ -72,6 +75,8 @@ func (w *where) flags(f *pflag.FlagSet) {
 	f.StringVarP(&w.weighted, "weighted-interleave", "w", "", "the same by the kernel's weights (Linux 6.9)")
 	f.BoolVarP(&w.local, "localalloc", "l", false, "memory from the node it runs on")
 	f.BoolVarP(&w.balancing, "balancing", "b", false, "let NUMA balancing move pages among --membind or --preferred-many")
+	f.BoolVar(&w.start.Scope, "scope", false, "run it in a systemd scope, a cgroup of its own")
+	f.StringVar(&w.start.Unit, "unit", "", "`NAME` of the scope")
 	f.IntVar(&w.nice, "nice", 0, "nice value, -20 to 19")
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "physcpubind" { // numactl's name
@@ -113,6 +118,12 @@ func (w *where) read(c *cobra.Command, e *Env) (home topology.NodeSet, err error
 	}
 	if w.balancing && w.start.Memory != MemoryBind && w.start.Memory != MemoryMany {
 		return home, usageErrorf("--balancing goes with --membind or --preferred-many")
+	}
+	switch {
+	case w.start.Unit != "" && !w.start.Scope:
+		return home, usageErrorf("--unit goes with --scope")
+	case w.start.Scope && c.Flag("class").Value.String() == string(workload.Dedicated):
+		return home, usageErrorf("--scope and --class dedicated do not go together: the daemon books CPUs for a process, and leaves a scope with CPUs of its own to itself")
 	}
 	if f.Changed("nice") {
 		if w.nice < -20 || w.nice > 19 {
@@ -292,7 +303,7 @@ func (s *Start) memoryLine() string {
 
 // placingFlags is the flags of run that say where or how large; --show takes none of them.
 var placingFlags = []string{"class", "cpus", "memory", "near", "nodes", "cpus-list", "cpunodebind", "membind", "preferred", "preferred-many",
-	"interleave", "weighted-interleave", "localalloc", "balancing", "nice", "name", "dry-run", "or-anyway", "quiet"}
+	"interleave", "weighted-interleave", "localalloc", "balancing", "nice", "scope", "unit", "name", "dry-run", "or-anyway", "quiet"}
 
 // shown is what run --show tells.
 type shown struct {

@@ -1,0 +1,151 @@
+package scope
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+)
+
+// manager is a systemd that starts scopes.
+type manager struct {
+	conn   *dbus.Conn
+	result string // of the job; "" never tells
+	refuse string
+	asked  map[string]dbus.Variant
+	unit   string
+}
+
+type property struct {
+	Name  string
+	Value dbus.Variant
+}
+
+type aux struct {
+	Name       string
+	Properties []property
+}
+
+const object = dbus.ObjectPath("/org/freedesktop/systemd1")
+
+func (m *manager) Subscribe() *dbus.Error { return nil }
+
+func (m *manager) StartTransientUnit(name, mode string, properties []property, _ []aux) (dbus.ObjectPath, *dbus.Error) {
+	if m.refuse != "" {
+		return "", dbus.MakeFailedError(errors.New(m.refuse))
+	}
+	m.unit, m.asked = name, map[string]dbus.Variant{"mode": dbus.MakeVariant(mode)}
+	for _, p := range properties {
+		m.asked[p.Name] = p.Value
+	}
+	const job = object + "/job/7"
+	if m.result != "" {
+		time.AfterFunc(10*time.Millisecond, func() {
+			m.conn.Emit(object, "org.freedesktop.systemd1.Manager.JobRemoved", uint32(7), job, name, m.result)
+		})
+	}
+	return job, nil
+}
+
+// start puts a manager on a bus of the test's own.
+func start(t *testing.T) *manager {
+	daemon, err := exec.LookPath("dbus-daemon")
+	if err != nil {
+		t.Skip("no dbus-daemon here (package dbus-daemon)")
+	}
+	dir, err := os.MkdirTemp("", "bus") // short: the path of a socket has 107 bytes at most
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	address, config := "unix:path="+filepath.Join(dir, "s"), filepath.Join(dir, "conf")
+	text := `<busconfig><type>session</type><listen>` + address + `</listen><auth>EXTERNAL</auth>
+<policy context="default"><allow send_destination="*"/><allow receive_sender="*"/><allow own="*"/></policy></busconfig>`
+	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(daemon, "--config-file="+config, "--nofork", "--nopidfile", "--print-address")
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	if _, err := out.Read(make([]byte, 4096)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", address)
+	t.Setenv("DBUS_SESSION_BUS_ADDRESS", address)
+	conn, err := dbus.Connect(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	m := &manager{conn: conn, result: "done"}
+	if err := conn.Export(m, object, "org.freedesktop.systemd1.Manager"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.RequestName("org.freedesktop.systemd1", dbus.NameFlagDoNotQueue); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestEnter(t *testing.T) {
+	m := start(t)
+	o := Options{Description: "sleep 1", CPUs: topology.CPUs(0, 9), Mems: topology.Nodes(1), Booted: t.TempDir()}
+	unit, err := Enter(context.Background(), o)
+	if err != nil || unit != m.unit || !strings.HasPrefix(unit, "homenode-") || !strings.HasSuffix(unit, ".scope") {
+		t.Fatal(unit, err)
+	}
+	if pids := m.asked["PIDs"].Value().([]uint32); len(pids) != 1 || int(pids[0]) != os.Getpid() {
+		t.Errorf("PIDs %v", pids)
+	}
+	if cpus := m.asked["AllowedCPUs"].Value().([]byte); string(cpus) != "\x01\x02" {
+		t.Errorf("AllowedCPUs %v", cpus)
+	}
+	if mems := m.asked["AllowedMemoryNodes"].Value().([]byte); string(mems) != "\x02" {
+		t.Errorf("AllowedMemoryNodes %v", mems)
+	}
+	if m.asked["MemoryAccounting"].Value() != true || m.asked["mode"].Value() != "fail" {
+		t.Errorf("%v", m.asked)
+	}
+	if unit, err := Enter(context.Background(), Options{Unit: "batch", Booted: o.Booted}); err != nil || unit != "batch.scope" {
+		t.Error(unit, err)
+	}
+	if _, restricts := m.asked["AllowedCPUs"]; restricts {
+		t.Error("no CPUs were named")
+	}
+}
+
+func TestEnterFails(t *testing.T) {
+	m := start(t)
+	o := Options{Booted: t.TempDir(), Wait: 300 * time.Millisecond}
+	m.refuse = "Unit x.scope already exists."
+	if _, err := Enter(context.Background(), o); err == nil || !strings.Contains(err.Error(), "already exists") {
+		t.Error(err)
+	}
+	m.refuse, m.result = "", "failed"
+	if _, err := Enter(context.Background(), o); err == nil || !strings.Contains(err.Error(), "failed") {
+		t.Error(err)
+	}
+	m.result = ""
+	if _, err := Enter(context.Background(), o); !errors.Is(err, plan.ErrNoAnswer) {
+		t.Error(err)
+	}
+	o.Booted += "/none"
+	if _, err := Enter(context.Background(), o); !errors.As(err, new(*plan.UnsupportedError)) {
+		t.Error(err)
+	}
+}
