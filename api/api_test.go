@@ -51,9 +51,9 @@ func (a *answers) Undo(ctx context.Context, w Which) (UndoResult, error) {
 	return UndoResult{}, nil
 }
 
-func (a *answers) Resume(_ context.Context, w Which) error {
+func (a *answers) Resume(_ context.Context, w Which) (Resumed, error) {
 	a.changed = append(a.changed, "resume "+string(w.ID))
-	return errors.New("broken on purpose")
+	return Resumed{}, errors.New("broken on purpose")
 }
 
 func (a *answers) Place(_ context.Context, w Want) (Home, error) {
@@ -143,7 +143,7 @@ func TestClientAndServer(t *testing.T) {
 	if b, err := c.Partition(ctx, Partition{Partition: "50%"}); err != nil || b.Partition != "50%" || !b.Split {
 		t.Errorf("partition: %+v, %v", b, err)
 	}
-	if err := c.Resume(ctx, Which{All: true}); !errors.As(err, &refused) || refused.Code != Failed {
+	if _, err := c.Resume(ctx, Which{All: true}); !errors.As(err, &refused) || refused.Code != Failed {
 		t.Errorf("resume: %v", err)
 	}
 	if _, err := c.Place(ctx, Want{Name: "db"}); !errors.As(err, &refused) || refused.Code != NoRoom {

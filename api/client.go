@@ -131,8 +131,8 @@ func (c *Client) Undo(ctx context.Context, which Which) (u UndoResult, err error
 }
 
 // Resume asks to manage again what was undone.
-func (c *Client) Resume(ctx context.Context, which Which) error {
-	return c.do(ctx, "POST", "/v1/resume", which, &struct{}{})
+func (c *Client) Resume(ctx context.Context, which Which) (r Resumed, err error) {
+	return r, c.do(ctx, "POST", "/v1/resume", which, &r)
 }
 
 // Place asks for a home.

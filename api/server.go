@@ -178,7 +178,7 @@ func handler(ctx context.Context, b Backend, a Access) http.Handler {
 		return b.Undo(ctx, which)
 	}))
 	m.HandleFunc("POST /v1/resume", change(a, maxRequest, func(ctx context.Context, which Which) (any, error) {
-		return struct{}{}, b.Resume(ctx, which)
+		return b.Resume(ctx, which)
 	}))
 	m.HandleFunc("POST /v1/partition", change(a, maxRequest, func(ctx context.Context, want Partition) (any, error) { return b.Partition(ctx, want) }))
 	place := change(a, maxRequest, func(ctx context.Context, want Want) (any, error) { return b.Place(ctx, want) })

@@ -21,7 +21,7 @@ type Backend interface {
 	Explain(ctx context.Context, id workload.ID) (Explanation, error)
 	History(ctx context.Context, q HistoryQuery) (History, error)
 	Undo(ctx context.Context, which Which) (UndoResult, error)
-	Resume(ctx context.Context, which Which) error
+	Resume(ctx context.Context, which Which) (Resumed, error)
 	Place(ctx context.Context, want Want) (Home, error)
 	// Partition moves the line between dedicated and shared work.
 	Partition(ctx context.Context, want Partition) (Partition, error)
@@ -167,6 +167,8 @@ type Partition struct {
 	Partition plan.Partition `json:"partition"`
 	Split     bool           `json:"split"`     // there is one
 	Dedicated string         `json:"dedicated"` // CPUs of dedicated work, when split
+	// DryRun: nothing is changed, the answer is what would be.
+	DryRun bool `json:"dry_run,omitempty"`
 }
 
 // Self is what a daemon holds, to see that it does not grow with what comes and goes.
@@ -364,22 +366,34 @@ type History struct {
 type Which struct {
 	ID  workload.ID `json:"id,omitempty"` // or a name, see workload.Find
 	All bool        `json:"all,omitempty"`
+	// DryRun: nothing is changed; Restored is what would be put back.
+	DryRun bool `json:"dry_run,omitempty"`
 }
 
 // UndoResult says what was put back: POST /v1/undo.
 type UndoResult struct {
-	Schema   string        `json:"schema"`             // homenode-undo/2
-	Workload workload.ID   `json:"workload,omitempty"` // that is left alone now; absent for all
-	Restored []plan.Entry  `json:"restored"`
-	Gone     []plan.Entry  `json:"gone"`     // the thing no longer exists
-	Theirs   []plan.Entry  `json:"theirs"`   // somebody else has set it since: it is not touched
-	Deferred []UndoFailure `json:"deferred"` // others use it still; it goes back with them
-	Failed   []UndoFailure `json:"failed"`
+	Schema   string       `json:"schema"`             // homenode-undo/2
+	Workload workload.ID  `json:"workload,omitempty"` // that is left alone now; absent for all
+	Restored []plan.Entry `json:"restored"`
+	// Unchanged stood as they were before anything was put back.
+	Unchanged []plan.Entry  `json:"unchanged"`
+	Gone      []plan.Entry  `json:"gone"`     // the thing no longer exists
+	Theirs    []plan.Entry  `json:"theirs"`   // somebody else has set it since: it is not touched
+	Deferred  []UndoFailure `json:"deferred"` // others use it still; it goes back with them
+	Failed    []UndoFailure `json:"failed"`
 	// Policies is the workloads of `homenode run` among Restored whose memory policy stays
 	// until they end: the kernel lets only a process itself change its own.
 	Policies []workload.ID `json:"policies,omitempty"`
 	// Unheld: there is no journal; only what homenode run set was put back, and nothing is held.
 	Unheld bool `json:"unheld,omitempty"`
+}
+
+// Resumed says what is managed again: POST /v1/resume.
+type Resumed struct {
+	Schema   string        `json:"schema"` // homenode-resume/2
+	All      bool          `json:"all"`    // everything was held
+	Workload workload.ID   `json:"workload,omitempty"`
+	Held     []workload.ID `json:"held"` // workloads that were held by themselves
 }
 
 // UndoFailure is one setting that could not be put back, or whose heirs could not be

@@ -87,9 +87,17 @@ func TestUndoRestoresAndHolds(t *testing.T) {
 	before := m.settings()
 	r := newRig(t, m, true)
 	r.ticks(6)
+	changed := m.settings()
+	dry, err := r.undo(api.Which{All: true, DryRun: true})
+	if diff := cmp.Diff(changed, m.settings()); err != nil || diff != "" || r.View().Holds.All {
+		t.Errorf("a dry run changed something: %v\n%s", err, diff)
+	}
 	result, err := r.undo(api.Which{All: true})
 	if err != nil || len(result.Failed) > 0 || len(result.Restored) == 0 {
 		t.Fatalf("undo: %+v, %v", result, err)
+	}
+	if len(dry.Restored) != len(result.Restored) {
+		t.Errorf("a dry run would restore %d, undo %d", len(dry.Restored), len(result.Restored))
 	}
 	if diff := cmp.Diff(before, m.settings()); diff != "" {
 		t.Errorf("undo left the host changed:\n%s", diff)

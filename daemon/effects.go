@@ -460,6 +460,8 @@ func (d *Daemon) restore(ctx context.Context, entries []plan.Entry) []*control.F
 			out[i] = failure(err)
 		case err == nil && !entries[i].Ours(now):
 			out[i] = failure(fmt.Errorf("%w: it reads %q", plan.ErrForeign, now.Value))
+		case err == nil && now.Value == entries[i].Old: // a write that failed, or somebody was faster
+			out[i] = &control.Failure{Code: control.Unchanged, Text: "it stands as it was"}
 		default:
 			if byDriver[driver] == nil {
 				drivers = append(drivers, driver)

@@ -32,7 +32,7 @@ func TestEventsFollow(t *testing.T) {
 			if _, err := l.Undo(ctx, api.Which{ID: "/a"}); err != nil {
 				t.Fatal(err)
 			}
-			if err := l.Resume(ctx, api.Which{ID: "/a"}); err != nil {
+			if _, err := l.Resume(ctx, api.Which{ID: "/a"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -147,7 +147,7 @@ func TestEventsHaveNoGap(t *testing.T) {
 			if _, err := l.Undo(ctx, api.Which{ID: "/w0001"}); err != nil && !s.full.Load() {
 				t.Fatal(err)
 			}
-			if err := l.Resume(ctx, api.Which{ID: "/w0001"}); err != nil && !s.full.Load() {
+			if _, err := l.Resume(ctx, api.Which{ID: "/w0001"}); err != nil && !s.full.Load() {
 				t.Fatal(err)
 			}
 			m.mu.Lock()

@@ -415,7 +415,7 @@ func (r *rig) undo(which api.Which) (api.UndoResult, error) {
 }
 
 func (r *rig) resume(which api.Which) error {
-	_, err := within(r, func() (struct{}, error) { return struct{}{}, r.Resume(context.Background(), which) })
+	_, err := within(r, func() (api.Resumed, error) { return r.Resume(context.Background(), which) })
 	return err
 }
 

@@ -381,7 +381,7 @@ func TestScanThatDoesNotEnd(t *testing.T) {
 					return err
 				})
 				soon(t, "undo", 5*time.Second, func(ctx context.Context) error { _, err := l.Undo(ctx, api.Which{All: true}); return err })
-				if err := l.Resume(t.Context(), api.Which{All: true}); err != nil {
+				if _, err := l.Resume(t.Context(), api.Which{All: true}); err != nil {
 					t.Error(err)
 				}
 				close(end)

@@ -219,7 +219,7 @@ func (l *Local) Undo(ctx context.Context, which api.Which) (api.UndoResult, erro
 		if id != "" && !slices.ContainsFunc(d.View().Journal, func(e plan.Entry) bool { return e.Workload == id }) {
 			return &api.Error{Code: api.NotFound, Text: fmt.Sprintf("nothing of %q was changed", id)}
 		}
-		r, err := d.once(l.asked(ctx), control.Request{Undo: &control.Which{ID: id, All: which.All}})
+		r, err := d.once(l.asked(ctx), control.Request{Undo: &control.Which{ID: id, All: which.All, DryRun: which.DryRun}})
 		out = wireUndone(r.Undo)
 		return err
 	})
@@ -227,18 +227,20 @@ func (l *Local) Undo(ctx context.Context, which api.Which) (api.UndoResult, erro
 }
 
 // Resume implements api.Backend.
-func (l *Local) Resume(ctx context.Context, which api.Which) error {
+func (l *Local) Resume(ctx context.Context, which api.Which) (out api.Resumed, err error) {
 	id, err := l.named(ctx, which)
 	if err != nil {
-		return err
+		return out, err
 	}
-	return l.with(ctx, l.Open, control.Which{}, func(d *Daemon) error {
+	err = l.with(ctx, l.Open, control.Which{}, func(d *Daemon) error {
 		if h := d.View().Holds; id != "" && !h.Has(id) { // what runs is not known here
 			return &api.Error{Code: api.NotFound, Text: words.Because(words.NotHeld, string(id)).String()}
 		}
-		_, err := d.once(l.asked(ctx), control.Request{Resume: &control.Which{ID: id, All: which.All}})
+		r, err := d.once(l.asked(ctx), control.Request{Resume: &control.Which{ID: id, All: which.All, DryRun: which.DryRun}})
+		out = wireResumed(r.Resumed)
 		return err
 	})
+	return out, err
 }
 
 // named is the ID of the one workload that is meant. The host is looked at only where what

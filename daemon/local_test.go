@@ -40,7 +40,10 @@ func TestUndoWithoutDaemonThatIsKilled(t *testing.T) {
 			}
 			return err
 		},
-		"resume": func(ctx context.Context, l *Local, _ *rig) error { return l.Resume(ctx, api.Which{All: true}) },
+		"resume": func(ctx context.Context, l *Local, _ *rig) error {
+			_, err := l.Resume(ctx, api.Which{All: true})
+			return err
+		},
 		"daemon": func(_ context.Context, _ *Local, r *rig) error {
 			r.start(t, true)
 			r.settle()

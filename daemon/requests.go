@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/homenode/homenode/api"
@@ -77,18 +79,18 @@ func wireError(f *control.Failure) error {
 // Undo holds a workload, or all, and puts settings back. Once that has begun who asks may
 // go away: half an undo helps nobody.
 func (d *Daemon) Undo(ctx context.Context, which api.Which) (api.UndoResult, error) {
-	r, err := d.request(ctx, control.Request{Undo: &control.Which{ID: which.ID, All: which.All}, Lineage: d.lineage(string(which.ID))})
+	r, err := d.request(ctx, control.Request{Undo: &control.Which{ID: which.ID, All: which.All, DryRun: which.DryRun}, Lineage: d.lineage(string(which.ID))})
 	return wireUndone(r.Undo), err
 }
 
 func wireUndone(u *control.Undone) api.UndoResult {
-	out := api.UndoResult{Schema: "homenode-undo/2", Restored: []plan.Entry{}, Gone: []plan.Entry{}, Theirs: []plan.Entry{},
+	out := api.UndoResult{Schema: "homenode-undo/2", Restored: []plan.Entry{}, Unchanged: []plan.Entry{}, Gone: []plan.Entry{}, Theirs: []plan.Entry{},
 		Deferred: []api.UndoFailure{}, Failed: []api.UndoFailure{}}
 	if u == nil {
 		return out
 	}
 	out.Workload = u.Workload
-	out.Restored, out.Gone, out.Theirs = append(out.Restored, u.Restored...), append(out.Gone, u.Gone...), append(out.Theirs, u.Foreign...)
+	out.Restored, out.Unchanged, out.Gone, out.Theirs = append(out.Restored, u.Restored...), append(out.Unchanged, u.Unchanged...), append(out.Gone, u.Gone...), append(out.Theirs, u.Foreign...)
 	out.Policies = u.Policies
 	for _, n := range u.Deferred {
 		out.Deferred = append(out.Deferred, api.UndoFailure(n))
@@ -100,9 +102,21 @@ func wireUndone(u *control.Undone) api.UndoResult {
 }
 
 // Resume takes a hold back.
-func (d *Daemon) Resume(ctx context.Context, which api.Which) error {
-	_, err := d.request(ctx, control.Request{Resume: &control.Which{ID: which.ID, All: which.All}, Lineage: d.lineage(string(which.ID))})
-	return err
+func (d *Daemon) Resume(ctx context.Context, which api.Which) (api.Resumed, error) {
+	r, err := d.request(ctx, control.Request{Resume: &control.Which{ID: which.ID, All: which.All, DryRun: which.DryRun}, Lineage: d.lineage(string(which.ID))})
+	return wireResumed(r.Resumed), err
+}
+
+func wireResumed(h *control.Holds) api.Resumed {
+	out := api.Resumed{Schema: "homenode-resume/2", Held: []workload.ID{}}
+	if h == nil {
+		return out
+	}
+	out.All, out.Held = h.All, append(out.Held, slices.Sorted(maps.Keys(h.IDs))...)
+	if len(out.Held) == 1 && !out.All {
+		out.Workload = out.Held[0]
+	}
+	return out
 }
 
 // Place finds a home for what is about to start.
@@ -142,7 +156,7 @@ func wireHome(p *control.Placed) api.Home {
 
 // Partition moves the line between dedicated and shared work.
 func (d *Daemon) Partition(ctx context.Context, want api.Partition) (api.Partition, error) {
-	r, err := d.request(ctx, control.Request{Partition: &want.Partition})
+	r, err := d.request(ctx, control.Request{Partition: &want.Partition, DryRun: want.DryRun})
 	if r.Partition == nil {
 		return api.Partition{}, err
 	}

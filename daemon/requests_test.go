@@ -24,7 +24,7 @@ func TestRequestsOfNothing(t *testing.T) {
 	for name, ask := range map[string]func(context.Context, api.Backend) error{
 		"explain": func(ctx context.Context, b api.Backend) error { _, err := b.Explain(ctx, ""); return err },
 		"undo":    func(ctx context.Context, b api.Backend) error { _, err := b.Undo(ctx, api.Which{}); return err },
-		"resume":  func(ctx context.Context, b api.Backend) error { return b.Resume(ctx, api.Which{}) },
+		"resume":  func(ctx context.Context, b api.Backend) error { _, err := b.Resume(ctx, api.Which{}); return err },
 		"move": func(ctx context.Context, b api.Backend) error {
 			_, err := b.Move(ctx, api.MoveOrder{DryRun: true})
 			return err

@@ -195,6 +195,9 @@ func undoRuns(ctx context.Context, which api.Which, daemon bool) (out api.UndoRe
 		case err == nil && !e.Ours(reading):
 			out.Theirs = append(out.Theirs, e)
 			continue
+		case err == nil && which.DryRun:
+			out.Restored, out.Policies = append(out.Restored, e), append(out.Policies, id)
+			continue
 		case err == nil:
 			err = driver.Restore(ctx, []plan.Entry{e})[0]
 		}

@@ -95,6 +95,7 @@ type Request struct {
 	Undo      *Which          `json:"undo,omitempty"`
 	Resume    *Which          `json:"resume,omitempty"`
 	Partition *plan.Partition `json:"partition,omitempty"`
+	DryRun    bool            `json:"dry_run,omitempty"` // of Partition
 	Change    *Change         `json:"change,omitempty"`
 	// Lineage is what the kernel says of the process that Move, Undo or Resume names.
 	Lineage workload.Lineage `json:"lineage,omitzero"`
@@ -107,6 +108,8 @@ type Which struct {
 	All bool        `json:"all,omitempty"`
 	// Stop: the daemon ends and puts everything back; nothing is held afterwards.
 	Stop bool `json:"stop,omitempty"`
+	// DryRun: nothing is changed; the answer is what would be.
+	DryRun bool `json:"dry_run,omitempty"`
 }
 
 // name is it in words.
@@ -175,6 +178,7 @@ const (
 	Fixed     Code = "fixed"     // the kernel lets nobody change it
 	InUse     Code = "in use"    // by others; it goes back with them
 	Foreign   Code = "foreign"   // somebody else has set it since
+	Unchanged Code = "unchanged" // it stands as it was, and nothing had to be put back
 	NoAnswer  Code = "no answer" // the call did not come back
 	Cancelled Code = "cancelled"
 )
@@ -194,6 +198,7 @@ type Reply struct {
 	Place     *Placed       `json:"place,omitempty"`
 	Move      *Moved        `json:"move,omitempty"`
 	Undo      *Undone       `json:"undo,omitempty"`
+	Resumed   *Holds        `json:"resumed,omitempty"` // what was held until then
 	Partition *PartitionNow `json:"partition,omitempty"`
 	Changed   []*Failure    `json:"changed,omitempty"` // of each step of a Change; nil took
 	// Unwritten is why what was done could not be written down.
@@ -224,10 +229,12 @@ type Moved struct {
 type Undone struct {
 	Workload workload.ID  `json:"workload,omitempty"` // whose; "" for all
 	Restored []plan.Entry `json:"restored,omitempty"`
-	Gone     []plan.Entry `json:"gone,omitempty"`     // the thing no longer exists
-	Foreign  []plan.Entry `json:"foreign,omitempty"`  // somebody else has set it since: it is theirs
-	Deferred []NotUndone  `json:"deferred,omitempty"` // others use it still; it goes back with them
-	Failed   []NotUndone  `json:"failed,omitempty"`
+	Gone     []plan.Entry `json:"gone,omitempty"` // the thing no longer exists
+	// Unchanged stood as they were before homenode, before anything was put back.
+	Unchanged []plan.Entry `json:"unchanged,omitempty"`
+	Foreign   []plan.Entry `json:"foreign,omitempty"`  // somebody else has set it since: it is theirs
+	Deferred  []NotUndone  `json:"deferred,omitempty"` // others use it still; it goes back with them
+	Failed    []NotUndone  `json:"failed,omitempty"`
 	// Policies is those of `homenode run` whose affinity was put back: the memory policy that
 	// each was started with stays.
 	Policies []workload.ID `json:"policies,omitempty"`

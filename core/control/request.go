@@ -25,7 +25,7 @@ func (s *State) request(r *Request) {
 	case r.Resume != nil:
 		s.resume(r.ID, *r.Resume, r.Lineage)
 	case r.Partition != nil:
-		s.setPartition(r.ID, *r.Partition)
+		s.setPartition(r.ID, *r.Partition, r.DryRun)
 	case r.Change != nil:
 		s.change(r.ID, r.Change)
 	default:
@@ -373,8 +373,8 @@ func (s *State) cancelMove(id workload.ID, dry bool) (*Moved, *Failure) {
 }
 
 // setPartition moves the line between dedicated and shared work, unless work stands in
-// the way.
-func (s *State) setPartition(id uint64, want plan.Partition) {
+// the way; in a dry run it says where the line would be.
+func (s *State) setPartition(id uint64, want plan.Partition, dryRun bool) {
 	h := s.Snapshot.Host
 	no := func(f *Failure) { s.reply(Reply{ID: id, Failed: f}) }
 	if want == "" {
@@ -393,6 +393,10 @@ func (s *State) setPartition(id uint64, want plan.Partition) {
 	st.Placements = s.withAdmissions(s.Homes()) // what is held for others too
 	if block := place.InTheWay(st); len(block) > 0 {
 		no(refuse(NoRoom, words.PartitionBlocked, words.Some(words.Sentences(block), 3)))
+		return
+	}
+	if dryRun {
+		s.reply(Reply{ID: id, Partition: &PartitionNow{orAny(want), st.Policy.Split, st.Policy.Dedicated}})
 		return
 	}
 	before := s.Partition

@@ -2,6 +2,7 @@ package control
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -26,6 +27,18 @@ type undoing struct {
 func (s *State) undo(id uint64, which Which, of workload.Lineage) {
 	if f := s.means(&which, of); f != nil {
 		s.reply(Reply{ID: id, Failed: f})
+		return
+	}
+	if which.DryRun {
+		would := Undone{Workload: which.ID}
+		u := undoing{Which: which}
+		for _, e := range slices.Backward(s.Journal.All()) {
+			if u.has(&e) {
+				would.Restored = append(would.Restored, e)
+				u.Result.Restored = would.Restored
+			}
+		}
+		s.reply(Reply{ID: id, Undo: &would})
 		return
 	}
 	if s.by != nil { // else homenode itself puts back what came late
@@ -303,6 +316,10 @@ func (s *State) restored(u *undoing, e plan.Entry, f *Failure) {
 				s.Given[e.Workload], s.givenSeen = a.Placement.CPUs, false
 			}
 		}
+	case f.Code == Unchanged:
+		s.event(event, words.StoodAsBefore, string(e.Kind), e.Path, words.OrAll(e.Old))
+		e.State = plan.Restored
+		u.Result.Unchanged = append(u.Result.Unchanged, e)
 	case f.Code == Gone:
 		s.event(event, words.NothingToRestore, string(e.Kind), e.Path)
 		e.State = plan.Gone
@@ -355,7 +372,12 @@ func (s *State) resume(id uint64, which Which, of workload.Lineage) {
 		s.reply(Reply{ID: id, Failed: f})
 		return
 	}
+	held := Holds{All: s.Holds.All, IDs: maps.Clone(s.Holds.IDs)}
+	if !which.All {
+		held.All, held.IDs = false, map[workload.ID]bool{which.ID: true}
+	}
 	switch {
+	case which.All && which.DryRun:
 	case which.All:
 		s.Holds = Holds{IDs: map[workload.ID]bool{}}
 	case s.Holds.All:
@@ -364,8 +386,12 @@ func (s *State) resume(id uint64, which Which, of workload.Lineage) {
 	case !s.Holds.IDs[which.ID]:
 		s.reply(Reply{ID: id, Failed: refuse(NotFound, words.NotHeld, string(which.ID))})
 		return
-	default:
+	case !which.DryRun:
 		delete(s.Holds.IDs, which.ID)
+	}
+	if which.DryRun || !held.All && len(held.IDs) == 0 { // nothing is held, nothing changes
+		s.reply(Reply{ID: id, Resumed: &held})
+		return
 	}
 	if s.by != nil {
 		s.order(which.ID, words.ResumeOrdered, which.name())
@@ -374,5 +400,5 @@ func (s *State) resume(id uint64, which Which, of workload.Lineage) {
 	s.giveBack(which)
 	s.dropSteps(which)
 	s.saveHolds()
-	s.reply(Reply{ID: id})
+	s.reply(Reply{ID: id, Resumed: &held})
 }

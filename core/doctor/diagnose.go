@@ -129,7 +129,7 @@ func (f *facts) evidenceSpread() measure.Evidence {
 }
 
 func (f *facts) evidencePages() measure.Evidence {
-	says := fmt.Sprintf("%d pages of 2 MiB all cost the same from each package", f.pages.pages)
+	says := fmt.Sprintf("%s of 2 MiB all cost the same from each package", words.Count(f.pages.pages, "page"))
 	if f.pages.two {
 		says = fmt.Sprintf("%d pages of 2 MiB fall into two kinds, ×%.2f apart", f.pages.pages, f.pages.ratio)
 		if f.pages.anticorrelated {
@@ -414,7 +414,7 @@ func (f *facts) healthy(base []measure.Evidence, remotes []pair) measure.Verdict
 	}
 	if len(remotes) == 0 {
 		v.Confidence = 0.6
-		v.Says = fmt.Sprintf("The kernel shows %d nodes, and nothing contradicts it; latencies were not measured.", f.nodes)
+		v.Says = fmt.Sprintf("The kernel shows %s, and nothing contradicts it; latencies were not measured.", words.Count(f.nodes, "node"))
 		return v
 	}
 	top := f.farthest(remotes)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 )
 
 // Part is one kind of measurement.
@@ -299,18 +300,18 @@ func (p *Plan) add(h *topology.Host, part Part) error {
 	case PartLatency:
 		step.Cells = len(p.NodeCPUs) * mems
 		step.Seconds = float64(step.Cells)*latencyCell + float64(len(p.NodeCPUs))*spinUp
-		step.Says = fmt.Sprintf("idle latency: %d nodes with CPUs × %d with memory", len(p.NodeCPUs), mems)
+		step.Says = fmt.Sprintf("idle latency: %s × %d with memory", words.Count(len(p.NodeCPUs), "node")+" with CPUs", mems)
 		if p.CPUs != nil {
 			n := len(p.CPUs) * mems
 			step.Cells += n
 			step.Seconds += float64(n)*latencyCell + float64(len(p.CPUs))*spinUp
-			step.Says += fmt.Sprintf("; %d CPUs × %d nodes", len(p.CPUs), mems)
+			step.Says += fmt.Sprintf("; %s × %s", words.Count(len(p.CPUs), "CPU"), words.Count(mems, "node"))
 		}
 	case PartPages:
 		pages := p.Buffers[0].Bytes / pageSize
 		step.Cells = int(pages) * len(p.Sockets)
 		step.Seconds = float64(step.Cells) * pageVisit
-		step.Says = fmt.Sprintf("page signatures: %d pages of 2 MiB from %d packages", pages, len(p.Sockets))
+		step.Says = fmt.Sprintf("page signatures: %s of 2 MiB from %s", words.Count(pages, "page"), words.Count(len(p.Sockets), "package"))
 	case PartLevels:
 		p.LevelCPU, p.LevelNode = p.NodeCPUs[0].CPU, p.Buffers[0].Node
 		if c := p.Request.CPU; c >= 0 {
@@ -327,7 +328,7 @@ func (p *Plan) add(h *topology.Host, part Part) error {
 		}
 		step.Cells = len(LevelSizes(p.buffer(p.LevelNode).Bytes, p.LLC))
 		step.Seconds = float64(step.Cells) * levelPoint
-		step.Says = fmt.Sprintf("latency by working set: %d sizes, CPU %d on node%d", step.Cells, p.LevelCPU, p.LevelNode)
+		step.Says = fmt.Sprintf("latency by working set: %s, CPU %d on node%d", words.Count(step.Cells, "size"), p.LevelCPU, p.LevelNode)
 	case PartC2C:
 		p.Pairs = p.pairCPUs(h)
 		n := len(p.Pairs)
@@ -336,7 +337,7 @@ func (p *Plan) add(h *topology.Host, part Part) error {
 		}
 		step.Cells = n * (n - 1) / 2 * len(LineHomes(p.Request.LineOn, mems))
 		step.Seconds = float64(step.Cells) * c2cPair
-		step.Says = fmt.Sprintf("core to core: %d CPUs, line on %s", n, strings.Join(LineHomes(p.Request.LineOn, mems), ", "))
+		step.Says = fmt.Sprintf("core to core: %s, line on %s", words.Count(n, "CPU"), strings.Join(LineHomes(p.Request.LineOn, mems), ", "))
 	case PartBandwidth:
 		p.Mixes = p.Request.Mixes
 		if p.Mixes == nil {
@@ -352,14 +353,14 @@ func (p *Plan) add(h *topology.Host, part Part) error {
 		runs = (runs + 1) * len(p.Mixes)
 		step.Cells = runs
 		step.Seconds = float64(runs) * 7 * streamWindow
-		step.Says = fmt.Sprintf("bandwidth: %d × %d nodes, mixes %s", len(p.NodeCPUs), mems, strings.Join(p.Mixes, " "))
+		step.Says = fmt.Sprintf("bandwidth: %d × %s, mixes %s", len(p.NodeCPUs), words.Count(mems, "node"), strings.Join(p.Mixes, " "))
 	case PartLoaded:
 		if err := p.loadedPairs(h); err != nil {
 			return err
 		}
 		step.Cells = len(p.Load) * p.Points()
 		step.Seconds = float64(step.Cells) * loadedPoint
-		step.Says = fmt.Sprintf("latency under load: %d points on %d pairs of nodes", p.Points(), len(p.Load))
+		step.Says = fmt.Sprintf("latency under load: %s on %s of nodes", words.Count(p.Points(), "point"), words.Count(len(p.Load), "pair"))
 	default:
 		return fmt.Errorf("plan: no part %q", part)
 	}

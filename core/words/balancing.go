@@ -25,7 +25,7 @@ var (
 	ShortOfCPU       = says("short-of-cpu", "Node {} is short of CPU: shared workloads demand {.1f} CPUs; it has {} ({n core}).{more}")
 	KeptIdle         = says("kept-idle", "Important workloads keep {.1f} more idle.")
 	LeastBusy        = says("least-busy", "Node {} is least busy: {.1f} of {} CPUs.")
-	ShortOfBandwidth = says("short-of-bandwidth", "Node {} is short of memory bandwidth: {.0f} of {} MiB/s in use ({%}, {}).")
+	ShortOfBandwidth = says("short-of-bandwidth", "Node {} is short of memory bandwidth: {gbs} of {gbs} GB/s in use ({%}, {}).")
 	ShortOfMemory    = says("short-of-memory", "Node {} is short of memory: {size} of {size} are free or reclaimable, less than {%}.")
 	FarFromMemory    = says("far-from-memory", "{}: {%} of its accesses are local; the others cost it {.2f} CPUs.")
 	FarFromPartner   = says("far-from-partner", "{}: being far from {and} costs it {.2f} CPUs.")

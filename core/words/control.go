@@ -89,6 +89,7 @@ var (
 	LocalityChanged     = says("locality-changed", "locality after the move to node {}: {%}, {%} before")
 	UndoGoesOn          = says("undo-goes-on", "an interrupted undo of {} goes on")
 	PutBack             = says("put-back", "{} of {}: {} → {}, as before")
+	StoodAsBefore       = says("stood-as-before", "{} of {}: it is {} already, as before homenode")
 	NothingToRestore    = says("nothing-to-restore", "{} of {}: gone, nothing to restore")
 	NotRestoredTheirs   = says("not-restored-theirs", "{} of {} is not put back: {}")
 	RestoredLater       = says("restored-later", "{}; it goes back when they are undone")

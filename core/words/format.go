@@ -19,6 +19,7 @@ import (
 //	{is|are}          no value: singular or plural by the last number or set
 //	{times}           once, 2 times
 //	{size} {bytes}    memory in KiB, in bytes
+//	{gbs}             bandwidth of memory in MiB/s, as GB/s
 //	{nodes} {cpus}    set with its noun: node 0, CPUs 0-3
 //	{for}             duration in ns, rounded
 //	{seconds}         duration in ns, in seconds
@@ -78,6 +79,8 @@ func show(kind string, a any) string {
 		return Size(int64(number(a)))
 	case "bytes":
 		return Size(int64(number(a)) >> 10)
+	case "gbs":
+		return strconv.FormatFloat(number(a)*(1<<20)/1e9, 'f', 1, 64)
 	case "nodes":
 		return set("node", a)
 	case "cpus":

@@ -37,7 +37,7 @@ var (
 	BestEqual      = says("best-equal", "node {} scores the same, and the first is taken")
 	BestContention = says("best-contention", "it has {.1f} shared vCPUs on {n CPU}; node {} has {.1f} on {}")
 	BestSiblings   = says("best-siblings", "no core there would be shared with another tenant; node {} has only {n whole free core}")
-	BestBandwidth  = says("best-bandwidth", "{} MiB/s of its memory bandwidth are booked; on node {} it is {} MiB/s")
+	BestBandwidth  = says("best-bandwidth", "{gbs} GB/s of its memory bandwidth are booked; on node {} it is {gbs} GB/s")
 	BestNear       = says("best-near", "it is nearer to {and} than node {}")
 	BestMove       = says("best-move", "{%} of the workload's memory is there already; on node {} it is {%}")
 	BestDevices    = says("best-devices", "node {} has devices and is kept for workloads that need them")
@@ -177,7 +177,7 @@ var (
 var (
 	TermDistance  = says("term-distance", "mean access {.2f} × local")
 	TermNear      = says("term-near", "{and}")
-	TermBandwidth = says("term-bandwidth", "{} of {} MiB/s booked")
+	TermBandwidth = says("term-bandwidth", "{gbs} of {gbs} GB/s booked")
 	TermHoles     = says("term-holes", "{} of {n CPU} free")
 	TermLoad      = says("term-load", "{.1f} shared vCPUs on {n CPU}")
 )

@@ -11,6 +11,7 @@ import (
 	"github.com/homenode/homenode/core/doctor"
 	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/ui/view"
 )
 
@@ -53,7 +54,7 @@ func writeBundle(e *Env, name, root string, d *measure.Document) error {
 	if err := writeFile(name, func(w io.Writer) error { return writeCapture(w, leaves) }); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.Stderr, "%s: %d files; look at it, then share it; `homenode doctor --replay %s` reads it\n", name, len(leaves), name)
+	fmt.Fprintf(e.Stderr, "%s: %s; look at it, then share it; `homenode doctor --replay %s` reads it\n", name, words.Count(len(leaves), "file"), name)
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/homenode/homenode/core/doctor"
 	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/ui/view"
 )
 
@@ -52,7 +53,7 @@ tables is text; look at it before you share it.`,
 				err = writeFile(name, func(w io.Writer) error { return writeCapture(w, leaves) })
 			}
 			if err == nil {
-				fmt.Fprintf(e.Stderr, "%s: %d files; see `homenode topology --root %s`\n", name, len(leaves), name)
+				fmt.Fprintf(e.Stderr, "%s: %s; see `homenode topology --root %s`\n", name, words.Count(len(leaves), "file"), name)
 			}
 			return err
 		},

@@ -228,10 +228,7 @@ Exit status: 1 when some steps failed or are refused.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if undo {
-				if dryRun {
-					return usageErrorf("--undo and --dry-run: want one")
-				}
-				return undoHost(c, e)
+				return undoHost(c, e, dryRun)
 			}
 			for _, s := range more {
 				if hostprep.CgroupOf(s) == "" {
@@ -278,13 +275,13 @@ Exit status: 1 when some steps failed or are refused.`,
 	return c
 }
 
-func undoHost(c *cobra.Command, e *Env) error {
+func undoHost(c *cobra.Command, e *Env, dryRun bool) error {
 	b, done, err := connectJournal(c, e)
 	if err != nil {
 		return err
 	}
 	defer done()
-	_, err = undone(c, e, b, &api.Which{ID: hostprep.ID}, false)
+	_, err = undone(c, e, b, &api.Which{ID: hostprep.ID, DryRun: dryRun}, false)
 	return err
 }
 
@@ -444,7 +441,7 @@ func (d *preparation) print(e *Env, dryRun bool) error {
 	case len(d.Steps) == 0:
 		fmt.Fprintf(out, "nothing to do: everything is as asked, with CPUs %v for the host\n", d.Reserve)
 	case dryRun:
-		fmt.Fprintf(out, "%d steps; nothing was changed\n", len(d.Steps))
+		fmt.Fprintf(out, "%s; nothing was changed\n", words.Count(len(d.Steps), "step"))
 	default:
 		fmt.Fprintf(out, "%d done, %d kept by the kernel, %d failed; homenode undo host puts all back\n", d.Done, d.Fixed, d.Failed)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 func hostPartitionCommand(e *Env) *cobra.Command {
-	var asJSON bool
+	var asJSON, dryRun bool
 	c := &cobra.Command{
 		Use:   "partition [PARTITION]",
 		Short: "Show or change which CPUs are for dedicated work",
@@ -29,12 +29,12 @@ when no work stands in the way, stays when the daemon is started again, and
 gives way to partition: in the configuration when that is changed.
 
 Exit status: 1 work stands in the way; the line names it.`,
-		Example: "  homenode host partition\n  homenode host partition 50%",
+		Example: "  homenode host partition\n  homenode host partition 50% --dry-run",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			var want api.Partition
 			if len(args) == 1 {
-				want.Partition = plan.Partition(args[0])
+				want.Partition, want.DryRun = plan.Partition(args[0]), dryRun
 				if err := want.Partition.Check(); err != nil || args[0] == "" {
 					return usageErrorf("partition %q; want any, shared, dedicated, CPUs such as 0-39, or a share such as 50%%", args[0])
 				}
@@ -62,10 +62,15 @@ Exit status: 1 work stands in the way; the line names it.`,
 				_, err = fmt.Fprintln(e.Stdout, "no partition: all CPUs are for dedicated and shared work")
 				return err
 			}
-			_, err = fmt.Fprintf(e.Stdout, "partition %s: %s\n", now.Partition, partitionWords(now))
+			would := ""
+			if want.DryRun {
+				would = "nothing was changed; it would be "
+			}
+			_, err = fmt.Fprintf(e.Stdout, "%spartition %s: %s\n", would, now.Partition, partitionWords(now))
 			return err
 		},
 	}
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, say whether it could be so")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-partition/1)")
 	stateDirFlag(c, e)
 	return c

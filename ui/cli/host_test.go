@@ -165,7 +165,6 @@ func TestHostPrepareRefuses(t *testing.T) {
 		{"--thp maybe", &preparer{}, &hypervisor{}, 2, "want always, madvise or never"},
 		{"--ksm 2", &preparer{}, &hypervisor{}, 2, "want 0 or 1"},
 		{"--slices system", &preparer{}, &hypervisor{}, 2, "want names such as system.slice"},
-		{"--undo --dry-run", &preparer{}, &hypervisor{}, 2, "want one"},
 	}
 	for _, tt := range tests {
 		status, out, errs := host(tt.p, tt.v, hostTree(nil), append([]string{"prepare"}, strings.Fields(tt.args)...)...)

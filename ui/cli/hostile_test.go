@@ -81,7 +81,9 @@ func (foul) History(context.Context, api.HistoryQuery) (api.History, error) {
 func (foul) Undo(context.Context, api.Which) (api.UndoResult, error) {
 	return soiled[api.UndoResult]()
 }
-func (foul) Resume(context.Context, api.Which) error             { return nil }
+func (foul) Resume(context.Context, api.Which) (api.Resumed, error) {
+	return api.Resumed{Schema: "homenode-resume/2", All: true}, nil
+}
 func (foul) Change(context.Context, api.Change) ([]error, error) { return nil, nil }
 func (foul) Place(context.Context, api.Want) (api.Home, error)   { return soiled[api.Home]() }
 func (foul) Partition(context.Context, api.Partition) (api.Partition, error) {

@@ -163,7 +163,7 @@ func printDocument(w io.Writer, d *measure.Document, s heat.Style, expand bool) 
 		t.Print(w, view.Paint{})
 	}
 	if n := len(d.Pages); n > 0 {
-		say("\npage signatures: %d pages of 2 MiB", n)
+		say("\npage signatures: %s of 2 MiB", words.Count(n, "page"))
 		for k, p := range d.Host.Packages {
 			var of []float64
 			for _, page := range d.Pages {
@@ -567,7 +567,7 @@ when the intervals do not touch and it is over the threshold.`,
 				if t.Len() > 0 {
 					t.Print(e.Stdout, e.paint())
 				}
-				fmt.Fprintf(e.Stdout, "%d numbers compared, %d worse by more than %g %%\n", len(changes), worse, threshold)
+				fmt.Fprintf(e.Stdout, "%s compared, %d worse by more than %g %%\n", words.Count(len(changes), "number"), worse, threshold)
 			}
 			if len(changes) == 0 {
 				return forbiddenErrorf("the two measurements have no number in common")

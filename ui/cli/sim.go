@@ -55,6 +55,20 @@ daemon).
 Scenarios are situations in which something should, or should not, be moved; the
 policy homes-kept, run only when named, is the daemon without balancing.
 
+The columns:
+
+  ACCESS      mean latency of a memory access
+  FELT        the same, with the wait for a CPU
+  ×IDLE       ACCESS beside local memory on an idle host
+  LOCAL       accesses that stay on the node
+  UTILITY     vCPUs that asked, each by the CPU time and the locality it got;
+              a refused one counts 0
+  CPU         time that online work gets, of what it wants
+  IMBALANCE   standard deviation over nodes of how busy they are; 0 is even
+  REFUSED     arrivals that found no home
+  MOVES       workloads that were moved, and MOVED the memory with them
+  VIOLATIONS  broken rules, which must be 0
+
 Traces are made up (steady, churn, phases, burst, mixed) or read from a
 placement case. While it runs every rule is checked; a broken one, a leak or a
 panic is told with the command that brings it back, and the exit status is 1.`,
@@ -329,7 +343,13 @@ func printSim(w io.Writer, p view.Paint, r *sim.Result) {
 			fmt.Sprintf("%d of %d", s.Refused, s.Arrivals), strconv.Itoa(s.Moves), kib(s.MovedBytes>>10), violations)
 	}
 	t.Print(w, p)
+	fmt.Fprintln(w, p.Dim(simColumns))
 }
+
+// simColumns says what the columns are.
+const simColumns = "ACCESS: mean latency of a memory access. FELT: the same, with the wait for a CPU. ×IDLE: ACCESS beside local memory on an idle host. LOCAL: accesses that stay on " +
+	"the node. UTILITY: vCPUs that asked, each by the CPU time and the locality it got; a refused one counts 0. CPU: time that online work gets, of what it wants. IMBALANCE: standard deviation over nodes of " +
+	"how busy they are; 0 is even. REFUSED: arrivals that found no home. VIOLATIONS: broken rules, which must be 0."
 
 // progress shows how far each policy is, and how fast.
 func progress(bar *view.Bar) func(policy string, done, total int, simulated time.Duration) {

@@ -210,7 +210,7 @@ func traffic(n api.Node) string {
 	if n.Bandwidth == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%d MiB/s", *n.Bandwidth)
+	return fmt.Sprintf("%.1f GB/s", float64(*n.Bandwidth)*1.048576/1000)
 }
 
 // printSources says in a line by what locality is known, and why by nothing better.

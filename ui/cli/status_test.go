@@ -60,7 +60,7 @@ func TestStatusNamesSources(t *testing.T) {
 	printStatus(&Env{Stdout: &out, Getenv: func(string) string { return "" }}, s)
 	for _, want := range []string{
 		"locality: 1 by counters; no numa-hints (kernel.numa_balancing is 0); 1 by residence\n",
-		"3.25", "1200 MiB/s",
+		"3.25", "1.3 GB/s",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())

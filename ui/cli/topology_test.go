@@ -23,7 +23,7 @@ import (
 	"github.com/homenode/homenode/ui/view"
 )
 
-var update = flag.Bool("update-hosts", false, "write testdata/hosts and docs/topology.svg anew")
+var update = flag.Bool("update", false, "write testdata/hosts, testdata/screens and docs/topology.svg anew")
 
 const hostsDir = "../../testdata/hosts"
 
@@ -150,7 +150,7 @@ func golden(t *testing.T, file string, got []byte) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(string(want), string(got)); d != "" {
-		t.Errorf("%s (-want +got); if it is right, run go test ./ui/cli -run Topology -update-hosts\n%s", file, d)
+		t.Errorf("%s (-want +got); if it is right, run go test ./ui/cli -run 'Topology|Screens' -update\n%s", file, d)
 	}
 }
 

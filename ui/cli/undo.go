@@ -16,7 +16,7 @@ import (
 )
 
 func undoCommand(e *Env) *cobra.Command {
-	var asJSON, all bool
+	var asJSON, all, dryRun bool
 	c := &cobra.Command{
 		Use:   "undo (NAME | --all)",
 		Short: "Put back the settings that homenode changed",
@@ -25,20 +25,21 @@ them, and leaves the workload alone until ` + "`homenode resume`" + `. Pages sta
 they are. Works with and without a running daemon.
 
 ` + namesText,
-		Example: "  homenode undo redis.service\n  homenode undo --all",
+		Example: "  homenode undo redis.service --dry-run\n  homenode undo --all",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			which, err := which(args, all)
 			if err != nil {
 				return err
 			}
+			which.DryRun = dryRun
 			b, done, err := connectJournal(c, e)
 			if err != nil {
 				return err
 			}
 			defer done()
 			unheld, err := undone(c, e, b, &which, asJSON)
-			if !asJSON && (err == nil || errors.Is(err, errNo)) && !unheld {
+			if !asJSON && !dryRun && (err == nil || errors.Is(err, errNo)) && !unheld {
 				back := "--all"
 				if !which.All {
 					back = words.Printable(string(which.ID))
@@ -49,6 +50,7 @@ they are. Works with and without a running daemon.
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "every workload")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, say what would be put back")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-undo/2)")
 	stateDirFlag(c, e)
 	return c
@@ -68,7 +70,7 @@ func undone(c *cobra.Command, e *Env, b api.Backend, which *api.Which, asJSON bo
 	if asJSON {
 		err = printJSON(e.Stdout, r)
 	} else {
-		printUndo(e, r)
+		printUndo(e, r, which.DryRun)
 	}
 	if err == nil && len(r.Failed)+len(r.Deferred) > 0 {
 		return r.Unheld, errNo
@@ -76,10 +78,17 @@ func undone(c *cobra.Command, e *Env, b api.Backend, which *api.Which, asJSON bo
 	return r.Unheld, err
 }
 
-func printUndo(e *Env, r api.UndoResult) {
+func printUndo(e *Env, r api.UndoResult, dryRun bool) {
+	restored := "restored"
+	if dryRun {
+		restored = "would be restored"
+	}
 	p, r := e.paint(), view.PlainAll(r)
 	for _, x := range r.Restored {
-		fmt.Fprintf(e.Stdout, "restored  %s %s: %s → %s\n", x.Kind, x.Path, x.New, orAll(x.Old))
+		fmt.Fprintf(e.Stdout, "%s  %s %s: %s → %s\n", restored, x.Kind, x.Path, x.New, orAll(x.Old))
+	}
+	for _, x := range r.Unchanged {
+		fmt.Fprintf(e.Stdout, "unchanged %s %s: it is %s already, as before homenode\n", x.Kind, x.Path, orAll(x.Old))
 	}
 	for _, x := range r.Gone {
 		fmt.Fprintf(e.Stdout, "gone      %s %s\n", x.Kind, x.Path)
@@ -96,11 +105,16 @@ func printUndo(e *Env, r api.UndoResult) {
 	if len(r.Policies) > 0 {
 		fmt.Fprintf(e.Stdout, "not put back: the memory policy of %s; only a process itself can change its own, and it goes when the process ends\n", joined(r.Policies))
 	}
-	fmt.Fprintf(e.Stdout, "%d restored, %d gone, ", len(r.Restored), len(r.Gone))
-	if len(r.Theirs) > 0 {
-		fmt.Fprintf(e.Stdout, "%d set by others, ", len(r.Theirs))
+	var parts []string
+	for _, x := range []struct {
+		n    int
+		what string
+	}{{len(r.Restored), restored}, {len(r.Unchanged), "unchanged"}, {len(r.Gone), "gone"}, {len(r.Theirs), "set by others"}, {len(r.Deferred), "put off"}, {len(r.Failed), "failed"}} {
+		if x.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", x.n, x.what))
+		}
 	}
-	fmt.Fprintf(e.Stdout, "%d put off, %d failed\n", len(r.Deferred), len(r.Failed))
+	fmt.Fprintln(e.Stdout, cmp.Or(strings.Join(parts, ", "), "nothing to undo"))
 }
 
 // withRuns adds what `homenode run` has set without a daemon, and no journal has.
@@ -111,7 +125,7 @@ func withRuns(c *cobra.Command, e *Env, b api.Backend, which *api.Which, r api.U
 	if e.UndoRuns == nil || err != nil && !unknown {
 		return r, err
 	}
-	more, bad := e.UndoRuns(contextOf(c), api.Which{ID: cmp.Or(r.Workload, which.ID), All: which.All}, daemon)
+	more, bad := e.UndoRuns(contextOf(c), api.Which{ID: cmp.Or(r.Workload, which.ID), All: which.All, DryRun: which.DryRun}, daemon)
 	n := len(more.Restored) + len(more.Theirs) + len(more.Failed)
 	switch {
 	case bad != nil && err == nil:
@@ -119,7 +133,7 @@ func withRuns(c *cobra.Command, e *Env, b api.Backend, which *api.Which, r api.U
 	case n == 0:
 		return r, err
 	case err != nil: // there is nothing else
-		r = api.UndoResult{Schema: "homenode-undo/2", Restored: []plan.Entry{}, Gone: []plan.Entry{}, Theirs: []plan.Entry{},
+		r = api.UndoResult{Schema: "homenode-undo/2", Restored: []plan.Entry{}, Unchanged: []plan.Entry{}, Gone: []plan.Entry{}, Theirs: []plan.Entry{},
 			Deferred: []api.UndoFailure{}, Failed: []api.UndoFailure{}, Unheld: true}
 	}
 	r.Restored, r.Theirs = append(r.Restored, more.Restored...), append(r.Theirs, more.Theirs...)
@@ -136,7 +150,7 @@ func joined(ids []workload.ID) string {
 }
 
 func resumeCommand(e *Env) *cobra.Command {
-	var asJSON, all bool
+	var asJSON, all, dryRun bool
 	c := &cobra.Command{
 		Use:   "resume (NAME | --all)",
 		Short: "Manage again what was undone",
@@ -156,31 +170,40 @@ places the workload again.
 				return err
 			}
 			defer done()
-			if err := b.Resume(contextOf(c), which); err != nil {
+			which.DryRun = dryRun
+			r, err := b.Resume(contextOf(c), which)
+			if err != nil {
 				return err
 			}
 			if asJSON {
-				return printJSON(e.Stdout, resumed{"homenode-resume/1", which.All, which.ID})
+				return printJSON(e.Stdout, r)
 			}
-			what := words.Printable(string(which.ID))
-			if which.All {
-				what = "everything"
-			}
-			_, err = fmt.Fprintf(e.Stdout, "%s is managed again\n", what)
+			_, err = fmt.Fprintln(e.Stdout, resumedWords(view.PlainAll(r), dryRun))
 			return err
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "every workload")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-resume/1)")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, say what would be managed again")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-resume/2)")
 	stateDirFlag(c, e)
 	return c
 }
 
-// resumed is what resume took the hold from.
-type resumed struct {
-	Schema   string      `json:"schema"`
-	All      bool        `json:"all"`
-	Workload workload.ID `json:"workload,omitempty"` // when not all
+// resumedWords is what is managed again.
+func resumedWords(r api.Resumed, dryRun bool) string {
+	is, are := "is managed again", "are managed again"
+	if dryRun {
+		is, are = "would be managed again", "would be managed again"
+	}
+	switch {
+	case r.All:
+		return "everything " + is
+	case len(r.Held) == 0:
+		return "nothing was held"
+	case len(r.Held) == 1:
+		return string(r.Held[0]) + " " + is
+	}
+	return words.List(r.Held) + " " + are
 }
 
 func which(args []string, all bool) (api.Which, error) {

@@ -73,7 +73,14 @@ func (t *Table) Print(w io.Writer, p Paint) {
 	columns, shown := t.fit(width, p.Width)
 	t.print(w, p, columns, shown)
 	if note := t.leftOut(columns, width, shown); note != "" {
-		for _, line := range wrap(note, max(p.Width, leastText), 0, 0) {
+		const all = "all of it: | less -S" // stays in one piece
+		lines := wrap(note+";", max(p.Width, leastText), 0, 0)
+		if last := len(lines) - 1; ansi.StringWidth(lines[last])+1+len(all) <= p.Width {
+			lines[last] += " " + all
+		} else {
+			lines = append(lines, all)
+		}
+		for _, line := range lines {
 			fmt.Fprintln(w, p.Dim(line))
 		}
 	}
@@ -208,10 +215,7 @@ func (t *Table) leftOut(columns, width, shown []int) string {
 	if short != nil {
 		parts = append(parts, "shortened: "+strings.Join(short, ", "))
 	}
-	if parts == nil {
-		return ""
-	}
-	return strings.Join(parts, "; ") + ". The whole table: pipe it (| less -S)"
+	return strings.Join(parts, "; ")
 }
 
 // middle is text of at most so many columns; of a longer one the begin and the end stay.

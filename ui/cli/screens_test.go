@@ -1,0 +1,355 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/spf13/cobra"
+	"pgregory.net/rapid"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/guest"
+	"github.com/homenode/homenode/core/measure"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/sim"
+	"github.com/homenode/homenode/ui/view"
+)
+
+// screen is a machine of so many nodes, eight CPUs and 32 GiB each, with work on it.
+type screen struct {
+	nodes int
+	host  *topology.Host
+	tree  fstest.MapFS
+}
+
+func newScreen(t testing.TB, nodes int) *screen {
+	m := fstest.MapFS{}
+	file := func(name, text string) { m[name] = &fstest.MapFile{Data: []byte(text + "\n")} }
+	last := fmt.Sprintf("0-%d", nodes*8-1)
+	for _, name := range []string{"online", "possible", "present"} {
+		file("sys/devices/system/cpu/"+name, last)
+	}
+	file("sys/devices/system/node/online", strings.TrimSuffix(fmt.Sprintf("0-%d", nodes-1), "-0"))
+	file("sys/fs/cgroup/cgroup.controllers", "cpuset cpu memory")
+	file("sys/fs/cgroup/cpuset.cpus.effective", last)
+	file("sys/fs/cgroup/system.slice/cgroup.procs", "1")
+	file("proc/irq/9/smp_affinity_list", last)
+	file("sys/kernel/irq/9/actions", "acpi")
+	file("proc/cmdline", "quiet")
+	for n := range nodes {
+		dir := fmt.Sprintf("sys/devices/system/node/node%d/", n)
+		file(dir+"cpulist", fmt.Sprintf("%d-%d", n*8, n*8+7))
+		var distances []string
+		for k := range nodes {
+			d := 10
+			if k != n {
+				d = 12 + 9*((k/4)^(n/4)) + 4*(k/2^n/2)%9
+			}
+			distances = append(distances, fmt.Sprint(d))
+		}
+		file(dir+"distance", strings.Join(distances, " "))
+		file(dir+"meminfo", fmt.Sprintf("Node %d MemTotal: 33554432 kB\nNode %d MemFree: %d kB", n, n, 33554432>>(n%3)))
+	}
+	for c := range nodes * 8 {
+		dir := fmt.Sprintf("sys/devices/system/cpu/cpu%d/topology/", c)
+		file(dir+"thread_siblings_list", fmt.Sprintf("%d-%d", c&^1, c|1))
+		file(dir+"core_id", fmt.Sprint(c/2))
+		file(dir+"physical_package_id", fmt.Sprint(c/32))
+	}
+	h, err := topology.FromSysfs(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &screen{nodes, h, m}
+}
+
+// workloads is work as hosts have it: services, containers, processes, guests.
+func (s *screen) workloads() []api.Workload {
+	share := func(x float64) *float64 { return &x }
+	node := func(n int) string { return fmt.Sprint(n % s.nodes) }
+	cpus := func(n int) string { return fmt.Sprintf("%d-%d", n%s.nodes*8, n%s.nodes*8+7) }
+	return []api.Workload{
+		{ID: "/system.slice/postgresql@14-main.service", Name: "postgresql@14-main.service", Class: workload.Dedicated, CPUs: 8, Home: node(1), CPUSet: cpus(1), CPUSetPlanned: cpus(1),
+			CPUUse: 6.31, MemoryKiB: 17 << 20, Locality: share(0.998), LocalityExpected: share(1), LocalityFrom: workload.Counters, State: api.StateAtHome},
+		{ID: "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod5a0ee6ae_93c1.slice/cri-containerd-0d1f2c.scope", Name: "cri-containerd-0d1f2c.scope", Class: workload.Shared, CPUs: 2,
+			Home: node(0), CPUSet: "0-" + fmt.Sprint(s.nodes*8-1), CPUSetPlanned: cpus(0), CPUUse: 1.2, MemoryKiB: 3 << 20, Locality: share(0.514), LocalityExpected: share(0.97),
+			LocalityFrom: workload.Residence, State: api.StateMoving, Move: &plan.Move{Home: node(0), Planned: 3 << 30, Moved: 1 << 30, State: "running"}},
+		{ID: "pid:4711", Name: "java", Class: workload.Shared, CPUs: 1, Home: node(2), CPUSetPlanned: cpus(2), CPUUse: 0.02, MemoryKiB: 850 << 10, State: api.StatePaused,
+			Why: "pid:4711 waits for memory 23 % of the time; it goes on below 10 %"},
+		{ID: "vm:web1", Name: "web1", Class: workload.Dedicated, CPUs: 4, Home: node(3), CPUUse: 3.97, MemoryKiB: 16 << 20, Locality: share(1), LocalityExpected: share(1),
+			LocalityFrom: workload.Residence, State: api.StateHeld},
+		{ID: "pid:99", Name: "stress-ng", Class: workload.Offline, CPUUse: 0.5, MemoryKiB: 30 << 10, State: api.StateLeftAlone},
+	}
+}
+
+func (s *screen) Status(context.Context) (api.Status, error) {
+	out := api.Status{Schema: "homenode-status/2", Version: "1.2.3", Mode: "enforce", Time: moment0, Workloads: s.workloads(), Small: 1,
+		Problems: []string{"/system.slice/backup.service: set-mems: the kernel did not answer within 10 s; it is left alone for 5 minutes and tried again then"},
+		Managers: []api.Manager{{Name: "irqbalance", Does: "spreads interrupts over CPUs", Owns: "the affinity of interrupts"}},
+		Sources: []workload.SourceStatus{{Source: workload.Counters, Used: true, Text: "node-loads"}, {Source: workload.Hints, Text: "kernel.numa_balancing is 0"},
+			{Source: workload.Residence, Used: true}},
+		Devices: []api.Device{{Name: "eth0", Kind: "nic", Interrupts: 9, AtHome: 2, Fixed: 1, Steps: 6, State: api.StateWouldSpread},
+			{Name: "nvme0n1", Kind: "nvme", Interrupts: 3, AtHome: 3, State: api.StateAsPlanned, Why: "It has as many queues as its node has CPUs."}}}
+	for _, n := range s.host.Nodes {
+		busy := 7.6 / float64(1+int(n.ID)%3)
+		traffic := int64(1200)
+		out.Nodes = append(out.Nodes, api.Node{ID: n.ID, CPUs: n.CPUs.String(), MemoryKiB: int64(n.Memory), FreeKiB: int64(n.Free) >> (4 * (int(n.ID) % 3)), BookedKiB: 8 << 20, VCPUs: 5.5,
+			CPUUse: &busy, Bandwidth: &traffic})
+	}
+	return out, nil
+}
+
+var moment0 = time.Date(2026, 11, 22, 18, 4, 5, 0, time.UTC)
+
+func (s *screen) events() []plan.Event {
+	return []plan.Event{
+		{Seq: 1, Time: moment0, Kind: "decided", Workload: "pid:4711", Text: "node 0, for there it has 8 CPUs and 20 GiB free, and its memory is there already"},
+		{Seq: 2, Time: moment0.Add(time.Second), Kind: "step", Workload: "/system.slice/postgresql@14-main.service", Text: "set-cpus: all → 0-7"},
+		{Seq: 3, Time: moment0.Add(time.Minute), Kind: "failed", Workload: "pid:4711", Text: "set-mems: device or resource busy", Error: true},
+	}
+}
+
+func (s *screen) entries() []plan.Entry {
+	return []plan.Entry{{Seq: 1, Workload: "/system.slice/postgresql@14-main.service", Kind: plan.CgroupCPUs, Path: "/sys/fs/cgroup/system.slice/postgresql@14-main.service", New: "8-15", State: plan.Applied}}
+}
+
+// decision is what the placement says of a workload on this host.
+func (s *screen) decision() plan.Decision {
+	st := plan.State{Host: s.host, Policy: plan.DefaultPolicy()}
+	results, _ := planSpecs(st, []workload.Spec{{ID: "x", Name: "x", Class: workload.Dedicated, CPUs: 4, Memory: 4 << 20}}, false)
+	return results[0].result.Decision
+}
+
+func (s *screen) Explain(_ context.Context, id workload.ID) (api.Explanation, error) {
+	if id == "nobody" {
+		return api.Explanation{}, &api.Error{Code: api.NotFound, Text: `no workload "nobody"; homenode status lists them`}
+	}
+	return api.Explanation{Schema: "homenode-explain/2", Mode: "enforce", Workload: s.workloads()[1], Decision: s.decision(), Journal: s.entries(), Events: s.events()}, nil
+}
+func (s *screen) History(context.Context, api.HistoryQuery) (api.History, error) {
+	return api.History{Schema: "homenode-history/1", Events: s.events()}, nil
+}
+func (s *screen) Undo(_ context.Context, w api.Which) (api.UndoResult, error) {
+	out := api.UndoResult{Schema: "homenode-undo/2", Workload: w.ID, Restored: s.entries()}
+	if w.ID == "java" {
+		out.Restored = nil
+	}
+	return out, nil
+}
+func (s *screen) Resume(context.Context, api.Which) (api.Resumed, error) {
+	return api.Resumed{Schema: "homenode-resume/2", All: true}, nil
+}
+func (s *screen) Place(context.Context, api.Want) (api.Home, error) {
+	d := s.decision()
+	return api.Home{Schema: "homenode-home/2", Nodes: topology.Nodes(0), CPUs: topology.CPUs(0, 1, 2, 3), Bound: true, Ledger: true, Why: "It has the most room.", Decision: d}, nil
+}
+func (s *screen) Partition(_ context.Context, p api.Partition) (api.Partition, error) {
+	p.Split, p.Dedicated = true, "4-7"
+	return p, nil
+}
+func (s *screen) Move(_ context.Context, o api.MoveOrder) (api.MoveAnswer, error) {
+	return api.MoveAnswer{Schema: "homenode-move/2", Workload: o.ID, Outcome: plan.Placed, From: topology.Nodes(0), FromCPUs: topology.CPUs(0, 1, 2, 3), To: o.To, CPUs: topology.CPUs(0, 1, 2, 3, 4, 5, 6, 7),
+		Steps: []plan.Step{{Kind: plan.MovePages, Bytes: 3 << 30, Cost: plan.Cost{Seconds: 12}}}, Decision: s.decision()}, nil
+}
+func (s *screen) Change(_ context.Context, c api.Change) ([]error, error) {
+	return make([]error, len(c.Steps)), nil
+}
+
+// A measuring machine that measures nothing.
+func (s *screen) Memory() int64       { return 64 << 30 }
+func (s *screen) Load() measure.Value { return 0.1 }
+func (s *screen) Run(context.Context, measure.Plan, *measure.Document, func(float64)) error {
+	return errors.New("not measured in a test")
+}
+func (s *screen) Cached(string) (*measure.Document, error) { return nil, nil }
+func (s *screen) Keep(*measure.Document) (string, error)   { return "", nil }
+
+// show runs a command line on the machine, on a screen of so many columns.
+func (s *screen) show(t testing.TB, columns int, env map[string]string, args []string, stdin string) (out, errs string, code int) {
+	var o, e bytes.Buffer
+	v := &hypervisor{guests: []guest.Guest{floating("web1", true, "", 1, 2, 3), floating("a-guest-with-a-rather-long-name-of-its-own", false, "bound by hand", 0, 1)}}
+	getenv := func(name string) string {
+		if name == "COLUMNS" && columns > 0 {
+			return fmt.Sprint(columns)
+		}
+		return env[name]
+	}
+	code = Main(context.Background(), &Env{Stdin: strings.NewReader(stdin), Stdout: &o, Stderr: &e, Getenv: getenv, Root: s.tree, Version: "1.2.3", Libvirt: v, Host: &preparer{},
+		DefaultSocket: "/nonexistent/socket", DefaultState: "/var/lib/homenode", Sim: sim.Run,
+		Local: func(context.Context, string) (api.Backend, func() error, error) {
+			return s, func() error { return nil }, nil
+		},
+		Journal: func(string) error { return nil }, Probe: func(*topology.Host, string) Prober { return s },
+		Policy: func(*topology.Host) (plan.Policy, error) { return plan.DefaultPolicy(), nil },
+		Flight: func(path string) (Flight, error) { return nil, fs.ErrNotExist },
+		Self:   func() (workload.Process, error) { return workload.Process{}, nil },
+	}, args)
+	return o.String(), e.String(), code
+}
+
+const screenSpecs = `
+- {name: db, class: dedicated, cpus: 4, memory: 8GiB}
+- {name: web-frontend-of-the-shop, cpus: 6, memory: 2GiB}
+- {name: too-large, class: dedicated, cpus: 4000, memory: 1GiB}
+`
+
+const screenRunning = `
+- {name: far, class: dedicated, cpus: 3, memory: 4GiB, at: {cpus: "0-2", memory: {0: 4GiB}}}
+`
+
+// screens is what every command shows, by the name of its golden file.
+var screens = []struct{ name, args, stdin string }{
+	{"status", "status", ""},
+	{"explain", "explain cri-containerd-0d1f2c.scope", ""},
+	{"explain-unknown", "explain nobody", ""},
+	{"history", "history", ""},
+	{"move", "move pid:4711 --to 0 --dry-run", ""},
+	{"undo", "undo --all", ""},
+	{"undo-nothing", "undo java", ""},
+	{"resume", "resume --all", ""},
+	{"topology", "topology", ""},
+	{"doctor", "doctor --no-measure", ""},
+	{"probe-plan", "probe all --dry-run", ""},
+	{"host-report", "host report --reserve 0-1", ""},
+	{"host-undo", "host prepare --undo --dry-run", ""},
+	{"undo-dry-run", "undo --all --dry-run", ""},
+	{"resume-dry-run", "resume --all --dry-run", ""},
+	{"host-prepare", "host prepare --dry-run", ""},
+	{"host-partition", "host partition", ""},
+	{"host-partition-set", "host partition 50% --dry-run", ""},
+	{"plan", "plan --spec - --host MACHINE", screenSpecs},
+	{"plan-admit", "plan --admit - --host MACHINE", screenSpecs},
+	{"plan-restore", "plan --restore --running - --host MACHINE", screenRunning},
+	{"sim", "sim --generate churn --events 60 --host MACHINE --policy homenode,first-fit,none", ""},
+	{"vm-flavors", "vm flavors", ""},
+	{"vm-capacity", "vm capacity", ""},
+	{"vm-capacity-repack", "vm capacity --repack", ""},
+	{"vm-list", "vm list", ""},
+	{"vm-define", "vm define --flavor g1.small --name new --dry-run --why", ""},
+	{"vm-move", "vm move web1 --nodes 0 --dry-run", ""},
+	{"vm-adopt", "vm adopt a-guest-with-a-rather-long-name-of-its-own --dry-run", ""},
+	{"vm-release", "vm release web1 --dry-run", ""},
+	{"vm-limit", "vm limit web1 --flavor c1.xlarge --dry-run", ""},
+	{"version", "version", ""},
+}
+
+// argv is the words of a command line of the table, with files that it needs.
+func (s *screen) argv(t testing.TB, args string) []string {
+	words := strings.Fields(args)
+	for i, w := range words {
+		if w == "MACHINE" {
+			words[i] = filepath.Join(t.TempDir(), "host.json")
+			var text bytes.Buffer
+			if err := errors.Join(s.host.WriteJSON(&text), os.WriteFile(words[i], text.Bytes(), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return words
+}
+
+func checkWidth(t testing.TB, what, text string, columns int) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if n := ansi.StringWidth(strings.TrimSuffix(line, "\n")); n > columns {
+			t.Errorf("%s: %d of %d columns: %s", what, n, columns, line)
+		}
+	}
+}
+
+// What every command shows on screens of 80 and 200 columns, of machines with 1, 2, 4 and 8 nodes,
+// is as in testdata/screens, and no line is wider than the screen.
+func TestScreens(t *testing.T) {
+	defer func(was *time.Location) { time.Local = was }(time.Local)
+	time.Local = time.UTC
+	for _, c := range screens {
+		t.Run(c.name, func(t *testing.T) {
+			var all strings.Builder
+			for _, nodes := range []int{1, 2, 4, 8} {
+				s := newScreen(t, nodes)
+				for _, columns := range []int{80, 200} {
+					argv := s.argv(t, c.args)
+					out, errs, code := s.show(t, columns, nil, argv, c.stdin)
+					checkWidth(t, c.args, out+errs, columns)
+					for i, w := range strings.Fields(c.args) {
+						if w == "MACHINE" {
+							out = strings.ReplaceAll(out, argv[i], w)
+						}
+					}
+					fmt.Fprintf(&all, "==== %d nodes, %d columns: homenode %s\n%s%s", nodes, columns, c.args, out, errs)
+					if code != 0 {
+						fmt.Fprintf(&all, "==== exit status %d\n", code)
+					}
+				}
+			}
+			golden(t, filepath.Join("testdata/screens", c.name+".txt"), []byte(all.String()))
+		})
+	}
+}
+
+// The same of what --help says.
+func TestHelpScreens(t *testing.T) {
+	everyCommand(func(c *cobra.Command) {
+		if c.Name() == "help" && c.HasParent() && c.Parent().HasParent() {
+			return
+		}
+		var all strings.Builder
+		for _, columns := range []int{80, 200} {
+			fmt.Fprintf(&all, "==== %d columns\n%s", columns, helpText(c, view.Paint{Width: columns}))
+		}
+		golden(t, filepath.Join("testdata/screens/help", strings.ReplaceAll(c.CommandPath(), " ", "-")+".txt"), []byte(all.String()))
+	})
+}
+
+// In a locale that is not UTF-8 no command writes anything but ASCII.
+func TestASCII(t *testing.T) {
+	s := newScreen(t, 2)
+	check := func(args []string, stdin string) {
+		out, errs, _ := s.show(t, 0, map[string]string{"LC_ALL": "C"}, args, stdin)
+		for i, r := range out + errs {
+			if r > 126 {
+				t.Errorf("%q: %q in %.60q", args, r, (out + errs)[max(0, i-30):])
+				return
+			}
+		}
+	}
+	for _, c := range screens {
+		check(s.argv(t, c.args), c.stdin)
+	}
+	everyCommand(func(c *cobra.Command) { check(append(strings.Fields(c.CommandPath())[1:], "--help"), "") })
+}
+
+// At any width and with any work, no line is wider than the screen.
+func TestStatusFitsAnyScreen(t *testing.T) {
+	base := newScreen(t, 4)
+	rapid.Check(t, func(r *rapid.T) {
+		status, _ := base.Status(context.Background())
+		for i := range status.Workloads {
+			w := &status.Workloads[i]
+			w.ID = workload.ID(rapid.StringMatching(`/[a-zé.@:/-]{0,150}`).Draw(r, "id"))
+			w.CPUs, w.CPUUse, w.MemoryKiB = rapid.IntRange(0, 4096).Draw(r, "cpus"), rapid.Float64Range(0, 4096).Draw(r, "use"), rapid.Int64Range(-1, 1<<45).Draw(r, "memory")
+			w.Why = rapid.StringMatching(`([a-z0-9]{1,12} ){0,30}`).Draw(r, "why")
+		}
+		columns := rapid.IntRange(40, 250).Draw(r, "columns")
+		var out bytes.Buffer
+		o := view.NewOutput(&out, func(name string) string { return map[string]string{"COLUMNS": fmt.Sprint(columns)}[name] })
+		printStatus(&Env{Stdout: o, Getenv: func(name string) string { return map[string]string{"COLUMNS": fmt.Sprint(columns)}[name] }}, status)
+		o.Close()
+		checkWidth(t, "status", out.String(), columns)
+		if t.Failed() {
+			r.FailNow()
+		}
+	})
+}
