@@ -282,7 +282,7 @@ func (d *Daemon) perform(ctx context.Context, c *call) (in control.Input) {
 	case control.EffectRestore:
 		r.Each = d.restore(ctx, e.Entries)
 		for i := range e.Entries {
-			if r.Each[i] == nil && slices.Contains(c.changing, e.Entries[i].Workload) {
+			if f := r.Each[i]; (f == nil || f.Code == control.Unchanged) && slices.Contains(c.changing, e.Entries[i].Workload) {
 				r.Each[i] = failure(errMayChange)
 			}
 		}
@@ -440,6 +440,7 @@ func (d *Daemon) putBack(ctx context.Context, driver Driver, entries []plan.Entr
 func (d *Daemon) restore(ctx context.Context, entries []plan.Entry) []*control.Failure {
 	out := make([]*control.Failure, len(entries))
 	byDriver := map[Driver][]int{}
+	same := map[int]bool{}   // it stands as it was: a write that failed, or somebody was faster
 	theirs := map[int]bool{} // somebody else has set them since: the driver leaves those alone
 	var drivers []Driver
 	for i := range entries {
@@ -460,9 +461,8 @@ func (d *Daemon) restore(ctx context.Context, entries []plan.Entry) []*control.F
 			out[i] = failure(err)
 		case err == nil && !entries[i].Ours(now):
 			out[i] = failure(fmt.Errorf("%w: it reads %q", plan.ErrForeign, now.Value))
-		case err == nil && now.Value == entries[i].Old: // a write that failed, or somebody was faster
-			out[i] = &control.Failure{Code: control.Unchanged, Text: "it stands as it was"}
 		default:
+			same[i] = err == nil && now.Value == entries[i].Old // it is written all the same
 			if byDriver[driver] == nil {
 				drivers = append(drivers, driver)
 			}
@@ -479,8 +479,11 @@ func (d *Daemon) restore(ctx context.Context, entries []plan.Entry) []*control.F
 			if out[i] = failure(err); err != nil && isGone(err) && !isGone(d.present(driver, entries[i])) {
 				out[i].Code = control.Failed // it only looked gone
 			}
-			if err == nil && theirs[i] {
+			switch {
+			case err == nil && theirs[i]:
 				out[i] = failure(plan.ErrForeign)
+			case err == nil && same[i]:
+				out[i] = &control.Failure{Code: control.Unchanged, Text: "it stood as it was"}
 			}
 		}
 	}

@@ -267,7 +267,7 @@ func (u *undoing) has(e *plan.Entry) bool {
 	if u.Which.has(e.Workload) {
 		return true
 	}
-	return e.Kind == plan.CgroupControllers && slices.ContainsFunc(u.Result.Restored, func(r plan.Entry) bool { return inside(r.Path, e.Path) })
+	return e.Kind == plan.CgroupControllers && slices.ContainsFunc(slices.Concat(u.Result.Restored, u.Result.Unchanged), func(r plan.Entry) bool { return inside(r.Path, e.Path) })
 }
 
 func (s *State) restore(u *undoing, entries []plan.Entry) {
@@ -300,10 +300,15 @@ func (s *State) undoResult(r *Result) bool {
 func (s *State) restored(u *undoing, e plan.Entry, f *Failure) {
 	event := plan.Event{Kind: plan.EventUndo, Workload: e.Workload}
 	switch {
-	case f == nil:
-		s.event(event, words.PutBack, string(e.Kind), e.Path, e.New, words.OrAll(e.Old))
+	case f == nil || f.Code == Unchanged:
 		e.State = plan.Restored
-		u.Result.Restored = append(u.Result.Restored, e)
+		if f == nil {
+			s.event(event, words.PutBack, string(e.Kind), e.Path, e.New, words.OrAll(e.Old))
+			u.Result.Restored = append(u.Result.Restored, e)
+		} else {
+			s.event(event, words.StoodAsBefore, string(e.Kind), e.Path, words.OrAll(e.Old))
+			u.Result.Unchanged = append(u.Result.Unchanged, e)
+		}
 		s.note(Effect{Kind: EffectChanged, Workload: s.observerID(e.Workload)})
 		if e.Kind == plan.Affinity {
 			delete(s.Given, e.Workload)
@@ -316,10 +321,6 @@ func (s *State) restored(u *undoing, e plan.Entry, f *Failure) {
 				s.Given[e.Workload], s.givenSeen = a.Placement.CPUs, false
 			}
 		}
-	case f.Code == Unchanged:
-		s.event(event, words.StoodAsBefore, string(e.Kind), e.Path, words.OrAll(e.Old))
-		e.State = plan.Restored
-		u.Result.Unchanged = append(u.Result.Unchanged, e)
 	case f.Code == Gone:
 		s.event(event, words.NothingToRestore, string(e.Kind), e.Path)
 		e.State = plan.Gone
