@@ -126,3 +126,61 @@ func TestVersion(t *testing.T) {
 	}
 	is("0.2.0+dirty")
 }
+
+// TestUninstall: what make install puts into the system, make uninstall takes away; a
+// configuration that somebody has changed stays, until they say PURGE=1.
+func TestUninstall(t *testing.T) {
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip("no make")
+	}
+	dir := t.TempDir()
+	do := func(argv ...string) {
+		t.Helper()
+		argv = append([]string{"make", "-s", "-C", "..", "DESTDIR=" + dir, "BINARY=/bin/true", "SHOW=echo", "GO=go"}, argv...)
+		if out, errs, status := run(t, ".", []string{"MAKEFLAGS=", "MAKELEVEL="}, argv...); status != 0 {
+			t.Fatalf("%v: status %d: %s%s", argv, status, out, errs)
+		}
+	}
+	left := func() (files []string) {
+		t.Helper()
+		err := filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				files = append(files, strings.TrimPrefix(name, dir))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return files
+	}
+	do("tree")
+	unit, err := os.ReadFile(filepath.Join(dir, "usr/local/lib/systemd/system/homenode.service"))
+	if err != nil || !strings.Contains(string(unit), "ExecStart=/usr/local/bin/homenode ") {
+		t.Errorf("the unit: %v, %s", err, unit)
+	}
+	if n := len(left()); n < 20 {
+		t.Errorf("%d files were installed", n)
+	}
+	do("uninstall")
+	if files := left(); len(files) > 0 {
+		t.Errorf("left behind: %q", files)
+	}
+	do("tree")
+	file := filepath.Join(dir, "etc/homenode.yaml")
+	if err := os.WriteFile(file, []byte("mode: enforce\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	do("tree")
+	if text, err := os.ReadFile(file); err != nil || string(text) != "mode: enforce\n" {
+		t.Errorf("installed over a configuration: %v, %q", err, text)
+	}
+	do("uninstall")
+	if files := left(); len(files) != 1 || files[0] != "/etc/homenode.yaml" {
+		t.Errorf("left behind: %q; want the configuration alone", files)
+	}
+	do("uninstall", "PURGE=1")
+	if files := left(); len(files) > 0 {
+		t.Errorf("left behind after PURGE=1: %q", files)
+	}
+}

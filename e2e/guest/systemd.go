@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Where `make install` puts things.
+// Where the program and its unit go.
 const (
 	installed     = "/usr/local/bin/homenode"
 	installedUnit = "/etc/systemd/system/homenode.service"
@@ -34,7 +34,7 @@ func (t *T) show(unit, property string) string {
 	return strings.TrimSpace(t.command("systemctl", "show", "-p", property, "--value", unit))
 }
 
-// install puts the program and its unit where `make install` does, and has the daemon
+// install puts the program and its unit in place, and has the daemon
 // enforce.
 func (t *T) install() {
 	for _, f := range []struct {
