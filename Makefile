@@ -21,7 +21,7 @@ endif
 PKGS  ?= ./...
 RACE  := /(api|cmd|daemon|host)(/|$$)
 
-.PHONY: all run build test test-arm64 check bench bench-probe bench-placement bench-balance mutate hostile e2e generate fuzz tree install uninstall dist test-packages clean
+.PHONY: all run build test test-arm64 check bench bench-start bench-probe bench-placement bench-balance mutate hostile e2e generate fuzz tree install uninstall dist test-packages clean
 
 all: build
 
@@ -70,6 +70,9 @@ bench: build ## benchmarks, raw output kept in bench/out
 	@mkdir -p bench/out
 	@{ uname -srm; nproc; grep -m1 'model name' /proc/cpuinfo || true; $(GO) version; } | tee bench/out/machine.txt
 	$(GO) test -run '^$$' -bench . -benchmem -count 6 ./... | grep -v 'no test files' | tee bench/out/go.txt
+
+bench-start: build ## what `homenode run -- true` costs beside numactl, with a daemon and without
+	$(GO) run ./bench/start $(BENCHFLAGS)
 
 bench-probe: ## the probe's kernels beside the same in C, sample by sample; raw output kept in bench/out
 	@sh scripts/need.sh gcc libc6-dev

@@ -122,7 +122,7 @@ func Main(ctx context.Context, e *Env, args []string) int {
 	defer errs.Close()
 	own := *e
 	own.Stdout, own.Stderr = out, errs
-	root := rootCommand(&own)
+	root := rootCommand(&own, args...)
 	root.SetArgs(args)
 	ran, err := root.ExecuteContextC(ctx)
 	if exit := (*exitError)(nil); err != nil && !errors.As(err, &exit) {
@@ -174,7 +174,9 @@ func oneLine(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-func rootCommand(e *Env) *cobra.Command {
+// rootCommand is the command tree. Of args that start a command it has that one alone: a
+// command starts in milliseconds, and all the others would be most of them.
+func rootCommand(e *Env, args ...string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "homenode",
 		Short: "Give every workload a home: the NUMA nodes that hold both its CPUs and its memory",
@@ -205,6 +207,12 @@ that do not fit, and says which; in a pipe it is whole.`,
 		words, _ := badUsage(err.Error())
 		return misused(c, words)
 	})
+	if len(args) > 0 && args[0] == "run" {
+		root.AddCommand(runCommand(e))
+		setHelp(e, root)
+		finish(root)
+		return root
+	}
 	root.AddCommand(
 		daemonCommand(e), statusCommand(e), statCommand(e), explainCommand(e), historyCommand(e),
 		undoCommand(e), resumeCommand(e), runCommand(e), moveCommand(e), versionCommand(e),
