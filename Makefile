@@ -122,9 +122,9 @@ tree:
 	install -D -m 0644 -t $(DOC) LICENSE CHANGELOG.md
 	GO=$(GO) sh scripts/notices.sh >$(DOC)/NOTICES
 	install -d $(DESTDIR)$(PREFIX)/share/{bash-completion/completions,zsh/site-functions,fish/vendor_completions.d} $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)/etc
-	$(SHOW) completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/homenode
-	$(SHOW) completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_homenode
-	$(SHOW) completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/homenode.fish
+	LC_ALL=C.UTF-8 $(SHOW) completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/homenode
+	LC_ALL=C.UTF-8 $(SHOW) completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_homenode
+	LC_ALL=C.UTF-8 $(SHOW) completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/homenode.fish
 	sed 's|/usr/local/bin|$(PREFIX)/bin|' packaging/systemd/homenode.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/homenode.service
 	[ -e $(DESTDIR)/etc/homenode.yaml ] || install -m 0644 packaging/homenode.yaml $(DESTDIR)/etc/homenode.yaml
 
