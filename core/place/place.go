@@ -124,7 +124,7 @@ func crowd(l *Ledger, w *want) (Result, bool) {
 			booked, cpus = booked+n.sharedVCPUs(), cpus+n.open()
 		}
 	}
-	d.Reasons = slices.Insert(d.Reasons, 1, words.Because(words.HomeCrowded, cpus, booked))
+	d.Reasons = slices.Insert(d.Reasons, 1, words.Because(words.HomeCrowded, booked, cpus))
 	return Result{Placement: p, Decision: d}, true
 }
 

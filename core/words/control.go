@@ -52,7 +52,7 @@ var (
 	DecidedNoHome       = says("decided-no-home", "{}. {}")
 	RequestExact        = says("request-exact", "{} ({}, {n CPU}) started where it was told: {cpus}, memory {}")
 	RequestDecided      = says("request-decided", "{} ({}, {n CPU}): {}")
-	MovedByHand         = says("moved-by-hand", "`homenode move` was told to.")
+	MovedByHand         = says("moved-by-hand", "It was moved by `homenode move`.")
 	MovedByOrder        = says("moved-by-order", "{} ordered a move: home is {nodes}, {cpus}, after {nodes}, {cpus}")
 	UndoOrdered         = says("undo-ordered", "{} asked to undo {}, which is left alone until `homenode resume`")
 	ResumeOrdered       = says("resume-ordered", "{} asked to resume {}")
