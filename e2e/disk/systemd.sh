@@ -2,7 +2,7 @@
 # service, and programs that are started there; sourced by fetch-disk.sh.
 about=systemd
 size=1G
-packages=(systemd systemd-sysv dbus base-files netbase mount util-linux coreutils dash bash procps dpkg
+packages=(systemd systemd-sysv dbus base-files netbase mount util-linux coreutils dash bash procps dpkg diffutils sed grep
 	redis-server postgresql-17 default-jre-headless clojure)
 # PostgreSQL compiles no queries here.
 without=('./usr/lib/*/libLLVM*' './usr/lib/postgresql/*/lib/bitcode/*' './usr/lib/*/libz3*' './usr/share/i18n/*' './usr/share/icons/*')

@@ -146,7 +146,7 @@ func build(ctx context.Context, root, out, homenode string, more []archived, job
 		case j.shape.Libvirt:
 			err = buildHypervisor(ctx, root, bin, homenode)
 		case j.shape.Systemd:
-			err = buildService(ctx, root, bin)
+			err = buildService(ctx, root, bin, j.tests)
 		}
 		if err != nil {
 			return "", nil, err

@@ -4,12 +4,17 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+
+	"github.com/homenode/homenode/e2e/suite"
 )
 
 // buildService builds what the guest with systemd needs besides the programs of
-// every guest: what mounts its disk, and the unit that ships.
-func buildService(ctx context.Context, root, bin string) error {
+// every guest: what mounts its disk, the unit that ships, and for the test of it the
+// package.
+func buildService(ctx context.Context, root, bin string, tests []suite.Test) error {
 	if err := goBuild(ctx, root, bin, "hypervisor", "./e2e/hypervisor"); err != nil {
 		return err
 	}
@@ -20,7 +25,20 @@ func buildService(ctx context.Context, root, bin string) error {
 	if err != nil {
 		return fmt.Errorf("take the unit: %w", err)
 	}
-	return nil
+	deb := filepath.Join(bin, "homenode.deb")
+	if !slices.ContainsFunc(tests, func(t suite.Test) bool { return t.Name == "systemd.package" }) {
+		return os.WriteFile(deb, nil, 0o644)
+	}
+	dist := filepath.Join(bin, "dist")
+	c := exec.CommandContext(ctx, "make", "-C", root, "dist", "DIST="+dist)
+	if b, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("make dist: %w: %s", err, suite.OneLine(string(b)))
+	}
+	made, err := filepath.Glob(filepath.Join(dist, "homenode_*_amd64.deb"))
+	if err != nil || len(made) != 1 {
+		return fmt.Errorf("make dist: packages for amd64: %q, %v", made, err)
+	}
+	return os.Rename(made[0], deb)
 }
 
 // service makes the second disk and the arguments of a machine that boots from the
@@ -28,7 +46,7 @@ func buildService(ctx context.Context, root, bin string) error {
 // would miss.
 func (g *guest) service(ctx context.Context, bin string, words []string) ([]string, error) {
 	disk := filepath.Join(g.dir, "disk.img")
-	if err := writeDisk(ctx, disk, bin, words, "guest", "walker", "homenode", "homenode.service"); err != nil {
+	if err := writeDisk(ctx, disk, bin, words, "guest", "walker", "homenode", "homenode.service", "homenode.deb"); err != nil {
 		return nil, err
 	}
 	init, err := g.writeInit(bin, g.tools.systemd)
