@@ -36,9 +36,10 @@ func systemdPrograms(t *T) {
 	t.Do(os.MkdirAll(data, 0o700))
 	t.Do(os.Chown(data, 106, 106))
 	bin, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	java, _ := filepath.Glob("/usr/lib/jvm/java-*-openjdk-*/bin/java")
 	jars, _ := filepath.Glob("/usr/share/java/*.jar")
-	if len(bin) != 1 || len(jars) == 0 {
-		t.Fatalf("PostgreSQL in %q, %d jars", bin, len(jars))
+	if len(bin) != 1 || len(java) != 1 || len(jars) == 0 {
+		t.Fatalf("PostgreSQL in %q, Java %q, %d jars", bin, java, len(jars))
 	}
 	postgres := []string{"/usr/bin/setpriv", "--reuid=106", "--regid=106", "--clear-groups"}
 	asPostgres := func(argv ...string) []string { return slices.Concat(postgres, argv) }
@@ -63,7 +64,7 @@ func systemdPrograms(t *T) {
 		},
 		{
 			name:  "java",
-			argv:  []string{"/usr/bin/java", "-Xms160m", "-Xmx160m", "-XX:+UseParallelGC", "-cp", strings.Join(jars, ":"), "clojure.main", "-e", threadsThatAllocate},
+			argv:  []string{java[0], "-Xms160m", "-Xmx160m", "-XX:+UseParallelGC", "-cp", strings.Join(jars, ":"), "clojure.main", "-e", threadsThatAllocate},
 			ready: func() bool { _, err := os.Stat("/tmp/java.ready"); return err == nil },
 		},
 	}
@@ -77,7 +78,13 @@ func systemdPrograms(t *T) {
 	}
 	homes := map[string]set{}
 	for _, p := range programs {
-		t.until(5*time.Minute, time.Second, p.name+" is ready", func() (bool, string) { return p.ready(), t.show(p.name, "ActiveState") })
+		t.until(5*time.Minute, time.Second, p.name+" is ready", func() (bool, string) {
+			state := t.show(p.name, "ActiveState")
+			if state == "failed" {
+				t.Fatalf("%s has failed", p.name)
+			}
+			return p.ready(), "it is " + state
+		})
 		if p.fill != nil {
 			if r := captureFor(5*time.Minute, p.fill, p.name); r.exit != exitOK {
 				t.Fatalf("%s", r)
