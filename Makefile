@@ -60,6 +60,7 @@ check: ## what CI checks besides the tests: format, vet, tidy modules, generated
 	$(GO) vet ./...
 	GOARCH=arm64 $(GO) vet ./...
 	$(GO) mod tidy -diff
+	$(GO) -C packaging vet ./...
 	$(GO) -C packaging mod tidy -diff
 	$(GO) -C packaging test ./...
 	$(MAKE) generate
@@ -122,9 +123,9 @@ tree:
 	install -D -m 0644 -t $(DOC) LICENSE CHANGELOG.md
 	GO=$(GO) sh scripts/notices.sh >$(DOC)/NOTICES
 	install -d $(DESTDIR)$(PREFIX)/share/{bash-completion/completions,zsh/site-functions,fish/vendor_completions.d} $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)/etc
-	LC_ALL=C.UTF-8 $(SHOW) completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/homenode
-	LC_ALL=C.UTF-8 $(SHOW) completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_homenode
-	LC_ALL=C.UTF-8 $(SHOW) completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/homenode.fish
+	$(SHOW) completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/homenode
+	$(SHOW) completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_homenode
+	$(SHOW) completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/homenode.fish
 	sed 's|/usr/local/bin|$(PREFIX)/bin|' packaging/systemd/homenode.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/homenode.service
 	[ -e $(DESTDIR)/etc/homenode.yaml ] || install -m 0644 packaging/homenode.yaml $(DESTDIR)/etc/homenode.yaml
 
@@ -143,6 +144,9 @@ uninstall: ## what install put there, after every setting is put back; PURGE=1 a
 
 # The same commit and the same Go give the same bytes, wherever and whenever.
 DIST ?= dist
+dist: export GOFLAGS := -mod=readonly
+dist: export GOAMD64 := v1
+dist: export GOARM64 := v8.0
 dist: export SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || echo 0))
 dist: ## deb, rpm, archives, container image, SBOM and checksums for amd64 and arm64, in dist/
 	@rm -rf $(DIST) && mkdir -p $(DIST)
@@ -160,7 +164,7 @@ dist: ## deb, rpm, archives, container image, SBOM and checksums for amd64 and a
 test-packages: dist ## packages installed and removed in bare systems; built again elsewhere, the same bytes
 	$(GO) -C packaging test ./...
 	bash packaging/test.sh $(DIST)
-	bash packaging/again.sh $(DIST)
+	FRESH=1 bash packaging/again.sh $(DIST)
 
 clean:
 	rm -rf homenode dist bench/out e2e/out

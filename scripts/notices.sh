@@ -2,6 +2,7 @@
 # Writes the licences and notices of every module that is linked into homenode: their
 # terms ask for that where the binary is given on.
 set -eu
+export LC_ALL=C # one order of names in every language
 go=${GO:-go}
 "$go" list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/homenode | sort -u |
 while read -r path version dir; do

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"regexp"
 	"slices"
 	"strings"
@@ -83,6 +84,26 @@ func TestSocketIsForThoseWhoUseIt(t *testing.T) {
 			t.Errorf("%s: --socket %v", c.CommandPath(), has)
 		}
 	})
+}
+
+// A completion script is a file for every user: the same whatever the language of who writes it.
+func TestCompletionInEveryLanguage(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		var scripts []string
+		for _, locale := range []string{"C", "C.UTF-8"} {
+			var stdout, stderr bytes.Buffer
+			e := &Env{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Getenv: func(name string) string {
+				return map[string]string{"LC_ALL": locale, "COLUMNS": "40"}[name]
+			}}
+			if code := Main(t.Context(), e, []string{"completion", shell}); code != 0 {
+				t.Fatalf("%s: exit status %d: %s", shell, code, &stderr)
+			}
+			scripts = append(scripts, stdout.String())
+		}
+		if scripts[0] != scripts[1] {
+			t.Errorf("%s: another script in the locale C than in C.UTF-8", shell)
+		}
+	}
 }
 
 // Completion descriptions and unknown shells.

@@ -219,9 +219,11 @@ that do not fit, and says which; in a pipe it is whole.`,
 		topologyCommand(e), gatherCommand(e), planCommand(e), probeCommand(e), doctorCommand(e), simCommand(e), replayCommand(e), vmCommand(e), hostCommand(e),
 	)
 	root.InitDefaultHelpCmd()
+	root.SetOut(view.Raw(e.Stdout)) // kept by the commands for scripts, which are not text for a terminal
 	root.InitDefaultCompletionCmd()
+	root.SetOut(e.Stdout)
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {
-		describeCompletion(e, completion)
+		describeCompletion(completion)
 	}
 	setHelp(e, root)
 	finish(root)
@@ -230,7 +232,7 @@ that do not fit, and says which; in a pipe it is whole.`,
 }
 
 // describeCompletion says in words of this system what the library's command does.
-func describeCompletion(e *Env, c *cobra.Command) {
+func describeCompletion(c *cobra.Command) {
 	c.Short = "Write the completion script for a shell"
 	c.Long = "Write the script with which a shell completes homenode's commands, options and\ntheir values."
 	c.Example = "  source <(homenode completion bash)"
@@ -250,12 +252,6 @@ func describeCompletion(e *Env, c *cobra.Command) {
 		shell.Example = "  homenode completion " + name
 		if into != "" {
 			shell.Example += " > " + into
-		}
-		if run := shell.RunE; run != nil {
-			shell.RunE = func(c *cobra.Command, args []string) error {
-				c.Root().SetOut(view.Raw(e.Stdout)) // not text for a terminal
-				return run(c, args)
-			}
 		}
 	}
 }
