@@ -45,6 +45,7 @@ var tests = map[string]func(*T){
 	"systemd.cpusets":  systemdCpusets,
 	"systemd.host":     systemdHost,
 	"systemd.programs": systemdPrograms,
+	"systemd.scope":    systemdScope,
 	"systemd.package":  systemdPackage,
 
 	"count.kernel":   countKernel,
