@@ -509,7 +509,11 @@ func (d *Daemon) next(in control.Input) {
 		case e.Kind == plan.EventWorkload, e.Kind == plan.EventPlan && !d.o.Settings.Enforce: // nothing is changed by it
 			level = slog.LevelDebug
 		}
-		d.o.Log.Log(context.Background(), level, e.Text, "kind", e.Kind, "workload", e.Workload)
+		about := []any{"kind", e.Kind}
+		if e.Workload != "" {
+			about = append(about, "workload", e.Workload)
+		}
+		d.o.Log.Log(context.Background(), level, e.Text, about...)
 	}
 	d.behind = true
 	d.send(out)

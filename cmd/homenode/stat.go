@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 
 	"github.com/homenode/homenode/core/control"
@@ -30,7 +29,7 @@ func processNow(ctx context.Context, pid int) (*topology.Host, workload.Observat
 	}
 	p, err := process.Identify(pid)
 	if err != nil {
-		return nil, o, fmt.Errorf("process %d: %w", pid, err)
+		return nil, o, err
 	}
 	o.Processes = []workload.Process{p}
 	if o.CPUs, err = process.AffinityOf(pid); err != nil {

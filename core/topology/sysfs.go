@@ -175,7 +175,7 @@ func noteLostMemory(t *tree, h *Host) error {
 		sum += n.Memory
 	}
 	if sum < whole.Memory-whole.Memory/10 {
-		t.note("memory", "the nodes show %d KiB, proc/meminfo %d KiB: the rest is on no node, or not set up yet", sum, whole.Memory)
+		t.note("memory", "the nodes show %.1f GiB, /proc/meminfo %.1f GiB: the rest is on no node, or not set up yet", float64(sum)/(1<<20), float64(whole.Memory)/(1<<20))
 	}
 	return nil
 }

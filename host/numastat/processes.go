@@ -136,7 +136,7 @@ func why(err error) string {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
 		return "there is no such process, or the kernel has no numa_maps"
 	case errors.Is(err, fs.ErrPermission):
-		return "it belongs to another user"
+		return "no permission to read it"
 	}
 	return fmt.Sprint(err)
 }

@@ -35,7 +35,7 @@ type Options struct {
 // plan.UnsupportedError where systemd does not run.
 func Enter(ctx context.Context, o Options) (unit string, err error) {
 	if _, err := os.Stat(cmp.Or(o.Booted, "/run/systemd/system")); err != nil {
-		return "", plan.Unsupported("a scope", "systemd, which does not run here")
+		return "", plan.Unsupported("--scope", "systemd, which does not run here")
 	}
 	unit = cmp.Or(o.Unit, fmt.Sprintf("homenode-%d", os.Getpid()))
 	if !strings.HasSuffix(unit, ".scope") {

@@ -31,7 +31,7 @@ func parseWhere[T ~int](text string, allowed topology.Set[T]) (topology.Set[T], 
 	default:
 		var err error
 		if set, err = topology.ParseSet[T](rest); err != nil {
-			return none, fmt.Errorf("%w; want a list such as 0-3,8, +0-1, !2 or all", err)
+			return none, fmt.Errorf("%q: want a list such as 0-3,8, +0-1, !2 or all", text)
 		}
 		if counted {
 			have := allowed.Slice()

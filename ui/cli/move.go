@@ -101,7 +101,11 @@ func printMove(e *Env, a api.MoveAnswer, dryRun bool) {
 	}
 	fmt.Fprintf(w, "%s %s from %s, %s, to %s, %s.\n", a.Workload, would(does, "would go"), words.Nodes(a.From), words.CPUs(a.FromCPUs), words.Nodes(a.To), words.CPUs(a.CPUs))
 	if m := a.Move; m != nil { // it has ended
-		fmt.Fprintf(w, "  %s of %s of its memory moved", words.Bytes(max(0, m.Moved)), words.Bytes(max(m.Planned, m.Moved+m.Refused)))
+		if all := max(m.Planned, m.Moved+m.Refused); all == 0 {
+			fmt.Fprint(w, "  None of its memory had to move")
+		} else {
+			fmt.Fprintf(w, "  %s of %s of its memory moved", words.Bytes(max(0, m.Moved)), words.Bytes(all))
+		}
 		if m.Refused > 0 {
 			fmt.Fprintf(w, ", %s did not: %s", words.Bytes(m.Refused), m.Why)
 		}
@@ -109,7 +113,7 @@ func printMove(e *Env, a api.MoveAnswer, dryRun bool) {
 		return
 	}
 	for _, s := range a.Steps {
-		if s.Kind == plan.MovePages {
+		if s.Kind == plan.MovePages && s.Bytes > 0 {
 			fmt.Fprintf(w, "  %s of its memory %s, in %.0f s or more.\n", words.Bytes(max(0, s.Bytes)), would("move", "would move"), s.Cost.Seconds)
 		}
 	}

@@ -29,7 +29,7 @@ func runCommand(e *Env) *cobra.Command {
 		Short: "Start a command in a home: CPUs and memory of the same node",
 		Long: `Finds the node, or the few near nodes, with room for the command, confines it to
 their CPUs and memory, says in one line where and why, and becomes the command.
-With a daemon the home is written into its ledger; without one, without the
+With a daemon the home is booked there; without one, without the
 right to change it, or when it does not answer within a second, the machine is
 looked at once. Needs no privilege.
 
@@ -78,6 +78,9 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 			line := ""
 			switch {
 			case err != nil && !orAnyway:
+				if refused := (*api.Error)(nil); errors.As(err, &refused) && refused.Code == api.NoRoom {
+					return fmt.Errorf("%w With --or-anyway it starts without a home.", err)
+				}
 				return err
 			case err != nil:
 				if code, why := status(err); code == exitUsage {
@@ -125,7 +128,7 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 func fill(want *api.Want, class, memory, command string) error {
 	var err error
 	if want.Class, err = workload.ParseClass(class); err != nil {
-		return usageErrorf("--class: %v", err)
+		return usageErrorf("--%v", err)
 	}
 	if want.CPUs < 1 || want.CPUs > topology.MaxID {
 		return usageErrorf("--cpus %d: want 1 to %d", want.CPUs, topology.MaxID)
@@ -215,9 +218,9 @@ func (w *where) line(h api.Home, verb string) string {
 	told := ""
 	switch {
 	case h.Unasked != "":
-		told = fmt.Sprintf(" (Not in a daemon's ledger: %s.)", h.Unasked)
+		told = fmt.Sprintf(" (No daemon has booked it: %s.)", h.Unasked)
 	case !h.Ledger && verb == "runs":
-		told = " (Not in a daemon's ledger.)"
+		told = " (No daemon has booked it.)"
 	}
 	if w.exact {
 		return fmt.Sprintf("%s %s. %s%s", verb, w.start.line(), h.Why, told)

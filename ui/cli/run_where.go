@@ -166,7 +166,7 @@ func (w *where) read(c *cobra.Command, e *Env) (home topology.NodeSet, err error
 			w.start.CPUs = w.start.CPUs.Union(at.of[n])
 		}
 		if w.start.CPUs = w.start.CPUs.Intersect(at.cpus); w.start.CPUs.Empty() {
-			return home, usageErrorf("--cpunodebind %s: no CPU of node %s is allowed here; allowed are CPUs %s", w.cpuNodes, on, at.cpus)
+			return home, usageErrorf("--cpunodebind %s: no CPU of node %s is allowed here; allowed: CPUs %s", w.cpuNodes, on, at.cpus)
 		}
 	}
 	if w.memory != "" && w.start.Memory != MemoryLocal {
@@ -253,7 +253,7 @@ func (at *whereabouts) named(flag, text string, may topology.NodeSet, what strin
 	case what == "memory" && !at.memory.Has(n):
 		why = fmt.Sprintf("node %d has no memory", n)
 	}
-	return set, usageErrorf("--%s %s: %s; allowed are %s", flag, text, why, may)
+	return set, usageErrorf("--%s %s: %s; allowed: %s", flag, text, why, may)
 }
 
 func (at *whereabouts) cpusNamed(text string) (topology.CPUSet, error) {
@@ -272,7 +272,7 @@ func (at *whereabouts) cpusNamed(text string) (topology.CPUSet, error) {
 	} else if online, err := readSet[topology.CPUID](at.root, "sys/devices/system/cpu/online"); err == nil && !online.Has(cpu) {
 		why = fmt.Sprintf("CPU %d is offline", cpu)
 	}
-	return set, usageErrorf("--cpus-list %s: %s; allowed are %s", text, why, at.cpus)
+	return set, usageErrorf("--cpus-list %s: %s; allowed: %s", text, why, at.cpus)
 }
 
 // line is how a command starts that was told where.
@@ -282,6 +282,9 @@ func (s *Start) line() string {
 		parts = append(parts, "on "+words.CPUs(s.CPUs))
 	}
 	if m := s.memoryLine(); m != "" {
+		if len(parts) == 0 {
+			m = "with " + m
+		}
 		parts = append(parts, m)
 	}
 	return strings.Join(parts, ", ")
@@ -319,7 +322,7 @@ type shown struct {
 
 func show(c *cobra.Command, e *Env, args []string, asJSON bool) error {
 	if i := slices.IndexFunc(placingFlags, c.Flags().Changed); i >= 0 || len(args) > 0 {
-		what := "a command"
+		what := "command"
 		if i >= 0 {
 			what = "--" + placingFlags[i]
 		}
