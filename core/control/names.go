@@ -55,7 +55,8 @@ func (s *State) means(which *Which, of workload.Lineage) (f *Failure) {
 	if which.ID == "" {
 		return refuse(BadRequest, words.NameOrAll)
 	}
-	which.ID, f = find(known(s.Snapshot.Observations, s.Claims, s.Journal.All(), s.Holds.IDs, nil), which.ID, of)
+	// What was placed since the newest scan is in none of the others.
+	which.ID, f = find(known(s.Snapshot.Observations, s.Claims, s.Journal.All(), s.Holds.IDs, sortedKeys(s.Admissions)), which.ID, of)
 	return f
 }
 

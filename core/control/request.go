@@ -147,7 +147,7 @@ func (s *State) ended(all []workload.Process) {
 	s.Plan.Placements = slices.DeleteFunc(slices.Clone(s.Homes()), func(p workload.Placement) bool { return gone[p.Workload] })
 	s.savePlacements()
 	if s.ledger != nil {
-		for id := range gone { // in any order: it is sums
+		for _, id := range sortedKeys(gone) { // sums of fractions depend on their order
 			s.ledger.Remove(id)
 		}
 	}

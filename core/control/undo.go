@@ -32,10 +32,14 @@ func (s *State) undo(id uint64, which Which, of workload.Lineage) {
 	if which.DryRun {
 		would := Undone{Workload: which.ID}
 		u := undoing{Which: which}
-		for _, e := range slices.Backward(s.Journal.All()) {
-			if u.has(&e) {
-				would.Restored = append(would.Restored, e)
-				u.Result.Restored = would.Restored
+		for _, e := range slices.Backward(slices.Concat(s.Journal.All(), s.runEntries(which))) {
+			if !u.has(&e) {
+				continue
+			}
+			would.Restored = append(would.Restored, e)
+			u.Result.Restored = would.Restored
+			if _, ok := s.runOf(e.Kind, e.Path); ok {
+				would.Policies = append(would.Policies, e.Workload)
 			}
 		}
 		s.reply(Reply{ID: id, Undo: &would})
@@ -62,7 +66,10 @@ func (s *State) undo(id uint64, which Which, of workload.Lineage) {
 		}
 		return over
 	})
-	s.journalRuns(which)
+	for _, e := range s.runEntries(which) {
+		s.Seq = e.Seq
+		s.put(e)
+	}
 	s.Undoing = append(s.Undoing, &undoing{Which: which, Request: id, Result: Undone{Workload: which.ID}})
 	s.saveUndoing()
 	s.undoMore()
@@ -98,19 +105,19 @@ func (s *State) runOf(kind plan.SettingKind, path string) (Admission, bool) {
 	return a, ok && a.Process == p && !a.Had.Empty()
 }
 
-// journalRuns writes down the affinities that `homenode run` has set itself and that are to
-// be put back. Before that nothing needs them: when the process ends they are gone.
-func (s *State) journalRuns(which Which) {
+// runEntries is the affinities that `homenode run` has set itself, of what is to be undone,
+// as journal entries. Before that nothing needs them: when the process ends they are gone.
+func (s *State) runEntries(which Which) (out []plan.Entry) {
 	for _, id := range sortedKeys(s.Admissions) {
 		a := s.Admissions[id]
 		path := plan.ProcessPath(a.Process)
 		if !which.has(id) || a.Process.PID <= 0 || a.Had.Empty() || a.Placement.CPUs.Empty() || s.Journal.Of(plan.Affinity, path) != nil {
 			continue
 		}
-		s.Seq++
-		s.put(plan.Entry{Seq: s.Seq, Time: s.At.Round(0), Workload: id, Kind: plan.Affinity, Path: path,
+		out = append(out, plan.Entry{Seq: s.Seq + uint64(len(out)) + 1, Time: s.At.Round(0), Workload: id, Kind: plan.Affinity, Path: path,
 			Old: a.Had.String(), New: a.Placement.CPUs.String(), Ticks: a.Process.Start, State: plan.Applied})
 	}
+	return out
 }
 
 // undoMore puts back what is next of every undo under way: affinities together, for one

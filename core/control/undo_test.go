@@ -925,7 +925,16 @@ func TestUndoOfRun(t *testing.T) {
 		}
 		path := plan.ProcessPath(workload.Process{PID: pid, Start: 7})
 		f.set(plan.Affinity, path, r.Place.Placement.CPUs.String()) // it confines itself
+		would := func(when string) {
+			t.Helper()
+			dry := f.ask(Request{Undo: &Which{ID: id, DryRun: true}})
+			if dry.Failed != nil || len(dry.Undo.Restored) != 1 || dry.Undo.Restored[0].Path != path || len(dry.Undo.Policies) != 1 || len(f.disk.saved(t).Undoing) != 0 {
+				t.Errorf("enforce %v, dry run %s: %s", enforce, when, asJSON(t, dry))
+			}
+		}
+		would("before it is seen")
 		f.scan(3)
+		would("later")
 		u := f.undo(id)
 		if u.Failed != nil || len(u.Undo.Restored) != 1 || len(u.Undo.Policies) != 1 || u.Undo.Policies[0] != id {
 			t.Fatalf("enforce %v: %+v %+v", enforce, u.Failed, u.Undo)

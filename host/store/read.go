@@ -69,12 +69,11 @@ func (s *Store) History(limit int) (events []plan.Event, err error) {
 				return err
 			}
 			events = append(events, e)
-			for seq := newest.key; len(parts) > 0; {
-				i := slices.IndexFunc(parts, func(p *part) bool { return bytes.Equal(p.key, seq) })
-				if i < 0 {
-					break
+			seq := newest.key
+			for _, p := range parts {
+				if bytes.Equal(p.key, seq) {
+					p.key, p.value = p.c.Prev()
 				}
-				parts[i].key, parts[i].value = parts[i].c.Prev()
 			}
 		}
 		slices.Reverse(events)
