@@ -156,7 +156,11 @@ func (l *Local) History(ctx context.Context, q api.HistoryQuery) (api.History, e
 		if err != nil {
 			return h, err
 		}
-		return d.History(ctx, q)
+		id, f := d.View().FindKnown(q.Workload, d.lineage(string(q.Workload)), about(events)...)
+		if f != nil {
+			return h, wireError(f)
+		}
+		q.Workload = id
 	}
 	h.Workload, h.Events = q.Workload, q.Of(events)
 	return h, nil

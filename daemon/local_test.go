@@ -92,3 +92,29 @@ func TestUndoWithoutDaemonThatIsKilled(t *testing.T) {
 		})
 	}
 }
+
+// longStore has a step that is older than the newest events.
+type longStore struct{ Store }
+
+func (s longStore) History(limit int) ([]plan.Event, error) {
+	all, err := s.Store.History(limit)
+	if limit == 0 {
+		all = append([]plan.Event{{Kind: plan.EventStep, Workload: "/a", Text: "long ago"}}, all...)
+	}
+	return all, err
+}
+
+func (longStore) Close() error { return nil }
+
+// TestHistoryByNameWithoutDaemon: a name finds the old steps that the ID finds.
+func TestHistoryByNameWithoutDaemon(t *testing.T) {
+	r := newRig(t, scattered(t), true)
+	open := func() (Store, error) { return longStore{r.store}, nil }
+	l := &Local{Open: open, OpenUndo: open, OpenRead: open, Options: r.options(true)}
+	for _, name := range []workload.ID{"/a", "a"} {
+		h, err := l.History(t.Context(), api.HistoryQuery{Workload: name})
+		if err != nil || h.Workload != "/a" || len(h.Events) != 1 || h.Events[0].Text != "long ago" {
+			t.Errorf("%s: %+v %v", name, h, err)
+		}
+	}
+}
