@@ -4,7 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -116,7 +118,7 @@ func TestNotBelieved(t *testing.T) {
 func TestLock(t *testing.T) {
 	r := &Registry{Dir: filepath.Join(t.TempDir(), "runs"), Boot: "b", Processes: ended{}}
 	var wait sync.WaitGroup
-	n := 0
+	var inside, n atomic.Int32
 	for range 8 {
 		wait.Go(func() {
 			unlock, err := r.Lock()
@@ -124,12 +126,17 @@ func TestLock(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			n++ // the race detector sees who has no lock
+			if inside.Add(1) != 1 {
+				t.Error("two have the lock")
+			}
+			time.Sleep(time.Millisecond)
+			n.Add(1)
+			inside.Add(-1)
 			unlock()
 		})
 	}
 	wait.Wait()
-	if n != 8 {
-		t.Errorf("%d of 8", n)
+	if n.Load() != 8 {
+		t.Errorf("%d of 8", n.Load())
 	}
 }

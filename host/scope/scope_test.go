@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,7 +20,8 @@ import (
 // manager is a systemd that starts scopes.
 type manager struct {
 	conn   *dbus.Conn
-	result string // of the job; "" never tells
+	mu     sync.Mutex // of what follows
+	result string     // of the job; "" never tells
 	refuse string
 	asked  map[string]dbus.Variant
 	unit   string
@@ -40,6 +42,8 @@ const object = dbus.ObjectPath("/org/freedesktop/systemd1")
 func (m *manager) Subscribe() *dbus.Error { return nil }
 
 func (m *manager) StartTransientUnit(name, mode string, properties []property, _ []aux) (dbus.ObjectPath, *dbus.Error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.refuse != "" {
 		return "", dbus.MakeFailedError(errors.New(m.refuse))
 	}
@@ -48,12 +52,26 @@ func (m *manager) StartTransientUnit(name, mode string, properties []property, _
 		m.asked[p.Name] = p.Value
 	}
 	const job = object + "/job/7"
-	if m.result != "" {
+	if result := m.result; result != "" {
 		time.AfterFunc(10*time.Millisecond, func() {
-			m.conn.Emit(object, "org.freedesktop.systemd1.Manager.JobRemoved", uint32(7), job, name, m.result)
+			m.conn.Emit(object, "org.freedesktop.systemd1.Manager.JobRemoved", uint32(7), job, name, result)
 		})
 	}
 	return job, nil
+}
+
+// got is the unit that was asked for last, and its properties.
+func (m *manager) got() (unit string, asked map[string]dbus.Variant) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.unit, m.asked
+}
+
+// does says how it answers from now on.
+func (m *manager) does(refuse, result string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.refuse, m.result = refuse, result
 }
 
 // start puts a manager on a bus of the test's own.
@@ -106,25 +124,27 @@ func TestEnter(t *testing.T) {
 	m := start(t)
 	o := Options{Description: "sleep 1", CPUs: topology.CPUs(0, 9), Mems: topology.Nodes(1), Booted: t.TempDir()}
 	unit, err := Enter(context.Background(), o)
-	if err != nil || unit != m.unit || !strings.HasPrefix(unit, "homenode-") || !strings.HasSuffix(unit, ".scope") {
+	wants, asked := m.got()
+	if err != nil || unit != wants || !strings.HasPrefix(unit, "homenode-") || !strings.HasSuffix(unit, ".scope") {
 		t.Fatal(unit, err)
 	}
-	if pids := m.asked["PIDs"].Value().([]uint32); len(pids) != 1 || int(pids[0]) != os.Getpid() {
+	if pids := asked["PIDs"].Value().([]uint32); len(pids) != 1 || int(pids[0]) != os.Getpid() {
 		t.Errorf("PIDs %v", pids)
 	}
-	if cpus := m.asked["AllowedCPUs"].Value().([]byte); string(cpus) != "\x01\x02" {
+	if cpus := asked["AllowedCPUs"].Value().([]byte); string(cpus) != "\x01\x02" {
 		t.Errorf("AllowedCPUs %v", cpus)
 	}
-	if mems := m.asked["AllowedMemoryNodes"].Value().([]byte); string(mems) != "\x02" {
+	if mems := asked["AllowedMemoryNodes"].Value().([]byte); string(mems) != "\x02" {
 		t.Errorf("AllowedMemoryNodes %v", mems)
 	}
-	if m.asked["MemoryAccounting"].Value() != true || m.asked["mode"].Value() != "fail" {
-		t.Errorf("%v", m.asked)
+	if asked["MemoryAccounting"].Value() != true || asked["mode"].Value() != "fail" {
+		t.Errorf("%v", asked)
 	}
 	if unit, err := Enter(context.Background(), Options{Unit: "batch", Booted: o.Booted}); err != nil || unit != "batch.scope" {
 		t.Error(unit, err)
 	}
-	if _, restricts := m.asked["AllowedCPUs"]; restricts {
+	_, asked = m.got()
+	if _, restricts := asked["AllowedCPUs"]; restricts {
 		t.Error("no CPUs were named")
 	}
 }
@@ -132,15 +152,15 @@ func TestEnter(t *testing.T) {
 func TestEnterFails(t *testing.T) {
 	m := start(t)
 	o := Options{Booted: t.TempDir(), Wait: 300 * time.Millisecond}
-	m.refuse = "Unit x.scope already exists."
+	m.does("Unit x.scope already exists.", "done")
 	if _, err := Enter(context.Background(), o); err == nil || !strings.Contains(err.Error(), "already exists") {
 		t.Error(err)
 	}
-	m.refuse, m.result = "", "failed"
+	m.does("", "failed")
 	if _, err := Enter(context.Background(), o); err == nil || !strings.Contains(err.Error(), "failed") {
 		t.Error(err)
 	}
-	m.result = ""
+	m.does("", "")
 	if _, err := Enter(context.Background(), o); !errors.Is(err, plan.ErrNoAnswer) {
 		t.Error(err)
 	}
