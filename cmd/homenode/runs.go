@@ -92,7 +92,8 @@ func quickly(k *kept) func(context.Context, *control.PlaceRequest) (place.Result
 		st.Unmanaged = observe.InUse(root, h, held)
 		var r place.Result
 		if in.Exact != nil {
-			r = exactly(in)
+			r = place.Result{Placement: control.ExactPlacement(h, &in.Spec, in)}
+			r.Decision = plan.Decision{Workload: in.Spec.ID, Outcome: plan.Placed, Home: r.Placement.Home, Reasons: words.Reasons(words.Because(words.ExactNamed))}
 		} else {
 			if in.Spec.Class == workload.Dedicated {
 				pinned = append(pinned, pinnedNow(h, living)...)
@@ -106,12 +107,6 @@ func quickly(k *kept) func(context.Context, *control.PlaceRequest) (place.Result
 		}
 		return r, nil
 	}
-}
-
-// exactly is what a person said as a placement.
-func exactly(in *control.PlaceRequest) place.Result {
-	p := plan.Placement{Workload: in.Spec.ID, Class: in.Spec.Class, Importance: in.Spec.Importance, VCPUs: in.Spec.CPUs, Home: in.Exact.Nodes, CPUs: in.Exact.CPUs}
-	return place.Result{Placement: p, Decision: plan.Decision{Workload: in.Spec.ID, Outcome: plan.Placed, Reasons: words.Reasons(words.Because(words.ExactNamed))}}
 }
 
 // pinnedNow is what is pinned on this machine and not in the registry. What has the CPUs of

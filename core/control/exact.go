@@ -12,7 +12,7 @@ import (
 // admitExact takes down where a person has put what is about to start. It is never refused
 // for lack of room, and no plan has it: it is left there, and counts as in use.
 func (s *State) admitExact(id uint64, spec *workload.Spec, in *PlaceRequest) {
-	p := exactPlacement(s.Snapshot.Host, spec, in)
+	p := ExactPlacement(s.Snapshot.Host, spec, in)
 	d := plan.Decision{Workload: spec.ID, Outcome: plan.Placed, Home: p.Home, Reasons: words.Reasons(words.Because(words.ExactNamed))}
 	if taken := s.exactCPUs().Union(s.dedicatedCPUs(spec.ID)).Intersect(p.CPUs); !taken.Empty() {
 		d.Reasons = slices.Insert(d.Reasons, 0, words.Because(words.ExactTaken, taken))
@@ -33,9 +33,9 @@ func (s *State) admitExact(id uint64, spec *workload.Spec, in *PlaceRequest) {
 	s.reply(Reply{ID: id, Place: answer})
 }
 
-// exactPlacement is what was named as a placement: its home is the nodes of the memory,
-// or of the CPUs.
-func exactPlacement(h *topology.Host, spec *workload.Spec, in *PlaceRequest) workload.Placement {
+// ExactPlacement is what was named in in.Exact as a placement: its home is the nodes of the
+// memory, or those of h that the CPUs are on.
+func ExactPlacement(h *topology.Host, spec *workload.Spec, in *PlaceRequest) workload.Placement {
 	p := workload.Placement{Workload: spec.ID, Class: spec.Class, Importance: spec.Importance, VCPUs: spec.CPUs, Home: in.Exact.Nodes.Clone(), CPUs: in.Exact.CPUs.Clone(),
 		Asked: max(0, spec.Memory), Start: in.Process.Start}
 	if p.Home.Empty() {

@@ -174,6 +174,13 @@ func soon(c *cobra.Command, call func(context.Context) []string) []string {
 	}
 }
 
+// plainToType reports whether a name may go onto a command line as it is. What several names begin
+// with is put there by bash without quotes, and the next key evaluates the line: users choose
+// the names of their cgroups.
+func plainToType(name string) bool {
+	return words.Printable(name) == name && !strings.ContainsAny(name, " \"'`$&|;<>()*?[]{}!#~^%")
+}
+
 // workloads is those of the daemon: cgroups by their units where those are unique.
 func workloads(e *Env) completer {
 	return func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
@@ -202,7 +209,7 @@ func workloads(e *Env) completer {
 				if strings.HasPrefix(value, "pid:") {
 					about = w.Name + ", " + about
 				}
-				if words.Printable(value) == value && !slices.Contains(args, value) {
+				if plainToType(value) && !slices.Contains(args, value) {
 					out = append(out, value+"\t"+words.Printable(about))
 				}
 			}
@@ -231,7 +238,7 @@ func guests(e *Env) completer {
 			var out []string
 			for i := range all {
 				g := &all[i]
-				if words.Printable(g.Name) == g.Name && !slices.Contains(args, g.Name) {
+				if plainToType(g.Name) && !slices.Contains(args, g.Name) {
 					out = append(out, fmt.Sprintf("%s\t%s, %s, %s", g.Name, g.Spec.Class, words.Size(g.Memory()), guestState(g)))
 				}
 			}
