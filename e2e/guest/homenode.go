@@ -203,7 +203,10 @@ func homenode(args ...string) result { return homenodeVia(nil, args...) }
 // homenodeVia runs it through a helper, such as this program's as-nobody.
 func homenodeVia(wrap []string, args ...string) result {
 	command := args[0]
-	argv := append(append([]string{}, wrap...), homenodeBin, "--socket", socketPath)
+	argv := append(append([]string{}, wrap...), homenodeBin)
+	if command != "replay" && !(command == "host" && args[1] == "report") { // which ask no daemon
+		argv = append(argv, "--socket", socketPath)
+	}
 	argv = append(argv, args...)
 	switch command {
 	case "history", "undo", "resume", "explain", "move":
