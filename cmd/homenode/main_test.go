@@ -11,7 +11,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -97,9 +96,8 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":   exits,
-			"answer":  answer,
-			"pinning": pinning,
+			"exits":  exits,
+			"answer": answer,
 		},
 	})
 }
@@ -138,15 +136,6 @@ func openFolder() (string, error) {
 	}
 	return dir, os.Chmod(dir, 0o755)
 }
-
-// pinning lets no other script that says so run until this one has ended: what one of them
-// pins on the real machine is no CPU for dedicated work of another.
-func pinning(ts *testscript.TestScript, _ bool, _ []string) {
-	pins.Lock()
-	ts.Defer(pins.Unlock)
-}
-
-var pins sync.Mutex
 
 // exits STATUS COMMAND… runs a command and wants this very exit status.
 func exits(ts *testscript.TestScript, neg bool, args []string) {

@@ -112,6 +112,9 @@ func quickly(k *kept) func(context.Context, *control.PlaceRequest) (place.Result
 // pinnedNow is what is pinned on this machine and not in the registry. What has the CPUs of
 // this process, or those of a living run, shares them with it: they are its children, say.
 func pinnedNow(h *topology.Host, living []runs.Run) (out []place.Pinned) {
+	if machine != "/" {
+		return nil // the processes of this machine are not that one's
+	}
 	var known []topology.CPUSet
 	if own, err := process.AffinityOf(0); err == nil {
 		known = append(known, own)
