@@ -109,18 +109,18 @@ type Changed struct {
 
 // Status is the whole picture: GET /v1/status.
 type Status struct {
-	Schema    string     `json:"schema"` // homenode-status/2
-	Version   string     `json:"version"`
-	Mode      string     `json:"mode"` // observe, enforce, or none when no daemon runs
-	Held      bool       `json:"held"` // true after undo --all until resume --all
-	Time      time.Time  `json:"time"`
-	TickMs    float64    `json:"tick_ms"` // what the last look and decision took
-	Nodes     []Node     `json:"nodes"`
-	Workloads []Workload `json:"workloads"`
-	Small     int        `json:"small"` // workloads below the thresholds, not among Workloads
+	Schema    string     `json:"schema"`    // homenode-status/2
+	Version   string     `json:"version"`   // of the homenode that answers
+	Mode      string     `json:"mode"`      // observe, enforce, or none when no daemon runs
+	Held      bool       `json:"held"`      // true after undo --all until resume --all
+	Time      time.Time  `json:"time"`      // of the look that this is of
+	TickMs    float64    `json:"tick_ms"`   // what the last look and decision took
+	Nodes     []Node     `json:"nodes"`     // by rising ID
+	Workloads []Workload `json:"workloads"` // large enough to be placed, by rising ID
+	Small     int        `json:"small"`     // workloads below the thresholds, not among Workloads
 	// SmallWorkloads is those, for who asks for all (SmallSource).
 	SmallWorkloads []SmallWorkload `json:"small_workloads,omitempty"`
-	Problems       []string        `json:"problems"`
+	Problems       []string        `json:"problems"` // what could not be read or done, a sentence each
 
 	Balance *balance.Report `json:"balance,omitempty"` // of the newest look; null before the first
 	// Managers are other programs that place things on this host, and what is left to each.
@@ -140,9 +140,9 @@ type Status struct {
 
 // SmallWorkload is a workload below the thresholds: it is left alone.
 type SmallWorkload struct {
-	ID        workload.ID   `json:"id"`
-	Name      string        `json:"name"`
-	Kind      workload.Kind `json:"kind"`
+	ID        workload.ID   `json:"id"`         // as every command takes it
+	Name      string        `json:"name"`       // of the program, unit or guest
+	Kind      workload.Kind `json:"kind"`       // what it is
 	CPUUse    float64       `json:"cpu_use"`    // CPUs busy
 	MemoryKiB int64         `json:"memory_kib"` // resident
 }
@@ -155,7 +155,7 @@ type Small struct {
 
 // Manager is another program that places things on this host.
 type Manager struct {
-	Name  string          `json:"name"`
+	Name  string          `json:"name"`            // of the program
 	Does  string          `json:"does"`            // in words
 	Owns  string          `json:"owns,omitempty"`  // what homenode leaves to it, in words; "" when it works beside it
 	CPUs  topology.CPUSet `json:"cpus,omitzero"`   // that it keeps for work of its own
@@ -164,7 +164,7 @@ type Manager struct {
 
 // Partition is where dedicated work ends and shared work begins. Only the text is asked.
 type Partition struct {
-	Partition plan.Partition `json:"partition"`
+	Partition plan.Partition `json:"partition"` // as it was set: any, shared, dedicated, CPUs or a share of the cores
 	Split     bool           `json:"split"`     // there is one
 	Dedicated string         `json:"dedicated"` // CPUs of dedicated work, when split
 	// DryRun: nothing is changed, the answer is what would be.
@@ -173,7 +173,7 @@ type Partition struct {
 
 // Self is what a daemon holds, to see that it does not grow with what comes and goes.
 type Self struct {
-	Goroutines  int `json:"goroutines"`
+	Goroutines  int `json:"goroutines"`  // that run
 	Descriptors int `json:"descriptors"` // open files and sockets
 	Journal     int `json:"journal"`     // settings that undo would put back
 	Lost        int `json:"lost"`        // calls into the kernel that were given up and have not come back
@@ -181,26 +181,26 @@ type Self struct {
 
 // Device is one NIC or NVMe drive in a Status.
 type Device struct {
-	Name       string          `json:"name"`
-	Kind       string          `json:"kind"` // nic or nvme
-	Node       topology.NodeID `json:"node"`
+	Name       string          `json:"name"`                  // as the kernel has it, such as eth0
+	Kind       string          `json:"kind"`                  // nic or nvme
+	Node       topology.NodeID `json:"node"`                  // that it is on
 	Interrupts int             `json:"interrupts"`            // in use
 	AtHome     int             `json:"at_home"`               // … that go to its node's CPUs only, away from dedicated work
 	Fixed      int             `json:"fixed"`                 // … that the kernel manages and refused to change
 	Queues     int             `json:"queues,omitempty"`      // pairs in use; absent when that is not told
 	MostQueues int             `json:"most_queues,omitempty"` // … that the hardware has
 	Steps      int             `json:"steps"`                 // settings that differ from the plan
-	State      string          `json:"state"`
-	LeftTo     string          `json:"left_to,omitempty"` // a manager
-	Why        string          `json:"why,omitempty"`
+	State      string          `json:"state"`                 // in a word or two
+	LeftTo     string          `json:"left_to,omitempty"`     // a manager
+	Why        string          `json:"why,omitempty"`         // it is in that state; empty when there is no more to say
 }
 
 // Node is one NUMA node in a Status.
 type Node struct {
-	ID        topology.NodeID `json:"id"`
-	CPUs      string          `json:"cpus"`
-	MemoryKiB int64           `json:"memory_kib"`
-	FreeKiB   int64           `json:"free_kib"`
+	ID        topology.NodeID `json:"id"`         // of the kernel
+	CPUs      string          `json:"cpus"`       // that are online, as a list
+	MemoryKiB int64           `json:"memory_kib"` // in all
+	FreeKiB   int64           `json:"free_kib"`   // free now
 	BookedKiB int64           `json:"booked_kib"` // by the placements
 	VCPUs     float64         `json:"vcpus"`      // wanted by the placements, a wide workload in equal parts
 	// What was used over the last period, by whomever; null when unknown.
@@ -209,31 +209,31 @@ type Node struct {
 	Bandwidth      *int64   `json:"bandwidth_mib_s"` // traffic of its memory
 	// BandwidthFrom is imc or mbm; "" when unknown.
 	BandwidthFrom workload.Source `json:"bandwidth_from,omitempty"`
-	HugePages     []HugePool      `json:"huge_pages"`
+	HugePages     []HugePool      `json:"huge_pages"` // reserved, by size
 }
 
 // HugePool is the huge pages of one size on one node.
 type HugePool struct {
-	SizeKiB int64  `json:"size_kib"`
-	Total   int64  `json:"total"`
-	Free    *int64 `json:"free"` // null when unknown
+	SizeKiB int64  `json:"size_kib"` // of a page
+	Total   int64  `json:"total"`    // number of pages, free and used
+	Free    *int64 `json:"free"`     // null when unknown
 }
 
 // Workload is one workload in a Status.
 type Workload struct {
-	ID               workload.ID    `json:"id"`
-	Name             string         `json:"name"`
-	Kind             workload.Kind  `json:"kind"`
-	Cgroup           string         `json:"cgroup,omitempty"` // below the cgroup root; of a process the one it shares
-	Class            workload.Class `json:"class"`
-	Importance       int            `json:"importance"`
-	CPUs             int            `json:"cpus"`            // vCPUs it is counted with
-	Home             string         `json:"home"`            // node set by plan; "" without one
-	CPUSet           string         `json:"cpu_set"`         // CPUs it may use now
-	CPUSetPlanned    string         `json:"cpu_set_planned"` // by plan
-	CPUUse           float64        `json:"cpu_use"`         // CPUs busy
-	MemoryKiB        int64          `json:"memory_kib"`
-	MemoryByNode     []NodeKiB      `json:"memory_by_node"`
+	ID               workload.ID    `json:"id"`                // as every command takes it
+	Name             string         `json:"name"`              // of the program, unit or guest
+	Kind             workload.Kind  `json:"kind"`              // what it is
+	Cgroup           string         `json:"cgroup,omitempty"`  // below the cgroup root; of a process the one it shares
+	Class            workload.Class `json:"class"`             // what it is promised
+	Importance       int            `json:"importance"`        // 0 to 100; more important work is placed first and moved last
+	CPUs             int            `json:"cpus"`              // vCPUs it is counted with
+	Home             string         `json:"home"`              // node set by plan; "" without one
+	CPUSet           string         `json:"cpu_set"`           // CPUs it may use now
+	CPUSetPlanned    string         `json:"cpu_set_planned"`   // by plan
+	CPUUse           float64        `json:"cpu_use"`           // CPUs busy
+	MemoryKiB        int64          `json:"memory_kib"`        // that it holds
+	MemoryByNode     []NodeKiB      `json:"memory_by_node"`    // where that lies
 	OnHome           *float64       `json:"on_home"`           // share of its memory on its home
 	Locality         *float64       `json:"locality"`          // now, by the best source there is; null when unknown
 	LocalityExpected *float64       `json:"locality_expected"` // after the plan; null without one
@@ -241,9 +241,9 @@ type Workload struct {
 	LocalityFrom workload.Source `json:"locality_from,omitempty"`
 	Accesses     *float64        `json:"accesses_per_s"` // reads that memory answered; null when not counted
 
-	State     string      `json:"state"`
-	Why       string      `json:"why"`
-	Processes []int       `json:"processes"`
+	State     string      `json:"state"`          // in a word or two
+	Why       string      `json:"why"`            // it is in that state
+	Processes []int       `json:"processes"`      // PIDs, rising
 	Steps     []plan.Step `json:"steps"`          // what is left to do
 	Move      *plan.Move  `json:"move,omitempty"` // page move in flight, or the newest that ended
 
@@ -277,35 +277,35 @@ const (
 
 // Link is a device or a helper process that a workload was found to use.
 type Link struct {
-	Kind     workload.LinkKind `json:"kind"` // netns, tap, vhost-user, block, vfio
-	Name     string            `json:"name"`
+	Kind     workload.LinkKind `json:"kind"`            // netns, tap, vhost-user, block, vfio
+	Name     string            `json:"name"`            // of the device or helper
 	PID      int               `json:"pid,omitempty"`   // of a helper
 	Nodes    string            `json:"nodes"`           // where it is; "" when unknown
 	MiBs     *float64          `json:"mib_s,omitempty"` // through it; null when nothing counts that, or not twice yet
 	Weight   float64           `json:"weight"`          // of its pull; 0 when it does not count
-	Evidence string            `json:"evidence"`
+	Evidence string            `json:"evidence"`        // by which it was found
 }
 
 // NodeKiB is memory on one node.
 type NodeKiB struct {
-	Node topology.NodeID `json:"node"`
-	KiB  int64           `json:"kib"`
+	Node topology.NodeID `json:"node"` // of the memory
+	KiB  int64           `json:"kib"`  // on that node
 }
 
 // Explanation is why one workload is where it is: GET /v1/explain?id=ID, or a name (see
 // workload.Find).
 type Explanation struct {
-	Schema   string        `json:"schema"` // homenode-explain/2
-	Mode     string        `json:"mode"`
-	Workload Workload      `json:"workload"`
-	Decision plan.Decision `json:"decision"`
-	Journal  []plan.Entry  `json:"journal"` // what was changed and is not yet restored
-	Move     *plan.Move    `json:"move,omitempty"`
-	Events   []plan.Event  `json:"events"` // its newest
+	Schema   string        `json:"schema"`         // homenode-explain/2
+	Mode     string        `json:"mode"`           // of the daemon: observe, enforce, or none when there is no daemon
+	Workload Workload      `json:"workload"`       // as status has it
+	Decision plan.Decision `json:"decision"`       // where it belongs, with reasons
+	Journal  []plan.Entry  `json:"journal"`        // what was changed and is not yet restored
+	Move     *plan.Move    `json:"move,omitempty"` // of its pages, the newest
+	Events   []plan.Event  `json:"events"`         // its newest
 
 	// Balance is what balancing weighs of it now, and Balancing the whole in a line.
 	Balance   []balance.Candidate `json:"balance,omitempty"`
-	Balancing string              `json:"balancing,omitempty"`
+	Balancing string              `json:"balancing,omitempty"` // what balancing says of it
 
 	// Device is set when a device was asked for; then of the above only Schema, Mode,
 	// Journal and Events are.
@@ -330,14 +330,14 @@ type DeviceSetting struct {
 	Name string `json:"name"`         // of the interrupt's handler, or of the queue
 	Now  string `json:"now"`          // CPUs, list format; of a number of queues that number
 	To   string `json:"to,omitempty"` // by plan, where that differs
-	Why  string `json:"why"`
+	Why  string `json:"why"`          // in a sentence
 }
 
 // DeviceUser is a workload that is near to a device, and how that is known.
 type DeviceUser struct {
-	Workload workload.ID `json:"workload"`
-	Home     string      `json:"home"`
-	How      string      `json:"how"`
+	Workload workload.ID `json:"workload"` // that uses it
+	Home     string      `json:"home"`     // of that workload, as a list of nodes
+	How      string      `json:"how"`      // it was found
 }
 
 // HistoryQuery is which events are asked for: GET /v1/history?limit=N&workload=NAME&kind=KIND&since=TIME&until=TIME,
@@ -374,13 +374,13 @@ type Which struct {
 type UndoResult struct {
 	Schema   string       `json:"schema"`             // homenode-undo/2
 	Workload workload.ID  `json:"workload,omitempty"` // that is left alone now; absent for all
-	Restored []plan.Entry `json:"restored"`
+	Restored []plan.Entry `json:"restored"`           // settings that have their old values again
 	// Unchanged stood as they were before anything was put back.
 	Unchanged []plan.Entry  `json:"unchanged"`
 	Gone      []plan.Entry  `json:"gone"`     // the thing no longer exists
 	Theirs    []plan.Entry  `json:"theirs"`   // somebody else has set it since: it is not touched
 	Deferred  []UndoFailure `json:"deferred"` // others use it still; it goes back with them
-	Failed    []UndoFailure `json:"failed"`
+	Failed    []UndoFailure `json:"failed"`   // settings that could not be put back
 	// Policies is the workloads of `homenode run` among Restored whose memory policy stays
 	// until they end: the kernel lets only a process itself change its own.
 	Policies []workload.ID `json:"policies,omitempty"`
@@ -390,17 +390,17 @@ type UndoResult struct {
 
 // Resumed says what is managed again: POST /v1/resume.
 type Resumed struct {
-	Schema   string        `json:"schema"` // homenode-resume/2
-	All      bool          `json:"all"`    // everything was held
-	Workload workload.ID   `json:"workload,omitempty"`
-	Held     []workload.ID `json:"held"` // workloads that were held by themselves
+	Schema   string        `json:"schema"`             // homenode-resume/2
+	All      bool          `json:"all"`                // everything was held
+	Workload workload.ID   `json:"workload,omitempty"` // that is managed again; empty for all
+	Held     []workload.ID `json:"held"`               // workloads that were held by themselves
 }
 
 // UndoFailure is one setting that could not be put back, or whose heirs could not be
 // looked for; it stays in the journal.
 type UndoFailure struct {
-	Entry plan.Entry `json:"entry"`
-	Error string     `json:"error"`
+	Entry plan.Entry `json:"entry"` // of the journal
+	Error string     `json:"error"` // why it could not be put back
 }
 
 // Want asks for a home: POST /v1/place.
@@ -436,17 +436,17 @@ type Exact struct {
 // Home is the answer to a Want.
 type Home struct {
 	Schema string           `json:"schema"` // homenode-home/2
-	Nodes  topology.NodeSet `json:"nodes"`
-	CPUs   topology.CPUSet  `json:"cpus"`
+	Nodes  topology.NodeSet `json:"nodes"`  // of the home
+	CPUs   topology.CPUSet  `json:"cpus"`   // that it may use
 	Bound  bool             `json:"bound"`  // memory bound to Nodes; preferred there otherwise
 	Ledger bool             `json:"ledger"` // true when the daemon has written it down
-	Why    string           `json:"why"`
+	Why    string           `json:"why"`    // this home, in a sentence
 	// Unasked is why a daemon that runs was not asked or did not answer; "" when none runs.
 	Unasked  string        `json:"unasked,omitempty"`
-	Decision plan.Decision `json:"decision"`
+	Decision plan.Decision `json:"decision"` // with all reasons
 	// Of dedicated work: the CPU of each vCPU. Memory is what is booked on each node.
 	Pins   []topology.CPUID `json:"pins,omitempty"`
-	Memory []NodeKiB        `json:"memory_by_node,omitempty"`
+	Memory []NodeKiB        `json:"memory_by_node,omitempty"` // that is booked, by node
 }
 
 // MoveOrder tells a placed workload to move, or cancels its page move: POST /v1/move.
@@ -460,14 +460,14 @@ type MoveOrder struct {
 // MoveAnswer is what becomes of a MoveOrder. The loop carries it out; a Status shows
 // how far it is.
 type MoveAnswer struct {
-	Schema   string           `json:"schema"` // homenode-move/2
-	Workload workload.ID      `json:"workload"`
-	Outcome  plan.Outcome     `json:"outcome"` // placed, kept (it is there) or cancelled
-	From     topology.NodeSet `json:"from"`
-	FromCPUs topology.CPUSet  `json:"from_cpus"`
-	To       topology.NodeSet `json:"to"`
-	CPUs     topology.CPUSet  `json:"cpus"`
-	Decision plan.Decision    `json:"decision"`
+	Schema   string           `json:"schema"`         // homenode-move/2
+	Workload workload.ID      `json:"workload"`       // that is moved
+	Outcome  plan.Outcome     `json:"outcome"`        // placed, kept (it is there) or cancelled
+	From     topology.NodeSet `json:"from"`           // nodes of its home before
+	FromCPUs topology.CPUSet  `json:"from_cpus"`      // that it might use before
+	To       topology.NodeSet `json:"to"`             // nodes of its new home
+	CPUs     topology.CPUSet  `json:"cpus"`           // that it may use there
+	Decision plan.Decision    `json:"decision"`       // with reasons
 	Steps    []plan.Step      `json:"steps"`          // of this workload, to be carried out
 	Move     *plan.Move       `json:"move,omitempty"` // the page move that was cancelled, or that has ended already
 }

@@ -30,30 +30,30 @@ type Options struct {
 
 // Result is what a simulation found. Same options, same result.
 type Result struct {
-	Schema   string  `json:"schema"` // homenode-sim/1
-	Seed     uint64  `json:"seed"`
-	Trace    string  `json:"trace"`
-	Events   int     `json:"events"`
-	Host     Host    `json:"host"`
-	Policies []Score `json:"policies"`
+	Schema   string  `json:"schema"`   // homenode-sim/1
+	Seed     uint64  `json:"seed"`     // that all random numbers come from
+	Trace    string  `json:"trace"`    // where the arrivals come from
+	Events   int     `json:"events"`   // that were played
+	Host     Host    `json:"host"`     // that was simulated
+	Policies []Score `json:"policies"` // in the order they were asked for
 }
 
 // Host is what it ran on.
 type Host struct {
-	Nodes     int   `json:"nodes"`
-	CPUs      int   `json:"cpus"`
-	MemoryKiB int64 `json:"memory_kib"`
-	Measured  bool  `json:"measured"` // latencies were measured; from SLIT otherwise
+	Nodes     int   `json:"nodes"`      // of the host
+	CPUs      int   `json:"cpus"`       // of the host
+	MemoryKiB int64 `json:"memory_kib"` // of the host
+	Measured  bool  `json:"measured"`   // latencies were measured; from SLIT otherwise
 }
 
 // Failure is the first thing that went wrong in a run: a broken rule, a leak or
 // a panic. The seed, with the same options, brings it back.
 type Failure struct {
-	Policy string        `json:"policy"`
-	Seed   uint64        `json:"seed"`
-	At     time.Duration `json:"at_ns"` // simulated
-	Event  int           `json:"event"` // index of the newest event
-	Text   string        `json:"text"`
+	Policy string        `json:"policy"`        // that failed
+	Seed   uint64        `json:"seed"`          // with which it fails again
+	At     time.Duration `json:"at_ns"`         // simulated
+	Event  int           `json:"event"`         // index of the newest event
+	Text   string        `json:"text"`          // what it did wrong
 	Log    []string      `json:"log,omitempty"` // newest lines of the daemon's history, or the stack of a panic
 }
 

@@ -11,7 +11,7 @@ import (
 
 // Score is how one policy did. Means are over simulated time.
 type Score struct {
-	Policy string `json:"policy"`
+	Policy string `json:"policy"` // that was judged
 
 	AccessNs  float64 `json:"access_ns"`         // mean cost of a memory access
 	FeltNs    float64 `json:"felt_ns"`           // mean cost of an access that work wants, its wait for a CPU included
@@ -22,21 +22,21 @@ type Score struct {
 	CPUServed float64 `json:"cpu_served"`        // part of the CPU time that online jobs want and got
 	Imbalance float64 `json:"imbalance"`         // standard deviation over nodes of how busy their CPUs are
 
-	Arrivals    int     `json:"arrivals"`
-	Refused     int     `json:"refused"`  // asked for a home and were turned away
-	Unplaced    int     `json:"unplaced"` // runs without a home: times the daemon found none
-	Steps       int     `json:"steps"`    // settings changed
-	FailedSteps int     `json:"failed_steps"`
-	Moves       int     `json:"moves"` // page moves begun
-	MovedBytes  int64   `json:"moved_bytes"`
+	Arrivals    int     `json:"arrivals"`                     // of workloads
+	Refused     int     `json:"refused"`                      // asked for a home and were turned away
+	Unplaced    int     `json:"unplaced"`                     // runs without a home: times the daemon found none
+	Steps       int     `json:"steps"`                        // settings changed
+	FailedSteps int     `json:"failed_steps"`                 // steps that the simulated host refused
+	Moves       int     `json:"moves"`                        // page moves begun
+	MovedBytes  int64   `json:"moved_bytes"`                  // of pages
 	Rehomed     int     `json:"rehomed"`                      // homes changed, of jobs that had one
 	Returned    int     `json:"returned"`                     // … back to where they came from within 15 minutes
 	Important   float64 `json:"important_slowdown,omitempty"` // of important jobs: access cost × CPU time wanted / got, 1 being an idle host
 	MostLive    int     `json:"most_live"`                    // jobs at once
-	MeanLive    float64 `json:"mean_live"`
-	Seconds     float64 `json:"seconds"` // simulated
-	Ticks       int     `json:"ticks"`
-	Violations  int     `json:"violations"`
+	MeanLive    float64 `json:"mean_live"`                    // workloads that lived, on average over time
+	Seconds     float64 `json:"seconds"`                      // simulated
+	Ticks       int     `json:"ticks"`                        // decisions that were made
+	Violations  int     `json:"violations"`                   // of rules that must hold
 
 	Failure *Failure `json:"failure,omitempty"` // the first thing that went wrong
 }

@@ -45,6 +45,9 @@ func run(args []string) error {
 	if err := write(args[0], cli.Command()); err != nil {
 		return err
 	}
+	if err := writeJSONPage(".", "docs/json.md"); err != nil {
+		return err
+	}
 	return configuration("docs/config.md", filepath.Join(args[0], "homenode.yaml.5"), "packaging/homenode.yaml", pageDate)
 }
 

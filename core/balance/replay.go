@@ -33,11 +33,11 @@ func settingsFor(policy string, recorded Settings) (Settings, error) {
 
 // WhatIf is how one policy would have fared.
 type WhatIf struct {
-	Policy  string  `json:"policy"`
-	Ticks   int     `json:"ticks"`
-	Changes int     `json:"changes"` // of home
-	Bytes   int64   `json:"bytes"`   // to move for them
-	Lost    float64 `json:"lost_cpus"`
+	Policy  string  `json:"policy"`    // that decided
+	Ticks   int     `json:"ticks"`     // that were replayed
+	Changes int     `json:"changes"`   // of home
+	Bytes   int64   `json:"bytes"`     // to move for them
+	Lost    float64 `json:"lost_cpus"` // CPUs of work that waited, on average
 }
 
 // Compare lets policies decide on what was seen, each on the homes that it chose

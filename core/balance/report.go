@@ -15,11 +15,11 @@ type Report struct {
 	// State is Quiet or the choice without numbers: it changes only when
 	// something else is the matter.
 	State    State       `json:"state"`
-	Lost     float64     `json:"lost_cpus"` // thread time lost, in CPUs, by the model
-	Nodes    []Node      `json:"nodes,omitempty"`
-	Triggers []Trigger   `json:"triggers,omitempty"`
-	Chosen   *Candidate  `json:"chosen,omitempty"`
-	Weighed  []Candidate `json:"weighed,omitempty"` // best first, at most mostWeighed, without the chosen one
+	Lost     float64     `json:"lost_cpus"`          // thread time lost, in CPUs, by the model
+	Nodes    []Node      `json:"nodes,omitempty"`    // how busy each is
+	Triggers []Trigger   `json:"triggers,omitempty"` // what has been wrong for long enough
+	Chosen   *Candidate  `json:"chosen,omitempty"`   // what is done about it
+	Weighed  []Candidate `json:"weighed,omitempty"`  // best first, at most mostWeighed, without the chosen one
 }
 
 // State is the outcome of a tick in one word.
@@ -37,7 +37,7 @@ const (
 
 // Node is one node in the model's eyes, averaged over the window.
 type Node struct {
-	ID        topology.NodeID `json:"id"`
+	ID        topology.NodeID `json:"id"`        // of the node
 	CPUs      int             `json:"cpus"`      // for shared work
 	Load      float64         `json:"load"`      // CPUs that shared work is entitled to and wants
 	Kept      float64         `json:"kept"`      // idle CPUs that important work keeps
@@ -62,10 +62,10 @@ const (
 
 // Trigger is something wrong, of a node or of a workload.
 type Trigger struct {
-	Kind     TriggerKind     `json:"kind"`
-	Node     topology.NodeID `json:"node"` // None for a workload
-	Workload workload.ID     `json:"workload,omitempty"`
-	Reason   words.Reason    `json:"reason"`
+	Kind     TriggerKind     `json:"kind"`               // of what is wrong
+	Node     topology.NodeID `json:"node"`               // None for a workload
+	Workload workload.ID     `json:"workload,omitempty"` // that it is about; empty when it is about a node
+	Reason   words.Reason    `json:"reason"`             // in words and numbers
 }
 
 // Kind is the kind of a change.
@@ -82,8 +82,8 @@ const (
 
 // Candidate is a change that was weighed, or that a rule forbids.
 type Candidate struct {
-	Kind    Kind          `json:"kind"`
-	Changes []Change      `json:"changes"`
+	Kind    Kind          `json:"kind"`     // move or exchange
+	Changes []Change      `json:"changes"`  // of homes that belong together
 	Gain    time.Duration `json:"gain_ns"`  // thread time saved within the horizon, by importance
 	Cost    time.Duration `json:"cost_ns"`  // thread time spent on it
 	Saves   float64       `json:"saves"`    // CPUs no longer lost when it is done
@@ -96,10 +96,10 @@ type Candidate struct {
 
 // Change is a new home of one workload.
 type Change struct {
-	Workload workload.ID      `json:"workload"`
-	From     topology.NodeSet `json:"from"`
-	To       topology.NodeSet `json:"to"`
-	Bytes    int64            `json:"bytes"` // of its memory that lie elsewhere
+	Workload workload.ID      `json:"workload"` // that changes its home
+	From     topology.NodeSet `json:"from"`     // nodes of the home it has
+	To       topology.NodeSet `json:"to"`       // nodes of the home it would have
+	Bytes    int64            `json:"bytes"`    // of its memory that lie elsewhere
 }
 
 // Of are the triggers, candidates and choice that concern one workload.

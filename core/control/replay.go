@@ -27,19 +27,19 @@ type Logged struct {
 
 // Replayed is what replaying a log found.
 type Replayed struct {
-	Inputs  int       `json:"inputs"`
-	Scans   int       `json:"scans"`
-	From    time.Time `json:"from"`
-	To      time.Time `json:"to"`
-	Differ  int       `json:"differ"` // inputs from which something else followed than recorded
-	First   string    `json:"first,omitempty"`
-	Changes []Changed `json:"changes"` // of home, as decided now
+	Inputs  int       `json:"inputs"`          // that were decided again
+	Scans   int       `json:"scans"`           // among them
+	From    time.Time `json:"from"`            // time of the first
+	To      time.Time `json:"to"`              // time of the last
+	Differ  int       `json:"differ"`          // inputs from which something else followed than recorded
+	First   string    `json:"first,omitempty"` // difference that was found; empty when there is none
+	Changes []Changed `json:"changes"`         // of home, as decided now
 }
 
 // Changed is a choice of balancing and when it was made.
 type Changed struct {
-	At    time.Time `json:"at"`
-	Words string    `json:"words"`
+	At    time.Time `json:"at"`    // time of the input
+	Words string    `json:"words"` // what differs
 }
 
 // Replay gives every input of a log to Next again and compares what follows byte for

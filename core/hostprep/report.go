@@ -15,11 +15,11 @@ import (
 
 // Finding is one thing about the host that matters to its guests.
 type Finding struct {
-	Subject  string           `json:"subject"`
-	Where    string           `json:"where"` // file, CPUs, nodes or program
-	Severity measure.Severity `json:"severity"`
-	Code     words.Code       `json:"code"`
-	Says     string           `json:"says"`
+	Subject  string           `json:"subject"`          // what it is about, such as a file or a unit
+	Where    string           `json:"where"`            // file, CPUs, nodes or program
+	Severity measure.Severity `json:"severity"`         // how bad it is
+	Code     words.Code       `json:"code"`             // of the finding
+	Says     string           `json:"says"`             // the finding in a sentence
 	Advice   string           `json:"advice,omitempty"` // how to mend it
 }
 

@@ -7,12 +7,12 @@ import (
 
 // Change is one number that differs between two documents.
 type Change struct {
-	What     string  `json:"what"`
-	Before   Value   `json:"before"`
-	After    Value   `json:"after"`
-	Ratio    Value   `json:"ratio"` // after over before
-	Sure     bool    `json:"sure"`  // intervals do not touch
-	Worse    bool    `json:"worse"` // by more than the threshold, and sure
+	What     string  `json:"what"`   // was measured
+	Before   Value   `json:"before"` // in the first document
+	After    Value   `json:"after"`  // in the second
+	Ratio    Value   `json:"ratio"`  // after over before
+	Sure     bool    `json:"sure"`   // intervals do not touch
+	Worse    bool    `json:"worse"`  // by more than the threshold, and sure
 	Relative float64 `json:"-"`
 }
 

@@ -21,20 +21,20 @@ const maxDocument = 64 << 20
 // to judge it. What was not measured is nil; what is not known is null.
 type Document struct {
 	Schema     string      `json:"schema"`
-	Host       Host        `json:"host"`
-	Run        *Run        `json:"run"`
-	Nodes      []Node      `json:"nodes"`
-	SLIT       Table       `json:"slit"` // as the kernel tells it, by position in Nodes
-	Firmware   *Firmware   `json:"firmware"`
-	Settings   *Settings   `json:"settings"`
+	Host       Host        `json:"host"`        // that was measured
+	Run        *Run        `json:"run"`         // how it was measured; null when only facts were read
+	Nodes      []Node      `json:"nodes"`       // by rising ID
+	SLIT       Table       `json:"slit"`        // as the kernel tells it, by position in Nodes
+	Firmware   *Firmware   `json:"firmware"`    // what its tables say; null when there are none
+	Settings   *Settings   `json:"settings"`    // of the kernel that matter; null when they were not read
 	Latency    *Latency    `json:"latency"`     // node × node
 	CPULatency *Latency    `json:"cpu_latency"` // CPU × node
-	Bandwidth  []Bandwidth `json:"bandwidth"`
-	Loaded     []Loaded    `json:"loaded"`
-	Levels     []Levels    `json:"levels"`
-	C2C        []C2C       `json:"c2c"`
-	Pages      []Page      `json:"pages"`
-	Diagnosis  *Diagnosis  `json:"diagnosis"`
+	Bandwidth  []Bandwidth `json:"bandwidth"`   // matrices, one for each mix of reads and writes
+	Loaded     []Loaded    `json:"loaded"`      // latency under load, by pair of nodes
+	Levels     []Levels    `json:"levels"`      // latency by size of buffer
+	C2C        []C2C       `json:"c2c"`         // latency between two cores' caches
+	Pages      []Page      `json:"pages"`       // what a page costs by its size
+	Diagnosis  *Diagnosis  `json:"diagnosis"`   // of doctor; null without one
 	// NotMeasured is why a measurement that was asked for could not be taken; ""
 	// when none was asked for, and when it was taken.
 	NotMeasured string `json:"not_measured,omitempty"`
@@ -42,64 +42,64 @@ type Document struct {
 
 // Host is the machine as far as a measurement depends on it.
 type Host struct {
-	ID          string    `json:"id"` // of the machine, for people: vendor and product
-	CPU         string    `json:"cpu"`
-	Arch        string    `json:"arch"`
-	Kernel      string    `json:"kernel"`
+	ID          string    `json:"id"`           // of the machine, for people: vendor and product
+	CPU         string    `json:"cpu"`          // model
+	Arch        string    `json:"arch"`         // as Go names it, such as amd64
+	Kernel      string    `json:"kernel"`       // release
 	CmdlineNUMA []string  `json:"cmdline_numa"` // numa=…, acpi=off as booted; null when the command line is unknown
 	Virt        string    `json:"virt"`         // "none", "kvm", "vm"; "" unknown
-	THP         string    `json:"thp"`
-	LLC         int64     `json:"llc_bytes"` // of one last-level cache; 0 unknown
-	CPUs        int       `json:"cpus"`      // online
-	Packages    []Package `json:"packages"`
-	Fingerprint string    `json:"fingerprint"`
+	THP         string    `json:"thp"`          // transparent_hugepage/enabled
+	LLC         int64     `json:"llc_bytes"`    // of one last-level cache; 0 unknown
+	CPUs        int       `json:"cpus"`         // online
+	Packages    []Package `json:"packages"`     // by rising ID
+	Fingerprint string    `json:"fingerprint"`  // of the hardware: measurements hold for the same one
 }
 
 // Package is one socket.
 type Package struct {
-	ID   int             `json:"id"`
-	CPUs topology.CPUSet `json:"cpus"`
+	ID   int             `json:"id"`   // physical_package_id
+	CPUs topology.CPUSet `json:"cpus"` // of the package
 }
 
 // Run tells how the measuring went.
 type Run struct {
-	Started  string   `json:"started"` // RFC 3339
-	Seconds  float64  `json:"seconds"`
-	Profile  string   `json:"profile"`
-	Tool     string   `json:"tool"`
-	Load1    Value    `json:"load1"`
-	Rejected Value    `json:"rejected_pct"` // samples thrown out
-	Sigma    Value    `json:"control_sigma"`
-	RT       bool     `json:"rt"`      // latencies were taken under SCHED_FIFO
-	Partial  bool     `json:"partial"` // ended by a signal or by its budget
-	Clock    []Clock  `json:"clock"`   // of the CPUs that stand for the nodes
-	LeftOut  []Left   `json:"left_out"`
-	Notes    []string `json:"notes"`
+	Started  string   `json:"started"`       // RFC 3339
+	Seconds  float64  `json:"seconds"`       // that it took
+	Profile  string   `json:"profile"`       // quick, standard or thorough
+	Tool     string   `json:"tool"`          // that measured, with its version
+	Load1    Value    `json:"load1"`         // load average of a minute before it began
+	Rejected Value    `json:"rejected_pct"`  // samples thrown out
+	Sigma    Value    `json:"control_sigma"` // relative spread of the control measurement
+	RT       bool     `json:"rt"`            // latencies were taken under SCHED_FIFO
+	Partial  bool     `json:"partial"`       // ended by a signal or by its budget
+	Clock    []Clock  `json:"clock"`         // of the CPUs that stand for the nodes
+	LeftOut  []Left   `json:"left_out"`      // nodes that were not measured
+	Notes    []string `json:"notes"`         // sentences on what was odd
 }
 
 // Clock is the clock of a CPU in MHz, by a chain of one-cycle operations and as
 // cpufreq tells it, before the measurements and after.
 type Clock struct {
-	CPU        int   `json:"cpu"`
-	Before     Value `json:"before_mhz"`
-	After      Value `json:"after_mhz"`
-	FreqBefore Value `json:"cpufreq_before_mhz"`
-	FreqAfter  Value `json:"cpufreq_after_mhz"`
+	CPU        int   `json:"cpu"`                // that was timed
+	Before     Value `json:"before_mhz"`         // MHz, as found by timed instructions before the measurement
+	After      Value `json:"after_mhz"`          // MHz, the same after it
+	FreqBefore Value `json:"cpufreq_before_mhz"` // MHz by cpufreq before the measurement
+	FreqAfter  Value `json:"cpufreq_after_mhz"`  // MHz by cpufreq after it
 }
 
 // Left is a node that was not measured, and why.
 type Left struct {
-	Node int    `json:"node"`
-	Why  string `json:"why"`
+	Node int    `json:"node"` // that was left out
+	Why  string `json:"why"`  // in a sentence
 }
 
 // Node is one NUMA node as it was at the time.
 type Node struct {
-	ID   int             `json:"id"`
-	CPUs topology.CPUSet `json:"cpus"`
-	Mem  *int64          `json:"mem_bytes"`
-	Free *int64          `json:"free_bytes"`
-	Kind string          `json:"kind"`
+	ID   int             `json:"id"`         // of the kernel
+	CPUs topology.CPUSet `json:"cpus"`       // that are online
+	Mem  *int64          `json:"mem_bytes"`  // bytes in all; null unknown
+	Free *int64          `json:"free_bytes"` // bytes; null unknown
+	Kind string          `json:"kind"`       // of memory, such as ram or cxl
 	// DIMMs from SMBIOS, where its slot labels tell the package.
 	Channels   *int   `json:"dimm_channels"`      // with memory in them
 	MaxChannel *int   `json:"dimm_channel_slots"` // there are
@@ -107,38 +107,38 @@ type Node struct {
 	Pages      string `json:"pages"`              // kind of page measured on: thp, 4k, mixed; "" not measured
 	// What the kernel took from the HMAT for the nearest initiators.
 	HMATLatency Value `json:"hmat_read_latency_ns"`
-	HMATMBs     Value `json:"hmat_read_mb_s"`
+	HMATMBs     Value `json:"hmat_read_mb_s"` // MB/s of local reads as the firmware says
 }
 
 // Firmware is what the ACPI tables say, nil when they cannot be read. Rows and
 // columns of SLIT and HMAT go by Domains.
 type Firmware struct {
-	SRAT        bool  `json:"srat"`           // the table is there
-	Domains     []int `json:"domains"`        // proximity domains with CPUs or memory, rising
-	Memory      []int `json:"memory_domains"` // … with memory
-	SLIT        Table `json:"slit"`
-	HMATLatency Table `json:"hmat_read_latency_ns"`
-	HMATMBs     Table `json:"hmat_read_mb_s"`
+	SRAT        bool  `json:"srat"`                 // the table is there
+	Domains     []int `json:"domains"`              // proximity domains with CPUs or memory, rising
+	Memory      []int `json:"memory_domains"`       // … with memory
+	SLIT        Table `json:"slit"`                 // distances, 10 is local
+	HMATLatency Table `json:"hmat_read_latency_ns"` // ns of a read, from row to column
+	HMATMBs     Table `json:"hmat_read_mb_s"`       // MB/s of reads, from row to column
 }
 
 // Latency is idle read latency. Flags of a cell: "" good; "~" interval over
 // 5 %; "llc-diluted", "4k", "unbound", "failed: …".
 type Latency struct {
-	Unit   string       `json:"unit"` // ns
-	Pages  string       `json:"pages"`
-	From   string       `json:"from"` // node or cpu
-	Rows   []int        `json:"rows"` // IDs
-	Cols   []int        `json:"cols"` // node IDs
-	Median Table        `json:"median"`
-	Best   Table        `json:"best"` // 5th percentile
-	Sigma  Table        `json:"sigma"`
-	CI95   [][]Interval `json:"ci95"`
+	Unit   string       `json:"unit"`   // ns
+	Pages  string       `json:"pages"`  // that the buffers had: base or huge
+	From   string       `json:"from"`   // node or cpu
+	Rows   []int        `json:"rows"`   // IDs
+	Cols   []int        `json:"cols"`   // node IDs
+	Median Table        `json:"median"` // ns of a load, from row to column
+	Best   Table        `json:"best"`   // 5th percentile
+	Sigma  Table        `json:"sigma"`  // robust spread of the samples, ns
+	CI95   [][]Interval `json:"ci95"`   // 95 % interval of the median, ns
 	// Ratio is to the row's cheapest local cell, from pairs of samples of the same round.
 	Ratio    Table        `json:"ratio"`
-	RatioCI  [][]Interval `json:"ratio_ci95"`
-	Samples  [][]int      `json:"samples"`
-	Rejected [][]int      `json:"rejected"`
-	Flags    [][]string   `json:"flags"`
+	RatioCI  [][]Interval `json:"ratio_ci95"` // 95 % interval of the ratio to local
+	Samples  [][]int      `json:"samples"`    // that count, by cell
+	Rejected [][]int      `json:"rejected"`   // samples, by cell
+	Flags    [][]string   `json:"flags"`      // what is odd, by cell
 	// Adjacent is how much lower the latency looks when neighbouring lines are
 	// read close in time: what an adjacent-line prefetcher hides. Unknown when not run.
 	Adjacent Value `json:"adjacent_line_effect"`
@@ -152,44 +152,44 @@ type Bandwidth struct {
 	Mix    string `json:"mix"`    // r, 3:1, 2:1, 1:1, w, nt, triad, nt-triad
 	Kernel string `json:"kernel"` // instructions used
 	Unit   string `json:"unit"`   // MB/s, 10^6
-	Rows   []int  `json:"rows"`
-	Cols   []int  `json:"cols"`
+	Rows   []int  `json:"rows"`   // nodes whose CPUs read or write
+	Cols   []int  `json:"cols"`   // nodes whose memory it is
 	Median Table  `json:"median"` // what the program loads and stores
 	// Traffic adds the reads for ownership that ordinary stores cost.
 	Traffic  Table        `json:"traffic"`
-	CI95     [][]Interval `json:"ci95"`
-	Threads  [][]int      `json:"threads"` // that reached the median
-	Knee     [][]int      `json:"knee"`    // threads that reach 90 % of it
-	Total    Value        `json:"total"`   // all nodes at once, each local
-	Samples  [][]int      `json:"samples"`
-	Rejected [][]int      `json:"rejected"`
-	Flags    [][]string   `json:"flags"`
+	CI95     [][]Interval `json:"ci95"`     // 95 % interval of the median, MB/s
+	Threads  [][]int      `json:"threads"`  // that reached the median
+	Knee     [][]int      `json:"knee"`     // threads that reach 90 % of it
+	Total    Value        `json:"total"`    // all nodes at once, each local
+	Samples  [][]int      `json:"samples"`  // that count, by cell
+	Rejected [][]int      `json:"rejected"` // samples, by cell
+	Flags    [][]string   `json:"flags"`    // what is odd, by cell
 }
 
 // Loaded is latency under load on one pair of nodes.
 type Loaded struct {
-	From   int           `json:"from"`
-	To     int           `json:"to"`
-	Mix    string        `json:"mix"`
-	Load   int           `json:"load_cpus"`
-	Points []LoadedPoint `json:"points"`
-	Peak   Value         `json:"peak_mbps"`
-	Knee   Value         `json:"knee_mbps"`
-	At50   Value         `json:"ns_at_50"`
-	At75   Value         `json:"ns_at_75"`
-	At90   Value         `json:"ns_at_90"`
+	From   int           `json:"from"`      // node whose CPUs load
+	To     int           `json:"to"`        // node whose memory it is
+	Mix    string        `json:"mix"`       // of reads and writes
+	Load   int           `json:"load_cpus"` // CPUs that make the load
+	Points []LoadedPoint `json:"points"`    // by rising load
+	Peak   Value         `json:"peak_mbps"` // MB/s, the most that was reached
+	Knee   Value         `json:"knee_mbps"` // MB/s at which latency begins to climb
+	At50   Value         `json:"ns_at_50"`  // ns at 50 % of the peak
+	At75   Value         `json:"ns_at_75"`  // ns at 75 % of the peak
+	At90   Value         `json:"ns_at_90"`  // ns at 90 % of the peak
 }
 
 // LoadedPoint is one injected pause.
 type LoadedPoint struct {
-	Gap  int   `json:"gap"` // pause between bursts; -1: no load at all
-	NS   Value `json:"ns"`
-	MBps Value `json:"mbps"`
+	Gap  int   `json:"gap"`  // pause between bursts; -1: no load at all
+	NS   Value `json:"ns"`   // of a load
+	MBps Value `json:"mbps"` // MB/s at the same time
 	// Ran is the share of the time, 0 to 1, for which the load's threads had a CPU; 0 when
 	// unknown or without load. Below LoadRan the point has the flag "~": the load came in
 	// spurts, and the point counts for nothing.
 	Ran  float64 `json:"ran,omitempty"`
-	Flag string  `json:"flag,omitempty"`
+	Flag string  `json:"flag,omitempty"` // what is odd with it
 }
 
 // LoadRan is the least Ran of a point that says what its pause stands for.
@@ -197,31 +197,31 @@ const LoadRan = 0.9
 
 // Levels is latency by working set.
 type Levels struct {
-	CPU    int          `json:"cpu"`
-	Node   int          `json:"node"`
-	Points []LevelPoint `json:"points"`
-	Knees  []Knee       `json:"knees"`
+	CPU    int          `json:"cpu"`              // that read
+	Node   int          `json:"node"`             // whose memory it read
+	Points []LevelPoint `json:"points"`           // by rising size
+	Knees  []Knee       `json:"knees"`            // where latency climbs
 	Caches []Cache      `json:"caches,omitempty"` // data caches of the CPU by sysfs, smallest first; nil unknown
 }
 
 // Cache is one data or unified cache of a CPU.
 type Cache struct {
-	Name  string `json:"name"` // L1d, L2, L3
-	Bytes int64  `json:"bytes"`
+	Name  string `json:"name"`  // L1d, L2, L3
+	Bytes int64  `json:"bytes"` // of size
 }
 
 // LevelPoint is one working set.
 type LevelPoint struct {
-	Bytes int64    `json:"bytes"`
-	NS    Value    `json:"ns"`
-	CI95  Interval `json:"ci95"`
+	Bytes int64    `json:"bytes"` // of the buffer
+	NS    Value    `json:"ns"`    // of a load
+	CI95  Interval `json:"ci95"`  // 95 % interval of it, ns
 }
 
 // Knee is a step of the curve: the largest working set before latency rises.
 type Knee struct {
 	Level string `json:"level"` // the cache that ends there, or "step 2" when none does
-	Bytes int64  `json:"bytes"`
-	NS    Value  `json:"ns"`
+	Bytes int64  `json:"bytes"` // at which a level ends
+	NS    Value  `json:"ns"`    // of a load within the level
 }
 
 // KneeName tells a step of the curve: "L2 (1 MiB) ends at 708 KiB" or "step 2 at 180 KiB".
@@ -236,11 +236,11 @@ func (l *Levels) KneeName(k Knee) string {
 
 // C2C is one way latency between CPUs through one line.
 type C2C struct {
-	Unit     string  `json:"unit"`
+	Unit     string  `json:"unit"`      // that the rows stand for
 	LineHome string  `json:"line_home"` // "first", "A", "B"
-	CPUs     []int   `json:"cpus"`
-	Median   Table   `json:"median"`
-	Flags    [][]int `json:"timeouts"` // pairs that did not finish
+	CPUs     []int   `json:"cpus"`      // that were measured, in the order of rows and columns
+	Median   Table   `json:"median"`    // ns of a line's way from one to the other
+	Flags    [][]int `json:"timeouts"`  // pairs that did not finish
 }
 
 // Page is the latency of one 2 MiB page from one CPU of every package.

@@ -69,12 +69,12 @@ const (
 // Plan is what will be measured, how long that takes about, and the memory it needs.
 type Plan struct {
 	Request Request    `json:"-"`
-	Profile string     `json:"profile"`
-	Steps   []PlanStep `json:"steps"`
-	Seconds float64    `json:"seconds"`
+	Profile string     `json:"profile"`  // quick, standard or thorough
+	Steps   []PlanStep `json:"steps"`    // in the order they are measured
+	Seconds float64    `json:"seconds"`  // that all is expected to take
 	Buffers []Buffer   `json:"buffers"`  // by node
 	LeftOut []Left     `json:"left_out"` // nodes with memory that are not measured
-	Notes   []string   `json:"notes"`
+	Notes   []string   `json:"notes"`    // sentences on what will not be measured
 
 	NodeCPUs  []NodeCPU                  `json:"-"` // rows of the node to node matrix
 	CPUs      []topology.CPUID           `json:"-"` // rows of the CPU to node matrix; nil: not measured
@@ -91,16 +91,16 @@ type Plan struct {
 
 // PlanStep is one part.
 type PlanStep struct {
-	Part    Part    `json:"part"`
-	Says    string  `json:"says"`
-	Cells   int     `json:"cells"`
-	Seconds float64 `json:"seconds"`
+	Part    Part    `json:"part"`    // of the document that it fills
+	Says    string  `json:"says"`    // what is measured, in a sentence
+	Cells   int     `json:"cells"`   // numbers that come of it
+	Seconds float64 `json:"seconds"` // that it is expected to take
 }
 
 // Buffer is memory on one node.
 type Buffer struct {
-	Node    topology.NodeID `json:"node"`
-	Bytes   int64           `json:"bytes"`
+	Node    topology.NodeID `json:"node"`        // that it is on
+	Bytes   int64           `json:"bytes"`       // of size
 	Diluted bool            `json:"llc_diluted"` // less than 8 caches
 }
 

@@ -11,10 +11,10 @@ import (
 
 // Worsening is one thing that becomes worse for a workload.
 type Worsening struct {
-	Workload workload.ID `json:"workload"`
-	Term     string      `json:"term"`   // as in the terms of a candidate
-	Before   float64     `json:"before"` // in the unit of scores: vCPUs times local accesses
-	After    float64     `json:"after"`
+	Workload workload.ID `json:"workload"` // that loses
+	Term     string      `json:"term"`     // as in the terms of a candidate
+	Before   float64     `json:"before"`   // in the unit of scores: vCPUs times local accesses
+	After    float64     `json:"after"`    // expected cost of its accesses afterwards, 1 is all local
 }
 
 // fares is how a placed workload fares, in the terms of a score; h is in the ledger.

@@ -93,7 +93,7 @@ const (
 
 // Target is the thing a step changes.
 type Target struct {
-	Kind      workload.Kind      `json:"kind"`
+	Kind      workload.Kind      `json:"kind"`                // of workload
 	Cgroup    string             `json:"cgroup,omitempty"`    // path below the cgroup root
 	Object    string             `json:"object,omitempty"`    // the cgroup that was read: one made anew since is not meant
 	Device    string             `json:"device,omitempty"`    // interrupt or queue, as the path of its setting
@@ -133,9 +133,9 @@ func (t Target) Name() string {
 
 // Step is one reversible effect.
 type Step struct {
-	Kind     StepKind              `json:"kind"`
-	Workload workload.ID           `json:"workload"`
-	Target   Target                `json:"target"`
+	Kind     StepKind              `json:"kind"`             // of change
+	Workload workload.ID           `json:"workload"`         // that it is for
+	Target   Target                `json:"target"`           // what is changed
 	From     string                `json:"from,omitempty"`   // value when the plan was made, list format
 	To       string                `json:"to"`               // value wanted, list format; for move-pages the home
 	Shares   []workload.NodeMemory `json:"shares,omitempty"` // move-pages, and set-mems of a guest: what each home node should hold in the end
@@ -146,20 +146,20 @@ type Step struct {
 	// Optional: where it fails, the steps of the workload after it are carried out all
 	// the same.
 	Optional bool         `json:"optional,omitempty"`
-	Reason   words.Reason `json:"reason"`
-	Gain     Gain         `json:"gain"`
-	Cost     Cost         `json:"cost"`
+	Reason   words.Reason `json:"reason"` // in words and numbers
+	Gain     Gain         `json:"gain"`   // what it is expected to bring
+	Cost     Cost         `json:"cost"`   // what it is expected to take
 }
 
 // Gain is what a step is expected to bring; the steps of one workload share it.
 type Gain struct {
 	LocalityBefore float64 `json:"locality_before"` // 0 to 1
-	LocalityAfter  float64 `json:"locality_after"`
+	LocalityAfter  float64 `json:"locality_after"`  // share of local accesses afterwards, 0 to 1
 }
 
 // Cost is what a step is expected to take.
 type Cost struct {
-	Bytes   int64   `json:"bytes"`
+	Bytes   int64   `json:"bytes"`   // of pages that move
 	Seconds float64 `json:"seconds"` // at the paced bandwidth
 }
 

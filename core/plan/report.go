@@ -25,9 +25,9 @@ const (
 
 // Decision is what was chosen for one workload and why.
 type Decision struct {
-	Workload   workload.ID      `json:"workload"`
-	Outcome    Outcome          `json:"outcome"`
-	Home       topology.NodeSet `json:"home"`
+	Workload   workload.ID      `json:"workload"`             // that was decided on
+	Outcome    Outcome          `json:"outcome"`              // in a word
+	Home       topology.NodeSet `json:"home"`                 // nodes; empty without one
 	Reasons    []words.Reason   `json:"reasons"`              // the weightiest first
 	Candidates []Candidate      `json:"candidates,omitempty"` // best first
 	Shortages  []Shortage       `json:"shortages,omitempty"`  // of a refusal: what each node lacks for all of it
@@ -37,23 +37,23 @@ type Decision struct {
 
 // Distance is what an access to another node's memory was taken to cost.
 type Distance struct {
-	From   topology.NodeID `json:"from"`
-	To     topology.NodeID `json:"to"`
-	Times  float64         `json:"times"` // a local access
-	Source topology.Source `json:"source"`
+	From   topology.NodeID `json:"from"`   // node
+	To     topology.NodeID `json:"to"`     // node
+	Times  float64         `json:"times"`  // a local access
+	Source topology.Source `json:"source"` // of the figure
 }
 
 // Candidate is one node set that was weighed.
 type Candidate struct {
-	Nodes    topology.NodeSet `json:"nodes"`
-	Score    float64          `json:"score"` // lower is better; meaningful within one decision
-	Terms    []Term           `json:"terms,omitempty"`
+	Nodes    topology.NodeSet `json:"nodes"`             // that were looked at
+	Score    float64          `json:"score"`             // lower is better; meaningful within one decision
+	Terms    []Term           `json:"terms,omitempty"`   // of the score
 	Rejected words.Reason     `json:"rejected,omitzero"` // why it was not taken; none for the winner
 }
 
 // Term is one part of a score.
 type Term struct {
-	Name  string       `json:"name"`
+	Name  string       `json:"name"`         // of the term
 	Value float64      `json:"value"`        // already weighted: terms add up to the score
 	Why   words.Reason `json:"why,omitzero"` // the numbers behind it
 }
@@ -71,8 +71,8 @@ const (
 
 // Shortage says what a node set lacked for a workload.
 type Shortage struct {
-	Nodes    topology.NodeSet `json:"nodes"`
-	Resource Resource         `json:"resource"`
-	Want     int64            `json:"want"` // CPUs, cores, KiB or pages
-	Have     int64            `json:"have"`
+	Nodes    topology.NodeSet `json:"nodes"`    // that are looked at together
+	Resource Resource         `json:"resource"` // that is short
+	Want     int64            `json:"want"`     // CPUs, cores, KiB or pages
+	Have     int64            `json:"have"`     // what is left of it, in the resource's unit
 }

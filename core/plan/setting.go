@@ -142,11 +142,11 @@ const (
 // Entry is one setting in the journal, the oldest value known: a second change
 // of the same thing keeps Old and renews New.
 type Entry struct {
-	Seq      uint64      `json:"seq"`
-	Time     time.Time   `json:"time"`
-	Workload workload.ID `json:"workload"`
-	Kind     SettingKind `json:"kind"`
-	Path     string      `json:"path"`
+	Seq      uint64      `json:"seq"`           // number, rising
+	Time     time.Time   `json:"time"`          // of the first change
+	Workload workload.ID `json:"workload"`      // that it is for
+	Kind     SettingKind `json:"kind"`          // of setting
+	Path     string      `json:"path"`          // of the file or object that holds it
 	Groups   string      `json:"kin,omitempty"` // of the Setting
 	Old      string      `json:"old"`           // before homenode first touched it
 	New      string      `json:"new"`           // what homenode wrote last
@@ -155,7 +155,7 @@ type Entry struct {
 	Past   []string   `json:"past,omitempty"`
 	Object string     `json:"object,omitempty"` // of the Setting
 	Ticks  uint64     `json:"ticks,omitempty"`  // of the Setting; 0 in entries of before
-	State  EntryState `json:"state"`
+	State  EntryState `json:"state"`            // of the change
 }
 
 // Ours reports whether a setting that reads as now is still homenode's: it has a value
@@ -235,20 +235,20 @@ var EventKinds = []EventKind{EventDaemon, EventPlan, EventStep, EventMove, Event
 
 // Event is one line of the history.
 type Event struct {
-	Seq      uint64      `json:"seq"`
-	Time     time.Time   `json:"time"`
-	Kind     EventKind   `json:"kind"`
-	Workload workload.ID `json:"workload,omitempty"`
-	Code     words.Code  `json:"code,omitempty"` // of Text
-	Text     string      `json:"text"`
-	Error    bool        `json:"error,omitempty"`
-	Move     *Move       `json:"move,omitempty"` // of the end of a page move: its record
-	By       *Asker      `json:"by,omitempty"`   // who asked for it; nil when nobody did
+	Seq      uint64      `json:"seq"`                // number, rising
+	Time     time.Time   `json:"time"`               // when it happened
+	Kind     EventKind   `json:"kind"`               // of event
+	Workload workload.ID `json:"workload,omitempty"` // that it is about; empty when it is about the host or the daemon
+	Code     words.Code  `json:"code,omitempty"`     // of Text
+	Text     string      `json:"text"`               // for people; may change between versions
+	Error    bool        `json:"error,omitempty"`    // it is a failure
+	Move     *Move       `json:"move,omitempty"`     // of the end of a page move: its record
+	By       *Asker      `json:"by,omitempty"`       // who asked for it; nil when nobody did
 }
 
 // Asker is who asked for something, by the kernel's word.
 type Asker struct {
-	UID  int    `json:"uid"`
+	UID  int    `json:"uid"`            // of the process that asked
 	User string `json:"user,omitempty"` // of that UID; "" when the host has no name for it
 	// Login is who has logged in, where that is another user (loginuid, as auditd has it):
 	// who became root by sudo or su.
@@ -272,7 +272,7 @@ func (a *Asker) String() string {
 
 // Move is the state of one paced page move, kept across restarts.
 type Move struct {
-	Workload workload.ID `json:"workload"`
+	Workload workload.ID `json:"workload"`      // whose pages move
 	Home     string      `json:"home"`          // list format
 	Planned  int64       `json:"planned"`       // bytes off home when it began
 	Moved    int64       `json:"moved"`         // bytes
@@ -280,13 +280,13 @@ type Move struct {
 	Why      string      `json:"why,omitempty"` // why bytes were refused, by reason
 	// RefusedBy is Refused by cause, the most first.
 	RefusedBy []Refusal `json:"refused_by,omitempty"`
-	Started   time.Time `json:"started"`
-	Seconds   float64   `json:"seconds"`
-	State     string    `json:"state"` // running, done, paused, cancelled, failed, interrupted
+	Started   time.Time `json:"started"` // when it began
+	Seconds   float64   `json:"seconds"` // that it has taken, without rests
+	State     string    `json:"state"`   // running, done, paused, cancelled, failed, interrupted
 	// LocalityBefore is that of the look the move was begun on, LocalityAfter that of the
 	// first look begun after its end; null when unknown.
 	LocalityBefore *float64 `json:"locality_before,omitempty"`
-	LocalityAfter  *float64 `json:"locality_after,omitempty"`
+	LocalityAfter  *float64 `json:"locality_after,omitempty"` // share of local accesses after it, 0 to 1
 }
 
 // Cause names why memory is not moved; it is stable, for programs.
@@ -312,7 +312,7 @@ func (c Cause) Lasts() bool {
 
 // Refusal is memory that was not moved, for one reason.
 type Refusal struct {
-	Cause Cause  `json:"cause"`
-	Bytes int64  `json:"bytes"`
-	Why   string `json:"why"` // in words
+	Cause Cause  `json:"cause"` // why the kernel refused
+	Bytes int64  `json:"bytes"` // that it refused
+	Why   string `json:"why"`   // in words
 }

@@ -22,66 +22,66 @@ const maxJSON = 16 << 20
 type (
 	hostJSON struct {
 		Schema    string        `json:"schema"`
-		CPU       string        `json:"cpu,omitempty"`
-		Nodes     []nodeJSON    `json:"nodes"`
-		Packages  []packageJSON `json:"packages"`
-		Cores     []coreJSON    `json:"cores"`
-		LLCs      []llcJSON     `json:"llcs"`
-		Distances [][]*int64    `json:"distances"`
-		Online    *string       `json:"online_cpus"`
-		Offline   string        `json:"offline_cpus"`
-		Allowed   *string       `json:"allowed_cpus"`
-		Mems      *string       `json:"allowed_mems"`
-		HMAT      [][]*float64  `json:"hmat_latency_ns,omitempty"`
-		Measured  *measuredJSON `json:"measured"`
-		Devices   []deviceJSON  `json:"devices"`
-		Notes     []noteJSON    `json:"notes"`
+		CPU       string        `json:"cpu,omitempty"`             // model
+		Nodes     []nodeJSON    `json:"nodes"`                     // by rising ID
+		Packages  []packageJSON `json:"packages"`                  // by rising ID
+		Cores     []coreJSON    `json:"cores"`                     // with their hardware threads
+		LLCs      []llcJSON     `json:"llcs"`                      // last-level caches
+		Distances [][]*int64    `json:"distances"`                 // of the firmware (SLIT), 10 is local; null unknown
+		Online    *string       `json:"online_cpus"`               // CPUs that are online
+		Offline   string        `json:"offline_cpus"`              // CPUs that are offline
+		Allowed   *string       `json:"allowed_cpus"`              // CPUs that homenode itself may use
+		Mems      *string       `json:"allowed_mems"`              // nodes that homenode itself may use
+		HMAT      [][]*float64  `json:"hmat_latency_ns,omitempty"` // latency of the firmware, ns; null unknown
+		Measured  *measuredJSON `json:"measured"`                  // what probe found; null when nothing was measured
+		Devices   []deviceJSON  `json:"devices"`                   // with a place in the host
+		Notes     []noteJSON    `json:"notes"`                     // on what the kernel does not tell
 	}
 	nodeJSON struct {
-		ID          *int64     `json:"id"`
-		Package     *int64     `json:"package"`
-		CPUs        string     `json:"cpus"`
-		Memory      *int64     `json:"memory_kib"`
-		Free        *int64     `json:"free_kib"`
-		Reclaimable *int64     `json:"reclaimable_kib"`
-		Kind        string     `json:"kind"`
-		HugePages   []poolJSON `json:"hugepages"`
+		ID          *int64     `json:"id"`              // of the kernel
+		Package     *int64     `json:"package"`         // that it is in; -1 none
+		CPUs        string     `json:"cpus"`            // that are online, as a list
+		Memory      *int64     `json:"memory_kib"`      // KiB in all; null unknown
+		Free        *int64     `json:"free_kib"`        // KiB now; null unknown
+		Reclaimable *int64     `json:"reclaimable_kib"` // KiB of caches that the kernel would give up; null unknown
+		Kind        string     `json:"kind"`            // of memory
+		HugePages   []poolJSON `json:"hugepages"`       // pools by size
 	}
 	poolJSON struct {
-		Size  *int64 `json:"size_kib"`
-		Total *int64 `json:"total"`
-		Free  *int64 `json:"free"`
+		Size  *int64 `json:"size_kib"` // KiB of a page
+		Total *int64 `json:"total"`    // pages, free and used
+		Free  *int64 `json:"free"`     // pages
 	}
 	packageJSON struct {
-		ID   *int64 `json:"id"`
-		CPUs string `json:"cpus"`
+		ID   *int64 `json:"id"`   // physical_package_id
+		CPUs string `json:"cpus"` // as a list
 	}
 	coreJSON struct {
-		CPUs     string `json:"cpus"`
-		Node     *int64 `json:"node"`
-		Package  *int64 `json:"package"`
-		Capacity *int64 `json:"capacity"`
+		CPUs     string `json:"cpus"`     // its hardware threads, as a list
+		Node     *int64 `json:"node"`     // that it is on
+		Package  *int64 `json:"package"`  // that it is in
+		Capacity *int64 `json:"capacity"` // of a CPU beside the fastest, which has 1024; null unknown
 	}
 	llcJSON struct {
-		CPUs  string `json:"cpus"`
-		Level *int64 `json:"level"`
-		Size  *int64 `json:"size_kib"`
+		CPUs  string `json:"cpus"`     // that share it, as a list
+		Level *int64 `json:"level"`    // of the cache, such as 3
+		Size  *int64 `json:"size_kib"` // KiB; null unknown
 	}
 	measuredJSON struct {
-		Latency   [][]*float64 `json:"latency_ns"`
-		Bandwidth [][]*float64 `json:"bandwidth_mib_s"`
-		Source    string       `json:"source,omitempty"`
+		Latency   [][]*float64 `json:"latency_ns"`       // ns, from row to column; null not measured
+		Bandwidth [][]*float64 `json:"bandwidth_mib_s"`  // MiB/s, from row to column; null not measured
+		Source    string       `json:"source,omitempty"` // document it is from
 	}
 	deviceJSON struct {
-		Name string `json:"name"`
-		Kind string `json:"kind"`
-		PCI  string `json:"pci"`
-		Node *int64 `json:"node"`
-		Root string `json:"root"`
+		Name string `json:"name"` // as the kernel has it
+		Kind string `json:"kind"` // of device
+		PCI  string `json:"pci"`  // address; empty when it has none
+		Node *int64 `json:"node"` // that it is on; -1 unknown
+		Root string `json:"root"` // PCI root or port it is behind
 	}
 	noteJSON struct {
-		Subject string `json:"subject"`
-		Text    string `json:"text"`
+		Subject string `json:"subject"` // what it is about
+		Text    string `json:"text"`    // in a sentence
 	}
 )
 

@@ -88,9 +88,9 @@ func Sentences(reasons []Reason) []string {
 func Join(reasons []Reason) string { return strings.Join(Sentences(reasons), " ") }
 
 type reasonJSON struct {
-	Code Code   `json:"code"`
-	Text string `json:"text,omitempty"`
-	Args []any  `json:"args,omitempty"`
+	Code Code   `json:"code"`           // of the sentence; does not change between versions
+	Text string `json:"text,omitempty"` // the sentence, for people; may change
+	Args []any  `json:"args,omitempty"` // what stands in the sentence, in its order
 }
 
 // MarshalJSON writes the code, the sentence and the values.

@@ -5,12 +5,12 @@ import "github.com/homenode/homenode/core/topology"
 // Figures is a table of amounts by node, as numastat(8) has them.
 type Figures struct {
 	Nodes []topology.NodeID `json:"nodes"` // the columns, rising
-	Rows  []Figure          `json:"rows"`
+	Rows  []Figure          `json:"rows"`  // of the table
 }
 
 // Figure is a row of Figures.
 type Figure struct {
-	Name   string  `json:"name"`
+	Name   string  `json:"name"`    // of the row
 	Unit   string  `json:"unit"`    // InKiB or InPages
 	ByNode []int64 `json:"by_node"` // as Figures.Nodes; -1 where it is not known
 }
@@ -34,6 +34,6 @@ func (f *Figure) Total() int64 {
 
 // Unread is a process that is not in Figures.
 type Unread struct {
-	PID int    `json:"pid"`
-	Why string `json:"why"`
+	PID int    `json:"pid"` // of the process
+	Why string `json:"why"` // it could not be read
 }

@@ -21,8 +21,8 @@ const (
 
 // NodeMemory is memory on one node.
 type NodeMemory struct {
-	Node topology.NodeID
-	KiB  topology.KiB
+	Node topology.NodeID // that it lies on
+	KiB  topology.KiB    // that lie there
 }
 
 // NodeShare is a part (0 to 1) of something that falls to one node.
@@ -34,7 +34,7 @@ type NodeShare struct {
 // Process is one process of a workload. PID and Start together name it for
 // good: the kernel reuses PIDs, never with the same start time.
 type Process struct {
-	PID   int
+	PID   int    // of the process
 	Start uint64 // field 22 of /proc/PID/stat, clock ticks since boot
 }
 
@@ -241,15 +241,15 @@ type NodeUse struct {
 // tasks waited for a resource (PSI).
 type Pressure struct {
 	Resource string  `json:"resource"` // cpu, memory, io
-	Some     float64 `json:"some"`
-	Full     float64 `json:"full"` // 0 for cpu: of a whole host it is not defined
+	Some     float64 `json:"some"`     // share of the time, in percent, in which some task waited (PSI)
+	Full     float64 `json:"full"`     // 0 for cpu: of a whole host it is not defined
 }
 
 // SourceStatus says of a source whether it can be used here, and why not.
 type SourceStatus struct {
-	Source Source `json:"source"`
-	Used   bool   `json:"used"`
-	Text   string `json:"text"` // what is read, or why nothing is
+	Source Source `json:"source"` // of figures on locality
+	Used   bool   `json:"used"`   // it is used
+	Text   string `json:"text"`   // what is read, or why nothing is
 }
 
 // Problem is something that could not be seen, in words.

@@ -185,8 +185,8 @@ Exit status: 0 nothing, 1 something is wrong.`,
 
 type hostReport struct {
 	Schema   string             `json:"schema"`
-	Reserve  topology.CPUSet    `json:"reserve"` // as configured or asked for; empty when none is
-	Findings []hostprep.Finding `json:"findings"`
+	Reserve  topology.CPUSet    `json:"reserve"`  // as configured or asked for; empty when none is
+	Findings []hostprep.Finding `json:"findings"` // the worst first
 }
 
 func printReport(e *Env, found []hostprep.Finding) error {
@@ -407,22 +407,22 @@ func inTheWay(c *cobra.Command, e *Env, h *topology.Host, w *hostWant, want *hos
 // preparation is what was or would be done.
 type preparation struct {
 	Schema  string          `json:"schema"`
-	Reserve topology.CPUSet `json:"reserve"`
-	Steps   []preparedStep  `json:"steps"`
-	Notes   []string        `json:"notes"`
-	Done    int             `json:"done"`
-	Fixed   int             `json:"kept_by_kernel"`
-	Failed  int             `json:"failed"`
+	Reserve topology.CPUSet `json:"reserve"`        // CPUs that are kept for the host
+	Steps   []preparedStep  `json:"steps"`          // in their order
+	Notes   []string        `json:"notes"`          // sentences on what is left
+	Done    int             `json:"done"`           // settings that were written
+	Fixed   int             `json:"kept_by_kernel"` // settings that the kernel keeps as they are
+	Failed  int             `json:"failed"`         // settings that could not be written
 }
 
 type preparedStep struct {
-	Kind   string       `json:"kind"`
-	Target string       `json:"target"`
-	From   string       `json:"from"`
-	To     string       `json:"to"`
-	Reason words.Reason `json:"reason"`
-	State  string       `json:"state"` // planned, done, kept by the kernel, failed
-	Error  string       `json:"error,omitempty"`
+	Kind   string       `json:"kind"`            // of setting
+	Target string       `json:"target"`          // unit, interrupt or file
+	From   string       `json:"from"`            // value before
+	To     string       `json:"to"`              // value afterwards
+	Reason words.Reason `json:"reason"`          // in words
+	State  string       `json:"state"`           // planned, done, kept by the kernel, failed
+	Error  string       `json:"error,omitempty"` // why it failed; empty when it did not
 }
 
 func (d *preparation) print(e *Env, dryRun bool) error {

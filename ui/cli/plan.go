@@ -212,20 +212,20 @@ type planDocument struct {
 }
 
 type planPlacement struct {
-	Workload  workload.ID      `json:"workload"`
-	Class     workload.Class   `json:"class"`
-	Home      topology.NodeSet `json:"home"`
-	CPUs      topology.CPUSet  `json:"cpus"`
-	Pins      []topology.CPUID `json:"pins,omitempty"` // the CPU of each vCPU of dedicated work
-	Idle      topology.CPUSet  `json:"idle"`           // siblings that nobody uses
-	Bound     bool             `json:"bound"`          // memory is bound to the home
-	HugePage  topology.KiB     `json:"huge_page_kib,omitempty"`
-	MemoryKiB []planMemory     `json:"memory"`
+	Workload  workload.ID      `json:"workload"`                // that is placed
+	Class     workload.Class   `json:"class"`                   // what it is promised
+	Home      topology.NodeSet `json:"home"`                    // nodes
+	CPUs      topology.CPUSet  `json:"cpus"`                    // that it may use
+	Pins      []topology.CPUID `json:"pins,omitempty"`          // the CPU of each vCPU of dedicated work
+	Idle      topology.CPUSet  `json:"idle"`                    // siblings that nobody uses
+	Bound     bool             `json:"bound"`                   // memory is bound to the home
+	HugePage  topology.KiB     `json:"huge_page_kib,omitempty"` // KiB of a page; 0 base pages
+	MemoryKiB []planMemory     `json:"memory"`                  // by node
 }
 
 type planMemory struct {
-	Node topology.NodeID `json:"node"`
-	KiB  topology.KiB    `json:"kib"`
+	Node topology.NodeID `json:"node"` // that it lies on
+	KiB  topology.KiB    `json:"kib"`  // that lie there
 }
 
 func planJSON(results []planned, l *place.Ledger) planDocument {

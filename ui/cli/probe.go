@@ -431,12 +431,21 @@ const (
 	planSchema = "homenode-measure-plan/1"
 )
 
+// measurePlan is what a measurement would do: `probe --dry-run --json`.
+type measurePlan struct {
+	Schema string `json:"schema"`
+	measure.Plan
+}
+
+// measureDiff is how two measurements differ: `probe diff --json`.
+type measureDiff struct {
+	Schema  string           `json:"schema"`
+	Changes []measure.Change `json:"changes"` // every number that both have
+}
+
 func printPlan(e *Env, p measure.Plan, asJSON bool) error {
 	if asJSON {
-		return printJSON(e.Stdout, struct {
-			Schema string `json:"schema"`
-			measure.Plan
-		}{planSchema, p})
+		return printJSON(e.Stdout, measurePlan{planSchema, p})
 	}
 	fmt.Fprintf(e.Stdout, "%s profile, about %.0f s\n", p.Profile, math.Ceil(p.Seconds))
 	for _, s := range p.Steps {
@@ -557,10 +566,7 @@ when the intervals do not touch and it is over the threshold.`,
 				if changes == nil {
 					changes = []measure.Change{}
 				}
-				if err := printJSON(e.Stdout, struct {
-					Schema  string           `json:"schema"`
-					Changes []measure.Change `json:"changes"`
-				}{diffSchema, changes}); err != nil {
+				if err := printJSON(e.Stdout, measureDiff{diffSchema, changes}); err != nil {
 					return err
 				}
 			} else {

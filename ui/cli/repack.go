@@ -157,36 +157,36 @@ func admittedAll(all []admission) bool {
 }
 
 type repackDocument struct {
-	Schema     string          `json:"schema"` // homenode-repack/2
-	Workloads  []repackAnswer  `json:"workloads"`
+	Schema     string          `json:"schema"`     // homenode-repack/2
+	Workloads  []repackAnswer  `json:"workloads"`  // an answer for each that was asked about
 	Placements []planPlacement `json:"placements"` // when all is done
 }
 
 type repackAnswer struct {
-	Workload workload.ID       `json:"workload"`
-	Outcome  string            `json:"outcome"` // fits, moves or refused
-	Place    *planPlacement    `json:"place"`   // null when refused
-	Moves    []repackMove      `json:"moves"`   // in the order to make
-	MovedKiB topology.KiB      `json:"moved_kib"`
-	AtLeast  int               `json:"at_least"` // no plan has fewer moves; proven
-	Tried    bool              `json:"tried"`    // all plans of fewer moves that keep what moves on one node each were tried
-	CutOff   bool              `json:"cut_off"`  // the time was up
-	Steps    int               `json:"steps"`
-	Worse    []place.Worsening `json:"worse"`
-	Reasons  []words.Reason    `json:"reasons"`
-	Decision plan.Decision     `json:"decision"`
+	Workload workload.ID       `json:"workload"`         // that was asked about
+	Outcome  string            `json:"outcome"`          // fits, moves or refused
+	Place    *planPlacement    `json:"place"`            // null when refused
+	Moves    []repackMove      `json:"moves"`            // in the order to make
+	MovedKiB topology.KiB      `json:"moved_kib"`        // memory that all moves take along
+	AtLeast  int               `json:"at_least"`         // no plan has fewer moves; proven
+	Tried    bool              `json:"tried"`            // all plans of fewer moves that keep what moves on one node each were tried
+	CutOff   bool              `json:"cut_off"`          // the time was up
+	Steps    int               `json:"steps"`            // of the search
+	Worse    []place.Worsening `json:"worse"`            // workloads whose accesses would cost more
+	Reasons  []words.Reason    `json:"reasons"`          // in words
+	Decision plan.Decision     `json:"decision"`         // on the workload itself
 	Nearer   *repackAnswer     `json:"nearer,omitempty"` // with moves it would come nearer to its memory
 }
 
 type repackMove struct {
-	Workload  workload.ID    `json:"workload"`
-	From      planPlacement  `json:"from"`
-	To        planPlacement  `json:"to"`
-	MovedKiB  topology.KiB   `json:"moved_kib"`
-	Temporary bool           `json:"temporary"` // it steps aside and moves again
-	Before    float64        `json:"access_before"`
-	After     float64        `json:"access_after"`
-	Reasons   []words.Reason `json:"reasons"`
+	Workload  workload.ID    `json:"workload"`      // that moves
+	From      planPlacement  `json:"from"`          // where it is
+	To        planPlacement  `json:"to"`            // where it would be
+	MovedKiB  topology.KiB   `json:"moved_kib"`     // memory that it takes along
+	Temporary bool           `json:"temporary"`     // it steps aside and moves again
+	Before    float64        `json:"access_before"` // expected cost of its accesses, 1 is all local
+	After     float64        `json:"access_after"`  // the same after the move
+	Reasons   []words.Reason `json:"reasons"`       // in words
 }
 
 func repackJSON(all []admission, l *place.Ledger) repackDocument {
@@ -308,25 +308,25 @@ func printWorse(w io.Writer, p view.Paint, worse []place.Worsening) {
 }
 
 type restoreDocument struct {
-	Schema     string            `json:"schema"` // homenode-restore/2
-	Remote     []restoreRemote   `json:"remote"` // the farthest first
-	Moves      []repackMove      `json:"moves"`
-	MovedKiB   topology.KiB      `json:"moved_kib"`
-	Gain       float64           `json:"gain"` // vCPUs whose every access costs one local access less
-	Most       float64           `json:"most"` // no plan gains more; proven
-	CutOff     bool              `json:"cut_off"`
-	Steps      int               `json:"steps"`
-	Worse      []place.Worsening `json:"worse"`
-	Reasons    []words.Reason    `json:"reasons"`
+	Schema     string            `json:"schema"`     // homenode-restore/2
+	Remote     []restoreRemote   `json:"remote"`     // the farthest first
+	Moves      []repackMove      `json:"moves"`      // in their order
+	MovedKiB   topology.KiB      `json:"moved_kib"`  // memory that all moves take along
+	Gain       float64           `json:"gain"`       // vCPUs whose every access costs one local access less
+	Most       float64           `json:"most"`       // no plan gains more; proven
+	CutOff     bool              `json:"cut_off"`    // the search ended at its limit
+	Steps      int               `json:"steps"`      // of the search
+	Worse      []place.Worsening `json:"worse"`      // workloads whose accesses would cost more
+	Reasons    []words.Reason    `json:"reasons"`    // in words
 	Placements []planPlacement   `json:"placements"` // when all is done
 }
 
 type restoreRemote struct {
-	Workload workload.ID `json:"workload"`
-	Access   float64     `json:"access"`   // mean access cost now, local being 1
-	Restored float64     `json:"restored"` // after the moves
-	Least    float64     `json:"least"`    // no place on this host is nearer
-	Stay     string      `json:"stay,omitempty"`
+	Workload workload.ID `json:"workload"`       // that is not all local
+	Access   float64     `json:"access"`         // mean access cost now, local being 1
+	Restored float64     `json:"restored"`       // after the moves
+	Least    float64     `json:"least"`          // no place on this host is nearer
+	Stay     string      `json:"stay,omitempty"` // why it must not move
 }
 
 func restore(l *place.Ledger, running []place.Runner, o *repackOptions) place.Restoring {

@@ -25,11 +25,11 @@ type Flight interface {
 
 // replayResult is the JSON of replay.
 type replayResult struct {
-	Schema string            `json:"schema"` // homenode-replay/2
-	Policy string            `json:"policy"`
-	Replay *control.Replayed `json:"replay,omitempty"`
-	WhatIf []balance.WhatIf  `json:"what_if,omitempty"`
-	Torn   bool              `json:"torn"` // a file ends within a tick
+	Schema string            `json:"schema"`            // homenode-replay/2
+	Policy string            `json:"policy"`            // that was asked for
+	Replay *control.Replayed `json:"replay,omitempty"`  // what was decided again
+	WhatIf []balance.WhatIf  `json:"what_if,omitempty"` // what other policies would have done
+	Torn   bool              `json:"torn"`              // a file ends within a tick
 }
 
 func replayCommand(e *Env) *cobra.Command {

@@ -287,6 +287,12 @@ func helpCommand() *cobra.Command {
 	}
 }
 
+// versionAnswer is the version of this program.
+type versionAnswer struct {
+	Schema  string `json:"schema"`
+	Version string `json:"version"` // as of the release, such as 1.2.3; a commit where it is none
+}
+
 func versionCommand(e *Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -294,10 +300,7 @@ func versionCommand(e *Env) *cobra.Command {
 		Example: "  homenode version",
 		RunE: func(*cobra.Command, []string) error {
 			if asJSON {
-				return printJSON(e.Stdout, struct {
-					Schema  string `json:"schema"`
-					Version string `json:"version"`
-				}{"homenode-version/1", e.Version})
+				return printJSON(e.Stdout, versionAnswer{"homenode-version/1", e.Version})
 			}
 			_, err := fmt.Fprintln(e.Stdout, e.Version)
 			return err

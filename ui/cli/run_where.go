@@ -317,7 +317,7 @@ type shown struct {
 	CPUNodes    topology.NodeSet `json:"cpu_nodes"`    // nodes of these CPUs
 	Mems        topology.NodeSet `json:"mems"`         // nodes that memory may come from
 	AllowedCPUs topology.CPUSet  `json:"allowed_cpus"` // of the cpuset
-	Nice        int              `json:"nice"`
+	Nice        int              `json:"nice"`         // value, -20 to 19
 }
 
 func show(c *cobra.Command, e *Env, args []string, asJSON bool) error {

@@ -76,12 +76,12 @@ only.`,
 
 type capacityDocument struct {
 	Schema  string           `json:"schema"`
-	Flavors []capacityFlavor `json:"flavors"`
+	Flavors []capacityFlavor `json:"flavors"` // in the order of the catalogue
 }
 
 type capacityFlavor struct {
-	Flavor   string       `json:"flavor"`
-	Now      int          `json:"fit_now"`
-	Repacked *int         `json:"fit_repacked,omitempty"`
-	Why      words.Reason `json:"refused_because"`
+	Flavor   string       `json:"flavor"`                 // by name
+	Now      int          `json:"fit_now"`                // guests of it that fit now
+	Repacked *int         `json:"fit_repacked,omitempty"` // guests that fit when others may be moved
+	Why      words.Reason `json:"refused_because"`        // no more fit
 }

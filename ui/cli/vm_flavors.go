@@ -9,34 +9,37 @@ import (
 // flavorsDocument is the catalogue, in its order.
 type flavorsDocument struct {
 	Schema  string       `json:"schema"`
-	Flavors []flavorJSON `json:"flavors"`
+	Flavors []flavorJSON `json:"flavors"` // in the order of the catalogue
 }
 
 // flavorJSON is a flavor with the keys of the catalogue and with units; 0 is no limit,
 // no huge pages or left to the engine, as there.
 type flavorJSON struct {
-	Name       string             `json:"name"`
-	Family     string             `json:"family"`
-	Class      workload.Class     `json:"class"`
-	VCPUs      int                `json:"vcpus"`
-	Memory     topology.KiB       `json:"memory_kib"`
-	HugePage   topology.KiB       `json:"huge_page_kib"`
-	SMT        workload.SMTPolicy `json:"smt"`
-	MaxNodes   int                `json:"max_nodes"`
-	Importance int                `json:"importance"`
-	Emulator   guest.Emulator     `json:"emulator"`
-	IOThreads  int                `json:"iothreads"`
-	Queues     int                `json:"nic_queues"`
-	Network    topology.KiB       `json:"network_kib_per_s"`
-	NVMe       int                `json:"nvme"`
-	Disk       struct {
-		IOPS       int64        `json:"iops"`
-		IOPSPerGiB int64        `json:"iops_per_gib"`
-		MostIOPS   int64        `json:"most_iops"`
-		Rate       topology.KiB `json:"kib_per_s"`
-		RatePerGiB topology.KiB `json:"kib_per_s_per_gib"`
-		MostRate   topology.KiB `json:"most_kib_per_s"`
-	} `json:"disk"`
+	Name       string             `json:"name"`              // of the flavor
+	Family     string             `json:"family"`            // that it belongs to
+	Class      workload.Class     `json:"class"`             // what its guests are promised
+	VCPUs      int                `json:"vcpus"`             // of a guest
+	Memory     topology.KiB       `json:"memory_kib"`        // KiB of a guest
+	HugePage   topology.KiB       `json:"huge_page_kib"`     // KiB of a page that backs it; 0 base pages
+	SMT        workload.SMTPolicy `json:"smt"`               // what it may share cores with
+	MaxNodes   int                `json:"max_nodes"`         // that a guest may span
+	Importance int                `json:"importance"`        // 0 to 100
+	Emulator   guest.Emulator     `json:"emulator"`          // where QEMU's own threads run
+	IOThreads  int                `json:"iothreads"`         // number of them
+	Queues     int                `json:"nic_queues"`        // of its network card
+	Network    topology.KiB       `json:"network_kib_per_s"` // KiB/s that it may use; 0 no limit
+	NVMe       int                `json:"nvme"`              // drives passed through
+	Disk       flavorDisk         `json:"disk"`              // its system disk
+}
+
+// flavorDisk is the limits of a system disk; 0 is none.
+type flavorDisk struct {
+	IOPS       int64        `json:"iops"`              // operations a second
+	IOPSPerGiB int64        `json:"iops_per_gib"`      // as many more for each GiB of the disk
+	MostIOPS   int64        `json:"most_iops"`         // operations a second at most
+	Rate       topology.KiB `json:"kib_per_s"`         // KiB a second
+	RatePerGiB topology.KiB `json:"kib_per_s_per_gib"` // as many more for each GiB of the disk
+	MostRate   topology.KiB `json:"most_kib_per_s"`    // KiB a second at most
 }
 
 func flavorsJSON(c guest.Catalogue) flavorsDocument {

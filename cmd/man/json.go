@@ -1,0 +1,371 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// documents is what --json prints: the schema, the Go type that is written, and where it
+// comes from.
+var documents = []struct{ schema, typ, from string }{
+	{"homenode-status/2", "api.Status", "homenode status"},
+	{"homenode-explain/2", "api.Explanation", "homenode explain"},
+	{"homenode-history/1", "api.History", "homenode history"},
+	{"homenode-home/2", "ui/cli.dryStart", "homenode run --dry-run"},
+	{"homenode-show/1", "ui/cli.shown", "homenode run --show"},
+	{"homenode-stat/1", "ui/cli.stat", "homenode stat"},
+	{"homenode-move/2", "api.MoveAnswer", "homenode move"},
+	{"homenode-undo/2", "api.UndoResult", "homenode undo"},
+	{"homenode-resume/2", "api.Resumed", "homenode resume"},
+	{"homenode-replay/2", "ui/cli.replayResult", "homenode replay"},
+	{"homenode-host/1", "core/topology.hostJSON", "homenode topology"},
+	{"homenode-measure/1", "core/measure.Document", "homenode doctor and homenode probe"},
+	{"homenode-measure-plan/1", "ui/cli.measurePlan", "homenode probe all --dry-run"},
+	{"homenode-measure-diff/1", "ui/cli.measureDiff", "homenode probe diff"},
+	{"homenode-host-report/1", "ui/cli.hostReport", "homenode host report"},
+	{"homenode-host-prepare/2", "ui/cli.preparation", "homenode host prepare"},
+	{"homenode-partition/1", "ui/cli.partitionAnswer", "homenode host partition"},
+	{"homenode-plan/2", "ui/cli.planDocument", "homenode plan"},
+	{"homenode-repack/2", "ui/cli.repackDocument", "homenode plan --admit"},
+	{"homenode-restore/2", "ui/cli.restoreDocument", "homenode plan --restore"},
+	{"homenode-vm-capacity/2", "ui/cli.capacityDocument", "homenode vm capacity"},
+	{"homenode-vm-define/2", "ui/cli.defined", "homenode vm define"},
+	{"homenode-vm-flavors/1", "ui/cli.flavorsDocument", "homenode vm flavors"},
+	{"homenode-vm-list/1", "ui/cli.guestsDocument", "homenode vm list"},
+	{"homenode-sim/1", "sim.Result", "homenode sim"},
+	{"homenode-version/1", "ui/cli.versionAnswer", "homenode version"},
+}
+
+// written as their MarshalText or MarshalJSON has them, not as their fields.
+var forms = map[string]string{
+	"time.Time":                "time (RFC 3339)",
+	"time.Duration":            "integer",
+	"encoding/json.Number":     "number",
+	"core/measure.Value":       "number or null",
+	"core/topology.Set":        "string (list format of cpuset(7))",
+	"core/topology.CPUSet":     "string (CPU list of cpuset(7))",
+	"core/topology.NodeSet":    "string (node list of cpuset(7))",
+	"encoding/json.RawMessage": "any JSON",
+}
+
+// instead has the type that MarshalJSON of another writes.
+var instead = map[string]string{"core/words.Reason": "core/words.reasonJSON", "core/topology.Host": "core/topology.hostJSON"}
+
+// source is the declared types of the packages that have been read, and what their text says.
+type source struct {
+	root     string // folder of the module
+	packages map[string]*pkg
+}
+
+type pkg struct {
+	types  map[string]*ast.TypeSpec
+	docs   map[string]string            // of types
+	files  map[string]map[string]string // imports by name, of the file that declares a type
+	values map[string][]string          // string constants by type
+}
+
+func (s *source) pkg(path string) (*pkg, error) {
+	if p := s.packages[path]; p != nil {
+		return p, nil
+	}
+	p := &pkg{map[string]*ast.TypeSpec{}, map[string]string{}, map[string]map[string]string{}, map[string][]string{}}
+	s.packages[path] = p
+	names, err := filepath.Glob(filepath.Join(s.root, path, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			return nil, err
+		}
+		imports := map[string]string{}
+		for _, i := range f.Imports {
+			in, _ := strconv.Unquote(i.Path.Value)
+			as := in[strings.LastIndex(in, "/")+1:]
+			if i.Name != nil {
+				as = i.Name.Name
+			}
+			imports[as] = strings.TrimPrefix(in, "github.com/homenode/homenode/")
+		}
+		for _, d := range f.Decls {
+			d, ok := d.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, spec := range d.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					p.types[spec.Name.Name], p.files[spec.Name.Name] = spec, imports
+					p.docs[spec.Name.Name] = says(cmp.Or(spec.Doc, d.Doc), spec.Comment)
+				case *ast.ValueSpec:
+					if typ, ok := spec.Type.(*ast.Ident); ok && d.Tok == token.CONST && len(spec.Values) == 1 {
+						if v, ok := spec.Values[0].(*ast.BasicLit); ok && v.Kind == token.STRING {
+							text, _ := strconv.Unquote(v.Value)
+							p.values[typ.Name] = append(p.values[typ.Name], text)
+						}
+					}
+				}
+			}
+		}
+	}
+	return p, nil
+}
+
+// says is comments in one line.
+func says(comments ...*ast.CommentGroup) string {
+	var out []string
+	for _, c := range comments {
+		if text := strings.Join(strings.Fields(c.Text()), " "); text != "" {
+			if last := len(out) - 1; last >= 0 && !strings.HasSuffix(out[last], ".") {
+				out[last] += "."
+			}
+			out = append(out, text)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+type field struct{ name, form, says string }
+
+// page of what is printed: every part that is an object has a heading of its own.
+type objects struct {
+	*source
+	names map[string]string // headings by type
+	queue []string
+	wrong []error
+}
+
+func (o *objects) heading(typ string) string {
+	if h := o.names[typ]; h != "" {
+		return h
+	}
+	name := typ[strings.LastIndex(typ, ".")+1:]
+	h := strings.TrimSuffix(strings.TrimSuffix(name, "JSON"), "Document")
+	h = strings.ToUpper(h[:1]) + h[1:]
+	for _, taken := range o.names {
+		if taken == h { // in another package
+			h = strings.ReplaceAll(typ[strings.LastIndex(typ, "/")+1:], ".", "-")
+		}
+	}
+	o.names[typ] = h
+	o.queue = append(o.queue, typ)
+	return h
+}
+
+// form is how a type looks in JSON.
+func (o *objects) form(in string, at *pkg, imports map[string]string, e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		f := o.form(in, at, imports, e.X)
+		if strings.HasSuffix(f, " or null") {
+			return f
+		}
+		return f + " or null"
+	case *ast.ArrayType:
+		if id, ok := e.Elt.(*ast.Ident); ok && id.Name == "byte" {
+			return "string (base64)"
+		}
+		return "list of " + o.form(in, at, imports, e.Elt)
+	case *ast.MapType:
+		return fmt.Sprintf("object: %s by %s", o.form(in, at, imports, e.Value), o.form(in, at, imports, e.Key))
+	case *ast.InterfaceType:
+		return "any JSON"
+	case *ast.SelectorExpr:
+		return o.named(imports[e.X.(*ast.Ident).Name] + "." + e.Sel.Name)
+	case *ast.IndexExpr: // of a generic type
+		return o.form(in, at, imports, e.X)
+	case *ast.StructType:
+		o.wrong = append(o.wrong, fmt.Errorf("%s: an object without a name", in))
+	case *ast.Ident:
+		switch e.Name {
+		case "string":
+			return "string"
+		case "bool":
+			return "true or false"
+		case "float64", "float32":
+			return "number"
+		case "any":
+			return "any JSON"
+		}
+		if strings.HasPrefix(e.Name, "int") || strings.HasPrefix(e.Name, "uint") || e.Name == "byte" {
+			return "integer"
+		}
+		return o.named(in + "." + e.Name)
+	}
+	return fmt.Sprintf("%T", e)
+}
+
+func (o *objects) named(typ string) string {
+	if f, ok := forms[typ]; ok {
+		return f
+	}
+	typ = cmp.Or(instead[typ], typ)
+	in, name := typ[:strings.LastIndex(typ, ".")], typ[strings.LastIndex(typ, ".")+1:]
+	p, err := o.pkg(in)
+	if err != nil || p.types[name] == nil {
+		o.wrong = append(o.wrong, fmt.Errorf("%s: no such type (%v)", typ, err))
+		return "?"
+	}
+	if _, ok := p.types[name].Type.(*ast.StructType); ok {
+		h := o.heading(typ)
+		return fmt.Sprintf("[%s](#%s)", h, strings.ToLower(h))
+	}
+	f := o.form(in, p, p.files[name], p.types[name].Type)
+	if values := p.values[name]; f == "string" && len(values) > 0 {
+		var quoted []string
+		for _, v := range values {
+			quoted = append(quoted, "`"+cmp.Or(v, `""`)+"`")
+		}
+		return "string: " + strings.Join(quoted, ", ")
+	}
+	return f
+}
+
+// fields of an object, those of what is embedded among them.
+func (o *objects) fields(typ string) (out []field) {
+	in, name := typ[:strings.LastIndex(typ, ".")], typ[strings.LastIndex(typ, ".")+1:]
+	p, err := o.pkg(in)
+	if err != nil || p.types[name] == nil {
+		o.wrong = append(o.wrong, fmt.Errorf("%s: no such type (%v)", typ, err))
+		return nil
+	}
+	st, ok := p.types[name].Type.(*ast.StructType)
+	if !ok {
+		o.wrong = append(o.wrong, fmt.Errorf("%s: no object", typ))
+		return nil
+	}
+	for _, f := range st.Fields.List {
+		tag := ""
+		if f.Tag != nil {
+			text, _ := strconv.Unquote(f.Tag.Value)
+			tag = reflect.StructTag(text).Get("json")
+		}
+		key, options, _ := strings.Cut(tag, ",")
+		if key == "-" {
+			continue
+		}
+		if len(f.Names) == 0 && key == "" {
+			switch e := f.Type.(type) {
+			case *ast.Ident:
+				out = append(out, o.fields(in+"."+e.Name)...)
+			case *ast.SelectorExpr:
+				out = append(out, o.fields(p.files[name][e.X.(*ast.Ident).Name]+"."+e.Sel.Name)...)
+			}
+			continue
+		}
+		for i, id := range f.Names {
+			if !id.IsExported() {
+				continue
+			}
+			if i > 0 || key == "" {
+				key = id.Name
+			}
+			is := field{key, o.form(in, p, p.files[name], f.Type), says(f.Doc, f.Comment)}
+			if strings.Contains(options, "omit") {
+				is.form += "; may be absent"
+			}
+			switch {
+			case key == "schema":
+				is.says = "Name and version of this form."
+			case is.says == "":
+				o.wrong = append(o.wrong, fmt.Errorf("%s: %s (%s) has no comment", typ, id.Name, key))
+			}
+			out = append(out, is)
+		}
+	}
+	return out
+}
+
+// jsonPage is docs/json.md, from the types and comments of the source in root.
+func jsonPage(root string) ([]byte, error) {
+	o := &objects{source: &source{root, map[string]*pkg{}}, names: map[string]string{}}
+	var b strings.Builder
+	b.WriteString(`# What --json prints
+
+Every command with --json prints one document. Its field ` + "`schema`" + ` names the form and its version. The version
+changes when a reader of the old form would go wrong: a field is gone, or means something else. New fields
+may come at any time, so ignore what you do not know.
+
+A unit stands at the end of the name: ` + "`_kib`" + ` is KiB (1024 bytes), ` + "`_ns`" + ` nanoseconds, ` + "`_mib_s`" + ` MiB a second. What is
+unknown is null, never 0. Shares are between 0 and 1. CPUs and nodes are in the list format of cpuset(7):
+` + "`0-3,8`" + `. This page is written from the source by ` + "`make generate`" + `.
+
+`)
+	for _, d := range documents {
+		o.names[d.typ] = d.schema // no heading among the parts
+		fmt.Fprintf(&b, "- [%s](#%s): `%s`\n", d.schema, anchor(d.schema), strings.ReplaceAll(d.from, " and ", "`, `"))
+	}
+	table := func(typ string) {
+		p, err := o.pkg(typ[:strings.LastIndex(typ, ".")])
+		if err != nil {
+			o.wrong = append(o.wrong, err)
+			return
+		}
+		if doc := p.docs[typ[strings.LastIndex(typ, ".")+1:]]; doc != "" {
+			_, about, _ := strings.Cut(doc, " ")
+			fmt.Fprintf(&b, "This %s\n\n", strings.TrimSuffix(escape(about), ".")+".")
+		}
+		b.WriteString("| Field | Type | What it is |\n|---|---|---|\n")
+		for _, f := range o.fields(typ) {
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.name, f.form, escape(sentence(f.says)))
+		}
+	}
+	for _, d := range documents {
+		fmt.Fprintf(&b, "\n## %s\n\n", d.schema)
+		table(d.typ)
+	}
+	b.WriteString("\n# Parts of these\n")
+	for i := 0; i < len(o.queue); i++ {
+		fmt.Fprintf(&b, "\n## %s\n\n", o.names[o.queue[i]])
+		table(o.queue[i])
+	}
+	if len(o.wrong) > 0 {
+		var lines []string
+		for _, err := range o.wrong {
+			lines = append(lines, err.Error())
+		}
+		slices.Sort(lines)
+		return nil, fmt.Errorf("%s", strings.Join(slices.Compact(lines), "\n"))
+	}
+	return []byte(b.String()), nil
+}
+
+// sentence begins with a capital and ends with a full stop.
+func sentence(s string) string {
+	if s == "" {
+		return s
+	}
+	if len(s) > 1 && (s[1] == ' ' || s[1] >= 'a' && s[1] <= 'z') {
+		s = strings.ToUpper(s[:1]) + s[1:]
+	}
+	if strings.ContainsAny(s[len(s)-1:], ".!?") {
+		return s
+	}
+	return s + "."
+}
+
+func escape(s string) string { return strings.NewReplacer("|", `\|`, "<", `\<`, "*", `\*`).Replace(s) }
+
+// anchor is how a heading is linked to.
+func anchor(heading string) string { return strings.ReplaceAll(strings.ToLower(heading), "/", "") }
+
+func writeJSONPage(root, file string) error {
+	page, err := jsonPage(root)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, page, 0o644)
+}
