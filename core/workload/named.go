@@ -87,13 +87,18 @@ func Find(all []Named, name string, of Lineage) []ID {
 			return found
 		}
 	}
-	for _, fits := range []func(*Named) bool{
+	return first(all,
 		func(n *Named) bool {
 			return slices.ContainsFunc(n.Also, func(other string) bool { return strings.EqualFold(other, name) })
 		},
 		func(n *Named) bool { return n.Name == name || n.called(name) },
 		func(n *Named) bool { return !isPID && len(name) >= 4 && n.containerBegins(name) },
-	} {
+	)
+}
+
+// first is the workloads that fit the first of some conditions that any fits, rising by ID.
+func first(all []Named, conditions ...func(*Named) bool) []ID {
+	for _, fits := range conditions {
 		var found []ID
 		for i := range all {
 			if fits(&all[i]) {
@@ -173,22 +178,11 @@ func inCgroup(all []Named, name string) []ID {
 			break
 		}
 	}
-	for _, fits := range []func(*Named) bool{
+	return first(all,
 		func(n *Named) bool { return n.Cgroup == asked && asked != "/" },
 		func(n *Named) bool { return n.Whole && within(asked, n.Cgroup) },
 		func(n *Named) bool { return within(n.Cgroup, asked) },
-	} {
-		var found []ID
-		for i := range all {
-			if fits(&all[i]) {
-				found = append(found, all[i].ID)
-			}
-		}
-		if found != nil {
-			return sorted(found)
-		}
-	}
-	return nil
+	)
 }
 
 // unitSuffixes are those of systemd's units that have cgroups (systemd.unit(5)), but for

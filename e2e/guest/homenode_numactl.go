@@ -3,11 +3,9 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 )
@@ -62,18 +60,8 @@ func homenodeNumactl(t *T) {
 // startedBy runs a walker behind the words of a command line.
 func (t *T) startedBy(wrap []string) (s started) {
 	argv := append(wrap, "/bin/walker", "--slot", "8", "--mib", "8", "--threads", "1", "--place", "local")
-	c := exec.Command(argv[0], argv[1:]...)
-	w := &walker{walkerSpec: walkerSpec{name: strings.Join(wrap, " "), slot: 8}, cmd: c}
-	c.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
-	c.Stderr = &w.err
-	in, err := c.StdinPipe()
-	t.Do(err)
-	out, err := c.StdoutPipe()
-	t.Do(err)
-	t.Do(c.Start())
+	w := t.walkerBehind(strings.Join(wrap, " "), argv)
 	defer w.kill()
-	w.in, w.out, w.pid = in, bufio.NewReader(out), c.Process.Pid
-	t.expect(w, "ready")
 	all, err := numaMaps(w.pid)
 	t.Do(err)
 	policies := map[string]bool{}

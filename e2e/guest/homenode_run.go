@@ -48,18 +48,8 @@ func homenodeRun(t *T) {
 func (t *T) runsAtHome(who string, wrap []string, class, policy string) {
 	argv := append(append([]string{}, wrap...), homenodeBin, "--socket", socketPath, "run", "--class", class, "--cpus", "2", "--memory", "64MiB", "--",
 		"/bin/walker", "--slot", "8", "--mib", "64", "--threads", "2", "--place", "local")
-	c := exec.Command(argv[0], argv[1:]...)
-	w := &walker{walkerSpec: walkerSpec{name: "run as " + class + " (" + who + ")", slot: 8}, cmd: c}
-	c.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
-	c.Stderr = &w.err
-	in, err := c.StdinPipe()
-	t.Do(err)
-	out, err := c.StdoutPipe()
-	t.Do(err)
-	t.Do(c.Start())
+	w := t.walkerBehind("run as "+class+" ("+who+")", argv)
 	defer w.kill()
-	w.in, w.out, w.pid = in, bufio.NewReader(out), c.Process.Pid
-	t.expect(w, "ready")
 
 	var nodes set
 	for _, cpus := range allowed(w.pid) {
@@ -75,4 +65,21 @@ func (t *T) runsAtHome(who string, wrap []string, class, policy string) {
 	if !strings.HasPrefix(b.policy, policy) || !strings.HasSuffix(b.policy, ":"+nodes.String()) {
 		t.Fatalf("%s: memory policy %q, wanted %s of node %s", w.name, b.policy, policy, nodes)
 	}
+}
+
+// walkerBehind starts a walker of slot 8 by a command line that becomes it, and waits until
+// it is ready; the caller ends it.
+func (t *T) walkerBehind(name string, argv []string) *walker {
+	c := exec.Command(argv[0], argv[1:]...)
+	w := &walker{walkerSpec: walkerSpec{name: name, slot: 8}, cmd: c}
+	c.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
+	c.Stderr = &w.err
+	in, err := c.StdinPipe()
+	t.Do(err)
+	out, err := c.StdoutPipe()
+	t.Do(err)
+	t.Do(c.Start())
+	w.in, w.out, w.pid = in, bufio.NewReader(out), c.Process.Pid
+	t.expect(w, "ready")
+	return w
 }
