@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -134,6 +135,9 @@ func (r *Registry) read(name string) (run Run, err error) {
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() { // a read of a pipe may wait for ever
+		return run, cmp.Or(err, fs.ErrInvalid)
+	}
 	text := make([]byte, maxRun)
 	n, err := f.Read(text)
 	if err != nil {

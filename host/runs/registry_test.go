@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -111,6 +113,33 @@ func TestNotBelieved(t *testing.T) {
 	}
 	if _, err := r.Lock(); err == nil {
 		t.Error("it writes where all can")
+	}
+}
+
+// A pipe in the place of an entry holds nobody up, though somebody has it open for writing.
+func TestPipeIsNoEntry(t *testing.T) {
+	r := &Registry{Dir: filepath.Join(t.TempDir(), "runs"), Boot: "b", Processes: ended{}}
+	unlock, err := r.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	pipe := filepath.Join(r.Dir, "4@9")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	writer, err := os.OpenFile(pipe, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A read that waits ends with the writer.
+	time.AfterFunc(10*time.Second, func() { writer.Close() })
+	start := time.Now()
+	if all := living(t, r); len(all) != 0 {
+		t.Errorf("%+v", all)
+	}
+	if writer.Close() != nil {
+		t.Errorf("the pipe was read for %v", time.Since(start))
 	}
 }
 
