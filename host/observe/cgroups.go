@@ -19,7 +19,7 @@ type leaf struct {
 	path   string // below the hierarchy's root; "" in process mode
 	inode  uint64 // of its folder; 0 when unknown
 	dir    string // where its files are; "" in process mode
-	shared bool   // by nature: never one workload
+	shared bool   // never one workload: by nature, or because this process is in it
 	look   uint64
 	pids   []int
 	before []int // pids of the look before
@@ -242,11 +242,8 @@ func appendPIDs(pids []int, b []byte) []int {
 // readLeaf reads the figures of a leaf and of its processes.
 func (o *Observer) readLeaf(l *leaf) {
 	l.idle = false
-	for _, pid := range l.pids {
-		if pid == o.opts.SelfPID && !l.shared {
-			l.procs = l.procs[:0]
-			return // our own leaf
-		}
+	if slices.Contains(l.pids, o.opts.SelfPID) {
+		l.shared = true
 	}
 	first := !l.known
 	l.known = true

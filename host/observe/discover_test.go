@@ -153,6 +153,15 @@ func TestDiscover(t *testing.T) {
 			want: "pid:720",
 		},
 		{
+			name: "our own process is left out of its cgroup, what was started beside it is not",
+			build: func(m *fakeMachine) {
+				m.service("/job.service", 730, "homenode", 500*mib)
+				m.proc(731, 1, "db", "/job.service", 500*mib)
+				m.proc(732, 731, "small", "/job.service", 1*mib)
+			},
+			self: 730, want: "pid:731",
+		},
+		{
 			name: "our own leaf is left out",
 			build: func(m *fakeMachine) {
 				m.service("/homenode.service", 730, "homenode", 500*mib)

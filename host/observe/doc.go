@@ -17,7 +17,8 @@
 // the leaf. Big means resident memory ≥ MinMemory or CPU use ≥ MinCPU.
 //
 //  1. A leaf that is shared by nature never is a workload: the root cgroup, the scopes
-//     of terminals (session-*.scope and those of tmux and VTE), everything in process mode.
+//     of terminals (session-*.scope and those of tmux and VTE), that of this process,
+//     everything in process mode.
 //  2. A leaf with two or more big trees is not one workload either.
 //  3. Any other leaf that is big as a whole is one workload, named by its path.
 //  4. In the leaves of 1 and 2 each big tree gives a workload "pid:N": its topmost
@@ -36,7 +37,7 @@
 //  6. Processes of one leaf and one user that have most of their memory together are
 //     one workload, that of the one with the most, from the look on after they were read.
 //
-// Kernel threads, PID 1, /init.scope, this process (with its own leaf) and other processes
+// Kernel threads, PID 1, /init.scope, this process and other processes
 // of its executable and user are no workloads.
 //
 // # Stability
