@@ -40,26 +40,38 @@ func look(w *watch) {
 	w.on = threadTime()
 }
 
-// since judges what happened from w on: how long, and why it does not count.
-func since(w *watch) (took time.Duration, reject string) {
+// passed is what happened from w on.
+type passed struct {
+	took     time.Duration
+	off      time.Duration // of it, the thread was not on a CPU
+	switched bool          // another thread ran in its place
+	slept    bool
+	moved    bool // to another CPU
+}
+
+func (w *watch) passed() passed {
 	on := threadTime()
-	took = time.Since(w.wall)
+	took := time.Since(w.wall)
 	var now unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_THREAD, &now)
 	cpu, err := currentCPU()
-	ran := time.Duration(on - w.on)
-	off := took - ran
+	return passed{took, took - time.Duration(on-w.on), now.Nivcsw != w.usage.Nivcsw, now.Nvcsw != w.usage.Nvcsw, err == nil && cpu != w.cpu}
+}
+
+// since judges what happened from w on: how long, and why it does not count.
+func since(w *watch) (took time.Duration, reject string) {
+	p := w.passed()
 	switch {
-	case now.Nivcsw != w.usage.Nivcsw:
-		return took, preempted
-	case err == nil && cpu != w.cpu:
-		return took, "moved"
-	case off > interrupted && float64(off) > corrected*float64(took):
-		return took, "off the CPU"
-	case off > interrupted && float64(off) > offCPU*float64(took) && now.Nvcsw == w.usage.Nvcsw:
-		return ran, ""
+	case p.switched:
+		return p.took, preempted
+	case p.moved:
+		return p.took, "moved"
+	case p.off > interrupted && float64(p.off) > corrected*float64(p.took):
+		return p.took, "off the CPU"
+	case p.off > interrupted && float64(p.off) > offCPU*float64(p.took) && !p.slept:
+		return p.took - p.off, ""
 	}
-	return took, ""
+	return p.took, ""
 }
 
 // preempted is why most samples of a busy machine are thrown out.

@@ -32,11 +32,16 @@ type crew struct {
 
 // part is what one thread did in a window.
 type part struct {
-	steps  int
-	took   time.Duration
-	reject string
-	err    error
+	steps int
+	passed
+	err error
 }
+
+// lost is the share of their time that the threads of a window may have been off their
+// CPUs: half of what the interval is to be narrowed to (streamRule). On each of many CPUs
+// something runs for some microseconds sooner or later, so that hardly a window would do
+// if a single switch were too much.
+const lost = 0.01
 
 // newCrew starts a thread on each CPU, with its share of the buffer given.
 func (s *session) newCrew(stream kernel.Stream, cpus []topology.CPUID, share func(i int) []byte) *crew {
@@ -78,7 +83,7 @@ func (c *crew) work(s *session, cpu topology.CPUID, buf []byte, order chan time.
 					break
 				}
 			}
-			p.took, p.reject = since(&w)
+			p.passed = w.passed()
 		}
 		c.results <- p
 	}
@@ -94,17 +99,31 @@ func (c *crew) window(d time.Duration) (rate float64, reject string, err error) 
 	for _, o := range c.orders {
 		o <- d
 	}
-	for range c.orders {
-		p := <-c.results
-		switch {
-		case p.err != nil:
+	parts := make([]part, c.n)
+	for i := range parts {
+		parts[i] = <-c.results
+	}
+	return together(parts)
+}
+
+// together adds up the rates of threads that ran at the same time and says whether the
+// window counts.
+func together(parts []part) (rate float64, reject string, err error) {
+	var took, off time.Duration
+	for _, p := range parts {
+		if p.err != nil {
 			err = p.err
-		case p.reject != "":
-			reject = p.reject
+		}
+		if p.moved {
+			reject = "moved"
 		}
 		if p.took > 0 {
 			rate += float64(p.steps) / p.took.Seconds()
 		}
+		took, off = took+p.took, off+p.off
+	}
+	if float64(off) > lost*float64(took) {
+		reject = preempted
 	}
 	return rate, reject, err
 }
