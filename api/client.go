@@ -115,6 +115,11 @@ func (c *Client) Small(ctx context.Context) (s Small, err error) {
 	return s, c.do(ctx, "GET", "/v1/small", nil, &s)
 }
 
+// Room asks what is left on each node.
+func (c *Client) Room(ctx context.Context, without string) (r Room, err error) {
+	return r, c.do(ctx, "GET", "/v1/room?without="+url.QueryEscape(without), nil, &r)
+}
+
 // Explain asks why a workload is where it is.
 func (c *Client) Explain(ctx context.Context, id workload.ID) (x Explanation, err error) {
 	return x, c.do(ctx, "GET", "/v1/explain?id="+url.QueryEscape(string(id)), nil, &x)

@@ -160,6 +160,12 @@ func handler(ctx context.Context, b Backend, a Access) http.Handler {
 			reply(w, v, err)
 		})
 	}
+	if room, ok := b.(RoomSource); ok {
+		m.HandleFunc("GET /v1/room", func(w http.ResponseWriter, r *http.Request) {
+			v, err := room.Room(r.Context(), r.URL.Query().Get("without"))
+			reply(w, v, err)
+		})
+	}
 	m.HandleFunc("GET /v1/explain", func(w http.ResponseWriter, r *http.Request) {
 		v, err := b.Explain(r.Context(), workload.ID(r.URL.Query().Get("id")))
 		reply(w, v, err)

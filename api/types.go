@@ -43,6 +43,34 @@ type SmallSource interface {
 	Small(ctx context.Context) (Small, error)
 }
 
+// RoomSource is a Backend that says what is left on each node, too.
+type RoomSource interface {
+	// Room: what is held for work whose ID begins with without does not count as taken.
+	Room(ctx context.Context, without string) (Room, error)
+}
+
+// Room is what is left on each NUMA node for dedicated work: GET /v1/room?without=PREFIX.
+type Room struct {
+	Schema string         `json:"schema"` // homenode-room/1
+	Mode   string         `json:"mode"`   // of the daemon: observe or enforce
+	Host   *topology.Host `json:"host"`   // as the newest look saw it; null before the first
+	Nodes  []NodeRoom     `json:"nodes"`  // by rising ID
+}
+
+// NodeRoom is what is left on one NUMA node.
+type NodeRoom struct {
+	Node      topology.NodeID `json:"node"`
+	CPUs      int             `json:"cpus"`       // beside reserved CPUs, dedicated work, and what shared work needs
+	MemoryKiB *int64          `json:"memory_kib"` // in ordinary pages; null when the node's memory is unknown
+	HugePages []HugeRoom      `json:"huge_pages"` // by size
+}
+
+// HugeRoom is what is left in huge pages of one size.
+type HugeRoom struct {
+	SizeKiB int64 `json:"size_kib"` // of a page
+	FreeKiB int64 `json:"free_kib"` // in all
+}
+
 // ErrNoDaemon is returned by Dial when nothing listens on the socket.
 var ErrNoDaemon = errors.New("no daemon is running")
 
@@ -425,6 +453,9 @@ type Want struct {
 	// is its own.
 	ID          workload.ID `json:"id,omitempty"`
 	HoldSeconds int         `json:"hold_s,omitempty"`
+	// Release ends what is held for ID: with nothing else set. Asked with the same wants again,
+	// what is held stays as it is, for HoldSeconds from then on.
+	Release bool `json:"release,omitempty"`
 }
 
 // Exact is where a person wants work to be, as numactl(8) takes it.

@@ -132,7 +132,7 @@ func placeRequest(w *api.Want) *control.PlaceRequest {
 		spec.Near = append(spec.Near, workload.Near{Device: dev})
 	}
 	hold := time.Duration(max(-1, min(w.HoldSeconds, math.MaxInt32))) * time.Second // which it can count
-	r := &control.PlaceRequest{Spec: spec, Process: w.Process, Hold: hold}
+	r := &control.PlaceRequest{Spec: spec, Process: w.Process, Hold: hold, Release: w.Release}
 	if w.Exact != nil {
 		r.Exact = &control.Exact{CPUs: w.Exact.CPUs, Nodes: w.Exact.Nodes}
 	}

@@ -70,6 +70,24 @@ func (d *Daemon) Small(context.Context) (api.Small, error) {
 	return s, nil
 }
 
+// Room is what is left on each node as of now.
+func (d *Daemon) Room(_ context.Context, without string) (api.Room, error) {
+	v := d.View()
+	r := api.Room{Schema: "homenode-room/1", Mode: v.mode(), Host: v.Snapshot.Host, Nodes: []api.NodeRoom{}}
+	for _, left := range v.Left(without) {
+		n := api.NodeRoom{Node: left.Node, CPUs: left.CPUs, HugePages: []api.HugeRoom{}}
+		if left.Memory != topology.None {
+			kib := int64(left.Memory)
+			n.MemoryKiB = &kib
+		}
+		for _, p := range left.HugePages {
+			n.HugePages = append(n.HugePages, api.HugeRoom{SizeKiB: int64(p.Size), FreeKiB: int64(p.Free)})
+		}
+		r.Nodes = append(r.Nodes, n)
+	}
+	return r, nil
+}
+
 func (v *View) mode() string {
 	if v.Settings.Enforce {
 		return "enforce"

@@ -134,6 +134,8 @@ type PlaceRequest struct {
 	// Hold keeps what was answered, when no Process is named, until the workload is seen
 	// but no longer than this; 0 asks without taking.
 	Hold time.Duration `json:"hold,omitempty"`
+	// Release ends what is held for Spec.ID; nothing is placed.
+	Release bool `json:"release,omitempty"`
 	// Exact is where a person has put Process: nothing is searched, and it is left there.
 	Exact *Exact `json:"exact,omitempty"`
 }

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,6 +48,18 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 	}
 	s.ended(in.Ended)
 	spec := in.Spec
+	if in.Release {
+		s.letGo(spec.ID)
+		s.reply(Reply{ID: id, Place: &Placed{}})
+		return
+	}
+	if a, ok := s.Admissions[spec.ID]; ok && in.Hold > 0 && a.Process.PID == 0 && reflect.DeepEqual(a.Spec, spec) { // held for longer
+		a.Until = s.At.Add(in.Hold)
+		s.Admissions[spec.ID] = a
+		s.saveAdmission(a)
+		s.reply(Reply{ID: id, Place: &Placed{Placement: a.Placement, Decision: plan.Decision{Workload: spec.ID, Outcome: plan.Kept, Home: a.Placement.Home, Reasons: words.Reasons(words.Because(words.HeldStill))}}})
+		return
+	}
 	if in.Process.PID > 0 {
 		spec.ID = ProcessID(in.Process.PID)
 	}
@@ -84,6 +97,22 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 	s.Admissions[spec.ID] = a
 	s.saveAdmission(a)
 	s.reply(Reply{ID: id, Place: answer})
+}
+
+// letGo ends what is held for work that has not come.
+func (s *State) letGo(id workload.ID) {
+	if a, ok := s.Admissions[id]; !ok || a.Process.PID != 0 {
+		return
+	}
+	delete(s.Admissions, id)
+	s.saveAdmissions()
+	if place.Of(s.Homes(), id) != nil { // as of the newest scan
+		s.Plan.Placements = slices.DeleteFunc(slices.Clone(s.Homes()), func(p workload.Placement) bool { return p.Workload == id })
+		s.savePlacements()
+	}
+	if s.ledger != nil {
+		s.ledger.Remove(id)
+	}
 }
 
 // hadBefore is the CPUs that a process might use before it first became a run: one within
@@ -203,6 +232,12 @@ const mostHold = time.Hour
 
 func check(in *PlaceRequest) *Failure {
 	w := &in.Spec
+	if in.Release {
+		if w.ID == "" || in.Process.PID != 0 || in.Hold != 0 || in.Exact != nil {
+			return refuse(BadRequest, words.BadValue, "release", true, "the id of what is held, and nothing else")
+		}
+		return nil
+	}
 	if _, err := workload.ParseClass(string(w.Class)); err != nil {
 		return &Failure{BadRequest, err.Error()}
 	}

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -434,6 +435,49 @@ func TestHomesAreHeldForWhatComes(t *testing.T) {
 	f.scan(1)
 	if n := len(f.s.Homes()); n != 1 || len(f.s.Admissions) != 0 {
 		t.Errorf("%d homes for one machine, %+v", n, f.s.Admissions)
+	}
+}
+
+// What is held is held for longer, as it is, when the same is asked again, also by a daemon
+// that was started again; it is let go when that is asked.
+func TestHeldForLongerAndLetGo(t *testing.T) {
+	f := newFake(t, 2, 8, observing)
+	f.scan(1)
+	hold := func(id workload.ID, node topology.NodeID, cpus int) Reply {
+		return f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{ID: id, Class: workload.Dedicated, CPUs: cpus, Memory: 1 << 10, Nodes: topology.Nodes(node)}, Hold: time.Minute}})
+	}
+	left := func() string {
+		v := f.s.View()
+		return fmt.Sprint(v.Left("")[0].CPUs, v.Left("")[1].CPUs, " ", v.Left("claim:")[0].CPUs, v.Left("claim:")[1].CPUs)
+	}
+	a, other := hold("claim:a", 1, 3), hold("b", 0, 1)
+	if a.Failed != nil || other.Failed != nil || !a.Place.Placement.Home.Equal(topology.Nodes(1)) {
+		t.Fatal(asJSON(t, a), asJSON(t, other))
+	}
+	if got := left(); got != "7 5 7 8" {
+		t.Errorf("left %s", got)
+	}
+	f.start()
+	f.scan(1)
+	f.after(50 * time.Second)
+	if again := hold("claim:a", 1, 3); again.Failed != nil || again.Place.Decision.Outcome != plan.Kept || !again.Place.Placement.CPUs.Equal(a.Place.Placement.CPUs) {
+		t.Errorf("asked again: %s", asJSON(t, again))
+	}
+	f.after(50 * time.Second)
+	f.scan(1)
+	if got := left(); got != "8 5 8 8" || !f.s.View().Held["claim:a"].CPUs.Equal(a.Place.Placement.CPUs) {
+		t.Errorf("after the first minute: left %s, held %v", got, f.s.View().Held)
+	}
+	for range 2 { // the second finds nothing
+		if r := f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{ID: "claim:a"}, Release: true}}); r.Failed != nil {
+			t.Error(asJSON(t, r))
+		}
+		if got := left(); got != "8 8 8 8" || len(f.s.Admissions) != 0 {
+			t.Errorf("let go: left %s", got)
+		}
+	}
+	if r := f.ask(Request{Place: &PlaceRequest{Release: true}}); r.Failed == nil || r.Failed.Code != BadRequest {
+		t.Errorf("nothing named: %s", asJSON(t, r))
 	}
 }
 

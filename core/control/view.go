@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
@@ -40,6 +41,9 @@ type View struct {
 	Links     map[workload.ID][]Link
 	Subjects  []*place.Subject // what was decided on, rising by ID
 	Undoing   int
+	facts     plan.State // what placements are decided on, but for those
+	// Held is the homes that are held for work that has not been seen, by its ID.
+	Held map[workload.ID]workload.Placement
 	// Registered is the root processes of what `homenode run` placed.
 	Registered []workload.Process
 }
@@ -69,6 +73,7 @@ func (s *State) View() View {
 		Partition: s.PartitionNow(), Holds: Holds{s.Holds.All, maps.Clone(s.Holds.IDs)}, Chosen: Decisions{s.Chosen, s.chosen},
 		Tasks: make(map[workload.ID]TaskView, len(s.Tasks)), Moves: maps.Clone(s.Moves), Given: maps.Clone(s.Given),
 		Journal: s.Journal.All(), Claims: s.Claims, Managers: s.Managers, Devices: s.Devices, Undoing: len(s.Undoing), Links: s.Links, Subjects: s.Subjects, Took: s.Took,
+		facts: s.Facts,
 	}
 	for id, t := range s.Tasks {
 		v.Tasks[id] = TaskView{*t.Step(), t.Move}
@@ -90,9 +95,31 @@ func (s *State) View() View {
 	for _, id := range sortedKeys(s.Admissions) {
 		if p := s.Admissions[id].Process; p.PID > 0 {
 			v.Registered = append(v.Registered, p)
+			continue
 		}
+		if v.Held == nil {
+			v.Held = map[workload.ID]workload.Placement{}
+		}
+		v.Held[id] = s.Admissions[id].Placement
 	}
 	return v
+}
+
+// Left is what each node still has for dedicated work. What is held for work whose ID begins
+// with without does not count as taken; "" leaves nothing out. nil before the first scan.
+func (v *View) Left(without string) []place.Left {
+	if v.facts.Host == nil {
+		return nil
+	}
+	st := v.facts
+	st.Placements = merge(v.Plan.Placements, slices.Collect(maps.Values(v.Held)))
+	if without != "" {
+		st.Placements = slices.DeleteFunc(st.Placements, func(p workload.Placement) bool {
+			_, held := v.Held[p.Workload]
+			return held && strings.HasPrefix(string(p.Workload), without)
+		})
+	}
+	return place.NewLedger(st).Left()
 }
 
 // RetryOf is the retry of a step, or nil.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -240,6 +241,44 @@ func TestNearestChangeIsTrue(t *testing.T) {
 	if tried < 20 {
 		t.Errorf("only %d refusals: the test tests nothing", tried)
 	}
+}
+
+// Whatever is asked of one node, each finds a home as long as together it is no more than
+// what was left there; when all have gone the same is left as before.
+func TestWhatIsLeftCanBeHad(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := NewLedger(plantest.State(6).Draw(t, "state"))
+		for i := range rapid.IntRange(0, 6).Draw(t, "held") {
+			if r := l.Place(Request{Spec: plantest.Spec(workload.ID(fmt.Sprintf("w%d", i))).Draw(t, "spec"), Must: true}); r.Placed() {
+				l.Commit(r.Placement)
+			}
+		}
+		before := l.Left()
+		var ids []workload.ID
+		for i, left := range before {
+			cpus, memory := left.CPUs, left.Memory
+			if memory == topology.None {
+				memory = 1 << 30
+			}
+			for k := 0; cpus > 0; k++ {
+				s := workload.Spec{ID: workload.ID(fmt.Sprintf("claim%d/%d", i, k)), Class: workload.Dedicated, Nodes: topology.Nodes(left.Node), Given: true,
+					CPUs: rapid.IntRange(1, cpus).Draw(t, "cpus"), Memory: topology.KiB(rapid.Int64Range(0, int64(memory)).Draw(t, "memory"))}
+				r := l.Place(Request{Spec: s})
+				if !r.Placed() || !r.Placement.Home.Equal(topology.Nodes(left.Node)) {
+					t.Fatalf("%+v is refused with %d CPUs and %d KiB left: %v", s, cpus, memory, r.Decision.Reasons)
+				}
+				l.Commit(r.Placement)
+				ids = append(ids, s.ID)
+				cpus, memory = cpus-s.CPUs, memory-s.Memory
+			}
+		}
+		for _, id := range ids {
+			l.Remove(id)
+		}
+		if after := l.Left(); !reflect.DeepEqual(before, after) {
+			t.Fatalf("left %v, and when all have gone %v", before, after)
+		}
+	})
 }
 
 // makeRoom makes the room on a node that a shortage speaks of, as if others left.

@@ -24,6 +24,59 @@ func (l *Ledger) Rooms() []Room {
 	return rooms
 }
 
+// Left is what one node still has for dedicated work.
+type Left struct {
+	Node      topology.NodeID
+	CPUs      int          // that such work may be given, beside those that other work needs
+	Memory    topology.KiB // in ordinary pages, that no placement books; None when the node's memory is unknown
+	HugePages []HugeLeft   // by rising size
+}
+
+// HugeLeft is memory in pages of one size that no placement books.
+type HugeLeft struct{ Size, Free topology.KiB }
+
+// Left is what every node still has for dedicated work, in the order of the host's nodes.
+// Requests that each want one node, and together no more than this of it, all find a home
+// there, unless they ask for whole cores.
+func (l *Ledger) Left() []Left {
+	l.guardOffline()
+	all := make([]Left, len(l.nodes))
+	for i := range l.nodes {
+		n := &l.nodes[i]
+		all[i] = Left{Node: n.id, CPUs: max(0, n.free-l.keep(n)), Memory: max(0, n.memoryFree)}
+		if n.memory >= unlimited {
+			all[i].Memory = topology.None
+		}
+		for _, p := range n.pages {
+			all[i].HugePages = append(all[i].HugePages, HugeLeft{p.size, max(0, p.free)})
+		}
+	}
+	for _, h := range l.held {
+		if h.Class == workload.Offline {
+			l.leaveOne(h, all)
+		}
+	}
+	return all
+}
+
+// leaveOne leaves offline work a CPU on one of its nodes, when nothing else does.
+func (l *Ledger) leaveOne(h *holding, all []Left) {
+	most := -1
+	for i := range l.nodes {
+		n := &l.nodes[i]
+		switch {
+		case !h.Within.Empty() && !h.Within.Has(n.id):
+		case n.idle() > all[i].CPUs:
+			return
+		case all[i].CPUs > 0 && (most < 0 || all[i].CPUs > all[most].CPUs):
+			most = i
+		}
+	}
+	if most >= 0 {
+		all[most].CPUs--
+	}
+}
+
 // Crowding is what shared work that wants to keep vcpus CPUs busy loses where it
 // has so many CPUs on so many cores, in CPUs: what is beyond the cores doubles up
 // on SMT siblings, what is beyond the CPUs waits.
