@@ -83,7 +83,7 @@ func Diff(a, b *Document, threshold float64) []Change {
 	for _, x := range a.C2C {
 		for _, y := range b.C2C {
 			if x.LineHome == y.LineHome {
-				add("core to core, median, ns, line on "+x.LineHome, c2cMedian(x), c2cMedian(y), none, none, true)
+				add("core to core, median, cache line on "+LineOn(x.LineHome)+", ns", c2cMedian(x), c2cMedian(y), none, none, true)
 			}
 		}
 	}

@@ -337,7 +337,11 @@ func (p *Plan) add(h *topology.Host, part Part) error {
 		}
 		step.Cells = n * (n - 1) / 2 * len(LineHomes(p.Request.LineOn, mems))
 		step.Seconds = float64(step.Cells) * c2cPair
-		step.Says = fmt.Sprintf("core to core: %s, line on %s", words.Count(n, "CPU"), strings.Join(LineHomes(p.Request.LineOn, mems), ", "))
+		var homes []string
+		for _, home := range LineHomes(p.Request.LineOn, mems) {
+			homes = append(homes, LineOn(home))
+		}
+		step.Says = fmt.Sprintf("core to core: %s, cache line on %s", words.Count(n, "CPU"), strings.Join(homes, ", "))
 	case PartBandwidth:
 		p.Mixes = p.Request.Mixes
 		if p.Mixes == nil {
@@ -485,6 +489,19 @@ func LineHomes(lineOn string, nodes int) []string {
 		return []string{"first", "A", "B"}
 	}
 	return []string{"A"}
+}
+
+// LineOn is a LineHome in words.
+func LineOn(home string) string {
+	switch home {
+	case "first":
+		return "the first node"
+	case "A":
+		return "the first CPU's node"
+	case "B":
+		return "the second CPU's node"
+	}
+	return home
 }
 
 // LevelSizes are working sets from one page to four caches or the buffer, in

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/api"
@@ -95,7 +96,12 @@ func printExplanation(w io.Writer, p view.Paint, x api.Explanation, candidates i
 		return
 	}
 	wl := x.Workload
-	fmt.Fprintf(w, "%s  %s, %s, %.2f CPUs busy, %s\n", p.Bold(label(wl)), wl.Class, words.Count(wl.CPUs, "vCPU"), wl.CPUUse, kib(wl.MemoryKiB))
+	name, what := label(wl), fmt.Sprintf("%s, %s, %.2f CPUs busy, %s", wl.Class, words.Count(wl.CPUs, "vCPU"), wl.CPUUse, kib(wl.MemoryKiB))
+	between := "  "
+	if p.Width > 0 && ansi.StringWidth(name+between+what) > p.Width { // the name in one piece
+		between = "\n  "
+	}
+	fmt.Fprintln(w, p.Bold(name)+between+what)
 	fmt.Fprintf(w, "  now    %s; memory %s; locality %s%s\n", words.CPUs(orDash(wl.CPUSet)), byNode(wl.MemoryByNode, wl.MemoryKiB), percent(wl.Locality), from(wl))
 	if wl.Home != "" {
 		fmt.Fprintf(w, "  plan   %s, %s; locality %s\n", words.Nodes(wl.Home), words.CPUs(wl.CPUSetPlanned), percent(wl.LocalityExpected))
@@ -209,7 +215,7 @@ func printCandidates(w io.Writer, p view.Paint, all []plan.Candidate, most int) 
 		for _, t := range c.Terms {
 			terms = append(terms, fmt.Sprintf("%s %.3g", t.Name, t.Value))
 		}
-		line := fmt.Sprintf("node %-6s %8.3f  %s", c.Nodes, c.Score, strings.Join(terms, ", "))
+		line := fmt.Sprintf("%-11s %8.3f  %s", words.Nodes(c.Nodes), c.Score, strings.Join(terms, ", "))
 		if !c.Rejected.None() {
 			line += "  " + p.Dim("✗ "+c.Rejected.String())
 		}

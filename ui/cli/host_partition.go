@@ -62,11 +62,11 @@ Exit status: 1 work stands in the way; the line names it.`,
 				_, err = fmt.Fprintln(e.Stdout, "no partition: all CPUs are for dedicated and shared work")
 				return err
 			}
-			would := ""
+			line := fmt.Sprintf("partition %s: %s", now.Partition, partitionWords(now))
 			if want.DryRun {
-				would = "nothing was changed; it would be "
+				line = "would be " + line + "; nothing was changed"
 			}
-			_, err = fmt.Fprintf(e.Stdout, "%spartition %s: %s\n", would, now.Partition, partitionWords(now))
+			_, err = fmt.Fprintln(e.Stdout, line)
 			return err
 		},
 	}

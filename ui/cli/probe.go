@@ -132,16 +132,17 @@ func printDocument(w io.Writer, d *measure.Document, s heat.Style, expand bool) 
 	for _, l := range d.Loaded {
 		say("\n")
 		wrap("latency under load: "+heat.LoadedName(l), "")
-		t, starved := view.NewTable(">pause", ">GB/s", ">ns"), false
+		t, starved := view.NewTable(">PAUSE", ">TRAFFIC", ">LATENCY"), false
 		for _, p := range l.Points {
 			gap := fmt.Sprint(p.Gap)
 			if p.Gap < 0 {
 				gap = "no load"
 			}
-			t.Row(gap, fmt.Sprintf("%.2f", float64(p.MBps)/1000), fmt.Sprintf("%s%.1f", p.Flag, float64(p.NS)))
+			t.Row(gap, fmt.Sprintf("%.2f GB/s", float64(p.MBps)/1000), fmt.Sprintf("%s%.1f ns", p.Flag, float64(p.NS)))
 			starved = starved || p.Flag != ""
 		}
 		t.Print(w, view.Paint{})
+		say("  PAUSE: turns of an empty loop between bursts of 4 KiB\n")
 		if starved {
 			say("  ~  the load had a CPU for less than %.0f %% of the time: the point counts for nothing\n", 100*measure.LoadRan)
 		}
@@ -150,7 +151,7 @@ func printDocument(w io.Writer, d *measure.Document, s heat.Style, expand bool) 
 	}
 	for _, l := range d.Levels {
 		say("\nlatency by buffer size, CPU %d, memory on node %d\n", l.CPU, l.Node)
-		t := view.NewTable(">size", ">ns", ">95 % interval", "")
+		t := view.NewTable(">SIZE", ">LATENCY", ">95 % INTERVAL", "")
 		for _, p := range l.Points {
 			mark := ""
 			for _, k := range l.Knees {
@@ -158,7 +159,7 @@ func printDocument(w io.Writer, d *measure.Document, s heat.Style, expand bool) 
 					mark = l.KneeName(k)
 				}
 			}
-			t.Row(words.Bytes(p.Bytes), fmt.Sprintf("%.2f", float64(p.NS)), fmt.Sprintf("%.2f to %.2f", float64(p.CI95[0]), float64(p.CI95[1])), mark)
+			t.Row(words.Bytes(p.Bytes), fmt.Sprintf("%.2f ns", float64(p.NS)), fmt.Sprintf("%.2f to %.2f ns", float64(p.CI95[0]), float64(p.CI95[1])), mark)
 		}
 		t.Print(w, view.Paint{})
 	}
@@ -449,10 +450,18 @@ func printPlan(e *Env, p measure.Plan, asJSON bool) error {
 	}
 	fmt.Fprintf(e.Stdout, "%s profile, about %.0f s\n", p.Profile, math.Ceil(p.Seconds))
 	for _, s := range p.Steps {
-		fmt.Fprintf(e.Stdout, "  %5.1f s  %s\n", s.Seconds, s.Says)
+		fmt.Fprintf(e.Stdout, "  %5.1f s  %s\n", max(0.1, s.Seconds), s.Says)
 	}
-	for _, b := range p.Buffers {
-		fmt.Fprintf(e.Stdout, "  node%d: a buffer of %s\n", b.Node, words.Bytes(b.Bytes))
+	for i := 0; i < len(p.Buffers); {
+		size, on := p.Buffers[i].Bytes, topology.NodeSet{}
+		for ; i < len(p.Buffers) && p.Buffers[i].Bytes == size; i++ {
+			on.Add(topology.NodeID(p.Buffers[i].Node))
+		}
+		each := ""
+		if on.Len() > 1 {
+			each = "each of "
+		}
+		fmt.Fprintf(e.Stdout, "  a buffer of %s on %s%s\n", words.Bytes(size), each, words.Nodes(on))
 	}
 	for _, n := range p.Notes {
 		fmt.Fprintf(e.Stdout, "  %s\n", n)
@@ -556,10 +565,11 @@ when the intervals do not touch and it is over the threshold.`,
 				} else if c.Sure && math.Abs(c.Relative) > threshold/100 {
 					word = "better"
 				} else if !c.Sure {
-					word = "within the noise"
+					word = "noise"
 				}
 				if all || word == "worse" || word == "better" {
-					t.Row(c.What, fmt.Sprintf("%.1f", float64(c.Before)), fmt.Sprintf("%.1f", float64(c.After)), fmt.Sprintf("%+.1f %%", 100*c.Relative), word)
+					what, unit, _ := cutLast(c.What, ", ")
+					t.Row(what, withUnit(c.Before, unit), withUnit(c.After, unit), fmt.Sprintf("%+.1f %%", 100*c.Relative), word)
 				}
 			}
 			if asJSON {
@@ -588,6 +598,22 @@ when the intervals do not touch and it is over the threshold.`,
 	c.Flags().BoolVar(&all, "all", false, "also what did not change")
 	c.Flags().Float64Var(&threshold, "threshold", 5, "`PERCENT` from which a change counts")
 	return c
+}
+
+// cutLast cuts text around the last sep.
+func cutLast(text, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(text, sep); i >= 0 {
+		return text[:i], text[i+len(sep):], true
+	}
+	return text, "", false
+}
+
+// withUnit is a value of a change with its unit; bandwidth is in GB/s.
+func withUnit(v measure.Value, unit string) string {
+	if unit == "MB/s" {
+		v, unit = v/1000, "GB/s"
+	}
+	return fmt.Sprintf("%.1f %s", float64(v), unit)
 }
 
 func probeExportCommand(e *Env) *cobra.Command {

@@ -371,6 +371,12 @@ func printRestoring(e *Env, r *place.Restoring) error {
 	}
 	printMoves(out, p, r.Moves)
 	printWorse(out, p, r.Worse)
-	section(out, p, "why", words.Sentences(r.Reasons))
+	if lines := words.Sentences(r.Reasons); len(r.Remote)+len(r.Moves) > 0 {
+		section(out, p, "why", lines)
+	} else {
+		for _, line := range lines {
+			fmt.Fprintln(out, line)
+		}
+	}
 	return out.Flush()
 }

@@ -3,11 +3,9 @@ package cli
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -19,9 +17,9 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/guest"
-	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/sim"
 	"github.com/homenode/homenode/ui/view"
@@ -115,9 +113,9 @@ var moment0 = time.Date(2026, 11, 22, 18, 4, 5, 0, time.UTC)
 
 func (s *screen) events() []plan.Event {
 	return []plan.Event{
-		{Seq: 1, Time: moment0, Kind: "decided", Workload: "pid:4711", Text: "node 0, for there it has 8 CPUs and 20 GiB free, and its memory is there already"},
-		{Seq: 2, Time: moment0.Add(time.Second), Kind: "step", Workload: "/system.slice/postgresql@14-main.service", Text: "set-cpus: all → 0-7"},
-		{Seq: 3, Time: moment0.Add(time.Minute), Kind: "failed", Workload: "pid:4711", Text: "set-mems: device or resource busy", Error: true},
+		{Seq: 1, Time: moment0, Kind: plan.EventPlan, Workload: "pid:4711", Text: "node 0, for there it has 8 CPUs and 20 GiB free, and its memory is there already"},
+		{Seq: 2, Time: moment0.Add(time.Second), Kind: plan.EventStep, Workload: "/system.slice/postgresql@14-main.service", Text: "set-cpus: all → 0-7"},
+		{Seq: 3, Time: moment0.Add(time.Minute), Kind: plan.EventStep, Workload: "pid:4711", Text: "set-mems: device or resource busy", Error: true},
 	}
 }
 
@@ -138,8 +136,9 @@ func (s *screen) Explain(_ context.Context, id workload.ID) (api.Explanation, er
 	}
 	return api.Explanation{Schema: "homenode-explain/2", Mode: "enforce", Workload: s.workloads()[1], Decision: s.decision(), Journal: s.entries(), Events: s.events()}, nil
 }
-func (s *screen) History(context.Context, api.HistoryQuery) (api.History, error) {
-	return api.History{Schema: "homenode-history/1", Events: s.events()}, nil
+func (s *screen) History(_ context.Context, q api.HistoryQuery) (api.History, error) {
+	events := slices.DeleteFunc(s.events(), func(ev plan.Event) bool { return !q.Has(&ev) })
+	return api.History{Schema: "homenode-history/1", Workload: q.Workload, Events: events}, nil
 }
 func (s *screen) Undo(_ context.Context, w api.Which) (api.UndoResult, error) {
 	out := api.UndoResult{Schema: "homenode-undo/2", Workload: w.ID, Restored: s.entries()}
@@ -167,15 +166,6 @@ func (s *screen) Change(_ context.Context, c api.Change) ([]error, error) {
 	return make([]error, len(c.Steps)), nil
 }
 
-// A measuring machine that measures nothing.
-func (s *screen) Memory() int64       { return 64 << 30 }
-func (s *screen) Load() measure.Value { return 0.1 }
-func (s *screen) Run(context.Context, measure.Plan, *measure.Document, func(float64)) error {
-	return errors.New("not measured in a test")
-}
-func (s *screen) Cached(string) (*measure.Document, error) { return nil, nil }
-func (s *screen) Keep(*measure.Document) (string, error)   { return "", nil }
-
 // show runs a command line on the machine, on a screen of so many columns.
 func (s *screen) show(t testing.TB, columns int, env map[string]string, args []string, stdin string) (out, errs string, code int) {
 	var o, e bytes.Buffer
@@ -193,8 +183,8 @@ func (s *screen) show(t testing.TB, columns int, env map[string]string, args []s
 		},
 		Journal: func(string) error { return nil }, Probe: func(*topology.Host, string) Prober { return s },
 		Policy: func(*topology.Host) (plan.Policy, error) { return plan.DefaultPolicy(), nil },
-		Flight: func(path string) (Flight, error) { return nil, fs.ErrNotExist },
-		Self:   func() (workload.Process, error) { return workload.Process{}, nil },
+		Flight: s.flight, Memory: screenFigures{s}, Where: s.whereabouts, Exec: func(Start, string, []string) error { return nil },
+		Self: func() (workload.Process, error) { return workload.Process{}, nil },
 	}, args)
 	return o.String(), e.String(), code
 }
@@ -214,14 +204,42 @@ var screens = []struct{ name, args, stdin string }{
 	{"status", "status", ""},
 	{"explain", "explain cri-containerd-0d1f2c.scope", ""},
 	{"explain-unknown", "explain nobody", ""},
+	{"status-all", "status --all --sort memory", ""},
+	{"status-filters", "status --class shared --home 0 --state moving,paused --name *", ""},
+	{"status-name", "status web1 java", ""},
+	{"status-none", "status --class offline --home 0", ""},
+	{"stat", "stat", ""},
+	{"stat-process", "stat 4711", ""},
+	{"stat-unread", "stat 1", ""},
+	{"run", "run --cpus 4 --memory 2GiB -- sh", ""},
+	{"run-dry-run", "run --cpus 4 --memory 2GiB --dry-run -- sh", ""},
+	{"run-exact", "run --cpus-list 0-3 --membind 0 --dry-run -- sh", ""},
+	{"run-show", "run --show", ""},
+	{"run-wrong", "run --cpus-list 900 -- sh", ""},
+	{"replay", "replay", ""},
+	{"replay-differs", "replay other", ""},
+	{"replay-what-if", "replay --what-if homes-kept,eager", ""},
+	{"gather", "gather captured.tar.gz", ""},
 	{"history", "history", ""},
+	{"history-since", "history pid:4711 --since 2026-11-22T18:04 --kind move,step -n 20", ""},
 	{"move", "move pid:4711 --to 0 --dry-run", ""},
 	{"undo", "undo --all", ""},
 	{"undo-nothing", "undo java", ""},
 	{"resume", "resume --all", ""},
 	{"topology", "topology", ""},
 	{"doctor", "doctor --no-measure", ""},
-	{"probe-plan", "probe all --dry-run", ""},
+	{"probe-all", "probe all --dry-run", ""},
+	{"probe-latency", "probe latency", ""},
+	{"probe-latency-dry-run", "probe latency --dry-run", ""},
+	{"probe-bandwidth-dry-run", "probe bandwidth --dry-run", ""},
+	{"probe-loaded-dry-run", "probe loaded --dry-run", ""},
+	{"probe-levels-dry-run", "probe levels --dry-run", ""},
+	{"probe-c2c-dry-run", "probe c2c --dry-run", ""},
+	{"probe-show", "probe show", ""},
+	{"probe-diff", "probe diff before.json after.json", ""},
+	{"probe-diff-all", "probe diff before.json after.json --all", ""},
+	{"probe-export", "probe export", ""},
+	{"probe-export-csv", "probe export --format csv", ""},
 	{"host-report", "host report --reserve 0-1", ""},
 	{"host-undo", "host prepare --undo --dry-run", ""},
 	{"undo-dry-run", "undo --all --dry-run", ""},
@@ -229,10 +247,10 @@ var screens = []struct{ name, args, stdin string }{
 	{"host-prepare", "host prepare --dry-run", ""},
 	{"host-partition", "host partition", ""},
 	{"host-partition-set", "host partition 50% --dry-run", ""},
-	{"plan", "plan --spec - --host MACHINE", screenSpecs},
-	{"plan-admit", "plan --admit - --host MACHINE", screenSpecs},
-	{"plan-restore", "plan --restore --running - --host MACHINE", screenRunning},
-	{"sim", "sim --generate churn --events 60 --host MACHINE --policy homenode,first-fit,none", ""},
+	{"plan", "plan --spec - --host machine.json", screenSpecs},
+	{"plan-admit", "plan --admit - --host machine.json", screenSpecs},
+	{"plan-restore", "plan --restore --running - --host machine.json", screenRunning},
+	{"sim", "sim --generate churn --events 60 --host machine.json --policy homenode,first-fit,none", ""},
 	{"vm-flavors", "vm flavors", ""},
 	{"vm-capacity", "vm capacity", ""},
 	{"vm-capacity-repack", "vm capacity --repack", ""},
@@ -242,22 +260,9 @@ var screens = []struct{ name, args, stdin string }{
 	{"vm-adopt", "vm adopt a-guest-with-a-rather-long-name-of-its-own --dry-run", ""},
 	{"vm-release", "vm release web1 --dry-run", ""},
 	{"vm-limit", "vm limit web1 --flavor c1.xlarge --dry-run", ""},
+	{"vm-hook-install", "vm hook --install --hooks hooks --dry-run", ""},
+	{"vm-hook-uninstall", "vm hook --uninstall --hooks hooks --dry-run", ""},
 	{"version", "version", ""},
-}
-
-// argv is the words of a command line of the table, with files that it needs.
-func (s *screen) argv(t testing.TB, args string) []string {
-	words := strings.Fields(args)
-	for i, w := range words {
-		if w == "MACHINE" {
-			words[i] = filepath.Join(t.TempDir(), "host.json")
-			var text bytes.Buffer
-			if err := errors.Join(s.host.WriteJSON(&text), os.WriteFile(words[i], text.Bytes(), 0o644)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	return words
 }
 
 func checkWidth(t testing.TB, what, text string, columns int) {
@@ -274,29 +279,61 @@ func checkWidth(t testing.TB, what, text string, columns int) {
 func TestScreens(t *testing.T) {
 	defer func(was *time.Location) { time.Local = was }(time.Local)
 	time.Local = time.UTC
+	goldens, err := filepath.Abs("testdata/screens")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range screens {
 		t.Run(c.name, func(t *testing.T) {
 			var all strings.Builder
 			for _, nodes := range []int{1, 2, 4, 8} {
 				s := newScreen(t, nodes)
 				for _, columns := range []int{80, 200} {
-					argv := s.argv(t, c.args)
-					out, errs, code := s.show(t, columns, nil, argv, c.stdin)
+					s.files(t)
+					out, errs, code := s.show(t, columns, nil, strings.Fields(c.args), c.stdin)
 					checkWidth(t, c.args, out+errs, columns)
-					for i, w := range strings.Fields(c.args) {
-						if w == "MACHINE" {
-							out = strings.ReplaceAll(out, argv[i], w)
-						}
-					}
-					fmt.Fprintf(&all, "==== %d nodes, %d columns: homenode %s\n%s%s", nodes, columns, c.args, out, errs)
+					fmt.Fprintf(&all, "==== %s, %d columns: homenode %s\n%s%s", words.Count(nodes, "node"), columns, c.args, out, errs)
 					if code != 0 {
 						fmt.Fprintf(&all, "==== exit status %d\n", code)
 					}
 				}
 			}
-			golden(t, filepath.Join("testdata/screens", c.name+".txt"), []byte(all.String()))
+			golden(t, filepath.Join(goldens, c.name+".txt"), []byte(all.String()))
 		})
 	}
+}
+
+// noScreen is the commands that have no golden screen, and why.
+var noScreen = map[string]string{
+	"homenode daemon":                "writes a log until it ends",
+	"homenode help":                  "screens of help are in testdata/screens/help",
+	"homenode completion":            "prints its help",
+	"homenode completion bash":       "a script, no screen",
+	"homenode completion fish":       "a script, no screen",
+	"homenode completion powershell": "a script, no screen",
+	"homenode completion zsh":        "a script, no screen",
+}
+
+// Every command that does something has a golden screen, and one of --dry-run where it has that.
+func TestEveryCommandHasAScreen(t *testing.T) {
+	shown := func(c *cobra.Command, flag string) bool {
+		return slices.ContainsFunc(screens, func(s struct{ name, args, stdin string }) bool {
+			found, _, err := c.Root().Find(strings.Fields(s.args))
+			return err == nil && found == c && strings.Contains(s.args, flag)
+		})
+	}
+	everyCommand(func(c *cobra.Command) {
+		path := c.CommandPath()
+		switch why := noScreen[path]; {
+		case why != "" && shown(c, ""):
+			t.Errorf("%s has a screen and need not say that it %s", path, why)
+		case why != "", c.HasSubCommands():
+		case !shown(c, ""):
+			t.Errorf("%s: no screen shows it; add one to screens, or a reason to noScreen", path)
+		case c.Flags().Lookup("dry-run") != nil && !shown(c, "--dry-run"):
+			t.Errorf("%s --dry-run: no screen shows it", path)
+		}
+	})
 }
 
 // The same of what --help says.
@@ -325,8 +362,9 @@ func TestASCII(t *testing.T) {
 			}
 		}
 	}
+	s.files(t)
 	for _, c := range screens {
-		check(s.argv(t, c.args), c.stdin)
+		check(strings.Fields(c.args), c.stdin)
 	}
 	everyCommand(func(c *cobra.Command) { check(append(strings.Fields(c.CommandPath())[1:], "--help"), "") })
 }

@@ -298,7 +298,7 @@ func printWorkloads(w io.Writer, p view.Paint, s api.Status, r *rows) {
 	for _, x := range s.Workloads {
 		switch {
 		case x.State == api.StatePaused:
-			fmt.Fprintf(w, "%s %s: %s\n", p.Warn("paused:"), x.ID, x.Why)
+			fmt.Fprintf(w, "%s %s: %s\n", p.Warn("paused:"), x.ID, strings.TrimPrefix(x.Why, string(x.ID)+" "))
 		case x.Move != nil && x.Move.Refused > 0 && x.Move.State != "running":
 			fmt.Fprintf(w, "%s %s\n", p.Dim("did not move:"), fmt.Sprintf("%s: %s", x.ID, x.Move.Why))
 		}

@@ -79,7 +79,7 @@ func TestStatusTellsOfMoves(t *testing.T) {
 	}})
 	_, below, _ := strings.Cut(out.String(), "/d ")
 	_, below, _ = strings.Cut(below, "\n")
-	if want := "paused: /a: /a waits for memory 23 % of the time; it goes on below 10 %\ndid not move: /b: 16 MiB pinned for a device\n"; below != want {
+	if want := "paused: /a: waits for memory 23 % of the time; it goes on below 10 %\ndid not move: /b: 16 MiB pinned for a device\n"; below != want {
 		t.Errorf("%s\ngot %q, want %q", out.String(), below, want)
 	}
 }

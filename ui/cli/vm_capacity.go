@@ -56,15 +56,21 @@ only.`,
 			if repack {
 				headings = slices.Insert(headings, 5, ">REPACKED")
 			}
-			t := view.NewTable(headings...).Drops("CLASS", "MEMORY", "VCPUS")
+			t, p, said := view.NewTable(headings...).Drops("CLASS", "MEMORY", "VCPUS"), e.paint(), map[string]string{}
 			for _, n := range counts {
-				row := []string{n.Flavor.Name, string(n.Flavor.Class), fmt.Sprint(n.Flavor.VCPUs), words.Size(n.Flavor.Memory), fmt.Sprint(n.Now), n.Why.String()}
+				why := n.Why.String()
+				if first := said[why]; first != "" && p.Width > 0 { // a pipe has each row whole
+					why = "As " + first + "."
+				} else {
+					said[why] = n.Flavor.Name
+				}
+				row := []string{n.Flavor.Name, string(n.Flavor.Class), fmt.Sprint(n.Flavor.VCPUs), words.Size(n.Flavor.Memory), fits(p, n.Now), why}
 				if repack {
-					row = slices.Insert(row, 5, fmt.Sprint(n.Repacked))
+					row = slices.Insert(row, 5, fits(p, n.Repacked))
 				}
 				t.Row(row...)
 			}
-			t.Print(e.Stdout, e.paint())
+			t.Print(e.Stdout, p)
 			return nil
 		},
 	}
@@ -72,6 +78,14 @@ only.`,
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-vm-capacity/2)")
 	c.Flags().BoolVar(&repack, "repack", false, "also say how many fit once guests are moved")
 	return c
+}
+
+// fits is how many guests fit, marked where none does.
+func fits(p view.Paint, n int) string {
+	if n == 0 {
+		return p.Warn("0")
+	}
+	return p.Bold(fmt.Sprint(n))
 }
 
 type capacityDocument struct {

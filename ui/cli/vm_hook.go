@@ -49,7 +49,7 @@ exit 0
 const hookWithin = 1500 * time.Millisecond
 
 func vmHookCommand(e *Env) *cobra.Command {
-	var install, uninstall bool
+	var install, uninstall, dryRun bool
 	var dir string
 	c := &cobra.Command{
 		Use:   "hook [GUEST OPERATION SUBOPERATION EXTRA]",
@@ -64,10 +64,13 @@ from running.
 --install puts a script into qemu.d of libvirt's folder of hooks that calls it;
 libvirt (6.5 or later) finds it when its daemon starts the next time.
 --uninstall takes it away.`,
-		Example: "  homenode vm hook --install\n  homenode vm hook web1 migrate begin - < web1.xml",
+		Example: "  homenode vm hook --install --dry-run\n  homenode vm hook --install\n  homenode vm hook web1 migrate begin - < web1.xml",
 		Args: func(c *cobra.Command, args []string) error {
-			if install || uninstall {
+			switch {
+			case install || uninstall:
 				return cobra.NoArgs(c, args)
+			case dryRun:
+				return usageErrorf("--dry-run goes with --install or --uninstall")
 			}
 			return cobra.RangeArgs(2, 4)(c, args)
 		},
@@ -75,9 +78,9 @@ libvirt (6.5 or later) finds it when its daemon starts the next time.
 			file := filepath.Join(dir, hookFile)
 			switch {
 			case install:
-				return installHook(e, file)
+				return installHook(e, file, dryRun)
 			case uninstall:
-				return uninstallHook(e, file)
+				return uninstallHook(e, file, dryRun)
 			}
 			return hook(c, e, args)
 		},
@@ -85,6 +88,7 @@ libvirt (6.5 or later) finds it when its daemon starts the next time.
 	f := c.Flags()
 	f.BoolVar(&install, "install", false, "put the script into libvirt's folder of hooks")
 	f.BoolVar(&uninstall, "uninstall", false, "take it away")
+	f.BoolVar(&dryRun, "dry-run", false, "with --install or --uninstall: change nothing, say what would be")
 	f.StringVar(&dir, "hooks", "/etc/libvirt/hooks", "libvirt's `FOLDER` of hooks")
 	socketFlag(c, e)
 	c.MarkFlagsMutuallyExclusive("install", "uninstall")
@@ -158,7 +162,7 @@ func rehome(c *cobra.Command, e *Env, text []byte) ([]byte, error) {
 }
 
 // installHook writes the script; one that somebody else put there stays.
-func installHook(e *Env, file string) error {
+func installHook(e *Env, file string, dryRun bool) error {
 	if err := ourHook(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -168,6 +172,10 @@ func installHook(e *Env, file string) error {
 	}
 	if strings.ContainsAny(program, "'\n") {
 		return fmt.Errorf("%s: no path for a script", program)
+	}
+	if dryRun {
+		_, err = fmt.Fprintf(e.Stdout, "would write %s; libvirt would find it when its daemon is started the next time\n", file)
+		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return forbiddenErrorf("%w", err)
@@ -185,13 +193,17 @@ func installHook(e *Env, file string) error {
 	return err
 }
 
-func uninstallHook(e *Env, file string) error {
+func uninstallHook(e *Env, file string, dryRun bool) error {
 	err := ourHook(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		_, err = fmt.Fprintf(e.Stdout, "there is no %s\n", file)
 		return err
 	}
 	if err != nil {
+		return err
+	}
+	if dryRun {
+		_, err = fmt.Fprintf(e.Stdout, "would remove %s\n", file)
 		return err
 	}
 	if err := os.Remove(file); err != nil {

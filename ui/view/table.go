@@ -58,6 +58,7 @@ func (t *Table) Len() int { return len(t.rows) - 1 }
 
 const (
 	goodName  = 24 // columns that a name keeps while others can go
+	goodHang  = 30 // columns that text at the end keeps: in fewer it is more lines than rows
 	leastName = 8  // columns that a name keeps in any case
 )
 
@@ -149,7 +150,7 @@ func (t *Table) least(i, natural, name int) int {
 	case t.isName(i):
 		return min(natural, max(name, ansi.StringWidth(t.rows[0][i])))
 	case t.hangs(i):
-		return min(natural, leastText)
+		return min(natural, goodHang)
 	}
 	return natural
 }
@@ -218,11 +219,15 @@ func (t *Table) leftOut(columns, width, shown []int) string {
 	return strings.Join(parts, "; ")
 }
 
-// middle is text of at most so many columns; of a longer one the begin and the end stay.
+// middle is text of at most so many columns; of a longer one the begin and the end stay, and
+// of a path the last part.
 func middle(text string, most int) string {
 	n := ansi.StringWidth(text)
 	if n <= most {
 		return text
+	}
+	if last := strings.LastIndex(text, "/"); last > 0 && text[0] == '/' && most > len("…/")+leastName {
+		return "…/" + middle(text[last+1:], most-2)
 	}
 	end := (most - 1) * 3 / 5 // cgroup paths differ at their end
 	return ansi.Cut(text, 0, most-1-end) + "…" + ansi.Cut(text, n-end, n)

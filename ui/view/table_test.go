@@ -67,7 +67,7 @@ func TestTableFitsTheTerminal(t *testing.T) {
 	})
 }
 
-// What goes first is what the table says, and names keep both ends.
+// What goes first is what the table says, and names keep both ends, of a path the last part.
 func TestTableLeavesOutColumnsByPriority(t *testing.T) {
 	table := NewTable("WORKLOAD", "CLASS", ">VCPUS", "HOME", ">LOCAL NOW", "STATE").Drops("CLASS", "VCPUS")
 	table.Row("/system.slice/postgresql@14-main.service", "dedicated", "16", "0-1", "93.1 %", "would spread")
@@ -76,7 +76,7 @@ func TestTableLeavesOutColumnsByPriority(t *testing.T) {
 /system.slice/postgresql@14-main.service  dedicated     16  0-1      93.1 %  would spread
 `,
 		70: `WORKLOAD                          VCPUS  HOME  LOCAL NOW  STATE
-/system.slice…ql@14-main.service     16  0-1      93.1 %  would spread
+…/postgresql@14-main.service         16  0-1      93.1 %  would spread
 not shown: CLASS; shortened: WORKLOAD; all of it: | less -S
 `,
 		40: `WORKLOAD   HOME  LOCAL NOW  STATE
