@@ -49,7 +49,7 @@ func sample(t *testing.T) *measure.Document {
 	}
 	d.CPULatency = cpus
 	d.Bandwidth = []measure.Bandwidth{{Mix: "1:1", Kernel: "avx2", Unit: "MB/s", Rows: []int{0, 1}, Cols: []int{0, 1}, Median: measure.Table{{60000, 20000}, {21000, measure.Unknown}},
-		Traffic: measure.Table{{90000, 30000}, {31500, measure.Unknown}}, Total: 118000, Flags: [][]string{{"", ""}, {"", "failed: node1 is full"}}}}
+		Traffic: measure.Table{{90000, 30000}, {31500, measure.Unknown}}, Total: 118000, Flags: [][]string{{"", ""}, {"llc-diluted", "failed: node1 is full"}}}}
 	d.C2C = []measure.C2C{{Unit: "ns", LineHome: "A", CPUs: []int{0, 1, 24}, Median: measure.Table{{0, 48, 110}, {48, 0, 111}, {110, 111, 0}}}}
 	l := measure.Loaded{From: 0, To: 0, Mix: "r", Load: 23}
 	for i, g := range measure.Gaps(6) {

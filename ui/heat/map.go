@@ -138,7 +138,7 @@ func Latency(d *measure.Document, l *measure.Latency, expand bool) Map {
 	}
 	m.Foot = append(m.Foot, latencyFoot(l))
 	for _, n := range slices.Sorted(maps.Keys(notes)) {
-		m.Foot = append(m.Foot, footOf(n))
+		m.Foot = append(m.Foot, footOf(n, "latency may look lower"))
 	}
 	return m
 }
@@ -151,12 +151,13 @@ func names(ids []int) []string {
 	return out
 }
 
-func footOf(flag string) string {
+// footOf says what a flag of a cell means; cached is what a buffer that caches hold in part does to it.
+func footOf(flag, cached string) string {
 	switch flag {
 	case "~":
 		return "~  the 95 % interval is wider than 5 %: the machine was disturbed"
 	case "llc-diluted":
-		return "the buffer is less than eight caches: latency may look lower than it is"
+		return "the buffer is less than eight caches: " + cached + " than it is"
 	case "4k", "mixed":
 		return "measured on 4 KiB pages, or partly: latency has the page tables' share in it"
 	}
@@ -242,7 +243,7 @@ func Bandwidth(b *measure.Bandwidth) Map {
 	for i := range b.Flags {
 		for _, flag := range b.Flags[i] {
 			if flag != "" {
-				notes[footOf(flag)] = true
+				notes[footOf(flag, "bandwidth may look higher")] = true
 			}
 		}
 	}
