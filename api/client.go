@@ -60,7 +60,7 @@ func (f *firstConn) take() net.Conn {
 // may not connect.
 func Dial(socket string) (*Client, error) {
 	if there, err := os.Stat(socket); err == nil && there.Mode().Type() != fs.ModeSocket {
-		return nil, fmt.Errorf("%s is not a socket", socket)
+		return nil, &Error{BadRequest, socket + ": this is no socket"}
 	}
 	c, err := net.DialTimeout("unix", socket, connectWithin)
 	switch {

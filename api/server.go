@@ -81,7 +81,7 @@ func serve(ctx context.Context, l net.Listener, b Backend, a Access, peerOf func
 func Listen(path string, a Access) (net.Listener, error) {
 	if there, err := os.Lstat(path); err == nil {
 		if there.Mode().Type() != fs.ModeSocket {
-			return nil, fmt.Errorf("listen on %s: it exists and is not a socket", path)
+			return nil, &Error{BadRequest, fmt.Sprintf("listen on %s: it exists and is not a socket", path)}
 		}
 		c, err := net.Dial("unix", path)
 		if err == nil {

@@ -39,9 +39,8 @@ type Options struct {
 	Admitted []control.Admission
 	// Processes is asked before a home is given; nil: bookings end with the next scan.
 	Processes Processes
-	// Suits checks the configuration against the machine, at the first scan: what cannot
-	// be is an error, what is odd is told. nil finds all in order.
-	Suits func(*topology.Host) (odd []string, err error)
+	// Odd is what in the configuration does not fit the machine: status tells it.
+	Odd []string
 	// Ready is called when the first scan was decided on, Alive each time the loop has
 	// come round: readiness and watchdog. Neither may wait.
 	Ready, Alive func()
@@ -485,13 +484,8 @@ func (d *Daemon) lookAt(p *control.PlaceRequest, booked []workload.Process) {
 // and begun.
 func (d *Daemon) next(in control.Input) {
 	in.At = d.o.Clock.Now().Round(0)
-	if in.Scan != nil && in.Scan.Number == 1 && in.Scan.Failed == "" && d.o.Suits != nil {
-		odd, err := d.suits(in.Scan.Snapshot.Host)
-		if err != nil {
-			d.failed = &api.Error{Code: api.BadRequest, Text: "configuration: " + err.Error()}
-			return
-		}
-		for _, text := range odd {
+	if in.Scan != nil && in.Scan.Number == 1 && in.Scan.Failed == "" {
+		for _, text := range d.o.Odd {
 			in.Scan.Snapshot.Problems = append(in.Scan.Snapshot.Problems, workload.Problem{Subject: "configuration", Text: text})
 		}
 	}
@@ -572,18 +566,6 @@ func (d *Daemon) record(do func(Recorder)) {
 	}()
 	defer d.caught("the flight recorder", &bug)
 	do(d.o.Recorder)
-}
-
-// suits checks the configuration against the machine. That this cannot be done is odd.
-func (d *Daemon) suits(h *topology.Host) (odd []string, err error) {
-	var bug error
-	defer func() {
-		if bug != nil {
-			odd = append(odd, bug.Error())
-		}
-	}()
-	defer d.caught("checking the configuration against the machine", &bug)
-	return d.o.Suits(h)
 }
 
 // refuse answers all who wait: nothing is decided any more.

@@ -232,10 +232,6 @@ func TestPanicsOfTheRest(t *testing.T) {
 		}, ""},
 		"recorder": {func(o *Options, armed *atomic.Bool) { o.Recorder = brokenRecorder{armed} }, ""},
 		"store":    {func(o *Options, armed *atomic.Bool) { o.Store = brokenStore{o.Store, armed} }, ""},
-		"suits": {func(o *Options, armed *atomic.Bool) {
-			armed.Store(true)
-			o.Suits = func(*topology.Host) ([]string, error) { panic("on purpose") }
-		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, armed, log := three(t), &atomic.Bool{}, &lines{}

@@ -62,6 +62,14 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 			return cli.Usage(err)
 		}
 	}
+	h, err := topology.FromSysfs(observe.Root(machine))
+	if err != nil {
+		return cli.Forbidden(err)
+	}
+	odd, err := c.Suits(h)
+	if err != nil {
+		return cli.Usage(fmt.Errorf("configuration: %w", err))
+	}
 	s, err := store.Open(c.StateDir)
 	if errors.Is(err, store.ErrLocked) {
 		return cli.Forbidden(fmt.Errorf("another daemon is running: %w", err))
@@ -76,7 +84,7 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 		Expected:   func(id workload.ID) (topology.CPUSet, bool) { return d.Given(id) },
 		Registered: func() []workload.Process { return d.Registered() },
 	})
-	options.Store, options.Self, options.Admitted = s, holdings, admitted()
+	options.Store, options.Self, options.Admitted, options.Odd = s, holdings, admitted(), odd
 	if c.Mode == config.Enforce {
 		switch lock, err := store.LockHost(); {
 		case errors.Is(err, store.ErrLocked):
@@ -136,6 +144,9 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 		return err
 	}
 	l, err := listen(c.Socket, access)
+	if refused := (*api.Error)(nil); errors.As(err, &refused) {
+		return err
+	}
 	if err != nil {
 		return cli.Forbidden(err)
 	}
@@ -259,7 +270,7 @@ func optionsFor(c config.Config, look observe.Options) daemon.Options {
 		Lock: func(ctx context.Context) (interface{ Close() error }, error) { return lockGuests(ctx, defaultState()) },
 	})
 	return daemon.Options{
-		Settings: c.Settings(), Period: c.Period, Version: version, BootID: bootID(), Suits: c.Suits,
+		Settings: c.Settings(), Period: c.Period, Version: version, BootID: bootID(),
 		Observer: observer,
 		Sources:  []daemon.Source{guests},
 		Drivers: map[workload.Kind]daemon.Driver{

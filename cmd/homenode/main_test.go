@@ -87,7 +87,7 @@ func TestScripts(t *testing.T) {
 			}
 			e.Defer(func() { os.RemoveAll(open) })
 			for k, v := range map[string]string{
-				"MACHINE": made, "DBUS_SYSTEM_BUS_ADDRESS": "unix:path=" + e.WorkDir + "/no-bus",
+				"MACHINE": made, "MADE": made, "DBUS_SYSTEM_BUS_ADDRESS": "unix:path=" + e.WorkDir + "/no-bus",
 				"HOME": e.WorkDir, "XDG_STATE_HOME": e.WorkDir + "/state", "XDG_RUNTIME_DIR": e.WorkDir + "/run",
 				"SOCK": open + "/sock", "STATE": e.WorkDir + "/st", "HOMENODE": open + "/homenode", plainProgram: plain,
 			} {

@@ -26,11 +26,26 @@ func (s *search) explain(p *plan.Placement) plan.Decision {
 		add(words.Floats, p.CPUs)
 	}
 	d.Reasons = append(d.Reasons, whyNotNear(s.w)...)
+	if absent := s.l.without(s.w.Nodes); !absent.Empty() {
+		add(words.UnknownNodes, absent)
+	}
 	if s.gaveUp {
 		add(words.SearchCut, mostBranches)
 	}
 	d.Candidates = s.candidates()
 	return d
+}
+
+// without is those of the nodes that the host does not have.
+func (l *Ledger) without(nodes topology.NodeSet) topology.NodeSet {
+	if nodes.Empty() {
+		return nodes
+	}
+	absent := nodes.Clone()
+	for i := range l.nodes {
+		absent.Remove(l.nodes[i].id)
+	}
+	return absent
 }
 
 // whyNotNear names what the workload is to be near to and the host does not have.

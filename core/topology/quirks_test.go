@@ -188,7 +188,7 @@ func TestFromSysfsRefuses(t *testing.T) {
 		leaves map[string]string
 		want   string
 	}{
-		{"no tree", map[string]string{cpu: ""}, "read sys/devices/system/cpu: no CPU found; give a root that holds sys/ and proc/"},
+		{"no tree", map[string]string{cpu: ""}, "read sys/devices/system/cpu: no CPU found; want sys/ and proc/"},
 		{"bad online", map[string]string{cpu + "online": "0-x"}, `read sys/devices/system/cpu/online: "0-x": want a list such as 0-3,8`},
 		{"bad node list", map[string]string{node + "online": "3-1"}, "read sys/devices/system/node/online:"},
 		{"bad cpulist", map[string]string{node + "node2/cpulist": "a"}, "read node2 CPUs: read sys/devices/system/node/node2/cpulist:"},

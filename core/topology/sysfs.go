@@ -105,7 +105,7 @@ func readCPUs(t *tree, h *Host) error {
 		}
 	}
 	if online.Empty() {
-		return fmt.Errorf("read %s: no CPU found; give a root that holds sys/ and proc/ of a Linux machine", cpuDir)
+		return fmt.Errorf("read %s: no CPU found; want sys/ and proc/ of a Linux machine, mounted or as gather wrote them", cpuDir)
 	}
 	h.Online, h.Offline = online, present.Minus(online)
 	return nil

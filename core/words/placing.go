@@ -59,6 +59,7 @@ var (
 	Floats         = says("floats", "Its threads may run on any of {cpus}.")
 	UnknownDevice  = says("unknown-device", "Affinity to {and} ignored: no such device on this host.")
 	UnknownPartner = says("unknown-partner", "Affinity to {and} ignored: no such workload on this host.")
+	UnknownNodes   = says("unknown-nodes", "Of the nodes it may use, this host does not have {nodes}.")
 	SearchCut      = says("search-cut", "The search stopped after {n step}; a better node set may exist.")
 	OthersFloat    = says("others-float", "The shared CPUs of {n other workload} change with it.")
 	OfflineCPUs    = says("offline-cpus", "Offline work runs on the CPUs that no dedicated workload holds: {cpus}.")

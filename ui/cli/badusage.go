@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/spf13/cobra"
 )
 
 // What pflag and cobra say of a wrong command line names their own functions and
@@ -12,13 +14,14 @@ var (
 	badNumber  = regexp.MustCompile(`^invalid argument ("(?:[^"\\]|\\.)*") for "([^"]*)" flag: strconv\.Parse(\w+): parsing .*: (.*)$`)
 	badTime    = regexp.MustCompile(`^invalid argument ("(?:[^"\\]|\\.)*") for "([^"]*)" flag: time: .*$`)
 	bothGiven  = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
-	argCount   = regexp.MustCompile(`^(?:accepts|requires) (at least |at most |between )?(\d+)(?: and (\d+))? arg\(s\), (?:only )?received (\d+)$`)
+	argCount   = regexp.MustCompile(`^(?:accepts|requires) .* arg\(s\), (?:only )?received (\d+)$`)
+	noArgument = regexp.MustCompile(`^unknown command ("(?:[^"\\]|\\.)*") for`)
 	neededFlag = regexp.MustCompile(`^required flag\(s\) (.*) not set$`)
 )
 
 // badUsage is what is wrong with a command line, in words; ok is false for an
 // error that is not about one.
-func badUsage(text string) (words string, ok bool) {
+func badUsage(c *cobra.Command, text string) (words string, ok bool) {
 	if m := badNumber.FindStringSubmatch(text); m != nil {
 		want := map[string]string{"Int": "a whole number", "Uint": "a whole number of 0 or more", "Float": "a number", "Bool": "true or false"}[m[3]]
 		if m[4] == "value out of range" {
@@ -33,11 +36,11 @@ func badUsage(text string) (words string, ok bool) {
 		return "--" + strings.Join(strings.Fields(m[1]), " and --") + " do not go together", true
 	}
 	if m := argCount.FindStringSubmatch(text); m != nil {
-		want := m[1] + m[2]
-		if m[3] != "" {
-			want += " and " + m[3]
-		}
-		return fmt.Sprintf("%s given; want %s", arguments(m[4]), want), true
+		_, operands, _ := strings.Cut(c.Use, " ")
+		return fmt.Sprintf("%s given; want `%s %s`", arguments(m[1]), c.CommandPath(), operands), true
+	}
+	if m := noArgument.FindStringSubmatch(text); m != nil && !c.HasAvailableSubCommands() {
+		return "unexpected argument " + m[1], true
 	}
 	if m := neededFlag.FindStringSubmatch(text); m != nil {
 		names := strings.Split(strings.ReplaceAll(m[1], `"`, ""), ", ")

@@ -178,8 +178,11 @@ func soon(c *cobra.Command, call func(context.Context) []string) []string {
 // with is put there by bash without quotes, and the next key evaluates the line: users choose
 // the names of their cgroups.
 func plainToType(name string) bool {
-	return words.Printable(name) == name && !strings.ContainsAny(name, " \"'`$&|;<>()*?[]{}!#~^%")
+	return words.Printable(name) == name && !strings.ContainsAny(name, " "+forShells)
 }
+
+// forShells is what a shell takes for more than text.
+const forShells = "\"'`$&|;<>()*?[]{}!#~^%\\"
 
 // workloads is those of the daemon: cgroups by their units where those are unique.
 func workloads(e *Env) completer {

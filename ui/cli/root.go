@@ -9,11 +9,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/plan"
@@ -126,7 +128,7 @@ func Main(ctx context.Context, e *Env, args []string) int {
 	root.SetArgs(args)
 	ran, err := root.ExecuteContextC(ctx)
 	if exit := (*exitError)(nil); err != nil && !errors.As(err, &exit) {
-		if words, ok := badUsage(err.Error()); ok {
+		if words, ok := badUsage(ran, err.Error()); ok {
 			err = misused(ran, words)
 		}
 	}
@@ -196,6 +198,8 @@ that do not fit, and says which; in a pipe it is whole.`,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return noEmptyFlag(c) },
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().BoolP("version", "v", false, "print the version")
@@ -204,7 +208,7 @@ that do not fit, and says which; in a pipe it is whole.`,
 	root.SetErr(e.Stderr)
 	root.SetIn(e.Stdin)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		words, _ := badUsage(err.Error())
+		words, _ := badUsage(c, err.Error())
 		return misused(c, words)
 	})
 	if len(args) > 0 && args[0] == "run" {
@@ -261,12 +265,20 @@ func misused(c *cobra.Command, why string) error {
 	return usageErrorf("%s; see `%s --help`", why, c.CommandPath())
 }
 
+// noEmptyFlag refuses a flag that is given with nothing: in a script that is a variable that
+// is not set.
+func noEmptyFlag(c *cobra.Command) (err error) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if v := f.Value.String(); err == nil && slices.Contains([]string{"", "[]", `[""]`}, v) {
+			err = misused(c, "--"+f.Name+" is empty")
+		}
+	})
+	return err
+}
+
 // checkSocket refuses a path that no socket can have.
 func checkSocket(path string) error {
-	switch most := 107; { // sun_path of unix(7), with its NUL
-	case path == "":
-		return usageErrorf("--socket is empty")
-	case len(path) > most:
+	if most := 107; len(path) > most { // sun_path of unix(7), with its NUL
 		return usageErrorf("--socket: a path of %d bytes; the kernel takes %d at most", len(path), most)
 	}
 	return nil

@@ -227,7 +227,7 @@ func (w *where) line(h api.Home, verb string) string {
 	}
 	line := fmt.Sprintf("%s on %s, %s, %s. %s", verb, words.Nodes(h.Nodes), words.CPUs(h.CPUs), w.start.memoryLine(), h.Why)
 	for _, r := range h.Decision.Reasons {
-		if (r.Code == words.UnknownDevice || r.Code == words.HomeCrowded) && r.String() != h.Why {
+		if (r.Code == words.UnknownDevice || r.Code == words.UnknownNodes || r.Code == words.HomeCrowded) && r.String() != h.Why {
 			line += " " + r.String()
 		}
 	}

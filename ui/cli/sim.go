@@ -86,9 +86,6 @@ panic is told with the command that brings it back, and the exit status is 1.`,
 			if err != nil {
 				return err
 			}
-			if len(f.policy) == 0 {
-				return usageErrorf("--policy is empty; want %s", strings.Join(sim.Policies, ", "))
-			}
 			if f.period < 100*time.Millisecond || f.period > time.Hour {
 				return usageErrorf("--period %v; want 100ms to 1h", f.period)
 			}

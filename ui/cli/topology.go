@@ -43,11 +43,6 @@ kernel can give back, ░ is free.`,
   lstopo --of xml - | homenode topology --hwloc -`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			for _, name := range []string{"root", "hwloc", "synthetic", "host", "svg"} {
-				if f := c.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
-					return usageErrorf("--%s is empty; see `homenode topology --help`", name)
-				}
-			}
 			h, err := from.read(e)
 			if err != nil {
 				return err

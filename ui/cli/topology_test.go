@@ -355,7 +355,7 @@ func TestTopologyRefuses(t *testing.T) {
 		{[]string{"--host", bad}, 2, bad + ": read host JSON: line 2 column 12: schema is 1; give a string"},
 		{[]string{"--hwloc", bad}, 2, bad + ": read hwloc XML: line 2 column 14: no <topology> here"},
 		{[]string{"--root", bad}, 2, bad + ": read tar entry 1:"},
-		{[]string{"--root", filepath.Dir(bad)}, 2, ": read sys/devices/system/cpu: no CPU found; give a root"},
+		{[]string{"--root", filepath.Dir(bad)}, 2, ": read sys/devices/system/cpu: no CPU found; want sys/ and proc/"},
 		{[]string{"--root", bad + "2"}, 2, "no such file"},
 		{[]string{"--host", bad + "2"}, 2, "no such file"},
 		{[]string{"--synthetic", "package:2 boat:1"}, 2, `read synthetic host: character 11: unknown kind "boat"; known are package,`},
@@ -363,7 +363,7 @@ func TestTopologyRefuses(t *testing.T) {
 		{[]string{"--synthetic", "core:1", "--root", "/"}, 2, "do not go together"},
 		{[]string{"--synthetic", ""}, 2, "--synthetic is empty"},
 		{[]string{"--boat"}, 2, "unknown flag: --boat"},
-		{[]string{"boat"}, 2, `unknown command "boat"`},
+		{[]string{"boat"}, 2, `unexpected argument "boat"; see`},
 		{nil, 3, "read sys/devices/system/cpu: no CPU found"},
 		{[]string{"--synthetic", "core:1", "--svg", filepath.Join(bad, "x.svg")}, 2, "not a directory"},
 	} {

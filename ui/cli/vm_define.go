@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -64,6 +66,13 @@ Exit status 1 means that the guest does not fit; the line says why.`,
 				return err
 			}
 			defer func() { err = errors.Join(err, s.close()) }()
+			if !v.elsewhere() {
+				for _, d := range order.Disks {
+					if _, err := fs.Stat(e.Root, strings.TrimPrefix(d.Source, "/")); errors.Is(err, fs.ErrNotExist) {
+						fmt.Fprintf(e.Stderr, "homenode: --disk %s is not there; the guest needs it to start\n", words.Printable(d.Source))
+					}
+				}
+			}
 			home, d := s.room.Place(order)
 			if d.Outcome != plan.Placed {
 				return refusal(&d)
@@ -217,6 +226,9 @@ func (o *orderFlags) order(catalogue guest.Catalogue) (*guest.Order, error) {
 	}
 	if err := guest.CheckName(o.name); err != nil {
 		return nil, usageErrorf("--name: %w", err)
+	}
+	if strings.ContainsAny(o.name, forShells) {
+		return nil, usageErrorf("--name: name: %q; want none of %s: a shell or XML takes them for its own", o.name, forShells)
 	}
 	if out.UUID, err = guest.ParseUUID(o.uuid); err != nil {
 		return nil, usageErrorf("--uuid: %w", err)

@@ -159,6 +159,19 @@ func TestDefineClearsItsCPUsFirst(t *testing.T) {
 	}
 }
 
+func TestDefineTellsOfDisksThatAreNotThere(t *testing.T) {
+	status, out, errs := vm(&hypervisor{}, "define", "--flavors", "-", "--flavor", "d", "--name", "new", "--dry-run", "--disk", "/images/none.qcow2",
+		"--disk", "/sys/devices/system/cpu/online")
+	if want := "homenode: --disk /images/none.qcow2 is not there; the guest needs it to start\n"; status != 0 || errs != want || out == "" {
+		t.Errorf("%d: %s%s, want %s", status, out, errs, want)
+	}
+	status, _, errs = vm(&hypervisor{}, "define", "--flavors", "-", "--flavor", "d", "--name", "new", "--dry-run", "--disk", "/images/none.qcow2",
+		"--reserve", "0", "--synthetic", "node:2(memory=8GiB) core:4")
+	if status != 0 || errs != "" {
+		t.Errorf("another host: %d: %s", status, errs)
+	}
+}
+
 // Who made room goes back when nobody comes.
 func TestDefineThatFailsMovesNobody(t *testing.T) {
 	for _, tt := range []struct {
