@@ -473,7 +473,9 @@ type Home struct {
 	Ledger bool             `json:"ledger"` // true when the daemon has written it down
 	Why    string           `json:"why"`    // this home, in a sentence
 	// Unasked is why a daemon that runs was not asked or did not answer; "" when none runs.
-	Unasked  string        `json:"unasked,omitempty"`
+	Unasked string `json:"unasked,omitempty"`
+	// Unkept is why `homenode run` could not write down what it starts; it does not travel.
+	Unkept   error         `json:"-"`
 	Decision plan.Decision `json:"decision"` // with all reasons
 	// Of dedicated work: the CPU of each vCPU. Memory is what is booked on each node.
 	Pins   []topology.CPUID `json:"pins,omitempty"`

@@ -28,9 +28,12 @@ type Local struct {
 	Process  func(ctx context.Context, pid int) (*topology.Host, workload.Observation, error)
 	OpenRead func() (Store, error) // the store, to read it; nil without error when there is none
 	Who      func() *plan.Asker    // who asks; nil is not told
+	// Runs is what `homenode run` has started and still lives, for a look; nil is nothing.
+	Runs func() []control.Admission
 	// Quick finds a home for what is about to start, by what is known without a look at all
-	// that runs, and writes it down where that is to be done; nil looks at all.
-	Quick   func(context.Context, *control.PlaceRequest) (place.Result, error)
+	// that runs, and writes it down where that is to be done, or says why it could not; nil
+	// looks at all.
+	Quick   func(context.Context, *control.PlaceRequest) (r place.Result, unkept, err error)
 	first   *Daemon
 	undoing []control.Which // what an undo that was interrupted has to put back
 }
@@ -66,6 +69,9 @@ func (l *Local) look(ctx context.Context) (*Daemon, error) {
 	}
 	o.Log = slog.New(slog.DiscardHandler)
 	o.Settings.Enforce, o.Recorder = false, nil
+	if l.Runs != nil {
+		o.Admitted = l.Runs()
+	}
 	d, err := New(o)
 	if err != nil {
 		return nil, err
@@ -169,14 +175,16 @@ func (l *Local) History(ctx context.Context, q api.HistoryQuery) (api.History, e
 // Place implements api.Backend. Nothing is written down.
 func (l *Local) Place(ctx context.Context, want api.Want) (api.Home, error) {
 	if l.Quick != nil && want.ID == "" {
-		r, err := l.Quick(ctx, placeRequest(&want))
+		r, unkept, err := l.Quick(ctx, placeRequest(&want))
 		switch {
 		case err != nil:
 			return api.Home{}, err
 		case !r.Placed():
 			return api.Home{}, &api.Error{Code: api.NoRoom, Text: words.Because(words.NoHome, words.Join(r.Decision.Reasons)).String()}
 		}
-		return wireHome(&control.Placed{Placement: r.Placement, Decision: r.Decision}), nil
+		home := wireHome(&control.Placed{Placement: r.Placement, Decision: r.Decision})
+		home.Unkept = unkept
+		return home, nil
 	}
 	if x := want.Exact; x != nil { // nothing is searched
 		return api.Home{Schema: "homenode-home/2", Nodes: x.Nodes, CPUs: x.CPUs, Why: words.Because(words.ExactNamed).String()}, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -116,5 +117,35 @@ func TestHistoryByNameWithoutDaemon(t *testing.T) {
 		if err != nil || h.Workload != "/a" || len(h.Events) != 1 || h.Events[0].Text != "long ago" {
 			t.Errorf("%s: %+v %v", name, h, err)
 		}
+	}
+}
+
+// TestLookKnowsRuns: without a daemon status tells of what `homenode run` has started as a
+// daemon does, also of what found its home crowded.
+func TestLookKnowsRuns(t *testing.T) {
+	m := newMachine(t, 1, 1)
+	r := newRig(t, m, false)
+	l := &Local{OpenRead: func() (Store, error) { return nil, nil }, Options: r.options(false)}
+	l.Processes = dead{}
+	var all []control.Admission
+	for pid := 101; pid < 106; pid++ {
+		p, id := workload.Process{PID: pid, Start: 9}, control.ProcessID(pid)
+		m.live[id] = &thing{obs: workload.Observation{ID: id, Name: "x", Kind: workload.InProcess, Processes: []workload.Process{p}, CPUs: m.host().Online, Mems: m.host().AllowedMems}}
+		all = append(all, control.Admission{Spec: workload.Spec{ID: id, Class: workload.Shared, CPUs: 1, Given: true}, Process: p, Placement: workload.Placement{
+			Workload: id, Class: workload.Shared, VCPUs: 1, Home: topology.Nodes(0), CPUs: topology.CPUs(0), Start: p.Start}})
+	}
+	l.Runs = func() []control.Admission { return all }
+	s, err := l.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	atHome := 0
+	for _, w := range s.Workloads {
+		if w.State == api.StateAtHome {
+			atHome++
+		}
+	}
+	if atHome != len(all) {
+		t.Errorf("%d of %d are at home: %+v", atHome, len(all), s.Workloads)
 	}
 }

@@ -37,6 +37,7 @@ import (
 	"github.com/homenode/homenode/host/observe"
 	"github.com/homenode/homenode/host/prepare"
 	"github.com/homenode/homenode/host/process"
+	"github.com/homenode/homenode/host/runs"
 	"github.com/homenode/homenode/host/store"
 	"github.com/homenode/homenode/ui/cli"
 )
@@ -187,7 +188,7 @@ func serve(ctx context.Context, d *daemon.Daemon, l net.Listener, access api.Acc
 }
 
 func listen(socket string, access api.Access) (net.Listener, error) {
-	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
+	if err := runs.Folder(filepath.Dir(socket), 0o755); err != nil {
 		return nil, err
 	}
 	return api.Listen(socket, access)
@@ -357,6 +358,7 @@ func local(_ context.Context, stateDir string) (api.Backend, func() error, error
 	var l *daemon.Local
 	l = &daemon.Local{
 		Quick: quickly(keptIn(c.StateDir)),
+		Runs:  admitted,
 		Options: optionsFor(c, observe.Options{
 			Expected:   func(id workload.ID) (topology.CPUSet, bool) { return l.Given(id) },
 			Registered: func() []workload.Process { return l.Registered() },

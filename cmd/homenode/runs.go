@@ -26,10 +26,11 @@ const systemRuns = "/run/homenode/runs"
 
 // ownRuns is the registry that this user writes.
 func ownRuns() *runs.Registry {
-	r := &runs.Registry{Dir: systemRuns, Boot: bootID(), Processes: process.Live{}}
+	r := &runs.Registry{Dir: systemRuns, ForAll: true, Boot: bootID(), Processes: process.Live{}}
 	if os.Geteuid() == 0 && machine == "/" {
 		return r
 	}
+	r.ForAll = false
 	r.Dir = filepath.Join(defaultState(), "runs")
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 		r.Dir = filepath.Join(dir, "homenode", "runs")
@@ -51,22 +52,23 @@ func livingRuns(own *runs.Registry) []runs.Run {
 
 // quickly finds a home by topology, free memory, the registry of runs and, for dedicated work,
 // the affinities of what runs: no process can hold that up.
-func quickly(k *kept) func(context.Context, *control.PlaceRequest) (place.Result, error) {
-	return func(_ context.Context, in *control.PlaceRequest) (place.Result, error) {
+func quickly(k *kept) func(context.Context, *control.PlaceRequest) (place.Result, error, error) {
+	return func(_ context.Context, in *control.PlaceRequest) (r place.Result, unkept, err error) {
 		own := ownRuns()
 		if in.Process.PID > 0 {
-			unlock, _ := own.Lock() // without it this run is not seen by others, and starts
+			var unlock func()
+			unlock, unkept = own.Lock()
 			defer unlock()
 			in.Spec.ID = control.ProcessID(in.Process.PID)
 		}
 		root := observe.Root(machine)
 		h, err := k.host(root)
 		if err != nil {
-			return place.Result{}, err
+			return r, nil, err
 		}
 		st := plan.State{Host: h}
 		if st.Policy, err = policy(h); err != nil {
-			return place.Result{}, err
+			return r, nil, err
 		}
 		living := livingRuns(own)
 		held := map[topology.NodeID]topology.KiB{}
@@ -90,7 +92,6 @@ func quickly(k *kept) func(context.Context, *control.PlaceRequest) (place.Result
 			}
 		}
 		st.Unmanaged = observe.InUse(root, h, held)
-		var r place.Result
 		if in.Exact != nil {
 			r = place.Result{Placement: control.ExactPlacement(h, &in.Spec, in)}
 			r.Decision = plan.Decision{Workload: in.Spec.ID, Outcome: plan.Placed, Home: r.Placement.Home, Reasons: words.Reasons(words.Because(words.ExactNamed))}
@@ -103,9 +104,11 @@ func quickly(k *kept) func(context.Context, *control.PlaceRequest) (place.Result
 		if r.Placed() && in.Process.PID > 0 {
 			r.Placement.Start = in.Process.Start
 			had, _ := process.AffinityOf(0)
-			own.Put(runs.Run{Process: in.Process, Name: in.Spec.Name, Had: had, Placement: r.Placement, Exact: in.Exact != nil})
+			if err := own.Put(runs.Run{Process: in.Process, Name: in.Spec.Name, Had: had, Placement: r.Placement, Exact: in.Exact != nil}); unkept == nil {
+				unkept = err
+			}
 		}
-		return r, nil
+		return r, unkept, nil
 	}
 }
 
@@ -143,11 +146,11 @@ func pinnedNow(h *topology.Host, living []runs.Run) (out []place.Pinned) {
 }
 
 // keep writes down where a daemon has placed this process.
-func keep(want api.Want, home api.Home) {
+func keep(want api.Want, home api.Home) error {
 	own := ownRuns()
 	unlock, err := own.Lock()
 	if err != nil {
-		return
+		return err
 	}
 	defer unlock()
 	had, _ := process.AffinityOf(0)
@@ -156,7 +159,7 @@ func keep(want api.Want, home api.Home) {
 	for _, m := range home.Memory {
 		p.Memory = append(p.Memory, workload.NodeMemory{Node: m.Node, KiB: topology.KiB(m.KiB)})
 	}
-	own.Put(runs.Run{Process: want.Process, Name: want.Name, Had: had, Placement: p, Exact: want.Exact != nil, Ledger: true})
+	return own.Put(runs.Run{Process: want.Process, Name: want.Name, Had: had, Placement: p, Exact: want.Exact != nil, Ledger: true})
 }
 
 // undoRuns gives living runs of this user back the CPUs that they had. What has been set anew
@@ -210,10 +213,9 @@ func undoRuns(ctx context.Context, which api.Which, daemon bool) (out api.UndoRe
 	return out, nil
 }
 
-// admitted is the living runs of this user as a daemon knows them.
+// admitted is the living runs that this user may believe, as a daemon knows them.
 func admitted() (out []control.Admission) {
-	living, _ := ownRuns().Living(os.Geteuid())
-	for _, run := range living {
+	for _, run := range livingRuns(ownRuns()) {
 		p := run.Placement
 		spec := workload.Spec{ID: p.Workload, Name: run.Name, Class: p.Class, Importance: p.Importance, CPUs: p.VCPUs, Memory: p.Asked, Given: true}
 		out = append(out, control.Admission{Spec: spec, Process: run.Process, Had: run.Had, Placement: p, Exact: run.Exact})

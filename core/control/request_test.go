@@ -750,6 +750,7 @@ func TestEndedHoldsNothing(t *testing.T) {
 func TestSharedRunsAreNeverRefused(t *testing.T) {
 	f := newFake(t, 1, 2)
 	f.scan(1)
+	early := f.begin() // does not see them
 	crowded := 0
 	for pid := 101; pid < 120; pid++ {
 		r := f.admit(pid, workload.Shared, 1)
@@ -765,5 +766,36 @@ func TestSharedRunsAreNeverRefused(t *testing.T) {
 	if crowded != 19-6 { // the policy lets each CPU carry three
 		t.Errorf("%d are told that it is crowded", crowded)
 	}
+	f.end(early)
+	for pid := 101; pid < 120; pid++ {
+		id := f.addProcess(pid, "x", 0, 1<<10, 0)
+		if f.placement(id) == nil {
+			t.Errorf("%s has lost its home before it was seen", id)
+		}
+	}
 	f.scan(2)
+	for pid := 101; pid < 120; pid++ {
+		if d := f.decision(ProcessID(pid)); d.Outcome != plan.Kept {
+			t.Errorf("%s has started, and is %s: %s", d.Workload, d.Outcome, words.Join(d.Reasons))
+		}
+	}
+}
+
+// TestCrowdTakesNoHome: what runs and has no more than room for its vCPUs keeps its home,
+// however many shared runs are started beside it.
+func TestCrowdTakesNoHome(t *testing.T) {
+	f := newFake(t, 2, 4)
+	id := f.add("db", 4, 1<<20, 0)
+	f.scan(3)
+	home := f.home(id)
+	for pid := 101; pid < 150; pid++ {
+		if r := f.admit(pid, workload.Shared, 4); r.Failed != nil {
+			t.Fatal(r.Failed.Text)
+		}
+		f.addProcess(pid, "x", 0, 1<<10, 0)
+	}
+	f.scan(3)
+	if d := f.decision(id); d.Outcome != plan.Kept || f.home(id) != home {
+		t.Errorf("%s on %s, before on %s: %s", d.Outcome, f.home(id), home, words.Join(d.Reasons))
+	}
 }

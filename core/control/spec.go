@@ -244,6 +244,9 @@ func (s *State) subject(o *workload.Observation, hosts []string, beyond bool) *p
 			subject.Alone = c.Alone
 		}
 	}
+	if a, ok := s.Admissions[o.ID]; ok && a.Process.Start == startOf(o) {
+		subject.Crowd = a.Process.PID > 0 && subject.Spec.Class == workload.Shared // as when it was started
+	}
 	if subject.Alone.None() {
 		subject.Alone = s.exactly(o)
 	}

@@ -22,6 +22,9 @@ type Subject struct {
 	// Fixed: it is where its placement in the State says and nothing moves it, such as a
 	// guest with its own CPUs. No step is made for it, and nobody else gets what it holds.
 	Fixed bool
+	// Crowd: the home that it has holds whatever other shared work has booked, and a new one
+	// is found as Request.Crowd says.
+	Crowd bool
 }
 
 // Options are the thresholds and speeds that Arrange goes by.
@@ -136,6 +139,7 @@ const (
 	never turn = iota // it has none, is left alone or fixed
 	dedicatedFirst
 	floatingNext
+	crowdLast // takes no room from those that need it
 )
 
 func newArrangement(st plan.State, rising []*Subject, opt Options) *arrangement {
@@ -339,7 +343,7 @@ func request(h *topology.Host, s *subject) Request {
 			spec.Nodes = may
 		}
 	}
-	return Request{Spec: spec, Memory: obs.Memory, CPUs: obs.CPUs, RanOn: obs.RanOn, Must: true}
+	return Request{Spec: spec, Memory: obs.Memory, CPUs: obs.CPUs, RanOn: obs.RanOn, Must: true, Crowd: s.Crowd}
 }
 
 // leaveAlone decides for those that are not to be placed.
@@ -354,6 +358,8 @@ func (a *arrangement) leaveAlone() {
 		case s.old == nil:
 		case s.old.Class == workload.Dedicated:
 			s.turn = dedicatedFirst
+		case s.Crowd:
+			s.turn = crowdLast
 		default:
 			s.turn, s.asBefore = floatingNext, a.asBefore(s)
 		}
@@ -447,14 +453,14 @@ func (a *arrangement) whyLeave(s *subject) words.Reason {
 // work that has a home and does not run yet. What has CPUs of its own comes first,
 // for what floats goes by what is left.
 func (a *arrangement) keep() {
-	for _, now := range []turn{dedicatedFirst, floatingNext} {
+	for _, now := range []turn{dedicatedFirst, floatingNext, crowdLast} {
 		dedicated := now == dedicatedFirst
-		if !dedicated {
+		if now == floatingNext {
 			a.holdFixed(false)
 		}
 		from := 0
 		for _, end := range a.groups {
-			if !dedicated {
+			if now == floatingNext {
 				a.keepGroup(a.order[from:end])
 			}
 			if end < len(a.order) && a.order[end].turn == now && !a.keepAsBefore(a.order[end]) {
@@ -464,10 +470,11 @@ func (a *arrangement) keep() {
 		}
 		for i := range a.absent {
 			p := &a.absent[i]
-			if (p.Class == workload.Dedicated) != dedicated {
+			if now == crowdLast || (p.Class == workload.Dedicated) != dedicated {
 				continue
 			}
-			if kept, why := renew(a.ledger, p.Placement, &Request{Spec: specOf(p.Placement)}); why.None() {
+			// A process that is not seen yet has just been started, in a home that it was promised.
+			if kept, why := renew(a.ledger, p.Placement, &Request{Spec: specOf(p.Placement), Crowd: p.Start != 0}); why.None() {
 				a.commit(kept, &p.holding)
 			}
 		}

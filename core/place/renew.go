@@ -51,7 +51,10 @@ func (l *Ledger) renew(old *plan.Placement, req *Request) (plan.Placement, words
 	if len(home) == 0 || w.MaxNodes > 0 && len(home) > w.MaxNodes {
 		return p, words.Because(words.NodesTooMany, w.MaxNodes)
 	}
-	if why := w.renewCPUs(l, &p, home); !why.None() {
+	l.crowd = req.Crowd
+	why := w.renewCPUs(l, &p, home)
+	l.crowd = false
+	if !why.None() {
 		return p, why
 	}
 	return p, w.renewMemory(l, &p, home, req)

@@ -39,6 +39,7 @@ type Processes interface {
 // Registry is a folder of runs.
 type Registry struct {
 	Dir       string
+	ForAll    bool // others read it too, whatever the umask; otherwise its owner alone
 	Boot      string
 	Processes Processes
 }
@@ -58,15 +59,25 @@ const (
 // nothing then.
 func (r *Registry) Lock() (unlock func(), err error) {
 	nothing := func() {}
-	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
+	mode := fs.FileMode(0o700)
+	if r.ForAll {
+		mode = 0o755
+	}
+	if err := Folder(r.Dir, mode); err != nil {
 		return nothing, err
 	}
 	if err := r.trusted(os.Geteuid()); err != nil {
 		return nothing, err
 	}
+	// A run that was killed may have made it and no more.
+	if st, err := os.Stat(r.Dir); r.ForAll && err == nil && st.Mode().Perm() != mode {
+		if err := os.Chmod(r.Dir, mode); err != nil {
+			return nothing, err
+		}
+	}
 	fd, err := unix.Open(filepath.Join(r.Dir, "lock"), unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nothing, err
+		return nothing, fmt.Errorf("lock %s: %w", r.Dir, err)
 	}
 	for late := time.Now().Add(lockWithin); ; time.Sleep(2 * time.Millisecond) {
 		switch err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); {
@@ -79,7 +90,29 @@ func (r *Registry) Lock() (unlock func(), err error) {
 	}
 }
 
-// trusted reports whether the folder is one that only a user can write.
+// Folder makes a folder and those above it that are missing, with the mode whatever the
+// umask.
+func Folder(dir string, mode fs.FileMode) error {
+	if st, err := os.Stat(dir); err == nil && st.IsDir() {
+		return nil
+	}
+	if above := filepath.Dir(dir); above != dir {
+		if err := Folder(above, mode); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, mode); err != nil {
+		if errors.Is(err, fs.ErrExist) { // another run was faster
+			err = nil
+		}
+		return err
+	}
+	return os.Chmod(dir, mode)
+}
+
+// trusted is nil when only a user, or root, can change what Dir leads to: it is a folder of
+// the user's that others cannot write, and they can put nothing else in the place of it or of
+// a folder or link above it.
 func (r *Registry) trusted(uid int) error {
 	st, err := os.Lstat(r.Dir)
 	if err != nil {
@@ -88,7 +121,70 @@ func (r *Registry) trusted(uid int) error {
 	if sys, ok := st.Sys().(*syscall.Stat_t); !ok || !st.IsDir() || int(sys.Uid) != uid || st.Mode().Perm()&0o022 != 0 {
 		return fmt.Errorf("%s: want a folder that only user %d can write", r.Dir, uid)
 	}
-	return nil
+	dir, err := filepath.Abs(r.Dir)
+	if err != nil {
+		return err
+	}
+	links := 0
+	return safe(filepath.Dir(dir), uid, &links)
+}
+
+// mostLinks is how many symbolic links a path may lead through, as the kernel has it
+// (path_resolution(7)).
+const mostLinks = 40
+
+// safe is nil when nobody but a user and root can put something else in the place of what is
+// in a folder: it and all that leads to it belong to them, and others can write it only
+// where it is sticky, as /tmp: there nobody takes away what is another's (unlink(2), EPERM).
+// A group of the user's own number is no other (user private groups).
+func safe(path string, uid int, links *int) error {
+	st, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	if !ok || int(sys.Uid) != uid && sys.Uid != 0 {
+		return fmt.Errorf("%s: want a folder of user %d or root", path, uid)
+	}
+	others := fs.FileMode(0o022)
+	if uid != 0 && int(sys.Uid) == uid && int(sys.Gid) == uid {
+		others = 0o002
+	}
+	above := filepath.Dir(path)
+	switch {
+	case st.Mode()&fs.ModeSymlink != 0:
+		to, err := os.Readlink(path)
+		if err != nil {
+			return err
+		}
+		if *links++; *links > mostLinks {
+			return fmt.Errorf("%s: %w", path, syscall.ELOOP)
+		}
+		if !filepath.IsAbs(to) {
+			real, err := filepath.EvalSymlinks(above)
+			if err != nil {
+				return err
+			}
+			for rest, up := strings.CutPrefix(to, "../"); up; rest, up = strings.CutPrefix(to, "../") {
+				real, to = filepath.Dir(real), rest
+			}
+			to = real + "/" + to
+		}
+		if slices.Contains(strings.Split(to, "/"), "..") { // of a folder that may be a link
+			return fmt.Errorf("%s leads to %s: want a path without .. in it", path, to)
+		}
+		if err := safe(filepath.Clean(to), uid, links); err != nil {
+			return err
+		}
+	case !st.IsDir():
+		return fmt.Errorf("%s: %w", path, syscall.ENOTDIR)
+	case st.Mode().Perm()&others != 0 && st.Mode()&fs.ModeSticky == 0:
+		return fmt.Errorf("%s: others than user %d can write it (mode %04o), so they could put another folder in the place of one below it", path, uid, st.Mode().Perm())
+	}
+	if above == path {
+		return nil
+	}
+	return safe(above, uid, links)
 }
 
 // Living is the runs whose process lives, rising by workload. Those of others that have ended
@@ -107,7 +203,14 @@ func (r *Registry) Living(uid int) ([]Run, error) {
 	}
 	var all []Run
 	var of []workload.Process
+	var cut []workload.Process // whose entry was not written to its end
 	for _, e := range entries[:min(len(entries), mostRuns)] {
+		if name, isNew := strings.CutSuffix(e.Name(), unfinished); isNew {
+			if p, err := plan.ParseProcessPath(name); err == nil {
+				cut = append(cut, p)
+			}
+			continue
+		}
 		if _, err := plan.ParseProcessPath(e.Name()); err != nil {
 			continue
 		}
@@ -117,6 +220,9 @@ func (r *Registry) Living(uid int) ([]Run, error) {
 			continue
 		}
 		all, of = append(all, run), append(of, run.Process)
+	}
+	for _, p := range r.Processes.Ended(cut) {
+		os.Remove(filepath.Join(r.Dir, plan.ProcessPath(p)+unfinished))
 	}
 	ended := map[workload.Process]bool{}
 	for _, p := range r.Processes.Ended(of) {
@@ -159,10 +265,32 @@ func (r *Registry) Put(run Run) error {
 		return err
 	}
 	path := filepath.Join(r.Dir, name)
-	if err := os.WriteFile(path+".new", text, 0o644); err != nil {
+	if err = r.write(path+unfinished, text); err == nil {
+		err = os.Rename(path+unfinished, path)
+	}
+	if err != nil {
+		os.Remove(path + unfinished)
+	}
+	return err
+}
+
+// unfinished is the end of the name of an entry while it is written.
+const unfinished = ".new"
+
+func (r *Registry) write(path string, text []byte) error {
+	mode := fs.FileMode(0o600)
+	if r.ForAll {
+		mode = 0o644
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NOFOLLOW, mode)
+	if err != nil {
 		return err
 	}
-	return os.Rename(path+".new", path)
+	err = f.Chmod(mode)
+	if _, bad := f.Write(text); err == nil {
+		err = bad
+	}
+	return cmp.Or(err, f.Close())
 }
 
 // Remove forgets a run.

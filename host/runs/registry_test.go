@@ -169,3 +169,144 @@ func TestLock(t *testing.T) {
 		t.Errorf("%d of 8", n.Load())
 	}
 }
+
+// TestUmask: root's folder and entries can be read by all, a user's by that user alone,
+// whatever the umask is.
+func TestUmask(t *testing.T) {
+	for _, umask := range []int{0o077, 0, 0o027} {
+		for forAll, want := range map[bool][3]os.FileMode{true: {0o755, 0o755, 0o644}, false: {0o700, 0o700, 0o600}} {
+			r := &Registry{Dir: filepath.Join(t.TempDir(), "homenode", "runs"), ForAll: forAll, Boot: "b", Processes: ended{}}
+			old := unix.Umask(umask)
+			unlock, err := r.Lock()
+			if err == nil {
+				err = r.Put(run(1))
+				unlock()
+			}
+			unix.Umask(old)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, path := range []string{filepath.Dir(r.Dir), r.Dir, filepath.Join(r.Dir, "1@9")} {
+				if st, err := os.Stat(path); err != nil || st.Mode().Perm() != want[i] {
+					t.Errorf("umask %03o, for all %v: %s: %v %v, want %v", umask, forAll, path, st.Mode().Perm(), err, want[i])
+				}
+			}
+		}
+	}
+}
+
+// TestTrustedPath: a folder is believed only when others can put nothing in its place.
+func TestTrustedPath(t *testing.T) {
+	top := t.TempDir() // in /tmp, which is sticky
+	at := func(path ...string) string { return filepath.Join(append([]string{top}, path...)...) }
+	lock := func(dir string) error {
+		r := &Registry{Dir: dir, Boot: "b", Processes: ended{}}
+		unlock, err := r.Lock()
+		unlock()
+		return err
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	mode := func(mode os.FileMode, path ...string) { t.Helper(); must(os.Chmod(at(path...), mode)) }
+	must(lock(at("a", "b", "runs")))
+
+	mode(0o777, "a")
+	if lock(at("a", "b", "runs")) == nil {
+		t.Error("others can write a folder above the one above")
+	}
+	mode(0o777|os.ModeSticky, "a")
+	must(lock(at("a", "b", "runs")))
+	mode(0o755, "a")
+	mode(0o777|os.ModeSticky, "a", "b", "runs") // others can add to it
+	if lock(at("a", "b", "runs")) == nil {
+		t.Error("others can write the folder, which is sticky")
+	}
+	mode(0o700, "a", "b", "runs")
+
+	// What a link leads to counts, and where the link is.
+	must(os.Symlink("../a/b", at("a", "link")))
+	must(lock(at("a", "link", "runs")))
+	must(os.Symlink(at("a", "b", "runs"), at("a", "last")))
+	if lock(at("a", "last")) == nil {
+		t.Error("the folder is a link")
+	}
+	must(os.Mkdir(at("open"), 0o755))
+	mode(0o777, "open")
+	must(os.Symlink(at("a", "b"), at("open", "b")))
+	must(os.Symlink(at("open", "b"), at("a", "round")))
+	if lock(at("a", "round", "runs")) == nil {
+		t.Error("a link leads through one that others can change")
+	}
+	must(os.Symlink("../a/link/../b", at("a", "up")))
+	if lock(at("a", "up", "runs")) == nil {
+		t.Error("a link leads up from another link")
+	}
+	must(os.Symlink("loop", at("a", "loop")))
+	if lock(at("a", "loop", "runs")) == nil {
+		t.Error("a link to itself")
+	}
+
+	// A folder of a third user's is his to rename.
+	if os.Geteuid() == 0 {
+		must(os.Chown(at("a"), 12345, 12345))
+		if lock(at("a", "b", "runs")) == nil {
+			t.Error("a folder above is of another user")
+		}
+		must(os.Chown(at("a"), 0, 12345))
+		mode(0o775, "a")
+		if lock(at("a", "b", "runs")) == nil {
+			t.Error("a group of root's may write a folder above")
+		}
+	}
+}
+
+// TestUnfinished: an entry that could not be written leaves nothing behind and what was
+// there before; one that was cut short goes with its process.
+func TestUnfinished(t *testing.T) {
+	dead := ended{}
+	r := &Registry{Dir: filepath.Join(t.TempDir(), "runs"), Boot: "b", Processes: dead}
+	unlock, err := r.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	if err := r.Put(run(1)); err != nil {
+		t.Fatal(err)
+	}
+	var was unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &was); err != nil {
+		t.Fatal(err)
+	}
+	few := was
+	few.Cur = 16 // bytes, as on a disk that is full
+	for pid := range 2 {
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &few); err != nil {
+			t.Fatal(err)
+		}
+		err := r.Put(run(1 + pid))
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &was); err != nil {
+			t.Fatal(err)
+		}
+		if err == nil {
+			t.Error("nothing is said of an entry that was not written")
+		}
+	}
+	if all := living(t, r); len(all) != 1 || all[0].Process.PID != 1 {
+		t.Errorf("%+v", all)
+	}
+	for _, pid := range []int{4, 5} {
+		if err := os.WriteFile(filepath.Join(r.Dir, plan.ProcessPath(run(pid).Process)+".new"), []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dead[run(4).Process] = true
+	living(t, r)
+	left, err := filepath.Glob(filepath.Join(r.Dir, "*.new"))
+	if err != nil || len(left) != 1 || filepath.Base(left[0]) != "5@9.new" {
+		t.Errorf("left behind: %q %v", left, err)
+	}
+}

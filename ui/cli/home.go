@@ -23,7 +23,7 @@ func homeFor(c *cobra.Command, e *Env, want api.Want, strict bool) (api.Home, er
 	switch {
 	case silent == nil:
 		if err == nil && home.Ledger && e.Keep != nil {
-			e.Keep(want, home)
+			home.Unkept = e.Keep(want, home)
 		}
 		return home, err
 	case strict:

@@ -67,7 +67,7 @@ type Env struct {
 	Probe func(h *topology.Host, stateDir string) Prober
 	// Keep writes down where a daemon has placed what is about to start, for when that daemon
 	// is gone; nil does not.
-	Keep func(want api.Want, home api.Home)
+	Keep func(want api.Want, home api.Home) error
 	// UndoRuns gives living commands of `homenode run` back the CPUs that they had before:
 	// those that no daemon has in its ledger or, without one, all. nil does nothing.
 	UndoRuns func(ctx context.Context, which api.Which, daemon bool) (api.UndoResult, error)

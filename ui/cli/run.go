@@ -98,8 +98,14 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 				_, err = fmt.Fprintln(e.Stdout, line)
 				return err
 			}
-			if !quiet {
-				fmt.Fprintln(e.Stderr, "homenode: "+words.Printable(line))
+			why := unkept(home)
+			if why != "" && at.strict {
+				return forbiddenErrorf("--strict: %s", why)
+			}
+			for _, line := range []string{line, why} {
+				if line != "" && !quiet {
+					fmt.Fprintln(e.Stderr, "homenode: "+words.Printable(line))
+				}
 			}
 			if contextOf(c).Err() != nil { // a signal that came meanwhile is not swallowed
 				return forbiddenErrorf("interrupted")
@@ -113,7 +119,7 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 	f.StringVar(&memory, "memory", "", "memory it will hold, such as 2GiB; empty when unknown")
 	f.StringSliceVar(&want.Near, "near", nil, "`device` to be near, by kernel name or PCI address; may be repeated")
 	f.StringVar(&want.Name, "name", "", "name in the status table (default: the command)")
-	f.BoolVar(&at.strict, "strict", false, "fail rather than start without the answer of a daemon")
+	f.BoolVar(&at.strict, "strict", false, "fail rather than start unless a daemon has answered and it is written down")
 	f.BoolVar(&dryRun, "dry-run", false, "say where and why, and start nothing")
 	f.BoolVar(&asJSON, "json", false, "with --dry-run or --show: print JSON (schemas homenode-home/2, homenode-show/1)")
 	f.BoolVar(&quiet, "quiet", false, "print no line on standard error")
@@ -158,6 +164,17 @@ func fill(want *api.Want, class, memory, command string) error {
 type dryStart struct {
 	api.Home
 	Policy string `json:"memory_policy,omitempty"` // in words; absent where it is left as it is
+}
+
+// unkept is what follows from that a run could not be written down, and why it could not.
+func unkept(h api.Home) string {
+	switch {
+	case h.Unkept == nil:
+		return ""
+	case h.Ledger:
+		return "this run could not be written down; runs without the daemon will not see it: " + oneLine(h.Unkept.Error())
+	}
+	return "this run could not be written down; later runs will not see it, and undo will not find it: " + oneLine(h.Unkept.Error())
 }
 
 func runsOr(dryRun bool) string {
