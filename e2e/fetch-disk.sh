@@ -9,6 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 . e2e/apt.sh
+suite=trixie
 . "e2e/disk/$1.sh"
 cache=$(e2e/fetch.sh)
 out=$cache/$1
@@ -16,9 +17,8 @@ exec 9>"$cache/lock"
 flock 9
 . /etc/os-release
 
-suite=trixie
 kernel=$(sed -n 's/^KERNEL=//p' "$cache/rig.env")
-version=$({ cat e2e/fetch-disk.sh "e2e/disk/$1.sh"; echo "$kernel"; } | sha256sum | cut -c1-16)
+version=$({ cat e2e/fetch-disk.sh; declare -p suite size packages without; declare -f; echo "$kernel"; } | sha256sum | cut -c1-16)
 
 if [ "$(cat "$out/version" 2>/dev/null)" = "$version" ] && (cd "$out" && sha256sum --quiet -c SHA256SUMS >/dev/null 2>&1); then
 	echo "$out"

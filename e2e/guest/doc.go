@@ -13,10 +13,10 @@
 // nothing with it. After each, PID 1 kills whatever is left, takes the cgroups
 // away and puts the machine's switches back, so that no test depends on another.
 //
-// In the guest with libvirt (vm.go) it is PID 1 once command hypervisor hands over.
-// There nothing is taken away but what a test left in its own process group: starting
-// guests takes minutes, so they are there for the next test too, and every test makes
-// sure of what it needs.
+// In a guest with a disk (libvirt: vm.go; containerd: pod.go) it is PID 1 once command
+// hypervisor hands over. There nothing is taken away but what a test left in its own
+// process group: starting guests takes minutes, so they are there for the next test too,
+// and every test makes sure of what it needs.
 //
 // What a test finds out it reads from /proc, /sys and system calls. Homenode's
 // own answers are looked at only to compare them with that.

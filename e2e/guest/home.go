@@ -11,6 +11,9 @@ import (
 
 // id is the workload ID that homenode gives a walker.
 func (w *walker) id() string {
+	if w.called != "" {
+		return w.called
+	}
 	if w.group != "" {
 		return w.group.path()
 	}
@@ -22,7 +25,7 @@ func (t *T) homes(ws []*walker) map[string]set {
 	r := map[string]set{}
 	for _, wl := range t.status().Workloads {
 		for _, w := range ws {
-			if w.id() == wl.ID && wl.Home != "" {
+			if (w.id() == wl.ID || w.id() == wl.Name) && wl.Home != "" {
 				r[w.name] = t.set(wl.Home)
 			}
 		}

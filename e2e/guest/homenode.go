@@ -24,7 +24,7 @@ import (
 var self, homenodeBin = programs()
 
 func programs() (self, homenode string) {
-	if underLibvirt() {
+	if onDisk() {
 		return "/e2e/guest", "/e2e/homenode"
 	}
 	return "/init", "/bin/homenode"

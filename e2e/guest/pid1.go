@@ -71,7 +71,7 @@ func supervise(name string, limit time.Duration) suite.Result {
 	syscall.SetNonblock(verdict, true)
 	n, _ := syscall.Read(verdict, text)
 	syscall.Close(verdict)
-	if underLibvirt() {
+	if onDisk() {
 		syscall.Kill(-pid, syscall.SIGKILL) // what is left of it; libvirt's guests are not
 	}
 	outcome, words, _ := strings.Cut(string(bytes.TrimSpace(text[:max(n, 0)])), " ")
@@ -125,7 +125,7 @@ func describe(ws syscall.WaitStatus) string {
 
 // tidy leaves the machine as a fresh boot would.
 func tidy() error {
-	if underLibvirt() { // what runs there is for the next test, too
+	if onDisk() { // what runs there is for the next test, too
 		return nil
 	}
 	syscall.Kill(-1, syscall.SIGKILL)

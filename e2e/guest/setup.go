@@ -25,14 +25,14 @@ var mounts = []struct{ kind, at string }{
 	{"tmpfs", "/tmp"},
 }
 
-// underLibvirt tells the guest whose root is a disk with libvirt: package
-// hypervisor has set it up, and the boot parameters are on the second disk.
-func underLibvirt() bool { return readText(diskBoot) != "" }
+// onDisk tells a guest whose root is a disk: package hypervisor has set it up, and the
+// boot parameters are on the second disk.
+func onDisk() bool { return readText(diskBoot) != "" }
 
 const diskBoot = "/e2e/boot"
 
 func setUp() error {
-	if underLibvirt() {
+	if onDisk() {
 		return errors.Join(os.MkdirAll(workFolder, 0o755), setSwitches())
 	}
 	var problems []error

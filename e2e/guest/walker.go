@@ -39,7 +39,8 @@ type walkerSpec struct {
 // walker is a running one.
 type walker struct {
 	walkerSpec
-	group group // "" for a plain one
+	group  group  // "" for a plain one
+	called string // what homenode calls it, if not by its cgroup or PID
 	pid   int
 	cmd   *exec.Cmd
 	in    io.WriteCloser
@@ -66,7 +67,8 @@ func (t *T) startWalkers(parent group, specs ...walkerSpec) []*walker {
 	return ws
 }
 
-func (w *walker) start() error {
+// args is the walker's command line.
+func (w walkerSpec) args() []string {
 	args := []string{"--slot", strconv.Itoa(w.slot), "--mib", strconv.Itoa(w.mib),
 		"--threads", strconv.Itoa(w.threads), "--place", w.place}
 	if w.unbind {
@@ -81,6 +83,11 @@ func (w *walker) start() error {
 	if w.static {
 		args = append(args, "--static")
 	}
+	return args
+}
+
+func (w *walker) start() error {
+	args := w.args()
 	c := exec.Command("/bin/walker", args...)
 	if w.netns {
 		c = exec.Command("/init", append([]string{"in-netns", "/bin/walker"}, args...)...)

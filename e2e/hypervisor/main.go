@@ -1,9 +1,9 @@
 //go:build linux
 
-// Command hypervisor is PID 1 of the guest in which libvirt runs, until the tests
-// take over. It mounts the disk, starts the system bus and libvirtd without an init
-// system, lets libvirt learn what its QEMU can do, and waits: here the rig saves
-// the machine. A machine that was saved goes on when it finds a file system on
+// Command hypervisor is PID 1 of a guest in which libvirt or containerd runs, until the
+// tests take over. It mounts the disk, starts the daemons without an init system (the
+// system bus and libvirtd, or containerd), lets libvirt learn what its QEMU can do, or
+// containerd unpack its image, and waits: here the rig saves the machine. A machine that was saved goes on when it finds a file system on
 // its second disk, and runs /e2e/guest from there as PID 1. Where the kernel command
 // line names a program to hand over to, as it does for the disk with systemd, it
 // only mounts the disk and becomes that program.
@@ -28,7 +28,7 @@ func main() {
 	if err := run(); err != nil {
 		fmt.Println("hypervisor:", err)
 		said, _ := filepath.Glob("/tmp/*.out")
-		said = append(said, "/var/log/libvirt/libvirtd.log")
+		said = append(said, "/var/log/libvirt/libvirtd.log", containerdLog)
 		for _, name := range said {
 			fmt.Printf("%s: %s\n", name, read(name))
 		}
@@ -48,7 +48,11 @@ func run() error {
 			return fmt.Errorf("run %s: %w", program, syscall.Exec(program, []string{program}, nil))
 		}
 	}
-	for _, step := range []func() error{mounts, users, daemons} {
+	steps := []func() error{mounts, users, daemons}
+	if _, err := os.Stat("/usr/bin/containerd"); err == nil {
+		steps = []func() error{mounts, containers}
+	}
+	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
 		}
@@ -175,6 +179,42 @@ func daemons() error {
 		fmt.Printf("hypervisor: %s after %.1f s\n", argv[0], time.Since(start).Seconds())
 	}
 	return nil
+}
+
+const containerdLog = "/var/log/containerd.log"
+
+// containers starts containerd in a cgroup of its own, as a unit has one, and gives it
+// the image.
+func containers() error {
+	const cgroup = "/sys/fs/cgroup/system.slice/containerd.service"
+	if err := os.MkdirAll(cgroup, 0o755); err != nil {
+		return err
+	}
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_SHARED, ""); err != nil {
+		return fmt.Errorf("share mounts: %w", err)
+	}
+	in, err := os.Open(cgroup)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	log, err := os.Create(containerdLog)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	c := exec.Command("containerd")
+	c.Stdout, c.Stderr = log, log
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: int(in.Fd())}
+	start := time.Now()
+	if err := c.Start(); err != nil {
+		return fmt.Errorf("start containerd: %w", err)
+	}
+	if err := until(time.Minute, func() error { return command("ctr", "version") }); err != nil {
+		return fmt.Errorf("containerd does not answer: %w", err)
+	}
+	fmt.Printf("hypervisor: containerd after %.1f s\n", time.Since(start).Seconds())
+	return command("ctr", "-n", "k8s.io", "image", "import", "--local", "/image.tar")
 }
 
 func command(argv ...string) error {

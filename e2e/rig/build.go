@@ -26,8 +26,7 @@ type tools struct {
 	// noModules is why there are none, "" when there are or none are needed.
 	noModules string
 	numactl   []archived
-	virt      string // folder with the disk for libvirt; "" when it was not fetched
-	systemd   string // the same with systemd
+	disks     map[string]string // folder of each disk by its name; "" when it could not be fetched
 }
 
 func fetch(ctx context.Context, root string) (tools, error) {
@@ -63,7 +62,7 @@ func fetch(ctx context.Context, root string) (tools, error) {
 	return t, nil
 }
 
-// fetchMore gets the generic kernel and the disks with libvirt and with systemd when shapes want them.
+// fetchMore gets the generic kernel and the disks when shapes want them.
 func (t *tools) fetchMore(ctx context.Context, root string, jobs []work) (err error) {
 	run := func(wanted func(suite.Shape) bool, script string, args ...string) string {
 		if err != nil || !slices.ContainsFunc(jobs, func(j work) bool { return wanted(j.shape) }) {
@@ -78,8 +77,12 @@ func (t *tools) fetchMore(ctx context.Context, root string, jobs []work) (err er
 		return strings.TrimSpace(string(out))
 	}
 	t.generic = run(func(s suite.Shape) bool { return s.Generic }, "fetch-generic.sh")
-	t.virt = run(func(s suite.Shape) bool { return s.Libvirt }, "fetch-disk.sh", "libvirt")
-	t.systemd = run(func(s suite.Shape) bool { return s.Systemd }, "fetch-disk.sh", "systemd")
+	t.disks = map[string]string{}
+	for _, j := range jobs {
+		if name := j.shape.Disk; name != "" && t.disks[name] == "" {
+			t.disks[name] = run(func(s suite.Shape) bool { return s.Disk == name }, "fetch-disk.sh", name)
+		}
+	}
 	return err
 }
 
@@ -108,10 +111,8 @@ func (t *tools) lacking(s suite.Shape) string {
 	switch {
 	case s.Generic && t.generic == "":
 		return "no generic kernel in this machine's archive"
-	case s.Libvirt && t.virt == "":
-		return "no disk with libvirt from this machine's archive"
-	case s.Systemd && t.systemd == "":
-		return "no disk with systemd from this machine's archive"
+	case s.Disk != "" && t.disks[s.Disk] == "":
+		return "no disk with " + s.Disk + " from this machine's archive"
 	}
 	return ""
 }
@@ -139,16 +140,15 @@ func build(ctx context.Context, root, out, homenode string, more []archived, job
 		}
 	}
 	for _, j := range jobs {
-		var err error
-		switch {
-		case j.shape.Count:
-			err = plugin(ctx, root, bin)
-		case j.shape.Libvirt:
-			err = buildHypervisor(ctx, root, bin, homenode)
-		case j.shape.Systemd:
-			err = buildService(ctx, root, bin, j.tests)
+		if j.shape.Count {
+			if err := plugin(ctx, root, bin); err != nil {
+				return "", nil, err
+			}
 		}
-		if err != nil {
+		if j.shape.Disk == "" {
+			continue
+		}
+		if err := buildDisk(ctx, root, bin, homenode, j); err != nil {
 			return "", nil, err
 		}
 	}

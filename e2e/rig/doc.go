@@ -18,8 +18,8 @@
 // In the shape with the plugin (numacount.c) it joins the access counts with the
 // guest's marks and judges by them.
 //
-// The shape with libvirt has a disk (fetch-disk.sh), is resumed from where it was
-// saved (saved.go).
+// Shapes with libvirt and with containerd have a disk (fetch-disk.sh) and are resumed
+// from where they were saved (saved.go).
 //
 // The console, the records and the counts of every guest are kept in e2e/out/.
 package main

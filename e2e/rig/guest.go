@@ -108,15 +108,14 @@ func (g *guest) boot(ctx context.Context, show bool, tests []string, tally *tall
 	defer cancel(nil)
 	bin, words := filepath.Join(filepath.Dir(g.dir), "bin"), bootWords(g.shape, tests, g.patience)
 	args, err := qemuArgs(g.shape, g.tools, g.image, g.dir, bin, words), error(nil)
-	if g.shape.Libvirt {
-		if args, err = g.resume(ctx, bin, words); err != nil {
-			return "", err
-		}
+	switch {
+	case g.shape.Systemd:
+		args, err = g.service(ctx, bin, words)
+	case g.shape.Disk != "":
+		args, err = g.resume(ctx, bin, words)
 	}
-	if g.shape.Systemd {
-		if args, err = g.service(ctx, bin, words); err != nil {
-			return "", err
-		}
+	if err != nil {
+		return "", err
 	}
 	if show {
 		fmt.Printf("%s %s\n", g.tools.qemu, strings.Join(args, " "))

@@ -23,12 +23,35 @@ import (
 // that a saved machine can be resumed with another.
 const diskBytes = 128 << 20
 
-// buildHypervisor builds what the guest with libvirt needs: its first program, the
-// firmware of the guests in it, and homenode once more as another version.
-func buildHypervisor(ctx context.Context, root, bin, homenode string) error {
+// onDisk is what the second disk holds beside the tests and homenode.
+func onDisk(s suite.Shape) []string {
+	switch {
+	case s.Systemd:
+		return []string{"walker", "homenode.service", "homenode.deb"}
+	case s.Disk == "libvirt":
+		return []string{"homenode-next", "pacer"}
+	}
+	return []string{"walker", "cri"}
+}
+
+// buildDisk builds what a guest with a disk needs besides the programs of every guest:
+// its first program and what is onDisk.
+func buildDisk(ctx context.Context, root, bin, homenode string, j work) error {
 	if err := goBuild(ctx, root, bin, "hypervisor", "./e2e/hypervisor"); err != nil {
 		return err
 	}
+	switch {
+	case j.shape.Systemd:
+		return buildService(ctx, root, bin, j.tests)
+	case j.shape.Disk == "libvirt":
+		return buildLibvirt(ctx, root, bin, homenode)
+	}
+	return goBuild(ctx, filepath.Join(root, "e2e", "cri"), bin, "cri", ".")
+}
+
+// buildLibvirt builds the firmware of the guests in the guest with libvirt, and
+// homenode once more as another version.
+func buildLibvirt(ctx context.Context, root, bin, homenode string) error {
 	if err := goBuild(ctx, root, bin, "homenode-next", homenode, "-X", "main.version="+suite.NextVersion); err != nil {
 		return err
 	}
@@ -48,10 +71,10 @@ func buildHypervisor(ctx context.Context, root, bin, homenode string) error {
 // saved machine; it boots and saves one where there is none of this make.
 func (g *guest) resume(ctx context.Context, bin string, words []string) ([]string, error) {
 	disk := filepath.Join(g.dir, "disk.img")
-	if err := writeDisk(ctx, disk, bin, words, "guest", "homenode", "homenode-next", "pacer"); err != nil {
+	if err := writeDisk(ctx, disk, bin, words, append([]string{"guest", "homenode"}, onDisk(g.shape)...)...); err != nil {
 		return nil, err
 	}
-	init, err := g.writeInit(bin, g.tools.virt)
+	init, err := g.writeInit(bin)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +83,7 @@ func (g *guest) resume(ctx context.Context, bin string, words []string) ([]strin
 	if err != nil {
 		return nil, err
 	}
-	saved := filepath.Join(g.tools.virt, "saved-"+key)
+	saved := filepath.Join(g.tools.disks[g.shape.Disk], "saved-"+g.shape.Name+"-"+key)
 	if _, err := os.Stat(saved); errors.Is(err, os.ErrNotExist) {
 		if err := g.save(ctx, args, saved); err != nil {
 			return nil, fmt.Errorf("save guest %s: %w", g.shape.Name, err)
@@ -70,12 +93,12 @@ func (g *guest) resume(ctx context.Context, bin string, words []string) ([]strin
 	return append(args, "-incoming", "exec:zstd -dc "+quoted(filepath.Join(saved, "state"))), nil
 }
 
-// writeInit makes the initramfs that mounts the disk in a folder.
-func (g *guest) writeInit(bin, folder string) (string, error) {
+// writeInit makes the initramfs that mounts the disk.
+func (g *guest) writeInit(bin string) (string, error) {
 	init := filepath.Join(g.dir, "hypervisor.cpio")
 	return init, writeArchive(init, []archived{
 		{name: "init", from: filepath.Join(bin, "hypervisor")},
-		{name: "virtio_blk.ko.xz", from: filepath.Join(folder, "virtio_blk.ko.xz")},
+		{name: "virtio_blk.ko.xz", from: filepath.Join(g.tools.disks[g.shape.Disk], "virtio_blk.ko.xz")},
 	})
 }
 
@@ -99,7 +122,7 @@ func (g *guest) key(init string) (string, error) {
 	machine := g.shape
 	machine.Name, machine.Slow = "", false // say nothing of it
 	fmt.Fprintf(h, "%+v %s %s %s\n", machine, g.tools.qemu, g.tools.kernel, g.tools.accel)
-	for _, name := range []string{init, filepath.Join(g.tools.virt, "SHA256SUMS")} {
+	for _, name := range []string{init, filepath.Join(g.tools.disks[g.shape.Disk], "SHA256SUMS")} {
 		f, err := os.Open(name)
 		if err != nil {
 			return "", fmt.Errorf("name saved machine: %w", err)
@@ -159,7 +182,7 @@ func blank(disk string) error {
 // save boots the machine up to where it waits for its second disk, and writes its
 // first disk and its state into a folder that is there only when it is whole.
 func (g *guest) save(ctx context.Context, args []string, folder string) error {
-	old, _ := filepath.Glob(filepath.Join(filepath.Dir(folder), "saved-*"))
+	old, _ := filepath.Glob(filepath.Join(filepath.Dir(folder), "saved-"+g.shape.Name+"-*"))
 	for _, dir := range old {
 		os.RemoveAll(dir)
 	}
@@ -169,7 +192,7 @@ func (g *guest) save(ctx context.Context, args []string, folder string) error {
 	}
 	defer os.RemoveAll(dir)
 	rootDisk, noDisk, socket := filepath.Join(dir, "root.img"), filepath.Join(dir, "none.img"), filepath.Join(dir, "qmp")
-	if b, err := exec.CommandContext(ctx, "cp", "--sparse=always", filepath.Join(g.tools.virt, "root.img"), rootDisk).CombinedOutput(); err != nil {
+	if b, err := exec.CommandContext(ctx, "cp", "--sparse=always", filepath.Join(g.tools.disks[g.shape.Disk], "root.img"), rootDisk).CombinedOutput(); err != nil {
 		return fmt.Errorf("copy disk: %w: %s", err, b)
 	}
 	if err := blank(noDisk); err != nil {

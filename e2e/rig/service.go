@@ -11,13 +11,8 @@ import (
 	"github.com/homenode/homenode/e2e/suite"
 )
 
-// buildService builds what the guest with systemd needs besides the programs of
-// every guest: what mounts its disk, the unit that ships, and for the test of it the
-// package.
+// buildService takes the unit that ships, and for the test of it makes the package.
 func buildService(ctx context.Context, root, bin string, tests []suite.Test) error {
-	if err := goBuild(ctx, root, bin, "hypervisor", "./e2e/hypervisor"); err != nil {
-		return err
-	}
 	b, err := os.ReadFile(filepath.Join(root, "packaging", "systemd", "homenode.service"))
 	if err == nil {
 		err = os.WriteFile(filepath.Join(bin, "homenode.service"), b, 0o644)
@@ -46,13 +41,13 @@ func buildService(ctx context.Context, root, bin string, tests []suite.Test) err
 // would miss.
 func (g *guest) service(ctx context.Context, bin string, words []string) ([]string, error) {
 	disk := filepath.Join(g.dir, "disk.img")
-	if err := writeDisk(ctx, disk, bin, words, "guest", "walker", "homenode", "homenode.service", "homenode.deb"); err != nil {
+	if err := writeDisk(ctx, disk, bin, words, append([]string{"guest", "homenode"}, onDisk(g.shape)...)...); err != nil {
 		return nil, err
 	}
-	init, err := g.writeInit(bin, g.tools.systemd)
+	init, err := g.writeInit(bin)
 	if err != nil {
 		return nil, err
 	}
 	args := qemuArgs(g.shape, g.tools, init, g.dir, bin, []string{"handover=/usr/lib/systemd/systemd"})
-	return append(args, drives(filepath.Join(g.tools.systemd, "root.img"), disk, true)...), nil
+	return append(args, drives(filepath.Join(g.tools.disks[g.shape.Disk], "root.img"), disk, true)...), nil
 }

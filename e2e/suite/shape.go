@@ -17,8 +17,8 @@ type Shape struct {
 	Boot        []string // further words of the kernel command line
 	Generic     bool     // with the generic flavour of the kernel
 	NIC         int      // a network card with several queues is on the PCI root of this node; 0: there is none
-	Libvirt     bool     // with a disk that holds libvirt and QEMU, resumed from where it was saved
-	Systemd     bool     // with a disk that holds systemd, which is PID 1 and runs the tests as a service
+	Disk        string   // its root is what e2e/disk/DISK.sh describes; "" is no disk
+	Systemd     bool     // systemd of that disk is PID 1 and runs the tests as a service; else it is resumed from where it was saved
 }
 
 // CPUs is the number of CPUs of the whole guest.

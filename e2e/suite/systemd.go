@@ -5,7 +5,7 @@ import "time"
 // A guest whose PID 1 is systemd: the unit that ships, and `host prepare` by systemd.
 func init() {
 	Shapes = append(Shapes, Shape{
-		Name: "systemd", Nodes: 4, CPUsPerNode: 4, NodeMiB: 512, Slow: true, Systemd: true,
+		Name: "systemd", Nodes: 4, CPUsPerNode: 4, NodeMiB: 512, Slow: true, Disk: "systemd", Systemd: true,
 		Distance: [][]int{
 			{10, 16, 31, 31},
 			{16, 10, 31, 31},

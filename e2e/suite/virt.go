@@ -9,7 +9,7 @@ const NextVersion = "e2e-next"
 // A guest in which libvirt runs guests. To start six of them and end takes 100 s of CPU time.
 func init() {
 	Shapes = append(Shapes, Shape{
-		Name: "virt", Nodes: 4, CPUsPerNode: 4, NodeMiB: 1024, Libvirt: true,
+		Name: "virt", Nodes: 4, CPUsPerNode: 4, NodeMiB: 1024, Disk: "libvirt",
 		Distance: [][]int{
 			{10, 16, 31, 31},
 			{16, 10, 31, 31},

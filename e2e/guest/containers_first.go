@@ -1,0 +1,59 @@
+//go:build linux
+
+package main
+
+import (
+	"strings"
+	"time"
+)
+
+func init() {
+	tests["containers.first-page"] = containersFirstPage
+}
+
+// containersFirstPage: ten pods begin on the CPUs of a home, so that their memory is there
+// from the first page; the containers of a pod share a home.
+func containersFirstPage(t *T) {
+	c := t.cri()
+	t.underContainerd(daemonOptions{mode: "enforce"})
+	specs := numbered(10, 0)
+	specs[9].containers = append(specs[9].containers, small("side", 10))
+	start := time.Now()
+	pods := t.pods(c, specs...)
+	took := time.Since(start)
+	var off []string
+	used := set(0)
+	var slowest time.Duration
+	for _, p := range pods {
+		for _, k := range p.containers {
+			if why := t.firstPageAtHome(k); why != "" {
+				off = append(off, why)
+			}
+			used |= t.nodesOf(k.first)
+			slowest = max(slowest, k.took)
+		}
+	}
+	if len(off) > 0 {
+		t.Fatalf("%d of 11: %s", len(off), strings.Join(off, "; "))
+	}
+	both := pods[9].containers
+	if a, b := t.nodesOf(both[0].first), t.nodesOf(both[1].first); a != b {
+		t.Fatalf("the containers of one pod began on nodes %s and %s", a, b)
+	}
+	if used.size() != t.shape.Nodes {
+		t.Fatalf("ten pods are all on nodes %s", used)
+	}
+	homes := t.awaitHome(settleLimit, walkersOf(pods))
+	s := t.status()
+	for _, p := range pods {
+		for _, k := range p.containers {
+			if at := t.nodesOf(k.first); homes[k.walker.name] != at {
+				t.Fatalf("%s began on node %s, its home is %s", k.called, at, homes[k.walker.name])
+			}
+			if m, _, _ := s.of(k.called); m.Moved > 0 {
+				t.Fatalf("%s: %d bytes were moved, which should have been at home from the start", k.called, m.Moved)
+			}
+		}
+	}
+	t.Textf("10 pods in %.0f s, the slowest CreateContainer %v; all pages at home from the first", took.Seconds(), slowest)
+}

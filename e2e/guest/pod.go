@@ -1,0 +1,379 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/homenode/homenode/e2e/suite"
+)
+
+// podSpec is a pod as the kubelet would have it from the API server.
+type podSpec struct {
+	name        string
+	qos         string // guaranteed, burstable, besteffort; "" is burstable
+	annotations map[string]string
+	labels      map[string]string
+	containers  []containerSpec
+}
+
+// containerSpec is a walker in a container.
+type containerSpec struct {
+	walkerSpec
+	cpus      float64 // request; in a guaranteed pod the limit, too
+	memoryMiB int     // limit; 0 is none
+	cpuset    string  // what the kubelet's static CPU manager gives it
+	idle      bool    // nothing walks in it
+}
+
+const (
+	namespace = "shop"
+	podFolder = workFolder + "/pods"
+)
+
+// pod is a running one.
+type pod struct {
+	podSpec
+	uid, sandbox string
+	config       message
+	containers   []*container
+}
+
+type container struct {
+	*walker
+	spec  containerSpec
+	id    string
+	first set           // CPUs allowed to the first program that ran in it
+	took  time.Duration // of CreateContainer
+}
+
+// parent is the cgroup that the kubelet makes for a pod.
+func (p *pod) parent() group {
+	dir := "/kubepods"
+	if p.qos != "guaranteed" {
+		dir += "/" + p.qos
+	}
+	return group(cgroupRoot + dir + "/pod" + p.uid)
+}
+
+// pods makes pods, two at a time, and waits until their walkers have filled their memory.
+func (t *T) pods(c *cri, specs ...podSpec) []*pod {
+	t.cleanPods(c)
+	t.Defer(func() { t.cleanPods(c) })
+	return t.morePods(c, specs...)
+}
+
+func (t *T) morePods(c *cri, specs ...podSpec) []*pod {
+	r := make([]*pod, len(specs))
+	errs := make([]error, len(specs))
+	turns := make(chan bool, 2)
+	var all sync.WaitGroup
+	for i, s := range specs {
+		all.Go(func() {
+			turns <- true
+			defer func() { <-turns }()
+			r[i], errs[i] = c.runPod(s)
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		t.Do(err)
+	}
+	for _, p := range r {
+		for _, k := range p.containers {
+			if !k.spec.idle {
+				t.expect(k.walker, "ready")
+			}
+			k.first = t.set(statusIn(readText(k.folder()+"/first"), "Cpus_allowed_list"))
+		}
+	}
+	return r
+}
+
+func statusIn(status, field string) string {
+	for line := range strings.Lines(status) {
+		if v, ok := strings.CutPrefix(line, field+":"); ok {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
+}
+
+// runPod makes a pod with its containers and starts them.
+func (c *cri) runPod(s podSpec) (*pod, error) {
+	if s.qos == "" {
+		s.qos = "burstable"
+	}
+	p := &pod{podSpec: s, uid: "e2e-" + s.name}
+	if err := p.parent().make(); err != nil {
+		return nil, err
+	}
+	p.config = message{
+		"metadata":     message{"name": p.name, "uid": p.uid, "namespace": namespace},
+		"logDirectory": podFolder,
+		"labels":       p.labelled(nil),
+		"annotations":  p.annotations,
+		"linux": message{
+			"cgroupParent":    p.parent().path(),
+			"securityContext": message{"namespaceOptions": message{"network": "NODE"}}, // so that no network plugin is asked
+		},
+	}
+	var made struct{ PodSandboxID string }
+	if _, err := c.call("RunPodSandbox", message{"config": p.config}, &made); err != nil {
+		return nil, err
+	}
+	p.sandbox = made.PodSandboxID
+	for _, k := range s.containers {
+		one, err := c.create(p, k)
+		if err == nil {
+			err = c.start(one)
+		}
+		if err != nil {
+			return nil, err
+		}
+		p.containers = append(p.containers, one)
+	}
+	return p, nil
+}
+
+// labelled is a pod's labels with those that the kubelet adds.
+func (p *pod) labelled(more map[string]string) map[string]string {
+	r := map[string]string{"io.kubernetes.pod.name": p.name, "io.kubernetes.pod.namespace": namespace, "io.kubernetes.pod.uid": p.uid}
+	for _, m := range []map[string]string{p.labels, more} {
+		for k, v := range m {
+			r[k] = v
+		}
+	}
+	return r
+}
+
+// make makes a cgroup and its parents, each with the controllers for those below.
+func (g group) make() error {
+	if err := os.MkdirAll(string(g), 0o755); err != nil {
+		return fmt.Errorf("make cgroup: %w", err)
+	}
+	for dir := cgroupRoot; ; {
+		if err := writeText(dir+"/cgroup.subtree_control", "+cpuset +cpu +memory +pids"); err != nil {
+			return err
+		}
+		rest := strings.TrimPrefix(strings.TrimPrefix(string(g), dir), "/")
+		if rest == "" {
+			return nil
+		}
+		next, _, _ := strings.Cut(rest, "/")
+		dir = filepath.Join(dir, next)
+	}
+}
+
+// resources is what the kubelet asks of the runtime for a container.
+func (p *pod) resources(k containerSpec) message {
+	r := message{"cpuPeriod": 100000, "cpuShares": max(2, int(k.cpus*1024)), "cpusetCpus": k.cpuset, "oomScoreAdj": 100}
+	if p.qos == "guaranteed" {
+		r["cpuQuota"] = int(k.cpus * 100000)
+	}
+	if k.memoryMiB > 0 {
+		r["memoryLimitInBytes"] = k.memoryMiB << 20
+	}
+	return r
+}
+
+func (k *container) folder() string { return podFolder + "/" + k.walker.name }
+
+// create makes a container whose walker is heard through two FIFOs.
+func (c *cri) create(p *pod, s containerSpec) (*container, error) {
+	w := s.walkerSpec
+	w.name = p.name + "." + w.name
+	k := &container{walker: &walker{walkerSpec: w, called: namespace + "/" + p.name + "/" + s.name}, spec: s}
+	if err := os.MkdirAll(k.folder(), 0o755); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"in", "out"} {
+		path := k.folder() + "/" + name
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			return nil, fmt.Errorf("make %s: %w", path, err)
+		}
+		f, err := os.OpenFile(path, os.O_RDWR, 0) // either end may be opened first
+		if err != nil {
+			return nil, err
+		}
+		if name == "in" {
+			k.in = f
+		} else {
+			k.out = bufio.NewReader(f)
+		}
+	}
+	run := "exec sleep 2147483647"
+	if !s.idle {
+		run = "exec /e2e/walker " + strings.Join(w.args(), " ") + " </control/in >/control/out 2>/control/err"
+	}
+	config := message{
+		"metadata":    message{"name": s.name},
+		"image":       message{"image": "docker.io/e2e/busybox:1"},
+		"command":     []string{"/bin/sh", "-c", "cat /proc/self/status >/control/first; " + run},
+		"envs":        []message{{"key": "GODEBUG", "value": "asyncpreemptoff=1"}},
+		"labels":      p.labelled(map[string]string{"io.kubernetes.container.name": s.name}),
+		"annotations": map[string]string{"io.kubernetes.container.restartCount": "0"},
+		"logPath":     k.walker.name + ".log",
+		"mounts": []message{
+			{"containerPath": "/e2e", "hostPath": "/e2e", "readonly": true},
+			{"containerPath": "/control", "hostPath": k.folder()},
+		},
+		"linux": message{"resources": p.resources(s), "securityContext": message{"namespaceOptions": message{"network": "NODE", "pid": "CONTAINER"}}},
+	}
+	var made struct{ ContainerID string }
+	var err error
+	if k.took, err = c.call("CreateContainer", message{"podSandboxId": p.sandbox, "config": config, "sandboxConfig": p.config}, &made); err != nil {
+		return nil, err
+	}
+	k.id, k.group = made.ContainerID, p.parent()+group("/"+made.ContainerID)
+	return k, nil
+}
+
+func (c *cri) start(k *container) error {
+	if _, err := c.call("StartContainer", message{"containerId": k.id}, nil); err != nil {
+		return err
+	}
+	var status struct{ Info struct{ Info string } }
+	if _, err := c.call("ContainerStatus", message{"containerId": k.id, "verbose": true}, &status); err != nil {
+		return err
+	}
+	var info struct{ PID int }
+	if err := json.Unmarshal([]byte(status.Info.Info), &info); err != nil || info.PID == 0 {
+		return fmt.Errorf("container %s: no PID: %v %s", k.walker.name, err, status.Info.Info)
+	}
+	k.pid = info.PID
+	return nil
+}
+
+// resize is what the kubelet does when a pod's resources are changed in place.
+func (c *cri) resize(p *pod, k *container, to containerSpec) error {
+	k.spec = to
+	_, err := c.call("UpdateContainerResources", message{"containerId": k.id, "linux": p.resources(to)}, nil)
+	return err
+}
+
+func (c *cri) remove(p *pod) error {
+	for _, method := range []string{"StopPodSandbox", "RemovePodSandbox"} {
+		if _, err := c.call(method, message{"podSandboxId": p.sandbox}, nil); err != nil {
+			return err
+		}
+	}
+	for _, k := range p.containers {
+		os.RemoveAll(k.folder())
+	}
+	return removeGroup(string(p.parent()))
+}
+
+// removeGroup waits for the processes of a cgroup to have left it.
+func removeGroup(dir string) error {
+	for try := 0; ; try++ {
+		err := syscall.Rmdir(dir)
+		if err == nil || err == syscall.ENOENT {
+			return nil
+		}
+		if try == 50 {
+			return fmt.Errorf("remove cgroup %s: %w", dir, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// cleanPods takes all pods away, those of other tests too.
+func (t *T) cleanPods(c *cri) {
+	var list struct{ Items []struct{ ID string } }
+	if _, err := c.call("ListPodSandbox", message{}, &list); err != nil {
+		t.Logf("%v", err)
+	}
+	var all sync.WaitGroup
+	for _, p := range list.Items {
+		all.Go(func() {
+			if err := c.remove(&pod{podSpec: podSpec{qos: "none"}, sandbox: p.ID}); err != nil {
+				t.Logf("%v", err)
+			}
+		})
+	}
+	all.Wait()
+	for _, dir := range append(subtree(cgroupRoot+"/kubepods"), cgroupRoot+"/kubepods") {
+		if err := removeGroup(dir); err != nil {
+			t.Logf("%v", err)
+		}
+	}
+	os.RemoveAll(podFolder)
+}
+
+// walkersOf lists the containers of pods as walkers.
+func walkersOf(pods []*pod) (ws []*walker) {
+	for _, p := range pods {
+		for _, k := range p.containers {
+			ws = append(ws, k.walker)
+		}
+	}
+	return ws
+}
+
+// underContainerd starts a daemon and waits until containerd has it as a plugin.
+func (t *T) underContainerd(o daemonOptions) *daemon {
+	o.exclude = "guest, cri, /system.slice/**"
+	said := len(readText(containerdLog))
+	d := t.startDaemon(o)
+	t.connected(said)
+	return d
+}
+
+// connected waits until containerd says of homenode's plugin that it is connected, after
+// so many bytes of its log.
+func (t *T) connected(said int) {
+	t.until(30*time.Second, 500*time.Millisecond, "homenode is a plugin of containerd", func() (bool, string) {
+		log := readText(containerdLog)
+		var last string
+		for line := range strings.Lines(log[min(said, len(log)):]) {
+			if strings.Contains(line, "homenode") && strings.Contains(line, "plugin") {
+				last = line
+			}
+		}
+		return strings.Contains(last, "connected"), "its log: " + cut(last)
+	})
+}
+
+// firstPageAtHome says what is wrong with how a container began: its first program ran on
+// its home's CPUs, and its memory is there without a page having been moved.
+func (t *T) firstPageAtHome(k *container) string {
+	home := t.nodesOf(k.first)
+	if home.size() != 1 {
+		return fmt.Sprintf("%s: its first program could run on CPUs %s", k.called, k.first)
+	}
+	anon, err := anonByNode(k.pid)
+	if err != nil {
+		return fmt.Sprintf("%s: %v", k.called, err)
+	}
+	if s := share(anon, home); s < 0.99 {
+		return fmt.Sprintf("%s: %.1f %% of its memory on node %s, whose CPUs it began on: %s", k.called, s*100, home, byNodeText(anon))
+	}
+	return ""
+}
+
+// slotMiB is what a small walker has.
+const slotMiB = 24
+
+// small is a container with a walker of one thread.
+func small(name string, slot int) containerSpec {
+	return containerSpec{walkerSpec: walkerSpec{name: name, slot: slot, mib: slotMiB, threads: 1, place: "local"}, cpus: 0.5}
+}
+
+// numbered makes pods of one small container each.
+func numbered(n, firstSlot int) []podSpec {
+	var r []podSpec
+	for i := range n {
+		r = append(r, podSpec{name: "p" + strconv.Itoa(i), containers: []containerSpec{small("c", (firstSlot+i)%suite.Slots)}})
+	}
+	return r
+}
