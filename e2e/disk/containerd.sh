@@ -11,6 +11,8 @@ fill() {
 	for applet in sh cat ls mount sleep; do [ -e "$tree/usr/bin/$applet" ] || ln -s busybox "$tree/usr/bin/$applet"; done
 	printf 'root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n' >"$tree/etc/passwd"
 	printf 'root:x:0:\nnogroup:x:65534:\n' >"$tree/etc/group"
+	echo '127.0.0.1 localhost' >"$tree/etc/hosts"
+	: >"$tree/etc/resolv.conf"
 	mkdir -p "$tree/etc/containerd" "$tree/var/lib/containerd" "$tree/var/log"
 	image "$tree/image.tar"
 	# Version 2 is what containerd 1.7 and 2 both read. Copied layers need no module of the kernel.

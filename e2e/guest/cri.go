@@ -130,8 +130,4 @@ func (t *T) restartContainerd() {
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: int(in.Fd())}
 	t.Do(c.Start())
 	go c.Wait()
-	t.until(vmLimit, time.Second, "containerd answers", func() (bool, string) {
-		r := capture([]string{"ctr", "version"}, "(ctr) version")
-		return r.exit == exitOK, r.String()
-	})
 }

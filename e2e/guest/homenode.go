@@ -256,6 +256,7 @@ type status struct {
 		ID     string `json:"id"`
 		Name   string `json:"name"`
 		Kind   string `json:"kind"`
+		Class  string `json:"class"`
 		CPUs   int    `json:"cpus"`
 		Home   string `json:"home"`
 		CPUSet string `json:"cpu_set"`

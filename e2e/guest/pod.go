@@ -33,6 +33,7 @@ type containerSpec struct {
 	memoryMiB int     // limit; 0 is none
 	cpuset    string  // what the kubelet's static CPU manager gives it
 	idle      bool    // nothing walks in it
+	own       bool    // a workload of its own in homenode, beside its pod
 }
 
 const (
@@ -51,7 +52,7 @@ type pod struct {
 type container struct {
 	*walker
 	spec  containerSpec
-	id    string
+	cid   string        // its ID
 	first set           // CPUs allowed to the first program that ran in it
 	took  time.Duration // of CreateContainer
 }
@@ -192,7 +193,10 @@ func (k *container) folder() string { return podFolder + "/" + k.walker.name }
 func (c *cri) create(p *pod, s containerSpec) (*container, error) {
 	w := s.walkerSpec
 	w.name = p.name + "." + w.name
-	k := &container{walker: &walker{walkerSpec: w, called: namespace + "/" + p.name + "/" + s.name}, spec: s}
+	k := &container{walker: &walker{walkerSpec: w, called: namespace + "/" + p.name}, spec: s}
+	if s.own {
+		k.called += "/" + s.name
+	}
 	if err := os.MkdirAll(k.folder(), 0o755); err != nil {
 		return nil, err
 	}
@@ -234,16 +238,16 @@ func (c *cri) create(p *pod, s containerSpec) (*container, error) {
 	if k.took, err = c.call("CreateContainer", message{"podSandboxId": p.sandbox, "config": config, "sandboxConfig": p.config}, &made); err != nil {
 		return nil, err
 	}
-	k.id, k.group = made.ContainerID, p.parent()+group("/"+made.ContainerID)
+	k.cid, k.group = made.ContainerID, p.parent()+group("/"+made.ContainerID)
 	return k, nil
 }
 
 func (c *cri) start(k *container) error {
-	if _, err := c.call("StartContainer", message{"containerId": k.id}, nil); err != nil {
+	if _, err := c.call("StartContainer", message{"containerId": k.cid}, nil); err != nil {
 		return err
 	}
 	var status struct{ Info struct{ Info string } }
-	if _, err := c.call("ContainerStatus", message{"containerId": k.id, "verbose": true}, &status); err != nil {
+	if _, err := c.call("ContainerStatus", message{"containerId": k.cid, "verbose": true}, &status); err != nil {
 		return err
 	}
 	var info struct{ PID int }
@@ -257,7 +261,7 @@ func (c *cri) start(k *container) error {
 // resize is what the kubelet does when a pod's resources are changed in place.
 func (c *cri) resize(p *pod, k *container, to containerSpec) error {
 	k.spec = to
-	_, err := c.call("UpdateContainerResources", message{"containerId": k.id, "linux": p.resources(to)}, nil)
+	_, err := c.call("UpdateContainerResources", message{"containerId": k.cid, "linux": p.resources(to)}, nil)
 	return err
 }
 

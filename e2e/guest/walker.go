@@ -30,6 +30,7 @@ type walkerSpec struct {
 	plain   bool // no cgroup of its own
 	busy    bool // hardly rests
 	huge    bool // transparent huge pages
+	whole   bool // every thread walks over all of the memory
 	at      set  // CPUs to start with; 0 means all
 	netns   bool // in a network namespace of its own
 	// terminal: it has no cgroup of its own, and is the shell of this terminal.
@@ -41,11 +42,11 @@ type walker struct {
 	walkerSpec
 	group  group  // "" for a plain one
 	called string // what homenode calls it, if not by its cgroup or PID
-	pid   int
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	out   *bufio.Reader
-	err   bytes.Buffer
+	pid    int
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	out    *bufio.Reader
+	err    bytes.Buffer
 }
 
 // startWalkers starts them together, each in a cgroup of its own below parent
@@ -76,6 +77,9 @@ func (w walkerSpec) args() []string {
 	}
 	if w.busy {
 		args = append(args, "--burst", "4096", "--sleep", "0s")
+	}
+	if w.whole {
+		args = append(args, "--whole")
 	}
 	if w.huge {
 		args = append(args, "--huge")
@@ -208,7 +212,11 @@ func (t *T) measure(ws []*walker, tag uint32, phase string, passes int) {
 // declare tells the host about the walkers, once before the first mark.
 func (t *T) declare(ws []*walker) {
 	for _, w := range ws {
-		t.record("WALKER %d %s %d %d %d %s", w.slot, w.name, w.mib, w.threads, suite.LoadsPerPass(w.mib), w.startText())
+		loads := suite.LoadsPerPass(w.mib)
+		if w.whole {
+			loads *= w.threads
+		}
+		t.record("WALKER %d %s %d %d %d %s", w.slot, w.name, w.mib, w.threads, loads, w.startText())
 	}
 }
 

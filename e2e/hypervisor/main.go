@@ -210,8 +210,14 @@ func containers() error {
 	if err := c.Start(); err != nil {
 		return fmt.Errorf("start containerd: %w", err)
 	}
-	if err := until(time.Minute, func() error { return command("ctr", "version") }); err != nil {
-		return fmt.Errorf("containerd does not answer: %w", err)
+	up := func() error {
+		if !strings.Contains(read(containerdLog), "containerd successfully booted") {
+			return errors.New("its log does not say that it has booted")
+		}
+		return nil
+	}
+	if err := until(3*time.Minute, up); err != nil {
+		return fmt.Errorf("containerd does not come up: %w", err)
 	}
 	fmt.Printf("hypervisor: containerd after %.1f s\n", time.Since(start).Seconds())
 	return command("ctr", "-n", "k8s.io", "image", "import", "--local", "/image.tar")
@@ -270,7 +276,7 @@ func mount(kind, at string) error {
 }
 
 func until(limit time.Duration, f func() error) error {
-	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+	for start := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		if err := f(); err == nil || time.Since(start) > limit {
 			return err
 		}

@@ -103,15 +103,18 @@ func (g *guest) judge(t *tally) {
 		g.report.add(g.work, t.take(res))
 	}
 	if len(c) > 0 {
-		g.report.locality = localityTable(t, c)
-		g.report.locality.whole = t.results["count.exact"].Outcome == suite.OK && t.results["count.local"].Outcome == suite.OK
+		counted := localityTable(t, c)
+		counted.whole = !slices.ContainsFunc(t.expected, func(e suite.Test) bool { return e.OnHost && t.results[e.Name].Outcome != suite.OK })
+		g.report.counted(g.shape, counted)
 	}
 }
 
 // judges holds the code of the tests with OnHost set.
 var judges = map[string]func(*tally, counts) (string, error){
-	"count.exact": judgeExact,
-	"count.local": judgeLocal,
+	"count.exact":      judgeExact,
+	"count.local":      judgeLocal,
+	"containers.exact": judgeExact,
+	"containers.local": judgeLocal,
 }
 
 // judgeExact: in every phase every walker made exactly the loads and stores that

@@ -35,6 +35,7 @@ type guest struct {
 	mu    sync.Mutex
 	crash string // first sign of a kernel in trouble
 	up    bool   // its first process has spoken
+	saved string // folder of the machine it goes on from
 }
 
 // run boots the guest and hands every result to the report. An error means that
@@ -56,6 +57,9 @@ func (g *guest) run(ctx context.Context, show bool) error {
 			break
 		}
 		fmt.Printf("\nguest %s: the emulator's fault, try %d of %d follows for %d tests: %s\n", g.name, try+1, tries, len(left), why)
+		if g.saved != "" && !g.up { // it was saved with the fault in it
+			os.RemoveAll(g.saved)
+		}
 		g.crash, g.up = "", false
 		if g.shape.Count { // what was counted so far went with the guest
 			tally, left = newTally(g.shape, g.tests), inside

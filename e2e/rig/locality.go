@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/homenode/homenode/e2e/suite"
 )
 
 // localEnough is the share of local accesses asked of a walker whose home is one
@@ -85,7 +87,7 @@ func listText(nodes []int) string {
 }
 
 // localityNote says what the numbers are and are not.
-func localityNote(kernel string) string {
-	return "A local access is a load or store by a CPU to memory of its own NUMA node. Counted by a QEMU plugin, each access once, " +
-		"in a guest with 4 nodes of 4 CPUs and 576 MiB under software emulation, Linux " + kernel + ". These are counts, not times.\n"
+func localityNote(s suite.Shape, kernel string) string {
+	return fmt.Sprintf("A local access is a load or store by a CPU to memory of its own NUMA node. Counted by a QEMU plugin, each access once, "+
+		"in a guest with %d nodes of %d CPUs and %d MiB under software emulation, Linux %s. These are counts, not times.\n", s.Nodes, s.CPUsPerNode, s.NodeMiB, kernel)
 }

@@ -189,7 +189,7 @@ func run(ctx context.Context, o options) (bool, error) {
 		}
 		r.merge(second)
 	}
-	r.tables(filepath.Join(out, "locality.md"), tools.kernel)
+	r.tables(out, tools.kernel)
 	fmt.Printf("\n%.0f s in all, %.0f s of CPU time in guests\n", time.Since(start).Seconds(), r.spent.Seconds())
 	r.closing()
 	return r.failed == 0, nil

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +22,7 @@ type report struct {
 	secondTime              []string      // tests that failed and passed when run again
 	spent                   time.Duration // CPU time of all guests
 	printed                 []*table
-	locality                *table // also written as Markdown
+	locality                []*table // by the shape, also written as Markdown
 }
 
 // testOf is a test of a guest. How the guest ended is its test "guest".
@@ -32,6 +33,15 @@ type table struct {
 	title string
 	rows  [][]string
 	whole bool // nothing is missing: fit to be shown to others
+	shape suite.Shape
+}
+
+// counted takes the table of a guest that counts, in the place of an earlier one.
+func (r *report) counted(s suite.Shape, t *table) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t.shape = s
+	r.locality = append(slices.DeleteFunc(r.locality, func(t *table) bool { return t.shape.Name == s.Name }), t)
 }
 
 func (r *report) add(w work, res suite.Result) {
@@ -72,8 +82,8 @@ func (r *report) failedTests(done []work) []work {
 // named: what was skipped did not, nor did a guest in which something failed again.
 func (r *report) merge(second *report) {
 	r.spent += second.spent
-	if second.locality != nil {
-		r.locality = second.locality
+	for _, t := range second.locality {
+		r.counted(t.shape, t)
 	}
 	for _, f := range r.failures {
 		again := slices.ContainsFunc(second.failures, func(x testOf) bool { return x == f || f.test == "guest" && x.guest == f.guest })
@@ -114,22 +124,21 @@ func (r *report) row(s suite.Shape, rest string) {
 	r.printed = append(r.printed, &table{title: title, rows: [][]string{cells[1:]}})
 }
 
-// tables prints all tables and writes the one about locality for the README, if it
-// has all columns.
-func (r *report) tables(markdown, kernel string) {
+// tables prints all tables and writes those about locality for others to read, if they
+// have all columns.
+func (r *report) tables(out, kernel string) {
 	for _, t := range r.printed {
 		fmt.Printf("\n%s\n\n%s", t.title, t.plain())
 	}
-	if r.locality == nil {
-		return
-	}
-	fmt.Printf("\n%s\n\n%s", r.locality.title, r.locality.plain())
-	if !r.locality.whole {
-		return
-	}
-	text := r.locality.markdown() + "\n" + localityNote(kernel)
-	if err := os.WriteFile(markdown, []byte(text), 0o644); err != nil {
-		fmt.Println("rig: write table:", err)
+	for _, t := range r.locality {
+		fmt.Printf("\n%s\n\n%s", t.title, t.plain())
+		if !t.whole {
+			continue
+		}
+		text := t.markdown() + "\n" + localityNote(t.shape, kernel)
+		if err := os.WriteFile(filepath.Join(out, "locality-"+t.shape.Name+".md"), []byte(text), 0o644); err != nil {
+			fmt.Println("rig: write table:", err)
+		}
 	}
 }
 

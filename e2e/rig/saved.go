@@ -89,6 +89,7 @@ func (g *guest) resume(ctx context.Context, bin string, words []string) ([]strin
 			return nil, fmt.Errorf("save guest %s: %w", g.shape.Name, err)
 		}
 	}
+	g.saved = saved
 	args = append(args, drives(filepath.Join(saved, "root.img"), disk, true)...)
 	return append(args, "-incoming", "exec:zstd -dc "+quoted(filepath.Join(saved, "state"))), nil
 }

@@ -34,13 +34,17 @@ type crew struct {
 	failed  atomic.Value // error of a fill
 }
 
-func newCrew(words []uint64, threads, burst int, sleep time.Duration) *crew {
+func newCrew(words []uint64, threads int, whole bool, burst int, sleep time.Duration) *crew {
 	c := &crew{order: make([]chan int, threads)}
 	pages := len(words) / wordsPerPage
 	for i := range c.order {
 		c.order[i] = make(chan int)
 		part := words[pages*i/threads*wordsPerPage : pages*(i+1)/threads*wordsPerPage]
-		go c.member(c.order[i], part, burst*wordsPerPage, sleep)
+		pass := func() { c.pass(part, burst*wordsPerPage, sleep) }
+		if whole {
+			pass = func() { c.wander(words, i*pages/threads, burst, sleep) }
+		}
+		go c.member(c.order[i], part, pass)
 	}
 	return c
 }
@@ -86,7 +90,7 @@ func (c *crew) pause() {
 }
 
 // member is one thread's life.
-func (c *crew) member(order <-chan int, part []uint64, burst int, sleep time.Duration) {
+func (c *crew) member(order <-chan int, part []uint64, pass func()) {
 	runtime.LockOSThread()
 	for passes := range order {
 		if passes == fill {
@@ -97,7 +101,7 @@ func (c *crew) member(order <-chan int, part []uint64, burst int, sleep time.Dur
 			continue
 		}
 		for n := 0; n != passes && !c.stop.Load(); n++ {
-			c.pass(part, burst, sleep)
+			pass()
 		}
 		c.resting.Done()
 	}
@@ -110,6 +114,21 @@ func (c *crew) pass(part []uint64, burst int, sleep time.Duration) {
 		part = part[n:]
 		c.bursts.Add(1)
 		rest(sleep)
+	}
+}
+
+// wander visits every page once, from one on in steps that lead through all of them: a
+// prime that divides no number of pages here.
+func (c *crew) wander(words []uint64, from, burst int, sleep time.Duration) {
+	const step = 7919
+	pages := len(words) / wordsPerPage
+	for i := 0; i < pages && !c.stop.Load(); i++ {
+		page := (from + i*step) % pages
+		walk(words[page*wordsPerPage:][:wordsPerPage])
+		if (i+1)%burst == 0 {
+			c.bursts.Add(1)
+			rest(sleep)
+		}
 	}
 }
 

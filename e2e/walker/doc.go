@@ -2,7 +2,7 @@
 // walk over a buffer of memory.
 //
 //	walker --slot N --mib M --threads T --place interleave|bind:NODE|local
-//	       [--static] [--unbind] [--huge] [--burst PAGES] [--sleep DURATION]
+//	       [--static] [--unbind] [--huge] [--whole] [--burst PAGES] [--sleep DURATION]
 //
 // The buffer lies at the address of the slot (suite.Base), so that the counting
 // plugin can tell walkers apart and sees nothing of the Go runtime. It is filled
@@ -12,7 +12,8 @@
 //   - with --unbind it is taken off again: pages merely misplaced, as after a
 //     move of the CPUs.
 //
-// Every thread walks its own part. It rests after each burst, because eight
+// Every thread walks its own part, or with --whole all of the buffer, as the threads of
+// a transaction server walk over one heap; filled it is by parts all the same. It rests after each burst, because eight
 // walkers that never rest would starve an emulated guest.
 //
 // It obeys lines on standard input and answers each with one line:

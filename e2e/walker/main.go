@@ -19,6 +19,7 @@ type options struct {
 	static             bool
 	unbind             bool
 	huge               bool
+	whole              bool
 	burst              int
 	sleep              time.Duration
 }
@@ -32,6 +33,7 @@ func main() {
 	flag.BoolVar(&o.static, "static", false, "set the policy with MPOL_F_STATIC_NODES")
 	flag.BoolVar(&o.unbind, "unbind", false, "take the policy off after filling")
 	flag.BoolVar(&o.huge, "huge", false, "ask for transparent huge pages")
+	flag.BoolVar(&o.whole, "whole", false, "every thread walks over the whole buffer, page after page in an order of its own")
 	flag.IntVar(&o.burst, "burst", 512, "pages between two rests")
 	flag.DurationVar(&o.sleep, "sleep", 10*time.Millisecond, "length of a rest")
 	flag.Parse()
@@ -62,7 +64,7 @@ func run(o options, in io.Reader, out io.Writer) error {
 	if err := b.setPolicy(p, o.static); err != nil {
 		return err
 	}
-	c := newCrew(b.words, o.threads, o.burst, o.sleep)
+	c := newCrew(b.words, o.threads, o.whole, o.burst, o.sleep)
 	if err := c.fill(); err != nil {
 		return err
 	}

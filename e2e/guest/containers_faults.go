@@ -1,0 +1,190 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"syscall"
+	"time"
+)
+
+func init() {
+	tests["containers.faults"] = containersFaults
+	tests["containers.come-and-go"] = containersComeAndGo
+}
+
+// startLimit bounds how much longer a container may take to start because of a daemon that
+// does not answer: containerd itself waits 2 s for a plugin (plugin_request_timeout), once,
+// and then goes on without it. The rest is for a busy machine.
+const startLimit = 4 * time.Second
+
+// oneMore makes a pod of a small container and removes it again.
+func (t *T) oneMore(c *cri, name string, slot int) (*pod, time.Duration) {
+	s := numbered(1, slot)[0].named(name)
+	start := time.Now()
+	p := t.morePods(c, s)[0]
+	return p, time.Since(start)
+}
+
+// containersFaults: a daemon that is stopped, killed or silent, and a containerd that is
+// restarted, keep no container from starting; what was missed is put right after.
+func containersFaults(t *T) {
+	c := t.cri()
+	t.cleanPods(c)
+	t.Defer(func() { t.cleanPods(c) })
+	plain, usual := t.oneMore(c, "plain", 0)
+	o := daemonOptions{mode: "enforce"}
+	d := t.underContainerd(o)
+	all := []*pod{plain}
+	began := func(what string, placed bool) {
+		p, took := t.oneMore(c, what, len(all))
+		all = append(all, p)
+		k := p.containers[0]
+		if why := t.firstPageAtHome(k); placed && why != "" {
+			t.Fatalf("%s: %s", what, why)
+		}
+		if took > 2*usual+startLimit {
+			t.Fatalf("%s: a pod took %v to start, without homenode %v", what, took, usual)
+		}
+		t.Logf("%s: %v, CreateContainer %v, without homenode %v; began on CPUs %s", what, took, k.took, usual, k.first)
+	}
+	home := func(what string) {
+		t.Logf("%s", what)
+		t.awaitHome(settleLimit, walkersOf(all))
+	}
+	began("running", true)
+	home("adopted one that ran")
+
+	t.stop(d)
+	began("stopped", false)
+	d = t.underContainerd(o)
+	home("after a restart")
+
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 0))
+	for i := range 4 {
+		created := make(chan bool)
+		at := time.Duration(random.Int64N(int64(usual)))
+		go func() {
+			time.Sleep(at)
+			d.kill9()
+			close(created)
+		}()
+		began(fmt.Sprintf("killed-%d", i), false)
+		<-created
+		d = t.underContainerd(o)
+	}
+	home(fmt.Sprintf("after four kills, seed %d", seed))
+
+	t.Do(syscall.Kill(d.cmd.Process.Pid, syscall.SIGSTOP))
+	began("silent", false)
+	said := len(readText(containerdLog))
+	t.Do(syscall.Kill(d.cmd.Process.Pid, syscall.SIGCONT))
+	t.connected(said)
+	home("after it was silent")
+
+	said = len(readText(containerdLog))
+	t.restartContainerd()
+	t.connected(said)
+	began("restarted", true)
+	home("after containerd was restarted")
+	t.alive(d)
+	t.undoneAll()
+	t.Textf("stopped, killed four times, silent, containerd restarted: %d pods started, the usual time is %.1f s", len(all), usual.Seconds())
+}
+
+// comings is how many containers come and go, as many at a time as there are pods.
+const comings = 50
+
+// containersComeAndGo: containers that come and go leave nothing behind in the daemon.
+func containersComeAndGo(t *T) {
+	c := t.cri()
+	d := t.underContainerd(daemonOptions{mode: "enforce", memory: "1MiB"})
+	pods := t.pods(c, numbered(4, 0)...)
+	homes := t.awaitHome(settleLimit, walkersOf(pods))
+	before := t.status().Self
+	most := before
+	start := time.Now()
+	turns := make(chan *pod, len(pods))
+	errs := make(chan error, comings)
+	for _, p := range pods {
+		turns <- p
+	}
+	placed := make(chan bool, comings)
+	for i := range comings {
+		p := <-turns
+		go func() {
+			k, err := c.comeAndGo(p, i)
+			if err == nil {
+				first := statusIn(readText(k.folder()+"/first"), "Cpus_allowed_list")
+				s, _ := parseSet(first)
+				placed <- t.nodesOf(s).size() == 1
+				os.RemoveAll(k.folder())
+			}
+			errs <- err
+			turns <- p
+		}()
+		time.Sleep(500 * time.Millisecond)
+		if i%8 == 7 {
+			most.Journal = max(most.Journal, t.status().Self.Journal)
+		}
+	}
+	for range comings {
+		t.Do(<-errs)
+	}
+	took := time.Since(start)
+	close(placed)
+	n := 0
+	for yes := range placed {
+		if yes {
+			n++
+		}
+	}
+	if n != comings {
+		t.Fatalf("%d of %d containers began on one node", n, comings)
+	}
+	after := before
+	t.until(90*time.Second, 2*time.Second, "the daemon holds no more than before", func() (bool, string) {
+		t.alive(d)
+		after = t.status().Self
+		return after.Journal == before.Journal && after.Descriptors <= before.Descriptors+1 && after.Goroutines <= before.Goroutines+4,
+			fmt.Sprintf("%+v, before %+v", after, before)
+	})
+	s := t.status()
+	if n := len(s.Workloads); n > len(pods)+8 {
+		t.Fatalf("%d workloads are left in status", n)
+	}
+	for name, home := range t.homes(walkersOf(pods)) {
+		if home != homes[name] {
+			t.Fatalf("%s, which stays, moved from node %s to %s", name, homes[name], home)
+		}
+	}
+	t.walking(walkersOf(pods))
+	t.Textf("%d containers in %.0f s, all on one node from the start; journal entries %d, at most %d, then %d; descriptors %d, then %d; goroutines %d, then %d", comings, took.Seconds(),
+		before.Journal, most.Journal, after.Journal, before.Descriptors, after.Descriptors, before.Goroutines, after.Goroutines)
+}
+
+// comeAndGo is the life of one more container in a pod.
+func (c *cri) comeAndGo(p *pod, i int) (*container, error) {
+	s := small(fmt.Sprintf("brief%d", i), 0)
+	s.idle, s.cpus = true, 0.1
+	k, err := c.create(p, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.start(k); err != nil {
+		return nil, err
+	}
+	time.Sleep(time.Second)
+	for _, call := range []struct {
+		method  string
+		request message
+	}{{"StopContainer", message{"containerId": k.cid, "timeout": 0}}, {"RemoveContainer", message{"containerId": k.cid}}} {
+		if _, err := c.call(call.method, call.request, nil); err != nil {
+			return nil, err
+		}
+	}
+	return k, nil
+}
