@@ -435,7 +435,7 @@ type UndoFailure struct {
 type Want struct {
 	Name      string         `json:"name"`
 	Class     workload.Class `json:"class"`
-	CPUs      int            `json:"cpus"`       // at least 1
+	CPUs      int            `json:"cpus"`       // at least 1; 0 holds memory alone, on the one of Nodes
 	MemoryKiB int64          `json:"memory_kib"` // 0 when unknown
 	Near      []string       `json:"near"`       // device names or PCI addresses
 	// Nodes it may use; empty is any.

@@ -67,6 +67,10 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 		s.admitExact(id, &spec, in)
 		return
 	}
+	if spec.CPUs == 0 {
+		s.admitMemory(id, &spec, in)
+		return
+	}
 	// A command starts whatever others asked for; what a home is held for can wait.
 	result := s.Ledger().Place(place.Request{Spec: spec, Crowd: spec.ID == "" || in.Process.PID > 0})
 	answer := &Placed{Placement: result.Placement, Decision: result.Decision}
@@ -97,6 +101,20 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 	s.Admissions[spec.ID] = a
 	s.saveAdmission(a)
 	s.reply(Reply{ID: id, Place: answer})
+}
+
+// admitMemory holds memory without CPUs.
+func (s *State) admitMemory(id uint64, spec *workload.Spec, in *PlaceRequest) {
+	p, free, ok := s.Ledger().PlaceMemory(*spec)
+	if !ok {
+		s.reply(Reply{ID: id, Failed: refuse(NoRoom, words.MemoryNotFree, int64(spec.Memory), spec.Nodes, int64(free))})
+		return
+	}
+	s.Ledger().Commit(p)
+	a := Admission{Spec: *spec, Placement: p, Scan: s.Scans, Until: s.At.Add(in.Hold)}
+	s.Admissions[spec.ID] = a
+	s.saveAdmission(a)
+	s.reply(Reply{ID: id, Place: &Placed{Placement: p, Decision: plan.Decision{Workload: spec.ID, Outcome: plan.Placed, Home: p.Home}}})
 }
 
 // letGo ends what is held for work that has not come.
@@ -245,6 +263,7 @@ func check(in *PlaceRequest) *Failure {
 		return refuse(BadRequest, words.BadValue, key, value, want)
 	}
 	switch {
+	case w.CPUs == 0 && in.Hold > 0 && w.Memory > 0 && w.Nodes.Len() == 1: // memory alone
 	case w.CPUs < 1 || w.CPUs > topology.MaxID:
 		return bad("cpus", w.CPUs, "1 or more")
 	case w.Memory < 0 || w.Memory > 1<<50:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -478,6 +479,30 @@ func TestHeldForLongerAndLetGo(t *testing.T) {
 	}
 	if r := f.ask(Request{Place: &PlaceRequest{Release: true}}); r.Failed == nil || r.Failed.Code != BadRequest {
 		t.Errorf("nothing named: %s", asJSON(t, r))
+	}
+}
+
+// Memory can be held alone, as beside CPUs that are held in another page size.
+func TestMemoryIsHeldAlone(t *testing.T) {
+	f := newFake(t, 2, 8, observing)
+	f.scan(1)
+	left := func() place.Left { v := f.s.View(); return v.Left("")[1] }
+	before := left()
+	hold := func(id workload.ID, memory topology.KiB) Reply {
+		return f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{ID: id, Class: workload.Shared, Memory: memory, Nodes: topology.Nodes(1)}, Hold: time.Minute}})
+	}
+	if r := hold("claim:a", before.Memory-1000); r.Failed != nil || !r.Place.Placement.Home.Equal(topology.Nodes(1)) {
+		t.Fatal(asJSON(t, r))
+	}
+	if again := hold("claim:a", before.Memory-1000); again.Failed != nil || again.Place.Decision.Outcome != plan.Kept {
+		t.Error(asJSON(t, again))
+	}
+	if r := hold("claim:b", 1001); r.Failed == nil || r.Failed.Code != NoRoom {
+		t.Error(asJSON(t, r))
+	}
+	f.scan(1)
+	if left := left(); left.Memory != 1000 || left.CPUs != before.CPUs {
+		t.Errorf("left %+v, before %+v", left, before)
 	}
 }
 

@@ -1,6 +1,7 @@
 package place
 
 import (
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -75,6 +76,26 @@ func (l *Ledger) leaveOne(h *holding, all []Left) {
 	if most >= 0 {
 		all[most].CPUs--
 	}
+}
+
+// PlaceMemory is the placement of memory without CPUs on the one node that the spec names,
+// and what is free there in pages of its size: nothing is placed when that is not enough.
+func (l *Ledger) PlaceMemory(s workload.Spec) (p plan.Placement, free topology.KiB, ok bool) {
+	w := wantOf(&Request{Spec: s})
+	i := l.index(s.Nodes.Min())
+	if i < 0 || s.Nodes.Len() != 1 {
+		return p, 0, false
+	}
+	if here, held := l.find(s.ID); held { // that is its own
+		h := l.held[here]
+		l.Remove(s.ID)
+		defer l.putBack(h)
+	}
+	if free = w.memoryRoom(l, i); w.memory > free {
+		return p, free, false
+	}
+	return plan.Placement{Workload: s.ID, Class: workload.Shared, Importance: s.Importance, Home: s.Nodes,
+		Memory: []workload.NodeMemory{{Node: s.Nodes.Min(), KiB: w.memory}}, Asked: s.Memory, HugePage: w.HugePage}, free, true
 }
 
 // Crowding is what shared work that wants to keep vcpus CPUs busy loses where it

@@ -124,6 +124,7 @@ var (
 	CPUTaken      = says("cpu-taken", "CPU {} belongs to another workload")
 	CPUElsewhere  = says("cpu-elsewhere", "CPU {} is on another node")
 	PinnedThere   = says("pinned-there", "There would be room without the processes that are pinned to a CPU: {}.")
+	MemoryNotFree = says("memory-not-free", "Needs {size} on {nodes}; {size} are free there in pages of that size.")
 	HeldStill     = says("held-still", "It is held for this workload already.")
 	HomeCrowded   = says("home-crowded", "The home is crowded: shared work has asked for {.0f} vCPUs, and it has {n CPU}.")
 	NodeCrowded   = says("node-crowded", "node {} has {n CPU} for shared workloads, which need {.1f}")
