@@ -273,7 +273,7 @@ func printPlanned(w io.Writer, p view.Paint, r *planned) {
 		fmt.Fprintf(w, "  %s\n", p.Warn("refused"))
 	} else {
 		pl := &r.result.Placement
-		fmt.Fprintf(w, "  home   %s, %s%s\n", words.Nodes(pl.Home), words.CPUs(pl.CPUs), memoryOf(pl))
+		fmt.Fprintf(w, "  home   %s, %s%s\n", p.Bold(words.Nodes(pl.Home)), words.CPUs(pl.CPUs), memoryOf(pl))
 	}
 	section(w, p, "why", words.Sentences(d.Reasons))
 	printShortages(w, d.Shortages)

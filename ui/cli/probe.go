@@ -567,9 +567,16 @@ when the intervals do not touch and it is over the threshold.`,
 				} else if !c.Sure {
 					word = "noise"
 				}
+				shown := word
+				switch word {
+				case "worse":
+					shown = e.paint().Warn(word)
+				case "better":
+					shown = e.paint().Good(word)
+				}
 				if all || word == "worse" || word == "better" {
 					what, unit, _ := cutLast(c.What, ", ")
-					t.Row(what, withUnit(c.Before, unit), withUnit(c.After, unit), fmt.Sprintf("%+.1f %%", 100*c.Relative), word)
+					t.Row(what, withUnit(c.Before, unit), withUnit(c.After, unit), fmt.Sprintf("%+.1f %%", 100*c.Relative), shown)
 				}
 			}
 			if asJSON {

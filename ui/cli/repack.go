@@ -275,7 +275,7 @@ func printRepacking(w io.Writer, p view.Paint, r *place.Repacking) {
 	}
 	printMoves(w, p, r.Moves)
 	if pl := &r.Result.Placement; r.Admitted() {
-		fmt.Fprintf(w, "  home   %s, %s%s\n", words.Nodes(pl.Home), words.CPUs(pl.CPUs), memoryOf(pl))
+		fmt.Fprintf(w, "  home   %s, %s%s\n", p.Bold(words.Nodes(pl.Home)), words.CPUs(pl.CPUs), memoryOf(pl))
 	}
 	printWorse(w, p, r.Worse)
 	section(w, p, "why", words.Sentences(slices.Concat(r.Reasons, r.Result.Decision.Reasons)))

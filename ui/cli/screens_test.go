@@ -3,7 +3,10 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,6 +33,7 @@ type screen struct {
 	nodes int
 	host  *topology.Host
 	tree  fstest.MapFS
+	tty   *terminal // what it shows goes there, too; nil is a pipe
 }
 
 func newScreen(t testing.TB, nodes int) *screen {
@@ -70,7 +74,7 @@ func newScreen(t testing.TB, nodes int) *screen {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &screen{nodes, h, m}
+	return &screen{nodes: nodes, host: h, tree: m}
 }
 
 // workloads is work as hosts have it: services, containers, processes, guests.
@@ -176,7 +180,11 @@ func (s *screen) show(t testing.TB, columns int, env map[string]string, args []s
 		}
 		return env[name]
 	}
-	code = Main(context.Background(), &Env{Stdin: strings.NewReader(stdin), Stdout: &o, Stderr: &e, Getenv: getenv, Root: s.tree, Version: "1.2.3", Libvirt: v, Host: &preparer{},
+	to := io.Writer(&o)
+	if s.tty != nil {
+		to = s.tty.program
+	}
+	code = Main(context.Background(), &Env{Stdin: strings.NewReader(stdin), Stdout: to, Stderr: &e, Getenv: getenv, Root: s.tree, Version: "1.2.3", Libvirt: v, Host: &preparer{},
 		DefaultSocket: "/nonexistent/socket", DefaultState: "/var/lib/homenode", Sim: sim.Run,
 		Local: func(context.Context, string) (api.Backend, func() error, error) {
 			return s, func() error { return nil }, nil
@@ -186,6 +194,9 @@ func (s *screen) show(t testing.TB, columns int, env map[string]string, args []s
 		Flight: s.flight, Memory: screenFigures{s}, Where: s.whereabouts, Exec: func(Start, string, []string) error { return nil },
 		Self: func() (workload.Process, error) { return workload.Process{}, nil },
 	}, args)
+	if s.tty != nil {
+		return s.tty.shown(t), e.String(), code
+	}
 	return o.String(), e.String(), code
 }
 
@@ -350,15 +361,34 @@ func TestHelpScreens(t *testing.T) {
 	})
 }
 
-// In a locale that is not UTF-8 no command writes anything but ASCII.
+// In a locale that is not UTF-8 no command writes anything but ASCII, and every sign of a
+// screen has one that stands for it.
 func TestASCII(t *testing.T) {
+	goldens, err := filepath.Glob("testdata/screens/*.txt")
+	help, err2 := filepath.Glob("testdata/screens/help/*.txt")
+	if err := errors.Join(err, err2); err != nil || len(goldens) < len(screens) || len(help) == 0 {
+		t.Fatalf("%d screens, %d of help; %v", len(goldens), len(help), err)
+	}
+	for _, name := range append(goldens, help...) {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if plain := view.ASCII(line); strings.Count(plain, "?") > strings.Count(line, "?") {
+				t.Errorf("%s: %q would be %q", name, line, plain)
+			}
+		}
+	}
 	s := newScreen(t, 2)
 	check := func(args []string, stdin string) {
-		out, errs, _ := s.show(t, 0, map[string]string{"LC_ALL": "C"}, args, stdin)
-		for i, r := range out + errs {
-			if r > 126 {
-				t.Errorf("%q: %q in %.60q", args, r, (out + errs)[max(0, i-30):])
-				return
+		for _, columns := range []int{0, 80} {
+			out, errs, _ := s.show(t, columns, map[string]string{"LC_ALL": "C"}, args, stdin)
+			for i, r := range out + errs {
+				if r > 126 {
+					t.Errorf("%q: %q in %.60q", args, r, (out + errs)[max(0, i-30):])
+					return
+				}
 			}
 		}
 	}

@@ -134,18 +134,23 @@ func printFigures(e *Env, p view.Paint, heading string, f workload.Figures, unit
 	if columns > 1 {
 		heads, columns = append(heads, "TOTAL"), columns+1
 	}
+	all := slices.IndexFunc(rows, func(r workload.Figure) bool { return r.Name == "total" })
 	cell := func(r *workload.Figure, i int) string {
 		if i == len(f.Nodes) {
 			return amount(r.Total(), unit)
 		}
-		return amount(r.ByNode[i], unit)
+		n := r.ByNode[i]
+		if r.Name == "free" && n >= 0 && all >= 0 && float64(n) < lowFree*float64(rows[all].ByNode[i]) {
+			return p.Warn(amount(n, unit))
+		}
+		return amount(n, unit)
 	}
 	for from := 0; from < columns; {
 		used, to := label, from
 		for ; to < columns; to++ {
 			width := len(heads[to])
 			for i := range rows {
-				width = max(width, len(cell(&rows[i], to)))
+				width = max(width, ansi.StringWidth(cell(&rows[i], to)))
 			}
 			if used += 2 + width; p.Width > 0 && used > p.Width && to > from {
 				break

@@ -51,7 +51,7 @@ func (p Paint) Hang(text string, indent int) string {
 }
 
 func (p Paint) with(s lipgloss.Style, text string) string {
-	if !p.On {
+	if !p.On || text == "" {
 		return text
 	}
 	return s.Render(text)
