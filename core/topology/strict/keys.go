@@ -95,9 +95,18 @@ func (k *keys) value(n ast.Node, t reflect.Type, path string) {
 		_, fraction := n.(*ast.FloatNode) // which the library would cut off
 		whole := t.Kind() >= reflect.Int && t.Kind() <= reflect.Uint64
 		if err := yaml.NodeToValue(n, reflect.New(t).Interface(), yaml.Strict()); err != nil || fraction && whole {
-			k.fail(n, path, "%s; want %s", shown(n), k.want(t))
+			k.fail(n, path, "%s; want %s%s", shown(n), k.want(t), quotes(n))
 		}
 	}
+}
+
+// quotes is what mends {near: [0000:00:06.0]}: between braces the library takes the colon
+// for that of a key.
+func quotes(n ast.Node) string {
+	if !strings.Contains(shown(n), ": ") {
+		return ""
+	}
+	return "; text with a colon goes in quotes"
 }
 
 func (k *keys) object(n ast.Node, t reflect.Type, path string) {

@@ -19,6 +19,7 @@ func TestYAML(t *testing.T) {
 		{"name: a\nbooks: [{title: b}]\n", ""},
 		{"name: a\nbook: []\n", `line 2 column 1: unknown key "book"; known are name, books`},
 		{"name: [a]\n", "line 1 column 7: name: [a]; want one word or text"},
+		{"{name: [0000:00:06.0]}\n", "line 1 column 8: name: [ 0000: 00:06.0]; want one word or text; text with a colon goes in quotes"},
 		{"name: a\n---\nname: b\n", "line 3 column 5: a second document"},
 		{"name: a\n  b: c\n", "line "},
 		{"books: " + strings.Repeat("[", 70), "line 1: nested more than 64 deep"},
