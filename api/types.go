@@ -137,42 +137,34 @@ type Changed struct {
 
 // Status is the whole picture: GET /v1/status.
 type Status struct {
-	Schema    string     `json:"schema"`    // homenode-status/2
-	Version   string     `json:"version"`   // of the homenode that answers
-	Mode      string     `json:"mode"`      // observe, enforce, or none when no daemon runs
-	Held      bool       `json:"held"`      // true after undo --all until resume --all
-	Time      time.Time  `json:"time"`      // of the look that this is of
-	TickMs    float64    `json:"tick_ms"`   // what the last look and decision took
-	Nodes     []Node     `json:"nodes"`     // by rising ID
-	Workloads []Workload `json:"workloads"` // large enough to be placed, by rising ID
-	Small     int        `json:"small"`     // workloads below the thresholds, not among Workloads
-	// SmallWorkloads is those, for who asks for all (SmallSource).
-	SmallWorkloads []SmallWorkload `json:"small_workloads,omitempty"`
-	Problems       []string        `json:"problems"` // what could not be read or done, a sentence each
+	Schema         string          `json:"schema"`                    // homenode-status/2
+	Version        string          `json:"version"`                   // version of the homenode that answers
+	Mode           string          `json:"mode"`                      // mode of the daemon: observe, enforce, or none when no daemon runs
+	Held           bool            `json:"held"`                      // true from undo --all until resume --all: nothing is changed
+	Time           time.Time       `json:"time"`                      // when the host was looked at
+	TickMs         float64         `json:"tick_ms"`                   // time that the last look and decision took, ms
+	Nodes          []Node          `json:"nodes"`                     // NUMA nodes, by rising ID
+	Workloads      []Workload      `json:"workloads"`                 // workloads large enough to be placed, by rising ID
+	Small          int             `json:"small"`                     // number of workloads too small to be placed; they are not in workloads
+	SmallWorkloads []SmallWorkload `json:"small_workloads,omitempty"` // workloads too small to be placed; with --all
+	Problems       []string        `json:"problems"`                  // what could not be read or done, a sentence each
 
-	Balance *balance.Report `json:"balance,omitempty"` // of the newest look; null before the first
-	// Managers are other programs that place things on this host, and what is left to each.
-	Managers []Manager `json:"managers"`
-	// Pressure is that of the whole host, by resource; empty where the kernel has no PSI.
-	Pressure []workload.Pressure `json:"pressure"`
-	// Sources says by what locality and traffic are known here, best first, and why not
-	// by what would be better.
-	Sources []workload.SourceStatus `json:"sources"`
-	// Devices is where the interrupts of NICs and NVMe drives go; empty when that is not looked at.
-	Devices []Device `json:"devices"`
-	// Partition is which CPUs are for dedicated work alone; null where all are for both.
-	Partition *Partition `json:"partition,omitempty"`
-	// Self is what the daemon itself holds; absent without a daemon.
-	Self *Self `json:"self,omitempty"`
+	Balance   *balance.Report         `json:"balance,omitempty"`   // what balancing found at the newest look; absent before the first
+	Managers  []Manager               `json:"managers"`            // other programs that place work on this host, and what homenode leaves to them
+	Pressure  []workload.Pressure     `json:"pressure"`            // PSI of the whole host, by resource; empty where the kernel has no PSI
+	Sources   []workload.SourceStatus `json:"sources"`             // where locality and traffic are known from, best first, and why a better source is not used
+	Devices   []Device                `json:"devices"`             // NICs and NVMe drives, and where their interrupts go; empty when that is not looked at
+	Partition *Partition              `json:"partition,omitempty"` // CPUs for dedicated work alone; absent where all CPUs are for both
+	Self      *Self                   `json:"self,omitempty"`      // what the daemon itself holds; absent without a daemon
 }
 
 // SmallWorkload is a workload below the thresholds: it is left alone.
 type SmallWorkload struct {
-	ID        workload.ID   `json:"id"`         // as every command takes it
-	Name      string        `json:"name"`       // of the program, unit or guest
-	Kind      workload.Kind `json:"kind"`       // what it is
-	CPUUse    float64       `json:"cpu_use"`    // CPUs busy
-	MemoryKiB int64         `json:"memory_kib"` // resident
+	ID        workload.ID   `json:"id"`         // ID, as every command takes it
+	Name      string        `json:"name"`       // name of the program, unit or guest
+	Kind      workload.Kind `json:"kind"`       // kind of workload
+	CPUUse    float64       `json:"cpu_use"`    // CPUs that it keeps busy, such as 1.5
+	MemoryKiB int64         `json:"memory_kib"` // resident memory, KiB
 }
 
 // Small is the workloads below the thresholds: GET /v1/small.
@@ -183,25 +175,24 @@ type Small struct {
 
 // Manager is another program that places things on this host.
 type Manager struct {
-	Name  string          `json:"name"`            // of the program
-	Does  string          `json:"does"`            // in words
-	Owns  string          `json:"owns,omitempty"`  // what homenode leaves to it, in words; "" when it works beside it
-	CPUs  topology.CPUSet `json:"cpus,omitzero"`   // that it keeps for work of its own
-	Names []string        `json:"names,omitempty"` // of the workloads that it is about
+	Name  string          `json:"name"`            // name of the program
+	Does  string          `json:"does"`            // what it does, in words
+	Owns  string          `json:"owns,omitempty"`  // what homenode leaves to it, in words; absent when homenode works beside it
+	CPUs  topology.CPUSet `json:"cpus,omitzero"`   // CPUs that it keeps for work of its own
+	Names []string        `json:"names,omitempty"` // names of the workloads that it places
 }
 
-// Partition is where dedicated work ends and shared work begins. Only the text is asked.
+// Partition is where dedicated work ends and shared work begins. A request needs its text only.
 type Partition struct {
-	Partition plan.Partition `json:"partition"` // as it was set: any, shared, dedicated, CPUs or a share of the cores
-	Split     bool           `json:"split"`     // there is one
-	Dedicated string         `json:"dedicated"` // CPUs of dedicated work, when split
-	// DryRun: nothing is changed, the answer is what would be.
-	DryRun bool `json:"dry_run,omitempty"`
+	Partition plan.Partition `json:"partition"`         // the partition as it was set: any, shared, dedicated, CPUs, or a share of the cores
+	Split     bool           `json:"split"`             // whether some CPUs are for dedicated work alone
+	Dedicated string         `json:"dedicated"`         // CPUs for dedicated work alone; empty without a split
+	DryRun    bool           `json:"dry_run,omitempty"` // with --dry-run: nothing was changed, and this is what would be
 }
 
-// Self is what a daemon holds, to see that it does not grow with what comes and goes.
+// Self is what the daemon holds, to see whether it grows.
 type Self struct {
-	Goroutines  int `json:"goroutines"`  // that run
+	Goroutines  int `json:"goroutines"`  // goroutines that run
 	Descriptors int `json:"descriptors"` // open files and sockets
 	Journal     int `json:"journal"`     // settings that undo would put back
 	Lost        int `json:"lost"`        // calls into the kernel that were given up and have not come back
@@ -209,79 +200,78 @@ type Self struct {
 
 // Device is one NIC or NVMe drive in a Status.
 type Device struct {
-	Name       string          `json:"name"`                  // as the kernel has it, such as eth0
-	Kind       string          `json:"kind"`                  // nic or nvme
-	Node       topology.NodeID `json:"node"`                  // that it is on
-	Interrupts int             `json:"interrupts"`            // in use
-	AtHome     int             `json:"at_home"`               // … that go to its node's CPUs only, away from dedicated work
-	Fixed      int             `json:"fixed"`                 // … that the kernel manages and refused to change
-	Queues     int             `json:"queues,omitempty"`      // pairs in use; absent when that is not told
-	MostQueues int             `json:"most_queues,omitempty"` // … that the hardware has
+	Name       string          `json:"name"`                  // kernel name, such as eth0
+	Kind       string          `json:"kind"`                  // kind of device: nic or nvme
+	Node       topology.NodeID `json:"node"`                  // NUMA node that it is on; -1 unknown
+	Interrupts int             `json:"interrupts"`            // interrupts in use
+	AtHome     int             `json:"at_home"`               // interrupts that go only to CPUs of its node without dedicated work
+	Fixed      int             `json:"fixed"`                 // interrupts whose CPUs the kernel sets itself
+	Queues     int             `json:"queues,omitempty"`      // queue pairs in use; absent when unknown
+	MostQueues int             `json:"most_queues,omitempty"` // queue pairs that the hardware has; absent when unknown
 	Steps      int             `json:"steps"`                 // settings that differ from the plan
-	State      string          `json:"state"`                 // in a word or two
-	LeftTo     string          `json:"left_to,omitempty"`     // a manager
-	Why        string          `json:"why,omitempty"`         // it is in that state; empty when there is no more to say
+	State      string          `json:"state"`                 // state: as planned, would spread, left to manager, or a state of a workload
+	LeftTo     string          `json:"left_to,omitempty"`     // name of the manager that sets its interrupts; absent without one
+	Why        string          `json:"why,omitempty"`         // why it is in that state; absent when there is no more to say
 }
 
 // Node is one NUMA node in a Status.
 type Node struct {
-	ID        topology.NodeID `json:"id"`         // of the kernel
-	CPUs      string          `json:"cpus"`       // that are online, as a list
-	MemoryKiB int64           `json:"memory_kib"` // in all
-	FreeKiB   int64           `json:"free_kib"`   // free now
-	BookedKiB int64           `json:"booked_kib"` // by the placements
-	VCPUs     float64         `json:"vcpus"`      // wanted by the placements, a wide workload in equal parts
+	ID        topology.NodeID `json:"id"`         // node ID of the kernel
+	CPUs      string          `json:"cpus"`       // online CPUs, in list format
+	MemoryKiB int64           `json:"memory_kib"` // memory in all, KiB
+	FreeKiB   int64           `json:"free_kib"`   // free memory, KiB
+	BookedKiB int64           `json:"booked_kib"` // memory that placements have booked, KiB
+	VCPUs     float64         `json:"vcpus"`      // vCPUs that placements have booked; a workload over several nodes counts on each in equal parts
 	// What was used over the last period, by whomever; null when unknown.
-	CPUUse         *float64 `json:"cpu_use"`         // CPUs busy
-	ReclaimableKiB *int64   `json:"reclaimable_kib"` // page cache and slab that the kernel gives back
-	Bandwidth      *int64   `json:"bandwidth_mib_s"` // traffic of its memory
-	// BandwidthFrom is imc or mbm; "" when unknown.
-	BandwidthFrom workload.Source `json:"bandwidth_from,omitempty"`
-	HugePages     []HugePool      `json:"huge_pages"` // reserved, by size
+
+	CPUUse         *float64        `json:"cpu_use"`                  // CPUs busy in the last period, such as 3.5; null unknown
+	ReclaimableKiB *int64          `json:"reclaimable_kib"`          // page cache and slab that the kernel can give back, KiB; null unknown
+	Bandwidth      *int64          `json:"bandwidth_mib_s"`          // traffic of its memory in the last period, MiB/s; null unknown
+	BandwidthFrom  workload.Source `json:"bandwidth_from,omitempty"` // where that traffic is known from: imc or mbm; absent when unknown
+	HugePages      []HugePool      `json:"huge_pages"`               // pools of huge pages, by size
 }
 
 // HugePool is the huge pages of one size on one node.
 type HugePool struct {
-	SizeKiB int64  `json:"size_kib"` // of a page
+	SizeKiB int64  `json:"size_kib"` // size of a page, KiB
 	Total   int64  `json:"total"`    // number of pages, free and used
-	Free    *int64 `json:"free"`     // null when unknown
+	Free    *int64 `json:"free"`     // number of free pages; null unknown
 }
 
 // Workload is one workload in a Status.
 type Workload struct {
-	ID               workload.ID    `json:"id"`                // as every command takes it
-	Name             string         `json:"name"`              // of the program, unit or guest
-	Kind             workload.Kind  `json:"kind"`              // what it is
-	Cgroup           string         `json:"cgroup,omitempty"`  // below the cgroup root; of a process the one it shares
-	Class            workload.Class `json:"class"`             // what it is promised
-	Importance       int            `json:"importance"`        // 0 to 100; more important work is placed first and moved last
-	CPUs             int            `json:"cpus"`              // vCPUs it is counted with
-	Home             string         `json:"home"`              // node set by plan; "" without one
-	CPUSet           string         `json:"cpu_set"`           // CPUs it may use now
-	CPUSetPlanned    string         `json:"cpu_set_planned"`   // by plan
-	CPUUse           float64        `json:"cpu_use"`           // CPUs busy
-	MemoryKiB        int64          `json:"memory_kib"`        // that it holds
-	MemoryByNode     []NodeKiB      `json:"memory_by_node"`    // where that lies
-	OnHome           *float64       `json:"on_home"`           // share of its memory on its home
-	Locality         *float64       `json:"locality"`          // now, by the best source there is; null when unknown
-	LocalityExpected *float64       `json:"locality_expected"` // after the plan; null without one
-	// LocalityFrom is what Locality is known from: counters, mbm, numa-hints, residence.
-	LocalityFrom workload.Source `json:"locality_from,omitempty"`
-	Accesses     *float64        `json:"accesses_per_s"` // reads that memory answered; null when not counted
+	ID               workload.ID     `json:"id"`                      // ID, as every command takes it
+	Name             string          `json:"name"`                    // name of the program, unit or guest
+	Kind             workload.Kind   `json:"kind"`                    // kind of workload
+	Cgroup           string          `json:"cgroup,omitempty"`        // its cgroup, below the cgroup root; of a process the cgroup it shares
+	Class            workload.Class  `json:"class"`                   // class: what it is promised
+	Importance       int             `json:"importance"`              // importance, 0 to 100: more important work is placed first and moved last
+	CPUs             int             `json:"cpus"`                    // vCPUs that it counts with
+	Home             string          `json:"home"`                    // home nodes by plan, in list format; "" without a home
+	CPUSet           string          `json:"cpu_set"`                 // CPUs that it may use now, in list format
+	CPUSetPlanned    string          `json:"cpu_set_planned"`         // CPUs that it may use by plan, in list format
+	CPUUse           float64         `json:"cpu_use"`                 // CPUs that it keeps busy, such as 1.5
+	MemoryKiB        int64           `json:"memory_kib"`              // memory that it holds, KiB
+	MemoryByNode     []NodeKiB       `json:"memory_by_node"`          // memory that it holds, by node
+	OnHome           *float64        `json:"on_home"`                 // share of its memory on its home, 0 to 1; null unknown
+	Locality         *float64        `json:"locality"`                // share of its memory accesses that are local now, 0 to 1; null unknown
+	LocalityExpected *float64        `json:"locality_expected"`       // share of local accesses after the plan, 0 to 1; null without a plan
+	LocalityFrom     workload.Source `json:"locality_from,omitempty"` // where locality is known from: counters, mbm, numa-hints or residence; absent when unknown
+	Accesses         *float64        `json:"accesses_per_s"`          // reads a second that memory answered; null when not counted
 
-	State     string      `json:"state"`          // in a word or two
-	Why       string      `json:"why"`            // it is in that state
+	State     string      `json:"state"`          // state: at home, would move, queued, moving, paused, failed, held, left alone, no room or no answer
+	Why       string      `json:"why"`            // why it is in that state; "" when there is no more to say
 	Processes []int       `json:"processes"`      // PIDs, rising
-	Steps     []plan.Step `json:"steps"`          // what is left to do
-	Move      *plan.Move  `json:"move,omitempty"` // page move in flight, or the newest that ended
+	Steps     []plan.Step `json:"steps"`          // steps that are left to do
+	Move      *plan.Move  `json:"move,omitempty"` // page move under way, or the newest that ended
 
 	// What it was placed by, of those that are placed.
-	SMT  workload.SMTPolicy `json:"smt,omitempty"`  // "" means prefer
-	Idle string             `json:"idle,omitempty"` // CPUs held so that nobody runs beside it
-	Near []string           `json:"near,omitempty"` // device names or PCI addresses
 
-	// Links is the devices and helpers that it was found to use.
-	Links []Link `json:"links,omitempty"`
+	SMT  workload.SMTPolicy `json:"smt,omitempty"`  // SMT policy that it was placed by; absent means prefer
+	Idle string             `json:"idle,omitempty"` // CPUs that are kept idle beside it, in list format
+	Near []string           `json:"near,omitempty"` // devices that it is to be near to: names or PCI addresses
+
+	Links []Link `json:"links,omitempty"` // devices and helper processes that it was found to use
 }
 
 // States of a Workload: stable, for programs and colours.
@@ -305,67 +295,65 @@ const (
 
 // Link is a device or a helper process that a workload was found to use.
 type Link struct {
-	Kind     workload.LinkKind `json:"kind"`            // netns, tap, vhost-user, block, vfio
-	Name     string            `json:"name"`            // of the device or helper
-	PID      int               `json:"pid,omitempty"`   // of a helper
-	Nodes    string            `json:"nodes"`           // where it is; "" when unknown
-	MiBs     *float64          `json:"mib_s,omitempty"` // through it; null when nothing counts that, or not twice yet
-	Weight   float64           `json:"weight"`          // of its pull; 0 when it does not count
-	Evidence string            `json:"evidence"`        // by which it was found
+	Kind     workload.LinkKind `json:"kind"`            // how it is linked: netns, tap, vhost-user, block or vfio
+	Name     string            `json:"name"`            // name of the device or helper
+	PID      int               `json:"pid,omitempty"`   // PID of the helper; absent for a device
+	Nodes    string            `json:"nodes"`           // nodes that it is on, in list format; "" unknown
+	MiBs     *float64          `json:"mib_s,omitempty"` // traffic through it, MiB/s; absent when not counted, or not twice yet
+	Weight   float64           `json:"weight"`          // weight of its pull on the home; 0 when it does not count
+	Evidence string            `json:"evidence"`        // how it was found, in words
 }
 
 // NodeKiB is memory on one node.
 type NodeKiB struct {
-	Node topology.NodeID `json:"node"` // of the memory
-	KiB  int64           `json:"kib"`  // on that node
+	Node topology.NodeID `json:"node"` // node ID of the kernel
+	KiB  int64           `json:"kib"`  // memory on that node, KiB
 }
 
-// Explanation is why one workload is where it is: GET /v1/explain?id=ID, or a name (see
-// workload.Find).
+// Explanation is why one workload is where it is: GET /v1/explain?id=ID, where ID may be any name of
+// the workload (see workload.Find).
 type Explanation struct {
 	Schema   string        `json:"schema"`         // homenode-explain/2
-	Mode     string        `json:"mode"`           // of the daemon: observe, enforce, or none when there is no daemon
-	Workload Workload      `json:"workload"`       // as status has it
+	Mode     string        `json:"mode"`           // mode of the daemon: observe, enforce, or none when no daemon runs
+	Workload Workload      `json:"workload"`       // the workload, as status has it
 	Decision plan.Decision `json:"decision"`       // where it belongs, with reasons
-	Journal  []plan.Entry  `json:"journal"`        // what was changed and is not yet restored
-	Move     *plan.Move    `json:"move,omitempty"` // of its pages, the newest
-	Events   []plan.Event  `json:"events"`         // its newest
+	Journal  []plan.Entry  `json:"journal"`        // settings that were changed and are not yet put back
+	Move     *plan.Move    `json:"move,omitempty"` // its newest page move
+	Events   []plan.Event  `json:"events"`         // its newest events
 
-	// Balance is what balancing weighs of it now, and Balancing the whole in a line.
-	Balance   []balance.Candidate `json:"balance,omitempty"`
-	Balancing string              `json:"balancing,omitempty"` // what balancing says of it
+	Balance   []balance.Candidate `json:"balance,omitempty"`   // changes of its home that balancing weighs now
+	Balancing string              `json:"balancing,omitempty"` // what balancing says of it now, in a sentence
 
-	// Device is set when a device was asked for; then of the above only Schema, Mode,
-	// Journal and Events are.
+	// Device is the device, when a device was asked for; then only schema, mode, journal and
+	// events are filled beside it.
 	Device *DeviceDetail `json:"device,omitempty"`
 }
 
 // DeviceDetail is where the interrupts and queues of one device go, and why.
 type DeviceDetail struct {
 	Device
-	ID      workload.ID `json:"id"`      // "device:NAME", as undo and resume take it
-	PCI     string      `json:"pci"`     // of the function
-	Allowed string      `json:"allowed"` // CPUs that its interrupts may go to
-	Avoided string      `json:"avoided"` // CPUs of its node that are dedicated to a workload
-	// Settings are its interrupts and queues.
-	Settings []DeviceSetting `json:"settings"`
-	Users    []DeviceUser    `json:"users"` // workloads that are near to it
+	ID       workload.ID     `json:"id"`       // ID of the form device:NAME, as undo and resume take it
+	PCI      string          `json:"pci"`      // PCI address of the function
+	Allowed  string          `json:"allowed"`  // CPUs that its interrupts may go to, in list format
+	Avoided  string          `json:"avoided"`  // CPUs of its node that are dedicated to a workload, in list format
+	Settings []DeviceSetting `json:"settings"` // its interrupts and queues
+	Users    []DeviceUser    `json:"users"`    // workloads that are near to it
 }
 
 // DeviceSetting is one interrupt or queue of a device.
 type DeviceSetting struct {
-	Path string `json:"path"`         // as in the journal
-	Name string `json:"name"`         // of the interrupt's handler, or of the queue
-	Now  string `json:"now"`          // CPUs, list format; of a number of queues that number
-	To   string `json:"to,omitempty"` // by plan, where that differs
-	Why  string `json:"why"`          // in a sentence
+	Path string `json:"path"`         // path of the setting, as in the journal
+	Name string `json:"name"`         // name of the interrupt's handler, or of the queue
+	Now  string `json:"now"`          // value now: CPUs in list format, or a number of queues
+	To   string `json:"to,omitempty"` // value by plan; absent where it is the same
+	Why  string `json:"why"`          // why, in a sentence
 }
 
 // DeviceUser is a workload that is near to a device, and how that is known.
 type DeviceUser struct {
-	Workload workload.ID `json:"workload"` // that uses it
-	Home     string      `json:"home"`     // of that workload, as a list of nodes
-	How      string      `json:"how"`      // it was found
+	Workload workload.ID `json:"workload"` // ID of the workload that uses it
+	Home     string      `json:"home"`     // home nodes of that workload, in list format
+	How      string      `json:"how"`      // how it is known, in words
 }
 
 // HistoryQuery is which events are asked for: GET /v1/history?limit=N&workload=NAME&kind=KIND&since=TIME&until=TIME,
@@ -383,11 +371,11 @@ func (q *HistoryQuery) Has(ev *plan.Event) bool {
 		!ev.Time.Before(q.Since) && (q.Until.IsZero() || ev.Time.Before(q.Until))
 }
 
-// History is what happened: the answer to a HistoryQuery.
+// History is what happened: GET /v1/history.
 type History struct {
 	Schema   string       `json:"schema"`             // homenode-history/1
-	Workload workload.ID  `json:"workload,omitempty"` // that was asked about
-	Events   []plan.Event `json:"events"`             // rising by number
+	Workload workload.ID  `json:"workload,omitempty"` // ID of the workload that was asked about; absent for all
+	Events   []plan.Event `json:"events"`             // events, rising by number
 }
 
 // Which names one workload, or all.
@@ -398,36 +386,34 @@ type Which struct {
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
-// UndoResult says what was put back: POST /v1/undo.
+// UndoResult is what was put back: POST /v1/undo.
 type UndoResult struct {
-	Schema   string       `json:"schema"`             // homenode-undo/2
-	Workload workload.ID  `json:"workload,omitempty"` // that is left alone now; absent for all
-	Restored []plan.Entry `json:"restored"`           // settings that have their old values again
-	// Unchanged stood as they were before anything was put back.
-	Unchanged []plan.Entry  `json:"unchanged"`
-	Gone      []plan.Entry  `json:"gone"`     // the thing no longer exists
-	Theirs    []plan.Entry  `json:"theirs"`   // somebody else has set it since: it is not touched
-	Deferred  []UndoFailure `json:"deferred"` // others use it still; it goes back with them
-	Failed    []UndoFailure `json:"failed"`   // settings that could not be put back
-	// Policies is the workloads of `homenode run` among Restored whose memory policy stays
-	// until they end: the kernel lets only a process itself change its own.
+	Schema    string        `json:"schema"`             // homenode-undo/2
+	Workload  workload.ID   `json:"workload,omitempty"` // ID of the workload that is left alone now; absent for all
+	Restored  []plan.Entry  `json:"restored"`           // settings that have their old values again
+	Unchanged []plan.Entry  `json:"unchanged"`          // settings that already had their old values
+	Gone      []plan.Entry  `json:"gone"`               // settings of what no longer exists
+	Theirs    []plan.Entry  `json:"theirs"`             // settings that somebody else has changed since: they are not touched
+	Deferred  []UndoFailure `json:"deferred"`           // settings that others still use: they are put back with those
+	Failed    []UndoFailure `json:"failed"`             // settings that could not be put back
+	// Policies is workloads of homenode run whose memory policy stays until they end: only a
+	// process itself can change its own.
 	Policies []workload.ID `json:"policies,omitempty"`
-	// Unheld: there is no journal; only what homenode run set was put back, and nothing is held.
-	Unheld bool `json:"unheld,omitempty"`
+	Unheld   bool          `json:"unheld,omitempty"` // there was no journal: only what homenode run set was put back, and nothing is held
 }
 
-// Resumed says what is managed again: POST /v1/resume.
+// Resumed is what is managed again: POST /v1/resume.
 type Resumed struct {
 	Schema   string        `json:"schema"`             // homenode-resume/2
-	All      bool          `json:"all"`                // everything was held
-	Workload workload.ID   `json:"workload,omitempty"` // that is managed again; empty for all
-	Held     []workload.ID `json:"held"`               // workloads that were held by themselves
+	All      bool          `json:"all"`                // whether everything was held, and is managed again
+	Workload workload.ID   `json:"workload,omitempty"` // ID of the workload that is managed again; absent for all
+	Held     []workload.ID `json:"held"`               // IDs of the workloads that were held one by one
 }
 
 // UndoFailure is one setting that could not be put back, or whose heirs could not be
 // looked for; it stays in the journal.
 type UndoFailure struct {
-	Entry plan.Entry `json:"entry"` // of the journal
+	Entry plan.Entry `json:"entry"` // the entry of the journal
 	Error string     `json:"error"` // why it could not be put back
 }
 
@@ -466,20 +452,18 @@ type Exact struct {
 
 // Home is the answer to a Want.
 type Home struct {
-	Schema string           `json:"schema"` // homenode-home/2
-	Nodes  topology.NodeSet `json:"nodes"`  // of the home
-	CPUs   topology.CPUSet  `json:"cpus"`   // that it may use
-	Bound  bool             `json:"bound"`  // memory bound to Nodes; preferred there otherwise
-	Ledger bool             `json:"ledger"` // true when the daemon has written it down
-	Why    string           `json:"why"`    // this home, in a sentence
-	// Unasked is why a daemon that runs was not asked or did not answer; "" when none runs.
-	Unasked string `json:"unasked,omitempty"`
+	Schema  string           `json:"schema"`            // homenode-home/2
+	Nodes   topology.NodeSet `json:"nodes"`             // home nodes
+	CPUs    topology.CPUSet  `json:"cpus"`              // CPUs that it may use
+	Bound   bool             `json:"bound"`             // whether memory is bound to nodes; if not, they are preferred
+	Ledger  bool             `json:"ledger"`            // whether the daemon has booked it
+	Why     string           `json:"why"`               // why this home, in a sentence
+	Unasked string           `json:"unasked,omitempty"` // why the daemon was not asked or did not answer; absent when it answered or none runs
 	// Unkept is why `homenode run` could not write down what it starts; it does not travel.
-	Unkept   error         `json:"-"`
-	Decision plan.Decision `json:"decision"` // with all reasons
-	// Of dedicated work: the CPU of each vCPU. Memory is what is booked on each node.
-	Pins   []topology.CPUID `json:"pins,omitempty"`
-	Memory []NodeKiB        `json:"memory_by_node,omitempty"` // that is booked, by node
+	Unkept   error            `json:"-"`
+	Decision plan.Decision    `json:"decision"`                 // the decision, with all reasons
+	Pins     []topology.CPUID `json:"pins,omitempty"`           // CPU of each vCPU, in the order of the vCPUs; dedicated work only
+	Memory   []NodeKiB        `json:"memory_by_node,omitempty"` // memory that is booked, by node
 }
 
 // MoveOrder tells a placed workload to move, or cancels its page move: POST /v1/move.
@@ -490,17 +474,16 @@ type MoveOrder struct {
 	Cancel bool             `json:"cancel,omitempty"` // stop the page move, and leave the workload as it is
 }
 
-// MoveAnswer is what becomes of a MoveOrder. The loop carries it out; a Status shows
-// how far it is.
+// MoveAnswer is what becomes of an order to move: POST /v1/move. Status shows how far the move is.
 type MoveAnswer struct {
 	Schema   string           `json:"schema"`         // homenode-move/2
-	Workload workload.ID      `json:"workload"`       // that is moved
-	Outcome  plan.Outcome     `json:"outcome"`        // placed, kept (it is there) or cancelled
-	From     topology.NodeSet `json:"from"`           // nodes of its home before
-	FromCPUs topology.CPUSet  `json:"from_cpus"`      // that it might use before
-	To       topology.NodeSet `json:"to"`             // nodes of its new home
-	CPUs     topology.CPUSet  `json:"cpus"`           // that it may use there
-	Decision plan.Decision    `json:"decision"`       // with reasons
-	Steps    []plan.Step      `json:"steps"`          // of this workload, to be carried out
-	Move     *plan.Move       `json:"move,omitempty"` // the page move that was cancelled, or that has ended already
+	Workload workload.ID      `json:"workload"`       // ID of the workload
+	Outcome  plan.Outcome     `json:"outcome"`        // what was decided: placed, kept (it is there already), refused or cancelled
+	From     topology.NodeSet `json:"from"`           // home nodes before
+	FromCPUs topology.CPUSet  `json:"from_cpus"`      // CPUs that it might use before
+	To       topology.NodeSet `json:"to"`             // home nodes after
+	CPUs     topology.CPUSet  `json:"cpus"`           // CPUs that it may use after
+	Decision plan.Decision    `json:"decision"`       // the decision, with all reasons
+	Steps    []plan.Step      `json:"steps"`          // steps of this workload that are carried out
+	Move     *plan.Move       `json:"move,omitempty"` // page move that was cancelled or has already ended
 }

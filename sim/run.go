@@ -31,30 +31,30 @@ type Options struct {
 // Result is what a simulation found. Same options, same result.
 type Result struct {
 	Schema   string  `json:"schema"`   // homenode-sim/1
-	Seed     uint64  `json:"seed"`     // that all random numbers come from
-	Trace    string  `json:"trace"`    // where the arrivals come from
-	Events   int     `json:"events"`   // that were played
-	Host     Host    `json:"host"`     // that was simulated
-	Policies []Score `json:"policies"` // in the order they were asked for
+	Seed     uint64  `json:"seed"`     // seed of all random numbers
+	Trace    string  `json:"trace"`    // where the arrivals come from: a file or a generator
+	Events   int     `json:"events"`   // number of events that were played
+	Host     Host    `json:"host"`     // the host that was simulated
+	Policies []Score `json:"policies"` // results, in the order in which the policies were named
 }
 
-// Host is what it ran on.
+// Host is the simulated host.
 type Host struct {
-	Nodes     int   `json:"nodes"`      // of the host
-	CPUs      int   `json:"cpus"`       // of the host
-	MemoryKiB int64 `json:"memory_kib"` // of the host
-	Measured  bool  `json:"measured"`   // latencies were measured; from SLIT otherwise
+	Nodes     int   `json:"nodes"`      // number of NUMA nodes
+	CPUs      int   `json:"cpus"`       // number of CPUs
+	MemoryKiB int64 `json:"memory_kib"` // memory, KiB
+	Measured  bool  `json:"measured"`   // whether latencies were measured; if not, they follow from the SLIT
 }
 
 // Failure is the first thing that went wrong in a run: a broken rule, a leak or
 // a panic. The seed, with the same options, brings it back.
 type Failure struct {
-	Policy string        `json:"policy"`        // that failed
-	Seed   uint64        `json:"seed"`          // with which it fails again
-	At     time.Duration `json:"at_ns"`         // simulated
-	Event  int           `json:"event"`         // index of the newest event
-	Text   string        `json:"text"`          // what it did wrong
-	Log    []string      `json:"log,omitempty"` // newest lines of the daemon's history, or the stack of a panic
+	Policy string        `json:"policy"`        // name of the policy
+	Seed   uint64        `json:"seed"`          // seed that brings the failure back
+	At     time.Duration `json:"at_ns"`         // simulated time of the failure, ns
+	Event  int           `json:"event"`         // number of the newest event
+	Text   string        `json:"text"`          // what went wrong, in a sentence
+	Log    []string      `json:"log,omitempty"` // newest lines of the history, or the stack of a panic
 }
 
 func (f *Failure) Error() string {

@@ -11,34 +11,34 @@ import (
 
 // Score is how one policy did. Means are over simulated time.
 type Score struct {
-	Policy string `json:"policy"` // that was judged
+	Policy string `json:"policy"` // name of the policy
 
-	AccessNs  float64 `json:"access_ns"`         // mean cost of a memory access
-	FeltNs    float64 `json:"felt_ns"`           // mean cost of an access that work wants, its wait for a CPU included
-	Stretch   float64 `json:"stretch,omitempty"` // how many times longer work takes than alone, by simulated queues: see Options.Judge and queue.go
-	Access    float64 `json:"access"`            // the same as AccessNs, an idle local access being 1
-	Local     float64 `json:"local_share"`       // of accesses
-	Utility   float64 `json:"utility"`           // percent; see docs/design/simulator.md
-	CPUServed float64 `json:"cpu_served"`        // part of the CPU time that online jobs want and got
-	Imbalance float64 `json:"imbalance"`         // standard deviation over nodes of how busy their CPUs are
+	AccessNs  float64 `json:"access_ns"`         // mean cost of a memory access, ns
+	FeltNs    float64 `json:"felt_ns"`           // mean cost of an access with the wait for a CPU, ns
+	Stretch   float64 `json:"stretch,omitempty"` // time that work takes beside the others divided by the time alone, by simulated queues; absent without them
+	Access    float64 `json:"access"`            // mean cost of a memory access, where an idle local one costs 1
+	Local     float64 `json:"local_share"`       // share of accesses that are local, 0 to 1
+	Utility   float64 `json:"utility"`           // utility of all vCPUs, percent; see docs/design/simulator.md
+	CPUServed float64 `json:"cpu_served"`        // share of the CPU time that online work wanted and got, 0 to 1
+	Imbalance float64 `json:"imbalance"`         // standard deviation of CPU use over the nodes, 0 to 1
 
-	Arrivals    int     `json:"arrivals"`                     // of workloads
-	Refused     int     `json:"refused"`                      // asked for a home and were turned away
-	Unplaced    int     `json:"unplaced"`                     // runs without a home: times the daemon found none
-	Steps       int     `json:"steps"`                        // settings changed
+	Arrivals    int     `json:"arrivals"`                     // workloads that arrived
+	Refused     int     `json:"refused"`                      // workloads that were refused a home
+	Unplaced    int     `json:"unplaced"`                     // times that the daemon found no home for a running workload
+	Steps       int     `json:"steps"`                        // settings that were changed
 	FailedSteps int     `json:"failed_steps"`                 // steps that the simulated host refused
-	Moves       int     `json:"moves"`                        // page moves begun
-	MovedBytes  int64   `json:"moved_bytes"`                  // of pages
-	Rehomed     int     `json:"rehomed"`                      // homes changed, of jobs that had one
-	Returned    int     `json:"returned"`                     // … back to where they came from within 15 minutes
-	Important   float64 `json:"important_slowdown,omitempty"` // of important jobs: access cost × CPU time wanted / got, 1 being an idle host
-	MostLive    int     `json:"most_live"`                    // jobs at once
-	MeanLive    float64 `json:"mean_live"`                    // workloads that lived, on average over time
-	Seconds     float64 `json:"seconds"`                      // simulated
+	Moves       int     `json:"moves"`                        // page moves that began
+	MovedBytes  int64   `json:"moved_bytes"`                  // bytes of pages that moved
+	Rehomed     int     `json:"rehomed"`                      // changes of home of workloads that had one
+	Returned    int     `json:"returned"`                     // changes of home back to where a workload had left within 15 minutes
+	Important   float64 `json:"important_slowdown,omitempty"` // slowdown of important work by access cost and CPU wait, where an idle host has 1
+	MostLive    int     `json:"most_live"`                    // most workloads at once
+	MeanLive    float64 `json:"mean_live"`                    // workloads at once, on average over time
+	Seconds     float64 `json:"seconds"`                      // simulated time, s
 	Ticks       int     `json:"ticks"`                        // decisions that were made
-	Violations  int     `json:"violations"`                   // of rules that must hold
+	Violations  int     `json:"violations"`                   // rules that must hold and did not
 
-	Failure *Failure `json:"failure,omitempty"` // the first thing that went wrong
+	Failure *Failure `json:"failure,omitempty"` // the first failure; absent without one
 }
 
 // sums is what means are made of.

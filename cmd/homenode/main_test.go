@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -64,6 +65,10 @@ func buildPlain(t *testing.T, machine string) string {
 func TestScripts(t *testing.T) {
 	made := madeMachine(t)
 	plain := buildPlain(t, made)
+	source, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       os.Getenv("UPDATE") != "",
@@ -86,18 +91,22 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			e.Defer(func() { os.RemoveAll(open) })
+			if e.Values["json"], err = readJSONPage(); err != nil {
+				return err
+			}
 			for k, v := range map[string]string{
 				"MACHINE": made, "MADE": made, "DBUS_SYSTEM_BUS_ADDRESS": "unix:path=" + e.WorkDir + "/no-bus",
 				"HOME": e.WorkDir, "XDG_STATE_HOME": e.WorkDir + "/state", "XDG_RUNTIME_DIR": e.WorkDir + "/run",
-				"SOCK": open + "/sock", "STATE": e.WorkDir + "/st", "HOMENODE": open + "/homenode", plainProgram: plain,
+				"SOCK": open + "/sock", "STATE": e.WorkDir + "/st", "HOMENODE": open + "/homenode", plainProgram: plain, "SOURCE": source,
 			} {
 				e.Setenv(k, v)
 			}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":  exits,
-			"answer": answer,
+			"exits":      exits,
+			"answer":     answer,
+			"documented": documented,
 		},
 	})
 }
@@ -137,7 +146,8 @@ func openFolder() (string, error) {
 	return dir, os.Chmod(dir, 0o755)
 }
 
-// exits STATUS COMMAND… runs a command and wants this very exit status.
+// exits STATUS COMMAND… runs a command and wants this very exit status, or with 0|1 one of these. What homenode prints
+// with --json is compared with docs/json.md.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits STATUS COMMAND…")
@@ -150,8 +160,11 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 			got = strconv.Itoa(exit.ExitCode())
 		}
 	}
-	if got != args[0] {
+	if !slices.Contains(strings.Split(args[0], "|"), got) {
 		ts.Fatalf("exit status %s, want %s", got, args[0])
+	}
+	if args[1] == "homenode" && slices.Contains(args, "--json") && (got == "0" || got == "1") {
+		checkJSON(ts, args[2:])
 	}
 }
 

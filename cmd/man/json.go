@@ -55,6 +55,7 @@ var forms = map[string]string{
 	"core/topology.CPUSet":     "string (CPU list of cpuset(7))",
 	"core/topology.NodeSet":    "string (node list of cpuset(7))",
 	"encoding/json.RawMessage": "any JSON",
+	"core/plan.Partition":      "string",
 }
 
 // instead has the type that MarshalJSON of another writes.
@@ -109,7 +110,11 @@ func (s *source) pkg(path string) (*pkg, error) {
 				switch spec := spec.(type) {
 				case *ast.TypeSpec:
 					p.types[spec.Name.Name], p.files[spec.Name.Name] = spec, imports
-					p.docs[spec.Name.Name] = says(cmp.Or(spec.Doc, d.Doc), spec.Comment)
+					doc := spec.Doc
+					if doc == nil && !d.Lparen.IsValid() { // that of a group is of none of its types
+						doc = d.Doc
+					}
+					p.docs[spec.Name.Name] = says(doc)
 				case *ast.ValueSpec:
 					if typ, ok := spec.Type.(*ast.Ident); ok && d.Tok == token.CONST && len(spec.Values) == 1 {
 						if v, ok := spec.Values[0].(*ast.BasicLit); ok && v.Kind == token.STRING {
@@ -157,7 +162,7 @@ func (o *objects) heading(typ string) string {
 	h = strings.ToUpper(h[:1]) + h[1:]
 	for _, taken := range o.names {
 		if taken == h { // in another package
-			h = strings.ReplaceAll(typ[strings.LastIndex(typ, "/")+1:], ".", "-")
+			h = strings.ReplaceAll(typ[strings.LastIndex(typ, "/")+1:len(typ)-len(name)], ".", "-") + h
 		}
 	}
 	o.names[typ] = h
@@ -273,8 +278,11 @@ func (o *objects) fields(typ string) (out []field) {
 			if i > 0 || key == "" {
 				key = id.Name
 			}
-			is := field{key, o.form(in, p, p.files[name], f.Type), says(f.Doc, f.Comment)}
+			is := field{key, o.form(in, p, p.files[name], f.Type), about(id.Name, says(f.Doc, f.Comment))}
 			if strings.Contains(options, "omit") {
+				if _, ok := f.Type.(*ast.StarExpr); ok {
+					is.form = strings.TrimSuffix(is.form, " or null")
+				}
 				is.form += "; may be absent"
 			}
 			switch {
@@ -296,12 +304,13 @@ func jsonPage(root string) ([]byte, error) {
 	b.WriteString(`# What --json prints
 
 Every command with --json prints one document. Its field ` + "`schema`" + ` names the form and its version. The version
-changes when a reader of the old form would go wrong: a field is gone, or means something else. New fields
-may come at any time, so ignore what you do not know.
+changes when a field goes or its meaning changes. New fields may come at any time: ignore those you do not know.
+` + "`status --watch --json`" + ` prints one document a line, and ` + "`history --follow --json`" + ` one [event](#event) a line.
 
 A unit stands at the end of the name: ` + "`_kib`" + ` is KiB (1024 bytes), ` + "`_ns`" + ` nanoseconds, ` + "`_mib_s`" + ` MiB a second. What is
-unknown is null, never 0. Shares are between 0 and 1. CPUs and nodes are in the list format of cpuset(7):
-` + "`0-3,8`" + `. This page is written from the source by ` + "`make generate`" + `.
+unknown is null, never 0, where a field says nothing else. Shares are between 0 and 1. CPUs and nodes are in the list
+format of cpuset(7): ` + "`0-3,8`" + `. A field is always there unless its type says ` + "`may be absent`" + `.
+` + "`make generate`" + ` writes this page from the source.
 
 `)
 	for _, d := range documents {
@@ -314,9 +323,8 @@ unknown is null, never 0. Shares are between 0 and 1. CPUs and nodes are in the 
 			o.wrong = append(o.wrong, err)
 			return
 		}
-		if doc := p.docs[typ[strings.LastIndex(typ, ".")+1:]]; doc != "" {
-			_, about, _ := strings.Cut(doc, " ")
-			fmt.Fprintf(&b, "This %s\n\n", strings.TrimSuffix(escape(about), ".")+".")
+		if name := typ[strings.LastIndex(typ, ".")+1:]; p.docs[name] != "" {
+			fmt.Fprintf(&b, "%s\n\n", escape(sentence(about(name, p.docs[name]))))
 		}
 		b.WriteString("| Field | Type | What it is |\n|---|---|---|\n")
 		for _, f := range o.fields(typ) {
@@ -341,6 +349,16 @@ unknown is null, never 0. Shares are between 0 and 1. CPUs and nodes are in the 
 		return nil, fmt.Errorf("%s", strings.Join(slices.Compact(lines), "\n"))
 	}
 	return []byte(b.String()), nil
+}
+
+// about is what a doc comment says without the name that it begins with.
+func about(name, doc string) string {
+	for _, is := range []string{" is ", " are "} {
+		if text, ok := strings.CutPrefix(doc, name+is); ok {
+			return text
+		}
+	}
+	return doc
 }
 
 // sentence begins with a capital and ends with a full stop.

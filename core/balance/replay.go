@@ -33,10 +33,10 @@ func settingsFor(policy string, recorded Settings) (Settings, error) {
 
 // WhatIf is how one policy would have fared.
 type WhatIf struct {
-	Policy  string  `json:"policy"`    // that decided
-	Ticks   int     `json:"ticks"`     // that were replayed
-	Changes int     `json:"changes"`   // of home
-	Bytes   int64   `json:"bytes"`     // to move for them
+	Policy  string  `json:"policy"`    // name of the policy
+	Ticks   int     `json:"ticks"`     // looks at the host that were replayed
+	Changes int     `json:"changes"`   // changes of home that it made
+	Bytes   int64   `json:"bytes"`     // bytes to move for these changes
 	Lost    float64 `json:"lost_cpus"` // CPUs of work that waited, on average
 }
 

@@ -8,18 +8,15 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Report is what a tick found, chose and did not choose.
+// Report is what balancing found at one look, what it chose, and what it did not choose.
 type Report struct {
-	// Quiet is why nothing is done; none when something is.
-	Quiet words.Reason `json:"quiet,omitzero"`
-	// State is Quiet or the choice without numbers: it changes only when
-	// something else is the matter.
-	State    State       `json:"state"`
-	Lost     float64     `json:"lost_cpus"`          // thread time lost, in CPUs, by the model
-	Nodes    []Node      `json:"nodes,omitempty"`    // how busy each is
-	Triggers []Trigger   `json:"triggers,omitempty"` // what has been wrong for long enough
-	Chosen   *Candidate  `json:"chosen,omitempty"`   // what is done about it
-	Weighed  []Candidate `json:"weighed,omitempty"`  // best first, at most mostWeighed, without the chosen one
+	Quiet    words.Reason `json:"quiet,omitzero"`     // why nothing is done; absent when something is
+	State    State        `json:"state"`              // outcome in a word or two; it changes only when the situation does
+	Lost     float64      `json:"lost_cpus"`          // CPUs of work that waits for a CPU or for memory, by the model
+	Nodes    []Node       `json:"nodes,omitempty"`    // how busy each node is
+	Triggers []Trigger    `json:"triggers,omitempty"` // what has been wrong for long enough to act
+	Chosen   *Candidate   `json:"chosen,omitempty"`   // the change that is made; absent without one
+	Weighed  []Candidate  `json:"weighed,omitempty"`  // other changes that were weighed, best first
 }
 
 // State is the outcome of a tick in one word.
@@ -35,17 +32,17 @@ const (
 	Moves    State = "moves"
 )
 
-// Node is one node in the model's eyes, averaged over the window.
+// Node is how busy one node is by the model, on average over the window.
 type Node struct {
-	ID        topology.NodeID `json:"id"`        // of the node
-	CPUs      int             `json:"cpus"`      // for shared work
+	ID        topology.NodeID `json:"id"`        // node ID of the kernel
+	CPUs      int             `json:"cpus"`      // CPUs for shared work
 	Load      float64         `json:"load"`      // CPUs that shared work is entitled to and wants
-	Kept      float64         `json:"kept"`      // idle CPUs that important work keeps
-	Traffic   float64         `json:"mib_s"`     // to its memory
-	Bandwidth int64           `json:"capacity"`  // MiB/s
-	Free      topology.KiB    `json:"free_kib"`  // and reclaimable, when moves under way have ended; None when unknown
-	Known     float64         `json:"known"`     // part of Traffic that was measured, 0 to 1
-	Important bool            `json:"important"` // an important workload lives here
+	Kept      float64         `json:"kept"`      // idle CPUs that are kept for important work
+	Traffic   float64         `json:"mib_s"`     // traffic to its memory, MiB/s
+	Bandwidth int64           `json:"capacity"`  // bandwidth of its memory, MiB/s
+	Free      topology.KiB    `json:"free_kib"`  // free and reclaimable memory when moves under way have ended, KiB; -1 unknown
+	Known     float64         `json:"known"`     // share of its traffic that was measured, 0 to 1
+	Important bool            `json:"important"` // whether an important workload lives here
 }
 
 // TriggerKind is what is wrong.
@@ -62,10 +59,10 @@ const (
 
 // Trigger is something wrong, of a node or of a workload.
 type Trigger struct {
-	Kind     TriggerKind     `json:"kind"`               // of what is wrong
-	Node     topology.NodeID `json:"node"`               // None for a workload
-	Workload workload.ID     `json:"workload,omitempty"` // that it is about; empty when it is about a node
-	Reason   words.Reason    `json:"reason"`             // in words and numbers
+	Kind     TriggerKind     `json:"kind"`               // what is wrong
+	Node     topology.NodeID `json:"node"`               // node that it is about; -1 for a workload
+	Workload workload.ID     `json:"workload,omitempty"` // ID of the workload that it is about; absent for a node
+	Reason   words.Reason    `json:"reason"`             // what is wrong, in words and numbers
 }
 
 // Kind is the kind of a change.
@@ -82,24 +79,23 @@ const (
 
 // Candidate is a change that was weighed, or that a rule forbids.
 type Candidate struct {
-	Kind    Kind          `json:"kind"`     // move or exchange
-	Changes []Change      `json:"changes"`  // of homes that belong together
-	Gain    time.Duration `json:"gain_ns"`  // thread time saved within the horizon, by importance
-	Cost    time.Duration `json:"cost_ns"`  // thread time spent on it
-	Saves   float64       `json:"saves"`    // CPUs no longer lost when it is done
-	Bytes   int64         `json:"bytes"`    // to move
-	Took    time.Duration `json:"takes_ns"` // at the paced bandwidth
-	Reason  words.Reason  `json:"reason"`   // what it is good for
-	// Rejected is why it is not done; none for the chosen one.
-	Rejected words.Reason `json:"rejected,omitzero"`
+	Kind     Kind          `json:"kind"`              // kind of change
+	Changes  []Change      `json:"changes"`           // changes of home that belong together
+	Gain     time.Duration `json:"gain_ns"`           // thread time that it saves within the horizon, by importance, ns
+	Cost     time.Duration `json:"cost_ns"`           // thread time that it costs, ns
+	Saves    float64       `json:"saves"`             // CPUs of work that no longer wait when it is done
+	Bytes    int64         `json:"bytes"`             // bytes to move
+	Took     time.Duration `json:"takes_ns"`          // time that the move takes at the paced bandwidth, ns
+	Reason   words.Reason  `json:"reason"`            // what it is good for
+	Rejected words.Reason  `json:"rejected,omitzero"` // why it is not made; absent for the chosen one
 }
 
 // Change is a new home of one workload.
 type Change struct {
-	Workload workload.ID      `json:"workload"` // that changes its home
-	From     topology.NodeSet `json:"from"`     // nodes of the home it has
-	To       topology.NodeSet `json:"to"`       // nodes of the home it would have
-	Bytes    int64            `json:"bytes"`    // of its memory that lie elsewhere
+	Workload workload.ID      `json:"workload"` // ID of the workload
+	From     topology.NodeSet `json:"from"`     // home nodes now
+	To       topology.NodeSet `json:"to"`       // home nodes afterwards
+	Bytes    int64            `json:"bytes"`    // bytes of its memory that lie off the new home
 }
 
 // Of are the triggers, candidates and choice that concern one workload.

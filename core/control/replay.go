@@ -27,19 +27,19 @@ type Logged struct {
 
 // Replayed is what replaying a log found.
 type Replayed struct {
-	Inputs  int       `json:"inputs"`          // that were decided again
-	Scans   int       `json:"scans"`           // among them
-	From    time.Time `json:"from"`            // time of the first
-	To      time.Time `json:"to"`              // time of the last
-	Differ  int       `json:"differ"`          // inputs from which something else followed than recorded
-	First   string    `json:"first,omitempty"` // difference that was found; empty when there is none
-	Changes []Changed `json:"changes"`         // of home, as decided now
+	Inputs  int       `json:"inputs"`          // recorded inputs that were decided again
+	Scans   int       `json:"scans"`           // looks at the host among these inputs
+	From    time.Time `json:"from"`            // time of the first input
+	To      time.Time `json:"to"`              // time of the last input
+	Differ  int       `json:"differ"`          // inputs that were decided otherwise than recorded
+	First   string    `json:"first,omitempty"` // the first difference, in words; absent when there is none
+	Changes []Changed `json:"changes"`         // changes of home, as decided now
 }
 
 // Changed is a choice of balancing and when it was made.
 type Changed struct {
-	At    time.Time `json:"at"`    // time of the input
-	Words string    `json:"words"` // what differs
+	At    time.Time `json:"at"`    // time of the change
+	Words string    `json:"words"` // the change in a sentence
 }
 
 // Replay gives every input of a log to Next again and compares what follows byte for

@@ -16,11 +16,11 @@ import (
 // Finding is one thing about the host that matters to its guests.
 type Finding struct {
 	Subject  string           `json:"subject"`          // what it is about, such as a file or a unit
-	Where    string           `json:"where"`            // file, CPUs, nodes or program
+	Where    string           `json:"where"`            // where it is: a file, CPUs, nodes or a program
 	Severity measure.Severity `json:"severity"`         // how bad it is
-	Code     words.Code       `json:"code"`             // of the finding
-	Says     string           `json:"says"`             // the finding in a sentence
-	Advice   string           `json:"advice,omitempty"` // how to mend it
+	Code     words.Code       `json:"code"`             // code of the finding; does not change between versions
+	Says     string           `json:"says"`             // the finding, in a sentence
+	Advice   string           `json:"advice,omitempty"` // how to mend it; absent when there is nothing to do
 }
 
 // ByPrepare is the advice where Steps mends it.

@@ -7,12 +7,12 @@ import (
 
 // Change is one number that differs between two documents.
 type Change struct {
-	What     string  `json:"what"`   // was measured
-	Before   Value   `json:"before"` // in the first document
-	After    Value   `json:"after"`  // in the second
-	Ratio    Value   `json:"ratio"`  // after over before
-	Sure     bool    `json:"sure"`   // intervals do not touch
-	Worse    bool    `json:"worse"`  // by more than the threshold, and sure
+	What     string  `json:"what"`   // what was measured
+	Before   Value   `json:"before"` // value in the first file; null unknown
+	After    Value   `json:"after"`  // value in the second file; null unknown
+	Ratio    Value   `json:"ratio"`  // second value divided by the first; null unknown
+	Sure     bool    `json:"sure"`   // whether the difference is larger than the measuring error
+	Worse    bool    `json:"worse"`  // whether it is worse by more than the threshold, and sure
 	Relative float64 `json:"-"`
 }
 

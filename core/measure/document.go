@@ -17,211 +17,203 @@ const Schema = "homenode-measure/1"
 // maxDocument bounds input. A core to core matrix of 256 CPUs takes 600 KiB.
 const maxDocument = 64 << 20
 
-// Document is one measurement of one machine, with the facts that doctor needs
-// to judge it. What was not measured is nil; what is not known is null.
+// Document is one measurement of one machine, with the facts that doctor needs to judge it. What
+// was not measured or is not known is null, and any list in it may be null: there is nothing to tell.
 type Document struct {
-	Schema     string      `json:"schema"`
-	Host       Host        `json:"host"`        // that was measured
-	Run        *Run        `json:"run"`         // how it was measured; null when only facts were read
-	Nodes      []Node      `json:"nodes"`       // by rising ID
-	SLIT       Table       `json:"slit"`        // as the kernel tells it, by position in Nodes
-	Firmware   *Firmware   `json:"firmware"`    // what its tables say; null when there are none
-	Settings   *Settings   `json:"settings"`    // of the kernel that matter; null when they were not read
-	Latency    *Latency    `json:"latency"`     // node × node
-	CPULatency *Latency    `json:"cpu_latency"` // CPU × node
-	Bandwidth  []Bandwidth `json:"bandwidth"`   // matrices, one for each mix of reads and writes
-	Loaded     []Loaded    `json:"loaded"`      // latency under load, by pair of nodes
-	Levels     []Levels    `json:"levels"`      // latency by size of buffer
-	C2C        []C2C       `json:"c2c"`         // latency between two cores' caches
-	Pages      []Page      `json:"pages"`       // what a page costs by its size
-	Diagnosis  *Diagnosis  `json:"diagnosis"`   // of doctor; null without one
-	// NotMeasured is why a measurement that was asked for could not be taken; ""
-	// when none was asked for, and when it was taken.
-	NotMeasured string `json:"not_measured,omitempty"`
+	Schema      string      `json:"schema"`
+	Host        Host        `json:"host"`                   // the machine that was measured
+	Run         *Run        `json:"run"`                    // how it was measured; null when only facts were read
+	Nodes       []Node      `json:"nodes"`                  // NUMA nodes, by rising ID
+	SLIT        Table       `json:"slit"`                   // SLIT distances as the kernel tells them, in the order of nodes; null unknown
+	Firmware    *Firmware   `json:"firmware"`               // what the ACPI tables say; null when they cannot be read
+	Settings    *Settings   `json:"settings"`               // settings of the kernel that matter; null when they were not read
+	Latency     *Latency    `json:"latency"`                // idle latency from nodes to nodes; null when not measured
+	CPULatency  *Latency    `json:"cpu_latency"`            // idle latency from CPUs to nodes; null when not measured
+	Bandwidth   []Bandwidth `json:"bandwidth"`              // bandwidth from nodes to nodes, one entry for each mix of reads and writes; null when not measured
+	Loaded      []Loaded    `json:"loaded"`                 // latency under load, one entry for each pair of nodes; null when not measured
+	Levels      []Levels    `json:"levels"`                 // latency by size of buffer; null when not measured
+	C2C         []C2C       `json:"c2c"`                    // latency from core to core; null when not measured
+	Pages       []Page      `json:"pages"`                  // latency of single 2 MiB pages from each package; null when not measured
+	Diagnosis   *Diagnosis  `json:"diagnosis"`              // verdicts of doctor; null without doctor
+	NotMeasured string      `json:"not_measured,omitempty"` // why a measurement that was asked for was not taken; absent when it was taken or none was asked for
 }
 
 // Host is the machine as far as a measurement depends on it.
 type Host struct {
-	ID          string    `json:"id"`           // of the machine, for people: vendor and product
-	CPU         string    `json:"cpu"`          // model
-	Arch        string    `json:"arch"`         // as Go names it, such as amd64
-	Kernel      string    `json:"kernel"`       // release
-	CmdlineNUMA []string  `json:"cmdline_numa"` // numa=…, acpi=off as booted; null when the command line is unknown
-	Virt        string    `json:"virt"`         // "none", "kvm", "vm"; "" unknown
-	THP         string    `json:"thp"`          // transparent_hugepage/enabled
-	LLC         int64     `json:"llc_bytes"`    // of one last-level cache; 0 unknown
-	CPUs        int       `json:"cpus"`         // online
-	Packages    []Package `json:"packages"`     // by rising ID
-	Fingerprint string    `json:"fingerprint"`  // of the hardware: measurements hold for the same one
+	ID          string    `json:"id"`           // vendor and product of the machine
+	CPU         string    `json:"cpu"`          // CPU model
+	Arch        string    `json:"arch"`         // architecture as Go names it, such as amd64
+	Kernel      string    `json:"kernel"`       // kernel release
+	CmdlineNUMA []string  `json:"cmdline_numa"` // options of the kernel command line about NUMA, such as numa=off; null when it is unknown
+	Virt        string    `json:"virt"`         // virtualization: none, a hypervisor such as kvm, or vm; "" unknown
+	THP         string    `json:"thp"`          // setting of /sys/kernel/mm/transparent_hugepage/enabled
+	LLC         int64     `json:"llc_bytes"`    // size of one last-level cache, bytes; 0 unknown
+	CPUs        int       `json:"cpus"`         // number of online CPUs
+	Packages    []Package `json:"packages"`     // packages (sockets), by rising ID
+	Fingerprint string    `json:"fingerprint"`  // checksum of hardware and kernel: a measurement holds while it is the same
 }
 
 // Package is one socket.
 type Package struct {
-	ID   int             `json:"id"`   // physical_package_id
-	CPUs topology.CPUSet `json:"cpus"` // of the package
+	ID   int             `json:"id"`   // package ID of the kernel (physical_package_id)
+	CPUs topology.CPUSet `json:"cpus"` // CPUs of the package
 }
 
-// Run tells how the measuring went.
+// Run is how the measuring went.
 type Run struct {
-	Started  string   `json:"started"`       // RFC 3339
-	Seconds  float64  `json:"seconds"`       // that it took
-	Profile  string   `json:"profile"`       // quick, standard or thorough
-	Tool     string   `json:"tool"`          // that measured, with its version
-	Load1    Value    `json:"load1"`         // load average of a minute before it began
-	Rejected Value    `json:"rejected_pct"`  // samples thrown out
-	Sigma    Value    `json:"control_sigma"` // relative spread of the control measurement
-	RT       bool     `json:"rt"`            // latencies were taken under SCHED_FIFO
-	Partial  bool     `json:"partial"`       // ended by a signal or by its budget
-	Clock    []Clock  `json:"clock"`         // of the CPUs that stand for the nodes
+	Started  string   `json:"started"`       // when it began, RFC 3339
+	Seconds  float64  `json:"seconds"`       // time that it took, s
+	Profile  string   `json:"profile"`       // profile: quick or full
+	Tool     string   `json:"tool"`          // version of homenode that measured
+	Load1    Value    `json:"load1"`         // load average of one minute before it began; null unknown
+	Rejected Value    `json:"rejected_pct"`  // share of samples that were thrown out, percent; null unknown
+	Sigma    Value    `json:"control_sigma"` // relative spread of repeated local measurements, such as 0.02; null unknown
+	RT       bool     `json:"rt"`            // whether latencies were taken under SCHED_FIFO
+	Partial  bool     `json:"partial"`       // whether a signal or the time budget ended it early
+	Clock    []Clock  `json:"clock"`         // clocks of the CPUs that stand for the nodes; null when not measured
 	LeftOut  []Left   `json:"left_out"`      // nodes that were not measured
-	Notes    []string `json:"notes"`         // sentences on what was odd
+	Notes    []string `json:"notes"`         // what was odd, a sentence each; null when nothing was
 }
 
 // Clock is the clock of a CPU in MHz, by a chain of one-cycle operations and as
 // cpufreq tells it, before the measurements and after.
 type Clock struct {
-	CPU        int   `json:"cpu"`                // that was timed
-	Before     Value `json:"before_mhz"`         // MHz, as found by timed instructions before the measurement
-	After      Value `json:"after_mhz"`          // MHz, the same after it
-	FreqBefore Value `json:"cpufreq_before_mhz"` // MHz by cpufreq before the measurement
-	FreqAfter  Value `json:"cpufreq_after_mhz"`  // MHz by cpufreq after it
+	CPU        int   `json:"cpu"`                // CPU number
+	Before     Value `json:"before_mhz"`         // clock by timed instructions before the measurement, MHz; null unknown
+	After      Value `json:"after_mhz"`          // clock by timed instructions after the measurement, MHz; null unknown
+	FreqBefore Value `json:"cpufreq_before_mhz"` // clock by cpufreq before the measurement, MHz; null unknown
+	FreqAfter  Value `json:"cpufreq_after_mhz"`  // clock by cpufreq after the measurement, MHz; null unknown
 }
 
 // Left is a node that was not measured, and why.
 type Left struct {
-	Node int    `json:"node"` // that was left out
-	Why  string `json:"why"`  // in a sentence
+	Node int    `json:"node"` // node ID of the kernel
+	Why  string `json:"why"`  // why it was left out, in a sentence
 }
 
 // Node is one NUMA node as it was at the time.
 type Node struct {
-	ID   int             `json:"id"`         // of the kernel
-	CPUs topology.CPUSet `json:"cpus"`       // that are online
-	Mem  *int64          `json:"mem_bytes"`  // bytes in all; null unknown
-	Free *int64          `json:"free_bytes"` // bytes; null unknown
-	Kind string          `json:"kind"`       // of memory, such as ram or cxl
+	ID   int             `json:"id"`         // node ID of the kernel
+	CPUs topology.CPUSet `json:"cpus"`       // online CPUs of the node
+	Mem  *int64          `json:"mem_bytes"`  // memory in all, bytes; null unknown
+	Free *int64          `json:"free_bytes"` // free memory, bytes; null unknown
+	Kind string          `json:"kind"`       // kind of memory: dram, special or none
 	// DIMMs from SMBIOS, where its slot labels tell the package.
-	Channels   *int   `json:"dimm_channels"`      // with memory in them
-	MaxChannel *int   `json:"dimm_channel_slots"` // there are
-	ChannelMBs Value  `json:"dimm_channel_mb_s"`  // one channel can do
-	Pages      string `json:"pages"`              // kind of page measured on: thp, 4k, mixed; "" not measured
-	// What the kernel took from the HMAT for the nearest initiators.
-	HMATLatency Value `json:"hmat_read_latency_ns"`
-	HMATMBs     Value `json:"hmat_read_mb_s"` // MB/s of local reads as the firmware says
+
+	Channels    *int   `json:"dimm_channels"`        // DIMM channels with memory, by SMBIOS; null unknown
+	MaxChannel  *int   `json:"dimm_channel_slots"`   // DIMM channels that the board has, by SMBIOS; null unknown
+	ChannelMBs  Value  `json:"dimm_channel_mb_s"`    // bandwidth of one DIMM channel, MB/s; null unknown
+	Pages       string `json:"pages"`                // pages that the buffer lay in, such as thp, 4k or mixed; "" when not measured
+	HMATLatency Value  `json:"hmat_read_latency_ns"` // read latency for the nearest CPUs by the HMAT, ns; null unknown
+	HMATMBs     Value  `json:"hmat_read_mb_s"`       // read bandwidth for the nearest CPUs by the HMAT, MB/s; null unknown
 }
 
-// Firmware is what the ACPI tables say, nil when they cannot be read. Rows and
-// columns of SLIT and HMAT go by Domains.
+// Firmware is what the ACPI tables say. Rows and columns of SLIT and HMAT are in the order of domains.
 type Firmware struct {
-	SRAT        bool  `json:"srat"`                 // the table is there
+	SRAT        bool  `json:"srat"`                 // whether there is an SRAT
 	Domains     []int `json:"domains"`              // proximity domains with CPUs or memory, rising
-	Memory      []int `json:"memory_domains"`       // … with memory
-	SLIT        Table `json:"slit"`                 // distances, 10 is local
-	HMATLatency Table `json:"hmat_read_latency_ns"` // ns of a read, from row to column
-	HMATMBs     Table `json:"hmat_read_mb_s"`       // MB/s of reads, from row to column
+	Memory      []int `json:"memory_domains"`       // proximity domains with memory, rising
+	SLIT        Table `json:"slit"`                 // SLIT distances in the order of domains, local is 10; null unknown
+	HMATLatency Table `json:"hmat_read_latency_ns"` // read latency by the HMAT in the order of domains, from row to column, ns; null unknown
+	HMATMBs     Table `json:"hmat_read_mb_s"`       // read bandwidth by the HMAT in the order of domains, from row to column, MB/s; null unknown
 }
 
-// Latency is idle read latency. Flags of a cell: "" good; "~" interval over
+// Latency is latency of reads on an idle machine. Flags of a cell: "" good; "~" interval over
 // 5 %; "llc-diluted", "4k", "unbound", "failed: …".
 type Latency struct {
-	Unit   string       `json:"unit"`   // ns
-	Pages  string       `json:"pages"`  // that the buffers had: base or huge
-	From   string       `json:"from"`   // node or cpu
-	Rows   []int        `json:"rows"`   // IDs
-	Cols   []int        `json:"cols"`   // node IDs
-	Median Table        `json:"median"` // ns of a load, from row to column
-	Best   Table        `json:"best"`   // 5th percentile
-	Sigma  Table        `json:"sigma"`  // robust spread of the samples, ns
-	CI95   [][]Interval `json:"ci95"`   // 95 % interval of the median, ns
-	// Ratio is to the row's cheapest local cell, from pairs of samples of the same round.
-	Ratio    Table        `json:"ratio"`
-	RatioCI  [][]Interval `json:"ratio_ci95"` // 95 % interval of the ratio to local
-	Samples  [][]int      `json:"samples"`    // that count, by cell
-	Rejected [][]int      `json:"rejected"`   // samples, by cell
-	Flags    [][]string   `json:"flags"`      // what is odd, by cell
-	// Adjacent is how much lower the latency looks when neighbouring lines are
-	// read close in time: what an adjacent-line prefetcher hides. Unknown when not run.
-	Adjacent Value `json:"adjacent_line_effect"`
-	// Prefetchers is how much lower it is with the hardware's prefetchers on than
-	// with them off. Unknown when not run: they are switched on request only.
-	Prefetchers Value `json:"prefetcher_effect"`
+	Unit     string       `json:"unit"`       // unit of latencies: ns
+	Pages    string       `json:"pages"`      // pages that the buffers lay in, such as thp, 4k or mixed
+	From     string       `json:"from"`       // what the rows are: node or cpu
+	Rows     []int        `json:"rows"`       // IDs of the rows: nodes or CPUs that read
+	Cols     []int        `json:"cols"`       // IDs of the columns: nodes whose memory is read
+	Median   Table        `json:"median"`     // latency of one load from row to column, ns; null when not measured
+	Best     Table        `json:"best"`       // 5th percentile of the samples, ns
+	Sigma    Table        `json:"sigma"`      // robust spread of the samples, ns
+	CI95     [][]Interval `json:"ci95"`       // 95 % interval of the median, ns
+	Ratio    Table        `json:"ratio"`      // latency divided by the cheapest local one of the row, from pairs of samples of the same round
+	RatioCI  [][]Interval `json:"ratio_ci95"` // 95 % interval of the ratio
+	Samples  [][]int      `json:"samples"`    // samples that count, by cell
+	Rejected [][]int      `json:"rejected"`   // samples that were thrown out, by cell
+	Flags    [][]string   `json:"flags"`      // what is odd about a cell; "" when nothing is
+	// Adjacent is how much lower latency looks when neighbouring lines are read soon after each
+	// other, as a ratio; null when not measured.
+	Adjacent    Value `json:"adjacent_line_effect"`
+	Prefetchers Value `json:"prefetcher_effect"` // latency with the hardware's prefetchers on divided by that with them off; null when not measured
 }
 
 // Bandwidth is one mix over all pairs of nodes.
 type Bandwidth struct {
-	Mix    string `json:"mix"`    // r, 3:1, 2:1, 1:1, w, nt, triad, nt-triad
-	Kernel string `json:"kernel"` // instructions used
-	Unit   string `json:"unit"`   // MB/s, 10^6
-	Rows   []int  `json:"rows"`   // nodes whose CPUs read or write
-	Cols   []int  `json:"cols"`   // nodes whose memory it is
-	Median Table  `json:"median"` // what the program loads and stores
-	// Traffic adds the reads for ownership that ordinary stores cost.
-	Traffic  Table        `json:"traffic"`
+	Mix      string       `json:"mix"`      // mix of reads and writes: r, 3:1, 2:1, 1:1, w, nt, triad or nt-triad
+	Kernel   string       `json:"kernel"`   // instructions used, such as avx2
+	Unit     string       `json:"unit"`     // unit of bandwidths: MB/s (10^6 bytes)
+	Rows     []int        `json:"rows"`     // IDs of the nodes whose CPUs read and write
+	Cols     []int        `json:"cols"`     // IDs of the nodes whose memory it is
+	Median   Table        `json:"median"`   // bandwidth of what the program loads and stores, MB/s; null when not measured
+	Traffic  Table        `json:"traffic"`  // the same with the reads that ordinary stores cause, MB/s
 	CI95     [][]Interval `json:"ci95"`     // 95 % interval of the median, MB/s
-	Threads  [][]int      `json:"threads"`  // that reached the median
-	Knee     [][]int      `json:"knee"`     // threads that reach 90 % of it
-	Total    Value        `json:"total"`    // all nodes at once, each local
-	Samples  [][]int      `json:"samples"`  // that count, by cell
-	Rejected [][]int      `json:"rejected"` // samples, by cell
-	Flags    [][]string   `json:"flags"`    // what is odd, by cell
+	Threads  [][]int      `json:"threads"`  // threads that reached the median, by cell
+	Knee     [][]int      `json:"knee"`     // threads that reach 90 % of the median, by cell
+	Total    Value        `json:"total"`    // bandwidth of all nodes at once, each local, MB/s; null when not measured
+	Samples  [][]int      `json:"samples"`  // samples that count, by cell
+	Rejected [][]int      `json:"rejected"` // samples that were thrown out, by cell
+	Flags    [][]string   `json:"flags"`    // what is odd about a cell; "" when nothing is
 }
 
 // Loaded is latency under load on one pair of nodes.
 type Loaded struct {
-	From   int           `json:"from"`      // node whose CPUs load
+	From   int           `json:"from"`      // node whose CPUs make the load
 	To     int           `json:"to"`        // node whose memory it is
-	Mix    string        `json:"mix"`       // of reads and writes
+	Mix    string        `json:"mix"`       // mix of reads and writes
 	Load   int           `json:"load_cpus"` // CPUs that make the load
-	Points []LoadedPoint `json:"points"`    // by rising load
-	Peak   Value         `json:"peak_mbps"` // MB/s, the most that was reached
-	Knee   Value         `json:"knee_mbps"` // MB/s at which latency begins to climb
-	At50   Value         `json:"ns_at_50"`  // ns at 50 % of the peak
-	At75   Value         `json:"ns_at_75"`  // ns at 75 % of the peak
-	At90   Value         `json:"ns_at_90"`  // ns at 90 % of the peak
+	Points []LoadedPoint `json:"points"`    // points of the curve, by rising load
+	Peak   Value         `json:"peak_mbps"` // highest bandwidth that was reached, MB/s; null unknown
+	Knee   Value         `json:"knee_mbps"` // bandwidth at which latency begins to climb, MB/s; null unknown
+	At50   Value         `json:"ns_at_50"`  // latency at 50 % of the peak, ns; null unknown
+	At75   Value         `json:"ns_at_75"`  // latency at 75 % of the peak, ns; null unknown
+	At90   Value         `json:"ns_at_90"`  // latency at 90 % of the peak, ns; null unknown
 }
 
-// LoadedPoint is one injected pause.
+// LoadedPoint is one point of a curve of latency under load.
 type LoadedPoint struct {
-	Gap  int   `json:"gap"`  // pause between bursts; -1: no load at all
-	NS   Value `json:"ns"`   // of a load
-	MBps Value `json:"mbps"` // MB/s at the same time
-	// Ran is the share of the time, 0 to 1, for which the load's threads had a CPU; 0 when
-	// unknown or without load. Below LoadRan the point has the flag "~": the load came in
-	// spurts, and the point counts for nothing.
+	Gap  int   `json:"gap"`  // pause between bursts of 4 KiB, in turns of a spin loop; 0 is full load, -1 no load
+	NS   Value `json:"ns"`   // latency of one load, ns; null unknown
+	MBps Value `json:"mbps"` // bandwidth at the same time, MB/s; null unknown
+	// Ran is share of the time for which the threads of the load had a CPU, 0 to 1; absent when
+	// unknown. Below 0.9 (LoadRan) the point does not count.
 	Ran  float64 `json:"ran,omitempty"`
-	Flag string  `json:"flag,omitempty"` // what is odd with it
+	Flag string  `json:"flag,omitempty"` // what is odd about the point; absent when nothing is
 }
 
 // LoadRan is the least Ran of a point that says what its pause stands for.
 const LoadRan = 0.9
 
-// Levels is latency by working set.
+// Levels is latency by size of buffer.
 type Levels struct {
-	CPU    int          `json:"cpu"`              // that read
-	Node   int          `json:"node"`             // whose memory it read
-	Points []LevelPoint `json:"points"`           // by rising size
-	Knees  []Knee       `json:"knees"`            // where latency climbs
-	Caches []Cache      `json:"caches,omitempty"` // data caches of the CPU by sysfs, smallest first; nil unknown
+	CPU    int          `json:"cpu"`              // CPU that read
+	Node   int          `json:"node"`             // node whose memory was read
+	Points []LevelPoint `json:"points"`           // points of the curve, by rising size
+	Knees  []Knee       `json:"knees"`            // steps of the curve: sizes at which latency climbs
+	Caches []Cache      `json:"caches,omitempty"` // data caches of the CPU by sysfs, smallest first; absent when unknown
 }
 
 // Cache is one data or unified cache of a CPU.
 type Cache struct {
-	Name  string `json:"name"`  // L1d, L2, L3
-	Bytes int64  `json:"bytes"` // of size
+	Name  string `json:"name"`  // name of the cache: L1d, L2 or L3
+	Bytes int64  `json:"bytes"` // size, bytes
 }
 
-// LevelPoint is one working set.
+// LevelPoint is latency with one size of buffer.
 type LevelPoint struct {
-	Bytes int64    `json:"bytes"` // of the buffer
-	NS    Value    `json:"ns"`    // of a load
-	CI95  Interval `json:"ci95"`  // 95 % interval of it, ns
+	Bytes int64    `json:"bytes"` // size of the buffer, bytes
+	NS    Value    `json:"ns"`    // latency of one load, ns; null unknown
+	CI95  Interval `json:"ci95"`  // 95 % interval of the latency, ns
 }
 
 // Knee is a step of the curve: the largest working set before latency rises.
 type Knee struct {
-	Level string `json:"level"` // the cache that ends there, or "step 2" when none does
-	Bytes int64  `json:"bytes"` // at which a level ends
-	NS    Value  `json:"ns"`    // of a load within the level
+	Level string `json:"level"` // name of the cache that ends there; "step 2" and so on when none does
+	Bytes int64  `json:"bytes"` // largest buffer before the step, bytes
+	NS    Value  `json:"ns"`    // latency before the step, ns; null unknown
 }
 
 // KneeName tells a step of the curve: "L2 (1 MiB) ends at 708 KiB" or "step 2 at 180 KiB".
@@ -234,18 +226,18 @@ func (l *Levels) KneeName(k Knee) string {
 	return fmt.Sprintf("%s at %s", k.Level, words.Bytes(k.Bytes))
 }
 
-// C2C is one way latency between CPUs through one line.
+// C2C is the latency of a cache line on its way from one CPU to another.
 type C2C struct {
-	Unit     string  `json:"unit"`      // that the rows stand for
-	LineHome string  `json:"line_home"` // "first", "A", "B"
-	CPUs     []int   `json:"cpus"`      // that were measured, in the order of rows and columns
-	Median   Table   `json:"median"`    // ns of a line's way from one to the other
-	Flags    [][]int `json:"timeouts"`  // pairs that did not finish
+	Unit     string  `json:"unit"`      // unit of latencies: ns
+	LineHome string  `json:"line_home"` // where the cache line lay: first (on the first node), A (on the row's node) or B (on the column's)
+	CPUs     []int   `json:"cpus"`      // CPUs of rows and columns
+	Median   Table   `json:"median"`    // latency of one way from row to column, ns; null when not measured
+	Flags    [][]int `json:"timeouts"`  // pairs of CPUs that did not finish in time; null when all did
 }
 
 // Page is the latency of one 2 MiB page from one CPU of every package.
 type Page struct {
-	NS []Value `json:"ns"` // in the order of Host.Packages
+	NS []Value `json:"ns"` // latency of one load from each package, in the order of host.packages, ns
 }
 
 // maxSide bounds rows and columns of a table.

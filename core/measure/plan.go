@@ -69,12 +69,12 @@ const (
 // Plan is what will be measured, how long that takes about, and the memory it needs.
 type Plan struct {
 	Request Request    `json:"-"`
-	Profile string     `json:"profile"`  // quick, standard or thorough
-	Steps   []PlanStep `json:"steps"`    // in the order they are measured
-	Seconds float64    `json:"seconds"`  // that all is expected to take
-	Buffers []Buffer   `json:"buffers"`  // by node
+	Profile string     `json:"profile"`  // profile: quick or full
+	Steps   []PlanStep `json:"steps"`    // steps, in the order they are measured
+	Seconds float64    `json:"seconds"`  // time that all steps take, by estimate, s
+	Buffers []Buffer   `json:"buffers"`  // buffers, one for each node
 	LeftOut []Left     `json:"left_out"` // nodes with memory that are not measured
-	Notes   []string   `json:"notes"`    // sentences on what will not be measured
+	Notes   []string   `json:"notes"`    // what will not be measured, a sentence each
 
 	NodeCPUs  []NodeCPU                  `json:"-"` // rows of the node to node matrix
 	CPUs      []topology.CPUID           `json:"-"` // rows of the CPU to node matrix; nil: not measured
@@ -89,19 +89,19 @@ type Plan struct {
 	memory    int64
 }
 
-// PlanStep is one part.
+// PlanStep is one part of a measurement.
 type PlanStep struct {
-	Part    Part    `json:"part"`    // of the document that it fills
+	Part    Part    `json:"part"`    // part of the document that it fills
 	Says    string  `json:"says"`    // what is measured, in a sentence
-	Cells   int     `json:"cells"`   // numbers that come of it
-	Seconds float64 `json:"seconds"` // that it is expected to take
+	Cells   int     `json:"cells"`   // numbers that it yields
+	Seconds float64 `json:"seconds"` // time that it takes, by estimate, s
 }
 
-// Buffer is memory on one node.
+// Buffer is the memory that is measured on one node.
 type Buffer struct {
-	Node    topology.NodeID `json:"node"`        // that it is on
-	Bytes   int64           `json:"bytes"`       // of size
-	Diluted bool            `json:"llc_diluted"` // less than 8 caches
+	Node    topology.NodeID `json:"node"`        // node ID of the kernel
+	Bytes   int64           `json:"bytes"`       // size, bytes
+	Diluted bool            `json:"llc_diluted"` // whether it is smaller than 8 last-level caches, so that caches lower the latency
 }
 
 // NodeCPU is the CPU that stands for a node.
@@ -120,7 +120,7 @@ type LoadedPair struct {
 // MakePlan chooses cells, CPUs and buffers for a request. memory bounds all
 // buffers together (a cgroup's limit), 0 is no bound.
 func MakePlan(h *topology.Host, req Request, memory int64) (Plan, error) {
-	p := Plan{Request: req, memory: memory, Profile: "quick", Streams: map[int][][]topology.CPUID{}}
+	p := Plan{Request: req, memory: memory, Profile: "quick", LeftOut: []Left{}, Notes: []string{}, Streams: map[int][][]topology.CPUID{}}
 	if req.Full {
 		p.Profile = "full"
 	}

@@ -11,10 +11,10 @@ import (
 
 // Worsening is one thing that becomes worse for a workload.
 type Worsening struct {
-	Workload workload.ID `json:"workload"` // that loses
-	Term     string      `json:"term"`     // as in the terms of a candidate
-	Before   float64     `json:"before"`   // in the unit of scores: vCPUs times local accesses
-	After    float64     `json:"after"`    // expected cost of its accesses afterwards, 1 is all local
+	Workload workload.ID `json:"workload"` // ID of the workload that loses
+	Term     string      `json:"term"`     // term of the score that becomes worse, as in candidates
+	Before   float64     `json:"before"`   // value of that term before
+	After    float64     `json:"after"`    // value of that term afterwards; lower is better
 }
 
 // fares is how a placed workload fares, in the terms of a score; h is in the ledger.

@@ -93,12 +93,12 @@ const (
 
 // Target is the thing a step changes.
 type Target struct {
-	Kind      workload.Kind      `json:"kind"`                // of workload
-	Cgroup    string             `json:"cgroup,omitempty"`    // path below the cgroup root
-	Object    string             `json:"object,omitempty"`    // the cgroup that was read: one made anew since is not meant
+	Kind      workload.Kind      `json:"kind"`                // kind of target
+	Cgroup    string             `json:"cgroup,omitempty"`    // its cgroup, below the cgroup root
+	Object    string             `json:"object,omitempty"`    // inode of that cgroup: one made anew under the same path is not meant
 	Device    string             `json:"device,omitempty"`    // interrupt or queue, as the path of its setting
-	Host      string             `json:"host,omitempty"`      // setting of the host itself, as the path of that setting
-	Processes []workload.Process `json:"processes,omitempty"` // the processes whose threads or pages are meant
+	Host      string             `json:"host,omitempty"`      // setting of the host itself, as its path
+	Processes []workload.Process `json:"processes,omitempty"` // processes whose threads or pages are meant
 }
 
 // Setting names what of a target is changed, for people: " of eth0", or "" where the
@@ -133,34 +133,30 @@ func (t Target) Name() string {
 
 // Step is one reversible effect.
 type Step struct {
-	Kind     StepKind              `json:"kind"`             // of change
-	Workload workload.ID           `json:"workload"`         // that it is for
-	Target   Target                `json:"target"`           // what is changed
-	From     string                `json:"from,omitempty"`   // value when the plan was made, list format
-	To       string                `json:"to"`               // value wanted, list format; for move-pages the home
-	Shares   []workload.NodeMemory `json:"shares,omitempty"` // move-pages, and set-mems of a guest: what each home node should hold in the end
-	Bytes    int64                 `json:"bytes,omitempty"`  // the same: bytes off home when the plan was made
-	// AtOnce: of set-mems, so little memory goes with the nodes that it is neither paced
-	// nor waited for.
-	AtOnce bool `json:"at_once,omitempty"`
-	// Optional: where it fails, the steps of the workload after it are carried out all
-	// the same.
-	Optional bool         `json:"optional,omitempty"`
-	Reason   words.Reason `json:"reason"` // in words and numbers
-	Gain     Gain         `json:"gain"`   // what it is expected to bring
-	Cost     Cost         `json:"cost"`   // what it is expected to take
+	Kind     StepKind              `json:"kind"`               // kind of change
+	Workload workload.ID           `json:"workload"`           // ID of the workload that it is for
+	Target   Target                `json:"target"`             // what is changed
+	From     string                `json:"from,omitempty"`     // value when the plan was made, in list format
+	To       string                `json:"to"`                 // value wanted, in list format; of move-pages the home nodes
+	Shares   []workload.NodeMemory `json:"shares,omitempty"`   // memory that each home node should hold in the end; of move-pages, and of set-mems of a guest
+	Bytes    int64                 `json:"bytes,omitempty"`    // bytes off home when the plan was made; of move-pages, and of set-mems of a guest
+	AtOnce   bool                  `json:"at_once,omitempty"`  // of set-mems: so little memory moves that it is neither paced nor waited for
+	Optional bool                  `json:"optional,omitempty"` // the next steps are carried out even if this one fails
+	Reason   words.Reason          `json:"reason"`             // why, in words and numbers
+	Gain     Gain                  `json:"gain"`               // what it is expected to bring
+	Cost     Cost                  `json:"cost"`               // what it is expected to take
 }
 
 // Gain is what a step is expected to bring; the steps of one workload share it.
 type Gain struct {
-	LocalityBefore float64 `json:"locality_before"` // 0 to 1
+	LocalityBefore float64 `json:"locality_before"` // share of local accesses now, 0 to 1
 	LocalityAfter  float64 `json:"locality_after"`  // share of local accesses afterwards, 0 to 1
 }
 
 // Cost is what a step is expected to take.
 type Cost struct {
-	Bytes   int64   `json:"bytes"`   // of pages that move
-	Seconds float64 `json:"seconds"` // at the paced bandwidth
+	Bytes   int64   `json:"bytes"`   // bytes that move
+	Seconds float64 `json:"seconds"` // time that it takes at the paced bandwidth, s
 }
 
 // Plan is a set of steps, the placements they lead to, and why.

@@ -25,36 +25,36 @@ const (
 
 // Decision is what was chosen for one workload and why.
 type Decision struct {
-	Workload   workload.ID      `json:"workload"`             // that was decided on
-	Outcome    Outcome          `json:"outcome"`              // in a word
-	Home       topology.NodeSet `json:"home"`                 // nodes; empty without one
-	Reasons    []words.Reason   `json:"reasons"`              // the weightiest first
-	Candidates []Candidate      `json:"candidates,omitempty"` // best first
-	Shortages  []Shortage       `json:"shortages,omitempty"`  // of a refusal: what each node lacks for all of it
-	Nearest    []Shortage       `json:"nearest,omitempty"`    // of a refusal: the least that would have to be free for it to be admitted
-	Distances  []Distance       `json:"distances,omitempty"`  // from the first node of the home with CPUs
+	Workload   workload.ID      `json:"workload"`             // ID of the workload
+	Outcome    Outcome          `json:"outcome"`              // what was decided
+	Home       topology.NodeSet `json:"home"`                 // home nodes; empty without a home
+	Reasons    []words.Reason   `json:"reasons"`              // reasons, the weightiest first
+	Candidates []Candidate      `json:"candidates,omitempty"` // node sets that were weighed, best first
+	Shortages  []Shortage       `json:"shortages,omitempty"`  // what each node lacks; of a refusal only
+	Nearest    []Shortage       `json:"nearest,omitempty"`    // the least that would have to become free; of a refusal only
+	Distances  []Distance       `json:"distances,omitempty"`  // cost of accesses from the first node of the home that has CPUs
 }
 
 // Distance is what an access to another node's memory was taken to cost.
 type Distance struct {
-	From   topology.NodeID `json:"from"`   // node
-	To     topology.NodeID `json:"to"`     // node
-	Times  float64         `json:"times"`  // a local access
-	Source topology.Source `json:"source"` // of the figure
+	From   topology.NodeID `json:"from"`   // node that reads
+	To     topology.NodeID `json:"to"`     // node whose memory is read
+	Times  float64         `json:"times"`  // cost of such an access, where a local one costs 1
+	Source topology.Source `json:"source"` // where the cost is known from
 }
 
 // Candidate is one node set that was weighed.
 type Candidate struct {
-	Nodes    topology.NodeSet `json:"nodes"`             // that were looked at
-	Score    float64          `json:"score"`             // lower is better; meaningful within one decision
-	Terms    []Term           `json:"terms,omitempty"`   // of the score
-	Rejected words.Reason     `json:"rejected,omitzero"` // why it was not taken; none for the winner
+	Nodes    topology.NodeSet `json:"nodes"`             // the node set
+	Score    float64          `json:"score"`             // score; lower is better; compare it within one decision only
+	Terms    []Term           `json:"terms,omitempty"`   // parts of the score
+	Rejected words.Reason     `json:"rejected,omitzero"` // why it was not taken; absent for the one that was
 }
 
 // Term is one part of a score.
 type Term struct {
-	Name  string       `json:"name"`         // of the term
-	Value float64      `json:"value"`        // already weighted: terms add up to the score
+	Name  string       `json:"name"`         // name of the term
+	Value float64      `json:"value"`        // value with its weight: the terms add up to the score
 	Why   words.Reason `json:"why,omitzero"` // the numbers behind it
 }
 
@@ -69,10 +69,10 @@ const (
 	HugePage Resource = "huge page"
 )
 
-// Shortage says what a node set lacked for a workload.
+// Shortage is what a node set lacked for a workload.
 type Shortage struct {
-	Nodes    topology.NodeSet `json:"nodes"`    // that are looked at together
-	Resource Resource         `json:"resource"` // that is short
-	Want     int64            `json:"want"`     // CPUs, cores, KiB or pages
-	Have     int64            `json:"have"`     // what is left of it, in the resource's unit
+	Nodes    topology.NodeSet `json:"nodes"`    // nodes, looked at together
+	Resource Resource         `json:"resource"` // what is short
+	Want     int64            `json:"want"`     // amount that is needed: CPUs, cores, KiB or pages
+	Have     int64            `json:"have"`     // amount that is left, in the same unit
 }

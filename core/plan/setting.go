@@ -140,22 +140,20 @@ const (
 )
 
 // Entry is one setting in the journal, the oldest value known: a second change
-// of the same thing keeps Old and renews New.
+// of the same thing keeps old and renews new.
 type Entry struct {
-	Seq      uint64      `json:"seq"`           // number, rising
-	Time     time.Time   `json:"time"`          // of the first change
-	Workload workload.ID `json:"workload"`      // that it is for
-	Kind     SettingKind `json:"kind"`          // of setting
-	Path     string      `json:"path"`          // of the file or object that holds it
-	Groups   string      `json:"kin,omitempty"` // of the Setting
-	Old      string      `json:"old"`           // before homenode first touched it
-	New      string      `json:"new"`           // what homenode wrote last
-	// Past is what homenode wrote before New, the newest last: a crash can come before
-	// New was written, and threads and children may have it by inheritance.
-	Past   []string   `json:"past,omitempty"`
-	Object string     `json:"object,omitempty"` // of the Setting
-	Ticks  uint64     `json:"ticks,omitempty"`  // of the Setting; 0 in entries of before
-	State  EntryState `json:"state"`            // of the change
+	Seq      uint64      `json:"seq"`              // number of the entry, rising
+	Time     time.Time   `json:"time"`             // when it was first changed
+	Workload workload.ID `json:"workload"`         // ID of the workload that it is for
+	Kind     SettingKind `json:"kind"`             // kind of setting
+	Path     string      `json:"path"`             // path of the file or object that has it
+	Groups   string      `json:"kin,omitempty"`    // process group and cgroup by which heirs of the value are found; absent when nothing inherits
+	Old      string      `json:"old"`              // value before homenode first changed it
+	New      string      `json:"new"`              // value that homenode wrote last
+	Past     []string    `json:"past,omitempty"`   // values that homenode wrote before new, the newest last: threads and children may still have one
+	Object   string      `json:"object,omitempty"` // what tells the object from a later one under the same path, such as an inode
+	Ticks    uint64      `json:"ticks,omitempty"`  // when the old value was read, in clock ticks since boot; absent where nothing inherits
+	State    EntryState  `json:"state"`            // how far the change has come
 }
 
 // Ours reports whether a setting that reads as now is still homenode's: it has a value
@@ -235,24 +233,22 @@ var EventKinds = []EventKind{EventDaemon, EventPlan, EventStep, EventMove, Event
 
 // Event is one line of the history.
 type Event struct {
-	Seq      uint64      `json:"seq"`                // number, rising
+	Seq      uint64      `json:"seq"`                // number of the event, rising
 	Time     time.Time   `json:"time"`               // when it happened
-	Kind     EventKind   `json:"kind"`               // of event
-	Workload workload.ID `json:"workload,omitempty"` // that it is about; empty when it is about the host or the daemon
-	Code     words.Code  `json:"code,omitempty"`     // of Text
-	Text     string      `json:"text"`               // for people; may change between versions
-	Error    bool        `json:"error,omitempty"`    // it is a failure
-	Move     *Move       `json:"move,omitempty"`     // of the end of a page move: its record
-	By       *Asker      `json:"by,omitempty"`       // who asked for it; nil when nobody did
+	Kind     EventKind   `json:"kind"`               // kind of event
+	Workload workload.ID `json:"workload,omitempty"` // ID of the workload that it is about; absent when it is about the host or the daemon
+	Code     words.Code  `json:"code,omitempty"`     // code of the text; does not change between versions
+	Text     string      `json:"text"`               // what happened, for people; may change between versions
+	Error    bool        `json:"error,omitempty"`    // whether it is a failure
+	Move     *Move       `json:"move,omitempty"`     // record of the page move that ended
+	By       *Asker      `json:"by,omitempty"`       // who asked for it; absent when nobody did
 }
 
-// Asker is who asked for something, by the kernel's word.
+// Asker is who asked for something, as the kernel tells it.
 type Asker struct {
-	UID  int    `json:"uid"`            // of the process that asked
-	User string `json:"user,omitempty"` // of that UID; "" when the host has no name for it
-	// Login is who has logged in, where that is another user (loginuid, as auditd has it):
-	// who became root by sudo or su.
-	Login string `json:"login,omitempty"`
+	UID   int    `json:"uid"`             // UID of the process that asked
+	User  string `json:"user,omitempty"`  // name of that user; absent when the host has none
+	Login string `json:"login,omitempty"` // user who logged in, when that is another one (loginuid): who used sudo or su
 }
 
 // String is the name for people.
@@ -272,21 +268,18 @@ func (a *Asker) String() string {
 
 // Move is the state of one paced page move, kept across restarts.
 type Move struct {
-	Workload workload.ID `json:"workload"`      // whose pages move
-	Home     string      `json:"home"`          // list format
-	Planned  int64       `json:"planned"`       // bytes off home when it began
-	Moved    int64       `json:"moved"`         // bytes
-	Refused  int64       `json:"refused"`       // bytes the kernel would not move
-	Why      string      `json:"why,omitempty"` // why bytes were refused, by reason
-	// RefusedBy is Refused by cause, the most first.
-	RefusedBy []Refusal `json:"refused_by,omitempty"`
-	Started   time.Time `json:"started"` // when it began
-	Seconds   float64   `json:"seconds"` // that it has taken, without rests
-	State     string    `json:"state"`   // running, done, paused, cancelled, failed, interrupted
-	// LocalityBefore is that of the look the move was begun on, LocalityAfter that of the
-	// first look begun after its end; null when unknown.
-	LocalityBefore *float64 `json:"locality_before,omitempty"`
-	LocalityAfter  *float64 `json:"locality_after,omitempty"` // share of local accesses after it, 0 to 1
+	Workload       workload.ID `json:"workload"`                  // ID of the workload whose pages move
+	Home           string      `json:"home"`                      // home nodes, in list format
+	Planned        int64       `json:"planned"`                   // bytes off home when it began
+	Moved          int64       `json:"moved"`                     // bytes moved
+	Refused        int64       `json:"refused"`                   // bytes that the kernel would not move
+	Why            string      `json:"why,omitempty"`             // why bytes were not moved, in words
+	RefusedBy      []Refusal   `json:"refused_by,omitempty"`      // bytes that were not moved, by cause, the most first
+	Started        time.Time   `json:"started"`                   // when it began
+	Seconds        float64     `json:"seconds"`                   // time that it has taken without pauses, s
+	State          string      `json:"state"`                     // state: running, done, paused, cancelled, failed or interrupted
+	LocalityBefore *float64    `json:"locality_before,omitempty"` // share of local accesses before the move, 0 to 1; absent when unknown
+	LocalityAfter  *float64    `json:"locality_after,omitempty"`  // share of local accesses after the move, 0 to 1; absent when unknown
 }
 
 // Cause names why memory is not moved; it is stable, for programs.
@@ -312,7 +305,7 @@ func (c Cause) Lasts() bool {
 
 // Refusal is memory that was not moved, for one reason.
 type Refusal struct {
-	Cause Cause  `json:"cause"` // why the kernel refused
-	Bytes int64  `json:"bytes"` // that it refused
-	Why   string `json:"why"`   // in words
+	Cause Cause  `json:"cause"` // why the kernel did not move them, as a code
+	Bytes int64  `json:"bytes"` // bytes that were not moved
+	Why   string `json:"why"`   // why, in words
 }

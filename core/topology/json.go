@@ -22,66 +22,66 @@ const maxJSON = 16 << 20
 type (
 	hostJSON struct {
 		Schema    string        `json:"schema"`
-		CPU       string        `json:"cpu,omitempty"`             // model
-		Nodes     []nodeJSON    `json:"nodes"`                     // by rising ID
-		Packages  []packageJSON `json:"packages"`                  // by rising ID
-		Cores     []coreJSON    `json:"cores"`                     // with their hardware threads
+		CPU       string        `json:"cpu,omitempty"`             // CPU model; absent when unknown
+		Nodes     []nodeJSON    `json:"nodes"`                     // NUMA nodes, by rising ID
+		Packages  []packageJSON `json:"packages"`                  // packages (sockets), by rising ID
+		Cores     []coreJSON    `json:"cores"`                     // physical cores with their hardware threads
 		LLCs      []llcJSON     `json:"llcs"`                      // last-level caches
-		Distances [][]*int64    `json:"distances"`                 // of the firmware (SLIT), 10 is local; null unknown
-		Online    *string       `json:"online_cpus"`               // CPUs that are online
-		Offline   string        `json:"offline_cpus"`              // CPUs that are offline
-		Allowed   *string       `json:"allowed_cpus"`              // CPUs that homenode itself may use
-		Mems      *string       `json:"allowed_mems"`              // nodes that homenode itself may use
-		HMAT      [][]*float64  `json:"hmat_latency_ns,omitempty"` // latency of the firmware, ns; null unknown
-		Measured  *measuredJSON `json:"measured"`                  // what probe found; null when nothing was measured
-		Devices   []deviceJSON  `json:"devices"`                   // with a place in the host
-		Notes     []noteJSON    `json:"notes"`                     // on what the kernel does not tell
+		Distances [][]*int64    `json:"distances"`                 // SLIT distances in the order of nodes, local is 10; null unknown
+		Online    *string       `json:"online_cpus"`               // CPUs that are online, in list format; null unknown
+		Offline   string        `json:"offline_cpus"`              // CPUs that are offline, in list format
+		Allowed   *string       `json:"allowed_cpus"`              // CPUs that homenode itself may use, in list format; null unknown
+		Mems      *string       `json:"allowed_mems"`              // nodes that homenode itself may use, in list format; null unknown
+		HMAT      [][]*float64  `json:"hmat_latency_ns,omitempty"` // read latency by the HMAT in the order of nodes, ns; null unknown
+		Measured  *measuredJSON `json:"measured"`                  // what probe measured; null when nothing was
+		Devices   []deviceJSON  `json:"devices"`                   // PCI devices whose place is known
+		Notes     []noteJSON    `json:"notes"`                     // what the kernel does not tell, a note each
 	}
 	nodeJSON struct {
-		ID          *int64     `json:"id"`              // of the kernel
-		Package     *int64     `json:"package"`         // that it is in; -1 none
-		CPUs        string     `json:"cpus"`            // that are online, as a list
-		Memory      *int64     `json:"memory_kib"`      // KiB in all; null unknown
-		Free        *int64     `json:"free_kib"`        // KiB now; null unknown
-		Reclaimable *int64     `json:"reclaimable_kib"` // KiB of caches that the kernel would give up; null unknown
-		Kind        string     `json:"kind"`            // of memory
-		HugePages   []poolJSON `json:"hugepages"`       // pools by size
+		ID          *int64     `json:"id"`              // node ID of the kernel
+		Package     *int64     `json:"package"`         // package that it is in; null unknown
+		CPUs        string     `json:"cpus"`            // online CPUs, in list format
+		Memory      *int64     `json:"memory_kib"`      // memory in all, KiB; null unknown
+		Free        *int64     `json:"free_kib"`        // free memory, KiB; null unknown
+		Reclaimable *int64     `json:"reclaimable_kib"` // page cache and slab that the kernel can give back, KiB; null unknown
+		Kind        string     `json:"kind"`            // kind of memory: dram, special or none
+		HugePages   []poolJSON `json:"hugepages"`       // pools of huge pages, by size
 	}
 	poolJSON struct {
-		Size  *int64 `json:"size_kib"` // KiB of a page
-		Total *int64 `json:"total"`    // pages, free and used
-		Free  *int64 `json:"free"`     // pages
+		Size  *int64 `json:"size_kib"` // size of a page, KiB
+		Total *int64 `json:"total"`    // number of pages, free and used
+		Free  *int64 `json:"free"`     // number of free pages; null unknown
 	}
 	packageJSON struct {
-		ID   *int64 `json:"id"`   // physical_package_id
-		CPUs string `json:"cpus"` // as a list
+		ID   *int64 `json:"id"`   // package ID of the kernel (physical_package_id)
+		CPUs string `json:"cpus"` // CPUs, in list format
 	}
 	coreJSON struct {
-		CPUs     string `json:"cpus"`     // its hardware threads, as a list
-		Node     *int64 `json:"node"`     // that it is on
-		Package  *int64 `json:"package"`  // that it is in
-		Capacity *int64 `json:"capacity"` // of a CPU beside the fastest, which has 1024; null unknown
+		CPUs     string `json:"cpus"`     // hardware threads of the core, in list format
+		Node     *int64 `json:"node"`     // node that it is on; null unknown
+		Package  *int64 `json:"package"`  // package that it is in; null unknown
+		Capacity *int64 `json:"capacity"` // relative speed, where the fastest CPU has 1024; null unknown
 	}
 	llcJSON struct {
-		CPUs  string `json:"cpus"`     // that share it, as a list
-		Level *int64 `json:"level"`    // of the cache, such as 3
-		Size  *int64 `json:"size_kib"` // KiB; null unknown
+		CPUs  string `json:"cpus"`     // CPUs that share the cache, in list format
+		Level *int64 `json:"level"`    // level of the cache, such as 3
+		Size  *int64 `json:"size_kib"` // size, KiB; null unknown
 	}
 	measuredJSON struct {
-		Latency   [][]*float64 `json:"latency_ns"`       // ns, from row to column; null not measured
-		Bandwidth [][]*float64 `json:"bandwidth_mib_s"`  // MiB/s, from row to column; null not measured
-		Source    string       `json:"source,omitempty"` // document it is from
+		Latency   [][]*float64 `json:"latency_ns"`       // latency from row to column, in the order of nodes, ns; null when not measured
+		Bandwidth [][]*float64 `json:"bandwidth_mib_s"`  // read bandwidth from row to column, in the order of nodes, MiB/s; null when not measured
+		Source    string       `json:"source,omitempty"` // when it was measured: measured (now) or cached (before)
 	}
 	deviceJSON struct {
-		Name string `json:"name"` // as the kernel has it
-		Kind string `json:"kind"` // of device
-		PCI  string `json:"pci"`  // address; empty when it has none
-		Node *int64 `json:"node"` // that it is on; -1 unknown
-		Root string `json:"root"` // PCI root or port it is behind
+		Name string `json:"name"` // kernel name
+		Kind string `json:"kind"` // kind of device: nic, nvme, storage, gpu or accel
+		PCI  string `json:"pci"`  // PCI address; "" without one
+		Node *int64 `json:"node"` // NUMA node that it is on; null unknown
+		Root string `json:"root"` // PCI root or port that it is behind
 	}
 	noteJSON struct {
-		Subject string `json:"subject"` // what it is about
-		Text    string `json:"text"`    // in a sentence
+		Subject string `json:"subject"` // what the note is about
+		Text    string `json:"text"`    // the note, in a sentence
 	}
 )
 

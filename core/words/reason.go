@@ -88,9 +88,9 @@ func Sentences(reasons []Reason) []string {
 func Join(reasons []Reason) string { return strings.Join(Sentences(reasons), " ") }
 
 type reasonJSON struct {
-	Code Code   `json:"code"`           // of the sentence; does not change between versions
-	Text string `json:"text,omitempty"` // the sentence, for people; may change
-	Args []any  `json:"args,omitempty"` // what stands in the sentence, in its order
+	Code Code   `json:"code"`           // code of the reason; does not change between versions
+	Text string `json:"text,omitempty"` // the reason in a sentence, for people; may change between versions
+	Args []any  `json:"args,omitempty"` // values in the sentence, in its order
 }
 
 // MarshalJSON writes the code, the sentence and the values.

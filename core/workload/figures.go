@@ -4,15 +4,15 @@ import "github.com/homenode/homenode/core/topology"
 
 // Figures is a table of amounts by node, as numastat(8) has them.
 type Figures struct {
-	Nodes []topology.NodeID `json:"nodes"` // the columns, rising
-	Rows  []Figure          `json:"rows"`  // of the table
+	Nodes []topology.NodeID `json:"nodes"` // node IDs of the columns, rising
+	Rows  []Figure          `json:"rows"`  // rows of the table
 }
 
-// Figure is a row of Figures.
+// Figure is one row of the table.
 type Figure struct {
-	Name   string  `json:"name"`    // of the row
-	Unit   string  `json:"unit"`    // InKiB or InPages
-	ByNode []int64 `json:"by_node"` // as Figures.Nodes; -1 where it is not known
+	Name   string  `json:"name"`    // name of the row, such as free
+	Unit   string  `json:"unit"`    // unit of the row: KiB or pages
+	ByNode []int64 `json:"by_node"` // values in the order of nodes; -1 unknown
 }
 
 // Units of a Figure.
@@ -32,8 +32,8 @@ func (f *Figure) Total() int64 {
 	return sum
 }
 
-// Unread is a process that is not in Figures.
+// Unread is a process that could not be read.
 type Unread struct {
-	PID int    `json:"pid"` // of the process
-	Why string `json:"why"` // it could not be read
+	PID int    `json:"pid"` // PID of the process
+	Why string `json:"why"` // why it could not be read
 }

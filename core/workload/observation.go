@@ -21,8 +21,8 @@ const (
 
 // NodeMemory is memory on one node.
 type NodeMemory struct {
-	Node topology.NodeID // that it lies on
-	KiB  topology.KiB    // that lie there
+	Node topology.NodeID // node ID of the kernel
+	KiB  topology.KiB    // memory on that node, KiB
 }
 
 // NodeShare is a part (0 to 1) of something that falls to one node.
@@ -34,8 +34,8 @@ type NodeShare struct {
 // Process is one process of a workload. PID and Start together name it for
 // good: the kernel reuses PIDs, never with the same start time.
 type Process struct {
-	PID   int    // of the process
-	Start uint64 // field 22 of /proc/PID/stat, clock ticks since boot
+	PID   int    // process ID
+	Start uint64 // start time in clock ticks since boot, field 22 of /proc/PID/stat
 }
 
 // Source says how a figure was come by.
@@ -240,15 +240,15 @@ type NodeUse struct {
 // Pressure is the share of the last ten seconds, in percent, in which some or all
 // tasks waited for a resource (PSI).
 type Pressure struct {
-	Resource string  `json:"resource"` // cpu, memory, io
-	Some     float64 `json:"some"`     // share of the time, in percent, in which some task waited (PSI)
-	Full     float64 `json:"full"`     // 0 for cpu: of a whole host it is not defined
+	Resource string  `json:"resource"` // resource: cpu, memory or io
+	Some     float64 `json:"some"`     // share of the time in which some task waited for it, percent
+	Full     float64 `json:"full"`     // share of the time in which all tasks waited for it, percent; 0 for cpu, where the kernel does not define it
 }
 
-// SourceStatus says of a source whether it can be used here, and why not.
+// SourceStatus is whether a source of figures can be used here, and why not.
 type SourceStatus struct {
-	Source Source `json:"source"` // of figures on locality
-	Used   bool   `json:"used"`   // it is used
+	Source Source `json:"source"` // name of the source
+	Used   bool   `json:"used"`   // whether it is used
 	Text   string `json:"text"`   // what is read, or why nothing is
 }
 

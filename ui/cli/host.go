@@ -183,10 +183,11 @@ Exit status: 0 nothing, 1 something is wrong.`,
 	return c
 }
 
+// hostReport is what on the host stands in the way of its guests.
 type hostReport struct {
 	Schema   string             `json:"schema"`
-	Reserve  topology.CPUSet    `json:"reserve"`  // as configured or asked for; empty when none is
-	Findings []hostprep.Finding `json:"findings"` // the worst first
+	Reserve  topology.CPUSet    `json:"reserve"`  // CPUs kept for the host, as configured or asked for; empty when none are
+	Findings []hostprep.Finding `json:"findings"` // findings, the worst first
 }
 
 func printReport(e *Env, found []hostprep.Finding) error {
@@ -404,25 +405,25 @@ func inTheWay(c *cobra.Command, e *Env, h *topology.Host, w *hostWant, want *hos
 	return nil
 }
 
-// preparation is what was or would be done.
+// preparation is what host prepare did, or with --dry-run would do.
 type preparation struct {
 	Schema  string          `json:"schema"`
-	Reserve topology.CPUSet `json:"reserve"`        // CPUs that are kept for the host
-	Steps   []preparedStep  `json:"steps"`          // in their order
-	Notes   []string        `json:"notes"`          // sentences on what is left
-	Done    int             `json:"done"`           // settings that were written
-	Fixed   int             `json:"kept_by_kernel"` // settings that the kernel keeps as they are
-	Failed  int             `json:"failed"`         // settings that could not be written
+	Reserve topology.CPUSet `json:"reserve"`        // CPUs kept for the host
+	Steps   []preparedStep  `json:"steps"`          // steps, in order
+	Notes   []string        `json:"notes"`          // what is left to do by hand, a sentence each
+	Done    int             `json:"done"`           // number of settings that were written
+	Fixed   int             `json:"kept_by_kernel"` // number of settings that the kernel does not let anybody change
+	Failed  int             `json:"failed"`         // number of settings that could not be written
 }
 
 type preparedStep struct {
-	Kind   string       `json:"kind"`            // of setting
-	Target string       `json:"target"`          // unit, interrupt or file
+	Kind   string       `json:"kind"`            // kind of setting
+	Target string       `json:"target"`          // name of the unit, interrupt or file
 	From   string       `json:"from"`            // value before
 	To     string       `json:"to"`              // value afterwards
-	Reason words.Reason `json:"reason"`          // in words
-	State  string       `json:"state"`           // planned, done, kept by the kernel, failed
-	Error  string       `json:"error,omitempty"` // why it failed; empty when it did not
+	Reason words.Reason `json:"reason"`          // why, in a sentence
+	State  string       `json:"state"`           // how far it has come: planned, done, kept by the kernel or failed
+	Error  string       `json:"error,omitempty"` // why it failed; absent when it did not
 }
 
 func (d *preparation) print(e *Env, dryRun bool) error {

@@ -76,6 +76,7 @@ Exit status: 1 work stands in the way; the line names it.`,
 	return c
 }
 
+// partitionAnswer is the partition of the host.
 type partitionAnswer struct {
 	Schema string `json:"schema"`
 	api.Partition

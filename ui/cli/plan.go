@@ -205,27 +205,28 @@ func anyRefused(results []planned) bool {
 	return false
 }
 
+// planDocument is where the workloads of a specification would go.
 type planDocument struct {
 	Schema     string          `json:"schema"`
-	Placements []planPlacement `json:"placements"` // after the last decision
-	Decisions  []plan.Decision `json:"decisions"`  // in the order of the workloads
+	Placements []planPlacement `json:"placements"` // placements after the last decision
+	Decisions  []plan.Decision `json:"decisions"`  // decisions, in the order of the workloads
 }
 
 type planPlacement struct {
-	Workload  workload.ID      `json:"workload"`                // that is placed
-	Class     workload.Class   `json:"class"`                   // what it is promised
-	Home      topology.NodeSet `json:"home"`                    // nodes
-	CPUs      topology.CPUSet  `json:"cpus"`                    // that it may use
-	Pins      []topology.CPUID `json:"pins,omitempty"`          // the CPU of each vCPU of dedicated work
-	Idle      topology.CPUSet  `json:"idle"`                    // siblings that nobody uses
-	Bound     bool             `json:"bound"`                   // memory is bound to the home
-	HugePage  topology.KiB     `json:"huge_page_kib,omitempty"` // KiB of a page; 0 base pages
-	MemoryKiB []planMemory     `json:"memory"`                  // by node
+	Workload  workload.ID      `json:"workload"`                // ID of the workload
+	Class     workload.Class   `json:"class"`                   // class: what it is promised
+	Home      topology.NodeSet `json:"home"`                    // home nodes
+	CPUs      topology.CPUSet  `json:"cpus"`                    // CPUs that it may use
+	Pins      []topology.CPUID `json:"pins,omitempty"`          // CPU of each vCPU, in the order of the vCPUs; dedicated work only
+	Idle      topology.CPUSet  `json:"idle"`                    // SMT siblings that are kept idle beside it
+	Bound     bool             `json:"bound"`                   // whether memory is bound to the home
+	HugePage  topology.KiB     `json:"huge_page_kib,omitempty"` // size of its huge pages, KiB; absent for ordinary pages
+	MemoryKiB []planMemory     `json:"memory"`                  // memory that is booked, by node
 }
 
 type planMemory struct {
-	Node topology.NodeID `json:"node"` // that it lies on
-	KiB  topology.KiB    `json:"kib"`  // that lie there
+	Node topology.NodeID `json:"node"` // node ID of the kernel
+	KiB  topology.KiB    `json:"kib"`  // memory on that node, KiB
 }
 
 func planJSON(results []planned, l *place.Ledger) planDocument {

@@ -441,7 +441,7 @@ type measurePlan struct {
 // measureDiff is how two measurements differ: `probe diff --json`.
 type measureDiff struct {
 	Schema  string           `json:"schema"`
-	Changes []measure.Change `json:"changes"` // every number that both have
+	Changes []measure.Change `json:"changes"` // numbers that both files have
 }
 
 func printPlan(e *Env, p measure.Plan, asJSON bool) error {

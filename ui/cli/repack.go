@@ -158,35 +158,35 @@ func admittedAll(all []admission) bool {
 
 type repackDocument struct {
 	Schema     string          `json:"schema"`     // homenode-repack/2
-	Workloads  []repackAnswer  `json:"workloads"`  // an answer for each that was asked about
-	Placements []planPlacement `json:"placements"` // when all is done
+	Workloads  []repackAnswer  `json:"workloads"`  // answers, one for each workload that was asked about
+	Placements []planPlacement `json:"placements"` // placements when all moves are done
 }
 
 type repackAnswer struct {
-	Workload workload.ID       `json:"workload"`         // that was asked about
-	Outcome  string            `json:"outcome"`          // fits, moves or refused
-	Place    *planPlacement    `json:"place"`            // null when refused
-	Moves    []repackMove      `json:"moves"`            // in the order to make
-	MovedKiB topology.KiB      `json:"moved_kib"`        // memory that all moves take along
-	AtLeast  int               `json:"at_least"`         // no plan has fewer moves; proven
-	Tried    bool              `json:"tried"`            // all plans of fewer moves that keep what moves on one node each were tried
-	CutOff   bool              `json:"cut_off"`          // the time was up
-	Steps    int               `json:"steps"`            // of the search
-	Worse    []place.Worsening `json:"worse"`            // workloads whose accesses would cost more
-	Reasons  []words.Reason    `json:"reasons"`          // in words
-	Decision plan.Decision     `json:"decision"`         // on the workload itself
-	Nearer   *repackAnswer     `json:"nearer,omitempty"` // with moves it would come nearer to its memory
+	Workload workload.ID       `json:"workload"`         // ID of the workload
+	Outcome  string            `json:"outcome"`          // answer: fits, moves or refused
+	Place    *planPlacement    `json:"place"`            // where it would go; null when refused
+	Moves    []repackMove      `json:"moves"`            // moves of other workloads, in the order to make them
+	MovedKiB topology.KiB      `json:"moved_kib"`        // memory that all moves take along, KiB
+	AtLeast  int               `json:"at_least"`         // proven lower bound of the number of moves
+	Tried    bool              `json:"tried"`            // whether all plans with fewer moves were tried that keep each moved workload on one node
+	CutOff   bool              `json:"cut_off"`          // whether the search ended at its limit
+	Steps    int               `json:"steps"`            // steps of the search
+	Worse    []place.Worsening `json:"worse"`            // workloads that fare worse afterwards
+	Reasons  []words.Reason    `json:"reasons"`          // reasons, the weightiest first
+	Decision plan.Decision     `json:"decision"`         // decision on the workload itself
+	Nearer   *repackAnswer     `json:"nearer,omitempty"` // the answer with moves that bring it nearer to its memory; absent without such
 }
 
 type repackMove struct {
-	Workload  workload.ID    `json:"workload"`      // that moves
+	Workload  workload.ID    `json:"workload"`      // ID of the workload that moves
 	From      planPlacement  `json:"from"`          // where it is
 	To        planPlacement  `json:"to"`            // where it would be
-	MovedKiB  topology.KiB   `json:"moved_kib"`     // memory that it takes along
-	Temporary bool           `json:"temporary"`     // it steps aside and moves again
-	Before    float64        `json:"access_before"` // expected cost of its accesses, 1 is all local
-	After     float64        `json:"access_after"`  // the same after the move
-	Reasons   []words.Reason `json:"reasons"`       // in words
+	MovedKiB  topology.KiB   `json:"moved_kib"`     // memory that it takes along, KiB
+	Temporary bool           `json:"temporary"`     // whether it moves again later in this plan
+	Before    float64        `json:"access_before"` // mean cost of its accesses before, where all local is 1
+	After     float64        `json:"access_after"`  // mean cost of its accesses afterwards, where all local is 1
+	Reasons   []words.Reason `json:"reasons"`       // reasons, the weightiest first
 }
 
 func repackJSON(all []admission, l *place.Ledger) repackDocument {
@@ -309,24 +309,24 @@ func printWorse(w io.Writer, p view.Paint, worse []place.Worsening) {
 
 type restoreDocument struct {
 	Schema     string            `json:"schema"`     // homenode-restore/2
-	Remote     []restoreRemote   `json:"remote"`     // the farthest first
-	Moves      []repackMove      `json:"moves"`      // in their order
-	MovedKiB   topology.KiB      `json:"moved_kib"`  // memory that all moves take along
-	Gain       float64           `json:"gain"`       // vCPUs whose every access costs one local access less
-	Most       float64           `json:"most"`       // no plan gains more; proven
-	CutOff     bool              `json:"cut_off"`    // the search ended at its limit
-	Steps      int               `json:"steps"`      // of the search
-	Worse      []place.Worsening `json:"worse"`      // workloads whose accesses would cost more
-	Reasons    []words.Reason    `json:"reasons"`    // in words
-	Placements []planPlacement   `json:"placements"` // when all is done
+	Remote     []restoreRemote   `json:"remote"`     // workloads off their memory, the farthest first
+	Moves      []repackMove      `json:"moves"`      // moves, in the order to make them
+	MovedKiB   topology.KiB      `json:"moved_kib"`  // memory that all moves take along, KiB
+	Gain       float64           `json:"gain"`       // what all moves gain: vCPUs times local accesses saved for each access
+	Most       float64           `json:"most"`       // proven upper bound of what can be gained, in the unit of gain
+	CutOff     bool              `json:"cut_off"`    // whether the search ended at its limit
+	Steps      int               `json:"steps"`      // steps of the search
+	Worse      []place.Worsening `json:"worse"`      // workloads that fare worse afterwards
+	Reasons    []words.Reason    `json:"reasons"`    // reasons, the weightiest first
+	Placements []planPlacement   `json:"placements"` // placements when all moves are done
 }
 
 type restoreRemote struct {
-	Workload workload.ID `json:"workload"`       // that is not all local
-	Access   float64     `json:"access"`         // mean access cost now, local being 1
-	Restored float64     `json:"restored"`       // after the moves
-	Least    float64     `json:"least"`          // no place on this host is nearer
-	Stay     string      `json:"stay,omitempty"` // why it must not move
+	Workload workload.ID `json:"workload"`       // ID of the workload
+	Access   float64     `json:"access"`         // mean cost of its accesses now, where all local is 1
+	Restored float64     `json:"restored"`       // the same after the moves
+	Least    float64     `json:"least"`          // the least that any place on this host allows
+	Stay     string      `json:"stay,omitempty"` // why it must not move; absent when it may
 }
 
 func restore(l *place.Ledger, running []place.Runner, o *repackOptions) place.Restoring {

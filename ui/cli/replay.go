@@ -23,13 +23,13 @@ type Flight interface {
 	Close() error
 }
 
-// replayResult is the JSON of replay.
+// replayResult is what a replay of the flight recorder found.
 type replayResult struct {
 	Schema string            `json:"schema"`            // homenode-replay/2
-	Policy string            `json:"policy"`            // that was asked for
-	Replay *control.Replayed `json:"replay,omitempty"`  // what was decided again
-	WhatIf []balance.WhatIf  `json:"what_if,omitempty"` // what other policies would have done
-	Torn   bool              `json:"torn"`              // a file ends within a tick
+	Policy string            `json:"policy"`            // policy that was asked for
+	Replay *control.Replayed `json:"replay,omitempty"`  // what was decided again; absent with --what-if
+	WhatIf []balance.WhatIf  `json:"what_if,omitempty"` // what other policies would have done; with --what-if
+	Torn   bool              `json:"torn"`              // whether a file of the log ends within an entry
 }
 
 func replayCommand(e *Env) *cobra.Command {

@@ -302,7 +302,7 @@ func helpCommand() *cobra.Command {
 // versionAnswer is the version of this program.
 type versionAnswer struct {
 	Schema  string `json:"schema"`
-	Version string `json:"version"` // as of the release, such as 1.2.3; a commit where it is none
+	Version string `json:"version"` // release such as 1.2.3, or the commit where it is none
 }
 
 func versionCommand(e *Env) *cobra.Command {

@@ -160,10 +160,10 @@ func fill(want *api.Want, class, memory, command string) error {
 	return nil
 }
 
-// dryStart is what --dry-run prints.
+// dryStart is where run would start the command.
 type dryStart struct {
 	api.Home
-	Policy string `json:"memory_policy,omitempty"` // in words; absent where it is left as it is
+	Policy string `json:"memory_policy,omitempty"` // memory policy, in words; absent where it is left as it is
 }
 
 // unkept is what follows from that a run could not be written down, and why it could not.

@@ -308,16 +308,18 @@ func (s *Start) memoryLine() string {
 var placingFlags = []string{"class", "cpus", "memory", "near", "nodes", "cpus-list", "cpunodebind", "membind", "preferred", "preferred-many",
 	"interleave", "weighted-interleave", "localalloc", "balancing", "nice", "scope", "unit", "name", "dry-run", "or-anyway", "quiet"}
 
-// shown is what run --show tells.
+// shown is what holds for a command that starts here.
 type shown struct {
-	Schema      string           `json:"schema"`
-	Policy      string           `json:"policy"`       // in the words of numa_maps: default, bind, prefer, "prefer (many)", interleave, "weighted interleave", local
-	PolicyNodes topology.NodeSet `json:"policy_nodes"` // of the policy; empty where it names none
-	CPUs        topology.CPUSet  `json:"cpus"`         // affinity
+	Schema string `json:"schema"`
+	// Policy is memory policy, as in /proc/PID/numa_maps: default, bind, prefer, "prefer (many)",
+	// interleave, "weighted interleave" or local.
+	Policy      string           `json:"policy"`
+	PolicyNodes topology.NodeSet `json:"policy_nodes"` // nodes of the memory policy; empty where it names none
+	CPUs        topology.CPUSet  `json:"cpus"`         // CPUs of the affinity
 	CPUNodes    topology.NodeSet `json:"cpu_nodes"`    // nodes of these CPUs
-	Mems        topology.NodeSet `json:"mems"`         // nodes that memory may come from
-	AllowedCPUs topology.CPUSet  `json:"allowed_cpus"` // of the cpuset
-	Nice        int              `json:"nice"`         // value, -20 to 19
+	Mems        topology.NodeSet `json:"mems"`         // nodes that memory may come from, by the cpuset
+	AllowedCPUs topology.CPUSet  `json:"allowed_cpus"` // CPUs that the cpuset allows
+	Nice        int              `json:"nice"`         // nice value, -20 to 19
 }
 
 func show(c *cobra.Command, e *Env, args []string, asJSON bool) error {

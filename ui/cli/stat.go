@@ -24,13 +24,13 @@ type MemoryFigures interface {
 	Processes(ctx context.Context, pids []int) (workload.Figures, []workload.Unread)
 }
 
-// stat is what `homenode stat --json` prints.
+// stat is memory by node, as numastat(8) has it.
 type stat struct {
 	Schema   string      `json:"schema"`
-	Workload workload.ID `json:"workload,omitempty"` // that was named; absent for nodes and for a bare PID
-	PIDs     []int       `json:"pids,omitempty"`     // that were asked; absent for nodes
+	Workload workload.ID `json:"workload,omitempty"` // ID of the workload that was named; absent for the whole machine and for a bare PID
+	PIDs     []int       `json:"pids,omitempty"`     // PIDs that were read; absent for the whole machine
 	workload.Figures
-	Unread []workload.Unread `json:"unread,omitempty"` // of PIDs, and not in the figures
+	Unread []workload.Unread `json:"unread,omitempty"` // processes that could not be read and are not in the figures
 }
 
 func statCommand(e *Env) *cobra.Command {

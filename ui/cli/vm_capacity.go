@@ -90,12 +90,12 @@ func fits(p view.Paint, n int) string {
 
 type capacityDocument struct {
 	Schema  string           `json:"schema"`
-	Flavors []capacityFlavor `json:"flavors"` // in the order of the catalogue
+	Flavors []capacityFlavor `json:"flavors"` // flavors, in the order of the catalogue
 }
 
 type capacityFlavor struct {
-	Flavor   string       `json:"flavor"`                 // by name
-	Now      int          `json:"fit_now"`                // guests of it that fit now
-	Repacked *int         `json:"fit_repacked,omitempty"` // guests that fit when others may be moved
-	Why      words.Reason `json:"refused_because"`        // no more fit
+	Flavor   string       `json:"flavor"`                 // name of the flavor
+	Now      int          `json:"fit_now"`                // guests of this flavor that fit now
+	Repacked *int         `json:"fit_repacked,omitempty"` // guests of this flavor that fit when others may be moved; with --repack
+	Why      words.Reason `json:"refused_because"`        // why no more fit
 }

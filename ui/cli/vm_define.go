@@ -136,12 +136,12 @@ func define(c *cobra.Command, e *Env, s *existing, o *guest.Order, home *guest.H
 // defined is a guest that was, or with --dry-run would be, made known to libvirt.
 type defined struct {
 	Schema    string         `json:"schema"`
-	Name      string         `json:"name"`      // of the guest
-	Flavor    string         `json:"flavor"`    // by name
-	Defined   bool           `json:"defined"`   // false: --dry-run
-	Placement planPlacement  `json:"placement"` // of the guest
-	Reasons   []words.Reason `json:"reasons"`   // in words
-	XML       string         `json:"xml"`       // domain definition for libvirt
+	Name      string         `json:"name"`      // name of the guest
+	Flavor    string         `json:"flavor"`    // name of the flavor
+	Defined   bool           `json:"defined"`   // whether libvirt has it now; false with --dry-run
+	Placement planPlacement  `json:"placement"` // where the guest is placed
+	Reasons   []words.Reason `json:"reasons"`   // reasons, the weightiest first
+	XML       string         `json:"xml"`       // definition for libvirt (domain XML)
 }
 
 // clear makes floating guests leave the CPUs of a home before somebody comes to

@@ -6,40 +6,40 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// flavorsDocument is the catalogue, in its order.
+// flavorsDocument is the catalogue of flavors.
 type flavorsDocument struct {
 	Schema  string       `json:"schema"`
-	Flavors []flavorJSON `json:"flavors"` // in the order of the catalogue
+	Flavors []flavorJSON `json:"flavors"` // flavors, in the order of the catalogue
 }
 
 // flavorJSON is a flavor with the keys of the catalogue and with units; 0 is no limit,
 // no huge pages or left to the engine, as there.
 type flavorJSON struct {
-	Name       string             `json:"name"`              // of the flavor
-	Family     string             `json:"family"`            // that it belongs to
-	Class      workload.Class     `json:"class"`             // what its guests are promised
-	VCPUs      int                `json:"vcpus"`             // of a guest
-	Memory     topology.KiB       `json:"memory_kib"`        // KiB of a guest
-	HugePage   topology.KiB       `json:"huge_page_kib"`     // KiB of a page that backs it; 0 base pages
-	SMT        workload.SMTPolicy `json:"smt"`               // what it may share cores with
-	MaxNodes   int                `json:"max_nodes"`         // that a guest may span
-	Importance int                `json:"importance"`        // 0 to 100
+	Name       string             `json:"name"`              // name of the flavor
+	Family     string             `json:"family"`            // family that it belongs to
+	Class      workload.Class     `json:"class"`             // class: what its guests are promised
+	VCPUs      int                `json:"vcpus"`             // vCPUs of a guest
+	Memory     topology.KiB       `json:"memory_kib"`        // memory of a guest, KiB
+	HugePage   topology.KiB       `json:"huge_page_kib"`     // size of its huge pages, KiB; 0 ordinary pages
+	SMT        workload.SMTPolicy `json:"smt"`               // SMT policy: which cores it may share
+	MaxNodes   int                `json:"max_nodes"`         // most nodes that a guest may span; 0 no limit
+	Importance int                `json:"importance"`        // importance, 0 to 100
 	Emulator   guest.Emulator     `json:"emulator"`          // where QEMU's own threads run
-	IOThreads  int                `json:"iothreads"`         // number of them
-	Queues     int                `json:"nic_queues"`        // of its network card
-	Network    topology.KiB       `json:"network_kib_per_s"` // KiB/s that it may use; 0 no limit
-	NVMe       int                `json:"nvme"`              // drives passed through
-	Disk       flavorDisk         `json:"disk"`              // its system disk
+	IOThreads  int                `json:"iothreads"`         // number of IOThreads
+	Queues     int                `json:"nic_queues"`        // queues of its network card; 0 is chosen by homenode
+	Network    topology.KiB       `json:"network_kib_per_s"` // network limit, KiB/s; 0 no limit
+	NVMe       int                `json:"nvme"`              // number of NVMe drives passed through
+	Disk       flavorDisk         `json:"disk"`              // limits of the system disk
 }
 
 // flavorDisk is the limits of a system disk; 0 is none.
 type flavorDisk struct {
-	IOPS       int64        `json:"iops"`              // operations a second
-	IOPSPerGiB int64        `json:"iops_per_gib"`      // as many more for each GiB of the disk
-	MostIOPS   int64        `json:"most_iops"`         // operations a second at most
-	Rate       topology.KiB `json:"kib_per_s"`         // KiB a second
-	RatePerGiB topology.KiB `json:"kib_per_s_per_gib"` // as many more for each GiB of the disk
-	MostRate   topology.KiB `json:"most_kib_per_s"`    // KiB a second at most
+	IOPS       int64        `json:"iops"`              // operations a second; 0 no limit
+	IOPSPerGiB int64        `json:"iops_per_gib"`      // operations a second more for each GiB of the disk
+	MostIOPS   int64        `json:"most_iops"`         // most operations a second; 0 no limit
+	Rate       topology.KiB `json:"kib_per_s"`         // KiB a second; 0 no limit
+	RatePerGiB topology.KiB `json:"kib_per_s_per_gib"` // KiB a second more for each GiB of the disk
+	MostRate   topology.KiB `json:"most_kib_per_s"`    // most KiB a second; 0 no limit
 }
 
 func flavorsJSON(c guest.Catalogue) flavorsDocument {

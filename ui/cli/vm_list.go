@@ -64,29 +64,29 @@ homenode decides where a guest runs: such a guest is left alone.`,
 
 type guestsDocument struct {
 	Schema string     `json:"schema"`
-	Guests []guestRow `json:"guests"` // by rising name
+	Guests []guestRow `json:"guests"` // guests, by rising name
 }
 
 type guestRow struct {
-	Name     string           `json:"name"`              // in libvirt
-	UUID     string           `json:"uuid,omitempty"`    // in libvirt
-	Flavor   string           `json:"flavor,omitempty"`  // that it was made of
-	Class    workload.Class   `json:"class"`             // what it is promised
-	VCPUs    int              `json:"vcpus"`             // of the guest
-	Memory   topology.KiB     `json:"memory_kib"`        // KiB of the guest
-	Nodes    topology.NodeSet `json:"nodes"`             // of its home
-	CPUs     topology.CPUSet  `json:"cpus"`              // that its vCPUs may use
-	Pins     []topology.CPUID `json:"pins,omitempty"`    // the CPU of each vCPU of a dedicated guest
+	Name     string           `json:"name"`              // name in libvirt
+	UUID     string           `json:"uuid,omitempty"`    // UUID in libvirt
+	Flavor   string           `json:"flavor,omitempty"`  // name of the flavor that it was made of; absent without one
+	Class    workload.Class   `json:"class"`             // class: what it is promised
+	VCPUs    int              `json:"vcpus"`             // vCPUs of the guest
+	Memory   topology.KiB     `json:"memory_kib"`        // memory of the guest, KiB
+	Nodes    topology.NodeSet `json:"nodes"`             // home nodes
+	CPUs     topology.CPUSet  `json:"cpus"`              // CPUs that its vCPUs may use
+	Pins     []topology.CPUID `json:"pins,omitempty"`    // CPU of each vCPU, in the order of the vCPUs; dedicated guests only
 	Emulator topology.CPUSet  `json:"emulator_cpus"`     // CPUs of QEMU's own threads
-	Running  bool             `json:"running"`           // it runs now
-	Placed   bool             `json:"placed"`            // homenode's mark is on it
-	Next     *guestHome       `json:"next,omitempty"`    // where it goes at its next start, when that is elsewhere
-	Manual   string           `json:"held_by,omitempty"` // who else decides where it runs
+	Running  bool             `json:"running"`           // whether it runs now
+	Placed   bool             `json:"placed"`            // whether homenode placed it
+	Next     *guestHome       `json:"next,omitempty"`    // where it starts next time, when that is elsewhere
+	Manual   string           `json:"held_by,omitempty"` // who else decides where it runs; absent when nobody does
 }
 
 type guestHome struct {
-	Nodes topology.NodeSet `json:"nodes"` // of the home
-	CPUs  topology.CPUSet  `json:"cpus"`  // of the home
+	Nodes topology.NodeSet `json:"nodes"` // home nodes
+	CPUs  topology.CPUSet  `json:"cpus"`  // CPUs of the home
 }
 
 func guestState(g *guest.Guest) string {
