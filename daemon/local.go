@@ -227,6 +227,7 @@ func (l *Local) Undo(ctx context.Context, which api.Which) (api.UndoResult, erro
 	if err != nil {
 		return out, err
 	}
+	out.Workload = id // what `homenode run` has set of it may be known elsewhere
 	err = l.with(ctx, l.OpenUndo, control.Which{ID: id, All: which.All}, func(d *Daemon) error {
 		if id != "" && !slices.ContainsFunc(d.View().Journal, func(e plan.Entry) bool { return e.Workload == id }) {
 			return &api.Error{Code: api.NotFound, Text: fmt.Sprintf("nothing of %q was changed", id)}
@@ -255,8 +256,8 @@ func (l *Local) Resume(ctx context.Context, which api.Which) (out api.Resumed, e
 	return out, err
 }
 
-// named is the ID of the one workload that is meant. The host is looked at only where what
-// an earlier daemon left does not tell.
+// named is the ID of the one workload that is meant, of what runs and what an earlier daemon
+// left. The host is looked at only for a name that is not the ID of what was left.
 func (l *Local) named(ctx context.Context, which api.Which) (workload.ID, error) {
 	if which.All || which.ID == "" {
 		return which.ID, nil
@@ -274,10 +275,10 @@ func (l *Local) named(ctx context.Context, which api.Which) (workload.ID, error)
 	defer d.stop()
 	of := d.lineage(string(which.ID))
 	id, f := d.View().FindKnown(which.ID, of)
-	if f == nil || f.Code != control.NotFound {
-		return id, wireError(f)
+	if f == nil && id == which.ID {
+		return id, nil
 	}
-	if d, err = l.look(ctx); err == nil {
+	if d, err = l.look(ctx); err == nil { // what else has the name
 		id, f = d.View().FindKnown(which.ID, of)
 	}
 	return id, wireError(f)

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -147,5 +148,33 @@ func TestLookKnowsRuns(t *testing.T) {
 	}
 	if atHome != len(all) {
 		t.Errorf("%d of %d are at home: %+v", atHome, len(all), s.Workloads)
+	}
+}
+
+// TestUndoByNameWithoutDaemon: a name means what it means to every command: of what is in the
+// journal and what runs. Several that fit are listed, and nothing is undone.
+func TestUndoByNameWithoutDaemon(t *testing.T) {
+	m := newMachine(t, 2, 8)
+	m.add("x/db.service", 3, 1<<20, 0, 1)
+	r := newRig(t, m, true)
+	r.ticks(6)
+	if all, err := r.store.Journal(); err != nil || len(all) == 0 {
+		t.Fatal("nothing was changed", err)
+	}
+	m.add("y/db.service", 3, 1<<20, 0)
+	open := func() (Store, error) { return longStore{r.store}, nil }
+	undo := func(name workload.ID) (api.UndoResult, error) {
+		l := &Local{Open: open, OpenUndo: open, OpenRead: open, Options: r.options(true)}
+		return l.Undo(t.Context(), api.Which{ID: name, DryRun: true})
+	}
+	var refused *api.Error
+	if _, err := undo("db"); !errors.As(err, &refused) || refused.Code != api.BadRequest || !strings.Contains(refused.Text, "/x/db.service, /y/db.service") {
+		t.Errorf("db is two: %v", err)
+	}
+	if r, err := undo("/x/db.service"); err != nil || len(r.Restored) == 0 {
+		t.Errorf("by ID: %+v %v", r, err)
+	}
+	if r, err := undo("/y/db.service"); !errors.As(err, &refused) || refused.Code != api.NotFound || r.Workload != "/y/db.service" {
+		t.Errorf("of which nothing was changed: %+v %v", r, err)
 	}
 }

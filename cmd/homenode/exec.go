@@ -33,6 +33,9 @@ func execAt(s cli.Start, path string, argv []string) error {
 		if s.Memory == cli.MemoryHomeBound || s.Memory == cli.MemoryBind {
 			o.Mems = s.Nodes
 		}
+		if err := keepScope(o); err != nil {
+			return cli.Forbidden(fmt.Errorf("--scope: undo could not put back what it sets: %w", err))
+		}
 		if _, err := scope.Enter(context.Background(), o); err != nil {
 			return cli.Forbidden(err)
 		}

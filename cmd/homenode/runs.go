@@ -5,7 +5,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/homenode/homenode/host/observe"
 	"github.com/homenode/homenode/host/process"
 	"github.com/homenode/homenode/host/runs"
+	"github.com/homenode/homenode/host/scope"
 )
 
 // systemRuns is the registry of root, which all believe.
@@ -162,6 +164,88 @@ func keep(want api.Want, home api.Home) error {
 	return own.Put(runs.Run{Process: want.Process, Name: want.Name, Had: had, Placement: p, Exact: want.Exact != nil, Ledger: true})
 }
 
+// keepScope writes down what a scope will be restricted to, before it is.
+func keepScope(o scope.Options) error {
+	if o.CPUs.Empty() && o.Mems.Empty() {
+		return nil
+	}
+	p, err := self()
+	if err != nil {
+		return err
+	}
+	own := ownRuns()
+	unlock, err := own.Lock()
+	if err != nil {
+		return nil // the run is not written down either, which has been told
+	}
+	defer unlock()
+	return own.PutScope(p, runs.Scope{Unit: scope.Name(o.Unit), CPUs: o.CPUs, Mems: o.Mems})
+}
+
+// meant is those of some living runs that a name means, as it does everywhere; those in a
+// cgroup are meant by it together.
+func meant(living []runs.Run, which api.Which) ([]runs.Run, error) {
+	if which.All {
+		return living, nil
+	}
+	root := observe.Root(machine)
+	all := make([]workload.Named, len(living))
+	for i, run := range living {
+		all[i] = workload.Named{ID: run.Placement.Workload, Name: run.Name, Cgroup: observe.LineageOf(root, run.Process.PID).Cgroup, Processes: []workload.Process{run.Process}}
+	}
+	var of workload.Lineage
+	if pid, ok := workload.PIDOf(string(which.ID)); ok {
+		of = observe.LineageOf(root, pid)
+	}
+	found := workload.Find(all, string(which.ID), of)
+	if len(found) > 1 && !strings.HasPrefix(string(which.ID), "/") {
+		return nil, &api.Error{Code: api.BadRequest, Text: words.Because(words.SeveralNamed, string(which.ID), len(found), words.List(found)).String()}
+	}
+	return slices.DeleteFunc(living, func(r runs.Run) bool { return !slices.Contains(found, r.Placement.Workload) }), nil
+}
+
+// undoScopes takes from scopes of systemd what living runs of this user restricted them to;
+// what has been set anew since is not touched. It comes before all else is put back: a
+// process gets no CPU that its cgroup has not.
+func undoScopes(ctx context.Context, which api.Which) (out api.UndoResult, err error) {
+	own := ownRuns()
+	living, err := own.Living(os.Geteuid())
+	if err != nil {
+		return out, nil // undoRuns tells
+	}
+	living = slices.DeleteFunc(living, func(r runs.Run) bool { return r.Scope == nil })
+	if living, err = meant(living, which); err != nil {
+		return out, nil // whoever knows all that runs may know which is meant
+	}
+	for _, run := range living {
+		s := run.Scope
+		cpus, mems, err := scope.Read(ctx, s.Unit)
+		for _, x := range []struct {
+			kind     plan.SettingKind
+			now, set string
+		}{{plan.UnitCPUs, cpus.String(), s.CPUs.String()}, {plan.UnitMems, mems.String(), s.Mems.String()}} {
+			e := plan.Entry{Time: time.Now(), Workload: run.Placement.Workload, Kind: x.kind, Path: s.Unit, New: x.set, State: plan.Applied}
+			bad := err
+			switch {
+			case x.set == "" || bad == nil && x.now == "":
+				continue
+			case bad == nil && x.now != x.set:
+				out.Theirs = append(out.Theirs, e)
+				continue
+			case bad == nil && !which.DryRun:
+				bad = scope.Free(ctx, s.Unit, x.kind)
+			}
+			if bad != nil {
+				out.Failed = append(out.Failed, api.UndoFailure{Entry: e, Error: bad.Error()})
+				continue
+			}
+			e.State = plan.Restored
+			out.Restored = append(out.Restored, e)
+		}
+	}
+	return out, nil
+}
+
 // undoRuns gives living runs of this user back the CPUs that they had. What has been set anew
 // since is not touched.
 func undoRuns(ctx context.Context, which api.Which, daemon bool) (out api.UndoResult, err error) {
@@ -175,14 +259,16 @@ func undoRuns(ctx context.Context, which api.Which, daemon bool) (out api.UndoRe
 	}
 	defer unlock()
 	living, err := own.Living(os.Geteuid())
+	if err == nil {
+		living, err = meant(living, which)
+	}
 	if err != nil {
 		return out, err
 	}
 	driver := process.New(process.Options{Root: os.DirFS("/")})
 	for _, run := range living {
 		id := run.Placement.Workload
-		if daemon && run.Ledger || run.Had.Empty() || run.Placement.CPUs.Empty() ||
-			!which.All && which.ID != id && string(which.ID) != run.Name && string(which.ID) != strconv.Itoa(run.Process.PID) {
+		if daemon && run.Ledger || run.Had.Empty() || run.Placement.CPUs.Empty() {
 			continue
 		}
 		now, err := process.AffinityOf(run.Process.PID)

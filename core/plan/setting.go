@@ -25,6 +25,7 @@ const (
 	RPSCPUs           SettingKind = "rps_cpus"               // Path is "PCI/DEV/rx-N": a receive queue
 	XPSCPUs           SettingKind = "xps_cpus"               // Path is "PCI/DEV/tx-N": a transmit queue
 	UnitCPUs          SettingKind = "AllowedCPUs"            // Path is a slice or scope of systemd
+	UnitMems          SettingKind = "AllowedMemoryNodes"     // Path is a scope of systemd
 	HostFile          SettingKind = "file"                   // Path is below "/", one of those host/prepare knows
 	HostIRQ           SettingKind = "host-irq"               // Path is "N/NAME": an interrupt by number and handler
 	QueueCount        SettingKind = "queues"                 // Path is "PCI/DEV": the queue pairs of a network device, a number

@@ -163,6 +163,35 @@ func systemdScope(t *T) {
 	home := t.unitAtHome("job.scope", 0)
 	t.must(capture([]string{installed, "run", "--scope", "--class", "dedicated", "--", "true"}, "run --scope --class dedicated"), exitUsage)
 	t.must(capture([]string{installed, "run", "--scope", "--unit", "job", "--", "true"}, "run --scope with the name of another"), exitForbidden)
+
+	// Undo takes the restrictions of the scope away, and then gives the process its CPUs back.
+	allowed := func(pid int) string {
+		for _, may := range allowed(pid) {
+			return fmt.Sprint(may)
+		}
+		return ""
+	}
+	want := allowed(os.Getpid())
+	if out := t.must(capture([]string{installed, "undo", "job.scope"}, "undo job.scope"), exitOK).out; !strings.Contains(out, "AllowedCPUs job.scope: "+strings.ReplaceAll(cpus, " ", ",")) {
+		t.Fatalf("undo says %q", out)
+	}
+	if now, file := t.show("job.scope", "AllowedCPUs"), readText(cgroupRoot+scope+"/cpuset.cpus"); now != "" || file != "" {
+		t.Fatalf("after undo AllowedCPUs is %q, cpuset.cpus %q", now, file)
+	}
+	if now := allowed(c.Process.Pid); now != want {
+		t.Fatalf("after undo %d may use CPUs %s, others %s", c.Process.Pid, now, want)
+	}
+	bound := exec.Command(installed, "run", "--quiet", "--scope", "--unit", "bound", "--cpus", "1", "--membind", "1", "--", "/bin/sleep", "infinity")
+	t.Do(bound.Start())
+	t.Defer(func() { capture([]string{"systemctl", "stop", "bound.scope"}, ""); bound.Wait() })
+	t.until(systemdLimit, time.Second, "the other scope is there", func() (bool, string) {
+		s := t.show("bound.scope", "AllowedMemoryNodes")
+		return s == "1", s
+	})
+	t.must(capture([]string{installed, "undo", strconv.Itoa(bound.Process.Pid)}, "undo by PID"), exitOK)
+	if now := t.show("bound.scope", "AllowedCPUs") + t.show("bound.scope", "AllowedMemoryNodes"); now != "" {
+		t.Fatalf("after undo AllowedCPUs and AllowedMemoryNodes are %q", now)
+	}
 	t.command("systemctl", "stop", "job.scope")
 	t.until(systemdLimit, time.Second, "the scope goes with its processes", func() (bool, string) {
 		s := t.show("job.scope", "LoadState")

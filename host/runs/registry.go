@@ -29,6 +29,15 @@ type Run struct {
 	Placement workload.Placement `json:"placement"`
 	Exact     bool               `json:"exact,omitempty"`  // a person said where
 	Ledger    bool               `json:"ledger,omitempty"` // a daemon has written it down
+	Scope     *Scope             `json:"scope,omitempty"`  // of systemd that it is in; nil for none
+}
+
+// Scope is a scope of systemd with what `homenode run` restricts it to. Before that it was
+// not there, and so not restricted.
+type Scope struct {
+	Unit string           `json:"unit"`
+	CPUs topology.CPUSet  `json:"cpus"`
+	Mems topology.NodeSet `json:"mems"`
 }
 
 // Processes tells which processes are no more, as process.Live does.
@@ -259,6 +268,9 @@ func (r *Registry) Put(run Run) error {
 	name := plan.ProcessPath(run.Process)
 	if was, err := r.read(name); err == nil && was.Boot == r.Boot && !was.Had.Empty() {
 		run.Had = was.Had
+		if run.Scope == nil {
+			run.Scope = was.Scope
+		}
 	}
 	text, err := json.Marshal(run)
 	if err != nil {
@@ -291,6 +303,17 @@ func (r *Registry) write(path string, text []byte) error {
 		err = bad
 	}
 	return cmp.Or(err, f.Close())
+}
+
+// PutScope adds to the run of a process the scope that it is about to enter. A run that is
+// not written down has none.
+func (r *Registry) PutScope(p workload.Process, s Scope) error {
+	run, err := r.read(plan.ProcessPath(p))
+	if err != nil || run.Boot != r.Boot {
+		return nil
+	}
+	run.Scope = &s
+	return r.Put(run)
 }
 
 // Remove forgets a run.

@@ -37,19 +37,12 @@ func Enter(ctx context.Context, o Options) (unit string, err error) {
 	if _, err := os.Stat(cmp.Or(o.Booted, "/run/systemd/system")); err != nil {
 		return "", plan.Unsupported("--scope", "systemd, which does not run here")
 	}
-	unit = cmp.Or(o.Unit, fmt.Sprintf("homenode-%d", os.Getpid()))
-	if !strings.HasSuffix(unit, ".scope") {
-		unit += ".scope"
-	}
+	unit = Name(o.Unit)
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.Wait, 10*time.Second))
 	defer cancel()
-	dial := sd.NewUserConnectionContext
-	if os.Geteuid() == 0 {
-		dial = sd.NewSystemConnectionContext
-	}
 	c, err := dial(ctx)
 	if err != nil {
-		return "", fmt.Errorf("systemd: %w", err)
+		return "", err
 	}
 	defer c.Close()
 	done := make(chan string, 1)
@@ -68,6 +61,65 @@ func Enter(ctx context.Context, o Options) (unit string, err error) {
 		}
 		return "", ctx.Err()
 	}
+}
+
+// Name is the unit that Enter makes for Options.Unit.
+func Name(unit string) string {
+	if unit = cmp.Or(unit, fmt.Sprintf("homenode-%d", os.Getpid())); !strings.HasSuffix(unit, ".scope") {
+		unit += ".scope"
+	}
+	return unit
+}
+
+// dial reaches the manager that scopes of this user are of.
+func dial(ctx context.Context) (*sd.Conn, error) {
+	to := sd.NewUserConnectionContext
+	if os.Geteuid() == 0 {
+		to = sd.NewSystemConnectionContext
+	}
+	c, err := to(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("systemd: %w", err)
+	}
+	return c, nil
+}
+
+// Read is the CPUs and memory nodes that a scope of this user is restricted to; empty where
+// it is not. A unit that is gone has none.
+func Read(ctx context.Context, unit string) (cpus topology.CPUSet, mems topology.NodeSet, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	c, err := dial(ctx)
+	if err != nil {
+		return cpus, mems, err
+	}
+	defer c.Close()
+	read := func(property string) []byte {
+		p, bad := c.GetUnitTypePropertyContext(ctx, unit, "Scope", property)
+		if bad != nil {
+			err = cmp.Or(err, fmt.Errorf("systemd: %s of %s: %w", property, unit, bad))
+			return nil
+		}
+		b, _ := p.Value.Value().([]byte)
+		return b
+	}
+	cpus, mems = fromBits[topology.CPUID](read(string(plan.UnitCPUs))), fromBits[topology.NodeID](read(string(plan.UnitMems)))
+	return cpus, mems, err
+}
+
+// Free takes a restriction of a scope of this user away: plan.UnitCPUs or plan.UnitMems.
+func Free(ctx context.Context, unit string, kind plan.SettingKind) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	c, err := dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.SetUnitPropertiesContext(ctx, unit, true, sd.Property{Name: string(kind), Value: dbus.MakeVariant([]byte{})}); err != nil {
+		return fmt.Errorf("systemd: %s of %s: %w", kind, unit, err)
+	}
+	return nil
 }
 
 func (o *Options) properties() []sd.Property {
@@ -95,4 +147,15 @@ func bits[T ~int](s topology.Set[T]) []byte {
 		b[id/8] |= 1 << (id % 8)
 	}
 	return b
+}
+
+func fromBits[T ~int](bits []byte) (s topology.Set[T]) {
+	for i, b := range bits[:min(len(bits), topology.MaxID/8)] {
+		for k := range 8 {
+			if b&(1<<k) != 0 {
+				s.Add(T(8*i + k))
+			}
+		}
+	}
+	return s
 }

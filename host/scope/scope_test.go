@@ -169,3 +169,58 @@ func TestEnterFails(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// properties is what systemd says of the units that it was told of.
+type properties struct{ *manager }
+
+func (p properties) Get(_, name string) (dbus.Variant, *dbus.Error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if v, ok := p.asked[name]; ok {
+		return v, nil
+	}
+	return dbus.MakeVariant([]byte{}), nil
+}
+
+// SetUnitProperties is told of what is set.
+func (m *manager) SetUnitProperties(_ string, _ bool, set []property) *dbus.Error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range set {
+		m.asked[p.Name] = p.Value
+	}
+	return nil
+}
+
+// TestFree: what a scope was restricted to is read, and taken away one by one.
+func TestFree(t *testing.T) {
+	m := start(t)
+	o := Options{Unit: "batch", CPUs: topology.CPUs(0, 9), Mems: topology.Nodes(1), Booted: t.TempDir()}
+	unit, err := Enter(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := object + "/unit/batch_2escope" // sd_bus_path_encode(3)
+	if err := m.conn.Export(properties{m}, path, "org.freedesktop.DBus.Properties"); err != nil {
+		t.Fatal(err)
+	}
+	reads := func(cpus, mems string) {
+		t.Helper()
+		if c, n, err := Read(t.Context(), unit); err != nil || c.String() != cpus || n.String() != mems {
+			t.Errorf("CPUs %q nodes %q %v, want %q %q", c, n, err, cpus, mems)
+		}
+	}
+	reads("0,9", "1")
+	if err := Free(t.Context(), unit, plan.UnitCPUs); err != nil {
+		t.Fatal(err)
+	}
+	reads("", "1")
+	if err := Free(t.Context(), unit, plan.UnitMems); err != nil {
+		t.Fatal(err)
+	}
+	reads("", "")
+	m.conn.Close()
+	if _, _, err := Read(t.Context(), unit); err == nil {
+		t.Error("nobody answers, and there is no error")
+	}
+}

@@ -60,8 +60,14 @@ they are. Works with and without a running daemon.
 // the ID.
 func undone(c *cobra.Command, e *Env, b api.Backend, which *api.Which, asJSON bool) (unheld bool, err error) {
 	done := waiting(e, "waiting until everything is put back; page moves under way end first")
+	var scopes api.UndoResult
+	if e.UndoScopes != nil {
+		if scopes, err = e.UndoScopes(contextOf(c), *which); err != nil {
+			return false, err
+		}
+	}
 	r, err := b.Undo(contextOf(c), *which)
-	r, err = withRuns(c, e, b, which, r, err)
+	r, err = withRuns(c, e, b, which, scopes, r, err)
 	done()
 	if err != nil {
 		return false, err
@@ -118,7 +124,7 @@ func printUndo(e *Env, r api.UndoResult, dryRun bool) {
 }
 
 // withRuns adds what `homenode run` has set without a daemon, and no journal has.
-func withRuns(c *cobra.Command, e *Env, b api.Backend, which *api.Which, r api.UndoResult, err error) (api.UndoResult, error) {
+func withRuns(c *cobra.Command, e *Env, b api.Backend, which *api.Which, scopes, r api.UndoResult, err error) (api.UndoResult, error) {
 	_, daemon := b.(*api.Client)
 	var refused *api.Error
 	unknown := errors.As(err, &refused) && refused.Code == api.NotFound
@@ -126,6 +132,7 @@ func withRuns(c *cobra.Command, e *Env, b api.Backend, which *api.Which, r api.U
 		return r, err
 	}
 	more, bad := e.UndoRuns(contextOf(c), api.Which{ID: cmp.Or(r.Workload, which.ID), All: which.All, DryRun: which.DryRun}, daemon)
+	more.Restored, more.Theirs, more.Failed = append(scopes.Restored, more.Restored...), append(scopes.Theirs, more.Theirs...), append(scopes.Failed, more.Failed...)
 	n := len(more.Restored) + len(more.Theirs) + len(more.Failed)
 	switch {
 	case bad != nil && err == nil:
