@@ -223,12 +223,19 @@ func (l *Local) Partition(context.Context, api.Partition) (api.Partition, error)
 // Undo implements api.Backend.
 func (l *Local) Undo(ctx context.Context, which api.Which) (api.UndoResult, error) {
 	var out api.UndoResult
+	none := false // there is no journal
 	id, err := l.named(ctx, which)
 	if err != nil {
 		return out, err
 	}
 	out.Workload = id // what `homenode run` has set of it may be known elsewhere
-	err = l.with(ctx, l.OpenUndo, control.Which{ID: id, All: which.All}, func(d *Daemon) error {
+	open := func() (Store, error) {
+		s, err := l.OpenUndo()
+		var refused *api.Error
+		none = errors.As(err, &refused) && refused.Code == api.NotFound
+		return s, err
+	}
+	err = l.with(ctx, open, control.Which{ID: id, All: which.All}, func(d *Daemon) error {
 		if id != "" && !slices.ContainsFunc(d.View().Journal, func(e plan.Entry) bool { return e.Workload == id }) {
 			return &api.Error{Code: api.NotFound, Text: fmt.Sprintf("nothing of %q was changed", id)}
 		}
@@ -236,6 +243,11 @@ func (l *Local) Undo(ctx context.Context, which api.Which) (api.UndoResult, erro
 		out = wireUndone(r.Undo)
 		return err
 	})
+	if none && which.All { // and so all is as it was
+		out = wireUndone(&control.Undone{})
+		out.Unheld = true
+		return out, nil
+	}
 	return out, err
 }
 

@@ -178,3 +178,16 @@ func TestUndoByNameWithoutDaemon(t *testing.T) {
 		t.Errorf("of which nothing was changed: %+v %v", r, err)
 	}
 }
+
+// TestUndoAllWithoutJournal: where nothing was ever changed there is nothing to undo, and no
+// hold is left behind.
+func TestUndoAllWithoutJournal(t *testing.T) {
+	none := func() (Store, error) { return nil, &api.Error{Code: api.NotFound, Text: "no journal"} }
+	l := &Local{Open: none, OpenUndo: none, OpenRead: func() (Store, error) { return nil, nil }, Options: newRig(t, scattered(t), true).options(true)}
+	if r, err := l.Undo(t.Context(), api.Which{All: true}); err != nil || !r.Unheld || len(r.Restored) != 0 {
+		t.Errorf("%+v %v", r, err)
+	}
+	if _, err := l.Undo(t.Context(), api.Which{ID: "/a"}); err == nil {
+		t.Error("undo of one says nothing")
+	}
+}

@@ -199,8 +199,8 @@ func configOf(o cli.DaemonOptions) (config.Config, error) {
 	c := userConfig()
 	file := o.Config
 	if file == "" {
-		if _, err := os.Stat(configFile); err == nil {
-			file = configFile
+		if at := filepath.Join(machine, configFile); exists(at) {
+			file = at
 		}
 	}
 	if file != "" {
@@ -226,6 +226,20 @@ func configOf(o cli.DaemonOptions) (config.Config, error) {
 		c.Period = o.Period
 	}
 	return c, c.Validate()
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// localConfig is the configuration of a command without a daemon. Where --state-dir names no
+// folder it is that of root's daemon, which state_dir may name, or an ordinary user's own.
+func localConfig(stateDir string) (config.Config, error) {
+	if stateDir == "" && os.Geteuid() != 0 {
+		stateDir = defaultState()
+	}
+	return configOf(cli.DaemonOptions{StateDir: stateDir})
 }
 
 // userConfig is the defaults, with the folders of whoever runs this.
@@ -331,9 +345,13 @@ func bootID() string {
 
 // journal reports whether a state folder holds a journal that may be read.
 func journal(stateDir string) error {
-	s, err := store.OpenReadOnly(stateDir)
+	c, err := localConfig(stateDir)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	s, err := store.OpenReadOnly(c.StateDir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return cmp.Or(journalOfRoot(stateDir), err)
+		return cmp.Or(journalOfRoot(c.StateDir), err)
 	}
 	if err != nil {
 		return err
@@ -351,7 +369,7 @@ func journalOfRoot(stateDir string) error {
 
 // local answers for commands when no daemon runs.
 func local(_ context.Context, stateDir string) (api.Backend, func() error, error) {
-	c, err := configOf(cli.DaemonOptions{StateDir: stateDir})
+	c, err := localConfig(stateDir)
 	if err != nil {
 		return nil, nil, cli.Usage(err)
 	}

@@ -250,6 +250,9 @@ func undoScopes(ctx context.Context, which api.Which) (out api.UndoResult, err e
 // since is not touched.
 func undoRuns(ctx context.Context, which api.Which, daemon bool) (out api.UndoResult, err error) {
 	own := ownRuns()
+	if !exists(own.Dir) {
+		return out, nil
+	}
 	unlock, err := own.Lock()
 	if errors.Is(err, syscall.EROFS) || errors.Is(err, os.ErrPermission) {
 		return out, nil // there can be none

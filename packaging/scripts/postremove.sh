@@ -5,6 +5,9 @@
 set -e
 if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
 case $1 in
-remove) rmdir /run/homenode 2>/dev/null || true ;;
+remove)
+	rm -rf /run/homenode/runs
+	rmdir /run/homenode 2>/dev/null || true
+	;;
 purge | 0) rm -rf /var/lib/homenode /run/homenode ;;
 esac

@@ -12,14 +12,19 @@ if [ -d /run/systemd/system ]; then systemctl stop homenode.service || true; fi
 if command -v systemctl >/dev/null 2>&1; then systemctl --quiet disable homenode.service 2>/dev/null || true; fi
 if [ -e /etc/libvirt/hooks/qemu.d/homenode ]; then homenode vm hook --uninstall || true; fi
 
-state=$(sed -n 's/^state_dir:[ "]*\([^"# ]*\).*/\1/p' /etc/homenode.yaml 2>/dev/null || true)
-state=${state:-/var/lib/homenode}
-if [ -e "$state/homenode.db" ]; then
-	homenode undo --all --state-dir "$state" || {
-		echo "homenode is not removed: some settings could not be put back (see above). Mend what is in the way" >&2
-		echo "and remove it again. To give up on these settings delete $state first." >&2
-		exit 1
-	}
-	# What undo held is not left alone for ever, should homenode come back.
-	homenode resume --all --state-dir "$state" >/dev/null || true
-fi
+# Where the journal is homenode reads from its own configuration: state_dir may be any text.
+said=$(homenode undo --all) || {
+	[ -z "$said" ] || echo "$said"
+	echo "homenode is not removed: some settings could not be put back (see above). Mend what is in the way" >&2
+	echo "and remove it again. To give up on these settings delete the state folder first (/var/lib/homenode," >&2
+	echo "or what state_dir in /etc/homenode.yaml names)." >&2
+	exit 1
+}
+# What undo held is not left alone for ever, should homenode come back.
+case $said in
+*'nothing to undo') ;;
+*) echo "$said" ;;
+esac
+case $said in
+*'left alone until'*) homenode resume --all >/dev/null || true ;;
+esac

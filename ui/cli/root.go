@@ -52,9 +52,9 @@ type Env struct {
 	// Daemon runs the daemon until ctx ends.
 	Daemon func(ctx context.Context, o DaemonOptions) error
 	// Local answers without a daemon: it looks at the machine once, or opens the
-	// state folder of a daemon that is not running.
+	// state folder of a daemon that is not running; "" is the one of the configuration.
 	Local func(ctx context.Context, stateDir string) (api.Backend, func() error, error)
-	// Journal reports whether a state folder holds a journal that may be read: nil,
+	// Journal reports whether a state folder ("" is the one of the configuration) holds a journal that may be read: nil,
 	// or an error that wraps fs.ErrNotExist or fs.ErrPermission, or one for the user. It
 	// creates nothing.
 	Journal func(stateDir string) error
@@ -334,11 +334,15 @@ func connect(c *cobra.Command, e *Env) (api.Backend, func() error, error) {
 	if !errors.Is(err, api.ErrNoDaemon) {
 		return nil, nil, err
 	}
-	state := e.DefaultState
-	if f := c.Flags().Lookup("state-dir"); f != nil {
-		state = f.Value.String()
+	return e.Local(c.Context(), journalDir(c))
+}
+
+// journalDir is the folder that --state-dir names; "" leaves it to the configuration.
+func journalDir(c *cobra.Command) string {
+	if f := c.Flags().Lookup("state-dir"); f != nil && f.Changed {
+		return f.Value.String()
 	}
-	return e.Local(c.Context(), state)
+	return ""
 }
 
 // dial returns the running daemon, if it is one to be trusted.
@@ -371,7 +375,7 @@ func connectJournal(c *cobra.Command, e *Env) (api.Backend, func() error, error)
 		return b, done, err
 	}
 	state, told := c.Flags().Lookup("state-dir"), (*exitError)(nil)
-	switch err := e.Journal(state.Value.String()); {
+	switch err := e.Journal(journalDir(c)); {
 	case errors.As(err, &told):
 		done()
 		return nil, nil, err
