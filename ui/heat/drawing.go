@@ -98,6 +98,10 @@ const (
 	mostColumns = 4
 )
 
+// fartherDown is what a drawing may go down to be farther left: drawings begin at the left
+// edge rather than beside a hole.
+const fartherDown = 100.0
+
 // sheet places drawings in columns, each where the columns end first, so that they end alike.
 func sheet(title, caption string, all []*drawing) *drawing {
 	spans, sum, widest := make([]int, len(all)), 1, 1
@@ -115,7 +119,7 @@ func sheet(title, caption string, all []*drawing) *drawing {
 		span := spans[k]
 		at, top := 0, math.Inf(1)
 		for i := 0; i+span <= len(ends); i++ {
-			if low := slices.Max(ends[i : i+span]); low < top {
+			if low := slices.Max(ends[i : i+span]); low < top-fartherDown {
 				at, top = i, low
 			}
 		}

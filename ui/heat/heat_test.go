@@ -244,7 +244,7 @@ func TestHTML(t *testing.T) {
 		t.Error("text of the machine became markup, or there is a script")
 	}
 	for _, want := range []string{"<title>homenode doctor: Example", "Settings and other programs", "numad", "stop it", "Not known", "the firmware", "Would change this: a longer run.",
-		"prefers-color-scheme: dark", "prefers-color-scheme:dark", "2026-11-20 09:00 UTC, quick profile, 12.3 s", "<th>virtual machine</th><td>yes</td>"} {
+		"prefers-color-scheme: dark", "prefers-color-scheme:dark", "2026-11-20 09:00 UTC, quick profile, 12.3&nbsp;s", "<th>virtual machine</th><td>yes</td>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%q is not in the page", want)
 		}

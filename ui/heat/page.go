@@ -3,6 +3,7 @@ package heat
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -169,10 +170,15 @@ func HTML(title string, d *measure.Document) (string, error) {
 	return b.String(), nil
 }
 
+var figures = regexp.MustCompile(`(\d) (%|(?:ns|ms|s|[GM]B/s|[KMGT]iB|MHz)\b)`)
+
+// prose is text of HTML in which no figure is torn from its unit.
+func prose(s string) string { return figures.ReplaceAllString(view.Markup(s), "$1&nbsp;$2") }
+
 func facts(b *strings.Builder, d *measure.Document) {
 	row := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(b, "<tr><th>%s</th><td>%s</td></tr>\n", view.Markup(name), view.Markup(value))
+			fmt.Fprintf(b, "<tr><th>%s</th><td>%s</td></tr>\n", view.Markup(name), prose(value))
 		}
 	}
 	b.WriteString("<table>\n")
@@ -208,9 +214,9 @@ func diagnosis(b *strings.Builder, d *measure.Diagnosis) {
 	}
 	for _, v := range d.Verdicts {
 		fmt.Fprintf(b, "<div class=\"verdict %s\"><strong>%s</strong> <small>%s</small><p>%s</p>\n<ul class=\"evidence\">\n",
-			view.Markup(string(v.Severity)), view.Markup(v.State), view.Markup(string(v.Severity)), view.Markup(v.Says))
+			view.Markup(string(v.Severity)), view.Markup(v.State), view.Markup(string(v.Severity)), prose(v.Says))
 		for _, e := range v.Evidence {
-			fmt.Fprintf(b, "<li>%s: %s (%s)</li>\n", view.Markup(e.Rule), view.Markup(e.Says), view.Markup(e.Source))
+			fmt.Fprintf(b, "<li>%s: %s (%s)</li>\n", view.Markup(e.Rule), prose(e.Says), view.Markup(e.Source))
 		}
 		b.WriteString("</ul>\n")
 		for _, a := range v.Advice {
@@ -221,14 +227,14 @@ func diagnosis(b *strings.Builder, d *measure.Diagnosis) {
 			if v.Severity == measure.Undecided {
 				lead = "Needed to decide"
 			}
-			fmt.Fprintf(b, "<p>%s: %s.</p>\n", lead, view.Markup(v.WouldChange))
+			fmt.Fprintf(b, "<p>%s: %s.</p>\n", lead, prose(v.WouldChange))
 		}
 		b.WriteString("</div>\n")
 	}
 	if len(d.Findings) > 0 {
 		b.WriteString("<h2>Settings and other programs</h2>\n")
 		for _, f := range d.Findings {
-			fmt.Fprintf(b, "<div class=\"verdict %s\"><strong>%s</strong> <small>%s</small><p>%s</p>\n", view.Markup(string(f.Severity)), view.Markup(f.Subject), view.Markup(string(f.Severity)), view.Markup(f.Says))
+			fmt.Fprintf(b, "<div class=\"verdict %s\"><strong>%s</strong> <small>%s</small><p>%s</p>\n", view.Markup(string(f.Severity)), view.Markup(f.Subject), view.Markup(string(f.Severity)), prose(f.Says))
 			if f.Advice != "" {
 				fmt.Fprintf(b, "<p>What to do: %s</p>\n", view.Markup(f.Advice))
 			}
@@ -238,7 +244,7 @@ func diagnosis(b *strings.Builder, d *measure.Diagnosis) {
 	if len(d.NotKnown) > 0 {
 		b.WriteString("<h2>Not known</h2>\n<ul>\n")
 		for _, n := range d.NotKnown {
-			fmt.Fprintf(b, "<li>%s</li>\n", view.Markup(n))
+			fmt.Fprintf(b, "<li>%s</li>\n", prose(n))
 		}
 		b.WriteString("</ul>\n")
 	}

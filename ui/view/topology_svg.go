@@ -39,7 +39,7 @@ text{font:12px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;fil
 text{fill:#f0f6fc}.s,.c{fill:#9198a1}.w{fill:#e3a04d}.id{fill:#0d1117}
 .page{fill:#0d1117;stroke:#3d444d}.pack{fill:#151b23;stroke:#3d444d}.node{fill:#0d1117;stroke:#4493f8}
 .llc{fill:#16304f}.core{fill:#79b8ff}.used{fill:#e3913d}.cache{fill:#7a4a17}.free,.chip{fill:#262c36}.ring{stroke:#3d444d}
-.t0,.t1,.t2,.t3{fill:#12263f}.t4,.t5{fill:#fff}}
+.d0{fill:#14233a}.d1{fill:#1b3a63}.d2{fill:#22528c}.d3{fill:#2a65a8}.d4{fill:#58a0e8}.d5{fill:#a5d0ff}.t0,.t1,.t2,.t3{fill:#f0f6fc}.t4,.t5{fill:#0d1117}}
 </style>
 `
 
@@ -469,7 +469,7 @@ func (d *svgDrawing) legend(y, width int) int {
 // dark ones, in both colour schemes.
 const heatSteps = 6
 
-// matrices are the SLIT and, beside or below it, what was measured; darker is farther.
+// matrices are the SLIT and, beside or below it, what was measured; the stronger the colour, the farther.
 func (d *svgDrawing) matrices(room int) svgPart {
 	h := d.host
 	if len(h.Nodes) < 2 {
@@ -515,7 +515,7 @@ func (d *svgDrawing) matrix(room int, title, aside string, values [][]float64) s
 	cell := min(38, max(14, (room-label)/n))
 	cellH := min(24, max(14, cell))
 	const head = 2*textSize + 24
-	aside += "; darker is farther"
+	aside += "; bolder is farther"
 	return svgPart{max(label+n*cell, svgTextWidth(aside, smallSize)), head + n*cellH, func(x, y, _, _ int) {
 		d.text(x, y+textSize, "b", title)
 		d.text(x, y+textSize+smallSize+4, "s", aside)
