@@ -127,7 +127,7 @@ func (c *Client) Explain(ctx context.Context, id workload.ID) (x Explanation, er
 
 // History asks for the newest events.
 func (c *Client) History(ctx context.Context, q HistoryQuery) (h History, err error) {
-	return h, c.do(ctx, "GET", "/v1/history?"+q.values().Encode(), nil, &h)
+	return h, c.do(ctx, "GET", "/v1/history?"+historyValues(&q).Encode(), nil, &h)
 }
 
 // Undo asks to put back what was changed.

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -12,8 +11,8 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// values is the query as it goes over the wire.
-func (q *HistoryQuery) values() url.Values {
+// historyValues is the query as it goes over the wire.
+func historyValues(q *HistoryQuery) url.Values {
 	v := url.Values{"limit": {strconv.Itoa(q.Limit)}}
 	if q.Workload != "" {
 		v.Set("workload", string(q.Workload))
@@ -29,7 +28,7 @@ func (q *HistoryQuery) values() url.Values {
 	return v
 }
 
-// historyQuery reads what values wrote.
+// historyQuery reads what historyValues wrote.
 func historyQuery(v url.Values) (q HistoryQuery, err error) {
 	if q.Limit, err = strconv.Atoi(v.Get("limit")); err != nil || q.Limit < 0 {
 		return q, &Error{BadRequest, "limit: want a number, 0 for all"}
@@ -50,28 +49,4 @@ func historyQuery(v url.Values) (q HistoryQuery, err error) {
 		}
 	}
 	return q, nil
-}
-
-// Of is the events that are asked for, of all there are. Workload must be an ID.
-func (q *HistoryQuery) Of(all []plan.Event) []plan.Event {
-	out := []plan.Event{}
-	for i := range all {
-		if q.Has(&all[i]) {
-			out = append(out, all[i])
-		}
-	}
-	return out[len(out)-min(len(out), cmp.Or(q.Limit, len(out))):]
-}
-
-// all reports whether every event fits.
-func (q *HistoryQuery) all() bool {
-	return q.Workload == "" && len(q.Kinds) == 0 && q.Since.IsZero() && q.Until.IsZero()
-}
-
-// Read is how many of the newest events must be read to answer; 0 is all.
-func (q *HistoryQuery) Read() int {
-	if q.all() {
-		return q.Limit
-	}
-	return 0
 }

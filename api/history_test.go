@@ -27,7 +27,7 @@ func TestHistoryQuery(t *testing.T) {
 		if len(q.Kinds) == 0 {
 			q.Kinds = nil
 		}
-		text, err := url.ParseQuery(q.values().Encode())
+		text, err := url.ParseQuery(historyValues(&q).Encode())
 		if err != nil {
 			t.Fatal(err)
 		}

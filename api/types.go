@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
@@ -358,18 +357,7 @@ type DeviceUser struct {
 
 // HistoryQuery is which events are asked for: GET /v1/history?limit=N&workload=NAME&kind=KIND&since=TIME&until=TIME,
 // of which limit must be given; kind may be given again, and the times are as in RFC 3339.
-type HistoryQuery struct {
-	Limit        int              // the newest of those that fit; 0 is all
-	Workload     workload.ID      // about it alone; an ID or a name (see workload.Find)
-	Kinds        []plan.EventKind // none is all
-	Since, Until time.Time        // of this time and later, before this time; zero is no bound
-}
-
-// Has reports whether an event is asked for. Workload must be an ID.
-func (q *HistoryQuery) Has(ev *plan.Event) bool {
-	return (q.Workload == "" || q.Workload == ev.Workload) && (len(q.Kinds) == 0 || slices.Contains(q.Kinds, ev.Kind)) &&
-		!ev.Time.Before(q.Since) && (q.Until.IsZero() || ev.Time.Before(q.Until))
-}
+type HistoryQuery = plan.EventQuery
 
 // History is what happened: GET /v1/history.
 type History struct {

@@ -83,8 +83,8 @@ type Daemon struct {
 	// The loop's alone.
 	state     *control.State
 	outbox    outbox
-	history   []plan.Event // the newest: appended to, never changed
-	answers   map[uint64]chan<- control.Reply
+	history   []plan.Event                  // the newest: appended to, never changed
+	answers   map[uint64]asked              // requests that are not answered
 	cancels   map[uint64]context.CancelFunc // of effects under way
 	cancelled map[uint64]bool               // effects that wait for the disk, and are not to be begun
 	number    uint64                        // of requests
@@ -135,7 +135,7 @@ func New(o Options) (*Daemon, error) {
 	o.Log = slog.New(beside)
 	d := &Daemon{o: o, owners: owners(o.Drivers), log: beside, calls: make(chan struct{}, mostCalls), undos: make(chan struct{}, mostCalls),
 		inputs: make(chan arrival, 1024), stuck: map[callKey]int{}, surveying: map[control.SurveyKind]bool{}, refreshing: make([]chan error, len(o.Sources)), claimed: make([]control.Claimed, len(o.Sources)), requests: make(chan asked, 64), ended: make(chan struct{}),
-		answers: map[uint64]chan<- control.Reply{}, cancels: map[uint64]context.CancelFunc{}, cancelled: map[uint64]bool{}}
+		answers: map[uint64]asked{}, cancels: map[uint64]context.CancelFunc{}, cancelled: map[uint64]bool{}}
 	d.work, d.stop = context.WithCancel(context.Background())
 	saved, err := load(o.Store)
 	if err != nil {
@@ -144,7 +144,7 @@ func New(o Options) (*Daemon, error) {
 	if saved, err = d.sinceBoot(saved); err != nil {
 		return nil, err
 	}
-	if d.history, err = o.Store.History(keepEvents); err != nil {
+	if d.history, err = o.Store.History(plan.EventQuery{Limit: keepEvents}); err != nil {
 		return nil, err
 	}
 	d.outbox.written, d.outbox.saved = make(chan error, 1), saved.Events
@@ -190,7 +190,7 @@ func load(s Store) (v control.Saved, err error) {
 
 // newestEvent is its number, 0 for none.
 func newestEvent(s Store) (uint64, error) {
-	last, err := s.History(1)
+	last, err := s.History(plan.EventQuery{Limit: 1})
 	if err != nil || len(last) == 0 {
 		return 0, err
 	}
@@ -415,6 +415,9 @@ func (d *Daemon) take(a arrival) {
 		d.running--
 		delete(d.cancels, in.Result.ID)
 	}
+	if a.Scan != nil {
+		d.withdraw()
+	}
 	d.next(a.Input)
 	if a.Scan != nil && d.failed == nil {
 		d.getReady()
@@ -466,8 +469,18 @@ func (d *Daemon) ask(a asked) {
 	}
 	d.number++
 	a.request.ID = d.number
-	d.answers[d.number] = a.answer
+	d.answers[d.number] = a
 	d.next(control.Input{Request: &a.request})
+}
+
+// withdraw takes back what waits for a scan and whose asker has gone away.
+func (d *Daemon) withdraw() {
+	for _, r := range slices.Clone(d.state.Waiting) {
+		if a, waits := d.answers[r.ID]; waits && a.ctx.Err() != nil {
+			delete(d.answers, r.ID)
+			d.next(control.Input{Withdrawn: r.ID})
+		}
+	}
 }
 
 // lookAt finds out what a request for a home needs to know of processes.

@@ -186,7 +186,7 @@ func TestEventsHaveNoGap(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		kept, err := l.store.History(0)
+		kept, err := l.store.History(plan.EventQuery{})
 		if err != nil || len(kept) != len(h.Events) || kept[len(kept)-1].Seq != uint64(len(kept)) {
 			t.Errorf("%d of %d events are on disk, %v", len(kept), len(h.Events), err)
 		}

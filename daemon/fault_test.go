@@ -67,8 +67,8 @@ func (s faultyStore) Placements() ([]plan.Placement, error) {
 	return called(s.f, "placements", s.Store.Placements)
 }
 func (s faultyStore) Moves() ([]plan.Move, error) { return called(s.f, "moves", s.Store.Moves) }
-func (s faultyStore) History(n int) ([]plan.Event, error) {
-	return called(s.f, "history", func() ([]plan.Event, error) { return s.Store.History(n) })
+func (s faultyStore) History(q plan.EventQuery) ([]plan.Event, error) {
+	return called(s.f, "history", func() ([]plan.Event, error) { return s.Store.History(q) })
 }
 func (s faultyStore) Load(key string, v any) (bool, error) {
 	return called(s.f, "load "+key, func() (bool, error) { return s.Store.Load(key, v) })

@@ -146,30 +146,37 @@ func (l *Local) Explain(ctx context.Context, id workload.ID) (api.Explanation, e
 // History implements api.Backend. The host is looked at only for a name that no event has.
 func (l *Local) History(ctx context.Context, q api.HistoryQuery) (api.History, error) {
 	h := api.History{Schema: "homenode-history/1", Events: []plan.Event{}}
-	s, err := l.OpenRead()
-	if err != nil {
-		return h, err
+	read := func(do func(Store) error) error {
+		s, err := l.OpenRead()
+		if err != nil || s == nil {
+			return err
+		}
+		return errors.Join(do(s), s.Close())
 	}
-	var events []plan.Event
-	if s != nil {
-		events, err = s.History(q.Read())
-		if err = errors.Join(err, s.Close()); err != nil {
+	if q.Workload != "" {
+		var known []workload.ID
+		if err := read(func(s Store) (err error) { known, err = s.About(); return err }); err != nil {
 			return h, err
 		}
-	}
-	if q.Workload != "" && !slices.Contains(about(events), q.Workload) {
-		d, err := l.look(ctx)
-		if err != nil {
-			return h, err
+		if !slices.Contains(known, q.Workload) {
+			d, err := l.look(ctx)
+			if err != nil {
+				return h, err
+			}
+			id, f := d.View().FindKnown(q.Workload, d.lineage(string(q.Workload)), known...)
+			if f != nil {
+				return h, wireError(f)
+			}
+			q.Workload = id
 		}
-		id, f := d.View().FindKnown(q.Workload, d.lineage(string(q.Workload)), about(events)...)
-		if f != nil {
-			return h, wireError(f)
-		}
-		q.Workload = id
 	}
-	h.Workload, h.Events = q.Workload, q.Of(events)
-	return h, nil
+	h.Workload = q.Workload
+	err := read(func(s Store) error {
+		events, err := s.History(q)
+		h.Events = append(h.Events, events...)
+		return err
+	})
+	return h, err
 }
 
 // Place implements api.Backend. Nothing is written down.

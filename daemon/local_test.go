@@ -85,7 +85,7 @@ func TestUndoWithoutDaemonThatIsKilled(t *testing.T) {
 			if says() {
 				t.Error("status still says that an undo was interrupted")
 			}
-			told, err := r.store.History(0)
+			told, err := r.store.History(plan.EventQuery{})
 			if err != nil || !slices.ContainsFunc(told, func(e plan.Event) bool {
 				return strings.Contains(e.Text, "an interrupted undo of everything goes on")
 			}) {
@@ -98,13 +98,15 @@ func TestUndoWithoutDaemonThatIsKilled(t *testing.T) {
 // longStore has a step that is older than the newest events.
 type longStore struct{ Store }
 
-func (s longStore) History(limit int) ([]plan.Event, error) {
-	all, err := s.Store.History(limit)
-	if limit == 0 {
+func (s longStore) History(q plan.EventQuery) ([]plan.Event, error) {
+	all, err := s.Store.History(q)
+	if q.Limit == 0 {
 		all = append([]plan.Event{{Kind: plan.EventStep, Workload: "/a", Text: "long ago"}}, all...)
 	}
 	return all, err
 }
+
+func (longStore) About() ([]workload.ID, error) { return []workload.ID{"/a"}, nil }
 
 func (longStore) Close() error { return nil }
 

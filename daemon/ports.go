@@ -105,8 +105,10 @@ type Store interface {
 	Moves() ([]plan.Move, error)
 	// Load reads a value kept under key into v and reports whether there is one.
 	Load(key string, v any) (bool, error)
-	// History is the newest events, oldest first, at most limit (0 is all).
-	History(limit int) ([]plan.Event, error)
+	// History is the events that are asked for, oldest first.
+	History(plan.EventQuery) ([]plan.Event, error)
+	// About is the workloads that events are about, each once, rising.
+	About() ([]workload.ID, error)
 	// Commit writes a batch in one transaction, on disk when it returns.
 	Commit(plan.Batch) error
 	Close() error

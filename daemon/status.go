@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -96,8 +95,11 @@ func (v *View) mode() string {
 }
 
 // Explain is why one workload is where it is, by ID or by a name that is unique.
-func (d *Daemon) Explain(_ context.Context, id workload.ID) (api.Explanation, error) {
-	v := d.View()
+func (d *Daemon) Explain(ctx context.Context, id workload.ID) (api.Explanation, error) {
+	v, err := d.looked(ctx)
+	if err != nil {
+		return api.Explanation{}, err
+	}
 	x := api.Explanation{Schema: "homenode-explain/2", Mode: v.mode(), Journal: []plan.Entry{}, Events: []plan.Event{}}
 	o, f := v.Find(id, d.lineage(string(id)))
 	if dev := v.device(id); f != nil && dev != nil {
@@ -105,7 +107,10 @@ func (d *Daemon) Explain(_ context.Context, id workload.ID) (api.Explanation, er
 		return x, d.recall(&x, v, x.Device.ID)
 	}
 	if f != nil {
-		if v.Settings.Interrupts == control.InterruptsOff && strings.HasPrefix(string(id), "device:") {
+		switch {
+		case v.Scans == 0 && v.Unseen != "" && f.Code == control.NotFound:
+			f = &control.Failure{Code: control.Failed, Text: words.Because(words.ScanFailed, v.Unseen).String()}
+		case v.Settings.Interrupts == control.InterruptsOff && strings.HasPrefix(string(id), "device:"):
 			f = &control.Failure{Code: control.NotFound, Text: words.Because(words.InterruptsNotRead, string(id)).String()}
 		}
 		return x, wireError(f)
@@ -137,9 +142,6 @@ func (v *View) because(d plan.Decision) plan.Decision {
 // explainEvents is how many of its newest events an explanation shows: a screen.
 const explainEvents = 20
 
-// recallEvents is how many of the newest events are gone through for those.
-const recallEvents = 10_000
-
 // recall adds what is remembered of a workload.
 func (d *Daemon) recall(x *api.Explanation, v *View, id workload.ID) error {
 	for _, e := range v.Journal {
@@ -147,21 +149,16 @@ func (d *Daemon) recall(x *api.Explanation, v *View, id workload.ID) error {
 			x.Journal = append(x.Journal, e)
 		}
 	}
-	events, err := d.o.Store.History(recallEvents)
+	q := plan.EventQuery{Workload: id, Limit: explainEvents}
+	written, err := d.o.Store.History(q)
 	if err != nil {
 		return err
 	}
-	for _, e := range withNewest(events, v.Events) {
-		if e.Workload != id {
-			continue
-		}
+	for _, e := range q.Of(withNewest(written, v.Events)) {
 		x.Events = append(x.Events, e)
 		if e.Code == words.WorkloadGone && strings.HasPrefix(string(id), "pid:") { // the PID is another process's now
 			x.Events = x.Events[:0]
 		}
-	}
-	if n := len(x.Events); n > explainEvents {
-		x.Events = x.Events[n-explainEvents:]
 	}
 	return nil
 }
@@ -176,27 +173,31 @@ func withNewest(written, newest []plan.Event) []plan.Event {
 }
 
 // History is the newest events of those that are asked for.
-func (d *Daemon) History(_ context.Context, q api.HistoryQuery) (api.History, error) {
+func (d *Daemon) History(ctx context.Context, q api.HistoryQuery) (api.History, error) {
 	v := d.View()
-	written, err := d.o.Store.History(q.Read())
-	events := withNewest(written, v.Events)
 	if q.Workload != "" {
-		id, f := v.FindKnown(q.Workload, d.lineage(string(q.Workload)), about(events)...)
+		of := d.lineage(string(q.Workload))
+		known, err := d.o.Store.About()
+		if err != nil {
+			return api.History{}, err
+		}
+		for i := range v.Events {
+			known = append(known, v.Events[i].Workload)
+		}
+		id, f := v.FindKnown(q.Workload, of, known...)
+		if f != nil && f.Code == control.NotFound {
+			if v, err = d.looked(ctx); err != nil {
+				return api.History{}, err
+			}
+			id, f = v.FindKnown(q.Workload, of, known...)
+		}
 		if f != nil {
 			return api.History{}, wireError(f)
 		}
 		q.Workload = id
 	}
-	return api.History{Schema: "homenode-history/1", Workload: q.Workload, Events: q.Of(events)}, err
-}
-
-// about is the workloads that events are about, each once.
-func about(events []plan.Event) []workload.ID {
-	seen := map[workload.ID]bool{}
-	for i := range events {
-		seen[events[i].Workload] = true
-	}
-	return slices.Sorted(maps.Keys(seen))
+	written, err := d.o.Store.History(q)
+	return api.History{Schema: "homenode-history/1", Workload: q.Workload, Events: q.Of(withNewest(written, v.Events))}, err
 }
 
 // planned is what the newest plan says of one workload.

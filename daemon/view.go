@@ -22,6 +22,23 @@ type View struct {
 // View is the newest. Reading it waits for nobody.
 func (d *Daemon) View() *View { return d.view.Load() }
 
+// looked is the newest View once the first scan has ended: before that a name means nothing.
+func (d *Daemon) looked(ctx context.Context) (*View, error) {
+	for {
+		v := d.View()
+		if v.Scans > 0 || v.Unseen != "" || v.Stalled != "" {
+			return v, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-d.ended:
+			return nil, errEnded
+		case <-v.next:
+		}
+	}
+}
+
 // publish makes the state as it is now the newest View. It is done once for all inputs
 // that have come, and before anything begins or is answered that followed from them.
 func (d *Daemon) publish() {
@@ -55,7 +72,7 @@ func (d *Daemon) Events(ctx context.Context, since uint64) iter.Seq[plan.Event] 
 			v := d.View()
 			events := v.Events
 			if len(events) > 0 && since+1 < events[0].Seq {
-				old, err := d.o.Store.History(int(min(events[len(events)-1].Seq-since, math.MaxInt32)))
+				old, err := d.o.Store.History(plan.EventQuery{Limit: int(min(events[len(events)-1].Seq-since, math.MaxInt32))})
 				if err != nil {
 					d.o.Log.Warn("read the history", "err", err)
 					return

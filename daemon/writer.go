@@ -189,8 +189,8 @@ func (d *Daemon) release(out *control.Output, unwritten error) {
 }
 
 func (d *Daemon) answer(r control.Reply) {
-	if to := d.answers[r.ID]; to != nil {
-		to <- r // it has room for one
+	if a, waits := d.answers[r.ID]; waits {
+		a.answer <- r // it has room for one
 		delete(d.answers, r.ID)
 	}
 }

@@ -21,6 +21,8 @@ type Input struct {
 	Result   *Result   `json:"result,omitempty"`   // an effect has ended
 	Progress *Progress `json:"progress,omitempty"` // a page move came further
 	Stopped  bool      `json:"stopped,omitempty"`  // the daemon is about to end
+	// Withdrawn is the ID of a Request that nobody waits for any more. Nothing is begun for it.
+	Withdrawn uint64 `json:"withdrawn,omitempty"`
 }
 
 // Started is the start of a daemon.

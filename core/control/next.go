@@ -32,6 +32,8 @@ func Next(s *State, in Input) (*State, Output) {
 		s.result(in.Result)
 	case in.Progress != nil:
 		s.progress(in.Progress)
+	case in.Withdrawn != 0:
+		s.withdraw(in.Withdrawn)
 	case in.Stopped:
 		s.stop()
 	}

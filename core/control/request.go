@@ -16,6 +16,14 @@ import (
 )
 
 func (s *State) request(r *Request) {
+	if s.mustSee(r) {
+		if why := s.Told[scanFailed]; why != "" {
+			s.reply(Reply{ID: r.ID, Failed: &Failure{Failed, why}})
+			return
+		}
+		s.Waiting = append(s.Waiting, r)
+		return
+	}
 	switch {
 	case r.Place != nil:
 		s.admit(r.ID, r.Place)
@@ -32,6 +40,41 @@ func (s *State) request(r *Request) {
 	default:
 		s.reply(Reply{ID: r.ID, Failed: refuse(BadRequest, words.NothingAsked)})
 	}
+}
+
+// mustSee reports whether a request is about what the first scan, which is under way, is to
+// see. What the journal or a hold knows can be put back without.
+func (s *State) mustSee(r *Request) bool {
+	if s.Seen > 0 || s.Scans == 0 {
+		return false
+	}
+	of := func(which Which) bool {
+		f := s.means(&which, r.Lineage)
+		return f != nil && f.Code == NotFound && s.Told[scanFailed] == ""
+	}
+	switch {
+	case r.Undo != nil:
+		return of(*r.Undo)
+	case r.Resume != nil:
+		return of(*r.Resume)
+	}
+	return r.Place != nil || r.Move != nil || r.Partition != nil
+}
+
+// answerWaiting answers what has waited for the first scan, whether that saw anything or not.
+func (s *State) answerWaiting() {
+	waiting := s.Waiting
+	s.Waiting = nil
+	for _, r := range waiting {
+		s.by = r.By
+		s.request(r)
+		s.by = nil
+	}
+}
+
+// withdraw forgets a request that waits for the first scan.
+func (s *State) withdraw(id uint64) {
+	s.Waiting = slices.DeleteFunc(s.Waiting, func(r *Request) bool { return r.ID == id })
 }
 
 // admit finds a home for what is about to start. With a process it is written into the

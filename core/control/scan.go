@@ -16,14 +16,18 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
+// scanFailed is where Told has why the newest scan saw nothing.
+const scanFailed = "scan"
+
 // scan decides on what was seen: what lives, what it wants, where it belongs, and what
 // is to be done next.
 func (s *State) scan(in *Scan) {
+	defer s.answerWaiting()
 	if in.Failed != "" {
-		s.once("scan", plan.Event{Kind: plan.EventHost, Error: true}, words.ScanFailed, in.Failed)
+		s.once(scanFailed, plan.Event{Kind: plan.EventHost, Error: true}, words.ScanFailed, in.Failed)
 		return
 	}
-	s.over("scan")
+	s.over(scanFailed)
 	s.before = s.Snapshot
 	s.Seen, s.Began, s.Took = in.Number, in.Began, in.Took
 	s.Snapshot = s.named(s.claimed(in.Snapshot, in.Claims))

@@ -233,8 +233,9 @@ type State struct {
 	Waits      map[workload.ID]time.Time
 	Checks     map[uint64]workload.ID // of settings that do not read as they should
 	Pruning    *pruning
-	Stopping   bool   // the daemon ends: nothing is begun any more
-	Inheriting uint64 // the effect that looks for who has inherited, 0 for none
+	Stopping   bool       // the daemon ends: nothing is begun any more
+	Waiting    []*Request `json:",omitempty"` // for the first scan
+	Inheriting uint64     // the effect that looks for who has inherited, 0 for none
 
 	Tried      map[workload.ID]bool // since the newest scan, and nothing took: not begun again before the next
 	Retries    map[stepKey]retry

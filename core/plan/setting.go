@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -243,6 +244,31 @@ type Event struct {
 	Error    bool        `json:"error,omitempty"`    // whether it is a failure
 	Move     *Move       `json:"move,omitempty"`     // record of the page move that ended
 	By       *Asker      `json:"by,omitempty"`       // who asked for it; absent when nobody did
+}
+
+// EventQuery is which events are asked for.
+type EventQuery struct {
+	Limit        int         // the newest of those that fit; 0 is all
+	Workload     workload.ID // about it alone; an ID or, where the asker says so, a name (see workload.Find)
+	Kinds        []EventKind // none is all
+	Since, Until time.Time   // of this time and later, before this time; zero is no bound
+}
+
+// Has reports whether an event is asked for. Workload must be an ID.
+func (q *EventQuery) Has(e *Event) bool {
+	return (q.Workload == "" || q.Workload == e.Workload) && (len(q.Kinds) == 0 || slices.Contains(q.Kinds, e.Kind)) &&
+		!e.Time.Before(q.Since) && (q.Until.IsZero() || e.Time.Before(q.Until))
+}
+
+// Of is the events that are asked for, of all there are. Workload must be an ID.
+func (q *EventQuery) Of(all []Event) []Event {
+	out := []Event{}
+	for i := range all {
+		if q.Has(&all[i]) {
+			out = append(out, all[i])
+		}
+	}
+	return out[len(out)-min(len(out), cmp.Or(q.Limit, len(out))):]
 }
 
 // Asker is who asked for something, as the kernel tells it.

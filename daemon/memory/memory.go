@@ -39,7 +39,7 @@ type Reader interface {
 	Placements() ([]plan.Placement, error)
 	Moves() ([]plan.Move, error)
 	Load(key string, v any) (bool, error)
-	History(limit int) ([]plan.Event, error)
+	History(plan.EventQuery) ([]plan.Event, error)
 }
 
 // Copy is a store that begins with what r holds, of the values those under keys.
@@ -65,7 +65,7 @@ func Copy(r Reader, keys ...string) (*Store, error) {
 	for _, mv := range moves {
 		m.moves[mv.Workload] = mv
 	}
-	if m.history, err = r.History(keepEvents); err != nil {
+	if m.history, err = r.History(plan.EventQuery{Limit: keepEvents}); err != nil {
 		return nil, err
 	}
 	for _, key := range keys {
@@ -142,13 +142,24 @@ func (m *Store) Moves() ([]plan.Move, error) {
 }
 
 // History implements daemon.Store.
-func (m *Store) History(limit int) ([]plan.Event, error) {
+func (m *Store) History(q plan.EventQuery) ([]plan.Event, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if limit <= 0 || limit > keepEvents {
-		limit = keepEvents
+	return q.Of(m.history[max(0, len(m.history)-keepEvents):]), nil
+}
+
+// About implements daemon.Store.
+func (m *Store) About() ([]workload.ID, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var ids []workload.ID
+	for i := range m.history {
+		if id := m.history[i].Workload; id != "" {
+			ids = append(ids, id)
+		}
 	}
-	return slices.Clone(m.history[max(0, len(m.history)-limit):]), nil
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
 }
 
 // Load implements daemon.Store.

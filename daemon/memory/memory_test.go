@@ -39,7 +39,7 @@ func TestCommitAndCopy(t *testing.T) {
 	last, _ := copied.LastSeq()
 	placements, _ := copied.Placements()
 	moves, _ := copied.Moves()
-	history, _ := copied.History(2)
+	history, _ := copied.History(plan.EventQuery{Limit: 2})
 	var got map[string]int
 	found, err := copied.Load("holds", &got)
 	for name, pair := range map[string][2]any{

@@ -260,7 +260,7 @@ func TestDamageWhileOpen(t *testing.T) {
 	_, journal := s.Journal()
 	_, placements := s.Placements()
 	_, moves := s.Moves()
-	_, history := s.History(0)
+	_, history := s.History(plan.EventQuery{})
 	_, value := s.Load("holds", new(int))
 	b.Events = nil // of which each has a number of its own
 	for what, err := range map[string]error{"journal": journal, "ledger": placements, "moves": moves, "history": history, "values": value, "": s.Commit(b)} {
@@ -331,7 +331,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	s := opened(t, dir)
 	commit(t, s, plan.Batch{Events: []plan.Event{{Seq: 60, Text: "next"}}, Entries: []plan.Entry{{Seq: 2, State: plan.Gone}}})
-	history, err := s.History(1)
+	history, err := s.History(plan.EventQuery{Limit: 1})
 	if err != nil || history[0].Seq != 60 {
 		t.Errorf("%+v, %v", history, err)
 	}

@@ -10,6 +10,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/workload"
 )
 
 // Journal is all live entries, rising by Seq.
@@ -42,10 +43,69 @@ func (s *Store) Placements() (p []plan.Placement, err error) {
 // Moves is the newest move of each workload, rising by workload ID.
 func (s *Store) Moves() ([]plan.Move, error) { return readAll[plan.Move](s, bucketMoves) }
 
-// History is the newest events, oldest first, at most limit (0 is all): the newest of any
-// kind, and older steps and orders.
-func (s *Store) History(limit int) (events []plan.Event, err error) {
-	err = s.view(func(tx *bolt.Tx) error {
+// History is the events that are asked for, oldest first: the newest of any kind, and older
+// steps and orders. They are read from the newest on until there are enough; what is about
+// another workload is not decoded.
+func (s *Store) History(q plan.EventQuery) (events []plan.Event, err error) {
+	id, err := json.Marshal(q.Workload)
+	if err != nil {
+		return nil, err
+	}
+	about := slices.Concat(workloadKey, id)
+	err = s.eachEvent(func(bucket, seq, value []byte) (more bool, err error) {
+		if q.Workload != "" && !bytes.Contains(value, about) {
+			return true, nil
+		}
+		var e plan.Event
+		if err := s.decode(bucket, seq, value, &e); err != nil {
+			return false, err
+		}
+		if q.Has(&e) {
+			events = append(events, e)
+		}
+		return q.Limit <= 0 || len(events) < q.Limit, nil
+	})
+	slices.Reverse(events)
+	return events, err
+}
+
+// workloadKey stands before the workload of an event as plan.Event is written.
+var workloadKey = []byte(`"workload":`)
+
+// About is the workloads that events are about, each once, rising.
+func (s *Store) About() (ids []workload.ID, err error) {
+	seen := map[string]bool{}
+	err = s.eachEvent(func(bucket, seq, value []byte) (more bool, err error) {
+		_, rest, found := bytes.Cut(value, workloadKey)
+		if !found || len(rest) == 0 || rest[0] != '"' {
+			return true, nil
+		}
+		end := 1
+		for ; end < len(rest) && rest[end] != '"'; end++ {
+			if rest[end] == '\\' {
+				end++
+			}
+		}
+		text := rest[:min(end+1, len(rest))]
+		if seen[string(text)] {
+			return true, nil
+		}
+		seen[string(text)] = true
+		var id workload.ID
+		if err := json.Unmarshal(text, &id); err != nil {
+			return false, fmt.Errorf("%s %q: %w", bucket, seq, err)
+		}
+		ids = append(ids, id)
+		return true, nil
+	})
+	slices.Sort(ids)
+	return ids, err
+}
+
+// eachEvent calls do with every event as it is stored, once, from the newest on, until do has
+// enough.
+func (s *Store) eachEvent(do func(bucket, seq, value []byte) (more bool, err error)) error {
+	return s.view(func(tx *bolt.Tx) error {
 		type part struct {
 			name       []byte
 			c          *bolt.Cursor
@@ -59,16 +119,14 @@ func (s *Store) History(limit int) (events []plan.Event, err error) {
 				parts = append(parts, p)
 			}
 		}
-		for limit <= 0 || len(events) < limit {
+		for {
 			newest := slices.MaxFunc(parts, func(x, y *part) int { return bytes.Compare(x.key, y.key) }) // nil is least
 			if newest.key == nil {
-				break
+				return nil
 			}
-			var e plan.Event
-			if err := s.decode(newest.name, newest.key, newest.value, &e); err != nil {
+			if more, err := do(newest.name, newest.key, newest.value); err != nil || !more {
 				return err
 			}
-			events = append(events, e)
 			seq := newest.key
 			for _, p := range parts {
 				if bytes.Equal(p.key, seq) {
@@ -76,10 +134,7 @@ func (s *Store) History(limit int) (events []plan.Event, err error) {
 				}
 			}
 		}
-		slices.Reverse(events)
-		return nil
 	})
-	return events, err
 }
 
 // Load reads the value kept under key into v and reports whether there is one.

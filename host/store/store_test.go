@@ -110,7 +110,7 @@ func everything(s *Store) (string, error) {
 	last, err2 := s.LastSeq()
 	homes, err3 := s.Placements()
 	moves, err4 := s.Moves()
-	history, err5 := s.History(0)
+	history, err5 := s.History(plan.EventQuery{})
 	var holds json.RawMessage
 	found, err6 := s.Load("holds", &holds)
 	return fmt.Sprintf("%+v %d %+v %+v %+v %v %s", journal, last, homes, moves, history, found, holds),
@@ -131,7 +131,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		commit(t, s, b)
 	}
 	numbers := func(limit int) (out []uint64) {
-		all, err := s.History(limit)
+		all, err := s.History(plan.EventQuery{Limit: limit})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -286,7 +286,7 @@ func (m *model) compare(t *rapid.T, s *Store) {
 	if last, err := s.LastSeq(); last != m.seq || err != nil {
 		t.Fatal("last", last, m.seq, err)
 	}
-	history, err := s.History(0)
+	history, err := s.History(plan.EventQuery{})
 	if d := cmp.Diff(m.history, history, equal...); d != "" || err != nil {
 		t.Fatal("history", err, d)
 	}
@@ -420,6 +420,40 @@ func TestModes(t *testing.T) {
 		info, err := os.Stat(name)
 		if err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: %v, want %v (%v)", name, info.Mode().Perm(), want, err)
+		}
+	}
+}
+
+// What is found without decoding all is what decoding all finds.
+func TestHistoryOfQuery(t *testing.T) {
+	s := opened(t, t.TempDir())
+	ids := []workload.ID{"", "/a", "/a/b", `/with "quotes" \ and <signs>`, "pid:7", "pid:71", "/ünï"}
+	kinds := []plan.EventKind{plan.EventOrder, plan.EventStep, plan.EventPlan}
+	var b plan.Batch
+	for i := range 200 {
+		id := ids[i%len(ids)]
+		e := plan.Event{Seq: uint64(i + 1), Time: t0.Add(time.Duration(i) * time.Second), Kind: kinds[i%len(kinds)], Workload: id, Text: `said "workload":"/b" of it`}
+		if i%5 == 0 {
+			e.Move = &plan.Move{Workload: "/other"}
+		}
+		b.Events = append(b.Events, e)
+	}
+	commit(t, s, b)
+	rapid.Check(t, func(t *rapid.T) {
+		q := plan.EventQuery{Limit: rapid.IntRange(0, 60).Draw(t, "limit"), Workload: rapid.SampledFrom(append(ids, "/b", "/other")).Draw(t, "workload"),
+			Kinds: rapid.SliceOfN(rapid.SampledFrom(kinds), 0, 2).Draw(t, "kinds"), Since: t0.Add(time.Duration(rapid.IntRange(0, 200).Draw(t, "since")) * time.Second)}
+		got, err := s.History(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(q.Of(b.Events), got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%+v:\n%s", q, diff)
+		}
+	})
+	about, err := s.About()
+	for _, id := range ids[1:] {
+		if !slices.Contains(about, id) {
+			t.Errorf("%v, %v: %q is missing", about, err, id)
 		}
 	}
 }

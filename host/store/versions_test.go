@@ -63,7 +63,7 @@ func TestFolderOfTheVersionBefore(t *testing.T) {
 		t.Errorf("now %s\nwas %s", got, want)
 	}
 	s.keepEvents = 5
-	last, err := s.History(1)
+	last, err := s.History(plan.EventQuery{Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestFolderOfTheVersionBefore(t *testing.T) {
 
 func count(t *testing.T, s *Store) (steps, rest int) {
 	t.Helper()
-	all, err := s.History(0)
+	all, err := s.History(plan.EventQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestDowngrade(t *testing.T) {
 
 	dir := folderOf01(t)
 	s := opened(t, dir)
-	last, err := s.History(1)
+	last, err := s.History(plan.EventQuery{Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestDowngrade(t *testing.T) {
 	if steps, rest := count(t, s); steps != 4+1+2 || rest != 1 {
 		t.Errorf("%d steps and undos, %d others", steps, rest)
 	}
-	if last, err := s.History(1); err != nil || last[0].Seq != next+2 {
+	if last, err := s.History(plan.EventQuery{Limit: 1}); err != nil || last[0].Seq != next+2 {
 		t.Errorf("%+v, %v", last, err)
 	}
 	steps := 0
