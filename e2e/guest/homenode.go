@@ -305,6 +305,16 @@ func (s *status) of(w string) (m moved, state, why string) {
 	return moved{}, "", "not listed"
 }
 
+// home is a workload's by the daemon's account, "" for none.
+func (s *status) home(w string) string {
+	for _, x := range s.Workloads {
+		if x.ID == w {
+			return x.Home
+		}
+	}
+	return ""
+}
+
 func (t *T) status() status {
 	var s status
 	r := t.must(homenode("status", "--json"), exitOK)

@@ -49,11 +49,18 @@ func homenodeLocked(t *T) {
 	took := time.Since(start)
 	warm(15 * time.Second) // it is tried again meanwhile
 	// Some kernels read numa_maps without that lock. All of them take it to move pages.
-	s := t.status()
-	home, state, why := s.of("/stuck")
+	var s status
+	var home, state, why string
+	t.Until(60*time.Second, "the stuck one is decided on", func() (bool, string) {
+		s = t.status()
+		home = s.home("/stuck")
+		_, state, why = s.of("/stuck")
+		return home != "" || state == "no answer", state + ": " + why
+	})
 	if state != "no answer" && mapsAnswer(stuck) {
+		// Its memory may lie at home already, so that no call has hung: it is sent away from there.
 		to := "0"
-		if home.Home == to {
+		if home == to {
 			to = "1"
 		}
 		t.order(ws, "pause", "paused") // it takes two minutes

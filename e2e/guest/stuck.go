@@ -40,12 +40,13 @@ func (t *T) startStuck(g group) int {
 	})
 	time.Sleep(time.Second)
 	pid := t.startIn(g, "/init", "stuck", at+"/file")
+	own := fmt.Sprintf("%d 0x0 %#x %#x %#x ", syscall.SYS_MMAP, pageSize, syscall.PROT_READ, syscall.MAP_PRIVATE) // not one of Go's runtime
 	t.Until(30*time.Second, "mmap waits", func() (bool, string) {
 		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
 		var seen []string
 		for _, f := range tasks {
 			call := readText(f)
-			if strings.HasPrefix(call, fmt.Sprint(syscall.SYS_MMAP)+" ") {
+			if strings.HasPrefix(call, own) {
 				return true, ""
 			}
 			seen = append(seen, call)
