@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -206,16 +207,26 @@ func meant(living []runs.Run, which api.Which) ([]runs.Run, error) {
 
 // undoScopes takes from scopes of systemd what living runs of this user restricted them to;
 // what has been set anew since is not touched. It comes before all else is put back: a
-// process gets no CPU that its cgroup has not.
+// process gets no CPU that its cgroup has not. A run is named by its ID, a PID or its scope;
+// Workload of the answer is its ID.
 func undoScopes(ctx context.Context, which api.Which) (out api.UndoResult, err error) {
 	own := ownRuns()
 	living, err := own.Living(os.Geteuid())
 	if err != nil {
 		return out, nil // undoRuns tells
 	}
-	living = slices.DeleteFunc(living, func(r runs.Run) bool { return r.Scope == nil })
-	if living, err = meant(living, which); err != nil {
-		return out, nil // whoever knows all that runs may know which is meant
+	_, isPID := workload.PIDOf(string(which.ID))
+	unit := path.Base(string(which.ID))
+	living = slices.DeleteFunc(living, func(r runs.Run) bool {
+		return r.Scope == nil || !which.All && !isPID && r.Scope.Unit != unit && r.Scope.Unit != unit+".scope"
+	})
+	if isPID {
+		if living, err = meant(living, which); err != nil {
+			return out, err
+		}
+	}
+	if !which.All && len(living) == 1 {
+		out.Workload = living[0].Placement.Workload
 	}
 	for _, run := range living {
 		s := run.Scope

@@ -62,9 +62,18 @@ func undone(c *cobra.Command, e *Env, b api.Backend, which *api.Which, asJSON bo
 	done := waiting(e, "waiting until everything is put back; page moves under way end first")
 	var scopes api.UndoResult
 	if e.UndoScopes != nil {
-		if scopes, err = e.UndoScopes(contextOf(c), *which); err != nil {
+		scopes, err = e.UndoScopes(contextOf(c), *which)
+		if err == nil && scopes.Workload == "" && !which.All { // another name: which one it means is known there
+			dry := *which
+			dry.DryRun = true
+			if r, _ := b.Undo(contextOf(c), dry); r.Workload != "" && r.Workload != which.ID {
+				scopes, err = e.UndoScopes(contextOf(c), api.Which{ID: r.Workload, DryRun: which.DryRun})
+			}
+		}
+		if err != nil {
 			return false, err
 		}
+		which.ID = cmp.Or(scopes.Workload, which.ID)
 	}
 	r, err := b.Undo(contextOf(c), *which)
 	r, err = withRuns(c, e, b, which, scopes, r, err)
