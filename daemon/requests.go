@@ -125,6 +125,16 @@ func (d *Daemon) Place(ctx context.Context, want api.Want) (api.Home, error) {
 	return wireHome(r.Place), err
 }
 
+// Admit finds a home for what a source is about to start, and keeps it until that is seen, but
+// no longer than hold. What it holds then is its own: who starts it may go on at once.
+func (d *Daemon) Admit(ctx context.Context, spec workload.Spec, hold time.Duration) (workload.Placement, error) {
+	r, err := d.request(ctx, control.Request{Place: &control.PlaceRequest{Spec: spec, Hold: hold, Starts: true}})
+	if err != nil {
+		return workload.Placement{}, err
+	}
+	return r.Place.Placement, nil
+}
+
 func placeRequest(w *api.Want) *control.PlaceRequest {
 	spec := workload.Spec{ID: w.ID, Name: w.Name, Class: w.Class, Importance: workload.DefaultImportance, CPUs: w.CPUs,
 		Memory: topology.KiB(w.MemoryKiB), HugePage: topology.KiB(w.HugePageKiB), SMT: w.SMT, Nodes: w.Nodes, Given: true}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
@@ -15,7 +16,7 @@ import (
 // claimed puts what the sources say into a snapshot, in the place of the cgroups and
 // processes that their workloads were observed as.
 func (s *State) claimed(snap workload.Snapshot, sources []Claimed) workload.Snapshot {
-	s.Claims, s.SeenAs = map[workload.ID]*workload.Claim{}, map[workload.ID]workload.ID{}
+	s.Claims, s.SeenAs = map[workload.ID]*workload.Claim{}, map[workload.ID][]workload.ID{}
 	s.Covered = map[workload.ID]*workload.Claim{}
 	if len(sources) == 0 {
 		return snap
@@ -43,13 +44,18 @@ func (s *State) claimed(snap workload.Snapshot, sources []Claimed) workload.Snap
 				s.Claims[c.ID] = c
 				continue
 			}
-			j, found := at.of(c)
 			s.Claims[c.ID] = c
+			var parts []workload.Observation
+			for _, j := range at.of(c) {
+				if !taken[j] {
+					taken[j] = true
+					parts = append(parts, snap.Observations[j])
+					s.SeenAs[c.ID] = append(s.SeenAs[c.ID], snap.Observations[j].ID)
+				}
+			}
 			var o workload.Observation
-			if found && !taken[j] {
-				taken[j] = true
-				o = snap.Observations[j]
-				s.SeenAs[c.ID] = o.ID
+			if len(parts) > 0 {
+				o = joined(parts)
 			}
 			merged = append(merged, asClaimed(o, c, snap.Host))
 		}
@@ -77,37 +83,66 @@ func (s *State) claimed(snap workload.Snapshot, sources []Claimed) workload.Snap
 type positions struct {
 	all       []workload.Observation
 	byProcess map[workload.Process]int
+	byCgroup  []int // of all, rising by cgroup
 }
 
 func observed(all []workload.Observation) positions {
-	p := positions{all, map[workload.Process]int{}}
+	p := positions{all, map[workload.Process]int{}, make([]int, len(all))}
 	for i := len(all) - 1; i >= 0; i-- { // the first of several stays
+		p.byCgroup[i] = i
 		for _, x := range all[i].Processes {
 			p.byProcess[x] = i
 		}
 	}
+	slices.SortStableFunc(p.byCgroup, func(i, j int) int { return cmp.Compare(cgroupPath(&all[i]), cgroupPath(&all[j])) })
 	return p
 }
 
-func (p positions) of(c *workload.Claim) (int, bool) {
+// of is the observations that a claim is about: that of its process, all that lie in the
+// cgroups that it names by their paths, in their order, or the first in one that it names
+// otherwise.
+func (p positions) of(c *workload.Claim) (found []int) {
 	if c.Process.PID > 0 {
-		i, ok := p.byProcess[c.Process]
-		return i, ok
+		if i, ok := p.byProcess[c.Process]; ok {
+			return []int{i}
+		}
+		return nil
 	}
-	if len(c.Cgroups) == 0 {
-		return 0, false
+	for _, want := range c.Cgroups {
+		if !strings.HasPrefix(want, "/") {
+			if i := slices.IndexFunc(p.all, func(o workload.Observation) bool { return c.Covers(cgroupPath(&o)) }); i >= 0 {
+				return []int{i}
+			}
+			return nil
+		}
+		k, _ := slices.BinarySearchFunc(p.byCgroup, want, func(i int, want string) int { return cmp.Compare(cgroupPath(&p.all[i]), want) })
+		for ; k < len(p.byCgroup); k++ {
+			i := p.byCgroup[k]
+			rest, in := strings.CutPrefix(cgroupPath(&p.all[i]), want)
+			if !in {
+				break
+			}
+			if rest == "" || rest[0] == '/' {
+				found = append(found, i)
+			}
+		}
 	}
-	i := slices.IndexFunc(p.all, func(o workload.Observation) bool { return c.Covers(cgroupPath(&o)) })
-	return i, i >= 0
+	return found
 }
 
 // asClaimed is an observation as its source knows it.
 func asClaimed(o workload.Observation, c *workload.Claim, h *topology.Host) workload.Observation {
 	o.ID, o.Name, o.Caps = c.ID, c.Name, c.Caps
-	if c.Driver == "" {
+	if c.Driver == "" && o.Kind != "" {
+		if !c.CPUs.Empty() {
+			o.CPUs = c.CPUs
+		}
 		return o
 	}
 	o.Kind = c.Driver
+	if len(c.Cgroups) > 0 && c.Driver == "" { // too small to be seen, or it has not begun
+		o.Kind, o.Cgroup = workload.InCgroup, c.Cgroups[0]
+	}
 	o.Pinned, o.PinnedWhy = false, ""
 	o.CPUs, o.Mems = c.CPUs, c.Mems
 	if o.CPUs.Empty() {

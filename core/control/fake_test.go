@@ -744,7 +744,7 @@ func (f *fake) movePages(e Effect) {
 			end.Failed = &Failure{Cancelled, "context canceled"}
 			break
 		}
-		w := f.works[f.s.observerID(e.Workload)]
+		w := f.works[f.s.observed(e.Workload)[0]]
 		if w == nil {
 			end.Failed = gone(string(e.Workload))
 			break

@@ -138,6 +138,8 @@ type PlaceRequest struct {
 	Hold time.Duration `json:"hold,omitempty"`
 	// Release ends what is held for Spec.ID; nothing is placed.
 	Release bool `json:"release,omitempty"`
+	// Starts: it starts whatever the answer is, so that a home that is crowded is better than none.
+	Starts bool `json:"starts,omitempty"`
 	// Exact is where a person has put Process: nothing is searched, and it is left there.
 	Exact *Exact `json:"exact,omitempty"`
 }

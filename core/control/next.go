@@ -167,12 +167,19 @@ func (s *State) noteGiven(id workload.ID, kind plan.SettingKind, value string) {
 	}
 }
 
-// observerID is what the observer calls a workload.
-func (s *State) observerID(id workload.ID) workload.ID {
-	if seen, ok := s.SeenAs[id]; ok {
+// observed is what the observer calls the parts of a workload.
+func (s *State) observed(id workload.ID) []workload.ID {
+	if seen := s.SeenAs[id]; len(seen) > 0 {
 		return seen
 	}
-	return id
+	return []workload.ID{id}
+}
+
+// tellObserver tells it what was done to a workload.
+func (s *State) tellObserver(kind EffectKind, id workload.ID) {
+	for _, part := range s.observed(id) {
+		s.note(Effect{Kind: kind, Workload: part})
+	}
 }
 
 // ProcessID is the workload that a process is the root of.

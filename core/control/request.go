@@ -115,7 +115,7 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 		return
 	}
 	// A command starts whatever others asked for; what a home is held for can wait.
-	result := s.Ledger().Place(place.Request{Spec: spec, Crowd: spec.ID == "" || in.Process.PID > 0})
+	result := s.Ledger().Place(place.Request{Spec: spec, Crowd: spec.ID == "" || in.Process.PID > 0 || in.Starts})
 	answer := &Placed{Placement: result.Placement, Decision: result.Decision}
 	if result.Decision.Outcome == plan.Refused {
 		if in.Process.PID > 0 {

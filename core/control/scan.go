@@ -168,7 +168,12 @@ func (s *State) living(was *State) []workload.Placement {
 		o := s.observation(id)
 		switch {
 		case fresh(id):
-		case a.Process.PID == 0 && (o != nil || !s.At.Before(a.Until)),
+		case a.Process.PID == 0 && o != nil: // what was held for it is its home, if nothing else is
+			delete(s.Admissions, id)
+			if place.Of(out, id) == nil {
+				out = merge(out, []workload.Placement{a.Placement})
+			}
+		case a.Process.PID == 0 && !s.At.Before(a.Until),
 			a.Process.PID > 0 && (o == nil || startOf(o) != a.Process.Start): // it need not have a placement: it may be left alone
 			delete(s.Admissions, id)
 			if a.Process.PID > 0 {

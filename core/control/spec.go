@@ -111,6 +111,16 @@ func (s *State) SpecOf(o *workload.Observation) workload.Spec {
 func (s *State) claimedSpec(o *workload.Observation, c *workload.Claim, rule *Rule) workload.Spec {
 	spec := *c.Spec
 	spec.Near = slices.Clone(spec.Near)
+	if spec.CPUs == 0 || spec.Memory == 0 {
+		seen := place.SpecFrom(*o)
+		spec.CPUs, spec.Memory = cmp.Or(spec.CPUs, seen.CPUs), cmp.Or(spec.Memory, seen.Memory)
+	}
+	if c.Ruled {
+		if len(spec.Near) == 0 {
+			s.addLearned(&spec, o)
+		}
+		return spec
+	}
 	if rule != nil {
 		r := *rule
 		if c.Driver != "" {
@@ -239,7 +249,7 @@ func has[V any](m map[workload.ID]V, id workload.ID) bool { _, ok := m[id]; retu
 func (s *State) subject(o *workload.Observation, hosts []string, beyond bool) *place.Subject {
 	subject := place.Subject{Spec: s.SpecOf(o), Observation: balance.Round(*o), Alone: s.leave(o)}
 	if c := cmp.Or(s.Claims[o.ID], s.Covered[o.ID]); c != nil {
-		subject.Fixed = c.Fixed
+		subject.Fixed, subject.Booked = c.Fixed, c.Booked
 		if subject.Alone.None() {
 			subject.Alone = c.Alone
 		}

@@ -199,7 +199,7 @@ type State struct {
 	Snapshot  workload.Snapshot
 	Claims    map[workload.ID]*workload.Claim
 	Covered   map[workload.ID]*workload.Claim // what a claim of nobody in particular is about
-	SeenAs    map[workload.ID]workload.ID     // a claimed workload, to what it is observed as
+	SeenAs    map[workload.ID][]workload.ID   // a claimed workload, to what it is observed as
 	Bindings  map[workload.ID]binding         // where each claimed workload was
 	Subjects  []*place.Subject                // what was decided on, rising by ID
 	Plan      plan.Plan                       // Steps are those left to do
@@ -321,7 +321,7 @@ func New(settings Settings, saved Saved) *State {
 		Partition: settings.Partition,
 		Theirs:    theirs(saved.Theirs),
 		Moves:     map[workload.ID]plan.Move{},
-		Claims:    map[workload.ID]*workload.Claim{}, SeenAs: map[workload.ID]workload.ID{}, Bindings: map[workload.ID]binding{},
+		Claims:    map[workload.ID]*workload.Claim{}, SeenAs: map[workload.ID][]workload.ID{}, Bindings: map[workload.ID]binding{},
 		Surveyed: map[SurveyKind]time.Time{}, Links: map[workload.ID][]Link{}, Helpers: map[processKey]workload.ID{}, Fixed: map[string]bool{},
 		Known: map[SurveyKind]bool{}, Tasks: map[workload.ID]*Task{}, Running: map[uint64]workload.ID{}, Ended: map[workload.ID]ended{}, Waits: map[workload.ID]time.Time{}, Checks: map[uint64]workload.ID{},
 		Tried: map[workload.ID]bool{}, Retries: map[stepKey]retry{}, Silent: map[workload.ID]silent{}, Overwrites: map[workload.ID]overwrite{},

@@ -304,7 +304,7 @@ func (s *State) end(id workload.ID, t *Task) {
 		s.Ended[id] = end
 	}
 	if t.Transfer != nil {
-		s.note(Effect{Kind: EffectMoved, Workload: s.observerID(id)})
+		s.tellObserver(EffectMoved, id)
 		s.Ended[id] = ended{Scan: s.Scans, Recorded: t.Move != nil && s.Moves[id].Started.Equal(t.Move.Started)}
 	}
 	if t.Request != 0 {
@@ -461,7 +461,7 @@ func (s *State) applied(id workload.ID, t *Task, step plan.Step) {
 	delete(s.Retries, keyOf(&step))
 	delete(s.Silent, id)
 	delete(s.Narrowed, id)
-	s.note(Effect{Kind: EffectChanged, Workload: s.observerID(id)})
+	s.tellObserver(EffectChanged, id)
 	e := plan.Event{Kind: plan.EventStep, Workload: id}
 	if step.Target.Kind == workload.InHost {
 		e.Kind = plan.EventHost
@@ -530,7 +530,7 @@ func (s *State) mark(e *plan.Entry, state plan.EntryState) {
 func (s *State) failed(id workload.ID, t *Task, step plan.Step, r *Result) {
 	f := r.Failed
 	if t.Writing {
-		s.note(Effect{Kind: EffectChanged, Workload: s.observerID(id)}) // it may have failed half way
+		s.tellObserver(EffectChanged, id) // it may have failed half way
 	}
 	entries := make([]*plan.Entry, 0, len(t.Entries))
 	for _, seq := range t.Entries {
@@ -614,7 +614,7 @@ func (s *State) foreign(e *plan.Entry, now string) {
 	s.keepTheirs(e)
 	delete(s.Given, e.Workload)
 	s.overwritten(e.Workload)
-	s.note(Effect{Kind: EffectChanged, Workload: s.observerID(e.Workload)})
+	s.tellObserver(EffectChanged, e.Workload)
 	s.event(plan.Event{Kind: plan.EventStep, Workload: e.Workload, Error: true}, words.SetSince, string(e.Kind), e.Path, words.OrAll(now))
 }
 

@@ -316,7 +316,7 @@ func (s *State) restored(u *undoing, e plan.Entry, f *Failure) {
 			s.event(event, words.StoodAsBefore, string(e.Kind), e.Path, words.OrAll(e.Old))
 			u.Result.Unchanged = append(u.Result.Unchanged, e)
 		}
-		s.note(Effect{Kind: EffectChanged, Workload: s.observerID(e.Workload)})
+		s.tellObserver(EffectChanged, e.Workload)
 		if e.Kind == plan.Affinity {
 			delete(s.Given, e.Workload)
 			if a, ok := s.runOf(e.Kind, e.Path); ok {

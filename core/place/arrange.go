@@ -25,6 +25,8 @@ type Subject struct {
 	// Crowd: the home that it has holds whatever other shared work has booked, and a new one
 	// is found as Request.Crowd says.
 	Crowd bool
+	// Booked: what it uses is in the ledger under another name, and counts there.
+	Booked bool
 }
 
 // Options are the thresholds and speeds that Arrange goes by.
@@ -415,7 +417,7 @@ func (a *arrangement) hold(s *subject) plan.Decision {
 // without one takes memory there.
 func (a *arrangement) countForeign() {
 	for _, s := range a.order {
-		if s.turn == never && s.decision.Outcome == plan.LeftAlone && !s.held {
+		if s.turn == never && s.decision.Outcome == plan.LeftAlone && !s.held && !s.Booked {
 			a.ledger.AddForeign(&s.Observation)
 		}
 	}

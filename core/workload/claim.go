@@ -36,17 +36,20 @@ type Claim struct {
 	// Also is other names that only it has, such as the UUID of a guest.
 	Also []string `json:",omitempty"`
 	// How it is found among the observations, the first that is set: a process of it, or
-	// its cgroups (see Covers). A claim that is Running and finds nothing is a workload of
-	// its own.
+	// its cgroups (see Covers). All that is found at the paths of Cgroups is one workload,
+	// the first of it the one that steps are about. A claim that is Running and finds
+	// nothing is a workload of its own.
 	Process Process
 	Cgroups []string
 	Running bool // false: it is off; only Holds and Next count
 
 	Driver Kind // that changes it; "" as observed
 	Caps   Caps
-	Spec   *Spec // nil: derived from what was seen
+	Spec   *Spec // nil: derived from what was seen, as are CPUs and Memory that are 0
+	Ruled  bool  `json:",omitzero"` // Spec has what the rules of the configuration say of it
 
-	// What its manager gives it now; empty is everything the host allows.
+	// What its manager gives it now; empty is everything the host allows, or without a Driver
+	// what was observed.
 	CPUs topology.CPUSet
 	Mems topology.NodeSet
 	// Home is what CPUs and Mems amount to; nil when they give it no home. The ledger
@@ -57,6 +60,8 @@ type Claim struct {
 	Holds []Placement
 	// Fixed: it is where Home says and is not moved.
 	Fixed bool
+	// Booked: what it uses is in the ledger under another name.
+	Booked bool `json:",omitzero"`
 	// MovedBy is the command that moves it where homenode move does not, when Fixed.
 	MovedBy string
 	// Alone is why it must be left alone; the zero Reason when it is homenode's to place.

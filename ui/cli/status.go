@@ -320,6 +320,9 @@ func label(x api.Workload) string {
 	if strings.HasPrefix(string(x.ID), "pid:") && x.Name != "" {
 		return string(x.ID) + " " + x.Name
 	}
+	if strings.HasPrefix(x.Name, string(x.ID)+"/") { // the pod and what is in it
+		return x.Name
+	}
 	return string(x.ID)
 }
 

@@ -1,0 +1,118 @@
+package control
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// joined is the parts of one workload as one observation: the first, with what the others
+// have added.
+func joined(parts []workload.Observation) workload.Observation {
+	o := parts[0]
+	if len(parts) == 1 {
+		return o
+	}
+	o.RanOn = ranOn(parts)
+	o.Processes = slices.Clone(o.Processes)
+	movable := slices.ContainsFunc(parts, func(p workload.Observation) bool { return p.Movable != nil })
+	if movable {
+		o.Movable = movableOf(&o)
+	}
+	for i := range parts[1:] {
+		p := &parts[1+i]
+		o.Processes = append(o.Processes, p.Processes...)
+		o.Threads, o.CPUTime, o.Bandwidth = o.Threads+p.Threads, o.CPUTime+p.CPUTime, o.Bandwidth+p.Bandwidth
+		o.Accesses = accessesOf(o.Accesses, p.Accesses, o.CPUUse, p.CPUUse)
+		o.CPUUse += p.CPUUse
+		o.Window = max(o.Window, p.Window)
+		o.Memory, o.Anon = plus(o.Memory, p.Memory), plus(o.Anon, p.Anon)
+		if movable {
+			o.Movable = plus(o.Movable, movableOf(p))
+		}
+		o.CPUs, o.Mems = o.CPUs.Union(p.CPUs), o.Mems.Union(p.Mems)
+		o.OwnPolicy = cmp.Or(o.OwnPolicy, p.OwnPolicy)
+		o.MemoryUnread, o.MemoryMoved, o.Unanswered = o.MemoryUnread || p.MemoryUnread, o.MemoryMoved || p.MemoryMoved, o.Unanswered || p.Unanswered
+		o.Pinned, o.PinnedWhy = o.Pinned || p.Pinned, cmp.Or(o.PinnedWhy, p.PinnedWhy)
+		o.Terminal = o.Terminal || p.Terminal
+	}
+	slices.SortFunc(o.Processes, func(a, b workload.Process) int { return cmp.Compare(a.PID, b.PID) })
+	return o
+}
+
+func movableOf(o *workload.Observation) []workload.NodeMemory {
+	if o.Movable != nil {
+		return o.Movable
+	}
+	return o.Memory
+}
+
+// plus adds memory node by node.
+func plus(a, b []workload.NodeMemory) []workload.NodeMemory {
+	if len(a) == 0 || len(b) == 0 {
+		return slices.Concat(a, b)
+	}
+	out := slices.Clone(a)
+	for _, m := range b {
+		i, ok := slices.BinarySearchFunc(out, m.Node, func(x workload.NodeMemory, n topology.NodeID) int { return cmp.Compare(x.Node, n) })
+		if ok {
+			out[i].KiB += m.KiB
+		} else {
+			out = slices.Insert(out, i, m)
+		}
+	}
+	return out
+}
+
+// ranOn is where the CPU time of all parts was spent, each counted by its use.
+func ranOn(parts []workload.Observation) []workload.NodeShare {
+	var out []workload.NodeShare
+	var all float64
+	for i := range parts {
+		if len(parts[i].RanOn) > 0 {
+			all += parts[i].CPUUse
+		}
+	}
+	if all == 0 {
+		return parts[0].RanOn
+	}
+	for i := range parts {
+		for _, r := range parts[i].RanOn {
+			share := r.Share * parts[i].CPUUse / all
+			k, ok := slices.BinarySearchFunc(out, r.Node, func(x workload.NodeShare, n topology.NodeID) int { return cmp.Compare(x.Node, n) })
+			if ok {
+				out[k].Share += share
+			} else if share > 0 {
+				out = slices.Insert(out, k, workload.NodeShare{Node: r.Node, Share: share})
+			}
+		}
+	}
+	return out
+}
+
+// accessesOf is the accesses of two parts; where only one was counted, or differently, those
+// of the busier.
+func accessesOf(a, b workload.Accesses, useA, useB float64) workload.Accesses {
+	switch {
+	case a.From == "":
+		return b
+	case b.From == "":
+		return a
+	case a.From != b.From:
+		if useB > useA {
+			return b
+		}
+		return a
+	}
+	weightA, weightB := a.PerSecond, b.PerSecond
+	if weightA+weightB == 0 {
+		weightA, weightB = useA, useB
+	}
+	if weightA+weightB > 0 {
+		a.Local = (a.Local*weightA + b.Local*weightB) / (weightA + weightB)
+	}
+	a.PerSecond += b.PerSecond
+	return a
+}

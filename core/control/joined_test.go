@@ -1,0 +1,101 @@
+package control
+
+import (
+	"testing"
+	"time"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// several is a claim on more than one cgroup, of which a person said how large it is.
+func several(id workload.ID, cgroups ...string) workload.Claim {
+	return workload.Claim{ID: id, Name: string(id), Cgroups: cgroups, Running: true, Ruled: true,
+		Spec: &workload.Spec{ID: id, Class: workload.Shared, CPUs: 2, Memory: 1 << 20, Importance: 50, Given: true}}
+}
+
+// Cgroups that one claim names are one workload: with the memory and the processes of all.
+func TestCgroupsOfOneClaimAreOneWorkload(t *testing.T) {
+	f := newFake(t, 2, 8)
+	f.add("a/x", 1, 1<<20, 1)
+	f.add("a/y", 2, 1<<19, 0)
+	f.add("a/y-z", 3, 1<<18, 0)
+	f.claimedScan(several("web/a", "/a/x", "/a/y"))
+	all := f.s.Snapshot.Observations
+	if len(all) != 2 || all[0].ID != "/a/y-z" || all[1].ID != "web/a" {
+		t.Fatalf("%+v", all)
+	}
+	o := all[1]
+	if o.Cgroup != "/a/x" || workload.Total(o.Memory) != 1<<20+1<<19 || len(o.Memory) != 2 || o.Memory[0].Node != 0 || o.CPUUse != 3 {
+		t.Errorf("%+v", o)
+	}
+	if got := f.s.observed("web/a"); len(got) != 2 || got[0] != "/a/x" || got[1] != "/a/y" {
+		t.Errorf("seen as %v", got)
+	}
+}
+
+// What is joined is as much as its parts, in whatever way they were seen.
+func TestJoined(t *testing.T) {
+	a := workload.Observation{ID: "a", CPUUse: 3, Window: time.Second, RanOn: []workload.NodeShare{{Node: 1, Share: 1}},
+		Memory: []workload.NodeMemory{{Node: 1, KiB: 4}}, Movable: []workload.NodeMemory{{Node: 1, KiB: 3}}, CPUs: topology.CPUs(1), Accesses: workload.Accesses{From: workload.Counters, Local: 1, PerSecond: 30}}
+	b := workload.Observation{ID: "b", CPUUse: 1, RanOn: []workload.NodeShare{{Node: 0, Share: 1}},
+		Memory: []workload.NodeMemory{{Node: 0, KiB: 2}, {Node: 1, KiB: 1}}, CPUs: topology.CPUs(2), OwnPolicy: "bind:1", Accesses: workload.Accesses{From: workload.Counters, Local: 0, PerSecond: 10}}
+	o := joined([]workload.Observation{a, b})
+	switch {
+	case o.ID != "a", o.CPUUse != 4, o.Window != time.Second, o.CPUs.String() != "1-2", o.OwnPolicy != "bind:1":
+	case len(o.RanOn) != 2 || o.RanOn[0] != (workload.NodeShare{Node: 0, Share: 0.25}):
+	case len(o.Memory) != 2 || o.Memory[0].KiB != 2 || o.Memory[1].KiB != 5, len(o.Movable) != 2 || o.Movable[1].KiB != 4:
+	case o.Accesses != (workload.Accesses{From: workload.Counters, Local: 0.75, PerSecond: 40}):
+	default:
+		if a.Memory[0].KiB == 4 {
+			return
+		}
+	}
+	t.Errorf("%+v", o)
+}
+
+// The home that was held for what was about to start is its home once it is seen, also of a
+// daemon that was started anew in between; and it begins without a step where it was put.
+func TestHeldHomeIsKept(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		f := newFake(t, 2, 8)
+		f.add("other", 4, 1<<20, 0)
+		f.scan(2)
+		c := several("web/a", "/a")
+		c.Spec.Class = workload.Dedicated
+		spec := *c.Spec
+		spec.Nodes = topology.Nodes(1)
+		r := f.ask(Request{Place: &PlaceRequest{Spec: spec, Hold: time.Minute, Starts: true}})
+		if r.Failed != nil || !r.Place.Placement.Home.Equal(topology.Nodes(1)) {
+			t.Fatalf("%+v", r)
+		}
+		if again {
+			f.start() // what is on disk is all that it knows
+		}
+		f.add("a", 1, 1<<10, 1)
+		f.works["/a"].obs.CPUs = r.Place.Placement.CPUs
+		c.CPUs = topology.CPUs(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) // until it is in the journal, nobody has set them
+		f.claimedScan(c)
+		if f.home("web/a") != "1" || len(f.s.Admissions) != 0 {
+			t.Errorf("again %v: home %s, admissions %v", again, f.home("web/a"), f.s.Admissions)
+		}
+		if got := f.get(plan.CgroupCPUs, "/a"); got != r.Place.Placement.CPUs.String() {
+			t.Errorf("again %v: set to %q, held %v", again, got, r.Place.Placement.CPUs)
+		}
+	}
+}
+
+// Rules that a source has put into a claim are not put over it again, and sizes that it leaves
+// open are those that were seen.
+func TestRuledClaims(t *testing.T) {
+	f := newFake(t, 2, 8, ruled(Rule{Match: "web/*", Class: workload.Dedicated, CPUs: 3}))
+	f.add("a", 2, 1<<20, 0)
+	c := several("web/a", "/a")
+	c.Spec.CPUs, c.Spec.Memory = 0, 0
+	f.claimedScan(c)
+	v := f.s.View()
+	if got := v.SpecOf("web/a"); got.Class != workload.Shared || got.CPUs != 2 || got.Memory < 1<<20 {
+		t.Errorf("%+v", got)
+	}
+}
