@@ -108,9 +108,29 @@ type Config struct {
 		// the rules' near and `homenode run --near`.
 		Learn bool `yaml:"learn"`
 	} `yaml:"near"`
-	Libvirt   Libvirt `yaml:"libvirt"`
-	Workloads []Rule  `yaml:"workloads"` // the first rule that matches counts
+	Libvirt    Libvirt    `yaml:"libvirt"`
+	Containers Containers `yaml:"containers"`
+	Workloads  []Rule     `yaml:"workloads"` // the first rule that matches counts
 }
+
+// Containers says what the daemon does with the containers of containerd and CRI-O.
+type Containers struct {
+	Manage Pods   `yaml:"manage"` // none, observe or all
+	Socket string `yaml:"socket"` // of the Node Resource Interface
+	// BestEffort is the class of pods that ask for neither CPUs nor memory: shared, with the
+	// lowest importance, or offline, which only what nobody else uses is left to.
+	BestEffort workload.Class `yaml:"best_effort"`
+}
+
+// Pods says what is done with pods and containers of which the runtime tells.
+type Pods string
+
+// What may be done.
+const (
+	NoPods      Pods = "none"    // the runtime is not asked: containers are cgroups like others
+	ObservePods Pods = "observe" // they have their names, and nothing of them is changed
+	AllPods     Pods = "all"     // they get homes, each before it starts. The default
+)
 
 // Libvirt says what the daemon does with the guests of libvirt.
 type Libvirt struct {
@@ -202,6 +222,9 @@ func (c *Config) Settings() control.Settings {
 	}
 	for i := range c.Workloads {
 		r := &c.Workloads[i]
+		if len(r.Labels) > 0 { // what has labels is told its rules by its source
+			continue
+		}
 		s.Rules = append(s.Rules, control.Rule{Match: r.Match, Class: r.Class, Importance: r.Importance, CPUs: r.CPUs,
 			Memory: r.Memory.KiB(), SMT: r.SMT, Near: r.Near, NearGiven: r.Near != nil})
 	}
@@ -217,6 +240,18 @@ type Rule struct {
 	Memory     Size               `yaml:"memory"`     // 0: from what it holds
 	SMT        workload.SMTPolicy `yaml:"smt"`
 	Near       []string           `yaml:"near"` // devices by kernel name or PCI address; instead of what is learned, also when empty
+	// Labels that a pod must have, all of them; what is no pod has none.
+	Labels map[string]string `yaml:"labels"`
+}
+
+// Fits reports whether a rule is about what has one of some names, and labels.
+func (r *Rule) Fits(names []string, labels map[string]string) bool {
+	for key, value := range r.Labels {
+		if labels[key] != value {
+			return false
+		}
+	}
+	return slices.ContainsFunc(names, func(n string) bool { return doublestar.MatchUnvalidated(r.Match, n) })
 }
 
 // New is the default configuration.
@@ -242,7 +277,8 @@ func New() Config {
 	c.IRQQueues = irq.KeepQueues
 	c.Near.Learn = true
 	c.Libvirt.Manage = MarkedGuests // what somebody else defined is theirs until they say otherwise
-	c.Record.MaxSize = 256 << 20    // two days of 100 workloads; see docs/design/balancing.md
+	c.Containers = Containers{Manage: AllPods, Socket: "/var/run/nri/nri.sock", BestEffort: workload.Shared}
+	c.Record.MaxSize = 256 << 20 // two days of 100 workloads; see docs/design/balancing.md
 	return c
 }
 
@@ -326,6 +362,17 @@ func (c *Config) Validate() error {
 	case NoGuests, MarkedGuests, AllGuests:
 	default:
 		return fmt.Errorf("libvirt.manage: %q; want none, marked or all", c.Libvirt.Manage)
+	}
+	switch c.Containers.Manage {
+	case NoPods, ObservePods, AllPods:
+	default:
+		return fmt.Errorf("containers.manage: %q; want none, observe or all", c.Containers.Manage)
+	}
+	if !strings.HasPrefix(c.Containers.Socket, "/") {
+		return fmt.Errorf("containers.socket: %q; want a path from /", c.Containers.Socket)
+	}
+	if c.Containers.BestEffort != workload.Shared && c.Containers.BestEffort != workload.Offline {
+		return fmt.Errorf("containers.best_effort: %q; want shared or offline", c.Containers.BestEffort)
 	}
 	if err := patterns("manage.include", c.Manage.Include); err != nil {
 		return err

@@ -86,6 +86,7 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 		Registered: func() []workload.Process { return d.Registered() },
 	})
 	options.Store, options.Self, options.Admitted, options.Odd = s, holdings, admitted(), odd
+	containers := containersIn(&options, c, func() *daemon.Daemon { return d })
 	if c.Mode == config.Enforce {
 		switch lock, err := store.LockHost(); {
 		case errors.Is(err, store.ErrLocked):
@@ -134,6 +135,9 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	}
 	options.Ready = func() {
 		notify(sd.SdNotifyReady)
+		if containers != nil { // from now on there is an answer for what starts
+			go containers.Run(ctx)
+		}
 		if o.FirstLook == nil {
 			return
 		}

@@ -250,6 +250,7 @@ func (s *State) subject(o *workload.Observation, hosts []string, beyond bool) *p
 	subject := place.Subject{Spec: s.SpecOf(o), Observation: balance.Round(*o), Alone: s.leave(o)}
 	if c := cmp.Or(s.Claims[o.ID], s.Covered[o.ID]); c != nil {
 		subject.Fixed, subject.Booked = c.Fixed, c.Booked
+		subject.Crowd = c.Crowd && subject.Spec.Class == workload.Shared
 		if subject.Alone.None() {
 			subject.Alone = c.Alone
 		}

@@ -62,6 +62,8 @@ type Claim struct {
 	Fixed bool
 	// Booked: what it uses is in the ledger under another name.
 	Booked bool `json:",omitzero"`
+	// Crowd: it runs whatever other shared work has booked: a crowded home is better than none.
+	Crowd bool `json:",omitzero"`
 	// MovedBy is the command that moves it where homenode move does not, when Fixed.
 	MovedBy string
 	// Alone is why it must be left alone; the zero Reason when it is homenode's to place.

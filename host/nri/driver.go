@@ -1,0 +1,228 @@
+package nri
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/containerd/nri/pkg/api"
+
+	"github.com/homenode/homenode/core/plan"
+)
+
+// Cgroups is a driver of cgroups. host/cgroup has one.
+type Cgroups interface {
+	Owns() []plan.SettingKind
+	SurvivesBoot(kind plan.SettingKind) bool
+	Changes(ctx context.Context, step plan.Step) ([]plan.Change, error)
+	Apply(ctx context.Context, step plan.Step, progress func(plan.Move)) error
+	Read(ctx context.Context, entry plan.Entry) (plan.Setting, error)
+	Restore(ctx context.Context, entries []plan.Entry) []error
+	Present(entry plan.Entry) error
+}
+
+// Driver changes cgroups: those of containers through their runtime.
+type Driver struct {
+	Cgroups
+	p *Plugin
+}
+
+// Driver is a driver of cgroups that knows which are containers'.
+func (p *Plugin) Driver(cgroups Cgroups) *Driver { return &Driver{cgroups, p} }
+
+// tellWithin bounds telling the runtime: it may be busy starting containers.
+const tellWithin = 3 * time.Second
+
+// Changes is those of all containers of the workload. What homenode set before a container
+// started was not there before.
+func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, error) {
+	all := d.p.siblings(step)
+	if len(all) == 0 {
+		return d.Cgroups.Changes(ctx, step)
+	}
+	wrote := d.p.journalled()
+	var out []plan.Change
+	var paths []string
+	for i, c := range all {
+		one := step
+		one.Target.Cgroup = c.cgroup
+		changes, err := d.Cgroups.Changes(ctx, one)
+		if i > 0 && errors.Is(err, fs.ErrNotExist) { // it has ended
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, c.cgroup)
+		for _, x := range changes {
+			if x.Path == c.cgroup && d.p.unwritten(&c, x.Kind, wrote) {
+				x.Value = ""
+			}
+			if !slices.ContainsFunc(out, func(y plan.Change) bool { return y.Kind == x.Kind && y.Path == x.Path }) {
+				out = append(out, x)
+			}
+		}
+	}
+	d.p.mu.Lock()
+	d.p.asked[step.Target.Cgroup] = paths
+	d.p.mu.Unlock()
+	return out, nil
+}
+
+// siblings is the containers that a step is about, the one of its cgroup first; none where
+// that is no container's.
+func (p *Plugin) siblings(step plan.Step) (out []container) {
+	if step.Kind != plan.SetCPUs && step.Kind != plan.SetMems {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, in := range p.pods {
+		for _, g := range in.groups() {
+			i := slices.IndexFunc(g.containers, func(c *container) bool { return c.cgroup == step.Target.Cgroup && c.cgroup != "" })
+			if i < 0 {
+				continue
+			}
+			out = append(out, *g.containers[i])
+			for k, c := range g.containers {
+				if k != i && c.cgroup != "" {
+					out = append(out, *c)
+				}
+			}
+			return out
+		}
+	}
+	return nil
+}
+
+// Apply makes a step true of all containers that Changes was asked about: their runtime is
+// told, and what stands is read back. Where the runtime did not do it, it is written here.
+func (d *Driver) Apply(ctx context.Context, step plan.Step, progress func(plan.Move)) error {
+	if step.Kind != plan.SetCPUs && step.Kind != plan.SetMems {
+		return d.Cgroups.Apply(ctx, step, progress)
+	}
+	d.p.mu.Lock()
+	paths := d.p.asked[step.Target.Cgroup]
+	d.p.mu.Unlock()
+	if len(paths) == 0 {
+		return d.Cgroups.Apply(ctx, step, progress)
+	}
+	var want []told
+	for _, path := range paths {
+		want = append(want, told{path, step.Kind == plan.SetMems, step.To})
+	}
+	d.p.tell(ctx, want)
+	for i, path := range paths {
+		one := step
+		if one.Target.Cgroup = path; i > 0 {
+			one.Target.Object = ""
+		}
+		err := d.Cgroups.Apply(ctx, one, progress)
+		if i > 0 && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Restore puts Old of entries back, and tells the runtime so.
+func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
+	var want []told
+	for _, e := range entries {
+		mems := e.Kind == plan.CgroupMems
+		if e.Kind != plan.CgroupCPUs && !mems {
+			continue
+		}
+		old := e.Old
+		if old == "" { // a runtime takes no empty set: all that there is means the same
+			text, err := os.ReadFile(filepath.Join(d.p.o.Mount, string(e.Kind)+".effective"))
+			if err != nil {
+				continue
+			}
+			old = strings.TrimSpace(string(text))
+		}
+		want = append(want, told{e.Path, mems, old})
+	}
+	d.p.tell(ctx, want)
+	return d.Cgroups.Restore(ctx, entries)
+}
+
+// told is a set that a runtime is to write into a cgroup.
+type told struct {
+	cgroup string
+	mems   bool
+	to     string
+}
+
+// tell has the runtime write sets of its containers. What it does not do is told again when it
+// is connected anew.
+func (p *Plugin) tell(ctx context.Context, want []told) {
+	byID := map[string]*api.ContainerUpdate{}
+	p.mu.Lock()
+	runtime := p.runtime
+	for _, w := range want {
+		c := p.byCgroup(w.cgroup)
+		if c == nil {
+			continue
+		}
+		u := byID[c.id]
+		if u == nil {
+			u = &api.ContainerUpdate{ContainerId: c.id}
+			byID[c.id] = u
+		}
+		if w.mems {
+			u.SetLinuxCPUSetMems(w.to)
+		} else {
+			u.SetLinuxCPUSetCPUs(w.to)
+		}
+	}
+	p.mu.Unlock()
+	if runtime == nil || len(byID) == 0 {
+		return
+	}
+	var updates []*api.ContainerUpdate
+	for _, u := range byID {
+		updates = append(updates, u)
+	}
+	slices.SortFunc(updates, func(a, b *api.ContainerUpdate) int { return strings.Compare(a.ContainerId, b.ContainerId) })
+	ctx, cancel := context.WithTimeout(ctx, tellWithin)
+	defer cancel()
+	failed, err := runtime.update(ctx, updates)
+	if err != nil {
+		p.o.Log.Warn("the container runtime was not told", "err", err)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range want {
+		c := p.byCgroup(w.cgroup)
+		if c == nil || slices.Contains(failed, c.id) {
+			continue
+		}
+		if w.mems {
+			c.told.mems = w.to
+		} else {
+			c.told.cpus = w.to
+		}
+	}
+}
+
+// byCgroup is the container that has a cgroup, or nil. p.mu is held.
+func (p *Plugin) byCgroup(cgroup string) *container {
+	for _, in := range p.pods {
+		for _, c := range in.containers {
+			if c.cgroup == cgroup && !c.stopped {
+				return c
+			}
+		}
+	}
+	return nil
+}

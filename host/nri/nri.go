@@ -1,0 +1,438 @@
+package nri
+
+import (
+	"context"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/containerd/nri/pkg/api"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Managed says what is done with containers.
+type Managed string
+
+// What may be done.
+const (
+	None    Managed = "none"    // no runtime is asked: containers are cgroups
+	Observe Managed = "observe" // they have names and are watched; nothing is changed
+	All     Managed = "all"     // enforce mode gives them homes
+)
+
+// Socket is where containerd and CRI-O listen for plugins.
+const Socket = "/var/run/nri/nri.sock"
+
+// Options is what a Plugin works with. The functions may be called by several goroutines.
+type Options struct {
+	Socket     string // "" is Socket
+	Manage     Managed
+	Enforce    bool           // the daemon carries plans out
+	BestEffort workload.Class // of pods that ask for nothing; "" is shared
+	Mount      string         // of cgroup v2; without it nothing is changed by this plugin
+	Proc       string         // where proc(5) is
+	// Admit finds a home for what is about to start, and holds it.
+	Admit func(ctx context.Context, spec workload.Spec, hold time.Duration) (workload.Placement, error)
+	// Home is where a workload belongs now; false while nothing is known.
+	Home func(workload.ID) (workload.Placement, bool)
+	// Booked is what is held under a name that nobody can guess, as for a resource claim.
+	Booked func(workload.ID) (workload.Placement, bool)
+	// Journal is what homenode has changed and can put back.
+	Journal func() []plan.Entry
+	// Rule is what the configuration wishes for the first of some names, and labels.
+	Rule func(names []string, labels map[string]string) *Rule
+	// Held reports whether a person has told homenode to leave a workload alone.
+	Held func(workload.ID) bool
+	// Alone is why a workload is left alone by the configuration or for another manager.
+	Alone func(names []string) words.Reason
+	// Identify is a running process with its start time.
+	Identify func(pid int) (workload.Process, error)
+	Log      *slog.Logger
+}
+
+const (
+	// within is how long a container's start may wait for its home: the runtime waits two
+	// seconds by default (plugin_request_timeout) and drops plugins that take longer.
+	within = 500 * time.Millisecond
+	// hold is how long a home is kept for a container that was created and is not seen yet.
+	hold = time.Minute
+)
+
+// Plugin knows the containers of a runtime. It is a source of workloads; Driver changes them.
+type Plugin struct {
+	o    Options
+	wake chan struct{}
+
+	mu      sync.Mutex // guards what follows; nobody waits for anything with it held
+	runtime *link      // nil while there is no connection
+	name    string     // of the runtime, with its version
+	last    error      // of the newest try to connect to a socket that is there
+	pods    map[string]*pod
+	// waiting is where a workload is to be that no scan has seen yet.
+	waiting map[workload.ID]workload.Placement
+	// asked is the cgroups that Changes was last asked about for a step on the first of them:
+	// those are to be changed.
+	asked map[string][]string
+}
+
+// New makes a plugin; Run connects it.
+func New(o Options) *Plugin {
+	if o.Socket == "" {
+		o.Socket = Socket
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Plugin{o: o, wake: make(chan struct{}, 1), pods: map[string]*pod{}, waiting: map[workload.ID]workload.Placement{}, asked: map[string][]string{}}
+}
+
+// Name is the source's.
+func (p *Plugin) Name() string { return "containers" }
+
+// Wake receives when containers have come or gone.
+func (p *Plugin) Wake() <-chan struct{} { return p.wake }
+
+func (p *Plugin) notify() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Refresh reports why a runtime that is there is not connected. What was known of its
+// containers stands: they run on without it.
+func (p *Plugin) Refresh(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last
+}
+
+// Configure tells which runtime this is.
+func (p *Plugin) Configure(_ context.Context, _, runtime, version string) (api.EventMask, error) {
+	p.mu.Lock()
+	p.name = printable(runtime + " " + version)
+	p.mu.Unlock()
+	return 0, nil
+}
+
+// Synchronize learns all that the runtime has. Where it would write other CPUs than homenode
+// has set while it was away, it is told.
+func (p *Plugin) Synchronize(_ context.Context, sandboxes []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
+	defer p.caught()
+	pods := map[string]*pod{}
+	for _, s := range sandboxes {
+		pods[s.GetId()] = podOf(s)
+	}
+	for _, c := range containers {
+		if in := pods[c.GetPodSandboxId()]; in != nil {
+			in.containers = append(in.containers, p.containerOf(c))
+		}
+	}
+	for _, in := range pods {
+		slices.SortStableFunc(in.containers, func(a, b *container) int { return int(max(-1, min(1, a.created-b.created))) })
+	}
+	unique(pods)
+	p.mu.Lock()
+	p.pods, p.last = pods, nil
+	p.mu.Unlock()
+	p.notify()
+	return p.outdated(), nil
+}
+
+// containerOf is a container as the runtime tells it, with the cgroup of its process where
+// only that tells.
+func (p *Plugin) containerOf(c *api.Container) *container {
+	out := containerOf(c)
+	p.learnProcess(out, c.GetPid())
+	return out
+}
+
+// outdated is updates for what the runtime would write otherwise than homenode has.
+func (p *Plugin) outdated() (out []*api.ContainerUpdate) {
+	if !p.acts() {
+		return nil
+	}
+	wrote := p.journalled()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, in := range p.pods {
+		for _, c := range in.containers {
+			want := sets{wrote[setting{plan.CgroupCPUs, c.cgroup}], wrote[setting{plan.CgroupMems, c.cgroup}]}
+			if u := c.update(want); u != nil && !c.stopped {
+				out = append(out, u)
+			}
+		}
+	}
+	return out
+}
+
+// update is what tells the runtime other sets, or nil where it knows.
+func (c *container) update(want sets) *api.ContainerUpdate {
+	u := &api.ContainerUpdate{ContainerId: c.id, IgnoreFailure: true}
+	if want.cpus != "" && want.cpus != c.told.cpus {
+		u.SetLinuxCPUSetCPUs(want.cpus)
+	}
+	if want.mems != "" && want.mems != c.told.mems {
+		u.SetLinuxCPUSetMems(want.mems)
+	}
+	if u.Linux == nil {
+		return nil
+	}
+	return u
+}
+
+type setting struct {
+	kind plan.SettingKind
+	path string
+}
+
+// journalled is what homenode has set of cgroups, and can put back.
+func (p *Plugin) journalled() map[setting]string {
+	out := map[setting]string{}
+	if p.o.Journal == nil {
+		return out
+	}
+	for _, e := range p.o.Journal() {
+		if (e.Kind == plan.CgroupCPUs || e.Kind == plan.CgroupMems) && e.State != plan.Failed {
+			out[setting{e.Kind, e.Path}] = e.New
+		}
+	}
+	return out
+}
+
+// acts reports whether containers are given homes.
+func (p *Plugin) acts() bool { return p.o.Enforce && p.o.Manage == All && p.o.Mount != "" }
+
+// caught keeps a bug here from holding up a container, or ending the daemon.
+func (p *Plugin) caught() {
+	if r := recover(); r != nil {
+		p.o.Log.Error("a request of the container runtime was not understood", "bug", r, "stack", string(debug.Stack()))
+	}
+}
+
+// RunPodSandbox, and the next, keep up with pods.
+func (p *Plugin) RunPodSandbox(_ context.Context, s *api.PodSandbox) error {
+	defer p.caught()
+	p.podNow(s)
+	return nil
+}
+
+// podNow is the pod that a request is about. p.mu is free.
+func (p *Plugin) podNow(s *api.PodSandbox) *pod {
+	now := podOf(s)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if was := p.pods[now.id]; was != nil {
+		now.containers = was.containers
+		if now.resources == (resources{}) {
+			now.resources = was.resources
+		}
+	}
+	p.pods[now.id] = now
+	unique(p.pods)
+	return now
+}
+
+// StopPodSandbox frees what a pod held.
+func (p *Plugin) StopPodSandbox(_ context.Context, s *api.PodSandbox) error {
+	defer p.caught()
+	p.mu.Lock()
+	delete(p.pods, s.GetId())
+	p.mu.Unlock()
+	p.notify()
+	return nil
+}
+
+// RemovePodSandbox frees what a pod held.
+func (p *Plugin) RemovePodSandbox(ctx context.Context, s *api.PodSandbox) error {
+	return p.StopPodSandbox(ctx, s)
+}
+
+// CreateContainer gives a container its home before it starts. It refuses nothing.
+func (p *Plugin) CreateContainer(ctx context.Context, s *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+	defer p.caught()
+	in, one := p.podNow(s), p.containerOf(c)
+	p.mu.Lock()
+	in.containers = slices.DeleteFunc(slices.Clone(in.containers), func(x *container) bool { return x.id == one.id || x.stopped && x.name == one.name })
+	in.containers = append(in.containers, one)
+	g := in.groupOf(one)
+	g.containers = slices.Clone(g.containers)
+	spec, _ := p.o.spec(&g)
+	p.mu.Unlock()
+	p.notify()
+	set := p.begin(ctx, &g, one, spec)
+	if set == (sets{}) {
+		return nil, nil, nil
+	}
+	p.mu.Lock()
+	one.given, one.told = set, sets{set.cpus, orElse(set.mems, one.told.mems)}
+	p.mu.Unlock()
+	a := &api.ContainerAdjustment{}
+	if set.cpus != "" {
+		a.SetLinuxCPUSetCPUs(set.cpus)
+		a.AddAnnotation(givenCPUs, set.cpus)
+	}
+	if set.mems != "" {
+		a.SetLinuxCPUSetMems(set.mems)
+		a.AddAnnotation(givenMems, set.mems)
+	}
+	return a, nil, nil
+}
+
+func orElse(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// begin is the sets that a container begins with; none where it is not homenode's to place or
+// no answer comes in time.
+func (p *Plugin) begin(ctx context.Context, g *group, c *container, spec workload.Spec) (out sets) {
+	if !p.acts() || c.cgroup == "" {
+		return out
+	}
+	if p.o.Held != nil && p.o.Held(g.id) || !p.alone(g).None() {
+		return out
+	}
+	if booked, _, ok := p.booked(c); ok {
+		return sets{booked.CPUs.String(), booked.Home.String()}
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	home, ok := p.homeOf(g.id)
+	if !ok {
+		var err error
+		if home, err = p.admit(ctx, spec, c); err != nil {
+			p.o.Log.Debug("a container starts without a home of its own", "workload", g.id, "err", err)
+			return out
+		}
+	}
+	out.cpus = home.CPUs.String()
+	if home.Class == workload.Dedicated && home.Bound && c.mems == "" {
+		out.mems = home.MemoryNodes().String()
+	}
+	return out
+}
+
+// homeOf is where a workload belongs that has begun.
+func (p *Plugin) homeOf(id workload.ID) (workload.Placement, bool) {
+	if home, ok := p.home(id); ok {
+		return home, true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	home, ok := p.waiting[id]
+	return home, ok
+}
+
+// admit has a home found and kept. Dedicated work for which there is no room begins as shared,
+// so that it takes nobody's own CPUs.
+func (p *Plugin) admit(ctx context.Context, spec workload.Spec, c *container) (workload.Placement, error) {
+	spec.CPUs = max(1, spec.CPUs)
+	if nodes, err := topology.ParseNodeSet(c.mems); err == nil && !nodes.Empty() {
+		spec.Nodes = nodes
+	}
+	home, err := p.o.Admit(ctx, spec, hold)
+	if err != nil && ctx.Err() == nil && spec.Class == workload.Dedicated {
+		spec.Class = workload.Shared
+		home, err = p.o.Admit(ctx, spec, hold)
+	}
+	if err == nil {
+		p.mu.Lock()
+		p.waiting[spec.ID] = home
+		p.mu.Unlock()
+	}
+	return home, err
+}
+
+// booked is what is booked for the claims of a container: its CPUs and home are those of all
+// together. missing is a claim that nothing is booked for.
+func (p *Plugin) booked(c *container) (all workload.Placement, missing workload.ID, ok bool) {
+	for _, id := range c.claims {
+		if p.o.Booked == nil {
+			return all, id, false
+		}
+		one, known := p.o.Booked(id)
+		if !known {
+			return all, id, false
+		}
+		all.CPUs, all.Home = all.CPUs.Union(one.CPUs), all.Home.Union(one.Home)
+	}
+	return all, "", len(c.claims) > 0 && !all.CPUs.Empty()
+}
+
+// PostCreateContainer, and the next, keep up with containers.
+func (p *Plugin) PostStartContainer(_ context.Context, _ *api.PodSandbox, c *api.Container) error {
+	defer p.caught()
+	p.mu.Lock()
+	if _, one := find(p.pods, c.GetId()); one != nil {
+		p.learnProcess(one, c.GetPid())
+	}
+	p.mu.Unlock()
+	p.notify()
+	return nil
+}
+
+// UpdateContainer takes new sizes of a container. Its sets stay, unless who asks sets them:
+// then they are theirs.
+func (p *Plugin) UpdateContainer(_ context.Context, _ *api.PodSandbox, c *api.Container, r *api.LinuxResources) ([]*api.ContainerUpdate, error) {
+	defer p.caught()
+	p.mu.Lock()
+	if _, one := find(p.pods, c.GetId()); one != nil {
+		one.resize(r)
+	}
+	p.mu.Unlock()
+	p.notify()
+	return nil, nil
+}
+
+// resize is what an update says anew; what it leaves out stays.
+func (c *container) resize(r *api.LinuxResources) {
+	now := resourcesOf(r)
+	if now.shares > 0 {
+		c.has.shares = now.shares
+	}
+	if now.quota != 0 {
+		c.has.quota, c.has.period = now.quota, max(now.period, c.has.period)
+	}
+	if now.memory > 0 {
+		c.has.memory = now.memory
+	}
+	if cpus := r.GetCpu().GetCpus(); cpus != "" && cpus != c.told.cpus {
+		c.cpus, c.told.cpus, c.given.cpus = cpus, cpus, ""
+	}
+	if mems := r.GetCpu().GetMems(); mems != "" && mems != c.told.mems {
+		c.mems, c.told.mems, c.given.mems = mems, mems, ""
+	}
+}
+
+// StopContainer is told of a container's end.
+func (p *Plugin) StopContainer(_ context.Context, _ *api.PodSandbox, c *api.Container) ([]*api.ContainerUpdate, error) {
+	defer p.caught()
+	p.mu.Lock()
+	if _, one := find(p.pods, c.GetId()); one != nil {
+		one.stopped = true
+	}
+	p.mu.Unlock()
+	p.notify()
+	return nil, nil
+}
+
+// RemoveContainer forgets a container.
+func (p *Plugin) RemoveContainer(_ context.Context, _ *api.PodSandbox, c *api.Container) error {
+	defer p.caught()
+	p.mu.Lock()
+	if in, one := find(p.pods, c.GetId()); one != nil {
+		in.containers = slices.DeleteFunc(slices.Clone(in.containers), func(x *container) bool { return x == one })
+	}
+	p.mu.Unlock()
+	p.notify()
+	return nil
+}

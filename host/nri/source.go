@@ -1,0 +1,190 @@
+package nri
+
+import (
+	"cmp"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Claims is what is known of pods and their containers.
+func (p *Plugin) Claims(h *topology.Host) (out []workload.Claim, problems []workload.Problem) {
+	wrote := p.journalled()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := map[workload.ID]bool{}
+	for _, in := range p.pods {
+		for _, g := range p.groups(in) {
+			c, bad := p.claim(&g, h, wrote)
+			out, known[g.id] = append(out, c), true
+			for _, text := range bad {
+				problems = append(problems, workload.Problem{Subject: string(g.id), Text: text})
+			}
+		}
+	}
+	maps.DeleteFunc(p.waiting, func(id workload.ID, _ workload.Placement) bool {
+		if !known[id] {
+			return true
+		}
+		_, placed := p.home(id)
+		return placed
+	})
+	maps.DeleteFunc(p.asked, func(cgroup string, _ []string) bool {
+		return !slices.ContainsFunc(out, func(c workload.Claim) bool { return slices.Contains(c.Cgroups, cgroup) })
+	})
+	slices.SortFunc(out, func(a, b workload.Claim) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(problems, func(a, b workload.Problem) int {
+		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Text, b.Text))
+	})
+	return out, problems
+}
+
+// groups is the workloads of a pod. Where cgroups are not seen as such each container is one,
+// found by its process.
+func (p *Plugin) groups(in *pod) []group {
+	if p.o.Mount != "" {
+		return in.groups()
+	}
+	var out []group
+	for _, c := range in.containers {
+		if !c.stopped {
+			out = append(out, group{pod: in, id: workload.ID(in.name + "/" + c.name), containers: []*container{c}, own: true})
+		}
+	}
+	return out
+}
+
+func (p *Plugin) claim(g *group, h *topology.Host, wrote map[setting]string) (workload.Claim, []string) {
+	spec, bad := p.o.spec(g)
+	c := workload.Claim{ID: g.id, Name: g.name(), Running: true, Ruled: true, Crowd: true, Alone: p.alone(g)}
+	unsure := false // homenode set its CPUs before it started, and the journal has that not yet
+	for _, one := range g.containers {
+		c.Also = append(c.Also, one.id)
+		if full := g.pod.name + "/" + one.name; full != string(g.id) && full != c.Name {
+			c.Also = append(c.Also, full)
+		}
+		if one.process.PID > 0 && p.o.Mount == "" {
+			c.Process = one.process
+		}
+		if one.cgroup != "" {
+			c.Cgroups = append(c.Cgroups, one.cgroup)
+		}
+		unsure = unsure || p.unwritten(one, plan.CgroupCPUs, wrote)
+		if nodes, err := topology.ParseNodeSet(one.mems); err == nil && !nodes.Empty() {
+			spec.Nodes = nodes
+		}
+	}
+	if booked, missing, ok := p.bookedOf(g); ok {
+		c.Alone, c.Booked = words.Because(words.ContainerClaimed), true
+		spec.Class = booked.Class
+	} else if missing != "" {
+		bad = append(bad, "its resource claim is not booked: it runs as without one")
+	}
+	if unsure && c.Alone.None() {
+		c.CPUs = h.Online
+	}
+	c.Spec = &spec
+	return c, bad
+}
+
+func (p *Plugin) bookedOf(g *group) (all workload.Placement, missing workload.ID, ok bool) {
+	if len(g.containers) != 1 {
+		return all, "", false
+	}
+	return p.booked(g.containers[0])
+}
+
+// unwritten reports whether a set that homenode gave a container before it started still
+// stands, and is not in the journal.
+func (p *Plugin) unwritten(c *container, kind plan.SettingKind, wrote map[setting]string) bool {
+	given := c.given.cpus
+	if kind == plan.CgroupMems {
+		given = c.given.mems
+	}
+	if given == "" || c.cgroup == "" || p.o.Mount == "" {
+		return false
+	}
+	if _, known := wrote[setting{kind, c.cgroup}]; known {
+		return false
+	}
+	text, err := os.ReadFile(filepath.Join(p.o.Mount, c.cgroup, string(kind)))
+	if err != nil {
+		return true // it has not begun, or the controller is off
+	}
+	now, err1 := topology.ParseCPUSet(strings.TrimSpace(string(text))) // nodes have the same format
+	set, err2 := topology.ParseCPUSet(given)
+	return err1 == nil && err2 == nil && now.Equal(set)
+}
+
+// alone is why a workload is left alone.
+func (p *Plugin) alone(g *group) words.Reason {
+	if p.o.Manage != All {
+		return words.Because(words.ContainerObserved)
+	}
+	if p.o.Alone != nil {
+		if why := p.o.Alone(g.names()); !why.None() {
+			return why
+		}
+	}
+	for _, c := range g.containers {
+		if cpus, err := topology.ParseCPUSet(c.cpus); err == nil && !cpus.Empty() {
+			return words.Because(words.ContainerPinned, cpus)
+		}
+	}
+	return words.Reason{}
+}
+
+// home is where a workload belongs that a scan has seen.
+func (p *Plugin) home(id workload.ID) (workload.Placement, bool) {
+	if p.o.Home == nil {
+		return workload.Placement{}, false
+	}
+	return p.o.Home(id)
+}
+
+// Processes is the first process of each container, which is observed however small it is,
+// where there are no cgroups to see it by.
+func (p *Plugin) Processes() (out []workload.Process) {
+	if p.o.Mount != "" {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, in := range p.pods {
+		for _, c := range in.containers {
+			if c.process.PID > 0 && !c.stopped {
+				out = append(out, c.process)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b workload.Process) int { return cmp.Compare(a.PID, b.PID) })
+	return out
+}
+
+// learnProcess is what the process of a container tells: its start, and its cgroup where
+// nothing else does.
+func (p *Plugin) learnProcess(c *container, pid uint32) {
+	if pid == 0 || p.o.Identify == nil {
+		return
+	}
+	if found, err := p.o.Identify(int(pid)); err == nil {
+		c.process = found
+	}
+	if c.cgroup != "" || p.o.Mount == "" {
+		return
+	}
+	text, _ := os.ReadFile(filepath.Join(p.o.Proc, strconv.Itoa(int(pid)), "cgroup"))
+	for line := range strings.SplitSeq(string(text), "\n") {
+		if at, ok := strings.CutPrefix(line, "0::"); ok && strings.HasPrefix(at, "/") && at != "/" {
+			c.cgroup = at
+		}
+	}
+}
