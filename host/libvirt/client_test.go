@@ -18,6 +18,7 @@ import (
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/internal/bus"
 	"github.com/homenode/homenode/host/libvirt/domain"
 )
 
@@ -373,7 +374,7 @@ func TestPutOfAGuestThatIsOff(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
-	bus(t) // without a service
+	bus.Start(t) // without a service
 	if _, err := Open(context.Background(), ""); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "install libvirt-dbus") {
 		t.Errorf("no service: %v", err)
 	}
@@ -406,7 +407,7 @@ func TestRealService(t *testing.T) {
 	if err != nil {
 		t.Skip("no libvirt-dbus here (package libvirt-dbus)")
 	}
-	bus(t)
+	bus.Start(t)
 	cmd := exec.Command(program, "--session")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

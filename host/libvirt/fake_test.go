@@ -3,9 +3,6 @@ package libvirt
 import (
 	"fmt"
 	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,44 +12,9 @@ import (
 	"time"
 
 	"github.com/godbus/dbus/v5"
-)
 
-// bus starts a message bus of its own for a test; it is both system and session
-// bus of this process until the test ends.
-func bus(t *testing.T) (address string) {
-	t.Helper()
-	daemon, err := exec.LookPath("dbus-daemon")
-	if err != nil {
-		t.Skip("no dbus-daemon here (package dbus-daemon)")
-	}
-	dir, err := os.MkdirTemp("", "bus") // short: the path of a socket has 107 bytes at most
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	address = "unix:path=" + filepath.Join(dir, "s")
-	config := filepath.Join(dir, "conf")
-	text := `<busconfig><type>session</type><listen>` + address + `</listen><auth>EXTERNAL</auth>
-<policy context="default"><allow send_destination="*"/><allow receive_sender="*"/><allow own="*"/></policy></busconfig>`
-	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(daemon, "--config-file="+config, "--nofork", "--nopidfile", "--print-address")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	if _, err := out.Read(make([]byte, 4096)); err != nil { // it has printed its address: it listens
-		t.Fatalf("dbus-daemon: %v", err)
-	}
-	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", address)
-	t.Setenv("DBUS_SESSION_BUS_ADDRESS", address)
-	return address
-}
+	"github.com/homenode/homenode/host/internal/bus"
+)
 
 // fake is a service org.libvirt with the methods that are used here and the
 // rules of libvirt that matter: a guest that is gone is not found, the nodes of a
@@ -87,11 +49,7 @@ func libvirtError(format string, a ...any) *dbus.Error {
 
 func startFake(t *testing.T) *fake {
 	t.Helper()
-	conn, err := dbus.Connect(bus(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
+	conn := bus.Start(t)
 	f := &fake{conn: conn, refuse: map[string]*dbus.Error{}, hostCPUs: 16}
 	if err := conn.Export(&connectMethods{f}, "/org/libvirt/QEMU", connectIface); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/host/internal/bus"
 )
 
 func TestBits(t *testing.T) {
@@ -84,39 +84,7 @@ func (m *manager) Get(iface, name string) (dbus.Variant, *dbus.Error) {
 
 // TestSystemd talks to a service of systemd's interface on a bus of its own.
 func TestSystemd(t *testing.T) {
-	daemon, err := exec.LookPath("dbus-daemon")
-	if err != nil {
-		t.Skip("no dbus-daemon here (package dbus-daemon)")
-	}
-	dir, err := os.MkdirTemp("", "bus") // short: the path of a socket has 107 bytes at most
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	address := "unix:path=" + filepath.Join(dir, "s")
-	config := filepath.Join(dir, "conf")
-	if err := os.WriteFile(config, []byte(`<busconfig><type>system</type><listen>`+address+`</listen><auth>EXTERNAL</auth>
-<policy context="default"><allow user="*"/><allow send_destination="*"/><allow receive_sender="*"/><allow own="*"/></policy></busconfig>`), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(daemon, "--config-file="+config, "--nofork", "--nopidfile", "--print-address")
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	if _, err := out.Read(make([]byte, 4096)); err != nil { // it has printed its address: it listens
-		t.Fatalf("dbus-daemon: %v", err)
-	}
-	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", address)
-	conn, err := dbus.Connect(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := bus.Start(t)
 	m := &manager{}
 	for path, iface := range map[dbus.ObjectPath]string{
 		"/org/freedesktop/systemd1": "org.freedesktop.systemd1.Manager", "/org/freedesktop/systemd1/unit/system_2eslice": "org.freedesktop.DBus.Properties",

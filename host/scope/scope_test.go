@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/host/internal/bus"
 )
 
 // manager is a systemd that starts scopes.
@@ -76,40 +75,7 @@ func (m *manager) does(refuse, result string) {
 
 // start puts a manager on a bus of the test's own.
 func start(t *testing.T) *manager {
-	daemon, err := exec.LookPath("dbus-daemon")
-	if err != nil {
-		t.Skip("no dbus-daemon here (package dbus-daemon)")
-	}
-	dir, err := os.MkdirTemp("", "bus") // short: the path of a socket has 107 bytes at most
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	address, config := "unix:path="+filepath.Join(dir, "s"), filepath.Join(dir, "conf")
-	text := `<busconfig><type>session</type><listen>` + address + `</listen><auth>EXTERNAL</auth>
-<policy context="default"><allow send_destination="*"/><allow receive_sender="*"/><allow own="*"/></policy></busconfig>`
-	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(daemon, "--config-file="+config, "--nofork", "--nopidfile", "--print-address")
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	if _, err := out.Read(make([]byte, 4096)); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", address)
-	t.Setenv("DBUS_SESSION_BUS_ADDRESS", address)
-	conn, err := dbus.Connect(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
+	conn := bus.Start(t)
 	m := &manager{conn: conn, result: "done"}
 	if err := conn.Export(m, object, "org.freedesktop.systemd1.Manager"); err != nil {
 		t.Fatal(err)
