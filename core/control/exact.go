@@ -28,7 +28,11 @@ func (s *State) admitExact(id uint64, spec *workload.Spec, in *PlaceRequest) {
 		}
 		s.keepClear()
 		s.ledger = nil // others have less
-		s.event(plan.Event{Kind: plan.EventPlan, Workload: spec.ID}, words.RequestExact, spec.Name, string(spec.Class), spec.CPUs, p.CPUs, words.Nodes(p.Home))
+		code, told := words.RequestExact, []any{spec.Name, string(spec.Class), spec.CPUs, p.CPUs, words.Nodes(p.Home)}
+		if p.CPUs.Empty() {
+			code, told = words.RequestExactMemory, slices.Delete(told, 3, 4)
+		}
+		s.event(plan.Event{Kind: plan.EventPlan, Workload: spec.ID}, code, told...)
 	}
 	s.reply(Reply{ID: id, Place: answer})
 }

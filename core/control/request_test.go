@@ -306,7 +306,7 @@ func TestExact(t *testing.T) {
 	if r := exact(62, workload.Shared, "", "1"); r.Failed != nil || r.Place.Placement.Home.String() != "1" || !r.Place.Placement.CPUs.Empty() {
 		t.Errorf("memory only: %s", asJSON(t, r))
 	}
-	if f.told(words.RequestExact) != 3 || len(f.disk.saved(t).Admissions) != 3 {
+	if f.told(words.RequestExact) != 2 || f.told(words.RequestExactMemory) != 1 || len(f.disk.saved(t).Admissions) != 3 {
 		t.Errorf("told %d times, %d on disk", f.told(words.RequestExact), len(f.disk.saved(t).Admissions))
 	}
 	for range 2 { // before it was seen, and afterwards

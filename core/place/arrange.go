@@ -64,9 +64,11 @@ type arrangement struct {
 	was       []plan.Placement
 	scratch   Request
 	anyFixed  bool
-	loose     bool   // holdings are not in the ledger's list yet, see gather
-	homes     []home // at most mostFloats, in no order
-	homesAt   []home // of one node, by node
+	// everywhereHome: there is one node, and no CPU that shared work must keep off.
+	everywhereHome bool
+	loose          bool   // holdings are not in the ledger's list yet, see gather
+	homes          []home // at most mostFloats, in no order
+	homesAt        []home // of one node, by node
 }
 
 // absent is a placement of what does not run yet.
@@ -348,8 +350,23 @@ func request(h *topology.Host, s *subject) Request {
 	return Request{Spec: spec, Memory: obs.Memory, CPUs: obs.CPUs, RanOn: obs.RanOn, Must: true, Crowd: s.Crowd}
 }
 
+// openToAll reports whether all CPUs of the host are there for everybody. They are not when
+// some are reserved or set apart, or dedicated work holds them or is about to.
+func (a *arrangement) openToAll() bool {
+	if a.ledger.policy.Split || a.ledger.policy.Reserved.Intersects(a.host.Online) {
+		return false
+	}
+	for i := range a.subjects {
+		if s := &a.subjects[i]; s.Spec.Class == workload.Dedicated || s.old != nil && s.old.Class == workload.Dedicated {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(a.absent, func(x absent) bool { return x.Class == workload.Dedicated })
+}
+
 // leaveAlone decides for those that are not to be placed.
 func (a *arrangement) leaveAlone() {
+	a.everywhereHome = len(a.host.Nodes) < 2 && a.openToAll()
 	for i := range a.subjects {
 		s := &a.subjects[i]
 		a.anyFixed = a.anyFixed || s.Fixed
@@ -430,7 +447,7 @@ func (a *arrangement) whyLeave(s *subject) words.Reason {
 		return s.Alone
 	case s.Fixed:
 		return words.Because(words.FixedHomeless)
-	case len(a.host.Nodes) < 2 && !s.Spec.Given: // what was asked for holds its CPUs and memory here too
+	case a.everywhereHome && !s.Spec.Given && s.old == nil: // what was asked for holds its CPUs and memory here too
 		return words.Because(words.SingleNode)
 	case obs.Pinned:
 		if obs.PinnedWhy != "" {

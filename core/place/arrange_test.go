@@ -162,6 +162,10 @@ func TestArrange(t *testing.T) {
 			want: []string{"a left alone"}, reasons: words.Reasons(words.Plain("The operator said so."))},
 		{name: "one node only", host: `0 0-3 16G 10`, subjects: []*Subject{derived(seen("a", 1, "0-3", "0", gib))},
 			want: []string{"a left alone"}, reasons: says(words.SingleNode)},
+		{name: "one node, beside dedicated work", host: `0 0-3 16G 10`, subjects: []*Subject{
+			given(seen("a", 1, "0-3", "0", gib), wantClass(workload.Dedicated, 2)),
+			derived(seen("b", 1, "0-3", "0", gib))},
+			want: []string{"a placed 0 | set-cpus 0-3→0-1", "b placed 0 | set-cpus 0-3→2-3"}},
 		{name: "one node, asked for", host: `0 0-3 16G 10`, subjects: []*Subject{
 			given(seen("a", 1, "0-3", "0", gib), wantClass(workload.Dedicated, 3)),
 			given(seen("b", 1, "0-3", "0", gib), wantClass(workload.Dedicated, 2))},
@@ -445,7 +449,7 @@ func TestWhyLeftAlone(t *testing.T) {
 		"small, asked for":     {two, func(s *subject) { s.Observation.Memory, s.Spec.Given = on(1), true }, ""},
 		"small, has a home":    {two, func(s *subject) { s.Observation.Memory, s.old = on(1), &plan.Placement{} }, ""},
 	} {
-		a := &arrangement{host: tt.host, opt: Options{MinMemory: 64, MinCPU: 0.2}}
+		a := &arrangement{host: tt.host, everywhereHome: len(tt.host.Nodes) < 2, opt: Options{MinMemory: 64, MinCPU: 0.2}}
 		s := &subject{Subject: &Subject{Observation: workload.Observation{ID: "/a", Memory: on(100), CPUUse: 1}}}
 		tt.edit(s)
 		if got := a.whyLeave(s); got.Code != tt.want {

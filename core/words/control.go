@@ -51,6 +51,7 @@ var (
 	Decided             = says("decided", "{}: {nodes}. {}")
 	DecidedNoHome       = says("decided-no-home", "{}. {}")
 	RequestExact        = says("request-exact", "{} ({}, {n CPU}) started where it was told: {cpus}, memory {}")
+	RequestExactMemory  = says("request-exact-memory", "{} ({}, {n CPU}) started where it was told: memory {}")
 	RequestDecided      = says("request-decided", "{} ({}, {n CPU}): {}")
 	MovedByHand         = says("moved-by-hand", "It was moved by `homenode move`.")
 	MovedByOrder        = says("moved-by-order", "{} ordered a move: home is {nodes}, {cpus}, after {nodes}, {cpus}")
