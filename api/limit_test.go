@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/workload"
 )
 
 // R12: an ordinary user who opens hundreds of connections keeps nobody else out.
@@ -222,5 +223,41 @@ func TestEvents(t *testing.T) {
 		t.Error(err)
 	} else if err := c.Events(t.Context(), 0, nil); err == nil || !strings.Contains(err.Error(), "nothing here says") {
 		t.Errorf("no source: %v", err)
+	}
+}
+
+// A member of the socket's group books nothing in the name of a process that is not the one
+// that asks: of root, of another user, one that has ended.
+func TestHomeForAnotherProcess(t *testing.T) {
+	var uid atomic.Int64
+	socket := listeningTo(t, &answers{}, Access{Group: 7}, func(net.Conn) (peer, error) {
+		return peer{uid: int(uid.Load()), gid: 7, pid: 4711}, nil
+	})
+	ask := func(as, pid int) Code {
+		uid.Store(int64(as))
+		c, err := Dial(socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_, err = c.Place(t.Context(), Want{Class: workload.Dedicated, CPUs: 1, Process: workload.Process{PID: pid, Start: 9}})
+		var e *Error
+		if errors.As(err, &e) {
+			return e.Code
+		}
+		return ""
+	}
+	for _, pid := range []int{1, 4710, 4712, 1 << 22, -1} {
+		if got := ask(1<<20, pid); got != Forbidden {
+			t.Errorf("process %d: %q, want it to be refused", pid, got)
+		}
+		if got := ask(0, pid); got == Forbidden {
+			t.Errorf("root may not ask for process %d", pid)
+		}
+	}
+	for _, pid := range []int{0, 4711} {
+		if got := ask(1<<20, pid); got == Forbidden {
+			t.Errorf("process %d is refused", pid)
+		}
 	}
 }

@@ -187,8 +187,12 @@ func handler(ctx context.Context, b Backend, a Access) http.Handler {
 		return b.Resume(ctx, which)
 	}))
 	m.HandleFunc("POST /v1/partition", change(a, maxRequest, func(ctx context.Context, want Partition) (any, error) { return b.Partition(ctx, want) }))
-	place := change(a, maxRequest, func(ctx context.Context, want Want) (any, error) { return b.Place(ctx, want) })
-	m.HandleFunc("POST /v1/place", place)
+	m.HandleFunc("POST /v1/place", change(a, maxRequest, func(ctx context.Context, want Want) (any, error) {
+		if p, _ := ctx.Value(peerKey{}).(peer); want.Process.PID != 0 && want.Process.PID != p.pid && !privileged(p.uid) {
+			return nil, &Error{Forbidden, fmt.Sprintf("user %d may ask for a home of the process that asks, %d, and not for process %d", p.uid, p.pid, want.Process.PID)}
+		}
+		return b.Place(ctx, want)
+	}))
 	m.HandleFunc("POST /v1/move", change(a, maxRequest, func(ctx context.Context, order MoveOrder) (any, error) {
 		return b.Move(ctx, order)
 	}))
