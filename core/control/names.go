@@ -44,6 +44,9 @@ func (v *View) smaller(f *Failure, name workload.ID, of workload.Lineage) *Failu
 	}
 	i := slices.IndexFunc(all, func(n workload.Named) bool { return n.ID == found[0] })
 	x := &v.Snapshot.Smaller[i]
+	if pid, isPID := workload.PIDOf(string(name)); isPID && string(x.ID) != fmt.Sprintf("pid:%d", pid) {
+		return refuse(NotFound, words.SmallerHolds, pid, candidates(all, found), int64(x.Memory), x.CPUUse)
+	}
 	return refuse(NotFound, words.SmallerNamed, string(x.ID), int64(x.Memory), x.CPUUse)
 }
 

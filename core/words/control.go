@@ -115,6 +115,7 @@ var (
 	NoSuchProcess    = says("no-such-process", "no process {} runs")
 	ProcessOfNone    = says("process-of-none", "process {} belongs to no workload that is large enough to be placed; `homenode status --all` lists the smaller ones")
 	NoSuchDevice     = says("no-such-device", "no device {q} with interrupts to place; `homenode status` lists those that are looked at (irq: in the configuration)")
+	SmallerHolds     = says("smaller-holds", "process {} belongs to {}, which is too small to be placed: {size}, {.2f} CPUs busy")
 	SmallerNamed     = says("smaller-named", "{} is too small to be placed: {size}, {.2f} CPUs busy")
 	SeveralNamed     = says("several-named", "{q} may be {} workloads: {}; name one by its ID")
 	ManagerMoves     = says("manager-moves", "{} is moved by its manager, which would set its CPUs and memory nodes again; use {}")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"iter"
 	"path"
 	"slices"
 	"strings"
@@ -161,8 +162,8 @@ func onlyFirst(of completer) completer {
 }
 
 // soon is what a call that may hang has to say in time; nothing otherwise.
-func soon(c *cobra.Command, call func(context.Context) []string) []string {
-	ctx, cancel := context.WithTimeout(contextOf(c), completeWithin)
+func soon(c *cobra.Command, within time.Duration, call func(context.Context) []string) []string {
+	ctx, cancel := context.WithTimeout(contextOf(c), within)
 	defer cancel()
 	answer := make(chan []string, 1)
 	go func() { answer <- call(ctx) }()
@@ -182,13 +183,33 @@ func plainToType(name string) bool {
 }
 
 // forShells is what a shell takes for more than text.
-const forShells = "\"'`$&|;<>()*?[]{}!#~^%\\"
+const forShells = "\"'`$&|;<>()*?[]{}!#~^%"
+
+// toType is workloads by names that can be typed: cgroups by their units where those are
+// unique, and what was begun is no path.
+func toType(all []api.Workload, begun string) iter.Seq2[string, *api.Workload] {
+	return func(yield func(string, *api.Workload) bool) {
+		units := map[string]int{}
+		for i := range all {
+			units[path.Base(string(all[i].ID))]++
+		}
+		for i := range all {
+			name := string(all[i].ID)
+			if unit := path.Base(name); strings.HasPrefix(name, "/") && units[unit] == 1 && !strings.HasPrefix(begun, "/") {
+				name = unit
+			}
+			if plainToType(name) && !yield(name, &all[i]) {
+				return
+			}
+		}
+	}
+}
 
 // workloads is those of the daemon: cgroups by their units where those are unique.
 func workloads(e *Env) completer {
 	return func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		socket, _ := c.Flags().GetString("socket")
-		return fixed(soon(c, func(ctx context.Context) []string {
+		return fixed(soon(c, completeWithin, func(ctx context.Context) []string {
 			b, err := api.Dial(socket)
 			if err != nil {
 				return nil
@@ -198,21 +219,13 @@ func workloads(e *Env) completer {
 			if err != nil {
 				return nil
 			}
-			units := map[string]int{}
-			for i := range s.Workloads {
-				units[path.Base(string(s.Workloads[i].ID))]++
-			}
 			var out []string
-			for _, w := range s.Workloads {
-				value := string(w.ID)
-				if unit := path.Base(value); strings.HasPrefix(value, "/") && units[unit] == 1 && !strings.HasPrefix(begun, "/") {
-					value = unit
-				}
+			for value, w := range toType(s.Workloads, begun) {
 				about := fmt.Sprintf("%s, %s, %s", w.Class, kib(w.MemoryKiB), w.State)
 				if strings.HasPrefix(value, "pid:") {
 					about = w.Name + ", " + about
 				}
-				if plainToType(value) && !slices.Contains(args, value) {
+				if !slices.Contains(args, value) {
 					out = append(out, value+"\t"+words.Printable(about))
 				}
 			}
@@ -224,7 +237,7 @@ func workloads(e *Env) completer {
 // guests is those that libvirt knows.
 func guests(e *Env) completer {
 	return func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-		return fixed(soon(c, func(ctx context.Context) []string {
+		return fixed(soon(c, completeWithin, func(ctx context.Context) []string {
 			host, err := (&topologySource{}).read(e)
 			if err != nil || e.Libvirt == nil {
 				return nil

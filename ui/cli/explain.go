@@ -28,7 +28,7 @@ what is left to do.
 device:NAME, the name of a NIC or an NVMe drive or its PCI address, says where
 its interrupts go.`,
 		Example: "  homenode status                       # lists the IDs\n  homenode explain redis.service\n  homenode explain 4711                 # the workload of a process\n  homenode explain device:eth0",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneWorkload(e),
 		RunE: func(c *cobra.Command, args []string) error {
 			b, done, err := connect(c, e)
 			if err != nil {
@@ -46,6 +46,9 @@ its interrupts go.`,
 			if all {
 				most = len(x.Decision.Candidates)
 			}
+			if text := through(args[0], x); text != "" {
+				fmt.Fprintln(e.Stdout, text)
+			}
 			printExplanation(e.Stdout, e.paint(), x, most)
 			return nil
 		},
@@ -54,6 +57,15 @@ its interrupts go.`,
 	c.Flags().BoolVar(&all, "all", false, "all nodes that were weighed, not only the best eight")
 	stateDirFlag(c, e)
 	return c
+}
+
+// through says with whom a process is placed that was asked for and is not the workload itself.
+func through(asked string, x api.Explanation) string {
+	pid, isPID := workload.PIDOf(asked)
+	if id := x.Workload.ID; isPID && x.Device == nil && id != workload.ID(asked) && id != workload.ID(fmt.Sprint("pid:", pid)) {
+		return fmt.Sprintf("Process %d belongs to %s and is placed with it.\n", pid, words.Printable(label(x.Workload)))
+	}
+	return ""
 }
 
 // printDevice says where the interrupts and queues of a device go.

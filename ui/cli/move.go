@@ -40,7 +40,7 @@ Guests of libvirt are moved by ` + "`homenode vm move`" + `. Exit status 1: ther
 room, or it is not homenode's to move; the line says why.`,
 		Example: "  homenode move /system.slice/redis.service --to 1 --dry-run\n" +
 			"  homenode move /system.slice/redis.service --to 1\n  homenode move /system.slice/redis.service --cancel\n  homenode move 1234 --to 0",
-		Args: cobra.ExactArgs(1),
+		Args: oneWorkload(e),
 		RunE: func(c *cobra.Command, args []string) error {
 			order := api.MoveOrder{ID: workload.ID(args[0]), DryRun: dryRun, Cancel: cancel}
 			if cancel == (nodes != "") {
