@@ -159,15 +159,15 @@ func printDiagnosis(w io.Writer, p view.Paint, d *measure.Document, ascii bool) 
 	var b strings.Builder
 	x := view.PlainAll(*d.Diagnosis)
 	if x.Severity == measure.Undecided {
-		fmt.Fprintf(&b, "%s\n", p.Bold("Not determined"))
-	} else {
-		fmt.Fprintf(&b, "%s  %s, confidence %.0f %%\n", p.Bold(x.State), severity(p, x.Severity), 100*x.Confidence)
+		fmt.Fprintf(&b, "%s\n\n", p.Bold("Not determined"))
 	}
-	for _, v := range x.Verdicts {
-		fmt.Fprintf(&b, "\n%s  %s\n", severity(p, v.Severity), p.Bold(v.State))
-		p.Wrap(&b, v.Says, "  ")
+	for i, v := range x.Verdicts {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		p.Wrap(&b, severity(p, v.Severity)+": "+p.Bold(v.Says)+" "+p.Dim(fmt.Sprintf("[%s, confidence %.0f %%]", v.State, 100*v.Confidence)), "")
 		for _, ev := range v.Evidence {
-			p.Wrap(&b, ev.Rule+"  "+ev.Says+" ("+ev.Source+")", "    ")
+			p.Wrap(&b, ev.Says+" ("+ev.Source+") "+p.Dim("["+ev.Rule+"]"), "    ")
 		}
 		for _, a := range v.Advice {
 			p.Wrap(&b, "→ "+a, "  ")

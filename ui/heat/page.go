@@ -209,14 +209,12 @@ func diagnosis(b *strings.Builder, d *measure.Diagnosis) {
 	b.WriteString("<h2>Diagnosis</h2>\n")
 	if d.Severity == measure.Undecided {
 		b.WriteString("<p><strong>Not determined</strong></p>\n")
-	} else {
-		fmt.Fprintf(b, "<p><strong>%s</strong> <small>%s, confidence %.0f %%</small></p>\n", view.Markup(d.State), view.Markup(string(d.Severity)), 100*d.Confidence)
 	}
 	for _, v := range d.Verdicts {
-		fmt.Fprintf(b, "<div class=\"verdict %s\"><strong>%s</strong> <small>%s</small><p>%s</p>\n<ul class=\"evidence\">\n",
-			view.Markup(string(v.Severity)), view.Markup(v.State), view.Markup(string(v.Severity)), prose(v.Says))
+		fmt.Fprintf(b, "<div class=\"verdict %s\"><p>%s: <strong>%s</strong> <small>%s, confidence %.0f %%</small></p>\n<ul class=\"evidence\">\n",
+			view.Markup(string(v.Severity)), view.Markup(string(v.Severity)), prose(v.Says), view.Markup(v.State), 100*v.Confidence)
 		for _, e := range v.Evidence {
-			fmt.Fprintf(b, "<li>%s: %s (%s)</li>\n", view.Markup(e.Rule), prose(e.Says), view.Markup(e.Source))
+			fmt.Fprintf(b, "<li>%s (%s) <small>%s</small></li>\n", prose(e.Says), view.Markup(e.Source), view.Markup(e.Rule))
 		}
 		b.WriteString("</ul>\n")
 		for _, a := range v.Advice {
