@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -15,7 +16,16 @@ import (
 // version is set by the build.
 var version = "dev"
 
+// leastFiles is how many open files any command needs; with fewer the Go runtime ends in a
+// trace of its own.
+const leastFiles = 16
+
 func main() {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err == nil && files.Cur < leastFiles {
+		fmt.Fprintf(os.Stderr, "homenode: only %d files may be open here (ulimit -n); %d are needed\n", files.Cur, leastFiles)
+		os.Exit(3)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	e := &cli.Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,

@@ -137,6 +137,9 @@ func candidates(all []workload.Named, ids []workload.ID) string {
 	return text
 }
 
+// mostShown is how much of a name that means nothing is repeated, in bytes.
+const mostShown = 80
+
 // notFound is why a name means nothing, with those that are like it.
 func notFound(all []workload.Named, name workload.ID, of workload.Lineage) *Failure {
 	if device, ok := strings.CutPrefix(string(name), "device:"); ok {
@@ -151,5 +154,9 @@ func notFound(all []workload.Named, name workload.ID, of workload.Lineage) *Fail
 	if near := workload.Alike(all, string(name)); near != nil {
 		return refuse(NotFound, words.UnknownNear, string(name), candidates(all, near))
 	}
-	return refuse(NotFound, words.UnknownWorkload, string(name))
+	shown := string(name)
+	if len(shown) > mostShown {
+		shown = strings.ToValidUTF8(shown[:mostShown], "") + "…"
+	}
+	return refuse(NotFound, words.UnknownWorkload, shown)
 }

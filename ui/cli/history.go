@@ -42,8 +42,8 @@ time ago (30m, 12h, 2d), a time of today (10:30), a date (2026-11-22) or both
 				return usageErrorf("--follow and --until do not go together")
 			case len(args) > 0:
 				q.Workload = workload.ID(args[0])
-				if args[0] == "" {
-					return usageErrorf("the name of the workload is empty")
+				if err := checkName(args[0]); err != nil {
+					return err
 				}
 			}
 			for _, kind := range kinds {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -17,7 +18,7 @@ of a program. Where several workloads fit, all are listed and nothing is done.`
 func oneWorkload(e *Env) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return cobra.ExactArgs(1)(c, args)
+			return cmp.Or(cobra.ExactArgs(1)(c, args), checkName(args[0]))
 		}
 		names := "`homenode status` lists them"
 		if some := soon(c, moment, func(ctx context.Context) []string { return someNames(ctx, c, e) }); len(some) > 0 {
@@ -49,4 +50,18 @@ func someNames(ctx context.Context, c *cobra.Command, e *Env) []string {
 	}
 	out := append(named, pids...)
 	return out[:min(len(out), 3)]
+}
+
+// longestName is the longest path that the kernel takes (PATH_MAX); no ID is longer.
+const longestName = 4096
+
+// checkName refuses what no workload can be called.
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return usageErrorf("the name of the workload is empty")
+	case len(name) > longestName:
+		return usageErrorf("a name of %d bytes; no workload has one of more than %d", len(name), longestName)
+	}
+	return nil
 }

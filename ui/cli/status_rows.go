@@ -99,8 +99,10 @@ func (r *rows) check() (err error) {
 	if r.nodes, err = topology.ParseNodeSet(r.home); err != nil {
 		return usageErrorf("--home: %w", err)
 	}
-	if slices.Contains(r.names, "") {
-		return usageErrorf("the name of the workload is empty")
+	for _, name := range r.names {
+		if err := checkName(name); err != nil {
+			return err
+		}
 	}
 	return nil
 }

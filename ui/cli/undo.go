@@ -231,5 +231,5 @@ func which(args []string, all bool) (api.Which, error) {
 	case len(args) == 0:
 		return api.Which{}, usageErrorf("name a workload (`homenode status` lists them) or say --all")
 	}
-	return api.Which{ID: workload.ID(args[0])}, nil
+	return api.Which{ID: workload.ID(args[0])}, checkName(args[0])
 }
