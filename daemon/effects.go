@@ -450,7 +450,7 @@ func (d *Daemon) restore(ctx context.Context, entries []plan.Entry) []*control.F
 		case ctx.Err() != nil:
 			out[i] = failure(ctx.Err())
 		case inherits(driver) && (err == nil || isGone(err)): // others may have the value of one that is gone or was set anew
-			theirs[i] = err == nil && !entries[i].Ours(now)
+			theirs[i], same[i] = err == nil && !entries[i].Ours(now), err == nil && now.Value == entries[i].Old
 			if byDriver[driver] == nil {
 				drivers = append(drivers, driver)
 			}
