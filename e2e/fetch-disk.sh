@@ -44,7 +44,7 @@ find "$debs" -name '*.deb' -print0 | xargs -0 -n1 -P"$(nproc)" sh -c 'dpkg-deb -
 	tar -C "$0/tree" -X "$0/without" -x --keep-directory-symlink --no-same-owner' "$out"
 rm -f "$debs"/*.deb
 
-# The module, from whichever suite the kernel came from.
+# The modules, from whichever suite the kernel came from.
 mkdir -p "$out/linux"
 for c in "$cache"/apt/*/apt.conf; do
 	for deb in "linux-modules-$kernel" "linux-image-$kernel"; do
@@ -53,9 +53,9 @@ for c in "$cache"/apt/*/apt.conf; do
 done
 for deb in "$out"/linux/*.deb; do
 	[ -e "$deb" ] || die "the archive has no modules for Linux $kernel any more; remove $cache and fetch anew"
-	dpkg-deb --fsys-tarfile "$deb" | tar -C "$out/linux" -x --wildcards '*/virtio_blk.ko.xz'
+	dpkg-deb --fsys-tarfile "$deb" | tar -C "$out/linux" -x --wildcards '*/virtio_blk.ko.xz' '*/overlay.ko.xz'
 done
-cp "$(find "$out/linux" -name virtio_blk.ko.xz | head -1)" "$out/virtio_blk.ko.xz"
+find "$out/linux" -name '*.ko.xz' -exec cp -t "$out" {} +
 rm -rf "$out/linux"
 
 ldconfig -r "$tree" 2>/dev/null || /sbin/ldconfig -r "$tree"

@@ -15,13 +15,15 @@ fill() {
 	: >"$tree/etc/resolv.conf"
 	mkdir -p "$tree/etc/containerd" "$tree/var/lib/containerd" "$tree/var/log"
 	image "$tree/image.tar"
-	# Version 2 is what containerd 1.7 and 2 both read. Copied layers need no module of the kernel.
+	# For containers' roots, and because runc copies itself before each start where it has no
+	# overlay to protect it.
+	mv "$out/overlay.ko.xz" "$tree/"
+	# Version 2 is what containerd 1.7 and 2 both read.
 	cat >"$tree/etc/containerd/config.toml" <<'E'
 version = 2
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "docker.io/e2e/busybox:1"
   [plugins."io.containerd.grpc.v1.cri".containerd]
-    snapshotter = "native"
     default_runtime_name = "runc"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
       runtime_type = "io.containerd.runc.v2"

@@ -61,15 +61,14 @@ func containersCount(t *T) {
 	warm(balancingTime)
 	t.measure(ws, tagPodsBalancing, "NUMA balancing", measuredPasses)
 	t.Do(setBalancing(false))
-	t.cleanPods(c)
 
-	ws = walkersOf(t.morePods(c, servers("guaranteed", staticCPUs)...))
+	t.renew(c, pods, servers("guaranteed", staticCPUs)) // with a guaranteed pod's CPU set; the limits are not what is looked at
+	ws = walkersOf(pods)
 	warm(10 * time.Second)
 	t.measure(ws, tagPodsStatic, "kubelet, static", measuredPasses)
-	t.cleanPods(c)
 
 	t.underContainerd(daemonOptions{mode: "enforce"})
-	pods = t.morePods(c, servers("burstable", nil)...)
+	t.renew(c, pods, servers("burstable", nil))
 	ws = walkersOf(pods)
 	warm(10 * time.Second)
 	for _, p := range pods {

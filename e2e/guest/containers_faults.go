@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"syscall"
 	"time"
 )
@@ -116,13 +115,8 @@ func containersComeAndGo(t *T) {
 	for i := range comings {
 		p := <-turns
 		go func() {
-			k, err := c.comeAndGo(p, i)
-			if err == nil {
-				first := statusIn(readText(k.folder()+"/first"), "Cpus_allowed_list")
-				s, _ := parseSet(first)
-				placed <- t.nodesOf(s).size() == 1
-				os.RemoveAll(k.folder())
-			}
+			first, err := c.comeAndGo(p, i)
+			placed <- t.nodesOf(first).size() == 1
 			errs <- err
 			turns <- p
 		}()
@@ -166,25 +160,21 @@ func containersComeAndGo(t *T) {
 		before.Journal, most.Journal, after.Journal, before.Descriptors, after.Descriptors, before.Goroutines, after.Goroutines)
 }
 
-// comeAndGo is the life of one more container in a pod.
-func (c *cri) comeAndGo(p *pod, i int) (*container, error) {
+// comeAndGo is the life of one more container in a pod, which began on the CPUs returned.
+func (c *cri) comeAndGo(p *pod, i int) (first set, err error) {
 	s := small(fmt.Sprintf("brief%d", i), 0)
 	s.idle, s.cpus = true, 0.1
 	k, err := c.create(p, s)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	if err := c.start(k); err != nil {
-		return nil, err
+		return 0, err
 	}
-	time.Sleep(time.Second)
-	for _, call := range []struct {
-		method  string
-		request message
-	}{{"StopContainer", message{"containerId": k.cid, "timeout": 0}}, {"RemoveContainer", message{"containerId": k.cid}}} {
-		if _, err := c.call(call.method, call.request, nil); err != nil {
-			return nil, err
+	for wait := time.Now(); first == 0 && time.Since(wait) < time.Minute; time.Sleep(200 * time.Millisecond) {
+		if first, err = parseSet(statusIn(readText(k.folder()+"/first"), "Cpus_allowed_list")); err != nil {
+			return 0, err
 		}
 	}
-	return k, nil
+	return first, c.end(k)
 }

@@ -75,21 +75,50 @@ func (t *T) pods(c *cri, specs ...podSpec) []*pod {
 
 func (t *T) morePods(c *cri, specs ...podSpec) []*pod {
 	r := make([]*pod, len(specs))
-	errs := make([]error, len(specs))
+	t.twoAtATime(len(specs), func(i int) (err error) {
+		r[i], err = c.runPod(specs[i])
+		return err
+	})
+	t.begun(r)
+	return r
+}
+
+// renew ends the containers of pods and puts new ones in their place.
+func (t *T) renew(c *cri, pods []*pod, specs []podSpec) {
+	t.twoAtATime(len(pods), func(i int) error {
+		p := pods[i]
+		for _, k := range p.containers {
+			if err := c.end(k); err != nil {
+				return err
+			}
+		}
+		p.containers = nil
+		return c.fill(p, specs[i].containers)
+	})
+	t.begun(pods)
+}
+
+// twoAtATime calls f for numbers below n: the emulated guest has no more to give.
+func (t *T) twoAtATime(n int, f func(int) error) {
+	errs := make([]error, n)
 	turns := make(chan bool, 2)
 	var all sync.WaitGroup
-	for i, s := range specs {
+	for i := range n {
+		turns <- true
 		all.Go(func() {
-			turns <- true
 			defer func() { <-turns }()
-			r[i], errs[i] = c.runPod(s)
+			errs[i] = f(i)
 		})
 	}
 	all.Wait()
 	for _, err := range errs {
 		t.Do(err)
 	}
-	for _, p := range r {
+}
+
+// begun waits until the walkers of pods have filled their memory.
+func (t *T) begun(pods []*pod) {
+	for _, p := range pods {
 		for _, k := range p.containers {
 			if !k.spec.idle {
 				t.expect(k.walker, "ready")
@@ -97,7 +126,6 @@ func (t *T) morePods(c *cri, specs ...podSpec) []*pod {
 			k.first = t.set(statusIn(readText(k.folder()+"/first"), "Cpus_allowed_list"))
 		}
 	}
-	return r
 }
 
 func statusIn(status, field string) string {
@@ -133,17 +161,32 @@ func (c *cri) runPod(s podSpec) (*pod, error) {
 		return nil, err
 	}
 	p.sandbox = made.PodSandboxID
-	for _, k := range s.containers {
-		one, err := c.create(p, k)
+	return p, c.fill(p, s.containers)
+}
+
+// fill makes and starts containers of a pod.
+func (c *cri) fill(p *pod, specs []containerSpec) error {
+	for _, s := range specs {
+		k, err := c.create(p, s)
 		if err == nil {
-			err = c.start(one)
+			err = c.start(k)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		p.containers = append(p.containers, one)
+		p.containers = append(p.containers, k)
 	}
-	return p, nil
+	return nil
+}
+
+// end stops and removes a container.
+func (c *cri) end(k *container) error {
+	if _, err := c.call("StopContainer", message{"containerId": k.cid, "timeout": 0}, nil); err != nil {
+		return err
+	}
+	_, err := c.call("RemoveContainer", message{"containerId": k.cid}, nil)
+	os.RemoveAll(k.folder())
+	return err
 }
 
 // labelled is a pod's labels with those that the kubelet adds.
@@ -222,8 +265,7 @@ func (c *cri) create(p *pod, s containerSpec) (*container, error) {
 	config := message{
 		"metadata":    message{"name": s.name},
 		"image":       message{"image": "docker.io/e2e/busybox:1"},
-		"command":     []string{"/bin/sh", "-c", "cat /proc/self/status >/control/first; " + run},
-		"envs":        []message{{"key": "GODEBUG", "value": "asyncpreemptoff=1"}},
+		"command":     []string{"/bin/sh", "-c", "cat /proc/self/status >/control/first; export GODEBUG=asyncpreemptoff=1; " + run},
 		"labels":      p.labelled(map[string]string{"io.kubernetes.container.name": s.name}),
 		"annotations": map[string]string{"io.kubernetes.container.restartCount": "0"},
 		"logPath":     k.walker.name + ".log",
@@ -326,7 +368,7 @@ func walkersOf(pods []*pod) (ws []*walker) {
 
 // underContainerd starts a daemon and waits until containerd has it as a plugin.
 func (t *T) underContainerd(o daemonOptions) *daemon {
-	o.exclude = "guest, cri, /system.slice/**"
+	o.exclude = "guest, cri, containerd, containerd-shim, runc, /system.slice/**"
 	said := len(readText(containerdLog))
 	d := t.startDaemon(o)
 	t.connected(said)

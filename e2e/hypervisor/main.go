@@ -193,6 +193,9 @@ func containers() error {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("share mounts: %w", err)
 	}
+	if err := loadModule("/overlay.ko.xz"); err != nil {
+		return err
+	}
 	in, err := os.Open(cgroup)
 	if err != nil {
 		return err

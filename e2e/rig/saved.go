@@ -85,7 +85,9 @@ func (g *guest) resume(ctx context.Context, bin string, words []string) ([]strin
 	}
 	saved := filepath.Join(g.tools.disks[g.shape.Disk], "saved-"+g.shape.Name+"-"+key)
 	if _, err := os.Stat(saved); errors.Is(err, os.ErrNotExist) {
-		if err := g.save(ctx, args, saved); err != nil {
+		uncounted := g.shape
+		uncounted.Count = false // a plugin is no part of the machine, and slows it
+		if err := g.save(ctx, qemuArgs(uncounted, g.tools, init, g.dir, bin, nil), saved); err != nil {
 			return nil, fmt.Errorf("save guest %s: %w", g.shape.Name, err)
 		}
 	}
