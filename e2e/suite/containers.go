@@ -24,7 +24,7 @@ func init() {
 		name string
 		slow bool
 	}{
-		{"first-page", false}, {"class", true}, {"static", true}, {"move", true}, {"undo", true}, {"faults", true}, {"come-and-go", true},
+		{"start", false}, {"first-page", true}, {"class", true}, {"static", true}, {"move", true}, {"undo", true}, {"faults", true}, {"come-and-go", true},
 	} {
 		Tests = append(Tests, Test{Name: "containers." + test.name, Shapes: []string{"pods", "pods-1.7"}, Limit: 10 * time.Minute, Slow: test.slow, Homenode: true})
 	}
