@@ -11,7 +11,7 @@ func init() {
 		{31, 31, 16, 10},
 	}
 	Shapes = append(Shapes,
-		Shape{Name: "pods", Nodes: 4, CPUsPerNode: 4, NodeMiB: 512, Disk: "containerd", Distance: four, Slow: true},
+		Shape{Name: "pods", Nodes: 4, CPUsPerNode: 4, NodeMiB: 512, Disk: "containerd", Distance: four},
 		// Two sockets and SMT, as the host of which 43.5 % and 99.2 % were published.
 		Shape{Name: "pods-count", Nodes: 2, CPUsPerNode: 12, NodeMiB: 1024, Disk: "containerd", Count: true, Slow: true, Distance: [][]int{{10, 21}, {21, 10}}},
 		Shape{Name: "pods-1.7", Nodes: 4, CPUsPerNode: 4, NodeMiB: 512, Disk: "containerd-1.7", Distance: four, Slow: true},
