@@ -34,6 +34,7 @@ type Options struct {
 	Socket     string // "" is Socket
 	Manage     Managed
 	Enforce    bool           // the daemon carries plans out
+	Within     time.Duration  // that a container's start may wait for its home; 0 is half a second
 	BestEffort workload.Class // of pods that ask for nothing; "" is shared
 	Mount      string         // of cgroup v2; without it nothing is changed by this plugin
 	Proc       string         // where proc(5) is
@@ -85,6 +86,9 @@ type Plugin struct {
 func New(o Options) *Plugin {
 	if o.Socket == "" {
 		o.Socket = Socket
+	}
+	if o.Within == 0 {
+		o.Within = within
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -304,7 +308,7 @@ func (p *Plugin) begin(ctx context.Context, g *group, c *container, spec workloa
 	if booked, _, ok := p.booked(c); ok {
 		return sets{booked.CPUs.String(), booked.Home.String()}
 	}
-	ctx, cancel := context.WithTimeout(ctx, within)
+	ctx, cancel := context.WithTimeout(ctx, p.o.Within)
 	defer cancel()
 	home, ok := p.homeOf(g.id)
 	if !ok {

@@ -12,11 +12,20 @@ import (
 
 	"github.com/containerd/nri/pkg/adaptation"
 	"github.com/containerd/nri/pkg/api"
+	"github.com/sirupsen/logrus"
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
+
+// No test fails because the machine is busy.
+func TestMain(m *testing.M) {
+	adaptation.SetPluginRequestTimeout(time.Minute)
+	adaptation.SetPluginRegistrationTimeout(time.Minute)
+	logrus.SetOutput(io.Discard)
+	os.Exit(m.Run())
+}
 
 // runtime is a container runtime: NRI as containerd and CRI-O have it, over a real socket, with
 // containers that are folders.
@@ -253,7 +262,7 @@ func (h *homes) admit(ctx context.Context, spec workload.Spec, _ time.Duration) 
 }
 
 func (h *homes) options(r *runtime) Options {
-	return Options{Socket: r.socket, Manage: All, Enforce: true, Mount: r.mount, Proc: "/proc", Admit: h.admit,
+	return Options{Socket: r.socket, Manage: All, Enforce: true, Mount: r.mount, Proc: "/proc", Within: time.Minute, Admit: h.admit,
 		Home: func(id workload.ID) (workload.Placement, bool) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
