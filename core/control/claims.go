@@ -58,6 +58,7 @@ func (s *State) claimed(snap workload.Snapshot, sources []Claimed) workload.Snap
 				o = joined(parts)
 			}
 			merged = append(merged, asClaimed(o, c, snap.Host))
+			s.begun(c)
 		}
 	}
 	for i := range snap.Observations {
@@ -134,9 +135,6 @@ func (p positions) of(c *workload.Claim) (found []int) {
 func asClaimed(o workload.Observation, c *workload.Claim, h *topology.Host) workload.Observation {
 	o.ID, o.Name, o.Caps = c.ID, c.Name, c.Caps
 	if c.Driver == "" && o.Kind != "" {
-		if !c.CPUs.Empty() {
-			o.CPUs = c.CPUs
-		}
 		return o
 	}
 	o.Kind = c.Driver
@@ -155,6 +153,25 @@ func asClaimed(o workload.Observation, c *workload.Claim, h *topology.Host) work
 		o.Processes = []workload.Process{c.Process}
 	}
 	return o
+}
+
+// begun writes into the journal what homenode had set of a workload before it began.
+func (s *State) begun(c *workload.Claim) {
+	for _, b := range c.Began {
+		for _, x := range []struct {
+			kind plan.SettingKind
+			set  string
+		}{{plan.CgroupCPUs, b.CPUs}, {plan.CgroupMems, b.Mems}} {
+			if e := s.Journal.Of(x.kind, b.Cgroup); x.set == "" || e != nil && (e.Object == "" || e.Object == b.Object) {
+				continue
+			} else if e != nil { // of an earlier one under the same path
+				s.mark(e, plan.Gone)
+			}
+			s.Seq++
+			s.put(plan.Entry{Seq: s.Seq, Time: s.At.Round(0), Workload: c.ID, Kind: x.kind, Path: b.Cgroup, Object: b.Object, New: x.set, State: plan.Applied})
+			s.event(plan.Event{Kind: plan.EventStep, Workload: c.ID}, words.BegunWith, string(x.kind), x.set, b.Cgroup)
+		}
+	}
 }
 
 // binding is where a claimed workload was seen to be bound.

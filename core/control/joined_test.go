@@ -6,6 +6,7 @@ import (
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -32,6 +33,23 @@ func TestCgroupsOfOneClaimAreOneWorkload(t *testing.T) {
 	}
 	if got := f.s.observed("web/a"); len(got) != 2 || got[0] != "/a/x" || got[1] != "/a/y" {
 		t.Errorf("seen as %v", got)
+	}
+}
+
+// A part that came later, without the CPUs that the others have, gets them.
+func TestPartsThatCameLater(t *testing.T) {
+	f := newFake(t, 2, 8)
+	f.add("a/x", 1, 1<<20, 1)
+	f.claimedScan(several("web/a", "/a/x"))
+	f.claimedScan(several("web/a", "/a/x"))
+	was := f.get(plan.CgroupCPUs, "/a/x")
+	f.add("a/y", 1, 1<<20, 1)
+	read := f.count(EffectRead, "web/a")
+	for range 3 {
+		f.claimedScan(several("web/a", "/a/x", "/a/y"))
+	}
+	if was == "" || f.count(EffectRead, "web/a") == read { // the driver knows all parts
+		t.Errorf("set to %q, and no step for the second", was)
 	}
 }
 
@@ -74,9 +92,14 @@ func TestHeldHomeIsKept(t *testing.T) {
 			f.start() // what is on disk is all that it knows
 		}
 		f.add("a", 1, 1<<10, 1)
-		f.works["/a"].obs.CPUs = r.Place.Placement.CPUs
-		c.CPUs = topology.CPUs(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) // until it is in the journal, nobody has set them
-		f.claimedScan(c)
+		f.set(plan.CgroupCPUs, "/a", r.Place.Placement.CPUs.String())
+		c.Began = []workload.Began{{Cgroup: "/a", CPUs: r.Place.Placement.CPUs.String()}}
+		for range 2 {
+			f.claimedScan(c)
+		}
+		if e := f.s.Journal.Of(plan.CgroupCPUs, "/a"); e == nil || e.Old != "" || e.New != r.Place.Placement.CPUs.String() || f.told(words.BegunWith) != 1 {
+			t.Errorf("again %v: in the journal as %+v", again, e)
+		}
 		if f.home("web/a") != "1" || len(f.s.Admissions) != 0 {
 			t.Errorf("again %v: home %s, admissions %v", again, f.home("web/a"), f.s.Admissions)
 		}

@@ -656,7 +656,9 @@ func (s *State) checkSettings() {
 			continue
 		}
 		o := &s.Snapshot.Observations[i]
-		if reads[i] = o.Kind != workload.InCgroup; reads[i] || checking[o.ID] || s.Tasks[o.ID] != nil || !s.seen(o.ID) {
+		// Of several cgroups, what they may use together says nothing of one: who has set
+		// theirs is found when a step reads them.
+		if reads[i] = o.Kind != workload.InCgroup || len(s.SeenAs[o.ID]) > 1; reads[i] || checking[o.ID] || s.Tasks[o.ID] != nil || !s.seen(o.ID) {
 			continue
 		}
 		e := s.Journal.Of(plan.CgroupCPUs, cgroupPath(o))

@@ -20,6 +20,7 @@ var (
 	NamedByHand      = says("named-by-hand", "Whoever started it named its CPUs or memory nodes (`homenode run`); it stays there.")
 	ExactNamed       = says("exact-named", "These are the CPUs or nodes that were named; nothing was searched.")
 	ExactTaken       = says("exact-taken", "Other dedicated work holds {cpus} of those named.")
+	BegunWith        = says("begun-with", "It began with {} {}, which homenode chose before its start ({}).")
 	SetByOthers      = says("set-by-others", "Its cgroup was given {cpus} by somebody else (AllowedCPUs=, cpuset.cpus); homenode does not fight over them.")
 	GivenIn          = says("given-in", "Another program has overwritten what homenode set, {times}; homenode leaves it alone for {for} after the last.")
 	SourceFailed     = says("source-failed", "{} does not say which workloads are its own: what it may manage is left alone.")

@@ -48,8 +48,11 @@ type Claim struct {
 	Spec   *Spec // nil: derived from what was seen, as are CPUs and Memory that are 0
 	Ruled  bool  `json:",omitzero"` // Spec has what the rules of the configuration say of it
 
-	// What its manager gives it now; empty is everything the host allows, or without a Driver
-	// what was observed.
+	// Began is what homenode had set of it before it began, as long as that stands: nothing was
+	// set there else.
+	Began []Began `json:",omitempty"`
+
+	// What its manager gives it now; empty is everything the host allows.
 	CPUs topology.CPUSet
 	Mems topology.NodeSet
 	// Home is what CPUs and Mems amount to; nil when they give it no home. The ledger
@@ -69,6 +72,15 @@ type Claim struct {
 	// Alone is why it must be left alone; the zero Reason when it is homenode's to place.
 	Alone words.Reason
 	Next  *Next // where it will be when it is started next; nil when nothing tells
+}
+
+// Began is sets of a cgroup, in list format, that it had when its first process began; "" is
+// none.
+type Began struct {
+	Cgroup string
+	Object string // inode of it
+	CPUs   string `json:",omitempty"`
+	Mems   string `json:",omitempty"`
 }
 
 // Next is where a workload will be when it is started next.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -38,14 +36,12 @@ func (p *Plugin) Driver(cgroups Cgroups) *Driver { return &Driver{cgroups, p} }
 // tellWithin bounds telling the runtime: it may be busy starting containers.
 const tellWithin = 3 * time.Second
 
-// Changes is those of all containers of the workload. What homenode set before a container
-// started was not there before.
+// Changes is those of all containers of the workload.
 func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, error) {
 	all := d.p.siblings(step)
 	if len(all) == 0 {
 		return d.Cgroups.Changes(ctx, step)
 	}
-	wrote := d.p.journalled()
 	var out []plan.Change
 	var paths []string
 	for i, c := range all {
@@ -60,9 +56,6 @@ func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, er
 		}
 		paths = append(paths, c.cgroup)
 		for _, x := range changes {
-			if x.Path == c.cgroup && d.p.unwritten(&c, x.Kind, wrote) {
-				x.Value = ""
-			}
 			if !slices.ContainsFunc(out, func(y plan.Change) bool { return y.Kind == x.Kind && y.Path == x.Path }) {
 				out = append(out, x)
 			}
@@ -143,11 +136,11 @@ func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
 		}
 		old := e.Old
 		if old == "" { // a runtime takes no empty set: all that there is means the same
-			text, err := os.ReadFile(filepath.Join(d.p.o.Mount, string(e.Kind)+".effective"))
+			text, err := d.p.files.read("/", string(e.Kind)+".effective")
 			if err != nil {
 				continue
 			}
-			old = strings.TrimSpace(string(text))
+			old = text
 		}
 		want = append(want, told{e.Path, mems, old})
 	}

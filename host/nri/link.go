@@ -158,7 +158,7 @@ func (p *Plugin) serve(ctx context.Context) error {
 	case <-l.done:
 	}
 	p.mu.Lock()
-	p.runtime = nil
+	p.runtime, p.synced = nil, false
 	p.mu.Unlock()
 	return nil
 }

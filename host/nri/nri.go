@@ -3,12 +3,17 @@ package nri
 import (
 	"context"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/containerd/nri/pkg/api"
+	"golang.org/x/sys/unix"
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -70,8 +75,11 @@ type Plugin struct {
 	o    Options
 	wake chan struct{}
 
+	files files
+
 	mu      sync.Mutex // guards what follows; nobody waits for anything with it held
 	runtime *link      // nil while there is no connection
+	synced  bool       // the runtime has told all that it has
 	name    string     // of the runtime, with its version
 	last    error      // of the newest try to connect to a socket that is there
 	pods    map[string]*pod
@@ -93,7 +101,28 @@ func New(o Options) *Plugin {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Plugin{o: o, wake: make(chan struct{}, 1), pods: map[string]*pod{}, waiting: map[workload.ID]workload.Placement{}, asked: map[string][]string{}}
+	return &Plugin{o: o, files: tree(o.Mount), wake: make(chan struct{}, 1), pods: map[string]*pod{}, waiting: map[workload.ID]workload.Placement{}, asked: map[string][]string{}}
+}
+
+// files is cgroups, so that tests have their own.
+type files interface {
+	read(cgroup, file string) (string, error)
+	object(cgroup string) string // its inode, in decimal digits; "" when it is not there
+}
+
+type tree string
+
+func (t tree) read(cgroup, file string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(string(t), cgroup, file))
+	return strings.TrimSpace(string(text)), err
+}
+
+func (t tree) object(cgroup string) string {
+	var s unix.Stat_t
+	if unix.Stat(filepath.Join(string(t), cgroup), &s) != nil {
+		return ""
+	}
+	return strconv.FormatUint(s.Ino, 10)
 }
 
 // Name is the source's.
@@ -143,7 +172,7 @@ func (p *Plugin) Synchronize(_ context.Context, sandboxes []*api.PodSandbox, con
 	}
 	unique(pods)
 	p.mu.Lock()
-	p.pods, p.last = pods, nil
+	p.pods, p.last, p.synced = pods, nil, true
 	p.mu.Unlock()
 	p.notify()
 	return p.outdated(), nil

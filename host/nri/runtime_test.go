@@ -282,7 +282,7 @@ func (r *runtime) connect(o Options) (p *Plugin, stop func()) {
 	go func() { p.Run(ctx); close(ended) }()
 	stop = func() { cancel(); <-ended }
 	r.t.Cleanup(stop)
-	r.until(func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.runtime != nil })
+	r.until(func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.runtime != nil && p.synced })
 	return p, stop
 }
 

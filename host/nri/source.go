@@ -16,14 +16,14 @@ import (
 )
 
 // Claims is what is known of pods and their containers.
-func (p *Plugin) Claims(h *topology.Host) (out []workload.Claim, problems []workload.Problem) {
+func (p *Plugin) Claims(*topology.Host) (out []workload.Claim, problems []workload.Problem) {
 	wrote := p.journalled()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known := map[workload.ID]bool{}
 	for _, in := range p.pods {
 		for _, g := range p.groups(in) {
-			c, bad := p.claim(&g, h, wrote)
+			c, bad := p.claim(&g, wrote)
 			out, known[g.id] = append(out, c), true
 			for _, text := range bad {
 				problems = append(problems, workload.Problem{Subject: string(g.id), Text: text})
@@ -62,10 +62,9 @@ func (p *Plugin) groups(in *pod) []group {
 	return out
 }
 
-func (p *Plugin) claim(g *group, h *topology.Host, wrote map[setting]string) (workload.Claim, []string) {
+func (p *Plugin) claim(g *group, wrote map[setting]string) (workload.Claim, []string) {
 	spec, bad := p.o.spec(g)
 	c := workload.Claim{ID: g.id, Name: g.name(), Running: true, Ruled: true, Crowd: true, Alone: p.alone(g)}
-	unsure := false // homenode set its CPUs before it started, and the journal has that not yet
 	for _, one := range g.containers {
 		c.Also = append(c.Also, one.id)
 		if full := g.pod.name + "/" + one.name; full != string(g.id) && full != c.Name {
@@ -77,7 +76,9 @@ func (p *Plugin) claim(g *group, h *topology.Host, wrote map[setting]string) (wo
 		if one.cgroup != "" {
 			c.Cgroups = append(c.Cgroups, one.cgroup)
 		}
-		unsure = unsure || p.unwritten(one, plan.CgroupCPUs, wrote)
+		if b := p.began(one, wrote); b.CPUs != "" || b.Mems != "" {
+			c.Began = append(c.Began, b)
+		}
 		if nodes, err := topology.ParseNodeSet(one.mems); err == nil && !nodes.Empty() {
 			spec.Nodes = nodes
 		}
@@ -87,9 +88,6 @@ func (p *Plugin) claim(g *group, h *topology.Host, wrote map[setting]string) (wo
 		spec.Class = booked.Class
 	} else if missing != "" {
 		bad = append(bad, "its resource claim is not booked: it runs as without one")
-	}
-	if unsure && c.Alone.None() {
-		c.CPUs = h.Online
 	}
 	c.Spec = &spec
 	return c, bad
@@ -102,26 +100,29 @@ func (p *Plugin) bookedOf(g *group) (all workload.Placement, missing workload.ID
 	return p.booked(g.containers[0])
 }
 
-// unwritten reports whether a set that homenode gave a container before it started still
-// stands, and is not in the journal.
-func (p *Plugin) unwritten(c *container, kind plan.SettingKind, wrote map[setting]string) bool {
-	given := c.given.cpus
-	if kind == plan.CgroupMems {
-		given = c.given.mems
+// began is the sets that homenode gave a container before it started, where they still stand
+// and the journal has them not.
+func (p *Plugin) began(c *container, wrote map[setting]string) (b workload.Began) {
+	if c.cgroup == "" || p.o.Mount == "" {
+		return b
 	}
-	if given == "" || c.cgroup == "" || p.o.Mount == "" {
-		return false
+	b.Cgroup = c.cgroup
+	stands := func(kind plan.SettingKind, given string) string {
+		if given == "" || wrote[setting{kind, c.cgroup}] != "" {
+			return ""
+		}
+		text, err := p.files.read(c.cgroup, string(kind))
+		now, err1 := topology.ParseCPUSet(text) // nodes have the same format
+		set, err2 := topology.ParseCPUSet(given)
+		if err != nil || err1 != nil || err2 != nil || !now.Equal(set) {
+			return ""
+		}
+		return set.String()
 	}
-	if _, known := wrote[setting{kind, c.cgroup}]; known {
-		return false
+	if b.CPUs, b.Mems = stands(plan.CgroupCPUs, c.given.cpus), stands(plan.CgroupMems, c.given.mems); b.CPUs != "" || b.Mems != "" {
+		b.Object = p.files.object(c.cgroup)
 	}
-	text, err := os.ReadFile(filepath.Join(p.o.Mount, c.cgroup, string(kind)))
-	if err != nil {
-		return true // it has not begun, or the controller is off
-	}
-	now, err1 := topology.ParseCPUSet(strings.TrimSpace(string(text))) // nodes have the same format
-	set, err2 := topology.ParseCPUSet(given)
-	return err1 == nil && err2 == nil && now.Equal(set)
+	return b
 }
 
 // alone is why a workload is left alone.
