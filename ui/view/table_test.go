@@ -146,3 +146,20 @@ func TestTextOfOtherLocales(t *testing.T) {
 		}
 	}
 }
+
+// TestWrapKeepsAll: a word that is cut loses nothing, whatever columns its characters take.
+func TestWrapKeepsAll(t *testing.T) {
+	for _, text := range []string{"日本語日本語日本語日本語", "a日本語日本語日本語b", "/日本/語日/本語日本語b", "é́a,b,日,c", "👨‍👩‍👧🇯🇵🇯🇵ab"} {
+		for width := 2; width < 30; width++ {
+			lines := wrap(text, width, 0, 0)
+			if joined := strings.Join(lines, ""); joined != text {
+				t.Errorf("%d columns: %q became %q", width, text, lines)
+			}
+			for _, line := range lines {
+				if n := ansi.StringWidth(line); n > width {
+					t.Errorf("%d columns: %q takes %d", width, line, n)
+				}
+			}
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"strings"
 	"unicode"
 
@@ -32,8 +33,16 @@ func wrap(text string, width, at, hang int) []string {
 			used += len(gap)
 		}
 		for n > room-used {
-			cut := breakAt(word, room-used)
-			line.WriteString(ansi.Cut(word, 0, cut))
+			head := ansi.Cut(word, 0, breakAt(word, room-used))
+			cut := ansi.StringWidth(head)
+			if cut == 0 {
+				break // a sign of several runes
+			}
+			if cut > room-used && used > 0 {
+				next()
+				continue
+			}
+			line.WriteString(head)
 			word, n = ansi.Cut(word, cut, n), n-cut
 			next()
 		}
@@ -46,18 +55,20 @@ func wrap(text string, width, at, hang int) []string {
 	return lines
 }
 
-// breakAt is where a word that is longer than room is best cut: at most room, at least 1.
+// breakAt is the column where a word that is longer than room is best cut: behind its first
+// character at least, and in the midst of none, though some take two columns.
 func breakAt(word string, room int) int {
-	if room < 1 {
-		return 1
-	}
-	plain, best := []rune(ansi.Strip(word)), room
-	for i := 0; i < len(plain) && i < room; i++ {
-		if strings.ContainsRune(",;/:", plain[i]) && i >= room/3 {
-			best = i + 1
+	best, at := 0, 0
+	for _, r := range ansi.Strip(word) {
+		n := ansi.StringWidth(string(r))
+		if at > 0 && at+n > room {
+			break
+		}
+		if at += n; strings.ContainsRune(",;/:", r) && at > room/3 {
+			best = at
 		}
 	}
-	return best
+	return cmp.Or(best, at)
 }
 
 // units splits text at spaces, and not between a number and its unit or "node" and its number:
