@@ -112,37 +112,40 @@ fuzz: ## every fuzz target for FUZZTIME
 		done; \
 	done
 
-# What is installed where: packages are made of the same tree with PREFIX=/usr.
+# What is installed where: packages are made of the same tree with PREFIX=/usr. The names of
+# folders are the shell's, as "$$to": they may have spaces and quotes in them.
 PREFIX ?= /usr/local
 BINARY ?= homenode
 SHOW   ?= ./homenode
-DOC     = $(DESTDIR)$(PREFIX)/share/doc/homenode
+export DESTDIR PREFIX BINARY SHOW
+TO      = to=$$DESTDIR$$PREFIX doc=$$DESTDIR$$PREFIX/share/doc/homenode;
 
 tree:
-	install -D -m 0755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/homenode
-	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man1 docs/man/homenode*.1
-	install -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/man/man5 docs/man/homenode.yaml.5
-	install -D -m 0644 -t $(DOC) LICENSE CHANGELOG.md
-	GO=$(GO) sh scripts/notices.sh >$(DOC)/NOTICES
-	install -d $(DESTDIR)$(PREFIX)/share/{bash-completion/completions,zsh/site-functions,fish/vendor_completions.d} $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)/etc
-	$(SHOW) completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/homenode
-	$(SHOW) completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_homenode
-	$(SHOW) completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/homenode.fish
-	sed 's|/usr/local/bin|$(PREFIX)/bin|' packaging/systemd/homenode.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/homenode.service
-	[ -e $(DESTDIR)/etc/homenode.yaml ] || install -m 0644 packaging/homenode.yaml $(DESTDIR)/etc/homenode.yaml
+	@$(TO) \
+	install -D -m 0755 "$$BINARY" "$$to/bin/homenode"; \
+	install -D -m 0644 -t "$$to/share/man/man1" docs/man/homenode*.1; \
+	install -D -m 0644 -t "$$to/share/man/man5" docs/man/homenode.yaml.5; \
+	install -D -m 0644 -t "$$doc" LICENSE CHANGELOG.md; \
+	GO='$(GO)' sh scripts/notices.sh >"$$doc/NOTICES"; \
+	install -d "$$to"/share/{bash-completion/completions,zsh/site-functions,fish/vendor_completions.d} "$$to/lib/systemd/system" "$$DESTDIR/etc"; \
+	"$$SHOW" completion bash >"$$to/share/bash-completion/completions/homenode"; \
+	"$$SHOW" completion zsh >"$$to/share/zsh/site-functions/_homenode"; \
+	"$$SHOW" completion fish >"$$to/share/fish/vendor_completions.d/homenode.fish"; \
+	sed "s|/usr/local/bin|$$PREFIX/bin|" packaging/systemd/homenode.service >"$$to/lib/systemd/system/homenode.service"; \
+	[ -e "$$DESTDIR/etc/homenode.yaml" ] || install -m 0644 packaging/homenode.yaml "$$DESTDIR/etc/homenode.yaml"
 
 install: build ## into /usr/local, or PREFIX; the service is neither enabled nor started
 	@umask 022; $(MAKE) -s tree
-	@[ -n '$(DESTDIR)' ] || sh packaging/scripts/postinstall.sh configure
+	@[ -n "$$DESTDIR" ] || sh packaging/scripts/postinstall.sh configure
 
 uninstall: ## what install put there, after every setting is put back; PURGE=1 also /etc/homenode.yaml and /var/lib/homenode
-	[ -n '$(DESTDIR)' ] || PATH=$(PREFIX)/bin:$$PATH sh packaging/scripts/preremove.sh remove
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,bin/homenode share/man/man1/homenode*.1 share/man/man5/homenode.yaml.5 share/bash-completion/completions/homenode \
-		share/zsh/site-functions/_homenode share/fish/vendor_completions.d/homenode.fish lib/systemd/system/homenode.service)
-	rm -rf $(DOC) $(if $(PURGE),$(DESTDIR)/var/lib/homenode)
-	[ -n '$(PURGE)' ] || ! cmp -s packaging/homenode.yaml $(DESTDIR)/etc/homenode.yaml || rm $(DESTDIR)/etc/homenode.yaml
-	[ -z '$(PURGE)' ] || rm -f $(DESTDIR)/etc/homenode.yaml
-	[ -n '$(DESTDIR)' ] || sh packaging/scripts/postremove.sh remove
+	@$(TO) \
+	[ -n "$$DESTDIR" ] || PATH=$$PREFIX/bin:$$PATH sh packaging/scripts/preremove.sh remove; \
+	rm -f "$$to"/{bin/homenode,share/man/man5/homenode.yaml.5,share/bash-completion/completions/homenode,lib/systemd/system/homenode.service} \
+		"$$to"/share/man/man1/homenode{,-*}.1 "$$to"/share/{zsh/site-functions/_homenode,fish/vendor_completions.d/homenode.fish}; \
+	rm -rf "$$doc"; \
+	if [ -n '$(PURGE)' ] || cmp -s packaging/homenode.yaml "$$DESTDIR/etc/homenode.yaml"; then rm -f "$$DESTDIR/etc/homenode.yaml"; fi; \
+	[ -n "$$DESTDIR" ] || sh packaging/scripts/postremove.sh $(if $(PURGE),purge,remove)
 
 # The same commit and the same Go give the same bytes, wherever and whenever.
 DIST ?= dist
@@ -151,8 +154,8 @@ dist: export GOAMD64 := v1
 dist: export GOARM64 := v8.0
 dist: export SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || echo 0))
 dist: ## deb, rpm, archives, container image, SBOM and checksums for amd64 and arm64, in dist/
-	@rm -rf $(DIST) && mkdir -p $(DIST)
-	@stage=$$(mktemp -d); trap 'rm -rf "$$stage"' EXIT; out=$$(realpath $(DIST)); \
+	@rm -rf "$(DIST)" && mkdir -p "$(DIST)"
+	@stage=$$(mktemp -d); trap 'rm -rf "$$stage"' EXIT; out=$$(realpath "$(DIST)"); \
 	for a in amd64 arm64; do \
 		GOARCH=$$a $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o "$$stage/homenode.$$a" ./cmd/homenode; \
 	done; \
@@ -160,13 +163,13 @@ dist: ## deb, rpm, archives, container image, SBOM and checksums for amd64 and a
 		$(MAKE) -s tree GO='$(GO)' DESTDIR="$$stage/$$a" PREFIX=/usr BINARY="$$stage/homenode.$$a" SHOW="$$stage/homenode.$$($(GO) env GOHOSTARCH)"; \
 	done; \
 	cd packaging && $(GO) run ./pack -stage "$$stage" -version '$(VERSION)' -epoch $$SOURCE_DATE_EPOCH -out "$$out"
-	@cat $(DIST)/SHA256SUMS
+	@cat "$(DIST)/SHA256SUMS"
 
 # By hand and before a release: minutes, root, debootstrap and the network.
 test-packages: dist ## packages installed and removed in bare systems; built again elsewhere, the same bytes
 	$(GO) -C packaging test ./...
-	bash packaging/test.sh $(DIST)
-	FRESH=1 bash packaging/again.sh $(DIST)
+	bash packaging/test.sh "$(DIST)"
+	FRESH=1 bash packaging/again.sh "$(DIST)"
 
 clean:
 	rm -rf homenode dist bench/out e2e/out

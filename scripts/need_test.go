@@ -125,6 +125,30 @@ func TestVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	is("0.2.0+dirty")
+	if os.Geteuid() == 0 { // root in a clone of somebody else
+		if err := os.Chown(dir, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+		is("0.2.0+dirty")
+	}
+}
+
+// TestRemovalRefused: where undo fails the package stays as it was: what starts the service is
+// taken away after all is put back, and not before.
+func TestRemovalRefused(t *testing.T) {
+	for undo, disabled := range map[string]bool{"exit 1": false, "echo nothing to undo": true} {
+		dir := t.TempDir()
+		for name, text := range map[string]string{"homenode": undo, "systemctl": `echo "$*" >>` + dir + "/said"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, errs, status := run(t, ".", []string{"PATH=" + dir + ":" + os.Getenv("PATH")}, "sh", "../packaging/scripts/preremove.sh", "remove")
+		said, _ := os.ReadFile(filepath.Join(dir, "said")) // none where nothing was called
+		if (status == 0) != disabled || strings.Contains(string(said), "disable") != disabled || strings.Contains(errs, "is not removed") == disabled {
+			t.Errorf("undo is %q: status %d, %q, systemctl %q", undo, status, errs, said)
+		}
+	}
 }
 
 // TestUninstall: what make install puts into the system, make uninstall takes away; a
@@ -133,7 +157,7 @@ func TestUninstall(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("no make")
 	}
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "it's a folder") // as anybody may call one
 	do := func(argv ...string) {
 		t.Helper()
 		argv = append([]string{"make", "-s", "-C", "..", "DESTDIR=" + dir, "BINARY=/bin/true", "SHOW=echo", "GO=go"}, argv...)

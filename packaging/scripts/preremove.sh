@@ -2,15 +2,13 @@
 # Before the files go. dpkg says "remove", or "upgrade" when another version follows; rpm
 # says how many versions will be left. On removal the service ends and every setting that
 # homenode changed gets its old value back; when that fails, the removal stops, for
-# nothing else could put them back later.
+# nothing else could put them back later, and the service starts again with the machine as before.
 set -e
 case $1 in
 remove | deconfigure | 0) ;;
 *) exit 0 ;;
 esac
 if [ -d /run/systemd/system ]; then systemctl stop homenode.service || true; fi
-if command -v systemctl >/dev/null 2>&1; then systemctl --quiet disable homenode.service 2>/dev/null || true; fi
-if [ -e /etc/libvirt/hooks/qemu.d/homenode ]; then homenode vm hook --uninstall || true; fi
 
 # Where the journal is homenode reads from its own configuration: state_dir may be any text.
 said=$(homenode undo --all) || {
@@ -28,3 +26,5 @@ esac
 case $said in
 *'left alone until'*) homenode resume --all >/dev/null || true ;;
 esac
+if command -v systemctl >/dev/null 2>&1; then systemctl --quiet disable homenode.service 2>/dev/null || true; fi
+if [ -e /etc/libvirt/hooks/qemu.d/homenode ]; then homenode vm hook --uninstall || true; fi
