@@ -21,7 +21,7 @@ endif
 PKGS  ?= ./...
 RACE  := /(api|cmd|daemon|host)(/|$$)
 
-.PHONY: all run build test test-arm64 check bench bench-start bench-probe bench-placement bench-balance mutate hostile e2e generate fuzz tree install uninstall dist test-packages clean
+.PHONY: all run build test test-arm64 check bench bench-start bench-probe bench-placement bench-balance mutate hostile kube e2e generate fuzz tree install uninstall dist test-packages clean
 
 all: build
 
@@ -65,6 +65,9 @@ check: ## what CI checks besides the tests: format, vet, tidy modules, generated
 	$(GO) -C e2e/cri vet ./...
 	$(GO) -C e2e/cri mod tidy -diff
 	$(GO) -C packaging test ./...
+	$(GO) -C cluster/kube vet ./...
+	$(GO) -C cluster/kube mod tidy -diff
+	$(GO) -C cluster/kube test ./...
 	$(MAKE) generate
 	git diff --exit-code -- docs
 	@test -z "$$(git ls-files --others --exclude-standard docs)" || { echo 'not committed:'; git ls-files --others --exclude-standard docs; exit 1; }
@@ -96,6 +99,10 @@ mutate: ## N random mutants (30) of PKG, each against the package's own tests; S
 # By night: CI has fewer. A failure says its seed; FIRST= plays from there.
 hostile: ## SEEDS of EVENTS hostile events each over the decisions: kills, hung calls, clocks, others who write
 	GOGC=400 SEED=$(or $(FIRST),1) SEEDS=$(or $(SEEDS),1000) EVENTS=$(or $(EVENTS),10000) $(GO) test -count 1 -timeout 0 -v ./sim/hostile
+
+# About 600 s of CPU the first time; what was built is kept in ~/.cache/homenode/kube.
+kube: ## the Kubernetes driver on a real kube-apiserver and kube-scheduler, built from their source
+	@bin=$$(bash cluster/kube/e2e/build.sh); cd cluster/kube; HOMENODE_KUBE_BIN=$$bin $(GO) test -count 1 -timeout 30m -v $(KUBEFLAGS) .
 
 e2e: build ## the tests that need several NUMA nodes, in emulated guests
 	bash e2e/fetch.sh

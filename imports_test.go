@@ -46,7 +46,8 @@ var may = map[string][]string{
 	"bench/probe":   {"core", "host/probe"},
 	"e2e":           {"e2e"},
 	"scripts":       {},
-	"packaging":     {}, // a module of its own
+	"packaging":     {},                        // a module of its own
+	"cluster":       {"core", "api", "daemon"}, // modules of their own; daemon in tests alone
 }
 
 // never lists what core must not import, and why.

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	cdi "tags.cncf.io/container-device-interface/specs-go"
+)
+
+// cdiKind is vendor and class of the CDI devices: one for each request of a claim.
+const cdiKind = driverName + "/claim"
+
+// cdiFolder is where the runtime looks for CDI files.
+type cdiFolder string
+
+func (d cdiFolder) file(uid types.UID) string {
+	return filepath.Join(string(d), driverName+"-claim-"+string(uid)+".json")
+}
+
+// cdiName is the CDI device of a request of a claim.
+func cdiName(uid types.UID, request string) string { return string(uid) + "-" + request }
+
+// variable is the environment variable by which the daemon's NRI plugin knows the bookings
+// of a container.
+func variable(uid types.UID, request string) string {
+	return "HOMENODE_CLAIM_" + strings.NewReplacer("-", "_", ".", "_").Replace(string(uid)+"_"+request)
+}
+
+// write makes the file of a claim: each request is a device that puts the IDs of its
+// bookings into the container's environment.
+func (d cdiFolder) write(c *claim) error {
+	spec := cdi.Spec{Version: "0.3.0", Kind: cdiKind}
+	for _, request := range c.requests() {
+		var ids []string
+		for i := range c.Bookings {
+			if c.Bookings[i].Request == request {
+				ids = append(ids, string(c.Bookings[i].ID))
+			}
+		}
+		spec.Devices = append(spec.Devices, cdi.Device{Name: cdiName(c.UID, request),
+			ContainerEdits: cdi.ContainerEdits{Env: []string{variable(c.UID, request) + "=" + strings.Join(ids, " ")}}})
+	}
+	data, err := json.Marshal(spec)
+	if err != nil {
+		return err
+	}
+	return writeFile(d.file(c.UID), data, 0o600)
+}
+
+func (d cdiFolder) remove(uid types.UID) error {
+	if err := os.Remove(d.file(uid)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// requests is the requests of a claim that have bookings, in their order.
+func (c *claim) requests() []string {
+	var out []string
+	seen := map[string]bool{}
+	for i := range c.Bookings {
+		if r := c.Bookings[i].Request; !seen[r] {
+			seen[r] = true
+			out = append(out, r)
+		}
+	}
+	return out
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+	"k8s.io/klog/v2"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+)
+
+// How the ledger is followed: each event of the daemon has it asked at once, and without
+// events it is asked all the same, for what a scan sees need not be one.
+const (
+	askEvery    = time.Second
+	silentAfter = 5 * time.Second // without an answer devices get a taint
+	renewAgain  = 5 * time.Second // after a renewal that failed
+)
+
+// perSlice is the devices of one slice: the most that one with such devices may have.
+const perSlice = resourceapi.ResourceSliceMaxDevicesWithAdvancedFeatures
+
+// publisher keeps the node's slices as the ledger is.
+type publisher struct {
+	d       *driver
+	offer   offer
+	publish func(context.Context, resourceslice.DriverResources) error
+
+	room   api.Room
+	told   []resourceapi.Device
+	answer time.Time // of the daemon
+	renew  time.Time // when all is to be booked again
+}
+
+// run publishes until ctx ends.
+func (p *publisher) run(ctx context.Context) {
+	changed := make(chan struct{}, 1)
+	go follow(ctx, p.d.daemon, changed)
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for {
+		p.once(ctx, time.Now())
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-changed:
+		}
+	}
+}
+
+// follow says that something happened, until ctx ends.
+func follow(ctx context.Context, daemon homenode, changed chan<- struct{}) {
+	for ctx.Err() == nil {
+		daemon.Events(ctx, 1<<62, func(plan.Event) error {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+			return nil
+		})
+		select {
+		case <-ctx.Done():
+		case <-time.After(askEvery):
+		}
+	}
+}
+
+// once asks what is left and publishes it when it is news.
+func (p *publisher) once(ctx context.Context, now time.Time) {
+	room, err := p.d.daemon.Room(ctx, claimPrefix)
+	switch {
+	case err != nil || room.Host == nil:
+		if p.room.Host == nil || now.Sub(p.answer) < silentAfter {
+			return
+		}
+		if !p.offer.silent {
+			klog.ErrorS(err, "The daemon does not answer; its NUMA nodes are not offered until it does")
+		}
+		p.offer.silent = true
+		p.renew = time.Time{} // it may be another one when it comes back
+	default:
+		p.room, p.answer, p.offer.silent = room, now, false
+		if !now.Before(p.renew) {
+			if p.renew = now.Add(renewEvery); p.d.renew(ctx) != nil {
+				p.renew = now.Add(renewAgain)
+			}
+		}
+	}
+	p.offer.contradicted = ""
+	if p.d.managers == refuse {
+		p.offer.contradicted = p.d.static()
+	}
+	next := devices(&p.room, p.offer)
+	steady(p.told, next, p.total)
+	if p.told != nil && resourceslice.DevicesDeepEqual(p.told, next) {
+		return
+	}
+	var all []resourceslice.Slice
+	for part := range slices.Chunk(next, perSlice) {
+		all = append(all, resourceslice.Slice{Devices: part})
+	}
+	if err := p.publish(ctx, resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{p.d.pool: {Slices: all}}}); err != nil {
+		klog.ErrorS(err, "Publish the devices")
+		return
+	}
+	p.told = next
+}
+
+// total is the memory of a device's node, in bytes.
+func (p *publisher) total(device string) int64 {
+	for _, n := range p.room.Host.Nodes {
+		if deviceName(n.ID) == device && n.Memory != topology.None {
+			return int64(n.Memory) << 10
+		}
+	}
+	return 0
+}
