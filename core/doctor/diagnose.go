@@ -18,17 +18,17 @@ func Diagnose(d *measure.Document, lim Limits) measure.Diagnosis {
 	case f.missing != "":
 		add(measure.Verdict{
 			State: Undecided, Severity: measure.Undecided, Confidence: 1,
-			Says:        "The machine could not be measured: " + f.missing + ".",
+			Says:        "The machine could not be measured; what follows is by firmware and kernel alone.",
 			Evidence:    []measure.Evidence{{Rule: "E0", Says: f.missing, Value: measure.Unknown, Threshold: measure.Unknown, Source: "the attempt to measure"}},
-			Advice:      []string{"run it again on an idle machine; --no-measure judges by kernel and firmware alone", "what follows is by firmware and kernel alone"},
+			Advice:      []string{"run it again on an idle machine; --no-measure judges by kernel and firmware alone"},
 			WouldChange: "a measurement on an idle machine",
 		})
 	case f.noisy != "":
 		add(measure.Verdict{
 			State: Undecided, Severity: measure.Undecided, Confidence: 1,
-			Says:        "The machine is too busy to measure: " + f.noisy + ".",
+			Says:        "The machine is too busy to measure; what follows is by firmware and kernel alone.",
 			Evidence:    []measure.Evidence{{Rule: "E0", Says: f.noisy, Value: sigmaOf(d), Threshold: measure.Value(lim.Sigma), Source: "control cell"}},
-			Advice:      []string{"stop or pin other work for half a minute and run again, or give it more time with --budget, or as root take samples in real time with --rt", "what follows is by firmware and kernel alone"},
+			Advice:      []string{"stop or pin other work for half a minute and run again, or give it more time with --budget, or as root take samples in real time with --rt"},
 			WouldChange: "a measurement on a quieter machine",
 		})
 	}
@@ -135,6 +135,9 @@ func (f *facts) evidencePages() measure.Evidence {
 		if f.pages.anticorrelated {
 			says += ", and what is near to one package is far from the other"
 		}
+		if f.pages.ratio < f.lim.Far {
+			says += fmt.Sprintf("; pages of two nodes are ×%.2f apart or more", f.lim.Far)
+		}
 	}
 	return measure.Evidence{Rule: "E5", Says: says, Value: measure.Value(f.pages.ratio), Threshold: measure.Value(f.lim.Far), Source: "page signatures"}
 }
@@ -186,6 +189,10 @@ func (f *facts) oneNode() []measure.Verdict {
 		State: UMA, Severity: measure.Healthy, Confidence: 0.95, Evidence: base,
 		Says:        "One package, one node: all memory is equally near to every CPU.",
 		WouldChange: "an SRAT with more than one domain, or pages of two kinds",
+	}
+	if f.pages.known && f.pages.two {
+		v.Confidence = 0.5
+		v.Says = fmt.Sprintf("One package, one node, and its pages differ by ×%.2f: more than memory of one node does, less than that of two nodes.", f.pages.ratio)
 	}
 	if !f.measured() {
 		v.Confidence = 0.7
@@ -239,6 +246,13 @@ func (f *facts) guestOneNode(base []measure.Evidence, far bool, ratio float64) m
 			Advice:      []string{"ask the host's operator for a virtual NUMA topology that follows the host's, or for a guest on one node"},
 			WouldChange: "pages of one kind in a second run",
 		}
+	case f.pages.known && f.pages.two:
+		return measure.Verdict{
+			State: UMAOrInterleaved, Severity: measure.Info, Confidence: 0.5, Evidence: base,
+			Says:        fmt.Sprintf("This guest shows one node, and its pages differ by ×%.2f: more than memory of one node does, less than that of two nodes.", f.pages.ratio),
+			Advice:      []string{"measure it again on a quiet machine (homenode doctor)"},
+			WouldChange: fmt.Sprintf("pages ×%.2f apart or more, or a look at the host", f.lim.Far),
+		}
 	case f.pages.known || f.spread.known:
 		return measure.Verdict{
 			State: UMAOrInterleaved, Severity: measure.Info, Confidence: 0.9, Evidence: base,
@@ -250,7 +264,7 @@ func (f *facts) guestOneNode(base []measure.Evidence, far bool, ratio float64) m
 		State: UMAOrInterleaved, Severity: measure.Info, Confidence: 0.5, Evidence: base,
 		Says:        "This guest shows one node; what the host does beneath it was not measured.",
 		Advice:      []string{"measure it (homenode doctor, on a quiet machine) to see whether its memory is of one kind"},
-		WouldChange: "a measurement with pages of two kinds",
+		WouldChange: "a measurement that finds some pages slower than others",
 	}
 }
 

@@ -225,3 +225,18 @@ func fixtureNamed(name string) *measure.Document {
 	}
 	panic(name)
 }
+
+// What a verdict says and its evidence do not contradict each other: pages of two kinds, too
+// near to each other for two nodes, do not "all cost the same".
+func TestUnevenPagesOfOneNode(t *testing.T) {
+	one := pagesOf(run(machine([]string{"0-7"}, []string{"0-7"}, []float64{16})), 128, 0.5, 110, 131, 0.01)
+	for _, d := range []*measure.Document{one, guest(one)} {
+		v := Diagnose(d, DefaultLimits).Verdicts[0]
+		if strings.Contains(v.Says, "same") || strings.Contains(v.Says, "equally near") || !strings.Contains(v.Says, "×1.19") {
+			t.Errorf("says %q", v.Says)
+		}
+		if e := v.Evidence[len(v.Evidence)-1].Says; !strings.Contains(e, "two kinds, ×1.19 apart; pages of two nodes are ×") {
+			t.Errorf("evidence %q", e)
+		}
+	}
+}

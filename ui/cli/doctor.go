@@ -145,7 +145,6 @@ func diagnosed(c *cobra.Command, e *Env, root, replay string, noMeasure bool, re
 		err = runPlan(c.Context(), e, prober, plan, d)
 	}
 	if err != nil {
-		fmt.Fprintf(e.Stderr, "homenode: not measured: %s\n", oneLine(err.Error()))
 		d.Run, d.NotMeasured = nil, oneLine(err.Error())
 		return d, nil
 	}
