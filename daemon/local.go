@@ -298,7 +298,10 @@ func (l *Local) named(ctx context.Context, which api.Which) (workload.ID, error)
 		return id, nil
 	}
 	if d, err = l.look(ctx); err == nil { // what else has the name
-		id, f = d.View().FindKnown(which.ID, of)
+		// What an earlier daemon left may be too small to be seen, and is meant all the same.
+		if other, g := d.View().FindKnown(which.ID, of); f != nil || g == nil || g.Code != control.NotFound {
+			id, f = other, g
+		}
 	}
 	return id, wireError(f)
 }

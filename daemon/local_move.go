@@ -32,7 +32,7 @@ func (l *Local) moveProcess(ctx context.Context, pid int, order api.MoveOrder) (
 		}
 	}
 	if bad := order.To.Minus(nodes); order.To.Empty() || !bad.Empty() {
-		return api.MoveAnswer{}, &api.Error{Code: api.BadRequest, Text: fmt.Sprintf("--to %s: this machine has %s", order.To, words.Nodes(nodes))}
+		return api.MoveAnswer{}, &api.Error{Code: api.BadRequest, Text: fmt.Sprintf("--to %s: this machine has %s only", order.To, words.Nodes(nodes))}
 	}
 	a.Decision = plan.Decision{Workload: o.ID, Outcome: plan.Placed, Home: order.To}
 	target := plan.Target{Kind: workload.InProcess, Processes: o.Processes}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/homenode/homenode/host/observe"
+	"github.com/homenode/homenode/host/scope"
 	"github.com/homenode/homenode/ui/cli"
 )
 
@@ -31,7 +32,7 @@ func main() {
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Root: observe.Root(machine), Version: version, Program: os.Args[0],
 		DefaultSocket: defaultSocket(), DefaultState: defaultState(),
-		Daemon: runDaemon, Local: local, Journal: journal, Exec: execAt, Self: self, Keep: keep, UndoRuns: undoRuns, UndoScopes: undoScopes, Where: whereNow, Memory: memoryFigures{}, Sim: simulate, Probe: proberFor,
+		Daemon: runDaemon, Local: local, Journal: journal, Exec: execAt, Self: self, Keep: keep, UndoRuns: undoRuns, UndoScopes: undoScopes, ScopeHere: func() error { return scope.Here("") }, Where: whereNow, Memory: memoryFigures{}, Sim: simulate, Probe: proberFor,
 		Libvirt: guests{}, Host: hostPreparer{}, Policy: policy, Flight: openFlight,
 	}
 	code := cli.Main(ctx, e, os.Args[1:])

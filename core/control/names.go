@@ -28,10 +28,16 @@ func (v *View) FindKnown(name workload.ID, of workload.Lineage, others ...worklo
 	return id, v.smaller(f, name, of)
 }
 
-// smaller says of what was not found that it is too small, where it is.
+// smaller says of what was not found that it was moved by itself or is too small, where it is.
 func (v *View) smaller(f *Failure, name workload.ID, of workload.Lineage) *Failure {
 	if f == nil || f.Code != NotFound {
 		return f
+	}
+	if pid, isPID := workload.PIDOf(string(name)); isPID {
+		id := workload.ID(fmt.Sprintf("pid:%d", pid))
+		if slices.ContainsFunc(v.Journal, func(e plan.Entry) bool { return e.Workload == id }) {
+			return refuse(NotFound, words.ProcessMoved, pid, pid)
+		}
 	}
 	all := make([]workload.Named, len(v.Snapshot.Smaller))
 	for i, x := range v.Snapshot.Smaller {

@@ -30,12 +30,21 @@ type Options struct {
 	Wait        time.Duration    // how long systemd may take; 0 is 10 seconds
 }
 
+// Here is nil where systemd runs, by the folder of sd_booted(3) ("" is the usual one), else an
+// error that wraps plan.UnsupportedError.
+func Here(booted string) error {
+	if _, err := os.Stat(cmp.Or(booted, "/run/systemd/system")); err != nil {
+		return plan.Unsupported("--scope", "systemd, which does not run here")
+	}
+	return nil
+}
+
 // Enter makes a scope and puts this process into it. Root asks the system manager, others
 // their user manager. CPU, memory and tasks are accounted. The error wraps
 // plan.UnsupportedError where systemd does not run.
 func Enter(ctx context.Context, o Options) (unit string, err error) {
-	if _, err := os.Stat(cmp.Or(o.Booted, "/run/systemd/system")); err != nil {
-		return "", plan.Unsupported("--scope", "systemd, which does not run here")
+	if err := Here(o.Booted); err != nil {
+		return "", err
 	}
 	unit = Name(o.Unit)
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(o.Wait, 10*time.Second))

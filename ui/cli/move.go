@@ -99,7 +99,11 @@ func printMove(e *Env, a api.MoveAnswer, dryRun bool) {
 	if a.Move != nil {
 		does = "is moved"
 	}
-	fmt.Fprintf(w, "%s %s from %s, %s, to %s, %s.\n", a.Workload, would(does, "would go"), words.Nodes(a.From), words.CPUs(a.FromCPUs), words.Nodes(a.To), words.CPUs(a.CPUs))
+	if a.From.Equal(a.To) && a.FromCPUs.Equal(a.CPUs) {
+		fmt.Fprintf(w, "%s is on %s, %s, already.\n", a.Workload, words.Nodes(a.To), words.CPUs(a.CPUs))
+	} else {
+		fmt.Fprintf(w, "%s %s from %s, %s, to %s, %s.\n", a.Workload, would(does, "would go"), words.Nodes(a.From), words.CPUs(a.FromCPUs), words.Nodes(a.To), words.CPUs(a.CPUs))
+	}
 	if m := a.Move; m != nil { // it has ended
 		if all := max(m.Planned, m.Moved+m.Refused); all == 0 {
 			fmt.Fprint(w, "  None of its memory had to move")

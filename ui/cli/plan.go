@@ -49,9 +49,8 @@ use:
     importance: 80         # 0 to 100
 
 --case runs a trace of arrivals and departures and writes one JSON line for each
-arrival, in the form that cases/score.py reads. With --repack running workloads
-may move, at most once for every second arrival, and each line lists the moves
-made for it.
+arrival. With --repack running workloads may move, at most once for every second
+arrival, and each line lists the moves made for it.
 
 --admit reads workloads like --spec and finds the fewest moves of running ones
 after which they fit; --restore finds moves that bring running workloads nearer

@@ -61,6 +61,8 @@ type Env struct {
 	// Exec puts this process where s says and replaces it by the command; it
 	// returns only on error.
 	Exec func(s Start, path string, argv []string) error
+	// ScopeHere is nil where systemd can make a scope, else why it cannot; nil does not ask.
+	ScopeHere func() error
 	// Where is what this process may have and what it has.
 	Where func() (Whereabouts, error)
 	// Probe measures the machine that h describes and keeps results in a state folder.
@@ -241,7 +243,7 @@ that do not fit, and says which; in a pipe it is whole.`,
 // describeCompletion says in words of this system what the library's command does.
 func describeCompletion(c *cobra.Command) {
 	c.Short = "Write the completion script for a shell"
-	c.Long = "Write the script with which a shell completes homenode's commands, options and\ntheir values."
+	c.Long = "Write the script with which a shell completes homenode's commands, options and\ntheir values. In bash it needs the package bash-completion."
 	c.Example = "  source <(homenode completion bash)"
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {

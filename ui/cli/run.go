@@ -69,6 +69,11 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 			if err != nil {
 				return notRun(args[0], err)
 			}
+			if at.start.Scope && e.ScopeHere != nil { // before anything is booked or said
+				if err := e.ScopeHere(); err != nil {
+					return Forbidden(err)
+				}
+			}
 			if !dryRun {
 				if want.Process, err = e.Self(); err != nil {
 					return err

@@ -89,6 +89,7 @@ func TestMoveIsTold(t *testing.T) {
 		Decision: plan.Decision{Reasons: []words.Reason{words.Plain("Because.")}},
 		Steps:    []plan.Step{{Kind: plan.SetCPUs}, {Kind: plan.MovePages, Bytes: 3 << 30, Cost: plan.Cost{Seconds: 12}}}}
 	stays := api.MoveAnswer{Workload: "/a", Outcome: plan.Kept, To: topology.Nodes(1), CPUs: topology.CPUs(4, 5)}
+	already := api.MoveAnswer{Workload: "/a", Outcome: plan.Placed, From: topology.Nodes(1), FromCPUs: topology.CPUs(4, 5), To: topology.Nodes(1), CPUs: topology.CPUs(4, 5)}
 	cancelled := api.MoveAnswer{Workload: "/a", Outcome: plan.Cancelled, Move: &plan.Move{Moved: 1 << 30, Planned: 3 << 30}}
 	for _, c := range []struct {
 		answer api.MoveAnswer
@@ -99,6 +100,7 @@ func TestMoveIsTold(t *testing.T) {
 		{answer, true, "/a would go from node 0, CPUs 0-1, to node 1, CPUs 4-5.\n  3 GiB of its memory would move, in 12 s or more.\n  Because.\n"},
 		{stays, false, "/a stays on node 1, CPUs 4-5; what of its memory lies elsewhere is tried now.\n"},
 		{stays, true, "/a stays on node 1, CPUs 4-5; what of its memory lies elsewhere would be tried now.\n"},
+		{already, true, "/a is on node 1, CPUs 4-5, already.\n"},
 		{cancelled, false, "/a: its move is cancelled after 1 GiB of 3 GiB; `homenode resume /a` goes on.\n"},
 	} {
 		var out bytes.Buffer
