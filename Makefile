@@ -21,7 +21,7 @@ endif
 PKGS  ?= ./...
 RACE  := /(api|cmd|daemon|host)(/|$$)
 
-.PHONY: all run build test test-arm64 check bench bench-start bench-probe bench-placement bench-balance mutate hostile kube e2e generate fuzz tree install uninstall dist test-packages clean
+.PHONY: all run build test test-arm64 check bench bench-start bench-probe bench-placement bench-balance mutate hostile kube kube-scale e2e generate fuzz tree install uninstall dist test-packages clean
 
 all: build
 
@@ -103,6 +103,9 @@ hostile: ## SEEDS of EVENTS hostile events each over the decisions: kills, hung 
 # About 600 s of CPU the first time; what was built is kept in ~/.cache/homenode/kube.
 kube: ## the Kubernetes driver on a real kube-apiserver and kube-scheduler, built from their source
 	@bin=$$(bash cluster/kube/e2e/build.sh); cd cluster/kube; HOMENODE_KUBE_BIN=$$bin $(GO) test -count 1 -timeout 30m -v $(KUBEFLAGS) .
+
+kube-scale: ## 200 nodes of 8 NUMA nodes on a real API server and scheduler, into bench/results/kube-scale.md
+	@HOMENODE_KUBE_SCALE=$(CURDIR)/bench/results/kube-scale.md $(MAKE) kube KUBEFLAGS='-run TestScale'
 
 e2e: build ## the tests that need several NUMA nodes, in emulated guests
 	bash e2e/fetch.sh
