@@ -408,3 +408,50 @@ func TestListenRemovesOnlySockets(t *testing.T) {
 		t.Errorf("listen on a datagram socket: %v", err)
 	}
 }
+
+// TestOtherPrograms: what listens on a socket that somebody named may be no daemon: it is not
+// believed, not followed, and not read without end.
+func TestOtherPrograms(t *testing.T) {
+	defer func(n int64) { maxAnswer = n }(maxAnswer)
+	maxAnswer = 1 << 20
+	for _, tt := range []struct{ name, says, over, want string }{
+		{"no HTTP", "\x1b[2J" + strings.Repeat("x", 4000) + "\r\n\r\n", "", "no homenode daemon"},
+		{"another place", "HTTP/1.1 302 Found\r\nLocation: http://homenode/v1/status\r\nContent-Length: 0\r\n\r\n", "", "302 Found"},
+		{"no end", "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{\"schema\":\"", "x", "longer than 1 MiB"},
+		{"no end of headers", "HTTP/1.1 200 OK\r\nX: ", "x", "no homenode daemon"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			socket := filepath.Join(t.TempDir(), "s")
+			l, err := net.Listen("unix", socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			go func() {
+				for {
+					c, err := l.Accept()
+					if err != nil {
+						return
+					}
+					go func() {
+						defer c.Close()
+						c.Read(make([]byte, 4096))
+						more, text := []byte(strings.Repeat(tt.over, 1<<16)), tt.says
+						_, err := c.Write([]byte(text))
+						for n := 0; err == nil && len(more) > 0 && n < 64<<20; n += len(more) {
+							_, err = c.Write(more)
+						}
+					}()
+				}
+			}()
+			c, err := Dial(socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if _, err := c.Status(t.Context()); err == nil || !strings.Contains(err.Error(), tt.want) || len(err.Error()) > 200 {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}

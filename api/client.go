@@ -77,13 +77,24 @@ func Dial(socket string) (*Client, error) {
 	if p, err := peerOf(c); err == nil {
 		client.owner = p.uid
 	}
-	client.http = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		if c := client.first.take(); c != nil {
+	client.http = &http.Client{
+		Transport: &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			if c := client.first.take(); c != nil {
+				return c, nil
+			}
+			var d net.Dialer
+			c, err := d.DialContext(ctx, "unix", socket)
+			if err != nil {
+				return nil, err
+			}
+			if p, err := peerOf(c); err == nil && p.uid != client.owner {
+				c.Close()
+				return nil, fmt.Errorf("the socket was user %d's and is now user %d's", client.owner, p.uid)
+			}
 			return c, nil
-		}
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", socket)
-	}}}
+		}},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	return client, nil
 }
 
@@ -95,6 +106,10 @@ func (c *Client) Owner() int { return c.owner }
 // and decided last is there at once, a change waits for what goes on; steps move the
 // memory of a guest, and undo puts everything back, before they are answered.
 var lookWithin, changeWithin, undoWithin = 10 * time.Second, time.Minute, 30 * time.Minute
+
+// maxAnswer bounds what is read of an answer: 10,000 workloads take some 20 MiB. A program
+// that is no daemon may send without end.
+var maxAnswer int64 = 128 << 20
 
 // Close lets go of idle connections.
 func (c *Client) Close() error {
@@ -201,13 +216,13 @@ func (c *Client) do(ctx context.Context, method, path string, in, out any) error
 		}
 		return fmt.Errorf("the daemon has not answered within %v; what was asked may still be done", within)
 	}
-	var body bytes.Buffer
+	var asked bytes.Buffer
 	if in != nil {
-		if err := json.NewEncoder(&body).Encode(in); err != nil {
+		if err := json.NewEncoder(&asked).Encode(in); err != nil {
 			return err
 		}
 	}
-	req, err := http.NewRequestWithContext(bounded, method, "http://homenode"+path, &body)
+	req, err := http.NewRequestWithContext(bounded, method, "http://homenode"+path, &asked)
 	if err != nil {
 		return err
 	}
@@ -219,7 +234,11 @@ func (c *Client) do(ctx context.Context, method, path string, in, out any) error
 	if resp.StatusCode != http.StatusOK {
 		return refusal(resp)
 	}
-	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+	body := &io.LimitedReader{R: resp.Body, N: maxAnswer}
+	switch err := json.NewDecoder(body).Decode(out); {
+	case err != nil && body.N == 0:
+		return fmt.Errorf("ask the daemon: its answer is longer than %d MiB; what listens there is no homenode daemon", maxAnswer>>20)
+	case err != nil:
 		return failed(fmt.Errorf("its answer: %w", err))
 	}
 	return nil
@@ -236,6 +255,8 @@ func asking(err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
 		strings.HasSuffix(err.Error(), "server closed idle connection"): // net/http has no name for this one
 		return fmt.Errorf("the daemon closed the connection: it stopped, or you have more than %d open", maxPerUser)
+	case strings.Contains(err.Error(), "malformed HTTP"), strings.Contains(err.Error(), "malformed MIME"), strings.Contains(err.Error(), "response headers exceeded"):
+		return errors.New("ask the daemon: the answer is not HTTP; what listens there is no homenode daemon")
 	}
 	return fmt.Errorf("ask the daemon: %w", err)
 }
