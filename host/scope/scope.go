@@ -18,6 +18,7 @@ import (
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 )
 
 // Options says what scope is made.
@@ -136,7 +137,7 @@ func (o *Options) properties() []sd.Property {
 		return sd.Property{Name: name, Value: dbus.MakeVariant(value)}
 	}
 	p := []sd.Property{
-		set("PIDs", []uint32{uint32(os.Getpid())}), set("Description", o.Description), set("CollectMode", "inactive-or-failed"),
+		set("PIDs", []uint32{uint32(os.Getpid())}), set("Description", described(o.Description)), set("CollectMode", "inactive-or-failed"),
 		set("CPUAccounting", true), set("MemoryAccounting", true), set("TasksAccounting", true),
 	}
 	if !o.CPUs.Empty() {
@@ -146,6 +147,17 @@ func (o *Options) properties() []sd.Property {
 		p = append(p, set("AllowedMemoryNodes", bits(o.Mems)))
 	}
 	return p
+}
+
+// described is a description that systemd takes: it writes it into a line of a unit's file, where
+// the end of a line would begin another setting, and D-Bus closes the connection for what is
+// not UTF-8.
+func described(text string) string {
+	const most = 1 << 10
+	if text = words.Printable(text[:min(len(text), most)]); len(text) > most {
+		text = text[:most]
+	}
+	return text
 }
 
 // bits is a set as it travels: bytes, 0 in the lowest bit of the first

@@ -13,6 +13,7 @@ import (
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/host/internal/bus"
 )
 
@@ -112,6 +113,22 @@ func TestEnter(t *testing.T) {
 	_, asked = m.got()
 	if _, restricts := asked["AllowedCPUs"]; restricts {
 		t.Error("no CPUs were named")
+	}
+}
+
+// TestDescription: systemd writes the description into a line of a file, and D-Bus takes UTF-8
+// alone.
+func TestDescription(t *testing.T) {
+	m := start(t)
+	for _, text := range []string{"sh -c a\nExecStart=/bin/b", "cat \xff", "x \x1b[2J", strings.Repeat("é\xff", 1<<20)} {
+		if _, err := Enter(t.Context(), Options{Description: text, Booted: t.TempDir()}); err != nil {
+			t.Fatalf("%.20q: %v", text, err)
+		}
+		_, asked := m.got()
+		got := asked["Description"].Value().(string)
+		if words.Printable(got) != got || got == "" || len(got) > 1<<10 {
+			t.Errorf("%.20q: %.40q, %d bytes", text, got, len(got))
+		}
 	}
 }
 
