@@ -179,7 +179,7 @@ func soon(c *cobra.Command, within time.Duration, call func(context.Context) []s
 // with is put there by bash without quotes, and the next key evaluates the line: users choose
 // the names of their cgroups.
 func plainToType(name string) bool {
-	return words.Printable(name) == name && !strings.ContainsAny(name, " "+forShells)
+	return !strings.HasPrefix(name, "-") && words.Printable(name) == name && !strings.ContainsAny(name, " "+forShells)
 }
 
 // forShells is what a shell takes for more than text.
