@@ -50,7 +50,9 @@ func (wallClock) After(d time.Duration) <-chan time.Time { return time.After(d) 
 
 // runDaemon is `homenode daemon`.
 func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
+	read := cli.Reading(ctx, os.Stderr)
 	c, err := configOf(o)
+	read()
 	if err != nil {
 		return cli.Usage(err)
 	}

@@ -28,6 +28,7 @@ func main() {
 		os.Exit(3)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends what does not heed the first
 	e := &cli.Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Root: observe.Root(machine), Version: version, Program: os.Args[0],

@@ -54,6 +54,7 @@ eager (no window, no rest, no ban, whatever gains more than it costs).`,
   homenode replay /var/lib/homenode/flight     # of the service`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			defer e.reading()()
 			path := ""
 			if len(args) > 0 {
 				path = args[0]

@@ -91,6 +91,25 @@ type Env struct {
 	// Flight opens what the flight recorder wrote: a file or a folder; "" is that of
 	// this user's daemon.
 	Flight func(path string) (Flight, error)
+
+	ctx context.Context // of Main; nil in tests of a part
+}
+
+// Reading ends this process when ctx does, until done is called. It is for the time in which
+// a command does no more than read what a person named: a pipe, or a terminal, may have
+// nothing to say for ever.
+func Reading(ctx context.Context, stderr io.Writer) (done func() bool) {
+	return context.AfterFunc(ctx, func() {
+		fmt.Fprintln(stderr, "homenode: interrupted")
+		os.Exit(exitForbidden)
+	})
+}
+
+func (e *Env) reading() (done func() bool) {
+	if e.ctx == nil {
+		return func() bool { return true }
+	}
+	return Reading(e.ctx, e.Stderr)
 }
 
 func (e *Env) program() string { return words.Printable(cmp.Or(e.Program, "homenode")) }
@@ -128,7 +147,7 @@ func Main(ctx context.Context, e *Env, args []string) int {
 	out, errs := view.NewOutput(e.Stdout, e.Getenv), view.NewOutput(e.Stderr, e.Getenv)
 	defer errs.Close()
 	own := *e
-	own.Stdout, own.Stderr = out, errs
+	own.Stdout, own.Stderr, own.ctx = out, errs, ctx
 	root := rootCommand(&own, args...)
 	root.SetArgs(args)
 	ran, err := root.ExecuteContextC(ctx)

@@ -212,6 +212,7 @@ func simHostOf(e *Env, name string) (*topology.Host, plan.Policy, error) {
 		h, err := topologySource{root: name}.read(e)
 		return h, policy, err
 	}
+	defer e.reading()()
 	head, err := readHead(name)
 	if err != nil {
 		return nil, policy, usageErrorf("%w", err)

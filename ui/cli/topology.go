@@ -77,6 +77,7 @@ kernel can give back, ░ is free.`,
 func (from topologySource) read(e *Env) (*topology.Host, error) {
 	switch {
 	case from.root != "":
+		defer e.reading()()
 		fsys, err := openRoot(e, from.root)
 		if err != nil {
 			return nil, usageErrorf("%w", err)
@@ -111,6 +112,7 @@ func (from topologySource) read(e *Env) (*topology.Host, error) {
 
 // fromFile reads a file that the user named, or standard input for "-".
 func fromFile[T any](e *Env, name string, parse func(io.Reader) (T, error)) (T, error) {
+	defer e.reading()()
 	var none T
 	in := e.Stdin
 	if name != "-" {

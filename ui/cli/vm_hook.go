@@ -97,7 +97,9 @@ libvirt (6.5 or later) finds it when its daemon starts the next time.
 
 // hook writes what it reads, with another home where there is one.
 func hook(c *cobra.Command, e *Env, args []string) error {
+	done := e.reading()
 	text, err := io.ReadAll(io.LimitReader(e.Stdin, maxSpec+1))
+	done()
 	if err != nil {
 		return err
 	}
