@@ -87,7 +87,10 @@ func (c *Client) Events(ctx context.Context, since uint64, each func(plan.Event)
 		return err
 	}
 	resp, err := c.http.Do(req)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil
+	case err != nil:
 		return asking(err)
 	}
 	defer resp.Body.Close()
