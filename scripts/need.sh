@@ -15,6 +15,7 @@ updated=no
 # install refuses before it changes anything, and names all that is missing: an
 # ordinary user has one line to send to the administrator.
 install() {
+	command -v apt-get >/dev/null 2>&1 || { note "missing: $*; this machine has no apt to install it with"; return 3; }
 	as_root=
 	if [ "$(id -u)" != 0 ]; then
 		as_root=sudo
@@ -103,10 +104,16 @@ unpack_go() {
 	echo "$cache/bin/go"
 }
 
-find_go() {
+# ready prints the path of a Go that is here and new enough.
+ready() {
 	for g in "${GO:-go}" /usr/local/go/bin/go /usr/lib/go-"$wanted"/bin/go "$cache/bin/go"; do
 		if go_ok "$g" "$wanted"; then command -v "$g"; return; fi
 	done
+	return 1
+}
+
+find_go() {
+	ready && return
 	for g in "${GO:-go}" /usr/local/go/bin/go; do
 		if go_ok "$g" 1.21; then
 			note "$g is older than $wanted: it fetches the Go that go.mod names (75 MB)"
@@ -117,13 +124,11 @@ find_go() {
 }
 
 plan() {
-	for g in "${GO:-go}" /usr/local/go/bin/go /usr/lib/go-"$wanted"/bin/go "$cache/bin/go"; do
-		if go_ok "$g" "$wanted"; then
-			[ -x homenode ] || note "building ./homenode with $(command -v "$g"): a minute on 2 CPUs the first time, 0.3 GB in ~/.cache/go-build and ~/go"
-			return
-		fi
-	done
-	note "fetching Go and building ./homenode: a minute on 2 CPUs; 60 MB to download; 0.6 GB of disk in $cache, ~/.cache/go-build and ~/go. Nothing is installed into the system."
+	if g=$(ready); then
+		[ -x homenode ] || note "building ./homenode with $g: a minute on 2 CPUs the first time, 0.3 GB in ~/.cache/go-build and ~/go"
+	else
+		note "fetching Go and building ./homenode: a minute on 2 CPUs; 60 MB to download; 0.6 GB of disk in $cache, ~/.cache/go-build and ~/go. Nothing is installed into the system."
+	fi
 }
 
 missing=

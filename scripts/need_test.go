@@ -52,6 +52,25 @@ func TestMayNotInstall(t *testing.T) {
 	}
 }
 
+// TestNoApt: a machine of another family is told what is missing, in one line.
+func TestNoApt(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"sh", "sed", "dirname", "grep"} {
+		file, err := exec.LookPath(name)
+		if err == nil {
+			err = os.Symlink(file, filepath.Join(dir, name))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, errs, status := run(t, ".", []string{"PATH=" + dir}, "sh", "need.sh", "gcc", "libc6-dev")
+	const want = "missing: gcc libc6-dev; this machine has no apt to install it with\n"
+	if out != "" || errs != want || status != 3 {
+		t.Errorf("status %d, said %q and %q; want 3 and %q", status, out, errs, want)
+	}
+}
+
 // TestNoGo: make stops with what is missing, and does not go on without a compiler.
 func TestNoGo(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {

@@ -80,23 +80,18 @@ func (r *release) imageFor(arch string, tree []file) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mutate.ConfigFile(img, &v1.ConfigFile{
-		OS: "linux", Architecture: arch, Created: v1.Time{Time: r.time}, RootFS: rootFS(img),
-		History: []v1.History{{Created: v1.Time{Time: r.time}, CreatedBy: "make dist"}},
-		Config: v1.Config{
-			Entrypoint: []string{program}, Cmd: []string{"status"}, Env: []string{"PATH=/usr/bin"},
-			Labels: map[string]string{
-				"org.opencontainers.image.title": "homenode", "org.opencontainers.image.version": r.version,
-				"org.opencontainers.image.licenses": "Apache-2.0", "org.opencontainers.image.source": "https://github.com/homenode/homenode",
-			},
-		},
-	})
-}
-
-func rootFS(img v1.Image) v1.RootFS {
-	c, err := img.ConfigFile()
+	config, err := img.ConfigFile()
 	if err != nil {
-		return v1.RootFS{Type: "layers"}
+		return nil, err
 	}
-	return c.RootFS
+	config = config.DeepCopy()
+	config.OS, config.Architecture, config.Created = "linux", arch, v1.Time{Time: r.time}
+	config.Config = v1.Config{
+		Entrypoint: []string{program}, Cmd: []string{"status"}, Env: []string{"PATH=/usr/bin"},
+		Labels: map[string]string{
+			"org.opencontainers.image.title": "homenode", "org.opencontainers.image.version": r.version,
+			"org.opencontainers.image.licenses": "Apache-2.0", "org.opencontainers.image.source": "https://github.com/homenode/homenode",
+		},
+	}
+	return mutate.ConfigFile(img, config)
 }

@@ -15,7 +15,7 @@ import (
 // packages makes the deb and the rpm.
 func (r *release) packages(arch string, tree []file) error {
 	for _, kind := range []string{"deb", "rpm"} {
-		if err := r.package1(kind, arch, tree); err != nil {
+		if err := r.onePackage(kind, arch, tree); err != nil {
 			return fmt.Errorf("%s: %w", kind, err)
 		}
 	}
@@ -37,7 +37,8 @@ func place(kind string, f file) (file, error) {
 	return f, err
 }
 
-func (r *release) package1(kind, arch string, tree []file) error {
+// onePackage makes the package of one kind, deb or rpm.
+func (r *release) onePackage(kind, arch string, tree []file) error {
 	tmp, err := os.MkdirTemp("", "homenode-pack")
 	if err != nil {
 		return err
