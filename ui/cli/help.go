@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,8 +30,8 @@ var groups = []struct {
 // metavar is the annotation with the name of what a flag takes.
 const metavar = "metavar"
 
-// takes is what flags take whose text does not say it.
-var takes = map[string]string{
+// byName is what flags take whose text does not say it.
+var byName = map[string]string{
 	"budget": "DURATION", "class": "CLASS", "format": "FORMAT", "from": "WHERE", "importance": "N", "interleave": "NODES", "iops": "N", "ksm": "0|1", "line-on": "WHERE",
 	"memory": "SIZE", "mix": "MIX", "mode": "MODE", "name": "NAME", "overcommit": "RATIO", "packing": "HOW", "pages": "PAGES", "period": "DURATION", "since": "DURATION", "sort": "COLUMN",
 	"thp": "MODE", "weighted-interleave": "NODES", "within": "DURATION",
@@ -39,8 +40,8 @@ var takes = map[string]string{
 // oneName is the one name for things that flags call by several.
 var oneName = map[string]string{"DIR": "FOLDER", "JSONFILE": "FILE", "XMLFILE": "FILE", "TIME": "DURATION", "NUMBER": "N", "LEVEL": "N", "PART": "SHARE"}
 
-// typed is what is left, by the type of the value.
-var typed = map[string]string{"string": "TEXT", "int": "N", "int64": "N", "uint64": "N", "float64": "N", "duration": "DURATION", "stringSlice": "LIST", "stringArray": "TEXT"}
+// byType is what is left, by the type of the value.
+var byType = map[string]string{"string": "TEXT", "int": "N", "int64": "N", "uint64": "N", "float64": "N", "duration": "DURATION", "stringSlice": "LIST", "stringArray": "TEXT"}
 
 // Takes is what a flag takes, such as FILE; "" for one that takes nothing.
 func Takes(f *pflag.Flag) string {
@@ -90,7 +91,7 @@ func finishFlag(f *pflag.Flag) {
 		}
 		f.Usage = strings.TrimPrefix(f.Usage, name+": ")
 	} else if f.Value.Type() != "bool" {
-		name = cmp.Or(takes[f.Name], typed[f.Value.Type()])
+		name = cmp.Or(byName[f.Name], byType[f.Value.Type()])
 	}
 	f.Usage = strings.ReplaceAll(f.Usage, "`", "")
 	if f.Annotations == nil {
@@ -175,7 +176,7 @@ func helpText(c *cobra.Command, p view.Paint) string {
 	return b.String()
 }
 
-// commands is those of a group, with what they do.
+// commands is those of a group, which is a place in groups, with what they do.
 func commands(c *cobra.Command, group string) [][2]string {
 	var out [][2]string
 	for _, sub := range c.Commands() {
@@ -183,12 +184,7 @@ func commands(c *cobra.Command, group string) [][2]string {
 			out = append(out, [2]string{sub.Name(), sub.Short})
 		}
 	}
-	if i := slices.IndexFunc(groups, func(g struct {
-		title    string
-		commands []string
-	}) bool {
-		return len(out) > 0 && slices.Contains(g.commands, out[0][0])
-	}); group != "" && i >= 0 {
+	if i, err := strconv.Atoi(group); err == nil {
 		order := groups[i].commands
 		slices.SortStableFunc(out, func(a, b [2]string) int { return slices.Index(order, a[0]) - slices.Index(order, b[0]) })
 	}

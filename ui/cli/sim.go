@@ -57,18 +57,7 @@ policy homes-kept, run only when named, is the daemon without balancing.
 
 The columns:
 
-  ACCESS      mean latency of a memory access
-  FELT        the same, with the wait for a CPU
-  ×IDLE       ACCESS beside local memory on an idle host
-  LOCAL       accesses that stay on the node
-  UTILITY     vCPUs that asked, each by the CPU time and the locality it got;
-              a refused one counts 0
-  CPU         time that online work gets, of what it wants
-  IMBALANCE   standard deviation over nodes of how busy they are; 0 is even
-  REFUSED     arrivals that found no home
-  MOVES       workloads that were moved, and MOVED the memory with them
-  VIOLATIONS  broken rules, which must be 0
-
+` + simColumnsHelp() + `
 Traces are made up (steady, churn, phases, burst, mixed) or read from a
 placement case. While it runs every rule is checked; a broken one, a leak or a
 panic is told with the command that brings it back, and the exit status is 1.`,
@@ -341,13 +330,29 @@ func printSim(w io.Writer, p view.Paint, r *sim.Result) {
 			fmt.Sprintf("%d of %d", s.Refused, s.Arrivals), strconv.Itoa(s.Moves), kib(s.MovedBytes>>10), violations)
 	}
 	t.Print(w, p)
-	fmt.Fprintln(w, p.Dim(simColumns))
+	var columns []string
+	for _, c := range simColumns {
+		columns = append(columns, c[0]+": "+c[1]+".")
+	}
+	fmt.Fprintln(w, p.Dim(strings.Join(columns, " ")))
 }
 
-// simColumns says what the columns are.
-const simColumns = "ACCESS: mean latency of a memory access. FELT: the same, with the wait for a CPU. ×IDLE: ACCESS beside local memory on an idle host. LOCAL: accesses that stay on " +
-	"the node. UTILITY: vCPUs that asked, each by the CPU time and the locality it got; a refused one counts 0. CPU: time that online work gets, of what it wants. IMBALANCE: standard deviation over nodes of " +
-	"how busy they are; 0 is even. REFUSED: arrivals that found no home. VIOLATIONS: broken rules, which must be 0."
+// simColumns is what the columns are.
+var simColumns = [][2]string{
+	{"ACCESS", "mean latency of a memory access"}, {"FELT", "the same, with the wait for a CPU"}, {"×IDLE", "ACCESS beside local memory on an idle host"},
+	{"LOCAL", "accesses that stay on the node"}, {"UTILITY", "vCPUs that asked, each by the CPU time and the locality it got; a refused one counts 0"},
+	{"CPU", "time that online work gets, of what it wants"}, {"IMBALANCE", "standard deviation over nodes of how busy they are; 0 is even"},
+	{"REFUSED", "arrivals that found no home"}, {"MOVES", "workloads that were moved"}, {"MOVED", "memory that moved with them"}, {"VIOLATIONS", "broken rules, which must be 0"},
+}
+
+// simColumnsHelp is one a line.
+func simColumnsHelp() string {
+	var b strings.Builder
+	for _, c := range simColumns {
+		fmt.Fprintf(&b, "  %-11s %s\n", c[0], view.Paint{Width: 80}.Hang(c[1], 14))
+	}
+	return b.String()
+}
 
 // progress shows how far each policy is, and how fast.
 func progress(bar *view.Bar) func(policy string, done, total int, simulated time.Duration) {

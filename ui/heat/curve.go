@@ -50,12 +50,7 @@ func LoadedCurve(all []measure.Loaded) Curve {
 				line.Points = append(line.Points, [2]float64{float64(p.MBps) / 1000, float64(p.NS)})
 			}
 		}
-		slices.SortFunc(line.Points, func(a, b [2]float64) int {
-			if a[0] < b[0] {
-				return -1
-			}
-			return 1
-		})
+		slices.SortStableFunc(line.Points, func(a, b [2]float64) int { return cmp.Compare(a[0], b[0]) })
 		if l.Knee.Known() {
 			line.Marks = append(line.Marks, Mark{float64(l.Knee) / 1000, "knee"})
 		}
