@@ -56,7 +56,13 @@ its journal.`,
 			}
 			err := e.Daemon(c.Context(), o)
 			if show && err == nil {
-				fmt.Fprintf(e.Stderr, "homenode: ended; `%s history` tells what it did\n", e.program())
+				history := e.program() + " history"
+				for _, f := range [][2]string{{"socket", o.Socket}, {"state-dir", o.StateDir}} {
+					if f[1] != "" {
+						history += " --" + f[0] + " " + words.Printable(f[1])
+					}
+				}
+				fmt.Fprintf(e.Stderr, "homenode: ended; `%s` tells what it did\n", history)
 			}
 			return err
 		},

@@ -137,8 +137,9 @@ func watchStatus(c *cobra.Command, e *Env, b api.Backend, done func() error, r *
 		default:
 			told = ""
 			var frame strings.Builder
-			out := view.NewOutput(&frame, e.Getenv)
-			writeStatus(out, e.paint(), s, r)
+			p := e.paint()
+			out := view.NewOutput(&frame, e.Getenv).Within(p.Width)
+			writeStatus(out, p, s, r)
 			out.Close()
 			last = frame.String()
 			screen.Show(last)

@@ -39,6 +39,13 @@ func NewOutput(w io.Writer, getenv func(string) string) *Output {
 	return &Output{w: w, ascii: !UTF8(getenv), colours: true, width: columns(w, getenv)}
 }
 
+// Within folds what is written at a width in columns, as a terminal of that width has it; 0
+// folds nothing.
+func (o *Output) Within(width int) *Output {
+	o.width = width
+	return o
+}
+
 // Err is the first error of a write, without a path; nil when the reader just stopped
 // reading.
 func (o *Output) Err() error { return o.err }

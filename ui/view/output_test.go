@@ -3,6 +3,7 @@ package view
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -120,5 +121,18 @@ func TestOutputRemembersItsError(t *testing.T) {
 	o = NewOutput(w, none)
 	if _, err := io.WriteString(o, "x"); err == nil || o.Err() != nil {
 		t.Errorf("broken pipe: %v, %v", err, o.Err())
+	}
+}
+
+// A frame that is kept before it is shown is folded as the terminal would, not broken by it.
+func TestOutputWithin(t *testing.T) {
+	var frame strings.Builder
+	o := NewOutput(&frame, func(string) string { return "" }).Within(20)
+	fmt.Fprintln(o, "locality: no counters on this machine")
+	o.Close()
+	for _, line := range strings.Split(frame.String(), "\n") {
+		if len(line) > 20 {
+			t.Errorf("line of %d columns: %q", len(line), line)
+		}
 	}
 }
