@@ -51,10 +51,12 @@ type pod struct {
 
 type container struct {
 	*walker
-	spec  containerSpec
-	cid   string        // its ID
-	first set           // CPUs allowed to the first program that ran in it
-	took  time.Duration // of CreateContainer
+	spec containerSpec
+	// answers is what the walker's answers are read from.
+	answers *os.File
+	cid     string        // its ID
+	first   set           // CPUs allowed to the first program that ran in it
+	took    time.Duration // of CreateContainer
 }
 
 // parent is the cgroup that the kubelet makes for a pod.
@@ -116,12 +118,17 @@ func (t *T) twoAtATime(n int, f func(int) error) {
 	}
 }
 
+// beginLimit is for a walker to fill its memory.
+const beginLimit = 3 * time.Minute
+
 // begun waits until the walkers of pods have filled their memory.
 func (t *T) begun(pods []*pod) {
 	for _, p := range pods {
 		for _, k := range p.containers {
 			if !k.spec.idle {
+				k.answers.SetReadDeadline(time.Now().Add(beginLimit))
 				t.expect(k.walker, "ready")
+				k.answers.SetReadDeadline(time.Time{})
 			}
 			k.first = t.set(statusIn(readText(k.folder()+"/first"), "Cpus_allowed_list"))
 		}
@@ -255,7 +262,7 @@ func (c *cri) create(p *pod, s containerSpec) (*container, error) {
 		if name == "in" {
 			k.in = f
 		} else {
-			k.out = bufio.NewReader(f)
+			k.answers, k.out = f, bufio.NewReader(f)
 		}
 	}
 	run := "exec sleep 2147483647"
@@ -380,13 +387,15 @@ func (t *T) underContainerd(o daemonOptions) *daemon {
 func (t *T) connected(said int) {
 	t.until(30*time.Second, 500*time.Millisecond, "homenode is a plugin of containerd", func() (bool, string) {
 		log := readText(containerdLog)
-		var last string
+		connected, last := false, ""
 		for line := range strings.Lines(log[min(said, len(log)):]) {
-			if strings.Contains(line, "homenode") && strings.Contains(line, "plugin") {
-				last = line
+			if !strings.Contains(line, "homenode") || !strings.Contains(line, "plugin") {
+				continue
 			}
+			last = line
+			connected = strings.Contains(line, "connected") || connected && !strings.Contains(line, "clos") // closed, closing
 		}
-		return strings.Contains(last, "connected"), "its log: " + cut(last)
+		return connected, "its log: " + cut(last)
 	})
 }
 

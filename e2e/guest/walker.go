@@ -151,7 +151,7 @@ func (w *walker) quit() {
 func (t *T) expect(w *walker, want string) {
 	line, err := w.out.ReadString('\n')
 	if got := strings.TrimSpace(line); got != want {
-		t.Fatalf("walker %s (%d): said %q, wanted %q: %v %s", w.name, w.pid, got, want, err, w.err.String())
+		t.Fatalf("walker %s (%d): said %q, wanted %q: %v %s%s", w.name, w.pid, got, want, err, w.err.String(), readText(podFolder+"/"+w.name+"/err"))
 	}
 }
 
