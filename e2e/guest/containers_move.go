@@ -38,6 +38,7 @@ func containersMove(t *T) {
 		t.Defer(func() { hog.Process.Kill(); hog.Wait() })
 		t.Do(setAffinity(hog.Process.Pid, cpusOf(home)))
 	}
+	t.Logf("node %s is crowded", home)
 	start := time.Now()
 	var to set
 	t.until(vmLimit, 2*time.Second, "the busy pod leaves, its memory with it", func() (bool, string) {

@@ -379,6 +379,9 @@ func (t *T) underContainerd(o daemonOptions) *daemon {
 	said := len(readText(containerdLog))
 	d := t.startDaemon(o)
 	t.connected(said)
+	t.Until(30*time.Second, "the daemon has looked at the host", func() (bool, string) {
+		return len(t.status().Workloads) > 0, "no workload in status"
+	})
 	return d
 }
 
