@@ -288,6 +288,9 @@ func measureCommand(e *Env, name, short string, parts ...measure.Part) *cobra.Co
 				printVerdict(e, &o, diagnosis)
 			}
 			if d.Run.Partial {
+				if !noKeep {
+					fmt.Fprintln(e.Stderr, "homenode: not kept for placement: the measurement ended early; give it more time (--budget) or a quieter machine")
+				}
 				return errNo
 			}
 			return nil
