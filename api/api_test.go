@@ -455,3 +455,24 @@ func TestOtherPrograms(t *testing.T) {
 		})
 	}
 }
+
+// TestSocketReplaced: a link that somebody puts in the place of the socket leads to a file whose
+// mode stays as it is.
+func TestSocketReplaced(t *testing.T) {
+	dir := t.TempDir()
+	secret, socket := filepath.Join(dir, "secret"), filepath.Join(dir, "s")
+	if err := os.WriteFile(secret, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(secret, socket); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{socket, secret} {
+		if err := own(path, 0o666, os.Getegid()); err == nil || !strings.Contains(err.Error(), "something else") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if st, err := os.Stat(secret); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", st.Mode(), err)
+	}
+}

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -103,17 +105,32 @@ func Listen(path string, a Access) (net.Listener, error) {
 	if a.OthersMayRead {
 		mode = 0o666
 	}
-	if err := os.Chmod(path, mode); err != nil {
+	if err := own(path, mode, a.Group); err != nil {
 		l.Close()
 		return nil, err
 	}
-	if a.Group >= 0 {
-		if err := os.Chown(path, -1, a.Group); err != nil {
-			l.Close()
-			return nil, err
-		}
-	}
 	return l, nil
+}
+
+// own gives a socket its mode and, unless it is -1, its group. Who may write the folder may have
+// put something else in its place, a link to a file of root's say: that gets neither.
+func own(path string, mode os.FileMode, group int) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	defer unix.Close(fd)
+	at := fmt.Sprintf("/proc/self/fd/%d", fd)
+	switch there, err := os.Stat(at); {
+	case err != nil:
+		return err
+	case there.Mode().Type() != fs.ModeSocket || int(there.Sys().(*syscall.Stat_t).Uid) != os.Geteuid():
+		return fmt.Errorf("listen on %s: somebody has put something else there", path)
+	}
+	if err := os.Chmod(at, mode); err != nil || group < 0 {
+		return err
+	}
+	return os.Chown(at, -1, group)
 }
 
 // guarded answers for a handler that panics, which is then one request that failed,
