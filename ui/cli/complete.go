@@ -208,9 +208,8 @@ func toType(all []api.Workload, begun string) iter.Seq2[string, *api.Workload] {
 // workloads is those of the daemon: cgroups by their units where those are unique.
 func workloads(e *Env) completer {
 	return func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-		socket, _ := c.Flags().GetString("socket")
 		return fixed(soon(c, completeWithin, func(ctx context.Context) []string {
-			b, err := api.Dial(socket)
+			b, err := dial(c, e)
 			if err != nil {
 				return nil
 			}

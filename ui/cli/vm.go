@@ -247,11 +247,10 @@ func (v *vmHost) read(c *cobra.Command, e *Env, change bool) (*existing, error) 
 // daemonPlaced adds to a state what a running daemon has placed on this machine, and its partition,
 // guests aside; one that only observes has placed nothing.
 func daemonPlaced(c *cobra.Command, e *Env, st *plan.State, change bool) error {
-	socket, _ := c.Flags().GetString("socket")
-	if socket == "" {
+	if c.Flags().Lookup("socket") == nil {
 		return nil
 	}
-	d, err := api.Dial(socket)
+	d, err := dial(c, e)
 	if errors.Is(err, api.ErrNoDaemon) {
 		return nil
 	}

@@ -134,8 +134,7 @@ func rehome(c *cobra.Command, e *Env, text []byte) ([]byte, error) {
 	if spec.Class == workload.Dedicated && emulator != guest.Share {
 		return nil, fmt.Errorf("it is dedicated with its emulator apart (%s), which the hook does not place; homenode vm move does for its next start", emulator)
 	}
-	socket, _ := c.Flags().GetString("socket")
-	d, err := api.Dial(socket)
+	d, err := dial(c, e)
 	if err != nil {
 		return nil, err
 	}
