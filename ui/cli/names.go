@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/api"
 )
 
 // namesText says how a workload is named on the command line (workload.Find).
@@ -36,6 +38,9 @@ func someNames(ctx context.Context, c *cobra.Command, e *Env) []string {
 		return nil
 	}
 	defer done()
+	if client, ok := b.(*api.Client); ok {
+		client.Waiting = nil // bad input is told in one line
+	}
 	s, err := b.Status(ctx)
 	if err != nil {
 		return nil
