@@ -30,6 +30,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/daemon"
 	"github.com/homenode/homenode/host/cgroup"
+	"github.com/homenode/homenode/host/containers"
 	"github.com/homenode/homenode/host/flight"
 	"github.com/homenode/homenode/host/irq"
 	"github.com/homenode/homenode/host/libvirt"
@@ -88,7 +89,7 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 		Registered: func() []workload.Process { return d.Registered() },
 	})
 	options.Store, options.Self, options.Admitted, options.Odd = s, holdings, admitted(), odd
-	containers := containersIn(&options, c, func() *daemon.Daemon { return d })
+	pods := containersIn(&options, c, func() *daemon.Daemon { return d })
 	if c.Mode == config.Enforce {
 		switch lock, err := store.LockHost(); {
 		case errors.Is(err, store.ErrLocked):
@@ -137,8 +138,8 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	}
 	options.Ready = func() {
 		notify(sd.SdNotifyReady)
-		if containers != nil { // from now on there is an answer for what starts
-			go containers.Run(ctx)
+		if pods != nil { // from now on there is an answer for what starts
+			go pods.Run(ctx)
 		}
 		if o.FirstLook == nil {
 			return
@@ -275,6 +276,7 @@ func optionsFor(c config.Config, look observe.Options) daemon.Options {
 	look.MinCPU = c.Manage.MinCPU
 	look.SelfPID = os.Getpid()
 	look.Counters = true
+	look.Container = containers.New(root, nil).Of
 	kept := keptIn(c.StateDir)
 	look.Host, look.Free = kept.host, kept.free
 	observer := observe.New(root, look)

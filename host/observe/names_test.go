@@ -205,3 +205,19 @@ func TestPartitionTakesCPUs(t *testing.T) {
 		t.Errorf("CPUs %s, pinned %v", o.CPUs, o.Pinned)
 	}
 }
+
+// A container is called as its engine calls it, wherever below its cgroup its processes are.
+func TestContainersHaveNames(t *testing.T) {
+	id := strings.Repeat("0123456789abcdef", 4)
+	o := &Observer{opts: Options{Container: func(x string) string {
+		if x == id {
+			return "web"
+		}
+		return ""
+	}}}
+	for cgroup, want := range map[string]string{"/system.slice/docker-" + id + ".scope": "web", "/machine.slice/libpod-" + id + ".scope/container": "web", "/docker/" + id: "web", "/system.slice/x.service": "x"} {
+		if got := o.nameOf(&work{leaf: &leaf{path: cgroup}}); got != want {
+			t.Errorf("%s is called %q, want %q", cgroup, got, want)
+		}
+	}
+}

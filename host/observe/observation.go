@@ -28,7 +28,7 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 	mem := o.memoryOf(w)
 	obs := workload.Observation{
 		ID:        w.id,
-		Name:      w.name(),
+		Name:      o.nameOf(w),
 		Kind:      w.kind,
 		Cgroup:    w.leaf.path,
 		CgroupID:  w.leaf.inode,

@@ -35,6 +35,8 @@ type Options struct {
 	// Registered are processes that are workloads of their own however small they
 	// are and whatever leaf they are in, for as long as they live. May be nil.
 	Registered func() []workload.Process
+	// Container is what people call the container with an ID, "" when nobody knows. May be nil.
+	Container func(id string) string
 	// Now is the clock, time.Now when nil.
 	Now func() time.Time
 	// PageSize is the unit of resident memory in /proc/PID/stat, this machine's when 0.

@@ -82,6 +82,9 @@ func (o *Observer) addSmaller(l *leaf, root *process, has amount) {
 	} else {
 		if l.called == "" {
 			l.called = unitName(l.path)
+			if name := o.container(l.path); name != "" {
+				l.called = name
+			}
 		}
 		x.Name = l.called
 	}
@@ -342,6 +345,30 @@ func (o *Observer) work(id workload.ID, kind workload.Kind, l *leaf, root *proce
 	}
 	w.look = o.look
 	return w
+}
+
+// nameOf is the workload for people, a container as its engine calls it.
+func (o *Observer) nameOf(w *work) string {
+	if w.root == nil {
+		if name := o.container(w.leaf.path); name != "" {
+			return name
+		}
+	}
+	return w.name()
+}
+
+// container is what people call the container that a cgroup is of, or lies in; "" when
+// nobody knows.
+func (o *Observer) container(cgroup string) string {
+	if o.opts.Container == nil {
+		return ""
+	}
+	for part := range strings.SplitSeq(cgroup, "/") {
+		if id := workload.ContainerID(part); id != "" {
+			return o.opts.Container(id)
+		}
+	}
+	return ""
 }
 
 // name is the workload for people.

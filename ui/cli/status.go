@@ -324,6 +324,11 @@ func label(x api.Workload) string {
 	if strings.HasPrefix(x.Name, string(x.ID)+"/") { // the pod and what is in it
 		return x.Name
 	}
+	for part := range strings.SplitSeq(string(x.ID), "/") { // an ID of 64 digits tells nobody which it is
+		if id := workload.ContainerID(part); id != "" && x.Name != "" && !strings.Contains(x.Name, id[:12]) {
+			return x.Name
+		}
+	}
 	return string(x.ID)
 }
 
