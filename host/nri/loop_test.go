@@ -26,22 +26,24 @@ import (
 // node is a host with a runtime, a plugin and what decides, without time or sockets: what one
 // does the next sees.
 type node struct {
-	t      fataler
-	h      *topology.Host
-	s      *control.State
-	p      *Plugin
-	d      *Driver
-	now    time.Time
-	asked  uint64
-	reply  map[uint64]control.Reply
-	disk   disk
-	mount  string
-	files  cgroups
-	pods   map[string]*api.PodSandbox
-	live   map[string]*api.Container
-	pages  map[string]topology.NodeID // where a container's memory lies
-	number int
-	refuse bool // nothing is answered, as while the daemon is away
+	t       fataler
+	h       *topology.Host
+	s       *control.State
+	p       *Plugin
+	d       *Driver
+	now     time.Time
+	asked   uint64
+	reply   map[uint64]control.Reply
+	disk    disk
+	mount   string
+	files   cgroups
+	pods    map[string]*api.PodSandbox
+	live    map[string]*api.Container
+	pages   map[string]topology.NodeID // where a container's memory lies
+	number  int
+	view    control.View // as it is published after each input
+	forgets bool         // nothing goes to the disk
+	refuse  bool         // nothing is answered, as while the daemon is away
 }
 
 // disk is what would be in the store.
@@ -174,14 +176,13 @@ func (n *node) start() {
 			return r.Place.Placement, nil
 		},
 		Home: func(id workload.ID) (p workload.Placement, ok bool) {
-			v := n.s.View()
-			if found := place.Of(v.Plan.Placements, id); found != nil {
+			if found := place.Of(n.view.Plan.Placements, id); found != nil {
 				return *found, true
 			}
 			return p, false
 		},
 		Held:    func(id workload.ID) bool { return n.s.Holds.Has(id) },
-		Journal: func() []plan.Entry { return n.s.Journal.All() },
+		Journal: func() []plan.Entry { return n.view.Journal },
 	})
 	n.p.runtime = &link{runtime: n}
 	n.p.files = fakeFiles{&n.files}
@@ -264,12 +265,16 @@ func (n *node) turn(in control.Input) {
 		n.disk.homes = slices.Clone(out.Save.Placements.All())
 	}
 	for key, v := range out.Save.Values {
+		if n.forgets {
+			continue
+		}
 		text, err := json.Marshal(v)
 		if err != nil {
 			n.t.Fatal(err)
 		}
 		n.disk.values[key] = text
 	}
+	n.view = n.s.View()
 	for _, r := range out.Replies {
 		n.reply[r.ID] = r
 	}

@@ -1,10 +1,16 @@
 package nri
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/containerd/nri/pkg/api"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -84,5 +90,76 @@ func TestReconnects(t *testing.T) {
 	c := claim(p, "web/db-0")
 	if c == nil || len(c.Began) != 1 || !c.Alone.None() { // its own annotation tells whose set that is
 		t.Errorf("%+v", c)
+	}
+}
+
+// A daemon that is killed in the middle of CreateContainer lets the container start at once, and
+// the next one adopts it.
+func TestKilledWhileAContainerStarts(t *testing.T) {
+	r, h := newRuntime(t), &homes{wait: make(chan struct{})}
+	r.start()
+	_, stop := r.connect(h.options(r))
+	pod := r.pod("p1", "web", "db-0", nil)
+	go func() {
+		r.until(func() bool { h.mu.Lock(); defer h.mu.Unlock(); return len(h.asked) > 0 })
+		r.cut() // what the kernel does with the sockets of a process that is killed
+	}()
+	r.create(pod, "c1", "pg", 2, 1<<30) // an error of it fails the test
+	if got := r.reads("c1", "cpuset.cpus"); got != "" {
+		t.Errorf("it has %q", got)
+	}
+	stop()
+	p, _ := r.connect((&homes{}).options(r))
+	if c := claim(p, "web/db-0"); c == nil || !c.Alone.None() || len(c.Began) > 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// What somebody else chose is theirs: CPUs in a container's own specification, or written by an
+// update, as the kubelet's static manager does both. Nothing is changed in observe mode, and of
+// what a person has undone.
+func TestLeftAlone(t *testing.T) {
+	r, h := newRuntime(t), &homes{}
+	r.start()
+	o := h.options(r)
+	held := false
+	o.Held = func(workload.ID) bool { return held }
+	p, _ := r.connect(o)
+	pod := r.pod("p1", "web", "db-0", nil)
+	c, _ := r.create(pod, "c1", "pg", 2, 1<<30)
+	if _, err := r.nri.UpdateContainer(t.Context(), &api.UpdateContainerRequest{Pod: pod, Container: c, LinuxResources: &api.LinuxResources{Cpu: &api.LinuxCPU{Cpus: "0-1"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if c := claim(p, "web/db-0"); c == nil || c.Alone.Code != words.ContainerPinned || len(c.Began) > 0 {
+		t.Errorf("%+v", c)
+	}
+	held = true
+	other := r.pod("p2", "web", "db-1", nil)
+	if r.create(other, "c2", "pg", 2, 1<<30); r.reads("c2", "cpuset.cpus") != "" {
+		t.Errorf("held, it has %q", r.reads("c2", "cpuset.cpus"))
+	}
+	r.until(func() bool { all, _ := p.Claims(host()); return len(all) == 2 })
+}
+
+// Bookings of a resource claim are where its container begins; it books nothing itself.
+func TestResourceClaims(t *testing.T) {
+	none := func(context.Context, workload.Spec, time.Duration) (workload.Placement, error) {
+		return workload.Placement{}, errors.New("no room")
+	}
+	p := New(Options{Manage: All, Enforce: true, Mount: "/nowhere", Admit: none, Booked: func(id workload.ID) (b workload.Placement, ok bool) {
+		b.CPUs, b.Home = topology.CPUs(3, 4), topology.Nodes(1)
+		return b, id == "claim:1" || id == "claim:2"
+	}})
+	pod := &api.PodSandbox{Id: "1", Name: "p", Namespace: "ns"}
+	for id, want := range map[string]string{"claim:1 claim:2": "3-4", "claim:guessed": ""} {
+		a, _, _ := p.CreateContainer(t.Context(), pod, &api.Container{Id: "c", Name: "c", PodSandboxId: "1", Env: []string{"HOMENODE_CLAIM_x=" + id},
+			Linux: &api.LinuxContainer{CgroupsPath: "/x", Resources: &api.LinuxResources{}}})
+		if got := a.GetLinux().GetResources().GetCpu().GetCpus(); got != want {
+			t.Errorf("%s: CPUs %q, want %q", id, got, want)
+		}
+		all, problems := p.Claims(host())
+		if len(all) != 1 || all[0].Booked != (want != "") || (len(problems) > 0) == (want != "") {
+			t.Errorf("%s: %+v, %v", id, all, problems)
+		}
 	}
 }
