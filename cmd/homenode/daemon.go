@@ -138,9 +138,6 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	}
 	options.Ready = func() {
 		notify(sd.SdNotifyReady)
-		if pods != nil { // from now on there is an answer for what starts
-			go pods.Run(ctx)
-		}
 		if o.FirstLook == nil {
 			return
 		}
@@ -160,6 +157,9 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if pods != nil {
+		go pods.Run(ctx)
+	}
 	measured := make(chan struct{})
 	go func() {
 		defer close(measured)

@@ -58,7 +58,9 @@ func (s *State) claimed(snap workload.Snapshot, sources []Claimed) workload.Snap
 				o = joined(parts)
 			}
 			merged = append(merged, asClaimed(o, c, snap.Host))
-			s.begun(c)
+			if s.begun(c) && s.Holds.Has(c.ID) {
+				s.late = append(s.late, c.ID)
+			}
 		}
 	}
 	for i := range snap.Observations {
@@ -155,8 +157,9 @@ func asClaimed(o workload.Observation, c *workload.Claim, h *topology.Host) work
 	return o
 }
 
-// begun writes into the journal what homenode had set of a workload before it began.
-func (s *State) begun(c *workload.Claim) {
+// begun writes into the journal what homenode had set of a workload before it began, and
+// reports whether there was any.
+func (s *State) begun(c *workload.Claim) (any bool) {
 	for _, b := range c.Began {
 		for _, x := range []struct {
 			kind plan.SettingKind
@@ -170,8 +173,10 @@ func (s *State) begun(c *workload.Claim) {
 			s.Seq++
 			s.put(plan.Entry{Seq: s.Seq, Time: s.At.Round(0), Workload: c.ID, Kind: x.kind, Path: b.Cgroup, Object: b.Object, New: x.set, State: plan.Applied})
 			s.event(plan.Event{Kind: plan.EventStep, Workload: c.ID}, words.BegunWith, string(x.kind), x.set, b.Cgroup)
+			any = true
 		}
 	}
+	return any
 }
 
 // binding is where a claimed workload was seen to be bound.

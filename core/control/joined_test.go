@@ -109,6 +109,28 @@ func TestHeldHomeIsKept(t *testing.T) {
 	}
 }
 
+// What began with what homenode had set while an undo went on is put back, too.
+func TestUndoOfWhatJustBegan(t *testing.T) {
+	f := newFake(t, 2, 8)
+	f.add("other", 4, 1<<20, 0)
+	f.scan(2)
+	if r := f.ask(Request{Undo: &Which{All: true}}); r.Failed != nil {
+		t.Fatal(r.Failed)
+	}
+	f.add("a", 1, 1<<10, 1)
+	f.set(plan.CgroupCPUs, "/a", "8-9")
+	c := several("web/a", "/a")
+	c.Began = []workload.Began{{Cgroup: "/a", CPUs: "8-9"}}
+	f.claimedScan(c)
+	if got := f.get(plan.CgroupCPUs, "/a"); got == "8-9" || f.s.Journal.Of(plan.CgroupCPUs, "/a") != nil {
+		t.Errorf("it keeps %q, in the journal as %+v", got, f.s.Journal.Of(plan.CgroupCPUs, "/a"))
+	}
+	f.ask(Request{Resume: &Which{All: true}})
+	if f.s.Holds.Has("web/a") {
+		t.Error("still held")
+	}
+}
+
 // Rules that a source has put into a claim are not put over it again, and sizes that it leaves
 // open are those that were seen.
 func TestRuledClaims(t *testing.T) {

@@ -38,6 +38,11 @@ func (s *State) scan(in *Scan) {
 	}
 	s.locateHelpers()
 	s.decide()
+	late := s.late
+	s.late = nil
+	for _, id := range late { // it was undone while they began
+		s.undo(0, Which{ID: id}, workload.Lineage{})
+	}
 }
 
 // decide plans on what was seen, checks the plan and begins it.

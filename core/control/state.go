@@ -258,8 +258,9 @@ type State struct {
 	made    made                                 // the newest subjects
 	decided func(balance.Input, balance.History) // told what a scan is decided on; nil tells nobody
 	engine  func(balance.Input, balance.History) (balance.Outcome, balance.History)
-	out     *Output     // of the input being worked on
-	by      *plan.Asker // who asked for it
+	out     *Output       // of the input being worked on
+	late    []workload.ID // held, and found to have begun with what homenode had set
+	by      *plan.Asker   // who asked for it
 }
 
 // SetEngine has another engine than balance.Tick decide: for tests.

@@ -26,6 +26,10 @@ const (
 	keyMemory     = "memory"
 )
 
+// podPull is how much stronger than by a device one part of a pod is drawn by another: what
+// else speaks for a node is less.
+const podPull = 4
+
 var keys = []string{keyClass, keyImportance, keyNear, keyMaxNodes, keyMemory}
 
 // Rule is wishes that the configuration has for a workload. What is zero says nothing.
@@ -103,10 +107,10 @@ func (o *Options) spec(g *group) (spec workload.Spec, bad []string) {
 	if !g.own { // of several containers the memory of those that say so is theirs
 		bad = append(bad, g.pod.memoryOf(&spec, g.containers)...)
 	}
-	if g.own && !slices.ContainsFunc(spec.Near, func(n workload.Near) bool { return true }) {
+	if len(spec.Near) == 0 { // the parts of a pod are near each other
 		for _, other := range g.pod.groups() {
-			if other.id != g.id {
-				spec.Near = append(spec.Near, workload.Near{Workload: other.id})
+			if other.id != g.id && len(other.containers) > 0 {
+				spec.Near = append(spec.Near, workload.Near{Workload: other.id, Weight: podPull})
 			}
 		}
 	}

@@ -80,6 +80,7 @@ func FuzzAnnotations(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, a, b, name string, shares uint64, memory int64) {
 		r := &homes{}
 		p := New(Options{Manage: All, Enforce: true, Mount: "/nowhere", Admit: r.admit})
+		p.files = everywhere{}
 		pod := &api.PodSandbox{Id: "1", Name: name, Namespace: a, Annotations: map[string]string{prefix + key: a, prefix + "near": b, prefix + "class": a, prefix + "memory": b}}
 		c := &api.Container{Id: "2", Name: name, PodSandboxId: "1", Linux: &api.LinuxContainer{CgroupsPath: b, Resources: &api.LinuxResources{
 			Cpu: &api.LinuxCPU{Shares: api.UInt64(shares), Quota: api.Int64(memory), Period: api.UInt64(shares)}, Memory: &api.LinuxMemory{Limit: api.Int64(memory)}}}}
@@ -89,6 +90,9 @@ func FuzzAnnotations(f *testing.F) {
 		claims, problems := p.Claims(host())
 		for _, c := range claims {
 			s := c.Spec
+			if s == nil {
+				continue
+			}
 			if _, err := workload.ParseClass(string(s.Class)); err != nil || s.Importance < 0 || s.Importance > 100 || s.CPUs < 0 || s.CPUs > topology.MaxID || s.Memory < 0 || s.MaxNodes < 0 {
 				t.Errorf("%+v", s)
 			}
@@ -100,3 +104,9 @@ func FuzzAnnotations(f *testing.F) {
 		}
 	})
 }
+
+// everywhere is cgroups that are all there.
+type everywhere struct{}
+
+func (everywhere) object(string) string                { return "1" }
+func (everywhere) read(string, string) (string, error) { return "", nil }

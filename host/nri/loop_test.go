@@ -203,7 +203,12 @@ func (n *node) start() {
 // fakeFiles is the files of cgroups.
 type fakeFiles struct{ all *cgroups }
 
-func (f fakeFiles) object(cgroup string) string { return strconv.Itoa(f.all.inode[cgroup]) }
+func (f fakeFiles) object(cgroup string) string {
+	if f.all.sets[cgroup] == nil {
+		return ""
+	}
+	return strconv.Itoa(f.all.inode[cgroup])
+}
 
 func (f fakeFiles) read(cgroup, file string) (string, error) {
 	switch {

@@ -77,11 +77,13 @@ type Plugin struct {
 
 	files files
 
-	mu      sync.Mutex // guards what follows; nobody waits for anything with it held
-	runtime *link      // nil while there is no connection
-	synced  bool       // the runtime has told all that it has
-	name    string     // of the runtime, with its version
-	last    error      // of the newest try to connect to a socket that is there
+	mu      sync.Mutex    // guards what follows; nobody waits for anything with it held
+	runtime *link         // nil while there is no connection
+	first   chan struct{} // closed by the first Synchronize; nil once a scan has waited for it
+	told    bool          // first is closed
+	synced  bool          // the runtime has told all that it has
+	name    string        // of the runtime, with its version
+	last    error         // of the newest try to connect to a socket that is there
 	pods    map[string]*pod
 	// waiting is where a workload is to be that no scan has seen yet.
 	waiting map[workload.ID]workload.Placement
@@ -101,7 +103,7 @@ func New(o Options) *Plugin {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Plugin{o: o, files: tree(o.Mount), wake: make(chan struct{}, 1), pods: map[string]*pod{}, waiting: map[workload.ID]workload.Placement{}, asked: map[string][]string{}}
+	return &Plugin{o: o, first: make(chan struct{}), files: tree(o.Mount), wake: make(chan struct{}, 1), pods: map[string]*pod{}, waiting: map[workload.ID]workload.Placement{}, asked: map[string][]string{}}
 }
 
 // files is cgroups, so that tests have their own.
@@ -138,11 +140,27 @@ func (p *Plugin) notify() {
 	}
 }
 
+// firstWithin is how long the first scan waits for a runtime that is there: what runs is then
+// known from the start by its name.
+const firstWithin = 3 * time.Second
+
 // Refresh reports why a runtime that is there is not connected. What was known of its
 // containers stands: they run on without it.
-func (p *Plugin) Refresh(context.Context) error {
+func (p *Plugin) Refresh(ctx context.Context) error {
+	p.mu.Lock()
+	first := p.first
+	p.mu.Unlock()
+	if first != nil && p.expected() {
+		ctx, cancel := context.WithTimeout(ctx, firstWithin)
+		defer cancel()
+		select {
+		case <-first:
+		case <-ctx.Done():
+		}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.first = nil
 	return p.last
 }
 
@@ -172,7 +190,10 @@ func (p *Plugin) Synchronize(_ context.Context, sandboxes []*api.PodSandbox, con
 	}
 	unique(pods)
 	p.mu.Lock()
-	p.pods, p.last, p.synced = pods, nil, true
+	if p.pods, p.last, p.synced = pods, nil, true; p.first != nil && !p.told {
+		close(p.first)
+		p.told = true
+	}
 	p.mu.Unlock()
 	p.notify()
 	return p.outdated(), nil

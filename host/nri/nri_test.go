@@ -47,7 +47,9 @@ func TestContainersBeginAtHome(t *testing.T) {
 	}
 	r.remove(pod)
 	r.remove(own)
-	r.until(func() bool { all, _ := p.Claims(host()); return len(all) == 0 })
+	r.until(func() bool {
+		return claim(p, "web/db-0") == nil && claim(p, "web/fast") == nil && claim(p, "web/fast/hot") == nil
+	})
 }
 
 // A daemon that does not answer holds no container up longer than its deadline, and is still
@@ -141,6 +143,60 @@ func TestLeftAlone(t *testing.T) {
 	r.until(func() bool { all, _ := p.Claims(host()); return len(all) == 2 })
 }
 
+// The first scan knows what runs by its name, not by its cgroup: it waits for a runtime that is
+// there, and leaves alone what might be a runtime's that does not answer. A pod's own process is
+// nobody's workload.
+func TestFirstScan(t *testing.T) {
+	r, h := newRuntime(t), &homes{}
+	r.start()
+	const id = "0123456789abcdef0123456789abcdef"
+	r.pods[id] = &api.PodSandbox{Id: id, Name: "db-0", Namespace: "web", Linux: &api.LinuxPodSandbox{}}
+	p := New(h.options(r))
+	rest := func() (all []string) {
+		claims, _ := p.Claims(host())
+		for _, c := range claims {
+			if c.ID == "" {
+				all = append(all, c.Cgroups...)
+			}
+		}
+		return all
+	}
+	if got := rest(); !slices.Contains(got, "kubepods*") {
+		t.Errorf("before it is connected: %v", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { p.Run(ctx); close(ended) }()
+	for range 100 { // the machine may be busy
+		if err := p.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := rest(); slices.Equal(got, []string{"*" + id + "*"}) {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if got := rest(); !slices.Equal(got, []string{"*" + id + "*"}) {
+		t.Errorf("connected: %v", got)
+	}
+	cancel()
+	<-ended
+}
+
+// The parts of a pod are near each other, whichever comes first.
+func TestPartsOfAPodAreNear(t *testing.T) {
+	p := podOf(&api.PodSandbox{Id: "1", Name: "p", Namespace: "ns", Annotations: map[string]string{"homenode.io/class.container.db": "dedicated"}})
+	for _, name := range []string{"db", "web"} {
+		p.containers = append(p.containers, containerOf(&api.Container{Id: name, Name: name, Linux: &api.LinuxContainer{CgroupsPath: "/" + name}}))
+	}
+	for i, near := range []workload.ID{"ns/p/db", "ns/p"} {
+		g := p.groups()[i]
+		if s, _ := (&Options{}).spec(&g); len(s.Near) != 1 || s.Near[0].Workload != near {
+			t.Errorf("%s is near %+v", g.id, s.Near)
+		}
+	}
+}
+
 // Bookings of a resource claim are where its container begins; it books nothing itself.
 func TestResourceClaims(t *testing.T) {
 	none := func(context.Context, workload.Spec, time.Duration) (workload.Placement, error) {
@@ -150,6 +206,7 @@ func TestResourceClaims(t *testing.T) {
 		b.CPUs, b.Home = topology.CPUs(3, 4), topology.Nodes(1)
 		return b, id == "claim:1" || id == "claim:2"
 	}})
+	p.files = fakeFiles{&cgroups{sets: map[string]*[2]string{"/x": {}}, inode: map[string]int{}}}
 	pod := &api.PodSandbox{Id: "1", Name: "p", Namespace: "ns"}
 	for id, want := range map[string]string{"claim:1 claim:2": "3-4", "claim:guessed": ""} {
 		a, _, _ := p.CreateContainer(t.Context(), pod, &api.Container{Id: "c", Name: "c", PodSandboxId: "1", Env: []string{"HOMENODE_CLAIM_x=" + id},

@@ -21,10 +21,18 @@ func (p *Plugin) Claims(*topology.Host) (out []workload.Claim, problems []worklo
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known := map[workload.ID]bool{}
+	var sandboxes []string
 	for _, in := range p.pods {
+		if len(in.id) >= 12 {
+			sandboxes = append(sandboxes, "*"+in.id+"*")
+		}
 		for _, g := range p.groups(in) {
+			known[g.id] = true
+			if !p.begins(&g) { // its home is held; nothing can be done to it yet
+				continue
+			}
 			c, bad := p.claim(&g, wrote)
-			out, known[g.id] = append(out, c), true
+			out = append(out, c)
 			for _, text := range bad {
 				problems = append(problems, workload.Problem{Subject: string(g.id), Text: text})
 			}
@@ -44,7 +52,30 @@ func (p *Plugin) Claims(*topology.Host) (out []workload.Claim, problems []worklo
 	slices.SortFunc(problems, func(a, b workload.Problem) int {
 		return cmp.Or(cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Text, b.Text))
 	})
+	if len(sandboxes) > 0 {
+		slices.Sort(sandboxes)
+		out = append(out, workload.Claim{Cgroups: sandboxes, Alone: words.Because(words.ContainerSandbox)})
+	}
+	if !p.synced && p.expected() {
+		out = append(out, workload.Claim{Cgroups: []string{"kubepods*", "kubelet-kubepods*", "cri-containerd-*", "crio-*"}, Alone: words.Because(words.ContainerUnknown)})
+	}
 	return out, problems
+}
+
+// begins has the containers of a group that have a cgroup by now, and reports whether there are
+// any, or none that are to come.
+func (p *Plugin) begins(g *group) bool {
+	if p.o.Mount == "" || len(g.containers) == 0 {
+		return true
+	}
+	g.containers = slices.DeleteFunc(slices.Clone(g.containers), func(c *container) bool { return c.cgroup != "" && p.files.object(c.cgroup) == "" })
+	return len(g.containers) > 0
+}
+
+// expected reports whether a runtime is there, by its socket.
+func (p *Plugin) expected() bool {
+	_, err := os.Stat(p.o.Socket)
+	return err == nil
 }
 
 // groups is the workloads of a pod. Where cgroups are not seen as such each container is one,
