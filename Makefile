@@ -101,8 +101,10 @@ hostile: ## SEEDS of EVENTS hostile events each over the decisions: kills, hung 
 	GOGC=400 SEED=$(or $(FIRST),1) SEEDS=$(or $(SEEDS),1000) EVENTS=$(or $(EVENTS),10000) $(GO) test -count 1 -timeout 0 -v ./sim/hostile
 
 # About 600 s of CPU the first time; what was built is kept in ~/.cache/homenode/kube.
-kube: ## the Kubernetes driver on a real kube-apiserver and kube-scheduler, built from their source
-	@bin=$$(bash cluster/kube/e2e/build.sh); cd cluster/kube; HOMENODE_KUBE_BIN=$$bin $(GO) test -count 1 -timeout 30m -v $(KUBEFLAGS) .
+kube: ## the Kubernetes driver on a real kube-apiserver, kube-scheduler and (as root) kubelet, built from their source
+	@export HOMENODE_KUBE_BIN=$$(bash cluster/kube/e2e/build.sh); cd cluster/kube; $(GO) test -count 1 -timeout 30m -v $(KUBEFLAGS) .; \
+	[ "$$(id -u)" != 0 ] || [ -n '$(KUBEFLAGS)' ] || { dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; $(GO) test -c -o "$$dir/kube.test" .; \
+	HOMENODE_KUBE_NAMESPACES=1 bash e2e/namespaces.sh "$$dir/kube.test" -test.v -test.timeout 30m -test.run TestRealKubelet; }
 
 kube-scale: ## 200 nodes of 8 NUMA nodes on a real API server and scheduler, into bench/results/kube-scale.md
 	@HOMENODE_KUBE_SCALE=$(CURDIR)/bench/results/kube-scale.md $(MAKE) kube KUBEFLAGS='-run TestScale'

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -67,7 +68,7 @@ func newCluster(t *testing.T) *cluster {
 	address := fmt.Sprintf("https://127.0.0.1:%d", api)
 	c := &cluster{t: t, dir: dir}
 	c.run(bin, "etcd", "--data-dir="+filepath.Join(dir, "etcd"), "--listen-client-urls="+db, "--advertise-client-urls="+db, "--listen-peer-urls="+peer, "--unsafe-no-fsync")
-	c.run(bin, "kube-apiserver", "--etcd-servers="+db, fmt.Sprint("--secure-port=", api), "--bind-address=127.0.0.1", "--cert-dir="+filepath.Join(dir, "certs"),
+	c.run(bin, "kube-apiserver", "--etcd-servers="+db, fmt.Sprint("--secure-port=", api), "--bind-address=127.0.0.1", "--advertise-address=10.88.0.1", "--cert-dir="+filepath.Join(dir, "certs"),
 		"--service-account-key-file="+pubFile, "--service-account-signing-key-file="+keyFile, "--service-account-issuer=https://e2e.local", "--service-cluster-ip-range=10.96.0.0/24",
 		"--token-auth-file="+file("tokens.csv", "admin-token,admin,admin,system:masters\nnode-token,system:serviceaccount:homenode:homenode-kube,driver,system:serviceaccounts\n"),
 		"--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition", "--enable-priority-and-fairness=false", "--feature-gates="+os.Getenv("HOMENODE_KUBE_GATES"))
@@ -199,21 +200,25 @@ func (c *cluster) claim(pod string) *resourceapi.ResourceClaim {
 	return rc
 }
 
-// driver runs homenode-kube for a node of the cluster.
-func (c *cluster) driver(o options, node string, m homenode) {
+// driver runs homenode-kube for a node of the cluster, as long as the test.
+func (c *cluster) driver(o options, node string, m homenode) { c.startDriver(o, node, m) }
+
+// startDriver runs it until stop.
+func (c *cluster) startDriver(o options, node string, m homenode) (stop func()) {
 	o.node = node
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	config := rest.CopyConfig(c.config)
-	client, err := kubernetes.NewForConfig(config)
+	client, err := kubernetes.NewForConfig(c.config)
 	c.must(client, err)
 	go func() { ended <- serve(ctx, o, client, m) }()
-	c.t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			c.t.Error(err)
 		}
 	})
+	c.t.Cleanup(stop)
+	return stop
 }
 
 // offered waits until a node's NUMA nodes are offered with so many CPUs each.
