@@ -36,7 +36,7 @@ func (s *State) tellScan(before *State) {
 		if was != nil && sameOutcome(was, d) || was == nil && d.Outcome == plan.Kept && (admitted || before.concerned(d.Workload)) {
 			continue
 		}
-		if d.Outcome == plan.LeftAlone && !before.concerned(d.Workload) { // the flight recorder has it
+		if s.passes(d) && !before.concerned(d.Workload) { // the flight recorder has it
 			continue
 		}
 		s.tellDecision(d)
@@ -138,7 +138,17 @@ func (s *State) tellWorkloads(was *State) {
 func (s *State) concerned(id workload.ID) bool {
 	all := s.Plan.Report.Decisions
 	i, ok := slices.BinarySearchFunc(all, id, func(d plan.Decision, id workload.ID) int { return cmp.Compare(d.Workload, id) })
-	return ok && all[i].Outcome != plan.LeftAlone || place.Of(s.Plan.Placements, id) != nil
+	return ok && !s.passes(&all[i]) || place.Of(s.Plan.Placements, id) != nil
+}
+
+// passes reports whether a decision gives no home to what nobody has asked one for: on a
+// crowded host every compiler run is such a one.
+func (s *State) passes(d *plan.Decision) bool {
+	if d.Outcome != plan.Refused {
+		return d.Outcome == plan.LeftAlone
+	}
+	i, ok := slices.BinarySearchFunc(s.Subjects, d.Workload, func(x *place.Subject, id workload.ID) int { return cmp.Compare(x.Observation.ID, id) })
+	return ok && !s.Subjects[i].Spec.Given
 }
 
 // swing is how often it is told at most that a node is short, with nothing to be done, or

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -34,23 +35,27 @@ func TestDecisionsAreTold(t *testing.T) {
 		admitted bool
 		code     words.Code
 		failed   bool
+		asked    bool
 	}{
-		"placed":                    {none, at("/b", plan.Placed, 0), false, words.Decided, false},
-		"kept when first seen":      {none, at("/b", plan.Kept, 0), false, words.Decided, false},
-		"kept as it was asked for":  {none, at("/b", plan.Kept, 0), true, "", false},
-		"placed by this scan":       {none, at("/b", plan.Placed, 0), true, words.Decided, false},
-		"kept after it was placed":  {at("/b", plan.Placed, 0), at("/b", plan.Kept, 0), false, "", false},
-		"another home":              {at("/b", plan.Kept, 0), at("/b", plan.Kept, 1), true, words.Decided, false},
-		"left alone":                {at("/b", plan.Kept), at("/b", plan.LeftAlone), false, words.DecidedNoHome, false},
-		"left alone from the first": {none, at("/b", plan.LeftAlone), false, "", false},
-		"refused":                   {at("/b", plan.Kept, 0), at("/b", plan.Refused), false, words.DecidedNoHome, true},
-		"gone":                      {at("/b", plan.Kept, 0), none, false, "", false},
+		"placed":                    {none, at("/b", plan.Placed, 0), false, words.Decided, false, false},
+		"kept when first seen":      {none, at("/b", plan.Kept, 0), false, words.Decided, false, false},
+		"kept as it was asked for":  {none, at("/b", plan.Kept, 0), true, "", false, false},
+		"placed by this scan":       {none, at("/b", plan.Placed, 0), true, words.Decided, false, false},
+		"kept after it was placed":  {at("/b", plan.Placed, 0), at("/b", plan.Kept, 0), false, "", false, false},
+		"another home":              {at("/b", plan.Kept, 0), at("/b", plan.Kept, 1), true, words.Decided, false, false},
+		"left alone":                {at("/b", plan.Kept), at("/b", plan.LeftAlone), false, words.DecidedNoHome, false, false},
+		"left alone from the first": {none, at("/b", plan.LeftAlone), false, "", false, false},
+		"refused":                   {at("/b", plan.Kept, 0), at("/b", plan.Refused), false, words.DecidedNoHome, true, false},
+		"refused, as asked for":     {none, at("/b", plan.Refused), false, words.DecidedNoHome, true, true},
+		"refused, asked by nobody":  {none, at("/b", plan.Refused), false, "", false, false},
+		"gone":                      {at("/b", plan.Kept, 0), none, false, "", false, false},
 	} {
 		s, out := telling()
 		s.Snapshot.Host = &topology.Host{}
 		if tt.admitted {
 			s.Admissions["/b"] = Admission{}
 		}
+		s.Subjects = []*place.Subject{{Spec: workload.Spec{Given: tt.asked}, Observation: workload.Observation{ID: "/b"}}}
 		among := func(d plan.Decision) []plan.Decision {
 			all := []plan.Decision{at("/a", plan.Kept, 0), d, at("/c", plan.Kept, 1)}
 			if d.Workload == "" {
