@@ -63,7 +63,7 @@ func containersMove(t *T) {
 		}
 	}
 
-	// Dedicated, one CPU: a second one is at home; five are more than a node has.
+	// Dedicated, one CPU: a second one is at home; all of a node's are not, where others are.
 	p, k := pods[4], pods[4].containers[0]
 	was := t.nodesOf(k.first)
 	for _, cpus := range []int{2, t.shape.CPUsPerNode} {
@@ -77,7 +77,7 @@ func containersMove(t *T) {
 			return has.size() == cpus && nodes.size() == 1 && share(anon, nodes) >= 0.99, fmt.Sprintf("it has CPUs %s, its memory %s", has, byNodeText(anon))
 		})
 		now := t.nodesOf(t.set(t.read(k.group.file("cpuset.cpus"))))
-		if cpus == 2 && now != was {
+		if cpus == 2 && now != was && was != home { // a crowded node has no room
 			t.Fatalf("%s grew to 2 CPUs and left node %s for %s", k.called, was, now)
 		}
 	}
