@@ -51,6 +51,9 @@ func answered(r *control.Reply) error {
 	if r.Failed != nil {
 		return wireError(r.Failed)
 	}
+	if r.Unwritten != "" && r.Place != nil {
+		return fmt.Errorf("its home cannot be written down: %s", r.Unwritten)
+	}
 	if r.Unwritten != "" {
 		return fmt.Errorf("it is done, and cannot be written down: %s", r.Unwritten)
 	}

@@ -39,7 +39,11 @@ func (d *Daemon) Status(context.Context) (api.Status, error) {
 	if v.Unseen != "" {
 		unseen = words.Because(words.ScanFailed, v.Unseen).String()
 	}
-	for _, text := range []string{unseen, v.Halted.String(), v.Stalled} {
+	unwritten := ""
+	if v.Refused != "" {
+		unwritten = words.Because(words.NotWritten, v.Refused).String()
+	}
+	for _, text := range []string{unseen, unwritten, v.Halted.String(), v.Stalled} {
 		if text != "" {
 			s.Problems = append(s.Problems, text)
 		}

@@ -14,6 +14,7 @@ type View struct {
 	control.View
 	Stalled string        // why nothing is decided any more; "" when it is
 	Unseen  string        // why the newest scan saw nothing; "" when it did
+	Refused string        // why what follows cannot be written down; "" when it can
 	Lost    int64         // calls that were given up and have not come back
 	Events  []plan.Event  // the newest
 	next    chan struct{} // closed when a newer View is there
@@ -43,7 +44,7 @@ func (d *Daemon) looked(ctx context.Context) (*View, error) {
 // that have come, and before anything begins or is answered that followed from them.
 func (d *Daemon) publish() {
 	d.behind = false
-	v := &View{Stalled: d.stalled, Unseen: d.unseen, Lost: d.lost.Load(), Events: d.history, next: make(chan struct{})}
+	v := &View{Stalled: d.stalled, Unseen: d.unseen, Refused: d.outbox.refused, Lost: d.lost.Load(), Events: d.history, next: make(chan struct{})}
 	if d.stalled == "" {
 		v.View = d.state.View()
 	} else { // the state may be half changed

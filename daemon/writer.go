@@ -29,6 +29,7 @@ type outbox struct {
 	queue   []control.Output
 	unsaved plan.Batch       // what could not be written
 	writing []control.Output // under way
+	refused string           // why the newest batch could not be written; "" when it was
 	events  uint64           // the newest that is being written
 	saved   uint64           // … that is
 	due     <-chan time.Time
@@ -142,11 +143,20 @@ func (d *Daemon) wrote(err error) {
 	b.writing = nil
 	if err == nil {
 		b.unsaved, b.saved = plan.Batch{}, b.events
+		if b.refused != "" {
+			b.refused = ""
+			d.o.Log.Info("the state folder can be written again")
+			d.publish()
+		}
 	} else {
 		if n := len(b.unsaved.Events); n > mostEvents {
 			b.unsaved.Events = slices.Clone(b.unsaved.Events[n-keepEvents:]) // the log has the others
 		}
-		d.o.Log.Error("write state", "err", err)
+		if text := err.Error(); text != b.refused { // it is tried again and again
+			b.refused = text
+			d.o.Log.Error("write state", "err", err)
+			d.publish()
+		}
 		if b.urgency == 0 {
 			b.urgency, b.due = 1, time.After(writeAgain)
 		}

@@ -41,6 +41,7 @@ var (
 	DaemonStarted       = says("daemon-started", "homenode {} started in {} mode, period {for}")
 	DaemonStopped       = says("daemon-stopped", "homenode stopped")
 	AllHeld             = says("all-held", "everything was undone by hand: nothing is changed until `homenode resume --all`")
+	NotWritten          = says("not-written", "the state folder cannot be written, so nothing is changed until it can: {}")
 	ScanFailed          = says("scan-failed", "cannot scan the host: {}")
 	SurveyFailed        = says("survey-failed", "cannot look for {}: {}")
 	InheritedFailed     = says("inherited-failed", "cannot look for inherited settings: {}")

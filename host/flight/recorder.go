@@ -73,7 +73,11 @@ func (r *Recorder) run() {
 			continue
 		}
 		err := r.w.Record(x.line, func() any { return x.before })
-		if err != nil && err.Error() != told {
+		switch {
+		case err == nil && told != "":
+			told = ""
+			r.log.Info("the flight recorder writes again")
+		case err != nil && err.Error() != told:
 			told = err.Error()
 			r.log.Warn("flight recorder", "err", err)
 		}

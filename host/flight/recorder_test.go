@@ -44,8 +44,8 @@ func TestNoCheckpointIsAskedForWhileLinesWait(t *testing.T) {
 	}
 }
 
-// A disk that is full keeps no file of a record that could not begin, and costs no
-// checkpoint for each line.
+// A disk that is full keeps no file of a record that could not begin, costs no checkpoint
+// for each line, and is told of in one line until there is room.
 func TestDiskIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -53,7 +53,8 @@ func TestDiskIsFull(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := NewRecorder(w, slog.New(slog.DiscardHandler))
+		var told bytes.Buffer
+		r := NewRecorder(w, slog.New(slog.NewTextHandler(&told, nil)))
 		defer r.Close()
 		checkpoints := 0
 		add := func(n int) {
@@ -71,9 +72,17 @@ func TestDiskIsFull(t *testing.T) {
 			t.Errorf("%d checkpoints, %d files", checkpoints, len(names))
 		}
 		time.Sleep(beginAgain)
+		full(t, func() { add(2) })
+		if text := told.String(); strings.Count(text, "\n") != 1 || strings.Contains(text, `\n`) {
+			t.Errorf("told:\n%s", text)
+		}
+		time.Sleep(beginAgain)
 		add(2)
-		if names, _ := Files(dir); checkpoints != 2 || len(names) != 1 {
+		if names, _ := Files(dir); checkpoints != 3 || len(names) != 1 {
 			t.Errorf("when there is room: %d checkpoints, files %v", checkpoints, names)
+		}
+		if text := told.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "writes again") {
+			t.Errorf("told:\n%s", text)
 		}
 	})
 }
@@ -120,10 +129,10 @@ func TestErrorsAreToldOnce(t *testing.T) {
 		var told bytes.Buffer
 		r := NewRecorder(w, slog.New(slog.NewTextHandler(&told, nil)))
 		defer r.Close()
-		for k, line := range []any{func() {}, func() {}, make(chan int), "a line"} {
+		for k, line := range []any{func() {}, func() {}, make(chan int)} {
 			r.Add([]byte("{}"), line)
 			synctest.Wait()
-			if n := strings.Count(told.String(), "flight recorder"); n != []int{1, 1, 2, 2}[k] {
+			if n := strings.Count(told.String(), "flight recorder"); n != []int{1, 1, 2}[k] {
 				t.Errorf("line %d: told %d times:\n%s", k, n, &told)
 			}
 			time.Sleep(beginAgain)

@@ -123,14 +123,17 @@ func (w *Writer) Record(line any, checkpoint func() any) error {
 	if err == nil {
 		err = w.zip.Flush()
 	}
-	if err != nil && begins { // it holds no line, and there may be one for each try
+	switch {
+	case err != nil:
 		name := w.file.Name()
-		return errors.Join(err, w.end(), os.Remove(name))
+		_ = w.end()                           // it says the same
+		if begins && os.Remove(name) == nil { // it holds no line, and there may be one for each try
+			w.next--
+		}
+	case w.counter.n >= w.most/files:
+		err = w.end()
 	}
-	if err != nil || w.counter.n >= w.most/files {
-		return errors.Join(err, w.end())
-	}
-	return nil
+	return err
 }
 
 // begin starts a new file, after making room for it.
