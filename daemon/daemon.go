@@ -35,8 +35,9 @@ type Options struct {
 	Clock    Clock
 	Recorder Recorder // nil keeps no record
 	Log      *slog.Logger
-	// Admitted is what `homenode run` has started without a daemon and still lives.
-	Admitted []control.Admission
+	// Admitted is what `homenode run` has started without a daemon and still lives; nil:
+	// nothing. It is asked at the start and before a home is given.
+	Admitted func() []control.Admission
 	// Processes is asked before a home is given; nil: bookings end with the next scan.
 	Processes Processes
 	// Odd is what in the configuration does not fit the machine: status tells it.
@@ -148,7 +149,10 @@ func New(o Options) (*Daemon, error) {
 		return nil, err
 	}
 	d.outbox.written, d.outbox.saved = make(chan error, 1), saved.Events
-	d.state = control.New(o.Settings, saved.With(o.Admitted))
+	if o.Admitted != nil {
+		saved = saved.With(o.Admitted())
+	}
+	d.state = control.New(o.Settings, saved)
 	d.publish()
 	return d, nil
 }
@@ -486,11 +490,14 @@ func (d *Daemon) withdraw() {
 // lookAt finds out what a request for a home needs to know of processes.
 func (d *Daemon) lookAt(p *control.PlaceRequest, booked []workload.Process) {
 	var bug error
-	defer d.caught("looking which processes have ended", &bug)
+	defer d.caught("looking which processes have started and ended", &bug)
 	if p.Process.PID > 0 {
 		p.Had = d.o.Processes.Affinity(p.Process)
 	}
 	p.Ended = d.o.Processes.Ended(booked)
+	if d.o.Admitted != nil {
+		p.Admitted = d.o.Admitted()
+	}
 }
 
 // next is one turn of the loop: what follows from an input is decided, published, written

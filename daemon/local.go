@@ -70,7 +70,7 @@ func (l *Local) look(ctx context.Context) (*Daemon, error) {
 	o.Log = slog.New(slog.DiscardHandler)
 	o.Settings.Enforce, o.Recorder = false, nil
 	if l.Runs != nil {
-		o.Admitted = l.Runs()
+		o.Admitted = l.Runs
 	}
 	d, err := New(o)
 	if err != nil {

@@ -88,7 +88,7 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 		Expected:   func(id workload.ID) (topology.CPUSet, bool) { return d.Given(id) },
 		Registered: func() []workload.Process { return d.Registered() },
 	})
-	options.Store, options.Self, options.Admitted, options.Odd = s, holdings, admitted(), odd
+	options.Store, options.Self, options.Admitted, options.Odd = s, holdings, admitted, odd
 	pods := containersIn(&options, c, func() *daemon.Daemon { return d })
 	if c.Mode == config.Enforce {
 		switch lock, err := store.LockHost(); {

@@ -60,7 +60,7 @@ func quickly(k *kept) func(context.Context, *control.PlaceRequest) (place.Result
 		own := ownRuns()
 		if in.Process.PID > 0 {
 			var unlock func()
-			unlock, unkept = own.Lock()
+			unlock, unkept = own.Lock(in.Spec.Class == workload.Dedicated)
 			defer unlock()
 			in.Spec.ID = control.ProcessID(in.Process.PID)
 		}
@@ -81,7 +81,12 @@ func quickly(k *kept) func(context.Context, *control.PlaceRequest) (place.Result
 			if p.Workload == in.Spec.ID {
 				continue
 			}
-			if run.Exact { // its CPUs are not for dedicated work
+			now, err := process.AffinityOf(run.Process.PID)
+			elsewhere := err == nil && p.Class == workload.Dedicated && !now.Equal(p.CPUs) && place.IsPin(h, now) // a daemon has moved it
+			if elsewhere {
+				p.CPUs = now
+			}
+			if run.Exact || elsewhere { // its CPUs are not for dedicated work
 				if p.Class == workload.Dedicated {
 					pinned = append(pinned, place.Pinned{PID: run.Process.PID, CPUs: p.CPUs})
 				}
@@ -148,21 +153,15 @@ func pinnedNow(h *topology.Host, living []runs.Run) (out []place.Pinned) {
 	return out
 }
 
-// keep writes down where a daemon has placed this process.
+// keep writes down where a daemon has placed this process; the registry is locked.
 func keep(want api.Want, home api.Home) error {
-	own := ownRuns()
-	unlock, err := own.Lock()
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	had, _ := process.AffinityOf(0)
 	p := workload.Placement{Workload: control.ProcessID(want.Process.PID), Class: want.Class, Importance: workload.DefaultImportance, VCPUs: want.CPUs,
 		Home: home.Nodes, CPUs: home.CPUs, Pins: home.Pins, Asked: topology.KiB(want.MemoryKiB), Bound: home.Bound, Start: want.Process.Start}
 	for _, m := range home.Memory {
 		p.Memory = append(p.Memory, workload.NodeMemory{Node: m.Node, KiB: topology.KiB(m.KiB)})
 	}
-	return own.Put(runs.Run{Process: want.Process, Name: want.Name, Had: had, Placement: p, Exact: want.Exact != nil, Ledger: true})
+	return ownRuns().Put(runs.Run{Process: want.Process, Name: want.Name, Had: had, Placement: p, Exact: want.Exact != nil, Ledger: true})
 }
 
 // keepScope writes down what a scope will be restricted to, before it is.
@@ -175,7 +174,7 @@ func keepScope(o scope.Options) error {
 		return err
 	}
 	own := ownRuns()
-	unlock, err := own.Lock()
+	unlock, err := own.Lock(false)
 	if err != nil {
 		return nil // the run is not written down either, which has been told
 	}
@@ -264,7 +263,7 @@ func undoRuns(ctx context.Context, which api.Which, daemon bool) (out api.UndoRe
 	if !exists(own.Dir) {
 		return out, nil
 	}
-	unlock, err := own.Lock()
+	unlock, err := own.Lock(false)
 	if errors.Is(err, syscall.EROFS) || errors.Is(err, os.ErrPermission) {
 		return out, nil // there can be none
 	}
@@ -282,11 +281,14 @@ func undoRuns(ctx context.Context, which api.Which, daemon bool) (out api.UndoRe
 	driver := process.New(process.Options{Root: os.DirFS("/")})
 	for _, run := range living {
 		id := run.Placement.Workload
-		if daemon && run.Ledger || run.Had.Empty() || run.Placement.CPUs.Empty() {
+		if run.Had.Empty() || run.Placement.CPUs.Empty() {
 			continue
 		}
 		now, err := process.AffinityOf(run.Process.PID)
-		if err != nil || now.Equal(run.Had) { // a daemon may have put it back
+		if err == nil && now.Equal(run.Had) && !which.DryRun { // the daemon has put it back
+			own.Remove(run.Process)
+		}
+		if err != nil || now.Equal(run.Had) || daemon && run.Ledger {
 			continue
 		}
 		e := plan.Entry{Time: time.Now(), Workload: id, Kind: plan.Affinity, Path: plan.ProcessPath(run.Process),

@@ -133,6 +133,9 @@ type PlaceRequest struct {
 	Had topology.CPUSet `json:"had,omitzero"`
 	// Ended is processes that hold something and are no more, as was found for this request.
 	Ended []workload.Process `json:"ended,omitempty"`
+	// Admitted is what `homenode run` has started without a daemon and lives, as was found
+	// for this request.
+	Admitted []Admission `json:"admitted,omitempty"`
 	// Hold keeps what was answered, when no Process is named, until the workload is seen
 	// but no longer than this; 0 asks without taking.
 	Hold time.Duration `json:"hold,omitempty"`

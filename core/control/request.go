@@ -90,6 +90,7 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 		return
 	}
 	s.ended(in.Ended)
+	s.started(in.Admitted)
 	spec := in.Spec
 	if in.Release {
 		s.letGo(spec.ID)
@@ -207,6 +208,30 @@ func (s *State) Booked() []workload.Process {
 		}
 	}
 	return out
+}
+
+// started books what was given a home by others than this daemon, since it started or while
+// it did not answer.
+func (s *State) started(all []Admission) {
+	exact := false
+	for _, a := range all {
+		id := a.Placement.Workload
+		if was, ok := s.Admissions[id]; ok && was.Process == a.Process || s.Holds.IDs[id] {
+			continue
+		}
+		a.Scan = s.Scans
+		s.Admissions[id] = a
+		s.saveAdmission(a)
+		s.Given[id], s.givenSeen = a.Placement.CPUs, false
+		if exact = exact || a.Exact; !a.Exact {
+			s.book([]workload.Placement{a.Placement})
+			s.savePlacements()
+		}
+	}
+	if exact {
+		s.keepClear()
+		s.ledger = nil
+	}
 }
 
 // ended takes processes that are no more out of what is booked: what has ended holds

@@ -393,7 +393,8 @@ func (v Saved) With(admitted []Admission) Saved {
 	v.Admissions, v.Placements = cloned(v.Admissions), slices.Clone(v.Placements)
 	for _, a := range admitted {
 		id := a.Placement.Workload
-		if was, ok := v.Admissions[id]; ok && was.Process == a.Process {
+		// One that has another placement was booked by a daemon that did not come to answer.
+		if was, ok := v.Admissions[id]; ok && was.Process == a.Process && was.Placement.CPUs.Equal(a.Placement.CPUs) {
 			continue
 		}
 		v.Admissions[id] = a

@@ -55,8 +55,10 @@ type Registry struct {
 
 const (
 	// lockWithin is how long a run waits for others that look at this moment; each takes
-	// some milliseconds.
-	lockWithin = time.Second
+	// some milliseconds. One that wants CPUs of its own waits longer: what it takes without
+	// the lock another may take too.
+	lockWithin      = time.Second
+	lockAloneWithin = 10 * time.Second
 	// maxRun bounds what is read of a file: a placement of 1,024 pins takes some KiB.
 	maxRun = 64 << 10
 	// mostRuns bounds how many files are read.
@@ -64,9 +66,13 @@ const (
 )
 
 // Lock makes the folder where it is missing, and keeps other runs of this user from looking
-// until unlock is called. Who cannot have the lock in time goes on without it: unlock does
-// nothing then.
-func (r *Registry) Lock() (unlock func(), err error) {
+// until unlock is called. Who cannot have the lock within a second, or 10 to run alone on its
+// CPUs, goes on without it: unlock does nothing then.
+func (r *Registry) Lock(alone bool) (unlock func(), err error) {
+	within := lockWithin
+	if alone {
+		within = lockAloneWithin
+	}
 	nothing := func() {}
 	mode := fs.FileMode(0o700)
 	if r.ForAll {
@@ -88,7 +94,7 @@ func (r *Registry) Lock() (unlock func(), err error) {
 	if err != nil {
 		return nothing, fmt.Errorf("lock %s: %w", r.Dir, err)
 	}
-	for late := time.Now().Add(lockWithin); ; time.Sleep(2 * time.Millisecond) {
+	for late := time.Now().Add(within); ; time.Sleep(2 * time.Millisecond) {
 		switch err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); {
 		case err == nil:
 			return func() { unix.Close(fd) }, nil

@@ -47,7 +47,7 @@ func TestRegistry(t *testing.T) {
 	if got := living(t, r); len(got) != 0 {
 		t.Fatalf("a folder that is missing: %v", got)
 	}
-	unlock, err := r.Lock()
+	unlock, err := r.Lock(false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestRegistry(t *testing.T) {
 // can write count for nothing, and stop nobody.
 func TestNotBelieved(t *testing.T) {
 	r := &Registry{Dir: filepath.Join(t.TempDir(), "runs"), Boot: "b", Processes: ended{}}
-	unlock, err := r.Lock()
+	unlock, err := r.Lock(false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestNotBelieved(t *testing.T) {
 	if all, err := r.Living(os.Geteuid()); err == nil {
 		t.Errorf("where all can write: %+v", all)
 	}
-	if _, err := r.Lock(); err == nil {
+	if _, err := r.Lock(false); err == nil {
 		t.Error("it writes where all can")
 	}
 }
@@ -119,7 +119,7 @@ func TestNotBelieved(t *testing.T) {
 // A pipe in the place of an entry holds nobody up, though somebody has it open for writing.
 func TestPipeIsNoEntry(t *testing.T) {
 	r := &Registry{Dir: filepath.Join(t.TempDir(), "runs"), Boot: "b", Processes: ended{}}
-	unlock, err := r.Lock()
+	unlock, err := r.Lock(false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestLock(t *testing.T) {
 	var inside, n atomic.Int32
 	for range 8 {
 		wait.Go(func() {
-			unlock, err := r.Lock()
+			unlock, err := r.Lock(false)
 			if err != nil {
 				t.Error(err)
 				return
@@ -177,7 +177,7 @@ func TestUmask(t *testing.T) {
 		for forAll, want := range map[bool][3]os.FileMode{true: {0o755, 0o755, 0o644}, false: {0o700, 0o700, 0o600}} {
 			r := &Registry{Dir: filepath.Join(t.TempDir(), "homenode", "runs"), ForAll: forAll, Boot: "b", Processes: ended{}}
 			old := unix.Umask(umask)
-			unlock, err := r.Lock()
+			unlock, err := r.Lock(false)
 			if err == nil {
 				err = r.Put(run(1))
 				unlock()
@@ -201,7 +201,7 @@ func TestTrustedPath(t *testing.T) {
 	at := func(path ...string) string { return filepath.Join(append([]string{top}, path...)...) }
 	lock := func(dir string) error {
 		r := &Registry{Dir: dir, Boot: "b", Processes: ended{}}
-		unlock, err := r.Lock()
+		unlock, err := r.Lock(false)
 		unlock()
 		return err
 	}
@@ -269,7 +269,7 @@ func TestTrustedPath(t *testing.T) {
 func TestUnfinished(t *testing.T) {
 	dead := ended{}
 	r := &Registry{Dir: filepath.Join(t.TempDir(), "runs"), Boot: "b", Processes: dead}
-	unlock, err := r.Lock()
+	unlock, err := r.Lock(false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/workload"
 )
 
 // patience is how long a command that starts waits for a daemon.
@@ -19,12 +20,23 @@ const patience = time.Second
 // time, a command still gets a home, from one look of its own, but for strict. What is
 // refused for want of room is an *api.Error with the code api.NoRoom.
 func homeFor(c *cobra.Command, e *Env, want api.Want, strict bool) (api.Home, error) {
+	unlock, unlocked := func() {}, error(errNo)
+	if e.Keep != nil && want.Class == workload.Dedicated && want.Process.PID > 0 {
+		// Until its CPUs are written down nobody may look which are free without the daemon.
+		unlock, unlocked = e.LockRuns(true)
+	}
 	home, silent, err := askDaemon(c, e, want)
-	switch {
-	case silent == nil:
-		if err == nil && home.Ledger && e.Keep != nil {
+	if silent == nil && err == nil && home.Ledger && e.Keep != nil {
+		if unlocked != nil {
+			unlock, unlocked = e.LockRuns(false)
+		}
+		if home.Unkept = unlocked; unlocked == nil {
 			home.Unkept = e.Keep(want, home)
 		}
+	}
+	unlock()
+	switch {
+	case silent == nil:
 		return home, err
 	case strict:
 		return api.Home{}, forbiddenErrorf("--strict: %w", silent)

@@ -68,8 +68,10 @@ type Env struct {
 	// Probe measures the machine that h describes and keeps results in a state folder.
 	Probe func(h *topology.Host, stateDir string) Prober
 	// Keep writes down where a daemon has placed what is about to start, for when that daemon
-	// is gone; nil does not.
-	Keep func(want api.Want, home api.Home) error
+	// is gone; nil does not. LockRuns comes before it, and keeps others from looking at what
+	// is written down until unlock is called.
+	Keep     func(want api.Want, home api.Home) error
+	LockRuns func(alone bool) (unlock func(), err error)
 	// UndoRuns gives living commands of `homenode run` back the CPUs that they had before:
 	// those that no daemon has in its ledger or, without one, all. nil does nothing.
 	UndoRuns func(ctx context.Context, which api.Which, daemon bool) (api.UndoResult, error)
