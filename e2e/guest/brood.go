@@ -106,6 +106,15 @@ func broodProcess() error {
 
 func sleeper() { time.Sleep(time.Hour) }
 
+// named is a sleeper of another name than the tests' own program, which is excluded.
+func named(name string) error {
+	if err := os.WriteFile("/proc/self/comm", []byte(name), 0); err != nil {
+		return err
+	}
+	sleeper()
+	return nil
+}
+
 // homenodeOrphans: what a process workload has started gets its CPUs back, also
 // when the workload's root has ended, with a daemon that was killed and with one
 // that runs.

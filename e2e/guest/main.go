@@ -25,6 +25,8 @@ func main() {
 		}
 	case len(os.Args) == 2 && os.Args[1] == "sleeper":
 		sleeper()
+	case len(os.Args) == 3 && os.Args[1] == "sleeper":
+		fail(named(os.Args[2]))
 	case len(os.Args) > 1 && os.Args[1] == "in-netns":
 		fail(inNetns(os.Args[2:]))
 	case len(os.Args) == 2 && os.Args[1] == "hungry":

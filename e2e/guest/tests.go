@@ -22,6 +22,7 @@ var tests = map[string]func(*T){
 	"homenode.undo":          homenodeUndo,
 	"homenode.stop":          homenodeStop,
 	"homenode.kill":          homenodeKill,
+	"homenode.kill-run":      homenodeKillRun,
 	"homenode.host":          homenodeHost,
 	"homenode.orphans":       homenodeOrphans,
 	"homenode.exit-in-move":  homenodeExitInMove,

@@ -47,6 +47,7 @@ var Tests = []Test{
 	{Name: "homenode.undo", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
 	{Name: "homenode.stop", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
 	{Name: "homenode.kill", Shapes: []string{"n4"}, Limit: 420 * time.Second, Homenode: true},
+	{Name: "homenode.kill-run", Shapes: []string{"n4"}, Limit: 240 * time.Second, Slow: true, Homenode: true},
 	{Name: "homenode.host", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
 	{Name: "homenode.orphans", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
 	{Name: "homenode.exit-in-move", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
