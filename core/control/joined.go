@@ -32,6 +32,7 @@ func joined(parts []workload.Observation) workload.Observation {
 		if movable {
 			o.Movable = plus(o.Movable, movableOf(p))
 		}
+		o.UnevenCPUs, o.UnevenMems = o.UnevenCPUs || !o.CPUs.Equal(p.CPUs), o.UnevenMems || !o.Mems.Equal(p.Mems)
 		o.CPUs, o.Mems = o.CPUs.Union(p.CPUs), o.Mems.Union(p.Mems)
 		o.OwnPolicy = cmp.Or(o.OwnPolicy, p.OwnPolicy)
 		o.MemoryUnread, o.MemoryMoved, o.Unanswered = o.MemoryUnread || p.MemoryUnread, o.MemoryMoved || p.MemoryMoved, o.Unanswered || p.Unanswered

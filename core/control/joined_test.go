@@ -61,6 +61,7 @@ func TestJoined(t *testing.T) {
 		Memory: []workload.NodeMemory{{Node: 0, KiB: 2}, {Node: 1, KiB: 1}}, CPUs: topology.CPUs(2), OwnPolicy: "bind:1", Accesses: workload.Accesses{From: workload.Counters, Local: 0, PerSecond: 10}}
 	o := joined([]workload.Observation{a, b})
 	switch {
+	case !o.UnevenCPUs || o.UnevenMems:
 	case o.ID != "a", o.CPUUse != 4, o.Window != time.Second, o.CPUs.String() != "1-2", o.OwnPolicy != "bind:1":
 	case len(o.RanOn) != 2 || o.RanOn[0] != (workload.NodeShare{Node: 0, Share: 0.25}):
 	case len(o.Memory) != 2 || o.Memory[0].KiB != 2 || o.Memory[1].KiB != 5, len(o.Movable) != 2 || o.Movable[1].KiB != 4:

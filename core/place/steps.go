@@ -37,7 +37,7 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 		}
 	}
 	var out []plan.Step
-	if !p.CPUs.Equal(obs.CPUs) {
+	if obs.UnevenCPUs || !p.CPUs.Equal(obs.CPUs) {
 		out = append(out, step(plan.SetCPUs, obs.CPUs.String(), p.CPUs.String(), whyCPUs(p)))
 	}
 	if home.Empty() || p.Class == workload.Offline {
@@ -48,7 +48,7 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 			home = booked
 		}
 	}
-	bind := p.Class == workload.Dedicated && p.Bound && obs.OwnPolicy == "" && obs.Kind == workload.InCgroup && !home.Equal(obs.Mems)
+	bind := p.Class == workload.Dedicated && p.Bound && obs.OwnPolicy == "" && obs.Kind == workload.InCgroup && (obs.UnevenMems || !home.Equal(obs.Mems))
 	have := obs.Mems
 	if bind && !home.SubsetOf(have) {
 		have = have.Union(home)
@@ -87,7 +87,7 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 		}
 		out = append(out, m)
 	}
-	if bind && !home.Equal(have) {
+	if bind && (obs.UnevenMems || !home.Equal(have)) {
 		out = append(out, step(plan.SetMems, have.String(), home.String(),
 			words.Because(words.BindMemory, home)))
 	}

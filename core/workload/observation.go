@@ -86,6 +86,10 @@ type Observation struct {
 	Movable []NodeMemory
 	CPUs    topology.CPUSet  // CPUs it may use now
 	Mems    topology.NodeSet // nodes it may take memory from now
+	// UnevenCPUs and UnevenMems: its cgroups may not all use the same; CPUs and Mems are of
+	// all of them together.
+	UnevenCPUs bool `json:",omitzero"`
+	UnevenMems bool `json:",omitzero"`
 	// OwnPolicy is the memory policy the workload set itself on the largest part
 	// of its memory, as numa_maps writes it ("bind:3", "interleave:0-3"); "" when
 	// that is the default policy, PolicyUnknown when it could not be read.
@@ -132,7 +136,7 @@ func (o *Observation) Same(p *Observation) bool {
 		same(o.Memory, p.Memory) && same(o.RanOn, p.RanOn) && same(o.Processes, p.Processes) && same(o.Anon, p.Anon) && same(o.Movable, p.Movable) &&
 		o.CPUs.Equal(p.CPUs) && o.Mems.Equal(p.Mems) && o.RanOnFrom == p.RanOnFrom && o.Bandwidth == p.Bandwidth && o.Accesses == p.Accesses &&
 		o.OwnPolicy == p.OwnPolicy && o.CgroupID == p.CgroupID && o.UID == p.UID && o.MemoryUnread == p.MemoryUnread && o.MemoryMoved == p.MemoryMoved && o.Unanswered == p.Unanswered &&
-		o.Caps == p.Caps && o.Pinned == p.Pinned && o.PinnedWhy == p.PinnedWhy && o.Terminal == p.Terminal
+		o.UnevenCPUs == p.UnevenCPUs && o.UnevenMems == p.UnevenMems && o.Caps == p.Caps && o.Pinned == p.Pinned && o.PinnedWhy == p.PinnedWhy && o.Terminal == p.Terminal
 }
 
 func same[T comparable](a, b []T) bool {
