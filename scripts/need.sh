@@ -127,7 +127,7 @@ plan() {
 	if g=$(ready); then
 		[ -x homenode ] || note "building ./homenode with $g: a minute on 2 CPUs the first time, 0.3 GB in ~/.cache/go-build and ~/go"
 	else
-		note "fetching Go and building ./homenode: a minute on 2 CPUs; 60 MB to download; 0.6 GB of disk in $cache, ~/.cache/go-build and ~/go. Nothing is installed into the system."
+		note "fetching Go and building ./homenode: a minute on 2 CPUs; 60 MB to download; 0.8 GB of disk in $cache, ~/.cache/go-build and ~/go. Nothing is installed into the system."
 	fi
 }
 
