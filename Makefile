@@ -69,7 +69,7 @@ check: ## what CI checks besides the tests: format, vet, tidy modules, generated
 	$(GO) -C cluster/kube mod tidy -diff
 	$(GO) -C cluster/kube test ./...
 	$(MAKE) generate
-	git diff --exit-code -- docs
+	git diff --exit-code -- docs packaging/kube
 	@test -z "$$(git ls-files --others --exclude-standard docs)" || { echo 'not committed:'; git ls-files --others --exclude-standard docs; exit 1; }
 
 bench: build ## benchmarks, raw output kept in bench/out
@@ -113,9 +113,10 @@ e2e: build ## the tests that need several NUMA nodes, in emulated guests
 	bash e2e/fetch.sh
 	$(GO) run ./e2e/rig $(E2EFLAGS)
 
-generate: ## files that the program writes itself: the README's picture, manual pages
+generate: ## files that the program writes itself: the README's picture, manual pages, plain manifests
 	$(GO) run ./cmd/homenode topology --host testdata/hosts/sub-numa-cxl.json --svg docs/topology.svg
 	$(GO) run ./cmd/man docs/man
+	$(GO) -C packaging run ./pack -manifests kube/homenode.yaml
 
 fuzz: ## every fuzz target for FUZZTIME
 	@for p in $$($(GO) list ./...); do \
@@ -165,7 +166,7 @@ dist: export GOFLAGS := -mod=readonly
 dist: export GOAMD64 := v1
 dist: export GOARM64 := v8.0
 dist: export SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || echo 0))
-dist: ## deb, rpm, archives, container image, SBOM and checksums for amd64 and arm64, in dist/
+dist: ## deb, rpm, archives, container image, Helm chart, SBOM and checksums for amd64 and arm64, in dist/; KUBE=1: the image for Kubernetes, too
 	@rm -rf "$(DIST)" && mkdir -p "$(DIST)"
 	@stage=$$(mktemp -d); trap 'rm -rf "$$stage"' EXIT; out=$$(realpath "$(DIST)"); \
 	for a in amd64 arm64; do \
@@ -174,7 +175,13 @@ dist: ## deb, rpm, archives, container image, SBOM and checksums for amd64 and a
 	for a in amd64 arm64; do \
 		$(MAKE) -s tree GO='$(GO)' DESTDIR="$$stage/$$a" PREFIX=/usr BINARY="$$stage/homenode.$$a" SHOW="$$stage/homenode.$$($(GO) env GOHOSTARCH)"; \
 	done; \
-	cd packaging && $(GO) run ./pack -stage "$$stage" -version '$(VERSION)' -epoch $$SOURCE_DATE_EPOCH -out "$$out"
+	if [ -n "$(KUBE)" ]; then \
+		for a in amd64 arm64; do \
+			GOARCH=$$a $(GO) -C cluster/kube build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o "$$stage/homenode-kube.$$a" .; \
+		done; \
+		GO='$(GO)' sh scripts/notices.sh cluster/kube . >"$$stage/NOTICES.kube"; \
+	fi; \
+	cd packaging && $(GO) run ./pack $(if $(KUBE),-kube) -stage "$$stage" -version '$(VERSION)' -epoch $$SOURCE_DATE_EPOCH -out "$$out"
 	@cat "$(DIST)/SHA256SUMS"
 
 # By hand and before a release: minutes, root, debootstrap and the network.

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Writes the licences and notices of every module that is linked into homenode: their
-# terms ask for that where the binary is given on.
+# notices.sh [MODULE PACKAGE]: writes the licences and notices of every module that is linked
+# into homenode, or into another program of this source: their terms ask for that where the
+# binary is given on.
 set -eu
 export LC_ALL=C # one order of names in every language
 go=${GO:-go}
-"$go" list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/homenode | sort -u |
+"$go" -C "${1:-.}" list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' "${2:-./cmd/homenode}" | grep -v '^github.com/homenode/homenode ' | sort -u |
 while read -r path version dir; do
 	found=
 	for f in "$dir"/LICENSE* "$dir"/LICENCE* "$dir"/COPYING* "$dir"/NOTICE*; do

@@ -17,12 +17,30 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// image writes the container image of all architectures: the program, its licence and the
-// notices, on nothing else. podman load, docker load (25 or later) and skopeo read it.
-func (r *release) image(trees map[string][]file) error {
+// driver is where the driver for Kubernetes is, in its image.
+const driver = "/usr/bin/homenode-kube"
+
+// images writes the container images: the program, its licence and the notices, on nothing
+// else; and for Kubernetes the same with the driver beside it. podman load, docker load (25 or
+// later), ctr images import and skopeo read them.
+func (r *release) images(trees, drivers map[string][]file) error {
+	alone, both := map[string][]file{}, map[string][]file{}
+	for arch, tree := range trees {
+		alone[arch] = []file{named(tree, program), named(tree, "/usr/share/doc/homenode/LICENSE"), named(tree, "/usr/share/doc/homenode/NOTICES")}
+		both[arch] = slices.Concat(alone[arch], drivers[arch])
+	}
+	if err := r.image("homenode", "homenode", alone, v1.Config{Entrypoint: []string{program}, Cmd: []string{"status"}}); err != nil || len(drivers) == 0 {
+		return err
+	}
+	// The name is written out as the kubelet does: an image that was imported is found by it.
+	return r.image("homenode-kube", "docker.io/library/homenode-kube", both, v1.Config{Entrypoint: []string{driver}})
+}
+
+// image writes one for all architectures.
+func (r *release) image(name, full string, files map[string][]file, config v1.Config) error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, arch := range architectures {
-		img, err := r.imageFor(arch, trees[arch])
+		img, err := r.imageFor(name, arch, files[arch], config)
 		if err != nil {
 			return err
 		}
@@ -37,10 +55,9 @@ func (r *release) image(trees map[string][]file) error {
 	if err != nil {
 		return err
 	}
-	// A tag may not have the signs that set apart what is no release.
-	tag := strings.NewReplacer("~", "-", "+", "-").Replace(r.version)
+	tag := r.semantic()
 	if err := l.AppendIndex(index, layout.WithAnnotations(map[string]string{
-		"org.opencontainers.image.ref.name": tag, "io.containerd.image.name": "homenode:" + tag,
+		"org.opencontainers.image.ref.name": tag, "io.containerd.image.name": full + ":" + tag,
 	})); err != nil {
 		return err
 	}
@@ -62,12 +79,11 @@ func (r *release) image(trees map[string][]file) error {
 	if err := tarOf(&b, all, r.time); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(r.out, "homenode-"+r.version+"-oci.tar"), b.Bytes(), 0o644)
+	return os.WriteFile(filepath.Join(r.out, name+"-"+r.version+"-oci.tar"), b.Bytes(), 0o644)
 }
 
-func (r *release) imageFor(arch string, tree []file) (v1.Image, error) {
+func (r *release) imageFor(name, arch string, files []file, does v1.Config) (v1.Image, error) {
 	var b bytes.Buffer
-	files := []file{named(tree, program), named(tree, "/usr/share/doc/homenode/LICENSE"), named(tree, "/usr/share/doc/homenode/NOTICES")}
 	if err := tarOf(&b, files, r.time); err != nil {
 		return nil, err
 	}
@@ -86,12 +102,11 @@ func (r *release) imageFor(arch string, tree []file) (v1.Image, error) {
 	}
 	config = config.DeepCopy()
 	config.OS, config.Architecture, config.Created = "linux", arch, v1.Time{Time: r.time}
-	config.Config = v1.Config{
-		Entrypoint: []string{program}, Cmd: []string{"status"}, Env: []string{"PATH=/usr/bin"},
-		Labels: map[string]string{
-			"org.opencontainers.image.title": "homenode", "org.opencontainers.image.version": r.version,
-			"org.opencontainers.image.licenses": "Apache-2.0", "org.opencontainers.image.source": "https://github.com/homenode/homenode",
-		},
+	config.Config = does
+	config.Config.Env = []string{"PATH=/usr/bin"}
+	config.Config.Labels = map[string]string{
+		"org.opencontainers.image.title": name, "org.opencontainers.image.version": r.version,
+		"org.opencontainers.image.licenses": "Apache-2.0", "org.opencontainers.image.source": "https://github.com/homenode/homenode",
 	}
 	return mutate.ConfigFile(img, config)
 }

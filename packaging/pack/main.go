@@ -1,6 +1,6 @@
 // Command pack makes what a release gives out from installed trees, one of each
 // architecture, as `make install DESTDIR=STAGE/ARCH PREFIX=/usr` lays them out: deb, rpm,
-// an archive, a container image in OCI layout, the list of what is inside (CycloneDX) and
+// an archive, container images in OCI layout, the Helm chart, the list of what is inside (CycloneDX) and
 // the sums. The same trees give the same bytes, on any machine and at any time.
 package main
 
@@ -41,15 +41,34 @@ func run() error {
 	flag.StringVar(&r.version, "version", "", "the version, as dpkg and rpm write it")
 	flag.StringVar(&r.source, "source", "..", "root `folder` of the source")
 	flag.StringVar(&r.out, "out", "", "`folder` to write to")
+	plain := flag.String("manifests", "", "write the plain manifests of the chart to this `file`, and nothing else")
+	kube := flag.Bool("kube", false, "the driver for Kubernetes is on the stage: its image, too")
 	flag.Parse()
 	r.time = time.Unix(*epoch, 0).UTC()
-	trees := map[string][]file{}
+	if *plain != "" {
+		text, err := r.manifests()
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(*plain, []byte(text), 0o644)
+	}
+	trees, drivers := map[string][]file{}, map[string][]file{}
 	for _, arch := range architectures {
 		tree, err := r.tree(filepath.Join(*stage, arch))
 		if err != nil {
 			return err
 		}
 		trees[arch] = tree
+		for name, f := range map[string]file{"homenode-kube." + arch: {driver, 0o755, nil}, "NOTICES.kube": {"/usr/share/doc/homenode-kube/NOTICES", 0o644, nil}} {
+			if !*kube {
+				break
+			}
+			if f.data, err = os.ReadFile(filepath.Join(*stage, name)); err != nil {
+				return err
+			}
+			drivers[arch] = append(drivers[arch], f)
+		}
+		slices.SortFunc(drivers[arch], func(a, b file) int { return cmp.Compare(a.path, b.path) })
 		if err := r.archive(arch, tree); err != nil {
 			return fmt.Errorf("archive for %s: %w", arch, err)
 		}
@@ -57,8 +76,11 @@ func run() error {
 			return fmt.Errorf("packages for %s: %w", arch, err)
 		}
 	}
-	if err := r.image(trees); err != nil {
-		return fmt.Errorf("container image: %w", err)
+	if err := r.images(trees, drivers); err != nil {
+		return fmt.Errorf("container images: %w", err)
+	}
+	if err := r.kubernetes(); err != nil {
+		return fmt.Errorf("chart: %w", err)
 	}
 	if err := r.inside(trees[architectures[0]]); err != nil {
 		return fmt.Errorf("bill of materials: %w", err)

@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
@@ -43,16 +46,17 @@ func made(t *testing.T, version string) map[string]string {
 		{"/usr/share/man/man1/homenode.1", 0o644, []byte(".TH\n")},
 		{"/usr/share/zsh/site-functions/_homenode", 0o644, []byte("#compdef homenode\n")},
 	}
-	trees := map[string][]file{}
+	trees, drivers := map[string][]file{}, map[string][]file{}
 	for _, arch := range architectures {
 		trees[arch] = tree
+		drivers[arch] = []file{{driver, 0o755, binary}, {"/usr/share/doc/homenode-kube/NOTICES", 0o644, []byte("notices\n")}}
 		for _, err := range []error{r.archive(arch, tree), r.packages(arch, tree)} {
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	for _, err := range []error{r.image(trees), r.inside(tree), r.sums()} {
+	for _, err := range []error{r.images(trees, drivers), r.kubernetes(), r.inside(tree), r.sums()} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +83,8 @@ func TestSameBytes(t *testing.T) {
 	for _, name := range []string{
 		"homenode_" + version + "-1_amd64.deb", "homenode_" + version + "-1_arm64.deb",
 		"homenode-" + version + "-1.x86_64.rpm", "homenode-" + version + "-1.aarch64.rpm",
-		"homenode-" + version + "-linux-amd64.tar.gz", "homenode-" + version + "-oci.tar", "homenode-" + version + ".cdx.json", "SHA256SUMS",
+		"homenode-" + version + "-linux-amd64.tar.gz", "homenode-" + version + "-oci.tar", "homenode-kube-" + version + "-oci.tar",
+		"homenode-kube-" + version + ".yaml", "homenode-chart-" + version + ".tgz", "homenode-" + version + ".cdx.json", "SHA256SUMS",
 	} {
 		if a[name] == "" {
 			t.Errorf("no %s", name)
@@ -95,19 +100,48 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestImage: what was written is a valid image for each architecture.
-func TestImage(t *testing.T) {
+// TestImages: what was written are valid images for each architecture; the one for Kubernetes
+// has both programs.
+func TestImages(t *testing.T) {
 	files := made(t, "0.1.0")
-	dir := t.TempDir()
-	if err := unpack(dir, files["homenode-0.1.0-oci.tar"]); err != nil {
-		t.Fatal(err)
-	}
-	index, err := layout.ImageIndexFromPath(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := validate.Index(index); err != nil {
-		t.Error(err)
+	every := func(v1.Descriptor) bool { return true }
+	for name, want := range map[string]int{"homenode": 1, "homenode-kube": 2} {
+		dir := t.TempDir()
+		if err := unpack(dir, files[name+"-0.1.0-oci.tar"]); err != nil {
+			t.Fatal(err)
+		}
+		index, err := layout.ImageIndexFromPath(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := validate.Index(index); err != nil {
+			t.Error(err)
+		}
+		inner, err := partial.FindIndexes(index, every)
+		if err != nil || len(inner) != 1 {
+			t.Fatalf("%d indexes: %v", len(inner), err)
+		}
+		all, err := partial.FindImages(inner[0], every)
+		if err != nil || len(all) != len(architectures) {
+			t.Fatalf("%d images: %v", len(all), err)
+		}
+		programs := 0
+		content := tar.NewReader(mutate.Extract(all[0]))
+		for {
+			h, err := content.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if h.Typeflag == tar.TypeReg && h.Mode&0o111 != 0 {
+				programs++
+			}
+		}
+		if programs != want {
+			t.Errorf("%s: %d programs", name, programs)
+		}
 	}
 }
 
