@@ -222,11 +222,10 @@ func (c *Config) Settings() control.Settings {
 	}
 	for i := range c.Workloads {
 		r := &c.Workloads[i]
-		if len(r.Labels) > 0 { // what has labels is told its rules by its source
+		if len(r.Labels) > 0 {
 			continue
 		}
-		s.Rules = append(s.Rules, control.Rule{Match: r.Match, Class: r.Class, Importance: r.Importance, CPUs: r.CPUs,
-			Memory: r.Memory.KiB(), SMT: r.SMT, Near: r.Near, NearGiven: r.Near != nil})
+		s.Rules = append(s.Rules, r.Wishes())
 	}
 	return s
 }
@@ -242,6 +241,12 @@ type Rule struct {
 	Near       []string           `yaml:"near"` // devices by kernel name or PCI address; instead of what is learned, also when empty
 	// Labels that a pod must have, all of them; what is no pod has none.
 	Labels map[string]string `yaml:"labels"`
+}
+
+// Wishes is what a rule asks for. Labels are not in it: what has them is told its rules by its
+// source.
+func (r *Rule) Wishes() workload.Rule {
+	return workload.Rule{Match: r.Match, Class: r.Class, Importance: r.Importance, CPUs: r.CPUs, Memory: r.Memory.KiB(), SMT: r.SMT, Near: r.Near, NearGiven: r.Near != nil}
 }
 
 // Fits reports whether a rule is about what has one of some names, and labels.

@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/homenode/homenode/api"
-	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -27,7 +26,7 @@ func TestStatusSaysWhatItWasPlacedBy(t *testing.T) {
 	m := newMachine(t, 2, 8)
 	id := m.add("a", 1, 1<<20, 0)
 	r := newRig(t, m, false, func(o *Options) {
-		o.Settings.Rules = []control.Rule{{Match: "a", Class: workload.Dedicated, CPUs: 1, SMT: workload.SMTIsolate, Near: []string{"eth0"}, NearGiven: true}}
+		o.Settings.Rules = []workload.Rule{{Match: "a", Class: workload.Dedicated, CPUs: 1, SMT: workload.SMTIsolate, Near: []string{"eth0"}, NearGiven: true}}
 	})
 	r.ticks(1)
 	w := r.status(t)[id]

@@ -244,7 +244,7 @@ func TestUndoBesideMemoryThatMoves(t *testing.T) {
 	m := three(t)
 	before := m.settings()
 	live(t, m, func(c string, id workload.ID) bool { return c == string(plan.SetMems) && id == "/a" }, func(o *Options) {
-		o.Settings.Rules = []control.Rule{{Match: "/*", Class: workload.Dedicated}}
+		o.Settings.Rules = []workload.Rule{{Match: "/*", Class: workload.Dedicated}}
 	}, func(t *testing.T, l *life) {
 		for range 300 {
 			if now, _, _ := l.hung.figures(); now == 0 {

@@ -48,7 +48,7 @@ type homenode struct {
 	policy   plan.Policy
 	period   time.Duration
 	pace     int64 // bytes/s of page moves
-	rules    []control.Rule
+	rules    []workload.Rule
 	state    *control.State
 	still    bool // no balancing
 	counters bool
@@ -427,8 +427,8 @@ func folder(d *Demand) string {
 
 // rulesFor is the configuration for jobs that do not ask: what makes them other
 // than shared work of middling importance.
-func rulesFor(events []Event) []control.Rule {
-	var rules []control.Rule
+func rulesFor(events []Event) []workload.Rule {
+	var rules []workload.Rule
 	seen := map[string]bool{folder(&Demand{Class: workload.Shared, Importance: workload.DefaultImportance}): true}
 	for i := range events {
 		d := &events[i].Demand
@@ -436,7 +436,7 @@ func rulesFor(events []Event) []control.Rule {
 			continue
 		}
 		seen[folder(d)] = true
-		r := control.Rule{Match: folder(d) + "/*", Class: d.Class, Importance: &d.Importance}
+		r := workload.Rule{Match: folder(d) + "/*", Class: d.Class, Importance: &d.Importance}
 		if d.Class == workload.Dedicated {
 			r.CPUs, r.Memory = d.VCPUs, d.asked()
 		}

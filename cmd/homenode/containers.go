@@ -60,10 +60,11 @@ func containersOf(c config.Config, d func() *daemon.Daemon) nri.Options {
 		Held:     func(id workload.ID) bool { h := d().View().Holds; return h.Has(id) },
 		Journal:  func() []plan.Entry { return d().View().Journal },
 		Identify: process.Identify,
-		Rule: func(names []string, labels map[string]string) *nri.Rule {
+		Rule: func(names []string, labels map[string]string) *workload.Rule {
 			for i := range c.Workloads {
 				if r := &c.Workloads[i]; r.Fits(names, labels) {
-					return &nri.Rule{Class: r.Class, Importance: r.Importance, CPUs: r.CPUs, Memory: r.Memory.KiB(), SMT: r.SMT, Near: r.Near}
+					wishes := r.Wishes()
+					return &wishes
 				}
 			}
 			return nil

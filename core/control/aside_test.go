@@ -15,7 +15,7 @@ func minAge(s *Settings) { s.MinAge = 10 * time.Second }
 // TestYoungProcesses: a command that ends in a moment gets no home, and one that stays gets
 // one as soon as it is old enough, whatever else changes.
 func TestYoungProcesses(t *testing.T) {
-	f := newFake(t, 2, 8, minAge, ruled(Rule{Match: "named", CPUs: 1}))
+	f := newFake(t, 2, 8, minAge, ruled(workload.Rule{Match: "named", CPUs: 1}))
 	f.uptime = time.Hour
 	begun := uint64(f.uptime / (10 * time.Millisecond))
 	add := func(pid int, name string, start uint64) workload.ID {
@@ -61,7 +61,7 @@ func TestYoungProcesses(t *testing.T) {
 // TestShellsOfTerminalsAreLeftAlone: what is typed would inherit their CPUs. Who names one
 // has it placed, and it keeps a home that it has.
 func TestShellsOfTerminalsAreLeftAlone(t *testing.T) {
-	f := newFake(t, 2, 8, ruled(Rule{Match: "pid:51", Class: workload.Shared}))
+	f := newFake(t, 2, 8, ruled(workload.Rule{Match: "pid:51", Class: workload.Shared}))
 	for pid, name := range map[int]string{50: "bash", 51: "zsh", 52: "tmux: server"} {
 		f.works[f.addProcess(pid, name, 1, 1<<20, 0)].obs.Terminal = true
 	}

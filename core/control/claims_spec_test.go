@@ -25,9 +25,9 @@ func boundBy(id workload.ID, cgroup string) workload.Claim {
 func TestRulesOfClaimedWorkloads(t *testing.T) {
 	high := 90
 	f := newFake(t, 2, 8, ruled(
-		Rule{Match: "vm:a", Class: workload.Dedicated, CPUs: 3, Memory: 2 << 20, SMT: workload.SMTIsolate, Importance: &high, Near: []string{"eth0"}},
-		Rule{Match: "vm:b", Class: workload.Shared, CPUs: 2},
-		Rule{Match: "c", Class: workload.Dedicated, CPUs: 2}))
+		workload.Rule{Match: "vm:a", Class: workload.Dedicated, CPUs: 3, Memory: 2 << 20, SMT: workload.SMTIsolate, Importance: &high, Near: []string{"eth0"}},
+		workload.Rule{Match: "vm:b", Class: workload.Shared, CPUs: 2},
+		workload.Rule{Match: "c", Class: workload.Dedicated, CPUs: 2}))
 	f.add("a", 1, 1<<20, 0)
 	f.add("b", 1, 1<<20, 0)
 	f.add("c", 1, 1<<20, 0)
@@ -50,7 +50,7 @@ func TestRulesOfClaimedWorkloads(t *testing.T) {
 // What a claimed workload was learned to work with draws it, unless a rule says otherwise.
 func TestLinksOfClaimedWorkloads(t *testing.T) {
 	for _, given := range []bool{false, true} {
-		f := newFake(t, 2, 8, ruled(Rule{Match: "vm:a", NearGiven: given}))
+		f := newFake(t, 2, 8, ruled(workload.Rule{Match: "vm:a", NearGiven: given}))
 		f.add("a", 1, 1<<20, 0)
 		f.claimedScan(boundBy("vm:a", "/a"))
 		o := f.s.observation("vm:a")
@@ -260,7 +260,7 @@ func TestRootOfAProcessWorkload(t *testing.T) {
 // What cannot be seen for now keeps what it holds; what is the host's own, or has a name
 // that no journal can hold, is left alone.
 func TestWhatIsLeftAlone(t *testing.T) {
-	f := newFake(t, 2, 8, ruled(Rule{Match: "/deaf", Class: workload.Dedicated, CPUs: 2}))
+	f := newFake(t, 2, 8, ruled(workload.Rule{Match: "/deaf", Class: workload.Dedicated, CPUs: 2}))
 	deaf, unread, odd := f.add("deaf", 2, 1<<20, 0), f.add("unread", 2, 1<<20, 1), f.add("odd\xff", 1, 1<<20, 0)
 	slice, below, beside := f.add("system.slice", 1, 1<<20, 0), f.add("user.slice/x", 1, 1<<20, 0), f.add("system.slices", 1, 1<<20, 0)
 	f.blind = true // JSON has no such name

@@ -579,8 +579,8 @@ func TestIncludeAndExclude(t *testing.T) {
 func TestRules(t *testing.T) {
 	high := 90
 	f := newFake(t, 2, 8, ruled(
-		Rule{Match: "a", Class: workload.Dedicated, CPUs: 2, SMT: workload.SMTIsolate, Importance: &high, Memory: 3 << 20, Near: []string{"eth0"}},
-		Rule{Match: "*", CPUs: 5}))
+		workload.Rule{Match: "a", Class: workload.Dedicated, CPUs: 2, SMT: workload.SMTIsolate, Importance: &high, Memory: 3 << 20, Near: []string{"eth0"}},
+		workload.Rule{Match: "*", CPUs: 5}))
 	a, b := f.add("a", 1, 1<<20, 0), f.add("b", 1, 1<<20, 0)
 	f.scan(1)
 	v := f.s.View()

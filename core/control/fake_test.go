@@ -173,7 +173,7 @@ func (f *fake) start(change ...func(*Settings)) {
 
 func observing(s *Settings) { s.Enforce, s.Balance.Act = false, false }
 
-func ruled(rules ...Rule) func(*Settings) {
+func ruled(rules ...workload.Rule) func(*Settings) {
 	return func(s *Settings) { s.Rules = append(s.Rules, rules...) }
 }
 

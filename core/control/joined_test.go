@@ -135,7 +135,7 @@ func TestUndoOfWhatJustBegan(t *testing.T) {
 // Rules that a source has put into a claim are not put over it again, and sizes that it leaves
 // open are those that were seen.
 func TestRuledClaims(t *testing.T) {
-	f := newFake(t, 2, 8, ruled(Rule{Match: "web/*", Class: workload.Dedicated, CPUs: 3}))
+	f := newFake(t, 2, 8, ruled(workload.Rule{Match: "web/*", Class: workload.Dedicated, CPUs: 3}))
 	f.add("a", 2, 1<<20, 0)
 	c := several("web/a", "/a")
 	c.Spec.CPUs, c.Spec.Memory = 0, 0

@@ -95,7 +95,7 @@ func TestDifference(t *testing.T) {
 // twice over, no original is lost, and an undo in the end puts everything back.
 func TestAnythingInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		f := newFake(t, 2, 8, placing, surveying(Managers, Links), ruled(Rule{Match: "/own*", Class: workload.Dedicated, CPUs: 2}),
+		f := newFake(t, 2, 8, placing, surveying(Managers, Links), ruled(workload.Rule{Match: "/own*", Class: workload.Dedicated, CPUs: 2}),
 			func(s *Settings) { s.Queues = irq.MatchQueues })
 		f.addCard()
 		n := 0

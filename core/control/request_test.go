@@ -15,7 +15,7 @@ import (
 )
 
 func TestOrder(t *testing.T) {
-	f := newFake(t, 2, 8, ruled(Rule{Match: "a", Class: workload.Dedicated, CPUs: 2}))
+	f := newFake(t, 2, 8, ruled(workload.Rule{Match: "a", Class: workload.Dedicated, CPUs: 2}))
 	a, b := f.add("a", 2, 1<<20, 0), f.add("b", 2, 1<<20, 1)
 	before := f.all()
 	f.scan(4)
@@ -526,7 +526,7 @@ func TestPartitionLeavesRoomForWhatIsHeld(t *testing.T) {
 }
 
 func TestPartitionMovesAndStays(t *testing.T) {
-	rules := ruled(Rule{Match: "/db", Class: workload.Dedicated, CPUs: 2}, Rule{Match: "/web", CPUs: 4})
+	rules := ruled(workload.Rule{Match: "/db", Class: workload.Dedicated, CPUs: 2}, workload.Rule{Match: "/web", CPUs: 4})
 	f := newFake(t, 1, 8, rules, func(s *Settings) { s.Partition = "4-7" })
 	db, web := f.add("db", 2, 1<<20, 0), f.add("web", 2, 1<<20, 0)
 	set := func(p plan.Partition) Reply { return f.ask(Request{Partition: &p}) }
@@ -567,7 +567,7 @@ func TestPartitionMovesAndStays(t *testing.T) {
 // CPUs of the partition that the host loses: what is left of it holds, and dedicated
 // work there stays.
 func TestPartitionOfAHostThatShrinks(t *testing.T) {
-	f := newFake(t, 2, 8, ruled(Rule{Match: "/db", Class: workload.Dedicated, CPUs: 2}), func(s *Settings) { s.Partition = "0-3,12-15" })
+	f := newFake(t, 2, 8, ruled(workload.Rule{Match: "/db", Class: workload.Dedicated, CPUs: 2}), func(s *Settings) { s.Partition = "0-3,12-15" })
 	db := f.add("db", 2, 1<<20, 0)
 	f.scan(3)
 	before := f.cpus(db)

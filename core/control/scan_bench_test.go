@@ -87,7 +87,7 @@ func settledHost(b testing.TB, n int, crowded bool) *settledScans {
 	settings := Settings{
 		Enforce: true, Policy: policy, Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20}, Balance: balance.DefaultSettings(),
 		Exclude: []string{"/init.scope", "/system.slice/ssh*"}, Interrupts: InterruptsReport,
-		Rules: []Rule{{Match: "/system.slice/db*", Class: workload.Shared, Importance: new(int)}},
+		Rules: []workload.Rule{{Match: "/system.slice/db*", Class: workload.Shared, Importance: new(int)}},
 	}
 	*settings.Rules[0].Importance = workload.DefaultImportance
 	random := rand.New(rand.NewPCG(1, 2))

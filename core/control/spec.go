@@ -19,18 +19,6 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Rule gives wishes to the workloads that match.
-type Rule struct {
-	Match      string             `json:"match"` // glob pattern on workload ID or name; ** crosses slashes
-	Class      workload.Class     `json:"class,omitempty"`
-	Importance *int               `json:"importance,omitempty"` // 0 to 100
-	CPUs       int                `json:"cpus,omitempty"`       // 0: from what it uses
-	Memory     topology.KiB       `json:"memory,omitempty"`     // 0: from what it holds
-	SMT        workload.SMTPolicy `json:"smt,omitempty"`
-	Near       []string           `json:"near,omitempty"`       // devices by kernel name or PCI address
-	NearGiven  bool               `json:"near_given,omitempty"` // Near stands instead of what is learned, also when empty
-}
-
 // Matches reports whether a glob pattern fits a workload's ID or its name.
 func Matches(pattern string, o *workload.Observation) bool {
 	return matches(pattern, string(o.ID)) || matches(pattern, o.Name)
@@ -51,36 +39,13 @@ func matches(pattern, s string) bool {
 }
 
 // rule is the first rule that fits, or nil.
-func (s *Settings) rule(o *workload.Observation) *Rule {
+func (s *Settings) rule(o *workload.Observation) *workload.Rule {
 	for i := range s.Rules {
 		if Matches(s.Rules[i].Match, o) {
 			return &s.Rules[i]
 		}
 	}
 	return nil
-}
-
-// apply puts what a rule says over what was derived.
-func (r *Rule) apply(spec *workload.Spec) {
-	if r.Class != "" {
-		spec.Class = r.Class
-	}
-	if r.Importance != nil {
-		spec.Importance = *r.Importance
-	}
-	if r.CPUs > 0 {
-		spec.CPUs = r.CPUs
-	}
-	if r.Memory > 0 {
-		spec.Memory = r.Memory
-	}
-	if r.SMT != "" {
-		spec.SMT = r.SMT
-	}
-	for _, dev := range r.Near {
-		spec.Near = append(spec.Near, workload.Near{Device: dev})
-	}
-	spec.Given = true
 }
 
 // SpecOf is what is wished for a workload.
@@ -92,8 +57,8 @@ func (s *State) SpecOf(o *workload.Observation) workload.Spec {
 	spec := place.SpecFrom(*o)
 	given := false
 	if rule != nil {
-		rule.apply(&spec)
-		given = rule.NearGiven
+		rule.Apply(&spec)
+		spec.Given, given = true, rule.NearGiven
 	}
 	if a, ok := s.Admissions[o.ID]; ok && a.Process.Start == startOf(o) {
 		spec = a.spec(spec)
@@ -108,7 +73,7 @@ func (s *State) SpecOf(o *workload.Observation) workload.Spec {
 // claimedSpec is what is wished for a workload that its source knows. What has a manager of
 // its own has from it what it is; how much it matters and what it is near to is for
 // homenode to say.
-func (s *State) claimedSpec(o *workload.Observation, c *workload.Claim, rule *Rule) workload.Spec {
+func (s *State) claimedSpec(o *workload.Observation, c *workload.Claim, rule *workload.Rule) workload.Spec {
 	spec := *c.Spec
 	spec.Near = slices.Clone(spec.Near)
 	if spec.CPUs == 0 || spec.Memory == 0 {
@@ -126,9 +91,7 @@ func (s *State) claimedSpec(o *workload.Observation, c *workload.Claim, rule *Ru
 		if c.Driver != "" {
 			r.Class, r.CPUs, r.Memory, r.SMT = "", 0, 0, ""
 		}
-		given := spec.Given
-		r.apply(&spec)
-		spec.Given = given
+		r.Apply(&spec)
 	}
 	if rule == nil || !rule.NearGiven {
 		s.addLearned(&spec, o)

@@ -32,7 +32,7 @@ type Settings struct {
 	Partition     plan.Partition   `json:"partition,omitempty"`
 	Arrange       place.Options    `json:"arrange"`
 	Balance       balance.Settings `json:"balance"`
-	Rules         []Rule           `json:"rules,omitempty"`
+	Rules         []workload.Rule  `json:"rules,omitempty"`
 	MinAge        time.Duration    `json:"min_age,omitempty"` // a process that is younger gets no home; 0 is any age
 	Include       []string         `json:"include,omitempty"` // glob patterns on workload ID or name; empty is all
 	Exclude       []string         `json:"exclude,omitempty"` // glob patterns; stronger than Include

@@ -231,14 +231,14 @@ func TestWhatIsGivenWinsOverWhatIsLearned(t *testing.T) {
 	vfio := workload.Link{Kind: workload.ByVFIO, Device: "eth0", Name: "eth0", Nodes: topology.Nodes(1), Evidence: "/dev/vfio/3"}
 	for _, tt := range []struct {
 		name    string
-		rules   []Rule
+		rules   []workload.Rule
 		learned int
 	}{
 		{"no rule", nil, 1},
-		{"a rule without near", []Rule{{Match: "/web", CPUs: 2}}, 1},
-		{"a rule with near", []Rule{{Match: "/web", Near: []string{"nvme0n1"}, NearGiven: true}}, 0},
-		{"a rule with an empty near", []Rule{{Match: "/web", NearGiven: true}}, 0},
-		{"a rule for another", []Rule{{Match: "/db", NearGiven: true}}, 1},
+		{"a rule without near", []workload.Rule{{Match: "/web", CPUs: 2}}, 1},
+		{"a rule with near", []workload.Rule{{Match: "/web", Near: []string{"nvme0n1"}, NearGiven: true}}, 0},
+		{"a rule with an empty near", []workload.Rule{{Match: "/web", NearGiven: true}}, 0},
+		{"a rule for another", []workload.Rule{{Match: "/db", NearGiven: true}}, 1},
 	} {
 		f := newFake(t, 2, 8, observing, surveying(Links), ruled(tt.rules...))
 		f.add("web", 2, 1<<20, 0)
@@ -301,7 +301,7 @@ func TestWhatIsDoneAboutInterrupts(t *testing.T) {
 // Interrupts go to their node, away from dedicated work, rest there, and undo puts them
 // back; then they are held until they are resumed.
 func TestInterruptsArePlacedAndUndone(t *testing.T) {
-	f := newFake(t, 2, 8, placing, ruled(Rule{Match: "/db", Class: workload.Dedicated, CPUs: 4}))
+	f := newFake(t, 2, 8, placing, ruled(workload.Rule{Match: "/db", Class: workload.Dedicated, CPUs: 4}))
 	f.add("db", 4, 1<<20, 1)
 	f.addCard()
 	before := f.irqs()

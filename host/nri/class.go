@@ -32,17 +32,7 @@ const podPull = 4
 
 var keys = []string{keyClass, keyImportance, keyNear, keyMaxNodes, keyMemory}
 
-// Rule is wishes that the configuration has for a workload. What is zero says nothing.
-type Rule struct {
-	Class      workload.Class
-	Importance *int
-	CPUs       int
-	Memory     topology.KiB
-	SMT        workload.SMTPolicy
-	Near       []string
-}
-
-// of is the annotation of a container: its own, else its pod's.
+// annotation is that of a container: its own, else its pod's.
 func (p *pod) annotation(key string, c *container) (value string, own, ok bool) {
 	if c != nil {
 		for _, sep := range []string{"/", "."} {
@@ -96,7 +86,7 @@ func (o *Options) spec(g *group) (spec workload.Spec, bad []string) {
 	}
 	if o.Rule != nil {
 		if r := o.Rule(g.names(), g.pod.labels); r != nil {
-			r.apply(&spec)
+			r.Apply(&spec)
 		}
 	}
 	var c *container
@@ -119,27 +109,6 @@ func (o *Options) spec(g *group) (spec workload.Spec, bad []string) {
 		spec.CPUs = max(1, spec.CPUs)
 	}
 	return spec, bad
-}
-
-func (r *Rule) apply(spec *workload.Spec) {
-	if r.Class != "" {
-		spec.Class = r.Class
-	}
-	if r.Importance != nil {
-		spec.Importance = *r.Importance
-	}
-	if r.CPUs > 0 {
-		spec.CPUs = r.CPUs
-	}
-	if r.Memory > 0 {
-		spec.Memory = r.Memory
-	}
-	if r.SMT != "" {
-		spec.SMT = r.SMT
-	}
-	for _, dev := range r.Near {
-		spec.Near = append(spec.Near, workload.Near{Device: dev})
-	}
 }
 
 // mixed reports whether some containers of a pod are workloads of their own.

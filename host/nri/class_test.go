@@ -15,9 +15,9 @@ import (
 // understood is told, and the pod is shared.
 func TestClass(t *testing.T) {
 	ninety := 90
-	o := Options{BestEffort: workload.Offline, Rule: func(names []string, labels map[string]string) *Rule {
+	o := Options{BestEffort: workload.Offline, Rule: func(names []string, labels map[string]string) *workload.Rule {
 		if labels["app"] == "db" {
-			return &Rule{Class: workload.Dedicated, Importance: &ninety, Memory: 1 << 20}
+			return &workload.Rule{Class: workload.Dedicated, Importance: &ninety, Memory: 1 << 20}
 		}
 		return nil
 	}}

@@ -52,7 +52,7 @@ type Options struct {
 	// Journal is what homenode has changed and can put back.
 	Journal func() []plan.Entry
 	// Rule is what the configuration wishes for the first of some names, and labels.
-	Rule func(names []string, labels map[string]string) *Rule
+	Rule func(names []string, labels map[string]string) *workload.Rule
 	// Held reports whether a person has told homenode to leave a workload alone.
 	Held func(workload.ID) bool
 	// Alone is why a workload is left alone by the configuration or for another manager.

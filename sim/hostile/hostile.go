@@ -132,7 +132,7 @@ func (g *game) start() {
 	size := 2
 	settings := control.Settings{Enforce: g.enforce, Policy: plan.DefaultPolicy(), Balance: balance.DefaultSettings(),
 		Arrange:    place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20},
-		Rules:      []control.Rule{{Match: slice + "/dedicated-*", Class: workload.Dedicated, CPUs: size}},
+		Rules:      []workload.Rule{{Match: slice + "/dedicated-*", Class: workload.Dedicated, CPUs: size}},
 		Interrupts: control.InterruptsPlace, Surveys: []control.SurveyKind{control.Managers, control.Interrupts}}
 	settings.Balance.Enabled = true
 	g.state = control.New(settings, g.store.saved())

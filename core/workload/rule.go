@@ -1,0 +1,38 @@
+package workload
+
+import "github.com/homenode/homenode/core/topology"
+
+// Rule gives wishes to the workloads that match. What is zero says nothing.
+type Rule struct {
+	Match      string       `json:"match"` // glob pattern on workload ID or name; ** crosses slashes
+	Class      Class        `json:"class,omitempty"`
+	Importance *int         `json:"importance,omitempty"` // 0 to 100
+	CPUs       int          `json:"cpus,omitempty"`       // 0: from what it uses
+	Memory     topology.KiB `json:"memory,omitempty"`     // 0: from what it holds
+	SMT        SMTPolicy    `json:"smt,omitempty"`
+	Near       []string     `json:"near,omitempty"`       // devices by kernel name or PCI address
+	NearGiven  bool         `json:"near_given,omitempty"` // Near stands instead of what is learned, also when empty
+}
+
+// Apply puts what a rule says over what was derived. Whether that is Given is for the caller to
+// say.
+func (r *Rule) Apply(spec *Spec) {
+	if r.Class != "" {
+		spec.Class = r.Class
+	}
+	if r.Importance != nil {
+		spec.Importance = *r.Importance
+	}
+	if r.CPUs > 0 {
+		spec.CPUs = r.CPUs
+	}
+	if r.Memory > 0 {
+		spec.Memory = r.Memory
+	}
+	if r.SMT != "" {
+		spec.SMT = r.SMT
+	}
+	for _, dev := range r.Near {
+		spec.Near = append(spec.Near, Near{Device: dev})
+	}
+}
