@@ -18,22 +18,27 @@ import (
 // that it is alive; a reader that is gone is noticed then, too.
 var quietFor = 15 * time.Second
 
+// Gap tells a reader of the stream that events are missing: those between After, which it
+// has, and Before, which comes next, are no longer kept. When Before is not above After the
+// numbers have begun anew: the daemon lost its state folder.
+type Gap struct {
+	After  uint64 `json:"after"`  // number of the last event before the gap
+	Before uint64 `json:"before"` // number of the first event after it
+}
+
 // stream answers GET /v1/events?since=N with server-sent events
 // (https://html.spec.whatwg.org/multipage/server-sent-events.html): the id of each is
-// its number, its data a plan.Event. Browsers ask again with Last-Event-ID.
+// its number, its data a plan.Event; one named "gap" has a Gap. Without since it begins
+// with what happens next. Browsers ask again with Last-Event-ID.
 func stream(stopping context.Context, w http.ResponseWriter, r *http.Request, b Backend) {
 	source, ok := b.(EventSource)
 	if !ok {
 		reply(w, nil, &Error{NotFound, "nothing here says what happens while it does"})
 		return
 	}
-	text := r.Header.Get("Last-Event-ID")
-	if text == "" {
-		text = r.URL.Query().Get("since")
-	}
-	since, err := strconv.ParseUint(text, 10, 64)
+	since, err := sinceOf(r, b)
 	if err != nil {
-		reply(w, nil, &Error{BadRequest, "since: want the number of an event, 0 for all"})
+		reply(w, nil, err)
 		return
 	}
 	unhurried(w)
@@ -69,14 +74,53 @@ func stream(stopping context.Context, w http.ResponseWriter, r *http.Request, b 
 	for ok := send(":\n"); ok; {
 		select {
 		case ev, more := <-events:
-			data, err := json.Marshal(ev)
-			ok = more && err == nil && send(fmt.Sprintf("id: %d\ndata: %s\n\n", ev.Seq, data))
+			if !more {
+				return
+			}
+			text := ""
+			if since > 0 && ev.Seq != since+1 {
+				text = message("gap", Gap{since, ev.Seq})
+			}
+			since = ev.Seq
+			ok = send(text + fmt.Sprintf("id: %d\n", ev.Seq) + message("", ev))
 		case <-alive.C:
 			ok = send(":\n")
 		case <-ctx.Done():
 			ok = false
 		}
 	}
+}
+
+// message is the rest of a message of the stream, with its name unless that is "".
+func message(name string, v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // of types that are all JSON
+	}
+	if name != "" {
+		name = "event: " + name + "\n"
+	}
+	return fmt.Sprintf("%sdata: %s\n\n", name, data)
+}
+
+// sinceOf is the number of the event after which a reader wants to hear.
+func sinceOf(r *http.Request, b Backend) (uint64, error) {
+	text := r.Header.Get("Last-Event-ID")
+	if text == "" {
+		text = r.URL.Query().Get("since")
+	}
+	if text == "" {
+		h, err := b.History(r.Context(), HistoryQuery{Limit: 1})
+		if err != nil || len(h.Events) == 0 {
+			return 0, err
+		}
+		return h.Events[0].Seq, nil
+	}
+	since, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, &Error{BadRequest, "since: want the number of an event, or 0 for all"}
+	}
+	return since, nil
 }
 
 // Events calls each with every event after the one numbered since, and with each to
@@ -102,6 +146,7 @@ func (c *Client) Events(ctx context.Context, since uint64, each func(plan.Event)
 	silent := time.AfterFunc(3*quietFor, func() { resp.Body.Close() })
 	defer silent.Stop()
 	lines := bufio.NewReader(resp.Body)
+	named := false // the message has a name: it is no event
 	for {
 		line, err := lines.ReadBytes('\n')
 		if ctx.Err() != nil {
@@ -111,12 +156,20 @@ func (c *Client) Events(ctx context.Context, since uint64, each func(plan.Event)
 			return errors.New("the daemon has ended the stream of events: it stopped, or was started again")
 		}
 		silent.Reset(3 * quietFor)
-		data, ok := bytes.CutPrefix(line, []byte("data: "))
-		if !ok {
+		switch data, ok := bytes.CutPrefix(line, []byte("data: ")); {
+		case len(line) == 1: // ends a message
+			named = false
 			continue
+		case bytes.HasPrefix(line, []byte("event:")):
+			named = true
+			continue
+		case !ok || named:
+			continue
+		default:
+			line = data
 		}
 		var ev plan.Event
-		if err := json.Unmarshal(data, &ev); err != nil {
+		if err := json.Unmarshal(line, &ev); err != nil {
 			return fmt.Errorf("read an event: %w", err)
 		}
 		if err := each(ev); err != nil {

@@ -197,6 +197,9 @@ func handler(ctx context.Context, b Backend, a Access) http.Handler {
 		reply(w, v, err)
 	})
 	m.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) { stream(ctx, w, r, b) })
+	if what, ok := b.(WhatIfSource); ok {
+		m.HandleFunc("POST /v1/what-if", asked(maxRequest, what.WhatIf))
+	}
 	m.HandleFunc("POST /v1/undo", change(a, maxRequest, func(ctx context.Context, which Which) (any, error) {
 		return b.Undo(ctx, which)
 	}))
@@ -229,6 +232,7 @@ func handler(ctx context.Context, b Backend, a Access) http.Handler {
 // change wraps a request that may change something: the peer is checked before
 // the body is even read.
 func change[T any](a Access, most int64, f func(context.Context, T) (any, error)) http.HandlerFunc {
+	answer := asked(most, f)
 	return func(w http.ResponseWriter, r *http.Request) {
 		p, _ := r.Context().Value(peerKey{}).(peer)
 		if !p.mayChange(a) {
@@ -236,6 +240,14 @@ func change[T any](a Access, most int64, f func(context.Context, T) (any, error)
 				"user %d may look but not change anything; ask as root or as a member of the socket's group", p.uid)})
 			return
 		}
+		answer(w, r)
+	}
+}
+
+// asked reads a request from its body and answers it.
+func asked[T, A any](most int64, f func(context.Context, T) (A, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		p, _ := r.Context().Value(peerKey{}).(peer)
 		var in T
 		d := json.NewDecoder(io.LimitReader(r.Body, most))
 		d.DisallowUnknownFields()

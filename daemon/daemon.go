@@ -74,6 +74,7 @@ type Daemon struct {
 	stop   context.CancelFunc
 	calls  chan struct{} // driver calls under way, but for page moves and what puts back
 	undos  chan struct{} // calls under way that put back
+	asking chan struct{} // one what-if
 	lost   atomic.Int64  // calls that were given up and have not come back
 
 	inputs   chan arrival // from scans, surveys and effects
@@ -134,7 +135,7 @@ func New(o Options) (*Daemon, error) {
 	}
 	beside := newLogBeside(o.Log.Handler())
 	o.Log = slog.New(beside)
-	d := &Daemon{o: o, owners: owners(o.Drivers), log: beside, calls: make(chan struct{}, mostCalls), undos: make(chan struct{}, mostCalls),
+	d := &Daemon{o: o, owners: owners(o.Drivers), log: beside, calls: make(chan struct{}, mostCalls), undos: make(chan struct{}, mostCalls), asking: make(chan struct{}, 1),
 		inputs: make(chan arrival, 1024), stuck: map[callKey]int{}, surveying: map[control.SurveyKind]bool{}, refreshing: make([]chan error, len(o.Sources)), claimed: make([]control.Claimed, len(o.Sources)), requests: make(chan asked, 64), ended: make(chan struct{}),
 		answers: map[uint64]asked{}, cancels: map[uint64]context.CancelFunc{}, cancelled: map[uint64]bool{}}
 	d.work, d.stop = context.WithCancel(context.Background())

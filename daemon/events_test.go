@@ -23,7 +23,7 @@ func TestEventsFollow(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			for e := range l.Events(ctx, 2) {
+			for e := range l.Events(ctx, 0) {
 				followed = append(followed, e.Seq)
 			}
 		}()
@@ -43,7 +43,7 @@ func TestEventsFollow(t *testing.T) {
 		if err != nil || len(h.Events) <= 2*keepEvents { // else nothing comes from the store
 			t.Fatalf("%d events, %v", len(h.Events), err)
 		}
-		all := h.Events[2:]
+		all := h.Events
 		if len(followed) != len(all) {
 			t.Fatalf("followed %d events of %d", len(followed), len(all))
 		}
@@ -60,6 +60,28 @@ func TestEventsFollow(t *testing.T) {
 			if n == uint64(len(h.Events)) {
 				break
 			}
+		}
+		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		newer := false // and one who knows numbers that a crash has taken back
+		for e := range l.Events(ctx, n+100) {
+			if newer = true; e.Seq != n+1 {
+				t.Errorf("event %d, want %d", e.Seq, n+1)
+			}
+			break
+		}
+		if newer {
+			t.Error("there was nothing new")
+		}
+		go func() {
+			time.Sleep(time.Second)
+			l.Undo(context.Background(), api.Which{ID: "/a"})
+		}()
+		for e := range l.Events(t.Context(), n+100) {
+			if e.Seq != n+1 {
+				t.Errorf("event %d, want %d", e.Seq, n+1)
+			}
+			break
 		}
 	})
 }

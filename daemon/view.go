@@ -66,9 +66,15 @@ func (d *Daemon) catchUp() {
 
 // Events is the events after the one numbered since, then each as it comes, until ctx
 // ends. Those of long ago are from the store, also for who falls behind; when that cannot be
-// read it ends.
+// read it ends. A number that no event has yet is of before a crash, or of another state folder:
+// it begins with what is newer than the newest.
 func (d *Daemon) Events(ctx context.Context, since uint64) iter.Seq[plan.Event] {
 	return func(yield func(plan.Event) bool) {
+		if n := len(d.View().Events); n == 0 || since > d.View().Events[n-1].Seq { // the store may be ahead
+			if newest, err := newestEvent(d.o.Store); err == nil {
+				since = min(since, newest)
+			}
+		}
 		for {
 			v := d.View()
 			events := v.Events

@@ -111,8 +111,7 @@ func (v *View) Left(without string) []place.Left {
 	if v.facts.Host == nil {
 		return nil
 	}
-	st := v.facts
-	st.Placements = merge(v.Plan.Placements, slices.Collect(maps.Values(v.Held)))
+	st := v.booked()
 	if without != "" {
 		st.Placements = slices.DeleteFunc(st.Placements, func(p workload.Placement) bool {
 			_, held := v.Held[p.Workload]
@@ -120,6 +119,13 @@ func (v *View) Left(without string) []place.Left {
 		})
 	}
 	return place.NewLedger(st).Left()
+}
+
+// booked is what placements are decided on, with all that have a home or are held one.
+func (v *View) booked() plan.State {
+	st := v.facts
+	st.Placements = merge(v.Plan.Placements, slices.Collect(maps.Values(v.Held)))
+	return st
 }
 
 // RetryOf is the retry of a step, or nil.

@@ -126,6 +126,7 @@ var (
 	AllHeldFirst     = says("all-held-first", "everything is held since `undo --all`; use `homenode resume --all` first")
 	AllHeldResumeAll = says("all-held-resume-all", "everything is held since `undo --all`; use `homenode resume --all`")
 	NotHeld          = says("not-held", "{} is not held")
+	RunsAlready      = says("runs-already", "{} runs already; give the new workload another name")
 	NotMoved         = says("not-moved", "{} is not moved: {}")
 	NoMove           = says("no-move", "{}: no move is under way or waiting")
 	PartitionEmpty   = says("partition-empty", "partition: empty")

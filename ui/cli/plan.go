@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/place/replay"
 	"github.com/homenode/homenode/core/plan"
@@ -206,48 +207,20 @@ func anyRefused(results []planned) bool {
 
 // planDocument is where the workloads of a specification would go.
 type planDocument struct {
-	Schema     string          `json:"schema"`
-	Placements []planPlacement `json:"placements"` // placements after the last decision
-	Decisions  []plan.Decision `json:"decisions"`  // decisions, in the order of the workloads
-}
-
-type planPlacement struct {
-	Workload  workload.ID      `json:"workload"`                // ID of the workload
-	Class     workload.Class   `json:"class"`                   // class: what it is promised
-	Home      topology.NodeSet `json:"home"`                    // home nodes
-	CPUs      topology.CPUSet  `json:"cpus"`                    // CPUs that it may use
-	Pins      []topology.CPUID `json:"pins,omitempty"`          // CPU of each vCPU, in the order of the vCPUs; dedicated work only
-	Idle      topology.CPUSet  `json:"idle"`                    // SMT siblings that are kept idle beside it
-	Bound     bool             `json:"bound"`                   // whether memory is bound to the home
-	HugePage  topology.KiB     `json:"huge_page_kib,omitempty"` // size of its huge pages, KiB; absent for ordinary pages
-	MemoryKiB []planMemory     `json:"memory"`                  // memory that is booked, by node
-}
-
-type planMemory struct {
-	Node topology.NodeID `json:"node"` // node ID of the kernel
-	KiB  topology.KiB    `json:"kib"`  // memory on that node, KiB
+	Schema     string              `json:"schema"`
+	Placements []api.PlanPlacement `json:"placements"` // placements after the last decision
+	Decisions  []plan.Decision     `json:"decisions"`  // decisions, in the order of the workloads
 }
 
 func planJSON(results []planned, l *place.Ledger) planDocument {
-	doc := planDocument{Schema: "homenode-plan/2", Placements: []planPlacement{}}
+	doc := planDocument{Schema: "homenode-plan/2", Placements: []api.PlanPlacement{}}
 	for _, p := range l.Placements() {
-		doc.Placements = append(doc.Placements, placementJSON(&p))
+		doc.Placements = append(doc.Placements, api.Planned(&p))
 	}
 	for i := range results {
 		doc.Decisions = append(doc.Decisions, results[i].result.Decision)
 	}
 	return doc
-}
-
-func placementJSON(p *plan.Placement) planPlacement {
-	w := planPlacement{
-		Workload: p.Workload, Class: p.Class, Home: p.Home, CPUs: p.CPUs, Pins: p.Pins, Idle: p.Idle,
-		Bound: p.Bound, HugePage: p.HugePage, MemoryKiB: []planMemory{},
-	}
-	for _, m := range p.Memory {
-		w.MemoryKiB = append(w.MemoryKiB, planMemory{m.Node, m.KiB})
-	}
-	return w
 }
 
 func printPlans(e *Env, results []planned) error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -157,89 +158,25 @@ func admittedAll(all []admission) bool {
 }
 
 type repackDocument struct {
-	Schema     string          `json:"schema"`     // homenode-repack/2
-	Workloads  []repackAnswer  `json:"workloads"`  // answers, one for each workload that was asked about
-	Placements []planPlacement `json:"placements"` // placements when all moves are done
-}
-
-type repackAnswer struct {
-	Workload workload.ID       `json:"workload"`         // ID of the workload
-	Outcome  string            `json:"outcome"`          // answer: fits, moves or refused
-	Place    *planPlacement    `json:"place"`            // where it would go; null when refused
-	Moves    []repackMove      `json:"moves"`            // moves of other workloads, in the order to make them
-	MovedKiB topology.KiB      `json:"moved_kib"`        // memory that all moves take along, KiB
-	AtLeast  int               `json:"at_least"`         // proven lower bound of the number of moves
-	Tried    bool              `json:"tried"`            // whether all plans with fewer moves were tried that keep each moved workload on one node
-	CutOff   bool              `json:"cut_off"`          // whether the search ended at its limit
-	Steps    int               `json:"steps"`            // steps of the search
-	Worse    []place.Worsening `json:"worse"`            // workloads that fare worse afterwards
-	Reasons  []words.Reason    `json:"reasons"`          // reasons, the weightiest first
-	Decision plan.Decision     `json:"decision"`         // decision on the workload itself
-	Nearer   *repackAnswer     `json:"nearer,omitempty"` // the answer with moves that bring it nearer to its memory; absent without such
-}
-
-type repackMove struct {
-	Workload  workload.ID    `json:"workload"`      // ID of the workload that moves
-	From      planPlacement  `json:"from"`          // where it is
-	To        planPlacement  `json:"to"`            // where it would be
-	MovedKiB  topology.KiB   `json:"moved_kib"`     // memory that it takes along, KiB
-	Temporary bool           `json:"temporary"`     // whether it moves again later in this plan
-	Before    float64        `json:"access_before"` // mean cost of its accesses before, where all local is 1
-	After     float64        `json:"access_after"`  // mean cost of its accesses afterwards, where all local is 1
-	Reasons   []words.Reason `json:"reasons"`       // reasons, the weightiest first
+	Schema     string              `json:"schema"`     // homenode-repack/2
+	Workloads  []api.RepackAnswer  `json:"workloads"`  // answers, one for each workload that was asked about
+	Placements []api.PlanPlacement `json:"placements"` // placements when all moves are done
 }
 
 func repackJSON(all []admission, l *place.Ledger) repackDocument {
-	doc := repackDocument{Schema: "homenode-repack/2", Workloads: []repackAnswer{}, Placements: []planPlacement{}}
+	doc := repackDocument{Schema: "homenode-repack/2", Workloads: []api.RepackAnswer{}, Placements: []api.PlanPlacement{}}
 	for i := range all {
-		w := answerJSON(all[i].spec.ID, &all[i].best)
+		w := api.Repacked(all[i].spec.ID, &all[i].best)
 		if n := all[i].nearer; n != nil {
-			x := answerJSON(all[i].spec.ID, n)
+			x := api.Repacked(all[i].spec.ID, n)
 			w.Nearer = &x
 		}
 		doc.Workloads = append(doc.Workloads, w)
 	}
 	for _, p := range l.Placements() {
-		doc.Placements = append(doc.Placements, placementJSON(&p))
+		doc.Placements = append(doc.Placements, api.Planned(&p))
 	}
 	return doc
-}
-
-func answerJSON(id workload.ID, r *place.Repacking) repackAnswer {
-	a := repackAnswer{
-		Workload: id, Outcome: outcome(r), Moves: movesJSON(r.Moves), MovedKiB: r.KiB, AtLeast: r.AtLeast, Tried: r.Whole, CutOff: r.CutOff, Steps: r.Steps,
-		Worse: r.Worse, Reasons: r.Reasons, Decision: r.Result.Decision,
-	}
-	if a.Worse == nil {
-		a.Worse = []place.Worsening{}
-	}
-	if r.Admitted() {
-		p := placementJSON(&r.Result.Placement)
-		a.Place = &p
-	}
-	return a
-}
-
-func movesJSON(moves []place.Move) []repackMove {
-	out := []repackMove{}
-	for i := range moves {
-		m := &moves[i]
-		out = append(out, repackMove{
-			Workload: m.Workload, From: placementJSON(&m.From), To: placementJSON(&m.To), MovedKiB: m.KiB, Temporary: m.Temporary,
-			Before: m.Before, After: m.After, Reasons: m.Reasons,
-		})
-	}
-	return out
-}
-
-func outcome(r *place.Repacking) string {
-	switch {
-	case !r.Admitted():
-		return "refused"
-	case len(r.Moves) == 0:
-		return "fits"
-	}
-	return "moves"
 }
 
 func printAdmissions(e *Env, all []admission) error {
@@ -265,7 +202,7 @@ func printAdmissions(e *Env, all []admission) error {
 }
 
 func printRepacking(w io.Writer, p view.Paint, r *place.Repacking) {
-	switch outcome(r) {
+	switch api.RepackOutcome(r) {
 	case "refused":
 		fmt.Fprintf(w, "  %s\n", p.Warn("refused, with moves as without"))
 	case "fits":
@@ -308,17 +245,17 @@ func printWorse(w io.Writer, p view.Paint, worse []place.Worsening) {
 }
 
 type restoreDocument struct {
-	Schema     string            `json:"schema"`     // homenode-restore/2
-	Remote     []restoreRemote   `json:"remote"`     // workloads off their memory, the farthest first
-	Moves      []repackMove      `json:"moves"`      // moves, in the order to make them
-	MovedKiB   topology.KiB      `json:"moved_kib"`  // memory that all moves take along, KiB
-	Gain       float64           `json:"gain"`       // what all moves gain: vCPUs times local accesses saved for each access
-	Most       float64           `json:"most"`       // proven upper bound of what can be gained, in the unit of gain
-	CutOff     bool              `json:"cut_off"`    // whether the search ended at its limit
-	Steps      int               `json:"steps"`      // steps of the search
-	Worse      []place.Worsening `json:"worse"`      // workloads that fare worse afterwards
-	Reasons    []words.Reason    `json:"reasons"`    // reasons, the weightiest first
-	Placements []planPlacement   `json:"placements"` // placements when all moves are done
+	Schema     string              `json:"schema"`     // homenode-restore/2
+	Remote     []restoreRemote     `json:"remote"`     // workloads off their memory, the farthest first
+	Moves      []api.RepackMove    `json:"moves"`      // moves, in the order to make them
+	MovedKiB   topology.KiB        `json:"moved_kib"`  // memory that all moves take along, KiB
+	Gain       float64             `json:"gain"`       // what all moves gain: vCPUs times local accesses saved for each access
+	Most       float64             `json:"most"`       // proven upper bound of what can be gained, in the unit of gain
+	CutOff     bool                `json:"cut_off"`    // whether the search ended at its limit
+	Steps      int                 `json:"steps"`      // steps of the search
+	Worse      []place.Worsening   `json:"worse"`      // workloads that fare worse afterwards
+	Reasons    []words.Reason      `json:"reasons"`    // reasons, the weightiest first
+	Placements []api.PlanPlacement `json:"placements"` // placements when all moves are done
 }
 
 type restoreRemote struct {
@@ -343,8 +280,8 @@ func restore(l *place.Ledger, running []place.Runner, o *repackOptions) place.Re
 
 func restoreJSON(r *place.Restoring, l *place.Ledger) restoreDocument {
 	doc := restoreDocument{
-		Schema: "homenode-restore/2", Remote: []restoreRemote{}, Moves: movesJSON(r.Moves), MovedKiB: r.KiB, Gain: r.Gain, Most: r.Most,
-		CutOff: r.CutOff, Steps: r.Steps, Worse: r.Worse, Reasons: r.Reasons, Placements: []planPlacement{},
+		Schema: "homenode-restore/2", Remote: []restoreRemote{}, Moves: api.RepackMoves(r.Moves), MovedKiB: r.KiB, Gain: r.Gain, Most: r.Most,
+		CutOff: r.CutOff, Steps: r.Steps, Worse: r.Worse, Reasons: r.Reasons, Placements: []api.PlanPlacement{},
 	}
 	if doc.Worse == nil {
 		doc.Worse = []place.Worsening{}
@@ -353,7 +290,7 @@ func restoreJSON(r *place.Restoring, l *place.Ledger) restoreDocument {
 		doc.Remote = append(doc.Remote, restoreRemote(x))
 	}
 	for _, p := range l.Placements() {
-		doc.Placements = append(doc.Placements, placementJSON(&p))
+		doc.Placements = append(doc.Placements, api.Planned(&p))
 	}
 	return doc
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -13,20 +14,43 @@ import (
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/core/workload/specfile"
 )
 
-// runner is a running workload: what it wants, where it is, and whether it may move.
-type runner struct {
-	Where string // position in the file, such as "line 3"
-	Spec  workload.Spec
-	At    *location // nil: where the engine would put it
-	Stay  string    // why it must not move
+// maxSpec bounds a file of workloads: some ten thousand of them.
+const maxSpec = 1 << 20
+
+// readSpecs reads workloads as people write them, YAML or JSON, one or a list.
+// An error is one line with the file, the position and what to give instead.
+func readSpecs(e *Env, name string) ([]workload.Spec, error) {
+	text, err := readInput(e, name, maxSpec)
+	if err != nil {
+		return nil, err
+	}
+	specs, err := specfile.Parse(text)
+	if err != nil {
+		return nil, usageErrorf("%s: %w", inputName(name), err)
+	}
+	return specs, nil
 }
 
-// location is where a workload is.
-type location struct {
-	CPUs   topology.CPUSet          `yaml:"cpus"`
-	Memory map[topology.NodeID]size `yaml:"memory"` // nil: its whole memory on the node of its CPUs
+// inputName is a file as errors call it.
+func inputName(name string) string {
+	if name == "-" {
+		return "standard input"
+	}
+	return name
+}
+
+// readInput reads a file of at most so many bytes.
+func readInput(e *Env, name string, most int64) ([]byte, error) {
+	return fromFile(e, name, func(in io.Reader) ([]byte, error) {
+		text, err := io.ReadAll(io.LimitReader(in, most+1))
+		if err == nil && int64(len(text)) > most {
+			err = fmt.Errorf("larger than %s", words.Bytes(most))
+		}
+		return text, err
+	})
 }
 
 // readRunning reads a file of running workloads. Those that do not say where
@@ -36,7 +60,7 @@ func readRunning(e *Env, name string, st plan.State) (*place.Ledger, []place.Run
 	if err != nil {
 		return nil, nil, err
 	}
-	all, err := parseRunning(text)
+	all, err := specfile.ParseRunning(text)
 	if err != nil {
 		return nil, nil, usageErrorf("%s: %w", inputName(name), err)
 	}
@@ -46,7 +70,7 @@ func readRunning(e *Env, name string, st plan.State) (*place.Ledger, []place.Run
 		if all[i].At == nil {
 			continue
 		}
-		p, err := all[i].At.placement(st.Host, all[i].Spec)
+		p, err := placementAt(all[i].At, st.Host, all[i].Spec)
 		if err != nil {
 			return nil, nil, usageErrorf("%s: %s: workload %q: %w", inputName(name), all[i].Where, all[i].Spec.Name, err)
 		}
@@ -71,8 +95,8 @@ func readRunning(e *Env, name string, st plan.State) (*place.Ledger, []place.Run
 	return l, out, nil
 }
 
-// placement is where a running workload is, as the ledger holds it.
-func (s *location) placement(h *topology.Host, spec workload.Spec) (plan.Placement, error) {
+// placementAt is where a running workload is, as the ledger holds it.
+func placementAt(s *specfile.Location, h *topology.Host, spec workload.Spec) (plan.Placement, error) {
 	p := plan.Placement{
 		Workload: spec.ID, Class: spec.Class, Importance: spec.Importance, VCPUs: spec.CPUs, Asked: spec.Memory, HugePage: spec.HugePage, Bandwidth: spec.Bandwidth,
 	}

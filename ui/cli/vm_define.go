@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -85,7 +86,7 @@ Exit status 1 means that the guest does not fit; the line says why.`,
 				return usageErrorf("%w", err)
 			}
 			if asJSON {
-				doc := defined{"homenode-vm-define/2", order.Name, order.Flavor.Name, !dryRun, placementJSON(&home.Placement), d.Reasons, string(xml)}
+				doc := defined{"homenode-vm-define/2", order.Name, order.Flavor.Name, !dryRun, api.Planned(&home.Placement), d.Reasons, string(xml)}
 				if !dryRun {
 					if err := define(c, e, s, order, &home, xml); err != nil {
 						return err
@@ -135,13 +136,13 @@ func define(c *cobra.Command, e *Env, s *existing, o *guest.Order, home *guest.H
 
 // defined is a guest that was, or with --dry-run would be, made known to libvirt.
 type defined struct {
-	Schema    string         `json:"schema"`
-	Name      string         `json:"name"`      // name of the guest
-	Flavor    string         `json:"flavor"`    // name of the flavor
-	Defined   bool           `json:"defined"`   // whether libvirt has it now; false with --dry-run
-	Placement planPlacement  `json:"placement"` // where the guest is placed
-	Reasons   []words.Reason `json:"reasons"`   // reasons, the weightiest first
-	XML       string         `json:"xml"`       // definition for libvirt (domain XML)
+	Schema    string            `json:"schema"`
+	Name      string            `json:"name"`      // name of the guest
+	Flavor    string            `json:"flavor"`    // name of the flavor
+	Defined   bool              `json:"defined"`   // whether libvirt has it now; false with --dry-run
+	Placement api.PlanPlacement `json:"placement"` // where the guest is placed
+	Reasons   []words.Reason    `json:"reasons"`   // reasons, the weightiest first
+	XML       string            `json:"xml"`       // definition for libvirt (domain XML)
 }
 
 // clear makes floating guests leave the CPUs of a home before somebody comes to

@@ -1,10 +1,9 @@
-package cli
+package specfile
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"math/bits"
 	"reflect"
 	"slices"
@@ -17,52 +16,29 @@ import (
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/topology/strict"
-	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
-const (
-	// maxSpec bounds a file of workloads: some ten thousand of them.
-	maxSpec = 1 << 20
+// maxName bounds a workload's name; a cgroup's is at most 255 bytes (NAME_MAX).
+const maxName = 255
 
-	// maxName bounds a workload's name; a cgroup's is at most 255 bytes (NAME_MAX).
-	maxName = 255
-)
-
-// readSpecs reads workloads as people write them, YAML or JSON, one or a list.
-// An error is one line with the file, the position and what to give instead.
-func readSpecs(e *Env, name string) ([]workload.Spec, error) {
-	text, err := readInput(e, name, maxSpec)
-	if err != nil {
-		return nil, err
-	}
-	specs, err := parseSpecs(text)
-	if err != nil {
-		return nil, usageErrorf("%s: %w", inputName(name), err)
-	}
-	return specs, nil
+// Runner is a running workload: what it wants, where it is, and whether it may move.
+type Runner struct {
+	Where string // position in the file, such as "line 3"
+	Spec  workload.Spec
+	At    *Location // nil: where the engine would put it
+	Stay  string    // why it must not move
 }
 
-// inputName is a file as errors call it.
-func inputName(name string) string {
-	if name == "-" {
-		return "standard input"
-	}
-	return name
+// Location is where a workload is.
+type Location struct {
+	CPUs   topology.CPUSet          `yaml:"cpus"`
+	Memory map[topology.NodeID]Size `yaml:"memory"` // nil: its whole memory on the node of its CPUs
 }
 
-// readInput reads a file of at most so many bytes.
-func readInput(e *Env, name string, most int64) ([]byte, error) {
-	return fromFile(e, name, func(in io.Reader) ([]byte, error) {
-		text, err := io.ReadAll(io.LimitReader(in, most+1))
-		if err == nil && int64(len(text)) > most {
-			err = fmt.Errorf("larger than %s", words.Bytes(most))
-		}
-		return text, err
-	})
-}
-
-func parseSpecs(text []byte) ([]workload.Spec, error) {
+// Parse reads workloads, YAML or JSON, one or a list. An error is one line with the position
+// and what to give instead.
+func Parse(text []byte) ([]workload.Spec, error) {
 	r := specReader{at: map[string]int{}}
 	if err := r.read(text); err != nil {
 		return nil, err
@@ -77,9 +53,9 @@ func parseSpecs(text []byte) ([]workload.Spec, error) {
 	return specs, nil
 }
 
-// parseRunning reads running workloads: specs that may say where they are, and why
+// ParseRunning reads running workloads: specs that may say where they are, and why
 // they must stay.
-func parseRunning(text []byte) ([]runner, error) {
+func ParseRunning(text []byte) ([]Runner, error) {
 	r := specReader{at: map[string]int{}, running: true}
 	err := r.read(text)
 	return r.runners, err
@@ -91,8 +67,8 @@ type specText struct {
 	Class      workload.Class     `yaml:"class"`
 	Importance *int               `yaml:"importance"`
 	CPUs       int                `yaml:"cpus"`
-	Memory     size               `yaml:"memory"`
-	HugePage   size               `yaml:"huge_page"`
+	Memory     Size               `yaml:"memory"`
+	HugePage   Size               `yaml:"huge_page"`
 	SMT        workload.SMTPolicy `yaml:"smt"`
 	Near       peers              `yaml:"near"`
 	Nodes      topology.NodeSet   `yaml:"nodes"`
@@ -101,28 +77,28 @@ type specText struct {
 	Bandwidth  int64              `yaml:"bandwidth"`
 
 	// Of running ones only.
-	At   *location `yaml:"at"`
+	At   *Location `yaml:"at"`
 	Stay string    `yaml:"stay"`
 }
 
 var specWants = strict.Wants{
-	reflect.TypeFor[size]():                     "a number with a unit, such as 16GiB",
-	reflect.TypeFor[map[topology.NodeID]size](): "sizes by node, such as {0: 8GiB}",
+	reflect.TypeFor[Size]():                     "a number with a unit, such as 16GiB",
+	reflect.TypeFor[map[topology.NodeID]Size](): "sizes by node, such as {0: 8GiB}",
 	reflect.TypeFor[topology.NodeSet]():         "a list such as 0-1,4",
 	reflect.TypeFor[topology.CPUSet]():          "a list such as 0-3,8",
 	reflect.TypeFor[peers]():                    "a device or a workload, or a list of them, each a name or {name: eth0, weight: 2} with a weight above 0, at most 100",
 }
 
-// size is memory as people write it.
-type size topology.KiB
+// Size is memory as people write it, in KiB.
+type Size topology.KiB
 
 // UnmarshalText reads a size.
-func (s *size) UnmarshalText(text []byte) error {
+func (s *Size) UnmarshalText(text []byte) error {
 	n, err := workload.ParseSize(string(text))
 	if len(text) == 0 {
 		err = errors.New("empty")
 	}
-	*s = size(n)
+	*s = Size(n)
 	return err
 }
 
@@ -162,7 +138,7 @@ func (p *peers) UnmarshalYAML(n ast.Node) error {
 // specReader turns text into workloads; the first error wins.
 type specReader struct {
 	running bool // they may say where they are
-	runners []runner
+	runners []Runner
 	near    []peers        // of each
 	at      map[string]int // name → index in runners
 	err     error
@@ -252,7 +228,7 @@ func (r *specReader) workload(i int, t *specText, lines strict.Lines) {
 		fail("", "at and stay are for workloads that run; leave them out")
 	}
 	r.near = append(r.near, t.Near)
-	r.runners = append(r.runners, runner{Where: lines.Of(""), At: t.At, Stay: t.Stay, Spec: workload.Spec{
+	r.runners = append(r.runners, Runner{Where: lines.Of(""), At: t.At, Stay: t.Stay, Spec: workload.Spec{
 		ID: workload.ID(t.Name), Name: t.Name, Class: class, Importance: importance, CPUs: t.CPUs, Memory: topology.KiB(t.Memory),
 		HugePage: topology.KiB(t.HugePage), SMT: t.SMT, Nodes: t.Nodes, MaxNodes: t.MaxNodes, Even: t.Even, Bandwidth: t.Bandwidth, Given: true,
 	}})
