@@ -1,7 +1,7 @@
-// Package sim is a simulator of hosts and workloads. It drives the real daemon
-// loop, daemon.New and Tick, through an Observer, a Driver, a Store and a Clock
-// of its own, and runs simple reference policies on the same machine for
-// comparison. Same options and same seed give the same result, byte for byte.
+// Package sim is a simulator of hosts and workloads. It drives control.Next, which
+// decides for the daemon, and runs simple reference policies on the same machine for
+// comparison. Same options and same seed give the same result, byte for byte. A House
+// is such a machine that goes by a clock, for a real daemon to look after.
 //
 // Words: a machine is a simulated host; a job is a workload on it, with its
 // threads and its memory by node; an event is an arrival, a departure or a

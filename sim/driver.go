@@ -11,8 +11,11 @@ import (
 )
 
 // target is the job that a step means, or an error that it is gone.
-func (h *homenode) target(s *plan.Step) (*job, error) {
-	j := h.m.byID[s.Workload]
+func (m *machine) target(s *plan.Step) (*job, error) {
+	j := m.byID[s.Workload]
+	if j == nil { // what a source claims has another name
+		j = m.byID[workload.ID(s.Target.Cgroup)]
+	}
 	if j == nil {
 		return nil, errLost(string(s.Workload))
 	}
@@ -28,9 +31,9 @@ func (h *homenode) target(s *plan.Step) (*job, error) {
 func settingOf(j *job, kind plan.StepKind) (plan.Setting, bool) {
 	switch {
 	case kind == plan.SetMems:
-		return plan.Setting{Kind: plan.CgroupMems, Path: string(j.id), Value: j.mems.String()}, true
+		return plan.Setting{Kind: plan.CgroupMems, Path: string(j.id), Value: j.mems.String(), Object: j.inode()}, true
 	case kind == plan.SetCPUs && j.kind == workload.InCgroup:
-		return plan.Setting{Kind: plan.CgroupCPUs, Path: string(j.id), Value: j.cpus.String()}, true
+		return plan.Setting{Kind: plan.CgroupCPUs, Path: string(j.id), Value: j.cpus.String(), Object: j.inode()}, true
 	case kind == plan.SetCPUs:
 		return plan.Setting{Kind: plan.Affinity, Path: j.affinity(), Value: j.cpus.String()}, true
 	}
@@ -39,7 +42,7 @@ func settingOf(j *job, kind plan.StepKind) (plan.Setting, bool) {
 
 // Changes implements driver.
 func (h *homenode) Changes(_ context.Context, s plan.Step) ([]plan.Change, error) {
-	j, err := h.target(&s)
+	j, err := h.m.target(&s)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +54,7 @@ func (h *homenode) Changes(_ context.Context, s plan.Step) ([]plan.Change, error
 
 // Apply implements driver.
 func (h *homenode) Apply(ctx context.Context, s plan.Step, progress func(plan.Move)) error {
-	j, err := h.target(&s)
+	j, err := h.m.target(&s)
 	if err != nil {
 		return err
 	}
@@ -60,52 +63,55 @@ func (h *homenode) Apply(ctx context.Context, s plan.Step, progress func(plan.Mo
 			h.wrong = append(h.wrong, fmt.Sprintf("%s of %s is changed from %q without a journal entry", setting.Kind, setting.Path, setting.Value))
 		}
 	}
+	if s.Kind == plan.MovePages {
+		return h.move(ctx, j, &s, progress)
+	}
+	moved, err := h.m.set(j, &s, h.period)
+	h.count.MovedBytes += int64(moved) << 10
+	if err == nil {
+		h.count.Steps++
+	}
+	return err
+}
+
+// set carries out a step that changes a setting, and says how much memory the kernel moved
+// for it at once.
+func (m *machine) set(j *job, s *plan.Step, period time.Duration) (moved topology.KiB, err error) {
 	switch s.Kind {
 	case plan.SetCPUs:
 		cpus, err := topology.ParseCPUSet(s.To)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		if cpus.Empty() || !cpus.SubsetOf(h.m.host.Online) {
-			return fmt.Errorf("CPU set %q: not CPUs that are online", s.To)
+		if cpus.Empty() || !cpus.SubsetOf(m.host.Online) {
+			return 0, fmt.Errorf("CPU set %q: not CPUs that are online", s.To)
 		}
-		h.m.setCPUs(j, cpus, j.demand.Class == workload.Dedicated)
-		h.count.Steps++
-		return nil
+		m.setCPUs(j, cpus, j.demand.Class == workload.Dedicated)
+		return 0, nil
 	case plan.SetMems:
 		mems, err := topology.ParseNodeSet(s.To)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		j.mems = mems
-		h.count.Steps++
-		return h.migrate(j)
-	case plan.MovePages:
-		return h.move(ctx, j, &s, progress)
+		return m.migrate(j, period), nil
 	}
-	return fmt.Errorf("unknown step %q", s.Kind)
+	return 0, fmt.Errorf("unknown step %q", s.Kind)
 }
 
 // migrate is what the kernel does when cpuset.mems changes: it moves what lies
 // outside at once, as far as there is room.
-func (h *homenode) migrate(j *job) error {
+func (m *machine) migrate(j *job, period time.Duration) (moved topology.KiB) {
 	for i := range j.mem {
-		if !j.mems.Has(h.m.host.Nodes[i].ID) {
+		if !j.mems.Has(m.host.Nodes[i].ID) {
 			for to := range j.mem {
-				if j.mems.Has(h.m.host.Nodes[to].ID) {
-					h.carry(j, i, to, j.mem[i])
+				if j.mems.Has(m.host.Nodes[to].ID) {
+					moved += m.carry(j, i, to, j.mem[i], period)
 				}
 			}
 		}
 	}
-	return nil
-}
-
-// carry moves up to kib of a job's memory between nodes and says how much.
-func (h *homenode) carry(j *job, from, to int, kib topology.KiB) topology.KiB {
-	kib = h.m.carry(j, from, to, kib, h.period)
-	h.count.MovedBytes += int64(kib) << 10
-	return kib
+	return moved
 }
 
 // moveStep is how long a page move goes on between two looks at whether its job
@@ -123,7 +129,7 @@ func (h *homenode) move(ctx context.Context, j *job, s *plan.Step, progress func
 	done := plan.Move{}
 	for {
 		kib := topology.KiB(h.pace>>10) * topology.KiB(moveStep/time.Second)
-		if left := h.offHome(j, home); left < kib {
+		if left := h.m.offHome(j, home); left < kib {
 			kib = left
 		}
 		if kib == 0 {
@@ -139,19 +145,20 @@ func (h *homenode) move(ctx context.Context, j *job, s *plan.Step, progress func
 		if h.m.byID[j.id] != j {
 			return errLost(string(j.id))
 		}
-		moved := h.moveSome(j, home, s.Shares, kib)
+		moved := h.m.moveSome(j, home, s.Shares, kib, h.period)
+		h.count.MovedBytes += int64(moved) << 10
 		done.Moved += int64(moved) << 10
 		progress(done)
-		if moved == 0 && h.offHome(j, home) > 0 {
+		if moved == 0 && h.m.offHome(j, home) > 0 {
 			return fmt.Errorf("node %s is full", home)
 		}
 	}
 }
 
-func (h *homenode) offHome(j *job, home topology.NodeSet) topology.KiB {
+func (m *machine) offHome(j *job, home topology.NodeSet) topology.KiB {
 	var sum topology.KiB
 	for i, kib := range j.mem {
-		if !home.Has(h.m.host.Nodes[i].ID) {
+		if !home.Has(m.host.Nodes[i].ID) {
 			sum += kib
 		}
 	}
@@ -159,17 +166,17 @@ func (h *homenode) offHome(j *job, home topology.NodeSet) topology.KiB {
 }
 
 // moveSome moves kib to the home nodes that are most short of their share.
-func (h *homenode) moveSome(j *job, home topology.NodeSet, shares []workload.NodeMemory, kib topology.KiB) topology.KiB {
+func (m *machine) moveSome(j *job, home topology.NodeSet, shares []workload.NodeMemory, kib topology.KiB, period time.Duration) topology.KiB {
 	var moved topology.KiB
 	for from := range j.mem {
-		if home.Has(h.m.host.Nodes[from].ID) {
+		if home.Has(m.host.Nodes[from].ID) {
 			continue
 		}
 		for range j.mem {
 			to, lacks := -1, topology.KiB(0)
 			for _, s := range shares {
-				i := h.m.index[s.Node]
-				if lack := s.KiB - j.mem[i]; h.m.free[i] > 0 && (to < 0 || lack > lacks) {
+				i := m.index[s.Node]
+				if lack := s.KiB - j.mem[i]; m.free[i] > 0 && (to < 0 || lack > lacks) {
 					to, lacks = i, lack
 				}
 			}
@@ -180,30 +187,49 @@ func (h *homenode) moveSome(j *job, home topology.NodeSet, shares []workload.Nod
 			if lacks > 0 {
 				part = min(part, lacks)
 			}
-			moved += h.carry(j, from, to, part)
+			moved += m.carry(j, from, to, part, period)
 		}
 	}
 	return moved
 }
 
 // Read implements driver.
-func (h *homenode) Read(e plan.Entry) (plan.Setting, error) {
+func (h *homenode) Read(e plan.Entry) (plan.Setting, error) { return h.m.read(&e) }
+
+// ofEntry is the job that an entry of the journal is about, or an error that it is gone.
+func (m *machine) ofEntry(e *plan.Entry) (*job, error) {
+	j := m.byID[e.Workload]
+	if j == nil {
+		j = m.byID[workload.ID(e.Path)]
+	}
+	if j == nil || e.Kind == plan.Affinity && e.Path != j.affinity() || e.Object != "" && e.Object != j.inode() {
+		return nil, errLost(e.Path)
+	}
+	return j, nil
+}
+
+func (m *machine) read(e *plan.Entry) (plan.Setting, error) {
 	now := plan.Setting{Kind: e.Kind, Path: e.Path}
-	j := h.m.byID[e.Workload]
-	if j == nil || e.Kind == plan.Affinity && e.Path != j.affinity() {
-		return now, errLost(e.Path)
+	j, err := m.ofEntry(e)
+	if err != nil {
+		return now, err
 	}
 	if now.Value = j.cpus.String(); e.Kind == plan.CgroupMems {
 		now.Value = j.mems.String()
+	}
+	if e.Kind != plan.Affinity {
+		now.Object = j.inode()
 	}
 	return now, nil
 }
 
 // Restore implements driver.
-func (h *homenode) Restore(e plan.Entry) error {
-	j := h.m.byID[e.Workload]
-	if j == nil || e.Kind == plan.Affinity && e.Path != j.affinity() {
-		return errLost(e.Path)
+func (h *homenode) Restore(e plan.Entry) error { return h.m.restore(&e) }
+
+func (m *machine) restore(e *plan.Entry) error {
+	j, err := m.ofEntry(e)
+	if err != nil {
+		return err
 	}
 	if e.Kind == plan.CgroupMems {
 		mems, err := topology.ParseNodeSet(e.Old)
@@ -214,6 +240,6 @@ func (h *homenode) Restore(e plan.Entry) error {
 	if err != nil {
 		return err
 	}
-	h.m.setCPUs(j, cpus, false)
+	m.setCPUs(j, cpus, false)
 	return nil
 }

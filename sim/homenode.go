@@ -94,8 +94,11 @@ type task struct {
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func newHomenode(m *machine, o *Options, t *Trace, count *Score) *homenode {
-	h := &homenode{m: m, policy: t.Policy, period: o.Period, rules: rulesFor(t.Events), counters: t.Counters,
+	h := &homenode{m: m, policy: t.Policy, period: o.Period, rules: t.Rules, counters: t.Counters,
 		admitted: map[workload.ID]control.Admission{}, count: count, moves: map[uint64]context.CancelFunc{}, replies: map[uint64]control.Reply{}}
+	if h.rules == nil {
+		h.rules = rulesFor(t.Events)
+	}
 	h.driver = h
 	h.look = func(s workload.Snapshot) workload.Snapshot { return s }
 	if o.breakHomenode != nil {
@@ -120,13 +123,19 @@ const movePace = 256 << 20
 func (h *homenode) begin(ctx context.Context) error {
 	h.pace = movePace
 	sortPlacements(h.before)
-	settings := control.Settings{Enforce: true, Policy: h.policy, Rules: h.rules, Balance: balance.DefaultSettings(),
-		Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: h.pace}, Interrupts: control.InterruptsOff}
+	settings := settingsFor(h.policy, h.rules, h.pace)
 	settings.Balance.Enabled = !h.still
 	h.state = control.New(settings, control.Saved{Placements: h.before, Admissions: h.admitted})
 	h.written = true
 	h.turn(ctx, control.Input{Started: &control.Started{Version: "simulated", Period: h.period}})
 	return h.tick(ctx)
+}
+
+// settingsFor is the configuration of a daemon that acts; pace is the bandwidth of page moves,
+// bytes/s.
+func settingsFor(policy plan.Policy, rules []workload.Rule, pace int64) control.Settings {
+	return control.Settings{Enforce: true, Policy: policy, Rules: rules, Balance: balance.DefaultSettings(),
+		Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: pace}, Interrupts: control.InterruptsOff}
 }
 
 // turn gives an input to control.Next and does what follows, until only page moves are
@@ -363,22 +372,24 @@ func (h *homenode) hear(e plan.Event) {
 func (h *homenode) now() time.Time { return epoch.Add(h.m.now) }
 
 // snapshot is what an observer would see.
-func (h *homenode) snapshot() workload.Snapshot {
-	host := *h.m.host
+func (h *homenode) snapshot() workload.Snapshot { return h.look(h.m.snapshot(h.period, h.counters)) }
+
+func (m *machine) snapshot(period time.Duration, counters bool) workload.Snapshot {
+	host := *m.host
 	host.Nodes = append([]topology.Node(nil), host.Nodes...)
 	for i := range host.Nodes {
 		if host.Nodes[i].Memory >= 0 {
-			host.Nodes[i].Free = h.m.free[i]
+			host.Nodes[i].Free = m.free[i]
 		}
 	}
-	s := workload.Snapshot{Host: &host, Observations: make([]workload.Observation, len(h.m.jobs))}
-	for i, j := range h.m.jobs {
-		s.Observations[i] = h.m.observation(j, h.period)
-		if h.counters {
+	s := workload.Snapshot{Host: &host, Observations: make([]workload.Observation, len(m.jobs))}
+	for i, j := range m.jobs {
+		s.Observations[i] = m.observation(j, period)
+		if counters {
 			s.Observations[i].Bandwidth = int64(float64(j.demand.Bandwidth) * j.demand.Busy * j.served)
 		}
 	}
-	return h.look(s)
+	return s
 }
 
 // never is when a task that has not begun is due: not before it is resumed.

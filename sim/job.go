@@ -2,6 +2,8 @@ package sim
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/homenode/homenode/core/topology"
@@ -52,15 +54,25 @@ func (j *job) resident() topology.KiB {
 // affinity is the path of a process's setting in the journal.
 func (j *job) affinity() string { return fmt.Sprintf("%d@%d", j.process.PID, j.process.Start) }
 
+// inode is that of its cgroup, where that may be made anew under the same path; else "".
+func (j *job) inode() string {
+	if j.demand.Cgroup == "" {
+		return ""
+	}
+	return strconv.FormatUint(j.process.Start, 10)
+}
+
 // observation is what the daemon sees of it.
 func (m *machine) observation(j *job, window time.Duration) workload.Observation {
+	name, _, _ := strings.Cut(j.name, "#") // of several processes
 	o := workload.Observation{
-		ID: j.id, Name: j.name, Kind: j.kind, Processes: []workload.Process{j.process}, Threads: j.demand.VCPUs,
+		ID: j.id, Name: name, Kind: j.kind, Processes: []workload.Process{j.process}, Threads: j.demand.VCPUs,
 		Window: min(window, m.now-j.began), CPUTime: j.ran, CPUUse: j.served * j.demand.Busy * float64(j.demand.VCPUs),
 		RanOnFrom: workload.PerThread, CPUs: j.cpus, Mems: j.mems, Pinned: j.demand.Pinned,
 	}
 	if j.kind == workload.InCgroup {
 		o.Cgroup = string(j.id)
+		o.CgroupID, _ = strconv.ParseUint(j.inode(), 10, 64)
 	} else {
 		o.Cgroup = "/user.slice"
 	}

@@ -271,6 +271,23 @@ func (m *machine) take(j *job, i int, kib topology.KiB) topology.KiB {
 	return kib
 }
 
+// lay puts a job's memory on some nodes in equal parts, as far as there is room; empty leaves it
+// where it is.
+func (m *machine) lay(j *job, on topology.NodeSet) {
+	if on.Empty() {
+		return
+	}
+	have := j.resident()
+	m.shrink(j, have)
+	left := have
+	for i := range m.host.Nodes {
+		if on.Has(m.host.Nodes[i].ID) {
+			left -= m.take(j, i, have/topology.KiB(on.Len()))
+		}
+	}
+	m.grow(j, left)
+}
+
 // shrink takes memory away in proportion to where it lies.
 func (m *machine) shrink(j *job, kib topology.KiB) {
 	have := j.resident()

@@ -294,8 +294,8 @@ func (r *run) newJob(e *Event) *job {
 	h := r.m.host
 	j := &job{name: e.Name, demand: e.Demand, cpus: h.Online.Intersect(h.Allowed).Minus(r.o.Trace.Policy.Reserved),
 		mems: h.AllowedMems, process: r.nextProcess()}
-	j.kind, j.id = workload.InCgroup, workload.ID(folder(&e.Demand)+"/"+e.Name)
-	if e.Demand.Asks {
+	j.kind, j.id = workload.InCgroup, workload.ID(cmp.Or(e.Demand.Cgroup, folder(&e.Demand)+"/"+e.Name))
+	if e.Demand.Asks || e.Demand.Bare {
 		j.kind, j.id = workload.InProcess, workload.ID(fmt.Sprintf("pid:%d", j.process.PID))
 	}
 	return j
@@ -384,6 +384,7 @@ func (r *run) arrive(ctx context.Context, e *Event) error {
 		r.refused[e.Name] = e.Demand
 	default:
 		r.m.add(j)
+		r.m.lay(j, e.Demand.Lies)
 		r.jobs[e.Name] = j
 	}
 	r.checkLedger()

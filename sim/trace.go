@@ -37,6 +37,13 @@ type Demand struct {
 	Near       []string     // devices
 	Asks       bool         // it asks for a home before it starts (homenode run); otherwise it is found running
 	Pinned     bool         // it pins its threads itself
+
+	// Of what is found running, as a host has it; where these are empty its cgroup is named
+	// after its class.
+	Cgroup string           // of its own
+	Bare   bool             // a process without a cgroup of its own
+	Claim  workload.ID      // what a source calls it; "" is known to none
+	Lies   topology.NodeSet // where its memory lies when it is found; empty: where its threads are
 }
 
 // asked is the memory it says it needs.
@@ -60,8 +67,9 @@ type Trace struct {
 	Policy plan.Policy
 	Events []Event // rising by time
 
-	Counters bool          // the machine counts the memory traffic of each job
-	Until    time.Duration // it goes on for at least so long
+	Rules    []workload.Rule // of the daemon; nil follows from the events
+	Counters bool            // the machine counts the memory traffic of each job
+	Until    time.Duration   // it goes on for at least so long
 }
 
 // bandwidthPerCPU is the memory traffic of a busy CPU, MiB/s, where a trace does

@@ -82,8 +82,9 @@ type Env struct {
 	Self func() (workload.Process, error)
 	// Memory reads what numastat(8) tells.
 	Memory MemoryFigures
-	// Sim runs a simulation.
-	Sim Simulate
+	// Sim runs a simulation, Demo the daemon on a simulated host.
+	Sim  Simulate
+	Demo Demo
 	// Libvirt reaches guests.
 	Libvirt Libvirt
 	// Host prepares this machine for guests.
@@ -246,7 +247,7 @@ that do not fit, and says which; in a pipe it is whole.`,
 	root.AddCommand(
 		daemonCommand(e), statusCommand(e), statCommand(e), explainCommand(e), historyCommand(e),
 		undoCommand(e), resumeCommand(e), runCommand(e), moveCommand(e), versionCommand(e),
-		topologyCommand(e), gatherCommand(e), planCommand(e), probeCommand(e), doctorCommand(e), simCommand(e), replayCommand(e), vmCommand(e), hostCommand(e),
+		topologyCommand(e), gatherCommand(e), planCommand(e), probeCommand(e), doctorCommand(e), simCommand(e), demoCommand(e), replayCommand(e), vmCommand(e), hostCommand(e),
 	)
 	root.InitDefaultHelpCmd()
 	root.SetOut(view.Raw(e.Stdout)) // kept by the commands for scripts, which are not text for a terminal

@@ -186,6 +186,10 @@ func (s *screen) show(t testing.TB, columns int, env map[string]string, args []s
 	}
 	code = Main(context.Background(), &Env{Stdin: strings.NewReader(stdin), Stdout: to, Stderr: &e, Getenv: getenv, Root: s.tree, Version: "1.2.3", Libvirt: v, Host: &preparer{},
 		DefaultSocket: "/nonexistent/socket", DefaultState: "/var/lib/homenode", Sim: sim.Run,
+		Demo: func(_ context.Context, o DemoOptions) error {
+			o.Ready(DemoPlace{Socket: "/tmp/homenode-demo-1/socket", Page: "http://127.0.0.1:8080/"})
+			return nil
+		},
 		Local: func(context.Context, string) (api.Backend, func() error, error) {
 			return s, func() error { return nil }, nil
 		},
@@ -262,6 +266,8 @@ var screens = []struct{ name, args, stdin string }{
 	{"plan-admit", "plan --admit - --host machine.json", screenSpecs},
 	{"plan-restore", "plan --restore --running - --host machine.json", screenRunning},
 	{"sim", "sim --generate churn --events 60 --host machine.json --policy homenode,first-fit,none", ""},
+	{"demo", "demo", ""},
+	{"demo-wrong", "demo --nodes 100", ""},
 	{"vm-flavors", "vm flavors", ""},
 	{"vm-capacity", "vm capacity", ""},
 	{"vm-capacity-repack", "vm capacity --repack", ""},

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/daemon"
+	"github.com/homenode/homenode/daemon/memory"
+	"github.com/homenode/homenode/sim"
+	"github.com/homenode/homenode/ui/cli"
+)
+
+// fastClock goes so many times as fast as the time of this machine.
+type fastClock struct {
+	from  time.Time
+	speed float64
+}
+
+func (c fastClock) Now() time.Time {
+	return c.from.Add(time.Duration(float64(time.Since(c.from)) * c.speed))
+}
+
+func (c fastClock) After(d time.Duration) <-chan time.Time {
+	return time.After(time.Duration(float64(d) / c.speed))
+}
+
+// demoPeriod is the time between two looks of the daemon at a simulated host.
+const demoPeriod = time.Second
+
+// demo is `homenode demo`: the daemon's loop and API on a simulated host. All that it writes is
+// the socket, in a folder of its own that goes with it.
+func demo(ctx context.Context, o cli.DemoOptions) error {
+	clock := fastClock{time.Now(), o.Speed}
+	house, err := sim.NewHouse(o.Nodes, o.Seed, clock)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	dir, err := os.MkdirTemp("", "homenode-demo-")
+	if err != nil {
+		return cli.Forbidden(err)
+	}
+	defer os.RemoveAll(dir)
+	place := cli.DemoPlace{Socket: filepath.Join(dir, "socket")}
+	access := api.Access{Group: os.Getegid()}
+	l, err := api.Listen(place.Socket, access)
+	if err != nil {
+		return cli.Forbidden(err)
+	}
+	options := demoDaemon(house, clock)
+	// The page is served beside the socket from here on, and its link goes into place.
+	options.Ready = func() { go o.Ready(place) }
+	d, err := daemon.New(options)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	return serve(ctx, d, l, access)
+}
+
+// demoDaemon is a daemon that looks after a simulated host, and remembers nothing.
+func demoDaemon(house *sim.House, clock fastClock) daemon.Options {
+	return daemon.Options{
+		Settings: house.Settings(), Period: demoPeriod, Version: version, BootID: "demo", Clock: clock, Store: memory.New(),
+		Observer: house, Sources: []daemon.Source{house}, Drivers: map[workload.Kind]daemon.Driver{workload.InCgroup: house, workload.InProcess: house},
+		Log: slog.New(slog.DiscardHandler), Self: holdings,
+	}
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/daemon"
+	"github.com/homenode/homenode/sim"
+	"github.com/homenode/homenode/ui/cli"
+)
+
+// eventually waits for something that comes by itself.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within a minute", what)
+		}
+	}
+}
+
+// A demo answers on its socket as any daemon does, and leaves nothing behind.
+func TestDemo(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ready, ended := make(chan cli.DemoPlace, 1), make(chan error, 1)
+	go func() {
+		ended <- demo(ctx, cli.DemoOptions{Nodes: 2, Seed: 1, Speed: 20, Ready: func(p cli.DemoPlace) { ready <- p }})
+	}()
+	var place cli.DemoPlace
+	select {
+	case place = <-ready:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	c, err := api.Dial(place.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var s api.Status
+	eventually(t, "a page move ends", func() bool {
+		if s, err = c.Status(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range s.Workloads {
+			if w.Move != nil && w.Move.State == "done" {
+				return true
+			}
+		}
+		return false
+	})
+	if len(s.Nodes) != 2 || s.Mode != "enforce" {
+		t.Errorf("%d nodes, mode %s", len(s.Nodes), s.Mode)
+	}
+	if x, err := c.Explain(ctx, "vm:db1"); err != nil || x.Decision.Workload != "vm:db1" {
+		t.Errorf("explain: %v, %v", x.Decision, err)
+	}
+	if os.Geteuid() == 0 { // who may change something besides root is the group's
+		if u, err := c.Undo(ctx, api.Which{All: true}); err != nil || len(u.Restored) == 0 || len(u.Failed) > 0 {
+			t.Errorf("undo: %d restored, %d failed, %v", len(u.Restored), len(u.Failed), err)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if left, _ := filepath.Glob(os.TempDir() + "/*"); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+// For some minutes pages move again and again, nothing fails, and in the end all is as it was.
+func TestHouseIsKept(t *testing.T) {
+	for _, nodes := range []int{1, 2, 8} {
+		synctest.Test(t, func(t *testing.T) {
+			house, err := sim.NewHouse(nodes, 7, fastClock{time.Now(), 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := daemon.New(demoDaemon(house, fastClock{time.Now(), 1}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- d.Run(ctx) }()
+			moves, minutes := 0, 4
+			for minute := range minutes {
+				time.Sleep(time.Minute)
+				h, err := d.History(ctx, api.HistoryQuery{Limit: 10_000, Since: time.Now().Add(-time.Minute)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				here := 0
+				for _, e := range h.Events {
+					if e.Move != nil && e.Move.State == "done" {
+						here++
+					}
+					if e.Error && e.Kind != plan.EventPlan && !strings.Contains(e.Text, "no longer exists") {
+						t.Errorf("%d nodes, minute %d: %s %s: %s", nodes, minute, e.Kind, e.Workload, e.Text)
+					}
+				}
+				moves += here
+			}
+			t.Logf("%d nodes: %d moves", nodes, moves)
+			if nodes > 1 && moves < 2*minutes {
+				t.Errorf("%d nodes: %d page moves in %d minutes", nodes, moves, minutes)
+			}
+			s, err := d.Status(ctx)
+			if err != nil || len(s.Workloads) < 4*nodes || len(s.Problems) > 0 {
+				t.Errorf("%d workloads, problems %q, %v", len(s.Workloads), s.Problems, err)
+			}
+			u, err := d.Undo(ctx, api.Which{All: true})
+			if err != nil || len(u.Restored) == 0 || len(u.Failed)+len(u.Theirs) > 0 {
+				t.Errorf("undo: %d restored, %v failed, %v theirs, %v", len(u.Restored), u.Failed, u.Theirs, err)
+			}
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

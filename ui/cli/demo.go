@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/core/words"
+)
+
+// DemoOptions is the command line of demo.
+type DemoOptions struct {
+	Nodes int     // of the simulated host, 1 to 64
+	Seed  uint64  // of all that happens there
+	Speed float64 // simulated seconds in a second
+	// Ready is called once there is something to see.
+	Ready func(DemoPlace)
+}
+
+// DemoPlace is where a demo can be looked at.
+type DemoPlace struct {
+	Socket string // of its daemon
+	Page   string // link to its page; "" without one
+}
+
+// Demo runs a simulated host under the daemon's loop until ctx ends.
+type Demo func(ctx context.Context, o DemoOptions) error
+
+func demoCommand(e *Env) *cobra.Command {
+	var o DemoOptions
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Show homenode at work on a simulated host; nothing here is touched",
+		Long: `Runs the daemon on a simulated host full of work: guests, pods, services and
+processes come, go, grow and get busy, and the daemon keeps each at home. Only
+the hardware and the work are made up; every decision is the daemon's own.
+
+It needs no root and changes nothing on this machine: all that it writes is a
+socket in a temporary folder, which is removed at the end. Ctrl-C ends it.
+Status, explain, history, move and undo work on it with --socket. The same seed
+brings the same work.`,
+		Example: `  homenode demo
+  homenode demo --nodes 2 --speed 4`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			switch {
+			case o.Nodes < 1 || o.Nodes > 64:
+				return usageErrorf("--nodes %d: want 1 to 64", o.Nodes)
+			case !(o.Speed >= 0.1 && o.Speed <= 100):
+				return usageErrorf("--speed %v: want 0.1 to 100", o.Speed)
+			}
+			o.Ready = func(p DemoPlace) { printDemo(e, &o, p) }
+			err := e.Demo(contextOf(c), o)
+			if err == nil {
+				fmt.Fprintln(e.Stderr, "homenode: ended; nothing of it is left")
+			}
+			return err
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&o.Nodes, "nodes", 8, "`N` NUMA nodes of 16 CPUs and 64 GiB, 1 to 64")
+	f.Uint64Var(&o.Seed, "seed", 1, "seed of all that happens")
+	f.Float64Var(&o.Speed, "speed", 1, "simulated seconds in a second, 0.1 to 100")
+	return c
+}
+
+// printDemo says where a demo can be looked at.
+func printDemo(e *Env, o *DemoOptions, p DemoPlace) {
+	socket := " --socket " + words.Printable(p.Socket)
+	fmt.Fprintf(e.Stdout, "A simulated host of %s, seed %d. Nothing on this machine is touched.\n\n", words.Count(o.Nodes, "NUMA node"), o.Seed)
+	if p.Page != "" {
+		fmt.Fprintf(e.Stdout, "page              %s\n", p.Page)
+	}
+	for _, command := range []string{"status", "history --follow"} {
+		fmt.Fprintf(e.Stdout, "%-17s %s %s%s\n", command, e.program(), command, socket)
+	}
+	fmt.Fprintln(e.Stdout, "\nCtrl-C ends it.")
+}
