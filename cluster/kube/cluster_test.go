@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -16,12 +19,18 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
 )
 
 // cluster is a real etcd, kube-apiserver and kube-scheduler, as e2e/build.sh has built them.
@@ -70,8 +79,8 @@ func newCluster(t *testing.T) *cluster {
 	c.run(bin, "etcd", "--data-dir="+filepath.Join(dir, "etcd"), "--listen-client-urls="+db, "--advertise-client-urls="+db, "--listen-peer-urls="+peer, "--unsafe-no-fsync")
 	c.run(bin, "kube-apiserver", "--etcd-servers="+db, fmt.Sprint("--secure-port=", api), "--bind-address=127.0.0.1", "--advertise-address=10.88.0.1", "--cert-dir="+filepath.Join(dir, "certs"),
 		"--service-account-key-file="+pubFile, "--service-account-signing-key-file="+keyFile, "--service-account-issuer=https://e2e.local", "--service-cluster-ip-range=10.96.0.0/24",
-		"--token-auth-file="+file("tokens.csv", "admin-token,admin,admin,system:masters\nnode-token,system:serviceaccount:homenode:homenode-kube,driver,system:serviceaccounts\n"),
-		"--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition", "--enable-priority-and-fairness=false", "--feature-gates="+os.Getenv("HOMENODE_KUBE_GATES"))
+		"--token-auth-file="+file("tokens.csv", "admin-token,admin,admin,system:masters\n"),
+		"--authorization-mode=RBAC", "--allow-privileged=true", "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition", "--enable-priority-and-fairness=false", "--feature-gates="+os.Getenv("HOMENODE_KUBE_GATES"))
 	c.config = &rest.Config{Host: address, BearerToken: "admin-token", TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: 1000, Burst: 1000}
 	if c.client, err = kubernetes.NewForConfig(c.config); err != nil {
 		t.Fatal(err)
@@ -84,20 +93,71 @@ func newCluster(t *testing.T) *cluster {
 "users":[{"name":"u","user":{"token":"admin-token"}}],"contexts":[{"name":"x","context":{"cluster":"c","user":"u"}}],"current-context":"x"}`, address))
 	c.run(bin, "kube-scheduler", "--kubeconfig="+kubeconfig, fmt.Sprint("--secure-port=", port()), "--bind-address=127.0.0.1", "--leader-elect=false", "--cert-dir="+filepath.Join(dir, "certs"),
 		"--feature-gates="+os.Getenv("HOMENODE_KUBE_GATES"))
-	c.must(c.client.ResourceV1().DeviceClasses().Create(t.Context(), &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "numa." + driverName},
-		Spec: resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: "device.driver == '" + driverName + "'"}}}}}, metav1.CreateOptions{}))
+	c.install(nil)
 	return c
 }
 
-// run starts a program that lives as long as the test.
-func (c *cluster) run(bin, name string, args ...string) {
+// install takes the plain manifests as `kubectl apply --server-side` does. change may
+// alter an object, or have it left out.
+func (c *cluster) install(change func(*unstructured.Unstructured) bool) {
+	c.t.Helper()
+	data, err := os.ReadFile(manifests())
+	c.must(data, err)
+	client, err := dynamic.NewForConfig(c.config)
+	c.must(client, err)
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.client.Discovery()))
+	for docs := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096); ; {
+		var o unstructured.Unstructured
+		if err := docs.Decode(&o.Object); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			c.t.Fatal(err)
+		}
+		if o.Object == nil || change != nil && !change(&o) {
+			continue
+		}
+		m, err := mapper.RESTMapping(o.GroupVersionKind().GroupKind(), o.GroupVersionKind().Version)
+		c.must(m, err)
+		var r dynamic.ResourceInterface = client.Resource(m.Resource)
+		if o.GetNamespace() != "" {
+			r = client.Resource(m.Resource).Namespace(o.GetNamespace())
+		}
+		c.must(r.Apply(c.t.Context(), o.GetName(), &o, metav1.ApplyOptions{FieldManager: "test", Force: true}))
+	}
+}
+
+// manifests is the file of the plain manifests: the ones in the source, unless others are to be tried.
+func manifests() string {
+	return cmp.Or(os.Getenv("HOMENODE_KUBE_MANIFESTS"), "../../packaging/kube/homenode.yaml")
+}
+
+// asDriver is a client with the token that the driver's pod gets on a node.
+func (c *cluster) asDriver(node string) *kubernetes.Clientset {
+	c.t.Helper()
+	const namespace, account = "homenode", "homenode-kube"
+	p, err := c.client.CoreV1().Pods(namespace).Create(c.t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "driver-"},
+		Spec: corev1.PodSpec{NodeName: node, ServiceAccountName: account, Containers: []corev1.Container{{Name: "driver", Image: "x"}}}}, metav1.CreateOptions{})
+	c.must(p, err)
+	hour := int64(3600)
+	token, err := c.client.CoreV1().ServiceAccounts(namespace).CreateToken(c.t.Context(), account, &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &hour,
+		BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: p.Name, UID: p.UID}}}, metav1.CreateOptions{})
+	c.must(token, err)
+	config := rest.CopyConfig(c.config)
+	config.BearerToken = token.Status.Token
+	client, err := kubernetes.NewForConfig(config)
+	c.must(client, err)
+	return client
+}
+
+// run starts a program that lives as long as the test, or until kill.
+func (c *cluster) run(bin, name string, args ...string) (kill func()) {
 	cmd := exec.Command(filepath.Join(bin, name), args...)
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
 		c.t.Fatal(err)
 	}
-	c.t.Cleanup(func() {
+	kill = sync.OnceFunc(func() {
 		cmd.Process.Kill()
 		cmd.Wait()
 		if c.t.Failed() {
@@ -105,6 +165,8 @@ func (c *cluster) run(bin, name string, args ...string) {
 			c.t.Logf("%s: …%s", name, all[max(0, len(all)-2000):])
 		}
 	})
+	c.t.Cleanup(kill)
+	return kill
 }
 
 // until waits for what takes its time on a busy machine.
@@ -208,8 +270,7 @@ func (c *cluster) startDriver(o options, node string, m homenode) (stop func()) 
 	o.node = node
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	client, err := kubernetes.NewForConfig(c.config)
-	c.must(client, err)
+	client := c.asDriver(node)
 	go func() { ended <- serve(ctx, o, client, m) }()
 	stop = sync.OnceFunc(func() {
 		cancel()

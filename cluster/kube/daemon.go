@@ -11,8 +11,8 @@ import (
 type homenode interface {
 	Room(ctx context.Context, without string) (api.Room, error)
 	Place(ctx context.Context, want api.Want) (api.Home, error)
-	// Events calls each with what happens until ctx ends or the daemon does.
-	Events(ctx context.Context, since uint64, each func(plan.Event) error) error
+	// Events calls each with what happens from now on, until ctx ends or the daemon does.
+	Events(ctx context.Context, each func(plan.Event) error) error
 }
 
 // socket asks the daemon that listens there, whichever that is by now.
@@ -35,7 +35,17 @@ func (s socket) Place(ctx context.Context, want api.Want) (api.Home, error) {
 	return ask(s, func(c *api.Client) (api.Home, error) { return c.Place(ctx, want) })
 }
 
-func (s socket) Events(ctx context.Context, since uint64, each func(plan.Event) error) error {
-	_, err := ask(s, func(c *api.Client) (struct{}, error) { return struct{}{}, c.Events(ctx, since, each) })
+func (s socket) Events(ctx context.Context, each func(plan.Event) error) error {
+	_, err := ask(s, func(c *api.Client) (out struct{}, err error) {
+		h, err := c.History(ctx, api.HistoryQuery{Limit: 1})
+		if err != nil {
+			return out, err
+		}
+		newest := uint64(0)
+		for _, e := range h.Events {
+			newest = e.Seq
+		}
+		return out, c.Events(ctx, newest, each)
+	})
 	return err
 }

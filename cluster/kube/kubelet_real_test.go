@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,7 +17,8 @@ import (
 )
 
 // realKubelet starts a kubelet for node n1, in the namespaces that e2e/namespaces.sh makes.
-func (c *cluster) realKubelet(o options, static bool) *runtimeCRI {
+// restart kills it and starts it again.
+func (c *cluster) realKubelet(o options, static bool) (r *runtimeCRI, restart func()) {
 	bin := os.Getenv(binaries)
 	socket := filepath.Join(filepath.Dir(o.socket), "cri.sock")
 	r, stop, err := serveCRI(socket)
@@ -34,7 +36,10 @@ func (c *cluster) realKubelet(o options, static bool) *runtimeCRI {
 "evictionHard":{"memory.available":"100Mi","nodefs.available":"1Mi","imagefs.available":"1Mi"},"containerRuntimeEndpoint":"unix://%s","podLogsDir":"%s","volumePluginDir":"%s"}`, policy, socket, filepath.Join(c.dir, "logs"), filepath.Join(c.dir, "volumes")), 0o600); err != nil {
 		c.t.Fatal(err)
 	}
-	c.run(bin, "kubelet", "--config="+config, "--kubeconfig="+filepath.Join(c.dir, "kubeconfig"), "--root-dir="+o.kubelet, "--hostname-override=n1", "--node-ip=10.88.0.1", "--cert-dir="+filepath.Join(c.dir, "kubelet-certs"))
+	start := func() func() {
+		return c.run(bin, "kubelet", "--config="+config, "--kubeconfig="+filepath.Join(c.dir, "kubeconfig"), "--root-dir="+o.kubelet, "--hostname-override=n1", "--node-ip=10.88.0.1", "--cert-dir="+filepath.Join(c.dir, "kubelet-certs"))
+	}
+	kill := start()
 	c.until("n1 is ready", func() bool {
 		n, err := c.client.CoreV1().Nodes().Get(c.t.Context(), "n1", metav1.GetOptions{})
 		if err != nil {
@@ -47,7 +52,7 @@ func (c *cluster) realKubelet(o options, static bool) *runtimeCRI {
 		}
 		return false
 	})
-	return r
+	return r, func() { kill(); kill = start() }
 }
 
 // realPod makes a Guaranteed pod whose claim wants two CPUs of a NUMA node.
@@ -79,36 +84,65 @@ func inNamespaces(t *testing.T) {
 	}
 }
 
-// The real kubelet prepares a claim, hands its CDI device to the runtime, and lets it go; driver
-// and daemon are started again meanwhile.
+// The real kubelet prepares a claim, hands its CDI device to the runtime, and lets it go. The
+// claim survives kubelet, driver and daemon, one after the other and all at once.
 func TestRealKubelet(t *testing.T) {
 	inNamespaces(t)
-	c, m, o := newCluster(t), newMachine(t, "package:2 node:1 core:4 pu:1"), folders(t)
-	r := c.realKubelet(o, false)
+	c, m, o := newCluster(t), newMachine(t, "package:2 node:1 core:16 pu:1"), folders(t)
+	r, restartKubelet := c.realKubelet(o, false)
 	m.restart(o.socket)
 	stop := c.startDriver(o, "n1", socket(o.socket))
-	c.offered("n1", 4, 4)
-	c.realPod("p", 1, "100m")
+	restartDriver := func() { stop(); stop = c.startDriver(o, "n1", socket(o.socket)) }
+	c.offered("n1", 16, 16)
+	c.realPod("p", 1, "10m")
 	c.running("p")
 	made := r.made("p")
 	uid := c.claim("p").UID
 	if len(made) != 1 || len(made[0].CDIDevices) != 1 || made[0].CDIDevices[0].Name != "homenode.io/claim="+string(uid)+"-home" {
 		t.Errorf("%v", made)
 	}
-	if got := m.left(); got != "4 2 / 4 4" {
+	if got := m.left(); got != "16 14 / 16 16" {
 		t.Errorf("left %s", got)
 	}
-	stop()
-	m.restart(o.socket)
-	stop = c.startDriver(o, "n1", socket(o.socket))
-	c.realPod("q", 1, "100m")
-	c.running("q")
-	if got := m.left(); got != "4 0 / 4 4" {
-		t.Errorf("with two pods, after driver and daemon were started again: left %s", got)
+	booked := func() string {
+		all := []string{}
+		for id, p := range m.d.View().Held {
+			all = append(all, fmt.Sprint(id, " ", p.CPUs))
+		}
+		slices.Sort(all)
+		return strings.Join(all, ", ")
 	}
-	c.remove("p")
-	c.remove("q")
-	c.until("all is let go", func() bool { return m.left() == "4 4 / 4 4" && len(m.d.View().Held) == 0 })
+	pods, left := []string{"p"}, 14
+	for _, x := range []struct {
+		name    string
+		restart func()
+	}{
+		{"driver", restartDriver}, {"daemon", func() { m.restart(o.socket) }}, {"kubelet", restartKubelet},
+		{"all", func() { restartKubelet(); m.restart(o.socket); restartDriver() }},
+	} {
+		were := booked()
+		x.restart()
+		if now := booked(); now != were {
+			t.Errorf("booked after %s: %s; before: %s", x.name, now, were)
+		}
+		c.realPod(x.name, 1, "10m") // what comes next goes on from there
+		c.running(x.name)
+		pods, left = append(pods, x.name), left-2
+		if got, want := m.left(), fmt.Sprintf("16 %d / 16 16", left); got != want || len(r.made(x.name)) != 1 {
+			t.Errorf("after %s was started again and one more pod: left %s, want %s", x.name, got, want)
+		}
+	}
+	if n := len(r.made("p")); n != 1 {
+		t.Errorf("the first container was made %d times", n)
+	}
+	for _, name := range pods {
+		c.remove(name)
+	}
+	c.until("all is let go", func() bool { return m.left() == "16 16 / 16 16" && len(m.d.View().Held) == 0 })
+	files, _ := os.ReadDir(o.cdi)
+	if len(files) != 0 {
+		t.Errorf("left in the CDI folder: %v", files)
+	}
 	stop()
 }
 
@@ -117,7 +151,7 @@ func TestRealKubelet(t *testing.T) {
 func TestRealKubeletContradicts(t *testing.T) {
 	inNamespaces(t)
 	c, m, o := newCluster(t), newMachine(t, "package:2 node:1 core:4 pu:1"), folders(t)
-	r := c.realKubelet(o, true)
+	r, _ := c.realKubelet(o, true)
 	m.restart(o.socket)
 	stop := c.startDriver(o, "n1", socket(o.socket))
 	c.until("its devices have a taint", func() bool {

@@ -14,10 +14,11 @@ import (
 	"github.com/homenode/homenode/core/topology"
 )
 
-// How the ledger is followed: each event of the daemon has it asked at once, and without
-// events it is asked all the same, for what a scan sees need not be one.
+// How the ledger is followed: each event of the daemon has it asked at once, and it is asked
+// all the same between events, for a home that is held leaves none, and what a scan sees need not.
+// Half a second, so that the change is published within one.
 const (
-	askEvery    = time.Second
+	askEvery    = 500 * time.Millisecond
 	silentAfter = 5 * time.Second // without an answer devices get a taint
 	renewAgain  = 5 * time.Second // after a renewal that failed
 )
@@ -39,8 +40,8 @@ type publisher struct {
 
 // run publishes until ctx ends.
 func (p *publisher) run(ctx context.Context) {
-	changed := make(chan struct{}, 1)
-	go follow(ctx, p.d.daemon, changed)
+	changed, gone := make(chan struct{}, 1), make(chan struct{}, 1)
+	go follow(ctx, p.d.daemon, changed, gone)
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
 	for {
@@ -50,20 +51,24 @@ func (p *publisher) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		case <-changed:
+		case <-gone:
+			p.renew = time.Time{} // the one that comes may know nothing of claims
 		}
 	}
 }
 
-// follow says that something happened, until ctx ends.
-func follow(ctx context.Context, daemon homenode, changed chan<- struct{}) {
+// follow says that something happened, and that the daemon has gone, until ctx ends.
+func follow(ctx context.Context, daemon homenode, changed, gone chan<- struct{}) {
+	say := func(to chan<- struct{}) {
+		select {
+		case to <- struct{}{}:
+		default: // it is said already
+		}
+	}
 	for ctx.Err() == nil {
-		daemon.Events(ctx, 1<<62, func(plan.Event) error {
-			select {
-			case changed <- struct{}{}:
-			default:
-			}
-			return nil
-		})
+		say(gone) // or one has come and gone since the last try
+		daemon.Events(ctx, func(plan.Event) error { say(changed); return nil })
+		say(gone)
 		select {
 		case <-ctx.Done():
 		case <-time.After(askEvery):
@@ -83,11 +88,12 @@ func (p *publisher) once(ctx context.Context, now time.Time) {
 			klog.ErrorS(err, "The daemon does not answer; its NUMA nodes are not offered until it does")
 		}
 		p.offer.silent = true
-		p.renew = time.Time{} // it may be another one when it comes back
 	default:
 		p.room, p.answer, p.offer.silent = room, now, false
 		if !now.Before(p.renew) {
-			if p.renew = now.Add(renewEvery); p.d.renew(ctx) != nil {
+			p.renew = now.Add(renewEvery)
+			if err := p.d.renew(ctx); err != nil {
+				klog.ErrorS(err, "Book the claims again")
 				p.renew = now.Add(renewAgain)
 			}
 		}

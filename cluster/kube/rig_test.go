@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,8 +33,9 @@ type machine struct {
 	d     *daemon.Daemon
 	stop  func()
 
-	mu   sync.Mutex
-	seen []workload.Observation
+	mu       sync.Mutex
+	seen     []workload.Observation
+	problems []workload.Problem
 }
 
 func newMachine(t tb, synthetic string) *machine {
@@ -50,8 +52,16 @@ func newMachine(t tb, synthetic string) *machine {
 func (m *machine) Look(context.Context) (workload.Snapshot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return workload.Snapshot{Host: m.host, Observations: append([]workload.Observation{}, m.seen...)}, nil
+	return workload.Snapshot{Host: m.host, Observations: slices.Clone(m.seen), Problems: slices.Clone(m.problems)}, nil
 }
+
+// trouble is in the next scan.
+func (m *machine) trouble(subject, text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.problems = append(m.problems, workload.Problem{Subject: subject, Text: text})
+}
+
 func (m *machine) Stale(workload.ID)   {}
 func (m *machine) Changed(workload.ID) {}
 
@@ -101,7 +111,7 @@ func (m *machine) Room(ctx context.Context, without string) (api.Room, error) {
 func (m *machine) Place(ctx context.Context, want api.Want) (api.Home, error) {
 	return m.d.Place(ctx, want)
 }
-func (m *machine) Events(ctx context.Context, since uint64, each func(plan.Event) error) error {
+func (m *machine) Events(ctx context.Context, each func(plan.Event) error) error {
 	<-ctx.Done()
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 	dra "k8s.io/kubelet/pkg/apis/dra/v1"
@@ -104,6 +105,14 @@ func TestStockSchedulerKnowsNUMANodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.offered("b", 8)
+	// A slice that is not the driver's own work is taken away.
+	node := "b"
+	c.must(c.client.ResourceV1().ResourceSlices().Create(t.Context(), &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "forged"},
+		Spec: resourceapi.ResourceSliceSpec{Driver: driverName, NodeName: &node, Pool: resourceapi.ResourcePool{Name: "b", ResourceSliceCount: 1}}}, metav1.CreateOptions{}))
+	c.until("the forged slice is gone", func() bool {
+		_, err := c.client.ResourceV1().ResourceSlices().Get(t.Context(), "forged", metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
 	u, err := k.NodeUnprepareResources(t.Context(), &dra.NodeUnprepareResourcesRequest{Claims: []*dra.Claim{named}})
 	if err != nil || u.Claims[named.Uid].Error != "" || b.left() != "8 / 8" {
 		t.Errorf("%v %v; left %s", u, err, b.left())

@@ -138,7 +138,7 @@ func TestChartAsks(t *testing.T) {
 					for _, r := range o["rules"].([]any) {
 						got = append(got, fmt.Sprint(at(r, "resources"), at(r, "verbs")))
 					}
-					if want := []string{"[resourceslices] [get list watch create update delete]", "[resourceclaims] [get]", "[nodes] [get]", "[events] [create patch]"}; !driver || !slices.Equal(got, want) {
+					if want := []string{"[resourceslices] [list watch create update delete]", "[resourceclaims] [get]", "[nodes] [get]", "[events] [create patch]"}; !driver || !slices.Equal(got, want) {
 						t.Errorf("rules: %q", got)
 					}
 				case "ConfigMap":

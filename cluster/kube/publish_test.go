@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/dynamic-resource-allocation/resourceslice"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/daemon/memory"
+)
+
+// publication is how long it took each time from an order to the daemon, over its socket, to the
+// slice with what that left, as a watch of the API server tells it.
+func publication(t *testing.T, c *cluster, times int) (each []time.Duration) {
+	m, o := newMachine(t, "package:2 node:1 core:8 pu:1"), folders(t)
+	m.restart(o.socket)
+	c.node("watched", 16)
+	defer c.startDriver(o, "watched", socket(o.socket))()
+	c.offered("watched", 8, 8)
+	all, err := c.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=watched"})
+	c.must(all, err)
+	w, err := c.client.ResourceV1().ResourceSlices().Watch(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=watched", ResourceVersion: all.ResourceVersion})
+	c.must(w, err)
+	defer w.Stop()
+	for i := range times {
+		began := time.Now()
+		want := api.Want{ID: "vm:one", Name: "one", Class: workload.Dedicated, CPUs: 3, MemoryKiB: 1 << 20, Nodes: topology.Nodes(1), HoldSeconds: 3600}
+		left := int64(5)
+		if i%2 == 1 {
+			want, left = api.Want{ID: "vm:one", Release: true}, 8
+		}
+		if _, err := socket(o.socket).Place(t.Context(), want); err != nil {
+			t.Fatal(err)
+		}
+		late := time.After(patience)
+		for told := int64(-1); told != left; {
+			select {
+			case e := <-w.ResultChan():
+				s, ok := e.Object.(*resourceapi.ResourceSlice)
+				if !ok {
+					t.Fatalf("watch: %v", e)
+				}
+				for _, d := range s.Spec.Devices {
+					if d.Name == "numa1" {
+						told = cpusOf(d)
+					}
+				}
+			case <-late:
+				t.Fatalf("change %d is not published after %v", i, patience)
+			}
+		}
+		each = append(each, time.Since(began))
+	}
+	slices.Sort(each)
+	return each
+}
+
+// patience is for a machine that is very busy: what is waited for takes a second.
+const patience = 30 * time.Second
+
+func cpusOf(d resourceapi.Device) int64 {
+	c := d.Capacity[capacityCPUs]
+	return c.Value.Value()
+}
+
+func TestPublication(t *testing.T) {
+	each := publication(t, newCluster(t), 20)
+	t.Logf("from an order to the daemon to the slice at the API server: median %v, most %v", each[len(each)/2].Round(time.Millisecond), each[len(each)-1].Round(time.Millisecond))
+}
+
+// A daemon that comes back without its state, however soon, has the claims booked again: by
+// its socket the driver sees that another one answers.
+func TestForgetfulDaemon(t *testing.T) {
+	m, o := newMachine(t, "package:2 node:1 core:8 pu:1"), folders(t)
+	m.restart(o.socket)
+	d := newDriver(t, o, socket(o.socket))
+	ctx, cancel := context.WithCancel(t.Context())
+	p := &publisher{d: d, publish: func(context.Context, resourceslice.DriverResources) error { return nil }}
+	ended := make(chan struct{})
+	go func() { defer close(ended); p.run(ctx) }()
+	defer func() { cancel(); <-ended }()
+	if r := d.one(allocated("a", taken{"r", 1, 3, "1Gi", ""})); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	for i := range 3 {
+		m.stop()
+		m.store = memory.New()
+		m.start(o.socket)
+		end := time.Now().Add(patience)
+		for ; m.left() != "8 5 / 8 8"; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal(fmt.Sprint("restart ", i, ": left ", m.left()))
+			}
+		}
+	}
+}
+
+// An event of the daemon has the driver ask at once: it hears of what happens from now on.
+func TestFollow(t *testing.T) {
+	m, o := newMachine(t, "package:2 node:1 core:8 pu:1"), folders(t)
+	m.restart(o.socket)
+	ctx, cancel := context.WithCancel(t.Context())
+	changed, gone, ended := make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
+	go func() { defer close(ended); follow(ctx, socket(o.socket), changed, gone) }()
+	defer func() { cancel(); <-ended }()
+	for n, late := 0, time.After(patience); ; n++ {
+		m.trouble(fmt.Sprint("file", n), "cannot be read")
+		select {
+		case <-changed:
+			return
+		case <-late:
+			t.Fatal("it heard nothing")
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
