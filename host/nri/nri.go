@@ -183,6 +183,7 @@ func (p *Plugin) Synchronize(_ context.Context, sandboxes []*api.PodSandbox, con
 	for _, c := range containers {
 		if in := pods[c.GetPodSandboxId()]; in != nil {
 			in.containers = append(in.containers, p.containerOf(c))
+			in.resized = true // perhaps: what a sandbox was made with never changes
 		}
 	}
 	for _, in := range pods {
@@ -283,14 +284,28 @@ func (p *Plugin) podNow(s *api.PodSandbox) *pod {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if was := p.pods[now.id]; was != nil {
-		now.containers = was.containers
-		if now.resources == (resources{}) {
+		now.containers, now.resized, now.told = was.containers, was.resized, was.told
+		if now.resources == (resources{}) || now.told {
 			now.resources = was.resources
 		}
 	}
 	p.pods[now.id] = now
 	unique(p.pods)
 	return now
+}
+
+// UpdatePodSandbox takes new sizes of a pod, which the kubelet tells before its containers grow
+// and after they shrink. Runtimes have it since 2025; others tell of the containers alone.
+func (p *Plugin) UpdatePodSandbox(_ context.Context, s *api.PodSandbox, _, r *api.LinuxResources) error {
+	defer p.caught()
+	in := p.podNow(s)
+	p.mu.Lock()
+	if now := resourcesOf(r); now != (resources{}) {
+		in.resources, in.resized, in.told = now, false, true
+	}
+	p.mu.Unlock()
+	p.notify()
+	return nil
 }
 
 // StopPodSandbox frees what a pod held.
@@ -439,8 +454,9 @@ func (p *Plugin) PostStartContainer(_ context.Context, _ *api.PodSandbox, c *api
 func (p *Plugin) UpdateContainer(_ context.Context, _ *api.PodSandbox, c *api.Container, r *api.LinuxResources) ([]*api.ContainerUpdate, error) {
 	defer p.caught()
 	p.mu.Lock()
-	if _, one := find(p.pods, c.GetId()); one != nil {
+	if in, one := find(p.pods, c.GetId()); one != nil {
 		one.resize(r)
+		in.resized = !in.told
 	}
 	p.mu.Unlock()
 	p.notify()

@@ -220,3 +220,59 @@ func TestResourceClaims(t *testing.T) {
 		}
 	}
 }
+
+// A pod that is resized in place has the sizes that its containers have by now, whether the
+// runtime tells of the pod too or of its containers alone, and after a restart, when the sandbox
+// still says what it was made with. A container that is still to come counts with what the
+// kubelet has told.
+func TestResizedInPlace(t *testing.T) {
+	size := func(cpus uint64, memory int64) *api.LinuxResources {
+		return &api.LinuxResources{Cpu: &api.LinuxCPU{Shares: api.UInt64(cpus * 1024)}, Memory: &api.LinuxMemory{Limit: api.Int64(memory << 30)}}
+	}
+	for _, tells := range []bool{false, true} {
+		r, h := newRuntime(t), &homes{}
+		r.start()
+		p, stop := r.connect(h.options(r))
+		wants := func(when string, cpus int, gib topology.KiB) {
+			t.Helper()
+			if c := claim(p, "web/db-0"); c == nil || c.Spec.CPUs != cpus || c.Spec.Memory != gib<<20 {
+				t.Errorf("told %v, %s: %+v", tells, when, c.Spec)
+			}
+		}
+		pod := &api.PodSandbox{Id: "p1", Name: "db-0", Namespace: "web", Uid: "u", Linux: &api.LinuxPodSandbox{PodResources: size(3, 3)}}
+		r.pods["p1"] = pod
+		if err := r.nri.RunPodSandbox(t.Context(), &api.RunPodSandboxRequest{Pod: pod}); err != nil {
+			t.Fatal(err)
+		}
+		pg, _ := r.create(pod, "c1", "pg", 2, 2<<30)
+		wants("one of two containers", 3, 3)
+		r.create(pod, "c2", "side", 1, 1<<30)
+		wants("both", 3, 3)
+		for _, to := range []uint64{6, 1} {
+			if tells {
+				if _, err := r.nri.UpdatePodSandbox(t.Context(), &api.UpdatePodSandboxRequest{Pod: pod, LinuxResources: size(to+1, int64(to)+1)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := r.nri.UpdateContainer(t.Context(), &api.UpdateContainerRequest{Pod: pod, Container: pg, LinuxResources: size(to, int64(to))}); err != nil {
+				t.Fatal(err)
+			}
+			pg.Linux.Resources = size(to, int64(to))
+			wants("resized", int(to)+1, topology.KiB(to)+1)
+		}
+		stop()
+		p, _ = r.connect(h.options(r))
+		wants("after a restart", 2, 2)
+	}
+}
+
+// A runtime refuses a plugin that asks for events it does not know: one that does not say which
+// NRI it has is asked for those of NRI 0.1.
+func TestEventsThatARuntimeKnows(t *testing.T) {
+	if old := events(""); old.IsSet(api.Event_UPDATE_POD_SANDBOX) || !old.IsSet(api.Event_UPDATE_CONTAINER) {
+		t.Errorf("%b", old)
+	}
+	if now := events("v0.12.0"); !now.IsSet(api.Event_UPDATE_POD_SANDBOX) || now&^api.ValidEvents != 0 {
+		t.Errorf("%b", now)
+	}
+}

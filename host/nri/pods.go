@@ -20,6 +20,8 @@ type pod struct {
 	labels      map[string]string
 	annotations map[string]string
 	resources   resources // of all its containers together, where the kubelet tells
+	resized     bool      // resources are older than those of its containers
+	told        bool      // the runtime tells when resources change
 	containers  []*container
 }
 
