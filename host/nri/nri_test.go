@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -274,5 +275,42 @@ func TestEventsThatARuntimeKnows(t *testing.T) {
 	}
 	if now := events("v0.12.0"); !now.IsSet(api.Event_UPDATE_POD_SANDBOX) || now&^api.ValidEvents != 0 {
 		t.Errorf("%b", now)
+	}
+}
+
+// On a host with cgroup v1 a container is its first process, which is placed once it runs: nothing
+// is set before its start, and status says so once.
+func TestCgroupV1(t *testing.T) {
+	r, h := newRuntime(t), &homes{}
+	r.start()
+	o := h.options(r)
+	o.Mount = ""
+	o.Identify = func(pid int) (workload.Process, error) { return workload.Process{PID: pid, Start: 7}, nil }
+	p, _ := r.connect(o)
+	if _, problems := p.Claims(host()); len(problems) != 0 {
+		t.Errorf("without containers: %v", problems)
+	}
+	pod := r.pod("p1", "web", "db-0", nil)
+	for _, name := range []string{"pg", "side"} {
+		c, _ := r.create(pod, name, name, 2, 1<<30)
+		if got := r.adjusted[name].GetLinux().GetResources().GetCpu().GetCpus(); got != "" {
+			t.Errorf("%s was given CPUs %s", name, got)
+		}
+		c.Pid = 4000
+		if err := r.nri.PostStartContainer(t.Context(), &api.PostStartContainerRequest{Pod: pod, Container: c}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claims, problems := p.Claims(host())
+	if len(problems) != 1 || problems[0].Subject != "containers" || !strings.Contains(problems[0].Text, "cgroup v1") {
+		t.Errorf("%v", problems)
+	}
+	for _, c := range claims {
+		if c.ID != "" && (c.Process.PID != 4000 || !c.Alone.None()) {
+			t.Errorf("%+v", c)
+		}
+	}
+	if claim(p, "web/db-0/pg") == nil || claim(p, "web/db-0/side") == nil {
+		t.Errorf("%+v", claims)
 	}
 }

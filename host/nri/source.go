@@ -56,6 +56,9 @@ func (p *Plugin) Claims(*topology.Host) (out []workload.Claim, problems []worklo
 		slices.Sort(sandboxes)
 		out = append(out, workload.Claim{Cgroups: sandboxes, Alone: words.Because(words.ContainerSandbox)})
 	}
+	if p.o.Mount == "" && len(known) > 0 {
+		problems = append(problems, workload.Problem{Subject: p.Name(), Text: words.Because(words.ContainerCgroupV1).String()})
+	}
 	if !p.synced && p.expected() {
 		out = append(out, workload.Claim{Cgroups: []string{"kubepods*", "kubelet-kubepods*", "cri-containerd-*", "crio-*"}, Alone: words.Because(words.ContainerUnknown)})
 	}
