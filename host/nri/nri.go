@@ -145,7 +145,8 @@ func (p *Plugin) notify() {
 const firstWithin = 3 * time.Second
 
 // Refresh reports why a runtime that is there is not connected. What was known of its
-// containers stands: they run on without it.
+// containers stands: they run on without it. Claims tells of those that have started by now:
+// of one that starts while the host is looked at, what is seen may be older than its sets.
 func (p *Plugin) Refresh(ctx context.Context) error {
 	p.mu.Lock()
 	first := p.first
@@ -161,6 +162,11 @@ func (p *Plugin) Refresh(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.first = nil
+	for _, in := range p.pods {
+		for _, c := range in.containers {
+			c.seen = c.started
+		}
+	}
 	return p.last
 }
 
@@ -327,6 +333,7 @@ func (p *Plugin) RemovePodSandbox(ctx context.Context, s *api.PodSandbox) error 
 func (p *Plugin) CreateContainer(ctx context.Context, s *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
 	defer p.caught()
 	in, one := p.podNow(s), p.containerOf(c)
+	one.started = false
 	p.mu.Lock()
 	in.containers = slices.DeleteFunc(slices.Clone(in.containers), func(x *container) bool { return x.id == one.id || x.stopped && x.name == one.name })
 	in.containers = append(in.containers, one)
@@ -442,6 +449,7 @@ func (p *Plugin) PostStartContainer(_ context.Context, _ *api.PodSandbox, c *api
 	defer p.caught()
 	p.mu.Lock()
 	if _, one := find(p.pods, c.GetId()); one != nil {
+		one.started = true
 		p.learnProcess(one, c.GetPid())
 	}
 	p.mu.Unlock()
