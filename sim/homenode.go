@@ -67,9 +67,9 @@ type homenode struct {
 	inputs  []control.Input
 	replies map[uint64]control.Reply
 	wrong   []string
-	events  []plan.Event           // the newest
-	listen  func(plan.Event)       // for tests
-	tape    func(control.Recorded) // for tests
+	events  []plan.Event     // the newest
+	listen  func(plan.Event) // for tests
+	tape    func(control.Recorded)
 	count   *Score
 }
 
@@ -95,7 +95,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func newHomenode(m *machine, o *Options, t *Trace, count *Score) *homenode {
 	h := &homenode{m: m, policy: t.Policy, period: o.Period, rules: t.Rules, counters: t.Counters,
-		admitted: map[workload.ID]control.Admission{}, count: count, moves: map[uint64]context.CancelFunc{}, replies: map[uint64]control.Reply{}}
+		tape: o.Record, admitted: map[workload.ID]control.Admission{}, count: count, moves: map[uint64]context.CancelFunc{}, replies: map[uint64]control.Reply{}}
 	if h.rules == nil {
 		h.rules = rulesFor(t.Events)
 	}

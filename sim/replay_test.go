@@ -54,7 +54,7 @@ func TestReplayIsExact(t *testing.T) {
 	changes := 0
 	for name, trace := range traces {
 		x := &tape{}
-		r := sound(t, Options{Trace: trace, Seed: 5, Policies: []string{"homenode"}, breakHomenode: func(h *homenode) { h.tape = x.record }})
+		r := sound(t, Options{Trace: trace, Seed: 5, Policies: []string{"homenode"}, Record: x.record})
 		out, err := control.Replay(x.reader(), nil)
 		if err != nil || out.Differ > 0 || out.Scans < r.Policies[0].Ticks {
 			t.Errorf("%s: %v, %d of %d inputs differ; %s", name, err, out.Differ, out.Inputs, out.First)
@@ -74,7 +74,7 @@ func TestWhatIf(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := &tape{}
-	sound(t, Options{Trace: trace, Seed: 3, Period: 10 * time.Second, Policies: []string{"homes-kept"}, breakHomenode: func(h *homenode) { h.tape = x.record }})
+	sound(t, Options{Trace: trace, Seed: 3, Period: 10 * time.Second, Policies: []string{"homes-kept"}, Record: x.record})
 	runs, err := balance.NewCompare(balance.Policies...)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -23,6 +24,8 @@ type Options struct {
 	Period   time.Duration // of the daemon; 0 is its default, 2 s
 	Judge    int           // at how many instants of a run the queues of queue.go are asked too; 0: never
 	Progress func(policy string, done, total int, simulated time.Duration)
+	// Record is told of each turn of homenode, as the daemon's flight recorder is; nil is not.
+	Record func(control.Recorded)
 
 	breakHomenode func(*homenode)       // for tests: puts an error in
 	breakManager  func(manager) manager // for tests

@@ -94,6 +94,9 @@ type Env struct {
 	// Flight opens what the flight recorder wrote: a file or a folder; "" is that of
 	// this user's daemon.
 	Flight func(path string) (Flight, error)
+	// Records opens what the flight recorder wrote since a time into a state folder; "" is
+	// the one of the configuration.
+	Records func(stateDir string, since time.Time) (Records, error)
 
 	ctx context.Context // of Main; nil in tests of a part
 }
@@ -245,7 +248,7 @@ that do not fit, and says which; in a pipe it is whole.`,
 		return root
 	}
 	root.AddCommand(
-		daemonCommand(e), statusCommand(e), statCommand(e), explainCommand(e), historyCommand(e),
+		daemonCommand(e), statusCommand(e), statCommand(e), explainCommand(e), historyCommand(e), reportCommand(e),
 		undoCommand(e), resumeCommand(e), runCommand(e), moveCommand(e), versionCommand(e),
 		topologyCommand(e), gatherCommand(e), planCommand(e), probeCommand(e), doctorCommand(e), simCommand(e), demoCommand(e), replayCommand(e), vmCommand(e), hostCommand(e),
 	)

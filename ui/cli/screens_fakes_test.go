@@ -19,6 +19,7 @@ import (
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -168,6 +169,40 @@ func (s *screen) flight(name string) (Flight, error) {
 	}
 	return log, err
 }
+
+// records is that log as it stands in files.
+func (s *screen) records(string, time.Time) (Records, error) {
+	log, err := s.flight("")
+	if err != nil {
+		return nil, err
+	}
+	out := &recordTape{}
+	for _, line := range log.(*tape).lines {
+		var l control.Logged
+		if err := json.Unmarshal(line, &l); err != nil {
+			return nil, err
+		}
+		if l.Before != nil {
+			out.records = append(out.records, [2][]byte{l.Before, nil})
+		}
+		out.records = append(out.records, [2][]byte{nil, line})
+	}
+	return out, nil
+}
+
+// recordTape is Records in memory.
+type recordTape struct{ records [][2][]byte }
+
+func (x *recordTape) Next() (checkpoint, line []byte, err error) {
+	if len(x.records) == 0 {
+		return nil, nil, io.EOF
+	}
+	r := x.records[0]
+	x.records = x.records[1:]
+	return r[0], r[1], nil
+}
+func (x *recordTape) Notes() []words.Reason { return nil }
+func (x *recordTape) Close() error          { return nil }
 
 // tape is a flight log in memory.
 type tape struct {

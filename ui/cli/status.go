@@ -13,13 +13,14 @@ import (
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/ui/paper"
 	"github.com/homenode/homenode/ui/view"
 )
 
 func statusCommand(e *Env) *cobra.Command {
 	var asJSON bool
 	var r rows
-	var watch string
+	var watch, html string
 	c := &cobra.Command{
 		Use:   "status [NAME...]",
 		Short: "Show every workload, its home, and how local its memory is",
@@ -42,7 +43,8 @@ program; ` + "`homenode explain --help`" + ` has more.`,
   homenode status redis.service 4711    # some, by name
   homenode status --all --name 'ssh*'   # the small ones, too
   homenode status --watch 5s
-  homenode status --json`,
+  homenode status --json
+  homenode status --html status.html`,
 		RunE: func(c *cobra.Command, args []string) error {
 			every := time.Duration(0)
 			if c.Flags().Changed("watch") {
@@ -76,6 +78,13 @@ program; ` + "`homenode explain --help`" + ` has more.`,
 			if asJSON {
 				return printJSON(e.Stdout, s)
 			}
+			if html != "" {
+				page, err := paper.Status(s, hostName(e.Root))
+				if err != nil {
+					return err
+				}
+				return writePage(e, html, page)
+			}
 			writeStatus(e.Stdout, e.paint(), s, &r)
 			return nil
 		},
@@ -83,8 +92,11 @@ program; ` + "`homenode explain --help`" + ` has more.`,
 	r.flags(c)
 	c.Flags().StringVar(&watch, "watch", "", "show it again every `DURATION`, "+defaultWatch+" when not given, until Ctrl-C")
 	c.Flags().Lookup("watch").NoOptDefVal = defaultWatch
+	c.Flags().StringVar(&html, "html", "", "write one self-contained page into `FILE` (- is standard output)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-status/2); with --watch a document a line")
 	stateDirFlag(c, e)
+	c.MarkFlagsMutuallyExclusive("json", "html")
+	c.MarkFlagsMutuallyExclusive("watch", "html")
 	return c
 }
 

@@ -20,6 +20,9 @@ type Curve struct {
 	XName       func(float64) string
 	Lines       []Line
 	Foot        []string
+	// Smooth lines have no dot at each point. A point whose Y is NaN breaks a line.
+	Smooth bool
+	Top    float64 // end of a Y axis that is not logarithmic; 0: by the points
 }
 
 // Line is one curve.
@@ -127,13 +130,15 @@ func (c Curve) draw(caption string) *drawing {
 		l.Marks = slices.DeleteFunc(slices.Clone(l.Marks), func(m Mark) bool { return c.LogX && m.X <= 0 })
 		c.Lines[i] = l
 		for _, p := range l.Points {
-			lowX, highX = min(lowX, p[0]), max(highX, p[0])
+			if lowX, highX = min(lowX, p[0]), max(highX, p[0]); math.IsNaN(p[1]) {
+				continue
+			}
 			lowY, highY = min(lowY, p[1]), max(highY, p[1])
 		}
 	}
 	d := &drawing{title: c.Title, width: width}
 	y := d.head(caption)
-	if math.IsInf(lowX, 0) {
+	if math.IsInf(lowY, 0) {
 		d.height = d.wrapped(y, textSize, "dim", "no points") + margin
 		return d
 	}
@@ -143,6 +148,9 @@ func (c Curve) draw(caption string) *drawing {
 	if !c.LogY {
 		lowY = 0
 		highY *= 1.05
+		if c.Top > 0 {
+			highY = c.Top
+		}
 	} else {
 		lowY, highY = lowY/1.3, highY*1.3
 	}
@@ -181,13 +189,18 @@ func (c Curve) draw(caption string) *drawing {
 	d.text(0, 0, textSize, "middle", "dim", c.Y)
 	d.WriteString("</g>\n")
 	for i, l := range c.Lines {
-		var path []string
-		for _, p := range l.Points {
-			path = append(path, fmt.Sprintf("%.1f,%.1f", px(p[0]), py(p[1])))
-		}
 		i %= lineColours
-		fmt.Fprintf(d, `<polyline class="l%d" points="%s" fill="none" stroke-width="2" stroke-dasharray="%s"/>`+"\n", i, strings.Join(path, " "), lineDashes[i])
+		for _, part := range whole(l.Points) {
+			var path []string
+			for _, p := range part {
+				path = append(path, fmt.Sprintf("%.1f,%.1f", px(p[0]), py(p[1])))
+			}
+			fmt.Fprintf(d, `<polyline class="l%d" points="%s" fill="none" stroke-width="2" stroke-dasharray="%s"/>`+"\n", i, strings.Join(path, " "), lineDashes[i])
+		}
 		for _, p := range l.Points {
+			if c.Smooth {
+				break
+			}
 			fmt.Fprintf(d, `<circle class="f%d" cx="%.1f" cy="%.1f" r="3"><title>%s</title></circle>`+"\n", i, px(p[0]), py(p[1]),
 				view.Markup(fmt.Sprintf("%s: %s: %s; %s: %s", l.Name, c.X, c.XName(p[0]), c.Y, trim(p[1]))))
 		}
@@ -207,6 +220,24 @@ func (c Curve) draw(caption string) *drawing {
 	d.height = y + margin/2
 	return d
 }
+
+// whole is the parts of a line between the points that are not known.
+func whole(points [][2]float64) (parts [][][2]float64) {
+	from := 0
+	for i := range len(points) + 1 {
+		if i < len(points) && !math.IsNaN(points[i][1]) {
+			continue
+		}
+		if i > from {
+			parts = append(parts, points[from:i])
+		}
+		from = i + 1
+	}
+	return parts
+}
+
+// Inline is the curve as a part of a Page.
+func (c Curve) Inline() string { return c.draw("").inside(0, 0) }
 
 // marks writes the names of the marked places above the plot, which begins at the y that
 // it returns. From right to left, each goes into the lowest row that is free, with a line

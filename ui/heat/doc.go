@@ -1,5 +1,6 @@
 // Package heat draws measurements: heat maps in a terminal, as SVG and in one
-// HTML file, and curves as SVG.
+// HTML file, and curves as SVG. The frame and the style of that file are those of every
+// page that is sent or printed (Page).
 //
 // Rules: a number is always printed, colour only helps; a ramp runs from pale to
 // dark in even steps of lightness, so it reads for the colour-blind and in grey,

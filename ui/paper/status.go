@@ -1,0 +1,129 @@
+package paper
+
+import (
+	"cmp"
+	"html/template"
+	"slices"
+
+	"github.com/homenode/homenode/api"
+)
+
+// Status is one look as a page; host is the name of the machine, "" when unknown.
+func Status(s api.Status, host string) (string, error) {
+	title := "NUMA status"
+	if host != "" {
+		title += ": " + host
+	}
+	v := statusView{Status: s, Title: title}
+	v.Workloads = slices.Clone(s.Workloads)
+	slices.SortStableFunc(v.Workloads, func(a, b api.Workload) int { return cmp.Compare(remote(&b), remote(&a)) })
+	return fill(statusPage, title, v)
+}
+
+// remote is how many CPUs work on remote memory.
+func remote(w *api.Workload) float64 {
+	if w.Locality == nil {
+		return -1
+	}
+	return w.CPUUse * (1 - *w.Locality)
+}
+
+// statusView is a status with what the page works out of it.
+type statusView struct {
+	api.Status
+	Title string
+}
+
+// AtHome is how many workloads are at home.
+func (s statusView) AtHome() (n int) {
+	for i := range s.Workloads {
+		if s.Workloads[i].State == api.StateAtHome {
+			n++
+		}
+	}
+	return n
+}
+
+// Local is the share of local accesses, each workload counting by its memory; nil unknown.
+func (s statusView) Local() *float64 {
+	return s.local(func(w *api.Workload) *float64 { return w.Locality })
+}
+
+// ByPlan is what it would be by plan.
+func (s statusView) ByPlan() *float64 {
+	return s.local(func(w *api.Workload) *float64 { return cmp.Or(w.LocalityExpected, w.Locality) })
+}
+
+func (s statusView) local(of func(*api.Workload) *float64) *float64 {
+	var local, all float64
+	for i := range s.Workloads {
+		if x := of(&s.Workloads[i]); x != nil {
+			local, all = local+*x*float64(s.Workloads[i].MemoryKiB), all+float64(s.Workloads[i].MemoryKiB)
+		}
+	}
+	if all == 0 {
+		return nil
+	}
+	local /= all
+	return &local
+}
+
+// Worst is the workload of the least locality, nil when none is known.
+func (s statusView) Worst() (worst *api.Workload) {
+	for i := range s.Workloads {
+		if w := &s.Workloads[i]; w.Locality != nil && (worst == nil || *w.Locality < *worst.Locality) {
+			worst = w
+		}
+	}
+	return worst
+}
+
+// Taken is the share of a node's memory that is not free.
+func (s statusView) Taken(n api.Node) *float64 {
+	if n.MemoryKiB <= 0 {
+		return nil
+	}
+	x := 1 - float64(n.FreeKiB)/float64(n.MemoryKiB)
+	return &x
+}
+
+// Moving is the progress of a move under way, or nil.
+func (s statusView) Moving(w api.Workload) *float64 {
+	if m := w.Move; m != nil && m.State == "running" && m.Planned > 0 {
+		x := float64(m.Moved) / float64(m.Planned)
+		return &x
+	}
+	return nil
+}
+
+var statusPage = template.Must(template.New("status").Funcs(functions).Parse(`<h1>{{.Title}}</h1>
+<p>{{if .Time.IsZero}}Not looked at yet{{else}}Looked at {{date .Time}}{{end}} by homenode {{.Version}}, {{if eq .Mode "none"}}without a daemon{{else}}in {{.Mode}} mode{{end}}{{if .Held}}; everything was undone, <code>homenode resume --all</code> goes on{{end}}.</p>
+{{range .Problems}}<div class="verdict warning">{{prose .}}</div>
+{{end}}<div class="tiles">
+<div class="tile">at home<b>{{.AtHome}} of {{len .Workloads}}</b><small>{{count .Small "smaller workload"}} left alone</small></div>
+<div class="tile">local, by memory<b>{{share .Local}}</b><small>{{share .ByPlan}} by plan</small></div>
+<div class="tile">least local<b>{{with .Worst}}{{share .Locality}}</b><small>{{name .Name .ID}}</small>{{else}}–</b><small>not known</small>{{end}}</div>
+</div>
+<h2>Nodes</h2>
+<div class="wide"><table>
+<tr><th>node</th><th>CPUs</th><th class="num">busy</th><th class="num">vCPUs booked</th><th class="num">memory</th><th class="num">free</th><th>memory taken</th></tr>
+{{range .Nodes}}<tr><th>{{.ID}}</th><td class="name">{{dash .CPUs}}</td><td class="num">{{busy .CPUUse}}</td><td class="num">{{number .VCPUs}}</td><td class="num">{{size .MemoryKiB}}</td><td class="num">{{size .FreeKiB}}</td><td class="when">{{taken ($.Taken .)}}</td></tr>
+{{end}}</table></div>
+<h2>Workloads</h2>
+{{if .Workloads}}<p>Those that lose most to remote memory first.</p>
+<div class="wide"><table class="cards">
+<tr><th>workload</th><th>class</th><th>home</th><th class="num">CPUs</th><th class="num">memory</th><th>local now</th><th class="num">by plan</th><th>state</th></tr>
+{{range .Workloads}}<tr><td class="name">{{name .Name .ID}}</td><td data-is="class">{{.Class}}</td><td data-is="home">{{dash .Home}}</td><td class="num" data-is="CPUs">{{cpus .CPUUse}}</td><td class="num" data-is="memory">{{size .MemoryKiB}}</td><td class="when" data-is="local now">{{bar .Locality}}</td><td class="num" data-is="by plan">{{share .LocalityExpected}}</td><td class="says"><strong>{{.State}}</strong>{{with $.Moving .}} {{taken .}}{{end}} {{prose .Why}}</td></tr>
+{{end}}</table></div>
+{{else}}<p>No workload is large enough to be placed.</p>
+{{end}}{{if .Devices}}<h2>Devices</h2>
+<div class="wide"><table class="cards">
+<tr><th>device</th><th>node</th><th class="num">interrupts</th><th class="num">at home</th><th class="num">to set</th><th>state</th></tr>
+{{range .Devices}}<tr><td class="name">{{.Name}}</td><td data-is="node">{{.Node}}</td><td class="num" data-is="interrupts">{{.Interrupts}}</td><td class="num" data-is="at home">{{.AtHome}}</td><td class="num" data-is="to set">{{.Steps}}</td><td class="says"><strong>{{.State}}</strong> {{prose .Why}}</td></tr>
+{{end}}</table></div>
+{{end}}{{if .Managers}}<h2>Other programs that place work</h2>
+<div class="wide"><table class="cards">
+<tr><th>program</th><th>does</th><th>left to it</th></tr>
+{{range .Managers}}<tr><td class="name">{{.Name}}</td><td class="says">{{.Does}}</td><td class="says" data-is="left to it">{{dash .Owns}}</td></tr>
+{{end}}</table></div>
+{{end}}`))
