@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -16,8 +15,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/homenode/homenode/core/workload"
 )
 
 // Access says who may do what on the socket.
@@ -164,116 +161,12 @@ func unhurried(w http.ResponseWriter) {
 	c.SetWriteDeadline(time.Time{})
 }
 
-// handler answers requests; streams end when ctx does.
-func handler(ctx context.Context, b Backend, a Access) http.Handler {
-	m := http.NewServeMux()
-	m.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) {
-		v, err := b.Status(r.Context())
-		reply(w, v, err)
-	})
-	if small, ok := b.(SmallSource); ok {
-		m.HandleFunc("GET /v1/small", func(w http.ResponseWriter, r *http.Request) {
-			v, err := small.Small(r.Context())
-			reply(w, v, err)
-		})
-	}
-	if room, ok := b.(RoomSource); ok {
-		m.HandleFunc("GET /v1/room", func(w http.ResponseWriter, r *http.Request) {
-			v, err := room.Room(r.Context(), r.URL.Query().Get("without"))
-			reply(w, v, err)
-		})
-	}
-	m.HandleFunc("GET /v1/explain", func(w http.ResponseWriter, r *http.Request) {
-		v, err := b.Explain(r.Context(), workload.ID(r.URL.Query().Get("id")))
-		reply(w, v, err)
-	})
-	m.HandleFunc("GET /v1/history", func(w http.ResponseWriter, r *http.Request) {
-		q, err := historyQuery(r.URL.Query())
-		if err != nil {
-			reply(w, nil, err)
-			return
-		}
-		v, err := b.History(r.Context(), q)
-		reply(w, v, err)
-	})
-	m.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) { stream(ctx, w, r, b) })
-	if what, ok := b.(WhatIfSource); ok {
-		m.HandleFunc("POST /v1/what-if", asked(maxRequest, what.WhatIf))
-	}
-	m.HandleFunc("POST /v1/undo", change(a, maxRequest, func(ctx context.Context, which Which) (any, error) {
-		return b.Undo(ctx, which)
-	}))
-	m.HandleFunc("POST /v1/resume", change(a, maxRequest, func(ctx context.Context, which Which) (any, error) {
-		return b.Resume(ctx, which)
-	}))
-	m.HandleFunc("POST /v1/partition", change(a, maxRequest, func(ctx context.Context, want Partition) (any, error) { return b.Partition(ctx, want) }))
-	m.HandleFunc("POST /v1/place", change(a, maxRequest, func(ctx context.Context, want Want) (any, error) {
-		if p, _ := ctx.Value(peerKey{}).(peer); want.Process.PID != 0 && want.Process.PID != p.pid && !privileged(p.uid) {
-			return nil, &Error{Forbidden, fmt.Sprintf("user %d may ask for a home of the process that asks, %d, and not for process %d", p.uid, p.pid, want.Process.PID)}
-		}
-		return b.Place(ctx, want)
-	}))
-	m.HandleFunc("POST /v1/move", change(a, maxRequest, func(ctx context.Context, order MoveOrder) (any, error) {
-		return b.Move(ctx, order)
-	}))
-	m.HandleFunc("POST /v1/change", change(a, maxSteps, func(ctx context.Context, c Change) (any, error) {
-		errs, err := b.Change(ctx, c)
-		out := Changed{Schema: "homenode-changed/1", Errors: make([]*Error, len(errs))}
-		for i, err := range errs {
-			if err != nil {
-				out.Errors[i] = asError(err)
-			}
-		}
-		return out, err
-	}))
-	return m
-}
-
-// change wraps a request that may change something: the peer is checked before
-// the body is even read.
-func change[T any](a Access, most int64, f func(context.Context, T) (any, error)) http.HandlerFunc {
-	answer := asked(most, f)
-	return func(w http.ResponseWriter, r *http.Request) {
-		p, _ := r.Context().Value(peerKey{}).(peer)
-		if !p.mayChange(a) {
-			reply(w, nil, &Error{Forbidden, fmt.Sprintf(
-				"user %d may look but not change anything; ask as root or as a member of the socket's group", p.uid)})
-			return
-		}
-		answer(w, r)
-	}
-}
-
-// asked reads a request from its body and answers it.
-func asked[T, A any](most int64, f func(context.Context, T) (A, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		p, _ := r.Context().Value(peerKey{}).(peer)
-		var in T
-		d := json.NewDecoder(io.LimitReader(r.Body, most))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&in); err != nil {
-			reply(w, nil, &Error{BadRequest, "request body: " + err.Error()})
-			return
-		}
-		// A daemon that was stopped finds old requests when it goes on. Who has gone away since
-		// does not expect to be obeyed.
-		if hungUp(r.Context()) {
-			return
-		}
-		unhurried(w)
-		v, err := f(AskedBy(r.Context(), WhoIs(p.uid, p.pid)), in)
-		reply(w, v, err)
-	}
-}
-
 func reply(w http.ResponseWriter, v any, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWithin))
 	if err != nil {
 		e := asError(err)
-		w.WriteHeader(map[Code]int{
-			BadRequest: 400, Forbidden: 403, NotFound: 404, NoRoom: 409, Gone: 410, TooMany: 429, Fixed: 500, Failed: 500,
-		}[e.Code])
+		w.WriteHeader(e.Code.Status())
 		v = e
 	}
 	json.NewEncoder(w).Encode(v)

@@ -58,7 +58,7 @@ type Room struct {
 
 // NodeRoom is what is left on one NUMA node.
 type NodeRoom struct {
-	Node      topology.NodeID `json:"node"`
+	Node      topology.NodeID `json:"node"`       // node ID of the kernel
 	CPUs      int             `json:"cpus"`       // beside reserved CPUs, dedicated work, and what shared work needs
 	MemoryKiB *int64          `json:"memory_kib"` // in ordinary pages; null when the node's memory is unknown
 	HugePages []HugeRoom      `json:"huge_pages"` // by size
@@ -89,13 +89,38 @@ const (
 	TooMany    Code = "too many requests"
 	Fixed      Code = "fixed" // of a step, see plan.ErrFixed
 	Gone       Code = "gone"  // of a step: what it is about does not exist
+	BadMethod  Code = "method not allowed"
 	Failed     Code = "failed"
 )
 
+// Codes is all of them.
+var Codes = []Code{BadRequest, Forbidden, NotFound, BadMethod, NoRoom, Gone, TooMany, Fixed, Failed}
+
+// Status is the HTTP status that goes with a code.
+func (c Code) Status() int {
+	switch c {
+	case BadRequest:
+		return 400
+	case Forbidden:
+		return 403
+	case NotFound:
+		return 404
+	case BadMethod:
+		return 405
+	case NoRoom:
+		return 409
+	case Gone:
+		return 410
+	case TooMany:
+		return 429
+	}
+	return 500
+}
+
 // Error is a refusal with its reason in words.
 type Error struct {
-	Code Code   `json:"code"`
-	Text string `json:"error"`
+	Code Code   `json:"code"`  // kind of refusal
+	Text string `json:"error"` // reason, in a sentence
 }
 
 func (e *Error) Error() string { return e.Text }
@@ -123,7 +148,7 @@ func asError(err error) *Error {
 // Change is steps that are all about one workload: POST /v1/change. A person has ordered
 // them: they are carried out in observe mode too, whatever is held.
 type Change struct {
-	Steps []plan.Step `json:"steps"`
+	Steps []plan.Step `json:"steps"` // steps, in the order to carry them out
 	// Together: the steps build on one another, and nothing follows one that fails.
 	Together bool `json:"together,omitempty"`
 }
@@ -168,8 +193,8 @@ type SmallWorkload struct {
 
 // Small is the workloads below the thresholds: GET /v1/small.
 type Small struct {
-	Schema    string          `json:"schema"` // homenode-small/1
-	Workloads []SmallWorkload `json:"workloads"`
+	Schema    string          `json:"schema"`    // homenode-small/1
+	Workloads []SmallWorkload `json:"workloads"` // workloads, by rising ID
 }
 
 // Manager is another program that places things on this host.
@@ -368,8 +393,8 @@ type History struct {
 
 // Which names one workload, or all.
 type Which struct {
-	ID  workload.ID `json:"id,omitempty"` // or a name, see workload.Find
-	All bool        `json:"all,omitempty"`
+	ID  workload.ID `json:"id,omitempty"`  // or a name, see workload.Find
+	All bool        `json:"all,omitempty"` // everything, without an ID
 	// DryRun: nothing is changed; Restored is what would be put back.
 	DryRun bool `json:"dry_run,omitempty"`
 }
@@ -407,8 +432,8 @@ type UndoFailure struct {
 
 // Want asks for a home: POST /v1/place.
 type Want struct {
-	Name      string         `json:"name"`
-	Class     workload.Class `json:"class"`
+	Name      string         `json:"name"`       // name for people
+	Class     workload.Class `json:"class"`      // class: what it is promised
 	CPUs      int            `json:"cpus"`       // at least 1; 0 holds memory alone, on the one of Nodes
 	MemoryKiB int64          `json:"memory_kib"` // 0 when unknown
 	Near      []string       `json:"near"`       // device names or PCI addresses
@@ -417,16 +442,15 @@ type Want struct {
 	// Exact is where a person has put Process. It is taken as it is: nothing is searched,
 	// nothing refused for lack of room, and the daemon leaves it there.
 	Exact *Exact `json:"exact,omitempty"`
-	// Of a guest: the page size of its memory, and its SMT policy; 0 and "" are ordinary
-	// pages and prefer.
+	// HugePageKiB is the page size of a guest's memory; 0 is ordinary pages.
 	HugePageKiB int64              `json:"huge_page_kib,omitempty"`
-	SMT         workload.SMTPolicy `json:"smt,omitempty"`
-	Process     workload.Process   `json:"process"` // who will live there; PID 0 asks without taking
+	SMT         workload.SMTPolicy `json:"smt,omitempty"` // SMT policy of a guest; "" is prefer
+	Process     workload.Process   `json:"process"`       // who will live there; PID 0 asks without taking
 	// ID is the workload that is about to come, where no Process is named. What it is told
 	// is kept for it until it is seen, for HoldSeconds (3600 at most), and what it holds already
 	// is its own.
 	ID          workload.ID `json:"id,omitempty"`
-	HoldSeconds int         `json:"hold_s,omitempty"`
+	HoldSeconds int         `json:"hold_s,omitempty"` // for how long that is kept, s; 3600 at most
 	// Release ends what is held for ID: with nothing else set. Asked with the same wants again,
 	// what is held stays as it is, for HoldSeconds from then on.
 	Release bool `json:"release,omitempty"`
@@ -456,10 +480,10 @@ type Home struct {
 
 // MoveOrder tells a placed workload to move, or cancels its page move: POST /v1/move.
 type MoveOrder struct {
-	ID     workload.ID      `json:"id"` // or a name, see workload.Find
-	To     topology.NodeSet `json:"to"` // nodes of the new home; one of them may do
-	DryRun bool             `json:"dry_run,omitempty"`
-	Cancel bool             `json:"cancel,omitempty"` // stop the page move, and leave the workload as it is
+	ID     workload.ID      `json:"id"`                // or a name, see workload.Find
+	To     topology.NodeSet `json:"to"`                // nodes of the new home; one of them may do
+	DryRun bool             `json:"dry_run,omitempty"` // nothing is changed, and the answer is what would be
+	Cancel bool             `json:"cancel,omitempty"`  // stop the page move, and leave the workload as it is
 }
 
 // MoveAnswer is what becomes of an order to move: POST /v1/move. Status shows how far the move is.

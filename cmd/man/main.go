@@ -1,6 +1,7 @@
 // Command man writes homenode's manual pages into a folder: those of commands from the
 // same table that parses the command line, homenode.yaml(5) from docs/config.md. Pages of
-// commands that are no more are removed. The sample configuration of the packages is
+// commands that are no more are removed. docs/json.md and docs/openapi.json are written from the
+// types of the source. The sample configuration of the packages is
 // written from docs/config.md, too. It runs in the root folder of the source.
 package main
 
@@ -46,6 +47,9 @@ func run(args []string) error {
 		return err
 	}
 	if err := writeJSONPage(".", "docs/json.md"); err != nil {
+		return err
+	}
+	if err := writeOpenAPI(".", "docs/openapi.json"); err != nil {
 		return err
 	}
 	return configuration("docs/config.md", filepath.Join(args[0], "homenode.yaml.5"), "packaging/homenode.yaml", pageDate)

@@ -44,6 +44,10 @@ func findings(d *measure.Document) []measure.Finding {
 		says, severity := locality(c, s.Balancing)
 		say("locality", severity, "", "%s", says)
 	}
+	if s.CgroupV1 {
+		say("cgroups", measure.Info, "boot with systemd.unified_cgroup_hierarchy=1 to have containers and services placed as a whole, and before they start",
+			"version 1: homenode places large processes one by one, by CPU affinity, those of containers too")
+	}
 	for _, p := range s.HugePages {
 		if f, ok := lopsided(d, p); ok {
 			out = append(out, f)

@@ -107,6 +107,7 @@ func gatherSettings(fsys fs.FS, h *topology.Host) *measure.Settings {
 		Managers:    Managers(fsys, h),
 		Queues:      queues(fsys, h),
 		Counters:    counters(fsys),
+		CgroupV1:    cgroupV1(fsys),
 	}
 	for i := range s.Managers {
 		s.Managers[i].Guests = nil // a document must not name what runs here
@@ -117,6 +118,20 @@ func gatherSettings(fsys fs.FS, h *topology.Host) *measure.Settings {
 		}
 	}
 	return s
+}
+
+// cgroupV1 reports whether the hierarchy of cgroup v1 has the cpuset controller: each has a
+// line ID:CONTROLLERS:PATH (cgroups(7)).
+func cgroupV1(fsys fs.FS) bool {
+	all, _ := text(fsys, "proc/self/cgroup")
+	for line := range strings.Lines(all) {
+		_, rest, _ := strings.Cut(line, ":")
+		controllers, _, _ := strings.Cut(rest, ":")
+		if slices.Contains(strings.Split(controllers, ","), "cpuset") {
+			return true
+		}
+	}
+	return false
 }
 
 // pmus is where the kernel lists what can count.

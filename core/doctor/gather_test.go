@@ -113,6 +113,26 @@ func TestGather(t *testing.T) {
 	}
 }
 
+// Who has containers on a host with cgroup v1 is told what becomes of them there.
+func TestCgroupV1(t *testing.T) {
+	for cgroups, v1 := range map[string]bool{
+		"4:memory:/x\n3:cpuset:/x\n0::/x\n":                    true,
+		"2:cpuset,cpu,cpuacct:/\n1:name=systemd:/user.slice\n": true,
+		"1:name=systemd:/user.slice\n0::/user.slice\n":         false,
+		"0::/cpuset:/cpuset\n":                                 false,
+		"":                                                     false,
+	} {
+		d := &measure.Document{Settings: gatherSettings(fstest.MapFS{"proc/self/cgroup": {Data: []byte(cgroups)}}, &topology.Host{})}
+		x := Diagnose(d, DefaultLimits)
+		told := slices.ContainsFunc(x.Findings, func(f measure.Finding) bool {
+			return f.Subject == "cgroups" && f.Severity == measure.Info && strings.Contains(f.Says, "version 1") && strings.Contains(f.Advice, "systemd.unified_cgroup_hierarchy=1")
+		})
+		if told != v1 {
+			t.Errorf("%q: %+v", cgroups, x.Findings)
+		}
+	}
+}
+
 // Without SMBIOS the kernel's memory controllers tell the filled channels, and
 // the verdict on lopsided memory names them.
 func TestGatherEDAC(t *testing.T) {

@@ -4,13 +4,14 @@ import "github.com/homenode/homenode/core/topology"
 
 // Settings are what the kernel and other programs do about NUMA; null and "" are unknown.
 type Settings struct {
-	Balancing   *int       `json:"numa_balancing"`     // value of kernel.numa_balancing; null unknown
-	THP         string     `json:"thp"`                // setting of /sys/kernel/mm/transparent_hugepage/enabled
-	ZoneReclaim *int       `json:"zone_reclaim_mode"`  // value of vm.zone_reclaim_mode; null unknown
-	HugePages   []HugePool `json:"huge_pages"`         // pools of huge pages, by size
-	Managers    []Manager  `json:"managers"`           // programs that run here and place work or own CPUs or memory
-	Queues      []Queues   `json:"queues"`             // interrupts of NICs and NVMe drives
-	Counters    *Counters  `json:"counters,omitempty"` // hardware counters that can be read
+	Balancing   *int       `json:"numa_balancing"`      // value of kernel.numa_balancing; null unknown
+	THP         string     `json:"thp"`                 // setting of /sys/kernel/mm/transparent_hugepage/enabled
+	ZoneReclaim *int       `json:"zone_reclaim_mode"`   // value of vm.zone_reclaim_mode; null unknown
+	HugePages   []HugePool `json:"huge_pages"`          // pools of huge pages, by size
+	Managers    []Manager  `json:"managers"`            // programs that run here and place work or own CPUs or memory
+	Queues      []Queues   `json:"queues"`              // interrupts of NICs and NVMe drives
+	Counters    *Counters  `json:"counters,omitempty"`  // hardware counters that can be read
+	CgroupV1    bool       `json:"cgroup_v1,omitempty"` // whether CPU sets are with cgroup version 1 (cgroups(7))
 }
 
 // Counters is what there is to tell where memory accesses go. Whether a counter opens

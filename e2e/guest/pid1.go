@@ -30,6 +30,11 @@ func pid1() {
 		powerOff()
 	}
 	fmt.Fprintf(wire, "UP %s\n", strings.Fields(readText("/proc/uptime"))[0])
+	go func() {
+		for ; ; time.Sleep(suite.Beat) {
+			fmt.Fprintln(wire, "BEAT")
+		}
+	}()
 	for _, name := range strings.Split(bootParam("tests"), ",") {
 		t := testNamed(name)
 		fmt.Fprintf(wire, "START %s\n", name)
@@ -52,7 +57,8 @@ func testNamed(name string) suite.Test {
 }
 
 // supervise runs one test as a child and reads its verdict from a pipe. A test
-// without a verdict (crashed, killed at its limit) has failed.
+// without a verdict (crashed, killed at its limit) has failed; the console has where
+// it was at its limit.
 func supervise(name string, limit time.Duration) suite.Result {
 	start := time.Now()
 	res := suite.Result{Name: name, Outcome: suite.Fail}
@@ -61,7 +67,11 @@ func supervise(name string, limit time.Duration) suite.Result {
 		res.Text = err.Error()
 		return res
 	}
-	late := time.AfterFunc(limit, func() { syscall.Kill(pid, syscall.SIGKILL) })
+	late := time.AfterFunc(limit, func() {
+		syscall.Kill(pid, syscall.SIGQUIT) // Go's runtime prints all stacks
+		time.Sleep(10 * time.Second)
+		syscall.Kill(pid, syscall.SIGKILL)
+	})
 	status := reap(pid)
 	inTime := late.Stop()
 	res.Took = time.Since(start)

@@ -127,6 +127,7 @@ func (t *T) run(f func(*T)) (v verdict) {
 	}()
 	defer func() {
 		if v.outcome == suite.Fail {
+			t.Logf("fails: %s", v.text)
 			for _, f := range t.autopsy {
 				f()
 			}

@@ -127,7 +127,8 @@ func TestEmulatorsFault(t *testing.T) {
 		{"[ 2.8] BUG: kernel NULL pointer dereference", "x", false, true},
 		{"[ 42.8] BUG: kernel NULL pointer dereference", "x", true, false},
 		{"the guest hangs: in homenode.kill", "", true, false},
-		{"the guest is not up after 3m0s", "", false, false},
+		{"the guest hangs: it does not come up for 3m0s", "", false, false},
+		{"the guest stands still: in homenode.kill its first process is not heard for 2m0s", "", true, true},
 	} {
 		g := &guest{crash: tt.crash, up: tt.up}
 		if got := g.emulatorsFault(tt.why); got != tt.want {

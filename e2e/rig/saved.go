@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -136,8 +135,11 @@ func (g *guest) key(init string) (string, error) {
 			return "", fmt.Errorf("name saved machine: %w", err)
 		}
 	}
-	return fmt.Sprintf("%x", h.Sum(nil)[:8]), nil
+	return fmt.Sprintf("%x", h.Sum(nil)[:keyLength/2]), nil
 }
+
+// keyLength is that of a key, in hexadecimal digits: names of shapes begin with one another.
+const keyLength = 16
 
 // writeDisk makes the second disk: programs, and what the boot parameters are for
 // other guests.
@@ -185,7 +187,7 @@ func blank(disk string) error {
 // save boots the machine up to where it waits for its second disk, and writes its
 // first disk and its state into a folder that is there only when it is whole.
 func (g *guest) save(ctx context.Context, args []string, folder string) error {
-	old, _ := filepath.Glob(filepath.Join(filepath.Dir(folder), "saved-"+g.shape.Name+"-*"))
+	old, _ := filepath.Glob(filepath.Join(filepath.Dir(folder), "saved-"+g.shape.Name+"-"+strings.Repeat("?", keyLength)))
 	for _, dir := range old {
 		os.RemoveAll(dir)
 	}
@@ -257,58 +259,35 @@ const saveLimit = 5 * time.Minute
 // writeState lets QEMU write the running machine into a file, as for a migration.
 // It ends stopped, and its disk as the state knows it.
 func writeState(ctx context.Context, socket, file string) error {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	m, err := monitorAt(ctx, socket)
 	if err != nil {
-		return fmt.Errorf("reach QEMU: %w", err)
+		return err
 	}
-	defer conn.Close()
-	in, out := json.NewDecoder(conn), json.NewEncoder(conn)
-	// ask sends a command and reads its answer past greeting and events.
-	ask := func(command string, arguments map[string]any) (map[string]any, error) {
-		if err := out.Encode(map[string]any{"execute": command, "arguments": arguments}); err != nil {
-			return nil, fmt.Errorf("QEMU: %s: %w", command, err)
-		}
-		for {
-			var answer struct {
-				Return *json.RawMessage
-				Error  *struct{ Desc string }
-			}
-			err := in.Decode(&answer)
-			switch {
-			case err != nil:
-				return nil, fmt.Errorf("QEMU: %s: %w", command, err)
-			case answer.Error != nil:
-				return nil, fmt.Errorf("QEMU: %s: %s", command, answer.Error.Desc)
-			case answer.Return != nil:
-				var fields map[string]any
-				_ = json.Unmarshal(*answer.Return, &fields) // some answer with a list
-				return fields, nil
-			}
-		}
-	}
+	defer m.close()
 	for _, c := range []struct {
 		name      string
 		arguments map[string]any
 	}{
-		{"qmp_capabilities", map[string]any{}},
 		{"migrate-set-parameters", map[string]any{"max-bandwidth": int64(16 << 30)}},
 		{"migrate", map[string]any{"uri": "exec:zstd -1 -q -f -o " + quoted(file)}},
 	} {
-		if _, err := ask(c.name, c.arguments); err != nil {
+		if _, err := m.ask(c.name, c.arguments); err != nil {
 			return err
 		}
 	}
 	for {
-		now, err := ask("query-migrate", map[string]any{})
+		b, err := m.ask("query-migrate", nil)
 		if err != nil {
 			return err
 		}
-		switch now["status"] {
+		var now struct{ Status string }
+		_ = json.Unmarshal(b, &now)
+		switch now.Status {
 		case "completed":
-			_, err := ask("quit", map[string]any{})
+			_, err := m.ask("quit", nil)
 			return err
 		case "failed", "cancelled":
-			return fmt.Errorf("QEMU: migrate: %v", now)
+			return fmt.Errorf("QEMU: migrate: %s", b)
 		}
 		select {
 		case <-ctx.Done():

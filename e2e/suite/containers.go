@@ -22,6 +22,6 @@ func init() {
 		Test{Name: "containers.exact", Shapes: []string{"pods-count"}, OnHost: true, After: "containers.count"},
 		Test{Name: "containers.local", Shapes: []string{"pods-count"}, OnHost: true, After: "containers.count", Homenode: true})
 	for _, name := range []string{"start", "first-page", "class", "static", "move", "undo", "faults", "come-and-go"} {
-		Tests = append(Tests, Test{Name: "containers." + name, Shapes: []string{"pods", "pods-1.7"}, Limit: 10 * time.Minute, Homenode: true})
+		Tests = append(Tests, Test{Name: "containers." + name, Shapes: []string{"pods", "pods-1.7"}, Limit: 3 * time.Minute, Homenode: true})
 	}
 }

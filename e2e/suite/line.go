@@ -19,6 +19,7 @@ import (
 //	HOME slot nodes
 //	TABLE title|cell|cell...
 //	UP seconds-since-kernel-start
+//	BEAT
 //	END
 type Line struct {
 	Kind string
@@ -30,11 +31,14 @@ type Line struct {
 func ParseLine(s string) (Line, bool) {
 	kind, rest, _ := strings.Cut(strings.TrimRight(s, "\r\n"), " ")
 	switch kind {
-	case "START", "TEST", "LOG", "MARK", "WALKER", "HOME", "TABLE", "UP", "END":
+	case "START", "TEST", "LOG", "MARK", "WALKER", "HOME", "TABLE", "UP", "BEAT", "END":
 		return Line{kind, rest}, true
 	}
 	return Line{}, false
 }
+
+// Beat is how often the first process of a guest says that it runs.
+const Beat = 5 * time.Second
 
 // Outcome is how a test ended.
 type Outcome string

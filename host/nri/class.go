@@ -70,10 +70,10 @@ func (o *Options) spec(g *group) (spec workload.Spec, bad []string) {
 		has.add(c.has, i == 0)
 	}
 	if r := &g.pod.resources; !g.own && !g.pod.mixed() { // the kubelet knows of containers that are still to come
-		if r.cpus() > 0 {
+		if r.cpus() > 0 && (!g.pod.resized || has.cpus() == 0) {
 			has.shares, has.quota, has.period = r.shares, r.quota, r.period
 		}
-		if r.memory > 0 {
+		if r.memory > 0 && (!g.pod.resized || has.memory == 0) {
 			has.memory = r.memory
 		}
 	}

@@ -28,10 +28,15 @@ const (
 	lasting = 5 * time.Second
 )
 
-// events is what is asked for; all runtimes that speak NRI know these.
-func events() (mask api.EventMask) {
-	return *mask.Set(api.Event_RUN_POD_SANDBOX, api.Event_STOP_POD_SANDBOX, api.Event_REMOVE_POD_SANDBOX, api.Event_CREATE_CONTAINER,
+// events is what a runtime with that version of NRI is asked for. It refuses a plugin that asks
+// for what it does not know. Those that name their version (NRI 0.12 and later) know all these.
+func events(version string) (mask api.EventMask) {
+	mask.Set(api.Event_RUN_POD_SANDBOX, api.Event_STOP_POD_SANDBOX, api.Event_REMOVE_POD_SANDBOX, api.Event_CREATE_CONTAINER,
 		api.Event_POST_START_CONTAINER, api.Event_UPDATE_CONTAINER, api.Event_STOP_CONTAINER, api.Event_REMOVE_CONTAINER)
+	if version != "" {
+		mask.Set(api.Event_UPDATE_POD_SANDBOX)
+	}
+	return mask
 }
 
 // link is a connection to a runtime.
@@ -63,7 +68,7 @@ func (s service) Configure(ctx context.Context, r *api.ConfigureRequest) (*api.C
 	case s.configured <- struct{}{}:
 	default:
 	}
-	return &api.ConfigureResponse{Events: int32(events())}, err
+	return &api.ConfigureResponse{Events: int32(events(r.GetNRIVersion()))}, err
 }
 
 // silent is where package stub logs.

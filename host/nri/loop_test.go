@@ -373,6 +373,7 @@ func (n *node) scan() {
 		}
 		scan.Snapshot.Observations = append(scan.Snapshot.Observations, o)
 	}
+	n.p.Refresh(context.Background())
 	claims, problems := n.p.Claims(n.h)
 	scan.Claims = []control.Claimed{{Source: n.p.Name(), Claims: claims, Problems: problems}}
 	n.turn(control.Input{Scan: scan})
@@ -415,6 +416,7 @@ func (n *node) addContainer(p *api.PodSandbox, name string, cpus uint64, memory 
 			}
 		}
 	}
+	n.p.PostStartContainer(context.Background(), p, c)
 	return c
 }
 

@@ -145,7 +145,8 @@ func (p *Plugin) notify() {
 const firstWithin = 3 * time.Second
 
 // Refresh reports why a runtime that is there is not connected. What was known of its
-// containers stands: they run on without it.
+// containers stands: they run on without it. Claims tells of those that have started by now:
+// of one that starts while the host is looked at, what is seen may be older than its sets.
 func (p *Plugin) Refresh(ctx context.Context) error {
 	p.mu.Lock()
 	first := p.first
@@ -161,6 +162,11 @@ func (p *Plugin) Refresh(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.first = nil
+	for _, in := range p.pods {
+		for _, c := range in.containers {
+			c.seen = c.started
+		}
+	}
 	return p.last
 }
 
@@ -183,6 +189,7 @@ func (p *Plugin) Synchronize(_ context.Context, sandboxes []*api.PodSandbox, con
 	for _, c := range containers {
 		if in := pods[c.GetPodSandboxId()]; in != nil {
 			in.containers = append(in.containers, p.containerOf(c))
+			in.resized = true // perhaps: what a sandbox was made with never changes
 		}
 	}
 	for _, in := range pods {
@@ -283,14 +290,28 @@ func (p *Plugin) podNow(s *api.PodSandbox) *pod {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if was := p.pods[now.id]; was != nil {
-		now.containers = was.containers
-		if now.resources == (resources{}) {
+		now.containers, now.resized, now.told = was.containers, was.resized, was.told
+		if now.resources == (resources{}) || now.told {
 			now.resources = was.resources
 		}
 	}
 	p.pods[now.id] = now
 	unique(p.pods)
 	return now
+}
+
+// UpdatePodSandbox takes new sizes of a pod, which the kubelet tells before its containers grow
+// and after they shrink. Runtimes have it since 2025; others tell of the containers alone.
+func (p *Plugin) UpdatePodSandbox(_ context.Context, s *api.PodSandbox, _, r *api.LinuxResources) error {
+	defer p.caught()
+	in := p.podNow(s)
+	p.mu.Lock()
+	if now := resourcesOf(r); now != (resources{}) {
+		in.resources, in.resized, in.told = now, false, true
+	}
+	p.mu.Unlock()
+	p.notify()
+	return nil
 }
 
 // StopPodSandbox frees what a pod held.
@@ -312,6 +333,7 @@ func (p *Plugin) RemovePodSandbox(ctx context.Context, s *api.PodSandbox) error 
 func (p *Plugin) CreateContainer(ctx context.Context, s *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
 	defer p.caught()
 	in, one := p.podNow(s), p.containerOf(c)
+	one.started = false
 	p.mu.Lock()
 	in.containers = slices.DeleteFunc(slices.Clone(in.containers), func(x *container) bool { return x.id == one.id || x.stopped && x.name == one.name })
 	in.containers = append(in.containers, one)
@@ -427,6 +449,7 @@ func (p *Plugin) PostStartContainer(_ context.Context, _ *api.PodSandbox, c *api
 	defer p.caught()
 	p.mu.Lock()
 	if _, one := find(p.pods, c.GetId()); one != nil {
+		one.started = true
 		p.learnProcess(one, c.GetPid())
 	}
 	p.mu.Unlock()
@@ -439,8 +462,9 @@ func (p *Plugin) PostStartContainer(_ context.Context, _ *api.PodSandbox, c *api
 func (p *Plugin) UpdateContainer(_ context.Context, _ *api.PodSandbox, c *api.Container, r *api.LinuxResources) ([]*api.ContainerUpdate, error) {
 	defer p.caught()
 	p.mu.Lock()
-	if _, one := find(p.pods, c.GetId()); one != nil {
+	if in, one := find(p.pods, c.GetId()); one != nil {
 		one.resize(r)
+		in.resized = !in.told
 	}
 	p.mu.Unlock()
 	p.notify()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -161,7 +162,7 @@ func TestFirstScan(t *testing.T) {
 		}
 		return all
 	}
-	if got := rest(); !slices.Contains(got, "kubepods*") {
+	if got := rest(); !slices.Contains(got, "kubepods*") || slices.Contains(got, "*"+id+"*") {
 		t.Errorf("before it is connected: %v", got)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -171,16 +172,50 @@ func TestFirstScan(t *testing.T) {
 		if err := p.Refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := rest(); slices.Equal(got, []string{"*" + id + "*"}) {
+		if slices.Contains(rest(), "*"+id+"*") {
 			break
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	if got := rest(); !slices.Equal(got, []string{"*" + id + "*"}) {
+	// Of what else is in pods its runtime has not told yet.
+	if got := rest(); len(got) < 2 || got[0] != "*"+id+"*" || !slices.Contains(got, "kubepods*") {
 		t.Errorf("connected: %v", got)
 	}
 	cancel()
 	<-ended
+}
+
+// What runs in the cgroup of a container that has not started is its runtime's, and is not told
+// of; nor is what started while the host was looked at.
+func TestContainersAreToldOfOnceTheyHaveStarted(t *testing.T) {
+	r, h := newRuntime(t), &homes{}
+	r.start()
+	p, _ := r.connect(h.options(r))
+	pod := r.pod("p1", "web", "db-0", nil)
+	first, _ := r.made(pod, "c1", "pg", 2, 1<<30)
+	if c := claim(p, "web/db-0"); c != nil {
+		t.Errorf("before its first container starts: %+v", c)
+	}
+	r.begin(pod, first)
+	if all, _ := p.Claims(host()); slices.ContainsFunc(all, func(c workload.Claim) bool { return c.ID != "" }) {
+		t.Errorf("it started after the host was looked at: %+v", all)
+	}
+	r.made(pod, "c2", "exporter", 1, 1<<20)
+	if c := claim(p, "web/db-0"); c == nil || !slices.Equal(c.Cgroups, []string{"/k8s.io/c1"}) || len(c.Began) != 1 {
+		t.Errorf("while its second container is made: %+v", c)
+	}
+	// One that is made anew, as after a crash, finds its pod where it was.
+	h.mu.Lock()
+	h.home = map[workload.ID]workload.Placement{"web/db-0": {Workload: "web/db-0", Home: topology.Nodes(1), CPUs: topology.CPUs(8, 9)}}
+	h.mu.Unlock()
+	p.mu.Lock()
+	for _, c := range p.pods["p1"].containers {
+		c.started = false
+	}
+	p.mu.Unlock()
+	if c := claim(p, "web/db-0"); c == nil || len(c.Cgroups) > 0 || c.CPUs.String() != "8-9" {
+		t.Errorf("while all its containers are made anew: %+v", c)
+	}
 }
 
 // The parts of a pod are near each other, whichever comes first.
@@ -214,9 +249,108 @@ func TestResourceClaims(t *testing.T) {
 		if got := a.GetLinux().GetResources().GetCpu().GetCpus(); got != want {
 			t.Errorf("%s: CPUs %q, want %q", id, got, want)
 		}
+		p.PostStartContainer(t.Context(), pod, &api.Container{Id: "c"})
+		p.Refresh(t.Context())
 		all, problems := p.Claims(host())
-		if len(all) != 1 || all[0].Booked != (want != "") || (len(problems) > 0) == (want != "") {
+		if len(all) != 2 || all[0].ID == "" && all[1].ID == "" {
+			t.Fatalf("%s: %+v", id, all)
+		}
+		all = slices.DeleteFunc(all, func(c workload.Claim) bool { return c.ID == "" })
+		if all[0].Booked != (want != "") || (len(problems) > 0) == (want != "") {
 			t.Errorf("%s: %+v, %v", id, all, problems)
 		}
+	}
+}
+
+// A pod that is resized in place has the sizes that its containers have by now, whether the
+// runtime tells of the pod too or of its containers alone, and after a restart, when the sandbox
+// still says what it was made with. A container that is still to come counts with what the
+// kubelet has told.
+func TestResizedInPlace(t *testing.T) {
+	size := func(cpus uint64, memory int64) *api.LinuxResources {
+		return &api.LinuxResources{Cpu: &api.LinuxCPU{Shares: api.UInt64(cpus * 1024)}, Memory: &api.LinuxMemory{Limit: api.Int64(memory << 30)}}
+	}
+	for _, tells := range []bool{false, true} {
+		r, h := newRuntime(t), &homes{}
+		r.start()
+		p, stop := r.connect(h.options(r))
+		wants := func(when string, cpus int, gib topology.KiB) {
+			t.Helper()
+			if c := claim(p, "web/db-0"); c == nil || c.Spec.CPUs != cpus || c.Spec.Memory != gib<<20 {
+				t.Errorf("told %v, %s: %+v", tells, when, c.Spec)
+			}
+		}
+		pod := &api.PodSandbox{Id: "p1", Name: "db-0", Namespace: "web", Uid: "u", Linux: &api.LinuxPodSandbox{PodResources: size(3, 3)}}
+		r.pods["p1"] = pod
+		if err := r.nri.RunPodSandbox(t.Context(), &api.RunPodSandboxRequest{Pod: pod}); err != nil {
+			t.Fatal(err)
+		}
+		pg, _ := r.create(pod, "c1", "pg", 2, 2<<30)
+		wants("one of two containers", 3, 3)
+		r.create(pod, "c2", "side", 1, 1<<30)
+		wants("both", 3, 3)
+		for _, to := range []uint64{6, 1} {
+			if tells {
+				if _, err := r.nri.UpdatePodSandbox(t.Context(), &api.UpdatePodSandboxRequest{Pod: pod, LinuxResources: size(to+1, int64(to)+1)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := r.nri.UpdateContainer(t.Context(), &api.UpdateContainerRequest{Pod: pod, Container: pg, LinuxResources: size(to, int64(to))}); err != nil {
+				t.Fatal(err)
+			}
+			pg.Linux.Resources = size(to, int64(to))
+			wants("resized", int(to)+1, topology.KiB(to)+1)
+		}
+		stop()
+		p, _ = r.connect(h.options(r))
+		wants("after a restart", 2, 2)
+	}
+}
+
+// A runtime refuses a plugin that asks for events it does not know: one that does not say which
+// NRI it has is asked for those of NRI 0.1.
+func TestEventsThatARuntimeKnows(t *testing.T) {
+	if old := events(""); old.IsSet(api.Event_UPDATE_POD_SANDBOX) || !old.IsSet(api.Event_UPDATE_CONTAINER) {
+		t.Errorf("%b", old)
+	}
+	if now := events("v0.12.0"); !now.IsSet(api.Event_UPDATE_POD_SANDBOX) || now&^api.ValidEvents != 0 {
+		t.Errorf("%b", now)
+	}
+}
+
+// On a host with cgroup v1 a container is its first process, which is placed once it runs: nothing
+// is set before its start, and status says so once.
+func TestCgroupV1(t *testing.T) {
+	r, h := newRuntime(t), &homes{}
+	r.start()
+	o := h.options(r)
+	o.Mount = ""
+	o.Identify = func(pid int) (workload.Process, error) { return workload.Process{PID: pid, Start: 7}, nil }
+	p, _ := r.connect(o)
+	if _, problems := p.Claims(host()); len(problems) != 0 {
+		t.Errorf("without containers: %v", problems)
+	}
+	pod := r.pod("p1", "web", "db-0", nil)
+	for _, name := range []string{"pg", "side"} {
+		c, _ := r.create(pod, name, name, 2, 1<<30)
+		if got := r.adjusted[name].GetLinux().GetResources().GetCpu().GetCpus(); got != "" {
+			t.Errorf("%s was given CPUs %s", name, got)
+		}
+		c.Pid = 4000
+		if err := r.nri.PostStartContainer(t.Context(), &api.PostStartContainerRequest{Pod: pod, Container: c}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	claims, problems := p.Claims(host())
+	if len(problems) != 1 || problems[0].Subject != "containers" || !strings.Contains(problems[0].Text, "cgroup v1") {
+		t.Errorf("%v", problems)
+	}
+	for _, c := range claims {
+		if c.ID != "" && (c.Process.PID != 4000 || !c.Alone.None()) {
+			t.Errorf("%+v", c)
+		}
+	}
+	if claim(p, "web/db-0/pg") == nil || claim(p, "web/db-0/side") == nil {
+		t.Errorf("%+v", claims)
 	}
 }

@@ -20,6 +20,8 @@ type pod struct {
 	labels      map[string]string
 	annotations map[string]string
 	resources   resources // of all its containers together, where the kubelet tells
+	resized     bool      // resources are older than those of its containers
+	told        bool      // the runtime tells when resources change
 	containers  []*container
 }
 
@@ -28,6 +30,8 @@ type container struct {
 	id, name string
 	cgroup   string // path below the cgroup root; "" when not known
 	created  int64
+	started  bool
+	seen     bool // it had started when the host was looked at
 	stopped  bool
 	has      resources
 	cpus     string // that whoever started it chose
@@ -171,6 +175,7 @@ func containerOf(c *api.Container) *container {
 	out := &container{
 		id: c.GetId(), name: printable(cmp.Or(c.GetName(), short(c.GetId()))), created: c.GetCreatedAt(), has: resourcesOf(r),
 		cgroup: cgroupOf(c.GetLinux().GetCgroupsPath()), stopped: c.GetState() == api.ContainerState_CONTAINER_STOPPED,
+		started: c.GetState() != api.ContainerState_CONTAINER_CREATED,
 	}
 	set := sets{r.GetCpu().GetCpus(), r.GetCpu().GetMems()}
 	out.given = sets{c.GetAnnotations()[givenCPUs], c.GetAnnotations()[givenMems]}

@@ -172,8 +172,25 @@ func (r *runtime) pod(id, namespace, name string, annotations map[string]string)
 	return p
 }
 
-// create makes a container as CreateContainer of the CRI does.
+// create makes and starts a container as the CRI does.
 func (r *runtime) create(p *api.PodSandbox, id, name string, cpus uint64, memory int64) (*api.Container, time.Duration) {
+	c, took := r.made(p, id, name, cpus, memory)
+	r.begin(p, c)
+	return c, took
+}
+
+// begin starts a container.
+func (r *runtime) begin(p *api.PodSandbox, c *api.Container) {
+	r.mu.Lock()
+	c.State = api.ContainerState_CONTAINER_RUNNING
+	r.mu.Unlock()
+	if err := r.nri.PostStartContainer(context.Background(), &api.PostStartContainerRequest{Pod: p, Container: c}); err != nil {
+		r.t.Error(err)
+	}
+}
+
+// made makes a container as CreateContainer of the CRI does.
+func (r *runtime) made(p *api.PodSandbox, id, name string, cpus uint64, memory int64) (*api.Container, time.Duration) {
 	c := &api.Container{Id: id, PodSandboxId: p.Id, Name: name, State: api.ContainerState_CONTAINER_CREATED, CreatedAt: time.Now().UnixNano(),
 		Linux: &api.LinuxContainer{CgroupsPath: "/k8s.io/" + id, Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{}, Memory: &api.LinuxMemory{}}}}
 	if cpus > 0 {
@@ -306,6 +323,7 @@ func (r *runtime) reads(id, file string) string {
 }
 
 func claim(p *Plugin, id workload.ID) *workload.Claim {
+	p.Refresh(context.Background())
 	all, _ := p.Claims(host())
 	for i := range all {
 		if all[i].ID == id {

@@ -28,7 +28,8 @@ func (p *Plugin) Claims(*topology.Host) (out []workload.Claim, problems []worklo
 		}
 		for _, g := range p.groups(in) {
 			known[g.id] = true
-			if !p.begins(&g) { // its home is held; nothing can be done to it yet
+			p.begun(&g)
+			if _, placed := p.home(g.id); len(g.containers) == 0 && (g.own || !placed) { // its home is held; nothing can be done to it yet
 				continue
 			}
 			c, bad := p.claim(&g, wrote)
@@ -56,20 +57,26 @@ func (p *Plugin) Claims(*topology.Host) (out []workload.Claim, problems []worklo
 		slices.Sort(sandboxes)
 		out = append(out, workload.Claim{Cgroups: sandboxes, Alone: words.Because(words.ContainerSandbox)})
 	}
-	if !p.synced && p.expected() {
+	if p.o.Mount == "" && len(known) > 0 {
+		problems = append(problems, workload.Problem{Subject: p.Name(), Text: words.Because(words.ContainerCgroupV1).String()})
+	}
+	// What its runtime has not told of: a sandbox that is being made, a container that has not
+	// started. A runtime that has no pods may not be the one that has these.
+	if !p.synced && p.expected() || len(p.pods) > 0 {
 		out = append(out, workload.Claim{Cgroups: []string{"kubepods*", "kubelet-kubepods*", "cri-containerd-*", "crio-*"}, Alone: words.Because(words.ContainerUnknown)})
 	}
 	return out, problems
 }
 
-// begins has the containers of a group that have a cgroup by now, and reports whether there are
-// any, or none that are to come.
-func (p *Plugin) begins(g *group) bool {
-	if p.o.Mount == "" || len(g.containers) == 0 {
-		return true
+// begun leaves the containers of a group that have started by now. What runs in the cgroup of one
+// that has not is its runtime.
+func (p *Plugin) begun(g *group) {
+	if p.o.Mount == "" {
+		return
 	}
-	g.containers = slices.DeleteFunc(slices.Clone(g.containers), func(c *container) bool { return c.cgroup != "" && p.files.object(c.cgroup) == "" })
-	return len(g.containers) > 0
+	g.containers = slices.DeleteFunc(slices.Clone(g.containers), func(c *container) bool {
+		return !c.seen || c.cgroup != "" && p.files.object(c.cgroup) == ""
+	})
 }
 
 // expected reports whether a runtime is there, by its socket.
@@ -96,6 +103,11 @@ func (p *Plugin) groups(in *pod) []group {
 func (p *Plugin) claim(g *group, wrote map[setting]string) (workload.Claim, []string) {
 	spec, bad := p.o.spec(g)
 	c := workload.Claim{ID: g.id, Name: g.name(), Running: true, Ruled: true, Crowd: true, Alone: p.alone(g)}
+	if home, ok := p.home(g.id); ok && len(g.containers) == 0 { // between two containers there is nothing to change
+		if c.CPUs = home.CPUs; home.Bound {
+			c.Mems = home.MemoryNodes()
+		}
+	}
 	for _, one := range g.containers {
 		c.Also = append(c.Also, one.id)
 		if full := g.pod.name + "/" + one.name; full != string(g.id) && full != c.Name {
