@@ -23,39 +23,41 @@ const (
 	requestBurst      = 60
 )
 
-// slots counts connections by user. A connection has its slot until it is closed.
-type slots struct {
+// slots counts connections by user, or by address. A connection has its slot until it is closed.
+type slots[K comparable] struct {
 	mu    sync.Mutex
-	users map[int]int // open connections by UID
+	users map[K]int // open connections
 	all   int
 }
 
-// take reports whether uid may have one more connection, and counts it.
-func (s *slots) take(uid int) bool {
+// take reports whether who may have one more connection, with so many of one and so many of
+// all, and counts it.
+func (s *slots[K]) take(who K, each, all int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	limit := maxConnections
-	if !privileged(uid) {
-		limit -= keptForRoot
-		if s.users[uid] >= maxPerUser {
-			return false
-		}
-	}
-	if s.all >= limit {
+	if s.users[who] >= each || s.all >= all {
 		return false
 	}
-	s.users[uid]++
+	s.users[who]++
 	s.all++
 	return true
 }
 
-func (s *slots) give(uid int) {
+func (s *slots[K]) give(who K) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all--
-	if s.users[uid]--; s.users[uid] == 0 {
-		delete(s.users, uid)
+	if s.users[who]--; s.users[who] == 0 {
+		delete(s.users, who)
 	}
+}
+
+// connectionsOf is how many connections a user may have, and all together when he asks for one.
+func connectionsOf(uid int) (each, all int) {
+	if privileged(uid) {
+		return maxConnections, maxConnections
+	}
+	return maxPerUser, maxConnections - keptForRoot
 }
 
 // privileged reports whether uid is root, or whoever runs this daemon.
@@ -65,7 +67,7 @@ func privileged(uid int) bool { return uid == 0 || uid == os.Geteuid() }
 type limited struct {
 	net.Listener
 	peerOf func(net.Conn) (peer, error)
-	slots  slots
+	slots  slots[int]
 }
 
 func (l *limited) Accept() (net.Conn, error) {
@@ -78,7 +80,7 @@ func (l *limited) Accept() (net.Conn, error) {
 		if err != nil {
 			p = peer{uid: -1}
 		}
-		if l.slots.take(p.uid) {
+		if each, all := connectionsOf(p.uid); l.slots.take(p.uid, each, all) {
 			return &slotConn{Conn: c, peer: p, free: sync.OnceFunc(func() { l.slots.give(p.uid) })}, nil
 		}
 		c.Close()
@@ -97,10 +99,10 @@ func (c *slotConn) Close() error {
 	return c.Conn.Close()
 }
 
-// rates bounds the requests of each user by a bucket that fills again.
-type rates struct {
+// rates bounds the requests of each user, or address, by a bucket that fills again.
+type rates[K comparable] struct {
 	mu      sync.Mutex
-	buckets map[int]bucket // by UID
+	buckets map[K]bucket
 }
 
 type bucket struct {
@@ -112,11 +114,8 @@ type bucket struct {
 // (subuid(5)), and one that asks nothing is full in a few seconds.
 const mostBuckets = 256
 
-// take reports whether uid may ask now.
-func (r *rates) take(uid int, now time.Time) bool {
-	if privileged(uid) {
-		return true
-	}
+// take reports whether who may ask now.
+func (r *rates[K]) take(who K, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.buckets) >= mostBuckets {
@@ -126,7 +125,7 @@ func (r *rates) take(uid int, now time.Time) bool {
 			}
 		}
 	}
-	b, known := r.buckets[uid]
+	b, known := r.buckets[who]
 	if !known {
 		if len(r.buckets) >= mostBuckets {
 			return false
@@ -138,7 +137,7 @@ func (r *rates) take(uid int, now time.Time) bool {
 	if may {
 		b.left--
 	}
-	r.buckets[uid] = b
+	r.buckets[who] = b
 	return may
 }
 

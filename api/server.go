@@ -21,6 +21,8 @@ import (
 type Access struct {
 	Group         int  // GID that may change things besides root; -1 for none
 	OthersMayRead bool // everyone else may look; otherwise they cannot connect
+	// Houses is what GET /v1/house answers with; nil makes one for the socket alone.
+	Houses *Houses
 }
 
 // stopGrace is how long a request under way, an undo say, may go on when the
@@ -58,7 +60,7 @@ func serve(ctx context.Context, l net.Listener, b Backend, a Access, peerOf func
 			return context.WithValue(context.WithValue(ctx, peerKey{}, own.peer), connKey{}, own.Conn)
 		},
 	}
-	l = &limited{Listener: l, peerOf: peerOf, slots: slots{users: map[int]int{}}}
+	l = &limited{Listener: l, peerOf: peerOf, slots: slots[int]{users: map[int]int{}}}
 	ended := make(chan error, 1)
 	go func() {
 		<-ctx.Done()
@@ -130,10 +132,25 @@ func own(path string, mode os.FileMode, group int) error {
 	return os.Chown(at, -1, group)
 }
 
-// guarded answers for a handler that panics, which is then one request that failed,
-// and refuses what a user asks too often.
+// guarded refuses what a user asks too often, and what a browser asks: a page that somebody looks
+// at may not use the rights of who has forwarded the socket to a port (ssh -L).
 func guarded(h http.Handler) http.Handler {
-	asked := rates{buckets: map[int]bucket{}}
+	asked := rates[int]{buckets: map[int]bucket{}}
+	return caught(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p, _ := r.Context().Value(peerKey{}).(peer)
+		switch {
+		case !privileged(p.uid) && !asked.take(p.uid, time.Now()):
+			reply(w, nil, &Error{TooMany, fmt.Sprintf("user %d asks too often; %d requests a second are answered", p.uid, requestsPerSecond)})
+		case len(r.Header["Origin"]) > 0 || len(r.Header["Sec-Fetch-Site"]) > 0:
+			reply(w, nil, &Error{Forbidden, "browsers are not answered on the unix socket; see docs/page.md"})
+		default:
+			h.ServeHTTP(w, r)
+		}
+	}))
+}
+
+// caught answers for a handler that panics, which is then one request that failed.
+func caught(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if broken := recover(); broken != nil && broken != http.ErrAbortHandler {
@@ -141,10 +158,6 @@ func guarded(h http.Handler) http.Handler {
 				reply(w, nil, &Error{Failed, fmt.Sprintf("this is a bug in homenode; its log has the rest: %v", broken)})
 			}
 		}()
-		if p, _ := r.Context().Value(peerKey{}).(peer); !asked.take(p.uid, time.Now()) {
-			reply(w, nil, &Error{TooMany, fmt.Sprintf("user %d asks too often; %d requests a second are answered", p.uid, requestsPerSecond)})
-			return
-		}
 		h.ServeHTTP(w, r)
 	})
 }

@@ -82,25 +82,28 @@ type Code string
 
 // Codes of refusals.
 const (
-	BadRequest Code = "bad request"
-	NotFound   Code = "not found"
-	Forbidden  Code = "forbidden"
-	NoRoom     Code = "no room"
-	TooMany    Code = "too many requests"
-	Fixed      Code = "fixed" // of a step, see plan.ErrFixed
-	Gone       Code = "gone"  // of a step: what it is about does not exist
-	BadMethod  Code = "method not allowed"
-	Failed     Code = "failed"
+	BadRequest   Code = "bad request"
+	NotFound     Code = "not found"
+	Forbidden    Code = "forbidden"
+	Unauthorized Code = "unauthorized" // over TCP: without the token
+	NoRoom       Code = "no room"
+	TooMany      Code = "too many requests"
+	Fixed        Code = "fixed" // of a step, see plan.ErrFixed
+	Gone         Code = "gone"  // of a step: what it is about does not exist
+	BadMethod    Code = "method not allowed"
+	Failed       Code = "failed"
 )
 
 // Codes is all of them.
-var Codes = []Code{BadRequest, Forbidden, NotFound, BadMethod, NoRoom, Gone, TooMany, Fixed, Failed}
+var Codes = []Code{BadRequest, Unauthorized, Forbidden, NotFound, BadMethod, NoRoom, Gone, TooMany, Fixed, Failed}
 
 // Status is the HTTP status that goes with a code.
 func (c Code) Status() int {
 	switch c {
 	case BadRequest:
 		return 400
+	case Unauthorized:
+		return 401
 	case Forbidden:
 		return 403
 	case NotFound:
@@ -264,24 +267,26 @@ type HugePool struct {
 
 // Workload is one workload in a Status.
 type Workload struct {
-	ID               workload.ID     `json:"id"`                      // ID, as every command takes it
-	Name             string          `json:"name"`                    // name of the program, unit or guest
-	Kind             workload.Kind   `json:"kind"`                    // kind of workload
-	Cgroup           string          `json:"cgroup,omitempty"`        // its cgroup, below the cgroup root; of a process the cgroup it shares
-	Class            workload.Class  `json:"class"`                   // class: what it is promised
-	Importance       int             `json:"importance"`              // importance, 0 to 100: more important work is placed first and moved last
-	CPUs             int             `json:"cpus"`                    // vCPUs that it counts with
-	Home             string          `json:"home"`                    // home nodes by plan, in list format; "" without a home
-	CPUSet           string          `json:"cpu_set"`                 // CPUs that it may use now, in list format
-	CPUSetPlanned    string          `json:"cpu_set_planned"`         // CPUs that it may use by plan, in list format
-	CPUUse           float64         `json:"cpu_use"`                 // CPUs that it keeps busy, such as 1.5
-	MemoryKiB        int64           `json:"memory_kib"`              // memory that it holds, KiB
-	MemoryByNode     []NodeKiB       `json:"memory_by_node"`          // memory that it holds, by node
-	OnHome           *float64        `json:"on_home"`                 // share of its memory on its home, 0 to 1; null unknown
-	Locality         *float64        `json:"locality"`                // share of its memory accesses that are local now, 0 to 1; null unknown
-	LocalityExpected *float64        `json:"locality_expected"`       // share of local accesses after the plan, 0 to 1; null without a plan
-	LocalityFrom     workload.Source `json:"locality_from,omitempty"` // where locality is known from: counters, mbm, numa-hints or residence; absent when unknown
-	Accesses         *float64        `json:"accesses_per_s"`          // reads a second that memory answered; null when not counted
+	ID               workload.ID     `json:"id"`                        // ID, as every command takes it
+	Name             string          `json:"name"`                      // name of the program, unit or guest
+	Kind             workload.Kind   `json:"kind"`                      // kind of workload
+	Cgroup           string          `json:"cgroup,omitempty"`          // its cgroup, below the cgroup root; of a process the cgroup it shares
+	Class            workload.Class  `json:"class"`                     // class: what it is promised
+	Importance       int             `json:"importance"`                // importance, 0 to 100: more important work is placed first and moved last
+	CPUs             int             `json:"cpus"`                      // vCPUs that it counts with
+	Home             string          `json:"home"`                      // home nodes by plan, in list format; "" without a home
+	CPUSet           string          `json:"cpu_set"`                   // CPUs that it may use now, in list format
+	CPUSetPlanned    string          `json:"cpu_set_planned"`           // CPUs that it may use by plan, in list format
+	CPUUse           float64         `json:"cpu_use"`                   // CPUs that it keeps busy, such as 1.5
+	MemoryKiB        int64           `json:"memory_kib"`                // memory that it holds, KiB
+	MemoryByNode     []NodeKiB       `json:"memory_by_node"`            // memory that it holds, by node
+	OnHome           *float64        `json:"on_home"`                   // share of its memory on its home, 0 to 1; null unknown
+	RanOn            []NodeShare     `json:"ran_on,omitempty"`          // where its CPU time was spent, by node; absent when unknown
+	Bandwidth        *int64          `json:"bandwidth_mib_s,omitempty"` // traffic of its memory, MiB/s; absent when no counter tells
+	Locality         *float64        `json:"locality"`                  // share of its memory accesses that are local now, 0 to 1; null unknown
+	LocalityExpected *float64        `json:"locality_expected"`         // share of local accesses after the plan, 0 to 1; null without a plan
+	LocalityFrom     workload.Source `json:"locality_from,omitempty"`   // where locality is known from: counters, mbm, numa-hints or residence; absent when unknown
+	Accesses         *float64        `json:"accesses_per_s"`            // reads a second that memory answered; null when not counted
 
 	State     string      `json:"state"`          // state: at home, would move, queued, moving, paused, failed, held, left alone, no room or no answer
 	Why       string      `json:"why"`            // why it is in that state; "" when there is no more to say
@@ -291,6 +296,7 @@ type Workload struct {
 
 	// What it was placed by, of those that are placed.
 
+	Pins []topology.CPUID   `json:"pins,omitempty"` // CPU of each vCPU by plan, in the order of the vCPUs; dedicated work only
 	SMT  workload.SMTPolicy `json:"smt,omitempty"`  // SMT policy that it was placed by; absent means prefer
 	Idle string             `json:"idle,omitempty"` // CPUs that are kept idle beside it, in list format
 	Near []string           `json:"near,omitempty"` // devices that it is to be near to: names or PCI addresses
@@ -326,6 +332,12 @@ type Link struct {
 	MiBs     *float64          `json:"mib_s,omitempty"` // traffic through it, MiB/s; absent when not counted, or not twice yet
 	Weight   float64           `json:"weight"`          // weight of its pull on the home; 0 when it does not count
 	Evidence string            `json:"evidence"`        // how it was found, in words
+}
+
+// NodeShare is the part of something that falls to one node.
+type NodeShare struct {
+	Node  topology.NodeID `json:"node"`  // node ID of the kernel
+	Share float64         `json:"share"` // share, 0 to 1
 }
 
 // NodeKiB is memory on one node.

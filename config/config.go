@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strconv"
@@ -60,6 +61,7 @@ type Config struct {
 	Socket        string        `yaml:"socket"`          // where the API listens
 	SocketGroup   string        `yaml:"socket_group"`    // members may change things; "" is root alone
 	OthersMayRead bool          `yaml:"others_may_read"` // everyone may look
+	API           API           `yaml:"api"`
 	RestoreOnStop bool          `yaml:"restore_on_stop"` // a clean stop undoes everything
 	// MeasureAtStart measures latencies between nodes when nothing kept fits the
 	// hardware. Off, because it reads memory at full speed for some seconds, which
@@ -111,6 +113,59 @@ type Config struct {
 	Libvirt    Libvirt    `yaml:"libvirt"`
 	Containers Containers `yaml:"containers"`
 	Workloads  []Rule     `yaml:"workloads"` // the first rule that matches counts
+}
+
+// API is the page and the API over TCP, where nothing can be changed. Off, because the socket is
+// enough for commands and a port is open to more than its users.
+type API struct {
+	Listen string `yaml:"listen"` // "" is off; a port is that of 127.0.0.1; else ADDRESS:PORT
+	// Token is a file with what readers must send; "" is one that the daemon makes beside its socket
+	// where one is needed (NeedsToken).
+	Token string `yaml:"token"`
+	Cert  string `yaml:"cert"` // file with a certificate and its chain, PEM; "" is plain HTTP
+	Key   string `yaml:"key"`  // file with its key, PEM
+	// ClientCA is a file with the certificates that sign those of readers, PEM: without one of
+	// these nobody is answered.
+	ClientCA string `yaml:"client_ca"`
+}
+
+// Address is where to listen; "" is nowhere.
+func (a *API) Address() (string, error) {
+	if a.Listen == "" {
+		return "", nil
+	}
+	if port, err := strconv.ParseUint(a.Listen, 10, 16); err == nil {
+		return fmt.Sprintf("127.0.0.1:%d", port), nil
+	}
+	at, err := netip.ParseAddrPort(a.Listen)
+	if err != nil {
+		return "", fmt.Errorf("listen: %q; want a port such as 4663, or an address with a port such as 127.0.0.1:4663", a.Listen)
+	}
+	return at.String(), nil
+}
+
+// NeedsToken reports whether readers have to send a token though no file was named: whoever
+// reaches the port is not known to the kernel as on the socket, so without others_may_read not
+// even users of this machine may look.
+func (c *Config) NeedsToken() bool {
+	return c.API.Token == "" && c.API.ClientCA == "" && !c.OthersMayRead
+}
+
+func (a *API) validate() error {
+	address, err := a.Address()
+	if err != nil {
+		return err
+	}
+	at, _ := netip.ParseAddrPort(address)
+	switch {
+	case (a.Cert == "") != (a.Key == ""):
+		return fmt.Errorf("cert: %q, and key %q; want both or neither", a.Cert, a.Key)
+	case a.ClientCA != "" && a.Cert == "":
+		return fmt.Errorf("client_ca: %q; want cert and key, too: readers show certificates over TLS only", a.ClientCA)
+	case address != "" && !at.Addr().IsLoopback() && a.Token == "" && a.ClientCA == "":
+		return fmt.Errorf("listen: %q is open to other machines; want token or client_ca, too", a.Listen)
+	}
+	return nil
 }
 
 // Containers says what the daemon does with the containers of containerd and CRI-O.
@@ -354,6 +409,9 @@ func (c *Config) Validate() error {
 	}
 	if err := c.Record.validate(); err != nil {
 		return err
+	}
+	if err := c.API.validate(); err != nil {
+		return fmt.Errorf("api.%w", err)
 	}
 	switch c.IRQ {
 	case "", control.InterruptsOff, control.InterruptsReport, control.InterruptsPlace:

@@ -128,6 +128,9 @@ func TestOpenAPI(t *testing.T) {
 		{"GET", "/v1/history?limit=5&workload=a&kind=plan&kind=step&since=2020-01-01T00:00:00Z", "", 200, false},
 		{"GET", "/v1/history?limit=x", "", 400, true},
 		{"GET", "/v1/events?since=0", "", 200, false},
+		{"GET", "/v1/house", "", 200, false},
+		{"GET", "/v1/house/residents?q=a", "", 200, false},
+		{"GET", "/v1/house/changes", "", 200, false},
 		{"GET", "/v1/openapi.json", "", 200, false},
 		{"GET", "/v1/status", "", 200, false},
 	}

@@ -239,6 +239,12 @@ func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) ap
 	for _, p := range o.Processes {
 		w.Processes = append(w.Processes, p.PID)
 	}
+	for _, r := range o.RanOn {
+		w.RanOn = append(w.RanOn, api.NodeShare{Node: r.Node, Share: r.Share})
+	}
+	if o.Bandwidth > 0 {
+		w.Bandwidth = &o.Bandwidth
+	}
 	if share, from, ok := o.LocalShare(); ok {
 		w.Locality, w.LocalityFrom = &share, from
 	}
@@ -250,7 +256,7 @@ func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) ap
 	if p := place.Of(v.Plan.Placements, o.ID); p != nil {
 		w.Class, w.Importance, w.CPUs = p.Class, p.Importance, p.VCPUs
 		w.Home, w.CPUSetPlanned, w.Idle = p.Home.String(), p.CPUs.String(), p.Idle.String()
-		w.SMT, w.Near = spec.SMT, named(&spec)
+		w.Pins, w.SMT, w.Near = p.Pins, spec.SMT, named(&spec)
 		if total := workload.Total(o.Memory); total > 0 {
 			share := float64(workload.On(o.Memory, p.Home)) / float64(total)
 			w.OnHome = &share

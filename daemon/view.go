@@ -23,6 +23,9 @@ type View struct {
 // View is the newest. Reading it waits for nobody.
 func (d *Daemon) View() *View { return d.view.Load() }
 
+// Changed is closed when there is news after what Status tells now.
+func (d *Daemon) Changed() <-chan struct{} { return d.View().next }
+
 // looked is the newest View once the first scan has ended: before that a name means nothing.
 func (d *Daemon) looked(ctx context.Context) (*View, error) {
 	for {

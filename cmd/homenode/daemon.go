@@ -60,6 +60,7 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	if c.Mode == config.Enforce && os.Geteuid() != 0 {
 		return cli.Forbidden(errors.New("enforce mode changes other users' work: run it as root, or look with --mode observe"))
 	}
+	host, _ := os.Hostname()
 	access := api.Access{Group: -1, OthersMayRead: c.OthersMayRead}
 	if c.SocketGroup != "" {
 		if access.Group, err = groupID(c.SocketGroup); err != nil {
@@ -155,6 +156,13 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	if err != nil {
 		return cli.Forbidden(err)
 	}
+	access.Houses = api.NewHouses(d, host)
+	remote, forget, err := listenTCP(&c, access, host)
+	if err != nil {
+		l.Close()
+		return err
+	}
+	defer forget()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if pods != nil {
@@ -167,7 +175,7 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 			measureAtStart(ctx, observe.Root(machine), c.StateDir, options.Log)
 		}
 	}()
-	err = serve(ctx, d, l, access)
+	err = serve(ctx, d, l, access, remote)
 	cancel()
 	<-measured
 	return err
@@ -179,19 +187,27 @@ func holdings() api.Self {
 	return api.Self{Goroutines: runtime.NumGoroutine(), Descriptors: max(0, len(open)-1)} // less the one that reads
 }
 
-// serve runs the loop and the API; when one ends, so does the other.
-func serve(ctx context.Context, d *daemon.Daemon, l net.Listener, access api.Access) error {
+// serve runs the loop and the API; when one ends, so do the others.
+func serve(ctx context.Context, d *daemon.Daemon, l net.Listener, access api.Access, remote *overTCP) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	served := make(chan error, 1)
+	served, looked := make(chan error, 1), make(chan error, 1)
 	go func() {
 		served <- api.Serve(ctx, l, d, access)
 		cancel()
 	}()
+	go func() {
+		if remote != nil {
+			looked <- api.ServeTCP(ctx, remote.l, d, remote.may)
+			cancel()
+		} else {
+			looked <- nil
+		}
+	}()
 	err := d.Run(ctx)
 	sd.SdNotify(false, sd.SdNotifyStopping)
 	cancel()
-	return errors.Join(err, <-served)
+	return errors.Join(err, <-served, <-looked)
 }
 
 func listen(socket string, access api.Access) (net.Listener, error) {
@@ -231,6 +247,9 @@ func configOf(o cli.DaemonOptions) (config.Config, error) {
 	}
 	if o.Period != 0 {
 		c.Period = o.Period
+	}
+	if o.Listen != "" {
+		c.API.Listen = o.Listen
 	}
 	return c, c.Validate()
 }

@@ -50,7 +50,7 @@ func openAPI(root string) ([]byte, error) {
 		at[strings.ToLower(e.Method)] = op
 		paths[e.Path] = at
 	}
-	for _, sent := range []reflect.Type{reflect.TypeFor[api.Gap]()} { // by the stream
+	for _, sent := range []reflect.Type{reflect.TypeFor[api.Gap](), reflect.TypeFor[api.HouseChange]()} { // by the stream
 		o.named(typeName(sent))
 	}
 	schemas := object{}

@@ -19,6 +19,7 @@ type DaemonOptions struct {
 	StateDir string
 	Socket   string
 	Period   time.Duration
+	Listen   string // port, or address and port, of the page
 	// FirstLook is called with the status after the first look and with the time between
 	// two looks; nil is allowed.
 	FirstLook func(api.Status, time.Duration)
@@ -35,6 +36,7 @@ belongs, and says so. In observe mode, the default, it changes nothing. In
 enforce mode it sets CPU sets and moves memory, after writing the old values to
 its journal.`,
 		Example: `  homenode daemon                    # look and recommend
+  homenode daemon --listen 4663      # the same, and a page that shows it
   homenode daemon --mode enforce     # act; undone by homenode undo --all`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -72,6 +74,7 @@ its journal.`,
 	f.StringVar(&o.Config, "config", "", "configuration `file` (YAML)")
 	f.StringVar(&o.StateDir, "state-dir", "", "`folder` of the journal, default "+e.DefaultState)
 	f.DurationVar(&o.Period, "period", 0, "time between two looks (default 2s)")
+	f.StringVar(&o.Listen, "listen", "", "serve the page, read only, at an `address`: a port of 127.0.0.1 such as 4663, or IP:PORT")
 	f.BoolVar(&show, "status", false, "print the status table after the first look")
 	socketFlag(c, e)
 	return c

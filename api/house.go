@@ -1,0 +1,162 @@
+package api
+
+import (
+	"time"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// House is the machine as one picture, small enough to be sent to many viewers: GET /v1/house.
+// Where many workloads live in one home the smaller ones are told together, by namespace.
+// Figures are rounded, so that what has hardly changed is not sent again.
+type House struct {
+	Schema  string    `json:"schema"`  // homenode-house/1
+	Seq     uint64    `json:"seq"`     // number of this picture, rising by one with each
+	Time    time.Time `json:"time"`    // when the host was looked at
+	Version string    `json:"version"` // version of the homenode that answers
+	Mode    string    `json:"mode"`    // mode of the daemon: observe or enforce
+	Held    bool      `json:"held"`    // true from undo --all until resume --all: nothing is changed
+	Host    string    `json:"host"`    // name of the machine
+
+	Summary   HouseSummary `json:"summary"`   // what to know first
+	Machine   HouseMachine `json:"machine"`   // what hardly ever changes
+	Nodes     []HouseNode  `json:"nodes"`     // NUMA nodes, by rising ID
+	Residents []Resident   `json:"residents"` // workloads, and groups of them
+	Flows     []Flow       `json:"flows"`     // accesses from one node's CPUs to another's memory, the largest first
+	Events    []HouseEvent `json:"events"`    // the newest events, rising by number
+}
+
+// HouseSummary is what to know first.
+type HouseSummary struct {
+	State         string   `json:"state"`          // state in a word: at home, moving, away, trouble, held or unseen
+	Headline      string   `json:"headline"`       // the state in a sentence, with its numbers
+	Workloads     int      `json:"workloads"`      // workloads that have or need a home: all but those left alone
+	AtHome        int      `json:"at_home"`        // of these, those with nothing left to do
+	Moving        int      `json:"moving"`         // of these, those whose pages move or rest between two moves
+	Waiting       int      `json:"waiting"`        // of these, those with steps to come: queued, would move
+	Trouble       int      `json:"trouble"`        // of these, those that failed, have no room or do not answer
+	LeftAlone     int      `json:"left_alone"`     // workloads that are not homenode's to place
+	Small         int      `json:"small"`          // workloads too small to be placed
+	Locality      *float64 `json:"locality"`       // share of local accesses over all workloads, weighed by CPU use, 0 to 1; null unknown
+	LocalityAfter *float64 `json:"locality_after"` // the same when all steps are done; null unknown
+	CPUs          int      `json:"cpus"`           // online CPUs
+	CPUUse        *float64 `json:"cpu_use"`        // CPUs busy; null unknown
+	MemoryKiB     int64    `json:"memory_kib"`     // memory in all, KiB
+	UsedKiB       int64    `json:"used_kib"`       // memory that is neither free nor reclaimable, KiB
+	Problems      []string `json:"problems"`       // what could not be read or done, a sentence each; 20 at most
+}
+
+// HouseMachine is the machine's parts.
+type HouseMachine struct {
+	CPU      string         `json:"cpu"`                  // model of the CPU; "" unknown
+	Packages []HousePackage `json:"packages"`             // packages with their NUMA nodes; -1 has the nodes of no one package
+	Rooms    []HouseRoom    `json:"rooms"`                // what each NUMA node is made of, by rising ID
+	Access   [][]float64    `json:"access"`               // cost of an access from the row's CPUs to the column's memory, a local one being 1; 0 unknown
+	Source   string         `json:"source"`               // where that is known from: measured, cached, HMAT, SLIT or default
+	Latency  [][]float64    `json:"latency_ns,omitempty"` // measured latency in the same order, ns; absent when it was not measured
+}
+
+// HousePackage is one package.
+type HousePackage struct {
+	ID    topology.PackageID `json:"id"`    // package ID of the kernel
+	Nodes []topology.NodeID  `json:"nodes"` // its NUMA nodes
+}
+
+// HouseRoom is the parts of one NUMA node.
+type HouseRoom struct {
+	ID        topology.NodeID      `json:"id"`         // node ID of the kernel
+	MemoryKiB int64                `json:"memory_kib"` // memory in all, KiB; -1 unknown
+	Kind      string               `json:"kind"`       // kind of memory: dram, special or none
+	CPUs      int                  `json:"cpus"`       // online CPUs
+	LLCs      [][][]topology.CPUID `json:"llcs"`       // CPUs by last-level cache and core: SMT siblings together
+	Devices   []string             `json:"devices"`    // PCI devices on it: kernel name or address
+}
+
+// HouseNode is what a NUMA node has to do now.
+type HouseNode struct {
+	ID        topology.NodeID `json:"id"`              // node ID of the kernel
+	CPUUse    *float64        `json:"cpu_use"`         // CPUs busy; null unknown
+	UsedKiB   *int64          `json:"used_kib"`        // memory that is neither free nor reclaimable, KiB; null unknown
+	BookedKiB int64           `json:"booked_kib"`      // memory that placements have booked, KiB
+	VCPUs     float64         `json:"vcpus"`           // vCPUs that placements have booked
+	Bandwidth *int64          `json:"bandwidth_mib_s"` // traffic of its memory, MiB/s; null unknown
+	Workloads int             `json:"workloads"`       // workloads that have their home here, or a part of it
+	Dedicated string          `json:"dedicated"`       // its CPUs that dedicated work holds, in list format
+	Partition string          `json:"partition"`       // its CPUs kept for dedicated work, in list format
+	Wrong     []string        `json:"wrong,omitempty"` // what balancing finds wrong here, a sentence each
+}
+
+// Resident is one workload, or several that are told together.
+type Resident struct {
+	ID        string         `json:"id"`                // ID, as explain takes it; of a group "group:" and its name
+	Name      string         `json:"name"`              // name of the workload, made printable; of a group that of its namespace
+	Count     int            `json:"count"`             // number of workloads: 1, or more for a group
+	Group     string         `json:"group"`             // namespace of a pod; else slice, guests or processes
+	Pod       bool           `json:"pod,omitempty"`     // whether group is a namespace of Kubernetes
+	Guest     bool           `json:"guest,omitempty"`   // whether it is a virtual machine
+	Class     workload.Class `json:"class"`             // class: what it is promised
+	Home      string         `json:"home"`              // home nodes by plan, in list format; "" without a home
+	CPUs      int            `json:"cpus"`              // vCPUs that it counts with
+	CPUUse    float64        `json:"cpu_use"`           // CPUs that it keeps busy
+	MemoryKiB int64          `json:"memory_kib"`        // memory that it holds, KiB
+	ByNode    []NodeKiB      `json:"memory_by_node"`    // memory that it holds, by node
+	Locality  *float64       `json:"locality"`          // share of local accesses now, 0 to 1; null unknown
+	After     *float64       `json:"locality_expected"` // share of local accesses after the plan; null unknown
+	State     string         `json:"state"`             // state of a workload
+	Why       string         `json:"why,omitempty"`     // why it is in that state; absent at home
+	Moved     *ResidentMove  `json:"move,omitempty"`    // its page move under way
+}
+
+// ResidentMove is how far a page move is.
+type ResidentMove struct {
+	Planned int64    `json:"planned"` // bytes off home when it began
+	Moved   int64    `json:"moved"`   // bytes moved
+	Left    *float64 `json:"left_s"`  // time it still takes, s; null unknown
+}
+
+// Flow is accesses from the CPUs of one node to the memory of another.
+type Flow struct {
+	From topology.NodeID `json:"from"`            // node whose CPUs access
+	To   topology.NodeID `json:"to"`              // node whose memory is accessed
+	CPUs float64         `json:"cpus"`            // CPUs whose work makes these accesses
+	MiBs *float64        `json:"mib_s,omitempty"` // traffic, MiB/s; absent where no counter tells of all of it
+	By   []string        `json:"by"`              // names of the workloads behind it, the largest three first
+}
+
+// HouseEvent is an event for the timeline.
+type HouseEvent struct {
+	Seq      uint64      `json:"seq"`                       // number of the event, rising
+	Time     time.Time   `json:"time"`                      // when it happened
+	Kind     string      `json:"kind"`                      // kind of event
+	Workload workload.ID `json:"workload,omitempty"`        // ID of the workload that it is about; absent when it is about the host
+	Name     string      `json:"name,omitempty"`            // that workload's name, where it is still known
+	Text     string      `json:"text"`                      // what happened, made printable
+	Error    bool        `json:"error,omitempty"`           // whether it is a failure
+	Before   *float64    `json:"locality_before,omitempty"` // of a page move that ended: share of local accesses before
+	After    *float64    `json:"locality_after,omitempty"`  // of a page move that ended: share of local accesses after
+	By       string      `json:"by,omitempty"`              // who asked for it; absent when nobody did
+}
+
+// HouseChange is what makes one House of the one before: GET /v1/house/changes sends them. What is
+// absent is as it was.
+type HouseChange struct {
+	Seq       uint64        `json:"seq"`                 // number of the House that it makes
+	Time      time.Time     `json:"time"`                // when the host was looked at
+	Mode      string        `json:"mode,omitempty"`      // mode of the daemon
+	Held      *bool         `json:"held,omitempty"`      // whether everything is held
+	Summary   *HouseSummary `json:"summary,omitempty"`   // whole
+	Machine   *HouseMachine `json:"machine,omitempty"`   // whole
+	Nodes     []HouseNode   `json:"nodes,omitempty"`     // those that have changed
+	Residents []Resident    `json:"residents,omitempty"` // those that are new or have changed
+	Gone      []string      `json:"gone,omitempty"`      // IDs of the residents that are no longer there
+	Flows     *[]Flow       `json:"flows,omitempty"`     // whole
+	Events    []HouseEvent  `json:"events,omitempty"`    // those that are new; the oldest are to be forgotten
+}
+
+// Residents answers a search: GET /v1/house/residents?q=TEXT&group=ID, the largest 200 that fit.
+type Residents struct {
+	Schema    string     `json:"schema"`    // homenode-residents/1
+	Count     int        `json:"count"`     // number that fit
+	Residents []Resident `json:"residents"` // workloads, the largest first
+}

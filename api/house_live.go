@@ -1,0 +1,272 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+)
+
+// Changing is a Backend that says when Status has news.
+type Changing interface {
+	// Changed is closed when there is news after what Status tells now.
+	Changed() <-chan struct{}
+}
+
+// housePeriod is the least time between two pictures: what all viewers together cost is bounded by
+// it, and so is what each is sent.
+const housePeriod = time.Second
+
+// Houses makes pictures of what a Backend tells while somebody looks. Each is made once, beside
+// the loop, and shared by all viewers.
+type Houses struct {
+	b    Backend
+	name string
+
+	making  sync.Mutex // held while a picture is made
+	now     *picture
+	at      time.Time      // when now was made
+	status  Status         // that now was made of
+	host    *topology.Host // nil when unknown
+	events  []plan.Event
+	viewers int // streams
+	stop    context.CancelFunc
+}
+
+// picture is one House as it is sent. It is not changed, but for next, which is set before after
+// is closed.
+type picture struct {
+	house  *House
+	whole  []byte
+	change []byte // from the one before; nil for the first
+	after  chan struct{}
+	next   *picture
+}
+
+// NewHouses makes pictures of b's host, which is called name.
+func NewHouses(b Backend, name string) *Houses { return &Houses{b: b, name: name} }
+
+// House is the newest picture, at most housePeriod old.
+func (h *Houses) House(ctx context.Context) (*House, error) {
+	p, err := h.newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return p.house, nil
+}
+
+func (h *Houses) newest(ctx context.Context) (*picture, error) {
+	h.making.Lock()
+	defer h.making.Unlock()
+	if h.now != nil && time.Since(h.at) < housePeriod {
+		return h.now, nil
+	}
+	s, err := h.b.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if room, ok := h.b.(RoomSource); ok && (h.host == nil || !sameHost(h.host, &s)) {
+		if r, err := room.Room(ctx, ""); err == nil {
+			h.host = r.Host
+		}
+	}
+	if err := h.recall(ctx); err != nil {
+		return nil, err
+	}
+	h.status, h.at = s, time.Now()
+	house := houseOf(&s, h.host, h.events, h.name)
+	var change []byte
+	if old := h.now; old != nil {
+		house.Seq = old.house.Seq + 1
+		c, more := changeOf(old.house, house)
+		if !more && c.Time.Equal(old.house.Time) {
+			return old, nil
+		}
+		if change, err = json.Marshal(&c); err != nil {
+			return nil, err
+		}
+	}
+	whole, err := json.Marshal(house)
+	if err != nil {
+		return nil, err
+	}
+	p := &picture{house: house, whole: whole, change: change, after: make(chan struct{})}
+	if old := h.now; old != nil {
+		old.next = p
+		close(old.after)
+	}
+	h.now = p
+	return p, nil
+}
+
+// sameHost reports whether the nodes of a Status are those of a host, with the same CPUs.
+func sameHost(host *topology.Host, s *Status) bool {
+	return slices.EqualFunc(host.Nodes, s.Nodes, func(a topology.Node, b Node) bool { return a.ID == b.ID && a.CPUs.String() == b.CPUs })
+}
+
+// recall brings the newest events up to date.
+func (h *Houses) recall(ctx context.Context) error {
+	old, err := h.b.History(ctx, HistoryQuery{Limit: mostEvents})
+	if err == nil {
+		h.events = old.Events
+	}
+	return err
+}
+
+// watch makes pictures for as long as there are viewers.
+func (h *Houses) watch(ctx context.Context) {
+	defer func() {
+		if broken := recover(); broken != nil {
+			logPanic("GET /v1/house/changes", broken)
+		}
+	}()
+	for ctx.Err() == nil {
+		var news <-chan struct{}
+		if c, ok := h.b.(Changing); ok {
+			news = c.Changed()
+		} else {
+			news = closed
+		}
+		h.newest(ctx) // an error shows as silence, and the next picture tells
+		select {
+		case <-time.After(housePeriod):
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// look counts a viewer in until done is called.
+func (h *Houses) look() (done func()) {
+	h.making.Lock()
+	defer h.making.Unlock()
+	if h.viewers++; h.viewers == 1 {
+		var ctx context.Context
+		ctx, h.stop = context.WithCancel(context.Background())
+		go h.watch(ctx)
+	}
+	return func() {
+		h.making.Lock()
+		defer h.making.Unlock()
+		if h.viewers--; h.viewers == 0 {
+			h.stop()
+		}
+	}
+}
+
+// serve answers GET /v1/house. Its ETag is the number of the picture.
+func (h *Houses) serve(w http.ResponseWriter, r *http.Request) {
+	p, err := h.newest(r.Context())
+	if err != nil {
+		reply(w, nil, err)
+		return
+	}
+	tag := fmt.Sprintf(`"%d-%d"`, p.house.Time.UnixNano(), p.house.Seq)
+	w.Header().Set("ETag", tag)
+	w.Header().Set("Cache-Control", "no-cache")
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWithin))
+	w.Write(p.whole)
+}
+
+// residents answers GET /v1/house/residents.
+func (h *Houses) residents(ctx context.Context, text, group string) (Residents, error) {
+	if _, err := h.newest(ctx); err != nil {
+		return Residents{}, err
+	}
+	h.making.Lock()
+	s := h.status
+	h.making.Unlock()
+	return residentsFor(&s, text, group), nil
+}
+
+// residentsFor is the workloads that have text in their name or ID, of a group of a House; either
+// may be "".
+func residentsFor(s *Status, text, group string) Residents {
+	all := residentsOf(s)
+	if group != "" {
+		home, name, _ := strings.Cut(strings.TrimPrefix(group, "group:"), ":")
+		drawn := map[string]bool{}
+		for _, r := range grouped(all, len(s.Nodes)) {
+			drawn[r.ID] = true
+		}
+		all = slices.DeleteFunc(all, func(r Resident) bool {
+			return r.Home != home || drawn[r.ID] || name != "" && r.Group != name || name == "" && drawn["group:"+home+":"+r.Group]
+		})
+	}
+	text = strings.ToLower(text)
+	all = slices.DeleteFunc(all, func(r Resident) bool {
+		return !strings.Contains(strings.ToLower(r.Name), text) && !strings.Contains(strings.ToLower(r.ID), text)
+	})
+	slices.SortStableFunc(all, func(a, b Resident) int { return cmp.Compare(weight(&b), weight(&a)) })
+	return Residents{Schema: "homenode-residents/1", Count: len(all), Residents: all[:min(len(all), mostFound)]}
+}
+
+// streamWithin is how long one message may take to a viewer. Who is slower is let go, and comes
+// back to a whole picture.
+var streamWithin = 10 * time.Second
+
+// stream answers GET /v1/house/changes with server-sent events: a House first ("house"), then a
+// HouseChange for each picture that follows ("change"), or a House again for who has missed one.
+func (h *Houses) stream(stopping context.Context, w http.ResponseWriter, r *http.Request) {
+	unhurried(w)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(stopping, cancel)()
+	defer h.look()()
+	p, err := h.newest(ctx)
+	if err != nil {
+		reply(w, nil, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx
+	out := http.NewResponseController(w)
+	send := func(kind string, data []byte) bool {
+		out.SetWriteDeadline(time.Now().Add(streamWithin))
+		message := make([]byte, 0, len(data)+32)
+		message = append(append(append(append(append(message, "event: "...), kind...), "\ndata: "...), data...), "\n\n"...)
+		_, err := w.Write(message)
+		return err == nil && out.Flush() == nil
+	}
+	alive := time.NewTicker(quietFor)
+	defer alive.Stop()
+	for ok := send("house", p.whole); ok; {
+		select {
+		case <-p.after:
+			h.making.Lock()
+			now := h.now
+			h.making.Unlock()
+			if p.next == now {
+				ok = send("change", now.change)
+			} else {
+				ok = send("house", now.whole)
+			}
+			p = now
+		case <-alive.C:
+			ok = send("alive", []byte("{}"))
+		case <-ctx.Done():
+			ok = false
+		}
+	}
+}

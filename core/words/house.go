@@ -1,0 +1,18 @@
+package words
+
+// What a picture of the whole host says first.
+var (
+	HouseUnseen   = says("house-unseen", "This machine is being looked at for the first time.")
+	HouseEmpty    = says("house-empty", "Nothing here is large enough to need a home.")
+	HouseHeld     = says("house-held", "Everything is held: nothing is changed until `homenode resume --all`. At home: {} of {n workload}.")
+	HouseAtHome   = says("house-at-home", "Everything is at home: {n workload}, {%} of memory accesses stay on their node.")
+	HouseAllHome  = says("house-all-home", "Everything is at home: {n workload}.")
+	HouseMoving   = says("house-moving", "{} moves to {nodes}: {bytes} of {bytes} done{}.{}")
+	HouseMovingN  = says("house-moving-n", "{n workload} move. The largest, {}, goes to {nodes}: {bytes} of {bytes} done{}.{}")
+	HouseTimeLeft = says("house-time-left", ", {for} left")
+	HouseGain     = says("house-gain", " Its local accesses: {%} before, {%} after.")
+	HouseAway     = says("house-away", "Not at home: {} of {n workload}.{}")
+	HouseWould    = says("house-would", " In enforce mode local accesses would rise from {%} to {%}.")
+	HouseWill     = says("house-will", " Local accesses rise from {%} to {%} once they are.")
+	HouseTrouble  = says("house-trouble", "Without a home that holds: {} of {n workload}. {}: {}")
+)
