@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/homenode/homenode/daemon/memory"
 	"github.com/homenode/homenode/sim"
 	"github.com/homenode/homenode/ui/cli"
+	"github.com/homenode/homenode/ui/web"
 )
 
 // fastClock goes so many times as fast as the time of this machine.
@@ -53,13 +55,29 @@ func demo(ctx context.Context, o cli.DemoOptions) error {
 		return cli.Forbidden(err)
 	}
 	options := demoDaemon(house, clock)
-	// The page is served beside the socket from here on, and its link goes into place.
 	options.Ready = func() { go o.Ready(place) }
 	d, err := daemon.New(options)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	return serve(ctx, d, l, access)
+	access.Houses = api.NewHouses(d, "demo")
+	remote := demoPage(access.Houses)
+	if remote != nil {
+		place.Page = "http://" + remote.l.Addr().String() + "/"
+	}
+	return serve(ctx, d, l, access, remote)
+}
+
+// demoPage serves the page on this machine's own address: on the port that a daemon has by habit,
+// so that one ssh -L does for both, or on any. All that it shows is made up, so that it asks for
+// no token. nil where nothing may listen.
+func demoPage(houses *api.Houses) *overTCP {
+	for _, port := range []string{"4663", "0"} {
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			return &overTCP{l, api.Remote{Page: web.Files, Houses: houses}}
+		}
+	}
+	return nil
 }
 
 // demoDaemon is a daemon that looks after a simulated host, and remembers nothing.

@@ -36,8 +36,9 @@ func demoCommand(e *Env) *cobra.Command {
 processes come, go, grow and get busy, and the daemon keeps each at home. Only
 the hardware and the work are made up; every decision is the daemon's own.
 
-It needs no root and changes nothing on this machine: all that it writes is a
-socket in a temporary folder, which is removed at the end. Ctrl-C ends it.
+A page shows it in the browser (docs/page.md). It needs no root and changes
+nothing on this machine: all that it writes is a socket in a temporary folder,
+which is removed at the end, and its page listens on 127.0.0.1 only. Ctrl-C ends it.
 Status, explain, history, move and undo work on it with --socket. The same seed
 brings the same work.`,
 		Example: `  homenode demo
