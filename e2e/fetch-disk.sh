@@ -10,6 +10,7 @@ cd "$(dirname "$0")/.."
 
 . e2e/apt.sh
 suite=trixie
+given=() # files that are in no package
 . "e2e/disk/$1.sh"
 cache=$(e2e/fetch.sh)
 out=$cache/$1
@@ -18,7 +19,7 @@ flock 9
 . /etc/os-release
 
 kernel=$(sed -n 's/^KERNEL=//p' "$cache/rig.env")
-version=$({ cat e2e/fetch-disk.sh; declare -p suite size packages without; declare -f; echo "$kernel"; } | sha256sum | cut -c1-16)
+version=$({ cat e2e/fetch-disk.sh; declare -p suite size packages without; declare -f; echo "$kernel"; cat "${given[@]}" </dev/null; } | sha256sum | cut -c1-16)
 
 if [ "$(cat "$out/version" 2>/dev/null)" = "$version" ] && (cd "$out" && sha256sum --quiet -c SHA256SUMS >/dev/null 2>&1); then
 	echo "$out"

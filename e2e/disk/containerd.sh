@@ -13,11 +13,16 @@ fill() {
 	printf 'root:x:0:\nnogroup:x:65534:\n' >"$tree/etc/group"
 	echo '127.0.0.1 localhost' >"$tree/etc/hosts"
 	: >"$tree/etc/resolv.conf"
-	mkdir -p "$tree/etc/containerd" "$tree/var/lib/containerd" "$tree/var/log"
+	mkdir -p "$tree/var/log"
 	image "$tree/image.tar"
 	# For containers' roots, and because runc copies itself before each start where it has no
 	# overlay to protect it.
 	mv "$out/overlay.ko.xz" "$tree/"
+	runtime
+}
+
+runtime() {
+	mkdir -p "$tree/etc/containerd" "$tree/var/lib/containerd"
 	# Version 2 is what containerd 1.7 and 2 both read.
 	cat >"$tree/etc/containerd/config.toml" <<'E'
 version = 2

@@ -19,7 +19,7 @@ func init() {
 // gets; one that cannot be read keeps nothing from starting and is told.
 func containersClass(t *T) {
 	c := t.cri()
-	t.underContainerd(daemonOptions{mode: "enforce"})
+	t.underRuntime(daemonOptions{mode: "enforce"})
 	threads := func(k containerSpec, n int, cpus float64) containerSpec {
 		k.threads, k.cpus = n, cpus
 		return k
@@ -107,7 +107,7 @@ func containersStatic(t *T) {
 	t.Do(os.MkdirAll(filepath.Dir(state), 0o755))
 	t.Defer(func() { os.Remove(state) })
 	t.Do(os.WriteFile(state, []byte(`{"policyName":"static","defaultCpuSet":"0-1,4-15","entries":{"e2e-st":{"c":"2-3"}},"checksum":0}`), 0o600))
-	d := t.underContainerd(daemonOptions{mode: "enforce"})
+	d := t.underRuntime(daemonOptions{mode: "enforce"})
 	given := small("c", 0)
 	given.cpus, given.threads, given.cpuset = 2, 2, "2-3"
 	pods := t.pods(c, append([]podSpec{{name: "st", qos: "guaranteed", containers: []containerSpec{given}}}, numbered(3, 1)...)...)

@@ -67,7 +67,7 @@ func containersCount(t *T) {
 	warm(10 * time.Second)
 	t.measure(ws, tagPodsStatic, "kubelet, static", measuredPasses)
 
-	t.underContainerd(daemonOptions{mode: "enforce"})
+	t.underRuntime(daemonOptions{mode: "enforce"})
 	t.renew(c, pods, servers("burstable", nil))
 	ws = walkersOf(pods)
 	warm(10 * time.Second)

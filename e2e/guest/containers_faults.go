@@ -15,7 +15,7 @@ func init() {
 }
 
 // startLimit bounds how much longer a container may take to start because of a daemon that
-// does not answer: containerd itself waits 2 s for a plugin (plugin_request_timeout), once,
+// does not answer: the runtime itself waits 2 s for a plugin (plugin_request_timeout), once,
 // and then goes on without it. The rest is for a busy machine.
 const startLimit = 4 * time.Second
 
@@ -27,7 +27,7 @@ func (t *T) oneMore(c *cri, name string, slot int) (*pod, time.Duration) {
 	return p, time.Since(start)
 }
 
-// containersFaults: a daemon that is stopped, killed or silent, and a containerd that is
+// containersFaults: a daemon that is stopped, killed or silent, and a runtime that is
 // restarted, keep no container from starting; what was missed is put right after.
 func containersFaults(t *T) {
 	c := t.cri()
@@ -35,7 +35,7 @@ func containersFaults(t *T) {
 	t.Defer(func() { t.cleanPods(c) })
 	plain, usual := t.oneMore(c, "plain", 0)
 	o := daemonOptions{mode: "enforce"}
-	d := t.underContainerd(o)
+	d := t.underRuntime(o)
 	all := []*pod{plain}
 	began := func(what string, placed bool) {
 		p, took := t.oneMore(c, what, len(all))
@@ -59,7 +59,7 @@ func containersFaults(t *T) {
 
 	t.stop(d)
 	began("stopped", false)
-	d = t.underContainerd(o)
+	d = t.underRuntime(o)
 	home("after a restart")
 
 	seed := uint64(time.Now().UnixNano())
@@ -74,25 +74,25 @@ func containersFaults(t *T) {
 		}()
 		began(fmt.Sprintf("killed-%d", i), false)
 		<-created
-		d = t.underContainerd(o)
+		d = t.underRuntime(o)
 	}
 	home(fmt.Sprintf("after four kills, seed %d", seed))
 
 	t.Do(syscall.Kill(d.cmd.Process.Pid, syscall.SIGSTOP))
 	began("silent", false)
-	said := len(readText(containerdLog))
+	said := len(readText(runtimeLog))
 	t.Do(syscall.Kill(d.cmd.Process.Pid, syscall.SIGCONT))
 	t.connected(said)
 	home("after it was silent")
 
-	said = len(readText(containerdLog))
-	t.restartContainerd()
+	said = len(readText(runtimeLog))
+	t.restartRuntime()
 	t.connected(said)
 	began("restarted", true)
-	home("after containerd was restarted")
+	home("after the runtime was restarted")
 	t.alive(d)
 	t.undoneAll()
-	t.Textf("stopped, killed four times, silent, containerd restarted: %d pods started, the usual time is %.1f s", len(all), usual.Seconds())
+	t.Textf("stopped, killed four times, silent, runtime restarted: %d pods started, the usual time is %.1f s", len(all), usual.Seconds())
 }
 
 // comings is how many containers come and go, as many at a time as there are pods.
@@ -101,7 +101,7 @@ const comings = 50
 // containersComeAndGo: containers that come and go leave nothing behind in the daemon.
 func containersComeAndGo(t *T) {
 	c := t.cri()
-	d := t.underContainerd(daemonOptions{mode: "enforce", memory: "1MiB"})
+	d := t.underRuntime(daemonOptions{mode: "enforce", memory: "1MiB"})
 	pods := t.pods(c, numbered(4, 0)...)
 	homes := t.awaitHome(settleLimit, walkersOf(pods))
 	t.until(60*time.Second, time.Second, "the journal has an entry for each pod", func() (bool, string) {

@@ -16,7 +16,7 @@ func init() {
 // the first page; the containers of a pod share a home.
 func firstPage(t *T, n int) {
 	c := t.cri()
-	t.underContainerd(daemonOptions{mode: "enforce"})
+	t.underRuntime(daemonOptions{mode: "enforce"})
 	specs := numbered(n, 0)
 	specs[n-1].containers = append(specs[n-1].containers, small("side", n))
 	start := time.Now()

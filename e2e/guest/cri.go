@@ -15,16 +15,27 @@ import (
 	"time"
 )
 
-const (
-	containerdSocket = "/run/containerd/containerd.sock"
-	containerdLog    = "/var/log/containerd.log"
-	containerdGroup  = group(cgroupRoot + "/system.slice/containerd.service")
-)
+// runtimeLog is what the container runtime has said.
+const runtimeLog = "/var/log/container-runtime.log"
+
+// containerRuntime is the program of this guest's disk that runs containers, and the prefix of
+// its containers' cgroups.
+var containerRuntime = sync.OnceValues(func() (program, prefix string) {
+	if _, err := os.Stat("/usr/bin/crio"); err == nil {
+		return "crio", "crio-"
+	}
+	return "containerd", ""
+})
+
+func runtimeGroup() group {
+	program, _ := containerRuntime()
+	return group(cgroupRoot + "/system.slice/" + program + ".service")
+}
 
 // message is one of the Container Runtime Interface, as JSON.
 type message = map[string]any
 
-// cri calls containerd as the kubelet does, by command cri, which is built apart from
+// cri calls the container runtime as the kubelet does, by command cri, which is built apart from
 // these tests for the sake of the libraries it needs.
 type cri struct {
 	mu      sync.Mutex
@@ -41,7 +52,8 @@ type criAnswer struct {
 }
 
 func (t *T) cri() *cri {
-	c := exec.Command("/e2e/cri", containerdSocket)
+	program, _ := containerRuntime()
+	c := exec.Command("/e2e/cri", "/run/"+program+"/"+program+".sock")
 	in, err := c.StdinPipe()
 	t.Do(err)
 	out, err := c.StdoutPipe()
@@ -98,10 +110,11 @@ func (c *cri) call(method string, request message, response any) (time.Duration,
 	}
 }
 
-// containerd finds its process.
-func containerd() int {
-	for pid := range strings.FieldsSeq(readText(containerdGroup.file("cgroup.procs"))) {
-		if readText("/proc/"+pid+"/comm") == "containerd" {
+// runtimePID finds the process of the container runtime.
+func runtimePID() int {
+	program, _ := containerRuntime()
+	for pid := range strings.FieldsSeq(readText(runtimeGroup().file("cgroup.procs"))) {
+		if readText("/proc/"+pid+"/comm") == program {
 			var n int
 			fmt.Sscan(pid, &n)
 			return n
@@ -110,22 +123,23 @@ func containerd() int {
 	return 0
 }
 
-// restartContainerd ends containerd and starts it again; its containers run on.
-func (t *T) restartContainerd() {
-	old := containerd()
+// restartRuntime ends the container runtime and starts it again; its containers run on.
+func (t *T) restartRuntime() {
+	old := runtimePID()
 	if old == 0 {
-		t.Fatalf("containerd does not run")
+		t.Fatalf("the container runtime does not run")
 	}
 	t.Do(syscall.Kill(old, syscall.SIGTERM))
-	t.Until(60*time.Second, "containerd ends", func() (bool, string) { return containerd() == 0, "it runs" })
-	log, err := os.OpenFile(containerdLog, os.O_WRONLY|os.O_APPEND, 0)
+	t.Until(60*time.Second, "the container runtime ends", func() (bool, string) { return runtimePID() == 0, "it runs" })
+	log, err := os.OpenFile(runtimeLog, os.O_WRONLY|os.O_APPEND, 0)
 	t.Do(err)
 	defer log.Close()
-	in, err := os.Open(string(containerdGroup))
+	in, err := os.Open(string(runtimeGroup()))
 	t.Do(err)
 	defer in.Close()
 	// A child of PID 1 once this test has ended.
-	c := exec.Command("containerd")
+	program, _ := containerRuntime()
+	c := exec.Command(program)
 	c.Stdout, c.Stderr = log, log
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: int(in.Fd())}
 	t.Do(c.Start())

@@ -13,7 +13,7 @@
 // nothing with it. After each, PID 1 kills whatever is left, takes the cgroups
 // away and puts the machine's switches back, so that no test depends on another.
 //
-// In a guest with a disk (libvirt: vm.go; containerd: pod.go) it is PID 1 once command
+// In a guest with a disk (libvirt: vm.go; a container runtime: pod.go) it is PID 1 once command
 // hypervisor hands over. There nothing is taken away but what a test left in its own
 // process group: starting guests takes minutes, so they are there for the next test too,
 // and every test makes sure of what it needs.

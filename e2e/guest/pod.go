@@ -287,7 +287,8 @@ func (c *cri) create(p *pod, s containerSpec) (*container, error) {
 	if k.took, err = c.call("CreateContainer", message{"podSandboxId": p.sandbox, "config": config, "sandboxConfig": p.config}, &made); err != nil {
 		return nil, err
 	}
-	k.cid, k.group = made.ContainerID, p.parent()+group("/"+made.ContainerID)
+	_, prefix := containerRuntime()
+	k.cid, k.group = made.ContainerID, p.parent()+group("/"+prefix+made.ContainerID)
 	return k, nil
 }
 
@@ -373,10 +374,10 @@ func walkersOf(pods []*pod) (ws []*walker) {
 	return ws
 }
 
-// underContainerd starts a daemon and waits until containerd has it as a plugin.
-func (t *T) underContainerd(o daemonOptions) *daemon {
-	o.exclude = "guest, cri, containerd, containerd-shim, runc, /system.slice/**"
-	said := len(readText(containerdLog))
+// underRuntime starts a daemon and waits until the runtime has it as a plugin.
+func (t *T) underRuntime(o daemonOptions) *daemon {
+	o.exclude = "guest, cri, containerd, containerd-shim, runc, crio, conmon, crun, /system.slice/**"
+	said := len(readText(runtimeLog))
 	d := t.startDaemon(o)
 	t.connected(said)
 	t.Until(30*time.Second, "the daemon has looked at the host", func() (bool, string) {
@@ -385,11 +386,11 @@ func (t *T) underContainerd(o daemonOptions) *daemon {
 	return d
 }
 
-// connected waits until containerd says of homenode's plugin that it is connected, after
+// connected waits until the runtime says of homenode's plugin that it is connected, after
 // so many bytes of its log.
 func (t *T) connected(said int) {
-	t.until(30*time.Second, 500*time.Millisecond, "homenode is a plugin of containerd", func() (bool, string) {
-		log := readText(containerdLog)
+	t.until(30*time.Second, 500*time.Millisecond, "homenode is a plugin of the container runtime", func() (bool, string) {
+		log := readText(runtimeLog)
 		connected, last := false, ""
 		for line := range strings.Lines(log[min(said, len(log)):]) {
 			if !strings.Contains(line, "homenode") || !strings.Contains(line, "plugin") {

@@ -1,9 +1,9 @@
 //go:build linux
 
-// Command hypervisor is PID 1 of a guest in which libvirt or containerd runs, until the
+// Command hypervisor is PID 1 of a guest in which libvirt, containerd or CRI-O runs, until the
 // tests take over. It mounts the disk, starts the daemons without an init system (the
-// system bus and libvirtd, or containerd), lets libvirt learn what its QEMU can do, or
-// containerd unpack its image, and waits: here the rig saves the machine. A machine that was saved goes on when it finds a file system on
+// system bus and libvirtd, or the container runtime), lets libvirt learn what its QEMU can do, or
+// the runtime unpack its image, and waits: here the rig saves the machine. A machine that was saved goes on when it finds a file system on
 // its second disk, and runs /e2e/guest from there as PID 1. Where the kernel command
 // line names a program to hand over to, as it does for the disk with systemd, it
 // only mounts the disk and becomes that program.
@@ -28,7 +28,7 @@ func main() {
 	if err := run(); err != nil {
 		fmt.Println("hypervisor:", err)
 		said, _ := filepath.Glob("/tmp/*.out")
-		said = append(said, "/var/log/libvirt/libvirtd.log", containerdLog)
+		said = append(said, "/var/log/libvirt/libvirtd.log", runtimeLog)
 		for _, name := range said {
 			fmt.Printf("%s: %s\n", name, read(name))
 		}
@@ -49,8 +49,10 @@ func run() error {
 		}
 	}
 	steps := []func() error{mounts, users, daemons}
-	if _, err := os.Stat("/usr/bin/containerd"); err == nil {
-		steps = []func() error{mounts, containers}
+	for _, program := range []string{"containerd", "crio"} {
+		if _, err := os.Stat("/usr/bin/" + program); err == nil {
+			steps = []func() error{mounts, func() error { return containers(program) }}
+		}
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -181,12 +183,12 @@ func daemons() error {
 	return nil
 }
 
-const containerdLog = "/var/log/containerd.log"
+const runtimeLog = "/var/log/container-runtime.log"
 
-// containers starts containerd in a cgroup of its own, as a unit has one, and gives it
+// containers starts a container runtime in a cgroup of its own, as a unit has one, and gives it
 // the image.
-func containers() error {
-	const cgroup = "/sys/fs/cgroup/system.slice/containerd.service"
+func containers(program string) error {
+	cgroup := "/sys/fs/cgroup/system.slice/" + program + ".service"
 	if err := os.MkdirAll(cgroup, 0o755); err != nil {
 		return err
 	}
@@ -201,29 +203,35 @@ func containers() error {
 		return err
 	}
 	defer in.Close()
-	log, err := os.Create(containerdLog)
+	log, err := os.Create(runtimeLog)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	c := exec.Command("containerd")
+	said, load := "containerd successfully booted", []string{"ctr", "-n", "k8s.io", "image", "import", "--local", "/image.tar"}
+	if program == "crio" {
+		said, load = "Registered SIGHUP", []string{"skopeo", "copy", "oci-archive:/image.tar", "containers-storage:[overlay@/var/lib/containers/storage+/run/containers/storage]docker.io/e2e/busybox:1"}
+	}
+	c := exec.Command(program)
 	c.Stdout, c.Stderr = log, log
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: int(in.Fd())}
 	start := time.Now()
 	if err := c.Start(); err != nil {
-		return fmt.Errorf("start containerd: %w", err)
+		return fmt.Errorf("start %s: %w", program, err)
 	}
-	up := func() error {
-		if !strings.Contains(read(containerdLog), "containerd successfully booted") {
-			return errors.New("its log does not say that it has booted")
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	for limit := time.After(3 * time.Minute); !strings.Contains(read(runtimeLog), said); time.Sleep(50 * time.Millisecond) {
+		select {
+		case err := <-ended:
+			return fmt.Errorf("%s has ended: %v", program, err)
+		case <-limit:
+			return fmt.Errorf("%s does not come up", program)
+		default:
 		}
-		return nil
 	}
-	if err := until(3*time.Minute, up); err != nil {
-		return fmt.Errorf("containerd does not come up: %w", err)
-	}
-	fmt.Printf("hypervisor: containerd after %.1f s\n", time.Since(start).Seconds())
-	return command("ctr", "-n", "k8s.io", "image", "import", "--local", "/image.tar")
+	fmt.Printf("hypervisor: %s after %.1f s\n", program, time.Since(start).Seconds())
+	return command(load...)
 }
 
 func command(argv ...string) error {

@@ -111,6 +111,8 @@ func (t *tools) lacking(s suite.Shape) string {
 	switch {
 	case s.Generic && t.generic == "":
 		return "no generic kernel in this machine's archive"
+	case s.Disk == "crio" && os.Getenv("HOMENODE_CRIO") == "":
+		return "HOMENODE_CRIO does not name a folder with crio and pinns, of which Debian has no package"
 	case s.Disk != "" && t.disks[s.Disk] == "":
 		return "no disk with " + s.Disk + " from this machine's archive"
 	}

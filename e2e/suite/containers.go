@@ -16,12 +16,14 @@ func init() {
 		// Two sockets and SMT, as the host of which 43.5 % and 99.2 % were published.
 		Shape{Name: "pods-count", Nodes: 2, CPUsPerNode: 12, NodeMiB: 1024, Disk: "containerd", Count: true, Slow: true, Distance: [][]int{{10, 21}, {21, 10}}},
 		Shape{Name: "pods-1.7", Nodes: 4, CPUsPerNode: 4, NodeMiB: 512, Disk: "containerd-1.7", Distance: four, Slow: true},
+		// CRI-O is tried where HOMENODE_CRIO says that somebody has built it.
+		Shape{Name: "pods-crio", Nodes: 4, CPUsPerNode: 4, NodeMiB: 512, Disk: "crio", Distance: four, Slow: true},
 	)
 	Tests = append(Tests,
 		Test{Name: "containers.count", Shapes: []string{"pods-count"}, Limit: 10 * time.Minute, Homenode: true},
 		Test{Name: "containers.exact", Shapes: []string{"pods-count"}, OnHost: true, After: "containers.count"},
 		Test{Name: "containers.local", Shapes: []string{"pods-count"}, OnHost: true, After: "containers.count", Homenode: true})
 	for _, name := range []string{"start", "first-page", "class", "static", "move", "undo", "faults", "come-and-go"} {
-		Tests = append(Tests, Test{Name: "containers." + name, Shapes: []string{"pods", "pods-1.7"}, Limit: 3 * time.Minute, Homenode: true})
+		Tests = append(Tests, Test{Name: "containers." + name, Shapes: []string{"pods", "pods-1.7", "pods-crio"}, Limit: 3 * time.Minute, Homenode: true})
 	}
 }
