@@ -160,7 +160,7 @@ func (c *cri) runPod(s podSpec) (*pod, error) {
 		"annotations":  p.annotations,
 		"linux": message{
 			"cgroupParent":    p.parent().path(),
-			"securityContext": message{"namespaceOptions": message{"network": "NODE"}}, // so that no network plugin is asked
+			"securityContext": message{"namespaceOptions": message{"network": "NODE", "pid": "CONTAINER"}}, // so that no network plugin is asked
 		},
 	}
 	var made struct{ PodSandboxID string }
