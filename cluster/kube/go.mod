@@ -3,6 +3,7 @@ module github.com/homenode/homenode/cluster/kube
 go 1.26.0
 
 require (
+	github.com/containerd/nri v0.12.5
 	github.com/homenode/homenode v0.0.0
 	google.golang.org/grpc v1.82.1
 	k8s.io/api v0.37.2
@@ -13,6 +14,15 @@ require (
 	k8s.io/kubelet v0.37.2
 	pgregory.net/rapid v1.3.0
 	tags.cncf.io/container-device-interface/specs-go v1.1.0
+)
+
+require (
+	github.com/containerd/log v0.1.0 // indirect
+	github.com/containerd/ttrpc v1.2.7 // indirect
+	github.com/knqyf263/go-plugin v0.9.0 // indirect
+	github.com/opencontainers/runtime-spec v1.3.0 // indirect
+	github.com/sirupsen/logrus v1.9.4 // indirect
+	github.com/tetratelabs/wazero v1.11.0 // indirect
 )
 
 require (
