@@ -12,7 +12,9 @@
 // Who writes cpuset.cpus and cpuset.mems of a container is its runtime, told by homenode
 // (UpdateContainers): what it would write at its next change is then what stands in the files.
 // Driver is between the loop and the driver of cgroups for that; it also verifies what was
-// written, and writes itself while the runtime is away.
+// written, and writes itself while the runtime is away. A runtime that may stand still when it is
+// told unasked (takesUnasked) is told with the answers to its own requests instead; then Driver
+// is who writes.
 //
 // Not in here: decisions, other settings of containers, Kubernetes.
 package nri

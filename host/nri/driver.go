@@ -155,10 +155,11 @@ type told struct {
 	to     string
 }
 
-// tell has the runtime write sets of its containers. What it does not do is told again when it
-// is connected anew.
+// tell has the runtime write sets of its containers, where it takes what it has not asked for.
+// What it was not told it learns with an answer, or when it is connected anew.
 func (p *Plugin) tell(ctx context.Context, want []told) {
 	byID := map[string]*api.ContainerUpdate{}
+	var updates []*api.ContainerUpdate
 	p.mu.Lock()
 	runtime := p.runtime
 	for _, w := range want {
@@ -166,10 +167,11 @@ func (p *Plugin) tell(ctx context.Context, want []told) {
 		if c == nil {
 			continue
 		}
+		c.owed = true
 		u := byID[c.id]
 		if u == nil {
 			u = &api.ContainerUpdate{ContainerId: c.id}
-			byID[c.id] = u
+			byID[c.id], updates = u, append(updates, u)
 		}
 		if w.mems {
 			u.SetLinuxCPUSetMems(w.to)
@@ -177,13 +179,12 @@ func (p *Plugin) tell(ctx context.Context, want []told) {
 			u.SetLinuxCPUSetCPUs(w.to)
 		}
 	}
-	p.mu.Unlock()
-	if runtime == nil || len(byID) == 0 {
-		return
+	if !p.unasked {
+		runtime = nil
 	}
-	var updates []*api.ContainerUpdate
-	for _, u := range byID {
-		updates = append(updates, u)
+	p.mu.Unlock()
+	if runtime == nil || len(updates) == 0 {
+		return
 	}
 	slices.SortFunc(updates, func(a, b *api.ContainerUpdate) int { return strings.Compare(a.ContainerId, b.ContainerId) })
 	ctx, cancel := context.WithTimeout(ctx, tellWithin)
@@ -195,17 +196,43 @@ func (p *Plugin) tell(ctx context.Context, want []told) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, w := range want {
-		c := p.byCgroup(w.cgroup)
-		if c == nil || slices.Contains(failed, c.id) {
-			continue
-		}
-		if w.mems {
-			c.told.mems = w.to
-		} else {
-			c.told.cpus = w.to
+	p.knows(updates, failed)
+}
+
+// knows notes what the runtime was told, but of those that failed. p.mu is held.
+func (p *Plugin) knows(updates []*api.ContainerUpdate, failed []string) {
+	for _, u := range updates {
+		if _, c := find(p.pods, u.GetContainerId()); c != nil && !slices.Contains(failed, c.id) {
+			cpu := u.GetLinux().GetResources().GetCpu()
+			c.told, c.owed = sets{orElse(cpu.GetCpus(), c.told.cpus), orElse(cpu.GetMems(), c.told.mems)}, false
 		}
 	}
+}
+
+// answer is updates of up to so many of some containers that their runtime was not told of:
+// what stands in their files. p.mu is held.
+func (p *Plugin) answer(most int, which func(*container) bool) (updates []*api.ContainerUpdate) {
+	for _, in := range p.pods {
+		for _, c := range in.containers {
+			if len(updates) == most || !c.owed || c.stopped || !which(c) {
+				continue
+			}
+			if u := c.update(sets{p.stands(c, plan.CgroupCPUs, c.told.cpus), p.stands(c, plan.CgroupMems, c.told.mems)}); u != nil {
+				updates = append(updates, u)
+			}
+		}
+	}
+	p.knows(updates, nil)
+	return updates
+}
+
+// stands is what a runtime is to write where it would write told.
+func (p *Plugin) stands(c *container, kind plan.SettingKind, told string) string {
+	text, err := p.files.read(c.cgroup, string(kind))
+	if err == nil && text == "" && told != "" {
+		text, _ = p.files.read("/", string(kind)+".effective") // it takes no empty set
+	}
+	return text
 }
 
 // byCgroup is the container that has a cgroup, or nil. p.mu is held.

@@ -39,6 +39,18 @@ func events(version string) (mask api.EventMask) {
 	return mask
 }
 
+// takesUnasked reports whether a runtime may be told what it has not asked for. With NRI before
+// 0.12.1 containerd may then stand still for good: an update takes its two locks in the other
+// order than the making of a container does (https://github.com/containerd/containerd/issues/13733).
+// Of CRI-O no version is known to have this mended (https://github.com/cri-o/cri-o/pull/9835).
+func takesUnasked(runtime, version string) bool {
+	var major, minor, patch int
+	if n, _ := fmt.Sscanf(version, "v%d.%d.%d", &major, &minor, &patch); n != 3 || runtime != "containerd" {
+		return false
+	}
+	return major > 0 || minor > 12 || minor == 12 && patch >= 1
+}
+
 // link is a connection to a runtime.
 type link struct {
 	runtime api.RuntimeService
@@ -64,6 +76,9 @@ type service struct {
 
 func (s service) Configure(ctx context.Context, r *api.ConfigureRequest) (*api.ConfigureResponse, error) {
 	_, err := s.p.Configure(ctx, r.GetConfig(), r.GetRuntimeName(), r.GetRuntimeVersion())
+	s.p.mu.Lock()
+	s.p.unasked = takesUnasked(r.GetRuntimeName(), r.GetNRIVersion())
+	s.p.mu.Unlock()
 	select {
 	case s.configured <- struct{}{}:
 	default:

@@ -79,6 +79,7 @@ type Plugin struct {
 
 	mu      sync.Mutex    // guards what follows; nobody waits for anything with it held
 	runtime *link         // nil while there is no connection
+	unasked bool          // it takes updates that it has not asked for
 	first   chan struct{} // closed by the first Synchronize; nil once a scan has waited for it
 	told    bool          // first is closed
 	synced  bool          // the runtime has told all that it has
@@ -459,16 +460,17 @@ func (p *Plugin) PostStartContainer(_ context.Context, _ *api.PodSandbox, c *api
 
 // UpdateContainer takes new sizes of a container. Its sets stay, unless who asks sets them:
 // then they are theirs.
-func (p *Plugin) UpdateContainer(_ context.Context, _ *api.PodSandbox, c *api.Container, r *api.LinuxResources) ([]*api.ContainerUpdate, error) {
+func (p *Plugin) UpdateContainer(_ context.Context, _ *api.PodSandbox, c *api.Container, r *api.LinuxResources) (updates []*api.ContainerUpdate, _ error) {
 	defer p.caught()
 	p.mu.Lock()
 	if in, one := find(p.pods, c.GetId()); one != nil {
 		one.resize(r)
 		in.resized = !in.told
+		updates = p.answer(1, func(c *container) bool { return c == one }) // else it would write what it was told last
 	}
 	p.mu.Unlock()
 	p.notify()
-	return nil, nil
+	return updates, nil
 }
 
 // resize is what an update says anew; what it leaves out stays.
@@ -484,23 +486,28 @@ func (c *container) resize(r *api.LinuxResources) {
 		c.has.memory = now.memory
 	}
 	if cpus := r.GetCpu().GetCpus(); cpus != "" && cpus != c.told.cpus {
-		c.cpus, c.told.cpus, c.given.cpus = cpus, cpus, ""
+		c.cpus, c.told.cpus, c.given.cpus, c.owed = cpus, cpus, "", false
 	}
 	if mems := r.GetCpu().GetMems(); mems != "" && mems != c.told.mems {
-		c.mems, c.told.mems, c.given.mems = mems, mems, ""
+		c.mems, c.told.mems, c.given.mems, c.owed = mems, mems, "", false
 	}
 }
 
-// StopContainer is told of a container's end.
-func (p *Plugin) StopContainer(_ context.Context, _ *api.PodSandbox, c *api.Container) ([]*api.ContainerUpdate, error) {
+// mostOwed bounds what the runtime is told with one answer: nothing else of it goes on meanwhile.
+const mostOwed = 8
+
+// StopContainer is told of a container's end. Its answer has what the runtime is to know of
+// others; a start is not kept waiting for that.
+func (p *Plugin) StopContainer(_ context.Context, _ *api.PodSandbox, c *api.Container) (updates []*api.ContainerUpdate, _ error) {
 	defer p.caught()
 	p.mu.Lock()
 	if _, one := find(p.pods, c.GetId()); one != nil {
 		one.stopped = true
 	}
+	updates = p.answer(mostOwed, func(*container) bool { return true })
 	p.mu.Unlock()
 	p.notify()
-	return nil, nil
+	return updates, nil
 }
 
 // RemoveContainer forgets a container.

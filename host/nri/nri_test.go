@@ -10,6 +10,7 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -215,6 +216,56 @@ func TestContainersAreToldOfOnceTheyHaveStarted(t *testing.T) {
 	p.mu.Unlock()
 	if c := claim(p, "web/db-0"); c == nil || len(c.Cgroups) > 0 || c.CPUs.String() != "8-9" {
 		t.Errorf("while all its containers are made anew: %+v", c)
+	}
+}
+
+// A runtime that may stand still when it is told what it has not asked for is told with its
+// answers; until then homenode writes itself.
+func TestNothingIsToldUnasked(t *testing.T) {
+	for _, name := range []string{"containerd", "cri-o"} {
+		r, h := newRuntime(t), &homes{}
+		r.name = name
+		r.start()
+		p, _ := r.connect(h.options(r))
+		p.mu.Lock()
+		p.unasked = name == "containerd" // a test binary has no versions of modules to tell
+		p.mu.Unlock()
+		pod, other := r.pod("p1", "web", "db-0", nil), r.pod("p2", "web", "short", nil)
+		c, _ := r.create(pod, "c1", "pg", 2, 1<<30)
+		files := &cgroups{sets: map[string]*[2]string{"/k8s.io/c1": {"8-11", ""}}, inode: map[string]int{"/k8s.io/c1": 1}}
+		p.files = fakeFiles{files}
+		d := p.Driver(files)
+		moves := func(to string) {
+			t.Helper()
+			step := plan.Step{Kind: plan.SetCPUs, Workload: "web/db-0", Target: plan.Target{Kind: workload.InCgroup, Cgroup: "/k8s.io/c1"}, To: to}
+			if _, err := d.Changes(t.Context(), step); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Apply(t.Context(), step, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		knows := func() string { r.mu.Lock(); defer r.mu.Unlock(); return c.Linux.Resources.Cpu.Cpus }
+		moves("0-3")
+		r.create(other, "c2", "short", 1, 1<<20)
+		if asked, want := r.unasked > 0, name == "containerd"; asked != want || (knows() == "0-3") != want {
+			t.Errorf("%s: told unasked %v, it knows %s", name, asked, knows())
+		}
+		r.remove(other)
+		if knows() != "0-3" {
+			t.Errorf("%s: after another one's end it knows %s", name, knows())
+		}
+		moves("4-7")
+		answer, err := r.nri.UpdateContainer(t.Context(), &api.UpdateContainerRequest{Pod: pod, Container: &api.Container{Id: "c1"}, LinuxResources: &api.LinuxResources{Cpu: &api.LinuxCPU{Shares: api.UInt64(4096)}}})
+		r.apply(answer.GetUpdate())
+		if err != nil || knows() != "4-7" {
+			t.Errorf("%s: after a resize it knows %s, %v", name, knows(), err)
+		}
+	}
+	for version, want := range map[string]bool{"": false, "unknown": false, "(devel)": false, "v0.8.0": false, "v0.12.0": false, "v0.12.1": true, "v0.12.5": true, "v0.13.0": true, "v1.0.0": true} {
+		if takesUnasked("containerd", version) != want {
+			t.Errorf("containerd with NRI %q: %v", version, !want)
+		}
 	}
 }
 

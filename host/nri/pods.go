@@ -37,6 +37,7 @@ type container struct {
 	cpus     string // that whoever started it chose
 	mems     string
 	told     sets          // what the runtime was told last
+	owed     bool          // there may be more to tell
 	given    sets          // what homenode set before it started
 	claims   []workload.ID // resource claims whose bookings are its home
 	process  workload.Process

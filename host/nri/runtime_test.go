@@ -1,6 +1,7 @@
 package nri
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net"
@@ -31,6 +32,7 @@ func TestMain(m *testing.M) {
 // containers that are folders.
 type runtime struct {
 	t      *testing.T
+	name   string // "" is containerd
 	socket string
 	mount  string
 	nri    *adaptation.Adaptation
@@ -41,7 +43,8 @@ type runtime struct {
 	pods       map[string]*api.PodSandbox
 	containers map[string]*api.Container
 	conns      []net.Conn
-	updates    []*api.ContainerUpdate // that the plugin asked for
+	updates    []*api.ContainerUpdate // that the plugin wished for
+	unasked    int                    // of these
 	adjusted   map[string]*api.ContainerAdjustment
 }
 
@@ -67,7 +70,7 @@ func write(t *testing.T, dir, name, text string) {
 // start begins to listen, as a runtime that was started anew does on the same socket.
 func (r *runtime) start() {
 	r.t.Helper()
-	a, err := adaptation.New("test", "1.0", r.sync, r.update, adaptation.WithSocketPath(r.socket+".in"),
+	a, err := adaptation.New(cmp.Or(r.name, "containerd"), "1.0", r.sync, r.update, adaptation.WithSocketPath(r.socket+".in"),
 		adaptation.WithPluginPath(r.t.TempDir()), adaptation.WithPluginConfigPath(r.t.TempDir()))
 	if err != nil {
 		r.t.Fatal(err)
@@ -136,16 +139,23 @@ func (r *runtime) sync(ctx context.Context, cb adaptation.SyncCB) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.update(ctx, updates)
+	_, err = r.apply(updates)
 	return err
 }
 
 func (r *runtime) update(_ context.Context, updates []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
 	r.mu.Lock()
+	r.unasked += len(updates)
+	r.mu.Unlock()
+	return r.apply(updates)
+}
+
+func (r *runtime) apply(updates []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
+	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, u := range updates {
 		r.updates = append(r.updates, u)
-		c := r.containers[u.ContainerId]
+		c := r.containers[u.GetContainerId()]
 		if c == nil {
 			continue
 		}
@@ -226,9 +236,11 @@ func (r *runtime) remove(p *api.PodSandbox) {
 		if c.PodSandboxId != p.Id {
 			continue
 		}
-		if _, err := r.nri.StopContainer(ctx, &api.StopContainerRequest{Pod: p, Container: c}); err != nil {
+		answer, err := r.nri.StopContainer(ctx, &api.StopContainerRequest{Pod: p, Container: c})
+		if err != nil {
 			r.t.Error(err)
 		}
+		r.apply(answer.GetUpdate())
 		if err := r.nri.RemoveContainer(ctx, &api.RemoveContainerRequest{Pod: p, Container: c}); err != nil {
 			r.t.Error(err)
 		}

@@ -26,6 +26,12 @@ func (p *Plugin) Claims(*topology.Host) (out []workload.Claim, problems []worklo
 		if len(in.id) >= 12 {
 			sandboxes = append(sandboxes, "*"+in.id+"*")
 		}
+		for _, c := range in.containers { // told in vain, or by an earlier daemon
+			for kind, told := range map[plan.SettingKind]string{plan.CgroupCPUs: c.told.cpus, plan.CgroupMems: c.told.mems} {
+				set := wrote[setting{kind, c.cgroup}]
+				c.owed = c.owed || set != "" && set != told
+			}
+		}
 		for _, g := range p.groups(in) {
 			known[g.id] = true
 			p.begun(&g)
