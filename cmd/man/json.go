@@ -21,6 +21,8 @@ var documents = []struct{ schema, typ, from string }{
 	{"homenode-explain/2", "api.Explanation", "homenode explain"},
 	{"homenode-history/1", "api.History", "homenode history"},
 	{"homenode-report/1", "core/report.Report", "homenode report"},
+	{"homenode-fleet/1", "ui/cli.fleetDocument", "homenode fleet"},
+	{"homenode-fleet-fit/1", "ui/cli.fitDocument", "homenode fleet fit"},
 	{"homenode-home/2", "ui/cli.dryStart", "homenode run --dry-run"},
 	{"homenode-show/1", "ui/cli.shown", "homenode run --show"},
 	{"homenode-stat/1", "ui/cli.stat", "homenode stat"},

@@ -98,6 +98,11 @@ type Env struct {
 	// the one of the configuration.
 	Records func(stateDir string, since time.Time) (Records, error)
 
+	// Remote runs a command on another machine, and has what it printed, also with an error.
+	Remote func(ctx context.Context, r Remote) ([]byte, error)
+	// HostFiles is where the hosts of a fleet are read from when none are named.
+	HostFiles []string
+
 	ctx context.Context // of Main; nil in tests of a part
 }
 
@@ -248,7 +253,7 @@ that do not fit, and says which; in a pipe it is whole.`,
 		return root
 	}
 	root.AddCommand(
-		daemonCommand(e), statusCommand(e), statCommand(e), explainCommand(e), historyCommand(e), reportCommand(e),
+		daemonCommand(e), statusCommand(e), statCommand(e), explainCommand(e), historyCommand(e), reportCommand(e), fleetCommand(e),
 		undoCommand(e), resumeCommand(e), runCommand(e), moveCommand(e), versionCommand(e),
 		topologyCommand(e), gatherCommand(e), planCommand(e), probeCommand(e), doctorCommand(e), simCommand(e), demoCommand(e), replayCommand(e), vmCommand(e), hostCommand(e),
 	)

@@ -195,7 +195,7 @@ func (s *screen) show(t testing.TB, columns int, env map[string]string, args []s
 		},
 		Journal: func(string) error { return nil }, Probe: func(*topology.Host, string) Prober { return s },
 		Policy: func(*topology.Host) (plan.Policy, error) { return plan.DefaultPolicy(), nil },
-		Flight: s.flight, Records: s.records, Memory: screenFigures{s}, Where: s.whereabouts, Exec: func(Start, string, []string) error { return nil },
+		Flight: s.flight, Records: s.records, Remote: s.remote, Memory: screenFigures{s}, Where: s.whereabouts, Exec: func(Start, string, []string) error { return nil },
 		Self: func() (workload.Process, error) { return workload.Process{}, nil },
 	}, args)
 	if s.tty != nil {
@@ -238,6 +238,8 @@ var screens = []struct{ name, args, stdin string }{
 	{"history", "history", ""},
 	{"report", "report --since 2026-11-22T00:00:00Z --until 2026-11-23T00:00:00Z --out report.html", ""},
 	{"report-none", "report --since 2025-11-22T00:00:00Z --until 2025-11-23T00:00:00Z", ""},
+	{"fleet", "fleet web1 web2 root@db down1.example.org old7 --sort worst", ""},
+	{"fleet-fit", "fleet fit web1 web2 root@db down1.example.org --cpus 4 --memory 8GiB", ""},
 	{"status-html", "status --html status.html", ""},
 	{"history-since", "history pid:4711 --since 2026-11-22T18:04 --kind move,step -n 20", ""},
 	{"move", "move pid:4711 --to 0 --dry-run", ""},
