@@ -21,7 +21,7 @@ endif
 PKGS  ?= ./...
 RACE  := /(api|cmd|daemon|host)(/|$$)
 
-.PHONY: all run build test test-arm64 check bench bench-start bench-probe bench-placement bench-balance mutate hostile kube kube-scale e2e generate fuzz tree install uninstall dist test-packages clean
+.PHONY: all run build test test-arm64 check bench bench-start bench-probe bench-placement bench-balance mutate hostile kube kube-guest kube-scale e2e generate fuzz tree install uninstall dist test-packages clean
 
 all: build
 
@@ -106,6 +106,10 @@ kube: ## the Kubernetes driver on a real kube-apiserver, kube-scheduler and (as 
 	[ "$$(id -u)" != 0 ] || [ -n '$(KUBEFLAGS)' ] || { dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; $(GO) test -c -o "$$dir/kube.test" .; \
 	HOMENODE_KUBE_NAMESPACES=1 bash e2e/namespaces.sh "$$dir/kube.test" -test.v -test.timeout 30m -test.run TestRealKubelet; }
 
+kube-guest: ## the image and manifests for Kubernetes on a real kubelet and containerd, in an emulated guest of two nodes (minutes)
+	@dist=$$(mktemp -d); trap 'rm -rf "$$dist"' EXIT; $(MAKE) dist KUBE=1 ARCH=amd64 DIST="$$dist"; \
+	HOMENODE_KUBE_DIST=$$dist $(MAKE) kube KUBEFLAGS='-run TestGuest'
+
 kube-scale: ## 200 nodes of 8 NUMA nodes on a real API server and scheduler, into bench/results/kube-scale.md
 	@HOMENODE_KUBE_SCALE=$(CURDIR)/bench/results/kube-scale.md $(MAKE) kube KUBEFLAGS='-run TestScale'
 
@@ -162,26 +166,27 @@ uninstall: ## what install put there, after every setting is put back; PURGE=1 a
 
 # The same commit and the same Go give the same bytes, wherever and whenever.
 DIST ?= dist
+ARCH ?= amd64 arm64
 dist: export GOFLAGS := -mod=readonly
 dist: export GOAMD64 := v1
 dist: export GOARM64 := v8.0
 dist: export SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || echo 0))
-dist: ## deb, rpm, archives, container image, Helm chart, SBOM and checksums for amd64 and arm64, in dist/; KUBE=1: the image for Kubernetes, too
+dist: ## deb, rpm, archives, container image, Helm chart, SBOM and checksums for amd64 and arm64 (ARCH), in dist/; KUBE=1: the image for Kubernetes, too
 	@rm -rf "$(DIST)" && mkdir -p "$(DIST)"
 	@stage=$$(mktemp -d); trap 'rm -rf "$$stage"' EXIT; out=$$(realpath "$(DIST)"); \
-	for a in amd64 arm64; do \
+	for a in $(ARCH); do \
 		GOARCH=$$a $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o "$$stage/homenode.$$a" ./cmd/homenode; \
 	done; \
-	for a in amd64 arm64; do \
+	for a in $(ARCH); do \
 		$(MAKE) -s tree GO='$(GO)' DESTDIR="$$stage/$$a" PREFIX=/usr BINARY="$$stage/homenode.$$a" SHOW="$$stage/homenode.$$($(GO) env GOHOSTARCH)"; \
 	done; \
 	if [ -n "$(KUBE)" ]; then \
-		for a in amd64 arm64; do \
+		for a in $(ARCH); do \
 			GOARCH=$$a $(GO) -C cluster/kube build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o "$$stage/homenode-kube.$$a" .; \
 		done; \
 		GO='$(GO)' sh scripts/notices.sh cluster/kube . >"$$stage/NOTICES.kube"; \
 	fi; \
-	cd packaging && $(GO) run ./pack $(if $(KUBE),-kube) -stage "$$stage" -version '$(VERSION)' -epoch $$SOURCE_DATE_EPOCH -out "$$out"
+	cd packaging && $(GO) run ./pack $(if $(KUBE),-kube) -arch '$(ARCH)' -stage "$$stage" -version '$(VERSION)' -epoch $$SOURCE_DATE_EPOCH -out "$$out"
 	@cat "$(DIST)/SHA256SUMS"
 
 # By hand and before a release: minutes, root, debootstrap and the network.

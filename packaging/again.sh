@@ -27,7 +27,10 @@ other() {
 		$(env | grep -E '^(GOPROXY|GONOSUMDB|GOSUMDB|GOTOOLCHAIN|SSL_CERT_FILE|SSL_CERT_DIR|[a-zA-Z]*_proxy|[A-Z]*_PROXY)=' || true) "$@"
 }
 git clone -q . "$work/else/where"
-other make -C "$work/else/where" dist >"$work/log" 2>&1 || { tail "$work/log" && exit 1; }
+# The same architectures, and the image for Kubernetes where there is one.
+architectures=$(for f in "$dist"/*.deb; do f=${f##*_} && echo "${f%.deb}"; done)
+kube=$(find "$dist" -name 'homenode-kube-*-oci.tar' | head -n 1)
+other make -C "$work/else/where" dist ARCH="${architectures//$'\n'/ }" KUBE="${kube:+1}" >"$work/log" 2>&1 || { tail "$work/log" && exit 1; }
 diff -rq "$dist" "$work/else/where/dist" || {
 	mkdir "$work"/{first,again}
 	tar -xzf "$dist"/*-linux-amd64.tar.gz -C "$work/first"
@@ -36,4 +39,4 @@ diff -rq "$dist" "$work/else/where/dist" || {
 	echo "FAIL built twice, not the same bytes"
 	exit 1
 }
-echo "ok   built twice in different folders, the same bytes"
+echo "ok   built twice in different folders, the same bytes${kube:+, the image for Kubernetes too}"

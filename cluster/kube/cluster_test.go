@@ -38,6 +38,7 @@ import (
 type cluster struct {
 	t      *testing.T
 	dir    string
+	port   int // of the API server, on 127.0.0.1
 	client *kubernetes.Clientset
 	config *rest.Config
 }
@@ -45,7 +46,11 @@ type cluster struct {
 // binaries is the folder that e2e/build.sh prints; tests on a real cluster are skipped without.
 const binaries = "HOMENODE_KUBE_BIN"
 
-func newCluster(t *testing.T) *cluster {
+func newCluster(t *testing.T) *cluster { return startCluster(t, false) }
+
+// startCluster starts one; whole is with kube-controller-manager and what pods of a real
+// kubelet need.
+func startCluster(t *testing.T, whole bool) *cluster {
 	bin := os.Getenv(binaries)
 	if bin == "" {
 		t.Skip(binaries + " is not set: `make kube` builds Kubernetes and runs this")
@@ -75,12 +80,16 @@ func newCluster(t *testing.T) *cluster {
 	keyFile, pubFile := file("sa.key", string(private)), file("sa.pub", string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})))
 	db, peer, api := fmt.Sprintf("http://127.0.0.1:%d", port()), fmt.Sprintf("http://127.0.0.1:%d", port()), port()
 	address := fmt.Sprintf("https://127.0.0.1:%d", api)
-	c := &cluster{t: t, dir: dir}
+	c := &cluster{t: t, dir: dir, port: api}
+	without := []string{"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"}
+	if whole {
+		without = nil
+	}
 	c.run(bin, "etcd", "--data-dir="+filepath.Join(dir, "etcd"), "--listen-client-urls="+db, "--advertise-client-urls="+db, "--listen-peer-urls="+peer, "--unsafe-no-fsync")
-	c.run(bin, "kube-apiserver", "--etcd-servers="+db, fmt.Sprint("--secure-port=", api), "--bind-address=127.0.0.1", "--advertise-address=10.88.0.1", "--cert-dir="+filepath.Join(dir, "certs"),
+	c.run(bin, "kube-apiserver", append(without, "--etcd-servers="+db, fmt.Sprint("--secure-port=", api), "--bind-address=127.0.0.1", "--advertise-address=10.88.0.1", "--cert-dir="+filepath.Join(dir, "certs"),
 		"--service-account-key-file="+pubFile, "--service-account-signing-key-file="+keyFile, "--service-account-issuer=https://e2e.local", "--service-cluster-ip-range=10.96.0.0/24",
 		"--token-auth-file="+file("tokens.csv", "admin-token,admin,admin,system:masters\n"),
-		"--authorization-mode=RBAC", "--allow-privileged=true", "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition", "--enable-priority-and-fairness=false", "--feature-gates="+os.Getenv("HOMENODE_KUBE_GATES"))
+		"--authorization-mode=RBAC", "--allow-privileged=true", "--enable-priority-and-fairness=false", "--feature-gates="+os.Getenv("HOMENODE_KUBE_GATES"))...)
 	c.config = &rest.Config{Host: address, BearerToken: "admin-token", TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: 1000, Burst: 1000}
 	if c.client, err = kubernetes.NewForConfig(c.config); err != nil {
 		t.Fatal(err)
@@ -93,6 +102,11 @@ func newCluster(t *testing.T) *cluster {
 "users":[{"name":"u","user":{"token":"admin-token"}}],"contexts":[{"name":"x","context":{"cluster":"c","user":"u"}}],"current-context":"x"}`, address))
 	c.run(bin, "kube-scheduler", "--kubeconfig="+kubeconfig, fmt.Sprint("--secure-port=", port()), "--bind-address=127.0.0.1", "--leader-elect=false", "--cert-dir="+filepath.Join(dir, "certs"),
 		"--feature-gates="+os.Getenv("HOMENODE_KUBE_GATES"))
+	if whole {
+		c.run(bin, "kube-controller-manager", "--kubeconfig="+kubeconfig, fmt.Sprint("--secure-port=", port()), "--bind-address=127.0.0.1", "--leader-elect=false", "--cert-dir="+filepath.Join(dir, "certs"),
+			"--service-account-private-key-file="+keyFile, "--root-ca-file="+filepath.Join(dir, "certs", "apiserver.crt"), "--feature-gates="+os.Getenv("HOMENODE_KUBE_GATES"))
+		return c
+	}
 	c.install(nil)
 	return c
 }

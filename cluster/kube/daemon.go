@@ -5,12 +5,14 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/workload"
 )
 
 // homenode is the daemon, as far as the driver asks it.
 type homenode interface {
 	Room(ctx context.Context, without string) (api.Room, error)
 	Place(ctx context.Context, want api.Want) (api.Home, error)
+	Explain(ctx context.Context, id workload.ID) (api.Explanation, error)
 	// Events calls each with what happens from now on, until ctx ends or the daemon does.
 	Events(ctx context.Context, each func(plan.Event) error) error
 }
@@ -33,6 +35,10 @@ func (s socket) Room(ctx context.Context, without string) (api.Room, error) {
 
 func (s socket) Place(ctx context.Context, want api.Want) (api.Home, error) {
 	return ask(s, func(c *api.Client) (api.Home, error) { return c.Place(ctx, want) })
+}
+
+func (s socket) Explain(ctx context.Context, id workload.ID) (api.Explanation, error) {
+	return ask(s, func(c *api.Client) (api.Explanation, error) { return c.Explain(ctx, id) })
 }
 
 func (s socket) Events(ctx context.Context, each func(plan.Event) error) error {

@@ -88,6 +88,9 @@ func capacities(left *api.NodeRoom, noCPUs bool) map[resourceapi.QualifiedName]r
 		if left.CPUs > 0 { // whole CPUs, one at least
 			one := resource.NewQuantity(1, resource.DecimalSI)
 			cpus.RequestPolicy = &resourceapi.CapacityRequestPolicy{Default: one, ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: one, Step: one}}
+			if left.CPUs == 1 { // a range is of two values at least
+				cpus.RequestPolicy = &resourceapi.CapacityRequestPolicy{Default: one, ValidValues: []resource.Quantity{*one}}
+			}
 		}
 		out[capacityCPUs] = cpus
 	}

@@ -27,7 +27,7 @@ const renewEvery = 10 * time.Minute
 // Policies for a kubelet whose static managers pin containers, too.
 const (
 	refuse = "refuse" // devices get a taint, claims are not prepared
-	report = "report" // an event says so; the daemon's NRI plugin enforces what was booked
+	report = "report" // an event says so; what the kubelet pins stays so
 )
 
 // driver prepares claims.
@@ -71,7 +71,7 @@ func (d *driver) prepare(ctx context.Context, rc *resourceapi.ResourceClaim) ([]
 			if d.managers == refuse {
 				return nil, fmt.Errorf("%s. Set both policies to none, or start homenode-kube with --kubelet-managers=report", text)
 			}
-			d.events.Eventf(rc, corev1.EventTypeWarning, "KubeletPinsToo", "On %s %s. Only the daemon's NRI plugin keeps the containers where this claim was allocated.", d.pool, text)
+			d.events.Eventf(rc, corev1.EventTypeWarning, "KubeletPinsToo", "On %s %s. Homenode leaves alone what the kubelet pins, so containers may run on another NUMA node than the one allocated.", d.pool, text)
 		}
 		var err error
 		if c, err = asClaim(rc, d.pool, rand.Text()); err != nil {

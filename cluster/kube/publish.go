@@ -41,7 +41,7 @@ type publisher struct {
 // run publishes until ctx ends.
 func (p *publisher) run(ctx context.Context) {
 	changed, gone := make(chan struct{}, 1), make(chan struct{}, 1)
-	go follow(ctx, p.d.daemon, changed, gone)
+	go p.d.follow(ctx, changed, gone)
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
 	for {
@@ -58,7 +58,7 @@ func (p *publisher) run(ctx context.Context) {
 }
 
 // follow says that something happened, and that the daemon has gone, until ctx ends.
-func follow(ctx context.Context, daemon homenode, changed, gone chan<- struct{}) {
+func (d *driver) follow(ctx context.Context, changed, gone chan<- struct{}) {
 	say := func(to chan<- struct{}) {
 		select {
 		case to <- struct{}{}:
@@ -67,7 +67,11 @@ func follow(ctx context.Context, daemon homenode, changed, gone chan<- struct{})
 	}
 	for ctx.Err() == nil {
 		say(gone) // or one has come and gone since the last try
-		daemon.Events(ctx, func(plan.Event) error { say(changed); return nil })
+		d.daemon.Events(ctx, func(e plan.Event) error {
+			say(changed)
+			d.tellPod(ctx, &e)
+			return nil
+		})
 		say(gone)
 		select {
 		case <-ctx.Done():

@@ -109,7 +109,7 @@ func TestFollow(t *testing.T) {
 	m.restart(o.socket)
 	ctx, cancel := context.WithCancel(t.Context())
 	changed, gone, ended := make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
-	go func() { defer close(ended); follow(ctx, socket(o.socket), changed, gone) }()
+	go func() { defer close(ended); newDriver(t, o, socket(o.socket)).follow(ctx, changed, gone) }()
 	defer func() { cancel(); <-ended }()
 	for n, late := 0, time.After(patience); ; n++ {
 		m.trouble(fmt.Sprint("file", n), "cannot be read")

@@ -104,12 +104,15 @@ func (m *machine) start(socket string) {
 
 func (m *machine) restart(socket string) { m.stop(); m.start(socket) }
 
-// Room, Place and Events make a machine a homenode without a socket between.
+// Room and the next make a machine a homenode without a socket between.
 func (m *machine) Room(ctx context.Context, without string) (api.Room, error) {
 	return m.d.Room(ctx, without)
 }
 func (m *machine) Place(ctx context.Context, want api.Want) (api.Home, error) {
 	return m.d.Place(ctx, want)
+}
+func (m *machine) Explain(ctx context.Context, id workload.ID) (api.Explanation, error) {
+	return m.d.Explain(ctx, id)
 }
 func (m *machine) Events(ctx context.Context, each func(plan.Event) error) error {
 	<-ctx.Done()

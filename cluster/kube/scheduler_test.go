@@ -144,3 +144,27 @@ func TestAlignedWithAnotherDriver(t *testing.T) {
 		t.Errorf("allocated: %s", text)
 	}
 }
+
+// Whatever a node has left, the API server takes the slice that says so.
+func TestAnyRoomCanBeTold(t *testing.T) {
+	c, m := newCluster(t), newMachine(t, "package:2 node:1(hugepages=2MiB:8) core:4 pu:1")
+	room, err := m.Room(t.Context(), claimPrefix)
+	c.must(room, err)
+	node := "a"
+	c.node(node, 8)
+	for cpus := range 4 {
+		for pages := range int64(3) {
+			n := &room.Nodes[0]
+			n.CPUs, n.MemoryKiB, n.HugePages[0].FreeKiB = cpus, new(int64), pages*n.HugePages[0].SizeKiB
+			*n.MemoryKiB = pages << 10
+			for _, o := range []offer{{}, {silent: true}, {contradicted: "the kubelet pins"}} {
+				_, err := c.client.ResourceV1().ResourceSlices().Create(t.Context(), &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "s"},
+					Spec: resourceapi.ResourceSliceSpec{Driver: driverName, NodeName: &node, Pool: resourceapi.ResourcePool{Name: "a", ResourceSliceCount: 1}, Devices: devices(&room, o)}},
+					metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+				if err != nil {
+					t.Errorf("%d CPUs, %d pages: %v", cpus, pages, err)
+				}
+			}
+		}
+	}
+}

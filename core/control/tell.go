@@ -19,7 +19,11 @@ func (s *State) tellScan(before *State) {
 	s.tellWorkloads(before)
 	for _, p := range s.Snapshot.Problems {
 		if !slices.Contains(before.Snapshot.Problems, p) {
-			s.event(plan.Event{Kind: plan.EventHost, Error: true}, words.ProblemSeen, p.Subject, p.Text)
+			e := plan.Event{Kind: plan.EventHost, Error: true}
+			if slices.ContainsFunc(s.Snapshot.Observations, func(o workload.Observation) bool { return string(o.ID) == p.Subject }) {
+				e.Workload = workload.ID(p.Subject)
+			}
+			s.event(e, words.ProblemSeen, p.Subject, p.Text)
 		}
 	}
 	old, k := before.Plan.Report.Decisions, 0

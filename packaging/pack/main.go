@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -43,7 +44,11 @@ func run() error {
 	flag.StringVar(&r.out, "out", "", "`folder` to write to")
 	plain := flag.String("manifests", "", "write the plain manifests of the chart to this `file`, and nothing else")
 	kube := flag.Bool("kube", false, "the driver for Kubernetes is on the stage: its image, too")
+	arch := flag.String("arch", strings.Join(architectures, " "), "`architectures` on the stage")
 	flag.Parse()
+	if architectures = strings.Fields(*arch); len(architectures) == 0 {
+		return errors.New("-arch names no architecture")
+	}
 	r.time = time.Unix(*epoch, 0).UTC()
 	if *plain != "" {
 		text, err := r.manifests()

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Builds kube-apiserver, kube-scheduler and kubelet of the Kubernetes release that VERSION names, from the Go module proxy, and fetches etcd from Debian's archive. What was built is kept in
-# ~/.cache/homenode/kube by release and Go version: about 600 s of CPU the first time, nothing after that. Prints the folder.
+# Builds kube-apiserver, kube-scheduler, kube-controller-manager and kubelet of the Kubernetes release that VERSION names, from the Go module proxy, and fetches etcd from Debian's archive. What was built is kept in
+# ~/.cache/homenode/kube by release and Go version: about 700 s of CPU the first time, nothing after that. Prints the folder.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 version=$(cat "$here/VERSION")
@@ -20,7 +20,7 @@ if [ ! -x "$out/etcd" ]; then
 fi
 
 missing=
-for c in kube-apiserver kube-scheduler kubelet; do [ -x "$out/$c" ] || missing+=" $c"; done
+for c in kube-apiserver kube-scheduler kube-controller-manager kubelet; do [ -x "$out/$c" ] || missing+=" $c"; done
 if [ -n "$missing" ]; then
 	mod=$(mktemp -d)
 	cd "$mod"
@@ -30,7 +30,7 @@ if [ -n "$missing" ]; then
 		# In k8s.io/kubernetes the staging modules are folders; the proxy has each as v0.MINOR.PATCH.
 		{ awk '/=> \.\/staging/{print $1}' "$theirs"; awk '/k8s.io\/[a-z-]+ v0\.0\.0$/{print $1}' "$theirs"; } | sort -u | sed "s|.*|replace & => & $staging|"
 	} >go.mod
-	printf '//go:build tools\n\npackage tools\n\nimport (\n\t_ "k8s.io/kubernetes/cmd/kube-apiserver"\n\t_ "k8s.io/kubernetes/cmd/kube-scheduler"\n\t_ "k8s.io/kubernetes/cmd/kubelet"\n)\n' >tools.go
+	printf '//go:build tools\n\npackage tools\n\nimport (\n\t_ "k8s.io/kubernetes/cmd/kube-apiserver"\n\t_ "k8s.io/kubernetes/cmd/kube-controller-manager"\n\t_ "k8s.io/kubernetes/cmd/kube-scheduler"\n\t_ "k8s.io/kubernetes/cmd/kubelet"\n)\n' >tools.go
 	go mod tidy -e >tidy.log 2>&1 || { tail -5 tidy.log >&2; exit 1; }
 	for c in $missing; do
 		echo "building $c $version" >&2
