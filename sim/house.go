@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -48,7 +49,7 @@ const (
 	houseStep = 500 * time.Millisecond
 )
 
-// NewHouse is a host of 1 to 64 nodes, 16 CPUs and 64 GiB each, with work that follows from the seed.
+// NewHouse is a host of 1 to 64 nodes, 24 CPUs and 64 GiB each, with work that follows from the seed.
 func NewHouse(nodes int, seed uint64, clock Clock) (*House, error) {
 	trace, err := houseTrace(nodes)
 	if err != nil {
@@ -70,9 +71,19 @@ func houseTrace(nodes int) (*Trace, error) {
 	if nodes > 2 && nodes%2 == 0 {
 		packages, per = 2, nodes/2
 	}
-	h, err := topology.FromSynthetic(fmt.Sprintf("package:%d node:%d(memory=64GiB) llc:1 core:8 pu:2", packages, per))
+	h, err := topology.FromSynthetic(fmt.Sprintf("package:%d node:%d(memory=64GiB) llc:1 core:12 pu:2", packages, per))
 	if err != nil {
 		return nil, err
+	}
+	// As if it had been measured; half of the bandwidth that is taken elsewhere, for bars to be seen.
+	m := newModel(h)
+	h.Measured = &topology.Measured{}
+	for i := range nodes {
+		h.Measured.LatencyNs = append(h.Measured.LatencyNs, m.idle[i*nodes:(i+1)*nodes])
+		h.Measured.BandwidthMiBs = append(h.Measured.BandwidthMiBs, nil)
+		for k := range nodes {
+			h.Measured.BandwidthMiBs[i] = append(h.Measured.BandwidthMiBs[i], math.Round(m.link[i*nodes+k]/2))
+		}
 	}
 	return &Trace{Name: "house", Host: h, Policy: plan.DefaultPolicy(), Counters: true, Rules: houseRules()}, nil
 }

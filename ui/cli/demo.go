@@ -60,7 +60,7 @@ brings the same work.`,
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&o.Nodes, "nodes", 8, "`N` NUMA nodes of 16 CPUs and 64 GiB, 1 to 64")
+	f.IntVar(&o.Nodes, "nodes", 8, "`N` NUMA nodes of 24 CPUs and 64 GiB, 1 to 64")
 	f.Uint64Var(&o.Seed, "seed", 1, "seed of all that happens")
 	f.Float64Var(&o.Speed, "speed", 1, "simulated seconds in a second, 0.1 to 100")
 	return c
@@ -73,7 +73,7 @@ func printDemo(e *Env, o *DemoOptions, p DemoPlace) {
 	if p.Page != "" {
 		fmt.Fprintf(e.Stdout, "page              %s\n", p.Page)
 	}
-	for _, command := range []string{"status", "history --follow"} {
+	for _, command := range []string{"top", "status", "history --follow"} {
 		fmt.Fprintf(e.Stdout, "%-17s %s %s%s\n", command, e.program(), command, socket)
 	}
 	fmt.Fprintln(e.Stdout, "\nCtrl-C ends it.")

@@ -19,11 +19,11 @@ var groups = []struct {
 	title    string
 	commands []string
 }{
-	{"See what runs where", []string{"status", "stat", "explain", "history"}},
+	{"See what runs where", []string{"status", "top", "stat", "explain", "history", "report", "fleet"}},
 	{"Place, move, put back", []string{"run", "move", "undo", "resume", "daemon"}},
 	{"The machine", []string{"topology", "doctor", "probe", "host", "gather"}},
 	{"Virtual machines", []string{"vm"}},
-	{"Try things out", []string{"plan", "sim", "replay"}},
+	{"Try things out", []string{"demo", "plan", "sim", "replay"}},
 	{"About this program", []string{"help", "version", "completion"}},
 }
 

@@ -58,7 +58,7 @@ func TestHelp(t *testing.T) {
 // What flags take has one name each, and it does not stand twice.
 func TestFlagsSayWhatTheyTake(t *testing.T) {
 	names := strings.Fields("CLASS COLUMN CPUS DEVICE DRIVES DURATION FILE FLAVOR FOLDER FORMAT HOST HOW ID KIND LIST MAC MIX MODE N NAME NAMES PATTERN WHEN NODE NODES NODE:SIZE:COUNT " +
-		"PAGES PARTITION PERCENT POLICIES POLICY RATIO SHARE SIZE SLICE SOCKET STATE STATES UNITS WHERE CPU DISK NIC 0|1 SCENARIO ORDER USER ARCHITECTURE UUID")
+		"PAGES PARTITION PERCENT POLICIES POLICY RATIO SHARE SIZE SLICE SOCKET STATE STATES UNITS WHERE CPU DISK NIC 0|1 SCENARIO ORDER USER ARCHITECTURE UUID TEXT ADDRESS")
 	everyCommand(func(c *cobra.Command) {
 		for _, f := range Options(c) {
 			takes := Takes(f)
@@ -78,7 +78,7 @@ func TestFlagsSayWhatTheyTake(t *testing.T) {
 
 // --socket is for those who ask a daemon.
 func TestSocketIsForThoseWhoUseIt(t *testing.T) {
-	without := regexp.MustCompile(`^homenode( (topology|gather|sim|replay|version|help|doctor|probe|probe .*|vm|vm flavors|host|host report|completion|completion .*))?$`)
+	without := regexp.MustCompile(`^homenode( (topology|gather|sim|demo|fleet|fleet fit|replay|version|help|doctor|probe|probe .*|vm|vm flavors|host|host report|completion|completion .*))?$`)
 	everyCommand(func(c *cobra.Command) {
 		if has := c.Flags().Lookup("socket") != nil; has == without.MatchString(c.CommandPath()) {
 			t.Errorf("%s: --socket %v", c.CommandPath(), has)

@@ -271,6 +271,8 @@ var screens = []struct{ name, args, stdin string }{
 	{"plan-admit", "plan --admit - --host machine.json", screenSpecs},
 	{"plan-restore", "plan --restore --running - --host machine.json", screenRunning},
 	{"sim", "sim --generate churn --events 60 --host machine.json --policy homenode,first-fit,none", ""},
+	{"top", "top", ""},
+	{"top-once", "top --once", ""},
 	{"demo", "demo", ""},
 	{"demo-wrong", "demo --nodes 100", ""},
 	{"vm-flavors", "vm flavors", ""},

@@ -19,7 +19,7 @@ const redraw = 100 * time.Millisecond
 
 // NewBar is a bar on w, if that is a terminal that can draw one again.
 func NewBar(w io.Writer, getenv func(string) string) *Bar {
-	f := terminal(w)
+	f := Terminal(w)
 	if f == nil || getenv("TERM") == "dumb" {
 		return &Bar{}
 	}

@@ -231,7 +231,7 @@ func ASCII(s string) string {
 	return b.String()
 }
 
-var asciiSigns = signs("█#▒+░.×x✗x→>—-–-…~·.≤<≥>│|─-├+└+┌+┐+┘+┤+┬+┴+┼+µu±~−-")
+var asciiSigns = signs("█#▒+░.×x✗x→>—-–-…~·.≤<≥>│|─-├+└+┌+┐+┘+┤+┬+┴+┼+µu±~−-●*○o‖|↑^↓v←<▏.▎.▍.▌#▋#▊#▉#")
 
 // signs reads pairs: a sign and what stands for it.
 func signs(pairs string) map[rune]byte {
@@ -242,8 +242,8 @@ func signs(pairs string) map[rune]byte {
 	return m
 }
 
-// terminal is the terminal that w writes to, nil for none.
-func terminal(w io.Writer) *os.File {
+// Terminal is the terminal that w writes to, nil for none.
+func Terminal(w io.Writer) *os.File {
 	if o, ok := w.(*Output); ok {
 		w = o.w
 	}

@@ -18,7 +18,7 @@ type Paint struct {
 
 // PaintOf is the paint for what is written to w.
 func PaintOf(w io.Writer, getenv func(string) string) Paint {
-	return Paint{terminal(w) != nil && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb", columns(w, getenv)}
+	return Paint{Terminal(w) != nil && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb", columns(w, getenv)}
 }
 
 // columns is how wide lines for w may be: what COLUMNS says, else what the terminal has. A
@@ -27,7 +27,7 @@ func columns(w io.Writer, getenv func(string) string) int {
 	if n, err := strconv.Atoi(getenv("COLUMNS")); err == nil && n > 0 {
 		return max(n, leastText)
 	}
-	f := terminal(w)
+	f := Terminal(w)
 	if f == nil {
 		return 0
 	}

@@ -20,7 +20,7 @@ type Screen struct {
 // there again after Close.
 func NewScreen(w io.Writer, getenv func(string) string) *Screen {
 	s := &Screen{w: Raw(w)}
-	if f := terminal(w); f != nil && getenv("TERM") != "dumb" {
+	if f := Terminal(w); f != nil && getenv("TERM") != "dumb" {
 		s.height = func() int {
 			_, rows, err := term.GetSize(int(f.Fd()))
 			if err != nil {

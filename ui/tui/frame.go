@@ -1,0 +1,581 @@
+package tui
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+)
+
+const (
+	// All is shown from this size on; on a smaller screen what matters most.
+	wantWidth, wantHeight = 80, 24
+	// leastWidth and leastHeight are what a table of names and states needs.
+	leastWidth, leastHeight = 40, 8
+)
+
+// Frame is what fills the screen now: lines that are no wider, and no more, than it has room for.
+func (m *Model) Frame() string { return strings.Join(m.fit(m.lines()), "\n") }
+
+func (m *Model) lines() []string {
+	switch {
+	case m.height > 0 && (m.width < leastWidth || m.height < leastHeight):
+		return []string{fmt.Sprintf("%d×%d is too small;", m.width, m.height), fmt.Sprintf("top needs %d×%d.", leastWidth, leastHeight), "q ends it."}
+	case m.height == 0:
+		return slices.Concat([]string{m.header()}, m.nodes(), m.pressure(), m.moves(0), m.table(0), m.decisions(10))
+	}
+	head, foot := m.header(), m.footer()
+	room := m.height - 1 - len(foot)
+	var body []string
+	switch {
+	case m.page == help:
+		body = m.scrolled(m.helpPage(), room)
+	case !m.have:
+		body = []string{"", "  waiting for the daemon to answer"}
+		if m.lost != nil {
+			body = append([]string{""}, m.wrapped(words.Printable(m.lost.Error()), "  ")...)
+		}
+	case m.page == detail:
+		body = m.scrolled(m.detailPage(), room)
+	case m.page == explanation:
+		body = m.scrolled(m.explanationPage(), room)
+	case m.width < wantWidth || m.height < wantHeight:
+		body = m.table(room)
+	default:
+		body = append(m.nodes(), m.pressure()...)
+		some, events := min(6, max(2, (m.height-20)/4)), min(12, max(3, (m.height-16)/4))
+		body = append(body, m.moves(some)...)
+		body = append(body, m.table(room-len(body)-events-1)...)
+		body = append(body, m.decisions(room-len(body)-1)...)
+	}
+	for len(body) < room {
+		body = append(body, "")
+	}
+	return slices.Concat([]string{head}, body[:room], foot)
+}
+
+// scrolled is the part of a page that is on the screen.
+func (m *Model) scrolled(lines []string, room int) []string {
+	m.bottom = max(0, len(lines)-room)
+	m.top = min(m.top, m.bottom)
+	lines = lines[m.top:]
+	if len(lines) > room {
+		lines = append(slices.Clone(lines[:room-1]), m.paint(dim, fmt.Sprintf("  %s below: ↓", words.Count(len(lines)-room+1, "line"))))
+	}
+	return lines
+}
+
+// header is the daemon, the machine in a line, and whether what is shown is of now.
+func (m *Model) header() string {
+	s := &m.status
+	text := m.paint(bold, "homenode "+s.Version)
+	if !m.have {
+		text = m.paint(bold, "homenode top")
+	}
+	add := func(part string) { text += m.paint(dim, " · ") + part }
+	if m.have {
+		mode := s.Mode
+		if s.Held {
+			mode += ", " + m.paint(yellow, "all undone")
+		}
+		add(mode)
+		if now, then, n := overall(s); n > 0 {
+			part := fmt.Sprintf("%.0f %% local", 100*now)
+			if then-now >= 0.005 {
+				part += fmt.Sprintf(" → %.0f %%", 100*then)
+			}
+			add(part)
+		}
+		if n := len(s.Problems); n > 0 {
+			add(m.paint(yellow, "! "+words.Count(n, "problem")))
+		}
+	}
+	live := m.paint(cyan, "●") + " live"
+	switch {
+	case m.paused:
+		live = m.paint(yellow, "‖ paused")
+	case m.lost != nil:
+		live = m.paint(red, "○") + " no answer for " + words.Count(int(m.seen.Sub(m.lostAt).Round(time.Second).Seconds())+1, "second")
+	case !m.have:
+		live = "○ asking"
+	}
+	if m.have {
+		live += "  " + m.paint(dim, s.Time.Local().Format(time.TimeOnly))
+	}
+	if m.height == 0 {
+		return text + "  " + m.paint(dim, s.Time.Local().Format(time.DateTime))
+	}
+	return left(text, m.width-ansi.StringWidth(live)-1) + " " + live
+}
+
+// pressure is how long tasks of the host wait (PSI), as bars.
+func (m *Model) pressure() []string {
+	if len(m.status.Pressure) == 0 {
+		return nil
+	}
+	line := m.paint(dim, left("WAIT", nodeLabel))
+	for _, p := range m.status.Pressure {
+		line += left(p.Resource, 7) + m.bar(p.Some/100, 8, busy(0.7+p.Some/100)) + right(fmt.Sprintf("%.0f %%", p.Some), 6) + "   "
+	}
+	return []string{strings.TrimRight(line, " ")}
+}
+
+// overall is the locality of all memory that is known, now and by plan.
+func overall(s *api.Status) (now, then float64, n int) {
+	all := 0.0
+	for i := range s.Workloads {
+		w := &s.Workloads[i]
+		if w.Locality == nil || w.MemoryKiB <= 0 || w.Class == "offline" {
+			continue
+		}
+		expected := *w.Locality
+		if w.LocalityExpected != nil {
+			expected = max(expected, *w.LocalityExpected)
+		}
+		all += float64(w.MemoryKiB)
+		now += *w.Locality * float64(w.MemoryKiB)
+		then += expected * float64(w.MemoryKiB)
+		n++
+	}
+	return now / max(1, all), then / max(1, all), n
+}
+
+// How wide cells are: the least that shows a bar with a number, the least that shows units too, and
+// the most that is worth it.
+const leastCell, wordyCell, mostCell, nodeLabel = 9, 23, 48, 6
+
+// nodes is the NUMA nodes side by side.
+func (m *Model) nodes() []string {
+	all := m.status.Nodes
+	if len(all) == 0 {
+		return []string{m.paint(dim, "no NUMA node was seen yet")}
+	}
+	width := m.width
+	if width == 0 {
+		width = nodeLabel + mostCell*len(all)
+	}
+	fits := max(1, (width-nodeLabel)/leastCell)
+	from := max(0, min(m.node, len(all)-fits))
+	shown := all[from:min(len(all), from+fits)]
+	cell := min(mostCell, (width-nodeLabel)/len(shown))
+	title := ""
+	if len(shown) < len(all) {
+		title = fmt.Sprintf("%d to %d of %d: ← →", shown[0].ID, shown[len(shown)-1].ID, len(all))
+	}
+	rows := []struct {
+		name string
+		cell func(n *api.Node) (share float64, short, long string)
+	}{
+		{"CPU %", func(n *api.Node) (float64, string, string) {
+			cpus, _ := topology.ParseCPUSet(n.CPUs)
+			if n.CPUUse == nil || cpus.Empty() {
+				return -1, "-", "-"
+			}
+			share := *n.CPUUse / float64(cpus.Len())
+			return share, fmt.Sprintf("%.0f", 100*share), fmt.Sprintf("%.1f/%d CPUs", *n.CPUUse, cpus.Len())
+		}},
+		{"MEM %", func(n *api.Node) (float64, string, string) {
+			if n.MemoryKiB <= 0 {
+				return -1, "-", "-"
+			}
+			used := n.MemoryKiB - n.FreeKiB
+			if n.ReclaimableKiB != nil {
+				used = max(0, used-*n.ReclaimableKiB)
+			}
+			share := float64(used) / float64(n.MemoryKiB)
+			return share, fmt.Sprintf("%.0f", 100*share), fmt.Sprintf("%.0f/%.0f GiB", gib(used), gib(n.MemoryKiB))
+		}},
+		{"GB/s", func(n *api.Node) (float64, string, string) {
+			if n.Bandwidth == nil {
+				return -1, "-", "-"
+			}
+			gb := func(mib float64) float64 { return mib * 1.048576 / 1000 }
+			use := float64(*n.Bandwidth)
+			if most := m.bandwidths[n.ID]; most > 0 {
+				return use / most, fmt.Sprintf("%.1f", gb(use)), fmt.Sprintf("%.1f/%.0f GB/s", gb(use), gb(most))
+			}
+			if len(all) == 1 {
+				return -1, fmt.Sprintf("%.1f", gb(use)), fmt.Sprintf("%.1f GB/s", gb(use))
+			}
+			return use / max(1, m.most()), fmt.Sprintf("%.1f", gb(use)), fmt.Sprintf("%.1f GB/s", gb(use))
+		}},
+		{"vCPUs", func(n *api.Node) (float64, string, string) {
+			cpus, _ := topology.ParseCPUSet(n.CPUs)
+			if cpus.Empty() {
+				return -1, "-", "-"
+			}
+			return n.VCPUs / float64(cpus.Len()), fmt.Sprintf("%.3g", n.VCPUs), fmt.Sprintf("%.3g/%d", n.VCPUs, cpus.Len())
+		}},
+	}
+	value, gap := 4, 1
+	if cell >= wordyCell {
+		gap = 3
+		for _, r := range rows {
+			for i := range shown {
+				_, _, long := r.cell(&shown[i])
+				value = max(value, min(len(long)+1, cell/2+4))
+			}
+		}
+	}
+	first := left("NODE", nodeLabel)
+	for i := range shown {
+		text := fmt.Sprint(shown[i].ID)
+		if cell >= wordyCell {
+			text += m.paint(dim, "  CPUs "+dash(shown[i].CPUs))
+		}
+		first += left(text, cell-gap) + strings.Repeat(" ", gap)
+	}
+	if title != "" {
+		first = left(first, width-ansi.StringWidth(title)) + m.paint(dim, title)
+	}
+	lines := []string{m.paint(bold, strings.TrimRight(first, " "))}
+	for _, r := range rows {
+		line := m.paint(dim, left(r.name, nodeLabel))
+		for i := range shown {
+			share, text, long := r.cell(&shown[i])
+			if cell >= wordyCell {
+				text = long
+			}
+			colour := busy(share)
+			if r.name == "vCPUs" {
+				colour = blue
+			}
+			line += m.bar(share, cell-value-gap, colour) + right(text, value) + strings.Repeat(" ", gap)
+		}
+		lines = append(lines, strings.TrimRight(line, " "))
+	}
+	return lines
+}
+
+// most is the traffic of the busiest node, MiB/s: what bars are drawn by where nothing was measured.
+func (m *Model) most() (most float64) {
+	for i := range m.status.Nodes {
+		if b := m.status.Nodes[i].Bandwidth; b != nil {
+			most = max(most, float64(*b))
+		}
+	}
+	return most
+}
+
+func gib(kib int64) float64 { return float64(kib) / (1 << 20) }
+
+// moves is the page moves in flight, at most so many; 0 is all.
+func (m *Model) moves(most int) []string {
+	var all []*api.Workload
+	queued := 0
+	for i := range m.status.Workloads {
+		w := &m.status.Workloads[i]
+		switch {
+		case (w.State == api.StateMoving || w.State == api.StatePaused) && w.Move != nil:
+			all = append(all, w)
+		case w.State == api.StateQueued || w.State == api.StateWouldMove:
+			queued++
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *api.Workload) int {
+		return cmp.Or(a.Move.Started.Compare(b.Move.Started), cmp.Compare(a.ID, b.ID))
+	})
+	more := ""
+	switch {
+	case queued > 0 && m.status.Mode == "observe":
+		more = fmt.Sprintf("%d would move", queued)
+	case queued > 0:
+		more = fmt.Sprintf("%d more to come", queued)
+	}
+	if most > 0 && len(all) > most {
+		more = strings.TrimPrefix(more+fmt.Sprintf(", %d more move", len(all)-most), ", ")
+		all = all[:most]
+	}
+	lines := []string{m.rule("Moving", more)}
+	if len(all) == 0 {
+		lines = append(lines, m.paint(dim, "  nothing moves"))
+	}
+	for _, w := range all {
+		lines = append(lines, m.move(w))
+	}
+	for len(lines) <= most { // so that what is below stays where it is
+		lines = append(lines, "")
+	}
+	return lines
+}
+
+// move is one page move: how far, where to, how long it will take.
+func (m *Model) move(w *api.Workload) string {
+	mv := w.Move
+	how := ""
+	took := mv.Seconds
+	if took <= 0 && !mv.Started.IsZero() {
+		took = m.status.Time.Sub(mv.Started).Seconds()
+	}
+	switch rest := mv.Planned - mv.Moved - mv.Refused; {
+	case w.State == api.StatePaused:
+		how = m.paint(yellow, "rests: ") + strings.TrimPrefix(w.Why, string(w.ID)+" ")
+	case mv.Moved > 0 && took > 0 && rest > 0:
+		how = lasts(time.Duration(float64(rest)/(float64(mv.Moved)/took)*float64(time.Second))) + " left"
+	case mv.Moved <= 0:
+		how = "begins"
+	}
+	width := m.width
+	if width == 0 {
+		width = 100
+	}
+	bar := min(40, max(10, width-110))
+	name := min(44, max(10, width-2-bar-10-5-15-11-9))
+	return " " + columns(2, left(m.name(w), name), m.bar(moved(w), bar, green)+right(fmt.Sprintf("%.0f %%", 100*moved(w)), 6),
+		right(amounts(mv.Moved, mv.Planned), 15), left("→ "+words.Nodes(mv.Home), 11), how)
+}
+
+// amounts is bytes of bytes, in GiB or MiB.
+func amounts(some, all int64) string {
+	some, all = max(0, some), max(0, all)
+	if all >= 1<<30 {
+		return fmt.Sprintf("%.1f of %.1f GiB", float64(some)/(1<<30), float64(all)/(1<<30))
+	}
+	return fmt.Sprintf("%d of %d MiB", some>>20, all>>20)
+}
+
+func lasts(d time.Duration) string {
+	if d = d.Round(time.Second); d < 2*time.Minute {
+		return fmt.Sprintf("%.0f s", max(1, d.Seconds()))
+	}
+	if d < 2*time.Hour {
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	}
+	return fmt.Sprintf("%.0f h", d.Hours())
+}
+
+// column of the table of workloads.
+type column struct {
+	head  string
+	width int
+	from  int // screen width that it is shown from
+	right bool
+	text  func(w *api.Workload) (text, colour string)
+}
+
+func plainText(text func(w *api.Workload) string) func(w *api.Workload) (string, string) {
+	return func(w *api.Workload) (string, string) { return text(w), "" }
+}
+
+// table is the workloads in so many lines; 0 is all.
+func (m *Model) table(room int) []string {
+	width := cmp.Or(m.width, 120)
+	bar, gap := 6, 1
+	if width >= 110 {
+		bar, gap = 12, 2
+	}
+	all := []column{
+		{"CLASS", 9, 72, false, plainText(func(w *api.Workload) string { return string(w.Class) })},
+		{"HOME", 5, 0, false, plainText(func(w *api.Workload) string { return dash(w.Home) })},
+		{"vCPUs", 5, 110, true, plainText(func(w *api.Workload) string { return fmt.Sprint(w.CPUs) })},
+		{"CPU", 5, 60, true, plainText(func(w *api.Workload) string { return fmt.Sprintf("%.2f", w.CPUUse) })},
+		{"MEMORY", 8, 64, true, plainText(func(w *api.Workload) string { return memory(w.MemoryKiB) })},
+		{"LOCAL %", bar + 9, 48, false, func(w *api.Workload) (string, string) { return m.locality(w, bar), "" }},
+		{"STATE", 11, 0, false, func(w *api.Workload) (string, string) { return state(w), stateColour(w) }},
+		{"WHY", max(0, width-132), 160, false, func(w *api.Workload) (string, string) { return w.Why, dim }},
+	}
+	all = slices.DeleteFunc(all, func(c column) bool { return width < c.from })
+	name := width - 1
+	for _, c := range all {
+		name -= c.width + gap
+	}
+	if name > 44 && all[len(all)-1].head == "WHY" {
+		all[len(all)-1].width += name - 44
+		name = 44
+	}
+	shown := m.shown()
+	title := words.Count(len(shown), "workload")
+	if len(shown) < len(m.status.Workloads) {
+		title = fmt.Sprintf("%d of %s", len(shown), words.Count(len(m.status.Workloads), "workload"))
+	}
+	more := ""
+	if m.filter != "" {
+		more = fmt.Sprintf("with %q, ", m.filter)
+	}
+	if len(m.o.Orders) > 0 {
+		more += "by " + m.o.Orders[m.order].Name
+	}
+	lines := []string{m.rule(title, more)}
+	head := " " + left("WORKLOAD", name)
+	for _, c := range all {
+		if c.right {
+			head += strings.Repeat(" ", gap) + right(c.head, c.width)
+		} else {
+			head += strings.Repeat(" ", gap) + left(c.head, c.width)
+		}
+	}
+	lines = append(lines, m.paint(dim, strings.TrimRight(head, " ")))
+	at := m.at(shown)
+	if room > 0 {
+		rows := max(1, room-len(lines))
+		m.top = max(0, min(m.top, at, len(shown)-rows))
+		m.top = max(m.top, at-rows+1)
+		shown = shown[m.top:min(len(shown), m.top+rows)]
+	}
+	for i, w := range shown {
+		mark, text := " ", left(m.name(w), name)
+		if room > 0 && m.top+i == at {
+			mark, text = m.paint(cyan, ">"), m.paint(bold, text)
+		}
+		line := mark + text
+		for k, c := range all {
+			text, colour := c.text(w)
+			switch {
+			case c.right:
+				text = right(text, c.width)
+			case k == len(all)-1:
+				text = cut(text, c.width)
+			default:
+				text = left(text, c.width)
+			}
+			line += strings.Repeat(" ", gap) + m.paint(colour, text)
+		}
+		lines = append(lines, strings.TrimRight(line, " "))
+	}
+	if len(shown) == 0 {
+		text := "  no workload is large enough to be placed"
+		if m.filter != "" {
+			text = "  no workload fits; esc takes the filter away"
+		}
+		lines = append(lines, m.paint(dim, text))
+	}
+	if room > 0 {
+		for len(lines) < room {
+			lines = append(lines, "")
+		}
+		lines = lines[:max(0, room)]
+	}
+	return lines
+}
+
+func memory(kib int64) string {
+	switch {
+	case kib >= 1000<<20:
+		return fmt.Sprintf("%.2f TiB", float64(kib)/(1<<30))
+	case kib >= 1<<20:
+		return fmt.Sprintf("%.1f GiB", gib(kib))
+	}
+	return fmt.Sprintf("%d MiB", kib>>10)
+}
+
+// locality is how local a workload is now and by plan.
+func (m *Model) locality(w *api.Workload, bar int) string {
+	if w.Locality == nil {
+		return m.bar(0, bar, "") + "   -"
+	}
+	now, then := *w.Locality, *w.Locality
+	if w.LocalityExpected != nil {
+		then = *w.LocalityExpected
+	}
+	text := fmt.Sprintf("%4.0f", 100*now)
+	if a, b := fmt.Sprintf("%.0f", 100*now), fmt.Sprintf("%.0f", 100*then); a != b {
+		text += "→" + b
+	}
+	return m.gain(now, then, bar) + text
+}
+
+// decisions is the newest events but for those of single settings, the newest first.
+func (m *Model) decisions(most int) []string {
+	lines := []string{m.rule("Decisions", "")}
+	var events []plan.Event
+	for _, e := range slices.Backward(m.events) {
+		if len(events) == most {
+			break
+		}
+		if e.Error || e.Kind != plan.EventStep && e.Kind != plan.EventWorkload {
+			events = append(events, e)
+		}
+	}
+	for i := range events {
+		lines = append(lines, m.event(&events[i], true))
+	}
+	if len(events) == 0 {
+		lines = append(lines, m.paint(dim, "  none yet"))
+	}
+	return lines
+}
+
+func (m *Model) event(e *plan.Event, whose bool) string {
+	mark := " "
+	if e.Error {
+		mark = m.paint(yellow, "!")
+	}
+	text := e.Text
+	if id := string(e.Workload); id != "" {
+		name := m.name(&api.Workload{ID: e.Workload})
+		text = strings.ReplaceAll(text, id, name)
+		if strings.Contains(text, name) {
+			text = strings.Replace(text, name, m.paint(bold, name), 1)
+		} else if whose {
+			text = m.paint(bold, name) + " " + text
+		}
+	}
+	return m.paint(dim, e.Time.Local().Format(time.TimeOnly)) + mark + text
+}
+
+// footer is what keys do, or what is asked or was told.
+func (m *Model) footer() []string {
+	switch {
+	case m.typing:
+		return []string{m.paint(bold, "show those with: ") + m.filter + "_" + m.paint(dim, "   enter keeps it, esc takes it away")}
+	case m.to != nil:
+		return []string{m.paint(bold, "move "+m.label()+" to nodes: ") + *m.to + "_" + m.paint(dim, "   such as 1 or 0-1; enter asks what it would do, esc ends")}
+	case m.question != nil:
+		var lines []string
+		for i, text := range m.question {
+			if i == 0 {
+				text = m.paint(bold, text)
+			}
+			lines = append(lines, text)
+		}
+		lines[len(lines)-1] += m.paint(yellow, "  y / n")
+		if most := max(1, m.height-5); len(lines) > most {
+			lines = lines[len(lines)-most:]
+		}
+		return lines
+	case m.notice != "" && m.bad:
+		return []string{m.paint(yellow, "! ") + m.notice}
+	case m.notice != "":
+		return []string{m.notice}
+	case m.asking != "":
+		return []string{m.paint(dim, m.asking+" …")}
+	case m.lost != nil && m.have:
+		return []string{m.paint(yellow, "! ") + words.Printable(m.lost.Error()) + m.paint(dim, "; it is asked again")}
+	case m.page != list:
+		return []string{m.keys("esc", "back", "?", "help", "↑↓", "scroll", "e", "explain", "m", "move", "u", "undo")}
+	case m.width < wantWidth || m.height < wantHeight:
+		return []string{cut(fmt.Sprintf("%d×%d and more shows all; ? help, q quit", wantWidth, wantHeight), m.width)}
+	}
+	return []string{m.keys("?", "help", "q", "quit", "enter", "detail", "e", "explain", "s", "sort", "/", "filter", "p", "pause", "m", "move", "u", "undo", "↑↓", "choose")}
+}
+
+func (m *Model) label() string {
+	if w := m.workload(); w != nil {
+		return m.name(w)
+	}
+	return string(m.chosen)
+}
+
+// keys is pairs of a key and what it does, the ones that matter most first: as many as fit, and
+// without what may not be done.
+func (m *Model) keys(pairs ...string) string {
+	text := ""
+	for i := 0; i+1 < len(pairs); i += 2 {
+		key, does := pairs[i], pairs[i+1]
+		if !m.allowed && (key == "m" || key == "u") {
+			continue
+		}
+		if ansi.StringWidth(text)+ansi.StringWidth(key+does)+3 <= m.width+1 {
+			text += m.paint(bold, key) + " " + m.paint(dim, does) + "  "
+		}
+	}
+	return strings.TrimRight(text, " ")
+}

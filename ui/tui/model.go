@@ -1,0 +1,502 @@
+package tui
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/ui/view"
+)
+
+// Order is a way to sort workloads, the ones that want a look first.
+type Order struct {
+	Name    string
+	Compare func(a, b *api.Workload) int
+}
+
+// Options say how a Model shows things.
+type Options struct {
+	Orders  []Order // at least one; the first is used until a key says otherwise
+	Sort    string  // name of the one to begin with; "" is the first
+	Filter  string  // text that names, IDs, classes, homes or states must contain
+	Label   func(*api.Workload) string
+	Explain func(api.Explanation, view.Paint) string
+	Colour  bool
+	ASCII   bool // the locale is not UTF-8
+	Every   time.Duration
+}
+
+// Ask is a request to the daemon that is made beside the screen; what it returns is for Take.
+type Ask func(ctx context.Context, b api.Backend) any
+
+// What Take takes.
+type (
+	// Seen is a status that was asked for.
+	Seen struct {
+		Status api.Status
+		Err    error
+		At     time.Time // by the clock of the screen
+	}
+	// Happened is events as they came, rising by number.
+	Happened []plan.Event
+	// Allowed is whether the daemon lets this user change something.
+	Allowed bool
+	// Bandwidths is what the memory of each node can deliver, MiB/s, as far as it was measured.
+	Bandwidths map[topology.NodeID]float64
+
+	explained struct {
+		id  workload.ID
+		x   api.Explanation
+		err error
+	}
+	offered struct { // what a change would do, with the question
+		text []string
+		err  error
+		do   Ask
+	}
+	done struct {
+		text string
+		err  error
+	}
+)
+
+// page is what fills the screen.
+type page int
+
+const (
+	list page = iota
+	detail
+	explanation
+	help
+)
+
+// Model is what the screen shows.
+type Model struct {
+	o             Options
+	width, height int // of the screen; height 0 shows everything
+
+	status     api.Status
+	have       bool // a status was seen
+	seen       time.Time
+	lost       error     // why there is no newer one
+	lostAt     time.Time // since when
+	events     []plan.Event
+	allowed    bool
+	bandwidths map[topology.NodeID]float64
+
+	page     page
+	chosen   workload.ID // the workload that keys are about
+	top      int         // first line of the list, or of the page
+	bottom   int         // lines of the page beyond the screen
+	node     int         // first node that is shown
+	order    int
+	filter   string
+	typing   bool // into filter
+	paused   bool
+	explains *explained
+
+	asking   string   // what is asked, or done, now
+	question []string // until y or n
+	do       Ask
+	to       *string // nodes that are typed in for a move
+	notice   string  // what became of the last change
+	bad      bool    // it is an error
+	Quit     bool    // the user wants to go
+}
+
+// keepEvents is how many of the newest events are kept: more than any screen has lines.
+const keepEvents = 200
+
+// New is a screen of so many columns and lines; with no lines it shows everything.
+func New(o Options, width, height int) *Model {
+	m := &Model{o: o, width: width, height: height, filter: words.Printable(o.Filter)}
+	m.order = max(0, slices.IndexFunc(o.Orders, func(x Order) bool { return x.Name == o.Sort }))
+	return m
+}
+
+// Resize tells the size of the screen.
+func (m *Model) Resize(width, height int) { m.width, m.height = width, max(1, height) }
+
+// Paused reports whether the screen stands still.
+func (m *Model) Paused() bool { return m.paused }
+
+// Take takes an answer.
+func (m *Model) Take(msg any) {
+	switch msg := msg.(type) {
+	case Seen:
+		m.take(msg)
+	case Happened:
+		m.happened(msg)
+	case Allowed:
+		m.allowed = bool(msg)
+	case Bandwidths:
+		m.bandwidths = msg
+	case explained:
+		if m.page == explanation && msg.id == m.chosen {
+			m.explains = &explained{msg.id, view.PlainAll(msg.x), msg.err}
+		}
+		m.asking = ""
+	case offered:
+		m.asking = ""
+		if msg.err != nil {
+			m.tell(msg.err)
+			return
+		}
+		m.question, m.do = view.PlainAll(msg.text), msg.do
+	case done:
+		m.asking = ""
+		if msg.err != nil {
+			m.tell(msg.err)
+			return
+		}
+		m.notice, m.bad = words.Printable(msg.text), false
+	}
+}
+
+func (m *Model) tell(err error) {
+	m.notice, m.bad = words.Printable(strings.Join(strings.Fields(err.Error()), " ")), true
+}
+
+func (m *Model) take(s Seen) {
+	switch {
+	case m.paused:
+	case s.Err != nil:
+		if m.lost == nil {
+			m.lostAt = s.At
+		}
+		m.lost, m.seen = s.Err, s.At
+	default:
+		m.status, m.have, m.lost, m.seen = view.PlainAll(s.Status), true, nil, s.At
+	}
+}
+
+func (m *Model) happened(events []plan.Event) {
+	for _, e := range view.PlainAll(events) {
+		if n := len(m.events); n > 0 && e.Seq <= m.events[n-1].Seq && e.Time.Before(m.events[n-1].Time) {
+			continue // known
+		}
+		m.events = append(m.events, e)
+	}
+	m.events = slices.Clone(m.events[max(0, len(m.events)-keepEvents):])
+}
+
+// shown is the workloads that pass the filter, in order.
+func (m *Model) shown() []*api.Workload {
+	var out []*api.Workload
+	text := strings.ToLower(m.filter)
+	for i := range m.status.Workloads {
+		w := &m.status.Workloads[i]
+		has := func(s string) bool { return strings.Contains(strings.ToLower(s), text) }
+		if text == "" || has(string(w.ID)) || has(w.Name) || has(string(w.Class)) || has(w.State) {
+			out = append(out, w)
+		}
+	}
+	if len(m.o.Orders) > 0 {
+		compare := m.o.Orders[m.order].Compare
+		slices.SortStableFunc(out, func(a, b *api.Workload) int { return cmp.Or(compare(a, b), cmp.Compare(a.ID, b.ID)) })
+	}
+	return out
+}
+
+// at is the chosen workload among those shown; the first where it is not among them.
+func (m *Model) at(shown []*api.Workload) int {
+	return max(0, slices.IndexFunc(shown, func(w *api.Workload) bool { return w.ID == m.chosen }))
+}
+
+// workload is the chosen one, nil where it is gone.
+func (m *Model) workload() *api.Workload {
+	for i := range m.status.Workloads {
+		if m.status.Workloads[i].ID == m.chosen {
+			return &m.status.Workloads[i]
+		}
+	}
+	return nil
+}
+
+// Key does what a key says, in the words of bubbletea ("q", "enter", "ctrl+c", "up").
+func (m *Model) Key(key string) Ask {
+	if key == "ctrl+c" {
+		m.Quit = true
+		return nil
+	}
+	m.notice = ""
+	switch {
+	case m.typing:
+		m.filterKey(key)
+		return nil
+	case m.to != nil:
+		return m.toKey(key)
+	case m.question != nil:
+		return m.answer(key)
+	}
+	shown := m.shown()
+	if m.chosen == "" && len(shown) > 0 {
+		m.chosen = shown[0].ID
+	}
+	switch key {
+	case "q":
+		if m.page == list {
+			m.Quit = true
+		} else {
+			m.turn(list)
+		}
+	case "esc":
+		if m.page == list {
+			m.filter = ""
+		}
+		m.turn(list)
+	case "?", "f1":
+		m.turn(help)
+	case "p", "space":
+		m.paused = !m.paused
+	case "s":
+		m.order = (m.order + 1) % max(1, len(m.o.Orders))
+	case "S":
+		m.order = (m.order + max(1, len(m.o.Orders)) - 1) % max(1, len(m.o.Orders))
+	case "/":
+		m.turn(list)
+		m.typing = true
+	case "left":
+		m.node = max(0, m.node-1)
+	case "right":
+		m.node = min(m.node+1, max(0, len(m.status.Nodes)-1))
+	case "up", "k", "down", "j", "pgup", "pgdown", "home", "g", "end", "G":
+		m.scroll(key, shown)
+	case "enter":
+		if len(shown) > 0 {
+			m.turn(detail)
+		}
+	case "e":
+		if len(shown) > 0 {
+			m.turn(explanation)
+			m.explains = nil
+			return explain(m.chosen)
+		}
+	case "m", "x", "u", "U", "r", "R":
+		return m.change(key)
+	}
+	return nil
+}
+
+func (m *Model) turn(p page) {
+	if m.page != p {
+		m.page, m.top = p, 0
+	}
+}
+
+// scroll goes through the list, or through a page that is longer than the screen.
+func (m *Model) scroll(key string, shown []*api.Workload) {
+	far := max(1, m.height-16)
+	by := map[string]int{"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -far, "pgdown": far, "home": -1 << 20, "g": -1 << 20, "end": 1 << 20, "G": 1 << 20}[key]
+	if m.page != list {
+		m.top = max(0, min(m.top+by, m.bottom))
+		return
+	}
+	if len(shown) > 0 {
+		m.chosen = shown[max(0, min(m.at(shown)+by, len(shown)-1))].ID
+	}
+}
+
+// filterKey types into the filter.
+func (m *Model) filterKey(key string) {
+	switch key {
+	case "enter":
+		m.typing = false
+	case "esc":
+		m.typing, m.filter = false, ""
+	default:
+		m.filter = typed(m.filter, key)
+	}
+}
+
+// mostTyped is as long as what is typed gets.
+const mostTyped = 60
+
+// typed is text after a key.
+func typed(text, key string) string {
+	switch r := []rune(text); {
+	case key == "backspace" && len(r) > 0:
+		return string(r[:len(r)-1])
+	case key == "space" && len(r) < mostTyped:
+		return text + " "
+	case len([]rune(key)) == 1 && len(r) < mostTyped:
+		return text + words.Printable(key)
+	}
+	return text
+}
+
+// toKey types the nodes of a move, and asks what it would do.
+func (m *Model) toKey(key string) Ask {
+	switch key {
+	case "esc":
+		m.to = nil
+	case "enter":
+		nodes, err := topology.ParseNodeSet(*m.to)
+		m.to = nil
+		if err == nil && nodes.Empty() {
+			err = errors.New("no node was named")
+		}
+		if err != nil {
+			m.tell(err)
+			return nil
+		}
+		m.asking = "asking what the move would do"
+		return offerMove(api.MoveOrder{ID: m.chosen, To: nodes})
+	default:
+		to := typed(*m.to, key)
+		m.to = &to
+	}
+	return nil
+}
+
+// answer is y or n to a question.
+func (m *Model) answer(key string) Ask {
+	do := m.do
+	m.question, m.do = nil, nil
+	if key != "y" && key != "Y" {
+		m.notice = "nothing was changed"
+		return nil
+	}
+	m.asking = "the daemon is at it"
+	return do
+}
+
+// change begins a change: a question first.
+func (m *Model) change(key string) Ask {
+	w := m.workload()
+	switch {
+	case !m.have:
+		return nil
+	case !m.allowed:
+		m.tell(errors.New("this daemon lets you look, not change: start top as root or as a member of the socket's group"))
+		return nil
+	case w == nil && key != "U" && key != "R":
+		m.tell(errors.New("no workload is chosen"))
+		return nil
+	case (key == "m" || key == "x") && m.status.Mode != "enforce":
+		m.tell(fmt.Errorf("the daemon is in %s mode: it moves nothing", m.status.Mode))
+		return nil
+	}
+	switch key {
+	case "m":
+		to := ""
+		m.to = &to
+	case "x":
+		m.ask(fmt.Sprintf("Stop the page move of %s, and leave it as it is?", m.o.Label(w)), func(ctx context.Context, b api.Backend) any {
+			_, err := b.Move(ctx, api.MoveOrder{ID: w.ID, Cancel: true})
+			return done{fmt.Sprintf("the move of %s is cancelled; r lets it go on", w.ID), err}
+		})
+	case "u":
+		m.asking = "asking what would be put back"
+		return offerUndo(api.Which{ID: w.ID}, m.o.Label(w))
+	case "U":
+		m.asking = "asking what would be put back"
+		return offerUndo(api.Which{All: true}, "every workload")
+	case "r":
+		m.ask(fmt.Sprintf("Manage %s again?", m.o.Label(w)), resume(api.Which{ID: w.ID}, string(w.ID)))
+	case "R":
+		m.ask("Manage every workload again?", resume(api.Which{All: true}, "everything"))
+	}
+	return nil
+}
+
+func (m *Model) ask(question string, do Ask) { m.question, m.do = []string{question}, do }
+
+func resume(which api.Which, name string) Ask {
+	return func(ctx context.Context, b api.Backend) any {
+		_, err := b.Resume(ctx, which)
+		return done{name + " is managed again", err}
+	}
+}
+
+// offerMove asks what a move would do.
+func offerMove(order api.MoveOrder) Ask {
+	return func(ctx context.Context, b api.Backend) any {
+		dry := order
+		dry.DryRun = true
+		a, err := b.Move(ctx, dry)
+		if err != nil {
+			return offered{err: err}
+		}
+		if a.Outcome == plan.Kept {
+			return done{fmt.Sprintf("%s is on %s already", a.Workload, words.Nodes(a.To)), nil}
+		}
+		text := []string{fmt.Sprintf("Move %s from %s to %s?", a.Workload, words.Nodes(a.From), words.Nodes(a.To))}
+		for _, s := range a.Steps {
+			if s.Kind == plan.MovePages && s.Bytes > 0 {
+				text = append(text, fmt.Sprintf("%s of its memory would move, in %.0f s or more.", words.Bytes(s.Bytes), s.Cost.Seconds))
+			}
+		}
+		return offered{text: text, do: func(ctx context.Context, b api.Backend) any {
+			_, err := b.Move(ctx, order)
+			return done{fmt.Sprintf("%s goes to %s", a.Workload, words.Nodes(a.To)), err}
+		}}
+	}
+}
+
+// offerUndo asks what an undo would put back.
+func offerUndo(which api.Which, name string) Ask {
+	return func(ctx context.Context, b api.Backend) any {
+		dry := which
+		dry.DryRun = true
+		u, err := b.Undo(ctx, dry)
+		if err != nil {
+			return offered{err: err}
+		}
+		text := []string{fmt.Sprintf("Undo %s? %s would have their old values again.", name, words.Count(len(u.Restored), "setting")),
+			"It is left alone then until it is resumed (r; R for all)."}
+		return offered{text: text, do: func(ctx context.Context, b api.Backend) any {
+			u, err := b.Undo(ctx, which)
+			if err == nil && len(u.Failed)+len(u.Deferred) > 0 {
+				err = fmt.Errorf("%s put back, %s not; `homenode history` tells why", words.Count(len(u.Restored), "setting"), words.Count(len(u.Failed)+len(u.Deferred), "other"))
+			}
+			return done{fmt.Sprintf("%s put back; %s is left alone", words.Count(len(u.Restored), "setting"), name), err}
+		}}
+	}
+}
+
+func explain(id workload.ID) Ask {
+	return func(ctx context.Context, b api.Backend) any {
+		x, err := b.Explain(ctx, id)
+		return explained{id, x, err}
+	}
+}
+
+// Look asks for the status.
+func Look(ctx context.Context, b api.Backend) any {
+	s, err := b.Status(ctx)
+	return Seen{s, err, time.Now()}
+}
+
+// MayChange asks whether this user may change something, with an order that names nothing.
+func MayChange(ctx context.Context, b api.Backend) any {
+	_, err := b.Move(ctx, api.MoveOrder{DryRun: true, Cancel: true})
+	refused := (*api.Error)(nil)
+	return Allowed(errors.As(err, &refused) && refused.Code != api.Forbidden)
+}
+
+// Measured asks what the memory of each node can deliver.
+func Measured(ctx context.Context, b api.Backend) any {
+	out := Bandwidths{}
+	rooms, ok := b.(api.RoomSource)
+	if !ok {
+		return out
+	}
+	if r, err := rooms.Room(ctx, ""); err == nil && r.Host != nil && r.Host.Measured != nil {
+		for i := range r.Host.Nodes {
+			if all := r.Host.Measured.BandwidthMiBs; i < len(all) && i < len(all[i]) {
+				out[r.Host.Nodes[i].ID] = all[i][i]
+			}
+		}
+	}
+	return out
+}
