@@ -30,6 +30,7 @@ type Client struct {
 	Waiting func() (done func())
 
 	http  *http.Client
+	base  string // of all addresses
 	owner int
 	first firstConn
 }
@@ -73,7 +74,7 @@ func Dial(socket string) (*Client, error) {
 	case err != nil:
 		return nil, err
 	}
-	client := &Client{owner: -1, first: firstConn{conn: c, at: time.Now()}}
+	client := &Client{base: "http://homenode", owner: -1, first: firstConn{conn: c, at: time.Now()}}
 	if p, err := peerOf(c); err == nil {
 		client.owner = p.uid
 	}
@@ -222,7 +223,7 @@ func (c *Client) do(ctx context.Context, method, path string, in, out any) error
 			return err
 		}
 	}
-	req, err := http.NewRequestWithContext(bounded, method, "http://homenode"+path, &asked)
+	req, err := http.NewRequestWithContext(bounded, method, c.base+path, &asked)
 	if err != nil {
 		return err
 	}

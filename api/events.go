@@ -126,7 +126,7 @@ func sinceOf(r *http.Request, b Backend) (uint64, error) {
 // Events calls each with every event after the one numbered since, and with each to
 // come, until ctx ends, the daemon stops or each returns an error.
 func (c *Client) Events(ctx context.Context, since uint64, each func(plan.Event) error) error {
-	req, err := http.NewRequestWithContext(ctx, "GET", "http://homenode/v1/events?since="+strconv.FormatUint(since, 10), nil)
+	req, err := http.NewRequestWithContext(ctx, "GET", c.base+"/v1/events?since="+strconv.FormatUint(since, 10), nil)
 	if err != nil {
 		return err
 	}

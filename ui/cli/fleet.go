@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,24 +32,70 @@ type Remote struct {
 	Stdin    string
 }
 
-// asking is how many hosts are asked at once, and for how long each.
+// asking is how many hosts are asked at once, for how long each, and what those are shown
+// that answer over TCP.
 type asking struct {
-	atOnce int
-	within time.Duration
+	atOnce               int
+	within               time.Duration
+	token, ca, cert, key string // files
+	bearer               string
+	tls                  *tls.Config
 }
 
 func (a *asking) flags(c *cobra.Command) {
-	c.Flags().IntVar(&a.atOnce, "at-once", 64, "ask `N` hosts at once")
-	c.Flags().DurationVar(&a.within, "timeout", 10*time.Second, "wait so long for each host, 100ms to 10m")
+	f := c.Flags()
+	f.IntVar(&a.atOnce, "at-once", 64, "ask `N` hosts at once")
+	f.DurationVar(&a.within, "timeout", 10*time.Second, "wait so long for each host, 100ms to 10m")
+	f.StringVar(&a.token, "token", "", "`FILE` with the token for hosts that are asked over https")
+	f.StringVar(&a.ca, "ca", "", "`FILE` with certificates that theirs are signed with; those of the system when not given")
+	f.StringVar(&a.cert, "cert", "", "`FILE` with the certificate to show them")
+	f.StringVar(&a.key, "key", "", "`FILE` with its key")
+	c.MarkFlagsRequiredTogether("cert", "key")
 }
 
-func (a *asking) check() error {
+// check reads what the flags name.
+func (a *asking) check(e *Env) error {
 	switch {
 	case a.atOnce < 1 || a.atOnce > 1000:
 		return usageErrorf("--at-once %d: want 1 to 1000", a.atOnce)
 	case a.within < 100*time.Millisecond || a.within > 10*time.Minute:
 		return usageErrorf("--timeout %v: want 100ms to 10m", a.within)
 	}
+	a.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+	if a.token != "" {
+		text, err := readInput(e, a.token, 4<<10)
+		if err != nil {
+			return err
+		}
+		if a.bearer = strings.TrimSpace(string(text)); a.bearer == "" || strings.ContainsFunc(a.bearer, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return usageErrorf("--token %s: no token in it: one line without spaces", inputName(a.token))
+		}
+	}
+	if a.ca != "" {
+		text, err := readInput(e, a.ca, 1<<20)
+		if err != nil {
+			return err
+		}
+		if a.tls.RootCAs = x509.NewCertPool(); !a.tls.RootCAs.AppendCertsFromPEM(text) {
+			return usageErrorf("--ca %s: no certificate in it (PEM)", inputName(a.ca))
+		}
+	}
+	if a.cert == "" {
+		return nil
+	}
+	cert, err := readInput(e, a.cert, 1<<20)
+	if err != nil {
+		return err
+	}
+	key, err := readInput(e, a.key, 1<<20)
+	if err != nil {
+		return err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return usageErrorf("--cert %s, --key %s: %w", inputName(a.cert), inputName(a.key), err)
+	}
+	a.tls.Certificates = []tls.Certificate{pair}
 	return nil
 }
 
@@ -160,7 +208,8 @@ func (h *fleetHost) wrong() int {
 }
 
 const fleetHostsText = `HOST is what ssh takes: a name, USER@NAME, either with :PORT, or unix:SOCKET for a
-daemon on this machine (unix: alone is the usual one). Without any, hosts are read
+daemon on this machine (unix: alone is the usual one), or https://NAME:PORT for a
+daemon that listens (docs/page.md), with --token or --cert. Without any, hosts are read
 from --hosts FILE, one a line, with comments from # on; without that from
 ~/.config/homenode/hosts or /etc/homenode-hosts.
 
@@ -190,7 +239,7 @@ that does not answer is a row with the reason. Exit status 1: some did not answe
 			if err != nil {
 				return err
 			}
-			if err := how.check(); err != nil {
+			if err := how.check(e); err != nil {
 				return err
 			}
 			if sort != "" && fleetOrders[sort] == nil {
@@ -342,7 +391,7 @@ func (e *Env) statusOf(ctx context.Context, how *asking, a address) (s api.Statu
 		text, err := e.Remote(ctx, Remote{To: a.ssh, Port: a.port, Within: how.within, Args: []string{"homenode", "status", "--json"}})
 		return s, answered(text, err, &s.Schema, "homenode-status/2", &s)
 	}
-	client, err := e.dialHost(ctx, a)
+	client, err := e.dialHost(ctx, how, a)
 	if err != nil {
 		return s, err
 	}
@@ -350,8 +399,11 @@ func (e *Env) statusOf(ctx context.Context, how *asking, a address) (s api.Statu
 	return client.Status(ctx)
 }
 
-// dialHost reaches a daemon on this machine.
-func (e *Env) dialHost(ctx context.Context, a address) (*api.Client, error) {
+// dialHost reaches a daemon on this machine, or one that answers over TCP.
+func (e *Env) dialHost(ctx context.Context, how *asking, a address) (*api.Client, error) {
+	if a.url != "" {
+		return api.Over(api.OverTCP{URL: a.url, Token: how.bearer, TLS: how.tls})
+	}
 	type dialed struct {
 		client *api.Client
 		err    error

@@ -111,7 +111,7 @@ Exit status 1: it fits nowhere.`,
   homenode fleet fit web1 web2 --cpus 16 --memory 64GiB --class dedicated
   homenode fleet fit --spec vm.yaml --hosts hosts.txt --json`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := how.check(); err != nil {
+			if err := how.check(e); err != nil {
 				return err
 			}
 			if want.spec == "-" && file == "-" {
@@ -188,7 +188,7 @@ func (e *Env) fitHost(ctx context.Context, how *asking, a address, spec string) 
 		d.Hosts[0].Host = a.name
 		return d.Hosts[0]
 	}
-	client, err := e.dialHost(ctx, a)
+	client, err := e.dialHost(ctx, how, a)
 	if err != nil {
 		return failed(err)
 	}

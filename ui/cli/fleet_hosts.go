@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/topology/strict"
 )
 
@@ -26,14 +27,22 @@ type address struct {
 	socket string // of a daemon on this machine; "" asks over ssh
 	ssh    string // destination: HOST or USER@HOST
 	port   string // of its ssh; "" is ssh's own choice
+	url    string // of a daemon that answers over TCP; "" is none
 }
 
 // A host begins with a letter, a digit or, of IPv6, a colon or a bracket: never with the - of
 // an option. No part has what a shell or ssh would take for more than a name.
 var sshHost = regexp.MustCompile(`^([A-Za-z0-9_][A-Za-z0-9._-]*@)?([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:]+(%[A-Za-z0-9._-]+)?\])(:([0-9]{1,5}))?$`)
 
-// parseAddress reads a host: HOST, USER@HOST, either with :PORT, or unix:SOCKET.
+// parseAddress reads a host: HOST, USER@HOST, either with :PORT, unix:SOCKET, or
+// https://HOST:PORT.
 func parseAddress(text string) (address, error) {
+	if strings.HasPrefix(text, "https:") || strings.HasPrefix(text, "http:") {
+		if len(text) > maxHostName {
+			return address{}, fmt.Errorf("host %q: longer than any host", strict.Clip(text))
+		}
+		return address{name: text, url: text}, api.CheckURL(text)
+	}
 	if path, ok := strings.CutPrefix(text, "unix:"); ok {
 		if strings.ContainsRune(path, 0) {
 			return address{}, fmt.Errorf("%q: no path has a NUL", strict.Clip(text))
@@ -42,7 +51,7 @@ func parseAddress(text string) (address, error) {
 	}
 	m := sshHost.FindStringSubmatch(text)
 	if m == nil || len(text) > maxHostName {
-		return address{}, fmt.Errorf("host %q: want a name, USER@NAME, NAME:PORT, [IPV6] or unix:SOCKET", strict.Clip(text))
+		return address{}, fmt.Errorf("host %q: want a name, USER@NAME, NAME:PORT, [IPV6], https://NAME:PORT or unix:SOCKET", strict.Clip(text))
 	}
 	return address{name: text, ssh: m[1] + strings.Trim(m[2], "[]"), port: m[5]}, nil
 }

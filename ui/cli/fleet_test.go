@@ -61,14 +61,14 @@ func (s *screen) fits(host string) ([]byte, error) {
 func TestAddresses(t *testing.T) {
 	for text, want := range map[string]address{
 		"web1": {ssh: "web1"}, "root@db-1.example.org:2222": {ssh: "root@db-1.example.org", port: "2222"}, "[fe80::1%eth0]:22": {ssh: "fe80::1%eth0", port: "22"},
-		"10.0.0.1": {ssh: "10.0.0.1"}, "unix:": {}, "unix:/run/x": {socket: "/run/x"},
+		"10.0.0.1": {ssh: "10.0.0.1"}, "unix:": {}, "https://web1:4663": {url: "https://web1:4663"}, "http://127.0.0.1:1": {url: "http://127.0.0.1:1"}, "unix:/run/x": {socket: "/run/x"},
 	} {
 		want.name = text
 		if got, err := parseAddress(text); err != nil || got != want {
 			t.Errorf("%q: %+v %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "-oProxyCommand=touch /tmp/x", "a@-b", "-l@host", "a b", "a;b", "$(x)", "host:", "host:x", "host:123456", "a@b@c", "ssh://host", "a\nb", "ä", "[::1", "::1",
+	for _, text := range []string{"", "-oProxyCommand=touch /tmp/x", "a@-b", "-l@host", "a b", "a;b", "$(x)", "host:", "host:x", "host:123456", "a@b@c", "ssh://host", "http://web1:4663", "https://", "https://a@b", "https://a/b", "https://a?b", "http:x", "https:", "a\nb", "ä", "[::1", "::1",
 		"unix:" + strings.Repeat("x", 200), strings.Repeat("x", 400)} {
 		if got, err := parseAddress(text); err == nil {
 			t.Errorf("%q is taken: %+v", text, got)
@@ -93,7 +93,7 @@ func FuzzHosts(f *testing.F) {
 			if !named {
 				host = a.ssh
 			}
-			if a.ssh == "" && !strings.HasPrefix(a.name, "unix:") || strings.HasPrefix(a.ssh, "-") || strings.HasPrefix(host, "-") ||
+			if a.ssh+a.url == "" && !strings.HasPrefix(a.name, "unix:") || strings.HasPrefix(a.ssh, "-") || strings.HasPrefix(host, "-") ||
 				strings.ContainsAny(a.ssh, " \t\n;|&$`'\"\\<>()*?~#!=") || strings.Trim(a.port, "0123456789") != "" {
 				t.Errorf("%+v", a)
 			}

@@ -143,9 +143,10 @@ func helpText(c *cobra.Command, p view.Paint) string {
 	var b strings.Builder
 	paragraphs(&b, p, cmp.Or(c.Long, c.Short+"."))
 	fmt.Fprintf(&b, "\n%s\n", p.Bold("Usage"))
-	if c.Runnable() && !c.HasAvailableSubCommands() {
+	if c.Runnable() && (!c.HasAvailableSubCommands() || strings.Contains(c.Use, " ")) { // it takes words of its own
 		fmt.Fprintf(&b, "  %s\n", c.UseLine())
-	} else {
+	}
+	if !c.Runnable() || c.HasAvailableSubCommands() {
 		fmt.Fprintf(&b, "  %s COMMAND [flags]\n", c.CommandPath())
 	}
 	for _, g := range c.Groups() {
