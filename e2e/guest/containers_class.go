@@ -33,8 +33,8 @@ func containersClass(t *T) {
 			containers: []containerSpec{own(threads(small("c", 0), 2, 2))}},
 		podSpec{name: "half", qos: "guaranteed", annotations: map[string]string{"homenode.io/class.container/db": "dedicated", "homenode.io/importance": "80"},
 			containers: []containerSpec{own(threads(small("db", 1), 1, 1)), small("web", 2)}},
-		podSpec{name: "wide", annotations: map[string]string{"homenode.io/max-nodes": "2"},
-			containers: []containerSpec{threads(small("c", 3), 6, 6)}},
+		podSpec{name: "wide", qos: "guaranteed", annotations: map[string]string{"homenode.io/class": "dedicated", "homenode.io/max-nodes": "2"},
+			containers: []containerSpec{own(threads(small("c", 3), 6, 6))}},
 		podSpec{name: "large", annotations: map[string]string{"homenode.io/memory": "200MiB"},
 			containers: []containerSpec{small("c", 4)}},
 		podSpec{name: "wrong", annotations: map[string]string{"homenode.io/class": "fastest", "homenode.io/importance": "often"},
@@ -44,7 +44,7 @@ func containersClass(t *T) {
 
 	var wrongs []string
 	off := func(format string, a ...any) { wrongs = append(wrongs, fmt.Sprintf(format, a...)) }
-	for k, cpus := range map[*container]int{alone: 2, half[0]: 1} {
+	for k, cpus := range map[*container]int{alone: 2, half[0]: 1, wide: 6} {
 		if k.first.size() != cpus {
 			off("%s is dedicated with %d CPUs and began on CPUs %s", k.called, cpus, k.first)
 		}
@@ -68,7 +68,7 @@ func containersClass(t *T) {
 	for _, w := range t.status().Workloads {
 		class[w.ID], class[w.Name] = w.Class, w.Class
 	}
-	for k, want := range map[*container]string{alone: "dedicated", half[0]: "dedicated", half[1]: "shared", wide: "shared", large: "shared", wrong: "shared"} {
+	for k, want := range map[*container]string{alone: "dedicated", half[0]: "dedicated", half[1]: "shared", wide: "dedicated", large: "shared", wrong: "shared"} {
 		if class[k.called] != want {
 			off("%s is %q in status, not %s", k.called, class[k.called], want)
 		}

@@ -13,7 +13,7 @@ func init() {
 }
 
 // firstPage: so many pods begin on the CPUs of a home, so that their memory is there from
-// the first page; the containers of a pod share a home.
+// the first page; the containers of a pod share a home; undo gives them their old sets.
 func firstPage(t *T, n int) {
 	c := t.cri()
 	t.underRuntime(daemonOptions{mode: "enforce"})
@@ -53,6 +53,14 @@ func firstPage(t *T, n int) {
 			}
 			if m, _, _ := s.of(k.called); m.Moved > 0 {
 				t.Fatalf("%s: %d bytes were moved, which should have been at home from the start", k.called, m.Moved)
+			}
+		}
+	}
+	t.undoneAll()
+	for _, p := range pods {
+		for _, k := range p.containers {
+			if cpus, mems := t.read(k.group.file("cpuset.cpus")), t.read(k.group.file("cpuset.mems")); cpus != "" || mems != "" {
+				t.Fatalf("after undo --all %s still has CPUs %q and memory nodes %q", k.called, cpus, mems)
 			}
 		}
 	}
