@@ -28,6 +28,10 @@ func containersClass(t *T) {
 		k.own = true
 		return k
 	}
+	bestEffort := func(k containerSpec) containerSpec {
+		k.cpus = 0
+		return k
+	}
 	pods := t.pods(c,
 		podSpec{name: "own", qos: "guaranteed", annotations: map[string]string{"homenode.io/class": "dedicated"},
 			containers: []containerSpec{own(threads(small("c", 0), 2, 2))}},
@@ -40,7 +44,10 @@ func containersClass(t *T) {
 		podSpec{name: "wrong", annotations: map[string]string{"homenode.io/class": "fastest", "homenode.io/importance": "often"},
 			containers: []containerSpec{small("c", 5)}},
 	)
+	// On other nodes there is more room.
+	pods = append(pods, t.morePods(c, podSpec{name: "close", qos: "besteffort", annotations: map[string]string{"homenode.io/near": "shop/large"}, containers: []containerSpec{bestEffort(small("c", 6))}})...)
 	alone, half, wide, large, wrong := pods[0].containers[0], pods[1].containers, pods[2].containers[0], pods[3].containers[0], pods[4].containers[0]
+	near := pods[5].containers[0]
 
 	var wrongs []string
 	off := func(format string, a ...any) { wrongs = append(wrongs, fmt.Sprintf(format, a...)) }
@@ -59,16 +66,31 @@ func containersClass(t *T) {
 	if ids := nodes.ids(); len(ids) != 2 || t.shape.Distance[ids[0]][ids[1]] != 16 {
 		off("six CPUs on up to two nodes began on CPUs %s, nodes %s", wide.first, nodes)
 	}
-	for _, k := range []*container{alone, half[0], half[1], large, wrong} {
+	if a, b := t.nodesOf(near.first), t.nodesOf(large.first); a != b {
+		off("%s is to be near %s and began on node %s, not %s", near.called, large.called, a, b)
+	}
+	for _, k := range []*container{alone, half[0], half[1], large, wrong, near} {
 		if why := t.firstPageAtHome(k); why != "" {
 			off("%s", why)
 		}
 	}
-	class := map[string]string{}
-	for _, w := range t.status().Workloads {
+	class, weight := map[string]string{}, map[string]int{}
+	s := t.status()
+	for _, w := range s.Workloads {
 		class[w.ID], class[w.Name] = w.Class, w.Class
+		weight[w.ID] = w.Weight
 	}
-	for k, want := range map[*container]string{alone: "dedicated", half[0]: "dedicated", half[1]: "shared", wide: "dedicated", large: "shared", wrong: "shared"} {
+	for k, want := range map[*container]int{half[0]: 80, half[1]: 80, near: 0, wrong: 50} {
+		if weight[k.called] != want {
+			off("%s has importance %d in status, not %d", k.called, weight[k.called], want)
+		}
+	}
+	for _, n := range s.Nodes {
+		if t.nodesOf(large.first) == setOf(n.ID) && n.Booked < 200<<10 {
+			off("%s says that it will hold 200 MiB, on its node %d are %d KiB booked", large.called, n.ID, n.Booked)
+		}
+	}
+	for k, want := range map[*container]string{alone: "dedicated", half[0]: "dedicated", half[1]: "shared", wide: "dedicated", large: "shared", wrong: "shared", near: "shared"} {
 		if class[k.called] != want {
 			off("%s is %q in status, not %s", k.called, class[k.called], want)
 		}

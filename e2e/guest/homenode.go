@@ -257,6 +257,7 @@ type status struct {
 		Name   string `json:"name"`
 		Kind   string `json:"kind"`
 		Class  string `json:"class"`
+		Weight int    `json:"importance"`
 		CPUs   int    `json:"cpus"`
 		Home   string `json:"home"`
 		CPUSet string `json:"cpu_set"`
@@ -268,6 +269,10 @@ type status struct {
 		} `json:"memory_by_node"`
 		Move *moved `json:"move"`
 	} `json:"workloads"`
+	Nodes []struct {
+		ID     int `json:"id"`
+		Booked int `json:"booked_kib"`
+	} `json:"nodes"`
 	Self struct {
 		Goroutines  int `json:"goroutines"`
 		Descriptors int `json:"descriptors"`
