@@ -35,6 +35,9 @@ version = 2
 [plugins."io.containerd.nri.v1.nri"]
   disable = false
   disable_connections = false
+  # An emulated guest is slow: four times the default of two seconds.
+  plugin_request_timeout = "8s"
+  plugin_registration_timeout = "20s"
 E
 }
 

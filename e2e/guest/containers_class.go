@@ -95,6 +95,9 @@ func containersClass(t *T) {
 			off("%s is %q in status, not %s", k.called, class[k.called], want)
 		}
 	}
+	if len(wrongs) > 0 {
+		t.Fatalf("%s", strings.Join(wrongs, "; "))
+	}
 	for _, k := range []*container{alone, half[0]} {
 		t.until(30*time.Second, time.Second, "the CPUs of "+k.called+" are its own", func() (bool, string) {
 			for _, other := range walkersOf(pods) {
@@ -106,9 +109,6 @@ func containersClass(t *T) {
 			}
 			return true, ""
 		})
-	}
-	if len(wrongs) > 0 {
-		t.Fatalf("%s", strings.Join(wrongs, "; "))
 	}
 	t.until(30*time.Second, time.Second, "status tells of the annotation", func() (bool, string) {
 		said := t.must(homenode("status"), exitOK)

@@ -78,6 +78,7 @@ func (s service) Configure(ctx context.Context, r *api.ConfigureRequest) (*api.C
 	_, err := s.p.Configure(ctx, r.GetConfig(), r.GetRuntimeName(), r.GetRuntimeVersion())
 	s.p.mu.Lock()
 	s.p.unasked = takesUnasked(r.GetRuntimeName(), r.GetNRIVersion())
+	s.p.waits = time.Duration(max(0, min(r.GetRequestTimeout(), time.Hour.Milliseconds()))) * time.Millisecond
 	s.p.mu.Unlock()
 	select {
 	case s.configured <- struct{}{}:

@@ -39,7 +39,7 @@ type Options struct {
 	Socket     string // "" is Socket
 	Manage     Managed
 	Enforce    bool           // the daemon carries plans out
-	Within     time.Duration  // that a container's start may wait for its home; 0 is half a second
+	Within     time.Duration  // that a container's start may wait for its home; 0 is a quarter of what the runtime waits
 	BestEffort workload.Class // of pods that ask for nothing; "" is shared
 	Mount      string         // of cgroup v2; without it nothing is changed by this plugin
 	Proc       string         // where proc(5) is
@@ -63,9 +63,10 @@ type Options struct {
 }
 
 const (
-	// within is how long a container's start may wait for its home: the runtime waits two
-	// seconds by default (plugin_request_timeout) and drops plugins that take longer.
-	within = 500 * time.Millisecond
+	// within is how long a container's start may wait for its home where the runtime does not say
+	// how long it waits: two seconds by default (plugin_request_timeout of containerd), and
+	// plugins that take longer are dropped. withinMost is the most, however long it waits.
+	within, withinMost = 500 * time.Millisecond, 2 * time.Second
 	// hold is how long a home is kept for a container that was created and is not seen yet.
 	hold = time.Minute
 )
@@ -80,6 +81,7 @@ type Plugin struct {
 	mu      sync.Mutex    // guards what follows; nobody waits for anything with it held
 	runtime *link         // nil while there is no connection
 	unasked bool          // it takes updates that it has not asked for
+	waits   time.Duration // it waits so long for an answer; 0 is not known
 	first   chan struct{} // closed by the first Synchronize; nil once a scan has waited for it
 	told    bool          // first is closed
 	synced  bool          // the runtime has told all that it has
@@ -97,9 +99,6 @@ type Plugin struct {
 func New(o Options) *Plugin {
 	if o.Socket == "" {
 		o.Socket = Socket
-	}
-	if o.Within == 0 {
-		o.Within = within
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -381,7 +380,7 @@ func (p *Plugin) begin(ctx context.Context, g *group, c *container, spec workloa
 	if booked, _, ok := p.booked(c); ok {
 		return sets{booked.CPUs.String(), booked.Home.String()}
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.o.Within)
+	ctx, cancel := context.WithTimeout(ctx, p.within())
 	defer cancel()
 	home, ok := p.homeOf(g.id)
 	if !ok {
@@ -396,6 +395,19 @@ func (p *Plugin) begin(ctx context.Context, g *group, c *container, spec workloa
 		out.mems = home.MemoryNodes().String()
 	}
 	return out
+}
+
+// within is how long a start may wait.
+func (p *Plugin) within() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.o.Within > 0:
+		return p.o.Within
+	case p.waits > 0:
+		return min(p.waits/4, withinMost)
+	}
+	return within
 }
 
 // homeOf is where a workload belongs that has begun.

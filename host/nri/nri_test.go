@@ -78,6 +78,17 @@ func TestSlowAnswersHoldNothingUp(t *testing.T) {
 	}
 }
 
+// A start waits for a quarter of what the runtime waits, and never long.
+func TestStartsWaitWithinWhatTheRuntimeWaits(t *testing.T) {
+	for waits, want := range map[time.Duration]time.Duration{0: 500 * time.Millisecond, 2 * time.Second: 500 * time.Millisecond, 400 * time.Millisecond: 100 * time.Millisecond, time.Minute: 2 * time.Second} {
+		p := New(Options{})
+		answer, err := service{configured: make(chan struct{}, 1), p: p}.Configure(t.Context(), &api.ConfigureRequest{RequestTimeout: waits.Milliseconds()})
+		if err != nil || answer.GetEvents() == 0 || p.within() != want {
+			t.Errorf("it waits %v: %v, want %v, %v", waits, p.within(), want, err)
+		}
+	}
+}
+
 // A runtime that comes, goes and comes again is found each time, and what runs is adopted.
 func TestReconnects(t *testing.T) {
 	r, h := newRuntime(t), &homes{}
