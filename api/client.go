@@ -189,6 +189,29 @@ func (c *Client) Change(ctx context.Context, change Change) ([]error, error) {
 	return errs, nil
 }
 
+// Metrics asks for the figures for Prometheus, in its text format.
+func (c *Client) Metrics(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "GET", "http://homenode/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, asking(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, refusal(resp)
+	}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, asking(err)
+	}
+	return text, nil
+}
+
 func (c *Client) do(ctx context.Context, method, path string, in, out any) error {
 	within := lookWithin
 	switch {

@@ -114,6 +114,14 @@ func Endpoints() []Endpoint {
 					return s.a.Houses.residents(ctx, q.Get("q"), q.Get("group"))
 				}
 			}),
+		{Method: "GET", Path: "/metrics", Media: "text/plain", Says: "Figures for Prometheus, in its text format or in OpenMetrics; docs/metrics.md lists them.",
+			serve: func(s *server) http.HandlerFunc {
+				source, ok := s.b.(MetricsSource)
+				if !ok {
+					return nil
+				}
+				return source.Metrics().ServeHTTP
+			}},
 		{Method: "GET", Path: "/v1/openapi.json", Media: "application/json", Says: "This description, in OpenAPI 3.1.",
 			serve: func(*server) http.HandlerFunc {
 				return func(w http.ResponseWriter, _ *http.Request) {
@@ -250,11 +258,11 @@ func handler(ctx context.Context, b Backend, a Access) http.Handler {
 	methods := map[string][]string{}
 	for _, e := range Endpoints() {
 		if h := e.serve(s); h != nil {
-			m.HandleFunc(e.Method+" "+e.Path, h)
+			m.HandleFunc(e.Method+" "+e.Path, counted(b, e.Path, h))
 			methods[e.Path] = append(methods[e.Path], e.Method)
 		}
 	}
-	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+	m.HandleFunc("/", counted(b, "other", func(w http.ResponseWriter, r *http.Request) {
 		known := methods[r.URL.Path]
 		if known == nil {
 			reply(w, nil, &Error{NotFound, fmt.Sprintf("this daemon knows no request %.40q; GET /v1/openapi.json describes all", r.URL.Path)})
@@ -265,6 +273,33 @@ func handler(ctx context.Context, b Backend, a Access) http.Handler {
 		}
 		w.Header().Set("Allow", strings.Join(known, ", "))
 		reply(w, nil, &Error{BadMethod, fmt.Sprintf("%s is asked with %s", r.URL.Path, strings.Join(known, " or "))})
-	})
+	}))
 	return m
 }
+
+// counted counts how requests are answered, where the backend does.
+func counted(b Backend, path string, h http.HandlerFunc) http.HandlerFunc {
+	m, ok := b.(MetricsSource)
+	if !ok {
+		return h
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		answer := &status{w, 200}
+		defer func() { m.Answered(path, answer.code) }()
+		h(answer, r)
+	}
+}
+
+// status remembers the status of an answer.
+type status struct {
+	http.ResponseWriter
+	code int
+}
+
+func (s *status) WriteHeader(code int) {
+	s.code = code
+	s.ResponseWriter.WriteHeader(code)
+}
+
+// Unwrap is of http.ResponseController.
+func (s *status) Unwrap() http.ResponseWriter { return s.ResponseWriter }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"iter"
+	"net/http"
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
@@ -46,6 +47,13 @@ type SmallSource interface {
 type RoomSource interface {
 	// Room: what is held for work whose ID begins with without does not count as taken.
 	Room(ctx context.Context, without string) (Room, error)
+}
+
+// MetricsSource is a Backend that has figures for Prometheus, and counts requests, too.
+type MetricsSource interface {
+	Metrics() http.Handler
+	// Answered counts a request: path is that of an Endpoint, or other.
+	Answered(path string, status int)
 }
 
 // Room is what is left on each NUMA node for dedicated work: GET /v1/room?without=PREFIX.

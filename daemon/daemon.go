@@ -45,6 +45,9 @@ type Options struct {
 	// Ready is called when the first scan was decided on, Alive each time the loop has
 	// come round: readiness and watchdog. Neither may wait.
 	Ready, Alive func()
+	// Looked is called with the time that a look and what was decided on it took; it may not
+	// wait. nil is not called.
+	Looked func(took time.Duration)
 	// Self counts what this process holds, for Status; nil leaves it out.
 	Self func() api.Self
 
@@ -424,6 +427,9 @@ func (d *Daemon) take(a arrival) {
 		d.withdraw()
 	}
 	d.next(a.Input)
+	if a.Scan != nil && a.Scan.Failed == "" && d.o.Looked != nil {
+		d.o.Looked(d.View().Took)
+	}
 	if a.Scan != nil && d.failed == nil {
 		d.getReady()
 	}

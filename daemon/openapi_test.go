@@ -54,6 +54,17 @@ func over(socket string) *http.Client {
 	}}}
 }
 
+// measured is a daemon with figures for Prometheus.
+type measured struct{ *Daemon }
+
+func (measured) Metrics() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+		io.WriteString(w, "up 1\n")
+	})
+}
+func (measured) Answered(string, int) {}
+
 // served runs a daemon on m and its API on a socket until the test ends.
 func served(t testing.TB, m *machine, enforce bool) (*Daemon, string) {
 	t.Helper()
@@ -74,7 +85,7 @@ func served(t testing.TB, m *machine, enforce bool) (*Daemon, string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	go func() { ended <- d.Run(ctx) }()
-	go func() { ended <- api.Serve(ctx, l, d, api.Access{Group: os.Getgid()}) }()
+	go func() { ended <- api.Serve(ctx, l, measured{d}, api.Access{Group: os.Getgid()}) }()
 	t.Cleanup(func() {
 		cancel()
 		for range 2 {
@@ -132,6 +143,7 @@ func TestOpenAPI(t *testing.T) {
 		{"GET", "/v1/house/residents?q=a", "", 200, false},
 		{"GET", "/v1/house/changes", "", 200, false},
 		{"GET", "/v1/openapi.json", "", 200, false},
+		{"GET", "/metrics", "", 200, false},
 		{"GET", "/v1/status", "", 200, false},
 	}
 	asked := map[string]bool{}

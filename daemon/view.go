@@ -26,6 +26,9 @@ func (d *Daemon) View() *View { return d.view.Load() }
 // Changed is closed when there is news after what Status tells now.
 func (d *Daemon) Changed() <-chan struct{} { return d.View().next }
 
+// Decisions is what was decided on each workload at the newest look.
+func (d *Daemon) Decisions() []plan.Decision { return d.View().Plan.Report.Decisions }
+
 // looked is the newest View once the first scan has ended: before that a name means nothing.
 func (d *Daemon) looked(ctx context.Context) (*View, error) {
 	for {

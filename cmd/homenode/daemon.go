@@ -41,6 +41,7 @@ import (
 	"github.com/homenode/homenode/host/runs"
 	"github.com/homenode/homenode/host/store"
 	"github.com/homenode/homenode/ui/cli"
+	"github.com/homenode/homenode/ui/metrics"
 )
 
 // wallClock is the time of this machine.
@@ -146,9 +147,12 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 			go o.FirstLook(status, c.Period)
 		}
 	}
+	var shown *metrics.Metrics
+	options.Looked = func(took time.Duration) { shown.Looked(took) }
 	if d, err = daemon.New(options); err != nil {
 		return err
 	}
+	shown = metrics.New(d, c.Metrics.Workloads).Process()
 	l, err := listen(c.Socket, access)
 	if refused := (*api.Error)(nil); errors.As(err, &refused) {
 		return err
@@ -168,16 +172,19 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	if pods != nil {
 		go pods.Run(ctx)
 	}
-	measured := make(chan struct{})
+	if c.Metrics.Textfile != "" {
+		go writeMetrics(ctx, shown, c.Metrics.Textfile, options.Log)
+	}
+	probed := make(chan struct{})
 	go func() {
-		defer close(measured)
+		defer close(probed)
 		if c.MeasureAtStart {
 			measureAtStart(ctx, observe.Root(machine), c.StateDir, options.Log)
 		}
 	}()
-	err = serve(ctx, d, l, access, remote)
+	err = serve(ctx, watched{d, shown}, l, access, remote)
 	cancel()
-	<-measured
+	<-probed
 	return err
 }
 
@@ -188,9 +195,10 @@ func holdings() api.Self {
 }
 
 // serve runs the loop and the API; when one ends, so do the others.
-func serve(ctx context.Context, d *daemon.Daemon, l net.Listener, access api.Access, remote *overTCP) error {
+func serve(ctx context.Context, d watched, l net.Listener, access api.Access, remote *overTCP) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	go d.shown.Follow(ctx)
 	served, looked := make(chan error, 1), make(chan error, 1)
 	go func() {
 		served <- api.Serve(ctx, l, d, access)

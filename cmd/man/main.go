@@ -1,7 +1,7 @@
 // Command man writes homenode's manual pages into a folder: those of commands from the
 // same table that parses the command line, homenode.yaml(5) from docs/config.md. Pages of
-// commands that are no more are removed. docs/json.md and docs/openapi.json are written from the
-// types of the source. The sample configuration of the packages is
+// commands that are no more are removed. docs/json.md, docs/openapi.json and the table of
+// docs/metrics.md are written from the source. The sample configuration of the packages is
 // written from docs/config.md, too. It runs in the root folder of the source.
 package main
 
@@ -50,6 +50,9 @@ func run(args []string) error {
 		return err
 	}
 	if err := writeOpenAPI(".", "docs/openapi.json"); err != nil {
+		return err
+	}
+	if err := writeMetricsTable("docs/metrics.md"); err != nil {
 		return err
 	}
 	return configuration("docs/config.md", filepath.Join(args[0], "homenode.yaml.5"), "packaging/homenode.yaml", pageDate)

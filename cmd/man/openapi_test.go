@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,6 +21,14 @@ func TestOpenAPIWritten(t *testing.T) {
 	}
 	if !bytes.Equal(doc, docs.OpenAPI) {
 		t.Error("docs/openapi.json is not up to date: make generate")
+	}
+}
+
+// TestMetricsWritten: docs/metrics.md has every metric.
+func TestMetricsWritten(t *testing.T) {
+	page, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil || !strings.Contains(string(page), metricsTable()) {
+		t.Errorf("docs/metrics.md is not up to date (%v): make generate", err)
 	}
 }
 

@@ -19,7 +19,7 @@ var groups = []struct {
 	title    string
 	commands []string
 }{
-	{"See what runs where", []string{"status", "top", "stat", "explain", "history", "report", "fleet"}},
+	{"See what runs where", []string{"status", "top", "stat", "explain", "history", "report", "fleet", "metrics"}},
 	{"Place, move, put back", []string{"run", "move", "undo", "resume", "daemon"}},
 	{"The machine", []string{"topology", "doctor", "probe", "host", "gather"}},
 	{"Virtual machines", []string{"vm"}},

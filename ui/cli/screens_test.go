@@ -330,6 +330,7 @@ func TestScreens(t *testing.T) {
 // noScreen is the commands that have no golden screen, and why.
 var noScreen = map[string]string{
 	"homenode daemon":                "writes a log until it ends",
+	"homenode metrics":               "for a program; golden in ui/metrics",
 	"homenode help":                  "screens of help are in testdata/screens/help",
 	"homenode completion":            "prints its help",
 	"homenode completion bash":       "a script, no screen",

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+)
+
+func metricsCommand(e *Env) *cobra.Command {
+	var textfile string
+	c := &cobra.Command{
+		Use:   "metrics",
+		Short: "Print the daemon's figures for Prometheus",
+		Long: `Prints the figures of the daemon once, in the text format of Prometheus: of each
+NUMA node, each workload and the daemon itself. docs/metrics.md lists them.
+
+With --textfile they are written into a file instead, whole or not at all, for the
+textfile collector of node_exporter; its name ends in .prom. The daemon writes such
+a file by itself where its configuration has metrics.textfile.`,
+		Example: "  homenode metrics\n  homenode metrics --textfile /var/lib/prometheus/node-exporter/homenode.prom",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("textfile") && filepath.Ext(textfile) != ".prom" {
+				return usageErrorf("--textfile %q: node_exporter reads files that end in .prom", textfile)
+			}
+			client, err := dial(c, e)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			text, err := client.Metrics(contextOf(c))
+			switch {
+			case err != nil:
+				return err
+			case textfile == "":
+				_, err = e.Stdout.Write(text)
+			default:
+				err = writeWhole(textfile, text)
+			}
+			return err
+		},
+	}
+	c.Flags().StringVar(&textfile, "textfile", "", "write `FILE` instead, whole or not at all")
+	socketFlag(c, e)
+	return c
+}
+
+// writeWhole writes a file that everybody may read: whoever reads it sees the old or the new one.
+func writeWhole(name string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
+	if err != nil {
+		return forbiddenErrorf("write %s: %w", name, err)
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Chmod(0o644), f.Close(), os.Rename(f.Name(), name)); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
