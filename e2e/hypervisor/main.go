@@ -111,6 +111,11 @@ func mounts() error {
 			return err
 		}
 	}
+	for n, name := range []string{"stdin", "stdout", "stderr"} { // as udev has them; crun reads a container's update from there
+		if err := os.Symlink(fmt.Sprint("/proc/self/fd/", n), "/dev/"+name); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+	}
 	os.Setenv("PATH", "/usr/sbin:/usr/bin")
 	os.Setenv("HOME", "/root")
 	return errors.Join(
