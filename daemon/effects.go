@@ -53,10 +53,7 @@ func patience(e *control.Effect) time.Duration {
 // begin does an effect beside the loop; its result comes back as an input.
 func (d *Daemon) begin(e control.Effect) {
 	switch e.Kind {
-	case control.EffectCancel: // done already, see send
-		return
-	case control.EffectChanged, control.EffectMoved:
-		d.tellObserver(&e)
+	case control.EffectCancel, control.EffectChanged, control.EffectMoved: // done already, see send
 		return
 	}
 	key := keyOfCall(&e)

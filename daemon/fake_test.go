@@ -49,6 +49,7 @@ type machine struct {
 	moves   int            // page moves begun
 	writes  map[string]int // how often each setting was written
 	devices []topology.Device
+	anew    []workload.ID // that the next Look is to read anew
 }
 
 type thing struct {
@@ -125,8 +126,8 @@ func (m *machine) Look(context.Context) (workload.Snapshot, error) {
 	return s, nil
 }
 
-func (m *machine) Stale(workload.ID)   {}
-func (m *machine) Changed(workload.ID) {}
+func (m *machine) Stale(id workload.ID)   { m.anew = append(m.anew, id) }
+func (m *machine) Changed(id workload.ID) { m.anew = append(m.anew, id) }
 
 func (m *machine) find(cgroup string) (*thing, error) {
 	w, ok := m.live[workload.ID(cgroup)]

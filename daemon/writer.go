@@ -48,12 +48,16 @@ func urgency(out *control.Output) int {
 }
 
 // send takes what follows from an input. What needs no disk begins at once, and nothing
-// that is to stop waits for it.
+// that is to stop waits for it. Nor does the observer: a scan that begins meanwhile would show
+// what was so before, and the change would be made again.
 func (d *Daemon) send(out control.Output) {
 	b := &d.outbox
 	for i := range out.Effects {
-		if e := &out.Effects[i]; e.Kind == control.EffectCancel {
+		switch e := &out.Effects[i]; e.Kind {
+		case control.EffectCancel:
 			d.cancel(e.Of)
+		case control.EffectChanged, control.EffectMoved:
+			d.tellObserver(e)
 		}
 	}
 	if out.Save.Empty() {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -126,5 +127,19 @@ func TestMerged(t *testing.T) {
 	}
 	if none := merged([]*plan.Batch{{}, {}}); !none.Empty() || none.Values != nil {
 		t.Errorf("%+v", none)
+	}
+}
+
+// What was changed is told to the observer before it is on disk: a scan that begins meanwhile
+// would show what was so before, and the change would be made again.
+func TestObserverDoesNotWaitForTheDisk(t *testing.T) {
+	m := newMachine(t, 2, 8)
+	r := newRig(t, m, true, func(o *Options) { o.Inline = false })
+	for _, kind := range []control.EffectKind{control.EffectChanged, control.EffectMoved} {
+		id := workload.ID("/" + kind)
+		r.send(control.Output{Save: plan.Batch{Events: []plan.Event{{Seq: 1}}}, Effects: []control.Effect{{Kind: kind, Workload: id}}})
+		if !slices.Contains(m.anew, id) || len(r.outbox.queue)+len(r.outbox.writing) == 0 {
+			t.Errorf("%s: told %v, %d to be written", kind, m.anew, len(r.outbox.queue))
+		}
 	}
 }
