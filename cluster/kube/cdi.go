@@ -34,7 +34,8 @@ func variable(uid types.UID, request string) string {
 // write makes the file of a claim: each request is a device that puts the IDs of its
 // bookings into the container's environment.
 func (d cdiFolder) write(c *claim) error {
-	spec := cdi.Spec{Version: "0.3.0", Kind: cdiKind}
+	// The oldest version whose devices may be named by a UID: 0.3.0 wants a letter first.
+	spec := cdi.Spec{Version: "0.5.0", Kind: cdiKind}
 	for _, request := range c.requests() {
 		var ids []string
 		for i := range c.Bookings {

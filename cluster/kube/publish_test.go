@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -18,28 +19,38 @@ import (
 )
 
 // publication is how long it took each time from an order to the daemon, over its socket, to the
-// slice with what that left, as a watch of the API server tells it.
-func publication(t *testing.T, c *cluster, times int) (each []time.Duration) {
-	m, o := newMachine(t, "package:2 node:1 core:8 pu:1"), folders(t)
+// slice with what that left, as a watch of the API server tells it. With restarted "driver" or
+// "daemon" that is started again first, and its start is in the time.
+func publication(t *testing.T, c *cluster, times int, restarted string) (each []time.Duration) {
+	m, o, node := newMachine(t, "package:2 node:1 core:8 pu:1"), folders(t), "watched"+restarted
 	m.restart(o.socket)
-	c.node("watched", 16)
-	defer c.startDriver(o, "watched", socket(o.socket))()
-	c.offered("watched", 8, 8)
-	all, err := c.client.ResourceV1().ResourceSlices().List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=watched"})
+	c.node(node, 16)
+	stop := c.startDriver(o, node, socket(o.socket))
+	defer func() { stop() }()
+	c.offered(node, 8, 8)
+	this := metav1.ListOptions{FieldSelector: "spec.nodeName=" + node}
+	all, err := c.client.ResourceV1().ResourceSlices().List(t.Context(), this)
 	c.must(all, err)
-	w, err := c.client.ResourceV1().ResourceSlices().Watch(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=watched", ResourceVersion: all.ResourceVersion})
+	this.ResourceVersion = all.ResourceVersion
+	w, err := c.client.ResourceV1().ResourceSlices().Watch(t.Context(), this)
 	c.must(w, err)
 	defer w.Stop()
 	for i := range times {
 		began := time.Now()
+		switch restarted {
+		case "driver":
+			stop()
+			stop = c.startDriver(o, node, socket(o.socket))
+		case "daemon":
+			m.restart(o.socket)
+		}
 		want := api.Want{ID: "vm:one", Name: "one", Class: workload.Dedicated, CPUs: 3, MemoryKiB: 1 << 20, Nodes: topology.Nodes(1), HoldSeconds: 3600}
 		left := int64(5)
 		if i%2 == 1 {
 			want, left = api.Want{ID: "vm:one", Release: true}, 8
 		}
-		if _, err := socket(o.socket).Place(t.Context(), want); err != nil {
-			t.Fatal(err)
-		}
+		// A daemon that has just started has not looked yet.
+		c.until("it is ordered", func() bool { _, err := socket(o.socket).Place(t.Context(), want); return err == nil })
 		late := time.After(patience)
 		for told := int64(-1); told != left; {
 			select {
@@ -72,8 +83,11 @@ func cpusOf(d resourceapi.Device) int64 {
 }
 
 func TestPublication(t *testing.T) {
-	each := publication(t, newCluster(t), 20)
-	t.Logf("from an order to the daemon to the slice at the API server: median %v, most %v", each[len(each)/2].Round(time.Millisecond), each[len(each)-1].Round(time.Millisecond))
+	c := newCluster(t)
+	for _, restarted := range []string{"", "driver", "daemon"} {
+		each := publication(t, c, 10, restarted)
+		t.Logf("%s restarted: from an order to the daemon to the slice at the API server: median %v, most %v", cmp.Or(restarted, "none"), each[len(each)/2].Round(time.Millisecond), each[len(each)-1].Round(time.Millisecond))
+	}
 }
 
 // A daemon that comes back without its state, however soon, has the claims booked again: by
