@@ -50,7 +50,6 @@ func (a *asking) flags(c *cobra.Command) {
 	f.StringVar(&a.ca, "ca", "", "`FILE` with certificates that theirs are signed with; those of the system when not given")
 	f.StringVar(&a.cert, "cert", "", "`FILE` with the certificate to show them")
 	f.StringVar(&a.key, "key", "", "`FILE` with its key")
-	c.MarkFlagsRequiredTogether("cert", "key")
 }
 
 // check reads what the flags name.
@@ -60,6 +59,8 @@ func (a *asking) check(e *Env) error {
 		return usageErrorf("--at-once %d: want 1 to 1000", a.atOnce)
 	case a.within < 100*time.Millisecond || a.within > 10*time.Minute:
 		return usageErrorf("--timeout %v: want 100ms to 10m", a.within)
+	case (a.cert == "") != (a.key == ""):
+		return usageErrorf("--cert and --key go together")
 	}
 	a.tls = &tls.Config{MinVersion: tls.VersionTLS12}
 	if a.token != "" {

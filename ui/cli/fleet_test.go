@@ -208,6 +208,7 @@ func TestHostsFrom(t *testing.T) {
 		{"fleet --hosts nowhere", 2, "no such file"}, {"fleet web1 --sort fun", 2, "--sort \"fun\": want name"}, {"fleet web1 --at-once 0", 2, "--at-once 0: want 1 to 1000"},
 		{"fleet web1 --timeout 1ms", 2, "--timeout 1ms"}, {"fleet web1 --watch=1ms", 2, "--watch"}, {"fleet fit web1", 2, "what is to fit?"}, {"fleet fit web1 --cpus -3", 2, "cpus"},
 		{"fleet fit web1 --cpus 1 --memory much", 2, "memory"}, {"fleet fit web1 --cpus 1 --class best", 2, "class"}, {"fleet fit --spec - --hosts -", 2, "not both"}, {"fleet fit --spec - --cpus 2 web1", 2, "do not go together"},
+		{"fleet web1 --cert nowhere", 2, "--cert and --key go together"}, {"fleet web1 --token nowhere", 2, "no such file"},
 		{"fleet old", 1, "another version"}, {"fleet fit web2 --cpus 4", 1, "It fits on no host."},
 	} {
 		if out, code := run(strings.Fields(x.args)...); code != x.code || !strings.Contains(out, x.says) {
