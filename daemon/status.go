@@ -18,8 +18,19 @@ import (
 // Status is the newest look and what is planned.
 func (d *Daemon) Status(context.Context) (api.Status, error) {
 	v := d.View()
+	s := v.Status(d.o.Version)
+	if d.o.Self != nil {
+		self := d.o.Self()
+		self.Journal, self.Lost = len(v.Journal), int(v.Lost)
+		s.Self = &self
+	}
+	return s, nil
+}
+
+// Status is what a daemon of a version with this View answers, but for what it holds itself.
+func (v *View) Status(version string) api.Status {
 	s := api.Status{
-		Schema: "homenode-status/2", Version: d.o.Version, Mode: v.mode(), Held: v.Holds.All,
+		Schema: "homenode-status/2", Version: version, Mode: v.mode(), Held: v.Holds.All,
 		Time: v.At, TickMs: float64(v.Took.Microseconds()) / 1000,
 		Nodes: v.nodes(), Workloads: []api.Workload{}, Small: v.Snapshot.Small, Problems: []string{},
 		Pressure: append([]workload.Pressure{}, v.Snapshot.Pressure...), Sources: append([]workload.SourceStatus{}, v.Snapshot.Sources...),
@@ -55,12 +66,7 @@ func (d *Daemon) Status(context.Context) (api.Status, error) {
 	if v.Balancing.State != "" {
 		s.Balance = &v.Balancing
 	}
-	if d.o.Self != nil {
-		self := d.o.Self()
-		self.Journal, self.Lost = len(v.Journal), int(v.Lost)
-		s.Self = &self
-	}
-	return s, nil
+	return s
 }
 
 // Small is what is too small to be placed, as of the newest look.

@@ -70,6 +70,8 @@ type homenode struct {
 	events  []plan.Event     // the newest
 	listen  func(plan.Event) // for tests
 	tape    func(control.Recorded)
+	watch   func(control.View, []plan.Event)
+	house   bool // it is looked at as a House is
 	count   *Score
 }
 
@@ -95,7 +97,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func newHomenode(m *machine, o *Options, t *Trace, count *Score) *homenode {
 	h := &homenode{m: m, policy: t.Policy, period: o.Period, rules: t.Rules, counters: t.Counters,
-		tape: o.Record, admitted: map[workload.ID]control.Admission{}, count: count, moves: map[uint64]context.CancelFunc{}, replies: map[uint64]control.Reply{}}
+		tape: o.Record, watch: o.Watch, house: t.house, admitted: map[workload.ID]control.Admission{}, count: count, moves: map[uint64]context.CancelFunc{}, replies: map[uint64]control.Reply{}}
 	if h.rules == nil {
 		h.rules = rulesFor(t.Events)
 	}
@@ -121,7 +123,9 @@ const movePace = 256 << 20
 
 // begin starts homenode on what an earlier one would have left.
 func (h *homenode) begin(ctx context.Context) error {
-	h.pace = movePace
+	if h.pace = movePace; h.house {
+		h.pace = housePace
+	}
 	sortPlacements(h.before)
 	settings := settingsFor(h.policy, h.rules, h.pace)
 	settings.Balance.Enabled = !h.still
@@ -265,11 +269,18 @@ func (h *homenode) depart(*job) {}
 func (h *homenode) tick(ctx context.Context) error {
 	h.scans++
 	h.turn(ctx, control.Input{Begun: &control.Begun{Number: h.scans}})
-	h.turn(ctx, control.Input{Scan: &control.Scan{Number: h.scans, Began: h.now(), Snapshot: h.snapshot()}})
+	scan := &control.Scan{Number: h.scans, Began: h.now()}
+	if scan.Snapshot = h.snapshot(); h.house {
+		scan.Snapshot, scan.Claims = h.m.seen(h.period), []control.Claimed{{Source: "house", Claims: h.m.claims()}}
+	}
+	h.turn(ctx, control.Input{Scan: scan})
 	for _, t := range slices.Clone(h.tasks) { // those that end are taken out
 		if t.until == never {
 			h.resume(ctx, t)
 		}
+	}
+	if h.watch != nil {
+		h.watch(h.state.View(), h.events)
 	}
 	return nil
 }

@@ -85,7 +85,21 @@ func houseTrace(nodes int) (*Trace, error) {
 			h.Measured.BandwidthMiBs[i] = append(h.Measured.BandwidthMiBs[i], math.Round(m.link[i*nodes+k]/2))
 		}
 	}
-	return &Trace{Name: "house", Host: h, Policy: plan.DefaultPolicy(), Counters: true, Rules: houseRules()}, nil
+	return &Trace{Name: "house", Host: h, Policy: plan.DefaultPolicy(), Counters: true, Rules: houseRules(), house: true}, nil
+}
+
+// HouseTrace is what happens in a House of 1 to 64 nodes for so long.
+func HouseTrace(nodes int, seed uint64, until time.Duration) (*Trace, error) {
+	t, err := houseTrace(nodes)
+	if err != nil {
+		return nil, err
+	}
+	t.Until = until
+	s := newScript(nodes, seed)
+	for e := s.next(); e.At < until; e = s.next() {
+		t.Events = append(t.Events, e)
+	}
+	return t, nil
 }
 
 // nobody is a manager that leaves all to somebody else.

@@ -27,6 +27,9 @@ type Options struct {
 	// Record is told of each turn of homenode, as the daemon's flight recorder is; nil is not.
 	Record func(control.Recorded)
 
+	// Watch is told of homenode's view after each look, with the newest events; nil is not.
+	Watch func(v control.View, events []plan.Event)
+
 	breakHomenode func(*homenode)       // for tests: puts an error in
 	breakManager  func(manager) manager // for tests
 }

@@ -70,6 +70,8 @@ type Trace struct {
 	Rules    []workload.Rule // of the daemon; nil follows from the events
 	Counters bool            // the machine counts the memory traffic of each job
 	Until    time.Duration   // it goes on for at least so long
+
+	house bool // it is looked at as a House is
 }
 
 // bandwidthPerCPU is the memory traffic of a busy CPU, MiB/s, where a trace does

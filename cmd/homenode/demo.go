@@ -11,6 +11,8 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/config"
+	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/daemon"
 	"github.com/homenode/homenode/daemon/memory"
@@ -40,6 +42,9 @@ const demoPeriod = time.Second
 // demo is `homenode demo`: the daemon's loop and API on a simulated host. All that it writes is
 // the socket, in a folder of its own that goes with it.
 func demo(ctx context.Context, o cli.DemoOptions) error {
+	if o.See != nil {
+		return seeDemo(ctx, o)
+	}
 	clock := fastClock{time.Now(), o.Speed}
 	house, err := sim.NewHouse(o.Nodes, o.Seed, clock)
 	if err != nil {
@@ -92,4 +97,30 @@ func demoDaemon(house *sim.House, clock fastClock) daemon.Options {
 		Observer: house, Sources: []daemon.Source{house}, Drivers: map[workload.Kind]daemon.Driver{workload.InCgroup: house, workload.InProcess: house},
 		Log: slog.New(slog.DiscardHandler), Self: holdings,
 	}
+}
+
+// longestDemo bounds what is shown of a simulated host without a clock.
+const longestDemo = time.Hour
+
+// seeDemo shows a simulated host step by step: the same decisions as the daemon's, without its
+// loop, so that the same seed gives the same, byte for byte.
+func seeDemo(ctx context.Context, o cli.DemoOptions) error {
+	trace, err := sim.HouseTrace(o.Nodes, o.Seed, longestDemo)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	seen, enough := context.WithCancel(ctx)
+	defer enough()
+	_, err = sim.Run(seen, sim.Options{Trace: trace, Seed: o.Seed, Policies: []string{"homenode"}, Period: demoPeriod, Watch: func(v control.View, events []plan.Event) {
+		if view := (&daemon.View{View: v}); seen.Err() == nil && !o.See(view.Status("demo"), events) {
+			enough()
+		}
+	}})
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case seen.Err() != nil:
+		return nil
+	}
+	return err
 }

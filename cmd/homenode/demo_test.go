@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/xml"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,6 +77,35 @@ func TestDemo(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(os.TempDir() + "/*"); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
+	}
+}
+
+// A recording is the same bytes for the same seed, others for another, and small.
+func TestRecord(t *testing.T) {
+	record := func(seed string) (all string) {
+		dir := t.TempDir()
+		e := &cli.Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: os.Stderr, Getenv: func(string) string { return "" }, Demo: demo}
+		if code := cli.Main(t.Context(), e, []string{"demo", "--seed", seed, "--record", dir}); code != 0 {
+			t.Fatalf("exit status %d", code)
+		}
+		for _, name := range []string{"top.svg", "top-moving.svg"} {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil || len(text) > 300<<10 || xml.Unmarshal(text, new(struct{})) != nil {
+				t.Errorf("%s: %d bytes, %v, %v", name, len(text), err, xml.Unmarshal(text, new(struct{})))
+			}
+			all += string(text)
+		}
+		return all
+	}
+	one := record("1")
+	if one != record("1") {
+		t.Error("seed 1 gives other bytes the second time")
+	}
+	if one == record("2") {
+		t.Error("seed 2 gives the bytes of seed 1")
+	}
+	if n := strings.Count(one, "<animate "); n < 20 {
+		t.Errorf("%d lines change", n)
 	}
 }
 

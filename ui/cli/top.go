@@ -16,19 +16,7 @@ import (
 
 func topCommand(e *Env) *cobra.Command {
 	var once bool
-	o := tui.Options{
-		Label: func(w *api.Workload) string { return label(*w) },
-		Explain: func(x api.Explanation, p view.Paint) string {
-			var b strings.Builder
-			out := view.NewOutput(&b, e.Getenv).Within(p.Width)
-			printExplanation(out, p, x, 5)
-			out.Close()
-			return b.String()
-		},
-	}
-	for _, key := range sortKeys {
-		o.Orders = append(o.Orders, tui.Order{Name: key, Compare: orders[key]})
-	}
+	o := topOptions(e)
 	c := &cobra.Command{
 		Use:   "top",
 		Short: "Watch nodes, workloads, moves and decisions on one screen",
@@ -84,6 +72,24 @@ NO_COLOR set nothing is coloured.`,
 	f.StringVar(&o.Filter, "filter", "", "only workloads whose name, class or state has this `TEXT`")
 	socketFlag(c, e)
 	return c
+}
+
+// topOptions is how top shows things.
+func topOptions(e *Env) tui.Options {
+	o := tui.Options{
+		Label: func(w *api.Workload) string { return label(*w) },
+		Explain: func(x api.Explanation, p view.Paint) string {
+			var b strings.Builder
+			out := view.NewOutput(&b, e.Getenv).Within(p.Width)
+			printExplanation(out, p, x, 5)
+			out.Close()
+			return b.String()
+		},
+	}
+	for _, key := range sortKeys {
+		o.Orders = append(o.Orders, tui.Order{Name: key, Compare: orders[key]})
+	}
+	return o
 }
 
 // printTop prints one frame with everything in it.

@@ -108,10 +108,10 @@ func (m *Model) header() string {
 		live = "○ asking"
 	}
 	if m.have {
-		live += "  " + m.paint(dim, s.Time.Local().Format(time.TimeOnly))
+		live += "  " + m.paint(dim, m.clock(s.Time, time.TimeOnly))
 	}
 	if m.height == 0 {
-		return text + "  " + m.paint(dim, s.Time.Local().Format(time.DateTime))
+		return text + "  " + m.paint(dim, m.clock(s.Time, time.DateTime))
 	}
 	return left(text, m.width-ansi.StringWidth(live)-1) + " " + live
 }
@@ -216,6 +216,9 @@ func (m *Model) nodes() []string {
 		}},
 	}
 	value, gap := 4, 1
+	if cell > leastCell+1 {
+		value = 5
+	}
 	if cell >= wordyCell {
 		gap = 3
 		for _, r := range rows {
@@ -245,8 +248,11 @@ func (m *Model) nodes() []string {
 				text = long
 			}
 			colour := busy(share)
-			if r.name == "vCPUs" {
+			switch {
+			case r.name == "vCPUs":
 				colour = blue
+			case r.name == "GB/s" && m.bandwidths[shown[i].ID] <= 0: // the busiest is no more than that
+				colour = cyan
 			}
 			line += m.bar(share, cell-value-gap, colour) + right(text, value) + strings.Repeat(" ", gap)
 		}
@@ -518,7 +524,7 @@ func (m *Model) event(e *plan.Event, whose bool) string {
 			text = m.paint(bold, name) + " " + text
 		}
 	}
-	return m.paint(dim, e.Time.Local().Format(time.TimeOnly)) + mark + text
+	return m.paint(dim, m.clock(e.Time, time.TimeOnly)) + mark + text
 }
 
 // footer is what keys do, or what is asked or was told.

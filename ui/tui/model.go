@@ -33,6 +33,7 @@ type Options struct {
 	Colour  bool
 	ASCII   bool // the locale is not UTF-8
 	Every   time.Duration
+	Zone    *time.Location // of the times; nil is that of this machine
 }
 
 // Ask is a request to the daemon that is made beside the screen; what it returns is for Take.
@@ -123,6 +124,14 @@ func New(o Options, width, height int) *Model {
 	return m
 }
 
+// clock is a time as it is shown.
+func (m *Model) clock(t time.Time, layout string) string {
+	if m.o.Zone != nil {
+		return t.In(m.o.Zone).Format(layout)
+	}
+	return t.Local().Format(layout)
+}
+
 // Resize tells the size of the screen.
 func (m *Model) Resize(width, height int) { m.width, m.height = width, max(1, height) }
 
@@ -181,8 +190,8 @@ func (m *Model) take(s Seen) {
 
 func (m *Model) happened(events []plan.Event) {
 	for _, e := range view.PlainAll(events) {
-		if n := len(m.events); n > 0 && e.Seq <= m.events[n-1].Seq && e.Time.Before(m.events[n-1].Time) {
-			continue // known
+		if n := len(m.events); n > 0 && e.Seq <= m.events[n-1].Seq && !e.Time.After(m.events[n-1].Time) {
+			continue // known; a daemon that lost its state folder counts anew, later
 		}
 		m.events = append(m.events, e)
 	}
