@@ -46,6 +46,7 @@ var may = map[string][]string{
 	"bench":         {"core", "sim", "ui/heat"},
 	"bench/probe":   {"core", "host/probe"},
 	"e2e":           {"e2e"},
+	"e2e/page":      {"api", "core", "ui/web"}, // a module of its own
 	"scripts":       {},
 	"docs":          {},
 	"packaging":     {},                        // a module of its own

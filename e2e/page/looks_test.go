@@ -1,0 +1,35 @@
+package page
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// TestSizes: on 1, 2 and 8 nodes, on a desk and on a phone, in both colours nothing overflows, every
+// node is there, and the console is silent.
+func TestSizes(t *testing.T) {
+	ctx := browser(t)
+	for _, nodes := range []int{1, 2, 8} {
+		link, _ := demo(t, "--nodes", fmt.Sprint(nodes), "--speed", "3")
+		time.Sleep(10 * time.Second) // until there is something to see
+		for _, width := range []int64{1280, 390} {
+			for _, dark := range []bool{false, true} {
+				tab, cancel := chromedp.NewContext(ctx)
+				s := watch(tab)
+				look(t, tab, link, width, 900, dark)
+				shot(t, tab, fmt.Sprintf("%d-nodes-%d-%v", nodes, width, map[bool]string{false: "light", true: "dark"}[dark]))
+				if n := eval[int](t, tab, `document.querySelectorAll('#picture .room').length`); n != nodes {
+					t.Errorf("%d rooms, want %d", n, nodes)
+				}
+				if over := eval[int](t, tab, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
+					t.Errorf("%d nodes at %d: %d pixels wider than the window", nodes, width, over)
+				}
+				s.fine(t, link)
+				cancel()
+			}
+		}
+	}
+}
