@@ -21,7 +21,7 @@ endif
 PKGS  ?= ./...
 RACE  := /(api|cmd|daemon|host)(/|$$)
 
-.PHONY: all run build test test-arm64 check bench bench-start bench-probe bench-placement bench-balance mutate hostile kube kube-guest kube-scale e2e generate fuzz tree install uninstall dist test-packages clean
+.PHONY: all run build test test-arm64 check bench bench-start bench-probe bench-placement bench-balance bench-page pictures mutate hostile kube kube-guest kube-scale e2e generate fuzz tree install uninstall dist test-packages clean
 
 all: build
 
@@ -43,6 +43,7 @@ test: ## unit, property, golden and command-line tests
 	@export RAPID_SEED=$(SEED); failed=; \
 	$(GO) list $(PKGS) | { grep -E '$(RACE)' || true; } | CGO_ENABLED=1 xargs -r $(GO) test -race -timeout 20m || failed=1; \
 	$(GO) list $(PKGS) | { grep -vE '$(RACE)' || true; } | xargs -r $(GO) test -timeout 20m || failed=1; \
+	$(GO) -C e2e/page test -timeout 20m ./... || failed=1; \
 	[ -z "$$failed" ] || { echo 'the same cases again: make test SEED=$(SEED)'; exit 1; }
 	$(MAKE) test-arm64
 
@@ -64,6 +65,8 @@ check: ## what CI checks besides the tests: format, vet, tidy modules, generated
 	$(GO) -C packaging mod tidy -diff
 	$(GO) -C e2e/cri vet ./...
 	$(GO) -C e2e/cri mod tidy -diff
+	$(GO) -C e2e/page vet ./...
+	$(GO) -C e2e/page mod tidy -diff
 	$(GO) -C packaging test ./...
 	$(GO) -C cluster/kube vet ./...
 	$(GO) -C cluster/kube mod tidy -diff
@@ -91,6 +94,13 @@ bench-placement: ## decision times beside Nova (fetched into a venv; BENCHFLAGS=
 
 bench-balance: ## the simulator's scenarios, 50 seeds on 2, 4 and 8 nodes, beside other policies
 	$(GO) run ./bench/balance $(BENCHFLAGS)
+
+bench-page: ## what 20 viewers of the page cost a daemon with 1,000 workloads, into bench/results/page.md
+	HOMENODE_PAGE_COST=$(CURDIR)/bench/results/page.md $(GO) test -count 1 -run '^TestPageCost$$' ./daemon
+
+# Chromium draws; fonts differ from machine to machine, so that CI does not compare pictures.
+pictures: ## the README's pictures of the page, from a simulated host in chromium
+	$(GO) -C e2e/page test -count 1 -timeout 20m -run '^TestPictures$$' -pictures $(CURDIR)/docs
 
 # Which lines does no test hold in place? By hand: it takes seconds a mutant.
 mutate: ## N random mutants (30) of PKG, each against the package's own tests; SEED= draws the same again

@@ -14,7 +14,9 @@ func TestSizes(t *testing.T) {
 	ctx := browser(t)
 	for _, nodes := range []int{1, 2, 8} {
 		link, _ := demo(t, "--nodes", fmt.Sprint(nodes), "--speed", "3")
-		time.Sleep(10 * time.Second) // until there is something to see
+		if *pictures != "" {
+			time.Sleep(10 * time.Second) // until there is something to see
+		}
 		for _, width := range []int64{1280, 390} {
 			for _, dark := range []bool{false, true} {
 				tab, cancel := chromedp.NewContext(ctx)
@@ -31,5 +33,21 @@ func TestSizes(t *testing.T) {
 				cancel()
 			}
 		}
+	}
+}
+
+// TestPictures makes the README's pictures, with -pictures (make pictures).
+func TestPictures(t *testing.T) {
+	if *pictures == "" {
+		t.Skip("by hand: make pictures")
+	}
+	ctx := browser(t)
+	link, _ := demo(t, "--seed", "7", "--speed", "3")
+	time.Sleep(25 * time.Second) // until most are at home
+	for name, dark := range map[string]bool{"page-light": false, "page-dark": true} {
+		tab, cancel := chromedp.NewContext(ctx)
+		look(t, tab, link, 1280, 900, dark)
+		shot(t, tab, name)
+		cancel()
 	}
 }

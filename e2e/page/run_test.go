@@ -62,6 +62,9 @@ func TestPage(t *testing.T) {
 	run(t, ctx, chromedp.Evaluate(`document.getElementById('move-form').requestSubmit()`, nil))
 	within(t, ctx, "what-if of a move", `/It would|already/.test(document.getElementById('move-answer').textContent)`)
 	shot(t, ctx, "whatif")
+	if eval[bool](t, ctx, `/\[object|undefined|NaN/.test(document.body.textContent)`) {
+		t.Error("something is not put into words")
+	}
 	run(t, ctx, chromedp.KeyEvent(kb.Escape))
 	within(t, ctx, "shut", `document.getElementById('detail').hidden && document.activeElement.classList.contains('tile')`)
 	run(t, ctx, chromedp.KeyEvent(kb.Escape))

@@ -12,7 +12,7 @@ const clean = (s) => String(s ?? '').replace(/[\u0000-\u001f\u007f-\u009f\u061c\
 function el(name, attributes = {}, ...inside) {
   const e = document.createElement(name);
   for (const [k, v] of Object.entries(attributes)) if (v != null && v !== false) k === 'class' ? e.className = v : k.startsWith('on') ? e.addEventListener(k.slice(2), v) : e.setAttribute(k, v === true ? '' : v);
-  for (const x of inside.flat()) if (x != null) e.append(x.nodeType ? x : clean(x));
+  for (const x of inside.flat(Infinity)) if (x != null) e.append(x.nodeType ? x : clean(x));
   return e;
 }
 function draw(name, attributes = {}, text) {
@@ -320,7 +320,7 @@ function updateTile(g, t) {
   set(remote, {x: 1, y: t.h - 4, width: Math.max(0, (t.w - 2) * (done ?? (away > .03 ? away : 0))), height: 3});
   set(name, {x: 5, y: 14}); set(more, {x: 5, y: 28});
   const label = r.count > 1 ? `${r.count} in ${own}` : own;
-  name.textContent = t.h >= 17 ? clip(label, t.w - 8, 6.6) : '';
+  name.textContent = t.h >= 17 ? clip(label, t.w - 8, 7.1) : '';
   const facts = `${many(r.cpus, 'CPU')} · ${size(r.memory_kib)}`, brief = size(r.memory_kib);
   more.textContent = t.h >= 34 ? (facts.length * 5.9 < t.w - 8 ? facts : brief.length * 5.9 < t.w - 8 ? brief : '') : '';
   g.setAttribute('aria-label', `${label}, ${r.class}, ${clean(r.state)}, ${facts}` + (r.locality == null ? '' : `, ${percent(r.locality)} local`) + (t.split ? `, part on node ${t.room}` : ''));
@@ -450,7 +450,7 @@ function away() {
     line.title = clean(r.why || '');
   });
 }
-const clock = (t) => new Date(t).toLocaleTimeString([], {hour: '2-digit', minute: '2-digit', second: '2-digit'});
+const clock = (t) => new Date(t).toLocaleTimeString([], {hour: '2-digit', minute: '2-digit', second: '2-digit', hour12: false});
 function timeline() {
   const every = $('steps').checked, all = house.events.filter((e) => every || e.error || e.kind !== 'step').slice().reverse();
   keep($('timeline').querySelector('ol'), all, (e) => e.seq, (e) => {
