@@ -146,8 +146,8 @@ func newGuest(c *cluster, dist string) *guest {
 	for _, f := range strings.Fields(env["FIRMWARE"]) {
 		args = append(args, "-L", f)
 	}
-	args = append(args, strings.Fields("-accel tcg,thread=multi -machine q35 -cpu Haswell-noTSX -smp 8,sockets=2,cores=2,threads=2 -m 3072M -object memory-backend-ram,id=m0,size=1536M -numa node,nodeid=0,cpus=0-3,memdev=m0"+
-		" -object memory-backend-ram,id=m1,size=1536M -numa node,nodeid=1,cpus=4-7,memdev=m1 -nodefaults -no-user-config -display none -no-reboot -netdev user,id=n0 -device virtio-net-pci,netdev=n0,romfile=")...)
+	args = append(args, strings.Fields("-accel tcg,thread=multi -machine q35 -cpu Haswell-noTSX -smp 8,sockets=2,cores=2,threads=2 -m 6144M -object memory-backend-ram,id=m0,size=3072M -numa node,nodeid=0,cpus=0-3,memdev=m0"+
+		" -object memory-backend-ram,id=m1,size=3072M -numa node,nodeid=1,cpus=4-7,memdev=m1 -nodefaults -no-user-config -display none -no-reboot -netdev user,id=n0 -device virtio-net-pci,netdev=n0,romfile=")...)
 	console := filepath.Join(cmp.Or(os.Getenv("HOMENODE_KUBE_CONSOLE"), dir), "console")
 	args = append(args, "-serial", "file:"+console, "-chardev", "socket,id=wire,server=on,wait=on,path="+socket, "-serial", "chardev:wire", "-kernel", env["VMLINUX"], "-initrd", filepath.Join(dir, "initramfs"),
 		"-append", "console=ttyS0 quiet panic=-1 nokaslr mitigations=off no_timer_check")
