@@ -52,6 +52,7 @@ type criAnswer struct {
 }
 
 func (t *T) cri() *cri {
+	os.RemoveAll(stateFolder) // the guest with a disk is not tidied: what a test has undone would stay held
 	program, _ := containerRuntime()
 	c := exec.Command("/e2e/cri", "/run/"+program+"/"+program+".sock")
 	in, err := c.StdinPipe()

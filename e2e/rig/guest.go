@@ -49,6 +49,7 @@ type guest struct {
 	saved  string // folder of the machine it goes on from
 	socket string // of QEMU's monitor
 	times  int    // it was booted
+	beat   func() // its first process is heard
 }
 
 // run boots the guest and hands every result to the report. An error means that
@@ -198,6 +199,14 @@ func (g *guest) watchConsole(r io.Reader) {
 		if strings.Contains(lines.Text(), "TCG doesn't support requested feature") {
 			continue
 		}
+		if strings.HasSuffix(lines.Text(), suite.BeatLine) {
+			g.mu.Lock()
+			if g.beat != nil {
+				g.beat()
+			}
+			g.mu.Unlock()
+			continue
+		}
 		fmt.Fprintln(log, lines.Text())
 		for _, s := range signs {
 			if g.crash == "" && strings.Contains(lines.Text(), s) {
@@ -233,15 +242,20 @@ func (g *guest) readWire(r io.Reader, start time.Time, tally *tally, cancel cont
 	}
 	wait := func(limit time.Duration, what string) { within(&silence, limit, errHangs, what+", nothing is heard") }
 	wait(bootLimit+lateLimit, "at boot")
-	defer func() { still.Stop(); silence.Stop() }()
 	doing := "before the first test"
+	g.mu.Lock()
+	g.beat = func() { within(&still, stillLimit, errStill, "its first process is not heard") }
+	g.mu.Unlock()
+	defer func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.beat = nil
+		still.Stop()
+		silence.Stop()
+	}()
 	ended := false
 	for lines := bufio.NewScanner(r); lines.Scan(); {
 		l, ok := suite.ParseLine(lines.Text())
-		if ok && l.Kind == "BEAT" {
-			within(&still, stillLimit, errStill, doing+" its first process is not heard")
-			continue
-		}
 		fmt.Fprintf(log, "[%7.2f] %s\n", time.Since(start).Seconds(), strings.TrimRight(lines.Text(), "\r"))
 		if !ok {
 			continue
@@ -249,6 +263,9 @@ func (g *guest) readWire(r io.Reader, start time.Time, tally *tally, cancel cont
 		switch l.Kind {
 		case "UP":
 			g.up = true
+			g.mu.Lock()
+			g.beat()
+			g.mu.Unlock()
 			fmt.Printf("\nguest %s: %d nodes, %d CPUs, %d MiB, Linux %s, up after %.1f s\n",
 				g.name, g.shape.Nodes, g.shape.CPUs(), g.shape.MiB(), g.tools.kernel, time.Since(start).Seconds())
 			wait(lateLimit, doing)

@@ -19,7 +19,6 @@ import (
 //	HOME slot nodes
 //	TABLE title|cell|cell...
 //	UP seconds-since-kernel-start
-//	BEAT
 //	END
 type Line struct {
 	Kind string
@@ -31,14 +30,18 @@ type Line struct {
 func ParseLine(s string) (Line, bool) {
 	kind, rest, _ := strings.Cut(strings.TrimRight(s, "\r\n"), " ")
 	switch kind {
-	case "START", "TEST", "LOG", "MARK", "WALKER", "HOME", "TABLE", "UP", "BEAT", "END":
+	case "START", "TEST", "LOG", "MARK", "WALKER", "HOME", "TABLE", "UP", "END":
 		return Line{kind, rest}, true
 	}
 	return Line{}, false
 }
 
-// Beat is how often the first process of a guest says that it runs.
-const Beat = 5 * time.Second
+// Beat is how often the first process of a guest says that it runs: BeatLine, on the console,
+// for on the line of the records it would stand amid those of a test.
+const (
+	Beat     = 5 * time.Second
+	BeatLine = "BEAT"
+)
 
 // Outcome is how a test ended.
 type Outcome string
