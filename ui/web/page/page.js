@@ -342,7 +342,7 @@ function curve(a, b, side) {
   return {d: `M${x1} ${y1} Q${cx} ${cy} ${x2} ${y2}`, x: x2, y: y2, angle: Math.atan2(y2 - cy, x2 - cx) * 180 / Math.PI};
 }
 function flows(g, ways) {
-  const most = Math.max(1, ...house.flows.map((f) => f.cpus)), shown = house.flows.filter((f) => f.cpus >= most * .08 && rooms.has(f.from) && rooms.has(f.to)).slice(0, innerWidth < 600 ? 5 : 14);
+  const most = Math.max(4, ...house.flows.map((f) => f.cpus)), shown = house.flows.filter((f) => f.cpus >= most * .08 && rooms.has(f.from) && rooms.has(f.to)).slice(0, innerWidth < 600 ? 5 : 14);
   keep(g, shown, (f) => f.from + '>' + f.to, (f) => { const e = draw('g', {role: 'img'}); e.append(draw('path', {class: 'flow'}), draw('path', {class: 'head'})); hint(e, () => flowHint(f.from, f.to)); return e; }, (e, f) => {
     const w = 1.5 + 7 * f.cpus / most, c = curve(rooms.get(f.from), rooms.get(f.to), 0);
     set(e.firstChild, {d: c.d, 'stroke-width': w});
