@@ -166,6 +166,11 @@ func (c *Client) Partition(ctx context.Context, want Partition) (now Partition, 
 	return now, c.do(ctx, "POST", "/v1/partition", want, &now)
 }
 
+// Share asks to turn sharing on or off.
+func (c *Client) Share(ctx context.Context, order ShareOrder) (now Sharing, err error) {
+	return now, c.do(ctx, "POST", "/v1/share", order, &now)
+}
+
 // Move orders a change of home, or cancels a page move.
 func (c *Client) Move(ctx context.Context, order MoveOrder) (a MoveAnswer, err error) {
 	return a, c.do(ctx, "POST", "/v1/move", order, &a)

@@ -154,6 +154,14 @@ func Endpoints() []Endpoint {
 			func(s *server) poster[Which, Resumed] { return s.b.Resume }),
 		post("/v1/partition", "Moves the line between CPUs for dedicated work alone and CPUs for shared work.", maxRequest, true,
 			func(s *server) poster[Partition, Partition] { return s.b.Partition }),
+		post("/v1/share", "Turns on or off that offline work is squeezed, so that online work does not feel it.", maxRequest, true,
+			func(s *server) poster[ShareOrder, Sharing] {
+				share, ok := s.b.(ShareSource)
+				if !ok {
+					return nil
+				}
+				return share.Share
+			}),
 		post("/v1/change", "Carries out steps about one workload that a person has ordered.", maxSteps, true,
 			func(s *server) poster[Change, Changed] {
 				return func(ctx context.Context, c Change) (Changed, error) {

@@ -70,6 +70,8 @@ type NodeRoom struct {
 	CPUs      int             `json:"cpus"`       // beside reserved CPUs, dedicated work, and what shared work needs
 	MemoryKiB *int64          `json:"memory_kib"` // in ordinary pages; null when the node's memory is unknown
 	HugePages []HugeRoom      `json:"huge_pages"` // by size
+	// OfflineCPUs is the CPUs that offline work may keep busy now; absent while sharing is off.
+	OfflineCPUs *float64 `json:"offline_cpus,omitempty"`
 }
 
 // HugeRoom is what is left in huge pages of one size.
@@ -190,6 +192,7 @@ type Status struct {
 	Sources   []workload.SourceStatus `json:"sources"`             // where locality and traffic are known from, best first, and why a better source is not used
 	Devices   []Device                `json:"devices"`             // NICs and NVMe drives, and where their interrupts go; empty when that is not looked at
 	Partition *Partition              `json:"partition,omitempty"` // CPUs for dedicated work alone; absent where all CPUs are for both
+	Sharing   *Sharing                `json:"sharing,omitempty"`   // CPUs that offline work may have; absent while sharing is off
 	Self      *Self                   `json:"self,omitempty"`      // what the daemon itself holds; absent without a daemon
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/topology/strict"
 	"github.com/homenode/homenode/core/words"
@@ -99,6 +100,7 @@ type Config struct {
 		PauseWorkload float64 `yaml:"pause_workload"` // the workload's cgroup
 	} `yaml:"move"`
 	Balance Balance `yaml:"balance"`
+	Share   Share   `yaml:"share"`
 	Record  Record  `yaml:"record"`
 	// IRQ is what is done about the interrupts of NICs and NVMe drives; "" is report in
 	// observe mode and off in enforce mode.
@@ -240,6 +242,49 @@ func (b *Balance) validate() error {
 	return nil
 }
 
+// Share says how many CPUs offline work may have, so that online work does not feel it.
+type Share struct {
+	// Enabled squeezes offline work. Off, offline work may use every CPU that no dedicated
+	// work holds. `homenode share on` and off have the last word until this is changed.
+	Enabled bool    `yaml:"enabled"`
+	Target  float64 `yaml:"target"`    // how much of the CPUs that nobody has to himself may be busy, 1 to 100 percent
+	Idle    int     `yaml:"idle_cpus"` // CPUs of every node that stay idle for what wakes up; 0 is an eighth of them
+	// MaxWait: while dedicated work, or work of the tiers online and online-strict, waits for a
+	// CPU more than this many percent of the time, offline work loses cores, whatever the
+	// target says. 0 to 100; 0 does not ask.
+	MaxWait float64 `yaml:"max_wait"`
+	// Freeze: where one core is left of a node and somebody important still waits there,
+	// offline work is frozen. Off, because what is frozen stays so while no daemon runs.
+	Freeze bool `yaml:"freeze"`
+}
+
+func newShare() Share {
+	s := share.DefaultSettings()
+	return Share{Enabled: s.On, Target: 100 * s.Target, Idle: s.Idle, MaxWait: 100 * s.MaxWait, Freeze: s.Freeze}
+}
+
+func (s *Share) validate() error {
+	switch {
+	case !(s.Target >= 1 && s.Target <= 100):
+		return fmt.Errorf("share.target: %v; want 1 to 100 percent", s.Target)
+	case s.Idle < 0 || s.Idle > topology.MaxID:
+		return fmt.Errorf("share.idle_cpus: %d; want 0 (an eighth of a node's CPUs) or more", s.Idle)
+	case !(s.MaxWait >= 0 && s.MaxWait <= 100):
+		return fmt.Errorf("share.max_wait: %v; want 0 (not asked) to 100 percent", s.MaxWait)
+	}
+	return nil
+}
+
+// AsksWaits reports whether it matters how much workloads wait for CPUs: sharing is on, or may
+// be turned on, for a rule names a tier.
+func (c *Config) AsksWaits() bool {
+	return c.Share.MaxWait > 0 && (c.Share.Enabled || slices.ContainsFunc(c.Workloads, func(r Rule) bool { t, err := r.tier(); return err == nil && t != "" }))
+}
+
+func (s *Share) settings() share.Settings {
+	return share.Settings{On: s.Enabled, Target: s.Target / 100, Idle: s.Idle, MaxWait: s.MaxWait / 100, Freeze: s.Freeze}
+}
+
 // Record says how much of what happened and followed is kept (homenode replay).
 type Record struct {
 	MaxSize Size `yaml:"max_size"` // of all files together, at least 1MiB; 0 keeps none
@@ -274,6 +319,7 @@ func (c *Config) Settings() control.Settings {
 		Include: c.Manage.Include, Exclude: c.Manage.Exclude, Interrupts: c.interrupts(), Queues: c.IRQQueues, RestoreOnStop: c.RestoreOnStop,
 		Surveys: []control.SurveyKind{control.Managers},
 	}
+	s.Share = c.Share.settings()
 	b := &c.Balance
 	s.Balance.Enabled, s.Balance.Window, s.Balance.Horizon, s.Balance.Cooldown = b.Enabled, b.Window, b.Horizon, b.Cooldown
 	if c.Near.Learn {
@@ -294,8 +340,13 @@ func (c *Config) Settings() control.Settings {
 
 // Rule gives wishes to the workloads that match.
 type Rule struct {
-	Match      string             `yaml:"match"` // glob pattern on workload ID or name; ** crosses slashes
-	Class      workload.Class     `yaml:"class"`
+	Match string         `yaml:"match"` // glob pattern on workload ID or name; ** crosses slashes
+	Class workload.Class `yaml:"class"`
+	Tier  workload.Tier  `yaml:"tier"` // who gives way on one CPU: online-strict, online, normal or offline
+	// BVT and QOSLevel are Tier as Group Identity (cpu.bvt_warp_ns) and openEuler
+	// (cpu.qos_level) have it: 2, 1, 0, -1, -2.
+	BVT        *int               `yaml:"bvt"`
+	QOSLevel   *int               `yaml:"qos_level"`
 	Importance *int               `yaml:"importance"` // 0 to 100
 	CPUs       int                `yaml:"cpus"`       // 0: from what it uses
 	Memory     Size               `yaml:"memory"`     // 0: from what it holds
@@ -308,7 +359,40 @@ type Rule struct {
 // Wishes is what a rule asks for. Labels are not in it: what has them is told its rules by its
 // source.
 func (r *Rule) Wishes() workload.Rule {
-	return workload.Rule{Match: r.Match, Class: r.Class, Importance: r.Importance, CPUs: r.CPUs, Memory: r.Memory.KiB(), SMT: r.SMT, Near: r.Near, NearGiven: r.Near != nil}
+	tier, _ := r.tier()
+	class := r.Class
+	if tier == workload.OfflineTier {
+		class = workload.Offline
+	}
+	return workload.Rule{Match: r.Match, Class: class, Tier: tier, Importance: r.Importance, CPUs: r.CPUs, Memory: r.Memory.KiB(), SMT: r.SMT, Near: r.Near, NearGiven: r.Near != nil}
+}
+
+// tier is the one that a rule gives by any of the keys for it; "" when none does.
+func (r *Rule) tier() (workload.Tier, error) {
+	tier, err := workload.ParseTier(string(r.Tier))
+	if err != nil {
+		return "", fmt.Errorf("tier: %w", err)
+	}
+	for _, x := range []struct {
+		key   string
+		value *int
+	}{{"bvt", r.BVT}, {"qos_level", r.QOSLevel}} {
+		if x.value == nil {
+			continue
+		}
+		same, err := workload.ParseTier(strconv.Itoa(*x.value))
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("%s: %d; want 2 (online-strict), 1 (online), 0 (normal), -1 or -2 (offline)", x.key, *x.value)
+		case tier != "" && tier != same:
+			return "", fmt.Errorf("%s: %d is tier %s, and the rule has %s already", x.key, *x.value, same, tier)
+		}
+		tier = same
+	}
+	if offline := tier == workload.OfflineTier; tier != "" && r.Class != "" && offline != (r.Class == workload.Offline) {
+		return "", fmt.Errorf("tier: %s does not go with class %s", tier, r.Class)
+	}
+	return tier, nil
 }
 
 // Fits reports whether a rule is about what has one of some names, and labels.
@@ -341,6 +425,7 @@ func New() Config {
 	// workload itself may bear more: one at its memory.high always reclaims a little.
 	c.Move.PauseHost, c.Move.PauseWorkload = 10, 20
 	c.Balance = newBalance()
+	c.Share = newShare()
 	c.IRQQueues = irq.KeepQueues
 	c.Near.Learn = true
 	c.Libvirt.Manage = MarkedGuests // what somebody else defined is theirs until they say otherwise
@@ -419,6 +504,9 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("partition: %w", err)
 	}
 	if err := c.Balance.validate(); err != nil {
+		return err
+	}
+	if err := c.Share.validate(); err != nil {
 		return err
 	}
 	if err := c.Record.validate(); err != nil {
@@ -527,6 +615,9 @@ func (r *Rule) validate() error {
 		if _, err := workload.ParseClass(string(r.Class)); err != nil {
 			return fmt.Errorf("class: %w", err)
 		}
+	}
+	if _, err := r.tier(); err != nil {
+		return err
 	}
 	if r.Importance != nil && (*r.Importance < 0 || *r.Importance > 100) {
 		return fmt.Errorf("importance: %d; want 0 to 100", *r.Importance)

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
 )
 
 func TestConfig(t *testing.T) {
@@ -141,6 +143,7 @@ func TestSettings(t *testing.T) {
 	c, err := Parse(strings.NewReader("mode: enforce\nirq: place\nirq_queues: match\nrestore_on_stop: true\npartition: 50%\n"+
 		"reserve: {cpus: \"0\", memory: 1GiB}\npolicy: {overcommit: 2, packing: pack}\nmanage: {min_memory: 8MiB, min_cpu: 3, min_age: 7s, include: [\"a*\"], exclude: [b]}\n"+
 		"move: {bandwidth: 8MiB}\nbalance: {enabled: false, window: 9s, horizon: 11s, cooldown: 13s}\n"+
+		"share: {enabled: true, target: 70, idle_cpus: 3, max_wait: 2.5, freeze: true}\n"+
 		"workloads: [{match: m, class: dedicated, importance: 7, cpus: 2, memory: 4MiB, smt: isolate, near: []}, {match: n}]"), "f", New())
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +152,8 @@ func TestSettings(t *testing.T) {
 	if !s.Enforce || s.Interrupts != control.InterruptsPlace || s.Queues != "match" || !s.RestoreOnStop || s.Partition != "50%" ||
 		s.Policy.Reserved.String() != "0" || s.Policy.ReservedMemory != 1<<20 || s.Policy.Overcommit != 2 || s.Policy.Packing != "pack" ||
 		s.Arrange.MinMemory != 8<<10 || s.Arrange.MinCPU != 3 || s.MinAge != 7*time.Second || !slices.Equal(s.Include, []string{"a*"}) || !slices.Equal(s.Exclude, []string{"b"}) ||
-		s.Arrange.MoveBandwidth != 8<<20 || s.Balance.Enabled || s.Balance.Window != 9*time.Second || s.Balance.Horizon != 11*time.Second || s.Balance.Cooldown != 13*time.Second {
+		s.Arrange.MoveBandwidth != 8<<20 || s.Balance.Enabled || s.Balance.Window != 9*time.Second || s.Balance.Horizon != 11*time.Second || s.Balance.Cooldown != 13*time.Second ||
+		s.Share != (share.Settings{On: true, Target: 0.7, Idle: 3, MaxWait: 0.025, Freeze: true}) {
 		t.Errorf("got %+v", s)
 	}
 	r := s.Rules
@@ -159,6 +163,47 @@ func TestSettings(t *testing.T) {
 	}
 	if want := []control.SurveyKind{control.Managers, control.Links, control.Interrupts}; !slices.Equal(s.Surveys, want) {
 		t.Errorf("surveys %v, want %v", s.Surveys, want)
+	}
+}
+
+// A tier is named, or numbered as Group Identity and openEuler do it; one that contradicts is
+// refused.
+func TestTiers(t *testing.T) {
+	for text, want := range map[string]struct {
+		tier  workload.Tier
+		class workload.Class
+		err   string
+	}{
+		"tier: online-strict":                {workload.OnlineStrict, "", ""},
+		"tier: offline":                      {workload.OfflineTier, workload.Offline, ""},
+		"tier: \"-1\"":                       {workload.OfflineTier, workload.Offline, ""},
+		"bvt: -1":                            {workload.OfflineTier, workload.Offline, ""},
+		"bvt: -2, class: offline":            {workload.OfflineTier, workload.Offline, ""},
+		"qos_level: 2, class: dedicated":     {workload.OnlineStrict, workload.Dedicated, ""},
+		"bvt: 1, qos_level: 1, tier: online": {workload.Online, "", ""},
+		"bvt: 0":                             {workload.Normal, "", ""},
+		"bvt: 3":                             {"", "", "bvt: 3; want 2 (online-strict)"},
+		"tier: gold":                         {"", "", `tier "gold": want online-strict`},
+		"tier: online, bvt: -1":              {"", "", "bvt: -1 is tier offline, and the rule has online already"},
+		"tier: offline, class: dedicated":    {"", "", "tier: offline does not go with class dedicated"},
+		"bvt: 2, class: offline":             {"", "", "tier: online-strict does not go with class offline"},
+	} {
+		c, err := Parse(strings.NewReader("workloads: [{match: m, "+text+"}]"), "f", New())
+		switch {
+		case want.err != "" && (err == nil || !strings.Contains(err.Error(), want.err)):
+			t.Errorf("%s: %v; want %q", text, err, want.err)
+		case want.err == "" && err != nil:
+			t.Errorf("%s: %v", text, err)
+		case want.err == "":
+			if r := c.Settings().Rules[0]; r.Tier != want.tier || r.Class != want.class {
+				t.Errorf("%s: tier %q, class %q; want %q, %q", text, r.Tier, r.Class, want.tier, want.class)
+			}
+		}
+	}
+	for text, want := range map[string]string{"target: 0": "share.target: 0; want 1 to 100", "idle_cpus: -1": "share.idle_cpus: -1", "max_wait: 101": "share.max_wait: 101"} {
+		if _, err := Parse(strings.NewReader("share: {"+text+"}"), "f", New()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", text, err, want)
+		}
 	}
 }
 

@@ -187,6 +187,7 @@ func load(s Store) (v control.Saved, err error) {
 	read(control.KeyChosen, &v.Chosen)
 	read(control.KeyPast, &v.Past)
 	read(control.KeyPartition, &v.Partition)
+	read(control.KeySharing, &v.Sharing)
 	read(control.KeyUndoing, &v.Undoing)
 	read(control.KeyTheirs, &v.Theirs)
 	admissions := map[workload.ID]json.RawMessage{}

@@ -10,6 +10,7 @@ import (
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -63,6 +64,10 @@ func (v *View) Status(version string) api.Status {
 		partition := wirePartition(&v.Partition)
 		s.Partition = &partition
 	}
+	if v.Sharing.On {
+		sharing := v.sharing()
+		s.Sharing = &sharing
+	}
 	if v.Balancing.State != "" {
 		s.Balance = &v.Balancing
 	}
@@ -85,6 +90,9 @@ func (d *Daemon) Room(_ context.Context, without string) (api.Room, error) {
 	r := api.Room{Schema: "homenode-room/1", Mode: v.mode(), Host: v.Snapshot.Host, Nodes: []api.NodeRoom{}}
 	for _, left := range v.Left(without) {
 		n := api.NodeRoom{Node: left.Node, CPUs: left.CPUs, HugePages: []api.HugeRoom{}}
+		if k := slices.IndexFunc(v.Sharing.Nodes, func(b share.Budget) bool { return b.Node == left.Node }); k >= 0 && v.Sharing.On {
+			n.OfflineCPUs = &v.Sharing.Nodes[k].CPUs
+		}
 		if left.Memory != topology.None {
 			kib := int64(left.Memory)
 			n.MemoryKiB = &kib
@@ -263,6 +271,9 @@ func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) ap
 		w.Class, w.Importance, w.CPUs = p.Class, p.Importance, p.VCPUs
 		w.Home, w.CPUSetPlanned, w.Idle = p.Home.String(), p.CPUs.String(), p.Idle.String()
 		w.Pins, w.SMT, w.Near = p.Pins, spec.SMT, named(&spec)
+		if g := v.Sharing.Of(o.ID); g != nil {
+			w.CPUSetPlanned = g.CPUs.String()
+		}
 		if total := workload.Total(o.Memory); total > 0 {
 			share := float64(workload.On(o.Memory, p.Home)) / float64(total)
 			w.OnHome = &share

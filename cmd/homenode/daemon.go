@@ -302,7 +302,7 @@ func optionsFor(c config.Config, look observe.Options) daemon.Options {
 	look.MinMemory = c.Manage.MinMemory.KiB()
 	look.MinCPU = c.Manage.MinCPU
 	look.SelfPID = os.Getpid()
-	look.Counters = true
+	look.Counters, look.Waits = true, c.AsksWaits()
 	look.Container = containers.New(root, nil).Of
 	kept := keptIn(c.StateDir)
 	look.Host, look.Free = kept.host, kept.free

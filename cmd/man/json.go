@@ -37,6 +37,7 @@ var documents = []struct{ schema, typ, from string }{
 	{"homenode-host-report/1", "ui/cli.hostReport", "homenode host report"},
 	{"homenode-host-prepare/2", "ui/cli.preparation", "homenode host prepare"},
 	{"homenode-partition/1", "ui/cli.partitionAnswer", "homenode host partition"},
+	{"homenode-share/1", "api.Sharing", "homenode share"},
 	{"homenode-plan/2", "ui/cli.planDocument", "homenode plan"},
 	{"homenode-repack/2", "ui/cli.repackDocument", "homenode plan --admit"},
 	{"homenode-restore/2", "ui/cli.restoreDocument", "homenode plan --restore"},
@@ -229,7 +230,7 @@ func (o *objects) named(typ string) string {
 	}
 	if _, ok := p.types[name].Type.(*ast.StructType); ok {
 		h := o.heading(typ)
-		return fmt.Sprintf("[%s](#%s)", h, strings.ToLower(h))
+		return fmt.Sprintf("[%s](#%s)", h, anchor(h))
 	}
 	f := o.form(in, p, p.files[name], p.types[name].Type)
 	if values := p.values[name]; f == "string" && len(values) > 0 {

@@ -34,6 +34,7 @@ const (
 // fake is a host with workloads, on which Next is driven: what an effect changes is
 // what the next scan sees. Effects are done at once unless keep says otherwise.
 type fake struct {
+	uses     []workload.NodeUse // what scans see of the nodes
 	t        testing.TB
 	s        *State
 	settings Settings
@@ -139,6 +140,7 @@ func (d *disk) saved(t testing.TB) (v Saved) {
 	read(KeyChosen, &v.Chosen)
 	read(KeyPast, &v.Past)
 	read(KeyPartition, &v.Partition)
+	read(KeySharing, &v.Sharing)
 	read(KeyUndoing, &v.Undoing)
 	read(KeyTheirs, &v.Theirs)
 	read(KeyAdmissions, &v.Admissions)
@@ -265,7 +267,7 @@ func (f *fake) all() map[string]string {
 // snapshot is what a scan sees.
 func (f *fake) snapshot() workload.Snapshot {
 	h := f.host()
-	s := workload.Snapshot{Host: h, Shrunk: f.shrunk, Problems: f.problems, Uptime: f.uptime}
+	s := workload.Snapshot{Host: h, Shrunk: f.shrunk, Problems: f.problems, Uptime: f.uptime, Nodes: f.uses}
 	for _, id := range slices.Sorted(maps.Keys(f.works)) {
 		w := f.works[id]
 		o := w.obs
@@ -647,6 +649,8 @@ func stepSetting(s *plan.Step) plan.SettingKind {
 		return plan.CgroupCPUs
 	case s.Kind == plan.SetMems:
 		return plan.CgroupMems
+	case s.Kind == plan.SetCgroup:
+		return plan.SettingKind(s.Target.File)
 	case s.Kind == plan.SetIRQ:
 		return plan.IRQAffinity
 	case s.Kind == plan.SetQueues:

@@ -97,7 +97,8 @@ type Request struct {
 	Undo      *Which          `json:"undo,omitempty"`
 	Resume    *Which          `json:"resume,omitempty"`
 	Partition *plan.Partition `json:"partition,omitempty"`
-	DryRun    bool            `json:"dry_run,omitempty"` // of Partition
+	Share     *ShareOrder     `json:"share,omitempty"`
+	DryRun    bool            `json:"dry_run,omitempty"` // of Partition and Share
 	Change    *Change         `json:"change,omitempty"`
 	// Lineage is what the kernel says of the process that Move, Undo or Resume names.
 	Lineage workload.Lineage `json:"lineage,omitzero"`
@@ -108,6 +109,8 @@ type Request struct {
 type Which struct {
 	ID  workload.ID `json:"id,omitempty"` // or a name, see workload.Find
 	All bool        `json:"all,omitempty"`
+	// Sharing: of what sharing has set alone, and nothing is held afterwards.
+	Sharing bool `json:"sharing,omitempty"`
 	// Stop: the daemon ends and puts everything back; nothing is held afterwards.
 	Stop bool `json:"stop,omitempty"`
 	// DryRun: nothing is changed; the answer is what would be.
@@ -116,8 +119,11 @@ type Which struct {
 
 // name is it in words.
 func (w Which) name() string {
-	if w.All {
+	switch {
+	case w.All:
 		return "everything"
+	case w.Sharing:
+		return "what sharing has set of " + string(w.ID)
 	}
 	return string(w.ID)
 }
@@ -209,6 +215,7 @@ type Reply struct {
 	Undo      *Undone       `json:"undo,omitempty"`
 	Resumed   *Holds        `json:"resumed,omitempty"` // what was held until then
 	Partition *PartitionNow `json:"partition,omitempty"`
+	Share     *ShareOrder   `json:"share,omitempty"`
 	Changed   []*Failure    `json:"changed,omitempty"` // of each step of a Change; nil took
 	// Unwritten is why what was done could not be written down.
 	Unwritten string `json:"unwritten,omitempty"`

@@ -35,6 +35,8 @@ func (s *State) request(r *Request) {
 		s.resume(r.ID, *r.Resume, r.Lineage)
 	case r.Partition != nil:
 		s.setPartition(r.ID, *r.Partition, r.DryRun)
+	case r.Share != nil:
+		s.setSharing(r.ID, r.Share.On, r.DryRun)
 	case r.Change != nil:
 		s.change(r.ID, r.Change)
 	default:

@@ -60,6 +60,10 @@ func (s *State) decide() {
 	s.keepClear()
 	out, violations := s.sound(s.input(s.Began))
 	out.Plan.Placements = s.withStartTimes(out.Plan.Placements)
+	if len(violations) == 0 {
+		s.Halted = words.Reason{}
+		s.share(&out.Plan)
+	}
 	s.Plan, s.own, s.Balancing, s.Halted = out.Plan, false, out.Report, words.Reason{}
 	if changing := func(x plan.Step) bool { return s.changing(x.Workload) }; slices.ContainsFunc(s.Plan.Steps, changing) {
 		s.Plan.Steps = slices.DeleteFunc(slices.Clone(s.Plan.Steps), changing)

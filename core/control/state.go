@@ -10,6 +10,7 @@ import (
 	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -36,6 +37,7 @@ type Settings struct {
 	MinAge        time.Duration    `json:"min_age,omitempty"` // a process that is younger gets no home; 0 is any age
 	Include       []string         `json:"include,omitempty"` // glob patterns on workload ID or name; empty is all
 	Exclude       []string         `json:"exclude,omitempty"` // glob patterns; stronger than Include
+	Share         share.Settings   `json:"share"`
 	Interrupts    InterruptMode    `json:"interrupts"`
 	Queues        irq.QueueCount   `json:"queues,omitempty"`
 	Surveys       []SurveyKind     `json:"surveys,omitempty"` // those that there is somebody to make
@@ -138,7 +140,7 @@ func (k *processKey) UnmarshalText(text []byte) error {
 }
 
 func keyOf(s *plan.Step) stepKey {
-	return stepKey{s.Workload, s.Kind, s.To, s.Target.Device + s.Target.Host}
+	return stepKey{s.Workload, s.Kind, s.To, s.Target.Device + s.Target.Host + s.Target.File}
 }
 
 // overwrite is how often others have set anew what homenode had set of a workload.
@@ -186,26 +188,30 @@ type State struct {
 	Chosen     map[workload.ID]plan.Decision // why each home was chosen, for as long as it is kept; see chose
 	History    balance.History               // of it the changes of home
 	Partition  plan.Partition                // between dedicated and shared work
+	ShareOn    bool                          // offline work is squeezed
 	Moves      map[workload.ID]plan.Move     // the newest that ended, of workloads that are there
 	Undoing    []*undoing
 	Theirs     map[string]Theirs // by kind and path
 
 	// From the newest scan.
-	At        time.Time     // of the newest input
-	Began     time.Time     // the scan
-	Scans     uint64        // begun
-	Seen      uint64        // the newest that has ended
-	Took      time.Duration // by it
-	Snapshot  workload.Snapshot
-	Claims    map[workload.ID]*workload.Claim
-	Covered   map[workload.ID]*workload.Claim // what a claim of nobody in particular is about
-	SeenAs    map[workload.ID][]workload.ID   // a claimed workload, to what it is observed as
-	Bindings  map[workload.ID]binding         // where each claimed workload was
-	Subjects  []*place.Subject                // what was decided on, rising by ID
-	Plan      plan.Plan                       // Steps are those left to do
-	Facts     plan.State                      // the plan was made on
-	Balancing balance.Report
-	Halted    words.Reason // why nothing is changed; none when something is
+	At             time.Time     // of the newest input
+	Began          time.Time     // the scan
+	Scans          uint64        // begun
+	Seen           uint64        // the newest that has ended
+	Took           time.Duration // by it
+	Snapshot       workload.Snapshot
+	Claims         map[workload.ID]*workload.Claim
+	Covered        map[workload.ID]*workload.Claim // what a claim of nobody in particular is about
+	SeenAs         map[workload.ID][]workload.ID   // a claimed workload, to what it is observed as
+	Bindings       map[workload.ID]binding         // where each claimed workload was
+	Subjects       []*place.Subject                // what was decided on, rising by ID
+	Plan           plan.Plan                       // Steps are those left to do
+	Facts          plan.State                      // the plan was made on
+	Balancing      balance.Report
+	Halted         words.Reason // why nothing is changed; none when something is
+	Sharing        share.State
+	Shared         Sharing   // what follows from it
+	SharingChecked time.Time // when it was last asked whether what sharing has set stands
 
 	// What requests have added since the newest scan, so that a home more does not cost a
 	// copy of all.
@@ -279,6 +285,7 @@ type Saved struct {
 	Chosen     map[workload.ID]plan.Decision
 	Past       []balance.HomeChange
 	Partition  SavedPartition
+	Sharing    SavedSharing
 	Moves      []plan.Move
 	Undoing    []Which
 	Theirs     []Theirs
@@ -298,6 +305,7 @@ const (
 	KeyChosen     = "chosen"
 	KeyPast       = "balance"
 	KeyPartition  = "border"
+	KeySharing    = "sharing"
 	KeyUndoing    = "undoing"
 	KeyTheirs     = "theirs"
 )
@@ -320,6 +328,7 @@ func New(settings Settings, saved Saved) *State {
 		Holds:     Holds{All: saved.Holds.All, IDs: cloned(saved.Holds.IDs)},
 		Chosen:    cloned(saved.Chosen),
 		Partition: settings.Partition,
+		ShareOn:   settings.Share.On,
 		Theirs:    theirs(saved.Theirs),
 		Moves:     map[workload.ID]plan.Move{},
 		Claims:    map[workload.ID]*workload.Claim{}, SeenAs: map[workload.ID][]workload.ID{}, Bindings: map[workload.ID]binding{},
@@ -331,6 +340,9 @@ func New(settings Settings, saved Saved) *State {
 	s.History.Changes = saved.Past
 	if p := saved.Partition; p.Partition != "" && p.Configured == settings.Partition && p.Partition.Check() == nil {
 		s.Partition = p.Partition
+	}
+	if v := saved.Sharing; v.Configured == settings.Share.On {
+		s.ShareOn = v.On
 	}
 	for _, m := range saved.Moves {
 		s.Moves[m.Workload] = m

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -392,7 +393,7 @@ func (s *State) intend(id workload.ID, t *Task, step plan.Step, r *Result) {
 		s.end(id, t)
 		return
 	}
-	if c := s.theirsAmong(r.Changes); c != nil && t.Request == 0 {
+	if c := cmp.Or(s.theirsAmong(r.Changes), s.chosenByOthers(&step, r.Changes)); c != nil && t.Request == 0 {
 		s.putOff(&step, setSince(&c.Setting).String())
 		s.drop(id, t)
 		return
@@ -487,7 +488,7 @@ func (s *State) stepDone(t *Task, f *Failure) {
 // forgetStep takes a step that was carried out off the plan.
 func (s *State) forgetStep(step *plan.Step) {
 	same := func(x plan.Step) bool {
-		return x.Workload == step.Workload && x.Kind == step.Kind && x.To == step.To && x.Target.Device == step.Target.Device
+		return x.Workload == step.Workload && x.Kind == step.Kind && x.To == step.To && x.Target.Device == step.Target.Device && x.Target.File == step.Target.File
 	}
 	if i := slices.IndexFunc(s.Plan.Steps, same); i >= 0 {
 		s.Plan.Steps = slices.Delete(s.ownSteps(), i, i+1)
@@ -678,6 +679,7 @@ func (s *State) checkSettings() {
 		s.Checks[s.effect(Effect{Kind: EffectCheck, Workload: o.ID, Entries: []plan.Entry{*e}})] = o.ID
 	}
 	s.made.checked = s.Journal.changes
+	s.checkSharing(s.checking())
 }
 
 func cgroupPath(o *workload.Observation) string {
@@ -699,6 +701,12 @@ func (s *State) checked(id workload.ID, r *Result) {
 	s.dropSteps(Which{ID: id}) // the next scan knows more
 	o := s.observation(id)
 	if o == nil || r.Failed != nil || len(r.Settings) == 0 {
+		return
+	}
+	if ofSharing(r.Settings[0].Kind) {
+		for _, now := range r.Settings {
+			s.checkedValue(id, now)
+		}
 		return
 	}
 	now := r.Settings[0]

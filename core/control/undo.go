@@ -48,16 +48,16 @@ func (s *State) undo(id uint64, which Which, of workload.Lineage) {
 	if s.by != nil { // else homenode itself puts back what came late
 		s.order(which.ID, words.UndoOrdered, which.name())
 	}
-	if !which.Stop {
+	if !which.Stop && !which.Sharing {
 		s.hold(which)
 	}
 	for _, w := range sortedKeys(s.Tasks) {
-		if t := s.Tasks[w]; which.has(w) {
+		if t := s.Tasks[w]; which.has(w) && !which.Sharing {
 			s.stopNow(w, t)
 		}
 	}
 	for _, q := range s.Queued {
-		q.Task.Cancelled = q.Task.Cancelled || which.has(q.ID)
+		q.Task.Cancelled = q.Task.Cancelled || which.has(q.ID) && !which.Sharing
 	}
 	s.Undoing = slices.DeleteFunc(s.Undoing, func(u *undoing) bool { // of a command that was interrupted: this does the rest
 		over := u.Request == 0 && len(u.Running) == 0 && (which.All || u.Which == which)
@@ -66,9 +66,11 @@ func (s *State) undo(id uint64, which Which, of workload.Lineage) {
 		}
 		return over
 	})
-	for _, e := range s.runEntries(which) {
-		s.Seq = e.Seq
-		s.put(e)
+	if !which.Sharing {
+		for _, e := range s.runEntries(which) {
+			s.Seq = e.Seq
+			s.put(e)
+		}
 	}
 	s.Undoing = append(s.Undoing, &undoing{Which: which, Request: id, Result: Undone{Workload: which.ID}})
 	s.saveUndoing()
@@ -157,14 +159,14 @@ func (s *State) undoNext(u *undoing) {
 		if u.Tried[e.Seq] || !u.has(&e) {
 			continue
 		}
-		if elsewhere[e.Seq] || writing[e.Seq] || e.Kind == plan.CgroupControllers && s.changesInside(e.Path) {
+		if elsewhere[e.Seq] || writing[e.Seq] || e.Kind.IsController() && s.changesInside(e.Path) {
 			blocked = true // it is being changed at this moment
 			continue
 		}
 		switch {
 		case e.Kind == plan.Affinity:
 			affinities = append(affinities, e)
-		case e.Kind == plan.CgroupControllers:
+		case e.Kind.IsController():
 			last = append(last, e)
 		default:
 			if groups[e.Workload] == nil {
@@ -231,14 +233,14 @@ func (s *State) needsRestored(step *plan.Step) bool {
 			p, err := plan.ParseProcessPath(e.Path)
 			return err == nil && slices.Contains(step.Target.Processes, p)
 		}
-		return e.Workload == step.Workload || e.Kind == plan.CgroupControllers && inside(step.Target.Cgroup, e.Path)
+		return e.Workload == step.Workload || e.Kind.IsController() && inside(step.Target.Cgroup, e.Path)
 	})
 }
 
 // restoring reports whether a setting is being put back, or the controllers it needs.
 func (s *State) restoring(c *plan.Change) bool {
 	return s.restores(func(e *plan.Entry) bool {
-		return e.Kind == c.Kind && e.Path == c.Path || e.Kind == plan.CgroupControllers && inside(c.Path, e.Path)
+		return e.Kind == c.Kind && e.Path == c.Path || e.Kind.IsController() && inside(c.Path, e.Path)
 	})
 }
 
@@ -271,10 +273,10 @@ func rank(e *plan.Entry) int {
 // has reports whether an entry belongs to an undo. A controller was turned on for the
 // first workload that needed it and goes off with the last.
 func (u *undoing) has(e *plan.Entry) bool {
-	if u.Which.has(e.Workload) {
+	if u.Which.has(e.Workload) && (!u.Which.Sharing || ofSharing(e.Kind)) {
 		return true
 	}
-	return e.Kind == plan.CgroupControllers && slices.ContainsFunc(slices.Concat(u.Result.Restored, u.Result.Unchanged), func(r plan.Entry) bool { return inside(r.Path, e.Path) })
+	return e.Kind.IsController() && (!u.Which.Sharing || ofSharing(e.Kind)) && slices.ContainsFunc(slices.Concat(u.Result.Restored, u.Result.Unchanged), func(r plan.Entry) bool { return inside(r.Path, e.Path) })
 }
 
 func (s *State) restore(u *undoing, entries []plan.Entry) {

@@ -27,6 +27,7 @@ type View struct {
 	Balancing balance.Report
 	Halted    words.Reason
 	Partition PartitionNow
+	Sharing   Sharing
 	Holds     Holds
 	Chosen    Decisions
 	Tasks     map[workload.ID]TaskView
@@ -70,7 +71,7 @@ func (s *State) View() View {
 	s.own = false
 	v := View{
 		At: s.Began, Scans: s.Seen, Settings: &s.Settings, Snapshot: s.Snapshot, Plan: s.Plan, Balancing: s.Balancing, Halted: s.Halted,
-		Partition: s.PartitionNow(), Holds: Holds{s.Holds.All, maps.Clone(s.Holds.IDs)}, Chosen: Decisions{s.Chosen, s.chosen},
+		Partition: s.PartitionNow(), Sharing: s.Shared, Holds: Holds{s.Holds.All, maps.Clone(s.Holds.IDs)}, Chosen: Decisions{s.Chosen, s.chosen},
 		Tasks: make(map[workload.ID]TaskView, len(s.Tasks)), Moves: maps.Clone(s.Moves), Given: maps.Clone(s.Given),
 		Journal: s.Journal.All(), Claims: s.Claims, Managers: s.Managers, Devices: s.Devices, Undoing: len(s.Undoing), Links: s.Links, Subjects: s.Subjects, Took: s.Took,
 		facts: s.Facts,
@@ -132,7 +133,7 @@ func (v *View) booked() plan.State {
 func (v *View) RetryOf(step *plan.Step) *Retry {
 	all := v.Retries[step.Workload]
 	i := slices.IndexFunc(all, func(r Retry) bool {
-		return r.Step == step.Kind && r.To == step.To && r.Device == step.Target.Device+step.Target.Host
+		return r.Step == step.Kind && r.To == step.To && r.Device == step.Target.Device+step.Target.Host+step.Target.File
 	})
 	if i < 0 {
 		return nil

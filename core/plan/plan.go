@@ -89,6 +89,7 @@ const (
 	SetUnit   StepKind = "set-unit"   // AllowedCPUs of a systemd unit
 	SetFile   StepKind = "set-file"   // one value of the kernel's, see HostFile
 	SetQueues StepKind = "set-queues" // number of queue pairs of a network device
+	SetCgroup StepKind = "set-cgroup" // one value of a cgroup: File of its Target, one of CgroupFiles
 )
 
 // Target is the thing a step changes.
@@ -96,6 +97,7 @@ type Target struct {
 	Kind      workload.Kind      `json:"kind"`                // kind of target
 	Cgroup    string             `json:"cgroup,omitempty"`    // its cgroup, below the cgroup root
 	Object    string             `json:"object,omitempty"`    // inode of that cgroup: one made anew under the same path is not meant
+	File      string             `json:"file,omitempty"`      // file of that cgroup; of set-cgroup
 	Device    string             `json:"device,omitempty"`    // interrupt or queue, as the path of its setting
 	Host      string             `json:"host,omitempty"`      // setting of the host itself, as its path
 	Processes []workload.Process `json:"processes,omitempty"` // processes whose threads or pages are meant
@@ -104,7 +106,7 @@ type Target struct {
 // Setting names what of a target is changed, for people: " of eth0", or "" where the
 // workload says it.
 func (t Target) Setting() string {
-	if name := t.Device + t.Host; name != "" {
+	if name := t.Device + t.Host + t.File; name != "" {
 		return " of " + name
 	}
 	return ""

@@ -76,6 +76,10 @@ type Observation struct {
 	CPUUse    float64       // CPUs kept busy over the window; the lifetime mean on the first look
 	RanOn     []NodeShare   // where the CPU time was spent, rising by node; sums to 1 unless empty
 	RanOnFrom Source
+	// Waited is the share of the last ten seconds, 0 to 1, in which some task of its cgroup
+	// waited for a CPU (cpu.pressure) though no limit of its own held it back (nr_throttled of
+	// cpu.stat); 0 when not read.
+	Waited    float64      `json:",omitzero"`
 	Bandwidth int64        // memory traffic over the window, MiB/s; 0 when no counter tells
 	Accesses  Accesses     `json:",omitzero"`
 	Memory    []NodeMemory // resident, by node, rising; page cache of a cgroup is not in it
@@ -132,7 +136,7 @@ type Accesses struct {
 // Same reports whether nothing that decisions go by has changed from one observation to
 // another: the total of CPU time and the length of the window are not compared.
 func (o *Observation) Same(p *Observation) bool {
-	return o.CPUUse == p.CPUUse && o.ID == p.ID && o.Name == p.Name && o.Kind == p.Kind && o.Cgroup == p.Cgroup && o.Threads == p.Threads &&
+	return o.CPUUse == p.CPUUse && o.Waited == p.Waited && o.ID == p.ID && o.Name == p.Name && o.Kind == p.Kind && o.Cgroup == p.Cgroup && o.Threads == p.Threads &&
 		same(o.Memory, p.Memory) && same(o.RanOn, p.RanOn) && same(o.Processes, p.Processes) && same(o.Anon, p.Anon) && same(o.Movable, p.Movable) &&
 		o.CPUs.Equal(p.CPUs) && o.Mems.Equal(p.Mems) && o.RanOnFrom == p.RanOnFrom && o.Bandwidth == p.Bandwidth && o.Accesses == p.Accesses &&
 		o.OwnPolicy == p.OwnPolicy && o.CgroupID == p.CgroupID && o.UID == p.UID && o.MemoryUnread == p.MemoryUnread && o.MemoryMoved == p.MemoryMoved && o.Unanswered == p.Unanswered &&

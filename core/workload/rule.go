@@ -6,6 +6,7 @@ import "github.com/homenode/homenode/core/topology"
 type Rule struct {
 	Match      string       `json:"match"` // glob pattern on workload ID or name; ** crosses slashes
 	Class      Class        `json:"class,omitempty"`
+	Tier       Tier         `json:"tier,omitempty"`
 	Importance *int         `json:"importance,omitempty"` // 0 to 100
 	CPUs       int          `json:"cpus,omitempty"`       // 0: from what it uses
 	Memory     topology.KiB `json:"memory,omitempty"`     // 0: from what it holds
@@ -19,6 +20,9 @@ type Rule struct {
 func (r *Rule) Apply(spec *Spec) {
 	if r.Class != "" {
 		spec.Class = r.Class
+	}
+	if r.Tier != "" {
+		spec.Tier = r.Tier
 	}
 	if r.Importance != nil {
 		spec.Importance = *r.Importance

@@ -66,6 +66,7 @@ type Spec struct {
 	MaxNodes   int              // most nodes it may be split over; 0 means no limit
 	Even       bool             // a split gives every node the same part, for guests that see their nodes; else by what the nodes have
 	Bandwidth  int64            // memory bandwidth it needs, MiB/s; 0 when unknown
+	Tier       Tier             `json:",omitzero"` // "": by its class
 	Given      bool             // size and class come from a person or an orchestrator, not from what was seen
 }
 

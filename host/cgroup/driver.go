@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -55,19 +56,15 @@ func New(o Options) *Driver {
 const (
 	controllers    = "cgroup.controllers"
 	subtreeControl = "cgroup.subtree_control"
-	controller     = "cpuset"
-)
-
-// The values of a setting of kind plan.CgroupControllers: whether the cpuset
-// controller is on. The other controllers are none of homenode's.
-const (
-	controllerOn  = "+" + controller
-	controllerOff = "-" + controller
 )
 
 // Owns lists the kinds of setting that this driver changes.
 func (d *Driver) Owns() []plan.SettingKind {
-	return []plan.SettingKind{plan.CgroupControllers, plan.CgroupCPUs, plan.CgroupMems}
+	out := []plan.SettingKind{plan.CgroupCPUs, plan.CgroupMems}
+	for _, c := range known {
+		out = append(out, c.kind)
+	}
+	return append(out, slices.Sorted(maps.Keys(plan.CgroupFiles))...)
 }
 
 // SurvivesBoot reports whether settings of the kind outlive a restart of the machine:
@@ -83,11 +80,14 @@ func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, er
 	if step.Kind == plan.MovePages {
 		return nil, nil
 	}
+	if step.Kind == plan.SetCgroup {
+		return d.valueChanges(step)
+	}
 	kind, will, err := wanted(step)
 	if err != nil {
 		return nil, err
 	}
-	off, err := d.off(step.Target.Cgroup)
+	off, err := d.off(step.Target.Cgroup, cpusets)
 	if err != nil {
 		return nil, err
 	}
@@ -97,15 +97,22 @@ func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, er
 			return nil, err
 		}
 	}
+	return d.changes(off, cpusets, plan.Change{Setting: plan.Setting{Kind: kind, Path: step.Target.Cgroup, Value: value}, Will: will})
+}
+
+// changes is what turning a controller on where it is off changes, and then last.
+func (d *Driver) changes(off []plan.Setting, c *control, last ...plan.Change) ([]plan.Change, error) {
 	var out []plan.Change
 	for _, s := range off {
-		out = append(out, plan.Change{Setting: s, Will: controllerOn})
+		out = append(out, plan.Change{Setting: s, Will: c.on()})
 	}
-	out = append(out, plan.Change{Setting: plan.Setting{Kind: kind, Path: step.Target.Cgroup, Value: value}, Will: will})
+	out = append(out, last...)
 	for i := range out {
-		if out[i].Object, err = d.files.object(out[i].Path); err != nil {
+		object, err := d.files.object(out[i].Path)
+		if err != nil {
 			return nil, d.lost(out[i].Path, err)
 		}
+		out[i].Object = object
 	}
 	return out, nil
 }
@@ -116,18 +123,21 @@ func (d *Driver) Read(ctx context.Context, entry plan.Entry) (plan.Setting, erro
 	if err := ctx.Err(); err != nil {
 		return now, err
 	}
-	if err := d.present(entry.Path); err != nil {
+	if err := d.present(entry.Path, controlOf(entry.Kind)); err != nil {
 		return now, err
 	}
 	var err error
 	if now.Object, err = d.files.object(entry.Path); err != nil {
 		return now, d.lost(entry.Path, err)
 	}
-	switch entry.Kind {
-	case plan.CgroupControllers:
-		now.Value, err = d.controllerNow(entry.Path)
-	case plan.CgroupCPUs, plan.CgroupMems:
+	_, file := plan.CgroupFiles[entry.Kind]
+	switch {
+	case entry.Kind.IsController():
+		now.Value, err = d.controllerNow(entry.Path, controlOf(entry.Kind))
+	case entry.Kind == plan.CgroupCPUs, entry.Kind == plan.CgroupMems:
 		now.Value, err = d.configured(entry.Path, entry.Kind, entry.Old)
+	case file:
+		now.Value, err = d.valueNow(entry.Path, entry.Kind)
 	default:
 		err = fmt.Errorf("cgroup %s: no setting of kind %q", entry.Path, entry.Kind)
 	}
@@ -144,16 +154,16 @@ func (d *Driver) Read(ctx context.Context, entry plan.Entry) (plan.Setting, erro
 	return now, nil
 }
 
-// controllerNow is whether the children of a cgroup have sets of their own.
-func (d *Driver) controllerNow(cgroup string) (string, error) {
+// controllerNow is whether the children of a cgroup have the controller.
+func (d *Driver) controllerNow(cgroup string, c *control) (string, error) {
 	on, err := d.files.read(cgroup, subtreeControl)
 	if err != nil {
 		return "", d.lost(cgroup, err)
 	}
-	if slices.Contains(strings.Fields(on), controller) {
-		return controllerOn, nil
+	if slices.Contains(strings.Fields(on), c.name) {
+		return c.on(), nil
 	}
-	return controllerOff, nil
+	return c.off(), nil
 }
 
 // configured is the value of a set as it is written here. Where the controller is off it
@@ -161,7 +171,7 @@ func (d *Driver) controllerNow(cgroup string) (string, error) {
 func (d *Driver) configured(cgroup string, kind plan.SettingKind, old string) (string, error) {
 	text, err := d.files.read(cgroup, string(kind))
 	if errors.Is(err, fs.ErrNotExist) {
-		if off, err := d.off(cgroup); err != nil || len(off) > 0 {
+		if off, err := d.off(cgroup, cpusets); err != nil || len(off) > 0 {
 			return "", err
 		}
 		text, err = d.files.read(cgroup, string(kind)) // it was turned on meanwhile
@@ -193,25 +203,34 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, progress func(plan.M
 		}
 		return d.mover.Move(ctx, step, progress)
 	}
+	if step.Kind == plan.SetCgroup {
+		return d.applyValue(step)
+	}
 	kind, want, err := wanted(step)
 	if err != nil {
 		return err
 	}
+	return d.with(cpusets, step, kind, func() error { return d.set(step.Target.Cgroup, kind, want) })
+}
+
+// with does something that needs a controller, which is turned on where it is off and off
+// again when that fails.
+func (d *Driver) with(c *control, step plan.Step, kind plan.SettingKind, do func() error) error {
 	cgroup := step.Target.Cgroup
-	if err := d.Present(plan.Entry{Path: cgroup, Object: step.Target.Object}); err != nil {
+	if err := d.Present(plan.Entry{Kind: kind, Path: cgroup, Object: step.Target.Object}); err != nil {
 		return err
 	}
-	off, err := d.off(cgroup)
+	off, err := d.off(cgroup, c)
 	if err != nil {
 		return err
 	}
 	for i, s := range off {
-		if err := d.turnOn(s.Path); err != nil {
-			return errors.Join(err, d.turnOff(off[:i+1]))
+		if err := d.turnOn(s.Path, c); err != nil {
+			return errors.Join(err, d.turnOff(off[:i+1], c))
 		}
 	}
-	if err := d.set(cgroup, kind, want); err != nil {
-		return errors.Join(err, d.turnOff(off))
+	if err := do(); err != nil {
+		return errors.Join(err, d.turnOff(off, c))
 	}
 	return nil
 }
@@ -243,13 +262,13 @@ func wanted(step plan.Step) (plan.SettingKind, string, error) {
 	return "", "", fmt.Errorf("cgroup %s: no step of kind %q", step.Target.Cgroup, step.Kind)
 }
 
-// off is where the controller has to be turned on before cgroup has sets of its
-// own, from the root down, as settings with their values.
-func (d *Driver) off(cgroup string) ([]plan.Setting, error) {
-	if err := d.present(cgroup); err != nil {
+// off is where a controller has to be turned on before cgroup has its files, from the root
+// down, as settings with their values. What needs no controller is c nil.
+func (d *Driver) off(cgroup string, c *control) ([]plan.Setting, error) {
+	if err := d.present(cgroup, c); err != nil || c == nil {
 		return nil, err
 	}
-	_, err := d.files.read(cgroup, string(plan.CgroupCPUs))
+	_, err := d.files.read(cgroup, c.file)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -259,18 +278,18 @@ func (d *Driver) off(cgroup string) ([]plan.Setting, error) {
 		if err != nil {
 			return nil, d.lost(cgroup, err)
 		}
-		if !slices.Contains(strings.Fields(value), controller) {
-			off = append(off, plan.Setting{Kind: plan.CgroupControllers, Path: a, Value: controllerOff})
+		if !slices.Contains(strings.Fields(value), c.name) {
+			off = append(off, plan.Setting{Kind: c.kind, Path: a, Value: c.off()})
 		}
 	}
 	if len(off) == 0 {
-		return nil, d.lost(cgroup, fmt.Errorf("cgroup %s: no %s although the controller is on", cgroup, plan.CgroupCPUs))
+		return nil, d.lost(cgroup, fmt.Errorf("cgroup %s: no %s although the controller is on", cgroup, c.file))
 	}
 	return off, nil
 }
 
 // present tells a missing mount and a missing controller from a missing cgroup.
-func (d *Driver) present(cgroup string) error {
+func (d *Driver) present(cgroup string, c *control) error {
 	if err := checkPath(cgroup); err != nil {
 		return err
 	}
@@ -282,8 +301,8 @@ func (d *Driver) present(cgroup string) error {
 		}
 		return &MountError{d.mount, err.Error()}
 	}
-	if !slices.Contains(strings.Fields(have), controller) {
-		return plan.Unsupported("CPU sets in cgroup v2", "the cpuset controller, which is absent: the kernel lacks CONFIG_CPUSETS, or cgroup v1 has it mounted")
+	if c != nil && !slices.Contains(strings.Fields(have), c.name) {
+		return plan.Unsupported(c.gives+" in cgroup v2", fmt.Sprintf("the %s controller, which is absent: the kernel lacks %s, or cgroup v1 has it mounted", c.name, c.config))
 	}
 	if _, err := d.files.read(cgroup, controllers); err != nil {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
@@ -297,7 +316,7 @@ func (d *Driver) present(cgroup string) error {
 // lost returns gone when the cgroup went away meanwhile, and otherwise err, which
 // must not look like that.
 func (d *Driver) lost(cgroup string, err error) error {
-	if now := d.present(cgroup); now != nil {
+	if now := d.present(cgroup, nil); now != nil {
 		return now
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
@@ -427,39 +446,39 @@ func (d *Driver) threadsFollow(cgroup, wantList string) error {
 	return nil
 }
 
-// turnOn enables the controller for the children of a cgroup.
-func (d *Driver) turnOn(cgroup string) error {
-	err := d.files.write(cgroup, subtreeControl, controllerOn)
+// turnOn enables a controller for the children of a cgroup.
+func (d *Driver) turnOn(cgroup string, c *control) error {
+	err := d.files.write(cgroup, subtreeControl, c.on())
 	switch {
 	case err == nil:
 	case errors.Is(err, unix.ENODEV):
 		return d.lost(cgroup, err)
 	case errors.Is(err, fs.ErrNotExist):
 		// Also the answer when the controller is not available there.
-		return d.lost(cgroup, fmt.Errorf("cgroup %s: the cpuset controller cannot be turned on here: %v", cgroup, err))
+		return d.lost(cgroup, fmt.Errorf("cgroup %s: the %s controller cannot be turned on here: %v", cgroup, c.name, err))
 	case errors.Is(err, unix.EBUSY):
-		return fmt.Errorf("cgroup %s: turn on the cpuset controller: %w; it has processes of its own beside its children", cgroup, err)
+		return fmt.Errorf("cgroup %s: turn on the %s controller: %w; it has processes of its own beside its children", cgroup, c.name, err)
 	case errors.Is(err, unix.EOPNOTSUPP):
-		return fmt.Errorf("cgroup %s: turn on the cpuset controller: %w; it is in a threaded subtree that is not valid", cgroup, err)
+		return fmt.Errorf("cgroup %s: turn on the %s controller: %w; it is in a threaded subtree that is not valid", cgroup, c.name, err)
 	default:
-		return d.refused(cgroup, subtreeControl, controllerOn, err)
+		return d.refused(cgroup, subtreeControl, c.on(), err)
 	}
 	now, err := d.files.read(cgroup, subtreeControl)
 	if err != nil {
 		return d.lost(cgroup, err)
 	}
-	if !slices.Contains(strings.Fields(now), controller) {
-		return fmt.Errorf("cgroup %s: the cpuset controller did not stay on; another manager of cgroups may have turned it off", cgroup)
+	if !slices.Contains(strings.Fields(now), c.name) {
+		return fmt.Errorf("cgroup %s: the %s controller did not stay on; another manager of cgroups may have turned it off", cgroup, c.name)
 	}
 	return nil
 }
 
 // turnOff undoes turnOn after a failed step, the deepest first. It is best
 // effort: what could not be undone is added to the step's error.
-func (d *Driver) turnOff(on []plan.Setting) error {
+func (d *Driver) turnOff(on []plan.Setting, c *control) error {
 	var errs []error
 	for _, s := range slices.Backward(on) {
-		if err := d.restoreControllers(s.Path, s.Value); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := d.restoreControllers(s.Path, s.Value, c); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("put back: %w", err))
 		}
 	}

@@ -57,10 +57,11 @@ func (e *StrayError) Error() string {
 		e.Cgroup, len(e.Threads), e.Want, first, e.Threads[first])
 }
 
-// InUseError says that the controller has to stay on for others.
+// InUseError says that a controller has to stay on for others.
 type InUseError struct {
-	Cgroup string // where it would be turned off
-	By     string // the child that needs it; "" when only the kernel knows
+	Controller string
+	Cgroup     string // where it would be turned off
+	By         string // the child that needs it; "" when only the kernel knows
 }
 
 func (e *InUseError) Error() string {
@@ -68,7 +69,7 @@ func (e *InUseError) Error() string {
 	if e.By != "" {
 		by = e.By
 	}
-	return fmt.Sprintf("cgroup %s: the cpuset controller stays on, %s still uses it", e.Cgroup, by)
+	return fmt.Sprintf("cgroup %s: the %s controller stays on, %s still uses it", e.Cgroup, e.Controller, by)
 }
 
 // Unwrap makes the error known as one that others outlive.

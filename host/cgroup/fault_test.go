@@ -105,8 +105,8 @@ func TestEverySystemCallFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, dir := range []string{"", "a/"} {
-			put(dir+controllers, controller)
-			put(dir+subtreeControl, controller)
+			put(dir+controllers, cpusets.name)
+			put(dir+subtreeControl, cpusets.name)
 		}
 		put("a/cgroup.threads", "")
 		for file, text := range map[string]string{"cpuset.cpus": "0-1", "cpuset.mems": "0"} {

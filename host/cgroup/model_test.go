@@ -24,8 +24,10 @@ type model struct {
 	strict   bool // refuses empty sets of populated cgroups, as kernels before 6.18 do
 	possible string
 	objects  map[string]int
-	made     int            // cgroups so far
-	threads  map[int]string // CPU set by thread
+	made     int             // cgroups so far
+	threads  map[int]string  // CPU set by thread
+	lacks    map[string]bool // files that this kernel has not
+	refuse   map[string]bool // files that take no value
 
 	calls int
 	fault func(call int, what string) error
@@ -34,7 +36,7 @@ type model struct {
 
 func newModel(t testing.TB) *model {
 	m := &model{tree: tree{t.TempDir()}, t: t, strict: true, possible: "0-7", threads: map[int]string{}, objects: map[string]int{"/": 1}}
-	m.put("/", controllers, "cpuset cpu memory")
+	m.put("/", controllers, "cpuset cpu memory io")
 	m.put("/", subtreeControl, "cpu memory")
 	m.put("/", "cgroup.threads", "")
 	m.put("/", "cpuset.cpus.effective", "0-7")
@@ -64,6 +66,7 @@ func (m *model) mkdir(cgroup string, threads ...int) {
 	m.made++
 	m.objects[cgroup] = 1 + m.made
 	m.put(cgroup, subtreeControl, "")
+	m.put(cgroup, "cgroup.freeze", "0")
 	var list []string
 	for _, tid := range threads {
 		list = append(list, strconv.Itoa(tid))
@@ -139,9 +142,32 @@ func (m *model) write(cgroup, file, text string) error {
 			return unix.ENOSPC
 		}
 		m.put(cgroup, file, set.String())
+	case "cpu.idle": // sched_group_set_idle (kernel/sched/fair.c)
+		m.put(cgroup, file, text[:1])
+		m.put(cgroup, "cpu.weight", map[string]string{"0": "100", "1": "0"}[text[:1]])
+	case "io.weight": // devices keep their lines
+		_, lines, _ := strings.Cut(m.get(cgroup, file), "\n")
+		m.put(cgroup, file, strings.TrimSpace(strings.TrimSpace(text)+"\n"+lines))
+	case "cpu.weight":
+		if m.get(cgroup, "cpu.idle") == "1" {
+			return unix.EINVAL
+		}
+		m.put(cgroup, file, strings.TrimSpace(text))
+	default:
+		if m.refuse[file] {
+			return unix.EINVAL
+		}
+		m.put(cgroup, file, strings.TrimSpace(text))
 	}
 	m.sync()
 	return nil
+}
+
+// values is the files that a cgroup has with a controller, as they are at first.
+var values = map[string]map[string]string{
+	"cpu":    {"cpu.weight": "100", "cpu.idle": "0", "cpu.max": "max 100000", "cpu.max.burst": "0"},
+	"memory": {"memory.low": "0", "memory.high": "max"},
+	"io":     {"io.stat": "", "io.weight": "default 100\n8:0 50"},
 }
 
 func (m *model) control(cgroup, text string) error {
@@ -170,11 +196,15 @@ func (m *model) sync() {
 	var visit func(cgroup string)
 	visit = func(cgroup string) {
 		below, _ := m.tree.children(cgroup)
+		on := strings.Fields(m.get(cgroup, subtreeControl))
 		for _, c := range below {
-			m.put(c, controllers, m.get(cgroup, subtreeControl))
+			if had := m.get(c, controllers); had != strings.Join(on, " ") {
+				m.put(c, controllers, strings.Join(on, " "))
+				m.syncValues(c, on)
+			}
 			for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 				path := filepath.Join(m.mount, c, file)
-				if !slices.Contains(strings.Fields(m.get(cgroup, subtreeControl)), controller) {
+				if !slices.Contains(strings.Fields(m.get(cgroup, subtreeControl)), cpusets.name) {
 					os.Remove(path)
 					os.Remove(path + ".effective")
 					continue
@@ -199,6 +229,20 @@ func (m *model) sync() {
 		}
 	}
 	visit("/")
+}
+
+// syncValues makes and removes the files of other controllers than cpuset.
+func (m *model) syncValues(cgroup string, on []string) {
+	for name, files := range values {
+		for file, text := range files {
+			path := filepath.Join(m.mount, cgroup, file)
+			if _, err := os.Stat(path); !slices.Contains(on, name) {
+				os.Remove(path)
+			} else if err != nil && !m.lacks[file] {
+				m.put(cgroup, file, text)
+			}
+		}
+	}
 }
 
 // state is every file of the tree.

@@ -32,11 +32,14 @@ func (d *Driver) restore(ctx context.Context, entry plan.Entry) error {
 		// a person can know why it is gone: leave the entry.
 		return err
 	}
-	switch entry.Kind {
-	case plan.CgroupControllers:
-		return d.restoreControllers(entry.Path, entry.Old)
-	case plan.CgroupCPUs, plan.CgroupMems:
+	_, file := plan.CgroupFiles[entry.Kind]
+	switch {
+	case entry.Kind.IsController():
+		return d.restoreControllers(entry.Path, entry.Old, controlOf(entry.Kind))
+	case entry.Kind == plan.CgroupCPUs, entry.Kind == plan.CgroupMems:
 		return d.putBack(entry.Path, entry.Kind, entry.Old)
+	case file:
+		return d.putBackValue(entry.Path, entry.Kind, entry.Old)
 	}
 	return fmt.Errorf("cgroup %s: no setting of kind %q", entry.Path, entry.Kind)
 }
@@ -44,7 +47,7 @@ func (d *Driver) restore(ctx context.Context, entry plan.Entry) error {
 // Present returns nil while the cgroup of the entry exists: one that was made anew under
 // the same path is another.
 func (d *Driver) Present(entry plan.Entry) error {
-	if err := d.present(entry.Path); err != nil || entry.Object == "" {
+	if err := d.present(entry.Path, controlOf(entry.Kind)); err != nil || entry.Object == "" {
 		return err
 	}
 	object, err := d.files.object(entry.Path)
@@ -61,7 +64,7 @@ func (d *Driver) Present(entry plan.Entry) error {
 func (d *Driver) putBack(cgroup string, kind plan.SettingKind, old string) error {
 	now, err := d.files.read(cgroup, string(kind))
 	if errors.Is(err, fs.ErrNotExist) {
-		off, lost := d.off(cgroup)
+		off, lost := d.off(cgroup, cpusets)
 		if lost != nil {
 			return lost
 		}
@@ -117,15 +120,15 @@ func (d *Driver) stands(cgroup string, kind plan.SettingKind, want string) error
 
 // restoreControllers turns the controller off again if it was off in old and no
 // child has a set of its own any more.
-func (d *Driver) restoreControllers(cgroup, old string) error {
-	if slices.Contains(strings.Fields(old), controller) {
+func (d *Driver) restoreControllers(cgroup, old string, ctl *control) error {
+	if slices.Contains(strings.Fields(old), ctl.name) { // of a version that kept the whole list
 		return nil
 	}
 	now, err := d.files.read(cgroup, subtreeControl)
 	if err != nil {
 		return d.lost(cgroup, err)
 	}
-	if !slices.Contains(strings.Fields(now), controller) {
+	if !slices.Contains(strings.Fields(now), ctl.name) {
 		return nil
 	}
 	children, err := d.files.children(cgroup)
@@ -133,33 +136,36 @@ func (d *Driver) restoreControllers(cgroup, old string) error {
 		return d.lost(cgroup, err)
 	}
 	for _, c := range children {
-		uses, err := d.uses(c)
+		uses, err := d.uses(c, ctl)
 		if err != nil {
 			return err
 		}
 		if uses {
-			return &InUseError{cgroup, c}
+			return &InUseError{ctl.name, cgroup, c}
 		}
 	}
-	err = d.files.write(cgroup, subtreeControl, controllerOff)
+	err = d.files.write(cgroup, subtreeControl, ctl.off())
 	if errors.Is(err, unix.EBUSY) {
-		return &InUseError{Cgroup: cgroup}
+		return &InUseError{Controller: ctl.name, Cgroup: cgroup}
 	}
 	if err != nil {
-		return d.refused(cgroup, subtreeControl, controllerOff, err)
+		return d.refused(cgroup, subtreeControl, ctl.off(), err)
 	}
 	if now, err = d.files.read(cgroup, subtreeControl); err != nil {
 		return d.lost(cgroup, err)
 	}
-	if slices.Contains(strings.Fields(now), controller) {
-		return &InUseError{Cgroup: cgroup}
+	if slices.Contains(strings.Fields(now), ctl.name) {
+		return &InUseError{Controller: ctl.name, Cgroup: cgroup}
 	}
 	return nil
 }
 
 // uses reports whether turning the controller off would lose something of a
 // child. The set of all possible CPUs or nodes is nothing: Restore writes it.
-func (d *Driver) uses(child string) (bool, error) {
+func (d *Driver) uses(child string, c *control) (bool, error) {
+	if c != cpusets {
+		return d.usesValues(child, c)
+	}
 	for _, kind := range []plan.SettingKind{plan.CgroupCPUs, plan.CgroupMems} {
 		v, err := d.files.read(child, string(kind))
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {

@@ -31,10 +31,13 @@ type leaf struct {
 	usage   time.Duration // total CPU time, -1 when unknown
 	use     float64
 	usageAt time.Time
-	stat    numaStat
-	hasStat bool
-	charged topology.KiB // by stat, on all nodes
-	cpusAt  uint64       // the look in which cpus and mems were read
+	// See Observer.waited.
+	waited    float64
+	throttled uint64
+	stat      numaStat
+	hasStat   bool
+	charged   topology.KiB // by stat, on all nodes
+	cpusAt    uint64       // the look in which cpus and mems were read
 	// cpusetAt is when that was; zero asks for a reading at once.
 	cpusetAt time.Time
 	cpus     topology.CPUSet  // effective
@@ -309,6 +312,7 @@ func (o *Observer) readLeafFiles(l *leaf) {
 				l.usage, l.usageAt = usage, o.now
 			}
 		}
+		o.waited(l, b)
 	} else if !gone(err) {
 		o.problems.add("cpu.stat", "CPU time is the sum over processes", err)
 	}

@@ -43,10 +43,11 @@ const (
 	cgroupProcs cgroupFile = iota
 	cpuStat
 	memoryNUMAStat
+	cpuPressure
 	cgroupFiles // how many they are
 )
 
-var cgroupFileNames = [cgroupFiles]string{"cgroup.procs", "cpu.stat", "memory.numa_stat"}
+var cgroupFileNames = [cgroupFiles]string{"cgroup.procs", "cpu.stat", "memory.numa_stat", "cpu.pressure"}
 
 // anyFS reads through an fs.FS.
 type anyFS struct{ fs.FS }

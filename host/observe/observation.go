@@ -50,6 +50,9 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 
 		MemoryUnread: o.unread(w),
 	}
+	if w.kind == workload.InCgroup {
+		obs.Waited = w.leaf.waited
+	}
 	if w.ran == nil {
 		obs.RanOn, obs.RanOnFrom = o.allowedShares(cpus), workload.AllowedSet
 	}

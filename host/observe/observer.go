@@ -47,6 +47,8 @@ type Options struct {
 	// Counters opens hardware counters, where the machine has any. fsys must be the
 	// live machine's.
 	Counters bool
+	// Waits reads how much each cgroup waits for CPUs, a file more for each.
+	Waits bool
 }
 
 // Periods and budgets.

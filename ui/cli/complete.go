@@ -58,7 +58,7 @@ func complete(e *Env, root *cobra.Command) {
 			}
 		})
 		switch c.CommandPath() {
-		case "homenode explain", "homenode move", "homenode undo", "homenode resume", "homenode history", "homenode stat":
+		case "homenode explain", "homenode share explain", "homenode move", "homenode undo", "homenode resume", "homenode history", "homenode stat":
 			c.ValidArgsFunction = onlyFirst(workloads(e))
 		case "homenode status":
 			c.ValidArgsFunction = workloads(e)

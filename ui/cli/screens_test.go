@@ -104,6 +104,8 @@ func (s *screen) Status(context.Context) (api.Status, error) {
 			{Source: workload.Residence, Used: true}},
 		Devices: []api.Device{{Name: "eth0", Kind: "nic", Interrupts: 9, AtHome: 2, Fixed: 1, Steps: 6, State: api.StateWouldSpread},
 			{Name: "nvme0n1", Kind: "nvme", Interrupts: 3, AtHome: 3, State: api.StateAsPlanned, Why: "It has as many queues as its node has CPUs."}}}
+	sharing, _ := s.Share(context.Background(), api.ShareOrder{On: true})
+	out.Sharing = &sharing
 	for _, n := range s.host.Nodes {
 		busy := 7.6 / float64(1+int(n.ID)%3)
 		traffic := int64(1200)
@@ -161,6 +163,17 @@ func (s *screen) Place(context.Context, api.Want) (api.Home, error) {
 func (s *screen) Partition(_ context.Context, p api.Partition) (api.Partition, error) {
 	p.Split, p.Dedicated = true, "4-7"
 	return p, nil
+}
+func (s *screen) Share(_ context.Context, o api.ShareOrder) (api.Sharing, error) {
+	out := api.Sharing{Schema: "homenode-share/1", On: o.On, Mode: "enforce", Target: 0.65, Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{
+		{ID: "/system.slice/encode.service", CPUs: "4-7", Why: words.Because(words.ShareSet, topology.CPUs(4, 5, 6, 7), topology.Nodes(0)).String()},
+		{ID: "/system.slice/thumbnails.service", CPUs: "4-7", Frozen: &moment0, For: "/system.slice/postgresql@14-main.service",
+			Why: words.Because(words.ShareFreeze, "/system.slice/postgresql@14-main.service").String()}}}
+	for _, n := range s.host.Nodes {
+		out.Nodes = append(out.Nodes, api.ShareNode{Node: n.ID, CPUs: 3.1, Given: topology.CPUs(n.CPUs.Max()-1, n.CPUs.Max()).String(), Pool: 8, Online: 2, System: 0.1, Idle: 1,
+			Why: words.Sentences(words.Reasons(words.Because(words.ShareBudget, 8, 2, 0.1, 1, 0.65, 3.1), words.Because(words.ShareSettling, 10*time.Second)))})
+	}
+	return out, nil
 }
 func (s *screen) Move(_ context.Context, o api.MoveOrder) (api.MoveAnswer, error) {
 	return api.MoveAnswer{Schema: "homenode-move/2", Workload: o.ID, Outcome: plan.Placed, From: topology.Nodes(0), FromCPUs: topology.CPUs(0, 1, 2, 3), To: o.To, CPUs: topology.CPUs(0, 1, 2, 3, 4, 5, 6, 7),
@@ -267,6 +280,10 @@ var screens = []struct{ name, args, stdin string }{
 	{"host-prepare", "host prepare --dry-run", ""},
 	{"host-partition", "host partition", ""},
 	{"host-partition-set", "host partition 50% --dry-run", ""},
+	{"share-status", "share status", ""},
+	{"share-explain", "share explain", ""},
+	{"share-on", "share on --dry-run", ""},
+	{"share-off", "share off --dry-run", ""},
 	{"plan", "plan --spec - --host machine.json", screenSpecs},
 	{"plan-admit", "plan --admit - --host machine.json", screenSpecs},
 	{"plan-restore", "plan --restore --running - --host machine.json", screenRunning},

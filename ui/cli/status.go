@@ -201,6 +201,9 @@ func writeStatus(w io.Writer, p view.Paint, s api.Status, r *rows) {
 	if b := s.Partition; b != nil {
 		fmt.Fprintf(w, "%s %s; %s\n", p.Dim("partition:"), b.Partition, partitionWords(*b))
 	}
+	if s.Sharing != nil {
+		fmt.Fprintf(w, "%s %s\n", p.Dim("sharing:"), sharingLine(s.Sharing))
+	}
 	printSources(w, p, s)
 	if s.Balance != nil && s.Mode != "none" { // one look tells nothing about a load
 		fmt.Fprintf(w, "%s %s\n", p.Dim("balancing:"), s.Balance.Verdict())

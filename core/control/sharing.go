@@ -1,0 +1,310 @@
+package control
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/share"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// SavedSharing is what `homenode share` set last, beside what the configuration said then:
+// who changes that has the last word.
+type SavedSharing struct {
+	On         bool `json:"on"`
+	Configured bool `json:"configured"`
+}
+
+// ShareOrder turns sharing on or off.
+type ShareOrder struct {
+	On bool `json:"on"`
+}
+
+// Sharing is whether CPUs are shared with offline work, and what that may have now.
+type Sharing struct {
+	On bool
+	share.Outcome
+	Rest words.Reason // why there is nothing to share; none when there is
+}
+
+// Of is what one workload may have, or nil.
+func (v *Sharing) Of(id workload.ID) *share.Grant {
+	k, ok := slices.BinarySearchFunc(v.Work, id, func(g share.Grant, id workload.ID) int { return cmp.Compare(g.Workload, id) })
+	if !ok {
+		return nil
+	}
+	return &v.Work[k]
+}
+
+// setSharing turns sharing on or off. The next scan goes by it.
+func (s *State) setSharing(id uint64, on, dryRun bool) {
+	if !dryRun && on != s.ShareOn {
+		s.ShareOn = on
+		s.save(KeySharing, SavedSharing{on, s.Settings.Share.On})
+		s.order("", words.ShareOrdered, map[bool]string{true: "on", false: "off"}[on])
+	}
+	s.reply(Reply{ID: id, Share: &ShareOrder{on}})
+}
+
+// share decides what offline work may have and puts the steps to it into a plan, instead
+// of those that give it every CPU that no dedicated work holds. What sharing has set of a
+// workload that it is no longer about is put back.
+func (s *State) share(p *plan.Plan) {
+	var mine []*place.Subject
+	if s.ShareOn {
+		for _, x := range s.Subjects {
+			if at := place.Of(p.Placements, x.Observation.ID); at != nil && at.Class == workload.Offline && s.shares(x) {
+				mine = append(mine, x)
+			}
+		}
+	}
+	s.Shared = Sharing{On: s.ShareOn}
+	switch {
+	case !s.ShareOn:
+		s.Shared.Rest = words.Because(words.ShareOff)
+	case len(mine) == 0:
+		s.Shared.Rest = words.Because(words.ShareNone)
+	}
+	if len(mine) == 0 {
+		s.Sharing = share.State{}
+		if s.ShareOn { // how much there would be
+			s.Shared.Outcome, _ = share.Decide(s.shareInput(p, nil), share.State{})
+		}
+		s.unshare(nil)
+		return
+	}
+	s.Shared.Outcome, s.Sharing = share.Decide(s.shareInput(p, mine), s.Sharing)
+	p.Steps = slices.DeleteFunc(slices.Clone(p.Steps), func(x plan.Step) bool {
+		return x.Kind == plan.SetCPUs && s.Shared.Of(x.Workload) != nil
+	})
+	for i := range s.Shared.Work {
+		if g := &s.Shared.Work[i]; g.Frozen && s.Began.Sub(g.Since) >= frozenLong {
+			s.once("frozen "+string(g.Workload), plan.Event{Kind: plan.EventHost, Workload: g.Workload, Error: true}, words.ShareFrozenLong, frozenLong, string(g.For))
+		} else {
+			s.over("frozen " + string(g.Workload))
+		}
+	}
+	for _, x := range mine {
+		p.Steps = append(p.Steps, s.shareSteps(x, s.Shared.Of(x.Observation.ID))...)
+	}
+	s.unshare(&s.Shared)
+}
+
+// frozenLong is when it is told that what is frozen had better be somewhere else.
+const frozenLong = 10 * time.Minute
+
+// shares reports whether an offline workload is homenode's to squeeze.
+func (s *State) shares(x *place.Subject) bool {
+	return x.Alone.None() && !x.Fixed && !s.Holds.Has(x.Observation.ID)
+}
+
+// shareInput is what is used of each node, and by whom.
+func (s *State) shareInput(p *plan.Plan, mine []*place.Subject) share.Input {
+	h, policy := s.Snapshot.Host, &s.Facts.Policy
+	in := share.Input{At: s.Began.Round(0).UTC(), Settings: s.Settings.Share}
+	var dedicated topology.CPUSet
+	for i := range p.Placements {
+		if x := &p.Placements[i]; x.Class == workload.Dedicated {
+			dedicated = dedicated.Union(x.CPUs).Union(x.Idle)
+		}
+	}
+	open := h.Online.Intersect(h.Allowed).Minus(policy.Reserved).Minus(dedicated)
+	index := map[topology.NodeID]int{}
+	for i := range h.Nodes {
+		n := share.Node{ID: h.Nodes[i].ID, Pool: h.Nodes[i].CPUs.Intersect(open), System: topology.None}
+		index[n.ID] = i
+		in.Nodes = append(in.Nodes, n)
+	}
+	for i := range s.Snapshot.Nodes {
+		if k, ok := index[s.Snapshot.Nodes[i].Node]; ok {
+			in.Nodes[k].System = s.Snapshot.Nodes[i].CPUUse
+			in.Nodes[k].Known = in.Nodes[k].System >= 0
+		}
+	}
+	for i := range h.Cores {
+		c := h.Cores[i].CPUs.Intersect(h.Online)
+		for k := range in.Nodes {
+			if !c.Empty() && c.SubsetOf(in.Nodes[k].Pool) {
+				in.Nodes[k].Cores = append(in.Nodes[k].Cores, c)
+			}
+		}
+	}
+	k := 0
+	for _, x := range s.Subjects { // both rise by ID
+		o := &x.Observation
+		batch := k < len(mine) && mine[k] == x
+		if batch {
+			k++
+			at := place.Of(p.Placements, o.ID)
+			in.Work = append(in.Work, share.Work{ID: o.ID, Importance: at.Importance, CPUs: at.CPUs, Now: o.CPUs, Use: o.CPUUse, Freezes: s.ownCgroup(x) != ""})
+		}
+		at := place.Of(p.Placements, o.ID)
+		own := at != nil && at.Class == workload.Dedicated
+		for _, r := range s.ranOn(o) {
+			n, ok := index[r.Node]
+			if !ok {
+				continue
+			}
+			use := o.CPUUse * r.Share
+			in.Nodes[n].System -= use
+			if !batch && !own {
+				in.Nodes[n].Online += use
+			}
+			if w := x.Observation.Waited; !batch && w > in.Nodes[n].Wait && x.Spec.Tier.Important(x.Spec.Class) {
+				in.Nodes[n].Wait, in.Nodes[n].Waiting = w, o.ID
+			}
+		}
+	}
+	for i := range in.Nodes { // what is the host's is taken to run on what is kept for it
+		in.Nodes[i].System = max(0, in.Nodes[i].System-float64(h.Nodes[i].CPUs.Overlap(policy.Reserved)))
+	}
+	return in
+}
+
+// ranOn is where a workload ran; where it may, when that was not seen.
+func (s *State) ranOn(o *workload.Observation) []workload.NodeShare {
+	if len(o.RanOn) > 0 {
+		return o.RanOn
+	}
+	var out []workload.NodeShare
+	all := float64(max(1, o.CPUs.Len()))
+	for i := range s.Snapshot.Host.Nodes {
+		if n := &s.Snapshot.Host.Nodes[i]; n.CPUs.Intersects(o.CPUs) {
+			out = append(out, workload.NodeShare{Node: n.ID, Share: float64(n.CPUs.Overlap(o.CPUs)) / all})
+		}
+	}
+	return out
+}
+
+// ownCgroup is the one cgroup that is a workload and whose files nobody else is known to
+// manage; "" for none.
+func (s *State) ownCgroup(x *place.Subject) string {
+	o := &x.Observation
+	if c := s.Claims[o.ID]; o.Kind != workload.InCgroup || len(s.SeenAs[o.ID]) > 1 || c != nil && c.Driver != "" {
+		return ""
+	}
+	return cgroupPath(o)
+}
+
+// shareSteps is what must change for one offline workload. Each stands for itself.
+func (s *State) shareSteps(x *place.Subject, g *share.Grant) []plan.Step {
+	o := &x.Observation
+	target := plan.Target{Kind: o.Kind, Cgroup: o.Cgroup, Processes: slices.Clone(o.Processes)}
+	var out []plan.Step
+	if o.UnevenCPUs || !g.CPUs.Equal(o.CPUs) {
+		out = append(out, plan.Step{Kind: plan.SetCPUs, Workload: o.ID, Target: target, From: o.CPUs.String(), To: g.CPUs.String(), Optional: true, Reason: g.Why})
+	}
+	cgroup := s.ownCgroup(x)
+	if cgroup == "" {
+		return out
+	}
+	target = plan.Target{Kind: workload.InCgroup, Cgroup: cgroup}
+	set := func(kind plan.SettingKind, to string, why words.Reason) {
+		e := s.Journal.Of(kind, cgroup)
+		if e != nil && !sameCgroup(e, o) {
+			e = nil
+		}
+		if e == nil && to == plan.CgroupFiles[kind] || e != nil && e.State == plan.Applied && e.New == to {
+			return
+		}
+		step := plan.Step{Kind: plan.SetCgroup, Workload: o.ID, Target: target, From: plan.CgroupFiles[kind], To: to, Optional: true, Reason: why}
+		step.Target.File = string(kind)
+		if e != nil {
+			step.From = e.New
+		}
+		out = append(out, step)
+	}
+	set(plan.CgroupIdle, "1", words.Because(words.ShareIdle))
+	if g.Frozen {
+		set(plan.CgroupFreeze, "1", g.Why)
+	} else {
+		set(plan.CgroupFreeze, "0", words.Because(words.ShareThaw))
+	}
+	return out
+}
+
+// ofSharing reports whether only sharing sets what a kind of setting is.
+func ofSharing(kind plan.SettingKind) bool {
+	_, file := plan.CgroupFiles[kind]
+	return file || kind.IsController() && kind != plan.CgroupControllers
+}
+
+// unsharing is the retry of putting back what sharing set.
+const unsharing = "put back"
+
+// unshare puts back what sharing has set of workloads that it is not about now.
+func (s *State) unshare(now *Sharing) {
+	if !s.acts() {
+		return
+	}
+	for i := range s.Journal.All() {
+		e := &s.Journal.All()[i]
+		if _, value := plan.CgroupFiles[e.Kind]; !value || now != nil && now.Of(e.Workload) != nil || s.undoes(e.Workload) || s.Tasks[e.Workload] != nil {
+			continue
+		}
+		key := stepKey{Workload: e.Workload, Kind: plan.SetCgroup, To: unsharing}
+		r := s.Retries[key]
+		if s.waits(r.Next) {
+			continue
+		}
+		s.Retries[key] = retry{Failures: r.Failures + 1, Next: s.At.Add(min(retryFirst<<min(r.Failures, 10), retryMost))}
+		s.undo(0, Which{ID: e.Workload, Sharing: true}, workload.Lineage{})
+	}
+}
+
+// sharingChecked is how often it is asked whether what sharing has set still stands: scans do
+// not read it, and what the manager of a cgroup writes comes seldom.
+const sharingChecked = 30 * time.Second
+
+// checkSharing asks after what sharing has set.
+func (s *State) checkSharing(checking map[workload.ID]bool) {
+	if s.At.Sub(s.SharingChecked).Abs() < sharingChecked {
+		return
+	}
+	s.SharingChecked = s.At
+	of := map[workload.ID][]plan.Entry{}
+	for _, e := range s.Journal.All() {
+		if _, value := plan.CgroupFiles[e.Kind]; value && e.State == plan.Applied && !checking[e.Workload] && s.Tasks[e.Workload] == nil && !s.undoes(e.Workload) {
+			of[e.Workload] = append(of[e.Workload], e)
+		}
+	}
+	for _, id := range sortedKeys(of) {
+		s.Checks[s.effect(Effect{Kind: EffectCheck, Workload: id, Entries: of[id]})] = id
+	}
+}
+
+// checkedValue learns how a value that sharing has set reads now.
+func (s *State) checkedValue(id workload.ID, now plan.Setting) {
+	e := s.Journal.Of(now.Kind, now.Path)
+	switch {
+	case e == nil || now.Value == e.New:
+	case e.Object != "" && now.Object != "" && e.Object != now.Object:
+		s.mark(e, plan.Gone)
+	case !e.Ours(now):
+		s.foreign(e, now.Value)
+	default:
+		s.overwritten(id)
+		s.mark(e, plan.Intended)
+		s.event(plan.Event{Kind: plan.EventStep, Workload: id, Error: true}, words.SetBack, string(e.Kind), e.Path, now.Value)
+	}
+}
+
+// chosenByOthers is the first value of a cgroup that somebody has chosen: not homenode, and
+// not what it is where nobody has. It is respected.
+func (s *State) chosenByOthers(step *plan.Step, changes []plan.Change) *plan.Change {
+	if step.Kind != plan.SetCgroup {
+		return nil
+	}
+	for i := range changes {
+		c := &changes[i]
+		if unset, ok := plan.CgroupFiles[c.Kind]; ok && c.Value != unset && c.Value != c.Will && s.Journal.Of(c.Kind, c.Path) == nil {
+			return c
+		}
+	}
+	return nil
+}

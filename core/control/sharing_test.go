@@ -1,0 +1,208 @@
+package control
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/share"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+func turnedOn(s *Settings) {
+	s.Share.On, s.Share.Freeze = true, true
+}
+
+// batch is a host of two nodes with 8 CPUs on 4 cores each, an online service on node 0 that is
+// watched, and two batch jobs that may run anywhere.
+func batch(t testing.TB, change ...func(*Settings)) *fake {
+	f := newFake(t, 2, 8, append([]func(*Settings){func(s *Settings) { s.Share = share.DefaultSettings() }, ruled(workload.Rule{Match: "batch*", Class: workload.Offline, Tier: workload.OfflineTier},
+		workload.Rule{Match: "web", Tier: workload.Online})}, change...)...)
+	f.add("web", 2, 1<<20, 0)
+	f.values[settingKey{plan.CgroupCPUs, "/web"}] = plan.Setting{Kind: plan.CgroupCPUs, Path: "/web", Value: "0-7", Object: f.values[settingKey{plan.CgroupCPUs, "/web"}].Object}
+	for _, name := range []string{"batch1", "batch2"} {
+		f.batch(f.add(name, 2, 1<<20, 1))
+	}
+	f.use(2, 0)
+	return f
+}
+
+// batch gives a cgroup the files that sharing sets.
+func (f *fake) batch(id workload.ID) {
+	for kind, unset := range plan.CgroupFiles {
+		f.values[settingKey{kind, string(id)}] = plan.Setting{Kind: kind, Path: string(id), Value: unset, Object: f.values[settingKey{plan.CgroupCPUs, string(id)}].Object}
+	}
+}
+
+// use says how much online work and the batch jobs keep busy.
+func (f *fake) use(web, each float64) {
+	f.works["/web"].obs.CPUUse = web
+	for _, id := range []workload.ID{"/batch1", "/batch2"} {
+		if w := f.works[id]; w != nil {
+			w.obs.CPUUse = each
+		}
+	}
+	f.uses = []workload.NodeUse{{Node: 0, CPUUse: web + each, Bandwidth: topology.None}, {Node: 1, CPUUse: each, Bandwidth: topology.None}}
+}
+
+// scans lets time pass between scans, as the daemon does.
+func (f *fake) scans(n int) {
+	for range n {
+		f.after(2 * time.Second)
+		f.scan(1)
+	}
+}
+
+func (f *fake) given(id workload.ID) int {
+	set, err := topology.ParseCPUSet(f.cpus(id))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return set.Len()
+}
+
+// TestSharingIsOff: nothing of it happens until it is turned on; observe mode only tells.
+func TestSharingIsOff(t *testing.T) {
+	f := batch(t)
+	f.scans(3)
+	if f.count(EffectCheck, "") > 0 || slices.ContainsFunc(f.done, func(e Effect) bool { return e.Step != nil && e.Step.Kind == plan.SetCgroup }) {
+		t.Error("sharing is off, and something of it was done")
+	}
+	if v := f.s.View(); v.Sharing.On || v.Sharing.Rest.Code != words.ShareOff {
+		t.Errorf("%+v", v.Sharing)
+	}
+	f = batch(t, turnedOn, observing)
+	before := f.all()
+	f.scans(3)
+	if diff := cmp.Diff(before, f.all()); diff != "" {
+		t.Errorf("observe mode changed the host:\n%s", diff)
+	}
+	v := f.s.View()
+	if g := v.Sharing.Of("/batch1"); g == nil || g.CPUs.Len() >= 16 || len(v.Sharing.Nodes) != 2 || !v.Sharing.Rest.None() {
+		t.Errorf("observe mode does not tell: %+v", v.Sharing)
+	}
+	if n := len(v.Plan.Steps); n == 0 {
+		t.Error("no step is shown")
+	}
+}
+
+// TestSharing: offline work has whole cores within the budget of each node, runs only when
+// nothing else wants the CPU, and gets everything back when sharing is turned off.
+func TestSharing(t *testing.T) {
+	f := batch(t)
+	f.scans(3)
+	before := f.all()
+	f.ask(Request{Share: &ShareOrder{On: true}, DryRun: true})
+	if f.s.ShareOn {
+		t.Fatal("a dry run turned it on")
+	}
+	if r := f.ask(Request{Share: &ShareOrder{On: true}}); r.Failed != nil || !r.Share.On {
+		t.Fatal(r)
+	}
+	f.scans(4)
+	web, _ := topology.ParseCPUSet("0-7")
+	for _, id := range []workload.ID{"/batch1", "/batch2"} {
+		cpus, _ := topology.ParseCPUSet(f.cpus(id))
+		if n := cpus.Overlap(web); n != 4 { // 8 × 0.65 - 2 = 3.2
+			t.Errorf("%s has %d CPUs of node 0 (%v), want 4", id, n, cpus)
+		}
+		if f.get(plan.CgroupIdle, string(id)) != "1" || f.get(plan.CgroupFreeze, string(id)) != "0" {
+			t.Errorf("%s: cpu.idle %s, frozen %s", id, f.get(plan.CgroupIdle, string(id)), f.get(plan.CgroupFreeze, string(id)))
+		}
+	}
+	if f.get(plan.CgroupIdle, "/web") == "1" || f.cpus("/web") != "0-7" {
+		t.Error("online work was touched")
+	}
+	f.use(7, 2)
+	f.scans(1)
+	if f.given("/batch1") > 2+6 {
+		t.Errorf("with 7 of 8 CPUs in use batch has %s at the next look", f.cpus("/batch1"))
+	}
+	f.start() // a daemon that starts goes on
+	f.scans(3)
+	if !f.s.ShareOn {
+		t.Error("a restart turned it off")
+	}
+	f.ask(Request{Share: &ShareOrder{On: false}})
+	f.scans(4)
+	for _, id := range []string{"/batch1", "/batch2"} { // every CPU again, by plan
+		if before["cpuset.cpus "+id] == "" {
+			before["cpuset.cpus "+id] = "0-15"
+		}
+	}
+	if diff := cmp.Diff(before, f.all()); diff != "" {
+		t.Errorf("turned off, not all is as before:\n%s", diff)
+	}
+	if f.s.Holds.Has("/batch1") {
+		t.Error("turning it off holds work")
+	}
+}
+
+// TestSharingRestored: undo and a workload that is offline no more take back what sharing set.
+func TestSharingRestored(t *testing.T) {
+	f := batch(t, turnedOn)
+	before := f.all()
+	f.scans(4)
+	f.undo("/batch1")
+	f.scans(2)
+	if f.get(plan.CgroupIdle, "/batch1") != "0" || f.cpus("/batch1") != "" {
+		t.Errorf("undone: cpu.idle %s, CPUs %q", f.get(plan.CgroupIdle, "/batch1"), f.cpus("/batch1"))
+	}
+	f.start(func(s *Settings) { s.Rules = nil })
+	f.scans(4)
+	if got := f.get(plan.CgroupIdle, "/batch2"); got != "0" {
+		t.Errorf("no longer offline: cpu.idle %s", got)
+	}
+	f.start()
+	f.ask(Request{Undo: &Which{All: true}})
+	f.scans(2)
+	if diff := cmp.Diff(before, f.all()); diff != "" {
+		t.Errorf("after undo:\n%s", diff)
+	}
+}
+
+// TestSharingRespects: what somebody else has chosen stays, also when they choose it later.
+func TestSharingRespects(t *testing.T) {
+	f := batch(t, turnedOn)
+	f.set(plan.CgroupIdle, "/batch1", "7") // no value that homenode writes
+	f.scans(4)
+	if got := f.get(plan.CgroupIdle, "/batch1"); got != "7" {
+		t.Errorf("what somebody had set is %s now", got)
+	}
+	if f.s.Journal.Of(plan.CgroupIdle, "/batch1") != nil {
+		t.Error("it is in the journal")
+	}
+	f.set(plan.CgroupIdle, "/batch2", "5")
+	f.scans(20)
+	if got := f.get(plan.CgroupIdle, "/batch2"); got != "5" || f.toldOf("/batch2", words.SetSince) != 1 {
+		t.Errorf("set by somebody else since: %s, told %d times", got, f.toldOf("/batch2", words.SetSince))
+	}
+	f.ask(Request{Undo: &Which{All: true}})
+	f.scans(2)
+	if f.get(plan.CgroupIdle, "/batch1") != "7" || f.get(plan.CgroupIdle, "/batch2") != "5" {
+		t.Error("undo changed what is somebody else's")
+	}
+}
+
+// TestSharingFreezes: important work that waits though one core is left has offline work frozen,
+// and let go when it no longer does.
+func TestSharingFreezes(t *testing.T) {
+	f := batch(t, turnedOn)
+	f.works["/web"].obs.Waited = 0.4
+	f.scans(10)
+	if f.get(plan.CgroupFreeze, "/batch1") != "1" && f.get(plan.CgroupFreeze, "/batch2") != "1" {
+		t.Fatalf("nothing is frozen: %+v", f.s.Sharing)
+	}
+	f.works["/web"].obs.Waited = 0
+	f.scans(80)
+	for _, id := range []workload.ID{"/batch1", "/batch2"} {
+		if f.get(plan.CgroupFreeze, string(id)) != "0" {
+			t.Errorf("%s is still frozen", id)
+		}
+	}
+}

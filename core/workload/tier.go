@@ -1,0 +1,43 @@
+package workload
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Tier is how a workload meets others where they want the same CPU.
+type Tier string
+
+// The tiers, strongest first. Group Identity of Alinux and Anolis (cpu.bvt_warp_ns) and
+// openEuler (cpu.qos_level) have numbers for them.
+const (
+	OnlineStrict Tier = "online-strict" // 2: offline work keeps off the SMT siblings of its cores, too
+	Online       Tier = "online"        // 1: offline work gives way
+	Normal       Tier = "normal"        // 0
+	OfflineTier  Tier = "offline"       // -1, -2: class offline
+)
+
+// Tiers lists the tiers, strongest first.
+var Tiers = []Tier{OnlineStrict, Online, Normal, OfflineTier}
+
+// ParseTier reads the name of a tier, or the number that Group Identity and openEuler have
+// for it; "" stays.
+func ParseTier(s string) (Tier, error) {
+	if s == "" {
+		return "", nil
+	}
+	if t, ok := map[string]Tier{"2": OnlineStrict, "1": Online, "0": Normal, "-1": OfflineTier, "-2": OfflineTier}[strings.TrimSpace(s)]; ok {
+		return t, nil
+	}
+	if slices.Contains(Tiers, Tier(s)) {
+		return Tier(s), nil
+	}
+	return "", fmt.Errorf("tier %q: want online-strict, online, normal or offline, or 2 to -2 as Group Identity has them", s)
+}
+
+// Important reports whether offline work is taken back when work of a tier and class waits:
+// what has no tier is important when it is dedicated.
+func (t Tier) Important(class Class) bool {
+	return t == OnlineStrict || t == Online || t == "" && class == Dedicated
+}

@@ -1,0 +1,130 @@
+package cgroup
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/homenode/homenode/core/plan"
+)
+
+func value(file plan.SettingKind, cgroup, to string) plan.Step {
+	s := step(plan.SetCgroup, cgroup, to)
+	s.Target.File = string(file)
+	return s
+}
+
+// TestValues: each file is set where its controller was off, reads as it was set, and goes
+// back with the controller to what was there, the last change first. A weight that cpu.idle made
+// the kernel forget comes back with it.
+func TestValues(t *testing.T) {
+	for file, to := range map[plan.SettingKind]string{plan.CgroupIdle: "1", plan.CgroupWeight: "50", plan.CgroupMax: "400000 100000", plan.CgroupBurst: "1000",
+		plan.MemoryLow: "4096", plan.MemoryHigh: "1048576", plan.IOWeight: "10", plan.CgroupFreeze: "1"} {
+		for _, on := range []bool{false, true} {
+			m := slice(t)
+			if on {
+				m.write("/", subtreeControl, "+io")
+				for _, c := range []string{"+cpu", "+memory", "+io"} {
+					m.write("/a", subtreeControl, c)
+				}
+				m.put("/a/b", "cpu.weight", "77")
+			}
+			d, before := m.driver(), m.state()
+			s := value(file, "/a/b", to)
+			have, err := d.Changes(ctx, s)
+			if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			if !maps.Equal(m.state(), before) {
+				t.Errorf("%s: reading changed %v", file, m.state())
+			}
+			for range 2 {
+				if err := d.Apply(ctx, s, nil); err != nil {
+					t.Fatalf("%s: %v", file, err)
+				}
+			}
+			journal := entries(have)
+			for _, e := range journal {
+				if now, err := d.Read(ctx, e); err != nil || now.Value != e.New || !slices.Contains(d.Owns(), e.Kind) {
+					t.Errorf("%s: %s reads %q, %v; want %q", file, e.Kind, now.Value, err, e.New)
+				}
+			}
+			for range 2 {
+				for _, e := range slices.Backward(journal) {
+					if err := restore(d, e); err != nil {
+						t.Errorf("%s: restore %+v: %v", file, e, err)
+					}
+				}
+			}
+			if got := m.state(); !maps.Equal(got, before) {
+				t.Errorf("%s (on %t): after Restore %v, want %v", file, on, got, before)
+			}
+		}
+	}
+}
+
+// TestValuesMissing: what cannot be set says so in one line, with what is missing.
+func TestValuesMissing(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		edit func(*model)
+		step plan.Step
+		want string
+	}{
+		{"no controller", func(m *model) { m.put("/", controllers, "cpuset memory") }, value(plan.CgroupIdle, "/a/b", "1"), "shares of CPU time in cgroup v2: needs the cpu controller"},
+		{"old kernel", func(m *model) { m.lacks = map[string]bool{"cpu.idle": true} }, value(plan.CgroupIdle, "/a/b", "1"), "cpu.idle: needs Linux 5.15"},
+		{"no io.weight", func(m *model) { m.lacks = map[string]bool{"io.weight": true} }, value(plan.IOWeight, "/a/b", "10"), "io.weight: needs CONFIG_BLK_CGROUP_IOCOST"},
+		{"not taken", func(m *model) { m.refuse = map[string]bool{"cpu.max": true} }, value(plan.CgroupMax, "/a/b", "x"), "the kernel takes no such value"},
+		{"gone", func(m *model) { m.rmdir("/a/b") }, value(plan.CgroupFreeze, "/a/b", "1"), "cgroup /a/b: file does not exist"},
+		{"unknown file", func(*model) {}, value("cgroup.kill", "/a/b", "1"), `no "cgroup.kill" that homenode sets`},
+		{"the root", func(*model) {}, value(plan.CgroupFreeze, "/", "1"), "that homenode sets"},
+		{"two lines", func(*model) {}, value(plan.CgroupFreeze, "/a/b", "1\n1"), "want one line"},
+		{"not permitted", func(m *model) {
+			m.fault = func(_ int, what string) error {
+				if strings.HasPrefix(what, "write") {
+					return unix.EACCES
+				}
+				return nil
+			}
+		}, value(plan.CgroupFreeze, "/a/b", "1"), "permission denied"},
+	} {
+		m := slice(t)
+		tt.edit(m)
+		m.sync()
+		before, d := m.state(), m.driver()
+		_, err := d.Changes(ctx, tt.step)
+		if apply := d.Apply(ctx, tt.step, nil); err == nil {
+			err = apply
+		} else if apply == nil {
+			t.Errorf("%s: applied though it cannot be read", tt.name)
+		}
+		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v; want %q", tt.name, err, tt.want)
+		}
+		if tt.name == "gone" != errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if !maps.Equal(m.state(), before) {
+			t.Errorf("%s: it failed and left %v", tt.name, m.state())
+		}
+	}
+}
+
+// TestWeightNeedsIdleBack: a weight that the kernel would not take is not tried.
+func TestWeightNeedsIdleBack(t *testing.T) {
+	m := slice(t)
+	m.write("/a", subtreeControl, "+cpu")
+	m.write("/a/b", "cpu.idle", "1\n")
+	d := m.driver()
+	if err := restore(d, plan.Entry{Kind: plan.CgroupWeight, Path: "/a/b", Old: "100", New: "idle"}); err == nil || !strings.Contains(err.Error(), "somebody else") {
+		t.Error(err)
+	}
+	if err := restore(d, plan.Entry{Kind: plan.CgroupWeight, Path: "/a/b", Old: "idle", New: "idle"}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,29 @@
+package observe
+
+import (
+	"testing"
+	"testing/fstest"
+)
+
+// What a cgroup waits is what PSI says of the last ten seconds, unless a limit of its own has
+// held it back; nothing is read when nobody asks.
+func TestWaited(t *testing.T) {
+	files := fstest.MapFS{"a/cpu.pressure": {Data: []byte("some avg10=12.50 avg60=1.00 avg300=0.00 total=5\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")}}
+	o := &Observer{opts: Options{Waits: true}, files: anyFS{files}}
+	l := &leaf{dir: "a"}
+	for _, tt := range []struct {
+		stat string
+		want float64
+	}{{"usage_usec 5\n", 0.125}, {"nr_throttled 0\n", 0.125}, {"usage_usec 5\nnr_periods 3\nnr_throttled 2\n", 0}, {"nr_throttled 2", 0.125}, {"nr_throttled 3", 0}} {
+		if o.waited(l, []byte(tt.stat)); l.waited != tt.want {
+			t.Errorf("%q: waited %v, want %v", tt.stat, l.waited, tt.want)
+		}
+	}
+	if o.waited(&leaf{dir: "b"}, nil); l.waited != 0 {
+		t.Errorf("a kernel without PSI: %v", l.waited)
+	}
+	o.opts.Waits, l = false, &leaf{dir: "a"}
+	if o.waited(l, nil); l.waited != 0 {
+		t.Errorf("not asked for: %v", l.waited)
+	}
+}

@@ -1,0 +1,237 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/ui/view"
+)
+
+func shareCommand(e *Env) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "share",
+		Short: "Give idle CPUs to offline work so that online work does not feel it",
+		Long: `Offline work (class offline: a rule in the configuration, or homenode run --class
+offline) gets whole cores of each node: as many as online work and the system
+leave up to a target, and some CPUs always stay idle. It loses them at once when
+online work needs them, and runs only when nothing else beside it wants the CPU
+(cpu.idle). Off by default; what it sets is journalled and put back.
+
+on and off ask the running daemon and hold until share.enabled in the
+configuration is changed.`,
+		Example: "  homenode share status\n  homenode share on",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return misused(c, "say what: status, explain, on or off") },
+	}
+	c.AddCommand(shareStatusCommand(e), shareExplainCommand(e), shareTurnCommand(e, true), shareTurnCommand(e, false))
+	return c
+}
+
+func shareTurnCommand(e *Env, on bool) *cobra.Command {
+	var asJSON, dryRun bool
+	name, short := "off", "Give offline work every CPU that no dedicated work holds"
+	if on {
+		name, short = "on", "Squeeze offline work into what online work leaves"
+	}
+	c := &cobra.Command{
+		Use: name, Short: short, Example: "  homenode share " + name, Args: cobra.NoArgs,
+		Long: short + ". A running daemon is asked, and what follows\nis done within its next looks.\n\nExit status: 3 no daemon runs, or not permitted.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			b, done, err := connect(c, e)
+			if err != nil {
+				return err
+			}
+			defer done()
+			source, ok := b.(api.ShareSource)
+			if !ok {
+				return forbiddenErrorf("no daemon is running: write share: {enabled: %t} into its configuration", on)
+			}
+			now, err := source.Share(contextOf(c), api.ShareOrder{On: on, DryRun: dryRun})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(e.Stdout, now)
+			}
+			line := "sharing is " + name
+			if dryRun {
+				line = "sharing would be " + name + "; nothing was changed"
+			} else if on && now.Mode == "observe" {
+				line += "; the daemon is in observe mode and only tells"
+			}
+			_, err = fmt.Fprintln(e.Stdout, line)
+			return err
+		},
+	}
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-share/1)")
+	socketFlag(c, e)
+	return c
+}
+
+func shareStatusCommand(e *Env) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "status", Short: "Show what offline work may have of each node", Args: cobra.NoArgs,
+		Long:    "Shows how many CPUs offline work may have of each node now, and which.\nWithout a daemon this is one look.",
+		Example: "  homenode share status",
+		RunE: func(c *cobra.Command, _ []string) error {
+			s, err := sharingNow(c, e)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(e.Stdout, s)
+			}
+			writeSharing(e.Stdout, e.paint(), s)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-share/1)")
+	stateDirFlag(c, e)
+	return c
+}
+
+func shareExplainCommand(e *Env) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "explain [NAME]", Short: "Say why offline work has the CPUs that it has", Args: cobra.MaximumNArgs(1),
+		Long:    "Says of each node, and of each offline workload or one, why it has what it has.\n\n" + namesText + "\n\nExit status: 1 NAME is no offline workload, or sharing is off.",
+		Example: "  homenode share explain\n  homenode share explain encode.service",
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := sharingNow(c, e)
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				id, err := sharedID(c, e, args[0])
+				if err != nil {
+					return err
+				}
+				k := slices.IndexFunc(s.Workloads, func(w api.ShareWork) bool { return w.ID == id })
+				switch {
+				case !s.On:
+					return &exitError{exitNo, fmt.Errorf("sharing is off; `homenode share on` turns it on")}
+				case k < 0:
+					return &exitError{exitNo, fmt.Errorf("%s is not squeezed: it is not offline, or left alone; `homenode explain %s` says more", id, id)}
+				}
+				s.Workloads = s.Workloads[k : k+1]
+			}
+			if asJSON {
+				return printJSON(e.Stdout, s)
+			}
+			explainSharing(e.Stdout, e.paint(), s)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-share/1)")
+	stateDirFlag(c, e)
+	return c
+}
+
+// sharedID is the workload that a name means.
+func sharedID(c *cobra.Command, e *Env, name string) (workload.ID, error) {
+	if err := checkName(name); err != nil {
+		return "", err
+	}
+	b, done, err := connect(c, e)
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	x, err := b.Explain(contextOf(c), workload.ID(name))
+	return x.Workload.ID, err
+}
+
+// sharingNow is what the daemon, or one look, says of sharing.
+func sharingNow(c *cobra.Command, e *Env) (api.Sharing, error) {
+	b, done, err := connect(c, e)
+	if err != nil {
+		return api.Sharing{}, err
+	}
+	defer done()
+	s, err := b.Status(contextOf(c))
+	switch {
+	case err != nil:
+		return api.Sharing{}, err
+	case s.Sharing == nil:
+		return api.Sharing{Schema: "homenode-share/1", Mode: s.Mode, Rest: words.Because(words.ShareOff).String(), Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{}}, nil
+	}
+	return *s.Sharing, nil
+}
+
+// sharingLine is sharing in one line.
+func sharingLine(s *api.Sharing) string {
+	cpus, given := 0.0, []string{}
+	for _, n := range s.Nodes {
+		cpus += n.CPUs
+		if n.Given != "" {
+			given = append(given, n.Given)
+		}
+	}
+	line := fmt.Sprintf("offline work may keep %.1f CPUs busy now", cpus)
+	if s.Rest != "" {
+		return line + ". " + s.Rest
+	}
+	line += ", on CPUs " + strings.Join(given, ",")
+	if k := len(slices.DeleteFunc(slices.Clone(s.Workloads), func(w api.ShareWork) bool { return w.Frozen == nil })); k > 0 {
+		line += fmt.Sprintf("; %s frozen", words.Count(k, "workload"))
+	}
+	return line
+}
+
+func writeSharing(w io.Writer, p view.Paint, s api.Sharing) {
+	s = view.PlainAll(s)
+	if !s.On {
+		fmt.Fprintln(w, "sharing is off. "+s.Rest)
+		return
+	}
+	how := ""
+	if s.Mode != "enforce" {
+		how = " (nothing is changed in this mode: this is what would be)"
+	}
+	fmt.Fprintf(w, "sharing is on: up to %.0f %% of the CPUs that nobody has to himself may be busy%s\n\n", 100*s.Target, how)
+	t := view.NewTable("NODE", ">CPUS", ">ONLINE", ">SYSTEM", ">KEPT IDLE", ">OFFLINE MAY", "HAS").Names("HAS").Drops("SYSTEM", "KEPT IDLE")
+	for _, n := range s.Nodes {
+		t.Row(fmt.Sprint(n.Node), fmt.Sprint(n.Pool), fmt.Sprintf("%.2f", n.Online), fmt.Sprintf("%.2f", n.System), fmt.Sprint(n.Idle), fmt.Sprintf("%.2f", n.CPUs), orDash(n.Given))
+	}
+	t.Print(w, p)
+	if s.Rest != "" {
+		fmt.Fprintf(w, "\n%s\n", s.Rest)
+		return
+	}
+	fmt.Fprintln(w)
+	t = view.NewTable("WORKLOAD", "CPUS", "STATE").Names("CPUS")
+	for _, x := range s.Workloads {
+		state := "may run"
+		if x.Frozen != nil {
+			state = p.Warn("frozen")
+		}
+		t.Row(string(x.ID), x.CPUs, state)
+	}
+	t.Print(w, p)
+}
+
+func explainSharing(w io.Writer, p view.Paint, s api.Sharing) {
+	s = view.PlainAll(s)
+	if !s.On {
+		fmt.Fprintln(w, "sharing is off. "+s.Rest)
+		return
+	}
+	for _, n := range s.Nodes {
+		fmt.Fprintf(w, "%s %s\n", p.Bold(fmt.Sprintf("node %d:", n.Node)), strings.Join(n.Why, " "))
+	}
+	if s.Rest != "" {
+		fmt.Fprintln(w, s.Rest)
+	}
+	for _, x := range s.Workloads {
+		fmt.Fprintf(w, "%s %s\n", p.Bold(string(x.ID)+":"), x.Why)
+	}
+}
