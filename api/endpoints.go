@@ -103,7 +103,7 @@ func Endpoints() []Endpoint {
 		{Method: "GET", Path: "/v1/house", Answer: reflect.TypeFor[House](), Says: "The machine as one picture: what the page shows. It is made once a second at most; its ETag changes with it.",
 			serve: func(s *server) http.HandlerFunc { return s.a.Houses.serve }},
 		{Method: "GET", Path: "/v1/house/changes", Media: "text/event-stream",
-			Says: "The picture as server-sent events: a message with the name house has a House, one with the name change a HouseChange, which makes the next House of the one before. Who is slow misses some and gets a House again.",
+			Says: "The picture as server-sent events: a message with the name house has a House, one with the name change a HouseChange, which makes the next House of the one before. Who is slow misses some and gets a House again. One with the name alive, with {} in it, comes every 15 seconds.",
 			serve: func(s *server) http.HandlerFunc {
 				return func(w http.ResponseWriter, r *http.Request) { s.a.Houses.stream(s.stopping, w, r) }
 			}},

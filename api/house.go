@@ -36,7 +36,7 @@ type HouseSummary struct {
 	Moving        int      `json:"moving"`         // of these, those whose pages move or rest between two moves
 	Waiting       int      `json:"waiting"`        // of these, those with steps to come: queued, would move
 	Trouble       int      `json:"trouble"`        // of these, those that failed, have no room or do not answer
-	LeftAlone     int      `json:"left_alone"`     // workloads that are not homenode's to place
+	LeftAlone     int      `json:"left_alone"`     // workloads that are not homenode's to place, and those undone by hand
 	Small         int      `json:"small"`          // workloads too small to be placed
 	Locality      *float64 `json:"locality"`       // share of local accesses over all workloads, weighed by CPU use, 0 to 1; null unknown
 	LocalityAfter *float64 `json:"locality_after"` // the same when all steps are done; null unknown

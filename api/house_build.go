@@ -28,7 +28,7 @@ const (
 	longestText  = 400 // runes of a sentence
 )
 
-// houseOf is the picture of a Status on a host; room is nil where nothing tells of the machine.
+// houseOf is the picture of a Status on a host, which is nil where nothing tells of the machine.
 func houseOf(s *Status, host *topology.Host, events []plan.Event, name string) *House {
 	h := &House{Schema: "homenode-house/1", Time: s.Time, Version: s.Version, Mode: s.Mode, Held: s.Held, Host: words.Printable(name),
 		Nodes: []HouseNode{}, Residents: []Resident{}, Flows: flowsOf(s), Events: []HouseEvent{}}
@@ -416,14 +416,14 @@ func summaryOf(s *Status, host *topology.Host) HouseSummary {
 	local, after, of := 0.0, 0.0, 0.0
 	for i := range s.Workloads {
 		w := &s.Workloads[i]
-		switch w.State {
-		case StateLeftAlone:
+		switch held := w.State == StateHeld; {
+		case w.State == StateLeftAlone, held && !s.Held:
 			x.LeftAlone++
-		case StateAtHome:
+		case w.State == StateAtHome, held && len(w.Steps) == 0:
 			x.AtHome++
-		case StateMoving, StatePaused:
+		case w.State == StateMoving, w.State == StatePaused:
 			x.Moving++
-		case StateFailed, StateNoRoom, StateNoAnswer:
+		case w.State == StateFailed, w.State == StateNoRoom, w.State == StateNoAnswer:
 			x.Trouble++
 		default:
 			x.Waiting++

@@ -33,9 +33,10 @@ type Houses struct {
 
 	making  sync.Mutex // held while a picture is made
 	now     *picture
-	at      time.Time      // when now was made
-	status  Status         // that now was made of
-	host    *topology.Host // nil when unknown
+	at      time.Time       // when now was made
+	news    <-chan struct{} // closed when there is something newer than what now was made of
+	status  Status          // that now was made of
+	host    *topology.Host  // nil when unknown
 	events  []plan.Event
 	viewers int // streams
 	stop    context.CancelFunc
@@ -46,7 +47,7 @@ type Houses struct {
 type picture struct {
 	house  *House
 	whole  []byte
-	change []byte // from the one before; nil for the first
+	change []byte // from the one before; nil where only the whole will do
 	after  chan struct{}
 	next   *picture
 }
@@ -69,11 +70,15 @@ func (h *Houses) newest(ctx context.Context) (*picture, error) {
 	if h.now != nil && time.Since(h.at) < housePeriod {
 		return h.now, nil
 	}
+	h.news = closed
+	if c, ok := h.b.(Changing); ok {
+		h.news = c.Changed()
+	}
 	s, err := h.b.Status(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if room, ok := h.b.(RoomSource); ok && (h.host == nil || !sameHost(h.host, &s)) {
+	if room, ok := h.b.(RoomSource); ok { // each time: a machine may be measured, or grow, while it is looked at
 		if r, err := room.Room(ctx, ""); err == nil {
 			h.host = r.Host
 		}
@@ -90,8 +95,10 @@ func (h *Houses) newest(ctx context.Context) (*picture, error) {
 		if !more && c.Time.Equal(old.house.Time) {
 			return old, nil
 		}
-		if change, err = json.Marshal(&c); err != nil {
-			return nil, err
+		if slices.EqualFunc(old.house.Nodes, house.Nodes, func(a, b HouseNode) bool { return a.ID == b.ID }) {
+			if change, err = json.Marshal(&c); err != nil {
+				return nil, err
+			}
 		}
 	}
 	whole, err := json.Marshal(house)
@@ -105,11 +112,6 @@ func (h *Houses) newest(ctx context.Context) (*picture, error) {
 	}
 	h.now = p
 	return p, nil
-}
-
-// sameHost reports whether the nodes of a Status are those of a host, with the same CPUs.
-func sameHost(host *topology.Host, s *Status) bool {
-	return slices.EqualFunc(host.Nodes, s.Nodes, func(a topology.Node, b Node) bool { return a.ID == b.ID && a.CPUs.String() == b.CPUs })
 }
 
 // recall brings the newest events up to date.
@@ -129,18 +131,15 @@ func (h *Houses) watch(ctx context.Context) {
 		}
 	}()
 	for ctx.Err() == nil {
-		var news <-chan struct{}
-		if c, ok := h.b.(Changing); ok {
-			news = c.Changed()
-		} else {
-			news = closed
-		}
 		h.newest(ctx) // an error shows as silence, and the next picture tells
 		select {
 		case <-time.After(housePeriod):
 		case <-ctx.Done():
 			return
 		}
+		h.making.Lock()
+		news := h.news
+		h.making.Unlock()
 		select {
 		case <-news:
 		case <-ctx.Done():
@@ -257,7 +256,7 @@ func (h *Houses) stream(stopping context.Context, w http.ResponseWriter, r *http
 			h.making.Lock()
 			now := h.now
 			h.making.Unlock()
-			if p.next == now {
+			if p.next == now && now.change != nil {
 				ok = send("change", now.change)
 			} else {
 				ok = send("house", now.whole)
