@@ -197,6 +197,13 @@ func (p *Plugin) Synchronize(_ context.Context, sandboxes []*api.PodSandbox, con
 	}
 	unique(pods)
 	p.mu.Lock()
+	for id, in := range pods {
+		for _, c := range in.containers { // one that was seen is seen, also while the host is looked at
+			if was := p.pods[id]; was != nil {
+				c.seen = c.started && slices.ContainsFunc(was.containers, func(x *container) bool { return x.id == c.id && x.seen })
+			}
+		}
+	}
 	if p.pods, p.last, p.synced = pods, nil, true; p.first != nil && !p.told {
 		close(p.first)
 		p.told = true
@@ -277,18 +284,28 @@ func (p *Plugin) caught() {
 	}
 }
 
+// change takes p.mu; what it returns gives it back, also when a bug ends the request, and has a
+// scan look at what has changed.
+func (p *Plugin) change() func() {
+	p.mu.Lock()
+	return func() {
+		p.mu.Unlock()
+		p.notify()
+	}
+}
+
 // RunPodSandbox, and the next, keep up with pods.
 func (p *Plugin) RunPodSandbox(_ context.Context, s *api.PodSandbox) error {
 	defer p.caught()
+	defer p.change()()
 	p.podNow(s)
 	return nil
 }
 
-// podNow is the pod that a request is about. p.mu is free.
+// podNow is the pod that a request is about. p.mu is held until the request is done with it: the
+// next puts another in its place.
 func (p *Plugin) podNow(s *api.PodSandbox) *pod {
 	now := podOf(s)
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if was := p.pods[now.id]; was != nil {
 		now.containers, now.resized, now.told = was.containers, was.resized, was.told
 		if now.resources == (resources{}) || now.told {
@@ -304,23 +321,19 @@ func (p *Plugin) podNow(s *api.PodSandbox) *pod {
 // and after they shrink. Runtimes have it since 2025; others tell of the containers alone.
 func (p *Plugin) UpdatePodSandbox(_ context.Context, s *api.PodSandbox, _, r *api.LinuxResources) error {
 	defer p.caught()
+	defer p.change()()
 	in := p.podNow(s)
-	p.mu.Lock()
 	if now := resourcesOf(r); now != (resources{}) {
 		in.resources, in.resized, in.told = now, false, true
 	}
-	p.mu.Unlock()
-	p.notify()
 	return nil
 }
 
 // StopPodSandbox frees what a pod held.
 func (p *Plugin) StopPodSandbox(_ context.Context, s *api.PodSandbox) error {
 	defer p.caught()
-	p.mu.Lock()
+	defer p.change()()
 	delete(p.pods, s.GetId())
-	p.mu.Unlock()
-	p.notify()
 	return nil
 }
 
@@ -332,17 +345,13 @@ func (p *Plugin) RemovePodSandbox(ctx context.Context, s *api.PodSandbox) error 
 // CreateContainer gives a container its home before it starts. It refuses nothing.
 func (p *Plugin) CreateContainer(ctx context.Context, s *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
 	defer p.caught()
-	in, one := p.podNow(s), p.containerOf(c)
+	one := p.containerOf(c)
 	one.started = false
-	p.mu.Lock()
-	in.containers = slices.DeleteFunc(slices.Clone(in.containers), func(x *container) bool { return x.id == one.id || x.stopped && x.name == one.name })
-	in.containers = append(in.containers, one)
-	g := in.groupOf(one)
-	g.containers = slices.Clone(g.containers)
-	spec, _ := p.o.spec(&g)
-	p.mu.Unlock()
-	p.notify()
-	set := p.begin(ctx, &g, one, spec)
+	spec, alone := p.learn(s, one)
+	if alone {
+		return nil, nil, nil
+	}
+	set := p.begin(ctx, one, spec)
 	if set == (sets{}) {
 		return nil, nil, nil
 	}
@@ -361,6 +370,17 @@ func (p *Plugin) CreateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 	return a, nil, nil
 }
 
+// learn is what a workload wants with one container more, and whether it is left alone.
+func (p *Plugin) learn(s *api.PodSandbox, one *container) (spec workload.Spec, alone bool) {
+	defer p.change()()
+	in := p.podNow(s)
+	in.containers = slices.DeleteFunc(slices.Clone(in.containers), func(x *container) bool { return x.id == one.id || x.stopped && x.name == one.name })
+	in.containers = append(in.containers, one)
+	g := in.groupOf(one)
+	spec, _ = p.o.spec(&g)
+	return spec, !p.alone(&g).None()
+}
+
 func orElse(a, b string) string {
 	if a != "" {
 		return a
@@ -370,11 +390,8 @@ func orElse(a, b string) string {
 
 // begin is the sets that a container begins with; none where it is not homenode's to place or
 // no answer comes in time.
-func (p *Plugin) begin(ctx context.Context, g *group, c *container, spec workload.Spec) (out sets) {
-	if !p.acts() || c.cgroup == "" {
-		return out
-	}
-	if p.o.Held != nil && p.o.Held(g.id) || !p.alone(g).None() {
+func (p *Plugin) begin(ctx context.Context, c *container, spec workload.Spec) (out sets) {
+	if !p.acts() || c.cgroup == "" || p.o.Held != nil && p.o.Held(spec.ID) {
 		return out
 	}
 	if booked, _, ok := p.booked(c); ok {
@@ -382,11 +399,11 @@ func (p *Plugin) begin(ctx context.Context, g *group, c *container, spec workloa
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.within())
 	defer cancel()
-	home, ok := p.homeOf(g.id)
+	home, ok := p.homeOf(spec.ID)
 	if !ok {
 		var err error
 		if home, err = p.admit(ctx, spec, c); err != nil {
-			p.o.Log.Debug("a container starts without a home of its own", "workload", g.id, "err", err)
+			p.o.Log.Debug("a container starts without a home of its own", "workload", spec.ID, "err", err)
 			return out
 		}
 	}
@@ -457,16 +474,14 @@ func (p *Plugin) booked(c *container) (all workload.Placement, missing workload.
 	return all, "", len(c.claims) > 0 && !all.CPUs.Empty()
 }
 
-// PostCreateContainer, and the next, keep up with containers.
+// PostStartContainer learns that a container runs.
 func (p *Plugin) PostStartContainer(_ context.Context, _ *api.PodSandbox, c *api.Container) error {
 	defer p.caught()
-	p.mu.Lock()
+	defer p.change()()
 	if _, one := find(p.pods, c.GetId()); one != nil {
 		one.started = true
 		p.learnProcess(one, c.GetPid())
 	}
-	p.mu.Unlock()
-	p.notify()
 	return nil
 }
 
@@ -474,14 +489,12 @@ func (p *Plugin) PostStartContainer(_ context.Context, _ *api.PodSandbox, c *api
 // then they are theirs.
 func (p *Plugin) UpdateContainer(_ context.Context, _ *api.PodSandbox, c *api.Container, r *api.LinuxResources) (updates []*api.ContainerUpdate, _ error) {
 	defer p.caught()
-	p.mu.Lock()
+	defer p.change()()
 	if in, one := find(p.pods, c.GetId()); one != nil {
 		one.resize(r)
 		in.resized = !in.told
 		updates = p.answer(1, func(c *container) bool { return c == one }) // else it would write what it was told last
 	}
-	p.mu.Unlock()
-	p.notify()
 	return updates, nil
 }
 
@@ -512,24 +525,20 @@ const mostOwed = 8
 // others; a start is not kept waiting for that.
 func (p *Plugin) StopContainer(_ context.Context, _ *api.PodSandbox, c *api.Container) (updates []*api.ContainerUpdate, _ error) {
 	defer p.caught()
-	p.mu.Lock()
+	defer p.change()()
 	if _, one := find(p.pods, c.GetId()); one != nil {
 		one.stopped = true
 	}
 	updates = p.answer(mostOwed, func(*container) bool { return true })
-	p.mu.Unlock()
-	p.notify()
 	return updates, nil
 }
 
 // RemoveContainer forgets a container.
 func (p *Plugin) RemoveContainer(_ context.Context, _ *api.PodSandbox, c *api.Container) error {
 	defer p.caught()
-	p.mu.Lock()
+	defer p.change()()
 	if in, one := find(p.pods, c.GetId()); one != nil {
 		in.containers = slices.DeleteFunc(slices.Clone(in.containers), func(x *container) bool { return x == one })
 	}
-	p.mu.Unlock()
-	p.notify()
 	return nil
 }

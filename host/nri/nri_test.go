@@ -416,3 +416,67 @@ func TestCgroupV1(t *testing.T) {
 		t.Errorf("%+v", claims)
 	}
 }
+
+// Two containers of one pod that are made at a time are both known.
+func TestTwoContainersOfAPodAtATime(t *testing.T) {
+	pod := &api.PodSandbox{Id: "1", Name: "p", Namespace: "ns"}
+	make := func(p *Plugin, name string, pid uint32) {
+		p.CreateContainer(t.Context(), pod, &api.Container{Id: name, Name: name, Pid: pid, PodSandboxId: "1", Linux: &api.LinuxContainer{CgroupsPath: "/" + name}})
+	}
+	var p *Plugin
+	p = New(Options{Manage: All, Identify: func(int) (workload.Process, error) { // while the first is looked at
+		make(p, "b", 0)
+		return workload.Process{}, nil
+	}})
+	make(p, "a", 1)
+	for _, id := range []string{"a", "b"} {
+		if _, c := find(p.pods, id); c == nil {
+			t.Errorf("%s is not known", id)
+		}
+	}
+}
+
+// A runtime that is connected anew while the host is looked at takes nothing from what was seen
+// before: a dedicated container that was not told of for one scan would lose its CPUs.
+func TestReconnectedDuringAScan(t *testing.T) {
+	p := New(Options{Manage: All, Enforce: true, Mount: "/nowhere"})
+	p.files = fakeFiles{&cgroups{sets: map[string]*[2]string{"/c": {}}, inode: map[string]int{"/c": 1}}}
+	pods := []*api.PodSandbox{{Id: "1", Name: "p", Namespace: "ns", Annotations: map[string]string{"homenode.io/class.container.c": "dedicated"}}}
+	containers := []*api.Container{{Id: "c", Name: "c", PodSandboxId: "1", State: api.ContainerState_CONTAINER_RUNNING, Linux: &api.LinuxContainer{CgroupsPath: "/c"}}}
+	for range 2 {
+		if _, err := p.Synchronize(t.Context(), pods, containers); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Synchronize(t.Context(), pods, containers)
+	all, _ := p.Claims(host())
+	if k := slices.IndexFunc(all, func(c workload.Claim) bool { return c.ID == "ns/p/c" }); k < 0 || !slices.Equal(all[k].Cgroups, []string{"/c"}) {
+		t.Errorf("%+v", all)
+	}
+}
+
+// A bug that is met in one request does not keep the next waiting.
+func TestABugHoldsNothing(t *testing.T) {
+	broken := true
+	p := New(Options{Manage: All, Rule: func([]string, map[string]string) *workload.Rule {
+		if broken {
+			panic("a bug")
+		}
+		return nil
+	}})
+	pod, c := &api.PodSandbox{Id: "1", Name: "p", Namespace: "ns"}, &api.Container{Id: "c", Name: "c", PodSandboxId: "1"}
+	if _, _, err := p.CreateContainer(t.Context(), pod, c); err != nil {
+		t.Error(err)
+	}
+	if !p.mu.TryLock() {
+		t.Fatal("it is still locked")
+	}
+	p.mu.Unlock()
+	broken = false
+	if err := p.PostStartContainer(t.Context(), pod, c); err != nil {
+		t.Error(err)
+	}
+}
