@@ -80,7 +80,15 @@ func (m *Model) header() string {
 	if !m.have {
 		text = m.paint(bold, "homenode top")
 	}
-	add := func(part string) { text += m.paint(dim, " · ") + part }
+	if m.have && m.height > 0 && m.width < wantWidth { // what it shows matters more than who
+		text = ""
+	}
+	add := func(part string) {
+		if text != "" {
+			text += m.paint(dim, " · ")
+		}
+		text += part
+	}
 	if m.have {
 		mode := s.Mode
 		if s.Held {
@@ -492,7 +500,11 @@ func (m *Model) locality(w *api.Workload, bar int) string {
 func (m *Model) decisions(most int) []string {
 	lines := []string{m.rule("Decisions", "")}
 	var events []plan.Event
-	for _, e := range slices.Backward(m.events) {
+	known := m.events
+	if m.paused {
+		known = m.held
+	}
+	for _, e := range slices.Backward(known) {
 		if len(events) == most {
 			break
 		}

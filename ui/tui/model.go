@@ -102,7 +102,9 @@ type Model struct {
 	order    int
 	filter   string
 	typing   bool // into filter
+	back     page // that an explanation was asked from
 	paused   bool
+	held     []plan.Event // those known when it was paused
 	explains *explained
 
 	asking   string   // what is asked, or done, now
@@ -248,25 +250,25 @@ func (m *Model) Key(key string) Ask {
 		return m.answer(key)
 	}
 	shown := m.shown()
-	if m.chosen == "" && len(shown) > 0 {
-		m.chosen = shown[0].ID
+	if (m.page == list || m.chosen == "") && len(shown) > 0 { // what was chosen may have ended, or not pass the filter
+		m.chosen = shown[m.at(shown)].ID
 	}
 	switch key {
 	case "q":
 		if m.page == list {
 			m.Quit = true
 		} else {
-			m.turn(list)
+			m.turnBack()
 		}
 	case "esc":
 		if m.page == list {
 			m.filter = ""
 		}
-		m.turn(list)
+		m.turnBack()
 	case "?", "f1":
 		m.turn(help)
 	case "p", "space":
-		m.paused = !m.paused
+		m.paused, m.held = !m.paused, m.events
 	case "s":
 		m.order = (m.order + 1) % max(1, len(m.o.Orders))
 	case "S":
@@ -286,6 +288,9 @@ func (m *Model) Key(key string) Ask {
 		}
 	case "e":
 		if len(shown) > 0 {
+			if m.page != explanation {
+				m.back = m.page
+			}
 			m.turn(explanation)
 			m.explains = nil
 			return explain(m.chosen)
@@ -300,6 +305,15 @@ func (m *Model) turn(p page) {
 	if m.page != p {
 		m.page, m.top = p, 0
 	}
+}
+
+// turnBack leaves a page: an explanation for the workload in detail where it was asked from there.
+func (m *Model) turnBack() {
+	if m.page == explanation && m.back == detail {
+		m.turn(detail)
+		return
+	}
+	m.turn(list)
 }
 
 // scroll goes through the list, or through a page that is longer than the screen.
@@ -391,6 +405,9 @@ func (m *Model) change(key string) Ask {
 	case w == nil && key != "U" && key != "R":
 		m.tell(errors.New("no workload is chosen"))
 		return nil
+	case key == "x" && !slices.Contains([]string{api.StateMoving, api.StatePaused, api.StateQueued}, w.State):
+		m.tell(fmt.Errorf("%s has no page move that could be stopped", m.name(w)))
+		return nil
 	case (key == "m" || key == "x") && m.status.Mode != "enforce":
 		m.tell(fmt.Errorf("the daemon is in %s mode: it moves nothing", m.status.Mode))
 		return nil
@@ -462,7 +479,10 @@ func offerUndo(which api.Which, name string) Ask {
 			return offered{err: err}
 		}
 		text := []string{fmt.Sprintf("Undo %s? %s would have their old values again.", name, words.Count(len(u.Restored), "setting")),
-			"It is left alone then until it is resumed (r; R for all)."}
+			"It is left alone then until you resume it (r; R for all)."}
+		if which.All {
+			text[1] = "Nothing is managed then until you resume it (R)."
+		}
 		return offered{text: text, do: func(ctx context.Context, b api.Backend) any {
 			u, err := b.Undo(ctx, which)
 			if err == nil && len(u.Failed)+len(u.Deferred) > 0 {

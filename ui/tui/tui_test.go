@@ -243,7 +243,9 @@ func TestChanges(t *testing.T) {
 	for _, c := range []struct{ keys, did string }{
 		{"m 1 enter y", "move " + chosen + " 1 false"}, {"m 0 - 1 enter Y", "move " + chosen + " 0-1 false"}, {"m 1 enter n", ""}, {"m 1 enter esc", ""}, {"m 1 esc", ""}, {"m x enter y", ""}, {"m enter y", ""},
 		{"m 2 backspace 1 enter y", "move " + chosen + " 1 false"},
-		{"x y", "move " + chosen + "  true"}, {"x q", ""}, {"u y", "undo " + chosen + " false"}, {"u enter", ""}, {"U y", "undo  true"}, {"r y", "resume " + chosen + " false"}, {"R y", "resume  true"},
+		{"/ c a r t enter x y", "move shop/cart-6d4f9/app  true"}, {"/ c a r t enter x q", ""}, {"x y", ""}, // the first does not move
+		{"down / c a r t enter u y", "undo shop/cart-6d4f9/app false"}, // what is marked, not what was before the filter
+		{"enter e q u y", "undo " + chosen + " false"}, {"u y", "undo " + chosen + " false"}, {"u enter", ""}, {"U y", "undo  true"}, {"r y", "resume " + chosen + " false"}, {"R y", "resume  true"},
 	} {
 		m, d := screen(options(), 80, 24, 2), &daemon{}
 		press(m, d, strings.Fields(c.keys)...)
@@ -251,7 +253,16 @@ func TestChanges(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.keys, did, c.did)
 		}
 	}
-	m, d := screen(options(), 80, 24, 2), &daemon{refuses: true}
+	m, d := screen(options(), 80, 24, 2), &daemon{}
+	press(m, d, "down")
+	rest := made(2)
+	rest.Workloads = slices.DeleteFunc(rest.Workloads, func(w api.Workload) bool { return w.ID == m.chosen })
+	m.Take(Seen{Status: rest, At: moment})
+	press(m, d, "u", "y")
+	if did := strings.Join(d.did, "; "); did != "undo "+chosen+" false" {
+		t.Errorf("what was chosen has ended: %q", did)
+	}
+	m, d = screen(options(), 80, 24, 2), &daemon{refuses: true}
 	m.Take(MayChange(t.Context(), d))
 	for _, k := range []string{"m", "x", "u", "U", "r", "R"} {
 		press(m, d, k, "y")
@@ -262,6 +273,31 @@ func TestChanges(t *testing.T) {
 	m.Key("q")
 	if !m.Quit {
 		t.Error("q does not end it")
+	}
+}
+
+// While it is paused nothing changes, and an explanation leads back to where it was asked from.
+func TestPauseAndBack(t *testing.T) {
+	m, d := screen(options(), 80, 24, 2), &daemon{}
+	press(m, d, "p")
+	before := m.Frame()
+	m.Take(Seen{Status: made(1), At: moment})
+	m.Take(Happened{{Seq: 6, Time: moment, Kind: plan.EventMove, Workload: "vm:db1", Text: "moved 1 GiB"}})
+	if m.Frame() != before {
+		t.Errorf("it went on:\n%s", m.Frame())
+	}
+	press(m, d, "p")
+	if !strings.Contains(m.Frame(), "moved 1 GiB") {
+		t.Errorf("what happened meanwhile is not told:\n%s", m.Frame())
+	}
+	for _, c := range []struct {
+		keys string
+		at   page
+	}{{"enter e q", detail}, {"enter e e esc", detail}, {"enter e q q", list}, {"e q", list}, {"enter q e q", list}} {
+		m := screen(options(), 80, 24, 2)
+		if press(m, d, strings.Fields(c.keys)...); m.page != c.at || m.Quit {
+			t.Errorf("%s: page %d, want %d", c.keys, m.page, c.at)
+		}
 	}
 }
 
