@@ -198,7 +198,7 @@ func (c *Client) Change(ctx context.Context, change Change) ([]error, error) {
 func (c *Client) Metrics(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, "GET", "http://homenode/metrics", nil)
+	req, err := http.NewRequestWithContext(ctx, "GET", c.base+"/metrics", nil)
 	if err != nil {
 		return nil, err
 	}

@@ -1,12 +1,11 @@
 package cli
 
 import (
-	"errors"
-	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/ui/metrics"
 )
 
 func metricsCommand(e *Env) *cobra.Command {
@@ -37,27 +36,15 @@ a file by itself where its configuration has metrics.textfile.`,
 				return err
 			case textfile == "":
 				_, err = e.Stdout.Write(text)
-			default:
-				err = writeWhole(textfile, text)
+				return err
 			}
-			return err
+			if err := metrics.WriteWhole(textfile, text); err != nil {
+				return forbiddenErrorf("write %s: %w", textfile, err)
+			}
+			return nil
 		},
 	}
 	c.Flags().StringVar(&textfile, "textfile", "", "write `FILE` instead, whole or not at all")
 	socketFlag(c, e)
 	return c
-}
-
-// writeWhole writes a file that everybody may read: whoever reads it sees the old or the new one.
-func writeWhole(name string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
-	if err != nil {
-		return forbiddenErrorf("write %s: %w", name, err)
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(text)
-	if err := errors.Join(err, f.Chmod(0o644), f.Close(), os.Rename(f.Name(), name)); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return nil
 }

@@ -1,11 +1,15 @@
 package metrics
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"math"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -13,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/common/expfmt"
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/plan"
@@ -109,7 +114,34 @@ func (m *Metrics) Handler() http.Handler {
 }
 
 // WriteFile writes the metrics for the textfile collector of node_exporter, whole or not at all.
-func (m *Metrics) WriteFile(name string) error { return prometheus.WriteToTextfile(name, m.registry) }
+func (m *Metrics) WriteFile(name string) error {
+	families, err := m.registry.Gather()
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	for _, f := range families {
+		if _, err := expfmt.MetricFamilyToText(&text, f); err != nil {
+			return err
+		}
+	}
+	return WriteWhole(name, text.Bytes())
+}
+
+// WriteWhole writes a file that everybody may read: whoever reads it sees the old or the new one.
+// Its folder may belong to a user who puts links there; none is followed.
+func WriteWhole(name string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil { // the disk is full, say
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
 
 // Describe is of prometheus.Collector.
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {

@@ -46,6 +46,38 @@ func (s *told) Events(context.Context, uint64) iter.Seq[plan.Event] {
 
 func of[T any](v T) *T { return &v }
 
+// swapping is a Source in whose folder somebody puts a link in the place of what is being written,
+// while it is asked.
+type swapping struct {
+	*told
+	dir, to string
+}
+
+func (s *swapping) Status(ctx context.Context) (api.Status, error) {
+	there, _ := os.ReadDir(s.dir)
+	for _, e := range there {
+		name := filepath.Join(s.dir, e.Name())
+		os.Remove(name)
+		os.Symlink(s.to, name)
+	}
+	return s.told.Status(ctx)
+}
+
+// TestFileInAFolderOfOthers: the folder for node_exporter belongs to the user that it runs as, who
+// may rename and replace all that is in it. No file elsewhere becomes readable by that.
+func TestFileInAFolderOfOthers(t *testing.T) {
+	dir, secret := t.TempDir(), filepath.Join(t.TempDir(), "shadow")
+	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := New(&swapping{house(), dir, secret}, 10)
+	m.WriteFile(filepath.Join(dir, "homenode.prom"))
+	there, err := os.Stat(secret)
+	if err != nil || there.Mode().Perm() != 0o600 || there.Size() != 6 {
+		t.Errorf("a file of somebody else: %v, %v", there, err)
+	}
+}
+
 // house is a machine of two nodes on which something of everything happens.
 func house() *told {
 	moved := &plan.Move{Workload: "/b", Planned: 3 << 30, Moved: 1 << 30, State: "done", RefusedBy: []plan.Refusal{{Cause: plan.Pinned, Bytes: 4096}}}
