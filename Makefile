@@ -42,6 +42,7 @@ test: ## unit, property, golden and command-line tests
 	@[ -z "$$CI" ] || sh scripts/need.sh chromium fonts-dejavu-core || true # 300 MB: elsewhere the page is tested where it is installed
 	@echo 'property tests: SEED=$(SEED)'
 	@export RAPID_SEED=$(SEED); failed=; \
+	programs=$$(bash e2e/fetch-prometheus.sh); PATH=$${programs:+$$programs:}$$PATH; \
 	$(GO) list $(PKGS) | { grep -E '$(RACE)' || true; } | CGO_ENABLED=1 xargs -r $(GO) test -race -timeout 20m || failed=1; \
 	$(GO) list $(PKGS) | { grep -vE '$(RACE)' || true; } | xargs -r $(GO) test -timeout 20m || failed=1; \
 	$(GO) -C e2e/page test -timeout 20m ./... || failed=1; \
