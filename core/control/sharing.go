@@ -242,8 +242,9 @@ func (s *State) unshare(now *Sharing) {
 	if !s.acts() {
 		return
 	}
-	for i := range s.Journal.All() {
-		e := &s.Journal.All()[i]
+	all := s.Journal.All() // as it is now: undo may change it
+	for i := range all {
+		e := &all[i]
 		if _, value := plan.CgroupFiles[e.Kind]; !value || now != nil && now.Of(e.Workload) != nil || s.undoes(e.Workload) || s.Tasks[e.Workload] != nil {
 			continue
 		}

@@ -23,40 +23,32 @@ const (
 	CgroupControllers SettingKind = "cgroup.subtree_control" // Path is a cgroup; enabled before a child can have a CPU set
 	CgroupIdle        SettingKind = "cpu.idle"               // Path is a cgroup; this and the next are as cgroup-v2.rst has them
 	CgroupWeight      SettingKind = "cpu.weight"             // "idle" where cpu.idle is 1
-	CgroupMax         SettingKind = "cpu.max"
-	CgroupBurst       SettingKind = "cpu.max.burst"
-	MemoryLow         SettingKind = "memory.low"
-	MemoryHigh        SettingKind = "memory.high"
-	IOWeight          SettingKind = "io.weight" // of all devices that have none of their own
 	CgroupFreeze      SettingKind = "cgroup.freeze"
-	CPUController     SettingKind = "cgroup.subtree_control cpu" // as CgroupControllers, of the other controllers
-	MemoryController  SettingKind = "cgroup.subtree_control memory"
-	IOController      SettingKind = "cgroup.subtree_control io"
-	Affinity          SettingKind = "affinity"           // Path is "PID@START"; all threads of one process
-	IRQAffinity       SettingKind = "irq"                // Path is "PCI/N": interrupt N of a PCI function
-	RPSCPUs           SettingKind = "rps_cpus"           // Path is "PCI/DEV/rx-N": a receive queue
-	XPSCPUs           SettingKind = "xps_cpus"           // Path is "PCI/DEV/tx-N": a transmit queue
-	UnitCPUs          SettingKind = "AllowedCPUs"        // Path is a slice or scope of systemd
-	UnitMems          SettingKind = "AllowedMemoryNodes" // Path is a scope of systemd
-	HostFile          SettingKind = "file"               // Path is below "/", one of those host/prepare knows
-	HostIRQ           SettingKind = "host-irq"           // Path is "N/NAME": an interrupt by number and handler
-	QueueCount        SettingKind = "queues"             // Path is "PCI/DEV": the queue pairs of a network device, a number
-	GuestCPUs         SettingKind = "guest.cpus"         // Path is "NAME@ID" of a running guest: the CPUs of each of its threads
-	GuestMems         SettingKind = "guest.mems"         // Path is "NAME@ID" of a running guest: the nodes its memory may lie on
-	GuestDefinition   SettingKind = "guest.definition"   // Path is the NAME of a guest: where its next start is; "" is nowhere
-	GuestMark         SettingKind = "guest.mark"         // Path is the NAME of a guest: what its definition says it is to homenode; "" is nothing
-	GuestLimits       SettingKind = "guest.limits"       // Path is "NAME@ID/DEVICE" of a running guest: what the NIC or disk may do a second
-	GuestLimitsNext   SettingKind = "guest.limits.next"  // Path is "NAME/DEVICE": the same in its definition
+	CPUController     SettingKind = "cgroup.subtree_control cpu" // as CgroupControllers, of the cpu controller
+	Affinity          SettingKind = "affinity"                   // Path is "PID@START"; all threads of one process
+	IRQAffinity       SettingKind = "irq"                        // Path is "PCI/N": interrupt N of a PCI function
+	RPSCPUs           SettingKind = "rps_cpus"                   // Path is "PCI/DEV/rx-N": a receive queue
+	XPSCPUs           SettingKind = "xps_cpus"                   // Path is "PCI/DEV/tx-N": a transmit queue
+	UnitCPUs          SettingKind = "AllowedCPUs"                // Path is a slice or scope of systemd
+	UnitMems          SettingKind = "AllowedMemoryNodes"         // Path is a scope of systemd
+	HostFile          SettingKind = "file"                       // Path is below "/", one of those host/prepare knows
+	HostIRQ           SettingKind = "host-irq"                   // Path is "N/NAME": an interrupt by number and handler
+	QueueCount        SettingKind = "queues"                     // Path is "PCI/DEV": the queue pairs of a network device, a number
+	GuestCPUs         SettingKind = "guest.cpus"                 // Path is "NAME@ID" of a running guest: the CPUs of each of its threads
+	GuestMems         SettingKind = "guest.mems"                 // Path is "NAME@ID" of a running guest: the nodes its memory may lie on
+	GuestDefinition   SettingKind = "guest.definition"           // Path is the NAME of a guest: where its next start is; "" is nowhere
+	GuestMark         SettingKind = "guest.mark"                 // Path is the NAME of a guest: what its definition says it is to homenode; "" is nothing
+	GuestLimits       SettingKind = "guest.limits"               // Path is "NAME@ID/DEVICE" of a running guest: what the NIC or disk may do a second
+	GuestLimitsNext   SettingKind = "guest.limits.next"          // Path is "NAME/DEVICE": the same in its definition
 )
 
 // CgroupFiles is the files of a cgroup that SetCgroup changes, with the value that each has
 // where nobody has set it (cgroup-v2.rst).
-var CgroupFiles = map[SettingKind]string{CgroupIdle: "0", CgroupWeight: "100", CgroupMax: "max 100000", CgroupBurst: "0",
-	MemoryLow: "0", MemoryHigh: "max", IOWeight: "100", CgroupFreeze: "0"}
+var CgroupFiles = map[SettingKind]string{CgroupIdle: "0", CgroupWeight: "100", CgroupFreeze: "0"}
 
 // IsController reports whether a setting turns a controller on for the children of a cgroup.
 func (k SettingKind) IsController() bool {
-	return k == CgroupControllers || k == CPUController || k == MemoryController || k == IOController
+	return k == CgroupControllers || k == CPUController
 }
 
 // Setting is one thing of the host whose value a step changes, with its value.

@@ -27,7 +27,6 @@ type model struct {
 	made     int             // cgroups so far
 	threads  map[int]string  // CPU set by thread
 	lacks    map[string]bool // files that this kernel has not
-	refuse   map[string]bool // files that take no value
 
 	calls int
 	fault func(call int, what string) error
@@ -145,18 +144,12 @@ func (m *model) write(cgroup, file, text string) error {
 	case "cpu.idle": // sched_group_set_idle (kernel/sched/fair.c)
 		m.put(cgroup, file, text[:1])
 		m.put(cgroup, "cpu.weight", map[string]string{"0": "100", "1": "0"}[text[:1]])
-	case "io.weight": // devices keep their lines
-		_, lines, _ := strings.Cut(m.get(cgroup, file), "\n")
-		m.put(cgroup, file, strings.TrimSpace(strings.TrimSpace(text)+"\n"+lines))
 	case "cpu.weight":
 		if m.get(cgroup, "cpu.idle") == "1" {
 			return unix.EINVAL
 		}
 		m.put(cgroup, file, strings.TrimSpace(text))
 	default:
-		if m.refuse[file] {
-			return unix.EINVAL
-		}
 		m.put(cgroup, file, strings.TrimSpace(text))
 	}
 	m.sync()
@@ -165,9 +158,7 @@ func (m *model) write(cgroup, file, text string) error {
 
 // values is the files that a cgroup has with a controller, as they are at first.
 var values = map[string]map[string]string{
-	"cpu":    {"cpu.weight": "100", "cpu.idle": "0", "cpu.max": "max 100000", "cpu.max.burst": "0"},
-	"memory": {"memory.low": "0", "memory.high": "max"},
-	"io":     {"io.stat": "", "io.weight": "default 100\n8:0 50"},
+	"cpu": {"cpu.weight": "100", "cpu.idle": "0"},
 }
 
 func (m *model) control(cgroup, text string) error {

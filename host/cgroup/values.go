@@ -24,9 +24,7 @@ type control struct {
 var (
 	cpusets = &control{"cpuset", plan.CgroupControllers, string(plan.CgroupCPUs), "CPU sets", "CONFIG_CPUSETS"}
 	cpus    = &control{"cpu", plan.CPUController, string(plan.CgroupWeight), "shares of CPU time", "CONFIG_FAIR_GROUP_SCHED"}
-	memory  = &control{"memory", plan.MemoryController, string(plan.MemoryHigh), "limits of memory", "CONFIG_MEMCG"}
-	devices = &control{"io", plan.IOController, "io.stat", "shares of block devices", "CONFIG_BLK_CGROUP"}
-	known   = []*control{cpusets, cpus, memory, devices}
+	known   = []*control{cpusets, cpus}
 )
 
 // The values of a setting of a controller: whether the children of a cgroup have it.
@@ -121,21 +119,12 @@ func (d *Driver) valueNow(cgroup string, kind plan.SettingKind) (string, error) 
 	if err != nil {
 		return "", d.lost(cgroup, err)
 	}
-	if kind == plan.IOWeight { // "default 100", and a line for each device that has another
-		for line := range strings.Lines(text) {
-			if rest, ok := strings.CutPrefix(line, "default "); ok {
-				return strings.TrimSpace(rest), nil
-			}
-		}
-	}
 	return strings.TrimSpace(text), nil
 }
 
 // sinceKernel is what brings a file that is missing though its controller is there.
 var sinceKernel = map[plan.SettingKind]string{
-	plan.CgroupIdle: "Linux 5.15", plan.CgroupBurst: "Linux 5.14", plan.CgroupWeight: "CONFIG_FAIR_GROUP_SCHED",
-	plan.CgroupMax: "CONFIG_CFS_BANDWIDTH", plan.CgroupFreeze: "Linux 5.2", plan.MemoryLow: "CONFIG_MEMCG", plan.MemoryHigh: "CONFIG_MEMCG",
-	plan.IOWeight: "CONFIG_BLK_CGROUP_IOCOST, or BFQ as the scheduler of the devices",
+	plan.CgroupIdle: "Linux 5.15", plan.CgroupWeight: "CONFIG_FAIR_GROUP_SCHED", plan.CgroupFreeze: "Linux 5.2",
 }
 
 // applyValue makes a set-cgroup step true and reads back that it is.
@@ -171,11 +160,7 @@ func sameValue(a, b string) bool {
 }
 
 func (d *Driver) writeValue(cgroup string, kind plan.SettingKind, value string) error {
-	text := value
-	if kind == plan.IOWeight {
-		text = "default " + value
-	}
-	err := d.files.write(cgroup, string(kind), text+"\n")
+	err := d.files.write(cgroup, string(kind), value+"\n")
 	switch {
 	case err == nil:
 		return nil
