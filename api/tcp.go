@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -62,8 +63,11 @@ func ServeTCP(ctx context.Context, l net.Listener, b Backend, r Remote) error {
 		MaxHeaderBytes:    16 << 10,
 		TLSConfig:         r.TLS,
 		ErrorLog:          silent,
-		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
-			return context.WithValue(ctx, peerKey{}, onlyLooking)
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			if secure, ok := c.(*tls.Conn); ok {
+				c = secure.NetConn()
+			}
+			return context.WithValue(context.WithValue(ctx, peerKey{}, onlyLooking), connKey{}, c)
 		},
 	}
 	l = &limitedTCP{Listener: l, slots: slots[netip.Addr]{users: map[netip.Addr]int{}}}
@@ -93,10 +97,22 @@ var silent = log.New(io.Discard, "", 0)
 // lookGrace is how long an answer may still take when the server stops.
 const lookGrace = 2 * time.Second
 
-// limitedTCP is a listener that closes at once what is too much.
+// limitedTCP is a listener that closes at once what is too much: of what has not asked anything yet
+// that is answered, the oldest; else what comes.
 type limitedTCP struct {
 	net.Listener
 	slots slots[netip.Addr]
+
+	mu        sync.Mutex
+	strangers []*tcpConn // have not asked anything yet that is answered, the oldest first
+}
+
+// tcpConn is a connection that has a slot until it is closed.
+type tcpConn struct {
+	net.Conn
+	l    *limitedTCP
+	from netip.Addr
+	free func()
 }
 
 func (l *limitedTCP) Accept() (net.Conn, error) {
@@ -106,18 +122,53 @@ func (l *limitedTCP) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		from := addressOf(c.RemoteAddr().String())
-		if l.slots.take(from, maxPerAddress, maxOverTCP) {
-			return &slotConn{Conn: c, free: sync.OnceFunc(func() { l.slots.give(from) })}, nil
+		take := func() bool { return l.slots.take(from, maxPerAddress, maxOverTCP) }
+		if take() || l.makeRoom(from) && take() {
+			own := &tcpConn{c, l, from, sync.OnceFunc(func() { l.slots.give(from) })}
+			l.mu.Lock()
+			l.strangers = append(l.strangers, own)
+			l.mu.Unlock()
+			return own, nil
 		}
 		c.Close()
 	}
 }
 
-// addressOf is the address of "address:port"; of IPv6 the /64, of which one host has all.
+// makeRoom closes a stranger, of the same address where there is one.
+func (l *limitedTCP) makeRoom(from netip.Addr) bool {
+	l.mu.Lock()
+	if len(l.strangers) == 0 {
+		l.mu.Unlock()
+		return false
+	}
+	oldest := l.strangers[max(0, slices.IndexFunc(l.strangers, func(c *tcpConn) bool { return c.from == from }))]
+	l.mu.Unlock()
+	oldest.Close()
+	return true
+}
+
+// known is called when something is answered.
+func (c *tcpConn) known() {
+	c.l.mu.Lock()
+	defer c.l.mu.Unlock()
+	c.l.strangers = slices.DeleteFunc(c.l.strangers, func(x *tcpConn) bool { return x == c })
+}
+
+func (c *tcpConn) Close() error {
+	c.known()
+	defer c.free()
+	return c.Conn.Close()
+}
+
+// addressOf is the address of "address:port", as one host has it: of IPv6 the /64, and one for all
+// that mean this machine, of which each of its users has 127.0.0.0/8.
 func addressOf(s string) netip.Addr {
 	at, _ := netip.ParseAddrPort(s)
 	a := at.Addr().Unmap().WithZone("")
-	if a.Is6() && !a.IsLoopback() {
+	switch {
+	case a.IsLoopback():
+		return netip.IPv6Loopback()
+	case a.Is6():
 		net, _ := a.Prefix(64)
 		return net.Addr()
 	}
@@ -143,7 +194,10 @@ func readOnly(next http.Handler) http.Handler {
 
 // guarded refuses what no reader whom the operator means would send.
 func (r *Remote) guarded(next http.Handler) http.Handler {
-	asked := rates[netip.Addr]{buckets: map[netip.Addr]bucket{}}
+	asked := map[bool]*rates[netip.Addr]{} // by whether the token is borne: who has none takes nothing from who has it
+	for _, known := range []bool{false, true} {
+		asked[known] = &rates[netip.Addr]{buckets: map[netip.Addr]bucket{}}
+	}
 	var files http.Handler
 	if r.Page != nil {
 		files = http.FileServerFS(r.Page)
@@ -158,7 +212,7 @@ func (r *Remote) guarded(next http.Handler) http.Handler {
 			reply(w, nil, &Error{Forbidden, "this machine is not called that: ask by its address, its own name, or localhost"})
 		case foreign(q) && !(static && q.Header.Get("Sec-Fetch-Mode") == "navigate"):
 			reply(w, nil, &Error{Forbidden, "this comes from a page of somebody else"})
-		case !static && !asked.take(addressOf(q.RemoteAddr), time.Now()):
+		case !static && !asked[known].take(addressOf(q.RemoteAddr), time.Now()):
 			reply(w, nil, &Error{TooMany, fmt.Sprintf("too many requests from one address; %d a second are answered", requestsPerSecond)})
 		case static:
 			w.Header().Set("Cache-Control", "no-cache")
@@ -167,6 +221,9 @@ func (r *Remote) guarded(next http.Handler) http.Handler {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			reply(w, nil, &Error{Unauthorized, "a token is needed: Authorization: Bearer TOKEN"})
 		default:
+			if c, ok := q.Context().Value(connKey{}).(*tcpConn); ok {
+				c.known()
+			}
 			w.Header().Set("Cache-Control", "no-store")
 			next.ServeHTTP(w, q)
 		}

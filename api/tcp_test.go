@@ -221,20 +221,78 @@ func TestConnectionsOverTCP(t *testing.T) {
 	b := &hostOf{host: machine(t, "node:1(memory=4GiB) core:2")}
 	at := overTCP(t, b, Remote{})
 	kept := 0
+	answered := func(c net.Conn) bool {
+		io.WriteString(c, "GET /v1/none HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			return false
+		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		return err == nil
+	}
+	var all []net.Conn
 	for range maxOverTCP + 20 {
 		c, err := net.Dial("tcp", at)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		io.WriteString(c, "GET /v1/none HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		c.SetReadDeadline(time.Now().Add(10 * time.Second))
-		if _, err := c.Read(make([]byte, 1)); err == nil {
+		if answered(c) {
+			all = append(all, c)
+		}
+	}
+	for _, c := range all { // some have given way to others
+		if answered(c) {
 			kept++
 		}
 	}
 	if kept != maxPerAddress {
 		t.Errorf("one address has %d connections, want %d", kept, maxPerAddress)
+	}
+}
+
+// TestUsersOfThisMachineOverTCP: a user of this machine, who may not look and has as many addresses
+// as he likes (127.0.0.0/8), takes neither requests nor connections from who bears the token.
+func TestUsersOfThisMachineOverTCP(t *testing.T) {
+	const token = "0123456789abcdef0123456789abcdef"
+	b := &hostOf{host: machine(t, "node:1(memory=4GiB) core:2")}
+	at := overTCP(t, b, Remote{Token: token})
+	from := func(i int) net.Conn {
+		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, byte(i), 9)}}).Dial("tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	const request = "GET /v1/house HTTP/1.1\r\nHost: localhost\r\n"
+	refused := 0
+	for i := range 4 { // keeps the connections
+		c := from(i)
+		for range requestBurst {
+			io.WriteString(c, request+"\r\n")
+			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp.StatusCode == http.StatusTooManyRequests {
+				refused++
+			}
+			io.Copy(io.Discard, resp.Body)
+		}
+	}
+	if refused < 2*requestBurst {
+		t.Errorf("%d of %d requests from four addresses of one machine were too many; want nearly those of three", refused, 4*requestBurst)
+	}
+	if status, _, body := ask(t, at, request+"Authorization: Bearer "+token+"\r\nConnection: close\r\n\r\n"); status != 200 {
+		t.Errorf("who bears the token: %d %s", status, body)
+	}
+	for i := range maxOverTCP + 20 { // silent ones
+		from(i)
+	}
+	if status, _, body := ask(t, at, request+"Authorization: Bearer "+token+"\r\nConnection: close\r\n\r\n"); status != 200 {
+		t.Errorf("who bears the token, beside many silent connections: %d %s", status, body)
 	}
 }
 
