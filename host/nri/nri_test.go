@@ -294,7 +294,8 @@ func TestPartsOfAPodAreNear(t *testing.T) {
 	}
 }
 
-// Bookings of a resource claim are where its container begins; it books nothing itself.
+// Bookings of a resource claim are where its container begins; it books nothing itself. One that
+// began elsewhere is told.
 func TestResourceClaims(t *testing.T) {
 	none := func(context.Context, workload.Spec, time.Duration) (workload.Placement, error) {
 		return workload.Placement{}, errors.New("no room")
@@ -303,7 +304,8 @@ func TestResourceClaims(t *testing.T) {
 		b.CPUs, b.Home = topology.CPUs(3, 4), topology.Nodes(1)
 		return b, id == "claim:1" || id == "claim:2"
 	}})
-	p.files = fakeFiles{&cgroups{sets: map[string]*[2]string{"/x": {}}, inode: map[string]int{}}}
+	sets := map[string]*[2]string{"/x": {}}
+	p.files = fakeFiles{&cgroups{sets: sets, inode: map[string]int{}}}
 	pod := &api.PodSandbox{Id: "1", Name: "p", Namespace: "ns"}
 	for id, want := range map[string]string{"claim:1 claim:2": "3-4", "claim:guessed": ""} {
 		a, _, _ := p.CreateContainer(t.Context(), pod, &api.Container{Id: "c", Name: "c", PodSandboxId: "1", Env: []string{"HOMENODE_CLAIM_x=" + id},
@@ -311,6 +313,7 @@ func TestResourceClaims(t *testing.T) {
 		if got := a.GetLinux().GetResources().GetCpu().GetCpus(); got != want {
 			t.Errorf("%s: CPUs %q, want %q", id, got, want)
 		}
+		sets["/x"][0] = want
 		p.PostStartContainer(t.Context(), pod, &api.Container{Id: "c"})
 		p.Refresh(t.Context())
 		all, problems := p.Claims(host())
@@ -320,6 +323,10 @@ func TestResourceClaims(t *testing.T) {
 		all = slices.DeleteFunc(all, func(c workload.Claim) bool { return c.ID == "" })
 		if all[0].Booked != (want != "") || (len(problems) > 0) == (want != "") {
 			t.Errorf("%s: %+v, %v", id, all, problems)
+		}
+		sets["/x"][0] = ""
+		if _, problems := p.Claims(host()); len(problems) != 1 {
+			t.Errorf("%s, began without its CPUs: %v", id, problems)
 		}
 	}
 }

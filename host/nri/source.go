@@ -2,6 +2,7 @@ package nri
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -133,8 +134,17 @@ func (p *Plugin) claim(g *group, wrote map[setting]string) (workload.Claim, []st
 		}
 	}
 	if booked, missing, ok := p.bookedOf(g); ok {
-		c.Alone, c.Booked = words.Because(words.ContainerClaimed), true
-		spec.Class = booked.Class
+		c.Booked, spec.Class = true, booked.Class
+		if !p.has(g.containers[0], booked.CPUs) {
+			why := "when it began homenode did not answer in time, or was not in enforce mode; it has them once it is started again"
+			if !c.Alone.None() {
+				why = c.Alone.String()
+			}
+			bad = append(bad, fmt.Sprintf("it has not the CPUs %s of its resource claim: %s", booked.CPUs, why))
+		}
+		if c.Alone.None() {
+			c.Alone = words.Because(words.ContainerClaimed)
+		}
 	} else if missing != "" {
 		bad = append(bad, "its resource claim is not booked: it runs as without one")
 	}
@@ -147,6 +157,16 @@ func (p *Plugin) bookedOf(g *group) (all workload.Placement, missing workload.ID
 		return all, "", false
 	}
 	return p.booked(g.containers[0])
+}
+
+// has reports whether the CPU set of a container is this one. One that cannot be read may be.
+func (p *Plugin) has(c *container, cpus topology.CPUSet) bool {
+	if p.o.Mount == "" {
+		return true
+	}
+	text, err := p.files.read(c.cgroup, string(plan.CgroupCPUs))
+	now, bad := topology.ParseCPUSet(text)
+	return err != nil || bad != nil || now.Equal(cpus)
 }
 
 // began is the sets that homenode gave a container before it started, where they still stand
