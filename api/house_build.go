@@ -121,12 +121,8 @@ func nodesOf(s *Status, host *topology.Host) []HouseNode {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		x := HouseNode{ID: n.ID, BookedKiB: int64(rounded(float64(n.BookedKiB), 3)), VCPUs: rounded(n.VCPUs, 3), CPUUse: roughly(n.CPUUse)}
-		if n.MemoryKiB > 0 && n.FreeKiB >= 0 {
-			used := n.MemoryKiB - n.FreeKiB
-			if n.ReclaimableKiB != nil {
-				used -= *n.ReclaimableKiB
-			}
-			used = int64(rounded(float64(max(0, used)), 3))
+		if used, known := n.UsedKiB(); known {
+			used = int64(rounded(float64(used), 3))
 			x.UsedKiB = &used
 		}
 		if n.Bandwidth != nil {
@@ -195,13 +191,14 @@ func residentsOf(s *Status) []Resident {
 	return out
 }
 
-// leftOf is how many seconds a page move still takes at the pace it had.
+// leftOf is how many seconds a page move still takes; nil unknown.
 func leftOf(m *plan.Move) *float64 {
-	if m.Moved <= 0 || m.Seconds <= 0 || m.Planned <= m.Moved {
+	left, known := m.Left()
+	if !known {
 		return nil
 	}
-	left := math.Ceil(float64(m.Planned-m.Moved) * m.Seconds / float64(m.Moved))
-	return &left
+	s := math.Ceil(left.Seconds())
+	return &s
 }
 
 // namespaceOf is what a workload is told with, where many are told together.
@@ -413,7 +410,6 @@ func trafficOf(w *Workload) (mibs float64, known bool) {
 
 func summaryOf(s *Status, host *topology.Host) HouseSummary {
 	x := HouseSummary{Small: s.Small, Problems: []string{}}
-	local, after, of := 0.0, 0.0, 0.0
 	for i := range s.Workloads {
 		w := &s.Workloads[i]
 		switch held := w.State == StateHeld; {
@@ -428,22 +424,10 @@ func summaryOf(s *Status, host *topology.Host) HouseSummary {
 		default:
 			x.Waiting++
 		}
-		if w.Locality != nil {
-			use := max(w.CPUUse, 0.01)
-			local += *w.Locality * use
-			of += use
-			if w.LocalityExpected != nil {
-				after += *w.LocalityExpected * use
-			} else {
-				after += *w.Locality * use
-			}
-		}
 	}
 	x.Workloads = len(s.Workloads) - x.LeftAlone
-	if of > 0 {
-		a, b := local/of, after/of
-		x.Locality, x.LocalityAfter = percent(&a), percent(&b)
-	}
+	now, then := s.Locality()
+	x.Locality, x.LocalityAfter = percent(now), percent(then)
 	use, known := 0.0, false
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -452,12 +436,9 @@ func summaryOf(s *Status, host *topology.Host) HouseSummary {
 		}
 		if n.MemoryKiB > 0 {
 			x.MemoryKiB += n.MemoryKiB
-			used := n.MemoryKiB - n.FreeKiB
-			if n.ReclaimableKiB != nil {
-				used -= *n.ReclaimableKiB
-			}
-			x.UsedKiB += max(0, used)
 		}
+		used, _ := n.UsedKiB()
+		x.UsedKiB += used
 	}
 	x.UsedKiB = int64(rounded(float64(x.UsedKiB), 3))
 	if known {

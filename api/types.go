@@ -256,8 +256,8 @@ type Device struct {
 type Node struct {
 	ID        topology.NodeID `json:"id"`         // node ID of the kernel
 	CPUs      string          `json:"cpus"`       // online CPUs, in list format
-	MemoryKiB int64           `json:"memory_kib"` // memory in all, KiB
-	FreeKiB   int64           `json:"free_kib"`   // free memory, KiB
+	MemoryKiB int64           `json:"memory_kib"` // memory in all, KiB; -1 unknown
+	FreeKiB   int64           `json:"free_kib"`   // free memory, KiB; -1 unknown
 	BookedKiB int64           `json:"booked_kib"` // memory that placements have booked, KiB
 	VCPUs     float64         `json:"vcpus"`      // vCPUs that placements have booked; a workload over several nodes counts on each in equal parts
 	// What was used over the last period, by whomever; null when unknown.

@@ -316,10 +316,20 @@ type Move struct {
 	Why            string      `json:"why,omitempty"`             // why bytes were not moved, in words
 	RefusedBy      []Refusal   `json:"refused_by,omitempty"`      // bytes that were not moved, by cause, the most first
 	Started        time.Time   `json:"started"`                   // when it began
-	Seconds        float64     `json:"seconds"`                   // time that it has taken without pauses, s
+	Seconds        float64     `json:"seconds"`                   // time from its begin to its newest progress, or its end, s; it may have rested meanwhile
 	State          string      `json:"state"`                     // state: running, done, paused, cancelled, failed or interrupted
 	LocalityBefore *float64    `json:"locality_before,omitempty"` // share of local accesses before the move, 0 to 1; absent when unknown
 	LocalityAfter  *float64    `json:"locality_after,omitempty"`  // share of local accesses after the move, 0 to 1; absent when unknown
+}
+
+// Left is how long a move still takes at the pace that it had; not known before it has moved
+// anything.
+func (m *Move) Left() (left time.Duration, known bool) {
+	rest := m.Planned - m.Moved - m.Refused
+	if rest <= 0 || m.Moved <= 0 || m.Seconds <= 0 {
+		return 0, false
+	}
+	return time.Duration(float64(rest) * m.Seconds / float64(m.Moved) * float64(time.Second)), true
 }
 
 // Cause names why memory is not moved; it is stable, for programs.

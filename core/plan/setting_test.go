@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 )
 
 // A value stays known for as long as it may stand: what was applied last, what was tried
@@ -81,5 +82,24 @@ func TestEntryOfWhatIsSoAlready(t *testing.T) {
 	e.Renew("device:eth0", "4")
 	if anew := e.MadeAnew(); !anew.IsMadeAnew() || e.IsMadeAnew() || anew.Old != "6" {
 		t.Errorf("%+v of %+v", anew, e)
+	}
+}
+
+// TestLeft: what will not move is not waited for.
+func TestLeft(t *testing.T) {
+	for _, x := range []struct {
+		m     Move
+		left  time.Duration
+		known bool
+	}{
+		{Move{Planned: 100, Moved: 25, Seconds: 2}, 6 * time.Second, true},
+		{Move{Planned: 100, Moved: 25, Refused: 50, Seconds: 2}, 2 * time.Second, true},
+		{Move{Planned: 100, Seconds: 2}, 0, false},
+		{Move{Planned: 100, Moved: 25}, 0, false},
+		{Move{Planned: 100, Moved: 100, Seconds: 2}, 0, false},
+	} {
+		if left, known := x.m.Left(); left != x.left || known != x.known {
+			t.Errorf("%+v: %v %v, want %v %v", x.m, left, known, x.left, x.known)
+		}
 	}
 }

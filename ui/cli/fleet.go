@@ -367,20 +367,18 @@ func (e *Env) fleetHost(ctx context.Context, how *asking, a address) fleetHost {
 
 // node takes a node into account.
 func (h *fleetHost) node(n *api.Node) {
-	free := n.FreeKiB
-	if n.ReclaimableKiB != nil {
-		free += *n.ReclaimableKiB
-	}
-	if n.MemoryKiB > 0 && n.FreeKiB >= 0 {
-		if used := max(0, 1-float64(free)/float64(n.MemoryKiB)); h.Fullest == nil || used > h.Fullest.Used {
-			h.Fullest = &fleetFull{n.ID, used}
+	free := int64(0)
+	if used, known := n.UsedKiB(); known {
+		free = n.MemoryKiB - used
+		if share := float64(used) / float64(n.MemoryKiB); h.Fullest == nil || share > h.Fullest.Used {
+			h.Fullest = &fleetFull{n.ID, share}
 		}
 	}
 	cpus, err := topology.ParseCPUSet(n.CPUs)
 	if err != nil || cpus.Empty() || n.CPUUse == nil {
 		return
 	}
-	room := fleetRoom{n.ID, max(0, float64(cpus.Len())-*n.CPUUse), max(0, free)}
+	room := fleetRoom{n.ID, max(0, float64(cpus.Len())-*n.CPUUse), free}
 	if h.Room == nil || room.CPUs > h.Room.CPUs || room.CPUs == h.Room.CPUs && room.MemoryKiB > h.Room.MemoryKiB {
 		h.Room = &room
 	}

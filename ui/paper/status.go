@@ -44,29 +44,11 @@ func (s statusView) AtHome() (n int) {
 	return n
 }
 
-// Local is the share of local accesses, each workload counting by its memory; nil unknown.
-func (s statusView) Local() *float64 {
-	return s.local(func(w *api.Workload) *float64 { return w.Locality })
-}
+// Local is the share of local accesses; nil unknown.
+func (s statusView) Local() *float64 { now, _ := s.Locality(); return now }
 
 // ByPlan is what it would be by plan.
-func (s statusView) ByPlan() *float64 {
-	return s.local(func(w *api.Workload) *float64 { return cmp.Or(w.LocalityExpected, w.Locality) })
-}
-
-func (s statusView) local(of func(*api.Workload) *float64) *float64 {
-	var local, all float64
-	for i := range s.Workloads {
-		if x := of(&s.Workloads[i]); x != nil {
-			local, all = local+*x*float64(s.Workloads[i].MemoryKiB), all+float64(s.Workloads[i].MemoryKiB)
-		}
-	}
-	if all == 0 {
-		return nil
-	}
-	local /= all
-	return &local
-}
+func (s statusView) ByPlan() *float64 { _, after := s.Locality(); return after }
 
 // Worst is the workload of the least locality, nil when none is known.
 func (s statusView) Worst() (worst *api.Workload) {
@@ -78,12 +60,13 @@ func (s statusView) Worst() (worst *api.Workload) {
 	return worst
 }
 
-// Taken is the share of a node's memory that is not free.
+// Taken is the share of a node's memory that is in use and cannot be given back; nil unknown.
 func (s statusView) Taken(n api.Node) *float64 {
-	if n.MemoryKiB <= 0 {
+	used, known := n.UsedKiB()
+	if !known {
 		return nil
 	}
-	x := 1 - float64(n.FreeKiB)/float64(n.MemoryKiB)
+	x := float64(used) / float64(n.MemoryKiB)
 	return &x
 }
 
@@ -101,7 +84,7 @@ var statusPage = template.Must(template.New("status").Funcs(functions).Parse(`<h
 {{range .Problems}}<div class="verdict warning">{{prose .}}</div>
 {{end}}<div class="tiles">
 <div class="tile">at home<b>{{.AtHome}} of {{len .Workloads}}</b><small>{{count .Small "smaller workload"}} left alone</small></div>
-<div class="tile">local, by memory<b>{{share .Local}}</b><small>{{share .ByPlan}} by plan</small></div>
+<div class="tile">local accesses<b>{{share .Local}}</b><small>{{share .ByPlan}} by plan</small></div>
 <div class="tile">least local<b>{{with .Worst}}{{share .Locality}}</b><small>{{name .Name .ID}}</small>{{else}}–</b><small>not known</small>{{end}}</div>
 </div>
 <h2>Nodes</h2>

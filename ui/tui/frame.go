@@ -95,10 +95,10 @@ func (m *Model) header() string {
 			mode += ", " + m.paint(yellow, "all undone")
 		}
 		add(mode)
-		if now, then, n := overall(s); n > 0 {
-			part := fmt.Sprintf("%.0f %% local", 100*now)
-			if then-now >= 0.005 {
-				part += fmt.Sprintf(" → %.0f %%", 100*then)
+		if now, then := s.Locality(); now != nil {
+			part := fmt.Sprintf("%.0f %% local", 100**now)
+			if *then-*now >= 0.005 {
+				part += fmt.Sprintf(" → %.0f %%", 100**then)
 			}
 			add(part)
 		}
@@ -136,26 +136,6 @@ func (m *Model) pressure() []string {
 	return []string{strings.TrimRight(line, " ")}
 }
 
-// overall is the locality of all memory that is known, now and by plan.
-func overall(s *api.Status) (now, then float64, n int) {
-	all := 0.0
-	for i := range s.Workloads {
-		w := &s.Workloads[i]
-		if w.Locality == nil || w.MemoryKiB <= 0 || w.Class == "offline" {
-			continue
-		}
-		expected := *w.Locality
-		if w.LocalityExpected != nil {
-			expected = max(expected, *w.LocalityExpected)
-		}
-		all += float64(w.MemoryKiB)
-		now += *w.Locality * float64(w.MemoryKiB)
-		then += expected * float64(w.MemoryKiB)
-		n++
-	}
-	return now / max(1, all), then / max(1, all), n
-}
-
 // How wide cells are: the least that shows a bar with a number, the least that shows units too, and
 // the most that is worth it.
 const leastCell, wordyCell, mostCell, nodeLabel = 9, 23, 48, 6
@@ -191,12 +171,9 @@ func (m *Model) nodes() []string {
 			return share, fmt.Sprintf("%.0f", 100*share), fmt.Sprintf("%.1f/%d CPUs", *n.CPUUse, cpus.Len())
 		}},
 		{"MEM %", func(n *api.Node) (float64, string, string) {
-			if n.MemoryKiB <= 0 {
+			used, known := n.UsedKiB()
+			if !known {
 				return -1, "-", "-"
-			}
-			used := n.MemoryKiB - n.FreeKiB
-			if n.ReclaimableKiB != nil {
-				used = max(0, used-*n.ReclaimableKiB)
 			}
 			share := float64(used) / float64(n.MemoryKiB)
 			return share, fmt.Sprintf("%.0f", 100*share), fmt.Sprintf("%.0f/%.0f GiB", gib(used), gib(n.MemoryKiB))
@@ -325,15 +302,11 @@ func (m *Model) moves(most int) []string {
 func (m *Model) move(w *api.Workload) string {
 	mv := w.Move
 	how := ""
-	took := mv.Seconds
-	if took <= 0 && !mv.Started.IsZero() {
-		took = m.status.Time.Sub(mv.Started).Seconds()
-	}
-	switch rest := mv.Planned - mv.Moved - mv.Refused; {
+	switch rest, known := mv.Left(); {
 	case w.State == api.StatePaused:
 		how = m.paint(yellow, "rests: ") + strings.TrimPrefix(w.Why, string(w.ID)+" ")
-	case mv.Moved > 0 && took > 0 && rest > 0:
-		how = lasts(time.Duration(float64(rest)/(float64(mv.Moved)/took)*float64(time.Second))) + " left"
+	case known:
+		how = lasts(rest) + " left"
 	case mv.Moved <= 0:
 		how = "begins"
 	}

@@ -43,7 +43,7 @@ func made(nodes int) api.Status {
 	}
 	node := func(n int) string { return fmt.Sprint(n % nodes) }
 	moving := func(planned, moved int64, to int, ago time.Duration) *plan.Move {
-		return &plan.Move{Home: node(to), Planned: planned, Moved: moved, Started: moment.Add(-ago), State: "running"}
+		return &plan.Move{Home: node(to), Seconds: ago.Seconds(), Planned: planned, Moved: moved, Started: moment.Add(-ago), State: "running"}
 	}
 	s.Workloads = []api.Workload{
 		{ID: "/system.slice/postgresql@14-main.service", Name: "postgresql@14-main.service", Class: workload.Dedicated, Importance: 90, CPUs: 8, Home: node(1), CPUSet: "0-7", CPUSetPlanned: "0-7",

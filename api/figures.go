@@ -1,0 +1,37 @@
+package api
+
+// UsedKiB is the memory of a node that is neither free nor can be given back by the kernel; not
+// known where the node has none, or what is free is not known.
+func (n *Node) UsedKiB() (used int64, known bool) {
+	if n.MemoryKiB <= 0 || n.FreeKiB < 0 {
+		return 0, false
+	}
+	used = n.MemoryKiB - n.FreeKiB
+	if n.ReclaimableKiB != nil {
+		used -= *n.ReclaimableKiB
+	}
+	return max(0, used), true
+}
+
+// Locality is the share of local accesses over all workloads of which it is known, each counting
+// by the CPUs that it keeps busy: now, and when all steps are done. nil is unknown.
+func (s *Status) Locality() (now, after *float64) {
+	const idle = 0.01 // CPUs that one counts with at least
+	var local, expected, all float64
+	for i := range s.Workloads {
+		w := &s.Workloads[i]
+		if w.Locality == nil {
+			continue
+		}
+		use, then := max(w.CPUUse, idle), *w.Locality
+		if w.LocalityExpected != nil {
+			then = *w.LocalityExpected
+		}
+		local, expected, all = local+use**w.Locality, expected+use*then, all+use
+	}
+	if all == 0 {
+		return nil, nil
+	}
+	local, expected = local/all, expected/all
+	return &local, &expected
+}

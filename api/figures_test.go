@@ -1,0 +1,38 @@
+package api
+
+import "testing"
+
+// TestUsedKiB: what is unknown is no figure.
+func TestUsedKiB(t *testing.T) {
+	back := int64(30)
+	most := int64(95)
+	for _, x := range []struct {
+		n     Node
+		used  int64
+		known bool
+	}{
+		{Node{MemoryKiB: 100, FreeKiB: 10}, 90, true},
+		{Node{MemoryKiB: 100, FreeKiB: 10, ReclaimableKiB: &back}, 60, true},
+		{Node{MemoryKiB: 100, FreeKiB: 10, ReclaimableKiB: &most}, 0, true},
+		{Node{MemoryKiB: 100, FreeKiB: -1, ReclaimableKiB: &back}, 0, false},
+		{Node{MemoryKiB: -1, FreeKiB: -1}, 0, false},
+		{Node{}, 0, false},
+	} {
+		if used, known := x.n.UsedKiB(); used != x.used || known != x.known {
+			t.Errorf("%+v: %d %v, want %d %v", x.n, used, known, x.used, x.known)
+		}
+	}
+}
+
+// TestLocality: who keeps CPUs busy counts for more, and who is not known not at all.
+func TestLocality(t *testing.T) {
+	of := func(x float64) *float64 { return &x }
+	s := Status{Workloads: []Workload{{CPUUse: 3, Locality: of(1)}, {CPUUse: 1, Locality: of(0), LocalityExpected: of(1)}, {CPUUse: 9}}}
+	if now, after := s.Locality(); now == nil || *now != 0.75 || *after != 1 {
+		t.Errorf("%v %v", now, after)
+	}
+	s.Workloads = s.Workloads[2:]
+	if now, after := s.Locality(); now != nil || after != nil {
+		t.Errorf("nobody is known: %v %v", now, after)
+	}
+}
