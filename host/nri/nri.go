@@ -186,9 +186,12 @@ func (p *Plugin) Synchronize(_ context.Context, sandboxes []*api.PodSandbox, con
 	for _, s := range sandboxes {
 		pods[s.GetId()] = podOf(s)
 	}
+	wrote := p.entries()
 	for _, c := range containers {
 		if in := pods[c.GetPodSandboxId()]; in != nil {
-			in.containers = append(in.containers, p.containerOf(c))
+			one := p.containerOf(c)
+			p.unchosen(one, wrote)
+			in.containers = append(in.containers, one)
 			in.resized = true // perhaps: what a sandbox was made with never changes
 		}
 	}
@@ -260,18 +263,46 @@ type setting struct {
 	path string
 }
 
-// journalled is what homenode has set of cgroups, and can put back.
-func (p *Plugin) journalled() map[setting]string {
-	out := map[setting]string{}
+// entries is the journal's of cgroups: what homenode has set, and can put back.
+func (p *Plugin) entries() map[setting]plan.Entry {
+	out := map[setting]plan.Entry{}
 	if p.o.Journal == nil {
 		return out
 	}
 	for _, e := range p.o.Journal() {
 		if (e.Kind == plan.CgroupCPUs || e.Kind == plan.CgroupMems) && e.State != plan.Failed {
-			out[setting{e.Kind, e.Path}] = e.New
+			out[setting{e.Kind, e.Path}] = e
 		}
 	}
 	return out
+}
+
+// journalled is the values of entries.
+func (p *Plugin) journalled() map[setting]string {
+	out := map[setting]string{}
+	for at, e := range p.entries() {
+		out[at] = e.New
+	}
+	return out
+}
+
+// unchosen takes off a container's sets what its runtime tells because homenode has told the
+// runtime: what homenode has set and nobody since, and all that there is, which an undo tells.
+func (p *Plugin) unchosen(c *container, wrote map[setting]plan.Entry) {
+	for kind, set := range map[plan.SettingKind]*string{plan.CgroupCPUs: &c.cpus, plan.CgroupMems: &c.mems} {
+		if *set == "" || c.cgroup == "" {
+			continue
+		}
+		if e, ok := wrote[setting{kind, c.cgroup}]; ok {
+			if now, err := p.files.read(c.cgroup, string(kind)); err == nil && e.Ours(plan.Setting{Kind: kind, Path: c.cgroup, Value: now}) {
+				*set = e.Old
+				continue
+			}
+		}
+		if every, err := p.files.read("/", string(kind)+".effective"); err == nil && *set == every {
+			*set = ""
+		}
+	}
 }
 
 // acts reports whether containers are given homes.

@@ -1,6 +1,7 @@
 package nri
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -462,6 +463,32 @@ func TestReconnectedDuringAScan(t *testing.T) {
 	all, _ := p.Claims(host())
 	if k := slices.IndexFunc(all, func(c workload.Claim) bool { return c.ID == "ns/p/c" }); k < 0 || !slices.Equal(all[k].Cgroups, []string{"/c"}) {
 		t.Errorf("%+v", all)
+	}
+}
+
+// What a runtime tells because homenode has told it is nobody's choice, also to a daemon that has
+// begun since; what was set by hand since is.
+func TestToldByAnEarlierDaemon(t *testing.T) {
+	for _, c := range []struct{ reads, tells, want string }{
+		{"0-3", "0-3", ""},
+		{"4-7", "0-3", ""}, // moved since it was told
+		{"2-3", "2-3", "2-3"},
+		{"", "0-15", ""}, // undone
+		{"8-9", "8-9", "8-9"},
+	} {
+		p := New(Options{Manage: All, Mount: "/", Journal: func() (all []plan.Entry) {
+			if c.reads == "" || c.reads == "8-9" {
+				return nil
+			}
+			return []plan.Entry{{Kind: plan.CgroupCPUs, Path: "/c", New: cmp.Or(map[string]string{"2-3": "0-3"}[c.reads], c.reads), State: plan.Applied}}
+		}})
+		p.files = fakeFiles{&cgroups{cpus: "0-15", mems: "0-3", sets: map[string]*[2]string{"/c": {c.reads, ""}}, inode: map[string]int{"/c": 1}}}
+		pods := []*api.PodSandbox{{Id: "1", Name: "p", Namespace: "ns"}}
+		_, err := p.Synchronize(t.Context(), pods, []*api.Container{{Id: "c", Name: "c", PodSandboxId: "1", State: api.ContainerState_CONTAINER_RUNNING,
+			Linux: &api.LinuxContainer{CgroupsPath: "/c", Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{Cpus: c.tells}}}}})
+		if _, one := find(p.pods, "c"); err != nil || one == nil || one.cpus != c.want || one.told.cpus != c.tells {
+			t.Errorf("it has %q, the runtime tells %q: %+v, %v", c.reads, c.tells, one, err)
+		}
 	}
 }
 
