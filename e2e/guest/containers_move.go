@@ -32,10 +32,19 @@ func containersMove(t *T) {
 	homes := t.awaitHome(settleLimit, ws)
 
 	mover, home := pods[0].containers[0], t.nodesOf(pods[0].containers[0].first)
+	var hogs []*exec.Cmd
+	calm := func() {
+		for _, hog := range hogs {
+			hog.Process.Kill()
+			hog.Wait()
+		}
+		hogs = nil
+	}
+	t.Defer(calm)
 	for range t.shape.CPUsPerNode {
 		hog := exec.Command("sh", "-c", "while :; do :; done")
 		t.Do(hog.Start())
-		t.Defer(func() { hog.Process.Kill(); hog.Wait() })
+		hogs = append(hogs, hog)
 		t.Do(setAffinity(hog.Process.Pid, cpusOf(home)))
 	}
 	t.Logf("node %s is crowded", home)
@@ -63,6 +72,7 @@ func containersMove(t *T) {
 		}
 	}
 
+	calm() // what spins takes the emulated CPUs from all else
 	// Dedicated, one CPU: a second one is at home; all of a node's are not, where others are.
 	p, k := pods[4], pods[4].containers[0]
 	was := t.nodesOf(k.first)
