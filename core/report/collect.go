@@ -48,7 +48,7 @@ type Collector struct {
 	held         control.Holds
 	gaps         []Gap
 	workloads    map[workload.ID]*followed
-	lost         int // workloads beyond mostWorkloads
+	lost         bool // some workloads are beyond mostWorkloads
 	reasons      map[reasonKey]*reason
 	host         *topology.Host
 	nodes        []workload.NodeUse
@@ -248,20 +248,20 @@ func (c *Collector) Line(line []byte) error {
 			c.event(e)
 		}
 	}
-	if !c.in(h.at) {
-		return nil
-	}
 	is := func(begins []byte) bool { // the first key after the time
 		k := bytes.IndexByte(line[len(timeBegins):], '"')
 		return k >= 0 && bytes.HasPrefix(line[len(timeBegins)+k+1:], begins)
 	}
-	if is(startedBegins) {
+	if is(startedBegins) && (c.until.IsZero() || h.at.Before(c.until)) { // of before the period, too: that daemon goes on in it
 		var x struct {
 			Input struct{ Started *control.Started }
 		}
 		if json.Unmarshal(line, &x) == nil && x.Input.Started != nil {
 			c.version, c.period = x.Input.Started.Version, x.Input.Started.Period
 		}
+	}
+	if !c.in(h.at) {
+		return nil
 	}
 	gap := c.mind(h.at)
 	if is(scanBegins) {
@@ -366,7 +366,7 @@ func (c *Collector) observe(l *look, o *workload.Observation, weight float64) {
 	f := c.workloads[o.ID]
 	if f == nil {
 		if len(c.workloads) >= mostWorkloads {
-			c.lost++
+			c.lost = true
 			return
 		}
 		f = &followed{}

@@ -30,7 +30,7 @@ func (c *Collector) Done(host string, worst int) (Report, error) {
 	if !c.at.IsZero() && !c.until.IsZero() && c.until.Sub(c.at) > c.patience() {
 		c.gaps = append(c.gaps, Gap{c.at.UTC(), c.until.UTC()})
 	}
-	if c.lost > 0 {
+	if c.lost {
 		c.Note(words.Because(words.ReportNotAllWorkloads, mostWorkloads, "others"))
 	}
 	r := Report{

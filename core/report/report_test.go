@@ -202,3 +202,15 @@ func FuzzLine(f *testing.F) {
 		_, _ = c.Done("", 3)
 	})
 }
+
+// A daemon that was started before the period goes on in it: its version is told, and so is how often
+// it looks, for looks that are far apart are no gap then.
+func TestStartedBefore(t *testing.T) {
+	at := func(s int) time.Time { return begin.Add(time.Duration(s) * time.Second) }
+	started := lineOf(t, control.Input{At: at(-600), Started: &control.Started{Version: "1.2.3", Period: 2 * time.Minute}}, control.Output{})
+	later := lineOf(t, control.Input{At: at(900), Started: &control.Started{Version: "9"}}, control.Output{})
+	r := feed(t, New(at(0), at(800)), started, looked(t, at(60), 1), looked(t, at(180), 1), looked(t, at(300), 1), later)
+	if r.Version != "1.2.3" || len(r.Gaps) != 0 || r.Looks != 3 {
+		t.Errorf("version %q, gaps %v, %d looks", r.Version, r.Gaps, r.Looks)
+	}
+}
