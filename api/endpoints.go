@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -292,9 +293,10 @@ func counted(b Backend, path string, h http.HandlerFunc) http.HandlerFunc {
 		return h
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
-		answer := &status{w, 200}
-		defer func() { m.Answered(path, answer.code) }()
+		answer := &status{ResponseWriter: w}
+		defer func() { m.Answered(path, cmp.Or(answer.code, http.StatusInternalServerError)) }() // a panic has none
 		h(answer, r)
+		answer.code = cmp.Or(answer.code, http.StatusOK)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -272,5 +273,32 @@ func TestHomeForAnotherProcess(t *testing.T) {
 		if got := ask(1<<20, pid); got == Forbidden {
 			t.Errorf("process %d is refused", pid)
 		}
+	}
+}
+
+// counting counts its answers by status.
+type counting struct {
+	broken
+	answered chan int
+}
+
+func (c *counting) Metrics() http.Handler       { return http.NotFoundHandler() }
+func (c *counting) Answered(_ string, code int) { c.answered <- code }
+
+// TestPanicIsCountedAsFailed: so is what it was answered with.
+func TestPanicIsCountedAsFailed(t *testing.T) {
+	b := &counting{answered: make(chan int, 2)}
+	c, err := Dial(listening(t, b, Access{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.Status(t.Context())
+	if code := <-b.answered; code != http.StatusInternalServerError {
+		t.Errorf("counted as %d", code)
+	}
+	c.History(t.Context(), HistoryQuery{Limit: 1})
+	if code := <-b.answered; code != http.StatusOK {
+		t.Errorf("history: counted as %d", code)
 	}
 }
