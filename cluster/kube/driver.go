@@ -24,6 +24,9 @@ import (
 // renewEvery is how often all bookings are extended.
 const renewEvery = 10 * time.Minute
 
+// renewWithin bounds the renewal of one claim: nothing else is prepared or published meanwhile.
+const renewWithin = 10 * time.Second
+
 // Policies for a kubelet whose static managers pin containers, too.
 const (
 	refuse = "refuse" // devices get a taint, claims are not prepared
@@ -150,15 +153,21 @@ func (d *driver) UnprepareResourceClaims(ctx context.Context, all []kubeletplugi
 }
 
 // renew extends all bookings, and makes the CDI files anew: a restart of the machine has
-// removed them.
+// removed them. A daemon that does not answer for one claim is not asked for the rest.
 func (d *driver) renew(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var errs []error
 	for _, uid := range sortedUIDs(d.claims) {
 		c := d.claims[uid]
-		if err := errors.Join(d.book(ctx, c), d.cdi.write(c)); err != nil {
+		one, cancel := context.WithTimeout(ctx, renewWithin)
+		err := errors.Join(d.book(one, c), d.cdi.write(c))
+		cancel()
+		if err != nil {
 			errs = append(errs, fmt.Errorf("claim %s/%s: %w", c.Namespace, c.Name, err))
+		}
+		if errors.Is(err, api.ErrLate) || errors.Is(err, api.ErrNoDaemon) {
+			break
 		}
 	}
 	return errors.Join(append(errs, d.file.write(d.claims))...)

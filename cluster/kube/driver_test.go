@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 	cdi "tags.cncf.io/container-device-interface/specs-go"
 
+	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -110,6 +111,38 @@ func TestClaimIsBookedAndLetGo(t *testing.T) {
 	}
 	if _, err := os.Stat(file); err == nil {
 		t.Error("its CDI file is still there")
+	}
+}
+
+// silent is a daemon that does not answer.
+type silent struct {
+	homenode
+	asked int
+}
+
+func (s *silent) Place(context.Context, api.Want) (api.Home, error) {
+	s.asked++
+	return api.Home{}, api.ErrLate
+}
+
+// A daemon that does not answer is not waited for once for each claim: nothing is prepared or
+// published meanwhile.
+func TestRenewalByASilentDaemon(t *testing.T) {
+	m, o := newMachine(t, "package:2 node:1 core:4 pu:1"), folders(t)
+	d := newDriver(t, o, m)
+	for _, name := range []string{"a", "b", "c"} {
+		if r := d.one(allocated(name, taken{"r", 0, 1, "1Gi", ""})); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	s := &silent{homenode: m}
+	d.daemon = s
+	if err := d.renew(context.Background()); err == nil || s.asked != 1 {
+		t.Errorf("%v; asked %d times", err, s.asked)
+	}
+	d.daemon = m
+	if err := d.renew(context.Background()); err != nil || len(d.claims) != 3 {
+		t.Errorf("%v; %d claims", err, len(d.claims))
 	}
 }
 
