@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -505,7 +506,7 @@ func movingNow(s *Status, x *HouseSummary) words.Reason {
 	m := largest.Move
 	left, gain := words.Plain(""), words.Plain("")
 	if seconds := leftOf(m); seconds != nil {
-		left = words.Because(words.HouseTimeLeft, *seconds*1e9)
+		left = words.Because(words.HouseTimeLeft, lasts(*seconds))
 	}
 	if before, after := largest.Locality, largest.LocalityExpected; before != nil && after != nil && *after > *before {
 		gain = words.Because(words.HouseGain, *before, *after)
@@ -515,6 +516,14 @@ func movingNow(s *Status, x *HouseSummary) words.Reason {
 		return words.Because(words.HouseMoving, args...)
 	}
 	return words.Because(words.HouseMovingN, append([]any{x.Moving}, args...)...)
+}
+
+// lasts is a time as the page writes it elsewhere.
+func lasts(seconds float64) string {
+	if seconds < 90 {
+		return fmt.Sprintf("%.0f s", math.Ceil(seconds))
+	}
+	return fmt.Sprintf("%.0f min", seconds/60)
 }
 
 func houseEvent(e *plan.Event, names map[workload.ID]string) HouseEvent {

@@ -9,7 +9,7 @@ var (
 	HouseAllHome  = says("house-all-home", "Everything is at home: {n workload}.")
 	HouseMoving   = says("house-moving", "{} moves to {nodes}: {bytes} of {bytes} done{}.{}")
 	HouseMovingN  = says("house-moving-n", "{n workload} move. The largest, {}, goes to {nodes}: {bytes} of {bytes} done{}.{}")
-	HouseTimeLeft = says("house-time-left", ", {for} left")
+	HouseTimeLeft = says("house-time-left", ", {} left")
 	HouseGain     = says("house-gain", " Its local accesses: {%} before, {%} after.")
 	HouseAway     = says("house-away", "Not at home: {} of {n workload}.{}")
 	HouseWould    = says("house-would", " In enforce mode local accesses would rise from {%} to {%}.")

@@ -7,7 +7,7 @@ var (
 	ReportMoved    = says("report-moved", "{%} of the memory in use is local to what uses it, {%} when the period began: {n move} brought {bytes} home in {for} of moving.{more}")
 	ReportStill    = says("report-still", "{%} of the memory in use is local to what uses it, {%} when the period began: homenode moved no memory.{more}")
 	ReportObserved = says("report-observed", "{%} of the memory in use is local to what uses it, {%} when the period began: homenode watched and changed nothing.{more}")
-	ReportUnknown  = says("report-unknown", "How local memory was is not known: no look at the host could tell.{more}")
+	ReportUnknown  = says("report-unknown", "How local memory was is not known: no record of the host in this period tells it.{more}")
 	ReportWorst    = says("report-worst", "{n workload} of {} {works|work} on remote memory, {} the most.")
 	ReportAllHome  = says("report-all-home", "{n workload} {has|have} local memory.")
 	ReportWouldBe  = says("report-would-be", "By its plan {%} would be local.")

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -24,5 +25,9 @@ func TestFailedWriteRemovesOnlyFiles(t *testing.T) {
 		if _, err := os.Lstat(name); !errors.Is(err, want) {
 			t.Errorf("%s after a failed write: %v, want %v", name, err, want)
 		}
+	}
+	err := writeFile("/dev/full", func(w io.Writer) error { _, err := w.Write(make([]byte, 1<<16)); return err })
+	if err == nil || strings.Count(err.Error(), "no space left") != 1 {
+		t.Errorf("a full disk: %q, want it told once", err)
 	}
 }

@@ -355,7 +355,7 @@ func (e *Env) fleetHost(ctx context.Context, how *asking, a address) fleetHost {
 		if w.State == api.StateAtHome {
 			h.AtHome++
 		}
-		if w.Locality != nil && (h.Worst == nil || *w.Locality < h.Worst.Locality) {
+		if w.Locality != nil && w.Class != workload.Offline && (h.Worst == nil || *w.Locality < h.Worst.Locality) {
 			h.Worst = &fleetWork{w.ID, w.Name, *w.Locality}
 		}
 	}

@@ -271,7 +271,11 @@ func writeFits(w io.Writer, p view.Paint, d *fitDocument) {
 				fits = "after moves"
 				moves = append(moves, h.Host+": "+strings.Join(x.Moves, ", then "))
 			}
-			t.Row(host, fits, orDash(x.Home.String()), fmt.Sprint(len(x.Moves)), fmt.Sprint(h.RoomCPUs), why)
+			moves, left := fmt.Sprint(len(x.Moves)), fmt.Sprint(h.RoomCPUs)
+			if !x.Fits {
+				moves, left = "-", "-"
+			}
+			t.Row(host, fits, orDash(x.Home.String()), moves, left, why)
 		}
 	}
 	t.Print(w, p)

@@ -66,7 +66,7 @@ NO_COLOR set nothing is coloured.`,
 		},
 	}
 	f := c.Flags()
-	f.BoolVar(&once, "once", false, "print one frame and end; in a pipe it is whole")
+	f.BoolVar(&once, "once", false, "print one frame with every workload, and end")
 	f.DurationVar(&o.Every, "every", time.Second, "time between two looks")
 	f.StringVar(&o.Sort, "sort", sortKeys[0], "order by `COLUMN`: "+strings.Join(sortKeys, ", "))
 	f.StringVar(&o.Filter, "filter", "", "only workloads whose name, class or state has this `TEXT`")

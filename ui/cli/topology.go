@@ -177,7 +177,12 @@ func writeFile(name string, write func(io.Writer) error) (err error) {
 		return usageErrorf("%w", err)
 	}
 	out := bufio.NewWriter(f)
-	err = errors.Join(write(out), out.Flush(), f.Close())
+	if err = write(out); err == nil { // what failed first: the others would say the same
+		err = out.Flush()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
 	if err != nil {
 		if there, e := os.Lstat(name); e == nil && there.Mode().IsRegular() {
 			os.Remove(name)

@@ -171,7 +171,7 @@ var reportPage = template.Must(template.New("report").Funcs(functions).Parse(`<h
 {{else if .Machine}}<p>Nothing: no workload works on remote memory.</p>
 {{else}}<p>Not known: no look at the host was recorded.</p>
 {{end}}<h2>Memory that moved</h2>
-{{if .Moves.Count}}<p>{{count .Moves.Count "move"}} brought {{bytes .Moves.Bytes}} home in {{for .MoveSeconds}}{{if .Moves.Stayed}}; {{bytes .Moves.Stayed}} stayed where it was{{end}}.
+{{if .Moves.Count}}<p>{{count .Moves.Count "move"}} brought {{bytes .Moves.Bytes}} home; that took {{for .MoveSeconds}}, added up{{if .Moves.Stayed}}; {{bytes .Moves.Stayed}} stayed where it was{{end}}.
 {{if .Moves.Judged}}Of {{count .Moves.Judged "move"}} both are known: a gain of {{points .Moves.Expected}} was expected, {{points .Moves.Seen}} was seen.{{end}}</p>
 <div class="wide"><table>
 <tr><th>ended</th><th>workload</th><th>to nodes</th><th class="num">moved</th><th class="num">took</th><th class="num">local before</th><th class="num">expected</th><th class="num">seen</th><th></th></tr>

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/workload"
 )
 
 // Status is one look as a page; host is the name of the machine, "" when unknown.
@@ -50,10 +51,10 @@ func (s statusView) Local() *float64 { now, _ := s.Locality(); return now }
 // ByPlan is what it would be by plan.
 func (s statusView) ByPlan() *float64 { _, after := s.Locality(); return after }
 
-// Worst is the workload of the least locality, nil when none is known.
+// Worst is the workload of the least locality but for offline ones, nil when none is known.
 func (s statusView) Worst() (worst *api.Workload) {
 	for i := range s.Workloads {
-		if w := &s.Workloads[i]; w.Locality != nil && (worst == nil || *w.Locality < *worst.Locality) {
+		if w := &s.Workloads[i]; w.Locality != nil && w.Class != workload.Offline && (worst == nil || *w.Locality < *worst.Locality) {
 			worst = w
 		}
 	}

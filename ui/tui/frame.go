@@ -184,13 +184,17 @@ func (m *Model) nodes() []string {
 			}
 			gb := func(mib float64) float64 { return mib * 1.048576 / 1000 }
 			use := float64(*n.Bandwidth)
+			short := fmt.Sprintf("%.1f", gb(use))
+			if gb(use) >= 9.95 { // a number of four characters would touch the bar
+				short = fmt.Sprintf("%.0f", gb(use))
+			}
 			if most := m.bandwidths[n.ID]; most > 0 {
-				return use / most, fmt.Sprintf("%.1f", gb(use)), fmt.Sprintf("%.1f/%.0f GB/s", gb(use), gb(most))
+				return use / most, short, fmt.Sprintf("%.1f/%.0f GB/s", gb(use), gb(most))
 			}
 			if len(all) == 1 {
-				return -1, fmt.Sprintf("%.1f", gb(use)), fmt.Sprintf("%.1f GB/s", gb(use))
+				return -1, short, fmt.Sprintf("%.1f GB/s", gb(use))
 			}
-			return use / max(1, m.most()), fmt.Sprintf("%.1f", gb(use)), fmt.Sprintf("%.1f GB/s", gb(use))
+			return use / max(1, m.most()), short, fmt.Sprintf("%.1f GB/s", gb(use))
 		}},
 		{"vCPUs", func(n *api.Node) (float64, string, string) {
 			cpus, _ := topology.ParseCPUSet(n.CPUs)
