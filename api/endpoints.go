@@ -136,7 +136,7 @@ func Endpoints() []Endpoint {
 				if !ok {
 					return nil
 				}
-				return what.WhatIf
+				return inTurn(&slots[int]{users: map[int]int{}}, what.WhatIf)
 			}),
 		post("/v1/place", "Gives a home to what is about to start.", maxRequest, true,
 			func(s *server) poster[Want, Home] {

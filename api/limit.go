@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net"
 	"os"
 	"sync"
@@ -58,6 +59,23 @@ func connectionsOf(uid int) (each, all int) {
 		return maxConnections, maxConnections
 	}
 	return maxPerUser, maxConnections - keptForRoot
+}
+
+// What users who are not root may ask at once of what takes a CPU for a second or more, and is answered
+// one after the other: each, and all together. Who looks over TCP is one user here.
+const questionsEach, questionsAtOnce = 4, 8
+
+// inTurn bounds how many questions wait.
+func inTurn[T, A any](asking *slots[int], next poster[T, A]) poster[T, A] {
+	return func(ctx context.Context, in T) (out A, err error) {
+		if p, _ := ctx.Value(peerKey{}).(peer); !privileged(p.uid) {
+			if !asking.take(p.uid, questionsEach, questionsAtOnce) {
+				return out, &Error{TooMany, "others are asking, too: ask again in a few seconds"}
+			}
+			defer asking.give(p.uid)
+		}
+		return next(ctx, in)
+	}
 }
 
 // privileged reports whether uid is root, or whoever runs this daemon.

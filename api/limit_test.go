@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -123,6 +124,63 @@ func TestRequestRates(t *testing.T) {
 	if !r.take(1<<20, at.Add(time.Minute)) {
 		t.Error("refused after a minute")
 	}
+}
+
+// oneByOne answers one question at a time, as the daemon does, each when it is told to.
+type oneByOne struct {
+	answers
+	turn, done chan struct{}
+	waiting    atomic.Int32
+}
+
+func (b *oneByOne) WhatIf(ctx context.Context, _ WhatIf) (WhatIfAnswer, error) {
+	b.waiting.Add(1)
+	defer b.waiting.Add(-1)
+	b.turn <- struct{}{}
+	defer func() { <-b.turn }()
+	<-b.done
+	return WhatIfAnswer{Schema: "homenode-what-if/1"}, nil
+}
+
+// TestQuestionsOfManyUsers: users with as many UIDs as they like do not keep root waiting behind all
+// their questions, each of which takes a CPU for seconds.
+func TestQuestionsOfManyUsers(t *testing.T) {
+	b := &oneByOne{turn: make(chan struct{}, 1), done: make(chan struct{})}
+	h := handler(t.Context(), b, Access{Group: -1})
+	ask := func(uid int) int {
+		q := httptest.NewRequest("POST", "/v1/what-if", strings.NewReader(`{"spec":"{name: x, cpus: 1}"}`))
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, q.WithContext(context.WithValue(q.Context(), peerKey{}, peer{uid: uid})))
+		return w.Code
+	}
+	var all sync.WaitGroup
+	var refused atomic.Int32
+	const users, each = 8, 6
+	for i := range users {
+		for range each {
+			all.Go(func() {
+				if ask(1<<20+i) == http.StatusTooManyRequests {
+					refused.Add(1)
+				}
+			})
+		}
+	}
+	for refused.Load()+b.waiting.Load() < users*each {
+		time.Sleep(time.Millisecond)
+	}
+	if n := b.waiting.Load(); n != questionsAtOnce {
+		t.Errorf("%d questions of others wait before root's, want %d", n, questionsAtOnce)
+	}
+	all.Go(func() {
+		if code := ask(0); code != 200 {
+			t.Errorf("root: %d", code)
+		}
+	})
+	for b.waiting.Load() <= questionsAtOnce && !t.Failed() {
+		time.Sleep(time.Millisecond)
+	}
+	close(b.done)
+	all.Wait()
 }
 
 // slow takes longer to undo than a request may take to be read.
