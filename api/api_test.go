@@ -456,6 +456,27 @@ func TestOtherPrograms(t *testing.T) {
 	}
 }
 
+// TestManyObjects: an answer of three bytes an object, which take hundreds in memory, is not taken in.
+func TestManyObjects(t *testing.T) {
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, `{"schema":"homenode-status/2","workloads":[`+strings.Repeat("{},", MaxObjects)+"{}]}")
+	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go http.Serve(l, h)
+	c, err := Over(OverTCP{URL: "http://" + l.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Status(t.Context()); err == nil || !strings.Contains(err.Error(), errObjects.Error()) {
+		t.Errorf("got %v, want %q", err, errObjects)
+	}
+}
+
 // TestSocketReplaced: a link that somebody puts in the place of the socket leads to a file whose
 // mode stays as it is.
 func TestSocketReplaced(t *testing.T) {

@@ -112,6 +112,26 @@ var lookWithin, changeWithin, undoWithin = 10 * time.Second, time.Minute, 30 * t
 // that is no daemon may send without end.
 var maxAnswer int64 = 128 << 20
 
+// MaxObjects bounds the objects of an answer: of three bytes each they would take a hundred times
+// as much memory as the answer. 10,000 workloads are some 100,000.
+const MaxObjects = 1 << 20
+
+// fewObjects reads JSON of at most so many objects more.
+type fewObjects struct {
+	io.Reader
+	left int
+}
+
+var errObjects = errors.New("more objects in it than any homenode daemon would send")
+
+func (f *fewObjects) Read(p []byte) (int, error) {
+	n, err := f.Reader.Read(p)
+	if f.left -= bytes.Count(p[:n], []byte("{")); f.left < 0 {
+		return 0, errObjects
+	}
+	return n, err
+}
+
 // Close lets go of idle connections.
 func (c *Client) Close() error {
 	if first := c.first.take(); first != nil {
@@ -264,7 +284,7 @@ func (c *Client) do(ctx context.Context, method, path string, in, out any) error
 		return refusal(resp)
 	}
 	body := &io.LimitedReader{R: resp.Body, N: maxAnswer}
-	switch err := json.NewDecoder(body).Decode(out); {
+	switch err := json.NewDecoder(&fewObjects{body, MaxObjects}).Decode(out); {
 	case err != nil && body.N == 0:
 		return fmt.Errorf("ask the daemon: its answer is longer than %d MiB; what listens there is no homenode daemon", maxAnswer>>20)
 	case err != nil:

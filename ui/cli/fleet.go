@@ -434,6 +434,9 @@ func answered(text []byte, failed error, schema *string, want string, into any) 
 		}
 		return failed
 	}
+	if bytes.Count(text, []byte("{")) > api.MaxObjects {
+		return errors.New("it answers more than any homenode would")
+	}
 	if err := json.Unmarshal(text, into); err != nil {
 		return fmt.Errorf("its answer is no JSON of homenode: %w", err)
 	}
