@@ -45,6 +45,9 @@ const (
 	maxPerAddress = 96
 	maxOverTCP    = 128
 	idleOverTCP   = 15 * time.Second
+	// streamsOverTCP is the requests that one connection of HTTP/2 may have under way; without it
+	// 128 connections can have 32,000, each followed by a stream of pictures.
+	streamsOverTCP = 16
 )
 
 // onlyLooking is who asks over TCP: nobody whom the kernel knows.
@@ -61,6 +64,7 @@ func ServeTCP(ctx context.Context, l net.Listener, b Backend, r Remote) error {
 		WriteTimeout:      writeWithin,
 		IdleTimeout:       idleOverTCP,
 		MaxHeaderBytes:    16 << 10,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: streamsOverTCP},
 		TLSConfig:         r.TLS,
 		ErrorLog:          silent,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
