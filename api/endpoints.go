@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -267,11 +266,11 @@ func handler(ctx context.Context, b Backend, a Access) http.Handler {
 	methods := map[string][]string{}
 	for _, e := range Endpoints() {
 		if h := e.serve(s); h != nil {
-			m.HandleFunc(e.Method+" "+e.Path, counted(b, e.Path, h))
+			m.HandleFunc(e.Method+" "+e.Path, h)
 			methods[e.Path] = append(methods[e.Path], e.Method)
 		}
 	}
-	m.HandleFunc("/", counted(b, "other", func(w http.ResponseWriter, r *http.Request) {
+	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		known := methods[r.URL.Path]
 		if known == nil {
 			reply(w, nil, &Error{NotFound, fmt.Sprintf("this daemon knows no request %.40q; GET /v1/openapi.json describes all", r.URL.Path)})
@@ -282,22 +281,28 @@ func handler(ctx context.Context, b Backend, a Access) http.Handler {
 		}
 		w.Header().Set("Allow", strings.Join(known, ", "))
 		reply(w, nil, &Error{BadMethod, fmt.Sprintf("%s is asked with %s", r.URL.Path, strings.Join(known, " or "))})
-	}))
+	})
 	return m
 }
 
-// counted counts how requests are answered, where the backend does.
-func counted(b Backend, path string, h http.HandlerFunc) http.HandlerFunc {
+// counted counts how requests are answered, refusals too, where the backend does.
+func counted(b Backend, h http.Handler) http.Handler {
 	m, ok := b.(MetricsSource)
 	if !ok {
 		return h
 	}
-	return func(w http.ResponseWriter, r *http.Request) {
-		answer := &status{ResponseWriter: w}
-		defer func() { m.Answered(path, cmp.Or(answer.code, http.StatusInternalServerError)) }() // a panic has none
-		h(answer, r)
-		answer.code = cmp.Or(answer.code, http.StatusOK)
+	known := map[string]bool{}
+	for _, e := range Endpoints() {
+		known[e.Path] = true
 	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer, path := &status{w, 200}, r.URL.Path
+		if !known[path] {
+			path = "other"
+		}
+		defer func() { m.Answered(path, answer.code) }()
+		h.ServeHTTP(answer, r)
+	})
 }
 
 // status remembers the status of an answer.

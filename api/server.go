@@ -49,7 +49,7 @@ func serve(ctx context.Context, l net.Listener, b Backend, a Access, peerOf func
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s := &http.Server{
-		Handler:           guarded(handler(ctx, b, a)),
+		Handler:           counted(b, guarded(handler(ctx, b, a))),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       readWithin,
 		WriteTimeout:      writeWithin,

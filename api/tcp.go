@@ -58,7 +58,7 @@ func ServeTCP(ctx context.Context, l net.Listener, b Backend, r Remote) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s := &http.Server{
-		Handler:           r.guarded(readOnly(handler(ctx, b, Access{Group: -1, Houses: r.Houses}))),
+		Handler:           counted(b, r.guarded(readOnly(handler(ctx, b, Access{Group: -1, Houses: r.Houses})))),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       readWithin,
 		WriteTimeout:      writeWithin,

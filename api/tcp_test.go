@@ -11,10 +11,13 @@ import (
 	"crypto/x509/pkix"
 	"fmt"
 	"io"
+	"maps"
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
@@ -399,5 +402,59 @@ func TestPictureIsShared(t *testing.T) {
 	time.Sleep(2500 * time.Millisecond)
 	if n, most := b.looks.Load()-before, int64(time.Since(began)/housePeriod)+2; n > most {
 		t.Errorf("asked %d times for 20 viewers, want %d at most", n, most)
+	}
+}
+
+// countingBackend notes how requests were answered.
+type countingBackend struct {
+	fuzzed
+	mu  sync.Mutex
+	got map[string]int
+}
+
+func (c *countingBackend) Answered(path string, status int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.got[fmt.Sprintf("%s %d", path, status)]++
+}
+
+// TestRefusalsAreCounted: what the guards refuse, before a handler is asked, too.
+func TestRefusalsAreCounted(t *testing.T) {
+	b := &countingBackend{got: map[string]int{}}
+	to := overTCP(t, b, Remote{Token: "secret"})
+	const host, token = "Host: localhost\r\n", "Authorization: Bearer secret\r\n"
+	want := map[string]int{}
+	for _, c := range []struct {
+		request, counted string
+	}{
+		{"GET /metrics HTTP/1.1\r\n" + host + token, "/metrics 200"},
+		{"GET /metrics HTTP/1.1\r\n" + host, "/metrics 401"},
+		{"GET /v1/status HTTP/1.1\r\nHost: elsewhere\r\n", "/v1/status 403"},
+		{"POST /v1/undo HTTP/1.1\r\n" + host + token + "Content-Length: 0\r\n", "/v1/undo 403"},
+		{"GET /v1/secret HTTP/1.1\r\n" + host + token, "other 404"},
+	} {
+		if status, _, body := ask(t, to, c.request+"\r\n"); !strings.HasSuffix(c.counted, fmt.Sprintf(" %d", status)) {
+			t.Errorf("%q: %d %s", c.request, status, body)
+		}
+		want[c.counted]++
+	}
+	for range 2 * requestBurst {
+		if status, _, _ := ask(t, to, "GET /v1/room HTTP/1.1\r\n"+host+"\r\n"); status == http.StatusTooManyRequests {
+			want["/v1/room 429"]++
+		} else {
+			want["/v1/room 401"]++
+		}
+	}
+	socket := counted(b, guarded(handler(t.Context(), b, Access{Group: -1})))
+	for range requestBurst + 1 {
+		r := httptest.NewRequest("GET", "/v1/small", nil)
+		w := httptest.NewRecorder()
+		socket.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), peerKey{}, peer{uid: 1 << 30})))
+		want[fmt.Sprintf("/v1/small %d", w.Code)]++
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !maps.Equal(b.got, want) || want["/v1/room 429"] == 0 || want["/v1/small 429"] == 0 {
+		t.Errorf("counted %v, want %v", b.got, want)
 	}
 }

@@ -22,7 +22,7 @@ var Families = []Family{
 	{"homenode_moves_total", "counter", []string{"state"}, "Page moves that ended since the daemon started, by how: done, cancelled or failed"},
 	{"homenode_moved_bytes_total", "counter", nil, "Memory that page moves brought to another node since the daemon started"},
 	{"homenode_unmoved_bytes_total", "counter", []string{"cause"}, "Memory that page moves could not move since the daemon started, by cause"},
-	{"homenode_http_requests_total", "counter", []string{"path", "status"}, "Requests to the API that were answered since the daemon started; 4xx are refusals"},
+	{"homenode_http_requests_total", "counter", []string{"path", "status"}, "Requests that were answered since the daemon started, on the socket and over TCP; 4xx are refusals. The path is one of the API's, or other. Connections that were closed because there were too many are not counted"},
 	{"homenode_journal_entries", "gauge", nil, "Settings that undo would put back"},
 	{"homenode_lost_calls", "gauge", nil, "Calls into the kernel or a manager that were given up and have not come back"},
 	{"homenode_workloads", "gauge", []string{"class", "state"}, "Workloads large enough to be placed, by class and state"},
