@@ -158,6 +158,8 @@ tree:
 	install -D -m 0644 -t "$$doc" LICENSE CHANGELOG.md; \
 	GO='$(GO)' sh scripts/notices.sh >"$$doc/NOTICES"; \
 	install -d "$$to"/share/{bash-completion/completions,zsh/site-functions,fish/vendor_completions.d} "$$to/lib/systemd/system" "$$DESTDIR/etc"; \
+	install -D -m 0644 -t "$$to/share/homenode/prometheus" packaging/prometheus/homenode.{rules,scrape}.yml; \
+	install -D -m 0644 -t "$$to/share/homenode/grafana" packaging/grafana/homenode.json; \
 	"$$SHOW" completion bash >"$$to/share/bash-completion/completions/homenode"; \
 	"$$SHOW" completion zsh >"$$to/share/zsh/site-functions/_homenode"; \
 	"$$SHOW" completion fish >"$$to/share/fish/vendor_completions.d/homenode.fish"; \
@@ -173,7 +175,7 @@ uninstall: ## what install put there, after every setting is put back; PURGE=1 a
 	[ -n "$$DESTDIR" ] || PATH=$$PREFIX/bin:$$PATH sh packaging/scripts/preremove.sh remove; \
 	rm -f "$$to"/{bin/homenode,share/man/man5/homenode.yaml.5,share/bash-completion/completions/homenode,lib/systemd/system/homenode.service} \
 		"$$to"/share/man/man1/homenode{,-*}.1 "$$to"/share/{zsh/site-functions/_homenode,fish/vendor_completions.d/homenode.fish}; \
-	rm -rf "$$doc"; \
+	rm -rf "$$doc" "$$to/share/homenode"; \
 	if [ -n '$(PURGE)' ] || cmp -s packaging/homenode.yaml "$$DESTDIR/etc/homenode.yaml"; then rm -f "$$DESTDIR/etc/homenode.yaml"; fi; \
 	[ -n "$$DESTDIR" ] || sh packaging/scripts/postremove.sh $(if $(PURGE),purge,remove)
 

@@ -69,7 +69,8 @@ works() {
 	[ ! -e "$d/var/lib/homenode" ] && [ ! -e "$d/etc/systemd/system/multi-user.target.wants/homenode.service" ] || fail "something was started or enabled"
 	grep -q '^ExecStart=/usr/bin/homenode' "$d/usr/lib/systemd/system/homenode.service" || fail "the unit starts another program"
 	inside "$d" bash -n /usr/share/bash-completion/completions/homenode || fail "completion for bash"
-	for f in /usr/share/fish/vendor_completions.d/homenode.fish /usr/share/man/man5/homenode.yaml.5.gz /usr/share/man/man1/homenode-run.1.gz /usr/share/doc/homenode/NOTICES; do
+	for f in /usr/share/fish/vendor_completions.d/homenode.fish /usr/share/man/man5/homenode.yaml.5.gz /usr/share/man/man1/homenode-run.1.gz /usr/share/doc/homenode/NOTICES \
+		/usr/share/homenode/prometheus/homenode.{rules,scrape}.yml /usr/share/homenode/grafana/homenode.json; do
 		[ -s "$d$f" ] || fail "no $f"
 	done
 }
