@@ -40,6 +40,7 @@ var tests = map[string]func(*T){
 	"homenode.pressure":      homenodePressure,
 	"homenode.move":          homenodeMove,
 	"homenode.churn":         homenodeChurn,
+	"homenode.torn":          homenodeTorn,
 	"homenode.eight-nodes":   homenodeEightNodes,
 
 	"systemd.unit":     systemdUnit,

@@ -281,8 +281,8 @@ func (g *guest) readWire(r io.Reader, start time.Time, tally *tally, cancel cont
 			g.report.log(l.Rest)
 		case "TABLE":
 			g.report.row(g.shape, l.Rest)
-		case "MARK", "WALKER", "HOME":
-			if err := tally.counted(l); err != nil {
+		case "MARK", "WALKER", "HOME", "SCRAPE":
+			if err := tally.told(l); err != nil {
 				g.report.log(err.Error())
 			}
 		case "END":

@@ -81,7 +81,8 @@ func (w work) weight() (sum time.Duration) {
 }
 
 // share spreads a shape's tests over its guests, the longest first, each to the guest
-// that has least to do. In each guest they keep their order.
+// that has least to do, and what the host judges to where the test before it runs. In each guest
+// they keep their order.
 func (w work) share() []work {
 	parts := make([]work, max(1, min(w.shape.Guests, len(w.tests))))
 	if len(parts) == 1 {
@@ -89,6 +90,9 @@ func (w work) share() []work {
 	}
 	guest := map[string]int{}
 	for _, t := range slices.SortedStableFunc(slices.Values(w.tests), func(a, b suite.Test) int { return cmp.Compare(b.Limit, a.Limit) }) {
+		if t.OnHost {
+			continue
+		}
 		least := 0
 		for i := range parts {
 			if parts[i].weight() < parts[least].weight() {
@@ -102,10 +106,10 @@ func (w work) share() []work {
 		parts[i].name, parts[i].shape, parts[i].tests = fmt.Sprintf("%s-%d", w.name, i+1), w.shape, nil
 	}
 	for _, t := range w.tests {
-		p := &parts[guest[t.Name]]
+		p := &parts[guest[cmp.Or(t.After, t.Name)]]
 		p.tests = append(p.tests, t)
 	}
-	return parts
+	return slices.DeleteFunc(parts, func(w work) bool { return len(w.tests) == 0 })
 }
 
 func run(ctx context.Context, o options) (bool, error) {

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,10 +16,17 @@ import (
 )
 
 func TestChooseKeepsJudgesWithTheirTests(t *testing.T) {
-	for _, pattern := range []string{"^count.exact$", "^count.kernel$"} {
+	for _, pattern := range []string{"^count.exact$", "^count.kernel$", "^homenode.alert$"} {
 		jobs := choose(options{run: regexp.MustCompile(pattern)})
 		if len(jobs) != 1 || len(jobs[0].tests) != 2 {
 			t.Errorf("%s: %v", pattern, jobs)
+		}
+	}
+	for _, w := range choose(options{run: regexp.MustCompile("")}) {
+		for _, e := range w.tests {
+			if e.OnHost && !slices.ContainsFunc(w.tests, func(before suite.Test) bool { return before.Name == e.After }) {
+				t.Errorf("%s: %s without %s", w.name, e.Name, e.After)
+			}
 		}
 	}
 }
@@ -33,7 +42,7 @@ func TestEveryHostTestHasAJudge(t *testing.T) {
 // Silence is failure: a guest that dies half way leaves failed tests behind.
 func TestMissingTestsFail(t *testing.T) {
 	s, _ := suite.ShapeNamed("n4")
-	all := suite.ForShape("n4")
+	all := slices.DeleteFunc(suite.ForShape("n4"), func(e suite.Test) bool { return e.OnHost })
 	r := &report{}
 	g := &guest{work: work{shape: s, tests: all}, report: r}
 	ta := newTally(s, all)
@@ -81,7 +90,7 @@ func TestJudgeExact(t *testing.T) {
 		ta := newTally(suite.Shape{}, nil)
 		for _, l := range []string{"WALKER 0 w 1 1 4 interleave, x", "MARK 2 2 a phase"} {
 			line, _ := suite.ParseLine(l)
-			if err := ta.counted(line); err != nil {
+			if err := ta.told(line); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -185,5 +194,40 @@ func TestFailedTestsAgain(t *testing.T) {
 	r.merge(&report{})
 	if r.failed != 1 || r.passed != 0 {
 		t.Errorf("a guest's own failure: %d failed, %d passed", r.failed, r.passed)
+	}
+}
+
+// What promtool is given, by the lines of two scrapes; a scrape that comes again, from a guest that
+// was booted again, takes the place of the first.
+func TestJudgeAlert(t *testing.T) {
+	out, err := exec.Command("../fetch-prometheus.sh").Output()
+	if err != nil || len(out) == 0 {
+		t.Skip("no promtool here")
+	}
+	for _, c := range []struct {
+		name, home string
+		ok         bool
+	}{{"comes home", "1", true}, {"stays torn", "0.25", false}} {
+		ta := newTally(suite.Shape{}, nil)
+		for _, phase := range []string{"torn", "torn", "home"} {
+			ratio := "0.25"
+			if phase == "home" {
+				ratio = c.home
+			}
+			for n, text := range []string{
+				"# HELP homenode_workload_home_memory_ratio Share.", "# TYPE homenode_workload_home_memory_ratio gauge",
+				`homenode_workload_home_memory_ratio{workload="/db"} ` + ratio,
+				"# HELP homenode_workload_memory_bytes Memory.", "# TYPE homenode_workload_memory_bytes gauge",
+				`homenode_workload_memory_bytes{node="0",workload="/db"} 2.8e+08`,
+			} {
+				line, ok := suite.ParseLine(fmt.Sprintf("SCRAPE %s %d %s", phase, n, text))
+				if err := ta.told(line); err != nil || !ok {
+					t.Fatal(err)
+				}
+			}
+		}
+		if _, err := judgeAlert(ta, nil); (err == nil) != c.ok {
+			t.Errorf("%s: %v", c.name, err)
+		}
 	}
 }

@@ -17,6 +17,7 @@ type tally struct {
 	marks    []markRecord
 	walkers  []walkerRecord
 	homes    map[int][]int
+	scrapes  map[string][]string // lines of /metrics, by phase
 }
 
 type markRecord struct {
@@ -32,7 +33,7 @@ type walkerRecord struct {
 }
 
 func newTally(s suite.Shape, expected []suite.Test) *tally {
-	return &tally{shape: s, expected: expected, results: map[string]suite.Result{}, homes: map[int][]int{}}
+	return &tally{shape: s, expected: expected, results: map[string]suite.Result{}, homes: map[int][]int{}, scrapes: map[string][]string{}}
 }
 
 func (t *tally) limit(name string) time.Duration {
@@ -70,8 +71,8 @@ func (t *tally) missing() []suite.Test {
 	return r
 }
 
-// counted notes a record that explains the access counts.
-func (t *tally) counted(l suite.Line) error {
+// told notes a record that a test on the host judges by.
+func (t *tally) told(l suite.Line) error {
 	var err error
 	f := strings.Fields(l.Rest)
 	switch l.Kind {
@@ -92,6 +93,13 @@ func (t *tally) counted(l suite.Line) error {
 		var nodes string
 		if _, err = fmt.Sscan(l.Rest, &slot, &nodes); err == nil {
 			t.homes[slot], err = parseList(nodes)
+		}
+	case "SCRAPE":
+		var phase string
+		var n int
+		if _, err = fmt.Sscan(l.Rest, &phase, &n); err == nil {
+			text := strings.SplitN(l.Rest, " ", 3)[2]
+			t.scrapes[phase] = append(t.scrapes[phase][:min(n, len(t.scrapes[phase]))], text) // from 0 again in a guest that is booted again
 		}
 	}
 	if err != nil {

@@ -20,7 +20,7 @@ type Test struct {
 	Homenode bool // needs the homenode binary
 	Numactl  bool // compares with numactl(8), and is skipped where the archive has none
 	// OnHost tests have no code in the guest: the host judges by the access
-	// counts of the guest's marks. After names the guest test they belong to.
+	// counts of the guest's marks, or by what it was told. After names the guest test they belong to.
 	OnHost bool
 	After  string
 }
@@ -64,6 +64,8 @@ var Tests = []Test{
 	{Name: "homenode.immovable", Shapes: []string{"n4"}, Limit: 240 * time.Second, Homenode: true},
 	{Name: "homenode.pressure", Shapes: []string{"n4"}, Limit: 300 * time.Second, Homenode: true},
 	{Name: "homenode.move", Shapes: []string{"n4"}, Limit: 240 * time.Second, Homenode: true},
+	{Name: "homenode.torn", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
+	{Name: "homenode.alert", Shapes: []string{"n4"}, OnHost: true, After: "homenode.torn", Homenode: true},
 	{Name: "homenode.churn", Shapes: []string{"n4"}, Limit: 240 * time.Second, Slow: true, Homenode: true},
 
 	// Homenode beside processes, users and managers that mean it no good.
