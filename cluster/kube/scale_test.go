@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -73,11 +74,13 @@ func TestScale(t *testing.T) {
 		return fmt.Sprintf("%s | %s | %s", ms(each[len(each)/2]), ms(each[len(each)*99/100]), ms(each[len(each)-1]))
 	}
 	changed, driver, daemon := publication(t, c, 100, ""), publication(t, c, 20, "driver"), publication(t, c, 20, "daemon")
+	load, _ := os.ReadFile("/proc/loadavg")
+	load, _, _ = bytes.Cut(load, []byte(" "))
 	text := fmt.Sprintf(`# Kubernetes: %d nodes of 8 NUMA nodes
 
 Written by `+"`make kube-scale`"+`: stock kube-apiserver, kube-scheduler (Kubernetes %s) and etcd on one machine (%s, %d CPUs, %s), nodes without a kubelet, %d pods one
 after the other, from POST to the node name as it is read back (every 20 ms). A pod with a claim is a claim and a pod. Measured once, on a machine that others
-use as well: an order of magnitude, no comparison of versions.
+use as well (load average at the end: %s): no comparison of versions.
 
 | | p50 | p99 | most |
 |---|---|---|---|
@@ -98,7 +101,7 @@ From an order to the daemon, over its socket, to the slice that says so, as a wa
 | ResourceSlice of a node, protobuf, as the scheduler reads it | %d bytes |
 | all %d, protobuf | %d KiB |
 | update of one slice | %s |
-`, nodes, serverVersion(c), runtime.GOARCH, runtime.NumCPU(), runtime.Version(), pods,
+`, nodes, serverVersion(c), runtime.GOARCH, runtime.NumCPU(), runtime.Version(), pods, load,
 		row(plain), row(claimed), row(changed), row(driver), row(daemon),
 		len(asJSON), len(wire), nodes, len(wire)*nodes>>10, ms(update))
 	if err := os.WriteFile(out, []byte(text), 0o644); err != nil {
