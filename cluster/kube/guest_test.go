@@ -246,6 +246,23 @@ func (c *cluster) daemonPod(was string) *corev1.Pod {
 	return out
 }
 
+// killed kills the program of a container of homenode's pod, and waits until the kubelet has
+// started the container again and the pod is ready.
+func (g *guest) killed(c *cluster, container, program string) {
+	g.t.Helper()
+	began := func() (int32, bool) {
+		for _, s := range c.daemonPod("").Status.ContainerStatuses {
+			if s.Name == container {
+				return s.RestartCount, s.Ready
+			}
+		}
+		return 0, false
+	}
+	before, _ := began()
+	g.must("killall -9 %s", program)
+	c.until(container+" is started again", func() bool { now, ready := began(); return now > before && ready })
+}
+
 // claimed makes a pod whose claim, by the template of docs/kubernetes.md, wants one CPU of a node.
 func (c *cluster) claimed(name string, node int) {
 	c.t.Helper()
@@ -277,7 +294,7 @@ func (c *cluster) set(mode, managers string) {
 
 // The image and the manifests that are given out, on a real kubelet and containerd: a pod with a
 // claim runs on the CPUs and the memory of the NUMA node that the stock scheduler has chosen,
-// over restarts of kubelet, containerd and homenode's own pod. A kubelet with static managers
+// over restarts of kubelet, containerd, daemon and driver. A kubelet with static managers
 // is refused, or reported.
 func TestGuest(t *testing.T) {
 	dist := os.Getenv("HOMENODE_KUBE_DIST")
@@ -342,6 +359,8 @@ func TestGuest(t *testing.T) {
 		{"containerd", func() {
 			g.must("killall -9 containerd; while pidof containerd; do sleep 0.1; done; setsid containerd >>/var/log/containerd.log 2>&1 &")
 		}},
+		{"daemon", func() { g.killed(c, "daemon", "homenode") }},
+		{"driver", func() { g.killed(c, "driver", "homenode-kube") }},
 		{"homenode's pod", func() {
 			was := c.daemonPod("")
 			c.must(nil, c.client.CoreV1().Pods("homenode").Delete(t.Context(), was.Name, metav1.DeleteOptions{}))
@@ -371,7 +390,7 @@ func TestGuest(t *testing.T) {
 		d := c.devices("n1")
 		return len(d) == 2 && len(d[0].Taints) == 1 && d[0].Taints[0].Key == taintKubelet
 	})
-	c.claimed("one", 0)
+	c.claimed("one", 1)
 	c.unschedulable("one")
 	took("with static managers refused")
 	was := c.daemonPod("")
@@ -379,7 +398,10 @@ func TestGuest(t *testing.T) {
 	c.daemonPod(string(was.UID))
 	c.running("one")
 	cpus, mems := g.sets(c, "one")
-	took(fmt.Sprintf("with static managers reported: allocated on node 0, the kubelet has CPUs %s, memory nodes %s", cpus, mems))
+	took(fmt.Sprintf("with static managers reported: allocated on node 1, the container has CPUs %s, memory nodes %s", cpus, mems))
+	if on, err := topology.ParseCPUSet(cpus); err != nil || on.Intersects(topology.CPUs(4, 5, 6, 7)) || mems != "0" {
+		t.Errorf("what the kubelet pins to node 0, its first, was changed: CPUs %s, memory nodes %s", cpus, mems)
+	}
 	c.until("it is told", func() bool {
 		all, err := c.client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{})
 		c.must(all, err)
