@@ -196,7 +196,5 @@ func TestNothingIsChanged(t *testing.T) {
 	}
 	run(t, ctx, chromedp.Navigate(link))
 	within(t, ctx, "live", `document.getElementById('live').textContent === 'live'`)
-	if eval[string](t, ctx, `document.getElementById('mode').textContent`) != "enforce mode" {
-		t.Error("everything is held")
-	}
+	within(t, ctx, "nothing is held", `document.getElementById('mode').textContent === 'enforce mode'`)
 }
