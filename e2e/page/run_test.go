@@ -23,6 +23,7 @@ func TestPage(t *testing.T) {
 	look(t, ctx, link, 1280, 900, false)
 
 	// A person moves a workload: its tile goes from one room to the other.
+	within(t, ctx, "a workload at home", `[...document.querySelectorAll('#picture .tile.s-home')].some((t) => !t.dataset.id.startsWith('group:') && !t.dataset.key.includes('@'))`)
 	from := eval[string](t, ctx, `[...document.querySelectorAll('#picture .tile.s-home')].find((t) => !t.dataset.id.startsWith('group:') && !t.dataset.key.includes('@')).dataset.id`)
 	room := eval[string](t, ctx, tile(from)+`.dataset.room`)
 	program, _ := built()
