@@ -39,7 +39,6 @@ test: ## unit, property, golden and command-line tests
 	@sh scripts/need.sh test
 	@sh scripts/need.sh gcc libc6-dev hwloc-nox
 	@sh scripts/need.sh dbus-daemon libvirt0 libxml2-utils || true # tests without them are skipped
-	@[ -z "$$CI" ] || sh scripts/need.sh chromium fonts-dejavu-core || true # 300 MB: elsewhere the page is tested where it is installed
 	@echo 'property tests: SEED=$(SEED)'
 	@export RAPID_SEED=$(SEED); failed=; \
 	programs=$$(bash e2e/fetch-prometheus.sh); PATH=$${programs:+$$programs:}$$PATH; \
