@@ -140,7 +140,7 @@ func (k *processKey) UnmarshalText(text []byte) error {
 }
 
 func keyOf(s *plan.Step) stepKey {
-	return stepKey{s.Workload, s.Kind, s.To, s.Target.Device + s.Target.Host + s.Target.File}
+	return stepKey{s.Workload, s.Kind, s.To, s.Target.Part()}
 }
 
 // overwrite is how often others have set anew what homenode had set of a workload.

@@ -487,10 +487,8 @@ func (s *State) stepDone(t *Task, f *Failure) {
 
 // forgetStep takes a step that was carried out off the plan.
 func (s *State) forgetStep(step *plan.Step) {
-	same := func(x plan.Step) bool {
-		return x.Workload == step.Workload && x.Kind == step.Kind && x.To == step.To && x.Target.Device == step.Target.Device && x.Target.File == step.Target.File
-	}
-	if i := slices.IndexFunc(s.Plan.Steps, same); i >= 0 {
+	key := keyOf(step)
+	if i := slices.IndexFunc(s.Plan.Steps, func(x plan.Step) bool { return keyOf(&x) == key }); i >= 0 {
 		s.Plan.Steps = slices.Delete(s.ownSteps(), i, i+1)
 	}
 }

@@ -133,7 +133,7 @@ func (v *View) booked() plan.State {
 func (v *View) RetryOf(step *plan.Step) *Retry {
 	all := v.Retries[step.Workload]
 	i := slices.IndexFunc(all, func(r Retry) bool {
-		return r.Step == step.Kind && r.To == step.To && r.Device == step.Target.Device+step.Target.Host+step.Target.File
+		return r.Step == step.Kind && r.To == step.To && r.Device == step.Target.Part()
 	})
 	if i < 0 {
 		return nil

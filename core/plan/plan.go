@@ -103,10 +103,13 @@ type Target struct {
 	Processes []workload.Process `json:"processes,omitempty"` // processes whose threads or pages are meant
 }
 
-// Setting names what of a target is changed, for people: " of eth0", or "" where the
+// Part is what of a target is changed: its device, setting of the host or file; "" where the
 // workload says it.
+func (t Target) Part() string { return t.Device + t.Host + t.File }
+
+// Setting names the part of a target for people: " of eth0", or "".
 func (t Target) Setting() string {
-	if name := t.Device + t.Host + t.File; name != "" {
+	if name := t.Part(); name != "" {
 		return " of " + name
 	}
 	return ""
