@@ -61,7 +61,6 @@ func (s *State) decide() {
 	out, violations := s.sound(s.input(s.Began))
 	out.Plan.Placements = s.withStartTimes(out.Plan.Placements)
 	if len(violations) == 0 {
-		s.Halted = words.Reason{}
 		s.share(&out.Plan)
 	}
 	s.Plan, s.own, s.Balancing, s.Halted = out.Plan, false, out.Report, words.Reason{}
@@ -72,6 +71,7 @@ func (s *State) decide() {
 		s.Halted = words.Because(words.PlanUnsound, len(violations), violations[0].String())
 		s.Plan.Placements, s.Plan.Steps = before.Plan.Placements, nil
 	}
+	s.unshare()
 	asked := s.ledger != nil // there have been requests: the next is not to wait for a ledger
 	s.ledger = nil
 	s.out.Plan, s.out.Balance = &out.Plan, &out.Report

@@ -52,8 +52,7 @@ func (s *State) setSharing(id uint64, on, dryRun bool) {
 }
 
 // share decides what offline work may have and puts the steps to it into a plan, instead
-// of those that give it every CPU that no dedicated work holds. What sharing has set of a
-// workload that it is no longer about is put back.
+// of those that give it every CPU that no dedicated work holds.
 func (s *State) share(p *plan.Plan) {
 	var mine []*place.Subject
 	if s.ShareOn {
@@ -75,7 +74,6 @@ func (s *State) share(p *plan.Plan) {
 		if s.ShareOn { // how much there would be
 			s.Shared.Outcome, _ = share.Decide(s.shareInput(p, nil), share.State{})
 		}
-		s.unshare(nil)
 		return
 	}
 	s.Shared.Outcome, s.Sharing = share.Decide(s.shareInput(p, mine), s.Sharing)
@@ -92,7 +90,6 @@ func (s *State) share(p *plan.Plan) {
 	for _, x := range mine {
 		p.Steps = append(p.Steps, s.shareSteps(x, s.Shared.Of(x.Observation.ID))...)
 	}
-	s.unshare(&s.Shared)
 }
 
 // frozenLong is when it is told that what is frozen had better be somewhere else.
@@ -137,13 +134,12 @@ func (s *State) shareInput(p *plan.Plan, mine []*place.Subject) share.Input {
 	k := 0
 	for _, x := range s.Subjects { // both rise by ID
 		o := &x.Observation
+		at := place.Of(p.Placements, o.ID)
 		batch := k < len(mine) && mine[k] == x
 		if batch {
 			k++
-			at := place.Of(p.Placements, o.ID)
 			in.Work = append(in.Work, share.Work{ID: o.ID, Importance: at.Importance, CPUs: at.CPUs, Now: o.CPUs, Use: o.CPUUse, Freezes: s.ownCgroup(x) != ""})
 		}
-		at := place.Of(p.Placements, o.ID)
 		own := at != nil && at.Class == workload.Dedicated
 		for _, r := range s.ranOn(o) {
 			n, ok := index[r.Node]
@@ -155,7 +151,7 @@ func (s *State) shareInput(p *plan.Plan, mine []*place.Subject) share.Input {
 			if !batch && !own {
 				in.Nodes[n].Online += use
 			}
-			if w := x.Observation.Waited; !batch && w > in.Nodes[n].Wait && x.Spec.Tier.Important(x.Spec.Class) {
+			if w := o.Waited; !batch && w > in.Nodes[n].Wait && x.Spec.Tier.Important(x.Spec.Class) {
 				in.Nodes[n].Wait, in.Nodes[n].Waiting = w, o.ID
 			}
 		}
@@ -238,14 +234,14 @@ func ofSharing(kind plan.SettingKind) bool {
 const unsharing = "put back"
 
 // unshare puts back what sharing has set of workloads that it is not about now.
-func (s *State) unshare(now *Sharing) {
+func (s *State) unshare() {
 	if !s.acts() {
 		return
 	}
 	all := s.Journal.All() // as it is now: undo may change it
 	for i := range all {
 		e := &all[i]
-		if _, value := plan.CgroupFiles[e.Kind]; !value || now != nil && now.Of(e.Workload) != nil || s.undoes(e.Workload) || s.Tasks[e.Workload] != nil {
+		if _, value := plan.CgroupFiles[e.Kind]; !value || s.Shared.Of(e.Workload) != nil || s.undoes(e.Workload) || s.Tasks[e.Workload] != nil {
 			continue
 		}
 		key := stepKey{Workload: e.Workload, Kind: plan.SetCgroup, To: unsharing}
