@@ -226,8 +226,7 @@ func (s *State) shareSteps(x *place.Subject, g *share.Grant) []plan.Step {
 
 // ofSharing reports whether only sharing sets what a kind of setting is.
 func ofSharing(kind plan.SettingKind) bool {
-	_, file := plan.CgroupFiles[kind]
-	return file || kind.IsController() && kind != plan.CgroupControllers
+	return kind.IsCgroupFile() || kind.IsController() && kind != plan.CgroupControllers
 }
 
 // unsharing is the retry of putting back what sharing set.
@@ -238,10 +237,10 @@ func (s *State) unshare() {
 	if !s.acts() {
 		return
 	}
-	all := s.Journal.All() // as it is now: undo may change it
+	all := s.Journal.cgroupFiles() // as they are now: undo may change them
 	for i := range all {
 		e := &all[i]
-		if _, value := plan.CgroupFiles[e.Kind]; !value || s.Shared.Of(e.Workload) != nil || s.undoes(e.Workload) || s.Tasks[e.Workload] != nil {
+		if s.Shared.Of(e.Workload) != nil || s.undoes(e.Workload) || s.Tasks[e.Workload] != nil {
 			continue
 		}
 		key := stepKey{Workload: e.Workload, Kind: plan.SetCgroup, To: unsharing}
@@ -259,14 +258,15 @@ func (s *State) unshare() {
 const sharingChecked = 30 * time.Second
 
 // checkSharing asks after what sharing has set.
-func (s *State) checkSharing(checking map[workload.ID]bool) {
+func (s *State) checkSharing() {
 	if s.At.Sub(s.SharingChecked).Abs() < sharingChecked {
 		return
 	}
 	s.SharingChecked = s.At
+	checking := s.checking()
 	of := map[workload.ID][]plan.Entry{}
-	for _, e := range s.Journal.All() {
-		if _, value := plan.CgroupFiles[e.Kind]; value && e.State == plan.Applied && !checking[e.Workload] && s.Tasks[e.Workload] == nil && !s.undoes(e.Workload) {
+	for _, e := range s.Journal.cgroupFiles() {
+		if e.State == plan.Applied && !checking[e.Workload] && s.Tasks[e.Workload] == nil && !s.undoes(e.Workload) {
 			of[e.Workload] = append(of[e.Workload], e)
 		}
 	}

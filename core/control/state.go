@@ -457,6 +457,7 @@ type Journal struct {
 	bySet     map[settingKey]*plan.Entry
 	all       []plan.Entry // rising by Seq, nil when stale: shared with readers, never written
 	inherited []plan.Entry // of all those that pass on; nil when stale, likewise
+	files     []plan.Entry // of all those of plan.CgroupFiles; nil when stale, likewise
 	changes   uint64       // entries written or taken out so far
 	shape     uint64       // another one when a setting was added or taken out, or is of another thing
 }
@@ -478,8 +479,11 @@ func newJournal(entries []plan.Entry) Journal {
 func (j *Journal) put(e plan.Entry) {
 	j.all = nil
 	j.changes++
-	if e.Kind == plan.Affinity {
+	switch {
+	case e.Kind == plan.Affinity:
 		j.inherited = nil
+	case e.Kind.IsCgroupFile():
+		j.files = nil
 	}
 	key := settingKey{e.Kind, e.Path}
 	if old := j.bySet[key]; old == nil || old.Object != e.Object || old.Workload != e.Workload || e.State == plan.Restored || e.State == plan.Gone {
@@ -517,13 +521,23 @@ func (j *Journal) All() []plan.Entry {
 
 // affinities is the entries that something may have inherited from. It is not to be changed.
 func (j *Journal) affinities() []plan.Entry {
-	if j.inherited == nil {
-		j.inherited = []plan.Entry{}
+	return j.only(&j.inherited, func(k plan.SettingKind) bool { return k == plan.Affinity })
+}
+
+// cgroupFiles is the entries of files of a cgroup that sharing sets. It is not to be changed.
+func (j *Journal) cgroupFiles() []plan.Entry {
+	return j.only(&j.files, plan.SettingKind.IsCgroupFile)
+}
+
+// only is the entries of some kinds, kept until put takes up another.
+func (j *Journal) only(kept *[]plan.Entry, of func(plan.SettingKind) bool) []plan.Entry {
+	if *kept == nil {
+		*kept = []plan.Entry{}
 		for _, e := range j.All() {
-			if e.Kind == plan.Affinity {
-				j.inherited = append(j.inherited, e)
+			if of(e.Kind) {
+				*kept = append(*kept, e)
 			}
 		}
 	}
-	return j.inherited
+	return *kept
 }

@@ -20,8 +20,8 @@ func (s *State) tellScan(before *State) {
 	for _, p := range s.Snapshot.Problems {
 		if !slices.Contains(before.Snapshot.Problems, p) {
 			e := plan.Event{Kind: plan.EventHost, Error: true}
-			if slices.ContainsFunc(s.Snapshot.Observations, func(o workload.Observation) bool { return string(o.ID) == p.Subject }) {
-				e.Workload = workload.ID(p.Subject)
+			if o := s.observation(workload.ID(p.Subject)); o != nil {
+				e.Workload = o.ID
 			}
 			s.event(e, words.ProblemSeen, p.Subject, p.Text)
 		}

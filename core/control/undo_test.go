@@ -868,6 +868,19 @@ func TestJournal(t *testing.T) {
 	if len(j.affinities()) != 0 || len(j.All()) != 1 || j.Of(plan.CgroupMems, "/a") != nil {
 		t.Errorf("%+v", j.All())
 	}
+	for k, tt := range []struct {
+		put  plan.Entry
+		want int
+	}{
+		{plan.Entry{Seq: 10, Kind: plan.CPUController, Path: "/"}, 0},
+		{plan.Entry{Seq: 11, Kind: plan.CgroupIdle, Path: "/a"}, 1},
+		{plan.Entry{Seq: 12, Kind: plan.CgroupFreeze, Path: "/a"}, 2},
+		{plan.Entry{Seq: 11, Kind: plan.CgroupIdle, Path: "/a", State: plan.Restored}, 1},
+	} {
+		if j.put(tt.put); len(j.cgroupFiles()) != tt.want {
+			t.Errorf("%d: %+v, want %d", k, j.cgroupFiles(), tt.want)
+		}
+	}
 }
 
 func TestAfterBoot(t *testing.T) {

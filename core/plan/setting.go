@@ -46,6 +46,12 @@ const (
 // where nobody has set it (cgroup-v2.rst).
 var CgroupFiles = map[SettingKind]string{CgroupIdle: "0", CgroupWeight: "100", CgroupFreeze: "0"}
 
+// IsCgroupFile reports whether a setting is one of CgroupFiles.
+func (k SettingKind) IsCgroupFile() bool {
+	_, ok := CgroupFiles[k]
+	return ok
+}
+
 // IsController reports whether a setting turns a controller on for the children of a cgroup.
 func (k SettingKind) IsController() bool {
 	return k == CgroupControllers || k == CPUController

@@ -130,13 +130,12 @@ func (d *Driver) Read(ctx context.Context, entry plan.Entry) (plan.Setting, erro
 	if now.Object, err = d.files.object(entry.Path); err != nil {
 		return now, d.lost(entry.Path, err)
 	}
-	_, file := plan.CgroupFiles[entry.Kind]
 	switch {
 	case entry.Kind.IsController():
 		now.Value, err = d.controllerNow(entry.Path, controlOf(entry.Kind))
 	case entry.Kind == plan.CgroupCPUs, entry.Kind == plan.CgroupMems:
 		now.Value, err = d.configured(entry.Path, entry.Kind, entry.Old)
-	case file:
+	case entry.Kind.IsCgroupFile():
 		now.Value, err = d.valueNow(entry.Path, entry.Kind)
 	default:
 		err = fmt.Errorf("cgroup %s: no setting of kind %q", entry.Path, entry.Kind)

@@ -32,13 +32,12 @@ func (d *Driver) restore(ctx context.Context, entry plan.Entry) error {
 		// a person can know why it is gone: leave the entry.
 		return err
 	}
-	_, file := plan.CgroupFiles[entry.Kind]
 	switch {
 	case entry.Kind.IsController():
 		return d.restoreControllers(entry.Path, entry.Old, controlOf(entry.Kind))
 	case entry.Kind == plan.CgroupCPUs, entry.Kind == plan.CgroupMems:
 		return d.putBack(entry.Path, entry.Kind, entry.Old)
-	case file:
+	case entry.Kind.IsCgroupFile():
 		return d.putBackValue(entry.Path, entry.Kind, entry.Old)
 	}
 	return fmt.Errorf("cgroup %s: no setting of kind %q", entry.Path, entry.Kind)

@@ -88,7 +88,7 @@ func wantedValue(step *plan.Step) (plan.SettingKind, error) {
 	if err := checkPath(step.Target.Cgroup); err != nil {
 		return "", err
 	}
-	if _, ok := plan.CgroupFiles[kind]; !ok || step.Target.Cgroup == "/" {
+	if !kind.IsCgroupFile() || step.Target.Cgroup == "/" {
 		return "", fmt.Errorf("cgroup %s: it has no %q that homenode sets", step.Target.Cgroup, step.Target.File)
 	}
 	if step.To == "" || strings.ContainsAny(step.To, "\n") {
