@@ -229,13 +229,12 @@ func (p *Plugin) outdated() (out []*api.ContainerUpdate) {
 	if !p.acts() {
 		return nil
 	}
-	wrote := p.journalled()
+	wrote := p.entries()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, in := range p.pods {
 		for _, c := range in.containers {
-			want := sets{wrote[setting{plan.CgroupCPUs, c.cgroup}], wrote[setting{plan.CgroupMems, c.cgroup}]}
-			if u := c.update(want); u != nil && !c.stopped {
+			if u := c.update(c.written(wrote)); u != nil && !c.stopped {
 				out = append(out, u)
 			}
 		}
@@ -258,6 +257,11 @@ func (c *container) update(want sets) *api.ContainerUpdate {
 	return u
 }
 
+// written is what homenode has written for a container.
+func (c *container) written(wrote map[setting]plan.Entry) sets {
+	return sets{wrote[setting{plan.CgroupCPUs, c.cgroup}].New, wrote[setting{plan.CgroupMems, c.cgroup}].New}
+}
+
 type setting struct {
 	kind plan.SettingKind
 	path string
@@ -273,15 +277,6 @@ func (p *Plugin) entries() map[setting]plan.Entry {
 		if (e.Kind == plan.CgroupCPUs || e.Kind == plan.CgroupMems) && e.State != plan.Failed {
 			out[setting{e.Kind, e.Path}] = e
 		}
-	}
-	return out
-}
-
-// journalled is the values of entries.
-func (p *Plugin) journalled() map[setting]string {
-	out := map[setting]string{}
-	for at, e := range p.entries() {
-		out[at] = e.New
 	}
 	return out
 }

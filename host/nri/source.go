@@ -18,7 +18,7 @@ import (
 
 // Claims is what is known of pods and their containers.
 func (p *Plugin) Claims(*topology.Host) (out []workload.Claim, problems []workload.Problem) {
-	wrote := p.journalled()
+	wrote := p.entries()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known := map[workload.ID]bool{}
@@ -28,10 +28,7 @@ func (p *Plugin) Claims(*topology.Host) (out []workload.Claim, problems []worklo
 			sandboxes = append(sandboxes, "*"+in.id+"*")
 		}
 		for _, c := range in.containers { // told in vain, or by an earlier daemon
-			for kind, told := range map[plan.SettingKind]string{plan.CgroupCPUs: c.told.cpus, plan.CgroupMems: c.told.mems} {
-				set := wrote[setting{kind, c.cgroup}]
-				c.owed = c.owed || set != "" && set != told
-			}
+			c.owed = c.owed || c.update(c.written(wrote)) != nil
 		}
 		for _, g := range p.groups(in) {
 			known[g.id] = true
@@ -107,7 +104,7 @@ func (p *Plugin) groups(in *pod) []group {
 	return out
 }
 
-func (p *Plugin) claim(g *group, wrote map[setting]string) (workload.Claim, []string) {
+func (p *Plugin) claim(g *group, wrote map[setting]plan.Entry) (workload.Claim, []string) {
 	spec, bad := p.o.spec(g)
 	c := workload.Claim{ID: g.id, Name: g.name(), Running: true, Ruled: true, Crowd: true, Alone: p.alone(g)}
 	if home, ok := p.home(g.id); ok && len(g.containers) == 0 { // between two containers there is nothing to change
@@ -171,13 +168,13 @@ func (p *Plugin) has(c *container, cpus topology.CPUSet) bool {
 
 // began is the sets that homenode gave a container before it started, where they still stand
 // and the journal has them not.
-func (p *Plugin) began(c *container, wrote map[setting]string) (b workload.Began) {
+func (p *Plugin) began(c *container, wrote map[setting]plan.Entry) (b workload.Began) {
 	if c.cgroup == "" || p.o.Mount == "" {
 		return b
 	}
 	b.Cgroup = c.cgroup
 	stands := func(kind plan.SettingKind, given string) string {
-		if given == "" || wrote[setting{kind, c.cgroup}] != "" {
+		if given == "" || wrote[setting{kind, c.cgroup}].New != "" {
 			return ""
 		}
 		text, err := p.files.read(c.cgroup, string(kind))
