@@ -88,13 +88,10 @@ func alertTest(rules string, torn, home []string) any {
 			s.Series += `{job="homenode",instance="guest:4663"}`
 		}
 		for _, of := range values {
-			v := "_"
-			if of[name] != "" {
-				v = of[name]
-			}
-			s.Values += v + "x19 " // that and 19 more
-			if v == "_" {
-				s.Values = strings.TrimSuffix(s.Values, "x19 ") + "x20 " // 20
+			if v := of[name]; v != "" {
+				s.Values += v + "x19 " // that and 19 more
+			} else {
+				s.Values += "_x20 " // none, 20 times
 			}
 		}
 		input = append(input, s)

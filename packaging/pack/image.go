@@ -20,6 +20,16 @@ import (
 // driver is where the driver for Kubernetes is, in its image.
 const driver = "/usr/bin/homenode-kube"
 
+// kubeFiles is what the image for Kubernetes has beside homenode, by path.
+func kubeFiles(stage, arch string) ([]file, error) {
+	program, err := os.ReadFile(filepath.Join(stage, "homenode-kube."+arch))
+	if err != nil {
+		return nil, err
+	}
+	notices, err := os.ReadFile(filepath.Join(stage, "NOTICES.kube"))
+	return []file{{driver, 0o755, program}, {"/usr/share/doc/homenode-kube/NOTICES", 0o644, notices}}, err
+}
+
 // images writes the container images: the program, its licence and the notices, on nothing
 // else; and for Kubernetes the same with the driver beside it. podman load, docker load (25 or
 // later), ctr images import and skopeo read them.

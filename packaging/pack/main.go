@@ -64,16 +64,11 @@ func run() error {
 			return err
 		}
 		trees[arch] = tree
-		for name, f := range map[string]file{"homenode-kube." + arch: {driver, 0o755, nil}, "NOTICES.kube": {"/usr/share/doc/homenode-kube/NOTICES", 0o644, nil}} {
-			if !*kube {
-				break
-			}
-			if f.data, err = os.ReadFile(filepath.Join(*stage, name)); err != nil {
+		if *kube {
+			if drivers[arch], err = kubeFiles(*stage, arch); err != nil {
 				return err
 			}
-			drivers[arch] = append(drivers[arch], f)
 		}
-		slices.SortFunc(drivers[arch], func(a, b file) int { return cmp.Compare(a.path, b.path) })
 		if err := r.archive(arch, tree); err != nil {
 			return fmt.Errorf("archive for %s: %w", arch, err)
 		}
