@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -32,12 +33,7 @@ const (
 // houseOf is the picture of a Status on a host, which is nil where nothing tells of the machine.
 func houseOf(s *Status, host *topology.Host, events []plan.Event, name string) *House {
 	h := &House{Schema: "homenode-house/1", Time: s.Time, Version: s.Version, Mode: s.Mode, Held: s.Held, Host: words.Printable(name),
-		Nodes: []HouseNode{}, Residents: []Resident{}, Flows: flowsOf(s), Events: []HouseEvent{}}
-	h.Machine = machineOf(host)
-	all := residentsOf(s)
-	h.Summary = summaryOf(s, host)
-	h.Nodes = nodesOf(s, host)
-	h.Residents = grouped(all, len(h.Nodes))
+		Summary: summaryOf(s, host), Machine: machineOf(host), Nodes: nodesOf(s), Residents: grouped(residentsOf(s), len(s.Nodes)), Flows: flowsOf(s), Events: []HouseEvent{}}
 	names := make(map[workload.ID]string, len(s.Workloads))
 	for i := range s.Workloads {
 		names[s.Workloads[i].ID] = words.Printable(s.Workloads[i].Name)
@@ -117,11 +113,30 @@ func coresBy(host *topology.Host, n *topology.Node) [][][]topology.CPUID {
 	return out
 }
 
-func nodesOf(s *Status, host *topology.Host) []HouseNode {
+func nodesOf(s *Status) []HouseNode {
+	lives, dedicated := map[topology.NodeID]int{}, map[topology.NodeID]topology.CPUSet{}
+	for i := range s.Workloads {
+		w := &s.Workloads[i]
+		var cpus topology.CPUSet
+		if w.Class == workload.Dedicated {
+			cpus, _ = topology.ParseCPUSet(w.CPUSetPlanned)
+		}
+		home, _ := topology.ParseNodeSet(w.Home)
+		for node := range home.All() {
+			lives[node]++
+			dedicated[node] = dedicated[node].Union(cpus)
+		}
+	}
+	var kept topology.CPUSet
+	if s.Partition != nil {
+		kept, _ = topology.ParseCPUSet(s.Partition.Dedicated)
+	}
 	out := make([]HouseNode, 0, len(s.Nodes))
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		x := HouseNode{ID: n.ID, BookedKiB: int64(rounded(float64(n.BookedKiB), 3)), VCPUs: rounded(n.VCPUs, 3), CPUUse: roughly(n.CPUUse)}
+		cpus, _ := topology.ParseCPUSet(n.CPUs)
+		x := HouseNode{ID: n.ID, BookedKiB: int64(rounded(float64(n.BookedKiB), 3)), VCPUs: rounded(n.VCPUs, 3), CPUUse: roughly(n.CPUUse), Workloads: lives[n.ID],
+			Dedicated: dedicated[n.ID].Intersect(cpus).String(), Partition: kept.Intersect(cpus).String()}
 		if used, known := n.UsedKiB(); known {
 			used = int64(rounded(float64(used), 3))
 			x.UsedKiB = &used
@@ -129,32 +144,6 @@ func nodesOf(s *Status, host *topology.Host) []HouseNode {
 		if n.Bandwidth != nil {
 			b := int64(rounded(float64(*n.Bandwidth), 2))
 			x.Bandwidth = &b
-		}
-		cpus, _ := topology.ParseCPUSet(n.CPUs)
-		if host != nil {
-			for k := range host.Nodes {
-				if host.Nodes[k].ID == n.ID {
-					cpus = host.Nodes[k].CPUs
-				}
-			}
-		}
-		var dedicated topology.CPUSet
-		for k := range s.Workloads {
-			w := &s.Workloads[k]
-			home, _ := topology.ParseNodeSet(w.Home)
-			if !home.Has(n.ID) {
-				continue
-			}
-			x.Workloads++
-			if w.Class == workload.Dedicated {
-				mine, _ := topology.ParseCPUSet(w.CPUSetPlanned)
-				dedicated = dedicated.Union(mine.Intersect(cpus))
-			}
-		}
-		x.Dedicated = dedicated.String()
-		if s.Partition != nil {
-			kept, _ := topology.ParseCPUSet(s.Partition.Dedicated)
-			x.Partition = kept.Intersect(cpus).String()
 		}
 		if s.Balance != nil {
 			for _, t := range s.Balance.Triggers {
@@ -259,11 +248,7 @@ func together(home string, members []*Resident) []Resident {
 	for _, r := range members {
 		byName[r.Group] = append(byName[r.Group], r)
 	}
-	names := make([]string, 0, len(byName))
-	for name := range byName {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(len(byName[b])-len(byName[a]), strings.Compare(a, b)) })
+	names := slices.SortedFunc(maps.Keys(byName), func(a, b string) int { return cmp.Or(len(byName[b])-len(byName[a]), strings.Compare(a, b)) })
 	if len(names) > groupsInHome {
 		var rest []*Resident
 		for _, name := range names[groupsInHome-1:] {
