@@ -215,15 +215,17 @@ func settled(state string) bool { return state == StateAtHome || state == StateL
 
 // grouped tells the largest of each home one by one, and the rest by namespace.
 func grouped(all []Resident, nodes int) []Resident {
-	order := slices.Clone(all)
-	slices.SortStableFunc(order, func(a, b Resident) int {
-		return cmp.Or(cmp.Compare(weight(&b), weight(&a)), strings.Compare(a.ID, b.ID))
+	order := make([]*Resident, len(all))
+	for i := range all {
+		order[i] = &all[i]
+	}
+	slices.SortFunc(order, func(a, b *Resident) int {
+		return cmp.Or(cmp.Compare(weight(b), weight(a)), strings.Compare(a.ID, b.ID))
 	})
 	each, away := max(drawnInHome, drawnInAll/max(1, nodes)), drawnAway
 	drawn, groups := map[string]int{}, map[string][]*Resident{}
 	out := []Resident{}
-	for i := range order {
-		r := &order[i]
+	for _, r := range order {
 		switch {
 		case !settled(r.State) && away > 0:
 			away--
