@@ -48,27 +48,45 @@ func Serve(ctx context.Context, l net.Listener, b Backend, a Access) error {
 func serve(ctx context.Context, l net.Listener, b Backend, a Access, peerOf func(net.Conn) (peer, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &http.Server{
-		Handler:           counted(b, guarded(handler(ctx, b, a))),
+	s := newServer(counted(b, guarded(handler(ctx, b, a))), func(c net.Conn) (peer, net.Conn) {
+		own := c.(*slotConn)
+		return own.peer, own.Conn
+	})
+	s.IdleTimeout = time.Minute
+	return serveUntil(ctx, s, &limited{Listener: l, peerOf: peerOf, slots: slots[int]{users: map[int]int{}}}, stopGrace)
+}
+
+// newServer is a server with the limits of each request; who says who is at the other end of a
+// connection, and what it is under what bounds or encrypts it.
+func newServer(h http.Handler, who func(net.Conn) (peer, net.Conn)) *http.Server {
+	return &http.Server{
+		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       readWithin,
 		WriteTimeout:      writeWithin,
-		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			own := c.(*slotConn)
-			return context.WithValue(context.WithValue(ctx, peerKey{}, own.peer), connKey{}, own.Conn)
+			p, c := who(c)
+			return context.WithValue(context.WithValue(ctx, peerKey{}, p), connKey{}, c)
 		},
 	}
-	l = &limited{Listener: l, peerOf: peerOf, slots: slots[int]{users: map[int]int{}}}
+}
+
+// serveUntil answers until ctx ends; a request under way then may go on for as long as grace. The
+// caller ends ctx when it returns.
+func serveUntil(ctx context.Context, s *http.Server, l net.Listener, grace time.Duration) error {
 	ended := make(chan error, 1)
 	go func() {
 		<-ctx.Done()
-		grace, cancel := context.WithTimeout(context.Background(), stopGrace)
+		ctx, cancel := context.WithTimeout(context.Background(), grace)
 		defer cancel()
-		ended <- s.Shutdown(grace)
+		ended <- s.Shutdown(ctx)
 	}()
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	serve := s.Serve
+	if s.TLSConfig != nil {
+		serve = func(l net.Listener) error { return s.ServeTLS(l, "", "") }
+	}
+	if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", l.Addr(), err)
 	}
 	<-ended // Serve returns when Shutdown begins, not when the last answer is out

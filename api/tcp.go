@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -57,42 +56,17 @@ var onlyLooking = peer{uid: -1, gid: -1}
 func ServeTCP(ctx context.Context, l net.Listener, b Backend, r Remote) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &http.Server{
-		Handler:           counted(b, r.guarded(readOnly(handler(ctx, b, Access{Group: -1, Houses: r.Houses})))),
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       readWithin,
-		WriteTimeout:      writeWithin,
-		IdleTimeout:       idleOverTCP,
-		MaxHeaderBytes:    16 << 10,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: streamsOverTCP},
-		TLSConfig:         r.TLS,
-		ErrorLog:          silent,
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			if secure, ok := c.(*tls.Conn); ok {
-				c = secure.NetConn()
-			}
-			return context.WithValue(context.WithValue(ctx, peerKey{}, onlyLooking), connKey{}, c)
-		},
-	}
-	l = &limitedTCP{Listener: l, slots: slots[netip.Addr]{users: map[netip.Addr]int{}}}
-	ended := make(chan error, 1)
-	go func() {
-		<-ctx.Done()
-		grace, cancel := context.WithTimeout(context.Background(), lookGrace)
-		defer cancel()
-		if ended <- s.Shutdown(grace); grace.Err() != nil {
-			s.Close()
+	s := newServer(counted(b, r.guarded(readOnly(handler(ctx, b, Access{Group: -1, Houses: r.Houses})))), func(c net.Conn) (peer, net.Conn) {
+		if secure, ok := c.(*tls.Conn); ok {
+			c = secure.NetConn()
 		}
-	}()
-	serve := s.Serve
-	if r.TLS != nil {
-		serve = func(l net.Listener) error { return s.ServeTLS(l, "", "") }
-	}
-	if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve %s: %w", l.Addr(), err)
-	}
-	<-ended
-	return nil
+		return onlyLooking, c
+	})
+	s.IdleTimeout = idleOverTCP
+	s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: streamsOverTCP}
+	s.TLSConfig, s.ErrorLog = r.TLS, silent
+	defer s.Close() // what is not answered within lookGrace
+	return serveUntil(ctx, s, &limitedTCP{Listener: l, slots: slots[netip.Addr]{users: map[netip.Addr]int{}}}, lookGrace)
 }
 
 // silent: who scans the port must not fill the log.
