@@ -449,8 +449,12 @@ func TestOtherPrograms(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			if _, err := c.Status(t.Context()); err == nil || !strings.Contains(err.Error(), tt.want) || len(err.Error()) > 200 {
-				t.Errorf("got %v, want %q", err, tt.want)
+			_, status := c.Status(t.Context())
+			_, metrics := c.Metrics(t.Context())
+			for _, err := range []error{status, metrics} {
+				if err == nil || !strings.Contains(err.Error(), tt.want) || len(err.Error()) > 200 {
+					t.Errorf("got %v, want %q", err, tt.want)
+				}
 			}
 		})
 	}

@@ -215,29 +215,23 @@ func (c *Client) Change(ctx context.Context, change Change) ([]error, error) {
 }
 
 // Metrics asks for the figures for Prometheus, in its text format.
-func (c *Client) Metrics(ctx context.Context) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookWithin)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, "GET", c.base+"/metrics", nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return nil, asking(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, refusal(resp)
-	}
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return nil, asking(err)
-	}
-	return text, nil
+func (c *Client) Metrics(ctx context.Context) (text []byte, err error) {
+	err = c.ask(ctx, "GET", "/metrics", nil, func(body io.Reader) (err error) {
+		text, err = io.ReadAll(body)
+		return err
+	})
+	return text, err
 }
 
+// do asks with in as JSON, and takes the answer in JSON into out.
 func (c *Client) do(ctx context.Context, method, path string, in, out any) error {
+	return c.ask(ctx, method, path, in, func(body io.Reader) error {
+		return json.NewDecoder(&fewObjects{body, MaxObjects}).Decode(out)
+	})
+}
+
+// ask sends a request, and has its answer read, of at most maxAnswer bytes.
+func (c *Client) ask(ctx context.Context, method, path string, in any, read func(io.Reader) error) error {
 	within := lookWithin
 	switch {
 	case path == "/v1/undo", path == "/v1/change":
@@ -283,9 +277,9 @@ func (c *Client) do(ctx context.Context, method, path string, in, out any) error
 	if resp.StatusCode != http.StatusOK {
 		return refusal(resp)
 	}
-	body := &io.LimitedReader{R: resp.Body, N: maxAnswer}
-	switch err := json.NewDecoder(&fewObjects{body, MaxObjects}).Decode(out); {
-	case err != nil && body.N == 0:
+	body := &io.LimitedReader{R: resp.Body, N: maxAnswer + 1}
+	switch err := read(body); {
+	case body.N == 0:
 		return fmt.Errorf("ask the daemon: its answer is longer than %d MiB; what listens there is no homenode daemon", maxAnswer>>20)
 	case err != nil:
 		return failed(fmt.Errorf("its answer: %w", err))
