@@ -41,7 +41,6 @@ import (
 	"github.com/homenode/homenode/host/runs"
 	"github.com/homenode/homenode/host/store"
 	"github.com/homenode/homenode/ui/cli"
-	"github.com/homenode/homenode/ui/metrics"
 )
 
 // wallClock is the time of this machine.
@@ -147,12 +146,11 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 			go o.FirstLook(status, c.Period)
 		}
 	}
-	var shown *metrics.Metrics
-	options.Looked = func(took time.Duration) { shown.Looked(took) }
-	if d, err = daemon.New(options); err != nil {
+	w, err := newWatched(options, c.Metrics.Workloads)
+	if err != nil {
 		return err
 	}
-	shown = metrics.New(d, c.Metrics.Workloads).Process()
+	d = w.Daemon
 	l, err := listen(c.Socket, access)
 	if refused := (*api.Error)(nil); errors.As(err, &refused) {
 		return err
@@ -173,7 +171,7 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 		go pods.Run(ctx)
 	}
 	if c.Metrics.Textfile != "" {
-		go writeMetrics(ctx, shown, c.Metrics.Textfile, options.Log)
+		go writeMetrics(ctx, w.shown, c.Metrics.Textfile, options.Log)
 	}
 	probed := make(chan struct{})
 	go func() {
@@ -182,7 +180,7 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 			measureAtStart(ctx, observe.Root(machine), c.StateDir, options.Log)
 		}
 	}()
-	err = serve(ctx, watched{d, shown}, l, access, remote)
+	err = serve(ctx, w, l, access, remote)
 	cancel()
 	<-probed
 	return err

@@ -18,7 +18,6 @@ import (
 	"github.com/homenode/homenode/daemon/memory"
 	"github.com/homenode/homenode/sim"
 	"github.com/homenode/homenode/ui/cli"
-	"github.com/homenode/homenode/ui/metrics"
 	"github.com/homenode/homenode/ui/web"
 )
 
@@ -63,19 +62,16 @@ func demo(ctx context.Context, o cli.DemoOptions) error {
 	}
 	options := demoDaemon(house, clock)
 	options.Ready = func() { go o.Ready(place) }
-	var shown *metrics.Metrics
-	options.Looked = func(took time.Duration) { shown.Looked(took) }
-	d, err := daemon.New(options)
+	d, err := newWatched(options, config.New().Metrics.Workloads)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	shown = metrics.New(d, config.New().Metrics.Workloads).Process()
 	access.Houses = api.NewHouses(d, "demo")
 	remote := demoPage(access.Houses)
 	if remote != nil {
 		place.Page = "http://" + remote.l.Addr().String() + "/"
 	}
-	return serve(ctx, watched{d, shown}, l, access, remote)
+	return serve(ctx, d, l, access, remote)
 }
 
 // demoPage serves the page on this machine's own address: on the port that a daemon has by habit,

@@ -16,6 +16,18 @@ type watched struct {
 	shown *metrics.Metrics
 }
 
+// newWatched makes a daemon that shows so many workloads with series of their own.
+func newWatched(o daemon.Options, workloads int) (watched, error) {
+	var shown *metrics.Metrics
+	o.Looked = func(took time.Duration) { shown.Looked(took) }
+	d, err := daemon.New(o)
+	if err != nil {
+		return watched{}, err
+	}
+	shown = metrics.New(d, workloads).Process()
+	return watched{d, shown}, nil
+}
+
 func (m watched) Metrics() http.Handler            { return m.shown.Handler() }
 func (m watched) Answered(path string, status int) { m.shown.Answered(path, status) }
 
