@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -61,46 +62,54 @@ func stream(stopping context.Context, w http.ResponseWriter, r *http.Request, b 
 			}
 		}
 	}()
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
-	out := http.NewResponseController(w)
-	send := func(text string) bool {
-		out.SetWriteDeadline(time.Now().Add(writeWithin))
-		_, err := w.Write([]byte(text))
-		return err == nil && out.Flush() == nil
-	}
+	send := messages(w, writeWithin)
 	alive := time.NewTicker(quietFor)
 	defer alive.Stop()
-	for ok := send(":\n"); ok; {
+	for ok := send([]byte(":\n")); ok; {
 		select {
 		case ev, more := <-events:
 			if !more {
 				return
 			}
-			text := ""
 			if since > 0 && ev.Seq != since+1 {
-				text = message("gap", Gap{since, ev.Seq})
+				ok = send(message("event: gap", inJSON(Gap{since, ev.Seq})))
 			}
 			since = ev.Seq
-			ok = send(text + fmt.Sprintf("id: %d\n", ev.Seq) + message("", ev))
+			ok = ok && send(message(fmt.Sprintf("id: %d", ev.Seq), inJSON(ev)))
 		case <-alive.C:
-			ok = send(":\n")
+			ok = send([]byte(":\n"))
 		case <-ctx.Done():
 			ok = false
 		}
 	}
 }
 
-// message is the rest of a message of the stream, with its name unless that is "".
-func message(name string, v any) string {
+// messages begins an answer of server-sent events. Each that is sent may take so long.
+func messages(w http.ResponseWriter, within time.Duration) (send func(text []byte) bool) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx
+	out := http.NewResponseController(w)
+	return func(text []byte) bool {
+		out.SetWriteDeadline(time.Now().Add(within))
+		_, err := w.Write(text)
+		return err == nil && out.Flush() == nil
+	}
+}
+
+// message is one server-sent event with data in JSON, which has no line end in it. head is the line
+// before: its name or its number.
+func message(head string, data []byte) []byte {
+	return slices.Concat([]byte(head), []byte("\ndata: "), data, []byte("\n\n"))
+}
+
+// inJSON is of types that are all JSON.
+func inJSON(v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // of types that are all JSON
+		panic(err)
 	}
-	if name != "" {
-		name = "event: " + name + "\n"
-	}
-	return fmt.Sprintf("%sdata: %s\n\n", name, data)
+	return data
 }
 
 // sinceOf is the number of the event after which a reader wants to hear.

@@ -237,33 +237,23 @@ func (h *Houses) stream(stopping context.Context, w http.ResponseWriter, r *http
 		reply(w, nil, err)
 		return
 	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Accel-Buffering", "no") // nginx
-	out := http.NewResponseController(w)
-	send := func(kind string, data []byte) bool {
-		out.SetWriteDeadline(time.Now().Add(streamWithin))
-		message := make([]byte, 0, len(data)+32)
-		message = append(append(append(append(append(message, "event: "...), kind...), "\ndata: "...), data...), "\n\n"...)
-		_, err := w.Write(message)
-		return err == nil && out.Flush() == nil
-	}
+	send := messages(w, streamWithin)
 	alive := time.NewTicker(quietFor)
 	defer alive.Stop()
-	for ok := send("house", p.whole); ok; {
+	for ok := send(message("event: house", p.whole)); ok; {
 		select {
 		case <-p.after:
 			h.making.Lock()
 			now := h.now
 			h.making.Unlock()
 			if p.next == now && now.change != nil {
-				ok = send("change", now.change)
+				ok = send(message("event: change", now.change))
 			} else {
-				ok = send("house", now.whole)
+				ok = send(message("event: house", now.whole))
 			}
 			p = now
 		case <-alive.C:
-			ok = send("alive", []byte("{}"))
+			ok = send(message("event: alive", []byte("{}")))
 		case <-ctx.Done():
 			ok = false
 		}
