@@ -314,7 +314,7 @@ func TestGuest(t *testing.T) {
 	took("guest up")
 	t.Cleanup(func() {
 		if t.Failed() {
-			out, _ := g.sh("tail -c 3000 /var/log/kubelet.log; tail -c 1000 /var/log/containerd.log; cat /var/log/pods/homenode_*/*/*.log | tail -c 4000")
+			out, _ := g.sh("tail -c 3000 /var/log/kubelet.log; tail -c 1000 /var/log/container-runtime.log; cat /var/log/pods/homenode_*/*/*.log | tail -c 4000")
 			t.Log(out)
 		}
 	})
@@ -357,7 +357,7 @@ func TestGuest(t *testing.T) {
 	}{
 		{"kubelet", func() { g.kubelet("none", false) }},
 		{"containerd", func() {
-			g.must("killall -9 containerd; while pidof containerd; do sleep 0.1; done; setsid containerd >>/var/log/containerd.log 2>&1 &")
+			g.must("killall -9 containerd; while pidof containerd; do sleep 0.1; done; setsid containerd >>/var/log/container-runtime.log 2>&1 &")
 		}},
 		{"daemon", func() { g.killed(c, "daemon", "homenode") }},
 		{"driver", func() { g.killed(c, "driver", "homenode-kube") }},
