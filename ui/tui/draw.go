@@ -172,13 +172,6 @@ func (m *Model) name(w *api.Workload) string {
 	return name
 }
 
-func percent(share *float64) string {
-	if share == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.0f", 100**share)
-}
-
 func dash(s string) string {
 	if s == "" {
 		return "-"
