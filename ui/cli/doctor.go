@@ -59,7 +59,7 @@ Exit status: 0 healthy, 1 warning or defect, 3 could not decide.`,
 				if err != nil {
 					return err
 				}
-				if err := writeFile(html, func(w io.Writer) error { _, err := io.WriteString(w, page); return err }); err != nil {
+				if err := writeText(html, page); err != nil {
 					return err
 				}
 			}

@@ -83,18 +83,14 @@ func (o *output) show(e *Env, d *measure.Document) error {
 	if o.html != "" {
 		page, err := heat.HTML("homenode probe", d)
 		if err == nil {
-			err = writeFile(o.html, func(w io.Writer) error { _, err := io.WriteString(w, page); return err })
+			err = writeText(o.html, page)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	switch {
-	case o.svg == "-":
-		_, err := io.WriteString(view.XML(view.Raw(e.Stdout)), heat.SVG(d))
-		return err
-	case o.svg != "":
-		if err := writeFile(o.svg, func(w io.Writer) error { _, err := io.WriteString(w, heat.SVG(d)); return err }); err != nil {
+	if o.svg != "" {
+		if err := writeMarkup(e, o.svg, heat.SVG(d)); err != nil || o.svg == "-" {
 			return err
 		}
 	}

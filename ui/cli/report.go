@@ -82,7 +82,7 @@ a time of today, a date, or both. Exit status 1: nothing was recorded then.`,
 			if err != nil {
 				return err
 			}
-			if err := writePage(e, out, page); err != nil || out == "-" {
+			if err := writeMarkup(e, out, page); err != nil || out == "-" {
 				return err
 			}
 			fmt.Fprintf(e.Stdout, "%s\n%s\n", r.Headline, e.paint().Dim("written to "+words.Printable(out)))
@@ -108,18 +108,6 @@ func hostName(root fs.FS) string {
 		return ""
 	}
 	return strings.TrimSpace(string(text))
-}
-
-// writePage writes a page into a file, or to standard output.
-func writePage(e *Env, name, page string) error {
-	write := func(w io.Writer) error {
-		_, err := io.WriteString(w, page)
-		return err
-	}
-	if name == "-" {
-		return write(e.Stdout)
-	}
-	return writeFile(name, write)
 }
 
 // report reads the period. Where there is no log, the history alone is told.

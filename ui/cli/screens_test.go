@@ -344,6 +344,22 @@ func TestScreens(t *testing.T) {
 	}
 }
 
+// A page on standard output is the one in a file, whatever the locale and the width are.
+func TestPageOnStdout(t *testing.T) {
+	s, name := newScreen(t, 2), filepath.Join(t.TempDir(), "status.html")
+	env := map[string]string{"LANG": "C", "COLUMNS": "40"}
+	if _, errs, code := s.show(t, 0, env, []string{"status", "--html", name}, ""); code != 0 {
+		t.Fatal(errs)
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, errs, code := s.show(t, 0, env, []string{"status", "--html", "-"}, ""); code != 0 || out != string(want) {
+		t.Errorf("exit status %d %s: on standard output\n%s\nin a file\n%s", code, errs, out, want)
+	}
+}
+
 // noScreen is the commands that have no golden screen, and why.
 var noScreen = map[string]string{
 	"homenode daemon":                "writes a log until it ends",

@@ -83,7 +83,7 @@ program; ` + "`homenode explain --help`" + ` has more.`,
 				if err != nil {
 					return err
 				}
-				return writePage(e, html, page)
+				return writeMarkup(e, html, page)
 			}
 			writeStatus(e.Stdout, e.paint(), s, &r)
 			return nil

@@ -190,3 +190,17 @@ func writeFile(name string, write func(io.Writer) error) (err error) {
 	}
 	return err
 }
+
+// writeText writes a text into a file.
+func writeText(name, text string) error {
+	return writeFile(name, func(w io.Writer) error { _, err := io.WriteString(w, text); return err })
+}
+
+// writeMarkup writes HTML or SVG into a file, or to standard output (-).
+func writeMarkup(e *Env, name, text string) error {
+	if name == "-" {
+		_, err := io.WriteString(view.XML(view.Raw(e.Stdout)), text)
+		return err
+	}
+	return writeText(name, text)
+}
