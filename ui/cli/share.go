@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -83,7 +84,12 @@ func shareStatusCommand(e *Env) *cobra.Command {
 		Long:    "Shows how many CPUs offline work may have of each node now, and which.\nWithout a daemon this is one look.",
 		Example: "  homenode share status",
 		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := sharingNow(c, e)
+			b, done, err := connect(c, e)
+			if err != nil {
+				return err
+			}
+			defer done()
+			s, err := sharingNow(contextOf(c), b)
 			if err != nil {
 				return err
 			}
@@ -106,15 +112,24 @@ func shareExplainCommand(e *Env) *cobra.Command {
 		Long:    "Says of each node, and of each offline workload or one, why it has what it has.\n\n" + namesText + "\n\nExit status: 1 NAME is no offline workload, or sharing is off.",
 		Example: "  homenode share explain\n  homenode share explain encode.service",
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := sharingNow(c, e)
+			b, done, err := connect(c, e)
+			if err != nil {
+				return err
+			}
+			defer done()
+			s, err := sharingNow(contextOf(c), b)
 			if err != nil {
 				return err
 			}
 			if len(args) == 1 {
-				id, err := sharedID(c, e, args[0])
+				if err := checkName(args[0]); err != nil {
+					return err
+				}
+				x, err := b.Explain(contextOf(c), workload.ID(args[0]))
 				if err != nil {
 					return err
 				}
+				id := x.Workload.ID
 				k := slices.IndexFunc(s.Workloads, func(w api.ShareWork) bool { return w.ID == id })
 				switch {
 				case !s.On:
@@ -136,28 +151,9 @@ func shareExplainCommand(e *Env) *cobra.Command {
 	return c
 }
 
-// sharedID is the workload that a name means.
-func sharedID(c *cobra.Command, e *Env, name string) (workload.ID, error) {
-	if err := checkName(name); err != nil {
-		return "", err
-	}
-	b, done, err := connect(c, e)
-	if err != nil {
-		return "", err
-	}
-	defer done()
-	x, err := b.Explain(contextOf(c), workload.ID(name))
-	return x.Workload.ID, err
-}
-
 // sharingNow is what the daemon, or one look, says of sharing.
-func sharingNow(c *cobra.Command, e *Env) (api.Sharing, error) {
-	b, done, err := connect(c, e)
-	if err != nil {
-		return api.Sharing{}, err
-	}
-	defer done()
-	s, err := b.Status(contextOf(c))
+func sharingNow(ctx context.Context, b api.Backend) (api.Sharing, error) {
+	s, err := b.Status(ctx)
 	switch {
 	case err != nil:
 		return api.Sharing{}, err
