@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/ui/metrics"
+	"github.com/homenode/homenode/ui/view"
 )
 
 func metricsCommand(e *Env) *cobra.Command {
@@ -35,7 +36,7 @@ a file by itself where its configuration has metrics.textfile.`,
 			case err != nil:
 				return err
 			case textfile == "":
-				_, err = e.Stdout.Write(text)
+				_, err = view.JSON(view.Raw(e.Stdout)).Write(text) // for a program: not folded, and nothing in it steers a terminal
 				return err
 			}
 			if err := metrics.WriteWhole(textfile, text); err != nil {
