@@ -273,29 +273,35 @@ func (c *Collector) worst(r *Report, most int) (astray int) {
 	if s == nil {
 		return 0
 	}
+	type away struct {
+		Worst
+		o    *workload.Observation
+		home topology.NodeSet
+	}
+	var all []away
 	for i := range s.Input.Scan.Snapshot.Observations {
 		o := &s.Input.Scan.Snapshot.Observations[i]
 		f := c.workloads[o.ID]
 		if f == nil || f.last == nil || *f.last >= far {
 			continue
 		}
-		astray++
-		w := Worst{ID: o.ID, Name: o.Name, MemoryKiB: f.memory, CPUUse: f.use / f.seconds, Remote: f.remote / f.seconds, Before: f.first, After: f.last}
-		var home topology.NodeSet
+		w := away{o: o, Worst: Worst{ID: o.ID, Name: o.Name, MemoryKiB: f.memory, CPUUse: f.use / f.seconds, Remote: f.remote / f.seconds, Before: f.first, After: f.last}}
 		if p := s.Output.Plan; p != nil {
 			if k, ok := slices.BinarySearchFunc(p.Placements, o.ID, func(p workload.Placement, id workload.ID) int { return strings.Compare(string(p.Workload), string(id)) }); ok {
-				w.Class, home = p.Placements[k].Class, p.Placements[k].Home
-				w.Home = home.String()
+				w.Class, w.home = p.Placements[k].Class, p.Placements[k].Home
+				w.Home = w.home.String()
 			}
 		}
-		w.Advice = c.advice(o, w.Class, home)
-		r.Worst = append(r.Worst, w)
+		all = append(all, w)
 	}
-	slices.SortStableFunc(r.Worst, func(a, b Worst) int {
+	slices.SortStableFunc(all, func(a, b away) int {
 		return cmp.Or(cmp.Compare(b.Remote, a.Remote), cmp.Compare(b.MemoryKiB, a.MemoryKiB))
 	})
-	r.Worst = r.Worst[:min(len(r.Worst), most)]
-	return astray
+	for _, w := range all[:min(len(all), most)] {
+		w.Advice = c.advice(w.o, w.Class, w.home)
+		r.Worst = append(r.Worst, w.Worst)
+	}
+	return len(all)
 }
 
 func (c *Collector) headline(r *Report, astray int) string {
