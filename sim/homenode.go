@@ -270,8 +270,10 @@ func (h *homenode) tick(ctx context.Context) error {
 	h.scans++
 	h.turn(ctx, control.Input{Begun: &control.Begun{Number: h.scans}})
 	scan := &control.Scan{Number: h.scans, Began: h.now()}
-	if scan.Snapshot = h.snapshot(); h.house {
+	if h.house {
 		scan.Snapshot, scan.Claims = h.m.seen(h.period), []control.Claimed{{Source: "house", Claims: h.m.claims()}}
+	} else {
+		scan.Snapshot = h.snapshot()
 	}
 	h.turn(ctx, control.Input{Scan: scan})
 	for _, t := range slices.Clone(h.tasks) { // those that end are taken out
