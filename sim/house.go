@@ -56,8 +56,8 @@ func NewHouse(nodes int, seed uint64, clock Clock) (*House, error) {
 		return nil, err
 	}
 	h := &House{clock: clock, began: clock.Now(), script: newScript(nodes, seed), tick: housePeriod,
-		run: &run{o: &Options{Trace: trace, Seed: seed, Period: housePeriod}, m: newMachine(trace.Host, seed), manager: nobody{}, score: &Score{},
-			jobs: map[string]*job{}, refused: map[string]Demand{}, event: -1, homes: homes{}}}
+		run: newRun(&Options{Trace: trace, Seed: seed, Period: housePeriod}, &Score{})}
+	h.run.manager = nobody{}
 	h.next = h.script.next()
 	return h, nil
 }

@@ -156,10 +156,15 @@ type home struct {
 	since    time.Duration
 }
 
+// newRun is a run before anything happens in it; its manager is to be set.
+func newRun(o *Options, score *Score) *run {
+	return &run{o: o, m: newMachine(o.Trace.Host, o.Seed), score: score, jobs: map[string]*job{}, refused: map[string]Demand{}, event: -1, homes: homes{},
+		recent: func() []string { return nil }}
+}
+
 func simulate(ctx context.Context, o *Options, policy string) (score *Score, err error) {
 	score = &Score{Policy: policy}
-	r := &run{o: o, m: newMachine(o.Trace.Host, o.Seed), score: score, jobs: map[string]*job{}, refused: map[string]Demand{}, event: -1, homes: homes{},
-		recent: func() []string { return nil }}
+	r := newRun(o, score)
 	switch policy {
 	case "homenode":
 		h := newHomenode(r.m, o, o.Trace, score)
