@@ -21,7 +21,7 @@ func (d *Daemon) Share(ctx context.Context, order api.ShareOrder) (api.Sharing, 
 
 // sharing is the wire form of what offline work may have.
 func (v *View) sharing() api.Sharing {
-	out := api.Sharing{Schema: "homenode-share/1", On: v.Sharing.On, Mode: v.mode(), Target: v.Settings.Share.Target, Rest: v.Sharing.Rest.String(),
+	out := api.Sharing{Schema: "homenode-share/1", On: v.Sharing.On, Mode: v.Settings.Mode(), Target: v.Settings.Share.Target, Rest: v.Sharing.Rest.String(),
 		Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{}}
 	for i := range v.Sharing.Nodes {
 		b := &v.Sharing.Nodes[i]

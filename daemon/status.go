@@ -31,7 +31,7 @@ func (d *Daemon) Status(context.Context) (api.Status, error) {
 // Status is what a daemon of a version with this View answers, but for what it holds itself.
 func (v *View) Status(version string) api.Status {
 	s := api.Status{
-		Schema: "homenode-status/2", Version: version, Mode: v.mode(), Held: v.Holds.All,
+		Schema: "homenode-status/2", Version: version, Mode: v.Settings.Mode(), Held: v.Holds.All,
 		Time: v.At, TickMs: float64(v.Took.Microseconds()) / 1000,
 		Nodes: v.nodes(), Workloads: []api.Workload{}, Small: v.Snapshot.Small, Problems: []string{},
 		Pressure: append([]workload.Pressure{}, v.Snapshot.Pressure...), Sources: append([]workload.SourceStatus{}, v.Snapshot.Sources...),
@@ -87,7 +87,7 @@ func (d *Daemon) Small(context.Context) (api.Small, error) {
 // Room is what is left on each node as of now.
 func (d *Daemon) Room(_ context.Context, without string) (api.Room, error) {
 	v := d.View()
-	r := api.Room{Schema: "homenode-room/1", Mode: v.mode(), Host: v.Snapshot.Host, Nodes: []api.NodeRoom{}}
+	r := api.Room{Schema: "homenode-room/1", Mode: v.Settings.Mode(), Host: v.Snapshot.Host, Nodes: []api.NodeRoom{}}
 	for _, left := range v.Left(without) {
 		n := api.NodeRoom{Node: left.Node, CPUs: left.CPUs, HugePages: []api.HugeRoom{}}
 		if k := slices.IndexFunc(v.Sharing.Nodes, func(b share.Budget) bool { return b.Node == left.Node }); k >= 0 && v.Sharing.On {
@@ -105,20 +105,13 @@ func (d *Daemon) Room(_ context.Context, without string) (api.Room, error) {
 	return r, nil
 }
 
-func (v *View) mode() string {
-	if v.Settings.Enforce {
-		return "enforce"
-	}
-	return "observe"
-}
-
 // Explain is why one workload is where it is, by ID or by a name that is unique.
 func (d *Daemon) Explain(ctx context.Context, id workload.ID) (api.Explanation, error) {
 	v, err := d.looked(ctx)
 	if err != nil {
 		return api.Explanation{}, err
 	}
-	x := api.Explanation{Schema: "homenode-explain/2", Mode: v.mode(), Journal: []plan.Entry{}, Events: []plan.Event{}}
+	x := api.Explanation{Schema: "homenode-explain/2", Mode: v.Settings.Mode(), Journal: []plan.Entry{}, Events: []plan.Event{}}
 	o, f := v.Find(id, d.lineage(string(id)))
 	if dev := v.device(id); f != nil && dev != nil {
 		x.Device = v.deviceDetail(dev)

@@ -43,11 +43,7 @@ func Next(s *State, in Input) (*State, Output) {
 
 // start tells what an earlier daemon left half done and goes on with it.
 func (s *State) start(in *Started) {
-	mode := "observe"
-	if s.Settings.Enforce {
-		mode = "enforce"
-	}
-	s.event(plan.Event{Kind: plan.EventDaemon}, words.DaemonStarted, in.Version, mode, in.Period)
+	s.event(plan.Event{Kind: plan.EventDaemon}, words.DaemonStarted, in.Version, s.Settings.Mode(), in.Period)
 	if s.Holds.All {
 		s.event(plan.Event{Kind: plan.EventDaemon}, words.AllHeld)
 	}

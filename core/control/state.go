@@ -44,6 +44,14 @@ type Settings struct {
 	RestoreOnStop bool             `json:"restore_on_stop,omitempty"`
 }
 
+// Mode is what Enforce says, in a word: enforce or observe.
+func (s *Settings) Mode() string {
+	if s.Enforce {
+		return "enforce"
+	}
+	return "observe"
+}
+
 // Holds is what undo, or the cancelling of a move, told homenode to leave alone.
 type Holds struct {
 	All bool                 `json:"all"`

@@ -134,23 +134,17 @@ func (c *Collector) Checkpoint(text []byte) error {
 	}
 	if c.in(s.At) || !s.At.After(c.since) {
 		if s.Settings.Enforce != nil {
-			c.mode = modeOf(*s.Settings.Enforce)
+			c.mode = (&control.Settings{Enforce: *s.Settings.Enforce}).Mode()
 		}
 		c.held = s.Holds
 	}
 	return nil
 }
 
-func modeOf(enforce bool) string {
-	if enforce {
-		return "enforce"
-	}
-	return "observe"
-}
+// in reports whether a time is in the period, early whether it is not past its end.
+func (c *Collector) in(at time.Time) bool { return !at.Before(c.since) && c.early(at) }
 
-func (c *Collector) in(at time.Time) bool {
-	return !at.Before(c.since) && (c.until.IsZero() || at.Before(c.until))
-}
+func (c *Collector) early(at time.Time) bool { return c.until.IsZero() || at.Before(c.until) }
 
 // parts of a line as the recorder writes it: the time first, then what happened, then what
 // followed, of which what is saved comes first. A quote in a text is escaped, so that these
@@ -232,7 +226,7 @@ func (c *Collector) Line(line []byte) error {
 	if err != nil {
 		return err
 	}
-	if v, ok := h.values[control.KeyHolds]; ok && (c.until.IsZero() || h.at.Before(c.until)) {
+	if v, ok := h.values[control.KeyHolds]; ok && c.early(h.at) {
 		var held control.Holds
 		if json.Unmarshal(v, &held) == nil {
 			c.held = held
@@ -252,7 +246,7 @@ func (c *Collector) Line(line []byte) error {
 		k := bytes.IndexByte(line[len(timeBegins):], '"')
 		return k >= 0 && bytes.HasPrefix(line[len(timeBegins)+k+1:], begins)
 	}
-	if is(startedBegins) && (c.until.IsZero() || h.at.Before(c.until)) { // of before the period, too: that daemon goes on in it
+	if is(startedBegins) && c.early(h.at) { // of before the period, too: that daemon goes on in it
 		var x struct {
 			Input struct{ Started *control.Started }
 		}
