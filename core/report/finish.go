@@ -34,7 +34,7 @@ func (c *Collector) Done(host string, worst int) (Report, error) {
 		c.Note(words.Because(words.ReportNotAllWorkloads, mostWorkloads, "others"))
 	}
 	r := Report{
-		Schema: Schema, Host: host, Version: c.version, Mode: c.mode, From: c.firstOf(c.first, c.firstEvent), To: c.at, Looks: c.count, Read: len(c.looks),
+		Schema: Schema, Host: host, Version: c.version, Mode: c.mode, From: firstOf(c.first, c.firstEvent), To: c.at, Looks: c.count, Read: len(c.looks),
 		Locality: c.locality(), Moves: c.moveTotals(), NotDone: c.notDone(), Homes: c.homes(), Failures: c.failed(), Changed: []Changed{},
 		Orders: append([]Order{}, newest(c.orders)...), Ordered: c.ordered, Worst: []Worst{}, Nodes: c.nodeRows(), Gaps: append([]Gap{}, c.gaps...), Notes: append([]string{}, c.notes...),
 	}
@@ -58,7 +58,7 @@ func (c *Collector) Done(host string, worst int) (Report, error) {
 }
 
 // firstOf is the earlier of two times that are known.
-func (c *Collector) firstOf(a, b time.Time) time.Time {
+func firstOf(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
