@@ -1,5 +1,7 @@
 package api
 
+import "github.com/homenode/homenode/core/workload"
+
 // UsedKiB is the memory of a node that is neither free nor can be given back by the kernel; not
 // known where the node has none, or what is free is not known.
 func (n *Node) UsedKiB() (used int64, known bool) {
@@ -34,4 +36,25 @@ func (s *Status) Locality() (now, after *float64) {
 	}
 	local, expected = local/all, expected/all
 	return &local, &expected
+}
+
+// AtHome is how many workloads are at home.
+func (s *Status) AtHome() (n int) {
+	for i := range s.Workloads {
+		if s.Workloads[i].State == StateAtHome {
+			n++
+		}
+	}
+	return n
+}
+
+// Worst is the workload of the least locality, the first of equal ones; nil when none is known.
+// Offline ones, which have no home, do not count.
+func (s *Status) Worst() (worst *Workload) {
+	for i := range s.Workloads {
+		if w := &s.Workloads[i]; w.Locality != nil && w.Class != workload.Offline && (worst == nil || *w.Locality < *worst.Locality) {
+			worst = w
+		}
+	}
+	return worst
 }

@@ -1,6 +1,10 @@
 package api
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/homenode/homenode/core/workload"
+)
 
 // TestUsedKiB: what is unknown is no figure.
 func TestUsedKiB(t *testing.T) {
@@ -34,5 +38,19 @@ func TestLocality(t *testing.T) {
 	s.Workloads = s.Workloads[2:]
 	if now, after := s.Locality(); now != nil || after != nil {
 		t.Errorf("nobody is known: %v %v", now, after)
+	}
+}
+
+// TestWorst: offline work and what is not known do not count; of equal ones it is the first.
+func TestWorst(t *testing.T) {
+	of := func(x float64) *float64 { return &x }
+	s := Status{Workloads: []Workload{{ID: "unknown", State: StateAtHome}, {ID: "offline", Class: workload.Offline, Locality: of(0)}, {ID: "near", Locality: of(1)},
+		{ID: "far", Locality: of(0.25)}, {ID: "as far", Locality: of(0.25), State: StateAtHome}}}
+	if w := s.Worst(); w == nil || w.ID != "far" || s.AtHome() != 2 {
+		t.Errorf("%+v, %d at home", w, s.AtHome())
+	}
+	s.Workloads = s.Workloads[:2]
+	if w := s.Worst(); w != nil {
+		t.Errorf("nobody is known: %+v", w)
 	}
 }

@@ -349,15 +349,9 @@ func (e *Env) fleetHost(ctx context.Context, how *asking, a address) fleetHost {
 	if err != nil {
 		return fleetHost{Host: a.name, Error: how.why(ctx, err), Problems: []string{}}
 	}
-	h := fleetHost{Host: a.name, Version: s.Version, Mode: s.Mode, Held: s.Held, Nodes: len(s.Nodes), Workloads: len(s.Workloads), Problems: append([]string{}, s.Problems...)}
-	for i := range s.Workloads {
-		w := &s.Workloads[i]
-		if w.State == api.StateAtHome {
-			h.AtHome++
-		}
-		if w.Locality != nil && w.Class != workload.Offline && (h.Worst == nil || *w.Locality < h.Worst.Locality) {
-			h.Worst = &fleetWork{w.ID, w.Name, *w.Locality}
-		}
+	h := fleetHost{Host: a.name, Version: s.Version, Mode: s.Mode, Held: s.Held, Nodes: len(s.Nodes), Workloads: len(s.Workloads), AtHome: s.AtHome(), Problems: append([]string{}, s.Problems...)}
+	if w := s.Worst(); w != nil {
+		h.Worst = &fleetWork{w.ID, w.Name, *w.Locality}
 	}
 	for i := range s.Nodes {
 		h.node(&s.Nodes[i])

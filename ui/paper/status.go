@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/homenode/homenode/api"
-	"github.com/homenode/homenode/core/workload"
 )
 
 // Status is one look as a page; host is the name of the machine, "" when unknown.
@@ -18,7 +17,7 @@ func Status(s api.Status, host string) (string, error) {
 	v := statusView{Status: s, Title: title}
 	v.Workloads = slices.Clone(s.Workloads)
 	slices.SortStableFunc(v.Workloads, func(a, b api.Workload) int { return cmp.Compare(remote(&b), remote(&a)) })
-	return fill(statusPage, title, v)
+	return fill(statusPage, title, &v)
 }
 
 // remote is how many CPUs work on remote memory.
@@ -35,31 +34,11 @@ type statusView struct {
 	Title string
 }
 
-// AtHome is how many workloads are at home.
-func (s statusView) AtHome() (n int) {
-	for i := range s.Workloads {
-		if s.Workloads[i].State == api.StateAtHome {
-			n++
-		}
-	}
-	return n
-}
-
 // Local is the share of local accesses; nil unknown.
 func (s statusView) Local() *float64 { now, _ := s.Locality(); return now }
 
 // ByPlan is what it would be by plan.
 func (s statusView) ByPlan() *float64 { _, after := s.Locality(); return after }
-
-// Worst is the workload of the least locality but for offline ones, nil when none is known.
-func (s statusView) Worst() (worst *api.Workload) {
-	for i := range s.Workloads {
-		if w := &s.Workloads[i]; w.Locality != nil && w.Class != workload.Offline && (worst == nil || *w.Locality < *worst.Locality) {
-			worst = w
-		}
-	}
-	return worst
-}
 
 // Taken is the share of a node's memory that is in use and cannot be given back; nil unknown.
 func (s statusView) Taken(n api.Node) *float64 {
