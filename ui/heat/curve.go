@@ -196,13 +196,13 @@ func (c Curve) draw(caption string) *drawing {
 				path = append(path, fmt.Sprintf("%.1f,%.1f", px(p[0]), py(p[1])))
 			}
 			fmt.Fprintf(d, `<polyline class="l%d" points="%s" fill="none" stroke-width="2" stroke-dasharray="%s"/>`+"\n", i, strings.Join(path, " "), lineDashes[i])
-		}
-		for _, p := range l.Points {
 			if c.Smooth {
-				break
+				continue
 			}
-			fmt.Fprintf(d, `<circle class="f%d" cx="%.1f" cy="%.1f" r="3"><title>%s</title></circle>`+"\n", i, px(p[0]), py(p[1]),
-				view.Markup(fmt.Sprintf("%s: %s: %s; %s: %s", l.Name, c.X, c.XName(p[0]), c.Y, trim(p[1]))))
+			for _, p := range part {
+				fmt.Fprintf(d, `<circle class="f%d" cx="%.1f" cy="%.1f" r="3"><title>%s</title></circle>`+"\n", i, px(p[0]), py(p[1]),
+					view.Markup(fmt.Sprintf("%s: %s: %s; %s: %s", l.Name, c.X, c.XName(p[0]), c.Y, trim(p[1]))))
+			}
 		}
 		for _, m := range l.Marks {
 			line(fmt.Sprintf(`l%d" stroke-dasharray="3 3`, i), px(m.X), top, px(m.X), bottom)
