@@ -314,12 +314,7 @@ func watchFleet(c *cobra.Command, e *Env, every time.Duration, look func() (flee
 		if err != nil {
 			return err
 		}
-		var frame strings.Builder
-		p := e.paint()
-		out := view.NewOutput(&frame, e.Getenv).Within(p.Width)
-		writeFleet(out, p, &d)
-		out.Close()
-		if err := screen.Show(frame.String()); err != nil {
+		if err := screen.Show(e.text(e.paint(), func(w io.Writer, p view.Paint) { writeFleet(w, p, &d) })); err != nil {
 			return err
 		}
 		select {

@@ -184,6 +184,15 @@ func Main(ctx context.Context, e *Env, args []string) int {
 // paint is that of standard output.
 func (e *Env) paint() view.Paint { return view.PaintOf(e.Stdout, e.Getenv) }
 
+// text is what write writes, as standard output would have it on a screen as wide as p.
+func (e *Env) text(p view.Paint, write func(io.Writer, view.Paint)) string {
+	var b strings.Builder
+	out := view.NewOutput(&b, e.Getenv).Within(p.Width)
+	write(out, p)
+	out.Close()
+	return b.String()
+}
+
 // status maps an error to its exit status and the line to print.
 func status(err error) (int, string) {
 	var exit *exitError

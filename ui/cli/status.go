@@ -148,12 +148,7 @@ func watchStatus(c *cobra.Command, e *Env, b api.Backend, done func() error, r *
 			enc.Encode(s)
 		default:
 			told = ""
-			var frame strings.Builder
-			p := e.paint()
-			out := view.NewOutput(&frame, e.Getenv).Within(p.Width)
-			writeStatus(out, p, s, r)
-			out.Close()
-			last = frame.String()
+			last = e.text(e.paint(), func(w io.Writer, p view.Paint) { writeStatus(w, p, s, r) })
 			screen.Show(last)
 		}
 		if o, ok := e.Stdout.(*view.Output); ok && o.Err() != nil {

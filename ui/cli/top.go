@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -79,11 +80,7 @@ func topOptions(e *Env) tui.Options {
 	o := tui.Options{
 		Label: func(w *api.Workload) string { return label(*w) },
 		Explain: func(x api.Explanation, p view.Paint) string {
-			var b strings.Builder
-			out := view.NewOutput(&b, e.Getenv).Within(p.Width)
-			printExplanation(out, p, x, 5)
-			out.Close()
-			return b.String()
+			return e.text(p, func(w io.Writer, p view.Paint) { printExplanation(w, p, x, 5) })
 		},
 	}
 	for _, key := range sortKeys {
