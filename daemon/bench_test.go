@@ -52,15 +52,7 @@ func daemonWith(b *testing.B, workloads int, home bool, period time.Duration) *D
 	if err != nil {
 		b.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error)
-	go func() { ended <- d.Run(ctx) }()
-	b.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			b.Error(err)
-		}
-	})
+	beside(b, d.Run)
 	settled := func(v *View) bool {
 		return v.Balancing.State == balance.InOrder && (!home || len(v.Plan.Steps)+len(v.Tasks) == 0)
 	}

@@ -65,6 +65,23 @@ func (measured) Metrics() http.Handler {
 }
 func (measured) Answered(string, int) {}
 
+// beside runs what lasts until its context ends, until the test ends.
+func beside(t testing.TB, runs ...func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, len(runs))
+	for _, run := range runs {
+		go func() { ended <- run(ctx) }()
+	}
+	t.Cleanup(func() {
+		cancel()
+		for range runs {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 // served runs a daemon on m and its API on a socket until the test ends.
 func served(t testing.TB, m *machine, enforce bool) (*Daemon, string) {
 	t.Helper()
@@ -82,18 +99,7 @@ func served(t testing.TB, m *machine, enforce bool) (*Daemon, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 2)
-	go func() { ended <- d.Run(ctx) }()
-	go func() { ended <- api.Serve(ctx, l, measured{d}, api.Access{Group: os.Getgid()}) }()
-	t.Cleanup(func() {
-		cancel()
-		for range 2 {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		}
-	})
+	beside(t, d.Run, func(ctx context.Context) error { return api.Serve(ctx, l, measured{d}, api.Access{Group: os.Getgid()}) })
 	return d, socket
 }
 

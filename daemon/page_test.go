@@ -50,33 +50,30 @@ func shown(t *testing.T, n int, period time.Duration) (*Daemon, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 2)
-	go func() { ended <- d.Run(ctx) }()
-	go func() { ended <- api.ServeTCP(ctx, l, d, api.Remote{Houses: api.NewHouses(d, "host")}) }()
-	t.Cleanup(func() {
-		cancel()
-		for range 2 {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		}
+	beside(t, d.Run, func(ctx context.Context) error {
+		return api.ServeTCP(ctx, l, d, api.Remote{Houses: api.NewHouses(d, "host")})
 	})
 	return d, l.Addr().String()
+}
+
+// stall has n viewers that take nothing of what they are sent, until the test ends.
+func stall(t *testing.T, at string, n int) {
+	t.Helper()
+	for range n {
+		c, err := net.Dial("tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		c.(*net.TCPConn).SetReadBuffer(1024)
+		io.WriteString(c, "GET /v1/house/changes HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	}
 }
 
 // TestStalledViewersAndTheLoop: the loop goes on, and answers, whoever does not take what he is sent.
 func TestStalledViewersAndTheLoop(t *testing.T) {
 	d, at := shown(t, 500, 5*time.Millisecond)
-	for range 10 {
-		c, err := net.Dial("tcp", at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		c.(*net.TCPConn).SetReadBuffer(1024)
-		io.WriteString(c, "GET /v1/house/changes HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	}
+	stall(t, at, 10)
 	for began := d.View().Scans; d.View().Scans < began+50; {
 		if _, err := d.Place(t.Context(), api.Want{Name: "x", Class: workload.Shared, CPUs: 1}); err != nil {
 			t.Fatal(err)
@@ -168,15 +165,7 @@ func view(t *testing.T, as string) {
 	if _, err := fmt.Sscan(as, &at, &viewers, &stalled, &seconds); err != nil {
 		t.Fatal(err)
 	}
-	for range stalled {
-		c, err := net.Dial("tcp", at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		c.(*net.TCPConn).SetReadBuffer(1024)
-		io.WriteString(c, "GET /v1/house/changes HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	}
+	stall(t, at, stalled)
 	var all atomic.Int64
 	for range viewers {
 		resp, err := http.Get("http://" + at + "/v1/house/changes")

@@ -64,20 +64,26 @@ func (hostile) Room(context.Context, string) (api.Room, error) {
 	return api.Room{Host: h}, err
 }
 
-// TestHostileNames: they show as text, run nothing and turn nothing.
-func TestHostileNames(t *testing.T) {
-	ctx := browser(t)
+// served is the link to the page of hostile work on a host of that name; token "" asks for none.
+func served(t *testing.T, host, token string) (link string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	serving, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() {
-		done <- api.ServeTCP(serving, l, hostile{}, api.Remote{Page: web.Files, Houses: api.NewHouses(hostile{}, "<b>host</b>")})
+		done <- api.ServeTCP(ctx, l, hostile{}, api.Remote{Token: token, Page: web.Files, Houses: api.NewHouses(hostile{}, host)})
 	}()
-	defer func() { stop(); <-done }()
-	link := "http://" + l.Addr().String() + "/"
+	t.Cleanup(func() { stop(); <-done })
+	return "http://" + l.Addr().String() + "/"
+}
+
+// TestHostileNames: they show as text, run nothing and turn nothing.
+func TestHostileNames(t *testing.T) {
+	ctx := browser(t)
+	link := served(t, "<b>host</b>", "")
 	s := watch(ctx)
 	look(t, ctx, link, 1280, 900, false)
 	shot(t, ctx, "hostile")
@@ -106,17 +112,7 @@ func TestHostileNames(t *testing.T) {
 // address.
 func TestToken(t *testing.T) {
 	ctx := browser(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	serving, stop := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() {
-		done <- api.ServeTCP(serving, l, hostile{}, api.Remote{Token: "0123456789abcdef-token", Page: web.Files, Houses: api.NewHouses(hostile{}, "host")})
-	}()
-	defer func() { stop(); <-done }()
-	link := "http://" + l.Addr().String() + "/"
+	link := served(t, "host", "0123456789abcdef-token")
 	run(t, ctx, chromedp.Navigate(link))
 	within(t, ctx, "asks for it", `document.getElementById('ask').checkVisibility() && document.querySelectorAll('.tile').length === 0`)
 	run(t, ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(link+"#0123456789abcdef-token"))
