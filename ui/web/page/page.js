@@ -31,6 +31,7 @@ function size(kib) {
   return (kib >= 100 ? Math.round(kib) : Math.round(10 * kib) / 10) + ' ' + units[u];
 }
 const bytes = (b) => size(b / 1024);
+const traffic = (mib, digits) => (mib * 1.048576 / 1000).toFixed(digits) + ' GB/s';
 const seconds = (s) => s == null ? '' : s < 90 ? Math.ceil(s) + ' s' : Math.round(s / 60) + ' min';
 const many = (n, noun) => n + ' ' + noun + (n === 1 ? '' : 's');
 function list(text) { // "0-3,8"
@@ -244,7 +245,7 @@ function updateRoom(g, r) {
   const n = nodeOf(r.id), [wall, name, count, cpuT, cpuTrack, cpu, memT, memTrack, mem, cores, floor, free] = g.children, wide = r.w - 20, half = (wide - 10) / 2;
   set(wall, {x: r.x, y: r.y, width: r.w, height: r.h});
   set(name, {x: r.x + 10, y: r.y + 20}); name.textContent = 'node ' + r.id + (r.room.kind === 'special' ? ' · memory only' : '');
-  set(count, {x: r.x + r.w - 10, y: r.y + 20}); count.textContent = n.bandwidth_mib_s ? (n.bandwidth_mib_s * 1.048576 / 1000).toFixed(1) + ' GB/s' : '';
+  set(count, {x: r.x + r.w - 10, y: r.y + 20}); count.textContent = n.bandwidth_mib_s ? traffic(n.bandwidth_mib_s, 1) : '';
   const bar = (t, track, b, x, text, share) => {
     set(t, {x, y: r.y + 40}); t.textContent = text;
     set(track, {x, y: r.y + 46, width: half, height: 6}); set(b, {x, y: r.y + 46, width: Math.max(0, Math.min(1, share || 0)) * half, height: 6});
@@ -375,12 +376,12 @@ function roomHint(id) {
   const n = nodeOf(id), r = rooms.get(id);
   if (!r) return [];
   return [`node ${id}`, `${number(n.cpu_use)} of ${r.room.cpus} CPUs busy, ${number(n.vcpus)} vCPUs booked`, `${size(n.used_kib)} of ${size(r.room.memory_kib)} used, ${size(n.booked_kib)} booked`,
-    n.bandwidth_mib_s ? `${(n.bandwidth_mib_s * 1.048576 / 1000).toFixed(1)} GB/s of traffic` : '', n.dedicated ? `CPUs ${n.dedicated} are dedicated` : '', r.room.devices.length ? 'devices: ' + r.room.devices.join(', ') : '', ...(n.wrong || [])].filter(Boolean);
+    n.bandwidth_mib_s ? traffic(n.bandwidth_mib_s, 1) + ' of traffic' : '', n.dedicated ? `CPUs ${n.dedicated} are dedicated` : '', r.room.devices.length ? 'devices: ' + r.room.devices.join(', ') : '', ...(n.wrong || [])].filter(Boolean);
 }
 function flowHint(from, to) {
   const f = house.flows.find((x) => x.from === from && x.to === to);
   if (!f) return [];
-  return [`node ${from} reads memory of node ${to}`, f.mib_s != null ? `${(f.mib_s * 1.048576 / 1000).toFixed(2)} GB/s, the work of ${number(f.cpus)} CPUs` : `the accesses of ${number(f.cpus)} CPUs' work`, 'most: ' + f.by.join(', ')];
+  return [`node ${from} reads memory of node ${to}`, f.mib_s != null ? `${traffic(f.mib_s, 2)}, the work of ${number(f.cpus)} CPUs` : `the accesses of ${number(f.cpus)} CPUs' work`, 'most: ' + f.by.join(', ')];
 }
 function hint(e, text) {
   const place = (x, y) => { const t = $('tip'); t.style.left = Math.max(6, Math.min(x + 14, innerWidth - t.offsetWidth - 8)) + 'px'; t.style.top = Math.max(6, Math.min(y + 14, innerHeight - t.offsetHeight - 8)) + 'px'; };
@@ -468,9 +469,7 @@ function latency() {
   const least = Math.min(...rows.flat().filter((x) => x > 0)), most = Math.max(...rows.flat());
   $('latency-how').textContent = ns ? 'Measured latency of a read in ns, from the CPUs of the row to the memory of the column (homenode probe).'
     : `How many times as long as a local access, from the CPUs of the row to the memory of the column; by ${{SLIT: 'the firmware’s SLIT distances, not measured', HMAT: 'the firmware’s HMAT', measured: 'measurement', cached: 'an earlier measurement'}[m.source] || 'assumption'}.`;
-  const head = el('tr', {}, el('td', {'aria-hidden': true, class: 'unseen'}), m.rooms.map((r) => el('th', {scope: 'col', 'aria-label': 'node ' + r.id}, r.id)));
-  head.prepend(el('th', {scope: 'col'}, 'CPUs \\ memory'));
-  head.children[1].remove();
+  const head = el('tr', {}, el('th', {scope: 'col'}, 'CPUs \\ memory'), m.rooms.map((r) => el('th', {scope: 'col', 'aria-label': 'node ' + r.id}, r.id)));
   section.querySelector('table').replaceChildren(el('thead', {}, head), el('tbody', {}, m.rooms.map((r, i) => el('tr', {}, el('th', {scope: 'row'}, 'node ' + r.id),
     (rows[i] || []).map((x) => el('td', {class: 'h' + (x > 0 && most > least ? Math.min(5, Math.floor(5.99 * (x - least) / (most - least))) : 0)}, x > 0 ? (ns ? Math.round(x) : x.toFixed(1)) : '–'))))));
 }
@@ -479,12 +478,13 @@ function latency() {
 function reveal(title, ...body) {
   $('detail-name').textContent = clean(title);
   $('detail-body').replaceChildren(...body.flat().filter(Boolean));
-  if ($('detail').hidden) { $('detail').hidden = false; }
+  $('detail').hidden = false;
   $('detail').scrollTop = 0;
   $('detail').focus({preventScroll: innerWidth > 1020});
 }
 function shut() { $('detail').hidden = true; picked = null; show(); (opener && opener.isConnected ? opener : $('find')).focus(); opener = null; }
 $('close').addEventListener('click', shut);
+const table = (heads, rows) => el('table', {}, el('thead', {}, el('tr', {}, heads.map((t) => el('th', {scope: 'col'}, t)))), el('tbody', {}, rows));
 const facts = (rows) => el('dl', {}, rows.filter((r) => r && r[1] !== '' && r[1] != null).map(([k, v]) => [el('dt', {}, k), el('dd', {}, v)]));
 const rowsOf = (all) => el('ul', {}, all.map((r) => el('li', {}, el('button', {type: 'button', class: 'row', onclick: () => open(r.id)}, r.name), el('div', {class: 'small'}, [r.state, r.home !== '' ? 'node ' + r.home : '', many(r.cpus, 'CPU'), size(r.memory_kib), r.locality == null ? '' : percent(r.locality) + ' local'].filter(Boolean).join(' · ')))));
 async function open(id, from) {
@@ -521,21 +521,23 @@ function explained(x) {
       const cpus = new Set(r.llcs.flat(2)), mine = (w.pins || []).map((c, v) => [v, c]).filter(([, c]) => cpus.has(c));
       return el('tr', {}, el('td', {}, 'node ' + r.id), el('td', {}, mine.length ? ranges(mine.map(([v]) => v)) : 'any'), el('td', {}, mine.length ? mine.map(([, c]) => c).join(' ') : 'shared'), el('td', {}, size((w.memory_by_node.find((m) => m.node === r.id) || {kib: 0}).kib)));
     });
-    body.push(el('h3', {}, rows.length > 1 ? `vCPUs: one guest cell for each of ${rows.length} nodes` : 'vCPUs: one guest cell'), el('table', {}, el('thead', {}, el('tr', {}, ['Cell on', 'vCPUs', 'on CPUs', 'Memory'].map((t) => el('th', {scope: 'col'}, t)))), el('tbody', {}, rows)));
+    body.push(el('h3', {}, rows.length > 1 ? `vCPUs: one guest cell for each of ${rows.length} nodes` : 'vCPUs: one guest cell'), table(['Cell on', 'vCPUs', 'on CPUs', 'Memory'], rows));
   }
   if (home.length && house.nodes.length > 1) body.push(moveForm(w));
-  if (d.candidates && d.candidates.length) body.push(el('h3', {}, 'Homes that were weighed, the lowest score is best'), el('table', {}, el('thead', {}, el('tr', {}, ['Nodes', 'Score', 'Why not'].map((t) => el('th', {scope: 'col'}, t)))), el('tbody', {}, d.candidates.slice(0, 8).map((c) => el('tr', {}, el('td', {}, c.nodes), el('td', {}, Math.round(100 * c.score) / 100), el('td', {}, c.rejected ? c.rejected.text : 'taken'))))));
+  if (d.candidates && d.candidates.length) body.push(el('h3', {}, 'Homes that were weighed, the lowest score is best'), table(['Nodes', 'Score', 'Why not'], d.candidates.slice(0, 8).map((c) => el('tr', {}, el('td', {}, c.nodes), el('td', {}, Math.round(100 * c.score) / 100), el('td', {}, c.rejected ? c.rejected.text : 'taken')))));
   if (x.journal.length) body.push(el('h3', {}, 'What homenode has changed, and undo puts back'), el('ul', {}, x.journal.map((j) => el('li', {}, `${j.kind}: ${j.old || 'all'} → ${j.new}`))));
   if (x.events.length) body.push(el('h3', {}, 'What happened'), el('ul', {}, x.events.slice(-8).reverse().map((e) => el('li', {}, el('time', {class: 'muted'}, clock(e.time) + ' '), e.text))));
   return [w.name, ...body];
 }
+// target marks the rooms that something would go to.
+function target(nodes) { for (const g of document.querySelectorAll('#picture .room')) g.classList.toggle('target', nodes.includes(g.dataset.key)); }
 function moveForm(w) {
   const pick = el('select', {id: 'move-to'}, house.nodes.map((n) => el('option', {value: n.id}, 'node ' + n.id))), out = el('div', {'aria-live': 'polite', id: 'move-answer'}), home = list(w.home);
   pick.value = String((house.nodes.find((n) => !home.includes(n.id)) || house.nodes[0]).id);
   const form = el('form', {id: 'move-form'}, el('label', {for: 'move-to', class: 'small'}, 'to '), pick, ' ', el('button', {type: 'submit'}, 'What would it cost?'), out);
   form.addEventListener('submit', async (e) => {
     e.preventDefault();
-    for (const g of document.querySelectorAll('#picture .room')) g.classList.toggle('target', g.dataset.key === pick.value);
+    target([pick.value]);
     try {
       const m = (await ask('/v1/what-if', {workload: w.id, to: pick.value})).move, reasons = (m.decision.reasons || []).map((r) => r.text);
       out.replaceChildren(el('p', {}, el('b', {}, m.outcome === 'placed' ? `It would move to node ${m.to}.` : m.outcome === 'kept' ? 'It is there already.' : 'It would not be moved.')),
@@ -566,11 +568,10 @@ $('whatif-form').addEventListener('submit', async (e) => {
   const out = $('whatif-answer');
   try {
     const a = await ask('/v1/what-if', {spec: $('spec').value});
-    out.replaceChildren(...a.workloads.map((r) => el('div', {}, el('h3', {}, `${r.workload}: ` + (r.place ? `node ${r.place.home}, ${'CPUs ' + r.place.cpus}` + (r.outcome === 'moves' ? `, once ${many(r.moves.length, 'workload')} made room` : '') : 'no room')),
+    out.replaceChildren(...a.workloads.map((r) => el('div', {}, el('h3', {}, `${r.workload}: ` + (r.place ? `node ${r.place.home}, CPUs ${r.place.cpus}` + (r.outcome === 'moves' ? `, once ${many(r.moves.length, 'workload')} made room` : '') : 'no room')),
       r.moves && r.moves.length ? el('ul', {}, r.moves.map((m) => el('li', {}, `${m.workload}: node ${m.from.home} → ${m.to.home}, ${size(m.moved_kib)}`))) : null,
       el('ul', {}, [...new Set([...(r.reasons || []), ...(r.decision.reasons || [])].map((x) => x.text))].map((t) => el('li', {}, t))))));
-    const homes = new Set(a.workloads.flatMap((r) => r.place ? list(r.place.home).map(String) : []));
-    for (const g of document.querySelectorAll('#picture .room')) g.classList.toggle('target', homes.has(g.dataset.key));
+    target(a.workloads.flatMap((r) => r.place ? list(r.place.home).map(String) : []));
   } catch (err) { out.replaceChildren(el('p', {class: 'error-text'}, err.message)); }
 });
 $('ask').addEventListener('submit', (e) => { e.preventDefault(); token = $('token').value.trim(); $('token').value = ''; try { sessionStorage.setItem('token', token); } catch {} });
