@@ -112,6 +112,13 @@ func listeningTo(t *testing.T, a Backend, access Access, peerOf func(net.Conn) (
 	return socket
 }
 
+// plainOn asks on a socket what Client never would.
+func plainOn(socket string) *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return net.Dial("unix", socket)
+	}}}
+}
+
 func TestClientAndServer(t *testing.T) {
 	a := &answers{}
 	socket := listening(t, a, Access{Group: os.Getgid()})
@@ -201,9 +208,7 @@ func TestManySteps(t *testing.T) {
 func TestBadRequestsChangeNothing(t *testing.T) {
 	a := &answers{}
 	socket := listening(t, a, Access{Group: os.Getgid()})
-	h := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-		return net.Dial("unix", socket)
-	}}}
+	h := plainOn(socket)
 	defer h.CloseIdleConnections()
 	for name, body := range map[string]string{
 		"not JSON": "all of it", "unknown key": `{"al":true}`, "wrong type": `{"all":"yes"}`, "empty": "",

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"iter"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -32,10 +31,7 @@ func (*lossy) Events(ctx context.Context, since uint64) iter.Seq[plan.Event] {
 // TestEventStream: what a browser's EventSource reads, with what is missing told.
 func TestEventStream(t *testing.T) {
 	socket := listening(t, &lossy{}, Access{})
-	c := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", socket)
-	}}}
+	c := plainOn(socket)
 	for _, tt := range []struct{ query, lastID, want string }{
 		{"?since=0", "", "id:40 data id:41 data gap{41,50} id:50 data id:51 data"},
 		{"", "", "id:41 data gap{41,50} id:50 data id:51 data"}, // from now on

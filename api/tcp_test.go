@@ -202,7 +202,7 @@ func TestAttacksOverTCP(t *testing.T) {
 func TestBrowserOnTheSocket(t *testing.T) {
 	b := &answers{}
 	socket := listening(t, b, Access{Group: -1})
-	client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", socket) }}}
+	client := plainOn(socket)
 	for header, value := range map[string]string{"Origin": "http://localhost:4663", "Sec-Fetch-Site": "same-origin"} {
 		req, _ := http.NewRequest("POST", "http://localhost:4663/v1/undo", strings.NewReader(`{"all":true}`))
 		req.Header.Set(header, value)
