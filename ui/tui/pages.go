@@ -18,12 +18,7 @@ func (m *Model) detailPage() []string {
 	}
 	lines := []string{m.rule(m.name(w), state(w)), ""}
 	add := func(name, text string) {
-		for i, line := range m.wrapped(text, strings.Repeat(" ", 12)) {
-			if i == 0 {
-				line = "  " + m.paint(dim, left(name, 10)) + strings.TrimLeft(line, " ")
-			}
-			lines = append(lines, line)
-		}
+		lines = append(lines, m.entry(dim, name, text)...)
 	}
 	add("name", m.o.Label(w))
 	if w.Cgroup != "" && w.Cgroup != string(w.ID) {
@@ -85,6 +80,13 @@ func (m *Model) detailPage() []string {
 	return lines
 }
 
+// entry is a name in a colour with a text beside it.
+func (m *Model) entry(sgr, name, text string) []string {
+	lines := m.wrapped(text, strings.Repeat(" ", 12))
+	lines[0] = "  " + m.paint(sgr, left(name, 10)) + strings.TrimLeft(lines[0], " ")
+	return lines
+}
+
 // explanationPage is what `homenode explain` says.
 func (m *Model) explanationPage() []string {
 	switch x := m.explains; {
@@ -126,12 +128,7 @@ func (m *Model) helpPage() []string {
 		{"wait", "share of the time in which some task of the host waited for it (PSI)"},
 		{"LOCAL %", "memory accesses that stay on the node, now → after what is planned"},
 	} {
-		for i, line := range m.wrapped(k[1], strings.Repeat(" ", 12)) {
-			if i == 0 {
-				line = "  " + m.paint(bold, left(k[0], 10)) + strings.TrimLeft(line, " ")
-			}
-			lines = append(lines, line)
-		}
+		lines = append(lines, m.entry(bold, k[0], k[1])...)
 	}
 	return append(lines, "            "+m.gain(0.5, 0.75, 16)+"  █ now, ▒ to come, ░ stays remote", "")
 }
