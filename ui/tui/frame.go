@@ -158,52 +158,7 @@ func (m *Model) nodes() []string {
 	if len(shown) < len(all) {
 		title = fmt.Sprintf("%d to %d of %d: ← →", shown[0].ID, shown[len(shown)-1].ID, len(all))
 	}
-	rows := []struct {
-		name string
-		cell func(n *api.Node) (share float64, short, long string)
-	}{
-		{"CPU %", func(n *api.Node) (float64, string, string) {
-			cpus, _ := topology.ParseCPUSet(n.CPUs)
-			if n.CPUUse == nil || cpus.Empty() {
-				return -1, "-", "-"
-			}
-			share := *n.CPUUse / float64(cpus.Len())
-			return share, fmt.Sprintf("%.0f", 100*share), fmt.Sprintf("%.1f/%d CPUs", *n.CPUUse, cpus.Len())
-		}},
-		{"MEM %", func(n *api.Node) (float64, string, string) {
-			used, known := n.UsedKiB()
-			if !known {
-				return -1, "-", "-"
-			}
-			share := float64(used) / float64(n.MemoryKiB)
-			return share, fmt.Sprintf("%.0f", 100*share), fmt.Sprintf("%.0f/%.0f GiB", gib(used), gib(n.MemoryKiB))
-		}},
-		{"GB/s", func(n *api.Node) (float64, string, string) {
-			if n.Bandwidth == nil {
-				return -1, "-", "-"
-			}
-			gb := func(mib float64) float64 { return mib * 1.048576 / 1000 }
-			use := float64(*n.Bandwidth)
-			short := fmt.Sprintf("%.1f", gb(use))
-			if gb(use) >= 9.95 { // a number of four characters would touch the bar
-				short = fmt.Sprintf("%.0f", gb(use))
-			}
-			if most := m.bandwidths[n.ID]; most > 0 {
-				return use / most, short, fmt.Sprintf("%.1f/%.0f GB/s", gb(use), gb(most))
-			}
-			if len(all) == 1 {
-				return -1, short, fmt.Sprintf("%.1f GB/s", gb(use))
-			}
-			return use / max(1, m.most()), short, fmt.Sprintf("%.1f GB/s", gb(use))
-		}},
-		{"vCPUs", func(n *api.Node) (float64, string, string) {
-			cpus, _ := topology.ParseCPUSet(n.CPUs)
-			if cpus.Empty() {
-				return -1, "-", "-"
-			}
-			return n.VCPUs / float64(cpus.Len()), fmt.Sprintf("%.3g", n.VCPUs), fmt.Sprintf("%.3g/%d", n.VCPUs, cpus.Len())
-		}},
-	}
+	rows := m.figures()
 	value, gap := 4, 1
 	if cell > leastCell+1 {
 		value = 5
@@ -212,8 +167,7 @@ func (m *Model) nodes() []string {
 		gap = 3
 		for _, r := range rows {
 			for i := range shown {
-				_, _, long := r.cell(&shown[i])
-				value = max(value, min(len(long)+1, cell/2+4))
+				value = max(value, min(len(r.of(&shown[i]).long)+1, cell/2+4))
 			}
 		}
 	}
@@ -232,22 +186,83 @@ func (m *Model) nodes() []string {
 	for _, r := range rows {
 		line := m.paint(dim, left(r.name, nodeLabel))
 		for i := range shown {
-			share, text, long := r.cell(&shown[i])
+			x := r.of(&shown[i])
+			text := x.short
 			if cell >= wordyCell {
-				text = long
+				text = x.long
 			}
-			colour := busy(share)
-			switch {
-			case r.name == "vCPUs":
-				colour = blue
-			case r.name == "GB/s" && m.bandwidths[shown[i].ID] <= 0: // the busiest is no more than that
-				colour = cyan
-			}
-			line += m.bar(share, cell-value-gap, colour) + right(text, value) + strings.Repeat(" ", gap)
+			line += m.bar(x.share, cell-value-gap, x.colour) + right(text, value) + strings.Repeat(" ", gap)
 		}
 		lines = append(lines, strings.TrimRight(line, " "))
 	}
 	return lines
+}
+
+// figure is one of a node: its share of what there is, for a bar, and a text, short or with units.
+type figure struct {
+	share       float64
+	short, long string
+	colour      string
+}
+
+var unknown = figure{share: -1, short: "-", long: "-"}
+
+// nodeLine is a figure of every node, side by side.
+type nodeLine struct {
+	name string
+	of   func(n *api.Node) figure
+}
+
+// figures is what is told of each node, a line each.
+func (m *Model) figures() []nodeLine {
+	return []nodeLine{
+		{"CPU %", func(n *api.Node) figure {
+			cpus, _ := topology.ParseCPUSet(n.CPUs)
+			if n.CPUUse == nil || cpus.Empty() {
+				return unknown
+			}
+			share := *n.CPUUse / float64(cpus.Len())
+			return figure{share, fmt.Sprintf("%.0f", 100*share), fmt.Sprintf("%.1f/%d CPUs", *n.CPUUse, cpus.Len()), busy(share)}
+		}},
+		{"MEM %", func(n *api.Node) figure {
+			used, known := n.UsedKiB()
+			if !known {
+				return unknown
+			}
+			share := float64(used) / float64(n.MemoryKiB)
+			return figure{share, fmt.Sprintf("%.0f", 100*share), fmt.Sprintf("%.0f/%.0f GiB", gib(used), gib(n.MemoryKiB)), busy(share)}
+		}},
+		{"GB/s", m.traffic},
+		{"vCPUs", func(n *api.Node) figure {
+			cpus, _ := topology.ParseCPUSet(n.CPUs)
+			if cpus.Empty() {
+				return unknown
+			}
+			return figure{n.VCPUs / float64(cpus.Len()), fmt.Sprintf("%.3g", n.VCPUs), fmt.Sprintf("%.3g/%d", n.VCPUs, cpus.Len()), blue}
+		}},
+	}
+}
+
+// traffic is that of a node's memory: of what it can deliver, where that was measured, else of what
+// the busiest node has.
+func (m *Model) traffic(n *api.Node) figure {
+	if n.Bandwidth == nil {
+		return unknown
+	}
+	gb := func(mib float64) float64 { return mib * 1.048576 / 1000 }
+	use := float64(*n.Bandwidth)
+	short := fmt.Sprintf("%.1f", gb(use))
+	if gb(use) >= 9.95 { // a number of four characters would touch the bar
+		short = fmt.Sprintf("%.0f", gb(use))
+	}
+	long := fmt.Sprintf("%.1f GB/s", gb(use))
+	if most := m.bandwidths[n.ID]; most > 0 {
+		return figure{use / most, short, fmt.Sprintf("%.1f/%.0f GB/s", gb(use), gb(most)), busy(use / most)}
+	}
+	if len(m.status.Nodes) == 1 { // it would be full
+		return figure{-1, short, long, cyan}
+	}
+	return figure{use / max(1, m.most()), short, long, cyan} // the busiest is no more than that
 }
 
 // most is the traffic of the busiest node, MiB/s: what bars are drawn by where nothing was measured.
@@ -356,14 +371,15 @@ func plainText(text func(w *api.Workload) string) func(w *api.Workload) (string,
 	return func(w *api.Workload) (string, string) { return text(w), "" }
 }
 
-// table is the workloads in so many lines; 0 is all.
-func (m *Model) table(room int) []string {
-	width := cmp.Or(m.width, 120)
-	bar, gap := 6, 1
+// workloadColumns is what is told of each workload on a screen so wide, how wide its name may be before
+// that, and what is between two.
+func (m *Model) workloadColumns(width int) (all []column, name, gap int) {
+	bar := 6
+	gap = 1
 	if width >= 110 {
 		bar, gap = 12, 2
 	}
-	all := []column{
+	all = []column{
 		{"CLASS", 9, 72, false, plainText(func(w *api.Workload) string { return string(w.Class) })},
 		{"HOME", 5, 0, false, plainText(func(w *api.Workload) string { return dash(w.Home) })},
 		{"vCPUs", 5, 110, true, plainText(func(w *api.Workload) string { return fmt.Sprint(w.CPUs) })},
@@ -374,7 +390,7 @@ func (m *Model) table(room int) []string {
 		{"WHY", max(0, width-132), 160, false, func(w *api.Workload) (string, string) { return w.Why, dim }},
 	}
 	all = slices.DeleteFunc(all, func(c column) bool { return width < c.from })
-	name := width - 1
+	name = width - 1
 	for _, c := range all {
 		name -= c.width + gap
 	}
@@ -382,6 +398,12 @@ func (m *Model) table(room int) []string {
 		all[len(all)-1].width += name - 44
 		name = 44
 	}
+	return all, name, gap
+}
+
+// table is the workloads in so many lines; 0 is all.
+func (m *Model) table(room int) []string {
+	all, name, gap := m.workloadColumns(cmp.Or(m.width, 120))
 	shown := m.shown()
 	title := words.Count(len(shown), "workload")
 	if len(shown) < len(m.status.Workloads) {
