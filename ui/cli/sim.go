@@ -273,8 +273,8 @@ func (f *simFlags) print(e *Env, r *sim.Result) error {
 
 // command is the command line that does the same again, for one policy.
 func (f *simFlags) command(policy string) string {
-	words := []string{"homenode", "sim"}
-	add := func(flag, value string) { words = append(words, "--"+flag, quote(value)) }
+	line := []string{"homenode", "sim"}
+	add := func(flag, value string) { line = append(line, "--"+flag, words.Shell(value)) }
 	if f.host != "" {
 		add("host", f.host)
 	}
@@ -293,17 +293,7 @@ func (f *simFlags) command(policy string) string {
 	add("seed", strconv.FormatUint(f.seed, 10))
 	add("period", f.period.String())
 	add("policy", policy)
-	return strings.Join(words, " ")
-}
-
-// quote makes one word of it for a shell.
-func quote(s string) string {
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,+@%", r)
-	}) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	return strings.Join(line, " ")
 }
 
 func printSim(w io.Writer, p view.Paint, r *sim.Result) {
