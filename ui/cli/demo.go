@@ -86,7 +86,7 @@ for the same seed, and ends.`,
 
 // printDemo says where a demo can be looked at.
 func printDemo(e *Env, o *DemoOptions, p DemoPlace) {
-	socket := " --socket " + words.Printable(p.Socket)
+	socket := " --socket " + words.Shell(p.Socket)
 	fmt.Fprintf(e.Stdout, "A simulated host of %s, seed %d. Nothing on this machine is touched.\n\n", words.Count(o.Nodes, "NUMA node"), o.Seed)
 	if p.Page != "" {
 		fmt.Fprintf(e.Stdout, "page              %s\n", p.Page)
