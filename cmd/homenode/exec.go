@@ -13,6 +13,7 @@ import (
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/process"
+	"github.com/homenode/homenode/host/runs"
 	"github.com/homenode/homenode/host/scope"
 	"github.com/homenode/homenode/ui/cli"
 )
@@ -33,7 +34,7 @@ func execAt(s cli.Start, path string, argv []string) error {
 		if s.Memory == cli.MemoryHomeBound || s.Memory == cli.MemoryBind {
 			o.Mems = s.Nodes
 		}
-		if err := keepScope(o); err != nil {
+		if err := keepScope(runs.Scope{Unit: scope.Name(o.Unit), CPUs: o.CPUs, Mems: o.Mems}); err != nil {
 			return cli.Forbidden(fmt.Errorf("--scope: undo could not put back what it sets: %w", err))
 		}
 		if _, err := scope.Enter(context.Background(), o); err != nil {

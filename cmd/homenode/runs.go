@@ -164,9 +164,10 @@ func keep(want api.Want, home api.Home) error {
 	return ownRuns().Put(runs.Run{Process: want.Process, Name: want.Name, Had: had, Placement: p, Exact: want.Exact != nil, Ledger: true})
 }
 
-// keepScope writes down what a scope will be restricted to, before it is.
-func keepScope(o scope.Options) error {
-	if o.CPUs.Empty() && o.Mems.Empty() {
+// keepScope writes down what cgroup a command will be in, and what that is restricted to,
+// before it is.
+func keepScope(s runs.Scope) error {
+	if s.CPUs.Empty() && s.Mems.Empty() && !s.Offline {
 		return nil
 	}
 	p, err := self()
@@ -179,7 +180,7 @@ func keepScope(o scope.Options) error {
 		return nil // the run is not written down either, which has been told
 	}
 	defer unlock()
-	return own.PutScope(p, runs.Scope{Unit: scope.Name(o.Unit), CPUs: o.CPUs, Mems: o.Mems})
+	return own.PutScope(p, s)
 }
 
 // meant is those of some living runs that a name means, as it does everywhere; those in a
@@ -209,6 +210,7 @@ func meant(living []runs.Run, which api.Which) ([]runs.Run, error) {
 // process gets no CPU that its cgroup has not. A run is named by its ID, a PID or its scope;
 // Workload of the answer is its ID.
 func undoScopes(ctx context.Context, which api.Which) (out api.UndoResult, err error) {
+	out = undoOffline(ctx, which)
 	own := ownRuns()
 	living, err := own.Living(os.Geteuid())
 	if err != nil {
@@ -217,7 +219,7 @@ func undoScopes(ctx context.Context, which api.Which) (out api.UndoResult, err e
 	_, isPID := workload.PIDOf(string(which.ID))
 	unit := path.Base(string(which.ID))
 	living = slices.DeleteFunc(living, func(r runs.Run) bool {
-		return r.Scope == nil || !which.All && !isPID && r.Scope.Unit != unit && r.Scope.Unit != unit+".scope"
+		return r.Scope == nil || r.Scope.Offline || !which.All && !isPID && r.Scope.Unit != unit && r.Scope.Unit != unit+".scope"
 	})
 	if isPID {
 		if living, err = meant(living, which); err != nil {

@@ -177,10 +177,13 @@ func (s *State) ranOn(o *workload.Observation) []workload.NodeShare {
 	return out
 }
 
-// ownCgroup is the one cgroup that is a workload and whose files nobody else is known to
-// manage; "" for none.
+// ownCgroup is the one cgroup that is a workload, or that `homenode run` has made for it, and
+// whose files nobody else is known to manage; "" for none.
 func (s *State) ownCgroup(x *place.Subject) string {
 	o := &x.Observation
+	if o.Kind == workload.InProcess && workload.OfRun(o.Cgroup) {
+		return o.Cgroup
+	}
 	if c := s.Claims[o.ID]; o.Kind != workload.InCgroup || len(s.SeenAs[o.ID]) > 1 || c != nil && c.Driver != "" {
 		return ""
 	}

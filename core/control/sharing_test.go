@@ -1,6 +1,7 @@
 package control
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -204,5 +205,41 @@ func TestSharingFreezes(t *testing.T) {
 		if f.get(plan.CgroupFreeze, string(id)) != "0" {
 			t.Errorf("%s is still frozen", id)
 		}
+	}
+}
+
+// TestSharingRun: what `homenode run --class offline` has put into a cgroup of its own has cpu.idle
+// there, and its CPUs by its affinity; a process in any other cgroup has no file of it touched.
+func TestSharingRun(t *testing.T) {
+	f := batch(t, turnedOn)
+	f.scans(1)
+	groups := map[int]string{501: "/homenode.slice/homenode-offline.slice/homenode-501.scope", 502: "/homenode-offline/502", 503: "/user.slice/session-1.scope"}
+	for pid, group := range groups {
+		id := f.addProcess(pid, "encode", 2, 1<<20, 1)
+		f.works[id].obs.Cgroup = group
+		f.create(group)
+		f.batch(workload.ID(group))
+		r := f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{Name: "encode", Class: workload.Offline, CPUs: 2}, Process: workload.Process{PID: pid, Start: 7}}})
+		if r.Failed != nil {
+			t.Fatal(r.Failed)
+		}
+	}
+	f.scans(6)
+	for pid, group := range groups {
+		want := "1"
+		if pid == 503 {
+			want = "0"
+		}
+		if got := f.get(plan.CgroupIdle, group); got != want {
+			t.Errorf("%s: cpu.idle %s, want %s", group, got, want)
+		}
+		if cpus, _ := topology.ParseCPUSet(f.get(plan.Affinity, fmt.Sprintf("%d@7", pid))); cpus.Len() >= 16 {
+			t.Errorf("%d has every CPU", pid)
+		}
+	}
+	f.ask(Request{Share: &ShareOrder{On: false}})
+	f.scans(4)
+	if got := f.get(plan.CgroupIdle, groups[501]); got != "0" {
+		t.Errorf("turned off: cpu.idle %s", got)
 	}
 }

@@ -25,6 +25,7 @@ const (
 	CgroupWeight      SettingKind = "cpu.weight"             // "idle" where cpu.idle is 1
 	CgroupFreeze      SettingKind = "cgroup.freeze"
 	CPUController     SettingKind = "cgroup.subtree_control cpu" // as CgroupControllers, of the cpu controller
+	ProcessGroup      SettingKind = "cgroup"                     // Path is "PID@START": the cgroup that `homenode run` put it into
 	Affinity          SettingKind = "affinity"                   // Path is "PID@START"; all threads of one process
 	IRQAffinity       SettingKind = "irq"                        // Path is "PCI/N": interrupt N of a PCI function
 	RPSCPUs           SettingKind = "rps_cpus"                   // Path is "PCI/DEV/rx-N": a receive queue

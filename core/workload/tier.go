@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 )
@@ -17,6 +18,20 @@ const (
 	Normal       Tier = "normal"        // 0
 	OfflineTier  Tier = "offline"       // -1, -2: class offline
 )
+
+// OfflineSlice and OfflineGroup are the slice of systemd, and without systemd the cgroup, in
+// which `homenode run` gives each offline command a cgroup of its own.
+const (
+	OfflineSlice = "homenode-offline.slice"
+	OfflineGroup = "homenode-offline"
+)
+
+// OfRun reports whether a cgroup is one that `homenode run` has made for an offline command:
+// nothing else is in it.
+func OfRun(cgroup string) bool {
+	parent := path.Base(path.Dir(cgroup))
+	return parent == OfflineSlice || path.Dir(cgroup) == "/"+OfflineGroup
+}
 
 // Tiers lists the tiers, strongest first.
 var Tiers = []Tier{OnlineStrict, Online, Normal, OfflineTier}

@@ -27,6 +27,7 @@ type model struct {
 	made     int             // cgroups so far
 	threads  map[int]string  // CPU set by thread
 	lacks    map[string]bool // files that this kernel has not
+	marks    map[string]bool
 
 	calls int
 	fault func(call int, what string) error
@@ -38,6 +39,7 @@ func newModel(t testing.TB) *model {
 	m.put("/", controllers, "cpuset cpu memory io")
 	m.put("/", subtreeControl, "cpu memory")
 	m.put("/", "cgroup.threads", "")
+	m.put("/", "cgroup.procs", "")
 	m.put("/", "cpuset.cpus.effective", "0-7")
 	m.put("/", "cpuset.mems.effective", "0-3")
 	return m
@@ -66,6 +68,7 @@ func (m *model) mkdir(cgroup string, threads ...int) {
 	m.objects[cgroup] = 1 + m.made
 	m.put(cgroup, subtreeControl, "")
 	m.put(cgroup, "cgroup.freeze", "0")
+	m.put(cgroup, "cgroup.procs", "")
 	var list []string
 	for _, tid := range threads {
 		list = append(list, strconv.Itoa(tid))
@@ -116,6 +119,57 @@ func (m *model) object(cgroup string) (string, error) {
 	return fmt.Sprint(m.objects[cgroup]), nil // disks use inodes again
 }
 
+func (m *model) make(cgroup string) error {
+	if err := m.step("make " + cgroup); err != nil {
+		return err
+	}
+	if _, err := m.tree.object(cgroup); err == nil {
+		return unix.EEXIST
+	}
+	if _, err := m.tree.object(filepath.Dir(cgroup)); err != nil {
+		return unix.ENOENT
+	}
+	m.mkdir(cgroup)
+	return nil
+}
+
+func (m *model) remove(cgroup string) error {
+	if err := m.step("remove " + cgroup); err != nil {
+		return err
+	}
+	if below, _ := m.tree.children(cgroup); len(below) > 0 || m.get(cgroup, "cgroup.procs") != "" {
+		return unix.EBUSY
+	}
+	delete(m.marks, cgroup)
+	m.rmdir(cgroup)
+	return nil
+}
+
+func (m *model) mark(cgroup, name string) error {
+	if err := m.step("mark " + cgroup); err != nil {
+		return err
+	}
+	if m.marks == nil {
+		m.marks = map[string]bool{}
+	}
+	m.marks[cgroup] = true
+	return nil
+}
+
+func (m *model) marked(cgroup, name string) bool { return m.marks[cgroup] }
+
+// enter moves a process.
+func (m *model) enter(cgroup, pid string) {
+	filepath.WalkDir(m.mount, func(at string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == "cgroup.procs" {
+			c := "/" + strings.TrimPrefix(strings.TrimPrefix(filepath.Dir(at), m.mount), "/")
+			m.put(c, "cgroup.procs", strings.Join(slices.DeleteFunc(strings.Fields(m.get(c, "cgroup.procs")), func(p string) bool { return p == pid }), "\n"))
+		}
+		return nil
+	})
+	m.put(cgroup, "cgroup.procs", strings.TrimSpace(m.get(cgroup, "cgroup.procs")+"\n"+pid))
+}
+
 func (m *model) write(cgroup, file, text string) error {
 	if err := m.step("write " + cgroup + " " + file + " " + strings.TrimSpace(text)); err != nil {
 		return err
@@ -127,6 +181,8 @@ func (m *model) write(cgroup, file, text string) error {
 	}
 	f.Close()
 	switch file {
+	case "cgroup.procs":
+		m.enter(cgroup, strings.TrimSpace(text))
 	case subtreeControl:
 		if err := m.control(cgroup, strings.TrimSpace(text)); err != nil {
 			return err

@@ -22,6 +22,10 @@ type files interface {
 	write(cgroup, file, text string) error
 	children(cgroup string) ([]string, error) // paths below the mount, rising
 	object(cgroup string) (string, error)     // tells it from a later one of the same path
+	make(cgroup string) error
+	remove(cgroup string) error // one that is empty
+	mark(cgroup, name string) error
+	marked(cgroup, name string) bool
 }
 
 // tree is a mounted cgroup file system. Paths come out of plans and journals, and
@@ -98,6 +102,43 @@ func (t tree) children(cgroup string) ([]string, error) {
 	}
 	sort.Strings(below)
 	return below, nil
+}
+
+func (t tree) make(cgroup string) error {
+	return t.inParent(cgroup, func(dir int, name string) error { return unix.Mkdirat(dir, name, 0o755) })
+}
+
+func (t tree) remove(cgroup string) error {
+	return t.inParent(cgroup, func(dir int, name string) error { return unix.Unlinkat(dir, name, unix.AT_REMOVEDIR) })
+}
+
+func (t tree) inParent(cgroup string, do func(dir int, name string) error) error {
+	d, err := t.open(path.Dir(cgroup), "", unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return do(int(d.Fd()), path.Base(cgroup))
+}
+
+// mark gives a cgroup an extended attribute, which goes with it (kernfs_iop_setxattr, Linux 5.7).
+func (t tree) mark(cgroup, name string) error {
+	d, err := t.open(cgroup, "", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return unix.Fsetxattr(int(d.Fd()), name, []byte("1"), 0)
+}
+
+func (t tree) marked(cgroup, name string) bool {
+	d, err := t.open(cgroup, "", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return false
+	}
+	defer d.Close()
+	_, err = unix.Fgetxattr(int(d.Fd()), name, nil)
+	return err == nil
 }
 
 // object is the inode, which in a cgroup file system is never used again: it holds the

@@ -32,12 +32,16 @@ type Run struct {
 	Scope     *Scope             `json:"scope,omitempty"`  // of systemd that it is in; nil for none
 }
 
-// Scope is a scope of systemd with what `homenode run` restricts it to. Before that it was
+// Scope is the cgroup that a command was put into: a scope of systemd with what `homenode run`
+// restricts it to, or the path of a cgroup for offline work. Before that it was
 // not there, and so not restricted.
 type Scope struct {
 	Unit string           `json:"unit"`
 	CPUs topology.CPUSet  `json:"cpus"`
 	Mems topology.NodeSet `json:"mems"`
+	// Offline: it runs when nothing else wants the CPU; before, the command was in From.
+	Offline bool   `json:"offline,omitempty"`
+	From    string `json:"from,omitempty"`
 }
 
 // Processes tells which processes are no more, as process.Live does.

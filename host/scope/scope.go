@@ -19,6 +19,7 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
 )
 
 // Options says what scope is made.
@@ -27,9 +28,22 @@ type Options struct {
 	Description string
 	CPUs        topology.CPUSet  // AllowedCPUs; empty restricts nothing
 	Mems        topology.NodeSet // AllowedMemoryNodes; empty restricts nothing
+	Offline     bool             // in OfflineSlice
+	PIDs        []int            // that it takes; none is this process
 	Booted      string           // folder that is there where systemd runs; "" is /run/systemd/system (sd_booted(3))
 	Wait        time.Duration    // how long systemd may take; 0 is 10 seconds
 }
+
+// OfflineSlice is the slice of offline work: systemd gives it and the slice above it CPUWeight=idle
+// (cpu.idle) as long as something is in it, so that all of it together runs when nothing else
+// of its manager wants the CPU.
+const OfflineSlice = workload.OfflineSlice
+
+// offlineSlices is OfflineSlice with those above it, by their names (systemd.slice(5)).
+var offlineSlices = []string{"homenode.slice", OfflineSlice}
+
+// idleWeight is CPUWeight=idle on the bus, since systemd 252; before, 1 is the least.
+const idleWeight = 0
 
 // Here is nil where systemd runs, by the folder of sd_booted(3) ("" is the usual one), else an
 // error that wraps plan.UnsupportedError.
@@ -56,7 +70,7 @@ func Enter(ctx context.Context, o Options) (unit string, err error) {
 	}
 	defer c.Close()
 	done := make(chan string, 1)
-	if _, err := c.StartTransientUnitContext(ctx, unit, "fail", o.properties(), done); err != nil {
+	if err := o.start(ctx, c, unit, done); err != nil {
 		return "", fmt.Errorf("systemd: scope %s: %w", unit, err)
 	}
 	select {
@@ -71,6 +85,40 @@ func Enter(ctx context.Context, o Options) (unit string, err error) {
 		}
 		return "", ctx.Err()
 	}
+}
+
+// start asks for the scope, and for the slices of offline work that are not there. Another
+// command may have them made, or systemd may have taken them away, meanwhile.
+func (o *Options) start(ctx context.Context, c *sd.Conn, unit string, done chan string) (err error) {
+	weight := uint64(idleWeight)
+	for range 5 {
+		var slices []sd.PropertyCollection
+		for _, slice := range offlineSlices {
+			if !o.Offline {
+				break
+			}
+			state, err := c.GetUnitPropertyContext(ctx, slice, "ActiveState")
+			if err != nil {
+				return err
+			}
+			if state.Value.Value() == "inactive" {
+				slices = append(slices, sd.PropertyCollection{Name: slice, Properties: []sd.Property{
+					set("Description", "Offline work of homenode run"), set("CPUWeight", weight), set("StopWhenUnneeded", true),
+				}})
+			}
+		}
+		_, err = c.StartTransientUnitAux(ctx, unit, "fail", o.properties(), slices, done)
+		var refused dbus.Error
+		switch {
+		case err == nil || !o.Offline || !errors.As(err, &refused):
+			return err
+		case weight == idleWeight && strings.Contains(refused.Error(), "CPUWeight"):
+			weight = 1
+		case refused.Name != "org.freedesktop.systemd1.UnitExists" || !strings.Contains(refused.Error(), ".slice"):
+			return err
+		}
+	}
+	return err
 }
 
 // Name is the unit that Enter makes for Options.Unit.
@@ -132,13 +180,24 @@ func Free(ctx context.Context, unit string, kind plan.SettingKind) error {
 	return nil
 }
 
+func set(name string, value any) sd.Property {
+	return sd.Property{Name: name, Value: dbus.MakeVariant(value)}
+}
+
 func (o *Options) properties() []sd.Property {
-	set := func(name string, value any) sd.Property {
-		return sd.Property{Name: name, Value: dbus.MakeVariant(value)}
+	pids := []uint32{}
+	for _, pid := range o.PIDs {
+		pids = append(pids, uint32(pid))
+	}
+	if len(pids) == 0 {
+		pids = append(pids, uint32(os.Getpid()))
 	}
 	p := []sd.Property{
-		set("PIDs", []uint32{uint32(os.Getpid())}), set("Description", described(o.Description)), set("CollectMode", "inactive-or-failed"),
+		set("PIDs", pids), set("Description", described(o.Description)), set("CollectMode", "inactive-or-failed"),
 		set("CPUAccounting", true), set("MemoryAccounting", true), set("TasksAccounting", true),
+	}
+	if o.Offline {
+		p = append(p, set("Slice", OfflineSlice))
 	}
 	if !o.CPUs.Empty() {
 		p = append(p, set("AllowedCPUs", bits(o.CPUs)))

@@ -25,6 +25,9 @@ type manager struct {
 	refuse string
 	asked  map[string]dbus.Variant
 	unit   string
+	slices map[string]map[string]dbus.Variant // that it has, as they were asked for
+	old    bool                               // of before 252
+	late   bool                               // another command is faster, once
 }
 
 type property struct {
@@ -41,11 +44,25 @@ const object = dbus.ObjectPath("/org/freedesktop/systemd1")
 
 func (m *manager) Subscribe() *dbus.Error { return nil }
 
-func (m *manager) StartTransientUnit(name, mode string, properties []property, _ []aux) (dbus.ObjectPath, *dbus.Error) {
+func (m *manager) StartTransientUnit(name, mode string, properties []property, more []aux) (dbus.ObjectPath, *dbus.Error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.refuse != "" {
 		return "", dbus.MakeFailedError(errors.New(m.refuse))
+	}
+	for _, a := range more {
+		if m.slices[a.Name] != nil || m.late {
+			m.late = false
+			m.slices[a.Name] = map[string]dbus.Variant{}
+			return "", dbus.NewError("org.freedesktop.systemd1.UnitExists", []any{"Unit " + a.Name + " was already loaded or has a fragment file."})
+		}
+		made := map[string]dbus.Variant{}
+		for _, p := range a.Properties {
+			if made[p.Name] = p.Value; m.old && p.Name == "CPUWeight" && p.Value.Value() == uint64(0) {
+				return "", dbus.NewError("org.freedesktop.DBus.Error.InvalidArgs", []any{"CPUWeight= value out of range"})
+			}
+		}
+		m.slices[a.Name] = made
 	}
 	m.unit, m.asked = name, map[string]dbus.Variant{"mode": dbus.MakeVariant(mode)}
 	for _, p := range properties {
@@ -77,7 +94,7 @@ func (m *manager) does(refuse, result string) {
 // start puts a manager on a bus of the test's own.
 func start(t *testing.T) *manager {
 	conn := bus.Start(t)
-	m := &manager{conn: conn, result: "done"}
+	m := &manager{conn: conn, result: "done", slices: map[string]map[string]dbus.Variant{}}
 	if err := conn.Export(m, object, "org.freedesktop.systemd1.Manager"); err != nil {
 		t.Fatal(err)
 	}
@@ -205,5 +222,59 @@ func TestFree(t *testing.T) {
 	m.conn.Close()
 	if _, _, err := Read(t.Context(), unit); err == nil {
 		t.Error("nobody answers, and there is no error")
+	}
+}
+
+// sliceOf is what systemd says of a slice.
+type sliceOf struct {
+	*manager
+	name string
+}
+
+func (p sliceOf) Get(_, name string) (dbus.Variant, *dbus.Error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.slices[p.name] == nil {
+		return dbus.MakeVariant("inactive"), nil
+	}
+	return dbus.MakeVariant("active"), nil
+}
+
+// TestOffline: offline work is in a slice that is idle, with the one above it; who comes second, or
+// at the same time, finds it there; an older systemd gets the least weight.
+func TestOffline(t *testing.T) {
+	for name, tt := range map[string]struct {
+		edit   func(*manager)
+		weight any
+	}{
+		"first":       {func(*manager) {}, uint64(0)},
+		"old systemd": {func(m *manager) { m.old = true }, uint64(1)},
+		"race":        {func(m *manager) { m.late = true }, nil},
+		"there":       {func(m *manager) { m.slices["homenode.slice"] = map[string]dbus.Variant{} }, uint64(0)},
+	} {
+		m := start(t)
+		tt.edit(m)
+		for path, slice := range map[string]string{"homenode_2eslice": "homenode.slice", "homenode_2doffline_2eslice": OfflineSlice} {
+			if err := m.conn.Export(sliceOf{m, slice}, object+"/unit/"+dbus.ObjectPath(path), "org.freedesktop.DBus.Properties"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			if _, err := Enter(t.Context(), Options{Offline: true, PIDs: []int{7, 8}, Booted: t.TempDir()}); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		_, asked := m.got()
+		if asked["Slice"].Value() != OfflineSlice || len(asked["PIDs"].Value().([]uint32)) != 2 {
+			t.Errorf("%s: %v", name, asked)
+		}
+		if got := m.slices[OfflineSlice]; got == nil || tt.weight != nil && (got["CPUWeight"].Value() != tt.weight || got["StopWhenUnneeded"].Value() != true) {
+			t.Errorf("%s: %v", name, m.slices)
+		}
+		m.does("no such thing", "done")
+		if _, err := Enter(t.Context(), Options{Offline: true, Booted: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "no such thing") {
+			t.Errorf("%s: %v", name, err)
+		}
+		m.conn.Close()
 	}
 }

@@ -39,6 +39,11 @@ daemon is told. Beside --nodes, --cpus, --near or --class a memory policy goes
 with the CPUs of the home that is found. Lists are as numactl takes them: 0-3,8,
 all, +0-1 (the first two that are allowed), !2 (all that are allowed but 2).
 
+--class offline puts it into a cgroup that runs when nothing else wants the CPU: with
+systemd a scope in homenode-offline.slice, which has CPUWeight=idle, else, as root,
+one below the cgroup homenode-offline. Where it may not, it starts all the same and
+says so in a line; --strict refuses.
+
 --scope puts it into a scope of systemd, with the CPUs of its home and all that it
 starts: memory and children are accounted there, and end with it.
 
@@ -112,6 +117,18 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 					fmt.Fprintln(e.Stderr, "homenode: "+words.Printable(line))
 				}
 			}
+			if want.Class == workload.Offline && e.Offline != nil {
+				switch err := e.Offline(contextOf(c), at.start, args); {
+				case err == nil:
+					at.start.Scope = false // it is in one
+				case at.strict:
+					return forbiddenErrorf("--strict: %w", err)
+				case at.start.Scope:
+					return Forbidden(err)
+				case !quiet:
+					fmt.Fprintln(e.Stderr, "homenode: "+words.Printable(oneLine(err.Error())))
+				}
+			}
 			if contextOf(c).Err() != nil { // a signal that came meanwhile is not swallowed
 				return forbiddenErrorf("interrupted")
 			}
@@ -124,7 +141,7 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 	f.StringVar(&memory, "memory", "", "memory it will hold, such as 2GiB; empty when unknown")
 	f.StringSliceVar(&want.Near, "near", nil, "`device` to be near, by kernel name or PCI address; may be repeated")
 	f.StringVar(&want.Name, "name", "", "name in the status table (default: the command)")
-	f.BoolVar(&at.strict, "strict", false, "fail rather than start unless a daemon has answered and it is written down")
+	f.BoolVar(&at.strict, "strict", false, "fail rather than start unless a daemon has answered, it is written down, and offline work has its cgroup")
 	f.BoolVar(&dryRun, "dry-run", false, "say where and why, and start nothing")
 	f.BoolVar(&asJSON, "json", false, "with --dry-run or --show: print JSON (schemas homenode-home/2, homenode-show/1)")
 	f.BoolVar(&quiet, "quiet", false, "print no line on standard error")

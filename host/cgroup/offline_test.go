@@ -1,0 +1,108 @@
+package cgroup
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestOffline: what enters runs last, and its cgroup goes when it is empty, with the controller
+// that was turned on for it; one that somebody else uses stays on.
+func TestOffline(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		edit func(*model)
+		want string // cpu.idle
+	}{
+		{"controller on", func(*model) {}, "1"},
+		{"controller off", func(m *model) { m.write("/", subtreeControl, "-cpu") }, "1"},
+		{"no cpu.idle", func(m *model) { m.lacks = map[string]bool{"cpu.idle": true} }, ""},
+	} {
+		m := slice(t)
+		m.mkdir("/from")
+		tt.edit(m)
+		m.enter("/from", "77")
+		m.enter("/from", "78")
+		d, before := m.driver(), m.state()
+		for _, pid := range []int{77, 78} {
+			if c, err := d.Enter(ctx, pid); err != nil || !strings.HasPrefix(c, OfflineGroup+"/") || !strings.Contains(m.get(c, "cgroup.procs"), "7") {
+				t.Fatalf("%s: %q %v", tt.name, c, err)
+			}
+		}
+		idle, weight := m.get(OfflineGroup, "cpu.idle"), m.get(OfflineGroup, "cpu.weight")
+		if tt.want != "" && idle != tt.want || tt.want == "" && weight != "1" {
+			t.Errorf("%s: cpu.idle %q, cpu.weight %q", tt.name, idle, weight)
+		}
+		if err := d.Leave(ctx, OfflineGroup+"/77", "/from"); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if below, _ := m.tree.children(OfflineGroup); len(below) != 1 {
+			t.Errorf("%s: %v is left, and one process is", tt.name, below)
+		}
+		m.enter("/from", "78")
+		if err := d.Sweep(ctx); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if got := m.state(); !maps.Equal(got, before) {
+			t.Errorf("%s: afterwards %v, want %v", tt.name, got, before)
+		}
+	}
+	m := slice(t)
+	m.write("/", subtreeControl, "-cpu")
+	d := m.driver()
+	d.Enter(ctx, 77)
+	m.put("/a", "cpu.weight", "50")
+	m.enter("/", "77")
+	if err := d.Sweep(ctx); err != nil || !strings.Contains(m.get("/", subtreeControl), "cpu") {
+		t.Errorf("%v; a controller that /a uses is %q", err, m.get("/", subtreeControl))
+	}
+}
+
+// TestOfflineRemoved: a cgroup that another command takes for empty is made anew.
+func TestOfflineRemoved(t *testing.T) {
+	m := slice(t)
+	d, once := m.driver(), true
+	m.hook = func(what string) {
+		if once && strings.HasPrefix(what, "write "+OfflineGroup+"/77") {
+			once = false
+			m.rmdir(OfflineGroup)
+		}
+	}
+	if c, err := d.Enter(ctx, 77); err != nil || m.get(c, "cgroup.procs") != "77" || once {
+		t.Error(c, err)
+	}
+}
+
+// TestOfflineRefused: where it may not, nothing is left and one line says why.
+func TestOfflineRefused(t *testing.T) {
+	for n, tt := range []struct {
+		edit func(*model)
+		want string
+	}{
+		{func(m *model) { m.put("/", controllers, "cpuset memory") }, "needs the cpu controller"},
+		{func(m *model) { refuse(m, "make", unix.EACCES) }, "permission denied"},
+		{func(m *model) { refuse(m, "write "+OfflineGroup+"/77 cgroup.procs", unix.EBUSY) }, "busy"},
+		{func(m *model) { m.rmdir("/") }, "no cgroup v2"},
+	} {
+		m := slice(t)
+		tt.edit(m)
+		_, err := m.driver().Enter(ctx, 77)
+		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%d: %v, want %q", n, err, tt.want)
+		}
+		if _, err := m.tree.object(OfflineGroup); err == nil {
+			t.Errorf("%d: %s is left", n, OfflineGroup)
+		}
+	}
+}
+
+func refuse(m *model, what string, err error) {
+	m.fault = func(_ int, did string) error {
+		if strings.HasPrefix(did, what) {
+			return err
+		}
+		return nil
+	}
+}
