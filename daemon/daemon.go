@@ -23,18 +23,19 @@ import (
 
 // Options is everything a Daemon works with.
 type Options struct {
-	Settings control.Settings
-	Period   time.Duration // between two scans
-	Version  string
-	BootID   string // changes when the machine restarts: the journal of another boot is void
-	Observer Observer
-	Sources  []Source
-	Drivers  map[workload.Kind]Driver
-	Surveys  map[control.SurveyKind]Surveyor
-	Store    Store
-	Clock    Clock
-	Recorder Recorder // nil keeps no record
-	Log      *slog.Logger
+	Settings  control.Settings
+	Period    time.Duration // between two scans
+	Version   string
+	BootID    string // changes when the machine restarts: the journal of another boot is void
+	Observer  Observer
+	Sources   []Source
+	Drivers   map[workload.Kind]Driver
+	Surveys   map[control.SurveyKind]Surveyor
+	Scheduler Scheduler // nil: the kernel takes none for offline work
+	Store     Store
+	Clock     Clock
+	Recorder  Recorder // nil keeps no record
+	Log       *slog.Logger
 	// Admitted is what `homenode run` has started without a daemon and still lives; nil:
 	// nothing. It is asked at the start and before a home is given.
 	Admitted func() []control.Admission
@@ -188,6 +189,7 @@ func load(s Store) (v control.Saved, err error) {
 	read(control.KeyPast, &v.Past)
 	read(control.KeyPartition, &v.Partition)
 	read(control.KeySharing, &v.Sharing)
+	read(control.KeyScheduler, &v.Scheduler)
 	read(control.KeyUndoing, &v.Undoing)
 	read(control.KeyTheirs, &v.Theirs)
 	admissions := map[workload.ID]json.RawMessage{}

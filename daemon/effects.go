@@ -13,6 +13,8 @@ import (
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/share"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -296,6 +298,13 @@ func (d *Daemon) perform(ctx context.Context, c *call) (in control.Input) {
 			}
 			r.Each = append(r.Each, f)
 		}
+	case control.EffectScheduler:
+		if d.o.Scheduler == nil {
+			r.Scheduler = &share.SchedulerSeen{Unable: words.Because(words.SchedulerNoKernel)}
+			break
+		}
+		seen, err := d.o.Scheduler.Look(ctx, *e.Scheduler)
+		r.Scheduler, r.Failed = &seen, failure(err)
 	case control.EffectInherited:
 		var err error
 		r.Inherited, err = d.inherited(ctx, e.Entries, e.Among)

@@ -55,7 +55,7 @@ func (l *Local) Registered() []workload.Process {
 }
 
 // keys is what a look without a daemon takes over from the store.
-var keys = []string{keyBoot, plan.KeyVersion, control.KeyAdmissions, control.KeyHolds, control.KeyChosen, control.KeyPast, control.KeyPartition, control.KeySharing}
+var keys = []string{keyBoot, plan.KeyVersion, control.KeyAdmissions, control.KeyHolds, control.KeyChosen, control.KeyPast, control.KeyPartition, control.KeySharing, control.KeyScheduler}
 
 // look is a daemon that looked once, on a copy of the store.
 func (l *Local) look(ctx context.Context) (*Daemon, error) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -82,6 +83,15 @@ type Processes interface {
 
 // Surveyor makes one kind of survey, on what the newest scan saw.
 type Surveyor func(ctx context.Context, s *workload.Snapshot) (control.Survey, error)
+
+// Scheduler is the kernel's scheduler for offline work. What loads and unloads it is a
+// Driver. Its methods may block and are called by one goroutine at a time.
+type Scheduler interface {
+	// Look tells it what holds now, and says how it is. Without orders.Config nothing is told.
+	Look(ctx context.Context, orders control.SchedulerOrders) (share.SchedulerSeen, error)
+	// Keep keeps the scheduler in a file, so that a step can load it by the version returned.
+	Keep(ctx context.Context, file string) (version string, err error)
+}
 
 // Recorder keeps what happened, for `homenode replay`. Neither method waits for the disk.
 type Recorder interface {

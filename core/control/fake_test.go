@@ -76,6 +76,7 @@ type fake struct {
 	paused  string        // a move rests for this in its middle, and goes on
 	twin    *State        // goes on from a checkpoint
 	inputs  int
+	kernel  kernel
 	blind   bool // no twin: what is tried changes the state by hand
 }
 
@@ -141,6 +142,7 @@ func (d *disk) saved(t testing.TB) (v Saved) {
 	read(KeyPast, &v.Past)
 	read(KeyPartition, &v.Partition)
 	read(KeySharing, &v.Sharing)
+	read(KeyScheduler, &v.Scheduler)
 	read(KeyUndoing, &v.Undoing)
 	read(KeyTheirs, &v.Theirs)
 	read(KeyAdmissions, &v.Admissions)
@@ -597,6 +599,8 @@ func (f *fake) perform(e Effect) {
 		return
 	case e.Kind == EffectApply:
 		r.Failed = f.apply(e.Step)
+	case e.Kind == EffectScheduler:
+		r.Scheduler = f.kernel.look(f, e.Scheduler)
 	case e.Kind == EffectInherited:
 		if len(f.heirs) > 0 {
 			r, f.heirs = f.heirs[0], f.heirs[1:]
@@ -651,6 +655,10 @@ func stepSetting(s *plan.Step) plan.SettingKind {
 		return plan.CgroupMems
 	case s.Kind == plan.SetCgroup:
 		return plan.SettingKind(s.Target.File)
+	case s.Kind == plan.SetScheduler:
+		return plan.Scheduler
+	case s.Kind == plan.SetPolicy:
+		return plan.TaskPolicy
 	case s.Kind == plan.SetIRQ:
 		return plan.IRQAffinity
 	case s.Kind == plan.SetQueues:

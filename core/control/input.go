@@ -6,6 +6,7 @@ import (
 	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -98,7 +99,8 @@ type Request struct {
 	Resume    *Which          `json:"resume,omitempty"`
 	Partition *plan.Partition `json:"partition,omitempty"`
 	Share     *ShareOrder     `json:"share,omitempty"`
-	DryRun    bool            `json:"dry_run,omitempty"` // of Partition and Share
+	Upgrade   *UpgradeOrder   `json:"upgrade,omitempty"`
+	DryRun    bool            `json:"dry_run,omitempty"` // of Partition, Share and Upgrade
 	Change    *Change         `json:"change,omitempty"`
 	// Lineage is what the kernel says of the process that Move, Undo or Resume names.
 	Lineage workload.Lineage `json:"lineage,omitzero"`
@@ -111,6 +113,8 @@ type Which struct {
 	All bool        `json:"all,omitempty"`
 	// Sharing: of what sharing has set alone, and nothing is held afterwards.
 	Sharing bool `json:"sharing,omitempty"`
+	// Only: of settings of this kind alone; "" is all.
+	Only plan.SettingKind `json:"only,omitempty"`
 	// Stop: the daemon ends and puts everything back; nothing is held afterwards.
 	Stop bool `json:"stop,omitempty"`
 	// DryRun: nothing is changed; the answer is what would be.
@@ -216,6 +220,7 @@ type Reply struct {
 	Resumed   *Holds        `json:"resumed,omitempty"` // what was held until then
 	Partition *PartitionNow `json:"partition,omitempty"`
 	Share     *ShareOrder   `json:"share,omitempty"`
+	Upgrade   *Upgraded     `json:"upgrade,omitempty"`
 	Changed   []*Failure    `json:"changed,omitempty"` // of each step of a Change; nil took
 	// Unwritten is why what was done could not be written down.
 	Unwritten string `json:"unwritten,omitempty"`
@@ -294,6 +299,7 @@ const (
 	EffectCancel    EffectKind = "cancel"    // * stops the effect Of
 	EffectSurvey    EffectKind = "survey"    // * ends with a Survey
 	EffectChanged   EffectKind = "changed"   // * tells the observer that what Workload may use was changed
+	EffectScheduler EffectKind = "scheduler" // tells the kernel's scheduler for offline work what holds, and asks how it is
 	EffectMoved     EffectKind = "moved"     // * … that its memory was moved
 )
 
@@ -307,19 +313,21 @@ type Effect struct {
 	Among    []workload.Process `json:"among,omitempty"`
 	// Journal, of a read, is the entries that it may have inherited from. Thousands of reads
 	// share it, and a record has it not: the state has it.
-	Journal []plan.Entry `json:"-"`
-	Of      uint64       `json:"of,omitempty"`
-	Survey  SurveyKind   `json:"survey,omitempty"`
+	Journal   []plan.Entry     `json:"-"`
+	Scheduler *SchedulerOrders `json:"scheduler,omitempty"`
+	Of        uint64           `json:"of,omitempty"`
+	Survey    SurveyKind       `json:"survey,omitempty"`
 }
 
 // Result is how an effect ended.
 type Result struct {
-	ID        uint64           `json:"id"`
-	Failed    *Failure         `json:"failed,omitempty"`
-	Changes   []plan.Change    `json:"changes,omitempty"`   // of a read
-	Inherited []plan.Inherited `json:"inherited,omitempty"` // of a read or inherited
-	Each      []*Failure       `json:"each,omitempty"`      // of a restore, check or present: one for each entry
-	Settings  []plan.Setting   `json:"settings,omitempty"`  // of a check
+	ID        uint64               `json:"id"`
+	Failed    *Failure             `json:"failed,omitempty"`
+	Changes   []plan.Change        `json:"changes,omitempty"`   // of a read
+	Inherited []plan.Inherited     `json:"inherited,omitempty"` // of a read or inherited
+	Each      []*Failure           `json:"each,omitempty"`      // of a restore, check or present: one for each entry
+	Settings  []plan.Setting       `json:"settings,omitempty"`  // of a check
+	Scheduler *share.SchedulerSeen `json:"scheduler,omitempty"` // of a look at it
 	// Standing: of an apply that failed, the step's settings as they are now; nil when
 	// that could not be read.
 	Standing []plan.Setting `json:"standing,omitempty"`

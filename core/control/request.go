@@ -37,6 +37,8 @@ func (s *State) request(r *Request) {
 		s.setPartition(r.ID, *r.Partition, r.DryRun)
 	case r.Share != nil:
 		s.setSharing(r.ID, r.Share.On, r.DryRun)
+	case r.Upgrade != nil:
+		s.upgrade(r.ID, *r.Upgrade, r.DryRun)
 	case r.Change != nil:
 		s.change(r.ID, r.Change)
 	default:

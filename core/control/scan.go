@@ -72,6 +72,7 @@ func (s *State) decide() {
 		s.Plan.Placements, s.Plan.Steps = before.Plan.Placements, nil
 	}
 	s.unshare()
+	s.lookAtScheduler()
 	asked := s.ledger != nil // there have been requests: the next is not to wait for a ledger
 	s.ledger = nil
 	s.out.Plan, s.out.Balance = &out.Plan, &out.Report

@@ -47,6 +47,9 @@ func (s *State) setSharing(id uint64, on, dryRun bool) {
 		s.ShareOn = on
 		s.save(KeySharing, SavedSharing{on, s.Settings.Share.On})
 		s.order("", words.ShareOrdered, map[bool]string{true: "on", false: "off"}[on])
+		if !on && s.acts() { // at once
+			s.unload()
+		}
 	}
 	s.reply(Reply{ID: id, Share: &ShareOrder{on}})
 }
@@ -198,6 +201,7 @@ func (s *State) shareSteps(x *place.Subject, g *share.Grant) []plan.Step {
 	if o.UnevenCPUs || !g.CPUs.Equal(o.CPUs) {
 		out = append(out, plan.Step{Kind: plan.SetCPUs, Workload: o.ID, Target: target, From: o.CPUs.String(), To: g.CPUs.String(), Optional: true, Reason: g.Why})
 	}
+	out = append(out, s.policySteps(o)...)
 	cgroup := s.ownCgroup(x)
 	if cgroup == "" {
 		return out
@@ -229,7 +233,7 @@ func (s *State) shareSteps(x *place.Subject, g *share.Grant) []plan.Step {
 
 // ofSharing reports whether only sharing sets what a kind of setting is.
 func ofSharing(kind plan.SettingKind) bool {
-	return kind.IsCgroupFile() || kind.IsController() && kind != plan.CgroupControllers
+	return kind.IsCgroupFile() || kind == plan.TaskPolicy || kind == plan.Scheduler || kind.IsController() && kind != plan.CgroupControllers
 }
 
 // unsharing is the retry of putting back what sharing set.
@@ -240,10 +244,17 @@ func (s *State) unshare() {
 	if !s.acts() {
 		return
 	}
-	all := s.Journal.cgroupFiles() // as they are now: undo may change them
+	all := slices.Concat(s.Journal.cgroupFiles(), s.Journal.policies()) // as they are now: undo may change them
 	for i := range all {
 		e := &all[i]
-		if s.Shared.Of(e.Workload) != nil || s.undoes(e.Workload) || s.Tasks[e.Workload] != nil {
+		which := Which{ID: e.Workload, Sharing: true}
+		if s.Shared.Of(e.Workload) != nil {
+			if e.Kind != plan.TaskPolicy || s.schedulerWanted() {
+				continue
+			}
+			which.Only = plan.TaskPolicy
+		}
+		if s.undoes(e.Workload) || s.Tasks[e.Workload] != nil {
 			continue
 		}
 		key := stepKey{Workload: e.Workload, Kind: plan.SetCgroup, To: unsharing}
@@ -252,7 +263,7 @@ func (s *State) unshare() {
 			continue
 		}
 		s.Retries[key] = retry{Failures: r.Failures + 1, Next: s.At.Add(min(retryFirst<<min(r.Failures, 10), retryMost))}
-		s.undo(0, Which{ID: e.Workload, Sharing: true}, workload.Lineage{})
+		s.undo(0, which, workload.Lineage{})
 	}
 }
 

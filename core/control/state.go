@@ -219,6 +219,7 @@ type State struct {
 	Halted         words.Reason // why nothing is changed; none when something is
 	Sharing        share.State
 	Shared         Sharing   // what follows from it
+	Scheduler      Scheduler // of the kernel, for offline work
 	SharingChecked time.Time // when it was last asked whether what sharing has set stands
 
 	// What requests have added since the newest scan, so that a home more does not cost a
@@ -294,6 +295,7 @@ type Saved struct {
 	Past       []balance.HomeChange
 	Partition  SavedPartition
 	Sharing    SavedSharing
+	Scheduler  share.SchedulerState
 	Moves      []plan.Move
 	Undoing    []Which
 	Theirs     []Theirs
@@ -314,6 +316,7 @@ const (
 	KeyPast       = "balance"
 	KeyPartition  = "border"
 	KeySharing    = "sharing"
+	KeyScheduler  = "scheduler"
 	KeyUndoing    = "undoing"
 	KeyTheirs     = "theirs"
 )
@@ -337,6 +340,7 @@ func New(settings Settings, saved Saved) *State {
 		Chosen:    cloned(saved.Chosen),
 		Partition: settings.Partition,
 		ShareOn:   settings.Share.On,
+		Scheduler: Scheduler{SchedulerState: saved.Scheduler},
 		Theirs:    theirs(saved.Theirs),
 		Moves:     map[workload.ID]plan.Move{},
 		Claims:    map[workload.ID]*workload.Claim{}, SeenAs: map[workload.ID][]workload.ID{}, Bindings: map[workload.ID]binding{},
@@ -454,6 +458,10 @@ func (v Saved) AfterBoot(at time.Time, survives func(plan.SettingKind) bool) (Sa
 	v.Theirs = slices.DeleteFunc(slices.Clone(v.Theirs), func(t Theirs) bool { return !survives(t.Kind) })
 	b.Placements = plan.HomesOf(v.Placements)
 	b.Values = map[string]any{KeyAdmissions: v.Admissions, KeyHolds: v.Holds, KeyUndoing: v.Undoing, KeyTheirs: v.Theirs}
+	if v.Scheduler.Runs != "" || v.Scheduler.Failures > 0 || len(v.Scheduler.Loads) > 0 {
+		v.Scheduler = share.SchedulerState{Chosen: v.Scheduler.Chosen, Beside: v.Scheduler.Beside}
+		b.Values[KeyScheduler] = v.Scheduler
+	}
 	v.Events++
 	b.Events = []plan.Event{{Seq: v.Events, Time: at, Kind: plan.EventDaemon, Text: words.Because(words.MachineRestarted, gone).String()}}
 	return v, b
@@ -466,6 +474,7 @@ type Journal struct {
 	all       []plan.Entry // rising by Seq, nil when stale: shared with readers, never written
 	inherited []plan.Entry // of all those that pass on; nil when stale, likewise
 	files     []plan.Entry // of all those of plan.CgroupFiles; nil when stale, likewise
+	policy    []plan.Entry // of all those of plan.TaskPolicy; likewise
 	changes   uint64       // entries written or taken out so far
 	shape     uint64       // another one when a setting was added or taken out, or is of another thing
 }
@@ -492,6 +501,8 @@ func (j *Journal) put(e plan.Entry) {
 		j.inherited = nil
 	case e.Kind.IsCgroupFile():
 		j.files = nil
+	case e.Kind == plan.TaskPolicy:
+		j.policy = nil
 	}
 	key := settingKey{e.Kind, e.Path}
 	if old := j.bySet[key]; old == nil || old.Object != e.Object || old.Workload != e.Workload || e.State == plan.Restored || e.State == plan.Gone {
@@ -535,6 +546,11 @@ func (j *Journal) affinities() []plan.Entry {
 // cgroupFiles is the entries of files of a cgroup that sharing sets. It is not to be changed.
 func (j *Journal) cgroupFiles() []plan.Entry {
 	return j.only(&j.files, plan.SettingKind.IsCgroupFile)
+}
+
+// policies is the entries of scheduling policies. It is not to be changed.
+func (j *Journal) policies() []plan.Entry {
+	return j.only(&j.policy, func(k plan.SettingKind) bool { return k == plan.TaskPolicy })
 }
 
 // only is the entries of some kinds, kept until put takes up another.

@@ -333,6 +333,8 @@ func (s *State) result(r *Result) {
 		s.prunedResult(r)
 	case s.Inheriting == r.ID && r.ID != 0:
 		s.inheritedResult(r)
+	case s.Scheduler.Look == r.ID && r.ID != 0:
+		s.schedulerSeen(r)
 	case s.undoResult(r):
 	default:
 		if id, ok := s.Checks[r.ID]; ok {
@@ -468,7 +470,9 @@ func (s *State) applied(id workload.ID, t *Task, step plan.Step) {
 		e.Kind = plan.EventHost
 	}
 	s.event(e, words.StepTook, string(step.Kind), step.Target.Setting(), words.OrAll(step.From), step.To, step.Reason.String())
-	s.stepDone(t, nil)
+	if s.stepDone(t, nil); step.Kind == plan.SetScheduler {
+		defer s.schedulerDone(nil)
+	}
 	s.forgetStep(&step)
 	if step.Kind == plan.SetQueues { // the device made its interrupts anew: the next survey looks what became of them
 		s.surveyAgain(Interrupts)
@@ -537,7 +541,9 @@ func (s *State) failed(id workload.ID, t *Task, step plan.Step, r *Result) {
 			entries = append(entries, e)
 		}
 	}
-	s.stepDone(t, f)
+	if s.stepDone(t, f); step.Kind == plan.SetScheduler {
+		defer s.schedulerDone(f)
+	}
 	event := plan.Event{Kind: plan.EventStep, Workload: id, Error: true}
 	switch f.Code {
 	case Cancelled:

@@ -273,6 +273,9 @@ func rank(e *plan.Entry) int {
 // has reports whether an entry belongs to an undo. A controller was turned on for the
 // first workload that needed it and goes off with the last.
 func (u *undoing) has(e *plan.Entry) bool {
+	if u.Which.Only != "" {
+		return u.Which.has(e.Workload) && e.Kind == u.Which.Only
+	}
 	if u.Which.has(e.Workload) && (!u.Which.Sharing || ofSharing(e.Kind)) {
 		return true
 	}
@@ -351,6 +354,9 @@ func (s *State) restored(u *undoing, e plan.Entry, f *Failure) {
 	}
 	if s.Journal.entries[e.Seq] != nil {
 		s.put(e)
+	}
+	if e.Kind == plan.Scheduler {
+		s.unloaded()
 	}
 }
 

@@ -24,6 +24,8 @@ const (
 	CgroupIdle        SettingKind = "cpu.idle"               // Path is a cgroup; this and the next are as cgroup-v2.rst has them
 	CgroupWeight      SettingKind = "cpu.weight"             // "idle" where cpu.idle is 1
 	CgroupFreeze      SettingKind = "cgroup.freeze"
+	TaskPolicy        SettingKind = "sched.policy"               // Path is a cgroup: the scheduling policy of the threads in it and below; or "TID@START": of one that had another than most
+	Scheduler         SettingKind = "scheduler"                  // Path is "cpu": the scheduler for offline work that is in the kernel, by version; "" is none
 	CPUController     SettingKind = "cgroup.subtree_control cpu" // as CgroupControllers, of the cpu controller
 	ProcessGroup      SettingKind = "cgroup"                     // Path is "PID@START": the cgroup that `homenode run` put it into
 	Affinity          SettingKind = "affinity"                   // Path is "PID@START"; all threads of one process

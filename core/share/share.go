@@ -20,6 +20,10 @@ type Settings struct {
 	// not ask.
 	MaxWait float64 `json:"max_wait"`
 	Freeze  bool    `json:"freeze"` // offline work is frozen when squeezing is not enough
+	// Scheduler: a scheduler for offline work is loaded into the kernel, where that takes one.
+	Scheduler bool `json:"scheduler,omitempty"`
+	// Probation is how long another version of it must hold before it is kept.
+	Probation time.Duration `json:"probation,omitempty"`
 }
 
 // DefaultSettings are off. 65 % is what Koordinator keeps to; five percent of the time is

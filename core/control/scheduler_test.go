@@ -1,0 +1,360 @@
+package control
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/share"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// kernel is the scheduler of a fake host.
+type kernel struct {
+	unable words.Reason
+	newest string
+	other  string
+	end    *share.SchedulerEnd
+	left   map[string]int
+	gap    time.Duration
+	told   []*share.SchedulerConfig
+}
+
+var theScheduler = settingKey{plan.Scheduler, string(share.SchedulerID)}
+
+func (k *kernel) look(f *fake, orders *SchedulerOrders) *share.SchedulerSeen {
+	if orders.Config != nil {
+		k.told = append(k.told, orders.Config)
+	}
+	seen := &share.SchedulerSeen{Unable: k.unable, Newest: k.newest, Loaded: f.values[theScheduler].Value, Other: k.other, Gap: k.gap}
+	if seen.Loaded == "" {
+		seen.End = k.end
+	}
+	for _, cgroup := range orders.Cgroups {
+		if n := k.left[cgroup]; n > 0 {
+			if seen.Left == nil {
+				seen.Left = map[string]int{}
+			}
+			seen.Left[cgroup] = n
+		}
+	}
+	return seen
+}
+
+// ends has the kernel end the scheduler.
+func (f *fake) ends(kind share.EndKind) {
+	f.kernel.end = &share.SchedulerEnd{Kind: kind, Text: "told by the kernel"}
+	f.set(plan.Scheduler, theScheduler.path, "")
+}
+
+func (f *fake) loaded() string { return f.values[theScheduler].Value }
+
+func scheduled(s *Settings) {
+	turnedOn(s)
+	s.Share.Scheduler, s.Share.Probation, s.Share.Freeze = true, time.Minute, false
+}
+
+// kernelled is batch on a kernel that takes a scheduler.
+func kernelled(t testing.TB, change ...func(*Settings)) *fake {
+	f := batch(t, append([]func(*Settings){scheduled}, change...)...)
+	f.kernel.newest = "v1"
+	f.values[theScheduler] = plan.Setting{Kind: plan.Scheduler, Path: theScheduler.path}
+	for _, id := range []string{"/batch1", "/batch2"} {
+		f.values[settingKey{plan.TaskPolicy, id}] = plan.Setting{Kind: plan.TaskPolicy, Path: id, Value: "other", Object: f.values[settingKey{plan.CgroupCPUs, id}].Object}
+	}
+	return f
+}
+
+// loads is how often it was loaded.
+func (f *fake) loads() int { return len(f.applies(plan.SetScheduler)) }
+
+// TestScheduler: it is loaded where offline work is, told what holds, has all threads of that, and
+// everything goes with sharing.
+func TestScheduler(t *testing.T) {
+	f := kernelled(t)
+	before := f.all()
+	f.scans(4)
+	if f.loaded() != "v1" || f.loads() != 1 {
+		t.Fatalf("%q runs, loaded %d times: %v", f.loaded(), f.loads(), f.s.Scheduler.Why)
+	}
+	for _, id := range []string{"/batch1", "/batch2"} {
+		if got := f.get(plan.TaskPolicy, id); got != PolicyOffline {
+			t.Errorf("%s has the policy %s", id, got)
+		}
+	}
+	if f.get(plan.CgroupIdle, "/batch1") != "1" {
+		t.Error("the base layer is not set")
+	}
+	c := f.kernel.told[len(f.kernel.told)-1]
+	tiers := map[string]workload.Tier{}
+	for _, g := range c.Groups {
+		tiers[g.Cgroup] = g.Tier
+	}
+	if diff := cmp.Diff(map[string]workload.Tier{"/batch1": workload.OfflineTier, "/batch2": workload.OfflineTier, "/web": workload.Online}, tiers); diff != "" || len(c.Nodes) != 2 || c.Nodes[0].Idle == 0 {
+		t.Errorf("told %+v\n%s", c, diff)
+	}
+	f.kernel.left = map[string]int{"/batch1": 3} // it forked while it was switched
+	n := len(f.applies(plan.SetPolicy))
+	f.scans(2)
+	if got := len(f.applies(plan.SetPolicy)) - n; got < 1 {
+		t.Error("threads that are left stay")
+	}
+	f.kernel.left = nil
+	f.scans(2)
+	n = len(f.applies(plan.SetPolicy))
+	f.scans(5)
+	if got := len(f.applies(plan.SetPolicy)); got != n || f.loads() != 1 {
+		t.Error("it does not come to rest")
+	}
+	f.start() // it is adopted
+	f.scans(3)
+	if f.loaded() != "v1" || f.loads() != 1 {
+		t.Errorf("after a restart %q, loaded %d times", f.loaded(), f.loads())
+	}
+	f.ask(Request{Share: &ShareOrder{On: false}})
+	if f.loaded() != "" {
+		t.Error("it is not unloaded at once")
+	}
+	f.scans(4)
+	for _, id := range []string{"/batch1", "/batch2"} {
+		before["cpuset.cpus "+id] = f.cpus(workload.ID(id))
+	}
+	if diff := cmp.Diff(before, f.all()); diff != "" {
+		t.Errorf("turned off, not all is as before:\n%s", diff)
+	}
+	f.scans(100)
+	if f.loads() != 1 {
+		t.Error("it came back")
+	}
+}
+
+// TestSchedulerEnds: what the kernel ends is told, is not loaded again at once, and never in a
+// loop, over restarts of the daemon too. The base layer stands.
+func TestSchedulerEnds(t *testing.T) {
+	for _, kind := range []share.EndKind{share.EndStalled, share.EndSysRq, share.EndError, share.EndHotplug} {
+		t.Run(string(kind), func(t *testing.T) {
+			f := kernelled(t)
+			f.scans(4)
+			var loads []time.Time
+			for k := range 400 { // of more than three hours
+				if f.loaded() != "" {
+					f.ends(kind)
+				}
+				n := f.loads()
+				f.after(28 * time.Second)
+				if f.scans(1); k%100 == 50 {
+					f.start()
+				}
+				for range f.loads() - n {
+					loads = append(loads, f.now)
+				}
+				if f.get(plan.CgroupIdle, "/batch1") != "1" {
+					t.Fatal("the base layer does not stand")
+				}
+			}
+			for i := share.MostLoads; i < len(loads); i++ {
+				if loads[i].Sub(loads[i-share.MostLoads]) < time.Hour {
+					t.Errorf("loaded %d times within an hour: %v", share.MostLoads+1, loads[i-share.MostLoads:i+1])
+				}
+			}
+			if f.told(words.SchedulerEnded) == 0 {
+				t.Error("it is not told")
+			}
+			if f.s.Scheduler.Why.None() {
+				t.Error("it is not said why none runs")
+			}
+			f.ask(Request{Undo: &Which{All: true}})
+			f.scans(2)
+			if f.get(plan.TaskPolicy, "/batch1") != "other" {
+				t.Error("undo leaves the policy")
+			}
+		})
+	}
+}
+
+// TestSchedulerCannot: each cause has its sentence, nothing is loaded, the base layer stands.
+func TestSchedulerCannot(t *testing.T) {
+	for _, tt := range []struct {
+		what   string
+		change func(*fake)
+		why    words.Code
+	}{
+		{"kernel", func(f *fake) { f.kernel.unable = words.Because(words.SchedulerNoKernel) }, words.SchedulerNoKernel},
+		{"another", func(f *fake) { f.kernel.other = "lavd" }, words.SchedulerOther},
+		{"verifier", func(f *fake) {
+			f.fail = func(e *Effect) *Failure {
+				if e.Kind == EffectApply && e.Step.Kind == plan.SetScheduler {
+					return &Failure{Failed, "invalid access to map value"}
+				}
+				return nil
+			}
+		}, words.SchedulerWaits},
+		{"no answer", func(f *fake) {
+			f.fail = func(e *Effect) *Failure {
+				if e.Kind == EffectScheduler {
+					return &Failure{NoAnswer, "no answer within 11s"}
+				}
+				return nil
+			}
+		}, words.SchedulerSilent},
+		{"off", func(f *fake) { f.start(func(s *Settings) { s.Share.Scheduler = false }) }, ""},
+		{"observe", func(f *fake) { f.start(func(s *Settings) { s.Enforce = false }) }, words.SchedulerObserve},
+		{"held", func(f *fake) { f.s.Holds.IDs[share.SchedulerID] = true }, words.SchedulerHeld},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			f := kernelled(t)
+			f.blind = true
+			tt.change(f)
+			f.scans(10)
+			if got := f.s.View().Scheduler.Why; got.Code != tt.why {
+				t.Errorf("says %q (%s)", got.Code, got)
+			}
+			if f.loaded() != "" || f.get(plan.TaskPolicy, "/batch1") != "other" {
+				t.Error("something was done")
+			}
+			if tt.what != "observe" && f.get(plan.CgroupIdle, "/batch1") != "1" {
+				t.Error("the base layer does not stand")
+			}
+			if n := f.loads(); n > 2 {
+				t.Errorf("tried %d times", n)
+			}
+		})
+	}
+}
+
+// TestSchedulerUpgrade: another version takes the place of the one that runs, and stays when it
+// holds; when it ends, or important work waits more, the one before comes back.
+func TestSchedulerUpgrade(t *testing.T) {
+	for _, tt := range []struct {
+		what string
+		then func(*fake)
+		held bool
+	}{
+		{"holds", func(*fake) {}, true},
+		{"ends", func(f *fake) { f.ends(share.EndError) }, false},
+		{"waits", func(f *fake) { f.works["/web"].obs.Waited = 0.3 }, false},
+		{"restart", func(f *fake) { f.start() }, true},
+		{"restart and ends", func(f *fake) { f.start(); f.ends(share.EndStalled) }, false},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			f := kernelled(t)
+			f.scans(4)
+			if r := f.ask(Request{Upgrade: &UpgradeOrder{}}); r.Failed != nil || r.Upgrade.From != r.Upgrade.To {
+				t.Fatalf("nothing is newer: %+v", r)
+			}
+			f.kernel.newest, f.kernel.gap = "v2", 7*time.Millisecond
+			f.scans(1)
+			if f.loaded() != "v1" {
+				t.Fatal("it goes over by itself")
+			}
+			if r := f.ask(Request{Upgrade: &UpgradeOrder{}, DryRun: true}); r.Failed != nil || r.Upgrade.To != "v2" || f.loaded() != "v1" {
+				t.Fatalf("dry: %+v", r)
+			}
+			r := f.ask(Request{Upgrade: &UpgradeOrder{}})
+			if r.Failed != nil || r.Upgrade.From != "v1" || r.Upgrade.To != "v2" || f.loaded() != "v2" {
+				t.Fatalf("%+v", r)
+			}
+			if trial := f.s.Scheduler.Trial; trial == nil || trial.Gap != f.kernel.gap {
+				t.Fatalf("%+v", trial)
+			}
+			if r := f.ask(Request{Upgrade: &UpgradeOrder{}}); r.Upgrade != nil && r.Upgrade.From != "v2" {
+				t.Fatalf("twice: %+v", r)
+			}
+			f.scans(2)
+			tt.then(f)
+			f.scans(40)
+			want := map[bool]string{true: "v2", false: "v1"}[tt.held]
+			u := f.s.Scheduler.Upgrade
+			if f.loaded() != want || u == nil || u.Held != tt.held || f.s.Scheduler.Trial != nil {
+				t.Errorf("%q runs: %+v", f.loaded(), u)
+			}
+			if f.told(words.SchedulerHeldOut)+f.told(words.SchedulerWentBack) != 1 || f.told(words.SchedulerSwapped) != 1 {
+				t.Error("it is not told, or twice")
+			}
+			f.works["/web"].obs.Waited = 0
+			f.ends(share.EndError)
+			f.scans(1)
+			f.after(time.Hour)
+			f.scans(3)
+			if f.loaded() != want {
+				t.Errorf("after an end %q is loaded", f.loaded())
+			}
+		})
+	}
+}
+
+// TestSchedulerUpgradeRefused: what cannot be loaded does not take the place of what runs; with
+// none there is nothing to upgrade.
+func TestSchedulerUpgradeRefused(t *testing.T) {
+	f := kernelled(t)
+	f.scans(1)
+	f.kernel.other = "x"
+	g := kernelled(t, func(s *Settings) { s.Share.Scheduler = false })
+	g.scans(2)
+	if r := g.ask(Request{Upgrade: &UpgradeOrder{}}); r.Failed == nil || r.Failed.Code != Forbidden {
+		t.Errorf("with none: %+v", r)
+	}
+	f.kernel.other = ""
+	f.scans(3)
+	f.fail = func(e *Effect) *Failure {
+		if e.Kind == EffectApply && e.Step.To == "bad" {
+			return &Failure{Failed, "the verifier says no"}
+		}
+		return nil
+	}
+	r := f.ask(Request{Upgrade: &UpgradeOrder{Version: "bad"}})
+	if r.Failed == nil || f.loaded() != "v1" {
+		t.Fatalf("%+v, %q runs", r, f.loaded())
+	}
+	f.scans(5)
+	if f.loaded() != "v1" || f.s.Scheduler.Runs != "v1" || f.loads() != 2 {
+		t.Errorf("%q runs, %d loads", f.loaded(), f.loads())
+	}
+}
+
+// TestSchedulerGoes: without offline work it is unloaded after a while; undo of it alone puts the
+// policies back and leaves the base layer.
+func TestSchedulerGoes(t *testing.T) {
+	f := kernelled(t)
+	f.scans(4)
+	f.undo(share.SchedulerID)
+	f.scans(3)
+	if f.loaded() != "" || f.get(plan.TaskPolicy, "/batch1") != "other" || f.get(plan.CgroupIdle, "/batch1") != "1" {
+		t.Errorf("undone: %q runs, policy %s, cpu.idle %s", f.loaded(), f.get(plan.TaskPolicy, "/batch1"), f.get(plan.CgroupIdle, "/batch1"))
+	}
+	f.resume(share.SchedulerID)
+	f.scans(3)
+	if f.loaded() != "v1" || f.get(plan.TaskPolicy, "/batch1") != PolicyOffline {
+		t.Errorf("resumed: %q", f.loaded())
+	}
+	f.remove("/batch1")
+	f.remove("/batch2")
+	f.scans(30)
+	if f.loaded() != "v1" {
+		t.Error("it goes at once")
+	}
+	f.scans(400)
+	if f.loaded() != "" || slices.ContainsFunc(f.disk.journal(), func(e plan.Entry) bool { return e.Kind == plan.Scheduler }) {
+		t.Error("it stays without offline work")
+	}
+}
+
+// TestSchedulerLostJournal: one that was loaded by a daemon whose state is lost is unloaded with
+// sharing all the same.
+func TestSchedulerLostJournal(t *testing.T) {
+	f := kernelled(t)
+	f.set(plan.Scheduler, theScheduler.path, "v0")
+	f.scans(3)
+	if f.loaded() != "v0" || f.loads() != 0 {
+		t.Errorf("%q runs", f.loaded())
+	}
+	f.start(func(s *Settings) { s.Share.On = false })
+	f.scans(3)
+	if f.loaded() != "" {
+		t.Errorf("%q runs though sharing is off", f.loaded())
+	}
+}

@@ -1,0 +1,43 @@
+package words
+
+// What is told of the kernel's scheduler for offline work.
+var (
+	SchedulerRuns       = says("scheduler-runs", "It runs offline work, in the time that online work leaves.")
+	SchedulerOff        = says("scheduler-off", "It is turned off (share.sched_ext).")
+	SchedulerNotShared  = says("scheduler-not-shared", "Sharing is off.")
+	SchedulerObserve    = says("scheduler-observe", "Nothing is loaded in observe mode; the kernel takes one.")
+	SchedulerHeld       = says("scheduler-held", "It was undone by hand: it is left alone until `homenode resume`.")
+	SchedulerNoWork     = says("scheduler-no-work", "No offline workload has a cgroup of its own.")
+	SchedulerOther      = says("scheduler-other", "Another sched_ext scheduler is loaded ({}); the kernel takes one at a time, and that one is left alone.")
+	SchedulerWaits      = says("scheduler-waits", "It is not loaded again for {for}: {}")
+	SchedulerTooOften   = says("scheduler-too-often", "It was loaded {times} within an hour; it is not loaded again for {for}.")
+	SchedulerUnknown    = says("scheduler-unknown", "The kernel has not been asked yet.")
+	SchedulerSilent     = says("scheduler-silent", "The kernel could not be asked: {}")
+	SchedulerNeeded     = says("scheduler-needed", "Offline work runs in the time that online work leaves, and off the SMT siblings of online-strict work.")
+	SchedulerUpgraded   = says("scheduler-upgraded", "Another version was asked for.")
+	SchedulerBack       = says("scheduler-back", "The new version did not hold: {}")
+	SchedulerNeedless   = says("scheduler-needless", "Nothing has been offline for {for}.")
+	SchedulerNotLoaded  = says("scheduler-not-loaded", "it could not be loaded: {}")
+	SchedulerEnded      = says("scheduler-ended", "the kernel ended the scheduler for offline work ({}); offline work runs with cpu.idle in the kernel's own scheduler, next try in {for}")
+	SchedulerAdopted    = says("scheduler-adopted", "the scheduler for offline work, version {}, was loaded already and goes on")
+	SchedulerOrdered    = says("scheduler-ordered", "{} asked for version {} of the scheduler for offline work")
+	SchedulerSwapped    = says("scheduler-swapped", "the scheduler for offline work is version {} now, after {}; for {.1f} ms none ran. It is on probation for {for}")
+	SchedulerHeldOut    = says("scheduler-held-out", "version {} of the scheduler for offline work has held for {for}: important work waited {%} of the time at most, {%} before")
+	SchedulerWentBack   = says("scheduler-went-back", "version {} of the scheduler for offline work did not hold: {} Version {} runs again")
+	SchedulerMoreWaits  = says("scheduler-more-waits", "Important work waited {%} of the time, {%} before.")
+	SchedulerDidEnd     = says("scheduler-did-end", "The kernel ended it ({}).")
+	SchedulerNothingNew = says("scheduler-nothing-new", "nothing is newer: version {} is loaded, and this homenode brings no other")
+	SchedulerNotRunning = says("scheduler-not-running", "no scheduler for offline work is loaded: {}")
+	SchedulerBusy       = says("scheduler-busy", "another change of the scheduler for offline work is under way")
+	SchedulerNoBack     = says("scheduler-no-back", "version {} could not be loaded again either: {}")
+)
+
+// Why a kernel takes no scheduler for offline work.
+var (
+	SchedulerNoKernel     = says("scheduler-no-kernel", "This kernel has no sched_ext: it needs Linux 6.12 with CONFIG_SCHED_CLASS_EXT. The settings of cgroups do what they can.")
+	SchedulerNoBTF        = says("scheduler-no-btf", "This kernel does not describe its types (no /sys/kernel/btf/vmlinux): it needs CONFIG_DEBUG_INFO_BTF. The settings of cgroups do what they can.")
+	SchedulerNoCapability = says("scheduler-no-capability", "This process may not load BPF programs: it needs CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN, or root. The settings of cgroups do what they can.")
+	SchedulerNoBPFFS      = says("scheduler-no-bpffs", "No BPF file system is mounted at {}: `mount -t bpf bpf {}` mounts it. The settings of cgroups do what they can.")
+	SchedulerNoGroups     = says("scheduler-no-groups", "This kernel has sched_ext without cgroups (CONFIG_EXT_GROUP_SCHED). The settings of cgroups do what they can.")
+	SchedulerRefused      = says("scheduler-refused", "The kernel refuses it: {}. The settings of cgroups do what they can.")
+)
