@@ -27,6 +27,11 @@ func joined(parts []workload.Observation) workload.Observation {
 		o.Threads, o.CPUTime, o.Bandwidth = o.Threads+p.Threads, o.CPUTime+p.CPUTime, o.Bandwidth+p.Bandwidth
 		o.Accesses = accessesOf(o.Accesses, p.Accesses, o.CPUUse, p.CPUUse)
 		o.CPUUse += p.CPUUse
+		if p.Waited > o.Waited || o.WaitedFrom == "" {
+			o.Waited, o.WaitedFrom = p.Waited, p.WaitedFrom
+		}
+		o.Throttled = max(o.Throttled, p.Throttled)
+		o.Executed.Cycles, o.Executed.Instructions = o.Executed.Cycles+p.Executed.Cycles, o.Executed.Instructions+p.Executed.Instructions
 		o.Window = max(o.Window, p.Window)
 		o.Memory, o.Anon = plus(o.Memory, p.Memory), plus(o.Anon, p.Anon)
 		if movable {

@@ -63,6 +63,7 @@ type Work struct {
 	Now        topology.CPUSet // it may use now
 	Use        float64         // CPUs that it keeps busy
 	Freezes    bool            // it can be frozen
+	Proven     bool            // it was found to hurt somebody important lately
 }
 
 // State is what is remembered from one round to the next.
@@ -121,8 +122,9 @@ type Grant struct {
 	Workload workload.ID     `json:"workload"`         // ID of the workload
 	CPUs     topology.CPUSet `json:"cpus"`             // CPUs that it may use, in list format
 	Frozen   bool            `json:"frozen,omitempty"` // whether it must not run
-	For      workload.ID     `json:"for,omitempty"`    // workload that it is frozen for
-	Since    time.Time       `json:"since,omitzero"`   // when it was frozen
+	Cut      bool            `json:"cut,omitempty"`    // whether it has one core of each node, for it hurts somebody
+	For      workload.ID     `json:"for,omitempty"`    // workload that it is frozen or cut for
+	Since    time.Time       `json:"since,omitzero"`   // when it was frozen or cut
 	Why      words.Reason    `json:"why"`              // why, in words and numbers
 }
 
@@ -356,11 +358,12 @@ func (m *NodeState) grow(in *Input, n *Node) (more int, waits bool) {
 }
 
 // Squeeze is offline work in the order in which it is frozen: what matters least first, of
-// that what uses most CPU.
+// that what was found to hurt somebody, then what uses most CPU.
 func Squeeze(work []Work) []Work {
 	out := slices.Clone(work)
+	proven := map[bool]int{true: 1}
 	slices.SortFunc(out, func(a, b Work) int {
-		return cmp.Or(cmp.Compare(a.Importance, b.Importance), -cmp.Compare(a.Use, b.Use), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Importance, b.Importance), -cmp.Compare(proven[a.Proven], proven[b.Proven]), -cmp.Compare(a.Use, b.Use), cmp.Compare(a.ID, b.ID))
 	})
 	return out
 }

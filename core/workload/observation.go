@@ -55,6 +55,15 @@ const (
 	MBM Source = "mbm" // resctrl, per last-level cache: what its CPUs asked for, or of a workload its groups
 )
 
+// Signals that a workload is hurt by others.
+const (
+	PSI        Source = "psi"        // cpu.pressure: it waits for a CPU
+	Schedstat  Source = "schedstat"  // /proc/PID/schedstat: the same, by thread
+	Throttling Source = "throttling" // cpu.stat: a limit of its own holds it back
+	CPI        Source = "cpi"        // cycles an instruction
+	Bandwidth  Source = "bandwidth"  // traffic of a node's memory
+)
+
 // Sources of "where it ran", best first.
 const (
 	PerThread  Source = "threads" // CPU time of each thread in the window, at the CPU it was last seen on
@@ -77,10 +86,14 @@ type Observation struct {
 	CPUUse    float64       // CPUs kept busy over the window; the lifetime mean on the first look
 	RanOn     []NodeShare   // where the CPU time was spent, rising by node; sums to 1 unless empty
 	RanOnFrom Source
-	// Waited is the share of the last ten seconds, 0 to 1, in which some task of its cgroup
-	// waited for a CPU (cpu.pressure) though no limit of its own held it back (nr_throttled of
-	// cpu.stat); 0 when not read.
-	Waited    float64      `json:",omitzero"`
+	// Waited is the share of the last ten seconds, 0 to 1, in which some task of it waited for
+	// a CPU though no limit of its own held it back (nr_throttled of cpu.stat); 0 when not read.
+	Waited     float64 `json:",omitzero"`
+	WaitedFrom Source  `json:",omitzero"` // PSI or Schedstat; "" when not read
+	// Throttled is the share, 0 to 1, of the periods of its cpu.max in which that held it back,
+	// since the look before; 0 when not read.
+	Throttled float64      `json:",omitzero"`
+	Executed  Executed     `json:",omitzero"`
 	Bandwidth int64        // memory traffic over the window, MiB/s; 0 when no counter tells
 	Accesses  Accesses     `json:",omitzero"`
 	Memory    []NodeMemory // resident, by node, rising; page cache of a cgroup is not in it
@@ -134,10 +147,18 @@ type Accesses struct {
 	PerSecond float64 `json:",omitempty"`
 }
 
-// Same reports whether nothing that decisions go by has changed from one observation to
-// another: the total of CPU time and the length of the window are not compared.
+// Executed is what was counted since counting began. It begins again at 0 when the counting
+// does, and is 0 where nothing is counted.
+type Executed struct {
+	Cycles       float64 // of CPUs that were not halted
+	Instructions float64 // that were completed
+}
+
+// Same reports whether nothing that homes go by has changed from one observation to
+// another: totals (of CPU time, of what was executed), the length of the window, and what
+// limits of its own held back are not compared.
 func (o *Observation) Same(p *Observation) bool {
-	return o.CPUUse == p.CPUUse && o.Waited == p.Waited && o.ID == p.ID && o.Name == p.Name && o.Kind == p.Kind && o.Cgroup == p.Cgroup && o.Threads == p.Threads &&
+	return o.CPUUse == p.CPUUse && o.Waited == p.Waited && o.WaitedFrom == p.WaitedFrom && o.ID == p.ID && o.Name == p.Name && o.Kind == p.Kind && o.Cgroup == p.Cgroup && o.Threads == p.Threads &&
 		same(o.Memory, p.Memory) && same(o.RanOn, p.RanOn) && same(o.Processes, p.Processes) && same(o.Anon, p.Anon) && same(o.Movable, p.Movable) &&
 		o.CPUs.Equal(p.CPUs) && o.Mems.Equal(p.Mems) && o.RanOnFrom == p.RanOnFrom && o.Bandwidth == p.Bandwidth && o.Accesses == p.Accesses &&
 		o.OwnPolicy == p.OwnPolicy && o.CgroupID == p.CgroupID && o.UID == p.UID && o.MemoryUnread == p.MemoryUnread && o.MemoryMoved == p.MemoryMoved && o.Unanswered == p.Unanswered &&
@@ -226,6 +247,7 @@ type Snapshot struct {
 	Nodes    []NodeUse      // rising by node; empty on the first look
 	Pressure []Pressure     // of the whole host, by resource; empty without PSI
 	Sources  []SourceStatus // of locality and traffic, best first
+	Signals  []SourceStatus `json:",omitempty"` // that somebody is hurt by others
 }
 
 // Smaller is a workload below the thresholds: it is not placed.

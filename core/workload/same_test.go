@@ -2,6 +2,7 @@ package workload_test
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,8 +10,8 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Same sees a change of every field, also of those that come to be, but of the two that
-// nothing is decided by.
+// Same sees a change of every field, also of those that come to be, but of those that
+// no home is decided by.
 func TestSame(t *testing.T) {
 	full := func() workload.Observation {
 		return workload.Observation{ID: "a", Processes: []workload.Process{{PID: 1}}, RanOn: []workload.NodeShare{{Node: 1, Share: 1}},
@@ -32,7 +33,7 @@ func TestSame(t *testing.T) {
 		default:
 			change(f)
 		}
-		if want := name == "CPUTime" || name == "Window"; a.Same(&b) != want || b.Same(&a) != want {
+		if want := slices.Contains([]string{"CPUTime", "Window", "Throttled", "Executed"}, name); a.Same(&b) != want || b.Same(&a) != want {
 			t.Errorf("%s: the same is %t", name, !want)
 		}
 		if f.Kind() == reflect.Slice {

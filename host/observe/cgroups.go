@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/proc"
 )
 
@@ -32,12 +33,14 @@ type leaf struct {
 	use     float64
 	usageAt time.Time
 	// See Observer.waited.
-	waited    float64
-	throttled uint64
-	stat      numaStat
-	hasStat   bool
-	charged   topology.KiB // by stat, on all nodes
-	cpusAt    uint64       // the look in which cpus and mems were read
+	waited             float64
+	waitedFrom         workload.Source // "" when not known
+	periods, throttled uint64          // of cpu.stat
+	throttledShare     float64
+	stat               numaStat
+	hasStat            bool
+	charged            topology.KiB // by stat, on all nodes
+	cpusAt             uint64       // the look in which cpus and mems were read
 	// cpusetAt is when that was; zero asks for a reading at once.
 	cpusetAt time.Time
 	cpus     topology.CPUSet  // effective

@@ -295,5 +295,6 @@ func (o *Observer) Close() {
 	}
 	defer func() { <-o.turn }()
 	o.closeCounters()
+	o.closeSignals()
 	o.traffic.close()
 }

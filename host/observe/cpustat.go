@@ -2,8 +2,11 @@ package observe
 
 import (
 	"bytes"
+	"errors"
+	"syscall"
 	"time"
 
+	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/proc"
 )
 
@@ -24,29 +27,46 @@ func parseCPUStat(b []byte) (time.Duration, bool) {
 	return 0, false
 }
 
-// parseThrottled reads nr_throttled of a cgroup's cpu.stat: how often its cpu.max held it
-// back since it was made. It is not there where the cpu controller is off.
-func parseThrottled(b []byte) uint64 {
+// parseThrottled reads nr_periods and nr_throttled of a cgroup's cpu.stat: how many periods
+// its cpu.max has had since it was made, and in how many it was held back. Neither is there
+// where the cpu controller is off.
+func parseThrottled(b []byte) (periods, throttled uint64) {
 	for line := range bytes.Lines(b) {
-		if value, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte("nr_throttled ")); ok {
-			n, _ := proc.Number(value)
-			return uint64(n)
+		line = bytes.TrimSpace(line)
+		if value, ok := bytes.CutPrefix(line, []byte("nr_periods ")); ok {
+			periods, _ = proc.Number(value)
+		} else if value, ok := bytes.CutPrefix(line, []byte("nr_throttled ")); ok {
+			throttled, _ = proc.Number(value)
 		}
 	}
-	return 0
+	return periods, throttled
 }
 
 // waited reads how much of the last ten seconds some task of a leaf waited for a CPU, 0 to 1
-// (PSI). What its own cpu.max holds back waits for nobody else: then it is 0.
+// (PSI), and in what share of its periods its own cpu.max held it back. What that holds back
+// waits for nobody else: then it is 0.
 func (o *Observer) waited(l *leaf, stat []byte) {
 	if !o.opts.Waits {
 		return
 	}
-	throttled := parseThrottled(stat)
+	periods, throttled := parseThrottled(stat)
 	held := throttled != l.throttled
-	l.throttled, l.waited = throttled, 0
-	if b, err := o.files.readOpen(l.dir, cpuPressure, o.buf); err == nil && !held {
-		some, _, _ := proc.Pressure(b)
-		l.waited = some / 100
+	l.throttledShare = 0
+	if held && throttled > l.throttled && periods > l.periods {
+		l.throttledShare = min(1, float64(throttled-l.throttled)/float64(periods-l.periods))
+	}
+	l.periods, l.throttled, l.waited, l.waitedFrom = periods, throttled, 0, ""
+	b, err := o.files.readOpen(l.dir, cpuPressure, o.buf)
+	switch {
+	case err == nil:
+		l.waitedFrom, o.signals.psi = workload.PSI, true
+		if !held {
+			some, _, _ := proc.Pressure(b)
+			l.waited = some / 100
+		}
+	case o.signals.whyPSI == "":
+		if o.signals.whyPSI = err.Error(); gone(err) || errors.Is(err, syscall.EOPNOTSUPP) {
+			o.signals.whyPSI = "the kernel keeps none (CONFIG_PSI; psi=1 where it is off by default)"
+		}
 	}
 }

@@ -51,8 +51,12 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 		MemoryUnread: o.unread(w),
 	}
 	if w.kind == workload.InCgroup {
-		obs.Waited = w.leaf.waited
+		obs.Waited, obs.WaitedFrom, obs.Throttled = w.leaf.waited, w.leaf.waitedFrom, w.leaf.throttledShare
 	}
+	if obs.WaitedFrom == "" && w.signal.delayed && obs.Throttled == 0 {
+		obs.Waited, obs.WaitedFrom = w.signal.delay, workload.Schedstat
+	}
+	obs.Executed = w.signal.executed
 	if w.ran == nil {
 		obs.RanOn, obs.RanOnFrom = o.allowedShares(cpus), workload.AllowedSet
 	}

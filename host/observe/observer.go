@@ -49,6 +49,9 @@ type Options struct {
 	Counters bool
 	// Waits reads how much each cgroup waits for CPUs, a file more for each.
 	Waits bool
+	// Watched is the workloads that offline work is not to hurt: of them more is read, and
+	// cycles are counted. nil, or one that is empty, reads nothing of it. May be nil.
+	Watched func() map[workload.ID]bool
 }
 
 // Periods and budgets.
@@ -124,6 +127,7 @@ type Observer struct {
 	counters counters
 	hinting  hinting
 	traffic  traffic
+	signals  signals
 	groups   groups
 	cpuTicks []cpuTicks // by CPU, of the last look
 
@@ -249,6 +253,7 @@ func (o *Observer) scan(ctx context.Context) (workload.Snapshot, error) {
 		}
 	}
 	o.problems = problems{}
+	o.signals.psi, o.signals.whyPSI = false, ""
 	o.applyMarks()
 	if err := o.readHost(); err != nil {
 		return workload.Snapshot{}, err
@@ -268,6 +273,7 @@ func (o *Observer) scan(ctx context.Context) (workload.Snapshot, error) {
 	o.readAffinities(reported)
 	o.readThreads(reported)
 	o.readCounters(reported)
+	o.readSignals(reported)
 	o.readGroups(reported)
 	o.readHints(reported)
 	if err := o.readMaps(ctx, reported); err != nil {
@@ -283,6 +289,7 @@ func (o *Observer) scan(ctx context.Context) (workload.Snapshot, error) {
 	}
 	snap.Unmanaged = o.unmanaged(held)
 	snap.Nodes, snap.Pressure, snap.Sources = o.nodeUse(), o.pressure(), o.sources()
+	snap.Signals = o.signalsHere()
 	snap.Shrunk = o.shrunk()
 	snap.Problems = append(o.problems.list(), o.tellUnread(reported)...)
 	o.forget()
@@ -464,6 +471,7 @@ func (o *Observer) forget() {
 	for id, w := range o.works {
 		if w.look != o.look {
 			o.stopCounting(w)
+			o.stopCycles(w)
 			delete(o.works, id)
 		}
 	}

@@ -32,6 +32,7 @@ type work struct {
 	ran   []workload.NodeShare
 
 	access  access
+	signal  signal
 	grouped grouped
 
 	mem        usage // of its processes, without what is shared

@@ -1,0 +1,528 @@
+package share
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Who hurts whom, as CPI² finds it (Zhang and others, "CPI²: CPU performance isolation for
+// shared compute clusters", EuroSys 2013, sections 4.1 and 4.2): a workload that takes more
+// cycles an instruction than it usually does is hurt, and of what runs beside it that is
+// blamed whose CPU time rises and falls with the harm. Where no cycles are counted the share
+// of time that it waits for a CPU stands for the cycles.
+//
+// Other than there: what is usual is of this one workload on this host, the median and the
+// median deviation of half an hour, and is not learned while it is hurt; a workload that uses
+// as much CPU while the other is not hurt is never blamed; and one whose cut did not help is
+// cleared for an hour.
+
+// SampleEvery is the time between two samples.
+const SampleEvery = 10 * time.Second
+
+// Due reports whether a sample is to be taken at a time, after the last: when another ten
+// seconds of the clock have begun, so that all who ask, ask at the same looks.
+func Due(at, last time.Time) bool { return !at.Truncate(SampleEvery).Equal(last.Truncate(SampleEvery)) }
+
+const (
+	mostVictims, mostSuspects = 16, 64 // those that use most CPU; what is kept of a host stays small
+
+	learnt      = 180 // samples that say what is usual: half an hour
+	leastLearnt = 30  // before anything is said
+	beyond      = 2   // deviations above what is usual; CPI² has 2
+	// leastCV is the least deviation, as a share of the mean: what a CPI differs by anyway.
+	leastCV = 0.02
+	// leastUse is the CPUs that must be busy for a CPI to say something (CPI² has 0.25).
+	leastUse = 0.25
+	// outliers of recent samples are hurt; CPI² has three of five, a minute apart.
+	recent, outliers = 5, 3
+	// relearn is after how many samples of harm that nobody is blamed for it is what is usual now.
+	relearn = 180
+
+	correlated  = 60 // samples that are compared: ten minutes, as CPI² has them
+	leastPairs  = 12
+	leastScore  = 0.35 // CPI² has 0.35
+	contrast    = 1.25 // how much more CPU a suspect must use while the other is hurt
+	leastHarmed = 6    // samples of either kind for that to say something
+
+	cutFor      = 5 * time.Minute // as CPI² has it
+	cutApart    = time.Minute     // between two that are cut for one workload: the first must be seen to act
+	remembered  = time.Hour       // who was blamed, or cleared
+	mostInVain  = 2               // cuts that did not help in that time: what hurts it is then nobody who was suspected
+	leastCutUse = 0.1             // CPUs; what uses less hurts nobody
+)
+
+// Watch is one workload in one look, as far as who hurts whom goes.
+type Watch struct {
+	ID         workload.ID
+	As         string // who it is: another one under the same ID begins anew
+	Importance int
+	Important  bool          // it must not be hurt
+	Offline    bool          // it may be cut
+	CPUTime    time.Duration // total
+	workload.Executed
+	Wait     float64         // share of time, 0 to 1, that it waited for a CPU
+	WaitFrom workload.Source // "" when not known
+	Held     bool            // a limit of its own held it back: what is seen of it says nothing
+}
+
+// Interference is what is remembered of who hurts whom.
+type Interference struct {
+	At       time.Time `json:"at,omitzero"`        // of the newest sample
+	Victims  []Victim  `json:"victims,omitempty"`  // rising by ID
+	Suspects []Suspect `json:"suspects,omitempty"` // rising by ID
+	Blames   []Blame   `json:"blames,omitempty"`   // the newest last
+}
+
+// Victim is somebody who must not be hurt.
+type Victim struct {
+	ID         workload.ID       `json:"id"`
+	As         string            `json:"as"`
+	Importance int               `json:"importance"`
+	CPUTime    time.Duration     `json:"cpu_time"`
+	Executed   workload.Executed `json:"executed,omitzero"`
+	Signal     workload.Source   `json:"signal"`            // workload.CPI, PSI or Schedstat
+	Usual      []float64         `json:"usual,omitempty"`   // samples of when nothing hurt it
+	Samples    []float64         `json:"samples,omitempty"` // oldest first; -1 unknown
+	Limit      float64           `json:"limit"`             // above it is hurt; 0 while too little is known
+	Hurt       bool              `json:"hurt,omitempty"`
+	HurtFor    int               `json:"hurt_for,omitempty"` // samples
+}
+
+// Suspect is what runs beside.
+type Suspect struct {
+	ID         workload.ID   `json:"id"`
+	As         string        `json:"as"`
+	Importance int           `json:"importance"`
+	Offline    bool          `json:"offline,omitempty"`
+	CPUTime    time.Duration `json:"cpu_time"`
+	Use        []float64     `json:"use,omitempty"` // CPUs, by sample as those of a Victim; -1 unknown
+}
+
+// Blame is an offline workload that was found to hurt somebody. It is cut until Until, and
+// remembered for a while.
+type Blame struct {
+	Offender workload.ID     `json:"offender"`
+	Victim   workload.ID     `json:"victim"`
+	Signal   workload.Source `json:"signal"`
+	Score    float64         `json:"score"`   // correlation, leastScore to 1
+	Samples  int             `json:"samples"` // that it is of
+	Since    time.Time       `json:"since"`
+	Until    time.Time       `json:"until"`
+	Hurt     int             `json:"hurt,omitempty"` // samples since in which the victim was hurt all the same
+	Well     int             `json:"well,omitempty"` // and in which not
+	Cleared  bool            `json:"cleared,omitempty"`
+}
+
+// Active reports whether the offender is cut at a time.
+func (b *Blame) Active(at time.Time) bool { return !b.Cleared && at.Before(b.Until) }
+
+// Look is what is known after another look. It changes nothing that it is handed. maxWait is
+// the share of time that waiting is harmless.
+func (s Interference) Look(at time.Time, all []Watch, maxWait float64) Interference {
+	if !Due(at, s.At) {
+		return s
+	}
+	took := at.Sub(s.At)
+	whole := !s.At.IsZero() && took > 0 && took < 3*SampleEvery // a longer gap is no sample
+	now := Interference{At: at, Blames: slices.Clone(s.Blames)}
+	for i := range all {
+		w := &all[i]
+		if w.Important {
+			v := s.victim(w)
+			v.sample(w, took, whole, maxWait)
+			now.Victims = append(now.Victims, v)
+		}
+		if k := now.suspect(&s, w, took, whole); k != nil {
+			now.Suspects = append(now.Suspects, *k)
+		}
+	}
+	now.bound()
+	for i := range now.Victims {
+		now.blame(&now.Victims[i])
+	}
+	now.Blames = slices.DeleteFunc(now.Blames, func(b Blame) bool { return at.Sub(b.Until).Abs() >= remembered && !at.Before(b.Until) })
+	return now
+}
+
+// victim is what was known of one.
+func (s *Interference) victim(w *Watch) Victim {
+	k, ok := slices.BinarySearchFunc(s.Victims, w.ID, func(v Victim, id workload.ID) int { return cmp.Compare(v.ID, id) })
+	if ok && s.Victims[k].As == w.As {
+		v := s.Victims[k]
+		v.Importance = w.Importance
+		return v
+	}
+	return Victim{ID: w.ID, As: w.As, Importance: w.Importance, CPUTime: -1}
+}
+
+// used is the CPUs that were busy between two totals; -1 when not known.
+func used(before, now, took time.Duration, whole bool) float64 {
+	if !whole || before < 0 || now < before {
+		return -1
+	}
+	return round(float64(now-before) / float64(took))
+}
+
+// round leaves what a figure is worth: a state is written often.
+func round(x float64) float64 { return math.Round(x*1e4) / 1e4 }
+
+// push adds a sample and keeps so many.
+func push(all []float64, x float64, most int) []float64 {
+	return append(slices.Clone(all[max(0, len(all)-most+1):]), x)
+}
+
+func (v *Victim) sample(w *Watch, took time.Duration, whole bool, maxWait float64) {
+	use := used(v.CPUTime, w.CPUTime, took, whole)
+	cycles, instructions := w.Cycles-v.Executed.Cycles, w.Instructions-v.Executed.Instructions
+	counted := v.Executed.Cycles > 0 && cycles > 0 && instructions > 0
+	v.CPUTime, v.Executed = w.CPUTime, w.Executed
+	signal, value := w.WaitFrom, -1.0
+	if w.Cycles > 0 {
+		signal = workload.CPI
+	}
+	switch {
+	case !whole || w.Held:
+	case signal == workload.CPI:
+		if counted && use >= leastUse {
+			value = round(cycles / instructions)
+		}
+	case signal != "":
+		value = round(w.Wait)
+	}
+	if signal != v.Signal {
+		*v = Victim{ID: v.ID, As: v.As, Importance: v.Importance, CPUTime: v.CPUTime, Executed: v.Executed, Signal: signal}
+	}
+	v.Samples = push(v.Samples, value, correlated)
+	v.judge(maxWait)
+	switch {
+	case v.Hurt && v.HurtFor >= relearn: // it is so now
+		v.Usual, v.Limit, v.Hurt, v.HurtFor = nil, 0, false, 0
+	case v.Hurt:
+		v.HurtFor++
+	case value >= 0:
+		v.Usual, v.HurtFor = push(v.Usual, value, learnt), 0
+	}
+}
+
+// judge says whether the newest samples are more than is usual.
+func (v *Victim) judge(maxWait float64) {
+	v.Limit, v.Hurt = 0, false
+	if len(v.Usual) < leastLearnt {
+		return
+	}
+	mean, deviation := v.usual()
+	v.Limit = round(mean + beyond*deviation)
+	if v.Signal != workload.CPI {
+		v.Limit = max(v.Limit, maxWait)
+	}
+	n := 0
+	for _, x := range v.Samples[max(0, len(v.Samples)-recent):] {
+		if x > v.Limit {
+			n++
+		}
+	}
+	v.Hurt = n >= outliers
+}
+
+// usual is the mean and the deviation of what was learned, as robust as a median.
+func (v *Victim) usual() (mean, deviation float64) {
+	mean = median(v.Usual)
+	off := make([]float64, len(v.Usual))
+	for i, x := range v.Usual {
+		off[i] = math.Abs(x - mean)
+	}
+	const normal = 1.4826 // median deviations in a standard deviation, of a normal distribution
+	return mean, max(normal*median(off), leastCV*mean)
+}
+
+func median(all []float64) float64 {
+	if len(all) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(all))
+	k := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[k]
+	}
+	return (sorted[k-1] + sorted[k]) / 2
+}
+
+// suspect is what is known of one after a look; nil for one that cannot hurt anybody who
+// matters more.
+func (s *Interference) suspect(was *Interference, w *Watch, took time.Duration, whole bool) *Suspect {
+	k, ok := slices.BinarySearchFunc(was.Suspects, w.ID, func(x Suspect, id workload.ID) int { return cmp.Compare(x.ID, id) })
+	out := Suspect{ID: w.ID, As: w.As, CPUTime: -1}
+	if ok && was.Suspects[k].As == w.As {
+		out = was.Suspects[k]
+	}
+	use := used(out.CPUTime, w.CPUTime, took, whole)
+	out.Importance, out.Offline, out.CPUTime, out.Use = w.Importance, w.Offline, w.CPUTime, push(out.Use, use, correlated)
+	return &out
+}
+
+// bound keeps those that use most.
+func (s *Interference) bound() {
+	if len(s.Victims) > mostVictims {
+		slices.SortStableFunc(s.Victims, func(a, b Victim) int { return cmp.Or(-cmp.Compare(a.CPUTime, b.CPUTime), cmp.Compare(a.ID, b.ID)) })
+		s.Victims = s.Victims[:mostVictims]
+		slices.SortFunc(s.Victims, func(a, b Victim) int { return cmp.Compare(a.ID, b.ID) })
+	}
+	if len(s.Suspects) > mostSuspects {
+		offline := map[bool]int{true: 1}
+		slices.SortStableFunc(s.Suspects, func(a, b Suspect) int {
+			return cmp.Or(-cmp.Compare(offline[a.Offline], offline[b.Offline]), -cmp.Compare(sum(a.Use), sum(b.Use)), cmp.Compare(a.ID, b.ID))
+		})
+		s.Suspects = s.Suspects[:mostSuspects]
+		slices.SortFunc(s.Suspects, func(a, b Suspect) int { return cmp.Compare(a.ID, b.ID) })
+	}
+}
+
+func sum(all []float64) (out float64) {
+	for _, x := range all {
+		out += max(0, x)
+	}
+	return out
+}
+
+// Score is how much of the harm of a victim a suspect explains, -1 to 1, and of how many
+// samples: the formula of section 4.2. Each sample weighs as much as of the suspect's CPU
+// time is in it; above the limit it speaks against it, below for it. rises: it used more CPU
+// while the victim was hurt than while not.
+func (v *Victim) Score(x *Suspect) (score float64, samples int, rises bool) {
+	n := min(len(v.Samples), len(x.Use))
+	values, uses := v.Samples[len(v.Samples)-n:], x.Use[len(x.Use)-n:]
+	var all, harmed, well float64
+	worse, better := 0, 0
+	for i, value := range values {
+		use := uses[i]
+		if value < 0 || use < 0 {
+			continue
+		}
+		samples++
+		all += use
+		if value > v.Limit {
+			score += use * (1 - v.Limit/value)
+			harmed, worse = harmed+use, worse+1
+		} else {
+			score += use * (value/v.Limit - 1)
+			well, better = well+use, better+1
+		}
+	}
+	if all <= 0 || v.Limit <= 0 {
+		return 0, samples, false
+	}
+	if worse >= leastHarmed && better >= leastHarmed {
+		during := harmed / float64(worse)
+		rises = during >= leastCutUse && during >= contrast*well/float64(better)
+	}
+	return score / all, samples, rises
+}
+
+// Found is the suspect that most explains the harm of a victim.
+type Found struct {
+	Suspect
+	Score   float64
+	Samples int
+}
+
+// worst is the most suspicious of those that may be suspected, or nil.
+func (s *Interference) worst(v *Victim, may func(*Suspect) bool) *Found {
+	var out *Found
+	for i := range s.Suspects {
+		x := &s.Suspects[i]
+		if x.ID == v.ID || !may(x) {
+			continue
+		}
+		score, samples, rises := v.Score(x)
+		if score > leastScore && samples >= leastPairs && rises && (out == nil || score > out.Score) {
+			out = &Found{*x, score, samples}
+		}
+	}
+	return out
+}
+
+// Offender is who hurts a victim most now: offline work, else work that matters less than it.
+// nil when it is not hurt, or nothing explains it.
+func (s *Interference) Offender(v *Victim) *Found {
+	if !v.Hurt {
+		return nil
+	}
+	if x := s.worst(v, func(x *Suspect) bool { return x.Offline }); x != nil {
+		return x
+	}
+	return s.worst(v, func(x *Suspect) bool { return x.Importance < v.Importance })
+}
+
+// blame brings what is known of those that are cut for a victim up to date, and has the
+// offline workload that hurts it most cut.
+func (s *Interference) blame(v *Victim) {
+	newest := v.Samples[len(v.Samples)-1]
+	spared, newlyCut, inVain := map[workload.ID]bool{}, false, 0
+	for i := range s.Blames {
+		b := &s.Blames[i]
+		if b.Victim != v.ID {
+			continue
+		}
+		if active := s.At.Before(b.Until); active && newest >= 0 && s.At.Sub(b.Since) >= 2*SampleEvery {
+			if newest > v.Limit {
+				b.Hurt++
+			} else {
+				b.Well++
+			}
+		} else if !active && b.Hurt > b.Well {
+			b.Cleared = true
+		}
+		if b.Cleared {
+			inVain++
+		}
+		spared[b.Offender] = spared[b.Offender] || b.Cleared || s.At.Before(b.Until)
+		newlyCut = newlyCut || s.At.Sub(b.Since).Abs() < cutApart
+	}
+	if !v.Hurt || newlyCut || inVain >= mostInVain {
+		return
+	}
+	if x := s.worst(v, func(x *Suspect) bool { return x.Offline && !spared[x.ID] }); x != nil {
+		s.Blames = append(s.Blames, Blame{Offender: x.ID, Victim: v.ID, Signal: v.Signal, Score: round(x.Score), Samples: x.Samples, Since: s.At, Until: s.At.Add(cutFor)})
+	}
+}
+
+// Proven reports whether a workload was found to hurt somebody lately, and nothing has
+// cleared it since.
+func (s *Interference) Proven(id workload.ID) bool {
+	return slices.ContainsFunc(s.Blames, func(b Blame) bool { return b.Offender == id && !b.Cleared })
+}
+
+// Cut is the blame by which a workload is cut at a time, the newest; nil when it is not.
+func (s *Interference) Cut(id workload.ID, at time.Time) *Blame {
+	for i := range slices.Backward(s.Blames) {
+		if b := &s.Blames[i]; b.Offender == id && b.Active(at) {
+			return b
+		}
+	}
+	return nil
+}
+
+// Narrow leaves those that are cut one core of each node.
+func (s *Interference) Narrow(in *Input, out *Outcome) {
+	var floors topology.CPUSet
+	for i := range in.Nodes {
+		floors = floors.Union(floorOf(&in.Nodes[i]))
+	}
+	for i := range out.Work {
+		g := &out.Work[i]
+		b := s.Cut(g.Workload, in.At)
+		if b == nil || g.Frozen {
+			continue
+		}
+		if least := g.CPUs.Intersect(floors); !least.Empty() {
+			g.CPUs = least
+		}
+		g.Cut, g.For, g.Since = true, b.Victim, b.Since
+		g.Why = words.Because(words.ShareCut, string(b.Victim), b.Score, b.Samples, cutFor)
+	}
+}
+
+// Harm is how one important workload fares, and who hurts it.
+type Harm struct {
+	Workload  workload.ID
+	Signal    workload.Source // CPI, PSI or Schedstat; "" when nothing tells
+	Value     float64         // of the newest sample: cycles an instruction, or share of time; -1 unknown
+	Usual     float64         // what it was while nothing hurt it
+	Deviation float64         // of that
+	Limit     float64         // above it is hurt; 0 while too little is known
+	Learned   int             // samples that Usual is of
+	Hurt      bool            // three of the newest five samples are above
+	By        workload.ID     // who most likely does; "" when nobody is found
+	Score     float64         // correlation of By, 0 to 1
+	Samples   int             // that Score is of
+	Why       []words.Reason
+}
+
+// Harms is how every important workload fares, rising by ID.
+func (s *Interference) Harms() []Harm {
+	out := make([]Harm, 0, len(s.Victims))
+	for i := range s.Victims {
+		out = append(out, s.harm(&s.Victims[i]))
+	}
+	return out
+}
+
+func (s *Interference) harm(v *Victim) Harm {
+	h := Harm{Workload: v.ID, Signal: v.Signal, Value: -1, Limit: v.Limit, Learned: len(v.Usual), Hurt: v.Hurt}
+	if len(v.Samples) > 0 {
+		h.Value = v.Samples[len(v.Samples)-1]
+	}
+	if v.Signal == "" {
+		h.Why = words.Reasons(words.Because(words.ShareNoSignal))
+		return h
+	}
+	h.Usual, h.Deviation = v.usual()
+	cpi := v.Signal == workload.CPI
+	switch {
+	case h.Value < 0 && cpi:
+		h.Why = append(h.Why, words.Because(words.ShareNoCPI, leastUse))
+	case h.Value < 0:
+		h.Why = append(h.Why, words.Because(words.ShareNoWait))
+	case cpi:
+		h.Why = append(h.Why, words.Because(words.ShareCPI, h.Value))
+	default:
+		h.Why = append(h.Why, words.Because(words.ShareWait, h.Value, string(v.Signal)))
+	}
+	if v.Limit == 0 {
+		h.Why = append(h.Why, words.Because(words.ShareLearns, len(v.Usual), leastLearnt))
+		return h
+	}
+	if cpi {
+		h.Why = append(h.Why, words.Because(words.ShareUsualCPI, h.Usual, h.Deviation, len(v.Usual), v.Limit))
+	} else {
+		h.Why = append(h.Why, words.Because(words.ShareUsualWait, h.Usual, len(v.Usual), v.Limit))
+	}
+	if v.Hurt {
+		h.Why = append(h.Why, words.Because(words.ShareHurt, outliers, recent))
+		if x := s.Offender(v); x != nil {
+			h.By, h.Score, h.Samples = x.ID, x.Score, x.Samples
+			h.Why = append(h.Why, words.Because(words.ShareOffender, string(x.ID), x.Score, x.Samples, leastScore))
+			if !x.Offline {
+				h.Why = append(h.Why, words.Because(words.ShareNotOffline, string(x.ID)))
+			}
+		} else {
+			h.Why = append(h.Why, words.Because(words.ShareNobody))
+		}
+	} else {
+		h.Why = append(h.Why, words.Because(words.ShareUnhurt))
+	}
+	for i := range s.Blames {
+		if b := &s.Blames[i]; b.Victim == v.ID {
+			h.Why = append(h.Why, s.told(b, words.ShareWasCut, string(b.Offender)))
+		}
+	}
+	return h
+}
+
+// told is what became of a blame.
+func (s *Interference) told(b *Blame, cut words.Code, who string) words.Reason {
+	switch {
+	case b.Cleared:
+		return words.Because(words.ShareCleared, string(b.Offender), string(b.Victim))
+	case b.Active(s.At):
+		return words.Because(words.ShareIsCut, string(b.Offender), b.Until.Sub(s.At))
+	}
+	return words.Because(cut, who, s.At.Sub(b.Until))
+}
+
+// Hurts is whom an offline workload was found to hurt, in words.
+func (s *Interference) Hurts(id workload.ID) []words.Reason {
+	var out []words.Reason
+	for i := range s.Blames {
+		if b := &s.Blames[i]; b.Offender == id {
+			out = append(out, words.Because(words.ShareHurts, string(b.Victim), b.Score, b.Samples), s.told(b, words.ShareHadCut, string(b.Victim)))
+		}
+	}
+	return out
+}

@@ -1,0 +1,292 @@
+package observe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/homenode/homenode/core/share"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/internal/perf"
+	"github.com/homenode/homenode/host/internal/proc"
+)
+
+const (
+	// signalEvery is the time between two readings of a workload's run queue waits and
+	// cycles. They are made at the same times as core/share takes its samples.
+	signalEvery = share.SampleEvery
+	// delayThreads bounds the threads of one workload whose waits are read, and those of a
+	// look: at 7 µs each 2 ms.
+	delayThreads = 300
+	// cycleFiles bounds the descriptors that are open for cycles, two a CPU and workload.
+	cycleFiles = 1024
+)
+
+// cyclePair counts what CPI is made of; every PMU has both (perf_event_open(2)).
+var cyclePair = perf.Pair{
+	Name:   "cycles, instructions",
+	First:  perf.Event{Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_CPU_CYCLES},
+	Second: perf.Event{Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_INSTRUCTIONS},
+}
+
+// signals is the state of the signals that tell whether somebody important is hurt.
+type signals struct {
+	psi     bool   // a cgroup's cpu.pressure could be read in this look
+	whyPSI  string // not
+	delayed int    // workloads whose waits are read thread by thread
+	nothing bool   // the kernel keeps no run queue waits
+
+	tried, usable bool // cycles
+	why           string
+	files         int
+	counted, left int // workloads
+	failed        int // openings in a row that the kernel refused
+	worked        bool
+	empty         float64 // CPU seconds over which nothing was counted
+}
+
+// signal is what is known of one watched workload.
+type signal struct {
+	delays   map[int]uint64 // nanoseconds that each thread has ever waited
+	delaysAt time.Time
+	delay    float64 // see Observation.Waited
+	delayed  bool    // delay is known
+
+	cycles   perf.Counter
+	cpus     topology.CPUSet // that it counts on
+	cyclesAt time.Time
+	executed workload.Executed
+}
+
+// readSignals reads of the watched workloads what nothing else has told.
+func (o *Observer) readSignals(reported []*work) {
+	s := &o.signals
+	s.delayed, s.counted, s.left = 0, 0, 0
+	var watched map[workload.ID]bool
+	if o.opts.Waits && o.opts.Watched != nil {
+		watched = o.opts.Watched()
+	}
+	budget := delayThreads
+	due := slices.Clone(reported)
+	slices.SortStableFunc(due, func(a, b *work) int { return a.signal.delaysAt.Compare(b.signal.delaysAt) })
+	for _, w := range due {
+		if !watched[w.id] {
+			o.stopCycles(w)
+			w.signal = signal{}
+			continue
+		}
+		if w.kind != workload.InCgroup || w.leaf.waitedFrom == "" {
+			s.delayed++
+			if budget > 0 && share.Due(o.now, w.signal.delaysAt) {
+				budget -= o.readDelays(w)
+			}
+		}
+		o.readCycles(w)
+	}
+}
+
+// readDelays reads how long the threads of a workload have waited on run queues
+// (Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat), and returns how many files
+// that took. That some thread waited is taken to be as likely as if they waited
+// independently of each other.
+func (o *Observer) readDelays(w *work) int {
+	s := &w.signal
+	window := float64(o.now.Sub(s.delaysAt))
+	before, now, files := s.delays, map[int]uint64{}, 0
+	rests := 1.0
+	for _, p := range w.procs {
+		tids, err := o.files.numbers(proc.File(p.pid, "task"), o.tids[:0])
+		if o.tids = tids; err != nil {
+			continue
+		}
+		slices.Sort(tids)
+		for _, tid := range tids {
+			if files == delayThreads {
+				break
+			}
+			files++
+			b, err := o.files.record(proc.TaskFile(p.pid, tid, "schedstat"), o.buf)
+			if err != nil {
+				continue
+			}
+			ran, waited, ok := parseSchedstat(b)
+			if !ok || ran == 0 && tid == p.pid { // a process that never ran: CONFIG_SCHED_INFO is off, all are 0
+				o.signals.nothing = true
+				return files
+			}
+			now[tid] = waited
+			if was, known := before[tid]; known && waited > was {
+				rests *= 1 - min(1, float64(waited-was)/window)
+			}
+		}
+	}
+	s.delays, s.delay, s.delayed, s.delaysAt = now, 1-rests, before != nil && len(now) > 0, o.now
+	return max(files, 1)
+}
+
+// parseSchedstat reads the time that a thread ran and that it waited for a CPU, nanoseconds.
+func parseSchedstat(b []byte) (ran, waited uint64, ok bool) {
+	fields := bytes.Fields(b)
+	if len(fields) < 2 {
+		return 0, 0, false
+	}
+	ran, first := proc.Number(fields[0])
+	waited, second := proc.Number(fields[1])
+	return ran, waited, first && second
+}
+
+// readCycles counts the cycles and instructions of a watched workload.
+func (o *Observer) readCycles(w *work) {
+	s, g := &o.signals, &w.signal
+	if o.counters.opener == nil || w.kind != workload.InCgroup || w.leaf.dir == "" || len(w.leaf.dir) >= longPath {
+		return
+	}
+	if !s.tried {
+		s.tried = true
+		k, err := o.counters.opener.Cgroup("", nil, &cyclePair)
+		if s.usable = err == nil; s.usable {
+			k.Close()
+		} else {
+			s.why = o.reason(err)
+		}
+	}
+	if !s.usable {
+		return
+	}
+	if g.cycles != nil && !g.cpus.Equal(w.leaf.cpus) {
+		o.stopCycles(w)
+	}
+	if g.cycles == nil {
+		o.startCycles(w)
+		return
+	}
+	s.counted++
+	if !share.Due(o.now, g.cyclesAt) {
+		return
+	}
+	window := o.now.Sub(g.cyclesAt)
+	g.cyclesAt = o.now
+	cycles, instructions, err := g.cycles.Read()
+	if err != nil {
+		o.problems.add("perf_event_open", "the cycles of a workload are not counted", err)
+		o.stopCycles(w)
+		return
+	}
+	g.executed.Cycles += cycles
+	g.executed.Instructions += instructions
+	if s.worked = s.worked || cycles > 0 && instructions > 0; !s.worked {
+		if s.empty += o.use(w) * window.Seconds(); s.empty > countNothing {
+			s.usable, s.why = false, cyclePair.Name+" open and count nothing"
+			for _, each := range o.works {
+				o.stopCycles(each)
+			}
+		}
+	}
+}
+
+func (o *Observer) startCycles(w *work) {
+	s, g := &o.signals, &w.signal
+	var cpus []int
+	for cpu := range w.leaf.cpus.All() {
+		cpus = append(cpus, int(cpu))
+	}
+	if s.files+2*len(cpus) > cycleFiles {
+		s.left++
+		return
+	}
+	k, err := o.counters.opener.Cgroup("/"+w.leaf.dir, cpus, &cyclePair)
+	switch {
+	case err == nil:
+		s.failed = 0
+		s.files += 2 * len(cpus)
+		s.counted++
+		g.cycles, g.cpus, g.cyclesAt = k, w.leaf.cpus, o.now
+	case o.leafGone(w.leaf):
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		s.left++
+	default:
+		if s.failed++; s.failed >= 3 && !s.worked { // see startCounting
+			s.usable, s.why = false, "by cgroup: "+o.reason(err)
+		}
+	}
+}
+
+func (o *Observer) stopCycles(w *work) {
+	if g := &w.signal; g.cycles != nil {
+		g.cycles.Close()
+		o.signals.files -= 2 * g.cpus.Len()
+		g.cycles = nil
+	}
+}
+
+// signalsHere says which signals there are, for people.
+func (o *Observer) signalsHere() []workload.SourceStatus {
+	s := &o.signals
+	say := func(source workload.Source, used bool, text, why string) workload.SourceStatus {
+		if !used {
+			text = why
+		}
+		return workload.SourceStatus{Source: source, Used: used, Text: text}
+	}
+	whyPSI, whyThrottled, whyDelay, why := s.whyPSI, "", "cpu.pressure tells", s.why
+	switch {
+	case !o.opts.Waits:
+		whyPSI = "not asked for: share.enabled is false and no rule has a tier, or share.max_wait is 0"
+		whyThrottled, whyDelay, why = whyPSI, whyPSI, whyPSI
+	case o.top == "":
+		whyThrottled = "workloads are processes here: there is no cgroup v2 with the cpuset controller"
+		whyPSI = whyThrottled
+		why = whyThrottled
+	case s.psi:
+		whyPSI = ""
+	}
+	switch {
+	case !o.opts.Waits:
+	case s.nothing:
+		whyDelay = "the kernel keeps no waits of threads (CONFIG_SCHED_INFO)"
+	case !s.psi:
+		whyDelay = "no important workload that shares CPUs with offline work was seen"
+	}
+	if why == "" {
+		switch {
+		case o.counters.opener == nil:
+			why = "not asked for"
+		case s.left > 0:
+			why = fmt.Sprintf("too many CPUs: more than %d descriptors", cycleFiles)
+		default:
+			why = "no important workload that shares CPUs with offline work was seen"
+		}
+	}
+	cpi := fmt.Sprintf("cycles and instructions of %d important workloads, %d descriptors open", s.counted, s.files)
+	if s.left > 0 {
+		cpi += fmt.Sprintf("; %d more would take too many", s.left)
+	}
+	traffic := workload.SourceStatus{Source: workload.Bandwidth, Text: "of memory controllers: " + o.traffic.whyIMC + "; of resctrl: " + o.traffic.whyMBM}
+	switch {
+	case len(o.traffic.imc) > 0:
+		traffic.Used, traffic.Text = true, "of each node, by the counters of its memory controllers"
+	case o.traffic.mbm != nil:
+		traffic.Used, traffic.Text = true, "of each node, by resctrl"
+	}
+	return []workload.SourceStatus{
+		say(workload.PSI, o.opts.Waits && s.psi, "cpu.pressure of each cgroup: share of the last ten seconds in which a task waited for a CPU", whyPSI),
+		say(workload.Schedstat, o.opts.Waits && s.delayed > 0 && !s.nothing, fmt.Sprintf("/proc/PID/task/TID/schedstat of %d important workloads without cpu.pressure", s.delayed), whyDelay),
+		say(workload.Throttling, o.opts.Waits && o.top != "", "nr_throttled of cpu.stat: what a limit of its own holds back waits for nobody else", whyThrottled),
+		say(workload.CPI, o.opts.Waits && s.counted > 0, cpi, why),
+		traffic,
+	}
+}
+
+// closeSignals gives back every descriptor.
+func (o *Observer) closeSignals() {
+	for w := range maps.Values(o.works) {
+		o.stopCycles(w)
+	}
+}
