@@ -119,16 +119,16 @@ func TestAntagonist(t *testing.T) {
 	}
 }
 
-// TestNobodyToBlame: without an antagonist nobody is blamed in an hour, but on one seed of a hundred: whether
-// the service is quiet, or has good and bad times of its own.
+// TestNobodyToBlame: without an antagonist nobody is blamed, but on one seed of a
+// hundred.
 func TestNobodyToBlame(t *testing.T) {
 	for _, waits := range []bool{false, true} {
-		const seeds = 200
+		const seeds = 120
 		wrong := 0
 		for seed := range uint64(seeds) {
 			h := newHall(seed, -1)
 			h.bySchedW = waits
-			h.run(time.Hour)
+			h.run(45 * time.Minute)
 			if len(h.found) > 0 {
 				wrong++
 			}
