@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What of the kernel the scheduler uses, and no more. Where a field lies in the running
+ * kernel is looked up when the object is loaded (preserve_access_index).
+ */
+typedef unsigned char u8;
+typedef unsigned int u32;
+typedef int s32;
+typedef unsigned long long u64;
+typedef long long s64;
+typedef _Bool bool;
+
+#define NULL ((void *)0)
+#define SEC(name) __attribute__((section(name), used))
+#define KSYM __attribute__((section(".ksyms")))
+#define INLINE static inline __attribute__((always_inline))
+#define APART static __attribute__((noinline))
+
+/* The form in which a map's type and size stand in BTF. */
+#define UINT(name, value) int (*name)[value]
+#define TYPE(name, value) typeof(value) *name
+
+enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_PERCPU_ARRAY = 6, BPF_MAP_TYPE_LRU_HASH = 9 };
+
+/* Helpers, by their numbers in include/uapi/linux/bpf.h. */
+static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+static long (*bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
+static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
+static u32 (*bpf_get_smp_processor_id)(void) = (void *)8;
+static long (*bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
+static long (*bpf_probe_read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
+static struct task_struct *(*bpf_get_current_task_btf)(void) = (void *)158;
+static long (*bpf_timer_init)(void *timer, void *map, u64 flags) = (void *)169;
+static long (*bpf_timer_set_callback)(void *timer, void *callback) = (void *)170;
+static long (*bpf_timer_start)(void *timer, u64 ns, u64 flags) = (void *)171;
+
+struct bpf_timer { u64 opaque[2]; } __attribute__((aligned(8)));
+struct bpf_iter_num { u64 opaque[1]; } __attribute__((aligned(8)));
+struct bpf_iter_scx_dsq { u64 opaque[6]; } __attribute__((aligned(8)));
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct kernfs_node { u64 id; };
+struct cgroup { int level; struct kernfs_node *kn; struct cgroup *ancestors[]; };
+struct css_set { struct cgroup *dfl_cgrp; };
+struct cpumask;
+struct sched_ext_entity { u32 flags; u64 slice; u64 dsq_vtime; };
+struct task_struct {
+	u32 policy;
+	int pid;
+	int nr_cpus_allowed;
+	unsigned short migration_disabled;
+	const struct cpumask *cpus_ptr;
+	struct css_set *cgroups;
+	struct sched_ext_entity scx;
+};
+struct rq { struct task_struct *curr; };
+struct scx_exit_info { int kind; s64 exit_code; const char *reason; char *msg; };
+
+#pragma clang attribute pop
+
+/* kernel/sched/ext.c reads these members by name. */
+struct sched_ext_ops {
+	void *select_cpu;
+	void *enqueue;
+	void *dispatch;
+	void *running;
+	void *stopping;
+	void *cpu_online;
+	void *cpu_offline;
+	void *init;
+	void *exit;
+	u64 flags;
+	u32 timeout_ms;
+	char name[128];
+};
+
+enum {
+	PID_IDLE = 0,
+	SCHED_EXT = 7,          /* include/uapi/linux/sched.h */
+	SCX_TASK_QUEUED = 1,    /* enum scx_ent_flags */
+	SCX_KICK_IDLE = 1,      /* enum scx_kick_flags */
+	SCX_KICK_PREEMPT = 2,
+	SCX_OPS_ENQ_LAST = 2,   /* enum scx_ops_flags */
+	SCX_OPS_SWITCH_PARTIAL = 8,
+};
+#define SCX_DSQ_LOCAL 0x8000000000000002ULL    /* enum scx_dsq_id_flags */
+#define SCX_DSQ_LOCAL_ON 0xc000000000000000ULL
+
+extern int bpf_iter_num_new(struct bpf_iter_num *it, int start, int end) KSYM;
+extern int *bpf_iter_num_next(struct bpf_iter_num *it) KSYM;
+extern void bpf_iter_num_destroy(struct bpf_iter_num *it) KSYM;
+extern int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq, u64 flags) KSYM;
+extern struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it) KSYM;
+extern void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) KSYM;
+extern bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask) KSYM;
+extern s32 scx_bpf_create_dsq(u64 dsq, s32 node) KSYM;
+extern s32 scx_bpf_dsq_nr_queued(u64 dsq) KSYM;
+extern void scx_bpf_dsq_move_set_slice(struct bpf_iter_scx_dsq *it, u64 slice) KSYM;
+extern bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq, u64 flags) KSYM;
+extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) KSYM;
+extern s32 scx_bpf_task_cpu(const struct task_struct *p) KSYM;
+extern u32 scx_bpf_nr_cpu_ids(void) KSYM;
+extern const struct cpumask *scx_bpf_get_online_cpumask(void) KSYM;
+extern void scx_bpf_put_cpumask(const struct cpumask *mask) KSYM;
+
+/*
+ * What has another name, or is done otherwise, in another range of kernels. The exact
+ * names of the kernel, with what follows three underscores: the loader compares whole names.
+ */
+#if GENERATION == 2 /* 7.1 and later */
+extern bool scx_bpf_dsq_insert___v2(struct task_struct *p, u64 dsq, u64 slice, u64 flags) KSYM;
+extern bool scx_bpf_dsq_move_to_local___v2(u64 dsq, u64 flags) KSYM;
+extern bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) KSYM;
+extern bool scx_bpf_task_set_dsq_vtime(struct task_struct *p, u64 vtime) KSYM;
+extern struct task_struct *scx_bpf_cpu_curr(s32 cpu) KSYM;
+#define insert(p, dsq, slice, flags) scx_bpf_dsq_insert___v2(p, dsq, slice, flags)
+#define take(dsq) scx_bpf_dsq_move_to_local___v2(dsq, 0)
+#define set_slice(p, ns) scx_bpf_task_set_slice(p, ns)
+#define set_since(p, ns) scx_bpf_task_set_dsq_vtime(p, ns)
+#define current_of(cpu) scx_bpf_cpu_curr(cpu)
+#else /* 6.13 to 7.0 */
+extern void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice, u64 flags) KSYM;
+extern bool scx_bpf_dsq_move_to_local(u64 dsq) KSYM;
+extern struct rq *scx_bpf_cpu_rq(s32 cpu) KSYM;
+#define insert(p, dsq, slice, flags) scx_bpf_dsq_insert(p, dsq, slice, flags)
+#define take(dsq) scx_bpf_dsq_move_to_local(dsq)
+#define set_slice(p, ns) ((p)->scx.slice = (ns))
+#define set_since(p, ns) ((p)->scx.dsq_vtime = (ns))
+INLINE struct task_struct *current_of(s32 cpu)
+{
+	struct rq *rq = scx_bpf_cpu_rq(cpu);
+	return rq ? rq->curr : NULL;
+}
+#endif

@@ -1,0 +1,926 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Offline work beside online work. Only offline tasks are SCHED_EXT: online work stays in
+ * the fair class, which goes first by itself. What is decided here is whether a CPU that
+ * has nothing else to do may run an offline task, and which.
+ *
+ * Everything goes through dispatch: no task is put on a CPU's local queue before the CPU
+ * asks, so that nothing starts unasked for. What runs on each CPU is known from the
+ * tracepoint of the scheduler's switch.
+ */
+#include "kernel.h"
+#include "share.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+#define ARRAY(name, value_type, size) \
+	struct { UINT(type, BPF_MAP_TYPE_ARRAY); UINT(max_entries, size); TYPE(key, u32); TYPE(value, value_type); } name SEC(".maps")
+
+ARRAY(settings, struct settings, 1);
+ARRAY(places, struct place, MAX_CPUS);
+ARRAY(nodes, struct node, MAX_NODES);
+ARRAY(llcs, struct llc, MAX_LLCS);
+ARRAY(cpus_now, struct cpu_now, MAX_CPUS);
+ARRAY(nodes_now, struct node_now, MAX_NODES);
+ARRAY(llcs_now, struct llc_now, MAX_LLCS);
+ARRAY(endings, struct ending, 1);
+struct { UINT(type, BPF_MAP_TYPE_HASH); UINT(max_entries, MAX_CGROUPS); TYPE(key, u64); TYPE(value, struct cgroup_tier); } tiers SEC(".maps");
+struct resolved { struct cgroup_tier tier; u64 generation; };
+struct { UINT(type, BPF_MAP_TYPE_LRU_HASH); UINT(max_entries, MAX_CGROUPS); TYPE(key, u64); TYPE(value, struct resolved); } resolved SEC(".maps");
+struct { UINT(type, BPF_MAP_TYPE_PERCPU_ARRAY); UINT(max_entries, NR_COUNTS); TYPE(key, u32); TYPE(value, u64); } counts SEC(".maps");
+struct { UINT(type, BPF_MAP_TYPE_PERCPU_ARRAY); UINT(max_entries, BUCKETS); TYPE(key, u32); TYPE(value, u64); } overlaps SEC(".maps");
+struct pulse { struct bpf_timer timer; u64 generation; };
+ARRAY(pulses, struct pulse, 1);
+
+#define OWN_QUEUE 0x100000 /* + CPU; an LLC's queue has its index */
+#define MS 1000000ULL
+
+INLINE void *at(void *map, u32 i) { return bpf_map_lookup_elem(map, &i); }
+
+INLINE void add(void *map, u32 i)
+{
+	u64 *n = at(map, i);
+	if (n)
+		*n += 1;
+}
+#define count(i) add(&counts, i)
+
+INLINE u32 what(u64 word) { return word & 7; }
+
+/* ---- tiers ---- */
+
+/* The nearest cgroup above, or the one itself, that has a tier. */
+APART int resolve(struct cgroup *g, struct cgroup_tier *out)
+{
+	struct bpf_iter_num it;
+	int *i, level = g->level;
+
+	out->tier = TIER_NORMAL;
+	out->nodes = 0;
+	bpf_iter_num_new(&it, 0, level + 1);
+	while ((i = bpf_iter_num_next(&it))) {
+		struct cgroup *above = NULL;
+		struct cgroup_tier *t;
+		u64 id;
+
+		bpf_probe_read_kernel(&above, sizeof above, (char *)&g->ancestors[0] + (level - *i) * sizeof above);
+		if (!above)
+			break;
+		struct kernfs_node *kn = NULL;
+		bpf_probe_read_kernel(&kn, sizeof kn, &above->kn);
+		if (!kn || bpf_probe_read_kernel(&id, sizeof id, &kn->id))
+			break;
+		t = bpf_map_lookup_elem(&tiers, &id);
+		if (t) {
+			*out = *t;
+			break;
+		}
+	}
+	bpf_iter_num_destroy(&it);
+	return 0;
+}
+
+INLINE void tier_of(struct task_struct *p, u64 generation, struct cgroup_tier *out)
+{
+	struct cgroup *g = p->cgroups->dfl_cgrp;
+	u64 id = g->kn->id;
+	struct resolved *known = bpf_map_lookup_elem(&resolved, &id), new = {};
+
+	if (known && known->generation == generation) {
+		*out = known->tier;
+		return;
+	}
+	resolve(g, &new.tier);
+	new.generation = generation;
+	bpf_map_update_elem(&resolved, &id, &new, 0);
+	*out = new.tier;
+}
+
+/* ---- what runs on each CPU ---- */
+
+INLINE u32 what_is(struct cpu_now *c, struct task_struct *p, u32 tier)
+{
+	if (p->policy != SCHED_EXT)
+		return tier == TIER_STRICT ? RUNS_STRICT : RUNS_OTHER;
+	if (tier != TIER_OFFLINE)
+		return RUNS_OTHER;
+	return c->guard ? RUNS_GUARD : RUNS_OFFLINE;
+}
+
+INLINE void overlap_ends(struct cpu_now *c, u64 now)
+{
+	u64 since = __sync_lock_test_and_set(&c->overlap_since, 0), took;
+	u32 bucket = 0;
+
+	if (!since || now < since)
+		return;
+	took = now - since;
+	for (int bit = 16; bit; bit >>= 1)
+		if (took >> bit) {
+			took >>= bit;
+			bucket += bit;
+		}
+	add(&overlaps, bucket < BUCKETS ? bucket : BUCKETS - 1);
+}
+
+INLINE int is_offline(u32 w) { return w == RUNS_OFFLINE || w == RUNS_GUARD; }
+
+/* changed: cpu, which ran old, runs new now, and says so already: the exchange before was a full barrier. */
+APART int changed(u32 cpu, u32 old, u32 new, u64 hold)
+{
+	struct place *place = at(&places, cpu);
+	struct cpu_now *c = at(&cpus_now, cpu), *s;
+	struct node_now *node;
+	u64 now = bpf_ktime_get_ns();
+
+	if (!place || !c)
+		return 0;
+	node = at(&nodes_now, place->node);
+	if (!node)
+		return 0;
+	if (old == RUNS_IDLE)
+		__sync_fetch_and_add(&node->idle, -1);
+	if (new == RUNS_IDLE)
+		__sync_fetch_and_add(&node->idle, 1);
+	if (is_offline(old) != is_offline(new))
+		__sync_fetch_and_add(&node->offline, is_offline(new) ? 1 : -1);
+	if (is_offline(old))
+		overlap_ends(c, now);
+	if (new == RUNS_STRICT)
+		count(STRICT_STARTS);
+	if (old == RUNS_STRICT)
+		count(STRICT_STOPS);
+	if (is_offline(new))
+		count(STARTS);
+	for (int i = 0; i < MAX_SIBLINGS && i < place->nr_siblings; i++) {
+		u32 sibling = place->siblings[i], w;
+
+		s = at(&cpus_now, sibling);
+		if (!s)
+			continue;
+		w = what(s->word);
+		if (new == RUNS_STRICT && w == RUNS_OFFLINE) {
+			s->overlap_since = now;
+			scx_bpf_kick_cpu(sibling, SCX_KICK_PREEMPT);
+			count(KICK_EXPEL);
+		} else if (new == RUNS_STRICT && w == RUNS_GUARD) {
+			count(GUARD_BESIDE);
+		} else if (old == RUNS_STRICT && is_offline(w)) {
+			overlap_ends(s, now);
+		} else if (old == RUNS_STRICT && !hold && w == RUNS_IDLE) {
+			scx_bpf_kick_cpu(sibling, SCX_KICK_IDLE);
+			count(KICK_IDLE);
+		}
+		if (new == RUNS_OFFLINE && w == RUNS_STRICT) {
+			c->overlap_since = now;
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+			count(KICK_LATE);
+		}
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int switched(u64 *ctx)
+{
+	struct task_struct *next = (void *)ctx[2];
+	u32 cpu = bpf_get_smp_processor_id(), new = RUNS_IDLE;
+	struct settings *set = at(&settings, 0);
+	struct cpu_now *c = at(&cpus_now, cpu);
+	u64 word;
+
+	if (!set || !c)
+		return 0;
+	if (next->pid != PID_IDLE) {
+		struct cgroup *g = next->cgroups->dfl_cgrp;
+		u64 id = g->kn->id;
+
+		/* Most switches are among few cgroups; no other context of this CPU uses these three. */
+		if (c->last_cgroup != id || c->last_generation != set->generation) {
+			struct cgroup_tier t;
+
+			tier_of(next, set->generation, &t);
+			c->last_cgroup = id;
+			c->last_generation = set->generation;
+			c->last_tier = t.tier;
+		}
+		new = what_is(c, next, c->last_tier);
+	}
+	word = c->word;
+	if (what(word) == RUNS_STRICT && new != RUNS_STRICT)
+		c->strict_until = bpf_ktime_get_ns() + set->hold;
+	/* The count keeps resync from a word that only looks as before. */
+	word = __sync_lock_test_and_set(&c->word, ((word >> 3) + 1) << 3 | new);
+	if (what(word) != new)
+		changed(cpu, what(word), new, set->hold);
+	return 0;
+}
+
+/* resync looks at what runs on a CPU that has not switched since the tiers changed, or since the scheduler was loaded. */
+APART int resync(u32 cpu, u64 generation, u64 hold)
+{
+	struct cpu_now *c = at(&cpus_now, cpu);
+	struct cgroup_tier t;
+	struct task_struct *p;
+	u64 word;
+	u32 new = RUNS_IDLE;
+
+	if (!c || !c->online)
+		return 0;
+	word = c->word;
+	p = current_of(cpu);
+	if (!p)
+		return 0;
+	if (p->pid != PID_IDLE) {
+		tier_of(p, generation, &t);
+		new = what_is(c, p, t.tier);
+	}
+	if (what(word) == new)
+		return 0;
+	if (what(word) == RUNS_STRICT)
+		c->strict_until = bpf_ktime_get_ns() + hold;
+	if (__sync_val_compare_and_swap(&c->word, word, ((word >> 3) + 1) << 3 | new) == word)
+		changed(cpu, what(word), new, hold);
+	return 0;
+}
+
+/* ---- may offline work run here? ---- */
+
+#define ALLOWED NR_COUNTS
+
+/* refused says why cpu may not run an offline task now: a REFUSED_ count, or ALLOWED. */
+APART u32 refused(u32 cpu)
+{
+	struct place *place = at(&places, cpu);
+	struct cpu_now *c = at(&cpus_now, cpu), *s;
+	struct node_now *now_there;
+	struct node *node;
+	u64 now = bpf_ktime_get_ns();
+	s64 others;
+	u32 w;
+
+	if (!place || !c || !place->known || !c->online)
+		return ALLOWED; /* nobody would come for what waits here */
+	for (int i = 0; i < MAX_SIBLINGS && i < place->nr_siblings; i++) {
+		s = at(&cpus_now, place->siblings[i]);
+		if (s && (what(s->word) == RUNS_STRICT || now < s->strict_until))
+			return REFUSED_EXPELLED;
+	}
+	node = at(&nodes, place->node);
+	now_there = at(&nodes_now, place->node);
+	if (!node || !now_there)
+		return ALLOWED;
+	w = what(c->word);
+	if (node->budget >= 0) {
+		/* What is left of a whole CPU is a part of each tenth of a second of one more. */
+		s64 part = (node->budget % 1000) * 100;
+
+		others = now_there->offline - is_offline(w);
+		if (others >= node->budget / 1000 + ((now / 1000) % 100000 < part))
+			return REFUSED_BUDGET;
+	}
+	if (now_there->idle - (w == RUNS_IDLE) < node->buffer)
+		return REFUSED_BUFFER;
+	return ALLOWED;
+}
+
+/* wake_in wakes one of the CPUs first to first + n of the order that is idle and may run offline work. */
+APART int wake_in(u32 first, u32 n, u64 allowed_nodes)
+{
+	struct bpf_iter_num it;
+	int *i, found = 0;
+
+	bpf_iter_num_new(&it, 0, n & 0xffff);
+	while ((i = bpf_iter_num_next(&it))) {
+		struct place *listed = at(&places, first + *i), *place;
+		struct cpu_now *c;
+		u32 cpu;
+
+		if (!listed)
+			break;
+		cpu = listed->order;
+		c = at(&cpus_now, cpu);
+		place = at(&places, cpu);
+		if (!c || !place || !c->online || what(c->word) != RUNS_IDLE)
+			continue;
+		if (allowed_nodes && !(allowed_nodes >> (place->node & 63) & 1))
+			continue;
+		if (refused(cpu) != ALLOWED)
+			continue;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		count(KICK_IDLE);
+		found = 1;
+		break;
+	}
+	bpf_iter_num_destroy(&it);
+	return found;
+}
+
+/* wake wakes a CPU for what waits in an LLC's queue: of that LLC, else of its node, else of any that is allowed. */
+APART int wake(u32 llc, u64 allowed_nodes)
+{
+	struct settings *set = at(&settings, 0);
+	struct llc *l = at(&llcs, llc);
+	struct node *node;
+
+	if (!set || !l)
+		return 0;
+	if (wake_in(l->first, l->count, 0))
+		return 1;
+	node = at(&nodes, l->node);
+	if (node && node->nr_llcs > 1 && wake_in(node->first, node->count, 0))
+		return 1;
+	if (allowed_nodes == 1ULL << (l->node & 63))
+		return 0;
+	return wake_in(0, set->nr_listed, allowed_nodes);
+}
+
+/* ---- the scheduler ---- */
+
+/* home finds a CPU that p may run on and that is on one of the nodes; cpu when there is none. */
+APART u32 home(struct task_struct *p, u32 cpu, u64 allowed_nodes)
+{
+	struct settings *set = at(&settings, 0);
+	struct place *place = at(&places, cpu);
+	struct bpf_iter_num it;
+	u32 found = cpu;
+	int *i;
+
+	if (!set || place && place->known && (!allowed_nodes || allowed_nodes >> (place->node & 63) & 1))
+		return cpu;
+	bpf_iter_num_new(&it, 0, set->nr_listed);
+	while ((i = bpf_iter_num_next(&it))) {
+		struct place *listed = at(&places, *i);
+		struct cpu_now *c;
+		u32 other;
+
+		if (!listed)
+			break;
+		other = listed->order;
+		place = at(&places, other);
+		c = at(&cpus_now, other);
+		if (place && c && c->online && (!allowed_nodes || allowed_nodes >> (place->node & 63) & 1) &&
+		    bpf_cpumask_test_cpu(other, p->cpus_ptr)) {
+			found = other;
+			break;
+		}
+	}
+	bpf_iter_num_destroy(&it);
+	return found;
+}
+
+/* Whoever runs this may be the task, and a BPF program keeps its own task from migrating. */
+INLINE int stays(struct task_struct *p)
+{
+	return p->nr_cpus_allowed == 1 || p->migration_disabled > (bpf_get_current_task_btf() == p);
+}
+
+SEC("struct_ops/share_select_cpu")
+int share_select_cpu(u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0];
+	struct settings *set = at(&settings, 0);
+	struct cgroup_tier t;
+
+	if (!set)
+		return (s32)ctx[1];
+	tier_of(p, set->generation, &t);
+	if (t.tier != TIER_OFFLINE)
+		return (s32)ctx[1];
+	return home(p, (u32)ctx[1], t.nodes);
+}
+
+SEC("struct_ops/share_enqueue")
+int share_enqueue(u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0];
+	u64 flags = ctx[1];
+	struct settings *set = at(&settings, 0);
+	u32 cpu = scx_bpf_task_cpu(p);
+	struct cgroup_tier t;
+	struct place *place;
+
+	if (!set)
+		return 0;
+	tier_of(p, set->generation, &t);
+	if (t.tier != TIER_OFFLINE) {
+		insert(p, SCX_DSQ_LOCAL, set->slice, flags);
+		count(ENQUEUED_FREE);
+		return 0;
+	}
+	if (!p->scx.dsq_vtime)
+		set_since(p, bpf_ktime_get_ns());
+	if (stays(p)) {
+		struct cpu_now *c = at(&cpus_now, cpu);
+
+		insert(p, OWN_QUEUE + cpu, set->slice, flags);
+		count(ENQUEUED_OWN);
+		if (c && what(c->word) == RUNS_IDLE)
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		return 0;
+	}
+	cpu = home(p, cpu, t.nodes);
+	place = at(&places, cpu);
+	if (!place || place->llc >= set->nr_llcs) {
+		insert(p, SCX_DSQ_LOCAL, set->slice, flags);
+		return 0;
+	}
+	insert(p, place->llc, set->slice, flags);
+	count(ENQUEUED);
+	wake(place->llc, t.nodes);
+	return 0;
+}
+
+INLINE u64 waited(struct task_struct *p, u64 now)
+{
+	u64 since = p->scx.dsq_vtime;
+
+	return since && now > since ? now - since : 0;
+}
+
+INLINE u64 guard_slice(struct settings *set, u32 waiting)
+{
+	/* A fiftieth of a CPU is for the guard: the more wait, the shorter, so that all had their turn in time. */
+	u64 ns = set->guard / 50 / (waiting + 1);
+
+	if (ns < MS / 5)
+		ns = MS / 5;
+	return ns < set->slice ? ns : set->slice;
+}
+
+/* guard_from lets one that has waited too long in a queue run here, whatever speaks against it. */
+APART int guard_from(u32 cpu, u64 queue, u64 limit, u64 slice)
+{
+	struct cpu_now *c = at(&cpus_now, cpu);
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	u64 now = bpf_ktime_get_ns();
+	int n = 0, served = 0;
+
+	if (!c)
+		return 0;
+	bpf_iter_scx_dsq_new(&it, queue, 0);
+	while ((p = bpf_iter_scx_dsq_next(&it))) {
+		if (++n > 64 || waited(p, now) <= limit)
+			break;
+		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			continue;
+		scx_bpf_dsq_move_set_slice(&it, slice);
+		c->guard = 1;
+		if (scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON | cpu, 0)) {
+			served = 1;
+			break;
+		}
+		c->guard = 0;
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	return served;
+}
+
+APART int guard(u32 cpu, u32 why)
+{
+	struct settings *set = at(&settings, 0);
+	struct place *place = at(&places, cpu);
+	struct cpu_now *c = at(&cpus_now, cpu);
+	struct llc_now *l;
+	u64 now = bpf_ktime_get_ns(), limit, slice;
+
+	if (!set || !place || !c || !set->guard)
+		return 0;
+	l = at(&llcs_now, place->llc);
+	if (!l || now < l->guard_next || !(l->overdue | c->overdue))
+		return 0;
+	slice = guard_slice(set, l->waiting);
+	if (!(c->overdue && guard_from(cpu, OWN_QUEUE + cpu, set->guard, slice))) {
+		/* Who has a sibling that is not strict goes first. */
+		limit = set->guard + (why == REFUSED_EXPELLED ? set->guard / 4 : 0);
+		if (!l->overdue || !guard_from(cpu, place->llc, limit, slice))
+			return 0;
+	}
+	l->guard_next = now + slice * 50;
+	count(GUARD_SLICES);
+	return 1;
+}
+
+/* steal takes a task from a queue of another node, if its cgroup may run here. */
+APART int steal(u32 cpu, u64 queue, u32 node)
+{
+	struct settings *set = at(&settings, 0);
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	int n = 0, moved = 0;
+
+	if (!set)
+		return 0;
+	bpf_iter_scx_dsq_new(&it, queue, 0);
+	while ((p = bpf_iter_scx_dsq_next(&it))) {
+		struct cgroup_tier t;
+
+		if (++n > 16)
+			break;
+		tier_of(p, set->generation, &t);
+		if (t.nodes && !(t.nodes >> (node & 63) & 1)) {
+			count(REFUSED_NODES);
+			continue;
+		}
+		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON | cpu, 0)) {
+			moved = 1;
+			break;
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	return moved;
+}
+
+/* elsewhere looks for work in the queues of other LLCs: first, or with far not, of this node. */
+APART int elsewhere(u32 cpu, u32 far)
+{
+	struct settings *set = at(&settings, 0);
+	struct place *place = at(&places, cpu);
+	struct bpf_iter_num it;
+	int *i, found = 0;
+
+	if (!set || !place)
+		return 0;
+	bpf_iter_num_new(&it, 0, set->nr_llcs);
+	while ((i = bpf_iter_num_next(&it))) {
+		struct llc *l = at(&llcs, *i);
+
+		if (!l)
+			break;
+		if (*i == place->llc || (l->node != place->node) != far || scx_bpf_dsq_nr_queued(*i) <= 0)
+			continue;
+		found = far ? steal(cpu, *i, place->node) : take(*i);
+		if (found)
+			break;
+	}
+	bpf_iter_num_destroy(&it);
+	return found;
+}
+
+SEC("struct_ops/share_dispatch")
+int share_dispatch(u64 *ctx)
+{
+	u32 cpu = (u32)ctx[0], why;
+	struct task_struct *prev = (void *)ctx[1];
+	struct settings *set = at(&settings, 0);
+	struct place *place = at(&places, cpu);
+	struct cpu_now *c = at(&cpus_now, cpu);
+	s32 own, shared;
+	int goes_on = 0;
+
+	if (!set || !place || !c)
+		return 0;
+	if (prev && prev->scx.flags & SCX_TASK_QUEUED) {
+		struct cgroup_tier t;
+
+		tier_of(prev, set->generation, &t);
+		if (t.tier != TIER_OFFLINE) { /* not ours to refuse */
+			set_slice(prev, set->slice);
+			return 0;
+		}
+		goes_on = !t.nodes || t.nodes >> (place->node & 63) & 1;
+		if (!goes_on)
+			count(REFUSED_NODES);
+	}
+	own = scx_bpf_dsq_nr_queued(OWN_QUEUE + cpu);
+	shared = place->known ? scx_bpf_dsq_nr_queued(place->llc) : 0;
+	why = refused(cpu);
+	if (why != ALLOWED) {
+		if (own > 0 || shared > 0 || goes_on) {
+			count(why);
+			guard(cpu, why);
+		}
+		return 0;
+	}
+	/* By turns, so that neither queue starves the other. */
+	if (own > 0 && (shared <= 0 || c->turn++ & 1) && take(OWN_QUEUE + cpu))
+		return 0;
+	if (shared > 0 && take(place->llc)) {
+		if (shared > 1)
+			wake(place->llc, 1ULL << (place->node & 63));
+		return 0;
+	}
+	if (own > 0 && take(OWN_QUEUE + cpu))
+		return 0;
+	if (goes_on) {
+		set_slice(prev, set->slice);
+		count(KEPT);
+		return 0;
+	}
+	if (!place->known)
+		return 0;
+	if (elsewhere(cpu, 0))
+		count(STOLEN_NODE);
+	else if (elsewhere(cpu, 1))
+		count(STOLEN_REMOTE);
+	return 0;
+}
+
+SEC("struct_ops/share_running")
+int share_running(u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0];
+	struct cpu_now *c = at(&cpus_now, scx_bpf_task_cpu(p));
+
+	if (c)
+		c->since = bpf_ktime_get_ns();
+	set_since(p, 0);
+	return 0;
+}
+
+SEC("struct_ops/share_stopping")
+int share_stopping(u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0];
+	u32 cpu = scx_bpf_task_cpu(p);
+	struct place *place = at(&places, cpu);
+	struct cpu_now *c = at(&cpus_now, cpu);
+	struct node_now *node;
+	struct llc_now *l;
+	u64 took;
+
+	if (!place || !c)
+		return 0;
+	took = c->since ? bpf_ktime_get_ns() - c->since : 0;
+	c->since = 0;
+	node = at(&nodes_now, place->node);
+	if (node)
+		__sync_fetch_and_add(&node->used, took);
+	if (c->guard) {
+		c->guard = 0;
+		l = at(&llcs_now, place->llc);
+		if (l)
+			l->guard_next = bpf_ktime_get_ns() + took * 49;
+	}
+	/* With a rest of its slice it would wait on this CPU alone, and start again without being asked for. */
+	if (ctx[1] & 1 && p->scx.slice)
+		set_slice(p, 0);
+	return 0;
+}
+
+/* ---- the pulse: what nobody else would come back for ---- */
+
+/* first_waited is how long the first of a queue has waited. */
+APART u64 first_waited(u64 queue, u64 now)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	u64 ns = 0;
+
+	bpf_iter_scx_dsq_new(&it, queue, 0);
+	p = bpf_iter_scx_dsq_next(&it);
+	if (p)
+		ns = waited(p, now);
+	bpf_iter_scx_dsq_destroy(&it);
+	return ns;
+}
+
+/* sort_out looks again at those who wait in a queue after the tiers changed. */
+APART int sort_out(u64 queue, u64 generation)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	int n = 0;
+
+	bpf_iter_scx_dsq_new(&it, queue, 0);
+	while ((p = bpf_iter_scx_dsq_next(&it))) {
+		struct cgroup_tier t;
+		struct place *place;
+		u32 cpu, to;
+
+		if (++n > 1024)
+			break;
+		tier_of(p, generation, &t);
+		cpu = scx_bpf_task_cpu(p);
+		if (t.tier != TIER_OFFLINE) {
+			scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON | cpu, 0);
+			continue;
+		}
+		if (queue >= OWN_QUEUE)
+			continue;
+		to = home(p, cpu, t.nodes);
+		place = at(&places, to);
+		if (place && place->known && place->llc != queue && t.nodes && to != cpu)
+			scx_bpf_dsq_move(&it, p, place->llc, 0);
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	return 0;
+}
+
+/* wake_for_guard wakes an idle CPU of an LLC that would refuse, one whose sibling is not strict if there is one. */
+APART int wake_for_guard(u32 llc)
+{
+	struct llc *l = at(&llcs, llc);
+	struct bpf_iter_num it;
+	int *i, best = -1;
+
+	if (!l)
+		return 0;
+	bpf_iter_num_new(&it, 0, l->count & 0xffff);
+	while ((i = bpf_iter_num_next(&it))) {
+		struct place *listed = at(&places, l->first + *i);
+		struct cpu_now *c;
+
+		if (!listed)
+			break;
+		c = at(&cpus_now, listed->order);
+		if (!c || !c->online || what(c->word) != RUNS_IDLE)
+			continue;
+		best = listed->order;
+		if (refused(best) != REFUSED_EXPELLED)
+			break;
+	}
+	bpf_iter_num_destroy(&it);
+	if (best >= 0) {
+		scx_bpf_kick_cpu(best, SCX_KICK_IDLE);
+		count(KICK_IDLE);
+	}
+	return 0;
+}
+
+APART u32 look_at_cpu(u32 cpu, struct settings *set, u32 changed_tiers)
+{
+	struct cpu_now *c = at(&cpus_now, cpu);
+	u64 now = bpf_ktime_get_ns(), since;
+	s32 own;
+
+	if (!c || !set)
+		return 0;
+	if (changed_tiers || !c->word)
+		resync(cpu, set->generation, set->hold);
+	own = scx_bpf_dsq_nr_queued(OWN_QUEUE + cpu);
+	c->waiting = own > 0 ? own : 0;
+	c->overdue = 0;
+	since = c->since;
+	if (what(c->word) == RUNS_GUARD && since && now > since + 2 * set->slice) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		count(KICK_GUARD_END);
+	}
+	if (own <= 0)
+		return is_offline(what(c->word));
+	if (changed_tiers)
+		sort_out(OWN_QUEUE + cpu, set->generation);
+	c->overdue = first_waited(OWN_QUEUE + cpu, now) > set->guard;
+	if (what(c->word) == RUNS_IDLE && (c->overdue || refused(cpu) == ALLOWED)) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		count(KICK_IDLE);
+	}
+	return 2;
+}
+
+APART u32 look_at_llc(u32 llc, struct settings *set, u32 changed_tiers)
+{
+	struct llc_now *l = at(&llcs_now, llc);
+	s32 n = scx_bpf_dsq_nr_queued(llc);
+
+	if (!l || !set)
+		return 0;
+	l->waiting = n > 0 ? n : 0;
+	l->overdue = 0;
+	l->oldest = 0;
+	if (n <= 0)
+		return 0;
+	if (changed_tiers)
+		sort_out(llc, set->generation);
+	l->oldest = first_waited(llc, bpf_ktime_get_ns());
+	l->overdue = l->oldest > set->guard;
+	if (!wake(llc, 0) && l->overdue)
+		wake_for_guard(llc);
+	return 2;
+}
+
+static int beat(void *map, u32 *key, struct pulse *t)
+{
+	struct settings *set = at(&settings, 0);
+	struct bpf_iter_num it;
+	u64 generation;
+	u32 busy = 0, changed_tiers;
+	int *i;
+
+	if (!set)
+		return 0;
+	count(PULSES);
+	generation = set->generation;
+	changed_tiers = t->generation != generation;
+	bpf_iter_num_new(&it, 0, set->nr_cpus);
+	while ((i = bpf_iter_num_next(&it)))
+		busy |= look_at_cpu(*i, set, changed_tiers);
+	bpf_iter_num_destroy(&it);
+	bpf_iter_num_new(&it, 0, set->nr_llcs);
+	while ((i = bpf_iter_num_next(&it)))
+		busy |= look_at_llc(*i, set, changed_tiers);
+	bpf_iter_num_destroy(&it);
+	t->generation = generation;
+	/* Soon while somebody waits; seldom while nothing offline is there. */
+	bpf_timer_start(&t->timer, busy & 2 ? 2 * MS : busy ? 10 * MS : 100 * MS, 0);
+	return 0;
+}
+
+SEC("syscall")
+int nudge(void *ctx)
+{
+	struct pulse *t = at(&pulses, 0);
+
+	return t ? bpf_timer_start(&t->timer, 0, 0) : -1;
+}
+
+SEC("struct_ops/share_cpu_online")
+int share_cpu_online(u64 *ctx)
+{
+	struct cpu_now *c = at(&cpus_now, (u32)ctx[0]);
+
+	if (c)
+		c->online = 1;
+	return 0;
+}
+
+SEC("struct_ops/share_cpu_offline")
+int share_cpu_offline(u64 *ctx)
+{
+	struct cpu_now *c = at(&cpus_now, (u32)ctx[0]);
+	u64 word;
+
+	if (!c)
+		return 0;
+	c->online = 0;
+	word = __sync_lock_test_and_set(&c->word, ((c->word >> 3) + 1) << 3 | RUNS_OTHER);
+	if (what(word) != RUNS_OTHER)
+		changed((u32)ctx[0], what(word), RUNS_OTHER, 0);
+	return 0;
+}
+
+SEC("struct_ops.s/share_init")
+int share_init(u64 *ctx)
+{
+	struct settings *set = at(&settings, 0);
+	struct pulse *t = at(&pulses, 0);
+	const struct cpumask *online;
+	struct bpf_iter_num it;
+	int *i, err = 0;
+
+	if (!set || !t)
+		return -22;
+	bpf_iter_num_new(&it, 0, MAX_LLCS); /* a CPU that comes later may bring one */
+	while ((i = bpf_iter_num_next(&it)))
+		if ((err = scx_bpf_create_dsq(*i, -1)))
+			break;
+	bpf_iter_num_destroy(&it);
+	if (err)
+		return err;
+	bpf_iter_num_new(&it, 0, scx_bpf_nr_cpu_ids());
+	while ((i = bpf_iter_num_next(&it)))
+		if ((err = scx_bpf_create_dsq(OWN_QUEUE + *i, -1)))
+			break;
+	bpf_iter_num_destroy(&it);
+	if (err)
+		return err;
+	online = scx_bpf_get_online_cpumask();
+	bpf_iter_num_new(&it, 0, scx_bpf_nr_cpu_ids());
+	while ((i = bpf_iter_num_next(&it))) {
+		struct cpu_now *c = at(&cpus_now, *i);
+
+		if (c)
+			c->online = bpf_cpumask_test_cpu(*i, online);
+	}
+	bpf_iter_num_destroy(&it);
+	scx_bpf_put_cpumask(online);
+	t->generation = -1;
+	err = bpf_timer_init(&t->timer, &pulses, 1 /* CLOCK_MONOTONIC */);
+	if (!err)
+		err = bpf_timer_set_callback(&t->timer, beat);
+	if (!err)
+		err = bpf_timer_start(&t->timer, 0, 0);
+	return err;
+}
+
+SEC("struct_ops/share_exit")
+int share_exit(u64 *ctx)
+{
+	struct scx_exit_info *info = (void *)ctx[0];
+	struct ending *e = at(&endings, 0);
+
+	if (!e)
+		return 0;
+	e->kind = info->kind;
+	e->code = info->exit_code;
+	bpf_probe_read_kernel_str(e->reason, sizeof e->reason, info->reason);
+	bpf_probe_read_kernel_str(e->message, sizeof e->message, info->msg);
+	return 0;
+}
+
+SEC(".struct_ops.link")
+struct sched_ext_ops share = {
+	.select_cpu = share_select_cpu,
+	.enqueue = share_enqueue,
+	.dispatch = share_dispatch,
+	.running = share_running,
+	.stopping = share_stopping,
+	.cpu_online = share_cpu_online,
+	.cpu_offline = share_cpu_offline,
+	.init = share_init,
+	.exit = share_exit,
+	.flags = SCX_OPS_SWITCH_PARTIAL | SCX_OPS_ENQ_LAST,
+	.timeout_ms = 30000,
+	.name = "homenode",
+};

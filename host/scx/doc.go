@@ -1,0 +1,30 @@
+// Package scx runs offline work under a scheduler of our own where the kernel has sched_ext
+// (Documentation/scheduler/sched-ext.rst): offline tasks are SCHED_EXT, all other work stays
+// in the fair class, which goes first by itself and keeps its cpu.max and cpu.weight. The
+// scheduler decides when a CPU that has nothing else to do may run an offline task:
+//
+//   - never beside a CPU of the same core that runs online-strict work, nor within Hold after it,
+//     and an offline task that runs there when online-strict work starts is put off the CPU;
+//   - on no more CPUs of a node than its Budget;
+//   - not on the last Idle CPUs of a node that nobody uses;
+//   - only on the nodes of its cgroup;
+//   - and, whatever speaks against it, once it has waited for Guard, in at most a fiftieth of a
+//     CPU of each last-level cache. Without that the kernel's watchdog ends the scheduler.
+//
+// The kernel side is bpf/share.bpf.c, GPL-2.0; its objects lie beside it, one for each range of
+// kernels that name its functions alike, and are written by `make generate`.
+//
+// How it is used: Probe says whether the kernel can. Load has the kernel verify the programs and
+// changes nothing. Attach begins and pins all of it in bpffs, so that it outlives the daemon;
+// Adopt finds it again. Set and SetTiers change what it goes by while it runs. Switch puts the
+// threads of a cgroup under it, SwitchBack takes them away. Detach ends it: what is SCHED_EXT
+// then runs in the fair class, where cpu.idle of its cgroup must stand already.
+//
+// A Scheduler is for one goroutine at a time.
+//
+// Words: a tier is that of core/workload; a cgroup without one has that of the nearest above it
+// that has one, else normal. A threads function lists the threads that there are now.
+//
+// Not in here: when to load, how often to try again, which cgroups are offline, how much of a
+// node they may have, and the journal.
+package scx

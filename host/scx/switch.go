@@ -1,0 +1,183 @@
+package scx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/homenode/homenode/host/internal/proc"
+)
+
+const policyExt = 7 // SCHED_EXT, include/uapi/linux/sched.h
+
+// Threads lists the IDs of threads that are there now.
+type Threads func() ([]int, error)
+
+// CgroupThreads lists the threads of a cgroup v2 and of those below it; a cgroup that is gone has none.
+func CgroupThreads(dir string) Threads {
+	return func() ([]int, error) {
+		var tids []int
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err != nil || !d.IsDir() {
+				return err
+			}
+			b, err := os.ReadFile(filepath.Join(path, "cgroup.threads"))
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+				return nil // gone meanwhile
+			}
+			if err != nil {
+				return err
+			}
+			for _, f := range strings.Fields(string(b)) {
+				if tid, err := strconv.Atoi(f); err == nil && tid > 0 {
+					tids = append(tids, tid)
+				}
+			}
+			return nil
+		})
+		return tids, err
+	}
+}
+
+// Thread is how a thread was scheduled before.
+type Thread struct {
+	TID    int
+	Start  uint64 // ticks after boot, field 22 of /proc/TID/stat: IDs are used again
+	Policy int    // SCHED_ number of sched(7): 0 OTHER, 3 BATCH, 5 IDLE
+	Nice   int    // -20 to 19
+}
+
+// calls are the system calls, so that tests need no kernel with sched_ext.
+type calls struct {
+	get   func(tid int) (*unix.SchedAttr, error)
+	set   func(tid int, a *unix.SchedAttr) error
+	start func(tid int) (uint64, error)
+}
+
+var kernel = calls{
+	get: func(tid int) (*unix.SchedAttr, error) { return unix.SchedGetAttr(tid, 0) },
+	set: func(tid int, a *unix.SchedAttr) error { return unix.SchedSetAttr(tid, a, 0) },
+	start: func(tid int) (uint64, error) {
+		b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(tid), "stat"))
+		if err != nil {
+			return 0, err
+		}
+		s, err := proc.ParseStat(b)
+		return s.Start, err
+	},
+}
+
+// maxPasses bounds how often Switch looks again for threads that began meanwhile. Those of a
+// thread that is switched inherit its policy, so that a few passes find them all.
+const maxPasses = 100
+
+// Switch puts threads into SCHED_EXT, and looks again until it finds none to switch. n is how
+// many it put there. Before it changes any of a pass it hands them to before (for the journal);
+// an error from there ends it. Threads under a realtime or deadline policy, and those that end meanwhile, are left alone.
+func Switch(ctx context.Context, threads Threads, before func([]Thread) error) (n int, err error) {
+	return kernel.switchTo(ctx, threads, before)
+}
+
+func (c calls) switchTo(ctx context.Context, threads Threads, before func([]Thread) error) (n int, err error) {
+	for range maxPasses {
+		tids, err := threads()
+		if err != nil {
+			return n, fmt.Errorf("switch to SCHED_EXT: %w", err)
+		}
+		var found []Thread
+		attrs := map[int]*unix.SchedAttr{}
+		for _, tid := range tids {
+			a, err := c.get(tid)
+			if err != nil || !fair(a.Policy) {
+				continue // ended, or not ours to change
+			}
+			start, err := c.start(tid)
+			if err != nil {
+				continue
+			}
+			found = append(found, Thread{TID: tid, Start: start, Policy: int(a.Policy), Nice: int(a.Nice)})
+			attrs[tid] = a
+		}
+		if len(found) == 0 {
+			return n, nil
+		}
+		if before != nil {
+			if err := before(found); err != nil {
+				return n, err
+			}
+		}
+		for _, t := range found {
+			if err := ctx.Err(); err != nil {
+				return n, err
+			}
+			a := *attrs[t.TID]
+			a.Policy = policyExt
+			if err := c.set(t.TID, &a); errors.Is(err, unix.ESRCH) {
+				continue
+			} else if err != nil {
+				return n, fmt.Errorf("switch thread %d to SCHED_EXT: %w", t.TID, err)
+			}
+			n++
+		}
+	}
+	return n, fmt.Errorf("switch to SCHED_EXT: after %d looks there are still threads that are not", maxPasses)
+}
+
+// fair says whether a policy is one of the fair class: SCHED_OTHER, SCHED_BATCH, SCHED_IDLE.
+func fair(policy uint32) bool { return policy == 0 || policy == 3 || policy == 5 }
+
+// SwitchBack takes threads out of SCHED_EXT: to the policy and nice value in before, which
+// goes by TID and start; those that began since get SCHED_OTHER and keep their nice value.
+func SwitchBack(ctx context.Context, threads Threads, before []Thread) (n int, err error) {
+	return kernel.switchBack(ctx, threads, before)
+}
+
+func (c calls) switchBack(ctx context.Context, threads Threads, before []Thread) (n int, err error) {
+	was := map[Thread]Thread{} // by TID and start
+	for _, t := range before {
+		was[Thread{TID: t.TID, Start: t.Start}] = t
+	}
+	for range maxPasses {
+		tids, err := threads()
+		if err != nil {
+			return n, fmt.Errorf("switch back from SCHED_EXT: %w", err)
+		}
+		left := 0
+		for _, tid := range tids {
+			if err := ctx.Err(); err != nil {
+				return n, err
+			}
+			a, err := c.get(tid)
+			if err != nil || a.Policy != policyExt {
+				continue
+			}
+			a.Policy = 0
+			if start, err := c.start(tid); err == nil {
+				if t, ok := was[Thread{TID: tid, Start: start}]; ok {
+					a.Policy, a.Nice = uint32(t.Policy), int32(t.Nice)
+				}
+			}
+			if err := c.set(tid, a); errors.Is(err, unix.ESRCH) {
+				continue
+			} else if err != nil {
+				return n, fmt.Errorf("switch thread %d back from SCHED_EXT: %w", tid, err)
+			}
+			left++
+			n++
+		}
+		if left == 0 {
+			return n, nil
+		}
+	}
+	return n, fmt.Errorf("switch back from SCHED_EXT: after %d looks there are still threads that are", maxPasses)
+}
