@@ -21,7 +21,7 @@ endif
 PKGS  ?= ./...
 RACE  := /(api|cmd|daemon|host)(/|$$)
 
-.PHONY: all run build test test-arm64 check bench bench-start bench-probe bench-placement bench-balance bench-page pictures mutate hostile kube kube-guest kube-scale e2e generate fuzz tree install uninstall dist test-packages clean
+.PHONY: all run build test test-arm64 check bench bench-start bench-probe bench-placement bench-balance bench-page pictures mutate hostile kube kube-guest kube-scale openstack e2e generate fuzz tree install uninstall dist test-packages clean
 
 all: build
 
@@ -72,6 +72,7 @@ check: ## what CI checks besides the tests: format, vet, tidy modules, generated
 	$(GO) -C cluster/kube vet ./...
 	$(GO) -C cluster/kube mod tidy -diff
 	$(GO) -C cluster/kube test ./...
+	@if command -v python3 >/dev/null; then cd integrations/openstack && python3 -m unittest discover -q -s tests -t .; else echo 'skipped: no python3 for integrations/openstack'; fi
 	$(MAKE) generate
 	git diff --exit-code -- docs packaging/kube
 	@test -z "$$(git ls-files --others --exclude-standard docs)" || { echo 'not committed:'; git ls-files --others --exclude-standard docs; exit 1; }
@@ -123,6 +124,9 @@ kube-guest: ## the image and manifests for Kubernetes on a real kubelet and cont
 
 kube-scale: ## 200 nodes of 8 NUMA nodes on a real API server and scheduler, into bench/results/kube-scale.md
 	@HOMENODE_KUBE_SCALE=$(CURDIR)/bench/results/kube-scale.md $(MAKE) kube KUBEFLAGS='-run TestScale'
+
+openstack: build ## the scheduler's part and guests beside Nova, with the real Nova of PyPI (some minutes the first time)
+	@HOMENODE=$(CURDIR)/homenode GO='$(GO)' sh integrations/openstack/run.sh $(OPENSTACKFLAGS)
 
 e2e: build ## the tests that need several NUMA nodes, in emulated guests
 	bash e2e/fetch.sh

@@ -61,7 +61,7 @@ func Endpoints() []Endpoint {
 				}
 				return func(ctx context.Context, _ url.Values) (Small, error) { return small.Small(ctx) }
 			}),
-		get("/v1/room", "What is left on each NUMA node for dedicated work.",
+		get("/v1/room", "What is left on each NUMA node, for dedicated and for shared work.",
 			[]Parameter{{Name: "without", Type: "string", Says: "What is held for work whose ID begins with this does not count as taken."}},
 			func(s *server) getter[Room] {
 				room, ok := s.b.(RoomSource)

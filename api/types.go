@@ -56,7 +56,7 @@ type MetricsSource interface {
 	Answered(path string, status int)
 }
 
-// Room is what is left on each NUMA node for dedicated work: GET /v1/room?without=PREFIX.
+// Room is what is left on each NUMA node: GET /v1/room?without=PREFIX.
 type Room struct {
 	Schema string         `json:"schema"` // homenode-room/1
 	Mode   string         `json:"mode"`   // of the daemon: observe or enforce
@@ -66,10 +66,13 @@ type Room struct {
 
 // NodeRoom is what is left on one NUMA node.
 type NodeRoom struct {
-	Node      topology.NodeID `json:"node"`       // node ID of the kernel
-	CPUs      int             `json:"cpus"`       // beside reserved CPUs, dedicated work, and what shared work needs
-	MemoryKiB *int64          `json:"memory_kib"` // in ordinary pages; null when the node's memory is unknown
-	HugePages []HugeRoom      `json:"huge_pages"` // by size
+	Node topology.NodeID `json:"node"` // node ID of the kernel
+	CPUs int             `json:"cpus"` // beside reserved CPUs, dedicated work, and what shared work needs
+	// SharedVCPUs is what shared work may still be given, by policy.overcommit. It and CPUs
+	// are of the same CPUs where the host has no partition.
+	SharedVCPUs float64    `json:"shared_vcpus"`
+	MemoryKiB   *int64     `json:"memory_kib"` // in ordinary pages; null when the node's memory is unknown
+	HugePages   []HugeRoom `json:"huge_pages"` // by size
 	// OfflineCPUs is the CPUs that offline work may keep busy now; absent while sharing is off.
 	OfflineCPUs *float64 `json:"offline_cpus,omitempty"`
 }

@@ -89,7 +89,7 @@ func (d *Daemon) Room(_ context.Context, without string) (api.Room, error) {
 	v := d.View()
 	r := api.Room{Schema: "homenode-room/1", Mode: v.Settings.Mode(), Host: v.Snapshot.Host, Nodes: []api.NodeRoom{}}
 	for _, left := range v.Left(without) {
-		n := api.NodeRoom{Node: left.Node, CPUs: left.CPUs, HugePages: []api.HugeRoom{}}
+		n := api.NodeRoom{Node: left.Node, CPUs: left.CPUs, SharedVCPUs: left.Shared, HugePages: []api.HugeRoom{}}
 		if k := slices.IndexFunc(v.Sharing.Nodes, func(b share.Budget) bool { return b.Node == left.Node }); k >= 0 && v.Sharing.On {
 			n.OfflineCPUs = &v.Sharing.Nodes[k].CPUs
 		}

@@ -29,6 +29,7 @@ func (l *Ledger) Rooms() []Room {
 type Left struct {
 	Node      topology.NodeID
 	CPUs      int          // that such work may be given, beside those that other work needs
+	Shared    float64      // vCPUs that shared work may be given, by the policy's overcommit
 	Memory    topology.KiB // in ordinary pages, that no placement books; None when the node's memory is unknown
 	HugePages []HugeLeft   // by rising size
 }
@@ -36,15 +37,16 @@ type Left struct {
 // HugeLeft is memory in pages of one size that no placement books.
 type HugeLeft struct{ Size, Free topology.KiB }
 
-// Left is what every node still has for dedicated work, in the order of the host's nodes.
-// Requests that each want one node, and together no more than this of it, all find a home
+// Left is what every node still has, in the order of the host's nodes: for dedicated work,
+// or of its CPUs for shared work.
+// Dedicated requests that each want one node, and together no more than this of it, all find a home
 // there, unless they ask for whole cores.
 func (l *Ledger) Left() []Left {
 	l.guardOffline()
 	all := make([]Left, len(l.nodes))
 	for i := range l.nodes {
 		n := &l.nodes[i]
-		all[i] = Left{Node: n.id, CPUs: max(0, n.free-l.keep(n)), Memory: max(0, n.memoryFree)}
+		all[i] = Left{Node: n.id, CPUs: max(0, n.free-l.keep(n)), Shared: l.sharedRoom(n), Memory: max(0, n.memoryFree)}
 		if n.memory >= unlimited {
 			all[i].Memory = topology.None
 		}

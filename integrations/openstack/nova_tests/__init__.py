@@ -1,0 +1,1 @@
+"""Tests with the real Nova and its own fixtures: make openstack runs them."""
