@@ -458,11 +458,12 @@ type UndoFailure struct {
 
 // Want asks for a home: POST /v1/place.
 type Want struct {
-	Name      string         `json:"name"`       // name for people
-	Class     workload.Class `json:"class"`      // class: what it is promised
-	CPUs      int            `json:"cpus"`       // at least 1; 0 holds memory alone, on the one of Nodes
-	MemoryKiB int64          `json:"memory_kib"` // 0 when unknown
-	Near      []string       `json:"near"`       // device names or PCI addresses
+	Name      string         `json:"name"`           // name for people
+	Class     workload.Class `json:"class"`          // class: what it is promised
+	Tier      workload.Tier  `json:"tier,omitempty"` // who gives way on one CPU: online-strict, online, normal or offline, or 2 to -2; "" is by its class
+	CPUs      int            `json:"cpus"`           // at least 1; 0 holds memory alone, on the one of Nodes
+	MemoryKiB int64          `json:"memory_kib"`     // 0 when unknown
+	Near      []string       `json:"near"`           // device names or PCI addresses
 	// Nodes it may use; empty is any.
 	Nodes topology.NodeSet `json:"nodes,omitzero"`
 	// Exact is where a person has put Process. It is taken as it is: nothing is searched,

@@ -254,7 +254,7 @@ type Share struct {
 	// target says. 0 to 100; 0 does not ask.
 	MaxWait float64 `yaml:"max_wait"`
 	// Freeze: where one core is left of a node and somebody important still waits there,
-	// offline work is frozen. Off, because what is frozen stays so while no daemon runs.
+	// offline work is frozen. Off: who waits for an answer of it would wait.
 	Freeze bool `yaml:"freeze"`
 }
 
@@ -273,12 +273,6 @@ func (s *Share) validate() error {
 		return fmt.Errorf("share.max_wait: %v; want 0 (not asked) to 100 percent", s.MaxWait)
 	}
 	return nil
-}
-
-// AsksWaits reports whether it matters how much workloads wait for CPUs: sharing is on, or may
-// be turned on, for a rule names a tier.
-func (c *Config) AsksWaits() bool {
-	return c.Share.MaxWait > 0 && (c.Share.Enabled || slices.ContainsFunc(c.Workloads, func(r Rule) bool { t, err := r.tier(); return err == nil && t != "" }))
 }
 
 func (s *Share) settings() share.Settings {
@@ -360,10 +354,7 @@ type Rule struct {
 // source.
 func (r *Rule) Wishes() workload.Rule {
 	tier, _ := r.tier()
-	class := r.Class
-	if tier == workload.OfflineTier {
-		class = workload.Offline
-	}
+	class, _, _ := tier.With(r.Class)
 	return workload.Rule{Match: r.Match, Class: class, Tier: tier, Importance: r.Importance, CPUs: r.CPUs, Memory: r.Memory.KiB(), SMT: r.SMT, Near: r.Near, NearGiven: r.Near != nil}
 }
 
@@ -389,8 +380,8 @@ func (r *Rule) tier() (workload.Tier, error) {
 		}
 		tier = same
 	}
-	if offline := tier == workload.OfflineTier; tier != "" && r.Class != "" && offline != (r.Class == workload.Offline) {
-		return "", fmt.Errorf("tier: %s does not go with class %s", tier, r.Class)
+	if _, _, err := tier.With(r.Class); err != nil {
+		return "", err
 	}
 	return tier, nil
 }

@@ -343,7 +343,8 @@ func (d *Daemon) wakeOf(s Source) (wake <-chan struct{}) {
 	return s.Wake()
 }
 
-// end stops what is under way and, if configured, puts everything back.
+// end stops what is under way, lets go what sharing has frozen and, if configured, puts
+// everything back.
 func (d *Daemon) end() error {
 	d.next(control.Input{Stopped: true})
 	for _, cancel := range d.cancels {
@@ -351,9 +352,13 @@ func (d *Daemon) end() error {
 	}
 	d.pump(10*time.Second, func() bool { return len(d.cancels) == 0 })
 	var err error
-	if d.o.Settings.RestoreOnStop && d.o.Settings.Enforce {
+	if d.o.Settings.Enforce {
+		which := control.Which{All: true, Stop: true}
+		if !d.o.Settings.RestoreOnStop {
+			which.Sharing, which.Only = true, plan.CgroupFreeze
+		}
 		answer := make(chan control.Reply, 1)
-		d.ask(asked{ctx: context.Background(), request: control.Request{Undo: &control.Which{All: true, Stop: true}}, answer: answer})
+		d.ask(asked{ctx: context.Background(), request: control.Request{Undo: &which}, answer: answer})
 		d.pump(time.Minute, func() bool { return len(answer) > 0 })
 		select {
 		case r := <-answer:

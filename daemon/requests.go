@@ -139,7 +139,7 @@ func (d *Daemon) Admit(ctx context.Context, spec workload.Spec, hold time.Durati
 }
 
 func placeRequest(w *api.Want) *control.PlaceRequest {
-	spec := workload.Spec{ID: w.ID, Name: w.Name, Class: w.Class, Importance: workload.DefaultImportance, CPUs: w.CPUs,
+	spec := workload.Spec{ID: w.ID, Name: w.Name, Class: w.Class, Tier: w.Tier, Importance: workload.DefaultImportance, CPUs: w.CPUs,
 		Memory: topology.KiB(w.MemoryKiB), HugePage: topology.KiB(w.HugePageKiB), SMT: w.SMT, Nodes: w.Nodes, Given: true}
 	for _, dev := range w.Near {
 		spec.Near = append(spec.Near, workload.Near{Device: dev})

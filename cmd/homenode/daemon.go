@@ -88,6 +88,7 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	options := optionsFor(c, observe.Options{
 		Expected:   func(id workload.ID) (topology.CPUSet, bool) { return d.Given(id) },
 		Registered: func() []workload.Process { return d.Registered() },
+		AsksWaits:  func() bool { return c.Share.MaxWait > 0 && d.View().Sharing.On },
 	})
 	options.Store, options.Self, options.Admitted, options.Odd = s, holdings, admitted, odd
 	pods := containersIn(&options, c, func() *daemon.Daemon { return d })
@@ -301,7 +302,7 @@ func optionsFor(c config.Config, look observe.Options) daemon.Options {
 	look.MinMemory = c.Manage.MinMemory.KiB()
 	look.MinCPU = c.Manage.MinCPU
 	look.SelfPID = os.Getpid()
-	look.Counters, look.Waits = true, c.AsksWaits()
+	look.Counters, look.Waits = true, c.Share.Enabled && c.Share.MaxWait > 0
 	look.Container = containers.New(root, nil).Of
 	kept := keptIn(c.StateDir)
 	look.Host, look.Free = kept.host, kept.free

@@ -112,7 +112,7 @@ func quickly(k *kept) func(context.Context, *control.PlaceRequest) (place.Result
 		if r.Placed() && in.Process.PID > 0 {
 			r.Placement.Start = in.Process.Start
 			had, _ := process.AffinityOf(0)
-			if err := own.Put(runs.Run{Process: in.Process, Name: in.Spec.Name, Had: had, Placement: r.Placement, Exact: in.Exact != nil}); unkept == nil {
+			if err := own.Put(runs.Run{Process: in.Process, Name: in.Spec.Name, Tier: in.Spec.Tier, Had: had, Placement: r.Placement, Exact: in.Exact != nil}); unkept == nil {
 				unkept = err
 			}
 		}
@@ -161,7 +161,7 @@ func keep(want api.Want, home api.Home) error {
 	for _, m := range home.Memory {
 		p.Memory = append(p.Memory, workload.NodeMemory{Node: m.Node, KiB: topology.KiB(m.KiB)})
 	}
-	return ownRuns().Put(runs.Run{Process: want.Process, Name: want.Name, Had: had, Placement: p, Exact: want.Exact != nil, Ledger: true})
+	return ownRuns().Put(runs.Run{Process: want.Process, Name: want.Name, Tier: want.Tier, Had: had, Placement: p, Exact: want.Exact != nil, Ledger: true})
 }
 
 // keepScope writes down what cgroup a command will be in, and what that is restricted to,
@@ -321,7 +321,7 @@ func undoRuns(ctx context.Context, which api.Which, daemon bool) (out api.UndoRe
 func admitted() (out []control.Admission) {
 	for _, run := range livingRuns(ownRuns()) {
 		p := run.Placement
-		spec := workload.Spec{ID: p.Workload, Name: run.Name, Class: p.Class, Importance: p.Importance, CPUs: p.VCPUs, Memory: p.Asked, Given: true}
+		spec := workload.Spec{ID: p.Workload, Name: run.Name, Class: p.Class, Tier: run.Tier, Importance: p.Importance, CPUs: p.VCPUs, Memory: p.Asked, Given: true}
 		out = append(out, control.Admission{Spec: spec, Process: run.Process, Had: run.Had, Placement: p, Exact: run.Exact})
 	}
 	return out

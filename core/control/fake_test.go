@@ -818,6 +818,7 @@ type machine struct {
 	vcpus     int
 	memory    topology.KiB
 	class     workload.Class
+	tier      workload.Tier
 	now, next seat
 	transient bool // nothing tells where it will be started next
 	root      workload.Process
@@ -1002,7 +1003,7 @@ func (f *fake) claims(h *topology.Host) (out []workload.Claim) {
 
 // placed is what a seat amounts to.
 func (m *machine) placed(h *topology.Host, s *seat) (workload.Spec, workload.Placement) {
-	spec := workload.Spec{ID: m.id(), Name: m.name, Class: m.class, Importance: 50, CPUs: m.vcpus, Memory: m.memory, Given: true}
+	spec := workload.Spec{ID: m.id(), Name: m.name, Class: m.class, Tier: m.tier, Importance: 50, CPUs: m.vcpus, Memory: m.memory, Given: true}
 	p := workload.Placement{Workload: m.id(), Class: m.class, Importance: 50, VCPUs: m.vcpus, CPUs: s.cpus, Asked: m.memory}
 	if p.CPUs.Empty() {
 		p.CPUs = h.Online

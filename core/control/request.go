@@ -331,6 +331,13 @@ func check(in *PlaceRequest) *Failure {
 	if _, err := workload.ParseClass(string(w.Class)); err != nil {
 		return &Failure{BadRequest, err.Error()}
 	}
+	var err error
+	if w.Tier, err = workload.ParseTier(string(w.Tier)); err == nil {
+		_, _, err = w.Tier.With(w.Class)
+	}
+	if err != nil {
+		return &Failure{BadRequest, err.Error()}
+	}
 	bad := func(key string, value any, want string) *Failure {
 		return refuse(BadRequest, words.BadValue, key, value, want)
 	}

@@ -60,7 +60,7 @@ func (s *State) share(p *plan.Plan) {
 	var mine []*place.Subject
 	if s.ShareOn {
 		for _, x := range s.Subjects {
-			if at := place.Of(p.Placements, x.Observation.ID); at != nil && at.Class == workload.Offline && s.shares(x) {
+			if at := place.Of(p.Placements, x.Observation.ID); at != nil && (at.Class == workload.Offline || at.Class == workload.Shared && x.Spec.Tier == workload.OfflineTier) && s.shares(x) {
 				mine = append(mine, x)
 			}
 		}

@@ -208,6 +208,61 @@ func TestSharingFreezes(t *testing.T) {
 	}
 }
 
+// TestFrozenGoesOn: a daemon that ends lets go what it froze, and nothing else; one that was killed
+// has the next one do it, also when sharing is off by then.
+func TestFrozenGoesOn(t *testing.T) {
+	for name, end := range map[string]func(*fake){
+		"stop": func(f *fake) {
+			f.turn(Input{Stopped: true})
+			f.ask(Request{Undo: &Which{All: true, Stop: true, Sharing: true, Only: plan.CgroupFreeze}})
+		},
+		"killed":            func(f *fake) { f.start(); f.works["/web"].obs.Waited = 0; f.scans(2) },
+		"killed, then off":  func(f *fake) { f.start(func(s *Settings) { s.Share.On = false }); f.scans(2) },
+		"killed, no freeze": func(f *fake) { f.start(func(s *Settings) { s.Share.Freeze = false }); f.scans(2) },
+	} {
+		f := batch(t, turnedOn)
+		f.works["/web"].obs.Waited = 0.4
+		f.scans(16)
+		if f.get(plan.CgroupFreeze, "/batch1") != "1" || f.get(plan.CgroupFreeze, "/batch2") != "1" {
+			t.Fatalf("%s: not frozen", name)
+		}
+		end(f)
+		if a, b := f.get(plan.CgroupFreeze, "/batch1"), f.get(plan.CgroupFreeze, "/batch2"); a != "0" || b != "0" {
+			t.Errorf("%s: cgroup.freeze %s and %s", name, a, b)
+		}
+		if name == "stop" && (f.get(plan.CgroupIdle, "/batch1") != "1" || f.s.Holds.All) {
+			t.Error("more than what was frozen is undone, or held")
+		}
+	}
+}
+
+// TestSharingGuest: a shared guest of tier offline stays at home and has of it what offline work is
+// given; all of it again when sharing is turned off. One that is online-strict is not cut.
+func TestSharingGuest(t *testing.T) {
+	f := batch(t, turnedOn)
+	a, b := floating("a", 2, 1<<20), floating("b", 2, 1<<20)
+	a.tier, b.tier = workload.OfflineTier, workload.OnlineStrict
+	for _, m := range []*machine{a, b} {
+		f.boot(f.define(m), 1)
+	}
+	f.scans(4)
+	node := f.host().Nodes[0].CPUs
+	if f.home("m:a") == "1" {
+		node = f.host().Nodes[1].CPUs
+	}
+	if n := a.now.cpus.Len(); n == 0 || n >= 8 || !a.now.cpus.SubsetOf(node) {
+		t.Errorf("the offline guest has CPUs %v of its home %s", a.now.cpus, f.home("m:a"))
+	}
+	if b.now.cpus.Len() != 8 {
+		t.Errorf("the online guest has CPUs %v", b.now.cpus)
+	}
+	f.ask(Request{Share: &ShareOrder{On: false}})
+	f.scans(4)
+	if a.now.cpus.Len() != 8 {
+		t.Errorf("turned off: CPUs %v", a.now.cpus)
+	}
+}
+
 // TestSharingRun: what `homenode run --class offline` has put into a cgroup of its own has cpu.idle
 // there, and its CPUs by its affinity; a process in any other cgroup has no file of it touched.
 func TestSharingRun(t *testing.T) {
@@ -219,7 +274,7 @@ func TestSharingRun(t *testing.T) {
 		f.works[id].obs.Cgroup = group
 		f.create(group)
 		f.batch(workload.ID(group))
-		r := f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{Name: "encode", Class: workload.Offline, CPUs: 2}, Process: workload.Process{PID: pid, Start: 7}}})
+		r := f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{Name: "encode", Class: workload.Offline, Tier: "-1", CPUs: 2}, Process: workload.Process{PID: pid, Start: 7}}})
 		if r.Failed != nil {
 			t.Fatal(r.Failed)
 		}

@@ -106,7 +106,7 @@ func (s *State) unfollowed(o *workload.Observation) []workload.Problem {
 		return nil
 	}
 	var asks []string
-	if r.Class != "" && r.Class != c.Spec.Class {
+	if r.Class != "" && r.Class != c.Spec.Class && r.Tier != workload.OfflineTier {
 		asks = append(asks, "class "+string(r.Class))
 	}
 	if r.CPUs > 0 && r.CPUs != c.Spec.CPUs {
@@ -136,6 +136,9 @@ func (a *Admission) spec(derived workload.Spec) workload.Spec {
 	}
 	if asked.SMT != "" {
 		spec.SMT = asked.SMT
+	}
+	if asked.Tier != "" {
+		spec.Tier = asked.Tier
 	}
 	spec.Near = slices.Clone(asked.Near)
 	return spec

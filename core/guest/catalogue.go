@@ -48,6 +48,7 @@ type flavorText struct {
 	Name       string             `yaml:"name"`
 	Family     string             `yaml:"family"`
 	Class      workload.Class     `yaml:"class"`
+	Tier       workload.Tier      `yaml:"tier"`
 	VCPUs      int                `yaml:"vcpus"`
 	Memory     size               `yaml:"memory"`
 	HugePages  size               `yaml:"huge_pages"`
@@ -79,6 +80,13 @@ func (t *flavorText) flavor() Flavor {
 			t.Disk.IOPS, t.Disk.IOPSPerGiB, t.Disk.MostIOPS,
 			topology.KiB(t.Disk.Rate), topology.KiB(t.Disk.RatePerGiB), topology.KiB(t.Disk.MostRate),
 		},
+	}
+	f.Tier = t.Tier
+	if tier, err := workload.ParseTier(string(t.Tier)); err == nil {
+		f.Tier = tier
+	}
+	if f.Class == workload.Offline && f.Tier == "" {
+		f.Class, f.Tier = workload.Shared, workload.OfflineTier
 	}
 	if f.Class == "" {
 		f.Class = workload.Shared

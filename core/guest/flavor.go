@@ -3,6 +3,7 @@ package guest
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -30,6 +31,7 @@ const MaxQueues = 8
 type Flavor struct {
 	Name, Family string
 	Class        workload.Class // dedicated or shared
+	Tier         workload.Tier  // who gives way on one CPU; "" is by the class. Offline: a shared guest that gives way
 	VCPUs        int
 	Memory       topology.KiB // whole MiB, and whole huge pages
 	HugePage     topology.KiB // page size its memory is backed by; 0 for ordinary pages
@@ -76,7 +78,11 @@ func (f *Flavor) validate() error {
 	case f.Name == "":
 		return errors.New("name: empty")
 	case f.Class != workload.Dedicated && f.Class != workload.Shared:
-		return fmt.Errorf("class: %q; want dedicated or shared", f.Class)
+		return fmt.Errorf("class: %q; want dedicated, shared or offline", f.Class)
+	case f.Tier != "" && !slices.Contains(workload.Tiers, f.Tier):
+		return fmt.Errorf("tier: %q; want online-strict, online, normal or offline, or 2 to -2", f.Tier)
+	case f.Class == workload.Dedicated && f.Tier == workload.OfflineTier:
+		return errors.New("tier: offline does not go with class dedicated")
 	case f.VCPUs < 1 || f.VCPUs > maxVCPUs:
 		return fmt.Errorf("vcpus: %d; want 1 to %d", f.VCPUs, maxVCPUs)
 	case f.Memory < 1 || f.Memory > maxMemory || f.Memory%1024 != 0:

@@ -95,7 +95,7 @@ func CheckName(name string) error {
 func (o *Order) Spec() workload.Spec {
 	f := &o.Flavor
 	s := workload.Spec{
-		ID: ID(o.Name), Name: o.Name, Class: f.Class, Importance: f.Importance, CPUs: f.VCPUs, Memory: f.Memory,
+		ID: ID(o.Name), Name: o.Name, Class: f.Class, Tier: f.Tier, Importance: f.Importance, CPUs: f.VCPUs, Memory: f.Memory,
 		HugePage: f.HugePage, SMT: f.SMT, Nodes: o.Nodes, MaxNodes: f.MaxNodes, Even: true, Given: true,
 	}
 	if o.MaxNodes > 0 {

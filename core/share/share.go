@@ -27,8 +27,8 @@ type Settings struct {
 }
 
 // DefaultSettings are off. 65 % is what Koordinator keeps to; five percent of the time is
-// about what a service on a host half busy waits anyway. Nothing is frozen, for it stays so
-// while no daemon runs.
+// about what a service on a host half busy waits anyway. Nothing is frozen: who waits for an
+// answer of offline work would wait for ever.
 func DefaultSettings() Settings {
 	return Settings{Target: 0.65, MaxWait: 0.05}
 }

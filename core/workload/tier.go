@@ -51,6 +51,18 @@ func ParseTier(s string) (Tier, error) {
 	return "", fmt.Errorf("tier %q: want online-strict, online, normal or offline, or 2 to -2 as Group Identity has them", s)
 }
 
+// With is the class and tier of what says both, "" for what it does not say: offline is a class
+// and a tier, and no other tier goes with that class.
+func (t Tier) With(class Class) (Class, Tier, error) {
+	switch {
+	case t == OfflineTier && (class == "" || class == Offline):
+		return Offline, t, nil
+	case t == OfflineTier, t != "" && class == Offline:
+		return class, t, fmt.Errorf("tier: %s does not go with class %s", t, class)
+	}
+	return class, t, nil
+}
+
 // Important reports whether offline work is taken back when work of a tier and class waits:
 // what has no tier is important when it is dedicated.
 func (t Tier) Important(class Class) bool {

@@ -24,13 +24,14 @@ const (
 	keyNear       = "near"
 	keyMaxNodes   = "max-nodes"
 	keyMemory     = "memory"
+	keyTier       = "tier"
 )
 
 // podPull is how much stronger than by a device one part of a pod is drawn by another: what
 // else speaks for a node is less.
 const podPull = 4
 
-var keys = []string{keyClass, keyImportance, keyNear, keyMaxNodes, keyMemory}
+var keys = []string{keyClass, keyImportance, keyNear, keyMaxNodes, keyMemory, keyTier}
 
 // annotation is that of a container: its own, else its pod's.
 func (p *pod) annotation(key string, c *container) (value string, own, ok bool) {
@@ -51,7 +52,7 @@ func (p *pod) apart(c *container) bool {
 	if len(c.claims) > 0 {
 		return true
 	}
-	for _, key := range []string{keyClass, keyImportance, keyNear, keyMaxNodes} {
+	for _, key := range []string{keyClass, keyImportance, keyNear, keyMaxNodes, keyTier} {
 		if _, own, _ := p.annotation(key, c); own {
 			return true
 		}
@@ -174,6 +175,24 @@ func (p *pod) annotate(spec *workload.Spec, c *container) (bad []string) {
 				spec.Memory = kib
 			} else {
 				wrong(key, value, "a size with a unit, such as 8GiB")
+			}
+		case keyTier: // after the class
+			tier, err := workload.ParseTier(value)
+			class := spec.Class
+			if _, _, said := p.annotation(keyClass, c); !said && tier != "" {
+				class = "" // what the rules say of the class gives way
+			}
+			if err == nil {
+				class, tier, err = tier.With(class)
+			}
+			if err != nil {
+				wrong(key, value, "online-strict, online, normal or offline (2 to -2), and offline with no other class")
+				continue
+			}
+			if spec.Tier = tier; class != "" {
+				spec.Class = class
+			} else if spec.Class == workload.Offline {
+				spec.Class = workload.Shared
 			}
 		}
 	}

@@ -39,8 +39,13 @@ func TestClass(t *testing.T) {
 			want: workload.Spec{Class: workload.Shared, Importance: 90, CPUs: 2, Memory: 2 << 20, MaxNodes: 2}},
 		{name: "bad class", cpus: 2, labels: map[string]string{"app": "db"}, annotations: map[string]string{"homenode.io/class": "gold\x1b"}, want: workload.Spec{Class: workload.Shared, Importance: 90, CPUs: 2, Memory: 1 << 20},
 			bad: `annotation homenode.io/class: "gold\\x1b"; want dedicated, shared or offline`},
+		{name: "tier over class of the rule", cpus: 2, labels: map[string]string{"app": "db"}, annotations: map[string]string{"homenode.io/tier": "-1"}, want: workload.Spec{Class: workload.Offline, Tier: workload.OfflineTier, Importance: 90, CPUs: 2, Memory: 1 << 20}},
+		{name: "online for who asks for nothing", annotations: map[string]string{"homenode.io/tier": "online-strict"}, want: workload.Spec{Class: workload.Shared, Tier: workload.OnlineStrict}},
+		{name: "tier beside class", cpus: 2, annotations: map[string]string{"homenode.io/tier": "2", "homenode.io/class": "dedicated"}, want: workload.Spec{Class: workload.Dedicated, Tier: workload.OnlineStrict, Importance: 50, CPUs: 2}},
+		{name: "tier against class", cpus: 2, annotations: map[string]string{"homenode.io/tier": "offline", "homenode.io/class": "dedicated"}, want: workload.Spec{Class: workload.Dedicated, Importance: 50, CPUs: 2},
+			bad: `annotation homenode.io/tier: "offline"; want online-strict, online, normal or offline (2 to -2), and offline with no other class`},
 		{name: "bad key", cpus: 2, annotations: map[string]string{"homenode.io/colour": "red"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
-			bad: "annotation homenode.io/colour: unknown; known are class, importance, near, max-nodes, memory"},
+			bad: "annotation homenode.io/colour: unknown; known are class, importance, near, max-nodes, memory, tier"},
 	} {
 		p := podOf(&api.PodSandbox{Id: "1", Name: "p", Namespace: "ns", Annotations: x.annotations, Labels: x.labels, Linux: &api.LinuxPodSandbox{CgroupParent: x.parent}})
 		c := containerOf(&api.Container{Id: "2", Name: "c", Linux: &api.LinuxContainer{CgroupsPath: "/x", Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{Shares: api.UInt64(max(2, x.cpus*1024))}}}})
@@ -48,7 +53,7 @@ func TestClass(t *testing.T) {
 		g := p.groupOf(c)
 		got, bad := o.spec(&g)
 		w := x.want
-		if got.Class != w.Class || got.Importance != w.Importance || got.CPUs != w.CPUs || got.Memory != w.Memory || got.MaxNodes != w.MaxNodes || strings.Join(bad, "\n") != x.bad {
+		if got.Class != w.Class || got.Tier != w.Tier || got.Importance != w.Importance || got.CPUs != w.CPUs || got.Memory != w.Memory || got.MaxNodes != w.MaxNodes || strings.Join(bad, "\n") != x.bad {
 			t.Errorf("%s: %+v, %q", x.name, got, bad)
 		}
 	}

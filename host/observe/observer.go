@@ -49,6 +49,8 @@ type Options struct {
 	Counters bool
 	// Waits reads how much each cgroup waits for CPUs, a file more for each.
 	Waits bool
+	// AsksWaits, where it is set, says before each look whether Waits holds.
+	AsksWaits func() bool
 	// Watched is the workloads that offline work is not to hurt: of them more is read, and
 	// cycles are counted. nil, or one that is empty, reads nothing of it. May be nil.
 	Watched func() map[workload.ID]bool
@@ -245,6 +247,9 @@ const afterEnd = 50 * time.Millisecond
 // scan is a look. It belongs to who has the turn.
 func (o *Observer) scan(ctx context.Context) (workload.Snapshot, error) {
 	o.last, o.now = o.now, o.opts.Now()
+	if o.opts.AsksWaits != nil {
+		o.opts.Waits = o.opts.AsksWaits()
+	}
 	o.look++
 	clear(o.registered)
 	if o.opts.Registered != nil {

@@ -27,6 +27,7 @@ type Run struct {
 	Name      string             `json:"name"`
 	Had       topology.CPUSet    `json:"had"` // CPUs that it might use before
 	Placement workload.Placement `json:"placement"`
+	Tier      workload.Tier      `json:"tier,omitempty"`
 	Exact     bool               `json:"exact,omitempty"`  // a person said where
 	Ledger    bool               `json:"ledger,omitempty"` // a daemon has written it down
 	Scope     *Scope             `json:"scope,omitempty"`  // of systemd that it is in; nil for none

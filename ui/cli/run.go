@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,7 +21,7 @@ import (
 )
 
 func runCommand(e *Env) *cobra.Command {
-	var class, memory string
+	var class, tier, memory string
 	var dryRun, asJSON, quiet, orAnyway, showing bool
 	var at where
 	want := api.Want{}
@@ -63,7 +64,10 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 			case asJSON && !dryRun:
 				return usageErrorf("--json goes with --dry-run or --show")
 			}
-			if err := fill(&want, class, memory, args[0]); err != nil {
+			if !c.Flags().Changed("class") && tier != "" {
+				class = ""
+			}
+			if err := fill(&want, class, tier, memory, args[0]); err != nil {
 				return err
 			}
 			var err error
@@ -137,6 +141,7 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 	}
 	f := c.Flags()
 	f.StringVar(&class, "class", string(workload.Shared), "dedicated, shared or offline")
+	f.StringVar(&tier, "tier", "", "who gives way on one CPU: online-strict, online, normal or offline, or 2 to -2 (default: by its class)")
 	f.IntVar(&want.CPUs, "cpus", 1, "CPUs it wants to keep busy at once, at least 1")
 	f.StringVar(&memory, "memory", "", "memory it will hold, such as 2GiB; empty when unknown")
 	f.StringSliceVar(&want.Near, "near", nil, "`device` to be near, by kernel name or PCI address; may be repeated")
@@ -153,11 +158,19 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 	return c
 }
 
-func fill(want *api.Want, class, memory, command string) error {
-	var err error
-	if want.Class, err = workload.ParseClass(class); err != nil {
+func fill(want *api.Want, class, tier, memory, command string) (err error) {
+	if want.Tier, err = workload.ParseTier(tier); err != nil {
 		return usageErrorf("--%v", err)
 	}
+	if class != "" {
+		if want.Class, err = workload.ParseClass(class); err != nil {
+			return usageErrorf("--%v", err)
+		}
+	}
+	if want.Class, _, err = want.Tier.With(want.Class); err != nil {
+		return usageErrorf("--%v", err)
+	}
+	want.Class = cmp.Or(want.Class, workload.Shared)
 	if want.CPUs < 1 || want.CPUs > topology.MaxID {
 		return usageErrorf("--cpus %d: want 1 to %d", want.CPUs, topology.MaxID)
 	}

@@ -139,7 +139,7 @@ func (w *where) read(c *cobra.Command, e *Env) (home topology.NodeSet, err error
 	case cpus != "" && given("nodes", "near", "cpus") != "":
 		return home, usageErrorf("--%s names the CPUs, and then --%s has nothing to say; leave one out", cpus, given("nodes", "near", "cpus"))
 	}
-	w.exact = cpus != "" || w.memory != "" && given("nodes", "near", "cpus", "class") == ""
+	w.exact = cpus != "" || w.memory != "" && given("nodes", "near", "cpus", "class", "tier") == ""
 	if cpus == "" && w.memory == "" && w.nodes == "" && !f.Changed("nodes") {
 		return home, nil
 	}
@@ -305,7 +305,7 @@ func (s *Start) memoryLine() string {
 }
 
 // placingFlags is the flags of run that say where or how large; --show takes none of them.
-var placingFlags = []string{"class", "cpus", "memory", "near", "nodes", "cpus-list", "cpunodebind", "membind", "preferred", "preferred-many",
+var placingFlags = []string{"class", "tier", "cpus", "memory", "near", "nodes", "cpus-list", "cpunodebind", "membind", "preferred", "preferred-many",
 	"interleave", "weighted-interleave", "localalloc", "balancing", "nice", "scope", "unit", "name", "dry-run", "or-anyway", "quiet"}
 
 // shown is what holds for a command that starts here.

@@ -18,6 +18,7 @@ type flavorJSON struct {
 	Name       string             `json:"name"`              // name of the flavor
 	Family     string             `json:"family"`            // family that it belongs to
 	Class      workload.Class     `json:"class"`             // class: what its guests are promised
+	Tier       workload.Tier      `json:"tier,omitempty"`    // who gives way on one CPU; absent: by the class
 	VCPUs      int                `json:"vcpus"`             // vCPUs of a guest
 	Memory     topology.KiB       `json:"memory_kib"`        // memory of a guest, KiB
 	HugePage   topology.KiB       `json:"huge_page_kib"`     // size of its huge pages, KiB; 0 ordinary pages
@@ -45,7 +46,7 @@ type flavorDisk struct {
 func flavorsJSON(c guest.Catalogue) flavorsDocument {
 	doc := flavorsDocument{Schema: "homenode-vm-flavors/1", Flavors: []flavorJSON{}}
 	for _, f := range c {
-		x := flavorJSON{Name: f.Name, Family: f.Family, Class: f.Class, VCPUs: f.VCPUs, Memory: f.Memory, HugePage: f.HugePage,
+		x := flavorJSON{Name: f.Name, Family: f.Family, Class: f.Class, Tier: f.Tier, VCPUs: f.VCPUs, Memory: f.Memory, HugePage: f.HugePage,
 			SMT: f.SMT, MaxNodes: f.MaxNodes, Importance: f.Importance, Emulator: f.Emulator, IOThreads: f.IOThreads,
 			Queues: f.Queues, Network: f.Network, NVMe: f.NVMe}
 		d := &x.Disk

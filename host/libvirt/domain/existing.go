@@ -55,7 +55,7 @@ func (d *Document) guest(h *topology.Host) (guest.Guest, error) {
 	s.Drives = d.hostDevices()
 	if marked {
 		s.Flavor, s.Placed, s.Emulator = mark.Flavor, true, mark.Emulator
-		s.Spec.Class, s.Spec.Importance, s.Spec.SMT = mark.Class, mark.Importance, mark.SMT
+		s.Spec.Class, s.Spec.Tier, s.Spec.Importance, s.Spec.SMT = mark.Class, mark.Tier, mark.Importance, mark.SMT
 	}
 	s.Manual = p.manual(mark, marked)
 	if missing := p.drop(h); missing != "" && (s.Manual != "" || !marked) {
@@ -371,7 +371,7 @@ func (d *Document) Wants(h *topology.Host) (spec workload.Spec, mark Mark, ok bo
 		return spec, mark, false, err
 	}
 	most, now, err := d.vcpus()
-	spec = workload.Spec{ID: guest.ID(d.Name()), Name: d.Name(), Class: mark.Class, Importance: mark.Importance, CPUs: now,
+	spec = workload.Spec{ID: guest.ID(d.Name()), Name: d.Name(), Class: mark.Class, Tier: mark.Tier, Importance: mark.Importance, CPUs: now,
 		Memory: w.memory, HugePage: w.hugePage, SMT: mark.SMT, Given: true}
 	if mark.Class == workload.Dedicated {
 		spec.CPUs = most

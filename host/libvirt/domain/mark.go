@@ -25,6 +25,7 @@ const Prefix = "homenode"
 type Mark struct {
 	Flavor     string
 	Class      workload.Class
+	Tier       workload.Tier
 	Importance int
 	SMT        workload.SMTPolicy
 	Emulator   guest.Emulator
@@ -59,6 +60,9 @@ func (d *Document) Mark() (Mark, bool) {
 	var err error
 	if m.Class, err = workload.ParseClass(el.SelectAttrValue("class", "")); err != nil {
 		return Mark{}, false
+	}
+	if m.Tier, err = workload.ParseTier(el.SelectAttrValue("tier", "")); err != nil {
+		m.Tier = ""
 	}
 	if n, err := strconv.Atoi(el.SelectAttrValue("importance", "")); err == nil && n >= 0 && n <= 100 {
 		m.Importance = n
@@ -97,6 +101,7 @@ func (m Mark) fill(el *etree.Element) {
 	}
 	set("flavor", m.Flavor)
 	set("class", string(m.Class))
+	set("tier", string(m.Tier))
 	set("importance", strconv.Itoa(m.Importance))
 	set("smt", string(m.SMT))
 	set("emulator", string(m.Emulator))

@@ -56,7 +56,7 @@ func New(h *topology.Host, o *guest.Order, home guest.Home, m Machine) (*Documen
 		return nil, err
 	}
 	d.shape(h, &home.Placement)
-	d.Place(h, home, Mark{Flavor: o.Flavor.Name, SMT: o.Flavor.SMT, Emulator: o.Flavor.Emulator})
+	d.Place(h, home, Mark{Flavor: o.Flavor.Name, Tier: o.Flavor.Tier, SMT: o.Flavor.SMT, Emulator: o.Flavor.Emulator})
 	return Parse(d.Bytes())
 }
 

@@ -87,6 +87,9 @@ func (d *Document) About() string {
 		return ""
 	}
 	words := []string{"class=" + string(m.Class), fmt.Sprintf("importance=%d", m.Importance), "smt=" + string(m.SMT), "emulator=" + string(m.Emulator)}
+	if m.Tier != "" {
+		words = append(words, "tier="+string(m.Tier))
+	}
 	if m.Flavor != "" {
 		words = append(words, "flavor="+m.Flavor) // last: it may have blanks
 	}
@@ -98,10 +101,13 @@ func ParseAbout(text string) (Mark, error) {
 	var m Mark
 	var class string
 	text, m.Flavor, _ = strings.Cut(text, " flavor=")
+	text, tier, _ := strings.Cut(text, " tier=")
 	if _, err := fmt.Sscanf(text, "class=%s importance=%d smt=%s emulator=%s", &class, &m.Importance, &m.SMT, &m.Emulator); err != nil {
 		return m, fmt.Errorf("mark %q: %w", text, err)
 	}
 	var err error
-	m.Class, err = workload.ParseClass(class)
+	if m.Class, err = workload.ParseClass(class); err == nil {
+		m.Tier, err = workload.ParseTier(tier)
+	}
 	return m, err
 }
