@@ -97,6 +97,7 @@ func (s *State) decide() {
 	s.lookForInherited()
 	s.Plan.Steps = append(s.Plan.Steps, s.nextStarts(stepsOf(s.Plan.Steps))...)
 	s.dispatch()
+	s.checkSharing() // what is taken back does not wait for an answer
 	s.prune()
 }
 

@@ -2,7 +2,10 @@ package control
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/homenode/homenode/core/place"
@@ -137,14 +140,16 @@ func (s *State) shareInput(p *plan.Plan, mine []*place.Subject) share.Input {
 	k := 0
 	for _, x := range s.Subjects { // both rise by ID
 		o := &x.Observation
-		at := place.Of(p.Placements, o.ID)
+		at, ran := place.Of(p.Placements, o.ID), s.ranOn(o)
 		batch := k < len(mine) && mine[k] == x
 		if batch {
 			k++
-			in.Work = append(in.Work, share.Work{ID: o.ID, Importance: at.Importance, CPUs: at.CPUs, Now: o.CPUs, Use: o.CPUUse, Freezes: s.ownCgroup(x) != ""})
+			w := share.Work{ID: o.ID, Importance: at.Importance, CPUs: at.CPUs, Now: o.CPUs, Use: o.CPUUse, RanOn: ran, Freezes: s.ownCgroup(x) != ""}
+			w.Limits, w.Max = s.limitOf(x)
+			in.Work = append(in.Work, w)
 		}
 		own := at != nil && at.Class == workload.Dedicated
-		for _, r := range s.ranOn(o) {
+		for _, r := range ran {
 			n, ok := index[r.Node]
 			if !ok {
 				continue
@@ -193,6 +198,28 @@ func (s *State) ownCgroup(x *place.Subject) string {
 	return cgroupPath(o)
 }
 
+// cpuPeriod is the period of cpu.max, µs: the kernel's default.
+const cpuPeriod = 100_000
+
+// limitOf is whether homenode may limit how much of its CPUs a workload uses, and to how many
+// CPUs it does.
+func (s *State) limitOf(x *place.Subject) (may bool, cpus float64) {
+	cgroup := s.ownCgroup(x)
+	if cgroup == "" || s.Retries[stepKey{Workload: x.Observation.ID, Kind: plan.SetCgroup, Device: string(plan.CgroupMax)}].Failures > 0 {
+		return false, 0
+	}
+	e := s.Journal.Of(plan.CgroupMax, cgroup)
+	if e == nil || e.State != plan.Applied || !sameCgroup(e, &x.Observation) {
+		return true, 0
+	}
+	quota, _, _ := strings.Cut(e.New, " ")
+	n, err := strconv.ParseFloat(quota, 64)
+	if err != nil { // "max"
+		return true, 0
+	}
+	return true, n / cpuPeriod
+}
+
 // shareSteps is what must change for one offline workload. Each stands for itself.
 func (s *State) shareSteps(x *place.Subject, g *share.Grant) []plan.Step {
 	o := &x.Observation
@@ -223,6 +250,11 @@ func (s *State) shareSteps(x *place.Subject, g *share.Grant) []plan.Step {
 		out = append(out, step)
 	}
 	set(plan.CgroupIdle, "1", words.Because(words.ShareIdle))
+	if g.Max > 0 {
+		set(plan.CgroupMax, fmt.Sprintf("%.0f %d", g.Max*cpuPeriod, cpuPeriod), words.Because(words.ShareMax, g.Max))
+	} else {
+		set(plan.CgroupMax, plan.CgroupFiles[plan.CgroupMax], words.Because(words.ShareNoMax))
+	}
 	if g.Frozen {
 		set(plan.CgroupFreeze, "1", g.Why)
 	} else {

@@ -119,6 +119,14 @@ func TestSharing(t *testing.T) {
 	if f.get(plan.CgroupIdle, "/web") == "1" || f.cpus("/web") != "0-7" {
 		t.Error("online work was touched")
 	}
+	f.use(2, 4.9) // on 4 CPUs of node 0, of which they may use 3.2, and 6 of node 1, of which they may use 5.2
+	f.uses[0].CPUUse, f.uses[1].CPUUse = 2+3.92, 5.88
+	f.scans(1)
+	for _, id := range []string{"/batch1", "/batch2"} {
+		if got := f.get(plan.CgroupMax, id); got != "420000 100000" {
+			t.Errorf("%s may use %s, want half of 3.2 and of 5.2 CPUs", id, got)
+		}
+	}
 	f.use(7, 2)
 	f.scans(1)
 	if f.given("/batch1") > 2+6 {
@@ -171,7 +179,16 @@ func TestSharingRestored(t *testing.T) {
 func TestSharingRespects(t *testing.T) {
 	f := batch(t, turnedOn)
 	f.set(plan.CgroupIdle, "/batch1", "7") // no value that homenode writes
+	f.set(plan.CgroupMax, "/batch1", "777000 100000")
+	f.use(2, 4.9)
+	f.uses[0].CPUUse, f.uses[1].CPUUse = 2+3.92, 5.88
 	f.scans(4)
+	if got := f.get(plan.CgroupMax, "/batch1"); got != "777000 100000" {
+		t.Errorf("the limit that somebody had set is %s now", got)
+	}
+	if got := f.get(plan.CgroupMax, "/batch2"); got != "max 100000" {
+		t.Errorf("one takes no limit, and the other has %s", got)
+	}
 	if got := f.get(plan.CgroupIdle, "/batch1"); got != "7" {
 		t.Errorf("what somebody had set is %s now", got)
 	}

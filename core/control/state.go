@@ -148,7 +148,11 @@ func (k *processKey) UnmarshalText(text []byte) error {
 }
 
 func keyOf(s *plan.Step) stepKey {
-	return stepKey{s.Workload, s.Kind, s.To, s.Target.Part()}
+	key := stepKey{s.Workload, s.Kind, s.To, s.Target.Part()}
+	if key.Device == string(plan.CgroupMax) { // another value every few seconds, and what hinders one hinders all
+		key.To = ""
+	}
+	return key
 }
 
 // overwrite is how often others have set anew what homenode had set of a workload.

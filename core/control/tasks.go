@@ -683,7 +683,6 @@ func (s *State) checkSettings() {
 		s.Checks[s.effect(Effect{Kind: EffectCheck, Workload: o.ID, Entries: []plan.Entry{*e}})] = o.ID
 	}
 	s.made.checked = s.Journal.changes
-	s.checkSharing()
 }
 
 func cgroupPath(o *workload.Observation) string {

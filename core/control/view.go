@@ -134,7 +134,7 @@ func (v *View) booked() plan.State {
 func (v *View) RetryOf(step *plan.Step) *Retry {
 	all := v.Retries[step.Workload]
 	i := slices.IndexFunc(all, func(r Retry) bool {
-		return r.Step == step.Kind && r.To == step.To && r.Device == step.Target.Part()
+		return stepKey{step.Workload, r.Step, r.To, r.Device} == keyOf(step)
 	})
 	if i < 0 {
 		return nil

@@ -23,6 +23,7 @@ const (
 	CgroupControllers SettingKind = "cgroup.subtree_control" // Path is a cgroup; enabled before a child can have a CPU set
 	CgroupIdle        SettingKind = "cpu.idle"               // Path is a cgroup; this and the next are as cgroup-v2.rst has them
 	CgroupWeight      SettingKind = "cpu.weight"             // "idle" where cpu.idle is 1
+	CgroupMax         SettingKind = "cpu.max"
 	CgroupFreeze      SettingKind = "cgroup.freeze"
 	TaskPolicy        SettingKind = "sched.policy"               // Path is a cgroup: the scheduling policy of the threads in it and below; or "TID@START": of one that had another than most
 	Scheduler         SettingKind = "scheduler"                  // Path is "cpu": the scheduler for offline work that is in the kernel, by version; "" is none
@@ -47,7 +48,7 @@ const (
 
 // CgroupFiles is the files of a cgroup that SetCgroup changes, with the value that each has
 // where nobody has set it (cgroup-v2.rst).
-var CgroupFiles = map[SettingKind]string{CgroupIdle: "0", CgroupWeight: "100", CgroupFreeze: "0"}
+var CgroupFiles = map[SettingKind]string{CgroupIdle: "0", CgroupWeight: "100", CgroupMax: "max 100000", CgroupFreeze: "0"}
 
 // IsCgroupFile reports whether a setting is one of CgroupFiles.
 func (k SettingKind) IsCgroupFile() bool {

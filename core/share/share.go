@@ -59,11 +59,14 @@ type Node struct {
 type Work struct {
 	ID         workload.ID
 	Importance int
-	CPUs       topology.CPUSet // it may have at most
-	Now        topology.CPUSet // it may use now
-	Use        float64         // CPUs that it keeps busy
-	Freezes    bool            // it can be frozen
-	Proven     bool            // it was found to hurt somebody important lately
+	CPUs       topology.CPUSet      // it may have at most
+	Now        topology.CPUSet      // it may use now
+	Use        float64              // CPUs that it keeps busy
+	RanOn      []workload.NodeShare // where; rising by node
+	Freezes    bool                 // it can be frozen
+	Limits     bool                 // how much of its CPUs it uses can be limited
+	Max        float64              // CPUs that it is limited to now; 0 for no limit
+	Proven     bool                 // it was found to hurt somebody important lately
 }
 
 // State is what is remembered from one round to the next.
@@ -85,10 +88,13 @@ type Frozen struct {
 // NodeState is what is remembered of a node.
 type NodeState struct {
 	Node   topology.NodeID `json:"node"`
-	Given  topology.CPUSet `json:"given"`
-	Seen   []Sample        `json:"seen,omitempty"` // oldest first
-	Hold   time.Duration   `json:"hold"`           // there must have been room for so long before more is given
-	Grew   time.Time       `json:"grew,omitzero"`
+	CPUs   float64         `json:"cpus"`            // that offline work may keep busy
+	Given  topology.CPUSet `json:"given"`           // it does so on these
+	Level  float64         `json:"level,omitempty"` // CPUs that no offline workload may keep busy more of; 0 for no limit
+	Seen   []Sample        `json:"seen,omitempty"`  // oldest first
+	Hold   time.Duration   `json:"hold"`            // time between two turns
+	Fell   bool            `json:"fell,omitempty"`  // the last change was to less
+	Turned time.Time       `json:"turned,omitzero"` // when more was last given after less
 	Shrank time.Time       `json:"shrank,omitzero"`
 }
 
@@ -108,8 +114,8 @@ type Outcome struct {
 // Budget is what offline work may have of one node.
 type Budget struct {
 	Node   topology.NodeID `json:"node"`   // node ID of the kernel
-	CPUs   float64         `json:"cpus"`   // CPUs that offline work may keep busy now, by the formula; 0 or more
-	Given  topology.CPUSet `json:"given"`  // CPUs that it is given, in list format
+	CPUs   float64         `json:"cpus"`   // CPUs that offline work may keep busy now; 0 or more
+	Given  topology.CPUSet `json:"given"`  // CPUs that it may use for that, in list format
 	Pool   int             `json:"pool"`   // number of CPUs that neither dedicated work nor the host holds
 	Online float64         `json:"online"` // CPUs that online work keeps busy
 	System float64         `json:"system"` // CPUs that everything else keeps busy
@@ -121,6 +127,7 @@ type Budget struct {
 type Grant struct {
 	Workload workload.ID     `json:"workload"`         // ID of the workload
 	CPUs     topology.CPUSet `json:"cpus"`             // CPUs that it may use, in list format
+	Max      float64         `json:"max,omitempty"`    // CPUs that it may keep busy of them; 0 for no limit
 	Frozen   bool            `json:"frozen,omitempty"` // whether it must not run
 	Cut      bool            `json:"cut,omitempty"`    // whether it has one core of each node, for it hurts somebody
 	For      workload.ID     `json:"for,omitempty"`    // workload that it is frozen or cut for
@@ -129,23 +136,42 @@ type Grant struct {
 }
 
 const (
-	// window is the least time that there must have been room before more is given: five
-	// looks at the default period, so that one quiet look is not taken for rest.
+	// window is the least time that there must have been room before more is given, and what the
+	// allowance is averaged over: five looks at the default period, so that one quiet look is
+	// not taken for rest.
 	window = 10 * time.Second
 
-	// mostHold bounds what Hold grows to: a load that comes every few minutes is seen coming.
-	mostHold = 4 * time.Minute
+	// kept is how long samples are kept, to tell noise from change.
+	kept = time.Minute
 
-	// soon is when taking back what was given tells that it was given too early.
+	// between is the time between two turns from less to more: a load that comes and goes is
+	// followed once a minute and no more often.
+	between = time.Minute
+
+	// mostHold bounds what that grows to where important work waits each time that more is given.
+	mostHold = 16 * time.Minute
+
+	// soon is when who is frozen may be let go at the earliest.
 	soon = time.Minute
 
 	// growth is the part of the pool that is given at most in one round, as Koordinator's
 	// beMaxIncreaseCPUPercent; at least one core.
 	growth = 0.1
 
-	// slack is how much of a core what is given may lie above the allowance before it is
-	// taken back. More than a half, at which it is given: else a load that does not
-	// change would swing.
+	// point is the part of the pool that a change must have.
+	point = 0.01
+
+	// least is the part of the pool that offline work may always keep busy, where it can be
+	// limited to so little; else it has one core.
+	least = 0.02
+
+	// fine is the number of cores from which on one core more or less is a small part of a
+	// node: what is given is met by whole cores alone.
+	fine = 40
+
+	// slack is how much of a core what is given may lie above the budget before it is
+	// taken back, on nodes where it is met by whole cores alone. More than a half, at which it
+	// is given: else a budget that hardly changes would swing.
 	slack = 0.75
 
 	// patience is the time between two workloads that are frozen or let go: what the first
@@ -158,21 +184,25 @@ const (
 func Decide(in Input, was State) (Outcome, State) {
 	now := State{Frozen: slices.Clone(was.Frozen), Turned: was.Turned, Calm: max(was.Calm, soon), Waited: was.Waited}
 	out := Outcome{Nodes: []Budget{}, Work: []Grant{}}
-	pressed := -1 // a node that is down to its floor, and important work waits
+	pressed := -1 // a node that gives the least that it may, and important work waits
 	for i := range in.Nodes {
 		n := &in.Nodes[i]
 		k, known := slices.BinarySearchFunc(was.Nodes, n.ID, func(s NodeState, id topology.NodeID) int { return cmp.Compare(s.Node, id) })
-		m := NodeState{Node: n.ID, Hold: window}
-		if known {
+		m := NodeState{Node: n.ID, Hold: between}
+		switch {
+		case known:
 			m = was.Nodes[k]
 			m.Seen = slices.Clone(m.Seen)
-		} else {
-			for j := range in.Work { // what offline work has now is what there is to take back
+		case len(in.Work) == 0: // what there would be
+			m.CPUs = float64(n.Pool.Len())
+		default: // what offline work has now is what there is to take back
+			for j := range in.Work {
 				m.Given = m.Given.Union(in.Work[j].Now)
 			}
+			m.CPUs = float64(whole(n, m.Given).Len())
 		}
 		b := m.round(&in, n)
-		if waits(&in, n) && m.Given.Len() <= floorOf(n).Len() && (pressed < 0 || n.Wait > in.Nodes[pressed].Wait) {
+		if waits(&in, n) && m.CPUs <= leastOf(&in, n) && (pressed < 0 || n.Wait > in.Nodes[pressed].Wait) {
 			pressed = i
 		}
 		now.Nodes, out.Nodes = append(now.Nodes, m), append(out.Nodes, b)
@@ -184,12 +214,14 @@ func Decide(in Input, was State) (Outcome, State) {
 
 func waits(in *Input, n *Node) bool { return in.MaxWait > 0 && n.Wait > in.MaxWait }
 
-// idle is how many CPUs of a node are kept idle.
+// idle is how many CPUs of a node are kept idle: when nobody says, an eighth, not less than a
+// core and not more than a quarter.
 func idle(in *Input, n *Node) int {
+	k := n.Pool.Len()
 	if in.Idle > 0 {
-		return min(in.Idle, n.Pool.Len())
+		return min(in.Idle, k)
 	}
-	return min(max(width(n), (n.Pool.Len()+7)/8), n.Pool.Len())
+	return min(max(width(n), (k+7)/8), k/4)
 }
 
 // width is the CPUs of a core.
@@ -198,6 +230,20 @@ func width(n *Node) int {
 		return 1
 	}
 	return n.Cores[len(n.Cores)-1].Len()
+}
+
+// trims reports whether offline work of a node is held to its budget by limits, for a core is
+// too much or too little there. Everything that may run there must take one.
+func trims(in *Input, n *Node) bool {
+	if len(n.Cores) == 0 || fine*width(n) < n.Pool.Len() {
+		return false
+	}
+	for i := range in.Work {
+		if !in.Work[i].Limits && in.Work[i].CPUs.Intersects(n.Pool) {
+			return false
+		}
+	}
+	return true
 }
 
 // floorOf is the least that offline work has of a node: its last core, else its last CPU.
@@ -211,57 +257,83 @@ func floorOf(n *Node) topology.CPUSet {
 	return topology.CPUSet{}
 }
 
+// leastOf is how much of it offline work may always keep busy.
+func leastOf(in *Input, n *Node) float64 {
+	all := float64(floorOf(n).Len())
+	if trims(in, n) {
+		return min(all, least*float64(n.Pool.Len()))
+	}
+	return all
+}
+
 // round is the next of one node.
 func (m *NodeState) round(in *Input, n *Node) Budget {
 	b := Budget{Node: n.ID, Pool: n.Pool.Len(), Online: n.Online, System: n.System, Idle: idle(in, n)}
-	floor := floorOf(n)
+	floor, trims := floorOf(n), trims(in, n)
 	m.Given = whole(n, m.Given).Union(floor)
 	switch {
 	case floor.Empty():
 		b.Why = words.Reasons(words.Because(words.ShareNoCPUs))
 		return b
 	case len(n.Cores) == 0:
-		b.Given, b.Why = m.Given, words.Reasons(words.Because(words.ShareNoCore))
+		m.CPUs, m.Level = 1, 0
+		b.CPUs, b.Given, b.Why = m.CPUs, m.Given, words.Reasons(words.Because(words.ShareNoCore))
 		return b
 	case !n.Known:
-		b.Given, b.Why = m.Given, words.Reasons(words.Because(words.ShareUnknown))
+		m.CPUs = min(m.CPUs, float64(m.Given.Len()))
+		b.CPUs, b.Given, b.Why = m.CPUs, m.Given, words.Reasons(words.Because(words.ShareUnknown))
 		return b
 	}
-	used := n.Online + n.System
-	now := Sample{At: in.At, Allowance: float64(b.Pool)*in.Target - used, Room: float64(b.Pool) - used - float64(b.Idle)}
-	b.CPUs = max(0, min(now.Allowance, now.Room))
-	b.Why = words.Reasons(words.Because(words.ShareBudget, b.Pool, n.Online, n.System, b.Idle, in.Target, b.CPUs))
+	pool, used, low := float64(b.Pool), n.Online+n.System, leastOf(in, n)
+	now := Sample{At: in.At, Allowance: pool*in.Target - used, Room: pool - used - float64(b.Idle)}
+	b.Why = words.Reasons(words.Because(words.ShareBudget, b.Pool, n.Online, n.System, b.Idle, in.Target, max(0, min(now.Allowance, now.Room))))
 	if now.Room < now.Allowance {
 		b.Why = append(b.Why, words.Because(words.ShareBuffer))
 	}
-	before := m.Given.Len()
-	m.shrink(n, &now)
+	step := growth * pool
+	if !trims {
+		step = max(step, float64(width(n)))
+	}
+	before := m.CPUs
+	m.remember(now)
+	seen := m.look(pool)
+	m.CPUs = max(low, m.less(now, &seen))
 	if waits(in, n) {
 		b.Why = append(b.Why, words.Because(words.ShareWaits, string(n.Waiting), n.Wait, in.MaxWait))
-		if m.Given.Len() == before {
-			m.takeBack(n, max(1, int(growth*float64(b.Pool))))
+		m.CPUs = max(low, min(m.CPUs, before-step))
+		last := &m.Seen[len(m.Seen)-1]
+		last.Allowance = min(last.Allowance, m.CPUs) // no room is seen here for as long as it waits
+	} else if m.CPUs == before {
+		more, when := m.more(now, &seen)
+		switch {
+		case more == before:
+		case when > 0:
+			b.Why = append(b.Why, words.Because(words.ShareSettling, when))
+		default:
+			m.CPUs = min(more, before+step)
+			if m.Fell || m.Turned.IsZero() {
+				m.Fell, m.Turned = false, in.At
+			}
+			b.Why = append(b.Why, words.Because(words.ShareGrown, m.CPUs-before))
 		}
-		now.Allowance = min(now.Allowance, float64(m.Given.Len())) // no room is seen here for as long as it waits
 	}
-	m.remember(in.At, now)
-	if taken := before - m.Given.Len(); taken > 0 {
-		if !m.Grew.IsZero() && in.At.Sub(m.Grew) < max(soon, 2*m.Hold) {
-			m.Hold = min(2*m.Hold, mostHold)
-		} else {
-			m.Hold = window
+	if m.CPUs < before {
+		if waits(in, n) && !m.Fell && !m.Turned.IsZero() { // it waits for what was given
+			if in.At.Sub(m.Turned) < 2*m.Hold {
+				m.Hold = min(2*m.Hold, mostHold)
+			} else {
+				m.Hold = between
+			}
 		}
-		m.Shrank = in.At
-		b.Why = append(b.Why, words.Because(words.ShareShrunk, taken))
-	} else if more, waits := m.grow(in, n); more > 0 {
-		m.Grew = in.At
-		b.Why = append(b.Why, words.Because(words.ShareGrown, more))
-	} else if waits {
-		b.Why = append(b.Why, words.Because(words.ShareSettling, m.Hold))
+		m.Fell, m.Shrank = true, in.At
+		b.Why = append(b.Why, words.Because(words.ShareShrunk, before-m.CPUs))
 	}
-	if m.Given.Equal(floor) && b.CPUs < float64(floor.Len()) {
-		b.Why = append(b.Why, words.Because(words.ShareFloor))
+	m.cover(n, now.Room, trims)
+	m.level(in, n, trims)
+	if m.CPUs <= low {
+		b.Why = append(b.Why, words.Because(words.ShareFloor, m.CPUs))
 	}
-	b.Given = m.Given
+	b.CPUs, b.Given = m.CPUs, m.Given
 	return b
 }
 
@@ -276,85 +348,169 @@ func whole(n *Node, set topology.CPUSet) topology.CPUSet {
 	return out
 }
 
-// shrink takes cores back, the first of the node first, until what is left is within the
-// room and, to a part of a core, within the allowance.
-func (m *NodeState) shrink(n *Node, now *Sample) {
-	for _, c := range n.Cores[:len(n.Cores)-1] { // the last is the floor
-		have := float64(m.Given.Len())
-		if have <= now.Room && have <= now.Allowance+slack*float64(c.Len()) {
-			return
-		}
-		if c.SubsetOf(m.Given) {
-			m.Given = m.Given.Minus(c)
-		}
-	}
-}
-
-// takeBack takes cores back until so many CPUs, or all but the floor, are.
-func (m *NodeState) takeBack(n *Node, cpus int) {
-	for _, c := range n.Cores[:len(n.Cores)-1] {
-		if cpus <= 0 {
-			return
-		}
-		if c.SubsetOf(m.Given) {
-			m.Given = m.Given.Minus(c)
-			cpus -= c.Len()
-		}
-	}
-}
-
-// remember keeps what was found for as long as it may be asked for: the newest that is
-// older than Hold tells that all of Hold was seen.
-func (m *NodeState) remember(at time.Time, now Sample) {
-	if k := len(m.Seen); k > 0 && !m.Seen[k-1].At.Before(at) { // the clock was set back
-		m.Seen = nil
+// remember keeps what was found, one sample a second, for as long as it may be asked for: the
+// newest that is older than window tells that all of window was seen.
+func (m *NodeState) remember(now Sample) {
+	k := len(m.Seen)
+	switch {
+	case k > 0 && now.At.Before(m.Seen[k-1].At): // the clock was set back: all begins anew
+		m.Seen, m.Shrank, m.Turned = nil, now.At, now.At
+	case k > 1 && now.At.Sub(m.Seen[k-2].At) < time.Second:
+		last := &m.Seen[k-1]
+		last.At, last.Allowance, last.Room = now.At, (last.Allowance+now.Allowance)/2, min(last.Room, now.Room)
+		return
 	}
 	m.Seen = append(m.Seen, now)
-	for len(m.Seen) > 1 && at.Sub(m.Seen[1].At) >= m.Hold {
+	for len(m.Seen) > 2 && now.At.Sub(m.Seen[1].At) >= kept {
 		m.Seen = m.Seen[1:]
-	}
-	if len(m.Seen) > mostSeen { // of a short period: every other will do, with the less of two
-		thin := m.Seen[:0]
-		newest := m.Seen[len(m.Seen)-1]
-		for k := 0; k+1 < len(m.Seen)-1; k += 2 {
-			a, b := m.Seen[k], m.Seen[k+1]
-			thin = append(thin, Sample{a.At, min(a.Allowance, b.Allowance), min(a.Room, b.Room)})
-		}
-		m.Seen = append(thin, newest)
 	}
 }
 
-// mostSeen bounds the samples of a node; odd, so that they go in pairs when there is one
-// more and the newest stays by itself. It is mostHold at the default period.
-const mostSeen = 128
+// seen is what the samples of a node tell.
+type seen struct {
+	whole     bool    // they reach over the whole window
+	mean, low float64 // allowance, of the window
+	room      float64 // the least, of the window
+	noise     float64 // how much the allowance goes up and down from look to look
+	dead      float64 // what is no change
+}
 
-// grow gives as many cores as there was room for all through Hold. waits: there is room
-// now, and was not for as long.
-func (m *NodeState) grow(in *Input, n *Node) (more int, waits bool) {
-	allowance, room := math.Inf(1), math.Inf(1)
-	for _, s := range m.Seen {
-		allowance, room = min(allowance, s.Allowance), min(room, s.Room)
+func (m *NodeState) look(pool float64) seen {
+	at := m.Seen[len(m.Seen)-1].At
+	s := seen{whole: at.Sub(m.Seen[0].At) >= window, low: math.Inf(1), room: math.Inf(1)}
+	k := 0
+	for _, x := range slices.Backward(m.Seen) {
+		if k > 0 && at.Sub(x.At) >= window {
+			break
+		}
+		s.mean, s.low, s.room = s.mean+x.Allowance, min(s.low, x.Allowance), min(s.room, x.Room)
+		k++
 	}
-	newest := m.Seen[len(m.Seen)-1]
-	settled := in.At.Sub(m.Seen[0].At) >= m.Hold && in.At.Sub(m.Shrank) >= m.Hold
-	most := int(growth * float64(n.Pool.Len()))
+	s.mean /= float64(k)
+	long := 0.0
+	for _, x := range m.Seen {
+		long += x.Allowance / float64(len(m.Seen))
+	}
+	if len(m.Seen) > 4 { // the middle one: a step or a burst among them does not count
+		steps := make([]float64, 0, len(m.Seen))
+		for i := range m.Seen[1:] {
+			steps = append(steps, math.Abs(m.Seen[i+1].Allowance-m.Seen[i].Allowance))
+		}
+		slices.Sort(steps)
+		s.noise = min(steps[len(steps)/2], 3*point*pool)
+	}
+	s.dead = max(point*pool, s.noise)
+	if s.whole && math.Abs(s.mean-long) < 2*s.dead { // nothing has changed but for noise
+		s.mean = long
+	}
+	return s
+}
+
+// less is the budget after what is taken back at once: what reaches into the CPUs kept idle,
+// and what is above the allowance by more than noise, be it now, be it on average.
+func (m *NodeState) less(now Sample, s *seen) float64 {
+	c := min(m.CPUs, now.Room)
+	switch {
+	case c > now.Allowance+max(2*s.dead, 5*s.noise):
+		return now.Allowance + 2*s.noise
+	case c > s.mean+s.dead:
+		return s.mean
+	}
+	return c
+}
+
+// more is the budget that there was room for all through the window, but for noise; when
+// is how long it takes until that may be given.
+func (m *NodeState) more(now Sample, s *seen) (cpus float64, when time.Duration) {
+	cpus = min(s.mean, s.low+2*s.noise, s.room)
+	if cpus <= m.CPUs+s.dead || !s.whole {
+		if cpus = min(now.Allowance, now.Room); cpus <= m.CPUs+s.dead {
+			return m.CPUs, 0
+		}
+		when = window
+	}
+	if !m.Shrank.IsZero() {
+		when = max(when, window-now.At.Sub(m.Shrank))
+	}
+	if m.Fell && !m.Turned.IsZero() {
+		when = max(when, m.Hold-now.At.Sub(m.Turned))
+	}
+	return cpus, when
+}
+
+// cover gives the whole cores that the budget needs, the last of the node first. Where limits
+// hold offline work to the budget, that is all of it; else to the nearest core, within the room.
+func (m *NodeState) cover(n *Node, room float64, trims bool) {
+	for _, c := range n.Cores[:len(n.Cores)-1] { // the last is the floor
+		have, core := float64(m.Given.Len()), float64(c.Len())
+		if trims && have-core < m.CPUs+core/4 || !trims && have <= room && have <= m.CPUs+slack*core {
+			break
+		}
+		m.Given = m.Given.Minus(c)
+	}
+	more, most := 0, int(growth*float64(n.Pool.Len()))
 	for _, c := range slices.Backward(n.Cores) {
+		have, core := float64(m.Given.Len()), float64(c.Len())
 		if c.SubsetOf(m.Given) {
 			continue
 		}
-		next, half := float64(m.Given.Len()+c.Len()), float64(c.Len())/2
-		if next > newest.Room || next-half > newest.Allowance {
-			break
-		}
-		if !settled || next > room || next-half > allowance {
-			return more, true
-		}
-		if more > 0 && more+c.Len() > most {
-			break
+		if trims && have >= m.CPUs || !trims && (have+core > room || have+core/2 > m.CPUs || more > 0 && more+c.Len() > most) {
+			return
 		}
 		m.Given, more = m.Given.Union(c), more+c.Len()
 	}
-	return more, false
+}
+
+// level is how much each offline workload may use of a node at most, so that all together use
+// the budget and not all of the cores that it needs. Who wants more than that has that, and
+// all of those alike, as the kernel shares among cgroups of one weight.
+func (m *NodeState) level(in *Input, n *Node, trims bool) {
+	given, half := float64(m.Given.Len()), point/2*float64(n.Pool.Len())
+	if !trims || given-m.CPUs < half {
+		m.Level = 0
+		return
+	}
+	var wants []float64
+	total, hungry := 0.0, 0
+	for i := range in.Work {
+		w := &in.Work[i]
+		if !w.CPUs.Intersects(n.Pool) {
+			continue
+		}
+		use := w.Use * w.on(n.ID)
+		if total += use; w.Max > 0 && w.Use >= 0.9*w.Max {
+			use, hungry = math.Inf(1), hungry+1
+		}
+		wants = append(wants, use)
+	}
+	if total <= m.CPUs+half && (m.Level == 0 || hungry == 0) {
+		return
+	}
+	if level := fill(wants, m.CPUs); m.Level == 0 || math.Abs(level-m.Level)*float64(max(1, hungry)) > half {
+		m.Level = level
+	}
+}
+
+// on is the part of its time that a workload ran on a node.
+func (w *Work) on(n topology.NodeID) float64 {
+	for _, r := range w.RanOn {
+		if r.Node == n {
+			return r.Share
+		}
+	}
+	return 0
+}
+
+// fill is the level up to which all wants together are so much.
+func fill(wants []float64, all float64) float64 {
+	slices.Sort(wants)
+	for i, w := range wants {
+		if part := all / float64(len(wants)-i); w >= part {
+			return part
+		}
+		all -= w
+	}
+	return all
 }
 
 // Squeeze is offline work in the order in which it is frozen: what matters least first, of
@@ -413,10 +569,19 @@ func (out *Outcome) grant(in *Input, s *State) {
 			g.CPUs = w.CPUs
 		}
 		var nodes topology.NodeSet
+		limited, most := false, 0.0
 		for k := range in.Nodes {
-			if in.Nodes[k].Pool.Intersects(g.CPUs) {
+			if cpus := in.Nodes[k].Pool.Overlap(g.CPUs); cpus > 0 {
 				nodes.Add(in.Nodes[k].ID)
+				part := float64(cpus)
+				if level := s.Nodes[k].Level; level > 0 {
+					limited, part = true, min(part, level)
+				}
+				most += part
 			}
+		}
+		if limited && w.Limits {
+			g.Max = w.limit(most)
 		}
 		g.Why = words.Because(words.ShareSet, g.CPUs, nodes)
 		if k := slices.IndexFunc(s.Frozen, func(f Frozen) bool { return f.Workload == w.ID }); k >= 0 {
@@ -426,3 +591,16 @@ func (out *Outcome) grant(in *Input, s *State) {
 		out.Work = append(out.Work, g)
 	}
 }
+
+// limit is what a workload is limited to that may use so much. One that uses less than half
+// of that keeps what it has: its limit is not what holds it.
+func (w *Work) limit(most float64) float64 {
+	if w.Max == 0 && w.Use < most/2 || w.Max > 0 && w.Use < min(w.Max, most)/2 {
+		return w.Max
+	}
+	return max(leastLimit, math.Floor(most*1000)/1000)
+}
+
+// leastLimit is the least of a CPU that the kernel limits to: 1 ms in 100 (min_cfs_quota_period,
+// kernel/sched/core.c).
+const leastLimit = 0.01

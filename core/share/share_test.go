@@ -101,7 +101,7 @@ func (w *world) round(period time.Duration) {
 	w.in.At = w.in.At.Add(period)
 	w.out, w.was = Decide(w.in, w.was)
 	for i := range w.in.Work {
-		w.in.Work[i].Now = w.out.Work[i].CPUs
+		w.in.Work[i].Now, w.in.Work[i].Max = w.out.Work[i].CPUs, w.out.Work[i].Max
 	}
 }
 
@@ -121,15 +121,192 @@ func TestGrowth(t *testing.T) {
 		w.round(2 * time.Second)
 		sizes = append(sizes, w.out.Nodes[0].Given.Len())
 	}
-	if want := []int{2, 2, 2, 2, 2, 8, 14, 20, 26, 32, 32, 32, 32, 32}; !slices.Equal(sizes, want) {
+	if want := []int{2, 2, 2, 2, 8, 14, 20, 26, 32, 32, 32, 32, 32, 32}; !slices.Equal(sizes, want) {
 		t.Errorf("it grew %v, want %v", sizes, want)
 	}
 	w.in.Nodes[0].Online = 40
 	if w.round(2 * time.Second); w.out.Nodes[0].Given.Len() != 2 {
 		t.Errorf("%d CPUs are left of it, want one core at once", w.out.Nodes[0].Given.Len())
 	}
-	if w.was.Nodes[0].Hold <= window {
-		t.Errorf("it is taken back just after it grew, and the next growth waits no longer than before: %v", w.was.Nodes[0].Hold)
+	w.in.Nodes[0].Online = 10 // it may turn again a minute after it did, which was 12 s after the start
+	for at := w.in.At.Sub(epoch); at < 72*time.Second; at += 2 * time.Second {
+		if got := w.out.Nodes[0].Given.Len(); got != 2 {
+			t.Fatalf("%v after the start it has %d CPUs", at, got)
+		}
+		w.round(2 * time.Second)
+	}
+	if got := w.out.Nodes[0].Given.Len(); got != 8 {
+		t.Errorf("a minute later it has %d CPUs, want 8", got)
+	}
+}
+
+// limited is a node of 8 cores of two CPUs, and offline work that takes limits, each with what
+// it uses.
+func limited(online float64, uses ...float64) *world {
+	n := node(0, 0, 8, 2)
+	n.Online = online
+	w := &world{in: Input{At: epoch, Nodes: []Node{n}, Settings: on()}}
+	for i, use := range uses {
+		b := batch(fmt.Sprint("w", i), 50, n)
+		b.Limits, b.Use, b.RanOn = true, use, []workload.NodeShare{{Node: 0, Share: 1}}
+		w.in.Work = append(w.in.Work, b)
+	}
+	return w
+}
+
+func (w *world) limits() (out []float64) {
+	for i := range w.out.Work {
+		out = append(out, w.out.Work[i].Max)
+	}
+	return out
+}
+
+// TestLimits: where a core is a large part of a node, the budget is met within the last core by
+// limits: alike for all that want more than their part, none for who uses less.
+func TestLimits(t *testing.T) {
+	w := limited(3.6, 4, 3.5, 0.3) // 16 × 0.65 - 3.6 = 6.8
+	w.round(2 * time.Second)
+	if b := w.out.Nodes[0]; math.Abs(b.CPUs-6.8) > 1e-9 || b.Given.Len() != 8 {
+		t.Fatalf("%v CPUs on %v, want 6.8 on 8", b.CPUs, b.Given)
+	}
+	for _, step := range []struct {
+		uses, want []float64
+	}{
+		{[]float64{4, 3.5, 0.3}, []float64{3.25, 3.25, 0}},
+		{[]float64{3.25, 3.25, 0.3}, []float64{3.25, 3.25, 0}},
+		{[]float64{3.2, 3.2, 1.6}, []float64{2.6, 2.6, 2.6}}, // the third wants more now
+		{[]float64{2.6, 2.6, 1.6}, []float64{2.6, 2.6, 2.6}},
+		{[]float64{2.6, 0, 1.6}, []float64{5.2, 2.6, 5.2}}, // the second rests, and keeps its limit
+		{[]float64{5.2, 0, 0}, []float64{6.8, 2.6, 5.2}},
+	} {
+		for i, use := range step.uses {
+			w.in.Work[i].Use = use
+		}
+		w.round(2 * time.Second)
+		if got := w.limits(); !slices.EqualFunc(got, step.want, func(a, b float64) bool { return math.Abs(a-b) < 0.002 }) {
+			t.Errorf("who uses %v is limited to %v, want %v", step.uses, got, step.want)
+		}
+	}
+	w.in.Nodes[0].Online = 2.4 // 8.0: no part of a core is left over
+	for range 40 {
+		w.round(2 * time.Second)
+	}
+	if got := w.limits(); !slices.Equal(got, []float64{0, 0, 0}) || w.out.Nodes[0].Given.Len() != 8 {
+		t.Errorf("with %v of %v for it, offline work is limited to %v", w.out.Nodes[0].CPUs, w.out.Nodes[0].Given, got)
+	}
+	w.in.Work[1].Limits = false
+	w.in.Nodes[0].Online = 3.6
+	w.round(2 * time.Second)
+	if got := w.limits(); !slices.Equal(got, []float64{0, 0, 0}) {
+		t.Errorf("one takes no limit, and the others have %v", got)
+	}
+}
+
+// TestSteady: of a load that never changes nothing is changed; less of it leaves more to offline
+// work; who the workloads are does not matter.
+func TestSteady(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var cores []topology.CPUSet // of uneven nodes: some cores have lost a CPU
+		at := 0
+		for range rapid.IntRange(1, 24).Draw(t, "cores") {
+			var c topology.CPUSet
+			for range rapid.IntRange(1, 2).Draw(t, "width") {
+				c.Add(topology.CPUID(at))
+				at++
+			}
+			cores = append(cores, c)
+		}
+		takes := rapid.Bool().Draw(t, "limits")
+		settle := func(used float64, order []int) *world {
+			n := Node{Known: true, Cores: cores, Online: used}
+			for _, c := range cores {
+				n.Pool = n.Pool.Union(c)
+			}
+			w := &world{in: Input{At: epoch, Nodes: []Node{n}, Settings: on()}}
+			for i := range order {
+				b := batch(fmt.Sprint("w", i), 50, n)
+				b.Limits, b.Use, b.RanOn = takes, float64(order[i]), []workload.NodeShare{{Node: 0, Share: 1}}
+				w.in.Work = append(w.in.Work, b)
+			}
+			for range 120 {
+				w.round(2 * time.Second)
+			}
+			before := w.out
+			for range 60 {
+				if w.round(2 * time.Second); w.out.Nodes[0].CPUs != before.Nodes[0].CPUs || !w.out.Nodes[0].Given.Equal(before.Nodes[0].Given) {
+					t.Fatalf("a load of %v of %d that never changes: %v on %v, then %v on %v", used, n.Pool.Len(),
+						before.Nodes[0].CPUs, before.Nodes[0].Given, w.out.Nodes[0].CPUs, w.out.Nodes[0].Given)
+				}
+			}
+			return w
+		}
+		load := float64(at) * rapid.Float64Range(0, 1).Draw(t, "load")
+		a := settle(load, []int{1, 2, 3})
+		if less := settle(load*rapid.Float64Range(0, 1).Draw(t, "less"), []int{1, 2, 3}); less.out.Nodes[0].CPUs < a.out.Nodes[0].CPUs-1e-9 {
+			t.Fatalf("with a load of %v offline work has %v, with less %v", load, a.out.Nodes[0].CPUs, less.out.Nodes[0].CPUs)
+		}
+		b := settle(load, []int{3, 1, 2})
+		if a.out.Nodes[0].CPUs != b.out.Nodes[0].CPUs || a.limits()[0] != b.limits()[1] || a.limits()[2] != b.limits()[0] {
+			t.Fatalf("under other names the same work has %v and %v, not %v and %v", b.out.Nodes[0].CPUs, b.limits(), a.out.Nodes[0].CPUs, a.limits())
+		}
+	})
+}
+
+// TestStep: online work that comes back takes its CPUs back in the same look, noise or not.
+func TestStep(t *testing.T) {
+	w := limited(3, 8)
+	for k := range 120 {
+		w.in.Nodes[0].Online = 3 + 0.2*float64(k%3-1)
+		w.round(2 * time.Second)
+	}
+	before := w.out.Nodes[0].CPUs
+	w.in.Nodes[0].Online = 8
+	if w.round(2 * time.Second); before < 6.5 || w.out.Nodes[0].CPUs > 16*0.65-8+0.5 {
+		t.Errorf("%v CPUs, and %v after 5 more are used", before, w.out.Nodes[0].CPUs)
+	}
+}
+
+// TestClock: a clock that is set does not keep offline work from anything.
+func TestClock(t *testing.T) {
+	for _, jump := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
+		w := limited(12, 8)
+		for range 60 {
+			w.round(2 * time.Second)
+		}
+		w.in.At = w.in.At.Add(jump)
+		w.in.Nodes[0].Online = 3
+		for range 60 {
+			w.round(2 * time.Second)
+		}
+		if got := w.out.Nodes[0].CPUs; got < 7 {
+			t.Errorf("two minutes after the clock was set by %v offline work has %v CPUs, 7.4 are allowed", jump, got)
+		}
+		w.in.At = w.in.At.Add(jump)
+		w.in.Nodes[0].Online = 12
+		if w.round(2 * time.Second); w.out.Nodes[0].CPUs > 2 {
+			t.Errorf("the clock was set by %v, and offline work keeps %v CPUs that online work needs", jump, w.out.Nodes[0].CPUs)
+		}
+	}
+}
+
+// TestWaiting: where important work waits each time that more is given, that is tried ever more
+// seldom.
+func TestWaiting(t *testing.T) {
+	w := limited(3, 8)
+	var turns []time.Duration
+	for range 3600 { // two hours
+		w.in.Nodes[0].Wait, w.in.Nodes[0].Waiting = 0, "web"
+		if w.out.Nodes != nil && w.out.Nodes[0].CPUs > 5 { // it waits when offline work has more than 5
+			w.in.Nodes[0].Wait = 0.2
+		}
+		before := w.was
+		w.round(2 * time.Second)
+		if len(before.Nodes) > 0 && before.Nodes[0].Fell && !w.was.Nodes[0].Fell {
+			turns = append(turns, w.in.At.Sub(epoch))
+		}
+	}
+	if len(turns) > 12 {
+		t.Errorf("it was tried %d times in two hours: %v", len(turns), turns)
 	}
 }
 
@@ -192,7 +369,9 @@ func TestProperties(t *testing.T) {
 			w.in.Nodes = append(w.in.Nodes, n)
 		}
 		for i := range rapid.IntRange(0, 5).Draw(t, "work") {
-			w.in.Work = append(w.in.Work, batch(fmt.Sprint("w", i), rapid.IntRange(0, 100).Draw(t, "importance"), w.in.Nodes...))
+			b := batch(fmt.Sprint("w", i), rapid.IntRange(0, 100).Draw(t, "importance"), w.in.Nodes...)
+			b.Limits = rapid.IntRange(0, 9).Draw(t, "limits") > 0
+			w.in.Work = append(w.in.Work, b)
 		}
 		for range rapid.IntRange(1, 40).Draw(t, "rounds") {
 			for i := range w.in.Nodes {
@@ -201,6 +380,13 @@ func TestProperties(t *testing.T) {
 				n.Known = rapid.IntRange(0, 9).Draw(t, "known") > 0
 				n.Online, n.System = pool*rapid.Float64Range(0, 1.1).Draw(t, "online"), pool*rapid.Float64Range(0, 0.2).Draw(t, "system")
 				n.Wait, n.Waiting = rapid.SampledFrom([]float64{0, 0, 0, 0.3}).Draw(t, "wait"), "web"
+			}
+			for i := range w.in.Work {
+				b := &w.in.Work[i]
+				b.Use, b.RanOn = rapid.Float64Range(0, 8).Draw(t, "use"), nil
+				for k := range w.in.Nodes {
+					b.RanOn = append(b.RanOn, workload.NodeShare{Node: w.in.Nodes[k].ID, Share: 1 / float64(len(w.in.Nodes))})
+				}
 			}
 			before, had := w.was, slices.Clone(w.was.Nodes)
 			text := asJSON(t, w.was)
@@ -253,29 +439,36 @@ func (w *world) check(t *rapid.T, n *Node, b *Budget, old *NodeState) {
 			t.Fatalf("node %d gives %v, a part of core %v", n.ID, b.Given, c)
 		}
 	}
-	width := float64(n.Cores[0].Len())
+	trims, width, low := trims(&w.in, n), float64(n.Cores[0].Len()), leastOf(&w.in, n)
 	given, pool := float64(b.Given.Len()), float64(n.Pool.Len())
-	if old != nil && given > float64(old.Given.Len())+max(growth*pool, width) {
-		t.Fatalf("node %d of %v CPUs grew from %v to %v in a round", n.ID, pool, old.Given.Len(), given)
+	if old != nil && b.CPUs > max(low, old.CPUs+max(growth*pool, width))+1e-9 {
+		t.Fatalf("node %d of %v CPUs grew from %v to %v in a round", n.ID, pool, old.CPUs, b.CPUs)
 	}
 	if !n.Known {
-		if old != nil && given > float64(old.Given.Len()) {
+		if old != nil && (b.CPUs > max(old.CPUs, low) || given > float64(old.Given.Len())) {
 			t.Fatalf("node %d grew and nothing is known of it", n.ID)
 		}
 		return
 	}
 	used := n.Online + n.System
-	if room := pool - used - float64(b.Idle); given > max(float64(floor.Len()), room)+1e-9 {
-		t.Fatalf("node %d gives %v CPUs: %v of %v are used and %d stay idle", n.ID, given, used, pool, b.Idle)
+	room := max(low, pool-used-float64(b.Idle))
+	switch {
+	case b.CPUs > room+1e-9:
+		t.Fatalf("node %d gives %v CPUs: %v of %v are used and %d stay idle", n.ID, b.CPUs, used, pool, b.Idle)
+	case trims && given > max(width, b.CPUs+1.25*width)+1e-9 || !trims && given > max(room, width)+1e-9:
+		t.Fatalf("node %d gives %v CPUs of %v: %v of %v are used and %d stay idle", n.ID, b.CPUs, b.Given, used, pool, b.Idle)
 	}
-	if allowance := pool*w.in.Target - used; given > max(float64(floor.Len()), allowance+slack*width)+1e-9 {
-		t.Fatalf("node %d gives %v CPUs, %v are allowed", n.ID, given, allowance)
+	if allowance := max(low, pool*w.in.Target-used); b.CPUs > allowance+0.15*pool+1e-9 {
+		t.Fatalf("node %d gives %v CPUs, %v are allowed", n.ID, b.CPUs, allowance)
 	}
-	if old != nil && given > float64(old.Given.Len()) && !old.Shrank.IsZero() && w.in.At.Sub(old.Shrank) < window {
-		t.Fatalf("node %d grew %v after it shrank", n.ID, w.in.At.Sub(old.Shrank))
-	}
-	if waits(&w.in, n) && old != nil && given > float64(old.Given.Len()) {
-		t.Fatalf("node %d grew while %s waits", n.ID, n.Waiting)
+	if old != nil && b.CPUs > max(low, old.CPUs)+1e-9 {
+		now := w.in.At
+		if now.Before(old.Seen[len(old.Seen)-1].At) || !old.Shrank.IsZero() && now.Sub(old.Shrank) < window || old.Fell && !old.Turned.IsZero() && now.Sub(old.Turned) < between {
+			t.Fatalf("node %d grew %v after it shrank and %v after it turned", n.ID, now.Sub(old.Shrank), now.Sub(old.Turned))
+		}
+		if waits(&w.in, n) {
+			t.Fatalf("node %d grew while %s waits", n.ID, n.Waiting)
+		}
 	}
 	if len(b.Why) == 0 {
 		t.Fatalf("node %d: no reason", n.ID)
@@ -316,32 +509,30 @@ func TestSettles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := node(0, 0, rapid.IntRange(8, 64).Draw(t, "cores"), rapid.IntRange(1, 2).Draw(t, "width"))
 		pool, width := float64(n.Pool.Len()), float64(n.Cores[0].Len())
-		w := world{in: Input{At: epoch, Nodes: []Node{n}, Work: []Work{batch("b", 50, n)}, Settings: on()}}
+		job := batch("b", 50, n)
+		job.Limits = rapid.Bool().Draw(t, "limits")
+		w := world{in: Input{At: epoch, Nodes: []Node{n}, Work: []Work{job}, Settings: on()}}
 		load := pool * rapid.Float64Range(0, 0.5).Draw(t, "load")
 		noise := rapid.Float64Range(0, 0.02).Draw(t, "noise") * pool
-		back, dir, last := 0, 0, -1
+		turns := 0
 		for k := range 900 { // half an hour
+			before := w.was
 			w.in.Nodes[0].Online = max(0, load+noise*rapid.Float64Range(-1, 1).Draw(t, "x"))
 			w.round(2 * time.Second)
-			given := w.out.Nodes[0].Given.Len()
-			if last >= 0 && given != last {
-				d := 1
-				if given < last {
-					d = -1
-				}
-				if dir == 1 && d == -1 && k > 60 {
-					back++
-				}
-				dir = d
+			if k > 60 && w.was.Nodes[0].Fell != before.Nodes[0].Fell {
+				turns++
 			}
-			last = given
 		}
-		if back > 8 {
-			t.Fatalf("what was given was taken back %d times in half an hour of a load that is always %v ± %v of %v", back, load, noise, pool)
+		if turns > 8 {
+			t.Fatalf("more turned to less and back %d times in half an hour of a load that is always %v ± %v of %v", turns, load, noise, pool)
 		}
 		allowed := min(pool*w.in.Target-load, pool-load-float64(w.out.Nodes[0].Idle))
-		if off := allowed - float64(last); math.Abs(off) > width+2*noise+1e-9 && last > int(width) {
-			t.Fatalf("%d CPUs are given, %v allowed", last, allowed)
+		have := w.out.Nodes[0].CPUs
+		if off := math.Abs(allowed - have); off > 0.01*pool+2*noise+1e-9 && have > leastOf(&w.in, &n) {
+			t.Fatalf("%v CPUs are given, %v allowed", have, allowed)
+		}
+		if given := float64(w.out.Nodes[0].Given.Len()); given > have+1.25*width || given < have-1.5*width {
+			t.Fatalf("%v CPUs are given as %v", have, given)
 		}
 	})
 }
@@ -354,12 +545,18 @@ func BenchmarkDecide(b *testing.B) {
 		in.Nodes = append(in.Nodes, n)
 	}
 	for i := range 300 {
-		in.Work = append(in.Work, batch(fmt.Sprintf("w%03d", i), i%100, in.Nodes...))
+		w := batch(fmt.Sprintf("w%03d", i), i%100, in.Nodes...)
+		w.Limits, w.Max = true, 1
+		for k := range in.Nodes {
+			w.RanOn = append(w.RanOn, workload.NodeShare{Node: in.Nodes[k].ID, Share: 0.125})
+		}
+		in.Work = append(in.Work, w)
 	}
 	_, was := Decide(in, State{})
 	b.ReportAllocs()
-	for b.Loop() {
+	for k := 0; b.Loop(); k++ {
 		in.At = in.At.Add(2 * time.Second)
+		in.Nodes[k%8].Online = float64(10 + k%11)
 		_, was = Decide(in, was)
 	}
 }

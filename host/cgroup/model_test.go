@@ -214,7 +214,7 @@ func (m *model) write(cgroup, file, text string) error {
 
 // values is the files that a cgroup has with a controller, as they are at first.
 var values = map[string]map[string]string{
-	"cpu": {"cpu.weight": "100", "cpu.idle": "0"},
+	"cpu": {"cpu.weight": "100", "cpu.idle": "0", "cpu.max": "max 100000"},
 }
 
 func (m *model) control(cgroup, text string) error {

@@ -124,7 +124,7 @@ func (d *Driver) valueNow(cgroup string, kind plan.SettingKind) (string, error) 
 
 // sinceKernel is what brings a file that is missing though its controller is there.
 var sinceKernel = map[plan.SettingKind]string{
-	plan.CgroupIdle: "Linux 5.15", plan.CgroupWeight: "CONFIG_FAIR_GROUP_SCHED", plan.CgroupFreeze: "Linux 5.2",
+	plan.CgroupIdle: "Linux 5.15", plan.CgroupWeight: "CONFIG_FAIR_GROUP_SCHED", plan.CgroupMax: "CONFIG_CFS_BANDWIDTH", plan.CgroupFreeze: "Linux 5.2",
 }
 
 // applyValue makes a set-cgroup step true and reads back that it is.

@@ -23,7 +23,7 @@ func value(file plan.SettingKind, cgroup, to string) plan.Step {
 // back with the controller to what was there, the last change first. A weight that cpu.idle made
 // the kernel forget comes back with it.
 func TestValues(t *testing.T) {
-	for file, to := range map[plan.SettingKind]string{plan.CgroupIdle: "1", plan.CgroupWeight: "50", plan.CgroupFreeze: "1"} {
+	for file, to := range map[plan.SettingKind]string{plan.CgroupIdle: "1", plan.CgroupWeight: "50", plan.CgroupMax: "400000 100000", plan.CgroupFreeze: "1"} {
 		for _, on := range []bool{false, true} {
 			m := slice(t)
 			if on {
@@ -74,6 +74,7 @@ func TestValuesMissing(t *testing.T) {
 	}{
 		{"no controller", func(m *model) { m.put("/", controllers, "cpuset memory") }, value(plan.CgroupIdle, "/a/b", "1"), "shares of CPU time in cgroup v2: needs the cpu controller"},
 		{"old kernel", func(m *model) { m.lacks = map[string]bool{"cpu.idle": true} }, value(plan.CgroupIdle, "/a/b", "1"), "cpu.idle: needs Linux 5.15"},
+		{"no bandwidth", func(m *model) { m.lacks = map[string]bool{"cpu.max": true} }, value(plan.CgroupMax, "/a/b", "5000 100000"), "cpu.max: needs CONFIG_CFS_BANDWIDTH"},
 		{"not taken", func(m *model) { m.write("/a", subtreeControl, "+cpu"); m.write("/a/b", "cpu.idle", "1\n") }, value(plan.CgroupWeight, "/a/b", "50"), "the kernel takes no such value"},
 		{"gone", func(m *model) { m.rmdir("/a/b") }, value(plan.CgroupFreeze, "/a/b", "1"), "cgroup /a/b: file does not exist"},
 		{"unknown file", func(*model) {}, value("cgroup.kill", "/a/b", "1"), `no "cgroup.kill" that homenode sets`},

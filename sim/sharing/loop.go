@@ -1,0 +1,251 @@
+package sharing
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/share"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// epoch is the date when a simulation begins: any, but always the same.
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// period is the time between two looks of the daemon, as by default.
+const period = 2 * time.Second
+
+type cell struct {
+	kind plan.SettingKind
+	path string
+}
+
+// homenode is control.Next on the host, with every effect done at once.
+type homenode struct {
+	h      *host
+	state  *control.State
+	cells  map[cell]string
+	inputs []control.Input
+	todo   []control.Effect
+	scans  uint64
+	writes int
+	wrong  []string
+	change func(*share.Settings)
+}
+
+func (p *homenode) begin(h *host, s *Scenario) {
+	p.h, p.cells = h, map[cell]string{}
+	sharing := share.DefaultSettings()
+	sharing.On, sharing.Target = true, s.Target
+	if p.change != nil {
+		p.change(&sharing)
+	}
+	settings := control.Settings{Enforce: true, Policy: plan.DefaultPolicy(), Balance: balance.DefaultSettings(), Share: sharing, Interrupts: control.InterruptsOff,
+		Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20},
+		Rules:   []workload.Rule{{Match: "/offline/**", Class: workload.Offline}, {Match: "/online/**", Class: workload.Shared, Tier: workload.Online}}}
+	for _, w := range h.all {
+		switch {
+		case w.class == workload.Dedicated:
+			settings.Rules = append(settings.Rules, workload.Rule{Match: string(w.id), Class: workload.Dedicated, CPUs: w.own})
+		case w.aside:
+			settings.Exclude = append(settings.Exclude, string(w.id))
+		}
+	}
+	settings.Balance.Enabled = false
+	p.state = control.New(settings, control.Saved{})
+	p.turn(control.Input{Started: &control.Started{Version: "simulated", Period: period}})
+	p.scan()
+}
+
+func (p *homenode) tick() {
+	if p.h.now%period == 0 {
+		p.scan()
+	}
+}
+
+func (p *homenode) counted() int { return p.writes }
+
+func (p *homenode) given() []float64 {
+	out := make([]float64, len(p.h.nodes))
+	for i := range p.state.Shared.Nodes {
+		out[i] = p.state.Shared.Nodes[i].CPUs
+	}
+	return out
+}
+
+func (p *homenode) scan() {
+	p.scans++
+	p.turn(control.Input{Begun: &control.Begun{Number: p.scans}})
+	p.turn(control.Input{Scan: &control.Scan{Number: p.scans, Began: epoch.Add(p.h.now), Snapshot: p.h.snapshot()}})
+}
+
+// snapshot is what an observer sees; it begins the next window.
+func (h *host) snapshot() workload.Snapshot {
+	s := workload.Snapshot{Host: h.top}
+	for _, w := range h.active {
+		window := min(period, h.now-w.from)
+		o := workload.Observation{ID: w.id, Name: string(w.id), Kind: workload.InCgroup, Cgroup: string(w.id), CgroupID: w.inode, Threads: 1 + int(w.now),
+			Processes: []workload.Process{{PID: 100 + int(w.inode), Start: 1000 + w.inode}}, Window: window, CPUTime: time.Duration(w.total * float64(time.Second)),
+			RanOnFrom: workload.PerThread, CPUs: w.cpus, Mems: h.top.AllowedMems}
+		sum := 0.0
+		for _, x := range w.ran {
+			sum += x
+		}
+		if window > 0 {
+			o.CPUUse = sum / window.Seconds()
+		}
+		for i := range w.ran {
+			id := h.top.Nodes[i].ID
+			if sum > 0 && w.ran[i] > 0 {
+				o.RanOn = append(o.RanOn, workload.NodeShare{Node: id, Share: w.ran[i] / sum})
+			}
+			if kib := topology.KiB(w.on[i] * (1 << 20)); kib > 0 {
+				o.Memory = append(o.Memory, workload.NodeMemory{Node: id, KiB: kib})
+			}
+			w.ran[i] = 0
+		}
+		o.Anon = o.Memory
+		s.Observations = append(s.Observations, o)
+	}
+	for i, n := range h.nodes {
+		if h.now > 0 {
+			s.Nodes = append(s.Nodes, workload.NodeUse{Node: h.top.Nodes[i].ID, CPUUse: n.busy / period.Seconds(), Bandwidth: topology.None})
+		}
+		n.busy = 0
+	}
+	return s
+}
+
+// turn gives an input to control.Next and does what follows.
+func (p *homenode) turn(in control.Input) {
+	p.inputs = append(p.inputs, in)
+	for len(p.inputs) > 0 || len(p.todo) > 0 {
+		if len(p.inputs) == 0 {
+			e := p.todo[0]
+			p.todo = p.todo[1:]
+			if r := p.perform(&e); r != nil {
+				r.ID = e.ID
+				p.inputs = append(p.inputs, control.Input{Result: r})
+			}
+			continue
+		}
+		in, p.inputs = p.inputs[0], p.inputs[1:]
+		in.At = epoch.Add(p.h.now)
+		var out control.Output
+		p.state, out = control.Next(p.state, in)
+		for _, e := range out.Save.Events {
+			if e.Error && e.Kind != plan.EventPlan {
+				p.wrong = append(p.wrong, e.Text)
+			}
+		}
+		p.todo = append(p.todo, out.Effects...)
+	}
+}
+
+func (p *homenode) perform(e *control.Effect) *control.Result {
+	r := &control.Result{}
+	switch e.Kind {
+	case control.EffectRead:
+		for _, x := range cellsOf(e.Step) {
+			r.Changes = append(r.Changes, plan.Change{Setting: p.setting(x), Will: willOf(x, e.Step)})
+		}
+	case control.EffectApply:
+		for _, x := range cellsOf(e.Step) {
+			if p.state.Journal.Of(x.kind, x.path) == nil {
+				p.wrong = append(p.wrong, fmt.Sprintf("%s of %s is changed without a journal entry", x.kind, x.path))
+			}
+			p.set(x, willOf(x, e.Step))
+		}
+	case control.EffectRestore, control.EffectCheck, control.EffectPresent:
+		for i := range e.Entries {
+			x := cell{e.Entries[i].Kind, e.Entries[i].Path}
+			if e.Kind == control.EffectCheck {
+				r.Settings = append(r.Settings, p.setting(x))
+			}
+			if e.Kind == control.EffectRestore {
+				p.set(x, e.Entries[i].Old)
+			}
+			r.Each = append(r.Each, nil)
+		}
+	case control.EffectInherited:
+	default:
+		return nil
+	}
+	return r
+}
+
+// cellsOf is the settings that a step changes.
+func cellsOf(s *plan.Step) []cell {
+	switch {
+	case s.Kind == plan.SetCPUs:
+		return []cell{{plan.CgroupCPUs, s.Target.Cgroup}}
+	case s.Kind == plan.SetMems:
+		return []cell{{plan.CgroupMems, s.Target.Cgroup}}
+	case s.Kind == plan.SetCgroup && s.Target.File == string(plan.CgroupIdle) && s.To == "1":
+		return []cell{{plan.CgroupWeight, s.Target.Cgroup}, {plan.CgroupIdle, s.Target.Cgroup}}
+	case s.Kind == plan.SetCgroup:
+		return []cell{{plan.SettingKind(s.Target.File), s.Target.Cgroup}}
+	}
+	return nil
+}
+
+func willOf(x cell, s *plan.Step) string {
+	if x.kind == plan.CgroupWeight && s.Target.File == string(plan.CgroupIdle) {
+		return "idle"
+	}
+	return s.To
+}
+
+func (p *homenode) setting(x cell) plan.Setting {
+	out := plan.Setting{Kind: x.kind, Path: x.path, Value: plan.CgroupFiles[x.kind]}
+	if v, ok := p.cells[x]; ok {
+		out.Value = v
+	}
+	for _, w := range p.h.all {
+		if string(w.id) == x.path {
+			out.Object = strconv.FormatUint(w.inode, 10)
+		}
+	}
+	return out
+}
+
+// set writes a value and does what the kernel does of it.
+func (p *homenode) set(x cell, value string) {
+	p.cells[x] = value
+	p.writes++
+	for _, w := range p.h.all {
+		if string(w.id) != x.path {
+			continue
+		}
+		switch x.kind {
+		case plan.CgroupCPUs:
+			set, err := topology.ParseCPUSet(value)
+			if err != nil || set.Empty() {
+				set = p.h.top.Online
+			}
+			w.cpus = set
+		case plan.CgroupFreeze:
+			w.frozen = value == "1"
+		case plan.CgroupMax:
+			quota, per, _ := strings.Cut(value, " ")
+			q, _ := strconv.ParseFloat(quota, 64)
+			n, _ := strconv.ParseFloat(per, 64)
+			if w.max = 0; q > 0 && n > 0 {
+				w.max = q / n
+			}
+		}
+		if w.class != workload.Offline && x.kind != plan.CgroupCPUs && x.kind != plan.CgroupMems {
+			p.wrong = append(p.wrong, fmt.Sprintf("%s of online work %s is set to %s", x.kind, x.path, value))
+		}
+		if w.max < 0 || math.IsNaN(w.max) {
+			p.wrong = append(p.wrong, fmt.Sprintf("%s: cpu.max %q", x.path, value))
+		}
+	}
+}

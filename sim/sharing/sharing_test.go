@@ -1,0 +1,5 @@
+package sharing
+
+import "testing"
+
+func TestLook(t *testing.T) {}
