@@ -11,14 +11,27 @@
 //	allowance = pool × target − online use − system use
 //	room      = pool − online use − system use − CPUs kept idle
 //
-// The first is a wish and is met to half a core; the second bounds what is given, as PerfIso
-// does (USENIX ATC 2018, "blind isolation"): a service that wakes finds an idle CPU. The
-// allowance is that of Koordinator's CPU suppress. Less is given at once. More is given when
-// there was room for it the whole of a while, at most a tenth of the pool in a round; the
-// while doubles each time that what was given had to be taken back soon (State.Hold), so
-// that nothing swings. One core is the least. Who is important and waits for a CPU all the
-// same has cores taken back until it does not; when one core is left, offline workloads
-// are frozen, one by one, in the order of Squeeze, and let go in the reverse order.
+// The first is a wish and is met on average; the second bounds what is given in each look, as
+// PerfIso does (USENIX ATC 2018, "blind isolation"): a service that wakes finds an idle CPU. The
+// allowance is that of Koordinator's CPU suppress.
+//
+// Less is given at once where online work has changed, that is by more than the allowance goes
+// up and down by itself (look); what is smaller is followed on average. More is given when there
+// was room for it the whole of a while, at most a tenth of the pool in a round. From less it
+// turns to more once a minute at most, so that nothing swings, and ever more seldom where
+// important work waits each time (State.Hold).
+//
+// The budget is met by whole cores (cover). Where a core is a large part of a node, offline work
+// has the cores that the budget needs and all of it together is limited to the budget (level):
+// each cgroup that wants more than its part has the same limit, as the kernel shares among
+// cgroups of one weight, and what uses less has none. A limit is of a cgroup and not of a node,
+// so that the kernel decides where work that may run on several nodes uses it: the host meets
+// its target, a node to about a core.
+//
+// A core is the least that is given, of which offline work may keep a fiftieth of the pool busy,
+// so that it gets on. Who is important and waits for a CPU all the same has cores taken back
+// until it does not; when no more than the least is left, offline workloads are frozen, one by
+// one, in the order of Squeeze, and let go in the reverse order.
 // Nothing is ever killed.
 //
 // The package holds no figure of a workload that it was not handed, and writes nothing:

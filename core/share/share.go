@@ -580,10 +580,12 @@ func (out *Outcome) grant(in *Input, s *State) {
 				most += part
 			}
 		}
-		if limited && w.Limits {
-			g.Max = w.limit(most)
-		}
 		g.Why = words.Because(words.ShareSet, g.CPUs, nodes)
+		if limited && w.Limits {
+			if g.Max = w.limit(most); g.Max > 0 {
+				g.Why = words.Because(words.ShareSetMax, g.CPUs, nodes, g.Max)
+			}
+		}
 		if k := slices.IndexFunc(s.Frozen, func(f Frozen) bool { return f.Workload == w.ID }); k >= 0 {
 			g.Frozen, g.For, g.Since = true, s.Frozen[k].For, s.Frozen[k].Since
 			g.Why = words.Because(words.ShareFreeze, string(g.For))

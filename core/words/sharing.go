@@ -15,6 +15,7 @@ var (
 	ShareFloor      = says("share-floor", "{.1f} is the least that offline work may use.")
 	ShareWaits      = says("share-waits", "{} waited for a CPU {%} of the time, more than {%}: cores are taken back until it does not.")
 	ShareSet        = says("share-set", "Offline work has {cpus} of {nodes} now: what online work, the system and the CPUs kept idle leave up to the target.")
+	ShareSetMax     = says("share-set-max", "Offline work has {cpus} of {nodes} now, whole cores, and may use less than all of them: of what wants more than its part, each may use up to {.1f}.")
 	ShareIdle       = says("share-idle", "Offline work runs when nothing else in its parent cgroup wants the CPU.")
 	ShareMax        = says("share-max", "Offline work has whole cores and may use less than all of them: what wants more than its part may use up to {.2f}.")
 	ShareNoMax      = says("share-no-max", "Offline work may use all of the CPUs that it has.")

@@ -1,5 +1,115 @@
 package sharing
 
-import "testing"
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
 
-func TestLook(t *testing.T) {}
+	"github.com/homenode/homenode/core/share"
+)
+
+// Bounds of every run, also of the thousand of `make bench-share`.
+const (
+	mostErr   = 3     // points
+	mostTurns = 2.1   // a minute: once a minute to more, and back
+	mostShort = 0.05  // part of the time
+	mostLate  = 0.005 // part of online work's time
+	leastDone = 0.85  // of what was possible for offline work
+)
+
+// broken says which bounds a run did not keep.
+func broken(x *Score) string {
+	var out []string
+	for _, b := range []struct {
+		what string
+		is   bool
+	}{
+		{fmt.Sprintf("%.2f points from what was possible", x.Err), x.Err > mostErr},
+		{fmt.Sprintf("nodes %.2f points from what was possible", x.Node), x.Node > 2*mostErr},
+		{fmt.Sprintf("online work lost %.2f CPU seconds", x.Cut), x.Cut > 1e-6},
+		{fmt.Sprintf("%.2f turns a minute", x.Turns), x.Turns > mostTurns},
+		{fmt.Sprintf("fewer CPUs idle than the buffer for %.4f of the time", x.Short), x.Short > mostShort},
+		{fmt.Sprintf("%.4f of online work began where no CPU was idle", x.Late), x.Late > mostLate},
+		{fmt.Sprintf("offline work got %.2f of what was possible", x.Progress), x.Progress < leastDone},
+		{fmt.Sprintf("offline work might use CPUs of dedicated work %d times", x.Overlap), x.Overlap > 12},
+	} {
+		if b.is {
+			out = append(out, b.what)
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// TestScenarios plays every scenario with a few seeds; SEEDS is how many, SEED the first.
+func TestScenarios(t *testing.T) {
+	first, seeds := 1, 3
+	if n, err := strconv.Atoi(os.Getenv("SEED")); err == nil {
+		first = n
+	}
+	if n, err := strconv.Atoi(os.Getenv("SEEDS")); err == nil {
+		seeds = n
+	}
+	for _, s := range Scenarios() {
+		for seed := first; seed < first+seeds; seed++ {
+			x, err := Run(&s, Homenode, uint64(seed))
+			if err != nil {
+				t.Error(err)
+			}
+			if text := broken(&x); text != "" {
+				t.Errorf("%s, seed %d: %s", s.Name, seed, text)
+			}
+			if testing.Verbose() {
+				t.Logf("%s, seed %d: %+v", s.Name, seed, x)
+			}
+		}
+	}
+}
+
+// TestJudge: the judge sees what it is there for. Each of the published rules breaks a bound
+// somewhere, and so does homenode when it is told to keep nothing idle.
+func TestJudge(t *testing.T) {
+	scenario := func(name string) *Scenario {
+		for _, s := range Scenarios() {
+			if s.Name == name {
+				s.For = 10 * time.Minute
+				return &s
+			}
+		}
+		t.Fatalf("no scenario %q", name)
+		return nil
+	}
+	for _, tt := range []struct {
+		policy, scenario, want string
+	}{
+		{KoordCPUs, "32 CPUs, SMT, noisy", "turns a minute"},
+		{KoordQuota, "32 CPUs, SMT, noisy", "turns a minute"},
+		{PerfIso, "32 CPUs, SMT, noisy", "points from what was possible"},
+		{PerfIsoWide, "32 CPUs, SMT, noisy", "turns a minute"},
+		{Halves, "16 CPUs, no SMT, overload", "online work lost"},
+		{Nothing, "32 CPUs, SMT, noisy", "fewer CPUs idle than the buffer"},
+		{Nothing, "32 CPUs, SMT, noisy", "began where no CPU was idle"},
+	} {
+		x, _ := Run(scenario(tt.scenario), tt.policy, 1)
+		if text := broken(&x); !strings.Contains(text, tt.want) {
+			t.Errorf("%s in %s: %q, want %q", tt.policy, tt.scenario, text, tt.want)
+		}
+	}
+	x, err := run(scenario("16 CPUs, no SMT, bursts"), changed(func(s *share.Settings) { s.Idle, s.Target = 1, 1 }), 1)
+	if text := broken(&x); err != nil || !strings.Contains(text, "fewer CPUs idle than the buffer") {
+		t.Errorf("homenode with one CPU idle and all the rest given away: %q, %v", text, err)
+	}
+}
+
+// TestSame: the same scenario and seed give the same run.
+func TestSame(t *testing.T) {
+	s := Scenarios()[12]
+	s.For = 5 * time.Minute
+	a, _ := Run(&s, Homenode, 7)
+	b, _ := Run(&s, Homenode, 7)
+	if a != b {
+		t.Errorf("%+v, then %+v", a, b)
+	}
+}
