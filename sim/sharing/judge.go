@@ -96,7 +96,7 @@ func (j *judge) tick(given []float64) {
 		can = min(can, n.online+asked*float64(n.cpus.Len())/float64(h.top.Online.Len()))
 		j.busy[i] += (n.online + n.batch) / pool
 		j.can[i] += can / pool
-		if n.batch > 0.02*pool+0.01 && pool-n.online-n.batch < buffer(n)-0.02*pool-0.01 {
+		if n.batch > 0.03*pool && pool-n.online-n.batch < buffer(n)-0.02*pool-0.01 {
 			j.short[i]++
 		}
 		j.done += n.batch
