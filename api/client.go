@@ -191,6 +191,11 @@ func (c *Client) Share(ctx context.Context, order ShareOrder) (now Sharing, err 
 	return now, c.do(ctx, "POST", "/v1/share", order, &now)
 }
 
+// UpgradeScheduler asks for another version of the kernel's scheduler for offline work.
+func (c *Client) UpgradeScheduler(ctx context.Context, order UpgradeOrder) (done Upgraded, err error) {
+	return done, c.do(ctx, "POST", "/v1/share/upgrade", order, &done)
+}
+
 // Move orders a change of home, or cancels a page move.
 func (c *Client) Move(ctx context.Context, order MoveOrder) (a MoveAnswer, err error) {
 	return a, c.do(ctx, "POST", "/v1/move", order, &a)
@@ -234,7 +239,7 @@ func (c *Client) do(ctx context.Context, method, path string, in, out any) error
 func (c *Client) ask(ctx context.Context, method, path string, in any, read func(io.Reader) error) error {
 	within := lookWithin
 	switch {
-	case path == "/v1/undo", path == "/v1/change":
+	case path == "/v1/undo", path == "/v1/change", path == "/v1/share/upgrade":
 		within = undoWithin
 	case method != "GET":
 		within = changeWithin

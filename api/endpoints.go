@@ -162,6 +162,19 @@ func Endpoints() []Endpoint {
 				}
 				return share.Share
 			}),
+		post("/v1/share/upgrade", "Puts another version in the place of the kernel's scheduler for offline work; the one before comes back when it does not hold.", maxRequest, true,
+			func(s *server) poster[UpgradeOrder, Upgraded] {
+				up, ok := s.b.(UpgradeSource)
+				if !ok {
+					return nil
+				}
+				return func(ctx context.Context, o UpgradeOrder) (Upgraded, error) {
+					if who := Asker(ctx); o.Object != "" && who != nil && who.UID != 0 {
+						return Upgraded{}, &Error{Code: Forbidden, Text: "an object of your own is loaded into the kernel for root alone"}
+					}
+					return up.UpgradeScheduler(ctx, o)
+				}
+			}),
 		post("/v1/change", "Carries out steps about one workload that a person has ordered.", maxSteps, true,
 			func(s *server) poster[Change, Changed] {
 				return func(ctx context.Context, c Change) (Changed, error) {

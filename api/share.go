@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -19,6 +20,27 @@ type ShareOrder struct {
 	DryRun bool `json:"dry_run,omitempty"` // nothing is changed
 }
 
+// UpgradeSource is a Backend that upgrades the kernel's scheduler for offline work, too.
+type UpgradeSource interface {
+	UpgradeScheduler(ctx context.Context, order UpgradeOrder) (Upgraded, error)
+}
+
+// UpgradeOrder puts another version in the place of the kernel's scheduler for offline work: POST /v1/share/upgrade.
+type UpgradeOrder struct {
+	Object string `json:"object,omitempty"`  // path of a BPF object to load; absent: the one that the daemon's homenode brings. root only
+	DryRun bool   `json:"dry_run,omitempty"` // nothing is changed
+}
+
+// Upgraded is what became of an UpgradeOrder.
+type Upgraded struct {
+	Schema string      `json:"schema"`          // homenode-share-upgrade/1
+	From   string      `json:"from"`            // version that ran
+	To     string      `json:"to"`              // version that runs now, or would; the same when nothing is newer
+	DryRun bool        `json:"dry_run"`         // nothing was changed
+	Why    string      `json:"why,omitempty"`   // of a dry run: why it cannot be; absent when it can
+	Trial  *ShareTrial `json:"trial,omitempty"` // probation that has begun; absent when nothing was changed
+}
+
 // Sharing is how many CPUs offline work may have now, so that online work does not feel it.
 type Sharing struct {
 	Schema    string      `json:"schema"`         // homenode-share/1
@@ -28,6 +50,42 @@ type Sharing struct {
 	Rest      string      `json:"rest,omitempty"` // why there is nothing to share; absent when there is
 	Nodes     []ShareNode `json:"nodes"`          // NUMA nodes, rising by ID
 	Workloads []ShareWork `json:"workloads"`      // offline workloads, rising by ID
+	// Scheduler is the kernel's scheduler for offline work (sched_ext).
+	Scheduler *ShareScheduler `json:"scheduler,omitempty"`
+}
+
+// ShareScheduler is how the kernel's scheduler for offline work is.
+type ShareScheduler struct {
+	Enabled    bool                `json:"enabled"`              // whether homenode's is loaded and runs
+	Why        string              `json:"why"`                  // why it runs or not, in a sentence
+	Version    string              `json:"version,omitempty"`    // version that runs: the start of the SHA-256 of its object; absent when none does
+	Newest     string              `json:"newest,omitempty"`     // version that this homenode brings; absent where the kernel takes none
+	Generation string              `json:"generation,omitempty"` // generation of the kernel's interface for it
+	Since      *time.Time          `json:"since,omitempty"`      // since when it runs, as far as the daemon knows; absent when none does
+	Other      string              `json:"other,omitempty"`      // name of somebody else's sched_ext scheduler that is loaded; absent when none is
+	Threads    int                 `json:"threads_left"`         // number of threads of offline work that are not with it yet
+	Loads      int                 `json:"loads"`                // how often it was loaded within the last hour
+	MostLoads  int                 `json:"most_loads"`           // how often it may be within an hour
+	Next       *time.Time          `json:"next,omitempty"`       // it is not loaded before; absent when it may be
+	Ended      *time.Time          `json:"ended,omitempty"`      // when the kernel last ended or refused it; absent when it never did
+	End        *share.SchedulerEnd `json:"end,omitempty"`        // how; absent when it never did
+	Counters   []share.Counter     `json:"counters"`             // what it has counted since it was loaded
+	Trial      *ShareTrial         `json:"trial,omitempty"`      // probation of a version, under way; absent when none is
+	Upgrade    *ShareTrial         `json:"upgrade,omitempty"`    // the newest probation that is over; absent before the first
+}
+
+// ShareTrial is the probation of a version of the kernel's scheduler.
+type ShareTrial struct {
+	From   string     `json:"from"`            // version before
+	To     string     `json:"to"`              // version after
+	Began  time.Time  `json:"began"`           // when it took the place of the other
+	Until  time.Time  `json:"until"`           // when the probation ends
+	GapMS  float64    `json:"gap_ms"`          // for how long none ran in between, in ms
+	Before float64    `json:"waits_before"`    // share of time that important work waited for a CPU before, the most of any workload, 0 to 1
+	Worst  float64    `json:"waits_most"`      // the most since
+	Ended  *time.Time `json:"ended,omitempty"` // when it was over; absent while it lasts
+	Held   bool       `json:"held"`            // whether the version is kept
+	Why    string     `json:"why,omitempty"`   // why not, in a sentence; absent otherwise
 }
 
 // ShareNode is what offline work may have of one NUMA node.

@@ -256,11 +256,25 @@ type Share struct {
 	// Freeze: where one core is left of a node and somebody important still waits there,
 	// offline work is frozen. Off: who waits for an answer of it would wait.
 	Freeze bool `yaml:"freeze"`
+	// SchedExt: auto loads a scheduler for offline work into a kernel that takes one, while
+	// sharing is on and mode is enforce; off never does. Auto, for whoever turns sharing on wants
+	// online work not to feel it, and only a scheduler keeps offline work off the SMT siblings of
+	// online work; the settings of cgroups are made first and stand whatever becomes of it.
+	SchedExt string `yaml:"sched_ext"`
+	// Probation is how long another version of that scheduler must hold after `homenode share
+	// upgrade` before it is kept. 5s to 1h.
+	Probation time.Duration `yaml:"probation"`
 }
+
+// Values of share.sched_ext.
+const (
+	SchedExtAuto = "auto"
+	SchedExtOff  = "off"
+)
 
 func newShare() Share {
 	s := share.DefaultSettings()
-	return Share{Enabled: s.On, Target: 100 * s.Target, Idle: s.Idle, MaxWait: 100 * s.MaxWait, Freeze: s.Freeze}
+	return Share{Enabled: s.On, Target: 100 * s.Target, Idle: s.Idle, MaxWait: 100 * s.MaxWait, Freeze: s.Freeze, SchedExt: SchedExtAuto, Probation: time.Minute}
 }
 
 func (s *Share) validate() error {
@@ -271,12 +285,16 @@ func (s *Share) validate() error {
 		return fmt.Errorf("share.idle_cpus: %d; want 0 (an eighth of a node's CPUs) or more", s.Idle)
 	case !(s.MaxWait >= 0 && s.MaxWait <= 100):
 		return fmt.Errorf("share.max_wait: %v; want 0 (not asked) to 100 percent", s.MaxWait)
+	case s.SchedExt != SchedExtAuto && s.SchedExt != SchedExtOff:
+		return fmt.Errorf("share.sched_ext: %q; want auto or off", s.SchedExt)
+	case s.Probation < 5*time.Second || s.Probation > time.Hour:
+		return fmt.Errorf("share.probation: %v; want 5s to 1h", s.Probation)
 	}
 	return nil
 }
 
 func (s *Share) settings() share.Settings {
-	return share.Settings{On: s.Enabled, Target: s.Target / 100, Idle: s.Idle, MaxWait: s.MaxWait / 100, Freeze: s.Freeze}
+	return share.Settings{On: s.Enabled, Target: s.Target / 100, Idle: s.Idle, MaxWait: s.MaxWait / 100, Freeze: s.Freeze, Scheduler: s.SchedExt == SchedExtAuto, Probation: s.Probation}
 }
 
 // Record says how much of what happened and followed is kept (homenode replay).

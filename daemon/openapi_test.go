@@ -141,6 +141,7 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/v1/undo", `{}`, 400, false},
 		{"POST", "/v1/partition", `{"partition":"shared","dry_run":true}`, 200, false},
 		{"POST", "/v1/share", `{"on":true}`, 200, false},
+		{"POST", "/v1/share/upgrade", `{"object":"/no/such"}`, 403, false},
 		{"POST", "/v1/change", `{"steps":[]}`, 200, false},
 		{"GET", "/v1/history?limit=0", "", 200, false},
 		{"GET", "/v1/history?limit=5&workload=a&kind=plan&kind=step&since=2020-01-01T00:00:00Z", "", 200, false},

@@ -2,9 +2,11 @@ package daemon
 
 import (
 	"context"
+	"time"
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/words"
 )
 
@@ -17,6 +19,75 @@ func (d *Daemon) Share(ctx context.Context, order api.ShareOrder) (api.Sharing, 
 	out := d.View().sharing()
 	out.On = r.Share.On
 	return out, err
+}
+
+// UpgradeScheduler puts another version in the place of the kernel's scheduler.
+func (d *Daemon) UpgradeScheduler(ctx context.Context, order api.UpgradeOrder) (api.Upgraded, error) {
+	var want control.UpgradeOrder
+	if order.Object != "" {
+		if d.o.Scheduler == nil {
+			return api.Upgraded{}, &api.Error{Code: api.Forbidden, Text: "this daemon loads no scheduler"}
+		}
+		var err error
+		if want.Version, err = d.keepScheduler(ctx, order.Object); err != nil {
+			return api.Upgraded{}, &api.Error{Code: api.BadRequest, Text: err.Error()}
+		}
+	}
+	r, err := d.request(ctx, control.Request{Upgrade: &want, DryRun: order.DryRun})
+	if r.Upgrade == nil {
+		return api.Upgraded{}, err
+	}
+	out := api.Upgraded{Schema: "homenode-share-upgrade/1", From: r.Upgrade.From, To: r.Upgrade.To, DryRun: order.DryRun, Why: r.Upgrade.Why}
+	if !order.DryRun && out.From != out.To {
+		out.Trial = wireTrial(d.View().Scheduler.Trial)
+	}
+	return out, err
+}
+
+func (d *Daemon) keepScheduler(ctx context.Context, file string) (version string, err error) {
+	defer d.caught("reading a scheduler", &err)
+	return d.o.Scheduler.Keep(ctx, file)
+}
+
+// wireTrial is the wire form of a probation; nil for none.
+func wireTrial(t *share.Trial) *api.ShareTrial {
+	if t == nil {
+		return nil
+	}
+	out := &api.ShareTrial{From: t.From, To: t.To, Began: t.Began, Until: t.Until, GapMS: float64(t.Gap.Microseconds()) / 1000, Before: t.Before, Worst: t.Worst, Held: t.Held, Why: t.Why.String()}
+	if !t.Ended.IsZero() {
+		out.Ended = &t.Ended
+	}
+	return out
+}
+
+// scheduler is the wire form of how the kernel's scheduler is.
+func (v *View) scheduler() *api.ShareScheduler {
+	k := &v.Scheduler
+	out := &api.ShareScheduler{Enabled: k.Seen.Loaded != "", Why: k.Why.String(), Version: k.Seen.Loaded, Newest: k.Seen.Newest, Generation: k.Seen.Generation, Other: k.Seen.Other,
+		Loads: len(k.Loads), MostLoads: share.MostLoads, End: k.End, Counters: k.Seen.Counters, Trial: wireTrial(k.Trial), Upgrade: wireTrial(k.Upgrade)}
+	if out.Counters == nil {
+		out.Counters = []share.Counter{}
+	}
+	for _, n := range k.Seen.Left {
+		out.Threads += n
+	}
+	for at, to := range map[*time.Time]**time.Time{&k.Since: &out.Since, &k.Ended: &out.Ended} {
+		if !at.IsZero() {
+			*to = at
+		}
+	}
+	if !out.Enabled && k.Next.After(v.At) {
+		out.Next = &k.Next
+	}
+	switch {
+	case out.Why != "":
+	case !v.Settings.Share.Scheduler:
+		out.Why = words.Because(words.SchedulerOff).String()
+	default:
+		out.Why = words.Because(words.SchedulerUnknown).String()
+	}
+	return out
 }
 
 // sharing is the wire form of what offline work may have.
@@ -36,5 +107,6 @@ func (v *View) sharing() api.Sharing {
 		}
 		out.Workloads = append(out.Workloads, w)
 	}
+	out.Scheduler = v.scheduler()
 	return out
 }

@@ -68,6 +68,9 @@ func (v *View) Status(version string) api.Status {
 		sharing := v.sharing()
 		s.Sharing = &sharing
 	}
+	if k := &v.Scheduler; k.Seen.Loaded != "" && !v.Sharing.On {
+		s.Problems = append(s.Problems, words.Because(words.SchedulerStays, k.Seen.Loaded).String())
+	}
 	if v.Balancing.State != "" {
 		s.Balance = &v.Balancing
 	}

@@ -39,6 +39,7 @@ import (
 	"github.com/homenode/homenode/host/prepare"
 	"github.com/homenode/homenode/host/process"
 	"github.com/homenode/homenode/host/runs"
+	"github.com/homenode/homenode/host/scx"
 	"github.com/homenode/homenode/host/store"
 	"github.com/homenode/homenode/ui/cli"
 )
@@ -319,6 +320,7 @@ func optionsFor(c config.Config, look observe.Options) daemon.Options {
 		URI: os.Getenv("LIBVIRT_DEFAULT_URI"), Manage: libvirt.Managed(c.Libvirt.Manage), Process: hypervisor, Running: guestsRun,
 		Lock: func(ctx context.Context) (interface{ Close() error }, error) { return lockGuests(ctx, defaultState()) },
 	})
+	scheduler := scx.NewDriver(scx.DriverOptions{Root: machine, Folder: filepath.Join(c.StateDir, schedulers), Host: func() (*topology.Host, error) { return topology.FromSysfs(root) }})
 	return daemon.Options{
 		Settings: c.Settings(), Period: c.Period, Version: version, BootID: bootID(),
 		Observer: observer,
@@ -328,8 +330,10 @@ func optionsFor(c config.Config, look observe.Options) daemon.Options {
 			workload.InProcess: process.New(process.Options{Root: os.DirFS(machine), Mover: mover}),
 			workload.InDevice:  interrupts,
 			workload.InHost:    prepare.New(machine, prepare.Systemd{}),
+			workload.InKernel:  scheduler,
 			guest.Kind:         guests,
 		},
+		Scheduler: scheduler,
 		Surveys: map[control.SurveyKind]daemon.Surveyor{
 			control.Managers: func(_ context.Context, s *workload.Snapshot) (control.Survey, error) {
 				return control.Survey{Managers: managers(doctor.Managers(root, s.Host))}, nil
@@ -347,6 +351,9 @@ func optionsFor(c config.Config, look observe.Options) daemon.Options {
 		Clock:     wallClock{}, Lineage: func(pid int) workload.Lineage { return observe.LineageOf(root, pid) },
 	}
 }
+
+// schedulers is the folder, below the state folder, of the schedulers that were loaded.
+const schedulers = "schedulers"
 
 // managers is the other programs that place things as the daemon sees them: what is left
 // to each.

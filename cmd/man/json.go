@@ -38,6 +38,7 @@ var documents = []struct{ schema, typ, from string }{
 	{"homenode-host-prepare/2", "ui/cli.preparation", "homenode host prepare"},
 	{"homenode-partition/1", "ui/cli.partitionAnswer", "homenode host partition"},
 	{"homenode-share/1", "api.Sharing", "homenode share"},
+	{"homenode-share-upgrade/1", "api.Upgraded", "homenode share upgrade"},
 	{"homenode-plan/2", "ui/cli.planDocument", "homenode plan"},
 	{"homenode-repack/2", "ui/cli.repackDocument", "homenode plan --admit"},
 	{"homenode-restore/2", "ui/cli.restoreDocument", "homenode plan --restore"},

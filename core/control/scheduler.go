@@ -27,7 +27,8 @@ type UpgradeOrder struct {
 // Upgraded answers an UpgradeOrder.
 type Upgraded struct {
 	From string `json:"from"`
-	To   string `json:"to"` // the same when nothing is newer
+	To   string `json:"to"`            // the same when nothing is newer
+	Why  string `json:"why,omitempty"` // of a dry run: why it cannot be
 }
 
 // Scheduler is all that is known of the kernel's scheduler for offline work.
@@ -131,7 +132,7 @@ func (s *State) lookAtScheduler() {
 	if !s.Settings.Share.Scheduler && s.schedulerEntry() == nil || k.Look != 0 || s.Stopping || s.Snapshot.Host == nil {
 		return
 	}
-	if !s.ShareOn && s.schedulerEntry() == nil && k.Known && k.Seen.Loaded == "" { // it has been seen that none is there
+	if !s.ShareOn && s.schedulerEntry() == nil && (!s.Settings.Enforce || k.Known && k.Seen.Loaded == "") { // none is there, or it is nobody's to change
 		return
 	}
 	orders := &SchedulerOrders{}
@@ -344,11 +345,15 @@ func (s *State) upgrade(id uint64, order UpgradeOrder, dry bool) {
 		f = refuse(Failed, words.SchedulerBusy)
 	}
 	answer := &Upgraded{From: k.Seen.Loaded, To: to}
-	if f != nil || dry || to == k.Seen.Loaded {
-		if f != nil {
-			answer = nil
-		}
-		s.reply(Reply{ID: id, Failed: f, Upgrade: answer})
+	switch {
+	case f != nil && dry:
+		s.reply(Reply{ID: id, Upgrade: &Upgraded{From: k.Seen.Loaded, To: k.Seen.Loaded, Why: f.Text}})
+		return
+	case f != nil:
+		s.reply(Reply{ID: id, Failed: f})
+		return
+	case dry, to == k.Seen.Loaded:
+		s.reply(Reply{ID: id, Upgrade: answer})
 		return
 	}
 	s.order(share.SchedulerID, words.SchedulerOrdered, to)

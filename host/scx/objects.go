@@ -61,7 +61,7 @@ func lacks(kernel *btf.Spec, names []string) string {
 func (g generation) spec() (*ebpf.CollectionSpec, error) {
 	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(g.object))
 	if err != nil {
-		return nil, fmt.Errorf("read embedded scheduler %s: %w", g.name, err)
+		return nil, fmt.Errorf("read scheduler %s: %w", g.name, err)
 	}
 	return spec, nil
 }

@@ -23,6 +23,7 @@ const DefaultPin = "/sys/fs/bpf/homenode"
 type Options struct {
 	Pin    string // a folder in bpffs that Attach makes; "" is DefaultPin
 	Config Config
+	Object []byte // the BPF object; nil is the embedded one for this kernel
 }
 
 // Scheduler is one that is loaded.
@@ -55,6 +56,9 @@ func Load(ctx context.Context, o Options) (*Scheduler, error) {
 	g, err := choose(kernel)
 	if err != nil {
 		return nil, Support{Kind: NoFunctions, Why: err.Error(), err: err}
+	}
+	if o.Object != nil {
+		g.object = o.Object
 	}
 	spec, err := g.spec()
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -164,11 +165,22 @@ func (s *screen) Partition(_ context.Context, p api.Partition) (api.Partition, e
 	p.Split, p.Dedicated = true, "4-7"
 	return p, nil
 }
+func (s *screen) UpgradeScheduler(_ context.Context, o api.UpgradeOrder) (api.Upgraded, error) {
+	up := api.Upgraded{Schema: "homenode-share-upgrade/1", From: "5c0f00ba4711", To: "0123456789ab", DryRun: o.DryRun}
+	if !o.DryRun {
+		up.Trial = &api.ShareTrial{From: up.From, To: up.To, Began: moment0, Until: moment0.Add(time.Minute), GapMS: 8.4}
+	}
+	return up, nil
+}
 func (s *screen) Share(_ context.Context, o api.ShareOrder) (api.Sharing, error) {
 	out := api.Sharing{Schema: "homenode-share/1", On: o.On, Mode: "enforce", Target: 0.65, Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{
 		{ID: "/system.slice/encode.service", CPUs: "4-7", Why: words.Because(words.ShareSet, topology.CPUs(4, 5, 6, 7), topology.Nodes(0)).String()},
 		{ID: "/system.slice/thumbnails.service", CPUs: "4-7", Frozen: &moment0, For: "/system.slice/postgresql@14-main.service",
 			Why: words.Because(words.ShareFreeze, "/system.slice/postgresql@14-main.service").String()}}}
+	out.Scheduler = &api.ShareScheduler{Enabled: true, Why: words.Because(words.SchedulerRuns).String(), Version: "5c0f00ba4711", Newest: "0123456789ab", Generation: "v2", Since: &moment0,
+		Threads: 2, Loads: 1, MostLoads: 3, Ended: &moment0, End: &share.SchedulerEnd{Kind: share.EndStalled, Text: "runnable task stall: encode[4711] failed to run for 30.1s"},
+		Counters: []share.Counter{{Name: "starts", Value: 48213}, {Name: "refused_expelled", Value: 912}, {Name: "guard_slices", Value: 3}},
+		Upgrade:  &api.ShareTrial{From: "5c0f00ba4711", To: "0badc0ffee00", Began: moment0, Until: moment0, Ended: &moment0, Why: "The kernel ended it (error: scx_bpf_error)."}}
 	for _, n := range s.host.Nodes {
 		out.Nodes = append(out.Nodes, api.ShareNode{Node: n.ID, CPUs: 3.1, Given: topology.CPUs(n.CPUs.Max()-1, n.CPUs.Max()).String(), Pool: 8, Online: 2, System: 0.1, Idle: 1,
 			Why: words.Sentences(words.Reasons(words.Because(words.ShareBudget, 8, 2, 0.1, 1, 0.65, 3.1), words.Because(words.ShareSettling, 10*time.Second)))})
@@ -284,6 +296,8 @@ var screens = []struct{ name, args, stdin string }{
 	{"share-explain", "share explain", ""},
 	{"share-on", "share on --dry-run", ""},
 	{"share-off", "share off --dry-run", ""},
+	{"share-upgrade", "share upgrade --no-wait", ""},
+	{"share-upgrade-dry", "share upgrade --dry-run", ""},
 	{"plan", "plan --spec - --host machine.json", screenSpecs},
 	{"plan-admit", "plan --admit - --host machine.json", screenSpecs},
 	{"plan-restore", "plan --restore --running - --host machine.json", screenRunning},

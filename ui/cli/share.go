@@ -23,15 +23,19 @@ func shareCommand(e *Env) *cobra.Command {
 offline) gets whole cores of each node: as many as online work and the system
 leave up to a target, and some CPUs always stay idle. It loses them at once when
 online work needs them, and runs only when nothing else beside it wants the CPU
-(cpu.idle). Off by default; what it sets is journalled and put back.
+(cpu.idle). Where the kernel has sched_ext, a scheduler of homenode's runs it in
+the time that online work leaves. Off by default; what it sets is journalled and
+put back.
 
 on and off ask the running daemon and hold until share.enabled in the
 configuration is changed.`,
 		Example: "  homenode share status\n  homenode share on",
 		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return misused(c, "say what: status, explain, on or off") },
+		RunE: func(c *cobra.Command, _ []string) error {
+			return misused(c, "say what: status, explain, on, off or upgrade")
+		},
 	}
-	c.AddCommand(shareStatusCommand(e), shareExplainCommand(e), shareTurnCommand(e, true), shareTurnCommand(e, false))
+	c.AddCommand(shareStatusCommand(e), shareExplainCommand(e), shareTurnCommand(e, true), shareTurnCommand(e, false), shareUpgradeCommand(e))
 	return c
 }
 
@@ -199,6 +203,7 @@ func writeSharing(w io.Writer, p view.Paint, s api.Sharing) {
 		t.Row(fmt.Sprint(n.Node), fmt.Sprint(n.Pool), fmt.Sprintf("%.2f", n.Online), fmt.Sprintf("%.2f", n.System), fmt.Sprint(n.Idle), fmt.Sprintf("%.2f", n.CPUs), orDash(n.Given))
 	}
 	t.Print(w, p)
+	defer schedulerLines(w, p, s.Scheduler)
 	if s.Rest != "" {
 		fmt.Fprintf(w, "\n%s\n", s.Rest)
 		return

@@ -1,0 +1,654 @@
+package scx
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/share"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// DriverOptions says where a Driver works.
+type DriverOptions struct {
+	Root   string // the machine; "" is "/"
+	Folder string // keeps the objects that were loaded, for going back to one
+	Pins   string // in bpffs, begins the name of each scheduler's folder; "" is DefaultPin
+	Host   func() (*topology.Host, error)
+}
+
+// Driver carries out what core/control decides: it is a driver, and a scheduler, of the daemon.
+// A version is the start of the SHA-256 of an object; the folder that a scheduler is pinned in
+// has it in its name, so that a later daemon knows what it adopts.
+type Driver struct {
+	o    DriverOptions
+	load func(context.Context, Options) (*Scheduler, error)
+
+	mu      sync.Mutex
+	support Support
+	asked   time.Time // when support was asked
+	runs    *Scheduler
+	version string // of runs
+	told    *share.SchedulerConfig
+	gap     time.Duration
+	listed  map[string][]Thread // by cgroup: threads with a policy of their own that were read last
+}
+
+// NewDriver returns a driver. It touches nothing yet.
+func NewDriver(o DriverOptions) *Driver {
+	if o.Root == "" {
+		o.Root = "/"
+	}
+	if o.Pins == "" {
+		o.Pins = DefaultPin
+	}
+	return &Driver{o: o, load: Load, listed: map[string][]Thread{}}
+}
+
+// askAgain is how long what Probe said holds where it said no: reading the kernel's types takes
+// some 100 ms.
+const askAgain = time.Minute
+
+// supported is what Probe says, asked as seldom as it may have changed.
+func (d *Driver) supported() Support {
+	if d.support.Generation == "" && time.Since(d.asked) >= askAgain {
+		d.support, d.asked = probe(os.DirFS(d.o.Root)), time.Now()
+	}
+	return d.support
+}
+
+// unable is a refusal in the words of status.
+func unable(s Support) words.Reason {
+	switch s.Kind {
+	case Supported, Other:
+		return words.Reason{}
+	case NoSchedExt:
+		return words.Because(words.SchedulerNoKernel)
+	case NoBTF:
+		return words.Because(words.SchedulerNoBTF)
+	case NoCapability:
+		return words.Because(words.SchedulerNoCapability)
+	case NoBPFFS:
+		return words.Because(words.SchedulerNoBPFFS, "/sys/fs/bpf", "/sys/fs/bpf")
+	}
+	return words.Because(words.SchedulerRefused, s.Why)
+}
+
+// Versions.
+
+func versionOf(object []byte) string { return fmt.Sprintf("%x", sha256.Sum256(object))[:12] }
+
+// embedded is the object for this kernel; nil where it takes none.
+func (d *Driver) embedded() []byte {
+	for _, g := range generations {
+		if g.name == d.support.Generation {
+			return g.object
+		}
+	}
+	return nil
+}
+
+func (d *Driver) kept(version string) string { return filepath.Join(d.o.Folder, version+".o") }
+
+// object is that of a version.
+func (d *Driver) object(version string) ([]byte, error) {
+	if b := d.embedded(); b != nil && versionOf(b) == version {
+		return b, nil
+	}
+	b, err := os.ReadFile(d.kept(version))
+	if err != nil {
+		return nil, fmt.Errorf("version %s: its object is not kept: %w", version, errors.Unwrap(err))
+	}
+	if versionOf(b) != version {
+		return nil, fmt.Errorf("version %s: %s was changed", version, d.kept(version))
+	}
+	return b, nil
+}
+
+const (
+	mostObject = 16 << 20 // bytes
+	mostKept   = 8        // objects
+)
+
+// keep writes an object where a later daemon finds it, and removes the oldest of too many.
+func (d *Driver) keep(object []byte) error {
+	file := d.kept(versionOf(object))
+	if err := os.MkdirAll(d.o.Folder, 0o700); err != nil {
+		return err
+	}
+	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, object) {
+		now := time.Now()
+		return os.Chtimes(file, now, now)
+	}
+	if err := os.WriteFile(file+".new", object, 0o600); err != nil {
+		return err
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(d.o.Folder)
+	if err != nil {
+		return err
+	}
+	age := func(e fs.DirEntry) time.Time {
+		if i, err := e.Info(); err == nil {
+			return i.ModTime()
+		}
+		return time.Time{}
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return age(b).Compare(age(a)) })
+	for _, e := range entries[min(len(entries), mostKept):] {
+		if strings.TrimSuffix(e.Name(), ".o") != d.version {
+			os.Remove(filepath.Join(d.o.Folder, e.Name()))
+		}
+	}
+	return nil
+}
+
+// Keep keeps the object in a file, so that a step can load it by its version.
+func (d *Driver) Keep(ctx context.Context, file string) (string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i, err := os.Stat(file)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read %s: %w; name a BPF object file", file, errors.Unwrap(err))
+	case !i.Mode().IsRegular() || i.Size() > mostObject:
+		return "", fmt.Errorf("read %s: it is no file of at most %s", file, words.Bytes(int64(mostObject)))
+	}
+	object, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object))
+	if err != nil || spec.Maps["share"] == nil {
+		return "", fmt.Errorf("read %s: it is no object of homenode's scheduler", file)
+	}
+	if err := d.keep(object); err != nil {
+		return "", fmt.Errorf("keep %s: %w", file, err)
+	}
+	return versionOf(object), ctx.Err()
+}
+
+// What runs.
+
+func (d *Driver) pin(version string) string { return d.o.Pins + "-" + version }
+
+// pinned is the versions that have pins.
+func (d *Driver) pinned() (versions []string) {
+	found, _ := filepath.Glob(d.o.Pins + "-*")
+	for _, pin := range found {
+		versions = append(versions, strings.TrimPrefix(pin, d.o.Pins+"-"))
+	}
+	return versions
+}
+
+// now is the version that runs, adopted where an earlier daemon has loaded it; "" when none
+// does. What is left of one that the kernel ended stays in d.runs until another is loaded.
+func (d *Driver) now() string {
+	if d.runs != nil && d.runs.enabled() {
+		return d.version
+	}
+	for _, version := range d.pinned() {
+		if d.runs != nil && version == d.version {
+			continue
+		}
+		s, err := Adopt(d.pin(version))
+		if err != nil {
+			continue
+		}
+		if d.runs != nil && !s.enabled() {
+			s.Close()
+			continue
+		}
+		if d.runs != nil {
+			d.runs.Close()
+		}
+		d.runs, d.version, d.told = s, version, nil
+	}
+	if d.runs != nil && d.runs.enabled() {
+		return d.version
+	}
+	return ""
+}
+
+// Bits of enum scx_exit_code and enum scx_exit_kind (kernel/sched/ext_internal.h).
+const (
+	exitSysRq   = 67
+	exitError   = 1024
+	exitStall   = 1026
+	exitHotplug = 1 << 32
+)
+
+// ended is how the scheduler ended that is left in d.runs; nil when none is.
+func (d *Driver) ended() *share.SchedulerEnd {
+	if d.runs == nil {
+		return nil
+	}
+	st, err := d.runs.Stats()
+	if err != nil {
+		return &share.SchedulerEnd{Kind: share.EndUnknown, Text: err.Error()}
+	}
+	end := &share.SchedulerEnd{Kind: share.EndUnknown, Text: st.Exit.Reason}
+	if st.Exit.Message != "" {
+		end.Text += ": " + st.Exit.Message
+	}
+	switch {
+	case st.Exit.Kind == exitSysRq:
+		end.Kind = share.EndSysRq
+	case st.Exit.Kind == exitStall:
+		end.Kind = share.EndStalled
+	case st.Exit.Kind >= exitError:
+		end.Kind = share.EndError
+	case st.Exit.Code&exitHotplug != 0:
+		end.Kind = share.EndHotplug
+	}
+	return end
+}
+
+// Look tells the scheduler what holds now, and says how it is.
+func (d *Driver) Look(ctx context.Context, orders control.SchedulerOrders) (share.SchedulerSeen, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	support := d.supported()
+	seen := share.SchedulerSeen{Unable: unable(support), Generation: support.Generation, Gap: d.gap}
+	if !seen.Unable.None() {
+		return seen, nil
+	}
+	if b := d.embedded(); b != nil {
+		seen.Newest = versionOf(b)
+	}
+	state, name, err := State(os.DirFS(d.o.Root))
+	if err != nil {
+		return seen, fmt.Errorf("read /sys/kernel/sched_ext: %w", err)
+	}
+	if seen.Loaded = d.now(); seen.Loaded == "" {
+		seen.End = d.ended()
+		if name != "" && state != "disabled" {
+			seen.Other = name
+		}
+		return seen, nil
+	}
+	if c := orders.Config; c != nil && (d.told == nil || !c.Equal(d.told)) {
+		if err := d.tell(c); err != nil {
+			return seen, err
+		}
+	}
+	st, err := d.runs.Stats()
+	if err != nil {
+		return seen, err
+	}
+	seen.Counters = countersOf(&st)
+	for _, cgroup := range orders.Cgroups {
+		if err := ctx.Err(); err != nil {
+			return seen, err
+		}
+		if n := d.left(cgroup); n > 0 {
+			if seen.Left == nil {
+				seen.Left = map[string]int{}
+			}
+			seen.Left[cgroup] = n
+		}
+	}
+	return seen, nil
+}
+
+// countersOf is what is counted by the names that documents have for it.
+func countersOf(st *Stats) []share.Counter {
+	overlaps := uint64(0)
+	for _, n := range st.Overlaps {
+		overlaps += n
+	}
+	return []share.Counter{
+		{Name: "starts", Value: st.Starts},
+		{Name: "refused_expelled", Value: st.Refused.Expelled},
+		{Name: "refused_budget", Value: st.Refused.Budget},
+		{Name: "refused_idle_buffer", Value: st.Refused.IdleBuffer},
+		{Name: "refused_nodes", Value: st.Refused.Nodes},
+		{Name: "guard_slices", Value: st.GuardSlices},
+		{Name: "guard_overlaps", Value: st.GuardOverlaps},
+		{Name: "overlaps", Value: overlaps},
+		{Name: "kicks_expel", Value: st.Kicks.Expel + st.Kicks.Late},
+		{Name: "kicks_wake", Value: st.Kicks.Wake},
+		{Name: "kicks_guard_end", Value: st.Kicks.GuardEnd},
+		{Name: "taken_from_node", Value: st.TakenFromNode},
+		{Name: "taken_from_other", Value: st.TakenFromOther},
+		{Name: "waiting", Value: uint64(max(0, st.Waiting))},
+	}
+}
+
+// config is what the scheduler is told.
+func (d *Driver) config(c *share.SchedulerConfig) (Config, error) {
+	h, err := d.o.Host()
+	if err != nil {
+		return Config{}, err
+	}
+	out := ConfigOf(h)
+	if c != nil {
+		for _, n := range c.Nodes {
+			out.Nodes = append(out.Nodes, Node{ID: n.Node, Budget: n.CPUs, Idle: n.Idle})
+		}
+	}
+	return out, nil
+}
+
+func (d *Driver) tell(c *share.SchedulerConfig) error {
+	config, err := d.config(c)
+	if err != nil {
+		return err
+	}
+	var groups []Cgroup
+	for _, g := range c.Groups {
+		id, err := inode(d.dir(g.Cgroup))
+		if err == nil && (g.Object == 0 || g.Object == id) { // else it is gone
+			groups = append(groups, Cgroup{ID: id, Tier: g.Tier, Nodes: g.Nodes})
+		}
+	}
+	if err := d.runs.SetTiers(groups); err != nil {
+		return err
+	}
+	if err := d.runs.Set(config); err != nil {
+		return err
+	}
+	d.told = c
+	return nil
+}
+
+func (d *Driver) dir(cgroup string) string {
+	return filepath.Join(d.o.Root, "sys/fs/cgroup", filepath.Clean("/"+cgroup))
+}
+
+func inode(dir string) (uint64, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return 0, &fs.PathError{Op: "stat", Path: dir, Err: err}
+	}
+	return st.Ino, nil
+}
+
+// left is how many threads of a cgroup are under a policy of the fair class.
+func (d *Driver) left(cgroup string) (n int) {
+	tids, _ := CgroupThreads(d.dir(cgroup))()
+	for _, tid := range tids {
+		if a, err := kernel.get(tid); err == nil && fair(a.Policy) {
+			n++
+		}
+	}
+	return n
+}
+
+// Steps.
+
+// Owns lists the kinds of setting that this driver changes.
+func (d *Driver) Owns() []plan.SettingKind {
+	return []plan.SettingKind{plan.Scheduler, plan.TaskPolicy}
+}
+
+// SurvivesBoot reports whether settings of the kind outlive a restart of the machine.
+func (d *Driver) SurvivesBoot(plan.SettingKind) bool { return false }
+
+// policyOther is the value of plan.TaskPolicy where homenode has set nothing: that of most, SCHED_OTHER.
+const policyOther = "other"
+
+// policyNames is the policies that one thread may have had.
+var policyNames = map[int]string{0: policyOther, 3: "batch", 5: "idle"}
+
+// Changes reads what Apply(step) would change. Of a cgroup that is its threads as a whole, and
+// each that has another policy than SCHED_OTHER.
+func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch step.Kind {
+	case plan.SetScheduler:
+		return []plan.Change{{Setting: plan.Setting{Kind: plan.Scheduler, Path: string(share.SchedulerID), Value: d.now()}, Will: step.To}}, ctx.Err()
+	case plan.SetPolicy:
+	default:
+		return nil, fmt.Errorf("scheduler: no step of kind %q", step.Kind)
+	}
+	cgroup := step.Target.Cgroup
+	id, err := inode(d.dir(cgroup))
+	if err != nil {
+		return nil, err
+	}
+	tids, err := CgroupThreads(d.dir(cgroup))()
+	if err != nil {
+		return nil, err
+	}
+	out := []plan.Change{{Setting: plan.Setting{Kind: plan.TaskPolicy, Path: cgroup, Value: policyOther, Object: fmt.Sprint(id)}, Will: step.To}}
+	var listed []Thread
+	for _, tid := range tids {
+		a, err := kernel.get(tid)
+		if err != nil || !fair(a.Policy) || a.Policy == 0 {
+			continue
+		}
+		start, err := kernel.start(tid)
+		if err != nil {
+			continue
+		}
+		listed = append(listed, Thread{TID: tid, Start: start, Policy: int(a.Policy)})
+		out = append(out, plan.Change{Setting: plan.Setting{Kind: plan.TaskPolicy, Path: plan.ProcessPath(workload.Process{PID: tid, Start: start}), Value: policyNames[int(a.Policy)]}, Will: step.To})
+	}
+	d.listed[cgroup] = listed
+	return out, ctx.Err()
+}
+
+// Apply makes the step true.
+func (d *Driver) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch step.Kind {
+	case plan.SetScheduler:
+		return d.swap(ctx, step.To)
+	case plan.SetPolicy:
+		return d.take(ctx, step.Target)
+	}
+	return fmt.Errorf("scheduler: no step of kind %q", step.Kind)
+}
+
+// take puts the threads of a cgroup under the scheduler. A thread with a policy of its own that
+// was not read before is left for the next time: it is not in the journal.
+func (d *Driver) take(ctx context.Context, target plan.Target) error {
+	dir := d.dir(target.Cgroup)
+	id, err := inode(dir)
+	if err != nil {
+		return err
+	}
+	if target.Object != "" && target.Object != fmt.Sprint(id) {
+		return fmt.Errorf("cgroup %s was made anew: %w", target.Cgroup, fs.ErrNotExist)
+	}
+	listed := d.listed[target.Cgroup]
+	delete(d.listed, target.Cgroup)
+	threads := func() ([]int, error) {
+		tids, err := CgroupThreads(dir)()
+		return slices.DeleteFunc(tids, func(tid int) bool {
+			a, err := kernel.get(tid)
+			if err != nil || a.Policy == 0 {
+				return err != nil
+			}
+			start, err := kernel.start(tid)
+			return err != nil || !slices.Contains(listed, Thread{TID: tid, Start: start, Policy: int(a.Policy)})
+		}), err
+	}
+	_, err = Switch(ctx, threads, nil)
+	return err
+}
+
+// swap loads and verifies a version, takes off the one that runs and puts it on. When it cannot
+// be put on, the one before is put back.
+func (d *Driver) swap(ctx context.Context, version string) error {
+	d.supported()
+	if d.now() == version {
+		return nil
+	}
+	object, err := d.object(version)
+	if err != nil {
+		return err
+	}
+	config, err := d.config(d.told)
+	if err != nil {
+		return err
+	}
+	next, err := d.load(ctx, Options{Pin: d.pin(version), Config: config, Object: object})
+	if err != nil {
+		return err
+	}
+	if err := d.keep(object); err != nil {
+		next.Close()
+		return fmt.Errorf("keep version %s: %w", version, err)
+	}
+	before, began := d.runs, time.Now()
+	running := before != nil && before.enabled()
+	if before != nil {
+		if err := before.Detach(); err != nil {
+			next.Close()
+			return err
+		}
+	}
+	if err := next.Attach(); err != nil {
+		next.Close()
+		if running {
+			err = errors.Join(err, before.Attach())
+		}
+		return err
+	}
+	if running {
+		d.gap = time.Since(began)
+	}
+	if before != nil {
+		before.Close()
+	}
+	d.runs, d.version, d.told = next, version, nil
+	return nil
+}
+
+// Read is the setting of an entry as it is now.
+func (d *Driver) Read(ctx context.Context, entry plan.Entry) (plan.Setting, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := plan.Setting{Kind: entry.Kind, Path: entry.Path, Value: entry.Old}
+	if entry.Kind == plan.Scheduler {
+		now.Value = d.now()
+		return now, ctx.Err()
+	}
+	if err := d.present(entry); err != nil {
+		return now, err
+	}
+	tids := []int{}
+	if p, err := plan.ParseProcessPath(entry.Path); err == nil {
+		tids = append(tids, p.PID)
+	} else {
+		now.Object = entry.Object
+		if tids, err = CgroupThreads(d.dir(entry.Path))(); err != nil {
+			return now, err
+		}
+	}
+	for _, tid := range tids {
+		if a, err := kernel.get(tid); err == nil && a.Policy == policyExt {
+			now.Value = entry.New
+		}
+	}
+	return now, ctx.Err()
+}
+
+// Present returns nil while the thing of an entry exists.
+func (d *Driver) Present(entry plan.Entry) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.present(entry)
+}
+
+func (d *Driver) present(entry plan.Entry) error {
+	if entry.Kind == plan.Scheduler {
+		return nil
+	}
+	if p, err := plan.ParseProcessPath(entry.Path); err == nil {
+		start, err := kernel.start(p.PID)
+		if err == nil && start != p.Start {
+			err = syscall.ESRCH
+		}
+		if err != nil {
+			return fmt.Errorf("thread %d: %w", p.PID, err)
+		}
+		return nil
+	}
+	id, err := inode(d.dir(entry.Path))
+	if err == nil && entry.Object != "" && entry.Object != fmt.Sprint(id) {
+		err = fmt.Errorf("cgroup %s was made anew: %w", entry.Path, fs.ErrNotExist)
+	}
+	return err
+}
+
+// Restore puts entries back: single threads first, for what is left of their cgroup then is as most.
+func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := make([]error, len(entries))
+	for _, single := range []bool{true, false} {
+		for i := range entries {
+			p, err := plan.ParseProcessPath(entries[i].Path)
+			if (err == nil) != single {
+				continue
+			}
+			switch {
+			case entries[i].Kind == plan.Scheduler:
+				out[i] = d.unload()
+			case d.present(entries[i]) != nil:
+				out[i] = d.present(entries[i])
+			case single:
+				out[i] = letGo(p.PID, entries[i].Old)
+			default:
+				_, out[i] = SwitchBack(ctx, CgroupThreads(d.dir(entries[i].Path)), nil)
+			}
+		}
+	}
+	return out
+}
+
+// letGo gives one thread its old policy back. The kernel keeps its nice value.
+func letGo(tid int, old string) error {
+	a, err := kernel.get(tid)
+	if err != nil || a.Policy != policyExt {
+		return err
+	}
+	for number, name := range policyNames {
+		if name == old {
+			a.Policy = uint32(number)
+			return kernel.set(tid, a)
+		}
+	}
+	return fmt.Errorf("thread %d: no policy %q", tid, old)
+}
+
+// unload takes the scheduler out of the kernel, and the pins of all that were left.
+func (d *Driver) unload() error {
+	var errs []error
+	if d.runs != nil {
+		errs = append(errs, d.runs.Detach(), d.runs.Close())
+	}
+	d.runs, d.version, d.told = nil, "", nil
+	for _, version := range d.pinned() {
+		if s, err := Adopt(d.pin(version)); err == nil {
+			errs = append(errs, s.Detach(), s.Close())
+		} else {
+			errs = append(errs, removePins(d.pin(version)))
+		}
+	}
+	return errors.Join(errs...)
+}
