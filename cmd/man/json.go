@@ -43,6 +43,7 @@ var documents = []struct{ schema, typ, from string }{
 	{"homenode-repack/2", "ui/cli.repackDocument", "homenode plan --admit"},
 	{"homenode-restore/2", "ui/cli.restoreDocument", "homenode plan --restore"},
 	{"homenode-vm-capacity/2", "ui/cli.capacityDocument", "homenode vm capacity"},
+	{"homenode-openstack/1", "ui/cli.exported", "homenode openstack export --json"},
 	{"homenode-vm-define/2", "ui/cli.defined", "homenode vm define"},
 	{"homenode-vm-flavors/1", "ui/cli.flavorsDocument", "homenode vm flavors"},
 	{"homenode-vm-list/1", "ui/cli.guestsDocument", "homenode vm list"},

@@ -22,7 +22,7 @@ var groups = []struct {
 	{"See what runs where", []string{"status", "top", "stat", "explain", "history", "report", "fleet", "metrics"}},
 	{"Place, move, put back", []string{"run", "share", "move", "undo", "resume", "daemon"}},
 	{"The machine", []string{"topology", "doctor", "probe", "host", "gather"}},
-	{"Virtual machines", []string{"vm"}},
+	{"Virtual machines", []string{"vm", "openstack"}},
 	{"Try things out", []string{"demo", "plan", "sim", "replay"}},
 	{"About this program", []string{"help", "version", "completion"}},
 }

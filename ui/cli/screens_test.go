@@ -378,6 +378,7 @@ func TestPageOnStdout(t *testing.T) {
 var noScreen = map[string]string{
 	"homenode daemon":                "writes a log until it ends",
 	"homenode metrics":               "for a program; golden in ui/metrics",
+	"homenode openstack export":      "files, golden in cmd/homenode/testdata/script/openstack.txtar",
 	"homenode help":                  "screens of help are in testdata/screens/help",
 	"homenode completion":            "prints its help",
 	"homenode completion bash":       "a script, no screen",

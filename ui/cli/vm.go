@@ -176,6 +176,7 @@ func (v *vmHost) catalogue(e *Env) (guest.Catalogue, error) {
 // existing is a host with the guests on it.
 type existing struct {
 	host       *topology.Host
+	policy     plan.Policy
 	room       *guest.Room
 	guests     []guest.Guest
 	hypervisor Hypervisor // nil for another host
@@ -238,6 +239,7 @@ func (v *vmHost) read(c *cobra.Command, e *Env, change bool) (*existing, error) 
 			return nil, errors.Join(err, s.close())
 		}
 	}
+	s.policy = st.Policy
 	if s.room, err = guest.NewRoom(st, s.guests, v.drives); err != nil {
 		return nil, errors.Join(usageErrorf("--nvme: %w", err), s.close())
 	}
