@@ -338,14 +338,15 @@ func (s *State) checkedValue(id workload.ID, now plan.Setting) {
 }
 
 // chosenByOthers is the first value of a cgroup that somebody has chosen: not homenode, and
-// not what it is where nobody has. It is respected.
+// not what it is where nobody has. It is respected; a limit also where it is the one that is
+// wanted just now, for another will be.
 func (s *State) chosenByOthers(step *plan.Step, changes []plan.Change) *plan.Change {
 	if step.Kind != plan.SetCgroup {
 		return nil
 	}
 	for i := range changes {
 		c := &changes[i]
-		if unset, ok := plan.CgroupFiles[c.Kind]; ok && c.Value != unset && c.Value != c.Will && s.Journal.Of(c.Kind, c.Path) == nil {
+		if unset, ok := plan.CgroupFiles[c.Kind]; ok && c.Value != unset && (c.Value != c.Will || c.Kind == plan.CgroupMax) && s.Journal.Of(c.Kind, c.Path) == nil {
 			return c
 		}
 	}

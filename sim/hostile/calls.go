@@ -22,6 +22,9 @@ func (h *host) changes(s *plan.Step) ([]plan.Change, *control.Failure) {
 		return nil, nil
 	}
 	keys := h.targets(s)
+	if h.lacks == plan.CPUController && slices.ContainsFunc(keys, func(k key) bool { return k.kind == h.lacks }) {
+		return nil, &control.Failure{Code: control.Failed, Text: "needs the cpu controller"}
+	}
 	var out []plan.Change
 	for _, k := range keys {
 		c := h.cells[k]
@@ -29,7 +32,7 @@ func (h *host) changes(s *plan.Step) ([]plan.Change, *control.Failure) {
 			return nil, gone(k.path)
 		}
 		c.read, c.seen = h.event, c.theirs
-		if k.kind == plan.CgroupControllers && c.value == "cpuset" {
+		if k.kind.IsController() && c.value == will(k, s) {
 			continue
 		}
 		x := plan.Change{Setting: h.setting(k), Will: will(k, s)}
@@ -62,6 +65,9 @@ func (h *host) apply(s *plan.Step) (*control.Failure, []string) {
 			return gone(k.path), wrong
 		}
 		value := will(k, s)
+		if k.kind == h.lacks {
+			return &control.Failure{Code: control.Failed, Text: "read-only file system"}, wrong
+		}
 		raced := c.wrote > c.read // somebody wrote between reading and now: nobody can see that
 		if value == c.value {
 			if raced { // nor that it was just this
@@ -77,7 +83,7 @@ func (h *host) apply(s *plan.Step) (*control.Failure, []string) {
 				c.theirs = c.value
 			}
 		case c.ours() || c.set >= c.wrote || k.kind == plan.HostFile: // also when it set what others had; files are changed by who asks
-		case confines && (c.ever || k.kind == plan.CgroupCPUs || k.kind == plan.Affinity):
+		case confines && (c.ever || k.kind == plan.CgroupCPUs || k.kind == plan.Affinity || k.kind.IsCgroupFile()):
 			wrong = append(wrong, fmt.Sprintf("%s %s, which somebody else set to %q, is set to %q", k.kind, k.path, c.value, value))
 		case !confines && c.ever:
 			if c.resets++; c.resets > 3 {
@@ -110,7 +116,7 @@ func (h *host) restore(entries []plan.Entry) []*control.Failure {
 			out[i] = gone(e.Path)
 		case !e.Ours(h.setting(k)):
 			out[i] = &control.Failure{Code: control.Foreign, Text: "somebody set it"}
-		case e.Kind == plan.CgroupControllers && h.used(e.Path):
+		case e.Kind.IsController() && h.used(k):
 			out[i] = &control.Failure{Code: control.InUse, Text: "cgroups below use it"}
 		default:
 			if c.value == e.New && !c.ours() { // somebody wrote just what homenode would: nobody can tell
@@ -131,9 +137,14 @@ func (h *host) putBack(c *cell, old string) {
 	c.set, c.ever, c.resets = 0, false, 0
 }
 
-func (h *host) used(group string) bool {
+// used reports whether a cgroup below has something of a controller.
+func (h *host) used(controller key) bool {
 	for k, c := range h.cells {
-		if (k.kind == plan.CgroupCPUs || k.kind == plan.CgroupMems) && path.Dir(k.path) == group && c.value != "" {
+		of := k.kind == plan.CgroupCPUs || k.kind == plan.CgroupMems
+		if controller.kind == plan.CPUController {
+			of = k.kind.IsCgroupFile() && k.kind != plan.CgroupFreeze
+		}
+		if of && path.Dir(k.path) == controller.path && c.value != h.nothing(k) {
 			return true
 		}
 	}

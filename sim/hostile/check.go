@@ -159,7 +159,7 @@ func (g *game) calm() {
 		fail("undo fails: %+v", u.Failed)
 	}
 	for k, c := range g.host.cells {
-		if c.ours() && !(k.kind == plan.CgroupControllers && g.host.used(k.path)) {
+		if c.ours() && !(k.kind.IsController() && g.host.used(k)) {
 			fail("after undo %s %q still reads %q and was %q", k.kind, k.path, c.value, c.theirs)
 		}
 	}

@@ -64,6 +64,7 @@ type job struct {
 	mem    []workload.NodeMemory
 	use    float64
 	uid    int
+	waits  float64
 	many   int // processes that do nothing besides
 	wish   *workload.Spec
 }
@@ -91,6 +92,7 @@ type host struct {
 	all     map[workload.Process]*process
 	defined map[string]bool // names of the made-up runtime
 	devices []irq.Device
+	lacks   plan.SettingKind // what this kernel has not, or nobody may write; "" for none
 }
 
 func newHost(r *rand.Rand) *host {
@@ -103,7 +105,8 @@ func newHost(r *rand.Rand) *host {
 		top.Nodes[i].Memory, top.Nodes[i].Free = 64<<20, 64<<20
 	}
 	top.AllowedMems = nodesOf(top)
-	h := &host{random: r, top: top, ticks: 1000, all: map[workload.Process]*process{}, defined: map[string]bool{}}
+	lacks := []plan.SettingKind{"", "", "", plan.CPUController, plan.CgroupIdle, plan.CgroupMax, plan.CgroupFreeze}[r.IntN(7)]
+	h := &host{random: r, lacks: lacks, top: top, ticks: 1000, all: map[workload.Process]*process{}, defined: map[string]bool{}}
 	h.boot()
 	return h
 }
@@ -131,6 +134,8 @@ func (h *host) boot() {
 	h.inode++
 	h.cells[key{plan.CgroupControllers, "/"}] = &cell{object: "1"}
 	h.cells[key{plan.CgroupControllers, slice}] = &cell{object: fmt.Sprint(h.inode)}
+	h.cells[key{plan.CPUController, "/"}] = &cell{object: "1"}
+	h.cells[key{plan.CPUController, slice}] = &cell{object: fmt.Sprint(h.inode)}
 	for _, file := range hostFiles {
 		h.cells[key{plan.HostFile, file}] = &cell{value: "0", theirs: "0"}
 	}
@@ -218,8 +223,11 @@ func (h *host) arrive() *job {
 	switch n := h.random.IntN(10); {
 	case n < 5:
 		j.kind = workload.InCgroup
-		if h.random.IntN(3) == 0 {
+		switch h.random.IntN(6) {
+		case 0, 1:
 			j.name = "dedicated-" + j.name
+		case 2, 3:
+			j.name = "batch-" + j.name
 		}
 		j.id = workload.ID(slice + "/" + strings.ReplaceAll(j.name, "/", "_"))
 		if h.jobs[j.id] != nil {
@@ -270,6 +278,13 @@ func (h *host) makeGroup(j *job) {
 	for _, kind := range []plan.SettingKind{plan.CgroupCPUs, plan.CgroupMems} {
 		h.cells[key{kind, string(j.id)}] = &cell{object: fmt.Sprint(j.inode)}
 	}
+	for kind, unset := range plan.CgroupFiles {
+		h.cells[key{kind, string(j.id)}] = &cell{value: unset, theirs: unset, object: fmt.Sprint(j.inode)}
+	}
+	if h.random.IntN(8) == 0 { // limited by its unit
+		c := h.cells[key{plan.CgroupMax, string(j.id)}]
+		c.value, c.theirs, c.wrote = "50000 100000", "50000 100000", 1
+	}
 	if h.random.IntN(8) == 0 { // confined by its unit
 		c := h.cells[key{plan.CgroupCPUs, string(j.id)}]
 		c.value = h.someCPUs()
@@ -278,8 +293,7 @@ func (h *host) makeGroup(j *job) {
 }
 
 func (h *host) dropGroup(j *job) {
-	delete(h.cells, key{plan.CgroupCPUs, string(j.id)})
-	delete(h.cells, key{plan.CgroupMems, string(j.id)})
+	maps.DeleteFunc(h.cells, func(k key, _ *cell) bool { return k.path == string(j.id) })
 }
 
 // depart ends a workload; some of a tree's processes may live on.
@@ -324,6 +338,9 @@ func (h *host) someCPUs() string {
 
 // nothing is the value of a setting that confines nobody.
 func (h *host) nothing(k key) string {
+	if unset, ok := plan.CgroupFiles[k.kind]; ok {
+		return unset
+	}
 	if k.kind == plan.Affinity || k.kind == plan.IRQAffinity {
 		return h.top.Online.String()
 	}
@@ -337,12 +354,18 @@ func (h *host) overwrite(k key, known func(string) bool) string {
 	switch {
 	case h.random.IntN(3) == 0:
 		value = h.nothing(k)
+	case k.kind == plan.CgroupWeight: // nobody can while cpu.idle is 1, and it goes with that
+		return ""
+	case k.kind == plan.CgroupMax:
+		value = fmt.Sprintf("%d00 100000", 10+h.random.IntN(3000))
+	case k.kind.IsCgroupFile():
+		value = fmt.Sprint(h.random.IntN(2))
 	case k.kind == plan.CgroupMems || k.kind == madeMems:
 		value = fmt.Sprint(h.top.Nodes[h.random.IntN(len(h.top.Nodes))].ID)
 	default:
 		value = h.someCPUs()
 	}
-	if k.kind == madeNext || k.kind == plan.CgroupControllers || value == c.value || known(value) && value != h.nothing(k) {
+	if k.kind == madeNext || k.kind.IsController() || value == c.value || known(value) && value != h.nothing(k) {
 		return ""
 	}
 	c.back = value == c.theirs
@@ -381,7 +404,7 @@ func (h *host) snapshot(given map[workload.ID]topology.CPUSet) (workload.Snapsho
 			}
 		}
 		procs := h.processes(j.id)
-		o := workload.Observation{ID: j.id, Name: j.name, Kind: j.kind, CPUUse: j.use, Memory: slices.Clone(j.mem), UID: j.uid,
+		o := workload.Observation{ID: j.id, Name: j.name, Kind: j.kind, CPUUse: j.use, Memory: slices.Clone(j.mem), UID: j.uid, Waited: j.waits,
 			CPUs: top.Allowed, Mems: top.AllowedMems}
 		for _, p := range procs {
 			o.Processes = append(o.Processes, p.Process)
@@ -411,6 +434,13 @@ func (h *host) snapshot(given map[workload.ID]topology.CPUSet) (workload.Snapsho
 		s.Observations = append(s.Observations, o)
 	}
 	slices.SortFunc(s.Observations, func(a, b workload.Observation) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	for i := range top.Nodes {
+		use := workload.NodeUse{Node: top.Nodes[i].ID, CPUUse: float64(h.random.IntN(4)), Bandwidth: topology.None}
+		for _, j := range h.jobs {
+			use.CPUUse += j.use / float64(len(top.Nodes))
+		}
+		s.Nodes = append(s.Nodes, use)
+	}
 	for _, name := range slices.Sorted(maps.Keys(h.defined)) {
 		if h.jobs[workload.ID("made:"+name)] == nil {
 			made.Claims = append(made.Claims, workload.Claim{ID: workload.ID("made:" + name), Name: name, Driver: inMade, Caps: workload.Caps{NextStart: true}, Next: h.next(name, 1),
@@ -447,6 +477,16 @@ func (h *host) targets(s *plan.Step) []key {
 		return []key{{plan.HostFile, s.Target.Host}}
 	case s.Kind == plan.SetNext:
 		return []key{{madeNext, strings.TrimPrefix(string(s.Workload), "made:")}}
+	case s.Kind == plan.SetCgroup:
+		var out []key
+		kind := plan.SettingKind(s.Target.File)
+		if kind != plan.CgroupFreeze {
+			out = append(out, key{plan.CPUController, path.Dir(s.Target.Cgroup)})
+		}
+		if kind == plan.CgroupIdle && s.To == "1" {
+			out = append(out, key{plan.CgroupWeight, s.Target.Cgroup})
+		}
+		return append(out, key{kind, s.Target.Cgroup})
 	case s.Target.Kind == workload.InCgroup:
 		kind := plan.CgroupCPUs
 		if s.Kind == plan.SetMems {
@@ -479,8 +519,13 @@ func (h *host) targets(s *plan.Step) []key {
 
 // will is what a step makes of a setting.
 func will(k key, s *plan.Step) string {
-	if k.kind == plan.CgroupControllers {
+	switch {
+	case k.kind == plan.CgroupControllers:
 		return "cpuset"
+	case k.kind == plan.CPUController:
+		return "cpu"
+	case k.kind == plan.CgroupWeight:
+		return "idle"
 	}
 	return s.To
 }

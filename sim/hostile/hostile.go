@@ -17,13 +17,14 @@ import (
 	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
 // Tally counts what happened in a run.
 type Tally struct {
-	Events, Kills, Boots, Hung, Failed, Applied, Restored, Foreign, Undone, Moves, Replies int
+	Events, Kills, Boots, Hung, Failed, Applied, Shared, Restored, Foreign, Undone, Moves, Replies int
 }
 
 // Add adds another run.
@@ -34,6 +35,7 @@ func (t *Tally) Add(o Tally) {
 	t.Hung += o.Hung
 	t.Failed += o.Failed
 	t.Applied += o.Applied
+	t.Shared += o.Shared
 	t.Restored += o.Restored
 	t.Foreign += o.Foreign
 	t.Undone += o.Undone
@@ -49,7 +51,7 @@ type broken string
 func Run(seed uint64, events int, trace io.Writer) (tally Tally, err error) {
 	r := rand.New(rand.NewPCG(seed, 0x686f7374696c65))
 	g := &game{random: r, host: newHost(r), store: newStore(), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
-		enforce: seed%8 != 0, hung: map[string]*call{}, stuck: r.IntN(2) == 0, trace: trace}
+		enforce: seed%8 != 0, hung: map[string]*call{}, stuck: r.IntN(2) == 0, shares: r.IntN(3) > 0, limits: r.IntN(3) > 0, trace: trace}
 	g.reset()
 	defer func() {
 		if x := recover(); x != nil {
@@ -81,6 +83,8 @@ type game struct {
 	now     time.Time
 	enforce bool
 	stuck   bool // calls may hang
+	shares  bool // CPUs are shared with offline work from the start
+	limits  bool // all offline work takes limits
 	state   *control.State
 	tally   Tally
 	lines   []string  // the newest
@@ -131,10 +135,12 @@ func (g *game) reset() {
 func (g *game) start() {
 	size := 2
 	settings := control.Settings{Enforce: g.enforce, Policy: plan.DefaultPolicy(), Balance: balance.DefaultSettings(),
-		Arrange:    place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20},
-		Rules:      []workload.Rule{{Match: slice + "/dedicated-*", Class: workload.Dedicated, CPUs: size}},
+		Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20},
+		Rules: []workload.Rule{{Match: slice + "/dedicated-*", Class: workload.Dedicated, CPUs: size}, {Match: slice + "/batch-*", Class: workload.Offline},
+			{Match: slice + "/w*", Tier: workload.Online}},
+		Share:      share.DefaultSettings(),
 		Interrupts: control.InterruptsPlace, Surveys: []control.SurveyKind{control.Managers, control.Interrupts}}
-	settings.Balance.Enabled = true
+	settings.Balance.Enabled, settings.Share.On, settings.Share.Freeze = true, g.shares, g.shares
 	g.state = control.New(settings, g.store.saved())
 	g.state.SetEngine(g.engine)
 	g.next(control.Input{Started: &control.Started{Version: "hostile", Period: 5 * time.Second}})
@@ -325,6 +331,9 @@ func (g *game) effective(c *call, r *control.Result) {
 		g.say("apply %s %.60q to %q", c.Step.Kind, c.Workload, c.Step.To)
 		r.Failed, wrong = h.apply(c.Step)
 		g.tally.Applied++
+		if c.Step.Kind == plan.SetCgroup && r.Failed == nil {
+			g.tally.Shared++
+		}
 		if len(wrong) > 0 {
 			fail("%s", strings.Join(wrong, "; "))
 		}
@@ -596,7 +605,9 @@ func (g *game) step() {
 		}
 	default:
 		for _, j := range h.sortedJobs() { // phases change
-			j.use = float64(r.IntN(40)) / 10
+			if j.use, j.waits = float64(r.IntN(40))/10, []float64{0, 0, 0.3}[r.IntN(3)]; strings.Contains(string(j.id), "/batch-") {
+				j.use *= 2
+			}
 		}
 	}
 }
@@ -636,6 +647,9 @@ func (g *game) seen() {
 
 func (g *game) place(j *job) {
 	class := []workload.Class{workload.Shared, workload.Dedicated, workload.Offline}[g.random.IntN(3)]
+	if class == workload.Offline && g.limits {
+		class = workload.Shared
+	}
 	spec := workload.Spec{Name: j.name, Class: class, Importance: 50, CPUs: 1 + g.random.IntN(3), Memory: workload.Total(j.mem), Given: true}
 	g.request(fmt.Sprintf("place %s %s", j.id, class), control.Request{Place: &control.PlaceRequest{Spec: spec, Process: j.root}})
 }
@@ -672,7 +686,10 @@ func (g *game) ask() {
 	if j, ok := one(r, g.host.sortedJobs()); ok && r.IntN(20) > 0 && utf8.ValidString(string(j.id)) {
 		id = j.id
 	}
-	switch n := r.IntN(20); {
+	switch n := r.IntN(21); {
+	case n == 20:
+		on := r.IntN(3) > 0
+		g.request(fmt.Sprint("share ", on), control.Request{Share: &control.ShareOrder{On: on}})
 	case n < 4:
 		spec := workload.Spec{ID: workload.ID(fmt.Sprintf("soon%d", r.IntN(3))), Class: workload.Dedicated, CPUs: 1 + r.IntN(3), Memory: 1 << 20, Given: true}
 		g.request("hold for "+string(spec.ID), control.Request{Place: &control.PlaceRequest{Spec: spec, Hold: time.Duration(r.IntN(60)) * time.Second}})
