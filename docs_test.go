@@ -18,6 +18,7 @@ import (
 	"github.com/yuin/goldmark/text"
 
 	"github.com/homenode/homenode/config"
+	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/ui/cli"
 )
@@ -91,13 +92,19 @@ func TestBrokenLinksAreFound(t *testing.T) {
 	}
 }
 
-// TestConfigurationsStart: every YAML block of the documents is a configuration file that
-// suits the smallest machine it may be copied to, 2 CPUs on one node, and larger ones.
+// TestConfigurationsStart: every YAML block of the documents is a catalogue of flavors, or a
+// configuration file that suits the smallest machine it may be copied to, 2 CPUs on one node, and larger ones.
 func TestConfigurationsStart(t *testing.T) {
 	checked := 0
 	for name, p := range readPages(t) {
 		for _, block := range p.yaml {
 			checked++
+			if strings.HasPrefix(block, "flavors:") {
+				if _, err := guest.ReadCatalogue(strings.NewReader(block), name); err != nil {
+					t.Errorf("%v\n%s", err, block)
+				}
+				continue
+			}
 			c, err := config.Parse(strings.NewReader(block), name, config.New())
 			if err != nil {
 				t.Errorf("%v\n%s", err, block)

@@ -212,6 +212,9 @@ func (d *decider) forbids(s *shift, kind Kind) words.Reason {
 	if spec.MaxNodes > 0 && s.to.Len() > spec.MaxNodes {
 		return words.Because(words.MaxNodes, spec.MaxNodes)
 	}
+	if s.to.Len() < spec.MinNodes {
+		return words.Because(words.MinNodes, spec.MinNodes)
+	}
 	for k := range d.memory.Changes {
 		p := &d.memory.Changes[k]
 		if age := d.in.At.Sub(p.At); p.Workload == w.id && age < d.in.Settings.Ban && s.to.Minus(p.To).Intersects(p.From) {

@@ -360,7 +360,11 @@ func (s *State) nextStarts(busy map[workload.ID]bool) []plan.Step {
 			continue
 		}
 		from := c.Next.CPUs.String() + "/" + c.Next.Mems.String()
-		to := p.CPUs.String() + "/" + memoryNodes(s.Snapshot.Host, p).String()
+		nodes := memoryNodes(s.Snapshot.Host, p)
+		if c.Caps.MemoryStays {
+			nodes = c.Next.Mems
+		}
+		to := p.CPUs.String() + "/" + nodes.String()
 		if from != to || !c.Next.Ours {
 			steps = append(steps, plan.Step{Kind: plan.SetNext, Workload: id, Target: plan.Target{Kind: c.Driver}, From: from, To: to, Reason: why})
 		}

@@ -43,6 +43,13 @@ func (s *size) UnmarshalText(text []byte) error {
 	return err
 }
 
+// cellText is a cell as the file has it.
+type cellText struct {
+	VCPUs     VCPUs `yaml:"vcpus"`
+	Memory    size  `yaml:"memory"`
+	HugePages size  `yaml:"huge_pages"`
+}
+
 // flavorText is a flavor as the file has it.
 type flavorText struct {
 	Name       string             `yaml:"name"`
@@ -50,6 +57,8 @@ type flavorText struct {
 	Class      workload.Class     `yaml:"class"`
 	Tier       workload.Tier      `yaml:"tier"`
 	VCPUs      int                `yaml:"vcpus"`
+	Own        VCPUs              `yaml:"dedicated_vcpus"`
+	Cells      []cellText         `yaml:"cells"`
 	Memory     size               `yaml:"memory"`
 	HugePages  size               `yaml:"huge_pages"`
 	SMT        workload.SMTPolicy `yaml:"smt"`
@@ -88,6 +97,10 @@ func (t *flavorText) flavor() Flavor {
 	if f.Class == workload.Offline && f.Tier == "" {
 		f.Class, f.Tier = workload.Shared, workload.OfflineTier
 	}
+	f.Own = t.Own
+	for _, c := range t.Cells {
+		f.Cells = append(f.Cells, Cell{c.VCPUs, topology.KiB(c.Memory), topology.KiB(c.HugePages)})
+	}
 	if f.Class == "" {
 		f.Class = workload.Shared
 	}
@@ -125,7 +138,7 @@ func ReadCatalogue(r io.Reader, name string) (Catalogue, error) {
 	var file struct {
 		Flavors []flavorText `yaml:"flavors"`
 	}
-	if _, err := strict.YAML(text, &file, strict.Wants{reflect.TypeFor[size](): "a size with a unit, such as 16GiB"}); err != nil {
+	if _, err := strict.YAML(text, &file, strict.Wants{reflect.TypeFor[size](): "a size with a unit, such as 16GiB", reflect.TypeFor[VCPUs](): "a list such as 0-1,4"}); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if len(file.Flavors) == 0 {

@@ -30,9 +30,11 @@ const MaxQueues = 8
 // Flavor is one size of guest.
 type Flavor struct {
 	Name, Family string
-	Class        workload.Class // dedicated or shared
+	Class        workload.Class // dedicated, shared or mixed
 	Tier         workload.Tier  // who gives way on one CPU; "" is by the class. Offline: a shared guest that gives way
 	VCPUs        int
+	Own          VCPUs        // mixed: the vCPUs that have a CPU of their own; the others float
+	Cells        []Cell       // NUMA nodes that the guest sees, each on a node of the host of its own; nil leaves them to the engine
 	Memory       topology.KiB // whole MiB, and whole huge pages
 	HugePage     topology.KiB // page size its memory is backed by; 0 for ordinary pages
 	SMT          workload.SMTPolicy
@@ -77,12 +79,12 @@ func (f *Flavor) validate() error {
 	switch {
 	case f.Name == "":
 		return errors.New("name: empty")
-	case f.Class != workload.Dedicated && f.Class != workload.Shared:
-		return fmt.Errorf("class: %q; want dedicated, shared or offline", f.Class)
+	case f.Class != workload.Dedicated && f.Class != workload.Shared && f.Class != Mixed:
+		return fmt.Errorf("class: %q; want dedicated, shared, mixed or offline", f.Class)
 	case f.Tier != "" && !slices.Contains(workload.Tiers, f.Tier):
 		return fmt.Errorf("tier: %q; want online-strict, online, normal or offline, or 2 to -2", f.Tier)
-	case f.Class == workload.Dedicated && f.Tier == workload.OfflineTier:
-		return errors.New("tier: offline does not go with class dedicated")
+	case f.Class != workload.Shared && f.Tier == workload.OfflineTier:
+		return fmt.Errorf("tier: offline does not go with class %s", f.Class)
 	case f.VCPUs < 1 || f.VCPUs > maxVCPUs:
 		return fmt.Errorf("vcpus: %d; want 1 to %d", f.VCPUs, maxVCPUs)
 	case f.Memory < 1 || f.Memory > maxMemory || f.Memory%1024 != 0:
@@ -112,6 +114,9 @@ func (f *Flavor) validate() error {
 	}
 	if f.Class == workload.Shared && f.Emulator != Share {
 		return fmt.Errorf("emulator: %q; a shared guest floats with all its threads: want share", f.Emulator)
+	}
+	if err := f.checkCells(); err != nil {
+		return err
 	}
 	d := &f.Disk
 	for _, n := range []int64{d.IOPS, d.IOPSPerGiB, d.MostIOPS, int64(d.Rate), int64(d.RatePerGiB), int64(d.MostRate), int64(f.Network)} {

@@ -26,7 +26,8 @@ var ErrGone = errors.New("no such guest")
 type Next struct {
 	CPUs     topology.CPUSet
 	Nodes    topology.NodeSet  // of its memory
-	Pins     []topology.CPUID  // dedicated: the CPU of each vCPU
+	Pins     []topology.CPUID  // the CPU of each vCPU, when each has one
+	VCPUs    []topology.CPUSet // placed cell by cell: the CPUs of each vCPU, some of which float
 	Emulator topology.CPUSet   // dedicated: of emulator and IOThreads
 	Cells    []topology.NodeID // the node of each cell; nil when that is not said
 }
@@ -34,7 +35,11 @@ type Next struct {
 // Next is a home as text.
 func (h *Home) Next() string {
 	p := &h.Placement
-	n := Next{CPUs: p.CPUs, Nodes: p.MemoryNodes()}
+	n := Next{CPUs: p.CPUs, Nodes: h.MemoryNodes()}
+	if h.Cells != nil {
+		n.VCPUs, n.Emulator, n.Cells = h.VCPUs, h.Emulator, h.Cells
+		return n.String()
+	}
 	if p.Class == workload.Dedicated {
 		n.Pins, n.Emulator = p.Pins, h.Emulator
 	}
@@ -42,12 +47,15 @@ func (h *Home) Next() string {
 }
 
 func (n Next) String() string {
-	if len(n.Pins) == 0 {
+	if len(n.Pins)+len(n.VCPUs) == 0 {
 		return n.CPUs.String() + "/" + n.Nodes.String()
 	}
 	var b strings.Builder
 	for i, cpu := range n.Pins {
 		fmt.Fprintf(&b, "%d=%d ", i, cpu)
+	}
+	for i := len(n.Pins); i < len(n.VCPUs); i++ {
+		fmt.Fprintf(&b, "%d=%s ", i, n.VCPUs[i])
 	}
 	fmt.Fprintf(&b, "emulator=%s/%s", n.Emulator, n.Nodes)
 	for i, node := range n.Cells {
@@ -71,13 +79,17 @@ func ParseNext(text string) (n Next, err error) {
 				}
 				continue
 			}
-			cpu, err := strconv.Atoi(value)
-			if err != nil || key != strconv.Itoa(len(n.Pins)) || cpu < 0 {
+			set, err := topology.ParseCPUSet(value)
+			if err != nil || key != strconv.Itoa(len(n.VCPUs)) || set.Empty() {
 				return wrong()
 			}
-			n.Pins = append(n.Pins, topology.CPUID(cpu))
+			n.VCPUs, n.CPUs = append(n.VCPUs, set), n.CPUs.Union(set)
 		}
-		n.CPUs = topology.CPUs(n.Pins...)
+		if n.CPUs.Len() == len(n.VCPUs) && !slices.ContainsFunc(n.VCPUs, func(s topology.CPUSet) bool { return s.Len() != 1 }) {
+			for _, set := range n.VCPUs {
+				n.Pins = append(n.Pins, set.Min())
+			}
+		}
 	} else if n.CPUs, err = topology.ParseCPUSet(cpus); err != nil {
 		return wrong()
 	}
@@ -120,12 +132,14 @@ func (s *Guest) Steps(home Home) (steps []plan.Step, now bool) {
 		steps = append(steps, plan.Step{Kind: kind, Workload: s.Spec.ID, Target: plan.Target{Kind: Kind}, From: from, To: to})
 	}
 	p := &home.Placement
-	now = !s.Running || p.Class == workload.Shared && s.Mode == "restrictive"
+	// What floats within the cells of a guest changes while they stay where they are.
+	within := home.Cells == nil && s.Composed != nil && p.Home.Equal(s.Home.Placement.Home)
+	now = !s.Running || p.Class == workload.Shared && (s.Mode == "restrictive" || within)
 	if s.Running && now {
 		if !p.CPUs.Equal(s.BoundCPUs) || s.Loose {
 			step(plan.SetCPUs, s.BoundCPUs.String(), p.CPUs.String())
 		}
-		if nodes := p.MemoryNodes(); !nodes.Equal(s.BoundNodes) {
+		if nodes := home.MemoryNodes(); !within && !nodes.Equal(s.BoundNodes) {
 			step(plan.SetMems, s.BoundNodes.String(), nodes.String())
 		}
 	}

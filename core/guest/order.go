@@ -101,6 +101,9 @@ func (o *Order) Spec() workload.Spec {
 	if o.MaxNodes > 0 {
 		s.MaxNodes = o.MaxNodes
 	}
+	if f.Class == Mixed { // to the engine
+		s.Class = workload.Shared
+	}
 	for _, n := range o.NICs {
 		if n.Kind == Direct {
 			s.Near = append(s.Near, workload.Near{Device: n.Source})

@@ -19,7 +19,13 @@ type Home struct {
 	Emulator  topology.CPUSet   // CPUs of its emulator and IOThreads
 	Spare     *plan.Placement   // isolate: the CPU of the emulator, a workload of its own in the ledger; nil otherwise
 	NVMe      []topology.Device // drives it gets, by PCI address
-	Others    []plan.Placement  // running floating work whose CPU set changes by it, rising by ID
+	// Apart is what a guest that is placed cell by cell keeps beside its home: CPUs of single
+	// vCPUs, memory in pages of another size. Cells is the node of each of its cells, VCPUs
+	// the CPUs of each vCPU; both are nil for others.
+	Apart  []plan.Placement
+	Cells  []topology.NodeID
+	VCPUs  []topology.CPUSet
+	Others []plan.Placement // running floating work whose CPU set changes by it, rising by ID
 }
 
 // Guest is a guest that exists: what it wants and where it is.
@@ -37,6 +43,7 @@ type Guest struct {
 	// Apart is what is kept for it beside its home: CPUs that others pinned single vCPUs or
 	// its emulator to, memory in pages of another size.
 	Apart    []plan.Placement
+	Composed *Composed    // how it is placed cell by cell; nil for a guest that is placed as a whole
 	Next     *Home        // where its definition puts it at its next start, when it runs elsewhere or as nobody's; nil otherwise
 	Resident topology.KiB // memory it holds now; 0 when it does not run or that is unknown
 
@@ -61,7 +68,7 @@ type Observed struct {
 func (s *Observed) Known() Guest {
 	out, d := s.Guest, s.Defined
 	out.Transient = s.Running && d == nil
-	if s.Running && d != nil && d.Placed && (!s.Placed || !d.Home.Placement.CPUs.Equal(s.Home.Placement.CPUs) || !d.Home.Placement.Home.Equal(s.Home.Placement.Home)) {
+	if s.Running && d != nil && d.Placed && (!s.Placed || !d.Home.SameApart(&s.Home) || !d.Home.Placement.CPUs.Equal(s.Home.Placement.CPUs) || !d.Home.Placement.Home.Equal(s.Home.Placement.Home)) {
 		out.Next = &d.Home
 	}
 	return out
@@ -127,7 +134,7 @@ func NewRoom(st plan.State, guests []Guest, drives []string) (*Room, error) {
 // movable reports whether the guest may go elsewhere to make room: it is
 // homenode's, and nothing else has to go with it.
 func (s *Guest) movable() bool {
-	return s.Placed && s.Manual == "" && s.Home.Spare == nil && len(s.Drives) == 0 && len(s.Apart) == 0 && len(s.HoldsNext()) == 0
+	return s.Placed && s.Manual == "" && s.Home.Spare == nil && len(s.Drives) == 0 && len(s.Apart) == 0 && s.Composed == nil && len(s.HoldsNext()) == 0
 }
 
 // Holds is all that is kept for a guest: its home, CPUs beside it, and those of a
@@ -139,33 +146,38 @@ func (s *Guest) Holds() []plan.Placement {
 // Memory is what the guest may have in pages of all sizes.
 func (s *Guest) Memory() topology.KiB {
 	sum := s.Spec.Memory
-	for i := range s.Apart {
-		sum += s.Apart[i].Asked
+	for _, p := range append(s.Home.Apart, s.Apart...) {
+		sum += p.Asked
 	}
 	return sum
 }
 
 // Beside is what is kept for a guest beside its home.
 func (s *Guest) Beside() []plan.Placement {
-	if s.Home.Spare != nil {
-		return append([]plan.Placement{*s.Home.Spare}, s.Apart...)
+	return append(s.Home.Beside(), s.Apart...)
+}
+
+// Beside is what is kept beside a home.
+func (h *Home) Beside() []plan.Placement {
+	out := slices.Clone(h.Apart)
+	if h.Spare != nil {
+		out = append(out, *h.Spare)
 	}
-	return s.Apart
+	return out
 }
 
 // HoldsNext is what is kept for a guest that comes to other CPUs of its own at its next
 // start; what floats finds its room then.
 func (s *Guest) HoldsNext() []plan.Placement {
-	if s.Next == nil || s.Next.Placement.Class != workload.Dedicated {
+	if s.Next == nil {
 		return nil
 	}
-	p := s.Next.Placement
-	p.Workload = NextID(p.Workload)
-	out := []plan.Placement{p}
-	if s.Next.Spare != nil {
-		spare := *s.Next.Spare
-		spare.Workload = NextID(spare.Workload)
-		out = append(out, spare)
+	out := s.Next.Beside()
+	if s.Next.Placement.Class == workload.Dedicated {
+		out = append([]plan.Placement{s.Next.Placement}, out...)
+	}
+	for i := range out {
+		out[i].Workload = NextID(out[i].Workload)
 	}
 	return out
 }
@@ -194,7 +206,13 @@ func (r *Room) Place(o *Order) (Home, plan.Decision) {
 			return Home{}, refused(&spec, words.Because(words.NoFreeDrives, n, len(r.drives)))
 		}
 	}
-	h, d := r.place(place.Request{Spec: spec}, o.Flavor.Emulator)
+	var h Home
+	var d plan.Decision
+	if c := o.Flavor.Composed(); c != nil {
+		h, d = r.compose(spec, c, o.Flavor.Emulator)
+	} else {
+		h, d = r.place(place.Request{Spec: spec}, o.Flavor.Emulator)
+	}
 	if d.Outcome == plan.Placed {
 		h.NVMe = r.drivesAt(h.Placement.Home, o.Flavor.NVMe)
 	}
@@ -210,13 +228,20 @@ func (r *Room) Move(s *Guest, nodes topology.NodeSet) (Home, plan.Decision) {
 	if s.Placed {
 		req.CPUs, req.Memory = s.Home.Placement.CPUs, s.Home.Placement.Memory
 	}
-	if s.Home.Spare != nil {
-		r.ledger.Remove(s.Home.Spare.Workload)
-		defer r.ledger.Commit(*s.Home.Spare)
-	}
-	for _, p := range s.HoldsNext() {
+	for _, p := range append(s.Home.Beside(), s.HoldsNext()...) {
 		r.ledger.Remove(p.Workload)
 		defer r.ledger.Commit(p)
+	}
+	if s.Composed != nil {
+		for _, p := range append([]plan.Placement{s.Home.Placement}, s.Apart...) {
+			r.ledger.Remove(p.Workload)
+			defer r.ledger.Commit(p)
+		}
+		h, d := r.compose(req.Spec, s.Composed, s.Emulator)
+		if d.Outcome == plan.Placed && slices.Equal(h.Cells, s.Home.Cells) {
+			d.Outcome = plan.Kept
+		}
+		return h, d
 	}
 	return r.place(req, s.Emulator)
 }
@@ -263,9 +288,9 @@ func (r *Room) Commit(h Home) {
 	r.known[h.Placement.Workload] = true
 	r.ledger.Commit(h.Placement)
 	r.ledger.Remove(NextID(h.Placement.Workload))
-	if h.Spare != nil {
-		r.ledger.Commit(*h.Spare)
-		r.ledger.Remove(NextID(h.Spare.Workload))
+	for _, p := range h.Beside() {
+		r.ledger.Commit(p)
+		r.ledger.Remove(NextID(p.Workload))
 	}
 	r.drives = slices.DeleteFunc(r.drives, func(d topology.Device) bool { return slices.Contains(h.NVMe, d) })
 }
@@ -386,7 +411,7 @@ func (r *Room) count(f Flavor, repack bool) Count {
 			return n
 		}
 		r.Commit(h)
-		if h.Spare == nil && len(h.NVMe) == 0 {
+		if h.Spare == nil && len(h.NVMe) == 0 && h.Cells == nil {
 			r.movers = append(r.movers, place.Runner{Spec: o.Spec()})
 		}
 	}
@@ -394,6 +419,9 @@ func (r *Room) count(f Flavor, repack bool) Count {
 
 // makeRoom moves guests so that an order fits, if that can be done.
 func (r *Room) makeRoom(o *Order) bool {
+	if o.Flavor.Composed() != nil {
+		return false // moves are sought for what is placed as a whole
+	}
 	spec := o.Spec()
 	if n := o.Flavor.NVMe; n > 0 {
 		if spec.Nodes = r.withDrives(&spec, n); spec.Nodes.Empty() {

@@ -51,6 +51,9 @@ func (l *Ledger) renew(old *plan.Placement, req *Request) (plan.Placement, words
 	if len(home) == 0 || w.MaxNodes > 0 && len(home) > w.MaxNodes {
 		return p, words.Because(words.NodesTooMany, w.MaxNodes)
 	}
+	if len(home) < w.MinNodes {
+		return p, words.Because(words.NodesTooFew, w.MinNodes)
+	}
 	l.crowd = req.Crowd
 	why := w.renewCPUs(l, &p, home)
 	l.crowd = false

@@ -471,7 +471,7 @@ func (r *repack) interchangeable(j int, before []int, node int) bool {
 
 func alike(a, b *want) bool {
 	return a.Class == b.Class && a.vcpus == b.vcpus && a.memory == b.memory && a.HugePage == b.HugePage && a.SMT == b.SMT && a.pull == nil && b.pull == nil &&
-		a.MaxNodes == b.MaxNodes && a.Even == b.Even && a.Bandwidth == b.Bandwidth && a.Importance == b.Importance && a.Nodes.Equal(b.Nodes)
+		a.MaxNodes == b.MaxNodes && a.MinNodes == b.MinNodes && a.Even == b.Even && a.Bandwidth == b.Bandwidth && a.Importance == b.Importance && a.Nodes.Equal(b.Nodes)
 }
 
 // finish puts what is seated in order, places the new workload for good, and

@@ -144,7 +144,7 @@ func (r *repack) destinations(w *want) [][]share {
 		}
 		all = append(all, a)
 	}
-	if !w.tooLarge || w.MaxNodes == 1 {
+	if !w.tooLarge && w.MinNodes <= 1 || w.MaxNodes == 1 {
 		for i := range r.l.nodes {
 			if w.eligible(r.l, i) && r.l.nodes[i].given(w.Class) > 0 {
 				offer([]share{{i, float64(w.vcpus), w.memory}}, 1)
@@ -193,7 +193,7 @@ func (r *repack) splits(w *want, offer func(shares []share, access float64)) {
 				}
 			}
 			access := e.accessOf(shares, w.memory)
-			if access <= s.ceiling+tiny && (r.opt.Access <= 0 || access <= r.opt.Access+tiny) && (w.MaxNodes == 0 || len(shares) <= w.MaxNodes) {
+			if access <= s.ceiling+tiny && (r.opt.Access <= 0 || access <= r.opt.Access+tiny) && (w.MaxNodes == 0 || len(shares) <= w.MaxNodes) && len(shares) >= w.MinNodes {
 				offer(shares, access)
 			}
 		}

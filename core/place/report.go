@@ -107,6 +107,8 @@ func (s *search) whySplit() []words.Reason {
 	best := &s.top[0]
 	var first words.Reason
 	switch lacks := s.whatLacks(); {
+	case s.w.MinNodes > 1:
+		first = words.Because(words.SplitOrdered, s.w.MinNodes)
 	case s.w.tooLarge:
 		first = words.Because(words.SplitTooLarge, s.w.size())
 	case lacks == nil:
@@ -277,6 +279,8 @@ func (s *search) refuse() plan.Decision {
 		needs(w.cpus(w.vcpus), countOf(room))
 	case mem < w.memory:
 		needs(w.memoryOf(w.memory), w.have(mem))
+	case w.MinNodes > 1 && w.MinNodes == w.MaxNodes:
+		add(words.MustFitExactly, w.MinNodes, w.size())
 	case w.MaxNodes == 1:
 		add(words.MustFitOne, w.size())
 	case w.MaxNodes > 0:
@@ -287,7 +291,11 @@ func (s *search) refuse() plan.Decision {
 	if lacks := s.whatLacks(); lacks != nil {
 		add(words.ByNode, lacks)
 	}
-	s.nearestChange(&d)
+	if w.MinNodes > 1 { // room on one node is no change
+		s.dropWish(&d)
+	} else {
+		s.nearestChange(&d)
+	}
 	return d
 }
 

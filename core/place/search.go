@@ -83,7 +83,9 @@ func newSearch(l *Ledger, w *want) *search {
 // run fills top with the best candidates: single nodes where one takes the
 // whole workload without contention, and otherwise sets of any size.
 func (s *search) run() {
-	s.singles()
+	if s.w.MinNodes <= 1 {
+		s.singles()
+	}
 	if s.w.MaxNodes == 1 || len(s.l.nodes) < 2 {
 		return
 	}
@@ -200,7 +202,7 @@ func (s *search) try(p int) {
 			s.shares = append(s.shares, share{i, s.vcpus[i], s.memory[i]})
 		}
 	}
-	if s.w.MaxNodes > 0 && len(s.shares) > s.w.MaxNodes {
+	if s.w.MaxNodes > 0 && len(s.shares) > s.w.MaxNodes || len(s.shares) < s.w.MinNodes {
 		return
 	}
 	c := candidate{shares: s.shares}
@@ -227,7 +229,7 @@ func (s *search) decline(c *candidate) {
 // hold an even part.
 func (s *search) growEvenly() {
 	for p := range s.l.nodes {
-		for nodes := 2; nodes <= min(len(s.l.nodes), s.w.vcpus); nodes++ {
+		for nodes := max(2, s.w.MinNodes); nodes <= min(len(s.l.nodes), s.w.vcpus); nodes++ {
 			clear(s.inSet)
 			v, m := (s.w.vcpus+nodes-1)/nodes, (s.w.memory+topology.KiB(nodes)-1)/topology.KiB(nodes)
 			left := nodes

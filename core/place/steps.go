@@ -40,7 +40,7 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 	if obs.UnevenCPUs || !p.CPUs.Equal(obs.CPUs) {
 		out = append(out, step(plan.SetCPUs, obs.CPUs.String(), p.CPUs.String(), whyCPUs(p)))
 	}
-	if home.Empty() || p.Class == workload.Offline {
+	if home.Empty() || p.Class == workload.Offline || obs.Caps.MemoryStays {
 		return out
 	}
 	if obs.Caps.MemoryFollows {

@@ -55,6 +55,7 @@ var (
 	NodesOnly       = says("nodes-only", "It may use {nodes} only.")
 	MemsOnly        = says("mems-only", "It may have memory on {nodes} only (cpuset.mems).")
 	MaxNodes        = says("max-nodes", "It may be on at most {n node} (max_nodes).")
+	MinNodes        = says("min-nodes", "It has to be on {n node}, as it was ordered.")
 	CameFrom        = says("came-from", "It came from {nodes} {for} ago and may not go back for another {for}.")
 	Settling        = says("settling", "Workloads moved to or from node {} within the last {for}; what was measured there no longer holds.")
 	PairBusy        = says("pair-busy", "Memory of {} is moving between nodes {} and {}.")

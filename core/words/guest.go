@@ -5,6 +5,11 @@ var (
 	GuestExists     = says("guest-exists", "There is a guest named {q} already.")
 	NoFreeDrives    = says("no-free-drives", "No node that it may use has {n free NVMe drive} for guests; this host has {} free.")
 	NothingReserved = says("nothing-reserved", "Its emulator belongs on CPUs reserved for the host, and none are reserved (reserve.cpus, --reserve).")
+	CellHome        = says("cell-home", "Its cell {} (vCPUs {}, {size}) is on node {}.")
+	CellNowhere     = says("cell-nowhere", "Its cell {} (vCPUs {}, {size}) fits on no node: {}")
+	CellsNowhere    = says("cells-nowhere", "Each of its {} cells fits on some node, but not each on a node of its own.")
+	CellPinned      = says("cell-pinned", "vCPUs {} have a CPU of their own: {cpus}.")
+	CellFloats      = says("cell-floats", "vCPUs {} float, those of each cell over the shared CPUs of its node: {cpus}.")
 	EmulatorNoCPU   = says("emulator-no-cpu", "It fits on {nodes}, but no CPU is left there for its emulator.")
 )
 

@@ -46,6 +46,7 @@ var (
 	BestFit        = says("best-fit", "it is the tightest fit ({n free CPU}, {size} free), so that larger holes stay on other nodes")
 	BestScore      = says("best-score", "its score is {.3f}, that of node {} {.3f}")
 
+	SplitOrdered   = says("split-ordered", "It was ordered for {n node}.")
 	SplitTooLarge  = says("split-too-large", "No node of this host can ever hold {}, so it is split.")
 	SplitCrowded   = says("split-crowded", "Any single node would be crowded with {}, so it is split.")
 	SplitNoNode    = says("split-no-node", "No single node has {}: {list}.")
@@ -77,6 +78,7 @@ var (
 	NodesTooSmall  = says("nodes-too-small", "Needs {}; {nodes}, which it may use, {has|have} {}.")
 	MustFitOne     = says("must-fit-one", "Must fit on one node (max_nodes: 1); no node has {}.")
 	MustFitSet     = says("must-fit-set", "Must fit on {n node} (max_nodes); no such set has {}.")
+	MustFitExactly = says("must-fit-exactly", "Must be on exactly {n node}, in equal parts; no such set has {}.")
 	NoNodeSet      = says("no-node-set", "No set of nodes has {}.")
 	ByNode         = says("by-node", "By node: {list}.")
 	OnlySplit      = says("only-split", "It fits only when split, as {and}; an access then costs {.2f} times a local one, and a split pays up to {.2f}.")
@@ -116,6 +118,7 @@ var (
 	ClassChanged  = says("class-changed", "it was {} and is {} now")
 	NodeGone      = says("node-gone", "node {} is gone")
 	NodeForbidden = says("node-forbidden", "it may no longer use node {}")
+	NodesTooFew   = says("nodes-too-few", "it has to be on {n node}")
 	NodesTooMany  = says("nodes-too-many", "it may be on at most {n node}")
 	NothingLeft   = says("nothing-left", "no CPU or no memory is left for it")
 	CPUsChanged   = says("cpus-changed", "it has {n CPU} and needs {}")

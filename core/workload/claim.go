@@ -14,6 +14,8 @@ type Caps struct {
 	// manager moves what lies elsewhere there, at full speed. Otherwise pages are
 	// moved first and the nodes narrowed last.
 	MemoryFollows bool `json:",omitzero"`
+	// MemoryStays: its memory is bound for as long as it runs, each part of it to a node.
+	MemoryStays bool `json:",omitzero"`
 	// AtOnce is how much memory may follow so without being paced.
 	AtOnce topology.KiB `json:",omitzero"`
 	// NextStart: where it will be when it is started next can be set by itself.

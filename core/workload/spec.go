@@ -64,6 +64,7 @@ type Spec struct {
 	Near       []Near           // devices and workloads it talks to
 	Nodes      topology.NodeSet // nodes it may use; empty means any
 	MaxNodes   int              // most nodes it may be split over; 0 means no limit
+	MinNodes   int              `json:",omitzero"` // fewest nodes it may be on, of a split with Even or of floating work; 0 and 1 mean any number
 	Even       bool             // a split gives every node the same part, for guests that see their nodes; else by what the nodes have
 	Bandwidth  int64            // memory bandwidth it needs, MiB/s; 0 when unknown
 	Tier       Tier             `json:",omitzero"` // "": by its class

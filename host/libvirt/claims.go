@@ -35,7 +35,7 @@ const atOnce = topology.KiB(256 << 10)
 // caps is what can be done with any guest: libvirt's binding of its memory takes the
 // pages along, and it widens again what it has narrowed.
 func caps(g *guest.Observed) workload.Caps {
-	return workload.Caps{MemoryFollows: true, AtOnce: atOnce, Rebinds: true, NextStart: g.Defined != nil}
+	return workload.Caps{MemoryFollows: true, MemoryStays: g.Composed != nil, AtOnce: atOnce, Rebinds: true, NextStart: g.Defined != nil}
 }
 
 // Claims is what is known of the guests as of the last Refresh that did not fail. The last
@@ -105,6 +105,7 @@ func (w *Watch) alone(g *guest.Observed, silent error) words.Reason {
 	case g.Spec.Class == workload.Dedicated && !own:
 		return words.Because(words.GuestNoCPUs, g.Name)
 	case g.Spec.Class == workload.Dedicated: // fixed
+	case g.Composed != nil: // what floats of it stays on its nodes
 	case g.Mode != "" && g.Mode != "restrictive":
 		return words.Because(words.GuestMemoryMode, g.Mode)
 	case len(g.Drives) > 0:
@@ -137,7 +138,7 @@ func next(g *guest.Observed, alone words.Reason) *workload.Next {
 // nextHolds is what is kept for a guest that runs and comes to other CPUs of its own at
 // its next start; what floats finds its room then.
 func nextHolds(g *guest.Observed) []plan.Placement {
-	if !g.Running || g.Defined == nil || g.Defined.BoundCPUs.Equal(g.BoundCPUs) {
+	if !g.Running || g.Defined == nil || g.Defined.BoundCPUs.Equal(g.BoundCPUs) && g.Defined.Home.SameApart(&g.Home) {
 		return nil
 	}
 	s := g.Guest

@@ -126,7 +126,7 @@ func (w *Watch) edit(d *domain.Document, next string, mark *domain.Mark) error {
 		}
 		mark = &m
 	}
-	if dedicated := len(n.Pins) > 0; dedicated != (mark.Class == workload.Dedicated) {
+	if pinned := len(n.Pins) > 0; !mark.Composed && (pinned != (mark.Class == workload.Dedicated) || !pinned && len(n.VCPUs) > 0) {
 		return fmt.Errorf("it is %s, and %q is no next start for that", mark.Class, next)
 	}
 	w.mu.Lock()

@@ -80,7 +80,11 @@ func (w *Watch) Changes(ctx context.Context, step plan.Step) ([]plan.Change, err
 		kind = plan.GuestMems
 	}
 	s, err := t.setting(ctx, kind)
-	return []plan.Change{{Setting: s, Will: step.To}}, err
+	will := step.To
+	if err == nil && step.Kind == plan.SetCPUs {
+		will, err = t.threadsOn(ctx, step.To)
+	}
+	return []plan.Change{{Setting: s, Will: will}}, err
 }
 
 // setting is the CPUs or nodes of a running guest.

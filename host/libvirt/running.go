@@ -26,6 +26,7 @@ type target struct {
 	name string
 	path dbus.ObjectPath
 	live *domain.Document
+	host *topology.Host // nil when it is not known yet
 	// online and allowed stand for "bound nowhere".
 	online  topology.CPUSet
 	allowed topology.NodeSet
@@ -41,7 +42,7 @@ func (w *Watch) open(ctx context.Context, name string, run int) (*target, error)
 	w.mu.Lock()
 	h := w.host
 	w.mu.Unlock()
-	t := &target{c: c, name: name}
+	t := &target{c: c, name: name, host: h}
 	if h != nil {
 		t.online, t.allowed = h.Online, h.AllowedMems
 	}
@@ -171,7 +172,43 @@ func (t *target) arrived(ctx context.Context, cpus topology.CPUSet, nodes topolo
 	})
 }
 
+// threadsOn is a list of CPUs for a guest as what each of its threads gets, in the words of
+// pins: of one that is placed cell by cell, what floats is on the CPUs of its cell's node.
+func (t *target) threadsOn(ctx context.Context, list string) (string, error) {
+	if strings.Contains(list, "=") {
+		return list, nil
+	}
+	cpus, err := topology.ParseCPUSet(list)
+	if err != nil {
+		return "", err
+	}
+	of, composed, err := t.live.Within(t.host, cpus)
+	if err != nil || !composed {
+		return list, err
+	}
+	threads, err := t.c.threads(ctx, t.path, t.live)
+	if err != nil {
+		return "", err
+	}
+	var parts []string
+	first, same := "", true
+	for _, th := range threads {
+		set := of(th).String()
+		first = cmp.Or(first, set)
+		same = same && set == first
+		parts = append(parts, threadName(th)+"="+set)
+	}
+	if same {
+		return first, nil
+	}
+	return strings.Join(parts, " "), nil
+}
+
 func (t *target) setCPUs(ctx context.Context, list string) error {
+	list, err := t.threadsOn(ctx, list)
+	if err != nil {
+		return err
+	}
 	by, all, err := parsePins(list)
 	if err != nil {
 		return err

@@ -86,7 +86,10 @@ Exit status 1 means that the guest does not fit; the line says why.`,
 				return usageErrorf("%w", err)
 			}
 			if asJSON {
-				doc := defined{"homenode-vm-define/2", order.Name, order.Flavor.Name, !dryRun, api.Planned(&home.Placement), d.Reasons, string(xml)}
+				doc := defined{"homenode-vm-define/2", order.Name, order.Flavor.Name, !dryRun, api.Planned(&home.Placement), nil, d.Reasons, string(xml)}
+				for _, p := range home.Beside() {
+					doc.Beside = append(doc.Beside, api.Planned(&p))
+				}
 				if !dryRun {
 					if err := define(c, e, s, order, &home, xml); err != nil {
 						return err
@@ -106,8 +109,7 @@ Exit status 1 means that the guest does not fit; the line says why.`,
 			if err := define(c, e, s, order, &home, xml); err != nil {
 				return err
 			}
-			p := &home.Placement
-			_, err = fmt.Fprintf(e.Stdout, "%s is defined: %s, %s. Start it with: virsh start %s\n", order.Name, words.Nodes(p.Home), words.CPUs(p.CPUs), order.Name)
+			_, err = fmt.Fprintf(e.Stdout, "%s is defined: %s, %s. Start it with: virsh start %s\n", order.Name, words.Nodes(home.Nodes()), words.CPUs(home.CPUs()), order.Name)
 			return err
 		},
 	}
@@ -136,13 +138,14 @@ func define(c *cobra.Command, e *Env, s *existing, o *guest.Order, home *guest.H
 
 // defined is a guest that was, or with --dry-run would be, made known to libvirt.
 type defined struct {
-	Schema    string            `json:"schema"`
-	Name      string            `json:"name"`      // name of the guest
-	Flavor    string            `json:"flavor"`    // name of the flavor
-	Defined   bool              `json:"defined"`   // whether libvirt has it now; false with --dry-run
-	Placement api.PlanPlacement `json:"placement"` // where the guest is placed
-	Reasons   []words.Reason    `json:"reasons"`   // reasons, the weightiest first
-	XML       string            `json:"xml"`       // definition for libvirt (domain XML)
+	Schema    string              `json:"schema"`
+	Name      string              `json:"name"`             // name of the guest
+	Flavor    string              `json:"flavor"`           // name of the flavor
+	Defined   bool                `json:"defined"`          // whether libvirt has it now; false with --dry-run
+	Placement api.PlanPlacement   `json:"placement"`        // where the guest is placed
+	Beside    []api.PlanPlacement `json:"beside,omitempty"` // what is kept for it beside its home: CPUs of single vCPUs or of the emulator, memory in pages of another size
+	Reasons   []words.Reason      `json:"reasons"`          // reasons, the weightiest first
+	XML       string              `json:"xml"`              // definition for libvirt (domain XML)
 }
 
 // clear makes floating guests leave the CPUs of a home before somebody comes to

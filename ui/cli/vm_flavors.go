@@ -15,22 +15,31 @@ type flavorsDocument struct {
 // flavorJSON is a flavor with the keys of the catalogue and with units; 0 is no limit,
 // no huge pages or left to the engine, as there.
 type flavorJSON struct {
-	Name       string             `json:"name"`              // name of the flavor
-	Family     string             `json:"family"`            // family that it belongs to
-	Class      workload.Class     `json:"class"`             // class: what its guests are promised
-	Tier       workload.Tier      `json:"tier,omitempty"`    // who gives way on one CPU; absent: by the class
-	VCPUs      int                `json:"vcpus"`             // vCPUs of a guest
-	Memory     topology.KiB       `json:"memory_kib"`        // memory of a guest, KiB
-	HugePage   topology.KiB       `json:"huge_page_kib"`     // size of its huge pages, KiB; 0 ordinary pages
-	SMT        workload.SMTPolicy `json:"smt"`               // SMT policy: which cores it may share
-	MaxNodes   int                `json:"max_nodes"`         // most nodes that a guest may span; 0 no limit
-	Importance int                `json:"importance"`        // importance, 0 to 100
-	Emulator   guest.Emulator     `json:"emulator"`          // where QEMU's own threads run
-	IOThreads  int                `json:"iothreads"`         // number of IOThreads
-	Queues     int                `json:"nic_queues"`        // queues of its network card; 0 is chosen by homenode
-	Network    topology.KiB       `json:"network_kib_per_s"` // network limit, KiB/s; 0 no limit
-	NVMe       int                `json:"nvme"`              // number of NVMe drives passed through
-	Disk       flavorDisk         `json:"disk"`              // limits of the system disk
+	Name       string             `json:"name"`                     // name of the flavor
+	Family     string             `json:"family"`                   // family that it belongs to
+	Class      guest.Class        `json:"class"`                    // class: what its guests are promised
+	Tier       workload.Tier      `json:"tier,omitempty"`           // who gives way on one CPU; absent: by the class
+	VCPUs      int                `json:"vcpus"`                    // vCPUs of a guest
+	Own        guest.VCPUs        `json:"dedicated_vcpus,omitzero"` // of class mixed: vCPUs that have a CPU of their own
+	Cells      []flavorCell       `json:"cells,omitempty"`          // NUMA nodes that the guest sees; missing where the engine chooses them
+	Memory     topology.KiB       `json:"memory_kib"`               // memory of a guest, KiB
+	HugePage   topology.KiB       `json:"huge_page_kib"`            // size of its huge pages, KiB; 0 ordinary pages
+	SMT        workload.SMTPolicy `json:"smt"`                      // SMT policy: which cores it may share
+	MaxNodes   int                `json:"max_nodes"`                // most nodes that a guest may span; 0 no limit
+	Importance int                `json:"importance"`               // importance, 0 to 100
+	Emulator   guest.Emulator     `json:"emulator"`                 // where QEMU's own threads run
+	IOThreads  int                `json:"iothreads"`                // number of IOThreads
+	Queues     int                `json:"nic_queues"`               // queues of its network card; 0 is chosen by homenode
+	Network    topology.KiB       `json:"network_kib_per_s"`        // network limit, KiB/s; 0 no limit
+	NVMe       int                `json:"nvme"`                     // number of NVMe drives passed through
+	Disk       flavorDisk         `json:"disk"`                     // limits of the system disk
+}
+
+// flavorCell is a NUMA node that a guest sees.
+type flavorCell struct {
+	VCPUs    guest.VCPUs  `json:"vcpus"`         // vCPUs of it
+	Memory   topology.KiB `json:"memory_kib"`    // memory of it, KiB
+	HugePage topology.KiB `json:"huge_page_kib"` // size of its huge pages, KiB; 0 ordinary pages
 }
 
 // flavorDisk is the limits of a system disk; 0 is none.
@@ -46,9 +55,13 @@ type flavorDisk struct {
 func flavorsJSON(c guest.Catalogue) flavorsDocument {
 	doc := flavorsDocument{Schema: "homenode-vm-flavors/1", Flavors: []flavorJSON{}}
 	for _, f := range c {
-		x := flavorJSON{Name: f.Name, Family: f.Family, Class: f.Class, Tier: f.Tier, VCPUs: f.VCPUs, Memory: f.Memory, HugePage: f.HugePage,
+		x := flavorJSON{Name: f.Name, Family: f.Family, Class: guest.Class(f.Class), Tier: f.Tier, VCPUs: f.VCPUs, Memory: f.Memory, HugePage: f.HugePage,
 			SMT: f.SMT, MaxNodes: f.MaxNodes, Importance: f.Importance, Emulator: f.Emulator, IOThreads: f.IOThreads,
 			Queues: f.Queues, Network: f.Network, NVMe: f.NVMe}
+		x.Own = f.Own
+		for _, c := range f.Cells {
+			x.Cells = append(x.Cells, flavorCell(c))
+		}
 		d := &x.Disk
 		d.IOPS, d.IOPSPerGiB, d.MostIOPS = f.Disk.IOPS, f.Disk.IOPSPerGiB, f.Disk.MostIOPS
 		d.Rate, d.RatePerGiB, d.MostRate = f.Disk.Rate, f.Disk.RatePerGiB, f.Disk.MostRate

@@ -9,7 +9,6 @@ import (
 	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
-	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/view"
 )
 
@@ -38,11 +37,11 @@ homenode decides where a guest runs: such a guest is left alone.`,
 				for i := range s.guests {
 					g := &s.guests[i]
 					doc.Guests = append(doc.Guests, guestRow{
-						g.Name, g.UUID, g.Flavor, g.Spec.Class, g.Spec.CPUs, g.Memory(), g.Home.Placement.Home, g.Home.Placement.CPUs,
+						g.Name, g.UUID, g.Flavor, g.Class(), g.VCPUs(), g.Memory(), g.Home.Nodes(), g.Home.CPUs(),
 						g.Home.Placement.Pins, g.Home.Emulator, g.Running, g.Placed, nil, g.Manual,
 					})
 					if g.Next != nil {
-						doc.Guests[i].Next = &guestHome{g.Next.Placement.Home, g.Next.Placement.CPUs}
+						doc.Guests[i].Next = &guestHome{g.Next.Nodes(), g.Next.CPUs()}
 					}
 				}
 				return printJSON(e.Stdout, doc)
@@ -50,8 +49,8 @@ homenode decides where a guest runs: such a guest is left alone.`,
 			t := view.NewTable("GUEST", "FLAVOR", "CLASS", ">VCPUS", ">MEMORY", "NODES", "CPUS", "STATE", "HELD BY").Drops("FLAVOR", "CLASS", "MEMORY", "VCPUS")
 			for i := range s.guests {
 				g := &s.guests[i]
-				t.Row(g.Name, g.Flavor, string(g.Spec.Class), fmt.Sprint(g.Spec.CPUs), words.Size(g.Memory()),
-					g.Home.Placement.Home.String(), g.Home.Placement.CPUs.String(), guestState(g), g.Manual)
+				t.Row(g.Name, g.Flavor, string(g.Class()), fmt.Sprint(g.VCPUs()), words.Size(g.Memory()),
+					g.Home.Nodes().String(), g.Home.CPUs().String(), guestState(g), g.Manual)
 			}
 			t.Print(e.Stdout, e.paint())
 			return nil
@@ -71,7 +70,7 @@ type guestRow struct {
 	Name     string           `json:"name"`              // name in libvirt
 	UUID     string           `json:"uuid,omitempty"`    // UUID in libvirt
 	Flavor   string           `json:"flavor,omitempty"`  // name of the flavor that it was made of; absent without one
-	Class    workload.Class   `json:"class"`             // class: what it is promised
+	Class    guest.Class      `json:"class"`             // class: what it is promised
 	VCPUs    int              `json:"vcpus"`             // vCPUs of the guest
 	Memory   topology.KiB     `json:"memory_kib"`        // memory of the guest, KiB
 	Nodes    topology.NodeSet `json:"nodes"`             // home nodes
@@ -92,7 +91,7 @@ type guestHome struct {
 func guestState(g *guest.Guest) string {
 	switch {
 	case g.Next != nil:
-		return fmt.Sprintf("runs; %s, %s at its next start", words.Nodes(g.Next.Placement.Home), words.CPUs(g.Next.Placement.CPUs))
+		return fmt.Sprintf("runs; %s, %s at its next start", words.Nodes(g.Next.Nodes()), words.CPUs(g.Next.CPUs()))
 	case g.Running:
 		return "runs"
 	}

@@ -171,19 +171,19 @@ func move(c *cobra.Command, e *Env, s *existing, g *guest.Guest, nodes topology.
 	home, d := s.room.Move(g, nodes)
 	switch {
 	case d.Outcome == plan.Kept && g.Placed && g.Next == nil:
-		_, err := fmt.Fprintf(e.Stdout, "%s stays on %s, %s.\n", g.Name, words.Nodes(g.Home.Placement.Home), words.CPUs(g.Home.Placement.CPUs))
+		_, err := fmt.Fprintf(e.Stdout, "%s stays on %s, %s.\n", g.Name, words.Nodes(g.Home.Nodes()), words.CPUs(g.Home.CPUs()))
 		return err
 	case d.Outcome != plan.Placed && d.Outcome != plan.Kept:
 		return refusal(&d)
 	}
-	was := g.Home.Placement
+	was, to := words.Nodes(g.Home.Nodes())+", "+words.CPUs(g.Home.CPUs()), words.Nodes(home.Nodes())+", "+words.CPUs(home.CPUs())
 	steps, now := g.Steps(home)
 	if len(steps) == 0 {
 		return &exitError{exitNo, fmt.Errorf("%s has no definition, and as it runs its memory stays where it is", g.Name)}
 	}
 	s.room.Commit(home)
 	if dryRun {
-		_, err := fmt.Fprintf(e.Stdout, "%s would go from %s, %s, to %s, %s.\n", g.Name, words.Nodes(was.Home), words.CPUs(was.CPUs), words.Nodes(home.Placement.Home), words.CPUs(home.Placement.CPUs))
+		_, err := fmt.Fprintf(e.Stdout, "%s would go from %s, to %s.\n", g.Name, was, to)
 		return err
 	}
 	back, err := clear(c, e, s, g.Name, &home)
@@ -198,6 +198,6 @@ func move(c *cobra.Command, e *Env, s *existing, g *guest.Guest, nodes topology.
 	if !now {
 		when = " at its next start"
 	}
-	_, err = fmt.Fprintf(e.Stdout, "%s goes%s from %s, %s, to %s, %s.\n", g.Name, when, words.Nodes(was.Home), words.CPUs(was.CPUs), words.Nodes(home.Placement.Home), words.CPUs(home.Placement.CPUs))
+	_, err = fmt.Fprintf(e.Stdout, "%s goes%s from %s, to %s.\n", g.Name, when, was, to)
 	return err
 }

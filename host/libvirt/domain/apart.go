@@ -29,7 +29,7 @@ func (p *pinning) pinnedByOthers(h *topology.Host, s *guest.Guest) []plan.Placem
 	var out []plan.Placement
 	for id, cpus := range map[workload.ID]topology.CPUSet{guest.PinnedID(s.Name): own, guest.EmulatorID(s.Name): apart} {
 		if !cpus.Empty() {
-			out = append(out, *ownCPUs(h, id, s.Spec.Importance, cpus))
+			out = append(out, *guest.OwnCPUs(h, id, s.Spec.Importance, cpus, topology.CPUSet{}))
 		}
 	}
 	if len(out) == 2 && out[0].Workload > out[1].Workload {
@@ -49,17 +49,6 @@ func within(h *topology.Host, set topology.CPUSet) bool {
 		}
 	}
 	return false
-}
-
-// ownCPUs is CPUs beside a guest's home, as the ledger has them.
-func ownCPUs(h *topology.Host, id workload.ID, importance int, cpus topology.CPUSet) *plan.Placement {
-	p := plan.Placement{Workload: id, Class: workload.Dedicated, Importance: importance, VCPUs: cpus.Len(), CPUs: cpus, Pins: cpus.Slice()}
-	for _, n := range h.Nodes {
-		if n.CPUs.Intersects(cpus) {
-			p.Home.Add(n.ID)
-		}
-	}
-	return &p
 }
 
 // drop takes out of a binding what the host does not have, and says in words what that

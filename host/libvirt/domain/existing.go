@@ -71,9 +71,15 @@ func (d *Document) guest(h *topology.Host) (guest.Guest, error) {
 	s.Home.Placement = w.placement(h, &s.Spec, &p)
 	s.Apart = w.otherPages(h, &s, &p)
 	s.Home.Emulator = p.emulator
+	if marked && mark.Composed && s.Manual == "" {
+		if err := d.compose(h, &s, mark); err != nil {
+			s.Manual = err.Error()
+		}
+	}
 	if marked && mark.Emulator == guest.Isolate && p.emulator.Len() == 1 {
-		s.Home.Spare = ownCPUs(h, guest.EmulatorID(s.Name), s.Spec.Importance, p.emulator)
-	} else if s.Manual != "" {
+		s.Home.Spare = guest.OwnCPUs(h, guest.EmulatorID(s.Name), s.Spec.Importance, p.emulator, topology.CPUSet{})
+	}
+	if s.Manual != "" {
 		s.Apart = append(s.Apart, p.pinnedByOthers(h, &s)...)
 		if home := &s.Home.Placement; home.Class != workload.Dedicated { // the rest of it floats
 			if rest := home.CPUs.Minus(p.alone); !rest.Empty() {
@@ -360,10 +366,11 @@ func (w *wants) lies(h *topology.Host, p *pinning, home topology.NodeSet, page t
 }
 
 // Wants is what the guest asks of a host, whatever host it is bound to now, and its
-// mark. ok is false when that is not homenode's to say: it has no mark.
+// mark. ok is false when that is not homenode's to say: it has no mark, or was placed cell
+// by cell.
 func (d *Document) Wants(h *topology.Host) (spec workload.Spec, mark Mark, ok bool, err error) {
 	mark, ok = d.Mark()
-	if !ok {
+	if !ok || mark.Composed {
 		return spec, mark, false, nil
 	}
 	w, err := d.wants(h)

@@ -29,8 +29,13 @@ type Mark struct {
 	Importance int
 	SMT        workload.SMTPolicy
 	Emulator   guest.Emulator
-	CPUs       string // list format, as it was written
-	Nodes      string // list format, as it was written
+	// Composed is a guest that is placed cell by cell, each on a node of its own, and Own its
+	// vCPUs that have a CPU of their own.
+	Composed bool
+	Own      string // list format
+
+	CPUs  string // list format, as it was written
+	Nodes string // list format, as it was written
 
 	// Shares is the CPU weight that homenode gave a guest without one; "" when it has its
 	// own.
@@ -58,6 +63,12 @@ func (d *Document) Mark() (Mark, bool) {
 		ToCPUs: el.SelectAttrValue("to-cpus", ""), ToNodes: el.SelectAttrValue("to-nodes", ""),
 	}
 	var err error
+	if own := el.SelectAttr("own"); own != nil {
+		m.Composed, m.Own = true, own.Value
+		if _, err := topology.ParseSet[int](m.Own); err != nil {
+			return Mark{}, false
+		}
+	}
 	if m.Class, err = workload.ParseClass(el.SelectAttrValue("class", "")); err != nil {
 		return Mark{}, false
 	}
@@ -105,6 +116,11 @@ func (m Mark) fill(el *etree.Element) {
 	set("importance", strconv.Itoa(m.Importance))
 	set("smt", string(m.SMT))
 	set("emulator", string(m.Emulator))
+	if m.Composed {
+		el.CreateAttr("own", m.Own)
+	} else {
+		el.RemoveAttr("own")
+	}
 	set("cpus", m.CPUs)
 	set("nodes", m.Nodes)
 	set("shares", m.Shares)
@@ -174,4 +190,10 @@ func (d *Document) NewMark() (Mark, error) {
 	cpus, nodes, err := d.Bound()
 	return Mark{Class: workload.Shared, Importance: workload.DefaultImportance, SMT: workload.SMTPrefer, Emulator: guest.Share,
 		CPUs: cpus.String(), Nodes: nodes.String()}, err
+}
+
+// own is the vCPUs that have a CPU of their own, of a guest that is placed cell by cell.
+func (m *Mark) own() guest.VCPUs {
+	set, _ := topology.ParseSet[int](m.Own)
+	return set
 }

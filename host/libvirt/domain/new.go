@@ -30,7 +30,7 @@ func New(h *topology.Host, o *guest.Order, home guest.Home, m Machine) (*Documen
 	if o.UUID != "" {
 		text("uuid", o.UUID)
 	}
-	memory := strconv.FormatInt(int64(workload.Total(home.Placement.Memory)), 10)
+	memory := strconv.FormatInt(int64(home.Memory()), 10)
 	text("memory", memory, "unit", "KiB")
 	text("currentMemory", memory, "unit", "KiB")
 	text("vcpu", strconv.Itoa(o.Flavor.VCPUs), "placement", "static")
@@ -40,8 +40,8 @@ func New(h *topology.Host, o *guest.Order, home guest.Home, m Machine) (*Documen
 	if err := system(root, m); err != nil {
 		return nil, err
 	}
-	if o.Flavor.Class == workload.Shared {
-		element(element(root, "cputune"), "shares").SetText(strconv.Itoa(weight(home.Placement.VCPUs, home.Placement.Importance)))
+	if home.Placement.Class == workload.Shared {
+		element(element(root, "cputune"), "shares").SetText(strconv.Itoa(weight(o.Flavor.VCPUs, home.Placement.Importance)))
 	}
 	devices(root, o, &home)
 	doc := etree.NewDocumentWithRoot(root)
@@ -55,8 +55,13 @@ func New(h *topology.Host, o *guest.Order, home guest.Home, m Machine) (*Documen
 	if err != nil {
 		return nil, err
 	}
-	d.shape(h, &home.Placement)
-	d.Place(h, home, Mark{Flavor: o.Flavor.Name, Tier: o.Flavor.Tier, SMT: o.Flavor.SMT, Emulator: o.Flavor.Emulator})
+	asked := o.Flavor.Composed()
+	d.shape(h, &home, asked)
+	mark := Mark{Flavor: o.Flavor.Name, Tier: o.Flavor.Tier, SMT: o.Flavor.SMT, Emulator: o.Flavor.Emulator}
+	if asked != nil {
+		mark.Composed, mark.Own = true, asked.Own.String()
+	}
+	d.Place(h, home, mark)
 	return Parse(d.Bytes())
 }
 
@@ -128,7 +133,7 @@ func devices(root *etree.Element, o *guest.Order, home *guest.Home) {
 	element(devices, "console", "type", "pty")
 	agent := element(devices, "channel", "type", "unix")
 	element(agent, "target", "type", "virtio", "name", "org.qemu.guest_agent.0")
-	if o.Flavor.Class == workload.Dedicated {
+	if home.Placement.Bound {
 		element(devices, "memballoon", "model", "none") // its memory is its own
 	} else {
 		element(devices, "memballoon", "model", "virtio")

@@ -21,7 +21,7 @@ func (d *Document) Next() (string, error) {
 		return "", err
 	}
 	n := guest.Next{CPUs: cpus, Nodes: nodes}
-	if !marked || mark.Class != workload.Dedicated {
+	if !marked || mark.Class != workload.Dedicated && !mark.Composed {
 		switch {
 		case marked:
 			return n.String(), nil
@@ -37,10 +37,10 @@ func (d *Document) Next() (string, error) {
 	pins := d.Pins()
 	for vcpu := range most {
 		own, err := pins(Thread{Kind: VCPU, ID: uint32(vcpu)})
-		if err != nil || own.Len() != 1 {
+		if err != nil || own.Len() != 1 && (!mark.Composed || own.Empty() || mark.own().Has(vcpu)) {
 			return fmt.Sprintf("%s (vCPU %d has no CPU of its own)", n, vcpu), err
 		}
-		n.Pins = append(n.Pins, own.Min())
+		n.VCPUs = append(n.VCPUs, own)
 	}
 	if n.Emulator, err = attrSet[topology.CPUID](d.at("cputune", "emulatorpin"), "cpuset"); err != nil {
 		return "", err
@@ -65,18 +65,92 @@ func (d *Document) Next() (string, error) {
 func (d *Document) PlaceNext(h *topology.Host, next guest.Next, mark Mark) error {
 	p := next.Placement()
 	p.Importance = mark.Importance
-	if most, _, err := d.vcpus(); err != nil || len(next.Pins) > 0 && len(next.Pins) != most {
-		return cmp.Or(err, fmt.Errorf("%d CPUs for %d vCPUs", len(next.Pins), most))
+	if most, _, err := d.vcpus(); err != nil || len(next.VCPUs) > 0 && len(next.VCPUs) != most {
+		return cmp.Or(err, fmt.Errorf("%d CPUs for %d vCPUs", len(next.VCPUs), most))
 	}
-	cells := next.Cells
-	if len(next.Pins) > 0 && cells == nil && d.at("cpu", "numa") != nil {
-		if h == nil {
-			return errors.New("the nodes of this host are not known yet")
+	at := bindings{vcpus: next.VCPUs, emulator: next.Emulator, cells: next.Cells, cpus: next.CPUs, nodes: next.Nodes, strict: len(next.VCPUs) > 0}
+	switch {
+	case mark.Composed && len(next.VCPUs) == 0: // its floating part has other CPUs
+		var err error
+		if at, err = d.within(h, next.CPUs); err != nil {
+			return err
 		}
-		cells = d.cellNodes(h, &p)
+		p.Class = mark.Class
+	case mark.Composed:
+		p.Class = mark.Class
+	case len(next.Pins) > 0 && at.cells == nil && d.at("cpu", "numa") != nil:
+		if h == nil {
+			return errHostUnknown
+		}
+		at.cells = d.cellNodes(h, &p)
 	}
-	d.place(&p, next.Emulator, cells, mark)
+	d.place(&p, at, mark)
 	return nil
+}
+
+var errHostUnknown = errors.New("the nodes of this host are not known yet")
+
+// within is the bindings of a guest that is placed cell by cell once its floating vCPUs have
+// other CPUs: those of each cell the ones of its node. What has a CPU of its own keeps it.
+func (d *Document) within(h *topology.Host, cpus topology.CPUSet) (bindings, error) {
+	mark, _ := d.Mark()
+	var at bindings
+	if h == nil {
+		return at, errHostUnknown
+	}
+	cells, err := d.guestCells()
+	if err != nil {
+		return at, err
+	}
+	most, _, err := d.vcpus()
+	if err != nil {
+		return at, err
+	}
+	at = bindings{vcpus: make([]topology.CPUSet, most), strict: true}
+	if at.nodes, err = attrSet[topology.NodeID](d.at("numatune", "memory"), "nodeset"); err != nil {
+		return at, err
+	}
+	pins := d.Pins()
+	for v := range at.vcpus {
+		own, err := pins(Thread{Kind: VCPU, ID: uint32(v)})
+		if err != nil {
+			return at, err
+		}
+		at.vcpus[v] = own
+	}
+	for i := range cells {
+		if cells[i].on.Len() != 1 {
+			return at, fmt.Errorf("cell %d is on nodes %q", i, cells[i].on)
+		}
+		node := cells[i].on.Min()
+		at.cells = append(at.cells, node)
+		here := cpus.Intersect(guest.CPUsOf(h, node))
+		for v := range cells[i].vcpus.Minus(mark.own()).All() {
+			if here.Empty() || v >= most {
+				return at, fmt.Errorf("vCPU %d of cell %d: none of CPUs %v is on node %d", v, i, cpus, node)
+			}
+			at.vcpus[v] = here
+		}
+	}
+	if at.emulator, err = attrSet[topology.CPUID](d.at("cputune", "emulatorpin"), "cpuset"); err == nil && mark.Emulator == guest.Share {
+		at.emulator = cpus
+	}
+	return at, err
+}
+
+// Within is the CPUs of each thread of a guest that is placed cell by cell once its floating
+// part has other CPUs. ok is false for any other guest.
+func (d *Document) Within(h *topology.Host, cpus topology.CPUSet) (of func(Thread) topology.CPUSet, ok bool, err error) {
+	if mark, marked := d.Mark(); !marked || !mark.Composed || mark.Class == workload.Dedicated {
+		return nil, false, nil
+	}
+	at, err := d.within(h, cpus)
+	return func(t Thread) topology.CPUSet {
+		if t.Kind == VCPU && int(t.ID) < len(at.vcpus) {
+			return at.vcpus[t.ID]
+		}
+		return at.emulator
+	}, true, err
 }
 
 // About is what the mark says the guest is to homenode, wherever it runs; "" for a guest
@@ -90,6 +164,9 @@ func (d *Document) About() string {
 	if m.Tier != "" {
 		words = append(words, "tier="+string(m.Tier))
 	}
+	if m.Composed {
+		words = append(words, "own="+m.Own)
+	}
 	if m.Flavor != "" {
 		words = append(words, "flavor="+m.Flavor) // last: it may have blanks
 	}
@@ -101,13 +178,26 @@ func ParseAbout(text string) (Mark, error) {
 	var m Mark
 	var class string
 	text, m.Flavor, _ = strings.Cut(text, " flavor=")
-	text, tier, _ := strings.Cut(text, " tier=")
 	if _, err := fmt.Sscanf(text, "class=%s importance=%d smt=%s emulator=%s", &class, &m.Importance, &m.SMT, &m.Emulator); err != nil {
 		return m, fmt.Errorf("mark %q: %w", text, err)
 	}
 	var err error
-	if m.Class, err = workload.ParseClass(class); err == nil {
-		m.Tier, err = workload.ParseTier(tier)
+	if m.Class, err = workload.ParseClass(class); err != nil {
+		return m, err
 	}
-	return m, err
+	for word := range strings.FieldsSeq(text) {
+		key, value, _ := strings.Cut(word, "=")
+		switch key {
+		case "tier":
+			if m.Tier, err = workload.ParseTier(value); err != nil {
+				return m, err
+			}
+		case "own":
+			m.Composed, m.Own = true, value
+			if _, err = topology.ParseSet[int](value); err != nil {
+				return m, fmt.Errorf("mark %q: own: %w", text, err)
+			}
+		}
+	}
+	return m, nil
 }

@@ -21,16 +21,47 @@ import (
 // nodes of a running guest in any other mode, and in this one the kernel moves
 // its pages along (cpuset.mems).
 func (d *Document) Place(h *topology.Host, home guest.Home, mark Mark) {
-	var cells []topology.NodeID
-	if home.Placement.Class == workload.Dedicated {
-		cells = d.cellNodes(h, &home.Placement)
+	p := &home.Placement
+	at := bindings{vcpus: home.VCPUs, emulator: home.Emulator, cells: home.Cells, cpus: p.CPUs, nodes: home.MemoryNodes(), strict: home.Cells != nil}
+	if p.Class == workload.Dedicated && home.Cells == nil {
+		at.vcpus, at.cells, at.strict = oneEach(p.Pins), d.cellNodes(h, p), true
 	}
-	d.place(&home.Placement, home.Emulator, cells, mark)
+	d.place(p, at, mark)
 }
 
-func (d *Document) place(p *plan.Placement, emulator topology.CPUSet, cells []topology.NodeID, mark Mark) {
+// bindings is where a guest and its threads may be.
+type bindings struct {
+	vcpus    []topology.CPUSet // of each vCPU; nil where all float over cpus
+	emulator topology.CPUSet   // … and IOThreads, where the vCPUs have their own
+	cells    []topology.NodeID // the node of each cell; nil when none is bound by itself
+	cpus     topology.CPUSet
+	nodes    topology.NodeSet // of all memory
+	strict   bool             // the memory stays there while the guest runs
+}
+
+// all is the CPUs of all vCPUs.
+func (b *bindings) all() topology.CPUSet {
+	if b.vcpus == nil {
+		return b.cpus
+	}
+	var all topology.CPUSet
+	for _, set := range b.vcpus {
+		all = all.Union(set)
+	}
+	return all
+}
+
+func oneEach(pins []topology.CPUID) []topology.CPUSet {
+	out := make([]topology.CPUSet, len(pins))
+	for i, cpu := range pins {
+		out[i] = topology.CPUs(cpu)
+	}
+	return out
+}
+
+func (d *Document) place(p *plan.Placement, at bindings, mark Mark) {
 	mark.Class, mark.Importance = p.Class, p.Importance
-	mark.CPUs, mark.Nodes = p.CPUs.String(), p.MemoryNodes().String()
+	mark.CPUs, mark.Nodes = at.all().String(), at.nodes.String()
 	mark.ToCPUs, mark.ToNodes = "", ""
 	was, _ := d.Mark()
 	mark.Shares, mark.Added = was.Shares, was.Added
@@ -44,14 +75,14 @@ func (d *Document) place(p *plan.Placement, emulator topology.CPUSet, cells []to
 	if vcpu.SelectAttr("placement") != nil {
 		vcpu.CreateAttr("placement", "static")
 	}
-	if p.Class == workload.Dedicated {
+	if at.vcpus != nil {
 		vcpu.RemoveAttr("cpuset")
 	} else {
-		vcpu.CreateAttr("cpuset", p.CPUs.String())
+		vcpu.CreateAttr("cpuset", at.cpus.String())
 	}
-	d.placeThreads(p, emulator)
+	d.placeThreads(&at)
 	d.weigh(p, &mark)
-	d.placeMemory(p, cells)
+	d.placeMemory(&at)
 	metadata := d.child(d.tree.Root(), "metadata")
 	if el := d.markElement(); el != nil {
 		mark.fill(el)
@@ -146,29 +177,27 @@ func (d *Document) Release() {
 	}
 }
 
-// placeThreads writes cputune: one pin a vCPU for dedicated work, none for
-// shared, where <vcpu cpuset> holds for every thread.
-func (d *Document) placeThreads(p *plan.Placement, emulator topology.CPUSet) {
+// placeThreads writes cputune: one pin a vCPU where each has its own CPUs, none where
+// <vcpu cpuset> holds for every thread.
+func (d *Document) placeThreads(at *bindings) {
 	tune := d.child(d.tree.Root(), "cputune")
 	var want [][2]string
-	if p.Class == workload.Dedicated {
-		for i, cpu := range p.Pins {
-			want = append(want, [2]string{strconv.Itoa(i), strconv.Itoa(int(cpu))})
-		}
+	for i, cpus := range at.vcpus {
+		want = append(want, [2]string{strconv.Itoa(i), cpus.String()})
 	}
 	pinEach(tune, "vcpupin", "vcpu", want)
 	pin := tune.SelectElement("emulatorpin")
 	switch {
-	case p.Class == workload.Dedicated && !emulator.Empty():
+	case at.vcpus != nil && !at.emulator.Empty():
 		if pin == nil {
 			pin = etree.NewElement("emulatorpin")
 			insertAfter(tune, pin, "vcpupin")
 		}
-		pin.CreateAttr("cpuset", emulator.String())
+		pin.CreateAttr("cpuset", at.emulator.String())
 	case pin != nil:
 		remove(pin)
 	}
-	pinEach(tune, "iothreadpin", "iothread", d.iothreadPins(p, emulator))
+	pinEach(tune, "iothreadpin", "iothread", d.iothreadPins(at))
 	removeEmpty(tune)
 }
 
@@ -210,13 +239,14 @@ func removeEmpty(el *etree.Element) {
 	}
 }
 
-// iothreadPins puts the IOThreads of a dedicated guest with its emulator.
-func (d *Document) iothreadPins(p *plan.Placement, emulator topology.CPUSet) (want [][2]string) {
-	if p.Class != workload.Dedicated || emulator.Empty() {
+// iothreadPins puts the IOThreads of a guest whose vCPUs have CPUs of their own with its
+// emulator.
+func (d *Document) iothreadPins(at *bindings) (want [][2]string) {
+	if at.vcpus == nil || at.emulator.Empty() {
 		return nil
 	}
 	for _, id := range d.iothreads() {
-		want = append(want, [2]string{id, emulator.String()})
+		want = append(want, [2]string{id, at.emulator.String()})
 	}
 	return want
 }
@@ -285,20 +315,20 @@ func remove(el *etree.Element) { el.Parent().RemoveChild(el) }
 
 // placeMemory writes numatune: all of the memory, and cells that the guest sees one by
 // one where the node of each is given.
-func (d *Document) placeMemory(p *plan.Placement, cells []topology.NodeID) {
+func (d *Document) placeMemory(at *bindings) {
 	tune := d.child(d.tree.Root(), "numatune")
 	memory := d.child(tune, "memory")
 	memory.RemoveAttr("placement")
 	mode := "restrictive"
-	if p.Class == workload.Dedicated {
+	if at.strict {
 		mode = "strict"
 	}
 	memory.CreateAttr("mode", mode)
-	memory.CreateAttr("nodeset", p.MemoryNodes().String())
+	memory.CreateAttr("nodeset", at.nodes.String())
 	for _, el := range tune.SelectElements("memnode") {
 		remove(el)
 	}
-	for id, n := range cells {
+	for id, n := range at.cells {
 		el := tune.CreateElement("memnode")
 		el.CreateAttr("cellid", strconv.Itoa(id))
 		el.CreateAttr("mode", mode)

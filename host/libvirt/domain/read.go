@@ -8,6 +8,7 @@ import (
 
 	"github.com/beevik/etree"
 
+	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/topology"
 )
 
@@ -256,6 +257,7 @@ func (d *Document) Pins() func(Thread) (topology.CPUSet, error) {
 
 // guestCell is a NUMA node that the guest sees.
 type guestCell struct {
+	vcpus  guest.VCPUs
 	memory topology.KiB
 	on     topology.NodeSet // from its memnode; empty without one
 }
@@ -275,6 +277,9 @@ func (d *Document) guestCells() ([]guestCell, error) {
 		}
 		if cells[id].memory, err = amount(el.SelectAttrValue("memory", "0"), el.SelectAttrValue("unit", "")); err != nil {
 			return nil, fmt.Errorf("numa: cell %d: memory %w", id, err)
+		}
+		if cells[id].vcpus, err = attrSet[int](el, "cpus"); err != nil {
+			return nil, err
 		}
 	}
 	if tune := d.at("numatune"); tune != nil {

@@ -307,7 +307,7 @@ func TestTopologyMirrorsThreads(t *testing.T) {
 			p.Home.Add(1)
 			p.Memory = append(p.Memory, workload.NodeMemory{Node: 1, KiB: 1 << 20})
 		}
-		if got := topologyOf(h, &p, cellsOf(h, &p)); got != tt.want {
+		if got := topologyOf(threadsPerCore(h, oneEach(p.Pins)), cellsOf(h, &p)); got != tt.want {
 			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
 		}
 	}

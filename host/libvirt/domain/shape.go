@@ -1,11 +1,13 @@
 package domain
 
 import (
-	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/beevik/etree"
 
+	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -13,12 +15,10 @@ import (
 
 // cell is a NUMA node of a new guest.
 type cell struct {
-	node        topology.NodeID // of the host
-	first, last int             // its vCPUs
-	memory      topology.KiB
+	node   topology.NodeID // of the host
+	vcpus  guest.VCPUs
+	memory topology.KiB
 }
-
-func (c *cell) vcpus() int { return c.last - c.first + 1 }
 
 // cellsOf divides a dedicated guest into the nodes it got, one cell each; a
 // placement that has CPUs on one node and memory on another, or whose vCPUs do
@@ -29,14 +29,14 @@ func cellsOf(h *topology.Host, p *plan.Placement) []cell {
 	for i, cpu := range p.Pins {
 		n := nodeOf(h, cpu)
 		if k := len(cells) - 1; k >= 0 && cells[k].node == n {
-			cells[k].last = i
+			cells[k].vcpus.Add(i)
 			continue
 		}
 		if n < 0 || seen.Has(n) {
 			return oneCell(p)
 		}
 		seen.Add(n)
-		cells = append(cells, cell{n, i, i, workload.On(p.Memory, topology.Nodes(n))})
+		cells = append(cells, cell{n, topology.SetOf(i), workload.On(p.Memory, topology.Nodes(n))})
 	}
 	sum := topology.KiB(0)
 	for i := range cells {
@@ -53,7 +53,11 @@ func cellsOf(h *topology.Host, p *plan.Placement) []cell {
 }
 
 func oneCell(p *plan.Placement) []cell {
-	return []cell{{topology.None, 0, len(p.Pins) - 1, workload.Total(p.Memory)}}
+	c := cell{node: topology.None, memory: workload.Total(p.Memory)}
+	for i := range p.Pins {
+		c.vcpus.Add(i)
+	}
+	return []cell{c}
 }
 
 // wholeMiB makes all cells whole MiB; the last takes what the others lose, less
@@ -76,21 +80,30 @@ type guestTopology struct{ sockets, cores, threads int }
 // same for all; a socket for each cell, for a guest that sees one LLC over two of
 // its nodes schedules as if they were one. Cells of different size are made of
 // sockets of a size that divides all.
-func topologyOf(h *topology.Host, p *plan.Placement, cells []cell) guestTopology {
-	size := 0
+func topologyOf(threads int, cells []cell) guestTopology {
+	size, sum := 0, 0
 	for i := range cells {
-		size = gcd(size, cells[i].vcpus())
+		n := cells[i].vcpus.Len()
+		size, sum = gcd(size, n), sum+n
 	}
-	threads := threadsPerCore(h, p.Pins)
+	for i := range cells { // a socket is within one cell
+		for v := range cells[i].vcpus.All() {
+			for first := v - v%size; first < v-v%size+size; first++ {
+				if !cells[i].vcpus.Has(first) {
+					return guestTopology{sum, 1, 1}
+				}
+			}
+		}
+	}
 	if size%threads != 0 {
 		threads = 1
 	}
-	return guestTopology{len(p.Pins) / size, size / threads, threads}
+	return guestTopology{sum / size, size / threads, threads}
 }
 
 // threadsPerCore is how many vCPUs in a row share a core of the host, 1 when
 // that is not the same for all.
-func threadsPerCore(h *topology.Host, pins []topology.CPUID) int {
+func threadsPerCore(h *topology.Host, pins []topology.CPUSet) int {
 	core := map[topology.CPUID]int{}
 	for i := range h.Cores {
 		for cpu := range h.Cores[i].CPUs.All() {
@@ -98,7 +111,7 @@ func threadsPerCore(h *topology.Host, pins []topology.CPUID) int {
 		}
 	}
 	at := func(i int) int {
-		if c, ok := core[pins[i]]; ok {
+		if c, ok := core[pins[i].Min()]; ok && pins[i].Len() == 1 {
 			return c
 		}
 		return -1 - i
@@ -128,12 +141,22 @@ func gcd(a, b int) int {
 }
 
 // shape writes what a new guest sees: its topology, cells and pages.
-func (d *Document) shape(h *topology.Host, p *plan.Placement) {
+func (d *Document) shape(h *topology.Host, home *guest.Home, asked *guest.Composed) {
+	p := &home.Placement
 	cpu := d.child(d.tree.Root(), "cpu")
 	t := guestTopology{1, p.VCPUs, 1}
-	if p.Class == workload.Dedicated {
-		cells := cellsOf(h, p)
-		t = topologyOf(h, p, cells)
+	var cells []cell
+	switch {
+	case asked != nil:
+		for i, c := range asked.Cells {
+			cells = append(cells, cell{home.Cells[i], c.VCPUs, c.Memory})
+		}
+		t = topologyOf(threadsPerCore(h, home.VCPUs), cells)
+	case p.Class == workload.Dedicated:
+		cells = cellsOf(h, p)
+		t = topologyOf(threadsPerCore(h, oneEach(p.Pins)), cells)
+	}
+	if cells != nil {
 		cpu.AddChild(numaElement(h, cells))
 	}
 	el := etree.NewElement("topology")
@@ -141,15 +164,36 @@ func (d *Document) shape(h *topology.Host, p *plan.Placement) {
 	el.CreateAttr("cores", strconv.Itoa(t.cores))
 	el.CreateAttr("threads", strconv.Itoa(t.threads))
 	cpu.InsertChildAt(0, el)
-	if p.HugePage > 0 {
-		backing := d.child(d.tree.Root(), "memoryBacking")
-		page := backing.CreateElement("hugepages").CreateElement("page")
-		page.CreateAttr("size", strconv.FormatInt(int64(p.HugePage), 10))
-		page.CreateAttr("unit", "KiB")
-	}
-	if p.Class == workload.Dedicated {
+	d.shapePages(p, asked)
+	if p.Class == workload.Dedicated || p.Bound {
 		// KSM may give a guest a page that lies on another's node.
 		d.child(d.tree.Root(), "memoryBacking").CreateElement("nosharepages")
+	}
+}
+
+// shapePages writes memoryBacking: one page size for all of the guest, or those of its cells.
+func (d *Document) shapePages(p *plan.Placement, asked *guest.Composed) {
+	of := map[topology.KiB]guest.VCPUs{} // cells by page size
+	if asked != nil {
+		for i, c := range asked.Cells {
+			set := of[c.HugePage].Clone()
+			set.Add(i)
+			of[c.HugePage] = set
+		}
+	} else {
+		of[p.HugePage] = guest.VCPUs{}
+	}
+	sizes := slices.Sorted(maps.Keys(of))
+	for _, size := range sizes {
+		if size == 0 {
+			continue
+		}
+		page := d.child(d.child(d.tree.Root(), "memoryBacking"), "hugepages").CreateElement("page")
+		page.CreateAttr("size", strconv.FormatInt(int64(size), 10))
+		page.CreateAttr("unit", "KiB")
+		if len(sizes) > 1 {
+			page.CreateAttr("nodeset", of[size].String())
+		}
 	}
 }
 
@@ -160,7 +204,7 @@ func numaElement(h *topology.Host, cells []cell) *etree.Element {
 		c := &cells[i]
 		el := numa.CreateElement("cell")
 		el.CreateAttr("id", strconv.Itoa(i))
-		el.CreateAttr("cpus", vcpuRange(c.first, c.last))
+		el.CreateAttr("cpus", c.vcpus.String())
 		el.CreateAttr("memory", strconv.FormatInt(int64(c.memory), 10))
 		el.CreateAttr("unit", "KiB")
 		if known == nil {
@@ -174,13 +218,6 @@ func numaElement(h *topology.Host, cells []cell) *etree.Element {
 		}
 	}
 	return numa
-}
-
-func vcpuRange(first, last int) string {
-	if first == last {
-		return strconv.Itoa(first)
-	}
-	return fmt.Sprintf("%d-%d", first, last)
 }
 
 // knownDistances is the host's SLIT between the nodes of the cells; nil for one

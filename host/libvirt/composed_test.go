@@ -1,0 +1,84 @@
+package libvirt
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/homenode/homenode/core/guest"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/host/libvirt/domain"
+)
+
+// composedXML is a guest of two cells: vCPU 0 of the first floats, vCPU 1 and all of the
+// second have CPUs of their own.
+func composedXML(t *testing.T, name string) string {
+	t.Helper()
+	c, err := guest.ReadCatalogue(strings.NewReader(`flavors:
+- {name: f, class: mixed, vcpus: 4, dedicated_vcpus: 1-3, memory: 4GiB, cells: [{vcpus: 0-1, memory: 1GiB}, {vcpus: 2-3, memory: 3GiB}]}`), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := guest.NewRoom(plan.State{Host: twoNodes(), Policy: plan.DefaultPolicy()}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := guest.Order{Flavor: c[0], Name: name}
+	h, d := r.Place(&o)
+	if d.Outcome != plan.Placed {
+		t.Fatal(d.Reasons)
+	}
+	doc, err := domain.New(twoNodes(), &o, h, domain.Machine{Arch: "x86_64"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc.String()
+}
+
+// What floats of a guest that was placed cell by cell makes way for others, what has CPUs of
+// its own keeps them, and undo puts back what floated.
+func TestDriverAndAComposedGuest(t *testing.T) {
+	f := startFake(t)
+	config := composedXML(t, "a")
+	g := f.add(t, "a", strings.Replace(config, "<domain", "<domain id='7'", 1), config)
+	f.edit(func() { g.threads = []uint32{1} })
+	w := watch(t)
+	s := look(t, w)[0]
+	if s.Manual != "" || s.Composed == nil {
+		t.Fatalf("%+v", s.Guest)
+	}
+	claims, _ := w.Claims(twoNodes())
+	floats := s.Home.Placement.CPUs
+	if got := brief(claims[0]); got != "vm:a "+floats.String()+"/0-1 home(vm:a shared "+floats.String()+"/0) holds(vm:a/pinned dedicated "+s.Home.Apart[0].CPUs.String()+"/0-1) holds(vm:a/pages-0 dedicated /1) next "+
+		floats.String()+"/0-1 ours home(vm:a shared "+floats.String()+"/0)" {
+		t.Errorf("%s", got)
+	}
+	if c := claims[0]; c.Spec.Nodes.String() != "0" || c.Spec.MinNodes != 1 || !c.Caps.MemoryStays || c.Alone.Code != (words.Reason{}).Code {
+		t.Errorf("%+v", c)
+	}
+	to := topology.CPUs(floats.Max())
+	before := s.Home.VCPUs
+	entry := do(t, w, step(plan.SetCPUs, "a", to.String()))
+	next := do(t, w, step(plan.SetNext, "a", to.String()+"/0-1"))
+	now := look(t, w)[0]
+	if now.Manual != "" || !now.Home.VCPUs[0].Equal(to) || !now.Defined.Home.VCPUs[0].Equal(to) || !now.BoundCPUs.Equal(to) {
+		t.Errorf("it stands as %+v, defined %+v", now.Guest, now.Defined)
+	}
+	for v := 1; v < 4; v++ {
+		if !now.Home.VCPUs[v].Equal(before[v]) || !now.Defined.Home.VCPUs[v].Equal(before[v]) {
+			t.Errorf("vCPU %d went from %v to %v", v, before[v], now.Home.VCPUs[v])
+		}
+	}
+	for _, e := range []plan.Entry{next, entry} {
+		if err := restore(t, w, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if back := look(t, w)[0]; back.Manual != "" || !back.Home.VCPUs[0].Equal(before[0]) || !back.Defined.Home.VCPUs[0].Equal(before[0]) {
+		t.Errorf("put back it stands as %+v", back.Guest)
+	}
+	if _, after := g.now(); after != config {
+		t.Errorf("its definition is not as it was:\n%s\n%s", after, config)
+	}
+}
