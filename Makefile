@@ -132,7 +132,8 @@ e2e: build ## the tests that need several NUMA nodes, in emulated guests
 	bash e2e/fetch.sh
 	$(GO) run ./e2e/rig $(E2EFLAGS)
 
-generate: ## files that the program writes itself: the README's pictures, manual pages, plain manifests
+generate: ## files that are made of others: the scheduler's objects, the README's pictures, manual pages, plain manifests
+	sh host/scx/bpf/build.sh
 	$(GO) run ./cmd/homenode topology --host testdata/hosts/sub-numa-cxl.json --svg docs/topology.svg
 	$(GO) run ./cmd/homenode demo --record docs
 	$(GO) run ./cmd/man docs/man

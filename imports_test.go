@@ -48,7 +48,8 @@ var may = map[string][]string{
 	"bench":          {"core", "sim", "ui/heat"},
 	"bench/probe":    {"core", "host/probe"},
 	"e2e":            {"e2e"},
-	"e2e/page":       {"api", "core", "ui/web"}, // a module of its own
+	"e2e/guest":      {"e2e", "host/scx", "core/topology", "core/workload"}, // drives the scheduler before any daemon does
+	"e2e/page":       {"api", "core", "ui/web"},                             // a module of its own
 	"scripts":        {},
 	"docs":           {},
 	"packaging":      {},                        // a module of its own

@@ -33,6 +33,12 @@ func main() {
 		fail(hungry())
 	case len(os.Args) == 3 && os.Args[1] == "holder":
 		fail(holder(os.Args[2]))
+	case len(os.Args) == 3 && os.Args[1] == "hog":
+		fail(hog(os.Args[2]))
+	case len(os.Args) == 2 && os.Args[1] == "bursts":
+		bursts()
+	case len(os.Args) == 2 && os.Args[1] == "storm":
+		fail(storm())
 	case len(os.Args) == 2 && os.Args[1] == "mute":
 		fail(mute())
 	case len(os.Args) == 3 && os.Args[1] == "mute-reader":

@@ -43,6 +43,12 @@ var tests = map[string]func(*T){
 	"homenode.torn":          homenodeTorn,
 	"homenode.eight-nodes":   homenodeEightNodes,
 
+	"scx.load":   scxLoad,
+	"scx.expel":  scxExpel,
+	"scx.bursts": scxBursts,
+	"scx.guard":  scxGuard,
+	"scx.bounds": scxBounds,
+
 	"systemd.unit":     systemdUnit,
 	"systemd.cpusets":  systemdCpusets,
 	"systemd.host":     systemdHost,

@@ -20,8 +20,8 @@ const (
 )
 
 type kernelSettings struct {
-	Guard, Slice, Hold, Generation     uint64
-	NrCPUs, NrListed, NrLLCs, Reserved uint32
+	Guard, Patience, Slice, Hold, Generation uint64
+	NrCPUs, NrListed, NrLLCs, Reserved       uint32
 }
 
 type kernelPlace struct {
@@ -72,6 +72,7 @@ const (
 	refusedBudget
 	refusedBuffer
 	refusedNodes
+	refusedOnline
 	guardSlices
 	guardBeside
 	strictStarts
@@ -140,7 +141,7 @@ func (c Config) tables() tables {
 	}
 	t.settings = kernelSettings{
 		Guard: nanoseconds(orElse(c.Guard, time.Second)), Slice: nanoseconds(orElse(c.Slice, 2*time.Millisecond)),
-		Hold:   nanoseconds(orElse(c.Hold, 200*time.Microsecond)),
+		Patience: nanoseconds(c.timeout() / 2), Hold: nanoseconds(orElse(c.Hold, 200*time.Microsecond)),
 		NrCPUs: uint32(highest) + 1, NrListed: uint32(len(cpus)), NrLLCs: uint32(len(t.llcs)),
 	}
 	if c.NoGuard {

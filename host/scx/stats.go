@@ -30,6 +30,7 @@ type Stats struct {
 		Budget     uint64 // as many CPUs of the node run offline work as may
 		IdleBuffer uint64 // the node's last idle CPUs are kept
 		Nodes      uint64 // the cgroup may not run on the CPU's node
+		Online     uint64 // online work waits for the CPU; the kernel asks all the same, so that SCHED_EXT gets 5 % of it (Linux 7.0)
 	}
 	GuardSlices   uint64 // an offline task ran because it had waited for Guard
 	GuardOverlaps uint64 // online-strict work began beside one of those
@@ -122,6 +123,7 @@ func (st *Stats) read(s *Scheduler) error {
 	}
 	st.Refused.Expelled, st.Refused.Budget = n[refusedExpelled], n[refusedBudget]
 	st.Refused.IdleBuffer, st.Refused.Nodes = n[refusedBuffer], n[refusedNodes]
+	st.Refused.Online = n[refusedOnline]
 	st.GuardSlices, st.GuardOverlaps = n[guardSlices], n[guardBeside]
 	st.StrictStarts, st.StrictStops = n[strictStarts], n[strictStops]
 	st.Kicks = Kicks{Expel: n[kickExpel], Late: n[kickLate], Wake: n[kickIdle], GuardEnd: n[kickGuardEnd]}

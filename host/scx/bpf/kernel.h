@@ -14,7 +14,9 @@ typedef _Bool bool;
 #define SEC(name) __attribute__((section(name), used))
 #define KSYM __attribute__((section(".ksyms")))
 #define INLINE static inline __attribute__((always_inline))
-#define APART static __attribute__((noinline))
+/* Verified once, for all arguments, not at each call. */
+#define APART __attribute__((noinline))
+#define TRUSTED __attribute__((btf_decl_tag("arg:trusted")))
 
 /* The form in which a map's type and size stand in BTF. */
 #define UINT(name, value) int (*name)[value]
@@ -29,7 +31,6 @@ static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
 static u32 (*bpf_get_smp_processor_id)(void) = (void *)8;
 static long (*bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static long (*bpf_probe_read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
-static struct task_struct *(*bpf_get_current_task_btf)(void) = (void *)158;
 static long (*bpf_timer_init)(void *timer, void *map, u64 flags) = (void *)169;
 static long (*bpf_timer_set_callback)(void *timer, void *callback) = (void *)170;
 static long (*bpf_timer_start)(void *timer, u64 ns, u64 flags) = (void *)171;
@@ -41,21 +42,26 @@ struct bpf_iter_scx_dsq { u64 opaque[6]; } __attribute__((aligned(8)));
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct kernfs_node { u64 id; };
-struct cgroup { int level; struct kernfs_node *kn; struct cgroup *ancestors[]; };
+struct cgroup;
+struct cgroup_subsys_state { struct cgroup *cgroup; struct cgroup_subsys_state *parent; };
+struct cgroup { struct cgroup_subsys_state self; struct kernfs_node *kn; };
 struct css_set { struct cgroup *dfl_cgrp; };
-struct cpumask;
+struct cpumask { unsigned long bits[1]; };
 struct sched_ext_entity { u32 flags; u64 slice; u64 dsq_vtime; };
 struct task_struct {
 	u32 policy;
 	int pid;
 	int nr_cpus_allowed;
-	unsigned short migration_disabled;
 	const struct cpumask *cpus_ptr;
+	struct cpumask cpus_mask;
 	struct css_set *cgroups;
 	struct sched_ext_entity scx;
 };
-struct rq { struct task_struct *curr; };
-struct scx_exit_info { int kind; s64 exit_code; const char *reason; char *msg; };
+struct cfs_rq { u32 h_nr_runnable; };
+struct cfs_rq___6_13 { u32 h_nr_running; };
+struct rq { struct cfs_rq cfs; struct task_struct *curr; };
+enum scx_exit_kind { SCX_EXIT_NONE };
+struct scx_exit_info { enum scx_exit_kind kind; s64 exit_code; const char *reason; char *msg; };
 
 #pragma clang attribute pop
 
@@ -118,7 +124,9 @@ extern struct task_struct *scx_bpf_cpu_curr(s32 cpu) KSYM;
 #define take(dsq) scx_bpf_dsq_move_to_local___v2(dsq, 0)
 #define set_slice(p, ns) scx_bpf_task_set_slice(p, ns)
 #define set_since(p, ns) scx_bpf_task_set_dsq_vtime(p, ns)
+extern struct rq *scx_bpf_locked_rq(void) KSYM;
 #define current_of(cpu) scx_bpf_cpu_curr(cpu)
+#define own_rq(cpu) scx_bpf_locked_rq()
 #else /* 6.13 to 7.0 */
 extern void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice, u64 flags) KSYM;
 extern bool scx_bpf_dsq_move_to_local(u64 dsq) KSYM;
@@ -127,9 +135,26 @@ extern struct rq *scx_bpf_cpu_rq(s32 cpu) KSYM;
 #define take(dsq) scx_bpf_dsq_move_to_local(dsq)
 #define set_slice(p, ns) ((p)->scx.slice = (ns))
 #define set_since(p, ns) ((p)->scx.dsq_vtime = (ns))
+#define own_rq(cpu) scx_bpf_cpu_rq(cpu)
 INLINE struct task_struct *current_of(s32 cpu)
 {
 	struct rq *rq = scx_bpf_cpu_rq(cpu);
 	return rq ? rq->curr : NULL;
 }
 #endif
+
+#define HAS(field) __builtin_preserve_field_info(field, 2 /* BPF_FIELD_EXISTS */)
+
+/* fair_waits is whether the fair class has something to run on a CPU whose queues are locked. */
+INLINE int fair_waits(s32 cpu)
+{
+	struct rq *rq = own_rq(cpu);
+	struct cfs_rq___6_13 *old;
+
+	if (!rq)
+		return 0;
+	if (HAS(rq->cfs.h_nr_runnable))
+		return rq->cfs.h_nr_runnable > 0;
+	old = (void *)&rq->cfs;
+	return old->h_nr_running > 0;
+}

@@ -27,11 +27,13 @@ ARRAY(endings, struct ending, 1);
 struct { UINT(type, BPF_MAP_TYPE_HASH); UINT(max_entries, MAX_CGROUPS); TYPE(key, u64); TYPE(value, struct cgroup_tier); } tiers SEC(".maps");
 struct resolved { struct cgroup_tier tier; u64 generation; };
 struct { UINT(type, BPF_MAP_TYPE_LRU_HASH); UINT(max_entries, MAX_CGROUPS); TYPE(key, u64); TYPE(value, struct resolved); } resolved SEC(".maps");
-struct { UINT(type, BPF_MAP_TYPE_PERCPU_ARRAY); UINT(max_entries, NR_COUNTS); TYPE(key, u32); TYPE(value, u64); } counts SEC(".maps");
+struct { UINT(type, BPF_MAP_TYPE_PERCPU_ARRAY); UINT(max_entries, NR_COUNTS); TYPE(key, enum count); TYPE(value, u64); } counts SEC(".maps");
 struct { UINT(type, BPF_MAP_TYPE_PERCPU_ARRAY); UINT(max_entries, BUCKETS); TYPE(key, u32); TYPE(value, u64); } overlaps SEC(".maps");
 struct pulse { struct bpf_timer timer; u64 generation; };
 ARRAY(pulses, struct pulse, 1);
 
+#define OVERDUE 1
+#define VERY_OVERDUE 2
 #define OWN_QUEUE 0x100000 /* + CPU; an LLC's queue has its index */
 #define MS 1000000ULL
 
@@ -50,50 +52,47 @@ INLINE u32 what(u64 word) { return word & 7; }
 /* ---- tiers ---- */
 
 /* The nearest cgroup above, or the one itself, that has a tier. */
-APART int resolve(struct cgroup *g, struct cgroup_tier *out)
+INLINE void resolve(struct cgroup *g, struct cgroup_tier *out)
 {
 	struct bpf_iter_num it;
-	int *i, level = g->level;
 
 	out->tier = TIER_NORMAL;
 	out->nodes = 0;
-	bpf_iter_num_new(&it, 0, level + 1);
-	while ((i = bpf_iter_num_next(&it))) {
-		struct cgroup *above = NULL;
-		struct cgroup_tier *t;
-		u64 id;
+	bpf_iter_num_new(&it, 0, MAX_DEPTH);
+	while (bpf_iter_num_next(&it)) {
+		struct cgroup_subsys_state *above;
+		u64 id = g->kn->id;
+		struct cgroup_tier *t = bpf_map_lookup_elem(&tiers, &id);
 
-		bpf_probe_read_kernel(&above, sizeof above, (char *)&g->ancestors[0] + (level - *i) * sizeof above);
-		if (!above)
-			break;
-		struct kernfs_node *kn = NULL;
-		bpf_probe_read_kernel(&kn, sizeof kn, &above->kn);
-		if (!kn || bpf_probe_read_kernel(&id, sizeof id, &kn->id))
-			break;
-		t = bpf_map_lookup_elem(&tiers, &id);
 		if (t) {
 			*out = *t;
 			break;
 		}
+		above = g->self.parent;
+		if (!above)
+			break;
+		g = above->cgroup;
 	}
 	bpf_iter_num_destroy(&it);
-	return 0;
 }
 
-INLINE void tier_of(struct task_struct *p, u64 generation, struct cgroup_tier *out)
+APART int tier_of(struct task_struct *p TRUSTED, u64 generation, struct cgroup_tier *out)
 {
 	struct cgroup *g = p->cgroups->dfl_cgrp;
 	u64 id = g->kn->id;
 	struct resolved *known = bpf_map_lookup_elem(&resolved, &id), new = {};
 
+	if (!out)
+		return 0;
 	if (known && known->generation == generation) {
 		*out = known->tier;
-		return;
+		return 0;
 	}
 	resolve(g, &new.tier);
 	new.generation = generation;
 	bpf_map_update_elem(&resolved, &id, &new, 0);
 	*out = new.tier;
+	return 0;
 }
 
 /* ---- what runs on each CPU ---- */
@@ -338,7 +337,7 @@ APART int wake(u32 llc, u64 allowed_nodes)
 /* ---- the scheduler ---- */
 
 /* home finds a CPU that p may run on and that is on one of the nodes; cpu when there is none. */
-APART u32 home(struct task_struct *p, u32 cpu, u64 allowed_nodes)
+APART u32 home(struct task_struct *p TRUSTED, u32 cpu, u64 allowed_nodes)
 {
 	struct settings *set = at(&settings, 0);
 	struct place *place = at(&places, cpu);
@@ -369,10 +368,10 @@ APART u32 home(struct task_struct *p, u32 cpu, u64 allowed_nodes)
 	return found;
 }
 
-/* Whoever runs this may be the task, and a BPF program keeps its own task from migrating. */
+/* A task that may not migrate now has a mask of one CPU instead of its own (migrate_disable_switch, kernel/sched/core.c). */
 INLINE int stays(struct task_struct *p)
 {
-	return p->nr_cpus_allowed == 1 || p->migration_disabled > (bpf_get_current_task_btf() == p);
+	return p->nr_cpus_allowed == 1 || p->cpus_ptr != &p->cpus_mask;
 }
 
 SEC("struct_ops/share_select_cpu")
@@ -448,32 +447,29 @@ INLINE u64 guard_slice(struct settings *set, u32 waiting)
 	return ns < set->slice ? ns : set->slice;
 }
 
-/* guard_from lets one that has waited too long in a queue run here, whatever speaks against it. */
-APART int guard_from(u32 cpu, u64 queue, u64 limit, u64 slice)
+/* guard_from lets up to most of those that have waited too long in a queue run here, whatever speaks against it. */
+APART int guard_from(u32 cpu, u64 queue, u64 limit, u64 slice, u32 most)
 {
 	struct cpu_now *c = at(&cpus_now, cpu);
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
 	u64 now = bpf_ktime_get_ns();
-	int n = 0, served = 0;
+	u32 looked = 0, served = 0;
 
 	if (!c)
 		return 0;
 	bpf_iter_scx_dsq_new(&it, queue, 0);
 	while ((p = bpf_iter_scx_dsq_next(&it))) {
-		if (++n > 64 || waited(p, now) <= limit)
+		if (++looked > 64 || waited(p, now) <= limit || served >= most)
 			break;
 		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			continue;
 		scx_bpf_dsq_move_set_slice(&it, slice);
-		c->guard = 1;
-		if (scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON | cpu, 0)) {
-			served = 1;
-			break;
-		}
-		c->guard = 0;
+		if (scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON | cpu, 0))
+			served++;
 	}
 	bpf_iter_scx_dsq_destroy(&it);
+	c->guard += served;
 	return served;
 }
 
@@ -484,19 +480,28 @@ APART int guard(u32 cpu, u32 why)
 	struct cpu_now *c = at(&cpus_now, cpu);
 	struct llc_now *l;
 	u64 now = bpf_ktime_get_ns(), limit, slice;
+	u32 most = 1, served = 0;
 
 	if (!set || !place || !c || !set->guard)
 		return 0;
 	l = at(&llcs_now, place->llc);
-	if (!l || now < l->guard_next || !(l->overdue | c->overdue))
+	if (!l || !(l->overdue | c->overdue))
+		return 0;
+	/* Rather more than a fiftieth of a CPU than that the watchdog ends the scheduler. */
+	if ((l->overdue | c->overdue) & VERY_OVERDUE)
+		most = 8;
+	else if (now < l->guard_next)
 		return 0;
 	slice = guard_slice(set, l->waiting);
-	if (!(c->overdue && guard_from(cpu, OWN_QUEUE + cpu, set->guard, slice))) {
+	if (c->overdue)
+		served = guard_from(cpu, OWN_QUEUE + cpu, set->guard, slice, most);
+	if (!served && l->overdue) {
 		/* Who has a sibling that is not strict goes first. */
 		limit = set->guard + (why == REFUSED_EXPELLED ? set->guard / 4 : 0);
-		if (!l->overdue || !guard_from(cpu, place->llc, limit, slice))
-			return 0;
+		served = guard_from(cpu, place->llc, limit, slice, most);
 	}
+	if (!served)
+		return 0;
 	l->guard_next = now + slice * 50;
 	count(GUARD_SLICES);
 	return 1;
@@ -586,6 +591,9 @@ int share_dispatch(u64 *ctx)
 	own = scx_bpf_dsq_nr_queued(OWN_QUEUE + cpu);
 	shared = place->known ? scx_bpf_dsq_nr_queued(place->llc) : 0;
 	why = refused(cpu);
+	/* Here while online work waits: the kernel's deadline server of sched_ext gives 5 % of a CPU away. */
+	if (why == ALLOWED && c->online && fair_waits(cpu))
+		why = REFUSED_ONLINE;
 	if (why != ALLOWED) {
 		if (own > 0 || shared > 0 || goes_on) {
 			count(why);
@@ -648,7 +656,7 @@ int share_stopping(u64 *ctx)
 	if (node)
 		__sync_fetch_and_add(&node->used, took);
 	if (c->guard) {
-		c->guard = 0;
+		c->guard--;
 		l = at(&llcs_now, place->llc);
 		if (l)
 			l->guard_next = bpf_ktime_get_ns() + took * 49;
@@ -674,6 +682,11 @@ APART u64 first_waited(u64 queue, u64 now)
 		ns = waited(p, now);
 	bpf_iter_scx_dsq_destroy(&it);
 	return ns;
+}
+
+INLINE u32 overdue(struct settings *set, u64 ns)
+{
+	return ns > set->patience ? OVERDUE | VERY_OVERDUE : ns > set->guard ? OVERDUE : 0;
 }
 
 /* sort_out looks again at those who wait in a queue after the tiers changed. */
@@ -739,8 +752,9 @@ APART int wake_for_guard(u32 llc)
 	return 0;
 }
 
-APART u32 look_at_cpu(u32 cpu, struct settings *set, u32 changed_tiers)
+APART u32 look_at_cpu(u32 cpu, u32 changed_tiers)
 {
+	struct settings *set = at(&settings, 0);
 	struct cpu_now *c = at(&cpus_now, cpu);
 	u64 now = bpf_ktime_get_ns(), since;
 	s32 own;
@@ -761,7 +775,7 @@ APART u32 look_at_cpu(u32 cpu, struct settings *set, u32 changed_tiers)
 		return is_offline(what(c->word));
 	if (changed_tiers)
 		sort_out(OWN_QUEUE + cpu, set->generation);
-	c->overdue = first_waited(OWN_QUEUE + cpu, now) > set->guard;
+	c->overdue = overdue(set, first_waited(OWN_QUEUE + cpu, now));
 	if (what(c->word) == RUNS_IDLE && (c->overdue || refused(cpu) == ALLOWED)) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		count(KICK_IDLE);
@@ -769,8 +783,9 @@ APART u32 look_at_cpu(u32 cpu, struct settings *set, u32 changed_tiers)
 	return 2;
 }
 
-APART u32 look_at_llc(u32 llc, struct settings *set, u32 changed_tiers)
+APART u32 look_at_llc(u32 llc, u32 changed_tiers)
 {
+	struct settings *set = at(&settings, 0);
 	struct llc_now *l = at(&llcs_now, llc);
 	s32 n = scx_bpf_dsq_nr_queued(llc);
 
@@ -784,7 +799,7 @@ APART u32 look_at_llc(u32 llc, struct settings *set, u32 changed_tiers)
 	if (changed_tiers)
 		sort_out(llc, set->generation);
 	l->oldest = first_waited(llc, bpf_ktime_get_ns());
-	l->overdue = l->oldest > set->guard;
+	l->overdue = overdue(set, l->oldest);
 	if (!wake(llc, 0) && l->overdue)
 		wake_for_guard(llc);
 	return 2;
@@ -805,11 +820,11 @@ static int beat(void *map, u32 *key, struct pulse *t)
 	changed_tiers = t->generation != generation;
 	bpf_iter_num_new(&it, 0, set->nr_cpus);
 	while ((i = bpf_iter_num_next(&it)))
-		busy |= look_at_cpu(*i, set, changed_tiers);
+		busy |= look_at_cpu(*i, changed_tiers);
 	bpf_iter_num_destroy(&it);
 	bpf_iter_num_new(&it, 0, set->nr_llcs);
 	while ((i = bpf_iter_num_next(&it)))
-		busy |= look_at_llc(*i, set, changed_tiers);
+		busy |= look_at_llc(*i, changed_tiers);
 	bpf_iter_num_destroy(&it);
 	t->generation = generation;
 	/* Soon while somebody waits; seldom while nothing offline is there. */

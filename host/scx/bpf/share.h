@@ -6,6 +6,7 @@
 #define MAX_LLCS 256
 #define MAX_SIBLINGS 7
 #define MAX_CGROUPS 16384
+#define MAX_DEPTH 64 /* of a cgroup below the root */
 #define BUCKETS 32
 
 /* Lower is stronger; 0 is none. */
@@ -13,6 +14,7 @@ enum tier { TIER_NONE, TIER_STRICT, TIER_ONLINE, TIER_NORMAL, TIER_OFFLINE };
 
 struct settings {
 	u64 guard;      /* ns; 0: no guard */
+	u64 patience;   /* ns: who waits longer is near what the kernel's watchdog bears */
 	u64 slice;      /* ns */
 	u64 hold;       /* ns */
 	u64 generation; /* of the tiers; changes when they do */
@@ -48,7 +50,7 @@ struct cpu_now {
 	u64 last_cgroup, last_generation;
 	u32 last_tier;
 	u32 online;
-	u32 guard;   /* what runs next, or now, is a guard slice */
+	u32 guard;   /* so many guard slices run next, or now */
 	u32 overdue; /* in its own queue somebody waits for the guard */
 	u32 turn;
 	u32 waiting;
@@ -65,11 +67,11 @@ struct ending { s64 code; u32 kind, unused; char reason[64]; char message[192]; 
 enum what { RUNS_UNKNOWN, RUNS_IDLE, RUNS_OTHER, RUNS_STRICT, RUNS_OFFLINE, RUNS_GUARD };
 
 enum count {
-	REFUSED_EXPELLED, REFUSED_BUDGET, REFUSED_BUFFER, REFUSED_NODES,
+	REFUSED_EXPELLED, REFUSED_BUDGET, REFUSED_BUFFER, REFUSED_NODES, REFUSED_ONLINE,
 	GUARD_SLICES, GUARD_BESIDE,
 	STRICT_STARTS, STRICT_STOPS,
 	KICK_EXPEL, KICK_LATE, KICK_IDLE, KICK_GUARD_END,
-	STARTS, STARTS_EXPELLED,
+	STARTS,
 	ENQUEUED, ENQUEUED_OWN, ENQUEUED_FREE, STOLEN_NODE, STOLEN_REMOTE, KEPT,
 	PULSES,
 	NR_COUNTS

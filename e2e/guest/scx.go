@@ -1,0 +1,310 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/scx"
+)
+
+// machine is the guest as the scheduler is told of it, without bounds. Siblings are neighbours.
+func (t *T) machine() scx.Config {
+	c := scx.Config{Timeout: 5 * time.Second}
+	for cpu := range t.shape.CPUs() {
+		id := topology.CPUID(cpu)
+		if readText("/sys/devices/system/cpu/cpu"+strconv.Itoa(cpu)+"/online") == "0" {
+			continue
+		}
+		one := scx.CPU{ID: id, Node: topology.NodeID(cpu / t.shape.CPUsPerNode), LLC: cpu / t.shape.CPUsPerNode}
+		if readText("/sys/devices/system/cpu/cpu"+strconv.Itoa(cpu^1)+"/online") != "0" {
+			one.Siblings = topology.CPUs(id ^ 1)
+		}
+		c.CPUs = append(c.CPUs, one)
+	}
+	return c
+}
+
+// scheduler loads and attaches one for this test.
+func (t *T) scheduler(c scx.Config) *scx.Scheduler {
+	os.MkdirAll("/sys/fs/bpf", 0o755)
+	if err := syscall.Mount("bpf", "/sys/fs/bpf", "bpf", 0, ""); err != nil && err != syscall.EBUSY {
+		t.Fatalf("mount bpffs: %v", err)
+	}
+	if s := scx.Probe(); s.Kind == scx.NoSchedExt {
+		t.Skipf("%s", s.Why)
+	} else if !s.OK {
+		t.Fatalf("probe: %s", s.Why)
+	}
+	s, err := scx.Load(context.Background(), scx.Options{Config: c})
+	t.Do(err)
+	t.Do(s.Attach())
+	t.Defer(func() { s.Detach(); s.Close() })
+	return s
+}
+
+// offline makes a cgroup of offline work.
+func (t *T) tier(g group, tier workload.Tier, nodes ...topology.NodeID) scx.Cgroup {
+	return scx.Cgroup{ID: t.inode(g), Tier: tier, Nodes: topology.SetOf(nodes...)}
+}
+
+func (t *T) switched(g group) int {
+	n, err := scx.Switch(context.Background(), scx.CgroupThreads(string(g)), nil)
+	t.Do(err)
+	return n
+}
+
+func (t *T) counters(s *scx.Scheduler) scx.Stats {
+	st, err := s.Stats()
+	t.Do(err)
+	return st
+}
+
+// during is the CPUs that a cgroup used on average while f ran.
+func (g group) during(f func()) float64 {
+	used, start := g.used(), time.Now()
+	f()
+	return float64(g.used()-used) / float64(time.Since(start))
+}
+
+func (t *T) stillEnabled(s *scx.Scheduler) scx.Stats {
+	st := t.counters(s)
+	if st.State != "enabled" || st.Scheduler != scx.Name {
+		t.Fatalf("sched_ext is %s with scheduler %q: %+v", st.State, st.Scheduler, st.Exit)
+	}
+	return st
+}
+
+// between fails unless low <= x <= high.
+func (t *T) between(what string, x, low, high float64) {
+	if x < low || x > high {
+		t.Fatalf("%s: %.3f, not %.3f to %.3f", what, x, low, high)
+	}
+	t.Logf("%s: %.3f", what, x)
+}
+
+func (t *T) offlineHogs(s *scx.Scheduler, threads int, others ...scx.Cgroup) group {
+	off := t.newGroup(cgroupRoot, "off")
+	t.Do(s.SetTiers(append(others, t.tier(off, workload.OfflineTier))))
+	t.in(off, "hog", strconv.Itoa(threads))
+	t.until(5*time.Second, 50*time.Millisecond, "threads", func() (bool, string) {
+		n := len(strings.Fields(readText(off.file("cgroup.threads"))))
+		return n > threads, strconv.Itoa(n)
+	})
+	t.switched(off)
+	return off
+}
+
+// scxLoad: loaded and verified without being attached, attached, another is refused, found
+// again by its pins, and gone.
+func scxLoad(t *T) {
+	conf := t.machine()
+	s := t.scheduler(conf)
+	other, err := scx.Load(context.Background(), scx.Options{Pin: scx.DefaultPin + "-other", Config: conf})
+	t.Do(err)
+	t.stillEnabled(s)
+	var why scx.Support
+	if err := other.Attach(); !errors.As(err, &why) || why.Kind != scx.Other {
+		t.Fatalf("a second one attached: %v", err)
+	}
+	other.Close()
+	t.Do(s.Close())
+	s, err = scx.Adopt(scx.DefaultPin)
+	t.Do(err)
+	t.Defer(func() { s.Detach(); s.Close() })
+	t.stillEnabled(s)
+
+	// Idle CPUs are used, all of them.
+	off := t.offlineHogs(s, t.shape.CPUs())
+	cpus := float64(t.shape.CPUs())
+	t.between("CPUs that offline work uses of "+strconv.Itoa(t.shape.CPUs()), off.during(func() { time.Sleep(2 * time.Second) }), 0.8*cpus, cpus*1.05)
+	st := t.stillEnabled(s)
+	if st.Refused.Expelled+st.Refused.Budget+st.Refused.IdleBuffer+st.Refused.Nodes > 0 {
+		t.Fatalf("refused without a reason: %+v", st.Refused)
+	}
+	t.Do(s.Detach())
+	t.until(5*time.Second, 50*time.Millisecond, "disabled", func() (bool, string) {
+		st, err := s.Stats()
+		return err == nil && st.State == "disabled" && st.Exit.Reason != "", fmt.Sprintf("%+v %v", st.Exit, err)
+	})
+	if _, err := scx.Adopt(scx.DefaultPin); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("pins are left: %v", err)
+	}
+}
+
+// pinned starts hogs that are bound to one CPU each.
+func (t *T) pinned(g group, cpus ...int) {
+	for _, cpu := range cpus {
+		c := t.in(g, "hog", "1")
+		for _, tid := range threadsOf(c.Process.Pid) {
+			t.Do(setAffinity(tid, setOf(cpu)))
+		}
+		time.Sleep(50 * time.Millisecond)
+		for _, tid := range threadsOf(c.Process.Pid) {
+			t.Do(setAffinity(tid, setOf(cpu)))
+		}
+	}
+}
+
+// scxExpel: an offline task does not run beside online-strict work; beside work of other tiers,
+// and beside online-strict work that may not run itself, it does.
+func scxExpel(t *T) {
+	conf := t.machine()
+	s := t.scheduler(conf)
+	strict := t.newGroup(cgroupRoot, "strict")
+	inner := t.newGroup(strict, "inner") // has the tier of the one above it
+	tier := t.tier(strict, workload.OnlineStrict)
+	off := t.offlineHogs(s, t.shape.CPUs(), tier)
+	var evens []int
+	for cpu := 0; cpu < t.shape.CPUs(); cpu += 2 {
+		evens = append(evens, cpu)
+	}
+	t.pinned(inner, evens...)
+	half := float64(len(evens))
+	time.Sleep(500 * time.Millisecond)
+	two := func() { time.Sleep(2 * time.Second) }
+	t.between("offline CPUs beside online-strict work on each core", off.during(two), 0, 0.2)
+	st := t.stillEnabled(s)
+	if st.Refused.Expelled == 0 {
+		t.Fatalf("nothing was expelled: %+v", st)
+	}
+	// At once, also for a hog that never leaves its CPU.
+	t.Do(s.SetTiers([]scx.Cgroup{t.tier(strict, workload.Online), t.tier(off, workload.OfflineTier)}))
+	t.between("beside online work", off.during(two), 0.85*half, 1.15*half)
+	t.Do(s.SetTiers([]scx.Cgroup{tier, t.tier(off, workload.OfflineTier)}))
+	t.between("beside online-strict work again", off.during(two), 0, 0.2)
+	t.write(strict.file("cgroup.freeze"), "1")
+	t.between("beside frozen work", off.during(two), 1.7*half, 2.1*half)
+	t.write(strict.file("cgroup.freeze"), "0")
+	t.write(strict.file("cpu.max"), "1000 100000")
+	t.between("beside throttled work", off.during(two), 1.6*half, 2.1*half)
+	t.write(strict.file("cpu.max"), "max 100000")
+	t.between("beside work that is throttled no more", off.during(two), 0, 0.2)
+	// An untagged cgroup is normal; so are its tasks, though they are SCHED_EXT still.
+	t.Do(s.SetTiers([]scx.Cgroup{tier}))
+	t.between("what was offline", off.during(two), 0.85*half, 1.15*half)
+	st = t.stillEnabled(s)
+	if st.QueuedFree == 0 {
+		t.Fatalf("no task went free: %+v", st)
+	}
+}
+
+// scxBursts: work that comes and goes: the interrupts that expelling takes, and how long offline
+// work ran beside it.
+func scxBursts(t *T) {
+	s := t.scheduler(t.machine())
+	strict := t.newGroup(cgroupRoot, "strict")
+	t.offlineHogs(s, t.shape.CPUs(), t.tier(strict, workload.OnlineStrict))
+	c := t.in(strict, "bursts")
+	for range 3 {
+		for _, tid := range threadsOf(c.Process.Pid) {
+			t.Do(setAffinity(tid, setOf(0)))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	time.Sleep(3 * time.Second)
+	st := t.stillEnabled(s)
+	t.Logf("%+v", st)
+	if st.StrictStarts < 100 {
+		t.Fatalf("online-strict work began only %d times", st.StrictStarts)
+	}
+	if n := st.Kicks.Expel + st.Kicks.Late; n == 0 || n > 2*st.StrictStarts {
+		t.Fatalf("%d interrupts to expel in %d beginnings", n, st.StrictStarts)
+	}
+	if st.Kicks.Late*10 > st.StrictStarts {
+		t.Fatalf("%d offline tasks began beside online-strict work, which began %d times", st.Kicks.Late, st.StrictStarts)
+	}
+}
+
+// scxGuard: beside online-strict work on every CPU an offline task gets a slice now and then;
+// without the guard the kernel's watchdog ends the scheduler.
+func scxGuard(t *T) {
+	conf := t.machine()
+	conf.NoGuard = true
+	s := t.scheduler(conf)
+	strict := t.newGroup(cgroupRoot, "strict")
+	off := t.offlineHogs(s, 2, t.tier(strict, workload.OnlineStrict))
+	t.in(strict, "hog", strconv.Itoa(t.shape.CPUs()))
+	t.until(20*time.Second, 100*time.Millisecond, "the watchdog", func() (bool, string) {
+		st := t.counters(s)
+		return st.State == "disabled" && st.Exit.Reason != "", st.State
+	})
+	st := t.counters(s)
+	if !strings.Contains(st.Exit.Reason, "stall") {
+		t.Fatalf("ended: %+v", st.Exit)
+	}
+	t.Logf("without: %s: %s", st.Exit.Reason, st.Exit.Message)
+	t.between("CPUs of online-strict work", strict.during(func() { time.Sleep(time.Second) }), 1, float64(t.shape.CPUs()))
+	t.Do(s.Detach())
+	t.Do(s.Close())
+
+	conf.NoGuard = false
+	t.write(strict.file("cgroup.freeze"), "1")
+	s = t.scheduler(conf)
+	t.Do(s.SetTiers([]scx.Cgroup{t.tier(strict, workload.OnlineStrict), t.tier(off, workload.OfflineTier)}))
+	t.write(strict.file("cgroup.freeze"), "0")
+	time.Sleep(time.Second)
+	took := off.during(func() { time.Sleep(12 * time.Second) })
+	st = t.stillEnabled(s)
+	if st.GuardSlices < 4 {
+		t.Fatalf("%d guard slices: %+v", st.GuardSlices, st)
+	}
+	t.between("CPUs that the guard took", took, 0.001, 0.02*float64(t.shape.Nodes)*3)
+	t.Logf("with: %d guard slices, %+v", st.GuardSlices, st.Refused)
+}
+
+// scxBounds: budget, idle CPUs and the nodes of a cgroup.
+func scxBounds(t *T) {
+	conf := t.machine()
+	s := t.scheduler(conf)
+	off := t.offlineHogs(s, t.shape.CPUs())
+	perNode := func(what string, set func(*scx.Node), low, high float64) {
+		conf.Nodes = nil
+		for n := range t.shape.Nodes {
+			one := scx.Node{ID: topology.NodeID(n), Budget: -1}
+			set(&one)
+			conf.Nodes = append(conf.Nodes, one)
+		}
+		t.Do(s.Set(conf))
+		time.Sleep(100 * time.Millisecond)
+		used, start := t.counters(s).Nodes, time.Now()
+		time.Sleep(2 * time.Second)
+		for i, n := range t.counters(s).Nodes {
+			t.between(fmt.Sprintf("%s: CPUs of node %d", what, i), float64(n.Used-used[i].Used)/float64(time.Since(start)), low, high)
+		}
+	}
+	all := float64(t.shape.CPUsPerNode)
+	perNode("a budget of 1", func(n *scx.Node) { n.Budget = 1 }, 0.8, 1.1)
+	perNode("a budget of 0.5", func(n *scx.Node) { n.Budget = 0.5 }, 0.35, 0.65)
+	perNode("no budget", func(n *scx.Node) { n.Budget = 0 }, 0, 0.06)
+	perNode("one CPU idle", func(n *scx.Node) { n.Idle = 1 }, all-1.2, all-0.9)
+	perNode("all CPUs idle", func(n *scx.Node) { n.Idle = t.shape.CPUsPerNode }, 0, 0.06)
+	perNode("no bound", func(n *scx.Node) {}, all*0.8, all*1.05)
+	st := t.stillEnabled(s)
+	if st.Refused.Budget == 0 || st.Refused.IdleBuffer == 0 || st.Refused.Expelled > 0 || st.GuardSlices == 0 {
+		t.Fatalf("%+v", st)
+	}
+
+	last := t.shape.Nodes - 1
+	t.Do(s.SetTiers([]scx.Cgroup{t.tier(off, workload.OfflineTier, topology.NodeID(last))}))
+	time.Sleep(200 * time.Millisecond)
+	before := t.counters(s).Nodes
+	time.Sleep(2 * time.Second)
+	for i, n := range t.counters(s).Nodes {
+		low, high := 0.0, 0.005
+		if i == last {
+			low, high = all*0.8, all*1.05
+		}
+		t.between(fmt.Sprintf("on node %d alone: CPUs of node %d", last, i), float64(n.Used-before[i].Used)/2e9, low, high)
+	}
+	t.stillEnabled(s)
+}

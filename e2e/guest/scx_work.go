@@ -1,0 +1,85 @@
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// hog computes on so many threads, for ever.
+func hog(threads string) error {
+	n, err := strconv.Atoi(threads)
+	if err != nil {
+		return err
+	}
+	runtime.GOMAXPROCS(n + 1)
+	for range n - 1 {
+		go spin()
+	}
+	spin()
+	return nil
+}
+
+var spun uint64
+
+func spin() {
+	for i := uint64(0); ; i++ {
+		if i&0xfffff == 0 {
+			spun += i // keeps the loop
+		}
+	}
+}
+
+// bursts works for a millisecond, then sleeps for two, as a service does.
+func bursts() {
+	for {
+		for begin := time.Now(); time.Since(begin) < time.Millisecond; {
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// storm starts processes that start others, for ever: fork, exec and exit.
+func storm() error {
+	for {
+		c := exec.Command("/init", "sleeper-none")
+		c.Run()
+	}
+}
+
+// in runs this program in a cgroup from its first instruction on.
+func (t *T) in(g group, args ...string) *exec.Cmd {
+	dir, err := os.Open(string(g))
+	t.Do(err)
+	defer dir.Close()
+	c := exec.Command("/init", args...)
+	c.Stderr = os.Stderr
+	c.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
+	t.Do(c.Start())
+	t.Defer(func() { c.Process.Kill(); c.Wait() })
+	return c
+}
+
+// used is the CPU time of a cgroup so far.
+func (g group) used() time.Duration {
+	for line := range strings.Lines(readText(g.file("cpu.stat"))) {
+		if v, ok := strings.CutPrefix(line, "usage_usec "); ok {
+			us, _ := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
+			return time.Duration(us) * time.Microsecond
+		}
+	}
+	return 0
+}
+
+// inode is the cgroup's ID.
+func (t *T) inode(g group) uint64 {
+	var s syscall.Stat_t
+	t.Do(syscall.Stat(string(g), &s))
+	return s.Ino
+}
