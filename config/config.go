@@ -264,6 +264,14 @@ type Share struct {
 	// Probation is how long another version of that scheduler must hold after `homenode share
 	// upgrade` before it is kept. 5s to 1h.
 	Probation time.Duration `yaml:"probation"`
+
+	// Beside CPU sets. None of it is on by default: memory and block devices have owners more
+	// often than CPUs do.
+	Memory   float64  `yaml:"memory"`         // how much of each node's memory may be in use, percent; 0 limits nothing
+	Protect  bool     `yaml:"protect_memory"` // memory.low of important work is what it holds
+	Burst    bool     `yaml:"burst"`          // important work that its cpu.max holds back may burst
+	IOWeight int      `yaml:"io_weight"`      // of offline work at block devices, 1 to 10000; 0 leaves it
+	IOMax    []string `yaml:"io_max"`         // what all offline work together may do a second, a device each: "sda read=100MiB write_iops=200", by name or MAJOR:MINOR
 }
 
 // Values of share.sched_ext.
@@ -290,7 +298,7 @@ func (s *Share) validate() error {
 	case s.Probation < 5*time.Second || s.Probation > time.Hour:
 		return fmt.Errorf("share.probation: %v; want 5s to 1h", s.Probation)
 	}
-	return nil
+	return s.validateBase()
 }
 
 func (s *Share) settings() share.Settings {
@@ -331,7 +339,7 @@ func (c *Config) Settings() control.Settings {
 		Include: c.Manage.Include, Exclude: c.Manage.Exclude, Interrupts: c.interrupts(), Queues: c.IRQQueues, RestoreOnStop: c.RestoreOnStop,
 		Surveys: []control.SurveyKind{control.Managers},
 	}
-	s.Share = c.Share.settings()
+	s.Share, s.Base = c.Share.settings(), c.Share.base()
 	b := &c.Balance
 	s.Balance.Enabled, s.Balance.Window, s.Balance.Horizon, s.Balance.Cooldown = b.Enabled, b.Window, b.Horizon, b.Cooldown
 	if c.Near.Learn {

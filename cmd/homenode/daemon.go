@@ -12,6 +12,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -71,6 +72,9 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	h, err := topology.FromSysfs(observe.Root(machine))
 	if err != nil {
 		return cli.Forbidden(err)
+	}
+	if err := blockDevices(&c); err != nil {
+		return cli.Usage(fmt.Errorf("configuration: %w", err))
 	}
 	odd, err := c.Suits(h)
 	if err != nil {
@@ -293,6 +297,24 @@ func groupID(name string) (int, error) {
 		return 0, fmt.Errorf("socket_group: %w; name a group of this machine", err)
 	}
 	return strconv.Atoi(g.Gid)
+}
+
+// blockDevices has share.io_max name devices as io.max does, MAJOR:MINOR.
+func blockDevices(c *config.Config) error {
+	all := slices.Clone(c.Share.IOMax)
+	for i := range all {
+		name, rest, _ := strings.Cut(strings.TrimSpace(all[i]), " ")
+		if strings.Contains(name, ":") {
+			continue
+		}
+		number, err := os.ReadFile(filepath.Join(machine, "sys/class/block", name, "dev"))
+		if err != nil {
+			return fmt.Errorf("share.io_max: no block device %q here; `lsblk` lists them", name)
+		}
+		all[i] = strings.TrimSpace(string(number)) + " " + rest
+	}
+	c.Share.IOMax = all
+	return nil
 }
 
 var _ daemon.Inheriting = (*process.Driver)(nil)

@@ -32,7 +32,8 @@ type ShareOrder struct {
 type Sharing struct {
 	On bool
 	share.Outcome
-	Rest words.Reason // why there is nothing to share; none when there is
+	Helped []workload.ID // important work of which something is set
+	Rest   words.Reason  // why there is nothing to share; none when there is
 }
 
 // Of is what one workload may have, or nil.
@@ -96,6 +97,7 @@ func (s *State) share(p *plan.Plan) {
 	for _, x := range mine {
 		p.Steps = append(p.Steps, s.shareSteps(x, s.Shared.Of(x.Observation.ID))...)
 	}
+	p.Steps = append(append(p.Steps, s.baseSteps(p, mine)...), s.helpSteps()...)
 }
 
 // frozenLong is when it is told that what is frozen had better be somewhere else.
@@ -233,21 +235,8 @@ func (s *State) shareSteps(x *place.Subject, g *share.Grant) []plan.Step {
 	if cgroup == "" {
 		return out
 	}
-	target = plan.Target{Kind: workload.InCgroup, Cgroup: cgroup}
 	set := func(kind plan.SettingKind, to string, why words.Reason) {
-		e := s.Journal.Of(kind, cgroup)
-		if e != nil && !sameCgroup(e, o) {
-			e = nil
-		}
-		if e == nil && to == plan.CgroupFiles[kind] || e != nil && e.State == plan.Applied && e.New == to {
-			return
-		}
-		step := plan.Step{Kind: plan.SetCgroup, Workload: o.ID, Target: target, From: plan.CgroupFiles[kind], To: to, Optional: true, Reason: why}
-		step.Target.File = string(kind)
-		if e != nil {
-			step.From = e.New
-		}
-		out = append(out, step)
+		out = append(out, s.fileStep(o, cgroup, kind, to, why)...)
 	}
 	set(plan.CgroupIdle, "1", words.Because(words.ShareIdle))
 	if g.Max > 0 {
@@ -280,6 +269,9 @@ func (s *State) unshare() {
 	for i := range all {
 		e := &all[i]
 		which := Which{ID: e.Workload, Sharing: true}
+		if s.Shared.helps(e.Workload) {
+			continue
+		}
 		if s.Shared.Of(e.Workload) != nil {
 			if e.Kind != plan.TaskPolicy || s.schedulerWanted() {
 				continue

@@ -38,6 +38,7 @@ type Settings struct {
 	Include       []string         `json:"include,omitempty"` // glob patterns on workload ID or name; empty is all
 	Exclude       []string         `json:"exclude,omitempty"` // glob patterns; stronger than Include
 	Share         share.Settings   `json:"share"`
+	Base          share.Base       `json:"base,omitzero"` // what beside CPU sets sharing sets
 	Interrupts    InterruptMode    `json:"interrupts"`
 	Queues        irq.QueueCount   `json:"queues,omitempty"`
 	Surveys       []SurveyKind     `json:"surveys,omitempty"` // those that there is somebody to make
@@ -149,7 +150,7 @@ func (k *processKey) UnmarshalText(text []byte) error {
 
 func keyOf(s *plan.Step) stepKey {
 	key := stepKey{s.Workload, s.Kind, s.To, s.Target.Part()}
-	if key.Device == string(plan.CgroupMax) { // another value every few seconds, and what hinders one hinders all
+	if varies(key.Device) {
 		key.To = ""
 	}
 	return key

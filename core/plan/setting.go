@@ -24,9 +24,16 @@ const (
 	CgroupIdle        SettingKind = "cpu.idle"               // Path is a cgroup; this and the next are as cgroup-v2.rst has them
 	CgroupWeight      SettingKind = "cpu.weight"             // "idle" where cpu.idle is 1
 	CgroupMax         SettingKind = "cpu.max"
+	CgroupBurst       SettingKind = "cpu.max.burst" // WholeQuota where it is what cpu.max gives in a period
+	MemoryLow         SettingKind = "memory.low"
+	MemoryHigh        SettingKind = "memory.high"
+	IOWeight          SettingKind = "io.weight" // that of devices without one of their own
+	IOMax             SettingKind = "io.max"    // its lines with "; " between
 	CgroupFreeze      SettingKind = "cgroup.freeze"
-	TaskPolicy        SettingKind = "sched.policy"               // Path is a cgroup: the scheduling policy of the threads in it and below; or "TID@START": of one that had another than most
-	Scheduler         SettingKind = "scheduler"                  // Path is "cpu": the scheduler for offline work that is in the kernel, by version; "" is none
+	TaskPolicy        SettingKind = "sched.policy" // Path is a cgroup: the scheduling policy of the threads in it and below; or "TID@START": of one that had another than most
+	Scheduler         SettingKind = "scheduler"    // Path is "cpu": the scheduler for offline work that is in the kernel, by version; "" is none
+	MemoryController  SettingKind = "cgroup.subtree_control memory"
+	IOController      SettingKind = "cgroup.subtree_control io"
 	CPUController     SettingKind = "cgroup.subtree_control cpu" // as CgroupControllers, of the cpu controller
 	ProcessGroup      SettingKind = "cgroup"                     // Path is "PID@START": the cgroup that `homenode run` put it into
 	Affinity          SettingKind = "affinity"                   // Path is "PID@START"; all threads of one process
@@ -48,7 +55,12 @@ const (
 
 // CgroupFiles is the files of a cgroup that SetCgroup changes, with the value that each has
 // where nobody has set it (cgroup-v2.rst).
-var CgroupFiles = map[SettingKind]string{CgroupIdle: "0", CgroupWeight: "100", CgroupMax: "max 100000", CgroupFreeze: "0"}
+var CgroupFiles = map[SettingKind]string{CgroupIdle: "0", CgroupWeight: "100", CgroupMax: "max 100000", CgroupFreeze: "0",
+	CgroupBurst: "0", MemoryLow: "0", MemoryHigh: "max", IOWeight: "100", IOMax: ""}
+
+// WholeQuota is the value of CgroupBurst that is as much as cpu.max gives in a period, the most
+// that the kernel takes (tg_set_cfs_bandwidth, kernel/sched/core.c).
+const WholeQuota = "quota"
 
 // IsCgroupFile reports whether a setting is one of CgroupFiles.
 func (k SettingKind) IsCgroupFile() bool {
@@ -58,7 +70,7 @@ func (k SettingKind) IsCgroupFile() bool {
 
 // IsController reports whether a setting turns a controller on for the children of a cgroup.
 func (k SettingKind) IsController() bool {
-	return k == CgroupControllers || k == CPUController
+	return k == CgroupControllers || k == CPUController || k == MemoryController || k == IOController
 }
 
 // Setting is one thing of the host whose value a step changes, with its value.

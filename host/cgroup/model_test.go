@@ -3,6 +3,7 @@ package cgroup
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -205,6 +206,11 @@ func (m *model) write(cgroup, file, text string) error {
 			return unix.EINVAL
 		}
 		m.put(cgroup, file, strings.TrimSpace(text))
+	case "io.max": // one device a write; one without a limit is not listed
+		lines := ioLines(m.get(cgroup, file))
+		maps.Copy(lines, ioLines(text))
+		maps.DeleteFunc(lines, func(_, line string) bool { return strings.HasSuffix(line, noLimit) })
+		m.put(cgroup, file, strings.Join(slices.Sorted(maps.Values(lines)), "\n"))
 	default:
 		m.put(cgroup, file, strings.TrimSpace(text))
 	}
@@ -214,7 +220,9 @@ func (m *model) write(cgroup, file, text string) error {
 
 // values is the files that a cgroup has with a controller, as they are at first.
 var values = map[string]map[string]string{
-	"cpu": {"cpu.weight": "100", "cpu.idle": "0", "cpu.max": "max 100000"},
+	"memory": {"memory.low": "0", "memory.high": "max", "memory.max": "max"},
+	"io":     {"io.weight": "default 100", "io.max": "", "io.stat": ""},
+	"cpu":    {"cpu.max": "max 100000", "cpu.max.burst": "0", "cpu.weight": "100", "cpu.idle": "0"},
 }
 
 func (m *model) control(cgroup, text string) error {

@@ -1,9 +1,12 @@
 package cgroup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -24,7 +27,9 @@ type control struct {
 var (
 	cpusets = &control{"cpuset", plan.CgroupControllers, string(plan.CgroupCPUs), "CPU sets", "CONFIG_CPUSETS"}
 	cpus    = &control{"cpu", plan.CPUController, string(plan.CgroupWeight), "shares of CPU time", "CONFIG_FAIR_GROUP_SCHED"}
-	known   = []*control{cpusets, cpus}
+	memory  = &control{"memory", plan.MemoryController, string(plan.MemoryHigh), "limits of memory", "CONFIG_MEMCG"}
+	devices = &control{"io", plan.IOController, "io.stat", "shares of block devices", "CONFIG_BLK_CGROUP"}
+	known   = []*control{cpusets, cpus, memory, devices}
 )
 
 // The values of a setting of a controller: whether the children of a cgroup have it.
@@ -68,6 +73,11 @@ func (d *Driver) valueChanges(step plan.Step) ([]plan.Change, error) {
 		last = append(last, plan.Change{Setting: plan.Setting{Kind: kind, Path: cgroup, Value: now}, Will: will})
 		return nil
 	}
+	if kind == plan.MemoryLow && step.To != plan.CgroupFiles[kind] {
+		if err := d.protects(cgroup); err != nil {
+			return nil, err
+		}
+	}
 	if kind == plan.CgroupIdle && step.To == "1" {
 		if err := add(plan.CgroupWeight, idleWeight); err != nil {
 			return nil, err
@@ -91,10 +101,42 @@ func wantedValue(step *plan.Step) (plan.SettingKind, error) {
 	if !kind.IsCgroupFile() || step.Target.Cgroup == "/" {
 		return "", fmt.Errorf("cgroup %s: it has no %q that homenode sets", step.Target.Cgroup, step.Target.File)
 	}
-	if step.To == "" || strings.ContainsAny(step.To, "\n") {
+	if step.To == "" && kind != plan.IOMax || strings.ContainsAny(step.To, "\n") {
 		return "", fmt.Errorf("cgroup %s: %s to %q: want one line", step.Target.Cgroup, kind, step.To)
 	}
 	return kind, nil
+}
+
+// protects is nil where memory.low of a cgroup has an effect: what a cgroup above has bounds it
+// (effective_protection, mm/page_counter.c).
+func (d *Driver) protects(cgroup string) error {
+	for _, above := range ancestors(cgroup) {
+		if low, err := d.files.read(above, string(plan.MemoryLow)); err == nil && low == "0" {
+			return plan.Unsupported("memory.low", fmt.Sprintf("memory.low of %s, which is 0 (MemoryLow= of its unit) and bounds what is below", above))
+		}
+	}
+	return nil
+}
+
+// quota is what cpu.max gives a cgroup in a period, in µs as it is written; "max" for no limit.
+func (d *Driver) quota(cgroup string) string {
+	text, _ := d.files.read(cgroup, "cpu.max")
+	quota, _, _ := strings.Cut(text, " ")
+	return quota
+}
+
+// noLimit is a device of io.max without a limit.
+const noLimit = " rbps=max wbps=max riops=max wiops=max"
+
+// ioLines is io.max with one line a device.
+func ioLines(text string) map[string]string {
+	out := map[string]string{}
+	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == ';' }) {
+		if device, _, _ := strings.Cut(strings.TrimSpace(line), " "); device != "" {
+			out[device] = strings.TrimSpace(line)
+		}
+	}
+	return out
 }
 
 // valueNow is one value as it is written here.
@@ -119,11 +161,32 @@ func (d *Driver) valueNow(cgroup string, kind plan.SettingKind) (string, error) 
 	if err != nil {
 		return "", d.lost(cgroup, err)
 	}
-	return strings.TrimSpace(text), nil
+	switch text = strings.TrimSpace(text); kind {
+	case plan.IOWeight: // "default 100", and a line for each device that has another
+		for line := range strings.Lines(text) {
+			if rest, ok := strings.CutPrefix(line, "default "); ok {
+				return strings.TrimSpace(rest), nil
+			}
+		}
+	case plan.IOMax:
+		lines := ioLines(text)
+		var out []string
+		for _, device := range slices.Sorted(maps.Keys(lines)) {
+			out = append(out, lines[device])
+		}
+		return strings.Join(out, "; "), nil
+	case plan.CgroupBurst:
+		if text != "0" && text == d.quota(cgroup) {
+			return plan.WholeQuota, nil
+		}
+	}
+	return text, nil
 }
 
 // sinceKernel is what brings a file that is missing though its controller is there.
 var sinceKernel = map[plan.SettingKind]string{
+	plan.MemoryLow: "CONFIG_MEMCG", plan.MemoryHigh: "CONFIG_MEMCG", plan.CgroupBurst: "Linux 5.14 with CONFIG_CFS_BANDWIDTH",
+	plan.IOWeight: "CONFIG_BLK_CGROUP_IOCOST, or BFQ as the scheduler of the devices", plan.IOMax: "CONFIG_BLK_DEV_THROTTLING",
 	plan.CgroupIdle: "Linux 5.15", plan.CgroupWeight: "CONFIG_FAIR_GROUP_SCHED", plan.CgroupMax: "CONFIG_CFS_BANDWIDTH", plan.CgroupFreeze: "Linux 5.2",
 }
 
@@ -160,7 +223,33 @@ func sameValue(a, b string) bool {
 }
 
 func (d *Driver) writeValue(cgroup string, kind plan.SettingKind, value string) error {
-	err := d.files.write(cgroup, string(kind), value+"\n")
+	texts := []string{value}
+	switch kind {
+	case plan.IOWeight:
+		texts[0] = "default " + value
+	case plan.CgroupBurst:
+		if value == plan.WholeQuota {
+			if texts[0] = d.quota(cgroup); texts[0] == "max" || texts[0] == "" {
+				return fmt.Errorf("cgroup %s: it has no limit in cpu.max that cpu.max.burst could add to", cgroup)
+			}
+		}
+	case plan.IOMax: // a line a write (blkg_conf_prep, block/blk-cgroup.c)
+		now, _ := d.files.read(cgroup, string(kind))
+		want := ioLines(value)
+		for device := range ioLines(now) {
+			if want[device] == "" {
+				want[device] = device + noLimit
+			}
+		}
+		texts = texts[:0]
+		for _, device := range slices.Sorted(maps.Keys(want)) {
+			texts = append(texts, want[device])
+		}
+	}
+	var err error
+	for _, text := range texts {
+		err = cmp.Or(err, d.files.write(cgroup, string(kind), text+"\n"))
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -186,9 +275,14 @@ func (d *Driver) putBackValue(cgroup string, kind plan.SettingKind, old string) 
 	return d.setValue(cgroup, kind, old)
 }
 
+// lost is more that goes with a controller, with the value that each has where nobody has set it.
+var lost = map[plan.SettingKind]string{"memory.min": "0", "memory.max": "max", "memory.swap.max": "max", "memory.oom.group": "0"}
+
 // usesValues reports whether turning a controller off would lose something of a child.
 func (d *Driver) usesValues(child string, c *control) (bool, error) {
-	for kind, unset := range plan.CgroupFiles {
+	all := maps.Clone(plan.CgroupFiles)
+	maps.Copy(all, lost)
+	for kind, unset := range all {
 		if controlOf(kind) != c {
 			continue
 		}

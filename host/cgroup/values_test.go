@@ -23,7 +23,8 @@ func value(file plan.SettingKind, cgroup, to string) plan.Step {
 // back with the controller to what was there, the last change first. A weight that cpu.idle made
 // the kernel forget comes back with it.
 func TestValues(t *testing.T) {
-	for file, to := range map[plan.SettingKind]string{plan.CgroupIdle: "1", plan.CgroupWeight: "50", plan.CgroupMax: "400000 100000", plan.CgroupFreeze: "1"} {
+	for file, to := range map[plan.SettingKind]string{plan.CgroupIdle: "1", plan.CgroupWeight: "50", plan.CgroupMax: "400000 100000", plan.CgroupFreeze: "1",
+		plan.MemoryHigh: "104857600", plan.IOWeight: "10", plan.IOMax: "8:0 rbps=4096 wbps=max riops=max wiops=max; 8:16 rbps=max wbps=max riops=max wiops=5"} {
 		for _, on := range []bool{false, true} {
 			m := slice(t)
 			if on {
@@ -122,5 +123,69 @@ func TestWeightNeedsIdleBack(t *testing.T) {
 	}
 	if err := restore(d, plan.Entry{Kind: plan.CgroupWeight, Path: "/a/b", Old: "idle", New: "idle"}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestBurst: as much as cpu.max gives is written as a number and reads as a word; where there is
+// no limit there is nothing to add to.
+func TestBurst(t *testing.T) {
+	m := slice(t)
+	m.write("/a", subtreeControl, "+cpu")
+	m.put("/a/b", "cpu.max", "200000 100000")
+	d, s := m.driver(), value(plan.CgroupBurst, "/a/b", plan.WholeQuota)
+	have, err := d.Changes(ctx, s)
+	if err == nil {
+		err = d.Apply(ctx, s, nil)
+	}
+	if err != nil || m.get("/a/b", "cpu.max.burst") != "200000" {
+		t.Fatalf("%v, cpu.max.burst %s", err, m.get("/a/b", "cpu.max.burst"))
+	}
+	e := entries(have)[0]
+	if now, err := d.Read(ctx, e); err != nil || now.Value != plan.WholeQuota {
+		t.Errorf("reads %q, %v", now.Value, err)
+	}
+	if err := restore(d, e); err != nil || m.get("/a/b", "cpu.max.burst") != "0" {
+		t.Errorf("%v, cpu.max.burst %s", err, m.get("/a/b", "cpu.max.burst"))
+	}
+	m.put("/a/b", "cpu.max", "max 100000")
+	if err := d.Apply(ctx, s, nil); err == nil || !strings.Contains(err.Error(), "no limit in cpu.max") {
+		t.Error(err)
+	}
+}
+
+// TestLow: memory.low below a cgroup that has none would do nothing, and is refused with its name.
+func TestLow(t *testing.T) {
+	m := slice(t)
+	m.write("/a", subtreeControl, "+memory")
+	d, s := m.driver(), value(plan.MemoryLow, "/a/b", "1048576")
+	if _, err := d.Changes(ctx, s); err == nil || !strings.Contains(err.Error(), "memory.low of /a, which is 0") {
+		t.Error(err)
+	}
+	m.put("/a", "memory.low", "9999999")
+	if _, err := d.Changes(ctx, s); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestControllerOfOthers: a controller that homenode turned on stays while somebody has a limit of
+// it that homenode does not set.
+func TestControllerOfOthers(t *testing.T) {
+	m := slice(t)
+	d, s := m.driver(), value(plan.MemoryHigh, "/a/b", "1048576")
+	have, err := d.Changes(ctx, s)
+	if err == nil {
+		err = d.Apply(ctx, s, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.put("/a/b", "memory.max", "5000000")
+	for _, e := range slices.Backward(entries(have)) {
+		if err := restore(d, e); e.Kind == plan.MemoryController && !errors.Is(err, plan.ErrInUse) {
+			t.Errorf("%+v: %v", e, err)
+		}
+	}
+	if m.get("/a/b", "memory.max") != "5000000" {
+		t.Error("somebody's memory.max is lost")
 	}
 }

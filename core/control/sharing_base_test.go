@@ -1,0 +1,127 @@
+package control
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/share"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// served is batch with an important service beside it whose cpu.max holds it back.
+func served(t testing.TB, change ...func(*Settings)) *fake {
+	f := batch(t, append(change, ruled(workload.Rule{Match: "db", Tier: workload.Online}))...)
+	f.batch(f.add("db", 1, 1<<20, 0))
+	f.works["/db"].obs.Throttled = 0.3
+	return f
+}
+
+// TestBase: memory and block devices of offline work, memory.low and bursts of important work are
+// set where the configuration has them and not otherwise; all goes back.
+func TestBase(t *testing.T) {
+	all := share.Base{Memory: 0.9, Protect: true, Burst: true, IOWeight: 10, IO: []share.IOMax{{Device: "8:0", Read: 1 << 20}}}
+	for name, tt := range map[string]struct {
+		base share.Base
+		want map[plan.SettingKind]string // of /batch1; "" of the whole is any but unset
+		web  map[plan.SettingKind]string
+	}{
+		"nothing": {want: map[plan.SettingKind]string{plan.MemoryHigh: "max", plan.IOWeight: "100", plan.IOMax: ""}, web: map[plan.SettingKind]string{plan.MemoryLow: "0", plan.CgroupBurst: "0"}},
+		// 8 GiB × (0.9 - 1/32) are 6.95 GiB a node. Of node 0 db holds 1 GiB; the two hold 1 GiB of node 1 each.
+		"all": {all, map[plan.SettingKind]string{plan.MemoryHigh: "6920", plan.IOWeight: "10", plan.IOMax: "8:0 rbps=524288 wbps=max riops=max wiops=max"},
+			map[plan.SettingKind]string{plan.MemoryLow: "1073741824", plan.CgroupBurst: plan.WholeQuota}},
+	} {
+		f := served(t, func(s *Settings) { s.Base = tt.base })
+		f.scans(1)
+		before := f.all()
+		f.ask(Request{Share: &ShareOrder{On: true}})
+		f.scans(4)
+		check := func(path string, want map[plan.SettingKind]string) {
+			for kind, v := range want {
+				got := f.get(kind, path)
+				if kind == plan.MemoryHigh && strings.HasPrefix(v, "6") {
+					var b int64
+					for _, r := range got {
+						b = 10*b + int64(r-'0')
+					}
+					if mib := b >> 20; mib < 6000 || mib > 7200 {
+						t.Errorf("%s: %s of %s is %d MiB", name, kind, path, mib)
+					}
+				} else if got != v {
+					t.Errorf("%s: %s of %s is %q, want %q", name, kind, path, got, v)
+				}
+			}
+		}
+		check("/batch1", tt.want)
+		check("/db", tt.web)
+		steps := f.count(EffectApply, "")
+		f.scans(5)
+		if n := f.count(EffectApply, ""); n > steps+4 {
+			t.Errorf("%s: %d values more were written though nothing has changed", name, n-steps)
+		}
+		f.ask(Request{Share: &ShareOrder{On: false}})
+		f.scans(4)
+		for _, id := range []string{"/batch1", "/batch2"} {
+			if before["cpuset.cpus "+id] == "" {
+				before["cpuset.cpus "+id] = "0-15"
+			}
+		}
+		if diff := cmp.Diff(before, f.all()); diff != "" {
+			t.Errorf("%s: turned off, not all is as before:\n%s", name, diff)
+		}
+	}
+}
+
+// TestBaseRespects: limits of memory and of devices that somebody has chosen stay, also bursts.
+func TestBaseRespects(t *testing.T) {
+	f := served(t, turnedOn, func(s *Settings) { s.Base = share.Base{Memory: 0.9, Burst: true, IOWeight: 10} })
+	f.set(plan.MemoryHigh, "/batch1", "5368709120")
+	f.set(plan.IOWeight, "/batch1", "300")
+	f.set(plan.CgroupBurst, "/db", "20000")
+	f.scans(6)
+	if a, b, c := f.get(plan.MemoryHigh, "/batch1"), f.get(plan.IOWeight, "/batch1"), f.get(plan.CgroupBurst, "/db"); a != "5368709120" || b != "300" || c != "20000" {
+		t.Errorf("memory.high %s, io.weight %s, burst %s", a, b, c)
+	}
+	if f.get(plan.IOWeight, "/batch2") != "10" {
+		t.Error("the other one has no weight")
+	}
+}
+
+// TestBurstEnds: where no CPU of its node is idle a burst would take from others.
+func TestBurstEnds(t *testing.T) {
+	f := served(t, turnedOn, func(s *Settings) { s.Base = share.Base{Burst: true} })
+	f.scans(3)
+	if got := f.get(plan.CgroupBurst, "/db"); got != plan.WholeQuota {
+		t.Errorf("cpu.max.burst %q", got)
+	}
+	f.use(7, 0)
+	f.uses[1].CPUUse = 8
+	f.works["/db"].obs.CPUUse = 8
+	f.scans(3)
+	if got := f.get(plan.CgroupBurst, "/db"); got != "0" {
+		t.Errorf("cpu.max.burst %q though its node is busy", got)
+	}
+}
+
+// TestNoIdle: a kernel without cpu.idle gives offline work the least weight.
+func TestNoIdle(t *testing.T) {
+	f := batch(t, turnedOn)
+	f.fail = func(e *Effect) *Failure {
+		if e.Step != nil && e.Step.Target.File == string(plan.CgroupIdle) {
+			return &Failure{Failed, plan.Unsupported("cpu.idle", "Linux 5.15").Error()}
+		}
+		return nil
+	}
+	f.scans(6)
+	for _, id := range []string{"/batch1", "/batch2"} {
+		if got := f.get(plan.CgroupWeight, id); got != "1" {
+			t.Errorf("%s: cpu.weight %s", id, got)
+		}
+	}
+	if f.toldOf(workload.ID("/batch1"), words.StepFailed) != 1 {
+		t.Errorf("told %d times", f.toldOf("/batch1", words.StepFailed))
+	}
+}

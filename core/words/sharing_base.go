@@ -1,0 +1,13 @@
+package words
+
+// What beside CPUs is set of offline and of important work, and why.
+var (
+	ShareMemory        = says("share-memory", "Offline work may hold {size}: an equal part of what online work and the system leave up to {%} of each node's memory.")
+	ShareMemoryStalled = says("share-memory-stalled", "It may hold {size} as before: all tasks of the host waited for memory {%} of the time.")
+	ShareProtect       = says("share-protect", "Its memory is reclaimed last: memory.low is what it holds.")
+	ShareBurst         = says("share-burst", "Its cpu.max holds it back {%} of the time though CPUs of its node are idle: what it did not use of it is added for bursts.")
+	ShareNoBurst       = says("share-no-burst", "No CPU of its node is idle: nothing is added to its cpu.max.")
+	ShareIOWeight      = says("share-io-weight", "Offline work has the weight {} at block devices; others have 100 where nobody has chosen.")
+	ShareIOMax         = says("share-io-max", "All offline work together may do so much at block devices as the configuration says; this is an equal part.")
+	ShareWeight        = says("share-weight", "This kernel has no cpu.idle (Linux 5.15): offline work has the least weight.")
+)
