@@ -21,7 +21,7 @@ endif
 PKGS  ?= ./...
 RACE  := /(api|cmd|daemon|host)(/|$$)
 
-.PHONY: all run build test test-arm64 check bench bench-start bench-probe bench-placement bench-balance bench-page pictures mutate hostile kube kube-guest kube-scale openstack e2e generate fuzz tree install uninstall dist test-packages clean
+.PHONY: all run build test test-arm64 check bench bench-start bench-probe bench-placement bench-share-sim bench-balance bench-page pictures mutate hostile kube kube-guest kube-scale openstack e2e generate fuzz tree install uninstall dist test-packages clean
 
 all: build
 
@@ -93,6 +93,9 @@ bench-probe: ## the probe's kernels beside the same in C, sample by sample; raw 
 bench-placement: ## decision times beside Nova (fetched into a venv; BENCHFLAGS=-kubelet for the kubelet's managers too)
 	$(GO) run ./bench/placement -speed -o bench/results $(BENCHFLAGS)
 	$(GO) run ./bench/placement -curve -o bench/results -svg bench/results/placement-curve.svg
+
+bench-share-sim: ## sharing in the simulator: 20 scenarios, 50 seeds, beside published rules, and what the controller costs
+	$(GO) run ./bench/sharesim $(BENCHFLAGS)
 
 bench-balance: ## the simulator's scenarios, 50 seeds on 2, 4 and 8 nodes, beside other policies
 	$(GO) run ./bench/balance $(BENCHFLAGS)

@@ -24,7 +24,10 @@ type Ledger struct {
 	access  []float64  // relative access cost by row × len(nodes) + column: CPUs of the row, memory of the column
 	held    []*holding // rising by workload ID; pointers, for inserting in the middle moves all behind
 	offline int        // of them, placements of offline work
-	crowd   bool       // vCPUs that shared work has booked leave room for more: see Request.Crowd
+	// leftover is the CPUs that the offline work asked about last may use, by the nodes that
+	// have any; its set is empty when that has changed since.
+	leftover floater
+	crowd    bool // vCPUs that shared work has booked leave room for more: see Request.Crowd
 
 	largest     int          // CPUs that may be given on the node with most
 	mostMemory  topology.KiB // known memory of the node with most
@@ -347,6 +350,7 @@ func (l *Ledger) hold(cpu topology.CPUID, sign int) {
 	if after == before {
 		return
 	}
+	l.leftover = floater{}
 	c := &l.cores[l.coreAt[cpu]]
 	bit := uint64(1) << slices.Index(c.cpus, cpu)
 	if c.sharedOnly&bit != 0 { // held from before the partition came there

@@ -125,7 +125,10 @@ func (l *Ledger) offlineCPUs(p *plan.Placement) (topology.CPUSet, topology.NodeS
 			home.Add(m.Node)
 		}
 	}
-	return l.floating(on, workload.Offline), home
+	if l.leftover.cpus.Empty() || !slices.Equal(l.leftover.home, on) { // hundreds have the same
+		l.leftover = floater{on, l.floating(on, workload.Offline)}
+	}
+	return l.leftover.cpus, home
 }
 
 // floaters calls yield for every held workload that floats on CPUs of the given nodes.

@@ -167,7 +167,7 @@ const (
 
 	// fine is the number of cores from which on one core more or less is a small part of a
 	// node: what is given is met by whole cores alone.
-	fine = 40
+	fine = 32
 
 	// slack is how much of a core what is given may lie above the budget before it is
 	// taken back, on nodes where it is met by whole cores alone. More than a half, at which it
@@ -235,7 +235,7 @@ func width(n *Node) int {
 // trims reports whether offline work of a node is held to its budget by limits, for a core is
 // too much or too little there. Everything that may run there must take one.
 func trims(in *Input, n *Node) bool {
-	if len(n.Cores) == 0 || fine*width(n) < n.Pool.Len() {
+	if len(n.Cores) == 0 || fine*width(n) <= n.Pool.Len() {
 		return false
 	}
 	for i := range in.Work {

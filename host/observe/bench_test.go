@@ -53,6 +53,7 @@ func BenchmarkLook300(b *testing.B) {
 		{"small", 1, 8 * mib, 0, "", Root},
 		{"idle", 1, 500 * mib, 0, "", Root},
 		{"busy-4-threads", 4, 500 * mib, 0.1, "", Root},
+		{"busy-waits", 4, 500 * mib, 0.1, "", Root},
 		{"busy-counted", 4, 500 * mib, 0.3, workload.Counters, Root},
 		{"busy-sampled", 4, 500 * mib, 0.3, workload.Hints, Root},
 		{"idle-dirfs", 1, 500 * mib, 0, "", os.DirFS},
@@ -63,10 +64,17 @@ func BenchmarkLook300(b *testing.B) {
 			if bb.by != "" {
 				m.addSources(bb.by)
 			}
+			waits := bb.name == "busy-waits"
+			if waits {
+				m.more = map[string]string{}
+				for path := range m.groups {
+					m.more["sys/fs/cgroup"+path+"/cpu.pressure"] = "some avg10=7.00 avg60=0.00 avg300=0.00 total=5\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5\n"
+				}
+			}
 			m.write(b, dir)
 			now, clock := jumpingClock()
 			o := New(bb.open(dir), Options{
-				Host: m.host, Free: func(fsys fs.FS, _ *topology.Host) (*topology.Host, error) { return m.host(fsys) },
+				Waits: waits, Host: m.host, Free: func(fsys fs.FS, _ *topology.Host) (*topology.Host, error) { return m.host(fsys) },
 				Now: clock, PageSize: 4,
 			})
 			if bb.by == workload.Counters {

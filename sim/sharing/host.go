@@ -106,6 +106,15 @@ func (h *host) add(w *work) {
 	h.all = slices.Insert(h.all, k, w)
 }
 
+// find is a workload by its cgroup, or nil.
+func (h *host) find(cgroup string) *work {
+	k, ok := slices.BinarySearchFunc(h.all, workload.ID(cgroup), func(x *work, id workload.ID) int { return cmp.Compare(x.id, id) })
+	if !ok {
+		return nil
+	}
+	return h.all[k]
+}
+
 // holds reports whether dedicated work has CPUs of its own.
 func (w *work) holds() bool { return w.class == workload.Dedicated && w.cpus.Len() == w.own }
 

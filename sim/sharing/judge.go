@@ -1,8 +1,10 @@
 package sharing
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/homenode/homenode/core/workload"
@@ -158,4 +160,36 @@ func (j *judge) score(p policy, length time.Duration) Score {
 		s.Short += float64(k) / float64(j.ticks) / float64(len(j.short))
 	}
 	return s
+}
+
+// Bounds of every run, under homenode.
+const (
+	MostErr   = 3     // points
+	MostTurns = 2.1   // a minute: once a minute to more, and back
+	mostShort = 0.05  // part of the time
+	mostLate  = 0.005 // part of online work's time
+	LeastDone = 0.85  // of what was possible for offline work
+)
+
+// Broken says which bounds a run did not keep; "" for none.
+func (x *Score) Broken() string {
+	var out []string
+	for _, b := range []struct {
+		what string
+		is   bool
+	}{
+		{fmt.Sprintf("%.2f points from what was possible", x.Err), x.Err > MostErr},
+		{fmt.Sprintf("nodes %.2f points from what was possible", x.Node), x.Node > 2*MostErr},
+		{fmt.Sprintf("online work lost %.2f CPU seconds", x.Cut), x.Cut > 1e-6},
+		{fmt.Sprintf("%.2f turns a minute", x.Turns), x.Turns > MostTurns},
+		{fmt.Sprintf("fewer CPUs idle than the buffer for %.4f of the time", x.Short), x.Short > mostShort},
+		{fmt.Sprintf("%.4f of online work began where no CPU was idle", x.Late), x.Late > mostLate},
+		{fmt.Sprintf("offline work got %.2f of what was possible", x.Progress), x.Progress < LeastDone},
+		{fmt.Sprintf("offline work might use CPUs of dedicated work %d times", x.Overlap), x.Overlap > 12},
+	} {
+		if b.is {
+			out = append(out, b.what)
+		}
+	}
+	return strings.Join(out, "; ")
 }

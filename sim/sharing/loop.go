@@ -2,7 +2,6 @@ package sharing
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -208,10 +207,8 @@ func (p *homenode) setting(x cell) plan.Setting {
 	if v, ok := p.cells[x]; ok {
 		out.Value = v
 	}
-	for _, w := range p.h.all {
-		if string(w.id) == x.path {
-			out.Object = strconv.FormatUint(w.inode, 10)
-		}
+	if w := p.h.find(x.path); w != nil {
+		out.Object = strconv.FormatUint(w.inode, 10)
 	}
 	return out
 }
@@ -220,32 +217,28 @@ func (p *homenode) setting(x cell) plan.Setting {
 func (p *homenode) set(x cell, value string) {
 	p.cells[x] = value
 	p.writes++
-	for _, w := range p.h.all {
-		if string(w.id) != x.path {
-			continue
+	w := p.h.find(x.path)
+	if w == nil {
+		return
+	}
+	switch x.kind {
+	case plan.CgroupCPUs:
+		set, err := topology.ParseCPUSet(value)
+		if err != nil || set.Empty() {
+			set = p.h.top.Online
 		}
-		switch x.kind {
-		case plan.CgroupCPUs:
-			set, err := topology.ParseCPUSet(value)
-			if err != nil || set.Empty() {
-				set = p.h.top.Online
-			}
-			w.cpus = set
-		case plan.CgroupFreeze:
-			w.frozen = value == "1"
-		case plan.CgroupMax:
-			quota, per, _ := strings.Cut(value, " ")
-			q, _ := strconv.ParseFloat(quota, 64)
-			n, _ := strconv.ParseFloat(per, 64)
-			if w.max = 0; q > 0 && n > 0 {
-				w.max = q / n
-			}
+		w.cpus = set
+	case plan.CgroupFreeze:
+		w.frozen = value == "1"
+	case plan.CgroupMax:
+		quota, per, _ := strings.Cut(value, " ")
+		q, _ := strconv.ParseFloat(quota, 64)
+		n, _ := strconv.ParseFloat(per, 64)
+		if w.max = 0; q > 0 && n > 0 {
+			w.max = q / n
 		}
-		if w.class != workload.Offline && x.kind != plan.CgroupCPUs && x.kind != plan.CgroupMems {
-			p.wrong = append(p.wrong, fmt.Sprintf("%s of online work %s is set to %s", x.kind, x.path, value))
-		}
-		if w.max < 0 || math.IsNaN(w.max) {
-			p.wrong = append(p.wrong, fmt.Sprintf("%s: cpu.max %q", x.path, value))
-		}
+	}
+	if w.class != workload.Offline && x.kind != plan.CgroupCPUs && x.kind != plan.CgroupMems {
+		p.wrong = append(p.wrong, fmt.Sprintf("%s of online work %s is set to %s", x.kind, x.path, value))
 	}
 }

@@ -1,7 +1,6 @@
 package sharing
 
 import (
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -10,38 +9,6 @@ import (
 
 	"github.com/homenode/homenode/core/share"
 )
-
-// Bounds of every run, also of the thousand of `make bench-share`.
-const (
-	mostErr   = 3     // points
-	mostTurns = 2.1   // a minute: once a minute to more, and back
-	mostShort = 0.05  // part of the time
-	mostLate  = 0.005 // part of online work's time
-	leastDone = 0.85  // of what was possible for offline work
-)
-
-// broken says which bounds a run did not keep.
-func broken(x *Score) string {
-	var out []string
-	for _, b := range []struct {
-		what string
-		is   bool
-	}{
-		{fmt.Sprintf("%.2f points from what was possible", x.Err), x.Err > mostErr},
-		{fmt.Sprintf("nodes %.2f points from what was possible", x.Node), x.Node > 2*mostErr},
-		{fmt.Sprintf("online work lost %.2f CPU seconds", x.Cut), x.Cut > 1e-6},
-		{fmt.Sprintf("%.2f turns a minute", x.Turns), x.Turns > mostTurns},
-		{fmt.Sprintf("fewer CPUs idle than the buffer for %.4f of the time", x.Short), x.Short > mostShort},
-		{fmt.Sprintf("%.4f of online work began where no CPU was idle", x.Late), x.Late > mostLate},
-		{fmt.Sprintf("offline work got %.2f of what was possible", x.Progress), x.Progress < leastDone},
-		{fmt.Sprintf("offline work might use CPUs of dedicated work %d times", x.Overlap), x.Overlap > 12},
-	} {
-		if b.is {
-			out = append(out, b.what)
-		}
-	}
-	return strings.Join(out, "; ")
-}
 
 // TestScenarios plays every scenario with a few seeds; SEEDS is how many, SEED the first.
 func TestScenarios(t *testing.T) {
@@ -58,7 +25,7 @@ func TestScenarios(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			if text := broken(&x); text != "" {
+			if text := x.Broken(); text != "" {
 				t.Errorf("%s, seed %d: %s", s.Name, seed, text)
 			}
 			if testing.Verbose() {
@@ -93,12 +60,12 @@ func TestJudge(t *testing.T) {
 		{Nothing, "32 CPUs, SMT, noisy", "began where no CPU was idle"},
 	} {
 		x, _ := Run(scenario(tt.scenario), tt.policy, 1)
-		if text := broken(&x); !strings.Contains(text, tt.want) {
+		if text := x.Broken(); !strings.Contains(text, tt.want) {
 			t.Errorf("%s in %s: %q, want %q", tt.policy, tt.scenario, text, tt.want)
 		}
 	}
 	x, err := run(scenario("16 CPUs, no SMT, bursts"), changed(func(s *share.Settings) { s.Idle, s.Target = 1, 1 }), 1)
-	if text := broken(&x); err != nil || !strings.Contains(text, "fewer CPUs idle than the buffer") {
+	if text := x.Broken(); err != nil || !strings.Contains(text, "fewer CPUs idle than the buffer") {
 		t.Errorf("homenode with one CPU idle and all the rest given away: %q, %v", text, err)
 	}
 }
