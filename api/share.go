@@ -50,6 +50,10 @@ type Sharing struct {
 	Rest      string      `json:"rest,omitempty"` // why there is nothing to share; absent when there is
 	Nodes     []ShareNode `json:"nodes"`          // NUMA nodes, rising by ID
 	Workloads []ShareWork `json:"workloads"`      // offline workloads, rising by ID
+	Important []ShareHarm `json:"important"`      // workloads that offline work must not hurt, rising by ID; those that use most CPU, 16 at most
+
+	Signals []workload.SourceStatus `json:"signals"` // what tells that somebody is hurt, and why what cannot be had cannot
+
 	// Scheduler is the kernel's scheduler for offline work (sched_ext).
 	Scheduler *ShareScheduler `json:"scheduler,omitempty"`
 }
@@ -88,6 +92,22 @@ type ShareTrial struct {
 	Why    string     `json:"why,omitempty"`   // why not, in a sentence; absent otherwise
 }
 
+// ShareHarm is how one important workload fares beside offline work.
+type ShareHarm struct {
+	ID        workload.ID     `json:"id"`                   // ID of the workload
+	Signal    workload.Source `json:"signal,omitempty"`     // what tells: cpi (cycles an instruction), psi or schedstat (share of time that it waits for a CPU, 0 to 1); absent when nothing does
+	Value     *float64        `json:"value"`                // the signal in the newest ten seconds; null unknown
+	Usual     *float64        `json:"usual"`                // median of the signal while nothing hurt it; null while too little is known
+	Deviation *float64        `json:"deviation"`            // deviation of that, as of a normal distribution; null while too little is known
+	Limit     *float64        `json:"limit"`                // above it the workload is hurt; null while too little is known
+	Learned   int             `json:"learned"`              // number of samples that usual is of
+	Hurt      bool            `json:"hurt"`                 // whether three of the newest five samples are above the limit
+	By        workload.ID     `json:"by,omitempty"`         // workload that most likely hurts it; absent when none is found
+	Score     *float64        `json:"correlation,omitzero"` // correlation of that workload's CPU time with the harm, 0 to 1; absent when none is found
+	Samples   int             `json:"samples,omitempty"`    // number of samples that the correlation is of; absent when none is found
+	Why       []string        `json:"why"`                  // the same and what was done, in sentences
+}
+
 // ShareNode is what offline work may have of one NUMA node.
 type ShareNode struct {
 	Node   topology.NodeID `json:"node"`   // node ID of the kernel
@@ -105,6 +125,9 @@ type ShareWork struct {
 	ID     workload.ID `json:"id"`               // ID of the workload
 	CPUs   string      `json:"cpus"`             // CPUs that it may use, in list format
 	Frozen *time.Time  `json:"frozen,omitempty"` // when it was frozen; absent while it may run
-	For    workload.ID `json:"for,omitempty"`    // workload that it is frozen for
+	Cut    *time.Time  `json:"cut,omitempty"`    // since when it has one core of each node, for it hurts somebody; absent when it is not cut
+	Asked  *time.Time  `json:"asked,omitempty"`  // when its manager was asked to stop it or to run it elsewhere; absent when it was not
+	For    workload.ID `json:"for,omitempty"`    // workload that it is frozen, cut or asked away for
 	Why    string      `json:"why"`              // why, in a sentence
+	Hurts  []string    `json:"hurts,omitempty"`  // whom it was found to hurt in the last hour, in sentences; absent when nobody
 }

@@ -264,6 +264,11 @@ type Share struct {
 	// Probation is how long another version of that scheduler must hold after `homenode share
 	// upgrade` before it is kept. 5s to 1h.
 	Probation time.Duration `yaml:"probation"`
+	// EvictAfter: where offline work has been frozen so long, or has had the least that it may so
+	// long and somebody important still waited all that time, its manager is asked to stop it:
+	// Kubernetes to evict the pod and, with Stop, systemd to stop the unit. 0 asks nobody.
+	EvictAfter time.Duration `yaml:"evict_after"`
+	Stop       bool          `yaml:"stop"`
 
 	// Beside CPU sets. None of it is on by default: memory and block devices have owners more
 	// often than CPUs do.
@@ -282,7 +287,7 @@ const (
 
 func newShare() Share {
 	s := share.DefaultSettings()
-	return Share{Enabled: s.On, Target: 100 * s.Target, Idle: s.Idle, MaxWait: 100 * s.MaxWait, Freeze: s.Freeze, SchedExt: SchedExtAuto, Probation: time.Minute}
+	return Share{Enabled: s.On, Target: 100 * s.Target, Idle: s.Idle, MaxWait: 100 * s.MaxWait, Freeze: s.Freeze, EvictAfter: s.EvictAfter, Stop: s.Stop, SchedExt: SchedExtAuto, Probation: time.Minute}
 }
 
 func (s *Share) validate() error {
@@ -297,12 +302,18 @@ func (s *Share) validate() error {
 		return fmt.Errorf("share.sched_ext: %q; want auto or off", s.SchedExt)
 	case s.Probation < 5*time.Second || s.Probation > time.Hour:
 		return fmt.Errorf("share.probation: %v; want 5s to 1h", s.Probation)
+	case s.EvictAfter != 0 && (s.EvictAfter < time.Minute || s.EvictAfter > 24*time.Hour):
+		return fmt.Errorf("share.evict_after: %v; want 0 (nobody is asked) or 1m to 24h", s.EvictAfter)
+	case s.EvictAfter > 0 && s.MaxWait == 0:
+		return errors.New("share.evict_after: it is not known who waits while share.max_wait is 0; set that, or evict_after to 0")
+	case s.Stop && s.EvictAfter == 0:
+		return errors.New("share.stop: when a unit is stopped is share.evict_after; set that, such as 10m")
 	}
 	return s.validateBase()
 }
 
 func (s *Share) settings() share.Settings {
-	return share.Settings{On: s.Enabled, Target: s.Target / 100, Idle: s.Idle, MaxWait: s.MaxWait / 100, Freeze: s.Freeze, Scheduler: s.SchedExt == SchedExtAuto, Probation: s.Probation}
+	return share.Settings{On: s.Enabled, Target: s.Target / 100, Idle: s.Idle, MaxWait: s.MaxWait / 100, Freeze: s.Freeze, EvictAfter: s.EvictAfter, Stop: s.Stop, Scheduler: s.SchedExt == SchedExtAuto, Probation: s.Probation}
 }
 
 // Record says how much of what happened and followed is kept (homenode replay).

@@ -55,6 +55,7 @@ func TestWhatIsChangedOnRequest(t *testing.T) {
 		{"another process", plan.Step{Kind: plan.SetCPUs, Workload: "pid:7", Target: process}, false},
 		{"a cgroup", plan.Step{Kind: plan.SetCPUs, Workload: hostprep.ID, Target: plan.Target{Kind: workload.InCgroup, Cgroup: "/a"}}, true},
 		{"a cgroup that is none", plan.Step{Kind: plan.SetCPUs, Workload: hostprep.ID, Target: plan.Target{Kind: workload.InCgroup, Cgroup: "/a/../b"}}, false},
+		{"a unit that is to be stopped", plan.Step{Kind: plan.StopUnit, Workload: hostprep.ID, Target: plan.Target{Kind: workload.InHost, Host: "dbus.service"}}, false},
 		{"pages of an agent", plan.Step{Kind: plan.MovePages, Workload: hostprep.ID, Target: process}, false},
 	} {
 		if err := mayChange([]plan.Step{tt.step}); (err == nil) != tt.may {

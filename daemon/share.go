@@ -8,6 +8,7 @@ import (
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
 )
 
 // Share turns sharing on or off. What offline work may have then is decided at the next look.
@@ -93,7 +94,7 @@ func (v *View) scheduler() *api.ShareScheduler {
 // sharing is the wire form of what offline work may have.
 func (v *View) sharing() api.Sharing {
 	out := api.Sharing{Schema: "homenode-share/1", On: v.Sharing.On, Mode: v.Settings.Mode(), Target: v.Settings.Share.Target, Rest: v.Sharing.Rest.String(),
-		Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{}}
+		Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{}, Important: []api.ShareHarm{}, Signals: append([]workload.SourceStatus{}, v.Snapshot.Signals...)}
 	for i := range v.Sharing.Nodes {
 		b := &v.Sharing.Nodes[i]
 		out.Nodes = append(out.Nodes, api.ShareNode{Node: b.Node, CPUs: b.CPUs, Given: b.Given.String(), Pool: b.Pool, Online: b.Online, System: b.System, Idle: b.Idle,
@@ -101,12 +102,48 @@ func (v *View) sharing() api.Sharing {
 	}
 	for i := range v.Sharing.Work {
 		g := &v.Sharing.Work[i]
-		w := api.ShareWork{ID: g.Workload, CPUs: g.CPUs.String(), For: g.For, Why: g.Why.String()}
-		if g.Frozen {
+		w := api.ShareWork{ID: g.Workload, CPUs: g.CPUs.String(), For: g.For, Why: g.Why.String(), Hurts: words.Sentences(v.Sharing.Interference.Hurts(g.Workload))}
+		switch {
+		case g.Frozen:
 			w.Frozen = &g.Since
+		case g.Cut:
+			w.Cut = &g.Since
+		case !g.Asked.IsZero():
+			w.Asked = &g.Asked
 		}
 		out.Workloads = append(out.Workloads, w)
 	}
 	out.Scheduler = v.scheduler()
+	harms := v.Sharing.Interference.Harms()
+	for i := range harms {
+		out.Important = append(out.Important, shareHarm(&harms[i]))
+	}
+	return out
+}
+
+// sharingOf is what sharing has to do with one workload, in sentences.
+func (v *View) sharingOf(id workload.ID) []string {
+	if g := v.Sharing.Of(id); g != nil {
+		return append([]string{g.Why.String()}, words.Sentences(v.Sharing.Interference.Hurts(id))...)
+	}
+	for _, h := range v.Sharing.Interference.Harms() {
+		if h.Workload == id {
+			return words.Sentences(h.Why)
+		}
+	}
+	return nil
+}
+
+func shareHarm(h *share.Harm) api.ShareHarm {
+	out := api.ShareHarm{ID: h.Workload, Signal: h.Signal, Learned: h.Learned, Hurt: h.Hurt, By: h.By, Samples: h.Samples, Why: words.Sentences(h.Why)}
+	if h.Value >= 0 {
+		out.Value = &h.Value
+	}
+	if h.Limit > 0 {
+		out.Usual, out.Deviation, out.Limit = &h.Usual, &h.Deviation, &h.Limit
+	}
+	if h.By != "" {
+		out.Score = &h.Score
+	}
 	return out
 }

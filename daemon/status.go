@@ -135,6 +135,7 @@ func (d *Daemon) Explain(ctx context.Context, id workload.ID) (api.Explanation, 
 		x.Decision = v.because(*decision)
 	}
 	x.Move = v.moveOf(o.ID)
+	x.Sharing = v.sharingOf(o.ID)
 	x.Balance, x.Balancing = v.Balancing.Of(o.ID), v.Balancing.Verdict().String()
 	return x, d.recall(&x, v, o.ID)
 }

@@ -94,6 +94,7 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 		Expected:   func(id workload.ID) (topology.CPUSet, bool) { return d.Given(id) },
 		Registered: func() []workload.Process { return d.Registered() },
 		AsksWaits:  func() bool { return c.Share.MaxWait > 0 && d.View().Sharing.On },
+		Watched:    func() map[workload.ID]bool { return d.View().Sharing.Watched },
 	})
 	options.Store, options.Self, options.Admitted, options.Odd = s, holdings, admitted, odd
 	pods := containersIn(&options, c, func() *daemon.Daemon { return d })

@@ -68,6 +68,8 @@ func (u treeUnits) SetAllowedCPUs(_ context.Context, unit string, cpus topology.
 	return os.WriteFile(u.file(unit), []byte(cpus.String()+"\n"), 0o644)
 }
 
+func (u treeUnits) Stop(context.Context, string) error { return errors.ErrUnsupported }
+
 func readTree(t *testing.T, root string) map[string]string {
 	all := map[string]string{}
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {

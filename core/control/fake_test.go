@@ -34,6 +34,9 @@ const (
 // fake is a host with workloads, on which Next is driven: what an effect changes is
 // what the next scan sees. Effects are done at once unless keep says otherwise.
 type fake struct {
+	units []string // that systemd was asked to stop
+	beat  int      // of hurt
+
 	uses     []workload.NodeUse // what scans see of the nodes
 	t        testing.TB
 	s        *State
@@ -690,6 +693,9 @@ func (f *fake) paths(s *plan.Step) (out []string) {
 
 // changes is Driver.Changes.
 func (f *fake) changes(s *plan.Step) (out []plan.Change, _ *Failure) {
+	if s.Kind == plan.StopUnit {
+		return nil, nil
+	}
 	kind := stepSetting(s)
 	for _, path := range f.paths(s) {
 		x, here := f.values[settingKey{kind, path}]
@@ -714,6 +720,10 @@ func (f *fake) changes(s *plan.Step) (out []plan.Change, _ *Failure) {
 // apply is Driver.Apply. What it changes must be in the journal on disk, with the
 // value from before.
 func (f *fake) apply(s *plan.Step) *Failure {
+	if s.Kind == plan.StopUnit {
+		f.units = append(f.units, s.Target.Host)
+		return nil
+	}
 	kind := stepSetting(s)
 	for _, path := range f.paths(s) {
 		x, here := f.values[settingKey{kind, path}]

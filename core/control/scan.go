@@ -93,6 +93,7 @@ func (s *State) decide() {
 	if !s.acts() {
 		return
 	}
+	s.askManagers()
 	s.checkSettings()
 	s.lookForInherited()
 	s.Plan.Steps = append(s.Plan.Steps, s.nextStarts(stepsOf(s.Plan.Steps))...)

@@ -34,6 +34,11 @@ type Sharing struct {
 	share.Outcome
 	Helped []workload.ID // important work of which something is set
 	Rest   words.Reason  // why there is nothing to share; none when there is
+	// Interference is who hurts whom, as of the newest sample.
+	Interference share.Interference
+	// Watched is what the observer is to look at more closely, as it calls it: what is important
+	// and runs beside offline work.
+	Watched map[workload.ID]bool
 }
 
 // Of is what one workload may have, or nil.
@@ -77,13 +82,16 @@ func (s *State) share(p *plan.Plan) {
 		s.Shared.Rest = words.Because(words.ShareNone)
 	}
 	if len(mine) == 0 {
-		s.Sharing = share.State{}
+		s.Sharing, s.Interference = share.State{}, share.Interference{}
 		if s.ShareOn { // how much there would be
 			s.Shared.Outcome, _ = share.Decide(s.shareInput(p, nil), share.State{})
 		}
 		return
 	}
-	s.Shared.Outcome, s.Sharing = share.Decide(s.shareInput(p, mine), s.Sharing)
+	s.interferes(p, mine)
+	in := s.shareInput(p, mine)
+	s.Shared.Outcome, s.Sharing = share.Decide(in, s.Sharing)
+	s.Interference.Narrow(&in, &s.Shared.Outcome)
 	p.Steps = slices.DeleteFunc(slices.Clone(p.Steps), func(x plan.Step) bool {
 		return x.Kind == plan.SetCPUs && s.Shared.Of(x.Workload) != nil
 	})
@@ -146,7 +154,8 @@ func (s *State) shareInput(p *plan.Plan, mine []*place.Subject) share.Input {
 		batch := k < len(mine) && mine[k] == x
 		if batch {
 			k++
-			w := share.Work{ID: o.ID, Importance: at.Importance, CPUs: at.CPUs, Now: o.CPUs, Use: o.CPUUse, RanOn: ran, Freezes: s.ownCgroup(x) != ""}
+			w := share.Work{ID: o.ID, Importance: at.Importance, CPUs: at.CPUs, Now: o.CPUs, Use: o.CPUUse, RanOn: ran, Freezes: s.ownCgroup(x) != "",
+				Asks: x.Observation.Caps.Evicts || s.unitOf(x) != "", Proven: s.Interference.Proven(o.ID)}
 			w.Limits, w.Max = s.limitOf(x)
 			in.Work = append(in.Work, w)
 		}
@@ -248,6 +257,9 @@ func (s *State) shareSteps(x *place.Subject, g *share.Grant) []plan.Step {
 		set(plan.CgroupFreeze, "1", g.Why)
 	} else {
 		set(plan.CgroupFreeze, "0", words.Because(words.ShareThaw))
+	}
+	if unit := s.unitOf(x); !g.Asked.IsZero() && unit != "" && s.Told[stopped+string(o.ID)] == "" {
+		out = append(out, plan.Step{Kind: plan.StopUnit, Workload: o.ID, Target: plan.Target{Kind: workload.InHost, Host: unit}, From: "running", To: "stopped", Optional: true, Reason: g.Why})
 	}
 	return out
 }

@@ -223,7 +223,8 @@ type State struct {
 	Balancing      balance.Report
 	Halted         words.Reason // why nothing is changed; none when something is
 	Sharing        share.State
-	Shared         Sharing   // what follows from it
+	Interference   share.Interference
+	Shared         Sharing   // what follows from them
 	Scheduler      Scheduler // of the kernel, for offline work
 	SharingChecked time.Time // when it was last asked whether what sharing has set stands
 

@@ -91,6 +91,7 @@ const (
 	SetQueues    StepKind = "set-queues"    // number of queue pairs of a network device
 	SetPolicy    StepKind = "set-policy"    // scheduling policy of all threads in a cgroup and below
 	SetScheduler StepKind = "set-scheduler" // the kernel's scheduler for offline work, by version
+	StopUnit     StepKind = "stop-unit"     // asks systemd to stop a unit; not journalled, for it is not put back
 	SetCgroup    StepKind = "set-cgroup"    // one value of a cgroup: File of its Target, one of CgroupFiles
 )
 

@@ -417,14 +417,14 @@ func (s *Interference) Narrow(in *Input, out *Outcome) {
 	for i := range out.Work {
 		g := &out.Work[i]
 		b := s.Cut(g.Workload, in.At)
-		if b == nil || g.Frozen {
+		if b == nil || g.Frozen || !g.Asked.IsZero() {
 			continue
 		}
 		if least := g.CPUs.Intersect(floors); !least.Empty() {
 			g.CPUs = least
 		}
 		g.Cut, g.For, g.Since = true, b.Victim, b.Since
-		g.Why = words.Because(words.ShareCut, string(b.Victim), b.Score, b.Samples, cutFor)
+		g.Why = words.Because(words.ShareCut, cutFor, string(b.Victim))
 	}
 }
 

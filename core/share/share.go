@@ -20,6 +20,10 @@ type Settings struct {
 	// not ask.
 	MaxWait float64 `json:"max_wait"`
 	Freeze  bool    `json:"freeze"` // offline work is frozen when squeezing is not enough
+	// EvictAfter is how long offline work is frozen, or somebody important waits though it has
+	// the least that it may, until its manager is asked to stop it; 0 asks nobody.
+	EvictAfter time.Duration `json:"evict_after,omitempty"`
+	Stop       bool          `json:"stop,omitempty"` // systemd is asked, too, to stop units of offline work
 	// Scheduler: a scheduler for offline work is loaded into the kernel, where that takes one.
 	Scheduler bool `json:"scheduler,omitempty"`
 	// Probation is how long another version of it must hold before it is kept.
@@ -66,6 +70,7 @@ type Work struct {
 	Freezes    bool                 // it can be frozen
 	Limits     bool                 // how much of its CPUs it uses can be limited
 	Max        float64              // CPUs that it is limited to now; 0 for no limit
+	Asks       bool                 // its manager can be asked to stop it
 	Proven     bool                 // it was found to hurt somebody important lately
 }
 
@@ -75,7 +80,8 @@ type State struct {
 	Frozen []Frozen      `json:"frozen,omitempty"` // the newest last
 	Turned time.Time     `json:"turned,omitzero"`  // when a workload was last frozen or let go
 	Calm   time.Duration `json:"calm,omitempty"`   // nothing must have waited so long before one is let go
-	Waited time.Time     `json:"waited,omitzero"`  // when something important last waited though offline work was down to one core
+	Asking Asking        `json:"asking,omitzero"`
+	Waited time.Time     `json:"waited,omitzero"` // when something important last waited though offline work was down to one core
 }
 
 // Frozen is an offline workload that must not run.
@@ -130,8 +136,9 @@ type Grant struct {
 	Max      float64         `json:"max,omitempty"`    // CPUs that it may keep busy of them; 0 for no limit
 	Frozen   bool            `json:"frozen,omitempty"` // whether it must not run
 	Cut      bool            `json:"cut,omitempty"`    // whether it has one core of each node, for it hurts somebody
-	For      workload.ID     `json:"for,omitempty"`    // workload that it is frozen or cut for
+	For      workload.ID     `json:"for,omitempty"`    // workload that it is frozen or cut for, or asked away
 	Since    time.Time       `json:"since,omitzero"`   // when it was frozen or cut
+	Asked    time.Time       `json:"asked,omitzero"`   // when its manager was asked to stop it
 	Why      words.Reason    `json:"why"`              // why, in words and numbers
 }
 
@@ -182,7 +189,7 @@ const (
 // Decide is what offline work may have in a round, and what is to be remembered. It changes
 // nothing that it is handed.
 func Decide(in Input, was State) (Outcome, State) {
-	now := State{Frozen: slices.Clone(was.Frozen), Turned: was.Turned, Calm: max(was.Calm, soon), Waited: was.Waited}
+	now := State{Frozen: slices.Clone(was.Frozen), Turned: was.Turned, Calm: max(was.Calm, soon), Waited: was.Waited, Asking: was.Asking}
 	out := Outcome{Nodes: []Budget{}, Work: []Grant{}}
 	pressed := -1 // a node that gives the least that it may, and important work waits
 	for i := range in.Nodes {
@@ -208,6 +215,7 @@ func Decide(in Input, was State) (Outcome, State) {
 		now.Nodes, out.Nodes = append(now.Nodes, m), append(out.Nodes, b)
 	}
 	now.freeze(&in, pressed)
+	now.ask(&in, pressed)
 	out.grant(&in, &now)
 	return out, now
 }
@@ -542,7 +550,7 @@ func (s *State) freeze(in *Input, pressed int) {
 		n := &in.Nodes[pressed]
 		for _, w := range Squeeze(in.Work) {
 			frozen := slices.ContainsFunc(s.Frozen, func(f Frozen) bool { return f.Workload == w.ID })
-			if frozen || !w.Freezes || !w.CPUs.Intersects(n.Pool) {
+			if frozen || !w.Freezes || s.Asking.Of(w.ID) != nil || !w.CPUs.Intersects(n.Pool) {
 				continue
 			}
 			if len(s.Frozen) == 0 && !s.Turned.IsZero() && in.At.Sub(s.Turned) < 2*s.Calm { // it was let go too early
@@ -589,6 +597,9 @@ func (out *Outcome) grant(in *Input, s *State) {
 		if k := slices.IndexFunc(s.Frozen, func(f Frozen) bool { return f.Workload == w.ID }); k >= 0 {
 			g.Frozen, g.For, g.Since = true, s.Frozen[k].For, s.Frozen[k].Since
 			g.Why = words.Because(words.ShareFreeze, string(g.For))
+		} else if a := s.Asking.Of(w.ID); a != nil {
+			g.For, g.Asked = a.For, a.Since
+			g.Why = words.Because(words.ShareEvict, string(a.For), in.EvictAfter)
 		}
 		out.Work = append(out.Work, g)
 	}

@@ -25,6 +25,8 @@ type Caps struct {
 	// Rebinds: a narrower set of nodes is its manager's to widen again, so that Mems says
 	// where it is, not where it may go.
 	Rebinds bool `json:",omitzero"`
+	// Evicts: its manager can be asked to stop it or to run it elsewhere.
+	Evicts bool `json:",omitzero"`
 }
 
 // Claim is what a source knows of one workload that cgroups and processes do not show.

@@ -106,7 +106,8 @@ func (p *Plugin) groups(in *pod) []group {
 
 func (p *Plugin) claim(g *group, wrote map[setting]plan.Entry) (workload.Claim, []string) {
 	spec, bad := p.o.spec(g)
-	c := workload.Claim{ID: g.id, Name: g.name(), Running: true, Ruled: true, Crowd: true, Alone: p.alone(g)}
+	c := workload.Claim{ID: g.id, Name: g.name(), Running: true, Ruled: true, Crowd: true, Alone: p.alone(g),
+		Caps: workload.Caps{Evicts: !g.own && len(g.pod.groups()) == 1}} // nobody else is in the pod
 	if home, ok := p.home(g.id); ok && len(g.containers) == 0 { // between two containers there is nothing to change
 		if c.CPUs = home.CPUs; home.Bound {
 			c.Mems = home.MemoryNodes()

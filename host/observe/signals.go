@@ -238,7 +238,7 @@ func (o *Observer) signalsHere() []workload.SourceStatus {
 	whyPSI, whyThrottled, whyDelay, why := s.whyPSI, "", "cpu.pressure tells", s.why
 	switch {
 	case !o.opts.Waits:
-		whyPSI = "not asked for: share.enabled is false and no rule has a tier, or share.max_wait is 0"
+		whyPSI = "not asked for: sharing is off, or share.max_wait is 0"
 		whyThrottled, whyDelay, why = whyPSI, whyPSI, whyPSI
 	case o.top == "":
 		whyThrottled = "workloads are processes here: there is no cgroup v2 with the cpuset controller"

@@ -161,8 +161,12 @@ func (d *Driver) Owns() []plan.SettingKind {
 // none does, units are set for this boot only.
 func (d *Driver) SurvivesBoot(plan.SettingKind) bool { return false }
 
-// Changes reads the one value that Apply(step) would change.
+// Changes reads the one value that Apply(step) would change; none of a unit that is to be
+// stopped, for nobody starts that again.
 func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, error) {
+	if step.Kind == plan.StopUnit {
+		return nil, stoppable(step)
+	}
 	s, _, err := wanted(step)
 	if err != nil {
 		return nil, err
@@ -209,8 +213,26 @@ func (d *Driver) Read(ctx context.Context, entry plan.Entry) (plan.Setting, erro
 	return now, nil
 }
 
-// Apply makes the step true and reads back that it is.
+// unitName is a service or scope (systemd.unit(5)).
+var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]{1,247}\.(service|scope)$`)
+
+// stoppable reports whether a step names a unit that may be stopped.
+func stoppable(step plan.Step) error {
+	if unit := step.Target.Host; step.Target.Kind != workload.InHost || !unitName.MatchString(unit) || strings.HasPrefix(unit, "init.") {
+		return fmt.Errorf("%s: %q on a %s is no service or scope", step.Workload, unit, step.Target.Kind)
+	}
+	return nil
+}
+
+// Apply makes the step true and reads back that it is. That systemd was asked to stop a unit is
+// all that is waited for: its processes have the time to end that the unit gives them.
 func (d *Driver) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) error {
+	if step.Kind == plan.StopUnit {
+		if err := stoppable(step); err != nil {
+			return err
+		}
+		return d.units.Stop(ctx, step.Target.Host)
+	}
 	s, to, err := wanted(step)
 	if err != nil {
 		return err

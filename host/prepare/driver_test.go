@@ -42,6 +42,8 @@ type model struct {
 	stuck  bool   // what is written is accepted and does not come
 	most   string // huge pages there are in one piece
 	lazy   bool   // systemd never writes the cgroup
+
+	stopped []string
 }
 
 func newModel() *model {
@@ -100,6 +102,14 @@ func (m *model) SetAllowedCPUs(_ context.Context, unit string, cpus topology.CPU
 	if !m.lazy {
 		m.files["sys/fs/cgroup"+hostprep.CgroupOf(unit)+"/cpuset.cpus"] = cpus.String()
 	}
+	return nil
+}
+
+func (m *model) Stop(_ context.Context, unit string) error {
+	if err := m.fails("stop", unit); err != nil {
+		return err
+	}
+	m.stopped = append(m.stopped, unit)
 	return nil
 }
 
@@ -447,5 +457,27 @@ func TestFixed(t *testing.T) {
 		if _, _, err := wanted(to(plan.SetFile, hostprep.KSM, number)); err == nil {
 			t.Errorf("%q is a number", number)
 		}
+	}
+}
+
+// TestStopUnit: systemd is asked to stop services and scopes and nothing else, and there is
+// nothing to be put back.
+func TestStopUnit(t *testing.T) {
+	m := newModel()
+	d := m.driver()
+	step := func(unit string) plan.Step {
+		return plan.Step{Kind: plan.StopUnit, Workload: "/system.slice/" + workload.ID(unit), Target: plan.Target{Kind: workload.InHost, Host: unit}}
+	}
+	for _, unit := range []string{"", ".service", "system.slice", "a/b.service", "../a.service", "a b.service", "init.scope", "dbus.socket", "a.service\n"} {
+		if _, err := d.Changes(t.Context(), step(unit)); err == nil || d.Apply(t.Context(), step(unit), nil) == nil || len(m.stopped) > 0 {
+			t.Errorf("%q is stopped: %v", unit, m.stopped)
+		}
+	}
+	const unit = `encode@1-\x2d.service`
+	if changes, err := d.Changes(t.Context(), step(unit)); err != nil || len(changes) > 0 {
+		t.Errorf("%v, %v", changes, err)
+	}
+	if err := d.Apply(t.Context(), step(unit), nil); err != nil || len(m.stopped) != 1 || m.stopped[0] != unit {
+		t.Errorf("%v: %v", err, m.stopped)
 	}
 }

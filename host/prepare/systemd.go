@@ -21,6 +21,8 @@ type Units interface {
 	AllowedCPUs(ctx context.Context, unit string) (topology.CPUSet, error)
 	// SetAllowedCPUs until the machine is restarted; the empty set restricts nothing.
 	SetAllowedCPUs(ctx context.Context, unit string, cpus topology.CPUSet) error
+	// Stop asks for a unit to be stopped and does not wait until it is.
+	Stop(ctx context.Context, unit string) error
 }
 
 // Systemd is that of this machine, over the system bus.
@@ -80,6 +82,17 @@ func (s Systemd) SetAllowedCPUs(ctx context.Context, unit string, cpus topology.
 		err := c.SetUnitPropertiesContext(ctx, unit, true, sd.Property{Name: property, Value: dbus.MakeVariant(toBits(cpus))})
 		if err != nil {
 			return fmt.Errorf("set %s of %s to %q: %w", property, unit, cpus, err)
+		}
+		return nil
+	})
+}
+
+// Stop implements Units, as `systemctl --no-block stop` does: a service with Restart= is not
+// started again.
+func (s Systemd) Stop(ctx context.Context, unit string) error {
+	return s.call(ctx, func(ctx context.Context, c *sd.Conn) error {
+		if _, err := c.StopUnitContext(ctx, unit, "replace", nil); err != nil {
+			return fmt.Errorf("stop %s: %w", unit, err)
 		}
 		return nil
 	})

@@ -67,6 +67,13 @@ func (m *manager) SetUnitProperties(unit string, runtime bool, all []setting1) *
 	return nil
 }
 
+func (m *manager) StopUnit(unit, mode string) (dbus.ObjectPath, *dbus.Error) {
+	if unit != "encode.service" || mode != "replace" {
+		return "", dbus.MakeFailedError(os.ErrNotExist)
+	}
+	return "/org/freedesktop/systemd1/job/1", nil
+}
+
 func (m *manager) thisBoot() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -107,6 +114,12 @@ func TestSystemd(t *testing.T) {
 		if cpus, err := s.AllowedCPUs(t.Context(), "system.slice"); err != nil || !cpus.Equal(want) {
 			t.Errorf("%v, %v", cpus, err)
 		}
+	}
+	if err := s.Stop(t.Context(), "encode.service"); err != nil {
+		t.Error(err)
+	}
+	if err := s.Stop(t.Context(), "other.service"); err == nil || !strings.Contains(err.Error(), "other.service") {
+		t.Error(err)
 	}
 	m.mu.Lock()
 	m.refuse = dbus.MakeFailedError(os.ErrPermission)

@@ -122,6 +122,7 @@ func printExplanation(w io.Writer, p view.Paint, x api.Explanation, candidates i
 	printNear(w, p, wl)
 	section(w, p, "why", words.Sentences(x.Decision.Reasons))
 	printShortages(w, x.Decision.Shortages)
+	section(w, p, "sharing", x.Sharing)
 	printBalancing(w, p, x)
 	printCandidates(w, p, x.Decision.Candidates, candidates)
 	printDistances(w, x.Decision.Distances)

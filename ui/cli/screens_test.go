@@ -176,7 +176,17 @@ func (s *screen) Share(_ context.Context, o api.ShareOrder) (api.Sharing, error)
 	out := api.Sharing{Schema: "homenode-share/1", On: o.On, Mode: "enforce", Target: 0.65, Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{
 		{ID: "/system.slice/encode.service", CPUs: "4-7", Why: words.Because(words.ShareSet, topology.CPUs(4, 5, 6, 7), topology.Nodes(0)).String()},
 		{ID: "/system.slice/thumbnails.service", CPUs: "4-7", Frozen: &moment0, For: "/system.slice/postgresql@14-main.service",
-			Why: words.Because(words.ShareFreeze, "/system.slice/postgresql@14-main.service").String()}}}
+			Why: words.Because(words.ShareFreeze, "/system.slice/postgresql@14-main.service").String()},
+		{ID: "/system.slice/train.service", CPUs: "7", Cut: &moment0, For: "/system.slice/nginx.service",
+			Why: words.Because(words.ShareCut, 5*time.Minute, "/system.slice/nginx.service").String(), Hurts: []string{words.Because(words.ShareHurts, "/system.slice/nginx.service", 0.61, 48).String()}}},
+		Signals: []workload.SourceStatus{
+			{Source: workload.PSI, Used: true, Text: "cpu.pressure of each cgroup: share of the last ten seconds in which a task waited for a CPU"},
+			{Source: workload.CPI, Text: "it takes root or CAP_PERFMON, or a lower kernel.perf_event_paranoid than 4"}}}
+	value, usual, deviation, limit, score := 0.31, 0.02, 0.01, 0.05, 0.61
+	out.Important = []api.ShareHarm{{ID: "/system.slice/nginx.service", Signal: workload.PSI, Value: &value, Usual: &usual, Deviation: &deviation, Limit: &limit, Learned: 180, Hurt: true,
+		By: "/system.slice/train.service", Score: &score, Samples: 48, Why: words.Sentences(words.Reasons(words.Because(words.ShareWait, value, "psi"), words.Because(words.ShareUsualWait, usual, 180, limit),
+			words.Because(words.ShareHurt, 3, 5), words.Because(words.ShareOffender, "/system.slice/train.service", score, 48, 0.35), words.Because(words.ShareIsCut, "/system.slice/train.service", 4*time.Minute)))},
+		{ID: "/system.slice/postgresql@14-main.service", Why: words.Sentences(words.Reasons(words.Because(words.ShareNoSignal)))}}
 	out.Scheduler = &api.ShareScheduler{Enabled: true, Why: words.Because(words.SchedulerRuns).String(), Version: "5c0f00ba4711", Newest: "0123456789ab", Generation: "v2", Since: &moment0,
 		Threads: 2, Loads: 1, MostLoads: 3, Ended: &moment0, End: &share.SchedulerEnd{Kind: share.EndStalled, Text: "runnable task stall: encode[4711] failed to run for 30.1s"},
 		Counters: []share.Counter{{Name: "starts", Value: 48213}, {Name: "refused_expelled", Value: 912}, {Name: "guard_slices", Value: 3}},

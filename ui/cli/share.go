@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -112,8 +113,9 @@ func shareStatusCommand(e *Env) *cobra.Command {
 func shareExplainCommand(e *Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "explain [NAME]", Short: "Say why offline work has the CPUs that it has", Args: cobra.MaximumNArgs(1),
-		Long:    "Says of each node, and of each offline workload or one, why it has what it has.\n\n" + namesText + "\n\nExit status: 1 NAME is no offline workload, or sharing is off.",
+		Use: "explain [NAME]", Short: "Say why offline work has the CPUs that it has, and who hurts whom", Args: cobra.MaximumNArgs(1),
+		Long: "Says of each node, and of each offline workload or one, why it has what it has;\nand of work that offline work must not hurt, or one, how it fares, who hurts it\nand what was done about that.\n\n" + namesText +
+			"\n\nExit status: 1 NAME is neither, or sharing is off.",
 		Example: "  homenode share explain\n  homenode share explain encode.service",
 		RunE: func(c *cobra.Command, args []string) error {
 			b, done, err := connect(c, e)
@@ -134,14 +136,14 @@ func shareExplainCommand(e *Env) *cobra.Command {
 					return err
 				}
 				id := x.Workload.ID
-				k := slices.IndexFunc(s.Workloads, func(w api.ShareWork) bool { return w.ID == id })
+				s.Workloads = slices.DeleteFunc(slices.Clone(s.Workloads), func(w api.ShareWork) bool { return w.ID != id })
+				s.Important = slices.DeleteFunc(slices.Clone(s.Important), func(h api.ShareHarm) bool { return h.ID != id })
 				switch {
 				case !s.On:
 					return &exitError{exitNo, fmt.Errorf("sharing is off; `homenode share on` turns it on")}
-				case k < 0:
-					return &exitError{exitNo, fmt.Errorf("%s is not squeezed: it is not offline, or left alone; `homenode explain %s` says more", id, id)}
+				case len(s.Workloads)+len(s.Important) == 0:
+					return &exitError{exitNo, fmt.Errorf("%s is not squeezed and nothing is squeezed for it: it is not offline, not important (dedicated, or of tier online or online-strict), or left alone; `homenode explain %s` says more", id, id)}
 				}
-				s.Workloads = s.Workloads[k : k+1]
 			}
 			if asJSON {
 				return printJSON(e.Stdout, s)
@@ -162,7 +164,7 @@ func sharingNow(ctx context.Context, b api.Backend) (api.Sharing, error) {
 	case err != nil:
 		return api.Sharing{}, err
 	case s.Sharing == nil:
-		return api.Sharing{Schema: "homenode-share/1", Mode: s.Mode, Rest: words.Because(words.ShareOff).String(), Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{}}, nil
+		return api.Sharing{Schema: "homenode-share/1", Mode: s.Mode, Rest: words.Because(words.ShareOff).String(), Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{}, Important: []api.ShareHarm{}, Signals: []workload.SourceStatus{}}, nil
 	}
 	return *s.Sharing, nil
 }
@@ -183,6 +185,18 @@ func sharingLine(s *api.Sharing) string {
 	line += ", on CPUs " + strings.Join(given, ",")
 	if k := len(slices.DeleteFunc(slices.Clone(s.Workloads), func(w api.ShareWork) bool { return w.Frozen == nil })); k > 0 {
 		line += fmt.Sprintf("; %s frozen", words.Count(k, "workload"))
+	}
+	if k := len(slices.DeleteFunc(slices.Clone(s.Important), func(h api.ShareHarm) bool { return !h.Hurt })); k > 0 {
+		line += fmt.Sprintf("; %s hurt (homenode share explain)", words.Count(k, "important workload"))
+	}
+	var signals []string
+	for _, x := range s.Signals {
+		if x.Used {
+			signals = append(signals, string(x.Source))
+		}
+	}
+	if len(s.Signals) > 0 {
+		line += "; harm is told by " + cmp.Or(strings.Join(signals, ", "), "nothing here (homenode share status says why)")
 	}
 	return line
 }
@@ -206,18 +220,71 @@ func writeSharing(w io.Writer, p view.Paint, s api.Sharing) {
 	defer schedulerLines(w, p, s.Scheduler)
 	if s.Rest != "" {
 		fmt.Fprintf(w, "\n%s\n", s.Rest)
+		writeSignals(w, p, s.Signals)
 		return
 	}
 	fmt.Fprintln(w)
 	t = view.NewTable("WORKLOAD", "CPUS", "STATE").Names("CPUS")
 	for _, x := range s.Workloads {
 		state := "may run"
-		if x.Frozen != nil {
+		switch {
+		case x.Frozen != nil:
 			state = p.Warn("frozen")
+		case x.Asked != nil:
+			state = p.Warn("its manager is asked to stop it")
+		case x.Cut != nil:
+			state = p.Warn("cut: it hurts " + string(x.For))
 		}
 		t.Row(string(x.ID), x.CPUs, state)
 	}
 	t.Print(w, p)
+	if len(s.Important) > 0 {
+		fmt.Fprintln(w)
+		t = view.NewTable("IMPORTANT", "BY", ">NOW", ">USUAL", "STATE").Drops("USUAL")
+		for _, x := range s.Important {
+			t.Row(string(x.ID), orDash(string(x.Signal)), signalValue(x.Signal, x.Value), signalValue(x.Signal, x.Usual), harmState(p, &x))
+		}
+		t.Print(w, p)
+	}
+	writeSignals(w, p, s.Signals)
+}
+
+// signalValue is cycles an instruction, or a share of time.
+func signalValue(signal workload.Source, x *float64) string {
+	switch {
+	case x == nil:
+		return "-"
+	case signal == workload.CPI:
+		return fmt.Sprintf("%.2f", *x)
+	}
+	return fmt.Sprintf("%.0f %%", 100**x)
+}
+
+func harmState(p view.Paint, x *api.ShareHarm) string {
+	switch {
+	case x.Hurt && x.By != "":
+		return p.Warn("hurt, most likely by " + string(x.By))
+	case x.Hurt:
+		return p.Warn("hurt")
+	case x.Limit == nil:
+		return "learning what is usual"
+	}
+	return "well"
+}
+
+// writeSignals says what tells that somebody is hurt, and what cannot be had here and why.
+func writeSignals(w io.Writer, p view.Paint, all []workload.SourceStatus) {
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\n%s\n", p.Dim("what tells that somebody is hurt"))
+	for _, x := range all {
+		used := "yes"
+		if !x.Used {
+			used = "no"
+		}
+		fmt.Fprintf(w, "  %-10s  %-3s  %s\n", x.Source, used, p.Dim(x.Text))
+	}
 }
 
 func explainSharing(w io.Writer, p view.Paint, s api.Sharing) {
@@ -233,6 +300,9 @@ func explainSharing(w io.Writer, p view.Paint, s api.Sharing) {
 		fmt.Fprintln(w, s.Rest)
 	}
 	for _, x := range s.Workloads {
-		fmt.Fprintf(w, "%s %s\n", p.Bold(string(x.ID)+":"), x.Why)
+		fmt.Fprintf(w, "%s %s\n", p.Bold(string(x.ID)+":"), strings.Join(append([]string{x.Why}, x.Hurts...), " "))
+	}
+	for _, x := range s.Important {
+		fmt.Fprintf(w, "%s %s\n", p.Bold(string(x.ID)+":"), strings.Join(x.Why, " "))
 	}
 }
