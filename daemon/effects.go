@@ -46,6 +46,8 @@ func patience(e *control.Effect) time.Duration {
 		return 30 * time.Second
 	case e.Kind == control.EffectRestore:
 		return time.Minute + time.Duration(len(e.Entries))*20*time.Millisecond
+	case e.Kind == control.EffectScheduler: // the first reads the types of the kernel
+		return 30 * time.Second
 	case e.Kind == control.EffectInherited, e.Kind == control.EffectSurvey, e.Kind == control.EffectPresent:
 		return time.Minute
 	}

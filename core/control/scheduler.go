@@ -129,14 +129,14 @@ func (s *State) schedulerEntry() *plan.Entry {
 // lookAtScheduler tells the kernel's scheduler what holds now, and asks how it is.
 func (s *State) lookAtScheduler() {
 	k := &s.Scheduler
-	if !s.Settings.Share.Scheduler && s.schedulerEntry() == nil || k.Look != 0 || s.Stopping || s.Snapshot.Host == nil {
+	if !s.Settings.Share.Scheduler && s.schedulerEntry() == nil || k.Look != 0 || s.Stopping || s.Tasks[share.SchedulerID] != nil || s.Snapshot.Host == nil {
 		return
 	}
 	if !s.ShareOn && s.schedulerEntry() == nil && (!s.Settings.Enforce || k.Known && k.Seen.Loaded == "") { // none is there, or it is nobody's to change
 		return
 	}
 	orders := &SchedulerOrders{}
-	if c := s.schedulerConfig(s.Homes()); s.ShareOn && s.acts() && k.Seen.Loaded != "" && s.Tasks[share.SchedulerID] == nil {
+	if c := s.schedulerConfig(s.Homes()); s.ShareOn && s.acts() && k.Seen.Loaded != "" {
 		orders.Config, orders.Cgroups = c, offlineOf(c)
 	}
 	k.Look = s.effect(Effect{Kind: EffectScheduler, Workload: share.SchedulerID, Scheduler: orders})

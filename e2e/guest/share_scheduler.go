@@ -1,0 +1,261 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/host/scx"
+)
+
+const (
+	schedExt  = "/sys/kernel/sched_ext/"
+	policyExt = 7 // SCHED_EXT
+)
+
+// scheduling is what `homenode share status --json` says of the scheduler.
+type scheduling struct {
+	Scheduler struct {
+		Enabled bool   `json:"enabled"`
+		Why     string `json:"why"`
+		Version string `json:"version"`
+		Other   string `json:"other"`
+		Left    int    `json:"threads_left"`
+		Loads   int    `json:"loads"`
+		End     *struct {
+			Kind string `json:"kind"`
+			Text string `json:"text"`
+		} `json:"end"`
+		Trial *struct {
+			GapMS float64 `json:"gap_ms"`
+		} `json:"trial"`
+		Upgrade *struct {
+			Held bool   `json:"held"`
+			Why  string `json:"why"`
+		} `json:"upgrade"`
+		Counters []struct {
+			Name  string `json:"name"`
+			Value uint64 `json:"value"`
+		} `json:"counters"`
+	} `json:"scheduler"`
+}
+
+func (t *T) scheduling() (s scheduling) {
+	t.Do(json.Unmarshal([]byte(t.must(homenode("share", "status", "--json"), exitOK).out), &s))
+	return s
+}
+
+// enabled is whether a scheduler runs, and its name.
+func enabled() (bool, string) {
+	return readText(schedExt+"state") == "enabled", readText(schedExt + "root/ops")
+}
+
+// policies is the scheduling policies of the threads of a cgroup, each once.
+func (t *T) policies(g group) (out []int) {
+	for _, tid := range strings.Fields(t.read(g.file("cgroup.threads"))) {
+		id, _ := strconv.Atoi(tid)
+		if a, err := unix.SchedGetAttr(id, 0); err == nil && !slices.Contains(out, int(a.Policy)) {
+			out = append(out, int(a.Policy))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+const sharingOn = "share: {enabled: true, probation: 8s, target: 100}\nworkloads:\n- {match: encode, tier: offline}\n- {match: web, tier: online-strict}\n"
+
+// sharedHost is a guest with offline and online work, and a kernel that takes a scheduler.
+func (t *T) sharedHost() (encode, web *walker) {
+	os.MkdirAll("/sys/fs/bpf", 0o755)
+	if err := syscall.Mount("bpf", "/sys/fs/bpf", "bpf", 0, ""); err != nil && err != syscall.EBUSY {
+		t.Fatalf("mount bpffs: %v", err)
+	}
+	if _, err := os.Stat(schedExt + "state"); err != nil {
+		t.Skipf("the kernel has no sched_ext")
+	}
+	t.Defer(func() {
+		pins, _ := filepath.Glob("/sys/fs/bpf/homenode*")
+		for _, pin := range pins {
+			os.RemoveAll(pin)
+		}
+	})
+	ws := t.startWalkers(cgroupRoot, walkerSpec{name: "encode", slot: 0, mib: 32, threads: 3, place: "interleave", unbind: true},
+		walkerSpec{name: "web", slot: 1, mib: 32, threads: 1, place: "bind:0", unbind: true})
+	return ws[0], ws[1]
+}
+
+// awaitScheduler waits until it runs and has all threads of offline work.
+func (t *T) awaitScheduler(encode *walker) scheduling {
+	t.Until(60*time.Second, "the scheduler runs and has the threads of encode", func() (bool, string) {
+		on, name := enabled()
+		return on && name == "homenode" && slices.Equal(t.policies(encode.group), []int{policyExt}), homenode("share", "status").String()
+	})
+	return t.scheduling()
+}
+
+// noPins: nothing of it is left in bpffs.
+func (t *T) noPins() {
+	if pins, _ := filepath.Glob("/sys/fs/bpf/homenode*"); len(pins) > 0 {
+		t.Fatalf("left in bpffs: %v", pins)
+	}
+}
+
+// shareScheduler: offline work goes to the scheduler; it stays enabled through kill -9 and a stop
+// of the daemon; an upgrade that does not hold goes back; undo without a daemon takes it out.
+func shareScheduler(t *T) {
+	encode, web := t.sharedHost()
+	tids := strings.Fields(t.read(encode.group.file("cgroup.threads")))
+	own, _ := strconv.Atoi(tids[len(tids)-1])
+	t.Do(unix.SchedSetAttr(own, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: 3, Nice: 5}, 0)) // SCHED_BATCH
+	before := t.policies(encode.group)
+	d := t.startDaemon(daemonOptions{mode: "enforce", extra: sharingOn})
+	first := t.awaitScheduler(encode)
+	if got := t.policies(web.group); !slices.Equal(got, []int{0}) {
+		t.Fatalf("web has the policies %v", got)
+	}
+	if readText(encode.group.file("cpu.idle")) != "1" {
+		t.Fatalf("the base layer is not set")
+	}
+	seq := t.read(schedExt + "enable_seq")
+	d.kill9()
+	if on, _ := enabled(); !on {
+		t.Fatalf("it ended with the daemon")
+	}
+	d = t.startDaemon(daemonOptions{mode: "enforce", extra: sharingOn})
+	t.Until(30*time.Second, "the next daemon adopts it", func() (bool, string) {
+		s := t.scheduling()
+		return s.Scheduler.Enabled && s.Scheduler.Version == first.Scheduler.Version, homenode("share", "status").String()
+	})
+	if now := t.read(schedExt + "enable_seq"); now != seq {
+		t.Fatalf("it was loaded again: enable_seq %s, then %s", seq, now)
+	}
+
+	// Another version: the same object with a byte more, which no one reads.
+	object := t.read(filepath.Join(stateFolder, "schedulers", first.Scheduler.Version+".o"))
+	other := filepath.Join(workFolder, "other.o")
+	t.Do(os.WriteFile(other, []byte(object+"\x00"), 0o600))
+	if r := t.must(homenode("share", "upgrade"), exitOK); !strings.Contains(r.out, "nothing is newer") {
+		t.Fatalf("%s", r)
+	}
+	t.must(homenode("share", "upgrade", "--no-wait", "--object", other), exitOK)
+	s := t.scheduling()
+	if s.Scheduler.Version == first.Scheduler.Version || s.Scheduler.Trial == nil || s.Scheduler.Trial.GapMS <= 0 {
+		t.Fatalf("after the upgrade %+v", s)
+	}
+	gap := s.Scheduler.Trial.GapMS
+	t.write("/proc/sysrq-trigger", "S") // it does not hold
+	t.Until(30*time.Second, "the version before comes back", func() (bool, string) {
+		s := t.scheduling()
+		return s.Scheduler.Enabled && s.Scheduler.Version == first.Scheduler.Version && s.Scheduler.Upgrade != nil && !s.Scheduler.Upgrade.Held, homenode("share", "status").String()
+	})
+	t.awaitScheduler(encode)
+
+	t.stop(d)
+	if on, _ := enabled(); !on {
+		t.Fatalf("a stop of the daemon ends it")
+	}
+	t.must(homenode("undo", "--all"), exitOK)
+	if on, _ := enabled(); on {
+		t.Fatalf("undo leaves it: %s", homenode("history"))
+	}
+	t.noPins()
+	if got := t.policies(encode.group); !slices.Equal(got, before) {
+		t.Fatalf("after undo the policies are %v, before %v", got, before)
+	}
+	if a, err := unix.SchedGetAttr(own, 0); err != nil || a.Policy != 3 || a.Nice != 5 {
+		t.Fatalf("the thread with SCHED_BATCH and nice 5 has %+v (%v)", a, err)
+	}
+	t.walking([]*walker{encode, web})
+	t.Textf("version %s, gap of the swap %.1f ms", first.Scheduler.Version, gap)
+}
+
+// shareEnds: what SysRq-S ends is not loaded again soon, also by the next daemon; the base layer
+// stands; share off is at once and for good.
+func shareEnds(t *T) {
+	encode, web := t.sharedHost()
+	d := t.startDaemon(daemonOptions{mode: "enforce", extra: sharingOn})
+	t.awaitScheduler(encode)
+	t.write("/proc/sysrq-trigger", "S")
+	t.until(time.Second*3, 10*time.Millisecond, "the fair class has all", func() (bool, string) {
+		on, _ := enabled()
+		return !on, "still enabled"
+	})
+	t.Until(30*time.Second, "it is said how it ended", func() (bool, string) {
+		s := t.scheduling()
+		return !s.Scheduler.Enabled && s.Scheduler.End != nil && s.Scheduler.End.Kind == "sysrq", homenode("share", "status").String()
+	})
+	seq := t.read(schedExt + "enable_seq")
+	for range 2 {
+		time.Sleep(4 * time.Second)
+		d.kill9()
+		d = t.startDaemon(daemonOptions{mode: "enforce", extra: sharingOn})
+	}
+	time.Sleep(3 * time.Second)
+	if now := t.read(schedExt + "enable_seq"); now != seq {
+		t.Fatalf("it is loaded again soon")
+	}
+	if readText(encode.group.file("cpu.idle")) != "1" {
+		t.Fatalf("the base layer does not stand")
+	}
+	t.must(homenode("share", "off"), exitOK)
+	t.Until(30*time.Second, "all is as before", func() (bool, string) {
+		return slices.Equal(t.policies(encode.group), []int{0}) && readText(encode.group.file("cpu.idle")) == "0", homenode("share", "status").String()
+	})
+	t.noPins()
+	t.walking([]*walker{encode, web})
+}
+
+// shareOther: share off takes the scheduler out at once and for good; somebody else's is left
+// alone and named, and when that is gone ours is loaded.
+func shareOther(t *T) {
+	encode, _ := t.sharedHost()
+	t.startDaemon(daemonOptions{mode: "enforce", extra: sharingOn})
+	version := t.awaitScheduler(encode).Scheduler.Version
+	t.must(homenode("share", "off"), exitOK)
+	if on, _ := enabled(); on {
+		t.Fatalf("share off leaves it")
+	}
+	t.noPins()
+	time.Sleep(4 * time.Second)
+	if on, _ := enabled(); on {
+		t.Fatalf("it came back")
+	}
+	object := strings.ReplaceAll(t.read(filepath.Join(stateFolder, "schedulers", version+".o")), "homenode\x00", "somebody\x00")
+	theirs, err := scx.Load(context.Background(), scx.Options{Pin: "/sys/fs/bpf/somebody", Config: t.anyConfig(), Object: []byte(object)})
+	t.Do(err)
+	t.Do(theirs.Attach())
+	t.Defer(func() { theirs.Detach() })
+	t.must(homenode("share", "on"), exitOK)
+	t.Until(30*time.Second, "the other one is named", func() (bool, string) {
+		s := t.scheduling()
+		return !s.Scheduler.Enabled && s.Scheduler.Other == "somebody" && strings.Contains(s.Scheduler.Why, "left alone"), homenode("share", "status").String()
+	})
+	time.Sleep(3 * time.Second)
+	if on, name := enabled(); !on || name != "somebody" {
+		t.Fatalf("%s runs", name)
+	}
+	if readText(encode.group.file("cpu.idle")) != "1" {
+		t.Fatalf("the base layer does not stand")
+	}
+	t.Do(theirs.Detach())
+	t.awaitScheduler(encode)
+}
+
+// anyConfig lets offline work run anywhere.
+func (t *T) anyConfig() (c scx.Config) {
+	for cpu := range t.shape.CPUs() {
+		c.CPUs = append(c.CPUs, scx.CPU{ID: topology.CPUID(cpu), Node: topology.NodeID(cpu / t.shape.CPUsPerNode)})
+	}
+	return c
+}
