@@ -65,6 +65,9 @@ func (h *host) apply(s *plan.Step) (*control.Failure, []string) {
 			return gone(k.path), wrong
 		}
 		value := will(k, s)
+		if k == theScheduler && (h.kernel.other != "" || !h.kernel.takes) {
+			return &control.Failure{Code: control.Failed, Text: "another scheduler is loaded, or it cannot be"}, wrong
+		}
 		if k.kind == h.lacks {
 			return &control.Failure{Code: control.Failed, Text: "read-only file system"}, wrong
 		}

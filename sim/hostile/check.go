@@ -145,6 +145,9 @@ func (g *game) calm() {
 		fail("request %d (%s) is never answered", id, what)
 	}
 	g.bounded()
+	if v := g.host.cells[theScheduler].value; v != "" && g.enforce && !g.state.ShareOn && g.state.Halted.None() {
+		fail("sharing is off, and the scheduler %s is still loaded", v)
+	}
 	if g.random.IntN(2) > 0 {
 		return
 	}

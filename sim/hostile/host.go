@@ -92,6 +92,7 @@ type host struct {
 	all     map[workload.Process]*process
 	defined map[string]bool // names of the made-up runtime
 	devices []irq.Device
+	kernel  kernel
 	lacks   plan.SettingKind // what this kernel has not, or nobody may write; "" for none
 }
 
@@ -107,6 +108,7 @@ func newHost(r *rand.Rand) *host {
 	top.AllowedMems = nodesOf(top)
 	lacks := []plan.SettingKind{"", "", "", plan.CPUController, plan.CgroupIdle, plan.CgroupMax, plan.CgroupFreeze}[r.IntN(7)]
 	h := &host{random: r, lacks: lacks, top: top, ticks: 1000, all: map[workload.Process]*process{}, defined: map[string]bool{}}
+	h.kernel = kernel{takes: r.IntN(4) > 0, newest: "v1"}
 	h.boot()
 	return h
 }
@@ -134,6 +136,7 @@ func (h *host) boot() {
 	h.inode++
 	h.cells[key{plan.CgroupControllers, "/"}] = &cell{object: "1"}
 	h.cells[key{plan.CgroupControllers, slice}] = &cell{object: fmt.Sprint(h.inode)}
+	h.cells[theScheduler] = &cell{}
 	h.cells[key{plan.CPUController, "/"}] = &cell{object: "1"}
 	h.cells[key{plan.CPUController, slice}] = &cell{object: fmt.Sprint(h.inode)}
 	for _, file := range hostFiles {
@@ -278,6 +281,7 @@ func (h *host) makeGroup(j *job) {
 	for _, kind := range []plan.SettingKind{plan.CgroupCPUs, plan.CgroupMems} {
 		h.cells[key{kind, string(j.id)}] = &cell{object: fmt.Sprint(j.inode)}
 	}
+	h.cells[key{plan.TaskPolicy, string(j.id)}] = &cell{value: "other", theirs: "other", object: fmt.Sprint(j.inode)}
 	for kind, unset := range plan.CgroupFiles {
 		h.cells[key{kind, string(j.id)}] = &cell{value: unset, theirs: unset, object: fmt.Sprint(j.inode)}
 	}
@@ -341,6 +345,9 @@ func (h *host) nothing(k key) string {
 	if unset, ok := plan.CgroupFiles[k.kind]; ok {
 		return unset
 	}
+	if k.kind == plan.TaskPolicy {
+		return "other"
+	}
 	if k.kind == plan.Affinity || k.kind == plan.IRQAffinity {
 		return h.top.Online.String()
 	}
@@ -350,6 +357,9 @@ func (h *host) nothing(k key) string {
 // overwrite has somebody else write a setting.
 func (h *host) overwrite(k key, known func(string) bool) string {
 	c := h.cells[k]
+	if k.kind == plan.Scheduler || k.kind == plan.TaskPolicy { // see kernel
+		return ""
+	}
 	var value string
 	switch {
 	case h.random.IntN(3) == 0:
@@ -477,6 +487,10 @@ func (h *host) targets(s *plan.Step) []key {
 		return []key{{plan.HostFile, s.Target.Host}}
 	case s.Kind == plan.SetNext:
 		return []key{{madeNext, strings.TrimPrefix(string(s.Workload), "made:")}}
+	case s.Kind == plan.SetScheduler:
+		return []key{theScheduler}
+	case s.Kind == plan.SetPolicy:
+		return []key{{plan.TaskPolicy, s.Target.Cgroup}}
 	case s.Kind == plan.SetCgroup:
 		var out []key
 		kind := plan.SettingKind(s.Target.File)

@@ -140,6 +140,7 @@ func (g *game) start() {
 			{Match: slice + "/w*", Tier: workload.Online}},
 		Share:      share.DefaultSettings(),
 		Interrupts: control.InterruptsPlace, Surveys: []control.SurveyKind{control.Managers, control.Interrupts}}
+	settings.Share.Scheduler, settings.Share.Probation = true, 20*time.Second
 	settings.Balance.Enabled, settings.Share.On, settings.Share.Freeze = true, g.shares, g.shares
 	g.state = control.New(settings, g.store.saved())
 	g.state.SetEngine(g.engine)
@@ -337,6 +338,8 @@ func (g *game) effective(c *call, r *control.Result) {
 		if len(wrong) > 0 {
 			fail("%s", strings.Join(wrong, "; "))
 		}
+	case control.EffectScheduler:
+		r.Scheduler = h.look(c.Scheduler)
 	case control.EffectRestore:
 		r.Each = h.restore(c.Entries)
 		for i, f := range r.Each {
@@ -586,8 +589,10 @@ func (g *game) step() {
 		if id, ok := one(r, slices.Sorted(maps.Keys(g.hung))); ok {
 			g.unhang(id)
 		}
-	case n < 994:
+	case n < 993:
 		g.poison = ""
+	case n < 994:
+		g.say("%s", h.turn())
 	case n < 996:
 		g.calm()
 	case n < 998:
@@ -686,7 +691,9 @@ func (g *game) ask() {
 	if j, ok := one(r, g.host.sortedJobs()); ok && r.IntN(20) > 0 && utf8.ValidString(string(j.id)) {
 		id = j.id
 	}
-	switch n := r.IntN(21); {
+	switch n := r.IntN(22); {
+	case n == 21:
+		g.request("upgrade", control.Request{Upgrade: &control.UpgradeOrder{Version: []string{"", "v1", "v2"}[r.IntN(3)]}, DryRun: r.IntN(4) == 0})
 	case n == 20:
 		on := r.IntN(3) > 0
 		g.request(fmt.Sprint("share ", on), control.Request{Share: &control.ShareOrder{On: on}})

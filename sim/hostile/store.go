@@ -72,7 +72,7 @@ func (s *store) saved() control.Saved {
 		v.Moves = append(v.Moves, s.moves[id])
 	}
 	for name, into := range map[string]any{control.KeyHolds: &v.Holds, control.KeyChosen: &v.Chosen, control.KeyPast: &v.Past,
-		control.KeyPartition: &v.Partition, control.KeyUndoing: &v.Undoing, control.KeyAdmissions: &v.Admissions, control.KeyTheirs: &v.Theirs, control.KeySharing: &v.Sharing} {
+		control.KeyPartition: &v.Partition, control.KeyUndoing: &v.Undoing, control.KeyAdmissions: &v.Admissions, control.KeyTheirs: &v.Theirs, control.KeySharing: &v.Sharing, control.KeyScheduler: &v.Scheduler} {
 		if text, ok := s.values[name]; ok {
 			if err := json.Unmarshal(text, into); err != nil {
 				panic(err)

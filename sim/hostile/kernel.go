@@ -1,0 +1,58 @@
+package hostile
+
+import (
+	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/share"
+	"github.com/homenode/homenode/core/words"
+)
+
+// theScheduler is the kernel's for offline work.
+var theScheduler = key{plan.Scheduler, string(share.SchedulerID)}
+
+// kernel is what of it is not in cells.
+type kernel struct {
+	takes  bool   // it has sched_ext
+	newest string // version that homenode brings
+	other  string // somebody else's that runs
+	end    *share.SchedulerEnd
+}
+
+// look is a look at it. Threads are made all the time.
+func (h *host) look(orders *control.SchedulerOrders) *share.SchedulerSeen {
+	if !h.kernel.takes {
+		return &share.SchedulerSeen{Unable: words.Because(words.SchedulerNoKernel)}
+	}
+	seen := &share.SchedulerSeen{Newest: h.kernel.newest, Loaded: h.cells[theScheduler].value, Other: h.kernel.other}
+	if seen.Loaded == "" {
+		seen.End = h.kernel.end
+	}
+	for _, cgroup := range orders.Cgroups {
+		if c := h.cells[key{plan.TaskPolicy, cgroup}]; c != nil && (c.value == "other" || h.random.IntN(20) == 0) {
+			if seen.Left == nil {
+				seen.Left = map[string]int{}
+			}
+			seen.Left[cgroup] = 1 + h.random.IntN(9)
+		}
+	}
+	return seen
+}
+
+// turn is what happens to the kernel by itself.
+func (h *host) turn() string {
+	c := h.cells[theScheduler]
+	switch n := h.random.IntN(4); {
+	case n == 0:
+		h.kernel.newest = []string{"v1", "v2"}[h.random.IntN(2)]
+		return "homenode brings " + h.kernel.newest
+	case c.value != "":
+		*c = cell{}
+		h.kernel.end = &share.SchedulerEnd{Kind: []share.EndKind{share.EndStalled, share.EndSysRq, share.EndError, share.EndHotplug, share.EndUnknown}[h.random.IntN(5)]}
+		return "the kernel ends the scheduler: " + string(h.kernel.end.Kind)
+	case h.kernel.other == "":
+		h.kernel.other = "lavd"
+		return "somebody loads a scheduler"
+	}
+	h.kernel.other = ""
+	return "somebody's scheduler goes"
+}
