@@ -198,7 +198,7 @@ const (
 
 // Libvirt says what the daemon does with the guests of libvirt.
 type Libvirt struct {
-	Manage Guests `yaml:"manage"` // none, marked or all
+	Manage Guests `yaml:"manage"` // none, marked, nova or all
 }
 
 // Guests says which guests of libvirt the daemon places. What is left alone is reported
@@ -209,7 +209,8 @@ type Guests string
 const (
 	NoGuests     Guests = "none"   // libvirt is not asked at all
 	MarkedGuests Guests = "marked" // those with homenode's mark: vm define and vm adopt write it. The default
-	AllGuests    Guests = "all"    // those that nobody has bound, too, as shared guests
+	NovaGuests   Guests = "nova"   // those of OpenStack Nova that it has not pinned, too, as they run
+	AllGuests    Guests = "all"    // all that nobody has bound, too, as shared guests; Nova's as with nova
 )
 
 // Balance says when homes that hold are given up for better ones.
@@ -552,9 +553,9 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("irq_queues: %q; want keep or match", c.IRQQueues)
 	}
 	switch c.Libvirt.Manage {
-	case NoGuests, MarkedGuests, AllGuests:
+	case NoGuests, MarkedGuests, NovaGuests, AllGuests:
 	default:
-		return fmt.Errorf("libvirt.manage: %q; want none, marked or all", c.Libvirt.Manage)
+		return fmt.Errorf("libvirt.manage: %q; want none, marked, nova or all", c.Libvirt.Manage)
 	}
 	switch c.Containers.Manage {
 	case NoPods, ObservePods, AllPods:

@@ -340,7 +340,7 @@ func optionsFor(c config.Config, look observe.Options) daemon.Options {
 	})
 	interrupts, finder := irq.New(machine), links.New(machine)
 	guests := libvirt.NewWatch(libvirt.WatchOptions{
-		URI: os.Getenv("LIBVIRT_DEFAULT_URI"), Manage: libvirt.Managed(c.Libvirt.Manage), Process: hypervisor, Running: guestsRun,
+		URI: os.Getenv("LIBVIRT_DEFAULT_URI"), Manage: libvirt.Managed(c.Libvirt.Manage), Process: hypervisor, CPUs: process.CPUsOf, Running: guestsRun,
 		Lock: func(ctx context.Context) (interface{ Close() error }, error) { return lockGuests(ctx, defaultState()) },
 	})
 	scheduler := scx.NewDriver(scx.DriverOptions{Root: machine, Folder: filepath.Join(c.StateDir, schedulers), Host: func() (*topology.Host, error) { return topology.FromSysfs(root) }})

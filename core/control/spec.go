@@ -220,6 +220,9 @@ func (s *State) subject(o *workload.Observation, hosts []string, beyond bool) *p
 		if subject.Alone.None() {
 			subject.Alone = c.Alone
 		}
+		if subject.Alone.None() {
+			subject.Alone = s.fenced(c)
+		}
 	}
 	if a, ok := s.Admissions[o.ID]; ok && a.Process.Start == startOf(o) {
 		subject.Crowd = a.Process.PID > 0 && subject.Spec.Class == workload.Shared // as when it was started
@@ -243,6 +246,19 @@ func (s *State) subject(o *workload.Observation, hosts []string, beyond bool) *p
 	}
 	subject.Aside = s.aside(o)
 	return &subject
+}
+
+// fenced is why a claimed workload is left alone whose manager lets it have fewer CPUs than the
+// policy gives shared work.
+func (s *State) fenced(c *workload.Claim) words.Reason {
+	h := s.Facts.Host
+	if c.Within.Empty() || h == nil {
+		return words.Reason{}
+	}
+	if shared := h.Online.Minus(s.Facts.Policy.Barred(h, workload.Shared)); !shared.SubsetOf(c.Within) {
+		return words.Because(words.GuestFence, c.Within, shared)
+	}
+	return words.Reason{}
 }
 
 // aside is why a process that nobody named gets no home by what it asks for: it may be a

@@ -38,8 +38,12 @@ type Guest struct {
 	Placed     bool     // homenode's mark is on it
 	Emulator   Emulator // what the mark says; Share without one
 	Manual     string   // who else decides where it runs, in words; "" for nobody
-	Running    bool
-	Transient  bool // it runs and has no definition
+	// Nova: OpenStack Nova defined it and writes its definition anew at every start. Floats: it has
+	// bound it to nothing, but for CPUs in Fence (its cpu_shared_set) where that is not empty.
+	Nova, Floats bool
+	Fence        topology.CPUSet
+	Running      bool
+	Transient    bool // it runs and has no definition
 	// Apart is what is kept for it beside its home: CPUs that others pinned single vCPUs or
 	// its emulator to, memory in pages of another size.
 	Apart    []plan.Placement

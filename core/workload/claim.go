@@ -62,6 +62,9 @@ type Claim struct {
 	// Home is what CPUs and Mems amount to; nil when they give it no home. The ledger
 	// knows better only while homenode itself is about to change them.
 	Home *Placement
+	// Within is the CPUs that its manager lets it have; empty is all. Where shared work may have
+	// others, too, it is left alone.
+	Within topology.CPUSet `json:",omitzero"`
 	// Holds is what is kept for it whatever homenode thinks: CPUs that others pinned, of
 	// its emulator, of a definition that is off. Nobody else gets them.
 	Holds []Placement

@@ -24,7 +24,10 @@ type Managed string
 const (
 	None   Managed = "none"   // libvirt is not asked at all
 	Marked Managed = "marked" // those with homenode's mark: vm define and vm adopt write it
-	Every  Managed = "all"    // those that nobody has bound, too, as shared guests
+	// Nova: those of OpenStack Nova that it has not pinned, too: as they run, by their threads
+	// and pages, so that nothing is written of them that Nova would carry elsewhere.
+	Nova  Managed = "nova"
+	Every Managed = "all" // all that nobody has bound, too, as shared guests; Nova's as with Nova
 )
 
 // atOnce is how much memory of a guest follows its nodes without being paced: the kernel
@@ -62,7 +65,41 @@ func (w *Watch) Claims(h *topology.Host) ([]workload.Claim, []workload.Problem) 
 	return append(out, workload.Claim{Cgroups: allCgroups, Alone: words.Because(words.GuestForeignCgroup)}), problems
 }
 
+// floats reports whether a guest is OpenStack Nova's and left to us by it: it is placed as a
+// process, without libvirt.
+func (w *Watch) floats(g *guest.Observed) bool {
+	return g.Floats && !g.Adopted() && (w.o.Manage == Nova || w.o.Manage == Every)
+}
+
+// novas is the claim of such a guest. Its definition is Nova's.
+func (w *Watch) novas(g *guest.Observed, silent error) workload.Claim {
+	spec := g.Spec
+	c := workload.Claim{
+		ID: spec.ID, Name: g.Name, Process: g.Process, Cgroups: cgroups(g.Process, g.Run), Running: g.Running,
+		Driver: workload.InProcess, Spec: &spec, Within: g.Fence,
+	}
+	if g.UUID != "" {
+		c.Also = []string{g.UUID}
+	}
+	if g.Running && w.o.CPUs != nil && g.Process.PID > 0 {
+		c.CPUs, _ = w.o.CPUs(g.Process.PID)
+	}
+	switch {
+	case silent != nil:
+		c.Alone = words.Because(words.GuestSilent, silent.Error())
+	case g.Running && c.CPUs.Empty():
+		c.Alone = words.Because(words.GuestNoProcess)
+	case len(g.Drives) > 0:
+		c.Alone = words.Because(words.GuestDevices, strings.Join(g.Drives, ", "))
+	}
+	c.Fixed = silent != nil
+	return c
+}
+
 func (w *Watch) claim(g *guest.Observed, h *topology.Host, silent error) workload.Claim {
+	if w.floats(g) {
+		return w.novas(g, silent)
+	}
 	spec, home := g.Spec, g.Home.Placement
 	c := workload.Claim{
 		ID: spec.ID, Name: g.Name, Process: g.Process, Cgroups: cgroups(g.Process, g.Run), Running: g.Running,

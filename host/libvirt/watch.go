@@ -23,6 +23,8 @@ type WatchOptions struct {
 	Manage Managed
 	// Process is the hypervisor of a running guest, by its name. nil or an error: not known.
 	Process func(name string) (workload.Process, error)
+	// CPUs is all that threads of a process may use. nil or an error: not known.
+	CPUs func(pid int) (topology.CPUSet, error)
 	// Running reports whether guests of libvirt run here, by what can be seen without it. nil:
 	// not known.
 	Running func() bool

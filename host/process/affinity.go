@@ -14,6 +14,21 @@ import (
 // AffinityOf is the CPUs that a thread may run on now; 0 is the caller's.
 func AffinityOf(tid int) (topology.CPUSet, error) { return numa.Kernel{}.Affinity(tid) }
 
+// CPUsOf is all CPUs that threads of a process may use.
+func CPUsOf(pid int) (topology.CPUSet, error) {
+	var out topology.CPUSet
+	tids, err := numbersIn("/proc/" + strconv.Itoa(pid) + "/task")
+	if err != nil {
+		return out, err
+	}
+	for _, tid := range tids {
+		if cpus, err := AffinityOf(tid); err == nil {
+			out = out.Union(cpus)
+		}
+	}
+	return out, nil
+}
+
 // affinity is what a setting of kind plan.Affinity says of one process: the CPUs
 // of its main thread, and of each thread that has others. As text
 // "0-15;1240=3;1241=0-1": the main CPU set, then THREAD=CPUS by rising thread.

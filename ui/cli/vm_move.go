@@ -48,6 +48,9 @@ homenode's to move; the line says why.`,
 			if err != nil {
 				return err
 			}
+			if err := notNovas(g); err != nil {
+				return err
+			}
 			if !g.Placed && g.Next == nil {
 				return &exitError{exitNo, fmt.Errorf("%s was not placed by homenode; adopt it first: homenode vm adopt %s", g.Name, g.Name)}
 			}
@@ -92,7 +95,7 @@ A guest that somebody bound to CPUs or nodes is left alone, and so named.`,
 				guests = append(guests, g)
 			}
 			for i := range s.guests {
-				if all && !s.guests[i].Placed {
+				if all && !s.guests[i].Placed && !s.guests[i].Nova {
 					guests = append(guests, &s.guests[i])
 				}
 			}
@@ -113,7 +116,10 @@ func adopt(c *cobra.Command, e *Env, s *existing, guests []*guest.Guest, dryRun 
 			fmt.Fprintf(e.Stdout, "%s is homenode's already.\n", g.Name)
 			continue
 		}
-		err := move(c, e, s, g, topology.NodeSet{}, dryRun)
+		err := notNovas(g)
+		if err == nil {
+			err = move(c, e, s, g, topology.NodeSet{}, dryRun)
+		}
 		var no *exitError
 		if errors.As(err, &no) && no.code == exitNo {
 			fmt.Fprintf(e.Stderr, "homenode: %s\n", oneLine(err.Error()))
@@ -200,4 +206,13 @@ func move(c *cobra.Command, e *Env, s *existing, g *guest.Guest, nodes topology.
 	}
 	_, err = fmt.Fprintf(e.Stdout, "%s goes%s from %s, to %s.\n", g.Name, when, was, to)
 	return err
+}
+
+// notNovas is an error for a guest of OpenStack Nova: Nova writes its definition anew, and
+// carries what is in it to other hosts.
+func notNovas(g *guest.Guest) error {
+	if !g.Nova || g.Placed || g.Next != nil {
+		return nil
+	}
+	return &exitError{exitNo, fmt.Errorf("%s is OpenStack Nova's, which writes its definition: with libvirt.manage: nova the daemon places it as it runs, and homenode move %s moves it", g.Name, g.Spec.ID)}
 }

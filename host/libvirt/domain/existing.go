@@ -58,6 +58,10 @@ func (d *Document) guest(h *topology.Host) (guest.Guest, error) {
 		s.Spec.Class, s.Spec.Tier, s.Spec.Importance, s.Spec.SMT = mark.Class, mark.Tier, mark.Importance, mark.SMT
 	}
 	s.Manual = p.manual(mark, marked)
+	s.Nova = d.nova()
+	if s.Floats = s.Nova && !marked && !p.auto && (len(p.said) == 0 || len(p.said) == 1 && p.said[0] == fence); s.Floats {
+		s.Fence = p.bound.Clone()
+	}
 	if missing := p.drop(h); missing != "" && (s.Manual != "" || !marked) {
 		s.Manual = fmt.Sprintf("bound to %s, which this host does not have", missing)
 	}
@@ -160,6 +164,9 @@ type pinning struct {
 	auto      bool              // libvirt asks numad at start
 }
 
+// fence is what Nova binds guests by that float: [compute] cpu_shared_set.
+const fence = "vcpu cpuset"
+
 // pinning reads where vCPUs and memory may be: of all vCPUs the guest may have, and
 // what is said of those it has now. Vcpus that nothing is said of are on all online CPUs.
 func (d *Document) pinning(online topology.CPUSet, vcpus, now int) (pinning, error) {
@@ -174,7 +181,7 @@ func (d *Document) pinning(online topology.CPUSet, vcpus, now int) (pinning, err
 		return p, err
 	}
 	if !floating.Empty() {
-		p.said = append(p.said, "vcpu cpuset")
+		p.said = append(p.said, fence)
 	}
 	if len(pins) > 0 {
 		p.said = append(p.said, "vcpupin")

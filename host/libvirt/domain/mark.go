@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/beevik/etree"
 
@@ -82,12 +83,28 @@ func (d *Document) Mark() (Mark, bool) {
 }
 
 func (d *Document) markElement() *etree.Element {
+	return d.metadata(func(el *etree.Element) bool { return el.Tag == "guest" && el.NamespaceURI() == Namespace })
+}
+
+// novas is the namespaces of OpenStack Nova's element in a guest's metadata, before their
+// version (nova/virt/libvirt/config.py, LibvirtConfigGuestMetaNovaInstance).
+const novas = "http://openstack.org/xmlns/libvirt/nova/"
+
+// nova reports whether OpenStack Nova defined the guest.
+func (d *Document) nova() bool {
+	return d.metadata(func(el *etree.Element) bool {
+		return el.Tag == "instance" && strings.HasPrefix(el.NamespaceURI(), novas)
+	}) != nil
+}
+
+// metadata is the first element of the metadata that fits.
+func (d *Document) metadata(fits func(*etree.Element) bool) *etree.Element {
 	metadata := d.at("metadata")
 	if metadata == nil {
 		return nil
 	}
 	for _, el := range metadata.ChildElements() {
-		if el.Tag == "guest" && el.NamespaceURI() == Namespace {
+		if fits(el) {
 			return el
 		}
 	}
