@@ -16,7 +16,7 @@ import (
 // Catalogue is the flavors that may be ordered, in the order of the file.
 type Catalogue []Flavor
 
-// Example is the text of the catalogue that ships: 18 sizes in four families.
+// Example is the text of the catalogue that ships: 18 dedicated sizes in four families, and five shared ones.
 //
 //go:embed flavors.yaml
 var Example string
@@ -63,11 +63,16 @@ type flavorText struct {
 	HugePages  size               `yaml:"huge_pages"`
 	SMT        workload.SMTPolicy `yaml:"smt"`
 	MaxNodes   int                `yaml:"max_nodes"`
+	ExactNodes int                `yaml:"exact_nodes"`
+	OnlyNodes  topology.NodeSet   `yaml:"only_nodes"`
+	Realtime   VCPUs              `yaml:"realtime"`
 	Importance *int               `yaml:"importance"`
 	Emulator   Emulator           `yaml:"emulator"`
 	IOThreads  *int               `yaml:"iothreads"`
 	NICQueues  int                `yaml:"nic_queues"`
 	Network    size               `yaml:"network"`
+	Peak       size               `yaml:"network_peak"`
+	Burst      size               `yaml:"network_burst"`
 	Disk       struct {
 		IOPS       int64 `yaml:"iops"`
 		IOPSPerGiB int64 `yaml:"iops_per_gib"`
@@ -75,6 +80,9 @@ type flavorText struct {
 		Rate       size  `yaml:"rate"`
 		RatePerGiB size  `yaml:"rate_per_gib"`
 		MostRate   size  `yaml:"most_rate"`
+		BurstIOPS  int64 `yaml:"burst_iops"`
+		BurstRate  size  `yaml:"burst_rate"`
+		Seconds    int64 `yaml:"burst_seconds"`
 	} `yaml:"disk"`
 	NVMe int `yaml:"nvme"`
 }
@@ -88,6 +96,7 @@ func (t *flavorText) flavor() Flavor {
 		Disk: DiskLimit{
 			t.Disk.IOPS, t.Disk.IOPSPerGiB, t.Disk.MostIOPS,
 			topology.KiB(t.Disk.Rate), topology.KiB(t.Disk.RatePerGiB), topology.KiB(t.Disk.MostRate),
+			t.Disk.BurstIOPS, topology.KiB(t.Disk.BurstRate), t.Disk.Seconds,
 		},
 	}
 	f.Tier = t.Tier
@@ -97,6 +106,8 @@ func (t *flavorText) flavor() Flavor {
 	if f.Class == workload.Offline && f.Tier == "" {
 		f.Class, f.Tier = workload.Shared, workload.OfflineTier
 	}
+	f.ExactNodes, f.OnlyNodes, f.Realtime = t.ExactNodes, t.OnlyNodes, t.Realtime
+	f.NetworkBurst = Burst{topology.KiB(t.Peak), topology.KiB(t.Burst)}
 	f.Own = t.Own
 	for _, c := range t.Cells {
 		f.Cells = append(f.Cells, Cell{c.VCPUs, topology.KiB(c.Memory), topology.KiB(c.HugePages)})
@@ -138,7 +149,7 @@ func ReadCatalogue(r io.Reader, name string) (Catalogue, error) {
 	var file struct {
 		Flavors []flavorText `yaml:"flavors"`
 	}
-	if _, err := strict.YAML(text, &file, strict.Wants{reflect.TypeFor[size](): "a size with a unit, such as 16GiB", reflect.TypeFor[VCPUs](): "a list such as 0-1,4"}); err != nil {
+	if _, err := strict.YAML(text, &file, strict.Wants{reflect.TypeFor[size](): "a size with a unit, such as 16GiB", reflect.TypeFor[VCPUs](): "a list such as 0-1,4", reflect.TypeFor[topology.NodeSet](): "a list such as 0-1,4"}); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if len(file.Flavors) == 0 {

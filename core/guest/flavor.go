@@ -38,12 +38,16 @@ type Flavor struct {
 	Memory       topology.KiB // whole MiB, and whole huge pages
 	HugePage     topology.KiB // page size its memory is backed by; 0 for ordinary pages
 	SMT          workload.SMTPolicy
-	MaxNodes     int // most nodes it may be split over; 0 leaves that to the engine
+	MaxNodes     int              // most nodes it may be split over; 0 leaves that to the engine
+	ExactNodes   int              // nodes it is on, in equal parts; 0 leaves that to MaxNodes
+	OnlyNodes    topology.NodeSet // nodes it may use for good, also when it moves; empty is any
+	Realtime     VCPUs            // vCPUs that run under SCHED_FIFO; its memory is locked then
 	Importance   int
 	Emulator     Emulator
 	IOThreads    int          // for its disks; 0 leaves them to the main thread
 	Queues       int          // of each virtio NIC
 	Network      topology.KiB // a second, each way; 0 is no limit
+	NetworkBurst Burst
 	Disk         DiskLimit
 	NVMe         int // drives handed through whole
 }
@@ -53,7 +57,15 @@ type Flavor struct {
 type DiskLimit struct {
 	IOPS, IOPSPerGiB, MostIOPS int64
 	Rate, RatePerGiB, MostRate topology.KiB // a second
+
+	// What a volume may do above that for Seconds, 0 for one second; 0 is no burst.
+	BurstIOPS int64
+	BurstRate topology.KiB
+	Seconds   int64
 }
+
+// Burst is what a NIC may do above its limit: Peak a second until it has sent Size.
+type Burst struct{ Peak, Size topology.KiB }
 
 // For is the limit of a volume: operations and KiB a second, 0 for none.
 func (d DiskLimit) For(volume topology.KiB) (iops int64, rate topology.KiB) {
@@ -72,6 +84,7 @@ const (
 	maxVCPUs  = 4096     // what QEMU's q35 takes (hw/i386/pc_q35.c)
 	maxMemory = 64 << 30 // KiB, 64 TiB: 46 bits of address
 	maxMany   = 256      // queues, IOThreads, drives: beyond, a typing error
+	maxBurst  = 3600     // seconds: beyond, a limit is what is meant
 	maxLimit  = 1 << 40  // operations or KiB a second, also for each GiB, so that sums stay in range
 )
 
@@ -93,6 +106,16 @@ func (f *Flavor) validate() error {
 		return fmt.Errorf("huge_pages: %d KiB of memory are no whole number of pages of %d KiB", f.Memory, f.HugePage)
 	case f.MaxNodes < 0 || f.MaxNodes > topology.MaxID:
 		return fmt.Errorf("max_nodes: %d; want 0 or more", f.MaxNodes)
+	case f.ExactNodes < 0 || f.ExactNodes > f.VCPUs:
+		return fmt.Errorf("exact_nodes: %d; want 0 to as many as there are vCPUs", f.ExactNodes)
+	case f.ExactNodes > 0 && (f.MaxNodes > 0 || len(f.Cells) > 0 || f.Class == Mixed):
+		return errors.New("exact_nodes: want no max_nodes, cells or class mixed beside it")
+	case !f.Realtime.Empty() && !f.Realtime.SubsetOf(firstVCPUs(f.VCPUs)):
+		return fmt.Errorf("realtime: %q; want some of vCPUs %v", f.Realtime, firstVCPUs(f.VCPUs))
+	case !f.Realtime.Empty() && f.Class != workload.Dedicated && !f.Realtime.SubsetOf(f.Own):
+		return fmt.Errorf("realtime: %q; want vCPUs that have a CPU of their own (class dedicated, or dedicated_vcpus): one that shares a CPU would starve others", f.Realtime)
+	case f.Realtime.Equal(firstVCPUs(f.VCPUs)) && f.Emulator == Share:
+		return errors.New("realtime: all vCPUs, and the emulator shares their CPUs and would starve; want emulator isolate or housekeeping, or a vCPU less")
 	case f.Importance < 0 || f.Importance > 100:
 		return fmt.Errorf("importance: %d; want 0 to 100", f.Importance)
 	case f.IOThreads < 0 || f.IOThreads > maxMany:
@@ -124,11 +147,51 @@ func (f *Flavor) validate() error {
 			return fmt.Errorf("network, disk: %d; want 0 to %d", n, int64(maxLimit))
 		}
 	}
+	if err := f.checkBursts(); err != nil {
+		return err
+	}
+	return nil
+}
+
+// checkBursts says what is wrong with what a guest may do above its limits for a while.
+func (f *Flavor) checkBursts() error {
+	d, n := &f.Disk, &f.NetworkBurst
+	switch {
+	case d.BurstIOPS < 0 || d.BurstIOPS > maxLimit || d.BurstRate < 0 || d.BurstRate > maxLimit || n.Peak < 0 || n.Peak > maxLimit || n.Size < 0 || n.Size > maxLimit:
+		return fmt.Errorf("network_peak, network_burst, disk burst: want 0 to %d", int64(maxLimit))
+	case n.Peak > 0 && n.Peak < f.Network || (n.Peak > 0 || n.Size > 0) && f.Network == 0:
+		return errors.New("network_peak, network_burst: want a network limit, and a peak above it")
+	case d.BurstIOPS > 0 && d.BurstIOPS < max(d.IOPS, d.MostIOPS) || d.BurstIOPS > 0 && d.IOPS+d.IOPSPerGiB == 0:
+		return errors.New("disk: burst_iops: want a limit (iops, iops_per_gib), and a burst that is no lower")
+	case d.BurstRate > 0 && d.BurstRate < max(d.Rate, d.MostRate) || d.BurstRate > 0 && d.Rate+d.RatePerGiB == 0:
+		return errors.New("disk: burst_rate: want a limit (rate, rate_per_gib), and a burst that is no lower")
+	case d.Seconds < 0 || d.Seconds > maxBurst || d.Seconds > 0 && d.BurstIOPS == 0 && d.BurstRate == 0:
+		return fmt.Errorf("disk: burst_seconds: %d; want 0 to %d, with burst_iops or burst_rate", d.Seconds, maxBurst)
+	}
 	return nil
 }
 
 // Limits is what a guest that exists may do a second; nil leaves it as it is.
 type Limits struct {
 	Network *topology.KiB // of each NIC, each way; 0 is no limit
+	Burst   Burst         // of each NIC, with Network
 	Disk    *DiskLimit    // of each volume
+}
+
+// Parameter is one of libvirt's parameters of a disk.
+type Parameter struct {
+	Name  string
+	Value int64
+}
+
+// Bursts is what a volume may do above its limits, by libvirt's names, in operations and bytes
+// a second, and for how long, in seconds.
+func (d DiskLimit) Bursts() (out []Parameter) {
+	for _, p := range []Parameter{{"total_bytes_sec_max", int64(d.BurstRate) << 10}, {"total_iops_sec_max", d.BurstIOPS},
+		{"total_bytes_sec_max_length", d.Seconds * min(1, int64(d.BurstRate))}, {"total_iops_sec_max_length", d.Seconds * min(1, d.BurstIOPS)}} {
+		if p.Value > 0 {
+			out = append(out, p)
+		}
+	}
+	return out
 }

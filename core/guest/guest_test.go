@@ -42,10 +42,18 @@ func TestExampleCatalogue(t *testing.T) {
 			t.Errorf("%s: %d queues, want %d", f.Name, f.Queues, want)
 		}
 	}
-	if len(c) != 18 || len(families) != 4 {
-		t.Errorf("%d sizes in families %v; want 18 in 4", len(c), families)
+	dedicated := 0
+	for _, f := range c {
+		if f.Class == workload.Dedicated {
+			dedicated++
+		} else if f.Family != "shared" {
+			t.Errorf("%s of family %s is %s", f.Name, f.Family, f.Class)
+		}
 	}
-	for _, want := range []string{"general", "compute", "memory", "local-SSD"} {
+	if dedicated != 18 || len(c) != 23 || len(families) != 5 {
+		t.Errorf("%d sizes, %d of them dedicated, in families %v; want 23, 18 dedicated, in 5", len(c), dedicated, families)
+	}
+	for _, want := range []string{"general", "compute", "memory", "local-SSD", "shared"} {
 		if families[want] == 0 {
 			t.Errorf("no family %q", want)
 		}

@@ -168,6 +168,11 @@ func (l Limits) String() string {
 	var words []string
 	if l.Network != nil {
 		words = append(words, fmt.Sprintf("network=%d", *l.Network))
+		for i, value := range []topology.KiB{l.Burst.Peak, l.Burst.Size} {
+			if value > 0 {
+				words = append(words, fmt.Sprintf("%s=%d", burstWords[i], value))
+			}
+		}
 	}
 	if l.Disk != nil {
 		for i, value := range l.Disk.fields() {
@@ -179,10 +184,14 @@ func (l Limits) String() string {
 	return strings.Join(words, " ")
 }
 
-var diskWords = []string{"iops", "iops/gib", "iops-most", "rate", "rate/gib", "rate-most"}
+var (
+	diskWords  = []string{"iops", "iops/gib", "iops-most", "rate", "rate/gib", "rate-most", "iops-burst", "rate-burst", "burst-seconds"}
+	burstWords = []string{"network-peak", "network-burst"}
+)
 
 func (d *DiskLimit) fields() []*int64 {
-	return []*int64{&d.IOPS, &d.IOPSPerGiB, &d.MostIOPS, (*int64)(&d.Rate), (*int64)(&d.RatePerGiB), (*int64)(&d.MostRate)}
+	return []*int64{&d.IOPS, &d.IOPSPerGiB, &d.MostIOPS, (*int64)(&d.Rate), (*int64)(&d.RatePerGiB), (*int64)(&d.MostRate),
+		&d.BurstIOPS, (*int64)(&d.BurstRate), &d.Seconds}
 }
 
 // ParseLimits reads what String wrote.
@@ -191,6 +200,10 @@ func ParseLimits(text string) (Limits, error) {
 	for word := range strings.FieldsSeq(text) {
 		key, value, _ := strings.Cut(word, "=")
 		n, err := strconv.ParseInt(value, 10, 64)
+		if k := slices.Index(burstWords, key); k >= 0 && err == nil && n >= 0 && n <= maxLimit {
+			*[]*topology.KiB{&l.Burst.Peak, &l.Burst.Size}[k] = topology.KiB(n)
+			continue
+		}
 		i := slices.Index(diskWords, key)
 		if err != nil || n < 0 || n > maxLimit || i < 0 && key != "network" {
 			return l, fmt.Errorf("limits %q: %w", text, cmp.Or(err, fmt.Errorf("%q", word)))

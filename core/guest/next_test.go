@@ -44,14 +44,14 @@ func TestNextIsText(t *testing.T) {
 }
 
 func TestLimitsAreText(t *testing.T) {
-	for _, text := range []string{"", "network=0", "network=7 iops=0 rate=0", "iops=1 iops/gib=2 iops-most=3 rate=4 rate/gib=5 rate-most=6"} {
+	for _, text := range []string{"", "network=0", "network=7 iops=0 rate=0", "iops=1 iops/gib=2 iops-most=3 rate=4 rate/gib=5 rate-most=6", "network=7 network-peak=8 network-burst=9 iops=1 rate=4 iops-burst=5 rate-burst=6 burst-seconds=7"} {
 		l, err := ParseLimits(text)
 		if err != nil || l.String() != text {
 			t.Errorf("%q: %q, %v", text, l.String(), err)
 		}
 	}
 	l, _ := ParseLimits("iops=1 iops/gib=2 iops-most=3 rate=4 rate/gib=5 rate-most=6")
-	if l.Network != nil || *l.Disk != (DiskLimit{1, 2, 3, 4, 5, 6}) {
+	if l.Network != nil || *l.Disk != (DiskLimit{IOPS: 1, IOPSPerGiB: 2, MostIOPS: 3, Rate: 4, RatePerGiB: 5, MostRate: 6}) {
 		t.Errorf("%+v", l.Disk)
 	}
 	for _, bad := range []string{"network", "network=x", "network=-1", "speed=1", fmt.Sprintf("rate=%d", int64(maxLimit)+1)} {

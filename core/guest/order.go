@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -19,6 +20,10 @@ type Order struct {
 	NICs     []NIC
 	MaxNodes int              // instead of the flavor's; 0 keeps that
 	Nodes    topology.NodeSet // nodes it may use; empty means any
+	Only     topology.NodeSet // nodes it may use for good, also when it moves; empty keeps the flavor's
+	Exact    int              // nodes it is on, instead of the flavor's; 0 keeps that
+	CPU      string           // CPU model that the guest sees; "" is the host's
+	Graphics string           // vnc or spice; "" for none
 }
 
 // Disk is one volume of a guest, a virtio disk.
@@ -98,6 +103,15 @@ func (o *Order) Spec() workload.Spec {
 		ID: ID(o.Name), Name: o.Name, Class: f.Class, Tier: f.Tier, Importance: f.Importance, CPUs: f.VCPUs, Memory: f.Memory,
 		HugePage: f.HugePage, SMT: f.SMT, Nodes: o.Nodes, MaxNodes: f.MaxNodes, Even: true, Given: true,
 	}
+	if only := o.OnlyNodes(); !only.Empty() {
+		if s.Nodes.Empty() {
+			s.Nodes = only
+		}
+		s.Nodes = s.Nodes.Intersect(only)
+	}
+	if n := o.ExactNodes(); n > 0 {
+		s.MinNodes, s.MaxNodes = n, n
+	}
 	if o.MaxNodes > 0 {
 		s.MaxNodes = o.MaxNodes
 	}
@@ -111,6 +125,17 @@ func (o *Order) Spec() workload.Spec {
 	}
 	return s
 }
+
+// OnlyNodes is the nodes it may use for good.
+func (o *Order) OnlyNodes() topology.NodeSet {
+	if o.Only.Empty() {
+		return o.Flavor.OnlyNodes
+	}
+	return o.Only
+}
+
+// ExactNodes is how many nodes it is on; 0 is as many as it takes.
+func (o *Order) ExactNodes() int { return cmp.Or(o.Exact, o.Flavor.ExactNodes) }
 
 // ParseDisk reads PATH[,format=raw|qcow2][,size=SIZE]. The format of a block
 // device is raw, of a file what its name ends in, or else raw.

@@ -43,7 +43,9 @@ type Guest struct {
 	Nova, Floats bool
 	Fence        topology.CPUSet
 	Running      bool
-	Transient    bool // it runs and has no definition
+	Transient    bool             // it runs and has no definition
+	Most         int              // vCPUs it may have; Spec has those it has now where they share CPUs
+	OnlyNodes    topology.NodeSet // nodes it may use for good, by its mark; empty is any
 	// Apart is what is kept for it beside its home: CPUs that others pinned single vCPUs or
 	// its emulator to, memory in pages of another size.
 	Apart    []plan.Placement
@@ -205,6 +207,9 @@ func (r *Room) Place(o *Order) (Home, plan.Decision) {
 	if r.known[spec.ID] {
 		return Home{}, refused(&spec, words.Because(words.GuestExists, o.Name))
 	}
+	if spec.Nodes.Empty() && !(o.Nodes.Empty() && o.OnlyNodes().Empty()) {
+		return Home{}, refused(&spec, words.Because(words.NodesApart, o.Nodes, o.OnlyNodes()))
+	}
 	if n := o.Flavor.NVMe; n > 0 {
 		if spec.Nodes = r.withDrives(&spec, n); spec.Nodes.Empty() {
 			return Home{}, refused(&spec, words.Because(words.NoFreeDrives, n, len(r.drives)))
@@ -229,6 +234,14 @@ func (r *Room) Place(o *Order) (Home, plan.Decision) {
 func (r *Room) Move(s *Guest, nodes topology.NodeSet) (Home, plan.Decision) {
 	req := place.Request{Spec: s.Spec, Must: true}
 	req.Spec.Nodes = nodes
+	if !s.OnlyNodes.Empty() {
+		if req.Spec.Nodes = s.OnlyNodes; !nodes.Empty() {
+			req.Spec.Nodes = nodes.Intersect(s.OnlyNodes)
+		}
+		if req.Spec.Nodes.Empty() {
+			return Home{}, refused(&s.Spec, words.Because(words.NodesApart, nodes, s.OnlyNodes))
+		}
+	}
 	if s.Placed {
 		req.CPUs, req.Memory = s.Home.Placement.CPUs, s.Home.Placement.Memory
 	}

@@ -111,7 +111,17 @@ func Read(fsys fs.FS, h *topology.Host, units, agents []string) Facts {
 		f.IOMMU = &some
 	}
 	for _, name := range units {
-		f.slice(fsys, name)
+		if !strings.HasPrefix(name, "/") {
+			f.slice(fsys, name, CgroupOf(name))
+			continue
+		}
+		found := Cgroups(fsys, name)
+		for _, cgroup := range found {
+			f.slice(fsys, cgroup, cgroup)
+		}
+		if found == nil {
+			f.Missing = append(f.Missing, name)
+		}
 	}
 	f.agents(fsys, agents)
 	f.interrupts(fsys)
@@ -156,8 +166,43 @@ func CgroupOf(unit string) string {
 	return at
 }
 
-func (f *Facts) slice(fsys fs.FS, name string) {
-	s := Slice{Name: name, Cgroup: CgroupOf(name)}
+// IsPath tells the path of a cgroup below the cgroup root, in which * stands for any
+// characters but a slash, from the name of a unit.
+func IsPath(name string) bool {
+	rest, ok := strings.CutPrefix(name, "/")
+	_, err := path.Match(rest, "")
+	return ok && err == nil && fs.ValidPath(rest) && rest != "." && !strings.ContainsAny(rest, "\x00\n")
+}
+
+// Cgroups is the cgroups that a path names: those of containers whose runtime makes them
+// itself (Docker's /docker under its driver cgroupfs), or below a slice that others use too
+// (Podman's /machine.slice/libpod-*).
+func Cgroups(fsys fs.FS, name string) (out []string) {
+	found, _ := fs.Glob(fsys, "sys/fs/cgroup"+name+"/cgroup.procs")
+	for _, f := range found {
+		out = append(out, strings.TrimPrefix(path.Dir(f), "sys/fs/cgroup"))
+	}
+	return out
+}
+
+// GuestBelow is the cgroup of a guest that runs in a cgroup, "" for none: of libvirt
+// (virSystemdMakeMachineName, vir_cgroup.c) or of Proxmox VE.
+func GuestBelow(fsys fs.FS, cgroup string) string {
+	for at, depth := "sys/fs/cgroup"+cgroup, 0; depth < 3; at, depth = at+"/*", depth+1 {
+		for _, name := range []string{`machine-qemu*`, "*.libvirt-qemu", "[1-9]*.scope"} {
+			found, _ := fs.Glob(fsys, at+"/"+name)
+			for _, f := range found {
+				if name[0] != '[' || path.Base(path.Dir(f)) == "qemu.slice" {
+					return strings.TrimPrefix(f, "sys/fs/cgroup")
+				}
+			}
+		}
+	}
+	return ""
+}
+
+func (f *Facts) slice(fsys fs.FS, name, cgroup string) {
+	s := Slice{Name: name, Cgroup: cgroup}
 	dir := "sys/fs/cgroup" + s.Cgroup
 	if _, err := fs.Stat(fsys, dir+"/cgroup.procs"); s.Cgroup == "" || err != nil {
 		f.Missing = append(f.Missing, name)

@@ -258,6 +258,52 @@ set-file sys/kernel/mm/ksm/run: 1 → 0
 	}
 }
 
+// A guest below a slice is found, whoever started it; containers beside it are none.
+func TestGuestBelow(t *testing.T) {
+	f := fstest.MapFS{}
+	for _, dir := range []string{`machine.slice/machine-qemu\x2d1\x2dweb.scope/libvirt`, "machine.slice/libpod-12.scope", "docker/12ab", "qemu.slice/100.scope", "old.slice/machine/qemu-1-a.libvirt-qemu", "system.slice/7.scope"} {
+		f["sys/fs/cgroup/"+dir+"/cgroup.procs"] = &fstest.MapFile{}
+	}
+	for cgroup, want := range map[string]string{"/machine.slice": `/machine.slice/machine-qemu\x2d1\x2dweb.scope`, "/machine.slice/libpod-12.scope": "", "/docker": "", "/qemu.slice": "/qemu.slice/100.scope",
+		"/old.slice": "/old.slice/machine/qemu-1-a.libvirt-qemu", "/system.slice": "", "/none.slice": ""} {
+		if got := GuestBelow(f, cgroup); got != want {
+			t.Errorf("%s: %q, want %q", cgroup, got, want)
+		}
+	}
+	for name, want := range map[string]string{"/docker": "[]", "/docker/*": "[/docker/12ab]", "/machine.slice/libpod-*": "[/machine.slice/libpod-12.scope]"} {
+		if got := fmt.Sprint(Cgroups(f, name)); name != "/docker" && got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	for name, want := range map[string]bool{"/docker": true, "/machine.slice/libpod-*": true, "docker": false, "/": false, "/..": false, "/a/../b": false, "/[": false, "": false} {
+		if got := IsPath(name); got != want {
+			t.Errorf("%q: %t", name, got)
+		}
+	}
+}
+
+// Containers of Docker under its driver cgroupfs, and of Podman beside guests, are confined by
+// their cgroups, also where systemd runs: they are no units of it.
+func TestContainersOfAgents(t *testing.T) {
+	f := untouched()
+	f["run/systemd/system"] = &fstest.MapFile{Mode: fs.ModeDir}
+	for _, dir := range []string{"docker", "machine.slice/libpod-12.scope", "machine.slice/machine-qemu-1.scope"} {
+		f["sys/fs/cgroup/"+dir+"/cgroup.procs"] = &fstest.MapFile{}
+	}
+	h := synthetic(t, published)
+	facts := Read(f, h, []string{"/docker", "/machine.slice/libpod-*", "/absent"}, nil)
+	steps, _ := Steps(h, &facts, &Want{Reserve: topology.CPUs(0, 1, 40, 41)}, nil)
+	var got []string
+	for _, s := range steps {
+		if s.Kind == plan.SetCPUs || s.Kind == plan.SetUnit {
+			got = append(got, fmt.Sprint(s.Kind, " ", s.Target.Name(), " ", s.To))
+		}
+	}
+	if want := "[set-cpus /docker 0-1,40-41 set-cpus /machine.slice/libpod-12.scope 0-1,40-41]"; fmt.Sprint(got) != want || fmt.Sprint(facts.Missing) != "[/absent]" {
+		t.Errorf("%v, missing %v; want %s", got, facts.Missing, want)
+	}
+}
+
 func TestInTheWay(t *testing.T) {
 	placed := []plan.Placement{
 		{Workload: "/machine.slice/a", Class: workload.Shared, CPUs: topology.CPUs(0, 1)},

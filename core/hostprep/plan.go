@@ -126,7 +126,7 @@ func (p *planner) slices() {
 		if s.Effective.Empty() {
 			reason = words.Because(words.HostProgramsAny, s.Name)
 		}
-		if p.f.Systemd {
+		if p.f.Systemd && !IsPath(s.Name) {
 			p.step(plan.SetUnit, plan.Target{Kind: workload.InHost, Host: s.Name}, s.CPUs, p.w.Reserve.String(), reason)
 			continue
 		}

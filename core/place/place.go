@@ -76,9 +76,17 @@ func sameHome(a, b plan.Placement) bool {
 	return a.Home.Equal(b.Home) && a.Class == b.Class && a.VCPUs == b.VCPUs
 }
 
+// hasSMT reports whether some core of the host has more than one thread. Policy require asks for those, as Nova's does.
+func (l *Ledger) hasSMT() bool {
+	return slices.ContainsFunc(l.host.Cores, func(c topology.Core) bool { return c.CPUs.Len() > 1 })
+}
+
 func choose(l *Ledger, req *Request) Result {
 	w := newWant(l, req)
 	l.guardOffline()
+	if w.Class == workload.Dedicated && w.SMT == workload.SMTRequire && !l.hasSMT() {
+		return Result{Decision: plan.Decision{Workload: w.ID, Outcome: plan.Refused, Reasons: words.Reasons(words.Because(words.NoSMT))}}
+	}
 	if w.Class == workload.Offline {
 		return w.placeOffline(l)
 	}

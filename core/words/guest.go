@@ -3,6 +3,7 @@ package words
 // Why a guest has no room.
 var (
 	GuestExists     = says("guest-exists", "There is a guest named {q} already.")
+	NodesApart      = says("nodes-apart", "It was to be on {nodes}, and is for {nodes} only.")
 	NoFreeDrives    = says("no-free-drives", "No node that it may use has {n free NVMe drive} for guests; this host has {} free.")
 	NothingReserved = says("nothing-reserved", "Its emulator belongs on CPUs reserved for the host, and none are reserved (reserve.cpus, --reserve).")
 	CellHome        = says("cell-home", "Its cell {} (vCPUs {}, {size}) is on node {}.")

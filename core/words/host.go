@@ -20,6 +20,7 @@ var (
 	NoCgroupV2      = says("no-cgroup-v2", "cgroup v2 is not mounted on /sys/fs/cgroup: services stay where they are")
 	DeviceLeft      = says("device-left", "{}: {}")
 	ReserveTaken    = says("reserve-taken", "{cpus} {is|are} dedicated to {}")
+	GuestInSlice    = says("guest-in-slice", "guests live in {} ({}), and it is to be confined to {cpus}")
 	HomeInSlice     = says("home-in-slice", "{} has a home of its own on {cpus}, and {} is to be confined to {cpus}")
 )
 

@@ -73,6 +73,7 @@ var (
 
 // Refusals, and what would change them.
 var (
+	NoSMT          = says("no-smt", "It requires SMT siblings (smt: require), and no core of this host has any.")
 	NodesAbsent    = says("nodes-absent", "It may use only {nodes}, which this host does not have.")
 	HostTooSmall   = says("host-too-small", "Needs {}; the host has {}.")
 	NodesTooSmall  = says("nodes-too-small", "Needs {}; {nodes}, which it may use, {has|have} {}.")

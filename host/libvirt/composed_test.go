@@ -82,3 +82,21 @@ func TestDriverAndAComposedGuest(t *testing.T) {
 		t.Errorf("its definition is not as it was:\n%s\n%s", after, config)
 	}
 }
+
+// A guest that something else defined is placed as a dedicated one, and released to the byte.
+func TestPlaceAsDedicated(t *testing.T) {
+	f := startFake(t)
+	g := f.add(t, "a", "", plainXML("a", 0))
+	w := watch(t)
+	look(t, w)
+	entry := do(t, w, step(plan.SetNext, "a", "0=4 1=5 emulator=4-5/0"))
+	if s := look(t, w)[0]; !s.Placed || s.Manual != "" || s.Spec.Class != "dedicated" || s.Home.Placement.Pins[1] != 5 || s.Mode != "strict" {
+		t.Errorf("%+v", s.Guest)
+	}
+	if err := restore(t, w, entry); err != nil {
+		t.Fatal(err)
+	}
+	if _, config := g.now(); config != plainXML("a", 0) {
+		t.Errorf("put back:\n%s", config)
+	}
+}

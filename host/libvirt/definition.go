@@ -124,6 +124,9 @@ func (w *Watch) edit(d *domain.Document, next string, mark *domain.Mark) error {
 		if err != nil {
 			return err
 		}
+		if len(n.Pins) > 0 {
+			m.Class = workload.Dedicated
+		}
 		mark = &m
 	}
 	if pinned := len(n.Pins) > 0; !mark.Composed && (pinned != (mark.Class == workload.Dedicated) || !pinned && len(n.VCPUs) > 0) {

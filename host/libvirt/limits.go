@@ -170,6 +170,14 @@ func (l *limited) wanted(ctx context.Context, text string) (map[string]limits, e
 		}
 		for _, mac := range l.nics {
 			out[mac] = limits{"inbound.average": uint64(rate), "outbound.average": uint64(rate)}
+			for key, n := range map[string]topology.KiB{"peak": order.Burst.Peak, "burst": order.Burst.Size} {
+				if n > math.MaxUint32 {
+					return nil, fmt.Errorf("%d KiB; NICs take %d at most", n, uint32(math.MaxUint32))
+				}
+				if n > 0 {
+					out[mac]["inbound."+key], out[mac]["outbound."+key] = uint64(n), uint64(n)
+				}
+			}
 		}
 	}
 	if order.Disk == nil {
@@ -187,6 +195,9 @@ func (l *limited) wanted(ctx context.Context, text string) (map[string]limits, e
 			return nil, fmt.Errorf("disk %s: limit out of range", disk)
 		}
 		out[disk] = limits{"total_bytes_sec": uint64(rate) << 10, "total_iops_sec": uint64(iops)}
+		for _, p := range order.Disk.Bursts() {
+			out[disk][p.Name] = uint64(p.Value)
+		}
 	}
 	return out, nil
 }

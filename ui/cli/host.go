@@ -69,7 +69,7 @@ func (w *hostWant) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&w.reserve, "reserve", "", "`CPUS` kept for the host, such as 0,1,40,41; the configuration file's when not given")
 	f.IntVar(&w.perNode, "reserve-per-node", 0, "keep `N` whole cores of each node for the host")
-	f.StringSliceVar(&w.slices, "slices", hostprep.HostSlices, "`UNITS` of the host's own programs, slices and scopes")
+	f.StringSliceVar(&w.slices, "slices", hostprep.HostSlices, "`UNITS` of the host's own programs, slices and scopes, or paths of cgroups such as /docker")
 	f.StringSliceVar(&w.agents, "agents", nil, "`NAMES` of processes that belong to the host wherever they run")
 	f.StringArrayVar(&w.pages, "huge-pages", nil, "`NODE:SIZE:COUNT` huge pages wanted, such as 0:2MiB:4096; may be repeated")
 	c.MarkFlagsMutuallyExclusive("reserve", "reserve-per-node")
@@ -94,7 +94,7 @@ func (w *hostWant) read(c *cobra.Command, h *topology.Host, configured topology.
 		}
 	}
 	for _, s := range w.slices {
-		if hostprep.CgroupOf(s) == "" {
+		if hostprep.CgroupOf(s) == "" && !hostprep.IsPath(s) {
 			return want, usageErrorf("--slices: %q; want names such as system.slice or init.scope", s)
 		}
 	}
@@ -232,7 +232,7 @@ Exit status: 1 when some steps failed or are refused.`,
 				return undoHost(c, e, dryRun)
 			}
 			for _, s := range more {
-				if hostprep.CgroupOf(s) == "" {
+				if hostprep.CgroupOf(s) == "" && !hostprep.IsPath(s) {
 					return usageErrorf("--agents-slice: %q; want a name such as agents.slice", s)
 				}
 			}
@@ -266,7 +266,7 @@ Exit status: 1 when some steps failed or are refused.`,
 	w.flags(c)
 	f := c.Flags()
 	f.BoolVar(&dryRun, "dry-run", false, "print every step, change nothing")
-	f.StringArrayVar(&more, "agents-slice", nil, "a `SLICE` that agents run in, kept on the reserve too; may be repeated")
+	f.StringArrayVar(&more, "agents-slice", nil, "a `SLICE` that agents run in, or the path of a cgroup such as /docker, kept on the reserve too; may be repeated")
 	f.BoolVar(&keepIRQ, "keep-interrupts", false, "leave interrupts where they are")
 	f.StringVar(&thp, "thp", "", "transparent huge pages: always, madvise or never")
 	f.StringVar(&ksm, "ksm", "", "merging of equal pages: 0 or 1")
@@ -397,7 +397,16 @@ func inTheWay(c *cobra.Command, e *Env, h *topology.Host, w *hostWant, want *hos
 	}
 	var cgroups []string
 	for _, s := range w.slices {
-		cgroups = append(cgroups, hostprep.CgroupOf(s))
+		if hostprep.IsPath(s) {
+			cgroups = append(cgroups, hostprep.Cgroups(e.Root, s)...)
+		} else {
+			cgroups = append(cgroups, hostprep.CgroupOf(s))
+		}
+	}
+	for _, cgroup := range cgroups {
+		if guest := hostprep.GuestBelow(e.Root, cgroup); guest != "" {
+			return &exitError{exitNo, fmt.Errorf("nothing is changed: %s", words.Because(words.GuestInSlice, strings.TrimPrefix(cgroup, "/"), guest, want.Reserve))}
+		}
 	}
 	if why := hostprep.InTheWay(st.Placements, want.Reserve, cgroups); !why.None() {
 		return &exitError{exitNo, fmt.Errorf("nothing is changed: %s", why)}

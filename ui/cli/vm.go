@@ -62,7 +62,7 @@ All of them also answer for another host (--host, --root, --hwloc, --synthetic).
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	commands := []*cobra.Command{vmFlavorsCommand(e), vmCapacityCommand(e), vmDefineCommand(e), vmListCommand(e), vmMoveCommand(e), vmAdoptCommand(e), vmReleaseCommand(e), vmLimitCommand(e), vmHookCommand(e)}
+	commands := []*cobra.Command{vmFlavorsCommand(e), vmCapacityCommand(e), vmDefineCommand(e), vmListCommand(e), vmMoveCommand(e), vmPlaceCommand(e), vmAdoptCommand(e), vmReleaseCommand(e), vmLimitCommand(e), vmHookCommand(e)}
 	for _, sub := range commands {
 		sub.RunE = goneIsNo(sub.RunE)
 	}

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -205,6 +206,8 @@ func refusal(d *plan.Decision) error {
 // orderFlags is the flags that say what is ordered.
 type orderFlags struct {
 	flavor, name, uuid, nodes string
+	only, cpu, graphics       string
+	exact                     int
 	disks, nics               []string
 	maxNodes                  int
 }
@@ -218,6 +221,10 @@ func (o *orderFlags) flags(c *cobra.Command) {
 	f.StringArrayVar(&o.nics, "nic", nil, "`NIC` of the guest: bridge=NAME[,mac=ADDRESS], network=NAME or direct=NAME; may be repeated")
 	f.StringVar(&o.nodes, "nodes", "", "only these `NODES`, such as 0-1")
 	f.IntVar(&o.maxNodes, "max-nodes", 0, "at most `N` nodes, in place of what the flavor says")
+	f.StringVar(&o.only, "only-nodes", "", "the `NODES` it may use for good, also when it moves; the flavor's when not given")
+	f.IntVar(&o.exact, "exact-nodes", 0, "be on exactly `N` nodes, in equal parts")
+	f.StringVar(&o.cpu, "cpu-model", "", "CPU `MODEL` that the guest sees: host-model, maximum or a name; the host's own CPU when not given")
+	f.StringVar(&o.graphics, "graphics", "", "`CONSOLE` on 127.0.0.1: vnc or spice; a serial one there is always")
 	_ = c.MarkFlagRequired("flavor")
 	_ = c.MarkFlagRequired("name")
 }
@@ -240,6 +247,26 @@ func (o *orderFlags) order(catalogue guest.Catalogue) (*guest.Order, error) {
 	if out.Nodes, err = topology.ParseNodeSet(o.nodes); err != nil {
 		return nil, usageErrorf("--nodes: %w", err)
 	}
+	if out.Only, err = topology.ParseNodeSet(o.only); err != nil {
+		return nil, usageErrorf("--only-nodes: %w", err)
+	}
+	switch f := &out.Flavor; {
+	case o.exact < 0 || o.exact > f.VCPUs:
+		return nil, usageErrorf("--exact-nodes %d; want 1 to as many as there are vCPUs (%d)", o.exact, f.VCPUs)
+	case o.exact > 0 && (o.maxNodes > 0 || f.Composed() != nil):
+		return nil, usageErrorf("--exact-nodes: want no --max-nodes beside it, and no flavor with cells or of class mixed")
+	case o.exact > 0:
+		out.Exact, f.MaxNodes = o.exact, 0
+	}
+	if o.cpu != "" && strings.ContainsFunc(o.cpu, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.", r)
+	}) {
+		return nil, usageErrorf("--cpu-model %q; want host-model, maximum or the name of a model, such as Skylake-Server (virsh cpu-models lists them)", o.cpu)
+	}
+	if o.graphics != "" && o.graphics != "vnc" && o.graphics != "spice" {
+		return nil, usageErrorf("--graphics %q; want vnc or spice", o.graphics)
+	}
+	out.CPU, out.Graphics = o.cpu, o.graphics
 	if o.maxNodes < 0 {
 		return nil, usageErrorf("--max-nodes %d; want 0 or more", o.maxNodes)
 	}

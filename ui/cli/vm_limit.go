@@ -103,7 +103,7 @@ func limitsOf(c *cobra.Command, e *Env, v *vmHost, flavor, network, rate string,
 		if err != nil {
 			return l, usageErrorf("%w", err)
 		}
-		l.Network, l.Disk = &f.Network, &f.Disk
+		l.Network, l.Burst, l.Disk = &f.Network, f.NetworkBurst, &f.Disk
 	}
 	size := func(flag, text string) (topology.KiB, error) {
 		if text == "0" {
@@ -120,7 +120,7 @@ func limitsOf(c *cobra.Command, e *Env, v *vmHost, flavor, network, rate string,
 		if err != nil {
 			return l, err
 		}
-		l.Network = &n
+		l.Network, l.Burst = &n, guest.Burst{}
 	}
 	if c.Flags().Changed("rate") || c.Flags().Changed("iops") {
 		d := guest.DiskLimit{}
@@ -131,13 +131,13 @@ func limitsOf(c *cobra.Command, e *Env, v *vmHost, flavor, network, rate string,
 			if d.Rate, err = size("rate", rate); err != nil {
 				return l, err
 			}
-			d.RatePerGiB, d.MostRate = 0, 0
+			d.RatePerGiB, d.MostRate, d.BurstRate = 0, 0, 0
 		}
 		if c.Flags().Changed("iops") {
 			if iops < 0 || iops > 1<<40 {
 				return l, usageErrorf("--iops %d; want 0 (no limit) or more", iops)
 			}
-			d.IOPS, d.IOPSPerGiB, d.MostIOPS = iops, 0, 0
+			d.IOPS, d.IOPSPerGiB, d.MostIOPS, d.BurstIOPS = iops, 0, 0, 0
 		}
 		l.Disk = &d
 	}

@@ -15,6 +15,7 @@ const composed = `flavors:
 - {name: mixed, class: mixed, vcpus: 4, dedicated_vcpus: 2-3, smt: isolate, memory: 4GiB}
 - {name: mixed-uneven, class: mixed, vcpus: 8, dedicated_vcpus: 1-7, memory: 4GiB, cells: [{vcpus: 0-1, memory: 1GiB}, {vcpus: 2-7, memory: 3GiB}]}
 - {name: uneven, class: dedicated, vcpus: 7, memory: 4GiB, emulator: isolate, cells: [{vcpus: "0-1,6", memory: 1GiB}, {vcpus: 2-5, memory: 3GiB, huge_pages: 2MiB}]}
+- {name: realtime, class: mixed, vcpus: 2, dedicated_vcpus: 1, realtime: 1, memory: 1GiB, only_nodes: 1, network: 1MiB, network_peak: 2MiB, network_burst: 3MiB, disk: {iops: 5, burst_iops: 9, rate: 1MiB, burst_rate: 2MiB, burst_seconds: 60}}
 - {name: floating, class: shared, vcpus: 4, memory: 4GiB, cells: [{vcpus: 0-1, memory: 1GiB}, {vcpus: 2-3, memory: 3GiB}]}
 `
 
@@ -32,6 +33,10 @@ func composedGuests(t *testing.T, each func(o *guest.Order, h guest.Home, d *Doc
 			t.Fatal(err)
 		}
 		o := guest.Order{Flavor: f, Name: f.Name, UUID: "5c2f8a5e-0000-4a7e-9d55-000000000001"}
+		if f.Name == "realtime" {
+			o.CPU, o.Graphics = "Skylake-Server", "vnc"
+			o.Disks, o.NICs = []guest.Disk{{Source: "/d.img", Format: "raw"}}, []guest.NIC{{Kind: guest.Network, Source: "n"}}
+		}
 		h, decision := r.Place(&o)
 		if decision.Outcome != plan.Placed {
 			t.Fatalf("%s: %v", f.Name, decision.Reasons)
@@ -88,7 +93,7 @@ func TestComposedReadsBack(t *testing.T) {
 		if err != nil || d.String() != before {
 			t.Errorf("%s: %v, placed where it is:\n%s\nwas\n%s", o.Name, err, d, before)
 		}
-		if m, err := ParseAbout(d.About()); err != nil || m.Composed != mark.Composed || m.Own != mark.Own {
+		if m, err := ParseAbout(d.About()); err != nil || m.Composed != mark.Composed || m.Own != mark.Own || m.Only != mark.Only || m.Only != o.OnlyNodes().String() {
 			t.Errorf("%s: mark %q reads back as %+v, %v", o.Name, d.About(), m, err)
 		}
 		if _, _, ok, err := d.Wants(host); ok || err != nil {
@@ -129,7 +134,7 @@ func TestComposedFloatsWithin(t *testing.T) {
 		p.CPUs = cpus
 		s.Running = true
 		steps, now := s.Steps(guest.Home{Placement: p})
-		if o.Name == "uneven" { // all its vCPUs have CPUs of their own
+		if o.Name == "uneven" || o.Name == "realtime" { // all its vCPUs have CPUs of their own
 			return
 		}
 		if !now || len(steps) != 2 || steps[0].Kind != plan.SetCPUs || steps[0].From != s.BoundCPUs.String() || steps[0].To != cpus.String() || steps[1].Kind != plan.SetNext {
@@ -160,7 +165,7 @@ func TestComposedFloatsWithin(t *testing.T) {
 	})
 	// Nothing is left on a node that a cell floats on.
 	composedGuests(t, func(o *guest.Order, _ guest.Home, d *Document, _ *guest.Room) {
-		if _, ok, err := d.Within(host, topology.CPUs(8)); ok && err == nil {
+		if _, ok, err := d.Within(host, topology.CPUs(8)); ok && err == nil && o.Name != "realtime" {
 			t.Errorf("%s: no error", o.Name)
 		}
 	})

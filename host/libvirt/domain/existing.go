@@ -41,6 +41,7 @@ func (d *Document) guest(h *topology.Host) (guest.Guest, error) {
 	if err != nil {
 		return s, err
 	}
+	s.Most = most
 	p, err := d.pinning(h.Online, most, now)
 	if err != nil {
 		return s, err
@@ -56,6 +57,13 @@ func (d *Document) guest(h *topology.Host) (guest.Guest, error) {
 	if marked {
 		s.Flavor, s.Placed, s.Emulator = mark.Flavor, true, mark.Emulator
 		s.Spec.Class, s.Spec.Tier, s.Spec.Importance, s.Spec.SMT = mark.Class, mark.Tier, mark.Importance, mark.SMT
+	}
+	if marked {
+		s.OnlyNodes, _ = topology.ParseNodeSet(mark.Only)
+		s.Spec.Nodes = s.OnlyNodes
+		if mark.Exact > 0 {
+			s.Spec.MinNodes, s.Spec.MaxNodes = mark.Exact, mark.Exact
+		}
 	}
 	s.Manual = p.manual(mark, marked)
 	s.Nova = d.nova()
@@ -385,8 +393,9 @@ func (d *Document) Wants(h *topology.Host) (spec workload.Spec, mark Mark, ok bo
 		return spec, mark, false, err
 	}
 	most, now, err := d.vcpus()
+	only, _ := topology.ParseNodeSet(mark.Only)
 	spec = workload.Spec{ID: guest.ID(d.Name()), Name: d.Name(), Class: mark.Class, Tier: mark.Tier, Importance: mark.Importance, CPUs: now,
-		Memory: w.memory, HugePage: w.hugePage, SMT: mark.SMT, Given: true}
+		Memory: w.memory, HugePage: w.hugePage, SMT: mark.SMT, Nodes: only, MinNodes: mark.Exact, MaxNodes: mark.Exact, Given: true}
 	if mark.Class == workload.Dedicated {
 		spec.CPUs = most
 	}

@@ -35,6 +35,9 @@ type Mark struct {
 	Composed bool
 	Own      string // list format
 
+	Only  string // nodes it may use for good, list format; "" for any
+	Exact int    // nodes it is on; 0 for as many as it takes
+
 	CPUs  string // list format, as it was written
 	Nodes string // list format, as it was written
 
@@ -64,6 +67,13 @@ func (d *Document) Mark() (Mark, bool) {
 		ToCPUs: el.SelectAttrValue("to-cpus", ""), ToNodes: el.SelectAttrValue("to-nodes", ""),
 	}
 	var err error
+	m.Only = el.SelectAttrValue("only-nodes", "")
+	if _, err := topology.ParseNodeSet(m.Only); err != nil {
+		return Mark{}, false
+	}
+	if n, err := strconv.Atoi(el.SelectAttrValue("exact-nodes", "")); err == nil && n > 0 {
+		m.Exact = n
+	}
 	if own := el.SelectAttr("own"); own != nil {
 		m.Composed, m.Own = true, own.Value
 		if _, err := topology.ParseSet[int](m.Own); err != nil {
@@ -137,6 +147,10 @@ func (m Mark) fill(el *etree.Element) {
 		el.CreateAttr("own", m.Own)
 	} else {
 		el.RemoveAttr("own")
+	}
+	set("only-nodes", m.Only)
+	if set("exact-nodes", ""); m.Exact > 0 {
+		set("exact-nodes", strconv.Itoa(m.Exact))
 	}
 	set("cpus", m.CPUs)
 	set("nodes", m.Nodes)

@@ -37,7 +37,7 @@ func New(h *topology.Host, o *guest.Order, home guest.Home, m Machine) (*Documen
 	if o.Flavor.IOThreads > 0 {
 		text("iothreads", strconv.Itoa(o.Flavor.IOThreads))
 	}
-	if err := system(root, m); err != nil {
+	if err := system(root, m, o.CPU); err != nil {
 		return nil, err
 	}
 	if home.Placement.Class == workload.Shared {
@@ -57,7 +57,9 @@ func New(h *topology.Host, o *guest.Order, home guest.Home, m Machine) (*Documen
 	}
 	asked := o.Flavor.Composed()
 	d.shape(h, &home, asked)
+	d.realtime(o.Flavor.Realtime)
 	mark := Mark{Flavor: o.Flavor.Name, Tier: o.Flavor.Tier, SMT: o.Flavor.SMT, Emulator: o.Flavor.Emulator}
+	mark.Only, mark.Exact = o.OnlyNodes().String(), o.ExactNodes()
 	if asked != nil {
 		mark.Composed, mark.Own = true, asked.Own.String()
 	}
@@ -87,7 +89,7 @@ func element(parent *etree.Element, tag string, attrs ...string) *etree.Element 
 // system is the machine as the guest's firmware and kernel see it. Timers are
 // those that libvirt's own tools set for Linux and Windows alike: missed ticks of
 // the RTC are caught up, of the PIT delayed, and no HPET.
-func system(root *etree.Element, m Machine) error {
+func system(root *etree.Element, m Machine, model string) error {
 	machine := map[string]string{"x86_64": "q35", "aarch64": "virt"}[m.Arch]
 	if machine == "" {
 		return fmt.Errorf("architecture %q; want x86_64 or aarch64", m.Arch)
@@ -104,9 +106,16 @@ func system(root *etree.Element, m Machine) error {
 		element(features, "apic")
 	}
 	cpu := element(root, "cpu", "mode", "host-passthrough")
-	if m.Emulated {
+	switch {
+	case model == "host-model" || model == "maximum":
+		cpu.CreateAttr("mode", model)
+	case model != "":
+		cpu.CreateAttr("mode", "custom")
+		cpu.CreateAttr("match", "exact")
+		element(cpu, "model", "fallback", "forbid").SetText(model)
+	case m.Emulated:
 		cpu.CreateAttr("mode", "maximum")
-	} else if m.Arch == "x86_64" {
+	case m.Arch == "x86_64":
 		element(cpu, "cache", "mode", "passthrough")
 	}
 	clock := element(root, "clock", "offset", "utc")
@@ -131,6 +140,12 @@ func devices(root *etree.Element, o *guest.Order, home *guest.Home) {
 		address(source, drive.PCI)
 	}
 	element(devices, "console", "type", "pty")
+	if o.Graphics != "" {
+		// On the host's own address alone; a password is the operator's to set.
+		element(devices, "graphics", "type", o.Graphics, "autoport", "yes", "listen", "127.0.0.1")
+		element(element(devices, "video"), "model", "type", "virtio")
+		element(devices, "input", "type", "tablet", "bus", "usb")
+	}
 	agent := element(devices, "channel", "type", "unix")
 	element(agent, "target", "type", "virtio", "name", "org.qemu.guest_agent.0")
 	if home.Placement.Bound {
@@ -164,6 +179,9 @@ func disk(devices *etree.Element, o *guest.Order, i int) {
 		if iops > 0 {
 			element(tune, "total_iops_sec").SetText(strconv.FormatInt(iops, 10))
 		}
+		for _, p := range o.Flavor.Disk.Bursts() {
+			element(tune, p.Name).SetText(strconv.FormatInt(p.Value, 10))
+		}
 	}
 }
 
@@ -196,8 +214,15 @@ func nic(devices *etree.Element, o *guest.Order, n *guest.NIC) {
 		// In KiB a second; libvirt's word for it is kilobytes.
 		bandwidth := element(el, "bandwidth")
 		limit := strconv.FormatInt(int64(o.Flavor.Network), 10)
-		element(bandwidth, "inbound", "average", limit)
-		element(bandwidth, "outbound", "average", limit)
+		for _, way := range []string{"inbound", "outbound"} {
+			el := element(bandwidth, way, "average", limit)
+			if n := o.Flavor.NetworkBurst.Peak; n > 0 {
+				el.CreateAttr("peak", strconv.FormatInt(int64(n), 10))
+			}
+			if n := o.Flavor.NetworkBurst.Size; n > 0 {
+				el.CreateAttr("burst", strconv.FormatInt(int64(n), 10))
+			}
+		}
 	}
 }
 
@@ -207,4 +232,15 @@ func address(source *etree.Element, pci string) {
 	if len(part) == 4 {
 		element(source, "address", "domain", "0x"+part[0], "bus", "0x"+part[1], "slot", "0x"+part[2], "function", "0x"+part[3])
 	}
+}
+
+// realtime runs vCPUs under SCHED_FIFO, locks the memory and takes the performance counters
+// away, whose interrupts cost time (as Nova does for hw:cpu_realtime).
+func (d *Document) realtime(vcpus guest.VCPUs) {
+	if vcpus.Empty() {
+		return
+	}
+	element(d.child(d.tree.Root(), "cputune"), "vcpusched", "vcpus", vcpus.String(), "scheduler", "fifo", "priority", "1")
+	d.child(d.tree.Root(), "memoryBacking").CreateElement("locked")
+	element(d.child(d.tree.Root(), "features"), "pmu", "state", "off")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/homenode/homenode/core/guest"
@@ -164,6 +165,12 @@ func (d *Document) About() string {
 	if m.Tier != "" {
 		words = append(words, "tier="+string(m.Tier))
 	}
+	if m.Only != "" {
+		words = append(words, "only-nodes="+m.Only)
+	}
+	if m.Exact > 0 {
+		words = append(words, "exact-nodes="+strconv.Itoa(m.Exact))
+	}
 	if m.Composed {
 		words = append(words, "own="+m.Own)
 	}
@@ -191,6 +198,15 @@ func ParseAbout(text string) (Mark, error) {
 		case "tier":
 			if m.Tier, err = workload.ParseTier(value); err != nil {
 				return m, err
+			}
+		case "only-nodes":
+			m.Only = value
+			if _, err = topology.ParseNodeSet(value); err != nil {
+				return m, fmt.Errorf("mark %q: only-nodes: %w", text, err)
+			}
+		case "exact-nodes":
+			if m.Exact, err = strconv.Atoi(value); err != nil {
+				return m, fmt.Errorf("mark %q: exact-nodes: %w", text, err)
 			}
 		case "own":
 			m.Composed, m.Own = true, value
