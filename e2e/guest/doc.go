@@ -5,6 +5,7 @@
 //	                     the kernel command line (shape=S tests=A,B), power off
 //	init test NAME       one test, in a process of its own
 //	init as-nobody CMD…  a command as an ordinary user
+//	init as-service CMD… a command with the capabilities that the unit of systemd has
 //	init orphan CMD…     a command as a child of PID 1
 //	init read-only-cgroups CMD…
 //	                     a command that sees the cgroup tree read-only

@@ -15,6 +15,8 @@ func main() {
 		pid1()
 	case len(os.Args) == 3 && os.Args[1] == "test":
 		os.Exit(runTest(os.Args[2]))
+	case len(os.Args) > 1 && os.Args[1] == "as-service":
+		fail(asService(os.Args[2:]))
 	case len(os.Args) > 1 && os.Args[1] == "as-nobody":
 		fail(asNobody(os.Args[2:]))
 	case len(os.Args) > 1 && os.Args[1] == "orphan":

@@ -5,8 +5,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -102,6 +105,24 @@ func (t *T) awaitScheduler(encode *walker) scheduling {
 		return on && name == "homenode" && slices.Equal(t.policies(encode.group), []int{policyExt}), homenode("share", "status").String()
 	})
 	return t.scheduling()
+}
+
+// asService runs a command as root with no more capabilities than packaging/systemd/homenode.service
+// leaves the daemon.
+func asService(args []string) error {
+	if len(args) == 0 {
+		return errors.New("as-service: no command")
+	}
+	keep := []uintptr{unix.CAP_SYS_NICE, unix.CAP_SYS_PTRACE, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_CHOWN, unix.CAP_PERFMON, unix.CAP_BPF, unix.CAP_NET_ADMIN}
+	runtime.LockOSThread()
+	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
+		if !slices.Contains(keep, c) {
+			if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil {
+				return fmt.Errorf("as-service: drop capability %d: %w", c, err)
+			}
+		}
+	}
+	return syscall.Exec(args[0], args, os.Environ())
 }
 
 // noPins: nothing of it is left in bpffs.
@@ -220,7 +241,7 @@ func shareEnds(t *T) {
 // alone and named, and when that is gone ours is loaded.
 func shareOther(t *T) {
 	encode, _ := t.sharedHost()
-	t.startDaemon(daemonOptions{mode: "enforce", extra: sharingOn})
+	t.startDaemon(daemonOptions{mode: "enforce", extra: sharingOn, wrap: []string{self, "as-service"}})
 	version := t.awaitScheduler(encode).Scheduler.Version
 	t.must(homenode("share", "off"), exitOK)
 	if on, _ := enabled(); on {

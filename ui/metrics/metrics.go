@@ -165,6 +165,9 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		c.gauge("homenode_pressure_ratio", p.Some/100, p.Resource, "some")
 		c.gauge("homenode_pressure_ratio", p.Full/100, p.Resource, "full")
 	}
+	if s.Sharing != nil {
+		c.sharing(s.Sharing)
+	}
 	c.workloads(s.Workloads)
 }
 
@@ -210,6 +213,23 @@ func (c collection) self(s *api.Status) {
 	}
 	for of, n := range decisions {
 		c.gauge("homenode_decisions", float64(n), of[0], of[1])
+	}
+}
+
+// sharing is what offline work may have, and how the kernel's scheduler for it is.
+func (c collection) sharing(s *api.Sharing) {
+	for i := range s.Nodes {
+		c.gauge("homenode_share_node_offline_cpus", s.Nodes[i].CPUs, strconv.Itoa(int(s.Nodes[i].Node)))
+	}
+	k := s.Scheduler
+	if k == nil {
+		return
+	}
+	c.gauge("homenode_share_scheduler_enabled", one(k.Enabled), k.Version)
+	c.gauge("homenode_share_scheduler_loads", float64(k.Loads))
+	c.gauge("homenode_share_scheduler_threads_left", float64(k.Threads))
+	for _, x := range k.Counters {
+		c.gauge("homenode_share_scheduler_events", float64(x.Value), x.Name)
 	}
 }
 

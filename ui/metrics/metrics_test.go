@@ -18,6 +18,7 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -91,6 +92,8 @@ func house() *told {
 			},
 			Pressure: []workload.Pressure{{Resource: "memory", Some: 12.5, Full: 1}},
 			Self:     &api.Self{Journal: 12, Lost: 1},
+			Sharing: &api.Sharing{On: true, Nodes: []api.ShareNode{{Node: 0, CPUs: 1.5}}, Scheduler: &api.ShareScheduler{Enabled: true, Version: "5c0f00ba4711", Loads: 1, Threads: 2,
+				Counters: []share.Counter{{Name: "starts", Value: 48213}, {Name: "refused_expelled", Value: 912}, {Name: "waiting", Value: 3}}}},
 			Workloads: []api.Workload{
 				{ID: "/a", Name: "a", Kind: workload.InCgroup, Class: workload.Dedicated, CPUs: 2, Home: "0", CPUUse: 1.5, MemoryKiB: 3 << 10, MemoryByNode: []api.NodeKiB{{Node: 0, KiB: 2 << 10}, {Node: 2, KiB: 1 << 10}},
 					OnHome: of(0.75), Locality: of(0.5), LocalityExpected: of(1.0), Accesses: of(1e6), State: api.StateMoving, Move: &plan.Move{Planned: 4096, Moved: 1024}},
