@@ -21,7 +21,7 @@ endif
 PKGS  ?= ./...
 RACE  := /(api|cmd|daemon|host)(/|$$)
 
-.PHONY: all run build test test-arm64 check bench bench-start bench-probe bench-placement bench-share-sim bench-balance bench-page pictures mutate hostile kube kube-guest kube-scale openstack e2e generate fuzz tree install uninstall dist test-packages clean
+.PHONY: all run build test test-arm64 check bench bench-start bench-probe bench-placement bench-share-sim bench-share-host bench-share-virtual bench-balance bench-page pictures mutate hostile kube kube-guest kube-scale openstack e2e generate fuzz tree install uninstall dist test-packages clean
 
 all: build
 
@@ -99,6 +99,16 @@ bench-share-sim: ## sharing in the simulator: 20 scenarios, 50 seeds, beside pub
 
 bench-balance: ## the simulator's scenarios, 50 seeds on 2, 4 and 8 nodes, beside other policies
 	$(GO) run ./bench/balance $(BENCHFLAGS)
+
+# An hour, as root, on a machine with cgroup v2; ends with status 3 and says why where it cannot run.
+bench-share-host: build ## what nginx feels of ffmpeg beside it, with nothing done, weights, homenode and sched_ext; report in bench/out/share
+	@mkdir -p bench/out; $(GO) build -o bench/out/bench-share ./bench/share
+	bench/out/bench-share $(BENCHFLAGS)
+
+bench-share-virtual: build ## the same by the guest's own clock, the same on every machine, into bench/results/share-virtual.md
+	bash e2e/fetch.sh
+	$(GO) run ./e2e/rig -lanes 1 -accel tcg -run '^share\.(virtual|table)$$'
+	cp e2e/out/virtual/share-virtual.md bench/results/share-virtual.md
 
 bench-page: ## what 20 viewers of the page cost a daemon with 1,000 workloads, into bench/results/page.md
 	HOMENODE_PAGE_COST=$(CURDIR)/bench/results/page.md $(GO) test -count 1 -run '^TestPageCost$$' ./daemon

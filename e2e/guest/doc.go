@@ -7,6 +7,7 @@
 //	init as-nobody CMD…  a command as an ordinary user
 //	init as-service CMD… a command with the capabilities that the unit of systemd has
 //	init orphan CMD…     a command as a child of PID 1
+//	init toll …          what runs in a table of virtual time (toll.go)
 //	init read-only-cgroups CMD…
 //	                     a command that sees the cgroup tree read-only
 //

@@ -57,6 +57,7 @@ type daemonOptions struct {
 	cooldown  string // of balancing; default 1m
 	memory    string // manage.min_memory; default 16MiB
 	minAge    string // manage.min_age; default 0s, so that nothing waits for it
+	period    string // of the looks; default 1s
 	socket    string
 	state     string
 	extra     string   // further lines of the configuration
@@ -98,6 +99,9 @@ func (t *T) launchDaemon(o daemonOptions) *daemon {
 	if o.minAge == "" {
 		o.minAge = "0s"
 	}
+	if o.period == "" {
+		o.period = "1s"
+	}
 	if o.socket == "" {
 		o.socket = socketPath
 	}
@@ -112,7 +116,7 @@ func (t *T) launchDaemon(o daemonOptions) *daemon {
 		o.memory, o.minAge, exclude, o.bandwidth, o.restore, o.balance, o.cooldown) + o.extra
 	t.Do(os.WriteFile(configPath, []byte(config), 0o644))
 	argv := append(o.wrap, homenodeBin, "daemon", "--mode", o.mode, "--config", configPath,
-		"--state-dir", o.state, "--socket", o.socket, "--period", "1s")
+		"--state-dir", o.state, "--socket", o.socket, "--period", o.period)
 	d := &daemon{cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
 	d.cmd.Stderr, d.cmd.Stdout = d, d
 	t.Do(d.cmd.Start())

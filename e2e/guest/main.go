@@ -25,6 +25,10 @@ func main() {
 		if err := broodProcess(); err != nil {
 			fail(err)
 		}
+	case len(os.Args) > 1 && os.Args[1] == "toll":
+		if err := tollProcess(os.Args[2:]); err != nil {
+			fail(err)
+		}
 	case len(os.Args) == 2 && os.Args[1] == "sleeper":
 		sleeper()
 	case len(os.Args) == 3 && os.Args[1] == "sleeper":

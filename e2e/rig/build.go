@@ -141,9 +141,20 @@ func build(ctx context.Context, root, out, homenode string, more []archived, job
 			files = append(files, archived{name: "bin/homenode", from: filepath.Join(bin, "homenode")})
 		}
 	}
+	if needs(jobs, func(t suite.Test) bool { return t.Bench }) {
+		if err := goBuild(ctx, root, bin, "bench-share", "./bench/share"); err != nil {
+			return "", nil, err
+		}
+		files = append(files, archived{name: "bin/bench-share", from: filepath.Join(bin, "bench-share")})
+	}
 	for _, j := range jobs {
 		if j.shape.Count {
-			if err := plugin(ctx, root, bin); err != nil {
+			if err := plugin(ctx, root, bin, "numacount"); err != nil {
+				return "", nil, err
+			}
+		}
+		if j.shape.Virtual {
+			if err := plugin(ctx, root, bin, "overlap"); err != nil {
 				return "", nil, err
 			}
 		}
@@ -179,11 +190,11 @@ func goBuild(ctx context.Context, root, bin, name, pkg string, ldflags ...string
 	return nil
 }
 
-func plugin(ctx context.Context, root, bin string) error {
+func plugin(ctx context.Context, root, bin, name string) error {
 	c := exec.CommandContext(ctx, "gcc", "-O2", "-Wall", "-fvisibility=hidden", "-shared", "-fPIC",
-		"-o", filepath.Join(bin, "numacount.so"), filepath.Join(root, "e2e", "numacount", "numacount.c"))
+		"-o", filepath.Join(bin, name+".so"), filepath.Join(root, "e2e", name, name+".c"))
 	if b, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("build numacount.so: %w: %s", err, b)
+		return fmt.Errorf("build %s.so: %w: %s", name, err, b)
 	}
 	return nil
 }

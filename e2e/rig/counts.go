@@ -119,6 +119,7 @@ var judges = map[string]func(*tally, counts) (string, error){
 	"containers.exact": judgeExact,
 	"containers.local": judgeLocal,
 	"homenode.alert":   judgeAlert,
+	"share.table":      judgeShare,
 }
 
 // judgeExact: in every phase every walker made exactly the loads and stores that

@@ -16,7 +16,10 @@
 // not come up, stopped talking, panicked or printed an oops.
 //
 // In the shape with the plugin (numacount.c) it joins the access counts with the
-// guest's marks and judges by them.
+// guest's marks and judges by them. A shape in virtual time (Shape.Virtual) has a clock that counts
+// instructions: the same guest is the same run on every machine, to the microsecond, and
+// what runs beside it on the machine does not matter. Its plugin (overlap.c) counts what of online-strict work
+// ran beside offline work on one core.
 //
 // Shapes with libvirt and with containerd have a disk (fetch-disk.sh) and are resumed
 // from where they were saved (saved.go).

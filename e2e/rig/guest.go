@@ -58,7 +58,7 @@ func (g *guest) run(ctx context.Context, show bool) error {
 	if err := os.MkdirAll(g.dir, 0o755); err != nil {
 		return fmt.Errorf("make folder: %w", err)
 	}
-	tally := newTally(g.shape, g.tests)
+	tally := g.newTally()
 	inside := g.inside(tally)
 	for try := 1; len(inside) > 0; try++ {
 		g.times = try
@@ -76,13 +76,19 @@ func (g *guest) run(ctx context.Context, show bool) error {
 			os.RemoveAll(g.saved)
 		}
 		g.crash, g.up = "", false
-		if g.shape.Count { // what was counted so far went with the guest
-			tally, left = newTally(g.shape, g.tests), inside
+		if g.shape.Count || g.shape.Virtual { // what was counted so far went with the guest
+			tally, left = g.newTally(), inside
 		}
 		inside = left
 	}
 	g.judge(tally)
 	return nil
+}
+
+func (g *guest) newTally() *tally {
+	t := newTally(g.shape, g.tests)
+	t.dir, t.kernel = g.dir, g.tools.kernel
+	return t
 }
 
 // tries is how often a guest is booted when the emulator fails it.
@@ -281,7 +287,7 @@ func (g *guest) readWire(r io.Reader, start time.Time, tally *tally, cancel cont
 			g.report.log(l.Rest)
 		case "TABLE":
 			g.report.row(g.shape, l.Rest)
-		case "MARK", "WALKER", "HOME", "SCRAPE":
+		case "MARK", "WALKER", "HOME", "CASE", "SCRAPE":
 			if err := tally.told(l); err != nil {
 				g.report.log(err.Error())
 			}

@@ -18,8 +18,17 @@ func qemuArgs(s suite.Shape, t tools, image, dir, bin string, words []string) []
 		add("-L", f)
 	}
 	accel := "tcg,thread=multi"
-	if t.accel == "kvm" && !s.Count { // a plugin sees only what is emulated
+	if t.accel == "kvm" && !s.Count && !s.Virtual { // a plugin sees only what is emulated
 		accel = "kvm"
+	}
+	if s.Virtual {
+		// All vCPUs take turns on one thread, an instruction takes 2 ns of the guest's clock, and a
+		// guest that sleeps goes on at once with its next timer: the same guest, the same run.
+		accel = "tcg,thread=single"
+		add("-icount", "shift=1,sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "7")
+		// A turn lasts until the next timer, divided by the vCPUs (icount_percpu_budget): a
+		// timer of QEMU's own every 200 µs, that no guest sees, makes them short.
+		add("-netdev", "hubport,id=turns,hubid=0", "-object", "filter-buffer,id=turn,netdev=turns,interval=200")
 	}
 	machine := "q35"
 	if s.HMAT {
@@ -61,9 +70,15 @@ func qemuArgs(s suite.Shape, t tools, image, dir, bin string, words []string) []
 		}
 		add("-plugin", p)
 	}
+	if s.Virtual {
+		add("-plugin", "file="+filepath.Join(bin, "overlap.so")+",out="+filepath.Join(dir, "overlap"))
+	}
 	a = append(a, nicArgs(s)...)
 	add("-kernel", t.vmlinux, "-initrd", image)
 	boot := []string{"console=ttyS0", "quiet", "panic=-1", "oops=panic", "nokaslr", "mitigations=off", "no_timer_check"}
+	if s.Virtual {
+		boot = append(boot, "norandmaps")
+	}
 	boot = append(boot, s.Boot...)
 	add("-append", strings.Join(append(boot, words...), " "))
 	return a

@@ -12,12 +12,15 @@ import (
 // tally is what one guest has said so far, held against what was expected.
 type tally struct {
 	shape    suite.Shape
+	dir      string // of the guest
+	kernel   string
 	expected []suite.Test
 	results  map[string]suite.Result
 	marks    []markRecord
 	walkers  []walkerRecord
 	homes    map[int][]int
 	scrapes  map[string][]string // lines of /metrics, by phase
+	cases    []caseRecord
 }
 
 type markRecord struct {
@@ -25,6 +28,12 @@ type markRecord struct {
 	passes int
 	phase  string
 	homes  map[int][]int // of the walkers when it was made, by slot
+}
+
+// caseRecord is a row of a table whose last cells the host knows, by the tag of the mark.
+type caseRecord struct {
+	tag   uint32
+	cells []string
 }
 
 type walkerRecord struct {
@@ -93,6 +102,12 @@ func (t *tally) told(l suite.Line) error {
 		var nodes string
 		if _, err = fmt.Sscan(l.Rest, &slot, &nodes); err == nil {
 			t.homes[slot], err = parseList(nodes)
+		}
+	case "CASE":
+		var x caseRecord
+		if _, err = fmt.Sscan(l.Rest, &x.tag); err == nil {
+			x.cells = strings.Split(strings.SplitN(l.Rest, " ", 2)[1], "|")
+			t.cases = append(t.cases, x)
 		}
 	case "SCRAPE":
 		var phase string

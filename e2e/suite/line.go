@@ -18,6 +18,7 @@ import (
 //	WALKER slot name mib threads loads start
 //	HOME slot nodes
 //	TABLE title|cell|cell...
+//	CASE tag cell|cell...
 //	SCRAPE phase number line-of-metrics
 //	UP seconds-since-kernel-start
 //	END
@@ -31,7 +32,7 @@ type Line struct {
 func ParseLine(s string) (Line, bool) {
 	kind, rest, _ := strings.Cut(strings.TrimRight(s, "\r\n"), " ")
 	switch kind {
-	case "START", "TEST", "LOG", "MARK", "WALKER", "HOME", "TABLE", "SCRAPE", "UP", "END":
+	case "START", "TEST", "LOG", "MARK", "WALKER", "HOME", "TABLE", "CASE", "SCRAPE", "UP", "END":
 		return Line{kind, rest}, true
 	}
 	return Line{}, false

@@ -18,6 +18,7 @@ type Test struct {
 	Limit    time.Duration
 	Slow     bool // only when its guest or it itself is named, or with -all
 	Homenode bool // needs the homenode binary
+	Bench    bool // runs bench/share
 	Numactl  bool // compares with numactl(8), and is skipped where the archive has none
 	// OnHost tests have no code in the guest: the host judges by the access
 	// counts of the guest's marks, or by what it was told. After names the guest test they belong to.

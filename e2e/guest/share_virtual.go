@@ -1,0 +1,220 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func init() {
+	tests["share.virtual"] = func(t *T) { shareVirtual(t, 4, 250) }
+	tests["share.order"] = shareOrder
+}
+
+// tollCase is one row of the table: how offline work is held off.
+type tollCase struct {
+	name string
+	hogs int
+	set  func(s *tollSetup)
+}
+
+type tollSetup struct {
+	t               *T
+	online, offline group
+	hogs            int
+	why             string // it is not to be had here
+}
+
+var (
+	tollAlone  = tollCase{name: "alone"}
+	tollApart4 = tollCase{name: "apart, 4 CPUs busy", hogs: 4, set: (*tollSetup).apart}
+	tollApart2 = tollCase{name: "apart, 2 CPUs busy", hogs: 2, set: (*tollSetup).apart}
+	tollBeside = tollCase{name: "nothing done", hogs: 6}
+	tollWeight = tollCase{name: "cpu.weight 10000 : 1", hogs: 6, set: func(s *tollSetup) {
+		s.t.write(s.online.file("cpu.weight"), "10000")
+		s.t.write(s.offline.file("cpu.weight"), "1")
+	}}
+	tollBase   = tollCase{name: "homenode share", hogs: 6, set: func(s *tollSetup) { s.share("off") }}
+	tollKernel = tollCase{name: "homenode share, sched_ext", hogs: 6, set: func(s *tollSetup) { s.share("auto") }}
+)
+
+// apart is what no manager can better: online work on a core of its own, the hogs on as many
+// other CPUs as there are of them.
+func (s *tollSetup) apart() {
+	s.t.write(s.online.file("cpuset.cpus"), "0-1")
+	s.t.write(s.offline.file("cpuset.cpus"), fmt.Sprintf("2-%d", 1+s.hogs))
+}
+
+// share lets homenode do it, with a look every 2 s as it has by default.
+func (s *tollSetup) share(schedExt string) {
+	s.t.startDaemon(daemonOptions{mode: "enforce", period: "2s",
+		extra: "share: {enabled: true, sched_ext: " + schedExt + "}\nworkloads:\n  - {match: " + s.offline.path() + ", tier: offline}\n  - {match: " + s.online.path() + ", tier: online-strict}\n"})
+	s.t.Defer(func() {
+		homenode("share", "off")
+		s.t.until(20*time.Second, time.Second, "no scheduler is left", func() (bool, string) {
+			state := readText("/sys/kernel/sched_ext/state")
+			return state != "enabled", state
+		})
+	})
+	s.t.until(30*time.Second, time.Second, "offline work is shared with", func() (bool, string) {
+		idle := readText(s.offline.file("cpu.idle"))
+		return idle == "1", "cpu.idle " + idle
+	})
+	for i := 0; schedExt != "off" && readText("/sys/kernel/sched_ext/state") != "enabled"; i++ {
+		if i == 15 {
+			s.why = homenode("share", "status").out
+			return
+		}
+		time.Sleep(time.Second)
+	}
+	s.ask(int(4 * time.Second / tollPeriod)) // two looks at what the server needs: less is given at once
+}
+
+// toll is what was measured of one case.
+type toll struct {
+	why        string // nothing was measured
+	late, done spread
+	offline    float64 // CPUs that offline work kept busy
+}
+
+const (
+	tollPeriod = 4 * time.Millisecond
+	tollTurns  = 2500 // of work for a request
+)
+
+// toll runs a case: a clock sends a request to a server every 4 ms, count times, while the
+// hogs work. All that again so often, with new processes: on which CPUs they begin is chance.
+// The mark says to the plugin which case it was.
+func (t *T) toll(c tollCase, tag uint32, again, count int) toll {
+	s := &tollSetup{t: t, hogs: c.hogs, online: t.newGroup(cgroupRoot, "online"+strconv.Itoa(int(tag))), offline: t.newGroup(cgroupRoot, "offline"+strconv.Itoa(int(tag)))}
+	before := len(t.cleanups)
+	var x toll
+	var took, ran time.Duration
+	for i := range again {
+		hogs := func() {}
+		if c.hogs > 0 {
+			hogs = s.start(s.offline, tollProgram("hog", "hog", strconv.Itoa(c.hogs)))
+		}
+		if i == 0 && c.set != nil {
+			if c.set(s); s.why != "" {
+				break
+			}
+		}
+		s.ask(25)
+		if i == 0 {
+			mark(0)
+		}
+		start, at := time.Now(), s.ran()
+		late, done := s.ask(count)
+		took, ran = took+time.Since(start), ran+s.ran()-at
+		x.late, x.done = append(x.late, late...), append(x.done, done...)
+		hogs()
+	}
+	x.why = s.why
+	mark(tag)
+	slices.Sort(x.late)
+	slices.Sort(x.done)
+	x.offline = ran.Seconds() / max(took.Seconds(), 1e-9)
+	t.Logf("%s: late p50 %d p99 %d µs, done p50 %d p99 %d µs, offline on %.2f of CPUs %s", c.name,
+		x.late.at(50), x.late.at(99), x.done.at(50), x.done.at(99), x.offline, readText(s.offline.file("cpuset.cpus.effective")))
+	for i := len(t.cleanups) - 1; i >= before; i-- {
+		t.cleanups[i]()
+	}
+	t.cleanups = t.cleanups[:before]
+	freshState()
+	return x
+}
+
+// tollProgram is this one, and its process is called name.
+func tollProgram(name string, args ...string) *exec.Cmd {
+	link := filepath.Join(workFolder, name)
+	os.Symlink(self, link)
+	return exec.Command(link, append([]string{"toll"}, args...)...)
+}
+
+// start starts a program in a cgroup; what it returns ends it.
+func (s *tollSetup) start(g group, c *exec.Cmd) func() {
+	s.t.startToll(g, c)
+	return func() {
+		c.Process.Kill()
+		c.Wait()
+	}
+}
+
+// ask sends requests to a new server: how late the clock was awake, and how late the answers.
+func (s *tollSetup) ask(count int) (late, done spread) {
+	file := filepath.Join(workFolder, "late")
+	server, clock := tollProgram("server", "server", strconv.Itoa(tollTurns)), tollProgram("clock", "clock", strconv.FormatInt(int64(tollPeriod), 10), strconv.Itoa(count), file)
+	r, w, err := os.Pipe()
+	s.t.Do(err)
+	var out bytes.Buffer
+	server.Stdin, server.Stdout, clock.Stdout = r, &out, w
+	s.t.startToll(s.online, server)
+	s.t.startToll(s.online, clock)
+	r.Close()
+	w.Close()
+	s.t.Do(clock.Wait())
+	s.t.Do(server.Wait())
+	b, err := os.ReadFile(file)
+	s.t.Do(err)
+	if late, done = spreadOf(b), spreadOf(out.Bytes()); len(late) != count || len(done) != count {
+		s.t.Fatalf("%d requests sent and %d answered of %d", len(late), len(done), count)
+	}
+	return late, done
+}
+
+// ran is the CPU time of offline work.
+func (s *tollSetup) ran() time.Duration {
+	var us int64
+	fmt.Sscanf(readText(s.offline.file("cpu.stat")), "usage_usec %d", &us)
+	return time.Duration(us) * time.Microsecond
+}
+
+// quiet waits until the kernel has done what it puts off at boot: 7 s, which cost nothing.
+func quiet() { time.Sleep(8 * time.Second) }
+
+// shareVirtual makes the table; the host adds what the plugin counted.
+func shareVirtual(t *T, again, count int) {
+	quiet()
+	if err := syscall.Mount("bpf", "/sys/fs/bpf", "bpf", 0, ""); err != nil && err != syscall.EBUSY {
+		t.Fatalf("mount bpffs: %v", err)
+	}
+	for i, c := range []tollCase{tollAlone, tollApart2, tollApart4, tollBeside, tollWeight, tollBase, tollKernel} {
+		x := t.toll(c, uint32(i+1), again, count)
+		if x.why != "" {
+			t.logLines(c.name+" is not to be had", x.why, 20)
+			continue
+		}
+		cells := []string{c.name, fmt.Sprint(c.hogs)}
+		for _, s := range []spread{x.late, x.done} {
+			for _, p := range []int{50, 90, 99} {
+				cells = append(cells, fmt.Sprint(s.at(p)))
+			}
+		}
+		t.record("CASE %d %s", i+1, strings.Join(append(cells, fmt.Sprintf("%.2f", x.offline)), "|"))
+	}
+}
+
+// shareOrder: with homenode, requests are answered sooner than with nothing done and than
+// with weights. (Which of those two is worse is no matter of the order: with weights the late
+// ones are fewer.)
+func shareOrder(t *T) {
+	quiet()
+	var p99 []int64
+	for i, c := range []tollCase{tollBeside, tollWeight, tollBase} {
+		p99 = append(p99, t.toll(c, uint32(i+1), 2, 125).done.at(99))
+	}
+	if p99[2] >= p99[0] || p99[2] >= p99[1] {
+		t.Fatalf("99 of 100 requests answered within %d µs with nothing done, %d with weights, %d with homenode: want the last the least", p99[0], p99[1], p99[2])
+	}
+	t.Textf("99 of 100 requests answered within %d µs with nothing done, %d with weights, %d with homenode", p99[0], p99[1], p99[2])
+}

@@ -1,0 +1,41 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"syscall"
+	"unsafe"
+
+	"github.com/homenode/homenode/e2e/suite"
+)
+
+// Whose work it is, by the address of the code: the plugin overlap.c goes by it.
+const (
+	workOffline = iota
+	workStrict
+)
+
+// turn is how many instructions a turn of work has.
+const turn = 32
+
+// mapWork puts the code of a class of work where the plugin looks for it, and returns its
+// address. The code counts CX down.
+func mapWork(whose int) (uintptr, error) {
+	code := bytes.Repeat([]byte{0x48, 0xff, 0xc0}, turn-2)     // inc rax
+	code = append(code, 0x48, 0xff, 0xc9)                      // dec rcx
+	code = append(code, 0x75, byte(-(len(code)+2)&0xff), 0xc3) // jnz to the first; ret
+	at := uintptr(suite.Base(whose))
+	got, _, e := syscall.Syscall6(syscall.SYS_MMAP, at, suite.PageSize, syscall.PROT_READ|syscall.PROT_WRITE|syscall.PROT_EXEC,
+		syscall.MAP_PRIVATE|syscall.MAP_ANONYMOUS|mapFixed, ^uintptr(0), 0)
+	if e != 0 {
+		return 0, e
+	}
+	copy(unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&got))), len(code)), code)
+	return got, nil
+}
+
+const mapFixed = 0x100000 // MAP_FIXED_NOREPLACE
+
+// turns runs the code that mapWork mapped, n turns of it, n at least 1.
+func turns(code, n uintptr)

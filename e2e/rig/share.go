@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/homenode/homenode/e2e/suite"
+)
+
+// overlap is what the plugin counted in one case, in instructions.
+type overlap struct{ offline, strict, shared uint64 }
+
+// parseOverlap reads the plugin's file, by tag; the newest counts.
+func parseOverlap(r io.Reader) (map[uint32]overlap, error) {
+	all := map[uint32]overlap{}
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		var tag uint32
+		var o overlap
+		if _, err := fmt.Sscanf(lines.Text(), "tag=%d offline=%d strict=%d shared=%d", &tag, &o.offline, &o.strict, &o.shared); err != nil {
+			return nil, fmt.Errorf("overlap %q: %w", lines.Text(), err)
+		}
+		all[tag] = o
+	}
+	return all, lines.Err()
+}
+
+// judgeShare joins what the guest measured with what the plugin counted, and writes the table
+// for others to read.
+func judgeShare(t *tally, _ counts) (string, error) {
+	f, err := os.Open(filepath.Join(t.dir, "overlap"))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	counted, err := parseOverlap(f)
+	if err != nil {
+		return "", err
+	}
+	if len(t.cases) == 0 {
+		return "", fmt.Errorf("the guest told no case")
+	}
+	tb := &table{rows: [][]string{{"case", "busy loops", "awake p50, µs", "p90", "p99", "answered p50, µs", "p90", "p99",
+		"offline work has, CPUs", "server's instructions beside offline work on its core"}}}
+	for _, c := range t.cases {
+		o, ok := counted[c.tag]
+		if !ok || o.strict == 0 {
+			return "", fmt.Errorf("%s: the plugin counted no instruction of online-strict", c.cells[0])
+		}
+		tb.rows = append(tb.rows, append(c.cells, fmt.Sprintf("%.1f %%", 100*float64(o.shared)/float64(o.strict))))
+	}
+	fmt.Printf("\n%s\n", tb.plain())
+	if err := os.WriteFile(filepath.Join(t.dir, "share-virtual.md"), []byte(shareTitle+tb.markdown()+shareNote(t.shape, t.kernel)), 0o644); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d cases", len(t.cases)), nil
+}
+
+const shareTitle = "# What sharing gives, in virtual time\n\nWritten by `make bench-share-virtual`.\n\n"
+
+// shareNote says what the numbers are and are not.
+func shareNote(s suite.Shape, kernel string) string {
+	return fmt.Sprintf(`
+A clock asks a small server for a piece of work every 4 ms, whatever it answers: 1,000 times, in four rounds with new processes. *Awake* is how late
+the clock was awake, *answered* how late an answer was, both from when a request was due. Busy loops are the offline work.
+
+- A guest of %[1]d CPUs (%[2]d cores of two threads, one node), Linux %[3]s, under QEMU with -icount: its clock counts instructions, 2 ns each. The same commit, Go, kernel and QEMU
+  give the same table on every machine, byte by byte.
+- All CPUs of the guest take turns on one thread: each of k busy CPUs has 1/k of the speed. So compare cases in which offline work has as many. *Apart* is what no manager can better:
+  the server has a core of its own, and so many busy loops have a CPU each.
+- The last column is counted by a plugin of QEMU, instruction by instruction (e2e/overlap): how much of the server's work ran while the SMT sibling ran offline work.
+  What that costs is not in the times: an emulator's siblings share nothing.
+
+It is not a measurement of hardware: no SMT, cache or memory contention, no frequency, no real interrupts. Of those, bench/results/share.md has a table.
+`, s.CPUs(), s.CPUs()/2, kernel)
+}
