@@ -42,6 +42,8 @@ func patience(e *control.Effect) time.Duration {
 		return 0
 	case e.Kind == control.EffectApply && e.Step.Kind == plan.SetMems:
 		return 10 * time.Minute
+	case e.Kind == control.EffectApply && e.Step.Kind == plan.SetScheduler: // the kernel verifies it: a second, on an emulated machine half a minute
+		return 2 * time.Minute
 	case e.Kind == control.EffectApply:
 		return 30 * time.Second
 	case e.Kind == control.EffectRestore:

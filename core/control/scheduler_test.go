@@ -358,3 +358,13 @@ func TestSchedulerLostJournal(t *testing.T) {
 		t.Errorf("%q runs though sharing is off", f.loaded())
 	}
 }
+
+// TestSchedulerOffTold: who turns sharing off is told with that, not with an undo.
+func TestSchedulerOffTold(t *testing.T) {
+	f := kernelled(t)
+	f.scans(4)
+	f.ask(Request{Share: &ShareOrder{On: false}, By: &plan.Asker{UID: 0, User: "root"}})
+	if f.loaded() != "" || f.told(words.ShareOrdered) != 1 || f.told(words.UndoOrdered) != 0 {
+		t.Errorf("%q runs; told of an undo %d times", f.loaded(), f.told(words.UndoOrdered))
+	}
+}

@@ -57,7 +57,10 @@ func (s *State) setSharing(id uint64, on, dryRun bool) {
 		s.save(KeySharing, SavedSharing{on, s.Settings.Share.On})
 		s.order("", words.ShareOrdered, map[bool]string{true: "on", false: "off"}[on])
 		if !on && s.acts() { // at once
+			by := s.by
+			s.by = nil // the order is told already
 			s.unload()
+			s.by = by
 		}
 	}
 	s.reply(Reply{ID: id, Share: &ShareOrder{on}})
