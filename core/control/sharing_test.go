@@ -280,6 +280,18 @@ func TestSharingGuest(t *testing.T) {
 	}
 }
 
+// TestUntoldRun: what `homenode run --class offline` started while no daemon answered is offline by
+// where it is.
+func TestUntoldRun(t *testing.T) {
+	f := batch(t, turnedOn)
+	id := f.add("homenode-offline/7", 2, 1<<20, 1)
+	f.batch(id)
+	f.scans(4)
+	if f.get(plan.CgroupIdle, string(id)) != "1" || f.placement(id).Class != workload.Offline {
+		t.Errorf("cpu.idle %s, %+v", f.get(plan.CgroupIdle, string(id)), f.placement(id))
+	}
+}
+
 // TestSharingRun: what `homenode run --class offline` has put into a cgroup of its own has cpu.idle
 // there, and its CPUs by its affinity; a process in any other cgroup has no file of it touched.
 func TestSharingRun(t *testing.T) {

@@ -56,6 +56,9 @@ func (s *State) SpecOf(o *workload.Observation) workload.Spec {
 	}
 	spec := place.SpecFrom(*o)
 	given := false
+	if workload.OfRun(o.Cgroup) { // also when it was started while no daemon answered
+		spec.Class, spec.Tier = workload.Offline, workload.OfflineTier
+	}
 	if rule != nil {
 		rule.Apply(&spec)
 		spec.Given, given = true, rule.NearGiven

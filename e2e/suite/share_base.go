@@ -1,0 +1,12 @@
+package suite
+
+import "time"
+
+// Offline work beside online work, by cgroups alone.
+func init() {
+	Tests = append(Tests,
+		Test{Name: "share.base", Shapes: []string{"n2"}, Limit: 3 * time.Minute, Homenode: true},
+		Test{Name: "share.run", Shapes: []string{"n2"}, Limit: 3 * time.Minute, Homenode: true},
+		Test{Name: "share.freeze", Shapes: []string{"n2"}, Limit: 3 * time.Minute, Slow: true, Homenode: true},
+		Test{Name: "share.cores", Shapes: []string{"n4"}, Limit: 3 * time.Minute, Slow: true, Homenode: true})
+}
