@@ -56,3 +56,31 @@ func TestFloatsWithin(t *testing.T) {
 		}
 	}
 }
+
+// Its threads come home, stay there, and go back when it is undone.
+func TestFloatsAsAProcess(t *testing.T) {
+	f := newFake(t, 2, 8)
+	f.addProcess(4711, "qemu", 2, 1<<20, 1)
+	p := workload.Process{PID: 4711, Start: 7}
+	value := func() string { return f.values[settingKey{plan.Affinity, plan.ProcessPath(p)}].Value }
+	was := value()
+	c := boundBy("vm:a", "")
+	c.Process, c.Cgroups, c.Driver, c.Caps = p, nil, workload.InProcess, workload.Caps{}
+	scan := func() {
+		c.CPUs, _ = topology.ParseCPUSet(value())
+		f.claimedScan(c)
+	}
+	for range 4 {
+		scan()
+	}
+	if value() != "8-15" || f.home("vm:a") != "1" {
+		t.Fatalf("on CPUs %s, home %s", value(), f.home("vm:a"))
+	}
+	if e := f.s.Journal.Of(plan.Affinity, plan.ProcessPath(p)); e == nil || e.Workload != "vm:a" || e.Old != was {
+		t.Errorf("journalled %+v", e)
+	}
+	f.undo("vm:a")
+	if value() != was {
+		t.Errorf("undone to CPUs %s; want %s", value(), was)
+	}
+}

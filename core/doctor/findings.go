@@ -48,6 +48,10 @@ func findings(d *measure.Document) []measure.Finding {
 		say("cgroups", measure.Info, "boot with systemd.unified_cgroup_hierarchy=1 to have containers and services placed as a whole, and before they start",
 			"version 1: homenode places large processes one by one, by CPU affinity, those of containers too")
 	}
+	if s.NoHook {
+		say("guests from other hosts", measure.Warning, "homenode vm hook --install, on every host that guests come to, then start libvirt's daemon anew",
+			"libvirt has no hook of homenode's: a guest that homenode bound comes by live migration with the nodes of the host it left, and does not start where those are missing")
+	}
 	for _, p := range s.HugePages {
 		if f, ok := lopsided(d, p); ok {
 			out = append(out, f)

@@ -108,6 +108,7 @@ func gatherSettings(fsys fs.FS, h *topology.Host) *measure.Settings {
 		Queues:      queues(fsys, h),
 		Counters:    counters(fsys),
 		CgroupV1:    cgroupV1(fsys),
+		NoHook:      noHook(fsys),
 	}
 	for i := range s.Managers {
 		s.Managers[i].Guests = nil // a document must not name what runs here

@@ -244,3 +244,29 @@ func TestLocalitySources(t *testing.T) {
 		t.Error("a tree without perf events tells of counters")
 	}
 }
+
+// Where guests that homenode bound run, libvirt is to ask homenode about those that come in.
+func TestHookIsMissing(t *testing.T) {
+	const ours = `<domstatus><metadata><homenode:guest xmlns:homenode="https://github.com/homenode/homenode/libvirt/1"/></metadata></domstatus>`
+	for _, tt := range []struct {
+		name  string
+		files map[string]string
+		told  bool
+	}{
+		{"no guest", nil, false},
+		{"somebody else's guest", map[string]string{"run/libvirt/qemu/a.xml": "<domstatus/>"}, false},
+		{"ours", map[string]string{"run/libvirt/qemu/a.xml": "<domstatus/>", "run/libvirt/qemu/b.xml": ours}, true},
+		{"another's hook", map[string]string{"run/libvirt/qemu/b.xml": ours, "etc/libvirt/hooks/qemu": "#!/bin/sh\n"}, true},
+		{"the hook", map[string]string{"run/libvirt/qemu/b.xml": ours, "etc/libvirt/hooks/qemu.d/homenode": "exec '/usr/bin/homenode' vm hook\n"}, false},
+	} {
+		fsys := fstest.MapFS{}
+		for name, text := range tt.files {
+			fsys[name] = &fstest.MapFile{Data: []byte(text)}
+		}
+		x := Diagnose(&measure.Document{Settings: gatherSettings(fsys, &topology.Host{})}, DefaultLimits)
+		told := slices.ContainsFunc(x.Findings, func(f measure.Finding) bool { return strings.Contains(f.Advice, "homenode vm hook --install") })
+		if told != tt.told {
+			t.Errorf("%s: %+v", tt.name, x.Findings)
+		}
+	}
+}

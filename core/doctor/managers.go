@@ -194,17 +194,38 @@ func exclusive(state []byte) topology.CPUSet {
 // Namespace); those pins are not made by hand.
 const ownMark = "https://github.com/homenode/homenode/libvirt/"
 
-// pinnedGuests names running guests whose definition pins something by hand, rising.
-func pinnedGuests(fsys fs.FS) []string {
+// hooks is where libvirt looks for what it calls when a guest comes in (homenode vm hook).
+const hooks = "etc/libvirt/hooks/"
+
+// noHook reports whether a guest that homenode bound runs here, and libvirt does not ask
+// homenode when one comes in from another host: it would come with that host's nodes.
+func noHook(fsys fs.FS) bool {
+	for _, name := range []string{hooks + "qemu.d/homenode", hooks + "qemu"} {
+		if t, ok := text(fsys, name); ok && strings.Contains(t, "homenode") && strings.Contains(t, "vm hook") {
+			return false
+		}
+	}
+	return slices.ContainsFunc(runningGuests(fsys), func(g [2]string) bool { return strings.Contains(g[1], ownMark) })
+}
+
+// runningGuests is the names of running guests with what libvirt has written of them, rising.
+func runningGuests(fsys fs.FS) (out [][2]string) {
 	const dir = "run/libvirt/qemu"
-	var names []string
 	entries, _ := fs.ReadDir(fsys, dir)
 	for _, e := range entries {
-		name, isXML := strings.CutSuffix(e.Name(), ".xml")
-		if !isXML {
-			continue
+		if name, isXML := strings.CutSuffix(e.Name(), ".xml"); isXML {
+			t, _ := text(fsys, dir+"/"+e.Name())
+			out = append(out, [2]string{name, t})
 		}
-		t, _ := text(fsys, dir+"/"+e.Name())
+	}
+	return out
+}
+
+// pinnedGuests names running guests whose definition pins something by hand, rising.
+func pinnedGuests(fsys fs.FS) []string {
+	var names []string
+	for _, g := range runningGuests(fsys) {
+		name, t := g[0], g[1]
 		pins := strings.Contains(t, "<vcpupin ") || strings.Contains(t, "<emulatorpin ") || strings.Contains(t, "<numatune>")
 		if pins && !strings.Contains(t, ownMark) {
 			names = append(names, name)

@@ -11,6 +11,7 @@ type Settings struct {
 	Managers    []Manager  `json:"managers"`            // programs that run here and place work or own CPUs or memory
 	Queues      []Queues   `json:"queues"`              // interrupts of NICs and NVMe drives
 	Counters    *Counters  `json:"counters,omitempty"`  // hardware counters that can be read
+	NoHook      bool       `json:"no_hook,omitempty"`   // whether guests that homenode bound run here, and libvirt has no hook of homenode's (homenode vm hook)
 	CgroupV1    bool       `json:"cgroup_v1,omitempty"` // whether CPU sets are with cgroup version 1 (cgroups(7))
 }
 

@@ -69,6 +69,7 @@ class DocumentsTest(base.ServersTestBase):
 
     def setUp(self):
         super().setUp()
+        self.flags(cores=-1, instances=-1, ram=-1, group="quota")
         self.folder = os.environ.get("HOMENODE_NOVA_DOMAINS") or self.useFixture(fixtures.TempDir()).path
         os.makedirs(os.path.join(self.folder, "migrated"), exist_ok=True)
         self.documents = {}
