@@ -23,8 +23,8 @@ func TestFloatsWithin(t *testing.T) {
 		{"no fence", plan.AnyClass, topology.CPUSet{}, ""},
 		{"the shared side", dedicated, topology.CPUs(0, 1, 2, 3, 8, 9, 10, 11), ""},
 		{"more than the shared side", dedicated, topology.CPUs(0, 1, 2, 3, 4, 8, 9, 10, 11), ""},
-		{"no partition, and a fence", plan.AnyClass, topology.CPUs(0, 1, 2, 3, 8, 9, 10, 11), words.GuestFence},
-		{"less than the shared side", dedicated, topology.CPUs(0, 1, 2, 3), words.GuestFence},
+		{"no partition, and a fence", plan.AnyClass, topology.CPUs(0, 1, 2, 3, 8, 9, 10, 11), words.Fenced},
+		{"less than the shared side", dedicated, topology.CPUs(0, 1, 2, 3), words.Fenced},
 	} {
 		f := newFake(t, 2, 8, func(s *Settings) { s.Partition = tt.partition })
 		f.add("machine.slice/qemu", 2, 1<<20, 1)

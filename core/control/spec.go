@@ -259,7 +259,7 @@ func (s *State) fenced(c *workload.Claim) words.Reason {
 		return words.Reason{}
 	}
 	if shared := h.Online.Minus(s.Facts.Policy.Barred(h, workload.Shared)); !shared.SubsetOf(c.Within) {
-		return words.Because(words.GuestFence, c.Within, shared)
+		return words.Because(words.Fenced, c.Within, shared)
 	}
 	return words.Reason{}
 }

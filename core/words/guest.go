@@ -20,7 +20,6 @@ var (
 	GuestSilent        = says("guest-silent", "libvirt does not answer ({}).")
 	GuestUnread        = says("guest-unread", "Its domain XML is not understood: {}.")
 	GuestNoProcess     = says("guest-no-process", "The process that runs it is not known.")
-	GuestFence         = says("guest-fence", "OpenStack Nova keeps it on CPUs {} (cpu_shared_set), and the partition gives shared work CPUs {}: homenode openstack export says what makes both the same.")
 	GuestBound         = says("guest-bound", "Another program or person has bound it: {}.")
 	GuestUnmarked      = says("guest-unmarked", "homenode did not define it, and places only guests with its mark (libvirt.manage); homenode vm adopt {} gives it one.")
 	GuestReleased      = says("guest-released", "It was released (homenode vm release): its present bindings end when it stops.")
