@@ -76,7 +76,7 @@ func (s *tollSetup) share(schedExt string) {
 		}
 		time.Sleep(time.Second)
 	}
-	s.ask(int(4 * time.Second / tollPeriod)) // two looks at what the server needs: less is given at once
+	s.ask(int(5 * time.Second / tollPeriod)) // two looks: less is given at once, and threads are switched to the scheduler
 }
 
 // toll is what was measured of one case.
@@ -92,22 +92,27 @@ const (
 )
 
 // toll runs a case: a clock sends a request to a server every 4 ms, count times, while the
-// hogs work. All that again so often, with new processes: on which CPUs they begin is chance.
+// hogs work. All that again so often, with a new server: on which CPU it begins is chance.
 // The mark says to the plugin which case it was.
 func (t *T) toll(c tollCase, tag uint32, again, count int) toll {
 	s := &tollSetup{t: t, hogs: c.hogs, online: t.newGroup(cgroupRoot, "online"+strconv.Itoa(int(tag))), offline: t.newGroup(cgroupRoot, "offline"+strconv.Itoa(int(tag)))}
 	before := len(t.cleanups)
 	var x toll
 	var took, ran time.Duration
+	if c.hogs > 0 {
+		h := tollProgram("hog", "hog", strconv.Itoa(c.hogs))
+		t.startToll(s.offline, h)
+		t.Defer(func() {
+			h.Process.Kill()
+			h.Wait()
+		})
+	}
+	if c.set != nil {
+		c.set(s)
+	}
 	for i := range again {
-		hogs := func() {}
-		if c.hogs > 0 {
-			hogs = s.start(s.offline, tollProgram("hog", "hog", strconv.Itoa(c.hogs)))
-		}
-		if i == 0 && c.set != nil {
-			if c.set(s); s.why != "" {
-				break
-			}
+		if s.why != "" {
+			break
 		}
 		s.ask(25)
 		if i == 0 {
@@ -117,7 +122,6 @@ func (t *T) toll(c tollCase, tag uint32, again, count int) toll {
 		late, done := s.ask(count)
 		took, ran = took+time.Since(start), ran+s.ran()-at
 		x.late, x.done = append(x.late, late...), append(x.done, done...)
-		hogs()
 	}
 	x.why = s.why
 	mark(tag)
@@ -139,15 +143,6 @@ func tollProgram(name string, args ...string) *exec.Cmd {
 	link := filepath.Join(workFolder, name)
 	os.Symlink(self, link)
 	return exec.Command(link, append([]string{"toll"}, args...)...)
-}
-
-// start starts a program in a cgroup; what it returns ends it.
-func (s *tollSetup) start(g group, c *exec.Cmd) func() {
-	s.t.startToll(g, c)
-	return func() {
-		c.Process.Kill()
-		c.Wait()
-	}
 }
 
 // ask sends requests to a new server: how late the clock was awake, and how late the answers.
