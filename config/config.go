@@ -79,8 +79,11 @@ type Config struct {
 	Partition plan.Partition `yaml:"partition"`
 	Border    string         `yaml:"border"` // what Partition was called
 	Policy    struct {
-		Overcommit float64      `yaml:"overcommit"` // shared vCPUs a shared CPU may carry, 1 to 100
-		Packing    plan.Packing `yaml:"packing"`    // adaptive, pack or spread
+		Overcommit float64 `yaml:"overcommit"` // shared vCPUs a shared CPU may carry, 1 to 100
+		// MemoryOvercommit is how often memory is promised, 1 to 10, on a host of shared work alone
+		// (partition: shared). The default is once: what is promised more often is not there.
+		MemoryOvercommit float64      `yaml:"memory_overcommit"`
+		Packing          plan.Packing `yaml:"packing"` // adaptive, pack or spread
 	} `yaml:"policy"`
 	Manage struct {
 		MinMemory Size    `yaml:"min_memory"` // a workload smaller than this …
@@ -442,6 +445,7 @@ func New() Config {
 	c.StateDir = "/var/lib/homenode"
 	c.Socket = "/run/homenode/homenode.sock"
 	p := plan.DefaultPolicy()
+	c.Policy.MemoryOvercommit = 1
 	c.Policy.Overcommit, c.Policy.Packing = p.Overcommit, p.Packing
 	c.Manage.MinMemory = 64 << 20 // below this a move gains less than it costs to think about
 	c.Manage.MinCPU = 0.2
@@ -505,6 +509,10 @@ func (c *Config) Validate() error {
 		return errors.New("socket: empty; want a path")
 	case !(c.Policy.Overcommit >= 1 && c.Policy.Overcommit <= 100):
 		return fmt.Errorf("policy.overcommit: %v; want 1 to 100", c.Policy.Overcommit)
+	case !(c.Policy.MemoryOvercommit >= 1 && c.Policy.MemoryOvercommit <= 10):
+		return fmt.Errorf("policy.memory_overcommit: %v; want 1 to 10", c.Policy.MemoryOvercommit)
+	case c.Policy.MemoryOvercommit > 1 && c.Partition != plan.OnlyShared:
+		return fmt.Errorf("policy.memory_overcommit: %v; want partition: shared with it: the memory of dedicated work has to be there", c.Policy.MemoryOvercommit)
 	case c.Policy.Packing != plan.Adaptive && c.Policy.Packing != plan.Pack && c.Policy.Packing != plan.Spread:
 		return fmt.Errorf("policy.packing: %q; want adaptive, pack or spread", c.Policy.Packing)
 	case !(c.Manage.MinCPU >= 0 && c.Manage.MinCPU <= 1e6):
@@ -676,5 +684,7 @@ func (c *Config) policy() plan.Policy {
 		ReservedMemory: c.Reserve.Memory.KiB(),
 		Overcommit:     c.Policy.Overcommit,
 		Packing:        c.Policy.Packing,
+
+		MemoryOvercommit: c.Policy.MemoryOvercommit,
 	}
 }

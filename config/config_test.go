@@ -29,7 +29,7 @@ func TestConfig(t *testing.T) {
 		"unknown key": "mod: enforce", "bad mode": "mode: on", "bad period": "period: 1ns", "negative": "policy: {overcommit: -1}",
 		"bad size": "move: {bandwidth: lots}", "bad set": "reserve: {cpus: 3-1}", "bad class": "workloads: [{match: x, class: gold}]",
 		"too old": "manage: {min_age: 2h}", "of no age": "manage: {min_age: -1s}", "no match": "workloads: [{class: shared}]", "bad pattern": "manage: {include: [\"[\"]}", "not YAML": "a: [", "duplicate": "mode: observe\nmode: enforce",
-		"NaN": "policy: {overcommit: .nan}",
+		"NaN": "policy: {overcommit: .nan}", "memory promised to dedicated work": "policy: {memory_overcommit: 1.5}", "memory overcommit": "{partition: shared, policy: {memory_overcommit: 11}}",
 	} {
 		_, err := Parse(strings.NewReader(bad), "file.yaml", New())
 		if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "file.yaml") {

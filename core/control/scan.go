@@ -335,6 +335,9 @@ func (s *State) sound(in balance.Input) (balance.Outcome, []plan.Violation) {
 			in.Subjects = subjects
 			continue
 		}
+		if nodes, booked, have := plan.Overpromised(s.Facts, out.Plan.Placements); !nodes.Empty() {
+			s.Snapshot.Problems = append(slices.Clip(s.Snapshot.Problems), workload.Problem{Subject: words.Nodes(nodes), Text: words.Because(words.MemoryPromised, booked, nodes, have).String()})
+		}
 		if s.Subjects = in.Subjects; s.decided != nil {
 			s.decided(in, s.History)
 		}

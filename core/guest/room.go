@@ -223,10 +223,24 @@ func (r *Room) Place(o *Order) (Home, plan.Decision) {
 		h, d = r.place(place.Request{Spec: spec}, o.Flavor.Emulator)
 	}
 	if d.Outcome == plan.Placed {
+		d.Reasons = append(d.Reasons, r.promised(&h)...)
 		h.NVMe = r.drivesAt(h.Placement.Home, o.Flavor.NVMe)
 	}
 	return h, d
 }
+
+// promised warns where a home takes memory that is promised more than once.
+func (r *Room) promised(h *Home) []words.Reason {
+	all := append(r.ledger.Placements(), h.Beside()...)
+	nodes, booked, have := plan.Overpromised(r.state, append(all, h.Placement))
+	if !nodes.Intersects(h.Nodes()) {
+		return nil
+	}
+	return []words.Reason{words.Because(words.MemoryPromised, booked, nodes, have)}
+}
+
+// MemoryRatio is how often the memory of a node is promised.
+func (r *Room) MemoryRatio() float64 { return r.state.Policy.MemoryRatio() }
 
 // Move finds a home, on the given nodes or on any when there are none, for a
 // guest that is in the room. Kept means that it is the best where it is. The

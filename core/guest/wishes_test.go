@@ -101,3 +101,41 @@ func TestRequireWithoutSMT(t *testing.T) {
 		t.Errorf("%v", d.Reasons)
 	}
 }
+
+// Memory is promised more than once where all work is shared, with a warning, and huge pages
+// never are.
+func TestMemoryOvercommit(t *testing.T) {
+	st := eight()
+	st.Policy.Split, st.Policy.MemoryOvercommit = true, 1.5
+	f := Flavor{Name: "f", Class: workload.Shared, VCPUs: 1, Memory: 2 << 20, SMT: workload.SMTPrefer, Emulator: Share, Importance: 50, Queues: 1}
+	once := st
+	once.Policy.MemoryOvercommit = 1
+	a, b := room(t, once).Capacity(Catalogue{f}, false)[0].Now, room(t, st).Capacity(Catalogue{f}, false)[0].Now
+	if a == 0 || b < a*14/10 || b > a*16/10 {
+		t.Errorf("%d fit, %d when memory is promised 1.5 times", a, b)
+	}
+	r, warned := room(t, st), 0
+	for i := range b {
+		h, d := r.Place(&Order{Flavor: f, Name: string(rune('a' + i))})
+		if d.Outcome != plan.Placed {
+			t.Fatal(d.Reasons)
+		}
+		if d.Reasons[len(d.Reasons)-1].Code == words.MemoryPromised {
+			warned++
+		}
+		r.Commit(h)
+	}
+	nodes, _, _ := plan.Overpromised(st, r.Placements())
+	if bad := plan.Check(st, r.Placements()); len(bad) > 0 || nodes.Empty() || warned == 0 || warned > b-a+1 {
+		t.Errorf("%v, nodes %v, warned %d times", bad, nodes, warned)
+	}
+	f.HugePage = 2048
+	if x, y := room(t, once).Capacity(Catalogue{f}, false)[0].Now, room(t, st).Capacity(Catalogue{f}, false)[0].Now; x != y || x == 0 {
+		t.Errorf("in huge pages %d fit, and %d", x, y)
+	}
+	st.Policy.Dedicated = topology.CPUs(0)
+	f.HugePage = 0
+	if c := room(t, st).MemoryRatio(); c != 1 {
+		t.Errorf("beside dedicated work it is promised %v times", c)
+	}
+}

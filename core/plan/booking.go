@@ -25,9 +25,34 @@ func Capacity(st State) []topology.KiB {
 				caps[i] -= p.Size * topology.KiB(max(p.Total, 0))
 			}
 			caps[i] = max(0, caps[i]-st.Policy.ReservedMemory-workload.On(st.Unmanaged, topology.Nodes(n.ID)))
+			if ratio := st.Policy.MemoryRatio(); ratio > 1 {
+				caps[i] = topology.KiB(float64(caps[i]) * ratio)
+			}
 		}
 	}
 	return caps
+}
+
+// Overpromised is the nodes of which more ordinary memory is booked than they have to give,
+// and how much of it: what MemoryOvercommit allows.
+func Overpromised(st State, placements []Placement) (nodes topology.NodeSet, booked, have topology.KiB) {
+	if st.Policy.MemoryRatio() <= 1 {
+		return nodes, 0, 0
+	}
+	st.Policy.MemoryOvercommit = 1
+	for i, room := range Capacity(st) {
+		on := topology.Nodes(st.Host.Nodes[i].ID)
+		var sum topology.KiB
+		for k := range placements {
+			if placements[k].HugePage == 0 {
+				sum += workload.On(placements[k].Memory, on)
+			}
+		}
+		if room >= 0 && sum > room {
+			nodes, booked, have = nodes.Union(on), booked+sum, have+room
+		}
+	}
+	return nodes, booked, have
 }
 
 // pagePool is the huge page memory of one size on each node, in the order of host.Nodes.

@@ -13,7 +13,10 @@ type Policy struct {
 	Reserved       topology.CPUSet // host CPUs: no workload runs there
 	ReservedMemory topology.KiB    // kept free on every node for the host
 	Overcommit     float64         // shared vCPUs a shared CPU may carry; 1 is none
-	Packing        Packing
+	// MemoryOvercommit is how often the memory of a node may be promised, 1 or less for once. It
+	// counts on a host of shared work alone (see MemoryRatio), and never for huge pages.
+	MemoryOvercommit float64
+	Packing          Packing
 	// Split gives every CPU to one class: dedicated work may have those in Dedicated
 	// alone, shared work all others alone, offline work what no dedicated work holds.
 	Split     bool
@@ -29,6 +32,15 @@ func (p *Policy) Barred(h *topology.Host, class workload.Class) topology.CPUSet 
 		return p.Reserved.Union(p.Dedicated)
 	}
 	return p.Reserved
+}
+
+// MemoryRatio is how often the ordinary memory of a node is promised: once, unless no CPU is
+// for dedicated work, whose memory has to be there.
+func (p *Policy) MemoryRatio() float64 {
+	if !p.Split || !p.Dedicated.Empty() {
+		return 1
+	}
+	return max(1, p.MemoryOvercommit)
 }
 
 // Packing says whether workloads gather or scatter when the choice is free.

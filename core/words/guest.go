@@ -3,6 +3,7 @@ package words
 // Why a guest has no room.
 var (
 	GuestExists     = says("guest-exists", "There is a guest named {q} already.")
+	MemoryCounted   = says("memory-counted", "Memory is counted {.4g} times (memory_overcommit): when guests use all of theirs, the host swaps, or the kernel ends some.")
 	NodesApart      = says("nodes-apart", "It was to be on {nodes}, and is for {nodes} only.")
 	NoFreeDrives    = says("no-free-drives", "No node that it may use has {n free NVMe drive} for guests; this host has {} free.")
 	NothingReserved = says("nothing-reserved", "Its emulator belongs on CPUs reserved for the host, and none are reserved (reserve.cpus, --reserve).")

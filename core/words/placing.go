@@ -73,6 +73,7 @@ var (
 
 // Refusals, and what would change them.
 var (
+	MemoryPromised = says("memory-promised", "{size} of memory are promised on {nodes}, which {has|have} {size} to give (memory_overcommit): when all of it is used, the host swaps, or the kernel ends guests.")
 	NoSMT          = says("no-smt", "It requires SMT siblings (smt: require), and no core of this host has any.")
 	NodesAbsent    = says("nodes-absent", "It may use only {nodes}, which this host does not have.")
 	HostTooSmall   = says("host-too-small", "Needs {}; the host has {}.")

@@ -135,6 +135,7 @@ type vmHost struct {
 	reserve    string
 	drives     []string
 	overcommit float64
+	memory     float64
 	partition  string
 }
 
@@ -146,6 +147,7 @@ func (v *vmHost) flags(c *cobra.Command, e *Env) {
 	f.StringVar(&v.reserve, "reserve", "", "`CPUS` kept for the host, such as 0,1,40,41; for this host the configuration file's when not given")
 	f.StringSliceVar(&v.drives, "nvme", nil, "NVMe `DRIVES` that guests may have whole, by name or PCI address; no others are ever given away")
 	f.Float64Var(&v.overcommit, "overcommit", 0, "shared vCPUs that one CPU may carry, 1 to 100; 3 when not configured")
+	f.Float64Var(&v.memory, "memory-overcommit", 0, "how often memory is promised, 1 to 10, with --partition shared; once when not configured")
 	f.StringVar(&v.partition, "partition", "", "which CPUs are for dedicated guests alone; `PARTITION` is any, shared, dedicated, CPUs or a share, such as 40-79 or 50%; as configured when not given")
 	f.StringVar(&v.root, "root", "", "the host under `DIR`, or in a tar file that gather wrote (- is standard input)")
 	f.StringVar(&v.hwloc, "hwloc", "", "the host in `FILE`, written by lstopo --of xml")
@@ -311,6 +313,14 @@ func (v *vmHost) policy(c *cobra.Command, e *Env, h *topology.Host, p *plan.Poli
 	if c.Flags().Changed("partition") {
 		if err := plan.Partition(v.partition).Apply(h, p); err != nil {
 			return usageErrorf("--partition %w", err)
+		}
+	}
+	if c.Flags().Changed("memory-overcommit") {
+		if p.MemoryOvercommit = v.memory; !(v.memory >= 1 && v.memory <= 10) {
+			return usageErrorf("--memory-overcommit %v; want 1 to 10", v.memory)
+		}
+		if v.memory > 1 && p.MemoryRatio() == 1 {
+			return usageErrorf("--memory-overcommit %v: want --partition shared with it: the memory of dedicated guests has to be there", v.memory)
 		}
 	}
 	return nil

@@ -41,6 +41,9 @@ only.`,
 			}
 			defer func() { err = errors.Join(err, s.close()) }()
 			counts := s.room.Capacity(catalogue, repack)
+			if ratio := s.room.MemoryRatio(); ratio > 1 {
+				fmt.Fprintf(e.Stderr, "homenode: %s\n", words.Because(words.MemoryCounted, ratio))
+			}
 			if asJSON {
 				doc := capacityDocument{Schema: "homenode-vm-capacity/2", Flavors: []capacityFlavor{}}
 				for _, n := range counts {

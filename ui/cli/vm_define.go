@@ -102,6 +102,8 @@ Exit status 1 means that the guest does not fit; the line says why.`,
 				for _, r := range d.Reasons {
 					fmt.Fprintln(e.Stderr, r)
 				}
+			} else if i := slices.IndexFunc(d.Reasons, func(r words.Reason) bool { return r.Code == words.MemoryPromised }); i >= 0 {
+				fmt.Fprintf(e.Stderr, "homenode: %s\n", d.Reasons[i])
 			}
 			if dryRun {
 				_, err := bytes.NewReader(xml).WriteTo(view.XML(view.Raw(e.Stdout)))
