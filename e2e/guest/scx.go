@@ -4,9 +4,11 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -108,6 +110,14 @@ func (t *T) offlineHogs(s *scx.Scheduler, threads int, others ...scx.Cgroup) gro
 // again by its pins, and gone.
 func scxLoad(t *T) {
 	conf := t.machine()
+	if _, err := os.Stat("/sys/kernel/sched_ext"); err != nil {
+		var why scx.Support
+		if _, err := scx.Load(context.Background(), scx.Options{Config: conf}); !errors.As(err, &why) || why.Kind != scx.NoSchedExt || strings.Contains(why.Why, "\n") {
+			t.Fatalf("without sched_ext: %v", err)
+		}
+		t.Textf("%s", why.Why)
+		return
+	}
 	s := t.scheduler(conf)
 	other, err := scx.Load(context.Background(), scx.Options{Pin: scx.DefaultPin + "-other", Config: conf})
 	t.Do(err)
@@ -307,4 +317,192 @@ func scxBounds(t *T) {
 		t.between(fmt.Sprintf("on node %d alone: CPUs of node %d", last, i), float64(n.Used-before[i].Used)/2e9, low, high)
 	}
 	t.stillEnabled(s)
+}
+
+// scxTasks: no task is lost. Tasks bound to each CPU all get their turn; a storm of fork, exec and
+// exit, changes of affinity and moves between cgroups leave nothing waiting.
+func scxTasks(t *T) {
+	s := t.scheduler(t.machine())
+	off := t.newGroup(cgroupRoot, "off")
+	on := t.newGroup(cgroupRoot, "on")
+	t.Do(s.SetTiers([]scx.Cgroup{t.tier(off, workload.OfflineTier)}))
+	var bound []*exec.Cmd
+	for cpu := range t.shape.CPUs() {
+		c := t.in(off, "hog", "1")
+		bound = append(bound, c)
+		for _, tid := range threadsOf(c.Process.Pid) {
+			t.Do(setAffinity(tid, setOf(cpu)))
+		}
+	}
+	t.in(off, "storm")
+	mover := t.in(off, "hog", "2")
+	time.Sleep(200 * time.Millisecond)
+	// Those that are born meanwhile are found, too.
+	t.switched(off)
+	for tid, policy := range t.policies(off) {
+		if policy != 7 {
+			t.Fatalf("thread %d has policy %d", tid, policy)
+		}
+	}
+	for i := 0; i < 60; i++ {
+		for _, tid := range threadsOf(mover.Process.Pid) {
+			setAffinity(tid, setOf(i%t.shape.CPUs()))
+			if i%3 == 0 {
+				setAffinity(tid, setOf(0, 1))
+			}
+		}
+		to := []group{on, off}[i%2]
+		t.write(to.file("cgroup.procs"), strconv.Itoa(mover.Process.Pid))
+		time.Sleep(20 * time.Millisecond)
+	}
+	before := make([]time.Duration, len(bound))
+	for i, c := range bound {
+		before[i] = cpuTime(c.Process.Pid)
+	}
+	time.Sleep(2 * time.Second)
+	for i, c := range bound {
+		if took := cpuTime(c.Process.Pid) - before[i]; took < 100*time.Millisecond {
+			t.Fatalf("the task bound to CPU %d had %v of 2 s", i, took)
+		}
+	}
+	st := t.stillEnabled(s)
+	if st.QueuedForCPU == 0 {
+		t.Fatalf("no task was queued for one CPU: %+v", st)
+	}
+	t.write(off.file("cgroup.kill"), "1")
+	t.until(5*time.Second, 50*time.Millisecond, "nothing waits", func() (bool, string) {
+		st := t.stillEnabled(s)
+		n := 0
+		for _, node := range st.Nodes {
+			n += node.Offline
+		}
+		return st.Waiting == 0 && n == 0 && readText(off.file("cgroup.threads")) == "", fmt.Sprintf("%d wait, %d run, %q", st.Waiting, n, readText(off.file("cgroup.threads")))
+	})
+}
+
+// policies is the scheduling policy of each thread of a cgroup.
+func (t *T) policies(g group) map[int]int {
+	r := map[int]int{}
+	for _, f := range strings.Fields(readText(g.file("cgroup.threads"))) {
+		tid, _ := strconv.Atoi(f)
+		if fields := statFields(tid); len(fields) > 38 {
+			r[tid], _ = strconv.Atoi(fields[38])
+		}
+	}
+	return r
+}
+
+// statFields are those of /proc/PID/stat from the third on, which is the first here.
+func statFields(pid int) []string {
+	text := readText(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(text, ") ")
+	return strings.Fields(rest)
+}
+
+func cpuTime(pid int) time.Duration {
+	f := statFields(pid)
+	if len(f) < 13 {
+		return 0
+	}
+	user, _ := strconv.Atoi(f[11])
+	system, _ := strconv.Atoi(f[12])
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+// scxHotplug: CPUs go and come while the scheduler runs; in between each core has one, as with SMT off.
+func scxHotplug(t *T) {
+	s := t.scheduler(t.machine())
+	strict := t.newGroup(cgroupRoot, "strict")
+	off := t.offlineHogs(s, t.shape.CPUs(), t.tier(strict, workload.OnlineStrict))
+	onlineFile := func(cpu int) string { return fmt.Sprintf("/sys/devices/system/cpu/cpu%d/online", cpu) }
+	cores := float64(t.shape.CPUs() / 2)
+	for cpu := 1; cpu < t.shape.CPUs(); cpu += 2 {
+		t.write(onlineFile(cpu), "0")
+	}
+	t.stillEnabled(s)
+	t.between("CPUs with SMT off", off.during(func() { time.Sleep(time.Second) }), 0.75*cores, 1.05*cores)
+	t.Do(s.Set(t.machine()))
+	// No sibling, so nothing to be put off from: online-strict work has its CPU, offline work the others.
+	if t.shape.CPUs() > 2 {
+		t.pinned(strict, 0)
+		t.between("beside online-strict work, SMT off", off.during(func() { time.Sleep(time.Second) }), 0.7*(cores-1), 1.1*(cores-1)+0.1)
+		if st := t.stillEnabled(s); st.Kicks.Expel > 0 {
+			t.Fatalf("expelled without siblings: %+v", st)
+		}
+		t.write(strict.file("cgroup.kill"), "1")
+	}
+	for cpu := 1; cpu < t.shape.CPUs(); cpu += 2 {
+		t.write(onlineFile(cpu), "1")
+	}
+	t.Do(s.Set(t.machine()))
+	time.Sleep(300 * time.Millisecond)
+	t.between("CPUs with SMT on again", off.during(func() { time.Sleep(time.Second) }), 1.5*cores, 2.1*cores)
+	t.stillEnabled(s)
+}
+
+// scxLimits: what the fair class promises online work holds beside offline work: its share of a CPU
+// they are both bound to, cpu.max and cpu.weight.
+func scxLimits(t *T) {
+	s := t.scheduler(t.machine())
+	t.offlineHogs(s, t.shape.CPUs()+1)
+	last := t.shape.CPUs() - 1
+	bound := t.newGroup(group(cgroupRoot+"/off"), "bound")
+	t.pinned(bound, last)
+	t.switched(bound)
+	one, other := t.newGroup(cgroupRoot, "one"), t.newGroup(cgroupRoot, "other")
+	t.pinned(one, last)
+	alone := one.during(func() { time.Sleep(2 * time.Second) })
+	t.between("online work on a CPU that offline work is bound to", alone, 0.95, 1.02)
+	if st := t.stillEnabled(s); st.Exit.Kind != 0 {
+		t.Fatalf("%+v", st)
+	}
+	t.write(one.file("cpu.max"), "20000 100000")
+	t.between("with a cpu.max of 20 %", one.during(func() { time.Sleep(3 * time.Second) }), 0.18, 0.22)
+	t.write(one.file("cpu.max"), "max 100000")
+	t.write(one.file("cpu.weight"), "300")
+	t.pinned(other, last)
+	var second float64
+	first := one.during(func() { second = other.during(func() { time.Sleep(4 * time.Second) }) })
+	t.between("with a cpu.weight of 300 beside 100, part", first/(first+second), 0.70, 0.80)
+	t.stillEnabled(s)
+}
+
+//go:embed scx_verifier.txt
+var verifierBaseline string
+
+// scxCost: what the verifier had to go through, beside what it had when the baseline was written,
+// and what the programs take while 4 CPUs switch.
+func scxCost(t *T) {
+	s := t.scheduler(t.machine())
+	generation := scx.Probe().Generation
+	want := map[string]int{}
+	for line := range strings.Lines(verifierBaseline) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == generation {
+			want[f[1]], _ = strconv.Atoi(f[2])
+		}
+	}
+	var wrong []string
+	st := t.counters(s)
+	for _, p := range st.Programs {
+		t.Logf("%s %s %d", generation, p.Name, p.Verified)
+		if n := want[p.Name]; n == 0 || p.Verified > n+n/4 || p.Verified < n-n/4 {
+			wrong = append(wrong, fmt.Sprintf("%s: %d instructions, baseline %d", p.Name, p.Verified, n))
+		}
+	}
+	if len(wrong) > 0 {
+		t.Fatalf("by more than a quarter off e2e/guest/scx_verifier.txt: %s", strings.Join(wrong, "; "))
+	}
+	measuring, err := scx.MeasurePrograms()
+	t.Do(err)
+	defer measuring.Close()
+	strict := t.newGroup(cgroupRoot, "strict")
+	t.offlineHogs(s, t.shape.CPUs(), t.tier(strict, workload.OnlineStrict))
+	t.in(strict, "bursts")
+	t.in(strict, "bursts")
+	time.Sleep(3 * time.Second)
+	for _, p := range t.stillEnabled(s).Programs {
+		if p.Runs > 0 {
+			t.Row("BPF programs: cost in an emulated guest", p.Name, strconv.FormatUint(p.Runs, 10), fmt.Sprintf("%.0f ns", float64(p.Time)/float64(p.Runs)))
+		}
+	}
 }

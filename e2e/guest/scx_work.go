@@ -48,7 +48,7 @@ func bursts() {
 // storm starts processes that start others, for ever: fork, exec and exit.
 func storm() error {
 	for {
-		c := exec.Command("/init", "sleeper-none")
+		c := exec.Command("/init", "test")
 		c.Run()
 	}
 }

@@ -19,7 +19,8 @@ type tools struct {
 	qemu     string
 	firmware []string
 	vmlinux  string
-	generic  string // the generic flavour; "" when it was not fetched
+	generic  string            // the generic flavour; "" when it was not fetched
+	kernels  map[string]string // older ones by version; "" when one could not be fetched
 	kernel   string
 	accel    string     // kvm or tcg
 	modules  []archived // for shapes with a network card
@@ -77,6 +78,12 @@ func (t *tools) fetchMore(ctx context.Context, root string, jobs []work) (err er
 		return strings.TrimSpace(string(out))
 	}
 	t.generic = run(func(s suite.Shape) bool { return s.Generic }, "fetch-generic.sh")
+	t.kernels = map[string]string{}
+	for _, j := range jobs {
+		if v := j.shape.Kernel; v != "" && t.kernels[v] == "" {
+			t.kernels[v] = run(func(s suite.Shape) bool { return s.Kernel == v }, "fetch-kernel.sh", v)
+		}
+	}
 	t.disks = map[string]string{}
 	for _, j := range jobs {
 		if name := j.shape.Disk; name != "" && t.disks[name] == "" {
@@ -111,6 +118,8 @@ func (t *tools) lacking(s suite.Shape) string {
 	switch {
 	case s.Generic && t.generic == "":
 		return "no generic kernel in this machine's archive"
+	case s.Kernel != "" && t.kernels[s.Kernel] == "":
+		return "no kernel " + s.Kernel + " in this machine's archive"
 	case s.Disk == "crio" && os.Getenv("HOMENODE_CRIO") == "":
 		return "HOMENODE_CRIO does not name a folder with crio and pinns, of which Debian has no package"
 	case s.Disk != "" && t.disks[s.Disk] == "":

@@ -180,6 +180,9 @@ func run(ctx context.Context, o options) (bool, error) {
 		if j.shape.Generic {
 			with.vmlinux, with.kernel = tools.generic, strings.Replace(tools.kernel, "-cloud", "", 1)
 		}
+		if v := j.shape.Kernel; v != "" {
+			with.vmlinux, with.kernel = tools.kernels[v], v
+		}
 		g := &guest{work: j, tools: with, image: image, dir: filepath.Join(out, j.name+r.suffix), report: r, noHomenode: noHomenode, patience: o.patience}
 		return g.run(ctx, o.keep)
 	}

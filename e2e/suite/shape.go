@@ -17,6 +17,7 @@ type Shape struct {
 	HMAT        bool     // with a table of latencies and bandwidths
 	Boot        []string // further words of the kernel command line
 	Generic     bool     // with the generic flavour of the kernel
+	Kernel      string   // with the newest kernel of this version (6.18) that the archive has; "" is the newest of all
 	NIC         int      // a network card with several queues is on the PCI root of this node; 0: there is none
 	Disk        string   // its root is what e2e/disk/DISK.sh describes; "" is no disk
 	Systemd     bool     // systemd of that disk is PID 1 and runs the tests as a service; else it is resumed from where it was saved

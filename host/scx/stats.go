@@ -78,11 +78,12 @@ type NodeStats struct {
 	Used    time.Duration // CPU time of SCHED_EXT tasks
 }
 
-// ProgramStats is what a program costs; zero unless MeasurePrograms was on.
+// ProgramStats is what a program costs: Runs and Time while MeasurePrograms was on.
 type ProgramStats struct {
-	Name string
-	Runs uint64
-	Time time.Duration
+	Name     string
+	Runs     uint64
+	Time     time.Duration
+	Verified int // instructions that the kernel's verifier went through; 0 unknown (Linux 5.16)
 }
 
 // MeasurePrograms has the kernel measure all BPF programs of the machine until it is closed
@@ -183,7 +184,12 @@ func (st *Stats) programs(s *Scheduler) error {
 		if err != nil {
 			return err
 		}
-		st.Programs = append(st.Programs, ProgramStats{Name: name, Runs: run.RunCount, Time: run.Runtime})
+		info, err := p.Info()
+		if err != nil {
+			return err
+		}
+		verified, _ := info.VerifiedInstructions()
+		st.Programs = append(st.Programs, ProgramStats{Name: name, Runs: run.RunCount, Time: run.Runtime, Verified: int(verified)})
 	}
 	slices.SortFunc(st.Programs, func(a, b ProgramStats) int { return strings.Compare(a.Name, b.Name) })
 	return nil

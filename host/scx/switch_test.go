@@ -1,0 +1,132 @@
+package scx
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// tasks plays the kernel: threads by ID.
+type tasks map[int]*unix.SchedAttr
+
+func (k tasks) calls() calls {
+	return calls{
+		get: func(tid int) (*unix.SchedAttr, error) {
+			a, ok := k[tid]
+			if !ok {
+				return nil, unix.ESRCH
+			}
+			c := *a
+			return &c, nil
+		},
+		set: func(tid int, a *unix.SchedAttr) error {
+			if k[tid] == nil {
+				return unix.ESRCH
+			}
+			c := *a
+			k[tid] = &c
+			return nil
+		},
+		start: func(tid int) (uint64, error) { return uint64(tid) * 10, nil },
+	}
+}
+
+func (k tasks) threads() ([]int, error) { return slices.Sorted(maps.Keys(k)), nil }
+
+// TestSwitchFindsThoseBornMeanwhile: a thread that forks before its own turn has children that
+// are not switched; they are found, journalled and switched as well.
+func TestSwitchFindsThoseBornMeanwhile(t *testing.T) {
+	k := tasks{1: {Policy: 0, Nice: 5}, 2: {Policy: 3}, 3: {Policy: 1, Priority: 10}, 4: {Policy: 5}}
+	c := k.calls()
+	set, births := c.set, 0
+	c.set = func(tid int, a *unix.SchedAttr) error {
+		if births < 3 {
+			births++
+			k[100+births] = &unix.SchedAttr{Policy: 0, Nice: 7}
+		}
+		return set(tid, a)
+	}
+	journal := map[int]Thread{}
+	n, err := c.switchTo(context.Background(), k.threads, func(ts []Thread) error {
+		for _, th := range ts {
+			if k[th.TID].Policy == policyExt {
+				t.Errorf("thread %d is journalled after it was switched", th.TID)
+			}
+			journal[th.TID] = th
+		}
+		return nil
+	})
+	if err != nil || n != 6 || len(journal) != 6 {
+		t.Fatalf("%d switched, %d journalled: %v", n, len(journal), err)
+	}
+	for tid, a := range k {
+		if want := uint32(policyExt); a.Policy != want && tid != 3 || tid == 3 && a.Policy != 1 {
+			t.Errorf("thread %d has policy %d", tid, a.Policy)
+		}
+	}
+	if k[1].Nice != 5 {
+		t.Errorf("nice value %d", k[1].Nice)
+	}
+
+	// Back: one began since, one has another's ID.
+	k[200] = &unix.SchedAttr{Policy: policyExt, Nice: 3}
+	before := slices.Collect(maps.Values(journal))
+	i := slices.IndexFunc(before, func(th Thread) bool { return th.TID == 4 })
+	before[i].Start++
+	n, err = k.calls().switchBack(context.Background(), k.threads, before)
+	if err != nil || n != 7 {
+		t.Fatalf("%d back: %v", n, err)
+	}
+	for tid, want := range map[int]unix.SchedAttr{1: {Policy: 0, Nice: 5}, 2: {Policy: 3}, 3: {Policy: 1, Priority: 10}, 4: {}, 101: {Nice: 7}, 200: {Nice: 3}} {
+		if *k[tid] != want {
+			t.Errorf("thread %d: %+v, want %+v", tid, *k[tid], want)
+		}
+	}
+}
+
+func TestSwitchChangesNothingThatIsNotJournalled(t *testing.T) {
+	k := tasks{1: {}}
+	full := errors.New("journal: no space")
+	if n, err := k.calls().switchTo(context.Background(), k.threads, func([]Thread) error { return full }); n != 0 || !errors.Is(err, full) || k[1].Policy != 0 {
+		t.Errorf("%d switched, policy %d: %v", n, k[1].Policy, err)
+	}
+}
+
+func TestSwitchEnds(t *testing.T) {
+	k := tasks{1: {}}
+	c := k.calls()
+	c.set = func(int, *unix.SchedAttr) error { return nil } // somebody sets it back each time
+	if n, err := c.switchTo(context.Background(), k.threads, nil); err == nil || n != maxPasses {
+		t.Errorf("%d: %v", n, err)
+	}
+	refuse := k.calls()
+	refuse.set = func(int, *unix.SchedAttr) error { return unix.EPERM }
+	if n, err := refuse.switchTo(context.Background(), k.threads, nil); !errors.Is(err, unix.EPERM) || n != 0 {
+		t.Errorf("%d: %v", n, err)
+	}
+}
+
+func TestCgroupThreads(t *testing.T) {
+	dir := t.TempDir()
+	inner := filepath.Join(dir, "a", "b")
+	if err := os.MkdirAll(inner, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{dir: "1\n2\n", filepath.Dir(inner): "", inner: "7\n"} {
+		if err := os.WriteFile(filepath.Join(name, "cgroup.threads"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := CgroupThreads(dir)(); err != nil || !slices.Equal(got, []int{1, 2, 7}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got, err := CgroupThreads(filepath.Join(dir, "gone"))(); err != nil || len(got) > 0 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
