@@ -17,3 +17,8 @@ while read -r path version dir; do
 	done
 	[ -n "$found" ] || { echo "no licence found in $dir ($path)" >&2; exit 1; }
 done
+# The scheduler that runs in the kernel is not under homenode's own licence.
+if "$go" -C "${1:-.}" list -deps "${2:-./cmd/homenode}" | grep -q '/homenode/host/scx$'; then
+	printf '== host/scx/bpf, source in https://github.com/homenode/homenode: GPL-2.0\n\n'
+	cat "$(dirname "$0")/../host/scx/bpf/LICENSE"
+fi

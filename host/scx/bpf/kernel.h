@@ -72,6 +72,7 @@ struct sched_ext_ops {
 	void *dispatch;
 	void *running;
 	void *stopping;
+	void *init_task;
 	void *cpu_online;
 	void *cpu_offline;
 	void *init;
@@ -99,6 +100,8 @@ extern void bpf_iter_num_destroy(struct bpf_iter_num *it) KSYM;
 extern int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq, u64 flags) KSYM;
 extern struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it) KSYM;
 extern void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) KSYM;
+extern struct task_struct *bpf_task_from_pid(s32 pid) KSYM;
+extern void bpf_task_release(struct task_struct *p) KSYM;
 extern bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask) KSYM;
 extern s32 scx_bpf_create_dsq(u64 dsq, s32 node) KSYM;
 extern s32 scx_bpf_dsq_nr_queued(u64 dsq) KSYM;
@@ -125,8 +128,14 @@ extern struct task_struct *scx_bpf_cpu_curr(s32 cpu) KSYM;
 #define set_slice(p, ns) scx_bpf_task_set_slice(p, ns)
 #define set_since(p, ns) scx_bpf_task_set_dsq_vtime(p, ns)
 extern struct rq *scx_bpf_locked_rq(void) KSYM;
-#define current_of(cpu) scx_bpf_cpu_curr(cpu)
 #define own_rq(cpu) scx_bpf_locked_rq()
+/* pid_on is the thread that runs on a CPU; negative: unknown. */
+INLINE s32 pid_on(s32 cpu)
+{
+	struct task_struct *p = scx_bpf_cpu_curr(cpu);
+
+	return p ? p->pid : -1;
+}
 #else /* 6.13 to 7.0 */
 extern void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice, u64 flags) KSYM;
 extern bool scx_bpf_dsq_move_to_local(u64 dsq) KSYM;
@@ -136,10 +145,11 @@ extern struct rq *scx_bpf_cpu_rq(s32 cpu) KSYM;
 #define set_slice(p, ns) ((p)->scx.slice = (ns))
 #define set_since(p, ns) ((p)->scx.dsq_vtime = (ns))
 #define own_rq(cpu) scx_bpf_cpu_rq(cpu)
-INLINE struct task_struct *current_of(s32 cpu)
+INLINE s32 pid_on(s32 cpu)
 {
 	struct rq *rq = scx_bpf_cpu_rq(cpu);
-	return rq ? rq->curr : NULL;
+
+	return rq ? rq->curr->pid : -1;
 }
 #endif
 

@@ -29,7 +29,7 @@ struct resolved { struct cgroup_tier tier; u64 generation; };
 struct { UINT(type, BPF_MAP_TYPE_LRU_HASH); UINT(max_entries, MAX_CGROUPS); TYPE(key, u64); TYPE(value, struct resolved); } resolved SEC(".maps");
 struct { UINT(type, BPF_MAP_TYPE_PERCPU_ARRAY); UINT(max_entries, NR_COUNTS); TYPE(key, enum count); TYPE(value, u64); } counts SEC(".maps");
 struct { UINT(type, BPF_MAP_TYPE_PERCPU_ARRAY); UINT(max_entries, BUCKETS); TYPE(key, u32); TYPE(value, u64); } overlaps SEC(".maps");
-struct pulse { struct bpf_timer timer; u64 generation; };
+struct pulse { struct bpf_timer timer; u64 generation, begun; };
 ARRAY(pulses, struct pulse, 1);
 
 #define OVERDUE 1
@@ -223,16 +223,21 @@ APART int resync(u32 cpu, u64 generation, u64 hold)
 	struct task_struct *p;
 	u64 word;
 	u32 new = RUNS_IDLE;
+	s32 pid;
 
 	if (!c || !c->online)
 		return 0;
 	word = c->word;
-	p = current_of(cpu);
-	if (!p)
+	pid = pid_on(cpu);
+	if (pid < 0)
 		return 0;
-	if (p->pid != PID_IDLE) {
+	if (pid != PID_IDLE) {
+		p = bpf_task_from_pid(pid);
+		if (!p)
+			return 0;
 		tier_of(p, generation, &t);
 		new = what_is(c, p, t.tier);
+		bpf_task_release(p);
 	}
 	if (what(word) == new)
 		return 0;
@@ -901,6 +906,21 @@ int share_init(u64 *ctx)
 	bpf_iter_num_destroy(&it);
 	scx_bpf_put_cpumask(online);
 	t->generation = -1;
+	return 0;
+}
+
+/*
+ * Every task comes by here before the scheduler begins; the first one starts the pulse. share_init could
+ * not: it may sleep, and up to 6.18 the verifier takes its timer's callback for one that may, too.
+ */
+SEC("struct_ops/share_init_task")
+int share_init_task(u64 *ctx)
+{
+	struct pulse *t = at(&pulses, 0);
+	int err;
+
+	if (!t || t->begun || __sync_lock_test_and_set(&t->begun, 1))
+		return 0;
 	err = bpf_timer_init(&t->timer, &pulses, 1 /* CLOCK_MONOTONIC */);
 	if (!err)
 		err = bpf_timer_set_callback(&t->timer, beat);
@@ -931,6 +951,7 @@ struct sched_ext_ops share = {
 	.dispatch = share_dispatch,
 	.running = share_running,
 	.stopping = share_stopping,
+	.init_task = share_init_task,
 	.cpu_online = share_cpu_online,
 	.cpu_offline = share_cpu_offline,
 	.init = share_init,
