@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -339,10 +340,8 @@ func scxTasks(t *T) {
 	time.Sleep(200 * time.Millisecond)
 	// Those that are born meanwhile are found, too.
 	t.switched(off)
-	for tid, policy := range t.policies(off) {
-		if policy != 7 {
-			t.Fatalf("thread %d has policy %d", tid, policy)
-		}
+	if got := t.policies(off); !slices.Equal(got, []int{policyExt}) {
+		t.Fatalf("policies %v", got)
 	}
 	for i := 0; i < 60; i++ {
 		for _, tid := range threadsOf(mover.Process.Pid) {
@@ -378,18 +377,6 @@ func scxTasks(t *T) {
 		}
 		return st.Waiting == 0 && n == 0 && readText(off.file("cgroup.threads")) == "", fmt.Sprintf("%d wait, %d run, %q", st.Waiting, n, readText(off.file("cgroup.threads")))
 	})
-}
-
-// policies is the scheduling policy of each thread of a cgroup.
-func (t *T) policies(g group) map[int]int {
-	r := map[int]int{}
-	for _, f := range strings.Fields(readText(g.file("cgroup.threads"))) {
-		tid, _ := strconv.Atoi(f)
-		if fields := statFields(tid); len(fields) > 38 {
-			r[tid], _ = strconv.Atoi(fields[38])
-		}
-	}
-	return r
 }
 
 // statFields are those of /proc/PID/stat from the third on, which is the first here.
