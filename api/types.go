@@ -75,6 +75,9 @@ type NodeRoom struct {
 	HugePages   []HugeRoom `json:"huge_pages"` // by size
 	// OfflineCPUs is the CPUs that offline work may keep busy now; absent while sharing is off.
 	OfflineCPUs *float64 `json:"offline_cpus,omitempty"`
+	// OfflineMemoryKiB is the memory that offline work may hold now, what it holds among it;
+	// absent while that is not limited (share.memory).
+	OfflineMemoryKiB *int64 `json:"offline_memory_kib,omitempty"`
 }
 
 // HugeRoom is what is left in huge pages of one size.

@@ -96,6 +96,10 @@ func (d *Daemon) Room(_ context.Context, without string) (api.Room, error) {
 		if k := slices.IndexFunc(v.Sharing.Nodes, func(b share.Budget) bool { return b.Node == left.Node }); k >= 0 && v.Sharing.On {
 			n.OfflineCPUs = &v.Sharing.Nodes[k].CPUs
 		}
+		if k := slices.IndexFunc(v.Sharing.Memory, func(m workload.NodeMemory) bool { return m.Node == left.Node }); k >= 0 {
+			kib := int64(v.Sharing.Memory[k].KiB)
+			n.OfflineMemoryKiB = &kib
+		}
 		if left.Memory != topology.None {
 			kib := int64(left.Memory)
 			n.MemoryKiB = &kib

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
@@ -43,6 +44,8 @@ type driver struct {
 	static   func() string
 	events   record.EventRecorder
 	fatal    func(error)
+	client   kubernetes.Interface
+	evicts   bool // pods that the daemon asks for are evicted
 
 	// mu guards claims and the file of them. It is held over calls of the daemon: what is
 	// asked for two claims at once is asked one after the other.

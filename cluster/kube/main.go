@@ -28,7 +28,7 @@ var version = "devel"
 // options are the flags.
 type options struct {
 	node, socket, state, cdi, kubelet, kubeconfig, managers string
-	nodeAllocatable, lists, version                         bool
+	nodeAllocatable, lists, offline, evict, version         bool
 }
 
 func flags(args []string, out io.Writer) (o options, err error) {
@@ -43,6 +43,8 @@ func flags(args []string, out io.Writer) (o options, err error) {
 	f.StringVar(&o.managers, "kubelet-managers", refuse, "when the kubelet's CPU or memory manager is static, refuse claims, or report it in an event")
 	f.BoolVar(&o.nodeAllocatable, "node-allocatable", false, "what a claim takes counts as the pod's requests (KEP-5517, feature gate DRANodeAllocatableResources)")
 	f.BoolVar(&o.lists, "list-attributes", false, "publish all PCIe roots of a NUMA node (feature gate DRAListTypeAttributes)")
+	f.BoolVar(&o.offline, "offline-cpu", false, "tell on the Node how much CPU offline pods may have now, as the extended resource "+offlineCPU+", in thousandths")
+	f.BoolVar(&o.evict, "evict", false, "evict offline pods that the daemon asks it for (share.evict_after)")
 	f.BoolVar(&o.version, "version", false, "print the version and end")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -113,7 +115,7 @@ func serve(ctx context.Context, o options, client kubernetes.Interface, daemon h
 	events.StartRecordingToSink(&typedcore.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	defer events.Shutdown()
 	d := &driver{
-		daemon: daemon, file: claimsFile(filepath.Join(o.state, "claims.json")), cdi: cdiFolder(o.cdi), pool: o.node, managers: o.managers,
+		daemon: daemon, client: client, evicts: o.evict, file: claimsFile(filepath.Join(o.state, "claims.json")), cdi: cdiFolder(o.cdi), pool: o.node, managers: o.managers,
 		static: func() string { return staticManagers(o.kubelet) }, fatal: func(err error) {
 			select {
 			case failed <- err:
@@ -135,6 +137,9 @@ func serve(ctx context.Context, o options, client kubernetes.Interface, daemon h
 	}
 	klog.InfoS("homenode-kube has started", "version", version, "node", o.node, "claims", len(d.claims))
 	p := &publisher{d: d, publish: helper.PublishResources, offer: offer{nodeAllocatable: o.nodeAllocatable, lists: o.lists}}
+	if o.offline {
+		p.headroom = &headroom{client: client, node: o.node, told: -1}
+	}
 	p.run(ctx)
 	helper.Stop()
 	select {

@@ -24,16 +24,22 @@ func (d *driver) tellPod(ctx context.Context, e *plan.Event) {
 	if e.Code != words.ProblemSeen || !ok {
 		return
 	}
+	name, _, _ = strings.Cut(name, "/") // of a container
+	if pod := d.reference(ctx, e, namespace, name); pod != nil {
+		d.events.Event(pod, corev1.EventTypeWarning, "HomenodeProblem", e.Text)
+	}
+}
+
+// reference is the pod of a workload, with its UID by its cgroup; nil where the workload is none.
+func (d *driver) reference(ctx context.Context, e *plan.Event, namespace, name string) *corev1.ObjectReference {
 	x, err := d.daemon.Explain(ctx, e.Workload)
 	if err != nil {
 		klog.ErrorS(err, "Ask the daemon for a pod", "workload", e.Workload)
-		return
+		return nil
 	}
 	uid := podCgroup.FindStringSubmatch(x.Workload.Cgroup)
 	if uid == nil { // something else has such a name
-		return
+		return nil
 	}
-	name, _, _ = strings.Cut(name, "/") // of a container
-	d.events.Event(&corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: name, UID: types.UID(strings.ReplaceAll(uid[1], "_", "-"))},
-		corev1.EventTypeWarning, "HomenodeProblem", e.Text)
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: name, UID: types.UID(strings.ReplaceAll(uid[1], "_", "-"))}
 }

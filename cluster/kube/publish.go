@@ -32,6 +32,8 @@ type publisher struct {
 	offer   offer
 	publish func(context.Context, resourceslice.DriverResources) error
 
+	headroom *headroom // nil tells nobody what offline work may have
+
 	room   api.Room
 	told   []resourceapi.Device
 	answer time.Time // of the daemon
@@ -70,6 +72,7 @@ func (d *driver) follow(ctx context.Context, changed, gone chan<- struct{}) {
 		d.daemon.Events(ctx, func(e plan.Event) error {
 			say(changed)
 			d.tellPod(ctx, &e)
+			d.evictPod(ctx, &e)
 			return nil
 		})
 		say(gone)
@@ -101,6 +104,13 @@ func (p *publisher) once(ctx context.Context, now time.Time) {
 				p.renew = now.Add(renewAgain)
 			}
 		}
+	}
+	if p.headroom != nil {
+		milli := offlineMilli(&p.room)
+		if p.offer.silent {
+			milli = 0
+		}
+		p.headroom.tell(ctx, now, milli)
 	}
 	p.offer.contradicted = ""
 	if p.d.managers == refuse {

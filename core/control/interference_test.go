@@ -139,3 +139,18 @@ func TestAsksRuntime(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 }
+
+// TestMemoryHeadroom: what offline work may hold of each node is told where it is limited.
+func TestMemoryHeadroom(t *testing.T) {
+	f := batch(t, turnedOn)
+	f.scans(2)
+	if m := f.s.View().Sharing.Memory; len(m) > 0 {
+		t.Errorf("it is not limited: %v", m)
+	}
+	f = batch(t, turnedOn, func(s *Settings) { s.Base.Memory = 0.9 })
+	f.scans(2)
+	m := f.s.View().Sharing.Memory
+	if len(m) != 2 || m[0].Node != 0 || m[0].KiB <= 0 || m[0].KiB != m[1].KiB-1<<20 { // web holds 1 GiB of node 0
+		t.Errorf("%v", m)
+	}
+}

@@ -32,8 +32,9 @@ type ShareOrder struct {
 type Sharing struct {
 	On bool
 	share.Outcome
-	Helped []workload.ID // important work of which something is set
-	Rest   words.Reason  // why there is nothing to share; none when there is
+	Helped []workload.ID         // important work of which something is set
+	Rest   words.Reason          // why there is nothing to share; none when there is
+	Memory []workload.NodeMemory // that offline work may hold, rising by node; empty when that is not limited
 	// Interference is who hurts whom, as of the newest sample.
 	Interference share.Interference
 	// Watched is what the observer is to look at more closely, as it calls it: what is important

@@ -105,6 +105,7 @@ func (s *State) memoryLimits(p *plan.Plan, own []*place.Subject) []share.MemoryL
 			}
 		}
 		in.Nodes = append(in.Nodes, n)
+		s.Shared.Memory = append(s.Shared.Memory, workload.NodeMemory{Node: n.ID, KiB: share.MemoryBudget(&n, in.Target)})
 	}
 	for _, x := range own {
 		o := &x.Observation

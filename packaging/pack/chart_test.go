@@ -34,6 +34,7 @@ var here = &release{source: "../.."}
 var variants = map[string]map[string]any{
 	"as it is":        nil,
 	"plain manifests": oneCluster,
+	"offline work":    {"driver": map[string]any{"offlineCPU": true, "evict": true}},
 	"enforce": {"mode": "enforce", "config": map[string]any{"manage": map[string]any{"exclude": []any{"kube-system/**"}}},
 		"driver": map[string]any{"nodeAllocatable": true, "listAttributes": true, "kubeletManagers": "report"}},
 	"driver alone":      {"daemon": map[string]any{"enabled": false}},
@@ -138,7 +139,11 @@ func TestChartAsks(t *testing.T) {
 					for _, r := range o["rules"].([]any) {
 						got = append(got, fmt.Sprint(at(r, "resources"), at(r, "verbs")))
 					}
-					if want := []string{"[resourceslices] [list watch create update delete]", "[resourceclaims] [get]", "[nodes] [get]", "[events] [create patch]"}; !driver || !slices.Equal(got, want) {
+					want := []string{"[resourceslices] [list watch create update delete]", "[resourceclaims] [get]", "[nodes] [get]", "[events] [create patch]"}
+					if name == "offline work" {
+						want = append(want, "[nodes/status] [patch]", "[pods] [get]", "[pods/eviction] [create]")
+					}
+					if !driver || !slices.Equal(got, want) {
 						t.Errorf("rules: %q", got)
 					}
 				case "ConfigMap":
