@@ -23,7 +23,7 @@ python3 -m unittest discover -q -s tests -t .
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 export HOMENODE_NOVA_DOMAINS="$out/domains"
-[ $# -gt 0 ] || set -- nova_tests.test_scheduler nova_tests.test_export nova_tests.test_documents
+[ $# -gt 0 ] || set -- nova_tests.test_daemon nova_tests.test_scheduler nova_tests.test_export nova_tests.test_documents
 "$nova/bin/python" -m testtools.run "$@" >"$out/log" 2>&1 || { cat "$out/log"; exit 1; }
 tail -2 "$out/log"
 [ ! -e "$HOMENODE_NOVA_DOMAINS/host.json" ] || (cd ../.. && ${GO:-go} test -count 1 -run 'TestNova(Documents|Migrates)' ./host/libvirt/domain)
