@@ -111,8 +111,8 @@ type ShareHarm struct {
 // ShareNode is what offline work may have of one NUMA node.
 type ShareNode struct {
 	Node   topology.NodeID `json:"node"`   // node ID of the kernel
-	CPUs   float64         `json:"cpus"`   // CPUs that offline work may keep busy: what online work, the system and the CPUs kept idle leave up to the target
-	Given  string          `json:"given"`  // CPUs that it has, in list format: whole cores, to the nearest
+	CPUs   float64         `json:"cpus"`   // CPUs that offline work may keep busy now: what online work, the system and the CPUs kept idle leave up to the target, growing slowly
+	Given  string          `json:"given"`  // CPUs that it may use for that, in list format: whole cores
 	Pool   int             `json:"pool"`   // number of CPUs that neither dedicated work nor the host holds
 	Online float64         `json:"online"` // CPUs that online work keeps busy
 	System float64         `json:"system"` // CPUs that everything else keeps busy

@@ -168,7 +168,7 @@ const (
 	MostTurns = 2.1   // a minute: once a minute to more, and back
 	mostShort = 0.05  // part of the time
 	mostLate  = 0.005 // part of online work's time
-	LeastDone = 0.85  // of what was possible for offline work
+	LeastDone = 0.75  // of what was possible for offline work
 )
 
 // Broken says which bounds a run did not keep; "" for none.
