@@ -26,6 +26,7 @@ type Score struct {
 	Short    float64 `json:"short"`    // part of the time in which fewer CPUs were idle than the buffer and offline work had more than its least
 	Progress float64 `json:"progress"` // CPU seconds of offline work, of those that were possible
 	Turns    float64 `json:"turns"`    // the most times a minute that more turned to less, or less to more, on any node
+	Jump     float64 `json:"jump"`     // the most that a node gave more from one tick to the next, of its CPUs
 	Changes  float64 `json:"changes"`  // changes a minute of what a node gives, a node
 	Writes   float64 `json:"writes"`   // settings written a minute
 	Overlap  int     `json:"overlap"`  // times that offline work might use CPUs of dedicated work for more than a look
@@ -55,6 +56,7 @@ type judge struct {
 	last, dir    []float64
 	changes      int
 	done, could  float64
+	jump         float64
 	overlaps     int
 	overlapped   int
 }
@@ -105,6 +107,9 @@ func (j *judge) tick(given []float64) {
 		j.could += max(can-n.online, 0)
 		if g := given[i]; j.last[i] >= 0 && g != j.last[i] {
 			d := math.Copysign(1, g-j.last[i])
+			if h.now > 10*time.Second { // what it began with is another matter
+				j.jump = max(j.jump, (g-j.last[i])/pool)
+			}
 			if j.dir[i] != 0 && d != j.dir[i] {
 				j.turns[i]++
 			}
@@ -155,7 +160,7 @@ func (j *judge) score(p policy, length time.Duration) Score {
 	minutes, h := length.Minutes(), j.h
 	s := Score{Settled: float64(len(j.errs)) / float64(max(1, len(j.all))), Err: mean(j.errs), P95: quantile(j.errs, 0.95), All: mean(j.all), Node: mean(j.nodes),
 		Cut: max(0, h.cut-h.alone), Late: h.late / max(1, h.wanted), Progress: j.done / max(1, j.could),
-		Turns: float64(slices.Max(j.turns)) / minutes, Changes: float64(j.changes) / minutes / float64(len(h.nodes)), Writes: float64(p.counted()) / minutes, Overlap: j.overlapped}
+		Turns: float64(slices.Max(j.turns)) / minutes, Changes: float64(j.changes) / minutes / float64(len(h.nodes)), Writes: float64(p.counted()) / minutes, Overlap: j.overlapped, Jump: j.jump}
 	for _, k := range j.short {
 		s.Short += float64(k) / float64(j.ticks) / float64(len(j.short))
 	}
@@ -166,6 +171,7 @@ func (j *judge) score(p policy, length time.Duration) Score {
 const (
 	MostErr   = 3     // points
 	MostTurns = 2.1   // a minute: once a minute to more, and back
+	MostJump  = 0.101 // of a node
 	mostShort = 0.05  // part of the time
 	mostLate  = 0.005 // part of online work's time
 	LeastDone = 0.75  // of what was possible for offline work
@@ -182,6 +188,7 @@ func (x *Score) Broken() string {
 		{fmt.Sprintf("nodes %.2f points from what was possible", x.Node), x.Node > 2*MostErr},
 		{fmt.Sprintf("online work lost %.2f CPU seconds", x.Cut), x.Cut > 1e-6},
 		{fmt.Sprintf("%.2f turns a minute", x.Turns), x.Turns > MostTurns},
+		{fmt.Sprintf("a node gave %.2f of its CPUs more at once", x.Jump), x.Jump > MostJump},
 		{fmt.Sprintf("fewer CPUs idle than the buffer for %.4f of the time", x.Short), x.Short > mostShort},
 		{fmt.Sprintf("%.4f of online work began where no CPU was idle", x.Late), x.Late > mostLate},
 		{fmt.Sprintf("offline work got %.2f of what was possible", x.Progress), x.Progress < LeastDone},

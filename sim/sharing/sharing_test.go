@@ -70,6 +70,20 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestBuffer: when everything may be used, it is but for the CPUs that stay idle.
+func TestBuffer(t *testing.T) {
+	for _, host := range []string{"node:1 core:16 pu:1", "node:2 core:32 pu:2"} {
+		s := Scenario{Name: host, Host: host, Target: 1, For: 10 * time.Minute, build: func(b *builder) {
+			b.each(0.005, func(int) load { return steps(b.r, 0.1, 0.5, 3) })
+			b.hogs()
+		}}
+		x, err := Run(&s, Homenode, 1)
+		if text := x.Broken(); err != nil || text != "" {
+			t.Errorf("%s: %s, %v", host, text, err)
+		}
+	}
+}
+
 // TestSame: the same scenario and seed give the same run.
 func TestSame(t *testing.T) {
 	s := Scenarios()[12]
