@@ -23,7 +23,7 @@ func shareBench(t *T) {
 	}
 	before := t.read(cgroupRoot + "/cgroup.subtree_control")
 	start := time.Now()
-	r := captureFor(50*time.Second*suite.Slack, []string{program, "-smoke", "-cases", "B,C,W,T", "-homenode", homenodeBin, "-o", out}, "bench")
+	r := captureFor(70*time.Second*suite.Slack, []string{program, "-smoke", "-cases", "B,C,W,T", "-homenode", homenodeBin, "-o", out}, "bench")
 	t.logLines("bench", r.out+r.err, 30)
 	if r.exit != exitOK {
 		t.Fatalf("%v", r)

@@ -7,7 +7,7 @@ import "time"
 func init() {
 	Shapes = append(Shapes, Shape{Name: "virtual", Nodes: 1, CPUsPerNode: 6, NodeMiB: 512, Virtual: true, Distance: [][]int{{10}}})
 	Tests = append(Tests,
-		Test{Name: "share.bench", Shapes: []string{"n2"}, Limit: 60 * time.Second, Homenode: true, Bench: true},
+		Test{Name: "share.bench", Shapes: []string{"n2"}, Limit: 90 * time.Second, Homenode: true, Bench: true},
 		Test{Name: "share.order", Shapes: []string{"virtual"}, Limit: 120 * time.Second, Homenode: true},
 		Test{Name: "share.virtual", Shapes: []string{"virtual"}, Limit: 200 * time.Second, Slow: true, Homenode: true},
 		Test{Name: "share.table", Shapes: []string{"virtual"}, OnHost: true, After: "share.virtual", Slow: true, Homenode: true})
