@@ -94,7 +94,7 @@ func (o *online) start(ctx context.Context, cgroup string) (*exec.Cmd, error) {
 		if err == nil {
 			conn.Close()
 		}
-		return err == nil
+		return err == nil && conn.LocalAddr().String() != o.address // it may meet itself where nobody listens
 	})
 	return c, err
 }
