@@ -43,6 +43,11 @@ func Capture(fsys fs.FS) []topology.Leaf {
 	if t, ok := text(fsys, "sys/kernel/mm/transparent_hugepage/enabled"); ok {
 		add("sys/kernel/mm/transparent_hugepage/enabled", t+"\n")
 	}
+	for _, name := range []string{schedExt + "state", schedExt + "root/ops"} {
+		if t, ok := text(fsys, name); ok {
+			add(name, t+"\n")
+		}
+	}
 	devices, _ := fs.ReadDir(fsys, pmus)
 	for _, e := range devices {
 		for _, name := range []string{"type", "events/cas_count_read"} {

@@ -113,6 +113,12 @@ func gatherSettings(fsys fs.FS, h *topology.Host) *measure.Settings {
 	for i := range s.Managers {
 		s.Managers[i].Guests = nil // a document must not name what runs here
 	}
+	if state, ok := text(fsys, schedExt+"state"); ok {
+		s.SchedExt = "none"
+		if name, ok := text(fsys, schedExt+"root/ops"); ok && state != "disabled" {
+			s.SchedExt = name
+		}
+	}
 	if t, ok := text(fsys, "sys/kernel/mm/transparent_hugepage/enabled"); ok {
 		if _, rest, found := strings.Cut(t, "["); found {
 			s.THP, _, _ = strings.Cut(rest, "]")
@@ -120,6 +126,9 @@ func gatherSettings(fsys fs.FS, h *topology.Host) *measure.Settings {
 	}
 	return s
 }
+
+// schedExt is where the kernel tells of sched_ext (Documentation/scheduler/sched-ext.rst).
+const schedExt = "sys/kernel/sched_ext/"
 
 // cgroupV1 reports whether the hierarchy of cgroup v1 has the cpuset controller: each has a
 // line ID:CONTROLLERS:PATH (cgroups(7)).

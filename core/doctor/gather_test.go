@@ -133,6 +133,30 @@ func TestCgroupV1(t *testing.T) {
 	}
 }
 
+// TestSchedExt: whoever has sched_ext is told whether a scheduler is loaded, and whose.
+func TestSchedExt(t *testing.T) {
+	const state, ops = "sys/kernel/sched_ext/state", "sys/kernel/sched_ext/root/ops"
+	for _, tt := range []struct {
+		files map[string]string
+		want  string // of the finding; "" for none
+	}{
+		{nil, ""},
+		{map[string]string{state: "disabled\n"}, "takes a scheduler"},
+		{map[string]string{state: "enabled\n", ops: "homenode\n"}, "homenode's scheduler"},
+		{map[string]string{state: "enabled\n", ops: "lavd\n"}, "lavd is loaded"},
+	} {
+		fsys := fstest.MapFS{}
+		for name, text := range tt.files {
+			fsys[name] = &fstest.MapFile{Data: []byte(text)}
+		}
+		x := Diagnose(&measure.Document{Settings: gatherSettings(fsys, &topology.Host{})}, DefaultLimits)
+		k := slices.IndexFunc(x.Findings, func(f measure.Finding) bool { return f.Subject == "sched_ext" })
+		if (k >= 0) != (tt.want != "") || k >= 0 && !strings.Contains(x.Findings[k].Says, tt.want) {
+			t.Errorf("%v: %+v", tt.files, x.Findings)
+		}
+	}
+}
+
 // Without SMBIOS the kernel's memory controllers tell the filled channels, and
 // the verdict on lopsided memory names them.
 func TestGatherEDAC(t *testing.T) {

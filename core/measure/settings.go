@@ -12,6 +12,7 @@ type Settings struct {
 	Queues      []Queues   `json:"queues"`              // interrupts of NICs and NVMe drives
 	Counters    *Counters  `json:"counters,omitempty"`  // hardware counters that can be read
 	NoHook      bool       `json:"no_hook,omitempty"`   // whether guests that homenode bound run here, and libvirt has no hook of homenode's (homenode vm hook)
+	SchedExt    string     `json:"sched_ext,omitempty"` // sched_ext scheduler that is loaded, as the kernel names it, or none; absent where the kernel has no sched_ext
 	CgroupV1    bool       `json:"cgroup_v1,omitempty"` // whether CPU sets are with cgroup version 1 (cgroups(7))
 }
 
