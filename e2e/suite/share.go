@@ -7,6 +7,6 @@ func init() {
 	Tests = append(Tests,
 		Test{Name: "share.scheduler", Shapes: []string{"n2"}, Limit: 90 * time.Second, Homenode: true},
 		Test{Name: "share.ends", Shapes: []string{"n2"}, Limit: 90 * time.Second, Homenode: true},
-		Test{Name: "share.other", Shapes: []string{"n2"}, Limit: 60 * time.Second, Homenode: true},
+		Test{Name: "share.other", Shapes: []string{"n2"}, Limit: 90 * time.Second, Slow: true, Homenode: true},
 	)
 }
