@@ -32,7 +32,7 @@ type ShareOrder struct {
 type Sharing struct {
 	On bool
 	share.Outcome
-	Helped []workload.ID         // important work of which something is set
+	Helped []workload.ID         // important work of which something is set, rising
 	Rest   words.Reason          // why there is nothing to share; none when there is
 	Memory []workload.NodeMemory // that offline work may hold, rising by node; empty when that is not limited
 	// Interference is who hurts whom, as of the newest sample.
@@ -276,7 +276,20 @@ func ofSharing(kind plan.SettingKind) bool {
 // unsharing is the retry of putting back what sharing set.
 const unsharing = "put back"
 
-// unshare puts back what sharing has set of workloads that it is not about now.
+// goes reports whether what sharing has set is set no more: sharing is not about its workload
+// now, or about it as work of the other kind, offline or important.
+func (s *State) goes(e *plan.Entry) bool {
+	helps := e.Kind == plan.MemoryLow || e.Kind == plan.CgroupBurst
+	switch {
+	case s.Shared.Of(e.Workload) != nil:
+		return helps || e.Kind == plan.TaskPolicy && !s.schedulerWanted()
+	case s.Shared.helps(e.Workload):
+		return !helps
+	}
+	return true
+}
+
+// unshare puts back what sharing has set and sets no more.
 func (s *State) unshare() {
 	if !s.acts() {
 		return
@@ -284,15 +297,12 @@ func (s *State) unshare() {
 	all := slices.Concat(s.Journal.cgroupFiles(), s.Journal.policies()) // as they are now: undo may change them
 	for i := range all {
 		e := &all[i]
-		which := Which{ID: e.Workload, Sharing: true}
-		if s.Shared.helps(e.Workload) {
+		if !s.goes(e) {
 			continue
 		}
+		which := Which{ID: e.Workload, Sharing: true}
 		if s.Shared.Of(e.Workload) != nil {
-			if e.Kind != plan.TaskPolicy || s.schedulerWanted() {
-				continue
-			}
-			which.Only = plan.TaskPolicy
+			which.Only = e.Kind
 		}
 		if s.undoes(e.Workload) || s.Tasks[e.Workload] != nil {
 			continue

@@ -168,4 +168,7 @@ func (s *State) headroom(o *workload.Observation) bool {
 }
 
 // helps reports whether sharing has something set of a workload that is not offline.
-func (v *Sharing) helps(id workload.ID) bool { return slices.Contains(v.Helped, id) }
+func (v *Sharing) helps(id workload.ID) bool {
+	_, ok := slices.BinarySearch(v.Helped, id)
+	return ok
+}

@@ -125,3 +125,40 @@ func TestNoIdle(t *testing.T) {
 		t.Errorf("told %d times", f.toldOf("/batch1", words.StepFailed))
 	}
 }
+
+// TestSharingOfAnotherTier: work that is offline no more keeps nothing of what offline work has,
+// also where something is set of important work, and the other way round.
+func TestSharingOfAnotherTier(t *testing.T) {
+	base := func(s *Settings) { s.Base.Protect, s.Base.IOWeight = true, 10 }
+	f := served(t, turnedOn, base)
+	f.works["/web"].obs.Waited = 0.4
+	f.scans(16)
+	if f.get(plan.CgroupFreeze, "/batch1") != "1" || f.get(plan.CgroupIdle, "/batch1") != "1" || f.get(plan.IOWeight, "/batch1") != "10" || f.get(plan.MemoryLow, "/db") == "0" {
+		t.Fatal("not set at first")
+	}
+	f.start(func(s *Settings) {
+		s.Rules = []workload.Rule{{Match: "batch1", Tier: workload.Online}, {Match: "batch2", Class: workload.Offline, Tier: workload.OfflineTier},
+			{Match: "db", Class: workload.Offline, Tier: workload.OfflineTier}}
+	})
+	f.scans(6)
+	for kind, want := range map[plan.SettingKind]string{plan.CgroupFreeze: "0", plan.CgroupIdle: "0", plan.IOWeight: "100"} {
+		if got := f.get(kind, "/batch1"); got != want {
+			t.Errorf("/batch1 is important now, and its %s is %s", kind, got)
+		}
+	}
+	if got := f.get(plan.MemoryLow, "/batch1"); got == "0" {
+		t.Error("/batch1 is important now, and has no memory.low")
+	}
+	if low, idle := f.get(plan.MemoryLow, "/db"), f.get(plan.CgroupIdle, "/db"); low != "0" || idle != "1" {
+		t.Errorf("/db is offline now: memory.low %s, cpu.idle %s", low, idle)
+	}
+	f.ask(Request{Share: &ShareOrder{On: false}})
+	f.scans(4)
+	for _, id := range []string{"/batch1", "/batch2", "/db"} {
+		for kind, unset := range plan.CgroupFiles {
+			if got := f.get(kind, id); got != unset {
+				t.Errorf("turned off: %s of %s is %s", kind, id, got)
+			}
+		}
+	}
+}
