@@ -146,7 +146,7 @@ func (s Interference) Look(at time.Time, all []Watch, maxWait float64) Interfere
 	for i := range now.Victims {
 		now.blame(&now.Victims[i])
 	}
-	now.Blames = slices.DeleteFunc(now.Blames, func(b Blame) bool { return at.Sub(b.Until).Abs() >= remembered && !at.Before(b.Until) })
+	now.Blames = slices.DeleteFunc(now.Blames, func(b Blame) bool { return at.Sub(b.Until) >= remembered || b.Until.Sub(at) > cutFor }) // the clock may have been set back
 	return now
 }
 

@@ -195,6 +195,15 @@ func TestCutIsReleased(t *testing.T) {
 	}
 }
 
+// TestCutClock: a clock that is set back does not make a cut longer.
+func TestCutClock(t *testing.T) {
+	s := Interference{At: epoch, Blames: []Blame{{Offender: "job", Victim: "web", Since: epoch, Until: epoch.Add(cutFor)}}}
+	at := epoch.Add(-5 * time.Hour)
+	if s = s.Look(at, []Watch{{ID: "job", Offline: true}, {ID: "web", Important: true}}, 0.05); s.Cut("job", at) != nil {
+		t.Errorf("it is cut until %v, and it is %v", s.Blames[0].Until, at)
+	}
+}
+
 // TestChangedVictim: what was usual of a workload is forgotten when it is another one.
 func TestChangedVictim(t *testing.T) {
 	at, web := epoch, Watch{ID: "web", As: "1", Important: true, WaitFrom: workload.PSI, Wait: 0.01}

@@ -559,7 +559,7 @@ func (s *State) freeze(in *Input, pressed int) {
 			s.Frozen, s.Turned = append(s.Frozen, Frozen{w.ID, n.Waiting, in.At}), in.At
 			return
 		}
-	case pressed < 0 && rested && len(s.Frozen) > 0 && in.At.Sub(s.Waited) >= s.Calm:
+	case pressed < 0 && rested && len(s.Frozen) > 0 && in.At.Sub(s.Waited).Abs() >= s.Calm:
 		s.Frozen, s.Turned = s.Frozen[:len(s.Frozen)-1], in.At
 	}
 }

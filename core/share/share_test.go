@@ -357,6 +357,27 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
+// TestFreezeClock: what is frozen does not stay so for as long as the clock was set back by.
+func TestFreezeClock(t *testing.T) {
+	n := node(0, 0, 4, 2)
+	w := world{in: Input{At: epoch, Nodes: []Node{n}, Settings: on()}}
+	w.in.Work = []Work{batch("a", 50, n)}
+	w.in.Nodes[0].Wait, w.in.Nodes[0].Waiting = 0.2, "web"
+	for range 20 {
+		w.round(2 * time.Second)
+	}
+	if len(w.was.Frozen) != 1 {
+		t.Fatal("nothing is frozen")
+	}
+	w.in.At, w.in.Nodes[0].Wait = w.in.At.Add(-5*time.Hour), 0
+	for range 60 {
+		w.round(2 * time.Second)
+	}
+	if len(w.was.Frozen) > 0 {
+		t.Errorf("two minutes after the clock was set back it is frozen: %+v", w.was)
+	}
+}
+
 // TestProperties: whatever happens on a host, what is given keeps to the rules.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
