@@ -81,14 +81,16 @@ var kernel = calls{
 // thread that is switched inherit its policy, so that a few passes find them all.
 const maxPasses = 100
 
-// Switch puts threads into SCHED_EXT, and looks again until it finds none to switch. n is how
-// many it put there. Before it changes any of a pass it hands them to before (for the journal);
-// an error from there ends it. Threads under a realtime or deadline policy, and those that end meanwhile, are left alone.
+// Switch puts threads into SCHED_EXT, and looks again until it finds none that it has not
+// switched. n is how many it put there. Before it changes any of a pass it hands them to before
+// (for the journal); an error from there ends it. Threads under a realtime or deadline policy,
+// those that end meanwhile, and those that set another policy themselves once they are switched are left alone.
 func Switch(ctx context.Context, threads Threads, before func([]Thread) error) (n int, err error) {
 	return kernel.switchTo(ctx, threads, before)
 }
 
 func (c calls) switchTo(ctx context.Context, threads Threads, before func([]Thread) error) (n int, err error) {
+	done := map[int]uint64{} // start by TID: each may set its policy itself, and would never be done with
 	for range maxPasses {
 		tids, err := threads()
 		if err != nil {
@@ -97,12 +99,15 @@ func (c calls) switchTo(ctx context.Context, threads Threads, before func([]Thre
 		var found []Thread
 		attrs := map[int]*unix.SchedAttr{}
 		for _, tid := range tids {
+			if err := ctx.Err(); err != nil {
+				return n, err
+			}
 			a, err := c.get(tid)
 			if err != nil || !fair(a.Policy) {
 				continue // ended, or not ours to change
 			}
 			start, err := c.start(tid)
-			if err != nil {
+			if last, was := done[tid]; err != nil || was && last == start {
 				continue
 			}
 			found = append(found, Thread{TID: tid, Start: start, Policy: int(a.Policy), Nice: int(a.Nice)})
@@ -119,6 +124,10 @@ func (c calls) switchTo(ctx context.Context, threads Threads, before func([]Thre
 		for _, t := range found {
 			if err := ctx.Err(); err != nil {
 				return n, err
+			}
+			done[t.TID] = t.Start
+			if start, err := c.start(t.TID); err != nil || start != t.Start {
+				continue // it has ended; the ID is somebody else's by now
 			}
 			a := *attrs[t.TID]
 			a.Policy = policyExt

@@ -98,17 +98,55 @@ func TestSwitchChangesNothingThatIsNotJournalled(t *testing.T) {
 	}
 }
 
+// TestSwitchEnds: threads that set their policy back themselves, and a process that never stops
+// making others, hold nobody up.
 func TestSwitchEnds(t *testing.T) {
-	k := tasks{1: {}}
+	k := tasks{1: {}, 2: {}}
 	c := k.calls()
-	c.set = func(int, *unix.SchedAttr) error { return nil } // somebody sets it back each time
-	if n, err := c.switchTo(context.Background(), k.threads, nil); err == nil || n != maxPasses {
-		t.Errorf("%d: %v", n, err)
+	looks := 0
+	c.set = func(tid int, a *unix.SchedAttr) error { return nil } // it sets it back each time
+	again := func() ([]int, error) { looks++; return k.threads() }
+	if n, err := c.switchTo(context.Background(), again, nil); err != nil || n != 2 || looks != 2 {
+		t.Errorf("%d switched in %d looks: %v", n, looks, err)
+	}
+	born := 2
+	bomb := func() ([]int, error) { born++; k[born] = &unix.SchedAttr{}; return k.threads() }
+	if _, err := c.switchTo(context.Background(), bomb, nil); err == nil || born > 2+maxPasses {
+		t.Errorf("%d born: %v", born, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	asked := 0
+	get := c.get
+	c.get = func(tid int) (*unix.SchedAttr, error) { asked++; cancel(); return get(tid) }
+	if _, err := c.switchTo(ctx, k.threads, nil); !errors.Is(err, context.Canceled) || asked != 1 {
+		t.Errorf("%d asked after the end of time: %v", asked, err)
 	}
 	refuse := k.calls()
 	refuse.set = func(int, *unix.SchedAttr) error { return unix.EPERM }
 	if n, err := refuse.switchTo(context.Background(), k.threads, nil); !errors.Is(err, unix.EPERM) || n != 0 {
 		t.Errorf("%d: %v", n, err)
+	}
+}
+
+// TestSwitchLeavesOthersAlone: a thread ends before its turn, and its ID is another's by then.
+func TestSwitchLeavesOthersAlone(t *testing.T) {
+	k := tasks{1: {}, 2: {Nice: 19}}
+	c := k.calls()
+	start, set, other := c.start, c.set, false
+	c.start = func(tid int) (uint64, error) {
+		if tid == 2 && other {
+			return 12345, nil
+		}
+		return start(tid)
+	}
+	c.set = func(tid int, a *unix.SchedAttr) error {
+		if tid == 1 {
+			k[2], other = &unix.SchedAttr{Policy: 1, Priority: 50}, true // somebody's realtime thread
+		}
+		return set(tid, a)
+	}
+	if n, err := c.switchTo(context.Background(), k.threads, nil); err != nil || n != 1 || *k[2] != (unix.SchedAttr{Policy: 1, Priority: 50}) {
+		t.Errorf("%d switched, the other has %+v: %v", n, *k[2], err)
 	}
 }
 
