@@ -30,7 +30,7 @@ func (d *Daemon) UpgradeScheduler(ctx context.Context, order api.UpgradeOrder) (
 			return api.Upgraded{}, &api.Error{Code: api.Forbidden, Text: "this daemon loads no scheduler"}
 		}
 		var err error
-		if want.Version, err = d.keepScheduler(ctx, order.Object); err != nil {
+		if want.Version, err = d.keepScheduler(ctx, &order); err != nil {
 			return api.Upgraded{}, &api.Error{Code: api.BadRequest, Text: err.Error()}
 		}
 	}
@@ -45,9 +45,9 @@ func (d *Daemon) UpgradeScheduler(ctx context.Context, order api.UpgradeOrder) (
 	return out, err
 }
 
-func (d *Daemon) keepScheduler(ctx context.Context, file string) (version string, err error) {
+func (d *Daemon) keepScheduler(ctx context.Context, order *api.UpgradeOrder) (version string, err error) {
 	defer d.caught("reading a scheduler", &err)
-	return d.o.Scheduler.Keep(ctx, file)
+	return d.o.Scheduler.Keep(ctx, order.Object, order.DryRun)
 }
 
 // wireTrial is the wire form of a probation; nil for none.

@@ -2,8 +2,10 @@ package control
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
@@ -42,6 +44,10 @@ type Scheduler struct {
 	Do    share.SchedulerDo // under way
 	Ask   uint64            // the request that waits for it
 	From  string            // version before
+
+	// Again is when the threads of a cgroup are switched again of which some were left, by cgroup:
+	// who sets the policy of a thread back all the time does not have homenode write all the time.
+	Again map[string]retry
 }
 
 // PolicyOffline is the value of plan.TaskPolicy of what the scheduler for offline work has.
@@ -189,6 +195,10 @@ func (s *State) schedulerSeen(r *Result) {
 	}
 	s.over("scheduler")
 	k.Seen = *r.Scheduler
+	if len(k.Again) > 0 {
+		k.Again = maps.Clone(k.Again) // a View has the other
+		maps.DeleteFunc(k.Again, func(cgroup string, _ retry) bool { return k.Seen.Left[cgroup] == 0 })
+	}
 	defer s.schedulerAnswer(nil)
 	in := s.schedulerInput()
 	if !s.acts() {
@@ -390,8 +400,7 @@ func (s *State) policySteps(o *workload.Observation) (out []plan.Step) {
 		if e != nil && g.Object != 0 && !sameCgroup(e, o) {
 			e = nil
 		}
-		left := k.Seen.Left[g.Cgroup]
-		if e != nil && e.State == plan.Applied && left == 0 {
+		if e != nil && e.State == plan.Applied && (k.Seen.Left[g.Cgroup] == 0 || s.waits(k.Again[g.Cgroup].Next)) {
 			continue
 		}
 		out = append(out, plan.Step{Kind: plan.SetPolicy, Workload: o.ID, Target: plan.Target{Kind: workload.InKernel, Cgroup: g.Cgroup}, To: PolicyOffline, Optional: true,
@@ -399,3 +408,23 @@ func (s *State) policySteps(o *workload.Observation) (out []plan.Step) {
 	}
 	return out
 }
+
+// switched takes up that the threads of a cgroup were. Those that come meanwhile are switched
+// after the next looks; where there are always some, less and less often.
+func (s *State) switched(cgroup string) {
+	k := &s.Scheduler
+	r := k.Again[cgroup]
+	if k.Again = maps.Clone(k.Again); k.Again == nil {
+		k.Again = map[string]retry{}
+	}
+	wait := time.Duration(0)
+	if r.Failures >= switchedAtOnce {
+		wait = min(switchedAgain<<min(r.Failures-switchedAtOnce, 10), retryMost)
+	}
+	k.Again[cgroup] = retry{Failures: r.Failures + 1, Next: s.At.Add(wait)}
+}
+
+const (
+	switchedAtOnce = 5 // looks one after the other
+	switchedAgain  = 10 * time.Second
+)

@@ -368,3 +368,43 @@ func TestSchedulerOffTold(t *testing.T) {
 		t.Errorf("%q runs; told of an undo %d times", f.loaded(), f.told(words.UndoOrdered))
 	}
 }
+
+// TestThreadsThatLeave: who sets the policy of threads back all the time has homenode write
+// seldom, and not for good: once they stay, new ones are switched at once. What was read of
+// threads that have ended goes from the journal while their workload lives.
+func TestThreadsThatLeave(t *testing.T) {
+	f := kernelled(t)
+	f.scans(8)
+	f.kernel.left = map[string]int{"/batch1": 1}
+	n, told := len(f.applies(plan.SetPolicy)), f.told(words.StepTook)
+	f.scans(600)
+	if got := len(f.applies(plan.SetPolicy)) - n; got < 8 || got > 30 || f.told(words.StepTook)-told > 30 {
+		t.Errorf("switched %d times in 600 looks, told %d times", got, f.told(words.StepTook)-told)
+	}
+	f.kernel.left = nil
+	f.scans(2)
+	f.kernel.left = map[string]int{"/batch1": 1}
+	n = len(f.applies(plan.SetPolicy))
+	f.scans(3)
+	if len(f.applies(plan.SetPolicy)) == n {
+		t.Error("new threads are not switched")
+	}
+	f.kernel.left = nil
+
+	thread := settingKey{plan.TaskPolicy, "4711@99"}
+	f.values[thread] = plan.Setting{Kind: plan.TaskPolicy, Path: thread.path, Value: PolicyOffline}
+	f.disk.entries[9999] = plan.Entry{Seq: 9999, Time: f.now, Workload: "/batch1", Kind: plan.TaskPolicy, Path: thread.path, Old: "batch", New: PolicyOffline, State: plan.Applied}
+	f.start()
+	f.scans(2)
+	f.after(pruneEvery)
+	f.scans(2)
+	if f.s.Journal.Of(plan.TaskPolicy, thread.path) == nil {
+		t.Error("a thread that lives is forgotten")
+	}
+	delete(f.values, thread)
+	f.after(pruneEvery)
+	f.scans(2)
+	if f.s.Journal.Of(plan.TaskPolicy, thread.path) != nil {
+		t.Error("a thread that has ended stays in the journal")
+	}
+}

@@ -234,7 +234,7 @@ func (s *State) prune() {
 		o := s.observation(e.Workload)
 		// Processes come and go while their workload stays, and what a source claims may
 		// have been started anew.
-		if o == nil || e.Kind == plan.Affinity || s.Claims[e.Workload] != nil || !sameCgroup(&e, o) {
+		if o == nil || e.Kind == plan.Affinity || e.Kind == plan.TaskPolicy || s.Claims[e.Workload] != nil || !sameCgroup(&e, o) {
 			ask = append(ask, e)
 		}
 	}

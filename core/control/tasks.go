@@ -473,6 +473,9 @@ func (s *State) applied(id workload.ID, t *Task, step plan.Step) {
 	if s.stepDone(t, nil); step.Kind == plan.SetScheduler {
 		defer s.schedulerDone(nil)
 	}
+	if step.Kind == plan.SetPolicy {
+		s.switched(step.Target.Cgroup)
+	}
 	if step.Kind == plan.StopUnit {
 		s.Told[stopped+string(id)] = step.Target.Host
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -46,6 +47,7 @@ type Driver struct {
 	asked   time.Time // when support was asked
 	runs    *Scheduler
 	version string // of runs
+	before  string // version that ran before: there must be one to go back to
 	told    *share.SchedulerConfig
 	gap     time.Duration
 	listed  map[string][]Thread // by cgroup: threads with a policy of their own that were read last
@@ -137,10 +139,12 @@ func (d *Driver) keep(object []byte) error {
 		now := time.Now()
 		return os.Chtimes(file, now, now)
 	}
-	if err := os.WriteFile(file+".new", object, 0o600); err != nil {
-		return err
+	err := os.WriteFile(file+".new", object, 0o600)
+	if err == nil {
+		err = os.Rename(file+".new", file)
 	}
-	if err := os.Rename(file+".new", file); err != nil {
+	if err != nil { // the disk is full
+		os.Remove(file + ".new")
 		return err
 	}
 	entries, err := os.ReadDir(d.o.Folder)
@@ -155,47 +159,64 @@ func (d *Driver) keep(object []byte) error {
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return age(b).Compare(age(a)) })
 	for _, e := range entries[min(len(entries), mostKept):] {
-		if strings.TrimSuffix(e.Name(), ".o") != d.version {
+		if v := strings.TrimSuffix(e.Name(), ".o"); v != d.version && v != d.before {
 			os.Remove(filepath.Join(d.o.Folder, e.Name()))
 		}
 	}
 	return nil
 }
 
-// Keep keeps the object in a file, so that a step can load it by its version.
-func (d *Driver) Keep(ctx context.Context, file string) (string, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	i, err := os.Stat(file)
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("read %s: %w; name a BPF object file", file, errors.Unwrap(err))
-	case !i.Mode().IsRegular() || i.Size() > mostObject:
-		return "", fmt.Errorf("read %s: it is no file of at most %s", file, words.Bytes(int64(mostObject)))
-	}
-	object, err := os.ReadFile(file)
+// Keep keeps the object in a file, so that a step can load it by its version. A dry run only says
+// which version it is.
+func (d *Driver) Keep(ctx context.Context, file string, dryRun bool) (string, error) {
+	object, err := readObject(file) // before mu is taken: the file may be anywhere
 	if err != nil {
 		return "", err
 	}
-	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object))
-	if err != nil || spec.Maps["share"] == nil {
-		return "", fmt.Errorf("read %s: it is no object of homenode's scheduler", file)
-	}
-	if err := d.keep(object); err != nil {
-		return "", fmt.Errorf("keep %s: %w", file, err)
+	if !dryRun {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if err := d.keep(object); err != nil {
+			return "", fmt.Errorf("keep %s: %w", file, err)
+		}
 	}
 	return versionOf(object), ctx.Err()
+}
+
+// readObject reads the object in a file, whatever is in its place meanwhile.
+func readObject(file string) ([]byte, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe does not hold it up
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w; name a BPF object file", file, errors.Unwrap(err))
+	}
+	defer f.Close()
+	i, err := f.Stat()
+	if err != nil || !i.Mode().IsRegular() || i.Size() > mostObject {
+		return nil, fmt.Errorf("read %s: it is no file of at most %s", file, words.Bytes(int64(mostObject)))
+	}
+	object, err := io.ReadAll(io.LimitReader(f, mostObject))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", file, errors.Unwrap(err))
+	}
+	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object))
+	if err != nil || spec.Maps["share"] == nil {
+		return nil, fmt.Errorf("read %s: it is no object of homenode's scheduler", file)
+	}
+	return object, nil
 }
 
 // What runs.
 
 func (d *Driver) pin(version string) string { return d.o.Pins + "-" + version }
 
-// pinned is the versions that have pins.
+// pinned is the versions that have pins. Who else may write into bpffs (it is open to all where
+// it is mounted without mode=) may make folders and links of any name.
 func (d *Driver) pinned() (versions []string) {
 	found, _ := filepath.Glob(d.o.Pins + "-*")
 	for _, pin := range found {
-		versions = append(versions, strings.TrimPrefix(pin, d.o.Pins+"-"))
+		if own(pin) == nil {
+			versions = append(versions, strings.TrimPrefix(pin, d.o.Pins+"-"))
+		}
 	}
 	return versions
 }
@@ -410,6 +431,10 @@ const policyOther = "other"
 // policyNames is the policies that one thread may have had.
 var policyNames = map[int]string{0: policyOther, 3: "batch", 5: "idle"}
 
+// mostListed bounds how many threads one step writes into the journal: who starts a workload
+// may start any number. The rest is left for the next step.
+const mostListed = 1000
+
 // Changes reads what Apply(step) would change. Of a cgroup that is its threads as a whole, and
 // each that has another policy than SCHED_OTHER.
 func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, error) {
@@ -437,6 +462,9 @@ func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, er
 		a, err := kernel.get(tid)
 		if err != nil || !fair(a.Policy) || a.Policy == 0 {
 			continue
+		}
+		if len(listed) >= mostListed {
+			break
 		}
 		start, err := kernel.start(tid)
 		if err != nil {
@@ -529,7 +557,7 @@ func (d *Driver) swap(ctx context.Context, version string) error {
 		return err
 	}
 	if running {
-		d.gap = time.Since(began)
+		d.gap, d.before = time.Since(began), d.version
 	}
 	if before != nil {
 		before.Close()

@@ -2,8 +2,10 @@ package scx
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -153,14 +155,29 @@ func TestVersions(t *testing.T) {
 		}
 		return file
 	}
-	for name, file := range map[string]string{"no such file": filepath.Join(folder, "none"), "no file": folder, "no object": write("text", []byte("hello"))} {
-		if v, err := d.Keep(ctx, file); err == nil || strings.Contains(err.Error(), "\n") {
+	pipe, huge := filepath.Join(folder, "pipe"), write("huge", nil)
+	if err := errors.Join(unix.Mkfifo(pipe, 0o600), os.Truncate(huge, 1<<40)); err != nil {
+		t.Fatal(err)
+	}
+	for name, file := range map[string]string{"no such file": filepath.Join(folder, "none"), "no file": folder, "no object": write("text", []byte("hello")), "a pipe": pipe,
+		"no end": "/dev/zero", "a TiB": huge, "cut": write("cut", objectV2[:len(objectV2)/2]), "no name": "\x00"} {
+		if v, err := d.Keep(ctx, file, false); err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: version %q, %v", name, v, err)
 		}
 	}
+	if v, err := d.Keep(ctx, write("object", objectV2), true); err != nil || v != versionOf(objectV2) {
+		t.Errorf("a dry run: version %q, %v", v, err)
+	}
+	if entries, _ := os.ReadDir(d.o.Folder); len(entries) > 0 {
+		t.Error("a dry run keeps an object")
+	}
+	if _, err := d.Keep(ctx, write("object", objectV1), false); err != nil {
+		t.Fatal(err)
+	}
+	d.before = versionOf(objectV1)
 	versions := map[string]bool{}
 	for n := range 12 {
-		v, err := d.Keep(ctx, write("object", append(slices.Clone(objectV2), make([]byte, n)...)))
+		v, err := d.Keep(ctx, write("object", append(slices.Clone(objectV2), make([]byte, n)...)), false)
 		if err != nil || versions[v] {
 			t.Fatalf("version %q, %v", v, err)
 		}
@@ -170,8 +187,11 @@ func TestVersions(t *testing.T) {
 		}
 	}
 	entries, _ := os.ReadDir(d.o.Folder)
-	if len(entries) > mostKept {
+	if len(entries) > mostKept+1 {
 		t.Errorf("%d are kept", len(entries))
+	}
+	if _, err := d.object(d.before); err != nil {
+		t.Errorf("there is none to go back to: %v", err)
 	}
 	v := strings.TrimSuffix(entries[0].Name(), ".o")
 	if err := os.WriteFile(d.kept(v), []byte("changed"), 0o600); err != nil {
@@ -206,5 +226,76 @@ func TestLookWithoutSchedExt(t *testing.T) {
 	}
 	if len(reasons) != 5 {
 		t.Errorf("%v", slices.Collect(maps.Keys(reasons)))
+	}
+}
+
+// TestObjectsThatAreNone: whatever is in a file, reading it ends in an error or an object.
+func TestObjectsThatAreNone(t *testing.T) {
+	folder, random := t.TempDir(), rand.New(rand.NewPCG(1, 2))
+	try := func(object []byte) {
+		file := filepath.Join(folder, "object")
+		if err := os.WriteFile(file, object, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		readObject(file)
+	}
+	for range 300 {
+		try(objectV2[:random.IntN(len(objectV2))])
+		object := slices.Clone(objectV2)
+		sections := len(object) - 64*(20+random.IntN(20)) // their headers are at the end
+		for range 1 + random.IntN(8) {
+			object[[]int{random.IntN(64), random.IntN(len(object)), sections + random.IntN(64)}[random.IntN(3)]] = byte(random.Uint32())
+		}
+		try(object)
+	}
+}
+
+// TestPinsOfOthers: bpffs may be open to all. What others put there is not taken for a scheduler of
+// homenode's, nor removed.
+func TestPinsOfOthers(t *testing.T) {
+	d, _ := grouped(t)
+	for name, make := range map[string]func(path string) error{
+		"mine": func(path string) error { return os.Mkdir(path, 0o700) },
+		"open": func(path string) error { return errors.Join(os.Mkdir(path, 0o700), os.Chmod(path, 0o777)) },
+		"link": func(path string) error { return os.Symlink(d.pin("mine"), path) },
+		"file": func(path string) error { return os.WriteFile(path, nil, 0o600) },
+	} {
+		if err := make(d.pin(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := d.pinned(); !slices.Equal(got, []string{"mine"}) {
+		t.Errorf("%q", got)
+	}
+	for _, name := range []string{"open", "link", "file"} {
+		if _, err := Adopt(d.pin(name)); err == nil || !strings.Contains(err.Error(), "alone") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := d.unload(); err != nil {
+		t.Error(err)
+	}
+	if left, _ := filepath.Glob(d.o.Pins + "-*"); len(left) != 3 {
+		t.Errorf("%q are left", left)
+	}
+}
+
+// TestManyPolicies: one step writes a bounded number of threads into the journal, and gets on.
+func TestManyPolicies(t *testing.T) {
+	all, tids := threads{}, []int{}
+	for tid := 1; tid <= mostListed+10; tid++ {
+		all[tid], tids = &unix.SchedAttr{Policy: 3}, append(tids, tid)
+	}
+	made(t, all)
+	d, _ := grouped(t, tids...)
+	step := plan.Step{Kind: plan.SetPolicy, Workload: "/encode", Target: plan.Target{Kind: workload.InKernel, Cgroup: "/encode"}, To: control.PolicyOffline}
+	for n, left := range []int{10, 0} {
+		changes, err := d.Changes(context.Background(), step)
+		if err != nil || len(changes) > mostListed+1 {
+			t.Fatalf("%d changes, %v", len(changes), err)
+		}
+		if err := d.Apply(context.Background(), step, nil); err != nil || d.left("/encode") != left {
+			t.Errorf("step %d: %d are left, %v", n, d.left("/encode"), err)
+		}
 	}
 }

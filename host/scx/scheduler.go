@@ -189,6 +189,9 @@ func Adopt(pin string) (*Scheduler, error) {
 	if pin == "" {
 		pin = DefaultPin
 	}
+	if err := own(pin); err != nil {
+		return nil, fmt.Errorf("adopt scheduler: %w", err)
+	}
 	entries, err := os.ReadDir(pin)
 	if err != nil {
 		return nil, fmt.Errorf("adopt scheduler: %w", err)
@@ -218,6 +221,18 @@ func Adopt(pin string) (*Scheduler, error) {
 		}
 	}
 	return s, nil
+}
+
+// own reports what speaks against it that this program, or another of its user, has made a folder.
+func own(folder string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(folder, &st); err != nil {
+		return &os.PathError{Op: "lstat", Path: folder, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
+		return fmt.Errorf("%s is no folder of user %d alone", folder, os.Geteuid())
+	}
+	return nil
 }
 
 // Set changes what the scheduler goes by, at once. Timeout is not changed.
