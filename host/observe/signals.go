@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"syscall"
 	"time"
@@ -42,6 +41,7 @@ type signals struct {
 	whyPSI  string // not
 	delayed int    // workloads whose waits are read thread by thread
 	nothing bool   // the kernel keeps no run queue waits
+	watched bool   // somebody was in the last look
 
 	tried, usable bool // cycles
 	why           string
@@ -72,6 +72,10 @@ func (o *Observer) readSignals(reported []*work) {
 	var watched map[workload.ID]bool
 	if o.opts.Waits && o.opts.Watched != nil {
 		watched = o.opts.Watched()
+	}
+	was := s.watched
+	if s.watched = len(watched) > 0; !s.watched && !was {
+		return
 	}
 	budget := delayThreads
 	due := slices.Clone(reported)
@@ -286,7 +290,7 @@ func (o *Observer) signalsHere() []workload.SourceStatus {
 
 // closeSignals gives back every descriptor.
 func (o *Observer) closeSignals() {
-	for w := range maps.Values(o.works) {
+	for _, w := range o.works {
 		o.stopCycles(w)
 	}
 }
