@@ -71,8 +71,8 @@ func (s *State) unitOf(x *place.Subject) string {
 	return unit
 }
 
-// stopped is where Told has the unit that systemd was asked to stop.
-const stopped = "stopped "
+// toldStopped is where Told has the unit that systemd was asked to stop.
+const toldStopped = "stopped "
 
 // askManagers tells, for who listens, of whom the manager is asked now. Who can stop it hears
 // the event; a unit is stopped by a step.
@@ -81,9 +81,9 @@ func (s *State) askManagers() {
 	for i := range s.Shared.Work {
 		g := &s.Shared.Work[i]
 		if g.Asked.IsZero() {
-			s.over(stopped + string(g.Workload))
+			s.over(toldStopped + string(g.Workload))
 		} else if g.Asked.Equal(at) {
-			s.over(stopped + string(g.Workload)) // it is asked once more
+			s.over(toldStopped + string(g.Workload)) // it is asked once more
 			s.event(plan.Event{Kind: plan.EventHost, Workload: g.Workload, Error: true}, g.Why.Code, g.Why.Args...)
 		}
 	}

@@ -2,6 +2,7 @@ package control
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,6 +121,13 @@ func TestStopsUnits(t *testing.T) {
 			}
 			if len(tt.want) > 0 && f.get(plan.CgroupFreeze, string(id)) == "1" {
 				t.Error("it is asked to end, and frozen")
+			}
+			f.remove(id)
+			f.scans(1)
+			for key := range f.s.Told {
+				if strings.HasSuffix(key, string(id)) {
+					t.Errorf("%q is kept though it is gone", key)
+				}
 			}
 		})
 	}

@@ -210,8 +210,13 @@ func (s *State) living(was *State) []workload.Placement {
 	dropGone(s.Moves, gone)
 	maps.DeleteFunc(s.Silent, func(id workload.ID, q silent) bool { return gone(id) || s.At.Sub(q.Until) > retryMost })
 	dropGone(s.Narrowed, gone)
-	maps.DeleteFunc(s.Told, func(key, _ string) bool { // what it was narrowed to is no news later
-		id, of := strings.CutPrefix(key, toldNarrowed)
+	maps.DeleteFunc(s.Told, func(key, _ string) bool {
+		for _, of := range []string{toldFrozen, toldStopped} {
+			if id, ok := strings.CutPrefix(key, of); ok {
+				return s.observation(workload.ID(id)) == nil
+			}
+		}
+		id, of := strings.CutPrefix(key, toldNarrowed) // what it was narrowed to is no news later
 		_, still := s.Narrowed[workload.ID(id)]
 		return of && !still
 	})

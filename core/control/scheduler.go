@@ -142,8 +142,9 @@ func (s *State) lookAtScheduler() {
 		return
 	}
 	orders := &SchedulerOrders{}
-	if c := s.schedulerConfig(s.Homes()); s.ShareOn && s.acts() && k.Seen.Loaded != "" {
-		orders.Config, orders.Cgroups = c, offlineOf(c)
+	if s.ShareOn && s.acts() && k.Seen.Loaded != "" {
+		orders.Config = s.schedulerConfig(s.Homes())
+		orders.Cgroups = offlineOf(orders.Config)
 	}
 	k.Look = s.effect(Effect{Kind: EffectScheduler, Workload: share.SchedulerID, Scheduler: orders})
 }
@@ -374,7 +375,7 @@ func (s *State) upgrade(id uint64, order UpgradeOrder, dry bool) {
 // schedulerAnswer answers who waits for a swap, once the look after it is there.
 func (s *State) schedulerAnswer(f *Failure) {
 	k := &s.Scheduler
-	if k.Ask == 0 || f == nil && k.Do.Verb != share.Leave {
+	if k.Ask == 0 || k.Do.Verb != share.Leave { // it is under way: a look from before tells nothing of it
 		return
 	}
 	r := Reply{ID: k.Ask, Failed: f}

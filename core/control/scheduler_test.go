@@ -287,6 +287,23 @@ func TestSchedulerUpgrade(t *testing.T) {
 	}
 }
 
+// TestSchedulerUpgradeWaits: a look from before that fails does not answer for a swap that is under way.
+func TestSchedulerUpgradeWaits(t *testing.T) {
+	f := kernelled(t)
+	f.scans(4)
+	k := &f.s.Scheduler
+	k.Ask, k.Do = 77, share.SchedulerDo{Verb: share.Replace, Version: "v2"}
+	f.s.out = &Output{}
+	f.s.schedulerSeen(&Result{ID: k.Stale + 1, Failed: &Failure{NoAnswer, "it did not come back"}})
+	if len(f.s.out.Replies) > 0 || k.Ask != 77 {
+		t.Errorf("answered: %+v", f.s.out.Replies)
+	}
+	f.s.schedulerDone(&Failure{Failed, "refused"})
+	if len(f.s.out.Replies) != 1 || f.s.out.Replies[0].Failed.Text != "refused" {
+		t.Errorf("%+v", f.s.out.Replies)
+	}
+}
+
 // TestSchedulerUpgradeRefused: what cannot be loaded does not take the place of what runs; with
 // none there is nothing to upgrade.
 func TestSchedulerUpgradeRefused(t *testing.T) {

@@ -101,9 +101,9 @@ func (s *State) share(p *plan.Plan) {
 	})
 	for i := range s.Shared.Work {
 		if g := &s.Shared.Work[i]; g.Frozen && s.Began.Sub(g.Since) >= frozenLong {
-			s.once("frozen "+string(g.Workload), plan.Event{Kind: plan.EventHost, Workload: g.Workload, Error: true}, words.ShareFrozenLong, frozenLong, string(g.For))
+			s.once(toldFrozen+string(g.Workload), plan.Event{Kind: plan.EventHost, Workload: g.Workload, Error: true}, words.ShareFrozenLong, frozenLong, string(g.For))
 		} else {
-			s.over("frozen " + string(g.Workload))
+			s.over(toldFrozen + string(g.Workload))
 		}
 	}
 	for _, x := range mine {
@@ -111,6 +111,9 @@ func (s *State) share(p *plan.Plan) {
 	}
 	p.Steps = append(append(p.Steps, s.baseSteps(p, mine)...), s.helpSteps()...)
 }
+
+// toldFrozen is where Told has what is frozen for long.
+const toldFrozen = "frozen "
 
 // frozenLong is when it is told that what is frozen had better be somewhere else.
 const frozenLong = 10 * time.Minute
@@ -262,7 +265,7 @@ func (s *State) shareSteps(x *place.Subject, g *share.Grant) []plan.Step {
 	} else {
 		set(plan.CgroupFreeze, "0", words.Because(words.ShareThaw))
 	}
-	if unit := s.unitOf(x); !g.Asked.IsZero() && unit != "" && s.Told[stopped+string(o.ID)] == "" {
+	if unit := s.unitOf(x); !g.Asked.IsZero() && unit != "" && s.Told[toldStopped+string(o.ID)] == "" {
 		out = append(out, plan.Step{Kind: plan.StopUnit, Workload: o.ID, Target: plan.Target{Kind: workload.InHost, Host: unit}, From: "running", To: "stopped", Optional: true, Reason: g.Why})
 	}
 	return out

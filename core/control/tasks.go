@@ -477,7 +477,7 @@ func (s *State) applied(id workload.ID, t *Task, step plan.Step) {
 		s.switched(step.Target.Cgroup)
 	}
 	if step.Kind == plan.StopUnit {
-		s.Told[stopped+string(id)] = step.Target.Host
+		s.Told[toldStopped+string(id)] = step.Target.Host
 	}
 	s.forgetStep(&step)
 	if step.Kind == plan.SetQueues { // the device made its interrupts anew: the next survey looks what became of them
