@@ -326,6 +326,8 @@ func optionsFor(c config.Config, look observe.Options) daemon.Options {
 	look.MinMemory = c.Manage.MinMemory.KiB()
 	look.MinCPU = c.Manage.MinCPU
 	look.SelfPID = os.Getpid()
+	settings := c.Settings()
+	look.Named = settings.Names
 	look.Counters, look.Waits = true, c.Share.Enabled && c.Share.MaxWait > 0
 	look.Container = containers.New(root, nil).Of
 	kept := keptIn(c.StateDir)
@@ -345,7 +347,7 @@ func optionsFor(c config.Config, look observe.Options) daemon.Options {
 	})
 	scheduler := scx.NewDriver(scx.DriverOptions{Root: machine, Folder: filepath.Join(c.StateDir, schedulers), Host: func() (*topology.Host, error) { return topology.FromSysfs(root) }})
 	return daemon.Options{
-		Settings: c.Settings(), Period: c.Period, Version: version, BootID: bootID(),
+		Settings: settings, Period: c.Period, Version: version, BootID: bootID(),
 		Observer: observer,
 		Sources:  []daemon.Source{guests},
 		Drivers: map[workload.Kind]daemon.Driver{

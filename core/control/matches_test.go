@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/homenode/homenode/core/workload"
 )
 
 // TestMatches: looking at what a pattern begins with first changes nothing.
@@ -30,5 +32,32 @@ func TestMatches(t *testing.T) {
 	}
 	if fits < 1000 {
 		t.Fatalf("only %d fit: the test tests nothing", fits)
+	}
+}
+
+// TestNames: a cgroup counts however small it is when the first rule that fits makes it offline, or
+// gives it a tier other than normal.
+func TestNames(t *testing.T) {
+	s := Settings{Rules: []workload.Rule{
+		{Match: "/system.slice/web*", Tier: workload.OnlineStrict},
+		{Match: "/system.slice/encode*", Class: workload.Offline},
+		{Match: "cache", Tier: workload.Normal},
+		{Match: "/system.slice/*", Class: workload.Dedicated},
+		{Match: "mail", Tier: workload.Online},
+	}}
+	for _, c := range []struct {
+		cgroup, name string
+		want         bool
+	}{
+		{"/system.slice/web.service", "web", true},
+		{"/system.slice/encode.service", "encode", true},
+		{"/system.slice/cache.service", "cache", false},
+		{"/system.slice/mail.service", "mail", false}, // an earlier rule fits
+		{"/mail", "mail", true},
+		{"/other", "other", false},
+	} {
+		if got := s.Names(c.cgroup, c.name); got != c.want {
+			t.Errorf("%s, %s: %t, want %t", c.cgroup, c.name, got, c.want)
+		}
 	}
 }

@@ -48,6 +48,13 @@ func (s *Settings) rule(o *workload.Observation) *workload.Rule {
 	return nil
 }
 
+// Names reports whether a rule says of a cgroup that it is offline, or gives it another tier than
+// normal: it then counts however small it is.
+func (s *Settings) Names(cgroup, name string) bool {
+	r := s.rule(&workload.Observation{ID: workload.ID(cgroup), Name: name})
+	return r != nil && (r.Class == workload.Offline || r.Tier != "" && r.Tier != workload.Normal)
+}
+
 // SpecOf is what is wished for a workload.
 func (s *State) SpecOf(o *workload.Observation) workload.Spec {
 	rule := s.Settings.rule(o)

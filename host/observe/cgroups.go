@@ -49,6 +49,7 @@ type leaf struct {
 	known    bool             // looked at before
 	window   time.Duration    // that use is over; 0 for the lifetime
 	called   string           // its name, once it was asked for
+	named    bool             // see Options.Named
 
 	// How it is reported (see settle).
 	mode       leafMode
@@ -253,12 +254,13 @@ func (o *Observer) readLeaf(l *leaf) {
 	}
 	first := !l.known
 	l.known = true
+	l.named = !l.shared && l.path != "" && o.opts.Named != nil && o.opts.Named(l.path, o.calledOf(l))
 	if l.dir != "" && !l.shared {
 		o.readLeafFiles(l)
 		// What is charged to the leaf bounds what its processes have, huge pages aside:
 		// there is no need to look at the processes of a small one.
 		registered := slices.ContainsFunc(l.pids, func(pid int) bool { return o.registered[pid] != 0 })
-		if !first && l.mode == notReported && !registered && l.hasStat && l.usage >= 0 && !o.hugeUsed &&
+		if !first && l.mode == notReported && !l.named && !registered && l.hasStat && l.usage >= 0 && !o.hugeUsed &&
 			!o.big(amount{l.charged, l.use}) {
 			l.idle = true
 			return

@@ -530,3 +530,25 @@ func TestGoneOrShrunk(t *testing.T) {
 		t.Errorf("gone, not shrunk: %v, reported %d", s.Shrunk, len(s.Observations))
 	}
 }
+
+// TestNamed: a cgroup that somebody named is one workload however small it is, and however many
+// trees are in it; one of a terminal is not.
+func TestNamed(t *testing.T) {
+	m := newFake()
+	m.service("/web.service", 100, "web", 1*mib)
+	m.service("/two.service", 110, "two", 100*mib)
+	m.proc(111, 1, "other", "/two.service", 100*mib)
+	m.service("/small.service", 120, "small", 1*mib)
+	m.service("/session-1.scope", 130, "web", 1*mib)
+	named := map[string]bool{}
+	r := newRig(t, m, Options{Named: func(cgroup, name string) bool { return named[cgroup] || named[name] }})
+	if got := ids(r.look()); got != "pid:110 pid:111" {
+		t.Fatal(got)
+	}
+	named = map[string]bool{"/web.service": true, "two": true, "/session-1.scope": true}
+	for range 4 { // also when it has been small for long
+		if got := ids(r.after(20 * time.Second)); got != "/two.service /web.service" {
+			t.Fatal(got)
+		}
+	}
+}

@@ -31,6 +31,7 @@
 //  5. Everything below the thresholds is small: counted, not reported, and its
 //     memory is in Snapshot.Unmanaged.
 //
+// A cgroup that somebody named (Options.Named) is one workload whatever its size, but for those of 1.
 // A registered process is a workload "pid:N" whatever its size; its leaf is treated
 // as in 2.
 //

@@ -35,6 +35,9 @@ type Options struct {
 	// Registered are processes that are workloads of their own however small they
 	// are and whatever leaf they are in, for as long as they live. May be nil.
 	Registered func() []workload.Process
+	// Named reports whether somebody named a cgroup, by its path and what people call it: it is
+	// one workload however small it is. nil: none is. It is asked at each look.
+	Named func(cgroup, name string) bool
 	// Container is what people call the container with an ID, "" when nobody knows. May be nil.
 	Container func(id string) string
 	// Now is the clock, time.Now when nil.

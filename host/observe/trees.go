@@ -57,6 +57,11 @@ func (o *Observer) decide(l *leaf) []*work {
 	roots := o.link(l)
 	if l.shared || slices.ContainsFunc(l.procs, o.isRegistered) {
 		l.mode = asMany
+	} else if l.named {
+		if l.mode == asMany {
+			untrack(l)
+		}
+		l.mode = asOne
 	} else {
 		o.settleMode(l, roots)
 	}
@@ -81,15 +86,20 @@ func (o *Observer) addSmaller(l *leaf, root *process, has amount) {
 		}
 		x.ID, x.Kind, x.Name = root.id, workload.InProcess, words.Printable(root.comm)
 	} else {
-		if l.called == "" {
-			l.called = unitName(l.path)
-			if name := o.container(l.path); name != "" {
-				l.called = name
-			}
-		}
-		x.Name = l.called
+		x.Name = o.calledOf(l)
 	}
 	o.smaller = append(o.smaller, x)
+}
+
+// calledOf is what people call a cgroup.
+func (o *Observer) calledOf(l *leaf) string {
+	if l.called == "" {
+		l.called = unitName(l.path)
+		if name := o.container(l.path); name != "" {
+			l.called = name
+		}
+	}
+	return l.called
 }
 
 // link makes trees of the processes of a leaf and returns their roots.
@@ -131,9 +141,7 @@ func (o *Observer) settleMode(l *leaf, roots []*process) {
 		}
 	case asMany:
 		if o.lasts(&l.otherSince, keptTrees < 2) {
-			for _, p := range l.procs {
-				p.tracked = false
-			}
+			untrack(l)
 			l.mode = notReported
 			if o.big(total) {
 				l.mode = asOne
@@ -146,6 +154,12 @@ func (o *Observer) settleMode(l *leaf, roots []*process) {
 		} else if o.big(total) {
 			l.mode = asOne
 		}
+	}
+}
+
+func untrack(l *leaf) {
+	for _, p := range l.procs {
+		p.tracked = false
 	}
 }
 
