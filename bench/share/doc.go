@@ -4,7 +4,7 @@
 // sched_ext). It writes a report in HTML and everything that was measured as JSON.
 //
 //	make bench-share-host                     # an hour, as root, on a machine with cgroup v2
-//	go run ./bench/share -smoke               # a minute: does it run? The figures say nothing
+//	go run ./bench/share -smoke               # 20 s: does it run? The figures say nothing
 //
 // The server is nginx where that is installed, the batch work ffmpeg or stress-ng; else both
 // are this program's own, and the report says so. The load comes in an open loop from CPUs

@@ -52,10 +52,10 @@ func main() {
 	flag.DurationVar(&o.warm, "warm", 15*time.Second, "`time` before it; homenode gives offline work more after 10 s of room")
 	flag.Float64Var(&o.rate, "rate", 0, "requests a second (0: so many that the server alone keeps 27 % of the CPUs busy)")
 	flag.Uint64Var(&o.seed, "seed", 1, "of the order of the runs and of the intervals")
-	flag.BoolVar(&o.smoke, "smoke", false, "2 short runs of each case: does it run? The figures say nothing")
+	flag.BoolVar(&o.smoke, "smoke", false, "a short run of each case: does it run? The figures say nothing")
 	flag.Parse()
 	if o.smoke {
-		o.runs, o.run, o.warm = 2, 500*time.Millisecond, 500*time.Millisecond
+		o.runs, o.run, o.warm = 1, 500*time.Millisecond, 500*time.Millisecond
 		if o.rate == 0 {
 			o.rate = 20
 		}
