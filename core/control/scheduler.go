@@ -60,10 +60,14 @@ func (s *State) cgroupsOf(o *workload.Observation) []share.SchedulerGroup {
 	for _, id := range s.observed(o.ID) {
 		g := share.SchedulerGroup{Cgroup: string(id)}
 		if id == o.ID {
-			if o.Kind != workload.InCgroup {
+			switch {
+			case o.Kind == workload.InCgroup:
+				g.Cgroup, g.Object = cgroupPath(o), o.CgroupID
+			case o.Kind == workload.InProcess && workload.OfRun(o.Cgroup):
+				g.Cgroup = o.Cgroup
+			default:
 				continue
 			}
-			g.Cgroup, g.Object = cgroupPath(o), o.CgroupID
 		}
 		if strings.HasPrefix(g.Cgroup, "/") && g.Cgroup != "/" {
 			out = append(out, g)

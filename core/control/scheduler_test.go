@@ -425,3 +425,34 @@ func TestThreadsThatLeave(t *testing.T) {
 		t.Error("a thread that has ended stays in the journal")
 	}
 }
+
+// TestSchedulerRun: what `homenode run --class offline` has put into a cgroup of its own is with the
+// scheduler, a process in any other cgroup is not.
+func TestSchedulerRun(t *testing.T) {
+	f := kernelled(t)
+	f.scans(4)
+	groups := map[int]string{501: "/homenode.slice/homenode-offline.slice/homenode-501.scope", 503: "/user.slice/session-1.scope"}
+	for pid, group := range groups {
+		id := f.addProcess(pid, "encode", 2, 1<<20, 1)
+		f.works[id].obs.Cgroup = group
+		f.create(group)
+		f.batch(workload.ID(group))
+		f.values[settingKey{plan.TaskPolicy, group}] = plan.Setting{Kind: plan.TaskPolicy, Path: group, Value: "other"}
+		r := f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{Name: "encode", Class: workload.Offline, Tier: "-1", CPUs: 2}, Process: workload.Process{PID: pid, Start: 7}}})
+		if r.Failed != nil {
+			t.Fatal(r.Failed)
+		}
+	}
+	f.scans(6)
+	if got := f.get(plan.TaskPolicy, groups[501]); got != PolicyOffline {
+		t.Errorf("a run has the policy %s", got)
+	}
+	if got := f.get(plan.TaskPolicy, groups[503]); got != "other" {
+		t.Errorf("somebody else's cgroup has the policy %s", got)
+	}
+	f.ask(Request{Share: &ShareOrder{On: false}})
+	f.scans(4)
+	if got := f.get(plan.TaskPolicy, groups[501]); got != "other" {
+		t.Errorf("turned off: the policy %s", got)
+	}
+}

@@ -121,15 +121,17 @@ func (o *Observer) readDelays(w *work) int {
 				continue
 			}
 			ran, waited, ok := parseSchedstat(b)
-			if !ok || ran == 0 && tid == p.pid { // a process that never ran: CONFIG_SCHED_INFO is off, all are 0
-				o.signals.nothing = true
-				return files
+			if !ok || ran == 0 && waited == 0 {
+				continue // it has not run yet
 			}
 			now[tid] = waited
 			if was, known := before[tid]; known && waited > was {
 				rests *= 1 - min(1, float64(waited-was)/window)
 			}
 		}
+	}
+	if o.signals.nothing = files > 0 && len(now) == 0; o.signals.nothing { // nobody ever ran: CONFIG_SCHED_INFO is off, all are 0
+		return files
 	}
 	s.delays, s.delay, s.delayed, s.delaysAt = now, 1-rests, before != nil && len(now) > 0, o.now
 	return max(files, 1)

@@ -129,8 +129,16 @@ func TestRunQueueWaits(t *testing.T) {
 		t.Errorf("%+v, %+v", psi, delay)
 	}
 	file(110, 0, 0)
+	if s = r.run(signalEvery); !signalOf(t, s, workload.Schedstat).Used {
+		t.Error("one thread that has not run yet: no other is believed")
+	}
+	file(111, 0, 0)
 	if s = r.run(signalEvery); signalOf(t, s, workload.Schedstat).Used {
 		t.Error("a kernel that keeps no waits is believed")
+	}
+	file(111, time.Second, 0)
+	if s = r.run(signalEvery); !signalOf(t, s, workload.Schedstat).Used {
+		t.Error("nobody is believed for good")
 	}
 	r.more["sys/fs/cgroup"+watchedService+"/cpu.pressure"] = "some avg10=20.00 avg60=0.00 avg300=0.00 total=5\n"
 	if o := find(t, r.run(signalEvery), watchedService); o.WaitedFrom != workload.PSI || o.Waited != 0.2 {
