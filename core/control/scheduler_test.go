@@ -287,6 +287,26 @@ func TestSchedulerUpgrade(t *testing.T) {
 	}
 }
 
+// TestSchedulerAfterSettings: the threads of work that comes later go to the scheduler after the
+// settings that hold without it.
+func TestSchedulerAfterSettings(t *testing.T) {
+	f := kernelled(t)
+	f.scans(4)
+	id := f.add("batch3", 2, 1<<20, 1)
+	f.batch(id)
+	f.values[settingKey{plan.TaskPolicy, string(id)}] = plan.Setting{Kind: plan.TaskPolicy, Path: string(id), Value: "other", Object: f.values[settingKey{plan.CgroupCPUs, string(id)}].Object}
+	f.scans(3)
+	var order []string
+	for _, e := range f.done {
+		if e.Kind == EffectApply && e.Workload == id && (e.Step.Kind == plan.SetPolicy || e.Step.Target.File == string(plan.CgroupIdle)) {
+			order = append(order, string(e.Step.Kind))
+		}
+	}
+	if want := []string{string(plan.SetCgroup), string(plan.SetPolicy)}; !slices.Equal(order, want) {
+		t.Errorf("%v, want %v", order, want)
+	}
+}
+
 // TestSchedulerUpgradeWaits: a look from before that fails does not answer for a swap that is under way.
 func TestSchedulerUpgradeWaits(t *testing.T) {
 	f := kernelled(t)

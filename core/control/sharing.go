@@ -246,10 +246,9 @@ func (s *State) shareSteps(x *place.Subject, g *share.Grant) []plan.Step {
 	if o.UnevenCPUs || !g.CPUs.Equal(o.CPUs) {
 		out = append(out, plan.Step{Kind: plan.SetCPUs, Workload: o.ID, Target: target, From: o.CPUs.String(), To: g.CPUs.String(), Optional: true, Reason: g.Why})
 	}
-	out = append(out, s.policySteps(o)...)
 	cgroup := s.ownCgroup(x)
 	if cgroup == "" {
-		return out
+		return append(out, s.policySteps(o)...)
 	}
 	set := func(kind plan.SettingKind, to string, why words.Reason) {
 		out = append(out, s.fileStep(o, cgroup, kind, to, why)...)
@@ -265,6 +264,7 @@ func (s *State) shareSteps(x *place.Subject, g *share.Grant) []plan.Step {
 	} else {
 		set(plan.CgroupFreeze, "0", words.Because(words.ShareThaw))
 	}
+	out = append(out, s.policySteps(o)...) // last: what runs when the scheduler ends is bound already
 	if unit := s.unitOf(x); !g.Asked.IsZero() && unit != "" && s.Told[toldStopped+string(o.ID)] == "" {
 		out = append(out, plan.Step{Kind: plan.StopUnit, Workload: o.ID, Target: plan.Target{Kind: workload.InHost, Host: unit}, From: "running", To: "stopped", Optional: true, Reason: g.Why})
 	}
