@@ -56,6 +56,16 @@ type Sharing struct {
 
 	// Scheduler is the kernel's scheduler for offline work (sched_ext).
 	Scheduler *ShareScheduler `json:"scheduler,omitempty"`
+	// Cache is what offline work has of the last-level caches and of memory bandwidth (resctrl).
+	Cache *ShareCache `json:"cache,omitempty"`
+}
+
+// ShareCache is what offline work has of the last-level caches and of memory bandwidth.
+type ShareCache struct {
+	Schemata  string   `json:"schemata,omitempty"`         // what the group homenode-offline of resctrl has, lines with spaces between; absent when nothing is set
+	Ways      int      `json:"cache,omitempty"`            // ways of the last-level caches, percent, before it is rounded to whole ways; absent when they are not limited
+	Bandwidth int      `json:"memory_bandwidth,omitempty"` // memory bandwidth that a core with offline work may ask for, percent; absent when it is not limited
+	Why       []string `json:"why"`                        // why, or why not, in sentences
 }
 
 // ShareScheduler is how the kernel's scheduler for offline work is.

@@ -276,11 +276,13 @@ type Share struct {
 
 	// Beside CPU sets. None of it is on by default: memory and block devices have owners more
 	// often than CPUs do.
-	Memory   float64  `yaml:"memory"`         // how much of each node's memory may be in use, percent; 0 limits nothing
-	Protect  bool     `yaml:"protect_memory"` // memory.low of important work is what it holds
-	Burst    bool     `yaml:"burst"`          // important work that its cpu.max holds back may burst
-	IOWeight int      `yaml:"io_weight"`      // of offline work at block devices, 1 to 10000; 0 leaves it
-	IOMax    []string `yaml:"io_max"`         // what all offline work together may do a second, a device each: "sda read=100MiB write_iops=200", by name or MAJOR:MINOR
+	Memory    float64  `yaml:"memory"`           // how much of each node's memory may be in use, percent; 0 limits nothing
+	Protect   bool     `yaml:"protect_memory"`   // memory.low of important work is what it holds
+	Burst     bool     `yaml:"burst"`            // important work that its cpu.max holds back may burst
+	IOWeight  int      `yaml:"io_weight"`        // of offline work at block devices, 1 to 10000; 0 leaves it
+	Cache     int      `yaml:"cache"`            // ways of the last-level caches that offline work has, percent, 5 to 95; 0 leaves it all
+	Bandwidth int      `yaml:"memory_bandwidth"` // what cores with offline work may ask of memory, percent, 10 to 90; 0 leaves it all
+	IOMax     []string `yaml:"io_max"`           // what all offline work together may do a second, a device each: "sda read=100MiB write_iops=200", by name or MAJOR:MINOR
 }
 
 // Values of share.sched_ext.

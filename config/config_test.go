@@ -144,7 +144,7 @@ func TestSettings(t *testing.T) {
 	c, err := Parse(strings.NewReader("mode: enforce\nirq: place\nirq_queues: match\nrestore_on_stop: true\npartition: 50%\n"+
 		"reserve: {cpus: \"0\", memory: 1GiB}\npolicy: {overcommit: 2, packing: pack}\nmanage: {min_memory: 8MiB, min_cpu: 3, min_age: 7s, include: [\"a*\"], exclude: [b]}\n"+
 		"move: {bandwidth: 8MiB}\nbalance: {enabled: false, window: 9s, horizon: 11s, cooldown: 13s}\n"+
-		"share: {enabled: true, target: 70, idle_cpus: 3, max_wait: 2.5, freeze: true, evict_after: 10m, stop: true, sched_ext: off, probation: 2m, memory: 90, protect_memory: true, burst: true, io_weight: 10, io_max: [sdb write=1MiB read_iops=7, sda read=2MiB write_iops=9]}\n"+
+		"share: {enabled: true, target: 70, idle_cpus: 3, max_wait: 2.5, freeze: true, evict_after: 10m, stop: true, sched_ext: off, probation: 2m, memory: 90, protect_memory: true, burst: true, io_weight: 10, cache: 30, memory_bandwidth: 50, io_max: [sdb write=1MiB read_iops=7, sda read=2MiB write_iops=9]}\n"+
 		"workloads: [{match: m, class: dedicated, importance: 7, cpus: 2, memory: 4MiB, smt: isolate, near: []}, {match: n}]"), "f", New())
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestSettings(t *testing.T) {
 		s.Arrange.MinMemory != 8<<10 || s.Arrange.MinCPU != 3 || s.MinAge != 7*time.Second || !slices.Equal(s.Include, []string{"a*"}) || !slices.Equal(s.Exclude, []string{"b"}) ||
 		s.Arrange.MoveBandwidth != 8<<20 || s.Balance.Enabled || s.Balance.Window != 9*time.Second || s.Balance.Horizon != 11*time.Second || s.Balance.Cooldown != 13*time.Second ||
 		s.Share != (share.Settings{On: true, Target: 0.7, Idle: 3, MaxWait: 0.025, Freeze: true, EvictAfter: 10 * time.Minute, Stop: true, Probation: 2 * time.Minute}) ||
-		!reflect.DeepEqual(s.Base, share.Base{Memory: 0.9, Protect: true, Burst: true, IOWeight: 10, IO: []share.IOMax{{Device: "sda", Read: 2 << 20, WriteIOPS: 9}, {Device: "sdb", Write: 1 << 20, ReadIOPS: 7}}}) {
+		!reflect.DeepEqual(s.Base, share.Base{Memory: 0.9, Protect: true, Burst: true, IOWeight: 10, Cache: share.CacheLimit{Cache: 30, Bandwidth: 50}, IO: []share.IOMax{{Device: "sda", Read: 2 << 20, WriteIOPS: 9}, {Device: "sdb", Write: 1 << 20, ReadIOPS: 7}}}) {
 		t.Errorf("got %+v", s)
 	}
 	r := s.Rules
@@ -202,7 +202,7 @@ func TestTiers(t *testing.T) {
 			}
 		}
 	}
-	for text, want := range map[string]string{"target: 0": "share.target: 0; want 1 to 100", "idle_cpus: -1": "share.idle_cpus: -1", "max_wait: 101": "share.max_wait: 101", "sched_ext: on": `share.sched_ext: "on"; want auto or off`, "probation: 1s": "share.probation: 1s", "memory: 5": "share.memory: 5; want 0 (no limit) or 10 to 100", "io_weight: -1": "share.io_weight: -1", "io_max: [sda]": "it limits nothing", "io_max: [sda read=5]": "read=5 is no size with a unit",
+	for text, want := range map[string]string{"target: 0": "share.target: 0; want 1 to 100", "idle_cpus: -1": "share.idle_cpus: -1", "max_wait: 101": "share.max_wait: 101", "sched_ext: on": `share.sched_ext: "on"; want auto or off`, "probation: 1s": "share.probation: 1s", "memory: 5": "share.memory: 5; want 0 (no limit) or 10 to 100", "io_weight: -1": "share.io_weight: -1", "cache: 3": "share.cache: 3; want 0 (all of it) or 5 to 95", "memory_bandwidth: 100": "share.memory_bandwidth: 100; want 0", "io_max: [sda]": "it limits nothing", "io_max: [sda read=5]": "read=5 is no size with a unit",
 		"io_max: [sda reed=5]": `"reed" is unknown`, "io_max: [sda read_iops=-1]": "read_iops=-1 is no number above 0", "io_max: [sda read=1MiB, sda write=1MiB]": "twice",
 		"evict_after: 10s": "share.evict_after: 10s; want 0", "evict_after: 5m, max_wait: 0": "share.max_wait is 0", "stop: true": "share.stop: when"} {
 		if _, err := Parse(strings.NewReader("share: {"+text+"}"), "f", New()); err == nil || !strings.Contains(err.Error(), want) {

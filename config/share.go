@@ -17,6 +17,10 @@ func (s *Share) validateBase() error {
 		return fmt.Errorf("share.memory: %v; want 0 (no limit) or 10 to 100 percent", s.Memory)
 	case s.IOWeight < 0 || s.IOWeight > 10000:
 		return fmt.Errorf("share.io_weight: %d; want 0 (as it is) or 1 to 10000", s.IOWeight)
+	case s.Cache != 0 && (s.Cache < 5 || s.Cache > 95):
+		return fmt.Errorf("share.cache: %d; want 0 (all of it) or 5 to 95 percent", s.Cache)
+	case s.Bandwidth != 0 && (s.Bandwidth < 10 || s.Bandwidth > 90):
+		return fmt.Errorf("share.memory_bandwidth: %d; want 0 (all of it) or 10 to 90 percent", s.Bandwidth)
 	}
 	_, err := s.ioMax()
 	return err
@@ -65,7 +69,7 @@ func (s *Share) ioMax() (out []share.IOMax, err error) {
 
 // base is what sharing sets beside CPU sets, with devices as they are named.
 func (s *Share) base() share.Base {
-	b := share.Base{Memory: s.Memory / 100, Protect: s.Protect, Burst: s.Burst, IOWeight: s.IOWeight}
+	b := share.Base{Memory: s.Memory / 100, Protect: s.Protect, Burst: s.Burst, IOWeight: s.IOWeight, Cache: share.CacheLimit{Cache: s.Cache, Bandwidth: s.Bandwidth}}
 	b.IO, _ = s.ioMax()
 	return b
 }

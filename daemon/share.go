@@ -114,6 +114,9 @@ func (v *View) sharing() api.Sharing {
 		out.Workloads = append(out.Workloads, w)
 	}
 	out.Scheduler = v.scheduler()
+	if c := &v.Sharing.Cache; len(c.Why) > 0 {
+		out.Cache = &api.ShareCache{Schemata: c.Schemata, Ways: c.Limit.Cache, Bandwidth: c.Limit.Bandwidth, Why: words.Sentences(c.Why)}
+	}
 	harms := v.Sharing.Interference.Harms()
 	for i := range harms {
 		out.Important = append(out.Important, shareHarm(&harms[i]))

@@ -39,6 +39,7 @@ import (
 	"github.com/homenode/homenode/host/observe"
 	"github.com/homenode/homenode/host/prepare"
 	"github.com/homenode/homenode/host/process"
+	"github.com/homenode/homenode/host/resctrl"
 	"github.com/homenode/homenode/host/runs"
 	"github.com/homenode/homenode/host/scx"
 	"github.com/homenode/homenode/host/store"
@@ -364,6 +365,7 @@ func optionsFor(c config.Config, look observe.Options) daemon.Options {
 			workload.InDevice:  interrupts,
 			workload.InHost:    prepare.New(machine, prepare.Systemd{}),
 			workload.InKernel:  scheduler,
+			workload.InCache:   resctrl.New(machine),
 			guest.Kind:         guests,
 		},
 		Scheduler: scheduler,

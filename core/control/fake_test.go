@@ -662,6 +662,10 @@ func stepSetting(s *plan.Step) plan.SettingKind {
 		return plan.Scheduler
 	case s.Kind == plan.SetPolicy:
 		return plan.TaskPolicy
+	case s.Kind == plan.SetCache:
+		return plan.CacheGroup
+	case s.Kind == plan.SetCacheTasks:
+		return plan.CacheTasks
 	case s.Kind == plan.SetIRQ:
 		return plan.IRQAffinity
 	case s.Kind == plan.SetQueues:

@@ -32,8 +32,9 @@ type ShareOrder struct {
 type Sharing struct {
 	On bool
 	share.Outcome
-	Helped []workload.ID         // important work of which something is set, rising
-	Rest   words.Reason          // why there is nothing to share; none when there is
+	Helped []workload.ID // important work of which something is set, rising
+	Rest   words.Reason  // why there is nothing to share; none when there is
+	Cache  CacheUse
 	Memory []workload.NodeMemory // that offline work may hold, rising by node; empty when that is not limited
 	// Interference is who hurts whom, as of the newest sample.
 	Interference share.Interference
@@ -87,6 +88,7 @@ func (s *State) share(p *plan.Plan) {
 	}
 	if len(mine) == 0 {
 		s.Sharing, s.Interference = share.State{}, share.Interference{}
+		s.cacheSteps(nil)
 		if s.ShareOn { // how much there would be
 			s.Shared.Outcome, _ = share.Decide(s.shareInput(p, nil), share.State{})
 		}
@@ -109,7 +111,7 @@ func (s *State) share(p *plan.Plan) {
 	for _, x := range mine {
 		p.Steps = append(p.Steps, s.shareSteps(x, s.Shared.Of(x.Observation.ID))...)
 	}
-	p.Steps = append(append(p.Steps, s.baseSteps(p, mine)...), s.helpSteps()...)
+	p.Steps = slices.Concat(p.Steps, s.baseSteps(p, mine), s.helpSteps(), s.cacheSteps(mine))
 }
 
 // toldFrozen is where Told has what is frozen for long.
@@ -273,7 +275,7 @@ func (s *State) shareSteps(x *place.Subject, g *share.Grant) []plan.Step {
 
 // ofSharing reports whether only sharing sets what a kind of setting is.
 func ofSharing(kind plan.SettingKind) bool {
-	return kind.IsCgroupFile() || kind == plan.TaskPolicy || kind == plan.Scheduler || kind.IsController() && kind != plan.CgroupControllers
+	return kind.IsCgroupFile() || kind == plan.TaskPolicy || kind == plan.Scheduler || kind == plan.CacheGroup || kind == plan.CacheTasks || kind.IsController() && kind != plan.CgroupControllers
 }
 
 // unsharing is the retry of putting back what sharing set.
@@ -284,8 +286,10 @@ const unsharing = "put back"
 func (s *State) goes(e *plan.Entry) bool {
 	helps := e.Kind == plan.MemoryLow || e.Kind == plan.CgroupBurst
 	switch {
+	case e.Kind == plan.CacheGroup:
+		return !s.Caching.Wanted
 	case s.Shared.Of(e.Workload) != nil:
-		return helps || e.Kind == plan.TaskPolicy && !s.schedulerWanted()
+		return helps || e.Kind == plan.TaskPolicy && !s.schedulerWanted() || e.Kind == plan.CacheTasks && !s.Caching.Wanted
 	case s.Shared.helps(e.Workload):
 		return !helps
 	}
@@ -297,7 +301,7 @@ func (s *State) unshare() {
 	if !s.acts() {
 		return
 	}
-	all := slices.Concat(s.Journal.cgroupFiles(), s.Journal.policies()) // as they are now: undo may change them
+	all := slices.Concat(s.Journal.cgroupFiles(), s.Journal.policies(), s.Journal.cached()) // as they are now: undo may change them
 	for i := range all {
 		e := &all[i]
 		if !s.goes(e) {
@@ -324,15 +328,17 @@ func (s *State) unshare() {
 // not read it, and what the manager of a cgroup writes comes seldom.
 const sharingChecked = 30 * time.Second
 
-// checkSharing asks after what sharing has set.
+// checkSharing asks after what sharing has set; of resctrl at each scan, for what enters an offline
+// cgroup from elsewhere is not in the group.
 func (s *State) checkSharing() {
-	if s.At.Sub(s.SharingChecked).Abs() < sharingChecked {
-		return
+	all := s.Journal.cached()
+	if s.At.Sub(s.SharingChecked).Abs() >= sharingChecked {
+		s.SharingChecked = s.At
+		all = slices.Concat(s.Journal.cgroupFiles(), all)
 	}
-	s.SharingChecked = s.At
 	checking := s.checking()
 	of := map[workload.ID][]plan.Entry{}
-	for _, e := range s.Journal.cgroupFiles() {
+	for _, e := range all {
 		if e.State == plan.Applied && !checking[e.Workload] && s.Tasks[e.Workload] == nil && !s.undoes(e.Workload) {
 			of[e.Workload] = append(of[e.Workload], e)
 		}
@@ -351,6 +357,8 @@ func (s *State) checkedValue(id workload.ID, now plan.Setting) {
 		s.mark(e, plan.Gone)
 	case !e.Ours(now):
 		s.foreign(e, now.Value)
+	case e.Kind == plan.CacheTasks: // threads came from elsewhere
+		s.mark(e, plan.Intended)
 	default:
 		s.overwritten(id)
 		s.mark(e, plan.Intended)
@@ -362,11 +370,14 @@ func (s *State) checkedValue(id workload.ID, now plan.Setting) {
 // not what it is where nobody has. It is respected; a limit also where it is the one that is
 // wanted just now, for another will be.
 func (s *State) chosenByOthers(step *plan.Step, changes []plan.Change) *plan.Change {
-	if step.Kind != plan.SetCgroup {
+	if step.Kind != plan.SetCgroup && step.Kind != plan.SetCache {
 		return nil
 	}
 	for i := range changes {
 		c := &changes[i]
+		if c.Kind == plan.CacheGroup && c.Value != "" && s.Journal.Of(c.Kind, c.Path) == nil { // somebody else has made it
+			return c
+		}
 		if unset, ok := plan.CgroupFiles[c.Kind]; ok && c.Value != unset && (c.Value != c.Will || c.Kind == plan.CgroupMax) && s.Journal.Of(c.Kind, c.Path) == nil {
 			return c
 		}

@@ -224,6 +224,7 @@ type State struct {
 	Halted         words.Reason // why nothing is changed; none when something is
 	Sharing        share.State
 	Interference   share.Interference
+	Caching        Caching
 	Shared         Sharing   // what follows from them
 	Scheduler      Scheduler // of the kernel, for offline work
 	SharingChecked time.Time // when it was last asked whether what sharing has set stands
@@ -481,6 +482,7 @@ type Journal struct {
 	inherited []plan.Entry // of all those that pass on; nil when stale, likewise
 	files     []plan.Entry // of all those of plan.CgroupFiles; nil when stale, likewise
 	policy    []plan.Entry // of all those of plan.TaskPolicy; likewise
+	caches    []plan.Entry // of all those of resctrl; likewise
 	changes   uint64       // entries written or taken out so far
 	shape     uint64       // another one when a setting was added or taken out, or is of another thing
 }
@@ -509,6 +511,8 @@ func (j *Journal) put(e plan.Entry) {
 		j.files = nil
 	case e.Kind == plan.TaskPolicy:
 		j.policy = nil
+	case e.Kind == plan.CacheGroup || e.Kind == plan.CacheTasks:
+		j.caches = nil
 	}
 	key := settingKey{e.Kind, e.Path}
 	if old := j.bySet[key]; old == nil || old.Object != e.Object || old.Workload != e.Workload || e.State == plan.Restored || e.State == plan.Gone {
@@ -557,6 +561,11 @@ func (j *Journal) cgroupFiles() []plan.Entry {
 // policies is the entries of scheduling policies. It is not to be changed.
 func (j *Journal) policies() []plan.Entry {
 	return j.only(&j.policy, func(k plan.SettingKind) bool { return k == plan.TaskPolicy })
+}
+
+// cached is the entries of resctrl. It is not to be changed.
+func (j *Journal) cached() []plan.Entry {
+	return j.only(&j.caches, func(k plan.SettingKind) bool { return k == plan.CacheGroup || k == plan.CacheTasks })
 }
 
 // only is the entries of some kinds, kept until put takes up another.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -396,7 +397,10 @@ func (s *State) intend(id workload.ID, t *Task, step plan.Step, r *Result) {
 		return
 	}
 	if c := cmp.Or(s.theirsAmong(r.Changes), s.chosenByOthers(&step, r.Changes)); c != nil && t.Request == 0 {
-		s.putOff(&step, setSince(&c.Setting).String())
+		text := setSince(&c.Setting).String()
+		if s.putOff(&step, text); step.Kind == plan.SetCache {
+			s.Caching.Failed = text
+		}
 		s.drop(id, t)
 		return
 	}
@@ -476,6 +480,9 @@ func (s *State) applied(id workload.ID, t *Task, step plan.Step) {
 	if step.Kind == plan.SetPolicy {
 		s.switched(step.Target.Cgroup)
 	}
+	if step.Kind == plan.SetCache {
+		s.cacheDone(&step, nil)
+	}
 	if step.Kind == plan.StopUnit {
 		s.Told[toldStopped+string(id)] = step.Target.Host
 	}
@@ -552,6 +559,9 @@ func (s *State) failed(id workload.ID, t *Task, step plan.Step, r *Result) {
 	}
 	if s.stepDone(t, f); step.Kind == plan.SetScheduler {
 		defer s.schedulerDone(f)
+	}
+	if step.Kind == plan.SetCache {
+		s.cacheDone(&step, f)
 	}
 	event := plan.Event{Kind: plan.EventStep, Workload: id, Error: true}
 	switch f.Code {
@@ -712,7 +722,7 @@ func sameCgroup(e *plan.Entry, o *workload.Observation) bool {
 func (s *State) checked(id workload.ID, r *Result) {
 	s.dropSteps(Which{ID: id}) // the next scan knows more
 	o := s.observation(id)
-	if o == nil || r.Failed != nil || len(r.Settings) == 0 {
+	if o == nil && id != share.CacheID || r.Failed != nil || len(r.Settings) == 0 {
 		return
 	}
 	if ofSharing(r.Settings[0].Kind) {

@@ -90,21 +90,23 @@ type StepKind string
 
 // Kinds of step.
 const (
-	SetCPUs      StepKind = "set-cpus"      // CPU set of a cgroup or of all threads of a guest, or affinity of all threads of a process tree
-	SetMems      StepKind = "set-mems"      // memory nodes of a cgroup or guest
-	MovePages    StepKind = "move-pages"    // move what lies off home to the home, paced
-	SetNext      StepKind = "set-next"      // where a guest is at its next start: "CPUS/NODES" in its definition; "" is nowhere
-	SetLimits    StepKind = "set-limits"    // what the NICs and disks of a guest may do a second
-	SetIRQ       StepKind = "set-irq"       // CPUs that an interrupt may be delivered to
-	SetRPS       StepKind = "set-rps"       // CPUs that a receive queue is worked off by
-	SetXPS       StepKind = "set-xps"       // CPUs that send by a transmit queue
-	SetUnit      StepKind = "set-unit"      // AllowedCPUs of a systemd unit
-	SetFile      StepKind = "set-file"      // one value of the kernel's, see HostFile
-	SetQueues    StepKind = "set-queues"    // number of queue pairs of a network device
-	SetPolicy    StepKind = "set-policy"    // scheduling policy of all threads in a cgroup and below
-	SetScheduler StepKind = "set-scheduler" // the kernel's scheduler for offline work, by version
-	StopUnit     StepKind = "stop-unit"     // asks systemd to stop a unit; not journalled, for it is not put back
-	SetCgroup    StepKind = "set-cgroup"    // one value of a cgroup: File of its Target, one of CgroupFiles
+	SetCPUs       StepKind = "set-cpus"        // CPU set of a cgroup or of all threads of a guest, or affinity of all threads of a process tree
+	SetMems       StepKind = "set-mems"        // memory nodes of a cgroup or guest
+	MovePages     StepKind = "move-pages"      // move what lies off home to the home, paced
+	SetNext       StepKind = "set-next"        // where a guest is at its next start: "CPUS/NODES" in its definition; "" is nowhere
+	SetLimits     StepKind = "set-limits"      // what the NICs and disks of a guest may do a second
+	SetIRQ        StepKind = "set-irq"         // CPUs that an interrupt may be delivered to
+	SetRPS        StepKind = "set-rps"         // CPUs that a receive queue is worked off by
+	SetXPS        StepKind = "set-xps"         // CPUs that send by a transmit queue
+	SetUnit       StepKind = "set-unit"        // AllowedCPUs of a systemd unit
+	SetFile       StepKind = "set-file"        // one value of the kernel's, see HostFile
+	SetQueues     StepKind = "set-queues"      // number of queue pairs of a network device
+	SetPolicy     StepKind = "set-policy"      // scheduling policy of all threads in a cgroup and below
+	SetScheduler  StepKind = "set-scheduler"   // the kernel's scheduler for offline work, by version
+	StopUnit      StepKind = "stop-unit"       // asks systemd to stop a unit; not journalled, for it is not put back
+	SetCache      StepKind = "set-cache"       // what the group of resctrl for offline work may have of caches and bandwidth
+	SetCacheTasks StepKind = "set-cache-tasks" // puts all threads in a cgroup and below into that group
+	SetCgroup     StepKind = "set-cgroup"      // one value of a cgroup: File of its Target, one of CgroupFiles
 )
 
 // Target is the thing a step changes.

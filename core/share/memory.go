@@ -12,11 +12,12 @@ import (
 // Base is what beside CPU sets is set of offline and of important work. The zero value is
 // nothing of it.
 type Base struct {
-	Memory   float64 `json:"memory,omitempty"`    // of the memory of a node, how much may be in use, 0 to 1; 0 limits nothing
-	Protect  bool    `json:"protect,omitempty"`   // memory.low of important work is what it holds
-	Burst    bool    `json:"burst,omitempty"`     // cpu.max.burst of important work that its cpu.max holds back
-	IOWeight int     `json:"io_weight,omitempty"` // of offline work, 1 to 10000; 0 leaves it
-	IO       []IOMax `json:"io,omitempty"`        // what all offline work together may do, rising by Device
+	Memory   float64    `json:"memory,omitempty"`    // of the memory of a node, how much may be in use, 0 to 1; 0 limits nothing
+	Protect  bool       `json:"protect,omitempty"`   // memory.low of important work is what it holds
+	Burst    bool       `json:"burst,omitempty"`     // cpu.max.burst of important work that its cpu.max holds back
+	IOWeight int        `json:"io_weight,omitempty"` // of offline work, 1 to 10000; 0 leaves it
+	Cache    CacheLimit `json:"cache,omitzero"`      // of offline work, at most
+	IO       []IOMax    `json:"io,omitempty"`        // what all offline work together may do, rising by Device
 }
 
 // IOMax is what all offline work together may do of one block device a second; 0 is no limit.

@@ -17,6 +17,7 @@ const (
 	InProcess Kind = "process" // a process tree without a cgroup of its own
 	InDevice  Kind = "device"  // no workload: the interrupts and queues of a PCI device
 	InKernel  Kind = "kernel"  // the kernel's scheduler for offline work, and which threads it has
+	InCache   Kind = "cache"   // the group of resctrl that offline work has
 	InHost    Kind = "host"    // no workload: settings of the host itself (core/hostprep)
 )
 

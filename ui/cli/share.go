@@ -218,6 +218,7 @@ func writeSharing(w io.Writer, p view.Paint, s api.Sharing) {
 	}
 	t.Print(w, p)
 	defer schedulerLines(w, p, s.Scheduler)
+	defer cacheLine(w, p, s.Cache)
 	if s.Rest != "" {
 		fmt.Fprintf(w, "\n%s\n", s.Rest)
 		writeSignals(w, p, s.Signals)
@@ -247,6 +248,18 @@ func writeSharing(w io.Writer, p view.Paint, s api.Sharing) {
 		t.Print(w, p)
 	}
 	writeSignals(w, p, s.Signals)
+}
+
+// cacheLine tells what offline work has of the caches.
+func cacheLine(w io.Writer, p view.Paint, c *api.ShareCache) {
+	if c == nil {
+		return
+	}
+	state := "not limited"
+	if c.Schemata != "" {
+		state = c.Schemata
+	}
+	fmt.Fprintf(w, "\n%s %s. %s\n", p.Bold("caches and memory bandwidth:"), state, strings.Join(c.Why, " "))
 }
 
 // signalValue is cycles an instruction, or a share of time.
