@@ -46,6 +46,9 @@ func (d *Driver) SurvivesBoot(plan.SettingKind) bool { return false }
 // system, and of resctrl.rst.
 var knownOptions = []string{"rw", "nosuid", "nodev", "noexec", "relatime", "noatime", "nodiratime", "strictatime", "seclabel", "cdp", "cdpl2", "mba_MBps", "debug"}
 
+// errNotMounted also means that nothing is set: the kernel removes all groups when resctrl is unmounted.
+var errNotMounted = plan.Unsupported("resctrl", "to be mounted (mount -t resctrl resctrl /"+mount+"), and a processor that has it")
+
 // options is how resctrl is mounted.
 func (d *Driver) options() ([]string, error) {
 	mounts, err := d.files.read("proc/mounts")
@@ -54,7 +57,7 @@ func (d *Driver) options() ([]string, error) {
 	}
 	options := mounted(mounts, "/"+mount)
 	if options == nil {
-		return nil, plan.Unsupported("resctrl", "to be mounted (mount -t resctrl resctrl /"+mount+"), and a processor that has it")
+		return nil, errNotMounted
 	}
 	for _, o := range options {
 		switch {
@@ -163,6 +166,9 @@ func (d *Driver) throttle(s schemata, options []string, percent int) error {
 // given nothing yet; nil where it is no group as homenode makes them.
 func (d *Driver) now() (value string, all schemata, err error) {
 	fresh, err := d.wanted(share.CacheLimit{})
+	if errors.Is(err, errNotMounted) {
+		return "", nil, nil
+	}
 	if err != nil {
 		return "", nil, err
 	}
@@ -250,7 +256,9 @@ func (d *Driver) tasks(cgroup string) (m members, object string, err error) {
 	if err != nil {
 		return m, "", err
 	}
-	if _, err := d.options(); err != nil {
+	if _, err := d.options(); errors.Is(err, errNotMounted) {
+		return m, object, nil
+	} else if err != nil {
 		return m, "", err
 	}
 	of := func(dir string) (map[string]bool, error) {

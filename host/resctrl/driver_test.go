@@ -228,6 +228,26 @@ func TestGroup(t *testing.T) {
 	}
 }
 
+// TestUnmounted: the groups go with the mount, and there is nothing to put back.
+func TestUnmounted(t *testing.T) {
+	m := newModel()
+	d, ctx := &Driver{files: m}, context.Background()
+	one, err := run(d, toGroup(share.CacheLimit{Cache: 30}))
+	two, bad := run(d, into("/encode"))
+	if err = errors.Join(err, bad); err != nil {
+		t.Fatal(err)
+	}
+	m.files["proc/mounts"], m.groups, m.in = "", map[string]string{}, map[int]string{}
+	for _, e := range append(two, one...) {
+		if now, err := d.Read(ctx, e); err != nil || now.Value != "" {
+			t.Errorf("%s reads %+v, %v", e.Path, now, err)
+		}
+		if err := d.Restore(ctx, []plan.Entry{e})[0]; err != nil {
+			t.Errorf("%s is not put back: %v", e.Path, err)
+		}
+	}
+}
+
 // TestShapes: code and data apart, no bandwidth, bandwidth alone, other units.
 func TestShapes(t *testing.T) {
 	for name, tt := range map[string]struct {
