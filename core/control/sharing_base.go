@@ -96,13 +96,21 @@ func (s *State) memoryLimits(p *plan.Plan, own []*place.Subject) []share.MemoryL
 			in.Stalled = r.Full / 100
 		}
 	}
+	var others []*place.Subject
+	k := 0
+	for _, x := range s.Subjects { // both rise by ID
+		if k < len(own) && own[k] == x {
+			k++
+		} else {
+			others = append(others, x)
+		}
+	}
 	h := s.Snapshot.Host
 	for i := range h.Nodes {
-		n := share.MemoryNode{ID: h.Nodes[i].ID, Capacity: max(0, h.Nodes[i].Memory), System: workload.On(s.Snapshot.Unmanaged, topology.Nodes(h.Nodes[i].ID))}
-		for _, x := range s.Subjects {
-			if !slices.Contains(own, x) {
-				n.Online += workload.On(x.Observation.Memory, topology.Nodes(n.ID))
-			}
+		on := topology.Nodes(h.Nodes[i].ID)
+		n := share.MemoryNode{ID: h.Nodes[i].ID, Capacity: max(0, h.Nodes[i].Memory), System: workload.On(s.Snapshot.Unmanaged, on)}
+		for _, x := range others {
+			n.Online += workload.On(x.Observation.Memory, on)
 		}
 		in.Nodes = append(in.Nodes, n)
 		s.Shared.Memory = append(s.Shared.Memory, workload.NodeMemory{Node: n.ID, KiB: share.MemoryBudget(&n, in.Target)})
