@@ -114,7 +114,6 @@ func shareBase(t *T) {
 	warm(5 * time.Second)
 	t.alive(d)
 	t.must(homenode("undo", "--all"), exitOK)
-	delete(before, "")
 	maps.DeleteFunc(before, func(key, _ string) bool { return strings.HasPrefix(key, second.path()+" ") })
 	t.backAs("undone with a cgroup gone,", before, web, encode)
 	t.Textf("memory.high %d MiB; put back by off, undo and undo after kill -9", n>>20)
@@ -174,13 +173,18 @@ func shareFreeze(t *T) {
 	if got := t.read(encode.file("cgroup.freeze")); got != "1" {
 		t.Fatalf("after kill -9 cgroup.freeze is %s", got)
 	}
-	o.extra = shareRules + "share: {enabled: true, sched_ext: off}\n"
-	d = t.startDaemon(o)
-	t.awaitFile(encode, "cgroup.freeze", "0")
-	d.kill9()
-	t.write(encode.file("cgroup.freeze"), "1")
 	t.must(homenode("undo", "--all"), exitOK)
-	t.Textf("frozen for the web, let go by stop and by the next start")
+	if got := t.read(encode.file("cgroup.freeze")); got != "0" {
+		t.Fatalf("undone after kill -9, cgroup.freeze is %s", got)
+	}
+	t.must(homenode("resume", "--all"), exitOK)
+	d = t.startDaemon(o)
+	t.awaitFile(encode, "cgroup.freeze", "1")
+	d.kill9()
+	o.extra = shareRules + "share: {enabled: true, sched_ext: off}\n"
+	t.startDaemon(o)
+	t.awaitFile(encode, "cgroup.freeze", "0")
+	t.Textf("frozen for the web, let go by stop, by undo and by the next start")
 }
 
 // shareRun: an offline command has a cgroup that runs last, undo takes it out of it, and it goes
