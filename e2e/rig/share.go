@@ -11,7 +11,7 @@ import (
 )
 
 // overlap is what the plugin counted in one case, in instructions.
-type overlap struct{ offline, strict, shared uint64 }
+type overlap struct{ offline, strict, least, most uint64 }
 
 // parseOverlap reads the plugin's file, by tag; the newest counts.
 func parseOverlap(r io.Reader) (map[uint32]overlap, error) {
@@ -20,7 +20,7 @@ func parseOverlap(r io.Reader) (map[uint32]overlap, error) {
 	for lines.Scan() {
 		var tag uint32
 		var o overlap
-		if _, err := fmt.Sscanf(lines.Text(), "tag=%d offline=%d strict=%d shared=%d", &tag, &o.offline, &o.strict, &o.shared); err != nil {
+		if _, err := fmt.Sscanf(lines.Text(), "tag=%d offline=%d strict=%d least=%d most=%d", &tag, &o.offline, &o.strict, &o.least, &o.most); err != nil {
 			return nil, fmt.Errorf("overlap %q: %w", lines.Text(), err)
 		}
 		all[tag] = o
@@ -50,7 +50,7 @@ func judgeShare(t *tally, _ counts) (string, error) {
 		if !ok || o.strict == 0 {
 			return "", fmt.Errorf("%s: the plugin counted no instruction of online-strict", c.cells[0])
 		}
-		tb.rows = append(tb.rows, append(c.cells, fmt.Sprintf("%.1f %%", 100*float64(o.shared)/float64(o.strict))))
+		tb.rows = append(tb.rows, append(c.cells, fmt.Sprintf("%.1f to %.1f %%", 100*float64(o.least)/float64(o.strict), 100*float64(o.most)/float64(o.strict))))
 	}
 	fmt.Printf("\n%s\n", tb.plain())
 	if err := os.WriteFile(filepath.Join(t.dir, "share-virtual.md"), []byte(shareTitle+tb.markdown()+shareNote(t.shape, t.kernel)), 0o644); err != nil {
@@ -71,8 +71,9 @@ the clock was awake, *answered* how late an answer was, both from when a request
   give the same table on every machine, byte by byte.
 - All CPUs of the guest take turns on one thread: each of k busy CPUs has 1/k of the speed. So compare cases in which offline work has as many. *Apart* is what no manager can better:
   the server has a core of its own, and so many busy loops have a CPU each.
-- The last column is counted by a plugin of QEMU, instruction by instruction (e2e/overlap): how much of the server's work ran while the SMT sibling ran offline work.
-  What that costs is not in the times: an emulator's siblings share nothing.
+- The last column is counted by a plugin of QEMU, in instructions (e2e/overlap): how much of the server's work ran while the SMT sibling ran offline work. All CPUs have their turn within 200 µs: at most,
+  it is what ran within 200 µs after offline work there; at least, that of which offline work then went on. Between the two is offline work that leaves, as it does when it is expelled.
+  What it costs is not in the times: an emulator's siblings share nothing.
 
 It is not a measurement of hardware: no SMT, cache or memory contention, no frequency, no real interrupts. Of those, bench/results/share.md has a table.
 `, s.CPUs(), s.CPUs()/2, kernel)
