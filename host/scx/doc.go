@@ -9,7 +9,9 @@
 //   - not on the last Idle CPUs of a node that nobody uses;
 //   - only on the nodes of its cgroup;
 //   - and, whatever speaks against it, once it has waited for Guard, in at most a fiftieth of a
-//     CPU of each last-level cache. Without that the kernel's watchdog ends the scheduler.
+//     CPU of each last-level cache. Without that the kernel's watchdog ends the scheduler;
+//   - where online work leaves no CPU a moment the guard has no say: Relief gives what starves
+//     back to the fair class.
 //
 // The kernel side is bpf/share.bpf.c, GPL-2.0; its objects lie beside it, one for each range of
 // kernels that name its functions alike, and are written by `make generate`.

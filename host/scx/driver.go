@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -51,6 +52,10 @@ type Driver struct {
 	told    *share.SchedulerConfig
 	gap     time.Duration
 	listed  map[string][]Thread // by cgroup: threads with a policy of their own that were read last
+
+	relief  Relief
+	relieve sync.Once
+	cgroups atomic.Pointer[[]string] // of offline work
 }
 
 // NewDriver returns a driver. It touches nothing yet.
@@ -61,7 +66,9 @@ func NewDriver(o DriverOptions) *Driver {
 	if o.Pins == "" {
 		o.Pins = DefaultPin
 	}
-	return &Driver{o: o, load: Load, listed: map[string][]Thread{}}
+	d := &Driver{o: o, load: Load, listed: map[string][]Thread{}}
+	d.cgroups.Store(new([]string))
+	return d
 }
 
 // askAgain is how long what Probe said holds where it said no: reading the kernel's types takes
@@ -300,7 +307,12 @@ func (d *Driver) Look(ctx context.Context, orders control.SchedulerOrders) (shar
 	if err != nil {
 		return seen, fmt.Errorf("read /sys/kernel/sched_ext: %w", err)
 	}
-	if seen.Loaded = d.now(); seen.Loaded == "" {
+	seen.Loaded = d.now()
+	if seen.Loaded == "" {
+		orders.Cgroups = nil
+	}
+	d.cgroups.Store(&orders.Cgroups)
+	if seen.Loaded == "" {
 		seen.End = d.ended()
 		if name != "" && state != "disabled" {
 			seen.Other = name
@@ -316,7 +328,8 @@ func (d *Driver) Look(ctx context.Context, orders control.SchedulerOrders) (shar
 	if err != nil {
 		return seen, err
 	}
-	seen.Counters = countersOf(&st)
+	seen.Counters = append(countersOf(&st), share.Counter{Name: "given_back", Value: d.relief.givenBack()})
+	d.relieve.Do(func() { go d.relieving() })
 	for _, cgroup := range orders.Cgroups {
 		if err := ctx.Err(); err != nil {
 			return seen, err
@@ -404,11 +417,30 @@ func inode(dir string) (uint64, error) {
 	return st.Ino, nil
 }
 
-// left is how many threads of a cgroup are under a policy of the fair class.
+// reliefPeriod is the time between two looks for threads that wait. A thread is given back 15 s
+// after it ran last, at the latest: half of what the watchdog bears.
+const reliefPeriod = 5 * time.Second
+
+// relieving goes on while the daemon runs. It waits for no look and no step: those may be far
+// apart, and to load a scheduler may take longer than the watchdog of the one that runs bears.
+func (d *Driver) relieving() {
+	for now := range time.Tick(reliefPeriod) {
+		// What can not be read or given back is tried again; a thread that starves is told by the watchdog.
+		d.relief.Look(now, func() (all []int, err error) {
+			for _, cgroup := range *d.cgroups.Load() {
+				tids, _ := CgroupThreads(d.dir(cgroup))()
+				all = append(all, tids...)
+			}
+			return all, nil
+		})
+	}
+}
+
+// left is how many threads of a cgroup are under a policy of the fair class and may be under the scheduler.
 func (d *Driver) left(cgroup string) (n int) {
 	tids, _ := CgroupThreads(d.dir(cgroup))()
 	for _, tid := range tids {
-		if a, err := kernel.get(tid); err == nil && fair(a.Policy) {
+		if a, err := kernel.get(tid); err == nil && fair(a.Policy) && !d.relief.rests(tid) {
 			n++
 		}
 	}
@@ -503,12 +535,16 @@ func (d *Driver) take(ctx context.Context, target plan.Target) error {
 	}
 	listed := d.listed[target.Cgroup]
 	delete(d.listed, target.Cgroup)
+	if known := *d.cgroups.Load(); !slices.Contains(known, target.Cgroup) {
+		known = append(slices.Clone(known), target.Cgroup)
+		d.cgroups.Store(&known)
+	}
 	threads := func() ([]int, error) {
 		tids, err := CgroupThreads(dir)()
 		return slices.DeleteFunc(tids, func(tid int) bool {
 			a, err := kernel.get(tid)
 			if err != nil || a.Policy == 0 {
-				return err != nil
+				return err != nil || d.relief.rests(tid)
 			}
 			start, err := kernel.start(tid)
 			return err != nil || !slices.Contains(listed, Thread{TID: tid, Start: start, Policy: int(a.Policy)})
@@ -563,6 +599,7 @@ func (d *Driver) swap(ctx context.Context, version string) error {
 		before.Close()
 	}
 	d.runs, d.version, d.told = next, version, nil
+	d.relieve.Do(func() { go d.relieving() })
 	return nil
 }
 
@@ -588,7 +625,7 @@ func (d *Driver) Read(ctx context.Context, entry plan.Entry) (plan.Setting, erro
 		}
 	}
 	for _, tid := range tids {
-		if a, err := kernel.get(tid); err == nil && a.Policy == policyExt {
+		if a, err := kernel.get(tid); err == nil && (a.Policy == policyExt || d.relief.rests(tid)) {
 			now.Value = entry.New
 		}
 	}
@@ -640,7 +677,7 @@ func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
 			case d.present(entries[i]) != nil:
 				out[i] = d.present(entries[i])
 			case single:
-				out[i] = letGo(p.PID, entries[i].Old)
+				out[i] = d.letGo(p.PID, entries[i].Old)
 			default:
 				_, out[i] = SwitchBack(ctx, CgroupThreads(d.dir(entries[i].Path)), nil)
 			}
@@ -650,9 +687,9 @@ func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
 }
 
 // letGo gives one thread its old policy back. The kernel keeps its nice value.
-func letGo(tid int, old string) error {
+func (d *Driver) letGo(tid int, old string) error {
 	a, err := kernel.get(tid)
-	if err != nil || a.Policy != policyExt {
+	if err != nil || a.Policy != policyExt && !d.relief.rests(tid) {
 		return err
 	}
 	for number, name := range policyNames {

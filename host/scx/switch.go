@@ -62,6 +62,8 @@ type calls struct {
 	get   func(tid int) (*unix.SchedAttr, error)
 	set   func(tid int, a *unix.SchedAttr) error
 	start func(tid int) (uint64, error)
+	ran   func(tid int) (uint64, error)
+	ready func(tid int) bool
 }
 
 var kernel = calls{
@@ -75,6 +77,8 @@ var kernel = calls{
 		s, err := proc.ParseStat(b)
 		return s.Start, err
 	},
+	ran:   ranFor,
+	ready: isReady,
 }
 
 // maxPasses bounds how often Switch looks again for threads that began meanwhile. Those of a
