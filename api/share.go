@@ -50,6 +50,7 @@ type Sharing struct {
 	Rest      string      `json:"rest,omitempty"` // why there is nothing to share; absent when there is
 	Nodes     []ShareNode `json:"nodes"`          // NUMA nodes, rising by ID
 	Workloads []ShareWork `json:"workloads"`      // offline workloads, rising by ID
+	LeftAlone []ShareLeft `json:"left_alone"`     // offline workloads that sharing changes nothing of, rising by ID
 	Important []ShareHarm `json:"important"`      // workloads that offline work must not hurt, rising by ID; those that use most CPU, 16 at most
 
 	Signals []workload.SourceStatus `json:"signals"` // what tells that somebody is hurt, and why what cannot be had cannot
@@ -128,6 +129,12 @@ type ShareNode struct {
 	System float64         `json:"system"` // CPUs that everything else keeps busy
 	Idle   int             `json:"idle"`   // number of CPUs that are kept idle
 	Why    []string        `json:"why"`    // why, in sentences
+}
+
+// ShareLeft is an offline workload that sharing changes nothing of.
+type ShareLeft struct {
+	ID  workload.ID `json:"id"`  // ID of the workload
+	Why string      `json:"why"` // why, in sentences
 }
 
 // ShareWork is what one offline workload may have.

@@ -94,7 +94,7 @@ func (v *View) scheduler() *api.ShareScheduler {
 // sharing is the wire form of what offline work may have.
 func (v *View) sharing() api.Sharing {
 	out := api.Sharing{Schema: "homenode-share/1", On: v.Sharing.On, Mode: v.Settings.Mode(), Target: v.Settings.Share.Target, Rest: v.Sharing.Rest.String(),
-		Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{}, Important: []api.ShareHarm{}, Signals: append([]workload.SourceStatus{}, v.Snapshot.Signals...)}
+		Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{}, LeftAlone: []api.ShareLeft{}, Important: []api.ShareHarm{}, Signals: append([]workload.SourceStatus{}, v.Snapshot.Signals...)}
 	for i := range v.Sharing.Nodes {
 		b := &v.Sharing.Nodes[i]
 		out.Nodes = append(out.Nodes, api.ShareNode{Node: b.Node, CPUs: b.CPUs, Given: b.Given.String(), Pool: b.Pool, Online: b.Online, System: b.System, Idle: b.Idle,
@@ -113,6 +113,10 @@ func (v *View) sharing() api.Sharing {
 		}
 		out.Workloads = append(out.Workloads, w)
 	}
+	for i := range v.Sharing.Left {
+		l := &v.Sharing.Left[i]
+		out.LeftAlone = append(out.LeftAlone, api.ShareLeft{ID: l.Workload, Why: words.Join(l.Why)})
+	}
 	out.Scheduler = v.scheduler()
 	if c := &v.Sharing.Cache; len(c.Why) > 0 {
 		out.Cache = &api.ShareCache{Schemata: c.Schemata, Ways: c.Limit.Cache, Bandwidth: c.Limit.Bandwidth, Why: words.Sentences(c.Why)}
@@ -128,6 +132,9 @@ func (v *View) sharing() api.Sharing {
 func (v *View) sharingOf(id workload.ID) []string {
 	if g := v.Sharing.Of(id); g != nil {
 		return append([]string{g.Why.String()}, words.Sentences(v.Sharing.Interference.Hurts(id))...)
+	}
+	if v.Sharing.Leaves(id) {
+		return []string{words.Because(words.ShareLeft).String()}
 	}
 	for _, h := range v.Sharing.Interference.Harms() {
 		if h.Workload == id {

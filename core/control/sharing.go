@@ -32,6 +32,7 @@ type ShareOrder struct {
 type Sharing struct {
 	On bool
 	share.Outcome
+	Left   []LeftAlone   // offline work that is not squeezed, rising by ID
 	Helped []workload.ID // important work of which something is set, rising
 	Rest   words.Reason  // why there is nothing to share; none when there is
 	Cache  CacheUse
@@ -41,6 +42,17 @@ type Sharing struct {
 	// Watched is what the observer is to look at more closely, as it calls it: what is important
 	// and runs beside offline work.
 	Watched map[workload.ID]bool
+}
+
+// LeftAlone is offline work that sharing changes nothing of.
+type LeftAlone struct {
+	Workload workload.ID
+	Why      []words.Reason
+}
+
+// Leaves reports whether a workload is offline and not squeezed.
+func (v *Sharing) Leaves(id workload.ID) bool {
+	return slices.ContainsFunc(v.Left, func(l LeftAlone) bool { return l.Workload == id })
 }
 
 // Of is what one workload may have, or nil.
@@ -72,17 +84,27 @@ func (s *State) setSharing(id uint64, on, dryRun bool) {
 // of those that give it every CPU that no dedicated work holds.
 func (s *State) share(p *plan.Plan) {
 	var mine []*place.Subject
+	s.Shared = Sharing{On: s.ShareOn}
 	if s.ShareOn {
 		for _, x := range s.Subjects {
-			if at := place.Of(p.Placements, x.Observation.ID); at != nil && (at.Class == workload.Offline || at.Class == workload.Shared && x.Spec.Tier == workload.OfflineTier) && s.shares(x) {
+			at, class := place.Of(p.Placements, x.Observation.ID), x.Spec.Class
+			if at != nil {
+				class = at.Class
+			}
+			switch offline := class == workload.Offline || class == workload.Shared && x.Spec.Tier == workload.OfflineTier; {
+			case !offline:
+			case at != nil && s.shares(x):
 				mine = append(mine, x)
+			default:
+				s.Shared.Left = append(s.Shared.Left, LeftAlone{x.Observation.ID, s.whyLeft(p, x)})
 			}
 		}
 	}
-	s.Shared = Sharing{On: s.ShareOn}
 	switch {
 	case !s.ShareOn:
 		s.Shared.Rest = words.Because(words.ShareOff)
+	case len(mine) == 0 && len(s.Shared.Left) > 0:
+		s.Shared.Rest = words.Because(words.ShareAllLeft)
 	case len(mine) == 0:
 		s.Shared.Rest = words.Because(words.ShareNone)
 	}
@@ -123,6 +145,18 @@ const frozenLong = 10 * time.Minute
 // shares reports whether an offline workload is homenode's to squeeze.
 func (s *State) shares(x *place.Subject) bool {
 	return x.Alone.None() && !x.Fixed && !s.Holds.Has(x.Observation.ID)
+}
+
+// whyLeft is why an offline workload is not squeezed.
+func (s *State) whyLeft(p *plan.Plan, x *place.Subject) []words.Reason {
+	id := x.Observation.ID
+	if s.Holds.Has(id) {
+		return words.Reasons(words.Because(words.HeldByHand))
+	}
+	if i, ok := decisionOf(p.Report.Decisions, id); ok {
+		return p.Report.Decisions[i].Reasons
+	}
+	return words.Reasons(x.Alone)
 }
 
 // shareInput is what is used of each node, and by whom.

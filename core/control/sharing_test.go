@@ -92,6 +92,41 @@ func TestSharingIsOff(t *testing.T) {
 	}
 }
 
+// TestSharingTellsWhatIsLeftAlone: offline work that is not homenode's to squeeze is named with
+// the reason.
+func TestSharingTellsWhatIsLeftAlone(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(f *fake, id workload.ID)
+		want words.Code
+	}{
+		{"its cgroup, or one above, has CPUs of somebody's", func(f *fake, id workload.ID) { f.set(plan.CgroupCPUs, string(id), "2-5") }, words.SetByOthers},
+		{"affinity of its own", func(f *fake, id workload.ID) { f.works[id].obs.Pinned = true }, words.OwnAffinity},
+		{"undone by hand", func(f *fake, id workload.ID) { f.ask(Request{Undo: &Which{ID: id}}) }, words.HeldByHand},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := batch(t, turnedOn)
+			f.scan(1)
+			c.do(f, "/batch1")
+			f.scans(3)
+			v := f.s.View().Sharing
+			if len(v.Left) != 1 || v.Left[0].Workload != "/batch1" || !words.Has(v.Left[0].Why, c.want) || v.Of("/batch1") != nil || v.Of("/batch2") == nil || !v.Rest.None() {
+				t.Errorf("%+v, %s", v.Left, v.Rest)
+			}
+			f.remove("/batch2")
+			f.scans(3)
+			if v := f.s.View().Sharing; len(v.Left) != 1 || v.Rest.Code != words.ShareAllLeft {
+				t.Errorf("alone: %+v, %s", v.Left, v.Rest)
+			}
+			f.ask(Request{Share: &ShareOrder{On: false}})
+			f.scans(1)
+			if v := f.s.View().Sharing; len(v.Left) != 0 || v.Rest.Code != words.ShareOff {
+				t.Errorf("off: %+v, %s", v.Left, v.Rest)
+			}
+		})
+	}
+}
+
 // TestSharing: offline work has whole cores within the budget of each node, runs only when
 // nothing else wants the CPU, and gets everything back when sharing is turned off.
 func TestSharing(t *testing.T) {

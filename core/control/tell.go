@@ -141,8 +141,13 @@ func (s *State) tellWorkloads(was *State) {
 // concerned reports whether homenode has given a workload a home, or refused it one.
 func (s *State) concerned(id workload.ID) bool {
 	all := s.Plan.Report.Decisions
-	i, ok := slices.BinarySearchFunc(all, id, func(d plan.Decision, id workload.ID) int { return cmp.Compare(d.Workload, id) })
+	i, ok := decisionOf(all, id)
 	return ok && !s.passes(&all[i]) || place.Of(s.Plan.Placements, id) != nil
+}
+
+// decisionOf is where the decision on a workload is, or would be.
+func decisionOf(all []plan.Decision, id workload.ID) (int, bool) {
+	return slices.BinarySearchFunc(all, id, func(d plan.Decision, id workload.ID) int { return cmp.Compare(d.Workload, id) })
 }
 
 // passes reports whether a decision gives no home to what nobody has asked one for: on a

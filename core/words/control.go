@@ -21,7 +21,7 @@ var (
 	ExactNamed       = says("exact-named", "It runs as told; nothing was searched.")
 	ExactTaken       = says("exact-taken", "Other dedicated work holds {cpus} of those named.")
 	BegunWith        = says("begun-with", "It began with {} {}, which homenode chose before its start ({}).")
-	SetByOthers      = says("set-by-others", "Its cgroup was given {cpus} by somebody else (AllowedCPUs=, cpuset.cpus); homenode does not fight over them.")
+	SetByOthers      = says("set-by-others", "Its cgroup, or one above it, was given {cpus} by somebody else (AllowedCPUs=, cpuset.cpus); homenode does not fight over them.")
 	Fenced           = says("fenced", "Its manager keeps it on CPUs {}, and the partition gives shared work CPUs {}: both have to be the same (for OpenStack Nova, homenode openstack export says how).")
 	GivenIn          = says("given-in", "Another program has overwritten what homenode set, {times}; homenode leaves it alone for {for} after the last.")
 	SourceFailed     = says("source-failed", "{} does not say which workloads are its own: what it may manage is left alone.")

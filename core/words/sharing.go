@@ -4,6 +4,8 @@ package words
 var (
 	ShareOff        = says("share-off", "Sharing is turned off (share.enabled): offline work may use every CPU that no dedicated work holds.")
 	ShareNone       = says("share-none", "No workload is offline: there is nothing to share CPUs with.")
+	ShareAllLeft    = says("share-all-left", "All offline work is left alone: sharing changes nothing of it.")
+	ShareLeft       = says("share-left", "It is offline, but left alone: sharing changes nothing of it.")
 	ShareBudget     = says("share-budget", "Of {n CPU} online work uses {.1f} and the rest of the system {.1f}; {n CPU} {stays|stay} idle. Up to {%} of the CPUs, offline work may use {.1f}.")
 	ShareBuffer     = says("share-buffer", "The CPUs that stay idle bound it.")
 	ShareUnknown    = says("share-unknown", "How busy its CPUs are is not known: nothing more is given.")

@@ -21,7 +21,7 @@ func init() {
 }
 
 // shareRules makes the walkers that are called so offline, and the web important.
-const shareRules = "workloads: [{match: /encode*, bvt: -1}, {match: /web, tier: online-strict}]\n"
+const shareRules = "workloads: [{match: /encode*, bvt: -1}, {match: /fenced/**, tier: offline}, {match: /web, tier: online-strict}]\n"
 
 // shareFiles is what sharing may change here.
 var shareFiles = []string{"cpu.idle", "cpu.weight", "cpu.max", "cpu.max.burst", "memory.low", "memory.high", "io.weight", "io.max", "cgroup.freeze"}
@@ -61,15 +61,20 @@ func (t *T) backAs(when string, before map[string]string, groups ...group) {
 	})
 }
 
-// shareBase: offline work has cpu.idle, a limit of memory and a weight at devices, online work
-// nothing of it; off, undo, and undo after kill -9 put everything back with the controllers;
+// shareBase: offline work has cpu.idle, a limit of memory and a weight at devices, also a cgroup with
+// two jobs in it, online work nothing of it; what cannot be squeezed is named with the reason; off, undo, and undo after kill -9 put everything back with the controllers;
 // a cgroup that goes meanwhile is no trouble; what somebody has chosen stays.
 func shareBase(t *T) {
 	t.write(cgroupRoot+"/cgroup.subtree_control", "-cpu") // homenode turns it on, and off again
 	t.Defer(func() { writeText(cgroupRoot+"/cgroup.subtree_control", "+cpu") })
 	ws := t.startWalkers(cgroupRoot, walkerSpec{name: "web", slot: 0, mib: 32, threads: 1, place: "local"},
-		walkerSpec{name: "encode", slot: 1, mib: 32, threads: 2, place: "local", busy: true}, walkerSpec{name: "encode2", slot: 2, mib: 32, threads: 2, place: "local", busy: true})
+		walkerSpec{name: "encode", slot: 1, mib: 32, threads: 1, place: "local", busy: true}, walkerSpec{name: "encode2", slot: 2, mib: 32, threads: 1, place: "local", busy: true},
+		walkerSpec{name: "job", slot: 3, mib: 32, threads: 1, place: "local", busy: true, plain: true})
 	web, encode, second := ws[0].group, ws[1].group, ws[2].group
+	t.write(encode.file("cgroup.procs"), strconv.Itoa(ws[3].pid))
+	fenced := t.newGroup(cgroupRoot, "fenced")
+	t.write(fenced.file("cpuset.cpus"), "0-1")
+	t.startWalkers(fenced, walkerSpec{name: "job", slot: 4, mib: 32, threads: 1, place: "local", busy: true})
 	t.write(second.file("memory.high"), "1073741824") // somebody's
 	before := shareState(web, encode, second)
 	o := daemonOptions{mode: "enforce", extra: shareRules + "share: {enabled: true, memory: 90, io_weight: 10, sched_ext: off}\n"}
@@ -87,6 +92,10 @@ func shareBase(t *T) {
 	if err != nil || n < 64<<20 || n > int64(t.shape.MiB())<<20 || n%(1<<20) != 0 {
 		t.Fatalf("memory.high is %d, %v", n, err)
 	}
+	t.Until(30*time.Second, "share status names what is left alone", func() (bool, string) {
+		out := t.must(homenode("share", "status"), exitOK).out
+		return strings.Contains(out, "/fenced/job: Its cgroup, or one above it, was given CPUs 0-1 by somebody else"), out
+	})
 	if got := t.read(second.file("memory.high")); got != "1073741824" {
 		t.Fatalf("somebody's memory.high is %s", got)
 	}

@@ -179,6 +179,7 @@ func (s *screen) Share(_ context.Context, o api.ShareOrder) (api.Sharing, error)
 			Why: words.Because(words.ShareFreeze, "/system.slice/postgresql@14-main.service").String()},
 		{ID: "/system.slice/train.service", CPUs: "7", Cut: &moment0, For: "/system.slice/nginx.service",
 			Why: words.Because(words.ShareCut, 5*time.Minute, "/system.slice/nginx.service").String(), Hurts: []string{words.Because(words.ShareHurts, "/system.slice/nginx.service", 0.61, 48).String()}}},
+		LeftAlone: []api.ShareLeft{{ID: "/machine.slice/render", Why: words.Because(words.SetByOthers, topology.CPUs(2, 3)).String()}},
 		Signals: []workload.SourceStatus{
 			{Source: workload.PSI, Used: true, Text: "cpu.pressure of each cgroup: share of the last ten seconds in which a task waited for a CPU"},
 			{Source: workload.CPI, Text: "it takes root or CAP_PERFMON, or a lower kernel.perf_event_paranoid than 4"}}}
@@ -322,6 +323,7 @@ var screens = []struct{ name, args, stdin string }{
 	{"vm-list", "vm list", ""},
 	{"vm-define", "vm define --flavor g1.small --name new --dry-run --why", ""},
 	{"vm-move", "vm move web1 --nodes 0 --dry-run", ""},
+	{"vm-place", "vm place a-guest-with-a-rather-long-name-of-its-own --class shared --dry-run", ""},
 	{"vm-adopt", "vm adopt a-guest-with-a-rather-long-name-of-its-own --dry-run", ""},
 	{"vm-release", "vm release web1 --dry-run", ""},
 	{"vm-limit", "vm limit web1 --flavor c1.xlarge --dry-run", ""},

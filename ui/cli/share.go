@@ -137,12 +137,13 @@ func shareExplainCommand(e *Env) *cobra.Command {
 				}
 				id := x.Workload.ID
 				s.Workloads = slices.DeleteFunc(slices.Clone(s.Workloads), func(w api.ShareWork) bool { return w.ID != id })
+				s.LeftAlone = slices.DeleteFunc(slices.Clone(s.LeftAlone), func(l api.ShareLeft) bool { return l.ID != id })
 				s.Important = slices.DeleteFunc(slices.Clone(s.Important), func(h api.ShareHarm) bool { return h.ID != id })
 				switch {
 				case !s.On:
 					return &exitError{exitNo, fmt.Errorf("sharing is off; `homenode share on` turns it on")}
-				case len(s.Workloads)+len(s.Important) == 0:
-					return &exitError{exitNo, fmt.Errorf("%s is not squeezed and nothing is squeezed for it: it is not offline, not important (dedicated, or of tier online or online-strict), or left alone; `homenode explain %s` says more", id, id)}
+				case len(s.Workloads)+len(s.LeftAlone)+len(s.Important) == 0:
+					return &exitError{exitNo, fmt.Errorf("%s is not squeezed and nothing is squeezed for it: it is neither offline nor important (dedicated, or of tier online or online-strict), or important and left alone; `homenode explain %s` says more", id, id)}
 				}
 			}
 			if asJSON {
@@ -164,7 +165,7 @@ func sharingNow(ctx context.Context, b api.Backend) (api.Sharing, error) {
 	case err != nil:
 		return api.Sharing{}, err
 	case s.Sharing == nil:
-		return api.Sharing{Schema: "homenode-share/1", Mode: s.Mode, Rest: words.Because(words.ShareOff).String(), Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{}, Important: []api.ShareHarm{}, Signals: []workload.SourceStatus{}}, nil
+		return api.Sharing{Schema: "homenode-share/1", Mode: s.Mode, Rest: words.Because(words.ShareOff).String(), Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{}, LeftAlone: []api.ShareLeft{}, Important: []api.ShareHarm{}, Signals: []workload.SourceStatus{}}, nil
 	}
 	return *s.Sharing, nil
 }
@@ -185,6 +186,9 @@ func sharingLine(s *api.Sharing) string {
 	line += ", on CPUs " + strings.Join(given, ",")
 	if k := len(slices.DeleteFunc(slices.Clone(s.Workloads), func(w api.ShareWork) bool { return w.Frozen == nil })); k > 0 {
 		line += fmt.Sprintf("; %s frozen", words.Count(k, "workload"))
+	}
+	if k := len(s.LeftAlone); k > 0 {
+		line += fmt.Sprintf("; %s left alone (homenode share status)", words.Count(k, "offline workload"))
 	}
 	if k := len(slices.DeleteFunc(slices.Clone(s.Important), func(h api.ShareHarm) bool { return !h.Hurt })); k > 0 {
 		line += fmt.Sprintf("; %s hurt (homenode share explain)", words.Count(k, "important workload"))
@@ -221,6 +225,7 @@ func writeSharing(w io.Writer, p view.Paint, s api.Sharing) {
 	defer cacheLine(w, p, s.Cache)
 	if s.Rest != "" {
 		fmt.Fprintf(w, "\n%s\n", s.Rest)
+		writeLeft(w, p, s.LeftAlone)
 		writeSignals(w, p, s.Signals)
 		return
 	}
@@ -239,6 +244,7 @@ func writeSharing(w io.Writer, p view.Paint, s api.Sharing) {
 		t.Row(string(x.ID), x.CPUs, state)
 	}
 	t.Print(w, p)
+	writeLeft(w, p, s.LeftAlone)
 	if len(s.Important) > 0 {
 		fmt.Fprintln(w)
 		t = view.NewTable("IMPORTANT", "BY", ">NOW", ">USUAL", "STATE").Drops("USUAL")
@@ -260,6 +266,16 @@ func cacheLine(w io.Writer, p view.Paint, c *api.ShareCache) {
 		state = c.Schemata
 	}
 	fmt.Fprintf(w, "\n%s %s. %s\n", p.Bold("caches and memory bandwidth:"), state, strings.Join(c.Why, " "))
+}
+
+// writeLeft names the offline work that sharing changes nothing of, and why.
+func writeLeft(w io.Writer, p view.Paint, all []api.ShareLeft) {
+	if len(all) > 0 {
+		fmt.Fprintf(w, "\n%s\n", p.Dim("offline work that is left alone"))
+	}
+	for _, x := range all {
+		fmt.Fprintf(w, "  %s %s\n", p.Warn(string(x.ID)+":"), x.Why)
+	}
 }
 
 // signalValue is cycles an instruction, or a share of time.
@@ -314,6 +330,9 @@ func explainSharing(w io.Writer, p view.Paint, s api.Sharing) {
 	}
 	for _, x := range s.Workloads {
 		fmt.Fprintf(w, "%s %s\n", p.Bold(string(x.ID)+":"), strings.Join(append([]string{x.Why}, x.Hurts...), " "))
+	}
+	for _, x := range s.LeftAlone {
+		fmt.Fprintf(w, "%s left alone. %s\n", p.Bold(string(x.ID)+":"), x.Why)
 	}
 	for _, x := range s.Important {
 		fmt.Fprintf(w, "%s %s\n", p.Bold(string(x.ID)+":"), strings.Join(x.Why, " "))
