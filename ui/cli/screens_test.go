@@ -323,7 +323,7 @@ var screens = []struct{ name, args, stdin string }{
 	{"vm-list", "vm list", ""},
 	{"vm-define", "vm define --flavor g1.small --name new --dry-run --why", ""},
 	{"vm-move", "vm move web1 --nodes 0 --dry-run", ""},
-	{"vm-place", "vm place a-guest-with-a-rather-long-name-of-its-own --class shared --dry-run", ""},
+	{"vm-place", "vm place web1 --class shared --dry-run", ""},
 	{"vm-adopt", "vm adopt a-guest-with-a-rather-long-name-of-its-own --dry-run", ""},
 	{"vm-release", "vm release web1 --dry-run", ""},
 	{"vm-limit", "vm limit web1 --flavor c1.xlarge --dry-run", ""},
