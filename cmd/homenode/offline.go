@@ -18,6 +18,7 @@ import (
 	"github.com/homenode/homenode/host/observe"
 	"github.com/homenode/homenode/host/runs"
 	"github.com/homenode/homenode/host/scope"
+	"github.com/homenode/homenode/host/scx"
 	"github.com/homenode/homenode/ui/cli"
 )
 
@@ -55,7 +56,8 @@ func enterOffline(ctx context.Context, s cli.Start, argv []string) error {
 func offlineGroup(pid int) string { return path.Join(cgroup.OfflineGroup, fmt.Sprint(pid)) }
 
 // undoOffline takes living runs of this user out of the cgroups that run last: with systemd
-// into a scope beside them, else to where they were. Workload of the answer is its ID.
+// into a scope beside them, else to where they were. What the kernel's scheduler for offline work
+// has of them goes back to the fair class: no journal knows it anywhere else. Workload of the answer is its ID.
 func undoOffline(ctx context.Context, which api.Which) (out api.UndoResult) {
 	living, err := ownRuns().Living(os.Geteuid())
 	if err != nil {
@@ -82,17 +84,24 @@ func undoOffline(ctx context.Context, which api.Which) (out api.UndoResult) {
 		if path.Base(now) != path.Base(r.Scope.Unit) || !workload.OfRun(now) {
 			continue // it is there no more
 		}
-		err := error(nil)
-		if strings.HasSuffix(r.Scope.Unit, ".scope") {
+		inScope := strings.HasSuffix(r.Scope.Unit, ".scope")
+		if inScope {
 			e.Old = strings.TrimSuffix(r.Scope.Unit, ".scope") + "-online.scope"
-			if !which.DryRun {
-				var pids []int
-				if pids, err = cgroups().Processes(now); err == nil {
-					_, err = scope.Enter(ctx, scope.Options{Unit: e.Old, Description: r.Name, PIDs: pids})
-				}
+		}
+		err := error(nil)
+		if !which.DryRun {
+			pids, _ := cgroups().Processes(now)
+			_, err = scx.SwitchBack(ctx, scx.CgroupThreads(filepath.Join(machine, "sys/fs/cgroup", now)), nil)
+			switch {
+			case err != nil:
+			case inScope:
+				_, err = scope.Enter(ctx, scope.Options{Unit: e.Old, Description: r.Name, PIDs: pids})
+			default:
+				err = cgroups().Leave(ctx, now, r.Scope.From)
 			}
-		} else if !which.DryRun {
-			err = cgroups().Leave(ctx, now, r.Scope.From)
+			if err == nil { // a daemon may have looked in between
+				_, err = scx.SwitchBack(ctx, scx.ProcessThreads(pids), nil)
+			}
 		}
 		if err != nil {
 			out.Failed = append(out.Failed, api.UndoFailure{Entry: e, Error: err.Error()})

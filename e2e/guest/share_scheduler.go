@@ -207,6 +207,7 @@ func shareEnds(t *T) {
 	encode, web := t.sharedHost()
 	d := t.startDaemon(daemonOptions{mode: "enforce", extra: sharingOn})
 	t.awaitScheduler(encode)
+	t.schedulerRun()
 	t.write("/proc/sysrq-trigger", "S")
 	t.until(time.Second*3, 10*time.Millisecond, "the fair class has all", func() (bool, string) {
 		on, _ := enabled()
@@ -235,6 +236,29 @@ func shareEnds(t *T) {
 	})
 	t.noPins()
 	t.walking([]*walker{encode, web})
+}
+
+// schedulerRun: the scheduler has what `homenode run` starts, and undo takes it from it together
+// with its cgroup.
+func (t *T) schedulerRun() {
+	w := t.walkerBehind("run", []string{homenodeBin, "--socket", socketPath, "run", "--class", "offline", "--", "/bin/walker", "--slot", "8", "--mib", "16", "--threads", "2", "--place", "local"})
+	policies := func() (out []int) {
+		tids, _ := scx.ProcessThreads([]int{w.pid})()
+		for _, tid := range tids {
+			if a, err := unix.SchedGetAttr(tid, 0); err == nil && !slices.Contains(out, int(a.Policy)) {
+				out = append(out, int(a.Policy))
+			}
+		}
+		return out
+	}
+	t.Until(30*time.Second, "the scheduler has the threads of the run", func() (bool, string) {
+		return slices.Equal(policies(), []int{policyExt}), fmt.Sprint(policies(), homenode("share", "status"))
+	})
+	t.must(homenode("undo", fmt.Sprintf("pid:%d", w.pid)), exitOK)
+	if got := policies(); !slices.Equal(got, []int{0}) {
+		t.Fatalf("undone, the run has the policies %v", got)
+	}
+	w.kill()
 }
 
 // shareOther: share off takes the scheduler out at once and for good; somebody else's is left

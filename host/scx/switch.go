@@ -49,6 +49,21 @@ func CgroupThreads(dir string) Threads {
 	}
 }
 
+// ProcessThreads lists the threads of processes; one that has ended has none.
+func ProcessThreads(pids []int) Threads {
+	return func() (tids []int, err error) {
+		for _, pid := range pids {
+			entries, _ := os.ReadDir(filepath.Join("/proc", strconv.Itoa(pid), "task"))
+			for _, e := range entries {
+				if tid, err := strconv.Atoi(e.Name()); err == nil {
+					tids = append(tids, tid)
+				}
+			}
+		}
+		return tids, nil
+	}
+}
+
 // Thread is how a thread was scheduled before.
 type Thread struct {
 	TID    int

@@ -168,3 +168,9 @@ func TestCgroupThreads(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 }
+
+func TestProcessThreads(t *testing.T) {
+	if got, err := ProcessThreads([]int{os.Getpid(), 1 << 30})(); err != nil || !slices.Contains(got, os.Getpid()) || slices.Contains(got, 1<<30) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
