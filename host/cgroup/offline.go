@@ -13,6 +13,7 @@ import (
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/internal/kernfile"
 )
 
 // OfflineGroup is the cgroup below which `homenode run` puts offline work where systemd does
@@ -129,7 +130,10 @@ func (d *Driver) Leave(ctx context.Context, cgroup, to string) error {
 	}
 	for { // what forks meanwhile is there at the next look
 		pids, err := d.Processes(cgroup)
-		if err != nil {
+		switch {
+		case kernfile.Gone(err): // who sweeps found it empty first
+			return d.Sweep(ctx)
+		case err != nil:
 			return err
 		}
 		if len(pids) == 0 || ctx.Err() != nil {
