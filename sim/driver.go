@@ -19,6 +19,9 @@ func (m *machine) target(s *plan.Step) (*job, error) {
 	if j == nil {
 		return nil, errLost(string(s.Workload))
 	}
+	if s.Kind == plan.SetCgroup {
+		return j, nil
+	}
 	for _, p := range s.Target.Processes {
 		if p == j.process {
 			return j, nil
@@ -28,8 +31,12 @@ func (m *machine) target(s *plan.Step) (*job, error) {
 }
 
 // settingOf is what a step changes, with the value that stands.
-func settingOf(j *job, kind plan.StepKind) (plan.Setting, bool) {
+func settingOf(j *job, s *plan.Step) (plan.Setting, bool) {
+	kind := s.Kind
 	switch {
+	case kind == plan.SetCgroup:
+		file := plan.SettingKind(s.Target.File)
+		return plan.Setting{Kind: file, Path: s.Target.Cgroup, Value: j.file(file), Object: j.inode()}, true
 	case kind == plan.SetMems:
 		return plan.Setting{Kind: plan.CgroupMems, Path: string(j.id), Value: j.mems.String(), Object: j.inode()}, true
 	case kind == plan.SetCPUs && j.kind == workload.InCgroup:
@@ -46,7 +53,7 @@ func (h *homenode) Changes(_ context.Context, s plan.Step) ([]plan.Change, error
 	if err != nil {
 		return nil, err
 	}
-	if setting, ok := settingOf(j, s.Kind); ok {
+	if setting, ok := settingOf(j, &s); ok {
 		return []plan.Change{{Setting: setting, Will: s.To}}, nil
 	}
 	return nil, nil
@@ -58,7 +65,7 @@ func (h *homenode) Apply(ctx context.Context, s plan.Step, progress func(plan.Mo
 	if err != nil {
 		return err
 	}
-	if setting, ok := settingOf(j, s.Kind); ok {
+	if setting, ok := settingOf(j, &s); ok {
 		if h.state.Journal.Of(setting.Kind, setting.Path) == nil {
 			h.wrong = append(h.wrong, fmt.Sprintf("%s of %s is changed from %q without a journal entry", setting.Kind, setting.Path, setting.Value))
 		}
@@ -95,6 +102,9 @@ func (m *machine) set(j *job, s *plan.Step, period time.Duration) (moved topolog
 		}
 		j.mems = mems
 		return m.migrate(j, period), nil
+	case plan.SetCgroup:
+		j.write(plan.SettingKind(s.Target.File), s.To)
+		return 0, nil
 	}
 	return 0, fmt.Errorf("unknown step %q", s.Kind)
 }
@@ -214,8 +224,11 @@ func (m *machine) read(e *plan.Entry) (plan.Setting, error) {
 	if err != nil {
 		return now, err
 	}
-	if now.Value = j.cpus.String(); e.Kind == plan.CgroupMems {
+	switch now.Value = j.cpus.String(); {
+	case e.Kind == plan.CgroupMems:
 		now.Value = j.mems.String()
+	case e.Kind.IsCgroupFile():
+		now.Value = j.file(e.Kind)
 	}
 	if e.Kind != plan.Affinity {
 		now.Object = j.inode()
@@ -231,10 +244,14 @@ func (m *machine) restore(e *plan.Entry) error {
 	if err != nil {
 		return err
 	}
-	if e.Kind == plan.CgroupMems {
+	switch {
+	case e.Kind == plan.CgroupMems:
 		mems, err := topology.ParseNodeSet(e.Old)
 		j.mems = mems
 		return err
+	case e.Kind.IsCgroupFile():
+		j.write(e.Kind, e.Old)
+		return nil
 	}
 	cpus, err := topology.ParseCPUSet(e.Old)
 	if err != nil {

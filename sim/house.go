@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -225,7 +226,7 @@ func (h *House) Wake() <-chan struct{} { return nil }
 
 // Owns implements daemon.Driver.
 func (h *House) Owns() []plan.SettingKind {
-	return []plan.SettingKind{plan.CgroupCPUs, plan.CgroupMems, plan.Affinity}
+	return append([]plan.SettingKind{plan.CgroupCPUs, plan.CgroupMems, plan.Affinity}, slices.Sorted(maps.Keys(plan.CgroupFiles))...)
 }
 
 // SurvivesBoot implements daemon.Driver.
@@ -240,7 +241,7 @@ func (h *House) Changes(_ context.Context, s plan.Step) ([]plan.Change, error) {
 	if err != nil {
 		return nil, lost(err)
 	}
-	if setting, ok := settingOf(j, s.Kind); ok {
+	if setting, ok := settingOf(j, &s); ok {
 		return []plan.Change{{Setting: setting, Will: s.To}}, nil
 	}
 	return nil, nil

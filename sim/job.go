@@ -2,10 +2,12 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -26,6 +28,8 @@ type job struct {
 	bound     bool             // … and nowhere else
 	scattered bool             // its memory is interleaved over all nodes
 	exclusive bool             // nobody else runs on its CPUs
+
+	files map[plan.SettingKind]string // of its cgroup that were written
 
 	may     []int32        // CPUs it may use, by node
 	threads []int32        // by node; sums to its vCPUs
@@ -49,6 +53,34 @@ func (j *job) resident() topology.KiB {
 		sum += m
 	}
 	return sum
+}
+
+// file is what one of plan.CgroupFiles of its cgroup says.
+func (j *job) file(kind plan.SettingKind) string {
+	if v, ok := j.files[kind]; ok {
+		return v
+	}
+	return plan.CgroupFiles[kind]
+}
+
+func (j *job) write(kind plan.SettingKind, value string) {
+	if j.files == nil {
+		j.files = map[plan.SettingKind]string{}
+	}
+	j.files[kind] = value
+}
+
+// limit is the CPUs that cpu.max and cgroup.freeze let it use. Nothing else that is written
+// into its files has an effect here.
+func (j *job) limit() float64 {
+	var quota, period float64
+	switch _, err := fmt.Sscan(j.file(plan.CgroupMax), &quota, &period); {
+	case j.file(plan.CgroupFreeze) == "1":
+		return 0
+	case err != nil || period <= 0: // "max"
+		return math.Inf(1)
+	}
+	return quota / period
 }
 
 // affinity is the path of a process's setting in the journal.

@@ -179,6 +179,9 @@ func (m *machine) serve() []float64 {
 				j.served += float64(k) / float64(j.demand.VCPUs) * want[i]
 			}
 		}
+		if wants := j.demand.Busy * float64(j.demand.VCPUs); wants > 0 {
+			j.served = min(j.served, j.limit()/wants)
+		}
 	}
 	return want
 }

@@ -109,7 +109,8 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// For some minutes pages move again and again, nothing fails, and in the end all is as it was.
+// For some minutes pages move again and again, offline work is squeezed, nothing fails, and in the
+// end all is as it was.
 func TestHouseIsKept(t *testing.T) {
 	for _, nodes := range []int{1, 2, 8} {
 		synctest.Test(t, func(t *testing.T) {
@@ -124,7 +125,10 @@ func TestHouseIsKept(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- d.Run(ctx) }()
-			moves, minutes := 0, 4
+			moves, minutes, shared := 0, 4, 0
+			if now, err := d.Share(ctx, api.ShareOrder{On: true}); err != nil || now.Target <= 0 {
+				t.Errorf("sharing: %+v, %v", now, err)
+			}
 			for minute := range minutes {
 				time.Sleep(time.Minute)
 				h, err := d.History(ctx, api.HistoryQuery{Limit: 10_000, Since: time.Now().Add(-time.Minute)})
@@ -136,6 +140,11 @@ func TestHouseIsKept(t *testing.T) {
 					if e.Move != nil && e.Move.State == "done" {
 						here++
 					}
+					if strings.HasPrefix(e.Text, "set-cgroup") {
+						if shared++; e.Error {
+							t.Errorf("%d nodes: %s: %s", nodes, e.Workload, e.Text)
+						}
+					}
 					if e.Error && e.Kind != plan.EventPlan && !strings.Contains(e.Text, "no longer exists") {
 						t.Errorf("%d nodes, minute %d: %s %s: %s", nodes, minute, e.Kind, e.Workload, e.Text)
 					}
@@ -143,6 +152,9 @@ func TestHouseIsKept(t *testing.T) {
 				moves += here
 			}
 			t.Logf("%d nodes: %d moves", nodes, moves)
+			if nodes > 2 && shared == 0 {
+				t.Errorf("%d nodes: no offline work was squeezed", nodes)
+			}
 			if nodes > 1 && moves < 2*minutes {
 				t.Errorf("%d nodes: %d page moves in %d minutes", nodes, moves, minutes)
 			}
