@@ -344,7 +344,7 @@ func (c *Collector) advice(o *workload.Observation, class workload.Class, home t
 			}
 		}
 		for i := range p.Steps {
-			if p.Steps[i].Workload == o.ID {
+			if p.Steps[i].Workload == o.ID && p.Steps[i].Kind != plan.SetCgroup { // that one brings nothing home
 				steps = append(steps, p.Steps[i])
 			}
 		}
@@ -380,12 +380,12 @@ func (c *Collector) advice(o *workload.Observation, class workload.Class, home t
 		return words.Because(words.AdviceStuck, m.Refused, m.Why)
 	}
 	switch {
+	case class == workload.Offline:
+		return words.Because(words.AdviceOffline)
 	case len(steps) > 0 && c.mode == "observe":
 		return words.Because(words.AdviceObserve, home, steps[0].Gain.LocalityAfter)
 	case len(steps) > 0:
 		return words.Because(words.AdviceMoves, home, steps[0].Gain.LocalityAfter, name)
-	case class == workload.Offline:
-		return words.Because(words.AdviceOffline)
 	case home.Len() > 1:
 		return words.Because(words.AdviceSpread, home)
 	}
