@@ -45,7 +45,7 @@ type Upgraded struct {
 type Sharing struct {
 	Schema    string      `json:"schema"`         // homenode-share/1
 	On        bool        `json:"on"`             // whether offline work is squeezed
-	Mode      string      `json:"mode"`           // mode of the daemon: observe (nothing is changed) or enforce
+	Mode      string      `json:"mode"`           // mode of the daemon: observe (nothing is changed) or enforce; none when no daemon runs
 	Target    float64     `json:"target"`         // share of the CPUs that may be busy, 0 to 1
 	Rest      string      `json:"rest,omitempty"` // why there is nothing to share; absent when there is
 	Nodes     []ShareNode `json:"nodes"`          // NUMA nodes, rising by ID
@@ -122,7 +122,7 @@ type ShareHarm struct {
 // ShareNode is what offline work may have of one NUMA node.
 type ShareNode struct {
 	Node   topology.NodeID `json:"node"`   // node ID of the kernel
-	CPUs   float64         `json:"cpus"`   // CPUs that offline work may keep busy now: what online work, the system and the CPUs kept idle leave up to the target, growing slowly
+	CPUs   float64         `json:"cpus"`   // CPUs that offline work may keep busy now: what is left of the target after online work, the system and the CPUs kept idle; it grows slowly
 	Given  string          `json:"given"`  // CPUs that it may use for that, in list format: whole cores
 	Pool   int             `json:"pool"`   // number of CPUs that neither dedicated work nor the host holds
 	Online float64         `json:"online"` // CPUs that online work keeps busy

@@ -377,9 +377,7 @@ type Explanation struct {
 	Balance   []balance.Candidate `json:"balance,omitempty"`   // changes of its home that balancing weighs now
 	Balancing string              `json:"balancing,omitempty"` // what balancing says of it now, in a sentence
 
-	// Sharing is, while sharing is on, why an offline workload has the CPUs that it has and whom it
-	// hurts, or how an important one fares beside offline work; absent for others.
-	Sharing []string `json:"sharing,omitempty"` // in sentences
+	Sharing []string `json:"sharing,omitempty"` // while sharing is on, in sentences: why offline work has its CPUs and whom it hurts, or how important work fares beside it; absent for others
 
 	// Device is the device, when a device was asked for; then only schema, mode, journal and
 	// events are filled beside it.

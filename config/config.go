@@ -251,7 +251,7 @@ type Share struct {
 	// Enabled squeezes offline work. Off, offline work may use every CPU that no dedicated
 	// work holds. `homenode share on` and off have the last word until this is changed.
 	Enabled bool    `yaml:"enabled"`
-	Target  float64 `yaml:"target"`    // how much of the CPUs that nobody has to himself may be busy, 1 to 100 percent
+	Target  float64 `yaml:"target"`    // how much of the CPUs that no dedicated work holds may be busy, 1 to 100 percent
 	Idle    int     `yaml:"idle_cpus"` // CPUs of every node that stay idle for what wakes up; 0 is an eighth of them
 	// MaxWait: while dedicated work, or work of the tiers online and online-strict, waits for a
 	// CPU more than this many percent of the time, offline work loses cores, whatever the

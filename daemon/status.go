@@ -284,8 +284,10 @@ func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) ap
 	w.Links = v.links(o.ID, &spec)
 	for _, s := range all[o.ID].steps {
 		w.Steps = append(w.Steps, s)
-		after := s.Gain.LocalityAfter
-		w.LocalityExpected = &after
+		if s.Gain != (plan.Gain{}) { // else it is not about memory
+			after := s.Gain.LocalityAfter
+			w.LocalityExpected = &after
+		}
 	}
 	w.State, w.Why = v.state(o, all[o.ID])
 	return w

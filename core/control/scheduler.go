@@ -344,11 +344,11 @@ func (s *State) upgrade(id uint64, order UpgradeOrder, dry bool) {
 	to := cmp.Or(order.Version, k.Seen.Newest)
 	var f *Failure
 	switch {
-	case !s.Settings.Enforce:
+	case !s.Settings.Enforce && !dry:
 		f = refuse(Forbidden, words.ObserveOnly)
 	case s.Holds.All:
 		f = refuse(Forbidden, words.AllHeldFirst)
-	case !s.acts():
+	case !s.acts() && s.Settings.Enforce:
 		f = &Failure{Forbidden, s.Halted.String()}
 	case k.Seen.Loaded == "" || !s.schedulerWanted():
 		why := k.Why

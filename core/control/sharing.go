@@ -80,6 +80,17 @@ func (s *State) setSharing(id uint64, on, dryRun bool) {
 	s.reply(Reply{ID: id, Share: &ShareOrder{on}})
 }
 
+// sharingNow is what holds after the newest order, also before the next look goes by it.
+func (s *State) sharingNow() Sharing {
+	switch {
+	case s.Shared.On == s.ShareOn:
+		return s.Shared
+	case s.ShareOn:
+		return Sharing{On: true, Rest: words.Because(words.ShareSoon)}
+	}
+	return Sharing{Rest: words.Because(words.ShareOff)}
+}
+
 // share decides what offline work may have and puts the steps to it into a plan, instead
 // of those that give it every CPU that no dedicated work holds.
 func (s *State) share(p *plan.Plan) {
@@ -130,10 +141,18 @@ func (s *State) share(p *plan.Plan) {
 			s.over(toldFrozen + string(g.Workload))
 		}
 	}
+	var steps []plan.Step
 	for _, x := range mine {
-		p.Steps = append(p.Steps, s.shareSteps(x, s.Shared.Of(x.Observation.ID))...)
+		steps = append(steps, s.shareSteps(x, s.Shared.Of(x.Observation.ID))...)
 	}
-	p.Steps = slices.Concat(p.Steps, s.baseSteps(p, mine), s.helpSteps(), s.cacheSteps(mine))
+	steps = slices.Concat(steps, s.baseSteps(p, mine), s.helpSteps(), s.cacheSteps(mine))
+	for i := range steps { // memory stays where it is
+		if o := s.observation(steps[i].Workload); o != nil {
+			now, _, _ := o.LocalShare()
+			steps[i].Gain = plan.Gain{LocalityBefore: now, LocalityAfter: now}
+		}
+	}
+	p.Steps = append(p.Steps, steps...)
 }
 
 // toldFrozen is where Told has what is frozen for long.

@@ -140,7 +140,16 @@ func TestSharing(t *testing.T) {
 	if r := f.ask(Request{Share: &ShareOrder{On: true}}); r.Failed != nil || !r.Share.On {
 		t.Fatal(r)
 	}
-	f.scans(4)
+	if v := f.s.View(); !v.Sharing.On || v.Sharing.Rest.Code != words.ShareSoon {
+		t.Errorf("the order is not seen before the next look: %+v", v.Sharing)
+	}
+	f.scans(1)
+	for _, x := range f.s.View().Plan.Steps {
+		if x.Kind == plan.SetCgroup && x.Gain.LocalityAfter != 1 {
+			t.Errorf("%s of %s, whose memory is local and stays, leads to %+v", x.Target.File, x.Workload, x.Gain)
+		}
+	}
+	f.scans(3)
 	web, _ := topology.ParseCPUSet("0-7")
 	for _, id := range []workload.ID{"/batch1", "/batch2"} {
 		cpus, _ := topology.ParseCPUSet(f.cpus(id))
@@ -173,6 +182,9 @@ func TestSharing(t *testing.T) {
 		t.Error("a restart turned it off")
 	}
 	f.ask(Request{Share: &ShareOrder{On: false}})
+	if v := f.s.View(); v.Sharing.On || v.Sharing.Rest.Code != words.ShareOff || len(v.Sharing.Nodes) > 0 {
+		t.Errorf("the order is not seen before the next look: %+v", v.Sharing)
+	}
 	f.scans(4)
 	for _, id := range []string{"/batch1", "/batch2"} { // every CPU again, by plan
 		if before["cpuset.cpus "+id] == "" {

@@ -72,7 +72,7 @@ func (s *State) View() View {
 	s.own = false
 	v := View{
 		At: s.Began, Scans: s.Seen, Settings: &s.Settings, Snapshot: s.Snapshot, Plan: s.Plan, Balancing: s.Balancing, Halted: s.Halted,
-		Partition: s.PartitionNow(), Sharing: s.Shared, Scheduler: s.Scheduler, Holds: Holds{s.Holds.All, maps.Clone(s.Holds.IDs)}, Chosen: Decisions{s.Chosen, s.chosen},
+		Partition: s.PartitionNow(), Sharing: s.sharingNow(), Scheduler: s.Scheduler, Holds: Holds{s.Holds.All, maps.Clone(s.Holds.IDs)}, Chosen: Decisions{s.Chosen, s.chosen},
 		Tasks: make(map[workload.ID]TaskView, len(s.Tasks)), Moves: maps.Clone(s.Moves), Given: maps.Clone(s.Given),
 		Journal: s.Journal.All(), Claims: s.Claims, Managers: s.Managers, Devices: s.Devices, Undoing: len(s.Undoing), Links: s.Links, Subjects: s.Subjects, Took: s.Took,
 		facts: s.Facts,

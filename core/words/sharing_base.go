@@ -8,6 +8,6 @@ var (
 	ShareBurst         = says("share-burst", "Its cpu.max holds it back {%} of the time though CPUs of its node are idle: what it did not use of it is added for bursts.")
 	ShareNoBurst       = says("share-no-burst", "No CPU of its node is idle: nothing is added to its cpu.max.")
 	ShareIOWeight      = says("share-io-weight", "Offline work has the weight {} at block devices; others have 100 where nobody has chosen.")
-	ShareIOMax         = says("share-io-max", "All offline work together may do so much at block devices as the configuration says; this is an equal part.")
+	ShareIOMax         = says("share-io-max", "The configuration limits what all offline work together may do at block devices; this is an equal part of that.")
 	ShareWeight        = says("share-weight", "This kernel has no cpu.idle (Linux 5.15): offline work has the least weight.")
 )

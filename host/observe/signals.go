@@ -12,6 +12,7 @@ import (
 
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/perf"
 	"github.com/homenode/homenode/host/internal/proc"
@@ -283,7 +284,7 @@ func (o *Observer) signalsHere() []workload.SourceStatus {
 	}
 	return []workload.SourceStatus{
 		say(workload.PSI, o.opts.Waits && s.psi, "cpu.pressure of each cgroup: share of the last ten seconds in which a task waited for a CPU", whyPSI),
-		say(workload.Schedstat, o.opts.Waits && s.delayed > 0 && !s.nothing, fmt.Sprintf("/proc/PID/task/TID/schedstat of %d important workloads without cpu.pressure", s.delayed), whyDelay),
+		say(workload.Schedstat, o.opts.Waits && s.delayed > 0 && !s.nothing, "/proc/PID/task/TID/schedstat of "+words.Count(s.delayed, "important workload")+" without cpu.pressure", whyDelay),
 		say(workload.Throttling, o.opts.Waits && o.top != "", "nr_throttled of cpu.stat: what a limit of its own holds back waits for nobody else", whyThrottled),
 		say(workload.CPI, o.opts.Waits && s.counted > 0, cpi, why),
 		traffic,

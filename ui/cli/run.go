@@ -141,7 +141,7 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 	}
 	f := c.Flags()
 	f.StringVar(&class, "class", string(workload.Shared), "dedicated, shared or offline")
-	f.StringVar(&tier, "tier", "", "who gives way on one CPU: online-strict, online, normal or offline, or 2 to -2 (default: by its class)")
+	f.StringVar(&tier, "tier", "", "its `TIER`, which says who gives way on one CPU: online-strict, online, normal or offline, or 2 to -2 (default: by its class)")
 	f.IntVar(&want.CPUs, "cpus", 1, "CPUs it wants to keep busy at once, at least 1")
 	f.StringVar(&memory, "memory", "", "memory it will hold, such as 2GiB; empty when unknown")
 	f.StringSliceVar(&want.Near, "near", nil, "`device` to be near, by kernel name or PCI address; may be repeated")

@@ -179,6 +179,9 @@ func sharingLine(s *api.Sharing) string {
 			given = append(given, n.Given)
 		}
 	}
+	if len(s.Nodes) == 0 {
+		return s.Rest
+	}
 	line := fmt.Sprintf("offline work may keep %.1f CPUs busy now", cpus)
 	if s.Rest != "" {
 		return line + ". " + s.Rest
@@ -215,8 +218,12 @@ func writeSharing(w io.Writer, p view.Paint, s api.Sharing) {
 	if s.Mode != "enforce" {
 		how = " (nothing is changed in this mode: this is what would be)"
 	}
-	fmt.Fprintf(w, "sharing is on: up to %.0f %% of the CPUs that nobody has to himself may be busy%s\n\n", 100*s.Target, how)
-	t := view.NewTable("NODE", ">CPUS", ">ONLINE", ">SYSTEM", ">KEPT IDLE", ">OFFLINE MAY", "HAS").Names("HAS").Drops("SYSTEM", "KEPT IDLE")
+	fmt.Fprintf(w, "sharing is on: up to %.0f %% of the CPUs that no dedicated work holds may be busy%s\n\n", 100*s.Target, how)
+	if len(s.Nodes) == 0 { // turned on just now
+		fmt.Fprintln(w, s.Rest)
+		return
+	}
+	t := view.NewTable("NODE", ">CPUS", ">ONLINE", ">SYSTEM", ">KEPT IDLE", ">OFFLINE MAY USE", "ON CPUS").Names("ON CPUS").Drops("SYSTEM", "KEPT IDLE")
 	for _, n := range s.Nodes {
 		t.Row(fmt.Sprint(n.Node), fmt.Sprint(n.Pool), fmt.Sprintf("%.2f", n.Online), fmt.Sprintf("%.2f", n.System), fmt.Sprint(n.Idle), fmt.Sprintf("%.2f", n.CPUs), orDash(n.Given))
 	}
@@ -295,6 +302,8 @@ func harmState(p view.Paint, x *api.ShareHarm) string {
 		return p.Warn("hurt, most likely by " + string(x.By))
 	case x.Hurt:
 		return p.Warn("hurt")
+	case x.Signal == "":
+		return "not known: nothing tells"
 	case x.Limit == nil:
 		return "learning what is usual"
 	}

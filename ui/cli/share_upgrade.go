@@ -38,7 +38,7 @@ back, or --dry-run says that it cannot be, 3 no daemon runs, no scheduler is loa
 			defer done()
 			source, ok := b.(api.UpgradeSource)
 			if !ok {
-				return forbiddenErrorf("no daemon is running")
+				return forbiddenErrorf("no daemon is running; start one with `homenode daemon --mode enforce`")
 			}
 			order := api.UpgradeOrder{DryRun: dryRun}
 			if object != "" {
