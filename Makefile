@@ -105,7 +105,7 @@ bench-share-host: build ## what nginx feels of ffmpeg beside it, with nothing do
 	@mkdir -p bench/out; $(GO) build -o bench/out/bench-share ./bench/share
 	bench/out/bench-share $(BENCHFLAGS)
 
-bench-share-virtual: build ## the same by the guest's own clock, the same on every machine, into bench/results/share-virtual.md
+bench-share-virtual: build ## the same by the guest's own clock, however busy the machine, into bench/results/share-virtual.md
 	bash e2e/fetch.sh
 	$(GO) run ./e2e/rig -lanes 1 -accel tcg -run '^share\.(virtual|table)$$'
 	cp e2e/out/virtual/share-virtual.md bench/results/share-virtual.md

@@ -17,8 +17,7 @@
 //
 // In the shape with the plugin (numacount.c) it joins the access counts with the
 // guest's marks and judges by them. A shape in virtual time (Shape.Virtual) has a clock that counts
-// instructions: the same guest is the same run on every machine, to the microsecond, and
-// what runs beside it on the machine does not matter. Its plugin (overlap.c) counts what of online-strict work
+// instructions: a busy machine changes little of it. Its plugin (overlap.c) counts what of online-strict work
 // ran beside offline work on one core.
 //
 // Shapes with libvirt and with containerd have a disk (fetch-disk.sh) and are resumed
