@@ -68,7 +68,7 @@ A clock asks a small server for a piece of work every 4 ms, whatever it answers:
 the clock was awake, *answered* how late an answer was, both from when a request was due. Busy loops are the offline work.
 
 - A guest of %[1]d CPUs (%[2]d cores of two threads, one node), Linux %[3]s, under QEMU with -icount: its clock counts instructions, 2 ns each. How slow the machine is
-  is not in the table; when its interrupts come is, so that two runs are alike, not the same. Of two of one commit, the server's work beside offline work was 18.2 to 21.6 % with homenode share and 0.0 to 1.0 %
+  is not in the table; when its interrupts come is, so that two runs are alike, not the same. Of two of one commit, the server's work beside offline work was 18.2 to 21.6 %% with homenode share and 0.0 to 1.0 %%
   with sched_ext; the p99 of its answers 2.4 and 3.8 ms, and 8.9 and 2.2 ms.
 - All CPUs of the guest take turns on one thread: each of k busy CPUs has 1/k of the speed. So compare cases in which offline work has as many. *Apart* is what no manager can better:
   the server has a core of its own, and so many busy loops have a CPU each.
