@@ -261,6 +261,28 @@ func (t *T) schedulerRun() {
 	w.kill()
 }
 
+// shareStarved: online-strict work takes every CPU for longer than the kernel's watchdog bears. Offline
+// threads that wait are given back to the fair class in time, and the scheduler stays.
+func shareStarved(t *T) {
+	encode, web := t.sharedHost()
+	t.startDaemon(daemonOptions{mode: "enforce", extra: sharingOn})
+	t.awaitScheduler(encode)
+	t.in(encode.group, "hog", "20")
+	seq := t.read(schedExt + "enable_seq")
+	t.in(web.group, "hog", strconv.Itoa(t.shape.CPUs()))
+	time.Sleep(50 * time.Second)
+	if on, _ := enabled(); !on || t.read(schedExt+"enable_seq") != seq {
+		t.Fatalf("the scheduler was ended: %s", homenode("share", "status"))
+	}
+	for _, c := range t.scheduling().Scheduler.Counters {
+		if c.Name == "given_back" && c.Value > 0 {
+			t.Logf("%d threads were given back", c.Value)
+			return
+		}
+	}
+	t.Fatalf("no thread was given back: %s", homenode("share", "status"))
+}
+
 // shareOther: share off takes the scheduler out at once and for good; somebody else's is left
 // alone and named, and when that is gone ours is loaded.
 func shareOther(t *T) {

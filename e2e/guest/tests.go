@@ -23,6 +23,7 @@ var tests = map[string]func(*T){
 	"share.scheduler":        shareScheduler,
 	"share.ends":             shareEnds,
 	"share.other":            shareOther,
+	"share.starved":          shareStarved,
 	"homenode.stop":          homenodeStop,
 	"homenode.kill":          homenodeKill,
 	"homenode.kill-run":      homenodeKillRun,
