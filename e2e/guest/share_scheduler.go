@@ -261,15 +261,20 @@ func (t *T) schedulerRun() {
 	w.kill()
 }
 
-// shareStarved: online-strict work takes every CPU for longer than the kernel's watchdog bears. Offline
+// shareStarved: online-strict work takes each CPU for longer than the kernel's watchdog bears. Offline
 // threads that wait are given back to the fair class in time, and the scheduler stays.
 func shareStarved(t *T) {
-	encode, web := t.sharedHost()
-	t.startDaemon(daemonOptions{mode: "enforce", extra: sharingOn})
+	encode, _ := t.sharedHost()
+	t.startDaemon(daemonOptions{mode: "enforce", extra: strings.ReplaceAll(sharingOn, "match: web", `match: "web*"`)})
 	t.awaitScheduler(encode)
 	t.in(encode.group, "hog", "20")
 	seq := t.read(schedExt + "enable_seq")
-	t.in(web.group, "hog", strconv.Itoa(t.shape.CPUs()))
+	// As many on each node, which a daemon that places them would not leave.
+	for cpu := range t.shape.CPUs() {
+		busy := t.newGroup(cgroupRoot, fmt.Sprintf("web%d", cpu))
+		t.write(busy.file("cpuset.cpus"), strconv.Itoa(cpu))
+		t.in(busy, "hog", "1")
+	}
 	time.Sleep(50 * time.Second)
 	if on, _ := enabled(); !on || t.read(schedExt+"enable_seq") != seq {
 		t.Fatalf("the scheduler was ended: %s", homenode("share", "status"))
