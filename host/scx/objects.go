@@ -24,14 +24,10 @@ var objectV1 []byte
 //go:embed bpf/share.v2.o
 var objectV2 []byte
 
-//go:embed bpf/share.v3.o
-var objectV3 []byte
-
 // generations lists the newest first: a kernel may still have older names.
 var generations = []generation{
-	{"v3", []string{"scx_bpf_dsq_insert___v2_impl", "scx_bpf_dsq_move_to_local___v2", "scx_bpf_task_set_slice_impl", "scx_bpf_cpu_curr"}, objectV3}, // 7.2
-	{"v2", []string{"scx_bpf_dsq_insert", "scx_bpf_dsq_move_to_local___v2", "scx_bpf_cpu_curr", "scx_bpf_locked_rq"}, objectV2},                     // 7.1
-	{"v1", []string{"scx_bpf_dsq_insert", "scx_bpf_dsq_move_to_local", "scx_bpf_cpu_rq"}, objectV1},                                                 // 6.13
+	{"v2", []string{"scx_bpf_dsq_insert___v2", "scx_bpf_dsq_move_to_local___v2", "scx_bpf_task_set_slice", "scx_bpf_cpu_curr"}, objectV2}, // 7.1
+	{"v1", []string{"scx_bpf_dsq_insert", "scx_bpf_dsq_move_to_local", "scx_bpf_cpu_rq"}, objectV1},                                       // 6.13
 }
 
 // choose finds the generation whose functions the kernel has.

@@ -29,10 +29,8 @@ func types(t *testing.T, functions ...string) []byte {
 func TestProbe(t *testing.T) {
 	v1 := types(t, "scx_bpf_dsq_insert", "scx_bpf_dsq_move_to_local", "scx_bpf_cpu_rq")
 	// Names with and without a suffix beside one another, as in Linux 7.2.
-	v3 := types(t, "scx_bpf_dsq_insert", "scx_bpf_dsq_insert___v2", "scx_bpf_dsq_insert___v2_impl", "scx_bpf_dsq_move_to_local",
-		"scx_bpf_dsq_move_to_local___v2", "scx_bpf_dsq_move_to_local___v2_impl", "scx_bpf_task_set_slice", "scx_bpf_task_set_slice_impl", "scx_bpf_cpu_curr", "scx_bpf_locked_rq")
-	v2 := types(t, "scx_bpf_dsq_insert", "scx_bpf_dsq_insert___v2", "scx_bpf_dsq_move_to_local", "scx_bpf_dsq_move_to_local___v2",
-		"scx_bpf_dsq_move_to_local___v2_impl", "scx_bpf_task_set_slice", "scx_bpf_cpu_curr", "scx_bpf_locked_rq")
+	v2 := types(t, "scx_bpf_dsq_insert", "scx_bpf_dsq_insert___v2", "scx_bpf_dsq_insert___v2_impl", "scx_bpf_dsq_move_to_local",
+		"scx_bpf_dsq_move_to_local___v2", "scx_bpf_dsq_move_to_local___v2_impl", "scx_bpf_task_set_slice", "scx_bpf_cpu_curr")
 	const (
 		state  = "sys/kernel/sched_ext/state"
 		ops    = "sys/kernel/sched_ext/root/ops"
@@ -41,7 +39,7 @@ func TestProbe(t *testing.T) {
 		mounts = "proc/self/mounts"
 	)
 	good := func() map[string]string {
-		return map[string]string{state: "disabled\n", kernel: string(v3), status: "Name:\tx\nCapEff:\t000001ffffffffff\n", mounts: "bpf /sys/fs/bpf bpf rw 0 0\n"}
+		return map[string]string{state: "disabled\n", kernel: string(v2), status: "Name:\tx\nCapEff:\t000001ffffffffff\n", mounts: "bpf /sys/fs/bpf bpf rw 0 0\n"}
 	}
 	for _, c := range []struct {
 		name       string
@@ -50,19 +48,18 @@ func TestProbe(t *testing.T) {
 		why        string
 		generation string
 	}{
-		{"newest", func(map[string]string) {}, Supported, "", "v3"},
-		{"7.1", func(m map[string]string) { m[kernel] = string(v2) }, Supported, "", "v2"},
+		{"newest", func(map[string]string) {}, Supported, "", "v2"},
 		{"older", func(m map[string]string) { m[kernel] = string(v1) }, Supported, "", "v1"},
-		{"ours runs", func(m map[string]string) { m[state], m[ops] = "enabled\n", "homenode\n" }, Supported, "", "v3"},
+		{"ours runs", func(m map[string]string) { m[state], m[ops] = "enabled\n", "homenode\n" }, Supported, "", "v2"},
 		{"no sched_ext", func(m map[string]string) { delete(m, state) }, NoSchedExt, "the kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT, in Linux 6.12 and later)", ""},
 		{"no types", func(m map[string]string) { delete(m, kernel) }, NoBTF, "the kernel does not tell its types: no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF)", ""},
 		{"6.12", func(m map[string]string) { m[kernel] = string(types(t, "scx_bpf_dispatch", "scx_bpf_consume")) }, NoFunctions,
 			"the kernel's sched_ext is of a version this homenode does not know (no function scx_bpf_dsq_insert): Linux 6.13 and later is known", ""},
 		{"no capability", func(m map[string]string) { m[status] = "CapEff:\t0000000000000000\n" }, NoCapability, "loading a scheduler needs CAP_SYS_ADMIN, or CAP_BPF and CAP_PERFMON", ""},
 		{"CAP_BPF alone", func(m map[string]string) { m[status] = "CapEff:\t0000008000000000\n" }, NoCapability, "loading a scheduler needs CAP_SYS_ADMIN, or CAP_BPF and CAP_PERFMON", ""},
-		{"CAP_BPF and CAP_PERFMON", func(m map[string]string) { m[status] = "CapEff:\t000000c000000000\n" }, Supported, "", "v3"},
+		{"CAP_BPF and CAP_PERFMON", func(m map[string]string) { m[status] = "CapEff:\t000000c000000000\n" }, Supported, "", "v2"},
 		{"no bpffs", func(m map[string]string) { m[mounts] = "" }, NoBPFFS, "no bpffs at /sys/fs/bpf: mount -t bpf bpf /sys/fs/bpf", ""},
-		{"another", func(m map[string]string) { m[state], m[ops] = "enabled\n", "lavd_1.0.9\n" }, Other, "another sched_ext scheduler is loaded: lavd_1.0.9", "v3"},
+		{"another", func(m map[string]string) { m[state], m[ops] = "enabled\n", "lavd_1.0.9\n" }, Other, "another sched_ext scheduler is loaded: lavd_1.0.9", "v2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			files := good()

@@ -10,9 +10,9 @@ for v in -19 -18 -17 -16 ''; do
 	v=none
 done
 command -v "clang$v" >/dev/null 2>&1 || { echo 'the scheduler in host/scx/bpf has changed, and clang 16 or later is missing: apt-get install clang-19 llvm-19' >&2; exit 3; }
-for g in 1 2 3; do
+for g in 1 2; do
 	clang$v -O2 -g -mcpu=v3 -target bpf -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-parentheses \
 		-DGENERATION=$g -c share.bpf.c -o share.v$g.o
 	llvm-strip$v -g share.v$g.o
 done
-sha256sum build.sh kernel.h share.h share.bpf.c share.v1.o share.v2.o share.v3.o >SHA256SUMS
+sha256sum build.sh kernel.h share.h share.bpf.c share.v1.o share.v2.o >SHA256SUMS

@@ -117,23 +117,16 @@ extern void scx_bpf_put_cpumask(const struct cpumask *mask) KSYM;
  * What has another name, or is done otherwise, in another range of kernels. The exact
  * names of the kernel, with what follows three underscores: the loader compares whole names.
  */
-#if GENERATION >= 3 /* 7.2 and later */
+#if GENERATION == 2 /* 7.1 and later */
 extern bool scx_bpf_dsq_insert___v2(struct task_struct *p, u64 dsq, u64 slice, u64 flags) KSYM;
+extern bool scx_bpf_dsq_move_to_local___v2(u64 dsq, u64 flags) KSYM;
 extern bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) KSYM;
 extern bool scx_bpf_task_set_dsq_vtime(struct task_struct *p, u64 vtime) KSYM;
+extern struct task_struct *scx_bpf_cpu_curr(s32 cpu) KSYM;
 #define insert(p, dsq, slice, flags) scx_bpf_dsq_insert___v2(p, dsq, slice, flags)
+#define take(dsq) scx_bpf_dsq_move_to_local___v2(dsq, 0)
 #define set_slice(p, ns) scx_bpf_task_set_slice(p, ns)
 #define set_since(p, ns) scx_bpf_task_set_dsq_vtime(p, ns)
-#else /* Those that 7.1 has show an argument more than a program hands over, and the loader takes them for others. */
-extern void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice, u64 flags) KSYM;
-#define insert(p, dsq, slice, flags) scx_bpf_dsq_insert(p, dsq, slice, flags)
-#define set_slice(p, ns) ((p)->scx.slice = (ns))
-#define set_since(p, ns) ((p)->scx.dsq_vtime = (ns))
-#endif
-#if GENERATION >= 2 /* 7.1 and later */
-extern bool scx_bpf_dsq_move_to_local___v2(u64 dsq, u64 flags) KSYM;
-extern struct task_struct *scx_bpf_cpu_curr(s32 cpu) KSYM;
-#define take(dsq) scx_bpf_dsq_move_to_local___v2(dsq, 0)
 extern struct rq *scx_bpf_locked_rq(void) KSYM;
 #define own_rq(cpu) scx_bpf_locked_rq()
 /* pid_on is the thread that runs on a CPU; negative: unknown. */
@@ -144,9 +137,13 @@ INLINE s32 pid_on(s32 cpu)
 	return p ? p->pid : -1;
 }
 #else /* 6.13 to 7.0 */
+extern void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice, u64 flags) KSYM;
 extern bool scx_bpf_dsq_move_to_local(u64 dsq) KSYM;
 extern struct rq *scx_bpf_cpu_rq(s32 cpu) KSYM;
+#define insert(p, dsq, slice, flags) scx_bpf_dsq_insert(p, dsq, slice, flags)
 #define take(dsq) scx_bpf_dsq_move_to_local(dsq)
+#define set_slice(p, ns) ((p)->scx.slice = (ns))
+#define set_since(p, ns) ((p)->scx.dsq_vtime = (ns))
 #define own_rq(cpu) scx_bpf_cpu_rq(cpu)
 INLINE s32 pid_on(s32 cpu)
 {
