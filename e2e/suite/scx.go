@@ -15,13 +15,12 @@ func init() {
 			{31, 31, 16, 10},
 		}},
 		Shape{Name: "scx-6.18", Slow: true, Nodes: 2, CPUsPerNode: 2, NodeMiB: 320, Distance: two, Kernel: "6.18"},
-		Shape{Name: "scx-7.1", Slow: true, Nodes: 2, CPUsPerNode: 2, NodeMiB: 320, Distance: two, Kernel: "7.1"},
 		Shape{Name: "scx-7.0", Slow: true, Nodes: 2, CPUsPerNode: 2, NodeMiB: 320, Distance: two, Kernel: "7.0"},
 		Shape{Name: "scx-6.12", Slow: true, Nodes: 2, CPUsPerNode: 2, NodeMiB: 320, Distance: two, Kernel: "6.12"},
 	)
 	more := []string{"scx-core", "scx-n4", "scx-6.18"}
 	Tests = append(Tests,
-		Test{Name: "scx.load", Shapes: append(more, "n2", "scx-7.1", "scx-7.0", "scx-6.12"), Limit: 60 * time.Second},
+		Test{Name: "scx.load", Shapes: append(more, "n2", "scx-7.0", "scx-6.12"), Limit: 60 * time.Second},
 		Test{Name: "scx.expel", Shapes: append(more, "n2"), Limit: 60 * time.Second},
 		Test{Name: "scx.bursts", Shapes: append(more, "n2"), Limit: 60 * time.Second},
 		Test{Name: "scx.guard", Shapes: append(more, "n2"), Limit: 120 * time.Second},

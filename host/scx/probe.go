@@ -33,7 +33,7 @@ type Support struct {
 	OK         bool
 	Kind       Kind
 	Why        string // one line; "" when OK
-	Generation string // which of the embedded objects fits: v1 (Linux 6.13 to 7.0) or v2 (7.1 and later)
+	Generation string // which of the embedded objects fits: v1 (Linux 6.13 to 7.0) or v2 (7.2 and later)
 	Running    bool   // a scheduler called homenode is enabled already
 	Scheduler  string // the one that is enabled, as the kernel names it; "" none
 	err        error
