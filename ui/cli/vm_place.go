@@ -51,6 +51,9 @@ line says why.`,
 			if err != nil {
 				return err
 			}
+			if err := notNovas(g); err != nil {
+				return err
+			}
 			if (g.Placed || g.Next != nil) && g.Spec.Class != workload.Class(class) {
 				return &exitError{exitNo, fmt.Errorf("%s is homenode's already, and %s; homenode vm release %s lets it go", g.Name, g.Class(), g.Name)}
 			}
