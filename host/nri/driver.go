@@ -1,6 +1,7 @@
 package nri
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -204,7 +205,7 @@ func (p *Plugin) knows(updates []*api.ContainerUpdate, failed []string) {
 	for _, u := range updates {
 		if _, c := find(p.pods, u.GetContainerId()); c != nil && !slices.Contains(failed, c.id) {
 			cpu := u.GetLinux().GetResources().GetCpu()
-			c.told, c.owed = sets{orElse(cpu.GetCpus(), c.told.cpus), orElse(cpu.GetMems(), c.told.mems)}, false
+			c.told, c.owed = sets{cmp.Or(cpu.GetCpus(), c.told.cpus), cmp.Or(cpu.GetMems(), c.told.mems)}, false
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package nri
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -382,7 +383,7 @@ func (p *Plugin) CreateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 		return nil, nil, nil
 	}
 	p.mu.Lock()
-	one.given, one.told = set, sets{set.cpus, orElse(set.mems, one.told.mems)}
+	one.given, one.told = set, sets{set.cpus, cmp.Or(set.mems, one.told.mems)}
 	p.mu.Unlock()
 	a := &api.ContainerAdjustment{}
 	if set.cpus != "" {
@@ -405,13 +406,6 @@ func (p *Plugin) learn(s *api.PodSandbox, one *container) (spec workload.Spec, a
 	g := in.groupOf(one)
 	spec, _ = p.o.spec(&g)
 	return spec, !p.alone(&g).None()
-}
-
-func orElse(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // begin is the sets that a container begins with; none where it is not homenode's to place or

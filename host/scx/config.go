@@ -1,6 +1,7 @@
 package scx
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -70,14 +71,7 @@ func ConfigOf(h *topology.Host) Config {
 	return c
 }
 
-func (c Config) timeout() time.Duration { return orElse(c.Timeout, 30*time.Second) }
-
-func orElse(d, other time.Duration) time.Duration {
-	if d == 0 {
-		return other
-	}
-	return d
-}
+func (c Config) timeout() time.Duration { return cmp.Or(c.Timeout, 30*time.Second) }
 
 func (c Config) check() error {
 	if len(c.CPUs) == 0 {
@@ -86,10 +80,10 @@ func (c Config) check() error {
 	if t := c.timeout(); t < time.Second || t > 30*time.Second {
 		return fmt.Errorf("timeout %v: 1s to 30s", t)
 	}
-	if g := orElse(c.Guard, time.Second); g < 10*time.Millisecond || g > min(5*time.Second, c.timeout()/4) {
+	if g := cmp.Or(c.Guard, time.Second); g < 10*time.Millisecond || g > min(5*time.Second, c.timeout()/4) {
 		return fmt.Errorf("guard %v: 10ms to %v", g, min(5*time.Second, c.timeout()/4))
 	}
-	if s := orElse(c.Slice, 2*time.Millisecond); s < 100*time.Microsecond || s > time.Second {
+	if s := cmp.Or(c.Slice, 2*time.Millisecond); s < 100*time.Microsecond || s > time.Second {
 		return fmt.Errorf("slice %v: 100µs to 1s", s)
 	}
 	if c.Hold > 100*time.Millisecond {

@@ -140,8 +140,8 @@ func (c Config) tables() tables {
 		t.nodes[n.ID].Buffer = int64(n.Idle)
 	}
 	t.settings = kernelSettings{
-		Guard: nanoseconds(orElse(c.Guard, time.Second)), Slice: nanoseconds(orElse(c.Slice, 2*time.Millisecond)),
-		Patience: nanoseconds(c.timeout() / 2), Hold: nanoseconds(orElse(c.Hold, 200*time.Microsecond)),
+		Guard: nanoseconds(cmp.Or(c.Guard, time.Second)), Slice: nanoseconds(cmp.Or(c.Slice, 2*time.Millisecond)),
+		Patience: nanoseconds(c.timeout() / 2), Hold: nanoseconds(cmp.Or(c.Hold, 200*time.Microsecond)),
 		NrCPUs: uint32(highest) + 1, NrListed: uint32(len(cpus)), NrLLCs: uint32(len(t.llcs)),
 	}
 	if c.NoGuard {

@@ -1,6 +1,7 @@
 package scx
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -11,8 +12,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/homenode/homenode/host/internal/proc"
 )
 
 // Relief keeps the kernel's watchdog from ending the scheduler where the guard has no say.
@@ -74,7 +73,7 @@ func (r *Relief) Look(now time.Time, threads Threads) (n int, err error) {
 		if w.since.IsZero() {
 			w.since = now
 		}
-		if now.Sub(w.since) < orElse(r.After, 5*time.Second) {
+		if now.Sub(w.since) < cmp.Or(r.After, 5*time.Second) {
 			waits[tid] = w
 			continue
 		}
@@ -90,7 +89,7 @@ func (r *Relief) Look(now time.Time, threads Threads) (n int, err error) {
 		if r.resting == nil {
 			r.resting = map[int]rest{}
 		}
-		r.resting[tid] = rest{start, now.Add(orElse(r.Rest, time.Minute))}
+		r.resting[tid] = rest{start, now.Add(cmp.Or(r.Rest, time.Minute))}
 		n++
 	}
 	for tid, t := range r.resting {
@@ -131,14 +130,4 @@ func ranFor(tid int) (uint64, error) {
 	}
 	first, _, _ := strings.Cut(string(b), " ")
 	return strconv.ParseUint(first, 10, 64)
-}
-
-// isReady says whether a thread runs, or waits for a CPU.
-func isReady(tid int) bool {
-	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(tid), "stat"))
-	if err != nil {
-		return false
-	}
-	s, err := proc.ParseStat(b)
-	return err == nil && s.State == 'R'
 }

@@ -85,15 +85,22 @@ var kernel = calls{
 	get: func(tid int) (*unix.SchedAttr, error) { return unix.SchedGetAttr(tid, 0) },
 	set: func(tid int, a *unix.SchedAttr) error { return unix.SchedSetAttr(tid, a, 0) },
 	start: func(tid int) (uint64, error) {
-		b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(tid), "stat"))
-		if err != nil {
-			return 0, err
-		}
-		s, err := proc.ParseStat(b)
+		s, err := stat(tid)
 		return s.Start, err
 	},
-	ran:   ranFor,
-	ready: isReady,
+	ran: ranFor,
+	ready: func(tid int) bool { // it runs, or waits for a CPU
+		s, err := stat(tid)
+		return err == nil && s.State == 'R'
+	},
+}
+
+func stat(tid int) (proc.Stat, error) {
+	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(tid), "stat"))
+	if err != nil {
+		return proc.Stat{}, err
+	}
+	return proc.ParseStat(b)
 }
 
 // maxPasses bounds how often Switch looks again for threads that began meanwhile. Those of a
