@@ -303,11 +303,16 @@ func (d *Driver) Look(ctx context.Context, orders control.SchedulerOrders) (shar
 	if b := d.embedded(); b != nil {
 		seen.Newest = versionOf(b)
 	}
+	seen.Loaded = d.now()
 	state, name, err := State(os.DirFS(d.o.Root))
 	if err != nil {
 		return seen, fmt.Errorf("read /sys/kernel/sched_ext: %w", err)
 	}
-	seen.Loaded = d.now()
+	if seen.Loaded == "" && d.runs != nil && state == "disabling" && name == Name {
+		// Why is told last, before the name goes (scx_disable_workfn, kernel/sched/ext.c).
+		seen.Loaded = d.version
+		return seen, nil
+	}
 	if seen.Loaded == "" {
 		orders.Cgroups = nil
 	}

@@ -299,3 +299,28 @@ func TestManyPolicies(t *testing.T) {
 		}
 	}
 }
+
+// TestEndIsToldOnceItIsKnown: while the kernel takes the scheduler off, how it ended is not there
+// to read; who asks then must not be told that nobody knows.
+func TestEndIsToldOnceItIsKnown(t *testing.T) {
+	d, _ := grouped(t, 1)
+	d.support, d.runs, d.version = Support{Kind: Supported, Generation: "v2"}, &Scheduler{}, "abc"
+	dir := filepath.Join(d.o.Root, "sys/kernel/sched_ext")
+	if err := os.MkdirAll(filepath.Join(dir, "root"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ state, name, loaded string }{
+		{"disabling", Name, "abc"},
+		{"disabling", "another", ""}, // ours ended before
+		{"disabled", "", ""},
+	} {
+		err := errors.Join(os.WriteFile(filepath.Join(dir, "state"), []byte(c.state+"\n"), 0o644), os.WriteFile(filepath.Join(dir, "root/ops"), []byte(c.name+"\n"), 0o644))
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen, err := d.Look(context.Background(), control.SchedulerOrders{})
+		if err != nil || seen.Loaded != c.loaded || (seen.End == nil) != (c.loaded != "") {
+			t.Errorf("%s %s: loaded %q, ended %v, %v", c.state, c.name, seen.Loaded, seen.End, err)
+		}
+	}
+}
