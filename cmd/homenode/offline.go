@@ -91,7 +91,7 @@ func undoOffline(ctx context.Context, which api.Which) (out api.UndoResult) {
 		err := error(nil)
 		if !which.DryRun {
 			pids, _ := cgroups().Processes(now)
-			_, err = scx.SwitchBack(ctx, scx.CgroupThreads(filepath.Join(machine, "sys/fs/cgroup", now)), nil)
+			_, err = scx.SwitchBack(ctx, scx.CgroupThreads(filepath.Join(machine, "sys/fs/cgroup", now)))
 			switch {
 			case err != nil:
 			case inScope:
@@ -100,7 +100,7 @@ func undoOffline(ctx context.Context, which api.Which) (out api.UndoResult) {
 				err = cgroups().Leave(ctx, now, r.Scope.From)
 			}
 			if err == nil { // a daemon may have looked in between
-				_, err = scx.SwitchBack(ctx, scx.ProcessThreads(pids), nil)
+				_, err = scx.SwitchBack(ctx, scx.ProcessThreads(pids))
 			}
 		}
 		if err != nil {

@@ -61,7 +61,7 @@ func (t *T) tier(g group, tier workload.Tier, nodes ...topology.NodeID) scx.Cgro
 }
 
 func (t *T) switched(g group) int {
-	n, err := scx.Switch(context.Background(), scx.CgroupThreads(string(g)), nil)
+	n, err := scx.Switch(context.Background(), scx.CgroupThreads(string(g)))
 	t.Do(err)
 	return n
 }

@@ -51,7 +51,7 @@ type Driver struct {
 	before  string // version that ran before: there must be one to go back to
 	told    *share.SchedulerConfig
 	gap     time.Duration
-	listed  map[string][]Thread // by cgroup: threads with a policy of their own that were read last
+	listed  map[string][]listedThread // by cgroup: threads with a policy of their own that were read last
 
 	relief  Relief
 	relieve sync.Once
@@ -66,7 +66,7 @@ func NewDriver(o DriverOptions) *Driver {
 	if o.Pins == "" {
 		o.Pins = DefaultPin
 	}
-	d := &Driver{o: o, load: Load, listed: map[string][]Thread{}}
+	d := &Driver{o: o, load: Load, listed: map[string][]listedThread{}}
 	d.cgroups.Store(new([]string))
 	return d
 }
@@ -494,7 +494,7 @@ func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, er
 		return nil, err
 	}
 	out := []plan.Change{{Setting: plan.Setting{Kind: plan.TaskPolicy, Path: cgroup, Value: policyOther, Object: fmt.Sprint(id)}, Will: step.To}}
-	var listed []Thread
+	var listed []listedThread
 	for _, tid := range tids {
 		a, err := kernel.get(tid)
 		if err != nil || !fair(a.Policy) || a.Policy == 0 {
@@ -507,7 +507,7 @@ func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, er
 		if err != nil {
 			continue
 		}
-		listed = append(listed, Thread{TID: tid, Start: start, Policy: int(a.Policy)})
+		listed = append(listed, listedThread{tid, start, a.Policy})
 		out = append(out, plan.Change{Setting: plan.Setting{Kind: plan.TaskPolicy, Path: plan.ProcessPath(workload.Process{PID: tid, Start: start}), Value: policyNames[int(a.Policy)]}, Will: step.To})
 	}
 	d.listed[cgroup] = listed
@@ -525,6 +525,13 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) e
 		return d.take(ctx, step.Target)
 	}
 	return fmt.Errorf("scheduler: no step of kind %q", step.Kind)
+}
+
+// listedThread is a thread and its policy.
+type listedThread struct {
+	tid    int
+	start  uint64 // ticks after boot, field 22 of /proc/TID/stat: IDs are used again
+	policy uint32 // SCHED_ number of sched(7)
 }
 
 // take puts the threads of a cgroup under the scheduler. A thread with a policy of its own that
@@ -552,10 +559,10 @@ func (d *Driver) take(ctx context.Context, target plan.Target) error {
 				return err != nil || d.relief.rests(tid)
 			}
 			start, err := kernel.start(tid)
-			return err != nil || !slices.Contains(listed, Thread{TID: tid, Start: start, Policy: int(a.Policy)})
+			return err != nil || !slices.Contains(listed, listedThread{tid, start, a.Policy})
 		}), err
 	}
-	_, err = Switch(ctx, threads, nil)
+	_, err = Switch(ctx, threads)
 	return err
 }
 
@@ -684,7 +691,7 @@ func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
 			case single:
 				out[i] = d.letGo(p.PID, entries[i].Old)
 			default:
-				_, out[i] = SwitchBack(ctx, CgroupThreads(d.dir(entries[i].Path)), nil)
+				_, out[i] = SwitchBack(ctx, CgroupThreads(d.dir(entries[i].Path)))
 			}
 		}
 	}

@@ -64,14 +64,6 @@ func ProcessThreads(pids []int) Threads {
 	}
 }
 
-// Thread is how a thread was scheduled before.
-type Thread struct {
-	TID    int
-	Start  uint64 // ticks after boot, field 22 of /proc/TID/stat: IDs are used again
-	Policy int    // SCHED_ number of sched(7): 0 OTHER, 3 BATCH, 5 IDLE
-	Nice   int    // -20 to 19
-}
-
 // calls are the system calls, so that tests need no kernel with sched_ext.
 type calls struct {
 	get   func(tid int) (*unix.SchedAttr, error)
@@ -108,22 +100,20 @@ func stat(tid int) (proc.Stat, error) {
 const maxPasses = 100
 
 // Switch puts threads into SCHED_EXT, and looks again until it finds none that it has not
-// switched. n is how many it put there. Before it changes any of a pass it hands them to before
-// (for the journal); an error from there ends it. Threads under a realtime or deadline policy,
-// those that end meanwhile, and those that set another policy themselves once they are switched are left alone.
-func Switch(ctx context.Context, threads Threads, before func([]Thread) error) (n int, err error) {
-	return kernel.switchTo(ctx, threads, before)
+// switched. n is how many it put there. Threads under a realtime or deadline policy, those that
+// end meanwhile, and those that set another policy themselves once they are switched are left alone.
+func Switch(ctx context.Context, threads Threads) (n int, err error) {
+	return kernel.switchTo(ctx, threads)
 }
 
-func (c calls) switchTo(ctx context.Context, threads Threads, before func([]Thread) error) (n int, err error) {
+func (c calls) switchTo(ctx context.Context, threads Threads) (n int, err error) {
 	done := map[int]uint64{} // start by TID: each may set its policy itself, and would never be done with
 	for range maxPasses {
 		tids, err := threads()
 		if err != nil {
 			return n, fmt.Errorf("switch to SCHED_EXT: %w", err)
 		}
-		var found []Thread
-		attrs := map[int]*unix.SchedAttr{}
+		found := false
 		for _, tid := range tids {
 			if err := ctx.Err(); err != nil {
 				return n, err
@@ -136,33 +126,17 @@ func (c calls) switchTo(ctx context.Context, threads Threads, before func([]Thre
 			if last, was := done[tid]; err != nil || was && last == start {
 				continue
 			}
-			found = append(found, Thread{TID: tid, Start: start, Policy: int(a.Policy), Nice: int(a.Nice)})
-			attrs[tid] = a
-		}
-		if len(found) == 0 {
-			return n, nil
-		}
-		if before != nil {
-			if err := before(found); err != nil {
-				return n, err
-			}
-		}
-		for _, t := range found {
-			if err := ctx.Err(); err != nil {
-				return n, err
-			}
-			done[t.TID] = t.Start
-			if start, err := c.start(t.TID); err != nil || start != t.Start {
-				continue // it has ended; the ID is somebody else's by now
-			}
-			a := *attrs[t.TID]
+			found, done[tid] = true, start
 			a.Policy = policyExt
-			if err := c.set(t.TID, &a); errors.Is(err, unix.ESRCH) {
+			if err := c.set(tid, a); errors.Is(err, unix.ESRCH) {
 				continue
 			} else if err != nil {
-				return n, fmt.Errorf("switch thread %d to SCHED_EXT: %w", t.TID, err)
+				return n, fmt.Errorf("switch thread %d to SCHED_EXT: %w", tid, err)
 			}
 			n++
+		}
+		if !found {
+			return n, nil
 		}
 	}
 	return n, fmt.Errorf("switch to SCHED_EXT: after %d looks there are still threads that are not", maxPasses)
@@ -171,17 +145,12 @@ func (c calls) switchTo(ctx context.Context, threads Threads, before func([]Thre
 // fair says whether a policy is one of the fair class: SCHED_OTHER, SCHED_BATCH, SCHED_IDLE.
 func fair(policy uint32) bool { return policy == 0 || policy == 3 || policy == 5 }
 
-// SwitchBack takes threads out of SCHED_EXT: to the policy and nice value in before, which
-// goes by TID and start; those that began since get SCHED_OTHER and keep their nice value.
-func SwitchBack(ctx context.Context, threads Threads, before []Thread) (n int, err error) {
-	return kernel.switchBack(ctx, threads, before)
+// SwitchBack takes threads out of SCHED_EXT, to SCHED_OTHER. They keep their nice value.
+func SwitchBack(ctx context.Context, threads Threads) (n int, err error) {
+	return kernel.switchBack(ctx, threads)
 }
 
-func (c calls) switchBack(ctx context.Context, threads Threads, before []Thread) (n int, err error) {
-	was := map[Thread]Thread{} // by TID and start
-	for _, t := range before {
-		was[Thread{TID: t.TID, Start: t.Start}] = t
-	}
+func (c calls) switchBack(ctx context.Context, threads Threads) (n int, err error) {
 	for range maxPasses {
 		tids, err := threads()
 		if err != nil {
@@ -197,11 +166,6 @@ func (c calls) switchBack(ctx context.Context, threads Threads, before []Thread)
 				continue
 			}
 			a.Policy = 0
-			if start, err := c.start(tid); err == nil {
-				if t, ok := was[Thread{TID: tid, Start: start}]; ok {
-					a.Policy, a.Nice = uint32(t.Policy), int32(t.Nice)
-				}
-			}
 			if err := c.set(tid, a); errors.Is(err, unix.ESRCH) {
 				continue
 			} else if err != nil {

@@ -40,7 +40,7 @@ func (k tasks) calls() calls {
 func (k tasks) threads() ([]int, error) { return slices.Sorted(maps.Keys(k)), nil }
 
 // TestSwitchFindsThoseBornMeanwhile: a thread that forks before its own turn has children that
-// are not switched; they are found, journalled and switched as well.
+// are not switched; they are found and switched as well.
 func TestSwitchFindsThoseBornMeanwhile(t *testing.T) {
 	k := tasks{1: {Policy: 0, Nice: 5}, 2: {Policy: 3}, 3: {Policy: 1, Priority: 10}, 4: {Policy: 5}}
 	c := k.calls()
@@ -52,49 +52,22 @@ func TestSwitchFindsThoseBornMeanwhile(t *testing.T) {
 		}
 		return set(tid, a)
 	}
-	journal := map[int]Thread{}
-	n, err := c.switchTo(context.Background(), k.threads, func(ts []Thread) error {
-		for _, th := range ts {
-			if k[th.TID].Policy == policyExt {
-				t.Errorf("thread %d is journalled after it was switched", th.TID)
-			}
-			journal[th.TID] = th
-		}
-		return nil
-	})
-	if err != nil || n != 6 || len(journal) != 6 {
-		t.Fatalf("%d switched, %d journalled: %v", n, len(journal), err)
+	if n, err := c.switchTo(context.Background(), k.threads); err != nil || n != 6 {
+		t.Fatalf("%d switched: %v", n, err)
 	}
 	for tid, a := range k {
 		if want := uint32(policyExt); a.Policy != want && tid != 3 || tid == 3 && a.Policy != 1 {
 			t.Errorf("thread %d has policy %d", tid, a.Policy)
 		}
 	}
-	if k[1].Nice != 5 {
-		t.Errorf("nice value %d", k[1].Nice)
-	}
-
-	// Back: one began since, one has another's ID.
-	k[200] = &unix.SchedAttr{Policy: policyExt, Nice: 3}
-	before := slices.Collect(maps.Values(journal))
-	i := slices.IndexFunc(before, func(th Thread) bool { return th.TID == 4 })
-	before[i].Start++
-	n, err = k.calls().switchBack(context.Background(), k.threads, before)
-	if err != nil || n != 7 {
+	k[200] = &unix.SchedAttr{Policy: policyExt, Nice: 3} // began since
+	if n, err := k.calls().switchBack(context.Background(), k.threads); err != nil || n != 7 {
 		t.Fatalf("%d back: %v", n, err)
 	}
-	for tid, want := range map[int]unix.SchedAttr{1: {Policy: 0, Nice: 5}, 2: {Policy: 3}, 3: {Policy: 1, Priority: 10}, 4: {}, 101: {Nice: 7}, 200: {Nice: 3}} {
+	for tid, want := range map[int]unix.SchedAttr{1: {Nice: 5}, 2: {}, 3: {Policy: 1, Priority: 10}, 4: {}, 101: {Nice: 7}, 200: {Nice: 3}} {
 		if *k[tid] != want {
 			t.Errorf("thread %d: %+v, want %+v", tid, *k[tid], want)
 		}
-	}
-}
-
-func TestSwitchChangesNothingThatIsNotJournalled(t *testing.T) {
-	k := tasks{1: {}}
-	full := errors.New("journal: no space")
-	if n, err := k.calls().switchTo(context.Background(), k.threads, func([]Thread) error { return full }); n != 0 || !errors.Is(err, full) || k[1].Policy != 0 {
-		t.Errorf("%d switched, policy %d: %v", n, k[1].Policy, err)
 	}
 }
 
@@ -106,24 +79,24 @@ func TestSwitchEnds(t *testing.T) {
 	looks := 0
 	c.set = func(tid int, a *unix.SchedAttr) error { return nil } // it sets it back each time
 	again := func() ([]int, error) { looks++; return k.threads() }
-	if n, err := c.switchTo(context.Background(), again, nil); err != nil || n != 2 || looks != 2 {
+	if n, err := c.switchTo(context.Background(), again); err != nil || n != 2 || looks != 2 {
 		t.Errorf("%d switched in %d looks: %v", n, looks, err)
 	}
 	born := 2
 	bomb := func() ([]int, error) { born++; k[born] = &unix.SchedAttr{}; return k.threads() }
-	if _, err := c.switchTo(context.Background(), bomb, nil); err == nil || born > 2+maxPasses {
+	if _, err := c.switchTo(context.Background(), bomb); err == nil || born > 2+maxPasses {
 		t.Errorf("%d born: %v", born, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	asked := 0
 	get := c.get
 	c.get = func(tid int) (*unix.SchedAttr, error) { asked++; cancel(); return get(tid) }
-	if _, err := c.switchTo(ctx, k.threads, nil); !errors.Is(err, context.Canceled) || asked != 1 {
+	if _, err := c.switchTo(ctx, k.threads); !errors.Is(err, context.Canceled) || asked != 1 {
 		t.Errorf("%d asked after the end of time: %v", asked, err)
 	}
 	refuse := k.calls()
 	refuse.set = func(int, *unix.SchedAttr) error { return unix.EPERM }
-	if n, err := refuse.switchTo(context.Background(), k.threads, nil); !errors.Is(err, unix.EPERM) || n != 0 {
+	if n, err := refuse.switchTo(context.Background(), k.threads); !errors.Is(err, unix.EPERM) || n != 0 {
 		t.Errorf("%d: %v", n, err)
 	}
 }
@@ -145,7 +118,7 @@ func TestSwitchLeavesOthersAlone(t *testing.T) {
 		}
 		return set(tid, a)
 	}
-	if n, err := c.switchTo(context.Background(), k.threads, nil); err != nil || n != 1 || *k[2] != (unix.SchedAttr{Policy: 1, Priority: 50}) {
+	if n, err := c.switchTo(context.Background(), k.threads); err != nil || n != 1 || *k[2] != (unix.SchedAttr{Policy: 1, Priority: 50}) {
 		t.Errorf("%d switched, the other has %+v: %v", n, *k[2], err)
 	}
 }
