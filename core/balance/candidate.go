@@ -206,6 +206,11 @@ func (d *decider) forbids(s *shift, kind Kind) words.Reason {
 	if !spec.Nodes.Empty() && !s.to.SubsetOf(spec.Nodes) {
 		return words.Because(words.NodesOnly, spec.Nodes)
 	}
+	for _, r := range w.required {
+		if !s.to.Intersects(r.At) {
+			return words.Because(words.RequiredOn, r.At, r.Name)
+		}
+	}
 	if o := &w.Observation; !o.Caps.Rebinds && !s.to.SubsetOf(o.Mems) && !o.Mems.Empty() {
 		return words.Because(words.MemsOnly, o.Mems)
 	}

@@ -136,6 +136,8 @@ func TestForbids(t *testing.T) {
 	}{
 		{"nothing", func(*decider, *work) {}, node(1), false},
 		{"other nodes only", func(_ *decider, w *work) { w.Spec.Nodes = node(0, 2) }, node(1), true},
+		{"what it requires is elsewhere", func(_ *decider, w *work) { w.required = []place.Requirement{{Name: "eth0", At: node(0)}} }, node(1), true},
+		{"what it requires is there", func(_ *decider, w *work) { w.required = []place.Requirement{{Name: "eth0", At: node(0, 1)}} }, node(1), false},
 		{"one of its nodes", func(_ *decider, w *work) { w.Spec.Nodes = node(0, 1) }, node(1), false},
 		{"one node too many", func(_ *decider, w *work) { w.Spec.Nodes = node(0, 1) }, node(1, 2), true},
 		{"memory elsewhere only", func(_ *decider, w *work) { w.Observation.Mems = node(0, 2) }, node(1), true},

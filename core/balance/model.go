@@ -87,6 +87,7 @@ type work struct {
 	weight   float64 // of its time
 	age      float64 // seconds for which it has used about as much as now
 	pull     []float64
+	required []place.Requirement
 	run, mem []part
 }
 
@@ -204,6 +205,7 @@ func (m *model) readWork(w *work, in *Input, ledger *place.Ledger) {
 		}
 	}
 	w.pull = ledger.Pull(s.Spec.Near)
+	w.required, _ = ledger.Requirements(s.Spec.Near)
 	ran := m.shares(o.RanOn)
 	if w.placed == nil || w.placed.Class == workload.Offline {
 		w.run = ran

@@ -116,5 +116,6 @@ func (l *Ledger) targets(x *workload.Near) (at []int, known bool) {
 	if k, ok := l.find(x.Workload); ok && x.Workload != "" && l.held[k].Class != workload.Offline {
 		return l.held[k].home, true
 	}
-	return l.indices(x.Nodes), false
+	at = l.indices(x.Nodes)
+	return at, len(at) > 0
 }

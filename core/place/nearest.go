@@ -166,12 +166,19 @@ func (s *search) dropWish(d *plan.Decision) {
 			d.Reasons = append(d.Reasons, words.Because(words.WithMaxNodes, len(s.top[0].shares), s.sharesOfSplit(&s.top[0])))
 		}
 	}
-	if !w.Nodes.Empty() {
-		other := *w
-		other.Nodes = topology.NodeSet{}
+	other := *w
+	try := func(code words.Code) {
 		other.tooLarge = other.isTooLarge(l)
 		if s := newSearch(l, &other); s.found() {
-			d.Reasons = append(d.Reasons, words.Because(words.WithAnyNode, s.top[0].nodes(l)))
+			d.Reasons = append(d.Reasons, words.Because(code, s.top[0].nodes(l)))
 		}
+	}
+	switch {
+	case w.required != nil:
+		other.required, other.Nodes = nil, w.asked
+		try(words.WithPreferred)
+	case !w.Nodes.Empty():
+		other.Nodes = topology.NodeSet{}
+		try(words.WithAnyNode)
 	}
 }

@@ -87,6 +87,9 @@ func choose(l *Ledger, req *Request) Result {
 	if w.Class == workload.Dedicated && w.SMT == workload.SMTRequire && !l.hasSMT() {
 		return Result{Decision: plan.Decision{Workload: w.ID, Outcome: plan.Refused, Reasons: words.Reasons(words.Because(words.NoSMT))}}
 	}
+	if !w.unmet.None() {
+		return Result{Decision: plan.Decision{Workload: w.ID, Outcome: plan.Refused, Reasons: words.Reasons(w.unmet)}}
+	}
 	if w.Class == workload.Offline {
 		return w.placeOffline(l)
 	}

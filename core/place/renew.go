@@ -27,7 +27,7 @@ func sameMemory(a, b []workload.NodeMemory) bool {
 }
 
 func (l *Ledger) renew(old *plan.Placement, req *Request) (plan.Placement, words.Reason) {
-	l.renewed = wantOf(req)
+	l.renewed = l.wantOf(req)
 	w, p := &l.renewed, *old
 	p.Importance, p.VCPUs, p.Bandwidth = w.Importance, w.vcpus, w.Bandwidth
 	if p.Class != w.Class {
@@ -51,6 +51,14 @@ func (l *Ledger) renew(old *plan.Placement, req *Request) (plan.Placement, words
 	if len(home) == 0 || w.MaxNodes > 0 && len(home) > w.MaxNodes {
 		return p, words.Because(words.NodesTooMany, w.MaxNodes)
 	}
+	if !w.unmet.None() {
+		return p, words.Because(words.RequiredLost, w.unmet)
+	}
+	for _, r := range w.required {
+		if !p.Home.Intersects(r.At) {
+			return p, words.Because(words.RequiredThere, r.At, r.Name)
+		}
+	}
 	if len(home) < w.MinNodes {
 		return p, words.Because(words.NodesTooFew, w.MinNodes)
 	}
@@ -66,6 +74,7 @@ func (l *Ledger) renew(old *plan.Placement, req *Request) (plan.Placement, words
 // renewOffline keeps the memory of offline work where it was booked; its CPUs are
 // whatever is free.
 func (w *want) renewOffline(l *Ledger, p plan.Placement) (plan.Placement, words.Reason) {
+	w.confine(l)
 	r := w.placeOffline(l)
 	if !r.Placed() {
 		return p, words.Because(words.NothingLeft)

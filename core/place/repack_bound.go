@@ -193,7 +193,7 @@ func (r *repack) splits(w *want, offer func(shares []share, access float64)) {
 				}
 			}
 			access := e.accessOf(shares, w.memory)
-			if access <= s.ceiling+tiny && (r.opt.Access <= 0 || access <= r.opt.Access+tiny) && (w.MaxNodes == 0 || len(shares) <= w.MaxNodes) && len(shares) >= w.MinNodes {
+			if access <= s.ceiling+tiny && (r.opt.Access <= 0 || access <= r.opt.Access+tiny) && (w.MaxNodes == 0 || len(shares) <= w.MaxNodes) && len(shares) >= w.MinNodes && !w.farFromRequired(s.l, shares) {
 				offer(shares, access)
 			}
 		}

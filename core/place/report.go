@@ -25,7 +25,7 @@ func (s *search) explain(p *plan.Placement) plan.Decision {
 	} else {
 		add(words.Floats, p.CPUs)
 	}
-	d.Reasons = append(d.Reasons, whyNotNear(s.w)...)
+	d.Reasons = append(append(d.Reasons, s.w.whyRequired()...), whyNotNear(s.w)...)
 	if absent := s.l.without(s.w.Nodes); !absent.Empty() {
 		add(words.UnknownNodes, absent)
 	}
@@ -55,7 +55,7 @@ func whyNotNear(w *want) []words.Reason {
 		if x.Device != "" {
 			devices = append(devices, x.Device)
 		} else {
-			partners = append(partners, string(x.Workload))
+			partners = append(partners, x.Name())
 		}
 	}
 	var out []words.Reason
@@ -291,6 +291,7 @@ func (s *search) refuse() plan.Decision {
 	if lacks := s.whatLacks(); lacks != nil {
 		add(words.ByNode, lacks)
 	}
+	d.Reasons = append(w.whyRequired(), d.Reasons...)
 	if w.MinNodes > 1 { // room on one node is no change
 		s.dropWish(&d)
 	} else {
@@ -477,10 +478,8 @@ func countOf(n int) words.Reason {
 func (w *want) nearNames() []string {
 	var names []string
 	for _, x := range w.Near {
-		if x.Device != "" {
-			names = append(names, x.Device)
-		} else if x.Workload != "" {
-			names = append(names, string(x.Workload))
+		if name := x.Name(); name != "" {
+			names = append(names, name)
 		}
 	}
 	return names

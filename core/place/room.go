@@ -83,7 +83,7 @@ func (l *Ledger) leaveOne(h *holding, all []Left) {
 // PlaceMemory is the placement of memory without CPUs on the one node that the spec names,
 // and what is free there in pages of its size: nothing is placed when that is not enough.
 func (l *Ledger) PlaceMemory(s workload.Spec) (p plan.Placement, free topology.KiB, ok bool) {
-	w := wantOf(&Request{Spec: s})
+	w := l.wantOf(&Request{Spec: s})
 	i := l.index(s.Nodes.Min())
 	if i < 0 || s.Nodes.Len() != 1 {
 		return p, 0, false

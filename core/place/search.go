@@ -116,7 +116,7 @@ func (s *search) found() bool {
 func (s *search) singles() {
 	w := s.w
 	for i := range s.l.nodes {
-		if s.room[i] >= w.vcpus && s.mem[i] >= w.memory {
+		if s.room[i] >= w.vcpus && s.mem[i] >= w.memory && !w.farFromRequired(s.l, []share{{node: i, vcpus: 1}}) {
 			s.offerSingle(i)
 		}
 	}
@@ -202,7 +202,7 @@ func (s *search) try(p int) {
 			s.shares = append(s.shares, share{i, s.vcpus[i], s.memory[i]})
 		}
 	}
-	if s.w.MaxNodes > 0 && len(s.shares) > s.w.MaxNodes || len(s.shares) < s.w.MinNodes {
+	if s.w.MaxNodes > 0 && len(s.shares) > s.w.MaxNodes || len(s.shares) < s.w.MinNodes || s.w.farFromRequired(s.l, s.shares) {
 		return
 	}
 	c := candidate{shares: s.shares}

@@ -3,6 +3,7 @@ package place
 import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -15,23 +16,28 @@ type want struct {
 	residence []float64    // by node: the part of it that is there now; nil when it does not run or that is unknown
 	tooLarge  bool         // no node of this host could ever hold all of it
 	must      bool
-	absent    []workload.Near // what it is to be near to and the host does not have
+	absent    []workload.Near  // what it is to be near to and the host does not have
+	required  []Requirement    // nodes that have to be in its home
+	unmet     words.Reason     // why no home can have them
+	asked     topology.NodeSet // nodes it may use, before required ones narrowed them
 }
 
 // newWant reads a request.
 func newWant(l *Ledger, req *Request) want {
-	w := wantOf(req)
+	w := l.wantOf(req)
 	w.pull, w.absent = l.pull(w.Near, w.vcpus)
 	w.residence = residence(l, req)
 	w.tooLarge = w.isTooLarge(l)
+	w.confine(l)
 	return w
 }
 
 // wantOf reads what a request asks for, all that it takes to ask whether a home holds.
 // Sizes out of range are brought into it: a workload runs on at least one CPU, and memory
 // is not negative.
-func wantOf(req *Request) want {
-	w := want{Spec: req.Spec, vcpus: max(1, req.Spec.CPUs), must: req.Must || req.running()}
+func (l *Ledger) wantOf(req *Request) want {
+	w := want{Spec: req.Spec, vcpus: max(1, req.Spec.CPUs), must: req.Must || req.running(), asked: req.Spec.Nodes}
+	w.required, w.unmet = l.Requirements(w.Near)
 	w.HugePage = max(0, w.HugePage)
 	w.Bandwidth = max(0, w.Bandwidth)
 	w.memory = plan.RoundUp(min(max(0, req.Spec.Memory), unlimited), min(w.HugePage, unlimited))

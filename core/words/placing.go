@@ -60,6 +60,7 @@ var (
 	Floats         = says("floats", "Its threads may run on any of {cpus}.")
 	UnknownDevice  = says("unknown-device", "Affinity to {and} ignored: no such device on this host.")
 	UnknownPartner = says("unknown-partner", "Affinity to {and} ignored: no such workload on this host.")
+	RequiredOn     = says("required-on", "It has to be on {nodes}, where {} is (near, policy: required).")
 	UnknownNodes   = says("unknown-nodes", "Of the nodes it may use, this host does not have {nodes}.")
 	SearchCut      = says("search-cut", "The search stopped after {n step}; a better node set may exist.")
 	OthersFloat    = says("others-float", "The shared CPUs of {n other workload} change with it.")
@@ -75,6 +76,14 @@ var (
 var (
 	MemoryPromised = says("memory-promised", "{size} of memory are promised on {nodes}, which {has|have} {size} to give (memory_overcommit): when all of it is used, the host swaps, or the kernel ends guests.")
 	NoSMT          = says("no-smt", "It requires SMT siblings (smt: require), and no core of this host has any.")
+	// Of what a workload has to be near to (near, policy: required).
+	RequiredNoDevice   = says("required-no-device", "It has to be near {}, and this host has no such device (near, policy: required).")
+	RequiredNotRunning = says("required-not-running", "It has to be near {}, and nothing of that name runs or has a home here (near, policy: required).")
+	RequiredNowhere    = says("required-nowhere", "It has to be near {}, and the host does not tell on which node that is (near, policy: required).")
+	RequiredElsewhere  = says("required-elsewhere", "It may use only {nodes}, and has to be near {}, which is on {nodes} (near, policy: required).")
+	RequiredApart      = says("required-apart", "It has to be near {and} (near, policy: required), which lie apart, on {nodes}: a workload that fits a node is not split for that.")
+	WithPreferred      = says("with-preferred", "With policy: preferred it would be admitted now, on {nodes}.")
+
 	NodesAbsent    = says("nodes-absent", "It may use only {nodes}, which this host does not have.")
 	HostTooSmall   = says("host-too-small", "Needs {}; the host has {}.")
 	NodesTooSmall  = says("nodes-too-small", "Needs {}; {nodes}, which it may use, {has|have} {}.")
@@ -120,6 +129,8 @@ var (
 	ClassChanged  = says("class-changed", "it was {} and is {} now")
 	NodeGone      = says("node-gone", "node {} is gone")
 	NodeForbidden = says("node-forbidden", "it may no longer use node {}")
+	RequiredThere = says("required-there", "it has to be on {nodes}, where {} is (near, policy: required)")
+	RequiredLost  = says("required-lost", "what it has to be near to has no place: {}")
 	NodesTooFew   = says("nodes-too-few", "it has to be on {n node}")
 	NodesTooMany  = says("nodes-too-many", "it may be on at most {n node}")
 	NothingLeft   = says("nothing-left", "no CPU or no memory is left for it")

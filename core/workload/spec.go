@@ -71,18 +71,6 @@ type Spec struct {
 	Given      bool             // size and class come from a person or an orchestrator, not from what was seen
 }
 
-// Near is a wish to sit close to a device (by kernel name or PCI address) or to
-// another workload.
-type Near struct {
-	Device   string
-	Workload ID
-	Weight   float64 // pull relative to one SLIT step of its own memory; 0 means 1
-	// Learned was found by looking, not told by a person: it has a lower ceiling, and
-	// Nodes says where it is when it is neither a device of the host nor placed.
-	Learned bool             `json:",omitzero"`
-	Nodes   topology.NodeSet `json:",omitzero"`
-}
-
 // LinkKind is how a workload is tied to a device or a helper.
 type LinkKind string
 
@@ -93,6 +81,7 @@ const (
 	ByVhostUser LinkKind = "vhost-user" // a unix socket to a process that polls
 	ByBlock     LinkKind = "block"      // an open block device, or files on one
 	ByVFIO      LinkKind = "vfio"       // a device handed to it whole
+	ByNetDisk   LinkKind = "net-disk"   // a disk that a server has: Ceph, iSCSI, NBD, NFS
 )
 
 // Link is a device or a helper process that a workload was found to use.
@@ -104,6 +93,22 @@ type Link struct {
 	Nodes    topology.NodeSet // where it is; empty when unknown
 	Evidence string           // how it is known: "tap vnet3 → br0 → eth0"
 	// Bytes is what has gone through it so far, when Counted is true.
+	Bytes   uint64
+	Counted bool
+}
+
+// Attachment is what a workload is plugged into, as its manager says: one NIC, disk or device of
+// a guest.
+type Attachment struct {
+	Kind LinkKind
+	Name string // what the manager calls it: vnet3, vda
+	// Device is a network device of the host (a tap; what a macvtap sits on), or the PCI address
+	// of one handed over whole. Path is a file or block device, or the unix socket of vhost-user.
+	// Servers of a network disk are addresses or host names, without a port.
+	Device, Path string
+	Servers      []string
+	Protocol     string // of a network disk: rbd, iscsi, nbd
+	// Bytes is what its manager has counted, both ways, when Counted is true.
 	Bytes   uint64
 	Counted bool
 }

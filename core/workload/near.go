@@ -1,0 +1,154 @@
+package workload
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/homenode/homenode/core/topology"
+)
+
+// Near is a wish to sit close to a device of the host (by kernel name or PCI address) or to
+// another workload.
+type Near struct {
+	Device   string
+	Workload ID
+	// Process and Service are a running process or a unit of systemd by its name, as a person
+	// gives it. What that is, and where it runs, becomes Workload and Nodes.
+	Process string  `json:",omitzero"`
+	Service string  `json:",omitzero"`
+	Weight  float64 // pull relative to one SLIT step of its own memory; 0 means 1
+	// Required: no home without the node of it. A workload that one node can hold is on that node;
+	// a wider one has it among its nodes.
+	Required bool `json:",omitzero"`
+	// Learned was found by looking, not told by a person: it has a lower ceiling, and
+	// Nodes says where it is when it is neither a device of the host nor placed.
+	Learned bool             `json:",omitzero"`
+	Nodes   topology.NodeSet `json:",omitzero"`
+}
+
+// Policies of Near, as people write them; the names follow Nova's hw:pci_numa_affinity_policy.
+const (
+	nearRequired  = "required"
+	nearPreferred = "preferred"
+)
+
+// MostNear is how many a workload may name.
+const MostNear = 16
+
+// Name is what a person calls it; "" for what was found on nodes alone.
+func (n *Near) Name() string {
+	for _, name := range []string{n.Device, n.Process, n.Service, string(n.Workload)} {
+		if name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// Requires reports whether a workload gets no home unless it is near something.
+func (s *Spec) Requires() bool {
+	for i := range s.Near {
+		if s.Near[i].Required {
+			return true
+		}
+	}
+	return false
+}
+
+// NewNear is a wish from its keys; what is empty is not given.
+func NewNear(device, process, service, policy string) (n Near, err error) {
+	n = Near{Device: device, Process: process, Service: service}
+	given := 0
+	for _, x := range []struct{ key, name string }{{"device", device}, {"process", process}, {"service", service}} {
+		if x.name == "" {
+			continue
+		}
+		given++
+		if len(x.name) > 256 || strings.ContainsFunc(x.name, func(r rune) bool { return r == ',' || unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
+			return n, fmt.Errorf("%s %q: want a name without blanks and commas", x.key, x.name)
+		}
+	}
+	if given != 1 {
+		return n, fmt.Errorf("want one of device, process and service, such as device: eth0")
+	}
+	switch policy {
+	case "", nearPreferred:
+	case nearRequired:
+		n.Required = true
+	default:
+		return n, fmt.Errorf("policy %q: want required or preferred", policy)
+	}
+	return n, nil
+}
+
+// String is the wish as ParseNear reads it.
+func (n *Near) String() string {
+	text := "device=" + n.Device
+	switch {
+	case n.Process != "":
+		text = "process=" + n.Process
+	case n.Service != "":
+		text = "service=" + n.Service
+	case n.Workload != "":
+		text = string(n.Workload)
+	}
+	if n.Required {
+		text += ",policy=" + nearRequired
+	}
+	return text
+}
+
+// ParseNear reads wishes with commas or blanks between them: a device by its name or PCI address,
+// device=NAME, process=NAME or service=NAME, each with policy=required or policy=preferred after
+// it if wanted. A bare name with a slash is another workload's ID.
+func ParseNear(text string) ([]Near, error) {
+	var out []Near
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
+		key, value, keyed := strings.Cut(word, "=")
+		var n Near
+		var err error
+		switch {
+		case !keyed && strings.Contains(word, "/"):
+			n = Near{Workload: ID(word)}
+		case !keyed:
+			n, err = NewNear(word, "", "", "")
+		case key == "device":
+			n, err = NewNear(value, "", "", "")
+		case key == "process":
+			n, err = NewNear("", value, "", "")
+		case key == "service":
+			n, err = NewNear("", "", value, "")
+		case key == "policy" && len(out) > 0:
+			last := &out[len(out)-1]
+			switch value {
+			case nearRequired, nearPreferred:
+				last.Required = value == nearRequired
+				continue
+			}
+			err = fmt.Errorf("policy %q: want required or preferred", value)
+		default:
+			err = fmt.Errorf("%q: want device=NAME, process=NAME or service=NAME, and policy=required or policy=preferred after it", word)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, n)
+	}
+	switch {
+	case len(out) == 0:
+		return nil, fmt.Errorf("%q: want the name of a device, device=NAME, process=NAME or service=NAME", text)
+	case len(out) > MostNear:
+		return nil, fmt.Errorf("%d names: want %d at most", len(out), MostNear)
+	}
+	return out, nil
+}
+
+// NearText is wishes as ParseNear reads them.
+func NearText(all []Near) string {
+	out := make([]string, len(all))
+	for i := range all {
+		out[i] = all[i].String()
+	}
+	return strings.Join(out, " ")
+}
