@@ -18,8 +18,10 @@
 // Less is given at once where online work has changed, that is by more than the allowance goes
 // up and down by itself (look); what is smaller is followed on average. More is given when there
 // was room for it the whole of a while, at most a tenth of the pool in a round. From less it
-// turns to more once a minute at most, so that nothing swings, and ever more seldom where
-// important work waits each time (State.Hold).
+// turns to more once a minute on average, so that nothing swings, and ever more seldom where
+// important work waits each time (NodeState.Hold). A little more must wait until a minute has
+// passed for each turn before; a tenth of the pool or more, as after a spike of online work, may
+// be one turn ahead of that.
 //
 // The budget is met by whole cores (cover). Where a core is a large part of a node, offline work
 // has the cores that the budget needs and all of it together is limited to the budget (level):

@@ -101,6 +101,7 @@ type NodeState struct {
 	Hold   time.Duration   `json:"hold"`            // time between two turns
 	Fell   bool            `json:"fell,omitempty"`  // the last change was to less
 	Turned time.Time       `json:"turned,omitzero"` // when more was last given after less
+	Rested time.Time       `json:"rested,omitzero"` // from when on it may turn to a little more; a minute before to a lot more
 	Shrank time.Time       `json:"shrank,omitzero"`
 }
 
@@ -312,7 +313,7 @@ func (m *NodeState) round(in *Input, n *Node) Budget {
 		last := &m.Seen[len(m.Seen)-1]
 		last.Allowance = min(last.Allowance, m.CPUs) // no room is seen here for as long as it waits
 	} else if m.CPUs == before {
-		more, when := m.more(now, &seen)
+		more, when := m.more(now, &seen, pool)
 		switch {
 		case more == before:
 		case when > 0:
@@ -321,6 +322,9 @@ func (m *NodeState) round(in *Input, n *Node) Budget {
 			m.CPUs = min(more, before+step)
 			if m.Fell || m.Turned.IsZero() {
 				m.Fell, m.Turned = false, in.At
+				if m.Rested = m.Rested.Add(between); m.Rested.Before(in.At.Add(between)) {
+					m.Rested = in.At.Add(between)
+				}
 			}
 			b.Why = append(b.Why, words.Because(words.ShareGrown, m.CPUs-before))
 		}
@@ -362,7 +366,7 @@ func (m *NodeState) remember(now Sample) {
 	k := len(m.Seen)
 	switch {
 	case k > 0 && now.At.Before(m.Seen[k-1].At): // the clock was set back: all begins anew
-		m.Seen, m.Shrank, m.Turned = nil, now.At, now.At
+		m.Seen, m.Shrank, m.Turned, m.Rested = nil, now.At, now.At, now.At.Add(between)
 	case k > 1 && now.At.Sub(m.Seen[k-2].At) < time.Second:
 		last := &m.Seen[k-1]
 		last.At, last.Allowance, last.Room = now.At, (last.Allowance+now.Allowance)/2, min(last.Room, now.Room)
@@ -429,7 +433,7 @@ func (m *NodeState) less(now Sample, s *seen) float64 {
 
 // more is the budget that there was room for all through the window, but for noise; when
 // is how long it takes until that may be given.
-func (m *NodeState) more(now Sample, s *seen) (cpus float64, when time.Duration) {
+func (m *NodeState) more(now Sample, s *seen, pool float64) (cpus float64, when time.Duration) {
 	cpus = min(s.mean, s.low+2*s.noise, s.room)
 	if cpus <= m.CPUs+s.dead || !s.whole {
 		if cpus = min(now.Allowance, now.Room); cpus <= m.CPUs+s.dead {
@@ -441,7 +445,14 @@ func (m *NodeState) more(now Sample, s *seen) (cpus float64, when time.Duration)
 		when = max(when, window-now.At.Sub(m.Shrank))
 	}
 	if m.Fell && !m.Turned.IsZero() {
-		when = max(when, m.Hold-now.At.Sub(m.Turned))
+		hold := m.Rested.Sub(now.At)
+		if cpus-m.CPUs >= growth*pool { // a spike is over: what little was given before must not keep it waiting
+			hold -= between
+		}
+		if m.Hold > between {
+			hold = m.Hold - now.At.Sub(m.Turned)
+		}
+		when = max(when, hold)
 	}
 	return cpus, when
 }

@@ -129,15 +129,51 @@ func TestGrowth(t *testing.T) {
 	if w.round(2 * time.Second); w.out.Nodes[0].Given.Len() != 2 {
 		t.Errorf("%d CPUs are left of it, want one core at once", w.out.Nodes[0].Given.Len())
 	}
-	w.in.Nodes[0].Online = 10 // it may turn again a minute after it did, which was 12 s after the start
-	for at := w.in.At.Sub(epoch); at < 72*time.Second; at += 2 * time.Second {
-		if got := w.out.Nodes[0].Given.Len(); got != 2 {
-			t.Fatalf("%v after the start it has %d CPUs", at, got)
+	// it turned 12 s after the start, and may once more before the minute is over, and then when it is
+	for _, want := range []time.Duration{42 * time.Second, 72 * time.Second, 132 * time.Second} {
+		w.in.Nodes[0].Online = 10
+		for w.out.Nodes[0].Given.Len() == 2 && w.in.At.Sub(epoch) < time.Hour {
+			w.round(2 * time.Second)
 		}
+		if at := w.in.At.Sub(epoch); at != want || w.out.Nodes[0].Given.Len() != 8 {
+			t.Errorf("%v after the start it has %d CPUs, want 8 after %v", at, w.out.Nodes[0].Given.Len(), want)
+		}
+		w.in.Nodes[0].Online = 40
 		w.round(2 * time.Second)
 	}
-	if got := w.out.Nodes[0].Given.Len(); got != 8 {
-		t.Errorf("a minute later it has %d CPUs, want 8", got)
+}
+
+// TestSpike: what little is given back to offline work does not keep it from what a spike of
+// online work took; the next little waits for both.
+func TestSpike(t *testing.T) {
+	n := node(0, 0, 32, 2)
+	w := world{in: Input{At: epoch, Nodes: []Node{n}, Work: []Work{batch("b", 50, n)}, Settings: on()}}
+	turns := func(online float64, length time.Duration) (at []time.Duration) {
+		w.in.Nodes[0].Online = online
+		for end := w.in.At.Add(length); w.in.At.Before(end); {
+			before, fell := w.out.Nodes, len(w.was.Nodes) > 0 && w.was.Nodes[0].Fell
+			if w.round(2 * time.Second); fell && w.out.Nodes[0].CPUs > before[0].CPUs {
+				at = append(at, w.in.At.Sub(epoch))
+			}
+		}
+		return at
+	}
+	for _, step := range []struct {
+		online float64
+		length time.Duration
+		want   []time.Duration
+	}{
+		{16, 60 * time.Second, nil},
+		{18, 30 * time.Second, nil},                                // a little less
+		{16, 30 * time.Second, []time.Duration{100 * time.Second}}, // and a little more
+		{40, 4 * time.Second, nil},                                 // a spike
+		{16, 40 * time.Second, []time.Duration{134 * time.Second}},
+		{18, 10 * time.Second, nil},
+		{16, 60 * time.Second, []time.Duration{220 * time.Second}}, // two minutes after the first of two
+	} {
+		if got := turns(step.online, step.length); !slices.Equal(got, step.want) {
+			t.Errorf("online %v until %v: turned to more at %v, want %v", step.online, w.in.At.Sub(epoch), got, step.want)
+		}
 	}
 }
 

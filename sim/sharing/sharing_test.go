@@ -55,6 +55,7 @@ func TestJudge(t *testing.T) {
 		{KoordQuota, "32 CPUs, SMT, noisy", "turns a minute"},
 		{PerfIso, "32 CPUs, SMT, noisy", "points from what was possible"},
 		{PerfIsoWide, "32 CPUs, SMT, noisy", "turns a minute"},
+		{KoordCPUs, "16 CPUs, no SMT, bursts", "of its CPUs more at once"},
 		{Halves, "16 CPUs, no SMT, overload", "online work lost"},
 		{Nothing, "32 CPUs, SMT, noisy", "fewer CPUs idle than the buffer"},
 		{Nothing, "32 CPUs, SMT, noisy", "began where no CPU was idle"},
