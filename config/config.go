@@ -123,6 +123,7 @@ type Config struct {
 		Workloads int `yaml:"workloads"`
 	} `yaml:"metrics"`
 	Libvirt    Libvirt    `yaml:"libvirt"`
+	Proxmox    Proxmox    `yaml:"proxmox"`
 	Containers Containers `yaml:"containers"`
 	Workloads  []Rule     `yaml:"workloads"` // the first rule that matches counts
 }
@@ -202,6 +203,11 @@ const (
 // Libvirt says what the daemon does with the guests of libvirt.
 type Libvirt struct {
 	Manage Guests `yaml:"manage"` // none, marked, nova or all
+}
+
+// Proxmox says what the daemon does with the guests of Proxmox VE.
+type Proxmox struct {
+	Manage Guests `yaml:"manage"` // none, marked or all
 }
 
 // Guests says which guests of libvirt the daemon places. What is left alone is reported
@@ -464,6 +470,7 @@ func New() Config {
 	c.IRQQueues = irq.KeepQueues
 	c.Near.Learn = true
 	c.Libvirt.Manage = MarkedGuests // what somebody else defined is theirs until they say otherwise
+	c.Proxmox.Manage = AllGuests    // nothing of their configuration is changed
 	c.Containers = Containers{Manage: AllPods, Socket: "/var/run/nri/nri.sock", BestEffort: workload.Shared}
 	c.Metrics.Workloads = 1000
 	c.Record.MaxSize = 256 << 20 // two days of 100 workloads; see docs/design/balancing.md
@@ -566,6 +573,11 @@ func (c *Config) Validate() error {
 	case NoGuests, MarkedGuests, NovaGuests, AllGuests:
 	default:
 		return fmt.Errorf("libvirt.manage: %q; want none, marked, nova or all", c.Libvirt.Manage)
+	}
+	switch c.Proxmox.Manage {
+	case NoGuests, MarkedGuests, AllGuests:
+	default:
+		return fmt.Errorf("proxmox.manage: %q; want none, marked or all", c.Proxmox.Manage)
 	}
 	switch c.Containers.Manage {
 	case NoPods, ObservePods, AllPods:

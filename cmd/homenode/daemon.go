@@ -98,6 +98,7 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 		Watched:    func() map[workload.ID]bool { return d.View().Sharing.Watched },
 	})
 	options.Store, options.Self, options.Admitted, options.Odd = s, holdings, admitted, odd
+	proxmoxIn(&options, c, func() *daemon.Daemon { return d })
 	pods := containersIn(&options, c, func() *daemon.Daemon { return d })
 	if c.Mode == config.Enforce {
 		switch lock, err := store.LockHost(); {
@@ -451,14 +452,16 @@ func local(_ context.Context, stateDir string) (api.Backend, func() error, error
 		return nil, nil, cli.Usage(err)
 	}
 	var l *daemon.Local
+	options := optionsFor(c, observe.Options{
+		Expected:   func(id workload.ID) (topology.CPUSet, bool) { return l.Given(id) },
+		Registered: func() []workload.Process { return l.Registered() },
+	})
+	proxmoxIn(&options, c, nil)
 	l = &daemon.Local{
-		Quick: quickly(keptIn(c.StateDir)),
-		Runs:  admitted,
-		Options: optionsFor(c, observe.Options{
-			Expected:   func(id workload.ID) (topology.CPUSet, bool) { return l.Given(id) },
-			Registered: func() []workload.Process { return l.Registered() },
-		}),
-		Who: func() *plan.Asker { return api.WhoIs(os.Getuid(), os.Getpid()) },
+		Quick:   quickly(keptIn(c.StateDir)),
+		Runs:    admitted,
+		Options: options,
+		Who:     func() *plan.Asker { return api.WhoIs(os.Getuid(), os.Getpid()) },
 		Open: func() (daemon.Store, error) {
 			if err := journalOfRoot(c.StateDir); err != nil {
 				return nil, err

@@ -172,4 +172,8 @@ func TestClaimOfWhatIsNotSeen(t *testing.T) {
 	if o = asClaimed(workload.Observation{ID: "/x", Kind: workload.InCgroup, Pinned: true}, &c, h); o.ID != "vm:a" || o.Kind != workload.InCgroup || !o.Pinned || !o.CPUs.Empty() {
 		t.Errorf("changed as it was observed: %+v", o)
 	}
+	c.Caps.PinsThreads = true
+	if o = asClaimed(workload.Observation{ID: "/x", Kind: workload.InCgroup, Pinned: true, PinnedWhy: "x"}, &c, h); o.Pinned || o.PinnedWhy != "" || o.Kind != workload.InCgroup {
+		t.Errorf("its driver's own pins: %+v", o)
+	}
 }

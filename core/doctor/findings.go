@@ -71,6 +71,12 @@ func findings(d *measure.Document) []measure.Finding {
 			say(m.Name, measure.Warning, "stop numad, or keep homenode in observe mode: two movers work against each other", "runs: it %s", m.Does)
 		case "kubelet":
 			say(m.Name, measure.Info, "homenode leaves alone what the kubelet has given out", "%s: it hands out CPUs or memory itself", m.Does)
+		case Proxmox:
+			if m.Owns == "" {
+				say(m.Name, measure.Healthy, "", "%s", m.Does)
+			} else {
+				say(m.Name, measure.Info, "homenode leaves those alone; qm set VMID --delete affinity gives one to it", "%s", m.Does)
+			}
 		case "libvirt":
 			say(m.Name, measure.Info, "homenode leaves guests with pins of their own alone", "%s", m.Does)
 		case "tuned":

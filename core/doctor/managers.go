@@ -20,6 +20,7 @@ const (
 	Tuned         = "tuned"
 	Kubelet       = "kubelet"
 	Libvirt       = "libvirt"
+	Proxmox       = "Proxmox VE"
 	KernelBalance = "kernel NUMA balancing"
 )
 
@@ -47,6 +48,7 @@ func Managers(fsys fs.FS, h *topology.Host) []measure.Manager {
 	if b := number(fsys, "proc/sys/kernel/numa_balancing"); b != nil && *b&1 != 0 && len(h.Nodes) > 1 {
 		out = append(out, measure.Manager{Name: KernelBalance, Does: "moves pages to the node whose CPUs use them, within CPU sets and memory nodes"})
 	}
+	out = append(out, proxmox(fsys)...)
 	slices.SortStableFunc(out, func(a, b measure.Manager) int { return strings.Compare(a.Name+a.Does, b.Name+b.Does) })
 	if guests := pinnedGuests(fsys); len(guests) > 0 {
 		out = append(out, measure.Manager{Name: Libvirt, Does: "pins CPUs or memory of " + words.Count(len(guests), "running guest"),
@@ -169,6 +171,36 @@ func kubelet(fsys fs.FS) []measure.Manager {
 		out = append(out, m)
 	}
 	return out
+}
+
+// proxmox tells of guests of Proxmox VE that run here, by their cgroups, and which its
+// configuration keeps on CPUs or nodes. What comes after the first section is snapshots.
+func proxmox(fsys fs.FS) []measure.Manager {
+	scopes, _ := fs.Glob(fsys, "sys/fs/cgroup/qemu.slice/[1-9]*.scope")
+	if len(scopes) == 0 {
+		return nil
+	}
+	m := measure.Manager{Name: Proxmox, Does: "runs " + words.Count(len(scopes), "guest")}
+	for _, scope := range scopes {
+		vmid := strings.TrimSuffix(path.Base(scope), ".scope")
+		config, _ := text(fsys, "etc/pve/qemu-server/"+vmid+".conf")
+		for line := range strings.Lines(config) {
+			key, value, _ := strings.Cut(line, ":")
+			if strings.HasPrefix(line, "[") {
+				break
+			}
+			if key == "affinity" || strings.HasPrefix(key, "numa") && strings.Contains(value, "hostnodes=") {
+				m.Guests = append(m.Guests, vmid)
+				break
+			}
+		}
+	}
+	if n := len(m.Guests); n > 0 {
+		slices.Sort(m.Guests)
+		m.Does += fmt.Sprintf(", %d of them with affinity or hostnodes", n)
+		m.Owns = "guests with affinity or hostnodes"
+	}
+	return []measure.Manager{m}
 }
 
 // exclusive is the CPUs that a cpu_manager_state gives to single containers.

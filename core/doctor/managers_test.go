@@ -112,6 +112,12 @@ func TestManagers(t *testing.T) {
 			[]measure.Manager{{Name: KernelBalance, Does: "moves pages to the node whose CPUs use them, within CPU sets and memory nodes"}}},
 		{"the kernel between tiers", two, map[string]string{"proc/sys/kernel/numa_balancing": "2\n"}, nil},
 		{"the kernel on one node", one, map[string]string{"proc/sys/kernel/numa_balancing": "1\n"}, nil},
+		{"Proxmox VE", two, map[string]string{
+			"sys/fs/cgroup/qemu.slice/100.scope/cgroup.procs": "7\n", "sys/fs/cgroup/qemu.slice/101.scope/cgroup.procs": "8\n", "sys/fs/cgroup/qemu.slice/102.scope/cgroup.procs": "9\n",
+			"etc/pve/qemu-server/100.conf": "cores: 2\n[old]\naffinity: 1\n", "etc/pve/qemu-server/101.conf": "affinity: 0-1\n", "etc/pve/qemu-server/102.conf": "numa0: cpus=0,hostnodes=1\n",
+		}, []measure.Manager{{Name: Proxmox, Does: "runs 3 guests, 2 of them with affinity or hostnodes", Owns: "guests with affinity or hostnodes", Guests: []string{"101", "102"}}}},
+		{"Proxmox VE that binds nothing", two, map[string]string{"sys/fs/cgroup/qemu.slice/100.scope/cgroup.procs": "7\n"},
+			[]measure.Manager{{Name: Proxmox, Does: "runs 1 guest"}}},
 		{"pins by hand and pins of ours", two, map[string]string{
 			"run/libvirt/qemu/db.xml":   "<domstatus><numatune></numatune></domstatus>",
 			"run/libvirt/qemu/ours.xml": `<domstatus><metadata><homenode:guest xmlns:homenode="https://github.com/homenode/homenode/libvirt/1"/></metadata><vcpupin vcpu='0' cpuset='1'/></domstatus>`,

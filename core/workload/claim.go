@@ -25,6 +25,9 @@ type Caps struct {
 	// Rebinds: a narrower set of nodes is its manager's to widen again, so that Mems says
 	// where it is, not where it may go.
 	Rebinds bool `json:",omitzero"`
+	// PinsThreads: its driver gives threads of it CPUs of their own, and its source tells of
+	// those that others gave: that some have them (Observation.Pinned) says nothing.
+	PinsThreads bool `json:",omitzero"`
 	// Evicts: its manager can be asked to stop it or to run it elsewhere.
 	Evicts bool `json:",omitzero"`
 }

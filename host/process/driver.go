@@ -237,6 +237,29 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, progress func(plan.M
 	return nil
 }
 
+// Pin gives each thread of a process the CPUs that the value of an Affinity setting says, and
+// reads back that it has them; threads that it does not name have those of the first. What
+// fails is put back.
+func (d *Driver) Pin(ctx context.Context, p workload.Process, value string) error {
+	want, err := parseAffinity(value)
+	if err != nil {
+		return err
+	}
+	c := change{Driver: d, old: map[int]topology.CPUSet{}}
+	err = c.everywhere(ctx, func() (int, error) {
+		return c.threads(p, func(tid int, _ topology.CPUSet) topology.CPUSet {
+			if cpus, own := want.except[tid]; own {
+				return cpus
+			}
+			return want.main
+		})
+	})
+	if err != nil {
+		return errors.Join(err, c.putBack())
+	}
+	return nil
+}
+
 // Present returns nil while the process of the entry exists.
 func (d *Driver) Present(entry plan.Entry) error {
 	p, err := plan.ParseProcessPath(entry.Path)

@@ -109,6 +109,40 @@ func TestAffinityApplyAndRestore(t *testing.T) {
 
 // Threads and children made after the journal was written have inherited what
 // homenode gave; they get the old value too. What a thread chose itself it keeps.
+// Threads that the value names have their own CPUs, the others those of the first; where a call
+// fails, all have what they had.
+func TestPin(t *testing.T) {
+	ctx := context.Background()
+	for n := 0; ; n++ {
+		m, _ := tree()
+		p := m.add(40, 10)
+		p.threads[41], p.threads[42] = topology.CPUs(0, 1, 2, 3), topology.CPUs(7)
+		before := m.masks()
+		m.calls = 0
+		if n > 0 {
+			m.fault = func(call int, _ string) error {
+				if call == n {
+					return unix.EPERM
+				}
+				return nil
+			}
+		}
+		err := m.driver().Pin(ctx, workload.Process{PID: 40, Start: p.start}, "4-5;41=5")
+		switch {
+		case n == 0 && err != nil:
+			t.Fatal(err)
+		case n > 0 && m.calls < n:
+			return
+		case err == nil:
+			if !p.threads[40].Equal(topology.CPUs(4, 5)) || !p.threads[41].Equal(topology.CPUs(5)) || !p.threads[42].Equal(topology.CPUs(4, 5)) {
+				t.Fatalf("%d: %v", n, p.threads)
+			}
+		case !maps.Equal(before, m.masks()):
+			t.Fatalf("call %d failed (%v), and it is not as it was: %v", n, err, p.threads)
+		}
+	}
+}
+
 func TestAffinityRestoreOfWhatInherited(t *testing.T) {
 	ctx := context.Background()
 	m, p := tree()
