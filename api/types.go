@@ -318,7 +318,16 @@ type Workload struct {
 	Idle string             `json:"idle,omitempty"` // CPUs that are kept idle beside it, in list format
 	Near []string           `json:"near,omitempty"` // devices that it is to be near to: names or PCI addresses
 
-	Links []Link `json:"links,omitempty"` // devices and helper processes that it was found to use
+	Links  []Link  `json:"links,omitempty"`  // devices and helper processes that it was found to use
+	Serves *Serves `json:"serves,omitempty"` // which workloads it works for; absent for one that is no helper
+}
+
+// Serves is what a helper, such as a storage daemon, works for.
+type Serves struct {
+	Workloads []workload.ID `json:"workloads"` // IDs of the workloads that it works for
+	Nodes     string        `json:"nodes"`     // nodes that all of them are on, in list format; "" for none
+	Follows   bool          `json:"follows"`   // whether it is moved to them; else it stays
+	Why       string        `json:"why"`       // why it is moved or stays
 }
 
 // States of a Workload: stable, for programs and colours.
@@ -342,13 +351,15 @@ const (
 
 // Link is a device or a helper process that a workload was found to use.
 type Link struct {
-	Kind     workload.LinkKind `json:"kind"`            // how it is linked: netns, tap, vhost-user, block or vfio
-	Name     string            `json:"name"`            // name of the device or helper
-	PID      int               `json:"pid,omitempty"`   // PID of the helper; absent for a device
-	Nodes    string            `json:"nodes"`           // nodes that it is on, in list format; "" unknown
-	MiBs     *float64          `json:"mib_s,omitempty"` // traffic through it, MiB/s; absent when not counted, or not twice yet
-	Weight   float64           `json:"weight"`          // weight of its pull on the home; 0 when it does not count
-	Evidence string            `json:"evidence"`        // how it was found, in words
+	Kind     workload.LinkKind `json:"kind"`              // how it is linked: netns, tap, vhost-user, socket, block or vfio
+	Name     string            `json:"name"`              // name of the device or helper
+	PID      int               `json:"pid,omitempty"`     // PID of the helper; absent for a device
+	Nodes    string            `json:"nodes"`             // nodes that it is on, in list format; "" unknown
+	MiBs     *float64          `json:"mib_s,omitempty"`   // traffic through it, MiB/s; absent when not counted, or not twice yet
+	Weight   float64           `json:"weight"`            // weight of its pull on the home; 0 when it does not count
+	Evidence string            `json:"evidence"`          // how it was found, in words
+	Follows  bool              `json:"follows,omitempty"` // the helper is moved to the workload, so that it pulls nobody
+	Why      string            `json:"why,omitempty"`     // of a helper: why it is moved or stays; absent for a device
 }
 
 // NodeShare is the part of something that falls to one node.

@@ -115,6 +115,9 @@ type Config struct {
 		// Learn finds by itself which devices and helpers a workload uses. Off keeps to
 		// the rules' near and `homenode run --near`.
 		Learn bool `yaml:"learn"`
+		// Follow: a helper, such as a storage daemon, goes to the workloads that it works
+		// for where that costs less. Off leaves helpers where they are.
+		Follow bool `yaml:"follow"`
 	} `yaml:"near"`
 	Metrics struct {
 		Textfile string `yaml:"textfile"` // written for node_exporter every 15 s; "" is none
@@ -360,7 +363,7 @@ func (c *Config) Settings() control.Settings {
 		Arrange: place.Options{MinMemory: c.Manage.MinMemory.KiB(), MinCPU: c.Manage.MinCPU, MoveBandwidth: int64(c.Move.Bandwidth)},
 		MinAge:  c.Manage.MinAge,
 		Include: c.Manage.Include, Exclude: c.Manage.Exclude, Interrupts: c.interrupts(), Queues: c.IRQQueues, RestoreOnStop: c.RestoreOnStop,
-		Surveys: []control.SurveyKind{control.Managers},
+		Surveys: []control.SurveyKind{control.Managers}, HelpersStay: !c.Near.Follow,
 	}
 	s.Share, s.Base = c.Share.settings(), c.Share.base()
 	b := &c.Balance
@@ -468,7 +471,7 @@ func New() Config {
 	c.Balance = newBalance()
 	c.Share = newShare()
 	c.IRQQueues = irq.KeepQueues
-	c.Near.Learn = true
+	c.Near.Learn, c.Near.Follow = true, true
 	c.Libvirt.Manage = MarkedGuests // what somebody else defined is theirs until they say otherwise
 	c.Proxmox.Manage = AllGuests    // nothing of their configuration is changed
 	c.Containers = Containers{Manage: AllPods, Socket: "/var/run/nri/nri.sock", BestEffort: workload.Shared}

@@ -282,6 +282,9 @@ func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) ap
 		w.LocalityExpected = w.Locality
 	}
 	w.Links = v.links(o.ID, &spec)
+	if f, is := v.Following[o.ID]; is {
+		w.Serves = &api.Serves{Workloads: f.Of, Nodes: f.Nodes.String(), Follows: f.Follows, Why: f.Why.String()}
+	}
 	for _, s := range all[o.ID].steps {
 		w.Steps = append(w.Steps, s)
 		if s.Gain != (plan.Gain{}) { // else it is not about memory
@@ -309,6 +312,9 @@ func (v *View) links(id workload.ID, spec *workload.Spec) []api.Link {
 	var out []api.Link
 	for _, l := range v.Links[id] {
 		x := api.Link{Kind: l.Kind, Name: l.Name, PID: l.Helper.PID, Nodes: l.Nodes.String(), Evidence: l.Evidence}
+		if f, is := v.Following[v.HelperAt(l.Helper)]; is && l.Helper.PID > 0 {
+			x.Follows, x.Why = f.Follows, f.Why.String()
+		}
 		if l.Counted && l.Last >= 0 {
 			rate := l.Rate
 			x.MiBs = &rate

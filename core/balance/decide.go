@@ -170,9 +170,13 @@ func (d *decider) restore() {
 
 // pays is why an option does not pay, or "".
 func (d *decider) pays(o *option) words.Reason {
+	least, little := leastLost, words.SavesLittle
+	if len(o.changes) == 1 {
+		least, little = o.changes[0].w.leastLost()
+	}
 	switch {
-	case o.saves < leastLost*second:
-		return words.Because(words.SavesLittle, o.saves/second, leastLost)
+	case o.saves < least*second:
+		return words.Because(little, o.saves/second, least)
 	case o.gain <= d.in.Settings.Factor*o.cost:
 		return words.Because(words.DoesNotPay, o.gain, o.horizon*second, o.cost, d.in.Settings.Factor)
 	}

@@ -88,6 +88,7 @@ type work struct {
 	age      float64 // seconds for which it has used about as much as now
 	pull     []float64
 	required []place.Requirement
+	follows  bool // it works for others, and goes where they are
 	run, mem []part
 }
 

@@ -25,6 +25,13 @@ func talks(to topology.NodeID, mibs int64) func(*place.Subject) {
 // poller is a helper with threads that are always busy, pinned by its own program.
 func poller(s *place.Subject) { s.Observation.Pinned = true }
 
+// serves makes a workload one that works for others.
+func serves(to topology.NodeID) func(*place.Subject) {
+	return func(s *place.Subject) {
+		s.Spec.Near = []workload.Near{{Nodes: topology.Nodes(to), Learned: true, Serves: true, Weight: 1}}
+	}
+}
+
 func TestNearMoves(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -54,6 +61,16 @@ func TestNearMoves(t *testing.T) {
 		{"memory that is dear to copy stays", func(b *bench) {
 			b.run("a", 1, 3, 12*gib, talks(0, 12_000))
 		}, "no choice", words.Because(words.DoesNotPay)},
+		{"a helper goes where those are that it works for, though it uses little", func(b *bench) {
+			b.run("nbd", 1, 0.3, gib/8, serves(0))
+		}, "move nbd 1>0", words.Because(words.FarFromPartner)},
+		{"a helper that is hardly busy stays where it is", func(b *bench) {
+			b.run("nbd", 1, 0.02, gib/8, serves(0))
+		}, "in order", words.Reason{}},
+		{"a helper crowds no node", func(b *bench) {
+			b.run("nbd", 1, 0.3, gib/8, serves(0))
+			b.run("b", 0, 6.5, gib)
+		}, "no choice", words.Because(words.AffinityLimit)},
 		{"what may not move stays", func(b *bench) {
 			b.run("a", 1, 3, gib/4, talks(0, 12_000), func(s *place.Subject) { s.Spec.Nodes = topology.Nodes(1) })
 		}, "no choice", words.Reason{}},

@@ -164,10 +164,11 @@ func (s *State) addLearned(spec *workload.Spec, o *workload.Observation) {
 		if l.Helper.PID > 0 {
 			near.Workload = s.Helpers[processKey(l.Helper)]
 		}
-		if near.Workload != o.ID {
+		if near.Workload != o.ID && !s.Following[near.Workload].Follows {
 			spec.Near = append(spec.Near, near)
 		}
 	}
+	spec.Near = append(spec.Near, s.Following[o.ID].To...)
 }
 
 // subjects pairs each observation with what is wished for it. Of one that has not changed
@@ -217,7 +218,7 @@ type made struct {
 
 // special reports whether more is known of a workload than its observation shows.
 func (s *State) special(id workload.ID) bool {
-	return s.Claims[id] != nil || s.Covered[id] != nil || len(s.Links[id]) > 0 || has(s.Admissions, id) || has(s.Overwrites, id) || has(s.Silent, id)
+	return s.Claims[id] != nil || s.Covered[id] != nil || len(s.Links[id]) > 0 || s.Following[id].Follows || has(s.Admissions, id) || has(s.Overwrites, id) || has(s.Silent, id)
 }
 
 func has[V any](m map[workload.ID]V, id workload.ID) bool { _, ok := m[id]; return ok }

@@ -41,7 +41,8 @@ type Settings struct {
 	Base          share.Base       `json:"base,omitzero"` // what beside CPU sets sharing sets
 	Interrupts    InterruptMode    `json:"interrupts"`
 	Queues        irq.QueueCount   `json:"queues,omitempty"`
-	Surveys       []SurveyKind     `json:"surveys,omitempty"` // those that there is somebody to make
+	HelpersStay   bool             `json:"helpers_stay,omitempty"` // they do not follow those that they work for
+	Surveys       []SurveyKind     `json:"surveys,omitempty"`      // those that there is somebody to make
 	RestoreOnStop bool             `json:"restore_on_stop,omitempty"`
 }
 
@@ -238,13 +239,14 @@ type State struct {
 	admitted admitted        // as last written
 
 	// From surveys.
-	Surveyed map[SurveyKind]time.Time // when each was last asked for
-	Known    map[SurveyKind]bool      // those that have been made
-	Managers []Manager
-	Links    map[workload.ID][]Link
-	Helpers  map[processKey]workload.ID // processes that links are to, with the workload each is part of, "" for none
-	Devices  Devices
-	Fixed    map[string]bool // interrupts that the kernel let nobody change
+	Surveyed  map[SurveyKind]time.Time // when each was last asked for
+	Known     map[SurveyKind]bool      // those that have been made
+	Managers  []Manager
+	Links     map[workload.ID][]Link
+	Helpers   map[processKey]workload.ID      // processes that links are to, with the workload each is part of, "" for none
+	Following map[workload.ID]place.Following // of each helper, as of the newest scan; replaced, never changed
+	Devices   Devices
+	Fixed     map[string]bool // interrupts that the kernel let nobody change
 
 	// What is under way.
 	Effects    uint64 // numbered so far

@@ -90,7 +90,7 @@ func (s *State) linked(in *Survey) {
 	links, helpers := map[workload.ID][]Link{}, map[processKey]workload.ID{}
 	for id, found := range in.Links {
 		for _, l := range found {
-			links[id] = append(links[id], follow(s.Links[id], l, in.Read[id]))
+			links[id] = append(links[id], counted(s.Links[id], l, in.Read[id]))
 			if l.Helper.PID > 0 {
 				helpers[processKey(l.Helper)] = ""
 			}
@@ -98,10 +98,11 @@ func (s *State) linked(in *Survey) {
 	}
 	s.Links, s.Helpers = links, helpers
 	s.locateHelpers()
+	s.follow()
 }
 
-// follow gives a link the traffic since it was seen before.
-func follow(before []Link, l workload.Link, at time.Time) Link {
+// counted gives a link the traffic since it was seen before.
+func counted(before []Link, l workload.Link, at time.Time) Link {
 	out := Link{Link: l, At: at, Last: -1}
 	if !l.Counted {
 		out.Rate = -1

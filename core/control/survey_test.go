@@ -205,24 +205,24 @@ func TestABurstIsNotLearned(t *testing.T) {
 	a := Link{Link: tap, At: time.Unix(0, 0), Last: 0}
 	b := tap
 	b.Bytes = 3000 << 20
-	x := follow([]Link{a}, b, time.Unix(30, 0))
+	x := counted([]Link{a}, b, time.Unix(30, 0))
 	if x.Rate != 0 || x.Last != 100 {
 		t.Errorf("%+v", x)
 	}
-	if y := follow([]Link{x}, b, time.Unix(30, 0)); y.Rate != x.Rate || y.Last != x.Last || !y.At.Equal(x.At) { // not looked at since
+	if y := counted([]Link{x}, b, time.Unix(30, 0)); y.Rate != x.Rate || y.Last != x.Last || !y.At.Equal(x.At) { // not looked at since
 		t.Errorf("%+v", y)
 	}
 	b.Bytes += 6000 << 20
-	if y := follow([]Link{x}, b, time.Unix(60, 0)); y.Rate != 100 || y.Last != 200 {
+	if y := counted([]Link{x}, b, time.Unix(60, 0)); y.Rate != 100 || y.Last != 200 {
 		t.Errorf("%+v", y)
 	}
 	other := b
 	other.Device = "eth1"
-	if y := follow([]Link{x}, other, time.Unix(60, 0)); y.Rate != 0 || y.Last != -1 {
+	if y := counted([]Link{x}, other, time.Unix(60, 0)); y.Rate != 0 || y.Last != -1 {
 		t.Errorf("of another device: %+v", y)
 	}
 	b.Counted = false
-	if y := follow([]Link{x}, b, time.Unix(60, 0)); y.Rate != -1 {
+	if y := counted([]Link{x}, b, time.Unix(60, 0)); y.Rate != -1 {
 		t.Errorf("what nothing counts: %+v", y)
 	}
 }
@@ -258,7 +258,7 @@ func TestWhatIsGivenWinsOverWhatIsLearned(t *testing.T) {
 
 // A helper is a workload of its own, with a home; nobody is near to himself.
 func TestHelpersAreWorkloads(t *testing.T) {
-	f := newFake(t, 2, 8, observing, surveying(Links))
+	f := newFake(t, 2, 8, observing, surveying(Links), func(s *Settings) { s.HelpersStay = true })
 	f.add("web", 2, 1<<20, 0)
 	f.add("ovs", 2, 1<<20, 1)
 	socket := workload.Link{Kind: workload.ByVhostUser, Helper: f.works["/ovs"].obs.Processes[0], Name: "ovs-vswitchd", Nodes: topology.Nodes(1)}

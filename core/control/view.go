@@ -41,12 +41,14 @@ type View struct {
 	Managers  []Manager
 	Devices   Devices
 	Links     map[workload.ID][]Link
+	helpers   map[processKey]workload.ID
+	Following map[workload.ID]place.Following
 	Subjects  []*place.Subject // what was decided on, rising by ID
 	Undoing   int
 	facts     plan.State // what placements are decided on, but for those
 	// Held is the homes that are held for work that has not been seen, by its ID.
 	Held map[workload.ID]workload.Placement
-	// Registered is the root processes of what `homenode run` placed.
+	// Registered is the root processes of what `homenode run` placed, and helpers.
 	Registered []workload.Process
 }
 
@@ -74,9 +76,15 @@ func (s *State) View() View {
 		At: s.Began, Scans: s.Seen, Settings: &s.Settings, Snapshot: s.Snapshot, Plan: s.Plan, Balancing: s.Balancing, Halted: s.Halted,
 		Partition: s.PartitionNow(), Sharing: s.sharingNow(), Scheduler: s.Scheduler, Holds: Holds{s.Holds.All, maps.Clone(s.Holds.IDs)}, Chosen: Decisions{s.Chosen, s.chosen},
 		Tasks: make(map[workload.ID]TaskView, len(s.Tasks)), Moves: maps.Clone(s.Moves), Given: maps.Clone(s.Given),
-		Journal: s.Journal.All(), Claims: s.Claims, Managers: s.Managers, Devices: s.Devices, Undoing: len(s.Undoing), Links: s.Links, Subjects: s.Subjects, Took: s.Took,
+		Journal: s.Journal.All(), Claims: s.Claims, Managers: s.Managers, Devices: s.Devices, Undoing: len(s.Undoing), Links: s.Links, helpers: s.Helpers, Following: s.Following, Subjects: s.Subjects, Took: s.Took,
 		facts: s.Facts,
 	}
+	for p, id := range s.Helpers {
+		if id == "" || id == ProcessID(p.PID) { // it may be too small to be seen otherwise
+			v.Registered = append(v.Registered, workload.Process(p))
+		}
+	}
+	slices.SortFunc(v.Registered, func(a, b workload.Process) int { return cmp.Compare(a.PID, b.PID) })
 	for id, t := range s.Tasks {
 		v.Tasks[id] = TaskView{*t.Step(), t.Move}
 	}
@@ -129,6 +137,9 @@ func (v *View) booked() plan.State {
 	st.Placements = merge(v.Plan.Placements, slices.Collect(maps.Values(v.Held)))
 	return st
 }
+
+// HelperAt is the workload that a process which others have a link to is part of; "" for none.
+func (v *View) HelperAt(p workload.Process) workload.ID { return v.helpers[processKey(p)] }
 
 // RetryOf is the retry of a step, or nil.
 func (v *View) RetryOf(step *plan.Step) *Retry {

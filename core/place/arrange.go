@@ -454,7 +454,7 @@ func (a *arrangement) whyLeave(s *subject) words.Reason {
 			return words.Because(words.OwnAffinity, obs.PinnedWhy)
 		}
 		return words.Because(words.OwnAffinity, "CPUs "+obs.CPUs.String())
-	case s.Spec.Given || s.old != nil:
+	case s.Spec.Given || s.old != nil || s.Spec.Serves():
 		return words.Reason{}
 	}
 	switch resident := workload.Total(obs.Memory); {

@@ -26,6 +26,11 @@ const (
 	// (overCore): else many small pulls would add up to crowding after all.
 	learnedMost = 0.3
 
+	// servesCeiling bounds what pulls a helper to those that it works for. All that it does is
+	// done for them, so its memory goes along (more than moveWeight), but it crowds no
+	// node (less than overCore).
+	servesCeiling = 0.3
+
 	// uncountedWeight is the weight of a link that no counter tells the traffic of (VFIO,
 	// a poll thread behind a socket): a remote node at twice the local cost then pulls
 	// with a tenth of a vCPU. How busy a poll thread is says nothing of what it does.
@@ -67,7 +72,7 @@ func (l *Ledger) pull(near []workload.Near, vcpus int) (pull []float64, absent [
 		return nil, nil
 	}
 	n := len(l.nodes)
-	named, learned := make([]float64, n), make([]float64, n)
+	named, learned, served := make([]float64, n), make([]float64, n), make([]float64, n)
 	found := false
 	for _, x := range near {
 		weight := x.Weight
@@ -78,7 +83,10 @@ func (l *Ledger) pull(near []workload.Near, vcpus int) (pull []float64, absent [
 			continue
 		}
 		into := named
-		if x.Learned {
+		switch {
+		case x.Serves:
+			into = served
+		case x.Learned:
 			into = learned
 		}
 		targets, known := l.targets(&x)
@@ -96,7 +104,7 @@ func (l *Ledger) pull(near []workload.Near, vcpus int) (pull []float64, absent [
 		return nil, absent
 	}
 	for i := range named {
-		named[i] = min(named[i], nearCeiling) + min(learned[i], learnedCeiling, learnedMost/float64(vcpus))
+		named[i] = min(named[i], nearCeiling) + min(learned[i], learnedCeiling, learnedMost/float64(vcpus)) + min(served[i], servesCeiling)
 	}
 	return named, absent
 }

@@ -61,6 +61,7 @@ var (
 	PairBusy        = says("pair-busy", "Memory of {} is moving between nodes {} and {}.")
 	WouldFill       = says("would-fill", "Node {} would have {size} of {size} free.")
 	AffinityLimit   = says("affinity-limit", "Not moved: demand on node {} would reach {.1f} of {n core}, above the {%} limit for affinity moves.")
+	ServesLittle    = says("serves-little", "It would save {.3f} CPUs; below {.3f} a helper is not worth a move.")
 	SavesLittle     = says("saves-little", "It would save {.2f} CPUs; below {.2f} is noise.")
 	DoesNotPay      = says("does-not-pay", "It would gain {seconds} of thread time within {for} at a cost of {seconds}; the gain must be more than {.3g} times the cost.")
 	ImportantLast   = says("important-last", "It is important: others move first.")

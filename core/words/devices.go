@@ -12,3 +12,16 @@ var (
 	NoneForIRQs    = says("none-for-irqs", "Every CPU of node {} is dedicated; none is left for interrupts.")
 	QueuePerCPU    = says("queue-per-cpu", "It has queues for all CPUs of the machine; requests complete on the CPU that made them.")
 )
+
+// Helpers: who goes to whom.
+var (
+	HelperFollows      = says("helper-follows", "It works for {and} and follows: it holds {size}, they hold {size}.")
+	HelperFollowsBound = says("helper-follows-bound", "It works for {and} and follows: {}")
+	HelperStays        = says("helper-stays", "It works for {and} and does not follow: {}")
+	HelperServesMany   = says("helper-serves-many", "It works for {and}, which are on {nodes} and on no node together, so it stays.")
+	HelperIsLarger     = says("helper-is-larger", "It works for {and} and holds {size}, they hold {size}: they are pulled to it, it stays.")
+	ClientStays        = says("client-stays", "{} cannot come to it. {}")
+	ClientNear         = says("client-near", "It is near {and} where it is.")
+	HelpersStay        = says("helpers-stay", "The configuration says near.follow: false.")
+	ClassMovesNot      = says("class-moves-not", "Of class {}, it is not moved.")
+)

@@ -25,6 +25,8 @@ type Near struct {
 	// Nodes says where it is when it is neither a device of the host nor placed.
 	Learned bool             `json:",omitzero"`
 	Nodes   topology.NodeSet `json:",omitzero"`
+	// Serves: it works for that workload and follows it (core/place, Follow).
+	Serves bool `json:",omitzero"`
 }
 
 // Policies of Near, as people write them; the names follow Nova's hw:pci_numa_affinity_policy.
@@ -50,6 +52,16 @@ func (n *Near) Name() string {
 func (s *Spec) Requires() bool {
 	for i := range s.Near {
 		if s.Near[i].Required {
+			return true
+		}
+	}
+	return false
+}
+
+// Serves reports whether it works for another workload and follows it.
+func (s *Spec) Serves() bool {
+	for i := range s.Near {
+		if s.Near[i].Serves {
 			return true
 		}
 	}

@@ -82,6 +82,7 @@ const (
 	ByBlock     LinkKind = "block"      // an open block device, or files on one
 	ByVFIO      LinkKind = "vfio"       // a device handed to it whole
 	ByNetDisk   LinkKind = "net-disk"   // a disk that a server has: Ceph, iSCSI, NBD, NFS
+	BySocket    LinkKind = "socket"     // a connection to a process of this host that serves its storage, network or TPM
 )
 
 // Link is a device or a helper process that a workload was found to use.

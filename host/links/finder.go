@@ -34,6 +34,9 @@ type Finder struct {
 	known map[workload.ID]*found
 	calls *proc.Calls
 	own   string // network namespace of this process
+
+	servers map[int]*server // by PID, see findServers
+	named   map[int]int     // in how many rounds the program of each PID was looked at
 }
 
 // found is what was last found of a workload.
@@ -45,7 +48,7 @@ type found struct {
 
 // New returns a Finder on the machine below root ("/" for this one).
 func New(root string) *Finder {
-	return &Finder{files: disk{root}, now: time.Now, known: map[workload.ID]*found{}, calls: proc.NewCalls(nil)}
+	return &Finder{files: disk{root}, now: time.Now, known: map[workload.ID]*found{}, calls: proc.NewCalls(nil), servers: map[int]*server{}, named: map[int]int{}}
 }
 
 // Links is the devices and helpers that each workload was found to use, by kind and
@@ -106,6 +109,7 @@ type round struct {
 	all     []workload.Observation
 	helpers map[uint64]*helper // by inode of their unix sockets; nil until asked for
 	peers   map[uint64]end
+	served  map[uint64]*server // by inode of their sockets; nil until asked for
 }
 
 // gathered is what the processes of one workload have open.
@@ -185,6 +189,7 @@ func (r *round) namespace(g *gathered, p workload.Process, user int) {
 
 func (r *round) descriptors(g *gathered, pid int) {
 	dir := fmt.Sprintf("proc/%d/fd", pid)
+	guest := r.isGuest(pid)
 	names, _ := r.files.list(dir)
 	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) })
 	for _, fd := range names[:min(len(names), mostDescriptors)] {
@@ -207,6 +212,9 @@ func (r *round) descriptors(g *gathered, pid int) {
 		case strings.HasPrefix(to, "socket:["):
 			if inode, err := strconv.ParseUint(strings.TrimSuffix(to[len("socket:["):], "]"), 10, 64); err == nil {
 				r.socket(g, pid, inode)
+				if guest {
+					r.server(g, pid, inode)
+				}
 			}
 		case strings.HasPrefix(to, "/") && !strings.HasPrefix(to, "/proc/") && !strings.HasPrefix(to, "/sys/"):
 			on, is, err := r.files.device(dir + "/" + fd)
@@ -277,6 +285,7 @@ func (r *round) blocks(g *gathered, o *workload.Observation) {
 	}
 	var all []workload.Link
 	for _, number := range slices.Sorted(maps.Keys(g.disks)) {
+		r.nbd(g, number)
 		for _, disk := range disks(r.files, r.host, number) {
 			if !slices.ContainsFunc(all, func(l workload.Link) bool { return l.Device == disk }) {
 				on := number

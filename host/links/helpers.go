@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/homenode/homenode/core/topology"
@@ -73,29 +72,13 @@ func (r *round) findHelpers() {
 			if err != nil || !slices.Contains(pollers, name) {
 				continue
 			}
-			h := &helper{process: p, name: name}
-			for _, x := range o.RanOn {
-				if x.Share >= runsHere {
-					h.nodes.Add(x.Node)
-				}
+			h := &helper{process: p, name: name, nodes: spent(o)}
+			for inode := range r.sockets(p.PID) {
+				r.helpers[inode] = h
 			}
-			r.socketsOf(h)
 		}
 	}
 	if len(r.helpers) > 0 {
 		r.peers, _ = r.files.peers()
-	}
-}
-
-func (r *round) socketsOf(h *helper) {
-	dir := fmt.Sprintf("proc/%d/fd", h.process.PID)
-	names, _ := r.files.list(dir)
-	for _, fd := range names {
-		to, err := r.files.link(dir + "/" + fd)
-		if inode, ok := strings.CutPrefix(to, "socket:["); err == nil && ok {
-			if n, err := strconv.ParseUint(strings.TrimSuffix(inode, "]"), 10, 64); err == nil {
-				r.helpers[n] = h
-			}
-		}
 	}
 }

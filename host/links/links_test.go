@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,6 +24,7 @@ type fake struct {
 	disk
 	devices map[string][2]string // what lies or is where, by file
 	sockets map[uint64]end
+	tcp     map[uint64]end
 	reads   int
 	hangs   map[int]chan struct{} // the root folder of a process
 }
@@ -49,7 +51,9 @@ func (f *fake) sysOf(pid int) (files, func(), error) {
 	return disk{root}, func() {}, nil
 }
 
-func (f *fake) peers() (map[uint64]end, error) { return f.sockets, nil }
+func (f *fake) peers() (map[uint64]end, error) { return maps.Clone(f.sockets), nil }
+
+func (f *fake) streams() (map[uint64]end, error) { return f.tcp, nil }
 
 // tree makes files and, where the text begins with "→", links.
 func tree(t *testing.T, entries map[string]string) string {
@@ -273,6 +277,43 @@ func TestVhostUser(t *testing.T) {
 	}
 	if h := links["/a"][0].Helper; h != ovs.Processes[0] {
 		t.Errorf("helper %+v", h)
+	}
+}
+
+// A guest is tied to the daemon that serves its disk, its file system or its TPM, however it is
+// connected and however small the daemon is; a process that is not a guest, a program that
+// serves nothing and libvirt at its monitor tie nobody.
+func TestServers(t *testing.T) {
+	stat := func(pid int, comm string) string {
+		return fmt.Sprintf("%d (%s) S 1 1 1 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0", pid, comm, pid*10)
+	}
+	tree := tree(t, with(map[string]string{
+		"proc/10/comm": "qemu-system-x86", "proc/10/fd/3": "→socket:[100]", "proc/10/fd/4": "→socket:[101]", "proc/10/fd/5": "→socket:[102]", "proc/10/fd/6": "→socket:[103]", "proc/10/fd/7": "→/dev/nbd0",
+		"proc/13/comm": "redis", "proc/13/fd/3": "→socket:[130]",
+		"proc/50/comm": "qemu-nbd", "proc/50/stat": stat(50, "qemu-nbd"), "proc/50/fd/3": "→socket:[500]", "proc/50/fd/4": "→socket:[530]",
+		"proc/51/comm": "ceph-osd", "proc/51/stat": stat(51, "ceph-osd"), "proc/51/fd/9": "→socket:[510]",
+		"proc/52/comm": "swtpm", "proc/52/stat": stat(52, "swtpm"), "proc/52/fd/3": "→socket:[520]",
+		"proc/53/comm": "virtqemud", "proc/53/stat": stat(53, "virtqemud"), "proc/53/fd/3": "→socket:[531]",
+		"proc/54/comm": "qemu-nbd", "proc/54/stat": stat(54, "qemu-nbd"),
+		"sys/dev/block/43:0": "→../../devices/virtual/block/nbd0", "sys/class/block/nbd0/pid": "54",
+	}))
+	f := New("/")
+	f.files = &fake{disk: disk{tree}, devices: map[string][2]string{"proc/10/fd/7": {"", "43:0"}},
+		sockets: map[uint64]end{100: {500, ""}, 500: {100, "/run/nbd.sock"}, 102: {520, ""}, 520: {102, "/run/tpm.sock"}, 103: {531, "/run/mon.sock"}, 531: {103, ""}, 130: {530, ""}, 530: {130, "/run/x"}},
+		tcp:     map[uint64]end{101: {510, "TCP 127.0.0.1:6800"}, 510: {101, "TCP 127.0.0.1:40000"}}}
+	ceph := work("/ceph", 51)
+	ceph.Processes[0].Start = 510
+	ceph.RanOn = []workload.NodeShare{{Node: 1, Share: 1}}
+	want := "socket ceph-osd node 1: TCP 127.0.0.1:6800 to ceph-osd, PID 51\nsocket qemu-nbd node : unix socket /run/nbd.sock to qemu-nbd, PID 50\n" +
+		"socket qemu-nbd node : /dev/nbd0 to qemu-nbd, PID 54\nsocket swtpm node : unix socket /run/tpm.sock to swtpm, PID 52"
+	for round := range 4 {
+		links, _ := f.Links(t.Context(), host(), []workload.Observation{work("/a", 10), work("/redis", 13), ceph})
+		if diff := cmp.Diff(want, drawn(links["/a"])); diff != "" {
+			t.Fatalf("round %d: %s", round, diff)
+		}
+		if len(links) != 1 || links["/a"][1].Helper != (workload.Process{PID: 50, Start: 500}) {
+			t.Errorf("round %d: %+v", round, links)
+		}
 	}
 }
 

@@ -159,12 +159,18 @@ func printNear(w io.Writer, p view.Paint, wl api.Workload) {
 		if l.MiBs != nil {
 			line += fmt.Sprintf("; %.1f MiB/s", *l.MiBs)
 		}
-		if l.Weight > 0 {
+		switch {
+		case l.Weight > 0:
 			line += fmt.Sprintf("; weight %.2f)", l.Weight)
-		} else {
+		case l.Follows:
+			line += "; it comes here)"
+		default:
 			line += "; " + p.Dim("does not count") + ")"
 		}
 		fmt.Fprintf(w, "  near   %s\n", line)
+	}
+	if wl.Serves != nil {
+		section(w, p, "works for others", []string{wl.Serves.Why})
 	}
 }
 

@@ -1,0 +1,185 @@
+package links
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/internal/proc"
+)
+
+// serving is programs that serve storage, a network or a TPM to guests over a socket and need
+// not poll, by their name in /proc/PID/comm, which has 15 bytes.
+var serving = []string{
+	"qemu-nbd", "nbdkit", "nbd-server", "qemu-storage-da", "virtiofsd", "vhost-device-bl", "vhost-device-sc", "vhost-user-blk", // storage
+	"ceph-osd", "glusterfsd", "tgtd", // storage that goes over a network, and may be on this host
+	"passt", "passt.avx2", "vhost-device-vs", // network
+	"swtpm",
+}
+
+// guests is the programs that run guests.
+var guests = []string{"qemu-system-", "qemu-kvm", "kvm", "cloud-hyperviso", "firecracker", "crosvm"}
+
+// mostNamed is how many processes are asked what they run in one round, 10 µs each.
+const mostNamed = 1000
+
+// server is a process of serving.
+type server struct {
+	process workload.Process
+	name    string
+}
+
+func (r *round) isGuest(pid int) bool {
+	name, err := r.files.read(fmt.Sprintf("proc/%d/comm", pid))
+	return err == nil && slices.ContainsFunc(guests, func(g string) bool { return strings.HasPrefix(name, g) })
+}
+
+// server makes a link when the other end of a guest's socket is a server's.
+func (r *round) server(g *gathered, pid int, inode uint64) {
+	if r.served == nil {
+		r.findServers()
+	}
+	own := r.peers[inode]
+	s := r.served[own.peer]
+	at := cmp.Or(own.path, r.peers[own.peer].path)
+	if s == nil || s.process.PID == pid || isControl(at) || r.helpers[own.peer] != nil {
+		return
+	}
+	if !strings.HasPrefix(at, "TCP ") {
+		at = "unix socket " + cmp.Or(at, "without a name")
+	}
+	r.serves(g, s, at)
+}
+
+func (r *round) serves(g *gathered, s *server, by string) {
+	g.add(workload.Link{Kind: workload.BySocket, Helper: s.process, Name: s.name, Nodes: r.ranOn(s.process),
+		Evidence: fmt.Sprintf("%s to %s, PID %d", by, s.name, s.process.PID)})
+}
+
+// nbd makes a link when a block device is one that a process of this host serves: the kernel
+// tells its PID (drivers/block/nbd.c, pid_show).
+func (r *round) nbd(g *gathered, number string) {
+	target, err := r.files.link("sys/dev/block/" + number)
+	name := path.Base(target)
+	if err != nil || !strings.HasPrefix(name, "nbd") {
+		return
+	}
+	name, _, _ = strings.Cut(name, "p") // a partition is of its disk
+	text, err := r.files.read("sys/class/block/" + name + "/pid")
+	if err != nil {
+		return
+	}
+	pid, _ := strconv.Atoi(text)
+	if s := r.serverAt(pid); s != nil {
+		r.serves(g, s, "/dev/"+name)
+	}
+}
+
+// serverAt is a process as a server.
+func (r *round) serverAt(pid int) *server {
+	text, err := r.files.read(fmt.Sprintf("proc/%d/stat", pid))
+	if err != nil || pid <= 0 {
+		return nil
+	}
+	stat, err := proc.ParseStat([]byte(text))
+	if err != nil {
+		return nil
+	}
+	return &server{workload.Process{PID: pid, Start: stat.Start}, string(stat.Comm)}
+}
+
+// findServers finds the processes that serve and their sockets. Each process is asked what it
+// runs when it is new and once more a round later, for it may begin as another program.
+func (r *round) findServers() {
+	r.served = map[uint64]*server{}
+	if r.helpers == nil {
+		r.findHelpers()
+	}
+	names, err := r.files.list("proc")
+	if err != nil {
+		return
+	}
+	here := map[int]bool{}
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			here[pid] = true
+		}
+	}
+	maps.DeleteFunc(r.named, func(pid, _ int) bool { return !here[pid] })
+	maps.DeleteFunc(r.servers, func(pid int, _ *server) bool { return !here[pid] })
+	asked := 0
+	for _, pid := range slices.Sorted(maps.Keys(here)) {
+		if r.named[pid] > 1 && r.servers[pid] == nil {
+			continue
+		}
+		if asked++; asked > mostNamed {
+			break
+		}
+		r.named[pid]++
+		name, err := r.files.read(fmt.Sprintf("proc/%d/comm", pid))
+		if delete(r.servers, pid); err != nil || !slices.Contains(serving, name) {
+			continue
+		}
+		if s := r.serverAt(pid); s != nil {
+			r.servers[pid] = s
+			for inode := range r.sockets(pid) {
+				r.served[inode] = s
+			}
+		}
+	}
+	if len(r.servers) == 0 {
+		return
+	}
+	if r.peers == nil {
+		r.peers, _ = r.files.peers()
+	}
+	if streams, err := r.files.streams(); err == nil {
+		if r.peers == nil {
+			r.peers = map[uint64]end{}
+		}
+		maps.Copy(r.peers, streams)
+	}
+}
+
+// sockets is the inodes of the sockets that a process has open.
+func (r *round) sockets(pid int) map[uint64]bool {
+	out := map[uint64]bool{}
+	dir := fmt.Sprintf("proc/%d/fd", pid)
+	names, _ := r.files.list(dir)
+	for _, fd := range names {
+		to, err := r.files.link(dir + "/" + fd)
+		if inode, ok := strings.CutPrefix(to, "socket:["); err == nil && ok {
+			if n, err := strconv.ParseUint(strings.TrimSuffix(inode, "]"), 10, 64); err == nil {
+				out[n] = true
+			}
+		}
+	}
+	return out
+}
+
+// ranOn is the nodes on which the workload of a process spends its time; empty when it is none.
+func (r *round) ranOn(p workload.Process) topology.NodeSet {
+	for i := range r.all {
+		if slices.Contains(r.all[i].Processes, p) {
+			return spent(&r.all[i])
+		}
+	}
+	return topology.NodeSet{}
+}
+
+// spent is the nodes on which a workload spends its time.
+func spent(o *workload.Observation) topology.NodeSet {
+	var nodes topology.NodeSet
+	for _, x := range o.RanOn {
+		if x.Share >= runsHere {
+			nodes.Add(x.Node)
+		}
+	}
+	return nodes
+}
