@@ -39,6 +39,8 @@ func main() {
 		fail(hungry())
 	case len(os.Args) == 3 && os.Args[1] == "holder":
 		fail(holder(os.Args[2]))
+	case len(os.Args) == 3 && os.Args[1] == "storage":
+		fail(storage(os.Args[2]))
 	case len(os.Args) == 3 && os.Args[1] == "hog":
 		fail(hog(os.Args[2]))
 	case len(os.Args) == 2 && os.Args[1] == "bursts":
