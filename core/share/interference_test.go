@@ -340,3 +340,37 @@ func TestNarrow(t *testing.T) {
 		t.Error("it is cut for ever")
 	}
 }
+
+// BenchmarkLook is a look by which a sample is taken, at 16 important workloads that are all hurt and 64
+// of 284 others that may be it: each 10 s.
+func BenchmarkLook(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 1))
+	all := make([]Watch, 300)
+	for i := range all {
+		all[i] = Watch{ID: workload.ID(fmt.Sprintf("w%03d", i)), Importance: 50, Offline: i >= mostVictims, Important: i < mostVictims, WaitFrom: workload.PSI}
+	}
+	var s Interference
+	at := epoch
+	look := func(wait float64) {
+		at = at.Add(SampleEvery)
+		for i := range all {
+			all[i].CPUTime += time.Duration(r.Float64() * 2 * float64(SampleEvery))
+			all[i].Wait = wait * r.Float64()
+		}
+		s = s.Look(at, all, 0.05)
+	}
+	for range learnt {
+		look(0.01)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if s.Victims[0].HurtFor > 100 {
+			b.StopTimer()
+			for range relearn {
+				look(0.01)
+			}
+			b.StartTimer()
+		}
+		look(0.5)
+	}
+}

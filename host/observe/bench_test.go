@@ -64,17 +64,20 @@ func BenchmarkLook300(b *testing.B) {
 			if bb.by != "" {
 				m.addSources(bb.by)
 			}
-			waits := bb.name == "busy-waits"
-			if waits {
+			watched := map[workload.ID]bool{}
+			if bb.name == "busy-waits" { // a fifth is important
 				m.more = map[string]string{}
 				for path := range m.groups {
+					if len(watched) < 60 {
+						watched[workload.ID(path)] = true
+					}
 					m.more["sys/fs/cgroup"+path+"/cpu.pressure"] = "some avg10=7.00 avg60=0.00 avg300=0.00 total=5\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5\n"
 				}
 			}
 			m.write(b, dir)
 			now, clock := jumpingClock()
 			o := New(bb.open(dir), Options{
-				Waits: waits, Host: m.host, Free: func(fsys fs.FS, _ *topology.Host) (*topology.Host, error) { return m.host(fsys) },
+				Waits: len(watched) > 0, Watched: func() map[workload.ID]bool { return watched }, Host: m.host, Free: func(fsys fs.FS, _ *topology.Host) (*topology.Host, error) { return m.host(fsys) },
 				Now: clock, PageSize: 4,
 			})
 			if bb.by == workload.Counters {

@@ -44,18 +44,17 @@ func parseThrottled(b []byte) (periods, throttled uint64) {
 
 // waited reads how much of the last ten seconds some task of a leaf waited for a CPU, 0 to 1
 // (PSI), and in what share of its periods its own cpu.max held it back. What that holds back
-// waits for nobody else: then it is 0.
+// waits for nobody else: then it is 0. Of whom nobody watches nothing is read.
 func (o *Observer) waited(l *leaf, stat []byte) {
-	if !o.opts.Waits {
+	if l.waited, l.waitedFrom, l.throttledShare = 0, "", 0; !o.signals.watched[workload.ID(l.path)] {
 		return
 	}
 	periods, throttled := parseThrottled(stat)
 	held := throttled != l.throttled
-	l.throttledShare = 0
 	if held && throttled > l.throttled && periods > l.periods {
 		l.throttledShare = min(1, float64(throttled-l.throttled)/float64(periods-l.periods))
 	}
-	l.periods, l.throttled, l.waited, l.waitedFrom = periods, throttled, 0, ""
+	l.periods, l.throttled = periods, throttled
 	b, err := o.files.readOpen(l.dir, cpuPressure, o.buf)
 	switch {
 	case err == nil:

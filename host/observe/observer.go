@@ -50,12 +50,12 @@ type Options struct {
 	// Counters opens hardware counters, where the machine has any. fsys must be the
 	// live machine's.
 	Counters bool
-	// Waits reads how much each cgroup waits for CPUs, a file more for each.
+	// Waits reads how much each watched cgroup waits for CPUs, a file more for each.
 	Waits bool
 	// AsksWaits, where it is set, says before each look whether Waits holds.
 	AsksWaits func() bool
 	// Watched is the workloads that offline work is not to hurt: of them more is read, and
-	// cycles are counted. nil, or one that is empty, reads nothing of it. May be nil.
+	// cycles are counted. May be nil.
 	Watched func() map[workload.ID]bool
 }
 
@@ -261,7 +261,7 @@ func (o *Observer) scan(ctx context.Context) (workload.Snapshot, error) {
 		}
 	}
 	o.problems = problems{}
-	o.signals.psi, o.signals.whyPSI = false, ""
+	o.signals.begin(&o.opts)
 	o.applyMarks()
 	if err := o.readHost(); err != nil {
 		return workload.Snapshot{}, err

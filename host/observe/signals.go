@@ -42,7 +42,8 @@ type signals struct {
 	whyPSI  string // not
 	delayed int    // workloads whose waits are read thread by thread
 	nothing bool   // the kernel keeps no run queue waits
-	watched bool   // somebody was in the last look
+	watched map[workload.ID]bool
+	before  bool // somebody was watched in the last look
 
 	tried, usable bool // cycles
 	why           string
@@ -66,23 +67,26 @@ type signal struct {
 	executed workload.Executed
 }
 
+// begin says what is read in a look.
+func (s *signals) begin(o *Options) {
+	s.psi, s.whyPSI, s.before = false, "", len(s.watched) > 0
+	if s.watched = nil; o.Waits && o.Watched != nil {
+		s.watched = o.Watched()
+	}
+}
+
 // readSignals reads of the watched workloads what nothing else has told.
 func (o *Observer) readSignals(reported []*work) {
 	s := &o.signals
 	s.delayed, s.counted, s.left = 0, 0, 0
-	var watched map[workload.ID]bool
-	if o.opts.Waits && o.opts.Watched != nil {
-		watched = o.opts.Watched()
-	}
-	was := s.watched
-	if s.watched = len(watched) > 0; !s.watched && !was {
+	if len(s.watched) == 0 && !s.before {
 		return
 	}
 	budget := delayThreads
 	due := slices.Clone(reported)
 	slices.SortStableFunc(due, func(a, b *work) int { return a.signal.delaysAt.Compare(b.signal.delaysAt) })
 	for _, w := range due {
-		if !watched[w.id] {
+		if !s.watched[w.id] {
 			o.stopCycles(w)
 			w.signal = signal{}
 			continue
@@ -242,6 +246,7 @@ func (o *Observer) signalsHere() []workload.SourceStatus {
 		}
 		return workload.SourceStatus{Source: source, Used: used, Text: text}
 	}
+	const nobody = "no important workload that shares CPUs with offline work was seen"
 	whyPSI, whyThrottled, whyDelay, why := s.whyPSI, "", "cpu.pressure tells", s.why
 	switch {
 	case !o.opts.Waits:
@@ -253,13 +258,15 @@ func (o *Observer) signalsHere() []workload.SourceStatus {
 		why = whyThrottled
 	case s.psi:
 		whyPSI = ""
+	case len(s.watched) == 0:
+		whyPSI = nobody
 	}
 	switch {
 	case !o.opts.Waits:
 	case s.nothing:
 		whyDelay = "the kernel keeps no waits of threads (CONFIG_SCHED_INFO)"
 	case !s.psi:
-		whyDelay = "no important workload that shares CPUs with offline work was seen"
+		whyDelay = nobody
 	}
 	if why == "" {
 		switch {
@@ -268,7 +275,7 @@ func (o *Observer) signalsHere() []workload.SourceStatus {
 		case s.left > 0:
 			why = fmt.Sprintf("too many CPUs: more than %d descriptors", cycleFiles)
 		default:
-			why = "no important workload that shares CPUs with offline work was seen"
+			why = nobody
 		}
 	}
 	cpi := fmt.Sprintf("cycles and instructions of %d important workloads, %d descriptors open", s.counted, s.files)
@@ -283,7 +290,7 @@ func (o *Observer) signalsHere() []workload.SourceStatus {
 		traffic.Used, traffic.Text = true, "of each node, by resctrl"
 	}
 	return []workload.SourceStatus{
-		say(workload.PSI, o.opts.Waits && s.psi, "cpu.pressure of each cgroup: share of the last ten seconds in which a task waited for a CPU", whyPSI),
+		say(workload.PSI, o.opts.Waits && s.psi, "cpu.pressure of each important cgroup: share of the last ten seconds in which a task waited for a CPU", whyPSI),
 		say(workload.Schedstat, o.opts.Waits && s.delayed > 0 && !s.nothing, "/proc/PID/task/TID/schedstat of "+words.Count(s.delayed, "important workload")+" without cpu.pressure", whyDelay),
 		say(workload.Throttling, o.opts.Waits && o.top != "", "nr_throttled of cpu.stat: what a limit of its own holds back waits for nobody else", whyThrottled),
 		say(workload.CPI, o.opts.Waits && s.counted > 0, cpi, why),

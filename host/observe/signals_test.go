@@ -148,7 +148,8 @@ func TestRunQueueWaits(t *testing.T) {
 
 // TestThrottled is the share of the periods in which a limit of its own held a cgroup back.
 func TestThrottled(t *testing.T) {
-	o, l := &Observer{opts: Options{Waits: true}, files: anyFS{newRig(t, newFake(), Options{}).fs}}, &leaf{dir: "nowhere"}
+	o, l := &Observer{files: anyFS{newRig(t, newFake(), Options{}).fs}}, &leaf{path: "/a", dir: "nowhere"}
+	o.signals.watched = map[workload.ID]bool{"/a": true}
 	for _, tt := range []struct {
 		stat string
 		want float64

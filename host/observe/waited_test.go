@@ -3,14 +3,17 @@ package observe
 import (
 	"testing"
 	"testing/fstest"
+
+	"github.com/homenode/homenode/core/workload"
 )
 
 // What a cgroup waits is what PSI says of the last ten seconds, unless a limit of its own has
 // held it back; nothing is read when nobody asks.
 func TestWaited(t *testing.T) {
 	files := fstest.MapFS{"a/cpu.pressure": {Data: []byte("some avg10=12.50 avg60=1.00 avg300=0.00 total=5\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")}}
-	o := &Observer{opts: Options{Waits: true}, files: anyFS{files}}
-	l := &leaf{dir: "a"}
+	o := &Observer{files: anyFS{files}}
+	o.signals.watched = map[workload.ID]bool{"/a": true, "/b": true}
+	l := &leaf{path: "/a", dir: "a"}
 	for _, tt := range []struct {
 		stat string
 		want float64
@@ -19,11 +22,13 @@ func TestWaited(t *testing.T) {
 			t.Errorf("%q: waited %v, want %v", tt.stat, l.waited, tt.want)
 		}
 	}
-	if o.waited(&leaf{dir: "b"}, nil); l.waited != 0 {
+	l = &leaf{path: "/b", dir: "b"}
+	o.waited(l, nil)
+	if l.waited != 0 || l.waitedFrom != "" {
 		t.Errorf("a kernel without PSI: %v", l.waited)
 	}
-	o.opts.Waits, l = false, &leaf{dir: "a"}
-	if o.waited(l, nil); l.waited != 0 {
-		t.Errorf("not asked for: %v", l.waited)
+	l = &leaf{path: "/c", dir: "a", waited: 0.5, waitedFrom: workload.PSI}
+	if o.waited(l, nil); l.waited != 0 || l.waitedFrom != "" {
+		t.Errorf("not watched: %v", l.waited)
 	}
 }

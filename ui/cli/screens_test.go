@@ -181,7 +181,7 @@ func (s *screen) Share(_ context.Context, o api.ShareOrder) (api.Sharing, error)
 			Why: words.Because(words.ShareCut, 5*time.Minute, "/system.slice/nginx.service").String(), Hurts: []string{words.Because(words.ShareHurts, "/system.slice/nginx.service", 0.61, 48).String()}}},
 		LeftAlone: []api.ShareLeft{{ID: "/machine.slice/render", Why: words.Because(words.SetByOthers, topology.CPUs(2, 3)).String()}},
 		Signals: []workload.SourceStatus{
-			{Source: workload.PSI, Used: true, Text: "cpu.pressure of each cgroup: share of the last ten seconds in which a task waited for a CPU"},
+			{Source: workload.PSI, Used: true, Text: "cpu.pressure of each important cgroup: share of the last ten seconds in which a task waited for a CPU"},
 			{Source: workload.CPI, Text: "it takes root or CAP_PERFMON, or a lower kernel.perf_event_paranoid than 4"}}}
 	value, usual, deviation, limit, score := 0.31, 0.02, 0.01, 0.05, 0.61
 	out.Important = []api.ShareHarm{{ID: "/system.slice/nginx.service", Signal: workload.PSI, Value: &value, Usual: &usual, Deviation: &deviation, Limit: &limit, Learned: 180, Hurt: true,
