@@ -8,6 +8,7 @@ import (
 
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -67,6 +68,9 @@ func (h *host) apply(s *plan.Step) (*control.Failure, []string) {
 		value := will(k, s)
 		if k == theScheduler && (h.kernel.other != "" || !h.kernel.takes) {
 			return &control.Failure{Code: control.Failed, Text: "another scheduler is loaded, or it cannot be"}, wrong
+		}
+		if k.kind == plan.CacheTasks && h.cells[theCache].value == "" {
+			return gone(share.CacheGroup), wrong
 		}
 		if k.kind == h.lacks {
 			return &control.Failure{Code: control.Failed, Text: "read-only file system"}, wrong
@@ -138,6 +142,7 @@ func (h *host) restore(entries []plan.Entry) []*control.Failure {
 func (h *host) putBack(c *cell, old string) {
 	c.value = old
 	c.set, c.ever, c.resets = 0, false, 0
+	h.cached()
 }
 
 // used reports whether a cgroup below has something of a controller.

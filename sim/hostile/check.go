@@ -148,6 +148,9 @@ func (g *game) calm() {
 	if v := g.host.cells[theScheduler].value; v != "" && g.enforce && !g.state.ShareOn && g.state.Halted.None() {
 		fail("sharing is off, and the scheduler %s is still loaded", v)
 	}
+	if c := g.host.cells[theCache]; c.ours() && g.enforce && !g.state.ShareOn && g.state.Halted.None() {
+		fail("sharing is off, and the group of resctrl still has %s", c.value)
+	}
 	if g.random.IntN(2) > 0 {
 		return
 	}

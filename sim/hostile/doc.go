@@ -2,7 +2,7 @@
 // hang, the daemon is killed in the midst of anything, the machine restarts, the clock is
 // set, the disk is full, others write the same settings, cgroups are made anew under their
 // paths, PIDs are used again, names are hostile, and the engine panics on a workload. Offline work
-// is limited, made idle and frozen by sharing, on kernels that lack what that takes too.
+// is limited, made idle and frozen by sharing and has a part of the caches, on kernels that lack what that takes too.
 //
 // All of it follows from a seed. After every event it is checked that no CPU of dedicated
 // work is held twice, that whatever homenode changed and still stands has its original

@@ -106,7 +106,7 @@ func newHost(r *rand.Rand) *host {
 		top.Nodes[i].Memory, top.Nodes[i].Free = 64<<20, 64<<20
 	}
 	top.AllowedMems = nodesOf(top)
-	lacks := []plan.SettingKind{"", "", "", plan.CPUController, plan.CgroupIdle, plan.CgroupMax, plan.CgroupFreeze}[r.IntN(7)]
+	lacks := []plan.SettingKind{"", "", "", plan.CPUController, plan.CgroupIdle, plan.CgroupMax, plan.CgroupFreeze, plan.CacheGroup, plan.CacheTasks}[r.IntN(9)]
 	h := &host{random: r, lacks: lacks, top: top, ticks: 1000, all: map[workload.Process]*process{}, defined: map[string]bool{}}
 	h.kernel = kernel{takes: r.IntN(4) > 0, newest: "v1"}
 	h.boot()
@@ -137,6 +137,7 @@ func (h *host) boot() {
 	h.cells[key{plan.CgroupControllers, "/"}] = &cell{object: "1"}
 	h.cells[key{plan.CgroupControllers, slice}] = &cell{object: fmt.Sprint(h.inode)}
 	h.cells[theScheduler] = &cell{}
+	h.cells[theCache] = &cell{}
 	h.cells[key{plan.CPUController, "/"}] = &cell{object: "1"}
 	h.cells[key{plan.CPUController, slice}] = &cell{object: fmt.Sprint(h.inode)}
 	for _, file := range hostFiles {
@@ -282,6 +283,7 @@ func (h *host) makeGroup(j *job) {
 		h.cells[key{kind, string(j.id)}] = &cell{object: fmt.Sprint(j.inode)}
 	}
 	h.cells[key{plan.TaskPolicy, string(j.id)}] = &cell{value: "other", theirs: "other", object: fmt.Sprint(j.inode)}
+	h.cells[key{plan.CacheTasks, string(j.id)}] = &cell{object: fmt.Sprint(j.inode)}
 	for kind, unset := range plan.CgroupFiles {
 		h.cells[key{kind, string(j.id)}] = &cell{value: unset, theirs: unset, object: fmt.Sprint(j.inode)}
 	}
@@ -380,6 +382,7 @@ func (h *host) overwrite(k key, known func(string) bool) string {
 	}
 	c.back = value == c.theirs
 	c.value, c.theirs, c.wrote = value, value, h.event
+	h.cached()
 	return fmt.Sprintf("somebody sets %s %s to %q", k.kind, k.path, value)
 }
 
@@ -489,6 +492,10 @@ func (h *host) targets(s *plan.Step) []key {
 		return []key{{madeNext, strings.TrimPrefix(string(s.Workload), "made:")}}
 	case s.Kind == plan.SetScheduler:
 		return []key{theScheduler}
+	case s.Kind == plan.SetCache:
+		return []key{theCache}
+	case s.Kind == plan.SetCacheTasks:
+		return []key{{plan.CacheTasks, s.Target.Cgroup}}
 	case s.Kind == plan.SetPolicy:
 		return []key{{plan.TaskPolicy, s.Target.Cgroup}}
 	case s.Kind == plan.SetCgroup:

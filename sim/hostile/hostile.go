@@ -141,6 +141,7 @@ func (g *game) start() {
 		Share:      share.DefaultSettings(),
 		Interrupts: control.InterruptsPlace, Surveys: []control.SurveyKind{control.Managers, control.Interrupts}}
 	settings.Share.Scheduler, settings.Share.Probation = true, 20*time.Second
+	settings.Base.Cache = share.CacheLimit{Cache: 30}
 	settings.Balance.Enabled, settings.Share.On, settings.Share.Freeze = true, g.shares, g.shares
 	g.state = control.New(settings, g.store.saved())
 	g.state.SetEngine(g.engine)

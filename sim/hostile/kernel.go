@@ -10,6 +10,21 @@ import (
 // theScheduler is the kernel's for offline work.
 var theScheduler = key{plan.Scheduler, string(share.SchedulerID)}
 
+// theCache is the group of resctrl that offline work has.
+var theCache = key{plan.CacheGroup, share.CacheGroup}
+
+// cached: without its group, the threads of it are in the default one.
+func (h *host) cached() {
+	if h.cells[theCache].value != "" {
+		return
+	}
+	for k, c := range h.cells {
+		if k.kind == plan.CacheTasks && c.value == share.CacheGroup {
+			c.value = ""
+		}
+	}
+}
+
 // kernel is what of it is not in cells.
 type kernel struct {
 	takes  bool   // it has sched_ext
