@@ -21,7 +21,7 @@ endif
 PKGS  ?= ./...
 RACE  := /(api|cmd|daemon|host)(/|$$)
 
-.PHONY: all run build test test-arm64 check bench bench-start bench-probe bench-placement bench-share-sim bench-share-host bench-share-virtual bench-balance bench-page pictures mutate hostile kube kube-guest kube-scale openstack e2e generate fuzz tree install uninstall dist test-packages clean
+.PHONY: all run build test test-arm64 check bench bench-start bench-probe bench-placement bench-share-sim bench-share-host bench-share-virtual bench-balance bench-page pictures mutate hostile kube kube-guest kube-scale openstack libvirt e2e generate fuzz tree install uninstall dist test-packages clean
 
 all: build
 
@@ -140,6 +140,10 @@ kube-scale: ## 200 nodes of 8 NUMA nodes on a real API server and scheduler, int
 
 openstack: build ## the scheduler's part and guests beside Nova, with the real Nova of PyPI (some minutes the first time)
 	@HOMENODE=$(CURDIR)/homenode GO='$(GO)' sh integrations/openstack/run.sh $(OPENSTACKFLAGS)
+
+libvirt: ## libvirt's own domain documents (of Debian's source package), placed and released, before its schema and its parser
+	@sh scripts/need.sh libxml2-utils libvirt-clients || true
+	@source=$$(bash scripts/libvirt-documents.sh) && HOMENODE_LIBVIRT_SOURCE=$$source $(GO) test -count 1 -v -run '^TestLibvirtDocuments$$' ./host/libvirt/domain
 
 e2e: build ## the tests that need several NUMA nodes, in emulated guests
 	bash e2e/fetch.sh

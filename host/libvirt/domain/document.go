@@ -132,10 +132,14 @@ func (d *Document) unchanged(el *etree.Element) bool {
 }
 
 // startTag is the start tag of an element, without the slash of one that closes itself.
-func (d *Document) startTag(el *etree.Element) string {
+func (d *Document) startTag(el *etree.Element) string { return startTag(el, d.tree.WriteSettings) }
+
+func startTag(el *etree.Element, settings etree.WriteSettings) string {
 	bare := etree.NewElement(el.FullTag())
 	bare.Attr = slices.Clone(el.Attr)
-	return strings.TrimSuffix(d.write(bare), "/>") + ">"
+	var b strings.Builder
+	bare.WriteTo(&b, &settings)
+	return strings.TrimSuffix(b.String(), "/>") + ">"
 }
 
 // ownText is the character data of an element that is not blank, and its comments.
@@ -191,6 +195,8 @@ func (d *Document) emit(b *bytes.Buffer, el *etree.Element, lead string) {
 		if closesItself {
 			tag = strings.TrimRight(strings.TrimSuffix(tag, "/>"), " \t\r\n") + ">"
 		}
+	} else if was := d.text[s.start:s.body]; bytes.Contains(was, []byte(`"`)) && !bytes.Contains(was, []byte("'")) {
+		tag = startTag(el, etree.WriteSettings{}) // in the quotes that it had
 	}
 	inside := d.inside(el, s, lead)
 	switch {

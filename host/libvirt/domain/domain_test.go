@@ -287,8 +287,8 @@ func TestReleaseUndoesAdoption(t *testing.T) {
 		if _, marked := again.Mark(); marked {
 			t.Errorf("%s: still marked", name)
 		}
-		want := strings.Replace(text, "\n  <numatune>\n  </numatune>", "", 1) // empty ones go
-		want = strings.Replace(want, `<vcpu   placement = "static">`, "<vcpu placement='static'>", 1)
+		want := strings.Replace(text, "\n  <numatune>\n  </numatune>", "", 1)                         // empty ones go
+		want = strings.Replace(want, `<vcpu   placement = "static">`, `<vcpu placement="static">`, 1) // the quotes stay
 		if diff := cmp.Diff(want, again.String()); diff != "" {
 			t.Errorf("%s (-was +is):\n%s", name, diff)
 		}
@@ -403,5 +403,20 @@ func TestWeight(t *testing.T) {
 	}
 	if d.Release(); d.String() != strings.Replace(plain, "'2'", "'3'", 1) {
 		t.Errorf("released:\n%s", d)
+	}
+}
+
+// A start tag that is changed keeps the quotes it had, also when the text is read in between.
+func TestQuotesStay(t *testing.T) {
+	for _, text := range []string{
+		`<domain type="kvm"><name>a</name><memory>1024</memory><vcpu placement="static">2</vcpu></domain>`,
+		`<domain type='kvm'><name>a</name><memory>1024</memory><vcpu placement='static'>2</vcpu></domain>`,
+	} {
+		d := parse(t, text)
+		d.Place(eight(), sharedHome("a", 2), Mark{})
+		d = parse(t, d.String())
+		if d.Release(); d.String() != text {
+			t.Errorf("%s\ncomes back as\n%s", text, d)
+		}
 	}
 }
