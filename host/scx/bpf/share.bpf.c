@@ -698,17 +698,16 @@ INLINE u32 overdue(struct settings *set, u64 ns)
 APART int sort_out(u64 queue, u64 generation)
 {
 	struct bpf_iter_scx_dsq it;
+	struct bpf_iter_num most; /* a number that rises would be verified 1024 times */
 	struct task_struct *p;
-	int n = 0;
 
+	bpf_iter_num_new(&most, 0, 1024);
 	bpf_iter_scx_dsq_new(&it, queue, 0);
-	while ((p = bpf_iter_scx_dsq_next(&it))) {
+	while ((p = bpf_iter_scx_dsq_next(&it)) && bpf_iter_num_next(&most)) {
 		struct cgroup_tier t;
 		struct place *place;
 		u32 cpu, to;
 
-		if (++n > 1024)
-			break;
 		tier_of(p, generation, &t);
 		cpu = scx_bpf_task_cpu(p);
 		if (t.tier != TIER_OFFLINE) {
@@ -723,6 +722,7 @@ APART int sort_out(u64 queue, u64 generation)
 			scx_bpf_dsq_move(&it, p, place->llc, 0);
 	}
 	bpf_iter_scx_dsq_destroy(&it);
+	bpf_iter_num_destroy(&most);
 	return 0;
 }
 
