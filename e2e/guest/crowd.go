@@ -2,7 +2,10 @@
 
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // crowd is the scene of most tests: eight walkers of mixed size, scattered. On
 // four nodes of four CPUs:
@@ -30,6 +33,11 @@ func (t *T) crowd() []walkerSpec {
 		{name: "p1", slot: 6, mib: 32, threads: 1, place: "interleave", unbind: true, plain: true},
 		{name: "p2", slot: 7, mib: 24, threads: 1, place: "bind:1", plain: true},
 	}
+}
+
+// few is the crowd without those that are like another one: for what is done to them more than once.
+func (t *T) few() []walkerSpec {
+	return slices.DeleteFunc(t.crowd(), func(w walkerSpec) bool { return w.name == "cache" || w.name == "queue" || w.name == "p2" })
 }
 
 // crowdOfEight is for eight nodes of two CPUs.

@@ -54,12 +54,16 @@ func homenodeObserve(t *T) {
 	ws := t.startWalkers(cgroupRoot, t.crowd()...)
 	before := takeSnapshot(ws).withPlaces(ws)
 	d := t.startDaemon(daemonOptions{mode: "observe"})
-	warm(10 * time.Second)
+	t.until(60*time.Second, time.Second, "observe has a home for all", func() (bool, string) {
+		homes := t.homes(ws)
+		return len(homes) == len(ws), fmt.Sprint(homes)
+	})
+	warm(5 * time.Second)
 	foreseen := t.homes(ws)
-	t.same("after 10 s of observing", before, takeSnapshot(ws).withPlaces(ws), all)
+	t.same("after observing", before, takeSnapshot(ws).withPlaces(ws), all)
 	for _, w := range ws {
 		if foreseen[w.name] == 0 {
-			t.Fatalf("observe has no home for %s (%s)", w.name, w.id())
+			t.Fatalf("observe has no home for %s (%s) any more", w.name, w.id())
 		}
 	}
 	t.stop(d)

@@ -11,7 +11,7 @@ import (
 
 // kills is how often the daemon is killed. Page moves are slowed down so that
 // most kills hit one.
-const kills = 20
+const kills = 10
 
 // homenodeKill: kill -9 at any moment harms no workload; the next daemon goes on,
 // the journal can be read in between, and undo still knows the first values.
@@ -23,7 +23,7 @@ func homenodeKill(t *T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 
-	ws := t.startWalkers(cgroupRoot, t.crowd()[1:]...)
+	ws := t.startWalkers(cgroupRoot, t.few()[1:]...)
 	t.presets(ws)
 	before := takeSnapshot(ws)
 	inMove, home := 0, false

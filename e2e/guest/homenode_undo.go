@@ -24,7 +24,7 @@ func (t *T) presets(ws []*walker) {
 // homenodeUndo: undo of one workload puts that one back, undo --all everything,
 // and the daemon leaves alone what was undone.
 func homenodeUndo(t *T) {
-	ws := t.startWalkers(cgroupRoot, t.crowd()...)
+	ws := t.startWalkers(cgroupRoot, t.few()...)
 	t.presets(ws)
 	before := takeSnapshot(ws)
 	d := t.startDaemon(daemonOptions{mode: "enforce"})
@@ -35,10 +35,11 @@ func homenodeUndo(t *T) {
 		t.Fatalf("only %d values changed by enforcing: %s", len(changed), strings.Join(changed, "; "))
 	}
 
-	for _, one := range []*walker{ws[3], ws[6]} { // one of each kind: web, p1
+	web, p1 := ws[2], ws[4]
+	for _, one := range []*walker{web, p1} { // one of each kind
 		t.must(homenode("undo", one.id()), exitOK)
 		t.same("after undo of "+one.id(), before, takeSnapshot(ws), about(one))
-		others := func(n string) bool { return !about(one)(n) && !about(ws[3])(n) }
+		others := func(n string) bool { return !about(one)(n) && !about(web)(n) }
 		t.same("others after undo of "+one.id(), enforced, takeSnapshot(ws), others)
 	}
 	t.undoneAll()
@@ -58,7 +59,7 @@ func homenodeUndo(t *T) {
 // homenodeStop: a clean stop leaves things or restores them, as configured; what
 // it left, undo restores without a daemon.
 func homenodeStop(t *T) {
-	ws := t.startWalkers(cgroupRoot, t.crowd()[1:]...)
+	ws := t.startWalkers(cgroupRoot, t.few()[1:]...)
 	t.presets(ws)
 	before := takeSnapshot(ws)
 

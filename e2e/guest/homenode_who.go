@@ -16,23 +16,30 @@ import (
 // homenodeWho: a process gets its home when it is old enough, the shell of a terminal none
 // until somebody orders it, and the history has neither before that.
 func homenodeWho(t *T) {
-	const minAge = 30 * time.Second
-	d := t.startDaemon(daemonOptions{mode: "enforce", minAge: minAge.String()})
+	// An hour, however slow the machine is.
+	d := t.startDaemon(daemonOptions{mode: "enforce", minAge: "1h"})
 	terminal := t.newTerminal()
+	began := time.Now() // or later
 	ws := t.startWalkers(cgroupRoot,
 		walkerSpec{name: "bash", slot: 1, mib: 24, threads: 1, place: "bind:1", unbind: true, terminal: terminal},
 		walkerSpec{name: "train", slot: 2, mib: 24, threads: 1, place: "bind:1", unbind: true, plain: true})
 	shell, train := ws[0], ws[1]
 	all := statusField(train.pid, "Cpus_allowed_list")
-	t.Until(minAge, "the young process is seen and left alone", func() (bool, string) {
+	t.until(60*time.Second, time.Second, "the young process is seen and left alone", func() (bool, string) {
 		s := t.status()
 		_, state, why := s.of(train.id())
-		return state == "left alone" && strings.Contains(why, "began less than 30s ago"), state + ": " + why
+		return state == "left alone" && strings.Contains(why, "began less than "), state + ": " + why
 	})
 	if now := statusField(train.pid, "Cpus_allowed_list"); now != all {
 		t.Fatalf("the young process may use CPUs %s of %s", now, all)
 	}
+	t.stop(d)
+	minAge := time.Since(began).Round(time.Second) + 20*time.Second
+	d = t.startDaemon(daemonOptions{mode: "enforce", minAge: minAge.String()})
 	homes := t.awaitHome(settleLimit, ws[1:])
+	if age := time.Since(began); age < minAge {
+		t.Fatalf("it is at home at the age of %v; min_age is %v", age, minAge)
+	}
 	s := t.status()
 	if _, state, why := s.of(shell.id()); state != "left alone" || !strings.Contains(why, "the shell of a terminal") {
 		t.Fatalf("the shell is %s: %s", state, why)
