@@ -100,7 +100,7 @@ func (t *T) sharedHost() (encode, web *walker) {
 
 // awaitScheduler waits until it runs and has all threads of offline work.
 func (t *T) awaitScheduler(encode *walker) scheduling {
-	t.Until(60*time.Second, "the scheduler runs and has the threads of encode", func() (bool, string) {
+	t.until(60*time.Second, time.Second, "the scheduler runs and has the threads of encode", func() (bool, string) {
 		on, name := enabled()
 		return on && name == "homenode" && slices.Equal(t.policies(encode.group), []int{policyExt}), homenode("share", "status").String()
 	})
@@ -140,7 +140,7 @@ func shareScheduler(t *T) {
 	own, _ := strconv.Atoi(tids[len(tids)-1])
 	t.Do(unix.SchedSetAttr(own, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: 3, Nice: 5}, 0)) // SCHED_BATCH
 	before := t.policies(encode.group)
-	d := t.startDaemon(daemonOptions{mode: "enforce", extra: sharingOn})
+	d := t.startDaemon(daemonOptions{mode: "enforce", period: "2s", extra: sharingOn})
 	first := t.awaitScheduler(encode)
 	if got := t.policies(web.group); !slices.Equal(got, []int{0}) {
 		t.Fatalf("web has the policies %v", got)
@@ -153,8 +153,8 @@ func shareScheduler(t *T) {
 	if on, _ := enabled(); !on {
 		t.Fatalf("it ended with the daemon")
 	}
-	d = t.startDaemon(daemonOptions{mode: "enforce", extra: sharingOn})
-	t.Until(30*time.Second, "the next daemon adopts it", func() (bool, string) {
+	d = t.startDaemon(daemonOptions{mode: "enforce", period: "2s", extra: sharingOn})
+	t.until(30*time.Second, time.Second, "the next daemon adopts it", func() (bool, string) {
 		s := t.scheduling()
 		return s.Scheduler.Enabled && s.Scheduler.Version == first.Scheduler.Version, homenode("share", "status").String()
 	})
@@ -176,7 +176,7 @@ func shareScheduler(t *T) {
 	}
 	gap := s.Scheduler.Trial.GapMS
 	t.write("/proc/sysrq-trigger", "S") // it does not hold
-	t.Until(30*time.Second, "the version before comes back", func() (bool, string) {
+	t.until(30*time.Second, time.Second, "the version before comes back", func() (bool, string) {
 		s := t.scheduling()
 		return s.Scheduler.Enabled && s.Scheduler.Version == first.Scheduler.Version && s.Scheduler.Upgrade != nil && !s.Scheduler.Upgrade.Held, homenode("share", "status").String()
 	})
@@ -205,7 +205,7 @@ func shareScheduler(t *T) {
 // stands; share off is at once and for good.
 func shareEnds(t *T) {
 	encode, web := t.sharedHost()
-	d := t.startDaemon(daemonOptions{mode: "enforce", extra: sharingOn})
+	d := t.startDaemon(daemonOptions{mode: "enforce", period: "2s", extra: sharingOn})
 	t.awaitScheduler(encode)
 	t.schedulerRun()
 	t.write("/proc/sysrq-trigger", "S")
@@ -213,7 +213,7 @@ func shareEnds(t *T) {
 		on, _ := enabled()
 		return !on, "still enabled"
 	})
-	t.Until(30*time.Second, "it is said how it ended", func() (bool, string) {
+	t.until(30*time.Second, time.Second, "it is said how it ended", func() (bool, string) {
 		s := t.scheduling()
 		return !s.Scheduler.Enabled && s.Scheduler.End != nil && s.Scheduler.End.Kind == "sysrq", homenode("share", "status").String()
 	})
@@ -221,7 +221,7 @@ func shareEnds(t *T) {
 	for range 2 {
 		time.Sleep(4 * time.Second)
 		d.kill9()
-		d = t.startDaemon(daemonOptions{mode: "enforce", extra: sharingOn})
+		d = t.startDaemon(daemonOptions{mode: "enforce", period: "2s", extra: sharingOn})
 	}
 	time.Sleep(3 * time.Second)
 	if now := t.read(schedExt + "enable_seq"); now != seq {
@@ -231,7 +231,7 @@ func shareEnds(t *T) {
 		t.Fatalf("the base layer does not stand")
 	}
 	t.must(homenode("share", "off"), exitOK)
-	t.Until(30*time.Second, "all is as before", func() (bool, string) {
+	t.until(30*time.Second, time.Second, "all is as before", func() (bool, string) {
 		return slices.Equal(t.policies(encode.group), []int{0}) && readText(encode.group.file("cpu.idle")) == "0", homenode("share", "status").String()
 	})
 	t.noPins()
@@ -251,7 +251,7 @@ func (t *T) schedulerRun() {
 		}
 		return out
 	}
-	t.Until(30*time.Second, "the scheduler has the threads of the run", func() (bool, string) {
+	t.until(30*time.Second, time.Second, "the scheduler has the threads of the run", func() (bool, string) {
 		return slices.Equal(policies(), []int{policyExt}), fmt.Sprint(policies(), homenode("share", "status"))
 	})
 	t.must(homenode("undo", fmt.Sprintf("pid:%d", w.pid)), exitOK)
@@ -292,10 +292,10 @@ func shareStarved(t *T) {
 // alone and named, and when that is gone ours is loaded.
 func shareOther(t *T) {
 	encode, _ := t.sharedHost()
-	t.startDaemon(daemonOptions{mode: "enforce", extra: sharingOn, wrap: []string{self, "as-service"}})
+	t.startDaemon(daemonOptions{mode: "enforce", period: "2s", extra: sharingOn, wrap: []string{self, "as-service"}})
 	version := t.awaitScheduler(encode).Scheduler.Version
 	t.must(homenode("share", "off"), exitOK)
-	t.Until(5*time.Second, "share off takes it out", func() (bool, string) {
+	t.until(5*time.Second, time.Second, "share off takes it out", func() (bool, string) {
 		on, _ := enabled()
 		pins, _ := filepath.Glob("/sys/fs/bpf/homenode*")
 		return !on && len(pins) == 0, fmt.Sprint("enabled ", on, ", pins ", pins)
@@ -310,7 +310,7 @@ func shareOther(t *T) {
 	t.Do(theirs.Attach())
 	t.Defer(func() { theirs.Detach() })
 	t.must(homenode("share", "on"), exitOK)
-	t.Until(30*time.Second, "the other one is named", func() (bool, string) {
+	t.until(30*time.Second, time.Second, "the other one is named", func() (bool, string) {
 		s := t.scheduling()
 		return !s.Scheduler.Enabled && s.Scheduler.Other == "somebody" && strings.Contains(s.Scheduler.Why, "left alone"), homenode("share", "status").String()
 	})

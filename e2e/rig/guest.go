@@ -25,6 +25,9 @@ const (
 	lateLimit   = 60 * time.Second // on top of what the guest itself allows a test
 	// stillLimit is for a guest whose first process says every suite.Beat that it runs.
 	stillLimit = 120 * time.Second
+	// virtualSlack is what limits are multiplied by where the guest's clock is virtual: a second of it
+	// takes a busy machine many, and the guest keeps its own limits.
+	virtualSlack = 5
 )
 
 // Why a guest is given up: nothing in it runs, or a test does not end.
@@ -76,7 +79,7 @@ func (g *guest) run(ctx context.Context, show bool) error {
 			os.RemoveAll(g.saved)
 		}
 		g.crash, g.up = "", false
-		if g.shape.Count || g.shape.Virtual { // what was counted so far went with the guest
+		if g.shape.Count || g.shape.Overlap { // what was counted so far went with the guest
 			tally, left = g.newTally(), inside
 		}
 		inside = left
@@ -235,6 +238,9 @@ func (g *guest) readWire(r io.Reader, start time.Time, tally *tally, cancel cont
 	within := func(t **time.Timer, limit time.Duration, kind error, what string) {
 		if *t != nil {
 			(*t).Stop()
+		}
+		if g.shape.Virtual {
+			limit *= virtualSlack
 		}
 		*t = time.AfterFunc(limit, func() {
 			cancel(fmt.Errorf("%w: %s for %v; %s", kind, what, limit, look(g.socket, g.dir)))

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"math/bits"
 	"path/filepath"
 	"strings"
 	"time"
@@ -22,10 +24,10 @@ func qemuArgs(s suite.Shape, t tools, image, dir, bin string, words []string) []
 		accel = "kvm"
 	}
 	if s.Virtual {
-		// All vCPUs take turns on one thread, an instruction takes 2 ns of the guest's clock, and a
+		// All vCPUs take turns on one thread, an instruction takes so many ns of the guest's clock, and a
 		// guest that sleeps goes on at once with its next timer: the same guest, the same run.
 		accel = "tcg,thread=single"
-		add("-icount", "shift=1,sleep=off", "-rtc", "base=2026-01-01,clock=vm", "-seed", "7")
+		add("-icount", fmt.Sprintf("shift=%d,sleep=off", bits.TrailingZeros(uint(cmp.Or(s.Instruction, 2)))), "-rtc", "base=2026-01-01,clock=vm", "-seed", "7")
 		// A turn lasts until the next timer, divided by the vCPUs (icount_percpu_budget): a
 		// timer of QEMU's own every 200 µs, that no guest sees, makes them short.
 		add("-netdev", "hubport,id=turns,hubid=0", "-object", "filter-buffer,id=turn,netdev=turns,interval=200")
@@ -70,7 +72,7 @@ func qemuArgs(s suite.Shape, t tools, image, dir, bin string, words []string) []
 		}
 		add("-plugin", p)
 	}
-	if s.Virtual {
+	if s.Overlap {
 		add("-plugin", "file="+filepath.Join(bin, "overlap.so")+",out="+filepath.Join(dir, "overlap"))
 	}
 	a = append(a, nicArgs(s)...)

@@ -54,4 +54,9 @@ func TestVirtualTime(t *testing.T) {
 			t.Errorf("QEMU is not told %q: %s", want, args)
 		}
 	}
+	shape.Overlap, shape.Instruction = false, 4
+	args = strings.Join(qemuArgs(shape, tools{}, "image", "dir", "bin", nil), " ")
+	if !strings.Contains(args, "-icount shift=2,") || strings.Contains(args, "overlap") {
+		t.Errorf("with 4 ns an instruction and no plugin QEMU is told %s", args)
+	}
 }

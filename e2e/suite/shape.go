@@ -12,7 +12,9 @@ type Shape struct {
 	Guests      int      // so many machines share the tests; 0 is 1
 	Slow        bool     // only when named, or with -all
 	Count       bool     // with the access-counting plugin
-	Virtual     bool     // its clock counts instructions, whatever the machine does meanwhile, with the plugin that counts overlap on cores
+	Virtual     bool     // its clock counts instructions, whatever the machine does meanwhile
+	Instruction int      // ns of that clock that one takes, a power of 2; 0 is 2: the more, the less the machine has to do for a second of the guest
+	Overlap     bool     // with the plugin that counts overlap on cores
 	MemoryOnly  int      // so many of the nodes, the last ones, have no CPUs
 	HMAT        bool     // with a table of latencies and bandwidths
 	Boot        []string // further words of the kernel command line
