@@ -49,7 +49,7 @@ func TestInterference(t *testing.T) {
 			t.Fatalf("%+v", h)
 		}
 		before := f.all()
-		for k := 0; k < 100 && len(f.s.Interference.Blames) == 0; k++ {
+		for k := 0; k < 400 && len(f.s.Interference.Blames) == 0; k++ {
 			f.hurt(1, true)
 		}
 		v := f.s.View().Sharing

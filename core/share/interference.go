@@ -19,8 +19,9 @@ import (
 //
 // Other than there: what is usual is of this one workload on this host, the median and the
 // median deviation of half an hour, and is not learned while it is hurt; a workload that uses
-// as much CPU while the other is not hurt is never blamed; and one whose cut did not help is
-// cleared for an hour.
+// as much CPU while the other is not hurt is never blamed, nor one whose CPU time has little to do
+// with how much the other is hurt; a first cut is a minute long, and only if the other is hurt less then,
+// it is as long as there; one whose cut did not help is cleared for a while.
 
 // SampleEvery is the time between two samples.
 const SampleEvery = 10 * time.Second
@@ -48,13 +49,16 @@ const (
 	leastPairs  = 12
 	leastScore  = 0.35 // CPI² has 0.35
 	contrast    = 1.25 // how much more CPU a suspect must use while the other is hurt
+	leastFit    = 0.7  // Pearson's correlation of harm and CPU time: the score is high already where harm is great
 	leastHarmed = 6    // samples of either kind for that to say something
 
-	cutFor      = 5 * time.Minute // as CPI² has it
-	cutApart    = time.Minute     // between two that are cut for one workload: the first must be seen to act
-	remembered  = time.Hour       // who was blamed, or cleared
-	mostInVain  = 2               // cuts that did not help in that time: what hurts it is then nobody who was suspected
-	leastCutUse = 0.1             // CPUs; what uses less hurts nobody
+	trialFor    = time.Minute      // is a first cut, by which the blame is proven or not
+	cutFor      = 5 * time.Minute  // as CPI² has it
+	cutApart    = time.Minute      // between two that are cut for one workload: the first must be seen to act
+	remembered  = time.Hour        // who was blamed, or cleared
+	clearedFor  = 15 * time.Minute // nobody is blamed again sooner whose cut did not help: something else may have hurt at that time
+	mostInVain  = 4                // cuts that did not help and are remembered: what hurts it is then nobody who was suspected
+	leastCutUse = 0.1              // CPUs; what uses less hurts nobody
 )
 
 // Watch is one workload in one look, as far as who hurts whom goes.
@@ -114,8 +118,9 @@ type Blame struct {
 	Samples  int             `json:"samples"` // that it is of
 	Since    time.Time       `json:"since"`
 	Until    time.Time       `json:"until"`
-	Hurt     int             `json:"hurt,omitempty"` // samples since in which the victim was hurt all the same
-	Well     int             `json:"well,omitempty"` // and in which not
+	Hurt     int             `json:"hurt,omitempty"`   // samples since in which the victim was hurt all the same
+	Well     int             `json:"well,omitempty"`   // and in which not
+	Proven   bool            `json:"proven,omitempty"` // it was hurt less while the offender was cut
 	Cleared  bool            `json:"cleared,omitempty"`
 }
 
@@ -319,9 +324,23 @@ func (v *Victim) Score(x *Suspect) (score float64, samples int, rises bool) {
 	}
 	if worse >= leastHarmed && better >= leastHarmed {
 		during := harmed / float64(worse)
-		rises = during >= leastCutUse && during >= contrast*well/float64(better)
+		rises = during >= leastCutUse && during >= contrast*well/float64(better) && fit(values, uses) >= leastFit
 	}
 	return score / all, samples, rises
+}
+
+// fit is Pearson's correlation of what is known of both, -1 to 1.
+func fit(a, b []float64) float64 {
+	var n, sa, sb, aa, bb, ab float64
+	for i, x := range a {
+		if y := b[i]; x >= 0 && y >= 0 {
+			n, sa, sb, aa, bb, ab = n+1, sa+x, sb+y, aa+x*x, bb+y*y, ab+x*y
+		}
+	}
+	if d := (n*aa - sa*sa) * (n*bb - sb*sb); d > 0 {
+		return (n*ab - sa*sb) / math.Sqrt(d)
+	}
+	return 0
 }
 
 // Found is the suspect that most explains the harm of a victim.
@@ -375,27 +394,30 @@ func (s *Interference) blame(v *Victim) {
 			} else {
 				b.Well++
 			}
-		} else if !active && b.Hurt > b.Well {
+		}
+		if trial := !b.Proven && !b.Cleared && s.At.Sub(b.Since) >= trialFor; trial && b.Well > b.Hurt {
+			b.Proven, b.Until = true, b.Since.Add(cutFor)
+		} else if trial || !s.At.Before(b.Until) && b.Hurt > b.Well {
 			b.Cleared = true
 		}
 		if b.Cleared {
 			inVain++
 		}
-		spared[b.Offender] = spared[b.Offender] || b.Cleared || s.At.Before(b.Until)
+		spared[b.Offender] = spared[b.Offender] || b.Cleared && s.At.Sub(b.Until) < clearedFor || s.At.Before(b.Until)
 		newlyCut = newlyCut || s.At.Sub(b.Since).Abs() < cutApart
 	}
 	if !v.Hurt || newlyCut || inVain >= mostInVain {
 		return
 	}
 	if x := s.worst(v, func(x *Suspect) bool { return x.Offline && !spared[x.ID] }); x != nil {
-		s.Blames = append(s.Blames, Blame{Offender: x.ID, Victim: v.ID, Signal: v.Signal, Score: round(x.Score), Samples: x.Samples, Since: s.At, Until: s.At.Add(cutFor)})
+		s.Blames = append(s.Blames, Blame{Offender: x.ID, Victim: v.ID, Signal: v.Signal, Score: round(x.Score), Samples: x.Samples, Since: s.At, Until: s.At.Add(trialFor)})
 	}
 }
 
 // Proven reports whether a workload was found to hurt somebody lately, and nothing has
 // cleared it since.
 func (s *Interference) Proven(id workload.ID) bool {
-	return slices.ContainsFunc(s.Blames, func(b Blame) bool { return b.Offender == id && !b.Cleared })
+	return slices.ContainsFunc(s.Blames, func(b Blame) bool { return b.Offender == id && b.Proven && !b.Cleared })
 }
 
 // Cut is the blame by which a workload is cut at a time, the newest; nil when it is not.
@@ -424,7 +446,7 @@ func (s *Interference) Narrow(in *Input, out *Outcome) {
 			g.CPUs = least
 		}
 		g.Cut, g.For, g.Since = true, b.Victim, b.Since
-		g.Why = words.Because(words.ShareCut, cutFor, string(b.Victim))
+		g.Why = words.Because(words.ShareCut, b.Until.Sub(b.Since), string(b.Victim))
 	}
 }
 
@@ -509,7 +531,7 @@ func (s *Interference) harm(v *Victim) Harm {
 func (s *Interference) told(b *Blame, cut words.Code, who string) words.Reason {
 	switch {
 	case b.Cleared:
-		return words.Because(words.ShareCleared, string(b.Offender), string(b.Victim))
+		return words.Because(words.ShareCleared, string(b.Offender), string(b.Victim), clearedFor)
 	case b.Active(s.At):
 		return words.Because(words.ShareIsCut, string(b.Offender), b.Until.Sub(s.At))
 	}

@@ -31,10 +31,12 @@ type hall struct {
 	selfBad  bool
 	s        Interference
 	found    []Blame
+	cut      int // looks of a job that was cut
+	proven   map[workload.ID]bool
 }
 
 func newHall(seed uint64, culprit int) *hall {
-	h := &hall{r: rand.New(rand.NewPCG(seed, 1)), at: epoch, culprit: culprit, harm: 1.5, cpi: 0.9,
+	h := &hall{r: rand.New(rand.NewPCG(seed, 1)), at: epoch, culprit: culprit, harm: 1.5, cpi: 0.9, proven: map[workload.ID]bool{},
 		service: Watch{ID: "web", Importance: 90, Important: true}}
 	for i := range 20 {
 		h.batch = append(h.batch, Watch{ID: workload.ID(fmt.Sprintf("job%02d", i)), Importance: 10, Offline: true})
@@ -57,6 +59,10 @@ func (h *hall) look() {
 			use = h.use[i] * (0.9 + 0.2*h.r.Float64())
 		}
 		if h.s.Cut(h.batch[i].ID, h.at) != nil {
+			h.cut++
+			if h.s.Proven(h.batch[i].ID) {
+				h.proven[h.batch[i].ID] = true
+			}
 			use = min(use, 0.05)
 		}
 		if i == h.culprit && h.at.Sub(epoch) < 10*time.Minute { // it comes later
@@ -95,7 +101,7 @@ func (h *hall) run(d time.Duration) {
 }
 
 // TestAntagonist: one job among twenty that more than doubles the service's cycles an
-// instruction, or has it wait, is the first that is blamed, on 95 of 100 seeds.
+// instruction, or has it wait, is the first that is blamed, and that is proven, on 95 of 100 seeds.
 func TestAntagonist(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		const seeds = 200
@@ -104,7 +110,7 @@ func TestAntagonist(t *testing.T) {
 			h := newHall(seed, int(seed)%20)
 			h.bySchedW = waits
 			h.run(25 * time.Minute)
-			if len(h.found) > 0 && h.found[0].Offender == h.batch[h.culprit].ID {
+			if len(h.found) > 0 && h.found[0].Offender == h.batch[h.culprit].ID && h.proven[h.batch[h.culprit].ID] {
 				right++
 			} else {
 				for _, b := range h.found {
@@ -139,23 +145,23 @@ func TestNobodyToBlame(t *testing.T) {
 	}
 }
 
-// TestOwnPhases: a service that has good and bad times of its own has somebody cut by
-// coincidence, as with CPI²; a cut that does not help clears them, and nobody stays cut.
+// TestOwnPhases: a service that has good and bad times of its own has somebody suspected by
+// coincidence, as with CPI². The first cut is short, and seldom proves anything.
 func TestOwnPhases(t *testing.T) {
-	const seeds = 100
-	any, cut := 0, 0.0
-	for seed := range uint64(seeds) {
-		h := newHall(seed, -1)
-		h.self = true
-		h.run(time.Hour)
-		if len(h.found) > 0 {
-			any++
+	for _, waits := range []bool{false, true} {
+		const seeds = 100
+		any, proven, cut := 0, 0, 0.0
+		for seed := range uint64(seeds) {
+			h := newHall(seed, -1)
+			h.self, h.bySchedW = true, waits
+			h.run(time.Hour)
+			any, proven = any+min(1, len(h.found)), proven+min(1, len(h.proven))
+			cut += float64(h.cut) / 1800 / 20 / seeds
 		}
-		cut += float64(len(h.found)) * cutFor.Hours() / 20 / seeds
-	}
-	t.Logf("somebody is blamed on %d of %d seeds; a job is cut %.1f %% of the time", any, seeds, 100*cut)
-	if cut > 0.05 {
-		t.Errorf("a job is cut %.1f %% of the time", 100*cut)
+		t.Logf("waits %t: somebody is suspected on %d of %d seeds, proven on %d; a job is cut %.2f %% of the time", waits, any, seeds, proven, 100*cut)
+		if any > 80 || proven > 35 || cut > 0.005 {
+			t.Errorf("waits %t: somebody is suspected on %d of %d seeds, proven on %d; a job is cut %.2f %% of the time", waits, any, seeds, proven, 100*cut)
+		}
 	}
 }
 
@@ -167,12 +173,12 @@ func TestCutIsReleased(t *testing.T) {
 			Suspects: []Suspect{{ID: "job", Offline: true, Use: slices.Repeat([]float64{0}, correlated)}}}
 		at, web := epoch, Watch{ID: "web", Important: true, WaitFrom: workload.PSI, Wait: 0.5}
 		job := Watch{ID: "job", Offline: true}
-		for range 10 {
+		for k := 0; k < 10 && len(s.Blames) == 0; k++ {
 			at = at.Add(SampleEvery)
 			job.CPUTime += 2 * SampleEvery
 			s = s.Look(at, []Watch{job, web}, 0.05)
 		}
-		if len(s.Blames) != 1 || s.Cut("job", at) == nil || !s.Proven("job") {
+		if len(s.Blames) != 1 || s.Cut("job", at) == nil || s.Proven("job") {
 			t.Fatalf("it is not blamed: %+v", s)
 		}
 		if helps {
@@ -182,7 +188,8 @@ func TestCutIsReleased(t *testing.T) {
 			at = at.Add(SampleEvery)
 			s = s.Look(at, []Watch{job, web}, 0.05)
 		}
-		if s.Cut("job", at) != nil || s.Proven("job") != helps || s.Blames[0].Cleared == helps {
+		want := map[bool]time.Duration{true: cutFor, false: trialFor}[helps]
+		if s.Cut("job", at) != nil || s.Blames[0].Until.Sub(s.Blames[0].Since) != want || s.Proven("job") != helps || s.Blames[0].Cleared == helps {
 			t.Errorf("helps %t: at the end of the cut %+v", helps, s.Blames)
 		}
 		for range 7 * 60 {
@@ -292,7 +299,7 @@ func TestInterferenceProperties(t *testing.T) {
 			}
 			for _, b := range s.Blames {
 				k := slices.IndexFunc(all, func(w Watch) bool { return w.ID == b.Offender })
-				if k < 0 || !all[k].Offline || b.Score <= leastScore || b.Score > 1 || b.Samples < leastPairs || b.Until.Sub(b.Since) != cutFor || b.Active(b.Until) {
+				if k < 0 || !all[k].Offline || b.Score <= leastScore || b.Score > 1 || b.Samples < leastPairs || b.Until.Sub(b.Since) != map[bool]time.Duration{true: cutFor, false: trialFor}[b.Proven] || b.Active(b.Until) {
 					t.Fatalf("%+v", b)
 				}
 			}

@@ -96,6 +96,8 @@ type world struct {
 	in  Input
 	was State
 	out Outcome
+
+	turns map[topology.NodeID][]time.Time // to more, as check has seen them
 }
 
 func (w *world) round(period time.Duration) {
@@ -417,7 +419,7 @@ func TestFreezeClock(t *testing.T) {
 // TestProperties: whatever happens on a host, what is given keeps to the rules.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := world{in: Input{At: epoch, Settings: Settings{On: true, Target: rapid.Float64Range(0.1, 1).Draw(t, "target"),
+		w := world{turns: map[topology.NodeID][]time.Time{}, in: Input{At: epoch, Settings: Settings{On: true, Target: rapid.Float64Range(0.1, 1).Draw(t, "target"),
 			Idle: rapid.IntRange(0, 6).Draw(t, "idle"), MaxWait: 0.05, Freeze: rapid.Bool().Draw(t, "freeze")}}}
 		at := 0
 		for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
@@ -467,6 +469,9 @@ func TestProperties(t *testing.T) {
 				var old *NodeState
 				if len(had) > 0 {
 					old = &had[i]
+				}
+				if period < 0 { // all begins anew
+					clear(w.turns)
 				}
 				w.check(t, &w.in.Nodes[i], &w.out.Nodes[i], old)
 			}
@@ -521,8 +526,15 @@ func (w *world) check(t *rapid.T, n *Node, b *Budget, old *NodeState) {
 	}
 	if old != nil && b.CPUs > max(low, old.CPUs)+1e-9 {
 		now := w.in.At
-		if now.Before(old.Seen[len(old.Seen)-1].At) || !old.Shrank.IsZero() && now.Sub(old.Shrank) < window || old.Fell && !old.Turned.IsZero() && now.Sub(old.Turned) < between {
-			t.Fatalf("node %d grew %v after it shrank and %v after it turned", n.ID, now.Sub(old.Shrank), now.Sub(old.Turned))
+		if now.Before(old.Seen[len(old.Seen)-1].At) || !old.Shrank.IsZero() && now.Sub(old.Shrank) < window {
+			t.Fatalf("node %d grew %v after it shrank", n.ID, now.Sub(old.Shrank))
+		}
+		if old.Fell && !old.Turned.IsZero() {
+			turns := append(w.turns[n.ID], now)
+			if k := len(turns) - 3; k >= 0 && now.Sub(turns[k]) < between || old.Hold > between && now.Sub(old.Turned) < old.Hold {
+				t.Fatalf("node %d turned to more at %v, and holds for %v", n.ID, turns, old.Hold)
+			}
+			w.turns[n.ID] = turns
 		}
 		if waits(&w.in, n) {
 			t.Fatalf("node %d grew while %s waits", n.ID, n.Waiting)

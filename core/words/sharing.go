@@ -44,7 +44,7 @@ var (
 	ShareIsCut      = says("share-is-cut", "{} has one core of each node for {for} more.")
 	ShareWasCut     = says("share-was-cut", "{} had one core of each node for its sake until {for} ago.")
 	ShareHadCut     = says("share-had-cut", "It had one core of each node for the sake of {} until {for} ago.")
-	ShareCleared    = says("share-cleared", "Cutting {} did not help {}: it is not blamed for an hour.")
+	ShareCleared    = says("share-cleared", "Cutting {} did not help {}: it is not blamed again for {for}.")
 	ShareHurts      = says("share-hurts", "It was found to hurt {}: correlation {.2f} over {n sample}.")
 	ShareOrdered    = says("share-ordered", "{} turned sharing {}")
 )
