@@ -316,7 +316,7 @@ type Workload struct {
 	Pins []topology.CPUID   `json:"pins,omitempty"` // CPU of each vCPU by plan, in the order of the vCPUs; dedicated work only
 	SMT  workload.SMTPolicy `json:"smt,omitempty"`  // SMT policy that it was placed by; absent means prefer
 	Idle string             `json:"idle,omitempty"` // CPUs that are kept idle beside it, in list format
-	Near []string           `json:"near,omitempty"` // devices that it is to be near to: names or PCI addresses
+	Near []string           `json:"near,omitempty"` // what it is to be near to: devices by name or PCI address, else device=NAME, process=NAME or service=NAME, with ,policy=required where it has to be
 
 	Links  []Link  `json:"links,omitempty"`  // devices and helper processes that it was found to use
 	Serves *Serves `json:"serves,omitempty"` // which workloads it works for; absent for one that is no helper
@@ -479,7 +479,7 @@ type Want struct {
 	Tier      workload.Tier  `json:"tier,omitempty"` // who gives way on one CPU: online-strict, online, normal or offline, or 2 to -2; "" is by its class
 	CPUs      int            `json:"cpus"`           // at least 1; 0 holds memory alone, on the one of Nodes
 	MemoryKiB int64          `json:"memory_kib"`     // 0 when unknown
-	Near      []string       `json:"near"`           // device names or PCI addresses
+	Near      []string       `json:"near"`           // what to be near to, each a device by name or PCI address, device=NAME, process=NAME or service=NAME; ,policy=required after it refuses every other home
 	// Nodes it may use; empty is any.
 	Nodes topology.NodeSet `json:"nodes,omitzero"`
 	// Exact is where a person has put Process. It is taken as it is: nothing is searched,

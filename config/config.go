@@ -27,6 +27,7 @@ import (
 	"github.com/homenode/homenode/core/topology/strict"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/core/workload/specfile"
 )
 
 // Mode says whether the daemon acts.
@@ -397,7 +398,7 @@ type Rule struct {
 	CPUs       int                `yaml:"cpus"`       // 0: from what it uses
 	Memory     Size               `yaml:"memory"`     // 0: from what it holds
 	SMT        workload.SMTPolicy `yaml:"smt"`
-	Near       []string           `yaml:"near"` // devices by kernel name or PCI address; instead of what is learned, also when empty
+	Near       specfile.Nears     `yaml:"near"` // devices, processes, services; instead of what is learned, also when empty
 	// Labels that a pod must have, all of them; what is no pod has none.
 	Labels map[string]string `yaml:"labels"`
 }
@@ -407,7 +408,11 @@ type Rule struct {
 func (r *Rule) Wishes() workload.Rule {
 	tier, _ := r.tier()
 	class, _, _ := tier.With(r.Class)
-	return workload.Rule{Match: r.Match, Class: class, Tier: tier, Importance: r.Importance, CPUs: r.CPUs, Memory: r.Memory.KiB(), SMT: r.SMT, Near: r.Near, NearGiven: r.Near != nil}
+	var near []string
+	for i := range r.Near {
+		near = append(near, r.Near[i].String())
+	}
+	return workload.Rule{Match: r.Match, Class: class, Tier: tier, Importance: r.Importance, CPUs: r.CPUs, Memory: r.Memory.KiB(), SMT: r.SMT, Near: near, NearGiven: r.Near != nil}
 }
 
 // tier is the one that a rule gives by any of the keys for it; "" when none does.
@@ -496,6 +501,7 @@ func Parse(r io.Reader, name string, defaults Config) (Config, error) {
 	lines, err := strict.YAML(text, &c, strict.Wants{
 		reflect.TypeFor[Size]():            "a size with a unit, such as 64MiB",
 		reflect.TypeFor[topology.CPUSet](): "CPUs in list format, such as 0-3,8",
+		reflect.TypeFor[specfile.Nears]():  specfile.NearsWant,
 	})
 	if err != nil {
 		return c, fmt.Errorf("%s: %w", name, err)
@@ -621,8 +627,9 @@ func (c *Config) Suits(h *topology.Host) (odd []string, err error) {
 		return nil, err
 	}
 	for i := range c.Workloads {
-		for _, dev := range c.Workloads[i].Near {
-			if !slices.ContainsFunc(h.Devices, func(d topology.Device) bool { return d.Name == dev || d.PCI == dev }) {
+		for _, near := range c.Workloads[i].Near {
+			dev := near.Device
+			if dev != "" && !slices.ContainsFunc(h.Devices, func(d topology.Device) bool { return d.Name == dev || d.PCI == dev }) {
 				odd = append(odd, fmt.Sprintf("workloads[%d].near: this host has no device %q", i, dev))
 			}
 		}
@@ -672,6 +679,9 @@ func (r *Rule) validate() error {
 	}
 	if _, err := r.tier(); err != nil {
 		return err
+	}
+	if len(r.Labels) > 0 && strings.HasPrefix(r.Match, "vm:") {
+		return fmt.Errorf("labels: pods have labels, and %s names guests; leave one out", r.Match)
 	}
 	if r.Importance != nil && (*r.Importance < 0 || *r.Importance > 100) {
 		return fmt.Errorf("importance: %d; want 0 to 100", *r.Importance)

@@ -11,6 +11,7 @@ import (
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/core/workload/specfile"
 )
 
 func TestConfig(t *testing.T) {
@@ -104,7 +105,7 @@ func host() *topology.Host {
 // TestNearMustNameADevice: a misspelt device was taken in silence.
 func TestNearMustNameADevice(t *testing.T) {
 	c := New()
-	c.Workloads = []Rule{{Match: "a", Near: []string{"eth0", "0000:81:00.0"}}, {Match: "b", Near: []string{"eht0"}}}
+	c.Workloads = []Rule{{Match: "a", Near: specfile.Nears{{Device: "eth0"}, {Device: "0000:81:00.0"}, {Process: "ovs"}}}, {Match: "b", Near: specfile.Nears{{Device: "eht0"}}}}
 	odd, err := c.Suits(host())
 	if want := []string{`workloads[1].near: this host has no device "eht0"`}; err != nil || !slices.Equal(odd, want) {
 		t.Errorf("%q, %v; want %q", odd, err, want)
@@ -225,5 +226,39 @@ func TestInterruptsByMode(t *testing.T) {
 		if s.Interrupts != want || slices.Contains(s.Surveys, control.Interrupts) != (want != control.InterruptsOff) {
 			t.Errorf("%q: %s with surveys %v, want %s", text, s.Interrupts, s.Surveys, want)
 		}
+	}
+}
+
+// What to be near to is a device, or says what it is and how strong the wish is; what is wrong is
+// one line that says where and how to mend it.
+func TestNear(t *testing.T) {
+	for text, want := range map[string]string{
+		"[eth0, '0000:81:00.0']":           "eth0 0000:81:00.0",
+		"eth0":                             "eth0",
+		"[]":                               "",
+		"{device: eth0, policy: required}": "device=eth0,policy=required",
+		"[{process: spdk_tgt}, {service: ovs}, d]": "process=spdk_tgt service=ovs d",
+		"{devise: eth0}":               "!workloads[0].near: {devise: eth0}; want a device, or {device: NAME}",
+		"{device: eth0, process: x}":   "!workloads[0].near: ",
+		"{device: eth0, policy: must}": "!workloads[0].near: ",
+		"{policy: required}":           "!workloads[0].near: ",
+	} {
+		c, err := Parse(strings.NewReader("workloads: [{match: \"vm:*\", near: "+text+"}]"), "f", New())
+		if bad, is := strings.CutPrefix(want, "!"); is {
+			if err == nil || !strings.HasPrefix(err.Error(), "f: line 1 column ") || !strings.Contains(err.Error(), bad) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s: %v, want %s", text, err, bad)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if r := c.Settings().Rules[0]; strings.Join(r.Near, " ") != want || !r.NearGiven {
+			t.Errorf("%s: %q", text, r.Near)
+		}
+	}
+	if _, err := Parse(strings.NewReader("workloads: [{match: \"vm:*\", labels: {a: b}}]"), "f", New()); err == nil || !strings.Contains(err.Error(), "workloads[0].labels: pods have labels, and vm:* names guests") {
+		t.Errorf("labels of guests: %v", err)
 	}
 }

@@ -218,7 +218,11 @@ func readAdmissions(saved map[workload.ID]json.RawMessage, ledger []plan.Placeme
 		if err == nil && a.Spec.Class == "" {
 			var want api.Want
 			err = json.Unmarshal(text, &want)
-			a = control.Admission{Spec: placeRequest(&want).Spec, Process: want.Process}
+			if asked, bad := placeRequest(&want); err == nil && bad == nil {
+				a = control.Admission{Spec: asked.Spec, Process: want.Process}
+			} else {
+				err = cmp.Or(err, bad)
+			}
 			a.Spec.ID = id
 			if p := place.Of(ledger, id); p != nil && p.Start == a.Process.Start {
 				a.Placement = *p

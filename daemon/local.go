@@ -181,8 +181,12 @@ func (l *Local) History(ctx context.Context, q api.HistoryQuery) (api.History, e
 
 // Place implements api.Backend. Nothing is written down.
 func (l *Local) Place(ctx context.Context, want api.Want) (api.Home, error) {
-	if l.Quick != nil && want.ID == "" {
-		r, unkept, err := l.Quick(ctx, placeRequest(&want))
+	asked, err := placeRequest(&want)
+	if err != nil {
+		return api.Home{}, err
+	}
+	if l.Quick != nil && want.ID == "" && !workload.NamesOthers(asked.Spec.Near) {
+		r, unkept, err := l.Quick(ctx, asked)
 		switch {
 		case err != nil:
 			return api.Home{}, err
@@ -196,12 +200,12 @@ func (l *Local) Place(ctx context.Context, want api.Want) (api.Home, error) {
 	if x := want.Exact; x != nil { // nothing is searched
 		return api.Home{Schema: "homenode-home/2", Nodes: x.Nodes, CPUs: x.CPUs, Why: words.Because(words.ExactNamed).String()}, nil
 	}
-	want.Process, want.HoldSeconds = workload.Process{}, 0
+	asked.Process, asked.Hold = workload.Process{}, 0
 	d, err := l.look(ctx)
 	if err != nil {
 		return api.Home{}, err
 	}
-	r, err := d.once(ctx, control.Request{Place: placeRequest(&want)})
+	r, err := d.once(ctx, control.Request{Place: asked})
 	return wireHome(r.Place), err
 }
 

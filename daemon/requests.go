@@ -124,7 +124,11 @@ func wireResumed(h *control.Holds) api.Resumed {
 
 // Place finds a home for what is about to start.
 func (d *Daemon) Place(ctx context.Context, want api.Want) (api.Home, error) {
-	r, err := d.request(ctx, control.Request{Place: placeRequest(&want)})
+	asked, err := placeRequest(&want)
+	if err != nil {
+		return api.Home{}, err
+	}
+	r, err := d.request(ctx, control.Request{Place: asked})
 	return wireHome(r.Place), err
 }
 
@@ -138,18 +142,22 @@ func (d *Daemon) Admit(ctx context.Context, spec workload.Spec, hold time.Durati
 	return r.Place.Placement, nil
 }
 
-func placeRequest(w *api.Want) *control.PlaceRequest {
+func placeRequest(w *api.Want) (*control.PlaceRequest, error) {
 	spec := workload.Spec{ID: w.ID, Name: w.Name, Class: w.Class, Tier: w.Tier, Importance: workload.DefaultImportance, CPUs: w.CPUs,
 		Memory: topology.KiB(w.MemoryKiB), HugePage: topology.KiB(w.HugePageKiB), SMT: w.SMT, Nodes: w.Nodes, Given: true}
-	for _, dev := range w.Near {
-		spec.Near = append(spec.Near, workload.Near{Device: dev})
+	for _, text := range w.Near {
+		near, err := workload.ParseNear(text)
+		if err != nil {
+			return nil, &api.Error{Code: api.BadRequest, Text: "near: " + err.Error()}
+		}
+		spec.Near = append(spec.Near, near...)
 	}
 	hold := time.Duration(max(-1, min(w.HoldSeconds, math.MaxInt32))) * time.Second // which it can count
 	r := &control.PlaceRequest{Spec: spec, Process: w.Process, Hold: hold, Release: w.Release}
 	if w.Exact != nil {
 		r.Exact = &control.Exact{CPUs: w.Exact.CPUs, Nodes: w.Exact.Nodes}
 	}
-	return r
+	return r, nil
 }
 
 func wireHome(p *control.Placed) api.Home {

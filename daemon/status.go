@@ -301,7 +301,7 @@ func named(spec *workload.Spec) []string {
 	var out []string
 	for _, n := range spec.Near {
 		if !n.Learned {
-			out = append(out, n.Device)
+			out = append(out, n.String())
 		}
 	}
 	return out

@@ -168,6 +168,21 @@ func policy(h *topology.Host) (plan.Policy, error) {
 	return p, nil
 }
 
+// ruleOf is the first rule of the configuration that fits one of some names; nil for none.
+func ruleOf(names ...string) (*workload.Rule, error) {
+	c, err := configOf(cli.DaemonOptions{})
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	for i := range c.Workloads {
+		if r := &c.Workloads[i]; r.Fits(names, nil) {
+			wishes := r.Wishes()
+			return &wishes, nil
+		}
+	}
+	return nil, nil
+}
+
 // runFolder is where libvirt keeps what runs: below /run for the system's, below the
 // user's folder for one's own.
 func runFolder() string {

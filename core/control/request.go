@@ -108,6 +108,8 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 		s.reply(Reply{ID: id, Place: &Placed{Placement: a.Placement, Decision: plan.Decision{Workload: spec.ID, Outcome: plan.Kept, Home: a.Placement.Home, Reasons: words.Reasons(words.Because(words.HeldStill))}}})
 		return
 	}
+	spec.Near = slices.Clone(spec.Near)
+	s.locate(spec.Near)
 	if in.Process.PID > 0 {
 		spec.ID = ProcessID(in.Process.PID)
 	}

@@ -57,6 +57,12 @@ func (s *Settings) Names(cgroup, name string) bool {
 
 // SpecOf is what is wished for a workload.
 func (s *State) SpecOf(o *workload.Observation) workload.Spec {
+	spec := s.specOf(o)
+	s.locate(spec.Near)
+	return spec
+}
+
+func (s *State) specOf(o *workload.Observation) workload.Spec {
 	rule := s.Settings.rule(o)
 	if c := s.Claims[o.ID]; c != nil && c.Spec != nil {
 		return s.claimedSpec(o, c, rule)
@@ -198,7 +204,7 @@ func (s *State) subjects(all []workload.Observation) []*place.Subject {
 			continue
 		}
 		now.subjects[i] = s.subject(o, now.hosts, beyond[o.ID])
-		now.alike[i] = now.alike[i] && now.subjects[i].Aside.Code != words.TooYoung // it grows older
+		now.alike[i] = now.alike[i] && now.subjects[i].Aside.Code != words.TooYoung && !workload.NamesOthers(now.subjects[i].Spec.Near) // it grows older; they come and go
 	}
 	s.made = now
 	return now.subjects

@@ -11,6 +11,7 @@ import (
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/topology/strict"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/core/workload/specfile"
 )
 
 // Catalogue is the flavors that may be ordered, in the order of the file.
@@ -66,6 +67,7 @@ type flavorText struct {
 	ExactNodes int                `yaml:"exact_nodes"`
 	OnlyNodes  topology.NodeSet   `yaml:"only_nodes"`
 	Realtime   VCPUs              `yaml:"realtime"`
+	Near       specfile.Nears     `yaml:"near"`
 	Importance *int               `yaml:"importance"`
 	Emulator   Emulator           `yaml:"emulator"`
 	IOThreads  *int               `yaml:"iothreads"`
@@ -106,6 +108,7 @@ func (t *flavorText) flavor() Flavor {
 	if f.Class == workload.Offline && f.Tier == "" {
 		f.Class, f.Tier = workload.Shared, workload.OfflineTier
 	}
+	f.Near = t.Near
 	f.ExactNodes, f.OnlyNodes, f.Realtime = t.ExactNodes, t.OnlyNodes, t.Realtime
 	f.NetworkBurst = Burst{topology.KiB(t.Peak), topology.KiB(t.Burst)}
 	f.Own = t.Own
@@ -149,7 +152,7 @@ func ReadCatalogue(r io.Reader, name string) (Catalogue, error) {
 	var file struct {
 		Flavors []flavorText `yaml:"flavors"`
 	}
-	if _, err := strict.YAML(text, &file, strict.Wants{reflect.TypeFor[size](): "a size with a unit, such as 16GiB", reflect.TypeFor[VCPUs](): "a list such as 0-1,4", reflect.TypeFor[topology.NodeSet](): "a list such as 0-1,4"}); err != nil {
+	if _, err := strict.YAML(text, &file, strict.Wants{reflect.TypeFor[size](): "a size with a unit, such as 16GiB", reflect.TypeFor[specfile.Nears](): specfile.NearsWant, reflect.TypeFor[VCPUs](): "a list such as 0-1,4", reflect.TypeFor[topology.NodeSet](): "a list such as 0-1,4"}); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if len(file.Flavors) == 0 {

@@ -119,10 +119,11 @@ type composition struct {
 	spec     *workload.Spec // of the whole guest
 	c        *Composed
 	emulator Emulator
-	fits     [][]bool // by cell and node of the host
-	free     []int    // CPUs that no dedicated work holds, by node of the host
-	nodes    []int    // of the cells so far
-	used     []bool   // by node of the host
+	fits     [][]bool            // by cell and node of the host
+	free     []int               // CPUs that no dedicated work holds, by node of the host
+	nodes    []int               // of the cells so far
+	used     []bool              // by node of the host
+	required []place.Requirement // of which the cells have a node each
 	best     []int
 	cost     float64
 	tries    int
@@ -143,6 +144,10 @@ func (r *Room) compose(spec workload.Spec, c *Composed, emulator Emulator) (Home
 	if emulator == Housekeeping && r.state.Policy.Reserved.Intersect(r.state.Host.Online).Empty() {
 		return Home{}, refused(&spec, words.Because(words.NothingReserved))
 	}
+	var why words.Reason
+	if x.required, why = r.ledger.Requirements(spec.Near); !why.None() {
+		return Home{}, refused(&spec, why)
+	}
 	x.countFree()
 	for k := range c.Cells {
 		fits, any, why := x.nodesOf(k)
@@ -154,7 +159,11 @@ func (r *Room) compose(spec workload.Spec, c *Composed, emulator Emulator) (Home
 	}
 	x.assign(0, 0)
 	if x.best == nil {
-		return Home{}, refused(&spec, words.Because(words.CellsNowhere, len(c.Cells)))
+		d := refused(&spec, words.Because(words.CellsNowhere, len(c.Cells)))
+		for _, r := range x.required {
+			d.Reasons = append(d.Reasons, words.Because(words.RequiredOn, r.At, r.Name))
+		}
+		return Home{}, d
 	}
 	return x.realize()
 }
@@ -189,11 +198,20 @@ func (x *composition) parts(k int, node topology.NodeID) []workload.Spec {
 	if floating := cell.VCPUs.Len() - own; floating > 0 {
 		out = append(out, part("floating", workload.Shared, floating))
 	}
-	out[0].Memory, out[0].HugePage, out[0].Near = cell.Memory, cell.HugePage, x.spec.Near
+	out[0].Memory, out[0].HugePage, out[0].Near = cell.Memory, cell.HugePage, preferred(x.spec.Near)
 	if k == 0 && x.emulator == Isolate {
 		e := part("emulator", workload.Dedicated, 1)
 		e.ID, e.Name, e.SMT = EmulatorID(x.spec.Name), x.spec.Name+" (emulator)", workload.SMTPrefer
 		out = append(out, e)
+	}
+	return out
+}
+
+// preferred is wishes of a whole guest for one of its cells: the others may have what it requires.
+func preferred(near []workload.Near) []workload.Near {
+	out := slices.Clone(near)
+	for i := range out {
+		out[i].Required = false
 	}
 	return out
 }
@@ -247,6 +265,11 @@ func (x *composition) assign(k int, cost float64) {
 		return
 	}
 	if k == len(x.c.Cells) {
+		for _, r := range x.required {
+			if !slices.ContainsFunc(x.nodes, func(i int) bool { return r.At.Has(x.r.state.Host.Nodes[i].ID) }) {
+				return
+			}
+		}
 		x.best, x.cost = slices.Clone(x.nodes), cost
 		return
 	}

@@ -42,6 +42,7 @@ type Flavor struct {
 	ExactNodes   int              // nodes it is on, in equal parts; 0 leaves that to MaxNodes
 	OnlyNodes    topology.NodeSet // nodes it may use for good, also when it moves; empty is any
 	Realtime     VCPUs            // vCPUs that run under SCHED_FIFO; its memory is locked then
+	Near         []workload.Near  // devices, processes and services it is to be near to, or has to be
 	Importance   int
 	Emulator     Emulator
 	IOThreads    int          // for its disks; 0 leaves them to the main thread
@@ -116,6 +117,8 @@ func (f *Flavor) validate() error {
 		return fmt.Errorf("realtime: %q; want vCPUs that have a CPU of their own (class dedicated, or dedicated_vcpus): one that shares a CPU would starve others", f.Realtime)
 	case f.Realtime.Equal(firstVCPUs(f.VCPUs)) && f.Emulator == Share:
 		return errors.New("realtime: all vCPUs, and the emulator shares their CPUs and would starve; want emulator isolate or housekeeping, or a vCPU less")
+	case f.Tier == workload.OfflineTier && len(f.Near) > 0:
+		return errors.New("near: an offline guest has no home to be near something")
 	case f.Importance < 0 || f.Importance > 100:
 		return fmt.Errorf("importance: %d; want 0 to 100", f.Importance)
 	case f.IOThreads < 0 || f.IOThreads > maxMany:

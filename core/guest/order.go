@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -22,6 +23,7 @@ type Order struct {
 	Nodes    topology.NodeSet // nodes it may use; empty means any
 	Only     topology.NodeSet // nodes it may use for good, also when it moves; empty keeps the flavor's
 	Exact    int              // nodes it is on, instead of the flavor's; 0 keeps that
+	Near     []workload.Near  // beside the flavor's
 	CPU      string           // CPU model that the guest sees; "" is the host's
 	Graphics string           // vnc or spice; "" for none
 }
@@ -118,6 +120,7 @@ func (o *Order) Spec() workload.Spec {
 	if f.Class == Mixed { // to the engine
 		s.Class = workload.Shared
 	}
+	s.Near = o.WishesNear()
 	for _, n := range o.NICs {
 		if n.Kind == Direct {
 			s.Near = append(s.Near, workload.Near{Device: n.Source})
@@ -125,6 +128,9 @@ func (o *Order) Spec() workload.Spec {
 	}
 	return s
 }
+
+// WishesNear is what it is to be near to for good.
+func (o *Order) WishesNear() []workload.Near { return slices.Concat(o.Flavor.Near, o.Near) }
 
 // OnlyNodes is the nodes it may use for good.
 func (o *Order) OnlyNodes() topology.NodeSet {

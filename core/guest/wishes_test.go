@@ -19,6 +19,9 @@ func TestReadWishesErrors(t *testing.T) {
 		{"realtime: 1", `realtime: "1"; want vCPUs that have a CPU of their own`},
 		{"realtime: 0, class: mixed, dedicated_vcpus: 1-3", `realtime: "0"; want vCPUs that have a CPU of their own`},
 		{"realtime: 0-3, class: dedicated", "the emulator shares their CPUs and would starve"},
+		{"near: {devise: eth0}", "near: {devise: eth0}; want a device, or {device: NAME}"},
+		{"near: [{device: eth0, policy: must}]", "with policy: required or preferred"},
+		{"near: eth0, class: offline", "near: an offline guest has no home"},
 		{"network_peak: 2MiB", "want a network limit, and a peak above it"},
 		{"network: 4MiB, network_peak: 2MiB", "want a network limit, and a peak above it"},
 		{"disk: {burst_iops: 5}", "burst_iops: want a limit"},
@@ -137,5 +140,48 @@ func TestMemoryOvercommit(t *testing.T) {
 	f.HugePage = 0
 	if c := room(t, st).MemoryRatio(); c != 1 {
 		t.Errorf("beside dedicated work it is promised %v times", c)
+	}
+}
+
+// What a guest has to be near to holds for guests that are placed whole and cell by cell, where one
+// of the cells has it, and for moves.
+func TestRequiredNear(t *testing.T) {
+	st := eight()
+	st.Host.Devices = []topology.Device{{Name: "eth0", Kind: topology.NIC, Node: 1}, {Name: "eth1", Kind: topology.NIC, Node: 0}}
+	need := func(names ...string) (near []workload.Near) {
+		for _, name := range names {
+			near = append(near, workload.Near{Device: name, Required: true})
+		}
+		return near
+	}
+	cell := func(vcpus ...int) Cell { return Cell{VCPUs: topology.SetOf(vcpus...), Memory: 1 << 20} }
+	f := Flavor{Name: "f", Class: workload.Dedicated, VCPUs: 2, Memory: 2 << 20, SMT: workload.SMTPrefer, Emulator: Share, Importance: 50, Queues: 1}
+	for _, tt := range []struct {
+		name  string
+		cells []Cell
+		near  []workload.Near
+		nodes topology.NodeSet
+		home  string
+		why   words.Code
+	}{
+		{"whole", nil, need("eth0"), topology.NodeSet{}, "1", words.RequiredOn},
+		{"whole, elsewhere", nil, need("eth0"), topology.Nodes(0), "", words.RequiredElsewhere},
+		{"two cells, one of them there", []Cell{cell(0), cell(1)}, need("eth0", "eth1"), topology.NodeSet{}, "0-1", ""},
+		{"a device that is not there", []Cell{cell(0), cell(1)}, need("eth9"), topology.NodeSet{}, "", words.RequiredNoDevice},
+	} {
+		f.Cells, f.Near = tt.cells, tt.near
+		r := room(t, st)
+		h, d := r.Place(&Order{Flavor: f, Name: "g", Nodes: tt.nodes})
+		if got := h.Nodes().String(); got != tt.home || tt.why != "" && !words.Has(d.Reasons, tt.why) {
+			t.Errorf("%s: home %q, want %q: %v", tt.name, got, tt.home, d.Reasons)
+		}
+		if d.Outcome != plan.Placed || tt.cells != nil {
+			continue
+		}
+		r.Commit(h)
+		g := Guest{Name: "g", Spec: (&Order{Flavor: f, Name: "g"}).Spec(), Home: h, Placed: true, Emulator: Share}
+		if _, d := r.Move(&g, topology.Nodes(0)); d.Outcome != plan.Refused || !words.Has(d.Reasons, words.RequiredElsewhere) {
+			t.Errorf("%s: moved away: %v", tt.name, d.Reasons)
+		}
 	}
 }

@@ -1,7 +1,9 @@
 package workload
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -50,12 +52,48 @@ func (n *Near) Name() string {
 
 // Requires reports whether a workload gets no home unless it is near something.
 func (s *Spec) Requires() bool {
-	for i := range s.Near {
-		if s.Near[i].Required {
-			return true
+	return slices.ContainsFunc(s.Near, func(n Near) bool { return n.Required })
+}
+
+// NamesOthers reports whether wishes name processes or services, which come and go.
+func NamesOthers(near []Near) bool {
+	return slices.ContainsFunc(near, func(n Near) bool { return n.Process != "" || n.Service != "" })
+}
+
+// runsThere is the part of its time that something must spend on a node to be there.
+const runsThere = 0.25
+
+// RunsOn is the nodes where something spends its time.
+func RunsOn(ran []NodeShare) (nodes topology.NodeSet) {
+	for _, x := range ran {
+		if x.Share >= runsThere {
+			nodes.Add(x.Node)
 		}
 	}
-	return false
+	return nodes
+}
+
+// Locate gives each process and service in wishes the workload that it is and the nodes where that
+// runs, ran. What is not there stays a name.
+func Locate(near []Near, all []Named, ran func(ID) []NodeShare) {
+	for i := range near {
+		n := &near[i]
+		name := n.Process
+		if n.Service != "" {
+			name = n.Service
+			if !strings.Contains(name, ".") {
+				name += ".service"
+			}
+		}
+		if name == "" {
+			continue
+		}
+		n.Workload, n.Nodes = "", topology.NodeSet{}
+		for _, id := range Find(all, name, Lineage{}) {
+			n.Workload = id
+			n.Nodes = n.Nodes.Union(RunsOn(ran(id)))
+		}
+	}
 }
 
 // Serves reports whether it works for another workload and follows it.
@@ -82,7 +120,7 @@ func NewNear(device, process, service, policy string) (n Near, err error) {
 		}
 	}
 	if given != 1 {
-		return n, fmt.Errorf("want one of device, process and service, such as device: eth0")
+		return n, errors.New("want one of device, process and service, such as device: eth0")
 	}
 	switch policy {
 	case "", nearPreferred:
@@ -96,8 +134,10 @@ func NewNear(device, process, service, policy string) (n Near, err error) {
 
 // String is the wish as ParseNear reads it.
 func (n *Near) String() string {
-	text := "device=" + n.Device
+	text := n.Device
 	switch {
+	case n.Device != "" && (n.Required || strings.ContainsAny(n.Device, "=/")):
+		text = "device=" + n.Device
 	case n.Process != "":
 		text = "process=" + n.Process
 	case n.Service != "":

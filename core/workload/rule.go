@@ -11,7 +11,7 @@ type Rule struct {
 	CPUs       int          `json:"cpus,omitempty"`       // 0: from what it uses
 	Memory     topology.KiB `json:"memory,omitempty"`     // 0: from what it holds
 	SMT        SMTPolicy    `json:"smt,omitempty"`
-	Near       []string     `json:"near,omitempty"`       // devices by kernel name or PCI address
+	Near       []string     `json:"near,omitempty"`       // what ParseNear reads
 	NearGiven  bool         `json:"near_given,omitempty"` // Near stands instead of what is learned, also when empty
 }
 
@@ -36,7 +36,8 @@ func (r *Rule) Apply(spec *Spec) {
 	if r.SMT != "" {
 		spec.SMT = r.SMT
 	}
-	for _, dev := range r.Near {
-		spec.Near = append(spec.Near, Near{Device: dev})
+	for _, text := range r.Near {
+		near, _ := ParseNear(text) // config has checked it
+		spec.Near = append(spec.Near, near...)
 	}
 }

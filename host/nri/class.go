@@ -152,17 +152,9 @@ func (p *pod) annotate(spec *workload.Spec, c *container) (bad []string) {
 				wrong(key, value, "0 to 100")
 			}
 		case keyNear:
-			spec.Near = nil
-			for _, name := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' }) {
-				if strings.Contains(name, "/") {
-					spec.Near = append(spec.Near, workload.Near{Workload: workload.ID(name)})
-				} else {
-					spec.Near = append(spec.Near, workload.Near{Device: name})
-				}
-			}
-			if len(spec.Near) == 0 || len(spec.Near) > 16 {
-				wrong(key, value, "1 to 16 devices by name or PCI address, or NAMESPACE/POD")
-				spec.Near = nil
+			var err error
+			if spec.Near, err = workload.ParseNear(value); err != nil {
+				wrong(key, value, "1 to 16 of device=NAME (a name or PCI address), process=NAME, service=NAME and NAMESPACE/POD, each with policy=required after it if wanted")
 			}
 		case keyMaxNodes:
 			if n, err := strconv.Atoi(value); err == nil && n >= 1 && n <= topology.MaxID {

@@ -370,7 +370,7 @@ func prepare(c *cobra.Command, e *Env, steps []plan.Step) ([]error, error) {
 // inTheWay refuses a reserve that is somebody's.
 func inTheWay(c *cobra.Command, e *Env, h *topology.Host, w *hostWant, want *hostprep.Want) error {
 	st := plan.State{Host: h}
-	if err := daemonPlaced(c, e, &st, false); err != nil {
+	if _, err := daemonPlaced(c, e, &st, false); err != nil {
 		return err
 	}
 	placed, err := e.Host.Placed(stateDir(c))

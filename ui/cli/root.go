@@ -94,6 +94,8 @@ type Env struct {
 	Host HostPreparer
 	// Policy is that of this host's configuration file, for h, which is this machine.
 	Policy func(h *topology.Host) (plan.Policy, error)
+	// Rule is the first rule of this host's configuration file that fits one of some names; nil for none.
+	Rule func(names ...string) (*workload.Rule, error)
 	// Flight opens what the flight recorder wrote: a file or a folder; "" is that of
 	// this user's daemon.
 	Flight func(path string) (Flight, error)

@@ -24,6 +24,7 @@ func runCommand(e *Env) *cobra.Command {
 	var class, tier, memory string
 	var dryRun, asJSON, quiet, orAnyway, showing bool
 	var at where
+	var near []string
 	want := api.Want{}
 	c := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARG…]",
@@ -67,10 +68,16 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 			if !c.Flags().Changed("class") && tier != "" {
 				class = ""
 			}
+			wishes, err := parseNear(near)
+			if err != nil {
+				return err
+			}
+			for i := range wishes {
+				want.Near = append(want.Near, wishes[i].String())
+			}
 			if err := fill(&want, class, tier, memory, args[0]); err != nil {
 				return err
 			}
-			var err error
 			if want.Nodes, err = at.read(c, e); err != nil {
 				return err
 			}
@@ -144,7 +151,7 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 	f.StringVar(&tier, "tier", "", "its `TIER`, which says who gives way on one CPU: online-strict, online, normal or offline, or 2 to -2 (default: by its class)")
 	f.IntVar(&want.CPUs, "cpus", 1, "CPUs it wants to keep busy at once, at least 1")
 	f.StringVar(&memory, "memory", "", "memory it will hold, such as 2GiB; empty when unknown")
-	f.StringSliceVar(&want.Near, "near", nil, "`device` to be near, by kernel name or PCI address; may be repeated")
+	nearFlag(f, &near)
 	f.StringVar(&want.Name, "name", "", "name in the status table (default: the command)")
 	f.BoolVar(&at.strict, "strict", false, "fail rather than start unless a daemon has answered, it is written down, and offline work has its cgroup")
 	f.BoolVar(&dryRun, "dry-run", false, "say where and why, and start nothing")

@@ -187,8 +187,9 @@ func placedNow(b api.Status, st *plan.State) ([]place.Runner, error) {
 		spec := workload.Spec{
 			ID: w.ID, Name: w.Name, Class: w.Class, Importance: w.Importance, CPUs: w.CPUs, Memory: p.Asked, SMT: w.SMT,
 		}
-		for _, dev := range w.Near {
-			spec.Near = append(spec.Near, workload.Near{Device: dev})
+		for _, text := range w.Near {
+			near, _ := workload.ParseNear(text)
+			spec.Near = append(spec.Near, near...)
 		}
 		out = append(out, place.Runner{Spec: spec})
 	}

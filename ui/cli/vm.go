@@ -181,7 +181,8 @@ type existing struct {
 	policy     plan.Policy
 	room       *guest.Room
 	guests     []guest.Guest
-	hypervisor Hypervisor // nil for another host
+	others     []api.Workload // what the daemon sees beside guests
+	hypervisor Hypervisor     // nil for another host
 	connect    func() (api.Backend, func() error, error)
 }
 
@@ -237,7 +238,12 @@ func (v *vmHost) read(c *cobra.Command, e *Env, change bool) (*existing, error) 
 		}
 		s.guests = append(s.guests, found...)
 		st.Unmanaged = without(st.Unmanaged, found)
-		if err := daemonPlaced(c, e, &st, change); err != nil {
+		if s.others, err = daemonPlaced(c, e, &st, change); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+	}
+	for i := range s.guests {
+		if err := s.wish(e, &s.guests[i]); err != nil {
 			return nil, errors.Join(err, s.close())
 		}
 	}
@@ -249,14 +255,14 @@ func (v *vmHost) read(c *cobra.Command, e *Env, change bool) (*existing, error) 
 }
 
 // daemonPlaced adds to a state what a running daemon has placed on this machine, and its partition,
-// guests aside; one that only observes has placed nothing.
-func daemonPlaced(c *cobra.Command, e *Env, st *plan.State, change bool) error {
+// guests aside; one that only observes has placed nothing. It is what the daemon sees.
+func daemonPlaced(c *cobra.Command, e *Env, st *plan.State, change bool) ([]api.Workload, error) {
 	if c.Flags().Lookup("socket") == nil {
-		return nil
+		return nil, nil
 	}
 	d, err := dial(c, e)
 	if errors.Is(err, api.ErrNoDaemon) {
-		return nil
+		return nil, nil
 	}
 	var now api.Status
 	if err == nil {
@@ -265,30 +271,30 @@ func daemonPlaced(c *cobra.Command, e *Env, st *plan.State, change bool) error {
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		if change {
-			return forbiddenErrorf("what the daemon placed is not known, and nothing is changed beside it: %w", err)
+			return nil, forbiddenErrorf("what the daemon placed is not known, and nothing is changed beside it: %w", err)
 		}
 		fmt.Fprintf(e.Stderr, "homenode: what the daemon placed does not count: %s\n", oneLine(err.Error()))
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return fmt.Errorf("what the daemon placed: %w", err)
+		return nil, fmt.Errorf("what the daemon placed: %w", err)
 	}
 	// Guests are known from libvirt.
 	now.Workloads = slices.DeleteFunc(now.Workloads, func(w api.Workload) bool { return w.Kind == guest.Kind })
 	if now.Mode == "enforce" {
 		if _, err = placedNow(now, st); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if c.Flags().Changed("partition") {
-		return nil
+		return now.Workloads, nil
 	}
 	// The daemon's partition may have been moved since it read its configuration.
 	partition := plan.AnyClass
 	if now.Partition != nil {
 		partition = now.Partition.Partition
 	}
-	return partition.Apply(st.Host, &st.Policy)
+	return now.Workloads, partition.Apply(st.Host, &st.Policy)
 }
 
 // policy is the host's own configuration, with what the command line says over it.

@@ -18,6 +18,7 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/view"
 )
 
@@ -75,6 +76,8 @@ Exit status 1 means that the guest does not fit; the line says why.`,
 					}
 				}
 			}
+			s.locate(order.Flavor.Near)
+			s.locate(order.Near)
 			home, d := s.room.Place(order)
 			if d.Outcome != plan.Placed {
 				return refusal(&d)
@@ -210,7 +213,7 @@ type orderFlags struct {
 	flavor, name, uuid, nodes string
 	only, cpu, graphics       string
 	exact                     int
-	disks, nics               []string
+	disks, nics, near         []string
 	maxNodes                  int
 }
 
@@ -225,6 +228,7 @@ func (o *orderFlags) flags(c *cobra.Command) {
 	f.IntVar(&o.maxNodes, "max-nodes", 0, "at most `N` nodes, in place of what the flavor says")
 	f.StringVar(&o.only, "only-nodes", "", "the `NODES` it may use for good, also when it moves; the flavor's when not given")
 	f.IntVar(&o.exact, "exact-nodes", 0, "be on exactly `N` nodes, in equal parts")
+	nearFlag(f, &o.near)
 	f.StringVar(&o.cpu, "cpu-model", "", "CPU `MODEL` that the guest sees: host-model, maximum or a name; the host's own CPU when not given")
 	f.StringVar(&o.graphics, "graphics", "", "`CONSOLE` on 127.0.0.1: vnc or spice; a serial one there is always")
 	_ = c.MarkFlagRequired("flavor")
@@ -252,7 +256,12 @@ func (o *orderFlags) order(catalogue guest.Catalogue) (*guest.Order, error) {
 	if out.Only, err = topology.ParseNodeSet(o.only); err != nil {
 		return nil, usageErrorf("--only-nodes: %w", err)
 	}
+	if out.Near, err = parseNear(o.near); err != nil {
+		return nil, err
+	}
 	switch f := &out.Flavor; {
+	case len(out.Near) > 0 && f.Tier == workload.OfflineTier:
+		return nil, usageErrorf("--near: an offline guest has no home to be near something")
 	case o.exact < 0 || o.exact > f.VCPUs:
 		return nil, usageErrorf("--exact-nodes %d; want 1 to as many as there are vCPUs (%d)", o.exact, f.VCPUs)
 	case o.exact > 0 && (o.maxNodes > 0 || f.Composed() != nil):

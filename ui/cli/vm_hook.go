@@ -142,7 +142,10 @@ func rehome(c *cobra.Command, e *Env, text []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(contextOf(c), hookWithin)
 	defer cancel()
 	want := api.Want{Name: spec.Name, Class: spec.Class, CPUs: spec.CPUs, MemoryKiB: int64(spec.Memory), HugePageKiB: int64(spec.HugePage), SMT: spec.SMT,
-		ID: spec.ID, HoldSeconds: comesWithin}
+		ID: spec.ID, HoldSeconds: comesWithin, Nodes: spec.Nodes}
+	for i := range spec.Near {
+		want.Near = append(want.Near, spec.Near[i].String())
+	}
 	home, err := d.Place(ctx, want)
 	var not *api.Error
 	for errors.As(err, &not) && not.Code == api.Failed && ctx.Err() == nil { // a daemon that has only started has not looked yet

@@ -86,7 +86,7 @@ var specWants = strict.Wants{
 	reflect.TypeFor[map[topology.NodeID]Size](): "sizes by node, such as {0: 8GiB}",
 	reflect.TypeFor[topology.NodeSet]():         "a list such as 0-1,4",
 	reflect.TypeFor[topology.CPUSet]():          "a list such as 0-3,8",
-	reflect.TypeFor[peers]():                    "a device or a workload, or a list of them, each a name or {name: eth0, weight: 2} with a weight above 0, at most 100",
+	reflect.TypeFor[peers]():                    "a device or a workload, or a list of them, each a name or {name: eth0, weight: 2, policy: required} with a weight above 0, at most 100",
 }
 
 // Size is memory as people write it, in KiB.
@@ -108,6 +108,7 @@ type peers []peer
 type peer struct {
 	Name   string  `yaml:"name"`
 	Weight float64 `yaml:"weight"`
+	Policy string  `yaml:"policy"` // required or preferred
 	where  string  // position in the file
 }
 
@@ -127,8 +128,8 @@ func (p *peers) UnmarshalYAML(n ast.Node) error {
 		if err := yaml.NodeToValue(n, into, yaml.Strict()); err != nil {
 			return err
 		}
-		if x.Name == "" || !(x.Weight > 0 && x.Weight <= 100) {
-			return errors.New("no name, or no weight")
+		if x.Name == "" || !(x.Weight > 0 && x.Weight <= 100) || x.Policy != "" && x.Policy != "required" && x.Policy != "preferred" {
+			return errors.New("no name, no weight or another policy")
 		}
 		*p = append(*p, x)
 	}
@@ -245,7 +246,7 @@ func (r *specReader) peers(of int) {
 		case r.err != nil:
 			return
 		case !is:
-			s.Near = append(s.Near, workload.Near{Device: x.Name, Weight: x.Weight})
+			s.Near = append(s.Near, workload.Near{Device: x.Name, Weight: x.Weight, Required: x.Policy == "required"})
 			continue
 		case peer == of:
 			r.fail(x.where, who, "it is near to itself; take that out")
@@ -257,7 +258,7 @@ func (r *specReader) peers(of int) {
 			r.fail(x.where, who, "near %q stands further down; move it above", strict.Clip(x.Name))
 			return
 		}
-		s.Near = append(s.Near, workload.Near{Workload: workload.ID(x.Name), Weight: x.Weight})
+		s.Near = append(s.Near, workload.Near{Workload: workload.ID(x.Name), Weight: x.Weight, Required: x.Policy == "required"})
 	}
 }
 

@@ -95,7 +95,7 @@ var badSpecs = []struct{ name, text, want string }{
 	{"near further down", "- {name: a, cpus: 1, near: [b]}\n- {name: b, cpus: 1}", `line 1 column 29: workload "a": near "b" stands further down; move it above`},
 	{"near nothing", "- {name: a, cpus: 1, near: [{weight: 2}]}", `line 1 column 28: near: [{weight: 2}]; want a device or a workload,`},
 	{"weight", "- {name: a, cpus: 1, near: [{name: eth0, weight: -2}]}", `near: [{name: eth0, weight: -2}]; want a device or a workload, or a list of them,`},
-	{"key of near", "- {name: a, cpus: 1, near: [{name: eth0, wait: 2}]}", `near: [{name: eth0, wait: 2}]; want a device or a workload, or a list of them, each a name or {name: eth0, weight: 2}`},
+	{"key of near", "- {name: a, cpus: 1, near: [{name: eth0, wait: 2}]}", `near: [{name: eth0, wait: 2}]; want a device or a workload, or a list of them, each a name or {name: eth0, weight: 2, policy: required}`},
 	{"terminal escape", "name: a\ncpus: \x1b[2J", "line 2 column 7: cpus: \ufffd[2J; want a whole number"},
 	{"deep brackets", strings.Repeat("[", 1000), "line 1: nested more than 64 deep"},
 	{"deep indents", strings.Repeat("- ", 1000), "line 1: nested more than 64 deep"},

@@ -61,6 +61,7 @@ func (d *Document) guest(h *topology.Host) (guest.Guest, error) {
 	if marked {
 		s.OnlyNodes, _ = topology.ParseNodeSet(mark.Only)
 		s.Spec.Nodes = s.OnlyNodes
+		s.Spec.Near = append(mark.near(), s.Spec.Near...)
 		if mark.Exact > 0 {
 			s.Spec.MinNodes, s.Spec.MaxNodes = mark.Exact, mark.Exact
 		}
@@ -395,7 +396,7 @@ func (d *Document) Wants(h *topology.Host) (spec workload.Spec, mark Mark, ok bo
 	most, now, err := d.vcpus()
 	only, _ := topology.ParseNodeSet(mark.Only)
 	spec = workload.Spec{ID: guest.ID(d.Name()), Name: d.Name(), Class: mark.Class, Tier: mark.Tier, Importance: mark.Importance, CPUs: now,
-		Memory: w.memory, HugePage: w.hugePage, SMT: mark.SMT, Nodes: only, MinNodes: mark.Exact, MaxNodes: mark.Exact, Given: true}
+		Memory: w.memory, HugePage: w.hugePage, SMT: mark.SMT, Nodes: only, MinNodes: mark.Exact, MaxNodes: mark.Exact, Near: mark.near(), Given: true}
 	if mark.Class == workload.Dedicated {
 		spec.CPUs = most
 	}

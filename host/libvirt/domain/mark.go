@@ -38,6 +38,8 @@ type Mark struct {
 	Only  string // nodes it may use for good, list format; "" for any
 	Exact int    // nodes it is on; 0 for as many as it takes
 
+	Near string // what it is to be near to, as workload.ParseNear reads it
+
 	CPUs  string // list format, as it was written
 	Nodes string // list format, as it was written
 
@@ -70,6 +72,11 @@ func (d *Document) Mark() (Mark, bool) {
 	m.Only = el.SelectAttrValue("only-nodes", "")
 	if _, err := topology.ParseNodeSet(m.Only); err != nil {
 		return Mark{}, false
+	}
+	if m.Near = el.SelectAttrValue("near", ""); m.Near != "" {
+		if _, err := workload.ParseNear(m.Near); err != nil {
+			return Mark{}, false
+		}
 	}
 	if n, err := strconv.Atoi(el.SelectAttrValue("exact-nodes", "")); err == nil && n > 0 {
 		m.Exact = n
@@ -152,6 +159,7 @@ func (m Mark) fill(el *etree.Element) {
 	if set("exact-nodes", ""); m.Exact > 0 {
 		set("exact-nodes", strconv.Itoa(m.Exact))
 	}
+	set("near", m.Near)
 	set("cpus", m.CPUs)
 	set("nodes", m.Nodes)
 	set("shares", m.Shares)
@@ -221,6 +229,12 @@ func (d *Document) NewMark() (Mark, error) {
 	cpus, nodes, err := d.Bound()
 	return Mark{Class: workload.Shared, Importance: workload.DefaultImportance, SMT: workload.SMTPrefer, Emulator: guest.Share,
 		CPUs: cpus.String(), Nodes: nodes.String()}, err
+}
+
+// near is what it is to be near to for good.
+func (m *Mark) near() []workload.Near {
+	near, _ := workload.ParseNear(m.Near)
+	return near
 }
 
 // own is the vCPUs that have a CPU of their own, of a guest that is placed cell by cell.

@@ -59,7 +59,7 @@ func New(h *topology.Host, o *guest.Order, home guest.Home, m Machine) (*Documen
 	d.shape(h, &home, asked)
 	d.realtime(o.Flavor.Realtime)
 	mark := Mark{Flavor: o.Flavor.Name, Tier: o.Flavor.Tier, SMT: o.Flavor.SMT, Emulator: o.Flavor.Emulator}
-	mark.Only, mark.Exact = o.OnlyNodes().String(), o.ExactNodes()
+	mark.Only, mark.Exact, mark.Near = o.OnlyNodes().String(), o.ExactNodes(), workload.NearText(o.WishesNear())
 	if asked != nil {
 		mark.Composed, mark.Own = true, asked.Own.String()
 	}

@@ -171,6 +171,9 @@ func (d *Document) About() string {
 	if m.Exact > 0 {
 		words = append(words, "exact-nodes="+strconv.Itoa(m.Exact))
 	}
+	for near := range strings.FieldsSeq(m.Near) {
+		words = append(words, "near="+near)
+	}
 	if m.Composed {
 		words = append(words, "own="+m.Own)
 	}
@@ -207,6 +210,11 @@ func ParseAbout(text string) (Mark, error) {
 		case "exact-nodes":
 			if m.Exact, err = strconv.Atoi(value); err != nil {
 				return m, fmt.Errorf("mark %q: exact-nodes: %w", text, err)
+			}
+		case "near":
+			m.Near = strings.TrimSpace(m.Near + " " + value)
+			if _, err = workload.ParseNear(value); err != nil {
+				return m, fmt.Errorf("mark %q: near: %w", text, err)
 			}
 		case "own":
 			m.Composed, m.Own = true, value

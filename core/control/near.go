@@ -1,0 +1,14 @@
+package control
+
+import "github.com/homenode/homenode/core/workload"
+
+// locate gives each process and service that a person named the workload that it is, and the nodes
+// where it runs.
+func (s *State) locate(near []workload.Near) {
+	if !workload.NamesOthers(near) {
+		return
+	}
+	workload.Locate(near, running(s.Snapshot.Observations, s.Claims), func(id workload.ID) []workload.NodeShare {
+		return s.observation(id).RanOn
+	})
+}

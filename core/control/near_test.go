@@ -1,0 +1,126 @@
+package control
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Each key of a rule has its effect on a guest, or is named as one that a guest cannot have from
+// it: none is dropped in silence, nor is one that comes to be.
+func TestEachKeyOfARuleReachesGuests(t *testing.T) {
+	ninety := 90
+	for key, tt := range map[string]struct {
+		rule    workload.Rule
+		effect  func(*workload.Spec) bool // nil: it is refused …
+		refusal string                    // … by these words
+	}{
+		"Match":      {workload.Rule{}, func(*workload.Spec) bool { return true }, ""},
+		"Class":      {workload.Rule{Class: workload.Dedicated}, nil, "class dedicated"},
+		"Tier":       {workload.Rule{Tier: workload.Online}, func(s *workload.Spec) bool { return s.Tier == workload.Online }, ""},
+		"Importance": {workload.Rule{Importance: &ninety}, func(s *workload.Spec) bool { return s.Importance == 90 }, ""},
+		"CPUs":       {workload.Rule{CPUs: 3}, nil, "3 CPUs"},
+		"Memory":     {workload.Rule{Memory: 2 << 20}, nil, "2 GiB of memory"},
+		"SMT":        {workload.Rule{SMT: workload.SMTIsolate}, nil, "smt isolate"},
+		"Near": {workload.Rule{Near: []string{"device=eth0,policy=required"}, NearGiven: true},
+			func(s *workload.Spec) bool { return len(s.Near) == 1 && s.Near[0].Required }, ""},
+		"NearGiven": {workload.Rule{NearGiven: true}, func(s *workload.Spec) bool { return len(s.Near) == 0 }, ""}, // no learned link
+	} {
+		rule := tt.rule
+		rule.Match = "vm:a"
+		f := newFake(t, 2, 8, ruled(rule))
+		f.add("a", 1, 1<<20, 0)
+		f.claimedScan(boundBy("vm:a", "/a"))
+		f.s.Links["vm:a"] = []Link{{Link: workload.Link{Device: "eth1", Kind: workload.ByTap}, Rate: 1 << 20}}
+		spec := f.s.SpecOf(f.s.observation("vm:a"))
+		named := ""
+		for _, p := range f.s.Snapshot.Problems {
+			named += p.Text
+		}
+		switch {
+		case tt.effect != nil && (!tt.effect(&spec) || named != ""):
+			t.Errorf("%s: %+v, told %q", key, spec, named)
+		case tt.effect == nil && !strings.Contains(named, tt.refusal):
+			t.Errorf("%s: told %q, want %q in it", key, named, tt.refusal)
+		}
+		delete(keysOfARule, key)
+	}
+	if len(keysOfARule) > 0 {
+		t.Errorf("not tried: %v", keysOfARule)
+	}
+}
+
+var keysOfARule = func() map[string]bool {
+	out := map[string]bool{}
+	for i := range reflect.TypeFor[workload.Rule]().NumField() {
+		out[reflect.TypeFor[workload.Rule]().Field(i).Name] = true
+	}
+	return out
+}()
+
+// A guest that has to be near a device comes to it, and one that has to be near a process follows
+// that; when the process is gone it stays where it is and says why.
+func TestGuestRequiredNear(t *testing.T) {
+	guestOn := func(node topology.NodeID) workload.Claim {
+		c := boundBy("vm:a", "/a")
+		cpus := topology.CPUs(0, 1, 2, 3, 4, 5, 6, 7)
+		if node == 1 {
+			cpus = topology.CPUs(8, 9, 10, 11, 12, 13, 14, 15)
+		}
+		c.CPUs, c.Mems = cpus, topology.Nodes(node)
+		c.Home = &workload.Placement{Workload: "vm:a", Class: workload.Shared, Importance: 50, VCPUs: 2, Home: topology.Nodes(node), CPUs: cpus,
+			Memory: []workload.NodeMemory{{Node: node, KiB: 1 << 20}}, Asked: 1 << 20}
+		return c
+	}
+	for _, tt := range []struct {
+		name, near string
+		home       string
+		because    words.Code
+	}{
+		{"a wish moves nothing that is at home", "process=poll", "0", ""},
+		{"required", "process=poll,policy=required", "1", ""},
+		{"a service that does not run", "service=poll,policy=required", "", words.RequiredNotRunning},
+		{"a device that is not there", "device=eth9,policy=required", "", words.RequiredNoDevice},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFake(t, 2, 8, ruled(workload.Rule{Match: "vm:a", Near: []string{tt.near}, NearGiven: true}))
+			f.add("a", 1, 1<<20, 0)
+			poll := f.addProcess(77, "poll", 1, 1<<20, 1)
+			f.works[poll].obs.RanOn = []workload.NodeShare{{Node: 1, Share: 1}}
+			for range 3 {
+				f.claimedScan(guestOn(0))
+			}
+			if got := f.home("vm:a"); got != tt.home {
+				t.Errorf("home %q, want %q: %v", got, tt.home, f.decision("vm:a").Reasons)
+			}
+			if tt.because != "" && !words.Has(f.decision("vm:a").Reasons, tt.because) {
+				t.Errorf("%v", f.decision("vm:a").Reasons)
+			}
+		})
+	}
+}
+
+// A request that names a service is answered by where that runs.
+func TestPlaceNearAService(t *testing.T) {
+	f := newFake(t, 2, 8)
+	ovs := f.add("system.slice/ovs.service", 1, 1<<20, 1)
+	f.scan(2)
+	near, err := workload.ParseNear("service=ovs,policy=required")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := workload.Spec{Name: "x", Class: workload.Shared, CPUs: 1, Near: near}
+	r := f.ask(Request{Place: &PlaceRequest{Spec: asked}})
+	if r.Failed != nil || r.Place.Placement.Home.String() != f.home(ovs) {
+		t.Errorf("%+v; the service is on %s", r, f.home(ovs))
+	}
+	if diff := cmp.Diff(near, asked.Near); diff != "" {
+		t.Errorf("who asks finds his wish changed:\n%s", diff)
+	}
+}
