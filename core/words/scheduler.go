@@ -38,6 +38,5 @@ var (
 	SchedulerNoBTF        = says("scheduler-no-btf", "This kernel does not describe its types (no /sys/kernel/btf/vmlinux): it needs CONFIG_DEBUG_INFO_BTF. The settings of cgroups do what they can.")
 	SchedulerNoCapability = says("scheduler-no-capability", "This process may not load BPF programs: it needs CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN, or root. The settings of cgroups do what they can.")
 	SchedulerNoBPFFS      = says("scheduler-no-bpffs", "No BPF file system is mounted at {}: `mount -t bpf bpf {}` mounts it. The settings of cgroups do what they can.")
-	SchedulerNoGroups     = says("scheduler-no-groups", "This kernel has sched_ext without cgroups (CONFIG_EXT_GROUP_SCHED). The settings of cgroups do what they can.")
 	SchedulerRefused      = says("scheduler-refused", "The kernel refuses it: {}. The settings of cgroups do what they can.")
 )

@@ -1,0 +1,256 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/scx"
+)
+
+func init() {
+	tests["scx.waits"] = scxWaits
+	tests["scx.beside"] = scxBeside
+	tests["scx.idle"] = scxIdle
+}
+
+// atMost fails where a time is longer than it may be.
+func (t *T) atMost(what string, took, most time.Duration) {
+	if took > most {
+		t.Fatalf("%s: %v, at most %v", what, took, most)
+	}
+	t.Logf("%s: %v, at most %v", what, took, most)
+}
+
+// scxWaits: no offline task runs on a CPU while online work that may run there waits for it. On
+// all but the last CPU some always does, so that from Linux 7.0 on the kernel asks the scheduler all the same.
+// (But for the guard, which is left out here.)
+func scxWaits(t *T) {
+	conf := t.machine()
+	conf.NoGuard, conf.Timeout = true, 0
+	s := t.scheduler(conf)
+	on := t.newGroup(cgroupRoot, "on")
+	t.offlineHogs(s, t.shape.CPUs()+2, t.tier(on, workload.Online))
+	groups := make([]group, t.shape.CPUs())
+	for cpu := range groups {
+		groups[cpu] = t.newGroup(on, strconv.Itoa(cpu))
+		c := t.in(groups[cpu], "bursts")
+		t.bind(c.Process.Pid, cpu)
+	}
+	last := t.shape.CPUs() - 1
+	for cpu := range last {
+		t.bind(t.in(groups[cpu], "hog", "1").Process.Pid, cpu)
+	}
+	off := group(cgroupRoot + "/off")
+	tr := t.trace(func() { time.Sleep(2 * time.Second) })
+	offline := t.members(off)
+	most, waited := time.Duration(0), 0
+	for cpu, g := range groups {
+		ran := tr.runs(cpu, offline)
+		for _, f := range strings.Fields(readText(g.file("cgroup.threads"))) {
+			tid, _ := strconv.Atoi(f)
+			waits := tr.waits(tid)
+			waited += len(waits)
+			most = max(most, longest(meet(waits, ran)))
+		}
+		if cpu == last && inAll(ran) < 500*time.Millisecond {
+			t.Fatalf("offline work had %v of CPU %d: nothing was there to give way", inAll(ran), cpu)
+		}
+	}
+	if waited < 500 {
+		t.Fatalf("online work waited %d times only", waited)
+	}
+	st := t.stillEnabled(s)
+	t.Logf("online work waited %d times; %+v", waited, st.Refused)
+	t.atMost("offline work ran on while online work waited for its CPU", most, time.Millisecond)
+}
+
+// scxBeside: when online-strict work begins, offline work leaves the sibling, and none begins there;
+// the scheduler's own counts say the same as the tracer. A change of tiers holds at once.
+func scxBeside(t *T) {
+	s := t.scheduler(t.machine())
+	strict := t.newGroup(cgroupRoot, "strict")
+	tier := t.tier(strict, workload.OnlineStrict)
+	off := t.offlineHogs(s, t.shape.CPUs(), tier)
+	for cpu := 0; cpu < t.shape.CPUs(); cpu += 2 {
+		t.bind(t.in(strict, "bursts").Process.Pid, cpu)
+	}
+	time.Sleep(200 * time.Millisecond)
+	before := t.counters(s)
+	tr := t.trace(func() { time.Sleep(time.Second) })
+	st := t.stillEnabled(s)
+	isStrict, isOffline := t.members(strict), t.members(off)
+	var beside []span
+	begun := 0
+	for cpu := range t.shape.CPUs() {
+		ran, sibling := tr.runs(cpu, isStrict), tr.runs(cpu^1, isOffline)
+		both := meet(ran, sibling)
+		beside = append(beside, both...)
+		for _, b := range both {
+			for _, r := range ran {
+				// An offline task that was chosen before, and is on its CPU a moment later, is none.
+				if r.from < b.from-300*time.Microsecond && b.from < r.to {
+					begun++
+				}
+			}
+		}
+	}
+	starts := st.StrictStarts - before.StrictStarts
+	counted, long := uint64(0), uint64(0)
+	for i, n := range st.Overlaps {
+		counted += n - before.Overlaps[i]
+		if n-before.Overlaps[i] > 0 {
+			t.Logf("%d for %v to %v", n-before.Overlaps[i], time.Duration(1)<<i, time.Duration(2)<<i)
+		}
+		if i >= 19 {
+			long += n - before.Overlaps[i]
+		}
+	}
+	t.Logf("online-strict work began %d times, offline work was beside it %d times, %v in all; counted %d", starts, len(beside), inAll(beside), counted)
+	if starts < 250 || len(beside) < 100 {
+		t.Fatalf("too few to tell")
+	}
+	if begun > 0 {
+		t.Fatalf("%d times offline work began beside online-strict work that ran already", begun)
+	}
+	t.atMost("beside online-strict work, 99 of 100", within(beside, 99), 500*time.Microsecond)
+	t.atMost("beside online-strict work, the longest", longest(beside), 4*time.Millisecond)
+	if long*100 > counted {
+		t.Fatalf("%d of %d times offline work ran beside online-strict work for more than half a millisecond", long, counted)
+	}
+	if d := int(counted) - len(beside); d < -len(beside)/10 || d > len(beside)/10 {
+		t.Fatalf("the scheduler counted %d of %d", counted, len(beside))
+	}
+
+	// Work that never leaves its CPU becomes online-strict, with its sibling busy.
+	t.Do(s.SetTiers([]scx.Cgroup{t.tier(strict, workload.Online), t.tier(off, workload.OfflineTier)}))
+	t.bind(t.in(strict, "hog", "1").Process.Pid, 0)
+	time.Sleep(100 * time.Millisecond)
+	var set time.Duration
+	tr = t.trace(func() {
+		time.Sleep(20 * time.Millisecond)
+		set = time.Duration(monotonic())
+		t.Do(s.SetTiers([]scx.Cgroup{tier, t.tier(off, workload.OfflineTier)}))
+		time.Sleep(100 * time.Millisecond)
+	})
+	late := set
+	for _, r := range tr.runs(1, isOffline) {
+		late = max(late, r.to)
+	}
+	if len(tr.runs(1, isOffline)) == 0 {
+		t.Fatalf("no offline work was beside it")
+	}
+	t.atMost("beside what has become online-strict", late-set, 4*time.Millisecond)
+}
+
+// scxIdle: no CPU is idle for a millisecond while offline work waits that may run there, unless a
+// reason for it is counted; it stays on its nodes, and within the budget.
+func scxIdle(t *T) {
+	conf := t.machine()
+	s := t.scheduler(conf)
+	on := t.newGroup(cgroupRoot, "on")
+	off := t.offlineHogs(s, 1, t.tier(on, workload.Online))
+	for cpu := range t.shape.CPUs() {
+		t.bind(t.in(on, "bursts").Process.Pid, cpu)
+		t.in(off, "bursts") // comes and goes, so that CPUs are idle in between
+	}
+	time.Sleep(100 * time.Millisecond)
+	t.switched(off)
+	idle := func(tr *trace, cpus ...int) (most time.Duration) {
+		var free [][]span
+		for _, cpu := range cpus {
+			free = append(free, tr.runs(cpu, func(tid int) bool { return tid == 0 }))
+		}
+		for _, f := range strings.Fields(readText(off.file("cgroup.threads"))) {
+			waits := tr.waits(leading(f))
+			for _, spans := range free {
+				most = max(most, longest(meet(waits, spans)))
+			}
+		}
+		return most
+	}
+	var all []int
+	for cpu := range t.shape.CPUs() {
+		all = append(all, cpu)
+	}
+	tr := t.trace(func() { time.Sleep(time.Second) })
+	st := t.stillEnabled(s)
+	if r := st.Refused; r.Expelled+r.Budget+r.IdleBuffer+r.Nodes > 0 {
+		t.Fatalf("refused without a reason: %+v", r)
+	}
+	t.atMost("a CPU was idle while offline work waited", idle(tr, all...), time.Millisecond)
+
+	// On the last node alone, and more of it than has room there.
+	t.in(off, "hog", strconv.Itoa(t.shape.CPUs()))
+	time.Sleep(100 * time.Millisecond)
+	t.switched(off)
+	last := t.shape.Nodes - 1
+	theirs := all[last*t.shape.CPUsPerNode:]
+	t.Do(s.SetTiers([]scx.Cgroup{t.tier(on, workload.Online), t.tier(off, workload.OfflineTier, topology.NodeID(last))}))
+	time.Sleep(50 * time.Millisecond)
+	before := t.counters(s)
+	tr = t.trace(func() {
+		time.Sleep(time.Second)
+		st = t.stillEnabled(s)
+	})
+	offline := t.members(off)
+	for _, cpu := range all[:last*t.shape.CPUsPerNode] {
+		if n := tr.starts(cpu, offline); n > 0 {
+			t.Fatalf("offline work of node %d began %d times on CPU %d", last, n, cpu)
+		}
+	}
+	for i := range last {
+		if st.Nodes[i].Used != before.Nodes[i].Used {
+			t.Fatalf("%v of offline work are counted on node %d", st.Nodes[i].Used-before.Nodes[i].Used, i)
+		}
+	}
+	if st.Refused.Nodes == before.Refused.Nodes {
+		t.Fatalf("no refusal is counted: %+v", st.Refused)
+	}
+	t.atMost(fmt.Sprintf("a CPU of node %d was idle while its offline work waited", last), idle(tr, theirs...), time.Millisecond)
+
+	t.write(on.file("cgroup.kill"), "1")
+	// A budget.
+	t.Do(s.SetTiers([]scx.Cgroup{t.tier(on, workload.Online), t.tier(off, workload.OfflineTier)}))
+	conf.Nodes = nil
+	for n := range t.shape.Nodes {
+		conf.Nodes = append(conf.Nodes, scx.Node{ID: topology.NodeID(n), Budget: 1})
+	}
+	t.Do(s.Set(conf))
+	time.Sleep(100 * time.Millisecond)
+	before = t.counters(s)
+	tr = t.trace(func() {
+		time.Sleep(time.Second)
+		st = t.stillEnabled(s)
+	})
+	if st.Refused.Budget == before.Refused.Budget {
+		t.Fatalf("no refusal is counted: %+v", st.Refused)
+	}
+	for n := range t.shape.Nodes {
+		var ran, both time.Duration
+		for cpu := n * t.shape.CPUsPerNode; cpu < (n+1)*t.shape.CPUsPerNode; cpu++ {
+			ran += inAll(tr.runs(cpu, offline))
+			for other := n * t.shape.CPUsPerNode; other < cpu; other++ {
+				both += inAll(meet(tr.runs(cpu, offline), tr.runs(other, offline)))
+			}
+		}
+		length := (tr.to - tr.from).Seconds()
+		t.between(fmt.Sprintf("a budget of 1: CPUs of node %d", n), ran.Seconds()/length, 0.9, 1.05)
+		t.between(fmt.Sprintf("a budget of 1: two CPUs of node %d at a time", n), both.Seconds()/length, 0, 0.05)
+	}
+}
+
+// bind has a process on one CPU, with threads that it is about to start.
+func (t *T) bind(pid, cpu int) {
+	for range 2 {
+		for _, tid := range threadsOf(pid) {
+			t.Do(setAffinity(tid, setOf(cpu)))
+		}
+		time.Sleep(30 * time.Millisecond)
+	}
+}
