@@ -41,17 +41,15 @@ func (s *Host) flavor(h *topology.Host, f *guest.Flavor) Flavor {
 		out.Properties = append(out.Properties, Property{key, fmt.Sprintf(format, value)})
 	}
 	set("hw:cpu_policy", "%s", f.Class)
-	if f.Class == workload.Dedicated {
-		nodes, why := s.nodes(h, f)
+	if own := f.Class == workload.Dedicated || f.Class == guest.Mixed; own {
 		threads := slices.ContainsFunc(h.Cores, func(c topology.Core) bool { return c.CPUs.Len() > 1 })
-		switch out.Unfit = why; {
+		switch {
 		case f.SMT == workload.SMTIsolate && threads: // it forbids the trait HW_CPU_HYPERTHREADING
 			out.Unfit = "Nova gives smt: isolate only hosts without SMT"
 		case f.SMT == workload.SMTRequire && !threads:
 			out.Unfit = "Nova gives smt: require only hosts with SMT"
 		}
 		set("hw:cpu_thread_policy", "%s", f.SMT)
-		set("hw:numa_nodes", "%d", max(1, nodes))
 		switch f.Emulator {
 		case guest.Housekeeping: // on cpu_shared_set, or where there is none on the guest's own CPUs
 			set("hw:emulator_threads_policy", "%s", "share")
@@ -61,12 +59,29 @@ func (s *Host) flavor(h *topology.Host, f *guest.Flavor) Flavor {
 	} else {
 		// As homenode weighs guests of its own; libvirt takes 10000 at most with cgroup v2.
 		set("quota:cpu_shares", "%d", min(10000, max(2, 100*f.VCPUs*f.Importance/workload.DefaultImportance)))
-		if s.Shared.Empty() {
-			out.Unfit = "this host has no CPUs for shared guests"
-		}
 	}
-	if f.HugePage > 0 {
-		set("hw:mem_page_size", "%d", f.HugePage)
+	if f.Class != workload.Dedicated && s.Shared.Empty() {
+		out.Unfit = "this host has no CPUs for shared guests"
+	}
+	if !f.Realtime.Empty() {
+		set("hw:cpu_realtime", "%s", "yes")
+		set("hw:cpu_realtime_mask", "%s", f.Realtime)
+	}
+	switch {
+	case f.Class == guest.Mixed && f.Realtime.Empty():
+		set("hw:cpu_dedicated_mask", "%s", f.Own)
+	case f.Class == guest.Mixed && !f.Realtime.Equal(f.Own):
+		out.Unfit = "Nova has one mask for the vCPUs of a mixed guest that have a CPU of their own and for those under SCHED_FIFO"
+	}
+	page := f.HugePage
+	if why := s.split(h, f, &page, set); why != "" {
+		out.Unfit = why
+	}
+	if page > 0 {
+		set("hw:mem_page_size", "%d", page)
+	}
+	if !f.OnlyNodes.Empty() {
+		out.Unfit = "Nova cannot say which nodes of a host a guest may use (only_nodes)"
 	}
 	if f.MaxNodes > 0 {
 		set("homenode:max_nodes", "%d", f.MaxNodes)
@@ -77,11 +92,57 @@ func (s *Host) flavor(h *topology.Host, f *guest.Flavor) Flavor {
 	if f.Network > 0 { // KiB/s, as libvirt's <bandwidth>
 		set("quota:vif_inbound_average", "%d", f.Network)
 		set("quota:vif_outbound_average", "%d", f.Network)
+		if b := f.NetworkBurst; b.Peak > 0 {
+			set("quota:vif_inbound_peak", "%d", b.Peak)
+			set("quota:vif_outbound_peak", "%d", b.Peak)
+		}
+		if b := f.NetworkBurst; b.Size > 0 {
+			set("quota:vif_inbound_burst", "%d", b.Size)
+			set("quota:vif_outbound_burst", "%d", b.Size)
+		}
 	}
 	if f.NVMe > 0 {
 		out.Unfit = "it has NVMe drives handed through: which they are, [pci] device_spec and alias of Nova say"
 	}
 	return out
+}
+
+// split says on how many nodes a guest is, and what it has on each; the page size of its cells
+// is in page then. It is why Nova cannot have that here, or "".
+func (s *Host) split(h *topology.Host, f *guest.Flavor, page *topology.KiB, set func(key, format string, value any)) (why string) {
+	composed := f.Composed()
+	switch {
+	case composed != nil:
+		set("hw:numa_nodes", "%d", len(composed.Cells))
+		if len(composed.Cells) > len(h.Nodes) {
+			return fmt.Sprintf("it has %d cells, and this host %s", len(composed.Cells), words.Count(len(h.Nodes), "node"))
+		}
+		*page = composed.Cells[0].HugePage
+		for i, c := range composed.Cells {
+			if len(composed.Cells) > 1 {
+				set(fmt.Sprintf("hw:numa_cpus.%d", i), "%s", c.VCPUs)
+				set(fmt.Sprintf("hw:numa_mem.%d", i), "%d", int64(c.Memory)/1024)
+			}
+			own := c.VCPUs.Intersect(composed.Own).Len()
+			on := *f
+			if on.HugePage = c.HugePage; own == 0 {
+				on.Emulator = guest.Share
+			}
+			switch {
+			case c.HugePage != *page:
+				return "Nova has one page size for all cells of a guest"
+			case !slices.ContainsFunc(h.Nodes, func(n topology.Node) bool { return s.holds(h, &n, &on, own, c.Memory) }):
+				return fmt.Sprintf("%s and %s of its cell %d do not fit on a node", words.Count(own, "dedicated CPU"), words.Size(c.Memory), i)
+			}
+		}
+	case f.Class == workload.Dedicated:
+		nodes, why := s.nodes(h, f)
+		set("hw:numa_nodes", "%d", max(1, nodes))
+		return why
+	case f.ExactNodes > 0:
+		set("hw:numa_nodes", "%d", f.ExactNodes)
+	}
+	return ""
 }
 
 // nodes is the fewest nodes of h that hold a dedicated guest in equal parts, as Nova splits
@@ -92,6 +153,9 @@ func (s *Host) nodes(h *topology.Host, f *guest.Flavor) (count int, why string) 
 		most = min(most, f.MaxNodes)
 	}
 	for count = 1; count <= most; count++ {
+		if f.ExactNodes > 0 && count != f.ExactNodes {
+			continue
+		}
 		if f.VCPUs%count != 0 || f.Memory%topology.KiB(count) != 0 || f.Memory/topology.KiB(count)%max(1024, f.HugePage) != 0 {
 			continue
 		}

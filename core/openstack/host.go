@@ -13,6 +13,7 @@ type Host struct {
 	Dedicated  topology.CPUSet // for guests with CPUs of their own
 	Shared     topology.CPUSet // for guests that float
 	Overcommit float64         // vCPUs of those that one CPU may carry
+	Memory     float64         // times that memory is promised
 	Reserved   topology.KiB    // memory kept for the host, on all nodes together
 	Pages      []Pages         // in use by others than guests
 	Traits     []string
@@ -29,7 +30,7 @@ type Pages struct {
 // guests use. Without a partition all CPUs are for guests that float: Nova gives no CPU to
 // both.
 func Of(h *topology.Host, p *plan.Policy, pages []Pages) Host {
-	out := Host{Shared: h.Online.Minus(p.Reserved), Overcommit: max(1, p.Overcommit), Pages: pages, Traits: traits(h)}
+	out := Host{Shared: h.Online.Minus(p.Reserved), Overcommit: max(1, p.Overcommit), Memory: p.MemoryRatio(), Pages: pages, Traits: traits(h)}
 	if p.Split {
 		out.Dedicated = p.Dedicated.Minus(p.Reserved).Intersect(h.Online)
 		out.Shared = out.Shared.Minus(out.Dedicated)
@@ -82,12 +83,24 @@ func traits(h *topology.Host) []string {
 	return out
 }
 
+// ratio is a number as oslo.config's samples have it: 1.0.
+func ratio(x float64) string {
+	if x == float64(int64(x)) {
+		return fmt.Sprintf("%.1f", x)
+	}
+	return fmt.Sprintf("%g", x)
+}
+
 // Conf is the settings as a file for nova-compute.
 func (s *Host) Conf() string {
 	var b strings.Builder
 	b.WriteString("# Written by homenode openstack export. For nova-compute on this host: a file of its own in\n" +
 		"# /etc/nova/nova-compute.conf.d, or these lines in nova.conf; then start nova-compute anew.\n[DEFAULT]\n")
-	fmt.Fprintf(&b, "# Shared vCPUs that one CPU may carry (policy.overcommit); memory is not promised twice.\ncpu_allocation_ratio = %g\nram_allocation_ratio = 1.0\n", s.Overcommit)
+	promised := "memory is not promised twice"
+	if s.Memory > 1 {
+		promised = "times that memory is promised\n# (policy.memory_overcommit): when guests use all of theirs, the host swaps, or the kernel ends some"
+	}
+	fmt.Fprintf(&b, "# Shared vCPUs that one CPU may carry (policy.overcommit); %s.\ncpu_allocation_ratio = %g\nram_allocation_ratio = %s\n", promised, s.Overcommit, ratio(s.Memory))
 	if s.Reserved > 0 {
 		fmt.Fprintf(&b, "reserved_host_memory_mb = %d\n", (s.Reserved+1023)/1024)
 	}

@@ -1,7 +1,9 @@
 package openstack
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/homenode/homenode/core/guest"
@@ -74,6 +76,66 @@ func TestNodesOfAFlavor(t *testing.T) {
 		if got, why := s.nodes(h, &f); got != tt.want || (why != "") != (tt.want == 0) {
 			t.Errorf("%s: %d nodes, %q; want %d", tt.name, got, why, tt.want)
 		}
+	}
+}
+
+// What has cells, mixed vCPUs, realtime ones or bursts is said with Nova's properties, or why not.
+func TestKindsOfFlavors(t *testing.T) {
+	h := four()
+	s := Of(h, &plan.Policy{Split: true, Dedicated: h.Online.Minus(topology.CPUs(0, 4))}, nil)
+	c, err := guest.ReadCatalogue(strings.NewReader(`flavors:
+- {name: mixed, class: mixed, vcpus: 4, dedicated_vcpus: 2-3, memory: 4GiB}
+- {name: uneven, class: dedicated, vcpus: 6, memory: 4GiB, cells: [{vcpus: 0-1, memory: 1GiB}, {vcpus: 2-5, memory: 3GiB}]}
+- {name: float, class: shared, vcpus: 4, memory: 4GiB, cells: [{vcpus: 0-1, memory: 1GiB}, {vcpus: 2-3, memory: 3GiB}]}
+- {name: realtime, class: mixed, vcpus: 2, dedicated_vcpus: 1, realtime: 1, memory: 1GiB, network: 1MiB, network_peak: 2MiB, network_burst: 3MiB}
+- {name: exact, class: dedicated, vcpus: 4, memory: 4GiB, exact_nodes: 2}
+- {name: pages, class: dedicated, vcpus: 2, memory: 2GiB, cells: [{vcpus: 0, memory: 1GiB, huge_pages: 2MiB}, {vcpus: 1, memory: 1GiB}]}
+- {name: some, class: mixed, vcpus: 4, dedicated_vcpus: 1-3, realtime: 1, memory: 1GiB}
+- {name: only, class: shared, vcpus: 2, memory: 1GiB, only_nodes: 1}
+- {name: wide, class: mixed, vcpus: 12, dedicated_vcpus: 1-11, memory: 1GiB}
+`), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"mixed":    "hw:cpu_policy=mixed hw:cpu_thread_policy=prefer hw:cpu_dedicated_mask=2-3 hw:numa_nodes=1",
+		"uneven":   "hw:cpu_policy=dedicated hw:cpu_thread_policy=prefer hw:numa_nodes=2 hw:numa_cpus.0=0-1 hw:numa_mem.0=1024 hw:numa_cpus.1=2-5 hw:numa_mem.1=3072",
+		"float":    "hw:cpu_policy=shared quota:cpu_shares=400 hw:numa_nodes=2 hw:numa_cpus.0=0-1 hw:numa_mem.0=1024 hw:numa_cpus.1=2-3 hw:numa_mem.1=3072",
+		"realtime": "hw:cpu_policy=mixed hw:cpu_thread_policy=prefer hw:cpu_realtime=yes hw:cpu_realtime_mask=1 hw:numa_nodes=1 quota:vif_inbound_average=1024 quota:vif_outbound_average=1024 quota:vif_inbound_peak=2048 quota:vif_outbound_peak=2048 quota:vif_inbound_burst=3072 quota:vif_outbound_burst=3072",
+		"exact":    "hw:cpu_policy=dedicated hw:cpu_thread_policy=prefer hw:numa_nodes=2",
+		"pages":    "Nova has one page size for all cells of a guest",
+		"some":     "Nova has one mask for the vCPUs of a mixed guest that have a CPU of their own and for those under SCHED_FIFO",
+		"only":     "Nova cannot say which nodes of a host a guest may use (only_nodes)",
+		"wide":     "11 dedicated CPUs and 1 GiB of its cell 0 do not fit on a node",
+	}
+	for _, f := range s.Flavors(h, c) {
+		var got []string
+		for _, p := range f.Properties {
+			if p.Key != "hw:vif_multiqueue_enabled" {
+				got = append(got, p.Key+"="+p.Value)
+			}
+		}
+		if text := cmp.Or(f.Unfit, strings.Join(got, " ")); text != want[f.Name] {
+			t.Errorf("%s: %s", f.Name, text)
+		}
+	}
+}
+
+// Memory is promised as often as homenode does: more than once where all guests are shared.
+func TestMemoryRatio(t *testing.T) {
+	p := plan.Policy{MemoryOvercommit: 1.5}
+	h := four()
+	if err := plan.OnlyShared.Apply(h, &p); err != nil {
+		t.Fatal(err)
+	}
+	s := Of(h, &p, nil)
+	if text := s.Conf(); !strings.Contains(text, "\nram_allocation_ratio = 1.5\n") || !strings.Contains(text, "the host swaps") {
+		t.Error(text)
+	}
+	p.Split, p.Dedicated = true, topology.CPUs(1)
+	s = Of(h, &p, nil)
+	if text := s.Conf(); !strings.Contains(text, "\nram_allocation_ratio = 1.0\n") {
+		t.Error(text)
 	}
 }
 

@@ -29,4 +29,4 @@ if [ $# = 0 ]; then # by native threads, too, which Nova is to have instead of e
 	set -- nova_tests.test_daemon nova_tests.test_scheduler nova_tests.test_export nova_tests.test_documents
 fi
 run "$@"
-[ ! -e "$HOMENODE_NOVA_DOMAINS/host.json" ] || (cd ../.. && ${GO:-go} test -count 1 -run 'TestNova(Documents|Migrates)' ./host/libvirt/domain)
+[ ! -e "$HOMENODE_NOVA_DOMAINS/host.json" ] || (cd ../.. && ${GO:-go} test -count 1 -run 'TestNova(Documents|Migrates|Runs)' ./host/libvirt/...)

@@ -48,7 +48,7 @@ func openstackExportCommand(e *Env) *cobra.Command {
 		Long: `Writes what OpenStack Nova is to know of this host, by its partition, its reserve
 (or what host prepare left of it) and homenode's flavors:
 
-  nova-compute.conf   cpu_dedicated_set, cpu_shared_set, cpu_allocation_ratio,
+  nova-compute.conf   cpu_dedicated_set, cpu_shared_set, the allocation ratios,
                       reserved_huge_pages: settings of nova-compute
   provider.yaml       traits: CUSTOM_HOMENODE_NODES_n (NUMA nodes with CPUs),
                       CUSTOM_HOMENODE_FARTHEST_n (largest SLIT distance of two),
@@ -97,7 +97,7 @@ else is changed. Huge pages that are in use now and not by a guest are reserved;
 			host := openstack.Of(s.host, &policy, used)
 			flavors := host.Flavors(s.host, catalogue)
 			if asJSON {
-				return printJSON(e.Stdout, exported{"homenode-openstack/1", host.Dedicated, host.Shared, host.Overcommit, orNone(host.Pages), host.Traits, flavors})
+				return printJSON(e.Stdout, exported{"homenode-openstack/1", host.Dedicated, host.Shared, host.Overcommit, host.Memory, orNone(host.Pages), host.Traits, flavors})
 			}
 			if host.Dedicated.Empty() {
 				fmt.Fprintln(e.Stderr, "homenode: no CPU is for dedicated guests: Nova needs a partition for both kinds, such as homenode host partition 50%")
@@ -139,6 +139,7 @@ type exported struct {
 	Dedicated  topology.CPUSet    `json:"cpu_dedicated_set"`    // CPUs for guests with CPUs of their own; empty when there are none
 	Shared     topology.CPUSet    `json:"cpu_shared_set"`       // CPUs for guests that float; empty when there are none
 	Overcommit float64            `json:"cpu_allocation_ratio"` // vCPUs of those that one CPU may carry
+	Memory     float64            `json:"ram_allocation_ratio"` // times that memory is promised
 	Pages      []openstack.Pages  `json:"reserved_huge_pages"`  // huge pages that others than guests use
 	Traits     []string           `json:"traits"`               // traits of the host
 	Flavors    []openstack.Flavor `json:"flavors"`              // flavors, in the order of the catalogue

@@ -107,6 +107,51 @@ class ExportTest(base.ServersTestBase):
             topology = hardware.numa_get_constraints(specs, objects.ImageMeta(properties=objects.ImageMetaProps()))
             self.assertEqual("hw:numa_nodes" in flavor["extra_spec"], topology is not None, name)
 
+    def test_kinds_of_flavors_are_understood(self):
+        """Mixed guests, cells by hand, realtime and bursts mean to Nova what they mean to homenode."""
+        flavors = os.path.join(self.folder, "flavors.yaml")
+        with open(flavors, "w") as f:
+            f.write(
+                "flavors:\n"
+                "  - {name: mixed, class: mixed, vcpus: 4, dedicated_vcpus: 2-3, memory: 4GiB, emulator: isolate}\n"
+                "  - {name: uneven, class: dedicated, vcpus: 6, memory: 4GiB,"
+                " cells: [{vcpus: 0-1, memory: 1GiB}, {vcpus: 2-5, memory: 3GiB}]}\n"
+                "  - {name: cells, class: shared, vcpus: 4, memory: 4GiB,"
+                " cells: [{vcpus: 0-1, memory: 1GiB}, {vcpus: 2-3, memory: 3GiB}]}\n"
+                "  - {name: realtime, class: mixed, vcpus: 2, dedicated_vcpus: 1, realtime: 1, memory: 1GiB,"
+                " network: 1MiB, network_peak: 2MiB, network_burst: 3MiB}\n"
+                "  - {name: exact, class: dedicated, vcpus: 4, memory: 4GiB, exact_nodes: 2}\n"
+            )
+        export(
+            self.folder, "--partition", "50%", "--flavors", flavors,
+            "--synthetic", "package:2 node:1(memory=64GiB) core:16 pu:2",
+        )
+        want = {  # of each cell the vCPUs that float, those with a CPU of their own, MiB
+            "mixed": [({0, 1}, {2, 3}, 4096)],
+            "uneven": [(set(), {0, 1}, 1024), (set(), {2, 3, 4, 5}, 3072)],
+            "cells": [({0, 1}, set(), 1024), ({2, 3}, set(), 3072)],
+            "realtime": [({0}, {1}, 1024)],
+            "exact": [(set(), {0, 1}, 2048), (set(), {2, 3}, 2048)],
+        }
+        got = {}
+        for name, flavor in self.read().items():
+            for key, value in flavor["extra_spec"].items():
+                validators.validate(key, value)
+            specs = objects.Flavor(vcpus=flavor["vcpu"], memory_mb=flavor["memory_mb"], extra_specs=flavor["extra_spec"])
+            topology = hardware.numa_get_constraints(specs, objects.ImageMeta(properties=objects.ImageMetaProps()))
+            got[name] = [(set(c.cpuset), set(c.pcpuset), c.memory) for c in topology.cells]
+        self.assertEqual(want, got)
+
+    def test_memory_is_promised_more_than_once(self):
+        export(
+            self.folder, "--partition", "shared", "--memory-overcommit", "1.5",
+            "--synthetic", "package:1 node:1(memory=64GiB) core:4 pu:1",
+        )
+        own = nova.conf.cfg.ConfigOpts()
+        nova.conf.compute.register_opts(own)
+        own([], default_config_files=[os.path.join(self.folder, "nova-compute.conf")])
+        self.assertEqual(1.5, own.ram_allocation_ratio)
+
     def test_servers_start_on_such_a_host(self):
         """Nova with the settings, the traits and the flavors gives each kind of guest its CPUs."""
         flavors = os.path.join(self.folder, "flavors.yaml")
