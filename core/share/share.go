@@ -97,6 +97,7 @@ type NodeState struct {
 	CPUs   float64         `json:"cpus"`            // that offline work may keep busy
 	Given  topology.CPUSet `json:"given"`           // it does so on these
 	Level  float64         `json:"level,omitempty"` // CPUs that no offline workload may keep busy more of; 0 for no limit
+	Loose  bool            `json:"loose,omitempty"` // Given is not more than CPUs: Level counts for who is limited for another node
 	Seen   []Sample        `json:"seen,omitempty"`  // oldest first
 	Hold   time.Duration   `json:"hold"`            // time between two turns
 	Fell   bool            `json:"fell,omitempty"`  // the last change was to less
@@ -485,8 +486,8 @@ func (m *NodeState) cover(n *Node, room float64, trims bool) {
 // all of those alike, as the kernel shares among cgroups of one weight.
 func (m *NodeState) level(in *Input, n *Node, trims bool) {
 	given, half := float64(m.Given.Len()), point/2*float64(n.Pool.Len())
-	if !trims || given-m.CPUs < half {
-		m.Level = 0
+	if m.Loose = given-m.CPUs < half; !trims {
+		m.Level, m.Loose = 0, false
 		return
 	}
 	var wants []float64
@@ -502,7 +503,11 @@ func (m *NodeState) level(in *Input, n *Node, trims bool) {
 		}
 		wants = append(wants, use)
 	}
-	if total <= m.CPUs+half && (m.Level == 0 || hungry == 0) {
+	switch {
+	case m.Loose && hungry == 0:
+		m.Level = 0
+		return
+	case !m.Loose && total <= m.CPUs+half && (m.Level == 0 || hungry == 0):
 		return
 	}
 	if level := fill(wants, m.CPUs); m.Level == 0 || math.Abs(level-m.Level)*float64(max(1, hungry)) > half {
@@ -594,7 +599,7 @@ func (out *Outcome) grant(in *Input, s *State) {
 				nodes.Add(in.Nodes[k].ID)
 				part := float64(cpus)
 				if level := s.Nodes[k].Level; level > 0 {
-					limited, part = true, min(part, level)
+					limited, part = limited || !s.Nodes[k].Loose, min(part, level)
 				}
 				most += part
 			}

@@ -145,6 +145,28 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
+// TestLimitsAcrossNodes: who is limited for what one node gives gets its part of another that gives
+// whole cores, and not all of that once more.
+func TestLimitsAcrossNodes(t *testing.T) {
+	a, b := node(0, 0, 8, 1), node(1, 8, 8, 1)
+	a.Online, b.Online = 2.2, 2.0 // 8 × 0.65: 3 and 3.2
+	w := &world{in: Input{At: epoch, Nodes: []Node{a, b}, Settings: on()}}
+	for i := range 2 {
+		x := batch(fmt.Sprint("w", i), 50, a, b)
+		x.Limits, x.Use, x.RanOn = true, 3.5, []workload.NodeShare{{Node: 0, Share: 0.5}, {Node: 1, Share: 0.5}}
+		w.in.Work = append(w.in.Work, x)
+	}
+	for range 5 {
+		w.round(2 * time.Second)
+		for i := range w.in.Work {
+			w.in.Work[i].Use = w.in.Work[i].Max
+		}
+	}
+	if got := w.limits(); math.Abs(got[0]+got[1]-6.2) > 0.1 {
+		t.Errorf("they are limited to %v, and 6.2 CPUs are given", got)
+	}
+}
+
 // TestSpike: what little is given back to offline work does not keep it from what a spike of
 // online work took; the next little waits for both.
 func TestSpike(t *testing.T) {
