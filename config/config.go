@@ -104,6 +104,7 @@ type Config struct {
 		PauseWorkload float64 `yaml:"pause_workload"` // the workload's cgroup
 	} `yaml:"move"`
 	Balance Balance `yaml:"balance"`
+	Threads Threads `yaml:"threads"`
 	Share   Share   `yaml:"share"`
 	Record  Record  `yaml:"record"`
 	// IRQ is what is done about the interrupts of NICs and NVMe drives; "" is report in
@@ -232,6 +233,14 @@ type Balance struct {
 	Window   time.Duration `yaml:"window"`   // what is wrong must have been so for this long, 1s to 1h
 	Horizon  time.Duration `yaml:"horizon"`  // how long a load is taken to last: a move must earn twice its cost in it, 10s to 24h
 	Cooldown time.Duration `yaml:"cooldown"` // rest of a workload after a move, doubling with each within the hour, 1s to 1h
+}
+
+// Threads says what is done with the threads of work that is wider than a node.
+type Threads struct {
+	Divide bool `yaml:"divide"` // each is kept on one node of the home
+	// Sample: where kernel.numa_balancing is 0, it is 1 for a few minutes after threads were
+	// divided, so that the kernel brings the memory there is to the threads that use it.
+	Sample bool `yaml:"sample"`
 }
 
 func newBalance() Balance {
@@ -369,6 +378,7 @@ func (c *Config) Settings() control.Settings {
 	s.Share, s.Base = c.Share.settings(), c.Share.base()
 	b := &c.Balance
 	s.Balance.Enabled, s.Balance.Window, s.Balance.Horizon, s.Balance.Cooldown = b.Enabled, b.Window, b.Horizon, b.Cooldown
+	s.Divide, s.Sample = c.Threads.Divide, c.Threads.Sample
 	if c.Near.Learn {
 		s.Surveys = append(s.Surveys, control.Links)
 	}
@@ -474,6 +484,7 @@ func New() Config {
 	// workload itself may bear more: one at its memory.high always reclaims a little.
 	c.Move.PauseHost, c.Move.PauseWorkload = 10, 20
 	c.Balance = newBalance()
+	c.Threads.Divide = true
 	c.Share = newShare()
 	c.IRQQueues = irq.KeepQueues
 	c.Near.Learn, c.Near.Follow = true, true

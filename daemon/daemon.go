@@ -758,6 +758,13 @@ func (d *Daemon) Given(id workload.ID) (topology.CPUSet, bool) {
 	return cpus, ok
 }
 
+// Divided is the CPU sets that homenode has divided the threads of a workload among, for the
+// observer likewise.
+func (d *Daemon) Divided(id workload.ID) []topology.CPUSet { return d.View().Divided[id] }
+
+// Wide reports whether the home of a workload has several nodes.
+func (d *Daemon) Wide(id workload.ID) bool { return d.View().Wide(id) }
+
 // Registered is the processes that `homenode run` placed, and those that sources know:
 // they are workloads however small they are.
 func (d *Daemon) Registered() []workload.Process {

@@ -46,6 +46,14 @@ func (l *Local) Given(id workload.ID) (topology.CPUSet, bool) {
 	return l.first.Given(id)
 }
 
+// Divided is what a stopped daemon left of that.
+func (l *Local) Divided(id workload.ID) []topology.CPUSet {
+	if l.first == nil {
+		return nil
+	}
+	return l.first.Divided(id)
+}
+
 // Registered is the processes that `homenode run` placed under that daemon.
 func (l *Local) Registered() []workload.Process {
 	if l.first == nil {

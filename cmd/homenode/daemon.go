@@ -93,6 +93,8 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	var d *daemon.Daemon
 	options := optionsFor(c, observe.Options{
 		Expected:   func(id workload.ID) (topology.CPUSet, bool) { return d.Given(id) },
+		Divided:    func(id workload.ID) []topology.CPUSet { return d.Divided(id) },
+		Wide:       func(id workload.ID) bool { return c.Threads.Divide && d.Wide(id) },
 		Registered: func() []workload.Process { return d.Registered() },
 		AsksWaits:  func() bool { return c.Share.MaxWait > 0 && d.View().Sharing.On },
 		Watched:    func() map[workload.ID]bool { return d.View().Sharing.Watched },
@@ -454,6 +456,7 @@ func local(_ context.Context, stateDir string) (api.Backend, func() error, error
 	var l *daemon.Local
 	options := optionsFor(c, observe.Options{
 		Expected:   func(id workload.ID) (topology.CPUSet, bool) { return l.Given(id) },
+		Divided:    func(id workload.ID) []topology.CPUSet { return l.Divided(id) },
 		Registered: func() []workload.Process { return l.Registered() },
 	})
 	proxmoxIn(&options, c, nil)

@@ -650,6 +650,8 @@ func stepSetting(s *plan.Step) plan.SettingKind {
 		return machineCPUs
 	case s.Target.Kind == inMachine:
 		return machineMems
+	case s.Kind == plan.DivideThreads:
+		return plan.ThreadCPUs
 	case s.Target.Kind == workload.InProcess:
 		return plan.Affinity
 	case s.Kind == plan.SetCPUs:
@@ -745,6 +747,9 @@ func (f *fake) apply(s *plan.Step) *Failure {
 			return bad
 		}
 	}
+	for _, t := range s.Threads {
+		f.setThread(s.Workload, t.TID, t.CPUs)
+	}
 	return nil
 }
 
@@ -752,6 +757,8 @@ func (f *fake) apply(s *plan.Step) *Failure {
 func (f *fake) write(kind plan.SettingKind, path, value string) *Failure {
 	f.set(kind, path, value)
 	switch kind {
+	case plan.ThreadCPUs:
+		f.undivided(path, value)
 	case plan.QueueCount:
 		f.cards.count(f, value)
 	case machineCPUs, machineMems, machineNext:

@@ -98,6 +98,7 @@ func (s *State) decide() {
 	s.checkSettings()
 	s.lookForInherited()
 	s.Plan.Steps = append(s.Plan.Steps, s.nextStarts(stepsOf(s.Plan.Steps))...)
+	s.divide()
 	s.dispatch()
 	s.checkSharing() // what is taken back does not wait for an answer
 	s.prune()
@@ -209,6 +210,9 @@ func (s *State) living(was *State) []workload.Placement {
 		s.givenSeen = len(s.Admissions) == 0 // else some may be fresh
 	}
 	dropGone(s.Moves, gone)
+	dropGone(s.DividedAt, gone)
+	dropGone(s.Sampled, gone)
+	dropGone(s.Passes, gone)
 	maps.DeleteFunc(s.Silent, func(id workload.ID, q silent) bool { return gone(id) || s.At.Sub(q.Until) > retryMost })
 	dropGone(s.Narrowed, gone)
 	maps.DeleteFunc(s.Told, func(key, _ string) bool {

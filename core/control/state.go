@@ -32,6 +32,8 @@ type Settings struct {
 	Policy        plan.Policy      `json:"policy"`
 	Partition     plan.Partition   `json:"partition,omitempty"`
 	Arrange       place.Options    `json:"arrange"`
+	Divide        bool             `json:"divide,omitempty"` // threads of work that is wider than a node each get one of its nodes
+	Sample        bool             `json:"sample,omitempty"` // kernel.numa_balancing may be switched on for that for a while
 	Balance       balance.Settings `json:"balance"`
 	Rules         []workload.Rule  `json:"rules,omitempty"`
 	MinAge        time.Duration    `json:"min_age,omitempty"` // a process that is younger gets no home; 0 is any age
@@ -154,6 +156,9 @@ func keyOf(s *plan.Step) stepKey {
 	if varies(key.Device) {
 		key.To = ""
 	}
+	if s.Kind == plan.DivideThreads { // there is one for each process
+		key.Device = plan.ProcessPath(s.Target.Processes[0])
+	}
 	return key
 }
 
@@ -269,6 +274,9 @@ type State struct {
 	Given      map[workload.ID]topology.CPUSet // affinity homenode gave, for the observer
 	givenSeen  bool                            // all of Given were in the newest scan
 	Asked      map[processKey]bool             // processes seen, and whether it is known if they have inherited
+	DividedAt  map[workload.ID]time.Time       // when threads of it were last given nodes, see divide
+	Passes     map[workload.ID]uint64          // of NUMA balancing over its memory when that was switched on
+	Sampled    map[workload.ID]time.Time       // when the kernel's NUMA balancing was last switched off again after that
 	Orders     []balance.HomeChange            // changes of home that were ordered since the newest scan
 	Told       map[string]string               // what was said last of what would repeat
 	Balanced   string                          // what was last said of balancing
@@ -356,7 +364,7 @@ func New(settings Settings, saved Saved) *State {
 		Surveyed: map[SurveyKind]time.Time{}, Links: map[workload.ID][]Link{}, Helpers: map[processKey]workload.ID{}, Fixed: map[string]bool{},
 		Known: map[SurveyKind]bool{}, Tasks: map[workload.ID]*Task{}, Running: map[uint64]workload.ID{}, Ended: map[workload.ID]ended{}, Waits: map[workload.ID]time.Time{}, Checks: map[uint64]workload.ID{},
 		Tried: map[workload.ID]bool{}, Retries: map[stepKey]retry{}, Silent: map[workload.ID]silent{}, Overwrites: map[workload.ID]overwrite{},
-		Narrowed: map[workload.ID]topology.CPUSet{}, Given: map[workload.ID]topology.CPUSet{}, Asked: map[processKey]bool{}, Told: map[string]string{},
+		Narrowed: map[workload.ID]topology.CPUSet{}, Given: map[workload.ID]topology.CPUSet{}, DividedAt: map[workload.ID]time.Time{}, Sampled: map[workload.ID]time.Time{}, Passes: map[workload.ID]uint64{}, Asked: map[processKey]bool{}, Told: map[string]string{},
 	}
 	s.History.Changes = saved.Past
 	if p := saved.Partition; p.Partition != "" && p.Configured == settings.Partition && p.Partition.Check() == nil {
@@ -507,7 +515,7 @@ func (j *Journal) put(e plan.Entry) {
 	j.all = nil
 	j.changes++
 	switch {
-	case e.Kind == plan.Affinity:
+	case passedOn(e.Kind):
 		j.inherited = nil
 	case e.Kind.IsCgroupFile():
 		j.files = nil
@@ -552,8 +560,11 @@ func (j *Journal) All() []plan.Entry {
 
 // affinities is the entries that something may have inherited from. It is not to be changed.
 func (j *Journal) affinities() []plan.Entry {
-	return j.only(&j.inherited, func(k plan.SettingKind) bool { return k == plan.Affinity })
+	return j.only(&j.inherited, passedOn)
 }
+
+// passedOn reports whether what is made after a setting was changed has its value, too.
+func passedOn(k plan.SettingKind) bool { return k == plan.Affinity || k == plan.ThreadCPUs }
 
 // cgroupFiles is the entries of files of a cgroup that sharing sets. It is not to be changed.
 func (j *Journal) cgroupFiles() []plan.Entry {

@@ -280,7 +280,7 @@ func (s *State) prunedResult(r *Result) {
 			if i >= len(r.Each) || r.Each[i] == nil || r.Each[i].Code != Gone || now == nil || now.New != e.New {
 				continue
 			}
-			if e.Kind == plan.Affinity {
+			if passedOn(e.Kind) {
 				p.Dead = append(p.Dead, e.Seq)
 			} else {
 				s.mark(now, plan.Gone)
@@ -389,7 +389,7 @@ func (s *State) adopt(found []plan.Inherited, of func(workload.Process) (workloa
 		// The time of the entry it inherits from: its own children may be older than now.
 		e := plan.Entry{Seq: s.Seq, Time: from.Time, Ticks: from.Ticks, Workload: id, Kind: h.Kind, Path: h.Path, Groups: h.Groups, Object: h.Object,
 			Old: h.Value, New: h.Has, State: plan.Applied}
-		if from.New != h.Has { // what has been set since it was seen, or is now, reaches it too
+		if from.Kind == h.Kind && from.New != h.Has { // what has been set since it was seen, or is now, reaches it too
 			e.New, e.Past = from.New, append(slices.DeleteFunc(slices.Clone(from.Past), func(p string) bool { return p == h.Has }), h.Has)
 		}
 		s.put(e)

@@ -422,7 +422,7 @@ func (s *State) intend(id workload.ID, t *Task, step plan.Step, r *Result) {
 		s.put(renewed)
 		t.Entries = append(t.Entries, renewed.Seq)
 	}
-	if inherits(&step) {
+	if inherits(&step) && step.Kind == plan.SetCPUs {
 		s.intendYounger(id, t, step.To)
 	}
 	t.Writing = true
@@ -433,7 +433,7 @@ func (s *State) intend(id workload.ID, t *Task, step plan.Step, r *Result) {
 // settings were read: the change reaches them too.
 func (s *State) intendYounger(id workload.ID, t *Task, to string) {
 	for _, e := range s.Journal.affinities() {
-		if e.Workload == id && !slices.Contains(t.Entries, e.Seq) {
+		if e.Workload == id && e.Kind == plan.Affinity && !slices.Contains(t.Entries, e.Seq) {
 			e.Renew(id, to)
 			s.put(e)
 			t.Entries = append(t.Entries, e.Seq)
@@ -473,7 +473,12 @@ func (s *State) applied(id workload.ID, t *Task, step plan.Step) {
 	if step.Target.Kind == workload.InHost {
 		e.Kind = plan.EventHost
 	}
-	s.event(e, words.StepTook, string(step.Kind), step.Target.Setting(), words.OrAll(step.From), step.To, step.Reason.String())
+	if step.Kind == plan.DivideThreads {
+		s.DividedAt[id] = s.At
+	}
+	if step.Kind != plan.DivideThreads || step.From != step.To { // threads come and go all the time
+		s.event(e, words.StepTook, string(step.Kind), step.Target.Setting(), words.OrAll(step.From), step.To, step.Reason.String())
+	}
 	if s.stepDone(t, nil); step.Kind == plan.SetScheduler {
 		defer s.schedulerDone(nil)
 	}

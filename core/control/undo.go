@@ -151,7 +151,7 @@ func (s *State) undoNext(u *undoing) {
 		}
 	}
 	writing := s.beingWritten()
-	var affinities, last []plan.Entry
+	var affinities, threads, last []plan.Entry
 	var order []workload.ID
 	groups := map[workload.ID][]plan.Entry{}
 	blocked := false
@@ -164,6 +164,8 @@ func (s *State) undoNext(u *undoing) {
 			continue
 		}
 		switch {
+		case e.Kind == plan.ThreadCPUs:
+			threads = append(threads, e)
 		case e.Kind == plan.Affinity:
 			affinities = append(affinities, e)
 		case e.Kind.IsController():
@@ -175,7 +177,15 @@ func (s *State) undoNext(u *undoing) {
 			groups[e.Workload] = append(groups[e.Workload], e)
 		}
 	}
-	if len(affinities) > 0 {
+	// Threads that are divided come first: then they have what their process was given.
+	dividing := slices.ContainsFunc(slices.Collect(maps.Values(u.Running)), func(all []plan.Entry) bool { return all[0].Kind == plan.ThreadCPUs })
+	switch {
+	case len(threads) > 0:
+		s.restore(u, threads)
+		blocked = blocked || len(affinities) > 0
+	case dividing:
+		blocked = blocked || len(affinities) > 0
+	case len(affinities) > 0:
 		s.restore(u, affinities)
 	}
 	for _, id := range order {

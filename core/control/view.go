@@ -36,6 +36,8 @@ type View struct {
 	Retries   map[workload.ID][]Retry
 	Silent    map[workload.ID]string
 	Given     map[workload.ID]topology.CPUSet
+	// Divided is the CPU sets that homenode has divided the threads of a workload among.
+	Divided   map[workload.ID][]topology.CPUSet
 	Journal   []plan.Entry
 	Claims    map[workload.ID]*workload.Claim
 	Managers  []Manager
@@ -94,6 +96,14 @@ func (s *State) View() View {
 			v.Retries[key.Workload] = append(v.Retries[key.Workload], Retry{key.Kind, key.To, key.Device, r.Failures, r.Next, r.Text})
 		}
 	}
+	for i := range s.Journal.affinities() {
+		if e := &s.Journal.affinities()[i]; e.Kind == plan.ThreadCPUs && v.Divided[e.Workload] == nil {
+			if v.Divided == nil {
+				v.Divided = map[workload.ID][]topology.CPUSet{}
+			}
+			_, v.Divided[e.Workload] = s.Journal.divided(e.Workload)
+		}
+	}
 	if len(s.Silent) > 0 {
 		v.Silent = make(map[workload.ID]string, len(s.Silent))
 		for id, q := range s.Silent {
@@ -113,6 +123,12 @@ func (s *State) View() View {
 		v.Held[id] = s.Admissions[id].Placement
 	}
 	return v
+}
+
+// Wide reports whether the home of a workload has several nodes.
+func (v *View) Wide(id workload.ID) bool {
+	p := place.Of(v.Plan.Placements, id)
+	return p != nil && p.Home.Len() > 1 && p.Class != workload.Offline
 }
 
 // Left is what each node still has for dedicated work. What is held for work whose ID begins

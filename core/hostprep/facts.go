@@ -20,6 +20,9 @@ const (
 	DefaultIRQ = "proc/irq/default_smp_affinity"                   // of interrupts that are yet to come
 	THP        = "sys/kernel/mm/transparent_hugepage/enabled"
 	KSM        = "sys/kernel/mm/ksm/run"
+	// NUMABalancing is changed for work that is wider than a node (core/control, divide.go), not
+	// to prepare a host.
+	NUMABalancing = "proc/sys/kernel/numa_balancing"
 )
 
 // HostSlices are the cgroups of a host's own programs, by systemd's names.

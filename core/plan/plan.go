@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -91,6 +93,7 @@ type StepKind string
 // Kinds of step.
 const (
 	SetCPUs       StepKind = "set-cpus"        // CPU set of a cgroup or of all threads of a guest, or affinity of all threads of a process tree
+	DivideThreads StepKind = "divide-threads"  // threads of a process among the nodes of its home: the CPU sets "0-3;8-11", or one set for all
 	SetMems       StepKind = "set-mems"        // memory nodes of a cgroup or guest
 	MovePages     StepKind = "move-pages"      // move what lies off home to the home, paced
 	SetNext       StepKind = "set-next"        // where a guest is at its next start: "CPUS/NODES" in its definition; "" is nowhere
@@ -160,6 +163,7 @@ type Step struct {
 	Target   Target                `json:"target"`             // what is changed
 	From     string                `json:"from,omitempty"`     // value when the plan was made, in list format
 	To       string                `json:"to"`                 // value wanted, in list format; of move-pages the home nodes
+	Threads  []ThreadSet           `json:"threads,omitempty"`  // what each thread is given; of divide-threads
 	Shares   []workload.NodeMemory `json:"shares,omitempty"`   // memory that each home node should hold in the end; of move-pages, and of set-mems of a guest
 	Bytes    int64                 `json:"bytes,omitempty"`    // bytes off home when the plan was made; of move-pages, and of set-mems of a guest
 	AtOnce   bool                  `json:"at_once,omitempty"`  // of set-mems: so little memory moves that it is neither paced nor waited for
@@ -167,6 +171,37 @@ type Step struct {
 	Reason   words.Reason          `json:"reason"`             // why, in words and numbers
 	Gain     Gain                  `json:"gain"`               // what it is expected to bring
 	Cost     Cost                  `json:"cost"`               // what it is expected to take
+}
+
+// ThreadSet is the CPUs that a thread is given.
+type ThreadSet struct {
+	TID  int             `json:"tid"`  // thread ID
+	CPUs topology.CPUSet `json:"cpus"` // CPUs that it may run on, in list format
+}
+
+// JoinSets writes the CPU sets that threads are divided among: "0-3;8-11".
+func JoinSets(sets []topology.CPUSet) string {
+	var texts []string
+	for _, s := range sets {
+		texts = append(texts, s.String())
+	}
+	return strings.Join(texts, ";")
+}
+
+// ParseSets reads what JoinSets wrote.
+func ParseSets(text string) ([]topology.CPUSet, error) {
+	var out []topology.CPUSet
+	for part := range strings.SplitSeq(text, ";") {
+		cpus, err := topology.ParseCPUSet(part)
+		if err == nil && cpus.Empty() {
+			err = errors.New("the empty set")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("CPU sets %q: %w", text, err)
+		}
+		out = append(out, cpus)
+	}
+	return out, nil
 }
 
 // Gain is what a step is expected to bring; the steps of one workload share it.

@@ -39,6 +39,7 @@ const (
 	CPUController     SettingKind = "cgroup.subtree_control cpu" // as CgroupControllers, of the cpu controller
 	ProcessGroup      SettingKind = "cgroup"                     // Path is "PID@START": the cgroup that `homenode run` put it into
 	Affinity          SettingKind = "affinity"                   // Path is "PID@START"; all threads of one process
+	ThreadCPUs        SettingKind = "affinity.threads"           // Path is "PID@START": the CPU sets that threads of one process are divided among, "0-3;8-11"; what each had before, as one set
 	IRQAffinity       SettingKind = "irq"                        // Path is "PCI/N": interrupt N of a PCI function
 	RPSCPUs           SettingKind = "rps_cpus"                   // Path is "PCI/DEV/rx-N": a receive queue
 	XPSCPUs           SettingKind = "xps_cpus"                   // Path is "PCI/DEV/tx-N": a transmit queue
@@ -228,7 +229,7 @@ const maxPast = 16
 // Renew makes value what homenode writes next, and keeps what may still stand: where
 // nothing inherits, only the last value that was applied and what was tried since.
 func (e *Entry) Renew(w workload.ID, value string) {
-	if e.State == Applied && e.Kind != Affinity {
+	if e.State == Applied && e.Kind != Affinity && e.Kind != ThreadCPUs {
 		e.Past = nil
 	}
 	if e.New != "" && e.New != value {

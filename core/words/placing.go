@@ -150,14 +150,17 @@ var (
 
 // Why a step is made.
 var (
-	DedicatedCPUs = says("dedicated-cpus", "It is dedicated and has {n CPU} of its home, {nodes}, to itself.")
-	SharedCPUs    = says("shared-cpus", "Its home is {nodes}: its threads run there, and new memory comes from there.")
-	LeftoverCPUs  = says("leftover-cpus", "It is offline work and runs on the CPUs that no dedicated workload holds.")
-	AllowMemory   = says("allow-memory", "Its memory can move to its home, {nodes}, only once it may have memory there.")
-	MemoryOnBoth  = says("memory-on-both", "Its memory may be on {nodes} while it moves.")
-	MemoryFollows = says("memory-follows", "Its home is {nodes}, and its memory moves there with it.")
-	MemoryOffHome = says("memory-off-home", "{size} of its {size} ({%}) lies off its home, {nodes}.")
-	BindMemory    = says("bind-memory", "It is dedicated and has no memory policy of its own, so new pages are bound to its home, {nodes}.")
+	DedicatedCPUs  = says("dedicated-cpus", "It is dedicated and has {n CPU} of its home, {nodes}, to itself.")
+	SharedCPUs     = says("shared-cpus", "Its home is {nodes}: its threads run there, and new memory comes from there.")
+	LeftoverCPUs   = says("leftover-cpus", "It is offline work and runs on the CPUs that no dedicated workload holds.")
+	AllowMemory    = says("allow-memory", "Its memory can move to its home, {nodes}, only once it may have memory there.")
+	MemoryOnBoth   = says("memory-on-both", "Its memory may be on {nodes} while it moves.")
+	MemoryFollows  = says("memory-follows", "Its home is {nodes}, and its memory moves there with it.")
+	MemoryOffHome  = says("memory-off-home", "{size} of its {size} ({%}) lies off its home, {nodes}.")
+	ThreadsDivided = says("threads-divided", "It is wider than a node: each thread is kept on one node of its home ({and}), so that what it uses comes to lie there.")
+	ThreadsOnNode  = says("threads-on-node", "{n thread} on node {}")
+	SamplingOn     = says("sampling-on", "The threads of {} have nodes of their own now; for {} at most the kernel finds out what each uses and brings it there (threads.sample).")
+	BindMemory     = says("bind-memory", "It is dedicated and has no memory policy of its own, so new pages are bound to its home, {nodes}.")
 )
 
 // Plans of moves that make room, or bring workloads nearer to their memory.

@@ -132,10 +132,32 @@ type Observation struct {
 	// its cgroup allows, set by itself or by another manager.
 	Pinned    bool
 	PinnedWhy string // which threads, in words; "" unless Pinned
+	// PerThread is the threads of a workload whose home has several nodes, rising by process
+	// and thread; empty for others, while it is not read, and where there are too many.
+	PerThread []Thread `json:",omitempty"`
 	// Terminal: its root process is the shell of a terminal (a login, a pane of tmux), or
 	// starts such shells (sshd, login, tmux). Whatever is typed there inherits its CPUs.
 	// What such a shell has started is not in it, but for `homenode run`.
 	Terminal bool `json:",omitzero"`
+}
+
+// Thread is one thread of a workload that is wider than a node.
+type Thread struct {
+	Process int             // process ID
+	TID     int             // thread ID
+	CPUs    topology.CPUSet // CPUs it may use now
+	Use     float64         // CPUs kept busy since it was looked at before, 0 to 1; 0 on the first look
+	// Faults is the hinting faults that the kernel's NUMA balancing has sampled of its accesses,
+	// by node of the memory, the older the less: what it uses lies there. Rising by node;
+	// empty where nothing was sampled.
+	Faults []NodeFaults `json:",omitempty"`
+	Scans  uint64       `json:",omitempty"` // how often NUMA balancing has gone through the memory of its process so far
+}
+
+// NodeFaults is hinting faults on memory of one node.
+type NodeFaults struct {
+	Node   topology.NodeID
+	Faults uint64
 }
 
 // Accesses is what was counted or sampled of a workload's accesses to memory.
@@ -163,11 +185,18 @@ func (o *Observation) Same(p *Observation) bool {
 		same(o.Memory, p.Memory) && same(o.RanOn, p.RanOn) && same(o.Processes, p.Processes) && same(o.Anon, p.Anon) && same(o.Movable, p.Movable) &&
 		o.CPUs.Equal(p.CPUs) && o.Mems.Equal(p.Mems) && o.RanOnFrom == p.RanOnFrom && o.Bandwidth == p.Bandwidth && o.Accesses == p.Accesses &&
 		o.OwnPolicy == p.OwnPolicy && o.CgroupID == p.CgroupID && o.UID == p.UID && o.MemoryUnread == p.MemoryUnread && o.MemoryMoved == p.MemoryMoved && o.Unanswered == p.Unanswered &&
-		o.UnevenCPUs == p.UnevenCPUs && o.UnevenMems == p.UnevenMems && o.Caps == p.Caps && o.Pinned == p.Pinned && o.PinnedWhy == p.PinnedWhy && o.Terminal == p.Terminal
+		o.UnevenCPUs == p.UnevenCPUs && o.UnevenMems == p.UnevenMems && o.Caps == p.Caps && o.Pinned == p.Pinned && o.PinnedWhy == p.PinnedWhy && o.Terminal == p.Terminal &&
+		sameThreads(o.PerThread, p.PerThread)
 }
 
 func same[T comparable](a, b []T) bool {
 	return len(a) == len(b) && (a == nil) == (b == nil) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
+}
+
+func sameThreads(a, b []Thread) bool {
+	return len(a) == len(b) && (a == nil) == (b == nil) && (len(a) == 0 || &a[0] == &b[0] || slices.EqualFunc(a, b, func(t, u Thread) bool {
+		return t.Process == u.Process && t.TID == u.TID && t.Use == u.Use && t.Scans == u.Scans && t.CPUs.Equal(u.CPUs) && same(t.Faults, u.Faults)
+	}))
 }
 
 // LocalShare is the best that is known of the share of accesses that stay on their

@@ -2,7 +2,10 @@
 
 package main
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Tags of the marks. The host joins the plugin's counts by them.
 const (
@@ -31,18 +34,21 @@ func countKernel(t *T) {
 }
 
 // countHomenode counts what homenode makes of the same crowd. First with the
-// kernel's balancing off, so that what moved, homenode moved; then with it on, as
-// distributions have it: within a home of two nodes the kernel may do more.
+// kernel's balancing off, so that what moved, homenode moved, but for the while in which
+// homenode has it on for the wide one; then with it on, as distributions have it.
 func countHomenode(t *T) {
 	ws := t.startWalkers(cgroupRoot, t.crowd()...)
 	t.declare(ws)
 	t.measure(ws, tagBefore, "before", measuredPasses)
 	start := time.Now()
-	t.startDaemon(daemonOptions{mode: "enforce"})
+	t.Do(scanOften())
+	t.startDaemon(daemonOptions{mode: "enforce", extra: "threads: {sample: true}\n"})
 	homes := t.awaitHome(settleLimit, ws)
 	took := time.Since(start)
 	t.logHomes(ws, homes)
 	t.wideOnNear(ws, homes)
+	t.awaitSampled(settleLimit)
+	sampled := time.Since(start)
 	for _, w := range ws {
 		t.record("HOME %d %s", w.slot, homes[w.name])
 	}
@@ -61,7 +67,26 @@ func countHomenode(t *T) {
 		t.record("HOME %d %s", w.slot, homes[w.name])
 	}
 	t.measure(ws, tagBoth, "homenode, balancing on", measuredPasses)
-	t.Textf("all home after %.1f s", took.Seconds())
+	t.Textf("all home after %.1f s, balancing off again after %.1f s", took.Seconds(), sampled.Seconds())
+}
+
+// awaitSampled waits until homenode has had the kernel's balancing on and has put it back.
+func (t *T) awaitSampled(limit time.Duration) {
+	t.until(limit, time.Second, "NUMA balancing is switched on and off again", func() (bool, string) {
+		on := false
+		for _, e := range t.history() {
+			if e.Workload != "numa-balancing" {
+				continue
+			}
+			switch e.Kind {
+			case "host":
+				on = true
+			case "undo":
+				return on && !e.Error && readText(balancingFile) == "0", e.Text
+			}
+		}
+		return false, fmt.Sprintf("it is on: %v", on)
+	})
 }
 
 // balancingTime is how long the kernel's balancing gets.

@@ -50,21 +50,30 @@ func nodeKiB(node int, field string) int {
 	return 0
 }
 
-// setBalancing switches the kernel's NUMA balancing. When on, it looks at
-// memory ten times as often as usual: a test has no minutes to spare.
+// setBalancing switches the kernel's NUMA balancing.
 func setBalancing(on bool) error {
+	if !on {
+		return writeText(balancingFile, "0")
+	}
+	if err := scanOften(); err != nil {
+		return err
+	}
+	return writeText(balancingFile, "1")
+}
+
+// scanOften has NUMA balancing, while it is on, look at memory ten times as often as usual: a
+// test has no minutes to spare.
+func scanOften() error {
 	const debug = "/sys/kernel/debug/sched/numa_balancing/"
-	v := "0"
-	if on {
-		v = "1"
-		for file, value := range map[string]string{"scan_delay_ms": "100", "scan_period_min_ms": "100", "scan_period_max_ms": "6000"} {
-			if err := writeText(debug+file, value); err != nil {
-				return err
-			}
+	for file, value := range map[string]string{"scan_delay_ms": "100", "scan_period_min_ms": "100", "scan_period_max_ms": "6000"} {
+		if err := writeText(debug+file, value); err != nil {
+			return err
 		}
 	}
-	return writeText("/proc/sys/kernel/numa_balancing", v)
+	return nil
 }
+
+const balancingFile = "/proc/sys/kernel/numa_balancing"
 
 // warm lets the machine run; emulated time is close to the host's.
 func warm(d time.Duration) { time.Sleep(d) }

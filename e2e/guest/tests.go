@@ -66,4 +66,6 @@ var tests = map[string]func(*T){
 
 	"count.kernel":   countKernel,
 	"count.homenode": countHomenode,
+
+	"homenode.threads": homenodeThreads,
 }

@@ -13,6 +13,10 @@ import (
 // not let go.
 const localEnough = 0.99
 
+// wideEnough is the same of one whose home is several nodes, each thread of which homenode
+// keeps on one of them: memory that threads share, or that came between two looks, is left.
+const wideEnough = 0.9
+
 // judgeLocal: under homenode whatever fits a node finds its memory there, and
 // what is wider finds it on its home nodes.
 func judgeLocal(t *tally, c counts) (string, error) {
@@ -32,6 +36,9 @@ func judgeLocal(t *tally, c counts) (string, error) {
 			}
 			if p := part(c.of(m.tag, w.slot, home(nodes)), everything); p < localEnough {
 				return "", fmt.Errorf("%s, walker %s: %s of its accesses stay on its home %v", m.phase, w.name, percent(p), nodes)
+			}
+			if p := part(c.of(m.tag, w.slot, local), everything); p < wideEnough {
+				return "", fmt.Errorf("%s, walker %s: %s of its accesses are local", m.phase, w.name, percent(p))
 			}
 		}
 		said = append(said, fmt.Sprintf("%s %s", m.phase, percent(part(near, total))))

@@ -47,6 +47,7 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 		Pinned:    why != "",
 		PinnedWhy: why,
 		Terminal:  w.terminal,
+		PerThread: w.wide.threads,
 
 		MemoryUnread: o.unread(w),
 	}

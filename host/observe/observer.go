@@ -32,6 +32,12 @@ type Options struct {
 	// Expected is the CPU set that homenode itself has given the threads of a
 	// workload: having that one does not make it Pinned. May be nil.
 	Expected func(workload.ID) (topology.CPUSet, bool)
+	// Divided is the CPU sets that homenode has divided the threads of a workload among: a
+	// thread that has one of them is not pinned by anybody else either. May be nil.
+	Divided func(workload.ID) []topology.CPUSet
+	// Wide reports whether the home of a workload has several nodes: its threads are looked at
+	// one by one. May be nil.
+	Wide func(workload.ID) bool
 	// Registered are processes that are workloads of their own however small they
 	// are and whatever leaf they are in, for as long as they live. May be nil.
 	Registered func() []workload.Process
@@ -284,6 +290,7 @@ func (o *Observer) scan(ctx context.Context) (workload.Snapshot, error) {
 	o.readSignals(reported)
 	o.readGroups(reported)
 	o.readHints(reported)
+	o.readWide(reported)
 	if err := o.readMaps(ctx, reported); err != nil {
 		return workload.Snapshot{}, err
 	}
@@ -334,6 +341,10 @@ func (o *Observer) applyMarks() {
 	for _, id := range changed {
 		if w := o.works[id]; w != nil {
 			w.leaf.cpusetAt = time.Time{}
+			w.wide.stale = true
+			for _, p := range w.procs {
+				p.affAt = time.Time{}
+			}
 		}
 	}
 	for _, id := range stale {

@@ -157,6 +157,9 @@ func (o *Observer) readAffinities(reported []*work) {
 			changed = !want.Equal(w.expected)
 			w.expected = want
 		}
+		divided := o.divided(w.id)
+		changed = changed || !slices.EqualFunc(divided, w.divided, topology.CPUSet.Equal)
+		w.divided = divided
 		for _, p := range w.procs {
 			due := p.affAt.IsZero() || changed || !p.affCPUs.Equal(w.leaf.cpus)
 			// Spread, or all that were found in the first look stay due together.
@@ -252,8 +255,14 @@ func (o *Observer) cpusOf(w *work) (cpus topology.CPUSet, why string) {
 	for _, p := range w.procs {
 		for _, m := range p.aff {
 			all += m.threads
-			union = union.Union(m.cpus)
 			online := m.cpus.Intersect(o.host.Online)
+			if slices.ContainsFunc(w.divided, online.Equal) { // the others have the rest
+				if union = union.Union(expected); expected.Empty() {
+					union = union.Union(base)
+				}
+				continue
+			}
+			union = union.Union(m.cpus)
 			if base.SubsetOf(m.cpus) || (!expected.Empty() && online.Equal(expected)) || w.root != nil && o.inherited(p, online) {
 				continue
 			}
@@ -288,7 +297,8 @@ func (o *Observer) inherited(p *process, cpus topology.CPUSet) bool {
 			return false
 		}
 		p = parent
-		if given, ok := o.opts.Expected(processID(p)); ok && !given.Empty() && given.Intersect(o.host.Online).Equal(cpus) {
+		given, ok := o.opts.Expected(processID(p))
+		if ok && !given.Empty() && given.Intersect(o.host.Online).Equal(cpus) || slices.ContainsFunc(o.divided(processID(p)), cpus.Equal) {
 			return true
 		}
 	}

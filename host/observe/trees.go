@@ -41,6 +41,8 @@ type work struct {
 
 	cpus     topology.CPUSet // as last reported
 	expected topology.CPUSet
+	divided  []topology.CPUSet // see Options.Divided
+	wide     wide
 }
 
 // decide says what of a leaf is reported, and adds what of it is too small to o.smaller.

@@ -23,6 +23,8 @@ type change struct {
 	old   map[int]topology.CPUSet // by thread
 	order []setThread
 	cut   bool // accept a result that lacks only CPUs that are offline
+	// within: accept a result that lacks CPUs, for the cgroup may not have them.
+	within bool
 }
 
 type setThread struct {
@@ -82,7 +84,8 @@ func (c *change) thread(p workload.Process, tid int, wants func(tid int, has top
 		return false, err
 	}
 	want := wants(tid, has)
-	if c.holds(has, want) {
+	_, done := c.old[tid]
+	if c.holds(has, want) || done && c.within && has.SubsetOf(want) {
 		return false, nil
 	}
 	if err := c.proc.check(p); err != nil {
@@ -106,7 +109,7 @@ func (c *change) thread(p workload.Process, tid int, wants func(tid int, has top
 			return false, err
 		}
 	}
-	if err == nil && c.holds(has, want) {
+	if err == nil && (c.holds(has, want) || c.within && has.SubsetOf(want)) {
 		return true, nil
 	}
 	if err != nil && !errors.Is(err, unix.EINVAL) {

@@ -58,7 +58,7 @@ func New(o Options) *Driver {
 }
 
 // Owns lists the kinds of setting that this driver changes.
-func (d *Driver) Owns() []plan.SettingKind { return []plan.SettingKind{plan.Affinity} }
+func (d *Driver) Owns() []plan.SettingKind { return []plan.SettingKind{plan.Affinity, plan.ThreadCPUs} }
 
 // SurvivesBoot reports whether settings of the kind outlive a restart of the machine:
 // processes do not.
@@ -68,6 +68,9 @@ func (d *Driver) SurvivesBoot(plan.SettingKind) bool { return false }
 func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, error) {
 	if step.Kind == plan.MovePages {
 		return nil, ctx.Err()
+	}
+	if step.Kind == plan.DivideThreads {
+		return d.divided(ctx, step)
 	}
 	cpus, err := wanted(step)
 	if err != nil {
@@ -114,7 +117,7 @@ func (d *Driver) Read(ctx context.Context, entry plan.Entry) (plan.Setting, erro
 	if err := ctx.Err(); err != nil {
 		return now, err
 	}
-	if entry.Kind != plan.Affinity {
+	if entry.Kind != plan.Affinity && entry.Kind != plan.ThreadCPUs {
 		return now, fmt.Errorf("process %s: no setting of kind %q", entry.Path, entry.Kind)
 	}
 	p, err := plan.ParseProcessPath(entry.Path)
@@ -123,6 +126,10 @@ func (d *Driver) Read(ctx context.Context, entry plan.Entry) (plan.Setting, erro
 	}
 	if err := d.proc.check(p); err != nil {
 		return now, err
+	}
+	if entry.Kind == plan.ThreadCPUs { // each thread is asked for itself: what somebody else gave one of them is left alone
+		now.Value = entry.New
+		return now, nil
 	}
 	has, err := d.kernel.Affinity(p.PID)
 	if err != nil {
@@ -201,6 +208,9 @@ func wanted(step plan.Step) (topology.CPUSet, error) {
 func (d *Driver) Apply(ctx context.Context, step plan.Step, progress func(plan.Move)) error {
 	if step.Kind == plan.MovePages {
 		return d.mover.Move(ctx, step, progress)
+	}
+	if step.Kind == plan.DivideThreads {
+		return d.divide(ctx, step)
 	}
 	want, err := wanted(step)
 	if err != nil {

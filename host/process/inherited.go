@@ -60,7 +60,7 @@ type source struct {
 
 // source reads an entry; online is the CPUs that run.
 func (d *Driver) source(e plan.Entry, online topology.CPUSet) (s source, err error) {
-	if e.Kind != plan.Affinity {
+	if e.Kind != plan.Affinity && e.Kind != plan.ThreadCPUs {
 		return s, fmt.Errorf("process %s: no setting of kind %q", e.Path, e.Kind)
 	}
 	s = source{Entry: e, since: e.Ticks}
@@ -74,6 +74,13 @@ func (d *Driver) source(e plan.Entry, online topology.CPUSet) (s source, err err
 		return s, err
 	}
 	for _, written := range append(slices.Clone(e.Past), e.New) {
+		if e.Kind == plan.ThreadCPUs {
+			sets, _ := plan.ParseSets(written)
+			for _, cpus := range sets {
+				s.given = append(s.given, cpus, cpus.Intersect(online))
+			}
+			continue
+		}
 		if a, err := parseAffinity(written); err == nil {
 			s.given = append(s.given, a.main, a.main.Intersect(online))
 			s.one = a.except
@@ -146,6 +153,13 @@ func (d *Driver) search(sources []*source) *search {
 	f := &search{Driver: d, sources: sources, own: map[workload.Process]*source{}, least: sources[0].since, stats: map[int]*stat{}}
 	for _, s := range sources {
 		f.least = min(f.least, s.since)
+		if of := f.own[s.Process]; of != nil { // an affinity whose threads are divided: what it was before both is the affinity's
+			if of.Kind == plan.ThreadCPUs {
+				of, s = s, of
+			}
+			of.given = append(of.given, s.given...)
+			s = of
+		}
 		f.own[s.Process] = s
 	}
 	return f

@@ -30,6 +30,8 @@ type model struct {
 	cpus  topology.CPUSet         // online
 	ticks uint64                  // since boot
 
+	cpuset string // of the cgroup of all, as the file has it; "" is no such file
+
 	calls   int
 	fault   func(call int, what string) error // nil: none
 	hook    func(call int)                    // runs before each call
@@ -499,6 +501,8 @@ func (m *model) file(name string) ([]byte, error) {
 		return []byte("cpu 1\nbtime 1700000000\n"), nil
 	case name == "sys/devices/system/cpu/online":
 		return []byte(m.cpus.String() + "\n"), nil
+	case name == "sys/fs/cgroup/user.slice/cpuset.cpus.effective" && m.cpuset != "":
+		return []byte(m.cpuset), nil
 	case name == "sys/devices/system/node/has_memory":
 		return []byte("0-3\n"), nil
 	}

@@ -1,0 +1,234 @@
+package control
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/homenode/homenode/core/hostprep"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+func dividing(s *Settings) { s.Divide = true }
+
+// addWide puts a workload on the host that needs two of four nodes of 8 CPUs, with a process
+// of so many threads.
+func (f *fake) addWide(name string, threads int) workload.ID {
+	id := f.add(name, 12, 12<<20, 0, 1)
+	o := &f.works[id].obs
+	p := o.Processes[0]
+	for i := range threads {
+		o.PerThread = append(o.PerThread, workload.Thread{Process: p.PID, TID: p.PID + i, CPUs: f.host().Online, Use: 0.9})
+	}
+	path := plan.ProcessPath(p)
+	f.values[settingKey{plan.ThreadCPUs, path}] = plan.Setting{Kind: plan.ThreadCPUs, Path: path, Value: f.host().Online.String()}
+	return id
+}
+
+// setThread gives a thread CPUs.
+func (f *fake) setThread(id workload.ID, tid int, cpus topology.CPUSet) {
+	o := &f.works[id].obs
+	o.PerThread = slices.Clone(o.PerThread)
+	for i := range o.PerThread {
+		if o.PerThread[i].TID == tid {
+			o.PerThread[i].CPUs = cpus
+		}
+	}
+}
+
+// undivided gives the threads of a process that homenode has divided what they had before.
+func (f *fake) undivided(path, value string) {
+	cpus, err := topology.ParseCPUSet(value)
+	if err != nil { // it is being divided
+		return
+	}
+	for id, w := range f.works {
+		for _, t := range w.obs.PerThread {
+			if _, given := f.s.Journal.divided(id); plan.ProcessPath(w.obs.Processes[0]) == path && slices.ContainsFunc(given, t.CPUs.Equal) {
+				f.setThread(id, t.TID, cpus)
+			}
+		}
+	}
+}
+
+// sets is the CPUs of the threads of a workload, and how many have each.
+func (f *fake) sets(id workload.ID) map[string]int {
+	out := map[string]int{}
+	for _, t := range f.works[id].obs.PerThread {
+		out[t.CPUs.String()]++
+	}
+	return out
+}
+
+func TestDivideThreads(t *testing.T) {
+	f := newFake(t, 4, 8, dividing)
+	id := f.addWide("wide", 12)
+	one := f.add("narrow", 2, 1<<20, 2)
+	f.setThread(id, f.works[id].obs.Processes[0].PID+3, topology.CPUs(1)) // its owner's
+	f.scan(6)
+	p := f.placement(id)
+	if p == nil || p.Home.Len() != 2 {
+		t.Fatalf("home %v", p)
+	}
+	parts := f.s.partsOf(f.s.observation(id))
+	all := f.sets(id)
+	if all["1"] != 1 || all[parts[0].CPUs.String()]+all[parts[1].CPUs.String()] != 11 || all[parts[0].CPUs.String()] < 5 || all[parts[1].CPUs.String()] < 5 {
+		t.Fatalf("threads are divided as %v, home %s", all, p.Home)
+	}
+	if steps := f.applies(plan.DivideThreads); len(steps) != 1 || steps[0].Workload != id {
+		t.Fatalf("%d steps: %s", len(steps), asJSON(t, steps))
+	}
+	if f.s.observation(one).PerThread != nil {
+		t.Error("threads of what fits a node are looked at")
+	}
+	if got := f.s.View().Divided[id]; len(got) != 2 {
+		t.Errorf("the observer expects %v", got)
+	}
+	if f.toldOf(id, words.StepTook) == 0 {
+		t.Error("nothing is told of it")
+	}
+	told := f.toldOf(id, words.StepTook)
+
+	// A thread that is born later and has all CPUs of the home gets a node; nothing is told.
+	o := &f.works[id].obs
+	o.PerThread = append(slices.Clone(o.PerThread), workload.Thread{Process: o.Processes[0].PID, TID: 9999, CPUs: p.CPUs, Use: 0.5})
+	f.scan(2)
+	if now := f.sets(id); now[p.CPUs.String()] != 0 {
+		t.Errorf("a new thread has %v", now)
+	}
+	if f.toldOf(id, words.StepTook) != told {
+		t.Error("each new thread is told of")
+	}
+
+	// After a restart nothing is done again.
+	n := len(f.applies(plan.DivideThreads))
+	f.start()
+	f.scan(4)
+	if len(f.applies(plan.DivideThreads)) != n {
+		t.Error("a restarted daemon divides anew")
+	}
+
+	f.undo(id)
+	if got := f.sets(id); got["1"] != 1 || got[f.host().Online.String()] != 12 {
+		t.Errorf("after undo threads have %v", got)
+	}
+	if left, _ := f.s.Journal.divided(id); len(left) > 0 {
+		t.Errorf("entries are left: %s", asJSON(t, left))
+	}
+}
+
+// A crash between the journal and the change leaves what undo puts back.
+func TestDivideThreadsKilled(t *testing.T) {
+	f := newFake(t, 4, 8, dividing)
+	id := f.addWide("wide", 12)
+	f.keep = func(e *Effect) bool { return e.Kind == EffectApply && e.Step.Kind == plan.DivideThreads }
+	f.scan(6)
+	if len(f.kept) != 1 {
+		t.Fatalf("%d are under way", len(f.kept))
+	}
+	f.apply(f.kept[0].Step) // and nobody hears of it
+	f.keep, f.kept = nil, nil
+	f.start()
+	f.undo("")
+	if got := f.sets(id); len(got) != 1 || got[f.host().Online.String()] != 12 || f.s.Journal.Len() != 0 {
+		t.Errorf("threads have %v, journal %s", got, asJSON(t, f.s.Journal.All()))
+	}
+}
+
+// Before its CPUs change, and when it is turned off, what was divided is put back.
+func TestUndivide(t *testing.T) {
+	for name, change := range map[string]func(f *fake, id workload.ID){
+		"turned off": func(f *fake, _ workload.ID) {
+			f.start(func(s *Settings) { s.Divide = false })
+		},
+		"another home": func(f *fake, id workload.ID) {
+			to := []topology.NodeID{2, 3}
+			if f.home(id) == "2-3" {
+				to = []topology.NodeID{0, 1}
+			}
+			if r := f.order(id, to...); r.Failed != nil {
+				f.t.Fatalf("move: %v", r.Failed)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, 4, 8, dividing)
+			id := f.addWide("wide", 12)
+			f.scan(6)
+			was := f.home(id)
+			before := f.sets(id)
+			change(f, id)
+			f.scan(8)
+			if name == "turned off" {
+				if got := f.sets(id); got[f.host().Online.String()] != 12 || len(f.s.View().Divided) != 0 {
+					t.Errorf("threads have %v", got)
+				}
+				return
+			}
+			if f.home(id) == was {
+				t.Fatal("it has the home it had")
+			}
+			for set := range f.sets(id) {
+				if before[set] > 0 {
+					t.Errorf("threads are kept on %s still, home %s", set, f.home(id))
+				}
+			}
+		})
+	}
+}
+
+// TestSample: with balancing off and leave to sample, it is on until accesses are local.
+func TestSample(t *testing.T) {
+	f := newFake(t, 4, 8, dividing, func(s *Settings) { s.Sample = true })
+	f.values[settingKey{plan.HostFile, hostprep.NUMABalancing}] = plan.Setting{Kind: plan.HostFile, Path: hostprep.NUMABalancing, Value: "0"}
+	value := func() string { return f.get(plan.HostFile, hostprep.NUMABalancing) }
+	id := f.addWide("wide", 12)
+	f.scan(6)
+	if value() != "1" {
+		t.Fatal("NUMA balancing is not on")
+	}
+	see := func(local, remote, scans uint64) {
+		o := &f.works[id].obs
+		o.PerThread = slices.Clone(o.PerThread)
+		for i := range o.PerThread {
+			x := &o.PerThread[i]
+			x.Scans = scans
+			for _, n := range f.host().Nodes {
+				if x.CPUs.SubsetOf(n.CPUs) {
+					x.Faults = []workload.NodeFaults{{Node: n.ID, Faults: local}, {Node: n.ID + 1, Faults: remote}}
+				}
+			}
+		}
+		f.scan(1)
+	}
+	for _, x := range [][3]uint64{{900, 10, 7}, {900, 10, 8}, {600, 300, 12}, {600, 300, 13}} {
+		if see(x[0], x[1], x[2]); value() != "1" {
+			t.Fatalf("it is off with %d of %d local after %d passes", x[0], x[0]+x[1], x[2]-7)
+		}
+	}
+	see(960, 40, 14)
+	f.scan(2)
+	if value() != "0" {
+		t.Fatal("it is not put back")
+	}
+	f.after(2 * time.Hour)
+	f.scan(3)
+	if value() != "0" {
+		t.Error("it is on again though nothing was divided since")
+	}
+
+	g := newFake(t, 4, 8, dividing, func(s *Settings) { s.Sample = true })
+	g.values[settingKey{plan.HostFile, hostprep.NUMABalancing}] = plan.Setting{Kind: plan.HostFile, Path: hostprep.NUMABalancing, Value: "0"}
+	g.addWide("wide", 12)
+	g.scan(6)
+	g.start() // killed meanwhile
+	g.scan(2)
+	g.after(sampleMost)
+	g.scan(3)
+	if g.get(plan.HostFile, hostprep.NUMABalancing) != "0" {
+		t.Error("it is on for longer than it may")
+	}
+}

@@ -1,0 +1,148 @@
+package observe
+
+import (
+	"slices"
+	"time"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/internal/proc"
+)
+
+const (
+	// wideThreads of a workload are looked at one by one; one with more is not divided. With
+	// three files each that is 30 ms of a look.
+	wideThreads = 512
+	// wideEvery is how often: what a thread uses, and where its memory is, changes slowly.
+	wideEvery = 10 * time.Second
+	// wideFirst is after the first look at them, which tells nothing of what they use.
+	wideFirst = 2 * time.Second
+)
+
+// wide is what is known of the threads of a workload whose home has several nodes.
+type wide struct {
+	at      time.Time
+	ticks   map[int]uint64 // by thread, then
+	stale   bool           // it was changed since
+	threads []workload.Thread
+}
+
+// readWide looks at the threads of the workloads whose home has several nodes, the longest
+// unasked first, one in a look.
+func (o *Observer) readWide(reported []*work) {
+	if o.opts.Wide == nil {
+		return
+	}
+	var due *work
+	for _, w := range reported {
+		if !o.opts.Wide(w.id) {
+			w.wide = wide{}
+			continue
+		}
+		every := wideEvery
+		if w.wide.threads == nil {
+			every = wideFirst
+		}
+		switch {
+		case w.wide.stale && w.wide.threads != nil:
+			o.readSets(w)
+		case o.now.Sub(w.wide.at) >= every && (due == nil || w.wide.at.Before(due.wide.at)):
+			due = w
+		}
+	}
+	if due != nil {
+		o.readWideOf(due)
+	}
+}
+
+func (o *Observer) readWideOf(w *work) {
+	before, elapsed := w.wide.ticks, o.now.Sub(w.wide.at)
+	w.wide = wide{at: o.now, ticks: map[int]uint64{}}
+	n := 0
+	for _, p := range w.procs {
+		n += max(1, p.threads)
+	}
+	if n > wideThreads {
+		return
+	}
+	hinting := o.hinting.on && !o.hinting.at.IsZero()
+	for _, p := range w.procs {
+		tids, err := o.files.numbers(proc.File(p.pid, "task"), o.tids[:0])
+		o.tids = tids
+		if err != nil {
+			continue
+		}
+		slices.Sort(tids)
+		for _, tid := range tids {
+			t, ticks, ok := o.readThread(p, tid, hinting)
+			if !ok {
+				continue
+			}
+			w.wide.ticks[tid] = ticks
+			if before == nil {
+				continue
+			}
+			if was := before[tid]; ticks >= was { // one that was not there has done all of it since
+				t.Use = min(1, float64(ticksDuration(ticks-was))/float64(max(elapsed, shortWindow)))
+			}
+			w.wide.threads = append(w.wide.threads, t)
+		}
+	}
+}
+
+// readSets brings the CPUs of threads up to date after homenode has set them; what they use
+// is measured over longer times.
+func (o *Observer) readSets(w *work) {
+	w.wide.stale = false
+	threads := slices.Clone(w.wide.threads) // readers have the others
+	for i := range threads {
+		if cpus, err := o.files.affinity(threads[i].TID); err == nil {
+			threads[i].CPUs = cpus.Intersect(o.host.Online)
+		}
+	}
+	w.wide.threads = threads
+}
+
+// readThread reads one thread; it is not ok when it has ended.
+func (o *Observer) readThread(p *process, tid int, hinting bool) (t workload.Thread, ticks uint64, ok bool) {
+	b, err := o.files.record(proc.TaskFile(p.pid, tid, "stat"), o.buf)
+	if err != nil {
+		return t, 0, false
+	}
+	s, err := proc.ParseStat(b)
+	if err != nil {
+		return t, 0, false
+	}
+	t = workload.Thread{Process: p.pid, TID: tid}
+	if t.CPUs, err = o.files.affinity(tid); err != nil {
+		b, err := o.files.record(proc.TaskFile(p.pid, tid, "status"), o.buf)
+		if err != nil {
+			return t, 0, false
+		}
+		t.CPUs = o.cpuSet(proc.ParseStatus(b).CPUs)
+	}
+	if t.CPUs = t.CPUs.Intersect(o.host.Online); t.CPUs.Empty() {
+		return t, 0, false
+	}
+	if !hinting || p.hintsStale {
+		return t, s.Ticks, true
+	}
+	if b, err := o.files.read(proc.TaskFile(p.pid, tid, "sched"), o.buf); err == nil {
+		s := parseSched(b)
+		t.Scans = s.scans
+		for node, faults := range s.faults {
+			if faults > 0 {
+				t.Faults = append(t.Faults, workload.NodeFaults{Node: topology.NodeID(node), Faults: faults})
+			}
+		}
+	}
+	return t, s.Ticks, true
+}
+
+// divided is the CPU sets that homenode has divided the threads of a workload among.
+func (o *Observer) divided(id workload.ID) []topology.CPUSet {
+	if o.opts.Divided == nil {
+		return nil
+	}
+	return o.opts.Divided(id)
+}
