@@ -763,7 +763,7 @@ func (d *Daemon) Given(id workload.ID) (topology.CPUSet, bool) {
 func (d *Daemon) Divided(id workload.ID) []topology.CPUSet { return d.View().Divided[id] }
 
 // Wide reports whether the home of a workload has several nodes.
-func (d *Daemon) Wide(id workload.ID) bool { return d.View().Wide(id) }
+func (d *Daemon) Wide(id workload.ID) bool { return d.View().Wide[id] }
 
 // Registered is the processes that `homenode run` placed, and those that sources know:
 // they are workloads however small they are.

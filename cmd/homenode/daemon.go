@@ -94,7 +94,7 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	options := optionsFor(c, observe.Options{
 		Expected:   func(id workload.ID) (topology.CPUSet, bool) { return d.Given(id) },
 		Divided:    func(id workload.ID) []topology.CPUSet { return d.Divided(id) },
-		Wide:       func(id workload.ID) bool { return c.Threads.Divide && d.Wide(id) },
+		Wide:       func(id workload.ID) bool { return d.Wide(id) },
 		Registered: func() []workload.Process { return d.Registered() },
 		AsksWaits:  func() bool { return c.Share.MaxWait > 0 && d.View().Sharing.On },
 		Watched:    func() map[workload.ID]bool { return d.View().Sharing.Watched },

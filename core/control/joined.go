@@ -16,7 +16,7 @@ func joined(parts []workload.Observation) workload.Observation {
 		return o
 	}
 	o.RanOn = ranOn(parts)
-	o.Processes = slices.Clone(o.Processes)
+	o.Processes, o.PerThread = slices.Clone(o.Processes), slices.Clone(o.PerThread)
 	movable := slices.ContainsFunc(parts, func(p workload.Observation) bool { return p.Movable != nil })
 	if movable {
 		o.Movable = movableOf(&o)
@@ -24,6 +24,7 @@ func joined(parts []workload.Observation) workload.Observation {
 	for i := range parts[1:] {
 		p := &parts[1+i]
 		o.Processes = append(o.Processes, p.Processes...)
+		o.PerThread = append(o.PerThread, p.PerThread...)
 		o.Threads, o.CPUTime, o.Bandwidth = o.Threads+p.Threads, o.CPUTime+p.CPUTime, o.Bandwidth+p.Bandwidth
 		o.Accesses = accessesOf(o.Accesses, p.Accesses, o.CPUUse, p.CPUUse)
 		o.CPUUse += p.CPUUse
@@ -45,6 +46,9 @@ func joined(parts []workload.Observation) workload.Observation {
 		o.Terminal = o.Terminal || p.Terminal
 	}
 	slices.SortFunc(o.Processes, func(a, b workload.Process) int { return cmp.Compare(a.PID, b.PID) })
+	slices.SortFunc(o.PerThread, func(a, b workload.Thread) int {
+		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.TID, b.TID))
+	})
 	return o
 }
 

@@ -74,6 +74,17 @@ func (s *State) decide() {
 	}
 	s.unshare()
 	s.lookAtScheduler()
+	s.wide = nil
+	for i := range s.Plan.Placements {
+		if p := &s.Plan.Placements[i]; p.Home.Len() > 1 && s.Settings.Divide {
+			if s.wide == nil {
+				s.wide = map[workload.ID]bool{}
+			}
+			for _, part := range s.observed(p.Workload) {
+				s.wide[part] = true
+			}
+		}
+	}
 	asked := s.ledger != nil // there have been requests: the next is not to wait for a ledger
 	s.ledger = nil
 	s.out.Plan, s.out.Balance = &out.Plan, &out.Report

@@ -274,6 +274,7 @@ type State struct {
 	Given      map[workload.ID]topology.CPUSet // affinity homenode gave, for the observer
 	givenSeen  bool                            // all of Given were in the newest scan
 	Asked      map[processKey]bool             // processes seen, and whether it is known if they have inherited
+	wide       map[workload.ID]bool            // see View.Wide
 	DividedAt  map[workload.ID]time.Time       // when threads of it were last given nodes, see divide
 	Passes     map[workload.ID]uint64          // of NUMA balancing over its memory when that was switched on
 	Sampled    map[workload.ID]time.Time       // when the kernel's NUMA balancing was last switched off again after that

@@ -36,7 +36,9 @@ type View struct {
 	Retries   map[workload.ID][]Retry
 	Silent    map[workload.ID]string
 	Given     map[workload.ID]topology.CPUSet
-	// Divided is the CPU sets that homenode has divided the threads of a workload among.
+	// Divided is the CPU sets that homenode has divided the threads of a workload among, Wide those
+	// whose home has several nodes; both by what the observer calls them. Wide is not to be changed.
+	Wide      map[workload.ID]bool
 	Divided   map[workload.ID][]topology.CPUSet
 	Journal   []plan.Entry
 	Claims    map[workload.ID]*workload.Claim
@@ -77,7 +79,7 @@ func (s *State) View() View {
 	v := View{
 		At: s.Began, Scans: s.Seen, Settings: &s.Settings, Snapshot: s.Snapshot, Plan: s.Plan, Balancing: s.Balancing, Halted: s.Halted,
 		Partition: s.PartitionNow(), Sharing: s.sharingNow(), Scheduler: s.Scheduler, Holds: Holds{s.Holds.All, maps.Clone(s.Holds.IDs)}, Chosen: Decisions{s.Chosen, s.chosen},
-		Tasks: make(map[workload.ID]TaskView, len(s.Tasks)), Moves: maps.Clone(s.Moves), Given: maps.Clone(s.Given),
+		Tasks: make(map[workload.ID]TaskView, len(s.Tasks)), Moves: maps.Clone(s.Moves), Given: maps.Clone(s.Given), Wide: s.wide,
 		Journal: s.Journal.All(), Claims: s.Claims, Managers: s.Managers, Devices: s.Devices, Undoing: len(s.Undoing), Links: s.Links, helpers: s.Helpers, Following: s.Following, Subjects: s.Subjects, Took: s.Took,
 		facts: s.Facts,
 	}
@@ -97,11 +99,17 @@ func (s *State) View() View {
 		}
 	}
 	for i := range s.Journal.affinities() {
-		if e := &s.Journal.affinities()[i]; e.Kind == plan.ThreadCPUs && v.Divided[e.Workload] == nil {
+		e := &s.Journal.affinities()[i]
+		if e.Kind != plan.ThreadCPUs {
+			continue
+		}
+		for _, part := range s.observed(e.Workload) {
 			if v.Divided == nil {
 				v.Divided = map[workload.ID][]topology.CPUSet{}
 			}
-			_, v.Divided[e.Workload] = s.Journal.divided(e.Workload)
+			if v.Divided[part] == nil {
+				_, v.Divided[part] = s.Journal.divided(e.Workload)
+			}
 		}
 	}
 	if len(s.Silent) > 0 {
@@ -123,12 +131,6 @@ func (s *State) View() View {
 		v.Held[id] = s.Admissions[id].Placement
 	}
 	return v
-}
-
-// Wide reports whether the home of a workload has several nodes.
-func (v *View) Wide(id workload.ID) bool {
-	p := place.Of(v.Plan.Placements, id)
-	return p != nil && p.Home.Len() > 1 && p.Class != workload.Offline
 }
 
 // Left is what each node still has for dedicated work. What is held for work whose ID begins

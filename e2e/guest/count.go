@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"time"
 )
 
@@ -14,6 +15,8 @@ const (
 	tagBefore
 	tagHomenode
 	tagBoth
+
+	tagRuns = 0x10 // and those after it
 )
 
 // Passes of a measured walk: enough for threads to wander, few enough for time.
@@ -91,3 +94,32 @@ func (t *T) awaitSampled(limit time.Duration) {
 
 // balancingTime is how long the kernel's balancing gets.
 const balancingTime = 40 * time.Second
+
+// wideRuns is how often countWide begins anew.
+const wideRuns = 5
+
+// countWide counts what homenode makes of the wide one of the crowd alone, time and again:
+// started anew, with the kernel's balancing off but for the while in which homenode has it on.
+func countWide(t *T) {
+	t.Do(scanOften())
+	for run := range wideRuns {
+		freshState()
+		ws := t.startWalkers(cgroupRoot, t.crowd()[:1]...)
+		if run == 0 {
+			t.declare(ws)
+		}
+		start := time.Now()
+		d := t.startDaemon(daemonOptions{mode: "enforce", extra: t.askForWide(ws) + "threads: {sample: true}\n"})
+		homes := t.awaitHome(settleLimit, ws)
+		t.awaitSampled(settleLimit)
+		t.Logf("run %d: at home and sampled after %.1f s", run+1, time.Since(start).Seconds())
+		for _, w := range ws {
+			t.record("HOME %d %s", w.slot, homes[w.name])
+		}
+		t.measure(ws, tagRuns+uint32(run), fmt.Sprintf("homenode, run %d", run+1), measuredPasses)
+		t.undoneAll()
+		t.stop(d)
+		ws[0].kill()
+		t.Do(os.Remove(string(ws[0].group)))
+	}
+}

@@ -66,6 +66,7 @@ var tests = map[string]func(*T){
 
 	"count.kernel":   countKernel,
 	"count.homenode": countHomenode,
+	"count.wide":     countWide,
 
 	"homenode.threads": homenodeThreads,
 }

@@ -115,7 +115,8 @@ func (g *guest) judge(t *tally) {
 // judges holds the code of the tests with OnHost set.
 var judges = map[string]func(*tally, counts) (string, error){
 	"count.exact":      judgeExact,
-	"count.local":      judgeLocal,
+	"count.local":      judgeWide,
+	"count.wide-local": judgeWide,
 	"containers.exact": judgeExact,
 	"containers.local": judgeLocal,
 	"homenode.alert":   judgeAlert,

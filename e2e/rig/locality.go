@@ -37,13 +37,28 @@ func judgeLocal(t *tally, c counts) (string, error) {
 			if p := part(c.of(m.tag, w.slot, home(nodes)), everything); p < localEnough {
 				return "", fmt.Errorf("%s, walker %s: %s of its accesses stay on its home %v", m.phase, w.name, percent(p), nodes)
 			}
-			if p := part(c.of(m.tag, w.slot, local), everything); p < wideEnough {
-				return "", fmt.Errorf("%s, walker %s: %s of its accesses are local", m.phase, w.name, percent(p))
-			}
+
 		}
 		said = append(said, fmt.Sprintf("%s %s", m.phase, percent(part(near, total))))
 	}
 	return "local accesses: " + strings.Join(said, "; "), nil
+}
+
+// judgeWide: so does what is wider, for homenode keeps each of its threads on one node.
+func judgeWide(t *tally, c counts) (string, error) {
+	text, err := judgeLocal(t, c)
+	if err != nil {
+		return "", err
+	}
+	for _, m := range t.marks {
+		for _, w := range t.walkers {
+			all := c.of(m.tag, w.slot, everything)
+			if p := part(c.of(m.tag, w.slot, local), all); strings.HasPrefix(m.phase, homenodePhase) && p < wideEnough {
+				return "", fmt.Errorf("%s, walker %s: %s of its accesses are local", m.phase, w.name, percent(p))
+			}
+		}
+	}
+	return text, nil
 }
 
 // homenodePhase begins the name of every phase that homenode has a hand in.

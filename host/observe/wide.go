@@ -96,8 +96,8 @@ func (o *Observer) readSets(w *work) {
 	w.wide.stale = false
 	threads := slices.Clone(w.wide.threads) // readers have the others
 	for i := range threads {
-		if cpus, err := o.files.affinity(threads[i].TID); err == nil {
-			threads[i].CPUs = cpus.Intersect(o.host.Online)
+		if cpus := o.threadCPUs(threads[i].Process, threads[i].TID); !cpus.Empty() {
+			threads[i].CPUs = cpus
 		}
 	}
 	w.wide.threads = threads
@@ -114,14 +114,7 @@ func (o *Observer) readThread(p *process, tid int, hinting bool) (t workload.Thr
 		return t, 0, false
 	}
 	t = workload.Thread{Process: p.pid, TID: tid}
-	if t.CPUs, err = o.files.affinity(tid); err != nil {
-		b, err := o.files.record(proc.TaskFile(p.pid, tid, "status"), o.buf)
-		if err != nil {
-			return t, 0, false
-		}
-		t.CPUs = o.cpuSet(proc.ParseStatus(b).CPUs)
-	}
-	if t.CPUs = t.CPUs.Intersect(o.host.Online); t.CPUs.Empty() {
+	if t.CPUs = o.threadCPUs(p.pid, tid); t.CPUs.Empty() {
 		return t, 0, false
 	}
 	if !hinting || p.hintsStale {
@@ -137,6 +130,19 @@ func (o *Observer) readThread(p *process, tid int, hinting bool) (t workload.Thr
 		}
 	}
 	return t, s.Ticks, true
+}
+
+// threadCPUs is the CPUs that a thread may use and that run; none when it has ended.
+func (o *Observer) threadCPUs(pid, tid int) topology.CPUSet {
+	cpus, err := o.files.affinity(tid)
+	if err != nil {
+		b, err := o.files.record(proc.TaskFile(pid, tid, "status"), o.buf)
+		if err != nil {
+			return topology.CPUSet{}
+		}
+		cpus = o.cpuSet(proc.ParseStatus(b).CPUs)
+	}
+	return cpus.Intersect(o.host.Online)
 }
 
 // divided is the CPU sets that homenode has divided the threads of a workload among.
