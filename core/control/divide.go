@@ -28,12 +28,17 @@ const (
 	sampleRest = time.Hour
 )
 
-// divided is what homenode has divided of a workload: the entries of its processes, and all
-// CPU sets that it has given their threads, the newest first.
-func (j *Journal) divided(id workload.ID) (entries []*plan.Entry, given []topology.CPUSet) {
-	for i := range j.affinities() {
-		e := &j.affinities()[i]
-		if e.Kind != plan.ThreadCPUs || e.Workload != id {
+// divided is the entries of processes whose threads homenode has divided. It is not to be changed.
+func (j *Journal) divided() []plan.Entry {
+	return j.only(&j.threads, func(k plan.SettingKind) bool { return k == plan.ThreadCPUs })
+}
+
+// dividedOf is those of one workload, and all CPU sets that homenode has given their threads.
+func (j *Journal) dividedOf(id workload.ID) (entries []*plan.Entry, given []topology.CPUSet) {
+	all := j.divided()
+	for i := range all {
+		e := &all[i]
+		if e.Workload != id {
 			continue
 		}
 		entries = append(entries, e)
@@ -63,12 +68,19 @@ func (s *State) partsOf(o *workload.Observation) []place.Part {
 // divide gives threads of work that is wider than a node their nodes, and takes back what it
 // gave where that no longer fits, before anything else is set.
 func (s *State) divide() {
-	busy := stepsOf(s.Plan.Steps)
+	var busy map[workload.ID]bool
+	divided := len(s.Journal.divided()) > 0
 	for i := range s.Snapshot.Observations {
 		o := &s.Snapshot.Observations[i]
-		entries, given := s.Journal.divided(o.ID)
-		if len(entries) == 0 && len(o.PerThread) == 0 || s.Holds.Has(o.ID) || o.Pinned || s.undoes(o.ID) {
+		if !divided && len(o.PerThread) == 0 || s.Holds.Has(o.ID) || o.Pinned || s.undoes(o.ID) {
 			continue
+		}
+		entries, given := s.Journal.dividedOf(o.ID)
+		if len(entries) == 0 && len(o.PerThread) == 0 {
+			continue
+		}
+		if busy == nil {
+			busy = stepsOf(s.Plan.Steps)
 		}
 		parts := s.partsOf(o)
 		if len(entries) > 0 && (len(parts) < 2 || setsCPUs(s.Plan.Steps, o.ID) || slices.ContainsFunc(entries, func(e *plan.Entry) bool { return e.New != setsOf(parts) })) {
@@ -79,7 +91,9 @@ func (s *State) divide() {
 			s.Plan.Steps = append(s.ownSteps(), s.divisions(o, parts, given)...)
 		}
 	}
-	s.Plan.Steps = append(s.ownSteps(), s.sample()...)
+	if step := s.sample(); step != nil {
+		s.Plan.Steps = append(s.ownSteps(), *step)
+	}
 }
 
 func setsCPUs(steps []plan.Step, id workload.ID) bool {
@@ -181,12 +195,12 @@ func threadsOf(o *workload.Observation, pid int) []workload.Thread {
 // sample switches the kernel's NUMA balancing on for a while where it is off and that is
 // allowed: nothing else tells which of the pages that are there already a thread uses.
 // It is switched off again once the accesses are local, or its time is over.
-func (s *State) sample() []plan.Step {
-	on := slices.ContainsFunc(s.Snapshot.Sources, func(x workload.SourceStatus) bool { return x.Source == workload.Hints && x.Used })
+func (s *State) sample() *plan.Step {
 	e := s.Journal.Of(plan.HostFile, hostprep.NUMABalancing)
-	if e != nil && e.Workload != BalancingID || s.undoes(BalancingID) || s.Tasks[BalancingID] != nil || s.Holds.Has(BalancingID) {
+	if e == nil && (!s.Settings.Sample || len(s.DividedAt) == 0) || e != nil && e.Workload != BalancingID || s.undoes(BalancingID) || s.Tasks[BalancingID] != nil || s.Holds.Has(BalancingID) {
 		return nil
 	}
+	on := slices.ContainsFunc(s.Snapshot.Sources, func(x workload.SourceStatus) bool { return x.Source == workload.Hints && x.Used })
 	var due []workload.ID
 	for i := range s.Snapshot.Observations {
 		o := &s.Snapshot.Observations[i]
@@ -202,9 +216,9 @@ func (s *State) sample() []plan.Step {
 		}
 	}
 	switch {
-	case e == nil && s.Settings.Sample && !on && len(due) > 0:
-		return []plan.Step{{Kind: plan.SetFile, Workload: BalancingID, Target: plan.Target{Kind: workload.InHost, Host: hostprep.NUMABalancing}, From: "0", To: "1", Optional: true,
-			Reason: words.Because(words.SamplingOn, due[0], sampleMost)}}
+	case e == nil && !on && len(due) > 0:
+		return &plan.Step{Kind: plan.SetFile, Workload: BalancingID, Target: plan.Target{Kind: workload.InHost, Host: hostprep.NUMABalancing}, From: "0", To: "1", Optional: true,
+			Reason: words.Because(words.SamplingOn, due[0], sampleMost)}
 	case e != nil && (!s.Settings.Sample || len(due) == 0 || s.At.Sub(e.Time) >= sampleMost):
 		if s.again(stepKey{Workload: BalancingID, Kind: plan.SetFile}) {
 			for _, id := range due {

@@ -47,7 +47,7 @@ func (f *fake) undivided(path, value string) {
 	}
 	for id, w := range f.works {
 		for _, t := range w.obs.PerThread {
-			if _, given := f.s.Journal.divided(id); plan.ProcessPath(w.obs.Processes[0]) == path && slices.ContainsFunc(given, t.CPUs.Equal) {
+			if _, given := f.s.Journal.dividedOf(id); plan.ProcessPath(w.obs.Processes[0]) == path && slices.ContainsFunc(given, t.CPUs.Equal) {
 				f.setThread(id, t.TID, cpus)
 			}
 		}
@@ -115,7 +115,7 @@ func TestDivideThreads(t *testing.T) {
 	if got := f.sets(id); got["1"] != 1 || got[f.host().Online.String()] != 12 {
 		t.Errorf("after undo threads have %v", got)
 	}
-	if left, _ := f.s.Journal.divided(id); len(left) > 0 {
+	if left, _ := f.s.Journal.dividedOf(id); len(left) > 0 {
 		t.Errorf("entries are left: %s", asJSON(t, left))
 	}
 }

@@ -491,6 +491,7 @@ type Journal struct {
 	bySet     map[settingKey]*plan.Entry
 	all       []plan.Entry // rising by Seq, nil when stale: shared with readers, never written
 	inherited []plan.Entry // of all those that pass on; nil when stale, likewise
+	threads   []plan.Entry // of all those of plan.ThreadCPUs; likewise
 	files     []plan.Entry // of all those of plan.CgroupFiles; nil when stale, likewise
 	policy    []plan.Entry // of all those of plan.TaskPolicy; likewise
 	caches    []plan.Entry // of all those of resctrl; likewise
@@ -517,7 +518,7 @@ func (j *Journal) put(e plan.Entry) {
 	j.changes++
 	switch {
 	case passedOn(e.Kind):
-		j.inherited = nil
+		j.inherited, j.threads = nil, nil
 	case e.Kind.IsCgroupFile():
 		j.files = nil
 	case e.Kind == plan.TaskPolicy:

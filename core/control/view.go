@@ -98,17 +98,13 @@ func (s *State) View() View {
 			v.Retries[key.Workload] = append(v.Retries[key.Workload], Retry{key.Kind, key.To, key.Device, r.Failures, r.Next, r.Text})
 		}
 	}
-	for i := range s.Journal.affinities() {
-		e := &s.Journal.affinities()[i]
-		if e.Kind != plan.ThreadCPUs {
-			continue
-		}
+	for _, e := range s.Journal.divided() {
 		for _, part := range s.observed(e.Workload) {
 			if v.Divided == nil {
 				v.Divided = map[workload.ID][]topology.CPUSet{}
 			}
 			if v.Divided[part] == nil {
-				_, v.Divided[part] = s.Journal.divided(e.Workload)
+				_, v.Divided[part] = s.Journal.dividedOf(e.Workload)
 			}
 		}
 	}

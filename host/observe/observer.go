@@ -342,9 +342,6 @@ func (o *Observer) applyMarks() {
 		if w := o.works[id]; w != nil {
 			w.leaf.cpusetAt = time.Time{}
 			w.wide.stale = true
-			for _, p := range w.procs {
-				p.affAt = time.Time{}
-			}
 		}
 	}
 	for _, id := range stale {
