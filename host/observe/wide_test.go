@@ -48,8 +48,7 @@ func TestWide(t *testing.T) {
 		t.Errorf("divided: pinned %v (%s), CPUs %s, threads %+v", o.Pinned, o.PinnedWhy, o.CPUs, o.PerThread)
 	}
 	p.threads[2].cpus = "5"
-	r.o.Changed("pid:100")
-	if o = find(t, r.after(time.Second), "pid:100"); !o.Pinned {
+	if o = find(t, r.after(2*affinityEvery), "pid:100"); !o.Pinned {
 		t.Error("one that was pinned since is not told")
 	}
 
