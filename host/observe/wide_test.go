@@ -17,8 +17,10 @@ func TestWide(t *testing.T) {
 	m.proc(200, 1, "b", "/", 100*mib).threads = []fakeThread{{cpus: "0-7"}, {cpus: "0-7"}}
 	var divided []topology.CPUSet
 	r := newRig(t, m, Options{
-		Wide:    func(id workload.ID) bool { return id == "pid:100" },
-		Divided: func(id workload.ID) []topology.CPUSet { return map[workload.ID][]topology.CPUSet{"pid:100": divided}[id] },
+		Wide: func(id workload.ID) bool { return id == "pid:100" },
+		Divided: func(id workload.ID) []topology.CPUSet {
+			return map[workload.ID][]topology.CPUSet{"pid:100": divided}[id]
+		},
 	})
 	m.more = map[string]string{"proc/sys/kernel/numa_balancing": "1\n", "proc/100/task/101/sched": schedFile(20, 0, 300, 100)}
 	if o := find(t, r.look(), "pid:100"); o.PerThread != nil {
