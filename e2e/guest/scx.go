@@ -478,9 +478,6 @@ func scxHotplug(t *T) {
 	}
 	t.Do(s.Set(t.machine()))
 	time.Sleep(300 * time.Millisecond)
-	for range 4 {
-		t.Logf("SMT on: %.3f", off.uses(t.window()))
-	}
 	t.between("CPUs with SMT on again", off.uses(t.window()), 1.25*cores, 2.1*cores)
 	t.stillEnabled(s)
 }

@@ -6,8 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -18,9 +20,19 @@ func hog(threads string) error {
 	if err != nil {
 		return err
 	}
+	// Each goroutine has a thread of its own from now on, and nothing takes it from there: in runs
+	// such a program without preemption.
+	debug.SetGCPercent(-1)
 	runtime.GOMAXPROCS(n + 1)
+	var began atomic.Int32
 	for range n - 1 {
-		go spin()
+		go func() {
+			began.Add(1)
+			spin()
+		}()
+	}
+	for int(began.Load()) < n-1 {
+		time.Sleep(time.Millisecond)
 	}
 	spin()
 	return nil
@@ -60,6 +72,9 @@ func (t *T) in(g group, args ...string) *exec.Cmd {
 	defer dir.Close()
 	c := exec.Command("/init", args...)
 	c.Stderr = os.Stderr
+	if args[0] == "hog" {
+		c.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
+	}
 	c.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
 	t.Do(c.Start())
 	t.Defer(func() { c.Process.Kill(); c.Wait() })
