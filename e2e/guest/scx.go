@@ -118,9 +118,30 @@ func (t *T) between(what string, x, low, high float64) {
 	t.Logf("%s: %.3f", what, x)
 }
 
+// comesTo waits until what a cgroup uses is low to high: who may run again is woken within some ms, but
+// which of its threads had waited for which CPU is chance.
+func (t *T) comesTo(what string, g group, low, high float64) {
+	t.until(10*time.Second, 0, what, func() (bool, string) {
+		x := g.uses(t.window())
+		t.Logf("%s: %.3f", what, x)
+		return x >= low && x <= high, fmt.Sprintf("%.3f, not %.3f to %.3f", x, low, high)
+	})
+}
+
 func (t *T) offlineHogs(s *scx.Scheduler, threads int, others ...scx.Cgroup) group {
 	off := t.newGroup(cgroupRoot, "off")
 	t.Do(s.SetTiers(append(others, t.tier(off, workload.OfflineTier))))
+	t.OnFailure(func() {
+		st, err := s.Stats()
+		st.Programs = nil
+		t.Logf("%+v %v", st, err)
+		for _, tid := range strings.Fields(readText(off.file("cgroup.threads"))) {
+			id, _ := strconv.Atoi(tid)
+			if f := statFields(id); len(f) > 36 {
+				t.Logf("thread %s: %s on CPU %s of %s, ran and waited %s", tid, f[0], f[36], statusField(id, "Cpus_allowed_list"), readText("/proc/"+tid+"/schedstat"))
+			}
+		}
+	})
 	t.in(off, "hog", strconv.Itoa(threads))
 	t.until(5*time.Second, 50*time.Millisecond, "threads", func() (bool, string) {
 		n := len(strings.Fields(readText(off.file("cgroup.threads"))))
@@ -160,7 +181,7 @@ func scxLoad(t *T) {
 	// Idle CPUs are used, all of them.
 	off := t.offlineHogs(s, t.shape.CPUs())
 	cpus := float64(t.shape.CPUs())
-	t.between("CPUs that offline work uses of "+strconv.Itoa(t.shape.CPUs()), off.uses(t.window()), 0.8*cpus, cpus*1.05)
+	t.comesTo("CPUs that offline work uses of "+strconv.Itoa(t.shape.CPUs()), off, 0.8*cpus, cpus*1.05)
 	st := t.stillEnabled(s)
 	if st.Refused.Expelled+st.Refused.Budget+st.Refused.IdleBuffer+st.Refused.Nodes > 0 {
 		t.Fatalf("refused without a reason: %+v", st.Refused)
@@ -212,14 +233,14 @@ func scxExpel(t *T) {
 	}
 	// At once, also for a hog that never leaves its CPU.
 	t.Do(s.SetTiers([]scx.Cgroup{t.tier(strict, workload.Online), t.tier(off, workload.OfflineTier)}))
-	t.between("beside online work", off.uses(t.window()), 0.85*half, 1.15*half)
+	t.comesTo("beside online work", off, 0.85*half, 1.15*half)
 	t.Do(s.SetTiers([]scx.Cgroup{tier, t.tier(off, workload.OfflineTier)}))
 	t.between("beside online-strict work again", off.uses(t.window()), 0, 0.2)
 	t.freeze(strict)
-	t.between("beside frozen work", off.uses(t.window()), 1.7*half, 2.1*half)
+	t.comesTo("beside frozen work", off, 1.7*half, 2.1*half)
 	t.write(strict.file("cgroup.freeze"), "0")
 	t.write(strict.file("cpu.max"), "1000 100000")
-	t.between("beside throttled work", off.uses(t.window()), 1.6*half, 2.1*half)
+	t.comesTo("beside throttled work", off, 1.6*half, 2.1*half)
 	t.write(strict.file("cpu.max"), "max 100000")
 	t.between("beside work that is throttled no more", off.uses(t.window()), 0, 0.2)
 	// An untagged cgroup is normal; so are its tasks, though they are SCHED_EXT still. Each CPU has one
@@ -228,7 +249,7 @@ func scxExpel(t *T) {
 	time.Sleep(100 * time.Millisecond)
 	t.Do(s.SetTiers([]scx.Cgroup{tier}))
 	t.write(strict.file("cgroup.freeze"), "0")
-	t.between("what was offline", off.uses(t.window()), 0.85*half, 1.15*half)
+	t.comesTo("what was offline", off, 0.85*half, 1.15*half)
 	st = t.stillEnabled(s)
 	if st.QueuedFree == 0 {
 		t.Fatalf("no task went free: %+v", st)
@@ -462,12 +483,12 @@ func scxHotplug(t *T) {
 		t.write(onlineFile(cpu), "0")
 	}
 	t.stillEnabled(s)
-	t.between("CPUs with SMT off", off.uses(t.window()), 0.75*cores, 1.05*cores)
+	t.comesTo("CPUs with SMT off", off, 0.75*cores, 1.05*cores)
 	t.Do(s.Set(t.machine()))
 	// No sibling, so nothing to be put off from: online-strict work has its CPU, offline work the others.
 	if t.shape.CPUs() > 2 {
 		t.pinned(strict, 0)
-		t.between("beside online-strict work, SMT off", off.uses(t.window()), 0.7*(cores-1), 1.1*(cores-1)+0.1)
+		t.comesTo("beside online-strict work, SMT off", off, 0.7*(cores-1), 1.1*(cores-1)+0.1)
 		if st := t.stillEnabled(s); st.Kicks.Expel > 0 {
 			t.Fatalf("expelled without siblings: %+v", st)
 		}
@@ -478,7 +499,7 @@ func scxHotplug(t *T) {
 	}
 	t.Do(s.Set(t.machine()))
 	time.Sleep(300 * time.Millisecond)
-	t.between("CPUs with SMT on again", off.uses(t.window()), 1.25*cores, 2.1*cores)
+	t.comesTo("CPUs with SMT on again", off, 1.25*cores, 2.1*cores)
 	t.stillEnabled(s)
 }
 
