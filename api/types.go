@@ -351,7 +351,7 @@ const (
 
 // Link is a device or a helper process that a workload was found to use.
 type Link struct {
-	Kind     workload.LinkKind `json:"kind"`              // how it is linked: netns, tap, vhost-user, socket, block or vfio
+	Kind     workload.LinkKind `json:"kind"`              // how it is linked: netns, tap, vhost-user, socket, block, vfio or net-disk
 	Name     string            `json:"name"`              // name of the device or helper
 	PID      int               `json:"pid,omitempty"`     // PID of the helper; absent for a device
 	Nodes    string            `json:"nodes"`             // nodes that it is on, in list format; "" unknown

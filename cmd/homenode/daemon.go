@@ -349,6 +349,7 @@ func optionsFor(c config.Config, look observe.Options) daemon.Options {
 		URI: os.Getenv("LIBVIRT_DEFAULT_URI"), Manage: libvirt.Managed(c.Libvirt.Manage), Process: hypervisor, CPUs: process.CPUsOf, Running: guestsRun,
 		Lock: func(ctx context.Context) (interface{ Close() error }, error) { return lockGuests(ctx, defaultState()) },
 	})
+	finder.Attached = guests.Attached
 	var before *topology.Host // the budget is told often: all of sysfs is read again where CPUs came or went
 	scheduler := scx.NewDriver(scx.DriverOptions{Root: machine, Folder: filepath.Join(c.StateDir, schedulers), Host: func() (_ *topology.Host, err error) {
 		if before == nil {

@@ -98,18 +98,11 @@ type Link struct {
 	Counted bool
 }
 
-// Attachment is what a workload is plugged into, as its manager says: one NIC, disk or device of
-// a guest.
+// Attachment is what a workload is plugged into, as its manager says: a NIC or disk of a guest.
 type Attachment struct {
-	Kind LinkKind
-	Name string // what the manager calls it: vnet3, vda
-	// Device is a network device of the host (a tap; what a macvtap sits on), or the PCI address
-	// of one handed over whole. Path is a file or block device, or the unix socket of vhost-user.
-	// Servers of a network disk are addresses or host names, without a port.
-	Device, Path string
-	Servers      []string
-	Protocol     string // of a network disk: rbd, iscsi, nbd
-	// Bytes is what its manager has counted, both ways, when Counted is true.
-	Bytes   uint64
-	Counted bool
+	Kind     LinkKind // ByTap or ByNetDisk
+	Name     string   // what the manager calls it: vnet3, vda
+	Device   string   // of a NIC: its tap
+	Protocol string   // of a network disk: rbd, iscsi, nbd
+	Servers  []string // of a network disk: addresses or host names, without a port
 }

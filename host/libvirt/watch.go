@@ -465,6 +465,16 @@ func (w *Watch) Processes() []workload.Process {
 	return out
 }
 
+// Attached is what a guest is plugged into, as it runs; nil for what is no guest that runs.
+func (w *Watch) Attached(id workload.ID) []workload.Attachment {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if k := w.known[guest.NameOf(id)]; k != nil && k.active && k.live != nil {
+		return k.live.Attachments()
+	}
+	return nil
+}
+
 // Guests is all guests as of the last Look that did not fail, by name, and those that
 // are not understood.
 func (w *Watch) Guests(h *topology.Host) (guests []guest.Observed, unread []guest.Unread) {

@@ -12,6 +12,9 @@
 //   - Block: io.stat of the cgroup, else open block devices and files with
 //     /proc/PID/io; partitions, device mapper and md are followed to their disks.
 //   - VFIO: groups and devices that are open.
+//   - Network disks: files on NFS, CIFS and CephFS by the servers in mountinfo, disks of iSCSI by
+//     their session, and what libvirt's document of a guest names (librbd and the like in QEMU
+//     itself); from the server's address by the route to the NIC. Nothing counts their traffic.
 //   - vhost-user: unix sockets whose other end is a process known for polling. Where
 //     that runs counts, never how busy it is: a poll thread is always busy.
 //

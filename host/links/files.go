@@ -31,6 +31,8 @@ type files interface {
 	peers() (map[uint64]end, error)
 	// streams is the TCP connections whose both ends are on this host, by inode.
 	streams() (map[uint64]end, error)
+	// route is the device by which the host reaches an address.
+	route(netip.Addr) (string, error)
 }
 
 // end is one end of a connection.
@@ -187,6 +189,18 @@ func sysfs(r *os.Root, own string) error {
 	return nil
 }
 
+func (d disk) route(to netip.Addr) (string, error) {
+	routes, err := netlink.RouteGet(to.AsSlice())
+	if err != nil || len(routes) == 0 {
+		return "", fmt.Errorf("route to %s: %w", to, err)
+	}
+	l, err := netlink.LinkByIndex(routes[0].LinkIndex)
+	if err != nil {
+		return "", fmt.Errorf("route to %s: %w", to, err)
+	}
+	return l.Attrs().Name, nil
+}
+
 func (d disk) peers() (map[uint64]end, error) {
 	all, err := netlink.UnixSocketDiagInfo()
 	if err != nil {
@@ -269,5 +283,7 @@ func (w within) device(string) (on, is string, err error) { return "", "", unix.
 func (w within) sysOf(int) (files, func(), error) { return nil, nil, unix.EOPNOTSUPP }
 
 func (w within) peers() (map[uint64]end, error) { return nil, unix.EOPNOTSUPP }
+
+func (w within) route(netip.Addr) (string, error) { return "", unix.EOPNOTSUPP }
 
 func (w within) streams() (map[uint64]end, error) { return nil, unix.EOPNOTSUPP }

@@ -36,7 +36,10 @@ type Finder struct {
 	own   string // network namespace of this process
 
 	servers map[int]*server // by PID, see findServers
-	named   map[int]int     // in how many rounds the program of each PID was looked at
+	// Attached is what the manager of a workload says that it is plugged into; nil asks nobody.
+	Attached func(workload.ID) []workload.Attachment
+
+	named map[int]int // in how many rounds the program of each PID was looked at
 }
 
 // found is what was last found of a workload.
@@ -130,6 +133,7 @@ func (r *round) of(o *workload.Observation) []workload.Link {
 		text, _ := r.files.read(fmt.Sprintf("proc/%d/io", p.PID))
 		g.io += processIO(text)
 	}
+	r.attached(g, o)
 	for _, t := range g.taps {
 		if g.vhost {
 			t.Evidence = strings.Replace(t.Evidence, " → ", " (vhost) → ", 1)
@@ -219,6 +223,8 @@ func (r *round) descriptors(g *gathered, pid int) {
 		case strings.HasPrefix(to, "/") && !strings.HasPrefix(to, "/proc/") && !strings.HasPrefix(to, "/sys/"):
 			on, is, err := r.files.device(dir + "/" + fd)
 			if number := on + is; err == nil && number != "" && g.disks[number] == "" {
+				r.mounted(g, pid, number)
+				r.iscsi(g, number)
 				g.disks[number] = map[bool]string{true: "open file on", false: "open"}[is == ""]
 			}
 		}

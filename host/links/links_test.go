@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,6 +53,13 @@ func (f *fake) sysOf(pid int) (files, func(), error) {
 }
 
 func (f *fake) peers() (map[uint64]end, error) { return maps.Clone(f.sockets), nil }
+
+func (f *fake) route(to netip.Addr) (string, error) {
+	if to.IsLoopback() {
+		return "lo", nil
+	}
+	return map[string]string{"10.0.0.5": "br0"}[to.String()], nil
+}
 
 func (f *fake) streams() (map[uint64]end, error) { return f.tcp, nil }
 
@@ -501,5 +509,47 @@ func TestRootThatDoesNotAnswer(t *testing.T) {
 		}
 	case <-time.After(30 * time.Second):
 		t.Fatal("the finder hangs")
+	}
+}
+
+// Disks that servers have lead to the card by which these are reached: files on their file systems,
+// sessions of iSCSI, and what the manager of a guest names; a server on this host, one that is
+// reached by no card, and memory file systems lead nowhere.
+func TestRemoteDisks(t *testing.T) {
+	mount := func(dev, point, rest string) string {
+		return fmt.Sprintf("36 25 %s / %s rw,relatime shared:1 - %s\n", dev, point, rest)
+	}
+	const way = "br0 → bond0.7 → bond0 → eth0"
+	for name, tt := range map[string]struct {
+		mount    string
+		on, is   string
+		attached []workload.Attachment
+		want     string
+	}{
+		"nfs":                {mount("0:51", "/images", "nfs4 nas:/images rw,vers=4.2,addr=10.0.0.5"), "0:51", "", nil, "net-disk eth0 node 1: file on /images (nfs4) → server 10.0.0.5 → " + way},
+		"ceph":               {mount("0:51", "/ceph", "ceph 10.0.0.5:6789,10.0.0.6:6789:/ rw,name=admin"), "0:51", "", nil, "net-disk eth0 node 1: file on /ceph (ceph) → server 10.0.0.5 → " + way},
+		"ceph as it is now":  {mount("0:51", "/ceph", "ceph admin@f.cephfs=/ rw,mon_addr=10.0.0.5:3300/10.0.0.6:3300"), "0:51", "", nil, "net-disk eth0 node 1: file on /ceph (ceph) → server 10.0.0.5 → " + way},
+		"this host":          {mount("0:51", "/local", "nfs4 localhost:/x rw,addr=127.0.0.1"), "0:51", "", nil, ""},
+		"no card there":      {mount("0:51", "/far", "nfs far:/x rw,addr=10.7.0.1"), "0:51", "", nil, ""},
+		"memory":             {mount("0:51", "/run", "tmpfs tmpfs rw"), "0:51", "", nil, ""},
+		"another mount":      {mount("0:52", "/images", "nfs4 nas:/images rw,addr=10.0.0.5"), "0:51", "", nil, ""},
+		"iscsi":              {"", "", "65:0", nil, "net-disk eth0 node 1: disk sdz over iscsi → server 10.0.0.5 → " + way},
+		"a guest's":          {"", "", "", []workload.Attachment{{Kind: workload.ByNetDisk, Name: "vda", Protocol: "rbd", Servers: []string{"10.0.0.5", "10.0.0.6"}}}, "net-disk eth0 node 1: disk vda over rbd → server 10.0.0.5 → " + way},
+		"by name":            {"", "", "", []workload.Attachment{{Kind: workload.ByNetDisk, Name: "vda", Protocol: "rbd", Servers: []string{"mon1"}}}, "net-disk eth0 node 1: disk vda over rbd → server mon1 → default route → " + way},
+		"served here":        {"", "", "", []workload.Attachment{{Kind: workload.ByNetDisk, Name: "vda", Protocol: "nbd", Servers: []string{"127.0.0.1"}}}, ""},
+		"its tap by libvirt": {"", "", "", []workload.Attachment{{Kind: workload.ByTap, Name: "vnet3", Device: "vnet3"}}, "tap eth0 node 1: tap vnet3 → " + way + ", 1500 bytes"},
+	} {
+		tree := tree(t, with(map[string]string{
+			"proc/10/mountinfo": tt.mount, "proc/10/fd/3": "→/images/a", "sys/dev/block/65:0": "→../../devices/platform/host3/session2/target3:0:0/3:0:0:1/block/sdz",
+			"sys/class/iscsi_connection/connection2:0/address": "10.0.0.5", "sys/class/iscsi_connection/connection1:0/address": "10.7.0.1",
+			"sys/class/net/bond0/lower_another0": "", "sys/class/net/another0/ifindex": "99", "sys/class/net/bond0/bonding/active_slave": "eth0",
+		}))
+		f := New(tree)
+		f.files = &fake{disk: disk{tree}, devices: map[string][2]string{"proc/10/fd/3": {tt.on, tt.is}}}
+		f.Attached = func(id workload.ID) []workload.Attachment { return tt.attached }
+		links, _ := f.Links(t.Context(), host(), []workload.Observation{work("/a", 10)})
+		if diff := cmp.Diff(tt.want, drawn(links["/a"])); diff != "" {
+			t.Errorf("%s:\n%s", name, diff)
+		}
 	}
 }

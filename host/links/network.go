@@ -89,6 +89,11 @@ func (n *network) down(name string, seen map[string]bool) []string {
 		return nil
 	}
 	slices.Sort(entries)
+	if active, err := n.read(netDir + "/" + name + "/bonding/active_slave"); err == nil && active != "" { // the others of a bond rest
+		if w := n.down(active, seen); w != nil {
+			return append([]string{name}, w...)
+		}
+	}
 	for _, e := range entries {
 		if lower, ok := strings.CutPrefix(e, "lower_"); ok {
 			if w := n.down(lower, seen); w != nil {

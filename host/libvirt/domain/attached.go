@@ -1,0 +1,47 @@
+package domain
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/beevik/etree"
+
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Attachments is what the guest is plugged into and its open files do not tell: the taps of its
+// NICs, and the servers of its network disks.
+func (d *Document) Attachments() (out []workload.Attachment) {
+	devices := d.at("devices")
+	if devices == nil {
+		return nil
+	}
+	attr := func(el *etree.Element, tag, key string) string {
+		if el = el.SelectElement(tag); el == nil {
+			return ""
+		}
+		return el.SelectAttrValue(key, "")
+	}
+	for _, el := range devices.SelectElements("interface") {
+		kind := el.SelectAttrValue("type", "")
+		if tap := attr(el, "target", "dev"); tap != "" && slices.Contains([]string{"network", "bridge", "ethernet"}, kind) {
+			out = append(out, workload.Attachment{Kind: workload.ByTap, Name: tap, Device: tap})
+		}
+	}
+	for _, el := range devices.SelectElements("disk") {
+		source := el.SelectElement("source")
+		if el.SelectAttrValue("type", "") != "network" || source == nil {
+			continue
+		}
+		a := workload.Attachment{Kind: workload.ByNetDisk, Name: attr(el, "target", "dev"), Protocol: source.SelectAttrValue("protocol", "")}
+		for _, host := range source.SelectElements("host") {
+			if name := strings.Trim(host.SelectAttrValue("name", ""), "[]"); name != "" {
+				a.Servers = append(a.Servers, name)
+			}
+		}
+		if a.Servers != nil {
+			out = append(out, a)
+		}
+	}
+	return out
+}

@@ -1,0 +1,124 @@
+package links
+
+import (
+	"fmt"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/homenode/homenode/core/workload"
+)
+
+// attached makes links of what the manager of a workload says of it and its open files do not: the
+// servers of network disks, which QEMU reaches by itself, and the taps of NICs.
+func (r *round) attached(g *gathered, o *workload.Observation) {
+	if r.Attached == nil {
+		return
+	}
+	for _, a := range r.Attached(o.ID) {
+		switch a.Kind {
+		case workload.ByTap:
+			r.tap(g, a.Device)
+		case workload.ByNetDisk:
+			r.remote(g, fmt.Sprintf("disk %s over %s", a.Name, a.Protocol), a.Servers)
+		}
+	}
+}
+
+// remote makes a link to the NIC by which servers are reached. One of this host is no matter of a
+// NIC (see server). Names are not asked of anybody: they are taken to lie beyond the default route.
+func (r *round) remote(g *gathered, what string, servers []string) {
+	for _, server := range servers {
+		way := []string{what, "server " + server}
+		device := ""
+		if address, err := netip.ParseAddr(server); err == nil {
+			if device, err = r.files.route(address.Unmap()); err != nil || device == "" || device == "lo" {
+				continue
+			}
+		} else {
+			device = r.net.defaultRoute()
+			way = append(way, "default route")
+		}
+		if to := r.net.way(device); to != nil {
+			l := r.link(workload.ByNetDisk, to[len(to)-1], append(way, to...)...)
+			g.add(l)
+			return // the servers of a disk are the same cluster
+		}
+	}
+}
+
+// mounted makes a link when a file lies on a file system that a server has: its device has no
+// number of a disk.
+func (r *round) mounted(g *gathered, pid int, number string) {
+	if !strings.HasPrefix(number, "0:") {
+		return
+	}
+	text, _ := r.files.read(fmt.Sprintf("proc/%d/mountinfo", pid))
+	for line := range strings.Lines(text) {
+		left, right, _ := strings.Cut(line, " - ")
+		mount, fs := strings.Fields(left), strings.Fields(right)
+		if len(mount) < 5 || len(fs) < 3 || mount[2] != number {
+			continue
+		}
+		if servers := serversOf(fs[0], fs[1], fs[2]); servers != nil {
+			r.remote(g, fmt.Sprintf("file on %s (%s)", mount[4], fs[0]), servers)
+		}
+		return
+	}
+}
+
+// serversOf is the servers of a mounted file system: nfs(5) and mount.cifs(8) have them in
+// addr=, ceph(8) before the folder, as MON[:PORT],MON…:/FOLDER or in mon_addr=.
+func serversOf(kind, source, options string) (out []string) {
+	option := func(key string) string {
+		for o := range strings.SplitSeq(options, ",") {
+			if value, ok := strings.CutPrefix(o, key+"="); ok {
+				return value
+			}
+		}
+		return ""
+	}
+	switch kind {
+	case "nfs", "nfs4", "cifs", "smb3":
+		if a := option("addr"); a != "" {
+			return []string{a}
+		}
+	case "ceph":
+		monitors := strings.ReplaceAll(option("mon_addr"), "/", ",")
+		if monitors == "" {
+			monitors, _, _ = strings.Cut(source, ":/")
+		}
+		for m := range strings.SplitSeq(monitors, ",") {
+			if at, err := netip.ParseAddrPort(m); err == nil {
+				m = at.Addr().String()
+			}
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// iscsi makes a link when a disk is a session of iSCSI: its device lies below that, and the
+// connection has the address (drivers/scsi/scsi_transport_iscsi.c).
+func (r *round) iscsi(g *gathered, number string) {
+	target, err := r.files.link("sys/dev/block/" + number)
+	if err != nil {
+		return
+	}
+	for part := range strings.SplitSeq(target, "/") {
+		session, ok := strings.CutPrefix(part, "session")
+		if !ok {
+			continue
+		}
+		all, _ := r.files.list("sys/class/iscsi_connection")
+		slices.Sort(all)
+		for _, c := range all {
+			if strings.HasPrefix(c, "connection"+session+":") {
+				if address, err := r.files.read("sys/class/iscsi_connection/" + c + "/address"); err == nil {
+					r.remote(g, "disk "+path.Base(target)+" over iscsi", []string{address})
+				}
+			}
+		}
+	}
+}
