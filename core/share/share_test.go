@@ -149,21 +149,26 @@ func TestGrowth(t *testing.T) {
 // whole cores, and not all of that once more.
 func TestLimitsAcrossNodes(t *testing.T) {
 	a, b := node(0, 0, 8, 1), node(1, 8, 8, 1)
-	a.Online, b.Online = 2.2, 2.0 // 8 × 0.65: 3 and 3.2
+	a.Online, b.Online = 2.6, 2.0 // 8 × 0.65: 2.6 and 3.2
 	w := &world{in: Input{At: epoch, Nodes: []Node{a, b}, Settings: on()}}
 	for i := range 2 {
 		x := batch(fmt.Sprint("w", i), 50, a, b)
 		x.Limits, x.Use, x.RanOn = true, 3.5, []workload.NodeShare{{Node: 0, Share: 0.5}, {Node: 1, Share: 0.5}}
 		w.in.Work = append(w.in.Work, x)
 	}
-	for range 5 {
+	for k := range 100 {
+		if k == 20 { // 3: what the three cores can do that it has
+			w.in.Nodes[0].Online = 2.2
+		}
 		w.round(2 * time.Second)
-		for i := range w.in.Work {
-			w.in.Work[i].Use = w.in.Work[i].Max
+		for i := range w.in.Work { // they want all that there is: 3 and 4 CPUs
+			if w.in.Work[i].Use = 3.5; w.in.Work[i].Max > 0 {
+				w.in.Work[i].Use = min(3.5, w.in.Work[i].Max)
+			}
 		}
 	}
-	if got := w.limits(); math.Abs(got[0]+got[1]-6.2) > 0.1 {
-		t.Errorf("they are limited to %v, and 6.2 CPUs are given", got)
+	if got := w.limits(); w.out.Nodes[0].Given.Len() != 3 || got[0] == 0 || math.Abs(got[0]+got[1]-6.2) > 0.1 {
+		t.Errorf("they are limited to %v, and %v are given, of node 0 %v", got, w.out.Nodes[0].CPUs+w.out.Nodes[1].CPUs, w.out.Nodes[0].Given)
 	}
 }
 
