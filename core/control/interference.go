@@ -35,7 +35,7 @@ func (s *State) interferes(p *plan.Plan, mine []*place.Subject) {
 			continue
 		}
 		w := share.Watch{ID: id, As: fmt.Sprint(o.CgroupID, startOf(o)), Importance: workload.DefaultImportance, Important: important, Offline: offline,
-			CPUTime: o.CPUTime, Executed: o.Executed, Wait: o.Waited, WaitFrom: o.WaitedFrom, Held: o.Throttled > 0}
+			CPUTime: o.CPUTime, Executed: o.Executed, Wait: o.Waited, WaitFrom: o.WaitedFrom, Held: o.Throttled > 0 || o.Executed.Cycles == 0 && fills(o)}
 		if at := place.Of(p.Placements, id); at != nil { // on another node other figures are usual
 			w.Importance, w.As = at.Importance, fmt.Sprint(w.As, " ", at.Home)
 		}

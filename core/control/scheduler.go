@@ -159,7 +159,7 @@ func (s *State) schedulerInput() share.SchedulerInput {
 	in := share.SchedulerInput{At: s.At.Round(0).UTC(), Seen: k.Seen, Most: s.Settings.Share.MaxWait, Proves: s.Settings.Share.Probation}
 	for _, x := range s.Subjects {
 		if x.Spec.Tier.Important(x.Spec.Class) {
-			in.Wait = max(in.Wait, x.Observation.Waited)
+			in.Wait = max(in.Wait, waited(&x.Observation))
 		}
 	}
 	switch {

@@ -232,7 +232,7 @@ func (s *State) shareInput(p *plan.Plan, mine []*place.Subject) share.Input {
 			if !batch && !own {
 				in.Nodes[n].Online += use
 			}
-			if w := o.Waited; !batch && w > in.Nodes[n].Wait && x.Spec.Tier.Important(x.Spec.Class) {
+			if w := waited(o); !batch && w > in.Nodes[n].Wait && x.Spec.Tier.Important(x.Spec.Class) {
 				in.Nodes[n].Wait, in.Nodes[n].Waiting = w, o.ID
 			}
 		}
@@ -241,6 +241,20 @@ func (s *State) shareInput(p *plan.Plan, mine []*place.Subject) share.Input {
 		in.Nodes[i].System = max(0, in.Nodes[i].System-float64(h.Nodes[i].CPUs.Overlap(policy.Reserved)))
 	}
 	return in
+}
+
+// fills reports whether a workload keeps all CPUs busy that it may use, but for a twentieth: what
+// waits there waits for its own threads, and offline work has next to nothing of these CPUs.
+func fills(o *workload.Observation) bool {
+	return !o.CPUs.Empty() && o.CPUUse >= 0.95*float64(o.CPUs.Len())
+}
+
+// waited is the share of time that a workload waited for CPUs that others use.
+func waited(o *workload.Observation) float64 {
+	if fills(o) {
+		return 0
+	}
+	return o.Waited
 }
 
 // ranOn is where a workload ran; where it may, when that was not seen.

@@ -92,6 +92,23 @@ func TestSharingIsOff(t *testing.T) {
 	}
 }
 
+// TestWaitsForItself: who keeps all its CPUs busy waits for its own threads, and takes nothing
+// from offline work for that.
+func TestWaitsForItself(t *testing.T) {
+	for use, want := range map[float64]bool{3: true, 7.8: false} { // of 8 CPUs
+		f := batch(t, turnedOn)
+		f.use(use, 0)
+		f.works["/web"].obs.Waited, f.works["/web"].obs.WaitedFrom = 0.4, workload.PSI
+		f.scans(3)
+		waits := slices.ContainsFunc(f.s.View().Sharing.Nodes, func(b share.Budget) bool {
+			return slices.ContainsFunc(b.Why, func(r words.Reason) bool { return r.Code == words.ShareWaits })
+		})
+		if waits != want {
+			t.Errorf("%v of 8 CPUs busy: offline work is squeezed for it: %t", use, waits)
+		}
+	}
+}
+
 // TestSharingTellsWhatIsLeftAlone: offline work that is not homenode's to squeeze is named with
 // the reason.
 func TestSharingTellsWhatIsLeftAlone(t *testing.T) {
