@@ -217,31 +217,33 @@ func scxIdle(t *T) {
 	t.write(on.file("cgroup.kill"), "1")
 	// A budget.
 	t.Do(s.SetTiers([]scx.Cgroup{t.tier(on, workload.Online), t.tier(off, workload.OfflineTier)}))
-	conf.Nodes = nil
-	for n := range t.shape.Nodes {
-		conf.Nodes = append(conf.Nodes, scx.Node{ID: topology.NodeID(n), Budget: 1})
-	}
-	t.Do(s.Set(conf))
-	time.Sleep(100 * time.Millisecond)
-	before = t.counters(s)
-	tr = t.trace(func() {
-		time.Sleep(time.Second)
-		st = t.stillEnabled(s)
-	})
-	if st.Refused.Budget == before.Refused.Budget {
-		t.Fatalf("no refusal is counted: %+v", st.Refused)
-	}
-	for n := range t.shape.Nodes {
-		var ran, both time.Duration
-		for cpu := n * t.shape.CPUsPerNode; cpu < (n+1)*t.shape.CPUsPerNode; cpu++ {
-			ran += inAll(tr.runs(cpu, offline))
-			for other := n * t.shape.CPUsPerNode; other < cpu; other++ {
-				both += inAll(meet(tr.runs(cpu, offline), tr.runs(other, offline)))
-			}
+	for _, budget := range []float64{1, 0.5} {
+		conf.Nodes = nil
+		for n := range t.shape.Nodes {
+			conf.Nodes = append(conf.Nodes, scx.Node{ID: topology.NodeID(n), Budget: budget})
 		}
-		length := (tr.to - tr.from).Seconds()
-		t.between(fmt.Sprintf("a budget of 1: CPUs of node %d", n), ran.Seconds()/length, 0.9, 1.05)
-		t.between(fmt.Sprintf("a budget of 1: two CPUs of node %d at a time", n), both.Seconds()/length, 0, 0.05)
+		t.Do(s.Set(conf))
+		time.Sleep(100 * time.Millisecond)
+		before = t.counters(s)
+		tr = t.trace(func() {
+			time.Sleep(time.Second)
+			st = t.stillEnabled(s)
+		})
+		if st.Refused.Budget == before.Refused.Budget {
+			t.Fatalf("no refusal is counted: %+v", st.Refused)
+		}
+		for n := range t.shape.Nodes {
+			var ran, both time.Duration
+			for cpu := n * t.shape.CPUsPerNode; cpu < (n+1)*t.shape.CPUsPerNode; cpu++ {
+				ran += inAll(tr.runs(cpu, offline))
+				for other := n * t.shape.CPUsPerNode; other < cpu; other++ {
+					both += inAll(meet(tr.runs(cpu, offline), tr.runs(other, offline)))
+				}
+			}
+			length := (tr.to - tr.from).Seconds()
+			t.between(fmt.Sprintf("budget %.1f: CPUs of node %d", budget, n), ran.Seconds()/length, 0.9*budget, 1.05*budget)
+			t.between(fmt.Sprintf("budget %.1f: two CPUs of node %d at a time", budget, n), both.Seconds()/length, 0, 0.05)
+		}
 	}
 }
 
