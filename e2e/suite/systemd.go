@@ -13,7 +13,7 @@ func init() {
 			{31, 31, 16, 10},
 		},
 	})
-	for _, name := range []string{"unit", "cpusets", "host", "scope", "programs", "package"} {
+	for _, name := range []string{"unit", "cpusets", "host", "scope", "offline", "programs", "package"} {
 		Tests = append(Tests, Test{Name: "systemd." + name, Shapes: []string{"systemd"}, Limit: 20 * time.Minute, Homenode: true})
 	}
 }
