@@ -45,6 +45,10 @@ func (s *State) claimed(snap workload.Snapshot, sources []Claimed) workload.Snap
 				continue
 			}
 			s.Claims[c.ID] = c
+			if c.Part != nil {
+				merged = append(merged, asClaimed(takePart(merged, c.Part), c, snap.Host))
+				continue
+			}
 			var parts []workload.Observation
 			for _, j := range at.of(c) {
 				if !taken[j] {
@@ -148,6 +152,9 @@ func asClaimed(o workload.Observation, c *workload.Claim, h *topology.Host) work
 	}
 	o.Pinned, o.PinnedWhy = false, ""
 	o.CPUs, o.Mems = c.CPUs, c.Mems
+	if c.Part != nil {
+		o.AskedFor = topology.Nodes(c.Part.Memory)
+	}
 	if o.CPUs.Empty() {
 		o.CPUs = h.Online
 	}
@@ -341,8 +348,12 @@ func memoryNodes(h *topology.Host, p *workload.Placement) topology.NodeSet {
 func (s *State) nextStarts(busy map[workload.ID]bool) []plan.Step {
 	var steps []plan.Step
 	var ledger *place.Ledger
+	writes := map[workload.ID]bool{} // of parts: what is written of one is read by the next
 	for _, id := range sortedKeys(s.Claims) {
 		c := s.Claims[id]
+		if c.Part != nil && (writes[c.Part.Of] || s.writesPart(c.Part.Of)) {
+			continue
+		}
 		if !c.Caps.NextStart || c.Next == nil || !c.Next.Alone.None() || s.Holds.Has(id) || busy[id] || s.Tasks[id] != nil || s.changing(id) {
 			continue
 		}
@@ -369,10 +380,24 @@ func (s *State) nextStarts(busy map[workload.ID]bool) []plan.Step {
 		}
 		to := p.CPUs.String() + "/" + nodes.String()
 		if from != to || !c.Next.Ours {
+			if c.Part != nil {
+				writes[c.Part.Of] = true
+			}
 			steps = append(steps, plan.Step{Kind: plan.SetNext, Workload: id, Target: plan.Target{Kind: c.Driver}, From: from, To: to, Reason: why})
 		}
 	}
 	return steps
+}
+
+// writesPart reports whether a workload, or a part of it, is being changed: all have one
+// definition.
+func (s *State) writesPart(whole workload.ID) bool {
+	for id, t := range s.Tasks {
+		if id.Is(whole) && (t.Request != 0 || t.Step().Kind == plan.SetNext) {
+			return true
+		}
+	}
+	return s.changing(whole)
 }
 
 // restingHome is where a workload that is off belongs: where its next start is as long

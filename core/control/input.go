@@ -132,7 +132,7 @@ func (w Which) name() string {
 	return string(w.ID)
 }
 
-func (w Which) has(id workload.ID) bool { return w.All || w.ID == id }
+func (w Which) has(id workload.ID) bool { return w.All || id.Is(w.ID) }
 
 // PlaceRequest asks for a home for what is about to start.
 type PlaceRequest struct {

@@ -75,7 +75,9 @@ func running(all []workload.Observation, claims map[workload.ID]*workload.Claim)
 	for i := range all {
 		out[i] = workload.NamedOf(&all[i])
 		if c := claims[all[i].ID]; c != nil {
-			out[i].Also = c.Also
+			if out[i].Also = c.Also; c.Part != nil { // its process names the whole
+				out[i].Processes = nil
+			}
 		}
 	}
 	return out

@@ -60,6 +60,7 @@ func (s *State) decide() {
 	}
 	s.keepClear()
 	out, violations := s.sound(s.input(s.Began))
+	s.noted(out.Plan.Report.Decisions)
 	out.Plan.Placements = s.withStartTimes(out.Plan.Placements)
 	if len(violations) == 0 {
 		s.share(&out.Plan)
@@ -113,6 +114,15 @@ func (s *State) decide() {
 	s.dispatch()
 	s.checkSharing() // what is taken back does not wait for an answer
 	s.prune()
+}
+
+// noted adds to decisions what the sources have to say of where workloads are.
+func (s *State) noted(decisions []plan.Decision) {
+	for i := range decisions {
+		if c := s.Claims[decisions[i].Workload]; c != nil && !c.Note.None() {
+			decisions[i].Reasons = append(slices.Clip(decisions[i].Reasons), c.Note)
+		}
+	}
 }
 
 // acts reports whether plans are carried out.
@@ -286,7 +296,7 @@ func (s *State) input(at time.Time) balance.Input {
 	in := balance.Input{
 		At: at.Round(0).UTC(), State: s.Facts, Subjects: s.subjects(s.Snapshot.Observations),
 		Arrange: s.Settings.Arrange, Settings: s.Settings.Balance, HeldAll: s.Holds.All, Flights: s.flights(),
-		Ordered: s.Orders, Held: slices.Sorted(maps.Keys(s.Holds.IDs)),
+		Ordered: s.Orders, Held: s.held(),
 	}
 	in.Settings.Act = s.Settings.Enforce
 	for i, n := range s.Snapshot.Nodes {
@@ -301,6 +311,18 @@ func (s *State) input(at time.Time) balance.Input {
 		}
 	}
 	return in
+}
+
+// held is the workloads that are held by name, with their parts.
+func (s *State) held() []workload.ID {
+	out := slices.Collect(maps.Keys(s.Holds.IDs))
+	for id, c := range s.Claims {
+		if c.Part != nil && s.Holds.IDs[c.Part.Of] && !s.Holds.IDs[id] {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // flights is the page moves that are planned or under way.

@@ -21,7 +21,12 @@ import (
 
 // Matches reports whether a glob pattern fits a workload's ID or its name.
 func Matches(pattern string, o *workload.Observation) bool {
-	return matches(pattern, string(o.ID)) || matches(pattern, o.Name)
+	if matches(pattern, string(o.ID)) || matches(pattern, o.Name) {
+		return true
+	}
+	whole, n := workload.PartOf(o.ID) // what is said of a workload is said of its parts
+	name, _ := workload.PartOf(workload.ID(o.Name))
+	return n >= 0 && (matches(pattern, string(whole)) || matches(pattern, string(name)))
 }
 
 // matches sees at what a pattern begins with, mostly, that it does not fit.
@@ -162,7 +167,8 @@ func (a *Admission) spec(derived workload.Spec) workload.Spec {
 
 // addLearned adds what was learned to wishes that name nothing.
 func (s *State) addLearned(spec *workload.Spec, o *workload.Observation) {
-	for _, l := range s.Links[o.ID] {
+	id, _ := workload.PartOf(o.ID) // a part has the links of the whole
+	for _, l := range s.Links[id] {
 		near, counts := place.Learned(o, &l.Link, l.Rate)
 		if !counts {
 			continue
@@ -170,7 +176,7 @@ func (s *State) addLearned(spec *workload.Spec, o *workload.Observation) {
 		if l.Helper.PID > 0 {
 			near.Workload = s.Helpers[processKey(l.Helper)]
 		}
-		if near.Workload != o.ID && !s.Following[near.Workload].Follows {
+		if near.Workload != o.ID && near.Workload != id && !s.Following[near.Workload].Follows {
 			spec.Near = append(spec.Near, near)
 		}
 	}

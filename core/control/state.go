@@ -63,7 +63,10 @@ type Holds struct {
 }
 
 // Has reports whether a workload is held.
-func (h *Holds) Has(id workload.ID) bool { return h.All || h.IDs[id] }
+func (h *Holds) Has(id workload.ID) bool {
+	whole, _ := workload.PartOf(id)
+	return h.All || h.IDs[id] || h.IDs[whole]
+}
 
 // Admission is a home that was given to what was about to start.
 type Admission struct {

@@ -44,6 +44,74 @@ type Composed struct {
 	Own   VCPUs // that have a CPU of their own
 }
 
+// Floats reports whether all its vCPUs float: each cell is then a part of the guest by itself,
+// which may come to another node while the guest runs, with its memory.
+func (c *Composed) Floats() bool { return c != nil && c.Own.Empty() }
+
+// CellID names a cell of a guest of which all vCPUs float.
+func CellID(name string, cell int) workload.ID { return workload.PartID(ID(name), cell) }
+
+// CellOf is the guest whose cell an ID names, and which.
+func CellOf(id workload.ID) (name string, cell int, ok bool) {
+	whole, n := workload.PartOf(id)
+	name = NameOf(whole)
+	return name, n, n >= 0 && name != ""
+}
+
+// Spread is a guest in equal cells, as many as there are nodes: what each has more than the
+// last is one vCPU, and a page or MiB of memory, at most. nil where a cell would have no vCPU or
+// no memory.
+func Spread(vcpus int, memory, page topology.KiB, nodes int) *Composed {
+	unit := max(page, 1024)
+	if nodes < 2 || vcpus < nodes || memory < unit*topology.KiB(nodes) || memory%unit != 0 {
+		return nil
+	}
+	c := &Composed{}
+	units, next := memory/unit, 0
+	for k := range nodes {
+		n, m := vcpus/nodes, units/topology.KiB(nodes)
+		if k < vcpus%nodes {
+			n++
+		}
+		if topology.KiB(k) < units%topology.KiB(nodes) {
+			m++
+		}
+		cell := Cell{Memory: m * unit, HugePage: page}
+		for v := next + n - 1; v >= next; v-- {
+			cell.VCPUs.Add(v)
+		}
+		c.Cells, next = append(c.Cells, cell), next+n
+	}
+	return c
+}
+
+// CellSpecs is what the cells of a guest of which all vCPUs float want by themselves, those at
+// the given nodes: each is on a node of its own, near the others.
+func (c *Composed) CellSpecs(whole *workload.Spec, name string, at []topology.NodeID, all topology.NodeSet) []workload.Spec {
+	if !whole.Nodes.Empty() {
+		all = whole.Nodes
+	}
+	out := make([]workload.Spec, len(c.Cells))
+	for k := range c.Cells {
+		cell := &c.Cells[k]
+		s := workload.Spec{
+			ID: CellID(name, k), Name: name, Class: workload.Shared, Tier: whole.Tier, Importance: whole.Importance, CPUs: cell.VCPUs.Len(),
+			Memory: cell.Memory, HugePage: cell.HugePage, SMT: whole.SMT, Near: slices.Clone(whole.Near), Nodes: all, MaxNodes: 1, Given: true,
+		}
+		for i, node := range at {
+			if i == k {
+				continue
+			}
+			if node != at[k] || i < k { // of two on one node the first stays
+				s.Nodes = s.Nodes.Minus(topology.Nodes(node))
+			}
+			s.Near = append(s.Near, workload.Near{Workload: CellID(name, i), Nodes: topology.Nodes(node), Weight: 1 / float64(len(at)-1), Learned: true})
+		}
+		out[k] = s
+	}
+	return out
+}
+
 // Composed is how the flavor is placed cell by cell; nil for one that is placed as a whole.
 func (f *Flavor) Composed() *Composed {
 	if f.Class != Mixed && len(f.Cells) == 0 {
@@ -339,12 +407,18 @@ func (x *composition) realize() (Home, plan.Decision) {
 		for i, v := range cell.VCPUs.Intersect(x.c.Own).Slice() {
 			home.VCPUs[v] = topology.CPUs(parts[0].Pins[i])
 		}
+		if x.c.Floats() {
+			for v := range cell.VCPUs.All() {
+				home.VCPUs[v] = parts[0].CPUs
+			}
+		}
 		idle = idle.Union(parts[0].Idle)
 		if e := parts[len(parts)-1]; e.Workload == EmulatorID(x.spec.Name) {
 			home.Spare = &e
 		}
 		undo()
 	}
+	home.Composed = x.c
 	home.Placement, home.Apart = x.c.Books(h, x.spec.Name, x.spec.Importance, home.VCPUs, home.Cells, idle)
 	x.float(&home, before)
 	var own topology.CPUSet
@@ -363,9 +437,21 @@ func (x *composition) realize() (Home, plan.Decision) {
 // Books is what the ledger keeps of a guest whose vCPUs have these CPUs, its cells on these
 // nodes: its home, which is where what floats of it is, and beside that the CPUs that single
 // vCPUs have to themselves and memory in other pages or where nothing floats. idle is the
-// siblings of those CPUs that stay so. A guest without floating vCPUs is its home.
+// siblings of those CPUs that stay so. A guest without floating vCPUs is its home; one of which
+// all float has nothing there, and its cells beside it.
 func (c *Composed) Books(h *topology.Host, name string, importance int, vcpus []topology.CPUSet, nodes []topology.NodeID, idle topology.CPUSet) (home plan.Placement, apart []plan.Placement) {
 	id := ID(name)
+	if c.Floats() {
+		home = plan.Placement{Workload: id, Class: workload.Shared, Importance: importance}
+		for k, node := range nodes {
+			cell := &c.Cells[k]
+			p := plan.Placement{Workload: CellID(name, k), Class: workload.Shared, Importance: importance, VCPUs: cell.VCPUs.Len(), CPUs: vcpus[cell.VCPUs.Min()],
+				Home: topology.Nodes(node), Asked: cell.Memory, HugePage: cell.HugePage, Memory: []workload.NodeMemory{{Node: node, KiB: cell.Memory}}}
+			home.Home, home.CPUs = home.Home.Union(p.Home), home.CPUs.Union(p.CPUs)
+			apart = append(apart, p)
+		}
+		return home, apart
+	}
 	home = plan.Placement{Workload: id, Class: workload.Shared, Importance: importance, VCPUs: len(vcpus) - c.Own.Len(), Bound: true}
 	var own []topology.CPUID
 	for v := range vcpus {
@@ -432,8 +518,12 @@ func (x *composition) float(home *Home, before []plan.Placement) {
 		}
 	}
 	for k, node := range home.Cells {
+		here := home.Placement.CPUs.Intersect(CPUsOf(x.r.state.Host, node))
 		for v := range x.c.Cells[k].VCPUs.Minus(x.c.Own).All() {
-			home.VCPUs[v] = home.Placement.CPUs.Intersect(CPUsOf(x.r.state.Host, node))
+			home.VCPUs[v] = here
+		}
+		if x.c.Floats() {
+			home.Apart[k].CPUs = here
 		}
 	}
 	home.Emulator = x.r.emulator(x.emulator, &home.Placement)

@@ -59,7 +59,9 @@ vm:g dedicated 7×0-1,4,8-9,12-13 on 0-1 [1:3145728] of 2048
 vm:g/pages-0 dedicated 0× on 0 [0:1048576] of 0
 `,
 		"floating": `0=0-7 1=0-7 2=8-15 3=8-15 emulator=0-15/0-1 cell0=0 cell1=1
-vm:g shared 4×0-15 on 0-1 [0:1048576 1:3145728] of 0
+vm:g shared 0×0-15 on 0-1 [] of 0
+vm:g/cell0 shared 2×0-7 on 0 [0:1048576] of 0
+vm:g/cell1 shared 2×8-15 on 1 [1:3145728] of 0
 `,
 	}
 	for _, f := range novas(t) {
@@ -272,5 +274,94 @@ func TestComposedCapacity(t *testing.T) {
 		if n.Now != fit || n.Repacked != fit || fit == 0 || n.Why.None() {
 			t.Errorf("%s: %d said to fit, %d with moves (%v), and %d do", f.Name, n.Now, n.Repacked, n.Why, fit)
 		}
+	}
+}
+
+// A shared guest that is wider than a node gets cells by itself: every vCPU is in one, their
+// memory is all of it, each is on a node of its own, and nothing is promised twice.
+func TestWideGuestsGetCells(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		nodes := rapid.IntRange(2, 4).Draw(t, "nodes")
+		var b strings.Builder
+		for n := range nodes {
+			fmt.Fprintf(&b, "%d %d-%d %dG", n, 4*n, 4*n+3, rapid.IntRange(2, 8).Draw(t, "memory of a node"))
+			for k := range nodes {
+				fmt.Fprintf(&b, " %d", 10+11*min(1, max(n-k, k-n)))
+			}
+			b.WriteByte('\n')
+		}
+		st := plan.State{Host: plantest.Draw(b.String()), Policy: plan.DefaultPolicy()}
+		f := Flavor{Name: "f", Class: workload.Shared, VCPUs: rapid.IntRange(1, 40).Draw(t, "vCPUs"), Memory: topology.KiB(rapid.IntRange(1, 16<<10).Draw(t, "MiB")) << 10,
+			SMT: workload.SMTPrefer, Emulator: Share, Importance: 50, Queues: 1}
+		r, err := NewRoom(st, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			o := Order{Flavor: f, Name: fmt.Sprintf("g%d", i)}
+			h, d := r.Place(&o)
+			if again, _ := r.Place(&o); fmt.Sprint(again.Next(), again.Apart, again.Placement) != fmt.Sprint(h.Next(), h.Apart, h.Placement) {
+				t.Fatalf("placed twice: %v, %v", h, again)
+			}
+			if d.Outcome != plan.Placed {
+				break
+			}
+			r.Commit(h)
+			if bad := plan.Check(st, r.Placements()); len(bad) > 0 {
+				t.Fatalf("%v", bad)
+			}
+			if h.Cells == nil {
+				if h.Placement.Home.Len() > 1 && !slices.ContainsFunc(d.Reasons, func(r words.Reason) bool { return r.Code == words.CellsUneven || r.Code == words.CellsTooFew }) {
+					t.Fatalf("on nodes %v as a whole: %v", h.Placement.Home, d.Reasons)
+				}
+				continue
+			}
+			var vcpus VCPUs
+			var memory topology.KiB
+			var on topology.NodeSet
+			for k, p := range h.Apart {
+				cell := h.Composed.Cells[k]
+				if cell.VCPUs.Intersects(vcpus) || on.Has(h.Cells[k]) || p.VCPUs != cell.VCPUs.Len() || workload.On(p.Memory, p.Home) != cell.Memory || !p.Home.Equal(topology.Nodes(h.Cells[k])) || cell.Memory%1024 != 0 {
+					t.Fatalf("cell %d: %+v booked as %+v", k, cell, p)
+				}
+				vcpus, memory = vcpus.Union(cell.VCPUs), memory+cell.Memory
+				on.Add(h.Cells[k])
+				for v := range cell.VCPUs.All() {
+					if !h.VCPUs[v].Equal(p.CPUs) || !p.CPUs.SubsetOf(CPUsOf(st.Host, h.Cells[k])) {
+						t.Fatalf("vCPU %d of cell %d floats over %v", v, k, h.VCPUs[v])
+					}
+				}
+			}
+			if vcpus.Len() != f.VCPUs || memory != f.Memory || h.Placement.VCPUs != 0 || len(h.Placement.Memory) != 0 {
+				t.Fatalf("%d of %d vCPUs, %d of %d KiB, beside them %+v", vcpus.Len(), f.VCPUs, memory, f.Memory, h.Placement)
+			}
+		}
+	})
+}
+
+// When others take CPUs, each cell has steps of its own; a move of all says so of each that moves,
+// and of the definition once.
+func TestStepsOfCells(t *testing.T) {
+	r := room(t, eight())
+	c := Spread(4, 4<<20, 0, 2)
+	h, d := r.compose((&Order{Flavor: Flavor{Class: workload.Shared, VCPUs: 4}, Name: "g"}).Spec(), c, Share)
+	if d.Outcome != plan.Placed {
+		t.Fatal(d.Reasons)
+	}
+	g := Guest{Name: "g", Spec: workload.Spec{ID: ID("g")}, Home: h, Composed: c, Running: true, Placed: true}
+	text := func(home Home) (out []string) {
+		steps, _ := g.Steps(home)
+		for _, s := range steps {
+			out = append(out, fmt.Sprintf("%s %s %s>%s", s.Workload, s.Kind, s.From, s.To))
+		}
+		return out
+	}
+	p := h.Apart[1]
+	p.CPUs = topology.CPUs(9, 10)
+	if got, want := text(Home{Placement: p}), []string{"vm:g/cell1 set-cpus 8-15>9-10", "vm:g/cell1 set-next >9-10/1"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := text(h), []string{"vm:g set-next >" + h.Next()}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -339,7 +339,7 @@ func TestCapacityAfterRepacking(t *testing.T) {
 
 // guestOf is a guest as its document would tell.
 func guestOf(o *Order, h Home) Guest {
-	s := Guest{Name: o.Name, Flavor: o.Flavor.Name, Spec: o.Spec(), Home: h, Placed: true, Emulator: o.Flavor.Emulator}
+	s := Guest{Name: o.Name, Flavor: o.Flavor.Name, Spec: o.Spec(), Home: h, Composed: h.Composed, Placed: true, Emulator: o.Flavor.Emulator}
 	s.Spec.MaxNodes = 0
 	return s
 }

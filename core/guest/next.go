@@ -132,6 +132,9 @@ func (s *Guest) Steps(home Home) (steps []plan.Step, now bool) {
 		steps = append(steps, plan.Step{Kind: kind, Workload: s.Spec.ID, Target: plan.Target{Kind: Kind}, From: from, To: to})
 	}
 	p := &home.Placement
+	if s.Composed.Floats() {
+		return s.cellSteps(&home)
+	}
 	// What floats within the cells of a guest changes while they stay where they are.
 	within := home.Cells == nil && s.Composed != nil && p.Home.Equal(s.Home.Placement.Home)
 	now = !s.Running || p.Class == workload.Shared && (s.Mode == "restrictive" || within)
@@ -145,6 +148,36 @@ func (s *Guest) Steps(home Home) (steps []plan.Step, now bool) {
 	}
 	if !s.Transient {
 		step(plan.SetNext, "", home.Next())
+	}
+	return steps, now
+}
+
+// cellSteps brings the cells of a guest of which all vCPUs float to a home of all of them, or,
+// as what makes way for others has it, one of them to its own. As it runs the memory of a cell
+// is brought after its vCPUs by the daemon, page by page.
+func (s *Guest) cellSteps(home *Home) (steps []plan.Step, now bool) {
+	now = !s.Running || s.Mode == ""
+	step := func(kind plan.StepKind, id workload.ID, from, to string) {
+		steps = append(steps, plan.Step{Kind: kind, Workload: id, Target: plan.Target{Kind: Kind}, From: from, To: to})
+	}
+	for k := range s.Composed.Cells {
+		id := CellID(s.Name, k)
+		was, to := s.Home.VCPUs[s.Composed.Cells[k].VCPUs.Min()], home.Placement.CPUs
+		switch {
+		case home.Cells != nil:
+			to = home.VCPUs[s.Composed.Cells[k].VCPUs.Min()]
+		case home.Placement.Workload != id:
+			continue
+		}
+		if s.Running && now && !was.Equal(to) {
+			step(plan.SetCPUs, id, was.String(), to.String())
+		}
+		if home.Cells == nil && !s.Transient {
+			step(plan.SetNext, id, "", to.String()+"/"+home.Placement.Home.String())
+		}
+	}
+	if home.Cells != nil && !s.Transient {
+		step(plan.SetNext, s.Spec.ID, "", home.Next())
 	}
 	return steps, now
 }

@@ -22,10 +22,12 @@ type Home struct {
 	// Apart is what a guest that is placed cell by cell keeps beside its home: CPUs of single
 	// vCPUs, memory in pages of another size. Cells is the node of each of its cells, VCPUs
 	// the CPUs of each vCPU; both are nil for others.
-	Apart  []plan.Placement
-	Cells  []topology.NodeID
-	VCPUs  []topology.CPUSet
-	Others []plan.Placement // running floating work whose CPU set changes by it, rising by ID
+	Apart []plan.Placement
+	Cells []topology.NodeID
+	VCPUs []topology.CPUSet
+	// Composed is the cells of such a guest that is to be defined.
+	Composed *Composed
+	Others   []plan.Placement // running floating work whose CPU set changes by it, rising by ID
 }
 
 // Guest is a guest that exists: what it wants and where it is.
@@ -49,9 +51,13 @@ type Guest struct {
 	// Apart is what is kept for it beside its home: CPUs that others pinned single vCPUs or
 	// its emulator to, memory in pages of another size.
 	Apart    []plan.Placement
-	Composed *Composed    // how it is placed cell by cell; nil for a guest that is placed as a whole
-	Next     *Home        // where its definition puts it at its next start, when it runs elsewhere or as nobody's; nil otherwise
-	Resident topology.KiB // memory it holds now; 0 when it does not run or that is unknown
+	Composed *Composed // how it is placed cell by cell; nil for a guest that is placed as a whole
+	// Asked is the node that the memory of each cell was asked for when it started, and is at its
+	// next start.
+	Asked     []topology.NodeID
+	SeesNodes bool         // it sees NUMA nodes of its own
+	Next      *Home        // where its definition puts it at its next start, when it runs elsewhere or as nobody's; nil otherwise
+	Resident  topology.KiB // memory it holds now; 0 when it does not run or that is unknown
 
 	// How it is bound, as written: CPUs and memory nodes, empty for nowhere; the mode of
 	// numatune, "" without one. Loose: some thread has no CPUs of its own though others do,
@@ -119,6 +125,7 @@ func NewRoom(st plan.State, guests []Guest, drives []string) (*Room, error) {
 		if s.movable() {
 			r.movers = append(r.movers, place.Runner{Spec: s.Spec})
 		}
+		r.moverCells(s.cells(st.Host))
 		r.state.Placements = append(r.state.Placements, s.Holds()...)
 	}
 	slices.SortFunc(r.state.Placements, func(a, b plan.Placement) int { return strings.Compare(string(a.Workload), string(b.Workload)) })
@@ -135,6 +142,27 @@ func NewRoom(st plan.State, guests []Guest, drives []string) (*Room, error) {
 	}
 	r.ledger = place.NewLedger(r.state)
 	return r, nil
+}
+
+// cells is what the cells of a guest want that may go elsewhere one by one.
+func (s *Guest) cells(h *topology.Host) []workload.Spec {
+	if !s.Composed.Floats() || !s.Placed || s.Manual != "" || len(s.Drives) > 0 || s.Mode != "" {
+		return nil
+	}
+	return s.Composed.CellSpecs(&s.Spec, s.Name, s.Home.Cells, allNodes(h))
+}
+
+func allNodes(h *topology.Host) (all topology.NodeSet) {
+	for i := range h.Nodes {
+		all.Add(h.Nodes[i].ID)
+	}
+	return all
+}
+
+func (r *Room) moverCells(cells []workload.Spec) {
+	for i := range cells {
+		r.movers = append(r.movers, place.Runner{Spec: cells[i]})
+	}
 }
 
 // movable reports whether the guest may go elsewhere to make room: it is
@@ -182,6 +210,7 @@ func (s *Guest) HoldsNext() []plan.Placement {
 	if s.Next.Placement.Class == workload.Dedicated {
 		out = append([]plan.Placement{s.Next.Placement}, out...)
 	}
+	out = slices.DeleteFunc(out, func(p plan.Placement) bool { return p.Class != workload.Dedicated })
 	for i := range out {
 		out[i].Workload = NextID(out[i].Workload)
 	}
@@ -221,12 +250,35 @@ func (r *Room) Place(o *Order) (Home, plan.Decision) {
 		h, d = r.compose(spec, c, o.Flavor.Emulator)
 	} else {
 		h, d = r.place(place.Request{Spec: spec}, o.Flavor.Emulator)
+		h, d = r.inCells(spec, h, d)
 	}
 	if d.Outcome == plan.Placed {
 		d.Reasons = append(d.Reasons, r.promised(&h)...)
 		h.NVMe = r.drivesAt(h.Placement.Home, o.Flavor.NVMe)
 	}
 	return h, d
+}
+
+// inCells gives a shared guest that is wider than a node a NUMA node of its own for each node of
+// its home: the vCPUs of each float there, over its memory.
+func (r *Room) inCells(spec workload.Spec, h Home, d plan.Decision) (Home, plan.Decision) {
+	nodes := h.Placement.Home
+	if d.Outcome != plan.Placed || spec.Class != workload.Shared || spec.Tier == workload.OfflineTier || nodes.Len() < 2 {
+		return h, d
+	}
+	c := Spread(spec.CPUs, spec.Memory, spec.HugePage, nodes.Len())
+	if c == nil {
+		d.Reasons = append(d.Reasons, words.Because(words.CellsTooFew, nodes))
+		return h, d
+	}
+	spec.Nodes = nodes
+	cells, why := r.compose(spec, c, Share)
+	if why.Outcome != plan.Placed {
+		d.Reasons = append(d.Reasons, words.Because(words.CellsUneven, nodes, why.Reasons[0]))
+		return h, d
+	}
+	why.Reasons = append(append([]words.Reason{words.Because(words.CellsOfItself, len(c.Cells), nodes)}, why.Reasons...), d.Reasons...)
+	return cells, why
 }
 
 // promised warns where a home takes memory that is promised more than once.
@@ -275,6 +327,29 @@ func (r *Room) Move(s *Guest, nodes topology.NodeSet) (Home, plan.Decision) {
 		return h, d
 	}
 	return r.place(req, s.Emulator)
+}
+
+// MoveInCells is Move for a shared guest that sees no NUMA nodes and is to see those of its home
+// from its next start, where that is wider than a node.
+func (r *Room) MoveInCells(s *Guest, nodes topology.NodeSet) (Home, plan.Decision) {
+	h, d := r.Move(s, nodes)
+	if s.Composed != nil || s.SeesNodes || d.Outcome != plan.Placed && d.Outcome != plan.Kept {
+		return h, d
+	}
+	spec := s.Spec
+	spec.Nodes = h.Placement.Home
+	was := d.Outcome
+	d.Outcome = plan.Placed
+	own := append([]plan.Placement{s.Home.Placement}, s.Apart...)
+	for _, p := range own {
+		r.ledger.Remove(p.Workload)
+		defer r.ledger.Commit(p)
+	}
+	h, d = r.inCells(spec, h, d)
+	if h.Cells == nil {
+		d.Outcome = was
+	}
+	return h, d
 }
 
 // place finds a home for a guest and its emulator.

@@ -76,8 +76,8 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 	}
 	if float64(off) > max(offHomeShare*float64(total), float64(offHomeLeast)) {
 		m := step(plan.MovePages, "", home.String(), words.Because(words.MemoryOffHome, off, total, float64(off)/float64(total), home))
-		if obs.Caps.MemoryFollows { // pages are its process's
-			m.Target.Kind = workload.InProcess
+		if obs.Caps.MemoryFollows || !obs.AskedFor.Empty() { // pages are its process's
+			m.Target.Kind, m.Target.AskedFor = workload.InProcess, obs.AskedFor
 		}
 		m.Bytes = int64(off) << 10
 		m.Shares = shares(movable(obs), p.Memory, home)

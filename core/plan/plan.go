@@ -121,6 +121,7 @@ type Target struct {
 	Device    string             `json:"device,omitempty"`    // interrupt or queue, as the path of its setting
 	Host      string             `json:"host,omitempty"`      // setting of the host itself, as its path
 	Processes []workload.Process `json:"processes,omitempty"` // processes whose threads or pages are meant
+	AskedFor  topology.NodeSet   `json:"asked_for,omitzero"`  // of move-pages: only memory for which the process asked for this node is meant; empty for all
 }
 
 // Part is what of a target is changed: its device, setting of the host or file; "" where the

@@ -10,9 +10,22 @@ var (
 	CellHome        = says("cell-home", "Its cell {} (vCPUs {}, {size}) is on node {}.")
 	CellNowhere     = says("cell-nowhere", "Its cell {} (vCPUs {}, {size}) fits on no node: {}")
 	CellsNowhere    = says("cells-nowhere", "Each of its {} cells fits on some node, but not each on a node of its own.")
+	CellsOfItself   = says("cells-of-itself", "It is wider than a node: it sees {} NUMA nodes, one for each of nodes {}, and the vCPUs of each float there, over its memory.")
+	CellsUneven     = says("cells-uneven", "It spans nodes {} and sees none of them, for it does not fit there in equal parts: {}")
+	CellsTooFew     = says("cells-too-few", "It spans nodes {} and sees none of them: it has too few vCPUs, or too little memory, for a NUMA node on each.")
 	CellPinned      = says("cell-pinned", "vCPUs {} have a CPU of their own: {cpus}.")
 	CellFloats      = says("cell-floats", "vCPUs {} float, those of each cell over the shared CPUs of its node: {cpus}.")
 	EmulatorNoCPU   = says("emulator-no-cpu", "It fits on {nodes}, but no CPU is left there for its emulator.")
+)
+
+// Why a guest, or a cell of it, is not placed as others are.
+var (
+	GuestInCells  = says("guest-in-cells", "It sees {} NUMA nodes, each placed by itself ({} and so on); this is the rest: its emulator and what that holds.")
+	GuestWide     = says("guest-wide", "It sees no NUMA nodes: as it runs its vCPUs float over all of nodes {} and its memory lies on all of them, and so at its next start. After homenode vm release, homenode vm adopt --cells {} lets it see them from its next start.")
+	GuestWideNext = says("guest-wide-next", "As it runs it sees no NUMA nodes: its vCPUs float over all of nodes {} and its memory lies on all of them. From its next start it sees {}, each with vCPUs and memory of its own.")
+	CellBound     = says("cell-bound", "libvirt binds its memory as long as it runs (numatune mode {}): it stays where it is until its next start.")
+	CellHugePages = says("cell-huge-pages", "Its memory is in huge pages of {size}, which stay where they are as long as it runs.")
+	CellUnknown   = says("cell-unknown", "Its memory and that of cell {} were both asked for on node {} and cannot be told apart: it stays where it is until its next start.")
 )
 
 // Why a guest is left alone, or its definition is not written anew.

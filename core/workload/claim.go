@@ -50,6 +50,10 @@ type Claim struct {
 	Cgroups []string
 	Running bool // false: it is off; only Holds and Next count
 
+	// Part is what of another workload, which some claim before this one is about, is meant; nil
+	// for a workload of its own. It is Running with the process of the whole.
+	Part *Part `json:",omitempty"`
+
 	Driver Kind // that changes it; "" as observed
 	Caps   Caps
 	Spec   *Spec // nil: derived from what was seen, as are CPUs and Memory that are 0
@@ -81,7 +85,8 @@ type Claim struct {
 	MovedBy string
 	// Alone is why it must be left alone; the zero Reason when it is homenode's to place.
 	Alone words.Reason
-	Next  *Next // where it will be when it is started next; nil when nothing tells
+	Note  words.Reason `json:",omitzero"` // what else there is to say of where it is
+	Next  *Next        // where it will be when it is started next; nil when nothing tells
 }
 
 // Began is sets of a cgroup, in list format, that it had when its first process began; "" is

@@ -128,6 +128,14 @@ type Observation struct {
 	// stop whoever asks. Its pages are left alone; Problems has more.
 	Unanswered bool `json:",omitzero"`
 	Caps       Caps `json:",omitzero"`
+	// VCPUs is where the threads of vCPUs ran, rising by vCPU and node, and Asked the memory
+	// for which the process asked for one node (mbind(2)), rising by that node: of hypervisors
+	// alone, whose guests may be placed in parts.
+	VCPUs []ThreadTime  `json:",omitempty"`
+	Asked []AskedMemory `json:",omitempty"`
+	// AskedFor is the node that the memory of a part of a process was asked for; empty where
+	// all memory of the process is meant.
+	AskedFor topology.NodeSet `json:",omitzero"`
 	// Pinned is true when threads of the workload have an affinity narrower than
 	// its cgroup allows, set by itself or by another manager.
 	Pinned    bool
@@ -182,11 +190,16 @@ type Executed struct {
 // limits of its own held back are not compared.
 func (o *Observation) Same(p *Observation) bool {
 	return o.CPUUse == p.CPUUse && o.Waited == p.Waited && o.WaitedFrom == p.WaitedFrom && o.ID == p.ID && o.Name == p.Name && o.Kind == p.Kind && o.Cgroup == p.Cgroup && o.Threads == p.Threads &&
+		same(o.VCPUs, p.VCPUs) && o.AskedFor.Equal(p.AskedFor) && (o.Asked == nil) == (p.Asked == nil) && slices.EqualFunc(o.Asked, p.Asked, AskedMemory.same) &&
 		same(o.Memory, p.Memory) && same(o.RanOn, p.RanOn) && same(o.Processes, p.Processes) && same(o.Anon, p.Anon) && same(o.Movable, p.Movable) &&
 		o.CPUs.Equal(p.CPUs) && o.Mems.Equal(p.Mems) && o.RanOnFrom == p.RanOnFrom && o.Bandwidth == p.Bandwidth && o.Accesses == p.Accesses &&
 		o.OwnPolicy == p.OwnPolicy && o.CgroupID == p.CgroupID && o.UID == p.UID && o.MemoryUnread == p.MemoryUnread && o.MemoryMoved == p.MemoryMoved && o.Unanswered == p.Unanswered &&
 		o.UnevenCPUs == p.UnevenCPUs && o.UnevenMems == p.UnevenMems && o.Caps == p.Caps && o.Pinned == p.Pinned && o.PinnedWhy == p.PinnedWhy && o.Terminal == p.Terminal &&
 		sameThreads(o.PerThread, p.PerThread)
+}
+
+func (a AskedMemory) same(b AskedMemory) bool {
+	return a.Node == b.Node && a.Huge == b.Huge && same(a.Memory, b.Memory)
 }
 
 func same[T comparable](a, b []T) bool {

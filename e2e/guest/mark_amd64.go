@@ -6,3 +6,8 @@ package main
 // under the given tag, and start again from zero. Without the plugin it does
 // nothing. The walkers must stand still.
 func mark(tag uint32)
+
+// markFrom and markTo name memory for the plugin to count, by its addresses in units of 2 MiB:
+// the first that is named is slot 0, the next slot 1.
+func markFrom(start uint32)
+func markTo(end uint32)

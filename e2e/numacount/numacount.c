@@ -11,6 +11,8 @@
  * names the walker and nothing else of the process is counted. Only user-space
  * instructions are looked at: the kernel copying a page is not the workload's
  * access.
+ * Memory at other addresses is named by two marks, "from" and "to", each after 32 bits that
+ * are the address in units of 2 MiB: the first so named is slot 0, the next slot 1 …
  * Where: the guest physical address, looked up in the ranges given; the vCPU's
  * number divided by the CPUs per node.
  * When: a guest program executes 32 marks "bit 0" or "bit 1" and one mark "dump"
@@ -69,7 +71,8 @@ static struct {
 } __attribute__((aligned(128))) count[MAX_CPU];
 
 static struct { uint64_t from, to; int node; } range[MAX_RANGE];
-static int ranges, per_node = 1, cpus;
+static struct { uint64_t from, to; } watch[SLOTS];
+static int ranges, per_node = 1, cpus, watches;
 static uint32_t tag;
 static FILE *out;
 
@@ -85,6 +88,9 @@ static void seen(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t va, void *un
 {
 	uint64_t slot = (va >> 40) - FIRST;
 
+	for (int i = 0; i < watches; i++)
+		if (va >= watch[i].from && va < watch[i].to)
+			slot = i;
 	if (slot >= SLOTS || cpu >= MAX_CPU)
 		return;
 	struct qemu_plugin_hwaddr *h = qemu_plugin_get_hwaddr(info, va);
@@ -125,6 +131,16 @@ static void mark(unsigned cpu, void *what)
 	case 2:
 		dump();
 		tag = 0;
+		break;
+	case 3:
+		if (watches < SLOTS)
+			watch[watches].from = (uint64_t)tag << 21;
+		tag = 0;
+		break;
+	case 4:
+		if (watches < SLOTS)
+			watch[watches++].to = (uint64_t)tag << 21;
+		tag = 0;
 	}
 }
 
@@ -140,7 +156,7 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 
 		if (qemu_plugin_insn_vaddr(in) >> 47) /* the kernel's half */
 			continue;
-		if (qemu_plugin_insn_data(in, b, sizeof b) == 7 && !memcmp(b, sign, sizeof sign) && b[6] <= 2) {
+		if (qemu_plugin_insn_data(in, b, sizeof b) == 7 && !memcmp(b, sign, sizeof sign) && b[6] <= 4) {
 			qemu_plugin_register_vcpu_insn_exec_cb(in, mark, CB_NO_REGS, (void *)(intptr_t)b[6]);
 			continue;
 		}

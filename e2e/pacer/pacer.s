@@ -10,6 +10,10 @@
 #
 #   as --32 -o pacer.o pacer.s && ld -m elf_i386 -Ttext=0 -e 0 --oformat binary -o pacer pacer.o
 #
+# The four bytes at 502 are the size of a NUMA node of the guest, and the byte at 501 by how
+# many bits to shift the ID of a vCPU's APIC for the number of its node: a vCPU then walks over
+# its own node alone. 0 at 502 is for all memory.
+#
 # The four bytes at 506 say how long a vCPU sleeps, in ticks of 16 ns (QEMU's local
 # APIC counts at 1 GHz, divided by 16 here); 0 is never.
 
@@ -100,8 +104,21 @@ pace:	lidt	HERE + idtr
 	movzwl	%bx, %ebx
 	add	$0x100, %ebx
 	shl	$16, %ebx				# ebx: where memory ends
+	mov	0x20(%esi), %eax
+	shr	$24, %eax
+	mov	HERE + shift, %cl
+	shr	%cl, %eax
+	imull	HERE + size, %eax
+	mov	HERE + size, %ecx
+	jecxz	5f
+	lea	(%eax, %ecx), %ebx
+5:	test	%eax, %eax
+	jnz	6f
+	mov	$0x100000, %eax
+6:	lea	(%eax, %ebp, 8), %eax
+	push	%eax					# where this vCPU begins
 	xor	%edx, %edx				# edx: rounds done
-round:	lea	0x100000(,%ebp,8), %edi			# each vCPU has words of its own
+round:	mov	(%esp), %edi				# each vCPU has words of its own
 page:	incl	(%edi)
 	add	$4096, %edi
 	test	$0xff000, %edi				# a MiB is done
@@ -148,6 +165,9 @@ idtr:	.word	256 * 8 - 1
 	.long	IDT
 vcpus:	.long	0
 
+	.org	501
+shift:	.byte	0
+size:	.long	0
 	.org	506
 ticks:	.long	62500000				# 1 s
 	.byte	0x55, 0xaa				# a boot sector

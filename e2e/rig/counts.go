@@ -117,6 +117,7 @@ var judges = map[string]func(*tally, counts) (string, error){
 	"count.exact":      judgeExact,
 	"count.local":      judgeWide,
 	"count.wide-local": judgeWide,
+	"libvirt.local":    judgeCells,
 	"containers.exact": judgeExact,
 	"containers.local": judgeLocal,
 	"homenode.alert":   judgeAlert,

@@ -61,6 +61,30 @@ func judgeWide(t *tally, c counts) (string, error) {
 	return text, nil
 }
 
+// cellLocal is the share of local accesses asked of the memory of a cell of a guest.
+const cellLocal = 0.95
+
+// judgeCells: what the vCPUs of a guest access in each of its cells lies on their node.
+func judgeCells(t *tally, c counts) (string, error) {
+	if len(t.marks) == 0 || len(t.walkers) == 0 {
+		return "", fmt.Errorf("no marks or no cells were reported")
+	}
+	var said []string
+	for _, m := range t.marks {
+		for _, w := range t.walkers {
+			all := c.of(m.tag, w.slot, everything)
+			if all.loads < 100_000 {
+				return "", fmt.Errorf("%s, %s: %d loads counted", m.phase, w.name, all.loads)
+			}
+			p := part(c.of(m.tag, w.slot, local), all)
+			if said = append(said, fmt.Sprintf("%s, %s: %s of %d", m.phase, w.name, percent(p), all.loads+all.stores)); p < cellLocal {
+				return "", fmt.Errorf("%s", said[len(said)-1])
+			}
+		}
+	}
+	return "local accesses: " + strings.Join(said, "; "), nil
+}
+
 // homenodePhase begins the name of every phase that homenode has a hand in.
 const homenodePhase = "homenode"
 

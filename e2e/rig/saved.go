@@ -83,6 +83,9 @@ func (g *guest) resume(ctx context.Context, bin string, words []string) ([]strin
 		return nil, err
 	}
 	saved := filepath.Join(g.tools.disks[g.shape.Disk], "saved-"+g.shape.Name+"-"+key)
+	if same, _ := filepath.Glob(filepath.Join(g.tools.disks[g.shape.Disk], "saved-*-"+key)); len(same) > 0 {
+		saved = same[0] // of a shape that is the same machine
+	}
 	if _, err := os.Stat(saved); errors.Is(err, os.ErrNotExist) {
 		uncounted := g.shape
 		uncounted.Count = false // a plugin is no part of the machine, and slows it
@@ -122,7 +125,7 @@ func drives(root, disk string, keep bool) []string {
 func (g *guest) key(init string) (string, error) {
 	h := sha256.New()
 	machine := g.shape
-	machine.Name, machine.Slow = "", false // say nothing of it
+	machine.Name, machine.Slow, machine.Count = "", false, false // say nothing of it
 	fmt.Fprintf(h, "%+v %s %s %s\n", machine, g.tools.qemu, g.tools.kernel, g.tools.accel)
 	for _, name := range []string{init, filepath.Join(g.tools.disks[g.shape.Disk], "SHA256SUMS")} {
 		f, err := os.Open(name)

@@ -17,6 +17,11 @@ func init() {
 			{31, 31, 16, 10},
 		},
 	})
+	counted := Shapes[len(Shapes)-1]
+	counted.Name, counted.Count, counted.Slow = "virt-count", true, true
+	Shapes = append(Shapes, counted)
+	Tests = append(Tests, Test{Name: "libvirt.cells", Shapes: []string{"virt-count"}, Limit: 15 * time.Minute, Slow: true, Homenode: true},
+		Test{Name: "libvirt.local", Shapes: []string{"virt-count"}, OnHost: true, After: "libvirt.cells", Slow: true, Homenode: true})
 	for _, test := range []struct {
 		name string
 		slow bool

@@ -51,7 +51,9 @@ func (w *Watch) Claims(h *topology.Host) ([]workload.Claim, []workload.Problem) 
 	var out []workload.Claim
 	var problems []workload.Problem
 	for i := range guests {
-		out = append(out, w.claim(&guests[i], h, silent))
+		g := &guests[i]
+		out = append(out, w.claim(g, h, silent))
+		out = append(out, w.cells(g, h, silent)...)
 	}
 	for _, u := range unread {
 		problems = append(problems, workload.Problem{Subject: "guest " + u.Name, Text: u.Text})
@@ -96,6 +98,65 @@ func (w *Watch) novas(g *guest.Observed, silent error) workload.Claim {
 	return c
 }
 
+// cells is the claims of the cells of a guest of which all vCPUs float: each is placed and moved
+// by itself.
+func (w *Watch) cells(g *guest.Observed, h *topology.Host, silent error) []workload.Claim {
+	if !g.Composed.Floats() || g.Manual != "" {
+		return nil
+	}
+	var all topology.NodeSet
+	for i := range h.Nodes {
+		all.Add(h.Nodes[i].ID)
+	}
+	spec := g.Spec
+	spec.Nodes = g.OnlyNodes
+	specs := g.Composed.CellSpecs(&spec, g.Name, g.Home.Cells, all)
+	d := g.Defined
+	var next []workload.Spec
+	if d != nil && d.Manual == "" && d.Composed.Floats() && len(d.Home.Cells) == len(g.Home.Cells) {
+		next = d.Composed.CellSpecs(&spec, g.Name, d.Home.Cells, all)
+	}
+	alone := w.alone(g, silent)
+	out := make([]workload.Claim, len(specs))
+	for k := range specs {
+		home, cell := g.Home.Apart[k], &g.Composed.Cells[k]
+		c := workload.Claim{
+			ID: specs[k].ID, Name: fmt.Sprintf("%s/cell%d", g.Name, k), Process: g.Process, Cgroups: cgroups(g.Process, g.Run), Running: g.Running,
+			Part: &workload.Part{Of: guest.ID(g.Name), VCPUs: cell.VCPUs, Memory: g.Asked[k]}, Driver: InGuest,
+			Caps: workload.Caps{Rebinds: true, NextStart: next != nil}, Spec: &specs[k], CPUs: home.CPUs, Mems: home.Home, Alone: alone,
+		}
+		if g.Running {
+			c.Home = &home
+		}
+		if c.Fixed = silent != nil; g.Running && c.Alone.None() {
+			c.Alone = stays(g, k)
+			c.Fixed = !c.Alone.None()
+		}
+		if next != nil {
+			p := d.Home.Apart[k]
+			c.Next = &workload.Next{Spec: next[k], CPUs: p.CPUs, Mems: p.Home, Home: &p, Ours: d.Placed, Alone: alone}
+		}
+		out[k] = c
+	}
+	return out
+}
+
+// stays is why a cell stays where it is until the guest is started next.
+func stays(g *guest.Observed, k int) words.Reason {
+	switch {
+	case g.Mode != "":
+		return words.Because(words.CellBound, g.Mode)
+	case g.Composed.Cells[k].HugePage > 0:
+		return words.Because(words.CellHugePages, g.Composed.Cells[k].HugePage)
+	}
+	for i, node := range g.Asked {
+		if i != k && node == g.Asked[k] {
+			return words.Because(words.CellUnknown, i, node)
+		}
+	}
+	return words.Reason{}
+}
+
 func (w *Watch) claim(g *guest.Observed, h *topology.Host, silent error) workload.Claim {
 	if w.floats(g) {
 		return w.novas(g, silent)
@@ -122,9 +183,30 @@ func (w *Watch) claim(g *guest.Observed, h *topology.Host, silent error) workloa
 	}
 	// What cannot be asked about now stays where it is.
 	c.Fixed = c.Fixed || silent != nil && g.Manual == ""
+	if g.Composed.Floats() && g.Manual == "" { // what it has its cells have; the rest is its emulator
+		c.Caps, c.Home, c.Fixed = workload.Caps{}, nil, false
+		if c.Holds = append(slices.Clone(g.Apart), nextHolds(g)...); c.Alone.None() {
+			c.Alone = words.Because(words.GuestInCells, len(g.Home.Cells), string(guest.CellID(g.Name, 0)))
+		}
+		return c
+	}
 	c.Holds = append(append(c.Holds, g.Beside()...), nextHolds(g)...)
 	c.Next = next(g, c.Alone)
+	c.Note = wide(g)
 	return c
+}
+
+// wide says of a shared guest that is on several nodes and sees none what that means as it
+// runs and at its next start.
+func wide(g *guest.Observed) words.Reason {
+	home, d := g.Home.Placement, g.Defined
+	switch {
+	case !g.Running || g.Manual != "" || !g.Placed || g.SeesNodes || home.Class != workload.Shared || home.Home.Len() < 2:
+		return words.Reason{}
+	case d != nil && d.Composed.Floats():
+		return words.Because(words.GuestWideNext, home.Home, len(d.Home.Cells))
+	}
+	return words.Because(words.GuestWide, home.Home, g.Name)
 }
 
 // alone says why a guest is not homenode's to place.
@@ -142,8 +224,8 @@ func (w *Watch) alone(g *guest.Observed, silent error) words.Reason {
 	case g.Spec.Class == workload.Dedicated && !own:
 		return words.Because(words.GuestNoCPUs, g.Name)
 	case g.Spec.Class == workload.Dedicated: // fixed
-	case g.Composed != nil: // what floats of it stays on its nodes
-	case g.Mode != "" && g.Mode != "restrictive":
+	case g.Composed != nil && !g.Composed.Floats(): // what floats of it stays on its nodes
+	case g.Mode != "" && g.Mode != "restrictive" && g.Composed == nil:
 		return words.Because(words.GuestMemoryMode, g.Mode)
 	case len(g.Drives) > 0:
 		return words.Because(words.GuestDevices, strings.Join(g.Drives, ", "))
@@ -166,6 +248,8 @@ func next(g *guest.Observed, alone words.Reason) *workload.Next {
 	case !alone.None():
 	case d.Manual != "":
 		n.Alone = words.Because(words.GuestBound, d.Manual)
+	case d.Composed.Floats(): // it runs as something else
+		n.Alone = words.Because(words.GuestInCells, len(d.Home.Cells), string(guest.CellID(g.Name, 0)))
 	case g.Spec.Class == workload.Dedicated || d.Spec.Class == workload.Dedicated:
 		n.Alone = words.Because(words.GuestDedicated, g.Name)
 	}

@@ -39,7 +39,7 @@ func (w *Watch) definition(ctx context.Context, name string, secure bool) (*doma
 
 // changesNext is what a new next start changes of a definition: where the guest is, and
 // what it is to homenode when it is released.
-func (w *Watch) changesNext(ctx context.Context, name, next string) ([]plan.Change, error) {
+func (w *Watch) changesNext(ctx context.Context, name string, cell int, next string) ([]plan.Change, error) {
 	d, _, err := w.definition(ctx, name, false)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (w *Watch) changesNext(ctx context.Context, name, next string) ([]plan.Chan
 		out = append(out, plan.Change{Setting: setting(plan.GuestMark, is)})
 	}
 	will := next
-	if err = w.edit(d, next, nil); err == nil {
+	if err = w.edit(d, cell, next, nil); err == nil {
 		will, err = d.Next()
 	}
 	if errors.Is(err, plan.ErrForeign) { // what is there now tells who asks
@@ -67,7 +67,7 @@ func (w *Watch) changesNext(ctx context.Context, name, next string) ([]plan.Chan
 
 // applyNext writes into a definition where its guest is started next; "" takes homenode's
 // bindings and mark off. mark is what it is then, nil for what it is now. again is for what was homenode's.
-func (w *Watch) applyNext(ctx context.Context, name, next string, mark *domain.Mark, again bool) error {
+func (w *Watch) applyNext(ctx context.Context, name string, cell int, next string, mark *domain.Mark, again bool) error {
 	d, c, err := w.definition(ctx, name, true)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (w *Watch) applyNext(ctx context.Context, name, next string, mark *domain.M
 		return fmt.Errorf("%w: its definition has no mark any more", errOthers)
 	}
 	before := d.String()
-	if err := w.edit(d, next, mark); err != nil {
+	if err := w.edit(d, cell, next, mark); err != nil {
 		return err
 	}
 	if d.String() == before {
@@ -98,8 +98,8 @@ func (w *Watch) applyNext(ctx context.Context, name, next string, mark *domain.M
 	return nil
 }
 
-// edit writes a next start into a definition, as far as it is homenode's.
-func (w *Watch) edit(d *domain.Document, next string, mark *domain.Mark) error {
+// edit writes a next start into a definition, or that of a cell, as far as it is homenode's.
+func (w *Watch) edit(d *domain.Document, cell int, next string, mark *domain.Mark) error {
 	have, marked := d.Mark()
 	if next == "" && !marked { // it is nobody's, or somebody else's
 		return nil
@@ -115,6 +115,9 @@ func (w *Watch) edit(d *domain.Document, next string, mark *domain.Mark) error {
 	if err != nil {
 		return err
 	}
+	if cell >= 0 {
+		return d.PlaceCell(cell, n)
+	}
 	switch {
 	case mark != nil:
 	case marked:
@@ -127,6 +130,7 @@ func (w *Watch) edit(d *domain.Document, next string, mark *domain.Mark) error {
 		if len(n.Pins) > 0 {
 			m.Class = workload.Dedicated
 		}
+		m.Composed = len(n.Pins) == 0 && len(n.VCPUs) > 0 && len(n.Cells) > 1 // it is to see NUMA nodes
 		mark = &m
 	}
 	if pinned := len(n.Pins) > 0; !mark.Composed && (pinned != (mark.Class == workload.Dedicated) || !pinned && len(n.VCPUs) > 0) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/libvirt/domain"
 )
 
@@ -31,12 +32,17 @@ type about struct {
 	name   string
 	run    int
 	device string
+	cell   int // -1: all of it
 }
 
-// parsePath reads NAME, NAME@ID, NAME/DEVICE or NAME@ID/DEVICE. A name has no slash; it
-// may have an @.
+// parsePath reads NAME, NAME@ID, NAME@ID/cellN, NAME/DEVICE or NAME@ID/DEVICE. A name has no
+// slash; it may have an @.
 func parsePath(kind plan.SettingKind, path string) (a about, err error) {
+	a.cell = -1
 	a.name, a.device, _ = strings.Cut(path, "/")
+	if _, n := workload.PartOf(workload.ID(path)); kind == plan.GuestCPUs && n >= 0 {
+		a.cell, a.device = n, ""
+	}
 	if kind == plan.GuestCPUs || kind == plan.GuestMems || kind == plan.GuestLimits {
 		i := strings.LastIndexByte(a.name, '@')
 		if i > 0 {
@@ -55,13 +61,13 @@ func parsePath(kind plan.SettingKind, path string) (a about, err error) {
 
 // Changes reads what a step would change.
 func (w *Watch) Changes(ctx context.Context, step plan.Step) ([]plan.Change, error) {
-	name := guest.NameOf(step.Workload)
+	name, cell := meant(step.Workload)
 	if name == "" {
 		return nil, fmt.Errorf("%s is no guest", step.Workload)
 	}
 	switch step.Kind {
 	case plan.SetNext:
-		return w.changesNext(ctx, name, step.To)
+		return w.changesNext(ctx, name, cell, step.To)
 	case plan.SetLimits:
 		return w.changesLimits(ctx, name, step.To)
 	case plan.SetCPUs, plan.SetMems:
@@ -79,17 +85,31 @@ func (w *Watch) Changes(ctx context.Context, step plan.Step) ([]plan.Change, err
 	if step.Kind == plan.SetMems {
 		kind = plan.GuestMems
 	}
-	s, err := t.setting(ctx, kind)
+	s, err := t.setting(ctx, kind, cell)
 	will := step.To
-	if err == nil && step.Kind == plan.SetCPUs {
+	if err == nil && step.Kind == plan.SetCPUs && cell < 0 {
 		will, err = t.threadsOn(ctx, step.To)
 	}
 	return []plan.Change{{Setting: s, Will: will}}, err
 }
 
-// setting is the CPUs or nodes of a running guest.
-func (t *target) setting(ctx context.Context, kind plan.SettingKind) (s plan.Setting, err error) {
+// meant is the guest that a workload is, and the cell of it, -1 for all of it.
+func meant(id workload.ID) (name string, cell int) {
+	if name, cell, ok := guest.CellOf(id); ok {
+		return name, cell
+	}
+	return guest.NameOf(id), -1
+}
+
+// setting is the CPUs of a running guest or of a cell of it, or its nodes.
+func (t *target) setting(ctx context.Context, kind plan.SettingKind, cell int) (s plan.Setting, err error) {
 	s = plan.Setting{Kind: kind, Path: runPath(t.name, t.live.Run()), Object: t.live.UUID()}
+	if kind == plan.GuestCPUs && cell >= 0 {
+		s.Path = string(workload.PartID(workload.ID(s.Path), cell))
+		cpus, err := t.live.CellCPUs(cell)
+		s.Value = cpus.String()
+		return s, err
+	}
 	if kind == plan.GuestCPUs {
 		s.Value, err = t.pins(ctx)
 	} else {
@@ -112,7 +132,7 @@ func (w *Watch) Read(ctx context.Context, e plan.Entry) (plan.Setting, error) {
 		if err != nil {
 			return plan.Setting{}, err
 		}
-		return t.setting(ctx, e.Kind)
+		return t.setting(ctx, e.Kind, a.cell)
 	case plan.GuestDefinition, plan.GuestMark:
 		d, _, err := w.definition(ctx, a.name, false)
 		if err != nil {
@@ -146,18 +166,18 @@ func mayChange(d *domain.Document) error {
 // homenode's. It changes the run of the guest that Changes was asked about, if it was,
 // and nothing that somebody else has bound.
 func (w *Watch) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) error {
-	name := guest.NameOf(step.Workload)
+	name, cell := meant(step.Workload)
 	return w.change(ctx, name, lockWithin, timeOf(step.Kind == plan.SetMems), func(ctx context.Context) error {
 		switch step.Kind {
 		case plan.SetNext:
-			return w.applyNext(ctx, name, step.To, nil, false)
+			return w.applyNext(ctx, name, cell, step.To, nil, false)
 		case plan.SetLimits:
 			return w.applyLimits(ctx, name, step.To)
 		case plan.SetCPUs, plan.SetMems:
 			w.mu.Lock()
 			run := w.runs[name]
 			w.mu.Unlock()
-			return w.applyRunning(ctx, name, run, step.Kind == plan.SetMems, step.To)
+			return w.applyRunning(ctx, name, run, cell, step.Kind == plan.SetMems, step.To)
 		}
 		return fmt.Errorf("guests take no %s step", step.Kind)
 	})
@@ -170,8 +190,8 @@ func timeOf(memory bool) time.Duration {
 	return changeWithin
 }
 
-// applyRunning changes one run of a guest, 0 for any.
-func (w *Watch) applyRunning(ctx context.Context, name string, run int, mems bool, to string) error {
+// applyRunning changes one run of a guest, 0 for any, or a cell of it, -1 for all of it.
+func (w *Watch) applyRunning(ctx context.Context, name string, run, cell int, mems bool, to string) error {
 	t, err := w.open(ctx, name, run)
 	if err == nil {
 		err = mayChange(t.live)
@@ -181,6 +201,8 @@ func (w *Watch) applyRunning(ctx context.Context, name string, run int, mems boo
 		return err
 	case mems:
 		return t.setNodes(ctx, to)
+	case cell >= 0:
+		return t.setCell(ctx, cell, to)
 	}
 	return t.setCPUs(ctx, to)
 }
@@ -221,7 +243,7 @@ func (w *Watch) restore(ctx context.Context, e plan.Entry, a about) error {
 		if e.Kind == plan.GuestLimits || e.Kind == plan.GuestLimitsNext {
 			return w.restoreLimit(ctx, e.Kind, a, e.Old)
 		}
-		return w.applyRunning(ctx, a.name, a.run, mems, e.Old)
+		return w.applyRunning(ctx, a.name, a.run, a.cell, mems, e.Old)
 	})
 }
 
@@ -246,7 +268,7 @@ func (w *Watch) restoreDefinition(ctx context.Context, name string, entries []pl
 		return nil
 	}
 	return w.change(ctx, name, changeWithin, changeWithin, func(ctx context.Context) error {
-		return w.applyNext(ctx, name, *old, mark, true)
+		return w.applyNext(ctx, name, -1, *old, mark, true)
 	})
 }
 

@@ -18,12 +18,14 @@ func TestPathsOfSettings(t *testing.T) {
 		want about
 		bad  bool
 	}{
-		{kind: plan.GuestCPUs, path: "a@7", want: about{"a", 7, ""}},
-		{kind: plan.GuestMems, path: "a@b@12", want: about{"a@b", 12, ""}},
-		{kind: plan.GuestLimits, path: "a b@7/52:54:00:00:00:01", want: about{"a b", 7, "52:54:00:00:00:01"}},
-		{kind: plan.GuestLimitsNext, path: "a@7/vda", want: about{"a@7", 0, "vda"}},
-		{kind: plan.GuestDefinition, path: "a@7", want: about{"a@7", 0, ""}},
-		{kind: plan.GuestMark, path: "a", want: about{"a", 0, ""}},
+		{kind: plan.GuestCPUs, path: "a@7", want: about{"a", 7, "", -1}},
+		{kind: plan.GuestCPUs, path: "a@7/cell1", want: about{"a", 7, "", 1}},
+		{kind: plan.GuestMems, path: "a@7/cell1", bad: true}, {kind: plan.GuestCPUs, path: "a@7/cell01", bad: true},
+		{kind: plan.GuestMems, path: "a@b@12", want: about{"a@b", 12, "", -1}},
+		{kind: plan.GuestLimits, path: "a b@7/52:54:00:00:00:01", want: about{"a b", 7, "52:54:00:00:00:01", -1}},
+		{kind: plan.GuestLimitsNext, path: "a@7/vda", want: about{"a@7", 0, "vda", -1}},
+		{kind: plan.GuestDefinition, path: "a@7", want: about{"a@7", 0, "", -1}},
+		{kind: plan.GuestMark, path: "a", want: about{"a", 0, "", -1}},
 		{kind: plan.GuestCPUs, path: "a", bad: true}, {kind: plan.GuestCPUs, path: "@7", bad: true}, {kind: plan.GuestCPUs, path: "a@x", bad: true}, {kind: plan.GuestCPUs, path: "a@0", bad: true},
 		{kind: plan.GuestCPUs, path: "a@-1", bad: true}, {kind: plan.GuestCPUs, path: "a@7/vda", bad: true}, {kind: plan.GuestLimits, path: "a@7", bad: true}, {kind: plan.GuestLimits, path: "a/vda", bad: true},
 		{kind: plan.GuestLimitsNext, path: "a", bad: true}, {kind: plan.GuestLimitsNext, path: "/vda", bad: true}, {kind: plan.GuestDefinition, path: "", bad: true}, {kind: plan.GuestMark, path: "a/b", bad: true},

@@ -204,6 +204,27 @@ func (t *target) threadsOn(ctx context.Context, list string) (string, error) {
 	return strings.Join(parts, " "), nil
 }
 
+// setCell pins the vCPUs of one cell, and lets the emulator follow; the others stay.
+func (t *target) setCell(ctx context.Context, cell int, list string) error {
+	cpus, err := topology.ParseCPUSet(list)
+	if err != nil {
+		return err
+	}
+	of, err := t.live.Cell(cell, cpus)
+	if err != nil {
+		return err
+	}
+	threads, err := t.c.threads(ctx, t.path, t.live)
+	if err != nil {
+		return err
+	}
+	var parts []string
+	for _, th := range threads {
+		parts = append(parts, threadName(th)+"="+of(th).String())
+	}
+	return t.setCPUs(ctx, strings.Join(parts, " "))
+}
+
 func (t *target) setCPUs(ctx context.Context, list string) error {
 	list, err := t.threadsOn(ctx, list)
 	if err != nil {

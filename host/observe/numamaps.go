@@ -17,6 +17,7 @@ type numaMaps struct {
 	files    []fileMemory
 	forked   topology.KiB // part of anon in mappings with pages that other processes have mapped too
 	policies []policyMemory
+	asked    []askedMemory
 	shared   []sharedMemory // file memory that others have mapped too, or this process twice
 }
 
@@ -116,6 +117,7 @@ func (p *mapsParser) line(m *numaMaps, line []byte) {
 		return
 	}
 	m.addPolicy(v)
+	m.addAsked(v)
 	if v.Pages == 0 {
 		return
 	}

@@ -22,6 +22,8 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 		w.cpus = cpus
 		clear(w.acc)
 		w.ran = nil
+		clear(w.vcpuAcc)
+		w.vcpus = nil
 		w.access.forget()
 		w.grouped.forget(o.now)
 	}
@@ -44,6 +46,8 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 		CPUs:      cpus,
 		Mems:      o.memsOf(w),
 		OwnPolicy: policyOf(w),
+		VCPUs:     w.vcpus,
+		Asked:     askedOf(w),
 		Pinned:    why != "",
 		PinnedWhy: why,
 		Terminal:  w.terminal,

@@ -69,6 +69,7 @@ func (o *Observer) readRan(w *work, p *process) int {
 	}
 	slices.Sort(tids)
 	after := make([]threadTicks, 0, len(tids))
+	guest := p.hypervisor()
 	for _, tid := range tids {
 		b, err := o.files.record(proc.TaskFile(p.pid, tid, "stat"), o.buf)
 		if err != nil {
@@ -88,6 +89,9 @@ func (o *Observer) readRan(w *work, p *process) int {
 		}
 		if count && s.Ticks > was {
 			o.ranOn(w, s.CPU, s.Ticks-was)
+			if guest {
+				o.vcpuRan(w, s.Comm, s.CPU, s.Ticks-was)
+			}
 		}
 	}
 	p.seenTicks = after
@@ -121,6 +125,7 @@ func (o *Observer) settleRan(w *work) {
 		}
 	}
 	clear(w.acc)
+	w.settleVCPUs(total)
 }
 
 // allowedShares spreads over the CPUs of a set.

@@ -30,6 +30,9 @@ type work struct {
 	ranAt time.Time // when its threads were last looked at
 	acc   []uint64  // ticks by node since ran was last settled
 	ran   []workload.NodeShare
+	// … of the vCPUs of a guest.
+	vcpuAcc map[vcpuOn]uint64
+	vcpus   []workload.ThreadTime
 
 	access  access
 	signal  signal

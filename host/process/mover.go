@@ -267,6 +267,7 @@ func (j *job) survey(ctx context.Context) (survey, []target, error) {
 		if err != nil {
 			return s, nil, err
 		}
+		ranges = meant(ranges, j.step.Target.AskedFor)
 		targets = append(targets, target{p, ranges})
 		s.add(ranges, j.home, seen)
 	}
@@ -277,6 +278,14 @@ func (j *job) survey(ctx context.Context) (survey, []target, error) {
 		return s, nil, &GoneError{PIDs: dead, Moved: j.record.Moved}
 	}
 	return s, targets, nil
+}
+
+// meant is the ranges for which the process asked for a node; all where a step names none.
+func meant(all []memRange, asked topology.NodeSet) []memRange {
+	if asked.Empty() {
+		return all
+	}
+	return slices.DeleteFunc(all, func(r memRange) bool { return !asked.Has(r.asked) })
 }
 
 // finish looks again and says what is left.

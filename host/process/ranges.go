@@ -38,6 +38,7 @@ type memRange struct {
 	anon       int64                     // bytes that are anonymous
 	thp        bool                      // has transparent huge pages
 	locked     bool                      // mlocked
+	asked      topology.NodeID           // the one node that its policy names, else None
 }
 
 // fileID names a file; the zero value is none.
@@ -135,7 +136,7 @@ func parseMaps(text io.Reader, tmpfs map[string]bool) (all []memRange, err error
 		if err := errors.Join(err1, err2, err3, err4); err != nil || !ok || end <= start || len(f[1]) < 4 {
 			return fmt.Errorf("line %q", oneLine(line))
 		}
-		r := memRange{start: uintptr(start), end: uintptr(end), offset: offset, pageSize: basePage, shared: f[1][3] == 's'}
+		r := memRange{start: uintptr(start), end: uintptr(end), offset: offset, pageSize: basePage, shared: f[1][3] == 's', asked: topology.None}
 		path := ""
 		if len(f) > 5 {
 			path = strings.Join(f[5:], " ")
@@ -200,6 +201,9 @@ func parseNumaMaps(text io.Reader, all []memRange) error {
 		}
 		if m.Huge {
 			r.kind = huge
+		}
+		if node, ok := m.Asked(); ok {
+			r.asked = topology.NodeID(node)
 		}
 		r.anon = int64(min(m.Anon, m.Pages)) * r.pageSize
 		r.nodes = make(map[topology.NodeID]int64, len(m.Nodes))

@@ -54,7 +54,7 @@ homenode's to move; the line says why.`,
 			if !g.Placed && g.Next == nil {
 				return &exitError{exitNo, fmt.Errorf("%s was not placed by homenode; adopt it first: homenode vm adopt %s", g.Name, g.Name)}
 			}
-			return move(c, e, s, g, to, dryRun)
+			return move(c, e, s, g, to, false, dryRun)
 		},
 	}
 	v.flags(c, e)
@@ -65,7 +65,7 @@ homenode's to move; the line says why.`,
 
 func vmAdoptCommand(e *Env) *cobra.Command {
 	var v vmHost
-	var all, dryRun bool
+	var all, cells, dryRun bool
 	c := &cobra.Command{
 		Use:   "adopt NAME... | --all",
 		Short: "Place guests that homenode did not define",
@@ -74,8 +74,14 @@ definitions get a CPU set, a memory binding and homenode's mark. A guest that
 runs comes to its home at its next start, or at once where the daemon runs in
 enforce mode.
 
+A guest that is wider than a node and sees no NUMA nodes floats over all nodes of
+its home. With --cells it sees one for each from its next start, in equal parts:
+the vCPUs of each then float over their node, with its memory there. Released, it
+sees none again.
+
 A guest that somebody bound to CPUs or nodes is left alone, and so named.`,
 		Example: `  homenode vm adopt --all --dry-run
+  homenode vm adopt --cells big1
   homenode vm adopt web1`,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if all == (len(args) > 0) {
@@ -99,17 +105,18 @@ A guest that somebody bound to CPUs or nodes is left alone, and so named.`,
 					guests = append(guests, &s.guests[i])
 				}
 			}
-			return adopt(c, e, s, guests, dryRun)
+			return adopt(c, e, s, guests, cells, dryRun)
 		},
 	}
 	v.flags(c, e)
+	c.Flags().BoolVar(&cells, "cells", false, "let those wider than a node see the nodes of their home, from their next start")
 	c.Flags().BoolVar(&all, "all", false, "all guests that are not homenode's and that nobody bound")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, say what would be")
 	return c
 }
 
 // adopt goes on past a guest that cannot be adopted; the status tells.
-func adopt(c *cobra.Command, e *Env, s *existing, guests []*guest.Guest, dryRun bool) error {
+func adopt(c *cobra.Command, e *Env, s *existing, guests []*guest.Guest, cells, dryRun bool) error {
 	refused := false
 	for _, g := range guests {
 		if g.Placed && g.Manual == "" || g.Next != nil {
@@ -118,7 +125,7 @@ func adopt(c *cobra.Command, e *Env, s *existing, guests []*guest.Guest, dryRun 
 		}
 		err := notNovas(g)
 		if err == nil {
-			err = move(c, e, s, g, topology.NodeSet{}, dryRun)
+			err = move(c, e, s, g, topology.NodeSet{}, cells, dryRun)
 		}
 		var no *exitError
 		if errors.As(err, &no) && no.code == exitNo {
@@ -170,11 +177,15 @@ func (s *existing) find(name string) (*guest.Guest, error) {
 }
 
 // move gives one guest a home.
-func move(c *cobra.Command, e *Env, s *existing, g *guest.Guest, nodes topology.NodeSet, dryRun bool) error {
+func move(c *cobra.Command, e *Env, s *existing, g *guest.Guest, nodes topology.NodeSet, cells, dryRun bool) error {
 	if g.Manual != "" {
 		return &exitError{exitNo, fmt.Errorf("%s is left alone: %s", g.Name, g.Manual)}
 	}
-	home, d := s.room.Move(g, nodes)
+	find := s.room.Move
+	if cells {
+		find = s.room.MoveInCells
+	}
+	home, d := find(g, nodes)
 	switch {
 	case d.Outcome == plan.Kept && g.Placed && g.Next == nil:
 		_, err := fmt.Fprintf(e.Stdout, "%s stays on %s, %s.\n", g.Name, words.Nodes(g.Home.Nodes()), words.CPUs(g.Home.CPUs()))

@@ -66,7 +66,7 @@ line says why.`,
 			if maxNodes > 0 {
 				g.Spec.MaxNodes = maxNodes
 			}
-			return move(c, e, s, g, to, dryRun)
+			return move(c, e, s, g, to, false, dryRun)
 		},
 	}
 	v.flags(c, e)

@@ -26,6 +26,21 @@ type Mapping struct {
 	MapMax  uint64 // the most processes that have one of its pages mapped
 }
 
+// Asked is the one node that the mapping's policy names: bind:1, prefer:1, prefer (many):1,
+// with flags bind=static:1 (mpol_to_str in mm/mempolicy.c).
+func (m *Mapping) Asked() (node int, ok bool) {
+	if !bytes.HasPrefix(m.Policy, []byte("bind")) && !bytes.HasPrefix(m.Policy, []byte("prefer")) {
+		return 0, false
+	}
+	text := m.Policy
+	if m.Policy2 != nil {
+		text = m.Policy2
+	}
+	_, list, _ := bytes.Cut(text, []byte{':'})
+	n, ok := Number(list)
+	return int(n), ok && len(list) > 0 && n <= MaxNode
+}
+
 // NodePages is how many pages lie on a node.
 type NodePages struct {
 	Node  int

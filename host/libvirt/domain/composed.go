@@ -26,13 +26,27 @@ func (d *Document) compose(h *topology.Host, s *guest.Guest, mark Mark) error {
 	}
 	c := &guest.Composed{Own: mark.own()}
 	var all guest.VCPUs
+	floats := mark.floats()
 	for i, x := range cells {
 		if x.on.Len() != 1 || x.vcpus.Empty() || x.vcpus.Intersects(all) {
 			return fmt.Errorf("cell %d: vCPUs %v on nodes %q; want vCPUs of its own, on one node", i, x.vcpus, x.on)
 		}
 		all = all.Union(x.vcpus)
 		c.Cells = append(c.Cells, guest.Cell{VCPUs: x.vcpus, Memory: x.memory, HugePage: pages.of(i)})
-		s.Home.Cells = append(s.Home.Cells, x.on.Min())
+		node := x.on.Min()
+		if floats { // it may have moved since its memory was asked for there
+			if node = nodeOf(h, pins[x.vcpus.Min()].Min()); node == topology.None {
+				return fmt.Errorf("cell %d: its vCPUs are on CPUs %q, on no node", i, pins[x.vcpus.Min()])
+			}
+		}
+		s.Home.Cells, s.Asked = append(s.Home.Cells, node), append(s.Asked, x.on.Min())
+	}
+	for i := range c.Cells {
+		for v := range c.Cells[i].VCPUs.All() {
+			if floats && !pins[v].Equal(pins[c.Cells[i].VCPUs.Min()]) || floats && !pins[v].SubsetOf(guest.CPUsOf(h, s.Home.Cells[i])) {
+				return fmt.Errorf("vCPU %d of cell %d is pinned to CPUs %q; want those of the whole cell, on one node", v, i, pins[v])
+			}
+		}
 	}
 	var own topology.CPUSet
 	for v := range all.Len() {
@@ -48,6 +62,10 @@ func (d *Document) compose(h *topology.Host, s *guest.Guest, mark Mark) error {
 	s.Home.Placement, s.Home.Apart = c.Books(h, s.Name, s.Spec.Importance, s.Home.VCPUs, s.Home.Cells, plan.Idle(h, s.Spec.SMT, own))
 	home := &s.Home.Placement
 	s.Spec.Memory, s.Spec.HugePage, s.Spec.CPUs = home.Asked, home.HugePage, home.VCPUs
+	if floats {
+		s.BoundCPUs, s.Spec.CPUs, s.Spec.Even, s.Spec.MaxNodes = home.CPUs, len(s.Home.VCPUs), false, 0
+		return nil
+	}
 	if home.Class != workload.Dedicated { // what floats stays on the nodes of its cells, all of them
 		s.Spec.Nodes, s.Spec.MinNodes, s.Spec.MaxNodes, s.Spec.Even = home.Home, home.Home.Len(), home.Home.Len(), false
 		s.BoundCPUs = home.CPUs

@@ -119,17 +119,16 @@ func TestComposedFloatsWithin(t *testing.T) {
 	want := map[string]string{
 		"mixed":        "0=5-6 1=5-6 2=0 3=1 emulator=5-6/0 cell0=0",
 		"mixed-uneven": "0=5-6 1=0 2=8 3=12 4=9 5=13 6=10 7=14 emulator=5-6/0-1 cell0=0 cell1=1",
-		"floating":     "0=5-6 1=5-6 2=11,15 3=11,15 emulator=5-6,11,15/0-1 cell0=0 cell1=1",
 	}
 	composedGuests(t, func(o *guest.Order, h guest.Home, d *Document, _ *guest.Room) {
 		s, err := d.Guest(host)
 		if err != nil {
 			t.Fatal(err)
 		}
-		cpus := topology.CPUs(5, 6, 11, 15)
-		if o.Name != "floating" {
-			cpus = topology.CPUs(5, 6)
+		if o.Name == "floating" { // its cells follow one by one
+			return
 		}
+		cpus := topology.CPUs(5, 6)
 		p := h.Placement
 		p.CPUs = cpus
 		s.Running = true
@@ -169,4 +168,55 @@ func TestComposedFloatsWithin(t *testing.T) {
 			t.Errorf("%s: no error", o.Name)
 		}
 	})
+}
+
+// A guest that sees no NUMA nodes gets those of its home when it is told to, and undo gives back
+// the bytes it had, whatever it said of its CPU.
+func TestAddCells(t *testing.T) {
+	host := eight()
+	for _, cpu := range []string{"", "<cpu mode='host-passthrough'/>", "<cpu mode='host-model'>\n  <topology sockets='1' cores='6' threads='1'/>\n</cpu>", "<cpu mode='custom' match='exact'></cpu>"} {
+		text := "<domain type='kvm'>\n<name>a</name>\n<memory unit='GiB'>4</memory>\n<vcpu>6</vcpu>\n" + cpu + "\n<os><type>hvm</type></os>\n</domain>"
+		d, err := Parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := d.Guest(host)
+		if err != nil || s.SeesNodes {
+			t.Fatal(err)
+		}
+		r, err := guest.NewRoom(plan.State{Host: host, Policy: plan.DefaultPolicy()}, []guest.Guest{s}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Spec.MinNodes, s.Spec.MaxNodes = 2, 2 // as if it were wider than a node
+		h, decision := r.MoveInCells(&s, topology.NodeSet{})
+		if len(h.Cells) != 2 {
+			t.Fatalf("%+v %v", h, decision)
+		}
+		n, err := guest.ParseNext(h.Next())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := d.NewMark()
+		if m.Composed = true; err == nil {
+			err = d.PlaceNext(host, n, m)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now, err := d.Guest(host); err != nil || now.Manual != "" || !now.Composed.Floats() || len(now.Home.Apart) != 2 || now.Memory() != 4<<20 {
+			t.Errorf("%q: %v %+v", cpu, err, now)
+		}
+		if next, err := d.Next(); err != nil || next != h.Next() {
+			t.Errorf("%q: next start %q, %v; want %q", cpu, next, err, h.Next())
+		}
+		mark, _ := d.Mark()
+		before := d.String()
+		if err := d.PlaceNext(host, n, mark); err != nil || d.String() != before {
+			t.Errorf("%q: placed there again: %v\n%s\n%s", cpu, err, d, before)
+		}
+		if d.Release(); d.String() != text {
+			t.Errorf("released:\n%s\nwas\n%s", d, text)
+		}
+	}
 }

@@ -50,6 +50,7 @@ func (d *Document) guest(h *topology.Host) (guest.Guest, error) {
 		ID: guest.ID(s.Name), Name: s.Name, Class: workload.Shared, Importance: workload.DefaultImportance, CPUs: now,
 		Memory: w.memory, HugePage: w.hugePage, Near: w.near, Given: true,
 	}
+	s.SeesNodes = w.cells > 0
 	if w.cells > 1 { // its nodes are what it sees as such
 		s.Spec.Even, s.Spec.MaxNodes = true, w.cells
 	}
@@ -244,7 +245,7 @@ func (d *Document) pinning(online topology.CPUSet, vcpus, now int) (pinning, err
 	if memory != nil || d.at("numatune", "memnode") != nil {
 		p.said = append(p.said, "numatune")
 	}
-	if p.nodes, err = attrSet[topology.NodeID](memory, "nodeset"); err != nil {
+	if p.nodes, err = d.boundNodes(); err != nil {
 		return p, err
 	}
 	if memory != nil {

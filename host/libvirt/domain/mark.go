@@ -47,7 +47,7 @@ type Mark struct {
 	// own.
 	Shares string
 
-	// Added is an element that was not there before the first mark: "vcpu" or "".
+	// Added is elements that were not there before the first mark, of "vcpu", "numa" and "cpu".
 	Added string
 
 	// Where homenode is moving it as it runs, in list format; "" unless it is in
@@ -156,10 +156,12 @@ func (m Mark) fill(el *etree.Element) {
 		el.RemoveAttr("own")
 	}
 	set("only-nodes", m.Only)
-	if set("exact-nodes", ""); m.Exact > 0 {
-		set("exact-nodes", strconv.Itoa(m.Exact))
+	exact := ""
+	if m.Exact > 0 {
+		exact = strconv.Itoa(m.Exact)
 	}
 	set("near", m.Near)
+	set("exact-nodes", exact)
 	set("cpus", m.CPUs)
 	set("nodes", m.Nodes)
 	set("shares", m.Shares)
@@ -235,6 +237,11 @@ func (d *Document) NewMark() (Mark, error) {
 func (m *Mark) near() []workload.Near {
 	near, _ := workload.ParseNear(m.Near)
 	return near
+}
+
+// floats reports whether the guest is placed cell by cell, and all its vCPUs float.
+func (m *Mark) floats() bool {
+	return m.Composed && m.Own == "" && m.Class == workload.Shared
 }
 
 // own is the vCPUs that have a CPU of their own, of a guest that is placed cell by cell.

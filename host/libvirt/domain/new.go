@@ -55,7 +55,7 @@ func New(h *topology.Host, o *guest.Order, home guest.Home, m Machine) (*Documen
 	if err != nil {
 		return nil, err
 	}
-	asked := o.Flavor.Composed()
+	asked := home.Composed
 	d.shape(h, &home, asked)
 	d.realtime(o.Flavor.Realtime)
 	mark := Mark{Flavor: o.Flavor.Name, Tier: o.Flavor.Tier, SMT: o.Flavor.SMT, Emulator: o.Flavor.Emulator}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/homenode/homenode/core/guest"
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -71,6 +72,11 @@ func (d *Document) PlaceNext(h *topology.Host, next guest.Next, mark Mark) error
 	}
 	at := bindings{vcpus: next.VCPUs, emulator: next.Emulator, cells: next.Cells, cpus: next.CPUs, nodes: next.Nodes, strict: len(next.VCPUs) > 0}
 	switch {
+	case mark.floats() && d.at("cpu", "numa") == nil:
+		if err := d.addCells(h, next, &mark); err != nil {
+			return err
+		}
+		p.Class = mark.Class
 	case mark.Composed && len(next.VCPUs) == 0: // its floating part has other CPUs
 		var err error
 		if at, err = d.within(h, next.CPUs); err != nil {
@@ -108,7 +114,7 @@ func (d *Document) within(h *topology.Host, cpus topology.CPUSet) (bindings, err
 		return at, err
 	}
 	at = bindings{vcpus: make([]topology.CPUSet, most), strict: true}
-	if at.nodes, err = attrSet[topology.NodeID](d.at("numatune", "memory"), "nodeset"); err != nil {
+	if at.nodes, err = d.boundNodes(); err != nil {
 		return at, err
 	}
 	pins := d.Pins()
@@ -137,6 +143,92 @@ func (d *Document) within(h *topology.Host, cpus topology.CPUSet) (bindings, err
 		at.emulator = cpus
 	}
 	return at, err
+}
+
+// PlaceCell writes where one cell of a guest whose cells are placed one by one is to be at its
+// next start.
+func (d *Document) PlaceCell(k int, next guest.Next) error {
+	mark, _ := d.Mark()
+	at, err := d.cell(k, next.CPUs)
+	if err != nil {
+		return err
+	}
+	if k >= len(at.cells) || next.Nodes.Len() != 1 {
+		return fmt.Errorf("cell %d on nodes %q: want one of %d cells, on one node", k, next.Nodes, len(at.cells))
+	}
+	at.cells[k] = next.Nodes.Min()
+	at.nodes = topology.Nodes(at.cells...)
+	p := plan.Placement{Class: mark.Class, Importance: mark.Importance}
+	d.place(&p, at, mark)
+	return nil
+}
+
+// cell is the bindings of such a guest once a cell has other CPUs. Its emulator follows.
+func (d *Document) cell(k int, cpus topology.CPUSet) (bindings, error) {
+	mark, _ := d.Mark()
+	var at bindings
+	if !mark.floats() || cpus.Empty() {
+		return at, fmt.Errorf("cell %d is not placed by itself", k)
+	}
+	cells, err := d.guestCells()
+	if err != nil {
+		return at, err
+	}
+	if k < 0 || k >= len(cells) {
+		return at, fmt.Errorf("cell %d: it has %d", k, len(cells))
+	}
+	most, _, err := d.vcpus()
+	if err != nil {
+		return at, err
+	}
+	at.vcpus = make([]topology.CPUSet, most)
+	pins := d.Pins()
+	for v := range at.vcpus {
+		if at.vcpus[v], err = pins(Thread{Kind: VCPU, ID: uint32(v)}); err != nil {
+			return at, err
+		}
+	}
+	for i := range cells {
+		at.cells = append(at.cells, cells[i].on.Min())
+		for v := range cells[i].vcpus.All() {
+			if i == k && v < most {
+				at.vcpus[v] = cpus
+			}
+		}
+	}
+	at.emulator = at.all()
+	return at, nil
+}
+
+// Cell is the CPUs of each thread of such a guest once a cell has other CPUs.
+func (d *Document) Cell(k int, cpus topology.CPUSet) (func(Thread) topology.CPUSet, error) {
+	at, err := d.cell(k, cpus)
+	return func(t Thread) topology.CPUSet {
+		if t.Kind == VCPU && int(t.ID) < len(at.vcpus) {
+			return at.vcpus[t.ID]
+		}
+		return at.emulator
+	}, err
+}
+
+// CellCPUs is where the vCPUs of a cell may run.
+func (d *Document) CellCPUs(k int) (cpus topology.CPUSet, err error) {
+	cells, err := d.guestCells()
+	if err != nil {
+		return cpus, err
+	}
+	if k < 0 || k >= len(cells) {
+		return cpus, fmt.Errorf("cell %d: it has %d", k, len(cells))
+	}
+	pins := d.Pins()
+	for v := range cells[k].vcpus.All() {
+		own, err := pins(Thread{Kind: VCPU, ID: uint32(v)})
+		if err != nil {
+			return cpus, err
+		}
+		cpus = cpus.Union(own)
+	}
+	return cpus, nil
 }
 
 // Within is the CPUs of each thread of a guest that is placed cell by cell once its floating

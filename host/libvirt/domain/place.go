@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,6 +38,7 @@ type bindings struct {
 	cpus     topology.CPUSet
 	nodes    topology.NodeSet // of all memory
 	strict   bool             // the memory stays there while the guest runs
+	floats   bool             // each cell may move by itself
 }
 
 // all is the CPUs of all vCPUs.
@@ -61,12 +63,15 @@ func oneEach(pins []topology.CPUID) []topology.CPUSet {
 
 func (d *Document) place(p *plan.Placement, at bindings, mark Mark) {
 	mark.Class, mark.Importance = p.Class, p.Importance
+	at.floats = mark.floats()
 	mark.CPUs, mark.Nodes = at.all().String(), at.nodes.String()
 	mark.ToCPUs, mark.ToNodes = "", ""
 	was, _ := d.Mark()
-	mark.Shares, mark.Added = was.Shares, was.Added
+	if mark.Shares = was.Shares; was.Added != "" {
+		mark.Added = was.Added
+	}
 	if d.at("vcpu") == nil {
-		mark.Added = "vcpu"
+		mark.Added = strings.TrimSpace("vcpu " + mark.Added)
 	}
 	vcpu := d.child(d.tree.Root(), "vcpu")
 	if strings.TrimSpace(vcpu.Text()) == "" {
@@ -150,10 +155,11 @@ func (d *Document) Release() {
 	mark, _ := d.Mark()
 	if vcpu := d.at("vcpu"); vcpu != nil {
 		vcpu.RemoveAttr("cpuset")
-		if mark.Added == "vcpu" && len(vcpu.Attr) == 0 && vcpu.Text() == "1" {
+		if slices.Contains(strings.Fields(mark.Added), "vcpu") && len(vcpu.Attr) == 0 && vcpu.Text() == "1" {
 			remove(vcpu)
 		}
 	}
+	d.removeAdded(&mark)
 	if tune := d.at("cputune"); tune != nil {
 		if d.weighedBy(&mark) {
 			remove(tune.SelectElement("shares"))
@@ -314,17 +320,26 @@ func insertAfter(parent, el *etree.Element, tag string) {
 func remove(el *etree.Element) { el.Parent().RemoveChild(el) }
 
 // placeMemory writes numatune: all of the memory, and cells that the guest sees one by
-// one where the node of each is given.
+// one where the node of each is given. Where each cell may move by itself, nothing is said of
+// all: libvirt would keep the threads' cpuset.mems to those nodes as long as the guest runs, and
+// the kernel moves no page out of them. A cell's node is then preferred.
 func (d *Document) placeMemory(at *bindings) {
 	tune := d.child(d.tree.Root(), "numatune")
-	memory := d.child(tune, "memory")
-	memory.RemoveAttr("placement")
 	mode := "restrictive"
-	if at.strict {
+	switch {
+	case at.floats:
+		mode = "preferred"
+	case at.strict:
 		mode = "strict"
 	}
-	memory.CreateAttr("mode", mode)
-	memory.CreateAttr("nodeset", at.nodes.String())
+	if memory := tune.SelectElement("memory"); at.floats && memory != nil {
+		remove(memory)
+	} else if !at.floats {
+		memory = d.child(tune, "memory")
+		memory.RemoveAttr("placement")
+		memory.CreateAttr("mode", mode)
+		memory.CreateAttr("nodeset", at.nodes.String())
+	}
 	for _, el := range tune.SelectElements("memnode") {
 		remove(el)
 	}

@@ -360,8 +360,22 @@ func (d *Document) Bound() (cpus topology.CPUSet, nodes topology.NodeSet, err er
 		}
 		cpus = cpus.Union(own)
 	}
-	nodes, err = attrSet[topology.NodeID](d.at("numatune", "memory"), "nodeset")
+	nodes, err = d.boundNodes()
 	return cpus, nodes, err
+}
+
+// boundNodes is where the document binds memory: all of it or, of a guest whose cells are
+// placed one by one, that of its cells.
+func (d *Document) boundNodes() (nodes topology.NodeSet, err error) {
+	memory := d.at("numatune", "memory")
+	if mark, _ := d.Mark(); memory != nil || !mark.floats() {
+		return attrSet[topology.NodeID](memory, "nodeset")
+	}
+	cells, err := d.guestCells()
+	for i := range cells {
+		nodes = nodes.Union(cells[i].on)
+	}
+	return nodes, err
 }
 
 // NICs is the MAC addresses of the NICs whose traffic the host can limit: libvirt knows

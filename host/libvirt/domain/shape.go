@@ -1,9 +1,11 @@
 package domain
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/beevik/etree"
 
@@ -165,7 +167,7 @@ func (d *Document) shape(h *topology.Host, home *guest.Home, asked *guest.Compos
 	el.CreateAttr("threads", strconv.Itoa(t.threads))
 	cpu.InsertChildAt(0, el)
 	d.shapePages(p, asked)
-	if p.Class == workload.Dedicated || p.Bound {
+	if p.Class == workload.Dedicated || p.Bound || asked != nil {
 		// KSM may give a guest a page that lies on another's node.
 		d.child(d.tree.Root(), "memoryBacking").CreateElement("nosharepages")
 	}
@@ -218,6 +220,48 @@ func numaElement(h *topology.Host, cells []cell) *etree.Element {
 		}
 	}
 	return numa
+}
+
+// addCells lets a guest that sees no NUMA nodes see those that its next start names, in equal
+// parts. Its sockets and cores stay.
+func (d *Document) addCells(h *topology.Host, next guest.Next, mark *Mark) error {
+	if h == nil {
+		return errHostUnknown
+	}
+	memory, err := d.memory()
+	if err != nil {
+		return err
+	}
+	pages, err := d.hugePages(h)
+	if err != nil {
+		return err
+	}
+	c := guest.Spread(len(next.VCPUs), memory, pages.of(0), len(next.Cells))
+	if c == nil {
+		return fmt.Errorf("%d vCPUs and %d KiB are in no %d cells", len(next.VCPUs), memory, len(next.Cells))
+	}
+	var cells []cell
+	for i := range c.Cells {
+		cells = append(cells, cell{next.Cells[i], c.Cells[i].VCPUs, c.Cells[i].Memory})
+	}
+	mark.Added = strings.TrimSpace(mark.Added + " numa")
+	if d.at("cpu") == nil {
+		mark.Added += " cpu"
+	}
+	d.child(d.tree.Root(), "cpu").AddChild(numaElement(h, cells))
+	return nil
+}
+
+// removeAdded takes out what was not there before the first mark.
+func (d *Document) removeAdded(mark *Mark) {
+	for tag := range strings.FieldsSeq(mark.Added) {
+		switch el := d.at("cpu"); {
+		case tag == "numa" && el != nil && el.SelectElement("numa") != nil:
+			remove(el.SelectElement("numa"))
+		case tag == "cpu" && el != nil && len(el.Attr) == 0 && len(el.ChildElements()) == 0:
+			remove(el)
+		}
+	}
 }
 
 // knownDistances is the host's SLIT between the nodes of the cells; nil for one

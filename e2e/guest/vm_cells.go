@@ -1,0 +1,147 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func init() { tests["libvirt.cells"] = libvirtCells }
+
+// Tags of the marks: where the guest started, and after one of its cells has moved.
+const (
+	tagCells = 1 + iota
+	tagCellMoved
+)
+
+// floating is a guest of two cells, the vCPUs of each of which float over a node.
+var floating = &vm{name: "floating", flavor: "floating", vcpus: 6, mib: 192, nodes: 2}
+
+// cellMiB is the memory of each of its cells.
+const cellMiB = 96
+
+// cellWindow is how long accesses are counted.
+const cellWindow = 10 * time.Second
+
+// walksItsCells lets each vCPU go over the memory of its own cell, without a rest (pacer.s):
+// two sockets of three cores have APICs 0 to 2 and 4 to 6.
+func (t *T) walksItsCells(v *vm) {
+	f, err := os.OpenFile(images+"/"+v.name+".img", os.O_WRONLY|syscall.O_CLOEXEC, 0)
+	t.Do(err)
+	defer f.Close()
+	_, err = f.WriteAt(append([]byte{2}, binary.LittleEndian.AppendUint32(nil, cellMiB<<20)...), 501)
+	t.Do(err)
+	t.neverSleeps(v)
+}
+
+// cellRAM is the mapping of each cell, by the node that it was asked for on.
+func (t *T) cellRAM(v *vm, asked []set) (r []mapping) {
+	ram := v.ram()
+	for _, node := range asked {
+		for _, m := range ram {
+			if strings.HasPrefix(m.policy, "prefer") && strings.HasSuffix(m.policy, ":"+node.String()) {
+				r = append(r, m)
+			}
+		}
+	}
+	if len(r) != v.nodes {
+		t.Fatalf("%s: memory asked for on nodes %v: %+v", v.name, asked, ram)
+	}
+	return r
+}
+
+// libvirtCells: a floating guest of six vCPUs over two nodes sees two: each group is on its
+// node, over its memory. One is ordered elsewhere as it runs: its threads and the memory of its
+// cell go, the others stay, and undo and release put back what was.
+func libvirtCells(t *T) {
+	v := floating
+	t.Do(os.WriteFile(flavorsPath, []byte("flavors:\n  - {name: floating, class: shared, vcpus: 6, memory: 192MiB, exact_nodes: 2}\n"), 0o644))
+	remove(v.name)
+	t.Defer(func() { remove(v.name) })
+	freshState()
+	t.must(vmCommand("define", "--emulated", "--flavor", v.flavor, "--name", v.name, "--disk", t.image(v.name)+",format=raw"), exitOK)
+	t.walksItsCells(v)
+	defined := t.must(virsh("dumpxml", "--inactive", v.name), exitOK).out
+	t.start([]*vm{v})
+	on := func(k int) set { return union(t.vcpus(v)[3*k : 3*k+3]) }
+	started := []set{t.nodesOf(on(0)), t.nodesOf(on(1))}
+	if started[0].size() != 1 || started[1].size() != 1 || started[0] == started[1] {
+		t.Fatalf("its vCPUs float over CPUs %v", t.vcpus(v))
+	}
+	for k, m := range t.cellRAM(v, started) {
+		first := uint32(m.start >> 21)
+		if m.start%(2<<20) != 0 {
+			t.Fatalf("cell %d begins at %#x", k, m.start)
+		}
+		markFrom(first)
+		markTo(first + cellMiB/2)
+		t.record("WALKER %d cell%d %d %d %d %s", k, k, cellMiB, 3, 0, "libvirt")
+		t.record("HOME %d %s", k, started[k])
+	}
+	t.countCells(tagCells, "as defined")
+	lies := func(k int, at set) (bool, string) {
+		m := t.cellRAM(v, started)[k]
+		all, here := 0, 0
+		for n, pages := range m.nodes {
+			if all += pages; at&setOf(n) != 0 {
+				here += pages
+			}
+		}
+		return 100*here >= 95*all, fmt.Sprintf("cell %d: %d of %d pages on node %s, vCPUs on %s", k, here, all, at, t.nodesOf(on(k)))
+	}
+	for k, at := range started {
+		if ok, said := lies(k, at); !ok {
+			t.Fatalf("%s", said)
+		}
+	}
+	d := t.overGuests("marked", false)
+	t.until(vmLimit, time.Second, "the daemon knows its cells", func() (bool, string) {
+		r := homenode("status", "--json")
+		return strings.Contains(r.out, `"vm:floating/cell1"`), r.String()
+	})
+	pid, to := v.pid(), set(0)
+	for n := range t.shape.Nodes {
+		if setOf(n)&(started[0]|started[1]|1) == 0 { // node 0 has reserved CPUs
+			to = setOf(n)
+		}
+	}
+	t.until(vmLimit, 2*time.Second, "cell 1 is ordered away", func() (bool, string) {
+		r := homenode("move", "vm:floating/cell1", "--to", to.String())
+		return r.exit == exitOK, r.String()
+	})
+	t.until(vmLimit, time.Second, "cell 1 goes with its memory", func() (bool, string) {
+		ok, said := lies(1, to)
+		return ok && t.nodesOf(on(1)) == to, said
+	})
+	if ok, said := lies(0, started[0]); !ok || t.nodesOf(on(0)) != started[0] || v.pid() != pid {
+		t.Fatalf("the other was to stay: %s", said)
+	}
+	t.countCells(tagCellMoved, "cell 1 moved")
+	t.until(vmLimit, time.Second, "its next start follows", func() (bool, string) {
+		xml := virsh("dumpxml", "--inactive", v.name).out
+		return strings.Contains(xml, fmt.Sprintf("<memnode cellid='1' mode='preferred' nodeset='%s'/>", to)), xml
+	})
+	t.must(homenode("undo", "vm:floating"), exitOK)
+	if now := t.nodesOf(on(1)); now != started[1] {
+		t.Fatalf("undone, cell 1 is on node %s; it was on %s", now, started[1])
+	}
+	if now := t.must(virsh("dumpxml", "--inactive", v.name), exitOK).out; now != defined {
+		t.Fatalf("undone, it is defined as\n%s\nwas\n%s", now, defined)
+	}
+	t.alive(d)
+	t.stop(d)
+	t.Textf("cells on nodes %s and %s; the second went to node %s and back", started[0], started[1], to)
+}
+
+// countCells counts what the guest accesses for a while.
+func (t *T) countCells(tag uint32, phase string) {
+	mark(0)
+	time.Sleep(cellWindow)
+	mark(tag)
+	t.record("MARK %d %d %s", tag, 1, phase)
+}
