@@ -37,21 +37,18 @@ func countKernel(t *T) {
 }
 
 // countHomenode counts what homenode makes of the same crowd. First with the
-// kernel's balancing off, so that what moved, homenode moved, but for the while in which
-// homenode has it on for the wide one; then with it on, as distributions have it.
+// kernel's balancing off, so that what moved, homenode moved; then with it on, as
+// distributions have it: it brings the memory of the wide one to its threads.
 func countHomenode(t *T) {
 	ws := t.startWalkers(cgroupRoot, t.crowd()...)
 	t.declare(ws)
 	t.measure(ws, tagBefore, "before", measuredPasses)
 	start := time.Now()
-	t.Do(scanOften())
-	t.startDaemon(daemonOptions{mode: "enforce", extra: "threads: {sample: true}\n"})
+	t.startDaemon(daemonOptions{mode: "enforce"})
 	homes := t.awaitHome(settleLimit, ws)
 	took := time.Since(start)
 	t.logHomes(ws, homes)
 	t.wideOnNear(ws, homes)
-	t.awaitSampled(settleLimit)
-	sampled := time.Since(start)
 	for _, w := range ws {
 		t.record("HOME %d %s", w.slot, homes[w.name])
 	}
@@ -70,7 +67,7 @@ func countHomenode(t *T) {
 		t.record("HOME %d %s", w.slot, homes[w.name])
 	}
 	t.measure(ws, tagBoth, "homenode, balancing on", measuredPasses)
-	t.Textf("all home after %.1f s, balancing off again after %.1f s", took.Seconds(), sampled.Seconds())
+	t.Textf("all home after %.1f s", took.Seconds())
 }
 
 // awaitSampled waits until homenode has had the kernel's balancing on and has put it back.

@@ -115,7 +115,7 @@ func (g *guest) judge(t *tally) {
 // judges holds the code of the tests with OnHost set.
 var judges = map[string]func(*tally, counts) (string, error){
 	"count.exact":      judgeExact,
-	"count.local":      judgeWide,
+	"count.local":      judgeLocal,
 	"count.wide-local": judgeWide,
 	"libvirt.local":    judgeCells,
 	"containers.exact": judgeExact,
