@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/load"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -320,6 +321,25 @@ type Workload struct {
 
 	Links  []Link  `json:"links,omitempty"`  // devices and helper processes that it was found to use
 	Serves *Serves `json:"serves,omitempty"` // which workloads it works for; absent for one that is no helper
+	Vhost  *Vhost  `json:"vhost,omitempty"`  // its vhost threads; absent for what has none
+	Load   *Load   `json:"load,omitempty"`   // what kind of load it is; absent when unknown
+}
+
+// Vhost is the threads of the kernel that carry the packets and blocks of a guest. They are placed with
+// its emulator.
+type Vhost struct {
+	Threads int     `json:"threads"` // number of threads
+	CPUUse  float64 `json:"cpu_use"` // CPUs that they keep busy
+	CPUs    string  `json:"cpus"`    // CPUs that they may use, in list format; "" unknown
+	Nodes   string  `json:"nodes"`   // nodes that they were seen on last, in list format; "" unknown
+}
+
+// Load is what kind of load a workload is, and how important it seems by that.
+type Load struct {
+	Kind       load.Kind `json:"kind"`                 // kind: latency-bound, interrupt-heavy or steady
+	Importance int       `json:"importance,omitempty"` // importance that is suggested, 0 to 100; absent for none
+	Applied    bool      `json:"applied,omitempty"`    // whether it has that importance by the suggestion
+	Why        string    `json:"why"`                  // what was seen, and what is suggested
 }
 
 // Serves is what a helper, such as a storage daemon, works for.

@@ -121,7 +121,10 @@ type Config struct {
 		// for where that costs less. Off leaves helpers where they are.
 		Follow bool `yaml:"follow"`
 	} `yaml:"near"`
-	Metrics struct {
+	// Recognise is what is done with how important work seems by its kind of load: off, suggest (explain
+	// and status tell) or apply (work of importance 50 that no rule gives one has it).
+	Recognise control.Recognise `yaml:"recognise"`
+	Metrics   struct {
 		Textfile string `yaml:"textfile"` // written for node_exporter every 15 s; "" is none
 		// Workloads is how many have series of their own, 0 to 100000. The default is some
 		// 12,000 series on a machine of 4 nodes, and an answer of 2 MB.
@@ -373,7 +376,7 @@ func (c *Config) Settings() control.Settings {
 		Arrange: place.Options{MinMemory: c.Manage.MinMemory.KiB(), MinCPU: c.Manage.MinCPU, MoveBandwidth: int64(c.Move.Bandwidth)},
 		MinAge:  c.Manage.MinAge,
 		Include: c.Manage.Include, Exclude: c.Manage.Exclude, Interrupts: c.interrupts(), Queues: c.IRQQueues, RestoreOnStop: c.RestoreOnStop,
-		Surveys: []control.SurveyKind{control.Managers}, HelpersStay: !c.Near.Follow,
+		Surveys: []control.SurveyKind{control.Managers}, HelpersStay: !c.Near.Follow, Recognise: c.Recognise,
 	}
 	s.Share, s.Base = c.Share.settings(), c.Share.base()
 	b := &c.Balance
@@ -487,6 +490,7 @@ func New() Config {
 	c.Threads.Divide = true
 	c.Share = newShare()
 	c.IRQQueues = irq.KeepQueues
+	c.Recognise = control.RecogniseSuggest
 	c.Near.Learn, c.Near.Follow = true, true
 	c.Libvirt.Manage = MarkedGuests // what somebody else defined is theirs until they say otherwise
 	c.Proxmox.Manage = AllGuests    // nothing of their configuration is changed
@@ -588,6 +592,11 @@ func (c *Config) Validate() error {
 	}
 	if c.IRQQueues != irq.KeepQueues && c.IRQQueues != irq.MatchQueues {
 		return fmt.Errorf("irq_queues: %q; want keep or match", c.IRQQueues)
+	}
+	switch c.Recognise {
+	case control.RecogniseOff, control.RecogniseSuggest, control.RecogniseApply:
+	default:
+		return fmt.Errorf("recognise: %q; want off, suggest or apply", c.Recognise)
 	}
 	switch c.Libvirt.Manage {
 	case NoGuests, MarkedGuests, NovaGuests, AllGuests:

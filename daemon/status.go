@@ -282,6 +282,10 @@ func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) ap
 		w.LocalityExpected = w.Locality
 	}
 	w.Links = v.links(o.ID, &spec)
+	if x := &o.Vhost; x.Threads > 0 {
+		w.Vhost = &api.Vhost{Threads: x.Threads, CPUUse: x.CPUUse, CPUs: x.CPUs.String(), Nodes: x.Nodes.String()}
+	}
+	w.Load = v.load(o, &spec)
 	if f, is := v.Following[o.ID]; is {
 		w.Serves = &api.Serves{Workloads: f.Of, Nodes: f.Nodes.String(), Follows: f.Follows, Why: f.Why.String()}
 	}
@@ -294,6 +298,26 @@ func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) ap
 	}
 	w.State, w.Why = v.state(o, all[o.ID])
 	return w
+}
+
+// load is what kind of load a workload is; nil when that is unknown.
+func (v *View) load(o *workload.Observation, spec *workload.Spec) *api.Load {
+	l, known := v.Loads[o.ID]
+	why := l.Why(o)
+	if !known || why.None() {
+		return nil
+	}
+	x := &api.Load{Kind: l.Kind, Importance: l.Importance, Why: why.String()}
+	switch {
+	case l.Importance == 0:
+	case v.Settings.Recognise == control.RecogniseApply && spec.Importance == l.Importance:
+		x.Applied, x.Why = true, x.Why+" "+words.Because(words.LoadApplied, l.Importance).String()
+	case spec.Importance != workload.DefaultImportance || spec.Class != workload.Shared:
+		x.Why += " " + words.Because(words.LoadTold, l.Importance, spec.Importance).String()
+	default:
+		x.Why += " " + words.Because(words.LoadSuggests, l.Importance).String()
+	}
+	return x
 }
 
 // named is what a workload was told to be near. The rest is learned.

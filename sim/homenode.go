@@ -61,19 +61,20 @@ type homenode struct {
 	requests uint64
 	written  bool // the ledger changed since this was last asked
 
-	tasks   []*task // page moves in flight, in the order they began
-	current *task   // the one that runs now
-	moves   map[uint64]context.CancelFunc
-	todo    []control.Effect
-	inputs  []control.Input
-	replies map[uint64]control.Reply
-	wrong   []string
-	events  []plan.Event     // the newest
-	listen  func(plan.Event) // for tests
-	tape    func(control.Recorded)
-	watch   func(control.View, []plan.Event)
-	house   bool // it is looked at as a House is
-	count   *Score
+	tasks     []*task // page moves in flight, in the order they began
+	current   *task   // the one that runs now
+	moves     map[uint64]context.CancelFunc
+	todo      []control.Effect
+	inputs    []control.Input
+	replies   map[uint64]control.Reply
+	wrong     []string
+	events    []plan.Event     // the newest
+	listen    func(plan.Event) // for tests
+	tape      func(control.Recorded)
+	watch     func(control.View, []plan.Event)
+	recognise control.Recognise
+	house     bool // it is looked at as a House is
+	count     *Score
 }
 
 // driver changes simulated settings, as the drivers of host do real ones.
@@ -97,7 +98,7 @@ type task struct {
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func newHomenode(m *machine, o *Options, t *Trace, count *Score) *homenode {
-	h := &homenode{m: m, policy: t.Policy, period: o.Period, rules: t.Rules, counters: t.Counters,
+	h := &homenode{m: m, policy: t.Policy, recognise: t.Recognise, period: o.Period, rules: t.Rules, counters: t.Counters,
 		tape: o.Record, watch: o.Watch, house: t.house, admitted: map[workload.ID]control.Admission{}, count: count, moves: map[uint64]context.CancelFunc{}, replies: map[uint64]control.Reply{}}
 	if h.rules == nil {
 		h.rules = rulesFor(t.Events)
@@ -129,6 +130,7 @@ func (h *homenode) begin(ctx context.Context) error {
 	}
 	sortPlacements(h.before)
 	settings := settingsFor(h.policy, h.rules, h.pace)
+	settings.Recognise = h.recognise
 	settings.Balance.Enabled = !h.still
 	h.state = control.New(settings, control.Saved{Placements: h.before, Admissions: h.admitted})
 	h.written = true
@@ -446,6 +448,9 @@ func (h *homenode) resume(ctx context.Context, t *task) {
 func folder(d *Demand) string {
 	if d.Class == workload.Dedicated {
 		return fmt.Sprintf("/sim/dedicated-%d-%dMiB", d.VCPUs, d.asked()>>10)
+	}
+	if d.Untold {
+		return fmt.Sprintf("/sim/%s-%d", d.Class, workload.DefaultImportance)
 	}
 	return fmt.Sprintf("/sim/%s-%d", d.Class, d.Importance)
 }

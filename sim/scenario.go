@@ -22,6 +22,10 @@ var Scenarios = []string{
 	"memory-lost", "swap", "heavy-migrant", "wide-guest",
 }
 
+// Other is situations that need another configuration than the daemon's own: they are no
+// part of comparisons.
+var Other = []string{"important-untold"}
+
 // Calm is those of Scenarios in which nothing is wrong, or nothing that a move
 // could mend: nothing is to be moved.
 var Calm = []string{"even-load", "idle-many", "full-house"}
@@ -54,7 +58,7 @@ func Scenario(name string, nodes int, seed uint64) (*Trace, error) {
 		"noisy-neighbour": s.noisyNeighbour, "bandwidth-hogs": s.bandwidthHogs, "memory-shortage": s.memoryShortage, "swap": s.swap,
 		"ping-pong": s.pingPong, "heavy-migrant": s.heavyMigrant, "wide-guest": s.wideGuest, "full-house": s.fullHouse,
 		"slow-ramp": s.slowRamp, "short-spikes": s.shortSpikes, "short-lived": s.shortLived, "arrival-burst": s.arrivalBurst,
-		"departures": s.departures, "found-running": s.foundRunning, "important-pressed": s.importantPressed, "memory-lost": s.memoryLost,
+		"departures": s.departures, "found-running": s.foundRunning, "important-pressed": s.importantPressed, "important-untold": s.importantUntold, "memory-lost": s.memoryLost,
 	}[name]
 	if build == nil {
 		return nil, fmt.Errorf("scenario %q; want %s", name, strings.Join(Scenarios, ", "))

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/words"
 )
@@ -122,6 +123,29 @@ func TestNothingToDo(t *testing.T) {
 		if p := r.Policies[0]; p.Rehomed != 0 || p.Moves != 0 || p.Seconds < trace.Until.Seconds() {
 			t.Errorf("%s: %d homes changed, %d page moves in %.0f s", name, p.Rehomed, p.Moves, p.Seconds)
 		}
+	}
+}
+
+// TestRecognisedIsShielded: an important guest of which nobody has said so fares better where what is recognised
+// counts than where it is only suggested.
+func TestRecognisedIsShielded(t *testing.T) {
+	t.Parallel()
+	var with, without float64
+	for seed := range uint64(4) {
+		slowed := map[control.Recognise]float64{}
+		for _, how := range []control.Recognise{control.RecogniseSuggest, control.RecogniseApply} {
+			trace, err := Scenario("important-untold", 4, seed+1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			trace.Recognise = how
+			slowed[how] = sound(t, Options{Trace: trace, Seed: seed + 1, Policies: []string{"homenode"}}).Policies[0].Important
+		}
+		with, without = with+slowed[control.RecogniseApply], without+slowed[control.RecogniseSuggest]
+	}
+	t.Logf("slowed down %.4f-fold where it counts, %.4f-fold where it is suggested", with/4, without/4)
+	if with >= without {
+		t.Errorf("slowed down %.4f-fold where it counts, %.4f-fold where it is suggested", with/4, without/4)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -263,6 +264,20 @@ func (s *scenario) importantPressed() {
 		s.load(3*time.Minute, k, d, busy)
 	}
 	s.trace.Until = 30 * time.Minute
+}
+
+// importantUntold is an important guest of which nobody has said so: it wakes up often and runs
+// briefly. Then its neighbours want more, and most so around it.
+func (s *scenario) importantUntold() {
+	s.importantPressed()
+	for i := range s.events {
+		if e := &s.events[i]; e.Name == "important" {
+			if e.Demand.Brief, e.Demand.Untold = true, true; e.Op == Change {
+				e.Demand.Busy = 0.65
+			}
+		}
+	}
+	s.trace.Recognise = control.RecogniseApply
 }
 
 // memoryLost is a node whose free memory goes within a minute to something that

@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/place/replay"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -37,6 +38,8 @@ type Demand struct {
 	Near       []string     // devices
 	Asks       bool         // it asks for a home before it starts (homenode run); otherwise it is found running
 	Pinned     bool         // it pins its threads itself
+	Brief      bool         // it wakes up often and runs briefly, so that its kind of load shows
+	Untold     bool         // nobody tells homenode of its importance
 
 	// Of what is found running, as a host has it; where these are empty its cgroup is named
 	// after its class.
@@ -67,9 +70,11 @@ type Trace struct {
 	Policy plan.Policy
 	Events []Event // rising by time
 
-	Rules    []workload.Rule // of the daemon; nil follows from the events
-	Counters bool            // the machine counts the memory traffic of each job
-	Until    time.Duration   // it goes on for at least so long
+	// Recognise is what homenode does with how important work seems; "" is nothing.
+	Recognise control.Recognise
+	Rules     []workload.Rule // of the daemon; nil follows from the events
+	Counters  bool            // the machine counts the memory traffic of each job
+	Until     time.Duration   // it goes on for at least so long
 
 	house bool // it is looked at as a House is
 }

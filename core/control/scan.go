@@ -37,6 +37,7 @@ func (s *State) scan(in *Scan) {
 		}
 	}
 	s.locateHelpers()
+	s.recognise()
 	s.follow()
 	s.decide()
 	late := s.late

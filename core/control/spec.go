@@ -69,6 +69,13 @@ func (s *State) SpecOf(o *workload.Observation) workload.Spec {
 
 func (s *State) specOf(o *workload.Observation) workload.Spec {
 	rule := s.Settings.rule(o)
+	spec := s.toldSpec(o, rule)
+	s.weighted(&spec, o, rule)
+	return spec
+}
+
+// toldSpec is SpecOf without what is recognised.
+func (s *State) toldSpec(o *workload.Observation, rule *workload.Rule) workload.Spec {
 	if c := s.Claims[o.ID]; c != nil && c.Spec != nil {
 		return s.claimedSpec(o, c, rule)
 	}
@@ -230,7 +237,7 @@ type made struct {
 
 // special reports whether more is known of a workload than its observation shows.
 func (s *State) special(id workload.ID) bool {
-	return s.Claims[id] != nil || s.Covered[id] != nil || len(s.Links[id]) > 0 || s.Following[id].Follows || has(s.Admissions, id) || has(s.Overwrites, id) || has(s.Silent, id)
+	return s.Claims[id] != nil || s.Covered[id] != nil || len(s.Links[id]) > 0 || s.Following[id].Follows || s.Loads[id].Importance > 0 || has(s.Admissions, id) || has(s.Overwrites, id) || has(s.Silent, id)
 }
 
 func has[V any](m map[workload.ID]V, id workload.ID) bool { _, ok := m[id]; return ok }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/irq"
+	"github.com/homenode/homenode/core/load"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
@@ -24,6 +25,16 @@ const (
 	InterruptsOff    InterruptMode = "off"    // nothing is read
 	InterruptsReport InterruptMode = "report" // status tells where they belong
 	InterruptsPlace  InterruptMode = "place"  // enforce mode puts them there
+)
+
+// Recognise is what is done with how important work seems by its kind of load (core/load).
+type Recognise string
+
+// What may be done.
+const (
+	RecogniseOff     Recognise = "off"
+	RecogniseSuggest Recognise = "suggest" // explain and status tell
+	RecogniseApply   Recognise = "apply"   // work of which nobody has said how important it is has that importance
 )
 
 // Settings is the configuration as far as decisions go by it.
@@ -43,6 +54,7 @@ type Settings struct {
 	Base          share.Base       `json:"base,omitzero"` // what beside CPU sets sharing sets
 	Interrupts    InterruptMode    `json:"interrupts"`
 	Queues        irq.QueueCount   `json:"queues,omitempty"`
+	Recognise     Recognise        `json:"recognise,omitempty"`
 	HelpersStay   bool             `json:"helpers_stay,omitempty"` // they do not follow those that they work for
 	Surveys       []SurveyKind     `json:"surveys,omitempty"`      // those that there is somebody to make
 	RestoreOnStop bool             `json:"restore_on_stop,omitempty"`
@@ -252,6 +264,7 @@ type State struct {
 	Managers  []Manager
 	Links     map[workload.ID][]Link
 	Helpers   map[processKey]workload.ID      // processes that links are to, with the workload each is part of, "" for none
+	Loads     map[workload.ID]load.Load       // what kind of load each is; replaced, never changed
 	Following map[workload.ID]place.Following // of each helper, as of the newest scan; replaced, never changed
 	Devices   Devices
 	Fixed     map[string]bool // interrupts that the kernel let nobody change

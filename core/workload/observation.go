@@ -95,6 +95,8 @@ type Observation struct {
 	// since the look before; 0 when not read.
 	Throttled float64      `json:",omitzero"`
 	Executed  Executed     `json:",omitzero"`
+	Slices    Slices       `json:",omitzero"`
+	Vhost     Vhost        `json:",omitzero"`
 	Bandwidth int64        // memory traffic over the window, MiB/s; 0 when no counter tells
 	Accesses  Accesses     `json:",omitzero"`
 	Memory    []NodeMemory // resident, by node, rising; page cache of a cgroup is not in it
@@ -185,9 +187,27 @@ type Executed struct {
 	Instructions float64 // that were completed
 }
 
+// Slices is how the threads of a workload came to run, over some ten seconds; all 0 when not
+// read, or where the kernel does not count (CONFIG_SCHED_INFO).
+type Slices struct {
+	PerSecond float64       `json:",omitzero"` // how often some thread was put on a CPU
+	Mean      time.Duration `json:",omitzero"` // for which it ran then
+	Waited    float64       `json:",omitzero"` // share, 0 to 1, of the time that threads wanted to run in which they waited for a CPU
+	Asleep    float64       `json:",omitzero"` // share, 0 to 1, of the time in which busy threads wanted nothing; those that used a hundredth of a CPU or more
+}
+
+// Vhost is the threads of the kernel that carry the packets and blocks of a guest (vhost): since
+// Linux 6.4 threads of QEMU, before that threads of the kernel that are named after it.
+type Vhost struct {
+	Threads int              `json:",omitzero"`
+	CPUUse  float64          `json:",omitzero"` // CPUs kept busy since they were looked at before
+	CPUs    topology.CPUSet  `json:",omitzero"` // that they may use, together
+	Nodes   topology.NodeSet `json:",omitzero"` // where they were seen last
+}
+
 // Same reports whether nothing that homes go by has changed from one observation to
-// another: totals (of CPU time, of what was executed), the length of the window, and what
-// limits of its own held back are not compared.
+// another: totals (of CPU time, of what was executed), the length of the window, time slices, vhost
+// threads and what limits of its own held back are not compared.
 func (o *Observation) Same(p *Observation) bool {
 	return o.CPUUse == p.CPUUse && o.Waited == p.Waited && o.WaitedFrom == p.WaitedFrom && o.ID == p.ID && o.Name == p.Name && o.Kind == p.Kind && o.Cgroup == p.Cgroup && o.Threads == p.Threads &&
 		same(o.VCPUs, p.VCPUs) && o.AskedFor.Equal(p.AskedFor) && (o.Asked == nil) == (p.Asked == nil) && slices.EqualFunc(o.Asked, p.Asked, AskedMemory.same) &&

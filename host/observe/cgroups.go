@@ -78,6 +78,7 @@ func (o *Observer) findLeaves() error {
 	}
 	if o.now.Sub(o.kthreadAt) >= settle {
 		clear(o.kthreads) // PIDs are used again
+		clear(o.vhosts)
 		o.kthreadAt = o.now
 	}
 	if o.top == "" {

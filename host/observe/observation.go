@@ -61,7 +61,7 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 	if obs.WaitedFrom == "" && w.signal.delayed && obs.Throttled == 0 {
 		obs.Waited, obs.WaitedFrom = w.signal.delay, workload.Schedstat
 	}
-	obs.Executed = w.signal.executed
+	obs.Executed, obs.Slices, obs.Vhost = w.signal.executed, w.slicing.now, w.vhost.Vhost
 	if w.ran == nil {
 		obs.RanOn, obs.RanOnFrom = o.allowedShares(cpus), workload.AllowedSet
 	}

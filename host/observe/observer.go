@@ -125,6 +125,7 @@ type Observer struct {
 	procs      map[int]*process
 	kthreads   map[int]struct{}
 	kthreadAt  time.Time
+	vhosts     map[int]map[int]struct{} // threads of the kernel by the process that they work for
 	leaves     map[string]*leaf
 	works      map[workload.ID]*work
 	smaller    []workload.Smaller // of this look
@@ -178,6 +179,7 @@ func New(fsys fs.FS, opts Options) *Observer {
 		turn:       make(chan struct{}, 1),
 		procs:      map[int]*process{},
 		kthreads:   map[int]struct{}{},
+		vhosts:     map[int]map[int]struct{}{},
 		leaves:     map[string]*leaf{},
 		works:      map[workload.ID]*work{},
 		registered: map[int]uint64{},
@@ -286,6 +288,7 @@ func (o *Observer) scan(ctx context.Context) (workload.Snapshot, error) {
 
 	o.readAffinities(reported)
 	o.readThreads(reported)
+	o.readSlices(reported)
 	o.readCounters(reported)
 	o.readSignals(reported)
 	o.readGroups(reported)

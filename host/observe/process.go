@@ -57,6 +57,7 @@ type process struct {
 	// hintsStale: its pages were moved; the kernel's samples count from scan hintsFrom on.
 	hintsStale bool
 	hintsFrom  uint64
+	vhost      map[int]uint64 // ticks of the threads of the kernel that work for it
 }
 
 // mem is resident memory with huge pages.
@@ -132,6 +133,12 @@ func (o *Observer) readProcess(pid int) *process {
 	}
 	if s.Flags&proc.KernelThread != 0 {
 		o.kthreads[pid] = struct{}{}
+		if of, is := vhostOwner(s.Comm); is {
+			if o.vhosts[of] == nil {
+				o.vhosts[of] = map[int]struct{}{}
+			}
+			o.vhosts[of][pid] = struct{}{}
+		}
 		return nil
 	}
 	if (s.State == 'Z' || s.State == 'X') && s.Threads <= 1 {

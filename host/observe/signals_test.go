@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/perf"
+	"github.com/homenode/homenode/host/internal/proc"
 )
 
 func signalOf(t tester, s workload.Snapshot, of workload.Source) workload.SourceStatus {
@@ -143,6 +145,54 @@ func TestRunQueueWaits(t *testing.T) {
 	r.more["sys/fs/cgroup"+watchedService+"/cpu.pressure"] = "some avg10=20.00 avg60=0.00 avg300=0.00 total=5\n"
 	if o := find(t, r.run(signalEvery), watchedService); o.WaitedFrom != workload.PSI || o.Waited != 0.2 {
 		t.Errorf("cpu.pressure is there: %v by %q", o.Waited, o.WaitedFrom)
+	}
+}
+
+// Time slices of busy work are counted over some ten seconds, by thread, whoever is watched; of
+// what idles nothing is read.
+func TestSlices(t *testing.T) {
+	r := countRig(t, 3, &fakePMU{refuse: func(string, *perf.Pair) error { return syscall.ENOENT }})
+	r.procs[110].threads = append(r.procs[110].threads, fakeThread{cpus: "0-7"}, fakeThread{cpus: "0-7"})
+	file := func(tid int, ran, waited time.Duration, slices int) {
+		r.more[fmt.Sprintf("proc/110/task/%d/schedstat", tid)] = fmt.Sprintf("%d %d %d\n", ran, waited, slices)
+	}
+	file(110, time.Second, 0, 100)
+	file(111, time.Second, 0, 100)
+	file(112, time.Second, 0, 100) // sleeps all the time
+	r.look()
+	r.run(slicesEvery)
+	file(110, 3*time.Second, time.Second, 4100)   // 2 s in 4,000 slices, waits 1 s
+	file(111, 4*time.Second, 2*time.Second, 1100) // 3 s in 1,000 slices, waits 2 s
+	s := r.run(slicesEvery)
+	o := find(t, s, watchedService)
+	if want := (workload.Slices{PerSecond: 500, Mean: time.Millisecond, Waited: 0.38, Asleep: 0.6}); o.Slices != want {
+		t.Errorf("%+v, want %+v", o.Slices, want)
+	}
+	file(110, 0, 0, 0) // other threads with their IDs
+	file(111, 0, 0, 0)
+	if o := find(t, r.run(slicesEvery), watchedService); o.Slices != (workload.Slices{}) {
+		t.Errorf("of threads that began since: %+v", o.Slices)
+	}
+}
+
+// vhost threads are found among QEMU's own threads (since Linux 6.4) and among the threads of the
+// kernel (before), by the PID in their names; a process of that name is none.
+func TestVhostThreads(t *testing.T) {
+	r := countRig(t, 3, &fakePMU{refuse: func(string, *perf.Pair) error { return syscall.ENOENT }})
+	k := r.proc(700, 2, "vhost-110", "/", 0)
+	k.flags, k.threads[0].cpu = proc.KernelThread, 5
+	r.proc(701, 1, "vhost-110", "/", 0)
+	r.look()
+	k.threads[0].ticks += 500
+	s := r.run(slicesEvery)
+	o := find(t, s, watchedService)
+	if o.Vhost.Threads != 1 || o.Vhost.CPUUse < 0.4 || !o.Vhost.Nodes.Equal(topology.Nodes(1)) {
+		t.Errorf("%+v", o.Vhost)
+	}
+	for comm, want := range map[string]int{"vhost-12": 12, "vhost-": 0, "vhost-x": 0, "vhost": 0, "vhost--3": 0} {
+		if pid, is := vhostOwner([]byte(comm)); is != (want > 0) || is && pid != want {
+			t.Errorf("%q: %d, %v", comm, pid, is)
+		}
 	}
 }
 

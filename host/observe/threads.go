@@ -36,8 +36,13 @@ func (o *Observer) readThreads(reported []*work) {
 		if budget <= 0 {
 			return
 		}
+		w.vhost = vhost{}
 		for _, p := range w.procs {
 			budget -= o.readRan(w, p)
+			o.readKernelVhost(w, p)
+		}
+		if window := o.now.Sub(w.ranAt); !w.ranAt.IsZero() && window > 0 {
+			w.vhost.CPUUse = round2(ticksDuration(w.vhost.ticks).Seconds() / window.Seconds())
 		}
 		w.ranAt = o.now
 		o.settleRan(w)
@@ -86,6 +91,9 @@ func (o *Observer) readRan(w *work, p *process) int {
 		was := uint64(0)
 		if len(before) > 0 && before[0].tid == tid {
 			was = before[0].ticks
+		}
+		if _, is := vhostOwner(s.Comm); is {
+			o.addVhost(&w.vhost, tid, s.CPU, map[bool]uint64{true: s.Ticks - was}[count && s.Ticks > was])
 		}
 		if count && s.Ticks > was {
 			o.ranOn(w, s.CPU, s.Ticks-was)

@@ -36,6 +36,8 @@ type work struct {
 
 	access  access
 	signal  signal
+	slicing slicing
+	vhost   vhost
 	grouped grouped
 
 	mem        usage // of its processes, without what is shared

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +28,7 @@ type stat struct {
 	group   int // process group
 	session int
 	state   byte
+	vhost   int // of a thread of the kernel: the process that it carries packets or blocks for; else 0
 }
 
 func (p proc) read(pid int, file string) ([]byte, error) {
@@ -59,7 +61,11 @@ func (p proc) stat(pid int) (stat, error) {
 	if err != nil {
 		return stat{}, fmt.Errorf("/proc/%d/stat: %w", pid, err)
 	}
-	return stat{workload.Process{PID: s.PID, Start: s.Start}, s.Parent, s.Group, s.Session, s.State}, nil
+	out := stat{workload.Process{PID: s.PID, Start: s.Start}, s.Parent, s.Group, s.Session, s.State, 0}
+	if of, is := strings.CutPrefix(string(s.Comm), "vhost-"); is && s.Flags&procfs.KernelThread != 0 {
+		out.vhost, _ = strconv.Atoi(of)
+	}
+	return out, nil
 }
 
 // check returns an error that wraps ESRCH unless the very process named lives.
@@ -162,6 +168,13 @@ func (p proc) family(of []workload.Process) ([]workload.Process, error) {
 			}
 			found[c.PID] = c.Process
 			queue = append(queue, c.PID)
+		}
+	}
+	// Before Linux 6.4 threads of the kernel carry the packets and blocks of a guest, named
+	// vhost-PID (vhost_dev_set_owner, drivers/vhost/vhost.c); since then they are its own.
+	for _, k := range children[2] {
+		if _, of := found[k.vhost]; of && k.vhost > 0 {
+			found[k.PID] = k.Process
 		}
 	}
 	var members []workload.Process

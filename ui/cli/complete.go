@@ -111,7 +111,7 @@ func flagValues(e *Env) map[string]completer {
 		"--until":         fixed("10m\tten minutes ago", "1h\tan hour ago", "1d\ta day ago"),
 		"--watch":         fixed("1s", "2s", "5s", "10s"),
 		"--flavor":        flavors,
-		"--scenario":      fixed(sim.Scenarios...),
+		"--scenario":      fixed(slices.Concat(sim.Scenarios, sim.Other)...),
 		"--generate":      fixed(sim.Kinds...),
 		"sim --policy":    severalOf(fixed(sim.Policies...)),
 		"replay --policy": fixed(balance.Policies...),

@@ -169,6 +169,12 @@ func printNear(w io.Writer, p view.Paint, wl api.Workload) {
 		}
 		fmt.Fprintf(w, "  near   %s\n", line)
 	}
+	if v := wl.Vhost; v != nil {
+		fmt.Fprintf(w, "  vhost  %s, %.2f CPUs, on node %s, may use CPUs %s, as its emulator\n", words.Count(float64(v.Threads), "thread"), v.CPUUse, v.Nodes, v.CPUs)
+	}
+	if wl.Load != nil {
+		section(w, p, "kind of load", []string{wl.Load.Why})
+	}
 	if wl.Serves != nil {
 		section(w, p, "works for others", []string{wl.Serves.Why})
 	}

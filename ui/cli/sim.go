@@ -94,7 +94,7 @@ panic is told with the command that brings it back, and the exit status is 1.`,
 	fl.StringVar(&f.host, "host", "", "`HOST`: synthetic (\""+simHost+"\"), or a file: topology --json, lstopo XML, a capture, a placement case")
 	fl.StringVar(&f.trace, "trace", "", "run the events of a placement case in `FILE` (- is standard input), on its host unless --host is given")
 	fl.StringVar(&f.generate, "generate", "", "make up a trace of `KIND`: "+strings.Join(sim.Kinds, ", "))
-	fl.StringVar(&f.scenario, "scenario", "", "run the situation `NAME`: "+strings.Join(sim.Scenarios, ", "))
+	fl.StringVar(&f.scenario, "scenario", "", "run the situation `NAME`: "+strings.Join(slices.Concat(sim.Scenarios, sim.Other), ", "))
 	fl.IntVar(&f.nodes, "nodes", 4, "`N` nodes of 8 CPUs and 32 GiB for a scenario, 2 to 64")
 	fl.IntVar(&f.events, "events", 1000, "make up `N` events")
 	fl.IntVar(&f.workloads, "workloads", 0, "make up `N` workloads at once on average (0: as suits the host)")

@@ -205,6 +205,15 @@ func writeStatus(w io.Writer, p view.Paint, s api.Status, r *rows) {
 	}
 	printDevices(w, p, s.Devices)
 	printManagers(w, p, s.Managers)
+	var suggested []string
+	for _, x := range s.Workloads {
+		if l := x.Load; l != nil && l.Importance > 0 && !l.Applied && x.Importance == workload.DefaultImportance && x.Class == workload.Shared {
+			suggested = append(suggested, fmt.Sprintf("%s (%s, %d)", label(x), l.Kind, l.Importance))
+		}
+	}
+	if len(suggested) > 0 {
+		fmt.Fprintf(w, "%s %s\n", p.Dim("importance:"), words.Because(words.LoadsSuggested, words.Some(suggested, 3)))
+	}
 	for _, problem := range s.Problems {
 		fmt.Fprintf(w, "%s %s\n", p.Warn("!"), problem)
 	}
