@@ -213,7 +213,7 @@ func (d disk) peers() (map[uint64]end, error) {
 		}
 		e := end{peer: uint64(*s.Peer)}
 		if s.Name != nil {
-			e.path = strings.Trim(*s.Name, "\x00")
+			e.path, _, _ = strings.Cut(strings.TrimLeft(*s.Name, "\x00"), "\x00") // what follows is of the message
 		}
 		out[uint64(s.DiagMsg.INode)] = e
 	}

@@ -107,6 +107,36 @@ func TestAffinityApplyAndRestore(t *testing.T) {
 	}
 }
 
+// Before Linux 6.4 threads of the kernel named after a guest carry its packets: they go with it and
+// come back. A process with such a name is none.
+func TestAffinityOfVhostThreads(t *testing.T) {
+	m, p := tree()
+	m.add(2, 0)
+	m.add(30, 2).vhost = p.pid
+	m.add(31, 2).vhost = 999
+	d := m.driver()
+	before := m.masks()
+	have, err := d.Changes(t.Context(), cpuStep("4-5", p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(have, func(c plan.Change) bool { return c.Path == "30@1030" }) {
+		t.Errorf("not journalled: %+v", have)
+	}
+	if err := d.Apply(t.Context(), cpuStep("4-5", p), nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.masks(); got[30] != "4-5" || got[31] != "0-7" {
+		t.Errorf("after Apply %v", got)
+	}
+	if err := m.restore(entries(have)); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.masks(); !maps.Equal(got, before) {
+		t.Errorf("after Restore %v, want %v", got, before)
+	}
+}
+
 // Threads and children made after the journal was written have inherited what
 // homenode gave; they get the old value too. What a thread chose itself it keeps.
 // Threads that the value names have their own CPUs, the others those of the first; where a call

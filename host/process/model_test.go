@@ -18,6 +18,7 @@ import (
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
+	procfs "github.com/homenode/homenode/host/internal/proc"
 )
 
 // model is a machine: its /proc and the system calls on its processes. It
@@ -53,6 +54,7 @@ type modelProc struct {
 	vmPin       int
 	nspid       string // as in status; "" is pid
 	state       byte
+	vhost       int // of a thread of the kernel: whom it works for
 	cgroup      string
 	threads     map[int]topology.CPUSet
 	allowed     topology.CPUSet // cpuset of the cgroup; empty is all
@@ -521,7 +523,11 @@ func (m *model) file(name string) ([]byte, error) {
 	var b bytes.Buffer
 	switch parts[2] {
 	case "stat":
-		fmt.Fprintf(&b, "%d (a) b) %c %d %d %d %s%d %s\n", pid, p.state, p.parent, p.group, p.session, strings.Repeat("0 ", 15), p.start, strings.Repeat("0 ", 30))
+		comm, flags := "a) b", 0
+		if p.vhost > 0 {
+			comm, flags = fmt.Sprintf("vhost-%d", p.vhost), procfs.KernelThread
+		}
+		fmt.Fprintf(&b, "%d (%s) %c %d %d %d 0 0 %d %s%d %s\n", pid, comm, p.state, p.parent, p.group, p.session, flags, strings.Repeat("0 ", 12), p.start, strings.Repeat("0 ", 30))
 	case "status":
 		fmt.Fprintf(&b, "Name:\ta) b\nNSpid:\t%s\nVmLck:\t%8d kB\nVmPin:\t%8d kB\n", cmp.Or(p.nspid, strconv.Itoa(pid)), p.vmLck, p.vmPin)
 	case "cgroup":
