@@ -386,11 +386,20 @@ func scxBounds(t *T) {
 		}
 		t.Do(s.Set(conf))
 		time.Sleep(100 * time.Millisecond)
-		used, start := t.counters(s).Nodes, time.Now()
-		time.Sleep(t.window())
-		for i, n := range t.counters(s).Nodes {
-			t.between(fmt.Sprintf("%s: CPUs of node %d", what, i), float64(n.Used-used[i].Used)/float64(time.Since(start)), low, high)
+		patience := time.Duration(0)
+		if low > 0 { // as in comesTo
+			patience = 10 * time.Second
 		}
+		t.until(patience, 0, what, func() (bool, string) {
+			var cpus []float64
+			used, start := t.counters(s).Nodes, time.Now()
+			time.Sleep(t.window())
+			for i, n := range t.counters(s).Nodes {
+				cpus = append(cpus, float64(n.Used-used[i].Used)/float64(time.Since(start)))
+			}
+			t.Logf("%s: CPUs of each node %.3f", what, cpus)
+			return slices.Min(cpus) >= low && slices.Max(cpus) <= high, fmt.Sprintf("CPUs of each node %.3f, not %.3f to %.3f", cpus, low, high)
+		})
 	}
 	all := float64(t.shape.CPUsPerNode)
 	perNode("a budget of 1", func(n *scx.Node) { n.Budget = 1 }, 0.8, 1.1)
