@@ -18,6 +18,12 @@ func dividing(s *Settings) { s.Divide = true }
 // of so many threads.
 func (f *fake) addWide(name string, threads int) workload.ID {
 	id := f.add(name, 12, 12<<20, 0, 1)
+	f.divisible(id, threads)
+	return id
+}
+
+// divisible gives a workload so many threads that may be divided.
+func (f *fake) divisible(id workload.ID, threads int) {
 	o := &f.works[id].obs
 	p := o.Processes[0]
 	for i := range threads {
@@ -25,7 +31,6 @@ func (f *fake) addWide(name string, threads int) workload.ID {
 	}
 	path := plan.ProcessPath(p)
 	f.values[settingKey{plan.ThreadCPUs, path}] = plan.Setting{Kind: plan.ThreadCPUs, Path: path, Value: f.host().Online.String()}
-	return id
 }
 
 // setThread gives a thread CPUs.
@@ -230,5 +235,39 @@ func TestSample(t *testing.T) {
 	g.scan(3)
 	if g.get(plan.HostFile, hostprep.NUMABalancing) != "0" {
 		t.Error("it is on for longer than it may")
+	}
+}
+
+// The affinity that a process was given is put back after its threads, which had it when they
+// were divided: also when the threads are being divided, or put back by homenode itself, as the undo begins.
+func TestUndoThreadsBeforeAffinity(t *testing.T) {
+	for name, late := range map[string]func(*Effect) bool{
+		"being divided":  func(e *Effect) bool { return e.Kind == EffectApply && e.Step.Kind == plan.DivideThreads },
+		"being put back": func(e *Effect) bool { return e.Kind == EffectRestore && e.Entries[0].Kind == plan.ThreadCPUs },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, 4, 8, dividing)
+			id := f.addProcess(77, "wide", 12, 12<<20, 0, 1)
+			f.divisible(id, 12)
+			path := plan.ProcessPath(f.works[id].obs.Processes[0])
+			if name == "being put back" {
+				f.scan(6)
+				f.start(func(s *Settings) { s.Divide = false })
+			}
+			f.keep = late
+			f.scan(6)
+			if len(f.kept) != 1 || f.s.Journal.Of(plan.Affinity, path) == nil {
+				t.Fatalf("%d are kept, journal %s", len(f.kept), asJSON(t, f.s.Journal.All()))
+			}
+			given := f.get(plan.Affinity, path)
+			f.undo(id)
+			if got := f.get(plan.Affinity, path); got != given {
+				t.Errorf("the affinity is %s before the threads are done with", got)
+			}
+			f.release()
+			if got := f.sets(id); len(got) != 1 || got[f.host().Online.String()] != 12 || f.get(plan.Affinity, path) != f.host().Online.String() || f.s.Journal.Len() != 0 {
+				t.Errorf("threads have %v, affinity %s, journal %s", got, f.get(plan.Affinity, path), asJSON(t, f.s.Journal.All()))
+			}
+		})
 	}
 }

@@ -155,16 +155,21 @@ func (s *State) undoNext(u *undoing) {
 	var order []workload.ID
 	groups := map[workload.ID][]plan.Entry{}
 	blocked := false
+	dividing := false // threads of something are being put back, or divided at this moment
+	for _, entries := range u.Running {
+		dividing = dividing || slices.ContainsFunc(entries, ofThreads)
+	}
 	for _, e := range slices.Backward(s.Journal.All()) {
 		if u.Tried[e.Seq] || !u.has(&e) {
 			continue
 		}
 		if elsewhere[e.Seq] || writing[e.Seq] || e.Kind.IsController() && s.changesInside(e.Path) {
 			blocked = true // it is being changed at this moment
+			dividing = dividing || ofThreads(e)
 			continue
 		}
 		switch {
-		case e.Kind == plan.ThreadCPUs:
+		case ofThreads(e):
 			threads = append(threads, e)
 		case e.Kind == plan.Affinity:
 			affinities = append(affinities, e)
@@ -178,14 +183,15 @@ func (s *State) undoNext(u *undoing) {
 		}
 	}
 	// Threads that are divided come first: then they have what their process was given.
-	dividing := slices.ContainsFunc(slices.Collect(maps.Values(u.Running)), func(all []plan.Entry) bool { return all[0].Kind == plan.ThreadCPUs })
-	switch {
-	case len(threads) > 0:
+	if len(threads) > 0 {
 		s.restore(u, threads)
-		blocked = blocked || len(affinities) > 0
+		dividing = true
+	}
+	switch {
+	case len(affinities) == 0:
 	case dividing:
-		blocked = blocked || len(affinities) > 0
-	case len(affinities) > 0:
+		blocked = true
+	default:
 		s.restore(u, affinities)
 	}
 	for _, id := range order {
@@ -205,6 +211,8 @@ func (s *State) undoNext(u *undoing) {
 		s.undone(u)
 	}
 }
+
+func ofThreads(e plan.Entry) bool { return e.Kind == plan.ThreadCPUs }
 
 // beingWritten is the entries whose settings are being changed.
 func (s *State) beingWritten() map[uint64]bool {
