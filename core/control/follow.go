@@ -58,7 +58,7 @@ func (s *State) client(o *workload.Observation) place.Client {
 	if p := place.Of(s.Homes(), o.ID); p != nil && p.Class != workload.Offline {
 		c.Nodes = p.Home
 	} else {
-		c.Nodes = mostly(o)
+		c.Nodes = workload.RunsOn(o.RanOn)
 	}
 	if !c.Stays.None() {
 		return c
@@ -73,17 +73,6 @@ func (s *State) client(o *workload.Observation) place.Client {
 		c.Stays = words.Because(words.ClientNear, near)
 	}
 	return c
-}
-
-// mostly is the nodes on which at least a quarter of a workload's time was spent.
-func mostly(o *workload.Observation) topology.NodeSet {
-	var nodes topology.NodeSet
-	for _, x := range o.RanOn {
-		if x.Share >= 0.25 {
-			nodes.Add(x.Node)
-		}
-	}
-	return nodes
 }
 
 // deviceNodes is where a device is.

@@ -20,9 +20,6 @@ var pollers = []string{
 // helperUse is the CPU below which nothing polls.
 const helperUse = 0.5
 
-// runsHere is the part of its time that a helper must spend on a node to be there.
-const runsHere = 0.25
-
 // helper is a process that polls for others.
 type helper struct {
 	process workload.Process
@@ -72,7 +69,7 @@ func (r *round) findHelpers() {
 			if err != nil || !slices.Contains(pollers, name) {
 				continue
 			}
-			h := &helper{process: p, name: name, nodes: spent(o)}
+			h := &helper{process: p, name: name, nodes: workload.RunsOn(o.RanOn)}
 			for inode := range r.sockets(p.PID) {
 				r.helpers[inode] = h
 			}

@@ -167,19 +167,8 @@ func (r *round) sockets(pid int) map[uint64]bool {
 func (r *round) ranOn(p workload.Process) topology.NodeSet {
 	for i := range r.all {
 		if slices.Contains(r.all[i].Processes, p) {
-			return spent(&r.all[i])
+			return workload.RunsOn(r.all[i].RanOn)
 		}
 	}
 	return topology.NodeSet{}
-}
-
-// spent is the nodes on which a workload spends its time.
-func spent(o *workload.Observation) topology.NodeSet {
-	var nodes topology.NodeSet
-	for _, x := range o.RanOn {
-		if x.Share >= runsHere {
-			nodes.Add(x.Node)
-		}
-	}
-	return nodes
 }
