@@ -16,7 +16,8 @@ func (s *State) follow() {
 	if len(s.Helpers) == 0 || s.Snapshot.Host == nil {
 		return
 	}
-	helpers := map[workload.ID]*place.Helper{}
+	hosts := s.hostCgroups()
+	helpers, clients := map[workload.ID]*place.Helper{}, map[workload.ID]place.Client{}
 	for _, id := range sortedKeys(s.Links) {
 		for _, l := range s.Links[id] {
 			at := s.Helpers[processKey(l.Helper)]
@@ -26,15 +27,19 @@ func (s *State) follow() {
 			h := helpers[at]
 			if h == nil {
 				o := s.observation(at)
-				h = &place.Helper{ID: at, Memory: workload.Total(o.Memory), Stays: s.stays(o)}
+				_, why := s.stays(o, hosts)
+				h = &place.Helper{ID: at, Memory: workload.Total(o.Memory), Stays: why}
 				if h.Stays.None() && s.Settings.HelpersStay {
 					h.Stays = words.Because(words.HelpersStay)
 				}
 				helpers[at] = h
 			}
 			if n := len(h.Clients); n == 0 || h.Clients[n-1].ID != id {
-				if c := s.observation(id); c != nil {
-					h.Clients = append(h.Clients, s.client(c))
+				if o := s.observation(id); o != nil {
+					if _, known := clients[id]; !known {
+						clients[id] = s.client(o, hosts)
+					}
+					h.Clients = append(h.Clients, clients[id])
 				}
 			}
 		}
@@ -53,8 +58,9 @@ func (s *State) follow() {
 }
 
 // client is a workload that has a helper.
-func (s *State) client(o *workload.Observation) place.Client {
-	c := place.Client{ID: o.ID, Memory: workload.Total(o.Memory), Stays: s.stays(o)}
+func (s *State) client(o *workload.Observation, hosts []string) place.Client {
+	spec, why := s.stays(o, hosts)
+	c := place.Client{ID: o.ID, Memory: workload.Total(o.Memory), Stays: why}
 	if p := place.Of(s.Homes(), o.ID); p != nil && p.Class != workload.Offline {
 		c.Nodes = p.Home
 	} else {
@@ -64,7 +70,7 @@ func (s *State) client(o *workload.Observation) place.Client {
 		return c
 	}
 	var near []string
-	for _, n := range s.SpecOf(o).Near {
+	for _, n := range spec.Near {
 		if at := s.deviceNodes(&n); n.Device != "" && at.Intersects(c.Nodes) {
 			near = append(near, n.Device)
 		}
@@ -84,22 +90,22 @@ func (s *State) deviceNodes(n *workload.Near) topology.NodeSet {
 	return n.Nodes
 }
 
-// stays is why a workload is not moved; none when it may be.
-func (s *State) stays(o *workload.Observation) words.Reason {
-	x := s.subject(o, s.hostCgroups(), false)
+// stays is what is wished for a workload, and why it is not moved; none when it may be.
+func (s *State) stays(o *workload.Observation, hosts []string) (spec workload.Spec, why words.Reason) {
+	x := s.subject(o, hosts, false)
 	switch {
 	case !x.Alone.None():
-		return x.Alone
+		why = x.Alone
 	case s.Holds.Has(o.ID):
-		return words.Because(words.HeldByHand)
+		why = words.Because(words.HeldByHand)
 	case o.Pinned:
-		return words.Because(words.OwnAffinity, o.PinnedWhy)
+		why = words.Because(words.OwnAffinity, o.PinnedWhy)
 	case x.Spec.Class != workload.Shared:
-		return words.Because(words.ClassMovesNot, string(x.Spec.Class))
+		why = words.Because(words.ClassMovesNot, string(x.Spec.Class))
 	case x.Fixed:
-		return words.Because(words.MovesByOrder)
+		why = words.Because(words.MovesByOrder)
 	case o.OwnPolicy != "" && o.OwnPolicy != workload.PolicyUnknown:
-		return words.Because(words.OwnPolicy, o.OwnPolicy)
+		why = words.Because(words.OwnPolicy, o.OwnPolicy)
 	}
-	return words.Reason{}
+	return x.Spec, why
 }

@@ -8,7 +8,10 @@ func (s *State) locate(near []workload.Near) {
 	if !workload.NamesOthers(near) {
 		return
 	}
-	workload.Locate(near, running(s.Snapshot.Observations, s.Claims), func(id workload.ID) []workload.NodeShare {
+	if s.callable == nil {
+		s.callable = running(s.Snapshot.Observations, s.Claims)
+	}
+	workload.Locate(near, s.callable, func(id workload.ID) []workload.NodeShare {
 		return s.observation(id).RanOn
 	})
 }

@@ -11,7 +11,10 @@ import (
 // the time of its vCPUs and the memory that was asked for on its node. That it waited for a CPU
 // is known of the whole alone, and said of each part.
 func takePart(all []workload.Observation, part *workload.Part) workload.Observation {
-	i := slices.IndexFunc(all, func(o workload.Observation) bool { return o.ID == part.Of })
+	i := len(all) - 1 // the whole comes not long before its parts
+	for i >= 0 && all[i].ID != part.Of {
+		i--
+	}
 	if i < 0 {
 		return workload.Observation{MemoryUnread: true}
 	}
@@ -45,16 +48,16 @@ func takePart(all []workload.Observation, part *workload.Part) workload.Observat
 	if o.RanOnFrom = workload.PerThread; o.RanOn == nil {
 		o.RanOnFrom = workload.AllowedSet
 	}
-	o.CPUUse = min(whole.CPUUse, share*(whole.CPUUse+usedByParts(all, part.Of)))
+	o.CPUUse = min(whole.CPUUse, share*(whole.CPUUse+usedByParts(all[i+1:], part.Of)))
 	whole.CPUUse -= o.CPUUse
 	return o
 }
 
-// usedByParts is the CPU use that was taken out of a whole already.
-func usedByParts(all []workload.Observation, whole workload.ID) (use float64) {
-	for i := range all {
-		if of, n := workload.PartOf(all[i].ID); n >= 0 && of == whole {
-			use += all[i].CPUUse
+// usedByParts is the CPU use that was taken out of a whole already, by those after it.
+func usedByParts(after []workload.Observation, whole workload.ID) (use float64) {
+	for i := range after {
+		if of, n := workload.PartOf(after[i].ID); n >= 0 && of == whole {
+			use += after[i].CPUUse
 		}
 	}
 	return use

@@ -300,16 +300,17 @@ type State struct {
 	Swung      time.Time                       // when it was last said that a node is, or no longer is, short
 	Pruned     time.Time
 
-	ledger  *place.Ledger                        // of Plan.Placements and admissions, for requests
-	own     bool                                 // nobody else has the steps of Plan
-	before  workload.Snapshot                    // of the scan before
-	starts  []uint64                             // of the newest observations, see startOf
-	made    made                                 // the newest subjects
-	decided func(balance.Input, balance.History) // told what a scan is decided on; nil tells nobody
-	engine  func(balance.Input, balance.History) (balance.Outcome, balance.History)
-	out     *Output       // of the input being worked on
-	late    []workload.ID // held, and found to have begun with what homenode had set
-	by      *plan.Asker   // who asked for it
+	ledger   *place.Ledger                        // of Plan.Placements and admissions, for requests
+	own      bool                                 // nobody else has the steps of Plan
+	before   workload.Snapshot                    // of the scan before
+	starts   []uint64                             // of the newest observations, see startOf
+	callable []workload.Named                     // what the newest snapshot has by name; nil until it is asked for
+	made     made                                 // the newest subjects
+	decided  func(balance.Input, balance.History) // told what a scan is decided on; nil tells nobody
+	engine   func(balance.Input, balance.History) (balance.Outcome, balance.History)
+	out      *Output       // of the input being worked on
+	late     []workload.ID // held, and found to have begun with what homenode had set
+	by       *plan.Asker   // who asked for it
 }
 
 // SetEngine has another engine than balance.Tick decide: for tests.
