@@ -35,9 +35,11 @@ func (s *State) follow() {
 				helpers[at] = h
 			}
 			if n := len(h.Clients); n == 0 || h.Clients[n-1].ID != id {
-				if o := s.observation(id); o != nil {
+				// By a socket that anybody may connect; what each program is called is its user's to say.
+				c, o := s.observation(id), s.observation(at)
+				if c != nil && workload.MayName(c.UID, o.UID) && workload.MayName(o.UID, c.UID) {
 					if _, known := clients[id]; !known {
-						clients[id] = s.client(o, hosts)
+						clients[id] = s.client(c, hosts)
 					}
 					h.Clients = append(h.Clients, clients[id])
 				}

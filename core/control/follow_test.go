@@ -66,6 +66,37 @@ func TestHelperFollows(t *testing.T) {
 	}
 }
 
+// Who serves whom is told by a program's name and a socket, which a user chooses: a user neither
+// has a daemon of the system follow, nor pulls work of somebody else to a daemon.
+func TestHelpersAndOtherUsers(t *testing.T) {
+	const user = 1000
+	for _, tt := range []struct {
+		name            string
+		guest, helper   int // their users
+		pinned          bool
+		follows, pulled bool
+	}{
+		{"the system's", 0, 0, false, true, false},
+		{"one user's", user, user, false, true, false},
+		{"the system's, that stays", 0, 0, true, false, true},
+		{"a user's guest at a daemon of the system", user, 0, false, false, true},
+		{"a user's guest at a daemon of the system, that stays", user, 0, true, false, true},
+		{"a guest at a user's daemon", 0, user, false, false, false},
+		{"a guest at a user's daemon, that stays", 0, user, true, false, false},
+		{"a guest at a daemon of another user", user, user + 1, true, false, false},
+	} {
+		f := storage(t, func(f *fake) {
+			f.works["/guest"].obs.UID, f.works["/nbd"].obs.UID, f.works["/nbd"].obs.Pinned = tt.guest, tt.helper, tt.pinned
+			f.scan(1)
+		})
+		f.passes(3)
+		near := f.s.SpecOf(f.s.observation("/guest")).Near
+		if f.s.Following["/nbd"].Follows != tt.follows || (len(near) > 0) != tt.pulled {
+			t.Errorf("%s: %+v, near %+v", tt.name, f.s.Following["/nbd"], near)
+		}
+	}
+}
+
 // Whoever may not be moved stays, with the reason; then the guest is pulled, as by any helper.
 func TestHelperThatStays(t *testing.T) {
 	for _, tt := range []struct {

@@ -2,16 +2,16 @@ package control
 
 import "github.com/homenode/homenode/core/workload"
 
-// locate gives each process and service that a person named the workload that it is, and the nodes
-// where it runs.
-func (s *State) locate(near []workload.Near) {
+// locate gives each process and service that a person named for work of a user the workload that
+// it is, and the nodes where it runs.
+func (s *State) locate(near []workload.Near, user int) {
 	if !workload.NamesOthers(near) {
 		return
 	}
 	if s.callable == nil {
 		s.callable = running(s.Snapshot.Observations, s.Claims)
 	}
-	workload.Locate(near, s.callable, func(id workload.ID) []workload.NodeShare {
-		return s.observation(id).RanOn
-	})
+	workload.Locate(near, s.callable,
+		func(id workload.ID) bool { return workload.MayName(s.observation(id).UID, user) },
+		func(id workload.ID) []workload.NodeShare { return s.observation(id).RanOn })
 }

@@ -106,6 +106,53 @@ func TestGuestRequiredNear(t *testing.T) {
 	}
 }
 
+// What an ordinary user starts under the name of a daemon, or as a unit of that name, moves no work
+// of anybody else: neither where a rule names it, nor by a socket that the user has connected.
+func TestNearNothingOfOtherUsers(t *testing.T) {
+	const user = 1000
+	for _, tt := range []struct {
+		name, near string
+		by, of     int // the users of what is called so, and of who is to be near it
+		counts     bool
+	}{
+		{"a user's, for the system's", "process=osd,policy=required", user, 0, false},
+		{"a user's unit, for the system's", "service=osd,policy=required", user, 0, false},
+		{"a user's, for another's", "process=osd,policy=required", user, user + 1, false},
+		{"a user's, for its own", "process=osd,policy=required", user, user, true},
+		{"a system user's", "process=osd,policy=required", 64045, 0, true},
+		{"the system's, for a user's", "process=osd,policy=required", 0, user, true},
+		{"a user's by what the kernel calls it", "process=pid:77,policy=required", user, 0, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFake(t, 2, 8, ruled(workload.Rule{Match: "/a", Near: []string{tt.near}, NearGiven: true}))
+			f.add("a", 1, 1<<20, 0)
+			f.works["/a"].obs.UID = tt.of
+			f.scan(3)
+			osd := f.addProcess(77, "osd", 1, 1<<20, 1)
+			f.works[osd].obs.UID = tt.by
+			f.works[osd].obs.RanOn = []workload.NodeShare{{Node: 1, Share: 1}}
+			f.scan(1)
+			spec := f.s.SpecOf(f.s.observation("/a"))
+			if got := spec.Near[0].Workload == osd; got != (tt.counts && !strings.Contains(tt.near, "service")) {
+				t.Errorf("counts %v: %+v", got, spec.Near)
+			}
+		})
+	}
+}
+
+// Several of one name: the system's alone counts for the system's work.
+func TestNearTheSystemsOwn(t *testing.T) {
+	f := newFake(t, 2, 8, ruled(workload.Rule{Match: "/a", Near: []string{"process=osd,policy=required"}, NearGiven: true}))
+	f.add("a", 1, 1<<20, 0)
+	for pid, user := range map[int]int{77: 0, 78: 1000} {
+		f.works[f.addProcess(pid, "osd", 1, 1<<20, 1)].obs.UID = user
+	}
+	f.scan(2)
+	if near := f.s.SpecOf(f.s.observation("/a")).Near; near[0].Workload != "pid:77" {
+		t.Errorf("%+v", near)
+	}
+}
+
 // A request that names a service is answered by where that runs.
 func TestPlaceNearAService(t *testing.T) {
 	f := newFake(t, 2, 8)

@@ -109,7 +109,11 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 		return
 	}
 	spec.Near = slices.Clone(spec.Near)
-	s.locate(spec.Near)
+	user := -1
+	if s.by != nil {
+		user = s.by.UID
+	}
+	s.locate(spec.Near, user)
 	if in.Process.PID > 0 {
 		spec.ID = ProcessID(in.Process.PID)
 	}

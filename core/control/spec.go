@@ -63,7 +63,7 @@ func (s *Settings) Names(cgroup, name string) bool {
 // SpecOf is what is wished for a workload.
 func (s *State) SpecOf(o *workload.Observation) workload.Spec {
 	spec := s.specOf(o)
-	s.locate(spec.Near)
+	s.locate(spec.Near, o.UID)
 	return spec
 }
 
@@ -182,6 +182,9 @@ func (s *State) addLearned(spec *workload.Spec, o *workload.Observation) {
 		}
 		if l.Helper.PID > 0 {
 			near.Workload = s.Helpers[processKey(l.Helper)]
+			if at := s.observation(near.Workload); at != nil && !workload.MayName(at.UID, o.UID) {
+				continue
+			}
 		}
 		if near.Workload != o.ID && near.Workload != id && !s.Following[near.Workload].Follows {
 			spec.Near = append(spec.Near, near)

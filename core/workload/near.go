@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -73,9 +74,36 @@ func RunsOn(ran []NodeShare) (nodes topology.NodeSet) {
 	return nodes
 }
 
+// UserOf is the user that a cgroup below user.slice belongs to by its path, which nobody
+// but root can change; 0 when it is not below it.
+func UserOf(cgroup string) int {
+	rest, ok := strings.CutPrefix(cgroup, "/user.slice/user-")
+	id, _, cut := strings.Cut(rest, ".slice")
+	if n, err := strconv.Atoi(id); ok && cut && err == nil && n > 0 {
+		return n
+	}
+	return 0
+}
+
+// Ordinary reports whether a number is that of a person's user: those of a system are below 1000
+// (login.defs(5), UID_MIN), from 60000 on (Debian Policy 9.2.2, for packages) and up to 65519
+// (systemd, Users, Groups, UIDs and GIDs: for services).
+func Ordinary(user int) bool { return user >= 1000 && (user < 60000 || user > 65519) }
+
+// MayName reports whether what by runs counts for work of another user under a name, which by
+// chooses: what the system runs does, and each user's own. For -1, nobody knows whom, all does.
+func MayName(by, of int) bool { return !Ordinary(by) || by == of || of == -1 }
+
 // Locate gives each process and service in wishes the workload that it is and the nodes where that
-// runs, ran. What is not there stays a name.
-func Locate(near []Near, all []Named, ran func(ID) []NodeShare) {
+// runs, ran. What is not there stays a name. Of what is found by a name that somebody chose, that
+// counts which counts says; by an ID, a PID or a cgroup, all.
+func Locate(near []Near, all []Named, counts func(ID) bool, ran func(ID) []NodeShare) {
+	var called []Named
+	for i := range all {
+		if counts(all[i].ID) {
+			called = append(called, all[i])
+		}
+	}
 	for i := range near {
 		n := &near[i]
 		name := n.Process
@@ -89,7 +117,11 @@ func Locate(near []Near, all []Named, ran func(ID) []NodeShare) {
 			continue
 		}
 		n.Workload, n.Nodes = "", topology.NodeSet{}
-		for _, id := range Find(all, name, Lineage{}) {
+		among := called
+		if _, isPID := PIDOf(name); isPID || strings.Contains(name, "/") {
+			among = all
+		}
+		for _, id := range Find(among, name, Lineage{}) {
 			n.Workload = id
 			n.Nodes = n.Nodes.Union(RunsOn(ran(id)))
 		}

@@ -76,9 +76,23 @@ func TestLocate(t *testing.T) {
 		{Near{Device: "spdk_tgt"}, "", ""},
 	} {
 		near := []Near{tt.near}
-		Locate(near, all, ran)
+		Locate(near, all, func(ID) bool { return true }, ran)
 		if near[0].Workload != tt.id || near[0].Nodes.String() != tt.nodes {
 			t.Errorf("%+v: %+v", tt.near, near[0])
+		}
+	}
+}
+
+func TestUserOf(t *testing.T) {
+	for cgroup, want := range map[string]int{
+		"/user.slice/user-1000.slice/user@1000.service/app.slice/x.scope": 1000,
+		"/user.slice/user-0.slice/session-1.scope":                        0,
+		"/system.slice/x.service":                                         0,
+		"/system.slice/user.slice/user-1000.slice/x":                      0,
+		"/user.slice/user-1000":                                           0,
+	} {
+		if got := UserOf(cgroup); got != want {
+			t.Errorf("%s: %d, want %d", cgroup, got, want)
 		}
 	}
 }

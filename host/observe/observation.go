@@ -34,7 +34,7 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 		Kind:      w.kind,
 		Cgroup:    w.leaf.path,
 		CgroupID:  w.leaf.inode,
-		UID:       userOf(w.leaf.path),
+		UID:       workload.UserOf(w.leaf.path),
 		CPUUse:    o.use(w),
 		RanOn:     w.ran,
 		RanOnFrom: workload.PerThread,

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -200,17 +199,6 @@ func (o *Observer) joined(p *process) *process {
 		p.joins, j = nil, nil
 	}
 	return j
-}
-
-// userOf is the user that a cgroup below user.slice belongs to by its path, which nobody
-// but root can change; 0 when it is not below it.
-func userOf(cgroup string) int {
-	rest, ok := strings.CutPrefix(cgroup, "/user.slice/user-")
-	id, _, cut := strings.Cut(rest, ".slice")
-	if n, err := strconv.Atoi(id); ok && cut && err == nil && n > 0 {
-		return n
-	}
-	return 0
 }
 
 // plus is u and v together.

@@ -156,20 +156,6 @@ func TestForkedMemoryIsCountedOnce(t *testing.T) {
 	}
 }
 
-func TestUserOf(t *testing.T) {
-	for cgroup, want := range map[string]int{
-		"/user.slice/user-1000.slice/user@1000.service/app.slice/x.scope": 1000,
-		"/user.slice/user-0.slice/session-1.scope":                        0,
-		"/system.slice/x.service":                                         0,
-		"/system.slice/user.slice/user-1000.slice/x":                      0,
-		"/user.slice/user-1000":                                           0,
-	} {
-		if got := userOf(cgroup); got != want {
-			t.Errorf("%s: %d, want %d", cgroup, got, want)
-		}
-	}
-}
-
 // What a process has mapped of a file counts on all nodes together for whose it is, and on
 // each where it lies.
 func TestSharedOnTwoNodes(t *testing.T) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -38,7 +39,11 @@ func (s *existing) locate(near []workload.Near) {
 			ran[w.ID] = append(ran[w.ID], workload.NodeShare{Node: r.Node, Share: r.Share})
 		}
 	}
-	workload.Locate(near, named, func(id workload.ID) []workload.NodeShare { return ran[id] })
+	system := func(id workload.ID) bool {
+		i := slices.IndexFunc(named, func(n workload.Named) bool { return n.ID == id })
+		return workload.MayName(workload.UserOf(named[i].Cgroup), 0)
+	}
+	workload.Locate(near, named, system, func(id workload.ID) []workload.NodeShare { return ran[id] })
 }
 
 // wish adds what a rule of the configuration has a guest be near to, and finds what that names.
