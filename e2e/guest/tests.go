@@ -44,6 +44,7 @@ var tests = map[string]func(*T){
 	"homenode.pressure":      homenodePressure,
 	"homenode.move":          homenodeMove,
 	"homenode.churn":         homenodeChurn,
+	"proxmox.threads":        proxmoxThreads,
 	"homenode.torn":          homenodeTorn,
 	"homenode.eight-nodes":   homenodeEightNodes,
 

@@ -68,6 +68,7 @@ var Tests = []Test{
 	{Name: "homenode.torn", Shapes: []string{"n4"}, Limit: 180 * time.Second, Homenode: true},
 	{Name: "homenode.alert", Shapes: []string{"n4"}, OnHost: true, After: "homenode.torn", Homenode: true},
 	{Name: "homenode.threads", Shapes: []string{"n4"}, Limit: 180 * time.Second, Slow: true, Homenode: true},
+	{Name: "proxmox.threads", Shapes: []string{"n2"}, Limit: 240 * time.Second, Slow: true, Homenode: true},
 	{Name: "homenode.churn", Shapes: []string{"n4"}, Limit: 240 * time.Second, Slow: true, Homenode: true},
 
 	// Homenode beside processes, users and managers that mean it no good.
