@@ -69,16 +69,16 @@ func (s *State) partsOf(o *workload.Observation) []place.Part {
 // gave where that no longer fits, before anything else is set.
 func (s *State) divide() {
 	var busy map[workload.ID]bool
-	divided := len(s.Journal.divided()) > 0
+	divided := map[workload.ID]bool{}
+	for _, e := range s.Journal.divided() {
+		divided[e.Workload] = true
+	}
 	for i := range s.Snapshot.Observations {
 		o := &s.Snapshot.Observations[i]
-		if !divided && len(o.PerThread) == 0 || s.Holds.Has(o.ID) || o.Pinned || s.undoes(o.ID) {
+		if !divided[o.ID] && len(o.PerThread) == 0 || s.Holds.Has(o.ID) || o.Pinned || s.undoes(o.ID) {
 			continue
 		}
 		entries, given := s.Journal.dividedOf(o.ID)
-		if len(entries) == 0 && len(o.PerThread) == 0 {
-			continue
-		}
 		if busy == nil {
 			busy = stepsOf(s.Plan.Steps)
 		}
@@ -132,7 +132,8 @@ func (s *State) divisions(o *workload.Observation, parts []place.Part, given []t
 		whole = whole.Union(parts[i].CPUs)
 	}
 	var threads []workload.Thread
-	for _, p := range o.Processes {
+	ends := make([]int, len(o.Processes)) // of the threads of each process among all
+	for k, p := range o.Processes {
 		mine := threadsOf(o, p.PID)
 		e := s.Journal.Of(plan.ThreadCPUs, plan.ProcessPath(p))
 		has := func(t workload.Thread) bool { return slices.ContainsFunc(given, t.CPUs.Equal) }
@@ -143,7 +144,7 @@ func (s *State) divisions(o *workload.Observation, parts []place.Part, given []t
 			}
 		}
 		if e == nil && free < 2 && !slices.ContainsFunc(mine, has) {
-			continue // one thread: all of the process goes where that is
+			mine = nil // one thread: all of the process goes where that is
 		}
 		for _, t := range mine {
 			if e == nil && has(t) { // made by a thread of another process: nobody has chosen its node
@@ -151,6 +152,7 @@ func (s *State) divisions(o *workload.Observation, parts []place.Part, given []t
 			}
 			threads = append(threads, t)
 		}
+		ends[k] = len(threads)
 	}
 	to := place.Divide(parts, threads, given)
 	counts := make([]int, len(parts))
@@ -163,16 +165,16 @@ func (s *State) divisions(o *workload.Observation, parts []place.Part, given []t
 	for k := range parts {
 		each = append(each, words.Because(words.ThreadsOnNode, counts[k], parts[k].Node))
 	}
-	sets := setsOf(parts)
-	for _, p := range o.Processes {
+	sets, i := setsOf(parts), 0
+	for n, p := range o.Processes {
 		step := plan.Step{Kind: plan.DivideThreads, Workload: o.ID, To: sets, Optional: true, Reason: words.Because(words.ThreadsDivided, each),
 			Target: plan.Target{Kind: workload.InProcess, Processes: []workload.Process{p}}}
 		if e := s.Journal.Of(plan.ThreadCPUs, plan.ProcessPath(p)); e != nil {
 			step.From = e.New
 		}
 		changed := step.From == ""
-		for i := range threads {
-			if t := &threads[i]; t.Process == p.PID && to[i] >= 0 {
+		for ; i < ends[n]; i++ {
+			if t := &threads[i]; to[i] >= 0 {
 				step.Threads = append(step.Threads, plan.ThreadSet{TID: t.TID, CPUs: parts[to[i]].CPUs})
 				changed = changed || !t.CPUs.Equal(parts[to[i]].CPUs)
 			}
