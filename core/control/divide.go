@@ -55,10 +55,11 @@ func (j *Journal) dividedOf(id workload.ID) (entries []*plan.Entry, given []topo
 }
 
 // partsOf is the nodes that the threads of a workload are divided among; fewer than two where
-// they are not. They are not while its CPUs or its home are about to change.
+// they are not. They are not while its CPUs or its home are about to change, nor when they are so
+// many that they are not looked at: new ones would all stay on the node of the one that made them.
 func (s *State) partsOf(o *workload.Observation) []place.Part {
 	p := place.Of(s.Plan.Placements, o.ID)
-	if !s.Settings.Divide || p == nil || p.Class == workload.Offline || p.Home.Len() < 2 || s.Shared.Of(o.ID) != nil ||
+	if !s.Settings.Divide || p == nil || p.Class == workload.Offline || p.Home.Len() < 2 || s.Shared.Of(o.ID) != nil || o.Threads > workload.MostPerThread ||
 		o.Kind != workload.InCgroup && o.Kind != workload.InProcess || o.Caps.MemoryStays || o.OwnPolicy != "" && o.OwnPolicy != workload.PolicyUnknown {
 		return nil
 	}

@@ -149,6 +149,7 @@ func TestUndivide(t *testing.T) {
 		"turned off": func(f *fake, _ workload.ID) {
 			f.start(func(s *Settings) { s.Divide = false })
 		},
+		"too many": func(f *fake, id workload.ID) { f.works[id].obs.Threads = workload.MostPerThread + 1 },
 		"another home": func(f *fake, id workload.ID) {
 			to := []topology.NodeID{2, 3}
 			if f.home(id) == "2-3" {
@@ -167,7 +168,7 @@ func TestUndivide(t *testing.T) {
 			before := f.sets(id)
 			change(f, id)
 			f.scan(8)
-			if name == "turned off" {
+			if name != "another home" {
 				if got := f.sets(id); got[f.host().Online.String()] != 12 || len(f.s.View().Divided) != 0 {
 					t.Errorf("threads have %v", got)
 				}

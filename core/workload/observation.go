@@ -74,6 +74,10 @@ const (
 // PolicyUnknown stands for a memory policy that could not be read.
 const PolicyUnknown = "unknown"
 
+// MostPerThread is how many threads a workload may have to be looked at thread by thread. With
+// three files each that is 30 ms of a look.
+const MostPerThread = 512
+
 // Observation is what was seen of one workload over one window.
 type Observation struct {
 	ID        ID

@@ -10,9 +10,6 @@ import (
 )
 
 const (
-	// wideThreads of a workload are looked at one by one; one with more is not divided. With
-	// three files each that is 30 ms of a look.
-	wideThreads = 512
 	// wideEvery is how often: what a thread uses, and where its memory is, changes slowly.
 	wideEvery = 10 * time.Second
 	// wideFirst is after the first look at them, which tells nothing of what they use.
@@ -62,7 +59,7 @@ func (o *Observer) readWideOf(w *work) {
 	for _, p := range w.procs {
 		n += max(1, p.threads)
 	}
-	if n > wideThreads {
+	if n > workload.MostPerThread {
 		return
 	}
 	hinting := o.hinting.on && !o.hinting.at.IsZero()

@@ -54,7 +54,7 @@ func TestWide(t *testing.T) {
 		t.Error("one that was pinned since is not told")
 	}
 
-	p.threads = make([]fakeThread, wideThreads+1)
+	p.threads = make([]fakeThread, workload.MostPerThread+1)
 	for i := range p.threads {
 		p.threads[i].cpus = "0-7"
 	}
