@@ -225,12 +225,11 @@ func (c *config) note(key, value string) {
 		}
 		c.rule.SMT = smt
 	case "near":
-		devices := strings.FieldsFunc(value, func(r rune) bool { return r == ',' })
-		if len(devices) == 0 || len(devices) > 16 {
-			c.wrong("notes, homenode: near=%s; want 1 to 16 devices by name or PCI address", value)
+		if _, err := workload.ParseNear(value); err != nil {
+			c.wrong("notes, homenode: near=%s; want devices by name or PCI address, process=NAME or service=NAME, commas between, policy=required after what it needs", value)
 			return
 		}
-		c.rule.Near = devices
+		c.rule.Near = []string{value}
 	case "max-nodes":
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 1 || n > topology.MaxID {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -107,19 +108,10 @@ func (d *Driver) wanted(step plan.Step, g *guest) (to topology.CPUSet, pins map[
 		return to, nil, fmt.Errorf("%s: %d vCPU threads are known and %d CPUs are its own; it is tried again", id(g.vmid), len(named), len(own))
 	}
 	pins = map[int]topology.CPUID{}
-	for i, vcpu := range sorted(named) {
+	for i, vcpu := range slices.Sorted(maps.Keys(named)) {
 		pins[named[vcpu]] = own[i]
 	}
 	return to, pins, nil
-}
-
-func sorted[V any](m map[int]V) []int {
-	var out []int
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
 }
 
 // affinity is what host/process writes affinities as: those of the first thread, then those of
@@ -127,7 +119,7 @@ func sorted[V any](m map[int]V) []int {
 func affinity(all topology.CPUSet, pins map[int]topology.CPUID) string {
 	var b strings.Builder
 	b.WriteString(all.String())
-	for _, tid := range sorted(pins) {
+	for _, tid := range slices.Sorted(maps.Keys(pins)) {
 		if one := topology.CPUs(pins[tid]); !one.Equal(all) {
 			fmt.Fprintf(&b, ";%d=%s", tid, one)
 		}

@@ -529,3 +529,19 @@ func TestThreadsFollow(t *testing.T) {
 		t.Errorf("%+v %v", changes, err)
 	}
 }
+
+// What a guest is to be near to is said as everywhere, and what cannot be read is a problem.
+func TestNearInNotes(t *testing.T) {
+	m := newMachine(t)
+	m.guest(100, 1, "#homenode%3A near=eth0,service=ceph-osd@1,policy=required\n")
+	m.guest(101, 1, "#homenode%3A near=policy=required\n")
+	claims, problems := m.look(m.source(Options{}))
+	if near := claims["vm:100"].Spec.Near; len(near) != 2 || near[0].Device != "eth0" || near[0].Required || near[1].Service != "ceph-osd@1" || !near[1].Required {
+		t.Errorf("%+v", near)
+	}
+	if !slices.ContainsFunc(problems, func(p string) bool {
+		return strings.HasPrefix(p, "vm:101: notes, homenode: near=policy=required; want ")
+	}) {
+		t.Error(problems)
+	}
+}
