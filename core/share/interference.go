@@ -395,7 +395,7 @@ func (s *Interference) blame(v *Victim) {
 				b.Well++
 			}
 		}
-		if trial := !b.Proven && !b.Cleared && s.At.Sub(b.Since) >= trialFor; trial && b.Well > b.Hurt {
+		if trial := !b.Proven && !b.Cleared && b.Hurt+b.Well > 0 && s.At.Sub(b.Since) >= trialFor; trial && b.Well > b.Hurt {
 			b.Proven, b.Until = true, b.Since.Add(cutFor)
 		} else if trial || !s.At.Before(b.Until) && b.Hurt > b.Well {
 			b.Cleared = true

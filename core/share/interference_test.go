@@ -202,6 +202,31 @@ func TestCutIsReleased(t *testing.T) {
 	}
 }
 
+// TestCutUnseen: a cut clears nobody when nothing was seen of the victim meanwhile.
+func TestCutUnseen(t *testing.T) {
+	s := Interference{At: epoch, Victims: []Victim{{ID: "web", Signal: workload.PSI, Usual: slices.Repeat([]float64{0.01}, learnt), Samples: slices.Repeat([]float64{0.01}, correlated)}},
+		Suspects: []Suspect{{ID: "job", Offline: true, Use: slices.Repeat([]float64{0}, correlated)}}}
+	at, web, job := epoch, Watch{ID: "web", Important: true, WaitFrom: workload.PSI, Wait: 0.5}, Watch{ID: "job", Offline: true}
+	look := func() {
+		at = at.Add(SampleEvery)
+		job.CPUTime += 2 * SampleEvery
+		s = s.Look(at, []Watch{job, web}, 0.05)
+	}
+	for k := 0; k < 10 && len(s.Blames) == 0; k++ {
+		look()
+	}
+	if len(s.Blames) != 1 {
+		t.Fatalf("it is not blamed: %+v", s)
+	}
+	web.Held = true // a limit of its own holds it back
+	for at.Before(s.Blames[0].Until.Add(SampleEvery)) {
+		look()
+	}
+	if b := s.Blames[0]; b.Cleared || b.Proven || s.Cut("job", at) != nil {
+		t.Errorf("%+v", b)
+	}
+}
+
 // TestCutClock: a clock that is set back does not make a cut longer.
 func TestCutClock(t *testing.T) {
 	s := Interference{At: epoch, Blames: []Blame{{Offender: "job", Victim: "web", Since: epoch, Until: epoch.Add(cutFor)}}}
