@@ -24,9 +24,13 @@ func (s *State) follow() {
 			if l.Helper.PID == 0 || at == "" || at == id {
 				continue
 			}
+			// By a socket that anybody may connect; what each program is called is its user's to say.
+			c, o := s.observation(id), s.observation(at)
+			if c != nil && !(workload.MayName(c.UID, o.UID) && workload.MayName(o.UID, c.UID)) {
+				continue
+			}
 			h := helpers[at]
 			if h == nil {
-				o := s.observation(at)
 				_, why := s.stays(o, hosts)
 				h = &place.Helper{ID: at, Memory: workload.Total(o.Memory), Stays: why}
 				if h.Stays.None() && s.Settings.HelpersStay {
@@ -35,9 +39,7 @@ func (s *State) follow() {
 				helpers[at] = h
 			}
 			if n := len(h.Clients); n == 0 || h.Clients[n-1].ID != id {
-				// By a socket that anybody may connect; what each program is called is its user's to say.
-				c, o := s.observation(id), s.observation(at)
-				if c != nil && workload.MayName(c.UID, o.UID) && workload.MayName(o.UID, c.UID) {
+				if c != nil {
 					if _, known := clients[id]; !known {
 						clients[id] = s.client(c, hosts)
 					}

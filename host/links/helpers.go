@@ -70,7 +70,8 @@ func (r *round) findHelpers() {
 				continue
 			}
 			h := &helper{process: p, name: name, nodes: workload.RunsOn(o.RanOn)}
-			for inode := range r.sockets(p.PID) {
+			own, _ := r.sockets(p.PID, mostEntries)
+			for inode := range own {
 				r.helpers[inode] = h
 			}
 		}

@@ -27,10 +27,13 @@ type fake struct {
 	sockets map[uint64]end
 	tcp     map[uint64]end
 	reads   int
+	links   int
 	hangs   map[int]chan struct{} // the root folder of a process
 }
 
 func (f *fake) read(name string) (string, error) { f.reads++; return f.disk.read(name) }
+
+func (f *fake) link(name string) (string, error) { f.links++; return f.disk.link(name) }
 
 func (f *fake) device(name string) (on, is string, err error) {
 	d, ok := f.devices[name]
@@ -322,6 +325,57 @@ func TestServers(t *testing.T) {
 		if len(links) != 1 || links["/a"][1].Helper != (workload.Process{PID: 50, Start: 500}) {
 			t.Errorf("round %d: %+v", round, links)
 		}
+	}
+}
+
+// Whoever starts many processes, under the names of daemons too, neither hides those that serve nor
+// has a round take long.
+func TestServersAmongMany(t *testing.T) {
+	stat := func(pid int) string {
+		return fmt.Sprintf("%d (swtpm) S 1 1 1 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0", pid, pid*10)
+	}
+	entries := map[string]string{
+		"proc/10/comm": "qemu-system-x86", "proc/10/fd/3": "→socket:[100]",
+		"proc/9000/comm": "swtpm", "proc/9000/stat": stat(9000), "proc/9000/fd/3": "→socket:[520]", "proc/9000/status": "Name:\tswtpm\nUid:\t59\t59\t59\t59",
+	}
+	root := tree(t, with(entries))
+	f := New("/")
+	k := &fake{disk: disk{root}, sockets: map[uint64]end{100: {520, ""}, 520: {100, "/run/tpm.sock"}}}
+	f.files = k
+	look := func() string {
+		k.links = 0
+		links, _ := f.Links(t.Context(), host(), []workload.Observation{work("/a", 10)})
+		return drawn(links["/a"])
+	}
+	want := look()
+	if !strings.Contains(want, "swtpm") {
+		t.Fatalf("%q", want)
+	}
+	put := func(name, text string) {
+		name = filepath.Join(root, "proc", name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for pid := 100; pid < 110; pid++ {
+		at := fmt.Sprint(pid)
+		put(at+"/comm", "swtpm")
+		put(at+"/stat", stat(pid))
+		put(at+"/status", "Name:\tswtpm\nUid:\t1000\t1000\t1000\t1000\n")
+		for fd := range 300 {
+			put(at+"/fd/"+fmt.Sprint(fd), "")
+		}
+	}
+	for range 2 {
+		if got := look(); got != want || k.links > mostServed+50 {
+			t.Errorf("among many of that name %q, %d links followed", got, k.links)
+		}
+	}
+	for pid := 1000; pid < 1000+mostNamed+100; pid++ {
+		put(fmt.Sprint(pid)+"/comm", "x")
+	}
+	if got := look(); got != want {
+		t.Errorf("among many new processes: %q", got)
 	}
 }
 

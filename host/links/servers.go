@@ -29,6 +29,10 @@ var guests = []string{"qemu-system-", "qemu-kvm", "kvm", "cloud-hyperviso", "fir
 // mostNamed is how many processes are asked what they run in one round, 10 µs each.
 const mostNamed = 1000
 
+// mostServed is how many open files of servers that ordinary users run are gone through in one
+// round, 2 µs each: what a program is called is its user's to choose.
+const mostServed = 2048
+
 // server is a process of serving.
 type server struct {
 	process workload.Process
@@ -113,12 +117,14 @@ func (r *round) findServers() {
 	}
 	maps.DeleteFunc(r.named, func(pid, _ int) bool { return !here[pid] })
 	maps.DeleteFunc(r.servers, func(pid int, _ *server) bool { return !here[pid] })
-	asked := 0
-	for _, pid := range slices.Sorted(maps.Keys(here)) {
-		if r.named[pid] > 1 && r.servers[pid] == nil {
+	// Those that served before are asked first, whatever else has begun since.
+	order := append(slices.Sorted(maps.Keys(r.servers)), slices.Sorted(maps.Keys(here))...)
+	asked, theirs := map[int]bool{}, 0
+	for _, pid := range order {
+		if asked[pid] || r.named[pid] > 1 && r.servers[pid] == nil {
 			continue
 		}
-		if asked++; asked > mostNamed {
+		if asked[pid] = true; len(asked) > mostNamed+len(r.servers) {
 			break
 		}
 		r.named[pid]++
@@ -126,11 +132,22 @@ func (r *round) findServers() {
 		if delete(r.servers, pid); err != nil || !slices.Contains(serving, name) {
 			continue
 		}
-		if s := r.serverAt(pid); s != nil {
-			r.servers[pid] = s
-			for inode := range r.sockets(pid) {
-				r.served[inode] = s
-			}
+		s := r.serverAt(pid)
+		if s == nil {
+			continue
+		}
+		r.servers[pid] = s
+		status, err := r.files.read(fmt.Sprintf("proc/%d/status", pid))
+		ordinary, most := err == nil && workload.Ordinary(proc.ParseStatus([]byte(status)).UID), mostEntries
+		if ordinary {
+			most = min(mostDescriptors, mostServed-theirs)
+		}
+		own, looked := r.sockets(pid, most)
+		if ordinary {
+			theirs += looked
+		}
+		for inode := range own {
+			r.served[inode] = s
 		}
 	}
 	if len(r.servers) == 0 {
@@ -147,11 +164,13 @@ func (r *round) findServers() {
 	}
 }
 
-// sockets is the inodes of the sockets that a process has open.
-func (r *round) sockets(pid int) map[uint64]bool {
+// sockets is the inodes of the sockets among the first of the files that a process has open, and how
+// many of those were looked at.
+func (r *round) sockets(pid, most int) (map[uint64]bool, int) {
 	out := map[uint64]bool{}
 	dir := fmt.Sprintf("proc/%d/fd", pid)
 	names, _ := r.files.list(dir)
+	names = names[:min(len(names), most)]
 	for _, fd := range names {
 		to, err := r.files.link(dir + "/" + fd)
 		if inode, ok := strings.CutPrefix(to, "socket:["); err == nil && ok {
@@ -160,7 +179,7 @@ func (r *round) sockets(pid int) map[uint64]bool {
 			}
 		}
 	}
-	return out
+	return out, len(names)
 }
 
 // ranOn is the nodes on which the workload of a process spends its time; empty when it is none.
