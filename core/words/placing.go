@@ -159,7 +159,7 @@ var (
 	MemoryOffHome  = says("memory-off-home", "{size} of its {size} ({%}) lies off its home, {nodes}.")
 	ThreadsDivided = says("threads-divided", "It is wider than a node: each thread is kept on one node of its home ({and}), so that what it uses comes to lie there.")
 	ThreadsOnNode  = says("threads-on-node", "{n thread} on node {}")
-	SamplingOn     = says("sampling-on", "The threads of {} have nodes of their own now; for {} at most the kernel finds out what each uses and brings it there (threads.sample).")
+	SamplingOn     = says("sampling-on", "The threads of {} have nodes of their own now; for {for} at most the kernel finds out what each uses and brings it there (threads.sample).")
 	BindMemory     = says("bind-memory", "It is dedicated and has no memory policy of its own, so new pages are bound to its home, {nodes}.")
 )
 

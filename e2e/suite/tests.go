@@ -86,7 +86,7 @@ var Tests = []Test{
 	{Name: "count.kernel", Shapes: []string{"n4-count"}, Limit: 300 * time.Second},
 	{Name: "count.exact", Shapes: []string{"n4-count"}, OnHost: true, After: "count.kernel"},
 	{Name: "count.homenode", Shapes: []string{"n4-count"}, Limit: 300 * time.Second, Homenode: true},
-	{Name: "count.wide", Shapes: []string{"n4-count"}, Limit: 300 * time.Second, Slow: true, Homenode: true},
+	{Name: "count.wide", Shapes: []string{"n4-count"}, Limit: 900 * time.Second, Slow: true, Homenode: true},
 	{Name: "count.wide-local", Shapes: []string{"n4-count"}, OnHost: true, After: "count.wide", Slow: true, Homenode: true},
 	{Name: "count.local", Shapes: []string{"n4-count"}, OnHost: true, After: "count.homenode", Homenode: true},
 }
