@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
 	"strings"
@@ -17,24 +16,12 @@ func (p *process) hypervisor() bool {
 	return strings.HasPrefix(p.comm, "qemu") || strings.HasPrefix(p.comm, "kvm")
 }
 
-// vcpuOf reads the name that QEMU gives the thread of a vCPU (debug-threads=on, which
-// libvirt always asks for): "CPU 3/KVM", "CPU 3/TCG".
-func vcpuOf(comm []byte) (vcpu int, ok bool) {
-	rest, ok := bytes.CutPrefix(comm, []byte("CPU "))
-	number, _, slash := bytes.Cut(rest, []byte{'/'})
-	n, isNumber := proc.Number(number)
-	return int(n), ok && slash && isNumber && n < mostVCPUs
-}
-
-// mostVCPUs bounds what is kept of one guest: as many as QEMU takes.
-const mostVCPUs = 4096
-
 // vcpuOn is a vCPU on a node.
 type vcpuOn struct{ vcpu, node int }
 
 // vcpuRan adds time of the thread of a vCPU.
 func (o *Observer) vcpuRan(w *work, comm []byte, cpu int, ticks uint64) {
-	vcpu, ok := vcpuOf(comm)
+	vcpu, ok := proc.VCPU(comm)
 	if !ok || cpu >= len(o.nodeOf) || o.nodeOf[cpu] < 0 {
 		return
 	}

@@ -7,14 +7,6 @@ import (
 	"testing"
 )
 
-func TestVCPUOf(t *testing.T) {
-	for comm, want := range map[string]int{"CPU 0/KVM": 0, "CPU 12/TCG": 12, "CPU 4096/KVM": -1, "CPU x/KVM": -1, "CPU 3": -1, "IO iothread1": -1, "": -1, "CPU /KVM": -1} {
-		if n, ok := vcpuOf([]byte(comm)); ok != (want >= 0) || ok && n != want {
-			t.Errorf("%q: %d, %t", comm, n, ok)
-		}
-	}
-}
-
 // Memory is told by the node that it was asked for, wherever it lies.
 func TestAskedMemory(t *testing.T) {
 	m, err := newMapsParser(maphash.MakeSeed()).parse(strings.NewReader(`7f0000000000 prefer (many):1 anon=10 dirty=10 N0=4 N1=6 kernelpagesize_kB=4

@@ -10,6 +10,7 @@ import (
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/internal/proc"
 )
 
 // mostConfig bounds a configuration: the cluster file system keeps none above 1 MiB.
@@ -130,8 +131,7 @@ func readConfig(text string) config {
 	return c
 }
 
-// mostVCPUs is more than any machine type of QEMU has.
-const mostVCPUs = 4096
+const mostVCPUs = proc.MostVCPUs
 
 func (c *config) wrong(format string, args ...any) {
 	for i, a := range args {

@@ -295,10 +295,7 @@ func (s *Source) vcpus(pid int) (named map[int]int, tasks map[int]bool) {
 		if err != nil {
 			continue
 		}
-		rest, isCPU := strings.CutPrefix(strings.TrimSpace(comm), "CPU ")
-		number, accel, _ := strings.Cut(rest, "/")
-		vcpu, err := strconv.Atoi(number)
-		if isCPU && err == nil && vcpu >= 0 && vcpu < mostVCPUs && (accel == "KVM" || accel == "TCG") {
+		if vcpu, ok := proc.VCPU([]byte(strings.TrimSpace(comm))); ok {
 			if _, twice := named[vcpu]; !twice {
 				named[vcpu] = tid
 			}

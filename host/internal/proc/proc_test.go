@@ -147,3 +147,11 @@ func FuzzMapping(f *testing.F) {
 		}
 	})
 }
+
+func TestVCPU(t *testing.T) {
+	for comm, want := range map[string]int{"CPU 0/KVM": 0, "CPU 12/TCG": 12, "CPU 4096/KVM": -1, "CPU x/KVM": -1, "CPU 3": -1, "CPU 3/": -1, "CPU 3/x": -1, "IO iothread1": -1, "": -1, "CPU /KVM": -1} {
+		if n, ok := VCPU([]byte(comm)); ok != (want >= 0) || ok && n != want {
+			t.Errorf("%q: %d, %t", comm, n, ok)
+		}
+	}
+}
