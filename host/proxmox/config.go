@@ -20,6 +20,7 @@ const mostConfig = 1 << 20
 type config struct {
 	name     string
 	vcpus    int          // plugged in at the start
+	possible int          // vCPUs that it can have
 	memory   topology.KiB // at the start
 	huge     string       // hugepages: "", any, 2 or 1024
 	limit    float64      // cpulimit: CPUs' worth of time at most, 0 is none
@@ -121,7 +122,8 @@ func readConfig(text string) config {
 			c.devices = append(c.devices, property(value, "host", true))
 		}
 	}
-	c.vcpus = min(sockets*cores, mostVCPUs)
+	c.possible = min(sockets*cores, mostVCPUs)
+	c.vcpus = c.possible
 	if plugged > 0 {
 		c.vcpus = min(c.vcpus, plugged)
 	}

@@ -331,6 +331,7 @@ func TestStrangeQEMUs(t *testing.T) {
 		}, "it answers what was not asked"},
 		"a command it has not":      {lie("query-cpus-fast", ""), "query-cpus-fast: "},
 		"threads of others":         {lie("query-cpus-fast", `[{"cpu-index": 0, "thread-id": 1}, {"cpu-index": 1, "thread-id": 100002}]`), "thread 1 is none of QEMU's"},
+		"more vCPUs than are its":   {lie("query-cpus-fast", `[{"cpu-index": 0, "thread-id": 100001}, {"cpu-index": 1, "thread-id": 100001}, {"cpu-index": 2, "thread-id": 100001}]`), ""},
 		"no threads":                {lie("query-cpus-fast", `[]`), "no vCPU"},
 		"a vCPU twice":              {lie("query-cpus-fast", `[{"cpu-index": 0, "thread-id": 100001}, {"cpu-index": 0, "thread-id": 100002}]`), "vCPU 0 twice"},
 		"a vCPU without number":     {lie("query-cpus-fast", `[{"thread-id": 100001}]`), "without a number"},

@@ -367,10 +367,11 @@ func (s *Source) claim(g *guest, h *topology.Host, journal []plan.Entry) (worklo
 	return c, bad
 }
 
-// vcpus is how many it has now.
+// vcpus is how many it has now: no more than its configuration lets it have, whatever its QEMU
+// says, which books CPUs with that.
 func (g *guest) vcpus() int {
 	if n := len(g.run.vcpus); n > 0 {
-		return n
+		return min(n, cmp.Or(g.config.possible, n))
 	}
 	return g.config.vcpus
 }
