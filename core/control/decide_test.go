@@ -694,6 +694,17 @@ func TestScanThatFails(t *testing.T) {
 	}
 }
 
+// A look may fall within the writing of the first affinity: the observer is told of it before.
+func TestAffinityIsKnownWhileItIsWritten(t *testing.T) {
+	f := newFake(t, 2, 8)
+	id := f.addProcess(77, "db", 2, 1<<20, 0)
+	f.keeping(EffectApply)
+	f.scan(3)
+	if f.placement(id) == nil || f.s.Given[id].Empty() {
+		t.Errorf("placed %+v, given %v", f.placement(id), f.s.Given[id])
+	}
+}
+
 // Records of an earlier process with the same PID are not those of the new one.
 func TestSamePIDAnotherProcess(t *testing.T) {
 	f := newFake(t, 2, 8)
@@ -715,7 +726,7 @@ func TestSamePIDAnotherProcess(t *testing.T) {
 	w.obs.Processes[0].Start = 8
 	f.values[settingKey{plan.Affinity, "77@8"}] = plan.Setting{Kind: plan.Affinity, Path: "77@8", Value: "0-15"}
 	delete(f.values, settingKey{plan.Affinity, "77@7"})
-	f.keeping(EffectApply)
+	f.keeping(EffectRead) // nothing is given to the new one yet
 	f.scan(1)
 	if m, ok := f.s.View().Moves[id]; ok {
 		t.Errorf("it has the move of an earlier process: %+v, %+v", m, move)

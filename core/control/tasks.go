@@ -421,6 +421,9 @@ func (s *State) intend(id workload.ID, t *Task, step plan.Step, r *Result) {
 		renewed.Renew(id, c.Will)
 		s.put(renewed)
 		t.Entries = append(t.Entries, renewed.Seq)
+		if _, known := s.Given[id]; !known { // who looks while it is written must not take it for somebody else's
+			s.noteGiven(id, c.Kind, c.Will)
+		}
 	}
 	if inherits(&step) && step.Kind == plan.SetCPUs {
 		s.intendYounger(id, t, step.To)
