@@ -162,22 +162,23 @@ func (s *State) schedulerInput() share.SchedulerInput {
 			in.Wait = max(in.Wait, waited(&x.Observation))
 		}
 	}
-	switch {
-	case !s.ShareOn:
-		in.Not = words.Because(words.SchedulerNotShared)
-	case !s.Settings.Share.Scheduler:
-		in.Not = words.Because(words.SchedulerOff)
-	case s.Holds.Has(share.SchedulerID):
-		in.Not = words.Because(words.SchedulerHeld)
-	case s.Snapshot.Host != nil:
+	if in.Not = s.schedulerNot(); in.Not.None() && s.Snapshot.Host != nil {
 		in.Work = len(offlineOf(s.schedulerConfig(s.Homes()))) > 0
 	}
 	return in
 }
 
-// schedulerWanted reports whether offline work belongs to it: it is told whose and wanted.
-func (s *State) schedulerWanted() bool {
-	return s.ShareOn && s.Settings.Share.Scheduler && !s.Holds.Has(share.SchedulerID)
+// schedulerNot is why no offline work belongs to it, whatever the kernel would take; none when it does: it is told whose and wanted.
+func (s *State) schedulerNot() words.Reason {
+	switch {
+	case !s.ShareOn:
+		return words.Because(words.SchedulerNotShared)
+	case !s.Settings.Share.Scheduler:
+		return words.Because(words.SchedulerOff)
+	case s.Holds.Has(share.SchedulerID):
+		return words.Because(words.SchedulerHeld)
+	}
+	return words.Reason{}
 }
 
 // schedulerSeen takes up what a look found, and does what follows.
@@ -350,8 +351,11 @@ func (s *State) upgrade(id uint64, order UpgradeOrder, dry bool) {
 		f = refuse(Forbidden, words.AllHeldFirst)
 	case !s.acts() && s.Settings.Enforce:
 		f = &Failure{Forbidden, s.Halted.String()}
-	case k.Seen.Loaded == "" || !s.schedulerWanted():
-		why := k.Why
+	case k.Seen.Loaded == "" || !s.schedulerNot().None():
+		why := s.schedulerNot()
+		if why.None() {
+			why = k.Why
+		}
 		if why.None() {
 			why = words.Because(words.SchedulerUnknown)
 		}
@@ -397,7 +401,7 @@ func (s *State) schedulerAnswer(f *Failure) {
 // there, and those that have come since.
 func (s *State) policySteps(o *workload.Observation) (out []plan.Step) {
 	k := &s.Scheduler
-	if k.Seen.Loaded == "" || !s.schedulerWanted() {
+	if k.Seen.Loaded == "" || !s.schedulerNot().None() {
 		return nil
 	}
 	for _, g := range s.cgroupsOf(o) {

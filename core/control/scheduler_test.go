@@ -2,6 +2,7 @@ package control
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -332,7 +333,7 @@ func TestSchedulerUpgradeRefused(t *testing.T) {
 	f.kernel.other = "x"
 	g := kernelled(t, func(s *Settings) { s.Share.Scheduler = false })
 	g.scans(2)
-	if r := g.ask(Request{Upgrade: &UpgradeOrder{}}); r.Failed == nil || r.Failed.Code != Forbidden {
+	if r := g.ask(Request{Upgrade: &UpgradeOrder{}}); r.Failed == nil || r.Failed.Code != Forbidden || !strings.Contains(r.Failed.Text, "share.sched_ext") {
 		t.Errorf("with none: %+v", r)
 	}
 	f.kernel.other = ""

@@ -13,8 +13,8 @@ var (
 	CellsOfItself   = says("cells-of-itself", "It is wider than a node: it sees {} NUMA nodes, one for each of nodes {}, and the vCPUs of each float there, over its memory.")
 	CellsUneven     = says("cells-uneven", "It spans nodes {} and sees none of them, for it does not fit there in equal parts: {}")
 	CellsTooFew     = says("cells-too-few", "It spans nodes {} and sees none of them: it has too few vCPUs, or too little memory, for a NUMA node on each.")
-	CellPinned      = says("cell-pinned", "vCPUs {} have a CPU of their own: {cpus}.")
-	CellFloats      = says("cell-floats", "vCPUs {} float, those of each cell over the shared CPUs of its node: {cpus}.")
+	CellPinned      = says("cell-pinned", "With a CPU of its own each: vCPUs {}, on {cpus}.")
+	CellFloats      = says("cell-floats", "Floating: vCPUs {}, those of each cell over the shared CPUs of its node, {cpus}.")
 	EmulatorNoCPU   = says("emulator-no-cpu", "It fits on {nodes}, but no CPU is left there for its emulator.")
 )
 

@@ -458,7 +458,7 @@ function timeline() {
     const name = e.name || e.workload || '';
     return el('li', {class: e.error ? 'error' : e.kind}, el('time', {datetime: e.time}, clock(e.time)),
       e.workload ? [el('button', {type: 'button', class: 'row', onclick: (v) => open(e.workload, v.currentTarget)}, name), ' '] : null,
-      e.text, e.by ? ` (${e.by})` : null,
+      e.text, e.by && !e.text.startsWith(e.by + ' ') ? ` (${e.by})` : null,
       e.locality_before != null && e.locality_after != null ? el('span', {class: 'gain'}, `  local ${percent(e.locality_before)} → ${percent(e.locality_after)}`) : null);
   }, () => {});
 }
