@@ -187,7 +187,8 @@ func TestGuestIsKnown(t *testing.T) {
 	if len(problems) != 1 || !strings.HasPrefix(problems[0], "vm:101: QMP: ") || !strings.HasSuffix(problems[0], "; its vCPU threads are told by their names") {
 		t.Error(problems)
 	}
-	if got := s.Processes(); !slices.Equal(got, []workload.Process{{PID: 100000, Start: 170}, {PID: 101000, Start: 171}}) {
+	// A QEMU that were observed by itself would get its CPUs past the driver of its scope.
+	if got := s.Processes(); len(got) != 0 {
 		t.Error(got)
 	}
 	// It ends.

@@ -106,15 +106,9 @@ func (s *Source) Name() string { return "Proxmox VE" }
 // Wake is nil: what begins is found by its cgroup at the next look.
 func (s *Source) Wake() <-chan struct{} { return nil }
 
-// Processes is the QEMUs, rising by guest.
-func (s *Source) Processes() (out []workload.Process) {
-	for _, g := range s.known() {
-		if g.process.PID > 0 {
-			out = append(out, g.process)
-		}
-	}
-	return out
-}
+// Processes is none: a process that is observed by itself has no cgroup, and a guest is changed
+// by its scope.
+func (s *Source) Processes() []workload.Process { return nil }
 
 func (s *Source) known() (out []*guest) {
 	s.mu.Lock()
