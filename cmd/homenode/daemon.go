@@ -39,6 +39,7 @@ import (
 	"github.com/homenode/homenode/host/observe"
 	"github.com/homenode/homenode/host/prepare"
 	"github.com/homenode/homenode/host/process"
+	"github.com/homenode/homenode/host/proxmox"
 	"github.com/homenode/homenode/host/resctrl"
 	"github.com/homenode/homenode/host/runs"
 	"github.com/homenode/homenode/host/scx"
@@ -331,7 +332,9 @@ func optionsFor(c config.Config, look observe.Options) daemon.Options {
 	look.MinCPU = c.Manage.MinCPU
 	look.SelfPID = os.Getpid()
 	settings := c.Settings()
-	look.Named = settings.Names
+	look.Named = func(cgroup, name string) bool {
+		return settings.Names(cgroup, name) || c.Proxmox.Manage != config.NoGuests && proxmox.IsScope(cgroup)
+	}
 	look.Counters, look.Waits = true, c.Share.Enabled && c.Share.MaxWait > 0
 	look.Container = containers.New(root, nil).Of
 	kept := keptIn(c.StateDir)

@@ -410,6 +410,14 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
+func TestIsScope(t *testing.T) {
+	for cgroup, want := range map[string]bool{"/qemu.slice/100.scope": true, "/qemu.slice": false, "100.scope": false, "/qemu.slice/0100.scope": false, "/qemu.slice/100.scope/a": false, "/x/100.scope": false} {
+		if got := IsScope(cgroup); got != want {
+			t.Errorf("%s: %v", cgroup, got)
+		}
+	}
+}
+
 func FuzzConfig(f *testing.F) {
 	f.Add("cores: 2\nsockets: 2\n#homenode%3A class=dedicated near=eth0\nnuma0: cpus=0,hostnodes=0,policy=bind\n[PENDING]\n")
 	f.Add("memory: current=16\naffinity: 0-3\ntags: homenode-dedicated\nhostpci0: mapping=gpu\ncpulimit: 1e400\n")

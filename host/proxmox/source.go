@@ -145,6 +145,19 @@ func (s *Source) Refresh(ctx context.Context) error {
 	return nil
 }
 
+// IsScope reports whether a cgroup is that of a guest.
+func IsScope(cgroup string) bool {
+	_, ok := vmidOf(strings.TrimPrefix(cgroup, scopes+"/"))
+	return ok && strings.HasPrefix(cgroup, scopes+"/")
+}
+
+// vmidOf is the guest whose scope has a name.
+func vmidOf(name string) (int, bool) {
+	number, isScope := strings.CutSuffix(name, ".scope")
+	id, err := strconv.Atoi(number)
+	return id, isScope && err == nil && id > 0 && strconv.Itoa(id) == number
+}
+
 // vmids is the guests that have a cgroup, rising.
 func (s *Source) vmids() (ids []int, err error) {
 	entries, err := os.ReadDir(s.path("sys/fs/cgroup", scopes))
@@ -152,9 +165,7 @@ func (s *Source) vmids() (ids []int, err error) {
 		return nil, nil
 	}
 	for _, e := range entries {
-		name, isScope := strings.CutSuffix(e.Name(), ".scope")
-		id, err := strconv.Atoi(name)
-		if isScope && err == nil && id > 0 && strconv.Itoa(id) == name {
+		if id, ok := vmidOf(e.Name()); ok {
 			ids = append(ids, id)
 		}
 	}
