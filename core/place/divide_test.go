@@ -22,7 +22,9 @@ func cpusOf(text string) topology.CPUSet {
 var twoParts = []place.Part{{Node: 0, CPUs: cpusOf("0-3"), Weight: 0.5}, {Node: 2, CPUs: cpusOf("8-11"), Weight: 0.5}}
 
 func TestDivide(t *testing.T) {
-	faults := func(on0, on2 uint64) []workload.NodeFaults { return []workload.NodeFaults{{0, on0}, {2, on2}} }
+	faults := func(on0, on2 uint64) []workload.NodeFaults {
+		return []workload.NodeFaults{{Node: 0, Faults: on0}, {Node: 2, Faults: on2}}
+	}
 	sets := []topology.CPUSet{cpusOf("0-3"), cpusOf("8-11")}
 	thread := func(tid int, cpus string, use float64, f ...workload.NodeFaults) workload.Thread {
 		return workload.Thread{Process: 1, TID: tid, CPUs: cpusOf(cpus), Use: use, Faults: f}
