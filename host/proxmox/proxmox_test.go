@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -374,8 +375,10 @@ func TestSocketIsLeftAlone(t *testing.T) {
 	m := newMachine(t)
 	m.guest(100, 2, "cores: 4\nvcpus: 2\n")
 	asked := make(chan bool, 100)
-	tids := []int{100001, 100002}
-	m.qmp(100, func(c net.Conn) { asked <- true; answers(qemu(512, tids...))(c) })
+	tids := []int{100001, 100002, 100009}
+	var vcpus atomic.Int32
+	vcpus.Store(2)
+	m.qmp(100, func(c net.Conn) { asked <- true; answers(qemu(512, tids[:vcpus.Load()]...))(c) })
 	s := m.source(Options{})
 	for range 20 {
 		m.look(s)
@@ -384,7 +387,7 @@ func TestSocketIsLeftAlone(t *testing.T) {
 	if n := len(asked); n != 1 {
 		t.Errorf("asked %d times", n)
 	}
-	tids = append(tids, 100009)
+	vcpus.Store(3)
 	m.thread(100000, 100009, "CPU 2/KVM", "0-7")
 	m.at = m.at.Add(rereadEvery)
 	if claims, _ := m.look(s); claims["vm:100"].Spec.CPUs != 3 || len(asked) != 2 {
