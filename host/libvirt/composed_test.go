@@ -21,11 +21,16 @@ func composedXML(t *testing.T, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return definedXML(t, guest.Order{Flavor: c[0], Name: name})
+}
+
+// definedXML is a definition as vm define writes it on an empty host of two nodes.
+func definedXML(t *testing.T, o guest.Order) string {
+	t.Helper()
 	r, err := guest.NewRoom(plan.State{Host: twoNodes(), Policy: plan.DefaultPolicy()}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := guest.Order{Flavor: c[0], Name: name}
 	h, d := r.Place(&o)
 	if d.Outcome != plan.Placed {
 		t.Fatal(d.Reasons)
@@ -106,21 +111,8 @@ func TestPlaceAsDedicated(t *testing.T) {
 // node.
 func wideXML(t *testing.T, name string) string {
 	t.Helper()
-	r, err := guest.NewRoom(plan.State{Host: twoNodes(), Policy: plan.DefaultPolicy()}, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	f := guest.Flavor{Name: "f", Class: workload.Shared, VCPUs: 6, Memory: 2 << 20, ExactNodes: 2, SMT: workload.SMTPrefer, Emulator: guest.Share, Importance: 50, Queues: 1}
-	o := guest.Order{Flavor: f, Name: name}
-	h, d := r.Place(&o)
-	if d.Outcome != plan.Placed {
-		t.Fatal(d.Reasons)
-	}
-	doc, err := domain.New(twoNodes(), &o, h, domain.Machine{Arch: "x86_64"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return doc.String()
+	return definedXML(t, guest.Order{Flavor: f, Name: name})
 }
 
 // Each cell of a floating guest is a workload of its own: moved by itself as it runs and in the

@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/perf"
-	"github.com/homenode/homenode/host/internal/proc"
 )
 
 const (
@@ -108,49 +106,22 @@ func (o *Observer) readSignals(reported []*work) {
 func (o *Observer) readDelays(w *work) int {
 	s := &w.signal
 	window := float64(o.now.Sub(s.delaysAt))
-	before, now, files := s.delays, map[int]uint64{}, 0
+	before, now := s.delays, map[int]uint64{}
 	rests := 1.0
-	for _, p := range w.procs {
-		tids, err := o.files.numbers(proc.File(p.pid, "task"), o.tids[:0])
-		if o.tids = tids; err != nil {
-			continue
+	files := o.eachRan(w, delayThreads, func(tid int, r ran) {
+		if r.ran == 0 && r.waited == 0 {
+			return // it has not run yet
 		}
-		slices.Sort(tids)
-		for _, tid := range tids {
-			if files == delayThreads {
-				break
-			}
-			files++
-			b, err := o.files.record(proc.TaskFile(p.pid, tid, "schedstat"), o.buf)
-			if err != nil {
-				continue
-			}
-			ran, waited, ok := parseSchedstat(b)
-			if !ok || ran == 0 && waited == 0 {
-				continue // it has not run yet
-			}
-			now[tid] = waited
-			if was, known := before[tid]; known && waited > was {
-				rests *= 1 - min(1, float64(waited-was)/window)
-			}
+		now[tid] = r.waited
+		if was, known := before[tid]; known && r.waited > was {
+			rests *= 1 - min(1, float64(r.waited-was)/window)
 		}
-	}
+	})
 	if o.signals.nothing = files > 0 && len(now) == 0; o.signals.nothing { // nobody ever ran: CONFIG_SCHED_INFO is off, all are 0
 		return files
 	}
 	s.delays, s.delay, s.delayed, s.delaysAt = now, 1-rests, before != nil && len(now) > 0, o.now
 	return max(files, 1)
-}
-
-// parseSchedstat reads the time that a thread ran and that it waited for a CPU, nanoseconds.
-func parseSchedstat(b []byte) (ran, waited uint64, ok bool) {
-	fields := bytes.Fields(b)
-	if len(fields) < 2 {
-		return 0, 0, false
-	}
-	ran, first := proc.Number(fields[0])
-	waited, second := proc.Number(fields[1])
-	return ran, waited, first && second
 }
 
 // readCycles counts the cycles and instructions of a watched workload.

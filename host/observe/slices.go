@@ -52,43 +52,24 @@ func (o *Observer) readSlices(reported []*work) {
 
 func (o *Observer) readSlicesOf(w *work) int {
 	s := &w.slicing
-	window, files := o.now.Sub(s.at), 0
+	window := o.now.Sub(s.at)
 	first := s.before == nil
 	now := map[int]ran{}
 	var sum ran
 	asleep, busyThreads := 0.0, 0
-	for _, p := range w.procs {
-		tids, err := o.files.numbers(proc.File(p.pid, "task"), o.tids[:0])
-		if o.tids = tids; err != nil {
-			continue
+	files := o.eachRan(w, slicesThreads, func(tid int, r ran) {
+		now[tid] = r
+		was, known := s.before[tid]
+		if !known || r.ran < was.ran || r.waited < was.waited || r.slices < was.slices {
+			return
 		}
-		slices.Sort(tids)
-		for _, tid := range tids {
-			if files == slicesThreads {
-				break
-			}
-			files++
-			b, err := o.files.record(proc.TaskFile(p.pid, tid, "schedstat"), o.buf)
-			if err != nil {
-				continue
-			}
-			r, ok := parseSlices(b)
-			if !ok {
-				continue
-			}
-			now[tid] = r
-			was, known := s.before[tid]
-			if !known || r.ran < was.ran || r.waited < was.waited || r.slices < was.slices {
-				continue
-			}
-			d := ran{r.ran - was.ran, r.waited - was.waited, r.slices - was.slices}
-			sum.ran, sum.waited, sum.slices = sum.ran+d.ran, sum.waited+d.waited, sum.slices+d.slices
-			if float64(d.ran) >= busyThread*float64(window) {
-				busyThreads++
-				asleep += max(0, 1-float64(d.ran+d.waited)/float64(window))
-			}
+		d := ran{r.ran - was.ran, r.waited - was.waited, r.slices - was.slices}
+		sum.ran, sum.waited, sum.slices = sum.ran+d.ran, sum.waited+d.waited, sum.slices+d.slices
+		if float64(d.ran) >= busyThread*float64(window) {
+			busyThreads++
+			asleep += max(0, 1-float64(d.ran+d.waited)/float64(window))
 		}
-	}
+	})
 	s.before, s.at, s.now = now, o.now, workload.Slices{}
 	if first || sum.slices == 0 || window <= 0 {
 		return max(files, 1)
@@ -107,9 +88,35 @@ func (o *Observer) readSlicesOf(w *work) int {
 // round2 leaves two decimals: more say nothing and fill the flight recorder.
 func round2(x float64) float64 { return float64(int64(x*100+0.5)) / 100 }
 
-// parseSlices reads the time that a thread ran and that it waited, nanoseconds, and how often it
+// eachRan reads how the threads of a workload ran, of most of them at most, and returns how many
+// files that took.
+func (o *Observer) eachRan(w *work, most int, f func(tid int, r ran)) (files int) {
+	for _, p := range w.procs {
+		tids, err := o.files.numbers(proc.File(p.pid, "task"), o.tids[:0])
+		if o.tids = tids; err != nil {
+			continue
+		}
+		slices.Sort(tids)
+		for _, tid := range tids {
+			if files == most {
+				break
+			}
+			files++
+			b, err := o.files.record(proc.TaskFile(p.pid, tid, "schedstat"), o.buf)
+			if err != nil {
+				continue
+			}
+			if r, ok := parseSchedstat(b); ok {
+				f(tid, r)
+			}
+		}
+	}
+	return files
+}
+
+// parseSchedstat reads the time that a thread ran and that it waited, nanoseconds, and how often it
 // was put on a CPU (Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat).
-func parseSlices(b []byte) (r ran, ok bool) {
+func parseSchedstat(b []byte) (r ran, ok bool) {
 	fields := bytes.Fields(b)
 	if len(fields) < 3 {
 		return r, false
