@@ -141,7 +141,7 @@ func (p positions) of(c *workload.Claim) (found []int) {
 func asClaimed(o workload.Observation, c *workload.Claim, h *topology.Host) workload.Observation {
 	o.ID, o.Name, o.Caps = c.ID, c.Name, c.Caps
 	if c.Caps.PinsThreads {
-		o.Pinned, o.PinnedWhy = false, ""
+		o.Pinned, o.PinnedWhy, o.VCPUSets = false, "", c.VCPUSets
 	}
 	if c.Driver == "" && o.Kind != "" {
 		return o

@@ -149,6 +149,49 @@ func TestWhatAClaimHolds(t *testing.T) {
 	}
 }
 
+// CPUs of its own for each vCPU are set and taken back also where those of its cgroup stay the same.
+func TestVCPUsFollow(t *testing.T) {
+	f := newFake(t, 1, 4)
+	f.add("qemu.slice/100.scope", 4, 1<<20, 0)
+	c := boundBy("vm:100", "/qemu.slice/100.scope")
+	c.Driver, c.Caps, c.Spec.CPUs = "", workload.Caps{PinsThreads: true}, 4
+	all := f.host().Online
+	scan := func() {
+		t.Helper()
+		for range 3 {
+			f.claimedScan(c)
+		}
+	}
+	has := func(n int, why words.Code) {
+		t.Helper()
+		steps := f.applies(plan.SetCPUs)
+		if len(steps) != n || n > 0 && (steps[n-1].To != "0-3" || steps[n-1].Reason.Code != why) {
+			t.Fatalf("want %d, the last by %q: %s", n, why, asJSON(t, steps))
+		}
+	}
+	c.VCPUSets = []topology.CPUSet{all, all, all, all}
+	scan()
+	has(0, "") // as a shared one it has all there is
+	c.Spec.Class = workload.Dedicated
+	f.claimedScan(c)
+	has(1, words.DedicatedCPUs)
+	c.VCPUSets = nil
+	for _, cpu := range f.placement("vm:100").Pins {
+		c.VCPUSets = append(c.VCPUSets, topology.CPUs(cpu))
+	}
+	scan()
+	has(1, words.DedicatedCPUs)
+	c.VCPUSets[2] = topology.CPUSet{} // it has ended
+	scan()
+	has(1, words.DedicatedCPUs)
+	c.Spec.Class = workload.Shared
+	f.claimedScan(c)
+	has(2, words.SharedCPUs)
+	c.VCPUSets = []topology.CPUSet{all, all, all, all}
+	scan()
+	has(2, words.SharedCPUs)
+}
+
 // A claimed workload that was not observed is what its source says; bound to nothing it may
 // be anywhere.
 func TestClaimOfWhatIsNotSeen(t *testing.T) {

@@ -37,7 +37,7 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 		}
 	}
 	var out []plan.Step
-	if obs.UnevenCPUs || !p.CPUs.Equal(obs.CPUs) {
+	if obs.UnevenCPUs || !p.CPUs.Equal(obs.CPUs) || !vcpusFit(obs, p) {
 		out = append(out, step(plan.SetCPUs, obs.CPUs.String(), p.CPUs.String(), whyCPUs(p)))
 	}
 	if home.Empty() || p.Class == workload.Offline || obs.Caps.MemoryStays {
@@ -92,6 +92,24 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 			words.Because(words.BindMemory, home)))
 	}
 	return out
+}
+
+// vcpusFit reports whether each vCPU has the CPU of its own where a guest is dedicated, and all
+// that the guest has where it is not.
+func vcpusFit(obs *workload.Observation, p *plan.Placement) bool {
+	for i, has := range obs.VCPUSets {
+		want := p.CPUs
+		if p.Class == workload.Dedicated {
+			if len(obs.VCPUSets) != len(p.Pins) {
+				break // it has other vCPUs by now: the next look knows more
+			}
+			want = topology.CPUs(p.Pins[i])
+		}
+		if !has.Empty() && !has.Equal(want) {
+			return false
+		}
+	}
+	return true
 }
 
 // movable is the memory that a page move can take home.

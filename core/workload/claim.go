@@ -69,6 +69,9 @@ type Claim struct {
 	// Home is what CPUs and Mems amount to; nil when they give it no home. The ledger
 	// knows better only while homenode itself is about to change them.
 	Home *Placement
+	// VCPUSets is the CPUs that the thread of each vCPU may use, rising by vCPU, where Caps.PinsThreads;
+	// empty for a thread that has ended.
+	VCPUSets []topology.CPUSet `json:",omitempty"`
 	// Within is the CPUs that its manager lets it have; empty is all. Where shared work may have
 	// others, too, it is left alone.
 	Within topology.CPUSet `json:",omitzero"`

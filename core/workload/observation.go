@@ -139,6 +139,8 @@ type Observation struct {
 	// alone, whose guests may be placed in parts.
 	VCPUs []ThreadTime  `json:",omitempty"`
 	Asked []AskedMemory `json:",omitempty"`
+	// VCPUSets is the CPUs that the threads of its vCPUs may use: Claim.VCPUSets.
+	VCPUSets []topology.CPUSet `json:",omitempty"`
 	// AskedFor is the node that the memory of a part of a process was asked for; empty where
 	// all memory of the process is meant.
 	AskedFor topology.NodeSet `json:",omitzero"`
@@ -219,7 +221,7 @@ func (o *Observation) Same(p *Observation) bool {
 		o.CPUs.Equal(p.CPUs) && o.Mems.Equal(p.Mems) && o.RanOnFrom == p.RanOnFrom && o.Bandwidth == p.Bandwidth && o.Accesses == p.Accesses &&
 		o.OwnPolicy == p.OwnPolicy && o.CgroupID == p.CgroupID && o.UID == p.UID && o.MemoryUnread == p.MemoryUnread && o.MemoryMoved == p.MemoryMoved && o.Unanswered == p.Unanswered &&
 		o.UnevenCPUs == p.UnevenCPUs && o.UnevenMems == p.UnevenMems && o.Caps == p.Caps && o.Pinned == p.Pinned && o.PinnedWhy == p.PinnedWhy && o.Terminal == p.Terminal &&
-		sameThreads(o.PerThread, p.PerThread)
+		sameThreads(o.PerThread, p.PerThread) && (o.VCPUSets == nil) == (p.VCPUSets == nil) && slices.EqualFunc(o.VCPUSets, p.VCPUSets, topology.CPUSet.Equal)
 }
 
 func (a AskedMemory) same(b AskedMemory) bool {

@@ -16,8 +16,8 @@ func TestSame(t *testing.T) {
 	full := func() workload.Observation {
 		return workload.Observation{ID: "a", Processes: []workload.Process{{PID: 1}}, RanOn: []workload.NodeShare{{Node: 1, Share: 1}},
 			Memory: []workload.NodeMemory{{Node: 1, KiB: 1}}, Anon: []workload.NodeMemory{{Node: 1, KiB: 1}}, Movable: []workload.NodeMemory{{Node: 1, KiB: 1}},
-			PerThread: []workload.Thread{{TID: 1}},
-			CPUs:      topology.CPUs(1, 70), Mems: topology.Nodes(1), CPUTime: time.Second, Window: time.Second}
+			PerThread: []workload.Thread{{TID: 1}}, VCPUSets: []topology.CPUSet{topology.CPUs(1)},
+			CPUs: topology.CPUs(1, 70), Mems: topology.Nodes(1), CPUTime: time.Second, Window: time.Second}
 	}
 	a, b := full(), full()
 	if !a.Same(&b) {

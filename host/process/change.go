@@ -22,9 +22,9 @@ type change struct {
 	*Driver
 	old   map[int]topology.CPUSet // by thread
 	order []setThread
-	cut   bool // accept a result that lacks only CPUs that are offline
-	// within: accept a result that lacks CPUs, for the cgroup may not have them.
-	within bool
+	// cut: accept a result that lacks CPUs, which are offline, or not the cgroup's at the moment: the
+	// kernel gives them once the cgroup has them (user_cpus_ptr, kernel/sched/core.c).
+	cut bool
 }
 
 type setThread struct {
@@ -85,7 +85,7 @@ func (c *change) thread(p workload.Process, tid int, wants func(tid int, has top
 	}
 	want := wants(tid, has)
 	_, done := c.old[tid]
-	if c.holds(has, want) || done && c.within && has.SubsetOf(want) {
+	if c.holds(has, want) || done && c.cut && has.SubsetOf(want) {
 		return false, nil
 	}
 	if err := c.proc.check(p); err != nil {
@@ -109,7 +109,7 @@ func (c *change) thread(p workload.Process, tid int, wants func(tid int, has top
 			return false, err
 		}
 	}
-	if err == nil && (c.holds(has, want) || c.within && has.SubsetOf(want)) {
+	if err == nil && (c.holds(has, want) || c.cut && has.SubsetOf(want)) {
 		return true, nil
 	}
 	if err != nil && !errors.Is(err, unix.EINVAL) {

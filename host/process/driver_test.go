@@ -448,6 +448,19 @@ func TestAffinityApplyCatchesNewThreads(t *testing.T) {
 	}
 }
 
+// What is put back may be more than the cgroup of a process has at that moment: it has the rest
+// when the cgroup has it.
+func TestRestoreInNarrowCgroup(t *testing.T) {
+	m := newModel()
+	p := m.add(10, 1)
+	p.allowed = topology.CPUs(0, 1)
+	p.threads = map[int]topology.CPUSet{10: p.allowed, 20: topology.CPUs(0), 21: topology.CPUs(1), 22: topology.CPUs(1)}
+	err := m.restore([]plan.Entry{{Seq: 1, Kind: plan.Affinity, Path: plan.ProcessPath(p.process()), Old: "0-7;22=0,4", New: "0-1;20=0;21=1;22=1", State: plan.Applied}})
+	if err != nil || !maps.Equal(p.sets(), map[int]string{10: "0-1", 20: "0-1", 21: "0-1", 22: "0"}) {
+		t.Errorf("%v, %v", p.sets(), err)
+	}
+}
+
 func TestAffinityRefusals(t *testing.T) {
 	ctx := context.Background()
 	m, p := tree()

@@ -2,7 +2,6 @@ package process
 
 import (
 	"context"
-	"slices"
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -35,7 +34,7 @@ func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
 	if len(sources) == 0 {
 		return errs
 	}
-	c := change{Driver: d, old: map[int]topology.CPUSet{}, cut: true, within: slices.ContainsFunc(entries, func(e plan.Entry) bool { return e.Kind == plan.ThreadCPUs })}
+	c := change{Driver: d, old: map[int]topology.CPUSet{}, cut: true}
 	err = c.everywhere(ctx, func() (int, error) {
 		for _, s := range sources {
 			s.changed = 0

@@ -62,13 +62,21 @@ func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, er
 		return nil, err
 	}
 	for _, c := range threads {
-		// Of a guest whose threads have all that QEMU has nothing is set beside the cgroup.
-		if c.Path == plan.ProcessPath(g.process) && (len(pins) > 0 || strings.Contains(c.Value, ";")) {
+		// Of a guest whose threads have never had CPUs of their own nothing is set beside the cgroup.
+		if c.Path == plan.ProcessPath(g.process) && (len(pins) > 0 || strings.Contains(c.Value, ";") || d.s.given(g)) {
 			c.Will = affinity(to, pins)
 			out = append(out, c)
 		}
 	}
 	return out, nil
+}
+
+// given reports whether homenode has given the threads of a guest CPUs: they have no others then,
+// whatever their cgroup gets (user_cpus_ptr, kernel/sched/core.c).
+func (s *Source) given(g *guest) bool {
+	return s.o.Journal != nil && slices.ContainsFunc(s.o.Journal(), func(e plan.Entry) bool {
+		return e.Kind == plan.Affinity && e.Path == plan.ProcessPath(g.process)
+	})
 }
 
 // of is the guest whose CPUs a step sets, as it runs now; nil for others.
@@ -133,6 +141,7 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, progress func(plan.M
 	if g == nil {
 		return d.Cgroups.Apply(ctx, step, progress)
 	}
+	defer d.s.stale(g.vmid)
 	to, pins, err := d.wanted(step, g)
 	if err != nil {
 		return err

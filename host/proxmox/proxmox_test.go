@@ -255,6 +255,32 @@ func TestOwnersSettingsStand(t *testing.T) {
 	}
 }
 
+// The source tells what each vCPU may use, by vCPU, and anew as soon as it was changed.
+func TestVCPUSets(t *testing.T) {
+	m := newMachine(t)
+	m.guest(100, 2, "cores: 2\ntags: homenode-dedicated\n")
+	m.thread(100000, 100001, "CPU 0/KVM", "4")
+	m.thread(100000, 100002, "CPU 1/KVM", "3")
+	s := m.source(Options{})
+	has := func(want string) {
+		t.Helper()
+		claims, _ := m.look(s)
+		if got := fmt.Sprint(claims["vm:100"].VCPUSets); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	has("[4 3]")
+	m.thread(100000, 100001, "CPU 0/KVM", "0-7")
+	m.thread(100000, 100002, "CPU 1/KVM", "0-7")
+	has("[4 3]") // threads are read every ten seconds
+	d := s.Driver(&cgroups{}, &threads{now: "3-4;100001=4;100002=3"})
+	step := plan.Step{Kind: plan.SetCPUs, Workload: "vm:100", To: "0-7", Target: plan.Target{Kind: workload.InCgroup, Cgroup: "/qemu.slice/100.scope"}, Reason: words.Because(words.SharedCPUs, topology.Nodes(0))}
+	if err := d.Apply(context.Background(), step, nil); err != nil {
+		t.Fatal(err)
+	}
+	has("[0-7 0-7]")
+}
+
 // Pins that the journal has are homenode's.
 func TestOwnPinsAreNotSomebodys(t *testing.T) {
 	m := newMachine(t)
@@ -529,6 +555,12 @@ func TestThreadsFollow(t *testing.T) {
 	}
 	if err := d.Apply(context.Background(), step, nil); err != nil || !slices.Equal(p.pinned, []string{"100000@170 0-3"}) {
 		t.Error(err, p.pinned)
+	}
+	// Once its threads have CPUs by homenode they are set each time: no cgroup gives them more.
+	p.now, s.o.Journal = "0-3", func() []plan.Entry { return []plan.Entry{{Kind: plan.Affinity, Path: "100000@170", New: "0-3"}} }
+	step.To = "0-7"
+	if changes, err := d.Changes(context.Background(), step); err != nil || len(changes) != 2 || changes[1].Will != "0-7" {
+		t.Errorf("%+v %v", changes, err)
 	}
 	// Too few threads: nothing is changed.
 	step.Reason, step.To = words.Because(words.DedicatedCPUs, 3, topology.Nodes(1)), "5-7"

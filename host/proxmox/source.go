@@ -50,8 +50,9 @@ type Options struct {
 type Source struct {
 	o Options
 
-	mu     sync.Mutex // guards what follows; nothing is read or asked with it held
-	guests map[int]*guest
+	mu      sync.Mutex // guards what follows; nothing is read or asked with it held
+	guests  map[int]*guest
+	changed map[int]bool // what their threads may use was changed since they were read
 }
 
 // guest is what is known of one that runs. It is not changed once it is in Source.guests.
@@ -97,7 +98,7 @@ func New(o Options) *Source {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Source{o: o, guests: map[int]*guest{}}
+	return &Source{o: o, guests: map[int]*guest{}, changed: map[int]bool{}}
 }
 
 // Name is the source's.
@@ -129,7 +130,8 @@ func (s *Source) Refresh(ctx context.Context) error {
 		return err
 	}
 	s.mu.Lock()
-	before := maps.Clone(s.guests)
+	before, changed := maps.Clone(s.guests), s.changed
+	s.changed = map[int]bool{}
 	s.mu.Unlock()
 	now := map[int]*guest{}
 	began := s.o.Now()
@@ -137,12 +139,19 @@ func (s *Source) Refresh(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		now[id] = s.read(ctx, id, before[id], s.o.Now().Sub(began) < asking)
+		now[id] = s.read(ctx, id, before[id], changed[id], s.o.Now().Sub(began) < asking)
 	}
 	s.mu.Lock()
 	s.guests = now
 	s.mu.Unlock()
 	return nil
+}
+
+// stale has the threads of a guest read at the next look.
+func (s *Source) stale(vmid int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changed[vmid] = true
 }
 
 // IsScope reports whether a cgroup is that of a guest.
@@ -191,27 +200,24 @@ func (s *Source) text(parts ...string) (string, error) {
 	return string(b), err
 }
 
-// read is a guest as it is now; of what lasts, was tells.
-func (s *Source) read(ctx context.Context, id int, was *guest, mayAsk bool) *guest {
+// read is a guest as it is now; of what lasts, was tells, unless it was changed.
+func (s *Source) read(ctx context.Context, id int, was *guest, changed, mayAsk bool) *guest {
 	g := &guest{vmid: id, process: s.qemu(id)}
 	if was != nil && was.process == g.process {
 		*g = *was
 	}
 	name := strconv.Itoa(id) + ".conf"
-	changed := true
 	if st, err := os.Stat(s.path(configs, name)); err != nil {
-		g.stamp, g.unread = "", ""
+		g.stamp, g.unread, changed = "", "", true
 		if !errors.Is(err, fs.ErrNotExist) {
 			g.unread = err.Error()
 		}
 	} else if stamp := fmt.Sprint(st.ModTime().UnixNano(), st.Size()); stamp != g.stamp {
 		text, err := s.text(configs, name)
-		if g.stamp, g.unread = stamp, ""; err != nil {
+		if g.stamp, g.unread, changed = stamp, "", true; err != nil {
 			g.stamp, g.unread = "", err.Error()
 		}
 		g.config = readConfig(text)
-	} else {
-		changed = false
 	}
 	if g.process.PID == 0 || !changed && s.o.Now().Sub(g.at) < rereadEvery {
 		return g
@@ -345,6 +351,9 @@ func (s *Source) claim(g *guest, h *topology.Host, journal []plan.Entry) (worklo
 	c := workload.Claim{
 		ID: spec.ID, Name: spec.Name, Also: []string{strconv.Itoa(g.vmid)}, Cgroups: []string{cgroupOf(g.vmid)}, Running: true,
 		Caps: workload.Caps{PinsThreads: true}, Spec: &spec, Alone: s.alone(g, journal),
+	}
+	for _, vcpu := range slices.Sorted(maps.Keys(g.run.vcpus)) {
+		c.VCPUSets = append(c.VCPUSets, g.threads[g.run.vcpus[vcpu]])
 	}
 	// What it is given by others is its own where that is no more than a CPU for each vCPU.
 	if own := g.bound(journal, s.o.Journal != nil).Intersect(h.Online); !c.Alone.None() && !own.Empty() && own.Len() <= g.vcpus() {
