@@ -83,7 +83,7 @@ func within(h *topology.Host, s *place.Subject, old *plan.Placement, nodes topol
 		return words.Because(words.NodesOnly, s.Spec.Nodes)
 	}
 	// Homenode itself narrows the memory nodes of dedicated work, and then widens them.
-	if o := &s.Observation; !old.Bound && !o.Mems.Empty() && !nodes.SubsetOf(o.Mems) {
+	if o := &s.Observation; !old.Bound && !o.Caps.Rebinds && !o.Mems.Empty() && !nodes.SubsetOf(o.Mems) {
 		return words.Because(words.MemsOnly, o.Mems)
 	}
 	return words.Reason{}

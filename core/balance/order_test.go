@@ -49,6 +49,9 @@ func TestOrder(t *testing.T) {
 		{"memory nodes that others narrowed", func(b *bench) {
 			b.run("a", 0, 2, gib, func(s *place.Subject) { s.Observation.Mems = topology.Nodes(0) })
 		}, node(1), plan.Refused, "", words.Because(words.MemsOnly, "0")},
+		{"memory nodes that its manager has and widens", func(b *bench) {
+			b.run("a", 0, 2, gib, func(s *place.Subject) { s.Observation.Mems, s.Observation.Caps.Rebinds = topology.Nodes(0), true })
+		}, node(1), plan.Placed, "1", words.Because(words.Ordered, "0", "1")},
 		{"a memory policy of its own is told", func(b *bench) {
 			b.run("a", 0, 2, gib, func(s *place.Subject) { s.Observation.OwnPolicy = "bind:0" })
 		}, node(1), plan.Placed, "1", words.Because(words.PolicyKeeps, "bind:0")},

@@ -69,6 +69,7 @@ const (
 type Survey struct {
 	Kind     SurveyKind                      `json:"kind"`
 	Failed   string                          `json:"failed,omitempty"`
+	Lacks    string                          `json:"lacks,omitempty"` // why not all was found
 	Managers []Manager                       `json:"managers,omitempty"`
 	Links    map[workload.ID][]workload.Link `json:"links,omitempty"`
 	Read     map[workload.ID]time.Time       `json:"read,omitempty"` // when the counters of Links were

@@ -41,6 +41,11 @@ func (s *State) survey(in *Survey) {
 		s.once(key, plan.Event{Kind: plan.EventHost, Error: true}, words.SurveyFailed, string(in.Kind), in.Failed)
 	default:
 		s.over(key)
+		if in.Lacks == "" {
+			s.over(key + " lacks")
+		} else {
+			s.once(key+" lacks", plan.Event{Kind: plan.EventHost, Error: true}, words.SurveyLacks, string(in.Kind), in.Lacks)
+		}
 		switch in.Kind {
 		case Managers:
 			s.tellManagers(s.Managers, in.Managers)

@@ -47,6 +47,24 @@ func TestSurveysAreAwaited(t *testing.T) {
 	}
 }
 
+// What a survey of links could not find is told once, and what it found counts.
+func TestSurveyOfLinksThatLacks(t *testing.T) {
+	f := scattered(t, surveying(Links))
+	f.keeping(EffectSurvey)
+	f.scan(1)
+	in := Survey{Kind: Links, Lacks: "load the module unix_diag", Links: map[workload.ID][]workload.Link{"/a": {{Device: "eth0"}}}}
+	f.turn(Input{Survey: &in})
+	f.turn(Input{Survey: &in})
+	if f.told(words.SurveyLacks) != 1 || len(f.s.Links["/a"]) != 1 {
+		t.Errorf("told %d times, links %v", f.told(words.SurveyLacks), f.s.Links)
+	}
+	f.turn(Input{Survey: &Survey{Kind: Links}})
+	f.turn(Input{Survey: &in})
+	if f.told(words.SurveyLacks) != 2 {
+		t.Error("not told again after it was over")
+	}
+}
+
 // The first of managers and of links has what was scanned decided once more, no other has.
 func TestSurveysThatDecideAnew(t *testing.T) {
 	f := scattered(t, surveying(Managers, Links, Interrupts))

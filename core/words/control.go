@@ -45,6 +45,7 @@ var (
 	NotWritten          = says("not-written", "the state folder cannot be written, so nothing is changed until it can: {}")
 	ScanFailed          = says("scan-failed", "cannot scan the host: {}")
 	SurveyFailed        = says("survey-failed", "cannot look for {}: {}")
+	SurveyLacks         = says("survey-lacks", "not all {} are found: {}")
 	InheritedFailed     = says("inherited-failed", "cannot look for inherited settings: {}")
 	ProblemSeen         = says("problem", "{}: {}")
 	EngineFailed        = says("engine-failed", "A bug in homenode keeps it from being planned, so it is left alone. Please report this with the flight recorder's log.")

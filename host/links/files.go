@@ -201,10 +201,19 @@ func (d disk) route(to netip.Addr) (string, error) {
 	return l.Attrs().Name, nil
 }
 
+// unlisted is the error of sock_diag(7) for a kind of sockets. The kernel loads its module by itself,
+// unless it may not (kernel.modules_disabled) or there is none; then it says ENOENT (net/core/sock_diag.c).
+func unlisted(kind string, err error) error {
+	if errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("the kernel does not tell which %[1]s sockets are connected; load the module %[1]s_diag", kind)
+	}
+	return fmt.Errorf("list %s sockets: %w", kind, err)
+}
+
 func (d disk) peers() (map[uint64]end, error) {
 	all, err := netlink.UnixSocketDiagInfo()
 	if err != nil {
-		return nil, fmt.Errorf("list unix sockets: %w", err)
+		return nil, unlisted("unix", err)
 	}
 	out := make(map[uint64]end, len(all))
 	for _, s := range all {
@@ -237,7 +246,7 @@ func (d disk) streams() (map[uint64]end, error) {
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		all, err := netlink.SocketDiagTCP(family)
 		if err != nil {
-			return nil, fmt.Errorf("list TCP sockets: %w", err)
+			return nil, unlisted("tcp", err)
 		}
 		for _, s := range all {
 			from, known := netip.AddrFromSlice(s.ID.Source)

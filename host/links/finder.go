@@ -36,6 +36,9 @@ type Finder struct {
 	own   string // network namespace of this process
 
 	servers map[int]*server // by PID, see findServers
+	// Lacks is why the last round could not tell which sockets are connected to which; nil
+	// if it could, or had no need to.
+	Lacks error
 	// Attached is what the manager of a workload says that it is plugged into; nil asks nobody.
 	Attached func(workload.ID) []workload.Attachment
 
@@ -59,6 +62,7 @@ func New(root string) *Finder {
 // of an earlier round.
 func (f *Finder) Links(ctx context.Context, h *topology.Host, all []workload.Observation) (map[workload.ID][]workload.Link, map[workload.ID]time.Time) {
 	r := &round{Finder: f, host: h, net: newNetwork(f.files, h), all: all}
+	f.Lacks = nil
 	if f.own == "" {
 		f.own, _ = f.files.link("proc/self/ns/net")
 	}

@@ -77,6 +77,6 @@ func (r *round) findHelpers() {
 		}
 	}
 	if len(r.helpers) > 0 {
-		r.peers, _ = r.files.peers()
+		r.listPeers()
 	}
 }

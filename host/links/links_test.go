@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,12 +24,13 @@ import (
 // fake is a tree with what a tree of files cannot show.
 type fake struct {
 	disk
-	devices map[string][2]string // what lies or is where, by file
-	sockets map[uint64]end
-	tcp     map[uint64]end
-	reads   int
-	links   int
-	hangs   map[int]chan struct{} // the root folder of a process
+	devices  map[string][2]string // what lies or is where, by file
+	sockets  map[uint64]end
+	tcp      map[uint64]end
+	unlisted error // why sockets are not listed
+	reads    int
+	links    int
+	hangs    map[int]chan struct{} // the root folder of a process
 }
 
 func (f *fake) read(name string) (string, error) { f.reads++; return f.disk.read(name) }
@@ -55,7 +57,12 @@ func (f *fake) sysOf(pid int) (files, func(), error) {
 	return disk{root}, func() {}, nil
 }
 
-func (f *fake) peers() (map[uint64]end, error) { return maps.Clone(f.sockets), nil }
+func (f *fake) peers() (map[uint64]end, error) {
+	if f.unlisted != nil {
+		return nil, unlisted("unix", f.unlisted)
+	}
+	return maps.Clone(f.sockets), nil
+}
 
 func (f *fake) route(to netip.Addr) (string, error) {
 	if to.IsLoopback() {
@@ -605,5 +612,29 @@ func TestRemoteDisks(t *testing.T) {
 		if diff := cmp.Diff(tt.want, drawn(links["/a"])); diff != "" {
 			t.Errorf("%s:\n%s", name, diff)
 		}
+	}
+}
+
+// A kernel that lists no sockets, for it may load no modules: the rest is found, and Lacks says which module is missing.
+func TestSocketsUnlisted(t *testing.T) {
+	tree := tree(t, map[string]string{
+		"proc/10/comm": "qemu-system-x86", "proc/10/fd/3": "→socket:[100]", "proc/10/fd/7": "→/dev/nbd0",
+		"proc/54/comm": "qemu-nbd", "proc/54/stat": "54 (qemu-nbd) S 1 1 1 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 540 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0",
+		"sys/dev/block/43:0": "→../../devices/virtual/block/nbd0", "sys/class/block/nbd0/pid": "54",
+	})
+	at := &fake{disk: disk{tree}, devices: map[string][2]string{"proc/10/fd/7": {"", "43:0"}}, unlisted: syscall.ENOENT}
+	f := New("/")
+	f.files = at
+	links, _ := f.Links(t.Context(), host(), []workload.Observation{work("/a", 10)})
+	if got := drawn(links["/a"]); got != "socket qemu-nbd node : /dev/nbd0 to qemu-nbd, PID 54" {
+		t.Errorf("links: %s", got)
+	}
+	if f.Lacks == nil || f.Lacks.Error() != "the kernel does not tell which unix sockets are connected; load the module unix_diag" {
+		t.Errorf("lacks: %v", f.Lacks)
+	}
+	at.unlisted = nil
+	f.Links(t.Context(), host(), []workload.Observation{work("/a", 10)})
+	if f.Lacks != nil {
+		t.Errorf("still lacks: %v", f.Lacks)
 	}
 }

@@ -154,13 +154,17 @@ func (r *round) findServers() {
 		return
 	}
 	if r.peers == nil {
-		r.peers, _ = r.files.peers()
+		r.listPeers()
 	}
-	if streams, err := r.files.streams(); err == nil {
-		if r.peers == nil {
-			r.peers = map[uint64]end{}
-		}
-		maps.Copy(r.peers, streams)
+	streams, err := r.files.streams()
+	r.Lacks = cmp.Or(r.Lacks, err)
+	maps.Copy(r.peers, streams)
+}
+
+// listPeers finds the other ends of unix sockets.
+func (r *round) listPeers() {
+	if r.peers, r.Lacks = r.files.peers(); r.peers == nil {
+		r.peers = map[uint64]end{}
 	}
 }
 
