@@ -75,16 +75,25 @@ type HouseRoom struct {
 
 // HouseNode is what a NUMA node has to do now.
 type HouseNode struct {
-	ID        topology.NodeID `json:"id"`              // node ID of the kernel
-	CPUUse    *float64        `json:"cpu_use"`         // CPUs busy; null unknown
-	UsedKiB   *int64          `json:"used_kib"`        // memory that is neither free nor reclaimable, KiB; null unknown
-	BookedKiB int64           `json:"booked_kib"`      // memory that placements have booked, KiB
-	VCPUs     float64         `json:"vcpus"`           // vCPUs that placements have booked
-	Bandwidth *int64          `json:"bandwidth_mib_s"` // traffic of its memory, MiB/s; null unknown
-	Workloads int             `json:"workloads"`       // workloads that have their home here, or a part of it
-	Dedicated string          `json:"dedicated"`       // its CPUs that dedicated work holds, in list format
-	Partition string          `json:"partition"`       // its CPUs kept for dedicated work, in list format
-	Wrong     []string        `json:"wrong,omitempty"` // what balancing finds wrong here, a sentence each
+	ID        topology.NodeID `json:"id"`                // node ID of the kernel
+	CPUUse    *float64        `json:"cpu_use"`           // CPUs busy; null unknown
+	UsedKiB   *int64          `json:"used_kib"`          // memory that is neither free nor reclaimable, KiB; null unknown
+	BookedKiB int64           `json:"booked_kib"`        // memory that placements have booked, KiB
+	VCPUs     float64         `json:"vcpus"`             // vCPUs that placements have booked
+	Bandwidth *int64          `json:"bandwidth_mib_s"`   // traffic of its memory, MiB/s; null unknown
+	Workloads int             `json:"workloads"`         // workloads that have their home here, or a part of it
+	Dedicated string          `json:"dedicated"`         // its CPUs that dedicated work holds, in list format
+	Partition string          `json:"partition"`         // its CPUs kept for dedicated work, in list format
+	Wrong     []string        `json:"wrong,omitempty"`   // what balancing finds wrong here, a sentence each
+	Sharing   *HouseSharing   `json:"sharing,omitempty"` // what offline work has of it; absent while sharing is off
+}
+
+// HouseSharing is what offline work may have of a NUMA node, and who keeps how many of its CPUs busy.
+type HouseSharing struct {
+	CPUs   float64 `json:"cpus"`   // CPUs that offline work may keep busy now
+	Used   float64 `json:"used"`   // CPUs that offline work keeps busy
+	Online float64 `json:"online"` // CPUs that online work keeps busy, without dedicated work
+	Given  string  `json:"given"`  // CPUs that offline work may use, in list format
 }
 
 // Resident is one workload, or several that are told together.
@@ -96,6 +105,7 @@ type Resident struct {
 	Pod       bool           `json:"pod,omitempty"`     // whether group is a namespace of Kubernetes
 	Guest     bool           `json:"guest,omitempty"`   // whether it is a virtual machine
 	Class     workload.Class `json:"class"`             // class: what it is promised
+	Tier      workload.Tier  `json:"tier,omitempty"`    // tier of one workload: how offline work goes beside it; absent while sharing is off
 	Home      string         `json:"home"`              // home nodes by plan, in list format; "" without a home
 	CPUs      int            `json:"cpus"`              // vCPUs that it counts with
 	CPUUse    float64        `json:"cpu_use"`           // CPUs that it keeps busy

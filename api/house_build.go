@@ -145,6 +145,12 @@ func nodesOf(s *Status) []HouseNode {
 			b := int64(rounded(float64(*n.Bandwidth), 2))
 			x.Bandwidth = &b
 		}
+		if s.Sharing != nil {
+			if k := slices.IndexFunc(s.Sharing.Nodes, func(b ShareNode) bool { return b.Node == n.ID }); k >= 0 {
+				b := &s.Sharing.Nodes[k]
+				x.Sharing = &HouseSharing{CPUs: rough(b.CPUs), Used: rough(b.Used), Online: rough(b.Online), Given: b.Given}
+			}
+		}
 		if s.Balance != nil {
 			for _, t := range s.Balance.Triggers {
 				if t.Workload == "" && t.Node == n.ID {
@@ -162,7 +168,7 @@ func residentsOf(s *Status) []Resident {
 	out := make([]Resident, 0, len(s.Workloads))
 	for i := range s.Workloads {
 		w := &s.Workloads[i]
-		r := Resident{ID: string(w.ID), Name: short(w.Name), Count: 1, Class: w.Class, Home: w.Home, CPUs: w.CPUs, CPUUse: rough(w.CPUUse),
+		r := Resident{ID: string(w.ID), Name: short(w.Name), Count: 1, Class: w.Class, Tier: w.Tier, Home: w.Home, CPUs: w.CPUs, CPUUse: rough(w.CPUUse),
 			MemoryKiB: int64(rounded(float64(w.MemoryKiB), 2)), ByNode: []NodeKiB{}, Locality: percent(w.Locality), After: percent(w.LocalityExpected), State: w.State}
 		r.Group, r.Pod, r.Guest = namespaceOf(w.ID)
 		for _, m := range w.MemoryByNode {

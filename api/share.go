@@ -125,6 +125,7 @@ type ShareNode struct {
 	CPUs   float64         `json:"cpus"`   // CPUs that offline work may keep busy now: what is left of the target after online work, the system and the CPUs kept idle; it grows slowly
 	Given  string          `json:"given"`  // CPUs that it may use for that, in list format: whole cores
 	Pool   int             `json:"pool"`   // number of CPUs that neither dedicated work nor the host holds
+	Used   float64         `json:"used"`   // CPUs that offline work keeps busy
 	Online float64         `json:"online"` // CPUs that online work keeps busy
 	System float64         `json:"system"` // CPUs that everything else keeps busy
 	Idle   int             `json:"idle"`   // number of CPUs that are kept idle

@@ -290,6 +290,7 @@ type Workload struct {
 	Kind             workload.Kind   `json:"kind"`                      // kind of workload
 	Cgroup           string          `json:"cgroup,omitempty"`          // its cgroup, below the cgroup root; of a process the cgroup it shares
 	Class            workload.Class  `json:"class"`                     // class: what it is promised
+	Tier             workload.Tier   `json:"tier,omitempty"`            // tier: how offline work goes beside it; absent while sharing is off
 	Importance       int             `json:"importance"`                // importance, 0 to 100: more important work is placed first and moved last
 	CPUs             int             `json:"cpus"`                      // vCPUs that it counts with
 	Home             string          `json:"home"`                      // home nodes by plan, in list format; "" without a home

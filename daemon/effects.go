@@ -511,7 +511,10 @@ func failure(err error) *control.Failure {
 		return nil
 	}
 	code := control.Failed
+	var lacks *plan.UnsupportedError
 	switch {
+	case errors.As(err, &lacks) && plan.SettingKind(lacks.Feature).IsCgroupFile():
+		code = control.Lacking
 	case errors.Is(err, plan.ErrNoAnswer), errors.Is(err, context.DeadlineExceeded):
 		code = control.NoAnswer
 	case errors.Is(err, context.Canceled):

@@ -27,7 +27,7 @@ func (d *Daemon) UpgradeScheduler(ctx context.Context, order api.UpgradeOrder) (
 	var want control.UpgradeOrder
 	if order.Object != "" {
 		if d.o.Scheduler == nil {
-			return api.Upgraded{}, &api.Error{Code: api.Forbidden, Text: "this daemon loads no scheduler"}
+			return api.Upgraded{}, &api.Error{Code: api.Forbidden, Text: words.Because(words.SchedulerNotRunning, words.Because(words.SchedulerNoKernel)).String()}
 		}
 		var err error
 		if want.Version, err = d.keepScheduler(ctx, &order); err != nil {
@@ -97,7 +97,7 @@ func (v *View) sharing() api.Sharing {
 		Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{}, LeftAlone: []api.ShareLeft{}, Important: []api.ShareHarm{}, Signals: append([]workload.SourceStatus{}, v.Snapshot.Signals...)}
 	for i := range v.Sharing.Nodes {
 		b := &v.Sharing.Nodes[i]
-		out.Nodes = append(out.Nodes, api.ShareNode{Node: b.Node, CPUs: b.CPUs, Given: b.Given.String(), Pool: b.Pool, Online: b.Online, System: b.System, Idle: b.Idle,
+		out.Nodes = append(out.Nodes, api.ShareNode{Node: b.Node, CPUs: b.CPUs, Given: b.Given.String(), Pool: b.Pool, Used: b.Used, Online: b.Online, System: b.System, Idle: b.Idle,
 			Why: words.Sentences(b.Why)})
 	}
 	for i := range v.Sharing.Work {

@@ -281,6 +281,9 @@ func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) ap
 		}
 		w.LocalityExpected = w.Locality
 	}
+	if v.Sharing.On {
+		w.Tier = spec.Tier.Of(w.Class)
+	}
 	w.Links = v.links(o.ID, &spec)
 	if x := &o.Vhost; x.Threads > 0 {
 		w.Vhost = &api.Vhost{Threads: x.Threads, CPUUse: x.CPUUse, CPUs: x.CPUs.String(), Nodes: x.Nodes.String()}

@@ -131,7 +131,7 @@ func (h *homenode) begin(ctx context.Context) error {
 	sortPlacements(h.before)
 	settings := settingsFor(h.policy, h.rules, h.pace)
 	settings.Recognise = h.recognise
-	settings.Balance.Enabled = !h.still
+	settings.Balance.Enabled, settings.Share.On = !h.still, h.house
 	h.state = control.New(settings, control.Saved{Placements: h.before, Admissions: h.admitted})
 	h.written = true
 	h.turn(ctx, control.Input{Started: &control.Started{Version: "simulated", Period: h.period}})

@@ -118,9 +118,11 @@ func (nobody) trouble() []string                          { return nil }
 func (nobody) leaks(context.Context) []string             { return nil }
 func (nobody) end()                                       {}
 
-// Settings is what suits a House, of a daemon that acts.
+// Settings is what suits a House, of a daemon that acts and shares.
 func (h *House) Settings() control.Settings {
-	return settingsFor(h.run.o.Trace.Policy, h.run.o.Trace.Rules, housePace)
+	s := settingsFor(h.run.o.Trace.Policy, h.run.o.Trace.Rules, housePace)
+	s.Share.On = true
+	return s
 }
 
 // catchUp lets happen what has happened by now.

@@ -198,6 +198,7 @@ const (
 	Fixed     Code = "fixed"     // the kernel lets nobody change it
 	InUse     Code = "in use"    // by others; it goes back with them
 	Foreign   Code = "foreign"   // somebody else has set it since
+	Lacking   Code = "lacking"   // this kernel has no such file of a cgroup
 	Unchanged Code = "unchanged" // it stands as it was, and nothing had to be put back
 	NoAnswer  Code = "no answer" // the call did not come back
 	Cancelled Code = "cancelled"

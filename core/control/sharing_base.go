@@ -3,7 +3,6 @@ package control
 import (
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
@@ -66,7 +65,7 @@ func (s *State) baseSteps(p *plan.Plan, mine []*place.Subject) (out []plan.Step)
 		set := func(kind plan.SettingKind, to string, why words.Reason) {
 			out = append(out, s.fileStep(o, cgroup, kind, to, why)...)
 		}
-		if key := (stepKey{o.ID, plan.SetCgroup, "1", string(plan.CgroupIdle)}); strings.HasPrefix(s.Retries[key].Text, "cpu.idle: needs") {
+		if key := (stepKey{o.ID, plan.SetCgroup, "1", string(plan.CgroupIdle)}); s.Retries[key].Code == Lacking {
 			set(plan.CgroupWeight, "1", words.Because(words.ShareWeight))
 		}
 		high := plan.CgroupFiles[plan.MemoryHigh]

@@ -129,6 +129,7 @@ type retry struct {
 	Failures int
 	Next     time.Time
 	Text     string
+	Code     Code // of the last failure; "" where it was none of the driver's
 }
 
 // stepKey names a step among those that failed.

@@ -398,7 +398,7 @@ func (s *State) intend(id workload.ID, t *Task, step plan.Step, r *Result) {
 	}
 	if c := cmp.Or(s.theirsAmong(r.Changes), s.chosenByOthers(&step, r.Changes)); c != nil && t.Request == 0 {
 		text := setSince(&c.Setting).String()
-		if s.putOff(&step, text); step.Kind == plan.SetCache {
+		if s.putOff(&step, Foreign, text); step.Kind == plan.SetCache {
 			s.Caching.Failed = text
 		}
 		s.drop(id, t)
@@ -597,7 +597,7 @@ func (s *State) failed(id workload.ID, t *Task, step plan.Step, r *Result) {
 	case NoAnswer:
 		s.silence(id, f.Text)
 	}
-	wait, told := s.putOff(&step, f.Text)
+	wait, told := s.putOff(&step, f.Code, f.Text)
 	code := words.StepFailed
 	if f.Code == Gone {
 		code = words.StepGone
@@ -616,7 +616,7 @@ func (s *State) silence(id workload.ID, text string) {
 }
 
 // putOff says when a step may be tried again, and whether the same was told of it before.
-func (s *State) putOff(step *plan.Step, text string) (wait time.Duration, told bool) {
+func (s *State) putOff(step *plan.Step, code Code, text string) (wait time.Duration, told bool) {
 	key := keyOf(step)
 	r := s.Retries[key]
 	told = r.Text == text
@@ -624,7 +624,7 @@ func (s *State) putOff(step *plan.Step, text string) (wait time.Duration, told b
 	if m, ok := s.Moves[step.Workload]; ok && step.Kind == plan.MovePages && m.Home == step.To && immovable(&m) {
 		wait = retryMost
 	}
-	s.Retries[key] = retry{Failures: r.Failures + 1, Next: s.At.Add(wait), Text: text}
+	s.Retries[key] = retry{Failures: r.Failures + 1, Next: s.At.Add(wait), Text: text, Code: code}
 	return wait, told
 }
 
@@ -826,7 +826,7 @@ func (s *State) endMove(id workload.ID, t *Task, step plan.Step, f *Failure) {
 	switch m.State {
 	case moveDone:
 		if m.Moved < step.Bytes/2 || immovable(&m) { // the rest would not move either if tried at once
-			s.putOff(&step, "")
+			s.putOff(&step, "", "")
 		} else {
 			delete(s.Retries, keyOf(&step))
 		}

@@ -127,6 +127,7 @@ type Budget struct {
 	Pool   int             `json:"pool"`   // number of CPUs that neither dedicated work nor the host holds
 	Online float64         `json:"online"` // CPUs that online work keeps busy
 	System float64         `json:"system"` // CPUs that everything else keeps busy
+	Used   float64         `json:"used"`   // CPUs that offline work keeps busy
 	Idle   int             `json:"idle"`   // number of CPUs that are kept idle
 	Why    []words.Reason  `json:"why"`    // why, in words and numbers
 }
@@ -224,6 +225,18 @@ func Decide(in Input, was State) (Outcome, State) {
 
 func waits(in *Input, n *Node) bool { return in.MaxWait > 0 && n.Wait > in.MaxWait }
 
+// used is how many CPUs of a node offline work keeps busy.
+func (in *Input) used(n *Node) (sum float64) {
+	for i := range in.Work {
+		for _, r := range in.Work[i].RanOn {
+			if r.Node == n.ID {
+				sum += in.Work[i].Use * r.Share
+			}
+		}
+	}
+	return sum
+}
+
 // idle is how many CPUs of a node are kept idle: when nobody says, an eighth, not less than a
 // core and not more than a quarter.
 func idle(in *Input, n *Node) int {
@@ -278,7 +291,7 @@ func leastOf(in *Input, n *Node) float64 {
 
 // round is the next of one node.
 func (m *NodeState) round(in *Input, n *Node) Budget {
-	b := Budget{Node: n.ID, Pool: n.Pool.Len(), Online: n.Online, System: n.System, Idle: idle(in, n)}
+	b := Budget{Node: n.ID, Pool: n.Pool.Len(), Online: n.Online, System: n.System, Used: in.used(n), Idle: idle(in, n)}
 	floor, trims := floorOf(n), trims(in, n)
 	m.Given = whole(n, m.Given).Union(floor)
 	switch {

@@ -63,6 +63,19 @@ func (t Tier) With(class Class) (Class, Tier, error) {
 	return class, t, nil
 }
 
+// Of is the tier of work of a class that was told t, or nothing.
+func (t Tier) Of(class Class) Tier {
+	switch {
+	case class == Offline:
+		return OfflineTier
+	case t != "":
+		return t
+	case class == Dedicated:
+		return OnlineStrict
+	}
+	return Normal
+}
+
 // Important reports whether offline work is taken back when work of a tier and class waits:
 // what has no tier is important when it is dedicated.
 func (t Tier) Important(class Class) bool {

@@ -337,13 +337,33 @@ func explainSharing(w io.Writer, p view.Paint, s api.Sharing) {
 	if s.Rest != "" {
 		fmt.Fprintln(w, s.Rest)
 	}
+	var work, left, important sayings
 	for _, x := range s.Workloads {
-		fmt.Fprintf(w, "%s %s\n", p.Bold(string(x.ID)+":"), strings.Join(append([]string{x.Why}, x.Hurts...), " "))
+		work.add(x.ID, strings.Join(append([]string{x.Why}, x.Hurts...), " "))
 	}
 	for _, x := range s.LeftAlone {
-		fmt.Fprintf(w, "%s left alone. %s\n", p.Bold(string(x.ID)+":"), x.Why)
+		left.add(x.ID, "left alone. "+x.Why)
 	}
 	for _, x := range s.Important {
-		fmt.Fprintf(w, "%s %s\n", p.Bold(string(x.ID)+":"), strings.Join(x.Why, " "))
+		important.add(x.ID, strings.Join(x.Why, " "))
 	}
+	for _, x := range slices.Concat(work, left, important) {
+		fmt.Fprintf(w, "%s %s\n", p.Bold(strings.Join(x.of, ", ")+":"), x.text)
+	}
+}
+
+// sayings is what is said of workloads, each text once.
+type sayings []saying
+
+type saying struct {
+	of   []string
+	text string
+}
+
+func (s *sayings) add(id workload.ID, text string) {
+	i := slices.IndexFunc(*s, func(x saying) bool { return x.text == text })
+	if i < 0 {
+		i, *s = len(*s), append(*s, saying{text: text})
+	}
+	(*s)[i].of = append((*s)[i].of, string(id))
 }

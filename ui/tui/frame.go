@@ -13,6 +13,7 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
 )
 
 const (
@@ -138,7 +139,7 @@ func (m *Model) pressure() []string {
 
 // How wide cells are: the least that shows a bar with a number, the least that shows units too, and
 // the most that is worth it.
-const leastCell, wordyCell, mostCell, nodeLabel = 9, 23, 48, 6
+const leastCell, wordyCell, mostCell, nodeLabel = 9, 23, 48, 8
 
 // nodes is the NUMA nodes side by side.
 func (m *Model) nodes() []string {
@@ -188,8 +189,12 @@ func (m *Model) nodes() []string {
 		for i := range shown {
 			x := r.of(&shown[i])
 			text := x.short
-			if cell >= wordyCell {
+			switch {
+			case cell >= wordyCell:
 				text = x.long
+			case x.alone != "":
+				line += right(x.alone, cell-gap) + strings.Repeat(" ", gap)
+				continue
 			}
 			line += m.bar(x.share, cell-value-gap, x.colour) + right(text, value) + strings.Repeat(" ", gap)
 		}
@@ -202,6 +207,7 @@ func (m *Model) nodes() []string {
 type figure struct {
 	share       float64
 	short, long string
+	alone       string // instead of a bar with short, in cells that are too narrow for long
 	colour      string
 }
 
@@ -215,14 +221,14 @@ type nodeLine struct {
 
 // figures is what is told of each node, a line each.
 func (m *Model) figures() []nodeLine {
-	return []nodeLine{
+	all := []nodeLine{
 		{"CPU %", func(n *api.Node) figure {
 			cpus, _ := topology.ParseCPUSet(n.CPUs)
 			if n.CPUUse == nil || cpus.Empty() {
 				return unknown
 			}
 			share := *n.CPUUse / float64(cpus.Len())
-			return figure{share, fmt.Sprintf("%.0f", 100*share), fmt.Sprintf("%.1f/%d CPUs", *n.CPUUse, cpus.Len()), busy(share)}
+			return figure{share: share, short: fmt.Sprintf("%.0f", 100*share), long: fmt.Sprintf("%.1f/%d CPUs", *n.CPUUse, cpus.Len()), colour: busy(share)}
 		}},
 		{"MEM %", func(n *api.Node) figure {
 			used, known := n.UsedKiB()
@@ -230,7 +236,7 @@ func (m *Model) figures() []nodeLine {
 				return unknown
 			}
 			share := float64(used) / float64(n.MemoryKiB)
-			return figure{share, fmt.Sprintf("%.0f", 100*share), fmt.Sprintf("%.0f/%.0f GiB", gib(used), gib(n.MemoryKiB)), busy(share)}
+			return figure{share: share, short: fmt.Sprintf("%.0f", 100*share), long: fmt.Sprintf("%.0f/%.0f GiB", gib(used), gib(n.MemoryKiB)), colour: busy(share)}
 		}},
 		{"GB/s", m.traffic},
 		{"vCPUs", func(n *api.Node) figure {
@@ -238,8 +244,33 @@ func (m *Model) figures() []nodeLine {
 			if cpus.Empty() {
 				return unknown
 			}
-			return figure{n.VCPUs / float64(cpus.Len()), fmt.Sprintf("%.3g", n.VCPUs), fmt.Sprintf("%.3g/%d", n.VCPUs, cpus.Len()), blue}
+			return figure{share: n.VCPUs / float64(cpus.Len()), short: fmt.Sprintf("%.3g", n.VCPUs), long: fmt.Sprintf("%.3g/%d", n.VCPUs, cpus.Len()), colour: blue}
 		}},
+	}
+	if s := m.status.Sharing; s != nil && len(s.Nodes) > 0 {
+		all = append(all, nodeLine{"ONLINE", m.shared(func(b *api.ShareNode) (float64, float64) { return b.Online, float64(b.Pool) })},
+			nodeLine{"OFFLINE", m.shared(func(b *api.ShareNode) (float64, float64) { return b.Used, b.CPUs })})
+	}
+	return all
+}
+
+// shared is a figure of sharing: CPUs of a node that are busy, and of how many.
+func (m *Model) shared(of func(b *api.ShareNode) (used, most float64)) func(n *api.Node) figure {
+	return func(n *api.Node) figure {
+		all := m.status.Sharing.Nodes
+		i := slices.IndexFunc(all, func(b api.ShareNode) bool { return b.Node == n.ID })
+		if i < 0 {
+			return unknown
+		}
+		used, most := of(&all[i])
+		text := func(x float64) string {
+			if x >= 9.95 {
+				return fmt.Sprintf("%.0f", x)
+			}
+			return fmt.Sprintf("%.1f", x)
+		}
+		ratio := text(used) + "/" + text(most)
+		return figure{share: used / max(most, 0.01), long: ratio + " CPUs", alone: ratio, colour: cyan}
 	}
 }
 
@@ -257,12 +288,12 @@ func (m *Model) traffic(n *api.Node) figure {
 	}
 	long := fmt.Sprintf("%.1f GB/s", gb(use))
 	if most := m.bandwidths[n.ID]; most > 0 {
-		return figure{use / most, short, fmt.Sprintf("%.1f/%.0f GB/s", gb(use), gb(most)), busy(use / most)}
+		return figure{share: use / most, short: short, long: fmt.Sprintf("%.1f/%.0f GB/s", gb(use), gb(most)), colour: busy(use / most)}
 	}
 	if len(m.status.Nodes) == 1 { // it would be full
-		return figure{-1, short, long, cyan}
+		return figure{share: -1, short: short, long: long, colour: cyan}
 	}
-	return figure{use / max(1, m.most()), short, long, cyan} // the busiest is no more than that
+	return figure{share: use / max(1, m.most()), short: short, long: long, colour: cyan} // the busiest is no more than that
 }
 
 // most is the traffic of the busiest node, MiB/s: what bars are drawn by where nothing was measured.
@@ -381,6 +412,7 @@ func (m *Model) workloadColumns(width int) (all []column, name, gap int) {
 	}
 	all = []column{
 		{"CLASS", 9, 72, false, plainText(func(w *api.Workload) string { return string(w.Class) })},
+		{"TIER", 13, 110, false, plainText(func(w *api.Workload) string { return dash(string(w.Tier)) })},
 		{"HOME", 5, 0, false, plainText(func(w *api.Workload) string { return dash(w.Home) })},
 		{"vCPUs", 5, 110, true, plainText(func(w *api.Workload) string { return fmt.Sprint(w.CPUs) })},
 		{"CPU", 5, 60, true, plainText(func(w *api.Workload) string { return fmt.Sprintf("%.2f", w.CPUUse) })},
@@ -388,6 +420,16 @@ func (m *Model) workloadColumns(width int) (all []column, name, gap int) {
 		{"LOCAL %", bar + 9, 48, false, func(w *api.Workload) (string, string) { return m.locality(w, bar), "" }},
 		{"STATE", 11, 0, false, func(w *api.Workload) (string, string) { return state(w), stateColour(w) }},
 		{"WHY", max(0, width-132), 160, false, func(w *api.Workload) (string, string) { return w.Why, dim }},
+	}
+	if m.status.Sharing == nil {
+		all = slices.DeleteFunc(all, func(c column) bool { return c.head == "TIER" })
+	} else if width < 110 { // one column for both: the tier where it is not that of the class
+		all[0] = column{"CLASS, TIER", 13, 72, false, plainText(func(w *api.Workload) string {
+			if w.Tier != workload.Tier("").Of(w.Class) {
+				return string(w.Tier)
+			}
+			return string(w.Class)
+		})}
 	}
 	all = slices.DeleteFunc(all, func(c column) bool { return width < c.from })
 	name = width - 1

@@ -25,6 +25,9 @@ func (m *Model) detailPage() []string {
 		add("cgroup", w.Cgroup)
 	}
 	add("class", fmt.Sprintf("%s, importance %d, %s, %.2f CPUs busy", w.Class, w.Importance, words.Count(w.CPUs, "vCPU"), w.CPUUse))
+	if w.Tier != "" {
+		add("tier", string(w.Tier))
+	}
 	add("home", dash(w.Home))
 	cpus := dash(w.CPUSet)
 	if w.CPUSetPlanned != "" && w.CPUSetPlanned != w.CPUSet {
@@ -125,6 +128,8 @@ func (m *Model) helpPage() []string {
 		{"MEM %", "how much of its memory is used, without what the kernel can give back"},
 		{"GB/s", "traffic of its memory; the bar is the share of what was measured (`homenode probe`), else of the busiest node"},
 		{"vCPUs", "what is booked on its CPUs; above 100 % they are shared"},
+		{"ONLINE", "CPUs that online work keeps busy, of those that no dedicated work holds; while sharing is on"},
+		{"OFFLINE", "CPUs that offline work keeps busy, of those that it may keep busy now; while sharing is on"},
 		{"wait", "share of the time in which some task of the host waited for it (PSI)"},
 		{"LOCAL %", "memory accesses that stay on the node, now → after what is planned"},
 	} {

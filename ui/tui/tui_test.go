@@ -455,3 +455,29 @@ func TestRun(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSharing: while sharing is on each node tells what offline work uses and may have, and each
+// workload its tier; where that is the one of its class, the class says it.
+func TestSharing(t *testing.T) {
+	var all strings.Builder
+	for _, x := range []struct{ nodes, width, height int }{{1, 80, 24}, {8, 80, 24}, {2, 120, 24}} {
+		s := made(x.nodes)
+		s.Sharing = &api.Sharing{On: true}
+		for n := range x.nodes {
+			s.Sharing.Nodes = append(s.Sharing.Nodes, api.ShareNode{Node: topology.NodeID(n), CPUs: 9.4 + float64(n), Used: 1.5 * float64(n), Online: 4.25, Pool: 20})
+		}
+		for i := range s.Workloads {
+			w := &s.Workloads[i]
+			w.Tier = workload.Tier("").Of(w.Class)
+			if w.ID == "media/transcode-5fd2-with-a-rather-long-name/ffmpeg" {
+				w.Tier = workload.OnlineStrict
+			}
+		}
+		o := options()
+		o.Zone = time.UTC
+		m := New(o, x.width, x.height)
+		m.Take(Seen{Status: s, At: moment})
+		fmt.Fprintf(&all, "%d nodes at %d×%d\n%s\n", x.nodes, x.width, x.height, ansi.Strip(m.Frame()))
+	}
+	golden(t, "testdata/sharing.txt", all.String())
+}

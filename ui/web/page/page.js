@@ -188,6 +188,7 @@ function floors(width) { // where every room is
   const abreast = Math.max(1, Math.min(packages.length, Math.floor(width / (columns * least + 2 * PAD))));
   const each = (width - (abreast - 1) * GAP) / abreast, w = (each - 2 * PAD - (columns - 1) * GAP) / columns;
   const out = {rooms: new Map(), packages: []};
+  const line = house.nodes.some((n) => n.sharing) ? 18 : 0; // what offline work has of it
   let y = 30, deepest = 0;
   packages.forEach((p, i) => {
     const x = (i % abreast) * (each + GAP);
@@ -197,8 +198,8 @@ function floors(width) { // where every room is
       if (k && k % columns === 0) { ry += rowHeight + GAP; rowHeight = 0; }
       const room = m.rooms.find((r) => r.id === id), count = room.llcs.reduce((t, l) => t + l.length, 0);
       const pitch = Math.max(count > 64 ? 6 : 8, Math.min(20, Math.floor((w - 20) / (count + room.llcs.length)))), perRow = Math.max(1, Math.floor((w - 20) / pitch)), lines = Math.ceil((count + room.llcs.length - 1) / perRow);
-      const body = Math.max(132, Math.min(260, w * 0.72)), top = 68 + lines * 14 + 6;
-      out.rooms.set(id, {id, room, x: x + PAD + (k % columns) * (w + GAP), y: ry, w, h: top + body + 8, top, body, pitch, perRow, i: k});
+      const body = Math.max(132, Math.min(260, w * 0.72)), top = 68 + line + lines * 14 + 6;
+      out.rooms.set(id, {id, room, x: x + PAD + (k % columns) * (w + GAP), y: ry, w, h: top + body + 8, top, body, pitch, perRow, line, i: k});
       rowHeight = Math.max(rowHeight, top + body + 8);
     });
     const height = ry + rowHeight + PAD - y;
@@ -234,15 +235,18 @@ function makeRoom(r) {
   const g = draw('g', {class: 'room', role: 'group', tabindex: -1});
   g.append(draw('rect', {class: 'wall', rx: 8}), draw('text', {class: 't-name'}), draw('text', {class: 't-quiet', 'text-anchor': 'end'}),
     draw('text', {class: 't-quiet'}), draw('rect', {class: 'track', rx: 2}), draw('rect', {class: 'cpu', rx: 2}),
-    draw('text', {class: 't-quiet'}), draw('rect', {class: 'track', rx: 2}), draw('rect', {class: 'mem', rx: 2}), draw('g'), draw('rect', {class: 'floor', rx: 5}), draw('text', {class: 't-quiet', 'text-anchor': 'middle'}));
+    draw('text', {class: 't-quiet'}), draw('rect', {class: 'track', rx: 2}), draw('rect', {class: 'mem', rx: 2}), draw('g'), draw('rect', {class: 'floor', rx: 5}), draw('text', {class: 't-quiet sharing'}), draw('text', {class: 't-quiet', 'text-anchor': 'middle'}));
   g.addEventListener('focus', () => roam(g));
   g.addEventListener('click', (e) => { if (e.target.closest('.tile') == null) openRoom(r.id); });
   hint(g, () => roomHint(r.id));
   return g;
 }
+const sharing = (s) => `offline work keeps ${number(s.used)} CPUs busy and may have ${number(s.cpus)} now, online work ${number(s.online)}`;
+// The tier says more than the class where somebody has chosen it.
+const rank = (r) => r.class + (r.tier && r.tier !== {dedicated: 'online-strict', shared: 'normal', offline: 'offline'}[r.class] ? ', ' + r.tier : '');
 const nodeOf = (id) => house.nodes.find((n) => n.id === id) || {};
 function updateRoom(g, r) {
-  const n = nodeOf(r.id), [wall, name, count, cpuT, cpuTrack, cpu, memT, memTrack, mem, cores, floor, free] = g.children, wide = r.w - 20, half = (wide - 10) / 2;
+  const n = nodeOf(r.id), [wall, name, count, cpuT, cpuTrack, cpu, memT, memTrack, mem, cores, floor, offline, free] = g.children, wide = r.w - 20, half = (wide - 10) / 2;
   set(wall, {x: r.x, y: r.y, width: r.w, height: r.h});
   set(name, {x: r.x + 10, y: r.y + 20}); name.textContent = 'node ' + r.id + (r.room.kind === 'special' ? ' · memory only' : '');
   set(count, {x: r.x + r.w - 10, y: r.y + 20}); count.textContent = n.bandwidth_mib_s ? traffic(n.bandwidth_mib_s, 1) : '';
@@ -252,16 +256,18 @@ function updateRoom(g, r) {
   };
   bar(cpuT, cpuTrack, cpu, r.x + 10, number(n.cpu_use) + '/' + r.room.cpus + ' CPUs', n.cpu_use / (r.room.cpus || 1));
   bar(memT, memTrack, mem, r.x + 20 + half, size(n.used_kib).replace(' GiB', '') + '/' + size(r.room.memory_kib), n.used_kib / r.room.memory_kib);
+  const s = n.sharing;
+  set(offline, {x: r.x + 10, y: r.y + 67}); offline.textContent = s ? clip(`offline ${number(s.used)}/${number(s.cpus)} · online ${number(s.online)}`, wide, 5.7) : '';
   g.classList.toggle('wrong', !!n.wrong);
-  g.setAttribute('aria-label', `Node ${r.id}: ${many(n.workloads || 0, 'workload')}, ${number(n.cpu_use)} of ${r.room.cpus} CPUs busy, ${size(n.used_kib)} of ${size(r.room.memory_kib)} used`);
-  const sign = [r.x, r.y, r.perRow, r.pitch, n.dedicated, n.partition].join();
+  g.setAttribute('aria-label', `Node ${r.id}: ${many(n.workloads || 0, 'workload')}, ${number(n.cpu_use)} of ${r.room.cpus} CPUs busy, ${size(n.used_kib)} of ${size(r.room.memory_kib)} used` + (s ? ', ' + sharing(s) : ''));
+  const sign = [r.x, r.y + r.line, r.perRow, r.pitch, n.dedicated, n.partition].join();
   if (cores.dataset.sign !== sign) {
     cores.dataset.sign = sign;
     const own = new Set(list(n.dedicated)), kept = new Set(list(n.partition)), all = [];
     let at = 0;
     for (const llc of r.room.llcs) {
       for (const core of llc) {
-        const x = r.x + 10 + (at % r.perRow) * r.pitch, y = r.y + 62 + Math.floor(at / r.perRow) * 14, h = (11 - (core.length - 1)) / core.length;
+        const x = r.x + 10 + (at % r.perRow) * r.pitch, y = r.y + 62 + r.line + Math.floor(at / r.perRow) * 14, h = (11 - (core.length - 1)) / core.length;
         core.forEach((c, k) => all.push(draw('rect', {class: 'core' + (own.has(c) ? ' d' : kept.has(c) ? ' p' : ''), x, y: y + k * (h + 1), width: r.pitch - 2, height: h, rx: 1})));
         at++;
       }
@@ -324,7 +330,7 @@ function updateTile(g, t) {
   name.textContent = t.h >= 17 ? clip(label, t.w - 8, 7.1) : '';
   const facts = `${many(r.cpus, 'CPU')} · ${size(r.memory_kib)}`, brief = size(r.memory_kib);
   more.textContent = t.h >= 34 ? (facts.length * 5.9 < t.w - 8 ? facts : brief.length * 5.9 < t.w - 8 ? brief : '') : '';
-  g.setAttribute('aria-label', `${label}, ${r.class}, ${clean(r.state)}, ${facts}` + (r.locality == null ? '' : `, ${percent(r.locality)} local`) + (t.split ? `, part on node ${t.room}` : ''));
+  g.setAttribute('aria-label', `${label}, ${rank(r)}, ${clean(r.state)}, ${facts}` + (r.locality == null ? '' : `, ${percent(r.locality)} local`) + (t.split ? `, part on node ${t.room}` : ''));
 }
 // curve is a way from room a to room b that leaves the tiles alone: in the gap between two floors, below
 // the rooms of one floor, or along the walls where all rooms are one above the other.
@@ -368,7 +374,7 @@ const resident = (id) => house.residents.find((r) => r.id === id);
 function tileHint(id) {
   const r = resident(id);
   if (!r) return [];
-  return [r.count > 1 ? `${many(r.count, 'workload')} of ${r.name}` : r.name, `${r.class} · home ${r.home === '' ? 'none' : 'node ' + r.home} · ${r.state}`, `${number(r.cpu_use)} busy of ${many(r.cpus, 'CPU')} · ${size(r.memory_kib)}`,
+  return [r.count > 1 ? `${many(r.count, 'workload')} of ${r.name}` : r.name, `${rank(r)} · home ${r.home === '' ? 'none' : 'node ' + r.home} · ${r.state}`, `${number(r.cpu_use)} busy of ${many(r.cpus, 'CPU')} · ${size(r.memory_kib)}`,
     r.locality == null ? '' : `${percent(r.locality)} of accesses local` + (r.locality_expected > r.locality ? `, ${percent(r.locality_expected)} by plan` : ''),
     r.move ? `${bytes(r.move.moved)} of ${bytes(r.move.planned)} moved${r.move.left_s ? ', ' + seconds(r.move.left_s) + ' left' : ''}` : '', r.why || ''].filter(Boolean);
 }
@@ -376,7 +382,7 @@ function roomHint(id) {
   const n = nodeOf(id), r = rooms.get(id);
   if (!r) return [];
   return [`node ${id}`, `${number(n.cpu_use)} of ${r.room.cpus} CPUs busy, ${number(n.vcpus)} vCPUs booked`, `${size(n.used_kib)} of ${size(r.room.memory_kib)} used, ${size(n.booked_kib)} booked`,
-    n.bandwidth_mib_s ? traffic(n.bandwidth_mib_s, 1) + ' of traffic' : '', n.dedicated ? `CPUs ${n.dedicated} are dedicated` : '', r.room.devices.length ? 'devices: ' + r.room.devices.join(', ') : '', ...(n.wrong || [])].filter(Boolean);
+    n.sharing ? sharing(n.sharing) : '', n.bandwidth_mib_s ? traffic(n.bandwidth_mib_s, 1) + ' of traffic' : '', n.dedicated ? `CPUs ${n.dedicated} are dedicated` : '', r.room.devices.length ? 'devices: ' + r.room.devices.join(', ') : '', ...(n.wrong || [])].filter(Boolean);
 }
 function flowHint(from, to) {
   const f = house.flows.find((x) => x.from === from && x.to === to);
@@ -437,8 +443,8 @@ function yard() {
   });
 }
 function away() {
-  const rank = {moving: 0, paused: 1, failed: 2, 'no answer': 2, 'no room': 2, queued: 3, 'would move': 3, held: 4};
-  const all = house.residents.filter((r) => r.count === 1 && r.state in rank).sort((a, b) => rank[a.state] - rank[b.state] || b.memory_kib - a.memory_kib), shown = all.slice(0, 8);
+  const order = {moving: 0, paused: 1, failed: 2, 'no answer': 2, 'no room': 2, queued: 3, 'would move': 3, held: 4};
+  const all = house.residents.filter((r) => r.count === 1 && r.state in order).sort((a, b) => order[a.state] - order[b.state] || b.memory_kib - a.memory_kib), shown = all.slice(0, 8);
   $('away').hidden = !all.length;
   $('away-title').textContent = all.length > shown.length ? `Not at home: ${shown.length} of ${all.length}` : 'Not at home';
   keep($('away').lastElementChild, shown, (r) => r.id, (r) => el('li', {}, el('button', {type: 'button', class: 'row', onclick: (e) => open(r.id, e.currentTarget)}), el('div', {class: 'meter'}, el('i')), el('div', {class: 'small'})), (e, r) => {
@@ -486,7 +492,7 @@ function shut() { $('detail').hidden = true; picked = null; show(); (opener && o
 $('close').addEventListener('click', shut);
 const table = (heads, rows) => el('table', {}, el('thead', {}, el('tr', {}, heads.map((t) => el('th', {scope: 'col'}, t)))), el('tbody', {}, rows));
 const facts = (rows) => el('dl', {}, rows.filter((r) => r && r[1] !== '' && r[1] != null).map(([k, v]) => [el('dt', {}, k), el('dd', {}, v)]));
-const rowsOf = (all) => el('ul', {}, all.map((r) => el('li', {}, el('button', {type: 'button', class: 'row', onclick: () => open(r.id)}, r.name), el('div', {class: 'small'}, [r.state, r.home !== '' ? 'node ' + r.home : '', many(r.cpus, 'CPU'), size(r.memory_kib), r.locality == null ? '' : percent(r.locality) + ' local'].filter(Boolean).join(' · ')))));
+const rowsOf = (all) => el('ul', {}, all.map((r) => el('li', {}, el('button', {type: 'button', class: 'row', onclick: () => open(r.id)}, r.name), el('div', {class: 'small'}, [rank(r), r.state, r.home !== '' ? 'node ' + r.home : '', many(r.cpus, 'CPU'), size(r.memory_kib), r.locality == null ? '' : percent(r.locality) + ' local'].filter(Boolean).join(' · ')))));
 async function open(id, from) {
   if (from) opener = from;
   picked = id;
@@ -511,7 +517,7 @@ const ranges = (ids) => { const out = []; for (const i of ids) { const l = out[o
 function explained(x) {
   const w = x.workload, d = x.decision || {}, total = Math.max(1, w.memory_kib), home = list(w.home);
   if (x.device) return [x.device.name, facts([['State', x.device.state], ['Node', x.device.node], ['Why', x.device.why]])];
-  const body = [facts([['State', w.state], ['Class', w.class + ', importance ' + w.importance], ['Home', w.home === '' ? 'none' : 'node ' + w.home], ['CPUs', `${number(w.cpu_use)} busy of ${w.cpus}`],
+  const body = [facts([['State', w.state], ['Class', w.class + ', importance ' + w.importance], ['Tier', w.tier], ['Home', w.home === '' ? 'none' : 'node ' + w.home], ['CPUs', `${number(w.cpu_use)} busy of ${w.cpus}`],
     ['May use', w.cpu_set + (w.cpu_set_planned && w.cpu_set_planned !== w.cpu_set ? ' → ' + w.cpu_set_planned + ' by plan' : '')], ['Local', w.locality == null ? '' : percent(w.locality) + (w.locality_expected > w.locality ? ' → ' + percent(w.locality_expected) + ' by plan' : '') + (w.locality_from ? ' (' + w.locality_from + ')' : '')],
     w.move && w.move.state === 'running' ? ['Moved', `${bytes(w.move.moved)} of ${bytes(w.move.planned)}`] : null, ['Cgroup', w.cgroup]])];
   body.push(el('h3', {}, 'Why'), el('ul', {}, [w.why, ...(d.reasons || []).map((r) => r.text)].filter((t, i, all) => t && all.indexOf(t) === i && !(i === 0 && all.slice(1).some((o) => t.includes(o)) && all.length > 2)).map((t) => el('li', {}, t)), x.balancing ? el('li', {class: 'muted'}, 'Balancing: ' + x.balancing) : null));
