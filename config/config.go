@@ -134,6 +134,9 @@ type Config struct {
 	Proxmox    Proxmox    `yaml:"proxmox"`
 	Containers Containers `yaml:"containers"`
 	Workloads  []Rule     `yaml:"workloads"` // the first rule that matches counts
+
+	file  string       // that it was read from; "" for none
+	lines strict.Lines // where its keys stand there
 }
 
 // API is the page and the API over TCP, where nothing can be changed. Off, because the socket is
@@ -521,11 +524,17 @@ func Parse(r io.Reader, name string, defaults Config) (Config, error) {
 	if err != nil {
 		return c, fmt.Errorf("%s: %w", name, err)
 	}
-	if err := c.Validate(); err != nil {
-		key, _, _ := strings.Cut(err.Error(), ": ")
-		return c, fmt.Errorf("%s: %s: %w", name, lines.Of(key), err)
+	c.file, c.lines = name, lines
+	return c, c.Located(c.Validate())
+}
+
+// Located is an error that begins with its key, with the file and line where that stands.
+func (c *Config) Located(err error) error {
+	if err == nil || c.file == "" {
+		return err
 	}
-	return c, nil
+	key, _, _ := strings.Cut(err.Error(), ": ")
+	return fmt.Errorf("%s: %s: %w", c.file, c.lines.Of(key), err)
 }
 
 // Validate checks every value once; the error names the key, the value and what
@@ -633,8 +642,8 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Suits checks the reserve against the machine, which Validate does not know. What
-// leaves nothing to place work on is an error; what only reaches beyond it is told.
+// Suits checks the reserve and the CPUs that stay idle against the machine, which Validate does
+// not know. What leaves nothing to place work on is an error; what only reaches beyond it is told.
 func (c *Config) Suits(h *topology.Host) (odd []string, err error) {
 	reserved := c.Reserve.CPUs
 	if !h.Online.Empty() && h.Online.SubsetOf(reserved) {
@@ -645,6 +654,22 @@ func (c *Config) Suits(h *topology.Host) (odd []string, err error) {
 	}
 	if _, err := c.ForPlacing(h); err != nil {
 		return nil, err
+	}
+	largest := 0
+	var small topology.NodeSet // none of them has a CPU left for offline work
+	for _, n := range h.Nodes {
+		k := n.CPUs.Intersect(h.Online).Len()
+		largest = max(largest, k)
+		if k > 0 && c.Share.Idle >= k {
+			small.Add(n.ID)
+		}
+	}
+	switch text := fmt.Sprintf("share.idle_cpus: %d; leaves no CPU to offline work, ", c.Share.Idle); {
+	case small.Empty():
+	case c.Share.Enabled && c.Share.Idle >= largest:
+		return nil, fmt.Errorf("%sthe largest node of this host has %d", text, largest)
+	default:
+		odd = append(odd, fmt.Sprintf("%son nodes %v", text, small))
 	}
 	for i := range c.Workloads {
 		for _, near := range c.Workloads[i].Near {

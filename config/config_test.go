@@ -1,6 +1,8 @@
 package config
 
 import (
+	"cmp"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -109,6 +111,26 @@ func TestNearMustNameADevice(t *testing.T) {
 	odd, err := c.Suits(host())
 	if want := []string{`workloads[1].near: this host has no device "eht0"`}; err != nil || !slices.Equal(odd, want) {
 		t.Errorf("%q, %v; want %q", odd, err, want)
+	}
+}
+
+// TestIdleMustSuitTheHost: more CPUs that stay idle than a node has were taken in silence.
+func TestIdleMustSuitTheHost(t *testing.T) {
+	for _, tt := range []struct {
+		on       bool
+		idle     int
+		err, odd string
+	}{
+		{true, 3, "", ""},
+		{true, 4, "share.idle_cpus: 4; leaves no CPU to offline work, the largest node of this host has 4", ""},
+		{false, 4, "", "share.idle_cpus: 4; leaves no CPU to offline work, on nodes 0-1"},
+	} {
+		c := New()
+		c.Share.Enabled, c.Share.Idle = tt.on, tt.idle
+		odd, err := c.Suits(host())
+		if text := fmt.Sprint(err); text != cmp.Or(tt.err, "<nil>") || strings.Join(odd, "\n") != tt.odd {
+			t.Errorf("%d: %v, %q", tt.idle, err, odd)
+		}
 	}
 }
 

@@ -76,11 +76,11 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 		return cli.Forbidden(err)
 	}
 	if err := blockDevices(&c); err != nil {
-		return cli.Usage(fmt.Errorf("configuration: %w", err))
+		return cli.Usage(fmt.Errorf("configuration: %w", c.Located(err)))
 	}
 	odd, err := c.Suits(h)
 	if err != nil {
-		return cli.Usage(fmt.Errorf("configuration: %w", err))
+		return cli.Usage(fmt.Errorf("configuration: %w", c.Located(err)))
 	}
 	s, err := store.Open(c.StateDir)
 	if errors.Is(err, store.ErrLocked) {
@@ -315,7 +315,7 @@ func blockDevices(c *config.Config) error {
 		}
 		number, err := os.ReadFile(filepath.Join(machine, "sys/class/block", name, "dev"))
 		if err != nil {
-			return fmt.Errorf("share.io_max: no block device %q here; `lsblk` lists them", name)
+			return fmt.Errorf("share.io_max[%d]: no block device %q here; `lsblk` lists them", i, name)
 		}
 		all[i] = strings.TrimSpace(string(number)) + " " + rest
 	}
