@@ -283,7 +283,7 @@ func (d *Daemon) perform(ctx context.Context, c *call) (in control.Input) {
 	case control.EffectApply:
 		r.Failed = failure(d.apply(ctx, e, r, &c.pulse))
 	case control.EffectRestore:
-		r.Each = d.restore(ctx, e.Entries)
+		r.Each = d.restore(ctx, e.Entries, e.Journal)
 		for i := range e.Entries {
 			if f := r.Each[i]; (f == nil || f.Code == control.Unchanged) && slices.Contains(c.changing, e.Entries[i].Workload) {
 				r.Each[i] = failure(errMayChange)
@@ -426,11 +426,15 @@ func (d *Daemon) present(driver Driver, e plan.Entry) (err error) {
 
 // putBack restores entries of one driver. When that panics each is tried by itself, so
 // that one holds up no other.
-func (d *Daemon) putBack(ctx context.Context, driver Driver, entries []plan.Entry) (errs []error) {
+func (d *Daemon) putBack(ctx context.Context, driver Driver, entries, journal []plan.Entry) (errs []error) {
 	var bug error
 	func() {
 		defer d.caught("restoring "+string(entries[0].Kind), &bug)
-		errs = driver.Restore(ctx, entries)
+		if i, ok := driver.(Inheriting); ok {
+			errs = i.RestoreBeside(ctx, entries, journal)
+		} else {
+			errs = driver.Restore(ctx, entries)
+		}
 	}()
 	switch {
 	case bug == nil:
@@ -440,14 +444,14 @@ func (d *Daemon) putBack(ctx context.Context, driver Driver, entries []plan.Entr
 	}
 	errs = nil
 	for i := range entries {
-		errs = append(errs, d.putBack(ctx, driver, entries[i:i+1])...)
+		errs = append(errs, d.putBack(ctx, driver, entries[i:i+1], journal)...)
 	}
 	return errs
 }
 
 // restore puts back what is still ours of entries that one driver owns: what somebody
 // else has set since is theirs.
-func (d *Daemon) restore(ctx context.Context, entries []plan.Entry) []*control.Failure {
+func (d *Daemon) restore(ctx context.Context, entries, journal []plan.Entry) []*control.Failure {
 	out := make([]*control.Failure, len(entries))
 	byDriver := map[Driver][]int{}
 	same := map[int]bool{}   // it stands as it was: a write that failed, or somebody was faster
@@ -484,7 +488,7 @@ func (d *Daemon) restore(ctx context.Context, entries []plan.Entry) []*control.F
 		for _, i := range byDriver[driver] {
 			some = append(some, entries[i])
 		}
-		for k, err := range d.putBack(ctx, driver, some) {
+		for k, err := range d.putBack(ctx, driver, some, journal) {
 			i := byDriver[driver][k]
 			if out[i] = failure(err); err != nil && isGone(err) && !isGone(d.present(driver, entries[i])) {
 				out[i].Code = control.Failed // it only looked gone

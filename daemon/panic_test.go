@@ -136,7 +136,7 @@ func TestPanicOfARestore(t *testing.T) {
 	r := newRig(t, m, true)
 	h := &hung{all: map[string]int{}, panic: true, about: func(c string, id workload.ID) bool { return c == "restore" && id == "/a" }}
 	entries := []plan.Entry{{Workload: "/a", Kind: plan.CgroupCPUs, Path: "/a", Old: "1"}, {Workload: "/b", Kind: plan.CgroupCPUs, Path: "/b", Old: "2"}}
-	errs := r.putBack(t.Context(), hangingDriver{m, h}, entries)
+	errs := r.putBack(t.Context(), hangingDriver{m, h}, entries, nil)
 	if len(errs) != 2 || errs[0] == nil || errs[1] != nil || m.live["/b"].obs.CPUs.String() != "2" {
 		t.Errorf("%v; /b has %s", errs, m.live["/b"].obs.CPUs)
 	}

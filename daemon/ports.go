@@ -71,6 +71,9 @@ type Inheriting interface {
 	// Inherited finds what has inherited a value from an entry of journal and has no
 	// entry itself, among the given processes or, with nil, all.
 	Inherited(ctx context.Context, journal []plan.Entry, among []workload.Process) ([]plan.Inherited, error)
+	// RestoreBeside is Restore, but for what has its value from an entry of journal that is not
+	// among entries.
+	RestoreBeside(ctx context.Context, entries, journal []plan.Entry) []error
 }
 
 // Processes tells of processes what the kernel says without waiting for them.

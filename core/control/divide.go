@@ -55,11 +55,10 @@ func (j *Journal) dividedOf(id workload.ID) (entries []*plan.Entry, given []topo
 }
 
 // partsOf is the nodes that the threads of a workload are divided among; fewer than two where
-// they are not. They are not while its CPUs or its home are about to change, nor when they are so
-// many that they are not looked at: new ones would all stay on the node of the one that made them.
-func (s *State) partsOf(o *workload.Observation) []place.Part {
+// they are not. They are not while its CPUs or its home are about to change, nor when they are too many.
+func (s *State) partsOf(o *workload.Observation, divided bool) []place.Part {
 	p := place.Of(s.Plan.Placements, o.ID)
-	if !s.Settings.Divide || p == nil || p.Class == workload.Offline || p.Home.Len() < 2 || s.Shared.Of(o.ID) != nil || o.Threads > workload.MostPerThread ||
+	if !s.Settings.Divide || p == nil || p.Class == workload.Offline || p.Home.Len() < 2 || s.Shared.Of(o.ID) != nil || !place.Divisible(o.Threads, divided) ||
 		o.Kind != workload.InCgroup && o.Kind != workload.InProcess || o.Caps.MemoryStays || o.OwnPolicy != "" && o.OwnPolicy != workload.PolicyUnknown {
 		return nil
 	}
@@ -83,7 +82,7 @@ func (s *State) divide() {
 		if busy == nil {
 			busy = stepsOf(s.Plan.Steps)
 		}
-		parts := s.partsOf(o)
+		parts := s.partsOf(o, len(entries) > 0)
 		if len(entries) > 0 && (len(parts) < 2 || setsCPUs(s.Plan.Steps, o.ID) || slices.ContainsFunc(entries, func(e *plan.Entry) bool { return e.New != setsOf(parts) })) {
 			s.undivide(o.ID)
 			continue

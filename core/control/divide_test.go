@@ -1,7 +1,9 @@
 package control
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,6 +48,9 @@ func (f *fake) setThread(id workload.ID, tid int, cpus topology.CPUSet) {
 
 // undivided gives the threads of a process that homenode has divided what they had before.
 func (f *fake) undivided(path, value string) {
+	if main, _, own := strings.Cut(value, ";"); own && strings.Contains(value, "=") {
+		value = main
+	}
 	cpus, err := topology.ParseCPUSet(value)
 	if err != nil { // it is being divided
 		return
@@ -78,7 +83,7 @@ func TestDivideThreads(t *testing.T) {
 	if p == nil || p.Home.Len() != 2 {
 		t.Fatalf("home %v", p)
 	}
-	parts := f.s.partsOf(f.s.observation(id))
+	parts := f.s.partsOf(f.s.observation(id), true)
 	all := f.sets(id)
 	if all["1"] != 1 || all[parts[0].CPUs.String()]+all[parts[1].CPUs.String()] != 11 || all[parts[0].CPUs.String()] < 5 || all[parts[1].CPUs.String()] < 5 {
 		t.Fatalf("threads are divided as %v, home %s", all, p.Home)
@@ -186,6 +191,34 @@ func TestUndivide(t *testing.T) {
 	}
 }
 
+// Work whose threads come to be a few too many, and a few less again, is not divided each time.
+func TestDivideToAndFro(t *testing.T) {
+	f := newFake(t, 4, 8, dividing)
+	id := f.addWide("wide", 12)
+	all := f.works[id].obs.PerThread
+	for i := range 20 {
+		o := &f.works[id].obs
+		o.Threads, o.PerThread = workload.MostPerThread-12, nil
+		if i%2 == 1 {
+			o.Threads = workload.MostPerThread + 12
+		} else {
+			o.PerThread = slices.Clone(all)
+		}
+		f.after(time.Hour) // nothing is put off
+		f.scan(4)
+	}
+	if n := len(f.applies(plan.DivideThreads)); n > 1 {
+		t.Errorf("divided %d times", n)
+	}
+	o := &f.works[id].obs
+	o.Threads, o.PerThread = workload.MostPerThread/2, slices.Clone(all)
+	n := len(f.applies(plan.DivideThreads))
+	f.scan(4)
+	if len(f.applies(plan.DivideThreads)) != n+1 {
+		t.Error("with half as many it is not divided")
+	}
+}
+
 // TestSample: with balancing off and leave to sample, it is on until accesses are local.
 func TestSample(t *testing.T) {
 	f := newFake(t, 4, 8, dividing, func(s *Settings) { s.Sample = true })
@@ -270,5 +303,66 @@ func TestUndoThreadsBeforeAffinity(t *testing.T) {
 				t.Errorf("threads have %v, affinity %s, journal %s", got, f.get(plan.Affinity, path), asJSON(t, f.s.Journal.All()))
 			}
 		})
+	}
+}
+
+// Threads that come later with CPUs that their owner gave them are known by the journal, and
+// forgotten when they have ended.
+func TestDivideKeepsThreadsOfTheirOwners(t *testing.T) {
+	f := newFake(t, 4, 8, dividing)
+	id := f.addWide("wide", 12)
+	f.scan(6)
+	path := plan.ProcessPath(f.works[id].obs.Processes[0])
+	old := func() string { return f.s.Journal.Of(plan.ThreadCPUs, path).Old }
+	was := old()
+	o := &f.works[id].obs
+	later := func(tid int) {
+		f.later = fmt.Sprintf(";%d=0-30", tid)
+		o.PerThread = append(slices.Clone(o.PerThread), workload.Thread{Process: o.Processes[0].PID, TID: tid, CPUs: f.host().Online, Use: 0.5})
+		f.scan(3)
+		f.later = ""
+	}
+	later(9001)
+	later(9002)
+	if got := old(); got != was+";9001=0-30;9002=0-30" {
+		t.Errorf("the journal has %s", got)
+	}
+	o.PerThread = slices.DeleteFunc(slices.Clone(o.PerThread), func(t workload.Thread) bool { return t.TID == 9001 })
+	later(9003)
+	if got := old(); got != was+";9002=0-30;9003=0-30" {
+		t.Errorf("the journal has %s", got)
+	}
+}
+
+// The threads of one process that cannot be put back, for the call does not return, hold up no
+// others: nothing but what that process was given itself.
+func TestThreadsThatHang(t *testing.T) {
+	f := newFake(t, 8, 8, dividing)
+	a, b := f.addProcess(77, "a", 12, 12<<20, 0, 1), f.addProcess(78, "b", 12, 12<<20, 4, 5)
+	c := f.addProcess(79, "c", 2, 1<<20, 7)
+	f.works[c].obs.CPUs = f.host().Online
+	f.divisible(a, 12)
+	f.divisible(b, 12)
+	f.scan(8)
+	path := func(id workload.ID) string { return plan.ProcessPath(f.works[id].obs.Processes[0]) }
+	for _, id := range []workload.ID{a, b} {
+		if f.s.Journal.Of(plan.ThreadCPUs, path(id)) == nil {
+			t.Fatalf("%s is not divided", id)
+		}
+	}
+	f.keep = func(e *Effect) bool {
+		return e.Kind == EffectRestore && e.Entries[0].Kind == plan.ThreadCPUs && e.Entries[0].Workload == a
+	}
+	f.undo("")
+	all := f.host().Online.String()
+	if len(f.kept) != 1 || f.get(plan.Affinity, path(a)) == all {
+		t.Fatalf("%d hang, the affinity of a is %s", len(f.kept), f.get(plan.Affinity, path(a)))
+	}
+	if got := f.sets(b); got[all] != 12 || f.get(plan.Affinity, path(b)) != all || f.get(plan.Affinity, path(c)) != all {
+		t.Errorf("threads of b have %v, affinities %s and %s", got, f.get(plan.Affinity, path(b)), f.get(plan.Affinity, path(c)))
+	}
+	f.release()
+	if f.s.Journal.Len() != 0 || f.get(plan.Affinity, path(a)) != all {
+		t.Errorf("journal %s", asJSON(t, f.s.Journal.All()))
 	}
 }

@@ -35,6 +35,7 @@ const (
 // what the next scan sees. Effects are done at once unless keep says otherwise.
 type fake struct {
 	units []string // that systemd was asked to stop
+	later string   // Change.Threads of the next division
 	beat  int      // of hurt
 
 	uses     []workload.NodeUse // what scans see of the nodes
@@ -711,7 +712,11 @@ func (f *fake) changes(s *plan.Step) (out []plan.Change, _ *Failure) {
 			}
 			return nil, gone(path)
 		}
-		out = append(out, plan.Change{Setting: x, Will: s.To})
+		c := plan.Change{Setting: x, Will: s.To}
+		if kind == plan.ThreadCPUs && s.From != "" {
+			c.Threads = f.later
+		}
+		out = append(out, c)
 	}
 	if kind == plan.QueueCount { // the interrupts are made anew with it
 		for _, key := range slices.SortedFunc(maps.Keys(f.values), func(a, b settingKey) int { return cmp.Compare(a.path, b.path) }) {

@@ -313,7 +313,7 @@ type Effect struct {
 	Step     *plan.Step         `json:"step,omitempty"`
 	Entries  []plan.Entry       `json:"entries,omitempty"`
 	Among    []workload.Process `json:"among,omitempty"`
-	// Journal, of a read, is the entries that it may have inherited from. Thousands of reads
+	// Journal, of a read and of a restore, is the entries that something may have inherited from. Thousands of reads
 	// share it, and a record has it not: the state has it.
 	Journal   []plan.Entry     `json:"-"`
 	Scheduler *SchedulerOrders `json:"scheduler,omitempty"`

@@ -393,7 +393,7 @@ func (s *State) adopt(found []plan.Inherited, of func(workload.Process) (workloa
 		s.Seq++
 		// The time of the entry it inherits from: its own children may be older than now.
 		e := plan.Entry{Seq: s.Seq, Time: from.Time, Ticks: from.Ticks, Workload: id, Kind: h.Kind, Path: h.Path, Groups: h.Groups, Object: h.Object,
-			Old: h.Value, New: h.Has, State: plan.Applied}
+			Old: h.Value, New: h.Has, Of: h.Of, State: plan.Applied}
 		if from.Kind == h.Kind && from.New != h.Has { // what has been set since it was seen, or is now, reaches it too
 			e.New, e.Past = from.New, append(slices.DeleteFunc(slices.Clone(from.Past), func(p string) bool { return p == h.Has }), h.Has)
 		}

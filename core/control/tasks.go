@@ -419,6 +419,11 @@ func (s *State) intend(id workload.ID, t *Task, step plan.Step, r *Result) {
 		}
 		renewed := *e
 		renewed.Renew(id, c.Will)
+		if c.Threads != "" {
+			renewed.Add(c.Threads, func(tid string) bool {
+				return slices.ContainsFunc(step.Threads, func(t plan.ThreadSet) bool { return strconv.Itoa(t.TID) == tid })
+			})
+		}
 		s.put(renewed)
 		t.Entries = append(t.Entries, renewed.Seq)
 		if _, known := s.Given[id]; !known { // who looks while it is written must not take it for somebody else's

@@ -123,7 +123,8 @@ func (s *State) runEntries(which Which) (out []plan.Entry) {
 }
 
 // undoMore puts back what is next of every undo under way: affinities together, for one
-// look at all processes then finds who has inherited; otherwise workload by workload, the
+// look at all processes then finds who has inherited, but for those of processes whose
+// threads are still divided; otherwise workload by workload, the
 // last change first, so that one call that does not return holds up nobody else.
 func (s *State) undoMore() {
 	for _, u := range slices.Clone(s.Undoing) {
@@ -151,13 +152,15 @@ func (s *State) undoNext(u *undoing) {
 		}
 	}
 	writing := s.beingWritten()
-	var affinities, threads, last []plan.Entry
+	var affinities, last []plan.Entry
 	var order []workload.ID
-	groups := map[workload.ID][]plan.Entry{}
+	groups, threads := map[workload.ID][]plan.Entry{}, map[workload.ID][]plan.Entry{}
 	blocked := false
-	dividing := false // threads of something are being put back, or divided at this moment
+	dividing := map[string]bool{} // processes whose threads are being put back, or divided at this moment
 	for _, entries := range u.Running {
-		dividing = dividing || slices.ContainsFunc(entries, ofThreads)
+		for _, e := range entries {
+			dividing[e.Path] = dividing[e.Path] || ofThreads(e)
+		}
 	}
 	for _, e := range slices.Backward(s.Journal.All()) {
 		if u.Tried[e.Seq] || !u.has(&e) {
@@ -165,12 +168,13 @@ func (s *State) undoNext(u *undoing) {
 		}
 		if elsewhere[e.Seq] || writing[e.Seq] || e.Kind.IsController() && s.changesInside(e.Path) {
 			blocked = true // it is being changed at this moment
-			dividing = dividing || ofThreads(e)
+			dividing[e.Path] = dividing[e.Path] || ofThreads(e)
 			continue
 		}
 		switch {
 		case ofThreads(e):
-			threads = append(threads, e)
+			threads[e.Workload] = append(threads[e.Workload], e)
+			dividing[e.Path] = true
 		case e.Kind == plan.Affinity:
 			affinities = append(affinities, e)
 		case e.Kind.IsController():
@@ -183,15 +187,13 @@ func (s *State) undoNext(u *undoing) {
 		}
 	}
 	// Threads that are divided come first: then they have what their process was given.
-	if len(threads) > 0 {
-		s.restore(u, threads)
-		dividing = true
+	for _, id := range sortedKeys(threads) {
+		s.restore(u, threads[id])
 	}
-	switch {
-	case len(affinities) == 0:
-	case dividing:
-		blocked = true
-	default:
+	all := len(affinities)
+	affinities = slices.DeleteFunc(affinities, func(e plan.Entry) bool { return dividing[e.Path] })
+	blocked = blocked || len(affinities) < all
+	if len(affinities) > 0 {
 		s.restore(u, affinities)
 	}
 	for _, id := range order {
@@ -304,7 +306,11 @@ func (s *State) restore(u *undoing, entries []plan.Entry) {
 	for _, e := range entries {
 		u.Tried[e.Seq] = true
 	}
-	u.Running[s.effect(Effect{Kind: EffectRestore, Workload: entries[0].Workload, Entries: entries})] = entries
+	e := Effect{Kind: EffectRestore, Workload: entries[0].Workload, Entries: entries}
+	if passedOn(entries[0].Kind) {
+		e.Journal = s.Journal.affinities()
+	}
+	u.Running[s.effect(e)] = entries
 }
 
 // undoResult takes up what became of a restore.

@@ -20,6 +20,10 @@ const (
 	// fullPart is the share of a node's CPUs that its threads keep busy before one of them goes
 	// to a node where it still finds less than roomyPart busy: in between nothing is changed.
 	fullPart, roomyPart = 0.9, 0.75
+	// mostToBegin is how many threads work may have that is to be divided: what is divided stays so
+	// up to workload.MostPerThread, so that a pool of threads that grows and shrinks by a quarter
+	// is not divided and put back each time.
+	mostToBegin = workload.MostPerThread * 3 / 4
 )
 
 // Part is a node of a home with the CPUs of the home there. A group of threads, or of vCPUs,
@@ -55,6 +59,16 @@ func Parts(h *topology.Host, p *workload.Placement) []Part {
 		}
 	}
 	return parts
+}
+
+// Divisible reports whether work with so many threads, which is divided or not, is to be divided.
+// Threads of work with more are not looked at: new ones would all stay on the node of the one
+// that made them.
+func Divisible(threads int, divided bool) bool {
+	if divided {
+		return threads <= workload.MostPerThread
+	}
+	return threads <= mostToBegin
 }
 
 // Divide says which of the parts of a home each thread of a workload belongs to: the index of

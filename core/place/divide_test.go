@@ -124,3 +124,28 @@ func TestDivideProperties(t *testing.T) {
 		}
 	})
 }
+
+// TestDivisibleProperties: what is divided and put back again has had a quarter more, or less,
+// threads in between; few threads are divided, and too many to be looked at are not.
+func TestDivisibleProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const most = workload.MostPerThread
+		divided, last := false, 0
+		for _, n := range rapid.SliceOfN(rapid.IntRange(most/2, most*3/2), 1, 100).Draw(t, "threads") {
+			now := place.Divisible(n, divided)
+			if now && n > most || !now && n <= most/2 {
+				t.Fatalf("%d threads are divided: %v", n, now)
+			}
+			if again := place.Divisible(n, now); again != now {
+				t.Fatalf("%d threads are divided: %v, and at the next look: %v", n, now, again)
+			}
+			if now == divided {
+				continue
+			}
+			if last > 0 && max(n, last)-min(n, last) <= most/4 {
+				t.Fatalf("divided: %v at %d threads, then %v at %d", divided, last, now, n)
+			}
+			divided, last = now, n
+		}
+	})
+}

@@ -100,6 +100,9 @@ type Setting struct {
 type Change struct {
 	Setting
 	Will string `json:"will"`
+	// Threads is what threads had that the setting has come to be about since it was first changed,
+	// as ";TID=CPUS" for each; its Old gets them, too: see Entry.Add.
+	Threads string `json:"threads,omitempty"`
 }
 
 // Inherited is something that runs now, has inherited a value that a journal entry
@@ -193,6 +196,7 @@ type Entry struct {
 	Past     []string    `json:"past,omitempty"`   // values that homenode wrote before new, the newest last: threads and children may still have one
 	Object   string      `json:"object,omitempty"` // what tells the object from a later one under the same path, such as an inode
 	Ticks    uint64      `json:"ticks,omitempty"`  // when the old value was read, in clock ticks since boot; absent where nothing inherits
+	Of       uint64      `json:"of,omitempty"`     // number of the entry that the value was inherited from, as long as homenode has not written it
 	State    EntryState  `json:"state"`            // how far the change has come
 }
 
@@ -237,9 +241,22 @@ func (e *Entry) Renew(w workload.ID, value string) {
 		e.Past = append(past, e.New)
 		e.Past = e.Past[max(0, len(e.Past)-maxPast):]
 	}
-	if e.Workload, e.New, e.State = w, value, Intended; e.New == e.Old && len(e.Past) == 0 {
+	if e.Workload, e.New, e.State, e.Of = w, value, Intended, 0; e.New == e.Old && len(e.Past) == 0 {
 		e.Past = []string{e.Old} // else it reads as MadeAnew
 	}
+}
+
+// Add adds to Old of an entry about threads what later ones had (Change.Threads), and drops those
+// that have ended: lives tells.
+func (e *Entry) Add(threads string, lives func(tid string) bool) {
+	parts := strings.Split(e.Old, ";")
+	e.Old = parts[0]
+	for _, part := range parts[1:] {
+		if tid, _, _ := strings.Cut(part, "="); lives(tid) && !strings.Contains(threads, ";"+tid+"=") {
+			e.Old += ";" + part
+		}
+	}
+	e.Old += threads
 }
 
 // MadeAnew is the entry of a setting that its device has made anew since homenode wrote

@@ -53,7 +53,8 @@ func divisionOf(step plan.Step) (division, error) {
 }
 
 // divided is the setting that a divide-threads step changes. Its value before the first is what
-// the threads may use that nobody has pinned.
+// the threads may use that nobody has pinned, and what others of those that are divided had; a
+// later one tells that of threads that have come since.
 func (d *Driver) divided(ctx context.Context, step plan.Step) ([]plan.Change, error) {
 	v, err := divisionOf(step)
 	if err != nil {
@@ -66,43 +67,75 @@ func (d *Driver) divided(ctx context.Context, step plan.Step) ([]plan.Change, er
 	if err := errors.Join(d.proc.check(v.Process), ctx.Err()); err != nil {
 		return nil, err
 	}
-	value := step.From
-	if value == "" {
-		before, err := d.undivided(v)
-		if err != nil {
-			return nil, err
-		}
+	value, later := step.From, ""
+	if before, err := d.undivided(v, step.From == ""); err != nil {
+		return nil, err
+	} else if step.From == "" {
 		value = before.String()
+	} else {
+		_, threads, _ := strings.Cut(before.String(), ";")
+		if threads != "" {
+			later = ";" + threads
+		}
 	}
 	groups, err := d.groupsOf(v.Process)
 	if err != nil {
 		return nil, err
 	}
-	return []plan.Change{{Will: step.To, Setting: plan.Setting{
+	return []plan.Change{{Will: step.To, Threads: later, Setting: plan.Setting{
 		Kind: plan.ThreadCPUs, Path: plan.ProcessPath(v.Process), Value: value, Groups: groups.String(), Ticks: began}}}, nil
 }
 
-// undivided is the CPUs of a process before its threads are divided. Where that is all that
-// its cgroup has, nobody has set an affinity, and it is those of PID 1, as of everything that
-// nobody has pinned: the cgroup may have more CPUs later, and the kernel gives a thread no more
-// than it was set to (user_cpus_ptr, kernel/sched/core.c).
-func (d *Driver) undivided(v division) (topology.CPUSet, error) {
-	has, err := d.kernel.Affinity(v.PID)
-	if err != nil {
-		return has, err
+// undivided is the CPUs of a process before its threads are divided, the first time or again. Where
+// that is all that its cgroup has, nobody has set an affinity, and it is those of PID 1, as of
+// everything that nobody has pinned: the cgroup may have more CPUs later, and the kernel gives a
+// thread no more than it was set to (user_cpus_ptr, kernel/sched/core.c).
+func (d *Driver) undivided(v division, first bool) (a affinity, err error) {
+	a.except = map[int]topology.CPUSet{}
+	if a.main, err = d.kernel.Affinity(v.PID); err != nil {
+		return a, err
 	}
-	if slices.ContainsFunc(v.ours, has.Equal) || !v.all.SubsetOf(has) { // the main thread has CPUs of its own
-		has = v.all
+	if !first || !v.divides(a.main) { // the main thread has CPUs of its own
+		a.main = v.all
 	}
 	cgroup, err := d.cgroupCPUs(v.PID)
-	if err != nil || !cgroup.SubsetOf(has) {
-		return has, err
-	}
-	all, err := d.kernel.Affinity(1)
 	if err != nil {
-		return has, err
+		return a, err
 	}
-	return has.Union(all), nil
+	var nobodys topology.CPUSet
+	if first && cgroup.SubsetOf(a.main) {
+		all, err := d.kernel.Affinity(1)
+		if err != nil {
+			return a, err
+		}
+		a.main, nobodys = a.main.Union(all), cgroup
+	}
+	threads, err := d.proc.threads(v.PID)
+	if err != nil {
+		return a, err
+	}
+	for _, tid := range threads {
+		if _, ok := v.want[tid]; !ok {
+			continue
+		}
+		has, err := d.kernel.Affinity(tid)
+		if isGone(err) {
+			continue
+		}
+		if err != nil {
+			return a, err
+		}
+		if v.divides(has) && !has.Equal(a.main) && !has.Equal(nobodys) {
+			a.except[tid] = has
+		}
+	}
+	return a, nil
+}
+
+// divides reports whether a thread that has so many CPUs is divided for the first time: homenode
+// has not given them, and they are no fewer than all.
+func (v *division) divides(has topology.CPUSet) bool {
+	return v.all.SubsetOf(has) && !slices.ContainsFunc(v.ours, has.Equal)
 }
 
 // cgroupCPUs is the CPUs that the cgroup of a process has, the nearest one that says so; all
@@ -135,7 +168,7 @@ func (d *Driver) divide(ctx context.Context, step plan.Step) error {
 	err = c.everywhere(ctx, func() (int, error) {
 		return c.threads(v.Process, func(tid int, has topology.CPUSet) topology.CPUSet {
 			want, ok := v.want[tid]
-			if !ok || !slices.ContainsFunc(v.ours, has.Equal) && !v.all.SubsetOf(has) {
+			if !ok || !slices.ContainsFunc(v.ours, has.Equal) && !v.divides(has) {
 				return has
 			}
 			return want

@@ -123,6 +123,81 @@ func TestDivideInCgroup(t *testing.T) {
 	}
 }
 
+// What its owner had given a thread beyond the CPUs of the main thread comes back, also of threads
+// that come later.
+func TestDivideKeepsWiderThreads(t *testing.T) {
+	ctx := context.Background()
+	m := newModel()
+	m.add(1, 0)
+	p := m.add(100, 1)
+	p.threads = map[int]topology.CPUSet{100: cpuSet("0-3"), 101: cpuSet("0-7"), 102: cpuSet("0-3"), 103: cpuSet("0-5")}
+	d := m.driver()
+	divide := func(from string, want map[int]string) plan.Change {
+		t.Helper()
+		step := dividing(p, from, want)
+		step.To = "0-1;2-3"
+		changes, err := d.Changes(ctx, step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Apply(ctx, step, nil); err != nil {
+			t.Fatal(err)
+		}
+		return changes[0]
+	}
+	c := divide("", map[int]string{100: "0-1", 101: "2-3", 102: "2-3"}) // 103 is not divided
+	if c.Value != "0-3;101=0-7" || c.Threads != "" {
+		t.Fatalf("before: %q, later %q", c.Value, c.Threads)
+	}
+	p.threads[104], p.threads[105] = cpuSet("0-6"), cpuSet("2-3")
+	later := divide("0-1;2-3", map[int]string{100: "0-1", 101: "2-3", 102: "2-3", 104: "0-1", 105: "0-1"})
+	if later.Value != "0-1;2-3" || later.Threads != ";104=0-6" {
+		t.Fatalf("before: %q, later %q", later.Value, later.Threads)
+	}
+	entry := plan.Entry{Seq: 1, Kind: plan.ThreadCPUs, Path: c.Path, Groups: c.Groups, Ticks: c.Ticks, Old: c.Value + later.Threads, New: c.Will, State: plan.Applied}
+	if errs := d.Restore(ctx, []plan.Entry{entry}); errs[0] != nil {
+		t.Fatal(errs[0])
+	}
+	want := map[int]string{100: "0-3", 101: "0-7", 102: "0-3", 103: "0-5", 104: "0-6", 105: "0-3"}
+	if got := p.sets(); !maps.Equal(got, want) {
+		t.Errorf("after undo %v, want %v", got, want)
+	}
+}
+
+// What has CPUs by an entry of its own is not put back with the threads of who made it, though
+// those CPUs are the same.
+func TestUndivideLeavesOthers(t *testing.T) {
+	ctx := context.Background()
+	for name, tt := range map[string]struct {
+		journal bool
+		of      uint64
+		want    string
+	}{
+		"homenode gave it a home":    {true, 0, "0-3"},
+		"it has them by inheritance": {true, 1, "0-7"},
+		"nothing is known of it":     {false, 0, "0-7"},
+	} {
+		m := newModel()
+		m.add(1, 0)
+		p := m.add(100, 1)
+		p.threads = map[int]topology.CPUSet{100: cpuSet("0-3"), 101: cpuSet("4-7")}
+		child := m.fork(200, 100)
+		grandchild := m.fork(300, 200)
+		child.threads[200], grandchild.threads[300] = cpuSet("0-3"), cpuSet("0-3")
+		entry := plan.Entry{Seq: 1, Kind: plan.ThreadCPUs, Path: plan.ProcessPath(p.process()), Old: "0-7", New: "0-3;4-7", State: plan.Applied}
+		journal := []plan.Entry{entry}
+		if tt.journal {
+			journal = append(journal, plan.Entry{Seq: 2, Kind: plan.Affinity, Path: plan.ProcessPath(child.process()), Old: "0-7", New: "0-3", Of: tt.of, State: plan.Applied})
+		}
+		if errs := m.driver().RestoreBeside(ctx, journal[:1], journal); errs[0] != nil {
+			t.Fatal(errs[0])
+		}
+		if got := p.sets(); !maps.Equal(got, map[int]string{100: "0-7", 101: "0-7"}) || child.sets()[200] != tt.want || grandchild.sets()[300] != tt.want {
+			t.Errorf("%s: %v, child %v, grandchild %v", name, got, child.sets(), grandchild.sets())
+		}
+	}
+}
+
 func TestDivideBadSteps(t *testing.T) {
 	m := newModel()
 	p := m.add(100, 1)

@@ -54,6 +54,7 @@ type source struct {
 	known  bool  // groups is
 	err    error // of restoring it
 
+	beside  bool // it is not restored, and neither is what has inherited from it
 	changed int  // threads in the scan under way
 	settled bool // the last whole scan changed none
 }
@@ -153,7 +154,11 @@ func (d *Driver) search(sources []*source) *search {
 	f := &search{Driver: d, sources: sources, own: map[workload.Process]*source{}, least: sources[0].since, stats: map[int]*stat{}}
 	for _, s := range sources {
 		f.least = min(f.least, s.since)
-		if of := f.own[s.Process]; of != nil { // an affinity whose threads are divided: what it was before both is the affinity's
+		of := f.own[s.Process]
+		if of != nil && s.beside { // after all that are restored
+			continue
+		}
+		if of != nil { // an affinity whose threads are divided: what it was before both is the affinity's
 			if of.Kind == plan.ThreadCPUs {
 				of, s = s, of
 			}

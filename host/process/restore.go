@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"slices"
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -15,6 +16,12 @@ import (
 // again, as anybody can for processes of their own, holds up no other entry. An entry
 // whose process is gone has that as its error once what has inherited from it is restored.
 func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
+	return d.RestoreBeside(ctx, entries, nil)
+}
+
+// RestoreBeside is Restore where the journal has other entries too: what is theirs, or inherited
+// from them, is left alone, though it may have the same CPUs.
+func (d *Driver) RestoreBeside(ctx context.Context, entries, journal []plan.Entry) []error {
 	errs := make([]error, len(entries))
 	online, err := d.proc.online()
 	if err != nil {
@@ -34,12 +41,19 @@ func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
 	if len(sources) == 0 {
 		return errs
 	}
+	all := sources
+	for _, e := range journal {
+		if s, err := d.source(e, online); err == nil && e.Of == 0 && !slices.ContainsFunc(entries, func(x plan.Entry) bool { return x.Seq == e.Seq }) {
+			s.beside = true
+			all = append(all, &s)
+		}
+	}
 	c := change{Driver: d, old: map[int]topology.CPUSet{}, cut: true}
 	err = c.everywhere(ctx, func() (int, error) {
 		for _, s := range sources {
 			s.changed = 0
 		}
-		n, err := c.restore(ctx, sources)
+		n, err := c.restore(ctx, sources, all)
 		rest := n // of processes that could not be told to be somebody's
 		for _, s := range sources {
 			rest -= s.changed
@@ -69,14 +83,14 @@ func fill(errs []error, err error) []error {
 }
 
 // restore goes once through all processes and reports how many threads changed.
-func (c *change) restore(ctx context.Context, sources []*source) (n int, err error) {
+func (c *change) restore(ctx context.Context, sources, beside []*source) (n int, err error) {
 	for _, of := range sources {
 		if err := ctx.Err(); err != nil {
 			return n, err
 		}
 		n += c.restoreThreads(of.Process, of, true)
 	}
-	f := c.search(sources)
+	f := c.search(beside)
 	all, err := f.all(ctx)
 	if err != nil {
 		return n, err
@@ -91,7 +105,7 @@ func (c *change) restore(ctx context.Context, sources []*source) (n int, err err
 			return n, err // whose it is cannot be told
 		case err != nil:
 			n += c.again(p)
-		case of != nil:
+		case of != nil && !of.beside:
 			n += c.restoreThreads(p, of, false)
 		}
 	}
