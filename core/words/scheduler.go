@@ -36,7 +36,7 @@ var (
 var (
 	SchedulerNoKernel     = says("scheduler-no-kernel", "This kernel has no sched_ext: it needs Linux 6.13 with CONFIG_SCHED_CLASS_EXT. The settings of cgroups do what they can.")
 	SchedulerNoBTF        = says("scheduler-no-btf", "This kernel does not describe its types (no /sys/kernel/btf/vmlinux): it needs CONFIG_DEBUG_INFO_BTF. The settings of cgroups do what they can.")
-	SchedulerNoCapability = says("scheduler-no-capability", "This process may not load BPF programs: it needs CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN, or root. The settings of cgroups do what they can.")
+	SchedulerNoCapability = says("scheduler-no-capability", "This process may not load BPF programs: it needs CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN. The settings of cgroups do what they can.")
 	SchedulerNoBPFFS      = says("scheduler-no-bpffs", "No BPF file system is mounted at {}: `mount -t bpf bpf {}` mounts it. The settings of cgroups do what they can.")
 	SchedulerRefused      = says("scheduler-refused", "The kernel refuses it: {}. The settings of cgroups do what they can.")
 )

@@ -205,6 +205,15 @@ func sharingLine(s *api.Sharing) string {
 	if len(s.Signals) > 0 {
 		line += "; harm is told by " + cmp.Or(strings.Join(signals, ", "), "nothing here (homenode share status says why)")
 	}
+	switch k := s.Scheduler; {
+	case k == nil:
+	case k.Enabled:
+		line += "; the scheduler is loaded"
+	case k.End != nil:
+		line += "; the kernel ended the scheduler. " + k.Why
+	default:
+		line += "; no scheduler is loaded (homenode share status says why)"
+	}
 	return line
 }
 

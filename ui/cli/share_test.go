@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/view"
 )
@@ -24,5 +25,23 @@ func TestExplainSharingOnce(t *testing.T) {
 	want := "encode-0, encode-1, encode-2, encode-3: Offline work has CPUs " + cpus + " of nodes 0-7 now.\ndb-0, db-1, db-2, db-3: It is well.\nweb: It is hurt.\n"
 	if out.String() != want {
 		t.Errorf("%s\nwant\n%s", out.String(), want)
+	}
+}
+
+// What `homenode status` says of the scheduler for offline work.
+func TestSharingLineOfScheduler(t *testing.T) {
+	const why = "It is not loaded again for 9m50s: sysrq: disabled by sysrq-S"
+	for name, x := range map[string]struct {
+		scheduler *api.ShareScheduler
+		want      string
+	}{
+		"runs":       {&api.ShareScheduler{Enabled: true}, "; the scheduler is loaded"},
+		"was ended":  {&api.ShareScheduler{Why: why, End: &share.SchedulerEnd{Kind: share.EndSysRq}}, "; the kernel ended the scheduler. " + why},
+		"cannot run": {&api.ShareScheduler{Why: "This kernel has no sched_ext."}, "; no scheduler is loaded (homenode share status says why)"},
+	} {
+		got := sharingLine(&api.Sharing{Nodes: []api.ShareNode{{CPUs: 2, Given: "0-1"}}, Scheduler: x.scheduler})
+		if !strings.HasSuffix(got, x.want) {
+			t.Errorf("%s: %q does not end in %q", name, got, x.want)
+		}
 	}
 }
