@@ -103,6 +103,9 @@ func (v *View) sharing() api.Sharing {
 	for i := range v.Sharing.Work {
 		g := &v.Sharing.Work[i]
 		w := api.ShareWork{ID: g.Workload, CPUs: g.CPUs.String(), For: g.For, Why: g.Why.String(), Hurts: words.Sentences(v.Sharing.Interference.Hurts(g.Workload))}
+		if g.Frozen || !g.Asked.IsZero() {
+			w.Why = whyGrant(g)
+		}
 		switch {
 		case g.Frozen:
 			w.Frozen = &g.Since
@@ -128,10 +131,19 @@ func (v *View) sharing() api.Sharing {
 	return out
 }
 
+// whyGrant is why an offline workload has what it has. What its memory traffic is matters to the order
+// of squeezing alone.
+func whyGrant(g *share.Grant) string {
+	if g.Traffic == 0 {
+		return g.Why.String()
+	}
+	return words.Join([]words.Reason{g.Why, words.Because(words.ShareTraffic, float64(g.Traffic))})
+}
+
 // sharingOf is what sharing has to do with one workload, in sentences.
 func (v *View) sharingOf(id workload.ID) []string {
 	if g := v.Sharing.Of(id); g != nil {
-		return append([]string{g.Why.String()}, words.Sentences(v.Sharing.Interference.Hurts(id))...)
+		return append([]string{whyGrant(g)}, words.Sentences(v.Sharing.Interference.Hurts(id))...)
 	}
 	if v.Sharing.Leaves(id) {
 		return []string{words.Because(words.ShareLeft).String()}

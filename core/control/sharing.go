@@ -216,7 +216,7 @@ func (s *State) shareInput(p *plan.Plan, mine []*place.Subject) share.Input {
 		batch := k < len(mine) && mine[k] == x
 		if batch {
 			k++
-			w := share.Work{ID: o.ID, Importance: at.Importance, CPUs: at.CPUs, Now: o.CPUs, Use: o.CPUUse, RanOn: ran, Freezes: s.ownCgroup(x) != "",
+			w := share.Work{ID: o.ID, Importance: at.Importance, CPUs: at.CPUs, Now: o.CPUs, Use: o.CPUUse, Traffic: o.Bandwidth, RanOn: ran, Freezes: s.ownCgroup(x) != "",
 				Asks: x.Observation.Caps.Evicts || s.unitOf(x) != "", Proven: s.Interference.Proven(o.ID)}
 			w.Limits, w.Max = s.limitOf(x)
 			in.Work = append(in.Work, w)

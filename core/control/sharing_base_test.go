@@ -162,3 +162,24 @@ func TestSharingOfAnotherTier(t *testing.T) {
 		}
 	}
 }
+
+// TestTrafficFirst: of two jobs that matter alike, the one with more memory traffic is frozen
+// first, and what it has is told.
+func TestTrafficFirst(t *testing.T) {
+	f := batch(t, turnedOn)
+	f.works["/batch2"].obs.Bandwidth = 9 << 10
+	f.works["/web"].obs.Waited = 0.4
+	for range 20 {
+		f.scans(1)
+		if g := f.s.Shared.Of("/batch2"); g != nil && g.Frozen {
+			if other := f.s.Shared.Of("/batch1"); other.Frozen || g.Traffic != 9<<10 {
+				t.Errorf("%+v beside %+v", g, other)
+			}
+			return
+		}
+		if f.s.Shared.Of("/batch1").Frozen {
+			break
+		}
+	}
+	t.Error("the one without traffic is frozen first, or none")
+}

@@ -348,10 +348,10 @@ func TestInterferenceProperties(t *testing.T) {
 // what matters less goes before it all the same.
 func TestProvenFirst(t *testing.T) {
 	order := []workload.ID{}
-	for _, w := range Squeeze([]Work{{ID: "large", Importance: 50, Use: 9}, {ID: "guilty", Importance: 50, Use: 1, Proven: true}, {ID: "small", Importance: 50, Use: 2}, {ID: "least", Importance: 10}}) {
+	for _, w := range Squeeze([]Work{{ID: "large", Importance: 50, Use: 9}, {ID: "guilty", Importance: 50, Use: 1, Proven: true}, {ID: "small", Importance: 50, Use: 2}, {ID: "least", Importance: 10}, {ID: "streams", Importance: 50, Use: 1, Traffic: 9 << 10}, {ID: "some", Importance: 50, Use: 1, Traffic: 3 << 10}, {ID: "hardly", Importance: 50, Use: 1.5, Traffic: 900}}) {
 		order = append(order, w.ID)
 	}
-	if want := []workload.ID{"least", "guilty", "large", "small"}; !slices.Equal(order, want) {
+	if want := []workload.ID{"least", "guilty", "streams", "some", "large", "small", "hardly"}; !slices.Equal(order, want) {
 		t.Errorf("%v, want %v", order, want)
 	}
 }

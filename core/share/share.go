@@ -3,6 +3,7 @@ package share
 import (
 	"cmp"
 	"math"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -66,6 +67,7 @@ type Work struct {
 	CPUs       topology.CPUSet      // it may have at most
 	Now        topology.CPUSet      // it may use now
 	Use        float64              // CPUs that it keeps busy
+	Traffic    int64                // of its memory, MiB/s; 0 when no counter tells
 	RanOn      []workload.NodeShare // where; rising by node
 	Freezes    bool                 // it can be frozen
 	Limits     bool                 // how much of its CPUs it uses can be limited
@@ -134,15 +136,16 @@ type Budget struct {
 
 // Grant is what one offline workload may have.
 type Grant struct {
-	Workload workload.ID     `json:"workload"`         // ID of the workload
-	CPUs     topology.CPUSet `json:"cpus"`             // CPUs that it may use, in list format
-	Max      float64         `json:"max,omitempty"`    // CPUs that it may keep busy of them; 0 for no limit
-	Frozen   bool            `json:"frozen,omitempty"` // whether it must not run
-	Cut      bool            `json:"cut,omitempty"`    // whether it has one core of each node, for it hurts somebody
-	For      workload.ID     `json:"for,omitempty"`    // workload that it is frozen or cut for, or asked away
-	Since    time.Time       `json:"since,omitzero"`   // when it was frozen or cut
-	Asked    time.Time       `json:"asked,omitzero"`   // when its manager was asked to stop it
-	Why      words.Reason    `json:"why"`              // why, in words and numbers
+	Workload workload.ID     `json:"workload"`                // ID of the workload
+	CPUs     topology.CPUSet `json:"cpus"`                    // CPUs that it may use, in list format
+	Max      float64         `json:"max,omitempty"`           // CPUs that it may keep busy of them; 0 for no limit
+	Traffic  int64           `json:"traffic_mib_s,omitempty"` // traffic of its memory, MiB/s; 0 when no counter tells
+	Frozen   bool            `json:"frozen,omitempty"`        // whether it must not run
+	Cut      bool            `json:"cut,omitempty"`           // whether it has one core of each node, for it hurts somebody
+	For      workload.ID     `json:"for,omitempty"`           // workload that it is frozen or cut for, or asked away
+	Since    time.Time       `json:"since,omitzero"`          // when it was frozen or cut
+	Asked    time.Time       `json:"asked,omitzero"`          // when its manager was asked to stop it
+	Why      words.Reason    `json:"why"`                     // why, in words and numbers
 }
 
 const (
@@ -551,12 +554,15 @@ func fill(wants []float64, all float64) float64 {
 }
 
 // Squeeze is offline work in the order in which it is frozen: what matters least first, of
-// that what was found to hurt somebody, then what uses most CPU.
+// that what was found to hurt somebody, then what has most memory traffic, then what uses most
+// CPU. Traffic counts from 1 GiB/s on, and as more where it is twice as much: it goes up and down
+// from look to look.
 func Squeeze(work []Work) []Work {
 	out := slices.Clone(work)
 	proven := map[bool]int{true: 1}
+	traffic := func(w *Work) int { return bits.Len64(uint64(max(0, w.Traffic)) >> 10) }
 	slices.SortFunc(out, func(a, b Work) int {
-		return cmp.Or(cmp.Compare(a.Importance, b.Importance), -cmp.Compare(proven[a.Proven], proven[b.Proven]), -cmp.Compare(a.Use, b.Use), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Importance, b.Importance), -cmp.Compare(proven[a.Proven], proven[b.Proven]), -cmp.Compare(traffic(&a), traffic(&b)), -cmp.Compare(a.Use, b.Use), cmp.Compare(a.ID, b.ID))
 	})
 	return out
 }
@@ -601,7 +607,7 @@ func (out *Outcome) grant(in *Input, s *State) {
 	}
 	for i := range in.Work {
 		w := &in.Work[i]
-		g := Grant{Workload: w.ID, CPUs: given.Intersect(w.CPUs)}
+		g := Grant{Workload: w.ID, Traffic: w.Traffic, CPUs: given.Intersect(w.CPUs)}
 		if g.CPUs.Empty() { // no CPU of its own nodes is in any pool
 			g.CPUs = w.CPUs
 		}

@@ -134,16 +134,22 @@ func (d *Driver) wanted(limit share.CacheLimit) (schemata, error) {
 	return all, nil
 }
 
-// throttle puts a limit of bandwidth into s; where it is not counted in percent, it is left out.
+// throttle puts a limit of bandwidth into s; where it is not counted in percent (resctrl.rst, "Memory
+// bandwidth Allocation and monitoring"), it is left out: what the whole is, resctrl does not tell.
 func (d *Driver) throttle(s schemata, options []string, percent int) error {
-	inPercent := !slices.Contains(options, "mba_MBps")
+	counts := ""
 	for _, v := range s[bandwidth] {
-		inPercent = inPercent && v <= 100
+		if v > 100 {
+			counts = "this processor counts in units of 1/8 GB/s (AMD QoS)"
+		}
 	}
-	if !inPercent {
+	if slices.Contains(options, "mba_MBps") {
+		counts = "it is mounted with mba_MBps and counts in MB/s; mount it without that option"
+	}
+	if counts != "" {
 		delete(s, bandwidth)
 		if percent > 0 {
-			return plan.Unsupported(bandwidth, "percent: resctrl counts bandwidth in MB/s here (mount -o mba_MBps, or AMD), and no part of an unknown whole can be set")
+			return plan.Unsupported("share.memory_bandwidth", "resctrl to count bandwidth in percent: "+counts)
 		}
 		return nil
 	}

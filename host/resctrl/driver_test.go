@@ -265,11 +265,11 @@ func TestShapes(t *testing.T) {
 		"MB alone":    {func(m *model) { m.groups[mount] = "MB:0=100\n" }, share.CacheLimit{Bandwidth: 20}, "MB:0=20\n"},
 		"no MB":       {func(m *model) { m.groups[mount] = "L3:0=7ff\n" }, share.CacheLimit{Bandwidth: 20}, "MB: needs a processor"},
 		"no L3":       {func(m *model) { m.groups[mount] = "MB:0=100\n" }, share.CacheLimit{Cache: 20}, "L3: needs a processor"},
-		"AMD":         {func(m *model) { m.groups[mount] = "L3:0=7ff\nMB:0=2048\n" }, share.CacheLimit{Cache: 30, Bandwidth: 20}, "MB: needs percent"},
+		"AMD":         {func(m *model) { m.groups[mount] = "L3:0=7ff\nMB:0=2048\n" }, share.CacheLimit{Cache: 30, Bandwidth: 20}, "share.memory_bandwidth: needs resctrl to count bandwidth in percent: this processor counts in units of 1/8 GB/s (AMD QoS)"},
 		"AMD, cache":  {func(m *model) { m.groups[mount] = "L3:0=7ff\nMB:0=2048\n" }, share.CacheLimit{Cache: 30}, "L3:0=7\nMB:0=2048\n"},
 		"MB/s": {func(m *model) {
 			m.files["proc/mounts"] = "resctrl /sys/fs/resctrl resctrl rw,mba_MBps 0 0"
-		}, share.CacheLimit{Bandwidth: 20}, "MB: needs percent"},
+		}, share.CacheLimit{Bandwidth: 20}, "percent: it is mounted with mba_MBps and counts in MB/s; mount it without that option"},
 		"not mounted":  {func(m *model) { m.files["proc/mounts"] = "" }, share.CacheLimit{Cache: 30}, "resctrl: needs to be mounted (mount -t resctrl"},
 		"elsewhere":    {func(m *model) { m.files["proc/mounts"] = "resctrl /mnt resctrl rw 0 0" }, share.CacheLimit{Cache: 30}, "resctrl: needs to be mounted"},
 		"read-only":    {func(m *model) { m.files["proc/mounts"] = "resctrl /sys/fs/resctrl resctrl ro 0 0" }, share.CacheLimit{Cache: 30}, "read-only"},
