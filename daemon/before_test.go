@@ -52,7 +52,7 @@ func TestStateOfTheVersionBefore(t *testing.T) {
 	if got := r.Registered(); len(got) != 1 || got[0] != process {
 		t.Errorf("registered %v", got)
 	}
-	if got, ok := r.Given("pid:77"); !ok || got.String() != "0-1" {
+	if got := r.Given("pid:77"); len(got) != 1 || got[0].String() != "0-1" {
 		t.Errorf("it was given %v", got)
 	}
 	if w := all["/b"]; w.State != api.StateHeld || m.settings()["/b"] != before {

@@ -751,12 +751,9 @@ func (d *Daemon) processesOf(s Source) (all []workload.Process) {
 	return s.Processes()
 }
 
-// Given is the CPU set that homenode gave a workload by affinity, so that the observer
-// does not take its own work for somebody else's pin.
-func (d *Daemon) Given(id workload.ID) (topology.CPUSet, bool) {
-	cpus, ok := d.View().Given[id]
-	return cpus, ok
-}
+// Given is the CPU sets that threads of a workload may have by homenode, the one that stands first,
+// so that the observer does not take homenode's own work for somebody else's pin.
+func (d *Daemon) Given(id workload.ID) []topology.CPUSet { return d.View().Gave(id) }
 
 // Divided is the CPU sets that homenode has divided the threads of a workload among, for the
 // observer likewise.

@@ -39,9 +39,9 @@ type Local struct {
 }
 
 // Given is what a stopped daemon left, for the observer.
-func (l *Local) Given(id workload.ID) (topology.CPUSet, bool) {
+func (l *Local) Given(id workload.ID) []topology.CPUSet {
 	if l.first == nil {
-		return topology.CPUSet{}, false
+		return nil
 	}
 	return l.first.Given(id)
 }

@@ -93,7 +93,7 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 
 	var d *daemon.Daemon
 	options := optionsFor(c, observe.Options{
-		Expected:   func(id workload.ID) (topology.CPUSet, bool) { return d.Given(id) },
+		Expected:   func(id workload.ID) []topology.CPUSet { return d.Given(id) },
 		Divided:    func(id workload.ID) []topology.CPUSet { return d.Divided(id) },
 		Wide:       func(id workload.ID) bool { return d.Wide(id) },
 		Registered: func() []workload.Process { return d.Registered() },
@@ -462,7 +462,7 @@ func local(_ context.Context, stateDir string) (api.Backend, func() error, error
 	}
 	var l *daemon.Local
 	options := optionsFor(c, observe.Options{
-		Expected:   func(id workload.ID) (topology.CPUSet, bool) { return l.Given(id) },
+		Expected:   func(id workload.ID) []topology.CPUSet { return l.Given(id) },
 		Divided:    func(id workload.ID) []topology.CPUSet { return l.Divided(id) },
 		Registered: func() []workload.Process { return l.Registered() },
 	})

@@ -273,6 +273,7 @@ func (f *fake) all() map[string]string {
 // snapshot is what a scan sees.
 func (f *fake) snapshot() workload.Snapshot {
 	h := f.host()
+	v := f.s.View()
 	s := workload.Snapshot{Host: h, Shrunk: f.shrunk, Problems: f.problems, Uptime: f.uptime, Nodes: f.uses}
 	for _, id := range slices.Sorted(maps.Keys(f.works)) {
 		w := f.works[id]
@@ -289,8 +290,7 @@ func (f *fake) snapshot() workload.Snapshot {
 			}
 		} else if cpus, err := topology.ParseCPUSet(f.get(plan.Affinity, plan.ProcessPath(o.Processes[0]))); err == nil {
 			o.CPUs = cpus
-			given, ok := f.s.Given[id]
-			o.Pinned = !h.Online.SubsetOf(cpus) && !(ok && given.Equal(cpus))
+			o.Pinned = !h.Online.SubsetOf(cpus) && !slices.ContainsFunc(v.Gave(id), cpus.Equal)
 		}
 		o.CPUs = o.CPUs.Minus(w.taken)
 		ran := o.CPUs

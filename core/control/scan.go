@@ -31,6 +31,7 @@ func (s *State) scan(in *Scan) {
 	s.before = s.Snapshot
 	s.Seen, s.Began, s.Took = in.Number, in.Began, in.Took
 	s.Snapshot, s.callable = s.named(s.claimed(in.Snapshot, in.Claims)), nil
+	s.Snapshot.Observations = s.ownWrites(s.Snapshot.Observations)
 	if len(s.Claims) > 0 {
 		for i := range s.Snapshot.Observations {
 			s.Snapshot.Problems = append(slices.Clip(s.Snapshot.Problems), s.unfollowed(&s.Snapshot.Observations[i])...)

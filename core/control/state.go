@@ -510,6 +510,7 @@ type Journal struct {
 	all       []plan.Entry // rising by Seq, nil when stale: shared with readers, never written
 	inherited []plan.Entry // of all those that pass on; nil when stale, likewise
 	threads   []plan.Entry // of all those of plan.ThreadCPUs; likewise
+	written   []plan.Entry // see intended; likewise
 	files     []plan.Entry // of all those of plan.CgroupFiles; nil when stale, likewise
 	policy    []plan.Entry // of all those of plan.TaskPolicy; likewise
 	caches    []plan.Entry // of all those of resctrl; likewise
@@ -536,7 +537,7 @@ func (j *Journal) put(e plan.Entry) {
 	j.changes++
 	switch {
 	case passedOn(e.Kind):
-		j.inherited, j.threads = nil, nil
+		j.inherited, j.threads, j.written = nil, nil, nil
 	case e.Kind.IsCgroupFile():
 		j.files = nil
 	case e.Kind == plan.TaskPolicy:
@@ -585,6 +586,20 @@ func (j *Journal) affinities() []plan.Entry {
 
 // passedOn reports whether what is made after a setting was changed has its value, too.
 func passedOn(k plan.SettingKind) bool { return k == plan.Affinity || k == plan.ThreadCPUs }
+
+// intended is the affinities of which homenode has written some or all by now, or nothing. It is not
+// to be changed.
+func (j *Journal) intended() []plan.Entry {
+	if j.written == nil {
+		j.written = []plan.Entry{}
+		for _, e := range j.affinities() {
+			if e.Kind == plan.Affinity && e.State == plan.Intended {
+				j.written = append(j.written, e)
+			}
+		}
+	}
+	return j.written
+}
 
 // cgroupFiles is the entries of files of a cgroup that sharing sets. It is not to be changed.
 func (j *Journal) cgroupFiles() []plan.Entry {

@@ -300,10 +300,8 @@ func (s *State) end(id workload.ID, t *Task) {
 	if !t.Took && t.Request == 0 {
 		s.Tried[id] = true
 	}
-	// What a scan that is under way has seen is older than this end.
-	if end, ok := s.Ended[id]; t.Took && t.Transfer == nil {
-		end.Scan, end.Settings = s.Scans, end.Settings || !ok
-		s.Ended[id] = end
+	if t.Took && t.Transfer == nil {
+		s.wrote(id)
 	}
 	if t.Transfer != nil {
 		s.tellObserver(EffectMoved, id)
@@ -322,6 +320,32 @@ func (s *State) end(id workload.ID, t *Task) {
 	} else {
 		s.dispatchRest(id)
 	}
+}
+
+// wrote notes that what a scan that is under way has seen of a workload is older than what was
+// written, or tried.
+func (s *State) wrote(id workload.ID) {
+	end, ok := s.Ended[id]
+	end.Scan, end.Settings = s.Scans, end.Settings || !ok
+	s.Ended[id] = end
+}
+
+// ownWrites takes for homenode's own what was seen of affinities while it wrote them: a look may
+// have begun before it was known which.
+func (s *State) ownWrites(seen []workload.Observation) []workload.Observation {
+	out := seen
+	for i := range seen {
+		o := &seen[i]
+		t := s.Tasks[o.ID]
+		if !o.Pinned || s.seen(o.ID) && (t == nil || !t.Writing || t.Step().Kind != plan.SetCPUs && t.Step().Kind != plan.DivideThreads) {
+			continue
+		}
+		if &out[0] == &seen[0] {
+			out = slices.Clone(seen)
+		}
+		out[i].Pinned, out[i].PinnedWhy = false, ""
+	}
+	return out
 }
 
 // result is how an effect ended.
@@ -426,9 +450,6 @@ func (s *State) intend(id workload.ID, t *Task, step plan.Step, r *Result) {
 		}
 		s.put(renewed)
 		t.Entries = append(t.Entries, renewed.Seq)
-		if _, known := s.Given[id]; !known { // who looks while it is written must not take it for somebody else's
-			s.noteGiven(id, c.Kind, c.Will)
-		}
 	}
 	if inherits(&step) && step.Kind == plan.SetCPUs {
 		s.intendYounger(id, t, step.To)
@@ -561,8 +582,11 @@ func (s *State) mark(e *plan.Entry, state plan.EntryState) {
 // must be able to put it back.
 func (s *State) failed(id workload.ID, t *Task, step plan.Step, r *Result) {
 	f := r.Failed
-	if t.Writing {
-		s.tellObserver(EffectChanged, id) // it may have failed half way
+	if t.Writing { // it may have failed half way
+		s.tellObserver(EffectChanged, id)
+		if t.Transfer == nil {
+			s.wrote(id)
+		}
 	}
 	entries := make([]*plan.Entry, 0, len(t.Entries))
 	for _, seq := range t.Entries {

@@ -37,6 +37,8 @@ type View struct {
 	Retries   map[workload.ID][]Retry
 	Silent    map[workload.ID]string
 	Given     map[workload.ID]topology.CPUSet
+	// Writing is affinities that homenode is writing, or was as a daemon ended: threads may have one or another.
+	Writing map[workload.ID][]topology.CPUSet
 	// Divided is the CPU sets that homenode has divided the threads of a workload among, Wide those
 	// whose home has several nodes; both by what the observer calls them. Wide is not to be changed.
 	Wide      map[workload.ID]bool
@@ -74,6 +76,15 @@ type Retry struct {
 	Text     string
 }
 
+// Gave is the affinities that threads of a workload may have by homenode, the one that stands first.
+func (v *View) Gave(id workload.ID) []topology.CPUSet {
+	cpus, ok := v.Given[id]
+	if !ok {
+		return v.Writing[id]
+	}
+	return append([]topology.CPUSet{cpus}, v.Writing[id]...)
+}
+
 // View is the state as it can be seen now.
 func (s *State) View() View {
 	s.Homes()
@@ -98,6 +109,17 @@ func (s *State) View() View {
 		v.Retries = make(map[workload.ID][]Retry, len(s.Retries))
 		for key, r := range s.Retries {
 			v.Retries[key.Workload] = append(v.Retries[key.Workload], Retry{key.Kind, key.To, key.Device, r.Failures, r.Next, r.Text})
+		}
+	}
+	for _, e := range s.Journal.intended() {
+		if v.Writing == nil {
+			v.Writing = map[workload.ID][]topology.CPUSet{}
+		}
+		for _, written := range append([]string{e.New}, e.Past...) {
+			main, _, _ := strings.Cut(written, ";")
+			if cpus, err := topology.ParseCPUSet(main); err == nil && !slices.ContainsFunc(v.Writing[e.Workload], cpus.Equal) {
+				v.Writing[e.Workload] = append(v.Writing[e.Workload], cpus)
+			}
 		}
 	}
 	for _, e := range s.Journal.divided() {

@@ -639,6 +639,7 @@ func TestPinned(t *testing.T) {
 		{name: "some helpers pinned", threads: threads("0-7", "0-7", "3"), cpus: "0-7", why: "1 of 3 threads have an affinity of their own (thread 102: 3)"},
 		{name: "ours", threads: threads("4-7", "4-7"), expected: "4-7", cpus: "4-7"},
 		{name: "ours, but one thread went its own way", threads: threads("4-7", "5"), expected: "4-7", cpus: "4-7", why: "1 of 2 threads have an affinity of their own (thread 101: 5)"},
+		{name: "ours, half written", threads: threads("4-7", "0-3", "0-3"), expected: "4-7;0-3", cpus: "0-7"},
 		{name: "no wider than its cgroup", threads: threads("4-7"), cgroup: "4-7", cpus: "4-7"},
 		{name: "narrower than its cgroup", threads: threads("4"), cgroup: "4-7", cpus: "4", why: "all 1 threads have an affinity of their own (thread 100: 4)"},
 		{name: "isolated CPUs are nobody's", threads: threads("0-3"), init: "0-3", cpus: "0-3"},
@@ -657,11 +658,13 @@ func TestPinned(t *testing.T) {
 				m.initCPUs = tt.init
 			}
 			p.threads = tt.threads
-			opts := Options{Expected: func(got workload.ID) (topology.CPUSet, bool) {
-				if got != id || tt.expected == "" {
-					return topology.CPUSet{}, false
+			opts := Options{Expected: func(got workload.ID) (given []topology.CPUSet) {
+				if got == id && tt.expected != "" {
+					for set := range strings.SplitSeq(tt.expected, ";") {
+						given = append(given, mustCPUs(set))
+					}
 				}
-				return mustCPUs(tt.expected), true
+				return given
 			}}
 			r := newRig(t, m, opts)
 			o := find(t, r.look(), id)

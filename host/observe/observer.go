@@ -29,9 +29,9 @@ type Options struct {
 	MemoryEvery time.Duration
 	// SelfPID is a process that is no workload: our own. 0 for none.
 	SelfPID int
-	// Expected is the CPU set that homenode itself has given the threads of a
-	// workload: having that one does not make it Pinned. May be nil.
-	Expected func(workload.ID) (topology.CPUSet, bool)
+	// Expected is the CPU sets that threads of a workload may have by homenode, the one that stands
+	// first: having one of them does not make it Pinned. May be nil.
+	Expected func(workload.ID) []topology.CPUSet
 	// Divided is the CPU sets that homenode has divided the threads of a workload among: a
 	// thread that has one of them is not pinned by anybody else either. May be nil.
 	Divided func(workload.ID) []topology.CPUSet

@@ -76,7 +76,12 @@ func live(t *testing.T, b *strings.Builder, processes, counted bool) {
 	}
 	pmu := &fakePMU{tick: func(dir string) (float64, float64, error) { return 1000 * float64(len(dir)), 5000, nil }}
 	r := newRig(t, m, Options{SelfPID: 199, Registered: func() []workload.Process { return []workload.Process{{PID: 150, Start: 150}} },
-		Expected: func(id workload.ID) (topology.CPUSet, bool) { return topology.CPUs(0, 1), id == "pid:121" }})
+		Expected: func(id workload.ID) (given []topology.CPUSet) {
+			if id == "pid:121" {
+				given = []topology.CPUSet{topology.CPUs(0, 1)}
+			}
+			return given
+		}})
 	if counted {
 		pmu.on = 1 << 20
 		for name, text := range map[string]string{

@@ -25,11 +25,11 @@ func TestInheritedPin(t *testing.T) {
 	m.proc(101, 100, "sh", scope, mib).threads[0].cpus = "0-3"
 	m.proc(102, 101, "cc", scope, 100*mib).threads[0].cpus = "0-3"
 	m.proc(103, 101, "ld", scope, 100*mib).threads[0].cpus = "2"
-	s := newRig(t, m, Options{Expected: func(id workload.ID) (cpus topology.CPUSet, given bool) {
-		if given = id == "pid:100"; given {
-			cpus = topology.CPUs(0, 1, 2, 3)
+	s := newRig(t, m, Options{Expected: func(id workload.ID) (given []topology.CPUSet) {
+		if id == "pid:100" {
+			given = []topology.CPUSet{topology.CPUs(0, 1, 2, 3)}
 		}
-		return cpus, given
+		return given
 	}}).look()
 	for id, pinned := range map[workload.ID]bool{"pid:100": false, "pid:102": false, "pid:103": true} {
 		if o := find(t, s, id); o.Pinned != pinned {

@@ -166,8 +166,8 @@ func (o *Observer) readAffinities(reported []*work) {
 		o.readCpuset(w.leaf)
 		changed := false
 		if o.opts.Expected != nil {
-			want, _ := o.opts.Expected(w.id)
-			changed = !want.Equal(w.expected)
+			want := o.opts.Expected(w.id)
+			changed = !slices.EqualFunc(want, w.expected, topology.CPUSet.Equal)
 			w.expected = want
 		}
 		divided := o.divided(w.id)
@@ -261,7 +261,10 @@ func (o *Observer) cpusOf(w *work) (cpus topology.CPUSet, why string) {
 	if both := base.Intersect(o.initCPUs); !both.Empty() {
 		base = both
 	}
-	expected := w.expected.Intersect(o.host.Online)
+	var expected topology.CPUSet
+	if len(w.expected) > 0 {
+		expected = w.expected[0].Intersect(o.host.Online)
+	}
 	var union topology.CPUSet
 	var first mask
 	all, narrow := 0, 0
@@ -276,7 +279,7 @@ func (o *Observer) cpusOf(w *work) (cpus topology.CPUSet, why string) {
 				continue
 			}
 			union = union.Union(m.cpus)
-			if base.SubsetOf(m.cpus) || (!expected.Empty() && online.Equal(expected)) || w.root != nil && o.inherited(p, online) {
+			if base.SubsetOf(m.cpus) || o.expects(w.expected, online) || w.root != nil && o.inherited(p, online) {
 				continue
 			}
 			if narrow == 0 {
@@ -298,6 +301,11 @@ func (o *Observer) cpusOf(w *work) (cpus topology.CPUSet, why string) {
 	return cpus, why
 }
 
+// expects reports whether CPUs are a set that homenode gave, as far as those run.
+func (o *Observer) expects(given []topology.CPUSet, cpus topology.CPUSet) bool {
+	return !cpus.Empty() && slices.ContainsFunc(given, func(x topology.CPUSet) bool { return x.Intersect(o.host.Online).Equal(cpus) })
+}
+
 // inherited reports whether CPUs are those that homenode gave to a workload that an ancestor
 // of the process is the root of: then it, or who started it, began with them.
 func (o *Observer) inherited(p *process, cpus topology.CPUSet) bool {
@@ -310,8 +318,7 @@ func (o *Observer) inherited(p *process, cpus topology.CPUSet) bool {
 			return false
 		}
 		p = parent
-		given, ok := o.opts.Expected(processID(p))
-		if ok && !given.Empty() && given.Intersect(o.host.Online).Equal(cpus) || slices.ContainsFunc(o.divided(processID(p)), cpus.Equal) {
+		if o.expects(o.opts.Expected(processID(p)), cpus) || slices.ContainsFunc(o.divided(processID(p)), cpus.Equal) {
 			return true
 		}
 	}

@@ -44,8 +44,8 @@ type work struct {
 	shared     usage // what of that others share is counted here
 	memVersion uint64
 
-	cpus     topology.CPUSet // as last reported
-	expected topology.CPUSet
+	cpus     topology.CPUSet   // as last reported
+	expected []topology.CPUSet // see Options.Expected
 	divided  []topology.CPUSet // see Options.Divided
 	wide     wide
 }

@@ -402,8 +402,8 @@ func memsOf(value string, otherwise topology.NodeSet) topology.NodeSet {
 	return s
 }
 
-// snapshot is what an observer sees. given is what homenode says it gave by affinity.
-func (h *host) snapshot(given map[workload.ID]topology.CPUSet) (workload.Snapshot, []control.Claimed) {
+// snapshot is what an observer sees. gave is what homenode says it gave by affinity.
+func (h *host) snapshot(gave func(workload.ID) []topology.CPUSet) (workload.Snapshot, []control.Claimed) {
 	top := *h.top
 	top.Nodes = slices.Clone(top.Nodes)
 	s := workload.Snapshot{Host: &top}
@@ -436,7 +436,7 @@ func (h *host) snapshot(given map[workload.ID]topology.CPUSet) (workload.Snapsho
 			o.CPUs = cpusOf(h.cells[affinity(j.root)].value, top.Allowed)
 			for _, p := range procs {
 				value := cpusOf(h.cells[affinity(p.Process)].value, top.Allowed)
-				if gave, ok := given[j.id]; !value.Equal(top.Allowed) && !(ok && gave.Equal(value)) {
+				if !value.Equal(top.Allowed) && !slices.ContainsFunc(gave(j.id), value.Equal) {
 					o.Pinned, o.PinnedWhy = true, fmt.Sprintf("PID %d", p.PID)
 				}
 			}

@@ -634,8 +634,8 @@ func (g *game) known(k key) func(string) bool {
 func (g *game) look() {
 	g.scans++
 	g.next(control.Input{Begun: &control.Begun{Number: g.scans}})
-	s := &control.Scan{Number: g.scans, Began: g.now}
-	s.Snapshot, s.Claims = g.host.snapshot(g.state.Given)
+	s, v := &control.Scan{Number: g.scans, Began: g.now}, g.state.View()
+	s.Snapshot, s.Claims = g.host.snapshot(v.Gave)
 	if !g.peaceful && g.random.IntN(30) == 0 {
 		s.Claims[0].Failed = "does not answer"
 	}
