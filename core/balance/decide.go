@@ -148,7 +148,7 @@ func (d *decider) prepare() {
 			continue
 		}
 		if pace := float64(d.in.Arrange.MoveBandwidth) / 1024; pace > 0 {
-			d.queue += (w.kib - float64(workload.On(w.Observation.Memory, w.flight.To))) / pace
+			d.queue += max(0, w.kib-float64(workload.On(w.Observation.Memory, w.flight.To))) / pace
 		}
 		for _, x := range w.Observation.Memory {
 			for to := range w.flight.To.All() {

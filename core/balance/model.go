@@ -196,7 +196,10 @@ func (m *model) readWork(w *work, in *Input, ledger *place.Ledger) {
 		w.flight = &in.Flights[k]
 	}
 	w.mem = m.parts(o.Memory)
-	if o.Movable != nil && w.kib > 0 {
+	if moves := workload.Total(o.Movable); s.Spec.Serves() && moves > 0 {
+		// What stays of one that works for others is program text, which caches hold, or memory of those others.
+		w.kib, w.mem = float64(moves), m.parts(o.Movable)
+	} else if o.Movable != nil && w.kib > 0 {
 		for _, x := range o.Memory {
 			if i := m.index(x.Node); i >= 0 {
 				if left := x.KiB - workload.On(o.Movable, topology.Nodes(x.Node)); left > 0 {

@@ -64,6 +64,11 @@ func TestNearMoves(t *testing.T) {
 		{"a helper goes where those are that it works for, though it uses little", func(b *bench) {
 			b.run("nbd", 1, 0.3, gib/8, serves(0))
 		}, "move nbd 1>0", words.Because(words.FarFromPartner)},
+		{"a helper goes, though its program text stays", func(b *bench) {
+			b.run("nbd", 1, 0.3, gib/8, serves(0), func(s *place.Subject) {
+				s.Observation.Movable = []workload.NodeMemory{{Node: 1, KiB: gib / 20}}
+			})
+		}, "move nbd 1>0", words.Because(words.FarFromPartner)},
 		{"a helper that is hardly busy stays where it is", func(b *bench) {
 			b.run("nbd", 1, 0.02, gib/8, serves(0))
 		}, "in order", words.Reason{}},
