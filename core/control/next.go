@@ -163,9 +163,10 @@ func (s *State) noteGiven(id workload.ID, kind plan.SettingKind, value string) {
 	}
 }
 
-// observed is what the observer calls the parts of a workload.
+// observed is what the observer calls the parts of a workload: of a claim's part, those of the whole.
 func (s *State) observed(id workload.ID) []workload.ID {
-	if seen := s.SeenAs[id]; len(seen) > 0 {
+	whole, _ := workload.PartOf(id)
+	if seen := s.SeenAs[whole]; len(seen) > 0 {
 		return seen
 	}
 	return []workload.ID{id}

@@ -57,3 +57,13 @@ func TestPartsAreMeant(t *testing.T) {
 		}
 	}
 }
+
+// What was done to a part is told of what all of it is observed as: the observer knows no parts.
+func TestPartsAreObservedAsTheWhole(t *testing.T) {
+	s := &State{SeenAs: map[workload.ID][]workload.ID{"vm:a": {"/machine/a"}}}
+	for id, want := range map[workload.ID]workload.ID{"vm:a": "/machine/a", "vm:a/cell1": "/machine/a", "vm:b/cell0": "vm:b/cell0", "/x/cell0": "/x/cell0"} {
+		if got := s.observed(id); len(got) != 1 || got[0] != want {
+			t.Errorf("%s: %q", id, got)
+		}
+	}
+}
