@@ -2,9 +2,8 @@
 
 package main
 
-// mark makes the counting plugin write out what it counted since the last mark,
-// under the given tag, and start again from zero. Without the plugin it does
-// nothing. The walkers must stand still.
+// mark(0) makes the counting plugin begin to count, another tag makes it write out under that
+// tag what it counted, and end. Without the plugin it does nothing. The walkers must stand still.
 func mark(tag uint32)
 
 // markFrom and markTo name memory for the plugin to count, by its addresses in units of 2 MiB:

@@ -16,9 +16,13 @@
  * Where: the guest physical address, looked up in the ranges given; the vCPU's
  * number divided by the CPUs per node.
  * When: a guest program executes 32 marks "bit 0" or "bit 1" and one mark "dump"
- * (NOPs, see the guest's mark_amd64.s): the counts since the last dump go to
- * the file under that tag, and are cleared. Marks come from one thread at a time,
- * and the counts are exact when the walkers stand still meanwhile.
+ * (NOPs, see the guest's mark_amd64.s): with tag 0 counting begins, with another the
+ * counts go to the file under that tag, and counting ends. Marks come from one thread at
+ * a time, and the counts are exact when the walkers stand still meanwhile.
+ * While nothing is counted no access is looked at, and the guest runs as without a
+ * plugin: each beginning and end lets QEMU translate anew what it runs. The vCPU that
+ * executed the mark does not go on before (qemu_plugin_reset queues that as work for it,
+ * which it does before its next block).
  *
  * Arguments: out=PATH, cpn=CPUS_PER_NODE, range=FROM-TO-NODE (hex) for each
  * piece of RAM.
@@ -50,6 +54,7 @@ size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *, size_t);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *);
 size_t qemu_plugin_insn_data(const struct qemu_plugin_insn *, void *, size_t);
+void qemu_plugin_reset(qemu_plugin_id_t, void (*)(qemu_plugin_id_t));
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t,
 	void (*)(qemu_plugin_id_t, struct qemu_plugin_tb *));
 void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *,
@@ -74,6 +79,8 @@ static struct { uint64_t from, to; int node; } range[MAX_RANGE];
 static struct { uint64_t from, to; } watch[SLOTS];
 static int ranges, per_node = 1, cpus, watches;
 static uint32_t tag;
+static bool counting;
+static qemu_plugin_id_t self;
 static FILE *out;
 
 static int node_of(uint64_t pa)
@@ -118,7 +125,13 @@ static void dump(void)
 			}
 	fprintf(out, "tag=%" PRIu32 " end\n", tag);
 	fflush(out);
-	memset(count, 0, sizeof count);
+}
+
+static void translate(qemu_plugin_id_t, struct qemu_plugin_tb *);
+
+static void translate_anew(qemu_plugin_id_t id)
+{
+	qemu_plugin_register_vcpu_tb_trans_cb(id, translate);
 }
 
 static void mark(unsigned cpu, void *what)
@@ -129,7 +142,14 @@ static void mark(unsigned cpu, void *what)
 		tag = tag << 1 | (uint32_t)(intptr_t)what;
 		break;
 	case 2:
-		dump();
+		if (tag)
+			dump();
+		else
+			memset(count, 0, sizeof count);
+		if (counting != !tag) {
+			counting = !tag;
+			qemu_plugin_reset(self, translate_anew);
+		}
 		tag = 0;
 		break;
 	case 3:
@@ -160,7 +180,8 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 			qemu_plugin_register_vcpu_insn_exec_cb(in, mark, CB_NO_REGS, (void *)(intptr_t)b[6]);
 			continue;
 		}
-		qemu_plugin_register_vcpu_mem_cb(in, seen, CB_NO_REGS, MEM_RW, NULL);
+		if (counting)
+			qemu_plugin_register_vcpu_mem_cb(in, seen, CB_NO_REGS, MEM_RW, NULL);
 	}
 }
 
@@ -187,6 +208,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
 		return -1;
 	}
 	cpus = info->system.max_vcpus < MAX_CPU ? info->system.max_vcpus : MAX_CPU;
+	self = id;
 	qemu_plugin_register_vcpu_tb_trans_cb(id, translate);
 	return 0;
 }
