@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# fetch-modules.sh: the modules of the guest kernel that guests with a NIC load.
+# fetch-modules.sh NAME...: modules of the guest kernel that guests with a NIC load, by these names.
 # Prints the folder they are in; nothing where the kernel's package is not Debian's
 # (Ubuntu's has virtio_net built in). Status 3: the archive has moved on and no longer
 # has them; with an empty cache fetch.sh takes a newer kernel.
@@ -10,7 +10,7 @@ exec 9>"$cache/lock"
 flock 9
 rel=$(sed -n 's/^KERNEL=//p' "$cache/rig.env")
 out=$cache/modules-$rel
-if [ -s "$out/SHA256SUMS" ] && (cd "$out" && sha256sum --quiet -c SHA256SUMS >/dev/null 2>&1); then
+if [ "$(cat "$out/names" 2>/dev/null)" = "$*" ] && (cd "$out" && sha256sum --quiet -c SHA256SUMS >/dev/null 2>&1); then
 	echo "$out"
 	exit 0
 fi
@@ -24,11 +24,12 @@ echo "fetch: modules of $rel" >&2
 (cd "$dir" && { apt-get download -qq "linux-modules-$rel" || apt-get download -qq "linux-image-$rel"; }) >&2 || exit 3
 for d in "$dir"/*.deb; do dpkg -x "$d" "$dir/tree"; done
 mkdir "$dir/out"
-for m in failover net_failover virtio_net veth llc stp bridge; do
+for m in "$@"; do
 	f=$(find "$dir/tree" -name "$m.ko*" | head -1)
 	[ -z "$f" ] || cp "$f" "$dir/out/" # else built in
 done
 (cd "$dir/out" && sha256sum ./*.ko* >SHA256SUMS)
+echo "$*" >"$dir/out/names"
 rm -rf "$out"
 mv "$dir/out" "$out"
 echo "$out"

@@ -15,12 +15,15 @@ import (
 	"github.com/homenode/homenode/e2e/suite"
 )
 
-// loadModules loads what the rig put into the initramfs, in the order of the names.
+// loadModules loads what the rig put into the initramfs or on the second disk, in the order of the names.
 func loadModules() error {
 	if s, err := suite.ShapeNamed(bootParam("shape")); err != nil || s.NIC == 0 {
 		return err
 	}
 	names, _ := filepath.Glob("/modules/*")
+	if onDisk() {
+		names, _ = filepath.Glob("/e2e/modules/*")
+	}
 	for _, name := range names {
 		f, err := os.Open(name)
 		if err != nil {

@@ -33,7 +33,7 @@ const diskBoot = "/e2e/boot"
 
 func setUp() error {
 	if onDisk() {
-		return errors.Join(os.MkdirAll(workFolder, 0o755), setSwitches())
+		return errors.Join(os.MkdirAll(workFolder, 0o755), loadModules(), setSwitches())
 	}
 	var problems []error
 	for _, m := range mounts {

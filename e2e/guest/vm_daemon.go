@@ -25,7 +25,7 @@ func init() {
 // in this small machine is left alone.
 func (t *T) overGuests(manage string, balance bool) *daemon {
 	return t.startDaemon(daemonOptions{
-		mode: "enforce", balance: balance, exclude: "guest, homenode-next, sh, dbus-daemon, libvirtd, libvirt-dbus, virtlogd",
+		mode: "enforce", balance: balance, exclude: "guest, homenode-next, sh, virsh, dbus-daemon, libvirtd, libvirt-dbus, virtlogd",
 		extra: fmt.Sprintf("libvirt: {manage: %s}\nreserve: {cpus: %q, memory: 32MiB}\npolicy: {overcommit: 8}\n", manage, reserved),
 	})
 }
@@ -190,7 +190,7 @@ func libvirtBalance(t *T) {
 		remove(v.name)
 	}
 	virsh("destroy", mover.name)
-	t.neverSleeps(mover)
+	t.sleeps(mover, 0)
 	t.start([]*vm{mover})
 	freshState()
 	d := t.overGuests("marked", true)
@@ -228,11 +228,11 @@ func libvirtBalance(t *T) {
 	t.Textf("node %s to node %s after %.1f s, %.1f %% of its memory there", home, at, took.Seconds(), 100*share(anon, at))
 }
 
-// neverSleeps lets the program on a guest's disk walk without a rest (pacer.s).
-func (t *T) neverSleeps(v *vm) {
+// sleeps lets the program on a guest's disk rest for so long after each MiB, 0 for not at all (pacer.s).
+func (t *T) sleeps(v *vm, rest time.Duration) {
 	f, err := os.OpenFile(images+"/"+v.name+".img", os.O_WRONLY|syscall.O_CLOEXEC, 0)
 	t.Do(err)
 	defer f.Close()
-	_, err = f.WriteAt(binary.LittleEndian.AppendUint32(nil, 0), 506)
+	_, err = f.WriteAt(binary.LittleEndian.AppendUint32(nil, uint32(rest/16)), 506)
 	t.Do(err)
 }

@@ -13,15 +13,16 @@ import (
 	"github.com/homenode/homenode/e2e/suite"
 )
 
-// nicModules is what a guest with a network card loads, in this order.
-var nicModules = []string{"failover", "net_failover", "virtio_net", "veth", "llc", "stp", "bridge"}
+// nicModules is what a guest with a network card loads, in this order: the card's own, what taps and bridges
+// are made of, and what lists the two ends of a socket (sock_diag(7)).
+var nicModules = []string{"failover", "net_failover", "virtio_net", "veth", "llc", "stp", "bridge", "tun", "unix_diag", "inet_diag", "tcp_diag"}
 
 // fetchModules gets the modules of the guest's kernel when a shape has a network card.
 func (t *tools) fetchModules(ctx context.Context, root string, jobs []work) error {
 	if !slices.ContainsFunc(jobs, func(j work) bool { return j.shape.NIC > 0 }) {
 		return nil
 	}
-	c := exec.CommandContext(ctx, filepath.Join(root, "e2e", "fetch-modules.sh"))
+	c := exec.CommandContext(ctx, filepath.Join(root, "e2e", "fetch-modules.sh"), nicModules...)
 	c.Stderr = os.Stderr
 	out, err := c.Output()
 	var exit *exec.ExitError

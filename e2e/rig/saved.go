@@ -70,7 +70,7 @@ func buildLibvirt(ctx context.Context, root, bin, homenode string) error {
 // saved machine; it boots and saves one where there is none of this make.
 func (g *guest) resume(ctx context.Context, bin string, words []string) ([]string, error) {
 	disk := filepath.Join(g.dir, "disk.img")
-	if err := writeDisk(ctx, disk, bin, words, append([]string{"guest", "homenode"}, onDisk(g.shape)...)...); err != nil {
+	if err := g.writeDisk(ctx, disk, bin, words); err != nil {
 		return nil, err
 	}
 	init, err := g.writeInit(bin)
@@ -116,7 +116,7 @@ func drives(root, disk string, keep bool) []string {
 	for i, file := range []string{root, disk} {
 		a = append(a,
 			"-drive", fmt.Sprintf("file=%s,if=none,id=d%d,format=raw,snapshot=%s,cache=unsafe", strings.ReplaceAll(file, ",", ",,"), i, snapshot),
-			"-device", fmt.Sprintf("virtio-blk-pci,drive=d%d", i))
+			"-device", fmt.Sprintf("virtio-blk-pci,drive=d%d,bus=pcie.0", i))
 	}
 	return a
 }
@@ -144,9 +144,9 @@ func (g *guest) key(init string) (string, error) {
 // keyLength is that of a key, in hexadecimal digits: names of shapes begin with one another.
 const keyLength = 16
 
-// writeDisk makes the second disk: programs, and what the boot parameters are for
+// writeDisk makes the second disk: programs, modules, and what the boot parameters are for
 // other guests.
-func writeDisk(ctx context.Context, disk, bin string, words []string, programs ...string) error {
+func (g *guest) writeDisk(ctx context.Context, disk, bin string, words []string) error {
 	dir, err := os.MkdirTemp(filepath.Dir(disk), "disk")
 	if err != nil {
 		return fmt.Errorf("make disk: %w", err)
@@ -155,10 +155,20 @@ func writeDisk(ctx context.Context, disk, bin string, words []string, programs .
 	if err := os.WriteFile(filepath.Join(dir, "boot"), []byte(strings.Join(words, " ")+"\n"), 0o644); err != nil {
 		return fmt.Errorf("make disk: %w", err)
 	}
-	for _, name := range programs {
-		b, err := os.ReadFile(filepath.Join(bin, name))
+	var files []archived
+	for _, name := range append([]string{"guest", "homenode"}, onDisk(g.shape)...) {
+		files = append(files, archived{name, filepath.Join(bin, name)})
+	}
+	if g.shape.NIC > 0 {
+		files = append(files, g.tools.modules...)
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(f.from)
 		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), b, 0o755)
+			err = os.MkdirAll(filepath.Dir(filepath.Join(dir, f.name)), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, f.name), b, 0o755)
 		}
 		if err != nil {
 			return fmt.Errorf("make disk: %w", err)

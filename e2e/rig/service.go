@@ -41,7 +41,7 @@ func buildService(ctx context.Context, root, bin string, tests []suite.Test) err
 // would miss.
 func (g *guest) service(ctx context.Context, bin string, words []string) ([]string, error) {
 	disk := filepath.Join(g.dir, "disk.img")
-	if err := writeDisk(ctx, disk, bin, words, append([]string{"guest", "homenode"}, onDisk(g.shape)...)...); err != nil {
+	if err := g.writeDisk(ctx, disk, bin, words); err != nil {
 		return nil, err
 	}
 	init, err := g.writeInit(bin)
