@@ -17,6 +17,7 @@ func init() {
 	tests["scx.waits"] = scxWaits
 	tests["scx.beside"] = scxBeside
 	tests["scx.idle"] = scxIdle
+	tests["scx.budget"] = scxBudget
 }
 
 // atMost fails where a time is longer than it may be.
@@ -244,6 +245,37 @@ func scxIdle(t *T) {
 			t.between(fmt.Sprintf("budget %.1f: CPUs of node %d", budget, n), ran.Seconds()/length, 0.9*budget, 1.05*budget)
 			t.between(fmt.Sprintf("budget %.1f: two CPUs of node %d at a time", budget, n), both.Seconds()/length, 0, 0.05)
 		}
+	}
+}
+
+// scxBudget: a budget of one CPU is used up beside online work that comes and goes on every CPU of the
+// node: where it takes the CPU of an offline task, another CPU goes on.
+func scxBudget(t *T) {
+	conf := t.machine()
+	for n := range t.shape.Nodes {
+		conf.Nodes = append(conf.Nodes, scx.Node{ID: topology.NodeID(n), Budget: 1})
+	}
+	s := t.scheduler(conf)
+	on := t.newGroup(cgroupRoot, "on")
+	off := t.offlineHogs(s, t.shape.CPUs(), t.tier(on, workload.Online))
+	for cpu := range t.shape.CPUs() {
+		t.bind(t.in(on, "bursts").Process.Pid, cpu)
+	}
+	tr := t.trace(func() { time.Sleep(time.Second) })
+	offline := t.members(off)
+	for n := range t.shape.Nodes {
+		var ran time.Duration
+		full := []span{{tr.from, tr.to}} // no CPU of the node is free
+		for cpu := n * t.shape.CPUsPerNode; cpu < (n+1)*t.shape.CPUsPerNode; cpu++ {
+			ran += inAll(tr.runs(cpu, offline))
+			full = meet(full, tr.runs(cpu, func(tid int) bool { return tid != 0 && !offline(tid) }))
+		}
+		free := tr.to - tr.from - inAll(full)
+		t.Logf("node %d: offline work had %.3f CPUs; for %v of %v a CPU was free", n, ran.Seconds()/(tr.to-tr.from).Seconds(), free, tr.to-tr.from)
+		t.between(fmt.Sprintf("node %d, a budget of 1: what offline work had of what was free", n), ran.Seconds()/free.Seconds(), 0.95, 1.05)
+	}
+	if st := t.stillEnabled(s); st.Refused.Budget == 0 || st.Refused.IdleBuffer+st.Refused.Expelled > 0 {
+		t.Fatalf("%+v", st.Refused)
 	}
 }
 

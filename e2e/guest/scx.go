@@ -186,6 +186,18 @@ func scxLoad(t *T) {
 	if st.Refused.Expelled+st.Refused.Budget+st.Refused.IdleBuffer+st.Refused.Nodes > 0 {
 		t.Fatalf("refused without a reason: %+v", st.Refused)
 	}
+	// The time of who never leaves its CPU is counted as it runs.
+	t.write(off.file("cgroup.kill"), "1")
+	one, last := t.newGroup(cgroupRoot, "one"), t.shape.CPUs()-1
+	t.Do(s.SetTiers([]scx.Cgroup{t.tier(one, workload.OfflineTier)}))
+	t.pinned(one, last)
+	t.switched(one)
+	for range 5 {
+		begin, start := t.counters(s), time.Now()
+		time.Sleep(60 * time.Millisecond)
+		node := last / t.shape.CPUsPerNode
+		t.between("CPUs of one busy task, as counted", float64(t.counters(s).Nodes[node].Used-begin.Nodes[node].Used)/float64(time.Since(start)), 0.6, 1.4)
+	}
 	t.Do(s.Detach())
 	t.until(5*time.Second, 50*time.Millisecond, "disabled", func() (bool, string) {
 		st, err := s.Stats()
@@ -243,13 +255,12 @@ func scxExpel(t *T) {
 	t.comesTo("beside throttled work", off, 1.6*half, 2.1*half)
 	t.write(strict.file("cpu.max"), "max 100000")
 	t.between("beside work that is throttled no more", off.uses(t.window()), 0, 0.2)
-	// An untagged cgroup is normal; so are its tasks, though they are SCHED_EXT still: none is expelled.
-	// They stay on the CPU that they are on, so that one of the CPUs may have none and another two.
-	t.freeze(strict)
-	time.Sleep(100 * time.Millisecond)
+	// An untagged cgroup is normal; so are its tasks, though they are SCHED_EXT still: none is expelled,
+	// and what waits goes to a CPU that is free.
 	t.Do(s.SetTiers([]scx.Cgroup{tier}))
-	t.write(strict.file("cgroup.freeze"), "0")
-	t.comesTo("what was offline", off, 0.9, 1.15*half)
+	t.comesTo("what was offline", off, 0.85*half, 1.15*half)
+	t.write(strict.file("cgroup.kill"), "1")
+	t.comesTo("what was offline, alone", off, 1.8*half, 2.1*half)
 	st = t.stillEnabled(s)
 	if st.QueuedFree == 0 {
 		t.Fatalf("no task went free: %+v", st)
@@ -506,10 +517,19 @@ func scxHotplug(t *T) {
 	for cpu := 1; cpu < t.shape.CPUs(); cpu += 2 {
 		t.write(onlineFile(cpu), "1")
 	}
+	// They are idle as the scheduler is told of them: what each node has is counted as before.
+	time.Sleep(100 * time.Millisecond)
 	t.Do(s.Set(t.machine()))
-	time.Sleep(300 * time.Millisecond)
-	t.comesTo("CPUs with SMT on again", off, 1.25*cores, 2.1*cores)
-	t.stillEnabled(s)
+	t.comesTo("CPUs with SMT on again", off, 1.7*cores, 2.1*cores)
+	st := t.stillEnabled(s)
+	for _, n := range st.Nodes {
+		if n.Idle < 0 || n.Offline < 0 || n.Idle+n.Offline > t.shape.CPUsPerNode {
+			t.Fatalf("node %d of %d CPUs: %d idle, %d with offline work", n.ID, t.shape.CPUsPerNode, n.Idle, n.Offline)
+		}
+	}
+	if st.Refused.IdleBuffer+st.Refused.Budget > 0 {
+		t.Fatalf("refused without a bound: %+v", st.Refused)
+	}
 }
 
 // scxLimits: what the fair class promises online work holds beside offline work: its share of a CPU

@@ -1,6 +1,7 @@
 package scx
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,33 @@ func TestTables(t *testing.T) {
 	}
 	if c.Hold = -1; c.tables().settings.Hold != 0 {
 		t.Error("no hold was asked for")
+	}
+}
+
+// TestDiffers: a budget costs one write; a CPU that comes or goes, or a time, has every CPU looked at.
+func TestDiffers(t *testing.T) {
+	c := Config{CPUs: []CPU{cpu(0, 0, 0), cpu(1, 0, 0), cpu(2, 1, 1)}, Nodes: []Node{{ID: 1, Budget: 1}}}
+	before := c.tables()
+	check := func(what string, wantNodes []int, wantMoved bool) {
+		t.Helper()
+		nodes, moved := c.tables().differs(before)
+		if !slices.Equal(nodes, wantNodes) || moved != wantMoved {
+			t.Errorf("%s: nodes %v, moved %v; want %v, %v", what, nodes, moved, wantNodes, wantMoved)
+		}
+	}
+	check("nothing", nil, false)
+	c.Nodes = []Node{{ID: 1, Budget: 0.5}}
+	check("a budget", []int{1}, false)
+	c.Nodes = []Node{{ID: 0, Budget: -1, Idle: 1}, {ID: 1, Budget: 1}}
+	check("idle CPUs", []int{0}, false)
+	c.Nodes = nil
+	check("no bounds", []int{1}, false)
+	c.Nodes, c.Hold = []Node{{ID: 1, Budget: 1}}, time.Millisecond
+	check("a time", nil, true)
+	c.Hold, c.CPUs = 0, c.CPUs[:2]
+	check("a CPU goes", []int{1}, true)
+	if nodes, moved := c.tables().differs(tables{}); len(nodes) != maxNodes || !moved {
+		t.Errorf("the first time: %d nodes, moved %v", len(nodes), moved)
 	}
 }
 

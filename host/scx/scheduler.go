@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,7 @@ type Scheduler struct {
 	maps     map[string]*ebpf.Map
 	programs map[string]*ebpf.Program
 	links    map[string]link.Link // empty until Attach
+	told     tables               // by Set, the last time
 }
 
 const (
@@ -257,12 +259,36 @@ func (s *Scheduler) Set(c Config) error {
 		t.places = append(t.places, kernelPlace{})
 	}
 	t.settings.NrCPUs = max(t.settings.NrCPUs, old.NrCPUs)
-	t.settings.Generation = old.Generation + 1
-	if err := errors.Join(putAll(s.maps["llcs"], t.llcs), putAll(s.maps["nodes"], t.nodes), putAll(s.maps["places"], t.places),
-		s.maps["settings"].Put(uint32(0), t.settings)); err != nil {
+	nodes, moved := t.differs(s.told)
+	if len(nodes) == 0 && !moved {
+		return nil
+	}
+	s.told = tables{} // unknown, should one of the writes fail
+	var errs []error
+	for _, n := range nodes {
+		errs = append(errs, s.maps["nodes"].Put(uint32(n), t.nodes[n]))
+	}
+	if moved {
+		settings := t.settings
+		settings.Generation = old.Generation + 1 // every CPU is looked at
+		errs = append(errs, putAll(s.maps["llcs"], t.llcs), putAll(s.maps["places"], t.places), s.maps["settings"].Put(uint32(0), settings))
+	}
+	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("set scheduler: %w", err)
 	}
+	s.told = t
 	return s.nudge()
+}
+
+// differs tells what is not as before: the indices of nodes, whose bounds the scheduler reads anew each time
+// it asks, and whether anything else does, for which it must look at every CPU and who waits.
+func (t tables) differs(before tables) (nodes []int, moved bool) {
+	for i, n := range t.nodes {
+		if i >= len(before.nodes) || n != before.nodes[i] {
+			nodes = append(nodes, i)
+		}
+	}
+	return nodes, t.settings != before.settings || !slices.Equal(t.places, before.places) || !slices.Equal(t.llcs, before.llcs)
 }
 
 func putAll[T any](m *ebpf.Map, values []T) error {

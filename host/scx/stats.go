@@ -75,7 +75,7 @@ type NodeStats struct {
 	ID      topology.NodeID
 	Offline int           // CPUs that run offline work now
 	Idle    int           // CPUs that run nothing now
-	Used    time.Duration // CPU time of SCHED_EXT tasks
+	Used    time.Duration // CPU time of SCHED_EXT tasks; of those that run now, up to a slice before
 }
 
 // ProgramStats is what a program costs: Runs and Time while MeasurePrograms was on.

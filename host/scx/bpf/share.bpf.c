@@ -35,6 +35,7 @@ ARRAY(pulses, struct pulse, 1);
 #define OVERDUE 1
 #define VERY_OVERDUE 2
 #define OWN_QUEUE 0x100000 /* + CPU; an LLC's queue has its index */
+#define FREE_QUEUE 0x200000 /* SCHED_EXT, but not offline: every CPU serves it before all others */
 #define MS 1000000ULL
 
 INLINE void *at(void *map, u32 i) { return bpf_map_lookup_elem(map, &i); }
@@ -48,6 +49,20 @@ INLINE void add(void *map, u32 i)
 #define count(i) add(&counts, i)
 
 INLINE u32 what(u64 word) { return word & 7; }
+
+/* counted is which node counts what the CPU runs: its index + 1; 0: none. */
+INLINE u32 counted(u64 word) { return word >> 3 & 127; }
+
+/* differ is whether two words say more than that the CPU has switched. */
+INLINE int differ(u64 a, u64 b) { return (a ^ b) & 1023; }
+
+/* The count of switches keeps resync from a word that only looks as before. */
+INLINE u64 word_after(u64 before, struct cpu_now *c, struct place *place, u32 runs)
+{
+	u64 node = c->online && place->known ? place->node + 1 : 0;
+
+	return ((before >> 10) + 1) << 10 | (node & 127) << 3 | runs;
+}
 
 /* ---- tiers ---- */
 
@@ -106,13 +121,14 @@ INLINE u32 what_is(struct cpu_now *c, struct task_struct *p, u32 tier)
 	return c->guard ? RUNS_GUARD : RUNS_OFFLINE;
 }
 
-INLINE void overlap_ends(struct cpu_now *c, u64 now)
+APART int overlap_ends(u32 cpu, u64 now)
 {
-	u64 since = __sync_lock_test_and_set(&c->overlap_since, 0), took;
+	struct cpu_now *c = at(&cpus_now, cpu);
+	u64 since = c ? __sync_lock_test_and_set(&c->overlap_since, 0) : 0, took;
 	u32 bucket = 0;
 
 	if (!since || now < since)
-		return;
+		return 0;
 	took = now - since;
 	for (int bit = 16; bit; bit >>= 1)
 		if (took >> bit) {
@@ -120,31 +136,34 @@ INLINE void overlap_ends(struct cpu_now *c, u64 now)
 			bucket += bit;
 		}
 	add(&overlaps, bucket < BUCKETS ? bucket : BUCKETS - 1);
+	return 0;
 }
 
 INLINE int is_offline(u32 w) { return w == RUNS_OFFLINE || w == RUNS_GUARD; }
 
-/* changed: cpu, which ran old, runs new now, and says so already: the exchange before was a full barrier. */
-APART int changed(u32 cpu, u32 old, u32 new, u64 hold)
+/* tally adds n to what the node that counts a CPU has of CPUs that run the same. */
+APART int tally(u64 word, s64 n)
+{
+	struct node_now *node = counted(word) ? at(&nodes_now, counted(word) - 1) : NULL;
+
+	if (node && what(word) == RUNS_IDLE)
+		__sync_fetch_and_add(&node->idle, n);
+	if (node && is_offline(what(word)))
+		__sync_fetch_and_add(&node->offline, n);
+	return 0;
+}
+
+/* expel: cpu, which ran old, runs new now: what that means for the rest of its core. */
+APART int expel(u32 cpu, u32 old, u32 new, u64 hold)
 {
 	struct place *place = at(&places, cpu);
 	struct cpu_now *c = at(&cpus_now, cpu), *s;
-	struct node_now *node;
 	u64 now = bpf_ktime_get_ns();
 
 	if (!place || !c)
 		return 0;
-	node = at(&nodes_now, place->node);
-	if (!node)
-		return 0;
-	if (old == RUNS_IDLE)
-		__sync_fetch_and_add(&node->idle, -1);
-	if (new == RUNS_IDLE)
-		__sync_fetch_and_add(&node->idle, 1);
-	if (is_offline(old) != is_offline(new))
-		__sync_fetch_and_add(&node->offline, is_offline(new) ? 1 : -1);
 	if (is_offline(old))
-		overlap_ends(c, now);
+		overlap_ends(cpu, now);
 	if (new == RUNS_STRICT)
 		count(STRICT_STARTS);
 	if (old == RUNS_STRICT)
@@ -165,7 +184,7 @@ APART int changed(u32 cpu, u32 old, u32 new, u64 hold)
 		} else if (new == RUNS_STRICT && w == RUNS_GUARD) {
 			count(GUARD_BESIDE);
 		} else if (old == RUNS_STRICT && is_offline(w)) {
-			overlap_ends(s, now);
+			overlap_ends(sibling, now);
 		} else if (old == RUNS_STRICT && !hold && w == RUNS_IDLE) {
 			scx_bpf_kick_cpu(sibling, SCX_KICK_IDLE);
 			count(KICK_IDLE);
@@ -179,16 +198,38 @@ APART int changed(u32 cpu, u32 old, u32 new, u64 hold)
 	return 0;
 }
 
+/* changed: of cpu to is true now and from was before; c->word says so already, by an exchange, which is a full barrier. */
+APART int changed(u32 cpu, u64 from, u64 to, u64 hold)
+{
+	tally(from, -1);
+	tally(to, 1);
+	return what(from) == what(to) ? 0 : expel(cpu, what(from), what(to), hold);
+}
+
+APART int wake(u32 llc, u64 allowed_nodes);
+
+/* pass_on has another CPU go on with an offline task that left cpu. When it was queued cpu was in the budget still. */
+APART int pass_on(u32 cpu)
+{
+	struct place *place = at(&places, cpu);
+	struct node *node = place ? at(&nodes, place->node) : NULL;
+
+	if (!node || node->budget < 0 || scx_bpf_dsq_nr_queued(place->llc) <= 0)
+		return 0;
+	return wake(place->llc, 0);
+}
+
 SEC("tp_btf/sched_switch")
 int switched(u64 *ctx)
 {
 	struct task_struct *next = (void *)ctx[2];
 	u32 cpu = bpf_get_smp_processor_id(), new = RUNS_IDLE;
 	struct settings *set = at(&settings, 0);
+	struct place *place = at(&places, cpu);
 	struct cpu_now *c = at(&cpus_now, cpu);
-	u64 word;
+	u64 word, now;
 
-	if (!set || !c)
+	if (!set || !place || !c)
 		return 0;
 	if (next->pid != PID_IDLE) {
 		struct cgroup *g = next->cgroups->dfl_cgrp;
@@ -208,26 +249,32 @@ int switched(u64 *ctx)
 	word = c->word;
 	if (what(word) == RUNS_STRICT && new != RUNS_STRICT)
 		c->strict_until = bpf_ktime_get_ns() + set->hold;
-	/* The count keeps resync from a word that only looks as before. */
-	word = __sync_lock_test_and_set(&c->word, ((word >> 3) + 1) << 3 | new);
-	if (what(word) != new)
-		changed(cpu, what(word), new, set->hold);
+	now = word_after(word, c, place, new);
+	word = __sync_lock_test_and_set(&c->word, now);
+	if (!differ(word, now))
+		return 0;
+	changed(cpu, word, now, set->hold);
+	if (is_offline(what(word)) && !is_offline(new))
+		pass_on(cpu);
 	return 0;
 }
 
 /* resync looks at what runs on a CPU that has not switched since the tiers changed, or since the scheduler was loaded. */
 APART int resync(u32 cpu, u64 generation, u64 hold)
 {
+	struct place *place = at(&places, cpu);
 	struct cpu_now *c = at(&cpus_now, cpu);
 	struct cgroup_tier t;
 	struct task_struct *p;
-	u64 word;
+	u64 word, now;
 	u32 new = RUNS_IDLE;
 	s32 pid;
 
-	if (!c || !c->online)
+	if (!place || !c)
 		return 0;
-	word = c->word;
+	word = *(volatile u64 *)&c->word; /* before all that is looked at */
+	if (!c->online)
+		return 0;
 	pid = pid_on(cpu);
 	if (pid < 0)
 		return 0;
@@ -239,12 +286,13 @@ APART int resync(u32 cpu, u64 generation, u64 hold)
 		new = what_is(c, p, t.tier);
 		bpf_task_release(p);
 	}
-	if (what(word) == new)
+	now = word_after(word, c, place, new);
+	if (!differ(word, now))
 		return 0;
-	if (what(word) == RUNS_STRICT)
+	if (what(word) == RUNS_STRICT && new != RUNS_STRICT)
 		c->strict_until = bpf_ktime_get_ns() + hold;
-	if (__sync_val_compare_and_swap(&c->word, word, ((word >> 3) + 1) << 3 | new) == word)
-		changed(cpu, what(word), new, hold);
+	if (__sync_val_compare_and_swap(&c->word, word, now) == word)
+		changed(cpu, word, now, hold);
 	return 0;
 }
 
@@ -339,6 +387,53 @@ APART int wake(u32 llc, u64 allowed_nodes)
 	return wake_in(0, set->nr_listed, allowed_nodes);
 }
 
+/* idle_in wakes one of the CPUs first to first + n of the order that is idle and that p may run on. */
+APART int idle_in(struct task_struct *p TRUSTED, u32 first, u32 n)
+{
+	struct bpf_iter_num it;
+	int *i, found = 0;
+
+	bpf_iter_num_new(&it, 0, n & 0xffff);
+	while ((i = bpf_iter_num_next(&it))) {
+		struct place *listed = at(&places, first + *i);
+		struct cpu_now *c;
+
+		if (!listed)
+			break;
+		c = at(&cpus_now, listed->order);
+		if (!c || !c->online || what(c->word) != RUNS_IDLE || !bpf_cpumask_test_cpu(listed->order, p->cpus_ptr))
+			continue;
+		scx_bpf_kick_cpu(listed->order, SCX_KICK_IDLE);
+		count(KICK_IDLE);
+		found = 1;
+		break;
+	}
+	bpf_iter_num_destroy(&it);
+	return found;
+}
+
+/* wake_free wakes a CPU for p, which is not offline: its own, else one of its node, else any. */
+APART int wake_free(struct task_struct *p TRUSTED)
+{
+	struct settings *set = at(&settings, 0);
+	u32 cpu = scx_bpf_task_cpu(p);
+	struct place *place = at(&places, cpu);
+	struct cpu_now *c = at(&cpus_now, cpu);
+	struct node *node;
+
+	if (!set || !place || !c)
+		return 0;
+	if (what(c->word) == RUNS_IDLE) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		count(KICK_IDLE);
+		return 1;
+	}
+	node = at(&nodes, place->node);
+	if (node && idle_in(p, node->first, node->count))
+		return 1;
+	return idle_in(p, 0, set->nr_listed);
+}
+
 /* ---- the scheduler ---- */
 
 /* home finds a CPU that p may run on and that is on one of the nodes; cpu when there is none. */
@@ -407,13 +502,14 @@ int share_enqueue(u64 *ctx)
 	if (!set)
 		return 0;
 	tier_of(p, set->generation, &t);
-	if (t.tier != TIER_OFFLINE) {
-		insert(p, SCX_DSQ_LOCAL, set->slice, flags);
-		count(ENQUEUED_FREE);
-		return 0;
-	}
 	if (!p->scx.dsq_vtime)
 		set_since(p, bpf_ktime_get_ns());
+	if (t.tier != TIER_OFFLINE) {
+		insert(p, FREE_QUEUE, set->slice, flags);
+		count(ENQUEUED_FREE);
+		wake_free(p);
+		return 0;
+	}
 	if (stays(p)) {
 		struct cpu_now *c = at(&cpus_now, cpu);
 
@@ -568,6 +664,18 @@ APART int elsewhere(u32 cpu, u32 far)
 	return found;
 }
 
+/* account adds to a node what SCHED_EXT had of a CPU since it was asked last, in ns. */
+INLINE u64 account(struct place *place, struct cpu_now *c)
+{
+	u64 now = bpf_ktime_get_ns(), took = c->since ? now - c->since : 0;
+	struct node_now *node = at(&nodes_now, place->node);
+
+	if (node)
+		__sync_fetch_and_add(&node->used, took);
+	c->since = now;
+	return took;
+}
+
 SEC("struct_ops/share_dispatch")
 int share_dispatch(u64 *ctx)
 {
@@ -577,7 +685,7 @@ int share_dispatch(u64 *ctx)
 	struct place *place = at(&places, cpu);
 	struct cpu_now *c = at(&cpus_now, cpu);
 	s32 own, shared;
-	int goes_on = 0;
+	int goes_on = 0, free = 0; /* prev may run on; nobody may refuse it */
 
 	if (!set || !place || !c)
 		return 0;
@@ -585,13 +693,19 @@ int share_dispatch(u64 *ctx)
 		struct cgroup_tier t;
 
 		tier_of(prev, set->generation, &t);
-		if (t.tier != TIER_OFFLINE) { /* not ours to refuse */
+		free = t.tier != TIER_OFFLINE;
+		goes_on = !free && (!t.nodes || t.nodes >> (place->node & 63) & 1);
+		if (!free && !goes_on)
+			count(REFUSED_NODES);
+	}
+	if (free || scx_bpf_dsq_nr_queued(FREE_QUEUE) > 0) {
+		if (place->known && guard(cpu, REFUSED_ONLINE) || take(FREE_QUEUE))
+			return 0;
+		if (free) {
 			set_slice(prev, set->slice);
+			account(place, c);
 			return 0;
 		}
-		goes_on = !t.nodes || t.nodes >> (place->node & 63) & 1;
-		if (!goes_on)
-			count(REFUSED_NODES);
 	}
 	own = scx_bpf_dsq_nr_queued(OWN_QUEUE + cpu);
 	shared = place->known ? scx_bpf_dsq_nr_queued(place->llc) : 0;
@@ -618,6 +732,7 @@ int share_dispatch(u64 *ctx)
 		return 0;
 	if (goes_on) {
 		set_slice(prev, set->slice);
+		account(place, c);
 		count(KEPT);
 		return 0;
 	}
@@ -649,17 +764,13 @@ int share_stopping(u64 *ctx)
 	u32 cpu = scx_bpf_task_cpu(p);
 	struct place *place = at(&places, cpu);
 	struct cpu_now *c = at(&cpus_now, cpu);
-	struct node_now *node;
 	struct llc_now *l;
 	u64 took;
 
 	if (!place || !c)
 		return 0;
-	took = c->since ? bpf_ktime_get_ns() - c->since : 0;
+	took = account(place, c);
 	c->since = 0;
-	node = at(&nodes_now, place->node);
-	if (node)
-		__sync_fetch_and_add(&node->used, took);
 	if (c->guard) {
 		c->guard--;
 		l = at(&llcs_now, place->llc);
@@ -711,14 +822,17 @@ APART int sort_out(u64 queue, u64 generation)
 		tier_of(p, generation, &t);
 		cpu = scx_bpf_task_cpu(p);
 		if (t.tier != TIER_OFFLINE) {
-			scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON | cpu, 0);
+			if (queue != FREE_QUEUE)
+				scx_bpf_dsq_move(&it, p, FREE_QUEUE, 0);
 			continue;
 		}
-		if (queue >= OWN_QUEUE)
+		if (queue == FREE_QUEUE && stays(p))
+			scx_bpf_dsq_move(&it, p, OWN_QUEUE + cpu, 0);
+		if (queue >= OWN_QUEUE && (queue != FREE_QUEUE || stays(p)))
 			continue;
 		to = home(p, cpu, t.nodes);
 		place = at(&places, to);
-		if (place && place->known && place->llc != queue && t.nodes && to != cpu)
+		if (place && place->known && place->llc != queue && (queue == FREE_QUEUE || t.nodes && to != cpu))
 			scx_bpf_dsq_move(&it, p, place->llc, 0);
 	}
 	bpf_iter_scx_dsq_destroy(&it);
@@ -766,7 +880,7 @@ APART u32 look_at_cpu(u32 cpu, u32 changed_tiers)
 
 	if (!c || !set)
 		return 0;
-	if (changed_tiers || !c->word)
+	if (changed_tiers || what(c->word) == RUNS_UNKNOWN)
 		resync(cpu, set->generation, set->hold);
 	own = scx_bpf_dsq_nr_queued(OWN_QUEUE + cpu);
 	c->waiting = own > 0 ? own : 0;
@@ -810,6 +924,27 @@ APART u32 look_at_llc(u32 llc, u32 changed_tiers)
 	return 2;
 }
 
+/* look_at_free wakes CPUs for those that are not offline. */
+APART u32 look_at_free(u32 changed_tiers)
+{
+	struct settings *set = at(&settings, 0);
+	struct bpf_iter_scx_dsq it;
+	struct bpf_iter_num most;
+	struct task_struct *p;
+
+	if (!set || scx_bpf_dsq_nr_queued(FREE_QUEUE) <= 0)
+		return 0;
+	if (changed_tiers)
+		sort_out(FREE_QUEUE, set->generation);
+	bpf_iter_num_new(&most, 0, 16);
+	bpf_iter_scx_dsq_new(&it, FREE_QUEUE, 0);
+	while ((p = bpf_iter_scx_dsq_next(&it)) && bpf_iter_num_next(&most))
+		wake_free(p);
+	bpf_iter_scx_dsq_destroy(&it);
+	bpf_iter_num_destroy(&most);
+	return 2;
+}
+
 static int beat(void *map, u32 *key, struct pulse *t)
 {
 	struct settings *set = at(&settings, 0);
@@ -831,6 +966,7 @@ static int beat(void *map, u32 *key, struct pulse *t)
 	while ((i = bpf_iter_num_next(&it)))
 		busy |= look_at_llc(*i, changed_tiers);
 	bpf_iter_num_destroy(&it);
+	busy |= look_at_free(changed_tiers);
 	t->generation = generation;
 	/* Soon while somebody waits; seldom while nothing offline is there. */
 	bpf_timer_start(&t->timer, busy & 2 ? 2 * MS : busy ? 10 * MS : 100 * MS, 0);
@@ -858,15 +994,17 @@ int share_cpu_online(u64 *ctx)
 SEC("struct_ops/share_cpu_offline")
 int share_cpu_offline(u64 *ctx)
 {
+	struct place *place = at(&places, (u32)ctx[0]);
 	struct cpu_now *c = at(&cpus_now, (u32)ctx[0]);
-	u64 word;
+	u64 word, now;
 
-	if (!c)
+	if (!place || !c)
 		return 0;
-	c->online = 0;
-	word = __sync_lock_test_and_set(&c->word, ((c->word >> 3) + 1) << 3 | RUNS_OTHER);
-	if (what(word) != RUNS_OTHER)
-		changed((u32)ctx[0], what(word), RUNS_OTHER, 0);
+	c->online = 0; /* no node counts it any more */
+	now = word_after(c->word, c, place, RUNS_OTHER);
+	word = __sync_lock_test_and_set(&c->word, now);
+	if (differ(word, now))
+		changed((u32)ctx[0], word, now, 0);
 	return 0;
 }
 
@@ -881,6 +1019,9 @@ int share_init(u64 *ctx)
 
 	if (!set || !t)
 		return -22;
+	err = scx_bpf_create_dsq(FREE_QUEUE, -1);
+	if (err)
+		return err;
 	bpf_iter_num_new(&it, 0, MAX_LLCS); /* a CPU that comes later may bring one */
 	while ((i = bpf_iter_num_next(&it)))
 		if ((err = scx_bpf_create_dsq(*i, -1)))

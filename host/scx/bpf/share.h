@@ -43,7 +43,7 @@ struct cgroup_tier { u64 nodes; /* set of indices; 0: all */ u32 tier, unused; }
 
 /* What is so now. */
 struct cpu_now {
-	u64 word;          /* count of switches << 3 | what runs */
+	u64 word;          /* count of switches << 10 | which node counts it, index + 1, or 0 << 3 | what runs */
 	u64 strict_until;  /* ns: expels until then, though nothing strict runs any more */
 	u64 since;         /* ns: when the offline task that runs began */
 	u64 overlap_since; /* ns: since when it runs beside online-strict work */
