@@ -3,8 +3,9 @@
 // does not ask its service.
 //
 // Docker has a folder for each container (/var/lib/docker/containers/ID/config.v2.json, moby
-// container.Container), Podman of root lists of all (overlay-containers/containers.json and
-// volatile-containers.json in /var/lib/containers/storage, containers/storage containerStore).
+// container.Container), Podman of root lists of all (containers.json and
+// volatile-containers.json in overlay-containers, or the folder of another storage driver, below
+// /var/lib/containers/storage; containers/storage containerStore).
 // What cannot be read, as the lists in the home of a user, leaves the ID.
 //
 // Not in here: anything that runs or changes containers.
@@ -21,9 +22,17 @@ import (
 	"github.com/homenode/homenode/core/words"
 )
 
+// lists is those of Podman, below storage: its storage driver names the folder.
+var lists = func() (files []string) {
+	for _, driver := range []string{"overlay", "btrfs", "zfs", "vfs"} {
+		files = append(files, storage+driver+"-containers/containers.json", storage+driver+"-containers/volatile-containers.json")
+	}
+	return files
+}()
+
 const (
-	docker = "var/lib/docker/containers/"
-	podman = "var/lib/containers/storage/overlay-containers/"
+	docker  = "var/lib/docker/containers/"
+	storage = "var/lib/containers/storage/"
 	// Files larger than these are not read: Docker's are some KiB, Podman's lists a KiB for each container.
 	mostDocker, mostPodman = 1 << 20, 16 << 20
 	// again is how soon it is looked anew for a name that was not found: engines write the
@@ -70,7 +79,7 @@ func (n *Names) Of(id string) string {
 		clear(n.known)
 	}
 	name := n.docker(id)
-	for _, file := range []string{podman + "containers.json", podman + "volatile-containers.json"} {
+	for _, file := range lists {
 		if name == "" {
 			name = n.list(file)[id]
 		}

@@ -14,13 +14,13 @@ func TestNames(t *testing.T) {
 	id := func(c string) string { return strings.Repeat(c, 64) }
 	at := time.Unix(1e9, 0)
 	tree := fstest.MapFS{
-		docker + id("a") + "/config.v2.json": {Data: []byte(`{"ID":"` + id("a") + `","Name":"/web","Config":{}}`)},
-		docker + id("b") + "/config.v2.json": {Data: []byte(`{"ID":"` + id("b") + `","Na`)},
-		docker + id("c") + "/config.v2.json": {Data: []byte(`{"ID":"` + id("d") + `","Name":"/other"}`)},
-		docker + id("d") + "/config.v2.json": {Data: []byte(`{"ID":"` + id("d") + `","Name":"/a\u001b[31mb"}`)},
-		docker + id("e") + "/config.v2.json": {Mode: fs.ModeNamedPipe},
-		podman + "containers.json":           {Data: []byte(`[{"id":"` + id("1") + `","names":["db","x"]},{"id":"` + id("2") + `"}]`), ModTime: at},
-		podman + "volatile-containers.json":  {Data: []byte(`[{"id":"` + id("3") + `","names":["job"]}]`), ModTime: at},
+		docker + id("a") + "/config.v2.json":                {Data: []byte(`{"ID":"` + id("a") + `","Name":"/web","Config":{}}`)},
+		docker + id("b") + "/config.v2.json":                {Data: []byte(`{"ID":"` + id("b") + `","Na`)},
+		docker + id("c") + "/config.v2.json":                {Data: []byte(`{"ID":"` + id("d") + `","Name":"/other"}`)},
+		docker + id("d") + "/config.v2.json":                {Data: []byte(`{"ID":"` + id("d") + `","Name":"/a\u001b[31mb"}`)},
+		docker + id("e") + "/config.v2.json":                {Mode: fs.ModeNamedPipe},
+		storage + "overlay-containers/containers.json":      {Data: []byte(`[{"id":"` + id("1") + `","names":["db","x"]},{"id":"` + id("2") + `"}]`), ModTime: at},
+		storage + "vfs-containers/volatile-containers.json": {Data: []byte(`[{"id":"` + id("3") + `","names":["job"]}]`), ModTime: at},
 	}
 	now := at
 	n := New(tree, func() time.Time { return now })
@@ -32,7 +32,7 @@ func TestNames(t *testing.T) {
 	if got := n.Of("../../x"); got != "" {
 		t.Errorf("%q", got)
 	}
-	tree[podman+"containers.json"] = &fstest.MapFile{Data: []byte(`[{"id":"` + id("2") + `","names":["late"]}]`), ModTime: at.Add(1)}
+	tree[storage+"overlay-containers/containers.json"] = &fstest.MapFile{Data: []byte(`[{"id":"` + id("2") + `","names":["late"]}]`), ModTime: at.Add(1)}
 	if got := n.Of(id("2")); got != "" {
 		t.Errorf("%q before its time", got)
 	}
