@@ -137,6 +137,7 @@ func (d *Daemon) Explain(ctx context.Context, id workload.ID) (api.Explanation, 
 	x.Workload = v.workload(o, planned)
 	if decision := planned[o.ID].decision; decision != nil {
 		x.Decision = v.because(*decision)
+		x.Decision.Reasons = v.withThreads(o, x.Decision.Reasons)
 	}
 	x.Move = v.moveOf(o.ID)
 	x.Sharing = v.sharingOf(o.ID)
@@ -156,6 +157,37 @@ func (v *View) because(d plan.Decision) plan.Decision {
 	}
 	d.Candidates = old.Candidates
 	return d
+}
+
+// withThreads is reasons, and how many threads of a workload are kept on each node where homenode
+// has divided them.
+func (v *View) withThreads(o *workload.Observation, reasons []words.Reason) []words.Reason {
+	if len(o.PerThread) == 0 { // all but a few workloads
+		return reasons
+	}
+	var sets []topology.CPUSet
+	for i := range v.Journal {
+		if e := &v.Journal[i]; e.Kind == plan.ThreadCPUs && e.Workload == o.ID {
+			now, _ := plan.ParseSets(e.New)
+			sets = append(sets, now...)
+		}
+	}
+	var each []words.Reason
+	for i := range v.Snapshot.Host.Nodes {
+		n, count := &v.Snapshot.Host.Nodes[i], 0
+		for _, t := range o.PerThread {
+			if t.CPUs.SubsetOf(n.CPUs) && slices.ContainsFunc(sets, t.CPUs.Equal) {
+				count++
+			}
+		}
+		if count > 0 {
+			each = append(each, words.Because(words.ThreadsOnNode, count, n.ID))
+		}
+	}
+	if len(each) == 0 {
+		return reasons
+	}
+	return append(slices.Clip(reasons), words.Because(words.ThreadsDivided, each))
 }
 
 // explainEvents is how many of its newest events an explanation shows: a screen.
@@ -363,7 +395,7 @@ func (v *View) state(o *workload.Observation, p planned) (state string, why stri
 		return api.StateNoAnswer, words.Because(words.Unanswered, text).String()
 	}
 	if d := p.decision; d != nil {
-		state, why = string(d.Outcome), words.Join(d.Reasons)
+		state, why = string(d.Outcome), words.Join(v.withThreads(o, d.Reasons))
 		if d.Outcome == plan.Refused {
 			state = api.StateNoRoom
 		}
