@@ -289,6 +289,7 @@ type Workload struct {
 	Name             string          `json:"name"`                      // name of the program, unit or guest
 	Kind             workload.Kind   `json:"kind"`                      // kind of workload
 	Cgroup           string          `json:"cgroup,omitempty"`          // its cgroup, below the cgroup root; of a process the cgroup it shares
+	UID              int             `json:"uid,omitempty"`             // user that it belongs to; absent for the system's
 	Class            workload.Class  `json:"class"`                     // class: what it is promised
 	Tier             workload.Tier   `json:"tier,omitempty"`            // tier: how offline work goes beside it; absent while sharing is off
 	Importance       int             `json:"importance"`                // importance, 0 to 100: more important work is placed first and moved last

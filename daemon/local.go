@@ -213,6 +213,9 @@ func (l *Local) Place(ctx context.Context, want api.Want) (api.Home, error) {
 	if err != nil {
 		return api.Home{}, err
 	}
+	if l.Who != nil { // whose processes count by their name
+		ctx = api.AskedBy(ctx, l.Who())
+	}
 	r, err := d.once(ctx, control.Request{Place: asked})
 	return wireHome(r.Place), err
 }

@@ -193,3 +193,21 @@ func TestUndoAllWithoutJournal(t *testing.T) {
 		t.Error("undo of one says nothing")
 	}
 }
+
+// TestNearWithoutDaemon: what an ordinary user runs counts by name for that user's own work alone,
+// as with a daemon.
+func TestNearWithoutDaemon(t *testing.T) {
+	for uid, want := range map[int]bool{0: false, 1000: true, 1001: false} {
+		m := newMachine(t, 2, 1)
+		r := newRig(t, m, false)
+		p := workload.Process{PID: 101, Start: 9}
+		id := control.ProcessID(p.PID)
+		m.live[id] = &thing{obs: workload.Observation{ID: id, Name: "ovs", UID: 1000, Kind: workload.InProcess, Processes: []workload.Process{p}, CPUs: m.host().Online, Mems: m.host().AllowedMems,
+			RanOn: []workload.NodeShare{{Node: 1, Share: 1}}}}
+		l := &Local{OpenRead: func() (Store, error) { return nil, nil }, Options: r.options(false), Who: func() *plan.Asker { return &plan.Asker{UID: uid} }}
+		home, err := l.Place(t.Context(), api.Want{Name: "x", CPUs: 1, Class: workload.Shared, Near: []string{"process=ovs,policy=required"}})
+		if (err == nil) != want || want && home.Nodes.String() != "1" {
+			t.Errorf("user %d: %+v, %v", uid, home, err)
+		}
+	}
+}

@@ -247,6 +247,16 @@ func (s *search) whatLacks() []words.Reason {
 	return out
 }
 
+// reserved is the CPUs of the nodes that come into question which no workload has.
+func (s *search) reserved() (held topology.CPUSet) {
+	for i := range s.l.nodes {
+		if s.w.eligible(s.l, i) {
+			held = held.Union(s.l.host.Nodes[i].CPUs.Intersect(s.l.policy.Reserved))
+		}
+	}
+	return held
+}
+
 // refuse is the decision when no node set holds the workload.
 func (s *search) refuse() plan.Decision {
 	w := s.w
@@ -290,6 +300,9 @@ func (s *search) refuse() plan.Decision {
 	}
 	if lacks := s.whatLacks(); lacks != nil {
 		add(words.ByNode, lacks)
+	}
+	if held := s.reserved(); !held.Empty() && len(w.required) > 0 && w.Class != workload.Offline {
+		add(words.ReserveThere, held)
 	}
 	d.Reasons = append(w.whyRequired(), d.Reasons...)
 	if w.MinNodes > 1 { // room on one node is no change

@@ -91,6 +91,7 @@ var (
 	MustFitSet     = says("must-fit-set", "Must fit on {n node} (max_nodes); no such set has {}.")
 	MustFitExactly = says("must-fit-exactly", "Must be on exactly {n node}, in equal parts; no such set has {}.")
 	NoNodeSet      = says("no-node-set", "No set of nodes has {}.")
+	ReserveThere   = says("reserve-there", "{cpus} of these nodes are reserved (reserve.cpus, --reserve).")
 	ByNode         = says("by-node", "By node: {list}.")
 	OnlySplit      = says("only-split", "It fits only when split, as {and}; an access then costs {.2f} times a local one, and a split pays up to {.2f}.")
 	AllowSplit     = says("allow-split", "To split it anyway, set max_nodes: {}.")

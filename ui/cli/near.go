@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/guest"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -40,10 +44,28 @@ func (s *existing) locate(near []workload.Near) {
 		}
 	}
 	system := func(id workload.ID) bool {
-		i := slices.IndexFunc(named, func(n workload.Named) bool { return n.ID == id })
-		return workload.MayName(workload.UserOf(named[i].Cgroup), 0)
+		i := slices.IndexFunc(s.others, func(w api.Workload) bool { return w.ID == id })
+		return workload.MayName(s.others[i].UID, 0)
 	}
 	workload.Locate(near, named, system, func(id workload.ID) []workload.NodeShare { return ran[id] })
+}
+
+// absent tells of wishes that name what this host has not. They are kept: it may come.
+func (s *existing) absent(e *Env, near []workload.Near) {
+	for i := range near {
+		n := &near[i]
+		what := ""
+		switch {
+		case n.Required: // refused, with the reason
+		case n.Device != "" && !slices.ContainsFunc(s.host.Devices, func(d topology.Device) bool { return d.Name == n.Device || d.PCI == n.Device }):
+			what = "this host has no such device"
+		case n.Device == "" && n.Workload == "" && n.Nodes.Empty():
+			what = "nothing of that name runs here, or nothing that counts"
+		}
+		if what != "" {
+			fmt.Fprintf(e.Stderr, "homenode: near %s: %s; the wish is kept and changes nothing now\n", words.Printable(n.Name()), what)
+		}
+	}
 }
 
 // wish adds what a rule of the configuration has a guest be near to, and finds what that names.

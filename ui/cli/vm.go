@@ -353,11 +353,44 @@ func without(used []workload.NodeMemory, guests []guest.Guest) []workload.NodeMe
 }
 
 // flavorsOut prints the catalogue.
+// flavorsOut lists flavors. What few of them have is a column only where one of them has it.
 func flavorsOut(w io.Writer, p view.Paint, c guest.Catalogue) {
-	t := view.NewTable("FLAVOR", "FAMILY", "CLASS", ">VCPUS", ">MEMORY", ">PAGES", "EMULATOR", ">QUEUES", ">NETWORK", ">NVME", ">NODES").
-		Drops("FAMILY", "QUEUES", "NODES", "NVME", "EMULATOR", "NETWORK")
-	for _, f := range c {
-		pages, network, drives, nodes := "", "", "", ""
+	type column struct {
+		head string
+		of   func(f *guest.Flavor) string
+	}
+	rare := []column{
+		{"TIER", func(f *guest.Flavor) string {
+			if f.Tier == workload.OfflineTier { // its class says so
+				return ""
+			}
+			return string(f.Tier)
+		}},
+		{"OWN CPUS", func(f *guest.Flavor) string { return f.Own.String() }},
+		{"REALTIME", func(f *guest.Flavor) string { return f.Realtime.String() }},
+		{"CELLS", func(f *guest.Flavor) string {
+			var out []string
+			for _, cell := range f.Cells {
+				out = append(out, cell.VCPUs.String())
+			}
+			return strings.Join(out, " | ")
+		}},
+		{"NEAR", func(f *guest.Flavor) string { return workload.NearText(f.Near) }},
+	}
+	rare = slices.DeleteFunc(rare, func(x column) bool {
+		return !slices.ContainsFunc(c, func(f guest.Flavor) bool { return x.of(&f) != "" })
+	})
+	heads := []string{"FLAVOR", "FAMILY", "CLASS", ">VCPUS", ">MEMORY", ">PAGES", "EMULATOR", ">QUEUES", ">NETWORK", ">NVME", ">NODES"}
+	for _, x := range rare {
+		heads = append(heads, x.head)
+	}
+	t := view.NewTable(heads...).Drops("FAMILY", "QUEUES", "NODES", "NVME", "EMULATOR", "NETWORK")
+	for i := range c {
+		f := &c[i]
+		class, pages, network, drives, nodes := string(f.Class), "", "", "", ""
+		if f.Tier == workload.OfflineTier {
+			class = string(workload.Offline)
+		}
 		if f.HugePage > 0 {
 			pages = words.Size(f.HugePage)
 		}
@@ -367,10 +400,17 @@ func flavorsOut(w io.Writer, p view.Paint, c guest.Catalogue) {
 		if f.NVMe > 0 {
 			drives = fmt.Sprint(f.NVMe)
 		}
-		if f.MaxNodes > 0 {
+		switch {
+		case f.ExactNodes > 0:
+			nodes = fmt.Sprintf("= %d", f.ExactNodes)
+		case f.MaxNodes > 0:
 			nodes = fmt.Sprintf("≤ %d", f.MaxNodes)
 		}
-		t.Row(f.Name, f.Family, string(f.Class), fmt.Sprint(f.VCPUs), words.Size(f.Memory), pages, string(f.Emulator), fmt.Sprint(f.Queues), network, drives, nodes)
+		row := []string{f.Name, f.Family, class, fmt.Sprint(f.VCPUs), words.Size(f.Memory), pages, string(f.Emulator), fmt.Sprint(f.Queues), network, drives, nodes}
+		for _, x := range rare {
+			row = append(row, x.of(f))
+		}
+		t.Row(row...)
 	}
 	t.Print(w, p)
 }

@@ -78,6 +78,7 @@ Exit status 1 means that the guest does not fit; the line says why.`,
 			}
 			s.locate(order.Flavor.Near)
 			s.locate(order.Near)
+			s.absent(e, slices.Concat(order.Flavor.Near, order.Near))
 			home, d := s.room.Place(order)
 			if d.Outcome != plan.Placed {
 				return refusal(&d)
@@ -215,6 +216,7 @@ type orderFlags struct {
 	exact                     int
 	disks, nics, near         []string
 	maxNodes                  int
+	exactGiven                func() bool
 }
 
 func (o *orderFlags) flags(c *cobra.Command) {
@@ -228,6 +230,7 @@ func (o *orderFlags) flags(c *cobra.Command) {
 	f.IntVar(&o.maxNodes, "max-nodes", 0, "at most `N` nodes, in place of what the flavor says")
 	f.StringVar(&o.only, "only-nodes", "", "the `NODES` it may use for good, also when it moves; the flavor's when not given")
 	f.IntVar(&o.exact, "exact-nodes", 0, "be on exactly `N` nodes, in equal parts")
+	o.exactGiven = func() bool { return f.Changed("exact-nodes") }
 	nearFlag(f, &o.near)
 	f.StringVar(&o.cpu, "cpu-model", "", "CPU `MODEL` that the guest sees: host-model, maximum or a name; the host's own CPU when not given")
 	f.StringVar(&o.graphics, "graphics", "", "`CONSOLE` on 127.0.0.1: vnc or spice; a serial one there is always")
@@ -262,7 +265,7 @@ func (o *orderFlags) order(catalogue guest.Catalogue) (*guest.Order, error) {
 	switch f := &out.Flavor; {
 	case len(out.Near) > 0 && f.Tier == workload.OfflineTier:
 		return nil, usageErrorf("--near: an offline guest has no home to be near something")
-	case o.exact < 0 || o.exact > f.VCPUs:
+	case o.exactGiven() && (o.exact < 1 || o.exact > f.VCPUs):
 		return nil, usageErrorf("--exact-nodes %d; want 1 to as many as there are vCPUs (%d)", o.exact, f.VCPUs)
 	case o.exact > 0 && (o.maxNodes > 0 || f.Composed() != nil):
 		return nil, usageErrorf("--exact-nodes: want no --max-nodes beside it, and no flavor with cells or of class mixed")
