@@ -25,8 +25,9 @@ var floating = &vm{name: "floating", flavor: "floating", vcpus: 6, mib: 192, nod
 // cellMiB is the memory of each of its cells.
 const cellMiB = 96
 
-// cellWindow is how long accesses are counted.
-const cellWindow = 10 * time.Second
+// cellWork is the CPU time that the vCPUs of each cell get while accesses are counted: in a second of it they
+// make some 10,000.
+const cellWork = 6 * time.Second
 
 // walksItsCells lets each vCPU go over the memory of its own cell (pacer.s): two sockets of three
 // cores have APICs 0 to 2 and 4 to 6. It rests for a ms after each MiB: six that never do keep
@@ -84,7 +85,7 @@ func libvirtCells(t *T) {
 		t.record("WALKER %d cell%d %d %d %d %s", k, k, cellMiB, 3, 0, "libvirt")
 		t.record("HOME %d %s", k, started[k])
 	}
-	t.countCells(tagCells, "as defined")
+	t.countCells(v, tagCells, "as defined")
 	lies := func(k int, at set) (bool, string) {
 		m := t.cellRAM(v, started)[k]
 		all, here := 0, 0
@@ -122,7 +123,7 @@ func libvirtCells(t *T) {
 	if ok, said := lies(0, started[0]); !ok || t.nodesOf(on(0)) != started[0] || v.pid() != pid {
 		t.Fatalf("the other was to stay: %s", said)
 	}
-	t.countCells(tagCellMoved, "cell 1 moved")
+	t.countCells(v, tagCellMoved, "cell 1 moved")
 	t.until(vmLimit, time.Second, "its next start follows", func() (bool, string) {
 		xml := virsh("dumpxml", "--inactive", v.name).out
 		return strings.Contains(xml, fmt.Sprintf("<memnode cellid='1' mode='preferred' nodeset='%s'/>", to)), xml
@@ -140,9 +141,35 @@ func libvirtCells(t *T) {
 }
 
 // countCells counts what the guest accesses for a while.
-func (t *T) countCells(tag uint32, phase string) {
+func (t *T) countCells(v *vm, tag uint32, phase string) {
 	mark(0)
-	time.Sleep(cellWindow)
+	begun := v.cellTimes()
+	t.until(vmLimit, time.Second, "the vCPUs of each cell work", func() (bool, string) {
+		now := v.cellTimes()
+		for k := range now {
+			if now[k]-begun[k] < cellWork {
+				return false, fmt.Sprintf("those of cell %d for %s", k, now[k]-begun[k])
+			}
+		}
+		return true, ""
+	})
 	mark(tag)
 	t.record("MARK %d %d %s", tag, 1, phase)
+}
+
+// cellTimes is the CPU time that the vCPUs of each cell have had (proc_pid_schedstat, the first figure).
+func (v *vm) cellTimes() []time.Duration {
+	times, each := make([]time.Duration, v.nodes), v.vcpus/v.nodes
+	pid := v.pid()
+	for tid := range allowed(pid) {
+		var n int
+		var ns int64
+		task := fmt.Sprintf("/proc/%d/task/%d/", pid, tid)
+		if _, err := fmt.Sscanf(readText(task+"comm"), "CPU %d/TCG", &n); err != nil || n >= v.vcpus {
+			continue
+		}
+		fmt.Sscan(readText(task+"schedstat"), &ns)
+		times[n/each] += time.Duration(ns)
+	}
+	return times
 }
