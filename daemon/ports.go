@@ -39,31 +39,8 @@ type Source interface {
 	Wake() <-chan struct{}
 }
 
-// Driver carries out steps for one kind of target. Its methods are idempotent, may be
-// called from several goroutines at once for different targets, and may block: a call that
-// is not back at its context's deadline is given up. Errors that wrap
-// fs.ErrNotExist, ESRCH or ENODEV mean that the target is gone.
-type Driver interface {
-	// Owns lists the kinds of setting that this driver reads, changes and restores.
-	Owns() []plan.SettingKind
-	// SurvivesBoot reports whether a setting keeps its value over a restart of the machine.
-	SurvivesBoot(kind plan.SettingKind) bool
-	// Changes reads everything that Apply(step) would change, as it is and as it will be,
-	// in the order of changing. A step that moves pages only has none.
-	Changes(ctx context.Context, step plan.Step) ([]plan.Change, error)
-	// Apply makes the step true and reads back that it is. A cgroup that is not the
-	// target's Object any more is gone. For move-pages it calls
-	// progress after each batch and stops between batches when ctx ends, returning ctx's
-	// error; calling again goes on where it stopped.
-	Apply(ctx context.Context, step plan.Step, progress func(plan.Move)) error
-	// Read is the setting of an entry as it is now.
-	Read(ctx context.Context, entry plan.Entry) (plan.Setting, error)
-	// Restore puts Old of entries back, in their order, and reads back that it stands: an
-	// error, or nil, for each.
-	Restore(ctx context.Context, entries []plan.Entry) []error
-	// Present returns nil while the thing that entry is about exists.
-	Present(entry plan.Entry) error
-}
+// Driver carries out steps for one kind of target.
+type Driver = plan.Driver
 
 // Inheriting is a Driver whose settings pass on to what a workload starts: a child has
 // the affinity of the process that made it.

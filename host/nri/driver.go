@@ -15,15 +15,7 @@ import (
 )
 
 // Cgroups is a driver of cgroups. host/cgroup has one.
-type Cgroups interface {
-	Owns() []plan.SettingKind
-	SurvivesBoot(kind plan.SettingKind) bool
-	Changes(ctx context.Context, step plan.Step) ([]plan.Change, error)
-	Apply(ctx context.Context, step plan.Step, progress func(plan.Move)) error
-	Read(ctx context.Context, entry plan.Entry) (plan.Setting, error)
-	Restore(ctx context.Context, entries []plan.Entry) []error
-	Present(entry plan.Entry) error
-}
+type Cgroups = plan.Driver
 
 // Driver changes cgroups: those of containers through their runtime.
 type Driver struct {

@@ -15,15 +15,7 @@ import (
 )
 
 // Cgroups is a driver of cgroups: host/cgroup.
-type Cgroups interface {
-	Owns() []plan.SettingKind
-	SurvivesBoot(kind plan.SettingKind) bool
-	Changes(ctx context.Context, step plan.Step) ([]plan.Change, error)
-	Apply(ctx context.Context, step plan.Step, progress func(plan.Move)) error
-	Read(ctx context.Context, entry plan.Entry) (plan.Setting, error)
-	Restore(ctx context.Context, entries []plan.Entry) []error
-	Present(entry plan.Entry) error
-}
+type Cgroups = plan.Driver
 
 // Processes is the driver of affinities: host/process. It reads and restores those in the journal.
 type Processes interface {

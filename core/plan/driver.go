@@ -1,0 +1,29 @@
+package plan
+
+import "context"
+
+// Driver carries out steps for one kind of target. Its methods are idempotent, may be
+// called from several goroutines at once for different targets, and may block: a call that
+// is not back at its context's deadline is given up. Errors that wrap
+// fs.ErrNotExist, ESRCH or ENODEV mean that the target is gone.
+type Driver interface {
+	// Owns lists the kinds of setting that this driver reads, changes and restores.
+	Owns() []SettingKind
+	// SurvivesBoot reports whether a setting keeps its value over a restart of the machine.
+	SurvivesBoot(kind SettingKind) bool
+	// Changes reads everything that Apply(step) would change, as it is and as it will be,
+	// in the order of changing. A step that moves pages only has none.
+	Changes(ctx context.Context, step Step) ([]Change, error)
+	// Apply makes the step true and reads back that it is. A cgroup that is not the
+	// target's Object any more is gone. For move-pages it calls
+	// progress after each batch and stops between batches when ctx ends, returning ctx's
+	// error; calling again goes on where it stopped.
+	Apply(ctx context.Context, step Step, progress func(Move)) error
+	// Read is the setting of an entry as it is now.
+	Read(ctx context.Context, entry Entry) (Setting, error)
+	// Restore puts Old of entries back, in their order, and reads back that it stands: an
+	// error, or nil, for each.
+	Restore(ctx context.Context, entries []Entry) []error
+	// Present returns nil while the thing that entry is about exists.
+	Present(entry Entry) error
+}
