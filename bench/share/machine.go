@@ -170,14 +170,16 @@ func (g *cgroups) at(name string) string { return filepath.Join(g.top, name) }
 // path is a cgroup's as /proc/PID/cgroup writes it.
 func (g *cgroups) path(name string) string { return strings.TrimPrefix(g.at(name), cgroupRoot) }
 
-// kill ends all processes of a cgroup and waits until it is empty.
+// kill ends all processes of a cgroup and waits until they have closed what they had open: cgroup.procs
+// is empty before that, cgroup.events says so after it (do_exit, kernel/exit.c). A server that has not
+// closed its port would be taken for the next one.
 func (g *cgroups) kill(ctx context.Context, name string) error {
 	if err := write(filepath.Join(g.at(name), "cgroup.kill"), "1"); err != nil {
 		return err
 	}
-	return wait(ctx, 20*time.Millisecond, func() bool {
-		b, err := os.ReadFile(filepath.Join(g.at(name), "cgroup.procs"))
-		return err == nil && len(b) == 0
+	return wait(ctx, 20*time.Millisecond, patience, func() bool {
+		b, err := os.ReadFile(filepath.Join(g.at(name), "cgroup.events"))
+		return err == nil && strings.Contains(string(b), "populated 0")
 	})
 }
 

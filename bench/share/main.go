@@ -55,9 +55,10 @@ func main() {
 	flag.BoolVar(&o.smoke, "smoke", false, "a short run of each case: does it run? The figures say nothing")
 	flag.Parse()
 	if o.smoke {
-		o.runs, o.run, o.warm = 1, 500*time.Millisecond, 500*time.Millisecond
-		if o.rate == 0 {
-			o.rate = 20
+		short := map[string]string{"runs": "1", "time": "0.5s", "warm": "0.5s", "rate": "20"}
+		flag.Visit(func(f *flag.Flag) { delete(short, f.Name) })
+		for name, value := range short {
+			flag.Set(name, value)
 		}
 	}
 	if err := o.check(); err != nil || flag.NArg() > 0 {
@@ -201,7 +202,7 @@ func experiment(ctx context.Context, o options) (err error) {
 	if l.online, err = chooseOnline(o.online, l.dir, l.self, l.experiment.Len()); err != nil {
 		return err
 	}
-	if l.batch, err = chooseBatch(o.batch, l.self, l.experiment.Len()); err != nil {
+	if l.batch, err = chooseBatch(o.batch, l.self, l.experiment.Len(), o.smoke); err != nil {
 		return err
 	}
 	if l.groups, err = makeCgroups(l.experiment, l.generator); err != nil {

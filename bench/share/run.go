@@ -81,6 +81,14 @@ func (l *lab) measure(ctx context.Context, id string) (s sample, err error) {
 		}
 		err = errors.Join(err, l.weights("100", "100"), l.confine(true))
 	}()
+	// Figures beside batch work that has ended would say nothing.
+	ctx, ended := context.WithCancelCause(ctx)
+	defer ended(nil)
+	defer func() {
+		if over := (errBatchEnded{}); errors.As(context.Cause(ctx), &over) {
+			err = over
+		}
+	}()
 	server, err := l.online.start(ctx, l.groups.at("bench/online"))
 	if err != nil {
 		return s, fmt.Errorf("the server: %w", err)
@@ -88,7 +96,7 @@ func (l *lab) measure(ctx context.Context, id string) (s sample, err error) {
 	go server.Wait()
 	var w *working
 	if id != "B" {
-		if w, err = l.batch.start(l.groups.at("bench/offline")); err != nil {
+		if w, err = l.batch.start(l.groups.at("bench/offline"), ended); err != nil {
 			return s, fmt.Errorf("the batch work: %w", err)
 		}
 	}
@@ -332,10 +340,13 @@ func (l *lab) startDaemon(ctx context.Context, kernel bool) (*daemon, error) {
 		close(d.done)
 	}()
 	var now sharing
-	err = wait(ctx, 500*time.Millisecond, func() bool {
+	ready := func() bool {
 		now, err = d.status()
 		return d.ended() || err == nil && now.On && len(now.Workloads) > 0 && (!kernel || now.Scheduler.Enabled)
-	})
+	}
+	if err = wait(ctx, 500*time.Millisecond, patience, ready); err != nil && kernel && now.Scheduler.loading() {
+		err = wait(ctx, 500*time.Millisecond, 5*patience, ready)
+	}
 	switch text, _ := os.ReadFile(log.Name()); {
 	case err != nil && kernel && now.On && len(now.Workloads) > 0:
 		return nil, errors.Join(errNoScheduler{now.Scheduler.Why}, d.stop())
@@ -387,7 +398,7 @@ func (d *daemon) ended() bool {
 func (d *daemon) stop() error {
 	if d.kernel {
 		exec.Command(d.program, "share", "off", "--socket", d.socket).Run()
-		wait(context.Background(), 200*time.Millisecond, func() bool { return d.ended() || !schedExtRuns() })
+		wait(context.Background(), 200*time.Millisecond, patience, func() bool { return d.ended() || !schedExtRuns() })
 	}
 	d.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -415,14 +426,24 @@ func schedExtRuns() bool {
 type sharing struct {
 	On        bool              `json:"on"`
 	Workloads []json.RawMessage `json:"workloads"`
-	Scheduler struct {
-		Enabled  bool   `json:"enabled"`
-		Why      string `json:"why"`
-		Counters []struct {
-			Name  string  `json:"name"`
-			Value float64 `json:"value"`
-		} `json:"counters"`
-	} `json:"scheduler"`
+	Scheduler scheduler         `json:"scheduler"`
+}
+
+type scheduler struct {
+	Enabled  bool       `json:"enabled"`
+	Why      string     `json:"why"`
+	Newest   string     `json:"newest"`
+	Other    string     `json:"other"`
+	Ended    *time.Time `json:"ended"`
+	Counters []struct {
+		Name  string  `json:"name"`
+		Value float64 `json:"value"`
+	} `json:"counters"`
+}
+
+// loading reports whether it may still come: nothing stands in its way.
+func (s scheduler) loading() bool {
+	return !s.Enabled && s.Newest != "" && s.Other == "" && s.Ended == nil
 }
 
 func (d *daemon) status() (s sharing, err error) {

@@ -89,7 +89,7 @@ func (o *online) start(ctx context.Context, cgroup string) (*exec.Cmd, error) {
 	if err := startIn(cgroup, c); err != nil {
 		return nil, err
 	}
-	err := wait(ctx, 20*time.Millisecond, func() bool {
+	err := wait(ctx, 20*time.Millisecond, patience, func() bool {
 		conn, err := net.Dial("tcp", o.address)
 		if err == nil {
 			conn.Close()
@@ -124,7 +124,8 @@ type batch struct {
 }
 
 // chooseBatch is work that keeps so many CPUs busy: kind is auto, ffmpeg, stress-ng or own.
-func chooseBatch(kind, self string, cpus int) (*batch, error) {
+// Where no figure counts, ffmpeg's first frame must come soon: small is a small picture.
+func chooseBatch(kind, self string, cpus int, small bool) (*batch, error) {
 	n := strconv.Itoa(cpus)
 	is := func(name string) bool {
 		if kind != "auto" && kind != name {
@@ -136,10 +137,14 @@ func chooseBatch(kind, self string, cpus int) (*batch, error) {
 	b := &batch{}
 	switch {
 	case is("ffmpeg"):
+		size, preset := "1280x720", "medium"
+		if small {
+			size, preset = "160x90", "ultrafast"
+		}
 		// One encoder does not fill many CPUs. They are one tree of processes, as of one job.
 		b.Name, b.Unit, b.key = "ffmpeg", "frames", "frame="
 		b.argv = []string{self, "crowd", strconv.Itoa((cpus + 7) / 8), b.key, "ffmpeg", "-nostdin", "-loglevel", "error", "-progress", "pipe:1", "-stats_period", "0.2",
-			"-f", "lavfi", "-i", "testsrc2=size=1280x720:rate=30", "-c:v", "libx264", "-threads", strconv.Itoa(min(cpus, 8) * 2), "-f", "null", "-"}
+			"-f", "lavfi", "-i", "testsrc2=size=" + size + ":rate=30", "-c:v", "libx264", "-preset", preset, "-threads", strconv.Itoa(min(cpus, 8) * 2), "-f", "null", "-"}
 	case is("stress-ng"):
 		// It tells its bogo-ops at its end alone; until then there is its CPU time.
 		b.Name, b.Unit = "stress-ng", "CPU seconds"
@@ -161,7 +166,13 @@ type working struct {
 	done   atomic.Uint64
 }
 
-func (b *batch) start(cgroup string) (*working, error) {
+// errBatchEnded is how batch work ended, which never ends by itself.
+type errBatchEnded struct{ how string }
+
+func (e errBatchEnded) Error() string { return "the batch work ended: " + e.how }
+
+// start starts the batch work in a cgroup; ended is called when it ends.
+func (b *batch) start(cgroup string, ended func(error)) (*working, error) {
 	w := &working{of: b, cgroup: cgroup}
 	c := exec.Command(b.argv[0], b.argv[1:]...)
 	c.Stderr = os.Stderr
@@ -175,6 +186,7 @@ func (b *batch) start(cgroup string) (*working, error) {
 	go func() {
 		progressOf(out, b.key, w.done.Store)
 		c.Wait()
+		ended(errBatchEnded{b.Name + ": " + c.ProcessState.String()})
 	}()
 	return w, nil
 }
@@ -200,11 +212,11 @@ func (w *working) progress() float64 {
 	return float64(w.done.Load())
 }
 
-// crowd runs a command n times beside itself and tells the sum of their progress.
+// crowd runs a command n times beside itself and tells the sum of their progress, until one of them ends.
 func crowd(n int, key string, argv []string, out io.Writer) error {
 	done := make([]uint64, n)
 	var mu sync.Mutex
-	var all sync.WaitGroup
+	ended := make(chan string, n)
 	for i := range n {
 		c := exec.Command(argv[0], argv[1:]...)
 		c.Stderr = os.Stderr
@@ -215,7 +227,7 @@ func crowd(n int, key string, argv []string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		all.Go(func() {
+		go func() {
 			progressOf(lines, key, func(x uint64) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -227,10 +239,10 @@ func crowd(n int, key string, argv []string, out io.Writer) error {
 				fmt.Fprintf(out, "%s%d\n", key, sum)
 			})
 			c.Wait()
-		})
+			ended <- c.ProcessState.String()
+		}()
 	}
-	all.Wait()
-	return nil
+	return fmt.Errorf("%s ended: %s", argv[0], <-ended)
 }
 
 // cpuSeconds is what the processes of a cgroup have used.
@@ -269,14 +281,17 @@ func burn(n int, out io.Writer) error {
 	}
 }
 
-// wait looks until f holds, for half a minute at most.
-func wait(ctx context.Context, every time.Duration, f func() bool) error {
-	for end := time.Now().Add(30 * time.Second); !f(); time.Sleep(every) {
+// patience is how long something that begins is waited for.
+const patience = 30 * time.Second
+
+// wait looks until f holds, for so long at most.
+func wait(ctx context.Context, every, limit time.Duration, f func() bool) error {
+	for end := time.Now().Add(limit); !f(); time.Sleep(every) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("nothing within half a minute")
+			return fmt.Errorf("nothing within %v", limit)
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,10 +13,13 @@ import (
 	"github.com/homenode/homenode/e2e/suite"
 )
 
-func init() { tests["share.bench"] = shareBench }
+func init() {
+	tests["share.bench"] = shareBench
+	tests["systemd.bench"] = systemdBench
+}
 
-// shareBench: bench/share goes through in its smallest size, here with its own server and
-// batch work, measures every case but the one with sched_ext, and leaves nothing behind. A user is told why not.
+// shareBench: bench/share measures every case but the one with sched_ext, with its own server
+// and batch work. A user is told why not.
 func shareBench(t *T) {
 	const program, out = "/bin/bench-share", workFolder + "/bench"
 	if r := capture([]string{self, "as-nobody", program, "-smoke", "-o", out}, "bench"); r.exit != exitForbidden || strings.Count(r.err, "\n") != 1 || !strings.Contains(r.err, "not root") {
@@ -23,14 +27,46 @@ func shareBench(t *T) {
 	}
 	before := t.read(cgroupRoot + "/cgroup.subtree_control")
 	start := time.Now()
-	r := captureFor(70*time.Second*suite.Slack, []string{program, "-smoke", "-cases", "B,C,W,T", "-homenode", homenodeBin, "-o", out}, "bench")
+	t.smoke(program, out, "BCWT", "own", "own")
+	if now := t.read(cgroupRoot + "/cgroup.subtree_control"); now != before {
+		t.Fatalf("the root hands down %q, before %q", now, before)
+	}
+	t.Textf("cases BCWT in %.0f s", time.Since(start).Seconds())
+}
+
+// systemdBench: the same with what it is for: nginx, ffmpeg, stress-ng, systemd, and homenode's
+// scheduler for offline work. Batch work that ends is an error, not a figure.
+func systemdBench(t *T) {
+	const broken = "/tmp/broken"
+	t.Do(os.Mkdir(broken, 0o755))
+	t.Do(os.WriteFile(broken+"/ffmpeg", []byte("#!/bin/sh\nexit 9\n"), 0o755))
+	path := os.Getenv("PATH")
+	t.Do(os.Setenv("PATH", broken+":"+path))
+	r := captureFor(70*time.Second*suite.Slack, []string{"/e2e/bench-share", "-smoke", "-cases", "B,C", "-batch", "ffmpeg", "-homenode", homenodeBin, "-o", "/tmp/bench-broken"}, "bench")
+	if r.exit != exitNo || !strings.Contains(r.err, "the batch work ended: ffmpeg: exit status 1") {
+		t.Fatalf("with batch work that ends: %v", r)
+	}
+	// What Debian's scripts would have linked.
+	t.Do(errors.Join(os.Setenv("PATH", path), os.Setenv("LD_LIBRARY_PATH", "/usr/lib/x86_64-linux-gnu/blas:/usr/lib/x86_64-linux-gnu/lapack")))
+	for _, of := range []struct{ batch, cases string }{{"ffmpeg", "BCWTP"}, {"stress-ng", "BTP"}} {
+		t.smoke("/e2e/bench-share", "/tmp/bench-"+of.batch, of.cases, "nginx", of.batch, "-warm", "4s", "-time", "4s")
+		if left := t.command("systemctl", "list-units", "--all", "--no-legend", "--plain", "*bench*", "homenode*.scope"); left != "" {
+			t.Fatalf("left behind: %s", left)
+		}
+	}
+}
+
+// smoke runs bench/share in its smallest size: every case is measured with these programs, there
+// is a report, and nothing is left behind.
+func (t *T) smoke(program, out, cases, online, batch string, more ...string) {
+	r := captureFor(4*70*time.Second*suite.Slack, append([]string{program, "-smoke", "-cases", strings.Join(strings.Split(cases, ""), ","), "-online", online, "-batch", batch, "-homenode", homenodeBin, "-o", out}, more...), "bench")
 	t.logLines("bench", r.out+r.err, 30)
 	if r.exit != exitOK {
 		t.Fatalf("%v", r)
 	}
-	took := time.Since(start)
 	var d struct {
-		Cases []struct {
+		Online, Batch struct{ Name string }
+		Cases         []struct {
 			ID      string
 			Runs    int
 			Offline float64                 `json:"offline"`
@@ -46,8 +82,8 @@ func shareBench(t *T) {
 			t.Fatalf("case %+v", c)
 		}
 	}
-	if ids != "BCWT" {
-		t.Fatalf("cases %s, skipped %v", ids, d.Skipped)
+	if ids != cases || d.Online.Name != online || d.Batch.Name != batch {
+		t.Fatalf("cases %s of %s beside %s, skipped %v", ids, d.Online.Name, d.Batch.Name, d.Skipped)
 	}
 	if page := t.read(filepath.Join(out, "report.html")); !strings.Contains(page, "<svg") {
 		t.Fatalf("the report has no picture")
@@ -57,11 +93,7 @@ func shareBench(t *T) {
 			t.Fatalf("left behind: %s", dir)
 		}
 	}
-	if now := t.read(cgroupRoot + "/cgroup.subtree_control"); now != before {
-		t.Fatalf("the root hands down %q, before %q", now, before)
-	}
 	if left, _ := filepath.Glob(os.TempDir() + "/homenode-bench*"); len(left) > 0 {
 		t.Fatalf("left behind: %v", left)
 	}
-	t.Textf("cases %s in %.0f s", ids, took.Seconds())
 }

@@ -25,6 +25,8 @@ const diskBytes = 128 << 20
 // onDisk is what the second disk holds beside the tests and homenode.
 func onDisk(s suite.Shape) []string {
 	switch {
+	case s.Disk == "bench":
+		return []string{"homenode.service", "bench-share"}
 	case s.Systemd:
 		return []string{"walker", "homenode.service", "homenode.deb"}
 	case s.Disk == "libvirt":

@@ -16,4 +16,10 @@ func init() {
 	for _, name := range []string{"unit", "cpusets", "host", "scope", "offline", "programs", "package"} {
 		Tests = append(Tests, Test{Name: "systemd." + name, Shapes: []string{"systemd"}, Limit: 20 * time.Minute, Homenode: true})
 	}
+	bench := Shapes[len(Shapes)-1]
+	bench.Name, bench.Disk = "bench", "bench"
+	bench.Nodes, bench.CPUsPerNode, bench.NodeMiB, bench.Distance = 2, 2, 1024, [][]int{{10, 21}, {21, 10}}
+	bench.Virtual, bench.Instruction = true, 4 // its runs are short, however busy the machine is
+	Shapes = append(Shapes, bench)
+	Tests = append(Tests, Test{Name: "systemd.bench", Shapes: []string{"bench"}, Limit: 20 * time.Minute, Homenode: true, Bench: true})
 }
