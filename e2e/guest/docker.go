@@ -1,0 +1,83 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+func init() {
+	tests["docker.placed"] = dockerPlaced
+}
+
+// A container of each of the two engines, as they are called.
+const (
+	ofDocker = "shop"
+	ofPodman = "stock"
+)
+
+// engines starts Docker with the cgroup driver cgroupfs, and a walker in a container of it and in
+// one of Podman's; it gives the folders of their cgroups.
+func (t *T) engines() (docker, podman string) {
+	os.RemoveAll(stateFolder)
+	t.command("systemd-run", "-q", "--unit=dockerd", "--slice=system.slice", "-p", "Delegate=yes", "dockerd", "--exec-opt", "native.cgroupdriver=cgroupfs",
+		"--storage-driver", "vfs", "--bridge=none", "--iptables=false", "--ip6tables=false")
+	t.Defer(func() { capture([]string{"systemctl", "stop", "dockerd"}, "") })
+	t.OnFailure(func() {
+		t.logLines("dockerd", capture([]string{"journalctl", "-u", "dockerd", "--no-pager", "-o", "cat"}, "").out, 30)
+	})
+	t.until(2*systemdLimit, time.Second, "Docker answers", func() (bool, string) {
+		r := captureFor(systemdLimit, []string{"docker", "version"}, "docker version")
+		return r.exit == exitOK, r.String()
+	})
+	walk := func(slot, node int) []string {
+		return []string{"--network", "none", "--security-opt", "seccomp=unconfined", "--cap-add", "SYS_NICE", "-v", "/e2e:/e2e", "e2e/walker:1",
+			"/bin/sh", "-c", fmt.Sprintf("/bin/sleep 999999 | /e2e/walker --burst 2048 --sleep 3ms --slot %d --mib 64 --threads 2 --place bind:%d --unbind", slot, node)}
+	}
+	start := func(name string, engine []string, slot, node int) string {
+		with := func(more ...string) []string { return append(append([]string{}, engine...), more...) }
+		t.command(with("import", "/image.tar", "e2e/walker:1")...)
+		id := strings.TrimSpace(t.command(with(append([]string{"run", "-d", "--name", name}, walk(slot, node)...)...)...))
+		t.Defer(func() { captureFor(systemdLimit, with("rm", "-f", name), "") })
+		return id
+	}
+	docker = cgroupRoot + "/docker/" + start(ofDocker, []string{"docker"}, 1, 3)
+	podman = cgroupRoot + "/machine.slice/libpod-" + start(ofPodman, []string{"podman", "--runtime", "crun", "--cgroup-manager", "systemd", "--storage-driver", "vfs", "--events-backend", "none"}, 2, 1) + ".scope"
+	for _, dir := range []string{docker, podman} {
+		if _, err := os.Stat(dir); err != nil {
+			t.Fatalf("%v", err)
+		}
+	}
+	return docker, podman
+}
+
+// dockerPlaced: containers of Docker with the driver cgroupfs and of Podman are known by the names
+// that these gave them, come to a node, and get back what they had.
+func dockerPlaced(t *T) {
+	t.install()
+	docker, podman := t.engines()
+	t.command("systemctl", "start", "homenode")
+	t.Defer(func() {
+		capture([]string{installed, "undo", "--all"}, "")
+		capture([]string{installed, "resume", "--all"}, "")
+		capture([]string{"systemctl", "stop", "homenode"}, "")
+	})
+	if _, err := os.Stat(podman + "/container"); err == nil {
+		podman += "/container"
+	}
+	homes := []string{t.awaitSet(docker, oneNode), t.awaitSet(podman, oneNode)}
+	for name, dir := range map[string]string{ofDocker: docker, ofPodman: podman} {
+		t.until(systemdLimit, time.Second, name+" is known by its name", func() (bool, string) {
+			r := capture([]string{installed, "explain", name}, "explain")
+			return r.exit == exitOK && strings.Contains(r.out, name) && strings.Contains(r.out, strings.TrimPrefix(dir, cgroupRoot)[:20]), r.String()
+		})
+	}
+	t.command(installed, "undo", "--all")
+	for _, dir := range []string{docker, podman} {
+		t.awaitSet(dir, func(cpus string) bool { return cpus == "" })
+	}
+	t.Textf("Docker's on CPUs %s, Podman's on %s", homes[0], homes[1])
+}
