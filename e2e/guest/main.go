@@ -17,6 +17,8 @@ func main() {
 		os.Exit(runTest(os.Args[2]))
 	case len(os.Args) > 1 && os.Args[1] == "as-service":
 		fail(asService(os.Args[2:]))
+	case len(os.Args) > 1 && os.Args[1] == "in-group":
+		fail(inGroup(os.Args[2:]))
 	case len(os.Args) > 1 && os.Args[1] == "as-nobody":
 		fail(asNobody(os.Args[2:]))
 	case len(os.Args) > 1 && os.Args[1] == "orphan":

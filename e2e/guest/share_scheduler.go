@@ -108,15 +108,21 @@ func (t *T) awaitScheduler(encode *walker) scheduling {
 }
 
 // asService runs a command as root with no more capabilities than packaging/systemd/homenode.service
-// leaves the daemon.
+// leaves the daemon, less one that a number before the command names.
 func asService(args []string) error {
+	less, err := strconv.Atoi(append(args, "")[0])
+	if err == nil {
+		args = args[1:]
+	} else {
+		less = -1
+	}
 	if len(args) == 0 {
 		return errors.New("as-service: no command")
 	}
 	keep := []uintptr{unix.CAP_SYS_NICE, unix.CAP_SYS_PTRACE, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_CHOWN, unix.CAP_PERFMON, unix.CAP_BPF}
 	runtime.LockOSThread()
 	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
-		if !slices.Contains(keep, c) {
+		if !slices.Contains(keep, c) || int(c) == less {
 			if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil {
 				return fmt.Errorf("as-service: drop capability %d: %w", c, err)
 			}

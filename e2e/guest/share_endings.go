@@ -1,0 +1,192 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/host/scx"
+)
+
+func init() {
+	tests["share.watchdog"] = shareWatchdog
+	tests["share.sysrq"] = shareSysRq
+	tests["share.smt-off"] = shareSMTOff
+}
+
+// endsIn waits until the kernel has no scheduler, and tells how long that took.
+func (t *T) endsIn(limit time.Duration) time.Duration {
+	begin := time.Now()
+	t.until(limit, 5*time.Millisecond, "the fair class has all", func() (bool, string) {
+		on, _ := enabled()
+		return !on, "still enabled"
+	})
+	return time.Since(begin)
+}
+
+// stands is what holds whatever becomes of the scheduler; status says that it was ended.
+func (t *T) stands(encode *walker) {
+	if out := t.must(homenode("status"), exitOK).out; !strings.Contains(strings.Join(strings.Fields(out), " "), "the kernel ended the scheduler. It is not loaded again for") {
+		t.Fatalf("status says %q", out)
+	}
+	if got := t.policies(encode.group); slices.Contains(got, policyExt) && t.read(schedExt+"state") == "enabled" {
+		t.Fatalf("offline work has the policies %v", got)
+	}
+	if readText(encode.group.file("cpu.idle")) != "1" {
+		t.Fatalf("the base layer does not stand")
+	}
+}
+
+// loadedAgain waits until the next load, which must not come before the earliest nor after the latest.
+func (t *T) loadedAgain(ended time.Time, earliest, latest time.Duration) {
+	t.until(latest, 500*time.Millisecond, "it is loaded again", func() (bool, string) {
+		on, _ := enabled()
+		return on, "no scheduler runs"
+	})
+	if after := time.Since(ended); after < earliest || after > latest {
+		t.Fatalf("loaded again after %v, not %v to %v", after, earliest, latest)
+	} else {
+		t.Logf("loaded again after %v", after.Round(100*time.Millisecond))
+	}
+}
+
+// quietly has the walkers stand still while f waits: time is free while nobody works.
+func quietly(f func(), ws ...*walker) {
+	for _, w := range ws {
+		syscall.Kill(w.pid, syscall.SIGSTOP)
+		defer syscall.Kill(w.pid, syscall.SIGCONT)
+	}
+	f()
+}
+
+// shareSysRq: SysRq-S gives all to the fair class within a second; it is said, the base layer stands,
+// and the next load is 10 minutes later, by the guest's clock.
+func shareSysRq(t *T) {
+	encode, web := t.sharedHost()
+	t.startDaemon(daemonOptions{mode: "enforce", extra: sharingOn, period: "5s"})
+	t.awaitScheduler(encode)
+	t.write("/proc/sysrq-trigger", "S")
+	ended := time.Now()
+	t.atMost("from SysRq-S to the fair class", t.endsIn(30*time.Second), time.Second)
+	t.until(20*time.Second, time.Second, "it is said how it ended", func() (bool, string) {
+		s := t.scheduling().Scheduler
+		return !s.Enabled && s.End != nil && s.End.Kind == "sysrq" && strings.Contains(s.Why, "not loaded again for"), s.Why
+	})
+	t.stands(encode)
+	quietly(func() { t.loadedAgain(ended, 10*time.Minute, 10*time.Minute+30*time.Second) }, encode, web)
+	t.walking([]*walker{encode, web})
+}
+
+// shareWatchdog: the kernel's watchdog ends the scheduler three times, for it is told to refuse
+// offline work for ever while the daemon stands still. Each time the base layer stands, status says so, and the
+// next load comes later; more than three within an hour there are not.
+func shareWatchdog(t *T) {
+	encode, web := t.sharedHost()
+	d := t.startDaemon(daemonOptions{mode: "enforce", extra: sharingOn, period: "5s"})
+	wait := 30 * time.Second
+	for i := range 3 {
+		s := t.awaitScheduler(encode)
+		t.Do(d.cmd.Process.Signal(syscall.SIGSTOP))
+		took := t.stall()
+		ended := time.Now()
+		t.Do(d.cmd.Process.Signal(syscall.SIGCONT))
+		t.Logf("the watchdog ended it after %v; loaded %d times", took.Round(100*time.Millisecond), s.Scheduler.Loads)
+		want := "not loaded again for"
+		t.until(20*time.Second, time.Second, "it is said how it ended", func() (bool, string) {
+			s := t.scheduling().Scheduler
+			return !s.Enabled && s.End != nil && s.End.Kind == "stalled" && strings.Contains(s.Why, want), fmt.Sprint(s.Why, s.End)
+		})
+		t.stands(encode)
+		if i < 2 {
+			quietly(func() { t.loadedAgain(ended, wait, wait+30*time.Second) }, encode, web)
+			wait *= 2
+		}
+	}
+	quietly(func() { time.Sleep(10 * time.Minute) }, encode, web)
+	if st := t.scheduling().Scheduler; st.Enabled || !strings.Contains(st.Why, "loaded 3 times within an hour") {
+		t.Fatalf("after 10 minutes: %+v", st)
+	}
+	t.walking([]*walker{encode, web})
+}
+
+// stall has the scheduler refuse all offline work, without its guard, until the watchdog ends it.
+func (t *T) stall() time.Duration {
+	pins, _ := filepath.Glob(scx.DefaultPin + "*")
+	if len(pins) != 1 {
+		t.Fatalf("pinned: %v", pins)
+	}
+	s, err := scx.Adopt(pins[0])
+	t.Do(err)
+	defer s.Close()
+	conf := t.machine()
+	conf.NoGuard, conf.Timeout = true, 0
+	for n := range t.shape.Nodes {
+		conf.Nodes = append(conf.Nodes, scx.Node{ID: topology.NodeID(n)})
+	}
+	t.Do(s.Set(conf))
+	took := t.endsIn(2 * time.Minute)
+	t.until(20*time.Second, 50*time.Millisecond, "the watchdog has ended it", func() (bool, string) { // why is told last
+		end := t.counters(s).Exit
+		return strings.Contains(end.Reason, "stall"), fmt.Sprintf("%+v", end)
+	})
+	return took
+}
+
+// shareSMTOff: SMT is turned off and on while the scheduler runs. It stays; with SMT off
+// nothing is put off a sibling, and offline work has CPUs that are there.
+func shareSMTOff(t *T) {
+	const control = "/sys/devices/system/cpu/smt/control"
+	if readText(control) != "on" {
+		t.Skipf("SMT is %q", readText(control))
+	}
+	encode, web := t.sharedHost()
+	t.startDaemon(daemonOptions{mode: "enforce", extra: sharingOn, period: "2s"})
+	t.awaitScheduler(encode)
+	seq := t.read(schedExt + "enable_seq")
+	kicks := func() (n uint64) {
+		for _, c := range t.scheduling().Scheduler.Counters {
+			if c.Name == "kicks_expel" || c.Name == "kicks_late" {
+				n += c.Value
+			}
+		}
+		return n
+	}
+	ran := func(what string) {
+		before := encode.group.used()
+		time.Sleep(time.Second)
+		if took := encode.group.used() - before; took < 5*time.Millisecond {
+			t.Fatalf("%s offline work ran for %v of a second", what, took)
+		}
+	}
+	ran("before,")
+	t.until(30*time.Second, time.Second, "with SMT on offline work is put off siblings", func() (bool, string) { n := kicks(); return n > 0, strconv.FormatUint(n, 10) })
+	t.write(control, "off")
+	t.Defer(func() { writeText(control, "on") })
+	time.Sleep(4 * time.Second)
+	if on, name := enabled(); !on || name != "homenode" || t.read(schedExt+"enable_seq") != seq {
+		t.Fatalf("with SMT off it does not stay: %s", homenode("share", "status"))
+	}
+	before := kicks()
+	ran("with SMT off")
+	if n := kicks(); n != before {
+		t.Fatalf("without siblings offline work was put off one %d times", n-before)
+	}
+	there := t.set(readText("/sys/devices/system/cpu/online"))
+	if given := t.set(t.read(encode.group.file("cpuset.cpus.effective"))); given&^there != 0 || given == 0 || there.size() != t.shape.CPUs()/2 {
+		t.Fatalf("offline work has CPUs %s of %s", given, there)
+	}
+	t.write(control, "on")
+	time.Sleep(4 * time.Second)
+	if on, _ := enabled(); !on || t.read(schedExt+"enable_seq") != seq {
+		t.Fatalf("with SMT on again it does not stay: %s", homenode("share", "status"))
+	}
+	t.until(30*time.Second, time.Second, "with SMT on again offline work is put off siblings", func() (bool, string) { n := kicks(); return n > before, strconv.FormatUint(n, 10) })
+	t.walking([]*walker{encode, web})
+}
