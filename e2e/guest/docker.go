@@ -11,6 +11,7 @@ import (
 
 func init() {
 	tests["docker.placed"] = dockerPlaced
+	tests["docker.agents"] = dockerAgents
 }
 
 // A container of each of the two engines, as they are called.
@@ -80,4 +81,35 @@ func dockerPlaced(t *T) {
 		t.awaitSet(dir, func(cpus string) bool { return cpus == "" })
 	}
 	t.Textf("Docker's on CPUs %s, Podman's on %s", homes[0], homes[1])
+}
+
+// dockerAgents: agents in containers of either are kept on the host's reserve with its services,
+// and let go again.
+func dockerAgents(t *T) {
+	t.install()
+	docker, podman := t.engines()
+	const reserve = "0-1,4-5,8-9,12-13"
+	effective := func(dir string) string { return readText(dir + "/cpuset.cpus.effective") }
+	before := []string{effective(docker), effective(podman)}
+	t.command(installed, "host", "prepare", "--agents-slice", "/docker", "--agents-slice", "/machine.slice/libpod-*")
+	for _, dir := range []string{docker, podman} {
+		if now := effective(dir); now != reserve {
+			t.Fatalf("%s runs on %q", dir, now)
+		}
+	}
+	t.command(installed, "host", "prepare", "--undo")
+	for i, dir := range []string{docker, podman} {
+		if now := effective(dir); now != before[i] {
+			t.Fatalf("%s runs on %q after undo, was on %q", dir, now, before[i])
+		}
+	}
+	t.command(installed, "host", "prepare", "--slices", "machine.slice")
+	if now := effective(podman); now != reserve {
+		t.Fatalf("%s runs on %q with machine.slice prepared", podman, now)
+	}
+	t.command(installed, "host", "prepare", "--undo")
+	if now := effective(podman); now != before[1] {
+		t.Fatalf("%s runs on %q after undo, was on %q", podman, now, before[1])
+	}
+	t.Textf("on CPUs %s", reserve)
 }

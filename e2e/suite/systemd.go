@@ -17,7 +17,9 @@ func init() {
 	docker := Shapes[len(Shapes)-1]
 	docker.Name, docker.Disk = "docker", "docker"
 	Shapes = append(Shapes, docker)
-	Tests = append(Tests, Test{Name: "docker.placed", Shapes: []string{"docker"}, Limit: 10 * time.Minute, Slow: true, Homenode: true})
+	for _, name := range []string{"placed", "agents"} {
+		Tests = append(Tests, Test{Name: "docker." + name, Shapes: []string{"docker"}, Limit: 10 * time.Minute, Slow: true, Homenode: true})
+	}
 	for _, name := range []string{"unit", "cpusets", "host", "scope", "offline", "programs", "package"} {
 		Tests = append(Tests, Test{Name: "systemd." + name, Shapes: []string{"systemd"}, Limit: 20 * time.Minute, Homenode: true})
 	}
