@@ -278,6 +278,11 @@ func TestVCPUSets(t *testing.T) {
 	if err := d.Apply(context.Background(), step, nil); err != nil {
 		t.Fatal(err)
 	}
+	ended, end := context.WithCancel(context.Background())
+	end()
+	if err := s.Refresh(ended); err == nil { // it leaves what has changed to the next one
+		t.Fatal("it is not ended")
+	}
 	has("[0-7 0-7]")
 }
 

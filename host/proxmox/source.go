@@ -137,6 +137,7 @@ func (s *Source) Refresh(ctx context.Context) error {
 	began := s.o.Now()
 	for _, id := range ids {
 		if err := ctx.Err(); err != nil {
+			s.stale(slices.Collect(maps.Keys(changed))...)
 			return err
 		}
 		now[id] = s.read(ctx, id, before[id], changed[id], s.o.Now().Sub(began) < asking)
@@ -147,11 +148,13 @@ func (s *Source) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// stale has the threads of a guest read at the next look.
-func (s *Source) stale(vmid int) {
+// stale has the threads of guests read at the next look.
+func (s *Source) stale(vmids ...int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.changed[vmid] = true
+	for _, id := range vmids {
+		s.changed[id] = true
+	}
 }
 
 // IsScope reports whether a cgroup is that of a guest.
