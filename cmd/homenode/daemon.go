@@ -382,8 +382,8 @@ func optionsFor(c config.Config, look observe.Options) daemon.Options {
 			},
 			control.Links: func(ctx context.Context, s *workload.Snapshot) (out control.Survey, err error) {
 				out.Links, out.Read = finder.Links(ctx, s.Host, s.Observations)
-				if finder.Lacks != nil {
-					out.Lacks = finder.Lacks.Error()
+				if err := finder.Lacks(); err != nil {
+					out.Lacks = err.Error()
 				}
 				return out, nil
 			},

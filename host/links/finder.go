@@ -36,9 +36,8 @@ type Finder struct {
 	own   string // network namespace of this process
 
 	servers map[int]*server // by PID, see findServers
-	// Lacks is why the last round could not tell which sockets are connected to which; nil
-	// if it could, or had no need to.
-	Lacks error
+	// Why it could not tell which sockets are connected to which when it had to last.
+	noPeers, noStreams error
 	// Attached is what the manager of a workload says that it is plugged into; nil asks nobody.
 	Attached func(workload.ID) []workload.Attachment
 
@@ -62,7 +61,6 @@ func New(root string) *Finder {
 // of an earlier round.
 func (f *Finder) Links(ctx context.Context, h *topology.Host, all []workload.Observation) (map[workload.ID][]workload.Link, map[workload.ID]time.Time) {
 	r := &round{Finder: f, host: h, net: newNetwork(f.files, h), all: all}
-	f.Lacks = nil
 	if f.own == "" {
 		f.own, _ = f.files.link("proc/self/ns/net")
 	}
@@ -99,6 +97,10 @@ func (f *Finder) Links(ctx context.Context, h *topology.Host, all []workload.Obs
 	}
 	return links, at
 }
+
+// Lacks is why Links cannot tell which sockets are connected to which; nil if it can, or has had
+// no need to. Not every round has: it stays until one that has says otherwise.
+func (f *Finder) Lacks() error { return cmp.Or(f.noPeers, f.noStreams) }
 
 // startOf tells a workload from a later one with the same ID.
 func startOf(o *workload.Observation) uint64 {

@@ -629,12 +629,18 @@ func TestSocketsUnlisted(t *testing.T) {
 	if got := drawn(links["/a"]); got != "socket qemu-nbd node : /dev/nbd0 to qemu-nbd, PID 54" {
 		t.Errorf("links: %s", got)
 	}
-	if f.Lacks == nil || f.Lacks.Error() != "the kernel does not tell which unix sockets are connected; load the module unix_diag" {
-		t.Errorf("lacks: %v", f.Lacks)
+	lacks := func() {
+		t.Helper()
+		if err := f.Lacks(); err == nil || err.Error() != "the kernel does not tell which unix sockets are connected; load the module unix_diag" {
+			t.Errorf("lacks: %v", err)
+		}
 	}
+	lacks()
+	f.Links(t.Context(), host(), nil) // nobody has a socket: nothing is known anew
+	lacks()
 	at.unlisted = nil
 	f.Links(t.Context(), host(), []workload.Observation{work("/a", 10)})
-	if f.Lacks != nil {
-		t.Errorf("still lacks: %v", f.Lacks)
+	if err := f.Lacks(); err != nil {
+		t.Errorf("still lacks: %v", err)
 	}
 }

@@ -157,13 +157,13 @@ func (r *round) findServers() {
 		r.listPeers()
 	}
 	streams, err := r.files.streams()
-	r.Lacks = cmp.Or(r.Lacks, err)
+	r.noStreams = err
 	maps.Copy(r.peers, streams)
 }
 
 // listPeers finds the other ends of unix sockets.
 func (r *round) listPeers() {
-	if r.peers, r.Lacks = r.files.peers(); r.peers == nil {
+	if r.peers, r.noPeers = r.files.peers(); r.peers == nil {
 		r.peers = map[uint64]end{}
 	}
 }
