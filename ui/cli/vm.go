@@ -352,7 +352,6 @@ func without(used []workload.NodeMemory, guests []guest.Guest) []workload.NodeMe
 	return out
 }
 
-// flavorsOut prints the catalogue.
 // flavorsOut lists flavors. What few of them have is a column only where one of them has it.
 func flavorsOut(w io.Writer, p view.Paint, c guest.Catalogue) {
 	type column struct {
