@@ -169,7 +169,11 @@ func (v *View) withThreads(o *workload.Observation, reasons []words.Reason) []wo
 	for i := range v.Journal {
 		if e := &v.Journal[i]; e.Kind == plan.ThreadCPUs && e.Workload == o.ID {
 			now, _ := plan.ParseSets(e.New)
-			sets = append(sets, now...)
+			for _, cpus := range now {
+				if !slices.ContainsFunc(sets, cpus.Equal) {
+					sets = append(sets, cpus)
+				}
+			}
 		}
 	}
 	var each []words.Reason

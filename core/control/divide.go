@@ -87,7 +87,7 @@ func (s *State) divide() {
 			s.undivide(o.ID)
 			continue
 		}
-		if len(parts) >= 2 && !busy[o.ID] && s.Tasks[o.ID] == nil && !s.changing(o.ID) && s.seen(o.ID) {
+		if len(parts) >= 2 && !busy[o.ID] && s.Tasks[o.ID] == nil && !s.changing(o.ID) && s.seen(o.ID) && !s.takesBack(o, given) {
 			s.Plan.Steps = append(s.ownSteps(), s.divisions(o, parts, given)...)
 		}
 	}
@@ -122,6 +122,38 @@ func (s *State) again(key stepKey) bool {
 		return false
 	}
 	s.Retries[key] = retry{Failures: r.Failures + 1, Next: s.At.Add(min(retryFirst<<min(r.Failures, 10), retryMost))}
+	return true
+}
+
+// takesBack reports whether somebody has given threads other CPUs than homenode gave them, and has
+// not stopped for a while: what homenode sets then does not stay, and each time is written to disk.
+func (s *State) takesBack(o *workload.Observation, given []topology.CPUSet) bool {
+	key := stepKey{Workload: o.ID, Kind: plan.DivideThreads, To: "taken back"}
+	if s.waits(s.Retries[key].Next) {
+		return true
+	}
+	if len(given) == 0 { // or homenode itself has put back what it gave
+		delete(s.KeptThreads, o.ID)
+		return false
+	}
+	kept, taken := map[int]bool{}, (*workload.Thread)(nil)
+	for i := range o.PerThread {
+		if t := &o.PerThread[i]; s.KeptThreads[o.ID][t.TID] && slices.ContainsFunc(given, t.CPUs.Equal) {
+			kept[t.TID] = true
+		} else if s.KeptThreads[o.ID][t.TID] {
+			taken = t
+		}
+	}
+	if s.KeptThreads[o.ID] != nil {
+		s.KeptThreads[o.ID] = kept
+	}
+	if taken == nil {
+		return false
+	}
+	first := s.Retries[key].Failures == 0
+	if s.again(key); first {
+		s.event(plan.Event{Kind: plan.EventStep, Workload: o.ID}, words.ThreadsTaken, taken.TID, taken.CPUs, retryFirst, retryMost)
+	}
 	return true
 }
 

@@ -130,6 +130,29 @@ func TestDivideThreads(t *testing.T) {
 	}
 }
 
+// Who gives a thread its old CPUs again and again is not fought with: each time is a write to the disk.
+func TestDivideIsTakenBack(t *testing.T) {
+	f := newFake(t, 4, 8, dividing)
+	id := f.addWide("wide", 12)
+	f.scan(6)
+	n, told, pid := len(f.applies(plan.DivideThreads)), f.toldOf(id, words.ThreadsTaken), f.works[id].obs.Processes[0].PID
+	for range 100 {
+		f.setThread(id, pid+3, f.host().Online)
+		f.scan(1)
+	}
+	if again := len(f.applies(plan.DivideThreads)) - n; again == 0 || again > 10 {
+		t.Errorf("set %d times", again)
+	}
+	if got := f.toldOf(id, words.ThreadsTaken) - told; got != 1 {
+		t.Errorf("told %d times", got)
+	}
+	f.after(2 * retryMost)
+	f.scan(4)
+	if got := f.sets(id); got[f.host().Online.String()] != 0 {
+		t.Errorf("once it is quiet: %v", got)
+	}
+}
+
 // A crash between the journal and the change leaves what undo puts back.
 func TestDivideThreadsKilled(t *testing.T) {
 	f := newFake(t, 4, 8, dividing)

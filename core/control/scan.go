@@ -234,6 +234,7 @@ func (s *State) living(was *State) []workload.Placement {
 	}
 	dropGone(s.Moves, gone)
 	dropGone(s.DividedAt, gone)
+	dropGone(s.KeptThreads, gone)
 	dropGone(s.Sampled, gone)
 	dropGone(s.Passes, gone)
 	maps.DeleteFunc(s.Silent, func(id workload.ID, q silent) bool { return gone(id) || s.At.Sub(q.Until) > retryMost })

@@ -293,13 +293,15 @@ type State struct {
 	Asked      map[processKey]bool             // processes seen, and whether it is known if they have inherited
 	wide       map[workload.ID]bool            // see View.Wide
 	DividedAt  map[workload.ID]time.Time       // when threads of it were last given nodes, see divide
-	Passes     map[workload.ID]uint64          // of NUMA balancing over its memory when that was switched on
-	Sampled    map[workload.ID]time.Time       // when the kernel's NUMA balancing was last switched off again after that
-	Orders     []balance.HomeChange            // changes of home that were ordered since the newest scan
-	Told       map[string]string               // what was said last of what would repeat
-	Balanced   string                          // what was last said of balancing
-	Swung      time.Time                       // when it was last said that a node is, or no longer is, short
-	Pruned     time.Time
+	// KeptThreads is the threads, by ID, that were given nodes and had them when last seen.
+	KeptThreads map[workload.ID]map[int]bool
+	Passes      map[workload.ID]uint64    // of NUMA balancing over its memory when that was switched on
+	Sampled     map[workload.ID]time.Time // when the kernel's NUMA balancing was last switched off again after that
+	Orders      []balance.HomeChange      // changes of home that were ordered since the newest scan
+	Told        map[string]string         // what was said last of what would repeat
+	Balanced    string                    // what was last said of balancing
+	Swung       time.Time                 // when it was last said that a node is, or no longer is, short
+	Pruned      time.Time
 
 	ledger   *place.Ledger                        // of Plan.Placements and admissions, for requests
 	own      bool                                 // nobody else has the steps of Plan
@@ -383,7 +385,7 @@ func New(settings Settings, saved Saved) *State {
 		Surveyed: map[SurveyKind]time.Time{}, Links: map[workload.ID][]Link{}, Helpers: map[processKey]workload.ID{}, Fixed: map[string]bool{},
 		Known: map[SurveyKind]bool{}, Tasks: map[workload.ID]*Task{}, Running: map[uint64]workload.ID{}, Ended: map[workload.ID]ended{}, Waits: map[workload.ID]time.Time{}, Checks: map[uint64]workload.ID{},
 		Tried: map[workload.ID]bool{}, Retries: map[stepKey]retry{}, Silent: map[workload.ID]silent{}, Overwrites: map[workload.ID]overwrite{},
-		Narrowed: map[workload.ID]topology.CPUSet{}, Given: map[workload.ID]topology.CPUSet{}, DividedAt: map[workload.ID]time.Time{}, Sampled: map[workload.ID]time.Time{}, Passes: map[workload.ID]uint64{}, Asked: map[processKey]bool{}, Told: map[string]string{},
+		Narrowed: map[workload.ID]topology.CPUSet{}, Given: map[workload.ID]topology.CPUSet{}, DividedAt: map[workload.ID]time.Time{}, KeptThreads: map[workload.ID]map[int]bool{}, Sampled: map[workload.ID]time.Time{}, Passes: map[workload.ID]uint64{}, Asked: map[processKey]bool{}, Told: map[string]string{},
 	}
 	s.History.Changes = saved.Past
 	if p := saved.Partition; p.Partition != "" && p.Configured == settings.Partition && p.Partition.Check() == nil {

@@ -504,6 +504,12 @@ func (s *State) applied(id workload.ID, t *Task, step plan.Step) {
 	}
 	if step.Kind == plan.DivideThreads {
 		s.DividedAt[id] = s.At
+		if s.KeptThreads[id] == nil {
+			s.KeptThreads[id] = map[int]bool{}
+		}
+		for _, x := range step.Threads {
+			s.KeptThreads[id][x.TID] = true
+		}
 	}
 	if step.Kind != plan.DivideThreads || step.From != step.To { // threads come and go all the time
 		s.event(e, words.StepTook, string(step.Kind), step.Target.Setting(), words.OrAll(step.From), step.To, step.Reason.String())

@@ -80,6 +80,7 @@ var (
 	StepFixed           = says("step-fixed", "{} to {}: {}; it is not tried again")
 	SetBack             = says("set-back", "{} of {} was set back to {} by somebody else")
 	SetSince            = says("set-since", "{} of {} was set to {} by somebody else: homenode leaves it alone and will not undo it")
+	ThreadsTaken        = says("threads-taken", "somebody else has given thread {} the CPUs {}: threads of this workload are kept on nodes again after {}, and later each time that happens, after {} at most")
 	FlightPutOff        = says("flight-put-off", "{}")
 	FlightPutOffRest    = says("flight-put-off-rest", "The rest did not move; it is tried again later.")
 	MoveBegins          = says("move-begins", "moving {bytes} to node {}. {}")

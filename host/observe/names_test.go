@@ -215,8 +215,9 @@ func TestContainersHaveNames(t *testing.T) {
 		}
 		return ""
 	}}}
-	for cgroup, want := range map[string]string{"/system.slice/docker-" + id + ".scope": "web", "/machine.slice/libpod-" + id + ".scope/container": "web", "/docker/" + id: "web", "/system.slice/x.service": "x"} {
-		if got := o.nameOf(&work{leaf: &leaf{path: cgroup}}); got != want {
+	for cgroup, want := range map[string]string{"/system.slice/docker-" + id + ".scope": "web", "/machine.slice/libpod-" + id + ".scope/container": "web", "/docker/" + id: "web", "/system.slice/x.service": "x",
+		"/user.slice/user-1000.slice/user@1000.service/docker-" + id + ".scope": "sh 0123456789ab"} { // any user may call a cgroup so
+		if got := o.nameOf(&work{leaf: &leaf{path: cgroup}, procs: []*process{{comm: "sh"}}}); got != want {
 			t.Errorf("%s is called %q, want %q", cgroup, got, want)
 		}
 	}

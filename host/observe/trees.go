@@ -380,9 +380,9 @@ func (o *Observer) nameOf(w *work) string {
 }
 
 // container is what people call the container that a cgroup is of, or lies in; "" when
-// nobody knows.
+// nobody knows. Below the slice of a user that user chooses names, also those of others' containers.
 func (o *Observer) container(cgroup string) string {
-	if o.opts.Container == nil {
+	if o.opts.Container == nil || workload.UserOf(cgroup) != 0 {
 		return ""
 	}
 	for part := range strings.SplitSeq(cgroup, "/") {

@@ -167,7 +167,7 @@ func qemu(mib int, tids ...int) map[string]string {
 // A guest is known by its cgroup, its configuration and what its QEMU says.
 func TestGuestIsKnown(t *testing.T) {
 	m := newMachine(t)
-	m.guest(100, 4, "#homenode%3A class=dedicated importance=80 near=eth0,0000%3A41%3A00.0 max-nodes=1 smt=isolate\n#of the shop\ncores: 2\nsockets: 2\nmemory: 2048\nname: shop-db\nnuma: 1\ntags: homenode-shared;prod\n\n[PENDING]\ncores: 8\n\n[before]\nname: old\naffinity: 1\n")
+	m.guest(100, 4, "#homenode%3A class=dedicated importance=80 near=eth0,0000%3A41%3A00.0 max-nodes=1 smt=isolate\n#of the shop\ncores: 2\nsockets: 2\nmemory: 4096\nname: shop-db\nnuma: 1\ntags: homenode-shared;prod\n\n[PENDING]\ncores: 8\n\n[before]\nname: old\naffinity: 1\n")
 	m.guest(101, 2, "cores: 4\nvcpus: 2\nmemory: current=1024,max=4096\ncpulimit: 1.5\nhugepages: 2\n")
 	m.qmp(100, answers(qemu(3072, 100001, 100002, 100003, 100004)))
 	s := m.source(Options{Journal: func() []plan.Entry { return nil }})
@@ -371,6 +371,7 @@ func TestStrangeQEMUs(t *testing.T) {
 		"a vCPU beyond all":         {lie("query-cpus-fast", `[{"cpu-index": 99999999, "thread-id": 100001}]`), "without a number"},
 		"another type":              {lie("query-cpus-fast", `{"cpu-index": "\u001b[2J"}`), "query-cpus-fast: json: "},
 		"memory of another machine": {lie("query-memory-size-summary", `{"base-memory": 18446744073709551615}`), ""},
+		"memory of half the host":   {lie("query-memory-size-summary", `{"base-memory": 536870912, "plugged-memory": 8589934592}`), ""},
 		"policy with escapes":       {lie("query-memdev", `[{"policy": "\u001b[31mbind", "host-nodes": [0]}]`), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -398,6 +399,17 @@ func TestStrangeQEMUs(t *testing.T) {
 				t.Errorf("asked again: %d, %v", again.fails, again.retry)
 			}
 		})
+	}
+}
+
+// Of a QEMU without a configuration what is seen of it counts, not its word.
+func TestNoConfigurationNoWord(t *testing.T) {
+	m := newMachine(t)
+	m.guest(100, 2, "cores: 2\nmemory: 1024\n"+strings.Repeat("#", mostConfig)) // too long to be one
+	m.qmp(100, answers(qemu(1<<20, 100001, 100002, 100001, 100001)))
+	claims, _ := m.look(m.source(Options{}))
+	if c := claims["vm:100"]; c.Spec.CPUs != 0 || c.Spec.Memory != 0 || c.Alone.Code != words.ProxmoxNoConfig {
+		t.Errorf("%d CPUs, %d KiB, alone %v", c.Spec.CPUs, c.Spec.Memory, c.Alone)
 	}
 }
 

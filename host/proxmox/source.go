@@ -217,10 +217,10 @@ func (s *Source) read(ctx context.Context, id int, was *guest, changed, mayAsk b
 		}
 	} else if stamp := fmt.Sprint(st.ModTime().UnixNano(), st.Size()); stamp != g.stamp {
 		text, err := s.text(configs, name)
-		if g.stamp, g.unread, changed = stamp, "", true; err != nil {
-			g.stamp, g.unread = "", err.Error()
-		}
 		g.config = readConfig(text)
+		if g.stamp, g.unread, changed = stamp, "", true; err != nil {
+			g.stamp, g.unread, g.config = "", err.Error(), config{}
+		}
 	}
 	if g.process.PID == 0 || !changed && s.o.Now().Sub(g.at) < rereadEvery {
 		return g
@@ -385,12 +385,17 @@ func (s *Source) claim(g *guest, h *topology.Host, journal []plan.Entry) (worklo
 }
 
 // vcpus is how many it has now: no more than its configuration lets it have, whatever its QEMU
-// says, which books CPUs with that.
+// says, which books CPUs with that. 0, where there is none, leaves it to what is seen.
 func (g *guest) vcpus() int {
 	if n := len(g.run.vcpus); n > 0 {
-		return min(n, cmp.Or(g.config.possible, n))
+		return min(n, g.config.possible)
 	}
 	return g.config.vcpus
+}
+
+// memory is how much it has, likewise: Proxmox writes what it plugs into the configuration.
+func (g *guest) memory() topology.KiB {
+	return min(cmp.Or(g.run.memory, g.config.memory), g.config.memory)
 }
 
 // bound is the CPUs that somebody else has given a guest: Proxmox by its setting affinity, or
@@ -436,7 +441,7 @@ func (s *Source) spec(g *guest) workload.Spec {
 	name := words.Printable(c.name[:min(len(c.name), 256)])
 	spec := workload.Spec{
 		ID: id(g.vmid), Name: cmp.Or(name, "vm"+strconv.Itoa(g.vmid)), Class: workload.Shared, Importance: workload.DefaultImportance,
-		CPUs: g.vcpus(), Memory: cmp.Or(g.run.memory, c.memory), MaxNodes: c.most, Given: true,
+		CPUs: g.vcpus(), Memory: g.memory(), MaxNodes: c.most, Given: true,
 	}
 	switch c.huge {
 	case "2":
