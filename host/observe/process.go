@@ -128,7 +128,9 @@ func (o *Observer) readProcess(pid int) *process {
 	}
 	s, err := proc.ParseStat(b)
 	if err != nil {
-		o.problems.add("proc/PID/stat", "processes left out", fmt.Errorf("pid %d: %w", pid, err))
+		if !gone(err) {
+			o.problems.add("proc/PID/stat", "processes left out", fmt.Errorf("pid %d: %w", pid, err))
+		}
 		return nil
 	}
 	if s.Flags&proc.KernelThread != 0 {

@@ -1,7 +1,9 @@
 package proc
 
 import (
+	"errors"
 	"reflect"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -16,6 +18,9 @@ func TestParseStat(t *testing.T) {
 	}
 	if s, err := ParseStat([]byte("1 (a) R) (b) S 2" + catStat[18:])); err != nil || string(s.Comm) != "a) R) (b" || s.State != 'S' {
 		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err := ParseStat([]byte("910 (ls) X 0 -1 -1 0 -1 4228108 0 0 0 0 0 0 0 0 0 -120 0 0 90099 0 0 0\n")); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("a task that is gone: %v", err)
 	}
 	for _, bad := range []string{"", "1", "1 (a)", "1 (a) S 1", "x" + catStat, "1 (a) S -1" + catStat[18:]} {
 		if s, err := ParseStat([]byte(bad)); err == nil {

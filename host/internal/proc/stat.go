@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 )
 
@@ -34,7 +35,8 @@ type Stat struct {
 var errStat = errors.New("not in the format of proc_pid_stat(5)")
 
 // ParseStat reads proc_pid_stat(5). The name in parentheses may hold spaces and
-// parentheses: it ends at the last ')'.
+// parentheses: it ends at the last ')'. ESRCH is of a task that the kernel has taken leave of
+// since the file was opened: its group and session are -1 then (do_task_stat, fs/proc/array.c).
 func ParseStat(b []byte) (Stat, error) {
 	var s Stat
 	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
@@ -69,6 +71,9 @@ func ParseStat(b []byte) (Stat, error) {
 		case 4, 5, 6, 7, 9, 14, 15, 20, 22, 24, 39:
 		default:
 			continue
+		}
+		if field == 5 && string(word) == "-1" {
+			return s, syscall.ESRCH
 		}
 		v, ok := Number(word)
 		if !ok && field != 24 && field != 7 { // rss may be printed negative on old kernels, and tty_nr is signed
