@@ -4,7 +4,7 @@ import "time"
 
 // A guest whose PID 1 is systemd: the unit that ships, and `host prepare` by systemd.
 func init() {
-	Shapes = append(Shapes, Shape{
+	systemd := Shape{
 		Name: "systemd", Nodes: 4, CPUsPerNode: 4, NodeMiB: 512, Slow: true, Disk: "systemd", Systemd: true,
 		Distance: [][]int{
 			{10, 16, 31, 31},
@@ -12,21 +12,21 @@ func init() {
 			{31, 31, 10, 16},
 			{31, 31, 16, 10},
 		},
-	})
+	}
 	// Docker with the driver cgroupfs, and Podman, on such a host.
-	docker := Shapes[len(Shapes)-1]
+	docker := systemd
 	docker.Name, docker.Disk = "docker", "docker"
-	Shapes = append(Shapes, docker)
 	for _, name := range []string{"placed", "agents"} {
 		Tests = append(Tests, Test{Name: "docker." + name, Shapes: []string{"docker"}, Limit: 10 * time.Minute, Slow: true, Homenode: true})
 	}
 	for _, name := range []string{"unit", "cpusets", "host", "scope", "offline", "programs", "package"} {
 		Tests = append(Tests, Test{Name: "systemd." + name, Shapes: []string{"systemd"}, Limit: 20 * time.Minute, Homenode: true})
 	}
-	bench := Shapes[len(Shapes)-1]
+	// What bench/share runs.
+	bench := systemd
 	bench.Name, bench.Disk = "bench", "bench"
 	bench.Nodes, bench.CPUsPerNode, bench.NodeMiB, bench.Distance = 2, 2, 1024, [][]int{{10, 21}, {21, 10}}
 	bench.Virtual, bench.Instruction = true, 4 // its runs are short, however busy the machine is
-	Shapes = append(Shapes, bench)
+	Shapes = append(Shapes, systemd, docker, bench)
 	Tests = append(Tests, Test{Name: "systemd.bench", Shapes: []string{"bench"}, Limit: 20 * time.Minute, Homenode: true, Bench: true})
 }
