@@ -354,7 +354,7 @@ type Serves struct {
 
 // States of a Workload: stable, for programs and colours.
 const (
-	StateAtHome    = "at home"    // nothing is left to do
+	StateAtHome    = "at home"    // nothing is left to do, but for what sharing changes from time to time
 	StateWouldMove = "would move" // in observe mode: steps are left
 	StateQueued    = "queued"     // steps are left, and will be carried out
 	StateMoving    = "moving"     // Move says how far

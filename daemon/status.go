@@ -434,7 +434,25 @@ func (v *View) state(o *workload.Observation, p planned) (state string, why stri
 			return api.StateAtHome, leftOffHome(why, v.Moves[id].Why, r.Next)
 		}
 	}
+	if v.onlyShares(o, steps) {
+		return api.StateAtHome, why
+	}
 	return api.StateQueued, why
+}
+
+// onlyShares reports whether nothing that is left to do is about a workload's home: sharing gives
+// it more or less of that, which it does time and again.
+func (v *View) onlyShares(o *workload.Observation, steps []plan.Step) bool {
+	p := place.Of(v.Plan.Placements, o.ID)
+	return p != nil && !slices.ContainsFunc(steps, func(s plan.Step) bool {
+		switch s.Kind {
+		case plan.SetCgroup, plan.SetPolicy, plan.SetCache, plan.SetCacheTasks, plan.StopUnit:
+			return false
+		case plan.SetCPUs:
+			return v.Sharing.Of(o.ID) == nil || o.UnevenCPUs || !o.CPUs.SubsetOf(p.CPUs)
+		}
+		return true
+	})
 }
 
 // leftOffHome is why a workload is at home though some of its memory is not.

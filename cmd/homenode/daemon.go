@@ -76,11 +76,11 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 		return cli.Forbidden(err)
 	}
 	if err := blockDevices(&c); err != nil {
-		return cli.Usage(fmt.Errorf("configuration: %w", c.Located(err)))
+		return cli.Usage(fmt.Errorf("%w", c.Located(err)))
 	}
 	odd, err := c.Suits(h)
 	if err != nil {
-		return cli.Usage(fmt.Errorf("configuration: %w", c.Located(err)))
+		return cli.Usage(fmt.Errorf("%w", c.Located(err)))
 	}
 	s, err := store.Open(c.StateDir)
 	if errors.Is(err, store.ErrLocked) {

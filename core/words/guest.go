@@ -10,7 +10,7 @@ var (
 	CellHome        = says("cell-home", "Its cell {} (vCPUs {}, {size}) is on node {}.")
 	CellNowhere     = says("cell-nowhere", "Its cell {} (vCPUs {}, {size}) fits on no node: {}")
 	CellsNowhere    = says("cells-nowhere", "Each of its {} cells fits on some node, but not each on a node of its own.")
-	CellsOfItself   = says("cells-of-itself", "It is wider than a node: it sees {} NUMA nodes, one for each of nodes {}, and the vCPUs of each float there, over its memory.")
+	CellsOfItself   = says("cells-of-itself", "It sees {} NUMA nodes, one for each of nodes {}, and the vCPUs of each float there, over its memory.")
 	CellsUneven     = says("cells-uneven", "It spans nodes {} and sees none of them, for it does not fit there in equal parts: {}")
 	CellsTooFew     = says("cells-too-few", "It spans nodes {} and sees none of them: it has too few vCPUs, or too little memory, for a NUMA node on each.")
 	CellPinned      = says("cell-pinned", "With a CPU of its own each: vCPUs {}, on {cpus}.")
