@@ -21,6 +21,7 @@ const maxPasses = 50
 type change struct {
 	*Driver
 	old   map[int]topology.CPUSet // by thread
+	gave  map[int]topology.CPUSet // what a thread had of it when that was read back
 	order []setThread
 	// cut: accept a result that lacks CPUs, which are offline, or not the cgroup's at the moment: the
 	// kernel gives them once the cgroup has them (user_cpus_ptr, kernel/sched/core.c).
@@ -105,8 +106,15 @@ func (c *change) thread(p workload.Process, tid int, wants func(tid int, has top
 			c.old[tid] = has
 			c.order = append(c.order, setThread{p, tid})
 		}
+		delete(c.gave, tid)
 		if has, err = c.kernel.Affinity(tid); err != nil {
 			return false, err
+		}
+		if c.gave == nil {
+			c.gave = map[int]topology.CPUSet{}
+		}
+		if c.gave[tid] = want; has.SubsetOf(want) {
+			c.gave[tid] = has
 		}
 	}
 	if err == nil && (c.holds(has, want) || c.cut && has.SubsetOf(want)) {
@@ -145,7 +153,8 @@ func (c *change) whyNot(p workload.Process, want, has topology.CPUSet) string {
 	return "someone else may be setting it"
 }
 
-// putBack undoes a change that failed half way.
+// putBack undoes a change that failed half way. A thread that somebody else has given CPUs meanwhile
+// keeps them.
 func (c *change) putBack() error {
 	var errs []error
 	for _, s := range slices.Backward(c.order) {
@@ -156,6 +165,11 @@ func (c *change) putBack() error {
 		if err != nil { // whose the thread is now is not known
 			errs = append(errs, fmt.Errorf("put back: %w", err))
 			continue
+		}
+		if gave, known := c.gave[s.tid]; known {
+			if has, err := c.kernel.Affinity(s.tid); err == nil && !has.Equal(gave) {
+				continue
+			}
 		}
 		if err := c.kernel.SetAffinity(s.tid, c.old[s.tid]); err != nil && !isGone(err) {
 			errs = append(errs, fmt.Errorf("put back: %w", err))

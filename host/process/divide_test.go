@@ -3,7 +3,10 @@ package process
 import (
 	"context"
 	"maps"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -194,6 +197,45 @@ func TestUndivideLeavesOthers(t *testing.T) {
 		}
 		if got := p.sets(); !maps.Equal(got, map[int]string{100: "0-7", 101: "0-7"}) || child.sets()[200] != tt.want || grandchild.sets()[300] != tt.want {
 			t.Errorf("%s: %v, child %v, grandchild %v", name, got, child.sets(), grandchild.sets())
+		}
+	}
+}
+
+// A process that makes threads all the time is divided all the same; what its owner sets while that
+// goes on stands, also when it then fails.
+func TestDivideBesideItsOwner(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		m := newModel()
+		m.add(1, 0)
+		p := m.add(100, 1)
+		p.threads = map[int]topology.CPUSet{100: cpuSet("0-7"), 101: cpuSet("0-7"), 102: cpuSet("0-7")}
+		made, sets := 200, 0
+		m.hook = func(int) {
+			switch last := m.trace[len(m.trace)-1]; {
+			case strings.HasPrefix(last, "list proc/100/task"):
+				made++
+				p.threads[made] = p.threads[101]
+			case last == "set affinity":
+				if sets++; sets == 3 { // the first two have theirs
+					p.threads[100] = cpuSet("6")
+				}
+			}
+		}
+		m.fault = func(_ int, what string) error {
+			if fails && what == "set affinity" && sets == 3 {
+				return unix.EIO
+			}
+			return nil
+		}
+		err := m.driver().Apply(context.Background(), dividing(p, "", map[int]string{100: "0-3", 101: "4-7", 102: "0-3"}), nil)
+		want := map[int]string{100: "6", 101: "4-7", 102: "0-3"}
+		if fails {
+			want[101], want[102] = "0-7", "0-7"
+		}
+		got := p.sets()
+		maps.DeleteFunc(got, func(tid int, _ string) bool { return tid > 200 })
+		if (err != nil) != fails || !maps.Equal(got, want) {
+			t.Errorf("%v: %v, want %v", err, got, want)
 		}
 	}
 }
