@@ -78,7 +78,7 @@ func TestQEMUTellsItsThreads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("etc/pve/qemu-server/100.conf", "name: real\ncores: 2\nmemory: 32\ntags: homenode-dedicated\n")
+	write("etc/pve/qemu-server/100.conf", "name: real\ncores: 2\nmemory: 128\ntags: homenode-dedicated\n")
 	socket := filepath.Join(root, "run/qemu-server/100.qmp")
 	c := exec.Command(program, append(args, "-name", "real,debug-threads=on", "-machine", "q35", "-accel", "tcg,thread=multi", "-smp", "2", "-m", "64", "-S",
 		"-nodefaults", "-display", "none", "-chardev", "socket,id=qmp,path="+socket+",server=on,wait=off", "-mon", "chardev=qmp,mode=control")...)
