@@ -22,7 +22,8 @@ var ErrGone = errors.New("no such guest")
 // Next is where a guest is when it is started next, as plan.SetNext has it. As text a
 // shared guest's is "CPUS/NODES", such as "0-3/0"; a dedicated one's has a CPU for each
 // vCPU and, where it is known, a node for each cell that the guest sees:
-// "0=2 1=3 emulator=2-3/0-1 cell0=0 cell1=1". "" is nowhere.
+// "0=2 1=3 emulator=2-3/0-1 cell0=0 cell1=1". "" is nowhere. Behind it may be what it is to be
+// near to from now on: "0-3/0 near=device=eth1,policy=required", or "near=" for nothing.
 type Next struct {
 	CPUs     topology.CPUSet
 	Nodes    topology.NodeSet  // of its memory
@@ -30,36 +31,42 @@ type Next struct {
 	VCPUs    []topology.CPUSet // placed cell by cell: the CPUs of each vCPU, some of which float
 	Emulator topology.CPUSet   // dedicated: of emulator and IOThreads
 	Cells    []topology.NodeID // the node of each cell; nil when that is not said
+	Near     *string           // for good, as workload.NearText has it; nil leaves that as it is
 }
 
 // Next is a home as text.
-func (h *Home) Next() string {
+func (h *Home) Next() string { return h.next().String() }
+
+func (h *Home) next() Next {
 	p := &h.Placement
 	n := Next{CPUs: p.CPUs, Nodes: h.MemoryNodes()}
-	if h.Cells != nil {
+	switch {
+	case h.Cells != nil:
 		n.VCPUs, n.Emulator, n.Cells = h.VCPUs, h.Emulator, h.Cells
-		return n.String()
-	}
-	if p.Class == workload.Dedicated {
+	case p.Class == workload.Dedicated:
 		n.Pins, n.Emulator = p.Pins, h.Emulator
 	}
-	return n.String()
+	return n
 }
 
 func (n Next) String() string {
-	if len(n.Pins)+len(n.VCPUs) == 0 {
-		return n.CPUs.String() + "/" + n.Nodes.String()
-	}
 	var b strings.Builder
-	for i, cpu := range n.Pins {
-		fmt.Fprintf(&b, "%d=%d ", i, cpu)
+	if len(n.Pins)+len(n.VCPUs) == 0 {
+		fmt.Fprintf(&b, "%s/%s", n.CPUs, n.Nodes)
+	} else {
+		for i, cpu := range n.Pins {
+			fmt.Fprintf(&b, "%d=%d ", i, cpu)
+		}
+		for i := len(n.Pins); i < len(n.VCPUs); i++ {
+			fmt.Fprintf(&b, "%d=%s ", i, n.VCPUs[i])
+		}
+		fmt.Fprintf(&b, "emulator=%s/%s", n.Emulator, n.Nodes)
+		for i, node := range n.Cells {
+			fmt.Fprintf(&b, " cell%d=%d", i, node)
+		}
 	}
-	for i := len(n.Pins); i < len(n.VCPUs); i++ {
-		fmt.Fprintf(&b, "%d=%s ", i, n.VCPUs[i])
-	}
-	fmt.Fprintf(&b, "emulator=%s/%s", n.Emulator, n.Nodes)
-	for i, node := range n.Cells {
-		fmt.Fprintf(&b, " cell%d=%d", i, node)
+	if n.Near != nil {
+		b.WriteString(" near=" + strings.Join(strings.Fields(*n.Near), " near="))
 	}
 	return b.String()
 }
@@ -100,8 +107,19 @@ func ParseNext(text string) (n Next, err error) {
 	if n.Nodes, err = topology.ParseNodeSet(words[0]); err != nil || n.Nodes.Empty() {
 		return wrong()
 	}
-	for i, word := range words[1:] {
-		value, ok := strings.CutPrefix(word, fmt.Sprintf("cell%d=", i))
+	for _, word := range words[1:] {
+		if wish, ok := strings.CutPrefix(word, "near="); ok {
+			near := wish
+			if n.Near != nil {
+				near = *n.Near + " " + wish
+			}
+			if _, err := workload.ParseNear(near); near != "" && err != nil {
+				return wrong()
+			}
+			n.Near = &near
+			continue
+		}
+		value, ok := strings.CutPrefix(word, fmt.Sprintf("cell%d=", len(n.Cells)))
 		node, err := strconv.Atoi(value)
 		if !ok || err != nil || node < 0 {
 			return wrong()
@@ -121,6 +139,22 @@ func (n *Next) Placement() plan.Placement {
 		}
 	}
 	return p
+}
+
+// Wish has a guest be near to something else for good than its mark says: Steps write it.
+func (s *Guest) Wish(near []workload.Near) {
+	s.Spec.Near = slices.Concat(near, s.Spec.Near[len(s.Near):])
+	s.Near, s.Wished = near, true
+}
+
+// next is the next start of a guest at a home, as text.
+func (s *Guest) next(home *Home) string {
+	n := home.next()
+	if s.Wished {
+		text := workload.NearText(s.Near)
+		n.Near = &text
+	}
+	return n.String()
 }
 
 // Steps brings a guest to a home: as it runs, where that can be, and by its definition
@@ -147,7 +181,7 @@ func (s *Guest) Steps(home Home) (steps []plan.Step, now bool) {
 		}
 	}
 	if !s.Transient {
-		step(plan.SetNext, "", home.Next())
+		step(plan.SetNext, "", s.next(&home))
 	}
 	return steps, now
 }
@@ -177,7 +211,7 @@ func (s *Guest) cellSteps(home *Home) (steps []plan.Step, now bool) {
 		}
 	}
 	if home.Cells != nil && !s.Transient {
-		step(plan.SetNext, s.Spec.ID, "", home.Next())
+		step(plan.SetNext, s.Spec.ID, "", s.next(home))
 	}
 	return steps, now
 }

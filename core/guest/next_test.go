@@ -17,6 +17,8 @@ func TestNextIsText(t *testing.T) {
 		"0=2 1=0 emulator=2-3/0":           "dedicated CPUs 0,2 nodes 0 pins [2 0] memory [{0 1}]",
 		"0=9 emulator=/0-1 cell0=1":        "dedicated CPUs 9 nodes 0-1 pins [9] memory [{0 1} {1 1}]",
 		"0=9 emulator=9/0 cell0=0 cell1=1": "dedicated CPUs 9 nodes 0 pins [9] memory [{0 1}]",
+		"0-3/0 near=device=eth1,policy=required near=process=/a.slice": "shared CPUs 0-3 nodes 0 pins [] memory []",
+		"0=9 emulator=9/0 cell0=0 near=":                               "dedicated CPUs 9 nodes 0 pins [9] memory [{0 1}]",
 	} {
 		n, err := ParseNext(text)
 		if err != nil || n.String() != text {
@@ -28,7 +30,7 @@ func TestNextIsText(t *testing.T) {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
-	for _, bad := range []string{"", "/", "0-3", "0-3/", "/0", "x/0", "0/x", "1=2 emulator=2/0", "0=x emulator=2/0", "0=-1 emulator=2/0", "0=1 emulator=x/0", "emulator=1/0", "0/0 cell1=0", "0/0 cell0=x", "0/0 cell0=-1", "0/0 x"} {
+	for _, bad := range []string{"", "/", "0-3", "0-3/", "/0", "x/0", "0/x", "1=2 emulator=2/0", "0=x emulator=2/0", "0=-1 emulator=2/0", "0=1 emulator=x/0", "emulator=1/0", "0/0 cell1=0", "0/0 cell0=x", "0/0 cell0=-1", "0/0 x", "0/0 near", "0/0 near=eth1,policy=x", "0/0 near=policy=required"} {
 		if n, err := ParseNext(bad); err == nil {
 			t.Errorf("%q is read as %+v", bad, n)
 		}

@@ -48,6 +48,8 @@ type Guest struct {
 	Transient    bool             // it runs and has no definition
 	Most         int              // vCPUs it may have; Spec has those it has now where they share CPUs
 	OnlyNodes    topology.NodeSet // nodes it may use for good, by its mark; empty is any
+	Near         []workload.Near  // what it is to be near to for good, by its mark; the first of Spec.Near
+	Wished       bool             // Near is to be in its mark from now on
 	// Apart is what is kept for it beside its home: CPUs that others pinned single vCPUs or
 	// its emulator to, memory in pages of another size.
 	Apart    []plan.Placement

@@ -96,7 +96,7 @@ const (
 	DivideThreads StepKind = "divide-threads"  // threads of a process among the nodes of its home: the CPU sets "0-3;8-11", or one set for all
 	SetMems       StepKind = "set-mems"        // memory nodes of a cgroup or guest
 	MovePages     StepKind = "move-pages"      // move what lies off home to the home, paced
-	SetNext       StepKind = "set-next"        // where a guest is at its next start: "CPUS/NODES" in its definition; "" is nowhere
+	SetNext       StepKind = "set-next"        // where a guest is at its next start: "CPUS/NODES" in its definition, and what it is near to; "" is nowhere
 	SetLimits     StepKind = "set-limits"      // what the NICs and disks of a guest may do a second
 	SetIRQ        StepKind = "set-irq"         // CPUs that an interrupt may be delivered to
 	SetRPS        StepKind = "set-rps"         // CPUs that a receive queue is worked off by

@@ -52,12 +52,12 @@ func (w *Watch) changesNext(ctx context.Context, name string, cell int, next str
 		return plan.Setting{Kind: kind, Path: name, Value: value, Object: d.UUID()}
 	}
 	var out []plan.Change
-	if is := d.About(); next == "" && is != "" {
-		out = append(out, plan.Change{Setting: setting(plan.GuestMark, is)})
-	}
-	will := next
+	is, will := d.About(), next
 	if err = w.edit(d, cell, next, nil); err == nil {
 		will, err = d.Next()
+	}
+	if becomes := d.About(); is != "" && is != becomes {
+		out = append(out, plan.Change{Setting: setting(plan.GuestMark, is), Will: becomes})
 	}
 	if errors.Is(err, plan.ErrForeign) { // what is there now tells who asks
 		err = nil
@@ -132,6 +132,9 @@ func (w *Watch) edit(d *domain.Document, cell int, next string, mark *domain.Mar
 		}
 		m.Composed = len(n.Pins) == 0 && len(n.VCPUs) > 0 && len(n.Cells) > 1 // it is to see NUMA nodes
 		mark = &m
+	}
+	if n.Near != nil {
+		mark.Near = *n.Near
 	}
 	if pinned := len(n.Pins) > 0; !mark.Composed && (pinned != (mark.Class == workload.Dedicated) || !pinned && len(n.VCPUs) > 0) {
 		return fmt.Errorf("it is %s, and %q is no next start for that", mark.Class, next)

@@ -535,6 +535,9 @@ func (k *known) stand(h *topology.Host) error {
 		return err
 	}
 	s.Running = true
+	if d := k.seen.Defined; d != nil && d.Placed { // it may have come since the guest was started
+		s.Near, s.Spec.Near = d.Near, slices.Concat(d.Near, s.Spec.Near[len(s.Near):])
+	}
 	k.seen.Guest, k.seen.Run = s, k.live.Run()
 	return nil
 }

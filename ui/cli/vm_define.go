@@ -78,7 +78,9 @@ Exit status 1 means that the guest does not fit; the line says why.`,
 			}
 			s.locate(order.Flavor.Near)
 			s.locate(order.Near)
-			s.absent(e, slices.Concat(order.Flavor.Near, order.Near))
+			if !why || asJSON { // else its reasons say it
+				s.absent(e, slices.Concat(order.Flavor.Near, order.Near))
+			}
 			home, d := s.room.Place(order)
 			if d.Outcome != plan.Placed {
 				return refusal(&d)

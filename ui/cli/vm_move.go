@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -186,22 +187,32 @@ func move(c *cobra.Command, e *Env, s *existing, g *guest.Guest, nodes topology.
 		find = s.room.MoveInCells
 	}
 	home, d := find(g, nodes)
-	switch {
-	case d.Outcome == plan.Kept && g.Placed && g.Next == nil:
-		_, err := fmt.Fprintf(e.Stdout, "%s stays on %s, %s.\n", g.Name, words.Nodes(g.Home.Nodes()), words.CPUs(g.Home.CPUs()))
+	stays := d.Outcome == plan.Kept && g.Placed && g.Next == nil
+	say := func(goes, stay string) error {
+		was := words.Nodes(g.Home.Nodes()) + ", " + words.CPUs(g.Home.CPUs())
+		text := fmt.Sprintf("%s from %s, to %s, %s", goes, was, words.Nodes(home.Nodes()), words.CPUs(home.CPUs()))
+		if stays {
+			text = stay + " on " + was
+		}
+		if g.Wished {
+			text += "; near: " + words.Printable(cmp.Or(workload.NearText(g.Near), "nothing"))
+		}
+		_, err := fmt.Fprintf(e.Stdout, "%s %s.\n", g.Name, text)
 		return err
+	}
+	switch {
+	case stays && !g.Wished:
+		return say("", "stays")
 	case d.Outcome != plan.Placed && d.Outcome != plan.Kept:
 		return refusal(&d)
 	}
-	was, to := words.Nodes(g.Home.Nodes())+", "+words.CPUs(g.Home.CPUs()), words.Nodes(home.Nodes())+", "+words.CPUs(home.CPUs())
 	steps, now := g.Steps(home)
 	if len(steps) == 0 {
 		return &exitError{exitNo, fmt.Errorf("%s has no definition, and as it runs its memory stays where it is", g.Name)}
 	}
 	s.room.Commit(home)
 	if dryRun {
-		_, err := fmt.Fprintf(e.Stdout, "%s would go from %s, to %s.\n", g.Name, was, to)
-		return err
+		return say("would go", "would stay")
 	}
 	back, err := clear(c, e, s, g.Name, &home)
 	if err != nil {
@@ -211,12 +222,10 @@ func move(c *cobra.Command, e *Env, s *existing, g *guest.Guest, nodes topology.
 		back()
 		return err
 	}
-	when := ""
 	if !now {
-		when = " at its next start"
+		return say("goes at its next start", "stays")
 	}
-	_, err = fmt.Fprintf(e.Stdout, "%s goes%s from %s, to %s.\n", g.Name, when, was, to)
-	return err
+	return say("goes", "stays")
 }
 
 // notNovas is an error for a guest of OpenStack Nova: Nova writes its definition anew, and

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 func vmPlaceCommand(e *Env) *cobra.Command {
 	var v vmHost
 	var nodes, class string
+	var near []string
 	var maxNodes int
 	var dryRun bool
 	c := &cobra.Command{
@@ -23,9 +25,13 @@ vCPU with a CPU of its own and its memory bound, or as a shared one. Nothing els
 in the definition changes, and homenode vm release takes it off again, to the
 byte. A dedicated guest comes home at its next start.
 
+--near says what it is to be near to, for good: its definition keeps it, for later
+homes too. --near none takes that off again.
+
 Exit status 1 means that it does not fit, or that somebody else has bound it; the
 line says why.`,
 		Example: `  homenode vm place web1 --class dedicated
+  homenode vm place web1 --near device=eth1,policy=required
   homenode vm define --dry-run --flavor g1.large --name app \
     --synthetic "node:2 core:8 pu:2" > app.xml
   homenode vm place app --class shared --nodes 1 --dry-run --running app.xml \
@@ -42,6 +48,12 @@ line says why.`,
 			if maxNodes < 0 {
 				return usageErrorf("--max-nodes %d; want 0 or more", maxNodes)
 			}
+			var wishes []workload.Near
+			if !slices.Equal(near, []string{"none"}) {
+				if wishes, err = parseNear(near); err != nil {
+					return err
+				}
+			}
 			s, err := v.readToChange(c, e, dryRun)
 			if err != nil {
 				return err
@@ -54,10 +66,20 @@ line says why.`,
 			if err := notNovas(g); err != nil {
 				return err
 			}
-			if (g.Placed || g.Next != nil) && g.Spec.Class != workload.Class(class) {
+			ours := g.Placed || g.Next != nil
+			switch {
+			case ours && c.Flags().Changed("class") && g.Spec.Class != workload.Class(class):
 				return &exitError{exitNo, fmt.Errorf("%s is homenode's already, and %s; homenode vm release %s lets it go", g.Name, g.Class(), g.Name)}
+			case near != nil && g.Transient:
+				return &exitError{exitNo, fmt.Errorf("%s has no definition, which would hold what it is to be near to", g.Name)}
+			case wishes != nil && g.Spec.Tier == workload.OfflineTier:
+				return usageErrorf("--near: %s is an offline guest, which has no home to be near something", g.Name)
+			case near != nil:
+				s.locate(wishes)
+				s.absent(e, wishes)
+				g.Wish(wishes)
 			}
-			if !g.Placed && g.Next == nil {
+			if !ours {
 				g.Spec.Class = workload.Class(class)
 				if g.Spec.Class == workload.Dedicated {
 					g.Spec.CPUs = g.Most
@@ -71,8 +93,10 @@ line says why.`,
 	}
 	v.flags(c, e)
 	c.Flags().StringVar(&nodes, "nodes", "", "only on these `NODES`, such as 1 or 0-1")
-	c.Flags().StringVar(&class, "class", string(workload.Dedicated), "its `CLASS`: dedicated or shared")
+	c.Flags().StringVar(&class, "class", string(workload.Dedicated), "its `CLASS`: dedicated or shared; that of one homenode placed stays")
 	c.Flags().IntVar(&maxNodes, "max-nodes", 0, "`N` nodes at most; 0 leaves that to the engine")
+	nearFlag(c.Flags(), &near)
+	c.Flags().Lookup("near").Usage += "; none for nothing"
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, say what would be")
 	return c
 }

@@ -62,7 +62,8 @@ func (d *Document) guest(h *topology.Host) (guest.Guest, error) {
 	if marked {
 		s.OnlyNodes, _ = topology.ParseNodeSet(mark.Only)
 		s.Spec.Nodes = s.OnlyNodes
-		s.Spec.Near = append(mark.near(), s.Spec.Near...)
+		s.Near = mark.near()
+		s.Spec.Near = slices.Concat(s.Near, s.Spec.Near)
 		if mark.Exact > 0 {
 			s.Spec.MinNodes, s.Spec.MaxNodes = mark.Exact, mark.Exact
 		}

@@ -136,11 +136,11 @@ func (m Mark) element() *etree.Element {
 	return el
 }
 
+// fill writes all in one order: what came and went leaves the bytes that were.
 func (m Mark) fill(el *etree.Element) {
 	set := func(key, value string) {
-		if value == "" {
-			el.RemoveAttr(key)
-		} else {
+		el.RemoveAttr(key)
+		if value != "" {
 			el.CreateAttr(key, value)
 		}
 	}
@@ -150,10 +150,9 @@ func (m Mark) fill(el *etree.Element) {
 	set("importance", strconv.Itoa(m.Importance))
 	set("smt", string(m.SMT))
 	set("emulator", string(m.Emulator))
+	el.RemoveAttr("own")
 	if m.Composed {
 		el.CreateAttr("own", m.Own)
-	} else {
-		el.RemoveAttr("own")
 	}
 	set("only-nodes", m.Only)
 	exact := ""
