@@ -100,9 +100,10 @@ type Link struct {
 
 // Attachment is what a workload is plugged into, as its manager says: a NIC or disk of a guest.
 type Attachment struct {
-	Kind     LinkKind // ByTap or ByNetDisk
+	Kind     LinkKind // ByTap, ByNetDisk or BySocket
 	Name     string   // what the manager calls it: vnet3, vda
 	Device   string   // of a NIC: its tap
 	Protocol string   // of a network disk: rbd, iscsi, nbd
 	Servers  []string // of a network disk: addresses or host names, without a port
+	Path     string   // of a socket: where who serves it listens
 }

@@ -17,6 +17,8 @@
 //     itself); from the server's address by the route to the NIC. Nothing counts their traffic.
 //   - vhost-user: unix sockets whose other end is a process known for polling. Where
 //     that runs counts, never how busy it is: a poll thread is always busy.
+//   - Sockets that libvirt's document of a guest names (vhost-user, NBD, virtiofsd, TPM): by
+//     path in /proc/net/unix, where the kernel does not tell which sockets are connected.
 //
 // From a virtual device of the host the way goes down (bond, VLAN, macvlan), else up
 // to its master (bridge, OVS) and down from there, else by the default route.

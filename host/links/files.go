@@ -29,6 +29,9 @@ type files interface {
 	sysOf(pid int) (sys files, close func(), err error)
 	// peers is the connected unix sockets, by inode.
 	peers() (map[uint64]end, error)
+	// listening is the unix sockets of this network namespace at which somebody listens: their
+	// inodes by path.
+	listening() map[string]uint64
 	// streams is the TCP connections whose both ends are on this host, by inode.
 	streams() (map[uint64]end, error)
 	// route is the device by which the host reaches an address.
@@ -229,6 +232,40 @@ func (d disk) peers() (map[uint64]end, error) {
 	return out, nil
 }
 
+// mostUnix bounds /proc/net/unix, a line of 60 bytes and a path for each socket.
+const mostUnix = 2 << 20
+
+func (d disk) listening() map[string]uint64 {
+	f, err := os.Open(d.path("proc/net/unix"))
+	if err != nil {
+		return map[string]uint64{}
+	}
+	defer f.Close()
+	b, _ := io.ReadAll(io.LimitReader(f, mostUnix))
+	return listeners(string(b))
+}
+
+// acceptsConnections is __SO_ACCEPTCON, in the flags of a socket that listens.
+const acceptsConnections = 0x10000
+
+// listeners reads /proc/net/unix (net/unix/af_unix.c, unix_seq_show): lines "Num: RefCount
+// Protocol Flags Type St Inode Path", hexadecimal but for the inode.
+func listeners(text string) map[string]uint64 {
+	out := map[string]uint64{}
+	for line := range strings.Lines(text) {
+		f := strings.SplitN(strings.Join(strings.Fields(line), " "), " ", 8)
+		if len(f) < 8 || !strings.HasPrefix(f[7], "/") {
+			continue
+		}
+		flags, err := strconv.ParseUint(f[3], 16, 64)
+		inode, bad := strconv.ParseUint(f[6], 10, 64)
+		if err == nil && bad == nil && flags&acceptsConnections != 0 {
+			out[underRun(f[7])] = inode
+		}
+	}
+	return out
+}
+
 // mostStreams bounds the TCP sockets that are gone through: listing them takes about a µs each.
 const mostStreams = 20000
 
@@ -294,5 +331,7 @@ func (w within) sysOf(int) (files, func(), error) { return nil, nil, unix.EOPNOT
 func (w within) peers() (map[uint64]end, error) { return nil, unix.EOPNOTSUPP }
 
 func (w within) route(netip.Addr) (string, error) { return "", unix.EOPNOTSUPP }
+
+func (w within) listening() map[string]uint64 { return map[string]uint64{} }
 
 func (w within) streams() (map[uint64]end, error) { return nil, unix.EOPNOTSUPP }

@@ -41,8 +41,12 @@ func (r *round) socket(g *gathered, pid int, inode uint64) {
 	if h == nil || h.process.PID == pid || r.helpers[inode] != nil || isControl(at) {
 		return
 	}
+	r.works(g, h, "unix socket "+cmp.Or(at, "without a name"))
+}
+
+func (r *round) works(g *gathered, h *helper, by string) {
 	g.add(workload.Link{Kind: workload.ByVhostUser, Helper: h.process, Name: h.name, Nodes: h.nodes,
-		Evidence: fmt.Sprintf("unix socket %s to %s, PID %d", cmp.Or(at, "without a name"), h.name, h.process.PID)})
+		Evidence: fmt.Sprintf("%s to %s, PID %d", by, h.name, h.process.PID)})
 }
 
 // isControl tells the sockets by which helpers are told what to do from those they

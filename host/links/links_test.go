@@ -644,3 +644,38 @@ func TestSocketsUnlisted(t *testing.T) {
 		t.Errorf("still lacks: %v", err)
 	}
 }
+
+// What a guest's document names is found by who listens there, on a kernel that lists no sockets, too.
+func TestListeners(t *testing.T) {
+	stat := "51 (qemu-nbd) S 1 1 1 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 510 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0"
+	tree := tree(t, with(map[string]string{
+		"proc/net/unix": `Num       RefCount Protocol Flags    Type St Inode Path
+0000000000000000: 00000002 00000000 00010000 0001 01 500 /run/openvswitch/vhost0
+0000000000000000: 00000003 00000000 00000000 0001 03   501 /run/openvswitch/vhost0
+0000000000000000: 00000002 00000000 00010000 0001 01 510 /run/a b/nbd.sock
+0000000000000000: 00000002 00000000 00010000 0001 01 100 /run/vm1.sock
+0000000000000000: 00000002 00000000 00010000 0001 01 520 @abstract
+0000000000000000: 00000003 00000000 00000000 0001 03 530`,
+		"proc/10/comm": "qemu-kvm", "proc/10/fd/3": "→socket:[100]", "proc/50/comm": "ovs-vswitchd", "proc/50/fd/3": "→socket:[500]",
+		"proc/51/comm": "qemu-nbd", "proc/51/stat": stat, "proc/51/fd/3": "→socket:[510]",
+	}))
+	f := New(tree)
+	f.files = &fake{disk: disk{tree}, unlisted: syscall.ENOENT}
+	f.Attached = func(id workload.ID) (out []workload.Attachment) {
+		for _, path := range []string{"/var/run/openvswitch/vhost0", "/run/a b/nbd.sock", "/run/vm1.sock", "/run/none"} {
+			out = append(out, workload.Attachment{Kind: workload.BySocket, Path: path})
+		}
+		return out
+	}
+	ovs := work("/ovs", 50)
+	ovs.CPUUse, ovs.RanOn = 2, []workload.NodeShare{{Node: 1, Share: 1}}
+	links, _ := f.Links(t.Context(), host(), []workload.Observation{work("/a", 10), ovs})
+	want := "socket qemu-nbd node : unix socket /run/a b/nbd.sock to qemu-nbd, PID 51\n" +
+		"vhost-user ovs-vswitchd node 1: unix socket /var/run/openvswitch/vhost0 to ovs-vswitchd, PID 50"
+	if diff := cmp.Diff(want, drawn(links["/a"])); diff != "" {
+		t.Error(diff)
+	}
+	if got := drawn(links["/ovs"]); strings.Contains(got, "ovs-vswitchd") {
+		t.Errorf("it serves itself: %s", got)
+	}
+}

@@ -11,7 +11,8 @@ import (
 )
 
 // attached makes links of what the manager of a workload says of it and its open files do not: the
-// servers of network disks, which QEMU reaches by itself, and the taps of NICs.
+// servers of network disks, which QEMU reaches by itself, the taps of NICs, and who listens at
+// sockets, also where the kernel does not tell which are connected.
 func (r *round) attached(g *gathered, o *workload.Observation) {
 	if r.Attached == nil {
 		return
@@ -22,6 +23,8 @@ func (r *round) attached(g *gathered, o *workload.Observation) {
 			r.tap(g, a.Device)
 		case workload.ByNetDisk:
 			r.remote(g, fmt.Sprintf("disk %s over %s", a.Name, a.Protocol), a.Servers)
+		case workload.BySocket:
+			r.listener(g, o, a.Path)
 		}
 	}
 }

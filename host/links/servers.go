@@ -66,6 +66,36 @@ func (r *round) serves(g *gathered, s *server, by string) {
 		Evidence: fmt.Sprintf("%s to %s, PID %d", by, s.name, s.process.PID)})
 }
 
+// listener makes a link when who listens at a socket is a helper or a server.
+func (r *round) listener(g *gathered, o *workload.Observation, at string) {
+	if r.listening == nil {
+		r.listening = r.files.listening()
+	}
+	inode := r.listening[underRun(at)]
+	if inode == 0 {
+		return
+	}
+	if r.served == nil {
+		r.findServers()
+	}
+	h, s := r.helpers[inode], r.served[inode]
+	by := "unix socket " + at
+	switch {
+	case h != nil && !slices.Contains(o.Processes, h.process):
+		r.works(g, h, by)
+	case h == nil && s != nil && !slices.Contains(o.Processes, s.process):
+		r.serves(g, s, by)
+	}
+}
+
+// underRun is a path with /run for its other name.
+func underRun(name string) string {
+	if rest, ok := strings.CutPrefix(path.Clean(name), "/var/run/"); ok {
+		return "/run/" + rest
+	}
+	return path.Clean(name)
+}
+
 // nbd makes a link when a block device is one that a process of this host serves: the kernel
 // tells its PID (drivers/block/nbd.c, pid_show).
 func (r *round) nbd(g *gathered, number string) {

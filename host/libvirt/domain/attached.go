@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -10,7 +11,8 @@ import (
 )
 
 // Attachments is what the guest is plugged into and its open files do not tell: the taps of its
-// NICs, and the servers of its network disks.
+// NICs, the servers of its network disks, and the sockets of what serves its NICs, disks, file
+// systems (virtiofsd that libvirt does not start) and TPM.
 func (d *Document) Attachments() (out []workload.Attachment) {
 	devices := d.at("devices")
 	if devices == nil {
@@ -21,6 +23,34 @@ func (d *Document) Attachments() (out []workload.Attachment) {
 			return ""
 		}
 		return el.SelectAttrValue(key, "")
+	}
+	socket := func(name, path string) {
+		if strings.HasPrefix(path, "/") {
+			out = append(out, workload.Attachment{Kind: workload.BySocket, Name: name, Path: path})
+		}
+	}
+	for _, tag := range []string{"interface", "disk", "filesystem"} {
+		for _, el := range devices.SelectElements(tag) {
+			source := el.SelectElement("source")
+			if source == nil {
+				continue
+			}
+			name := cmp.Or(attr(el, "target", "dev"), attr(el, "target", "dir"))
+			switch {
+			case el.SelectAttrValue("type", "") == "vhostuser" && source.SelectAttrValue("mode", "client") == "client":
+				socket(name, source.SelectAttrValue("path", ""))
+			case tag == "filesystem":
+				socket(name, source.SelectAttrValue("socket", ""))
+			}
+			for _, host := range source.SelectElements("host") {
+				socket(name, host.SelectAttrValue("socket", ""))
+			}
+		}
+	}
+	for _, el := range devices.SelectElements("tpm") {
+		if backend := el.SelectElement("backend"); backend != nil && backend.SelectAttrValue("type", "") == "external" {
+			socket("tpm", attr(backend, "source", "path"))
+		}
 	}
 	for _, el := range devices.SelectElements("interface") {
 		kind := el.SelectAttrValue("type", "")
