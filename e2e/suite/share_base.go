@@ -8,8 +8,8 @@ func init() {
 		Test{Name: "share.base", Shapes: []string{"n2"}, Limit: 3 * time.Minute, Homenode: true},
 		Test{Name: "share.run", Shapes: []string{"n2"}, Limit: 3 * time.Minute, Homenode: true},
 		Test{Name: "share.freeze", Shapes: []string{"n2"}, Limit: 3 * time.Minute, Slow: true, Homenode: true},
-		Test{Name: "share.cores", Shapes: []string{"n4"}, Limit: 3 * time.Minute, Slow: true, Homenode: true},
-		Test{Name: "share.controller", Shapes: []string{"n4"}, Limit: 3 * time.Minute, Slow: true, Homenode: true},
-		Test{Name: "share.lacks", Shapes: []string{"n2"}, Limit: 5 * time.Minute, Slow: true, Homenode: true},
+		Test{Name: "share.cores", Shapes: []string{"virtual"}, Limit: 3 * time.Minute, Slow: true, Homenode: true},
+		Test{Name: "share.controller", Shapes: []string{"virtual"}, Limit: 3 * time.Minute, Slow: true, Homenode: true},
+		Test{Name: "share.lacks", Shapes: []string{"scx"}, Limit: 5 * time.Minute, Slow: true, Homenode: true},
 		Test{Name: "share.delegated", Shapes: []string{"n2"}, Limit: 3 * time.Minute, Slow: true, Homenode: true})
 }
