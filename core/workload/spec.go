@@ -100,10 +100,13 @@ type Link struct {
 
 // Attachment is what a workload is plugged into, as its manager says: a NIC or disk of a guest.
 type Attachment struct {
-	Kind     LinkKind // ByTap, ByNetDisk or BySocket
+	Kind     LinkKind // ByTap, ByNetDisk, ByBlock or BySocket
 	Name     string   // what the manager calls it: vnet3, vda
 	Device   string   // of a NIC: its tap
 	Protocol string   // of a network disk: rbd, iscsi, nbd
 	Servers  []string // of a network disk: addresses or host names, without a port
-	Path     string   // of a socket: where who serves it listens
+	Path     string   // of a socket: where who serves it listens; of any other disk: its file or block device
+	// Bytes is what a disk has read and written so far, when Counted is true.
+	Bytes   uint64
+	Counted bool
 }

@@ -32,6 +32,7 @@ const (
 	statsBalloon  uint32 = 4       // VIR_DOMAIN_STATS_BALLOON
 	statsVCPU     uint32 = 8       // VIR_DOMAIN_STATS_VCPU
 	statsBlock    uint32 = 32      // VIR_DOMAIN_STATS_BLOCK
+	statsActive   uint32 = 1 << 0  // VIR_CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE: of guests that run
 	statsNoWait   uint32 = 1 << 29 // VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT: without what a busy guest cannot tell at once
 )
 

@@ -41,6 +41,7 @@ type fakeGuest struct {
 	threads []uint32 // IOThreads
 	rss     uint64
 	limits  map[string]map[string]dbus.Variant // by flags and device
+	blocks  map[string]dbus.Variant
 }
 
 func libvirtError(format string, a ...any) *dbus.Error {
@@ -175,12 +176,7 @@ func (c *connectMethods) DomainLookupByName(name string) (dbus.ObjectPath, *dbus
 	return "", libvirtError("Domain not found: no domain with matching name '%s'", name)
 }
 
-type record struct {
-	Name  string
-	Stats map[string]dbus.Variant
-}
-
-func (c *connectMethods) GetAllDomainStats(stats, _ uint32) ([]record, *dbus.Error) {
+func (c *connectMethods) GetAllDomainStats(stats, flags uint32) ([]record, *dbus.Error) {
 	if err := c.f.begin("GetAllDomainStats"); err != nil {
 		return nil, err
 	}
@@ -188,12 +184,15 @@ func (c *connectMethods) GetAllDomainStats(stats, _ uint32) ([]record, *dbus.Err
 	defer c.f.mu.Unlock()
 	var out []record
 	for _, g := range c.f.guests {
-		if g.gone {
+		if g.gone || flags&statsActive != 0 && g.live == "" {
 			continue
 		}
 		r := record{g.name, map[string]dbus.Variant{}}
 		if stats&statsState != 0 {
 			r.Stats["state.state"] = dbus.MakeVariant(int32(5))
+		}
+		if g.live != "" && stats&statsBlock != 0 {
+			maps.Copy(r.Stats, g.blocks)
 		}
 		if g.live != "" {
 			r.Stats["balloon.rss"] = dbus.MakeVariant(g.rss)

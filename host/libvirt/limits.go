@@ -146,14 +146,27 @@ func (l *limited) volumes(ctx context.Context) (map[string]topology.KiB, error) 
 		return nil, err
 	}
 	out := map[string]topology.KiB{}
-	count, _ := stats["block.count"].Value().(uint32)
-	for i := range count {
-		name, _ := stats[fmt.Sprintf("block.%d.name", i)].Value().(string)
-		size, _ := stats[fmt.Sprintf("block.%d.capacity", i)].Value().(uint64)
+	eachDisk(stats, func(name string, of func(string) (uint64, bool)) {
+		size, _ := of("capacity")
 		out[name] = topology.KiB(min(size, 1<<60) >> 10)
-	}
+	})
 	return out, nil
 }
+
+// eachDisk calls do for each disk in the statistics of a guest (virConnectGetAllDomainStats).
+func eachDisk(stats map[string]dbus.Variant, do func(name string, of func(what string) (uint64, bool))) {
+	count, _ := stats["block.count"].Value().(uint32)
+	for i := range min(count, mostDisks) {
+		name, _ := stats[fmt.Sprintf("block.%d.name", i)].Value().(string)
+		do(name, func(what string) (uint64, bool) {
+			n, ok := stats[fmt.Sprintf("block.%d.%s", i, what)].Value().(uint64)
+			return n, ok
+		})
+	}
+}
+
+// mostDisks bounds what a service says: QEMU takes far fewer.
+const mostDisks = 4096
 
 // wanted is what each device is to be limited to, by device; a disk of unknown size counts
 // as empty.

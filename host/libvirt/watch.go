@@ -59,9 +59,11 @@ type Watch struct {
 	known  map[string]*known
 	// runs is the run of each guest that Changes was last asked about: that is the one to
 	// be changed.
-	runs    map[string]int
-	held    interface{ Close() error } // the lock among homenodes
-	sharing int                        // changes that go on under it
+	runs map[string]int
+	// tellDisks: the next look is to ask what disks have read and written.
+	tellDisks bool
+	held      interface{ Close() error } // the lock among homenodes
+	sharing   int                        // changes that go on under it
 }
 
 // known is what was read of one guest.
@@ -73,6 +75,7 @@ type known struct {
 	state   int32
 	vcpus   uint32 // plugged in
 	rss     topology.KiB
+	disks   map[string]uint64 // bytes read and written by each; nil until it is asked for
 	active  bool
 	live    *domain.Document // of a running guest
 	config  *domain.Document // its definition; nil for a transient guest
@@ -270,6 +273,13 @@ func (w *Watch) look(ctx context.Context, now time.Time) error {
 		w.dropEnded()
 		return err
 	}
+	w.mu.Lock()
+	tell := w.tellDisks
+	w.tellDisks = false
+	w.mu.Unlock()
+	if tell {
+		c.disks(ctx, all)
+	}
 	stale := w.update(all, now)
 	for _, name := range slices.Sorted(maps.Keys(stale)) {
 		was, begun := stale[name], w.o.Now()
@@ -313,6 +323,9 @@ func (w *Watch) update(all map[string]state, now time.Time) map[string]known {
 			k.stale = true
 		}
 		k.state, k.vcpus, k.rss = s.state, s.vcpus, s.rss
+		if s.disks != nil {
+			k.disks = s.disks
+		}
 		if k.stale {
 			stale[name] = *k
 		}
@@ -372,14 +385,50 @@ type state struct {
 	state int32 // virDomainState
 	vcpus uint32
 	rss   topology.KiB
+	disks map[string]uint64 // nil where that was not asked, or not told
+}
+
+// record is the statistics of one guest.
+type record struct {
+	Name  string
+	Stats map[string]dbus.Variant
+}
+
+// disksWithin bounds how long a look waits to be told of disks: they may wait for the next time.
+const disksWithin = 2 * time.Second
+
+// disks adds what the disks of the guests have read and written. Only of those that run: of
+// others libvirt opens the images itself (src/qemu/qemu_driver.c), and one on a server that is gone
+// never answers.
+func (c *Client) disks(ctx context.Context, all map[string]state) {
+	ctx, cancel := context.WithTimeout(ctx, disksWithin)
+	defer cancel()
+	var records []record
+	if c.call(ctx, c.path, connectIface+".GetAllDomainStats", &records, statsBlock, statsActive|statsNoWait) != nil {
+		return
+	}
+	for _, r := range records {
+		s, there := all[r.Name]
+		eachDisk(r.Stats, func(name string, of func(string) (uint64, bool)) {
+			read, knows := of("rd.bytes")
+			written, both := of("wr.bytes")
+			if !knows || !both {
+				return
+			}
+			if s.disks == nil {
+				s.disks = map[string]uint64{}
+			}
+			s.disks[name] = read + written
+		})
+		if there {
+			all[r.Name] = s
+		}
+	}
 }
 
 // states is all guests, running or not, in one call.
 func (c *Client) states(ctx context.Context) (map[string]state, error) {
-	var records []struct {
-		Name  string
-		Stats map[string]dbus.Variant
-	}
+	var records []record
 	if err := c.call(ctx, c.path, connectIface+".GetAllDomainStats", &records, statsState|statsBalloon|statsVCPU, statsNoWait); err != nil {
 		return nil, err
 	}
@@ -399,7 +448,7 @@ func (c *Client) states(ctx context.Context) (map[string]state, error) {
 // read reads the XML of one guest, in as few calls as tell all; gone says that it
 // vanished meanwhile.
 func (w *Watch) read(ctx context.Context, c *Client, name string, was known) (fresh known, gone bool, err error) {
-	fresh = known{path: was.path, state: was.state, vcpus: was.vcpus, rss: was.rss}
+	fresh = known{path: was.path, state: was.state, vcpus: was.vcpus, rss: was.rss, disks: was.disks}
 	var text string
 	if fresh.path != "" {
 		err = c.call(ctx, fresh.path, domainIface+".GetXMLDesc", &text, uint32(0))
@@ -465,12 +514,21 @@ func (w *Watch) Processes() []workload.Process {
 	return out
 }
 
-// Attached is what a guest is plugged into, as it runs; nil for what is no guest that runs.
+// Attached is what a guest is plugged into, as it runs; nil for what is no guest that runs. What its
+// disks have read and written is as of the look after the last time that this was asked: a look
+// asks it of QEMU for no other reason.
 func (w *Watch) Attached(id workload.ID) []workload.Attachment {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if k := w.known[guest.NameOf(id)]; k != nil && k.active && k.live != nil {
-		return k.live.Attachments()
+		all := k.live.Attachments()
+		for i := range all {
+			if a := &all[i]; a.Kind == workload.ByNetDisk || a.Kind == workload.ByBlock {
+				w.tellDisks = true
+				a.Bytes, a.Counted = k.disks[a.Name]
+			}
+		}
+		return all
 	}
 	return nil
 }

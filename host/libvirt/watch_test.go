@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -588,5 +589,65 @@ func TestChangeWaitsForOthers(t *testing.T) {
 	done := false
 	if err := w.change(t.Context(), "a", time.Millisecond, time.Minute, func(context.Context) error { done = true; return nil }); !errors.Is(err, errBusy) || done {
 		t.Errorf("%v, done %t", err, done)
+	}
+}
+
+// What disks of a guest have read and written is asked with the look after somebody wanted it, and
+// of no guest otherwise. The figures have the names and types that libvirt's QEMU driver gives them
+// (src/libvirt-domain.c, VIR_DOMAIN_STATS_BLOCK).
+func TestDisksAreCounted(t *testing.T) {
+	live := strings.Replace(plainXML("a", 7), "</domain>", "<devices><disk type='network'><source protocol='rbd' name='p/a'><host name='10.0.0.5'/></source><target dev='vda'/></disk>"+
+		"<disk type='file'><source file='/images/b'/><target dev='vdb'/></disk><disk type='file' device='cdrom'><source file='/c.iso'/><target dev='sda'/></disk></devices></domain>", 1)
+	f := startFake(t)
+	g := f.add(t, "a", live, plainXML("a", 0))
+	w := watch(t)
+	stats := func(read, written uint64) {
+		f.edit(func() {
+			g.blocks = map[string]dbus.Variant{"block.count": dbus.MakeVariant(uint32(3))}
+			for i, name := range []string{"vda", "vdb", "sda"} {
+				at := fmt.Sprintf("block.%d.", i)
+				g.blocks[at+"name"] = dbus.MakeVariant(name)
+				if i < 2 { // QEMU tells nothing of a drive without a medium
+					g.blocks[at+"rd.reqs"], g.blocks[at+"rd.bytes"] = dbus.MakeVariant(uint64(1)), dbus.MakeVariant(read<<i)
+					g.blocks[at+"wr.reqs"], g.blocks[at+"wr.bytes"] = dbus.MakeVariant(uint64(1)), dbus.MakeVariant(written)
+				}
+			}
+		})
+	}
+	disks := func() (out []string) {
+		for _, a := range w.Attached(guest.ID("a")) {
+			out = append(out, fmt.Sprint(a.Name, " ", a.Bytes, " ", a.Counted))
+		}
+		return out
+	}
+	stats(100, 10)
+	look(t, w)
+	if got := disks(); !slices.Equal(got, []string{"vda 0 false", "vdb 0 false", "sda 0 false"}) {
+		t.Errorf("before anybody asked: %q", got)
+	}
+	look(t, w)
+	stats(1000, 10)
+	look(t, w) // nobody has asked since
+	want := []string{"vda 110 true", "vdb 210 true", "sda 0 false"}
+	if got := disks(); !slices.Equal(got, want) {
+		t.Errorf("asked once: %q", got)
+	}
+	f.add(t, "off", "", plainXML("off", 0)).blocks = map[string]dbus.Variant{"block.count": dbus.MakeVariant(uint32(1)), "block.0.name": dbus.MakeVariant("vda")}
+	f.edit(func() { // it is busy, and is not waited for
+		for i := range 2 {
+			delete(g.blocks, fmt.Sprintf("block.%d.rd.bytes", i))
+			delete(g.blocks, fmt.Sprintf("block.%d.wr.bytes", i))
+		}
+	})
+	look(t, w)
+	if got := disks(); !slices.Equal(got, want) {
+		t.Errorf("busy: %q", got)
+	}
+	stats(1000, 20)
+	g.signal(t, 2) // and is read anew
+	awaitWake(t, w)
+	look(t, w)
+	if got := disks(); !slices.Equal(got, []string{"vda 1020 true", "vdb 2020 true", "sda 0 false"}) {
+		t.Errorf("later: %q", got)
 	}
 }

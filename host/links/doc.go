@@ -14,7 +14,8 @@
 //   - VFIO: groups and devices that are open.
 //   - Network disks: files on NFS, CIFS and CephFS by the servers in mountinfo, disks of iSCSI by
 //     their session, and what libvirt's document of a guest names (librbd and the like in QEMU
-//     itself); from the server's address by the route to the NIC. Nothing counts their traffic.
+//     itself); from the server's address by the route to the NIC. Libvirt counts what disks of
+//     guests read and write; for others nothing does.
 //   - vhost-user: unix sockets whose other end is a process known for polling. Where
 //     that runs counts, never how busy it is: a poll thread is always busy.
 //   - Sockets that libvirt's document of a guest names (vhost-user, NBD, virtiofsd, TPM): by

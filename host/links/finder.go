@@ -131,10 +131,15 @@ type gathered struct {
 	vhost  bool
 	taps   []workload.Link
 	io     uint64
+
+	attached []workload.Attachment
 }
 
 func (r *round) of(o *workload.Observation) []workload.Link {
 	g := &gathered{namesp: map[string]bool{r.own: true, "": true}, disks: map[string]string{}}
+	if r.Attached != nil {
+		g.attached = r.Attached(o.ID)
+	}
 	for _, p := range o.Processes[:min(len(o.Processes), mostProcesses)] {
 		r.namespace(g, p, o.UID)
 		r.descriptors(g, p.PID)
@@ -155,11 +160,11 @@ func (r *round) of(o *workload.Observation) []workload.Link {
 	return g.links
 }
 
-// add puts a link in, or its bytes to those of one to the same.
+// add puts a link in, or its bytes to those of one to the same: counted where both are.
 func (g *gathered) add(l workload.Link) {
 	for i := range g.links {
 		if x := &g.links[i]; x.Kind == l.Kind && x.Device == l.Device && x.Helper == l.Helper {
-			x.Bytes += l.Bytes
+			x.Bytes, x.Counted = x.Bytes+l.Bytes, x.Counted && l.Counted
 			return
 		}
 	}

@@ -14,24 +14,22 @@ import (
 // servers of network disks, which QEMU reaches by itself, the taps of NICs, and who listens at
 // sockets, also where the kernel does not tell which are connected.
 func (r *round) attached(g *gathered, o *workload.Observation) {
-	if r.Attached == nil {
-		return
-	}
-	for _, a := range r.Attached(o.ID) {
+	for _, a := range g.attached {
 		switch a.Kind {
 		case workload.ByTap:
 			r.tap(g, a.Device)
 		case workload.ByNetDisk:
-			r.remote(g, fmt.Sprintf("disk %s over %s", a.Name, a.Protocol), a.Servers)
+			r.remote(g, fmt.Sprintf("disk %s over %s", a.Name, a.Protocol), a.Servers, a)
 		case workload.BySocket:
 			r.listener(g, o, a.Path)
 		}
 	}
 }
 
-// remote makes a link to the NIC by which servers are reached. One of this host is no matter of a
+// remote makes a link to the NIC by which servers are reached, with what disks there have read and
+// written: counted where that of all of them is. One of this host is no matter of a
 // NIC (see server). Names are not asked of anybody: they are taken to lie beyond the default route.
-func (r *round) remote(g *gathered, what string, servers []string) {
+func (r *round) remote(g *gathered, what string, servers []string, disks ...workload.Attachment) {
 	for _, server := range servers {
 		way := []string{what, "server " + server}
 		device := ""
@@ -45,6 +43,10 @@ func (r *round) remote(g *gathered, what string, servers []string) {
 		}
 		if to := r.net.way(device); to != nil {
 			l := r.link(workload.ByNetDisk, to[len(to)-1], append(way, to...)...)
+			l.Counted = len(disks) > 0
+			for _, d := range disks {
+				l.Bytes, l.Counted = l.Bytes+d.Bytes, l.Counted && d.Counted
+			}
 			g.add(l)
 			return // the servers of a disk are the same cluster
 		}
@@ -65,10 +67,20 @@ func (r *round) mounted(g *gathered, pid int, number string) {
 			continue
 		}
 		if servers := serversOf(fs[0], fs[1], fs[2]); servers != nil {
-			r.remote(g, fmt.Sprintf("file on %s (%s)", mount[4], fs[0]), servers)
+			r.remote(g, fmt.Sprintf("file on %s (%s)", mount[4], fs[0]), servers, g.disksAt(func(path string) bool { return strings.HasPrefix(path, mount[4]+"/") })...)
 		}
 		return
 	}
+}
+
+// disksAt is the disks of a guest, files and block devices, that are where is says.
+func (g *gathered) disksAt(is func(path string) bool) (out []workload.Attachment) {
+	for _, a := range g.attached {
+		if a.Kind == workload.ByBlock && is(a.Path) {
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
 // serversOf is the servers of a mounted file system: nfs(5) and mount.cifs(8) have them in
@@ -119,7 +131,11 @@ func (r *round) iscsi(g *gathered, number string) {
 		for _, c := range all {
 			if strings.HasPrefix(c, "connection"+session+":") {
 				if address, err := r.files.read("sys/class/iscsi_connection/" + c + "/address"); err == nil {
-					r.remote(g, "disk "+path.Base(target)+" over iscsi", []string{address})
+					same := g.disksAt(func(path string) bool {
+						_, is, err := r.files.device(strings.TrimPrefix(path, "/"))
+						return err == nil && is == number
+					})
+					r.remote(g, "disk "+path.Base(target)+" over iscsi", []string{address}, same...)
 				}
 			}
 		}

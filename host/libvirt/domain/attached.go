@@ -11,8 +11,8 @@ import (
 )
 
 // Attachments is what the guest is plugged into and its open files do not tell: the taps of its
-// NICs, the servers of its network disks, and the sockets of what serves its NICs, disks, file
-// systems (virtiofsd that libvirt does not start) and TPM.
+// NICs, its disks with the servers of those on a network, and the sockets of what serves its NICs,
+// disks, file systems (virtiofsd that libvirt does not start) and TPM.
 func (d *Document) Attachments() (out []workload.Attachment) {
 	devices := d.at("devices")
 	if devices == nil {
@@ -60,7 +60,13 @@ func (d *Document) Attachments() (out []workload.Attachment) {
 	}
 	for _, el := range devices.SelectElements("disk") {
 		source := el.SelectElement("source")
-		if el.SelectAttrValue("type", "") != "network" || source == nil {
+		if source == nil {
+			continue
+		}
+		if path := cmp.Or(source.SelectAttrValue("file", ""), source.SelectAttrValue("dev", "")); strings.HasPrefix(path, "/") {
+			out = append(out, workload.Attachment{Kind: workload.ByBlock, Name: attr(el, "target", "dev"), Path: path})
+		}
+		if el.SelectAttrValue("type", "") != "network" {
 			continue
 		}
 		a := workload.Attachment{Kind: workload.ByNetDisk, Name: attr(el, "target", "dev"), Protocol: source.SelectAttrValue("protocol", "")}

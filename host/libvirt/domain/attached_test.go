@@ -34,6 +34,7 @@ func TestAttachments(t *testing.T) {
 	}
 	want := []workload.Attachment{at("vhost0", "/run/vhost0"), at("vdd", "/run/blk.sock"), at("vde", "/run/nbd.sock"), at("tag", "/run/fs.sock"), at("tpm", "/run/tpm.sock"),
 		{Kind: workload.ByTap, Name: "vnet3", Device: "vnet3"},
+		{Kind: workload.ByBlock, Name: "vda", Path: "/a.qcow2"},
 		{Kind: workload.ByNetDisk, Name: "vdb", Protocol: "rbd", Servers: []string{"10.0.0.5", "2001:db8::6"}},
 		{Kind: workload.ByNetDisk, Protocol: "iscsi", Servers: []string{"san"}}}
 	if diff := cmp.Diff(want, d.Attachments()); diff != "" {
