@@ -381,7 +381,7 @@ type Link struct {
 	Weight   float64           `json:"weight"`            // weight of its pull on the home; 0 when it does not count
 	Evidence string            `json:"evidence"`          // how it was found, in words
 	Follows  bool              `json:"follows,omitempty"` // the helper is moved to the workload, so that it pulls nobody
-	Why      string            `json:"why,omitempty"`     // of a helper: why it is moved or stays; absent for a device
+	Why      string            `json:"why,omitempty"`     // of a helper: why it is moved or stays; of a device: what it weighs by, where that is not mib_s
 }
 
 // NodeShare is the part of something that falls to one node.

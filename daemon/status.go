@@ -320,7 +320,7 @@ func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) ap
 	if v.Sharing.On {
 		w.Tier = spec.Tier.Of(w.Class)
 	}
-	w.Links = v.links(o.ID, &spec)
+	w.Links = v.links(o, &spec)
 	if x := &o.Vhost; x.Threads > 0 {
 		w.Vhost = &api.Vhost{Threads: x.Threads, CPUUse: x.CPUUse, CPUs: x.CPUs.String(), Nodes: x.Nodes.String()}
 	}
@@ -371,9 +371,9 @@ func named(spec *workload.Spec) []string {
 }
 
 // links is the wire form of what a workload was found to use, and which of it counts.
-func (v *View) links(id workload.ID, spec *workload.Spec) []api.Link {
+func (v *View) links(o *workload.Observation, spec *workload.Spec) []api.Link {
 	var out []api.Link
-	for _, l := range v.Links[id] {
+	for i, l := range v.Links[o.ID] {
 		x := api.Link{Kind: l.Kind, Name: l.Name, PID: l.Helper.PID, Nodes: l.Nodes.String(), Evidence: l.Evidence}
 		if f, is := v.Following[v.HelperAt(l.Helper)]; is && l.Helper.PID > 0 {
 			x.Follows, x.Why = f.Follows, f.Why.String()
@@ -386,6 +386,10 @@ func (v *View) links(id workload.ID, spec *workload.Spec) []api.Link {
 			if n.Learned && n.Device == l.Device && n.Nodes.Equal(l.Nodes) {
 				x.Weight = n.Weight
 			}
+		}
+		vhost := control.VhostUse(v.Links[o.ID], i)
+		if as := place.Weighs(o, l.Rate, vhost); x.Weight > 0 && as > l.Rate {
+			x.Why = words.Because(words.WeighsByVhost, as, vhost, o.CPUUse).String()
 		}
 		out = append(out, x)
 	}

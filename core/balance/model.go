@@ -162,8 +162,13 @@ func newModel(in *Input, placements []plan.Placement, ledger *place.Ledger, look
 	}
 	m.know(&looks[len(looks)-1], in.Settings.Horizon)
 	m.size(looks, in.Settings.Horizon)
+	slowest := 0.0
+	if n > 0 {
+		slowest = slices.Max(m.local)
+	}
 	for i := range m.workloads {
 		w := &m.workloads[i]
+		w.pull = ledger.Pull(w.Spec.Near, w.accesses*slowest/second)
 		m.count(w, w.run, w.mem, 1)
 	}
 	return m
@@ -208,7 +213,6 @@ func (m *model) readWork(w *work, in *Input, ledger *place.Ledger) {
 			}
 		}
 	}
-	w.pull = ledger.Pull(s.Spec.Near)
 	w.required, _ = ledger.Requirements(s.Spec.Near)
 	ran := m.shares(o.RanOn)
 	if w.placed == nil || w.placed.Class == workload.Offline {

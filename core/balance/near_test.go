@@ -51,8 +51,18 @@ func TestNearMoves(t *testing.T) {
 			b.run("a", 1, 3, gib/4, talks(0, 12_000))
 			b.run("ovs", 0, 2, gib, poller)
 		}, "move a 1>0", words.Because(words.OnNodes, "0")},
+		{"few busy CPUs and a fast link go to the card: what is far is traffic, not CPUs", func(b *bench) {
+			b.run("a", 1, 1.5, gib/4, talks(0, 0))
+		}, "move a 1>0", words.Because(words.OnNodes, "0")},
+		{"a wide guest of which little is busy is no other", func(b *bench) {
+			b.run("a", 1, 1.5, gib/4, talks(0, 0), func(s *place.Subject) { s.Spec.CPUs, s.Spec.Given = 4, true })
+		}, "move a 1>0", words.Because(words.OnNodes, "0")},
+		{"few busy CPUs crowd no node", func(b *bench) {
+			b.run("a", 1, 1.5, gib/4, talks(0, 0))
+			b.run("b", 0, 5.5, gib)
+		}, "no choice", words.Because(words.AffinityLimit)},
 		{"little traffic is no ground", func(b *bench) {
-			b.run("a", 1, 3, gib/4, talks(0, 1000))
+			b.run("a", 1, 3, gib/4, talks(0, 250))
 		}, "in order", words.Reason{}},
 		{"a node that would fill up is left", func(b *bench) {
 			b.run("a", 1, 3, gib/4, talks(0, 12_000))

@@ -175,8 +175,8 @@ func (a *Admission) spec(derived workload.Spec) workload.Spec {
 // addLearned adds what was learned to wishes that name nothing.
 func (s *State) addLearned(spec *workload.Spec, o *workload.Observation) {
 	id, _ := workload.PartOf(o.ID) // a part has the links of the whole
-	for _, l := range s.Links[id] {
-		near, counts := place.Learned(o, &l.Link, l.Rate)
+	for i, l := range s.Links[id] {
+		near, counts := place.Learned(o, &l.Link, place.Weighs(o, l.Rate, VhostUse(s.Links[id], i)))
 		if !counts {
 			continue
 		}

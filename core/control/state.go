@@ -199,6 +199,10 @@ type Link struct {
 	// pulls must have lasted for a minute. Below 0 when nothing counts it, 0 while unknown.
 	Rate float64
 	Last float64 // of the newest window; below 0 before the first
+	// VhostUse is the CPUs that the vhost threads of the workload kept busy, the lesser of the last
+	// two looks as well; 0 for a link that they do not serve.
+	VhostUse  float64
+	VhostLast float64 // at the newest look
 }
 
 // Devices is the newest survey of interrupts and what it led to.

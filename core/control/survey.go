@@ -94,8 +94,12 @@ func (s *State) tellManagers(before, now []Manager) {
 func (s *State) linked(in *Survey) {
 	links, helpers := map[workload.ID][]Link{}, map[processKey]workload.ID{}
 	for id, found := range in.Links {
+		vhost := 0.0
+		if o := s.observation(id); o != nil {
+			vhost = o.Vhost.CPUUse
+		}
 		for _, l := range found {
-			links[id] = append(links[id], counted(s.Links[id], l, in.Read[id]))
+			links[id] = append(links[id], counted(s.Links[id], l, in.Read[id], vhost))
 			if l.Helper.PID > 0 {
 				helpers[processKey(l.Helper)] = ""
 			}
@@ -106,9 +110,13 @@ func (s *State) linked(in *Survey) {
 	s.follow()
 }
 
-// counted gives a link the traffic since it was seen before.
-func counted(before []Link, l workload.Link, at time.Time) Link {
+// counted gives a link the traffic since it was seen before, and vhost, what the vhost threads of
+// its workload use.
+func counted(before []Link, l workload.Link, at time.Time, vhost float64) Link {
 	out := Link{Link: l, At: at, Last: -1}
+	if l.Vhost {
+		out.VhostLast = vhost
+	}
 	if !l.Counted {
 		out.Rate = -1
 		return out
@@ -125,8 +133,23 @@ func counted(before []Link, l workload.Link, at time.Time) Link {
 	out.Last = max(0, float64(int64(l.Bytes-b.Bytes))/seconds/(1<<20)) // a counter may begin anew
 	if b.Last >= 0 {
 		out.Rate = min(b.Last, out.Last)
+		out.VhostUse = min(b.VhostLast, out.VhostLast)
 	}
 	return out
+}
+
+// VhostUse is the part of it that falls to one of a workload's links, by what went through each.
+func VhostUse(links []Link, i int) float64 {
+	sum := 0.0
+	for k := range links {
+		if links[k].VhostUse > 0 {
+			sum += links[k].Rate
+		}
+	}
+	if sum <= 0 {
+		return 0
+	}
+	return links[i].VhostUse * links[i].Rate / sum
 }
 
 // locateHelpers finds the workloads that helpers are part of, all of them in one pass.

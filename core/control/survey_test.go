@@ -2,6 +2,7 @@ package control
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"testing"
 	"time"
@@ -223,25 +224,69 @@ func TestABurstIsNotLearned(t *testing.T) {
 	a := Link{Link: tap, At: time.Unix(0, 0), Last: 0}
 	b := tap
 	b.Bytes = 3000 << 20
-	x := counted([]Link{a}, b, time.Unix(30, 0))
+	x := counted([]Link{a}, b, time.Unix(30, 0), 0)
 	if x.Rate != 0 || x.Last != 100 {
 		t.Errorf("%+v", x)
 	}
-	if y := counted([]Link{x}, b, time.Unix(30, 0)); y.Rate != x.Rate || y.Last != x.Last || !y.At.Equal(x.At) { // not looked at since
+	if y := counted([]Link{x}, b, time.Unix(30, 0), 0); y.Rate != x.Rate || y.Last != x.Last || !y.At.Equal(x.At) { // not looked at since
 		t.Errorf("%+v", y)
 	}
 	b.Bytes += 6000 << 20
-	if y := counted([]Link{x}, b, time.Unix(60, 0)); y.Rate != 100 || y.Last != 200 {
+	if y := counted([]Link{x}, b, time.Unix(60, 0), 0); y.Rate != 100 || y.Last != 200 {
 		t.Errorf("%+v", y)
 	}
 	other := b
 	other.Device = "eth1"
-	if y := counted([]Link{x}, other, time.Unix(60, 0)); y.Rate != 0 || y.Last != -1 {
+	if y := counted([]Link{x}, other, time.Unix(60, 0), 0); y.Rate != 0 || y.Last != -1 {
 		t.Errorf("of another device: %+v", y)
 	}
 	b.Counted = false
-	if y := counted([]Link{x}, b, time.Unix(60, 0)); y.Rate != -1 {
+	if y := counted([]Link{x}, b, time.Unix(60, 0), 0); y.Rate != -1 {
 		t.Errorf("what nothing counts: %+v", y)
+	}
+}
+
+// Where nothing counts the traffic of a guest, its vhost threads tell what a link of small packets
+// weighs; a busy moment of theirs does not count, and each link has its part of them.
+func TestVhostTellsWhatALinkWeighs(t *testing.T) {
+	f := newFake(t, 2, 8, observing, surveying(Links))
+	f.add("web", 2, 1<<20, 0)
+	served := tap
+	served.Vhost = true
+	f.links = map[workload.ID][]workload.Link{"/web": {served}}
+	f.grows = 10 << 20
+	look := func(vhost float64) float64 {
+		f.works["/web"].obs.Vhost = workload.Vhost{Threads: 1, CPUUse: vhost}
+		f.after(30 * time.Second)
+		f.scan(2)
+		v := f.s.View()
+		if near := v.SpecOf("/web").Near; len(near) == 1 {
+			return near[0].Weight
+		}
+		return 0
+	}
+	look(0)
+	look(0)
+	for _, tt := range []struct{ vhost, weight float64 }{
+		{0, 0.01},  // 10 of 2048 MiB/s
+		{1, 0.01},  // for the first time
+		{1, 0.5},   // half of the thread's part of two busy CPUs
+		{0.2, 0.1}, // the lesser of two
+		{1, 0.1},
+		{0, 0.01},
+	} {
+		if w := look(tt.vhost); w != tt.weight {
+			t.Errorf("vhost %v: weight %v, want %v", tt.vhost, w, tt.weight)
+		}
+	}
+	links := []Link{{Rate: 30, VhostUse: 0.8}, {Rate: 10, VhostUse: 0.8}, {Rate: 500}}
+	for i, want := range []float64{0.6, 0.2, 0} {
+		if got := VhostUse(links, i); math.Abs(got-want) > 1e-9 {
+			t.Errorf("link %d: %v, want %v", i, got, want)
+		}
+	}
+	if got := VhostUse([]Link{{VhostUse: 1}}, 0); got != 0 {
+		t.Errorf("a link that nothing went through: %v", got)
 	}
 }
 

@@ -24,6 +24,12 @@ const (
 
 	// learnedMost bounds it for all vCPUs together, below one vCPU that shares a core
 	// (overCore): else many small pulls would add up to crowding after all.
+	//
+	// Of what runs, the CPUs that it loses are known (Pull), and they are bounded by this, or by
+	// a tenth of what it waits for its memory if that is more: a link of 10 Gbit/s
+	// costs a guest with two busy CPUs as much as one with ten, and a tenth of its
+	// accesses is less than homes change for (core/balance, leastLost). Copying its
+	// memory is weighed there against what is gained.
 	learnedMost = 0.3
 
 	// servesCeiling bounds what pulls a helper to those that it works for. All that it does is
@@ -42,7 +48,24 @@ const (
 	// busyTraffic is the memory traffic of a busy CPU where no counter tells, MiB/s; as
 	// core/balance takes it.
 	busyTraffic = 1024
+
+	// vhostTraffic is the part of it that is the link's when a vhost thread is busy. Such a
+	// thread copies between the guest and the host: each byte is moved on one side for
+	// the guest, on the other for the link.
+	vhostTraffic = busyTraffic / 2
 )
+
+// Weighs is the traffic, MiB/s, as which a link weighs: that which was counted, or what the vhost
+// threads that serve it tell. Those do nothing else, so vhost, the CPUs that they keep busy, is
+// traffic of the link as CPU use is traffic of the workload: where nothing counts
+// that, both go by busyTraffic, and what a busy CPU brings cancels out of the weight. It
+// says more than the bytes where packets are small: descriptors and headers are touched for each.
+func Weighs(o *workload.Observation, rate, vhost float64) float64 {
+	if rate < leastLink || o.Bandwidth > 0 {
+		return rate
+	}
+	return max(rate, vhost*vhostTraffic)
+}
 
 // Learned is how near a workload should be to what it was found to use. rate is the
 // traffic of the link, MiB/s, below 0 when nothing counts it. What goes through a device is read
@@ -64,10 +87,14 @@ func Learned(o *workload.Observation, l *workload.Link, rate float64) (workload.
 	return n, n.Weight > 0 && (n.Device != "" || !n.Nodes.Empty())
 }
 
+// firstCeiling bounds the pull of what was learned on each of so many vCPUs when a home is
+// chosen: nobody knows yet what they will use.
+func firstCeiling(vcpus int) float64 { return min(learnedCeiling, learnedMost/float64(vcpus)) }
+
 // pull is what it costs a vCPU to be on each node, for being far from what the
-// workload of so many vCPUs is near to; nil for nothing. absent is what a person named and
-// the host does not have.
-func (l *Ledger) pull(near []workload.Near, vcpus int) (pull []float64, absent []workload.Near) {
+// workload is near to, of what was learned at most ceiling; nil for nothing. absent is what a
+// person named and the host does not have.
+func (l *Ledger) pull(near []workload.Near, ceiling float64) (pull []float64, absent []workload.Near) {
 	if len(near) == 0 {
 		return nil, nil
 	}
@@ -104,7 +131,7 @@ func (l *Ledger) pull(near []workload.Near, vcpus int) (pull []float64, absent [
 		return nil, absent
 	}
 	for i := range named {
-		named[i] = min(named[i], nearCeiling) + min(learned[i], learnedCeiling, learnedMost/float64(vcpus)) + min(served[i], servesCeiling)
+		named[i] = min(named[i], nearCeiling) + min(learned[i], ceiling) + min(served[i], servesCeiling)
 	}
 	return named, absent
 }

@@ -21,20 +21,25 @@ func TestLearned(t *testing.T) {
 		use    float64
 		mibs   int64
 		rate   float64
+		vhost  float64
 		weight float64 // 0: does not count
 	}{
-		{"a tenth of its own traffic", nic, 1, 0, 102.4, 0.2},
-		{"counted traffic", nic, 1, 8192, 102.4, 0.03},
-		{"no more than its own", nic, 1, 0, 4096, 1},
-		{"idle", nic, 1, 0, 0.5, 0},
-		{"a trickle", nic, 8, 0, 1.5, 0},
-		{"idle work", nic, 0, 0, 100, 0},
-		{"nothing counts", poll, 1, 0, -1, uncountedWeight},
-		{"nothing counts, and it is busy", poll, 64, 0, -1, uncountedWeight},
-		{"nobody knows where", lost, 1, 0, -1, 0},
+		{"a tenth of its own traffic", nic, 1, 0, 102.4, 0, 0.2},
+		{"counted traffic", nic, 1, 8192, 102.4, 0, 0.03},
+		{"no more than its own", nic, 1, 0, 4096, 0, 1},
+		{"idle", nic, 1, 0, 0.5, 0, 0},
+		{"a trickle", nic, 8, 0, 1.5, 0, 0},
+		{"idle work", nic, 0, 0, 100, 0, 0},
+		{"nothing counts", poll, 1, 0, -1, 0, uncountedWeight},
+		{"nothing counts, and it is busy", poll, 64, 0, -1, 0, uncountedWeight},
+		{"nobody knows where", lost, 1, 0, -1, 0, 0},
+		{"small packets, which vhost is busy with for a quarter of its time", nic, 2, 0, 10, 0.5, 0.25},
+		{"vhost says less than the bytes", nic, 2, 0, 1024, 0.5, 1},
+		{"its own traffic is counted", nic, 2, 2048, 10.24, 0.5, 0.01},
+		{"an idle link, whatever vhost does", nic, 2, 0, 0.5, 0.5, 0},
 	} {
 		o := workload.Observation{CPUUse: tt.use, Bandwidth: tt.mibs}
-		n, counts := Learned(&o, &tt.link, tt.rate)
+		n, counts := Learned(&o, &tt.link, Weighs(&o, tt.rate, tt.vhost))
 		if counts != (tt.weight > 0) || counts && (n.Weight != tt.weight || !n.Learned || n.Device != tt.link.Device || !n.Nodes.Equal(tt.link.Nodes)) {
 			t.Errorf("%s: %+v, %v", tt.name, n, counts)
 		}
@@ -50,16 +55,27 @@ func TestLearnedHasALowCeiling(t *testing.T) {
 	st := nearHost(t, "package:4 node:1(memory=16GiB) core:4")
 	l := NewLedger(st)
 	many := []workload.Near{{Nodes: topology.Nodes(0), Learned: true, Weight: 1}, {Device: "eth0", Learned: true, Weight: 1}}
-	for i, x := range l.Pull(many) {
-		if want := map[bool]float64{true: 0, false: learnedCeiling}[i == 0]; x != want {
-			t.Errorf("node %d: %v, want %v", i, x, want)
+	for _, vcpus := range []int{1, 2, 3, 8, 100} {
+		pull, _ := l.pull(many, firstCeiling(vcpus))
+		for i, x := range pull {
+			if want := map[bool]float64{true: 0, false: min(learnedCeiling, learnedMost/float64(vcpus))}[i == 0]; x != want {
+				t.Errorf("%d vCPUs, node %d: %v, want %v", vcpus, i, x, want)
+			}
 		}
 	}
-	told := l.Pull([]workload.Near{{Device: "eth0", Weight: 10}})
+	// Of what runs the loss is known: it is that which stays below a vCPU that shares a core.
+	for _, waits := range []float64{0, 1e-6, 0.1, 0.7, 3, 20} {
+		for i, x := range l.Pull(many, waits) {
+			if most := max(learnedMost, learnedCeiling*waits); x*waits > most+1e-9 || x*waits > overCore && x > learnedCeiling || i == 0 && x != 0 {
+				t.Errorf("waiting %v CPUs, node %d: %v is %v CPUs", waits, i, x, x*waits)
+			}
+		}
+	}
+	told := l.Pull([]workload.Near{{Device: "eth0", Weight: 10}}, 0)
 	if told[1] != nearCeiling {
 		t.Errorf("told: %v", told)
 	}
-	both := l.Pull(append(many, workload.Near{Device: "eth0", Weight: 10}))
+	both := l.Pull(append(many, workload.Near{Device: "eth0", Weight: 10}), 0)
 	if both[1] != nearCeiling+learnedCeiling {
 		t.Errorf("both: %v", both)
 	}

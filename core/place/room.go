@@ -117,8 +117,14 @@ func Reserve(importance int) int { return max(0, min(importance, 100)-workload.D
 
 // Pull is what it costs a vCPU to be on each node, in the order of the host's, for
 // being far from what a workload is near to; the unit is an access that costs one
-// local access more. nil when there is nothing to be near to.
-func (l *Ledger) Pull(near []workload.Near) []float64 {
-	pull, _ := l.pull(near, 1)
+// local access more. nil when there is nothing to be near to. waits is the CPUs that wait for
+// its memory while all of that is local: what was learned costs a tenth of them, or
+// learnedMost CPUs, at most.
+func (l *Ledger) Pull(near []workload.Near, waits float64) []float64 {
+	ceiling := learnedCeiling
+	if waits > 0 {
+		ceiling = max(ceiling, learnedMost/waits)
+	}
+	pull, _ := l.pull(near, ceiling)
 	return pull
 }

@@ -319,7 +319,7 @@ func TestPull(t *testing.T) {
 		{"a weight below nothing", []workload.Near{{Device: "eth0", Weight: -1}}, 1, nil, nil},
 		{"no number", []workload.Near{{Device: "eth0", Weight: math.NaN()}}, 1, nil, nil},
 	} {
-		got, absent := NewLedger(st).pull(tt.near, tt.vcpus)
+		got, absent := NewLedger(st).pull(tt.near, firstCeiling(tt.vcpus))
 		var lost []string
 		for _, x := range absent {
 			lost = append(lost, x.Device+string(x.Workload))

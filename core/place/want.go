@@ -25,7 +25,7 @@ type want struct {
 // newWant reads a request.
 func newWant(l *Ledger, req *Request) want {
 	w := l.wantOf(req)
-	w.pull, w.absent = l.pull(w.Near, w.vcpus)
+	w.pull, w.absent = l.pull(w.Near, firstCeiling(w.vcpus))
 	w.residence = residence(l, req)
 	w.tooLarge = w.isTooLarge(l)
 	w.confine(l)

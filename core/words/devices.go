@@ -13,8 +13,9 @@ var (
 	QueuePerCPU    = says("queue-per-cpu", "It has queues for all CPUs of the machine; requests complete on the CPU that made them.")
 )
 
-// Helpers: who goes to whom.
+// Helpers and links: who goes to whom.
 var (
+	WeighsByVhost      = says("weighs-by-vhost", "It weighs as {.0f} MiB/s: its vhost threads keep {.2f} CPUs busy with it, of {.2f} in all, and nothing counts its memory traffic.")
 	HelperFollows      = says("helper-follows", "It works for {and} and follows: it holds {size}, they hold {size}.")
 	HelperFollowsBound = says("helper-follows-bound", "It works for {and} and follows: {}")
 	HelperStays        = says("helper-stays", "It works for {and} and does not follow: {}")

@@ -93,6 +93,7 @@ type Link struct {
 	Name     string           // of the device or the helper, for people
 	Nodes    topology.NodeSet // where it is; empty when unknown
 	Evidence string           // how it is known: "tap vnet3 → br0 → eth0"
+	Vhost    bool             `json:",omitzero"` // of a tap: vhost threads serve it
 	// Bytes is what has gone through it so far, when Counted is true.
 	Bytes   uint64
 	Counted bool

@@ -148,7 +148,7 @@ func (r *round) of(o *workload.Observation) []workload.Link {
 	}
 	r.attached(g, o)
 	for _, t := range g.taps {
-		if g.vhost {
+		if t.Vhost = g.vhost; t.Vhost {
 			t.Evidence = strings.Replace(t.Evidence, " → ", " (vhost) → ", 1)
 		}
 		g.add(t)

@@ -189,6 +189,9 @@ func drawn(links []workload.Link) string {
 		if l.Counted {
 			line += fmt.Sprintf(", %d bytes", l.Bytes)
 		}
+		if l.Vhost {
+			line += ", by vhost"
+		}
 		out = append(out, line)
 	}
 	return strings.Join(out, "\n")
@@ -221,7 +224,7 @@ func TestLinks(t *testing.T) {
 			"netns 0000:81:10.1 node 1: network namespace → net1 → 0000:81:10.1, 5 bytes"},
 		{"tap and vhost", map[string]string{"proc/10/fd/20": "→/dev/net/tun", "proc/10/fdinfo/20": "pos:\t0\nflags:\t0104002\niff:\tvnet3",
 			"proc/10/fd/21": "→/dev/vhost-net", "proc/10/fd/22": "→/dev/net/tun", "proc/10/fdinfo/22": "iff:\tvnet3"}, nil,
-			"tap eth0 node 1: tap vnet3 (vhost) → br0 → bond0.7 → bond0 → eth0, 1500 bytes"},
+			"tap eth0 node 1: tap vnet3 (vhost) → br0 → bond0.7 → bond0 → eth0, 1500 bytes, by vhost"},
 		{"tap on a bridge that is routed", map[string]string{"proc/10/fd/20": "→/dev/net/tun", "proc/10/fdinfo/20": "iff:\tvnet4"}, nil,
 			"tap eth0 node 1: tap vnet4 → virbr0 → default route → br0 → bond0.7 → bond0 → eth0, 0 bytes"},
 		{"tap that is gone", map[string]string{"proc/10/fd/20": "→/dev/net/tun", "proc/10/fdinfo/20": "pos:\t0"}, nil, ""},

@@ -168,6 +168,9 @@ func printNear(w io.Writer, p view.Paint, wl api.Workload) {
 			line += "; " + p.Dim("does not count") + ")"
 		}
 		fmt.Fprintf(w, "  near   %s\n", line)
+		if l.PID == 0 && l.Why != "" {
+			fmt.Fprintf(w, "         %s\n", l.Why)
+		}
 	}
 	if v := wl.Vhost; v != nil {
 		fmt.Fprintf(w, "  vhost  %s, %.2f CPUs, on node %s, may use CPUs %s, as its emulator\n", words.Count(float64(v.Threads), "thread"), v.CPUUse, v.Nodes, v.CPUs)

@@ -28,15 +28,18 @@ func TestExplainTellsWhatIsNear(t *testing.T) {
 	x := api.Explanation{Workload: api.Workload{ID: "/web", Class: workload.Shared, State: "at home", Near: []string{"nvme0n1"}, Links: []api.Link{
 		{Kind: workload.ByTap, Name: "eth0", Nodes: "1", MiBs: &rate, Weight: 0.23, Evidence: "tap vnet3 → br0 → eth0"},
 		{Kind: workload.ByVhostUser, Name: "ovs-vswitchd", Evidence: "unix socket"},
+		{Kind: workload.ByTap, Name: "eth1", Nodes: "0", MiBs: &rate, Weight: 0.5, Evidence: "tap vnet4 (vhost) → eth1", Why: "It weighs as 500 MiB/s: …"},
 	}}}
 	want := []string{
 		"near nvme0n1 (configured)",
 		"near eth0 on node 1 (learned: tap vnet3 → br0 → eth0; 120.0 MiB/s; weight 0.23)",
 		"near ovs-vswitchd (learned: unix socket; does not count)",
+		"near eth1 on node 0 (learned: tap vnet4 (vhost) → eth1; 120.0 MiB/s; weight 0.50)",
+		"It weighs as 500 MiB/s: …",
 	}
 	var got []string
 	for _, l := range explained(x) {
-		if strings.HasPrefix(l, "near ") {
+		if strings.HasPrefix(l, "near ") || strings.HasPrefix(l, "It weighs ") {
 			got = append(got, l)
 		}
 	}
