@@ -3,6 +3,8 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/control"
@@ -52,6 +54,9 @@ func (l *Local) moveProcess(ctx context.Context, pid int, order api.MoveOrder) (
 		return a, nil
 	}
 	err = l.with(ctx, l.OpenOwn, control.Which{}, func(d *Daemon) error {
+		if err := d.undivide(ctx, pid); err != nil {
+			return err
+		}
 		r, err := d.once(ctx, control.Request{Change: &control.Change{Steps: a.Steps, Together: true, Release: true}})
 		if err != nil {
 			return err
@@ -67,4 +72,25 @@ func (l *Local) moveProcess(ctx context.Context, pid int, order api.MoveOrder) (
 		return nil
 	})
 	return a, err
+}
+
+// undivide puts back what the threads of a process, and of what it has started, could use before
+// they were divided among nodes: the journal would else take that for what they had of their own.
+func (d *Daemon) undivide(ctx context.Context, pid int) error {
+	done := map[workload.ID]bool{}
+	for _, e := range d.View().Journal {
+		p, err := plan.ParseProcessPath(e.Path)
+		if e.Kind != plan.ThreadCPUs || err != nil || done[e.Workload] || p.PID != pid && !slices.Contains(d.lineage(strconv.Itoa(p.PID)).PIDs, pid) {
+			continue
+		}
+		done[e.Workload] = true
+		r, err := d.once(ctx, control.Request{Undo: &control.Which{ID: e.Workload, Sharing: true, Only: plan.ThreadCPUs}})
+		if err != nil {
+			return err
+		}
+		if len(r.Undo.Failed) > 0 {
+			return &api.Error{Code: api.Failed, Text: fmt.Sprintf("the daemon has divided its threads among nodes, and that could not be put back: %s", r.Undo.Failed[0].Error)}
+		}
+	}
+	return nil
 }

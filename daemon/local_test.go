@@ -211,3 +211,107 @@ func TestNearWithoutDaemon(t *testing.T) {
 		}
 	}
 }
+
+// dividedProcess is a driver of one process with two threads, as host/process is: what it puts back
+// is what homenode gave and nobody has changed since.
+type dividedProcess struct {
+	threads map[int]string // CPUs; the main thread is the process
+	failing error          // of Restore
+}
+
+func (d *dividedProcess) path() string { return plan.ProcessPath(workload.Process{PID: 70, Start: 7}) }
+
+func (d *dividedProcess) Owns() []plan.SettingKind {
+	return []plan.SettingKind{plan.Affinity, plan.ThreadCPUs}
+}
+
+func (d *dividedProcess) SurvivesBoot(plan.SettingKind) bool { return false }
+
+func (d *dividedProcess) affinity() string {
+	text := d.threads[70]
+	if d.threads[71] != text {
+		text += ";71=" + d.threads[71]
+	}
+	return text
+}
+
+func (d *dividedProcess) Changes(_ context.Context, s plan.Step) ([]plan.Change, error) {
+	if s.Kind == plan.MovePages {
+		return nil, nil
+	}
+	return []plan.Change{{Will: s.To, Setting: plan.Setting{Kind: plan.Affinity, Path: d.path(), Value: d.affinity()}}}, nil
+}
+
+func (d *dividedProcess) Apply(_ context.Context, s plan.Step, progress func(plan.Move)) error {
+	if s.Kind == plan.SetCPUs {
+		d.threads = map[int]string{70: s.To, 71: s.To}
+	}
+	return nil
+}
+
+func (d *dividedProcess) Read(_ context.Context, e plan.Entry) (plan.Setting, error) {
+	s := plan.Setting{Kind: e.Kind, Path: e.Path, Value: d.threads[70]}
+	if e.Kind == plan.ThreadCPUs {
+		s.Value = e.New
+	} else if main, _, _ := strings.Cut(e.Old, ";"); d.threads[70] == main {
+		s.Value = e.Old
+	}
+	return s, nil
+}
+
+func (d *dividedProcess) Restore(_ context.Context, entries []plan.Entry) []error {
+	for _, e := range entries {
+		main, other, _ := strings.Cut(e.Old, ";71=")
+		for tid, has := range d.threads {
+			if slices.Contains(strings.Split(e.New, ";"), has) && d.failing == nil {
+				if d.threads[tid] = main; tid == 71 && other != "" {
+					d.threads[tid] = other
+				}
+			}
+		}
+	}
+	return slices.Repeat([]error{d.failing}, len(entries))
+}
+
+func (d *dividedProcess) Present(plan.Entry) error { return nil }
+
+// A process whose threads a daemon divided among nodes is moved whole without one, and undo gives
+// it what it had before all: the division first, which is over once somebody moves the process.
+func TestMoveOfDividedThreadsWithoutDaemon(t *testing.T) {
+	for name, to := range map[string]topology.NodeID{"to a node of the division": 0, "to another": 2} {
+		for _, child := range []bool{false, true} {
+			m := newMachine(t, 3, 4)
+			d := &dividedProcess{threads: map[int]string{70: "0-3", 71: "4-7"}}
+			r := newRig(t, m, true)
+			entry := plan.Entry{Seq: 1, Workload: "/wide", Kind: plan.ThreadCPUs, Path: d.path(), Old: "0-11", New: "0-3;4-7", State: plan.Applied}
+			if err := r.store.Commit(plan.Batch{Entries: []plan.Entry{entry}}); err != nil {
+				t.Fatal(err)
+			}
+			o := r.options(true)
+			o.Drivers = map[workload.Kind]Driver{workload.InCgroup: m, workload.InProcess: d}
+			o.Lineage = func(pid int) workload.Lineage { return workload.Lineage{PIDs: []int{pid, 60, 1}} }
+			open := func() (Store, error) { return r.store, nil }
+			local := &Local{Open: open, OpenOwn: open, OpenUndo: open, OpenRead: open, Options: o, Process: func(_ context.Context, pid int) (*topology.Host, workload.Observation, error) {
+				return m.host(), workload.Observation{ID: control.ProcessID(pid), Kind: workload.InProcess, CPUs: topology.CPUs(0, 1, 2, 3), Processes: []workload.Process{{PID: pid, Start: 7}}}, nil
+			}}
+			order := api.MoveOrder{ID: "70", To: topology.Nodes(to)}
+			if child { // it is what this one has started
+				order.ID = "60"
+			}
+			d.failing = errors.New("no such luck")
+			if _, err := local.Move(t.Context(), order); err == nil || !strings.Contains(err.Error(), "no such luck") || strings.Contains(err.Error(), "\n") || d.affinity() != "0-3;71=4-7" {
+				t.Errorf("%s: %v, threads %s", name, err, d.affinity())
+			}
+			d.failing = nil
+			if a, err := local.Move(t.Context(), order); err != nil || d.affinity() != a.CPUs.String() || a.CPUs.Min() != topology.CPUID(4*to) {
+				t.Errorf("%s: %v, threads %s", name, err, d.affinity())
+			}
+			if _, err := local.Undo(t.Context(), api.Which{All: true}); err != nil || d.affinity() != "0-11" {
+				t.Errorf("%s: undone: %v, threads %s", name, err, d.affinity())
+			}
+			if left, err := r.store.Journal(); err != nil || len(left) > 0 {
+				t.Errorf("%s: %+v is left, %v", name, left, err)
+			}
+		}
+	}
+}
