@@ -282,7 +282,7 @@ func (s *State) tellScheduler(was *share.SchedulerState) {
 			s.event(host, words.Text, now.Why.String())
 		}
 	}
-	if s.Scheduler.Seen.Unable.Code != "" {
+	if s.Scheduler.Seen.Unable.Code != "" && s.schedulerNot().None() {
 		s.once("no scheduler", plan.Event{Kind: plan.EventHost}, words.Text, s.Scheduler.Seen.Unable.String())
 	} else {
 		s.over("no scheduler")
@@ -310,7 +310,6 @@ func (s *State) schedulerDone(f *Failure) {
 	}
 	if f != nil {
 		s.setScheduler(k.Refused(s.At.Round(0).UTC(), k.Do, f.Text, k.Seen.Newest))
-		k.Why = words.Because(words.SchedulerRefused, f.Text)
 		s.tellScheduler(&was)
 		k.Do = share.SchedulerDo{}
 		s.schedulerAnswer(f)

@@ -477,3 +477,57 @@ func TestSchedulerRun(t *testing.T) {
 		t.Errorf("turned off: the policy %s", got)
 	}
 }
+
+// TestSchedulerToldWhereItIsWanted: what a kernel lacks for it is no news where sharing is off.
+func TestSchedulerToldWhereItIsWanted(t *testing.T) {
+	f := kernelled(t, func(s *Settings) { s.Share.On = false })
+	f.kernel.unable = words.Because(words.SchedulerNoBPFFS, "/sys/fs/bpf", "/sys/fs/bpf")
+	f.scans(4)
+	if n := f.told(words.Text); n != 0 {
+		t.Errorf("sharing is off, and it is told %d times", n)
+	}
+	f.ask(Request{Share: &ShareOrder{On: true}})
+	f.scans(4)
+	if n := f.told(words.Text); n != 1 {
+		t.Errorf("sharing is on: told %d times", n)
+	}
+}
+
+// TestSchedulerRefusedIsSaid: until a load takes it is said what became of the one before, and when
+// the next is tried: also while that is under way.
+func TestSchedulerRefusedIsSaid(t *testing.T) {
+	f := kernelled(t)
+	f.blind = true
+	f.fail = func(e *Effect) *Failure {
+		if e.Kind == EffectApply && e.Step.Kind == plan.SetScheduler {
+			return &Failure{Failed, "invalid access to map value"}
+		}
+		return nil
+	}
+	tries, under := 0, 0
+	f.keep = func(e *Effect) bool { return e.Kind == EffectApply && e.Step.Kind == plan.SetScheduler }
+	for range 200 {
+		f.scans(1)
+		why := f.s.View().Scheduler.Why
+		if len(f.kept) > 0 { // under way
+			if tries++; tries > 1 {
+				if under++; why.Code != words.SchedulerAgain || !strings.Contains(why.String(), "invalid access to map value") {
+					t.Fatalf("try %d under way: %s", tries, why)
+				}
+			}
+			keep := f.keep
+			f.release()
+			f.keep = keep
+			why = f.s.View().Scheduler.Why
+		}
+		if tries > 0 && (!strings.Contains(why.String(), "invalid access to map value") || why.Code != words.SchedulerWaits && why.Code != words.SchedulerAgain) {
+			t.Fatalf("after try %d: %s", tries, why)
+		}
+	}
+	if under < 2 {
+		t.Errorf("tried %d times", tries)
+	}
+	if end := f.s.View().Scheduler.End; end == nil || end.Kind != share.EndRefused {
+		t.Errorf("what never ran ended by %+v", end)
+	}
+}

@@ -45,11 +45,12 @@ const (
 	EndError   EndKind = "error"        // an error of the scheduler
 	EndHotplug EndKind = "hotplug"      // a CPU came or went
 	EndUnknown EndKind = "unregistered" // somebody took it off, or it is not known
+	EndRefused EndKind = "refused"      // the kernel did not take it: it never ran
 )
 
 // SchedulerEnd is how the scheduler ended.
 type SchedulerEnd struct {
-	Kind EndKind `json:"kind"`           // who or what ended it: stalled (the kernel's watchdog), sysrq, error, hotplug, or unregistered
+	Kind EndKind `json:"kind"`           // who or what ended it: stalled (the kernel's watchdog), sysrq, error, hotplug, unregistered, or refused (the kernel did not take it)
 	Text string  `json:"text,omitempty"` // what the kernel says
 }
 
@@ -199,6 +200,9 @@ func DecideScheduler(in SchedulerInput, was SchedulerState) (SchedulerDo, Schedu
 	}
 	do := now.decide(&in, ended)
 	now.Why = do.Why
+	if do.Verb == Load && now.Failures > 0 && now.End != nil { // until it has taken, what became of the one before is what is known
+		now.Why = words.Because(words.SchedulerAgain, now.End.String())
+	}
 	if do.Verb == Leave && seen.Loaded != "" {
 		now.Why = words.Because(words.SchedulerRuns)
 	}
@@ -252,11 +256,16 @@ func (s *SchedulerState) decide(in *SchedulerInput, ended bool) SchedulerDo {
 	case seen.Other != "":
 		return SchedulerDo{Why: words.Because(words.SchedulerOther, seen.Other)}
 	case in.At.Before(s.Next):
-		return SchedulerDo{Why: words.Because(words.SchedulerWaits, s.Next.Sub(in.At).Round(time.Second), s.End.String())}
+		return SchedulerDo{Why: s.waits(in.At)}
 	case len(s.Loads) >= MostLoads:
 		return SchedulerDo{Why: words.Because(words.SchedulerTooOften, len(s.Loads), s.Loads[0].Add(time.Hour).Sub(in.At).Round(time.Second))}
 	}
 	return SchedulerDo{Load, cmp.Or(s.Chosen, seen.Newest), words.Because(words.SchedulerNeeded)}
+}
+
+// waits is why it is not loaded now, and when it is.
+func (s *SchedulerState) waits(at time.Time) words.Reason {
+	return words.Because(words.SchedulerWaits, s.Next.Sub(at).Round(time.Second), s.End.String())
 }
 
 // watch is why the version on probation is taken back; none while it holds. One that has
@@ -332,7 +341,8 @@ func (s SchedulerState) Refused(at time.Time, do SchedulerDo, text string, newes
 	if s.Chosen == do.Version && s.Chosen != newest { // the newest is tried next
 		s.Chosen, s.Beside = "", ""
 	}
-	s.ended(at, &SchedulerEnd{Kind: EndError, Text: words.Because(words.SchedulerNotLoaded, text).String()})
+	s.ended(at, &SchedulerEnd{Kind: EndRefused, Text: text})
+	s.Why = s.waits(at)
 	return s
 }
 

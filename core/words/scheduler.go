@@ -10,6 +10,7 @@ var (
 	SchedulerNoWork     = says("scheduler-no-work", "No offline workload has a cgroup of its own.")
 	SchedulerOther      = says("scheduler-other", "Another sched_ext scheduler is loaded ({}); the kernel takes one at a time, and that one is left alone.")
 	SchedulerWaits      = says("scheduler-waits", "It is not loaded again for {for}: {}")
+	SchedulerAgain      = says("scheduler-again", "It is being loaded again. The one before: {}")
 	SchedulerTooOften   = says("scheduler-too-often", "It was loaded {times} within an hour; it is not loaded again for {for}.")
 	SchedulerUnknown    = says("scheduler-unknown", "The kernel has not been asked yet.")
 	SchedulerSilent     = says("scheduler-silent", "The kernel could not be asked: {}")

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/view"
@@ -209,8 +210,10 @@ func sharingLine(s *api.Sharing) string {
 	case k == nil:
 	case k.Enabled:
 		line += "; the scheduler is loaded"
-	case k.End != nil:
+	case k.End != nil && k.End.Kind != share.EndRefused:
 		line += "; the kernel ended the scheduler. " + k.Why
+	case k.End != nil:
+		line += "; no scheduler is loaded. " + k.Why
 	default:
 		line += "; no scheduler is loaded (homenode share status says why)"
 	}

@@ -37,6 +37,7 @@ func TestSharingLineOfScheduler(t *testing.T) {
 	}{
 		"runs":       {&api.ShareScheduler{Enabled: true}, "; the scheduler is loaded"},
 		"was ended":  {&api.ShareScheduler{Why: why, End: &share.SchedulerEnd{Kind: share.EndSysRq}}, "; the kernel ended the scheduler. " + why},
+		"refused":    {&api.ShareScheduler{Why: "It is being loaded again.", End: &share.SchedulerEnd{Kind: share.EndRefused}}, "; no scheduler is loaded. It is being loaded again."},
 		"cannot run": {&api.ShareScheduler{Why: "This kernel has no sched_ext."}, "; no scheduler is loaded (homenode share status says why)"},
 	} {
 		got := sharingLine(&api.Sharing{Nodes: []api.ShareNode{{CPUs: 2, Given: "0-1"}}, Scheduler: x.scheduler})

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/ui/view"
 )
@@ -152,7 +153,11 @@ func schedulerLines(w io.Writer, p view.Paint, k *api.ShareScheduler) {
 		fmt.Fprintf(w, "  Version %s did not hold: %s\n", t.To, t.Why)
 	}
 	if k.End != nil && k.Ended != nil {
-		fmt.Fprintf(w, "  The kernel ended it last at %s: %s.\n", k.Ended.Local().Format("2006-01-02 15:04:05"), k.End)
+		what, how := "ended it last", k.End.String()
+		if k.End.Kind == share.EndRefused {
+			what, how = "last refused it", k.End.Text
+		}
+		fmt.Fprintf(w, "  The kernel %s at %s: %s.\n", what, k.Ended.Local().Format("2006-01-02 15:04:05"), how)
 	}
 	if k.Loads > 0 {
 		fmt.Fprintf(w, "  Loaded %s within the last hour, of %d at most.\n", words.Count(k.Loads, "time"), k.MostLoads)
