@@ -238,8 +238,7 @@ func (f *fake) remove(id workload.ID) {
 	o := &f.works[id].obs
 	delete(f.works, id)
 	if o.Kind == workload.InCgroup {
-		delete(f.values, settingKey{plan.CgroupCPUs, o.Cgroup})
-		delete(f.values, settingKey{plan.CgroupMems, o.Cgroup})
+		maps.DeleteFunc(f.values, func(k settingKey, _ plan.Setting) bool { return k.path == o.Cgroup })
 		return
 	}
 	for _, p := range o.Processes {

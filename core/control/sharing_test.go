@@ -391,3 +391,19 @@ func TestSharingRun(t *testing.T) {
 		t.Errorf("turned off: cpu.idle %s", got)
 	}
 }
+
+// TestOfflineWorkEnds: that what sharing has set ends with its cgroup is no news. Who asks for an
+// undo learns of it.
+func TestOfflineWorkEnds(t *testing.T) {
+	f := batch(t, turnedOn)
+	f.scans(4)
+	f.remove("/batch1")
+	f.scans(10)
+	if n := f.toldOf("/batch1", words.NothingToRestore); n > 0 || slices.ContainsFunc(f.s.Journal.All(), func(e plan.Entry) bool { return e.Workload == "/batch1" }) {
+		t.Errorf("told %d times; the journal has %+v", n, f.s.Journal.All())
+	}
+	f.remove("/batch2")
+	if r := f.undo("/batch2"); r.Undo == nil || len(r.Undo.Gone) == 0 || f.toldOf("/batch2", words.NothingToRestore) != len(r.Undo.Gone) {
+		t.Errorf("asked: %+v, told %d times", r, f.toldOf("/batch2", words.NothingToRestore))
+	}
+}

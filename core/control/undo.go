@@ -358,7 +358,9 @@ func (s *State) restored(u *undoing, e plan.Entry, f *Failure) {
 			}
 		}
 	case f.Code == Gone:
-		s.event(event, words.NothingToRestore, string(e.Kind), e.Path)
+		if !u.Which.Sharing { // offline work ends all the time, and what was set of it with it
+			s.event(event, words.NothingToRestore, string(e.Kind), e.Path)
+		}
 		e.State = plan.Gone
 		u.Result.Gone = append(u.Result.Gone, e)
 	case f.Code == Foreign:
