@@ -82,3 +82,29 @@ func TestSeenWhileItIsWritten(t *testing.T) {
 		})
 	}
 }
+
+// A pin that somebody makes while homenode moves pages is seen by the look that began meanwhile:
+// what moves pages sets no affinity.
+func TestPinnedWhilePagesMove(t *testing.T) {
+	f := newFake(t, 2, 8)
+	id := f.addProcess(77, "walker", 2, 1<<20, 0)
+	path := plan.ProcessPath(f.works[id].obs.Processes[0])
+	f.scan(4)
+	memory := f.works[id].obs.Memory
+	memory[0].Node = 1 - memory[0].Node
+	f.keep = func(e *Effect) bool { return e.Kind == EffectApply && e.Step.Kind == plan.MovePages }
+	for range 20 {
+		if len(f.kept) == 0 {
+			f.scan(1)
+		}
+	}
+	if len(f.kept) != 1 {
+		t.Fatalf("no page move has begun: %s", asJSON(t, f.decision(id)))
+	}
+	look := f.begin()
+	f.set(plan.Affinity, path, "3")
+	f.release()
+	if f.end(look); !f.leftAlone(id, words.OwnAffinity) {
+		t.Errorf("the look that began before its end: %s", asJSON(t, f.decision(id)))
+	}
+}

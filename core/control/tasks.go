@@ -50,6 +50,7 @@ type Task struct {
 	Entries   []uint64 // of the journal, of the step under way
 	Cancelled bool     // nothing more is begun
 	Took      bool     // a step of it took
+	Pinned    uint64   // scans up to this one may have seen a part of the affinities that it wrote
 	Scan      uint64   // the plan was made on
 
 	Move     *plan.Move // the record of a page move that has begun
@@ -70,6 +71,7 @@ type ended struct {
 	Recorded bool   // the newest record of a move is of it
 	Asked    bool   // it was a change that somebody asked for
 	Settings bool   // it was no page move
+	Pinned   uint64 // scans up to this one may have seen a part of affinities that were written
 }
 
 // seen reports whether the newest scan saw of a workload what was last done to it.
@@ -297,6 +299,7 @@ func (s *State) stopNow(id workload.ID, t *Task) {
 // end takes a task off, answers who asked for it, and goes on with what waited.
 func (s *State) end(id workload.ID, t *Task) {
 	delete(s.Tasks, id)
+	pinned := max(t.Pinned, s.Ended[id].Pinned)
 	if !t.Took && t.Request == 0 {
 		s.Tried[id] = true
 	}
@@ -310,6 +313,10 @@ func (s *State) end(id workload.ID, t *Task) {
 	if t.Request != 0 {
 		s.Ended[id] = ended{Scan: s.Scans, Asked: true}
 		s.changed(t)
+	}
+	if end, ok := s.Ended[id]; ok {
+		end.Pinned = pinned
+		s.Ended[id] = end
 	}
 	s.dequeue(id)
 	if len(s.Undoing) > 0 {
@@ -336,8 +343,7 @@ func (s *State) ownWrites(seen []workload.Observation) []workload.Observation {
 	out := seen
 	for i := range seen {
 		o := &seen[i]
-		t := s.Tasks[o.ID]
-		if !o.Pinned || s.seen(o.ID) && (t == nil || !t.Writing || t.Step().Kind != plan.SetCPUs && t.Step().Kind != plan.DivideThreads) {
+		if t := s.Tasks[o.ID]; !o.Pinned || s.Ended[o.ID].Pinned < s.Seen && (t == nil || t.Pinned < s.Seen && !(t.Writing && pins(t.Step()))) {
 			continue
 		}
 		if &out[0] == &seen[0] {
@@ -347,6 +353,9 @@ func (s *State) ownWrites(seen []workload.Observation) []workload.Observation {
 	}
 	return out
 }
+
+// pins reports whether a step sets affinities of processes or threads.
+func pins(step *plan.Step) bool { return step.Kind == plan.SetCPUs || step.Kind == plan.DivideThreads }
 
 // result is how an effect ended.
 func (s *State) result(r *Result) {
@@ -483,7 +492,9 @@ func (s *State) narrowedSince(step *plan.Step, c *plan.Change) bool {
 
 // applied marks a step that took and goes on with the next.
 func (s *State) applied(id workload.ID, t *Task, step plan.Step) {
-	t.Took = true
+	if t.Took = true; pins(&step) {
+		t.Pinned = s.Scans
+	}
 	for _, seq := range t.Entries {
 		if e := s.Journal.entries[seq]; e != nil {
 			if step.Kind == plan.SetQueues && e.Kind != plan.QueueCount { // made anew: nothing of homenode's is in it
@@ -589,6 +600,9 @@ func (s *State) mark(e *plan.Entry, state plan.EntryState) {
 func (s *State) failed(id workload.ID, t *Task, step plan.Step, r *Result) {
 	f := r.Failed
 	if t.Writing { // it may have failed half way
+		if pins(&step) {
+			t.Pinned = s.Scans
+		}
 		s.tellObserver(EffectChanged, id)
 		if t.Transfer == nil {
 			s.wrote(id)
