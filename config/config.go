@@ -3,6 +3,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -655,21 +656,28 @@ func (c *Config) Suits(h *topology.Host) (odd []string, err error) {
 	if _, err := c.ForPlacing(h); err != nil {
 		return nil, err
 	}
-	largest := 0
+	largest, least := 0, 0     // CPUs of a node
 	var small topology.NodeSet // none of them has a CPU left for offline work
 	for _, n := range h.Nodes {
 		k := n.CPUs.Intersect(h.Online).Len()
 		largest = max(largest, k)
 		if k > 0 && c.Share.Idle >= k {
 			small.Add(n.ID)
+			least = cmp.Or(min(least, k), k)
 		}
 	}
-	switch text := fmt.Sprintf("share.idle_cpus: %d; leaves no CPU to offline work, ", c.Share.Idle); {
+	want := func(k int) string {
+		if k < 2 {
+			return "want 0 (an eighth of a node's CPUs)"
+		}
+		return fmt.Sprintf("want %d or less, or 0 (an eighth of a node's CPUs)", k-1)
+	}
+	switch {
 	case small.Empty():
 	case c.Share.Enabled && c.Share.Idle >= largest:
-		return nil, fmt.Errorf("%sthe largest node of this host has %d", text, largest)
+		return nil, fmt.Errorf("share.idle_cpus: %d; the largest node of this host has %s, and offline work needs some of them; %s", c.Share.Idle, words.Count(largest, "CPU"), want(largest))
 	default:
-		odd = append(odd, fmt.Sprintf("%son nodes %v", text, small))
+		odd = append(odd, fmt.Sprintf("share.idle_cpus: %d; there are no more CPUs on %s, and offline work has next to none there; %s", c.Share.Idle, words.Nodes(small), want(least)))
 	}
 	for i := range c.Workloads {
 		for _, near := range c.Workloads[i].Near {

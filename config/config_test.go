@@ -122,8 +122,8 @@ func TestIdleMustSuitTheHost(t *testing.T) {
 		err, odd string
 	}{
 		{true, 3, "", ""},
-		{true, 4, "share.idle_cpus: 4; leaves no CPU to offline work, the largest node of this host has 4", ""},
-		{false, 4, "", "share.idle_cpus: 4; leaves no CPU to offline work, on nodes 0-1"},
+		{true, 4, "share.idle_cpus: 4; the largest node of this host has 4 CPUs, and offline work needs some of them; want 3 or less, or 0 (an eighth of a node's CPUs)", ""},
+		{false, 4, "", "share.idle_cpus: 4; there are no more CPUs on nodes 0-1, and offline work has next to none there; want 3 or less, or 0 (an eighth of a node's CPUs)"},
 	} {
 		c := New()
 		c.Share.Enabled, c.Share.Idle = tt.on, tt.idle
