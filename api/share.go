@@ -79,6 +79,7 @@ type ShareScheduler struct {
 	Since      *time.Time          `json:"since,omitempty"`      // since when it runs, as far as the daemon knows; absent when none does
 	Other      string              `json:"other,omitempty"`      // name of somebody else's sched_ext scheduler that is loaded; absent when none is
 	Threads    int                 `json:"threads_left"`         // number of threads of offline work that are not with it yet
+	Untiered   int                 `json:"cgroups_untiered"`     // number of cgroups whose tier it does not have, for it takes 16,384: to it they are normal
 	Loads      int                 `json:"loads"`                // how often it was loaded within the last hour
 	MostLoads  int                 `json:"most_loads"`           // how often it may be within an hour
 	Next       *time.Time          `json:"next,omitempty"`       // it is not loaded before; absent when it may be

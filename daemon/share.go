@@ -73,6 +73,7 @@ func (v *View) scheduler() *api.ShareScheduler {
 	for _, n := range k.Seen.Left {
 		out.Threads += n
 	}
+	out.Untiered = len(k.Untiered)
 	for at, to := range map[*time.Time]**time.Time{&k.Since: &out.Since, &k.Ended: &out.Ended} {
 		if !at.IsZero() {
 			*to = at

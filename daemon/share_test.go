@@ -69,3 +69,16 @@ func TestLacking(t *testing.T) {
 		}
 	}
 }
+
+// TestUntieredIsAProblem: cgroups whose tier the scheduler does not take are told with numbers.
+func TestUntieredIsAProblem(t *testing.T) {
+	v := &View{}
+	v.Settings, v.Snapshot.Host = &control.Settings{}, &topology.Host{}
+	v.Scheduler.Seen = share.SchedulerSeen{Loaded: "v1", Tiers: 2}
+	v.Sharing.On = true
+	v.Scheduler.Untiered = []string{"/a", "/b", "/c"}
+	s := v.Status("1.2.3")
+	if want := "3 of 5 cgroups with a tier"; len(s.Problems) != 1 || !strings.Contains(s.Problems[0], want) || s.Sharing.Scheduler.Untiered != 3 {
+		t.Errorf("%q, want %q", s.Problems, want)
+	}
+}

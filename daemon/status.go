@@ -71,6 +71,9 @@ func (v *View) Status(version string) api.Status {
 	if k := &v.Scheduler; k.Seen.Loaded != "" && !v.Sharing.On {
 		s.Problems = append(s.Problems, words.Because(words.SchedulerStays, k.Seen.Loaded).String())
 	}
+	if n := len(v.Scheduler.Untiered); n > 0 {
+		s.Problems = append(s.Problems, words.Because(words.SchedulerUntiered, n, n+v.Scheduler.Seen.Tiers, v.Scheduler.Seen.Tiers).String())
+	}
 	if v.Balancing.State != "" {
 		s.Balance = &v.Balancing
 	}

@@ -45,6 +45,8 @@ type Scheduler struct {
 	Ask   uint64            // the request that waits for it
 	From  string            // version before
 
+	Untiered []string // cgroups that have none of the tiers that it takes, rising
+
 	// Again is when the threads of a cgroup are switched again of which some were left, by cgroup:
 	// who sets the policy of a thread back all the time does not have homenode write all the time.
 	Again map[string]retry
@@ -146,8 +148,10 @@ func (s *State) lookAtScheduler() {
 		return
 	}
 	orders := &SchedulerOrders{}
+	k.Untiered = nil
 	if s.ShareOn && s.acts() && k.Seen.Loaded != "" {
 		orders.Config = s.schedulerConfig(s.Homes())
+		k.Untiered = orders.Config.Bound(k.Seen.Tiers)
 		orders.Cgroups = offlineOf(orders.Config)
 	}
 	k.Look = s.effect(Effect{Kind: EffectScheduler, Workload: share.SchedulerID, Scheduler: orders})
@@ -334,7 +338,7 @@ func (s *State) unload() {
 // unloaded takes up that it is out of the kernel.
 func (s *State) unloaded() {
 	k := &s.Scheduler
-	k.Stale, k.Seen.Loaded = s.Effects, ""
+	k.Stale, k.Seen.Loaded, k.Untiered = s.Effects, "", nil
 	s.setScheduler(k.Stopped())
 }
 
@@ -407,6 +411,9 @@ func (s *State) policySteps(o *workload.Observation) (out []plan.Step) {
 		e := s.Journal.Of(plan.TaskPolicy, g.Cgroup)
 		if e != nil && g.Object != 0 && !sameCgroup(e, o) {
 			e = nil
+		}
+		if _, without := slices.BinarySearch(k.Untiered, g.Cgroup); without {
+			continue
 		}
 		if e != nil && e.State == plan.Applied && (k.Seen.Left[g.Cgroup] == 0 || s.waits(k.Again[g.Cgroup].Next)) {
 			continue

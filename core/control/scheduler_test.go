@@ -23,6 +23,7 @@ type kernel struct {
 	left   map[string]int
 	gap    time.Duration
 	told   []*share.SchedulerConfig
+	tiers  int
 }
 
 var theScheduler = settingKey{plan.Scheduler, string(share.SchedulerID)}
@@ -31,7 +32,7 @@ func (k *kernel) look(f *fake, orders *SchedulerOrders) *share.SchedulerSeen {
 	if orders.Config != nil {
 		k.told = append(k.told, orders.Config)
 	}
-	seen := &share.SchedulerSeen{Unable: k.unable, Newest: k.newest, Loaded: f.values[theScheduler].Value, Other: k.other, Gap: k.gap}
+	seen := &share.SchedulerSeen{Unable: k.unable, Newest: k.newest, Loaded: f.values[theScheduler].Value, Other: k.other, Gap: k.gap, Tiers: k.tiers}
 	if seen.Loaded == "" {
 		seen.End = k.end
 	}
@@ -529,5 +530,35 @@ func TestSchedulerRefusedIsSaid(t *testing.T) {
 	}
 	if end := f.s.View().Scheduler.End; end == nil || end.Kind != share.EndRefused {
 		t.Errorf("what never ran ended by %+v", end)
+	}
+}
+
+// TestSchedulerTakesSoManyTiers: where more cgroups have tiers than the scheduler takes, it is told those
+// of offline work first, and it is known which have none: their threads are not given to it.
+func TestSchedulerTakesSoManyTiers(t *testing.T) {
+	f := kernelled(t)
+	f.kernel.tiers = 2
+	f.scans(4)
+	last := func() (out []string) {
+		for _, g := range f.kernel.told[len(f.kernel.told)-1].Groups {
+			out = append(out, g.Cgroup)
+		}
+		return out
+	}
+	if got := last(); !slices.Equal(got, []string{"/batch1", "/batch2"}) || !slices.Equal(f.s.Scheduler.Untiered, []string{"/web"}) {
+		t.Fatalf("tiers of %v; without %v", got, f.s.Scheduler.Untiered)
+	}
+	f = kernelled(t)
+	f.kernel.tiers = 1
+	f.scans(4)
+	if got := last(); !slices.Equal(got, []string{"/batch1"}) || !slices.Equal(f.s.Scheduler.Untiered, []string{"/batch2", "/web"}) {
+		t.Errorf("tiers of %v; without %v", got, f.s.Scheduler.Untiered)
+	}
+	if a, b := f.get(plan.TaskPolicy, "/batch1"), f.get(plan.TaskPolicy, "/batch2"); a != PolicyOffline || b != "other" {
+		t.Errorf("policies %s and %s", a, b)
+	}
+	f.ask(Request{Share: &ShareOrder{On: false}})
+	if f.scans(2); len(f.s.Scheduler.Untiered) > 0 {
+		t.Error("turned off, and some are without")
 	}
 }

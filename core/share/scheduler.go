@@ -21,6 +21,7 @@ type SchedulerSeen struct {
 	Newest     string       `json:"newest,omitempty"`     // version that this program brings
 	Loaded     string       `json:"loaded,omitempty"`     // version of homenode's that runs; "" when none does
 	Other      string       `json:"other,omitempty"`      // name of somebody else's that runs
+	Tiers      int          `json:"tiers,omitempty"`      // cgroups that can have tiers with it; 0 not known
 	// End is how homenode's ended, when the kernel ended it and it has not been loaded since.
 	End      *SchedulerEnd  `json:"end,omitempty"`
 	Counters []Counter      `json:"counters,omitempty"` // as the scheduler counts since it was loaded
@@ -87,6 +88,24 @@ func (c *SchedulerConfig) Equal(other *SchedulerConfig) bool {
 	return slices.Equal(c.Nodes, other.Nodes) && slices.EqualFunc(c.Groups, other.Groups, func(a, b SchedulerGroup) bool {
 		return a.Cgroup == b.Cgroup && a.Object == b.Object && a.Tier == b.Tier && a.Nodes.Equal(b.Nodes)
 	})
+}
+
+// Bound keeps so many groups, and returns the cgroups of the others, rising. What bounds offline work
+// goes first, then what it keeps off.
+func (c *SchedulerConfig) Bound(most int) (without []string) {
+	if most <= 0 || len(c.Groups) <= most {
+		return nil
+	}
+	rank := map[workload.Tier]int{workload.OfflineTier: 0, workload.OnlineStrict: 1, workload.Online: 2}
+	byName := func(a, b SchedulerGroup) int { return cmp.Compare(a.Cgroup, b.Cgroup) }
+	slices.SortFunc(c.Groups, func(a, b SchedulerGroup) int { return cmp.Or(cmp.Compare(rank[a.Tier], rank[b.Tier]), byName(a, b)) })
+	for _, g := range c.Groups[most:] {
+		without = append(without, g.Cgroup)
+	}
+	slices.Sort(without)
+	c.Groups = c.Groups[:most]
+	slices.SortFunc(c.Groups, byName)
+	return without
 }
 
 // SchedulerInput is what is known when it is decided what becomes of the scheduler.

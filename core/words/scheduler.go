@@ -29,6 +29,7 @@ var (
 	SchedulerDidEnd     = says("scheduler-did-end", "The kernel ended it ({}).")
 	SchedulerNotRunning = says("scheduler-not-running", "no scheduler for offline work is loaded: {}")
 	SchedulerStays      = says("scheduler-stays", "sharing is off, and the scheduler for offline work, version {}, is still in the kernel: `homenode undo --all` takes it out")
+	SchedulerUntiered   = says("scheduler-untiered", "{} of {} cgroups with a tier have none with the scheduler for offline work, which takes {}: to it they are normal")
 	SchedulerBusy       = says("scheduler-busy", "another change of the scheduler for offline work is under way")
 	SchedulerNoBack     = says("scheduler-no-back", "version {} could not be loaded again either: {}")
 )

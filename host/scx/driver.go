@@ -296,7 +296,7 @@ func (d *Driver) Look(ctx context.Context, orders control.SchedulerOrders) (shar
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	support := d.supported()
-	seen := share.SchedulerSeen{Unable: unable(support), Generation: support.Generation, Gap: d.gap}
+	seen := share.SchedulerSeen{Unable: unable(support), Generation: support.Generation, Gap: d.gap, Tiers: maxCgroups}
 	if !seen.Unable.None() {
 		return seen, nil
 	}

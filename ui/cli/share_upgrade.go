@@ -146,6 +146,9 @@ func schedulerLines(w io.Writer, p view.Paint, k *api.ShareScheduler) {
 	if k.Threads > 0 {
 		fmt.Fprintf(w, "  Threads of offline work that are not with it yet: %d.\n", k.Threads)
 	}
+	if k.Untiered > 0 {
+		fmt.Fprintf(w, "  Cgroups whose tier it does not have, for there are too many: %d. To it they are normal.\n", k.Untiered)
+	}
 	if t := k.Trial; t != nil {
 		fmt.Fprintf(w, "  On probation until %s, after version %s; for %.1f ms none ran.\n", t.Until.Local().Format("15:04:05"), t.From, t.GapMS)
 	}
