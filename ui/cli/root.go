@@ -49,6 +49,9 @@ type Env struct {
 	// and keeps its state.
 	DefaultSocket, DefaultState string
 
+	// After calls do when so much time has passed, unless stop comes first; nil is time.AfterFunc.
+	After func(d time.Duration, do func()) (stop func() bool)
+
 	// Daemon runs the daemon until ctx ends.
 	Daemon func(ctx context.Context, o DaemonOptions) error
 	// Local answers without a daemon: it looks at the machine once, or opens the
@@ -439,13 +442,17 @@ func connectJournal(c *cobra.Command, e *Env) (api.Backend, func() error, error)
 // returns ends that.
 func waiting(e *Env, what string) (done func()) {
 	var mu sync.Mutex
-	note := time.AfterFunc(moment, func() {
+	after := e.After
+	if after == nil {
+		after = func(d time.Duration, do func()) func() bool { return time.AfterFunc(d, do).Stop }
+	}
+	stop := after(moment, func() {
 		mu.Lock()
 		defer mu.Unlock()
 		fmt.Fprintf(e.Stderr, "homenode: %s\n", what)
 	})
 	return func() {
-		note.Stop()
+		stop()
 		mu.Lock() // until a note that is being written is whole
 		defer mu.Unlock()
 	}

@@ -189,7 +189,7 @@ func (s *screen) Share(_ context.Context, o api.ShareOrder) (api.Sharing, error)
 			words.Because(words.ShareHurt, 3, 5), words.Because(words.ShareOffender, "/system.slice/train.service", score, 48, 0.35), words.Because(words.ShareIsCut, "/system.slice/train.service", 4*time.Minute)))},
 		{ID: "/system.slice/postgresql@14-main.service", Why: words.Sentences(words.Reasons(words.Because(words.ShareNoSignal)))}}
 	out.Scheduler = &api.ShareScheduler{Enabled: true, Why: words.Because(words.SchedulerRuns).String(), Version: "5c0f00ba4711", Newest: "0123456789ab", Generation: "v2", Since: &moment0,
-		Threads: 2, Loads: 1, MostLoads: 3, Ended: &moment0, End: &share.SchedulerEnd{Kind: share.EndStalled, Text: "runnable task stall: encode[4711] failed to run for 30.1s"},
+		Threads: 2, Untiered: 3616, Loads: 1, MostLoads: 3, Ended: &moment0, End: &share.SchedulerEnd{Kind: share.EndStalled, Text: "runnable task stall: encode[4711] failed to run for 30.1s"},
 		Counters: []share.Counter{{Name: "starts", Value: 48213}, {Name: "refused_expelled", Value: 912}, {Name: "guard_slices", Value: 3}},
 		Upgrade:  &api.ShareTrial{From: "5c0f00ba4711", To: "0badc0ffee00", Began: moment0, Until: moment0, Ended: &moment0, Why: "The kernel ended it (error: scx_bpf_error)."}}
 	for _, n := range s.host.Nodes {
@@ -221,6 +221,7 @@ func (s *screen) show(t testing.TB, columns int, env map[string]string, args []s
 		to = s.tty.program
 	}
 	code = Main(context.Background(), &Env{Stdin: strings.NewReader(stdin), Stdout: to, Stderr: &e, Getenv: getenv, Root: s.tree, Version: "1.2.3", Libvirt: v, Host: &preparer{},
+		After:         func(time.Duration, func()) func() bool { return func() bool { return true } }, // what waits is not shown: a slow machine shows the same
 		DefaultSocket: "/nonexistent/socket", DefaultState: "/var/lib/homenode", Sim: sim.Run,
 		Demo: func(_ context.Context, o DemoOptions) error {
 			o.Ready(DemoPlace{Socket: "/tmp/homenode-demo-1/socket", Page: "http://127.0.0.1:8080/"})
