@@ -19,8 +19,19 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Matches reports whether a glob pattern fits a workload's ID or its name.
+// Matches reports whether a glob pattern fits a workload's ID or its name, or those of the cgroup
+// that it runs in: what is said of a cgroup is said of all trees of processes in it.
 func Matches(pattern string, o *workload.Observation) bool {
+	return namesIt(pattern, o) || inCgroup(pattern, o)
+}
+
+// inCgroup reports whether a pattern fits the cgroup that a tree of processes is in.
+func inCgroup(pattern string, o *workload.Observation) bool {
+	return o.Kind == workload.InProcess && o.Cgroup != "" && (matches(pattern, o.Cgroup) || matches(pattern, workload.UnitName(o.Cgroup)))
+}
+
+// namesIt reports whether a pattern fits the ID or the name of a workload itself.
+func namesIt(pattern string, o *workload.Observation) bool {
 	if matches(pattern, string(o.ID)) || matches(pattern, o.Name) {
 		return true
 	}
@@ -85,8 +96,12 @@ func (s *State) toldSpec(o *workload.Observation, rule *workload.Rule) workload.
 		spec.Class, spec.Tier = workload.Offline, workload.OfflineTier
 	}
 	if rule != nil {
-		rule.Apply(&spec)
-		spec.Given, given = true, rule.NearGiven
+		r := *rule
+		if spec.Given = namesIt(r.Match, o); !spec.Given {
+			r.CPUs, r.Memory = 0, 0 // those of the whole cgroup
+		}
+		r.Apply(&spec)
+		given = r.NearGiven
 	}
 	if a, ok := s.Admissions[o.ID]; ok && a.Process.Start == startOf(o) {
 		spec = a.spec(spec)
@@ -320,12 +335,13 @@ func (s *State) leave(o *workload.Observation) words.Reason {
 		if m.Everything {
 			return words.Because(words.ManagerMovesAll, m.Name, m.Does, m.Name)
 		}
-		if below(o.ID, m.Cgroups) {
+		if below(string(o.ID), m.Cgroups) || o.Kind == workload.InProcess && below(o.Cgroup, m.Cgroups) {
 			return words.Because(words.ManagerOwns, m.Name, m.Does)
 		}
 	}
+	_, asked := s.Admissions[o.ID] // who starts something by `homenode run` means that, wherever it runs
 	for _, p := range s.Settings.Exclude {
-		if Matches(p, o) {
+		if namesIt(p, o) || !asked && inCgroup(p, o) {
 			return words.Because(words.Excluded, p)
 		}
 	}
@@ -389,8 +405,8 @@ func (s *State) beyondShare(all []workload.Observation) map[workload.ID]bool {
 }
 
 // below reports whether a cgroup is one of those named, or below one.
-func below(id workload.ID, names []string) bool {
-	for part := range strings.SplitSeq(string(id), "/") {
+func below(cgroup string, names []string) bool {
+	for part := range strings.SplitSeq(cgroup, "/") {
 		if slices.Contains(names, part) {
 			return true
 		}

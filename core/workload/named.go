@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/homenode/homenode/core/words"
 )
 
 // Named is a workload by all that it may be called.
@@ -343,4 +345,17 @@ func distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// UnitName is the name of a cgroup for people.
+func UnitName(cgroup string) string {
+	base := path.Base(cgroup)
+	switch base { // what managers put below the unit that has the name
+	case "libvirt", "emulator", "payload", "container", "supervisor":
+		base = path.Base(path.Dir(cgroup))
+	}
+	for _, suffix := range []string{".service", ".scope", ".slice"} {
+		base = strings.TrimSuffix(base, suffix)
+	}
+	return strings.TrimPrefix(words.Printable(UnescapeUnit(base)), "machine-")
 }

@@ -2,7 +2,6 @@ package observe
 
 import (
 	"cmp"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,7 +100,7 @@ func (o *Observer) addSmaller(l *leaf, root *process, has amount) {
 // calledOf is what people call a cgroup.
 func (o *Observer) calledOf(l *leaf) string {
 	if l.called == "" {
-		l.called = unitName(l.path)
+		l.called = workload.UnitName(l.path)
 		if name := o.container(l.path); name != "" {
 			l.called = name
 		}
@@ -398,7 +397,7 @@ func (w *work) name() string {
 	if w.root != nil {
 		return words.Printable(w.root.comm)
 	}
-	base := unitName(w.leaf.path)
+	base := workload.UnitName(w.leaf.path)
 	// A container's own name is not in the path: the largest process says more than its ID.
 	prefix, id := "", base
 	if i := strings.LastIndexByte(base, '-'); i >= 0 {
@@ -408,19 +407,6 @@ func (w *work) name() string {
 		return words.Printable(w.largest().comm) + " " + id[:12]
 	}
 	return base
-}
-
-// unitName is the name of a cgroup for people.
-func unitName(cgroup string) string {
-	base := path.Base(cgroup)
-	switch base { // what managers put below the unit that has the name
-	case "libvirt", "emulator", "payload", "container", "supervisor":
-		base = path.Base(path.Dir(cgroup))
-	}
-	for _, suffix := range []string{".service", ".scope", ".slice"} {
-		base = strings.TrimSuffix(base, suffix)
-	}
-	return strings.TrimPrefix(words.Printable(workload.UnescapeUnit(base)), "machine-")
 }
 
 func isHex(s string) bool {
