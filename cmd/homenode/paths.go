@@ -32,11 +32,11 @@ func defaultState() string {
 }
 
 func defaultSocket() string {
+	system := filepath.Join(machine, "run/homenode/homenode.sock")
 	if os.Geteuid() == 0 {
-		return "/run/homenode/homenode.sock"
+		return system
 	}
 	// The system's daemon, if this user may talk to it, knows more.
-	const system = "/run/homenode/homenode.sock"
 	if f, err := os.Stat(system); err == nil && f.Mode().Perm()&0o006 == 0o006 {
 		return system
 	}

@@ -201,10 +201,21 @@ func TestHostileEvents(t *testing.T) {
 // A command that waits says for what, after a moment.
 func TestWaitingIsSaid(t *testing.T) {
 	var errs bytes.Buffer
-	e := &Env{Stderr: &errs}
+	var pass func() // lets the moment pass
+	stopped := 0
+	e := &Env{Stderr: &errs, After: func(d time.Duration, do func()) func() bool {
+		if d != moment {
+			t.Errorf("says it after %v", d)
+		}
+		pass = do
+		return func() bool { stopped++; return true }
+	}}
 	waiting(e, "waiting for nothing")()
+	if stopped != 1 {
+		t.Error("what did not last goes on")
+	}
 	done := waiting(e, "waiting for something")
-	time.Sleep(moment + 100*time.Millisecond)
+	pass()
 	done()
 	if got := errs.String(); got != "homenode: waiting for something\n" {
 		t.Errorf("%q", got)

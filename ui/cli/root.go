@@ -374,13 +374,14 @@ func versionCommand(e *Env) *cobra.Command {
 	return c
 }
 
-// connect returns the running daemon or, when none runs, the local answer.
+// connect returns the running daemon or, when none runs, the local answer: unless it is the daemon of
+// a socket that the user names, and no folder to read instead.
 func connect(c *cobra.Command, e *Env) (api.Backend, func() error, error) {
 	client, err := dial(c, e)
 	if err == nil {
 		return client, client.Close, nil
 	}
-	if !errors.Is(err, api.ErrNoDaemon) {
+	if !errors.Is(err, api.ErrNoDaemon) || c.Flags().Changed("socket") && journalDir(c) == "" {
 		return nil, nil, err
 	}
 	return e.Local(c.Context(), journalDir(c))

@@ -261,7 +261,7 @@ func daemonPlaced(c *cobra.Command, e *Env, st *plan.State, change bool) ([]api.
 		return nil, nil
 	}
 	d, err := dial(c, e)
-	if errors.Is(err, api.ErrNoDaemon) {
+	if errors.Is(err, api.ErrNoDaemon) && !c.Flags().Changed("socket") {
 		return nil, nil
 	}
 	var now api.Status

@@ -337,8 +337,12 @@ func TestGuestsMindTheDaemon(t *testing.T) {
 		})
 	}
 	t.Run("gone", func(t *testing.T) {
-		if status, out, errs := vm(&hypervisor{}, append(define, "--socket", filepath.Join(t.TempDir(), "none"))...); status != 0 {
-			t.Errorf("%d: %s%s", status, out, errs)
+		if status, out, errs := vm(&hypervisor{}, define...); status != 0 {
+			t.Errorf("none by default: %d: %s%s", status, out, errs)
+		}
+		status, out, errs := vm(&hypervisor{}, append(define, "--socket", filepath.Join(t.TempDir(), "none"))...)
+		if status != 3 || !strings.Contains(errs, "no daemon is running on ") {
+			t.Errorf("none where it is said to be: %d: %s%s", status, out, errs)
 		}
 	})
 	t.Run("another host", func(t *testing.T) {
