@@ -105,6 +105,9 @@ func (g *guest) judge(t *tally) {
 		}
 		g.report.add(g.work, t.take(res))
 	}
+	if t.sharing != nil {
+		g.report.sharing(t.sharing)
+	}
 	if len(c) > 0 {
 		counted := localityTable(t, c)
 		counted.whole = !slices.ContainsFunc(t.expected, func(e suite.Test) bool { return e.OnHost && t.results[e.Name].Outcome != suite.OK })

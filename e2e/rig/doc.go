@@ -3,7 +3,7 @@
 // hardware and no /dev/kvm needed.
 //
 //	go run ./e2e/rig [-run REGEXP] [-shape NAME] [-all] [-v] [-keep] [-list]
-//	    [-lanes N] [-again N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION]
+//	    [-lanes N] [-again N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION] [-seeds N,N]
 //
 // It builds the guest's few static programs, packs them into an initramfs,
 // boots guests, as many at a time as there are CPUs (package suite has the
@@ -17,7 +17,7 @@
 //
 // In the shape with the plugin (numacount.c) it joins the access counts with the
 // guest's marks and judges by them. A shape in virtual time (Shape.Virtual) has a clock that counts
-// instructions: a busy machine changes little of it. Its plugin (overlap.c) counts what of online-strict work
+// instructions: how busy the machine is changes nothing of it, and -seeds gives it other orders of events. Its plugin (overlap.c) counts what of online-strict work
 // ran beside offline work on one core.
 //
 // Shapes with libvirt and with containerd have a disk (fetch-disk.sh) and are resumed

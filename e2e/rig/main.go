@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -33,6 +34,8 @@ type options struct {
 	homenode string
 	// patience caps the tests' waits: for trying programs that are broken.
 	patience time.Duration
+	// seeds boot each guest in virtual time once each.
+	seeds []int
 }
 
 func main() {
@@ -48,10 +51,20 @@ func main() {
 	flag.StringVar(&o.homenode, "homenode", "./cmd/homenode", "`package` of the program under test")
 	flag.DurationVar(&o.patience, "patience", 0, "cap on every wait of the tests, for trying broken programs (0: none)")
 	flag.BoolVar(&o.list, "list", false, "list the tests and end")
+	flag.Func("seeds", "boot guests in virtual time once for each of these `numbers`, such as 7,7,8: another number is another order of events, the same one the same run", func(s string) error {
+		for f := range strings.SplitSeq(s, ",") {
+			n, err := strconv.Atoi(f)
+			if err != nil || n < 1 {
+				return fmt.Errorf("%q is no number from 1 on", f)
+			}
+			o.seeds = append(o.seeds, n)
+		}
+		return nil
+	})
 	flag.Parse()
 	var err error
 	if o.run, err = regexp.Compile(*pattern); err != nil || flag.NArg() > 0 || o.lanes < 0 || !slices.Contains([]string{"auto", "kvm", "tcg"}, o.accel) {
-		fmt.Fprintln(os.Stderr, "usage: rig [-run REGEXP] [-shape NAME] [-all] [-v] [-keep] [-list] [-lanes N] [-again N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION]")
+		fmt.Fprintln(os.Stderr, "usage: rig [-run REGEXP] [-shape NAME] [-all] [-v] [-keep] [-list] [-lanes N] [-again N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION] [-seeds N,N]")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -110,6 +123,20 @@ func (w work) share() []work {
 		p.tests = append(p.tests, t)
 	}
 	return slices.DeleteFunc(parts, func(w work) bool { return len(w.tests) == 0 })
+}
+
+// seeded is the work with each of the seeds, spread over its guests.
+func (w work) seeded(seeds []int) []work {
+	if !w.shape.Virtual || len(seeds) == 0 {
+		return w.share()
+	}
+	var all []work
+	for i, seed := range seeds {
+		one := w
+		one.name, one.shape.Seed = fmt.Sprintf("%s-seed-%d", w.name, i+1), seed
+		all = append(all, one.share()...)
+	}
+	return all
 }
 
 func run(ctx context.Context, o options) (bool, error) {
@@ -254,7 +281,7 @@ func choose(o options) []work {
 			}
 		}
 		if len(j.tests) > 0 {
-			jobs = append(jobs, j.share()...)
+			jobs = append(jobs, j.seeded(o.seeds)...)
 		}
 	}
 	return jobs

@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"math/bits"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/homenode/homenode/e2e/suite"
 )
+
+// firstSeed is that of a guest in virtual time where none was asked for.
+const firstSeed = 7
 
 // qemuArgs is the machine of a shape. The wire (second serial line) goes to
 // descriptor 3, the console to standard output.
@@ -27,7 +31,7 @@ func qemuArgs(s suite.Shape, t tools, image, dir, bin string, words []string) []
 		// All vCPUs take turns on one thread, an instruction takes so many ns of the guest's clock, and a
 		// guest that sleeps goes on at once with its next timer: the same guest, the same run.
 		accel = "tcg,thread=single"
-		add("-icount", fmt.Sprintf("shift=%d,sleep=off", bits.TrailingZeros(uint(cmp.Or(s.Instruction, 2)))), "-rtc", "base=2026-01-01,clock=vm", "-seed", "7")
+		add("-icount", fmt.Sprintf("shift=%d,sleep=off", bits.TrailingZeros(uint(cmp.Or(s.Instruction, 2)))), "-rtc", "base=2026-01-01,clock=vm", "-seed", strconv.Itoa(cmp.Or(s.Seed, firstSeed)))
 		// A turn lasts until the next timer, divided by the vCPUs (icount_percpu_budget): a
 		// timer of QEMU's own every 200 µs, that no guest sees, makes them short.
 		add("-netdev", "hubport,id=turns,hubid=0", "-object", "filter-buffer,id=turn,netdev=turns,interval=200")

@@ -23,6 +23,7 @@ type report struct {
 	spent                   time.Duration // CPU time of all guests
 	printed                 []*table
 	locality                []*table // by the shape, also written as Markdown
+	shared                  []*sharing
 }
 
 // testOf is a test of a guest. How the guest ended is its test "guest".
@@ -42,6 +43,12 @@ func (r *report) counted(s suite.Shape, t *table) {
 	defer r.mu.Unlock()
 	t.shape = s
 	r.locality = append(slices.DeleteFunc(r.locality, func(t *table) bool { return t.shape.Name == s.Name }), t)
+}
+
+func (r *report) sharing(s *sharing) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.shared = append(r.shared, s)
 }
 
 func (r *report) add(w work, res suite.Result) {
@@ -82,6 +89,7 @@ func (r *report) failedTests(done []work) []work {
 // named: what was skipped did not, nor did a guest in which something failed again.
 func (r *report) merge(second *report) {
 	r.spent += second.spent
+	r.shared = append(r.shared, second.shared...)
 	for _, t := range second.locality {
 		r.counted(t.shape, t)
 	}
@@ -129,6 +137,10 @@ func (r *report) row(s suite.Shape, rest string) {
 func (r *report) tables(out, kernel string) {
 	for _, t := range r.printed {
 		fmt.Printf("\n%s\n\n%s", t.title, t.plain())
+	}
+	if err := r.share(out); err != nil {
+		r.failed++
+		fmt.Println("FAIL  share.table:", err)
 	}
 	for _, t := range r.locality {
 		fmt.Printf("\n%s\n\n%s", t.title, t.plain())

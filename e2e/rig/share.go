@@ -2,10 +2,13 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 
 	"github.com/homenode/homenode/e2e/suite"
 )
@@ -28,8 +31,18 @@ func parseOverlap(r io.Reader) (map[uint32]overlap, error) {
 	return all, lines.Err()
 }
 
-// judgeShare joins what the guest measured with what the plugin counted, and writes the table
-// for others to read.
+// sharing is what one guest measured, a row for each case.
+type sharing struct {
+	seed   int
+	shape  suite.Shape
+	kernel string
+	rows   [][]string
+}
+
+var shareHead = []string{"case", "busy loops", "awake p50, µs", "p90", "p99", "answered p50, µs", "p90", "p99",
+	"offline work has, CPUs", "at least beside it, %", "at most"}
+
+// judgeShare joins what the guest measured with what the plugin counted.
 func judgeShare(t *tally, _ counts) (string, error) {
 	f, err := os.Open(filepath.Join(t.dir, "overlap"))
 	if err != nil {
@@ -43,20 +56,84 @@ func judgeShare(t *tally, _ counts) (string, error) {
 	if len(t.cases) == 0 {
 		return "", fmt.Errorf("the guest told no case")
 	}
-	tb := &table{rows: [][]string{{"case", "busy loops", "awake p50, µs", "p90", "p99", "answered p50, µs", "p90", "p99",
-		"offline work has, CPUs", "server's instructions beside offline work on its core"}}}
+	var rows [][]string
 	for _, c := range t.cases {
 		o, ok := counted[c.tag]
 		if !ok || o.strict == 0 {
 			return "", fmt.Errorf("%s: the plugin counted no instruction of online-strict", c.cells[0])
 		}
-		tb.rows = append(tb.rows, append(c.cells, fmt.Sprintf("%.1f to %.1f %%", 100*float64(o.least)/float64(o.strict), 100*float64(o.most)/float64(o.strict))))
+		row := append(slices.Clone(c.cells), fmt.Sprintf("%.1f", 100*float64(o.least)/float64(o.strict)), fmt.Sprintf("%.1f", 100*float64(o.most)/float64(o.strict)))
+		if len(row) != len(shareHead) {
+			return "", fmt.Errorf("%s: %d cells, want %d", c.cells[0], len(row), len(shareHead))
+		}
+		rows = append(rows, row)
 	}
-	fmt.Printf("\n%s\n", tb.plain())
-	if err := os.WriteFile(filepath.Join(t.dir, "share-virtual.md"), []byte(shareTitle+tb.markdown()+shareNote(t.shape, t.kernel)), 0o644); err != nil {
-		return "", err
+	t.sharing = &sharing{seed: t.shape.Seed, shape: t.shape, kernel: t.kernel, rows: rows}
+	return fmt.Sprintf("%d cases", len(rows)), nil
+}
+
+// shareTables are the medians of all seeds, and what each seed gave. Two guests of one seed have to
+// tell the same.
+func shareTables(all []*sharing) (median, each *table, err error) {
+	slices.SortStableFunc(all, func(a, b *sharing) int { return cmp.Compare(a.seed, b.seed) })
+	median, each = &table{rows: [][]string{shareHead}}, &table{rows: [][]string{append([]string{"seed"}, shareHead...)}}
+	var seeds []*sharing
+	for i, s := range all {
+		if i > 0 && all[i-1].seed == s.seed {
+			if !slices.EqualFunc(s.rows, all[i-1].rows, slices.Equal) {
+				return nil, nil, fmt.Errorf("two guests of seed %d differ: %v and %v", s.seed, s.rows, all[i-1].rows)
+			}
+			continue
+		}
+		seeds = append(seeds, s)
+		for _, r := range s.rows {
+			each.rows = append(each.rows, append([]string{strconv.Itoa(s.seed)}, r...))
+		}
 	}
-	return fmt.Sprintf("%d cases", len(t.cases)), nil
+	for k, first := range seeds[0].rows {
+		row := slices.Clone(first[:2])
+		for c := 2; c < len(first); c++ {
+			var cells []string
+			for _, s := range seeds {
+				if k >= len(s.rows) || s.rows[k][0] != first[0] {
+					return nil, nil, fmt.Errorf("seed %d lacks the case %q", s.seed, first[0])
+				}
+				cells = append(cells, s.rows[k][c])
+			}
+			row = append(row, middle(cells))
+		}
+		median.rows = append(median.rows, row)
+	}
+	return median, each, nil
+}
+
+// middle is the median of numbers, and where they differ the least and the most.
+func middle(cells []string) string {
+	number := func(s string) float64 {
+		x, _ := strconv.ParseFloat(s, 64)
+		return x
+	}
+	slices.SortFunc(cells, func(a, b string) int { return cmp.Compare(number(a), number(b)) })
+	least, most := cells[0], cells[len(cells)-1]
+	if least == most {
+		return least
+	}
+	return fmt.Sprintf("%s (%s to %s)", cells[(len(cells)-1)/2], least, most)
+}
+
+// share writes the tables for others to read.
+func (r *report) share(out string) error {
+	if len(r.shared) == 0 {
+		return nil
+	}
+	median, each, err := shareTables(r.shared)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\n%s\n", median.plain())
+	s := r.shared[0]
+	text := shareTitle + median.markdown() + shareNote(s.shape, s.kernel) + "\n## By seed\n\n" + each.markdown()
+	return os.WriteFile(filepath.Join(out, "share-virtual.md"), []byte(text), 0o644)
 }
 
 const shareTitle = "# What sharing gives, in virtual time\n\nWritten by `make bench-share-virtual`.\n\n"
@@ -65,14 +142,14 @@ const shareTitle = "# What sharing gives, in virtual time\n\nWritten by `make be
 func shareNote(s suite.Shape, kernel string) string {
 	return fmt.Sprintf(`
 A clock asks a small server for a piece of work every 4 ms, whatever it answers: 1,000 times, in four rounds with a new server. *Awake* is how late
-the clock was awake, *answered* how late an answer was, both from when a request was due. Busy loops are the offline work.
+the clock was awake, *answered* how late an answer was, both from when a request was due. Busy loops are the offline work. Medians of the seeds, in brackets the least and the most.
 
-- A guest of %[1]d CPUs (%[2]d cores of two threads, one node), Linux %[3]s, under QEMU with -icount: its clock counts instructions, 2 ns each. How slow the machine is
-  is not in the table; when its interrupts come is, so that two runs are alike, not the same. Of two of one commit, the server's work beside offline work was 18.2 to 21.6 %% with homenode share and 0.0 to 1.0 %%
-  with sched_ext; the p99 of its answers 2.4 and 3.8 ms, and 8.9 and 2.2 ms.
+- A guest of %[1]d CPUs (%[2]d cores of two threads, one node), Linux %[3]s, under QEMU with -icount: its clock counts instructions, 2 ns each. How slow or busy the machine is
+  is not in the table: the same build with the same kernel, QEMU and seed gives the same figures on every machine. The first seed was run twice, and the run fails where the two differ.
+  Another seed is another order of events, as is any other build: what differs from seed to seed is chance, and p99 of so few answers differs much.
 - All CPUs of the guest take turns on one thread: each of k busy CPUs has 1/k of the speed. So compare cases in which offline work has as many. *Apart* is what no manager can better:
   the server has a core of its own, and so many busy loops have a CPU each.
-- The last column is counted by a plugin of QEMU, in instructions (e2e/overlap): how much of the server's work ran while the SMT sibling ran offline work. All CPUs have their turn within 200 µs: at most,
+- *Beside it* is counted by a plugin of QEMU, in instructions (e2e/overlap): how much of the server's work ran while the SMT sibling ran offline work. All CPUs have their turn within 200 µs: at most,
   it is what ran within 200 µs after offline work there; at least, that of which offline work then went on. Between the two is offline work that leaves, as it does when it is expelled.
   What it costs is not in the times: an emulator's siblings share nothing.
 

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,12 +28,39 @@ func TestShareTable(t *testing.T) {
 		}
 	}
 	write("tag=0 offline=5 strict=5 least=5 most=5\ntag=1 offline=0 strict=1000 least=0 most=0\ntag=2 offline=4000 strict=1000 least=250 most=300\n")
+	x.shape.Seed = 7
 	if _, err := judgeShare(x, nil); err != nil {
 		t.Fatal(err)
 	}
+	one := x.sharing
+	like := func(seed int, cell, text string) *sharing {
+		s := &sharing{seed: seed, shape: one.shape, kernel: one.kernel}
+		for _, r := range one.rows {
+			s.rows = append(s.rows, slices.Clone(r))
+		}
+		for i, h := range shareHead {
+			if h == cell {
+				s.rows[1][i] = text
+			}
+		}
+		return s
+	}
+	const busy = "awake p50, µs"
+	r := &report{shared: []*sharing{like(9, busy, "30"), one, like(8, busy, "7"), like(7, "", "")}}
+	if err := r.share(x.dir); err != nil {
+		t.Fatal(err)
+	}
 	text, err := os.ReadFile(filepath.Join(x.dir, "share-virtual.md"))
-	if err != nil || !strings.Contains(string(text), "| nothing done | 6 | 1 | 2 | 3 | 4 | 5 | 6 | 5.29 | 25.0 to 30.0 % |\n") {
-		t.Errorf("%v\n%s", err, text)
+	for _, want := range []string{"\n| alone | 0 | 63 | 63 | 65 | 344 | 346 | 368 | 0.00 | 0.0 | 0.0 |\n", "\n| nothing done | 6 | 7 (1 to 30) | 2 | 3 | 4 | 5 | 6 | 5.29 | 25.0 | 30.0 |\n",
+		"| 9 | nothing done | 6 | 30 | 2 | 3 | 4 | 5 | 6 | 5.29 | 25.0 | 30.0 |\n"} {
+		if err != nil || strings.Count(string(text), want) != 1 {
+			t.Errorf("%v, not once %q in\n%s", err, want, text)
+		}
+	}
+	for _, bad := range [][]*sharing{{one, like(7, busy, "2")}, {one, {seed: 8, rows: one.rows[:1]}}, {one, {seed: 7, rows: one.rows[:1]}}} {
+		if err := (&report{shared: bad}).share(x.dir); err == nil {
+			t.Errorf("of %d and %d rows a table is made", len(bad[0].rows), len(bad[1].rows))
+		}
 	}
 	for _, bad := range []string{"tag=1 offline=0 strict=1000 least=0 most=0\n", "tag=1 offline=0 strict=0 least=0 most=0\ntag=2 offline=1 strict=1 least=0 most=0\n", "tag=1 rubbish\n"} {
 		write(bad)

@@ -21,6 +21,7 @@ type tally struct {
 	homes    map[int][]int
 	scrapes  map[string][]string // lines of /metrics, by phase
 	cases    []caseRecord
+	sharing  *sharing // of the cases, once judged
 }
 
 type markRecord struct {

@@ -14,6 +14,7 @@ type Shape struct {
 	Count       bool     // with the access-counting plugin
 	Virtual     bool     // its clock counts instructions, whatever the machine does meanwhile
 	Instruction int      // ns of that clock that one takes, a power of 2; 0 is 2: the more, the less the machine has to do for a second of the guest
+	Seed        int      // in virtual time: of the random numbers that QEMU hands out, and so of the order of events; 0 is the rig's own
 	Overlap     bool     // with the plugin that counts overlap on cores
 	MemoryOnly  int      // so many of the nodes, the last ones, have no CPUs
 	HMAT        bool     // with a table of latencies and bandwidths
