@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/homenode/homenode/core/plan"
@@ -363,5 +364,62 @@ func TestStepsOfCells(t *testing.T) {
 	}
 	if got, want := text(h), []string{"vm:g set-next >" + h.Next()}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Guests move so that the cells of another have a node each; who may not move stays, and so does
+// everybody where it would be in vain.
+func TestRepackForCells(t *testing.T) {
+	h, err := topology.FromSynthetic("node:4(memory=8GiB) core:4 pu:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := plan.State{Host: h, Policy: plan.DefaultPolicy()}
+	small := Flavor{Name: "small", Class: workload.Dedicated, VCPUs: 2, Memory: 1 << 20, SMT: workload.SMTPrefer, MaxNodes: 1, Emulator: Share, Queues: 1}
+	for name, tt := range map[string]struct {
+		small         int // guests, one on each node
+		cells         string
+		manual        string
+		now, repacked int
+	}{
+		"two nodes are freed":      {4, "class: dedicated, vcpus: 8, memory: 2GiB, cells: [{vcpus: 0-3, memory: 1GiB}, {vcpus: 4-7, memory: 1GiB}]", "", 0, 1},
+		"one is free":              {3, "class: dedicated, vcpus: 8, memory: 2GiB, cells: [{vcpus: 0-3, memory: 1GiB}, {vcpus: 4-7, memory: 1GiB}]", "", 0, 1},
+		"the small cell is first":  {3, "class: dedicated, vcpus: 5, memory: 2GiB, cells: [{vcpus: 0, memory: 1GiB}, {vcpus: 1-4, memory: 1GiB}]", "", 1, 2},
+		"mixed":                    {4, "class: mixed, vcpus: 8, dedicated_vcpus: '0-2,4-6', memory: 2GiB, cells: [{vcpus: 0-3, memory: 1GiB}, {vcpus: 4-7, memory: 1GiB}]", "", 0, 1},
+		"they are bound":           {4, "class: dedicated, vcpus: 8, memory: 2GiB, cells: [{vcpus: 0-3, memory: 1GiB}, {vcpus: 4-7, memory: 1GiB}]", "bound by hand", 0, 0},
+		"three cells are too many": {4, "class: dedicated, vcpus: 12, memory: 3GiB, cells: [{vcpus: 0-3, memory: 1GiB}, {vcpus: 4-7, memory: 1GiB}, {vcpus: 8-11, memory: 1GiB}]", "", 0, 0},
+	} {
+		var guests []Guest
+		for n := range tt.small {
+			o := Order{Flavor: small, Name: fmt.Sprint("s", n), Nodes: topology.Nodes(topology.NodeID(n))}
+			home, d := room(t, st).Place(&o)
+			if d.Outcome != plan.Placed {
+				t.Fatal(d.Reasons)
+			}
+			s := guestOf(&o, home)
+			s.Spec.Nodes, s.Manual = topology.NodeSet{}, tt.manual
+			guests = append(guests, s)
+		}
+		r, err := NewRoom(st, guests, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := ReadCatalogue(strings.NewReader("flavors:\n- {name: f, "+tt.cells+"}"), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := r.Placements()
+		if got := r.Capacity(c, true)[0]; got.Now != tt.now || got.Repacked != tt.repacked {
+			t.Errorf("%s: %d now, %d after moves, want %d and %d", name, got.Now, got.Repacked, tt.now, tt.repacked)
+		}
+		o := Order{Flavor: c[0], Name: "big"}
+		made := r.makeRoom(&o)
+		after := r.Placements()
+		if made != (tt.now == 0 && tt.repacked > 0) || len(after) != len(before) || !made && !cmp.Equal(before, after) {
+			t.Errorf("%s: room is made: %t, %v became %v", name, made, before, after)
+		}
+		if bad := plan.Check(st, after); len(bad) > 0 {
+			t.Errorf("%s: %v", name, bad)
+		}
 	}
 }

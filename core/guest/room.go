@@ -528,7 +528,7 @@ func (r *Room) count(f Flavor, repack bool) Count {
 // makeRoom moves guests so that an order fits, if that can be done.
 func (r *Room) makeRoom(o *Order) bool {
 	if o.Flavor.Composed() != nil {
-		return false // moves are sought for what is placed as a whole
+		return r.makeRoomForCells(o)
 	}
 	spec := o.Spec()
 	if n := o.Flavor.NVMe; n > 0 {
@@ -544,4 +544,61 @@ func (r *Room) makeRoom(o *Order) bool {
 		r.ledger.Commit(m.To)
 	}
 	return len(found.Moves) > 0
+}
+
+// makeRoomForCells moves guests so that each cell of an order finds a node: one cell after the
+// other, the largest first, each on the node where that takes the fewest moves.
+func (r *Room) makeRoomForCells(o *Order) bool {
+	spec, c, nodes := o.Spec(), o.Flavor.Composed(), r.state.Host.Nodes
+	cells := make([]int, len(c.Cells))
+	for k := range cells {
+		cells[k] = k
+	}
+	slices.SortStableFunc(cells, func(a, b int) int { return c.Cells[b].VCPUs.Len() - c.Cells[a].VCPUs.Len() })
+	trial, moves := r, 0
+	var used topology.NodeSet
+	var seats []workload.Spec
+	for _, k := range cells {
+		var best *Room
+		fewest, at := 0, topology.NodeID(0)
+		var parts []workload.Spec
+		for i := range nodes {
+			n := nodes[i].ID
+			if used.Has(n) || !spec.Nodes.Empty() && !spec.Nodes.Has(n) || best != nil && fewest == 0 {
+				continue
+			}
+			x := composition{r: trial.clone(), spec: &spec, c: c, emulator: o.Flavor.Emulator}
+			all := x.parts(k, n)
+			if m, ok := x.r.admit(all, repackSteps/len(nodes)); ok && (best == nil || m < fewest) {
+				best, fewest, at, parts = x.r, m, n, all
+			}
+		}
+		if best == nil {
+			return false
+		}
+		trial, moves = best, moves+fewest
+		used.Add(at)
+		seats = append(seats, parts...)
+	}
+	for i := range seats {
+		trial.ledger.Remove(seats[i].ID)
+	}
+	r.ledger = trial.ledger
+	return moves > 0
+}
+
+// admit books workloads, and moves guests for them.
+func (r *Room) admit(specs []workload.Spec, steps int) (moves int, ok bool) {
+	for i := range specs {
+		found := r.ledger.Repack(place.Request{Spec: specs[i]}, place.RepackOptions{Running: r.movers, Steps: steps})
+		if !found.Admitted() {
+			return moves, false
+		}
+		for _, m := range found.Moves {
+			r.ledger.Commit(m.To)
+		}
+		r.ledger.Commit(found.Result.Placement)
+		moves += len(found.Moves)
+	}
+	return moves, true
 }
