@@ -780,6 +780,21 @@ func TestCPUsThatHaveNoEffect(t *testing.T) {
 	}
 }
 
+// What went offline nobody has taken.
+func TestCPUsOfAHomeGoOffline(t *testing.T) {
+	f := newFake(t, 3, 4)
+	id := f.add("a", 8, 1<<20, 0, 1)
+	f.scan(3)
+	if f.cpus(id) != "0-7" {
+		t.Fatalf("CPUs %q", f.cpus(id))
+	}
+	f.nodes = 1
+	f.scan(3)
+	if f.told(words.CPUsOffline) != 1 || f.toldOf(id, words.CPUsTaken) != 0 {
+		t.Errorf("told %d times of the host and %d times of its work: %s", f.told(words.CPUsOffline), f.toldOf(id, words.CPUsTaken), f.cpus(id))
+	}
+}
+
 // What a scan saw before a setting was written is not held against the setting, and it is
 // not written again.
 func TestScanOlderThanASetting(t *testing.T) {

@@ -133,6 +133,15 @@ func offlineOf(c *share.SchedulerConfig) (out []string) {
 	return out
 }
 
+// asTold is a value of a setting as the history tells it: where none is set there is no
+// scheduler; elsewhere that is all CPUs or nodes.
+func asTold(id workload.ID, value string) string {
+	if id == share.SchedulerID {
+		return cmp.Or(value, "none")
+	}
+	return words.OrAll(value)
+}
+
 // schedulerEntry is its journal entry, or nil.
 func (s *State) schedulerEntry() *plan.Entry {
 	return s.Journal.Of(plan.Scheduler, string(share.SchedulerID))
@@ -418,7 +427,7 @@ func (s *State) policySteps(o *workload.Observation) (out []plan.Step) {
 		if e != nil && e.State == plan.Applied && (k.Seen.Left[g.Cgroup] == 0 || s.waits(k.Again[g.Cgroup].Next)) {
 			continue
 		}
-		out = append(out, plan.Step{Kind: plan.SetPolicy, Workload: o.ID, Target: plan.Target{Kind: workload.InKernel, Cgroup: g.Cgroup}, To: PolicyOffline, Optional: true,
+		out = append(out, plan.Step{Kind: plan.SetPolicy, Workload: o.ID, Target: plan.Target{Kind: workload.InKernel, Cgroup: g.Cgroup}, From: "other", To: PolicyOffline, Optional: true,
 			Reason: words.Because(words.SchedulerNeeded)})
 	}
 	return out

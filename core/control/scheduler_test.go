@@ -91,6 +91,14 @@ func TestScheduler(t *testing.T) {
 	if f.get(plan.CgroupIdle, "/batch1") != "1" {
 		t.Error("the base layer is not set")
 	}
+	says := func(want string) {
+		t.Helper()
+		if !slices.ContainsFunc(f.events, func(e plan.Event) bool { return strings.Contains(e.Text, want) }) {
+			t.Errorf("the history does not say %q", want)
+		}
+	}
+	says("set-scheduler of scheduler: none → v1.")
+	says("set-policy: other → offline.")
 	c := f.kernel.told[len(f.kernel.told)-1]
 	tiers := map[string]workload.Tier{}
 	for _, g := range c.Groups {
@@ -121,6 +129,7 @@ func TestScheduler(t *testing.T) {
 	if f.loaded() != "" {
 		t.Error("it is not unloaded at once")
 	}
+	says("scheduler of scheduler: v1 → none, as before")
 	f.scans(4)
 	for _, id := range []string{"/batch1", "/batch2"} {
 		before["cpuset.cpus "+id] = f.cpus(workload.ID(id))

@@ -523,7 +523,7 @@ func (s *State) applied(id workload.ID, t *Task, step plan.Step) {
 		}
 	}
 	if step.Kind != plan.DivideThreads || step.From != step.To { // threads come and go all the time
-		s.event(e, words.StepTook, string(step.Kind), step.Target.Setting(), words.OrAll(step.From), step.To, step.Reason.String())
+		s.event(e, words.StepTook, string(step.Kind), step.Target.Setting(), asTold(step.Workload, step.From), step.To, step.Reason.String())
 	}
 	if s.stepDone(t, nil); step.Kind == plan.SetScheduler {
 		defer s.schedulerDone(nil)
@@ -812,9 +812,12 @@ func (s *State) checked(id workload.ID, r *Result) {
 const toldNarrowed = "narrowed "
 
 // narrowed tells that CPUs homenode gave have no effect, and sets them not again: a
-// partition or a cgroup above has taken the others.
+// partition or a cgroup above has taken the others. Of those that are offline the host is told.
 func (s *State) narrowed(o *workload.Observation, e *plan.Entry) {
 	s.dropStep(o.ID, plan.SetCPUs, e.New)
+	if given, err := topology.ParseCPUSet(e.New); err == nil && given.Intersect(s.Snapshot.Host.Online).SubsetOf(o.CPUs) {
+		return
+	}
 	s.once(toldNarrowed+string(o.ID), plan.Event{Kind: plan.EventHost, Workload: o.ID, Error: true}, words.CPUsTaken, e.New, o.CPUs.String())
 }
 

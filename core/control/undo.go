@@ -339,10 +339,10 @@ func (s *State) restored(u *undoing, e plan.Entry, f *Failure) {
 	case f == nil || f.Code == Unchanged:
 		e.State = plan.Restored
 		if f == nil {
-			s.event(event, words.PutBack, string(e.Kind), e.Path, e.New, words.OrAll(e.Old))
+			s.event(event, words.PutBack, string(e.Kind), e.Path, e.New, asTold(e.Workload, e.Old))
 			u.Result.Restored = append(u.Result.Restored, e)
 		} else {
-			s.event(event, words.StoodAsBefore, string(e.Kind), e.Path, words.OrAll(e.Old))
+			s.event(event, words.StoodAsBefore, string(e.Kind), e.Path, asTold(e.Workload, e.Old))
 			u.Result.Unchanged = append(u.Result.Unchanged, e)
 		}
 		s.tellObserver(EffectChanged, e.Workload)
@@ -374,7 +374,7 @@ func (s *State) restored(u *undoing, e plan.Entry, f *Failure) {
 		return
 	default:
 		event.Error = true
-		s.event(event, words.NotRestored, string(e.Kind), e.Path, words.OrAll(e.Old), f.Text)
+		s.event(event, words.NotRestored, string(e.Kind), e.Path, asTold(e.Workload, e.Old), f.Text)
 		u.Result.Failed = append(u.Result.Failed, NotUndone{e, f.Text})
 		return
 	}
