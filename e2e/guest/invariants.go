@@ -4,6 +4,8 @@ package main
 
 import (
 	"fmt"
+	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +19,7 @@ func init() {
 	tests["scx.waits"] = scxWaits
 	tests["scx.beside"] = scxBeside
 	tests["scx.idle"] = scxIdle
+	tests["scx.together"] = scxTogether
 	tests["scx.budget"] = scxBudget
 }
 
@@ -78,13 +81,19 @@ func scxBeside(t *T) {
 	strict := t.newGroup(cgroupRoot, "strict")
 	tier := t.tier(strict, workload.OnlineStrict)
 	off := t.offlineHogs(s, t.shape.CPUs(), tier)
+	var bursts []*exec.Cmd
 	for cpu := 0; cpu < t.shape.CPUs(); cpu += 2 {
-		t.bind(t.in(strict, "bursts").Process.Pid, cpu)
+		c := t.in(strict, "bursts")
+		t.bind(c.Process.Pid, cpu)
+		bursts = append(bursts, c)
 	}
 	time.Sleep(200 * time.Millisecond)
-	before := t.counters(s)
-	tr := t.trace(func() { time.Sleep(time.Second) })
-	st := t.stillEnabled(s)
+	var before, st scx.Stats
+	tr := t.trace(func() {
+		before = t.counters(s)
+		time.Sleep(time.Second)
+		st = t.stillEnabled(s)
+	})
 	isStrict, isOffline := t.members(strict), t.members(off)
 	var beside []span
 	begun := 0
@@ -128,9 +137,22 @@ func scxBeside(t *T) {
 		t.Fatalf("the scheduler counted %d of %d", counted, len(beside))
 	}
 
-	// Work that never leaves its CPU becomes online-strict, with its sibling busy.
+	// Work that never leaves its CPU becomes online-strict, with its sibling busy; this program and Go's own
+	// threads are elsewhere, for where anything switches the new tier is seen by that.
+	for _, c := range bursts {
+		c.Process.Kill()
+		c.Wait()
+	}
+	runtime.LockOSThread()
+	t.Do(setAffinity(0, setOf(t.shape.CPUs()-1)))
 	t.Do(s.SetTiers([]scx.Cgroup{t.tier(strict, workload.Online), t.tier(off, workload.OfflineTier)}))
-	t.bind(t.in(strict, "hog", "1").Process.Pid, 0)
+	hog := t.in(strict, "hog", "1")
+	t.bind(hog.Process.Pid, 0)
+	for _, tid := range threadsOf(hog.Process.Pid) {
+		if statFields(tid)[0] != "R" {
+			t.Do(setAffinity(tid, setOf(2)))
+		}
+	}
 	time.Sleep(100 * time.Millisecond)
 	var set time.Duration
 	tr = t.trace(func() {
@@ -246,6 +268,50 @@ func scxIdle(t *T) {
 			t.between(fmt.Sprintf("budget %.1f: two CPUs of node %d at a time", budget, n), both.Seconds()/length, 0, 0.05)
 		}
 	}
+}
+
+// scxTogether: threads that ran last on one CPU wake at the same moment, with all CPUs idle: each has a
+// CPU at once, offline or not.
+func scxTogether(t *T) {
+	s := t.scheduler(t.machine())
+	off := t.newGroup(cgroupRoot, "off")
+	tier := t.tier(off, workload.OfflineTier)
+	t.Do(s.SetTiers([]scx.Cgroup{tier}))
+	t.in(off, "together", strconv.Itoa(t.shape.CPUs()))
+	time.Sleep(100 * time.Millisecond)
+	t.switched(off)
+	for _, one := range []struct {
+		what  string
+		tiers []scx.Cgroup
+	}{{"offline threads", []scx.Cgroup{tier}}, {"threads that are not offline", nil}} {
+		t.Do(s.SetTiers(one.tiers))
+		time.Sleep(2 * togetherEvery)
+		tr := t.trace(func() { time.Sleep(20 * togetherEvery) })
+		var waits []span
+		for _, f := range strings.Fields(readText(off.file("cgroup.threads"))) {
+			for _, w := range tr.waits(leading(f)) {
+				if w.from%togetherEvery < time.Millisecond { // not those that wait for CPU 0
+					waits = append(waits, w)
+				}
+			}
+		}
+		if len(waits) < 15*t.shape.CPUs() {
+			t.Fatalf("%s: %d wake-ups only", one.what, len(waits))
+		}
+		var most time.Duration
+		for cpu := range t.shape.CPUs() {
+			idle := tr.runs(cpu, func(tid int) bool { return tid == 0 })
+			for _, w := range waits {
+				long := longest(meet([]span{w}, idle))
+				if most = max(most, long); long > time.Millisecond {
+					t.Logf("CPU %d was idle for %v; %s", cpu, long, tr.around(w))
+				}
+			}
+		}
+		t.Logf("%s: of %d waits 99 of 100 within %v", one.what, len(waits), within(waits, 99))
+		t.atMost(one.what+" waited while a CPU was idle", most, time.Millisecond)
+	}
+	t.stillEnabled(s)
 }
 
 // scxBudget: a budget of one CPU is used up beside online work that comes and goes on every CPU of the

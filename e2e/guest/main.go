@@ -47,6 +47,8 @@ func main() {
 		fail(hog(os.Args[2]))
 	case len(os.Args) == 2 && os.Args[1] == "bursts":
 		bursts()
+	case len(os.Args) == 3 && os.Args[1] == "together":
+		fail(together(os.Args[2]))
 	case len(os.Args) == 2 && os.Args[1] == "storm":
 		fail(storm())
 	case len(os.Args) == 2 && os.Args[1] == "mute":

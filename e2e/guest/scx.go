@@ -197,11 +197,11 @@ func scxLoad(t *T) {
 			t.Do(setAffinity(tid, setOf(0))) // Go's own, which would take its CPU every 10 ms
 		}
 	}
-	for range 5 {
+	for range 2 {
 		begin, start := t.counters(s), time.Now()
-		time.Sleep(60 * time.Millisecond)
+		time.Sleep(4 * t.window()) // long beside the time that reading the counters takes
 		node := last / t.shape.CPUsPerNode
-		t.between("CPUs of one busy task, as counted", float64(t.counters(s).Nodes[node].Used-begin.Nodes[node].Used)/float64(time.Since(start)), 0.6, 1.4)
+		t.between("CPUs of one busy task, as counted", float64(t.counters(s).Nodes[node].Used-begin.Nodes[node].Used)/float64(time.Since(start)), 0.9, 1.1)
 	}
 	t.Do(s.Detach())
 	t.until(5*time.Second, 50*time.Millisecond, "disabled", func() (bool, string) {
@@ -285,13 +285,14 @@ func scxBursts(t *T) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	time.Sleep(2 * t.window())
+	// The more vCPUs take turns, the less often a task of one of them begins.
+	t.until(20*time.Second, t.window(), "200 beginnings of online-strict work", func() (bool, string) {
+		n := t.stillEnabled(s).StrictStarts
+		return n >= 200, strconv.FormatUint(n, 10)
+	})
 	st := t.stillEnabled(s)
 	st.Programs = nil
 	t.Logf("%+v", st)
-	if st.StrictStarts < 100 {
-		t.Fatalf("online-strict work began only %d times", st.StrictStarts)
-	}
 	if n := st.Kicks.Expel + st.Kicks.Late; st.Kicks.Expel == 0 || n > 2*st.StrictStarts {
 		t.Fatalf("%d interrupts to expel in %d beginnings", n, st.StrictStarts)
 	}
@@ -344,9 +345,20 @@ func scxGuard(t *T) {
 		return out
 	}
 	before, given := ran(), 0
+	starves := func() int {
+		for tid, ns := range ran() {
+			if before[tid] == ns {
+				return tid
+			}
+		}
+		return 0
+	}
 	var offBefore, strictBefore time.Duration
-	for i := range 24 {
-		if i == 12 { // all that starve were given back
+	// The fair class gives those that were given back 3 of 1027 parts of a CPU (cpu.idle), a tick of 4 ms
+	// at a time: of 8 that share a CPU the last has its turn after 11 s.
+	rounds := 0
+	for ; rounds < 24 || rounds < 50 && starves() > 0; rounds++ {
+		if rounds == 12 { // all that starve were given back
 			offBefore, strictBefore = off.used(), strict.used()
 		}
 		time.Sleep(conf.Timeout / 10)
@@ -355,14 +367,13 @@ func scxGuard(t *T) {
 		given += n
 	}
 	st = t.stillEnabled(s)
-	for tid, ns := range ran() {
-		if before[tid] == ns {
-			t.Fatalf("thread %d did not run in %v; %d were given back, %+v", tid, conf.Timeout*24/10, given, st)
-		}
+	took := conf.Timeout / 10 * time.Duration(rounds)
+	if tid := starves(); tid > 0 {
+		t.Fatalf("thread %d did not run in %v; %d were given back, %+v", tid, took, given, st)
 	}
 	offUsed, strictUsed := off.used()-offBefore, strict.used()-strictBefore
 	t.between("part of the CPU time that is online-strict work's", float64(strictUsed)/float64(strictUsed+offUsed), 0.9, 1)
-	t.Logf("with: %d guard slices, %d threads given back, %+v", st.GuardSlices, given, st.Refused)
+	t.Logf("with: each ran within %v, %d guard slices, %d threads given back, %+v", took, st.GuardSlices, given, st.Refused)
 }
 
 // scxBounds: budget, idle CPUs and the nodes of a cgroup.
@@ -422,8 +433,8 @@ func scxBounds(t *T) {
 	t.stillEnabled(s)
 }
 
-// scxTasks: no task is lost. Tasks bound to each CPU all get their turn; a storm of fork, exec and
-// exit, changes of affinity and moves between cgroups leave nothing waiting.
+// scxTasks: no task is lost. Tasks bound to each CPU all get their turn beside as many that may run
+// anywhere; a storm of fork, exec and exit, changes of affinity and moves between cgroups leave nothing waiting.
 func scxTasks(t *T) {
 	s := t.scheduler(t.machine())
 	off := t.newGroup(cgroupRoot, "off")
@@ -437,6 +448,7 @@ func scxTasks(t *T) {
 			t.Do(setAffinity(tid, setOf(cpu)))
 		}
 	}
+	t.in(off, "hog", strconv.Itoa(t.shape.CPUs()))
 	t.in(off, "storm")
 	mover := t.in(off, "hog", "2")
 	time.Sleep(200 * time.Millisecond)
@@ -462,7 +474,7 @@ func scxTasks(t *T) {
 	}
 	time.Sleep(2 * t.window())
 	for i, c := range bound {
-		if took := cpuTime(c.Process.Pid) - before[i]; took < t.window()/20 {
+		if took := cpuTime(c.Process.Pid) - before[i]; took < t.window()/5 {
 			t.Fatalf("the task bound to CPU %d had %v of %v", i, took, 2*t.window())
 		}
 	}

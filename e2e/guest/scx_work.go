@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
 // hog computes on so many threads, for ever.
@@ -57,6 +58,38 @@ func bursts() {
 	}
 }
 
+// together has so many threads that all ran last on CPU 0 wake at the same moment, every togetherEvery,
+// and work for togetherFor.
+func together(threads string) error {
+	n, err := strconv.Atoi(threads)
+	if err != nil {
+		return err
+	}
+	debug.SetGCPercent(-1)
+	all := set(1)<<runtime.NumCPU() - 1
+	runtime.GOMAXPROCS(n + 1)
+	turn := func() {
+		runtime.LockOSThread()
+		for {
+			setAffinity(0, setOf(0))
+			setAffinity(0, all)
+			at := (monotonic()/int64(togetherEvery) + 1) * int64(togetherEvery)
+			sleep := syscall.NsecToTimespec(at)
+			const absolute = 1 // TIMER_ABSTIME
+			syscall.RawSyscall6(syscall.SYS_CLOCK_NANOSLEEP, 1, absolute, uintptr(unsafe.Pointer(&sleep)), 0, 0, 0)
+			for monotonic() < at+int64(togetherFor) {
+			}
+		}
+	}
+	for range n - 1 {
+		go turn()
+	}
+	turn()
+	return nil
+}
+
+const togetherEvery, togetherFor = 50 * time.Millisecond, 10 * time.Millisecond
+
 // storm starts processes that start others, for ever: fork, exec and exit.
 func storm() error {
 	for {
@@ -72,7 +105,7 @@ func (t *T) in(g group, args ...string) *exec.Cmd {
 	defer dir.Close()
 	c := exec.Command("/init", args...)
 	c.Stderr = os.Stderr
-	if args[0] == "hog" {
+	if args[0] == "hog" || args[0] == "together" {
 		c.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
 	}
 	c.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}

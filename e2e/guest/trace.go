@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -173,6 +174,23 @@ func (tr *trace) waits(tid int) (out []span) {
 		out = append(out, span{since, tr.to})
 	}
 	return out
+}
+
+// around is what happened in a time and shortly before.
+func (tr *trace) around(s span) string {
+	var b strings.Builder
+	for _, e := range tr.events {
+		if e.at < s.from-500*time.Microsecond || e.at > s.to {
+			continue
+		}
+		fmt.Fprintf(&b, " %v CPU %d:", e.at-s.from, e.cpu)
+		if e.woken > 0 {
+			fmt.Fprintf(&b, " wakes %d;", e.woken)
+		} else {
+			fmt.Fprintf(&b, " %d to %d;", e.prev, e.next)
+		}
+	}
+	return b.String()
 }
 
 // starts counts the switches on a CPU to such a thread.

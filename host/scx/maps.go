@@ -44,7 +44,7 @@ type kernelTier struct {
 
 type cpuNow struct {
 	Word, StrictUntil, Since, OverlapSince, LastCgroup, LastGeneration uint64
-	LastTier, Online, Guard, Overdue, Turn, Waiting                    uint32
+	LastTier, Online, Guard, Overdue, Turn, Waiting, Roused, Reserved  uint32
 }
 
 type nodeNow struct {

@@ -106,6 +106,9 @@ func (s *Scheduler) Stats() (Stats, error) {
 }
 
 func (st *Stats) read(s *Scheduler) error {
+	if s.maps == nil {
+		return os.ErrClosed
+	}
 	b, err := os.ReadFile("/sys/kernel/sched_ext/state")
 	if err != nil {
 		return err

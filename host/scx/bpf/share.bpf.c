@@ -37,6 +37,7 @@ ARRAY(pulses, struct pulse, 1);
 #define OWN_QUEUE 0x100000 /* + CPU; an LLC's queue has its index */
 #define FREE_QUEUE 0x200000 /* SCHED_EXT, but not offline: every CPU serves it before all others */
 #define MS 1000000ULL
+#define ALLOWED NR_COUNTS /* no reason to refuse */
 
 INLINE void *at(void *map, u32 i) { return bpf_map_lookup_elem(map, &i); }
 
@@ -153,6 +154,16 @@ APART int tally(u64 word, s64 n)
 	return 0;
 }
 
+/* rouse has an idle CPU look for work, if it is not about to. */
+INLINE int rouse(u32 cpu, struct cpu_now *c)
+{
+	if (__sync_lock_test_and_set(&c->roused, 1))
+		return 0;
+	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	count(KICK_IDLE);
+	return 1;
+}
+
 /* expel: cpu, which ran old, runs new now: what that means for the rest of its core. */
 APART int expel(u32 cpu, u32 old, u32 new, u64 hold)
 {
@@ -186,8 +197,7 @@ APART int expel(u32 cpu, u32 old, u32 new, u64 hold)
 		} else if (old == RUNS_STRICT && is_offline(w)) {
 			overlap_ends(sibling, now);
 		} else if (old == RUNS_STRICT && !hold && w == RUNS_IDLE) {
-			scx_bpf_kick_cpu(sibling, SCX_KICK_IDLE);
-			count(KICK_IDLE);
+			rouse(sibling, s);
 		}
 		if (new == RUNS_OFFLINE && w == RUNS_STRICT) {
 			c->overlap_since = now;
@@ -207,6 +217,7 @@ APART int changed(u32 cpu, u64 from, u64 to, u64 hold)
 }
 
 APART int wake(u32 llc, u64 allowed_nodes);
+APART u32 refused(u32 cpu);
 
 /* pass_on has another CPU go on with an offline task that left cpu. When it was queued cpu was in the budget still. */
 APART int pass_on(u32 cpu)
@@ -217,6 +228,20 @@ APART int pass_on(u32 cpu)
 	if (!node || node->budget < 0 || scx_bpf_dsq_nr_queued(place->llc) <= 0)
 		return 0;
 	return wake(place->llc, 0);
+}
+
+/* look_again: what was queued after cpu had looked, and before it was known to be idle, woke nobody. */
+APART int look_again(u32 cpu)
+{
+	struct place *place = at(&places, cpu);
+	struct cpu_now *c = at(&cpus_now, cpu);
+
+	if (!place || !c)
+		return 0;
+	if (scx_bpf_dsq_nr_queued(FREE_QUEUE) > 0 ||
+	    (scx_bpf_dsq_nr_queued(OWN_QUEUE + cpu) > 0 || place->known && scx_bpf_dsq_nr_queued(place->llc) > 0) && refused(cpu) == ALLOWED)
+		rouse(cpu, c);
+	return 0;
 }
 
 SEC("tp_btf/sched_switch")
@@ -249,11 +274,14 @@ int switched(u64 *ctx)
 	word = c->word;
 	if (what(word) == RUNS_STRICT && new != RUNS_STRICT)
 		c->strict_until = bpf_ktime_get_ns() + set->hold;
+	c->roused = 0;
 	now = word_after(word, c, place, new);
 	word = __sync_lock_test_and_set(&c->word, now);
 	if (!differ(word, now))
 		return 0;
 	changed(cpu, word, now, set->hold);
+	if (new == RUNS_IDLE)
+		look_again(cpu);
 	if (is_offline(what(word)) && !is_offline(new))
 		pass_on(cpu);
 	return 0;
@@ -297,8 +325,6 @@ APART int resync(u32 cpu, u64 generation, u64 hold)
 }
 
 /* ---- may offline work run here? ---- */
-
-#define ALLOWED NR_COUNTS
 
 /* refused says why cpu may not run an offline task now: a REFUSED_ count, or ALLOWED. */
 APART u32 refused(u32 cpu)
@@ -357,10 +383,8 @@ APART int wake_in(u32 first, u32 n, u64 allowed_nodes)
 			continue;
 		if (allowed_nodes && !(allowed_nodes >> (place->node & 63) & 1))
 			continue;
-		if (refused(cpu) != ALLOWED)
+		if (c->roused || refused(cpu) != ALLOWED || !rouse(cpu, c))
 			continue;
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		count(KICK_IDLE);
 		found = 1;
 		break;
 	}
@@ -401,10 +425,8 @@ APART int idle_in(struct task_struct *p TRUSTED, u32 first, u32 n)
 		if (!listed)
 			break;
 		c = at(&cpus_now, listed->order);
-		if (!c || !c->online || what(c->word) != RUNS_IDLE || !bpf_cpumask_test_cpu(listed->order, p->cpus_ptr))
+		if (!c || !c->online || what(c->word) != RUNS_IDLE || !bpf_cpumask_test_cpu(listed->order, p->cpus_ptr) || !rouse(listed->order, c))
 			continue;
-		scx_bpf_kick_cpu(listed->order, SCX_KICK_IDLE);
-		count(KICK_IDLE);
 		found = 1;
 		break;
 	}
@@ -423,15 +445,28 @@ APART int wake_free(struct task_struct *p TRUSTED)
 
 	if (!set || !place || !c)
 		return 0;
-	if (what(c->word) == RUNS_IDLE) {
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		count(KICK_IDLE);
+	if (what(c->word) == RUNS_IDLE && rouse(cpu, c))
 		return 1;
-	}
 	node = at(&nodes, place->node);
 	if (node && idle_in(p, node->first, node->count))
 		return 1;
 	return idle_in(p, 0, set->nr_listed);
+}
+
+/* wake_for_free wakes CPUs for the first so many of those that wait and are not offline. */
+APART int wake_for_free(u32 many)
+{
+	struct bpf_iter_scx_dsq it;
+	struct bpf_iter_num most;
+	struct task_struct *p;
+
+	bpf_iter_num_new(&most, 0, many & 0xff);
+	bpf_iter_scx_dsq_new(&it, FREE_QUEUE, 0);
+	while ((p = bpf_iter_scx_dsq_next(&it)) && bpf_iter_num_next(&most))
+		wake_free(p);
+	bpf_iter_scx_dsq_destroy(&it);
+	bpf_iter_num_destroy(&most);
+	return 0;
 }
 
 /* ---- the scheduler ---- */
@@ -516,7 +551,7 @@ int share_enqueue(u64 *ctx)
 		insert(p, OWN_QUEUE + cpu, set->slice, flags);
 		count(ENQUEUED_OWN);
 		if (c && what(c->word) == RUNS_IDLE)
-			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+			rouse(cpu, c);
 		return 0;
 	}
 	cpu = home(p, cpu, t.nodes);
@@ -676,6 +711,13 @@ INLINE u64 account(struct place *place, struct cpu_now *c)
 	return took;
 }
 
+/* others_wait is whether a queue holds more, when a CPU has taken of it and is not to be roused for them. */
+INLINE int others_wait(struct cpu_now *c, u64 queue)
+{
+	__sync_lock_test_and_set(&c->roused, 1);
+	return scx_bpf_dsq_nr_queued(queue) > 0;
+}
+
 SEC("struct_ops/share_dispatch")
 int share_dispatch(u64 *ctx)
 {
@@ -689,6 +731,7 @@ int share_dispatch(u64 *ctx)
 
 	if (!set || !place || !c)
 		return 0;
+	c->roused = 0; /* who is queued from now on may be missed here */
 	if (prev && prev->scx.flags & SCX_TASK_QUEUED) {
 		struct cgroup_tier t;
 
@@ -699,8 +742,13 @@ int share_dispatch(u64 *ctx)
 			count(REFUSED_NODES);
 	}
 	if (free || scx_bpf_dsq_nr_queued(FREE_QUEUE) > 0) {
-		if (place->known && guard(cpu, REFUSED_ONLINE) || take(FREE_QUEUE))
+		if (place->known && guard(cpu, REFUSED_ONLINE))
 			return 0;
+		if (take(FREE_QUEUE)) {
+			if (others_wait(c, FREE_QUEUE))
+				wake_for_free(1);
+			return 0;
+		}
 		if (free) {
 			set_slice(prev, set->slice);
 			account(place, c);
@@ -724,7 +772,7 @@ int share_dispatch(u64 *ctx)
 	if (own > 0 && (shared <= 0 || c->turn++ & 1) && take(OWN_QUEUE + cpu))
 		return 0;
 	if (shared > 0 && take(place->llc)) {
-		if (shared > 1)
+		if (others_wait(c, place->llc))
 			wake(place->llc, 1ULL << (place->node & 63));
 		return 0;
 	}
@@ -844,6 +892,7 @@ APART int sort_out(u64 queue, u64 generation)
 APART int wake_for_guard(u32 llc)
 {
 	struct llc *l = at(&llcs, llc);
+	struct cpu_now *c;
 	struct bpf_iter_num it;
 	int *i, best = -1;
 
@@ -852,7 +901,6 @@ APART int wake_for_guard(u32 llc)
 	bpf_iter_num_new(&it, 0, l->count & 0xffff);
 	while ((i = bpf_iter_num_next(&it))) {
 		struct place *listed = at(&places, l->first + *i);
-		struct cpu_now *c;
 
 		if (!listed)
 			break;
@@ -864,10 +912,8 @@ APART int wake_for_guard(u32 llc)
 			break;
 	}
 	bpf_iter_num_destroy(&it);
-	if (best >= 0) {
-		scx_bpf_kick_cpu(best, SCX_KICK_IDLE);
-		count(KICK_IDLE);
-	}
+	if (best >= 0 && (c = at(&cpus_now, best)))
+		rouse(best, c);
 	return 0;
 }
 
@@ -882,6 +928,7 @@ APART u32 look_at_cpu(u32 cpu, u32 changed_tiers)
 		return 0;
 	if (changed_tiers || what(c->word) == RUNS_UNKNOWN)
 		resync(cpu, set->generation, set->hold);
+	c->roused = 0; /* while the machine is suspended the kernel asks nobody, whoever was roused */
 	own = scx_bpf_dsq_nr_queued(OWN_QUEUE + cpu);
 	c->waiting = own > 0 ? own : 0;
 	c->overdue = 0;
@@ -895,10 +942,8 @@ APART u32 look_at_cpu(u32 cpu, u32 changed_tiers)
 	if (changed_tiers)
 		sort_out(OWN_QUEUE + cpu, set->generation);
 	c->overdue = overdue(set, first_waited(OWN_QUEUE + cpu, now));
-	if (what(c->word) == RUNS_IDLE && (c->overdue || refused(cpu) == ALLOWED)) {
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		count(KICK_IDLE);
-	}
+	if (what(c->word) == RUNS_IDLE && (c->overdue || refused(cpu) == ALLOWED))
+		rouse(cpu, c);
 	return 2;
 }
 
@@ -928,20 +973,12 @@ APART u32 look_at_llc(u32 llc, u32 changed_tiers)
 APART u32 look_at_free(u32 changed_tiers)
 {
 	struct settings *set = at(&settings, 0);
-	struct bpf_iter_scx_dsq it;
-	struct bpf_iter_num most;
-	struct task_struct *p;
 
 	if (!set || scx_bpf_dsq_nr_queued(FREE_QUEUE) <= 0)
 		return 0;
 	if (changed_tiers)
 		sort_out(FREE_QUEUE, set->generation);
-	bpf_iter_num_new(&most, 0, 16);
-	bpf_iter_scx_dsq_new(&it, FREE_QUEUE, 0);
-	while ((p = bpf_iter_scx_dsq_next(&it)) && bpf_iter_num_next(&most))
-		wake_free(p);
-	bpf_iter_scx_dsq_destroy(&it);
-	bpf_iter_num_destroy(&most);
+	wake_for_free(16);
 	return 2;
 }
 

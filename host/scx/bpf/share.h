@@ -54,6 +54,8 @@ struct cpu_now {
 	u32 overdue; /* in its own queue somebody waits for the guard */
 	u32 turn;
 	u32 waiting;
+	u32 roused; /* idle, and about to look for work: who wakes next takes another CPU */
+	u32 unused;
 };
 struct node_now { s64 idle, offline; u64 used; /* ns of offline work */ };
 struct llc_now {
