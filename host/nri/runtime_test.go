@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 }
 
 // runtime is a container runtime: NRI as containerd and CRI-O have it, over a real socket, with
-// containers that are folders.
+// containers that are folders. Like those it makes nothing between the end of a plugin's Synchronize and
+// when the plugin is among those that are asked (Adaptation.BlockPluginSync).
 type runtime struct {
 	t      *testing.T
 	name   string // "" is containerd
@@ -172,6 +173,7 @@ func (r *runtime) apply(updates []*api.ContainerUpdate) ([]*api.ContainerUpdate,
 }
 
 func (r *runtime) pod(id, namespace, name string, annotations map[string]string) *api.PodSandbox {
+	defer r.nri.BlockPluginSync().Unblock()
 	p := &api.PodSandbox{Id: id, Name: name, Namespace: namespace, Uid: "uid-" + id, Annotations: annotations, Linux: &api.LinuxPodSandbox{}}
 	r.mu.Lock()
 	r.pods[id] = p
@@ -191,6 +193,7 @@ func (r *runtime) create(p *api.PodSandbox, id, name string, cpus uint64, memory
 
 // begin starts a container.
 func (r *runtime) begin(p *api.PodSandbox, c *api.Container) {
+	defer r.nri.BlockPluginSync().Unblock()
 	r.mu.Lock()
 	c.State = api.ContainerState_CONTAINER_RUNNING
 	r.mu.Unlock()
@@ -201,6 +204,7 @@ func (r *runtime) begin(p *api.PodSandbox, c *api.Container) {
 
 // made makes a container as CreateContainer of the CRI does.
 func (r *runtime) made(p *api.PodSandbox, id, name string, cpus uint64, memory int64) (*api.Container, time.Duration) {
+	defer r.nri.BlockPluginSync().Unblock()
 	c := &api.Container{Id: id, PodSandboxId: p.Id, Name: name, State: api.ContainerState_CONTAINER_CREATED, CreatedAt: time.Now().UnixNano(),
 		Linux: &api.LinuxContainer{CgroupsPath: "/k8s.io/" + id, Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{}, Memory: &api.LinuxMemory{}}}}
 	if cpus > 0 {
@@ -231,6 +235,7 @@ func (r *runtime) made(p *api.PodSandbox, id, name string, cpus uint64, memory i
 }
 
 func (r *runtime) remove(p *api.PodSandbox) {
+	defer r.nri.BlockPluginSync().Unblock()
 	ctx := context.Background()
 	for _, c := range r.containers {
 		if c.PodSandboxId != p.Id {
