@@ -83,7 +83,11 @@ type State struct {
 	Turned time.Time     `json:"turned,omitzero"`  // when a workload was last frozen or let go
 	Calm   time.Duration `json:"calm,omitempty"`   // nothing must have waited so long before one is let go
 	Asking Asking        `json:"asking,omitzero"`
-	Waited time.Time     `json:"waited,omitzero"` // when something important last waited though offline work was down to one core
+	// Given is the CPUs that offline work may use, of all nodes, and Changed when they changed last:
+	// of hosts with many nodes.
+	Given   topology.CPUSet `json:"given,omitzero"`
+	Changed time.Time       `json:"changed,omitzero"`
+	Waited  time.Time       `json:"waited,omitzero"` // when something important last waited though offline work was down to one core
 }
 
 // Frozen is an offline workload that must not run.
@@ -171,6 +175,11 @@ const (
 	// beMaxIncreaseCPUPercent; at least one core.
 	growth = 0.1
 
+	// many is from how many nodes on what they give more is gathered for so long: all are in one CPU
+	// set of each offline cgroup, and what is bounded for each node would add up to a change in each look.
+	many   = 9
+	gather = 10 * time.Second
+
 	// point is the part of the pool that a change must have.
 	point = 0.01
 
@@ -195,7 +204,7 @@ const (
 // Decide is what offline work may have in a round, and what is to be remembered. It changes
 // nothing that it is handed.
 func Decide(in Input, was State) (Outcome, State) {
-	now := State{Frozen: slices.Clone(was.Frozen), Turned: was.Turned, Calm: max(was.Calm, soon), Waited: was.Waited, Asking: was.Asking}
+	now := State{Frozen: slices.Clone(was.Frozen), Turned: was.Turned, Calm: max(was.Calm, soon), Waited: was.Waited, Asking: was.Asking, Given: was.Given, Changed: was.Changed}
 	out := Outcome{Nodes: []Budget{}, Work: []Grant{}}
 	pressed := -1 // a node that gives the least that it may, and important work waits
 	for i := range in.Nodes {
@@ -220,6 +229,7 @@ func Decide(in Input, was State) (Outcome, State) {
 		}
 		now.Nodes, out.Nodes = append(now.Nodes, m), append(out.Nodes, b)
 	}
+	now.gather(&in, &out)
 	now.freeze(&in, pressed)
 	now.ask(&in, pressed)
 	out.grant(&in, &now)
@@ -637,6 +647,29 @@ func (out *Outcome) grant(in *Input, s *State) {
 			g.Why = words.Because(words.ShareEvict, string(a.For), in.EvictAfter)
 		}
 		out.Work = append(out.Work, g)
+	}
+}
+
+// gather keeps what only adds CPUs for later, where there are many nodes and the last change was just
+// now. What takes some away is never kept, and takes what was with it.
+func (s *State) gather(in *Input, out *Outcome) {
+	var given topology.CPUSet
+	first := s.Given.Empty() // that a node has any
+	for i := range out.Nodes {
+		b := &out.Nodes[i]
+		given = given.Union(b.Given)
+		first = first || !b.Given.Empty() && !b.Given.Intersects(s.Given)
+	}
+	switch {
+	case len(in.Nodes) < many || len(in.Work) == 0:
+		s.Given, s.Changed = topology.CPUSet{}, time.Time{}
+	case given.Equal(s.Given):
+	case !first && s.Given.SubsetOf(given) && in.At.Sub(s.Changed).Abs() < gather:
+		for i := range out.Nodes {
+			out.Nodes[i].Given = out.Nodes[i].Given.Intersect(s.Given)
+		}
+	default:
+		s.Given, s.Changed = given, in.At
 	}
 }
 
