@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -204,12 +205,23 @@ func cut(s string) string {
 // homenode runs a command against the usual socket and state folder.
 func homenode(args ...string) result { return homenodeVia(nil, args...) }
 
+// usualSocket names the usual socket to a command, if a daemon listens there: where none does, who
+// names it is refused, and none is at the default one.
+func usualSocket() []string {
+	c, err := net.Dial("unix", socketPath)
+	if err != nil {
+		return nil
+	}
+	c.Close()
+	return []string{"--socket", socketPath}
+}
+
 // homenodeVia runs it through a helper, such as this program's as-nobody.
 func homenodeVia(wrap []string, args ...string) result {
 	command := args[0]
 	argv := append(append([]string{}, wrap...), homenodeBin)
 	if command != "replay" && !(command == "host" && args[1] == "report") { // which ask no daemon
-		argv = append(argv, "--socket", socketPath)
+		argv = append(argv, usualSocket()...)
 	}
 	argv = append(argv, args...)
 	switch command {

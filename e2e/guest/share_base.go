@@ -208,7 +208,7 @@ func shareRun(t *T) {
 		return strings.TrimPrefix(strings.TrimSpace(readText(fmt.Sprintf("/proc/%d/cgroup", pid))), "0::")
 	}
 	undo := func(name string) { // as who has never had a daemon
-		t.must(capture([]string{homenodeBin, "--socket", socketPath, "undo", name}, "homenode undo "+name), exitOK)
+		t.must(capture(append(append([]string{homenodeBin}, usualSocket()...), "undo", name), "homenode undo "+name), exitOK)
 	}
 	sameController := func() string {
 		words := strings.Fields(readText(cgroupRoot + "/cgroup.subtree_control"))

@@ -51,8 +51,8 @@ var six = []*vm{
 func vmCommand(args ...string) result { return vmCommandAs(nil, args...) }
 
 func vmCommandAs(wrap []string, args ...string) result {
-	argv := append(append([]string{}, wrap...), homenodeBin, "--socket", socketPath, "vm")
-	argv = append(argv, args...)
+	argv := append(append(append([]string{}, wrap...), homenodeBin), usualSocket()...)
+	argv = append(append(argv, "vm"), args...)
 	switch args[0] {
 	case "define", "capacity", "move", "adopt":
 		argv = append(argv, "--reserve", reserved, "--overcommit", "8", "--flavors", flavorsPath)
