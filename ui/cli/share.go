@@ -166,7 +166,11 @@ func sharingNow(ctx context.Context, b api.Backend) (api.Sharing, error) {
 	case err != nil:
 		return api.Sharing{}, err
 	case s.Sharing == nil:
-		return api.Sharing{Schema: "homenode-share/1", Mode: s.Mode, Rest: words.Because(words.ShareOff).String(), Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{}, LeftAlone: []api.ShareLeft{}, Important: []api.ShareHarm{}, Signals: []workload.SourceStatus{}}, nil
+		rest := words.Because(words.ShareOff).String()
+		if s.Mode == "none" {
+			rest = "No daemon is running: one with `share: {enabled: true}` in its configuration shares, or after `homenode share on`."
+		}
+		return api.Sharing{Schema: "homenode-share/1", Mode: s.Mode, Rest: rest, Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{}, LeftAlone: []api.ShareLeft{}, Important: []api.ShareHarm{}, Signals: []workload.SourceStatus{}}, nil
 	}
 	return *s.Sharing, nil
 }
