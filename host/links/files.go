@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,8 +32,8 @@ type files interface {
 	// peers is the connected unix sockets, by inode.
 	peers() (map[uint64]end, error)
 	// listening is the unix sockets of this network namespace at which somebody listens: their
-	// inodes by path.
-	listening() map[string]uint64
+	// inodes by path. Several have one path: each in a mount namespace of its own.
+	listening() map[string][]uint64
 	// streams is the TCP connections whose both ends are on this host, by inode.
 	streams() (map[uint64]end, error)
 	// route is the device by which the host reaches an address.
@@ -233,15 +235,18 @@ func (d disk) peers() (map[uint64]end, error) {
 }
 
 // mostUnix bounds /proc/net/unix, a line of 60 bytes and a path for each socket.
-const mostUnix = 2 << 20
+const mostUnix = 8 << 20
 
-func (d disk) listening() map[string]uint64 {
+func (d disk) listening() map[string][]uint64 {
 	f, err := os.Open(d.path("proc/net/unix"))
 	if err != nil {
-		return map[string]uint64{}
+		return map[string][]uint64{}
 	}
 	defer f.Close()
-	b, _ := io.ReadAll(io.LimitReader(f, mostUnix))
+	b, err := io.ReadAll(io.LimitReader(f, mostUnix))
+	if err != nil || len(b) == mostUnix { // what would give a forged line away may be missing
+		return map[string][]uint64{}
+	}
 	return listeners(string(b))
 }
 
@@ -249,18 +254,30 @@ func (d disk) listening() map[string]uint64 {
 const acceptsConnections = 0x10000
 
 // listeners reads /proc/net/unix (net/unix/af_unix.c, unix_seq_show): lines "Num: RefCount
-// Protocol Flags Type St Inode Path", hexadecimal but for the inode.
-func listeners(text string) map[string]uint64 {
-	out := map[string]uint64{}
+// Protocol Flags Type St Inode Path", hexadecimal but for the inode. The kernel writes a path as it
+// is, line ends too: what follows one can be a line that a user made up. The socket that such a line is
+// about has one of its own, so of an inode with several none counts.
+func listeners(text string) map[string][]uint64 {
+	paths, lines := map[uint64]string{}, map[uint64]int{}
 	for line := range strings.Lines(text) {
 		f := strings.SplitN(strings.Join(strings.Fields(line), " "), " ", 8)
-		if len(f) < 8 || !strings.HasPrefix(f[7], "/") {
+		if len(f) < 7 {
 			continue
 		}
 		flags, err := strconv.ParseUint(f[3], 16, 64)
 		inode, bad := strconv.ParseUint(f[6], 10, 64)
-		if err == nil && bad == nil && flags&acceptsConnections != 0 {
-			out[underRun(f[7])] = inode
+		if bad != nil {
+			continue
+		}
+		lines[inode]++
+		if len(f) == 8 && strings.HasPrefix(f[7], "/") && err == nil && flags&acceptsConnections != 0 {
+			paths[inode] = underRun(f[7])
+		}
+	}
+	out := map[string][]uint64{}
+	for _, inode := range slices.Sorted(maps.Keys(paths)) {
+		if path := paths[inode]; lines[inode] == 1 {
+			out[path] = append(out[path], inode)
 		}
 	}
 	return out
@@ -332,6 +349,6 @@ func (w within) peers() (map[uint64]end, error) { return nil, unix.EOPNOTSUPP }
 
 func (w within) route(netip.Addr) (string, error) { return "", unix.EOPNOTSUPP }
 
-func (w within) listening() map[string]uint64 { return map[string]uint64{} }
+func (w within) listening() map[string][]uint64 { return map[string][]uint64{} }
 
 func (w within) streams() (map[uint64]end, error) { return nil, unix.EOPNOTSUPP }

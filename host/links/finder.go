@@ -120,7 +120,7 @@ type round struct {
 	peers   map[uint64]end
 	served  map[uint64]*server // by inode of their sockets; nil until asked for
 
-	listening map[string]uint64 // inodes of unix sockets, by path; nil until asked for
+	listening map[string][]uint64 // inodes of unix sockets, by path; nil until asked for
 }
 
 // gathered is what the processes of one workload have open.

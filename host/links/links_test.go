@@ -657,6 +657,47 @@ func TestSocketsUnlisted(t *testing.T) {
 	}
 }
 
+// TestForgedListeners: the kernel writes the names of sockets as they are, line ends too (net/unix/af_unix.c,
+// unix_seq_show), and a mount namespace lets everybody listen at any path: nobody becomes a guest's helper
+// by a line that somebody wrote, nor stops being one because others listen at a path of the same name.
+func TestForgedListeners(t *testing.T) {
+	const line = "0000000000000000: 00000002 00000000 00010000 0001 01 %d %s\n"
+	text := fmt.Sprintf(line, 500, "/run/openvswitch/vhost0") + fmt.Sprintf(line, 501, "/run/openvswitch/vhost1") +
+		fmt.Sprintf(line, 900, "/tmp/a\n"+strings.TrimSuffix(fmt.Sprintf(line, 501, "/run/vm1.sock"), "\n")) + // line end in a name
+		fmt.Sprintf(line, 901, "@\n"+strings.TrimSuffix(fmt.Sprintf(line, 502, "/run/vm2.sock"), "\n")) + // the helper's in another namespace
+		fmt.Sprintf(line, 902, "/run/openvswitch/vhost0") // in a mount namespace of its own
+	files := map[string]string{
+		"proc/net/unix": text, "proc/self/ns/net": "→net:[1]", "proc/50/ns/net": "→net:[1]", "proc/60/ns/net": "→net:[2]",
+		"proc/10/comm": "qemu-kvm", "proc/50/comm": "ovs-vswitchd", "proc/50/fd/3": "→socket:[500]", "proc/50/fd/4": "→socket:[501]",
+		"proc/60/comm": "ovs-vswitchd", "proc/60/fd/3": "→socket:[502]",
+	}
+	linked := func(files map[string]string) string {
+		tree := tree(t, with(files))
+		f := New(tree)
+		f.files = &fake{disk: disk{tree}, unlisted: syscall.ENOENT}
+		f.Attached = func(id workload.ID) (out []workload.Attachment) {
+			for _, path := range []string{"/run/openvswitch/vhost0", "/run/vm1.sock", "/run/vm2.sock", "/run/openvswitch/vh"} {
+				out = append(out, workload.Attachment{Kind: workload.BySocket, Path: path})
+			}
+			return out
+		}
+		ovs, other := work("/ovs", 50), work("/pod", 60)
+		for _, o := range []*workload.Observation{&ovs, &other} {
+			o.CPUUse, o.RanOn = 2, []workload.NodeShare{{Node: 1, Share: 1}}
+		}
+		links, _ := f.Links(t.Context(), host(), []workload.Observation{work("/a", 10), ovs, other})
+		return drawn(links["/a"])
+	}
+	if diff := cmp.Diff("vhost-user ovs-vswitchd node 1: unix socket /run/openvswitch/vhost0 to ovs-vswitchd, PID 50", linked(files)); diff != "" {
+		t.Error(diff)
+	}
+	// Of a list that is cut the lines that would give a forged one away may be missing.
+	files["proc/net/unix"] = text + strings.Repeat(fmt.Sprintf(line, 7, "/run/x"), mostUnix/60)
+	if got := linked(files); got != "" {
+		t.Errorf("of a cut list: %s", got)
+	}
+}
+
 // What a guest's document names is found by who listens there, on a kernel that lists no sockets, too.
 func TestListeners(t *testing.T) {
 	stat := "51 (qemu-nbd) S 1 1 1 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 510 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0"
@@ -668,8 +709,8 @@ func TestListeners(t *testing.T) {
 0000000000000000: 00000002 00000000 00010000 0001 01 100 /run/vm1.sock
 0000000000000000: 00000002 00000000 00010000 0001 01 520 @abstract
 0000000000000000: 00000003 00000000 00000000 0001 03 530`,
-		"proc/10/comm": "qemu-kvm", "proc/10/fd/3": "→socket:[100]", "proc/50/comm": "ovs-vswitchd", "proc/50/fd/3": "→socket:[500]",
-		"proc/51/comm": "qemu-nbd", "proc/51/stat": stat, "proc/51/fd/3": "→socket:[510]",
+		"proc/10/comm": "qemu-kvm", "proc/10/fd/3": "→socket:[100]", "proc/50/comm": "ovs-vswitchd", "proc/50/fd/3": "→socket:[500]", "proc/50/ns/net": "→net:[1]",
+		"proc/51/comm": "qemu-nbd", "proc/51/stat": stat, "proc/51/fd/3": "→socket:[510]", "proc/51/ns/net": "→net:[1]",
 	}))
 	f := New(tree)
 	f.files = &fake{disk: disk{tree}, unlisted: syscall.ENOENT}

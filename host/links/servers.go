@@ -66,26 +66,32 @@ func (r *round) serves(g *gathered, s *server, by string) {
 		Evidence: fmt.Sprintf("%s to %s, PID %d", by, s.name, s.process.PID)})
 }
 
-// listener makes a link when who listens at a socket is a helper or a server.
+// listener makes a link when who listens at a socket is a helper or a server in this network
+// namespace: of others no line in /proc/net/unix is their own.
 func (r *round) listener(g *gathered, o *workload.Observation, at string) {
 	if r.listening == nil {
 		r.listening = r.files.listening()
 	}
-	inode := r.listening[underRun(at)]
-	if inode == 0 {
-		return
-	}
-	if r.served == nil {
+	found := r.listening[underRun(at)]
+	if len(found) > 0 && r.served == nil {
 		r.findServers()
 	}
-	h, s := r.helpers[inode], r.served[inode]
 	by := "unix socket " + at
-	switch {
-	case h != nil && !slices.Contains(o.Processes, h.process):
-		r.works(g, h, by)
-	case h == nil && s != nil && !slices.Contains(o.Processes, s.process):
-		r.serves(g, s, by)
+	for _, inode := range found {
+		h, s := r.helpers[inode], r.served[inode]
+		switch {
+		case h != nil && r.isHere(h.process) && !slices.Contains(o.Processes, h.process):
+			r.works(g, h, by)
+		case h == nil && s != nil && r.isHere(s.process) && !slices.Contains(o.Processes, s.process):
+			r.serves(g, s, by)
+		}
 	}
+}
+
+// isHere reports whether a process is in the network namespace of this one.
+func (r *round) isHere(p workload.Process) bool {
+	ns, _ := r.files.link(fmt.Sprintf("proc/%d/ns/net", p.PID))
+	return ns == r.own
 }
 
 // underRun is a path with /run for its other name.
