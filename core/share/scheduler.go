@@ -91,14 +91,29 @@ func (c *SchedulerConfig) Equal(other *SchedulerConfig) bool {
 }
 
 // Bound keeps so many groups, and returns the cgroups of the others, rising. What bounds offline work
-// goes first, then what it keeps off.
+// goes first, then what it keeps off. Ordinary users may make as many as they like: theirs come after
+// both, and of each user as many as of the next.
 func (c *SchedulerConfig) Bound(most int) (without []string) {
 	if most <= 0 || len(c.Groups) <= most {
 		return nil
 	}
-	rank := map[workload.Tier]int{workload.OfflineTier: 0, workload.OnlineStrict: 1, workload.Online: 2}
+	rank := map[workload.Tier]int{workload.OfflineTier: 0, workload.OnlineStrict: 1, workload.Online: 3}
 	byName := func(a, b SchedulerGroup) int { return cmp.Compare(a.Cgroup, b.Cgroup) }
-	slices.SortFunc(c.Groups, func(a, b SchedulerGroup) int { return cmp.Or(cmp.Compare(rank[a.Tier], rank[b.Tier]), byName(a, b)) })
+	byTier := func(a, b SchedulerGroup) int { return cmp.Or(cmp.Compare(rank[a.Tier], rank[b.Tier]), byName(a, b)) }
+	slices.SortFunc(c.Groups, byTier)
+	turns, of := map[string][2]int{}, map[int]int{}
+	for _, g := range c.Groups {
+		turn := [2]int{rank[g.Tier], 0}
+		if user := workload.UserOf(g.Cgroup); workload.Ordinary(user) {
+			turn = [2]int{2, of[user]}
+			of[user]++
+		}
+		turns[g.Cgroup] = turn
+	}
+	slices.SortStableFunc(c.Groups, func(a, b SchedulerGroup) int {
+		x, y := turns[a.Cgroup], turns[b.Cgroup]
+		return slices.Compare(x[:], y[:])
+	})
 	for _, g := range c.Groups[most:] {
 		without = append(without, g.Cgroup)
 	}
