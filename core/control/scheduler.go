@@ -133,6 +133,13 @@ func offlineOf(c *share.SchedulerConfig) (out []string) {
 	return out
 }
 
+// untiered reports whether a cgroup has none of the tiers: the scheduler would take its threads for
+// normal ones, which nothing bounds.
+func (k *Scheduler) untiered(cgroup string) bool {
+	_, without := slices.BinarySearch(k.Untiered, cgroup)
+	return without
+}
+
 // asTold is a value of a setting as the history tells it: where none is set there is no
 // scheduler; elsewhere that is all CPUs or nodes.
 func asTold(id workload.ID, value string) string {
@@ -421,7 +428,7 @@ func (s *State) policySteps(o *workload.Observation) (out []plan.Step) {
 		if e != nil && g.Object != 0 && !sameCgroup(e, o) {
 			e = nil
 		}
-		if _, without := slices.BinarySearch(k.Untiered, g.Cgroup); without {
+		if k.untiered(g.Cgroup) {
 			continue
 		}
 		if e != nil && e.State == plan.Applied && (k.Seen.Left[g.Cgroup] == 0 || s.waits(k.Again[g.Cgroup].Next)) {

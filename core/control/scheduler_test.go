@@ -566,6 +566,16 @@ func TestSchedulerTakesSoManyTiers(t *testing.T) {
 	if a, b := f.get(plan.TaskPolicy, "/batch1"), f.get(plan.TaskPolicy, "/batch2"); a != PolicyOffline || b != "other" {
 		t.Errorf("policies %s and %s", a, b)
 	}
+	// Another takes its tier: to the scheduler its threads would be normal now, and bounded by nothing.
+	f.batch(f.add("batch0", 2, 1<<20, 1))
+	f.values[settingKey{plan.TaskPolicy, "/batch0"}] = plan.Setting{Kind: plan.TaskPolicy, Path: "/batch0", Value: "other", Object: f.values[settingKey{plan.CgroupCPUs, "/batch0"}].Object}
+	f.scans(4)
+	if got := last(); !slices.Equal(got, []string{"/batch0"}) {
+		t.Errorf("another has come: tiers of %v; without %v", got, f.s.Scheduler.Untiered)
+	}
+	if a, b := f.get(plan.TaskPolicy, "/batch0"), f.get(plan.TaskPolicy, "/batch1"); a != PolicyOffline || b != "other" {
+		t.Errorf("another has come: policies %s and %s", a, b)
+	}
 	f.ask(Request{Share: &ShareOrder{On: false}})
 	if f.scans(2); len(f.s.Scheduler.Untiered) > 0 {
 		t.Error("turned off, and some are without")

@@ -356,7 +356,7 @@ func (s *State) goes(e *plan.Entry) bool {
 	case e.Kind == plan.CacheGroup:
 		return !s.Caching.Wanted
 	case s.Shared.Of(e.Workload) != nil:
-		return helps || e.Kind == plan.TaskPolicy && !s.schedulerNot().None() || e.Kind == plan.CacheTasks && !s.Caching.Wanted
+		return helps || e.Kind == plan.TaskPolicy && (!s.schedulerNot().None() || s.Scheduler.untiered(e.Path)) || e.Kind == plan.CacheTasks && !s.Caching.Wanted
 	case s.Shared.helps(e.Workload):
 		return !helps
 	}
