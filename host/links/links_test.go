@@ -607,8 +607,10 @@ func TestRemoteDisks(t *testing.T) {
 		"files there": {mount("0:51", "/images", "nfs4 nas:/images rw,addr=10.0.0.5"), "0:51", "", []workload.Attachment{{Kind: workload.ByBlock, Name: "vda", Path: "/images/a", Bytes: 7, Counted: true},
 			{Kind: workload.ByBlock, Name: "vdb", Path: "/images/b", Bytes: 5, Counted: true}, {Kind: workload.ByBlock, Name: "vdc", Path: "/else", Bytes: 9, Counted: true}},
 			"net-disk eth0 node 1: file on /images (nfs4) → server 10.0.0.5 → " + way + ", 12 bytes"},
-		"a disk of iscsi": {"", "", "65:0", []workload.Attachment{{Kind: workload.ByBlock, Name: "vda", Path: "/proc/10/fd/3", Bytes: 7, Counted: true}, {Kind: workload.ByBlock, Name: "vdb", Path: "/else", Bytes: 9, Counted: true}},
+		"a disk of iscsi": {"", "", "65:0", []workload.Attachment{{Kind: workload.ByBlock, Name: "vda", Path: "/dev/disk/by-path/a", Bytes: 7, Counted: true}, {Kind: workload.ByBlock, Name: "vdb", Path: "/nfs/gone/b", Bytes: 9, Counted: true}},
 			"net-disk eth0 node 1: disk sdz over iscsi → server 10.0.0.5 → " + way + ", 7 bytes"},
+		"files at the root": {mount("0:51", "/", "nfs4 nas:/root rw,addr=10.0.0.5"), "0:51", "", []workload.Attachment{{Kind: workload.ByBlock, Name: "vda", Path: "/images/a", Bytes: 7, Counted: true}},
+			"net-disk eth0 node 1: file on / (nfs4) → server 10.0.0.5 → " + way + ", 7 bytes"},
 		"served here":        {"", "", "", []workload.Attachment{{Kind: workload.ByNetDisk, Name: "vda", Protocol: "nbd", Servers: []string{"127.0.0.1"}}}, ""},
 		"its tap by libvirt": {"", "", "", []workload.Attachment{{Kind: workload.ByTap, Name: "vnet3", Device: "vnet3"}}, "tap eth0 node 1: tap vnet3 → " + way + ", 1500 bytes"},
 	} {
@@ -618,7 +620,8 @@ func TestRemoteDisks(t *testing.T) {
 			"sys/class/net/bond0/lower_another0": "", "sys/class/net/another0/ifindex": "99", "sys/class/net/bond0/bonding/active_slave": "eth0",
 		}))
 		f := New(tree)
-		f.files = &fake{disk: disk{tree}, devices: map[string][2]string{"proc/10/fd/3": {tt.on, tt.is}}}
+		// The file of a name that is elsewhere may be on a server that is gone: then its lookup never ends.
+		f.files = &fake{disk: disk{tree}, devices: map[string][2]string{"proc/10/fd/3": {tt.on, tt.is}, "dev/disk/by-path/a": {"", tt.is}, "nfs/gone/b": {"", tt.is}}}
 		f.Attached = func(id workload.ID) []workload.Attachment { return tt.attached }
 		links, _ := f.Links(t.Context(), host(), []workload.Observation{work("/a", 10)})
 		if diff := cmp.Diff(tt.want, drawn(links["/a"])); diff != "" {

@@ -67,7 +67,7 @@ func (r *round) mounted(g *gathered, pid int, number string) {
 			continue
 		}
 		if servers := serversOf(fs[0], fs[1], fs[2]); servers != nil {
-			r.remote(g, fmt.Sprintf("file on %s (%s)", mount[4], fs[0]), servers, g.disksAt(func(path string) bool { return strings.HasPrefix(path, mount[4]+"/") })...)
+			r.remote(g, fmt.Sprintf("file on %s (%s)", mount[4], fs[0]), servers, g.disksAt(func(path string) bool { return strings.HasPrefix(path, strings.TrimSuffix(mount[4], "/")+"/") })...)
 		}
 		return
 	}
@@ -132,6 +132,9 @@ func (r *round) iscsi(g *gathered, number string) {
 			if strings.HasPrefix(c, "connection"+session+":") {
 				if address, err := r.files.read("sys/class/iscsi_connection/" + c + "/address"); err == nil {
 					same := g.disksAt(func(path string) bool {
+						if !strings.HasPrefix(path, "/dev/") { // finding another name may ask a server that is gone
+							return false
+						}
 						_, is, err := r.files.device(strings.TrimPrefix(path, "/"))
 						return err == nil && is == number
 					})
