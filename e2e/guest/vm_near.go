@@ -3,11 +3,23 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
 	"os"
+	"os/exec"
+	"slices"
 	"strings"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
-func init() { tests["libvirt.required"] = libvirtRequired }
+func init() {
+	tests["libvirt.required"] = libvirtRequired
+	tests["libvirt.near"] = libvirtNear
+}
 
 const nearFlavors = `flavors:
   - {name: six, class: dedicated, vcpus: 6, memory: 64MiB, max_nodes: 1, emulator: share}
@@ -64,4 +76,181 @@ func libvirtRequired(t *T) {
 	t.alive(d)
 	t.stop(d)
 	t.Textf("%s", strings.TrimSpace(refused.err))
+}
+
+// guestTap is the name of the tap of the guest that sends.
+const guestTap = "vnet0"
+
+// bridged makes a bridge of which the card is a port.
+func (t *T) bridged(card nic) (bridge int) {
+	t.Do(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
+	br, err := netlink.LinkByName("br0")
+	t.Do(err)
+	t.Defer(func() { netlink.LinkDel(br) })
+	port, err := netlink.LinkByName(card.name)
+	t.Do(err)
+	t.Do(netlink.LinkSetMasterByIndex(port, br.Attrs().Index))
+	t.Do(netlink.LinkSetUp(port))
+	t.Do(netlink.LinkSetUp(br))
+	return br.Attrs().Index
+}
+
+// plug gives a guest a virtio card with a tap in a bridge and vhost, as libvirt gives it to guests under KVM. To
+// one that is emulated libvirt never gives vhost (qemuInterfaceOpenVhostNet), so QEMU is told by its monitor.
+// vhostforce is for a driver without MSI-X, as the sender's is.
+func (t *T) plug(v *vm, bridge int) {
+	tap, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0)
+	t.Do(err)
+	defer tap.Close()
+	request, err := unix.NewIfreq(guestTap)
+	t.Do(err)
+	request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
+	t.Do(unix.IoctlIfreq(int(tap.Fd()), unix.TUNSETIFF, request))
+	link, err := netlink.LinkByName(guestTap)
+	t.Do(err)
+	t.Do(netlink.LinkSetMasterByIndex(link, bridge))
+	t.Do(netlink.LinkSetUp(link))
+	vhost, err := os.OpenFile("/dev/vhost-net", os.O_RDWR, 0)
+	t.Do(err)
+	defer vhost.Close()
+	ask := func(request string, with ...*os.File) {
+		argv := []string{"-q", "-c", "qemu:///system", "qemu-monitor-command", v.name}
+		if len(with) > 0 {
+			argv = append(argv, "--pass-fds", "3")
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), vmLimit)
+		defer cancel()
+		c := exec.CommandContext(ctx, "virsh", append(argv, request)...)
+		c.ExtraFiles = with
+		if b, err := c.CombinedOutput(); err != nil || strings.Contains(string(b), `"error"`) {
+			t.Fatalf("QEMU is asked %s: %v, %s", request, err, b)
+		}
+	}
+	ask(`{"execute":"getfd","arguments":{"fdname":"tap"}}`, tap)
+	ask(`{"execute":"getfd","arguments":{"fdname":"vhost"}}`, vhost)
+	ask(`{"execute":"netdev_add","arguments":{"type":"tap","id":"net0","fd":"tap","vhost":true,"vhostforce":true,"vhostfd":"vhost"}}`)
+	ask(`{"execute":"device_add","arguments":{"driver":"virtio-net-pci","id":"nic0","netdev":"net0","romfile":""}}`)
+}
+
+// vhostThread is the thread of the kernel that serves a guest's card; 0 when it has none.
+func (v *vm) vhostThread() int {
+	pid := v.pid()
+	for _, tid := range threadsOf(pid) {
+		if readText(fmt.Sprintf("/proc/%d/task/%d/comm", pid, tid)) == fmt.Sprintf("vhost-%d", pid) {
+			return tid
+		}
+	}
+	return 0
+}
+
+// usedLink is what status says of a guest's link to a device.
+type usedLink struct {
+	Name, Nodes, Evidence string
+	MiBs                  *float64 `json:"mib_s"`
+	Weight                float64
+}
+
+// linkOf waits until a guest's link to a device is found and counted.
+func (t *T) linkOf(v *vm, name string) (found usedLink) {
+	t.until(vmLimit, time.Second, "the link is found and counted", func() (bool, string) {
+		var s struct {
+			Workloads []struct {
+				ID    string
+				Links []usedLink
+			}
+		}
+		r := homenode("status", "--json")
+		if r.exit != exitOK {
+			return false, r.err
+		}
+		t.Do(json.Unmarshal([]byte(r.out), &s))
+		for _, w := range s.Workloads {
+			for _, l := range w.Links {
+				if w.ID == "vm:"+v.name && l.Name == name && l.MiBs != nil {
+					found = l
+					return true, ""
+				}
+			}
+		}
+		return false, fmt.Sprintf("%+v", s)
+	})
+	return found
+}
+
+// libvirtNear: a guest with a tap on the card of another node stays where it is while it is silent,
+// and comes to the card, its memory and its vhost thread with it, when it sends.
+func libvirtNear(t *T) {
+	card := t.card()
+	v := &vm{name: "sender", vcpus: 1, mib: 48, nodes: 1}
+	t.Do(os.WriteFile(flavorsPath, []byte(flavors), 0o644))
+	remove(v.name)
+	t.Defer(func() { remove(v.name) })
+	freshState()
+	bridge := t.bridged(card)
+	xml := strings.Replace(plainXML(v.name, ""), "/e2e/pacer", "/e2e/sender", 1)
+	t.must(virsh("define", t.xmlFile(v.name, xml)), exitOK)
+	t.must(vmCommand("adopt", v.name), exitOK)
+	t.must(vmCommand("move", v.name, "--nodes", "0"), exitOK)
+	t.must(virsh("start", v.name, "--paused"), exitOK)
+	t.plug(v, bridge)
+	t.must(virsh("resume", v.name), exitOK)
+	t.start([]*vm{v})
+	first, home := setOf(0), setOf(t.shape.NIC)
+	at := func() string {
+		return fmt.Sprintf("vCPU on CPUs %s, vhost thread on %s, memory %+v", union(t.vcpus(v)), allowed(v.pid())[v.vhostThread()], whereIs(v).nodes)
+	}
+	if w := whereIs(v); w.nodes != first || t.nodesOf(union(t.vcpus(v))) != first || v.vhostThread() == 0 {
+		t.Fatalf("it was to start on node %s, with a vhost thread: %s", first, at())
+	}
+	d := t.overGuests("marked", true)
+	t.seen(d, []*vm{v})
+	way := "tap " + guestTap + " (vhost) → br0 → " + card.name
+
+	// Links are looked at every 30 s, and what pulls must have lasted for two such times.
+	l := t.linkOf(v, card.name)
+	if l.Nodes != home.String() || !strings.Contains(l.Evidence, way) {
+		t.Fatalf("the link is %+v; wanted %q, node %s", l, way, home)
+	}
+	warm(75 * time.Second)
+	if l = t.linkOf(v, card.name); l.Weight != 0 || *l.MiBs >= 1 || t.nodesOf(union(t.vcpus(v))) != first || whereIs(v).nodes != first {
+		t.Fatalf("it is silent, and its link is %+v; %s", l, at())
+	}
+	for _, e := range t.history() {
+		if e.Workload == "vm:"+v.name && e.Code == "balance-doing" {
+			t.Fatalf("it is silent, and %q", e.Text)
+		}
+	}
+
+	pid := v.pid()
+	t.must(virsh("send-key", v.name, "KEY_A"), exitOK)
+	begun, explained := time.Now(), ""
+	t.until(vmLimit, time.Second, "it comes to its card", func() (bool, string) {
+		said := homenode("explain", "vm:"+v.name).out
+		if strings.Contains(said, way+"; ") && strings.Contains(said, "; weight ") {
+			explained = said
+		}
+		came := whereIs(v).nodes == home && t.nodesOf(union(t.vcpus(v))) == home && t.nodesOf(allowed(pid)[v.vhostThread()]) == home
+		return came && explained != "", at() + "\n" + said
+	})
+	took := time.Since(begun)
+	if v.pid() != pid {
+		t.Fatalf("it was started anew")
+	}
+	for _, want := range []string{way, "It weighs as ", " vhost threads "} {
+		if !strings.Contains(explained, want) {
+			t.Fatalf("explain does not say %q:\n%s", want, explained)
+		}
+	}
+	history := t.history()
+	i := slices.IndexFunc(history, func(e event) bool { return e.Workload == "vm:"+v.name && e.Code == "balance-doing" })
+	if i < 0 || !strings.Contains(history[i].Text, card.name) {
+		t.Fatalf("the history does not tell why: %v", history)
+	}
+	anon, _ := anonByNode(pid)
+	t.alive(d)
+	t.stop(d)
+	_, weighs, _ := strings.Cut(explained, way+"; ")
+	weighs, _, _ = strings.Cut(weighs, "\n  vhost ")
+	t.Textf("from node %s to %s %.0f s after it began to send, %.1f %% of its memory there. %s %s",
+		first, home, took.Seconds(), 100*share(anon, home), strings.Join(strings.Fields(strings.Replace(weighs, ")", ".", 1)), " "), history[i].Text)
 }

@@ -30,7 +30,7 @@ func onDisk(s suite.Shape) []string {
 	case s.Systemd:
 		return []string{"walker", "homenode.service", "homenode.deb"}
 	case s.Disk == "libvirt":
-		return []string{"homenode-next", "pacer"}
+		return []string{"homenode-next", "pacer", "sender"}
 	}
 	return []string{"walker", "cri"}
 }
@@ -50,19 +50,21 @@ func buildDisk(ctx context.Context, root, bin, homenode string, j work) error {
 	return goBuild(ctx, filepath.Join(root, "e2e", "cri"), bin, "cri", ".")
 }
 
-// buildLibvirt builds the firmware of the guests in the guest with libvirt, and
+// buildLibvirt builds the programs of the guests in the guest with libvirt, and
 // homenode once more as another version.
 func buildLibvirt(ctx context.Context, root, bin, homenode string) error {
 	if err := goBuild(ctx, root, bin, "homenode-next", homenode, "-X", "main.version="+suite.NextVersion); err != nil {
 		return err
 	}
-	object := filepath.Join(bin, "pacer.o")
-	for _, argv := range [][]string{
-		{"as", "--32", "-o", object, filepath.Join(root, "e2e", "pacer", "pacer.s")},
-		{"ld", "-m", "elf_i386", "-Ttext=0", "-e", "0", "--oformat", "binary", "-o", filepath.Join(bin, "pacer"), object},
-	} {
-		if b, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
-			return fmt.Errorf("build pacer: %s: %w: %s", argv[0], err, suite.OneLine(string(b)))
+	for _, name := range []string{"pacer", "sender"} {
+		object := filepath.Join(bin, name+".o")
+		for _, argv := range [][]string{
+			{"as", "--32", "-o", object, filepath.Join(root, "e2e", "pacer", name+".s")},
+			{"ld", "-m", "elf_i386", "-Ttext=0", "-e", "0", "--oformat", "binary", "-o", filepath.Join(bin, name), object},
+		} {
+			if b, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
+				return fmt.Errorf("build %s: %s: %w: %s", name, argv[0], err, suite.OneLine(string(b)))
+			}
 		}
 	}
 	return nil

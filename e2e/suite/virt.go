@@ -29,7 +29,9 @@ func init() {
 			{21, 10},
 		},
 	})
-	Tests = append(Tests, Test{Name: "libvirt.required", Shapes: []string{"virt-nic"}, Limit: 15 * time.Minute, Slow: true, Homenode: true})
+	for _, name := range []string{"required", "near"} {
+		Tests = append(Tests, Test{Name: "libvirt." + name, Shapes: []string{"virt-nic"}, Limit: 15 * time.Minute, Slow: true, Homenode: true})
+	}
 	for _, test := range []struct {
 		name string
 		slow bool
