@@ -88,11 +88,13 @@ for the same seed, and ends.`,
 func printDemo(e *Env, o *DemoOptions, p DemoPlace) {
 	socket := " --socket " + words.Shell(p.Socket)
 	fmt.Fprintf(e.Stdout, "A simulated host of %s, seed %d. Nothing on this machine is touched.\n\n", words.Count(o.Nodes, "NUMA node"), o.Seed)
+	// Each is short enough for a line of 80 columns, so that it can be copied.
+	fmt.Fprintln(e.Stdout, "Look at it with")
 	if p.Page != "" {
-		fmt.Fprintf(e.Stdout, "page              %s\n", p.Page)
+		fmt.Fprintf(e.Stdout, "  %s\n", p.Page)
 	}
 	for _, command := range []string{"top", "status", "history --follow"} {
-		fmt.Fprintf(e.Stdout, "%-17s %s %s%s\n", command, e.program(), command, socket)
+		fmt.Fprintf(e.Stdout, "  %s %s%s\n", e.program(), command, socket)
 	}
 	fmt.Fprintln(e.Stdout, "\nCtrl-C ends it.")
 }

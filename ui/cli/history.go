@@ -185,12 +185,17 @@ func printEvents(w io.Writer, p view.Paint, events []plan.Event, withWorkload bo
 		if ev.Error {
 			mark = p.Warn("!")
 		}
-		who := ""
-		if withWorkload && ev.Workload != "" {
-			who = p.Bold(string(ev.Workload)) + " "
+		who, text := "", ev.Text
+		if id := string(ev.Workload); withWorkload && id != "" {
+			verb, rest, _ := strings.Cut(text, " ")
+			if after, named := strings.CutPrefix(rest, id+" "); named { // move ID from …
+				text = verb + " " + p.Bold(id) + " " + after
+			} else {
+				who = p.Bold(id) + " "
+			}
 		}
 		const indent = len("2006-01-02 15:04:05 ! ")
 		fmt.Fprintf(w, "%s %s %s\n", p.Dim(ev.Time.Local().Format("2006-01-02 15:04:05")), mark,
-			p.Hang(fmt.Sprintf("%-8s %s%s", ev.Kind, who, ev.Text), indent))
+			p.Hang(fmt.Sprintf("%-8s %s%s", ev.Kind, who, text), indent))
 	}
 }

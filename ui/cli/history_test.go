@@ -1,11 +1,31 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/ui/view"
 )
+
+// A sentence that names its workload has no name before it.
+func TestEventsNameTheirWorkloadOnce(t *testing.T) {
+	for text, want := range map[string]string{
+		"move pid:15 from node 2 to node 1.":   "plan     move pid:15 from node 2 to node 1.",
+		"move pid:1544 from node 2 to node 1.": "plan     pid:15 move pid:1544 from node 2 to node 1.",
+		"placed: node 1.":                      "plan     pid:15 placed: node 1.",
+		"gone":                                 "plan     pid:15 gone",
+	} {
+		var b strings.Builder
+		printEvents(&b, view.Paint{}, []plan.Event{{Kind: plan.EventPlan, Workload: "pid:15", Text: text}}, true)
+		if !strings.HasSuffix(b.String(), "  "+want+"\n") {
+			t.Errorf("%q; want %q", b.String(), want)
+		}
+	}
+}
 
 func TestTimeOf(t *testing.T) {
 	zone := time.FixedZone("east", 2*3600)

@@ -23,6 +23,9 @@ func parseNear(texts []string) ([]workload.Near, error) {
 	if len(texts) == 0 {
 		return nil, nil
 	}
+	if slices.Contains(texts, "none") {
+		return nil, usageErrorf("--near none: only homenode vm place takes it, and with no other --near; a device of that name is device=none")
+	}
 	near, err := workload.ParseNear(strings.Join(texts, " "))
 	if err != nil {
 		return nil, usageErrorf("--near: %w", err)

@@ -224,7 +224,7 @@ func (s *screen) show(t testing.TB, columns int, env map[string]string, args []s
 		After:         func(time.Duration, func()) func() bool { return func() bool { return true } }, // what waits is not shown: a slow machine shows the same
 		DefaultSocket: "/nonexistent/socket", DefaultState: "/var/lib/homenode", Sim: sim.Run,
 		Demo: func(_ context.Context, o DemoOptions) error {
-			o.Ready(DemoPlace{Socket: "/tmp/homenode-demo-1/socket", Page: "http://127.0.0.1:8080/"})
+			o.Ready(DemoPlace{Socket: "/tmp/homenode-demo-3351921654/socket", Page: "http://127.0.0.1:8080/"})
 			return nil
 		},
 		Local: func(context.Context, string) (api.Backend, func() error, error) {

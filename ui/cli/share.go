@@ -191,7 +191,7 @@ func sharingLine(s *api.Sharing) string {
 	if s.Rest != "" {
 		return line + ". " + s.Rest
 	}
-	line += ", on CPUs " + strings.Join(given, ",")
+	line += ", on " + words.CPUs(strings.Join(given, ","))
 	if k := len(slices.DeleteFunc(slices.Clone(s.Workloads), func(w api.ShareWork) bool { return w.Frozen == nil })); k > 0 {
 		line += fmt.Sprintf("; %s frozen", words.Count(k, "workload"))
 	}
@@ -207,8 +207,9 @@ func sharingLine(s *api.Sharing) string {
 			signals = append(signals, string(x.Source))
 		}
 	}
+	const says = " (homenode share status says why)"
 	if len(s.Signals) > 0 {
-		line += "; harm is told by " + cmp.Or(strings.Join(signals, ", "), "nothing here (homenode share status says why)")
+		line += "; harm is told by " + cmp.Or(strings.Join(signals, ", "), "nothing here"+says)
 	}
 	switch k := s.Scheduler; {
 	case k == nil:
@@ -219,7 +220,7 @@ func sharingLine(s *api.Sharing) string {
 	case k.End != nil:
 		line += "; no scheduler is loaded. " + k.Why
 	default:
-		line += "; no scheduler is loaded (homenode share status says why)"
+		line = strings.TrimSuffix(line, says) + "; no scheduler is loaded" + says
 	}
 	return line
 }

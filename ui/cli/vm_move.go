@@ -106,6 +106,9 @@ A guest that somebody bound to CPUs or nodes is left alone, and so named.`,
 					guests = append(guests, &s.guests[i])
 				}
 			}
+			if len(guests) == 0 {
+				fmt.Fprintln(e.Stdout, "There is no guest to adopt: each that is here is homenode's or Nova's already.")
+			}
 			return adopt(c, e, s, guests, cells, dryRun)
 		},
 	}

@@ -244,7 +244,9 @@ func TestMoveAdoptRelease(t *testing.T) {
 		{[]string{"place", "ours", "--near", "none", "--nodes", "0"}, 0, "ours stays on node 0, CPUs 1-3; near: nothing.", []string{"connect true", "set-next ours 1-3/0 near=", "close"}},
 		{[]string{"place", "ours", "--near", "eth9,policy=required"}, 1, "has to be near eth9, and this host has no such device", []string{"connect true", "close"}},
 		{[]string{"place", "transient", "--class", "shared", "--near", "eth9"}, 1, "transient has no definition, which would hold what it is to be near to", []string{"connect true", "close"}},
-		{[]string{"place", "ours", "--near", "none", "--near", "eth9", "--near", "policy=x"}, 2, "want required or preferred", nil},
+		{[]string{"place", "ours", "--near", "eth9", "--near", "policy=x"}, 2, "want required or preferred", nil},
+		{[]string{"place", "ours", "--near", "eth9", "--near", "none"}, 2, "--near none: only homenode vm place takes it, and with no other --near", nil},
+		{[]string{"place", "ours", "--near", "device=none", "--nodes", "0"}, 0, "near: none.", nil},
 		{[]string{"adopt", "plain", "ours"}, 0, "plain goes at its next start from node 0", nil},
 		{[]string{"adopt", "transient"}, 1, "transient has no definition, and as it runs its memory stays", []string{"connect true", "close"}},
 		{[]string{"release", "ours"}, 0, "ours is released at its next start.", []string{"connect true", "set-next ours ", "close"}},
@@ -257,6 +259,9 @@ func TestMoveAdoptRelease(t *testing.T) {
 		if status != tt.status || !strings.Contains(out+errs, tt.say) || tt.calls != nil && !slices.Equal(v.calls, tt.calls) {
 			t.Errorf("%q: %d, calls %q\n%s%s", tt.args, status, v.calls, out, errs)
 		}
+	}
+	if status, out, errs := vm(&hypervisor{guests: []guest.Guest{floating("ours", true, "", 1, 2, 3)}}, "adopt", "--all"); status != 0 || !strings.HasPrefix(out, "There is no guest to adopt") {
+		t.Errorf("adopt --all of none: %d, %q %q", status, out, errs)
 	}
 	// One that goes between the look and the change is not there: the answer is no.
 	v.fail = fmt.Errorf("guest: %w", guest.ErrGone)

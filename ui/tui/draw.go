@@ -108,10 +108,7 @@ func columns(gap int, parts ...string) string { return strings.Join(parts, strin
 // wrapped is text on lines as wide as the screen.
 func (m *Model) wrapped(text, indent string) []string {
 	var out []string
-	for i, line := range strings.Split(ansi.Wordwrap(text, max(10, m.width-len(indent)-1), ""), "\n") {
-		if i > 0 {
-			line = strings.TrimLeft(line, " ")
-		}
+	for line := range strings.SplitSeq(view.Paint{Width: max(20, m.width-len(indent)-1)}.Hang(text, 0), "\n") {
 		out = append(out, indent+line)
 	}
 	return out

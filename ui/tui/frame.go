@@ -77,7 +77,8 @@ func (m *Model) scrolled(lines []string, room int) []string {
 // header is the daemon, the machine in a line, and whether what is shown is of now.
 func (m *Model) header() string {
 	s := &m.status
-	text := m.paint(bold, "homenode "+s.Version)
+	version, _, _ := strings.Cut(s.Version, "~") // which build it is would push aside what it shows
+	text := m.paint(bold, "homenode "+version)
 	if !m.have {
 		text = m.paint(bold, "homenode top")
 	}
@@ -586,7 +587,7 @@ func (m *Model) footer() []string {
 	case m.typing:
 		return []string{m.paint(bold, "show those with: ") + m.filter + "_" + m.paint(dim, "   enter keeps it, esc takes it away")}
 	case m.to != nil:
-		return []string{m.paint(bold, "move "+m.label()+" to nodes: ") + *m.to + "_" + m.paint(dim, "   such as 1 or 0-1; enter asks what it would do, esc ends")}
+		return []string{m.paint(bold, "move "+m.label()+" to nodes: ") + *m.to + "_" + m.paint(dim, "   such as 1 or 0-1; enter asks, esc ends")}
 	case m.question != nil:
 		var lines []string
 		for i, text := range m.question {

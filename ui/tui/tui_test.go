@@ -458,6 +458,27 @@ func TestRun(t *testing.T) {
 
 // TestSharing: while sharing is on each node tells what offline work uses and may have, and each
 // workload its tier; where that is the one of its class, the class says it.
+// At 80 columns a build's long version does not push locality off the first line, the question where
+// to move fits, and a list of CPUs breaks behind a comma.
+func TestNothingIsCutAt80(t *testing.T) {
+	s := made(2)
+	s.Version = "0.1.0~git20261123.c911c4e"
+	m := New(options(), 80, 24)
+	m.Take(Seen{Status: s, At: moment})
+	if head, _, _ := strings.Cut(ansi.Strip(m.Frame()), "\n"); strings.Contains(head, "…") || !strings.Contains(head, "homenode 0.1.0 ·") || !strings.Contains(head, "→") {
+		t.Errorf("first line: %q", head)
+	}
+	m.to = new(string)
+	if foot := ansi.Strip(m.footer()[0]); ansi.StringWidth(foot)-ansi.StringWidth(m.label()) > 60 {
+		t.Errorf("question of %d columns beside the name: %q", ansi.StringWidth(foot)-ansi.StringWidth(m.label()), foot)
+	}
+	for _, line := range m.wrapped("set-cpus: 9-11,22-23,33-35,44-47,56-59,68-71,80-83,92-95,105-107,118-119,129-131,140-143,152-155,164-167,176-179,188-191", "  ") {
+		if strings.HasSuffix(line, "-") || ansi.StringWidth(line) > 80 {
+			t.Errorf("line %q", line)
+		}
+	}
+}
+
 func TestSharing(t *testing.T) {
 	var all strings.Builder
 	for _, x := range []struct{ nodes, width, height int }{{1, 80, 24}, {8, 80, 24}, {2, 120, 24}} {
