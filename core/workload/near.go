@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/homenode/homenode/core/topology"
 )
@@ -147,7 +148,7 @@ func NewNear(device, process, service, policy string) (n Near, err error) {
 			continue
 		}
 		given++
-		if len(x.name) > 256 || strings.ContainsFunc(x.name, func(r rune) bool { return r == ',' || unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
+		if len(x.name) > 256 || !writable(x.name) || strings.ContainsFunc(x.name, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
 			return n, fmt.Errorf("%s %q: want a name without blanks and commas", x.key, x.name)
 		}
 	}
@@ -162,6 +163,11 @@ func NewNear(device, process, service, policy string) (n Near, err error) {
 		return n, fmt.Errorf("policy %q: want required or preferred", policy)
 	}
 	return n, nil
+}
+
+// writable reports whether XML and JSON hold a text as it is.
+func writable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) && !unicode.IsSpace(r) })
 }
 
 // String is the wish as ParseNear reads it.
@@ -194,7 +200,9 @@ func ParseNear(text string) ([]Near, error) {
 		var err error
 		switch {
 		case !keyed && strings.Contains(word, "/"):
-			n = Near{Workload: ID(word)}
+			if n = (Near{Workload: ID(word)}); !writable(word) {
+				err = fmt.Errorf("workload %q: want what can be printed", word)
+			}
 		case !keyed:
 			n, err = NewNear(word, "", "", "")
 		case key == "device":

@@ -24,6 +24,8 @@ func TestParseNear(t *testing.T) {
 		"devise=eth0":                            `!"devise=eth0": want device=NAME`,
 		"device=":                                "!want one of device, process and service",
 		"device=a\x01b":                          `!device "a\x01b": want a name without`,
+		"/a\x1bb":                                `!workload "/a\x1bb": want what can be printed`, // XML holds no such
+		"device=\xff":                            `!device "\xff": want a name without`,
 		strings.Repeat("e,", MostNear+1):         "!17 names: want 16 at most",
 		"device=" + strings.Repeat("e", 257):     "!device ",
 	} {
