@@ -734,3 +734,21 @@ func TestCgroupNarrowedByHand(t *testing.T) {
 		t.Errorf("CPUs %s", o.CPUs)
 	}
 }
+
+// TestHiddenProcesses: with /proc mounted with hidepid an ordinary user sees none but his own
+// processes: he is told so, where he sees all he is not.
+func TestHiddenProcesses(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		m := newFake()
+		m.mounts += "22 1 0:21 / /proc rw,nosuid - proc proc rw,hidepid=invisible\n"
+		if !all {
+			clear(m.procs)
+			m.proc(9, 1, "own", "/", 1)
+		}
+		r := newRig(t, m, Options{})
+		r.look()
+		if text := fmt.Sprint(r.look().Problems); strings.Contains(text, "hidepid") == all {
+			t.Errorf("all are seen: %v; problems %s", all, text)
+		}
+	}
+}

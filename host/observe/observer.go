@@ -111,6 +111,7 @@ type Observer struct {
 	top      string
 	topKnown bool
 	look     uint64
+	hides    bool // processes of others cannot be seen, as of the first look
 	now      time.Time
 	last     time.Time
 	uptime   time.Duration
@@ -278,6 +279,12 @@ func (o *Observer) scan(ctx context.Context) (workload.Snapshot, error) {
 		return workload.Snapshot{}, err
 	}
 	o.allowWorkloads()
+	if o.look == 1 {
+		o.hides = o.hidden()
+	}
+	if o.hides {
+		o.problems.add("proc", "processes of others are left out", errHidden)
+	}
 	var reported []*work
 	o.smaller = make([]workload.Smaller, 0, len(o.smaller))
 	for _, l := range o.found {

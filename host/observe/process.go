@@ -1,6 +1,8 @@
 package observe
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"time"
 
@@ -116,6 +118,22 @@ func (o *Observer) isOwn(p *process) bool {
 	}
 	return p.own
 }
+
+// hidden reports whether processes of other users are not there to be seen (proc(5), hidepid).
+func (o *Observer) hidden() bool {
+	if _, err := o.files.record("proc/1/stat", o.buf); err == nil {
+		return false
+	}
+	b, _ := o.files.read("proc/self/mountinfo", o.buf)
+	for line := range bytes.Lines(b) {
+		if bytes.Contains(line, []byte(" /proc ")) && bytes.Contains(line, []byte(" - proc ")) && bytes.Contains(line, []byte("hidepid=")) {
+			return true
+		}
+	}
+	return false
+}
+
+var errHidden = errors.New("/proc is mounted with hidepid, and this process may not see them")
 
 // readProcess reads /proc/PID/stat; nil for what is no workload or has ended.
 func (o *Observer) readProcess(pid int) *process {
