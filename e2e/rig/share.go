@@ -145,7 +145,7 @@ A clock asks a small server for a piece of work every 4 ms, whatever it answers:
 the clock was awake, *answered* how late an answer was, both from when a request was due. Busy loops are the offline work. Medians of the seeds, in brackets the least and the most.
 
 - A guest of %[1]d CPUs (%[2]d cores of two threads, one node), Linux %[3]s, under QEMU with -icount: its clock counts instructions, 2 ns each. How slow or busy the machine is
-  is not in the table: the same build with the same kernel, QEMU and seed gives the same figures on every machine. The first seed was run twice, and the run fails where the two differ.
+  is not in the table, nor anything else of it: the same build with the same kernel, QEMU and seed gives the same figures. The first seed was run twice, and the run fails where the two differ.
   Another seed is another order of events, as is any other build: what differs from seed to seed is chance.
 - All CPUs of the guest take turns on one thread: each of k busy CPUs has 1/k of the speed. So compare cases in which offline work has as many. *Apart* is what no manager can better:
   the server has a core of its own, and so many busy loops have a CPU each.

@@ -52,7 +52,7 @@ func probe(root fs.FS) Support {
 	state, err := fs.ReadFile(root, "sys/kernel/sched_ext/state")
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return no(NoSchedExt, "the kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT, in Linux 6.12 and later)")
+		return no(NoSchedExt, "the kernel has no sched_ext (it needs Linux 6.13 with CONFIG_SCHED_CLASS_EXT)")
 	case err != nil:
 		return no(NoSchedExt, "read /sys/kernel/sched_ext/state: %v", err)
 	}

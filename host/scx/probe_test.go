@@ -51,7 +51,7 @@ func TestProbe(t *testing.T) {
 		{"newest", func(map[string]string) {}, Supported, "", "v2"},
 		{"older", func(m map[string]string) { m[kernel] = string(v1) }, Supported, "", "v1"},
 		{"ours runs", func(m map[string]string) { m[state], m[ops] = "enabled\n", "homenode\n" }, Supported, "", "v2"},
-		{"no sched_ext", func(m map[string]string) { delete(m, state) }, NoSchedExt, "the kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT, in Linux 6.12 and later)", ""},
+		{"no sched_ext", func(m map[string]string) { delete(m, state) }, NoSchedExt, "the kernel has no sched_ext (it needs Linux 6.13 with CONFIG_SCHED_CLASS_EXT)", ""},
 		{"no types", func(m map[string]string) { delete(m, kernel) }, NoBTF, "the kernel does not tell its types: no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF)", ""},
 		{"6.12", func(m map[string]string) { m[kernel] = string(types(t, "scx_bpf_dispatch", "scx_bpf_consume")) }, NoFunctions,
 			"the kernel's sched_ext is of a version this homenode does not know (no function scx_bpf_dsq_insert): Linux 6.13 and later is known", ""},
