@@ -157,7 +157,7 @@ func demo(t *testing.T, args ...string) (link, socket string) {
 	})
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
-		if m := regexp.MustCompile(`^page +(\S+)`).FindStringSubmatch(lines.Text()); m != nil {
+		if m := regexp.MustCompile(`^  (http\S+)`).FindStringSubmatch(lines.Text()); m != nil {
 			link = m[1]
 		}
 		if m := regexp.MustCompile(`--socket (\S+)`).FindStringSubmatch(lines.Text()); m != nil {
