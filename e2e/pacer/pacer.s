@@ -8,7 +8,7 @@
 # and a firmware of its own (<loader type='rom'>): the reset vector at its end jumps to
 # the same first sector, which is the whole program.
 #
-#   as --32 -o pacer.o pacer.s && ld -m elf_i386 -Ttext=0 -e 0 --oformat binary -o pacer pacer.o
+#   as --32 -I . -o pacer.o pacer.s && ld -m elf_i386 -Ttext=0 -e 0 --oformat binary -o pacer pacer.o
 #
 # The four bytes at 502 are the size of a NUMA node of the guest, and the byte at 501 by how
 # many bits to shift the ID of a vCPU's APIC for the number of its node: a vCPU then walks over
@@ -23,6 +23,8 @@
 	.equ	IDT, 0x4000
 	.equ	APIC, 0xfee00000	# local APIC, Intel SDM volume 3, chapter "APIC"
 	.equ	TIMER, 0x40		# vector
+
+	.include "flat.inc"
 
 	.code16
 start:	cli
@@ -44,19 +46,7 @@ start:	cli
 # The first vCPU comes here from above, the others by way of AP.
 protect:
 	cli
-	xor	%ax, %ax
-	mov	%ax, %ds
-	lgdtl	HERE + gdtr
-	mov	%cr0, %eax
-	or	$1, %al
-	mov	%eax, %cr0
-	ljmpl	$8, $(HERE + flat)
-
-	.code32
-flat:	mov	$16, %eax
-	mov	%eax, %ds
-	mov	%eax, %es
-	mov	%eax, %ss
+	to_flat
 	mov	$1, %ebp
 	lock xadd %ebp, HERE + vcpus	# ebp: which vCPU this is
 	mov	%ebp, %eax
@@ -95,15 +85,7 @@ pace:	lidt	HERE + idtr
 	mov	HERE + ticks, %eax
 	mov	%eax, 0x380(%esi)
 	# The CMOS tells how much memory lies above 16 MiB, in 64 KiB.
-	mov	$0x35, %al
-	call	cmos
-	mov	%al, %bh
-	mov	$0x34, %al
-	call	cmos
-	mov	%al, %bl
-	movzwl	%bx, %ebx
-	add	$0x100, %ebx
-	shl	$16, %ebx				# ebx: where memory ends
+	memory_end
 	mov	0x20(%esi), %eax
 	shr	$24, %eax
 	mov	HERE + shift, %cl
@@ -156,11 +138,7 @@ handler:
 	iret
 
 	.balign	8
-gdt:	.quad	0
-	.quad	0x00cf9a000000ffff			# code, all 4 GiB
-	.quad	0x00cf92000000ffff			# data
-gdtr:	.word	. - gdt - 1
-	.long	HERE + gdt
+	descriptors
 idtr:	.word	256 * 8 - 1
 	.long	IDT
 vcpus:	.long	0

@@ -5,7 +5,7 @@
 #
 # A file of 64 KiB, a firmware of its own (<loader type='rom'>), as the pacer is.
 #
-#   as --32 -o sender.o sender.s && ld -m elf_i386 -Ttext=0 -e 0 --oformat binary -o sender sender.o
+#   as --32 -I . -o sender.o sender.s && ld -m elf_i386 -Ttext=0 -e 0 --oformat binary -o sender sender.o
 
 	.equ	HERE, 0x8000		# where the program copies itself to
 	.equ	STACK, 0x7000
@@ -14,6 +14,8 @@
 	.equ	TX, 0x20000		# most 1024, for which 64 KiB are enough
 	.equ	FRAME, 0x30000
 	.equ	LENGTH, 10 + 1514		# header of virtio-net, all 0, and the frame
+
+	.include "flat.inc"
 
 	.code16
 start:	cli
@@ -28,19 +30,7 @@ start:	cli
 	rep	movsb
 	ljmp	$0, $(HERE + protect)
 protect:
-	xor	%ax, %ax
-	mov	%ax, %ds
-	lgdtl	HERE + gdtr
-	mov	%cr0, %eax
-	or	$1, %al
-	mov	%eax, %cr0
-	ljmpl	$8, $(HERE + flat)
-
-	.code32
-flat:	mov	$16, %eax
-	mov	%eax, %ds
-	mov	%eax, %es
-	mov	%eax, %ss
+	to_flat
 	mov	$STACK, %esp
 
 # The card: the first function 1af4:1000 of bus 0.
@@ -104,15 +94,7 @@ found:	lea	0x10(%ebx), %eax		# BAR 0
 	call	status
 
 # Memory, until a key is pressed. The CMOS tells how much lies above 16 MiB, in 64 KiB.
-	mov	$0x35, %al
-	call	cmos
-	mov	%al, %bh
-	mov	$0x34, %al
-	call	cmos
-	mov	%al, %bl
-	movzwl	%bx, %ebx
-	add	$0x100, %ebx
-	shl	$16, %ebx
+	memory_end
 round:	mov	$0x100000, %edi
 page:	incl	(%edi)
 	add	$4096, %edi
@@ -165,11 +147,7 @@ cmos:	out	%al, $0x70
 	ret
 
 	.balign	8
-gdt:	.quad	0
-	.quad	0x00cf9a000000ffff		# code, all 4 GiB
-	.quad	0x00cf92000000ffff		# data
-gdtr:	.word	. - gdt - 1
-	.long	HERE + gdt
+	descriptors
 
 	.org	0xfff0
 	.code16

@@ -59,7 +59,7 @@ func buildLibvirt(ctx context.Context, root, bin, homenode string) error {
 	for _, name := range []string{"pacer", "sender"} {
 		object := filepath.Join(bin, name+".o")
 		for _, argv := range [][]string{
-			{"as", "--32", "-o", object, filepath.Join(root, "e2e", "pacer", name+".s")},
+			{"as", "--32", "-I", filepath.Join(root, "e2e", "pacer"), "-o", object, filepath.Join(root, "e2e", "pacer", name+".s")},
 			{"ld", "-m", "elf_i386", "-Ttext=0", "-e", "0", "--oformat", "binary", "-o", filepath.Join(bin, name), object},
 		} {
 			if b, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
