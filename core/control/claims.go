@@ -149,6 +149,7 @@ func asClaimed(o workload.Observation, c *workload.Claim, h *topology.Host) work
 	o.Kind = c.Driver
 	if len(c.Cgroups) > 0 && c.Driver == "" { // too small to be seen, or it has not begun
 		o.Kind, o.Cgroup = workload.InCgroup, c.Cgroups[0]
+		o.Owner, _ = workload.CgroupOwner(o.Cgroup)
 	}
 	o.Pinned, o.PinnedWhy = false, ""
 	o.CPUs, o.Mems = c.CPUs, c.Mems

@@ -26,7 +26,7 @@ func (s *State) follow() {
 			}
 			// By a socket that anybody may connect; what each program is called is its user's to say.
 			c, o := s.observation(id), s.observation(at)
-			if c != nil && !(workload.MayName(c.UID, o.UID) && workload.MayName(o.UID, c.UID)) {
+			if c != nil && !mayServe(c.Responsible(), o.Responsible()) {
 				continue
 			}
 			h := helpers[at]
@@ -60,6 +60,9 @@ func (s *State) follow() {
 	}
 	s.Following = following
 }
+
+// mayServe reports whether work of two owners counts as helper and client of each other.
+func mayServe(a, b workload.Owner) bool { return workload.MayServe(a, b) && workload.MayServe(b, a) }
 
 // client is a workload that has a helper.
 func (s *State) client(o *workload.Observation, hosts []string) place.Client {

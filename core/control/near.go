@@ -2,9 +2,9 @@ package control
 
 import "github.com/homenode/homenode/core/workload"
 
-// locate gives each process and service that a person named for work of a user the workload that
+// locate gives each process and service that a person named for work of an owner the workload that
 // it is, and the nodes where it runs.
-func (s *State) locate(near []workload.Near, user int) {
+func (s *State) locate(near []workload.Near, of workload.Owner) {
 	if !workload.NamesOthers(near) {
 		return
 	}
@@ -12,6 +12,6 @@ func (s *State) locate(near []workload.Near, user int) {
 		s.callable = running(s.Snapshot.Observations, s.Claims)
 	}
 	workload.Locate(near, s.callable,
-		func(id workload.ID) bool { return workload.MayName(s.observation(id).UID, user) },
+		func(id workload.ID) bool { return workload.MayName(s.observation(id).Responsible(), of) },
 		func(id workload.ID) []workload.NodeShare { return s.observation(id).RanOn })
 }

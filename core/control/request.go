@@ -109,11 +109,11 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 		return
 	}
 	spec.Near = slices.Clone(spec.Near)
-	user := -1
+	of := workload.AnyOwner
 	if s.by != nil {
-		user = s.by.UID
+		of = workload.UserOwner(s.by.UID)
 	}
-	s.locate(spec.Near, user)
+	s.locate(spec.Near, of)
 	if in.Process.PID > 0 {
 		spec.ID = ProcessID(in.Process.PID)
 	}

@@ -74,7 +74,7 @@ func (s *Settings) Names(cgroup, name string) bool {
 // SpecOf is what is wished for a workload.
 func (s *State) SpecOf(o *workload.Observation) workload.Spec {
 	spec := s.specOf(o)
-	s.locate(spec.Near, o.UID)
+	s.locate(spec.Near, o.Responsible())
 	return spec
 }
 
@@ -197,7 +197,7 @@ func (s *State) addLearned(spec *workload.Spec, o *workload.Observation) {
 		}
 		if l.Helper.PID > 0 {
 			near.Workload = s.Helpers[processKey(l.Helper)]
-			if at := s.observation(near.Workload); at != nil && !workload.MayName(at.UID, o.UID) {
+			if at := s.observation(near.Workload); at != nil && !workload.MayServe(at.Responsible(), o.Responsible()) {
 				continue
 			}
 		}

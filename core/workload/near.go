@@ -91,9 +91,18 @@ func UserOf(cgroup string) int {
 // (systemd, Users, Groups, UIDs and GIDs: for services).
 func Ordinary(user int) bool { return user >= 1000 && (user < 60000 || user > 65519) }
 
-// MayName reports whether what by runs counts for work of another user under a name, which by
-// chooses: what the system runs does, and each user's own. For -1, nobody knows whom, all does.
-func MayName(by, of int) bool { return !Ordinary(by) || by == of || of == -1 }
+// MayName reports whether work of owner by counts under a name that by chose for work of owner
+// of: the system's work does, and each owner's own. For AnyOwner all does.
+func MayName(by, of Owner) bool { return by == SystemOwner || by == of || of == AnyOwner }
+
+// MayServe reports whether work of owner by counts as a helper, or as a client of one, for work of
+// owner of because a socket connects them. Any user can connect to a socket, so a user's work
+// counts for that user's alone. A pod or container reaches only the sockets that the operator
+// mounted into it.
+func MayServe(by, of Owner) bool {
+	_, user := by.User()
+	return !user || by == of
+}
 
 // Locate gives each process and service in wishes the workload that it is and the nodes where that
 // runs, ran. What is not there stays a name. Of what is found by a name that somebody chose, that

@@ -162,6 +162,55 @@ func TestManyProcessesThatDoNotAnswer(t *testing.T) {
 	}
 }
 
+// Users who hold the locks of many processes blind nobody else, whatever UIDs they have: root's
+// service that starts later is read, and so is another user's.
+func TestManyUIDsThatDoNotAnswer(t *testing.T) {
+	for _, mode := range []string{"processes", "cgroups"} {
+		t.Run(mode, func(t *testing.T) {
+			m := newFake()
+			var stuck []string
+			for n := range 40 {
+				pid, uid := 100+n, 100000+n/4
+				if mode == "processes" {
+					m.mounts, m.top = "", ""
+					m.proc(pid, 1, fmt.Sprintf("p%d", pid), "/", 70*mib).uid = uid
+				} else {
+					user := 1000 + n/20 // two users
+					g, p := m.service(fmt.Sprintf("/user.slice/user-%d.slice/user@%d.service/app.slice/a%d.scope", user, user, n), pid, "x", 70*mib)
+					p.uid, g.anon = uid, byNode{70 * mib, 0}
+				}
+				stuck = append(stuck, fmt.Sprintf("proc/%d/numa_maps", pid))
+			}
+			r := newRig(t, m, Options{})
+			hang(t, r, stuck...)
+			r.o.maps.onePatience = 10 * time.Millisecond
+			for range 8 {
+				r.look()
+				time.Sleep(100 * time.Millisecond)
+				r.after(2 * time.Second)
+			}
+			system, user := workload.ID("pid:900"), workload.ID("pid:901")
+			if mode == "processes" {
+				m.proc(900, 1, "db", "/", 8<<20)
+				m.proc(901, 1, "other", "/", 4<<20).uid = 2000
+			} else {
+				system, user = "/system.slice/db.service", "/user.slice/user-2000.slice/user@2000.service/app.slice/other.scope"
+				g, _ := m.service(string(system), 900, "db", 8<<20)
+				o, p := m.service(string(user), 901, "other", 4<<20)
+				g.anon, o.anon, p.uid = byNode{8 << 20, 0}, byNode{4 << 20, 0}, 2000
+			}
+			r.after(2 * time.Second)
+			time.Sleep(200 * time.Millisecond)
+			s := r.after(2 * time.Second)
+			for _, id := range []workload.ID{system, user} {
+				if o := find(t, s, id); o.MemoryUnread || o.OwnPolicy == workload.PolicyUnknown {
+					t.Errorf("%s: memory unread %t, policy %q", id, o.MemoryUnread, o.OwnPolicy)
+				}
+			}
+		})
+	}
+}
+
 // Whatever hangs, a look is over when its time is.
 func TestLookThatHangs(t *testing.T) {
 	m := newFake()
