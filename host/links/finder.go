@@ -141,7 +141,7 @@ func (r *round) of(o *workload.Observation) []workload.Link {
 		g.attached = r.Attached(o.ID)
 	}
 	for _, p := range o.Processes[:min(len(o.Processes), mostProcesses)] {
-		r.namespace(g, p, o.UID)
+		r.namespace(g, p, o.Responsible())
 		r.descriptors(g, p.PID)
 		text, _ := r.files.read(fmt.Sprintf("proc/%d/io", p.PID))
 		g.io += processIO(text)
@@ -182,7 +182,7 @@ func (r *round) link(kind workload.LinkKind, device string, evidence ...string) 
 	return l
 }
 
-func (r *round) namespace(g *gathered, p workload.Process, user int) {
+func (r *round) namespace(g *gathered, p workload.Process, owner workload.Owner) {
 	ns, err := r.files.link(fmt.Sprintf("proc/%d/ns/net", p.PID))
 	if err != nil || g.namesp[ns] {
 		return
@@ -192,7 +192,7 @@ func (r *round) namespace(g *gathered, p workload.Process, user int) {
 	var done func()
 	// Its /sys may lie below a folder of a server that does not answer, its own for one: in
 	// what it has mounted such a root folder does not show.
-	lost := r.calls.Do(p, user, func() { sys, done, err = r.files.sysOf(p.PID) })
+	lost := r.calls.Do(p, owner, func() { sys, done, err = r.files.sysOf(p.PID) })
 	if lost != nil || err != nil {
 		return
 	}

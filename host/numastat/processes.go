@@ -36,11 +36,11 @@ const (
 // share counts once for each. Those that cannot be read, or do not answer in
 // time, are left out and named.
 func Processes(ctx context.Context, root fs.FS, pids []int) (workload.Figures, []workload.Unread) {
-	calls := proc.NewCalls(nil)
+	calls, owners := proc.NewCalls(nil), proc.NewOwners(root)
 	sum := table{}
 	var unread []workload.Unread
 	for _, pid := range pids {
-		t, err := read(ctx, root, calls, pid)
+		t, err := read(ctx, root, calls, owners, pid)
 		if err != nil {
 			unread = append(unread, workload.Unread{PID: pid, Why: why(err)})
 			continue
@@ -79,13 +79,16 @@ func (t table) add(node, kind int, kib int64) {
 	t[node][kind] += kib
 }
 
-func read(ctx context.Context, root fs.FS, calls *proc.Calls, pid int) (table, error) {
+func read(ctx context.Context, root fs.FS, calls *proc.Calls, owners *proc.Owners, pid int) (table, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	owner, err := owners.Of(pid)
+	if err != nil {
+		return nil, err
+	}
 	var t table
-	var err error
-	if late := calls.Do(workload.Process{PID: pid}, 0, func() { t, err = parse(root, pid) }); late != nil {
+	if late := calls.Do(workload.Process{PID: pid}, owner, func() { t, err = parse(root, pid) }); late != nil {
 		return nil, late
 	}
 	return t, err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"io/fs"
+	"maps"
 	"slices"
 	"time"
 
@@ -38,6 +39,9 @@ const (
 	// leastForked is the memory shared with processes forked from which it is worth
 	// another walk over the page tables to count it once.
 	leastForked = 1 << 10
+	// unaskedFor is how long a process is not tried again that is not read because of others
+	// of its owner.
+	unaskedFor = 10 * time.Second
 )
 
 // mapsState is what was read of the memory of a process, and of the reading.
@@ -54,6 +58,11 @@ type mapsState struct {
 	// silent: the last reading did not come back in time.
 	silent   bool
 	tookLast time.Duration // the last reading that came back
+	// unasked: not read because so many other processes of unaskedOf do not answer; not
+	// tried again until unaskedUntil.
+	unasked      bool
+	unaskedOf    workload.Owner
+	unaskedUntil time.Time
 }
 
 // reading is a reading of numa_maps under way.
@@ -155,7 +164,7 @@ func (o *Observer) mapsDue(reported []*work) []toRead {
 		for _, p := range w.procs {
 			t := toRead{w: w, p: p}
 			switch {
-			case p.reading != nil:
+			case p.reading != nil, p.unasked && o.now.Before(p.unaskedUntil):
 				continue
 			case p.mapsStale:
 				t.order = afterMove
@@ -242,19 +251,15 @@ func (o *Observer) still(w *work, p *process) bool {
 
 // readMapsOf begins a reading of p and waits for it; it returns how long.
 func (o *Observer) readMapsOf(w *work, p *process, patience time.Duration) time.Duration {
-	if p.statusAt.IsZero() {
-		o.readStatus(p) // whose it is
-	}
 	r := &reading{began: time.Now(), wasStale: p.mapsStale, fromMaps: !(w.kind == workload.InCgroup && w.leaf.hasStat), pssAnon: topology.None}
 	began := o.opts.Now()
 	pid := p.pid
-	call, err := o.maps.calls.Begin(workload.Process{PID: pid, Start: p.start}, p.uid, func() { o.maps.read(o.fsys, pid, r) })
+	call, err := o.maps.calls.Begin(workload.Process{PID: pid, Start: p.start}, o.ownerNow(p), func() { o.maps.read(o.fsys, pid, r) })
 	if err != nil {
-		if errors.Is(err, proc.ErrBusy) {
-			o.maps.refused++
-		}
+		o.refused(p, err)
 		return 0
 	}
+	p.unasked = false
 	r.call, p.reading = call, r
 	p.mapsAt, p.mapsStale, p.mapsRSS, p.mapsIn, p.mapsCost = o.now, false, p.rss, w.leaf.charged, 0
 	if call.Wait(patience) {
@@ -264,6 +269,17 @@ func (o *Observer) readMapsOf(w *work, p *process, patience time.Duration) time.
 	}
 	o.maps.slow = append(o.maps.slow, p)
 	return time.Since(r.began)
+}
+
+// refused notes why a process is not read.
+func (o *Observer) refused(p *process, err error) {
+	var lost *proc.LostError
+	switch {
+	case errors.As(err, &lost):
+		p.unasked, p.unaskedOf, p.unaskedUntil = true, lost.Owner, o.now.Add(unaskedFor)
+	case errors.Is(err, proc.ErrBusy):
+		o.maps.refused++
+	}
 }
 
 // read reads numa_maps of a process, and what else is needed to count what it shares
@@ -358,8 +374,12 @@ func parsePssAnon(b []byte) topology.KiB {
 
 // tellUnread says which processes do not answer, and how many were not asked.
 func (o *Observer) tellUnread(reported []*work) (out []workload.Problem) {
+	unasked := map[workload.Owner]int{}
 	for _, w := range reported {
 		for _, p := range w.procs {
+			if p.unasked && !p.silent {
+				unasked[p.unaskedOf]++
+			}
 			if p.silent {
 				out = append(out, workload.Problem{
 					Subject: words.Printable(string(w.id)), Code: words.ProcessSilent,
@@ -367,6 +387,12 @@ func (o *Observer) tellUnread(reported []*work) (out []workload.Problem) {
 				})
 			}
 		}
+	}
+	for _, owner := range slices.Sorted(maps.Keys(unasked)) {
+		out = append(out, workload.Problem{
+			Subject: "proc/PID/numa_maps", Code: words.OwnerUnasked,
+			Text: words.Because(words.OwnerUnasked, words.Printable(owner.String()), unasked[owner]).String(),
+		})
 	}
 	if o.maps.refused > 0 {
 		out = append(out, workload.Problem{

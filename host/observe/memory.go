@@ -175,7 +175,7 @@ func policyOf(w *work) string {
 	read := false
 	for _, p := range w.procs {
 		if p.maps == nil {
-			if p.mapsErr != nil || p.silent || w.kind != workload.InCgroup {
+			if p.mapsErr != nil || p.silent || p.unasked || w.kind != workload.InCgroup {
 				return workload.PolicyUnknown
 			}
 			continue

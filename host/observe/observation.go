@@ -68,7 +68,7 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 	for _, p := range w.procs {
 		obs.Processes = append(obs.Processes, workload.Process{PID: p.pid, Start: p.start})
 		obs.Threads += p.threads
-		obs.Unanswered = obs.Unanswered || p.silent
+		obs.Unanswered = obs.Unanswered || p.silent || p.unasked
 		obs.MemoryMoved = obs.MemoryMoved || p.moved() && o.onlyMapsTell(w, p)
 		if w.isNew {
 			w.cpuTicks += p.ticks
@@ -79,6 +79,7 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 	obs.CPUTime = ticksDuration(w.cpuTicks)
 	switch {
 	case w.kind == workload.InCgroup:
+		obs.Owner, _ = workload.CgroupOwner(w.leaf.path)
 		obs.Window = w.leaf.window
 		if w.leaf.usage >= 0 {
 			obs.CPUTime = w.leaf.usage
@@ -86,7 +87,7 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 			obs.Window = w.procs[0].window
 		}
 	default:
-		obs.Window = w.root.window
+		obs.Window, obs.Owner = w.root.window, w.root.owner
 		if obs.UID == 0 {
 			obs.UID = w.root.uid
 		}

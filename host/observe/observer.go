@@ -131,6 +131,7 @@ type Observer struct {
 	works      map[workload.ID]*work
 	smaller    []workload.Smaller // of this look
 	registered map[int]uint64     // start time by PID
+	owners     *proc.Owners
 	cpuSets    map[string]topology.CPUSet
 	nodeSets   map[string]topology.NodeSet
 
@@ -187,6 +188,7 @@ func New(fsys fs.FS, opts Options) *Observer {
 		cpuSets:    map[string]topology.CPUSet{},
 		nodeSets:   map[string]topology.NodeSet{},
 		maps:       newMapsReader(),
+		owners:     proc.NewOwners(fsys),
 		buf:        make([]byte, 16<<10),
 	}
 	if opts.Counters {

@@ -38,6 +38,7 @@ type process struct {
 	uid      int
 	statusAt time.Time
 	cgroup   string
+	owner    workload.Owner // of the root of a workload; see ownerOf
 
 	// Within its leaf, in this look.
 	leaf           *leaf

@@ -228,8 +228,11 @@ func (o *Observer) readAffinity(w *work, p *process) int {
 		o.readStatus(p)
 		cost++
 	}
-	if w.root == p && p.leaf.dir == "" {
-		p.cgroup = o.cgroupOf(p.pid)
+	if w.root == p {
+		if p.leaf.dir == "" {
+			p.cgroup = o.cgroupOf(p.pid)
+		}
+		p.owner = o.owners.Known(p.pid, p.uid, cmp.Or(p.cgroup, p.leaf.path))
 	}
 	return cost
 }
@@ -242,6 +245,22 @@ func (p *process) addMask(cpus topology.CPUSet, tid int) {
 		}
 	}
 	p.aff = append(p.aff, mask{cpus, 1, tid})
+}
+
+// ownerNow returns the owner of a process for a call that may wait for ever. The UID may be
+// affinityEvery old: a login that was root's until then is in the user's slice by now.
+func (o *Observer) ownerNow(p *process) workload.Owner {
+	cgroup := p.leaf.path
+	if owner, ok := workload.CgroupOwner(cgroup); ok {
+		return owner
+	}
+	if o.now.Sub(p.statusAt) >= affinityEvery {
+		o.readStatus(p)
+	}
+	if p.leaf.dir == "" {
+		cgroup = o.cgroupOf(p.pid)
+	}
+	return o.owners.Known(p.pid, p.uid, cgroup)
 }
 
 // cgroupOf is the cgroup v2 path of a process, "" when there is none.

@@ -81,6 +81,7 @@ type Mover struct {
 	kernel kernel
 	pace   *pacer
 	calls  *procfs.Calls
+	owners *procfs.Owners
 	wait   time.Duration // for a call on a process of a move
 }
 
@@ -99,7 +100,7 @@ func NewMover(o MoverOptions) *Mover {
 		o.Clock = wallClock{}
 	}
 	return &Mover{o: o, proc: proc{o.Root}, kernel: numa.Kernel{}, pace: &pacer{clock: o.Clock, bandwidth: o.Bandwidth},
-		calls: procfs.NewCalls(nil), wait: answerIn}
+		calls: procfs.NewCalls(nil), owners: procfs.NewOwners(o.Root), wait: answerIn}
 }
 
 // Move brings the pages of the step's processes that lie off home to the home
@@ -125,7 +126,7 @@ func (m *Mover) Move(ctx context.Context, step plan.Step, progress func(plan.Mov
 	if progress == nil {
 		progress = func(plan.Move) {}
 	}
-	j := &job{Mover: m, home: home, step: step, progress: progress, silent: map[int]bool{}, users: map[int]int{}, why: map[why]int64{}, busy: map[int]int64{}, refusedPages: pageSet{},
+	j := &job{Mover: m, home: home, step: step, progress: progress, silent: map[int]bool{}, owners: map[int]workload.Owner{}, why: map[why]int64{}, busy: map[int]int64{}, refusedPages: pageSet{},
 		members: map[int]workload.Process{}, run: run{node: topology.None},
 		record: plan.Move{Workload: step.Workload, Home: home.String(), Planned: step.Bytes, Started: m.o.Clock.Now(), State: "running"}}
 	for _, p := range step.Target.Processes {
@@ -156,8 +157,8 @@ type job struct {
 	rested   time.Duration
 	members  map[int]workload.Process
 	sharers  *sharers
-	silent   map[int]bool // processes that did not answer
-	users    map[int]int  // of processes that were asked
+	silent   map[int]bool           // processes that did not answer
+	owners   map[int]workload.Owner // of processes that were asked
 
 	why          map[why]int64 // bytes refused, by reason
 	busy         map[int]int64 // bytes refused as busy, by process
@@ -197,15 +198,13 @@ func (j *job) ask(p workload.Process, most time.Duration, call func() error) err
 	if most == 0 {
 		return call()
 	}
-	user, ok := j.users[p.PID]
+	owner, ok := j.owners[p.PID]
 	if !ok {
-		if text, err := j.proc.read(p.PID, "status"); err == nil {
-			user = procfs.ParseStatus(text).UID
-		}
-		j.users[p.PID] = user
+		owner, _ = j.Mover.owners.Of(p.PID) // of one that has ended, the call says so
+		j.owners[p.PID] = owner
 	}
 	var err error
-	c, lost := j.calls.Begin(p, user, func() { err = call() })
+	c, lost := j.calls.Begin(p, owner, func() { err = call() })
 	if lost != nil {
 		return lost
 	}

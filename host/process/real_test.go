@@ -218,7 +218,7 @@ func TestRealMoveOfChild(t *testing.T) {
 	}
 	// Every range is walked when no node is home; asking is all that is done.
 	m := NewMover(MoverOptions{Root: childrenOf{os.DirFS("/"), c.Process.Pid}})
-	j := &job{Mover: m, home: topology.Nodes(63), users: map[int]int{}}
+	j := &job{Mover: m, home: topology.Nodes(63), owners: map[int]workload.Owner{}}
 	pm := p.openPagemap(c.Process.Pid)
 	if pm == nil {
 		t.Fatal("no pagemap")
