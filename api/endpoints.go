@@ -43,6 +43,27 @@ type server struct {
 	stopping context.Context // ends the streams
 	b        Backend
 	a        Access
+	streams  *slots
+}
+
+// eventStream is the type of answers that end when their reader wants.
+const eventStream = "text/event-stream"
+
+// streaming bounds the streams of each party: a stream holds its connection.
+func (s *server) streaming(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if p, _ := r.Context().Value(peerKey{}).(peer); !p.unbounded() {
+			each, all := s.a.streams(p)
+			if !s.streams.take(p.party(), each, all) {
+				s.a.Refused.add(p.party(), refusedRequest)
+				w.Header().Set("Connection", "close")
+				reply(w, nil, &Error{TooMany, fmt.Sprintf("%v follows %d streams already, as many as one party may", p.party(), each)})
+				return
+			}
+			defer s.streams.give(p.party())
+		}
+		next(w, r)
+	}
 }
 
 // Endpoints is all requests that there are.
@@ -51,7 +72,11 @@ func Endpoints() []Endpoint {
 	return []Endpoint{
 		get("/v1/status", "What was seen of this machine last, and what is planned.", nil,
 			func(s *server) getter[Status] {
-				return func(ctx context.Context, _ url.Values) (Status, error) { return s.b.Status(ctx) }
+				return func(ctx context.Context, _ url.Values) (Status, error) {
+					st, err := s.b.Status(ctx)
+					st.Problems = slices.Concat(st.Problems, s.a.Refused.sentences())
+					return st, err
+				}
 			}),
 		get("/v1/small", "The workloads that are too small to be placed.", nil,
 			func(s *server) getter[Small] {
@@ -93,7 +118,7 @@ func Endpoints() []Endpoint {
 					return s.b.History(ctx, query)
 				}
 			}),
-		{Method: "GET", Path: "/v1/events", Media: "text/event-stream",
+		{Method: "GET", Path: "/v1/events", Media: eventStream,
 			Says: "Each event when it happens, as server-sent events: the id of a message is the event's number, its data the Event in JSON. A message with the name gap has a Gap: events are missing there. A comment comes every 15 seconds when nothing happens.",
 			Query: []Parameter{{Name: "since", Type: "integer",
 				Says: "Events after the one with this number, 0 for all; without it those to come. The header Last-Event-ID, which browsers send, goes before it."}},
@@ -102,7 +127,7 @@ func Endpoints() []Endpoint {
 			}},
 		{Method: "GET", Path: "/v1/house", Answer: reflect.TypeFor[House](), Says: "The machine as one picture: what the page shows. It is made once a second at most; its ETag changes with it.",
 			serve: func(s *server) http.HandlerFunc { return s.a.Houses.serve }},
-		{Method: "GET", Path: "/v1/house/changes", Media: "text/event-stream",
+		{Method: "GET", Path: "/v1/house/changes", Media: eventStream,
 			Says: "The picture as server-sent events: a message with the name house has a House, one with the name change a HouseChange, which makes the next House of the one before. Who is slow misses some and gets a House again. One with the name alive, with {} in it, comes every 15 seconds.",
 			serve: func(s *server) http.HandlerFunc {
 				return func(w http.ResponseWriter, r *http.Request) { s.a.Houses.stream(s.stopping, w, r) }
@@ -135,7 +160,7 @@ func Endpoints() []Endpoint {
 				if !ok {
 					return nil
 				}
-				return inTurn(&slots[int]{users: map[int]int{}}, what.WhatIf)
+				return inTurn(newSlots(), what.WhatIf)
 			}),
 		post("/v1/place", "Gives a home to what is about to start.", maxRequest, true,
 			func(s *server) poster[Want, Home] {
@@ -274,11 +299,18 @@ func handler(ctx context.Context, b Backend, a Access) http.Handler {
 	if a.Houses == nil {
 		a.Houses = NewHouses(b, "")
 	}
-	s := &server{ctx, b, a}
+	if a.streams == nil {
+		a.streams = func(peer) (each, all int) { return maxStreams, maxConnections }
+	}
+	s := &server{ctx, b, a, newSlots()}
 	m := http.NewServeMux()
 	methods := map[string][]string{}
 	for _, e := range Endpoints() {
-		if h := e.serve(s); h != nil {
+		h := e.serve(s)
+		if h != nil && e.Media == eventStream {
+			h = s.streaming(h)
+		}
+		if h != nil {
 			m.HandleFunc(e.Method+" "+e.Path, h)
 			methods[e.Path] = append(methods[e.Path], e.Method)
 		}

@@ -2,77 +2,84 @@ package api
 
 import (
 	"context"
-	"net"
 	"os"
 	"sync"
 	"time"
+
+	"github.com/homenode/homenode/core/workload"
 )
 
-// What one user, and all together, may have open. A command needs one connection, and
-// a screen that follows events a second; libvirt starts its hook once for each guest.
-// Descriptors are the daemon's too: it looks at the host with them.
+// What one party may have open on the socket, and all together. A command needs one
+// connection, and a screen that follows events a second; libvirt starts its hook once for each
+// guest. Descriptors are the daemon's too: it looks at the host with them.
 const (
 	maxPerUser     = 16
 	maxConnections = 64
 	keptForRoot    = 16 // of maxConnections
+	// maxStreams of maxPerUser may be streams, which end when their reader wants: four are
+	// left for commands.
+	maxStreams = 12
 )
 
-// What one user may ask, who is not root: a busy screen asks twice a second. An answer
+// What one party may ask, which is not root: a busy screen asks twice a second. An answer
 // costs about a millisecond for every hundred workloads.
 const (
 	requestsPerSecond = 20
 	requestBurst      = 60
 )
 
-// slots counts connections by user, or by address. A connection has its slot until it is closed.
-type slots[K comparable] struct {
-	mu    sync.Mutex
-	users map[K]int // open connections
-	all   int
+// slots counts what each party has under way.
+type slots struct {
+	mu  sync.Mutex
+	by  map[workload.Owner]int
+	all int
 }
 
-// take reports whether who may have one more connection, with so many of one and so many of
-// all, and counts it.
-func (s *slots[K]) take(who K, each, all int) bool {
+func newSlots() *slots { return &slots{by: map[workload.Owner]int{}} }
+
+// take reports whether a party may have one more, with at most each of one and all of all, and
+// counts it.
+func (s *slots) take(who workload.Owner, each, all int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.users[who] >= each || s.all >= all {
+	if s.by[who] >= each || s.all >= all {
 		return false
 	}
-	s.users[who]++
+	s.by[who]++
 	s.all++
 	return true
 }
 
-func (s *slots[K]) give(who K) {
+func (s *slots) give(who workload.Owner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all--
-	if s.users[who]--; s.users[who] == 0 {
-		delete(s.users, who)
+	if s.by[who]--; s.by[who] == 0 {
+		delete(s.by, who)
 	}
 }
 
-// connectionsOf is how many connections a user may have, and all together when he asks for one.
-func connectionsOf(uid int) (each, all int) {
-	if privileged(uid) {
+// onSocket returns how many connections a peer may have on the socket, and all together when it
+// asks for one.
+func onSocket(p peer) (each, all int) {
+	if p.unbounded() {
 		return maxConnections, maxConnections
 	}
 	return maxPerUser, maxConnections - keptForRoot
 }
 
-// What users who are not root may ask at once of what takes a CPU for a second or more, and is answered
-// one after the other: each, and all together. Who looks over TCP is one user here.
+// What parties other than root may ask at once of what takes a CPU for a second or more, and is
+// answered one after the other: each, and all together.
 const questionsEach, questionsAtOnce = 4, 8
 
 // inTurn bounds how many questions wait.
-func inTurn[T, A any](asking *slots[int], next poster[T, A]) poster[T, A] {
+func inTurn[T, A any](asking *slots, next poster[T, A]) poster[T, A] {
 	return func(ctx context.Context, in T) (out A, err error) {
-		if p, _ := ctx.Value(peerKey{}).(peer); !privileged(p.uid) {
-			if !asking.take(p.uid, questionsEach, questionsAtOnce) {
+		if p, _ := ctx.Value(peerKey{}).(peer); !p.unbounded() {
+			if !asking.take(p.party(), questionsEach, questionsAtOnce) {
 				return out, &Error{TooMany, "others are asking, too: ask again in a few seconds"}
 			}
-			defer asking.give(p.uid)
+			defer asking.give(p.party())
 		}
 		return next(ctx, in)
 	}
@@ -81,72 +88,46 @@ func inTurn[T, A any](asking *slots[int], next poster[T, A]) poster[T, A] {
 // privileged reports whether uid is root, or whoever runs this daemon.
 func privileged(uid int) bool { return uid == 0 || uid == os.Geteuid() }
 
-// limited is a listener that closes at once what is too much.
-type limited struct {
-	net.Listener
-	peerOf func(net.Conn) (peer, error)
-	slots  slots[int]
+// kind is of requests: those of one kind fill no bucket of another.
+type kind int
+
+const (
+	ordinary kind = iota
+	bearing       // with the token
+	scraping      // of /metrics: it goes on while a viewer from the same address asks too often
+)
+
+// asker is a party that asks for one kind of thing.
+type asker struct {
+	who  workload.Owner
+	kind kind
 }
 
-func (l *limited) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		p, err := l.peerOf(c)
-		if err != nil {
-			p = peer{uid: -1}
-		}
-		if each, all := connectionsOf(p.uid); l.slots.take(p.uid, each, all) {
-			return &slotConn{Conn: c, peer: p, free: sync.OnceFunc(func() { l.slots.give(p.uid) })}, nil
-		}
-		c.Close()
-	}
-}
-
-// slotConn is a connection that has a slot.
-type slotConn struct {
-	net.Conn
-	peer peer
-	free func()
-}
-
-func (c *slotConn) Close() error {
-	defer c.free()
-	return c.Conn.Close()
-}
-
-// rates bounds the requests of each user, or address, by a bucket that fills again.
-type rates[K comparable] struct {
+// rates bounds the requests of each party by a bucket that fills again.
+type rates struct {
 	mu      sync.Mutex
-	buckets map[K]bucket
+	buckets map[asker]bucket
 }
+
+func newRates() *rates { return &rates{buckets: map[asker]bucket{}} }
 
 type bucket struct {
 	left float64
 	at   time.Time
 }
 
-// mostBuckets is when full ones are dropped: a user can have thousands of UIDs
-// (subuid(5)), and one that asks nothing is full in a few seconds.
+// mostBuckets is how many there are at most. When a party comes that has none, the fullest gives
+// way: a party that asks nothing is full in a few seconds and misses it not.
 const mostBuckets = 256
 
-// take reports whether who may ask now.
-func (r *rates[K]) take(who K, now time.Time) bool {
+// take reports whether a party may ask now.
+func (r *rates) take(who asker, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.buckets) >= mostBuckets {
-		for id, b := range r.buckets {
-			if b.filled(now).left >= requestBurst {
-				delete(r.buckets, id)
-			}
-		}
-	}
 	b, known := r.buckets[who]
 	if !known {
 		if len(r.buckets) >= mostBuckets {
-			return false
+			r.drop(now)
 		}
 		b = bucket{requestBurst, now}
 	}
@@ -157,6 +138,22 @@ func (r *rates[K]) take(who K, now time.Time) bool {
 	}
 	r.buckets[who] = b
 	return may
+}
+
+// drop drops all full buckets, or the fullest.
+func (r *rates) drop(now time.Time) {
+	var fullest asker
+	most := -1.0
+	for who, b := range r.buckets {
+		left := b.filled(now).left
+		if left >= requestBurst {
+			delete(r.buckets, who)
+		}
+		if left > most {
+			most, fullest = left, who
+		}
+	}
+	delete(r.buckets, fullest)
 }
 
 func (b bucket) filled(now time.Time) bucket {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,28 +19,32 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
+// openAs connects to a socket and reports whether the daemon answers and keeps the connection.
+func openAs(t *testing.T, socket string) bool {
+	t.Helper()
+	c, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	// The second request ends on an answer; a connection that is refused ends before.
+	if _, err := io.WriteString(c, "GET /v1/none HTTP/1.1\r\nHost: homenode\r\n\r\n"); err != nil {
+		return false
+	}
+	c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_, err = c.Read(make([]byte, 1))
+	return err == nil
+}
+
 // R12: an ordinary user who opens hundreds of connections keeps nobody else out.
 func TestManyConnectionsOfOneUser(t *testing.T) {
 	var uid atomic.Int64
 	socket := listeningTo(t, &answers{}, Access{Group: -1, OthersMayRead: true}, func(net.Conn) (peer, error) {
 		return peer{uid: int(uid.Load())}, nil
 	})
-	// open connects as a user and reports whether the daemon keeps the connection.
 	open := func(as int) bool {
-		t.Helper()
 		uid.Store(int64(as))
-		c, err := net.Dial("unix", socket)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		// The second request ends on an answer; a connection that is refused ends before.
-		if _, err := io.WriteString(c, "GET /v1/none HTTP/1.1\r\nHost: homenode\r\n\r\n"); err != nil {
-			return false
-		}
-		c.SetReadDeadline(time.Now().Add(10 * time.Second))
-		_, err = c.Read(make([]byte, 1))
-		return err == nil
+		return openAs(t, socket)
 	}
 	const user = 1 << 20
 	kept := 0
@@ -54,14 +59,19 @@ func TestManyConnectionsOfOneUser(t *testing.T) {
 	if !open(user + 1) {
 		t.Error("another user is kept out")
 	}
-	// With the UIDs of a user namespace.
+	// As many users as there are: none keeps one who comes later out, nor root.
 	for i := range 300 {
-		open(user + 2 + i)
+		open(user + 2 + i%40)
+	}
+	if !open(user + 1000) {
+		t.Error("a user who comes after 40 others is kept out")
 	}
 	for i := range keptForRoot {
 		if !open(0) {
 			t.Fatalf("root is kept out of connection %d", i+1)
 		}
+	}
+	for open(0) {
 	}
 	uid.Store(0)
 	if c, err := Dial(socket); err != nil {
@@ -71,57 +81,185 @@ func TestManyConnectionsOfOneUser(t *testing.T) {
 	}
 }
 
-func TestSlotsComeBack(t *testing.T) {
-	s := slots[int]{users: map[int]int{}}
-	take := func(uid int) bool {
-		each, all := connectionsOf(uid)
-		return s.take(uid, each, all)
+// A3, B4: the UIDs that subuid(5) gives to one user are one party, in connections and requests.
+func TestManyUIDsOfOneUser(t *testing.T) {
+	var uid atomic.Int64
+	refused := &Refusals{}
+	access := Access{Group: -1, OthersMayRead: true, Refused: refused, Owner: func(pid, uid int) workload.Owner {
+		if pid != 4711 {
+			t.Errorf("asked for process %d", pid)
+		}
+		if uid >= 100000 && uid < 165536 {
+			return workload.UserOwner(1000)
+		}
+		return workload.UserOwner(uid)
+	}}
+	socket := listeningTo(t, &answers{}, access, func(net.Conn) (peer, error) {
+		return peer{uid: int(uid.Load()), pid: 4711}, nil
+	})
+	open := func(as int) bool {
+		uid.Store(int64(as))
+		return openAs(t, socket)
 	}
-	for range 3 {
-		for i := range maxPerUser {
-			if !take(1 << 20) {
-				t.Fatalf("connection %d refused", i+1)
+	kept := 0
+	for i := range 4 * maxPerUser {
+		if open(100000 + i%4) {
+			kept++
+		}
+	}
+	if kept != maxPerUser {
+		t.Errorf("four UIDs of a user have %d connections, want %d", kept, maxPerUser)
+	}
+	for range maxPerUser {
+		if !open(1234) {
+			t.Fatal("another user is kept out")
+		}
+	}
+	// A user of a service is the system's, but no part of root.
+	for i := range 2 * maxPerUser {
+		if open(33) != (i < maxPerUser) {
+			t.Fatalf("connection %d of a service", i+1)
+		}
+	}
+	uid.Store(0)
+	c, err := Dial(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	st, err := c.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"user 1000 has as many connections to homenode as one party may: 48 more were refused. Others are answered; the programs that hold the connections can be ended",
+		"user 33 has as many connections to homenode as one party may: 16 more were refused. Others are answered; the programs that hold the connections can be ended",
+	}
+	if !slices.Equal(st.Problems, want) {
+		t.Errorf("problems %q, want %q", st.Problems, want)
+	}
+}
+
+// Parties that hold all connections give way to one that has fewer.
+func TestPlacesAreShared(t *testing.T) {
+	l := &bounded{bound: onSocket, open: map[workload.Owner][]*placed{}}
+	var as peer
+	l.who = func(net.Conn) peer { return as }
+	open := func(uid int) *placed {
+		as = peer{uid: uid}
+		c, other := net.Pipe()
+		t.Cleanup(func() { other.Close() })
+		own := l.place(c)
+		if own != nil {
+			own.answers(false)
+		}
+		return own
+	}
+	for uid := range 3 {
+		for range maxPerUser {
+			if open(1000+uid) == nil {
+				t.Fatal("refused below the bound")
 			}
 		}
-		if take(1 << 20) {
-			t.Error("one too many")
-		}
-		for range maxPerUser {
-			s.give(1 << 20)
+	}
+	for n := range 12 {
+		if open(2000) == nil {
+			t.Fatalf("connection %d of a fourth user is refused", n+1)
 		}
 	}
-	if s.all != 0 || len(s.users) != 0 {
-		t.Errorf("left: %+v", s.users)
+	if open(2000) != nil {
+		t.Error("a fourth user takes more than the others keep")
+	}
+	for uid := 1000; uid < 1003; uid++ {
+		if n := len(l.open[workload.UserOwner(uid)]); n != 12 {
+			t.Errorf("user %d keeps %d connections, want 12", uid, n)
+		}
+	}
+	root := open(0)
+	if root == nil {
+		t.Fatal("root is refused")
+	}
+	for uid := range 100 {
+		open(5000 + uid)
+	}
+	if l.all != maxConnections-keptForRoot+1 || len(l.open[workload.SystemOwner]) != 1 {
+		t.Errorf("%d connections, %d of root", l.all, len(l.open[workload.SystemOwner]))
+	}
+	for _, all := range l.open {
+		for _, c := range all {
+			defer c.Close()
+		}
+	}
+	for range 3 { // closed once or more: the place is free once
+		root.Close()
+	}
+	if l.all != maxConnections-keptForRoot {
+		t.Errorf("%d connections after root's is closed", l.all)
+	}
+}
+
+// A party that follows streams only still has connections for commands.
+func TestStreamsOfOneUser(t *testing.T) {
+	socket := listeningTo(t, &happening{}, Access{Group: -1, OthersMayRead: true}, func(net.Conn) (peer, error) {
+		return peer{uid: 1 << 20}, nil
+	})
+	follow := func() int {
+		resp, err := plainOn(socket).Get("http://homenode/v1/events?since=7")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { resp.Body.Close() })
+		return resp.StatusCode
+	}
+	for n := range maxStreams {
+		if code := follow(); code != 200 {
+			t.Fatalf("stream %d: %d", n+1, code)
+		}
+	}
+	if code := follow(); code != http.StatusTooManyRequests {
+		t.Errorf("one stream too many: %d", code)
+	}
+	c, err := Dial(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Status(t.Context()); err != nil {
+		t.Errorf("a command beside them: %v", err)
 	}
 }
 
 func TestRequestRates(t *testing.T) {
-	r := rates[int]{buckets: map[int]bucket{}}
+	r := newRates()
 	at := time.Unix(1e9, 0)
+	user := func(uid int) asker { return asker{who: workload.UserOwner(1<<20 + uid)} }
 	for i := range requestBurst {
-		if !r.take(1<<20, at) {
+		if !r.take(user(0), at) {
 			t.Fatalf("request %d refused", i+1)
 		}
 	}
-	if r.take(1<<20, at) {
+	if r.take(user(0), at) {
 		t.Error("one too many at once")
 	}
-	if !r.take(1<<20+1, at) {
+	if !r.take(user(1), at) {
 		t.Error("others wait, too")
 	}
 	for i := range requestsPerSecond {
-		if !r.take(1<<20, at.Add(time.Second)) {
+		if !r.take(user(0), at.Add(time.Second)) {
 			t.Errorf("request %d after a second refused", i+1)
 		}
 	}
-	// Thousands of UIDs take no memory, and not for ever.
+	// Thousands of parties take no memory, and keep no other from an answer.
 	for i := range 10_000 {
-		r.take(1<<21+i, at)
+		r.take(user(2+i), at)
 	}
 	if len(r.buckets) > mostBuckets {
 		t.Errorf("%d buckets", len(r.buckets))
 	}
-	if !r.take(1<<20, at.Add(time.Minute)) {
+	if !r.take(user(20_000), at) {
+		t.Error("a party that comes then is refused")
+	}
+	if !r.take(user(0), at.Add(time.Minute)) {
 		t.Error("refused after a minute")
 	}
 }

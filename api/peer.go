@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/homenode/homenode/core/workload"
 )
 
 // peer is who sits at the other end of the socket, by the kernel's word
@@ -17,7 +19,25 @@ type peer struct {
 	uid, gid int
 	groups   []int
 	pid      int // in this PID namespace; 0 outside of it
+	// owner is who is responsible, as far as the server found out; see party.
+	owner workload.Owner
+	// root is of a peer over TCP that is root, or whoever runs this daemon, of this machine:
+	// that has no rights there, but no bounds either.
+	root bool
+	// local is of a peer over TCP that is on this machine.
+	local bool
 }
+
+// party is what connections and requests of the peer are counted by.
+func (p peer) party() workload.Owner {
+	if p.owner != workload.SystemOwner {
+		return p.owner
+	}
+	return workload.UserOwner(p.uid).Holder(p.uid)
+}
+
+// unbounded reports whether the peer may have and ask as much as there is.
+func (p peer) unbounded() bool { return p.root || privileged(p.uid) }
 
 // peerKey and connKey are where the context of a request has its peer and its connection.
 type (

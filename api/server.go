@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/homenode/homenode/core/workload"
 )
 
 // Access says who may do what on the socket.
@@ -23,6 +25,13 @@ type Access struct {
 	OthersMayRead bool // everyone else may look; otherwise they cannot connect
 	// Houses is what GET /v1/house answers with; nil makes one for the socket alone.
 	Houses *Houses
+	// Owner returns who is responsible for a process of a user, as the kernel told both when it
+	// connected; nil counts by user. It is asked before each connection and must answer soon.
+	Owner func(pid, uid int) workload.Owner
+	// Refused counts who was refused; nil counts for the socket alone.
+	Refused *Refusals
+
+	streams func(peer) (each, all int) // streams that a peer may have; nil is those of the socket
 }
 
 // stopGrace is how long a request under way, an undo say, may go on when the
@@ -48,17 +57,27 @@ func Serve(ctx context.Context, l net.Listener, b Backend, a Access) error {
 func serve(ctx context.Context, l net.Listener, b Backend, a Access, peerOf func(net.Conn) (peer, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := newServer(counted(b, guarded(handler(ctx, b, a))), func(c net.Conn) (peer, net.Conn) {
-		own := c.(*slotConn)
-		return own.peer, own.Conn
-	})
+	if a.Refused == nil {
+		a.Refused = &Refusals{}
+	}
+	s := newServer(counted(b, guarded(a.Refused, handler(ctx, b, a))), func(c net.Conn) *placed { return c.(*placed) })
 	s.IdleTimeout = time.Minute
-	return serveUntil(ctx, s, &limited{Listener: l, peerOf: peerOf, slots: slots[int]{users: map[int]int{}}}, stopGrace)
+	who := func(c net.Conn) peer {
+		p, err := peerOf(c)
+		if err != nil {
+			return peer{uid: -1}
+		}
+		if a.Owner != nil && !privileged(p.uid) {
+			p.owner = a.Owner(p.pid, p.uid).Holder(p.uid)
+		}
+		return p
+	}
+	return serveUntil(ctx, s, &bounded{Listener: l, who: who, bound: onSocket, refused: a.Refused, open: map[workload.Owner][]*placed{}}, stopGrace)
 }
 
-// newServer is a server with the limits of each request; who says who is at the other end of a
-// connection, and what it is under what bounds or encrypts it.
-func newServer(h http.Handler, who func(net.Conn) (peer, net.Conn)) *http.Server {
+// newServer is a server with the limits of each request; under says which connection is under
+// what encrypts it.
+func newServer(h http.Handler, under func(net.Conn) *placed) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
@@ -66,8 +85,8 @@ func newServer(h http.Handler, who func(net.Conn) (peer, net.Conn)) *http.Server
 		WriteTimeout:      writeWithin,
 		MaxHeaderBytes:    16 << 10,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			p, c := who(c)
-			return context.WithValue(context.WithValue(ctx, peerKey{}, p), connKey{}, c)
+			own := under(c)
+			return context.WithValue(context.WithValue(ctx, peerKey{}, own.peer), connKey{}, own)
 		},
 	}
 }
@@ -152,19 +171,28 @@ func own(path string, mode os.FileMode, group int) error {
 
 // guarded refuses what a user asks too often, and what a browser asks: a page that somebody looks
 // at may not use the rights of who has forwarded the socket to a port (ssh -L).
-func guarded(h http.Handler) http.Handler {
-	asked := rates[int]{buckets: map[int]bucket{}}
+func guarded(refused *Refusals, h http.Handler) http.Handler {
+	asked := newRates()
 	return caught(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, _ := r.Context().Value(peerKey{}).(peer)
 		switch {
-		case !privileged(p.uid) && !asked.take(p.uid, time.Now()):
-			reply(w, nil, &Error{TooMany, fmt.Sprintf("user %d asks too often; %d requests a second are answered", p.uid, requestsPerSecond)})
+		case !p.unbounded() && !asked.take(asker{who: p.party()}, time.Now()):
+			refused.add(p.party(), refusedRequest)
+			reply(w, nil, &Error{TooMany, fmt.Sprintf("%v asks too often; %d requests a second are answered", p.party(), requestsPerSecond)})
 		case len(r.Header["Origin"]) > 0 || len(r.Header["Sec-Fetch-Site"]) > 0:
 			reply(w, nil, &Error{Forbidden, "browsers are not answered on the unix socket; see docs/page.md"})
 		default:
+			answering(r, false)
 			h.ServeHTTP(w, r)
 		}
 	}))
+}
+
+// answering notes on the connection of a request that it is answered.
+func answering(r *http.Request, kept bool) {
+	if c, ok := r.Context().Value(connKey{}).(*placed); ok {
+		c.answers(kept)
+	}
 }
 
 // caught answers for a handler that panics, which is then one request that failed.

@@ -14,10 +14,10 @@ import (
 	"net/netip"
 	"net/url"
 	"path"
-	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/homenode/homenode/core/workload"
 )
 
 // Remote says how the API is offered over TCP. Whoever may connect may look; nothing is ever
@@ -36,37 +36,73 @@ type Remote struct {
 	Page  fs.FS // files that browsers get; nil is none
 	// Houses is what GET /v1/house answers with.
 	Houses *Houses
+	// Local returns the user of this machine at the other end of a connection, and who is
+	// responsible; ok is false for another machine, and where the kernel does not tell. nil counts
+	// all by address. It is asked before each connection and must answer soon.
+	Local func(net.Conn) (uid int, owner workload.Owner, ok bool)
+	// Refused counts who was refused; nil counts for this listener alone.
+	Refused *Refusals
 }
 
-// What readers over TCP may have open. All users of this machine have one address, as have all
-// who come through ssh; a browser needs one connection for what is live and a few for the rest.
+// What readers over TCP may have open. A browser needs one connection for what is live and a few
+// for the rest, in each of its windows. All users of another machine have one address, as have
+// all who come through a proxy there.
 const (
-	maxPerAddress = 96
-	maxOverTCP    = 128
+	maxOverTCP     = 128
+	keptForRootTCP = 16 // of maxOverTCP, for root of this machine
+	// keptForTrials of maxOverTCP are for connections beyond what their party may have. One that
+	// bears the token stays; one that asks for /metrics is answered.
+	keptForTrials = 16
+	trialsEach    = 4
+	maxPerLocal   = 32 // one owner on this machine
+	maxPerAddress = maxOverTCP - keptForRootTCP - keptForTrials
 	idleOverTCP   = 15 * time.Second
 	// streamsOverTCP is the requests that one connection of HTTP/2 may have under way; without it
 	// 128 connections can have 32,000, each followed by a stream of pictures.
 	streamsOverTCP = 16
+	// Streams of an owner on this machine, of an address, and of all.
+	streamsPerLocal, streamsPerAddress = 12, 64
 )
 
-// onlyLooking is who asks over TCP: nobody whom the kernel knows.
-var onlyLooking = peer{uid: -1, gid: -1}
+// onTCP returns how many connections a peer may have, and all together when it asks for one.
+func onTCP(p peer) (each, all int) {
+	switch {
+	case p.unbounded():
+		return maxOverTCP, maxOverTCP
+	case p.local:
+		return maxPerLocal, maxPerAddress
+	}
+	return maxPerAddress, maxPerAddress
+}
+
+// streamsOf returns how many streams a peer may have over TCP, and all together.
+func streamsOf(p peer) (each, all int) {
+	if p.local {
+		return streamsPerLocal, maxOverTCP
+	}
+	return streamsPerAddress, maxOverTCP
+}
 
 // ServeTCP answers on a TCP listener until ctx ends.
 func ServeTCP(ctx context.Context, l net.Listener, b Backend, r Remote) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := newServer(counted(b, r.guarded(readOnly(handler(ctx, b, Access{Group: -1, Houses: r.Houses})))), func(c net.Conn) (peer, net.Conn) {
+	if r.Refused == nil {
+		r.Refused = &Refusals{}
+	}
+	access := Access{Group: -1, Houses: r.Houses, Refused: r.Refused, streams: streamsOf}
+	s := newServer(counted(b, r.guarded(readOnly(handler(ctx, b, access)))), func(c net.Conn) *placed {
 		if secure, ok := c.(*tls.Conn); ok {
 			c = secure.NetConn()
 		}
-		return onlyLooking, c
+		return c.(*placed)
 	})
 	s.IdleTimeout = idleOverTCP
 	s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: streamsOverTCP}
 	s.TLSConfig, s.ErrorLog = r.TLS, silent
 	defer s.Close() // what is not answered within lookGrace
-	return serveUntil(ctx, s, &limitedTCP{Listener: l, slots: slots[netip.Addr]{users: map[netip.Addr]int{}}}, lookGrace)
+	return serveUntil(ctx, s, &bounded{Listener: l, who: r.who, bound: onTCP, trialEach: trialsEach, trialAll: maxOverTCP - keptForRootTCP,
+		refused: r.Refused, open: map[workload.Owner][]*placed{}}, lookGrace)
 }
 
 // silent: who scans the port must not fill the log.
@@ -75,67 +111,20 @@ var silent = log.New(io.Discard, "", 0)
 // lookGrace is how long an answer may still take when the server stops.
 const lookGrace = 2 * time.Second
 
-// limitedTCP is a listener that closes at once what is too much: of what has not asked anything yet
-// that is answered, the oldest; else what comes.
-type limitedTCP struct {
-	net.Listener
-	slots slots[netip.Addr]
-
-	mu        sync.Mutex
-	strangers []*tcpConn // have not asked anything yet that is answered, the oldest first
-}
-
-// tcpConn is a connection that has a slot until it is closed.
-type tcpConn struct {
-	net.Conn
-	l    *limitedTCP
-	from netip.Addr
-	free func()
-}
-
-func (l *limitedTCP) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
+// who returns who is at the other end of a connection. Over TCP that has no rights, whoever it is.
+func (r *Remote) who(c net.Conn) peer {
+	p := peer{uid: -1, gid: -1}
+	if r.Local != nil {
+		if uid, owner, ok := r.Local(c); ok {
+			p.local, p.root, p.owner = true, privileged(uid), owner.Holder(uid)
+			return p
 		}
-		from := addressOf(c.RemoteAddr().String())
-		take := func() bool { return l.slots.take(from, maxPerAddress, maxOverTCP) }
-		if take() || l.makeRoom(from) && take() {
-			own := &tcpConn{c, l, from, sync.OnceFunc(func() { l.slots.give(from) })}
-			l.mu.Lock()
-			l.strangers = append(l.strangers, own)
-			l.mu.Unlock()
-			return own, nil
-		}
-		c.Close()
 	}
-}
-
-// makeRoom closes a stranger, of the same address where there is one.
-func (l *limitedTCP) makeRoom(from netip.Addr) bool {
-	l.mu.Lock()
-	if len(l.strangers) == 0 {
-		l.mu.Unlock()
-		return false
-	}
-	oldest := l.strangers[max(0, slices.IndexFunc(l.strangers, func(c *tcpConn) bool { return c.from == from }))]
-	l.mu.Unlock()
-	oldest.Close()
-	return true
-}
-
-// known is called when something is answered.
-func (c *tcpConn) known() {
-	c.l.mu.Lock()
-	defer c.l.mu.Unlock()
-	c.l.strangers = slices.DeleteFunc(c.l.strangers, func(x *tcpConn) bool { return x == c })
-}
-
-func (c *tcpConn) Close() error {
-	c.known()
-	defer c.free()
-	return c.Conn.Close()
+	from := addressOf(c.RemoteAddr().String())
+	// A peer of this machine of whom the kernel does not tell has closed its end.
+	p.local = r.Local != nil && from.IsLoopback()
+	p.owner = workload.Owner("address:" + from.String())
+	return p
 }
 
 // addressOf is the address of "address:port", as one host has it: of IPv6 the /64, and one for all
@@ -172,10 +161,7 @@ func readOnly(next http.Handler) http.Handler {
 
 // guarded refuses what no reader whom the operator means would send.
 func (r *Remote) guarded(next http.Handler) http.Handler {
-	asked := map[bool]*rates[netip.Addr]{} // by whether the token is borne: who has none takes nothing from who has it
-	for _, known := range []bool{false, true} {
-		asked[known] = &rates[netip.Addr]{buckets: map[netip.Addr]bucket{}}
-	}
+	asked := newRates()
 	var files http.Handler
 	if r.Page != nil {
 		files = http.FileServerFS(r.Page)
@@ -185,13 +171,29 @@ func (r *Remote) guarded(next http.Handler) http.Handler {
 		r.headers(w.Header())
 		known := r.knows(q)
 		static := r.Page != nil && isFile(r.Page, q)
+		who, _ := q.Context().Value(peerKey{}).(peer)
+		on, _ := q.Context().Value(connKey{}).(*placed)
+		ask := asker{who.party(), ordinary}
 		switch {
+		case q.URL.Path == "/metrics" && (known || r.Token == ""):
+			ask.kind = scraping
+		case known:
+			ask.kind = bearing
+		}
+		beyond := on != nil && on.onTrial() && !known
+		if beyond {
+			w.Header().Set("Connection", "close")
+		}
+		switch {
+		case beyond && ask.kind != scraping:
+			reply(w, nil, &Error{TooMany, fmt.Sprintf("%v has as many connections open as one party may", who.party())})
 		case !known && !r.named(q.Host):
 			reply(w, nil, &Error{Forbidden, "this machine is not called that: ask by its address, its own name, or localhost"})
 		case foreign(q) && !(static && q.Header.Get("Sec-Fetch-Mode") == "navigate"):
 			reply(w, nil, &Error{Forbidden, "this comes from a page of somebody else"})
-		case !static && !asked[known].take(addressOf(q.RemoteAddr), time.Now()):
-			reply(w, nil, &Error{TooMany, fmt.Sprintf("too many requests from one address; %d a second are answered", requestsPerSecond)})
+		case !static && !who.unbounded() && !asked.take(ask, time.Now()):
+			r.Refused.add(who.party(), refusedRequest)
+			reply(w, nil, &Error{TooMany, fmt.Sprintf("%v asks too often; %d requests a second are answered", who.party(), requestsPerSecond)})
 		case static:
 			w.Header().Set("Cache-Control", "no-cache")
 			files.ServeHTTP(w, q)
@@ -199,9 +201,7 @@ func (r *Remote) guarded(next http.Handler) http.Handler {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			reply(w, nil, &Error{Unauthorized, "a token is needed: Authorization: Bearer TOKEN"})
 		default:
-			if c, ok := q.Context().Value(connKey{}).(*tcpConn); ok {
-				c.known()
-			}
+			answering(q, known)
 			w.Header().Set("Cache-Control", "no-store")
 			next.ServeHTTP(w, q)
 		}

@@ -445,7 +445,7 @@ func TestRefusalsAreCounted(t *testing.T) {
 			want["/v1/room 401"]++
 		}
 	}
-	socket := counted(b, guarded(handler(t.Context(), b, Access{Group: -1})))
+	socket := counted(b, guarded(nil, handler(t.Context(), b, Access{Group: -1})))
 	for range requestBurst + 1 {
 		r := httptest.NewRequest("GET", "/v1/small", nil)
 		w := httptest.NewRecorder()

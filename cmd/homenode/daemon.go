@@ -37,6 +37,7 @@ import (
 	"github.com/homenode/homenode/host/libvirt"
 	"github.com/homenode/homenode/host/links"
 	"github.com/homenode/homenode/host/observe"
+	"github.com/homenode/homenode/host/peers"
 	"github.com/homenode/homenode/host/prepare"
 	"github.com/homenode/homenode/host/process"
 	"github.com/homenode/homenode/host/proxmox"
@@ -65,7 +66,8 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 		return cli.Forbidden(errors.New("enforce mode changes other users' work: run it as root, or look with --mode observe"))
 	}
 	host, _ := os.Hostname()
-	access := api.Access{Group: -1, OthersMayRead: c.OthersMayRead}
+	found := peers.New()
+	access := api.Access{Group: -1, OthersMayRead: c.OthersMayRead, Owner: found.Process, Refused: &api.Refusals{}}
 	if c.SocketGroup != "" {
 		if access.Group, err = groupID(c.SocketGroup); err != nil {
 			return cli.Usage(err)
@@ -172,6 +174,9 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	}
 	access.Houses = api.NewHouses(d, host)
 	remote, forget, err := listenTCP(&c, access, host)
+	if remote != nil {
+		remote.may.Local = found.Connection
+	}
 	if err != nil {
 		l.Close()
 		return err

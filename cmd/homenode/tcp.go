@@ -41,7 +41,7 @@ func listenTCP(c *config.Config, access api.Access, host string) (remote *overTC
 	if address == "" || err != nil { // which Validate has told
 		return nil, forget, err
 	}
-	remote = &overTCP{may: api.Remote{Page: web.Files, Names: []string{host}, Houses: access.Houses}}
+	remote = &overTCP{may: api.Remote{Page: web.Files, Names: []string{host}, Houses: access.Houses, Refused: access.Refused}}
 	if c.API.Token != "" {
 		if remote.may.Token, err = readToken(c.API.Token); err != nil {
 			return nil, forget, cli.Usage(fmt.Errorf("api.token: %w", err))

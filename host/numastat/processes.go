@@ -83,11 +83,9 @@ func read(ctx context.Context, root fs.FS, calls *proc.Calls, owners *proc.Owner
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	owner, err := owners.Of(pid)
-	if err != nil {
-		return nil, err
-	}
+	owner, _ := owners.Of(pid) // of one that has ended, the call says so
 	var t table
+	var err error
 	if late := calls.Do(workload.Process{PID: pid}, owner, func() { t, err = parse(root, pid) }); late != nil {
 		return nil, late
 	}

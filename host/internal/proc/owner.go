@@ -55,6 +55,27 @@ func (o *Owners) Of(pid int) (workload.Owner, error) {
 	return o.Known(pid, ParseStatus(status).UID, Cgroup(cgroup)), nil
 }
 
+// ErrOtherUser is for a process that is not, or no longer, of the user that was asked for.
+var ErrOtherUser = errors.New("the process is of another user")
+
+// OfUser returns the owner of a process that is of a user, by its real or effective UID; for any
+// other the error is ErrOtherUser.
+func (o *Owners) OfUser(pid, uid int) (workload.Owner, error) {
+	text, err := fs.ReadFile(o.root, File(pid, "status"))
+	if err != nil {
+		return workload.SystemOwner, err
+	}
+	status := ParseStatus(text)
+	if uid != status.UID && uid != status.EUID {
+		return workload.SystemOwner, ErrOtherUser
+	}
+	cgroup, err := fs.ReadFile(o.root, File(pid, "cgroup"))
+	if err != nil {
+		return workload.SystemOwner, err
+	}
+	return o.Known(pid, uid, Cgroup(cgroup)), nil
+}
+
 // Known returns the owner of a process of which the UID and the cgroup v2 path are known.
 func (o *Owners) Known(pid, uid int, cgroup string) workload.Owner {
 	if owner, ok := workload.CgroupOwner(cgroup); ok {

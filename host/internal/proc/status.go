@@ -17,7 +17,7 @@ type Status struct {
 	Huge       topology.KiB // HugetlbPages: pages of hugetlbfs that it has mapped
 	Pinned     topology.KiB // VmPin: held for devices
 	Locked     topology.KiB // VmLck
-	UID        int          // real user; 0 when absent
+	UID, EUID  int          // real and effective user; 0 when absent
 	// First: it is the first process of its PID namespace, and of no outer one.
 	First bool
 }
@@ -54,8 +54,13 @@ func ParseStatus(b []byte) Status {
 		case "VmLck":
 			s.Locked = firstKiB(value)
 		case "Uid":
-			if n, ok := Number(firstWord(value)); ok && n < 1<<32 {
+			real := firstWord(value)
+			if n, ok := Number(real); ok && n < 1<<32 {
 				s.UID = int(n)
+			}
+			_, rest, _ := bytes.Cut(value, real)
+			if n, ok := Number(firstWord(rest)); ok && n < 1<<32 {
+				s.EUID = int(n)
 			}
 		case "NSpid":
 			f := bytes.Fields(value)
