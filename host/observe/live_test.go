@@ -23,6 +23,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv("OBSERVE_CHILD") != "" {
 		child()
 	}
+	if file := os.Getenv("OBSERVE_LOCKED"); file != "" {
+		locked(file)
+	}
 	os.Exit(m.Run())
 }
 
