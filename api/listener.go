@@ -77,7 +77,10 @@ func (l *bounded) place(c net.Conn) *placed {
 	}
 	onTrial := !within && has < each+l.trialEach && l.all < l.trialAll
 	if onTrial {
-		own.trial = time.AfterFunc(trialTime, func() { own.Close() })
+		own.trial = time.AfterFunc(trialTime, func() {
+			l.refused.add(who, refusedConnection)
+			own.Close()
+		})
 	}
 	if within || onTrial {
 		l.open[who] = append(l.open[who], own)
@@ -88,10 +91,8 @@ func (l *bounded) place(c net.Conn) *placed {
 		closing.Close()
 		l.refused.add(closing.peer.party(), refusedConnection)
 	}
-	if !within {
-		l.refused.add(who, refusedConnection)
-	}
 	if !within && !onTrial {
+		l.refused.add(who, refusedConnection)
 		return nil
 	}
 	return own

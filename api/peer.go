@@ -30,7 +30,7 @@ type peer struct {
 
 // party is what connections and requests of the peer are counted by.
 func (p peer) party() workload.Owner {
-	if p.owner != workload.SystemOwner {
+	if p.owner != workload.SystemOwner || p.root {
 		return p.owner
 	}
 	return workload.UserOwner(p.uid).Holder(p.uid)

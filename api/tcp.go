@@ -186,6 +186,7 @@ func (r *Remote) guarded(next http.Handler) http.Handler {
 		}
 		switch {
 		case beyond && ask.kind != scraping:
+			r.Refused.add(who.party(), refusedConnection)
 			reply(w, nil, &Error{TooMany, fmt.Sprintf("%v has as many connections open as one party may", who.party())})
 		case !known && !r.named(q.Host):
 			reply(w, nil, &Error{Forbidden, "this machine is not called that: ask by its address, its own name, or localhost"})

@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -456,5 +457,147 @@ func TestRefusalsAreCounted(t *testing.T) {
 	defer b.mu.Unlock()
 	if !maps.Equal(b.got, want) || want["/v1/room 429"] == 0 || want["/v1/small 429"] == 0 {
 		t.Errorf("counted %v, want %v", b.got, want)
+	}
+}
+
+// scraped is a Backend with metrics.
+type scraped struct{ hostOf }
+
+func (*scraped) Metrics() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "figures 1\n") })
+}
+func (*scraped) Answered(string, int) {}
+
+// byAddress is users of this machine for a test: 127.0.0.N is user N, for 0 and 1 root.
+func byAddress(c net.Conn) (uid int, owner workload.Owner, ok bool) {
+	uid = int(c.RemoteAddr().(*net.TCPAddr).IP.To4()[3])
+	if uid == 1 {
+		uid = 0
+	}
+	return uid, workload.UserOwner(uid), true
+}
+
+// dialFrom connects from 127.0.0.N.
+func dialFrom(t *testing.T, n byte, to string) net.Conn {
+	t.Helper()
+	c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, n)}}).Dial("tcp", to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(30 * time.Second))
+	return c
+}
+
+// getOn asks on a connection that stays open; 0 is no answer.
+func getOn(c net.Conn, path string, headers ...string) int {
+	headers = append(headers, "Host: localhost")
+	if _, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\n"+strings.Join(headers, "\r\n")+"\r\n\r\n"); err != nil {
+		return 0
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return 0
+	}
+	io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode
+}
+
+// TestPlacesOverTCP (B3): a user of this machine who has all connections that one may have still has
+// the token's and /metrics' beyond them, and takes nothing from root or another user.
+func TestPlacesOverTCP(t *testing.T) {
+	const token, user, other, root = "0123456789abcdef0123456789abcdef", 50, 51, 1
+	const bearer = "Authorization: Bearer " + token
+	for _, x := range []struct {
+		name, token string
+		metrics     int // status of /metrics without the token, beyond the bound
+	}{
+		{"with a token", token, http.StatusTooManyRequests},
+		{"without", "", http.StatusOK},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			b := &scraped{hostOf{host: machine(t, "node:1(memory=4GiB) core:2")}}
+			refused := &Refusals{}
+			at := overTCP(t, b, Remote{Token: x.token, Local: byAddress, Refused: refused})
+			var held []net.Conn
+			for range maxPerLocal {
+				c := dialFrom(t, user, at)
+				if getOn(c, "/v1/status", bearer) != 200 {
+					t.Fatal("refused below the bound")
+				}
+				held = append(held, c)
+			}
+			if code := getOn(dialFrom(t, user, at), "/v1/status"); code != http.StatusTooManyRequests {
+				t.Errorf("beyond the bound: %d", code)
+			}
+			if code := getOn(dialFrom(t, user, at), "/metrics"); code != x.metrics {
+				t.Errorf("/metrics beyond the bound: %d, want %d", code, x.metrics)
+			}
+			if x.token != "" {
+				c := dialFrom(t, user, at)
+				for range 2 { // it stays
+					if code := getOn(c, "/v1/status", bearer); code != 200 {
+						t.Errorf("the token beyond the bound: %d", code)
+					}
+				}
+			}
+			silent := dialFrom(t, user, at)
+			began := time.Now()
+			if _, err := silent.Read(make([]byte, 1)); err != io.EOF {
+				t.Errorf("silent beyond the bound: %v", err)
+			}
+			if took := time.Since(began); took < trialTime/2 || took > 10*trialTime {
+				t.Errorf("closed after %v, want %v", took, trialTime)
+			}
+			for _, n := range []byte{other, root} {
+				if code := getOn(dialFrom(t, n, at), "/v1/status", bearer); code != 200 {
+					t.Errorf("user %d: %d", n, code)
+				}
+			}
+			for range maxPerAddress { // root fills what is there
+				getOn(dialFrom(t, root, at), "/v1/status", bearer)
+			}
+			if code := getOn(held[0], "/v1/none", bearer); code == 0 {
+				t.Error("a connection of the user gave way to root, which has places of its own")
+			}
+			said := refused.sentences()
+			if !slices.ContainsFunc(said, func(s string) bool { return strings.HasPrefix(s, "user 50 has as many connections to homenode") }) {
+				t.Errorf("said %q", said)
+			}
+		})
+	}
+}
+
+// TestStreamsOverTCP: one connection of HTTP/1.1 is a stream at most, and the streams of a party on
+// this machine leave connections for requests.
+func TestStreamsOverTCP(t *testing.T) {
+	b := &hostOf{host: machine(t, "node:1(memory=4GiB) core:2")}
+	at := overTCP(t, b, Remote{Local: byAddress})
+	follow := func(n byte) int {
+		c := dialFrom(t, n, at)
+		io.WriteString(c, "GET /v1/house/changes HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			return 0
+		}
+		return resp.StatusCode
+	}
+	for _, n := range []byte{50, 51} {
+		for i := range streamsPerLocal {
+			if code := follow(n); code != 200 {
+				t.Fatalf("stream %d of user %d: %d", i, n, code)
+			}
+		}
+		if code := follow(n); code != http.StatusTooManyRequests {
+			t.Errorf("one stream too many of user %d: %d", n, code)
+		}
+		if code := getOn(dialFrom(t, n, at), "/v1/status"); code != 200 {
+			t.Errorf("a request of user %d beside streams: %d", n, code)
+		}
+	}
+	for range 2 * streamsPerLocal {
+		if code := follow(1); code != 200 {
+			t.Fatalf("root: %d", code)
+		}
 	}
 }

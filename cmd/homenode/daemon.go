@@ -176,6 +176,9 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	remote, forget, err := listenTCP(&c, access, host)
 	if remote != nil {
 		remote.may.Local = found.Connection
+		if err := found.Check(); err != nil {
+			slog.Warn("users of this machine count as one over TCP: the kernel does not tell who connects", "err", err)
+		}
 	}
 	if err != nil {
 		l.Close()

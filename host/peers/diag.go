@@ -46,28 +46,43 @@ const answersWithin = time.Second
 // connected to another. ok is false where there is none, and where no process has it open any
 // more: the kernel then tells of UID 0.
 func (d *diag) userOf(local, remote netip.AddrPort) (uid int, ok bool) {
+	request := requestFor(local, remote)
+	answer, err := d.answer(request)
+	if err != nil {
+		return 0, false
+	}
+	return readAnswer(answer, request)
+}
+
+// check asks for a socket that there is not.
+func (d *diag) check() error {
+	none := netip.AddrPortFrom(netip.IPv6Unspecified(), 0)
+	_, err := d.answer(requestFor(none, none))
+	return err
+}
+
+// answer sends a request and returns the answer; nil when the kernel has no such socket.
+func (d *diag) answer(request []byte) ([]byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.socket == nil {
 		s, err := nl.Subscribe(unix.NETLINK_INET_DIAG)
 		if err != nil {
-			return 0, false
+			return nil, err
 		}
 		timeout := unix.NsecToTimeval(answersWithin.Nanoseconds())
 		if err := s.SetReceiveTimeout(&timeout); err != nil {
 			s.Close()
-			return 0, false
+			return nil, err
 		}
 		d.socket = s
 	}
-	request := requestFor(local, remote)
 	answer, err := d.ask(request)
 	if err != nil {
 		d.socket.Close()
 		d.socket = nil
-		return 0, false
 	}
-	return readAnswer(answer, request)
+	return answer, err
 }
 
 // requestFor returns a struct inet_diag_req_v2 for one socket.
@@ -104,6 +119,18 @@ func readAnswer(b, request []byte) (uid int, ok bool) {
 	return int(binary.NativeEndian.Uint32(b[answerUID:])), true
 }
 
+// errorOf reads a struct nlmsgerr; nil for ENOENT: there is no such socket.
+func errorOf(b []byte) error {
+	if len(b) < 4 {
+		return unix.EBADMSG
+	}
+	errno := unix.Errno(-int32(binary.NativeEndian.Uint32(b)))
+	if errno == unix.ENOENT {
+		return nil
+	}
+	return errno
+}
+
 // ask sends a request and returns the answer, nil when the kernel has no such socket.
 func (d *diag) ask(request []byte) ([]byte, error) {
 	q := nl.NewNetlinkRequest(nl.SOCK_DIAG_BY_FAMILY, 0)
@@ -122,8 +149,8 @@ func (d *diag) ask(request []byte) ([]byte, error) {
 		for _, m := range messages {
 			switch {
 			case m.Header.Seq != q.Seq:
-			case m.Header.Type == unix.NLMSG_ERROR: // ENOENT
-				return nil, nil
+			case m.Header.Type == unix.NLMSG_ERROR:
+				return nil, errorOf(m.Data)
 			case m.Header.Type == nl.SOCK_DIAG_BY_FAMILY:
 				return m.Data, nil
 			}

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"time"
@@ -67,6 +68,14 @@ func (f *Finder) of(pid, uid int) (workload.Owner, bool) {
 	case <-late.C:
 		return workload.SystemOwner, false
 	}
+}
+
+// Check returns why Connection cannot tell of anything, nil when it can.
+func (f *Finder) Check() error {
+	if err := f.diag.check(); err != nil {
+		return fmt.Errorf("sock_diag: %w", err)
+	}
+	return nil
 }
 
 // Connection returns the user at the other end of a TCP connection, and who is responsible, where

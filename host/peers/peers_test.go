@@ -39,6 +39,9 @@ func accept(t *testing.T, network, from, to string) (client, server net.Conn) {
 
 func TestConnection(t *testing.T) {
 	f := New()
+	if err := f.Check(); err != nil {
+		t.Skip(err)
+	}
 	for _, tt := range []struct{ name, network, from, to string }{
 		{"IPv4", "tcp4", "", "127.0.0.1:0"},
 		{"another address of this machine", "tcp4", "127.7.8.9", "127.0.0.1:0"},
