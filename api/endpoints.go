@@ -74,7 +74,7 @@ func Endpoints() []Endpoint {
 			func(s *server) getter[Status] {
 				return func(ctx context.Context, _ url.Values) (Status, error) {
 					st, err := s.b.Status(ctx)
-					st.Problems = slices.Concat(st.Problems, s.a.Refused.sentences())
+					st.Problems = append(slices.Clip(st.Problems), s.a.Refused.sentences()...)
 					return st, err
 				}
 			}),

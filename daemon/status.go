@@ -410,7 +410,7 @@ func (v *View) state(o *workload.Observation, p planned) (state string, why stri
 		if d.Outcome == plan.Refused {
 			state = api.StateNoRoom
 		}
-		if silent := words.Because(words.MemoryUnanswered); o.Unanswered && (d.Outcome != plan.LeftAlone || why == silent.String()) {
+		if silent := o.Unread(); o.Unanswered && (d.Outcome != plan.LeftAlone || why == silent.String()) {
 			return api.StateNoAnswer, silent.String()
 		}
 		if d.Outcome != plan.Placed && d.Outcome != plan.Kept {

@@ -42,6 +42,7 @@ func joined(parts []workload.Observation) workload.Observation {
 		o.CPUs, o.Mems = o.CPUs.Union(p.CPUs), o.Mems.Union(p.Mems)
 		o.OwnPolicy = cmp.Or(o.OwnPolicy, p.OwnPolicy)
 		o.MemoryUnread, o.MemoryMoved, o.Unanswered = o.MemoryUnread || p.MemoryUnread, o.MemoryMoved || p.MemoryMoved, o.Unanswered || p.Unanswered
+		o.Unasked = o.Unasked || p.Unasked
 		o.Pinned, o.PinnedWhy = o.Pinned || p.Pinned, cmp.Or(o.PinnedWhy, p.PinnedWhy)
 		o.Terminal = o.Terminal || p.Terminal
 	}

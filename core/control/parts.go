@@ -22,7 +22,7 @@ func takePart(all []workload.Observation, part *workload.Part) workload.Observat
 	o := workload.Observation{
 		Kind: whole.Kind, Processes: whole.Processes, Threads: part.VCPUs.Len(), Window: whole.Window,
 		Waited: whole.Waited, WaitedFrom: whole.WaitedFrom, Throttled: whole.Throttled,
-		UID: whole.UID, Owner: whole.Owner, MemoryMoved: whole.MemoryMoved, Unanswered: whole.Unanswered,
+		UID: whole.UID, Owner: whole.Owner, MemoryMoved: whole.MemoryMoved, Unanswered: whole.Unanswered, Unasked: whole.Unasked,
 	}
 	k := slices.IndexFunc(whole.Asked, func(a workload.AskedMemory) bool { return a.Node == part.Memory })
 	if o.MemoryUnread = whole.MemoryUnread || k < 0; k >= 0 {

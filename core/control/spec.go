@@ -359,7 +359,7 @@ func (s *State) unseen(o *workload.Observation) words.Reason {
 	}
 	switch {
 	case o.Unanswered:
-		return words.Because(words.MemoryUnanswered)
+		return o.Unread()
 	case o.MemoryUnread:
 		return words.Because(words.MemoryNotRead)
 	}

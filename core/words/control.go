@@ -13,6 +13,7 @@ var (
 	NotUTF8          = says("not-utf8", "Its name is not valid UTF-8.")
 	NotIncluded      = says("not-included", "The configuration does not include it (manage.include).")
 	Unanswered       = says("no-answer", "It does not answer: {}. It is tried again later.")
+	MemoryUnasked    = says("memory-unasked", "So many other processes of {} do not answer that this one is not asked where its memory lies; it is left alone until some of them answer or end.")
 	MemoryUnanswered = says("memory-unanswered", "The kernel does not answer when homenode reads where its memory lies; it is left alone until the kernel does.")
 	MemoryNotRead    = says("memory-not-read", "Where its memory lies has not been read yet; large workloads are read first.")
 	UserShare        = says("user-share", "Processes of user {} that were not started by homenode run may hold at most {%} of this host; the rest of them is not placed.")

@@ -135,7 +135,10 @@ type Observation struct {
 	// Unanswered: a process of it does not answer when its memory is asked for, and would
 	// stop whoever asks. Its pages are left alone; Problems has more.
 	Unanswered bool `json:",omitzero"`
-	Caps       Caps `json:",omitzero"`
+	// Unasked: it counts as Unanswered because so many other processes of its owner do not
+	// answer that its own are not asked.
+	Unasked bool `json:",omitzero"`
+	Caps    Caps `json:",omitzero"`
 	// VCPUs is where the threads of vCPUs ran, rising by vCPU and node, and Asked the memory
 	// for which the process asked for one node (mbind(2)), rising by that node: of hypervisors
 	// alone, whose guests may be placed in parts.
@@ -221,7 +224,7 @@ func (o *Observation) Same(p *Observation) bool {
 		same(o.VCPUs, p.VCPUs) && o.AskedFor.Equal(p.AskedFor) && (o.Asked == nil) == (p.Asked == nil) && slices.EqualFunc(o.Asked, p.Asked, AskedMemory.same) &&
 		same(o.Memory, p.Memory) && same(o.RanOn, p.RanOn) && same(o.Processes, p.Processes) && same(o.Anon, p.Anon) && same(o.Movable, p.Movable) &&
 		o.CPUs.Equal(p.CPUs) && o.Mems.Equal(p.Mems) && o.RanOnFrom == p.RanOnFrom && o.Bandwidth == p.Bandwidth && o.Accesses == p.Accesses &&
-		o.OwnPolicy == p.OwnPolicy && o.CgroupID == p.CgroupID && o.UID == p.UID && o.Owner == p.Owner && o.MemoryUnread == p.MemoryUnread && o.MemoryMoved == p.MemoryMoved && o.Unanswered == p.Unanswered &&
+		o.OwnPolicy == p.OwnPolicy && o.CgroupID == p.CgroupID && o.UID == p.UID && o.Owner == p.Owner && o.MemoryUnread == p.MemoryUnread && o.MemoryMoved == p.MemoryMoved && o.Unanswered == p.Unanswered && o.Unasked == p.Unasked &&
 		o.UnevenCPUs == p.UnevenCPUs && o.UnevenMems == p.UnevenMems && o.Caps == p.Caps && o.Pinned == p.Pinned && o.PinnedWhy == p.PinnedWhy && o.Terminal == p.Terminal &&
 		sameThreads(o.PerThread, p.PerThread) && (o.VCPUSets == nil) == (p.VCPUSets == nil) && slices.EqualFunc(o.VCPUSets, p.VCPUSets, topology.CPUSet.Equal)
 }

@@ -3,6 +3,8 @@ package workload
 import (
 	"strconv"
 	"strings"
+
+	"github.com/homenode/homenode/core/words"
 )
 
 // Owner is the party responsible for a workload, a process or a connection: bounds on what one
@@ -154,4 +156,12 @@ func (o *Observation) Responsible() Owner {
 		return o.Owner
 	}
 	return UserOwner(o.UID)
+}
+
+// Unread returns why an observation without an answer is left alone.
+func (o *Observation) Unread() words.Reason {
+	if o.Unasked {
+		return words.Because(words.MemoryUnasked, words.Printable(o.Responsible().String()))
+	}
+	return words.Because(words.MemoryUnanswered)
 }

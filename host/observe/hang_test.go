@@ -142,7 +142,7 @@ func TestManyProcessesThatDoNotAnswer(t *testing.T) {
 	for range 10 {
 		s = r.after(2 * time.Second)
 	}
-	asked, unanswered := 0, 0
+	asked, unanswered, unasked := 0, 0, 0
 	for _, name := range stuck {
 		asked += h.reads(name)
 	}
@@ -150,9 +150,16 @@ func TestManyProcessesThatDoNotAnswer(t *testing.T) {
 		if o.Unanswered {
 			unanswered++
 		}
+		if o.Unasked {
+			unasked++
+			want := "So many other processes of user 1000 do not answer that this one is not asked where its memory lies; it is left alone until some of them answer or end."
+			if why := o.Unread().String(); why != want {
+				t.Errorf("%s: %s", o.ID, why)
+			}
+		}
 	}
 	// Of one owner eight calls are lost; the others are not even asked, which the snapshot says.
-	if asked != 8 || unanswered != len(stuck) {
+	if asked != 8 || unasked != len(stuck)-8 || unanswered != len(stuck) {
 		t.Errorf("%d asked and %d reported as unanswered; want 8 and %d", asked, unanswered, len(stuck))
 	}
 	want := workload.Problem{Subject: "proc/PID/numa_maps", Code: words.OwnerUnasked,
