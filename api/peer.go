@@ -24,7 +24,8 @@ type peer struct {
 	// root is of a peer over TCP that is root, or whoever runs this daemon, of this machine:
 	// that has no rights there, but no bounds either.
 	root bool
-	// local is of a peer over TCP that is on this machine.
+	// local is of a peer over TCP that a user of this machine, or a container, is responsible
+	// for. A service may be a proxy that many come through, as another machine may.
 	local bool
 }
 

@@ -116,7 +116,9 @@ func (r *Remote) who(c net.Conn) peer {
 	p := peer{uid: -1, gid: -1}
 	if r.Local != nil {
 		if uid, owner, ok := r.Local(c); ok {
-			p.local, p.root, p.owner = true, privileged(uid), owner.Holder(uid)
+			p.root = privileged(uid)
+			p.local = owner != workload.SystemOwner
+			p.owner = owner.Holder(uid)
 			return p
 		}
 	}

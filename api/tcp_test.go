@@ -468,11 +468,15 @@ func (*scraped) Metrics() http.Handler {
 }
 func (*scraped) Answered(string, int) {}
 
-// byAddress is users of this machine for a test: 127.0.0.N is user N, for 0 and 1 root.
+// byAddress is users of this machine for a test: 127.0.0.1 is root, 127.0.0.33 a service, and
+// any other 127.0.0.N user 1000 + N.
 func byAddress(c net.Conn) (uid int, owner workload.Owner, ok bool) {
-	uid = int(c.RemoteAddr().(*net.TCPAddr).IP.To4()[3])
-	if uid == 1 {
-		uid = 0
+	switch n := c.RemoteAddr().(*net.TCPAddr).IP.To4()[3]; n {
+	case 1:
+	case 33:
+		uid = 33
+	default:
+		uid = 1000 + int(n)
 	}
 	return uid, workload.UserOwner(uid), true
 }
@@ -561,7 +565,7 @@ func TestPlacesOverTCP(t *testing.T) {
 				t.Error("a connection of the user gave way to root, which has places of its own")
 			}
 			said := refused.sentences()
-			if !slices.ContainsFunc(said, func(s string) bool { return strings.HasPrefix(s, "user 50 has as many connections to homenode") }) {
+			if !slices.ContainsFunc(said, func(s string) bool { return strings.HasPrefix(s, "user 1050 has as many connections to homenode") }) {
 				t.Errorf("said %q", said)
 			}
 		})
@@ -596,8 +600,10 @@ func TestStreamsOverTCP(t *testing.T) {
 		}
 	}
 	for range 2 * streamsPerLocal {
-		if code := follow(1); code != 200 {
-			t.Fatalf("root: %d", code)
+		for _, n := range []byte{1, 33} { // a service may be a proxy for many
+			if code := follow(n); code != 200 {
+				t.Fatalf("127.0.0.%d: %d", n, code)
+			}
 		}
 	}
 }

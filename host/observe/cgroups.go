@@ -17,10 +17,13 @@ import (
 
 // leaf is a cgroup with processes, or in process mode all processes.
 type leaf struct {
-	path   string // below the hierarchy's root; "" in process mode
-	inode  uint64 // of its folder; 0 when unknown
-	dir    string // where its files are; "" in process mode
-	shared bool   // never one workload: by nature, or because this process is in it
+	path  string // below the hierarchy's root; "" in process mode
+	inode uint64 // of its folder; 0 when unknown
+	dir   string // where its files are; "" in process mode
+	// owner is whose the path says that it is; owned: it says.
+	owner  workload.Owner
+	owned  bool
+	shared bool // never one workload: by nature, or because this process is in it
 	look   uint64
 	pids   []int
 	before []int // pids of the look before
@@ -161,6 +164,7 @@ func (o *Observer) leafAt(cgroup, dir string, inode uint64) *leaf {
 	if l == nil || l.inode != inode && inode != 0 {
 		base := path.Base(cgroup)
 		l = &leaf{path: cgroup, dir: dir, inode: inode, usage: -1}
+		l.owner, l.owned = workload.CgroupOwner(cgroup)
 		l.shared = cgroup == "" || cgroup == "/" ||
 			strings.HasSuffix(base, ".scope") && slices.ContainsFunc(ofTerminals, func(prefix string) bool { return strings.HasPrefix(base, prefix) })
 		o.leaves[cgroup] = l

@@ -80,7 +80,7 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 	obs.CPUTime = ticksDuration(w.cpuTicks)
 	switch {
 	case w.kind == workload.InCgroup:
-		obs.Owner, _ = workload.CgroupOwner(w.leaf.path)
+		obs.Owner = w.leaf.owner
 		obs.Window = w.leaf.window
 		if w.leaf.usage >= 0 {
 			obs.CPUTime = w.leaf.usage

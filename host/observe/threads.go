@@ -250,13 +250,13 @@ func (p *process) addMask(cpus topology.CPUSet, tid int) {
 // ownerNow returns the owner of a process for a call that may wait for ever. The UID may be
 // affinityEvery old: a login that was root's until then is in the user's slice by now.
 func (o *Observer) ownerNow(p *process) workload.Owner {
-	cgroup := p.leaf.path
-	if owner, ok := workload.CgroupOwner(cgroup); ok {
-		return owner
+	if p.leaf.owned {
+		return p.leaf.owner
 	}
 	if o.now.Sub(p.statusAt) >= affinityEvery {
 		o.readStatus(p)
 	}
+	cgroup := p.leaf.path
 	if p.leaf.dir == "" {
 		cgroup = o.cgroupOf(p.pid)
 	}
