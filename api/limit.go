@@ -38,10 +38,13 @@ type slots struct {
 func newSlots() *slots { return &slots{by: map[workload.Owner]int{}} }
 
 // take reports whether a party may have one more, with at most each of one and all of all, and
-// counts it.
+// counts it. The second half of all is for parties that have none.
 func (s *slots) take(who workload.Owner, each, all int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.all >= all/2 {
+		each = 1
+	}
 	if s.by[who] >= each || s.all >= all {
 		return false
 	}

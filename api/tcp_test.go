@@ -565,7 +565,7 @@ func TestPlacesOverTCP(t *testing.T) {
 				t.Error("a connection of the user gave way to root, which has places of its own")
 			}
 			said := refused.sentences()
-			if !slices.ContainsFunc(said, func(s string) bool { return strings.HasPrefix(s, "user 1050 has as many connections to homenode") }) {
+			if !slices.ContainsFunc(said, func(s string) bool { return strings.HasPrefix(s, "user 1050 holds so many connections to homenode") }) {
 				t.Errorf("said %q", said)
 			}
 		})

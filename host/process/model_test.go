@@ -47,6 +47,7 @@ type model struct {
 
 type modelProc struct {
 	pid, parent int
+	uid         int
 	group       int // 0 is that of PID 1
 	session     int
 	start       uint64
@@ -529,7 +530,7 @@ func (m *model) file(name string) ([]byte, error) {
 		}
 		fmt.Fprintf(&b, "%d (%s) %c %d %d %d 0 0 %d %s%d %s\n", pid, comm, p.state, p.parent, p.group, p.session, flags, strings.Repeat("0 ", 12), p.start, strings.Repeat("0 ", 30))
 	case "status":
-		fmt.Fprintf(&b, "Name:\ta) b\nNSpid:\t%s\nVmLck:\t%8d kB\nVmPin:\t%8d kB\n", cmp.Or(p.nspid, strconv.Itoa(pid)), p.vmLck, p.vmPin)
+		fmt.Fprintf(&b, "Name:\ta) b\nUid:\t%d\t%[1]d\t%[1]d\t%[1]d\nNSpid:\t%s\nVmLck:\t%8d kB\nVmPin:\t%8d kB\n", p.uid, cmp.Or(p.nspid, strconv.Itoa(pid)), p.vmLck, p.vmPin)
 	case "cgroup":
 		b.WriteString(p.cgroup)
 	case "mountinfo":

@@ -69,6 +69,43 @@ func TestProcessThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
+// Processes of one user under many UIDs that do not answer keep neither root's pages nor another
+// user's from being moved (A3).
+func TestManyUIDsThatDoNotAnswer(t *testing.T) {
+	m := newModel()
+	m.release = make(chan struct{})
+	defer close(m.release)
+	const first, many = 100, 24
+	m.hang = func(pid int, call string) bool { return pid >= first && pid < first+many && call == "maps" }
+	mv, _ := m.mover(MoverOptions{})
+	mv.wait = 20 * time.Millisecond
+	pages := func(p *modelProc) *modelRange { return p.anon(0x10000, repeat(0, 20)...) }
+	for pid := first; pid < first+many; pid++ {
+		p := m.add(pid, 1)
+		p.uid, p.cgroup = 100000+pid, "0::/user.slice/user-1000.slice/user@1000.service/x.scope\n"
+		pages(p)
+		err := mv.Move(context.Background(), moveStep("1", p), nil)
+		if !errors.Is(err, plan.ErrNoAnswer) {
+			t.Fatalf("process %d: %v", pid, err)
+		}
+	}
+	mv.wait = answerIn
+	for i, x := range []struct {
+		uid    int
+		cgroup string
+	}{{0, "0::/system.slice/db.service\n"}, {1001, "0::/user.slice/user-1001.slice/session-1.scope\n"}} {
+		p := m.add(10+i, 1)
+		p.uid, p.cgroup = x.uid, x.cgroup
+		r := pages(p)
+		if err := mv.Move(context.Background(), moveStep("1", p), nil); err != nil {
+			t.Errorf("user %d: %v", x.uid, err)
+		}
+		if r.pages[0].node != 1 {
+			t.Errorf("user %d: a page is on node %d", x.uid, r.pages[0].node)
+		}
+	}
+}
+
 // A process outside the workload that does not answer makes only shared pages stay.
 func TestStrangerThatDoesNotAnswer(t *testing.T) {
 	m := newModel()

@@ -41,39 +41,47 @@ type namespace struct {
 // opens files of the operating system, as os.DirFS does.
 func NewOwners(root fs.FS) *Owners { return &Owners{root: root, created: outermost} }
 
-// Of returns the owner of a process. The error is that of reading its status or cgroup; it wraps
-// fs.ErrNotExist when the process has ended.
-func (o *Owners) Of(pid int) (workload.Owner, error) {
-	status, err := fs.ReadFile(o.root, File(pid, "status"))
-	if err != nil {
-		return workload.SystemOwner, err
-	}
-	cgroup, err := fs.ReadFile(o.root, File(pid, "cgroup"))
-	if err != nil {
-		return workload.SystemOwner, err
-	}
-	return o.Known(pid, ParseStatus(status).UID, Cgroup(cgroup)), nil
-}
-
 // ErrOtherUser is for a process that is not, or no longer, of the user that was asked for.
 var ErrOtherUser = errors.New("the process is of another user")
+
+// Of returns the owner of a process. The error is that of reading its status; it wraps
+// fs.ErrNotExist when the process has ended.
+func (o *Owners) Of(pid int) (workload.Owner, error) {
+	status, err := o.statusOf(pid)
+	if err != nil {
+		return workload.SystemOwner, err
+	}
+	return o.Known(pid, status.UID, o.cgroupOf(pid)), nil
+}
 
 // OfUser returns the owner of a process that is of a user, by its real or effective UID; for any
 // other the error is ErrOtherUser.
 func (o *Owners) OfUser(pid, uid int) (workload.Owner, error) {
-	text, err := fs.ReadFile(o.root, File(pid, "status"))
+	status, err := o.statusOf(pid)
 	if err != nil {
 		return workload.SystemOwner, err
 	}
-	status := ParseStatus(text)
 	if uid != status.UID && uid != status.EUID {
 		return workload.SystemOwner, ErrOtherUser
 	}
-	cgroup, err := fs.ReadFile(o.root, File(pid, "cgroup"))
+	return o.Known(pid, uid, o.cgroupOf(pid)), nil
+}
+
+func (o *Owners) statusOf(pid int) (Status, error) {
+	text, err := fs.ReadFile(o.root, File(pid, "status"))
 	if err != nil {
-		return workload.SystemOwner, err
+		return Status{}, err
 	}
-	return o.Known(pid, uid, Cgroup(cgroup)), nil
+	return ParseStatus(text), nil
+}
+
+// cgroupOf returns the cgroup v2 path of a process; "" where there is none, or no answer.
+func (o *Owners) cgroupOf(pid int) string {
+	text, err := fs.ReadFile(o.root, File(pid, "cgroup"))
+	if err != nil {
+		return ""
+	}
+	return Cgroup(text)
 }
 
 // Known returns the owner of a process of which the UID and the cgroup v2 path are known.
