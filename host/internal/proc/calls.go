@@ -33,17 +33,17 @@ const (
 	// A call that was given up is lost: it gives its place back, but keeps its thread until the
 	// process answers. mostLostOfOwner is after how many the other processes of that owner are
 	// not asked any more: twice as many as one owner has at work, so that one slow round is
-	// forgiven. Above manyLost, which four such owners reach, one lost call is enough, and an
-	// owner has one at work.
+	// forgiven. Above manyLost, which three such owners reach, one lost call is enough, and
+	// an owner has one at work.
 	mostLostOfOwner = 8
-	manyLost        = 32
+	manyLost        = 24
 	// mostLost bounds those of all owners but the system, and mostLostOfSystem those of the
 	// system, for which a dead NFS server is enough. A thread in the kernel costs 16 KiB of
 	// kernel stack and 16 KiB of the Go runtime's. A daemon has three Calls (observer, mover,
-	// links): at most 3 × (64 + 64 + 16) = 432 threads of the unit's TasksMax=512, of which it
-	// uses some 30 besides.
-	mostLost         = 64
-	mostLostOfSystem = 64
+	// links): at most 3 × (48 + 48 + 16) = 336 threads. The unit's TasksMax=512 leaves 176 for
+	// the rest, of which it uses some 30; the Go runtime ends a program that gets no thread.
+	mostLost         = 48
+	mostLostOfSystem = 48
 
 	// A process that did not answer is asked again after firstPause, then after twice as
 	// long each time up to lastPause.
