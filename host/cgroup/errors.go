@@ -57,6 +57,52 @@ func (e *StrayError) Error() string {
 		e.Cgroup, len(e.Threads), e.Want, first, e.Threads[first])
 }
 
+// NotFrozenError says that the processes of a cgroup did not freeze in time: one of them waits
+// in the kernel, and may hold the lock of its memory. Its memory nodes were not changed. It
+// wraps plan.ErrNotFrozen.
+type NotFrozenError struct {
+	Cgroup string
+}
+
+func (e *NotFrozenError) Error() string {
+	return fmt.Sprintf("cgroup %s: %v within %v", e.Cgroup, plan.ErrNotFrozen, freezeWithin)
+}
+
+// Unwrap makes the error one that a later try may not meet.
+func (e *NotFrozenError) Unwrap() error { return plan.ErrNotFrozen }
+
+// FrozenError says that another program has frozen a cgroup, and may thaw it at any time: its
+// memory nodes were not changed.
+type FrozenError struct {
+	Cgroup string
+}
+
+func (e *FrozenError) Error() string {
+	return fmt.Sprintf("cgroup %s: another program has frozen it, and its memory nodes are changed only once it runs again", e.Cgroup)
+}
+
+// SharedError says that a process outside a cgroup shares the memory of one inside: see
+// sharers.go.
+type SharedError struct {
+	Cgroup  string
+	Inside  int // PIDs
+	Outside int
+	In      string // cgroup of Outside
+}
+
+func (e *SharedError) Error() string {
+	return fmt.Sprintf("cgroup %s: its memory nodes are not changed, for process %d in %s has the same memory as its process %d and would not be frozen with it", e.Cgroup, e.Outside, or(e.In, "another cgroup"), e.Inside)
+}
+
+// guarded reports whether an error is of freezing a cgroup, and not of the write.
+func guarded(err error) bool {
+	var a *NotFrozenError
+	var b *FrozenError
+	var c *SharedError
+	var d *plan.UnsupportedError
+	return errors.As(err, &a) || errors.As(err, &b) || errors.As(err, &c) || errors.As(err, &d)
+}
+
 // InUseError says that a controller has to stay on for others.
 type InUseError struct {
 	Controller string
@@ -81,6 +127,9 @@ func gone(cgroup string) error { return fmt.Errorf("cgroup %s: %w", cgroup, fs.E
 // refused puts the kernel's answer to a write in words. A cgroup removed under an
 // open file answers ENODEV (kernfs).
 func (d *Driver) refused(cgroup, file, text string, err error) error {
+	if guarded(err) {
+		return err
+	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		return d.lost(cgroup, err)
 	}

@@ -95,7 +95,7 @@ func TestRealCgroup(t *testing.T) {
 	if !errors.As(err, &mismatch) || !strings.Contains(err.Error(), "has only 0") {
 		t.Error(err)
 	}
-	if err := d.putBack(base, plan.CgroupCPUs, ""); err != nil {
+	if err := d.putBack(ctx, base, plan.CgroupCPUs, ""); err != nil {
 		t.Error(err)
 	}
 	t.Logf("a populated parent set back to inherit has %q", read(base, "cpuset.cpus"))
