@@ -308,6 +308,7 @@ type Event struct {
 	Error    bool        `json:"error,omitempty"`    // whether it is a failure
 	Move     *Move       `json:"move,omitempty"`     // record of the page move that ended
 	By       *Asker      `json:"by,omitempty"`       // who asked for it; absent when nobody did
+	Frozen   float64     `json:"frozen,omitempty"`   // how long the workload was frozen for it, s; absent when it was not
 }
 
 // EventQuery is which events are asked for.

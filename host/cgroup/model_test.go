@@ -319,7 +319,9 @@ func (m *model) sync() {
 					}
 				}
 			}
-			m.put(c, eventsFile, fmt.Sprintf("populated %d\nfrozen %d", bit(m.below(c, m.populated)), bit(m.frozen(c))))
+			if is := fmt.Sprintf("populated %d\nfrozen %d", bit(m.below(c, m.populated)), bit(m.frozen(c))); is != m.get(c, eventsFile) {
+				m.put(c, eventsFile, is)
+			}
 			visit(c)
 		}
 	}

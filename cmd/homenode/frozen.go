@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/homenode/homenode/host/cgroup"
+)
+
+// frozenNotes is where homenode notes which cgroups it has frozen at this moment.
+func frozenNotes() string { return filepath.Join(machine, "run/homenode/frozen") }
+
+func cgroupMount() string { return filepath.Join(machine, "sys/fs/cgroup") }
+
+// cgroupDriver is the driver of cgroups, after it has thawed what a homenode that was killed
+// left frozen.
+func cgroupDriver(mover cgroup.PageMover) *cgroup.Driver {
+	o := cgroup.Options{Mount: cgroupMount(), Root: os.DirFS(machine), Mover: mover}
+	if os.Geteuid() == 0 {
+		o.Run, o.Guardian = frozenNotes(), cgroup.Guard(cgroupMount())
+	}
+	d := cgroup.New(o)
+	if err := d.Thaw(); err != nil {
+		fmt.Fprintf(os.Stderr, "homenode: what it left frozen is not thawed: %v\n", err)
+	}
+	return d
+}
+
+// guardian runs in place of a command when this is homenode's own process that thaws cgroups.
+func guardian(args []string) (ran bool, code int) {
+	if len(args) == 0 || args[0] != cgroup.ThawCommand {
+		return false, 0
+	}
+	if err := cgroup.Guardian(cgroupMount(), frozenNotes(), args[1:], os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintf(os.Stderr, "homenode: %v\n", err)
+		return true, 1
+	}
+	return true, 0
+}

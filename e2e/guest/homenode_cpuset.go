@@ -1,0 +1,177 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/homenode/homenode/e2e/suite"
+)
+
+func init() { tests["homenode.cpuset-locked"] = homenodeCpusetLocked }
+
+// mkdirMost is how long a new cgroup takes while homenode changes others, at most.
+const mkdirMost = 100 * time.Millisecond
+
+// homenodeCpusetLocked: the kernel takes the lock of each process's memory while a write of
+// cpuset.mems keeps all other cgroups waiting. A process that holds that lock for ever stops
+// nothing but itself while homenode sets memory nodes, undoes, moves and stops, with a daemon
+// and without one: a new cgroup is there in 100 ms. (A1)
+func homenodeCpusetLocked(t *T) {
+	mute := t.startMute()
+	early := t.newGroup(cgroupRoot, "early")
+	t.awaitStuck(t.startIn(early, "/init", "stuck", mute))
+	pod := t.newGroup(cgroupRoot, "pod")
+	_, take := t.startStuckLater(pod, mute)
+	ws := t.startWalkers(cgroupRoot, service("web", 0))
+	before := takeSnapshot(ws)
+	var took []time.Duration
+	during := func(what string, do func() result) result {
+		r, each := t.whileMaking(what, do)
+		took = append(took, each...)
+		return r
+	}
+
+	// The last step of a home: cpuset.mems. One holds its lock from the start.
+	o := daemonOptions{mode: "enforce", extra: "workloads: [{match: /early, class: dedicated, cpus: 1}, {match: /pod, class: dedicated, cpus: 1}]\n"}
+	d := t.startDaemon(o)
+	during("set-mems", func() result {
+		t.Until(120*time.Second, "the locked one is left alone, the other one bound", func() (bool, string) {
+			s := t.status()
+			_, state, why := s.of("/early")
+			mems := readText(pod.file("cpuset.mems"))
+			return state == "no answer" && strings.TrimSpace(mems) != "", fmt.Sprintf("%s: %s; pod has %q", state, why, mems)
+		})
+		return result{}
+	})
+	t.awaitHome(60*time.Second, ws)
+	const sentence = "did not freeze within 300 ms, so its memory nodes were not changed"
+	if mems := strings.TrimSpace(t.read(early.file("cpuset.mems"))); mems != "" {
+		t.Fatalf("cpuset.mems of the locked one is %q", mems)
+	}
+	t.awaitEvent(30*time.Second, "/early", "frozen-in-vain")
+	t.awaitEvent(30*time.Second, "/pod", "was-frozen")
+	explained := t.must(homenode("explain", "/early"), exitOK).out
+	for _, want := range []string{sentence, "restart the workload"} {
+		if !strings.Contains(strings.Join(strings.Fields(explained), " "), want) {
+			t.Fatalf("explain does not say %q: %s", want, explained)
+		}
+	}
+	home := t.read(pod.file("cpuset.mems"))
+
+	// The other one takes its lock at any time later.
+	take()
+	left := func(when string) {
+		t.bound(when, pod, home)
+		t.thawed(when, early, pod)
+	}
+	left("with the lock held")
+	undone := func(when string) {
+		r := during(when, func() result { return homenode("undo", "--all") })
+		if said := strings.Join(strings.Fields(r.out+r.err), " "); r.exit == exitOK || !strings.Contains(said, "did not freeze within 300ms") {
+			t.Fatalf("%s: %s", when, r)
+		}
+		left(when)
+	}
+	undone("undo --all")
+	t.same("after undo --all", before, takeSnapshot(ws), about(ws[0]))
+	undone("undo --all again")
+
+	other := "0"
+	if strings.TrimSpace(home) == other {
+		other = "1"
+	}
+	t.must(homenode("resume", "--all"), exitOK)
+	during("move", func() result {
+		r := homenode("move", "/pod", "--to", other)
+		warm(15 * time.Second)
+		return r
+	})
+	left("move")
+	during("stop", func() result {
+		t.stop(d)
+		return result{}
+	})
+	left("stop")
+
+	o.restore = true
+	d = t.startDaemon(o)
+	during("stop with restore_on_stop", func() result {
+		t.stop(d)
+		return result{}
+	})
+	left("stop with restore_on_stop")
+	during("move without a daemon", func() result { return homenode("move", "/pod", "--to", other) })
+	left("move without a daemon")
+	undone("undo --all without a daemon")
+	t.same("after undo --all without a daemon", before, takeSnapshot(ws), about(ws[0]))
+	slices.Sort(took)
+	t.Textf("%d cgroups made meanwhile in %v (median), %v at most; %s", len(took), took[len(took)/2].Round(time.Millisecond), took[len(took)-1].Round(time.Millisecond), sentence)
+}
+
+// bound fails the test when memory nodes are not as they were.
+func (t *T) bound(when string, g group, mems string) {
+	if now := t.read(g.file("cpuset.mems")); now != mems {
+		t.Fatalf("%s: cpuset.mems of %s is %q, it was %q", when, g.path(), now, mems)
+	}
+}
+
+// thawed fails the test when homenode has left a cgroup frozen.
+func (t *T) thawed(when string, all ...group) {
+	for _, g := range all {
+		if now := strings.TrimSpace(t.read(g.file("cgroup.freeze"))); now != "0" {
+			t.Fatalf("%s: cgroup.freeze of %s is %s", when, g.path(), now)
+		}
+	}
+}
+
+// whileMaking does something, and makes and removes a cgroup several times a second meanwhile
+// and for 3 s after: none may take long.
+func (t *T) whileMaking(what string, do func() result) (result, []time.Duration) {
+	stop, done := make(chan struct{}), make(chan error, 1)
+	var took []time.Duration
+	go func() {
+		for {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			case <-time.After(200 * time.Millisecond):
+			}
+			start := time.Now()
+			if err := os.Mkdir(cgroupRoot+"/new", 0o755); err != nil {
+				done <- err
+				return
+			}
+			took = append(took, time.Since(start))
+			if err := syscall.Rmdir(cgroupRoot + "/new"); err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	r := do()
+	time.Sleep(3 * time.Second)
+	close(stop)
+	select {
+	case err := <-done:
+		t.Do(err)
+	case <-time.After(suite.Slack * 5 * time.Second):
+		t.Fatalf("%s: no cgroup can be made: mkdir is not back", what)
+	}
+	if len(took) == 0 {
+		t.Fatalf("%s: no cgroup was made", what)
+	}
+	// One of them may meet a moment in which the host gives this guest no CPU.
+	slices.Sort(took)
+	if slow := took[len(took)-1-len(took)/20]; slow > mkdirMost {
+		t.Fatalf("%s: %d cgroups were made, one of 20 in %v or more, the slowest in %v", what, len(took), slow, took[len(took)-1])
+	}
+	t.Logf("%s: %d cgroups made, %v at most", what, len(took), took[len(took)-1])
+	return r, took
+}
