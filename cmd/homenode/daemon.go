@@ -348,7 +348,7 @@ func optionsFor(c config.Config, look observe.Options) daemon.Options {
 	})
 	interrupts, finder := irq.New(machine), links.New(machine)
 	guests := libvirt.NewWatch(libvirt.WatchOptions{
-		URI: os.Getenv("LIBVIRT_DEFAULT_URI"), Manage: libvirt.Managed(c.Libvirt.Manage), Process: hypervisor, CPUs: process.CPUsOf, Running: guestsRun,
+		URI: os.Getenv("LIBVIRT_DEFAULT_URI"), Manage: libvirt.Managed(c.Libvirt.Manage), Process: hypervisor, CPUs: process.CPUsOf, Running: guestsRun, Answers: mover.Answers,
 		Lock: func(ctx context.Context) (interface{ Close() error }, error) { return lockGuests(ctx, defaultState()) },
 	})
 	finder.Attached = guests.Attached
