@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/homenode/homenode/host/cgroup"
+	"github.com/homenode/homenode/host/process"
 )
 
 // frozenNotes is where homenode notes which cgroups it has frozen at this moment.
@@ -15,8 +16,8 @@ func cgroupMount() string { return filepath.Join(machine, "sys/fs/cgroup") }
 
 // cgroupDriver is the driver of cgroups, after it has thawed what a homenode that was killed
 // left frozen.
-func cgroupDriver(mover cgroup.PageMover) *cgroup.Driver {
-	o := cgroup.Options{Mount: cgroupMount(), Root: os.DirFS(machine), Mover: mover}
+func cgroupDriver(mover *process.Mover) *cgroup.Driver {
+	o := cgroup.Options{Mount: cgroupMount(), Root: os.DirFS(machine), Mover: mover, Answers: mover.Answers}
 	if os.Geteuid() == 0 {
 		o.Run, o.Guardian = frozenNotes(), cgroup.Guard(cgroupMount())
 	}

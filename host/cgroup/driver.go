@@ -35,6 +35,9 @@ type Options struct {
 	// Guardian starts a process that thaws what has a note when this one is killed; see
 	// Guard. nil starts none.
 	Guardian func(run, record string) (end func(), err error)
+	// Answers returns an error that wraps plan.ErrNoAnswer when the lock of a process's memory is
+	// held. nil asks nothing.
+	Answers func(workload.Process) error
 }
 
 // Driver carries out steps on cgroups.
@@ -47,6 +50,7 @@ type Driver struct {
 
 	run        string
 	guardian   func(run, record string) (end func(), err error)
+	answers    func(workload.Process) error
 	shared     func(ctx context.Context, at string) error
 	sameMemory func(a, b int) (bool, error)
 
@@ -65,7 +69,7 @@ func New(o Options) *Driver {
 		o.Root = os.DirFS("/")
 	}
 	d := &Driver{mount: o.Mount, root: o.Root, mover: o.Mover, files: tree{o.Mount}, affinity: numa.Kernel{}.Affinity,
-		run: o.Run, guardian: o.Guardian, sameMemory: sameMemory, freezes: map[string]chan struct{}{}, comparing: map[string]bool{}}
+		run: o.Run, guardian: o.Guardian, answers: o.Answers, sameMemory: sameMemory, freezes: map[string]chan struct{}{}, comparing: map[string]bool{}}
 	d.shared = d.sharesOutside
 	return d
 }
@@ -464,6 +468,9 @@ func (d *Driver) threadsFollow(cgroup, wantList string) error {
 
 // turnOn enables a controller for the children of a cgroup.
 func (d *Driver) turnOn(cgroup string, c *control) error {
+	if err := d.mayAttach(cgroup, c); err != nil {
+		return err
+	}
 	err := d.files.write(cgroup, subtreeControl, c.on())
 	switch {
 	case err == nil:

@@ -71,6 +71,20 @@ func (e *NotFrozenError) Error() string {
 // Unwrap makes the error one that a later try may not meet.
 func (e *NotFrozenError) Unwrap() error { return plan.ErrNotFrozen }
 
+// LockedError says that a process holds the lock of its memory, which the kernel would wait for
+// with all cgroups of the host. Nothing was changed. It wraps plan.ErrNoAnswer.
+type LockedError struct {
+	Cgroup string // that the change is about
+	PID    int
+}
+
+func (e *LockedError) Error() string {
+	return fmt.Sprintf("cgroup %s: process %d %v, and holds the lock of its memory: the change would hold up all cgroups of this host; stop that process", e.Cgroup, e.PID, plan.ErrNoAnswer)
+}
+
+// Unwrap makes the error one that a later try may not meet.
+func (e *LockedError) Unwrap() error { return plan.ErrNoAnswer }
+
 // FrozenError says that another program has frozen a cgroup, and may thaw it at any time: its
 // memory nodes were not changed.
 type FrozenError struct {

@@ -143,6 +143,9 @@ func (d *Driver) restoreControllers(cgroup, old string, ctl *control) error {
 			return &InUseError{ctl.name, cgroup, c}
 		}
 	}
+	if err := d.mayAttach(cgroup, ctl); err != nil {
+		return err
+	}
 	err = d.files.write(cgroup, subtreeControl, ctl.off())
 	if errors.Is(err, unix.EBUSY) {
 		return &InUseError{Controller: ctl.name, Cgroup: cgroup}
