@@ -108,14 +108,10 @@ func (e *SharedError) Error() string {
 	return fmt.Sprintf("cgroup %s: its memory nodes are not changed, for process %d in %s has the same memory as its process %d and would not be frozen with it", e.Cgroup, e.Outside, or(e.In, "another cgroup"), e.Inside)
 }
 
-// guarded reports whether an error is of freezing a cgroup, and not of the write.
-func guarded(err error) bool {
-	var a *NotFrozenError
-	var b *FrozenError
-	var c *SharedError
-	var d *plan.UnsupportedError
-	return errors.As(err, &a) || errors.As(err, &b) || errors.As(err, &c) || errors.As(err, &d)
-}
+// notWritten is an error that came before a write: the processes could not be frozen for it.
+type notWritten struct{ error }
+
+func (e *notWritten) Unwrap() error { return e.error }
 
 // InUseError says that a controller has to stay on for others.
 type InUseError struct {
@@ -141,8 +137,8 @@ func gone(cgroup string) error { return fmt.Errorf("cgroup %s: %w", cgroup, fs.E
 // refused puts the kernel's answer to a write in words. A cgroup removed under an
 // open file answers ENODEV (kernfs).
 func (d *Driver) refused(cgroup, file, text string, err error) error {
-	if guarded(err) {
-		return err
+	if before := new(notWritten); errors.As(err, &before) {
+		return before.error
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		return d.lost(cgroup, err)

@@ -180,8 +180,9 @@ func Guard(mount string) func(run, record string) (end func(), err error) {
 	}
 }
 
-// guardWithin is how long a guardian has to start; it takes some ten milliseconds.
-const guardWithin = 10 * time.Second
+// guardWithin is how long a guardian has to start; it takes some ten milliseconds, on an
+// emulated machine beside other work several seconds.
+const guardWithin = 30 * time.Second
 
 // Guardian is the guardian's program. args follow ThawCommand; none thaws all that a homenode
 // that was killed has left frozen.

@@ -45,12 +45,18 @@ const (
 	thawAfter = 3 * time.Second
 
 	thawTries = 5
+
+	// reboundEvery is how often it is looked whether a write has begun: one write in many
+	// takes longer than this.
+	reboundEvery = time.Millisecond
 )
 
 const (
 	freezeFile = "cgroup.freeze"
 	eventsFile = "cgroup.events"
 	typeFile   = "cgroup.type"
+
+	partitionFile = "cpuset.cpus.partition"
 )
 
 // writeSet writes a set; that of memory nodes only while the processes are frozen.
@@ -58,7 +64,7 @@ func (d *Driver) writeSet(ctx context.Context, cgroup string, kind plan.SettingK
 	if kind != plan.CgroupMems {
 		return d.files.write(cgroup, string(kind), text)
 	}
-	harmless, err := d.takesNoLock(cgroup, text)
+	then, harmless, err := d.takesNoLock(cgroup, text)
 	if err != nil {
 		return err
 	}
@@ -67,27 +73,30 @@ func (d *Driver) writeSet(ctx context.Context, cgroup string, kind plan.SettingK
 	}
 	f, err := d.freeze(ctx, cgroup)
 	if err != nil {
-		return err
+		return &notWritten{err}
 	}
 	if err = f.late(); err == nil {
+		written := f.thawWhenRebound(cgroup, then)
 		err = d.files.write(cgroup, string(kind), text)
+		written()
 	}
 	return errors.Join(err, f.thaw(ctx))
 }
 
 // takesNoLock reports whether a write of cpuset.mems reaches no process: the cgroup and those
 // below have none, or the nodes in effect stay the same (update_nodemasks_hier skips those).
-func (d *Driver) takesNoLock(cgroup, text string) (bool, error) {
+// then is the nodes in effect after it.
+func (d *Driver) takesNoLock(cgroup, text string) (then topology.CPUSet, harmless bool, err error) {
 	populated, _, err := d.events(cgroup)
 	if err != nil {
-		return false, err
+		return then, false, err
 	}
 	if !populated {
-		return true, nil
+		return then, true, nil
 	}
 	want, err := topology.ParseCPUSet(text) // nodes have the same format
 	if err != nil {
-		return false, err
+		return then, false, err
 	}
 	nodes := func(cgroup string) (topology.CPUSet, error) {
 		list, err := d.value(cgroup, plan.CgroupMems+".effective")
@@ -98,16 +107,16 @@ func (d *Driver) takesNoLock(cgroup, text string) (bool, error) {
 	}
 	above, err := nodes(path.Dir(cgroup))
 	if err != nil {
-		return false, err
+		return then, false, err
 	}
 	now, err := nodes(cgroup)
 	if err != nil {
-		return false, err
+		return then, false, err
 	}
 	if want = want.Intersect(above); want.Empty() {
 		want = above
 	}
-	return want.Equal(now), nil
+	return want, want.Equal(now), nil
 }
 
 // events reads cgroup.events: whether a cgroup or one below has processes, and whether all of
@@ -247,6 +256,7 @@ func (f *freeze) late() error {
 
 // thaw lets the processes go on, and reports how long they could not.
 func (f *freeze) thaw(ctx context.Context) error {
+	f.timer.Stop()
 	f.thawOnce()
 	plan.Frozen(ctx, f.took)
 	return f.err
@@ -254,7 +264,6 @@ func (f *freeze) thaw(ctx context.Context) error {
 
 func (f *freeze) thawOnce() {
 	f.once.Do(func() {
-		f.timer.Stop()
 		f.err = f.d.thawed(f.at)
 		f.took = time.Since(f.began)
 		if f.err == nil {
@@ -280,6 +289,43 @@ func (d *Driver) thawed(at string) error {
 		}
 	}
 	return fmt.Errorf("cgroup %s: it stays frozen: write 0 to its %s: %v", at, freezeFile, err)
+}
+
+// thawWhenRebound thaws while a write of cpuset.mems is still under way, once the kernel has
+// let cpuset_mutex go: what it does then is to look through all pages for those outside the new
+// nodes, and to move them. The nodes in effect show that the write has the mutex; a write of
+// cpuset.cpus.partition that changes nothing waits for it. The returned function says that the
+// write has ended.
+func (f *freeze) thawWhenRebound(cgroup string, then topology.CPUSet) (written func()) {
+	d := f.d
+	member := func() bool {
+		p, err := d.files.read(cgroup, partitionFile)
+		return err == nil && p == "member"
+	}
+	if !member() {
+		return func() {}
+	}
+	stop := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(reboundEvery):
+			}
+			now, err := d.files.read(cgroup, string(plan.CgroupMems)+".effective")
+			if err != nil {
+				return
+			}
+			if set, err := topology.ParseCPUSet(now); err == nil && set.Equal(then) {
+				break
+			}
+		}
+		if member() && d.files.write(cgroup, partitionFile, "member\n") == nil {
+			f.thawOnce()
+		}
+	}()
+	return func() { close(stop) }
 }
 
 // freezable is the cgroup that is frozen to freeze another: itself, or the next above it that

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -299,16 +300,19 @@ func TestFreezesTakeTurns(t *testing.T) {
 // A write that takes long keeps the processes frozen for a second at most.
 func TestLongWrite(t *testing.T) {
 	m, _ := running(t)
-	m.hook = func(what string) {
-		if what == "write /a/b cpuset.mems 1" {
-			for i := 0; m.get("/a/b", freezeFile) == "1" && i < 500; i++ {
-				time.Sleep(10 * time.Millisecond)
+	d := m.driver()
+	s := &slowly{files: m}
+	s.pages = func() {
+		for i := 0; i < 500; i++ {
+			if now, _ := s.read("/a/b", freezeFile); now == "0" {
+				return
 			}
-			m.others = true
+			time.Sleep(10 * time.Millisecond)
 		}
 	}
+	d.files = s
 	var frozen time.Duration
-	if err := m.driver().Apply(plan.WithFrozen(ctx, func(d time.Duration) { frozen = d }), step(plan.SetMems, "/a/b", "1"), nil); err != nil {
+	if err := d.Apply(plan.WithFrozen(ctx, func(d time.Duration) { frozen = d }), step(plan.SetMems, "/a/b", "1"), nil); err != nil {
 		t.Fatal(err)
 	}
 	if frozen < frozenMost || frozen > frozenMost+time.Second {
@@ -376,5 +380,62 @@ func TestGuardian(t *testing.T) {
 				t.Errorf("notes are left: %v", left)
 			}
 		})
+	}
+}
+
+// slowly is a model whose write of cpuset.mems has the kernel go through many pages once the
+// nodes are in effect.
+type slowly struct {
+	files
+	mu      sync.Mutex
+	pages   func() // goes through them
+	rebound chan struct{}
+}
+
+func (s *slowly) read(cgroup, file string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.files.read(cgroup, file)
+}
+
+func (s *slowly) write(cgroup, file, text string) error {
+	if file == partitionFile {
+		<-s.rebound // waits for cpuset_mutex
+	}
+	s.mu.Lock()
+	err := s.files.write(cgroup, file, text)
+	s.mu.Unlock()
+	if file == "cpuset.mems" && err == nil {
+		s.pages()
+	}
+	return err
+}
+
+// What the kernel does after it has let cpuset_mutex go keeps nothing frozen.
+func TestThawedOnceRebound(t *testing.T) {
+	m, _ := running(t)
+	m.put("/a/b", partitionFile, "member")
+	d := m.driver()
+	s := &slowly{files: m, rebound: make(chan struct{})}
+	is := func() string {
+		now, _ := s.read("/a/b", freezeFile)
+		return now
+	}
+	s.pages = func() {
+		time.Sleep(50 * time.Millisecond)
+		if is() != "1" {
+			t.Error("thawed while the kernel still has cpuset_mutex")
+		}
+		close(s.rebound)
+		for i := 0; is() == "1" && i < 100; i++ {
+			time.Sleep(5 * time.Millisecond)
+		}
+		if is() != "0" {
+			t.Error("frozen while the kernel goes through the pages")
+		}
+	}
+	d.files = s
+	if err := d.Apply(ctx, step(plan.SetMems, "/a/b", "1"), nil); err != nil || m.get("/a/b", "cpuset.mems") != "1" {
+		t.Error(err)
 	}
 }

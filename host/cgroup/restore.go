@@ -183,7 +183,7 @@ func (d *Driver) uses(child string, c *control) (bool, error) {
 			return true, nil
 		}
 	}
-	if p, err := d.files.read(child, "cpuset.cpus.partition"); err == nil && p != "member" {
+	if p, err := d.files.read(child, partitionFile); err == nil && p != "member" {
 		return true, nil
 	}
 	return false, nil
