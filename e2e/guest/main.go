@@ -57,6 +57,8 @@ func main() {
 		fail(muteReader(os.Args[2]))
 	case len(os.Args) == 3 && os.Args[1] == "stuck":
 		fail(stuck(os.Args[2], ""))
+	case len(os.Args) == 4 && os.Args[1] == "many":
+		fail(many(os.Args[2], os.Args[3]))
 	case len(os.Args) == 4 && os.Args[1] == "stuck":
 		fail(stuck(os.Args[2], os.Args[3]))
 	case len(os.Args) == 3 && os.Args[1] == "sharer":

@@ -174,6 +174,12 @@ func (d *Driver) freeze(ctx context.Context, cgroup string) (*freeze, error) {
 		free()
 		return nil, err
 	}
+	if err := f.runs(); err != nil { // the guardian took its time
+		d.forget(f.record)
+		f.end()
+		free()
+		return nil, err
+	}
 	f.began = time.Now()
 	f.timer = time.AfterFunc(freezeWithin+frozenMost, f.thawOnce)
 	err = d.files.write(at, freezeFile, "1\n")
@@ -199,12 +205,8 @@ func (f *freeze) prepare(ctx context.Context) error {
 	if err := d.thawLeft(object); err != nil {
 		return err
 	}
-	now, err := d.files.read(f.at, freezeFile)
-	if err != nil {
-		return d.lost(f.at, err)
-	}
-	if now != "0" {
-		return &FrozenError{f.at}
+	if err := f.runs(); err != nil {
+		return err
 	}
 	if d.shared != nil {
 		if err := d.shared(ctx, f.at); err != nil {
@@ -220,6 +222,18 @@ func (f *freeze) prepare(ctx context.Context) error {
 			d.forget(f.record)
 			return fmt.Errorf("cgroup %s: not frozen without a process that thaws it when homenode is killed: %w", f.at, err)
 		}
+	}
+	return nil
+}
+
+// runs returns an error when another program has frozen the cgroup.
+func (f *freeze) runs() error {
+	now, err := f.d.files.read(f.at, freezeFile)
+	if err != nil {
+		return f.d.lost(f.at, err)
+	}
+	if now != "0" {
+		return &FrozenError{f.at}
 	}
 	return nil
 }
