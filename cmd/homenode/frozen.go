@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/host/cgroup"
+	"github.com/homenode/homenode/host/observe"
 	"github.com/homenode/homenode/host/process"
 )
 
@@ -26,6 +29,17 @@ func cgroupDriver(mover *process.Mover) *cgroup.Driver {
 		fmt.Fprintf(os.Stderr, "homenode: what it left frozen is not thawed: %v\n", err)
 	}
 	return d
+}
+
+// freeNodes gives the cgroup of a process all memory nodes before systemd does: systemd, as PID 1,
+// would write them while the processes run. What it writes then changes nothing in effect.
+func freeNodes(ctx context.Context, pid int) error {
+	at := observe.LineageOf(observe.Root(machine), pid).Cgroup
+	if os.Geteuid() != 0 || at == "" || at == "/" { // what an ordinary user's own manager writes concerns homenode as little as what that user does
+		return nil
+	}
+	d := cgroupDriver(process.NewMover(process.MoverOptions{Root: os.DirFS(machine)}))
+	return d.Restore(ctx, []plan.Entry{{Kind: plan.CgroupMems, Path: at}})[0]
 }
 
 // guardian runs in place of a command when this is homenode's own process that thaws cgroups.
