@@ -128,6 +128,7 @@ func homenodeCpusetLocked(t *T) {
 	during("move without a daemon", func() result { return homenode("move", "/pod", "--to", other) })
 	left("move without a daemon")
 	t.killedWhileFrozen(pod)
+	t.Logf("killed twice while %s was frozen", pod.path())
 	left("a kill -9 in the midst")
 	undone("undo --all without a daemon")
 	t.same("after undo --all without a daemon", before, takeSnapshot(ws), about(ws[0]))
@@ -165,11 +166,12 @@ func (t *T) killedWhileFrozen(g group) {
 	}
 }
 
-// guardians is the processes that thaw what a homenode has frozen when that is killed.
+// guardians is the processes that thaw what a homenode has frozen when that is killed. They are
+// started as /proc/self/exe; cmdline of the locked ones cannot be read.
 func guardians() (pids []int) {
-	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	files, _ := filepath.Glob("/proc/[0-9]*/comm")
 	for _, f := range files {
-		if strings.Contains(readText(f), "\x00thaw-frozen\x00") {
+		if readText(f) == "exe" {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(f)))
 			pids = append(pids, pid)
 		}
