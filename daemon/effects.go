@@ -281,8 +281,10 @@ func (d *Daemon) perform(ctx context.Context, c *call) (in control.Input) {
 	case control.EffectRead:
 		r.Failed = failure(d.read(ctx, e, r))
 	case control.EffectApply:
+		ctx = plan.WithFrozen(ctx, func(long time.Duration) { r.Frozen += long })
 		r.Failed = failure(d.apply(ctx, e, r, &c.pulse))
 	case control.EffectRestore:
+		ctx = plan.WithFrozen(ctx, func(long time.Duration) { r.Frozen += long })
 		r.Each = d.restore(ctx, e.Entries, e.Journal)
 		for i := range e.Entries {
 			if f := r.Each[i]; (f == nil || f.Code == control.Unchanged) && slices.Contains(c.changing, e.Entries[i].Workload) {
@@ -519,6 +521,8 @@ func failure(err error) *control.Failure {
 	switch {
 	case errors.As(err, &lacks) && plan.SettingKind(lacks.Feature).IsCgroupFile():
 		code = control.Lacking
+	case errors.Is(err, plan.ErrNotFrozen):
+		code = control.NotFrozen
 	case errors.Is(err, plan.ErrNoAnswer), errors.Is(err, context.DeadlineExceeded):
 		code = control.NoAnswer
 	case errors.Is(err, context.Canceled):

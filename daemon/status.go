@@ -402,8 +402,8 @@ func (v *View) links(o *workload.Observation, spec *workload.Spec) []api.Link {
 // state is how far a workload has come, and why.
 func (v *View) state(o *workload.Observation, p planned) (state string, why string) {
 	id, steps := o.ID, p.steps
-	if text, silent := v.Silent[id]; silent && !v.Holds.Has(id) {
-		return api.StateNoAnswer, words.Because(words.Unanswered, text).String()
+	if why, silent := v.Silent[id]; silent && !v.Holds.Has(id) {
+		return api.StateNoAnswer, why.String()
 	}
 	if d := p.decision; d != nil {
 		state, why = string(d.Outcome), words.Join(v.withThreads(o, d.Reasons))

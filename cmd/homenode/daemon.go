@@ -30,7 +30,6 @@ import (
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/daemon"
-	"github.com/homenode/homenode/host/cgroup"
 	"github.com/homenode/homenode/host/containers"
 	"github.com/homenode/homenode/host/flight"
 	"github.com/homenode/homenode/host/irq"
@@ -357,7 +356,7 @@ func optionsFor(c config.Config, look observe.Options) daemon.Options {
 	})
 	interrupts, finder := irq.New(machine), links.New(machine)
 	guests := libvirt.NewWatch(libvirt.WatchOptions{
-		URI: os.Getenv("LIBVIRT_DEFAULT_URI"), Manage: libvirt.Managed(c.Libvirt.Manage), Process: hypervisor, CPUs: process.CPUsOf, Running: guestsRun,
+		URI: os.Getenv("LIBVIRT_DEFAULT_URI"), Manage: libvirt.Managed(c.Libvirt.Manage), Process: hypervisor, CPUs: process.CPUsOf, Running: guestsRun, Answers: mover.Answers,
 		Lock: func(ctx context.Context) (interface{ Close() error }, error) { return lockGuests(ctx, defaultState()) },
 	})
 	finder.Attached = guests.Attached
@@ -375,7 +374,7 @@ func optionsFor(c config.Config, look observe.Options) daemon.Options {
 		Observer: observer,
 		Sources:  []daemon.Source{guests},
 		Drivers: map[workload.Kind]daemon.Driver{
-			workload.InCgroup:  cgroup.New(cgroup.Options{Mount: filepath.Join(machine, "sys/fs/cgroup"), Root: os.DirFS(machine), Mover: mover}),
+			workload.InCgroup:  cgroupDriver(mover),
 			workload.InProcess: process.New(process.Options{Root: os.DirFS(machine), Mover: mover}),
 			workload.InDevice:  interrupts,
 			workload.InHost:    prepare.New(machine, prepare.Systemd{}),

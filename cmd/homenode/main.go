@@ -27,6 +27,9 @@ func main() {
 		fmt.Fprintf(os.Stderr, "homenode: only %d files may be open here (ulimit -n); %d are needed\n", files.Cur, leastFiles)
 		os.Exit(3)
 	}
+	if ran, code := guardian(os.Args[1:]); ran {
+		os.Exit(code)
+	}
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // by nohup
 		ends = append(ends, syscall.SIGHUP)

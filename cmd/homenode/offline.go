@@ -16,6 +16,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/cgroup"
 	"github.com/homenode/homenode/host/observe"
+	"github.com/homenode/homenode/host/process"
 	"github.com/homenode/homenode/host/runs"
 	"github.com/homenode/homenode/host/scope"
 	"github.com/homenode/homenode/host/scx"
@@ -24,7 +25,8 @@ import (
 
 // cgroups is the driver of this machine's cgroups.
 func cgroups() *cgroup.Driver {
-	return cgroup.New(cgroup.Options{Mount: filepath.Join(machine, "sys/fs/cgroup"), Root: os.DirFS(machine)})
+	root := os.DirFS(machine)
+	return cgroup.New(cgroup.Options{Mount: cgroupMount(), Root: root, Answers: process.NewMover(process.MoverOptions{Root: root}).Answers})
 }
 
 // enterOffline puts this process into a cgroup that runs when nothing else wants the CPU: with

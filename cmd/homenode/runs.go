@@ -245,7 +245,12 @@ func undoScopes(ctx context.Context, which api.Which) (out api.UndoResult, err e
 				out.Theirs = append(out.Theirs, e)
 				continue
 			case bad == nil && !which.DryRun:
-				bad = scope.Free(ctx, s.Unit, x.kind)
+				if x.kind == plan.UnitMems {
+					bad = freeNodes(ctx, run.Process.PID)
+				}
+				if bad == nil {
+					bad = scope.Free(ctx, s.Unit, x.kind)
+				}
 			}
 			if bad != nil {
 				out.Failed = append(out.Failed, api.UndoFailure{Entry: e, Error: bad.Error()})

@@ -380,7 +380,7 @@ func TestNoAnswer(t *testing.T) {
 		return n
 	}
 	f.scan(3)
-	if tries() != 1 || f.s.View().Silent[a] != "no answer within 11s" || !f.leftAlone(a, words.Unanswered) || !f.settled(b) {
+	if tries() != 1 || f.s.View().Silent[a].String() != words.Because(words.Unanswered, "no answer within 11s").String() || !f.leftAlone(a, words.Unanswered) || !f.settled(b) {
 		t.Errorf("%d tries, silent %v, %+v", tries(), f.s.Silent, f.decision(a))
 	}
 	var at []time.Duration

@@ -74,6 +74,7 @@ type fake struct {
 	stopped map[uint64]bool    // told to stop
 	keep    func(*Effect) bool // which are not done at once
 	fail    func(*Effect) *Failure
+	frozen  func(*Effect) time.Duration
 	mid     func(*Effect) // in the middle of a page move
 	pinned  topology.KiB  // of each workload's memory off home
 	stuck   bool          // pages do not move, without an error
@@ -586,6 +587,9 @@ func (f *fake) perform(e Effect) {
 	r := Result{ID: e.ID}
 	if f.fail != nil {
 		r.Failed = f.fail(&e)
+	}
+	if f.frozen != nil {
+		r.Frozen = f.frozen(&e)
 	}
 	switch {
 	case r.Failed != nil:

@@ -194,13 +194,14 @@ const (
 	Failed     Code = "failed"
 
 	// Of effects.
-	Gone      Code = "gone"      // what it is about no longer exists
-	Fixed     Code = "fixed"     // the kernel lets nobody change it
-	InUse     Code = "in use"    // by others; it goes back with them
-	Foreign   Code = "foreign"   // somebody else has set it since
-	Lacking   Code = "lacking"   // this kernel has no such file of a cgroup
-	Unchanged Code = "unchanged" // it stands as it was, and nothing had to be put back
-	NoAnswer  Code = "no answer" // the call did not come back
+	Gone      Code = "gone"       // what it is about no longer exists
+	Fixed     Code = "fixed"      // the kernel lets nobody change it
+	InUse     Code = "in use"     // by others; it goes back with them
+	Foreign   Code = "foreign"    // somebody else has set it since
+	Lacking   Code = "lacking"    // this kernel has no such file of a cgroup
+	Unchanged Code = "unchanged"  // it stands as it was, and nothing had to be put back
+	NoAnswer  Code = "no answer"  // the call did not come back
+	NotFrozen Code = "not frozen" // a process did not stop for it, and may hold a lock for as long as it likes
 	Cancelled Code = "cancelled"
 )
 
@@ -333,6 +334,8 @@ type Result struct {
 	// Standing: of an apply that failed, the step's settings as they are now; nil when
 	// that could not be read.
 	Standing []plan.Setting `json:"standing,omitempty"`
+	// Frozen is how long an apply or a restore kept processes from running.
+	Frozen time.Duration `json:"frozen,omitempty"`
 }
 
 // Progress is how far a page move has come.

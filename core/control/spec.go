@@ -355,7 +355,7 @@ func (s *State) leave(o *workload.Observation) words.Reason {
 // looked at yet.
 func (s *State) unseen(o *workload.Observation) words.Reason {
 	if q := s.Silent[o.ID]; s.silentNow(o.ID) { // it is tried again after that
-		return words.Because(words.Unanswered, q.Text)
+		return q.why()
 	}
 	switch {
 	case o.Unanswered:

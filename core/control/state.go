@@ -189,6 +189,8 @@ type silent struct {
 	Failures int
 	Until    time.Time
 	Text     string
+	Code     Code          // NoAnswer or NotFrozen
+	Wait     time.Duration // from the failure to Until
 }
 
 // Link is a link with its traffic.

@@ -385,12 +385,27 @@ func (s *State) taskResult(id workload.ID, t *Task, r *Result) {
 	case step.Kind == plan.MovePages:
 		s.endMove(id, t, step, r.Failed)
 	case r.Failed != nil:
+		s.wasFrozen(plan.EventStep, id, r)
 		s.failed(id, t, step, r)
 	case !t.Writing:
 		s.intend(id, t, step, r)
 	default:
+		s.wasFrozen(plan.EventStep, id, r)
 		s.applied(id, t, step)
 	}
+}
+
+// wasFrozen records how long processes were kept from running for a change.
+func (s *State) wasFrozen(kind plan.EventKind, id workload.ID, r *Result) {
+	if r.Frozen == 0 {
+		return
+	}
+	code := words.WasFrozen
+	notFrozen := func(f *Failure) bool { return f != nil && f.Code == NotFrozen }
+	if notFrozen(r.Failed) || slices.ContainsFunc(r.Each, notFrozen) {
+		code = words.FrozenInVain
+	}
+	s.event(plan.Event{Kind: kind, Workload: id, Frozen: r.Frozen.Seconds()}, code, float64(r.Frozen)/float64(time.Millisecond))
 }
 
 // intend writes the settings of a step into the journal as they are now, and changes
@@ -643,8 +658,8 @@ func (s *State) failed(id workload.ID, t *Task, step plan.Step, r *Result) {
 		s.forgetStep(&step)
 		s.drop(id, t)
 		return
-	case NoAnswer:
-		s.silence(id, f.Text)
+	case NoAnswer, NotFrozen:
+		s.silence(id, f)
 	}
 	wait, told := s.putOff(&step, f.Code, f.Text)
 	code := words.StepFailed
@@ -657,11 +672,20 @@ func (s *State) failed(id workload.ID, t *Task, step plan.Step, r *Result) {
 	s.drop(id, t)
 }
 
-// silence leaves a workload alone of which a call did not come back.
-func (s *State) silence(id workload.ID, text string) {
+// silence leaves a workload alone of which a call did not come back, or whose processes did not
+// freeze.
+func (s *State) silence(id workload.ID, f *Failure) {
 	q := s.Silent[id]
 	wait := min(retryFirst<<min(q.Failures, 10), retryMost)
-	s.Silent[id] = silent{Failures: q.Failures + 1, Until: s.At.Add(wait), Text: text}
+	s.Silent[id] = silent{Failures: q.Failures + 1, Until: s.At.Add(wait), Text: f.Text, Code: f.Code, Wait: wait}
+}
+
+// why is why a silent workload is left alone.
+func (q *silent) why() words.Reason {
+	if q.Code == NotFrozen {
+		return words.Because(words.NotFrozen, q.Wait)
+	}
+	return words.Because(words.Unanswered, q.Text)
 }
 
 // putOff says when a step may be tried again, and whether the same was told of it before.

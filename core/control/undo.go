@@ -322,6 +322,7 @@ func (s *State) undoResult(r *Result) bool {
 	u := s.Undoing[i]
 	entries := u.Running[r.ID]
 	delete(u.Running, r.ID)
+	s.wasFrozen(plan.EventUndo, entries[0].Workload, r)
 	for k, e := range entries {
 		f := r.Failed
 		if f == nil && k < len(r.Each) {

@@ -35,7 +35,7 @@ type View struct {
 	Tasks     map[workload.ID]TaskView
 	Moves     map[workload.ID]plan.Move
 	Retries   map[workload.ID][]Retry
-	Silent    map[workload.ID]string
+	Silent    map[workload.ID]words.Reason // why each is left alone
 	Given     map[workload.ID]topology.CPUSet
 	// Writing is affinities that homenode is writing, or was as a daemon ended: threads may have one or another.
 	Writing map[workload.ID][]topology.CPUSet
@@ -133,10 +133,10 @@ func (s *State) View() View {
 		}
 	}
 	if len(s.Silent) > 0 {
-		v.Silent = make(map[workload.ID]string, len(s.Silent))
+		v.Silent = make(map[workload.ID]words.Reason, len(s.Silent))
 		for id, q := range s.Silent {
 			if s.silentNow(id) {
-				v.Silent[id] = q.Text
+				v.Silent[id] = q.why()
 			}
 		}
 	}

@@ -1,6 +1,9 @@
 package plan
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Driver carries out steps for one kind of target. Its methods are idempotent, may be
 // called from several goroutines at once for different targets, and may block: a call that
@@ -26,4 +29,18 @@ type Driver interface {
 	Restore(ctx context.Context, entries []Entry) []error
 	// Present returns nil while the thing that entry is about exists.
 	Present(entry Entry) error
+}
+
+type frozenKey struct{}
+
+// WithFrozen is a context in which a driver reports how long it kept processes frozen.
+func WithFrozen(ctx context.Context, report func(time.Duration)) context.Context {
+	return context.WithValue(ctx, frozenKey{}, report)
+}
+
+// Frozen reports that a driver kept the processes of its target frozen for so long.
+func Frozen(ctx context.Context, long time.Duration) {
+	if report, ok := ctx.Value(frozenKey{}).(func(time.Duration)); ok {
+		report(long)
+	}
 }

@@ -137,6 +137,15 @@ var ErrForeign = errors.New("set by somebody else since")
 // ErrNoAnswer is wrapped when a call did not come back in its time.
 var ErrNoAnswer = errors.New("does not answer")
 
+// ErrNotFrozen is wrapped when memory nodes were not changed because a process did not stop
+// for it: it may hold the lock of its memory. It is an ErrNoAnswer.
+var ErrNotFrozen = notFrozen{}
+
+type notFrozen struct{}
+
+func (notFrozen) Error() string { return "its processes did not freeze" }
+func (notFrozen) Unwrap() error { return ErrNoAnswer }
+
 // ErrInUse is wrapped by a driver that cannot yet put a setting back because
 // others use it now: restoring is put off, not failed.
 var ErrInUse = errors.New("still in use")
@@ -299,6 +308,7 @@ type Event struct {
 	Error    bool        `json:"error,omitempty"`    // whether it is a failure
 	Move     *Move       `json:"move,omitempty"`     // record of the page move that ended
 	By       *Asker      `json:"by,omitempty"`       // who asked for it; absent when nobody did
+	Frozen   float64     `json:"frozen,omitempty"`   // how long the workload was frozen for it, s; absent when it was not
 }
 
 // EventQuery is which events are asked for.

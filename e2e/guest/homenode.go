@@ -354,6 +354,7 @@ type event struct {
 	Code     string    `json:"code"` // what happened; Text is for people and may change
 	Text     string    `json:"text"`
 	Error    bool      `json:"error"`
+	Frozen   float64   `json:"frozen"` // s
 }
 
 func (t *T) history() []event {

@@ -56,7 +56,11 @@ func main() {
 	case len(os.Args) == 3 && os.Args[1] == "mute-reader":
 		fail(muteReader(os.Args[2]))
 	case len(os.Args) == 3 && os.Args[1] == "stuck":
-		fail(stuck(os.Args[2]))
+		fail(stuck(os.Args[2], ""))
+	case len(os.Args) == 4 && os.Args[1] == "many":
+		fail(many(os.Args[2], os.Args[3]))
+	case len(os.Args) == 4 && os.Args[1] == "stuck":
+		fail(stuck(os.Args[2], os.Args[3]))
 	case len(os.Args) == 3 && os.Args[1] == "sharer":
 		fail(sharer(os.Args[2]))
 	case len(os.Args) == 3 && os.Args[1] == "called":

@@ -19,6 +19,25 @@ const stuckMiB = 48
 // as by a mapping of a file on a server that is gone: it maps a file of a file system
 // that does not answer a read, and mmap waits for that page with the lock held.
 func (t *T) startStuck(g group) int {
+	pid := t.startIn(g, "/init", "stuck", t.startMute())
+	t.awaitStuck(pid)
+	return pid
+}
+
+// startStuckLater starts one in a cgroup that takes its lock once the returned function is called.
+func (t *T) startStuckLater(g group, mute string) (pid int, take func()) {
+	trigger := fmt.Sprintf("%s/take-%s", workFolder, filepath.Base(string(g)))
+	pid = t.startIn(g, "/init", "stuck", mute, trigger)
+	t.Defer(func() { os.Remove(trigger) })
+	return pid, func() {
+		t.Do(os.WriteFile(trigger, nil, 0o644))
+		t.awaitStuck(pid)
+	}
+}
+
+// startMute mounts a file system that answers no read and returns its one file, which a reader
+// waits for until the test ends.
+func (t *T) startMute() string {
 	at := workFolder + "/mute"
 	t.Do(os.MkdirAll(at, 0o755))
 	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
@@ -39,7 +58,11 @@ func (t *T) startStuck(g group) int {
 		return strings.Contains(said, "reads"), said
 	})
 	time.Sleep(time.Second)
-	pid := t.startIn(g, "/init", "stuck", at+"/file")
+	return at + "/file"
+}
+
+// awaitStuck waits until a process holds its lock.
+func (t *T) awaitStuck(pid int) {
 	own := fmt.Sprintf("%d 0x0 %#x %#x %#x ", syscall.SYS_MMAP, pageSize, syscall.PROT_READ, syscall.MAP_PRIVATE) // not one of Go's runtime
 	t.Until(30*time.Second, "mmap waits", func() (bool, string) {
 		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
@@ -53,7 +76,6 @@ func (t *T) startStuck(g group) int {
 		}
 		return false, strings.Join(seen, "; ")
 	})
-	return pid
 }
 
 // muteReader opens the file and waits for ever for its first byte.
@@ -67,14 +89,20 @@ func muteReader(file string) error {
 	return fmt.Errorf("read ended: %v", err)
 }
 
-// stuck takes memory and then maps the file.
-func stuck(file string) error {
+// stuck takes memory and then maps the file, once another file is there.
+func stuck(file, trigger string) error {
 	if err := os.WriteFile("/proc/self/comm", []byte("stuck"), 0); err != nil {
 		return err
 	}
 	memory := make([]byte, stuckMiB<<20)
 	for i := 0; i < len(memory); i += pageSize {
 		memory[i] = 1
+	}
+	for trigger != "" {
+		if _, err := os.Stat(trigger); err == nil {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
 	f, err := os.Open(file)
 	if err != nil {

@@ -14,7 +14,8 @@
 //     parent has, now and later. Restore writes that instead.
 //   - Turning the controller off drops the sets of every child. So it is turned
 //     off only when it was off before and no child has a set any more.
-//   - The write of cpuset.mems moves pages and returns when that is done.
+//   - The write of cpuset.mems moves pages and returns when that is done. It takes the lock of
+//     each process's memory, with all cgroups of the host waiting: see mems.go.
 //
 // A step that does not come out as told is put back before the error returns, so
 // that a failed step leaves what was there.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -30,6 +31,13 @@ type Options struct {
 	Mount string    // of cgroup v2; "" is /sys/fs/cgroup
 	Root  fs.FS     // the machine's file tree, for sys/devices/system; nil is "/"
 	Mover PageMover // for move-pages steps; nil refuses them
+	Run   string    // folder for notes of what is frozen at this moment; "" keeps none
+	// Guardian starts a process that thaws what has a note when this one is killed; see
+	// Guard. nil starts none.
+	Guardian func(run, record string) (end func(), err error)
+	// Answers returns an error that wraps plan.ErrNoAnswer when the lock of a process's memory is
+	// held. nil asks nothing.
+	Answers func(workload.Process) error
 }
 
 // Driver carries out steps on cgroups.
@@ -39,6 +47,16 @@ type Driver struct {
 	mover    PageMover
 	files    files
 	affinity func(tid int) (topology.CPUSet, error)
+
+	run        string
+	guardian   func(run, record string) (end func(), err error)
+	answers    func(workload.Process) error
+	shared     func(ctx context.Context, at string) error
+	sameMemory func(a, b int) (bool, error)
+
+	mu        sync.Mutex
+	freezes   map[string]chan struct{} // under way, by cgroup; closed at their end
+	comparing map[string]bool          // cgroups about whose processes the kernel is being asked
 }
 
 // New returns a driver. It touches nothing yet: a missing mount shows in the
@@ -50,7 +68,10 @@ func New(o Options) *Driver {
 	if o.Root == nil {
 		o.Root = os.DirFS("/")
 	}
-	return &Driver{mount: o.Mount, root: o.Root, mover: o.Mover, files: tree{o.Mount}, affinity: numa.Kernel{}.Affinity}
+	d := &Driver{mount: o.Mount, root: o.Root, mover: o.Mover, files: tree{o.Mount}, affinity: numa.Kernel{}.Affinity,
+		run: o.Run, guardian: o.Guardian, answers: o.Answers, sameMemory: sameMemory, freezes: map[string]chan struct{}{}, comparing: map[string]bool{}}
+	d.shared = d.sharesOutside
+	return d
 }
 
 const (
@@ -209,7 +230,7 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, progress func(plan.M
 	if err != nil {
 		return err
 	}
-	return d.with(cpusets, step, kind, func() error { return d.set(step.Target.Cgroup, kind, want) })
+	return d.with(cpusets, step, kind, func() error { return d.set(ctx, step.Target.Cgroup, kind, want) })
 }
 
 // with does something that needs a controller, which is turned on where it is off and off
@@ -333,8 +354,8 @@ func (d *Driver) value(cgroup string, kind plan.SettingKind) (string, error) {
 }
 
 // set writes a set and checks that it holds; otherwise it puts back what stood.
-func (d *Driver) set(cgroup string, kind plan.SettingKind, want string) error {
-	if p, err := d.files.read(cgroup, "cpuset.cpus.partition"); err == nil && p != "member" {
+func (d *Driver) set(ctx context.Context, cgroup string, kind plan.SettingKind, want string) error {
+	if p, err := d.files.read(cgroup, partitionFile); err == nil && p != "member" {
 		return fmt.Errorf("cgroup %s: it is a cpuset partition (%s), which someone else set up", cgroup, p)
 	}
 	before, err := d.value(cgroup, kind)
@@ -343,21 +364,21 @@ func (d *Driver) set(cgroup string, kind plan.SettingKind, want string) error {
 	}
 	changed := !same(before, want)
 	if changed {
-		if err := d.files.write(cgroup, string(kind), want+"\n"); err != nil {
+		if err := d.writeSet(ctx, cgroup, kind, want+"\n"); err != nil {
 			// It may have taken all the same.
-			return d.takenBack(cgroup, kind, before, d.refused(cgroup, string(kind), want, err))
+			return d.takenBack(ctx, cgroup, kind, before, d.refused(cgroup, string(kind), want, err))
 		}
 	}
 	err = d.holds(cgroup, kind, want)
 	if err == nil || !changed || errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return d.takenBack(cgroup, kind, before, err)
+	return d.takenBack(ctx, cgroup, kind, before, err)
 }
 
 // takenBack is the error of a write, with that of putting the value back.
-func (d *Driver) takenBack(cgroup string, kind plan.SettingKind, before string, err error) error {
-	if back := d.putBack(cgroup, kind, before); back != nil {
+func (d *Driver) takenBack(ctx context.Context, cgroup string, kind plan.SettingKind, before string, err error) error {
+	if back := d.putBack(ctx, cgroup, kind, before); back != nil {
 		err = errors.Join(err, fmt.Errorf("put back: %w", back))
 	}
 	return err
@@ -447,6 +468,9 @@ func (d *Driver) threadsFollow(cgroup, wantList string) error {
 
 // turnOn enables a controller for the children of a cgroup.
 func (d *Driver) turnOn(cgroup string, c *control) error {
+	if err := d.mayAttach(cgroup, c); err != nil {
+		return err
+	}
 	err := d.files.write(cgroup, subtreeControl, c.on())
 	switch {
 	case err == nil:

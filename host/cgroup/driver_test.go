@@ -447,7 +447,11 @@ func TestEachCallOfChangesFailing(t *testing.T) {
 // made anew under the same path (R2).
 func TestSetBySomebodyElse(t *testing.T) {
 	put := func(cgroup, file, text string) func(*model) error {
-		return func(m *model) error { return m.write(cgroup, file, text) }
+		return func(m *model) error {
+			m.others = true
+			defer func() { m.others = false }()
+			return m.write(cgroup, file, text)
+		}
 	}
 	anew := func(m *model) error {
 		m.rmdir("/a/b")

@@ -57,6 +57,62 @@ func (e *StrayError) Error() string {
 		e.Cgroup, len(e.Threads), e.Want, first, e.Threads[first])
 }
 
+// NotFrozenError says that the processes of a cgroup did not freeze in time: one of them waits
+// in the kernel, and may hold the lock of its memory. Its memory nodes were not changed. It
+// wraps plan.ErrNotFrozen.
+type NotFrozenError struct {
+	Cgroup string
+}
+
+func (e *NotFrozenError) Error() string {
+	return fmt.Sprintf("cgroup %s: %v within %v, so its memory nodes were not changed; stop the process that holds its memory lock, or restart the workload", e.Cgroup, plan.ErrNotFrozen, freezeWithin)
+}
+
+// Unwrap makes the error one that a later try may not meet.
+func (e *NotFrozenError) Unwrap() error { return plan.ErrNotFrozen }
+
+// LockedError says that a process holds the lock of its memory, which the kernel would wait for
+// with all cgroups of the host. Nothing was changed. It wraps plan.ErrNoAnswer.
+type LockedError struct {
+	Cgroup string // that the change is about
+	PID    int
+}
+
+func (e *LockedError) Error() string {
+	return fmt.Sprintf("cgroup %s: process %d %v, and holds the lock of its memory: the change would hold up all cgroups of this host; stop that process", e.Cgroup, e.PID, plan.ErrNoAnswer)
+}
+
+// Unwrap makes the error one that a later try may not meet.
+func (e *LockedError) Unwrap() error { return plan.ErrNoAnswer }
+
+// FrozenError says that another program has frozen a cgroup, and may thaw it at any time: its
+// memory nodes were not changed.
+type FrozenError struct {
+	Cgroup string
+}
+
+func (e *FrozenError) Error() string {
+	return fmt.Sprintf("cgroup %s: another program has frozen it, and its memory nodes are changed only once it runs again", e.Cgroup)
+}
+
+// SharedError says that a process outside a cgroup shares the memory of one inside: see
+// sharers.go.
+type SharedError struct {
+	Cgroup  string
+	Inside  int // PIDs
+	Outside int
+	In      string // cgroup of Outside
+}
+
+func (e *SharedError) Error() string {
+	return fmt.Sprintf("cgroup %s: its memory nodes are not changed, for process %d in %s has the same memory as its process %d and would not be frozen with it", e.Cgroup, e.Outside, or(e.In, "another cgroup"), e.Inside)
+}
+
+// notWritten is an error that came before a write: the processes could not be frozen for it.
+type notWritten struct{ error }
+
+func (e *notWritten) Unwrap() error { return e.error }
+
 // InUseError says that a controller has to stay on for others.
 type InUseError struct {
 	Controller string
@@ -81,6 +137,9 @@ func gone(cgroup string) error { return fmt.Errorf("cgroup %s: %w", cgroup, fs.E
 // refused puts the kernel's answer to a write in words. A cgroup removed under an
 // open file answers ENODEV (kernfs).
 func (d *Driver) refused(cgroup, file, text string, err error) error {
+	if before := new(notWritten); errors.As(err, &before) {
+		return before.error
+	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		return d.lost(cgroup, err)
 	}

@@ -115,13 +115,30 @@ func TestEverySystemCallFails(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		d := New(Options{Mount: mount, Root: fstest.MapFS{}})
+		// Its processes freeze at once.
+		for file, text := range map[string]string{eventsFile: "populated 1\nfrozen 1", freezeFile: "0", typeFile: "domain", "cgroup.procs": "7"} {
+			put("a/"+file, text)
+		}
+		put("cpuset.mems.effective", "0-3")
+		run := filepath.Join(t.TempDir(), "frozen")
+		d := New(Options{Mount: mount, Root: fstest.MapFS{"proc/self/cgroup": {Data: []byte("0::/homenode\n")}}, Run: run})
 		value := func(kind plan.SettingKind) string {
 			text, err := os.ReadFile(filepath.Join(mount, "a", string(kind)))
 			if err != nil {
 				t.Fatal(err)
 			}
 			return strings.TrimSpace(string(text))
+		}
+		thawed := func(err error) {
+			t.Helper()
+			left, _ := os.ReadDir(run)
+			switch now := value(freezeFile); {
+			case now == "0" && len(left) == 0:
+			case now == "0" && err == nil: // homenode could not remove the note of what is thawed
+			case len(left) == 1 && err != nil:
+			default:
+				t.Errorf("cgroup.freeze is %q, %d notes, %v", now, len(left), err)
+			}
 		}
 		for _, s := range []plan.Step{step(plan.SetCPUs, "/a", "2-3"), step(plan.SetMems, "/a", "1")} {
 			var have []plan.Change
@@ -131,6 +148,10 @@ func TestEverySystemCallFails(t *testing.T) {
 					err = d.Apply(t.Context(), s, nil)
 				}
 			})
+			thawed(err)
+			if err := d.Thaw(); err != nil || value(freezeFile) != "0" { // as the next homenode does
+				t.Errorf("%s: cgroup.freeze is %q at last, %v", s.Kind, value(freezeFile), err)
+			}
 			kind := plan.CgroupCPUs
 			old := "0-1"
 			if s.Kind == plan.SetMems {
@@ -150,6 +171,10 @@ func TestEverySystemCallFails(t *testing.T) {
 			}
 			e := plan.Entry{Kind: have[0].Kind, Path: have[0].Path, Old: have[0].Value}
 			watched(func() { err = restore(d, e) })
+			thawed(err)
+			if err := d.Thaw(); err != nil || value(freezeFile) != "0" { // as the next homenode does
+				t.Errorf("%s: cgroup.freeze is %q at last, %v", s.Kind, value(freezeFile), err)
+			}
 			if now := value(kind); err == nil && now != old {
 				t.Errorf("%s: restored to %q", s.Kind, now)
 			}

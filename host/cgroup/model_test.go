@@ -21,14 +21,18 @@ import (
 // after each write it does what kernel/cgroup/cpuset.c would.
 type model struct {
 	tree
-	t        testing.TB
-	strict   bool // refuses empty sets of populated cgroups, as kernels before 6.18 do
-	possible string
-	objects  map[string]int
-	made     int             // cgroups so far
-	threads  map[int]string  // CPU set by thread
-	lacks    map[string]bool // files that this kernel has not
-	marks    map[string]bool
+	t         testing.TB
+	strict    bool // refuses empty sets of populated cgroups, as kernels before 6.18 do
+	possible  string
+	objects   map[string]int
+	made      int             // cgroups so far
+	threads   map[int]string  // CPU set by thread
+	lacks     map[string]bool // files that this kernel has not
+	marks     map[string]bool
+	stuck     map[string]bool // cgroups with a process that does not freeze
+	delegated map[string]bool // cgroups that others than root can thaw
+	typed     map[string]string
+	others    bool // another program writes
 
 	calls int
 	fault func(call int, what string) error
@@ -68,7 +72,8 @@ func (m *model) mkdir(cgroup string, threads ...int) {
 	m.made++
 	m.objects[cgroup] = 1 + m.made
 	m.put(cgroup, subtreeControl, "")
-	m.put(cgroup, "cgroup.freeze", "0")
+	m.put(cgroup, freezeFile, "0")
+	m.put(cgroup, typeFile, or(m.typed[cgroup], "domain"))
 	m.put(cgroup, "cgroup.procs", "")
 	var list []string
 	for _, tid := range threads {
@@ -157,6 +162,34 @@ func (m *model) mark(cgroup, name string) error {
 	return nil
 }
 
+func (m *model) private(cgroup, file string) (bool, error) {
+	if err := m.step("stat " + cgroup + " " + file); err != nil {
+		return false, err
+	}
+	_, err := os.Stat(filepath.Join(m.mount, cgroup, file))
+	return !m.delegated[cgroup], err
+}
+
+// holds reports whether a cgroup or one below is populated, or has a process that is stuck.
+func (m *model) below(cgroup string, has func(string) bool) bool {
+	if has(cgroup) {
+		return true
+	}
+	below, _ := m.tree.children(cgroup)
+	return slices.ContainsFunc(below, func(c string) bool { return m.below(c, has) })
+}
+
+func (m *model) populated(cgroup string) bool {
+	return m.get(cgroup, "cgroup.threads") != "" || m.get(cgroup, "cgroup.procs") != ""
+}
+
+// frozen is what cgroup.events says: a cgroup is frozen when it or one above is to be, and all
+// that is in it and below has stopped.
+func (m *model) frozen(cgroup string) bool {
+	to := slices.ContainsFunc(append(ancestors(cgroup)[1:], cgroup), func(c string) bool { return m.get(c, freezeFile) == "1" })
+	return to && !m.below(cgroup, func(c string) bool { return m.stuck[c] })
+}
+
 func (m *model) marked(cgroup, name string) bool { return m.marks[cgroup] }
 
 // enter moves a process.
@@ -169,6 +202,7 @@ func (m *model) enter(cgroup, pid string) {
 		return nil
 	})
 	m.put(cgroup, "cgroup.procs", strings.TrimSpace(m.get(cgroup, "cgroup.procs")+"\n"+pid))
+	m.sync()
 }
 
 func (m *model) write(cgroup, file, text string) error {
@@ -197,7 +231,12 @@ func (m *model) write(cgroup, file, text string) error {
 		if set.Empty() && m.strict && m.get(cgroup, "cgroup.threads") != "" && m.get(cgroup, file) != "" {
 			return unix.ENOSPC
 		}
+		effective := m.get(cgroup, file+".effective")
 		m.put(cgroup, file, set.String())
+		frozen := m.frozen(cgroup)
+		if m.sync(); file == "cpuset.mems" && effective != m.get(cgroup, file+".effective") && !frozen && !m.others && m.below(cgroup, m.populated) {
+			m.t.Errorf("%s of %s is changed from %s to %s while its processes run: one of them could hold up the host", file, cgroup, effective, set)
+		}
 	case "cpu.idle": // sched_group_set_idle (kernel/sched/fair.c)
 		m.put(cgroup, file, text[:1])
 		m.put(cgroup, "cpu.weight", map[string]string{"0": "100", "1": "0"}[text[:1]])
@@ -280,10 +319,20 @@ func (m *model) sync() {
 					}
 				}
 			}
+			if is := fmt.Sprintf("populated %d\nfrozen %d", bit(m.below(c, m.populated)), bit(m.frozen(c))); is != m.get(c, eventsFile) {
+				m.put(c, eventsFile, is)
+			}
 			visit(c)
 		}
 	}
 	visit("/")
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // syncValues makes and removes the files of other controllers than cpuset.
@@ -319,6 +368,7 @@ func (m *model) driver() *Driver {
 		"sys/devices/system/cpu/online":      {Data: []byte("0-7\n")},
 		"sys/devices/system/node/possible":   {Data: []byte("0-3\n")},
 		"sys/devices/system/node/has_memory": {Data: []byte("0-3\n")},
+		"proc/self/cgroup":                   {Data: []byte("0::/homenode\n")},
 	}})
 	d.files = m
 	d.affinity = func(tid int) (topology.CPUSet, error) {

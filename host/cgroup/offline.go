@@ -142,6 +142,9 @@ func (d *Driver) Leave(ctx context.Context, cgroup, to string) error {
 		for _, n := range pids {
 			pid := strconv.Itoa(n)
 			err := fs.ErrNotExist
+			if held := d.holdsLock(cgroup, n); held != nil {
+				return held
+			}
 			if checkPath(to) == nil {
 				err = d.files.write(to, "cgroup.procs", pid+"\n")
 			}

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -95,7 +96,7 @@ func TestRealCgroup(t *testing.T) {
 	if !errors.As(err, &mismatch) || !strings.Contains(err.Error(), "has only 0") {
 		t.Error(err)
 	}
-	if err := d.putBack(base, plan.CgroupCPUs, ""); err != nil {
+	if err := d.putBack(ctx, base, plan.CgroupCPUs, ""); err != nil {
 		t.Error(err)
 	}
 	t.Logf("a populated parent set back to inherit has %q", read(base, "cpuset.cpus"))
@@ -128,4 +129,61 @@ func TestMain(m *testing.M) {
 		time.Sleep(time.Hour)
 	}
 	os.Exit(m.Run())
+}
+
+// BenchmarkRealFreeze freezes and thaws a thousand processes, and looks for others with the same
+// memory: bench/results/freeze.md.
+func BenchmarkRealFreeze(b *testing.B) {
+	mount := os.Getenv("HOMENODE_TEST_CGROUP")
+	if mount == "" {
+		b.Skip("HOMENODE_TEST_CGROUP names no cgroup v2 mount to change")
+	}
+	for _, processes := range []int{1, 100, 1000} {
+		b.Run(fmt.Sprint(processes), func(b *testing.B) {
+			leaf := fmt.Sprintf("/homenode-test-%d", os.Getpid())
+			if err := os.Mkdir(filepath.Join(mount, leaf), 0o755); err != nil {
+				b.Fatal(err)
+			}
+			defer os.Remove(filepath.Join(mount, leaf))
+			for range processes {
+				c := exec.Command("sleep", "600")
+				if err := c.Start(); err != nil {
+					b.Fatal(err)
+				}
+				defer func() { c.Process.Kill(); c.Wait() }()
+				if err := os.WriteFile(filepath.Join(mount, leaf, "cgroup.procs"), fmt.Append(nil, c.Process.Pid), 0); err != nil {
+					b.Fatal(err)
+				}
+			}
+			d := New(Options{Mount: mount, Run: b.TempDir()})
+			check := d.shared
+			var frozen, before []time.Duration
+			refused := 0
+			d.shared = func(ctx context.Context, at string) error {
+				start := time.Now()
+				defer func() { before = append(before, time.Since(start)) }()
+				return check(ctx, at)
+			}
+			ctx := plan.WithFrozen(ctx, func(d time.Duration) { frozen = append(frozen, d) })
+			for b.Loop() {
+				f, err := d.freeze(ctx, leaf)
+				if errors.Is(err, plan.ErrNotFrozen) { // the machine is too busy
+					refused++
+					continue
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := f.thaw(ctx); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(refused), "refused")
+			for name, all := range map[string][]time.Duration{"frozen": frozen, "before": before} {
+				slices.Sort(all)
+				b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, name+"-p50-ms")
+				b.ReportMetric(float64(all[len(all)*99/100].Microseconds())/1000, name+"-p99-ms")
+			}
+		})
+	}
 }

@@ -36,7 +36,7 @@ func (d *Driver) restore(ctx context.Context, entry plan.Entry) error {
 	case entry.Kind.IsController():
 		return d.restoreControllers(entry.Path, entry.Old, controlOf(entry.Kind))
 	case entry.Kind == plan.CgroupCPUs, entry.Kind == plan.CgroupMems:
-		return d.putBack(entry.Path, entry.Kind, entry.Old)
+		return d.putBack(ctx, entry.Path, entry.Kind, entry.Old)
 	case entry.Kind.IsCgroupFile():
 		return d.putBackValue(entry.Path, entry.Kind, entry.Old)
 	}
@@ -60,7 +60,7 @@ func (d *Driver) Present(entry plan.Entry) error {
 }
 
 // putBack writes the old value of a set.
-func (d *Driver) putBack(cgroup string, kind plan.SettingKind, old string) error {
+func (d *Driver) putBack(ctx context.Context, cgroup string, kind plan.SettingKind, old string) error {
 	now, err := d.files.read(cgroup, string(kind))
 	if errors.Is(err, fs.ErrNotExist) {
 		off, lost := d.off(cgroup, cpusets)
@@ -81,9 +81,9 @@ func (d *Driver) putBack(cgroup string, kind plan.SettingKind, old string) error
 	if same(now, old) {
 		return nil
 	}
-	err = d.files.write(cgroup, string(kind), old+"\n")
+	err = d.writeSet(ctx, cgroup, kind, old+"\n")
 	if old == "" && errors.Is(err, unix.ENOSPC) {
-		return d.inherit(cgroup, kind, now)
+		return d.inherit(ctx, cgroup, kind, now)
 	}
 	if err != nil {
 		return d.refused(cgroup, string(kind), old, err)
@@ -92,7 +92,7 @@ func (d *Driver) putBack(cgroup string, kind plan.SettingKind, old string) error
 }
 
 // inherit gives a populated cgroup the effect of the empty set: see doc.go.
-func (d *Driver) inherit(cgroup string, kind plan.SettingKind, now string) error {
+func (d *Driver) inherit(ctx context.Context, cgroup string, kind plan.SettingKind, now string) error {
 	all, err := d.possible(kind)
 	if err != nil {
 		return fmt.Errorf("cgroup %s: %s back to inherit: %v", cgroup, kind, err)
@@ -100,7 +100,7 @@ func (d *Driver) inherit(cgroup string, kind plan.SettingKind, now string) error
 	if same(now, all) {
 		return nil
 	}
-	if err := d.files.write(cgroup, string(kind), all+"\n"); err != nil {
+	if err := d.writeSet(ctx, cgroup, kind, all+"\n"); err != nil {
 		return d.refused(cgroup, string(kind), all, err)
 	}
 	return d.stands(cgroup, kind, all)
@@ -143,6 +143,9 @@ func (d *Driver) restoreControllers(cgroup, old string, ctl *control) error {
 			return &InUseError{ctl.name, cgroup, c}
 		}
 	}
+	if err := d.mayAttach(cgroup, ctl); err != nil {
+		return err
+	}
 	err = d.files.write(cgroup, subtreeControl, ctl.off())
 	if errors.Is(err, unix.EBUSY) {
 		return &InUseError{Controller: ctl.name, Cgroup: cgroup}
@@ -180,7 +183,7 @@ func (d *Driver) uses(child string, c *control) (bool, error) {
 			return true, nil
 		}
 	}
-	if p, err := d.files.read(child, "cpuset.cpus.partition"); err == nil && p != "member" {
+	if p, err := d.files.read(child, partitionFile); err == nil && p != "member" {
 		return true, nil
 	}
 	return false, nil

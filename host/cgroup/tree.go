@@ -20,8 +20,9 @@ import (
 type files interface {
 	read(cgroup, file string) (string, error)
 	write(cgroup, file, text string) error
-	children(cgroup string) ([]string, error) // paths below the mount, rising
-	object(cgroup string) (string, error)     // tells it from a later one of the same path
+	children(cgroup string) ([]string, error)  // paths below the mount, rising
+	object(cgroup string) (string, error)      // tells it from a later one of the same path
+	private(cgroup, file string) (bool, error) // root alone can write it
 	make(cgroup string) error
 	remove(cgroup string) error // one that is empty
 	mark(cgroup, name string) error

@@ -533,3 +533,41 @@ func waitForService(t *testing.T, conn *dbus.Conn) {
 		}
 	}
 }
+
+// libvirt is not asked to set memory nodes of a guest whose hypervisor holds its lock: the write
+// would stop all cgroups of the host. What was done before is undone.
+func TestNodesOfAGuestThatDoesNotAnswer(t *testing.T) {
+	f := startFake(t)
+	g := f.add(t, "a", running(sharedXML(t, "a")), sharedXML(t, "a"))
+	was, _ := g.now()
+	var asked workload.Process
+	answer := plan.ErrNoAnswer
+	w := watch(t, func(o *WatchOptions) {
+		o.Answers = func(p workload.Process) error {
+			asked = p
+			return answer
+		}
+	})
+	to := shared("a", topology.Nodes(1), 8, 9)
+	f.called("")
+	if err := put(w, twoNodes(), "a", to); !errors.Is(err, plan.ErrNoAnswer) || f.called("SetNumaParameters") || asked.PID != 77 {
+		t.Errorf("%v, process %d asked, or libvirt was", err, asked.PID)
+	}
+	if now, _ := g.now(); boundTo(now) != boundTo(was) {
+		t.Errorf("left behind:\n%s\nof\n%s", now, was)
+	}
+	answer = nil
+	if err := put(w, twoNodes(), "a", to); err != nil {
+		t.Error(err)
+	}
+}
+
+// boundTo is the lines of a definition that name memory nodes.
+func boundTo(xml string) (out string) {
+	for line := range strings.Lines(xml) {
+		if strings.Contains(line, "nodeset=") {
+			out += line
+		}
+	}
+	return out
+}

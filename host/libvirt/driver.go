@@ -2,6 +2,7 @@ package libvirt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -200,11 +201,33 @@ func (w *Watch) applyRunning(ctx context.Context, name string, run, cell int, me
 	case err != nil:
 		return err
 	case mems:
+		if err := w.answers(name); err != nil {
+			return err
+		}
 		return t.setNodes(ctx, to)
 	case cell >= 0:
 		return t.setCell(ctx, cell, to)
 	}
 	return t.setCPUs(ctx, to)
+}
+
+// answers returns an error when the hypervisor of a guest holds the lock of its memory. The
+// kernel takes that lock while libvirt writes cpuset.mems, and stops all cgroups of the host
+// until it has it (host/cgroup/mems.go). The guest cannot be frozen for the write, which moves
+// its memory and takes as long as there is memory. The hypervisor is asked right before
+// instead: one that a guest has not taken over holds its lock for moments.
+func (w *Watch) answers(name string) error {
+	if w.o.Answers == nil || w.o.Process == nil {
+		return nil
+	}
+	p, err := w.o.Process(name)
+	if err != nil {
+		return nil // it is not known: libvirt's word stands
+	}
+	if err := w.o.Answers(p); errors.Is(err, plan.ErrNoAnswer) {
+		return fmt.Errorf("guest %q: its memory nodes are not changed: %w", name, err)
+	}
+	return nil
 }
 
 // Restore puts Old of the entries back, in their order, and reads back that it stands:

@@ -25,6 +25,9 @@ type WatchOptions struct {
 	Process func(name string) (workload.Process, error)
 	// CPUs is all that threads of a process may use. nil or an error: not known.
 	CPUs func(pid int) (topology.CPUSet, error)
+	// Answers returns an error that wraps plan.ErrNoAnswer when the lock of a process's memory is
+	// held: libvirt would hold up the host when it sets memory nodes. nil asks nothing.
+	Answers func(workload.Process) error
 	// Running reports whether guests of libvirt run here, by what can be seen without it. nil:
 	// not known.
 	Running func() bool

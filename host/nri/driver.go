@@ -86,8 +86,12 @@ func (p *Plugin) siblings(step plan.Step) (out []container) {
 	return nil
 }
 
-// Apply makes a step true of all containers that Changes was asked about: their runtime is
-// told, and what stands is read back. Where the runtime did not do it, it is written here.
+// Apply makes a step true of all containers that Changes was asked about, and tells their
+// runtime. Memory nodes are written here first: a runtime, or systemd for it, writes them
+// while the processes run, and one that holds the lock of its memory would hold up the host
+// (host/cgroup/mems.go). A second write of the same value changes nothing in the kernel
+// (update_nodemask, kernel/cgroup/cpuset.c). CPU sets are the runtime's to write first; where
+// it did not, they are written here.
 func (d *Driver) Apply(ctx context.Context, step plan.Step, progress func(plan.Move)) error {
 	if step.Kind != plan.SetCPUs && step.Kind != plan.SetMems {
 		return d.Cgroups.Apply(ctx, step, progress)
@@ -102,7 +106,9 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, progress func(plan.M
 	for _, path := range paths {
 		want = append(want, told{path, step.Kind == plan.SetMems, step.To})
 	}
-	d.p.tell(ctx, want)
+	if step.Kind == plan.SetCPUs {
+		d.p.tell(ctx, want)
+	}
 	for i, path := range paths {
 		one := step
 		if one.Target.Cgroup = path; i > 0 {
@@ -113,18 +119,38 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, progress func(plan.M
 			continue
 		}
 		if err != nil {
+			if step.Kind == plan.SetMems { // of those that took the runtime knows
+				d.p.tell(ctx, want[:i])
+			}
 			return err
 		}
+	}
+	if step.Kind == plan.SetMems {
+		d.p.tell(ctx, want)
 	}
 	return nil
 }
 
-// Restore puts Old of entries back, and tells the runtime so.
+// Restore puts Old of entries back, and tells the runtime so: of memory nodes only once they
+// stand, see Apply.
 func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
-	var want []told
-	for _, e := range entries {
-		mems := e.Kind == plan.CgroupMems
-		if e.Kind != plan.CgroupCPUs && !mems {
+	d.p.tell(ctx, d.olds(entries, plan.CgroupCPUs, nil))
+	errs := d.Cgroups.Restore(ctx, entries)
+	if mems := d.olds(entries, plan.CgroupMems, errs); len(mems) > 0 {
+		d.p.tell(ctx, mems)
+		for i, e := range entries { // a runtime takes no empty set, and has written all nodes for it
+			if e.Kind == plan.CgroupMems && errs[i] == nil && e.Old == "" {
+				errs[i] = d.Cgroups.Restore(ctx, entries[i:i+1])[0]
+			}
+		}
+	}
+	return errs
+}
+
+// olds is what the runtime is to be told of entries of one kind that were put back.
+func (d *Driver) olds(entries []plan.Entry, kind plan.SettingKind, errs []error) (want []told) {
+	for i, e := range entries {
+		if e.Kind != kind || errs != nil && errs[i] != nil {
 			continue
 		}
 		old := e.Old
@@ -135,10 +161,9 @@ func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
 			}
 			old = text
 		}
-		want = append(want, told{e.Path, mems, old})
+		want = append(want, told{e.Path, kind == plan.CgroupMems, old})
 	}
-	d.p.tell(ctx, want)
-	return d.Cgroups.Restore(ctx, entries)
+	return want
 }
 
 // told is a set that a runtime is to write into a cgroup.
@@ -168,8 +193,13 @@ func (p *Plugin) tell(ctx context.Context, want []told) {
 		}
 		if w.mems {
 			u.SetLinuxCPUSetMems(w.to)
-		} else {
-			u.SetLinuxCPUSetCPUs(w.to)
+			continue
+		}
+		u.SetLinuxCPUSetCPUs(w.to)
+		// With the CPUs a runtime writes the memory nodes that it knows: it may not have been told
+		// of those that stand.
+		if mems := p.stands(c, plan.CgroupMems, c.told.mems); mems != "" && mems != c.told.mems {
+			u.SetLinuxCPUSetMems(mems)
 		}
 	}
 	if !p.unasked {

@@ -1,6 +1,7 @@
 package nri
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -237,8 +238,11 @@ func (n *node) UpdateContainers(_ context.Context, r *api.UpdateContainersReques
 			if cpu.GetCpus() != "" {
 				c.Linux.Resources.Cpu.Cpus, set[0] = cpu.GetCpus(), cpu.GetCpus()
 			}
-			if cpu.GetMems() != "" {
-				c.Linux.Resources.Cpu.Mems, set[1] = cpu.GetMems(), cpu.GetMems()
+			if mems := cmp.Or(cpu.GetMems(), c.Linux.Resources.Cpu.Mems); mems != "" { // as in runtime.apply
+				if stands := cmp.Or(set[1], n.files.mems); stands != mems {
+					n.t.Fatal(fmt.Sprintf("the runtime changes the memory nodes of %s from %s to %s while its processes run", c.Id, stands, mems))
+				}
+				c.Linux.Resources.Cpu.Mems, set[1] = mems, mems
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -164,9 +165,17 @@ func (r *runtime) apply(updates []*api.ContainerUpdate) ([]*api.ContainerUpdate,
 			c.Linux.Resources.Cpu.Cpus = cpus
 			write(r.t, filepath.Join(r.mount, cgroupOf(c.Linux.CgroupsPath)), "cpuset.cpus", cpus)
 		}
-		if mems := u.GetLinux().GetResources().GetCpu().GetMems(); mems != "" {
+		// It writes what it knows of memory nodes with each update, and while the container runs
+		// (Manager.Set, opencontainers/cgroups, fs2): it must not be another value than stands.
+		if mems := cmp.Or(u.GetLinux().GetResources().GetCpu().GetMems(), c.Linux.Resources.Cpu.Mems); mems != "" {
 			c.Linux.Resources.Cpu.Mems = mems
-			write(r.t, filepath.Join(r.mount, cgroupOf(c.Linux.CgroupsPath)), "cpuset.mems", mems)
+			at := filepath.Join(r.mount, cgroupOf(c.Linux.CgroupsPath))
+			text, _ := os.ReadFile(filepath.Join(at, "cpuset.mems"))
+			all, _ := os.ReadFile(filepath.Join(r.mount, "cpuset.mems.effective"))
+			if stands := cmp.Or(strings.TrimSpace(string(text)), strings.TrimSpace(string(all))); stands != mems {
+				r.t.Errorf("the runtime changes the memory nodes of %s from %s to %s while its processes run", c.Id, stands, mems)
+			}
+			write(r.t, at, "cpuset.mems", mems)
 		}
 	}
 	return nil, nil

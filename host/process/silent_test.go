@@ -10,6 +10,7 @@ import (
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
 	procfs "github.com/homenode/homenode/host/internal/proc"
 )
 
@@ -147,5 +148,25 @@ func TestSharersEndWithContext(t *testing.T) {
 	err := mv.Move(ctx, moveStep("1", p), nil)
 	if !errors.Is(err, context.Canceled) || m.trace[len(m.trace)-1] != "open proc/25/maps" {
 		t.Errorf("%v after %s", err, m.trace[len(m.trace)-1])
+	}
+}
+
+// Whether a process's lock is free is known within two seconds, and costs nothing but a call.
+func TestAnswers(t *testing.T) {
+	m := newModel()
+	m.add(10, 1)
+	m.add(11, 1)
+	m.release = make(chan struct{})
+	defer close(m.release)
+	m.hang = func(pid int, call string) bool { return pid == 10 && call == "query" }
+	mover, _ := m.mover(MoverOptions{})
+	if err := mover.Answers(workload.Process{PID: 10, Start: 1}); !errors.Is(err, plan.ErrNoAnswer) {
+		t.Errorf("one that holds its lock: %v", err)
+	}
+	if err := mover.Answers(workload.Process{PID: 11, Start: 1}); err != nil {
+		t.Errorf("one that does not: %v", err)
+	}
+	if err := mover.Answers(workload.Process{PID: 12, Start: 1}); errors.Is(err, plan.ErrNoAnswer) {
+		t.Errorf("one that has ended: %v", err)
 	}
 }

@@ -16,6 +16,7 @@ var Families = []Family{
 	{"homenode_held", "gauge", nil, "1 from undo --all until resume --all, else 0"},
 	{"homenode_look_timestamp_seconds", "gauge", nil, "Time of the newest look at this machine, seconds since 1970"},
 	{"homenode_tick_duration_seconds", "histogram", nil, "Time that a look and what was decided on it took"},
+	{"homenode_frozen_seconds", "histogram", nil, "Time that a workload was frozen while its memory nodes were set, or were to be"},
 	{"homenode_problems", "gauge", nil, "What could not be read or done, as status lists it"},
 	{"homenode_events_total", "counter", []string{"kind", "code"}, "Events since the daemon started, by kind and by the code of what happened"},
 	{"homenode_decisions", "gauge", []string{"outcome", "reason"}, "Workloads by what was decided on them at the newest look, and the code of the weightiest reason"},

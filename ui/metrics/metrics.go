@@ -39,6 +39,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 	families map[string]*prometheus.Desc
 	ticks    prometheus.Histogram
+	frozen   prometheus.Histogram
 	counters map[string]*prometheus.CounterVec
 }
 
@@ -55,9 +56,14 @@ func New(source Source, most int) *Metrics {
 			m.counters[f.Name] = prometheus.NewCounterVec(prometheus.CounterOpts{Name: f.Name, Help: f.Help + "."}, f.Labels)
 			m.registry.MustRegister(m.counters[f.Name])
 		case "histogram":
-			m.ticks = prometheus.NewHistogram(prometheus.HistogramOpts{Name: f.Name, Help: f.Help + ".",
+			h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: f.Name, Help: f.Help + ".",
 				Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}})
-			m.registry.MustRegister(m.ticks)
+			m.registry.MustRegister(h)
+			if f.Name == "homenode_frozen_seconds" {
+				m.frozen = h
+			} else {
+				m.ticks = h
+			}
 		}
 	}
 	for _, state := range []string{"done", "cancelled", "failed"} {
@@ -91,6 +97,9 @@ func (m *Metrics) Follow(ctx context.Context) {
 
 func (m *Metrics) happened(e *plan.Event) {
 	m.count("homenode_events_total", 1, string(e.Kind), cmp.Or(string(e.Code), "other"))
+	if e.Frozen > 0 {
+		m.frozen.Observe(e.Frozen)
+	}
 	if e.Move == nil || e.Code == words.LocalityChanged || e.Code == words.LocalityAfterMove { // told of again
 		return
 	}
