@@ -149,7 +149,7 @@ func (m *Mover) Move(ctx context.Context, step plan.Step, progress func(plan.Mov
 // process's memory for longer than Deadline. It asks where one page is, which takes that lock
 // in every kernel (do_pages_stat_array, mm/migrate.c) and moves nothing.
 func (m *Mover) Answers(p workload.Process) error {
-	j := &job{Mover: m, users: map[int]int{}}
+	j := &job{Mover: m, owners: map[int]workload.Owner{}}
 	return j.ask(p, procfs.Deadline, func() error {
 		return m.kernel.PageNodes(p.PID, []uintptr{0}, make([]int32, 1))
 	})
