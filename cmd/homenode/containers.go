@@ -44,8 +44,9 @@ func containersOf(c config.Config, d func() *daemon.Daemon) nri.Options {
 	return nri.Options{
 		Socket: c.Containers.Socket, Manage: nri.Managed(c.Containers.Manage), Enforce: c.Mode == config.Enforce,
 		BestEffort: c.Containers.BestEffort, Mount: mount, Proc: filepath.Join(machine, "proc"),
-		Admit: func(ctx context.Context, spec workload.Spec, hold time.Duration) (workload.Placement, error) {
-			return d().Admit(ctx, spec, hold)
+		Grants: c.Containers.Annotations,
+		Admit: func(ctx context.Context, spec workload.Spec, from workload.Origin, hold time.Duration) (workload.Placement, error) {
+			return d().Admit(ctx, spec, from, hold)
 		},
 		Home: func(id workload.ID) (p workload.Placement, ok bool) {
 			if found := place.Of(d().View().Plan.Placements, id); found != nil {

@@ -26,7 +26,7 @@ func (s *State) follow() {
 			}
 			// By a socket that anybody may connect; what each program is called is its user's to say.
 			c, o := s.observation(id), s.observation(at)
-			if c != nil && !(workload.MayName(c.UID, o.UID) && workload.MayName(o.UID, c.UID)) {
+			if c != nil && c.Responsible() != o.Responsible() {
 				continue
 			}
 			h := helpers[at]
@@ -96,7 +96,7 @@ func (s *State) deviceNodes(n *workload.Near) topology.NodeSet {
 
 // stays is what is wished for a workload, and why it is not moved; none when it may be.
 func (s *State) stays(o *workload.Observation, hosts []string) (spec workload.Spec, why words.Reason) {
-	x := s.subject(o, hosts, false)
+	x := s.subject(o, hosts, words.Reason{})
 	switch {
 	case !x.Alone.None():
 		why = x.Alone

@@ -91,9 +91,10 @@ func UserOf(cgroup string) int {
 // (systemd, Users, Groups, UIDs and GIDs: for services).
 func Ordinary(user int) bool { return user >= 1000 && (user < 60000 || user > 65519) }
 
-// MayName reports whether what by runs counts for work of another user under a name, which by
-// chooses: what the system runs does, and each user's own. For -1, nobody knows whom, all does.
-func MayName(by, of int) bool { return !Ordinary(by) || by == of || of == -1 }
+// MayName reports whether what by runs counts for work of another owner under a name, which by
+// chooses: what the system runs does, and each owner's own. A container is its pod's, also where it runs as
+// root.
+func MayName(by, of Owner) bool { return by == SystemOwner || by == of }
 
 // Locate gives each process and service in wishes the workload that it is and the nodes where that
 // runs, ran. What is not there stays a name. Of what is found by a name that somebody chose, that

@@ -31,6 +31,15 @@ func UserOwner(uid int) Owner {
 // PodOwner returns the owner for a pod or container by the name or ID that the runtime gave it.
 func PodOwner(name string) Owner { return Owner("pod:" + name) }
 
+// Name returns the owner for people: "user 1000", "namespace prod".
+func (o Owner) Name() string {
+	kind, name, _ := strings.Cut(string(o), ":")
+	if name == "" {
+		return "the system"
+	}
+	return kind + " " + name
+}
+
 // User returns the UID of an owner that is a user.
 func (o Owner) User() (uid int, ok bool) {
 	text, ok := strings.CutPrefix(string(o), "user:")
