@@ -18,6 +18,7 @@ import (
 	"github.com/homenode/homenode/daemon"
 	"github.com/homenode/homenode/host/nri"
 	"github.com/homenode/homenode/host/process"
+	"github.com/homenode/homenode/host/store"
 )
 
 // containersIn makes the container runtime a source of a daemon, and its containers changed
@@ -28,6 +29,10 @@ func containersIn(o *daemon.Options, c config.Config, d func() *daemon.Daemon) *
 	}
 	options := containersOf(c, d)
 	options.Log = slog.Default()
+	var err error
+	if options.Key, err = store.HostKey(c.StateDir); err != nil { // on a full disk, say: containers are placed all the same
+		slog.Warn("the next daemon will not know what was set before containers started, and leave those alone that no scan has seen", "err", err)
+	}
 	p := nri.New(options)
 	o.Sources = append(o.Sources, p)
 	o.Drivers[workload.InCgroup] = p.Driver(o.Drivers[workload.InCgroup])

@@ -46,6 +46,7 @@ type node struct {
 	refuse  bool         // nothing is answered, as while the daemon is away
 	unasked bool         // the runtime is told what it has not asked for
 	grants  []workload.Grant
+	key     []byte // of the host
 }
 
 // disk is what would be in the store.
@@ -144,7 +145,7 @@ func (c *cgroups) Present(e plan.Entry) error {
 type fataler interface{ Fatal(args ...any) }
 
 func newNode(t fataler, h *topology.Host, mount string) *node {
-	n := &node{t: t, h: h, now: time.Unix(1e9, 0).UTC(), reply: map[uint64]control.Reply{}, mount: mount, pods: map[string]*api.PodSandbox{}, live: map[string]*api.Container{}, pages: map[string]topology.NodeID{}}
+	n := &node{t: t, h: h, key: hostKey, now: time.Unix(1e9, 0).UTC(), reply: map[uint64]control.Reply{}, mount: mount, pods: map[string]*api.PodSandbox{}, live: map[string]*api.Container{}, pages: map[string]topology.NodeID{}}
 	n.disk = disk{entries: map[uint64]plan.Entry{}, values: map[string]json.RawMessage{}}
 	n.files = cgroups{sets: map[string]*[2]string{}, inode: map[string]int{}, cpus: h.Online.String(), mems: h.AllowedMems.String()}
 	n.start()
@@ -167,7 +168,7 @@ func (n *node) start() {
 	policy := plan.DefaultPolicy()
 	n.s = control.New(control.Settings{Enforce: true, Policy: policy, Balance: balance.DefaultSettings(), Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20}}, saved)
 	n.p = New(Options{Manage: All, Enforce: true, Mount: n.mount, Within: time.Minute,
-		Key: hostKey, Grants: n.grants,
+		Key: n.key, Grants: n.grants,
 		Admit: func(ctx context.Context, spec workload.Spec, from workload.Origin, hold time.Duration) (workload.Placement, error) {
 			if n.refuse {
 				return workload.Placement{}, context.DeadlineExceeded
