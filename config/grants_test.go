@@ -19,7 +19,7 @@ func TestGrants(t *testing.T) {
 		"{allow: [], from: {namespaces: [a]}}":                   "!containers.annotations.allow: empty; want what these pods may ask for",
 		"{allow: [everything], from: {namespaces: [a]}}":         `!containers.annotations.allow: "everything"; want some of class=shared, class=dedicated`,
 		"{allow: [memory], from: {namespaces: ['[']}}":           `!containers.annotations.from.namespaces: bad pattern "["; want one such as prod-*`,
-		"{alow: [memory], from: {namespaces: [a]}}":              "!containers.annotations: {alow: [memory], from: {namespaces: [a]}}; want {allow: [class=dedicated]",
+		"{alow: [memory], from: {namespaces: [a]}}":              "!containers.annotations: {alow: [memory], from: {namespaces: [a]}…; want {allow: [class=dedicated]",
 		"{allow: memory, from: {namespaces: [a]}}":               "!containers.annotations: ",
 		"dedicated": "!containers.annotations: dedicated; want {allow: [class=dedicated]",
 		"[{allow: [memory], from: {namespaces: [a]}}, {allow: [importance]}]": "!containers.annotations[1].from: no namespaces",

@@ -139,7 +139,7 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 	result := s.Ledger().Place(place.Request{Spec: spec, Crowd: spec.ID == "" || in.Process.PID > 0 || in.Starts})
 	answer := &Placed{Placement: result.Placement, Decision: result.Decision}
 	if !beyond.None() {
-		answer.Decision.Reasons = append(slices.Clip(answer.Decision.Reasons), beyond)
+		answer.Decision.Reasons = append(slices.Clip(answer.Decision.Reasons), words.Because(words.CountsAsUsed, beyond))
 	}
 	if result.Decision.Outcome == plan.Refused {
 		if in.Process.PID > 0 {

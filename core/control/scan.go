@@ -126,7 +126,7 @@ func (s *State) noted(decisions []plan.Decision) {
 			decisions[i].Reasons = append(slices.Clip(decisions[i].Reasons), c.Note)
 		}
 		if why, ok := s.Beyond[decisions[i].Workload]; ok {
-			decisions[i].Reasons = append(slices.Clip(decisions[i].Reasons), why)
+			decisions[i].Reasons = append(slices.Clip(decisions[i].Reasons), words.Because(words.CountsAsUsed, why))
 		}
 	}
 }

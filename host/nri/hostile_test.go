@@ -163,7 +163,7 @@ func TestWordsBookNoMemory(t *testing.T) {
 		}
 		n.scans(3)
 		for _, p := range attackers {
-			if reasons := n.decisionOf(workload.ID(p.Namespace + "/" + p.Name)); words.Has(reasons, words.OwnerShare) || words.Has(reasons, words.AllShare) {
+			if reasons := n.decisionOf(workload.ID(p.Namespace + "/" + p.Name)); words.Has(reasons, words.CountsAsUsed) {
 				told++
 			}
 		}
