@@ -154,8 +154,8 @@ func placeRequest(w *api.Want) (*control.PlaceRequest, error) {
 	}
 	hold := time.Duration(max(-1, min(w.HoldSeconds, math.MaxInt32))) * time.Second // which it can count
 	r := &control.PlaceRequest{Spec: spec, Process: w.Process, Hold: hold, Release: w.Release}
-	if w.Owner != workload.SystemOwner {
-		r.From = workload.Origin{Owner: w.Owner, Asked: workload.AllOwn}
+	if w.Owner != "" {
+		r.From = workload.Origin{Owner: workload.Owner(w.Owner), Asked: workload.AllOwn}
 	}
 	if w.Exact != nil {
 		r.Exact = &control.Exact{CPUs: w.Exact.CPUs, Nodes: w.Exact.Nodes}

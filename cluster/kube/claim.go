@@ -51,7 +51,7 @@ const holdSeconds = 3600
 // the ceiling of its namespace covers it (docs/security.md).
 func (b *booking) want(c *claim) api.Want {
 	return api.Want{ID: b.ID, Name: c.Namespace + "/" + c.Name, Class: b.Class, CPUs: b.CPUs, MemoryKiB: b.Memory, HugePageKiB: b.Page,
-		Nodes: topology.Nodes(b.Node), HoldSeconds: holdSeconds, Owner: workload.NamespaceOwner(c.Namespace)}
+		Nodes: topology.Nodes(b.Node), HoldSeconds: holdSeconds, Owner: string(workload.NamespaceOwner(c.Namespace))}
 }
 
 // settings is what a claim or a device class may set for this driver, as the parameters of

@@ -48,7 +48,7 @@ func (s *existing) locate(near []workload.Near) {
 	}
 	system := func(id workload.ID) bool {
 		i := slices.IndexFunc(s.others, func(w api.Workload) bool { return w.ID == id })
-		return workload.MayName(s.others[i].Owner, workload.SystemOwner)
+		return workload.MayName(workload.Owner(s.others[i].Owner), workload.SystemOwner)
 	}
 	workload.Locate(near, named, system, func(id workload.ID) []workload.NodeShare { return ran[id] })
 }
