@@ -282,7 +282,7 @@ func TestMarksOutliveADaemon(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with the annotations of a pod is one line, of bounded length.
+// Whatever is wrong with the annotations of a pod is one line and one event, of bounded length.
 func TestOneLineForEachPod(t *testing.T) {
 	annotations := map[string]string{"homenode.io/class": "dedicated", "homenode.io/tier": "online-strict", "homenode.io/importance": "often", "homenode.io/memory": "120GiB", "homenode.io/near": "a=b", "homenode.io/max-nodes": "0"}
 	for i := range 100 {
@@ -308,5 +308,14 @@ func TestOneLineForEachPod(t *testing.T) {
 	}
 	if lines != 10 {
 		t.Errorf("%d lines for 10 pods: %+v", lines, n.s.Snapshot.Problems)
+	}
+	events := 0 // in the history, of which each is one of Kubernetes
+	for _, e := range n.events {
+		if e.Code == words.ProblemSeen {
+			events++
+		}
+	}
+	if events != 10 {
+		t.Errorf("%d events for 10 pods", events)
 	}
 }

@@ -47,6 +47,7 @@ type node struct {
 	unasked bool         // the runtime is told what it has not asked for
 	grants  []workload.Grant
 	key     []byte // of the host
+	events  []plan.Event
 }
 
 // disk is what would be in the store.
@@ -283,6 +284,7 @@ func (n *node) turn(in control.Input) {
 		}
 		n.disk.values[key] = text
 	}
+	n.events = append(n.events, out.Save.Events...)
 	n.view = n.s.View()
 	for _, r := range out.Replies {
 		n.reply[r.ID] = r
