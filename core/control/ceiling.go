@@ -116,6 +116,9 @@ func (s *State) promised(but workload.ID) (each map[workload.Owner]amount, all a
 			continue
 		}
 		own := s.ownWord(&a.Spec, &a.From.Asked)
+		if o := s.observation(id); o != nil && a.Process.PID > 0 && a.Spec.Memory == 0 { // its size is what it is seen to hold
+			own.Memory = workload.Total(o.Memory)
+		}
 		each[a.From.Owner] = each[a.From.Owner].plus(own)
 		all = all.plus(own)
 	}

@@ -200,6 +200,23 @@ func TestCeilingFollowsWhatIsHeld(t *testing.T) {
 	}
 }
 
+// What `homenode run` of a user holds without having said how much counts against the scopes of that user.
+func TestCeilingCountsWhatARunHolds(t *testing.T) {
+	for _, held := range []topology.KiB{1 << 20, 6 << 20} {
+		f := newFake(t, 2, 8)
+		f.scan(1)
+		run := f.process(1000, 70, 1, held, 0)
+		if r := f.ask(Request{By: &plan.Asker{UID: 1000}, Place: &PlaceRequest{Spec: workload.Spec{Name: "run", Class: workload.Shared, CPUs: 1}, Process: workload.Process{PID: 70, Start: 7}}}); r.Failed != nil {
+			t.Fatal(r.Failed)
+		}
+		scope := f.scope(1000, "w", 1, 4<<20, 1)
+		f.scan(2)
+		if got, want := f.leftAlone(scope, words.UserShare), held > 4<<20; got != want || f.home(run) == "" {
+			t.Errorf("a run that holds %d KiB: the scope is beyond %v; %+v", held, got, f.decision(run))
+		}
+	}
+}
+
 // A command that names its CPUs runs there, and beyond the ceiling has them with others.
 func TestCeilingOfNamedCPUs(t *testing.T) {
 	f := newFake(t, 2, 8)

@@ -48,7 +48,8 @@ func (s *existing) locate(near []workload.Near) {
 	}
 	system := func(id workload.ID) bool {
 		i := slices.IndexFunc(s.others, func(w api.Workload) bool { return w.ID == id })
-		return workload.MayName(workload.Owner(s.others[i].Owner), workload.SystemOwner)
+		o := workload.Observation{UID: s.others[i].UID, Owner: workload.Owner(s.others[i].Owner)} // an older daemon knows the UID alone
+		return workload.MayName(o.Responsible(), workload.SystemOwner)
 	}
 	workload.Locate(near, named, system, func(id workload.ID) []workload.NodeShare { return ran[id] })
 }
