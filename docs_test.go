@@ -74,6 +74,67 @@ func TestMentionedDocumentsExist(t *testing.T) {
 	}
 }
 
+// heldBy finds names of tests in a cell of a table.
+var heldBy = regexp.MustCompile("`([A-Za-z.-]+)`")
+
+// TestThreatModel: each line of what a party is trusted with names at least one test, and each test named is there.
+func TestThreatModel(t *testing.T) {
+	source, err := os.ReadFile("docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := testNames(t)
+	_, table, _ := strings.Cut(string(source), "## What each party is trusted with")
+	table, _, _ = strings.Cut(table, "\n## ")
+	table, _, _ = strings.Cut(table, "\n### ")
+	lines := 0
+	for row := range strings.Lines(table) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(row), "|"), "|")
+		if len(cells) != 4 || strings.HasPrefix(cells[0], "---") || strings.TrimSpace(cells[0]) == "party" {
+			continue
+		}
+		lines++
+		named := heldBy.FindAllStringSubmatch(cells[3], -1)
+		if len(named) == 0 {
+			t.Errorf("no test holds: %s", row)
+		}
+		for _, m := range named {
+			if !tests[m[1]] {
+				t.Errorf("there is no test %s, which is to hold: %s", m[1], row)
+			}
+		}
+	}
+	if lines < 15 {
+		t.Errorf("only %d lines seen: the table is read wrongly", lines)
+	}
+}
+
+// testNames returns the test functions of the project, and its tests in guests.
+func testNames(t *testing.T) map[string]bool {
+	t.Helper()
+	out := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	guest := regexp.MustCompile(`(?m)tests\["([\w.-]+)"\]`)
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(name) != ".go" {
+			return err
+		}
+		pattern := guest
+		if strings.HasSuffix(name, "_test.go") {
+			pattern = function
+		}
+		source, err := os.ReadFile(name)
+		for _, m := range pattern.FindAllStringSubmatch(string(source), -1) {
+			out[m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 func TestBrokenLinksAreFound(t *testing.T) {
 	pages := map[string]page{"docs/a.md": {anchors: []string{"one"}}}
 	for link, want := range map[string]string{

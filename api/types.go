@@ -290,6 +290,7 @@ type Workload struct {
 	Kind             workload.Kind   `json:"kind"`                      // kind of workload
 	Cgroup           string          `json:"cgroup,omitempty"`          // its cgroup, below the cgroup root; of a process the cgroup it shares
 	UID              int             `json:"uid,omitempty"`             // user that it belongs to; absent for the system's
+	Owner            string          `json:"owner,omitempty"`           // party responsible for it, such as user:1000 or namespace:prod; absent for the system
 	Class            workload.Class  `json:"class"`                     // class: what it is promised
 	Tier             workload.Tier   `json:"tier,omitempty"`            // tier: how offline work goes beside it; absent while sharing is off
 	Importance       int             `json:"importance"`                // importance, 0 to 100: more important work is placed first and moved last
@@ -516,6 +517,9 @@ type Want struct {
 	// is its own.
 	ID          workload.ID `json:"id,omitempty"`
 	HoldSeconds int         `json:"hold_s,omitempty"` // for how long that is kept, s; 3600 at most
+	// Owner is the party that it is for, where a program of the system asks for another: "namespace:NAME" for the pods of a
+	// namespace. The ceiling of that party covers it (docs/security.md). Of other users it is ignored: they ask for themselves.
+	Owner string `json:"owner,omitempty"`
 	// Release ends what is held for ID: with nothing else set. Asked with the same wants again,
 	// what is held stays as it is, for HoldSeconds from then on.
 	Release bool `json:"release,omitempty"`

@@ -200,6 +200,9 @@ type Containers struct {
 	// BestEffort is the class of pods that ask for neither CPUs nor memory: shared, with the
 	// lowest importance, or offline, which only what nobody else uses is left to.
 	BestEffort workload.Class `yaml:"best_effort"`
+	// Annotations is what the authors of pods may ask for that takes from other workloads: one grant or a
+	// list. Empty by default: whoever may create a pod writes its annotations.
+	Annotations Grants `yaml:"annotations"`
 }
 
 // Pods says what is done with pods and containers of which the runtime tells.
@@ -382,6 +385,7 @@ func (c *Config) Settings() control.Settings {
 		Include: c.Manage.Include, Exclude: c.Manage.Exclude, Interrupts: c.interrupts(), Queues: c.IRQQueues, RestoreOnStop: c.RestoreOnStop,
 		Surveys: []control.SurveyKind{control.Managers}, HelpersStay: !c.Near.Follow, Recognise: c.Recognise,
 	}
+	s.Grants = c.Containers.Annotations
 	s.Share, s.Base = c.Share.settings(), c.Share.base()
 	b := &c.Balance
 	s.Balance.Enabled, s.Balance.Window, s.Balance.Horizon, s.Balance.Cooldown = b.Enabled, b.Window, b.Horizon, b.Cooldown
@@ -521,6 +525,7 @@ func Parse(r io.Reader, name string, defaults Config) (Config, error) {
 		reflect.TypeFor[Size]():            "a size with a unit, such as 64MiB",
 		reflect.TypeFor[topology.CPUSet](): "CPUs in list format, such as 0-3,8",
 		reflect.TypeFor[specfile.Nears]():  specfile.NearsWant,
+		reflect.TypeFor[Grants]():          grantsWant,
 	})
 	if err != nil {
 		return c, fmt.Errorf("%s: %w", name, err)
@@ -629,6 +634,9 @@ func (c *Config) Validate() error {
 	if c.Containers.BestEffort != workload.Shared && c.Containers.BestEffort != workload.Offline {
 		return fmt.Errorf("containers.best_effort: %q; want shared or offline", c.Containers.BestEffort)
 	}
+	if err := c.Containers.Annotations.validate(); err != nil {
+		return err
+	}
 	if err := patterns("manage.include", c.Manage.Include); err != nil {
 		return err
 	}
@@ -735,6 +743,9 @@ func (r *Rule) validate() error {
 	}
 	if len(r.Labels) > 0 && strings.HasPrefix(r.Match, "vm:") {
 		return fmt.Errorf("labels: pods have labels, and %s names guests; leave one out", r.Match)
+	}
+	if err := r.boundLabels(); err != nil {
+		return err
 	}
 	if r.Importance != nil && (*r.Importance < 0 || *r.Importance > 100) {
 		return fmt.Errorf("importance: %d; want 0 to 100", *r.Importance)

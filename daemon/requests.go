@@ -134,8 +134,8 @@ func (d *Daemon) Place(ctx context.Context, want api.Want) (api.Home, error) {
 
 // Admit finds a home for what a source is about to start, and keeps it until that is seen, but
 // no longer than hold. What it holds then is its own: who starts it may go on at once.
-func (d *Daemon) Admit(ctx context.Context, spec workload.Spec, hold time.Duration) (workload.Placement, error) {
-	r, err := d.request(ctx, control.Request{Place: &control.PlaceRequest{Spec: spec, Hold: hold, Starts: true}})
+func (d *Daemon) Admit(ctx context.Context, spec workload.Spec, from workload.Origin, hold time.Duration) (workload.Placement, error) {
+	r, err := d.request(ctx, control.Request{Place: &control.PlaceRequest{Spec: spec, From: from, Hold: hold, Starts: true}})
 	if err != nil {
 		return workload.Placement{}, err
 	}
@@ -154,6 +154,9 @@ func placeRequest(w *api.Want) (*control.PlaceRequest, error) {
 	}
 	hold := time.Duration(max(-1, min(w.HoldSeconds, math.MaxInt32))) * time.Second // which it can count
 	r := &control.PlaceRequest{Spec: spec, Process: w.Process, Hold: hold, Release: w.Release}
+	if w.Owner != "" {
+		r.From = workload.Origin{Owner: workload.Owner(w.Owner), Asked: workload.AllOwn}
+	}
 	if w.Exact != nil {
 		r.Exact = &control.Exact{CPUs: w.Exact.CPUs, Nodes: w.Exact.Nodes}
 	}

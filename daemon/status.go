@@ -283,7 +283,7 @@ func (v *View) planned() map[workload.ID]planned {
 // workload is the wire form of one workload.
 func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) api.Workload {
 	w := api.Workload{
-		ID: o.ID, Name: o.Name, Kind: o.Kind, Cgroup: o.Cgroup, UID: o.UID, Class: workload.Shared, Importance: workload.DefaultImportance,
+		ID: o.ID, Name: o.Name, Kind: o.Kind, Cgroup: o.Cgroup, UID: o.UID, Owner: string(o.Responsible()), Class: workload.Shared, Importance: workload.DefaultImportance,
 		CPUSet: o.CPUs.String(), CPUUse: o.CPUUse, MemoryKiB: int64(workload.Total(o.Memory)),
 		MemoryByNode: []api.NodeKiB{}, Processes: []int{}, Steps: []plan.Step{},
 	}

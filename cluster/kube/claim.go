@@ -47,10 +47,11 @@ const claimPrefix = "claim:"
 // takes. renewEvery leaves a driver or daemon time to be updated.
 const holdSeconds = 3600
 
-// want is what is asked of the daemon for a booking.
+// want is what is asked of the daemon for a booking. It needs no CPU request and counts in no quota for CPUs, so that
+// the ceiling of its namespace covers it (docs/security.md).
 func (b *booking) want(c *claim) api.Want {
 	return api.Want{ID: b.ID, Name: c.Namespace + "/" + c.Name, Class: b.Class, CPUs: b.CPUs, MemoryKiB: b.Memory, HugePageKiB: b.Page,
-		Nodes: topology.Nodes(b.Node), HoldSeconds: holdSeconds}
+		Nodes: topology.Nodes(b.Node), HoldSeconds: holdSeconds, Owner: string(workload.NamespaceOwner(c.Namespace))}
 }
 
 // settings is what a claim or a device class may set for this driver, as the parameters of

@@ -246,6 +246,45 @@ func TestKubeletManagers(t *testing.T) {
 	}
 }
 
+// A claim needs no CPU request, so that a quota of CPUs does not bound it: without a grant of the operator the claims of a
+// namespace hold half of the host at most, and those of all namespaces three quarters. What is beyond is refused whole,
+// with what the operator can do, and books nothing.
+func TestClaimsHaveACeiling(t *testing.T) {
+	m, o := newMachine(t, "package:2 node:1 core:8 pu:1"), folders(t)
+	m.grants = nil
+	m.restart("")
+	d := newDriver(t, o, m)
+	in := func(namespace, name string, all ...taken) *resourceapi.ResourceClaim {
+		c := allocated(name, all...)
+		c.Namespace = namespace
+		return c
+	}
+	for _, x := range []struct {
+		claim *resourceapi.ResourceClaim
+		bad   string
+		left  string
+	}{
+		{in("a", "all", taken{request: "r", node: 0, cpus: 8}, taken{request: "s", node: 1, cpus: 1}), "namespace a may book at most 50 %", "8 8 / 8 8"},
+		{in("a", "half", taken{request: "r", node: 0, cpus: 8}), "", "0 8 / 8 8"},
+		{in("a", "more", taken{request: "r", node: 1, cpus: 1}), "namespace a may book at most 50 %", "0 8 / 8 8"},
+		{in("b", "quarter", taken{request: "r", node: 1, cpus: 4}), "", "0 4 / 8 8"},
+		{in("c", "rest", taken{request: "r", node: 1, cpus: 1}), "all users and namespaces together may book at most 75 %", "0 4 / 8 8"},
+	} {
+		r := d.one(x.claim)
+		if (r.Err == nil) != (x.bad == "") || r.Err != nil && (!strings.Contains(r.Err.Error(), x.bad) || !strings.Contains(r.Err.Error(), "grant")) {
+			t.Errorf("%s: %v, want %q", x.claim.Name, r.Err, x.bad)
+		}
+		if m.left() != x.left {
+			t.Errorf("%s: left %s, want %s", x.claim.Name, m.left(), x.left)
+		}
+	}
+	m.grants = []workload.Grant{{Allow: []workload.Permission{workload.MayBeDedicated}, Namespaces: []string{"c*"}}}
+	m.restart("")
+	if r := d.one(in("c", "granted", taken{request: "r", node: 1, cpus: 4})); r.Err != nil {
+		t.Errorf("granted: %v", r.Err)
+	}
+}
+
 // Whatever claims come and go, driver and daemon started again in between: what a scheduler
 // allocates of what is offered can be booked, no CPU is given twice, and at the end all is
 // as it was.

@@ -32,6 +32,8 @@ type machine struct {
 	store *memory.Store
 	d     *daemon.Daemon
 	stop  func()
+	// grants is what the operator lets claims have beyond the ceiling of their namespace.
+	grants []workload.Grant
 
 	mu       sync.Mutex
 	seen     []workload.Observation
@@ -43,7 +45,7 @@ func newMachine(t tb, synthetic string) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{t: t, host: h, store: memory.New()}
+	m := &machine{t: t, host: h, store: memory.New(), grants: []workload.Grant{{Allow: []workload.Permission{workload.MayBeDedicated}, Namespaces: []string{"*"}}}}
 	m.start("")
 	t.Cleanup(func() { m.stop() })
 	return m
@@ -73,7 +75,7 @@ func (clock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 // start begins a daemon on what an earlier one has left; on a socket, unless it is "".
 func (m *machine) start(socket string) {
 	m.t.Helper()
-	settings := control.Settings{Policy: plan.DefaultPolicy(), Balance: balance.DefaultSettings()}
+	settings := control.Settings{Grants: m.grants, Policy: plan.DefaultPolicy(), Balance: balance.DefaultSettings()}
 	ready := make(chan struct{})
 	d, err := daemon.New(daemon.Options{Settings: settings, Period: 50 * time.Millisecond, Version: "test", BootID: "boot", Observer: m, Store: m.store, Clock: clock{},
 		Log: slog.New(slog.DiscardHandler), Ready: func() { close(ready) }, Alive: func() {}})

@@ -18,6 +18,7 @@ import (
 	"github.com/homenode/homenode/daemon"
 	"github.com/homenode/homenode/host/nri"
 	"github.com/homenode/homenode/host/process"
+	"github.com/homenode/homenode/host/store"
 )
 
 // containersIn makes the container runtime a source of a daemon, and its containers changed
@@ -28,6 +29,10 @@ func containersIn(o *daemon.Options, c config.Config, d func() *daemon.Daemon) *
 	}
 	options := containersOf(c, d)
 	options.Log = slog.Default()
+	var err error
+	if options.Key, err = store.HostKey(c.StateDir); err != nil { // on a full disk, say: containers are placed all the same
+		slog.Warn("the next daemon will not know what was set before containers started, and leave those alone that no scan has seen", "err", err)
+	}
 	p := nri.New(options)
 	o.Sources = append(o.Sources, p)
 	o.Drivers[workload.InCgroup] = p.Driver(o.Drivers[workload.InCgroup])
@@ -44,8 +49,9 @@ func containersOf(c config.Config, d func() *daemon.Daemon) nri.Options {
 	return nri.Options{
 		Socket: c.Containers.Socket, Manage: nri.Managed(c.Containers.Manage), Enforce: c.Mode == config.Enforce,
 		BestEffort: c.Containers.BestEffort, Mount: mount, Proc: filepath.Join(machine, "proc"),
-		Admit: func(ctx context.Context, spec workload.Spec, hold time.Duration) (workload.Placement, error) {
-			return d().Admit(ctx, spec, hold)
+		Grants: c.Containers.Annotations,
+		Admit: func(ctx context.Context, spec workload.Spec, from workload.Origin, hold time.Duration) (workload.Placement, error) {
+			return d().Admit(ctx, spec, from, hold)
 		},
 		Home: func(id workload.ID) (p workload.Placement, ok bool) {
 			if found := place.Of(d().View().Plan.Placements, id); found != nil {

@@ -140,6 +140,9 @@ func (p positions) of(c *workload.Claim) (found []int) {
 // asClaimed is an observation as its source knows it.
 func asClaimed(o workload.Observation, c *workload.Claim, h *topology.Host) workload.Observation {
 	o.ID, o.Name, o.Caps = c.ID, c.Name, c.Caps
+	if c.Owner != workload.SystemOwner {
+		o.Owner = c.Owner
+	}
 	if c.Caps.PinsThreads {
 		o.Pinned, o.PinnedWhy, o.VCPUSets = false, "", c.VCPUSets
 	}

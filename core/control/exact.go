@@ -11,7 +11,7 @@ import (
 
 // admitExact takes down where a person has put what is about to start. It is never refused
 // for lack of room, and no plan has it: it is left there, and counts as in use.
-func (s *State) admitExact(id uint64, spec *workload.Spec, in *PlaceRequest) {
+func (s *State) admitExact(id uint64, spec *workload.Spec, from workload.Origin, in *PlaceRequest) {
 	p := ExactPlacement(s.Snapshot.Host, spec, in)
 	d := plan.Decision{Workload: spec.ID, Outcome: plan.Placed, Home: p.Home, Reasons: words.Reasons(words.Because(words.ExactNamed))}
 	if taken := s.exactCPUs().Union(s.dedicatedCPUs(spec.ID)).Intersect(p.CPUs); !taken.Empty() {
@@ -20,7 +20,7 @@ func (s *State) admitExact(id uint64, spec *workload.Spec, in *PlaceRequest) {
 	answer := &Placed{Placement: p, Decision: d}
 	if in.Process.PID > 0 {
 		answer.Ledger = true
-		a := Admission{Spec: *spec, Process: in.Process, Had: s.hadBefore(in), Placement: p, Scan: s.Scans, Exact: true}
+		a := Admission{Spec: *spec, From: from, Process: in.Process, Had: s.hadBefore(in), Placement: p, Scan: s.Scans, Exact: true}
 		s.Admissions[spec.ID] = a
 		s.saveAdmission(a)
 		if !p.CPUs.Empty() {

@@ -99,7 +99,7 @@ func (s *State) deviceNodes(n *workload.Near) topology.NodeSet {
 
 // stays is what is wished for a workload, and why it is not moved; none when it may be.
 func (s *State) stays(o *workload.Observation, hosts []string) (spec workload.Spec, why words.Reason) {
-	x := s.subject(o, hosts, false)
+	x := s.subject(o, hosts, words.Reason{})
 	switch {
 	case !x.Alone.None():
 		why = x.Alone

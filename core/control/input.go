@@ -138,6 +138,9 @@ func (w Which) has(id workload.ID) bool { return w.All || id.Is(w.ID) }
 // PlaceRequest asks for a home for what is about to start.
 type PlaceRequest struct {
 	Spec workload.Spec `json:"spec"`
+	// From is the party that it is for, and who made its wishes, where a source or a program of the system asks
+	// for another; else it is who asks.
+	From workload.Origin `json:"from,omitzero"`
 	// Process will live there, and is a workload from then on; PID 0 for none.
 	Process workload.Process `json:"process,omitzero"`
 	// Had is the CPUs that Process may use before it is confined; empty when not known.

@@ -140,6 +140,25 @@ func TestNearNothingOfOtherUsers(t *testing.T) {
 	}
 }
 
+// A process of a container is its pod's, whatever its UID: as root, or as a user that the host has for a service, its name moves
+// no work of the system or of another namespace.
+func TestNamesOfContainers(t *testing.T) {
+	evil, shop := workload.NamespaceOwner("evil"), workload.NamespaceOwner("shop")
+	for _, uid := range []int{0, 64045, 65534, 1000} {
+		for of, counts := range map[workload.Owner]bool{workload.SystemOwner: false, shop: false, evil: true} {
+			f := newFake(t, 2, 8, ruled(workload.Rule{Match: "/a", Near: []string{"process=spdk_tgt,policy=required"}, NearGiven: true}))
+			f.add("a", 1, 1<<20, 0)
+			f.works["/a"].obs.Owner = of
+			spdk := f.addProcess(77, "spdk_tgt", 1, 1<<20, 1)
+			f.works[spdk].obs.UID, f.works[spdk].obs.Owner = uid, evil
+			f.scan(2)
+			if got := f.s.SpecOf(f.s.observation("/a")).Near[0].Workload == spdk; got != counts {
+				t.Errorf("UID %d, for %q: counts %v, want %v", uid, of, got, counts)
+			}
+		}
+	}
+}
+
 // Several of one name: the system's alone counts for the system's work.
 func TestNearTheSystemsOwn(t *testing.T) {
 	f := newFake(t, 2, 8, ruled(workload.Rule{Match: "/a", Near: []string{"process=osd,policy=required"}, NearGiven: true}))

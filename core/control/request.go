@@ -102,32 +102,46 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 		return
 	}
 	if a, ok := s.Admissions[spec.ID]; ok && in.Hold > 0 && a.Process.PID == 0 && reflect.DeepEqual(a.Spec, spec) { // held for longer
-		a.Until = s.At.Add(in.Hold)
+		a.Until, a.From = s.At.Add(in.Hold), s.origin(in)
 		s.Admissions[spec.ID] = a
 		s.saveAdmission(a)
 		s.reply(Reply{ID: id, Place: &Placed{Placement: a.Placement, Decision: plan.Decision{Workload: spec.ID, Outcome: plan.Kept, Home: a.Placement.Home, Reasons: words.Reasons(words.Because(words.HeldStill))}}})
 		return
 	}
 	spec.Near = slices.Clone(spec.Near)
-	of := workload.AnyOwner
-	if s.by != nil {
-		of = workload.UserOwner(s.by.UID)
+	from := s.origin(in)
+	of := from.Owner
+	if s.by == nil && of == workload.SystemOwner { // nobody is known to ask
+		of = workload.AnyOwner
 	}
 	s.locate(spec.Near, of)
 	if in.Process.PID > 0 {
 		spec.ID = ProcessID(in.Process.PID)
 	}
+	beyond := s.mayBook(&spec, &from)
+	switch {
+	case beyond.None():
+	case in.Starts || in.Exact != nil: // it runs in any case, without what it said of itself
+		withoutOwn(&spec, &from.Asked)
+		spec.CPUs, from.Asked = max(1, spec.CPUs), workload.Asked{}
+	default:
+		s.reply(Reply{ID: id, Failed: &Failure{NoRoom, words.Because(words.NoHome, beyond).String()}})
+		return
+	}
 	if in.Exact != nil {
-		s.admitExact(id, &spec, in)
+		s.admitExact(id, &spec, from, in)
 		return
 	}
 	if spec.CPUs == 0 {
-		s.admitMemory(id, &spec, in)
+		s.admitMemory(id, &spec, from, in)
 		return
 	}
 	// A command starts whatever others asked for; what a home is held for can wait.
 	result := s.Ledger().Place(place.Request{Spec: spec, Crowd: spec.ID == "" || in.Process.PID > 0 || in.Starts})
 	answer := &Placed{Placement: result.Placement, Decision: result.Decision}
+	if !beyond.None() {
+		answer.Decision.Reasons = append(slices.Clip(answer.Decision.Reasons), words.Because(words.CountsAsUsed, beyond))
+	}
 	if result.Decision.Outcome == plan.Refused {
 		if in.Process.PID > 0 {
 			s.tellPlaced(&spec, &result.Decision)
@@ -139,7 +153,7 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 		s.reply(Reply{ID: id, Place: answer})
 		return
 	}
-	a := Admission{Spec: spec, Process: in.Process, Had: s.hadBefore(in), Placement: result.Placement, Scan: s.Scans}
+	a := Admission{Spec: spec, From: from, Process: in.Process, Had: s.hadBefore(in), Placement: result.Placement, Scan: s.Scans}
 	if in.Process.PID > 0 {
 		a.Placement.Start = in.Process.Start
 		answer.Placement, answer.Ledger = a.Placement, true
@@ -158,14 +172,14 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 }
 
 // admitMemory holds memory without CPUs.
-func (s *State) admitMemory(id uint64, spec *workload.Spec, in *PlaceRequest) {
+func (s *State) admitMemory(id uint64, spec *workload.Spec, from workload.Origin, in *PlaceRequest) {
 	p, free, ok := s.Ledger().PlaceMemory(*spec)
 	if !ok {
 		s.reply(Reply{ID: id, Failed: refuse(NoRoom, words.MemoryNotFree, int64(spec.Memory), spec.Nodes, int64(free))})
 		return
 	}
 	s.Ledger().Commit(p)
-	a := Admission{Spec: *spec, Placement: p, Scan: s.Scans, Until: s.At.Add(in.Hold)}
+	a := Admission{Spec: *spec, From: from, Placement: p, Scan: s.Scans, Until: s.At.Add(in.Hold)}
 	s.Admissions[spec.ID] = a
 	s.saveAdmission(a)
 	s.reply(Reply{ID: id, Place: &Placed{Placement: p, Decision: plan.Decision{Workload: spec.ID, Outcome: plan.Placed, Home: p.Home}}})

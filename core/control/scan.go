@@ -37,6 +37,7 @@ func (s *State) scan(in *Scan) {
 			s.Snapshot.Problems = append(slices.Clip(s.Snapshot.Problems), s.unfollowed(&s.Snapshot.Observations[i])...)
 		}
 	}
+	s.boundClaims()
 	s.locateHelpers()
 	s.recognise()
 	s.follow()
@@ -123,6 +124,9 @@ func (s *State) noted(decisions []plan.Decision) {
 	for i := range decisions {
 		if c := s.Claims[decisions[i].Workload]; c != nil && !c.Note.None() {
 			decisions[i].Reasons = append(slices.Clip(decisions[i].Reasons), c.Note)
+		}
+		if why, ok := s.Beyond[decisions[i].Workload]; ok {
+			decisions[i].Reasons = append(slices.Clip(decisions[i].Reasons), words.Because(words.CountsAsUsed, why))
 		}
 	}
 }

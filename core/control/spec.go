@@ -119,6 +119,9 @@ func (s *State) toldSpec(o *workload.Observation, rule *workload.Rule) workload.
 func (s *State) claimedSpec(o *workload.Observation, c *workload.Claim, rule *workload.Rule) workload.Spec {
 	spec := *c.Spec
 	spec.Near = slices.Clone(spec.Near)
+	if has(s.Beyond, o.ID) {
+		withoutOwn(&spec, &c.Asked)
+	}
 	if spec.CPUs == 0 || spec.Memory == 0 {
 		seen := place.SpecFrom(*o)
 		spec.CPUs, spec.Memory = cmp.Or(spec.CPUs, seen.CPUs), cmp.Or(spec.Memory, seen.Memory)
@@ -212,7 +215,7 @@ func (s *State) addLearned(spec *workload.Spec, o *workload.Observation) {
 // since they were made last, nor anything else they were made of, it is the same: most have
 // not.
 func (s *State) subjects(all []workload.Observation) []*place.Subject {
-	beyond := s.beyondShare(all)
+	beyond := s.beyondCeiling(all)
 	before := s.made
 	if before.journal != s.Journal.shape || !before.allowed.Equal(s.Snapshot.Host.Allowed) {
 		before = made{hosts: s.hostCgroups()}
@@ -229,7 +232,7 @@ func (s *State) subjects(all []workload.Observation) []*place.Subject {
 		for k < len(before.observed) && before.observed[k].ID < o.ID {
 			k++
 		}
-		now.alike[i] = !s.special(o.ID) && !beyond[o.ID]
+		now.alike[i] = !s.special(o.ID) && !has(beyond, o.ID)
 		if now.alike[i] && k < len(before.observed) && before.alike[k] && before.observed[k].Same(o) {
 			now.subjects[i], now.reads[i] = before.subjects[k], before.reads[k]
 			continue
@@ -260,7 +263,7 @@ func (s *State) special(id workload.ID) bool {
 
 func has[V any](m map[workload.ID]V, id workload.ID) bool { _, ok := m[id]; return ok }
 
-func (s *State) subject(o *workload.Observation, hosts []string, beyond bool) *place.Subject {
+func (s *State) subject(o *workload.Observation, hosts []string, beyond words.Reason) *place.Subject {
 	subject := place.Subject{Spec: s.SpecOf(o), Observation: balance.Round(*o), Alone: s.leave(o)}
 	if c := cmp.Or(s.Claims[o.ID], s.Covered[o.ID]); c != nil {
 		subject.Fixed, subject.Booked = c.Fixed, c.Booked
@@ -289,8 +292,8 @@ func (s *State) subject(o *workload.Observation, hosts []string, beyond bool) *p
 		subject.Alone = s.unseen(o)
 		subject.Fixed = subject.Fixed || !subject.Alone.None()
 	}
-	if subject.Alone.None() && beyond {
-		subject.Alone = words.Because(words.UserShare, o.UID, userShare)
+	if subject.Alone.None() {
+		subject.Alone = beyond
 	}
 	subject.Aside = s.aside(o)
 	return &subject
@@ -364,44 +367,6 @@ func (s *State) unseen(o *workload.Observation) words.Reason {
 		return words.Because(words.MemoryNotRead)
 	}
 	return words.Reason{}
-}
-
-// userShare is how much of a host the sessions of one ordinary user may book, of its CPUs
-// and of its memory, unless they were placed by `homenode run` or a source: whoever may
-// start processes must not thereby take all room.
-const userShare = 0.5
-
-// beyondShare is the workloads of users that want more than their share, the smallest of
-// each first.
-func (s *State) beyondShare(all []workload.Observation) map[workload.ID]bool {
-	byUser := map[int][]*workload.Observation{}
-	for i := range all {
-		o := &all[i]
-		if _, admitted := s.Admissions[o.ID]; o.Kind == workload.InProcess && o.UID != 0 && !admitted && s.Claims[o.ID] == nil {
-			byUser[o.UID] = append(byUser[o.UID], o)
-		}
-	}
-	var memory topology.KiB
-	for _, n := range s.Snapshot.Host.Nodes {
-		memory += max(0, n.Memory)
-	}
-	cpus := float64(s.Snapshot.Host.Online.Len())
-	beyond := map[workload.ID]bool{}
-	for _, own := range byUser { // each by itself: their order does not matter
-		slices.SortFunc(own, func(a, b *workload.Observation) int {
-			return cmp.Or(-cmp.Compare(workload.Total(a.Memory), workload.Total(b.Memory)), cmp.Compare(a.ID, b.ID))
-		})
-		var kib topology.KiB
-		used := 0.0
-		for _, o := range own {
-			kib, used = kib+workload.Total(o.Memory), used+o.CPUUse
-			if float64(kib) > userShare*float64(memory) || used > userShare*cpus {
-				beyond[o.ID] = true
-				kib, used = kib-workload.Total(o.Memory), used-o.CPUUse
-			}
-		}
-	}
-	return beyond
 }
 
 // below reports whether a cgroup is one of those named, or below one.

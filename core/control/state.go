@@ -50,6 +50,7 @@ type Settings struct {
 	MinAge        time.Duration    `json:"min_age,omitempty"` // a process that is younger gets no home; 0 is any age
 	Include       []string         `json:"include,omitempty"` // glob patterns on workload ID or name; empty is all
 	Exclude       []string         `json:"exclude,omitempty"` // glob patterns; stronger than Include
+	Grants        []workload.Grant `json:"grants,omitempty"`  // what the authors of pods may ask for
 	Share         share.Settings   `json:"share"`
 	Base          share.Base       `json:"base,omitzero"` // what beside CPU sets sharing sets
 	Interrupts    InterruptMode    `json:"interrupts"`
@@ -84,6 +85,7 @@ func (h *Holds) Has(id workload.ID) bool {
 type Admission struct {
 	Spec      workload.Spec      `json:"spec"`
 	Process   workload.Process   `json:"process,omitzero"` // its root; without one it holds until Until
+	From      workload.Origin    `json:"from,omitzero"`    // who asked
 	Had       topology.CPUSet    `json:"had,omitzero"`     // that Process might use before; empty when not known, or given back
 	Placement workload.Placement `json:"placement"`
 	Until     time.Time          `json:"until,omitzero"`
@@ -235,19 +237,24 @@ type State struct {
 	Theirs     map[string]Theirs // by kind and path
 
 	// From the newest scan.
-	At             time.Time     // of the newest input
-	Began          time.Time     // the scan
-	Scans          uint64        // begun
-	Seen           uint64        // the newest that has ended
-	Took           time.Duration // by it
-	Snapshot       workload.Snapshot
-	Claims         map[workload.ID]*workload.Claim
-	Covered        map[workload.ID]*workload.Claim // what a claim of nobody in particular is about
-	SeenAs         map[workload.ID][]workload.ID   // a claimed workload, to what it is observed as
-	Bindings       map[workload.ID]binding         // where each claimed workload was
-	Subjects       []*place.Subject                // what was decided on, rising by ID
-	Plan           plan.Plan                       // Steps are those left to do
-	Facts          plan.State                      // the plan was made on
+	At       time.Time     // of the newest input
+	Began    time.Time     // the scan
+	Scans    uint64        // begun
+	Seen     uint64        // the newest that has ended
+	Took     time.Duration // by it
+	Snapshot workload.Snapshot
+	Claims   map[workload.ID]*workload.Claim
+	Covered  map[workload.ID]*workload.Claim // what a claim of nobody in particular is about
+	SeenAs   map[workload.ID][]workload.ID   // a claimed workload, to what it is observed as
+	// Of the ceiling: claims whose own words go beyond it, what the words of each party's other claims book, and what each
+	// party uses by processes and scopes that have homes. Replaced, never changed.
+	Beyond         map[workload.ID]words.Reason
+	Words          map[workload.Owner]amount
+	Used           map[workload.Owner]amount
+	Bindings       map[workload.ID]binding // where each claimed workload was
+	Subjects       []*place.Subject        // what was decided on, rising by ID
+	Plan           plan.Plan               // Steps are those left to do
+	Facts          plan.State              // the plan was made on
 	Balancing      balance.Report
 	Halted         words.Reason // why nothing is changed; none when something is
 	Sharing        share.State

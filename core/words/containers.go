@@ -9,3 +9,16 @@ var (
 	ContainerCgroupV1 = says("container-cgroup-v1", "This host has cgroup v1: containers are placed one process at a time, by CPU affinity, after they have started. With cgroup v2 (systemd.unified_cgroup_hierarchy=1) they begin at home.")
 	ContainerObserved = says("container-observed", "Containers are only watched (containers.manage: observe).")
 )
+
+// Of what the author of a pod asks for by annotation.
+var (
+	WishRefused       = says("wish-refused", "asked for {} by annotation, not granted: {}")
+	WishNotGranted    = says("wish-not-granted", "no grant allows {} to its namespace")
+	WishNotGuaranteed = says("wish-not-guaranteed", "its pod is not Guaranteed")
+	WishNotWhole      = says("wish-not-whole", "it requests no whole number of CPUs")
+	WishUnlimited     = says("wish-unlimited", "it has no memory limit")
+	WishBeyondLimit   = says("wish-beyond-limit", "that is more than its memory limit")
+	PodAnnotations    = says("pod-annotations", "{}. Runs as {}. Grant it in containers.annotations, see docs/containers.md.")
+	ForgedMark        = says("forged-mark", "container {} carries a mark of homenode that this host did not write: its CPU set counts as set by another program")
+	OldMark           = says("old-mark", "container {} was started under an older homenode, whose mark anybody can write: its CPU set counts as set by another program until the container is started again")
+)

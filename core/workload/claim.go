@@ -58,6 +58,10 @@ type Claim struct {
 	Caps   Caps
 	Spec   *Spec // nil: derived from what was seen, as are CPUs and Memory that are 0
 	Ruled  bool  `json:",omitzero"` // Spec has what the rules of the configuration say of it
+	// Owner is the party responsible for it, where its source knows: the namespace of a pod. Asked is who made
+	// each wish of Spec: the owner's ceiling covers its own (core/control/ceiling.go).
+	Owner Owner `json:",omitzero"`
+	Asked Asked `json:",omitzero"`
 
 	// Began is what homenode had set of it before it began, as long as that stands: nothing was
 	// set there else.

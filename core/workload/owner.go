@@ -39,10 +39,10 @@ func UserOwner(uid int) Owner {
 // PodOwner returns the owner for a pod or container by the name or ID that the runtime gave it.
 func PodOwner(name string) Owner { return Owner("pod:" + name) }
 
-// NamespaceOwner returns the owner for a user namespace that root created, by its inode: a
+// UserNamespaceOwner returns the owner for a user namespace that root created, by its inode: a
 // container of a program that CgroupOwner does not know.
-func NamespaceOwner(inode uint64) Owner {
-	return Owner("namespace:" + strconv.FormatUint(inode, 10))
+func UserNamespaceOwner(inode uint64) Owner {
+	return Owner("userns:" + strconv.FormatUint(inode, 10))
 }
 
 // CgroupOwner returns the owner that the path of a cgroup names: the pod, the container or the
@@ -133,7 +133,7 @@ func (o Owner) String() string {
 		return "the system"
 	}
 	kind, name, _ := strings.Cut(string(o), ":")
-	if kind == "namespace" {
+	if kind == "userns" {
 		kind = "user namespace"
 	}
 	return strings.TrimSuffix(kind+" "+name, " ")

@@ -19,7 +19,7 @@ func init() {
 // gets; one that cannot be read keeps nothing from starting and is told.
 func containersClass(t *T) {
 	c := t.cri()
-	t.underRuntime(daemonOptions{mode: "enforce"})
+	t.underRuntime(daemonOptions{mode: "enforce", extra: granted("shop")})
 	threads := func(k containerSpec, n int, cpus float64) containerSpec {
 		k.threads, k.cpus = n, cpus
 		return k

@@ -20,7 +20,7 @@ func init() {
 // room, and gets another where it has not.
 func containersMove(t *T) {
 	c := t.cri()
-	d := t.underRuntime(daemonOptions{mode: "enforce", balance: true, cooldown: "5s"})
+	d := t.underRuntime(daemonOptions{mode: "enforce", balance: true, cooldown: "5s", extra: granted("shop")})
 	specs := numbered(4, 0)
 	busy := &specs[0].containers[0]
 	busy.busy, busy.cpus, busy.mib = true, 1, 48
@@ -105,9 +105,9 @@ func containersUndo(t *T) {
 	given.cpuset = "0-11" // by whoever made it
 	before = append(before, t.morePods(c, podSpec{name: "given", containers: []containerSpec{given}})...)
 	old := takeSnapshot(walkersOf(before))
-	d := t.underRuntime(daemonOptions{mode: "enforce"})
+	d := t.underRuntime(daemonOptions{mode: "enforce", extra: granted("shop")})
 	own := small("c", 4)
-	own.own = true
+	own.own, own.cpus = true, 1
 	under := t.morePods(c, podSpec{name: "later", containers: []containerSpec{small("c", 2)}},
 		podSpec{name: "own", qos: "guaranteed", annotations: map[string]string{"homenode.io/class": "dedicated"}, containers: []containerSpec{own}})
 	placed := append(slices.Clone(before[:2]), under...)

@@ -20,6 +20,7 @@ import (
 // podSpec is a pod as the kubelet would have it from the API server.
 type podSpec struct {
 	name        string
+	namespace   string // "" is shop
 	qos         string // guaranteed, burstable, besteffort; "" is burstable
 	annotations map[string]string
 	labels      map[string]string
@@ -37,7 +38,6 @@ type containerSpec struct {
 }
 
 const (
-	namespace = "shop"
 	podFolder = workFolder + "/pods"
 )
 
@@ -149,12 +149,15 @@ func (c *cri) runPod(s podSpec) (*pod, error) {
 	if s.qos == "" {
 		s.qos = "burstable"
 	}
+	if s.namespace == "" {
+		s.namespace = "shop"
+	}
 	p := &pod{podSpec: s, uid: "e2e-" + s.name}
 	if err := p.parent().make(); err != nil {
 		return nil, err
 	}
 	p.config = message{
-		"metadata":     message{"name": p.name, "uid": p.uid, "namespace": namespace},
+		"metadata":     message{"name": p.name, "uid": p.uid, "namespace": p.namespace},
 		"logDirectory": podFolder,
 		"labels":       p.labelled(nil),
 		"annotations":  p.annotations,
@@ -198,7 +201,7 @@ func (c *cri) end(k *container) error {
 
 // labelled is a pod's labels with those that the kubelet adds.
 func (p *pod) labelled(more map[string]string) map[string]string {
-	r := map[string]string{"io.kubernetes.pod.name": p.name, "io.kubernetes.pod.namespace": namespace, "io.kubernetes.pod.uid": p.uid}
+	r := map[string]string{"io.kubernetes.pod.name": p.name, "io.kubernetes.pod.namespace": p.namespace, "io.kubernetes.pod.uid": p.uid}
 	for _, m := range []map[string]string{p.labels, more} {
 		for k, v := range m {
 			r[k] = v
@@ -243,7 +246,7 @@ func (k *container) folder() string { return podFolder + "/" + k.walker.name }
 func (c *cri) create(p *pod, s containerSpec) (*container, error) {
 	w := s.walkerSpec
 	w.name = p.name + "." + w.name
-	k := &container{walker: &walker{walkerSpec: w, called: namespace + "/" + p.name}, spec: s}
+	k := &container{walker: &walker{walkerSpec: w, called: p.namespace + "/" + p.name}, spec: s}
 	if s.own {
 		k.called += "/" + s.name
 	}
@@ -422,6 +425,11 @@ func (t *T) firstPageAtHome(k *container) string {
 
 // slotMiB is what a small walker has.
 const slotMiB = 24
+
+// granted is a line of the configuration: the authors of pods in a namespace may ask for what they like.
+func granted(namespace string) string {
+	return "containers: {annotations: {allow: [class=dedicated, tier=online-strict, importance, memory, near=required], from: {namespaces: [" + namespace + "]}}}\n"
+}
 
 // small is a container with a walker of one thread.
 func small(name string, slot int) containerSpec {

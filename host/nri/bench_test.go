@@ -23,7 +23,8 @@ func BenchmarkCreateContainer(b *testing.B) {
 				b.Fatal(err)
 			}
 			n := newNode(b, h, "/nowhere")
-			n.forgets = true
+			n.forgets, n.grants = true, everything
+			n.start()
 			n.scan()
 			for i := 0; len(n.live) < 500; i++ {
 				p := n.addPod(nil)

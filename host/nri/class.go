@@ -58,15 +58,101 @@ func (p *pod) apart(c *container) bool {
 		}
 	}
 	value, _, _ := p.annotation(keyClass, c)
-	return value == string(workload.Dedicated)
+	return value == string(workload.Dedicated) && p.may(workload.MayBeDedicated) && p.guaranteed(&c.has) && c.has.whole() > 0
 }
 
-// spec is what a workload wants: by its annotations, else by the configuration, else by the
-// QoS class of its pod; and what in its annotations is not understood. Sizes that nobody told
-// are 0.
-func (o *Options) spec(g *group) (spec workload.Spec, bad []string) {
-	spec = workload.Spec{ID: g.id, Name: g.name(), Class: workload.Shared, Importance: workload.DefaultImportance}
-	var has resources
+// may reports whether a grant of the operator allows a wish to the author of a pod.
+func (p *pod) may(wish workload.Permission) bool { return slices.Contains(p.allowed, wish) }
+
+// grant notes what the operator allows to the author of a pod.
+func (o *Options) grant(p *pod) *pod {
+	p.allowed = nil
+	for _, wish := range workload.Permissions {
+		if slices.ContainsFunc(o.Grants, func(g workload.Grant) bool { return g.Allows(wish, p.namespace, p.labels) }) {
+			p.allowed = append(p.allowed, wish)
+		}
+	}
+	return p
+}
+
+// wanted is what a workload wants.
+type wanted struct {
+	workload.Spec
+	asked   workload.Asked // who made each wish
+	bad     []string       // annotations that cannot be read
+	refused []words.Reason // wishes that were not followed
+}
+
+// spec returns what a workload wants: by the configuration, else by the QoS class of its pod, and what its
+// annotations may ask for beside that. Sizes that are not known are 0.
+func (o *Options) spec(g *group) (w wanted) {
+	w.Spec = workload.Spec{ID: g.id, Name: g.name(), Class: workload.Shared, Importance: workload.DefaultImportance}
+	has := g.resources()
+	w.CPUs, w.Memory, w.HugePage = has.cpus(), has.kib(), has.huge
+	backing := workload.Backing{Guaranteed: g.pod.guaranteed(&has), CPUs: has.whole(), Limit: w.Memory}
+	if has.shares <= noShares && w.CPUs > 0 { // a limit that no request stands behind
+		w.asked.CPUs = workload.Own
+	}
+	switch { // a limit, which no scheduler counts
+	case w.Memory == 0 || backing.Guaranteed:
+	case g.pod.may(workload.MayBookMemory):
+		w.asked.Memory = workload.Operator
+	default:
+		w.asked.Memory = workload.Own
+	}
+	if g.pod.bestEffort(&has) {
+		w.Importance = 0
+		if o.BestEffort != "" {
+			w.Class = o.BestEffort
+		}
+	}
+	if o.Rule != nil {
+		if r := o.Rule(g.names(), g.pod.labels); r != nil {
+			r.Apply(&w.Spec)
+			ruled(r, &w.asked)
+		}
+	}
+	var c *container
+	if g.own {
+		c = g.containers[0]
+	}
+	var wishes workload.Wishes
+	wishes, w.bad = g.pod.wishes(c, w.Class)
+	w.refused = wishes.Over(&w.Spec, &w.asked, backing, g.pod.may)
+	if !g.own { // of several containers the memory of those that say so is theirs
+		w.bad = append(w.bad, g.pod.memoryOf(&w.Spec, g.containers)...)
+	}
+	if len(w.Near) == 0 { // the parts of a pod are near each other
+		for _, other := range g.pod.groups() {
+			if other.id != g.id && len(other.containers) > 0 {
+				w.Near = append(w.Near, workload.Near{Workload: other.id, Weight: podPull})
+			}
+		}
+	}
+	w.Given = w.CPUs > 0 && w.Memory > 0 || w.Class == workload.Dedicated
+	if w.Class == workload.Dedicated {
+		w.CPUs = max(1, w.CPUs)
+	}
+	return w
+}
+
+// ruled notes the wishes that a rule of the configuration makes.
+func ruled(r *workload.Rule, asked *workload.Asked) {
+	for _, x := range []struct {
+		said bool
+		word *workload.Word
+	}{
+		{r.Class != "", &asked.Class}, {r.Tier != "", &asked.Tier}, {r.Importance != nil, &asked.Importance},
+		{r.CPUs > 0, &asked.CPUs}, {r.Memory > 0, &asked.Memory}, {len(r.Near) > 0, &asked.Near},
+	} {
+		if x.said {
+			*x.word = workload.Operator
+		}
+	}
+}
+
+// resources returns what the containers of a workload ask for together.
+func (g *group) resources() (has resources) {
 	for i, c := range g.containers {
 		has.add(c.has, i == 0)
 	}
@@ -78,43 +164,22 @@ func (o *Options) spec(g *group) (spec workload.Spec, bad []string) {
 			has.memory = r.memory
 		}
 	}
-	spec.CPUs, spec.Memory, spec.HugePage = has.cpus(), has.kib(), has.huge
-	if g.pod.bestEffort(&has) {
-		spec.Importance = 0
-		if o.BestEffort != "" {
-			spec.Class = o.BestEffort
-		}
-	}
-	if o.Rule != nil {
-		if r := o.Rule(g.names(), g.pod.labels); r != nil {
-			r.Apply(&spec)
-		}
-	}
-	var c *container
-	if g.own {
-		c = g.containers[0]
-	}
-	bad = g.pod.annotate(&spec, c)
-	if !g.own { // of several containers the memory of those that say so is theirs
-		bad = append(bad, g.pod.memoryOf(&spec, g.containers)...)
-	}
-	if len(spec.Near) == 0 { // the parts of a pod are near each other
-		for _, other := range g.pod.groups() {
-			if other.id != g.id && len(other.containers) > 0 {
-				spec.Near = append(spec.Near, workload.Near{Workload: other.id, Weight: podPull})
-			}
-		}
-	}
-	spec.Given = spec.CPUs > 0 && spec.Memory > 0 || spec.Class == workload.Dedicated
-	if spec.Class == workload.Dedicated {
-		spec.CPUs = max(1, spec.CPUs)
-	}
-	return spec, bad
+	return has
 }
 
 // mixed reports whether some containers of a pod are workloads of their own.
 func (p *pod) mixed() bool {
 	return slices.ContainsFunc(p.containers, p.apart)
+}
+
+// guaranteed reports whether a pod has the QoS class Guaranteed: its cgroup says so, or, without a
+// kubelet, its limits are its requests.
+func (p *pod) guaranteed(has *resources) bool {
+	if strings.Contains(p.parent, "kubepods") {
+		return !strings.Contains(p.parent, "besteffort") && !strings.Contains(p.parent, "burstable")
+	}
+	limited := has.quota > 0 && has.period > 0 && has.memory > 0
+	return limited && uint64(has.quota)*1024 == has.shares*uint64(has.period)
 }
 
 // bestEffort reports whether a pod has the QoS class BestEffort: its cgroup says so, or nobody
@@ -126,8 +191,8 @@ func (p *pod) bestEffort(has *resources) bool {
 	return has.cpus() == 0 && has.memory == 0
 }
 
-// annotate puts what annotations ask for into a spec. What is wrong says nothing.
-func (p *pod) annotate(spec *workload.Spec, c *container) (bad []string) {
+// wishes reads what annotations ask for. What is wrong says nothing; class is the one without annotations.
+func (p *pod) wishes(c *container, class workload.Class) (w workload.Wishes, bad []string) {
 	wrong := func(key, value, want string) {
 		bad = append(bad, fmt.Sprintf("annotation %s%s: %q; want %s", prefix, key, printable(cut(value)), want))
 	}
@@ -139,62 +204,53 @@ func (p *pod) annotate(spec *workload.Spec, c *container) (bad []string) {
 		value = strings.TrimSpace(value)
 		switch key {
 		case keyClass:
-			class, err := workload.ParseClass(value)
-			if err != nil {
+			var err error
+			if w.Class, err = workload.ParseClass(value); err != nil {
 				wrong(key, value, "dedicated, shared or offline")
-				class = workload.Shared
+				if class == workload.Dedicated {
+					w.Class = workload.Shared
+				}
 			}
-			spec.Class = class
 		case keyImportance:
 			if n, err := strconv.Atoi(value); err == nil && n >= 0 && n <= 100 {
-				spec.Importance = n
+				w.Importance = &n
 			} else {
 				wrong(key, value, "0 to 100")
 			}
 		case keyNear:
 			var err error
-			if spec.Near, err = workload.ParseNear(value); err != nil {
+			if w.Near, err = workload.ParseNear(value); err != nil {
 				wrong(key, value, "1 to 16 of device=NAME (a name or PCI address), process=NAME, service=NAME and NAMESPACE/POD, each with policy=required after it if wanted")
 			}
 		case keyMaxNodes:
 			if n, err := strconv.Atoi(value); err == nil && n >= 1 && n <= topology.MaxID {
-				spec.MaxNodes = n
+				w.MaxNodes = n
 			} else {
 				wrong(key, value, "1 or more")
 			}
 		case keyMemory:
 			if kib, ok := size(value); ok {
-				spec.Memory = kib
+				w.Memory = kib
 			} else {
 				wrong(key, value, "a size with a unit, such as 8GiB")
 			}
 		case keyTier: // after the class
 			tier, err := workload.ParseTier(value)
-			class := spec.Class
-			if _, _, said := p.annotation(keyClass, c); !said && tier != "" {
-				class = "" // what the rules say of the class gives way
-			}
 			if err == nil {
-				class, tier, err = tier.With(class)
+				_, tier, err = tier.With(w.Class)
 			}
 			if err != nil {
 				wrong(key, value, "online-strict, online, normal or offline (2 to -2), and offline with no other class")
 				continue
 			}
-			if spec.Tier = tier; class != "" {
-				spec.Class = class
-			} else if spec.Class == workload.Offline {
-				spec.Class = workload.Shared
-			}
+			w.Tier = tier
 		}
 	}
-	if c == nil {
-		bad = append(bad, p.unknown()...)
-	}
-	return bad
+	return w, bad
 }
 
-// memoryOf is the memory that containers of a pod ask for by annotations of their own.
+// memoryOf puts the memory that containers of a pod ask for by annotations of their own over a spec, each up to
+// its limit.
 func (p *pod) memoryOf(spec *workload.Spec, all []*container) (bad []string) {
 	var sum topology.KiB
 	for _, c := range all {
@@ -206,6 +262,9 @@ func (p *pod) memoryOf(spec *workload.Spec, all []*container) (bad []string) {
 		if !ok {
 			bad = append(bad, fmt.Sprintf("annotation %s%s of container %s: %q; want a size with a unit, such as 8GiB", prefix, keyMemory, c.name, printable(cut(value))))
 		}
+		if !p.may(workload.MayBookMemory) {
+			kib = min(kib, c.has.kib())
+		}
 		sum += kib
 	}
 	if sum > 0 {
@@ -214,17 +273,20 @@ func (p *pod) memoryOf(spec *workload.Spec, all []*container) (bad []string) {
 	return bad
 }
 
-// unknown is annotations of homenode that mean nothing.
+// unknown returns annotations of homenode that mean nothing.
 func (p *pod) unknown() (bad []string) {
 	for full := range p.annotations {
 		key := strings.TrimPrefix(full, prefix)
 		base, rest, scoped := strings.Cut(key, ".container")
-		if !slices.Contains(keys, base) || scoped && len(rest) < 2 {
+		switch {
+		case strings.HasPrefix(key, markKey):
+			bad = append(bad, fmt.Sprintf("annotation %s: homenode alone writes it", printable(cut(full))))
+		case !slices.Contains(keys, base) || scoped && len(rest) < 2:
 			bad = append(bad, fmt.Sprintf("annotation %s: unknown; known are %s", printable(cut(full)), strings.Join(keys, ", ")))
 		}
 	}
 	slices.Sort(bad)
-	return bad[:min(len(bad), 8)]
+	return bad
 }
 
 // size reads 8GiB, 8Gi and 8G, which all have a unit.

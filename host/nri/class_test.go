@@ -1,6 +1,7 @@
 package nri
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"testing"
@@ -11,50 +12,142 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Annotations come before rules, rules before the QoS class, each key by itself; what is not
-// understood is told, and the pod is shared.
+// Annotations come over rules, and rules over the QoS class, each key by itself. Without a grant an annotation
+// only yields; one that is not understood is reported, and the pod is shared.
 func TestClass(t *testing.T) {
 	ninety := 90
-	o := Options{BestEffort: workload.Offline, Rule: func(names []string, labels map[string]string) *workload.Rule {
-		if labels["app"] == "db" {
+	o := Options{BestEffort: workload.Offline, Grants: []workload.Grant{
+		{Allow: []workload.Permission{workload.MayBeDedicated, workload.MayBeImportant}, Namespaces: []string{"prod-*"}},
+		{Allow: []workload.Permission{workload.MayBeStrict, workload.MayRequireNearby, workload.MayBookMemory}, Namespaces: []string{"prod-*"}, Labels: map[string]string{"trusted": "yes"}},
+	}, Rule: func(names []string, labels map[string]string) *workload.Rule {
+		switch labels["app"] {
+		case "db":
 			return &workload.Rule{Class: workload.Dedicated, Importance: &ninety, Memory: 1 << 20}
+		case "encode":
+			return &workload.Rule{Class: workload.Offline, Tier: workload.OfflineTier}
+		case "spdk":
+			return &workload.Rule{Near: []string{"device=nvme0,policy=required", "eth9"}}
 		}
 		return nil
 	}}
+	db, trusted := map[string]string{"app": "db"}, map[string]string{"trusted": "yes"}
+	const guaranteed = "/kubepods/podx"
 	for _, x := range []struct {
 		name        string
+		namespace   string // "" is ns, which has no grant
 		annotations map[string]string
 		labels      map[string]string
 		parent      string
-		cpus        uint64
+		milli       uint64
+		limit       topology.KiB
 		want        workload.Spec
-		bad         string
+		near        string
+		bad         string // all that is reported
 	}{
-		{name: "guaranteed", parent: "/kubepods/podx", cpus: 2, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2}},
+		{name: "guaranteed", parent: guaranteed, milli: 2000, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2}},
 		{name: "burstable", parent: "kubepods-burstable-podx.slice", want: workload.Spec{Class: workload.Shared, Importance: 50}},
 		{name: "best effort", parent: "kubepods-besteffort-podx.slice", want: workload.Spec{Class: workload.Offline}},
 		{name: "nothing asked", want: workload.Spec{Class: workload.Offline}},
-		{name: "rule", cpus: 2, labels: map[string]string{"app": "db"}, want: workload.Spec{Class: workload.Dedicated, Importance: 90, CPUs: 2, Memory: 1 << 20}},
-		{name: "annotation over rule", cpus: 2, labels: map[string]string{"app": "db"}, annotations: map[string]string{"homenode.io/class": "shared", "homenode.io/memory": "2Gi", "homenode.io/max-nodes": "2"},
-			want: workload.Spec{Class: workload.Shared, Importance: 90, CPUs: 2, Memory: 2 << 20, MaxNodes: 2}},
-		{name: "bad class", cpus: 2, labels: map[string]string{"app": "db"}, annotations: map[string]string{"homenode.io/class": "gold\x1b"}, want: workload.Spec{Class: workload.Shared, Importance: 90, CPUs: 2, Memory: 1 << 20},
+		{name: "rule", milli: 2000, labels: db, want: workload.Spec{Class: workload.Dedicated, Importance: 90, CPUs: 2, Memory: 1 << 20}},
+		{name: "annotations that yield to a rule", milli: 2000, labels: db, annotations: map[string]string{"homenode.io/class": "shared", "homenode.io/memory": "512Mi", "homenode.io/max-nodes": "2", "homenode.io/importance": "10"},
+			want: workload.Spec{Class: workload.Shared, Importance: 10, CPUs: 2, Memory: 512 << 10, MaxNodes: 2}},
+		{name: "bad class", milli: 2000, labels: db, annotations: map[string]string{"homenode.io/class": "gold\x1b"}, want: workload.Spec{Class: workload.Shared, Importance: 90, CPUs: 2, Memory: 1 << 20},
 			bad: `annotation homenode.io/class: "gold\\x1b"; want dedicated, shared or offline`},
-		{name: "tier over class of the rule", cpus: 2, labels: map[string]string{"app": "db"}, annotations: map[string]string{"homenode.io/tier": "-1"}, want: workload.Spec{Class: workload.Offline, Tier: workload.OfflineTier, Importance: 90, CPUs: 2, Memory: 1 << 20}},
-		{name: "online for who asks for nothing", annotations: map[string]string{"homenode.io/tier": "online-strict"}, want: workload.Spec{Class: workload.Shared, Tier: workload.OnlineStrict}},
-		{name: "tier beside class", cpus: 2, annotations: map[string]string{"homenode.io/tier": "2", "homenode.io/class": "dedicated"}, want: workload.Spec{Class: workload.Dedicated, Tier: workload.OnlineStrict, Importance: 50, CPUs: 2}},
-		{name: "tier against class", cpus: 2, annotations: map[string]string{"homenode.io/tier": "offline", "homenode.io/class": "dedicated"}, want: workload.Spec{Class: workload.Dedicated, Importance: 50, CPUs: 2},
-			bad: `annotation homenode.io/tier: "offline"; want online-strict, online, normal or offline (2 to -2), and offline with no other class`},
-		{name: "bad key", cpus: 2, annotations: map[string]string{"homenode.io/colour": "red"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
+		{name: "bad class of offline work", parent: "kubepods-besteffort-podx.slice", annotations: map[string]string{"homenode.io/class": "gold"}, want: workload.Spec{Class: workload.Offline},
+			bad: `annotation homenode.io/class: "gold"; want dedicated, shared or offline`},
+		{name: "tier over class of the rule", milli: 2000, labels: db, annotations: map[string]string{"homenode.io/tier": "-1"}, want: workload.Spec{Class: workload.Offline, Tier: workload.OfflineTier, Importance: 90, CPUs: 2, Memory: 1 << 20}},
+		{name: "bad key", milli: 2000, annotations: map[string]string{"homenode.io/colour": "red"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
 			bad: "annotation homenode.io/colour: unknown; known are class, importance, near, max-nodes, memory, tier"},
+		{name: "tier against class", milli: 2000, annotations: map[string]string{"homenode.io/tier": "offline", "homenode.io/class": "shared"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
+			bad: `annotation homenode.io/tier: "offline"; want online-strict, online, normal or offline (2 to -2), and offline with no other class`},
+
+		{name: "dedicated without a grant", parent: guaranteed, milli: 2000, annotations: map[string]string{"homenode.io/class": "dedicated"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
+			bad: refusedAs("shared", "class dedicated", "no grant allows class=dedicated to its namespace")},
+		{name: "dedicated, burstable", namespace: "prod-a", parent: "/kubepods/burstable/podx", milli: 2000, annotations: map[string]string{"homenode.io/class": "dedicated"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
+			bad: refusedAs("shared", "class dedicated", "its pod is not Guaranteed")},
+		{name: "dedicated, best effort", namespace: "prod-a", parent: "/kubepods/besteffort/podx", annotations: map[string]string{"homenode.io/class": "dedicated"}, want: workload.Spec{Class: workload.Offline},
+			bad: refusedAs("offline", "class dedicated", "its pod is not Guaranteed")},
+		{name: "dedicated, parts of a CPU", namespace: "prod-a", parent: guaranteed, milli: 1500, annotations: map[string]string{"homenode.io/class": "dedicated"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
+			bad: refusedAs("shared", "class dedicated", "it requests no whole number of CPUs")},
+		{name: "dedicated as granted", namespace: "prod-a", parent: guaranteed, milli: 2000, annotations: map[string]string{"homenode.io/class": "dedicated"}, want: workload.Spec{Class: workload.Dedicated, Importance: 50, CPUs: 2}},
+		{name: "strict tier of granted dedicated work", namespace: "prod-a", parent: guaranteed, milli: 2000, annotations: map[string]string{"homenode.io/class": "dedicated", "homenode.io/tier": "2"},
+			want: workload.Spec{Class: workload.Dedicated, Tier: workload.OnlineStrict, Importance: 50, CPUs: 2}},
+		{name: "out of a rule's batch class", milli: 2000, labels: map[string]string{"app": "encode"}, annotations: map[string]string{"homenode.io/class": "shared"}, want: workload.Spec{Class: workload.Offline, Tier: workload.OfflineTier, Importance: 50, CPUs: 2},
+			bad: refusedAs("offline", "class shared", "no grant allows class=shared to its namespace")},
+		{name: "out of a rule's batch class by tier", milli: 2000, labels: map[string]string{"app": "encode"}, annotations: map[string]string{"homenode.io/tier": "normal"}, want: workload.Spec{Class: workload.Offline, Tier: workload.OfflineTier, Importance: 50, CPUs: 2},
+			bad: refusedAs("offline", "tier normal", "no grant allows tier=normal to its namespace")},
+		{name: "out of a rule's batch class, granted", namespace: "prod-a", milli: 2000, labels: map[string]string{"app": "encode"}, annotations: map[string]string{"homenode.io/tier": "normal"}, want: workload.Spec{Class: workload.Shared, Tier: workload.Normal, Importance: 50, CPUs: 2}},
+		{name: "importance without a grant", milli: 2000, annotations: map[string]string{"homenode.io/importance": "51"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
+			bad: refusedAs("shared", "importance 51", "no grant allows importance to its namespace")},
+		{name: "importance as granted", namespace: "prod-a", milli: 2000, annotations: map[string]string{"homenode.io/importance": "100"}, want: workload.Spec{Class: workload.Shared, Importance: 100, CPUs: 2}},
+		{name: "tier without a grant", namespace: "prod-a", milli: 2000, annotations: map[string]string{"homenode.io/tier": "online"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
+			bad: refusedAs("shared", "tier online", "no grant allows tier=online to its namespace")},
+		{name: "tier by a label alone", milli: 2000, labels: trusted, annotations: map[string]string{"homenode.io/tier": "online-strict"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
+			bad: refusedAs("shared", "tier online-strict", "no grant allows tier=online-strict to its namespace")},
+		{name: "tier by label and namespace", namespace: "prod-a", milli: 2000, labels: trusted, annotations: map[string]string{"homenode.io/tier": "online"}, want: workload.Spec{Class: workload.Shared, Tier: workload.Online, Importance: 50, CPUs: 2}},
+		{name: "memory without a limit", milli: 2000, annotations: map[string]string{"homenode.io/memory": "120GiB"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
+			bad: refusedAs("shared", "memory 120 GiB", "it has no memory limit")},
+		{name: "memory beyond the limit", milli: 2000, limit: 1 << 20, annotations: map[string]string{"homenode.io/memory": "120GiB"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2, Memory: 1 << 20},
+			bad: refusedAs("shared", "memory 120 GiB", "that is more than its memory limit")},
+		{name: "memory within the limit", milli: 2000, limit: 1 << 20, annotations: map[string]string{"homenode.io/memory": "512MiB"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2, Memory: 512 << 10}},
+		{name: "memory as granted", namespace: "prod-a", labels: trusted, milli: 2000, annotations: map[string]string{"homenode.io/memory": "12GiB"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2, Memory: 12 << 20}},
+		{name: "memory of one container", milli: 2000, limit: 1 << 20, annotations: map[string]string{"homenode.io/memory.container.c": "120GiB"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2, Memory: 1 << 20}},
+		{name: "required near without a grant", milli: 2000, annotations: map[string]string{"homenode.io/near": "device=eth0,policy=required"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2}, near: "eth0",
+			bad: refusedAs("shared", "near eth0 with policy required", "no grant allows near=required to its namespace")},
+		{name: "required near as granted", namespace: "prod-a", labels: trusted, milli: 2000, annotations: map[string]string{"homenode.io/near": "device=eth0,policy=required"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2}, near: "device=eth0,policy=required"},
+		{name: "what a rule requires stays", milli: 2000, labels: map[string]string{"app": "spdk"}, annotations: map[string]string{"homenode.io/near": "eth0"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2}, near: "device=nvme0,policy=required eth0"},
 	} {
-		p := podOf(&api.PodSandbox{Id: "1", Name: "p", Namespace: "ns", Annotations: x.annotations, Labels: x.labels, Linux: &api.LinuxPodSandbox{CgroupParent: x.parent}})
-		c := containerOf(&api.Container{Id: "2", Name: "c", Linux: &api.LinuxContainer{CgroupsPath: "/x", Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{Shares: api.UInt64(max(2, x.cpus*1024))}}}})
+		p := o.grant(podOf(&api.PodSandbox{Id: "1", Name: "p", Namespace: cmp.Or(x.namespace, "ns"), Annotations: x.annotations, Labels: x.labels, Linux: &api.LinuxPodSandbox{CgroupParent: x.parent}}))
+		c := containerOf(&api.Container{Id: "2", Name: "c", Linux: &api.LinuxContainer{CgroupsPath: "/x", Resources: &api.LinuxResources{
+			Cpu: &api.LinuxCPU{Shares: api.UInt64(max(2, x.milli*1024/1000))}, Memory: &api.LinuxMemory{Limit: api.Int64(int64(x.limit) << 10)}}}}, marks{})
 		p.containers = []*container{c}
 		g := p.groupOf(c)
-		got, bad := o.spec(&g)
+		got := o.spec(&g)
+		told := p.troubles([]trouble{{id: workload.ID(p.name), class: got.Class, bad: got.bad, refused: got.refused}})
 		w := x.want
-		if got.Class != w.Class || got.Tier != w.Tier || got.Importance != w.Importance || got.CPUs != w.CPUs || got.Memory != w.Memory || got.MaxNodes != w.MaxNodes || strings.Join(bad, "\n") != x.bad {
-			t.Errorf("%s: %+v, %q", x.name, got, bad)
+		if got.Class != w.Class || got.Tier != w.Tier || got.Importance != w.Importance || got.CPUs != w.CPUs || got.Memory != w.Memory || got.MaxNodes != w.MaxNodes || workload.NearText(got.Near) != x.near {
+			t.Errorf("%s: %+v", x.name, got)
+		}
+		if told != x.bad {
+			t.Errorf("%s: %q, want %q", x.name, told, x.bad)
+		}
+	}
+}
+
+// refusedAs is the line of a pod of which one wish is refused.
+func refusedAs(class, wish, why string) string {
+	return "asked for " + wish + " by annotation, not granted: " + why + ". Runs as " + class + ". Grant it in containers.annotations, see docs/containers.md."
+}
+
+// Each wish that stands has its author: the operator who has granted it, or the pod's own.
+func TestAskedBy(t *testing.T) {
+	grant := []workload.Grant{{Allow: []workload.Permission{workload.MayBeImportant}, Namespaces: []string{"ns"}}}
+	for _, x := range []struct {
+		name   string
+		grants []workload.Grant
+		parent string
+		quota  int64
+		shares uint64
+		limit  int64
+		want   workload.Asked
+	}{
+		{name: "requests that equal limits", parent: "/kubepods/podx", shares: 2048, limit: 1 << 30},
+		{name: "a memory limit", parent: "/kubepods/burstable/podx", shares: 2048, limit: 1 << 30, want: workload.Asked{Memory: workload.Own}},
+		{name: "a CPU limit without a request", parent: "/kubepods/burstable/podx", shares: 2, quota: 6_400_000, want: workload.Asked{CPUs: workload.Own}},
+		{name: "importance that is granted", grants: grant, parent: "/kubepods/podx", shares: 2048, want: workload.Asked{Importance: workload.Operator}},
+		{name: "memory that is granted", grants: []workload.Grant{{Allow: []workload.Permission{workload.MayBookMemory}, Namespaces: []string{"ns"}}}, parent: "/kubepods/burstable/podx", shares: 2048, limit: 1 << 30, want: workload.Asked{Memory: workload.Operator}},
+	} {
+		o := Options{Grants: x.grants}
+		annotations := map[string]string{}
+		if x.want.Importance != "" {
+			annotations["homenode.io/importance"] = "90"
+		}
+		p := o.grant(podOf(&api.PodSandbox{Id: "1", Name: "p", Namespace: "ns", Annotations: annotations, Linux: &api.LinuxPodSandbox{CgroupParent: x.parent}}))
+		p.containers = []*container{containerOf(&api.Container{Id: "2", Name: "c", Linux: &api.LinuxContainer{Resources: &api.LinuxResources{
+			Cpu: &api.LinuxCPU{Shares: api.UInt64(x.shares), Quota: api.Int64(x.quota), Period: api.UInt64(uint64(100_000))}, Memory: &api.LinuxMemory{Limit: api.Int64(x.limit)}}}}, marks{})}
+		g := p.groups()[0]
+		if got := o.spec(&g); got.asked != x.want {
+			t.Errorf("%s: %+v, want %+v", x.name, got.asked, x.want)
 		}
 	}
 }

@@ -46,6 +46,9 @@ type node struct {
 	forgets bool         // nothing goes to the disk
 	refuse  bool         // nothing is answered, as while the daemon is away
 	unasked bool         // the runtime is told what it has not asked for
+	grants  []workload.Grant
+	key     []byte // of the host
+	events  []plan.Event
 }
 
 // disk is what would be in the store.
@@ -144,7 +147,7 @@ func (c *cgroups) Present(e plan.Entry) error {
 type fataler interface{ Fatal(args ...any) }
 
 func newNode(t fataler, h *topology.Host, mount string) *node {
-	n := &node{t: t, h: h, now: time.Unix(1e9, 0).UTC(), reply: map[uint64]control.Reply{}, mount: mount, pods: map[string]*api.PodSandbox{}, live: map[string]*api.Container{}, pages: map[string]topology.NodeID{}}
+	n := &node{t: t, h: h, key: hostKey, now: time.Unix(1e9, 0).UTC(), reply: map[uint64]control.Reply{}, mount: mount, pods: map[string]*api.PodSandbox{}, live: map[string]*api.Container{}, pages: map[string]topology.NodeID{}}
 	n.disk = disk{entries: map[uint64]plan.Entry{}, values: map[string]json.RawMessage{}}
 	n.files = cgroups{sets: map[string]*[2]string{}, inode: map[string]int{}, cpus: h.Online.String(), mems: h.AllowedMems.String()}
 	n.start()
@@ -167,11 +170,12 @@ func (n *node) start() {
 	policy := plan.DefaultPolicy()
 	n.s = control.New(control.Settings{Enforce: true, Policy: policy, Balance: balance.DefaultSettings(), Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20}}, saved)
 	n.p = New(Options{Manage: All, Enforce: true, Mount: n.mount, Within: time.Minute,
-		Admit: func(ctx context.Context, spec workload.Spec, hold time.Duration) (workload.Placement, error) {
+		Key: n.key, Grants: n.grants,
+		Admit: func(ctx context.Context, spec workload.Spec, from workload.Origin, hold time.Duration) (workload.Placement, error) {
 			if n.refuse {
 				return workload.Placement{}, context.DeadlineExceeded
 			}
-			r := n.ask(control.Request{Place: &control.PlaceRequest{Spec: spec, Hold: hold, Starts: true}})
+			r := n.ask(control.Request{Place: &control.PlaceRequest{Spec: spec, From: from, Hold: hold, Starts: true}})
 			if r.Failed != nil {
 				return workload.Placement{}, r.Failed
 			}
@@ -284,6 +288,7 @@ func (n *node) turn(in control.Input) {
 		}
 		n.disk.values[key] = text
 	}
+	n.events = append(n.events, out.Save.Events...)
 	n.view = n.s.View()
 	for _, r := range out.Replies {
 		n.reply[r.ID] = r
@@ -398,12 +403,13 @@ func (n *node) addContainer(p *api.PodSandbox, name string, cpus uint64, memory 
 	id := fmt.Sprintf("c%d", n.number)
 	c := &api.Container{Id: id, PodSandboxId: p.Id, Name: name, CreatedAt: int64(n.number), Linux: &api.LinuxContainer{CgroupsPath: "/k8s.io/" + id,
 		Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{}, Memory: &api.LinuxMemory{}}}}
-	if cpus > 0 {
-		c.Linux.Resources.Cpu.Shares = api.UInt64(cpus * 1024)
-	}
-	if memory > 0 {
-		c.Linux.Resources.Memory.Limit = api.Int64(memory)
-	}
+	request(c, cpus, memory)
+	return n.startContainer(p, c)
+}
+
+// startContainer has the runtime create and start a container.
+func (n *node) startContainer(p *api.PodSandbox, c *api.Container) *api.Container {
+	id := c.Id
 	a, _, err := n.p.CreateContainer(context.Background(), p, c)
 	if err != nil {
 		n.t.Fatal(err)
@@ -502,6 +508,7 @@ func TestPodsComeAndGo(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		n := newNode(t, h, "/nowhere")
+		n.grants = everything
 		n.unasked = rapid.Bool().Draw(t, "unasked")
 		n.start()
 		n.scan()

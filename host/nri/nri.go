@@ -3,6 +3,8 @@ package nri
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -39,13 +41,17 @@ const Socket = "/var/run/nri/nri.sock"
 type Options struct {
 	Socket     string // "" is Socket
 	Manage     Managed
-	Enforce    bool           // the daemon carries plans out
-	Within     time.Duration  // that a container's start may wait for its home; 0 is a quarter of what the runtime waits
-	BestEffort workload.Class // of pods that ask for nothing; "" is shared
-	Mount      string         // of cgroup v2; without it nothing is changed by this plugin
-	Proc       string         // where proc(5) is
+	Enforce    bool             // the daemon carries plans out
+	Within     time.Duration    // that a container's start may wait for its home; 0 is a quarter of what the runtime waits
+	BestEffort workload.Class   // of pods that ask for nothing; "" is shared
+	Mount      string           // of cgroup v2; without it nothing is changed by this plugin
+	Proc       string           // where proc(5) is
+	Grants     []workload.Grant // what the operator lets the authors of pods ask for
+	// Key signs the mark of what is set before a container starts; without one, marks are written for this
+	// process alone.
+	Key []byte
 	// Admit finds a home for what is about to start, and holds it.
-	Admit func(ctx context.Context, spec workload.Spec, hold time.Duration) (workload.Placement, error)
+	Admit func(ctx context.Context, spec workload.Spec, from workload.Origin, hold time.Duration) (workload.Placement, error)
 	// Home is where a workload belongs now; false while nothing is known.
 	Home func(workload.ID) (workload.Placement, bool)
 	// Booked is what is held under a name that nobody can guess, as for a resource claim.
@@ -103,6 +109,10 @@ func New(o Options) *Plugin {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if len(o.Key) == 0 {
+		o.Key = make([]byte, sha256.Size)
+		rand.Read(o.Key)
 	}
 	return &Plugin{o: o, first: make(chan struct{}), files: tree(o.Mount), wake: make(chan struct{}, 1), pods: map[string]*pod{}, waiting: map[workload.ID]workload.Placement{}, asked: map[string][]string{}}
 }
@@ -185,7 +195,7 @@ func (p *Plugin) Synchronize(_ context.Context, sandboxes []*api.PodSandbox, con
 	defer p.caught()
 	pods := map[string]*pod{}
 	for _, s := range sandboxes {
-		pods[s.GetId()] = podOf(s)
+		pods[s.GetId()] = p.o.grant(podOf(s))
 	}
 	wrote := p.entries()
 	for _, c := range containers {
@@ -220,7 +230,7 @@ func (p *Plugin) Synchronize(_ context.Context, sandboxes []*api.PodSandbox, con
 // containerOf is a container as the runtime tells it, with the cgroup of its process where
 // only that tells.
 func (p *Plugin) containerOf(c *api.Container) *container {
-	out := containerOf(c)
+	out := containerOf(c, marks{p.o.Key})
 	p.learnProcess(out, c.GetPid())
 	return out
 }
@@ -332,7 +342,7 @@ func (p *Plugin) RunPodSandbox(_ context.Context, s *api.PodSandbox) error {
 // podNow is the pod that a request is about. p.mu is held until the request is done with it: the
 // next puts another in its place.
 func (p *Plugin) podNow(s *api.PodSandbox) *pod {
-	now := podOf(s)
+	now := p.o.grant(podOf(s))
 	if was := p.pods[now.id]; was != nil {
 		now.containers, now.resized, now.told = was.containers, was.resized, was.told
 		if now.resources == (resources{}) || now.told {
@@ -374,44 +384,52 @@ func (p *Plugin) CreateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 	defer p.caught()
 	one := p.containerOf(c)
 	one.started = false
-	spec, alone := p.learn(s, one)
+	want, alone := p.learn(s, one)
 	if alone {
 		return nil, nil, nil
 	}
-	set := p.begin(ctx, one, spec)
+	set := p.begin(ctx, one, &want)
 	if set == (sets{}) {
 		return nil, nil, nil
 	}
 	p.mu.Lock()
-	one.given, one.told = set, sets{set.cpus, cmp.Or(set.mems, one.told.mems)}
+	one.given, one.mark, one.told = set, marked, sets{set.cpus, cmp.Or(set.mems, one.told.mems)}
 	p.mu.Unlock()
 	a := &api.ContainerAdjustment{}
 	if set.cpus != "" {
 		a.SetLinuxCPUSetCPUs(set.cpus)
-		a.AddAnnotation(givenCPUs, set.cpus)
 	}
 	if set.mems != "" {
 		a.SetLinuxCPUSetMems(set.mems)
-		a.AddAnnotation(givenMems, set.mems)
 	}
+	a.AddAnnotation(prefix+markKey, marks{p.o.Key}.write(one.id, set))
 	return a, nil, nil
 }
 
+// want is a request for a home.
+type want struct {
+	spec workload.Spec
+	from workload.Origin
+}
+
+// owner returns the party responsible for a pod: all pods of its namespace are bounded together.
+func (p *pod) owner() workload.Owner { return workload.NamespaceOwner(p.namespace) }
+
 // learn is what a workload wants with one container more, and whether it is left alone.
-func (p *Plugin) learn(s *api.PodSandbox, one *container) (spec workload.Spec, alone bool) {
+func (p *Plugin) learn(s *api.PodSandbox, one *container) (w want, alone bool) {
 	defer p.change()()
 	in := p.podNow(s)
 	in.containers = slices.DeleteFunc(slices.Clone(in.containers), func(x *container) bool { return x.id == one.id || x.stopped && x.name == one.name })
 	in.containers = append(in.containers, one)
 	g := in.groupOf(one)
-	spec, _ = p.o.spec(&g)
-	return spec, !p.alone(&g).None()
+	wanted := p.o.spec(&g)
+	return want{wanted.Spec, workload.Origin{Owner: in.owner(), Asked: wanted.asked}}, !p.alone(&g).None()
 }
 
 // begin is the sets that a container begins with; none where it is not homenode's to place or
 // no answer comes in time.
-func (p *Plugin) begin(ctx context.Context, c *container, spec workload.Spec) (out sets) {
-	if !p.acts() || c.cgroup == "" || p.o.Held != nil && p.o.Held(spec.ID) {
+func (p *Plugin) begin(ctx context.Context, c *container, w *want) (out sets) {
+	if !p.acts() || c.cgroup == "" || p.o.Held != nil && p.o.Held(w.spec.ID) {
 		return out
 	}
 	if booked, _, ok := p.booked(c); ok {
@@ -419,11 +437,11 @@ func (p *Plugin) begin(ctx context.Context, c *container, spec workload.Spec) (o
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.within())
 	defer cancel()
-	home, ok := p.homeOf(spec.ID)
+	home, ok := p.homeOf(w.spec.ID)
 	if !ok {
 		var err error
-		if home, err = p.admit(ctx, spec, c); err != nil {
-			p.o.Log.Debug("a container starts without a home of its own", "workload", spec.ID, "err", err)
+		if home, err = p.admit(ctx, w, c); err != nil {
+			p.o.Log.Debug("a container starts without a home of its own", "workload", w.spec.ID, "err", err)
 			return out
 		}
 	}
@@ -460,15 +478,16 @@ func (p *Plugin) homeOf(id workload.ID) (workload.Placement, bool) {
 
 // admit has a home found and kept. Dedicated work for which there is no room begins as shared,
 // so that it takes nobody's own CPUs.
-func (p *Plugin) admit(ctx context.Context, spec workload.Spec, c *container) (workload.Placement, error) {
+func (p *Plugin) admit(ctx context.Context, w *want, c *container) (workload.Placement, error) {
+	spec := w.spec
 	spec.CPUs = max(1, spec.CPUs)
 	if nodes, err := topology.ParseNodeSet(c.mems); err == nil && !nodes.Empty() {
 		spec.Nodes = nodes
 	}
-	home, err := p.o.Admit(ctx, spec, hold)
+	home, err := p.o.Admit(ctx, spec, w.from, hold)
 	if err != nil && ctx.Err() == nil && spec.Class == workload.Dedicated {
 		spec.Class = workload.Shared
-		home, err = p.o.Admit(ctx, spec, hold)
+		home, err = p.o.Admit(ctx, spec, w.from, hold)
 	}
 	if err == nil {
 		p.mu.Lock()

@@ -283,13 +283,14 @@ func TestNothingIsToldUnasked(t *testing.T) {
 
 // The parts of a pod are near each other, whichever comes first.
 func TestPartsOfAPodAreNear(t *testing.T) {
-	p := podOf(&api.PodSandbox{Id: "1", Name: "p", Namespace: "ns", Annotations: map[string]string{"homenode.io/class.container.db": "dedicated"}})
+	o := Options{Grants: everything}
+	p := o.grant(podOf(&api.PodSandbox{Id: "1", Name: "p", Namespace: "ns", Annotations: map[string]string{"homenode.io/class.container.db": "dedicated"}}))
 	for _, name := range []string{"db", "web"} {
-		p.containers = append(p.containers, containerOf(&api.Container{Id: name, Name: name, Linux: &api.LinuxContainer{CgroupsPath: "/" + name}}))
+		p.containers = append(p.containers, containerOf(&api.Container{Id: name, Name: name, Linux: &api.LinuxContainer{CgroupsPath: "/" + name}}, marks{}))
 	}
 	for i, near := range []workload.ID{"ns/p/db", "ns/p"} {
 		g := p.groups()[i]
-		if s, _ := (&Options{}).spec(&g); len(s.Near) != 1 || s.Near[0].Workload != near {
+		if s := o.spec(&g); len(s.Near) != 1 || s.Near[0].Workload != near {
 			t.Errorf("%s is near %+v", g.id, s.Near)
 		}
 	}
@@ -298,7 +299,7 @@ func TestPartsOfAPodAreNear(t *testing.T) {
 // Bookings of a resource claim are where its container begins; it books nothing itself. One that
 // began elsewhere is told.
 func TestResourceClaims(t *testing.T) {
-	none := func(context.Context, workload.Spec, time.Duration) (workload.Placement, error) {
+	none := func(context.Context, workload.Spec, workload.Origin, time.Duration) (workload.Placement, error) {
 		return workload.Placement{}, errors.New("no room")
 	}
 	p := New(Options{Manage: All, Enforce: true, Mount: "/nowhere", Admit: none, Booked: func(id workload.ID) (b workload.Placement, ok bool) {

@@ -16,12 +16,14 @@ import (
 // pod is a pod sandbox that the runtime knows.
 type pod struct {
 	id, name    string // name is NAMESPACE/POD
+	namespace   string
 	parent      string // of its cgroups, as the kubelet wrote it
 	labels      map[string]string
 	annotations map[string]string
-	resources   resources // of all its containers together, where the kubelet tells
-	resized     bool      // resources are older than those of its containers
-	told        bool      // the runtime tells when resources change
+	allowed     []workload.Permission // granted by the operator
+	resources   resources             // of all its containers together, where the kubelet tells
+	resized     bool                  // resources are older than those of its containers
+	told        bool                  // the runtime tells when resources change
 	containers  []*container
 }
 
@@ -36,9 +38,10 @@ type container struct {
 	has      resources
 	cpus     string // that whoever started it chose
 	mems     string
-	told     sets          // what the runtime was told last
-	owed     bool          // there may be more to tell
-	given    sets          // what homenode set before it started
+	told     sets // what the runtime was told last
+	owed     bool // there may be more to tell
+	given    sets // what homenode set before it started
+	mark     markState
 	claims   []workload.ID // resource claims whose bookings are its home
 	process  workload.Process
 }
@@ -54,14 +57,6 @@ type resources struct {
 	huge          topology.KiB
 	hugeBytes     uint64
 }
-
-// Annotations that homenode puts into a container's own specification, so that it is known
-// after a restart who set its CPUs before it started. A pod cannot write them: they stand in
-// no pod.
-const (
-	givenCPUs = "homenode.io/given-cpus"
-	givenMems = "homenode.io/given-mems"
-)
 
 // noShares is what a container without a CPU request has: the least that cgroups take.
 const noShares = 2
@@ -111,6 +106,14 @@ func (r *resources) cpus() int {
 	return 0
 }
 
+// whole returns how many whole CPUs are requested; 0 for none, and for parts of one.
+func (r *resources) whole() int {
+	if r.shares <= noShares || r.shares%1024 != 0 || r.shares/1024 > topology.MaxID {
+		return 0
+	}
+	return int(r.shares / 1024)
+}
+
 func (r *resources) kib() topology.KiB {
 	if r.memory >= 1<<60 { // no limit
 		return 0
@@ -151,9 +154,10 @@ func podOf(p *api.PodSandbox) *pod {
 		name = short(p.GetId())
 	}
 	out := &pod{
-		id: p.GetId(), name: printable(cmp.Or(p.GetNamespace(), "default") + "/" + name), parent: p.GetLinux().GetCgroupParent(),
+		id: p.GetId(), namespace: cmp.Or(p.GetNamespace(), "default"), parent: p.GetLinux().GetCgroupParent(),
 		labels: maps.Clone(p.GetLabels()), annotations: ours(p.GetAnnotations()),
 	}
+	out.name = printable(out.namespace + "/" + name)
 	if r := p.GetLinux().GetPodResources(); r != nil {
 		out.resources = resourcesOf(r)
 	}
@@ -171,7 +175,8 @@ func ours(all map[string]string) map[string]string {
 	return out
 }
 
-func containerOf(c *api.Container) *container {
+// containerOf reads a container. What homenode set before it started is known by its mark.
+func containerOf(c *api.Container, m marks) *container {
 	r := c.GetLinux().GetResources()
 	out := &container{
 		id: c.GetId(), name: printable(cmp.Or(c.GetName(), short(c.GetId()))), created: c.GetCreatedAt(), has: resourcesOf(r),
@@ -179,7 +184,7 @@ func containerOf(c *api.Container) *container {
 		started: c.GetState() != api.ContainerState_CONTAINER_CREATED,
 	}
 	set := sets{r.GetCpu().GetCpus(), r.GetCpu().GetMems()}
-	out.given = sets{c.GetAnnotations()[givenCPUs], c.GetAnnotations()[givenMems]}
+	out.given, out.mark = m.read(c)
 	out.told = set
 	if out.given.cpus == "" {
 		out.cpus = set.cpus

@@ -216,12 +216,7 @@ func (r *runtime) made(p *api.PodSandbox, id, name string, cpus uint64, memory i
 	defer r.nri.BlockPluginSync().Unblock()
 	c := &api.Container{Id: id, PodSandboxId: p.Id, Name: name, State: api.ContainerState_CONTAINER_CREATED, CreatedAt: time.Now().UnixNano(),
 		Linux: &api.LinuxContainer{CgroupsPath: "/k8s.io/" + id, Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{}, Memory: &api.LinuxMemory{}}}}
-	if cpus > 0 {
-		c.Linux.Resources.Cpu.Shares = api.UInt64(cpus * 1024)
-	}
-	if memory > 0 {
-		c.Linux.Resources.Memory.Limit = api.Int64(memory)
-	}
+	request(c, cpus, memory)
 	began := time.Now()
 	reply, err := r.nri.CreateContainer(context.Background(), &api.CreateContainerRequest{Pod: p, Container: c})
 	took := time.Since(began)
@@ -289,7 +284,7 @@ type homes struct {
 	wrote []plan.Entry
 }
 
-func (h *homes) admit(ctx context.Context, spec workload.Spec, _ time.Duration) (workload.Placement, error) {
+func (h *homes) admit(ctx context.Context, spec workload.Spec, _ workload.Origin, _ time.Duration) (workload.Placement, error) {
 	h.mu.Lock()
 	h.asked = append(h.asked, spec)
 	wait := h.wait
@@ -305,7 +300,7 @@ func (h *homes) admit(ctx context.Context, spec workload.Spec, _ time.Duration) 
 }
 
 func (h *homes) options(r *runtime) Options {
-	return Options{Socket: r.socket, Manage: All, Enforce: true, Mount: r.mount, Proc: "/proc", Within: time.Minute, Admit: h.admit,
+	return Options{Socket: r.socket, Manage: All, Key: hostKey, Grants: everything, Enforce: true, Mount: r.mount, Proc: "/proc", Within: time.Minute, Admit: h.admit,
 		Home: func(id workload.ID) (workload.Placement, bool) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -357,4 +352,20 @@ func claim(p *Plugin, id workload.ID) *workload.Claim {
 		}
 	}
 	return nil
+}
+
+// hostKey is the key of the host that the tests run on.
+var hostKey = []byte("0123456789abcdef0123456789abcdef")
+
+// everything grants all wishes to all pods.
+var everything = []workload.Grant{{Allow: workload.Permissions, Namespaces: []string{"*"}}}
+
+// request gives a container requests that equal its limits, as the QoS class Guaranteed has them.
+func request(c *api.Container, cpus uint64, memory int64) {
+	if cpus > 0 {
+		c.Linux.Resources.Cpu.Shares, c.Linux.Resources.Cpu.Quota, c.Linux.Resources.Cpu.Period = api.UInt64(cpus*1024), api.Int64(int64(cpus)*100_000), api.UInt64(uint64(100_000))
+	}
+	if memory > 0 {
+		c.Linux.Resources.Memory.Limit = api.Int64(memory)
+	}
 }

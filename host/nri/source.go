@@ -30,17 +30,19 @@ func (p *Plugin) Claims(*topology.Host) (out []workload.Claim, problems []worklo
 		for _, c := range in.containers { // told in vain, or by an earlier daemon
 			c.owed = c.owed || c.update(c.written(wrote)) != nil
 		}
+		var told []trouble
 		for _, g := range p.groups(in) {
 			known[g.id] = true
 			p.begun(&g)
 			if _, placed := p.home(g.id); len(g.containers) == 0 && (g.own || !placed) { // its home is held; nothing can be done to it yet
 				continue
 			}
-			c, bad := p.claim(&g, wrote)
+			c, trouble := p.claim(&g, wrote)
 			out = append(out, c)
-			for _, text := range bad {
-				problems = append(problems, workload.Problem{Subject: string(g.id), Text: text})
-			}
+			told = append(told, trouble)
+		}
+		if text := in.troubles(told); text != "" && len(told) > 0 {
+			problems = append(problems, workload.Problem{Subject: string(told[0].id), Text: text})
 		}
 	}
 	maps.DeleteFunc(p.waiting, func(id workload.ID, _ workload.Placement) bool {
@@ -104,9 +106,11 @@ func (p *Plugin) groups(in *pod) []group {
 	return out
 }
 
-func (p *Plugin) claim(g *group, wrote map[setting]plan.Entry) (workload.Claim, []string) {
-	spec, bad := p.o.spec(g)
-	c := workload.Claim{ID: g.id, Name: g.name(), Running: true, Ruled: true, Crowd: true, Alone: p.alone(g),
+func (p *Plugin) claim(g *group, wrote map[setting]plan.Entry) (workload.Claim, trouble) {
+	w := p.o.spec(g)
+	spec, t := w.Spec, trouble{id: g.id, class: w.Class, bad: w.bad, refused: w.refused}
+	c := workload.Claim{Owner: g.pod.owner(), Asked: w.asked, Note: refusal(w.refused, w.Class),
+		ID: g.id, Name: g.name(), Running: true, Ruled: true, Crowd: true, Alone: p.alone(g),
 		Caps: workload.Caps{Evicts: !g.own && len(g.pod.groups()) == 1}} // nobody else is in the pod
 	if home, ok := p.home(g.id); ok && len(g.containers) == 0 { // between two containers there is nothing to change
 		if c.CPUs = home.CPUs; home.Bound {
@@ -130,6 +134,9 @@ func (p *Plugin) claim(g *group, wrote map[setting]plan.Entry) (workload.Claim, 
 		if nodes, err := topology.ParseNodeSet(one.mems); err == nil && !nodes.Empty() {
 			spec.Nodes = nodes
 		}
+		if text := g.pod.distrusted(one); text != "" {
+			t.bad = append(t.bad, text)
+		}
 	}
 	if booked, missing, ok := p.bookedOf(g); ok {
 		c.Booked, spec.Class = true, booked.Class
@@ -138,16 +145,16 @@ func (p *Plugin) claim(g *group, wrote map[setting]plan.Entry) (workload.Claim, 
 			if !c.Alone.None() {
 				why = c.Alone.String()
 			}
-			bad = append(bad, fmt.Sprintf("it has not the CPUs %s of its resource claim: %s", booked.CPUs, why))
+			t.bad = append(t.bad, fmt.Sprintf("it has not the CPUs %s of its resource claim: %s", booked.CPUs, why))
 		}
 		if c.Alone.None() {
 			c.Alone = words.Because(words.ContainerClaimed)
 		}
 	} else if missing != "" {
-		bad = append(bad, "its resource claim is not booked: it runs as without one")
+		t.bad = append(t.bad, "its resource claim is not booked: it runs as without one")
 	}
 	c.Spec = &spec
-	return c, bad
+	return c, t
 }
 
 func (p *Plugin) bookedOf(g *group) (all workload.Placement, missing workload.ID, ok bool) {

@@ -48,17 +48,10 @@ func (s *existing) locate(near []workload.Near) {
 	}
 	system := func(id workload.ID) bool {
 		i := slices.IndexFunc(s.others, func(w api.Workload) bool { return w.ID == id })
-		return workload.MayName(ownerOf(&s.others[i]), workload.SystemOwner)
+		o := workload.Observation{UID: s.others[i].UID, Owner: workload.Owner(s.others[i].Owner)} // an older daemon knows the UID alone
+		return workload.MayName(o.Responsible(), workload.SystemOwner)
 	}
 	workload.Locate(near, named, system, func(id workload.ID) []workload.NodeShare { return ran[id] })
-}
-
-// ownerOf returns the owner of a workload, as far as an answer of the daemon tells.
-func ownerOf(w *api.Workload) workload.Owner {
-	if o, ok := workload.CgroupOwner(w.Cgroup); ok {
-		return o
-	}
-	return workload.UserOwner(w.UID)
 }
 
 // absent tells of wishes that name what this host has not. They are kept: it may come.

@@ -100,7 +100,7 @@ func (o *Owners) Known(pid, uid int, cgroup string) workload.Owner {
 	if byUID == workload.SystemOwner {
 		return byUID
 	}
-	return workload.NamespaceOwner(ns.inode)
+	return workload.UserNamespaceOwner(ns.inode)
 }
 
 // OfUID returns the owner for a UID of which no more is known: the user to whom subuid(5) gives
