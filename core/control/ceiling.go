@@ -187,7 +187,7 @@ func beyondOwn(o workload.Owner) words.Reason {
 	if uid, ok := o.User(); ok {
 		return words.Because(words.UserShare, uid, ownShare)
 	}
-	return words.Because(words.OwnerShare, o, ownShare)
+	return words.Because(words.OwnerShare, o.String(), ownShare)
 }
 
 // mayBook returns why a request goes beyond the ceiling of its party; none where it does not.
