@@ -35,15 +35,8 @@ const frozenNot = "did not freeze within 300 ms, so its memory nodes were not ch
 // and without one: a new cgroup is there in 100 ms. (A1)
 func homenodeCpusetLocked(t *T) {
 	mute, endMute := t.startMute()
-	// All memory of this one is on one node already: what is left to do is to bind it.
-	early := t.newGroup(cgroupRoot, "early")
-	t.write(early.file("cpuset.mems"), "1")
-	_, take := t.startStuckLater(early, mute)
-	warm(3 * time.Second) // it takes its memory
-	t.write(early.file("cpuset.mems"), "0-1")
-	take()
 	pod := t.newGroup(cgroupRoot, "pod")
-	_, take = t.startStuckLater(pod, mute)
+	_, take := t.startStuckLater(pod, mute)
 	ws := t.startWalkers(cgroupRoot, service("web", 0))
 	before := takeSnapshot(ws)
 	var took []time.Duration
@@ -52,38 +45,20 @@ func homenodeCpusetLocked(t *T) {
 		took = append(took, each...)
 		return r
 	}
-
-	// The last step of a home: cpuset.mems. One holds its lock from the start.
-	o := daemonOptions{mode: "enforce", extra: "workloads: [{match: /early, class: dedicated, cpus: 1}, {match: /pod, class: dedicated, cpus: 1}]\n"}
+	o := daemonOptions{mode: "enforce", extra: "workloads: [{match: /pod, class: dedicated, cpus: 1}]\n"}
 	d := t.startDaemon(o)
-	during("set-mems", func() result {
-		t.Until(120*time.Second, "the locked one is left alone, the other one bound", func() (bool, string) {
-			s := t.status()
-			_, state, why := s.of("/early")
-			mems := readText(pod.file("cpuset.mems"))
-			return state == "no answer" && strings.Contains(why, frozenNot) && strings.TrimSpace(mems) != "", fmt.Sprintf("%s: %s; pod has %q", state, why, mems)
-		})
-		return result{}
+	t.Until(120*time.Second, "its memory is bound", func() (bool, string) {
+		return readText(pod.file("cpuset.mems")) != "", fmt.Sprintf("%+v", t.status().Workloads)
 	})
 	t.awaitHome(60*time.Second, ws)
-	if mems := strings.TrimSpace(t.read(early.file("cpuset.mems"))); mems != "0-1" {
-		t.Fatalf("cpuset.mems of the locked one is %q", mems)
-	}
-	t.awaitEvent(30*time.Second, "/early", "frozen-in-vain")
 	t.awaitEvent(30*time.Second, "/pod", "was-frozen")
-	explained := t.must(homenode("explain", "/early"), exitOK).out
-	for _, want := range []string{frozenNot, "restart the workload"} {
-		if !strings.Contains(strings.Join(strings.Fields(explained), " "), want) {
-			t.Fatalf("explain does not say %q: %s", want, explained)
-		}
-	}
 	home := t.read(pod.file("cpuset.mems"))
 
-	// The other one takes its lock at any time later.
+	// It takes its lock at any time later.
 	take()
 	left := func(when string) {
 		t.bound(when, pod, home)
-		t.thawed(when, early, pod)
+		t.thawed(when, pod)
 	}
 	left("with the lock held")
 	undone := func(when string) {
@@ -103,11 +78,22 @@ func homenodeCpusetLocked(t *T) {
 	}
 	t.must(homenode("resume", "--all"), exitOK)
 	during("move", func() result {
-		r := homenode("move", "/pod", "--to", other)
-		warm(15 * time.Second)
-		return r
+		t.must(homenode("move", "/pod", "--to", other), exitOK)
+		t.Until(120*time.Second, "it is left alone", func() (bool, string) {
+			s := t.status()
+			_, state, why := s.of("/pod")
+			return state == "no answer" && strings.Contains(why, frozenNot), state + ": " + why
+		})
+		return result{}
 	})
 	left("move")
+	t.awaitEvent(30*time.Second, "/pod", "frozen-in-vain")
+	explained := strings.Join(strings.Fields(t.must(homenode("explain", "/pod"), exitOK).out), " ")
+	for _, want := range []string{frozenNot, "restart the workload"} {
+		if !strings.Contains(explained, want) {
+			t.Fatalf("explain does not say %q: %s", want, explained)
+		}
+	}
 	during("stop", func() result {
 		t.stop(d)
 		return result{}
