@@ -19,7 +19,8 @@ const stuckMiB = 48
 // as by a mapping of a file on a server that is gone: it maps a file of a file system
 // that does not answer a read, and mmap waits for that page with the lock held.
 func (t *T) startStuck(g group) int {
-	pid := t.startIn(g, "/init", "stuck", t.startMute())
+	mute, _ := t.startMute()
+	pid := t.startIn(g, "/init", "stuck", mute)
 	t.awaitStuck(pid)
 	return pid
 }
@@ -36,8 +37,8 @@ func (t *T) startStuckLater(g group, mute string) (pid int, take func()) {
 }
 
 // startMute mounts a file system that answers no read and returns its one file, which a reader
-// waits for until the test ends.
-func (t *T) startMute() string {
+// waits for until the test ends. end lets all that waits for it go on before.
+func (t *T) startMute() (file string, end func()) {
 	at := workFolder + "/mute"
 	t.Do(os.MkdirAll(at, 0o755))
 	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
@@ -58,7 +59,7 @@ func (t *T) startMute() string {
 		return strings.Contains(said, "reads"), said
 	})
 	time.Sleep(time.Second)
-	return at + "/file"
+	return at + "/file", func() { server.Process.Kill() }
 }
 
 // awaitStuck waits until a process holds its lock.

@@ -74,7 +74,7 @@ var Tests = []Test{
 	// Homenode beside processes, users and managers that mean it no good.
 	{Name: "homenode.locked", Shapes: []string{"n2"}, Limit: 300 * time.Second, Homenode: true},
 	{Name: "homenode.cpuset-locked", Shapes: []string{"n2"}, Limit: 400 * time.Second, Homenode: true},
-	{Name: "homenode.frozen", Shapes: []string{"n4"}, Limit: 400 * time.Second, Slow: true, Homenode: true},
+	{Name: "homenode.frozen", Shapes: []string{"n2"}, Limit: 400 * time.Second, Slow: true, Homenode: true},
 	{Name: "homenode.other-writer", Shapes: []string{"n2"}, Limit: 240 * time.Second, Homenode: true},
 	{Name: "homenode.same-name", Shapes: []string{"n2"}, Limit: 240 * time.Second, Homenode: true},
 	{Name: "homenode.shared-memory", Shapes: []string{"n2"}, Limit: 240 * time.Second, Homenode: true},
