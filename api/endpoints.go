@@ -56,7 +56,9 @@ func (s *server) streaming(next http.HandlerFunc) http.HandlerFunc {
 			each, all := s.a.streams(p)
 			if !s.streams.take(p.party(), each, all) {
 				s.a.Refused.add(p.party(), refusedRequest)
-				w.Header().Set("Connection", "close")
+				if r.ProtoMajor == 1 { // of HTTP/2 it would end the party's other streams, too
+					w.Header().Set("Connection", "close")
+				}
 				reply(w, nil, &Error{TooMany, fmt.Sprintf("%v follows %d streams already, as many as one party may", p.party(), each)})
 				return
 			}

@@ -159,6 +159,33 @@ func TestNamesOfContainers(t *testing.T) {
 	}
 }
 
+// A program in a pod is root there and called what the pod's author likes: it counts for that pod
+// alone.
+func TestNearNothingOfAnotherPod(t *testing.T) {
+	web, db := workload.PodOwner("web"), workload.PodOwner("db")
+	for _, tt := range []struct {
+		name   string
+		by, of workload.Owner
+		counts bool
+	}{
+		{"a pod's, for the system's", web, workload.SystemOwner, false},
+		{"a pod's, for another's", web, db, false},
+		{"a pod's, for its own", web, web, true},
+		{"the system's, for a pod's", workload.SystemOwner, db, true},
+	} {
+		f := newFake(t, 2, 8, ruled(workload.Rule{Match: "/a", Near: []string{"process=osd,policy=required"}, NearGiven: true}))
+		f.add("a", 1, 1<<20, 0)
+		f.works["/a"].obs.Owner = tt.of
+		osd := f.add("osd", 1, 1<<20, 1)
+		f.works[osd].obs.Owner = tt.by
+		f.scan(2)
+		near := f.s.SpecOf(f.s.observation("/a")).Near
+		if got := near[0].Workload == osd; got != tt.counts {
+			t.Errorf("%s: %+v", tt.name, near)
+		}
+	}
+}
+
 // Several of one name: the system's alone counts for the system's work.
 func TestNearTheSystemsOwn(t *testing.T) {
 	f := newFake(t, 2, 8, ruled(workload.Rule{Match: "/a", Near: []string{"process=osd,policy=required"}, NearGiven: true}))

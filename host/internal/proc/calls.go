@@ -154,7 +154,8 @@ func (c *Calls) room(owner workload.Owner) error {
 		if c.lost.system >= mostLostOfSystem {
 			return &LostError{owner, has.lost}
 		}
-		if c.n.all >= mostCalls {
+		// All at work may yet be lost.
+		if c.n.all >= mostCalls || c.lost.system+c.n.system >= mostLostOfSystem {
 			return ErrBusy
 		}
 		return nil
@@ -165,6 +166,9 @@ func (c *Calls) room(owner workload.Owner) error {
 	}
 	if has.lost >= lost || c.lost.others() >= mostLost {
 		return &LostError{owner, has.lost}
+	}
+	if has.lost+has.n >= lost || c.lost.others()+c.n.others() >= mostLost {
+		return ErrBusy
 	}
 	left := mostCalls - keptForSystem - c.n.others()
 	if has.n >= atWork || left <= 0 {

@@ -210,6 +210,35 @@ func TestLostCalls(t *testing.T) {
 	})
 }
 
+// Calls at work may all be lost: they count before they are.
+func TestCallsAtWorkCountAsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCalls(nil)
+		release := make(chan struct{})
+		var atWork []*Call
+		pid := 0
+		for range 10 {
+			for {
+				pid++
+				k, err := c.Begin(process(pid), user, func() { <-release })
+				if err != nil {
+					break
+				}
+				atWork = append(atWork, k)
+			}
+			if len(atWork) > 0 { // one at a time, so that others are at work beside the lost ones
+				atWork[0].Abandon()
+				atWork = atWork[1:]
+			}
+		}
+		if n := c.byOwner[user]; n.lost != mostLostOfOwner || n.n != 0 {
+			t.Errorf("%d lost, %d at work; want %d and 0", n.lost, n.n, mostLostOfOwner)
+		}
+		close(release)
+		synctest.Wait()
+	})
+}
+
 // While many calls of others are lost, an owner none of whose calls is has one at work.
 func TestManyOwnersLoseCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
