@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -82,9 +83,14 @@ func containersGrants(t *T) {
 // ownCPUs waits until status knows so many pods of attackers and of prod, and checks which workloads have CPUs of
 // their own, and how many.
 func (t *T) ownCPUs(pods int, want map[string]int) {
-	t.until(60*time.Second, 2*time.Second, "dedicated are those that may be", func() (bool, string) {
+	t.until(2*time.Minute, 2*time.Second, "dedicated are those that may be", func() (bool, string) {
 		seen, dedicated := 0, map[string]int{}
-		for _, w := range t.status().Workloads {
+		said, s := homenode("status", "--json"), status{}
+		if said.exit != exitOK { // the emulated guest may be busy with pods for longer than status waits
+			return false, said.String()
+		}
+		t.Do(json.Unmarshal([]byte(said.out), &s))
+		for _, w := range s.Workloads {
 			if strings.HasPrefix(w.ID, "shop/evil") || strings.HasPrefix(w.ID, "prod/") {
 				seen++
 			}
@@ -106,7 +112,12 @@ func (t *T) ownCPUs(pods int, want map[string]int) {
 // saysWhatIsRefused checks that status has one line for each of the first attackers, and that explain says
 // what an operator can do.
 func (t *T) saysWhatIsRefused(pods int, why string) {
-	text := t.must(homenode("status", "--json"), exitOK).out // the table shows the first few lines alone
+	text := ""
+	t.until(2*time.Minute, 2*time.Second, "status answers", func() (bool, string) {
+		said := homenode("status", "--json") // the table shows the first few lines alone
+		text = said.out
+		return said.exit == exitOK, said.String()
+	})
 	for i := range pods {
 		if n := strings.Count(text, fmt.Sprintf("\"shop/evil%d: ", i)); n != 1 {
 			t.Fatalf("status has %d lines of shop/evil%d: %s", n, i, text)
