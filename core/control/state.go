@@ -291,6 +291,7 @@ type State struct {
 	Retries    map[stepKey]retry
 	Silent     map[workload.ID]silent
 	Overwrites map[workload.ID]overwrite
+	Left       map[workload.ID]workload.Owner  // owners of what is gone (see left)
 	Narrowed   map[workload.ID]topology.CPUSet // CPUs left of those homenode gave, where others took some
 	Given      map[workload.ID]topology.CPUSet // affinity homenode gave, for the observer
 	givenSeen  bool                            // all of Given were in the newest scan
