@@ -120,12 +120,12 @@ func (s *State) saveAdmissions() {
 	s.save(KeyAdmissions, s.admitted)
 }
 
-func (s *State) saveAdmission(a Admission) {
+func (s *State) saveAdmission(id workload.ID, a Admission) {
 	if len(s.admitted.since) >= len(s.admitted.all) {
 		s.saveAdmissions()
 		return
 	}
-	s.admitted.since = append(s.admitted.since, a)
+	s.admitted.since = append(s.admitted.since, admittedOne{id, a})
 	s.save(KeyAdmissions, s.admitted)
 }
 

@@ -95,16 +95,40 @@ type Admission struct {
 // those since. A copy of it costs no copy of them.
 type admitted struct {
 	all   map[workload.ID]Admission
-	since []Admission
+	since []admittedOne
+}
+
+type admittedOne struct {
+	id workload.ID
+	Admission
 }
 
 // MarshalJSON writes what KeyAdmissions is read as.
 func (a admitted) MarshalJSON() ([]byte, error) {
+	return json.Marshal(a.now())
+}
+
+// now is all of them, by ID.
+func (a *admitted) now() map[workload.ID]Admission {
+	if len(a.since) == 0 {
+		return a.all
+	}
 	all := cloned(a.all)
 	for _, x := range a.since {
-		all[x.Spec.ID] = x
+		all[x.id] = x.Admission
 	}
-	return json.Marshal(all)
+	return all
+}
+
+// of is one of them.
+func (a *admitted) of(id workload.ID) (Admission, bool) {
+	for i := range slices.Backward(a.since) {
+		if a.since[i].id == id {
+			return a.since[i].Admission, true
+		}
+	}
+	one, ok := a.all[id]
+	return one, ok
 }
 
 // Decisions is why homes were chosen.
