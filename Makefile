@@ -21,7 +21,7 @@ endif
 PKGS  ?= ./...
 RACE  := /(api|cmd|daemon|host)(/|$$)
 
-.PHONY: all run build test test-arm64 check bench bench-start bench-probe bench-placement bench-share-sim bench-share-host bench-share-virtual bench-balance bench-page pictures mutate hostile kube kube-guest kube-scale openstack libvirt e2e generate fuzz tree install uninstall dist test-packages clean
+.PHONY: all run build test test-arm64 check bench bench-pairs bench-start bench-probe bench-placement bench-share-sim bench-share-host bench-share-virtual bench-balance bench-page pictures mutate hostile kube kube-guest kube-scale openstack libvirt e2e generate fuzz tree install uninstall dist test-packages clean
 
 all: build
 
@@ -81,6 +81,9 @@ bench: build ## benchmarks, raw output kept in bench/out
 	@mkdir -p bench/out
 	@{ uname -srm; nproc; grep -m1 'model name' /proc/cpuinfo || true; $(GO) version; } | tee bench/out/machine.txt
 	$(GO) test -run '^$$' -bench . -benchmem -count 6 ./... | grep -v 'no test files' | tee bench/out/go.txt
+
+bench-pairs: ## benchmarks of BASE (main) and of this tree by turns: medians and ratios; CASES="place scan start look hostile"
+	$(GO) run ./bench/pairs -base $(or $(BASE),main) $(BENCHFLAGS) $(CASES)
 
 bench-start: build ## what `homenode run -- true` costs beside numactl, with a daemon and without
 	$(GO) run ./bench/start $(BENCHFLAGS)

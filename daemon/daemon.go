@@ -765,7 +765,7 @@ func (d *Daemon) Wide(id workload.ID) bool { return d.View().Wide[id] }
 // Registered is the processes that `homenode run` placed, and those that sources know:
 // they are workloads however small they are.
 func (d *Daemon) Registered() []workload.Process {
-	out := slices.Clone(d.View().Registered)
+	out := d.View().Registered()
 	for _, s := range d.o.Sources {
 		out = append(out, d.processesOf(s)...)
 	}

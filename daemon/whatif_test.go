@@ -90,7 +90,7 @@ func state(t *testing.T, r *rig) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.Marshal([]any{s, r.history(t), r.View().Held})
+	text, err := json.Marshal([]any{s, r.history(t), r.View().Held()})
 	if err != nil {
 		t.Fatal(err)
 	}

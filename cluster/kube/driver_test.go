@@ -72,7 +72,7 @@ func TestClaimIsBookedAndLetGo(t *testing.T) {
 	if err != nil || json.Unmarshal(data, &spec) != nil || len(spec.Devices) != 2 {
 		t.Fatal(err, string(data))
 	}
-	held := m.d.View().Held
+	held := m.d.View().Held()
 	for i, x := range spec.Devices {
 		if want := "homenode.io/claim=" + x.Name; first.Devices[i].CDIDeviceIDs[0] != want {
 			t.Errorf("device %v, want %s", first.Devices[i], want)
@@ -87,7 +87,7 @@ func TestClaimIsBookedAndLetGo(t *testing.T) {
 			}
 		}
 	}
-	cpus := func() string { return fmt.Sprint(m.d.View().Held[d.claims[wide.UID].Bookings[1].ID].CPUs) }
+	cpus := func() string { return fmt.Sprint(m.d.View().Held()[d.claims[wide.UID].Bookings[1].ID].CPUs) }
 	were := cpus()
 	for _, again := range []func(){
 		func() {},
@@ -103,7 +103,7 @@ func TestClaimIsBookedAndLetGo(t *testing.T) {
 			t.Errorf("CDI: %v %s", err, now)
 		}
 	}
-	if err := d.end(wide); err != nil || d.end(wide) != nil || m.left() != "5 8 / 5 8" || len(m.d.View().Held) != 1 {
+	if err := d.end(wide); err != nil || d.end(wide) != nil || m.left() != "5 8 / 5 8" || len(m.d.View().Held()) != 1 {
 		t.Errorf("%v; left %s", err, m.left())
 	}
 	if rest, err := d.file.read(); err != nil || len(rest) != 0 {
@@ -353,7 +353,7 @@ func TestAnySequenceOfClaims(t *testing.T) {
 				}
 			}
 			given := map[topology.CPUID]workload.ID{}
-			for id, p := range m.d.View().Held {
+			for id, p := range m.d.View().Held() {
 				if p.Class != workload.Dedicated {
 					continue
 				}

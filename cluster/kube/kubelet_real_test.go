@@ -106,7 +106,7 @@ func TestRealKubelet(t *testing.T) {
 	}
 	booked := func() string {
 		all := []string{}
-		for id, p := range m.d.View().Held {
+		for id, p := range m.d.View().Held() {
 			all = append(all, fmt.Sprint(id, " ", p.CPUs))
 		}
 		slices.Sort(all)
@@ -138,7 +138,7 @@ func TestRealKubelet(t *testing.T) {
 	for _, name := range pods {
 		c.remove(name)
 	}
-	c.until("all is let go", func() bool { return m.left() == "16 16 / 16 16" && len(m.d.View().Held) == 0 })
+	c.until("all is let go", func() bool { return m.left() == "16 16 / 16 16" && len(m.d.View().Held()) == 0 })
 	files, _ := os.ReadDir(o.cdi)
 	if len(files) != 0 {
 		t.Errorf("left in the CDI folder: %v", files)
@@ -170,7 +170,7 @@ func TestRealKubeletContradicts(t *testing.T) {
 		t.Fatalf("%v", made)
 	}
 	var booked workload.Placement
-	for _, p := range m.d.View().Held {
+	for _, p := range m.d.View().Held() {
 		booked = p
 	}
 	pinned := made[0].GetLinux().GetResources()

@@ -289,7 +289,7 @@ func judge(s scene, m *machine, cpus topology.CPUSet, split []string, memory, hu
 		}
 	}
 	var wrong []string
-	for id, p := range m.d.View().Held {
+	for id, p := range m.d.View().Held() {
 		if both := p.CPUs.Intersect(cpus); strings.HasPrefix(string(id), "vm:") && !both.Empty() {
 			wrong = append(wrong, fmt.Sprintf("CPUs %s are a VM's", both))
 		}
@@ -353,7 +353,7 @@ func TestSideBySide(t *testing.T) {
 			})
 			given := func() topology.CPUSet {
 				cpus := theirCPUs(t, o)
-				for id, p := range m.d.View().Held {
+				for id, p := range m.d.View().Held() {
 					if strings.HasPrefix(string(id), claimPrefix) {
 						cpus = cpus.Union(p.CPUs)
 					}

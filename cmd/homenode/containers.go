@@ -60,8 +60,7 @@ func containersOf(c config.Config, d func() *daemon.Daemon) nri.Options {
 			return p, false
 		},
 		Booked: func(id workload.ID) (p workload.Placement, ok bool) {
-			p, ok = d().View().Held[id]
-			return p, ok
+			return d().View().HeldFor(id)
 		},
 		Held:     func(id workload.ID) bool { h := d().View().Holds; return h.Has(id) },
 		Journal:  func() []plan.Entry { return d().View().Journal },

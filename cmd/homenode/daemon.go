@@ -105,13 +105,13 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	proxmoxIn(&options, c, func() *daemon.Daemon { return d })
 	pods := containersIn(&options, c, func() *daemon.Daemon { return d })
 	if c.Mode == config.Enforce {
-		switch lock, err := store.LockHost(); {
-		case errors.Is(err, store.ErrLocked):
+		lock, err := store.LockHost()
+		if err != nil {
 			return cli.Forbidden(err)
-		case err != nil: // an ordinary user has the name: that must not stop the daemon
-			slog.Warn("another enforcing daemon would not be noticed", "err", err)
-		default:
-			defer lock.Close()
+		}
+		defer lock.Close()
+		if lock.Notice != nil {
+			slog.Warn("another enforcing daemon might not be noticed", "err", lock.Notice)
 		}
 	}
 	level := slog.LevelInfo

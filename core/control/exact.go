@@ -22,7 +22,7 @@ func (s *State) admitExact(id uint64, spec *workload.Spec, from workload.Origin,
 		answer.Ledger = true
 		a := Admission{Spec: *spec, From: from, Process: in.Process, Had: s.hadBefore(in), Placement: p, Scan: s.Scans, Exact: true}
 		s.Admissions[spec.ID] = a
-		s.saveAdmission(a)
+		s.saveAdmission(spec.ID, a)
 		if !p.CPUs.Empty() {
 			s.Given[spec.ID], s.givenSeen = p.CPUs, false
 		}

@@ -140,12 +140,12 @@ func TestSmallHelperIsRegistered(t *testing.T) {
 	f.links = map[workload.ID][]workload.Link{"/guest": {{Kind: workload.BySocket, Helper: helper, Name: "swtpm", Evidence: "unix socket"}}}
 	f.scan(2)
 	v := f.s.View()
-	if len(v.Registered) != 1 || v.Registered[0] != helper {
-		t.Errorf("registered %+v", v.Registered)
+	if len(v.Registered()) != 1 || v.Registered()[0] != helper {
+		t.Errorf("registered %+v", v.Registered())
 	}
 	f.works[id] = small
 	f.passes(4)
-	if v = f.s.View(); f.home(id) != "0" || len(v.Registered) != 1 {
-		t.Errorf("home %q, registered %+v, %+v", f.home(id), v.Registered, f.decision(id))
+	if v = f.s.View(); f.home(id) != "0" || len(v.Registered()) != 1 {
+		t.Errorf("home %q, registered %+v, %+v", f.home(id), v.Registered(), f.decision(id))
 	}
 }

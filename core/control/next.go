@@ -2,6 +2,7 @@ package control
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/homenode/homenode/core/plan"
@@ -119,12 +120,12 @@ func (s *State) saveAdmissions() {
 	s.save(KeyAdmissions, s.admitted)
 }
 
-func (s *State) saveAdmission(a Admission) {
+func (s *State) saveAdmission(id workload.ID, a Admission) {
 	if len(s.admitted.since) >= len(s.admitted.all) {
 		s.saveAdmissions()
 		return
 	}
-	s.admitted.since = append(s.admitted.since, a)
+	s.admitted.since = append(s.admitted.since, admittedOne{id, a})
 	s.save(KeyAdmissions, s.admitted)
 }
 
@@ -132,8 +133,52 @@ func (s *State) saveAdmission(a Admission) {
 func (s *State) event(e plan.Event, code words.Code, args ...any) {
 	s.Events++
 	e.Seq, e.Time, e.Code, e.By = s.Events, s.At, code, s.by
+	e.Owner = s.ownerOf(&e)
 	e.Text = strings.Join(strings.Fields(words.Because(code, args...).String()), " ") // joined errors have several lines
 	s.out.Save.Events = append(s.out.Save.Events, e)
+}
+
+// ownerOf is who is responsible for what an event is about: of an order who gave it, else of
+// the workload.
+func (s *State) ownerOf(e *plan.Event) workload.Owner {
+	if e.Kind == plan.EventOrder && e.By != nil {
+		return workload.UserOwner(e.By.UID)
+	}
+	if o := s.observation(e.Workload); o != nil {
+		return o.Responsible()
+	}
+	return s.Left[e.Workload]
+}
+
+// left notes whose a workload was that is gone, as long as something of it is in the journal or
+// under way: events about that are to count as its owner's.
+func (s *State) left(o *workload.Observation) {
+	if owner := o.Responsible(); owner != workload.SystemOwner {
+		if s.Left == nil { // as in checkpoints of an older version
+			s.Left = map[workload.ID]workload.Owner{}
+		}
+		s.Left[o.ID] = owner
+	}
+}
+
+func (s *State) forgetLeft() {
+	if len(s.Left) == 0 {
+		return
+	}
+	remains := map[workload.ID]bool{}
+	for _, e := range s.Journal.All() {
+		remains[e.Workload] = true
+	}
+	for _, u := range s.Undoing {
+		for _, entries := range u.Running {
+			for i := range entries {
+				remains[entries[i].Workload] = true
+			}
+		}
+	}
+	maps.DeleteFunc(s.Left, func(id workload.ID, _ workload.Owner) bool {
+		return s.observation(id) != nil || !remains[id] && s.Tasks[id] == nil
+	})
 }
 
 // order writes down that somebody asked for something, with the name as first value.

@@ -104,7 +104,7 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 	if a, ok := s.Admissions[spec.ID]; ok && in.Hold > 0 && a.Process.PID == 0 && reflect.DeepEqual(a.Spec, spec) { // held for longer
 		a.Until, a.From = s.At.Add(in.Hold), s.origin(in)
 		s.Admissions[spec.ID] = a
-		s.saveAdmission(a)
+		s.saveAdmission(spec.ID, a)
 		s.reply(Reply{ID: id, Place: &Placed{Placement: a.Placement, Decision: plan.Decision{Workload: spec.ID, Outcome: plan.Kept, Home: a.Placement.Home, Reasons: words.Reasons(words.Because(words.HeldStill))}}})
 		return
 	}
@@ -167,7 +167,7 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 		s.Ledger().Commit(a.Placement)
 	}
 	s.Admissions[spec.ID] = a
-	s.saveAdmission(a)
+	s.saveAdmission(spec.ID, a)
 	s.reply(Reply{ID: id, Place: answer})
 }
 
@@ -181,7 +181,7 @@ func (s *State) admitMemory(id uint64, spec *workload.Spec, from workload.Origin
 	s.Ledger().Commit(p)
 	a := Admission{Spec: *spec, From: from, Placement: p, Scan: s.Scans, Until: s.At.Add(in.Hold)}
 	s.Admissions[spec.ID] = a
-	s.saveAdmission(a)
+	s.saveAdmission(spec.ID, a)
 	s.reply(Reply{ID: id, Place: &Placed{Placement: p, Decision: plan.Decision{Workload: spec.ID, Outcome: plan.Placed, Home: p.Home}}})
 }
 
@@ -245,7 +245,7 @@ func (s *State) started(all []Admission) {
 		}
 		a.Scan = s.Scans
 		s.Admissions[id] = a
-		s.saveAdmission(a)
+		s.saveAdmission(id, a)
 		s.Given[id], s.givenSeen = a.Placement.CPUs, false
 		if exact = exact || a.Exact; !a.Exact {
 			s.book([]workload.Placement{a.Placement})

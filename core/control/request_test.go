@@ -220,7 +220,7 @@ func TestPlaceWritesTheLedger(t *testing.T) {
 	if r := place(4713); r.Failed == nil || r.Failed.Code != NoRoom || r.Place == nil || r.Place.Decision.Outcome != plan.Refused {
 		t.Errorf("a third on 16 CPUs: %s", asJSON(t, r))
 	}
-	if got := f.s.View().Registered; len(got) != 2 || got[0].PID != 4711 {
+	if got := registered(f); len(got) != 2 || got[0].PID != 4711 {
 		t.Errorf("registered: %v", got)
 	}
 	if f.told(words.RequestDecided) != 3 {
@@ -230,11 +230,11 @@ func TestPlaceWritesTheLedger(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	f.start()
-	if got := f.s.View().Registered; len(got) != 2 || !f.s.Given["pid:4711"].Equal(one.Place.Placement.CPUs) {
+	if got := registered(f); len(got) != 2 || !f.s.Given["pid:4711"].Equal(one.Place.Placement.CPUs) {
 		t.Errorf("after a restart: %v", got)
 	}
-	if f.scan(1); len(f.s.View().Registered) != 0 { // a scan of the next daemon is newer than all of this one
-		t.Errorf("never seen, and registered: %v", f.s.View().Registered)
+	if f.scan(1); len(registered(f)) != 0 { // a scan of the next daemon is newer than all of this one
+		t.Errorf("never seen, and registered: %v", registered(f))
 	}
 }
 
@@ -336,11 +336,11 @@ func TestPlaceDuringAScan(t *testing.T) {
 	scan := f.begin()
 	r := f.admit(4711, workload.Dedicated, 4)
 	f.end(scan)
-	if len(f.disk.placements) != 1 || !f.disk.placements[0].CPUs.Equal(r.Place.Placement.CPUs) || len(f.s.View().Registered) != 1 || chosen(f, "pid:4711").Outcome != plan.Placed {
+	if len(f.disk.placements) != 1 || !f.disk.placements[0].CPUs.Equal(r.Place.Placement.CPUs) || len(registered(f)) != 1 || chosen(f, "pid:4711").Outcome != plan.Placed {
 		t.Fatalf("ledger %+v", f.disk.placements)
 	}
 	f.scan(1)
-	if len(f.disk.placements) != 0 || len(f.s.View().Registered) != 0 || len(f.disk.saved(t).Admissions) != 0 || len(f.s.Given) != 0 {
+	if len(f.disk.placements) != 0 || len(registered(f)) != 0 || len(f.disk.saved(t).Admissions) != 0 || len(f.s.Given) != 0 {
 		t.Errorf("gone, but still in the ledger: %+v", f.disk.placements)
 	}
 }
@@ -393,7 +393,7 @@ func TestPlacedUntilItEnds(t *testing.T) {
 	id = f.addProcess(78, "x", 1, 1<<20, 0)
 	f.works[id].obs.Processes[0].Start = 8
 	f.scan(1)
-	if n := len(f.s.View().Registered); n != 0 {
+	if n := len(registered(f)); n != 0 {
 		t.Errorf("%d registered when its PID has gone to another", n)
 	}
 }
@@ -466,8 +466,8 @@ func TestHeldForLongerAndLetGo(t *testing.T) {
 	}
 	f.after(50 * time.Second)
 	f.scan(1)
-	if got := left(); got != "8 5 8 8" || !f.s.View().Held["claim:a"].CPUs.Equal(a.Place.Placement.CPUs) {
-		t.Errorf("after the first minute: left %s, held %v", got, f.s.View().Held)
+	if got := left(); got != "8 5 8 8" || !held(f)["claim:a"].CPUs.Equal(a.Place.Placement.CPUs) {
+		t.Errorf("after the first minute: left %s, held %v", got, held(f))
 	}
 	for range 2 { // the second finds nothing
 		if r := f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{ID: "claim:a"}, Release: true}}); r.Failed != nil {
@@ -822,5 +822,71 @@ func TestCrowdTakesNoHome(t *testing.T) {
 	f.scan(3)
 	if d := f.decision(id); d.Outcome != plan.Kept || f.home(id) != home {
 		t.Errorf("%s on %s, before on %s: %s", d.Outcome, f.home(id), home, words.Join(d.Reasons))
+	}
+}
+
+func registered(f *fake) []workload.Process {
+	v := f.s.View()
+	return v.Registered()
+}
+
+func held(f *fake) map[workload.ID]workload.Placement {
+	v := f.s.View()
+	return v.Held()
+}
+
+// A view stands when the state goes on: what is held, let go or held for longer later is not in it.
+func TestViewOfWhatIsHeldStands(t *testing.T) {
+	f := newFake(t, 2, 8)
+	f.scan(1)
+	hold := func(id workload.ID, cpus int) {
+		t.Helper()
+		r := f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{ID: id, Name: string(id), Class: workload.Dedicated, CPUs: cpus}, Hold: time.Minute}})
+		if r.Failed != nil {
+			t.Fatal(r.Failed)
+		}
+	}
+	letGo := func(id workload.ID) {
+		f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{ID: id}, Release: true}})
+	}
+	var views []View
+	var want []string
+	now := func() {
+		t.Helper()
+		all := map[workload.ID]workload.Placement{}
+		for id, a := range f.s.Admissions {
+			all[id] = a.Placement
+		}
+		v := f.s.View()
+		views, want = append(views, v), append(want, fmt.Sprint(all))
+		if len(all) == 0 {
+			want[len(want)-1] = fmt.Sprint(map[workload.ID]workload.Placement(nil))
+		}
+		for _, id := range []workload.ID{"a", "b", "c", "none"} {
+			p, ok := v.HeldFor(id)
+			if in, is := all[id]; is != ok || fmt.Sprint(in) != fmt.Sprint(p) {
+				t.Errorf("%s: held %t, %v; want %t, %v", id, ok, p, is, in)
+			}
+		}
+	}
+	now()
+	for range 3 {
+		hold("a", 1)
+		now()
+		hold("b", 2)
+		now()
+		letGo("a")
+		hold("c", 1)
+		now()
+		hold("c", 1) // for longer
+		now()
+		letGo("c")
+		letGo("b")
+		now()
+	}
+	for i := range views {
+		if got := fmt.Sprint(views[i].Held()); got != want[i] {
+			t.Errorf("view %d has become %s, was %s", i, got, want[i])
+		}
 	}
 }

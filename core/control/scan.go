@@ -52,6 +52,7 @@ func (s *State) scan(in *Scan) {
 // decide plans on what was seen, checks the plan and begins it.
 func (s *State) decide() {
 	s.Tried = map[workload.ID]bool{}
+	s.forgetLeft()
 	s.Homes()
 	before := *s // for what is told of the difference
 	before.Snapshot, s.before = s.before, s.Snapshot
@@ -200,6 +201,7 @@ func (s *State) living(was *State) []workload.Placement {
 		}
 		if here := k < len(all) && all[k].ID == before[i].ID; !here {
 			left = true
+			s.left(&before[i])
 		} else if s.starts[k] != was.starts[i] {
 			another[before[i].ID] = true
 		}

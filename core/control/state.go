@@ -97,16 +97,40 @@ type Admission struct {
 // those since. A copy of it costs no copy of them.
 type admitted struct {
 	all   map[workload.ID]Admission
-	since []Admission
+	since []admittedOne
+}
+
+type admittedOne struct {
+	id workload.ID
+	Admission
 }
 
 // MarshalJSON writes what KeyAdmissions is read as.
 func (a admitted) MarshalJSON() ([]byte, error) {
+	return json.Marshal(a.now())
+}
+
+// now is all of them, by ID.
+func (a *admitted) now() map[workload.ID]Admission {
+	if len(a.since) == 0 {
+		return a.all
+	}
 	all := cloned(a.all)
 	for _, x := range a.since {
-		all[x.Spec.ID] = x
+		all[x.id] = x.Admission
 	}
-	return json.Marshal(all)
+	return all
+}
+
+// of is one of them.
+func (a *admitted) of(id workload.ID) (Admission, bool) {
+	for i := range slices.Backward(a.since) {
+		if a.since[i].id == id {
+			return a.since[i].Admission, true
+		}
+	}
+	one, ok := a.all[id]
+	return one, ok
 }
 
 // Decisions is why homes were chosen.
@@ -300,6 +324,7 @@ type State struct {
 	Retries    map[stepKey]retry
 	Silent     map[workload.ID]silent
 	Overwrites map[workload.ID]overwrite
+	Left       map[workload.ID]workload.Owner  // owners of what is gone (see left)
 	Narrowed   map[workload.ID]topology.CPUSet // CPUs left of those homenode gave, where others took some
 	Given      map[workload.ID]topology.CPUSet // affinity homenode gave, for the observer
 	givenSeen  bool                            // all of Given were in the newest scan

@@ -54,10 +54,7 @@ type View struct {
 	Subjects  []*place.Subject // what was decided on, rising by ID
 	Undoing   int
 	facts     plan.State // what placements are decided on, but for those
-	// Held is the homes that are held for work that has not been seen, by its ID.
-	Held map[workload.ID]workload.Placement
-	// Registered is the root processes of what `homenode run` placed, and helpers.
-	Registered []workload.Process
+	admitted  admitted
 }
 
 // TaskView is what is under way for a workload.
@@ -96,12 +93,6 @@ func (s *State) View() View {
 		Journal: s.Journal.All(), Claims: s.Claims, Managers: s.Managers, Devices: s.Devices, Undoing: len(s.Undoing), Links: s.Links, helpers: s.Helpers, Following: s.Following, Loads: s.Loads, Subjects: s.Subjects, Took: s.Took,
 		facts: s.Facts,
 	}
-	for p, id := range s.Helpers {
-		if id == "" || id == ProcessID(p.PID) { // it may be too small to be seen otherwise
-			v.Registered = append(v.Registered, workload.Process(p))
-		}
-	}
-	slices.SortFunc(v.Registered, func(a, b workload.Process) int { return cmp.Compare(a.PID, b.PID) })
 	for id, t := range s.Tasks {
 		v.Tasks[id] = TaskView{*t.Step(), t.Move}
 	}
@@ -140,17 +131,53 @@ func (s *State) View() View {
 			}
 		}
 	}
-	for _, id := range sortedKeys(s.Admissions) {
-		if p := s.Admissions[id].Process; p.PID > 0 {
-			v.Registered = append(v.Registered, p)
+	if s.admitted.all == nil { // as at the start
+		s.admitted.all = cloned(s.Admissions)
+	}
+	v.admitted = s.admitted
+	return v
+}
+
+// Held is the homes that are held for work that has not been seen, by its ID.
+func (v *View) Held() map[workload.ID]workload.Placement {
+	var held map[workload.ID]workload.Placement
+	for id, a := range v.admitted.now() {
+		if a.Process.PID > 0 {
 			continue
 		}
-		if v.Held == nil {
-			v.Held = map[workload.ID]workload.Placement{}
+		if held == nil {
+			held = map[workload.ID]workload.Placement{}
 		}
-		v.Held[id] = s.Admissions[id].Placement
+		held[id] = a.Placement
 	}
-	return v
+	return held
+}
+
+// HeldFor is the home that is held for one workload that has not been seen.
+func (v *View) HeldFor(id workload.ID) (workload.Placement, bool) {
+	a, ok := v.admitted.of(id)
+	if !ok || a.Process.PID > 0 {
+		return workload.Placement{}, false
+	}
+	return a.Placement, true
+}
+
+// Registered is the root processes of what `homenode run` placed, and helpers.
+func (v *View) Registered() []workload.Process {
+	var out []workload.Process
+	for p, id := range v.helpers {
+		if id == "" || id == ProcessID(p.PID) { // it may be too small to be seen otherwise
+			out = append(out, workload.Process(p))
+		}
+	}
+	slices.SortFunc(out, func(a, b workload.Process) int { return cmp.Compare(a.PID, b.PID) })
+	admitted := v.admitted.now()
+	for _, id := range sortedKeys(admitted) {
+		if p := admitted[id].Process; p.PID > 0 {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // Left is what each node still has for dedicated work. What is held for work whose ID begins
@@ -161,8 +188,9 @@ func (v *View) Left(without string) []place.Left {
 	}
 	st := v.booked()
 	if without != "" {
+		all := v.Held()
 		st.Placements = slices.DeleteFunc(st.Placements, func(p workload.Placement) bool {
-			_, held := v.Held[p.Workload]
+			_, held := all[p.Workload]
 			return held && strings.HasPrefix(string(p.Workload), without)
 		})
 	}
@@ -172,7 +200,7 @@ func (v *View) Left(without string) []place.Left {
 // booked is what placements are decided on, with all that have a home or are held one.
 func (v *View) booked() plan.State {
 	st := v.facts
-	st.Placements = merge(v.Plan.Placements, slices.Collect(maps.Values(v.Held)))
+	st.Placements = merge(v.Plan.Placements, slices.Collect(maps.Values(v.Held())))
 	return st
 }
 

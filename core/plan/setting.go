@@ -299,16 +299,17 @@ var EventKinds = []EventKind{EventDaemon, EventPlan, EventStep, EventMove, Event
 
 // Event is one line of the history.
 type Event struct {
-	Seq      uint64      `json:"seq"`                // number of the event, rising
-	Time     time.Time   `json:"time"`               // when it happened
-	Kind     EventKind   `json:"kind"`               // kind of event
-	Workload workload.ID `json:"workload,omitempty"` // ID of the workload that it is about; absent when it is about the host or the daemon
-	Code     words.Code  `json:"code,omitempty"`     // code of the text; does not change between versions
-	Text     string      `json:"text"`               // what happened, for people; may change between versions
-	Error    bool        `json:"error,omitempty"`    // whether it is a failure
-	Move     *Move       `json:"move,omitempty"`     // record of the page move that ended
-	By       *Asker      `json:"by,omitempty"`       // who asked for it; absent when nobody did
-	Frozen   float64     `json:"frozen,omitempty"`   // how long the workload was frozen for it, s; absent when it was not
+	Seq      uint64         `json:"seq"`                // number of the event, rising
+	Time     time.Time      `json:"time"`               // when it happened
+	Kind     EventKind      `json:"kind"`               // kind of event
+	Workload workload.ID    `json:"workload,omitempty"` // ID of the workload that it is about; absent when it is about the host or the daemon
+	Owner    workload.Owner `json:"owner,omitempty"`    // party responsible for the workload, or that asked; absent for the host's own
+	Code     words.Code     `json:"code,omitempty"`     // code of the text; does not change between versions
+	Text     string         `json:"text"`               // what happened, for people; may change between versions
+	Error    bool           `json:"error,omitempty"`    // whether it is a failure
+	Move     *Move          `json:"move,omitempty"`     // record of the page move that ended
+	By       *Asker         `json:"by,omitempty"`       // who asked for it; absent when nobody did
+	Frozen   float64        `json:"frozen,omitempty"`   // how long the workload was frozen for it, s; absent when it was not
 }
 
 // EventQuery is which events are asked for.

@@ -82,6 +82,7 @@ func (o *Observer) findLeaves() error {
 	if o.now.Sub(o.kthreadAt) >= settle {
 		clear(o.kthreads) // PIDs are used again
 		clear(o.vhosts)
+		clear(o.ended)
 		o.kthreadAt = o.now
 	}
 	if o.top == "" {
@@ -288,7 +289,7 @@ func (o *Observer) readLeaf(l *leaf) {
 		if _, ok := o.kthreads[pid]; ok {
 			continue
 		}
-		if p := o.readProcess(pid); p != nil && !o.isOwn(p) {
+		if p := o.process(pid); p != nil && !o.isOwn(p) {
 			p.leaf = l
 			l.procs = append(l.procs, p)
 		}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/homenode/homenode/core/topology"
 )
@@ -34,6 +35,9 @@ type files interface {
 	// affinity is the CPU set the thread may run on, or errors.ErrUnsupported
 	// when it is to be read from its status file.
 	affinity(tid int) (topology.CPUSet, error)
+	// clock is the CPU time that the process has used, to the nanosecond, or
+	// errors.ErrUnsupported when only its stat file has it, by ticks.
+	clock(pid int) (time.Duration, error)
 }
 
 // cgroupFile is a file of a cgroup that each look reads.
@@ -92,6 +96,8 @@ func (a anyFS) subdirs(dir string, out []string) (names []string, inode uint64, 
 func (a anyFS) affinity(int) (topology.CPUSet, error) {
 	return topology.CPUSet{}, errors.ErrUnsupported
 }
+
+func (a anyFS) clock(int) (time.Duration, error) { return 0, errors.ErrUnsupported }
 
 // gone reports whether err means that the process or cgroup has ended since it
 // was listed. kernfs answers ENODEV for a removed cgroup, /proc ESRCH.

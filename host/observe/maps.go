@@ -31,6 +31,9 @@ const (
 	// stillTimes is how many times MemoryEvery the figures of a process get that has
 	// nothing new to tell (see still).
 	stillTimes = 3
+	// sleptTimes is the same for a process that has used no CPU time since: it has neither
+	// touched memory nor set a policy. Only the kernel or another program can have moved pages.
+	sleptTimes = 30
 	// lookPatience is how long one look waits, in all, for processes that answer slowly,
 	// and onePatience for one of them before it goes on with the next. What is not back
 	// then is taken by a later look.
@@ -50,7 +53,8 @@ type mapsState struct {
 	mapsAt    time.Time // when the reading began
 	mapsCost  time.Duration
 	mapsRSS   topology.KiB
-	mapsIn    topology.KiB // charged to the leaf then
+	mapsIn    topology.KiB  // charged to the leaf then
+	mapsClock time.Duration // of the process then
 	mapsErr   error
 	mapsStale bool
 	pssAnon   topology.KiB // anonymous memory with each page shared out over its users; None when not read
@@ -227,7 +231,10 @@ func (w *work) anyRead() bool {
 func (o *Observer) mapsOld(w *work, p *process) bool {
 	age := o.now.Sub(p.mapsAt)
 	every := o.opts.MemoryEvery
-	if o.still(w, p) {
+	switch {
+	case p.slept(p.mapsClock):
+		every *= sleptTimes
+	case o.still(w, p):
 		every *= stillTimes
 	}
 	if age >= max(every, time.Duration(float64(p.mapsCost)/mapsShare)) {
@@ -261,7 +268,7 @@ func (o *Observer) readMapsOf(w *work, p *process, patience time.Duration) time.
 	}
 	p.unasked = false
 	r.call, p.reading = call, r
-	p.mapsAt, p.mapsStale, p.mapsRSS, p.mapsIn, p.mapsCost = o.now, false, p.rss, w.leaf.charged, 0
+	p.mapsAt, p.mapsStale, p.mapsRSS, p.mapsIn, p.mapsCost, p.mapsClock = o.now, false, p.rss, w.leaf.charged, 0, p.clock
 	if call.Wait(patience) {
 		o.take(p)
 		p.mapsCost = o.opts.Now().Sub(began)

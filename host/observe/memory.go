@@ -84,9 +84,10 @@ func (o *Observer) addProcesses(w *work) usage {
 	if len(w.procs) > 1 {
 		files = map[fileKey]topology.KiB{}
 	}
+	mems := o.memsOf(w)
 	for _, p := range w.procs {
 		if p.maps == nil {
-			o.withoutMaps(w, p, &u)
+			o.withoutMaps(w, p, mems, &u)
 			continue
 		}
 		anon := p.maps.anon
@@ -125,13 +126,13 @@ func (u *usage) addFile(key fileKey, kib topology.KiB) {
 }
 
 // withoutMaps places the resident memory of a process whose numa_maps is not read or
-// cannot be, if there is only one node it can be on. Otherwise it stays unknown.
-func (o *Observer) withoutMaps(w *work, p *process, u *usage) {
+// cannot be, if mems, the nodes of its workload, are only one. Otherwise it stays unknown.
+func (o *Observer) withoutMaps(w *work, p *process, mems topology.NodeSet, u *usage) {
 	if gone(p.mapsErr) && o.processGone(p) {
 		return
 	}
 	inStat := w.kind == workload.InCgroup && w.leaf.hasStat
-	if mems := o.memsOf(w); mems.Len() == 1 {
+	if mems.Len() == 1 {
 		if !inStat && p.mem() > 0 {
 			u.all.add(int(mems.Min()), p.mem())
 			u.held.add(int(mems.Min()), p.mem())

@@ -127,6 +127,8 @@ type Observer struct {
 	kthreads   map[int]struct{}
 	kthreadAt  time.Time
 	vhosts     map[int]map[int]struct{} // threads of the kernel by the process that they work for
+	ended      map[int]time.Duration    // CPU time by PID of what waits for its parent
+	dozers     int                      // see dozerBudget
 	leaves     map[string]*leaf
 	works      map[workload.ID]*work
 	smaller    []workload.Smaller // of this look
@@ -182,6 +184,7 @@ func New(fsys fs.FS, opts Options) *Observer {
 		procs:      map[int]*process{},
 		kthreads:   map[int]struct{}{},
 		vhosts:     map[int]map[int]struct{}{},
+		ended:      map[int]time.Duration{},
 		leaves:     map[string]*leaf{},
 		works:      map[workload.ID]*work{},
 		registered: map[int]uint64{},
@@ -271,7 +274,7 @@ func (o *Observer) scan(ctx context.Context) (workload.Snapshot, error) {
 			o.registered[p.PID] = p.Start
 		}
 	}
-	o.problems = problems{}
+	o.problems, o.dozers = problems{}, dozerBudget
 	o.signals.begin(&o.opts)
 	o.applyMarks()
 	if err := o.readHost(); err != nil {

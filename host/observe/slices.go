@@ -92,6 +92,9 @@ func round2(x float64) float64 { return float64(int64(x*100+0.5)) / 100 }
 // files that took.
 func (o *Observer) eachRan(w *work, most int, f func(tid int, r ran)) (files int) {
 	for _, p := range w.procs {
+		if files == most {
+			break
+		}
 		tids, err := o.files.numbers(proc.File(p.pid, "task"), o.tids[:0])
 		if o.tids = tids; err != nil {
 			continue

@@ -175,6 +175,9 @@ func (o *Observer) readAffinities(reported []*work) {
 		w.divided = divided
 		for _, p := range w.procs {
 			due := p.affAt.IsZero() || changed || !p.affCPUs.Equal(w.leaf.cpus)
+			if due {
+				p.statusClock = -1 // its memory nodes may be others, too
+			}
 			// Spread, or all that were found in the first look stay due together.
 			every := affinityEvery - affinityEvery/32*time.Duration(p.pid%8)
 			if due || (budget > 0 && o.now.Sub(p.affAt) >= every) {
@@ -224,7 +227,8 @@ func (o *Observer) readAffinity(w *work, p *process) int {
 			p.addMask(cpus, tid)
 		}
 	}
-	if w.kind == workload.InProcess || w.leaf.mems.Empty() {
+	asleep := p.slept(p.statusClock) && o.now.Sub(p.statusAt) < sleeperEvery
+	if (w.kind == workload.InProcess || w.leaf.mems.Empty()) && !asleep {
 		o.readStatus(p)
 		cost++
 	}
@@ -297,7 +301,9 @@ func (o *Observer) cpusOf(w *work) (cpus topology.CPUSet, why string) {
 				}
 				continue
 			}
-			union = union.Union(m.cpus)
+			if !m.cpus.SubsetOf(union) {
+				union = union.Union(m.cpus)
+			}
 			if base.SubsetOf(m.cpus) || o.expects(w.expected, online) || w.root != nil && o.inherited(p, online) {
 				continue
 			}
@@ -354,7 +360,9 @@ func (o *Observer) memsOf(w *work) topology.NodeSet {
 	}
 	var mems topology.NodeSet
 	for _, p := range w.procs {
-		mems = mems.Union(p.mems)
+		if !p.mems.SubsetOf(mems) {
+			mems = mems.Union(p.mems)
+		}
 	}
 	if mems.Empty() {
 		for _, n := range o.host.Nodes {

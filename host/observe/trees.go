@@ -112,8 +112,13 @@ func (o *Observer) calledOf(l *leaf) string {
 func (o *Observer) link(l *leaf) []*process {
 	var roots []*process
 	for _, p := range slices.Backward(l.procs) {
-		parent := o.procs[p.ppid]
-		if parent == nil || parent == p || parent.leaf != l || parent.look != o.look {
+		parent := o.parentIn(l, p)
+		if parent == nil && p.hadParent && !p.readAt.Equal(o.now) {
+			o.readProcess(p.pid, p.clock) // who has it now
+			parent = o.parentIn(l, p)
+		}
+		p.hadParent = parent != nil
+		if parent == nil {
 			roots = append(roots, p)
 			continue
 		}
@@ -121,6 +126,15 @@ func (o *Observer) link(l *leaf) []*process {
 	}
 	slices.Reverse(roots)
 	return roots
+}
+
+// parentIn is the parent of a process if that is in the same leaf, else nil.
+func (o *Observer) parentIn(l *leaf, p *process) *process {
+	parent := o.procs[p.ppid]
+	if parent == nil || parent == p || parent.leaf != l || parent.look != o.look {
+		return nil
+	}
+	return parent
 }
 
 // settleMode decides whether the leaf is one workload, several or too small.

@@ -72,7 +72,10 @@ func (s *Store) keepApart(tx *bolt.Tx, events []plan.Event) error {
 				of = append(of, events[i])
 			}
 		}
-		if err := t.putEvents(of, part.most); err != nil {
+		if err := t.addEvents(of); err != nil {
+			return err
+		}
+		if err := t.trim(part.most); err != nil {
 			return err
 		}
 		t.Last = max(t.Last, events[len(events)-1].Seq)
@@ -148,6 +151,19 @@ func (t *table) putMoves(moves []plan.Move, keep int) error {
 
 // putEvents adds events to the history. The oldest make room.
 func (t *table) putEvents(events []plan.Event, keep int) error {
+	if err := t.addEvents(events); err != nil {
+		return err
+	}
+	for c := t.bucket.Cursor(); t.Count > keep; {
+		oldest, _ := c.First()
+		if err := t.delete(bytes.Clone(oldest)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *table) addEvents(events []plan.Event) error {
 	t.bucket.FillPercent = 0.9 // only ever added to at the end
 	for _, e := range events {
 		if e.Seq == 0 {
@@ -156,12 +172,6 @@ func (t *table) putEvents(events []plan.Event, keep int) error {
 		t.Last = max(t.Last, e.Seq)
 		if err := t.put(key(e.Seq), e); err != nil {
 			return fmt.Errorf("event: %w", err)
-		}
-	}
-	for c := t.bucket.Cursor(); t.Count > keep; {
-		oldest, _ := c.First()
-		if err := t.delete(bytes.Clone(oldest)); err != nil {
-			return err
 		}
 	}
 	return nil

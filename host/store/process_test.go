@@ -37,11 +37,14 @@ func TestMain(m *testing.M) {
 	case "read":
 		readEach()
 	case "lock host":
-		if _, err := lockHost(os.Getenv("STORE_TEST_NAME")); err != nil {
+		if _, err := lockHost(dir, os.Getenv("STORE_TEST_NAME")); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
 		fmt.Println("locked")
+		time.Sleep(time.Hour)
+	case "take host":
+		takeHost(dir, os.Getenv("STORE_TEST_NAME"))
 		time.Sleep(time.Hour)
 	case "undo on a full disk":
 		signal.Ignore(unix.SIGXFSZ)
