@@ -590,7 +590,9 @@ func (s *State) mark(e *plan.Entry, state plan.EntryState) {
 		return
 	}
 	marked := *e
-	marked.State = state
+	if marked.State = state; state == plan.Applied {
+		marked.Take()
+	}
 	s.put(marked)
 }
 
