@@ -237,7 +237,10 @@ func (s *State) living(was *State) []workload.Placement {
 	dropGone(s.KeptThreads, gone)
 	dropGone(s.Sampled, gone)
 	dropGone(s.Passes, gone)
-	maps.DeleteFunc(s.Silent, func(id workload.ID, q silent) bool { return gone(id) || s.At.Sub(q.Until) > retryMost })
+	maps.DeleteFunc(s.Silent, func(id workload.ID, q silent) bool {
+		renamed := q.Cgroup != "" && slices.ContainsFunc(s.Snapshot.Observations, func(o workload.Observation) bool { return cgroupPath(&o) == q.Cgroup })
+		return gone(id) && !renamed || s.At.Sub(q.Until) > retryMost
+	})
 	dropGone(s.Narrowed, gone)
 	maps.DeleteFunc(s.Told, func(key, _ string) bool {
 		for _, of := range []string{toldFrozen, toldStopped} {

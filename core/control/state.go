@@ -189,6 +189,7 @@ type silent struct {
 	Failures int
 	Until    time.Time
 	Text     string
+	Cgroup   string // in which the call did not come back; "" where that is none
 }
 
 // Link is a link with its traffic.

@@ -103,8 +103,12 @@ func (s *State) dispatch() {
 	}
 	var transfers []*transfer
 	checking := s.checking()
+	others := s.cgroupsInUse()
 	waits := map[workload.ID]time.Time{}
 	for _, group := range grouped(s.Plan.Steps) {
+		if id, ok := others[group[0].Target.Own()]; ok && id != group[0].Workload {
+			continue
+		}
 		if w := s.dispatchGroup(group, checking); w != nil {
 			waits[w.ID] = s.At
 			if since, ok := s.Waits[w.ID]; ok {
@@ -203,6 +207,32 @@ func grouped(steps []plan.Step) [][]plan.Step {
 		groups[i] = append(groups[i], s)
 	}
 	return groups
+}
+
+// cgroupsInUse returns the cgroups in which something is being changed, or a call has not come back,
+// with the workload that it is for; "" for several. A cgroup gets another ID when a source appears
+// or goes away: changes under the two IDs must not run beside each other.
+func (s *State) cgroupsInUse() map[string]workload.ID {
+	out := map[string]workload.ID{}
+	use := func(cgroup string, id workload.ID) {
+		if other, ok := out[cgroup]; ok && other != id {
+			id = ""
+		}
+		out[cgroup] = id
+	}
+	for id, q := range s.Silent {
+		if q.Cgroup != "" && s.waits(q.Until) {
+			use(q.Cgroup, id)
+		}
+	}
+	for id, t := range s.Tasks {
+		for i := range t.Steps {
+			if cgroup := t.Steps[i].Target.Own(); cgroup != "" {
+				use(cgroup, id)
+			}
+		}
+	}
+	return out
 }
 
 func (s *State) silentNow(id workload.ID) bool {
@@ -646,7 +676,7 @@ func (s *State) failed(id workload.ID, t *Task, step plan.Step, r *Result) {
 		s.drop(id, t)
 		return
 	case NoAnswer:
-		s.silence(id, f.Text)
+		s.silence(id, step.Target.Own(), f.Text)
 	}
 	wait, told := s.putOff(&step, f.Code, f.Text)
 	code := words.StepFailed
@@ -660,10 +690,10 @@ func (s *State) failed(id workload.ID, t *Task, step plan.Step, r *Result) {
 }
 
 // silence leaves a workload alone of which a call did not come back.
-func (s *State) silence(id workload.ID, text string) {
+func (s *State) silence(id workload.ID, cgroup, text string) {
 	q := s.Silent[id]
 	wait := min(retryFirst<<min(q.Failures, 10), retryMost)
-	s.Silent[id] = silent{Failures: q.Failures + 1, Until: s.At.Add(wait), Text: text}
+	s.Silent[id] = silent{Failures: q.Failures + 1, Until: s.At.Add(wait), Text: text, Cgroup: cgroup}
 }
 
 // putOff says when a step may be tried again, and whether the same was told of it before.

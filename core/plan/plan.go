@@ -128,6 +128,14 @@ type Target struct {
 // workload says it.
 func (t Target) Part() string { return t.Device + t.Host + t.File }
 
+// Own is the cgroup that a target is; "" where it is something in a cgroup, or beside one.
+func (t Target) Own() string {
+	if t.Kind == workload.InCgroup || t.Kind == workload.InCache {
+		return t.Cgroup
+	}
+	return ""
+}
+
 // Setting names the part of a target for people: " of eth0", or "".
 func (t Target) Setting() string {
 	if name := t.Part(); name != "" {
