@@ -91,6 +91,7 @@ func (s *State) decide() {
 	asked := s.ledger != nil // there have been requests: the next is not to wait for a ledger
 	s.ledger = nil
 	s.out.Plan, s.out.Balance = &out.Plan, &out.Report
+	s.tellLost()
 	s.tellScan(&before)
 	s.tellMoved()
 	if s.Halted.None() {
