@@ -374,11 +374,12 @@ const userShare = 0.5
 // beyondShare is the workloads of users that want more than their share, the smallest of
 // each first.
 func (s *State) beyondShare(all []workload.Observation) map[workload.ID]bool {
-	byUser := map[int][]*workload.Observation{}
+	byUser := map[workload.Owner][]*workload.Observation{}
 	for i := range all {
 		o := &all[i]
-		if _, admitted := s.Admissions[o.ID]; o.Kind == workload.InProcess && o.UID != 0 && !admitted && s.Claims[o.ID] == nil {
-			byUser[o.UID] = append(byUser[o.UID], o)
+		owner := o.Responsible()
+		if _, admitted := s.Admissions[o.ID]; o.Kind == workload.InProcess && owner != workload.SystemOwner && !admitted && s.Claims[o.ID] == nil {
+			byUser[owner] = append(byUser[owner], o)
 		}
 	}
 	var memory topology.KiB
