@@ -76,7 +76,7 @@ func (d *Daemon) begin(e control.Effect) {
 	}
 	stuck, c := d.stuck[key] > 0, &call{key: key, effect: &e}
 	if key.of == step {
-		stuck = d.stuckStep(e.Workload, key.cgroup)
+		stuck = d.stuckStep(e.Workload, key.target)
 	}
 	for _, entry := range e.Entries {
 		if e.Kind == control.EffectRestore && d.stuckStep(entry.Workload, entry.Path) {
@@ -124,14 +124,15 @@ const step = "step"
 type callKey struct {
 	of       string // survey, restore, or what of a step
 	workload workload.ID
-	cgroup   string // of a step; the same cgroup gets another ID when a source appears or goes away
+	target   string // of a step, as plan.Target.Own: it gets another ID when a source appears or goes away
 }
 
-// stuckStep reports whether a change of a workload, or of a cgroup under another ID, has not come
-// back. Calls that have not are few.
-func (d *Daemon) stuckStep(id workload.ID, cgroup string) bool {
+// stuckStep reports whether a change of a workload, or of its cgroup or process under another ID, has
+// not come back. Calls that have not are few.
+func (d *Daemon) stuckStep(id workload.ID, target string) bool {
 	for k := range d.stuck {
-		if k.of == step && (k.workload == id || k.cgroup != "" && k.cgroup == cgroup) {
+		same := k.target != "" && k.target == target
+		if k.of == step && (k.workload == id || same) {
 			return true
 		}
 	}

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -61,46 +62,60 @@ func TestTwoSourcesClaimOneCgroup(t *testing.T) {
 	}
 }
 
-// TestACgroupUnderAnotherID: a source that appears gives a cgroup another ID. Nothing is begun under
+// TestUnderAnotherID: a source that appears gives a cgroup or process another ID. Nothing is begun under
 // that while a change under the first ID is under way, or has not come back, and the original
 // value is restored in the end.
-func TestACgroupUnderAnotherID(t *testing.T) {
-	for _, lost := range []bool{false, true} {
-		f := newFake(t, 2, 8)
-		id := f.add("web", 2, 1<<20, 0)
-		f.keep = func(e *Effect) bool { return e.Kind == EffectApply && e.Workload == id }
-		f.scan(1)
-		if len(f.kept) != 1 {
-			t.Fatalf("%d changes are under way", len(f.kept))
-		}
-		old := f.kept[0]
-		if lost { // its deadline is over
-			f.turn(Input{Result: &Result{ID: old.ID, Failed: &Failure{NoAnswer, "no answer"}}})
-		}
-		f.keep = nil
-		source := Claimed{Source: "b", Claims: []workload.Claim{pod("b/web", workload.Dedicated, "/web")}}
-		f.sourcesScan(source)
-		if f.count(EffectRead, "b/web")+f.count(EffectApply, "b/web") > 0 {
-			t.Errorf("lost %v: the cgroup is changed under another ID beside that", lost)
-		}
-		if lost {
-			f.apply(old.Step) // it takes effect late
-			f.after(retryMost)
-		} else {
-			f.release()
-		}
-		for range 4 {
-			f.sourcesScan(source)
-		}
-		if got, err := topology.ParseCPUSet(f.get(plan.CgroupCPUs, "/web")); err != nil || got.Len() != 2 {
-			t.Errorf("lost %v: it is not placed as its source wants: %s", lost, got)
-		}
-		f.ask(Request{Undo: &Which{All: true}})
-		if got := f.get(plan.CgroupCPUs, "/web"); got != "" {
-			t.Errorf("lost %v: after undo it reads %q", lost, got)
-		}
-		if f.toldOf("/web", words.NotRestoredTheirs)+f.toldOf("b/web", words.NotRestoredTheirs) > 0 {
-			t.Errorf("lost %v: homenode took its own value for another program's", lost)
+func TestUnderAnotherID(t *testing.T) {
+	for _, process := range []bool{false, true} {
+		for _, lost := range []bool{false, true} {
+			t.Run(fmt.Sprintf("process %v, lost %v", process, lost), func(t *testing.T) {
+				f := newFake(t, 2, 8)
+				kind, path := plan.CgroupCPUs, "/web"
+				claim := pod("b/web", workload.Dedicated, "/web")
+				var id workload.ID
+				if process {
+					id = f.addProcess(77, "web", 2, 1<<20, 0)
+					claim.Process, claim.Cgroups = f.works[id].obs.Processes[0], nil
+					kind, path = plan.Affinity, plan.ProcessPath(claim.Process)
+				} else {
+					id = f.add("web", 2, 1<<20, 0)
+				}
+				before := f.get(kind, path)
+				f.keep = func(e *Effect) bool { return e.Kind == EffectApply && e.Workload == id }
+				f.scan(1)
+				if len(f.kept) != 1 {
+					t.Fatalf("%d changes are under way", len(f.kept))
+				}
+				old := f.kept[0]
+				if lost { // its deadline is over
+					f.turn(Input{Result: &Result{ID: old.ID, Failed: &Failure{NoAnswer, "no answer"}}})
+				}
+				f.keep = nil
+				source := Claimed{Source: "b", Claims: []workload.Claim{claim}}
+				f.sourcesScan(source)
+				if f.count(EffectRead, "b/web")+f.count(EffectApply, "b/web") > 0 {
+					t.Error("it is changed under another ID beside that")
+				}
+				if lost {
+					f.apply(old.Step) // it takes effect late
+					f.after(retryMost)
+				} else {
+					f.release()
+				}
+				for range 4 {
+					f.sourcesScan(source)
+				}
+				if got, err := topology.ParseCPUSet(f.get(kind, path)); err != nil || got.Len() != 2 {
+					t.Errorf("it is not placed as its source wants: %s", got)
+				}
+				f.ask(Request{Undo: &Which{All: true}})
+				if got := f.get(kind, path); got != before {
+					t.Errorf("after undo it reads %q, want %q", got, before)
+				}
+				if f.toldOf(id, words.NotRestoredTheirs)+f.toldOf("b/web", words.NotRestoredTheirs) > 0 {
+					t.Error("homenode took its own value for another program's")
+				}
+			})
 		}
 	}
 }

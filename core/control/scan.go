@@ -239,7 +239,10 @@ func (s *State) living(was *State) []workload.Placement {
 	dropGone(s.Sampled, gone)
 	dropGone(s.Passes, gone)
 	maps.DeleteFunc(s.Silent, func(id workload.ID, q silent) bool {
-		renamed := q.Cgroup != "" && slices.ContainsFunc(s.Snapshot.Observations, func(o workload.Observation) bool { return cgroupPath(&o) == q.Cgroup })
+		renamed := q.Target != "" && slices.ContainsFunc(s.Snapshot.Observations, func(o workload.Observation) bool {
+			t := plan.Target{Kind: o.Kind, Cgroup: cgroupPath(&o), Processes: o.Processes}
+			return t.Own() == q.Target
+		})
 		return gone(id) && !renamed || s.At.Sub(q.Until) > retryMost
 	})
 	dropGone(s.Narrowed, gone)

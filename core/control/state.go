@@ -189,7 +189,7 @@ type silent struct {
 	Failures int
 	Until    time.Time
 	Text     string
-	Cgroup   string // in which the call did not come back; "" where that is none
+	Target   string // in which the call did not come back, as plan.Target.Own
 }
 
 // Link is a link with its traffic.

@@ -103,11 +103,14 @@ func (s *State) dispatch() {
 	}
 	var transfers []*transfer
 	checking := s.checking()
-	others := s.cgroupsInUse()
+	others := s.targetsInUse()
 	waits := map[workload.ID]time.Time{}
 	for _, group := range grouped(s.Plan.Steps) {
-		if id, ok := others[group[0].Target.Own()]; ok && id != group[0].Workload {
-			continue
+		if len(others) > 0 {
+			id, used := others[group[0].Target.Own()]
+			if used && id != group[0].Workload {
+				continue
+			}
 		}
 		if w := s.dispatchGroup(group, checking); w != nil {
 			waits[w.ID] = s.At
@@ -209,26 +212,26 @@ func grouped(steps []plan.Step) [][]plan.Step {
 	return groups
 }
 
-// cgroupsInUse returns the cgroups in which something is being changed, or a call has not come back,
-// with the workload that it is for; "" for several. A cgroup gets another ID when a source appears
-// or goes away: changes under the two IDs must not run beside each other.
-func (s *State) cgroupsInUse() map[string]workload.ID {
+// targetsInUse returns the cgroups and processes that are being changed, or in which a call has not
+// come back, with the workload that it is for; "" for several. They get another ID when a source
+// appears or goes away: changes under the two IDs must not run beside each other.
+func (s *State) targetsInUse() map[string]workload.ID {
 	out := map[string]workload.ID{}
-	use := func(cgroup string, id workload.ID) {
-		if other, ok := out[cgroup]; ok && other != id {
+	use := func(target string, id workload.ID) {
+		if other, ok := out[target]; ok && other != id {
 			id = ""
 		}
-		out[cgroup] = id
+		out[target] = id
 	}
 	for id, q := range s.Silent {
-		if q.Cgroup != "" && s.waits(q.Until) {
-			use(q.Cgroup, id)
+		if q.Target != "" && s.waits(q.Until) {
+			use(q.Target, id)
 		}
 	}
 	for id, t := range s.Tasks {
 		for i := range t.Steps {
-			if cgroup := t.Steps[i].Target.Own(); cgroup != "" {
-				use(cgroup, id)
+			if target := t.Steps[i].Target.Own(); target != "" {
+				use(target, id)
 			}
 		}
 	}
@@ -690,10 +693,10 @@ func (s *State) failed(id workload.ID, t *Task, step plan.Step, r *Result) {
 }
 
 // silence leaves a workload alone of which a call did not come back.
-func (s *State) silence(id workload.ID, cgroup, text string) {
+func (s *State) silence(id workload.ID, target, text string) {
 	q := s.Silent[id]
 	wait := min(retryFirst<<min(q.Failures, 10), retryMost)
-	s.Silent[id] = silent{Failures: q.Failures + 1, Until: s.At.Add(wait), Text: text, Cgroup: cgroup}
+	s.Silent[id] = silent{Failures: q.Failures + 1, Until: s.At.Add(wait), Text: text, Target: target}
 }
 
 // putOff says when a step may be tried again, and whether the same was told of it before.

@@ -128,10 +128,14 @@ type Target struct {
 // workload says it.
 func (t Target) Part() string { return t.Device + t.Host + t.File }
 
-// Own is the cgroup that a target is; "" where it is something in a cgroup, or beside one.
+// Own names what a target is by itself, whatever the ID of its workload: its cgroup, or its first
+// process as ProcessPath; "" for what is neither.
 func (t Target) Own() string {
-	if t.Kind == workload.InCgroup || t.Kind == workload.InCache {
+	switch {
+	case t.Kind == workload.InCgroup || t.Kind == workload.InCache:
 		return t.Cgroup
+	case t.Kind == workload.InProcess && len(t.Processes) > 0:
+		return ProcessPath(t.Processes[0])
 	}
 	return ""
 }
