@@ -75,6 +75,7 @@ func (s *State) decide() {
 		s.Halted = words.Because(words.PlanUnsound, len(violations), violations[0].String())
 		s.Plan.Placements, s.Plan.Steps = before.Plan.Placements, nil
 	}
+	s.inUseAs = s.targetsInUse()
 	s.unshare()
 	s.lookAtScheduler()
 	s.wide = nil

@@ -378,7 +378,7 @@ func (s *State) unshare() {
 		if s.Shared.Of(e.Workload) != nil {
 			which.Only = e.Kind
 		}
-		if s.undoes(e.Workload) || s.Tasks[e.Workload] != nil {
+		if s.undoes(e.Workload) || s.Tasks[e.Workload] != nil || s.inUseElsewhere(e.Path, e.Workload) {
 			continue
 		}
 		key := stepKey{Workload: e.Workload, Kind: plan.SetCgroup, To: unsharing}
@@ -406,7 +406,7 @@ func (s *State) checkSharing() {
 	checking := s.checking()
 	of := map[workload.ID][]plan.Entry{}
 	for _, e := range all {
-		if e.State == plan.Applied && !checking[e.Workload] && s.Tasks[e.Workload] == nil && !s.undoes(e.Workload) {
+		if e.State == plan.Applied && !checking[e.Workload] && s.Tasks[e.Workload] == nil && !s.undoes(e.Workload) && !s.inUseElsewhere(e.Path, e.Workload) {
 			of[e.Workload] = append(of[e.Workload], e)
 		}
 	}

@@ -280,6 +280,7 @@ type State struct {
 	Tasks      map[workload.ID]*Task
 	Running    map[uint64]workload.ID // tasks by their effect
 	Queued     []*queued              // that wait for a task of their workload to end
+	inUseAs    map[string]workload.ID // see targetsInUse; made anew before it is asked
 	Ended      map[workload.ID]ended  // what ended, until a scan has seen what it did
 	Waits      map[workload.ID]time.Time
 	Checks     map[uint64]workload.ID // of settings that do not read as they should

@@ -126,8 +126,8 @@ func (g *game) drain() {
 // calm lets everything come to rest, and looks at what is left; often after an undo.
 func (g *game) calm() {
 	g.say("calm")
-	g.peaceful = true
-	defer func() { g.peaceful = false }()
+	g.peaceful, g.host.sources.calm = true, true
+	defer func() { g.peaceful, g.host.sources.calm = false, false }()
 	g.unhangAll()
 	for _, j := range g.host.jobs {
 		j.locked = false

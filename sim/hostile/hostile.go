@@ -646,8 +646,19 @@ func (g *game) known(k key) func(string) bool {
 			return e != nil && (value == e.New || slices.Contains(e.Past, value))
 		}
 		return has(g.state.Journal.Of(k.kind, k.path)) || has(entryOf(g.store.entries, k)) ||
-			slices.ContainsFunc(g.calls, func(c *call) bool { return c.Step != nil && c.Step.To == value })
+			slices.ContainsFunc(g.calls, func(c *call) bool { return c.Step != nil && c.Step.To == value }) || g.planned(value)
 	}
+}
+
+// planned reports whether a step that has begun writes a value, also where its settings were read
+// and that is not known to homenode yet.
+func (g *game) planned(value string) bool {
+	for _, t := range g.state.Tasks {
+		if slices.ContainsFunc(t.Steps, func(s plan.Step) bool { return s.To == value }) {
+			return true
+		}
+	}
+	return false
 }
 
 // look begins a scan: what it sees is as it is now.
