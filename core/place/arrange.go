@@ -515,9 +515,12 @@ func (a *arrangement) keepOne(s *subject) {
 	}
 	if !why.None() {
 		s.decision.Reasons = words.Reasons(words.Because(words.HomeLost, s.old.Home, why))
-		if offline := s.old.CPUs.Union(s.old.Idle).Intersects(a.host.Offline); s.Spec.Class == workload.Dedicated && (offline || len(s.old.Pins) < s.Spec.CPUs) {
-			if s.rest = a.ledger.rest(s.old); s.rest != nil { // nobody else gets it before it is known whether another home has room
-				a.commit(s.rest, &s.holding)
+		lost := s.old.CPUs.Union(s.old.Idle).Intersects(a.host.Offline) || len(s.old.Pins) < s.Spec.CPUs || why.Code == words.MemoryShort
+		if s.Spec.Class == workload.Dedicated && lost {
+			rest := a.ledger.rest(s.old)
+			if rest != nil && !rest.CPUs.Empty() { // nobody else gets it before it is known whether another home has room
+				s.rest = rest
+				a.commit(rest, &s.holding)
 			}
 		}
 		return
