@@ -51,6 +51,7 @@ func (s *State) scan(in *Scan) {
 // decide plans on what was seen, checks the plan and begins it.
 func (s *State) decide() {
 	s.Tried = map[workload.ID]bool{}
+	s.dropReplaced()
 	s.Homes()
 	before := *s // for what is told of the difference
 	before.Snapshot, s.before = s.before, s.Snapshot
@@ -118,6 +119,18 @@ func (s *State) decide() {
 	s.dispatch()
 	s.checkSharing() // what is taken back does not wait for an answer
 	s.prune()
+}
+
+// dropReplaced removes observations of processes that ended since they were seen, and whose PID
+// `homenode run` has by now: what is known of one is not true of the other.
+func (s *State) dropReplaced() {
+	for _, id := range sortedKeys(s.Admissions) {
+		a, o := s.Admissions[id], s.observation(id)
+		if o == nil || o.Kind != workload.InProcess || a.Process.PID == 0 || a.Scan < s.Seen || startOf(o) >= a.Process.Start {
+			continue
+		}
+		s.Snapshot.Observations = slices.DeleteFunc(slices.Clone(s.Snapshot.Observations), func(x workload.Observation) bool { return x.ID == id })
+	}
 }
 
 // noted adds to decisions what the sources have to say of where workloads are.
