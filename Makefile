@@ -12,7 +12,7 @@ GO       = $(or $(GO_FOUND),$(eval GO_FOUND := $(shell sh scripts/need.sh go))$(
 VERSION := $(shell sh scripts/version.sh)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 FUZZTIME ?= 30s
-# Property tests draw new cases in every run; SEED= takes the number that a run printed.
+# Property tests and the hostile simulator draw new cases in every run; SEED= takes the number that a run printed.
 ifndef SEED
 SEED := $(shell od -An -N7 -tu8 /dev/urandom | tr -d ' ')
 endif
@@ -21,7 +21,7 @@ endif
 PKGS  ?= ./...
 RACE  := /(api|cmd|daemon|host)(/|$$)
 
-.PHONY: all run build test test-arm64 check bench bench-pairs bench-start bench-probe bench-placement bench-share-sim bench-share-host bench-share-virtual bench-balance bench-page pictures mutate hostile kube kube-guest kube-scale openstack libvirt e2e generate fuzz tree install uninstall dist test-packages clean
+.PHONY: all run build test test-arm64 check bench bench-pairs bench-start bench-probe bench-placement bench-share-sim bench-share-host bench-share-virtual bench-balance bench-page pictures mutate hostile soak kube kube-guest kube-scale openstack libvirt e2e generate fuzz tree install uninstall dist test-packages clean
 
 all: build
 
@@ -39,7 +39,7 @@ test: ## unit, property, golden and command-line tests
 	@sh scripts/need.sh test
 	@sh scripts/need.sh gcc libc6-dev hwloc-nox
 	@sh scripts/need.sh dbus-daemon libvirt0 libxml2-utils || true # tests without them are skipped
-	@echo 'property tests: SEED=$(SEED)'
+	@echo 'property tests and hostile seeds: SEED=$(SEED)'
 	@export RAPID_SEED=$(SEED); failed=; \
 	programs=$$(bash e2e/fetch-prometheus.sh); PATH=$${programs:+$$programs:}$$PATH; \
 	$(GO) list $(filter-out %/e2e/page,$(PKGS)) | { grep -E '$(RACE)' || true; } | CGO_ENABLED=1 xargs -r $(GO) test -race -timeout 20m || failed=1; \
@@ -125,8 +125,13 @@ mutate: ## N random mutants (30) of PKG, each against the package's own tests; S
 	$(GO) run ./scripts/mutate -n $(or $(N),30) -seed $(SEED) $(MUTATEFLAGS) $(PKG)
 
 # By night: CI has fewer. A failure says its seed; FIRST= plays from there.
-hostile: ## SEEDS of EVENTS hostile events each over the decisions: kills, hung calls, clocks, others who write
-	GOGC=400 SEED=$(or $(FIRST),1) SEEDS=$(or $(SEEDS),1000) EVENTS=$(or $(EVENTS),10000) $(GO) test -count 1 -timeout 0 -v ./sim/hostile
+hostile: ## SEEDS of EVENTS hostile events each over the decisions: kills, hung calls, clocks, others who write; fresh seeds unless FIRST= names one
+	GOGC=400 SEED=$(or $(FIRST),$(SEED)) SEEDS=$(or $(SEEDS),1000) EVENTS=$(or $(EVENTS),10000) $(GO) test -count 1 -timeout 0 -v -run '^TestHostile$$' ./sim/hostile
+
+# A seed that fails is kept in sim/hostile/testdata/seeds.txt, and each go test plays it from then on.
+soak: ## fresh hostile seeds for HOURS (1), then the daemon's loop for a simulated day beside 3,000 short-lived processes
+	GOGC=400 SEED=$(SEED) SOAK_HOURS=$(or $(HOURS),1) $(GO) test -count 1 -timeout 0 -v -run '^TestSoak$$' ./sim/hostile
+	SOAK_HOURS=24 SOAK_PROCESSES=3000 $(GO) test -count 1 -timeout 0 -v -run '^TestSoak$$' ./cmd/homenode
 
 # About 600 s of CPU the first time; what was built is kept in ~/.cache/homenode/kube.
 kube: ## the Kubernetes driver on a real kube-apiserver, kube-scheduler and (as root) kubelet, built from their source

@@ -75,8 +75,11 @@ func (d *Daemon) begin(e control.Effect) {
 		d.cancels[e.ID] = cancel
 	}
 	stuck, c := d.stuck[key] > 0, &call{key: key, effect: &e}
+	if key.of == step {
+		stuck = d.stuckStep(e.Workload, key.target)
+	}
 	for _, entry := range e.Entries {
-		if k := (callKey{step, entry.Workload}); e.Kind == control.EffectRestore && d.stuck[k] > 0 {
+		if e.Kind == control.EffectRestore && d.stuckStep(entry.Workload, entry.Path) {
 			c.changing = append(c.changing, entry.Workload)
 		}
 	}
@@ -121,19 +124,32 @@ const step = "step"
 type callKey struct {
 	of       string // survey, restore, or what of a step
 	workload workload.ID
+	target   string // of a step, as plan.Target.Own: it gets another ID when a source appears or goes away
+}
+
+// stuckStep reports whether a change of a workload, or of its cgroup or process under another ID, has
+// not come back. Calls that have not are few.
+func (d *Daemon) stuckStep(id workload.ID, target string) bool {
+	for k := range d.stuck {
+		same := k.target != "" && k.target == target
+		if k.of == step && (k.workload == id || same) {
+			return true
+		}
+	}
+	return false
 }
 
 // keyOfCall is by what an effect would hang: a step in what it does to its workload.
 func keyOfCall(e *control.Effect) callKey {
 	switch {
 	case e.Kind == control.EffectApply && e.Step.Kind == plan.MovePages: // it changes no setting
-		return callKey{string(plan.MovePages), e.Workload}
+		return callKey{of: string(plan.MovePages), workload: e.Workload}
 	case e.Kind == control.EffectRead, e.Kind == control.EffectApply:
-		return callKey{step, e.Workload}
+		return callKey{step, e.Workload, e.Step.Target.Own()}
 	case e.Kind == control.EffectSurvey:
 		return callKey{of: string(e.Survey)}
 	}
-	return callKey{string(e.Kind), e.Workload}
+	return callKey{of: string(e.Kind), workload: e.Workload}
 }
 
 var errStuck = errors.New("an earlier call has not come back")

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -24,6 +25,11 @@ type claim struct {
 	Name      string    `json:"name"`
 	Nonce     string    `json:"nonce"` // in the names of its bookings: nobody else can name them
 	Bookings  []booking `json:"bookings"`
+}
+
+// reference is the claim as Kubernetes events name it.
+func (c *claim) reference() *corev1.ObjectReference {
+	return &corev1.ObjectReference{APIVersion: "resource.k8s.io/v1", Kind: "ResourceClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID}
 }
 
 // booking is one entry in the daemon's ledger, all on one NUMA node.

@@ -120,6 +120,13 @@ func (d *driver) book(ctx context.Context, c *claim) error {
 		if !b.Given.Empty() && !home.CPUs.Equal(b.Given) {
 			klog.InfoS("booked anew, on other CPUs than before", "claim", c.Namespace+"/"+c.Name, "before", b.Given.String(), "now", home.CPUs.String())
 		}
+		if short := home.CPUs.Len() < b.CPUs; short && !home.CPUs.Equal(b.Given) {
+			d.events.Eventf(c.reference(), corev1.EventTypeWarning, "CPUsOffline",
+				"On %s CPUs of NUMA node %d went offline: the claim has %d of its %d CPUs (%s). It has all again when they come online; delete its pods to have them scheduled elsewhere.",
+				d.pool, b.Node, home.CPUs.Len(), b.CPUs, home.CPUs)
+		} else if !short && !b.Given.Empty() && b.Given.Len() < b.CPUs {
+			d.events.Eventf(c.reference(), corev1.EventTypeNormal, "CPUsOnline", "On %s the claim has all of its %d CPUs again (%s).", d.pool, b.CPUs, home.CPUs)
+		}
 		b.Given = home.CPUs
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 )
 
 // How the ledger is followed: each event of the daemon has it asked at once, and it is asked
@@ -59,7 +60,8 @@ func (p *publisher) run(ctx context.Context) {
 	}
 }
 
-// follow says that something happened, and that the daemon has gone, until ctx ends.
+// follow says that something happened, and that all is to be booked again (the daemon has gone, or
+// CPUs went offline or came online), until ctx ends.
 func (d *driver) follow(ctx context.Context, changed, gone chan<- struct{}) {
 	say := func(to chan<- struct{}) {
 		select {
@@ -71,6 +73,9 @@ func (d *driver) follow(ctx context.Context, changed, gone chan<- struct{}) {
 		say(gone) // or one has come and gone since the last try
 		d.daemon.Events(ctx, func(e plan.Event) error {
 			say(changed)
+			if e.Code == words.CPUsOffline || e.Code == words.CPUsOnline {
+				say(gone) // all claims are booked again: some may have lost CPUs, or have them back
+			}
 			d.tellPod(ctx, &e)
 			d.evictPod(ctx, &e)
 			return nil

@@ -5,11 +5,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"github.com/homenode/homenode/api"
@@ -113,6 +115,64 @@ func TestForgetfulDaemon(t *testing.T) {
 			if time.Now().After(end) {
 				t.Fatal(fmt.Sprint("restart ", i, ": left ", m.left()))
 			}
+		}
+	}
+}
+
+// A claim of which CPUs go offline keeps the others, and an event at the claim says so; a claim that
+// finds other CPUs has those, and all are told when the CPUs are online again.
+func TestClaimLosesCPUs(t *testing.T) {
+	m, o := newMachine(t, "package:2 node:1 core:4 pu:1"), folders(t)
+	m.restart(o.socket)
+	all := m.host
+	d := newDriver(t, o, socket(o.socket))
+	ctx, cancel := context.WithCancel(t.Context())
+	p := &publisher{d: d, publish: func(context.Context, resourceslice.DriverResources) error { return nil }}
+	ended := make(chan struct{})
+	go func() { defer close(ended); p.run(ctx) }()
+	defer func() { cancel(); <-ended }()
+	whole := allocated("whole", taken{"r", 1, 4, "", ""})
+	if r := d.one(whole); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	told := func(want string) {
+		t.Helper()
+		for late := time.After(patience); ; {
+			select {
+			case text := <-d.events.(*record.FakeRecorder).Events:
+				if strings.Contains(text, want) {
+					return
+				}
+				t.Error(text)
+			case <-late:
+				t.Fatalf("nothing says %q", want)
+			}
+		}
+	}
+	time.Sleep(2 * askEvery) // follow hears of what happens from now on
+	m.offline(all, 5)
+	told("CPUs of NUMA node 1 went offline: the claim has 3 of its 4 CPUs (4,6-7)")
+	if got := m.left(); got != "4 0 / 4 3" {
+		t.Errorf("left %s", got)
+	}
+	m.offline(all)
+	told("the claim has all of its 4 CPUs again (4-7)")
+	d.end(whole)
+	part := allocated("part", taken{"r", 1, 2, "", ""})
+	if r := d.one(part); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	given := d.claims[part.UID].Bookings[0].Given
+	m.offline(all, given.Min())
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		d.mu.Lock()
+		now := d.claims[part.UID].Bookings[0].Given
+		d.mu.Unlock()
+		if now.Len() == 2 && !now.Has(given.Min()) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("it has %s, and had %s", now, given)
 		}
 	}
 }

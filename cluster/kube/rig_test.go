@@ -64,6 +64,32 @@ func (m *machine) trouble(subject, text string) {
 	m.problems = append(m.problems, workload.Problem{Subject: subject, Text: text})
 }
 
+// offline takes a CPU offline, or all online when there is none.
+func (m *machine) offline(all *topology.Host, cpus ...topology.CPUID) {
+	h := *all
+	h.Online, h.Allowed, h.Offline, h.Nodes, h.Cores = h.Online.Clone(), h.Allowed.Clone(), h.Offline.Clone(), slices.Clone(h.Nodes), slices.Clone(h.Cores)
+	off := topology.CPUs(cpus...)
+	h.Online, h.Allowed, h.Offline = h.Online.Minus(off), h.Allowed.Minus(off), h.Offline.Union(off)
+	for i := range h.Nodes {
+		h.Nodes[i].CPUs = h.Nodes[i].CPUs.Minus(off)
+	}
+	for i := range h.Cores {
+		h.Cores[i].CPUs = h.Cores[i].CPUs.Minus(off)
+	}
+	h.Cores = slices.DeleteFunc(h.Cores, func(c topology.Core) bool { return c.CPUs.Empty() })
+	h.LLCs, h.Packages = slices.Clone(h.LLCs), slices.Clone(h.Packages)
+	for i := range h.LLCs {
+		h.LLCs[i].CPUs = h.LLCs[i].CPUs.Minus(off)
+	}
+	h.LLCs = slices.DeleteFunc(h.LLCs, func(c topology.LLC) bool { return c.CPUs.Empty() })
+	for i := range h.Packages {
+		h.Packages[i].CPUs = h.Packages[i].CPUs.Minus(off)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.host = &h
+}
+
 func (m *machine) Stale(workload.ID)   {}
 func (m *machine) Changed(workload.ID) {}
 

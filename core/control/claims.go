@@ -2,6 +2,7 @@ package control
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -23,7 +24,8 @@ func (s *State) claimed(snap workload.Snapshot, sources []Claimed) workload.Snap
 	}
 	snap.Problems = slices.Clone(snap.Problems)
 	at := observed(snap.Observations)
-	taken := map[int]bool{}
+	taken := map[int]int{} // index of the source, by that of the observation
+	first := firstSource{sources: sources, workloads: map[workload.ID]int{}, parts: map[string]int{}}
 	var merged []workload.Observation
 	var rest []*workload.Claim // of whatever no other claim has found
 	for i := range sources {
@@ -33,11 +35,22 @@ func (s *State) claimed(snap workload.Snapshot, sources []Claimed) workload.Snap
 		}
 		for k := range sources[i].Claims {
 			c := &sources[i].Claims[k]
-			if s.Claims[c.ID] != nil {
-				continue // two sources: the first has it
-			}
 			if c.ID == "" {
 				rest = append(rest, c)
+				continue
+			}
+			var found []int
+			if c.Running && c.Part == nil {
+				found = at.of(c)
+			}
+			if owner, what := first.claim(i, c, snap.Observations, found, taken); what != "" {
+				snap.Problems = append(snap.Problems, workload.Problem{Subject: sources[i].Source, Text: words.Because(words.ClaimedTwice, string(c.ID), what, owner).String()})
+				rest := func(j int) bool { _, ok := taken[j]; return !ok }
+				if what == string(c.ID) || !slices.ContainsFunc(found, rest) { // nothing of it is left
+					continue
+				}
+			}
+			if s.Claims[c.ID] != nil {
 				continue
 			}
 			if !c.Running {
@@ -50,9 +63,9 @@ func (s *State) claimed(snap workload.Snapshot, sources []Claimed) workload.Snap
 				continue
 			}
 			var parts []workload.Observation
-			for _, j := range at.of(c) {
-				if !taken[j] {
-					taken[j] = true
+			for _, j := range found {
+				if _, ok := taken[j]; !ok {
+					taken[j] = i
 					parts = append(parts, snap.Observations[j])
 					s.SeenAs[c.ID] = append(s.SeenAs[c.ID], snap.Observations[j].ID)
 				}
@@ -68,7 +81,7 @@ func (s *State) claimed(snap workload.Snapshot, sources []Claimed) workload.Snap
 		}
 	}
 	for i := range snap.Observations {
-		if taken[i] {
+		if _, ok := taken[i]; ok {
 			continue
 		}
 		o := snap.Observations[i]
@@ -84,6 +97,49 @@ func (s *State) claimed(snap workload.Snapshot, sources []Claimed) workload.Snap
 	slices.SortFunc(merged, func(a, b workload.Observation) int { return cmp.Compare(a.ID, b.ID) })
 	snap.Observations = merged
 	return snap
+}
+
+// firstSource remembers which source claims a workload, a process or a cgroup first.
+type firstSource struct {
+	sources   []Claimed
+	workloads map[workload.ID]int // index of the source, by workload
+	parts     map[string]int      // … by cgroup or process
+}
+
+// claim notes what source i claims. When another source has claimed the same workload, cgroup or
+// process, claim returns the name of that source and what both claim: one cgroup under two IDs
+// would be given two homes, and the original values of one would be lost.
+// found is the observations of the claim, taken who has each.
+func (f *firstSource) claim(i int, c *workload.Claim, all []workload.Observation, found []int, taken map[int]int) (owner, what string) {
+	if len(f.sources) < 2 {
+		return "", ""
+	}
+	if k, ok := f.workloads[c.ID]; ok && k != i {
+		return f.sources[k].Source, string(c.ID)
+	}
+	for _, j := range found {
+		if k, ok := taken[j]; ok && k != i {
+			return f.sources[k].Source, string(all[j].ID)
+		}
+	}
+	var parts []string // also those too small to be observed
+	if c.Running && c.Part == nil {
+		parts = slices.Clone(c.Cgroups)
+		if c.Process.PID > 0 {
+			parts = append(parts, fmt.Sprintf("PID %d", c.Process.PID))
+		}
+	}
+	for _, part := range parts {
+		k, ok := f.parts[part]
+		if ok && k != i {
+			return f.sources[k].Source, part
+		}
+	}
+	f.workloads[c.ID] = i
+	for _, part := range parts {
+		f.parts[part] = i
+	}
+	return "", ""
 }
 
 // positions finds observations by what they are about.

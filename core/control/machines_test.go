@@ -418,7 +418,7 @@ func TestClaimsOfNobodyInParticular(t *testing.T) {
 	}
 	f.turn(Input{Scan: scan})
 	f.run()
-	if !f.leftAlone(box, words.GuestForeignCgroup) || f.home(free) == "" || f.s.Claims["m:x"].Name != "first" || len(f.s.Snapshot.Problems) != 1 {
+	if !f.leftAlone(box, words.GuestForeignCgroup) || f.home(free) == "" || f.s.Claims["m:x"].Name != "first" || len(f.s.Snapshot.Problems) != 2 {
 		t.Errorf("%+v, %+v", f.decision(box), f.s.Claims)
 	}
 }

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"strconv"
@@ -103,9 +104,7 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 	}
 	if a, ok := s.Admissions[spec.ID]; ok && in.Hold > 0 && a.Process.PID == 0 && reflect.DeepEqual(a.Spec, spec) { // held for longer
 		a.Until, a.From = s.At.Add(in.Hold), s.origin(in)
-		s.Admissions[spec.ID] = a
-		s.saveAdmission(spec.ID, a)
-		s.reply(Reply{ID: id, Place: &Placed{Placement: a.Placement, Decision: plan.Decision{Workload: spec.ID, Outcome: plan.Kept, Home: a.Placement.Home, Reasons: words.Reasons(words.Because(words.HeldStill))}}})
+		s.reply(Reply{ID: id, Place: s.heldStill(a)})
 		return
 	}
 	spec.Near = slices.Clone(spec.Near)
@@ -169,6 +168,65 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 	s.Admissions[spec.ID] = a
 	s.saveAdmission(spec.ID, a)
 	s.reply(Reply{ID: id, Place: answer})
+}
+
+// heldStill extends a hold and returns what is held. What lost CPUs that went offline is placed
+// anew, for who asks learns where; unless its work runs there already, or there is no room: then
+// it keeps the rest, and has the others again when they come online.
+func (s *State) heldStill(a Admission) *Placed {
+	lost := s.offline(&a.Placement)
+	if !lost.Empty() && !s.inUse(&a.Placement) {
+		l := s.Ledger()
+		l.Remove(a.Spec.ID)
+		if r := l.Place(place.Request{Spec: a.Spec}); r.Placed() {
+			a.Placement, lost = r.Placement, topology.CPUSet{}
+		}
+		l.Commit(a.Placement)
+	}
+	s.Admissions[a.Spec.ID] = a
+	s.saveAdmission(a.Spec.ID, a)
+	out := &Placed{Placement: a.Placement, Decision: plan.Decision{Workload: a.Spec.ID, Outcome: plan.Kept, Home: a.Placement.Home, Reasons: words.Reasons(words.Because(words.HeldStill))}}
+	if !lost.Empty() {
+		p := &out.Placement
+		p.CPUs, p.Idle = p.CPUs.Minus(lost), p.Idle.Minus(lost)
+		p.Pins = slices.DeleteFunc(slices.Clone(p.Pins), lost.Has)
+		p.VCPUs = len(p.Pins)
+		out.Decision.Reasons = append(out.Decision.Reasons, words.Because(words.HeldLost, lost, p.CPUs))
+	}
+	return out
+}
+
+// offline returns the CPUs of dedicated work that the newest scan did not find online.
+func (s *State) offline(p *workload.Placement) topology.CPUSet {
+	if p.Class != workload.Dedicated {
+		return topology.CPUSet{}
+	}
+	return p.CPUs.Union(p.Idle).Minus(s.Snapshot.Host.Online)
+}
+
+// inUse reports whether work that has its CPUs from a hold (see workload.Claim.Booked) runs on
+// CPUs of this one.
+func (s *State) inUse(p *workload.Placement) bool {
+	for id, c := range s.Claims {
+		o := s.observation(id)
+		if c.Booked && o != nil && o.CPUs.Intersects(p.CPUs) {
+			return true
+		}
+	}
+	return false
+}
+
+// tellLost reports the holds that lost CPUs, for as long as they are offline.
+func (s *State) tellLost() {
+	for _, id := range sortedKeys(s.Admissions) {
+		a := s.Admissions[id]
+		lost := s.offline(&a.Placement)
+		if a.Process.PID != 0 || a.Exact || lost.Empty() {
+			continue
+		}
+		s.Snapshot.Problems = append(slices.Clip(s.Snapshot.Problems), workload.Problem{
+			Subject: cmp.Or(a.Spec.Name, string(id)), Text: words.Because(words.HeldLost, lost, a.Placement.CPUs.Minus(lost)).String()})
+	}
 }
 
 // admitMemory holds memory without CPUs.

@@ -890,3 +890,27 @@ func TestViewOfWhatIsHeldStands(t *testing.T) {
 		}
 	}
 }
+
+// A process that `homenode run` places gets the PID of one that ended after a scan saw it: what was
+// decided of that one, such as to leave it alone, does not take the home of the new one.
+func TestPIDUsedAgainAfterAScan(t *testing.T) {
+	f := newFake(t, 2, 8)
+	id := f.addProcess(77, "old", 2, 1<<20, 0)
+	f.set(plan.Affinity, plan.ProcessPath(f.works[id].obs.Processes[0]), "3")
+	f.scan(2)
+	if !f.leftAlone(id, words.OwnAffinity) {
+		t.Fatal("it is not left alone")
+	}
+	look := f.begin()
+	look.Snapshot = f.snapshot() // has the old one
+	f.remove(id)
+	r := f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{Name: "new", Class: workload.Dedicated, CPUs: 2}, Process: workload.Process{PID: 77, Start: 9000}}})
+	if r.Failed != nil {
+		t.Fatal(asJSON(t, r))
+	}
+	f.turn(Input{Scan: look})
+	f.run()
+	if p := f.placement(id); p == nil || !p.CPUs.Equal(r.Place.Placement.CPUs) {
+		t.Errorf("its home is %s, and it was given %s", asJSON(t, p), r.Place.Placement.CPUs)
+	}
+}

@@ -53,6 +53,7 @@ func (s *State) scan(in *Scan) {
 func (s *State) decide() {
 	s.Tried = map[workload.ID]bool{}
 	s.forgetLeft()
+	s.dropReplaced()
 	s.Homes()
 	before := *s // for what is told of the difference
 	before.Snapshot, s.before = s.before, s.Snapshot
@@ -77,6 +78,7 @@ func (s *State) decide() {
 		s.Halted = words.Because(words.PlanUnsound, len(violations), violations[0].String())
 		s.Plan.Placements, s.Plan.Steps = before.Plan.Placements, nil
 	}
+	s.inUseAs = s.targetsInUse()
 	s.unshare()
 	s.lookAtScheduler()
 	s.wide = nil
@@ -93,6 +95,7 @@ func (s *State) decide() {
 	asked := s.ledger != nil // there have been requests: the next is not to wait for a ledger
 	s.ledger = nil
 	s.out.Plan, s.out.Balance = &out.Plan, &out.Report
+	s.tellLost()
 	s.tellScan(&before)
 	s.tellMoved()
 	if s.Halted.None() {
@@ -118,6 +121,18 @@ func (s *State) decide() {
 	s.dispatch()
 	s.checkSharing() // what is taken back does not wait for an answer
 	s.prune()
+}
+
+// dropReplaced removes observations of processes that ended since they were seen, and whose PID
+// `homenode run` has by now: what is known of one is not true of the other.
+func (s *State) dropReplaced() {
+	for _, id := range sortedKeys(s.Admissions) {
+		a, o := s.Admissions[id], s.observation(id)
+		if o == nil || o.Kind != workload.InProcess || a.Process.PID == 0 || a.Scan < s.Seen || startOf(o) >= a.Process.Start {
+			continue
+		}
+		s.Snapshot.Observations = slices.DeleteFunc(slices.Clone(s.Snapshot.Observations), func(x workload.Observation) bool { return x.ID == id })
+	}
 }
 
 // noted adds to decisions what the sources have to say of where workloads are.
@@ -243,7 +258,13 @@ func (s *State) living(was *State) []workload.Placement {
 	dropGone(s.KeptThreads, gone)
 	dropGone(s.Sampled, gone)
 	dropGone(s.Passes, gone)
-	maps.DeleteFunc(s.Silent, func(id workload.ID, q silent) bool { return gone(id) || s.At.Sub(q.Until) > retryMost })
+	maps.DeleteFunc(s.Silent, func(id workload.ID, q silent) bool {
+		renamed := q.Target != "" && slices.ContainsFunc(s.Snapshot.Observations, func(o workload.Observation) bool {
+			t := plan.Target{Kind: o.Kind, Cgroup: cgroupPath(&o), Processes: o.Processes}
+			return t.Own() == q.Target
+		})
+		return gone(id) && !renamed || s.At.Sub(q.Until) > retryMost
+	})
 	dropGone(s.Narrowed, gone)
 	maps.DeleteFunc(s.Told, func(key, _ string) bool {
 		for _, of := range []string{toldFrozen, toldStopped} {

@@ -356,6 +356,22 @@ func (s *State) unloaded() {
 	k := &s.Scheduler
 	k.Stale, k.Seen.Loaded, k.Untiered = s.Effects, "", nil
 	s.setScheduler(k.Stopped())
+	if k.Ask != 0 { // no scan asks after it any more: who waits for a swap gets the answer now
+		s.reply(Reply{ID: k.Ask, Failed: refuse(Failed, words.SchedulerNotRunning, s.notRunning())})
+		k.Ask = 0
+	}
+}
+
+// notRunning is why no scheduler for offline work is loaded.
+func (s *State) notRunning() words.Reason {
+	why := s.schedulerNot()
+	if why.None() {
+		why = s.Scheduler.Why
+	}
+	if why.None() {
+		why = words.Because(words.SchedulerUnknown)
+	}
+	return why
 }
 
 // upgrade puts another version in the place of the one that runs.
@@ -371,14 +387,7 @@ func (s *State) upgrade(id uint64, order UpgradeOrder, dry bool) {
 	case !s.acts() && s.Settings.Enforce:
 		f = &Failure{Forbidden, s.Halted.String()}
 	case k.Seen.Loaded == "" || !s.schedulerNot().None():
-		why := s.schedulerNot()
-		if why.None() {
-			why = k.Why
-		}
-		if why.None() {
-			why = words.Because(words.SchedulerUnknown)
-		}
-		f = refuse(Forbidden, words.SchedulerNotRunning, why)
+		f = refuse(Forbidden, words.SchedulerNotRunning, s.notRunning())
 	case k.Trial != nil, s.Tasks[share.SchedulerID] != nil, s.undoes(share.SchedulerID), k.Ask != 0:
 		f = refuse(Failed, words.SchedulerBusy)
 	}

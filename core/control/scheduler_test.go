@@ -335,6 +335,18 @@ func TestSchedulerUpgradeWaits(t *testing.T) {
 	}
 }
 
+// TestSchedulerUpgradeEnds: who asked for a swap is answered also when the scheduler is unloaded before
+// a look has seen the swap, as when sharing is turned off meanwhile.
+func TestSchedulerUpgradeEnds(t *testing.T) {
+	f := kernelled(t)
+	f.scans(4)
+	f.s.Scheduler.Ask = 77
+	f.ask(Request{Undo: &Which{All: true}})
+	if r, ok := f.replies[77]; !ok || r.Failed == nil || f.loaded() != "" {
+		t.Errorf("answered %v: %s", ok, asJSON(t, r))
+	}
+}
+
 // TestSchedulerUpgradeRefused: what cannot be loaded does not take the place of what runs; with
 // none there is nothing to upgrade.
 func TestSchedulerUpgradeRefused(t *testing.T) {

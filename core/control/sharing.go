@@ -378,7 +378,7 @@ func (s *State) unshare() {
 		if s.Shared.Of(e.Workload) != nil {
 			which.Only = e.Kind
 		}
-		if s.undoes(e.Workload) || s.Tasks[e.Workload] != nil {
+		if s.undoes(e.Workload) || s.Tasks[e.Workload] != nil || s.inUseElsewhere(e.Path, e.Workload) {
 			continue
 		}
 		key := stepKey{Workload: e.Workload, Kind: plan.SetCgroup, To: unsharing}
@@ -406,7 +406,7 @@ func (s *State) checkSharing() {
 	checking := s.checking()
 	of := map[workload.ID][]plan.Entry{}
 	for _, e := range all {
-		if e.State == plan.Applied && !checking[e.Workload] && s.Tasks[e.Workload] == nil && !s.undoes(e.Workload) {
+		if e.State == plan.Applied && !checking[e.Workload] && s.Tasks[e.Workload] == nil && !s.undoes(e.Workload) && !s.inUseElsewhere(e.Path, e.Workload) {
 			of[e.Workload] = append(of[e.Workload], e)
 		}
 	}
@@ -433,9 +433,9 @@ func (s *State) checkedValue(id workload.ID, now plan.Setting) {
 	}
 }
 
-// chosenByOthers is the first value of a cgroup that somebody has chosen: not homenode, and
-// not what it is where nobody has. It is respected; a limit also where it is the one that is
-// wanted just now, for another will be.
+// chosenByOthers returns the first value of a cgroup that another program has chosen: homenode did
+// not write it, and it is not the kernel's default. It stays, also when it is the value wanted, for
+// kinds that turn: homenode will want another value of those later.
 func (s *State) chosenByOthers(step *plan.Step, changes []plan.Change) *plan.Change {
 	if step.Kind != plan.SetCgroup && step.Kind != plan.SetCache {
 		return nil
@@ -445,7 +445,11 @@ func (s *State) chosenByOthers(step *plan.Step, changes []plan.Change) *plan.Cha
 		if c.Kind == plan.CacheGroup && c.Value != "" && s.Journal.Of(c.Kind, c.Path) == nil { // somebody else has made it
 			return c
 		}
-		if unset, ok := plan.CgroupFiles[c.Kind]; ok && c.Value != unset && (c.Value != c.Will || c.Kind == plan.CgroupMax) && s.Journal.Of(c.Kind, c.Path) == nil {
+		unset, ok := plan.CgroupFiles[c.Kind]
+		if !ok || c.Value == unset || s.Journal.Of(c.Kind, c.Path) != nil {
+			continue
+		}
+		if c.Value != c.Will || c.Kind.Turns() {
 			return c
 		}
 	}

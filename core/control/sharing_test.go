@@ -271,6 +271,48 @@ func TestSharingRespects(t *testing.T) {
 	}
 }
 
+// TestSharingLeavesTheFreezesOfOthers: a cgroup that another program froze stays frozen, also where
+// homenode wants the same just then, or froze and thawed the cgroup before: otherwise it would
+// thaw a paused container later.
+func TestSharingLeavesTheFreezesOfOthers(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		before bool // homenode froze and thawed it before
+	}{{"frozen before homenode wants that", false}, {"frozen after homenode thawed it", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			f := batch(t, turnedOn)
+			frozen := func(scans int, wait float64) {
+				f.works["/web"].obs.Waited = wait
+				f.scans(scans)
+			}
+			if c.before {
+				frozen(14, 0.4)
+				if f.get(plan.CgroupFreeze, "/batch1") != "1" {
+					t.Fatal("homenode did not freeze it")
+				}
+				frozen(80, 0)
+				if f.get(plan.CgroupFreeze, "/batch1") != "0" {
+					t.Fatal("homenode did not thaw it")
+				}
+			}
+			f.set(plan.CgroupFreeze, "/batch1", "1")
+			frozen(14, 0.4)
+			if !f.s.Shared.Of("/batch1").Frozen {
+				t.Fatal("homenode does not want it frozen: nothing is tried here")
+			}
+			frozen(80, 0)
+			if got := f.get(plan.CgroupFreeze, "/batch1"); got != "1" {
+				t.Errorf("another program froze it, and it reads %s", got)
+			}
+			f.ask(Request{Undo: &Which{All: true}})
+			f.scans(2)
+			if got := f.get(plan.CgroupFreeze, "/batch1"); got != "1" {
+				t.Errorf("another program froze it, and it reads %s after undo", got)
+			}
+		})
+	}
+}
+
 // TestSharingFreezes: important work that waits though one core is left has offline work frozen,
 // and let go when it no longer does.
 func TestSharingFreezes(t *testing.T) {

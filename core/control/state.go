@@ -217,6 +217,7 @@ type silent struct {
 	Text     string
 	Code     Code          // NoAnswer or NotFrozen
 	Wait     time.Duration // from the failure to Until
+	Target   string        // in which the call did not come back, as plan.Target.Own
 }
 
 // Link is a link with its traffic.
@@ -312,6 +313,7 @@ type State struct {
 	Tasks      map[workload.ID]*Task
 	Running    map[uint64]workload.ID // tasks by their effect
 	Queued     []*queued              // that wait for a task of their workload to end
+	inUseAs    map[string]workload.ID // see targetsInUse; made anew before it is asked
 	Ended      map[workload.ID]ended  // what ended, until a scan has seen what it did
 	Waits      map[workload.ID]time.Time
 	Checks     map[uint64]workload.ID // of settings that do not read as they should

@@ -52,6 +52,7 @@ type Task struct {
 	Took      bool     // a step of it took
 	Pinned    uint64   // scans up to this one may have seen a part of the affinities that it wrote
 	Scan      uint64   // the plan was made on
+	Target    string   // what it changes, as plan.Target.Own
 
 	Move     *plan.Move // the record of a page move that has begun
 	Saved    time.Time  // when Move was last written down
@@ -72,6 +73,7 @@ type ended struct {
 	Asked    bool   // it was a change that somebody asked for
 	Settings bool   // it was no page move
 	Pinned   uint64 // scans up to this one may have seen a part of affinities that were written
+	Target   string // what was changed, as plan.Target.Own
 }
 
 // seen reports whether the newest scan saw of a workload what was last done to it.
@@ -103,8 +105,12 @@ func (s *State) dispatch() {
 	}
 	var transfers []*transfer
 	checking := s.checking()
+	s.inUseAs = s.targetsInUse()
 	waits := map[workload.ID]time.Time{}
 	for _, group := range grouped(s.Plan.Steps) {
+		if len(s.inUseAs) > 0 && s.inUseElsewhere(group[0].Target.Own(), group[0].Workload) {
+			continue
+		}
 		if w := s.dispatchGroup(group, checking); w != nil {
 			waits[w.ID] = s.At
 			if since, ok := s.Waits[w.ID]; ok {
@@ -205,6 +211,53 @@ func grouped(steps []plan.Step) [][]plan.Step {
 	return groups
 }
 
+// targetsInUse returns the cgroups and processes that are being changed, read or restored, or in
+// which a call has not come back, with the workload that it is for; "" for several. They get
+// another ID when a source appears or goes away: what is done under the two IDs must not run
+// beside each other, or one draws its conclusions from what the other is about to change.
+func (s *State) targetsInUse() map[string]workload.ID {
+	out := map[string]workload.ID{}
+	use := func(target string, id workload.ID) {
+		if other, ok := out[target]; ok && other != id {
+			id = ""
+		}
+		if target != "" {
+			out[target] = id
+		}
+	}
+	for id, q := range s.Silent {
+		if s.waits(q.Until) {
+			use(q.Target, id)
+		}
+	}
+	for id, t := range s.Tasks {
+		use(t.Target, id)
+	}
+	for id, end := range s.Ended {
+		if !s.seen(id) {
+			use(end.Target, id)
+		}
+	}
+	if len(s.Checks)+len(s.Undoing) == 0 {
+		return out
+	}
+	checking := s.checking()
+	all := s.Journal.All()
+	for i := range all {
+		e := &all[i]
+		if checking[e.Workload] || slices.ContainsFunc(s.Undoing, func(u *undoing) bool { return u.has(e) }) {
+			use(e.Path, e.Workload)
+		}
+	}
+	return out
+}
+
+// inUseElsewhere reports whether a target was in use under another ID than this when that was last asked.
+func (s *State) inUseElsewhere(target string, id workload.ID) bool {
+	other, used := s.inUseAs[target]
+	return used && other != id
+}
+
 func (s *State) silentNow(id workload.ID) bool {
 	q, ok := s.Silent[id]
 	return ok && s.waits(q.Until)
@@ -225,6 +278,9 @@ func (s *State) waits(until time.Time) bool {
 
 // begin starts a task on its first step.
 func (s *State) begin(id workload.ID, t *Task) {
+	if len(t.Steps) > 0 {
+		t.Target = t.Steps[0].Target.Own()
+	}
 	s.Tasks[id], t.Cancelled = t, t.Cancelled || s.Stopping
 	s.next(id, t)
 }
@@ -315,7 +371,7 @@ func (s *State) end(id workload.ID, t *Task) {
 		s.changed(t)
 	}
 	if end, ok := s.Ended[id]; ok {
-		end.Pinned = pinned
+		end.Pinned, end.Target = pinned, t.Target
 		s.Ended[id] = end
 	}
 	s.dequeue(id)
@@ -605,7 +661,9 @@ func (s *State) mark(e *plan.Entry, state plan.EntryState) {
 		return
 	}
 	marked := *e
-	marked.State = state
+	if marked.State = state; state == plan.Applied {
+		marked.Take()
+	}
 	s.put(marked)
 }
 
@@ -659,7 +717,7 @@ func (s *State) failed(id workload.ID, t *Task, step plan.Step, r *Result) {
 		s.drop(id, t)
 		return
 	case NoAnswer, NotFrozen:
-		s.silence(id, f)
+		s.silence(id, step.Target.Own(), f)
 	}
 	wait, told := s.putOff(&step, f.Code, f.Text)
 	code := words.StepFailed
@@ -674,10 +732,10 @@ func (s *State) failed(id workload.ID, t *Task, step plan.Step, r *Result) {
 
 // silence leaves a workload alone of which a call did not come back, or whose processes did not
 // freeze.
-func (s *State) silence(id workload.ID, f *Failure) {
+func (s *State) silence(id workload.ID, target string, f *Failure) {
 	q := s.Silent[id]
 	wait := min(retryFirst<<min(q.Failures, 10), retryMost)
-	s.Silent[id] = silent{Failures: q.Failures + 1, Until: s.At.Add(wait), Text: f.Text, Code: f.Code, Wait: wait}
+	s.Silent[id] = silent{Failures: q.Failures + 1, Until: s.At.Add(wait), Text: f.Text, Code: f.Code, Wait: wait, Target: target}
 }
 
 // why is why a silent workload is left alone.
@@ -764,6 +822,9 @@ func (s *State) checkSettings() {
 		// Of several cgroups, what they may use together says nothing of one: who has set
 		// theirs is found when a step reads them.
 		if reads[i] = o.Kind != workload.InCgroup || len(s.SeenAs[o.ID]) > 1; reads[i] || checking[o.ID] || s.Tasks[o.ID] != nil || !s.seen(o.ID) {
+			continue
+		}
+		if s.inUseElsewhere(cgroupPath(o), o.ID) {
 			continue
 		}
 		e := s.Journal.Of(plan.CgroupCPUs, cgroupPath(o))

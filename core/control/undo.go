@@ -51,9 +51,15 @@ func (s *State) undo(id uint64, which Which, of workload.Lineage) {
 	if !which.Stop && !which.Sharing {
 		s.hold(which)
 	}
-	for _, w := range sortedKeys(s.Tasks) {
-		if t := s.Tasks[w]; which.has(w) && !which.Sharing {
-			s.stopNow(w, t)
+	if !which.Sharing && len(s.Tasks) > 0 {
+		restores := map[string]bool{} // also what was set under another ID
+		for _, e := range s.Journal.All() {
+			restores[e.Path] = restores[e.Path] || which.has(e.Workload)
+		}
+		for _, w := range sortedKeys(s.Tasks) {
+			if t := s.Tasks[w]; which.has(w) || restores[t.Target] {
+				s.stopNow(w, t)
+			}
 		}
 	}
 	for _, q := range s.Queued {

@@ -132,6 +132,7 @@ type subject struct {
 	held     bool            // fixed, and in the ledger
 	holding  *holding        // its place in the ledger, while that is loose
 	placed   *plan.Placement
+	rest     *plan.Placement // what it still holds of a home that it lost, until it is placed anew; nil for nothing
 	asBefore asBefore
 	turn     turn // in keep
 }
@@ -493,7 +494,11 @@ func (a *arrangement) keep() {
 				continue
 			}
 			// A process that is not seen yet has just been started, in a home that it was promised.
-			if kept, why := renew(a.ledger, p.Placement, &Request{Spec: specOf(p.Placement), Crowd: p.Start != 0}); why.None() {
+			kept, why := renew(a.ledger, p.Placement, &Request{Spec: specOf(p.Placement), Crowd: p.Start != 0})
+			if !why.None() {
+				kept = a.ledger.rest(p.Placement)
+			}
+			if kept != nil {
 				a.commit(kept, &p.holding)
 			}
 		}
@@ -510,6 +515,14 @@ func (a *arrangement) keepOne(s *subject) {
 	}
 	if !why.None() {
 		s.decision.Reasons = words.Reasons(words.Because(words.HomeLost, s.old.Home, why))
+		lost := s.old.CPUs.Union(s.old.Idle).Intersects(a.host.Offline) || len(s.old.Pins) < s.Spec.CPUs || why.Code == words.MemoryShort
+		if s.Spec.Class == workload.Dedicated && lost {
+			rest := a.ledger.rest(s.old)
+			if rest != nil && !rest.CPUs.Empty() { // nobody else gets it before it is known whether another home has room
+				s.rest = rest
+				a.commit(rest, &s.holding)
+			}
+		}
 		return
 	}
 	a.commit(p, &s.holding)
@@ -524,9 +537,18 @@ func (a *arrangement) placeRest() {
 		}
 		a.gather()
 		lost := s.decision.Reasons
+		if s.rest != nil {
+			a.ledger.Remove(s.old.Workload)
+		}
 		r := a.ledger.Place(request(a.host, s))
 		*s.decision = r.Decision
 		s.decision.Reasons = append(lost, r.Decision.Reasons...)
+		if !r.Placed() && s.rest != nil {
+			s.decision.Outcome, s.decision.Home = plan.Kept, s.rest.Home
+			s.decision.Reasons = append(s.decision.Reasons, words.Because(words.RestKept, s.rest.CPUs))
+			a.ledger.Commit(*s.rest)
+			continue
+		}
 		if !r.Placed() {
 			s.decision.Reasons = append(s.decision.Reasons, words.Because(words.RunsOn))
 			a.ledger.AddForeign(&s.Observation)

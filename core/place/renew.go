@@ -22,6 +22,44 @@ func renew(l *Ledger, old *plan.Placement, req *Request) (*plan.Placement, words
 	return &renewed, why
 }
 
+// rest returns what dedicated work still holds of a placement that cannot be kept whole, as after
+// CPUs went offline: its CPUs but those that it may no longer have, and its memory when that
+// still fits. It returns nil when nothing is left, and for work without CPUs of its own.
+func (l *Ledger) rest(old *plan.Placement) *plan.Placement {
+	p := *old
+	p.Home = l.ids(l.indices(old.Home))
+	if p.Class != workload.Dedicated || p.Home.Empty() {
+		return nil
+	}
+	may := func(cpu topology.CPUID) bool {
+		node := l.nodeOf(cpu)
+		if node < 0 || l.owners[cpu] > 0 || !p.Home.Has(l.nodes[node].id) {
+			return false
+		}
+		return !l.policy.Split || l.policy.Dedicated.Has(cpu)
+	}
+	p.Pins, p.Idle = nil, topology.CPUSet{}
+	for _, cpu := range old.Pins {
+		if may(cpu) {
+			p.Pins = append(p.Pins, cpu)
+		}
+	}
+	for cpu := range old.Idle.All() {
+		if may(cpu) {
+			p.Idle.Add(cpu)
+		}
+	}
+	p.CPUs, p.VCPUs = topology.CPUs(p.Pins...), len(p.Pins)
+	w := l.wantOf(&Request{Spec: specOf(&p)})
+	if !w.booksFit(l, &p) {
+		p.Memory, p.Asked = nil, 0
+	}
+	if p.CPUs.Empty() && len(p.Memory) == 0 {
+		return nil
+	}
+	return &p
+}
+
 func sameMemory(a, b []workload.NodeMemory) bool {
 	return slices.Equal(a, b) && (a == nil) == (b == nil)
 }

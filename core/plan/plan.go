@@ -1,8 +1,10 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/homenode/homenode/core/topology"
@@ -127,6 +129,20 @@ type Target struct {
 // Part is what of a target is changed: its device, setting of the host or file; "" where the
 // workload says it.
 func (t Target) Part() string { return t.Device + t.Host + t.File }
+
+// Own names what a target is by itself, whatever the ID of its workload: its cgroup, or its oldest
+// process as ProcessPath, which is the root of the tree; "" for what is neither.
+func (t Target) Own() string {
+	switch {
+	case t.Kind == workload.InCgroup || t.Kind == workload.InCache:
+		return t.Cgroup
+	case t.Kind == workload.InProcess && len(t.Processes) > 0:
+		return ProcessPath(slices.MinFunc(t.Processes, func(a, b workload.Process) int {
+			return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.PID, b.PID))
+		}))
+	}
+	return ""
+}
 
 // Setting names the part of a target for people: " of eth0", or "".
 func (t Target) Setting() string {

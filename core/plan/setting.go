@@ -71,6 +71,18 @@ func (k SettingKind) IsCgroupFile() bool {
 	return ok
 }
 
+// Turns reports whether homenode writes a kind of cgroup file now one way and later another, as
+// it freezes and thaws. A value that another program wrote belongs to that program, also where it
+// is the one that homenode wants just then: it would be overwritten later. Of the other kinds
+// homenode wants one value for as long as it wants any.
+func (k SettingKind) Turns() bool {
+	switch k {
+	case CgroupMax, CgroupBurst, CgroupFreeze, MemoryLow, MemoryHigh, IOMax:
+		return true
+	}
+	return false
+}
+
 // IsController reports whether a setting turns a controller on for the children of a cgroup.
 func (k SettingKind) IsController() bool {
 	return k == CgroupControllers || k == CPUController || k == MemoryController || k == IOController
@@ -251,6 +263,19 @@ func (e *Entry) Renew(w workload.ID, value string) {
 		e.Past = e.Past[max(0, len(e.Past)-maxPast):]
 	}
 	if e.Workload, e.New, e.State, e.Of = w, value, Intended, 0; e.New == e.Old && len(e.Past) == 0 {
+		e.Past = []string{e.Old} // else it reads as MadeAnew
+	}
+}
+
+// Take marks a change as made: the setting has New. Where the kind turns, no earlier value stands
+// any more, and whoever writes one of them is another program.
+func (e *Entry) Take() {
+	e.State = Applied
+	if !e.Kind.Turns() {
+		return
+	}
+	e.Past = nil
+	if e.New == e.Old {
 		e.Past = []string{e.Old} // else it reads as MadeAnew
 	}
 }

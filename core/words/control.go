@@ -29,6 +29,7 @@ var (
 	SetByOthers      = says("set-by-others", "Its cgroup, or one above it, was given {cpus} by somebody else (AllowedCPUs=, cpuset.cpus); homenode does not fight over them.")
 	Fenced           = says("fenced", "Its manager keeps it on CPUs {}, and the partition gives shared work CPUs {}: both have to be the same (for OpenStack Nova, homenode openstack export says how).")
 	GivenIn          = says("given-in", "Another program has overwritten what homenode set, {times}; homenode leaves it alone for {for} after the last.")
+	ClaimedTwice     = says("claimed-twice", "{} is not managed: {} belongs to a workload of {}, which claims it first. Let one of the two manage it.")
 	SourceFailed     = says("source-failed", "{} does not say which workloads are its own: what it may manage is left alone.")
 	HeldByHand       = says("held-by-hand", "It was undone or cancelled by hand: it is left alone until `homenode resume`.")
 	PlanBreaksRule   = says("plan-breaks-rule", "Its plan breaks a rule: {}.")

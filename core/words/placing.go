@@ -110,6 +110,7 @@ var (
 var (
 	HomeKept        = says("home-kept", "Its home is {nodes} and still has room for it.")
 	HomeLost        = says("home-lost", "Its home, {nodes}, no longer fits: {}.")
+	RestKept        = says("rest-kept", "It keeps {cpus} until there is room for all of it.")
 	RunsOn          = says("runs-on", "It keeps running where it is.")
 	FixedHome       = says("fixed-home", "It is on {nodes} and moves only when ordered to.")
 	FixedHomeless   = says("fixed-homeless", "It moves only when ordered to, and has no home.")
@@ -143,6 +144,7 @@ var (
 	PinnedThere   = says("pinned-there", "There would be room without the processes that are pinned to a CPU: {}.")
 	MemoryNotFree = says("memory-not-free", "Needs {size} on {nodes}; {size} are free there in pages of that size.")
 	HeldStill     = says("held-still", "It is held for this workload already.")
+	HeldLost      = says("held-lost", "{cpus} held for it went offline; {cpus} are still held. It has the others again when they come online or when its home is asked for again.")
 	HomeCrowded   = says("home-crowded", "The home is crowded: shared work has asked for {.0f} vCPUs, and it has {n CPU}.")
 	NodeCrowded   = says("node-crowded", "node {} has {n CPU} for shared workloads, which need {.1f}")
 	NoCPUOnline   = says("no-cpu-online", "none of its CPUs is online")

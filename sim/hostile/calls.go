@@ -50,17 +50,24 @@ func (h *host) changes(s *plan.Step) ([]plan.Change, *control.Failure) {
 
 func (h *host) setting(k key) plan.Setting {
 	c := h.cells[k]
-	return plan.Setting{Kind: k.kind, Path: k.path, Value: c.value, Object: c.object}
+	value := c.value
+	if k.kind == plan.CacheTasks && value == anotherGroup {
+		value = ""
+	}
+	return plan.Setting{Kind: k.kind, Path: k.path, Value: value, Object: c.object}
 }
 
-// apply makes a step true. What is wrong with that is said.
-func (h *host) apply(s *plan.Step) (*control.Failure, []string) {
+// apply makes a step true, of at most so many settings. What is wrong with that is said.
+func (h *host) apply(s *plan.Step, most int) (*control.Failure, []string) {
 	var wrong []string
 	keys := h.targets(s)
 	if len(keys) == 0 {
 		return gone(string(s.Workload)), nil
 	}
-	for _, k := range keys {
+	for i, k := range keys {
+		if i == most {
+			return &control.Failure{Code: control.Failed, Text: "done in part"}, wrong
+		}
 		c := h.cells[k]
 		if c == nil || k.path == s.Target.Cgroup && c.object != s.Target.Object {
 			return gone(k.path), wrong
@@ -74,6 +81,9 @@ func (h *host) apply(s *plan.Step) (*control.Failure, []string) {
 		}
 		if k.kind == h.lacks {
 			return &control.Failure{Code: control.Failed, Text: "read-only file system"}, wrong
+		}
+		if k.kind == plan.CacheTasks && c.value == anotherGroup {
+			continue
 		}
 		raced := c.wrote > c.read // somebody wrote between reading and now: nobody can see that
 		if value == c.value {
@@ -125,6 +135,10 @@ func (h *host) restore(entries []plan.Entry) []*control.Failure {
 			out[i] = &control.Failure{Code: control.Foreign, Text: "somebody set it"}
 		case e.Kind.IsController() && h.used(k):
 			out[i] = &control.Failure{Code: control.InUse, Text: "cgroups below use it"}
+		case h.locks(k):
+			out[i] = notFrozen
+		case k.kind == plan.CacheTasks && c.value == anotherGroup: // it is not homenode's to move
+			c.set, c.ever, c.resets = 0, false, 0
 		default:
 			if c.value == e.New && !c.ours() { // somebody wrote just what homenode would: nobody can tell
 				c.theirs = e.Old

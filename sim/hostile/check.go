@@ -1,7 +1,6 @@
 package hostile
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -127,10 +126,11 @@ func (g *game) drain() {
 // calm lets everything come to rest, and looks at what is left; often after an undo.
 func (g *game) calm() {
 	g.say("calm")
-	g.peaceful = true
-	defer func() { g.peaceful = false }()
-	for _, id := range slices.Sorted(maps.Keys(g.hung)) {
-		g.unhang(id)
+	g.peaceful, g.host.sources.calm = true, true
+	defer func() { g.peaceful, g.host.sources.calm = false, false }()
+	g.unhangAll()
+	for _, j := range g.host.jobs {
+		j.locked = false
 	}
 	for range 8 {
 		if g.scan != nil {
@@ -141,9 +141,8 @@ func (g *game) calm() {
 		g.drain()
 		g.now = g.now.Add(15 * time.Second)
 	}
-	for id, what := range g.asked {
-		fail("request %d (%s) is never answered", id, what)
-	}
+	g.allAnswered()
+	g.triedAgain()
 	g.bounded()
 	if v := g.host.cells[theScheduler].value; v != "" && g.enforce && !g.state.ShareOn && g.state.Halted.None() {
 		fail("sharing is off, and the scheduler %s is still loaded", v)

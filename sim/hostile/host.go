@@ -67,6 +67,8 @@ type job struct {
 	waits  float64
 	many   int // processes that do nothing besides
 	wish   *workload.Spec
+	owner  workload.Owner // of a process; "" for that of its UID
+	locked bool           // a process in it holds its own mmap lock
 }
 
 // process is one process; dead ones stay as ancestors.
@@ -94,6 +96,9 @@ type host struct {
 	devices []irq.Device
 	kernel  kernel
 	lacks   plan.SettingKind // what this kernel has not, or nobody may write; "" for none
+	guarded bool             // the driver writes memory nodes only of cgroups that it could freeze
+	absent  absent           // hardware that was taken away
+	sources sources          // that claim cgroups beside the made-up runtime
 }
 
 func newHost(r *rand.Rand) *host {
@@ -108,6 +113,7 @@ func newHost(r *rand.Rand) *host {
 	top.AllowedMems = nodesOf(top)
 	lacks := []plan.SettingKind{"", "", "", plan.CPUController, plan.CgroupIdle, plan.CgroupMax, plan.CgroupFreeze, plan.CacheGroup, plan.CacheTasks}[r.IntN(9)]
 	h := &host{random: r, lacks: lacks, top: top, ticks: 1000, all: map[workload.Process]*process{}, defined: map[string]bool{}}
+	h.guarded, h.absent.node = r.IntN(2) == 0, topology.None
 	h.kernel = kernel{takes: r.IntN(4) > 0, newest: "v1"}
 	h.boot()
 	return h
@@ -265,13 +271,18 @@ func (h *host) arrive() *job {
 			j.wish.Class = workload.Dedicated
 		}
 	}
+	h.begin(j)
+	return j
+}
+
+// begin starts the first process of a workload.
+func (h *host) begin(j *job) {
 	p := h.spawn("", nil)
 	if j.kind == workload.InProcess {
 		j.id = control.ProcessID(p.PID)
 	}
 	p.job, j.root = j.id, p.Process
 	h.jobs[j.id] = j
-	return j
 }
 
 func (j *job) instance() string { return fmt.Sprintf("%s@%d", j.name, j.number) }
@@ -370,6 +381,8 @@ func (h *host) overwrite(k key, known func(string) bool) string {
 		return ""
 	case k.kind == plan.CgroupMax:
 		value = fmt.Sprintf("%d00 100000", 10+h.random.IntN(3000))
+	case k.kind == plan.CacheTasks: // the threads go into a group of its own, or back into the default one
+		value = anotherGroup
 	case k.kind.IsCgroupFile():
 		value = fmt.Sprint(h.random.IntN(2))
 	case k.kind == plan.CgroupMems || k.kind == madeMems:
@@ -388,7 +401,7 @@ func (h *host) overwrite(k key, known func(string) bool) string {
 
 func cpusOf(value string, otherwise topology.CPUSet) topology.CPUSet {
 	s, err := topology.ParseCPUSet(value)
-	if err != nil || s.Empty() {
+	if err != nil || !s.Intersects(otherwise) { // when all are offline, the kernel gives what the parent has
 		return otherwise
 	}
 	return s.Intersect(otherwise)
@@ -404,20 +417,19 @@ func memsOf(value string, otherwise topology.NodeSet) topology.NodeSet {
 
 // snapshot is what an observer sees. gave is what homenode says it gave by affinity.
 func (h *host) snapshot(gave func(workload.ID) []topology.CPUSet) (workload.Snapshot, []control.Claimed) {
-	top := *h.top
-	top.Nodes = slices.Clone(top.Nodes)
+	top := h.asSeen()
 	s := workload.Snapshot{Host: &top}
 	made := control.Claimed{Source: "made"}
 	for _, j := range h.sortedJobs() {
 		for _, m := range j.mem {
 			for i := range top.Nodes {
 				if top.Nodes[i].ID == m.Node {
-					top.Nodes[i].Free -= m.KiB
+					top.Nodes[i].Free = max(0, top.Nodes[i].Free-m.KiB)
 				}
 			}
 		}
 		procs := h.processes(j.id)
-		o := workload.Observation{ID: j.id, Name: j.name, Kind: j.kind, CPUUse: j.use, Memory: slices.Clone(j.mem), UID: j.uid, Waited: j.waits,
+		o := workload.Observation{ID: j.id, Name: j.name, Kind: j.kind, CPUUse: j.use, Memory: slices.Clone(j.mem), UID: j.uid, Owner: j.owner, Waited: j.waits,
 			CPUs: top.Allowed, Mems: top.AllowedMems}
 		for _, p := range procs {
 			o.Processes = append(o.Processes, p.Process)
@@ -461,7 +473,7 @@ func (h *host) snapshot(gave func(workload.ID) []topology.CPUSet) (workload.Snap
 		}
 	}
 	slices.SortFunc(made.Claims, func(a, b workload.Claim) int { return strings.Compare(string(a.ID), string(b.ID)) })
-	return s, []control.Claimed{made}
+	return s, h.claimed(made)
 }
 
 func (h *host) claim(j *job) workload.Claim {

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"math/rand/v2"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -25,22 +27,19 @@ import (
 // Tally counts what happened in a run.
 type Tally struct {
 	Events, Kills, Boots, Hung, Failed, Applied, Shared, Restored, Foreign, Undone, Moves, Replies int
+	// Hardware and sources that come and go, steps done in part, clocks set back by a year.
+	CPUsOff, MemoryOff, Sources, Flaps, Parts, Back int
+	// Locks that processes took, writes that blocked all others because of that, writes that the
+	// driver refused, owners with many UIDs.
+	Locks, Blocked, Refused, Owners int
 }
 
 // Add adds another run.
 func (t *Tally) Add(o Tally) {
-	t.Events += o.Events
-	t.Kills += o.Kills
-	t.Boots += o.Boots
-	t.Hung += o.Hung
-	t.Failed += o.Failed
-	t.Applied += o.Applied
-	t.Shared += o.Shared
-	t.Restored += o.Restored
-	t.Foreign += o.Foreign
-	t.Undone += o.Undone
-	t.Moves += o.Moves
-	t.Replies += o.Replies
+	sum, add := reflect.ValueOf(t).Elem(), reflect.ValueOf(o)
+	for i := range sum.NumField() {
+		sum.Field(i).SetInt(sum.Field(i).Int() + add.Field(i).Int())
+	}
 }
 
 // broken is what a run panics with when something does not hold.
@@ -104,6 +103,7 @@ type game struct {
 	poison    workload.ID // the engine panics on it
 	partition uint64      // the newest scan when the partition was set last
 	peaceful  bool        // calm: nothing fails
+	blocker   *call       // a write of memory nodes in which the kernel waits for a process, and all other writes of cpusets for it; it is among hung
 }
 
 // call is an effect that was begun.
@@ -256,6 +256,9 @@ func (g *game) perform(c *call) {
 		r.Failed = lost
 		g.answer(c, r)
 		return
+	case g.blocks(c, r):
+		g.answer(c, r)
+		return
 	case g.peaceful:
 	case locks && c.Workload != "" && g.stuck && g.random.IntN(25) == 0:
 		// It hangs in the kernel, and takes effect some time, or never.
@@ -278,6 +281,10 @@ func (g *game) perform(c *call) {
 		r.Failed = &control.Failure{Code: code, Text: string(code)}
 		g.tally.Failed++
 		g.answer(c, r)
+		return
+	}
+	if keys := len(g.targets(c)); keys > 1 && !g.peaceful && g.random.IntN(10) == 0 {
+		g.part(c, 1+g.random.IntN(keys-1))
 		return
 	}
 	if c.Kind == control.EffectApply && c.Step.Kind == plan.MovePages {
@@ -331,7 +338,7 @@ func (g *game) effective(c *call, r *control.Result) {
 		}
 		var wrong []string
 		g.say("apply %s %.60q to %q", c.Step.Kind, c.Workload, c.Step.To)
-		r.Failed, wrong = h.apply(c.Step)
+		r.Failed, wrong = h.apply(c.Step, math.MaxInt)
 		g.tally.Applied++
 		if c.Step.Kind == plan.SetCgroup && r.Failed == nil {
 			g.tally.Shared++
@@ -445,14 +452,23 @@ func (g *game) kill() {
 			g.effective(c, &control.Result{})
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(g.hung)) {
-		g.unhang(id)
+	if g.blocker == nil || g.random.IntN(2) > 0 { // else the threads outlive the daemon: the kernel waits in them
+		g.unhangAll()
 	}
 	g.reset()
 }
 
+func (g *game) unhangAll() {
+	for len(g.hung) > 0 {
+		g.unhang(slices.Min(slices.Collect(maps.Keys(g.hung))))
+	}
+}
+
 // unhang lets a hung call end, with effect or without.
 func (g *game) unhang(id string) {
+	if g.blocker != nil { // what waits for it cannot end before it
+		id = g.unblock()
+	}
 	c := g.hung[id]
 	delete(g.hung, id)
 	if g.random.IntN(2) > 0 {
@@ -468,7 +484,7 @@ func (g *game) unhang(id string) {
 			return
 		}
 	}
-	g.host.apply(c.Step)
+	g.host.apply(c.Step, math.MaxInt)
 }
 
 // boot restarts the machine.
@@ -478,7 +494,7 @@ func (g *game) boot() {
 	if g.writing != nil && g.random.IntN(2) == 0 {
 		g.toDisk(g.writing)
 	}
-	g.hung = map[string]*call{}
+	g.hung, g.blocker = map[string]*call{}, nil
 	g.host.boot()
 	g.reset()
 	_, b := g.store.saved().AfterBoot(g.now, func(kind plan.SettingKind) bool { return kind == madeNext })
@@ -519,6 +535,9 @@ func (g *game) step() {
 	r, h := g.random, g.host
 	g.now = g.now.Add(time.Duration(r.IntN(700)) * time.Millisecond)
 	h.ticks += uint64(r.IntN(50))
+	if r.IntN(40) == 0 {
+		g.upset()
+	}
 	switch n := r.IntN(1000); {
 	case n < 300:
 		if c, ok := take(r, &g.calls); ok {
@@ -555,6 +574,9 @@ func (g *game) step() {
 		if j, ok := one(r, h.sortedJobs()); ok {
 			g.say("%.60q ends", j.id)
 			h.depart(j, r.IntN(2) == 0)
+			if g.blocker != nil && j.locked { // with its process the lock goes
+				g.unhang("")
+			}
 		}
 	case n < 905:
 		g.fork()
@@ -574,9 +596,7 @@ func (g *game) step() {
 	case n < 937:
 		jump := time.Duration(r.IntN(8*3600)-4*3600) * time.Second
 		g.now = g.now.Add(jump)
-		for _, c := range h.cells {
-			c.resets = 0 // the hour of giving in may be over
-		}
+		g.clockSet()
 		g.say("the clock jumps by %v", jump)
 	case n < 975:
 		g.ask()
@@ -596,7 +616,7 @@ func (g *game) step() {
 		g.say("%s", h.turn())
 	case n < 996:
 		g.calm()
-	case n < 998:
+	case n < 997: // costly
 		s, err := control.Resume(g.state.Checkpoint())
 		if err != nil {
 			fail("a checkpoint cannot be read: %v", err)
@@ -626,8 +646,19 @@ func (g *game) known(k key) func(string) bool {
 			return e != nil && (value == e.New || slices.Contains(e.Past, value))
 		}
 		return has(g.state.Journal.Of(k.kind, k.path)) || has(entryOf(g.store.entries, k)) ||
-			slices.ContainsFunc(g.calls, func(c *call) bool { return c.Step != nil && c.Step.To == value })
+			slices.ContainsFunc(g.calls, func(c *call) bool { return c.Step != nil && c.Step.To == value }) || g.planned(value)
 	}
+}
+
+// planned reports whether a step that has begun writes a value, also where its settings were read
+// and that is not known to homenode yet.
+func (g *game) planned(value string) bool {
+	for _, t := range g.state.Tasks {
+		if slices.ContainsFunc(t.Steps, func(s plan.Step) bool { return s.To == value }) {
+			return true
+		}
+	}
+	return false
 }
 
 // look begins a scan: what it sees is as it is now.
@@ -645,10 +676,13 @@ func (g *game) look() {
 func (g *game) seen() {
 	s := g.scan
 	g.scan = nil
-	if !g.peaceful && g.random.IntN(40) == 0 {
+	if g.blocker != nil || !g.peaceful && g.random.IntN(40) == 0 {
 		s = &control.Scan{Number: s.Number, Began: s.Began, Failed: "nothing could be seen"}
 	}
 	g.next(control.Input{Scan: s})
+	if s.Failed == "" {
+		g.ceiling()
+	}
 }
 
 func (g *game) place(j *job) {

@@ -13,6 +13,10 @@ var theScheduler = key{plan.Scheduler, string(share.SchedulerID)}
 // theCache is the group of resctrl that offline work has.
 var theCache = key{plan.CacheGroup, share.CacheGroup}
 
+// anotherGroup is the group of resctrl that another program has made. The driver reads threads in it as in
+// none, and leaves them there.
+const anotherGroup = "another"
+
 // cached: without its group, the threads of it are in the default one.
 func (h *host) cached() {
 	if h.cells[theCache].value != "" {

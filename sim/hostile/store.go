@@ -14,17 +14,21 @@ import (
 type store struct {
 	entries    map[uint64]plan.Entry
 	seq        uint64
-	placements []plan.Placement
+	placements *plan.Homes // written when a daemon reads them: nothing changes what was given to be saved
 	moves      map[workload.ID]plan.Move
-	values     map[string]json.RawMessage
+	values     map[string]any // likewise
 }
 
 func newStore() *store {
-	return &store{entries: map[uint64]plan.Entry{}, moves: map[workload.ID]plan.Move{}, values: map[string]json.RawMessage{}}
+	return &store{entries: map[uint64]plan.Entry{}, moves: map[workload.ID]plan.Move{}, values: map[string]any{}}
 }
 
 func (s *store) commit(b *plan.Batch) {
-	if b.Placements != nil || len(b.Entries)+len(b.Moves) > 0 { // most say only what happened
+	if b.Placements != nil {
+		s.placements = b.Placements
+	}
+	maps.Copy(s.values, b.Values)
+	if len(b.Entries)+len(b.Moves) > 0 { // most say only what happened
 		b = written(b)
 	}
 	for _, e := range b.Entries {
@@ -33,38 +37,37 @@ func (s *store) commit(b *plan.Batch) {
 			delete(s.entries, e.Seq)
 		}
 	}
-	if b.Placements != nil {
-		s.placements = slices.Clone(b.Placements.All())
-	}
 	for _, m := range b.Moves {
 		s.moves[m.Workload] = m
 	}
-	for name, v := range b.Values {
-		text, err := json.Marshal(v)
-		if err != nil {
-			panic(err)
-		}
-		s.values[name] = text
-	}
 }
 
-// written is a batch as the disk has it.
+// written is the entries and moves of a batch as the disk has them.
 func written(b *plan.Batch) *plan.Batch {
-	text, err := json.Marshal(plan.Batch{Entries: b.Entries, Placements: b.Placements, Moves: b.Moves})
+	out := plan.Batch{}
+	reread(plan.Batch{Entries: b.Entries, Moves: b.Moves}, &out)
+	return &out
+}
+
+// reread writes a value and reads it.
+func reread(v, into any) {
+	text, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
 	if err != nil {
 		panic(err)
 	}
-	out := plan.Batch{}
-	if err := json.Unmarshal(text, &out); err != nil {
-		panic(err)
-	}
-	out.Values = b.Values
-	return &out
 }
 
 // saved is what a daemon that starts reads.
 func (s *store) saved() control.Saved {
-	v := control.Saved{Seq: s.seq, Placements: slices.Clone(s.placements)}
+	v := control.Saved{Seq: s.seq}
+	if s.placements != nil {
+		homes := plan.Homes{}
+		reread(s.placements, &homes)
+		v.Placements = slices.Clone(homes.All())
+	}
 	for _, seq := range slices.Sorted(maps.Keys(s.entries)) {
 		v.Journal = append(v.Journal, s.entries[seq])
 	}
@@ -73,10 +76,8 @@ func (s *store) saved() control.Saved {
 	}
 	for name, into := range map[string]any{control.KeyHolds: &v.Holds, control.KeyChosen: &v.Chosen, control.KeyPast: &v.Past,
 		control.KeyPartition: &v.Partition, control.KeyUndoing: &v.Undoing, control.KeyAdmissions: &v.Admissions, control.KeyTheirs: &v.Theirs, control.KeySharing: &v.Sharing, control.KeyScheduler: &v.Scheduler} {
-		if text, ok := s.values[name]; ok {
-			if err := json.Unmarshal(text, into); err != nil {
-				panic(err)
-			}
+		if value, ok := s.values[name]; ok {
+			reread(value, into)
 		}
 	}
 	return v
