@@ -439,3 +439,28 @@ func TestThawedOnceRebound(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A restore waits for a workload that needs longer to freeze, and lets it run in between.
+func TestRestoreTriesAgain(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		m, writes := running(t)
+		d := m.driver()
+		if err := d.Apply(ctx, step(plan.SetMems, "/a/b", "1"), nil); err != nil {
+			t.Fatal(err)
+		}
+		*writes = nil
+		m.stuck = map[string]bool{"/a/b": true}
+		count := m.hook
+		thaws := 0
+		m.hook = func(what string) {
+			if count(what); what == "write /a/b cgroup.freeze 0" {
+				thaws++
+				m.stuck["/a/b"] = late || thaws < 2
+			}
+		}
+		err := restore(d, plan.Entry{Kind: plan.CgroupMems, Path: "/a/b", Old: "", New: "1"})
+		if want := map[bool]int{false: 3, true: restoreTries}[late]; errors.Is(err, plan.ErrNotFrozen) != late || thaws < want-1 || m.get("/a/b", freezeFile) != "0" {
+			t.Errorf("late %v: %v after %d thaws: %q", late, err, thaws, *writes)
+		}
+	}
+}

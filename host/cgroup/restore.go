@@ -7,10 +7,19 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/homenode/homenode/core/plan"
+)
+
+// Nothing tries a restore again by itself, and on a machine with many tasks for each CPU a healthy
+// workload may need longer than freezeWithin: it is tried some times with a pause, in which the
+// workload runs.
+const (
+	restoreTries = 4
+	restorePause = 500 * time.Millisecond
 )
 
 // Restore puts Old of each entry back and reads back that it stands. Entries of one
@@ -36,7 +45,12 @@ func (d *Driver) restore(ctx context.Context, entry plan.Entry) error {
 	case entry.Kind.IsController():
 		return d.restoreControllers(entry.Path, entry.Old, controlOf(entry.Kind))
 	case entry.Kind == plan.CgroupCPUs, entry.Kind == plan.CgroupMems:
-		return d.putBack(ctx, entry.Path, entry.Kind, entry.Old)
+		err := d.putBack(ctx, entry.Path, entry.Kind, entry.Old)
+		for tried := 1; errors.Is(err, plan.ErrNotFrozen) && tried < restoreTries && ctx.Err() == nil; tried++ {
+			time.Sleep(restorePause)
+			err = d.putBack(ctx, entry.Path, entry.Kind, entry.Old)
+		}
+		return err
 	case entry.Kind.IsCgroupFile():
 		return d.putBackValue(entry.Path, entry.Kind, entry.Old)
 	}
