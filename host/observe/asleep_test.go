@@ -127,9 +127,9 @@ func TestAsleepWakes(t *testing.T) {
 		"runs another program": {time.Microsecond, func(_ *rig, p *fakeProc) { p.comm = "other" }, func(s workload.Snapshot) bool {
 			return strings.Contains(fmt.Sprint(s.Smaller), "other")
 		}},
-		"ends": {time.Microsecond, func(r *rig, _ *fakeProc) { delete(r.procs, 1000) }, func(s workload.Snapshot) bool { return s.Small == 1 }},
+		"ends":                 {time.Microsecond, func(r *rig, _ *fakeProc) { delete(r.procs, 1000) }, func(s workload.Snapshot) bool { return s.Small == 1 }},
 		"waits for its parent": {time.Microsecond, func(_ *rig, p *fakeProc) { p.state = "Z" }, func(s workload.Snapshot) bool { return s.Small == 1 }},
-		"forks": {time.Microsecond, func(r *rig, _ *fakeProc) { r.proc(1002, 1, "child", "/", 1<<10) }, func(s workload.Snapshot) bool { return s.Small == 3 }},
+		"forks":                {time.Microsecond, func(r *rig, _ *fakeProc) { r.proc(1002, 1, "child", "/", 1<<10) }, func(s workload.Snapshot) bool { return s.Small == 3 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, c := newClocked(t, 2)

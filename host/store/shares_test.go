@@ -61,9 +61,9 @@ func TestAuditIsKeptPerOwner(t *testing.T) {
 	a.addOne(plan.EventUndo, 20, bob)
 	a.addOne(plan.EventOrder, 1, workload.SystemOwner)
 	a.addOne(plan.EventOrder, 20, bob)
-	a.add(plan.EventStep, 60_000, func(i int) workload.Owner { return workload.PodOwner(fmt.Sprint(i)) })
-	a.addOne(plan.EventStep, 60_000, eve)
-	a.addOne(plan.EventOrder, 15_000, eve)
+	a.add(plan.EventStep, 46_000, func(i int) workload.Owner { return workload.PodOwner(fmt.Sprint(i)) })
+	a.addOne(plan.EventStep, 46_000, eve)
+	a.addOne(plan.EventOrder, 12_000, eve)
 	by, all := a.kept(plan.EventStep)
 	if by[workload.SystemOwner] != 1 {
 		t.Error("the step of root's service was pushed out")
@@ -84,7 +84,7 @@ func TestAuditIsKeptPerOwner(t *testing.T) {
 	if all > keepOrders+keepOrders/8 {
 		t.Errorf("%d orders are kept", all)
 	}
-	a.addOne(plan.EventStep, 30_000, workload.SystemOwner) // a free share is the others' until it is wanted
+	a.addOne(plan.EventStep, 25_000, workload.SystemOwner) // a free share is the others' until it is wanted
 	if by, _ := a.kept(plan.EventStep); by[workload.SystemOwner] < keepSteps/2 {
 		t.Errorf("the system has %d of its share of %d", by[workload.SystemOwner], keepSteps/2)
 	}
@@ -94,7 +94,7 @@ func TestAuditIsKeptPerOwner(t *testing.T) {
 // equal, the oldest goes first, and a store of an older version, which names no owners, is read.
 func TestTrim(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for range 30 {
+	for range 12 {
 		a := &audit{Store: opened(t, t.TempDir()), t: t}
 		a.keepSteps, a.keepEvents = 64, 1
 		before := map[workload.Owner]int{}
