@@ -101,6 +101,8 @@ func (m *machine) observation(j *job, window time.Duration) workload.Observation
 		ID: j.id, Name: name, Kind: j.kind, Processes: []workload.Process{j.process}, Threads: j.demand.VCPUs,
 		Window: min(window, m.now-j.began), CPUTime: j.ran, CPUUse: j.served * j.demand.Busy * float64(j.demand.VCPUs),
 		RanOnFrom: workload.PerThread, CPUs: j.cpus, Mems: j.mems, Pinned: j.demand.Pinned,
+		// The least that PSI can tell: of several threads one may wait while another runs.
+		Waited: math.Round(100*(1-j.served)) / 100, WaitedFrom: workload.PSI,
 	}
 	if j.kind == workload.InCgroup {
 		o.Cgroup = string(j.id)

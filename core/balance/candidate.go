@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -71,15 +72,45 @@ func (d *decider) singles(t *trouble) []option {
 				out = append(out, d.option(kind, d.shiftTo(w, d.one[i])))
 			}
 		}
-		if w.demand > d.m.coresOf(w.placed.Home) {
-			for i := range d.m.rooms {
-				if d.takes(i) && !w.placed.Home.Has(d.m.rooms[i].Node) {
-					out = append(out, d.option(Widen, d.shiftTo(w, w.placed.Home.Union(d.one[i]))))
-				}
-			}
+		if w.demand > d.m.cpusOf(w.placed.Home) && place.Waited(&w.Observation) > 0 {
+			out = append(out, d.wider(w)...)
 		}
 	}
 	return out
+}
+
+// wider is every home with one node more for a workload that wants more CPUs than its home has, and
+// was measured to wait for them. None is made while another node has as many idle.
+func (d *decider) wider(w *work) []option {
+	var out []option
+	whole := d.holdsWhole(w)
+	for i := range d.m.rooms {
+		if d.takes(i) && !w.placed.Home.Has(d.m.rooms[i].Node) {
+			o := d.option(Widen, d.shiftTo(w, w.placed.Home.Union(d.one[i])))
+			if o.rejected.None() && whole >= 0 {
+				o.rejected = words.Because(words.FitsWhole, w.demand, d.m.rooms[whole].Node, d.m.idle(whole))
+			}
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// holdsWhole is the node beside its home with most of the CPUs idle, where that are as many as a
+// workload wants and its memory has room; -1 for none.
+func (d *decider) holdsWhole(w *work) int {
+	best := -1
+	for i := range d.m.rooms {
+		n := &d.m.host.Nodes[i]
+		low := lowFree * float64(n.Memory)
+		switch {
+		case !d.takes(i) || w.placed.Home.Has(n.ID) || !w.Spec.Nodes.Empty() && !w.Spec.Nodes.Has(n.ID):
+		case d.m.idle(i) < w.demand+w.kept || d.m.free[i] >= 0 && d.m.free[i]-w.kib < low:
+		case best < 0 || d.m.idle(i) > d.m.idle(best):
+			best = i
+		}
+	}
+	return best
 }
 
 // takes reports whether shared work can live on node i at all.

@@ -208,6 +208,11 @@ func newTrouble(n int) *trouble {
 	return &trouble{cpu: make([]bool, n), traffic: make([]bool, n), short: make([]bool, n)}
 }
 
+// waits has PSI tell for which share of its time a workload waits for a CPU.
+func waits(s *place.Subject, share float64) {
+	s.Observation.Waited, s.Observation.WaitedFrom = share, workload.PSI
+}
+
 // TestSingles: which changes of one home are weighed.
 func TestSingles(t *testing.T) {
 	for _, tt := range []struct {
@@ -237,10 +242,19 @@ func TestSingles(t *testing.T) {
 		{"on two nodes", func(b *bench) {
 			b.in.State.Placements[0].Home = topology.Nodes(0, 1)
 		}, func(_ *decider, t *trouble) { t.cpu[0] = true }, "narrow a 0, narrow a 1, move a 2"},
-		{"too large for its node", func(b *bench) { b.in.Subjects[0].Observation.CPUUse = 8.5 },
-			func(_ *decider, t *trouble) { t.cpu[0] = true }, "move a 1, move a 2, widen a 0-1, widen a 0,2"},
+		{"too large for its node, and it waits", func(b *bench) {
+			b.in.Subjects[0].Observation.CPUUse = 8.5
+			waits(b.in.Subjects[0], 0.12)
+		}, func(_ *decider, t *trouble) { t.cpu[0] = true }, "move a 1, move a 2, widen a 0-1, widen a 0,2"},
+		{"too large for its node, and it does not wait", func(b *bench) {
+			b.in.Subjects[0].Observation.CPUUse = 8.5
+			waits(b.in.Subjects[0], 0.09)
+		}, func(_ *decider, t *trouble) { t.cpu[0] = true }, "move a 1, move a 2"},
+		{"too large for its node, and nothing tells whether it waits", func(b *bench) { b.in.Subjects[0].Observation.CPUUse = 8.5 },
+			func(_ *decider, t *trouble) { t.cpu[0] = true }, "move a 1, move a 2"},
 		{"as large as its node", func(b *bench) {
 			b.in.Subjects[0].Observation.CPUUse, b.in.Subjects[0].Observation.Threads = 8, 8
+			waits(b.in.Subjects[0], 0.5)
 		}, func(_ *decider, t *trouble) { t.cpu[0] = true }, "move a 1, move a 2"},
 		{"a node without memory", func(b *bench) { b.in.State.Host.Nodes[2].Memory = 0 },
 			func(_ *decider, t *trouble) { t.cpu[0] = true }, "move a 1"},

@@ -35,12 +35,6 @@ const (
 	// never leaves its caches, and the most that one core streams.
 	leastTraffic, mostTraffic = 16, 16384
 
-	// headroom is what work on a saturated node is entitled to beyond what it gets:
-	// it cannot show that it wants more (core/place, SpecFrom). It grows from nothing at
-	// fills, so that of two nodes nearly full neither looks much worse than the other.
-	headroom = 1.25
-	fills    = 0.94 // of a node's CPUs; lower values move more for nothing (bench/results/balance-summary.md)
-
 	// idles is the part of a node's CPUs below which it has idle time: whoever runs
 	// there used what it wanted.
 	idles = 0.98
@@ -424,7 +418,7 @@ func (m *model) size(looks []Sample, horizon time.Duration) {
 		sums := make([]float64, 3*n)
 		m.wanted[k] = demands{sums[:n:n], sums[n : 2*n : 2*n], sums[2*n:]}
 	}
-	fills := m.saturated(looks, fills)
+	fills := m.saturated(looks, place.Fills)
 	at := make([]int, len(looks)) // all rise by workload
 	for i := range m.workloads {
 		w := &m.workloads[i]
@@ -479,7 +473,7 @@ func (m *model) want(w *work, l *Sample, u *Use, fills []float64) (demand, traff
 	}
 	if w.placed == nil || w.placed.Class == workload.Shared {
 		crowded := w.crowdedShare(fills)
-		if demand = w.entitled(u.CPUs, crowded); crowded > 0 && u.CPUs <= u.Free && l.At.Sub(u.Known) < m.horizon { // it is known what it uses when it can
+		if demand = place.Entitled(w.Subject, u.CPUs, crowded); crowded > 0 && u.CPUs <= u.Free && l.At.Sub(u.Known) < m.horizon { // it is known what it uses when it can
 			demand = min(demand, u.Free)
 		}
 	}
@@ -532,14 +526,14 @@ func (m *model) saturated(looks []Sample, from float64) [][]float64 {
 	out := make([][]float64, len(looks))
 	for k := range looks {
 		for i, busy := range looks[k].Busy[:min(len(m.rooms), len(looks[k].Busy))] {
-			cpus := float64(m.rooms[i].CPUs)
-			if busy <= from*cpus {
+			s := place.Saturated(busy, float64(m.rooms[i].CPUs), from)
+			if s == 0 {
 				continue
 			}
 			if out[k] == nil {
 				out[k] = make([]float64, len(m.rooms))
 			}
-			out[k][i] = min(1, (busy-from*cpus)/max(1e-9, (1-from)*cpus))
+			out[k][i] = s
 		}
 	}
 	return out
@@ -555,22 +549,6 @@ func (w *work) crowdedShare(saturated []float64) float64 {
 		sum += p.share * saturated[p.node]
 	}
 	return sum
-}
-
-// entitled is the CPU that w would use if it could, at most its vCPUs.
-func (w *work) entitled(use, crowded float64) float64 {
-	if crowded == 0 {
-		return use
-	}
-	want := use * (1 + (headroom-1)*crowded)
-	most := want
-	if n := w.Observation.Threads; n > 0 {
-		most = float64(n)
-	}
-	if w.Spec.Given && w.Spec.CPUs > 0 {
-		most = min(most, float64(w.Spec.CPUs))
-	}
-	return max(use, min(want, most))
 }
 
 // count puts w in (sign 1) or takes it out (sign -1), running and lying so.
@@ -645,6 +623,9 @@ func (m *model) crowding(i int) float64 {
 	r := &m.rooms[i]
 	return place.Crowding(float64(r.CPUs), r.Cores, m.load[i]+m.kept[i])
 }
+
+// idle is the CPUs of a node that work there neither wants nor keeps idle, below 0 where it wants more.
+func (m *model) idle(i int) float64 { return float64(m.rooms[i].CPUs) - m.load[i] - m.kept[i] }
 
 // crowdedFor is for how many seconds work of its present size has been too much for a
 // node: since the load came that the older ones left no CPUs for. When that goes, the

@@ -44,6 +44,7 @@ func Order(in Input, id workload.ID, nodes topology.NodeSet) (plan.Plan, plan.De
 			ledger.AddForeign(o)
 		}
 	}
+	ledger.Measure(in.Subjects)
 	spec := s.Spec
 	if !spec.Nodes.Empty() {
 		nodes = nodes.Intersect(spec.Nodes)

@@ -88,6 +88,8 @@ type Candidate struct {
 	Took     time.Duration `json:"takes_ns"`          // time that the move takes at the paced bandwidth, ns
 	Reason   words.Reason  `json:"reason"`            // what it is good for
 	Rejected words.Reason  `json:"rejected,omitzero"` // why it is not made; absent for the chosen one
+
+	split words.Reason // why the home gets one node more; none for other kinds
 }
 
 // Change is a new home of one workload.

@@ -100,6 +100,9 @@ func rearrange(in *Input, first plan.Plan, homes []plan.Placement, r *Report) (p
 		dec := &out.Report.Decisions[k]
 		if slices.ContainsFunc(homes, func(p plan.Placement) bool { return p.Workload == dec.Workload }) {
 			dec.Reasons = []words.Reason{words.Because(words.Balancing, r.Chosen.What()), r.because(), r.Chosen.Reason}
+			if !r.Chosen.split.None() {
+				dec.Reasons = slices.Insert(dec.Reasons, 1, r.Chosen.split)
+			}
 		}
 	}
 	return out, why

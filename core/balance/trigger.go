@@ -156,7 +156,7 @@ func (m *model) findFar(t *trouble, w *work) {
 		near = a.Local
 	}
 	wide := w.placed.Home.Len() > 1
-	if near >= lowLocality || lost < leastLost || wide && w.demand > m.coresOf(w.placed.Home)/float64(w.placed.Home.Len()) {
+	if near >= lowLocality || lost < leastLost || wide && w.demand > m.cpusOf(w.placed.Home)/float64(w.placed.Home.Len()) {
 		return
 	}
 	t.far = append(t.far, w)
@@ -164,12 +164,14 @@ func (m *model) findFar(t *trouble, w *work) {
 		words.FarFromMemory, w.id, near, lost)})
 }
 
-func (m *model) coresOf(home topology.NodeSet) float64 {
-	sum := 0.0
+// cpusOf is the CPUs that a home has for shared work. Cores do not count: that threads of it would share
+// some is no reason for several nodes.
+func (m *model) cpusOf(home topology.NodeSet) float64 {
+	sum := 0
 	for i := range m.rooms {
 		if home.Has(m.rooms[i].Node) {
-			sum += m.rooms[i].Cores
+			sum += m.rooms[i].CPUs
 		}
 	}
-	return sum
+	return float64(sum)
 }

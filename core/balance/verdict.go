@@ -17,6 +17,9 @@ func (d *decider) candidate(o *option) Candidate {
 		s := &o.changes[i]
 		c.Changes = append(c.Changes, Change{Workload: s.w.id, From: s.w.placed.Home, To: s.to, Bytes: int64(s.kib) << 10})
 	}
+	if w := o.changes[0].w; o.kind == Widen {
+		c.split = words.Because(words.SplitWaits, o.changes[0].to, w.Observation.Waited, w.placed.Home, math.Ceil(w.demand))
+	}
 	c.Reason = words.Because(words.ChangeSaves, o.saves/second, o.gain, o.horizon*second, o.cost, o.kib, c.Took)
 	return c
 }

@@ -531,6 +531,7 @@ func (s *State) Ledger() *place.Ledger {
 		st := s.Facts
 		st.Placements = s.withAdmissions(s.Homes())
 		s.ledger = place.NewLedger(st)
+		s.ledger.Measure(s.Subjects)
 		s.countExact()
 	}
 	return s.ledger

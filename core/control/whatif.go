@@ -57,6 +57,7 @@ func (v *View) WouldFit(specs []workload.Spec) ([]Fit, *Failure) {
 		running = append(running, r)
 	}
 	l := place.NewLedger(st)
+	l.Measure(v.Subjects)
 	var out []Fit
 	for _, s := range specs {
 		r := l.Repack(place.Request{Spec: s}, place.RepackOptions{Running: running, Steps: fitSteps / len(specs)})

@@ -22,8 +22,7 @@ type Subject struct {
 	// Fixed: it is where its placement in the State says and nothing moves it, such as a
 	// guest with its own CPUs. No step is made for it, and nobody else gets what it holds.
 	Fixed bool
-	// Crowd: the home that it has holds whatever other shared work has booked, and a new one
-	// is found as Request.Crowd says.
+	// Crowd: a new home is found as Request.Crowd says.
 	Crowd bool
 	// Booked: what it uses is in the ledger under another name, and counts there.
 	Booked bool
@@ -67,6 +66,7 @@ type arrangement struct {
 	// everywhereHome: there is one node, and no CPU that shared work must keep off.
 	everywhereHome bool
 	loose          bool   // holdings are not in the ledger's list yet, see gather
+	measured       bool   // the ledger was told what its holdings use, see measure
 	homes          []home // at most mostFloats, in no order
 	homesAt        []home // of one node, by node
 }
@@ -348,7 +348,7 @@ func request(h *topology.Host, s *subject) Request {
 			spec.Nodes = may
 		}
 	}
-	return Request{Spec: spec, Memory: obs.Memory, CPUs: obs.CPUs, RanOn: obs.RanOn, Must: true, Crowd: s.Crowd}
+	return Request{Spec: spec, Memory: obs.Memory, CPUs: obs.CPUs, RanOn: obs.RanOn, Must: true, Crowd: s.Crowd, Waited: Waited(obs)}
 }
 
 // openToAll reports whether all CPUs of the host are there for everybody. They are not when
@@ -494,7 +494,7 @@ func (a *arrangement) keep() {
 				continue
 			}
 			// A process that is not seen yet has just been started, in a home that it was promised.
-			kept, why := renew(a.ledger, p.Placement, &Request{Spec: specOf(p.Placement), Crowd: p.Start != 0})
+			kept, why := renew(a.ledger, p.Placement, &Request{Spec: specOf(p.Placement)})
 			if !why.None() {
 				kept = a.ledger.rest(p.Placement)
 			}
@@ -535,7 +535,7 @@ func (a *arrangement) placeRest() {
 		if s.asBefore.kept || s.decision.Outcome != "" {
 			continue
 		}
-		a.gather()
+		a.measure()
 		lost := s.decision.Reasons
 		if s.rest != nil {
 			a.ledger.Remove(s.old.Workload)
@@ -563,6 +563,21 @@ func (a *arrangement) placeRest() {
 		}
 		a.ledger.Commit(p)
 	}
+}
+
+// measure has the ledger count what it holds by what was seen of it, once there is something to
+// be placed.
+func (a *arrangement) measure() {
+	a.gather()
+	if a.measured {
+		return
+	}
+	a.measured = true
+	all := make([]*Subject, len(a.subjects))
+	for i := range a.subjects {
+		all[i] = a.subjects[i].Subject
+	}
+	a.ledger.Measure(all)
 }
 
 // plan is the outcome: placements, the steps that lead there, and why.

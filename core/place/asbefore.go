@@ -56,7 +56,7 @@ func (a *arrangement) asBefore(s *subject) asBefore {
 func (a *arrangement) keepAsBefore(s *subject) bool {
 	l, b := a.ledger, &s.asBefore
 	n := &l.nodes[b.node]
-	if !b.may || !a.loose || n.open() == 0 || b.vcpus > l.sharedRoom(n)+tiny || b.kib > max(0, n.memoryFree) {
+	if !b.may || !a.loose || n.open() == 0 || b.vcpus > l.mostShared(n)+tiny || b.kib > max(0, n.memoryFree) {
 		return false
 	}
 	n.memoryFree -= b.kib
@@ -92,17 +92,12 @@ func (a *arrangement) fits(group []*subject) bool {
 		return true
 	}
 	l := a.ledger
-	type sum struct {
-		vcpus float64
-		kib   topology.KiB
-	}
-	sums := make([]sum, len(l.nodes))
+	kib := make([]topology.KiB, len(l.nodes))
 	for _, s := range group {
 		b := &s.asBefore
-		n, x := &l.nodes[b.node], &sums[b.node]
-		x.vcpus += b.vcpus
-		x.kib += b.kib
-		if n.open() == 0 || x.vcpus > l.sharedRoom(n) || x.kib > max(0, n.memoryFree) {
+		n := &l.nodes[b.node]
+		kib[b.node] += b.kib
+		if n.open() == 0 || b.vcpus > l.mostShared(n) || kib[b.node] > max(0, n.memoryFree) {
 			return false
 		}
 	}

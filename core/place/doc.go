@@ -20,8 +20,8 @@
 //
 //  1. Room. Of each node: vCPUs that fit (want.go: by class and SMT policy) and
 //     memory that fits. The ledger keeps the sums, so this reads a few numbers a node.
-//  2. Single nodes. Where the whole workload fits one node without contention, the
-//     best such node is the answer: nothing beats having everything in one place.
+//  2. Single nodes. Where the whole workload fits one node, the best such node is the
+//     answer: nothing beats having everything in one place (search.go, staysWhole).
 //  3. Sets. Otherwise a greedy division around each node gives first answers, and
 //     branch and bound over node sets the best (search_bound.go); hosts of more than 16
 //     nodes get a beam search instead.

@@ -56,6 +56,7 @@ type node struct {
 	threads        int              // CPUs of the largest core; 1 without any
 	shared         micro            // vCPUs of the shared work that has its home here
 	reserve        micro            // vCPUs worth of idle CPU that important work keeps here
+	unused         micro            // of these two, what Measure found not to be used; below 0 when more is used than was booked
 	foreign        float64          // CPUs kept busy by work that has no placement
 	memory         topology.KiB     // that placements may book; unlimited when unknown
 	memoryFree     topology.KiB
@@ -149,6 +150,7 @@ type holding struct {
 	*plan.Placement
 	home   []int          // node indices, rising
 	memory []topology.KiB // by position in home; may differ from the booking, see settle
+	unused micro          // vCPUs of it that Measure found not to be used
 }
 
 const (
@@ -211,7 +213,7 @@ func (l *Ledger) count(c *core, sign int) {
 }
 
 // Commit puts a placement into the ledger, in place of an earlier one of the
-// same workload.
+// same workload. It counts as booked until it is measured again.
 func (l *Ledger) Commit(p plan.Placement) {
 	l.Remove(p.Workload)
 	l.add(&p)
@@ -332,12 +334,28 @@ func (l *Ledger) book(h *holding, sign int) {
 			l.nodes[i].shared += micro(sign) * v
 			l.nodes[i].reserve += micro(sign) * (v * micro(Reserve(h.Importance)) / 100)
 		})
+		l.bookUnused(h, sign)
 	}
 }
 
-// load is the CPUs that floating work wants on a node: its vCPUs, what important
+// bookUnused adds (sign 1) or takes away (sign -1) what shared work has booked and does not use.
+func (l *Ledger) bookUnused(h *holding, sign int) {
+	if h.unused == 0 {
+		return
+	}
+	l.eachShare(h.home, func(i int, share float64) {
+		v := micro(share * float64(h.unused))
+		l.nodes[i].unused += micro(sign) * (v + v*micro(Reserve(h.Importance))/100)
+	})
+}
+
+// booked is the CPUs that floating work may come to want on a node: its vCPUs, what important
 // work keeps idle, and what runs there without a placement.
-func (n *node) load() float64 { return (n.shared + n.reserve).vcpus() + n.foreign }
+func (n *node) booked() float64 { return (n.shared + n.reserve).vcpus() + n.foreign }
+
+// load is the CPUs that floating work wants on a node: of work that was measured what it uses,
+// of other work what it has booked.
+func (n *node) load() float64 { return max(0, n.shared+n.reserve-n.unused).vcpus() + n.foreign }
 
 // hold counts one more or one less dedicated placement on a CPU.
 func (l *Ledger) hold(cpu topology.CPUID, sign int) {
@@ -539,10 +557,13 @@ func (l *Ledger) overcommit() float64 {
 // sharedRoom is how many more shared vCPUs node n can take, also in parts.
 func (l *Ledger) sharedRoom(n *node) float64 {
 	if l.crowd {
-		return l.overcommit() * float64(n.open())
+		return l.mostShared(n)
 	}
-	return max(0, l.overcommit()*float64(n.open())-n.sharedVCPUs())
+	return max(0, l.mostShared(n)-n.sharedVCPUs())
 }
+
+// mostShared is how many shared vCPUs node n can take, whatever other work has booked.
+func (l *Ledger) mostShared(n *node) float64 { return l.overcommit() * float64(n.open()) }
 
 // wholeRoom is how many vCPUs fit on free whole cores, one a core or one a CPU,
 // when at most spare CPUs may be taken.

@@ -17,6 +17,9 @@ type Request struct {
 	CPUs   topology.CPUSet       // where it may run now; empty when not running
 	RanOn  []workload.NodeShare  // where its CPU time was spent; nil when unknown
 	Must   bool                  // take any home that fits, also one that does not pay
+	// Waited is the share of its time, 0 to 1, in which it was measured to wait for a CPU, see
+	// Waited. Shared work that fits a node is split for nothing else, and only when it ran on one.
+	Waited float64
 	// Crowd: shared work that finds no room for its vCPUs only because other shared work has
 	// booked them gets a home all the same, where it crowds least. The booking is a wish:
 	// the scheduler shares CPUs out whatever was booked. Memory that is booked stays so.
@@ -26,6 +29,20 @@ type Request struct {
 // running reports whether the request is for a workload that exists already.
 func (r *Request) running() bool {
 	return len(r.Memory) > 0 || len(r.RanOn) > 0 || !r.CPUs.Empty()
+}
+
+// mostly is the part of its CPU time that a workload must spend on a node for its waiting to
+// be measured there.
+const mostly = 0.9
+
+// waits is the share of its time in which the workload waits for a CPU on one node, and which.
+func (r *Request) waits() (float64, topology.NodeID) {
+	for _, x := range r.RanOn {
+		if x.Share >= mostly {
+			return r.Waited, x.Node
+		}
+	}
+	return 0, topology.None
 }
 
 // Result is the answer: the placement, why, and what becomes of others.
@@ -95,7 +112,7 @@ func choose(l *Ledger, req *Request) Result {
 	}
 	s := newSearch(l, &w)
 	s.run()
-	if len(s.top) == 0 && req.Crowd && w.Class == workload.Shared {
+	if len(s.top) == 0 && w.Class == workload.Shared && (req.Crowd || w.withinRatio(l)) {
 		if r, ok := crowd(l, &w); ok {
 			return r
 		}

@@ -622,7 +622,7 @@ func TestExactSearch(t *testing.T) {
 		}
 		s = newSearch(l, &w)
 		s.singles()
-		if len(s.top) == 0 || w.Class == workload.Shared && s.top[0].terms[contention] > tiny {
+		if !s.staysWhole() { // TestWhatFitsANodeIsNotSplit
 		sets:
 			for set := 1; set < 1<<len(l.nodes); set++ {
 				s.set = s.set[:0]

@@ -100,10 +100,7 @@ func (l *Ledger) renew(old *plan.Placement, req *Request) (plan.Placement, words
 	if len(home) < w.MinNodes {
 		return p, words.Because(words.NodesTooFew, w.MinNodes)
 	}
-	l.crowd = req.Crowd
-	why := w.renewCPUs(l, &p, home)
-	l.crowd = false
-	if !why.None() {
+	if why := w.renewCPUs(l, &p, home); !why.None() {
 		return p, why
 	}
 	return p, w.renewMemory(l, &p, home, req)
@@ -152,8 +149,8 @@ func (w *want) renewCPUs(l *Ledger, p *plan.Placement, home []int) words.Reason 
 		n := &l.nodes[i]
 		vcpus++
 		v := share * float64(w.vcpus)
-		if why.None() && (n.open() == 0 || v > l.sharedRoom(n)+tiny) {
-			why = words.Because(words.NodeCrowded, n.id, n.open(), n.sharedVCPUs()+v)
+		if why.None() && (n.open() == 0 || v > l.mostShared(n)+tiny) { // what others have booked ends no home
+			why = words.Because(words.NodeCrowded, n.id, n.open(), v)
 		}
 	})
 	if vcpus == 0 {

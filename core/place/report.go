@@ -111,8 +111,13 @@ func (s *search) whySplit() []words.Reason {
 		first = words.Because(words.SplitOrdered, s.w.MinNodes)
 	case s.w.tooLarge:
 		first = words.Because(words.SplitTooLarge, s.w.size())
-	case lacks == nil:
-		first = words.Because(words.SplitCrowded, s.w.size())
+	case s.w.waited > 0 && s.w.fitsNode(s.l):
+		first = words.Because(words.SplitWaits, best.nodes(s.l), s.w.waited, topology.Nodes(s.w.waitsOn), s.w.vcpus)
+	case s.w.Class == workload.Shared && s.w.vcpus > s.mostOpen():
+		first = words.Because(words.SplitWider, best.nodes(s.l), s.w.vcpus, s.mostOpen())
+	case s.w.Class == workload.Shared && s.mem[s.mostMemory()] < s.w.memory:
+		most := s.mostMemory()
+		first = words.Because(words.SplitMemory, best.nodes(s.l), s.w.memory, s.l.nodes[most].id, s.mem[most])
 	default:
 		first = words.Because(words.SplitNoNode, s.w.size(), lacks)
 	}
@@ -121,6 +126,28 @@ func (s *search) whySplit() []words.Reason {
 	}
 	next := &s.top[1]
 	return words.Reasons(first, words.Because(words.SplitAsAndNext, s.sharesOfSplit(best), best.access, next.nodes(s.l), next.access))
+}
+
+// mostOpen is the CPUs for shared work of the node that has most of those that it may use.
+func (s *search) mostOpen() int {
+	most := 0
+	for i := range s.l.nodes {
+		if s.w.eligible(s.l, i) {
+			most = max(most, s.l.nodes[i].open())
+		}
+	}
+	return most
+}
+
+// mostMemory is the node with most room for its memory.
+func (s *search) mostMemory() int {
+	most := 0
+	for i := range s.mem {
+		if s.mem[i] > s.mem[most] {
+			most = i
+		}
+	}
+	return most
 }
 
 func (s *search) whyPins(p *plan.Placement) []words.Reason {

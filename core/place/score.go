@@ -145,7 +145,7 @@ func (w *want) weighCPUs(n *node, vcpus float64, split bool, t *terms) {
 		others := n.load()
 		vcpus += vcpus * float64(Reserve(w.Importance)) / 100
 		t[contention] += n.crowding(free, others+vcpus) - n.crowding(free, others)
-		t[balance] += balanceWeight * vcpus * (others + vcpus) / max(1, n.coresIn(free))
+		t[balance] += balanceWeight * vcpus * (n.booked() + vcpus) / max(1, n.coresIn(free))
 		return
 	}
 	taken := vcpus
@@ -154,6 +154,8 @@ func (w *want) weighCPUs(n *node, vcpus float64, split bool, t *terms) {
 	}
 	if others := n.load(); others > 0 && !n.split {
 		t[contention] += n.crowding(free-taken, others) - n.crowding(free, others)
+	}
+	if others := n.booked(); others > 0 && !n.split {
 		t[balance] += balanceWeight * others * (others/max(1, n.coresIn(free-taken)) - others/max(1, n.coresIn(free)))
 	}
 	switch over := vcpus - float64(n.wholeCPUs); {
@@ -175,7 +177,7 @@ func (w *want) nextCosts(n *node) float64 {
 	case others >= cores:
 		slope = overCore
 	}
-	return (1 + float64(Reserve(w.Importance))/100) * (slope + balanceWeight*others/max(1, cores))
+	return (1 + float64(Reserve(w.Importance))/100) * (slope + balanceWeight*n.booked()/max(1, cores))
 }
 
 // crowding is Crowding with the given number of the node's CPUs to float on.

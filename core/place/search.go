@@ -80,19 +80,13 @@ func newSearch(l *Ledger, w *want) *search {
 	return s
 }
 
-// run fills top with the best candidates: single nodes where one takes the
-// whole workload without contention, and otherwise sets of any size.
+// run fills top with the best candidates: single nodes, and sets of any size for what is
+// not to stay whole.
 func (s *search) run() {
 	if s.w.MinNodes <= 1 {
 		s.singles()
 	}
-	if s.w.MaxNodes == 1 || len(s.l.nodes) < 2 {
-		return
-	}
-	if len(s.top) > 0 && (s.w.Class == workload.Dedicated || s.top[0].terms[contention] <= tiny) {
-		return
-	}
-	if !s.enough() {
+	if s.w.MaxNodes == 1 || len(s.l.nodes) < 2 || s.staysWhole() || !s.enough() {
 		return
 	}
 	if s.w.Even {
@@ -105,6 +99,20 @@ func (s *search) run() {
 	} else {
 		s.improve()
 	}
+}
+
+// staysWhole reports whether no set of several nodes is to be searched. Work that fits a node is
+// not split for what others have booked there, nor for cores: only where it was measured to
+// wait for a CPU, and would wait on the best node too.
+func (s *search) staysWhole() bool {
+	found := len(s.top) > 0
+	switch {
+	case found && (s.w.Class == workload.Dedicated || s.top[0].terms[contention] <= tiny):
+		return true
+	case found && s.w.waited > 0:
+		return false
+	}
+	return s.w.fitsNode(s.l)
 }
 
 // found runs the search and reports whether there is an answer.

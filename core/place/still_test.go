@@ -123,8 +123,8 @@ func TestHomeStillHolds(t *testing.T) {
 	}
 }
 
-// What floats keeps its home as long as there is room for its vCPUs on each of its nodes,
-// overcommitted as the policy says.
+// What floats keeps its home as long as each of its nodes has the CPUs for its vCPUs,
+// overcommitted as the policy says, whatever others have booked there.
 func TestFloatingHomeStillHolds(t *testing.T) {
 	for _, tt := range []struct {
 		vcpus, others int
@@ -133,8 +133,8 @@ func TestFloatingHomeStillHolds(t *testing.T) {
 		home          topology.NodeSet
 		holds         bool
 	}{
-		{2, 6, 1, nil, topology.Nodes(0), true}, {3, 6, 1, nil, topology.Nodes(0), false}, {10, 6, 2, nil, topology.Nodes(0), true}, {11, 6, 2, nil, topology.Nodes(0), false},
-		{4, 6, 1, nil, topology.Nodes(0, 1), true}, {5, 6, 1, nil, topology.Nodes(0, 1), false}, {1, 0, 1, []topology.CPUID{0, 1, 2, 3, 8, 9, 10, 11}, topology.Nodes(0), false},
+		{2, 6, 1, nil, topology.Nodes(0), true}, {8, 6, 1, nil, topology.Nodes(0), true}, {9, 6, 1, nil, topology.Nodes(0), false}, {16, 6, 2, nil, topology.Nodes(0), true}, {17, 6, 2, nil, topology.Nodes(0), false},
+		{16, 6, 1, nil, topology.Nodes(0, 1), true}, {17, 6, 1, nil, topology.Nodes(0, 1), false}, {1, 0, 1, []topology.CPUID{0, 1, 2, 3, 8, 9, 10, 11}, topology.Nodes(0), false},
 		{1, 0, 1, []topology.CPUID{0, 1, 2, 3, 8, 9, 10}, topology.Nodes(0), true},
 	} {
 		st := onHost(twoNodes)

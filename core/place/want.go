@@ -20,6 +20,8 @@ type want struct {
 	required  []Requirement    // nodes that have to be in its home
 	unmet     words.Reason     // why no home can have them
 	asked     topology.NodeSet // nodes it may use, before required ones narrowed them
+	waited    float64          // share of its time in which it waits for a CPU where it runs; 0 when that is no reason to split it
+	waitsOn   topology.NodeID  // where that is
 }
 
 // newWant reads a request.
@@ -37,6 +39,7 @@ func newWant(l *Ledger, req *Request) want {
 // is not negative.
 func (l *Ledger) wantOf(req *Request) want {
 	w := want{Spec: req.Spec, vcpus: max(1, req.Spec.CPUs), must: req.Must || req.running(), asked: req.Spec.Nodes}
+	w.waited, w.waitsOn = req.waits()
 	w.required, w.unmet = l.Requirements(w.Near)
 	w.HugePage = max(0, w.HugePage)
 	w.Bandwidth = max(0, w.Bandwidth)
@@ -151,6 +154,32 @@ func (w *want) memoryRoom(l *Ledger, i int) topology.KiB {
 	}
 	page := max(1, w.HugePage)
 	return max(0, l.nodes[i].freeOf(w.HugePage)) / page * page
+}
+
+// fitsNode reports whether some node has as much memory free as shared work needs and, whatever
+// other shared work has booked, as many CPUs.
+func (w *want) fitsNode(l *Ledger) bool {
+	if w.Class != workload.Shared || w.MinNodes > 1 {
+		return false
+	}
+	for i := range l.nodes {
+		if w.eligible(l, i) && w.vcpus <= l.nodes[i].open() && w.memory <= w.memoryRoom(l, i) && !w.farFromRequired(l, []share{{node: i, vcpus: 1}}) {
+			return true
+		}
+	}
+	return false
+}
+
+// withinRatio reports whether the nodes that the workload may use carry its vCPUs, all together: a
+// booking on one of them that leaves too little there is made up for by the others.
+func (w *want) withinRatio(l *Ledger) bool {
+	room := 0.0
+	for i := range l.nodes {
+		if n := &l.nodes[i]; w.asked.Empty() || w.asked.Has(n.id) {
+			room += l.mostShared(n) - n.sharedVCPUs()
+		}
+	}
+	return room >= float64(w.vcpus)-tiny
 }
 
 // fits reports whether a node has room for a share of the workload.

@@ -68,6 +68,7 @@ var (
 	GainsLess       = says("gains-less", "Another change gains more.")
 	NotTried        = says("not-tried", "Not tried: too many that gain more did not fit.")
 	NoRoomBooked    = says("no-room-booked", "By what is booked, there is no room for it on {nodes}.")
+	FitsWhole       = says("fits-whole", "It is not split: the {.1f} CPUs that it wants are free on node {}, which has {.1f} idle.")
 	OthersLose      = says("others-lose", "With the new homes other workloads would lose theirs.")
 	OtherLoses      = says("other-loses", "With the new homes {} would lose its own.")
 )
