@@ -233,7 +233,7 @@ const (
 	soakStore       = 64 << 20  // bytes
 	soakHeap        = 192 << 20 // bytes
 	soakOpen        = 4         // descriptors more than at the start
-	soakRunning     = 16        // goroutines more than at the start
+	soakRunning     = 128       // goroutines: each call under way has some
 )
 
 // held is what a daemon holds at one time.
@@ -345,7 +345,7 @@ func TestSoak(t *testing.T) {
 	if len(v.Plan.Placements) == 0 || !v.Halted.None() || c.looked() < int(until/period)*9/10 {
 		t.Errorf("it did nothing: %d homes, halted: %s, %d scans", len(v.Plan.Placements), v.Halted, c.looked())
 	}
-	first, half := all[0], all[len(all)/2:]
+	first := all[0]
 	for _, h := range all {
 		bound := func(what string, is, most int64) {
 			if is > most {
@@ -354,14 +354,17 @@ func TestSoak(t *testing.T) {
 		}
 		bound("bytes of heap", int64(h.heap), soakHeap)
 		bound("descriptors", int64(h.descriptors), int64(first.descriptors+soakOpen))
-		bound("goroutines", int64(h.goroutines), int64(first.goroutines+soakRunning))
+		bound("goroutines", int64(h.goroutines), soakRunning)
 		bound("bytes of the recorder", h.record, most*5/4)
 		bound("files of the recorder", int64(h.recordFiles), soakRecordFiles)
 		bound("bytes of the store", h.store, soakStore)
 		bound("files beside the recorder's", int64(h.folders), 4)
 	}
-	if least, last := slices.MinFunc(half, byHeap).heap, half[len(half)-1].heap; hours > 0 && last > least+least/4+8<<20 {
-		t.Errorf("the heap grows: %d KiB in the second half, %d KiB at the end", least>>10, last>>10)
+	// A sample may have a scan in it that is under way: the least of several has none.
+	least := func(part []held) int64 { return int64(slices.MinFunc(part, byHeap).heap) }
+	early, late := least(all[:len(all)/2]), least(all[len(all)*3/4:])
+	if late > early+early/4+8<<20 {
+		t.Errorf("the heap grows: %d KiB in the first half, %d KiB in the last quarter", early>>10, late>>10)
 	}
 }
 

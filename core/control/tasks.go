@@ -539,10 +539,12 @@ func (s *State) intend(id workload.ID, t *Task, step plan.Step, r *Result) {
 }
 
 // intendYounger renews the entries of processes that a workload has started since its
-// settings were read: the change reaches them too.
+// settings were read: the change reaches them too. Those that inherited from what is changed are
+// such processes also under the ID that the workload had before.
 func (s *State) intendYounger(id workload.ID, t *Task, to string) {
 	for _, e := range s.Journal.affinities() {
-		if e.Workload == id && e.Kind == plan.Affinity && !slices.Contains(t.Entries, e.Seq) {
+		inherited := e.Of != 0 && slices.Contains(t.Entries, e.Of)
+		if (e.Workload == id || inherited) && e.Kind == plan.Affinity && !slices.Contains(t.Entries, e.Seq) {
 			e.Renew(id, to)
 			s.put(e)
 			t.Entries = append(t.Entries, e.Seq)

@@ -45,6 +45,7 @@ func TestOfflineCPUsTakeNoOthers(t *testing.T) {
 		{name: "held for work that has not come", full: true, off: []topology.CPUID{8}, cpus: "0-1", beside: "2-3,9-11"},
 		{name: "all of it", full: true, off: []topology.CPUID{0, 1, 8}, cpus: "", beside: "2-3,9-11"},
 		{name: "running, no other home", running: true, full: true, off: []topology.CPUID{8}, cpus: "0-1", beside: "2-3,9-11"},
+		{name: "running, all of it, no other home", running: true, full: true, off: []topology.CPUID{0, 1, 8}, cpus: "", beside: "2-3,9-11"},
 		{name: "running, room elsewhere", running: true, off: []topology.CPUID{8}, cpus: "4,12,5"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -65,6 +66,11 @@ func TestOfflineCPUsTakeNoOthers(t *testing.T) {
 			p := Arrange(st, subjects, Options{})
 			if bad := plan.CheckPlan(st, p); len(bad) > 0 {
 				t.Fatal(bad)
+			}
+			for _, step := range p.Steps {
+				if step.To == "" {
+					t.Errorf("%s of %s to nothing", step.Kind, step.Workload)
+				}
 			}
 			got := func(id workload.ID) topology.CPUSet {
 				if x := Of(p.Placements, id); x != nil {
