@@ -121,6 +121,8 @@ func (g *game) drain() {
 		}
 		g.check()
 	}
+	g.toDisk(nil) // the daemon tries again what it could not write, also when there is nothing new
+	g.unsaved = nil
 }
 
 // calm lets everything come to rest, and looks at what is left; often after an undo.

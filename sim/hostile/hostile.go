@@ -241,7 +241,7 @@ func (g *game) perform(c *call) {
 	var behind *call
 	if c.Kind == control.EffectRestore {
 		for i := range c.Entries {
-			if x := cmp.Or(g.hung[string(c.Entries[i].Workload)], g.hungStep(c.Entries[i].Workload)); x != nil {
+			if x := cmp.Or(g.hung[string(c.Entries[i].Workload)], g.hungStep(c.Entries[i].Workload, c.Entries[i].Path)); x != nil {
 				behind = x
 			}
 		}
@@ -249,7 +249,7 @@ func (g *game) perform(c *call) {
 		behind = g.hung[c.target()]
 	}
 	if behind == nil && (c.Kind == control.EffectRead || c.Kind == control.EffectApply) {
-		behind = g.hungStep(c.Workload)
+		behind = g.hungStep(c.Workload, c.Step.Target.Own())
 	}
 	switch {
 	case behind != nil:
@@ -303,11 +303,15 @@ func (g *game) perform(c *call) {
 	g.answer(c, r)
 }
 
-// hungStep is a change of a workload that hangs: the daemon begins no other beside it, and
-// says of what it puts back meanwhile that it may still take.
-func (g *game) hungStep(id workload.ID) *call {
+// hungStep is a change of a workload, or of its cgroup or process under another ID, that hangs: the
+// daemon begins no other beside it, and says of what it restores meanwhile that the change may
+// still take (stuckStep in package daemon).
+func (g *game) hungStep(id workload.ID, target string) *call {
 	for _, c := range g.hung {
-		if c.Kind == control.EffectApply && c.Workload == id {
+		if c.Kind != control.EffectApply {
+			continue
+		}
+		if c.Workload == id || target != "" && c.Step.Target.Own() == target {
 			return c
 		}
 	}
@@ -448,7 +452,7 @@ func (g *game) kill() {
 		g.toDisk(g.writing)
 	}
 	for _, c := range g.calls {
-		if c.Kind != control.EffectSurvey && g.random.IntN(2) == 0 {
+		if c.Kind != control.EffectSurvey && c.Kind != control.EffectRead && g.random.IntN(2) == 0 { // nobody learns what was read
 			g.effective(c, &control.Result{})
 		}
 	}
