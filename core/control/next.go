@@ -147,6 +147,9 @@ func (s *State) ownerOf(e *plan.Event) workload.Owner {
 	if o := s.observation(e.Workload); o != nil {
 		return o.Responsible()
 	}
+	if c := s.Claims[e.Workload]; c != nil { // a scan is about to show it
+		return c.Owner
+	}
 	return s.Left[e.Workload]
 }
 

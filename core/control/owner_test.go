@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -69,6 +70,31 @@ func TestOrdersHaveOwners(t *testing.T) {
 		}
 		if len(f.events) == 0 {
 			t.Error("no order is written down")
+		}
+	}
+}
+
+// A pod counts as its namespace from the first event on, also while it is too small to be seen by itself.
+func TestPodsHaveOneOwner(t *testing.T) {
+	prod := workload.NamespaceOwner("prod")
+	f := newFake(t, 2, 4)
+	f.add("seen", 1, 1<<20, 1)
+	f.set(plan.CgroupCPUs, "/seen", "2-3")
+	seen, small := several("prod/seen", "/seen"), several("prod/small", "/kubepods.slice/kubepods-podaa_bb.slice/cri-containerd-cc.scope")
+	seen.Owner, small.Owner = prod, prod
+	seen.Began = []workload.Began{{Cgroup: "/seen", CPUs: "2-3"}}
+	f.claimedScan(seen, small)
+	for _, id := range []workload.ID{"prod/seen", "prod/small"} {
+		if o := f.s.observation(id); o == nil || o.Responsible() != prod {
+			t.Errorf("%s: %+v", id, o)
+		}
+	}
+	if f.told(words.BegunWith) != 1 {
+		t.Fatal("no event of what it began with")
+	}
+	for _, e := range f.events {
+		if e.Code == words.BegunWith && e.Owner != prod {
+			t.Errorf("%q: owner %q", e.Text, e.Owner)
 		}
 	}
 }
