@@ -97,7 +97,7 @@ func (s *State) origin(in *PlaceRequest) workload.Origin {
 	from := in.From
 	asker := workload.SystemOwner
 	if s.by != nil {
-		asker = workload.UserOwner(s.by.UID)
+		asker = s.by.Responsible()
 	}
 	if asker != workload.SystemOwner || from.Owner == workload.SystemOwner {
 		return workload.Origin{Owner: asker, Asked: workload.AllOwn}

@@ -142,7 +142,7 @@ func (s *State) event(e plan.Event, code words.Code, args ...any) {
 // the workload.
 func (s *State) ownerOf(e *plan.Event) workload.Owner {
 	if e.Kind == plan.EventOrder && e.By != nil {
-		return workload.UserOwner(e.By.UID)
+		return e.By.Responsible()
 	}
 	if o := s.observation(e.Workload); o != nil {
 		return o.Responsible()

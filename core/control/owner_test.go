@@ -1,7 +1,9 @@
 package control
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/words"
@@ -70,6 +72,26 @@ func TestOrdersHaveOwners(t *testing.T) {
 		}
 		if len(f.events) == 0 {
 			t.Error("no order is written down")
+		}
+	}
+}
+
+// A party that asks under one of many UIDs, or from a container, is that party: for orders and for the ceiling.
+func TestAskersHaveOwners(t *testing.T) {
+	f := newFake(t, 2, 8)
+	a := f.add("a", 1, 8<<20, 1)
+	f.scan(1)
+	eve := workload.UserOwner(1000)
+	f.ask(Request{Undo: &Which{ID: a}, By: &plan.Asker{UID: 100_000, Owner: eve}})
+	for _, e := range f.events {
+		if e.Kind == plan.EventOrder && e.Owner != eve {
+			t.Errorf("%q: owner %q", e.Text, e.Owner)
+		}
+	}
+	for i, want := range []bool{true, true, false} {
+		r := f.ask(Request{By: &plan.Asker{UID: 100_000 + i, Owner: eve}, Place: &PlaceRequest{Spec: workload.Spec{ID: workload.ID(fmt.Sprint("vm", i)), Name: "vm", Class: workload.Dedicated, CPUs: 3}, Hold: time.Minute}})
+		if got := r.Failed == nil; got != want {
+			t.Errorf("request %d of a user with many UIDs: %+v", i, r.Failed)
 		}
 	}
 }
