@@ -271,7 +271,9 @@ func post[T, A any](path, says string, most int64, changes bool, f func(*server)
 				return
 			}
 			unhurried(w)
-			v, err := do(AskedBy(r.Context(), WhoIs(p.uid, p.pid)), in)
+			who := WhoIs(p.uid, p.pid)
+			who.Owner = p.owner
+			v, err := do(AskedBy(r.Context(), who), in)
 			reply(w, v, err)
 		}
 	}}

@@ -81,6 +81,24 @@ func TestManyConnectionsOfOneUser(t *testing.T) {
 	}
 }
 
+// What a party asks for counts by who is responsible, as its connections do.
+func TestAskerHasAnOwner(t *testing.T) {
+	b := &answers{}
+	access := Access{Group: 7, Owner: func(int, int) workload.Owner { return workload.UserOwner(1000) }}
+	socket := listeningTo(t, b, access, func(net.Conn) (peer, error) { return peer{uid: 100_000, gid: 7}, nil })
+	c, err := Dial(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Undo(t.Context(), Which{ID: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	if b.by == nil || b.by.UID != 100_000 || b.by.Responsible() != workload.UserOwner(1000) {
+		t.Errorf("asked by %+v", b.by)
+	}
+}
+
 // A3, B4: the UIDs that subuid(5) gives to one user are one party, in connections and requests.
 func TestManyUIDsOfOneUser(t *testing.T) {
 	var uid atomic.Int64

@@ -68,7 +68,7 @@ func serve(ctx context.Context, l net.Listener, b Backend, a Access, peerOf func
 			return peer{uid: -1}
 		}
 		if a.Owner != nil && !privileged(p.uid) {
-			p.owner = a.Owner(p.pid, p.uid).Holder(p.uid)
+			p.owner = a.Owner(p.pid, p.uid)
 		}
 		return p
 	}

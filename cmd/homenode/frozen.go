@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/host/cgroup"
@@ -31,15 +32,28 @@ func cgroupDriver(mover *process.Mover) *cgroup.Driver {
 	return d
 }
 
-// freeNodes gives the cgroup of a process all memory nodes before systemd does: systemd, as PID 1,
+// freeNodes gives a scope, which a process runs in, all memory nodes before systemd does: systemd, as PID 1,
 // would write them while the processes run. What it writes then changes nothing in effect.
-func freeNodes(ctx context.Context, pid int) error {
-	at := observe.LineageOf(observe.Root(machine), pid).Cgroup
-	if os.Geteuid() != 0 || at == "" || at == "/" { // what an ordinary user's own manager writes concerns homenode as little as what that user does
+func freeNodes(ctx context.Context, unit string, pid int) error {
+	cgroup := observe.LineageOf(observe.Root(machine), pid).Cgroup
+	if os.Geteuid() != 0 || cgroup == "" || cgroup == "/" { // what an ordinary user's own manager writes concerns homenode as little as what that user does
 		return nil
+	}
+	at := scopeOf(cgroup, unit)
+	if at == "" {
+		return fmt.Errorf("scope %s: its memory nodes are not changed: process %d has left it for %s; end what still runs in the scope", unit, pid, cgroup)
 	}
 	d := cgroupDriver(process.NewMover(process.MoverOptions{Root: os.DirFS(machine)}))
 	return d.Restore(ctx, []plan.Entry{{Kind: plan.CgroupMems, Path: at}})[0]
+}
+
+// scopeOf returns the cgroup of a scope, of the cgroup of a process in it; "" where that is in no such scope.
+func scopeOf(cgroup, unit string) string {
+	i := strings.Index(cgroup+"/", "/"+unit+"/")
+	if i < 0 {
+		return ""
+	}
+	return cgroup[:i+1+len(unit)]
 }
 
 // guardian runs in place of a command when this is homenode's own process that thaws cgroups.

@@ -246,7 +246,7 @@ func undoScopes(ctx context.Context, which api.Which) (out api.UndoResult, err e
 				continue
 			case bad == nil && !which.DryRun:
 				if x.kind == plan.UnitMems {
-					bad = freeNodes(ctx, run.Process.PID)
+					bad = freeNodes(ctx, s.Unit, run.Process.PID)
 				}
 				if bad == nil {
 					bad = scope.Free(ctx, s.Unit, x.kind)

@@ -67,6 +67,9 @@ var forms = map[string]string{
 // instead has the type that MarshalJSON of another writes.
 var instead = map[string]string{"core/words.Reason": "core/words.reasonJSON", "core/topology.Host": "core/topology.hostJSON"}
 
+// open has the types whose constants are not all the values that they have.
+var open = map[string]bool{"core/workload.Owner": true}
+
 // source is the declared types of the packages that have been read, and what their text says.
 type source struct {
 	root     string // folder of the module
@@ -235,7 +238,7 @@ func (o *objects) named(typ string) string {
 		return fmt.Sprintf("[%s](#%s)", h, anchor(h))
 	}
 	f := o.form(in, p, p.files[name], p.types[name].Type)
-	if values := p.values[name]; f == "string" && len(values) > 0 {
+	if values := p.values[name]; f == "string" && len(values) > 0 && !open[typ] {
 		var quoted []string
 		for _, v := range values {
 			quoted = append(quoted, "`"+cmp.Or(v, `""`)+"`")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -21,6 +22,28 @@ func TestOpenAPIWritten(t *testing.T) {
 	}
 	if !bytes.Equal(doc, docs.OpenAPI) {
 		t.Error("docs/openapi.json is not up to date: make generate")
+	}
+}
+
+// TestOwnersAreNoEnumeration: an owner is any user, namespace, pod or container, not one of the few that have constants.
+func TestOwnersAreNoEnumeration(t *testing.T) {
+	var doc struct {
+		Components struct {
+			Schemas map[string]struct{ Properties map[string]map[string]any }
+		}
+	}
+	text, err := openAPI("../..")
+	if err == nil {
+		err = json.Unmarshal(text, &doc)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"Asker", "Event"} {
+		owner := doc.Components.Schemas[name].Properties["owner"]
+		if owner["type"] != "string" || owner["enum"] != nil {
+			t.Errorf("owner of %s: %v", name, owner)
+		}
 	}
 }
 

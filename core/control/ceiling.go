@@ -97,7 +97,7 @@ func (s *State) origin(in *PlaceRequest) workload.Origin {
 	from := in.From
 	asker := workload.SystemOwner
 	if s.by != nil {
-		asker = workload.UserOwner(s.by.UID)
+		asker = s.by.Responsible()
 	}
 	if asker != workload.SystemOwner || from.Owner == workload.SystemOwner {
 		return workload.Origin{Owner: asker, Asked: workload.AllOwn}
@@ -115,8 +115,12 @@ func (s *State) promised(but workload.ID) (each map[workload.Owner]amount, all a
 		if id == but || !a.From.Bounded() {
 			continue
 		}
+		o := s.observation(id)
+		if c := s.Claims[id]; a.Process.PID == 0 && o != nil && c != nil && c.Spec != nil { // it has come: the claim counts
+			continue
+		}
 		own := s.ownWord(&a.Spec, &a.From.Asked)
-		if o := s.observation(id); o != nil && a.Process.PID > 0 && a.Spec.Memory == 0 { // its size is what it is seen to hold
+		if o != nil && a.Process.PID > 0 && a.Spec.Memory == 0 { // its size is what it is seen to hold
 			own.Memory = workload.Total(o.Memory)
 		}
 		each[a.From.Owner] = each[a.From.Owner].plus(own)

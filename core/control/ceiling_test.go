@@ -236,3 +236,22 @@ func TestCeilingOfNamedCPUs(t *testing.T) {
 		}
 	}
 }
+
+// What is held for a pod that is about to start counts once when it is seen.
+func TestCeilingCountsAHeldPodOnce(t *testing.T) {
+	f := newFake(t, 2, 8)
+	f.scan(1)
+	from := workload.Origin{Owner: workload.NamespaceOwner("prod"), Asked: workload.Asked{Memory: workload.Own}}
+	c := several("prod/a", "/a")
+	c.Owner, c.Asked, c.Spec.Memory = from.Owner, from.Asked, 5<<20
+	if r := f.ask(Request{Place: &PlaceRequest{Spec: *c.Spec, From: from, Hold: time.Minute, Starts: true}}); r.Failed != nil {
+		t.Fatal(r.Failed)
+	}
+	f.add("a", 1, 1<<10, 1)
+	for range 2 {
+		f.claimedScan(c)
+		if why, beyond := f.s.Beyond["prod/a"]; beyond {
+			t.Errorf("5 of 16 GiB are beyond half: %s", why)
+		}
+	}
+}

@@ -196,6 +196,9 @@ func (p positions) of(c *workload.Claim) (found []int) {
 // asClaimed is an observation as its source knows it.
 func asClaimed(o workload.Observation, c *workload.Claim, h *topology.Host) workload.Observation {
 	o.ID, o.Name, o.Caps = c.ID, c.Name, c.Caps
+	if o.Kind == "" && len(c.Cgroups) > 0 {
+		o.Owner, _ = workload.CgroupOwner(c.Cgroups[0])
+	}
 	if c.Owner != workload.SystemOwner {
 		o.Owner = c.Owner
 	}
@@ -208,7 +211,6 @@ func asClaimed(o workload.Observation, c *workload.Claim, h *topology.Host) work
 	o.Kind = c.Driver
 	if len(c.Cgroups) > 0 && c.Driver == "" { // too small to be seen, or it has not begun
 		o.Kind, o.Cgroup = workload.InCgroup, c.Cgroups[0]
-		o.Owner, _ = workload.CgroupOwner(o.Cgroup)
 	}
 	o.Pinned, o.PinnedWhy = false, ""
 	o.CPUs, o.Mems = c.CPUs, c.Mems

@@ -142,10 +142,13 @@ func (s *State) event(e plan.Event, code words.Code, args ...any) {
 // the workload.
 func (s *State) ownerOf(e *plan.Event) workload.Owner {
 	if e.Kind == plan.EventOrder && e.By != nil {
-		return workload.UserOwner(e.By.UID)
+		return e.By.Responsible()
 	}
 	if o := s.observation(e.Workload); o != nil {
 		return o.Responsible()
+	}
+	if c := s.Claims[e.Workload]; c != nil { // a scan is about to show it
+		return c.Owner
 	}
 	return s.Left[e.Workload]
 }

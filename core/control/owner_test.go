@@ -1,9 +1,12 @@
 package control
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -69,6 +72,51 @@ func TestOrdersHaveOwners(t *testing.T) {
 		}
 		if len(f.events) == 0 {
 			t.Error("no order is written down")
+		}
+	}
+}
+
+// A party that asks under one of many UIDs, or from a container, is that party: for orders and for the ceiling.
+func TestAskersHaveOwners(t *testing.T) {
+	f := newFake(t, 2, 8)
+	a := f.add("a", 1, 8<<20, 1)
+	f.scan(1)
+	eve := workload.UserOwner(1000)
+	f.ask(Request{Undo: &Which{ID: a}, By: &plan.Asker{UID: 100_000, Owner: eve}})
+	for _, e := range f.events {
+		if e.Kind == plan.EventOrder && e.Owner != eve {
+			t.Errorf("%q: owner %q", e.Text, e.Owner)
+		}
+	}
+	for i, want := range []bool{true, true, false} {
+		r := f.ask(Request{By: &plan.Asker{UID: 100_000 + i, Owner: eve}, Place: &PlaceRequest{Spec: workload.Spec{ID: workload.ID(fmt.Sprint("vm", i)), Name: "vm", Class: workload.Dedicated, CPUs: 3}, Hold: time.Minute}})
+		if got := r.Failed == nil; got != want {
+			t.Errorf("request %d of a user with many UIDs: %+v", i, r.Failed)
+		}
+	}
+}
+
+// A pod counts as its namespace from the first event on, also while it is too small to be seen by itself.
+func TestPodsHaveOneOwner(t *testing.T) {
+	prod := workload.NamespaceOwner("prod")
+	f := newFake(t, 2, 4)
+	f.add("seen", 1, 1<<20, 1)
+	f.set(plan.CgroupCPUs, "/seen", "2-3")
+	seen, small := several("prod/seen", "/seen"), several("prod/small", "/kubepods.slice/kubepods-podaa_bb.slice/cri-containerd-cc.scope")
+	seen.Owner, small.Owner = prod, prod
+	seen.Began = []workload.Began{{Cgroup: "/seen", CPUs: "2-3"}}
+	f.claimedScan(seen, small)
+	for _, id := range []workload.ID{"prod/seen", "prod/small"} {
+		if o := f.s.observation(id); o == nil || o.Responsible() != prod {
+			t.Errorf("%s: %+v", id, o)
+		}
+	}
+	if f.told(words.BegunWith) != 1 {
+		t.Fatal("no event of what it began with")
+	}
+	for _, e := range f.events {
+		if e.Code == words.BegunWith && e.Owner != prod {
+			t.Errorf("%q: owner %q", e.Text, e.Owner)
 		}
 	}
 }

@@ -367,6 +367,16 @@ type Asker struct {
 	UID   int    `json:"uid"`             // UID of the process that asked
 	User  string `json:"user,omitempty"`  // name of that user; absent when the host has none
 	Login string `json:"login,omitempty"` // user who logged in, when that is another one (loginuid): who used sudo or su
+	// party responsible for that process, such as user:1000, as far as the daemon found out; absent for the system
+	Owner workload.Owner `json:"owner,omitempty"`
+}
+
+// Responsible returns the party that an order, and what it books, counts by.
+func (a *Asker) Responsible() workload.Owner {
+	if a.Owner != workload.SystemOwner {
+		return a.Owner
+	}
+	return workload.UserOwner(a.UID)
 }
 
 // String is the name for people.

@@ -120,7 +120,7 @@ func (o *Options) spec(g *group) (w wanted) {
 	wishes, w.bad = g.pod.wishes(c, w.Class)
 	w.refused = wishes.Over(&w.Spec, &w.asked, backing, g.pod.may)
 	if !g.own { // of several containers the memory of those that say so is theirs
-		w.bad = append(w.bad, g.pod.memoryOf(&w.Spec, g.containers)...)
+		w.bad = append(w.bad, g.pod.memoryOf(&w.Spec, &w.asked, g.containers)...)
 	}
 	if len(w.Near) == 0 { // the parts of a pod are near each other
 		for _, other := range g.pod.groups() {
@@ -251,8 +251,9 @@ func (p *pod) wishes(c *container, class workload.Class) (w workload.Wishes, bad
 
 // memoryOf puts the memory that containers of a pod ask for by annotations of their own over a spec, each up to
 // its limit.
-func (p *pod) memoryOf(spec *workload.Spec, all []*container) (bad []string) {
+func (p *pod) memoryOf(spec *workload.Spec, asked *workload.Asked, all []*container) (bad []string) {
 	var sum topology.KiB
+	granted := p.may(workload.MayBookMemory)
 	for _, c := range all {
 		value, own, _ := p.annotation(keyMemory, c)
 		if !own {
@@ -262,13 +263,17 @@ func (p *pod) memoryOf(spec *workload.Spec, all []*container) (bad []string) {
 		if !ok {
 			bad = append(bad, fmt.Sprintf("annotation %s%s of container %s: %q; want a size with a unit, such as 8GiB", prefix, keyMemory, c.name, printable(cut(value))))
 		}
-		if !p.may(workload.MayBookMemory) {
+		if !granted {
 			kib = min(kib, c.has.kib())
 		}
 		sum += kib
 	}
-	if sum > 0 {
-		spec.Memory = max(spec.Memory, sum)
+	if sum <= spec.Memory {
+		return bad
+	}
+	spec.Memory, asked.Memory = sum, workload.Own
+	if granted {
+		asked.Memory = workload.Operator
 	}
 	return bad
 }

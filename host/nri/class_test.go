@@ -119,6 +119,35 @@ func refusedAs(class, wish, why string) string {
 	return "asked for " + wish + " by annotation, not granted: " + why + ". Runs as " + class + ". Grant it in containers.annotations, see docs/containers.md."
 }
 
+// What a container asks for by an annotation of its own is a word of the pod's author as well, where another
+// container has no limit.
+func TestMemoryOfOneContainerHasAnAuthor(t *testing.T) {
+	const limit = 100 << 20 // KiB
+	for name, x := range map[string]struct {
+		allow []workload.Permission
+		rule  topology.KiB
+		want  workload.Word
+	}{
+		"no grant":         {want: workload.Own},
+		"granted":          {allow: []workload.Permission{workload.MayBookMemory}, want: workload.Operator},
+		"beyond a rule":    {rule: 1 << 20, want: workload.Own},
+		"less than a rule": {rule: 2 * limit, want: workload.Operator},
+	} {
+		o := Options{Grants: []workload.Grant{{Allow: x.allow, Namespaces: []string{"ns"}}},
+			Rule: func([]string, map[string]string) *workload.Rule { return &workload.Rule{Memory: x.rule} }}
+		p := o.grant(podOf(&api.PodSandbox{Id: "1", Name: "p", Namespace: "ns", Linux: &api.LinuxPodSandbox{CgroupParent: "/kubepods/burstable/podx"},
+			Annotations: map[string]string{"homenode.io/memory.container.a": "100GiB"}}))
+		for i, kib := range []int64{limit, 0} {
+			p.containers = append(p.containers, containerOf(&api.Container{Id: string(rune('2' + i)), Name: string(rune('a' + i)), Linux: &api.LinuxContainer{Resources: &api.LinuxResources{
+				Cpu: &api.LinuxCPU{Shares: api.UInt64(1024)}, Memory: &api.LinuxMemory{Limit: api.Int64(kib << 10)}}}}, marks{}))
+		}
+		g := p.groupOf(p.containers[0])
+		if got := o.spec(&g); got.Memory != max(limit, x.rule) || got.asked.Memory != x.want {
+			t.Errorf("%s: %d KiB, asked for by %q, want %q", name, got.Memory, got.asked.Memory, x.want)
+		}
+	}
+}
+
 // Each wish that stands has its author: the operator who has granted it, or the pod's own.
 func TestAskedBy(t *testing.T) {
 	grant := []workload.Grant{{Allow: []workload.Permission{workload.MayBeImportant}, Namespaces: []string{"ns"}}}

@@ -7,7 +7,7 @@ if [ -d /run/systemd/system ]; then systemctl daemon-reload || true; fi
 case $1 in
 remove)
 	rm -rf /run/homenode/runs /run/homenode/enforce.lock
-	rmdir /run/homenode 2>/dev/null || true
+	rmdir /run/homenode/frozen /run/homenode 2>/dev/null || true
 	;;
 purge | 0) rm -rf /var/lib/homenode /run/homenode ;;
 esac
