@@ -169,9 +169,13 @@ func OrAll(list string) string {
 }
 
 // Some is the first of a list, and how many more there are.
-func Some(list []string, most int) string {
-	text := strings.Join(list[:min(most, len(list))], "; ")
-	if more := len(list) - most; more > 0 {
+func Some(list []string, most int) string { return SomeOf(list, len(list), most) }
+
+// SomeOf is Some of a list of which the caller has the first: all is how long it is.
+func SomeOf(list []string, all, most int) string {
+	shown := list[:min(most, len(list))]
+	text := strings.Join(shown, "; ")
+	if more := all - len(shown); more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
 	return text

@@ -40,7 +40,8 @@ func UserOwner(uid int) Owner {
 func PodOwner(name string) Owner { return Owner("pod:" + name) }
 
 // UserNamespaceOwner returns the owner for a user namespace that root created, by its inode: a
-// container of a program that CgroupOwner does not know.
+// container of a program that CgroupOwner does not know. A UID with an account is that user's there,
+// too: setuid programs create such namespaces for whoever starts them.
 func UserNamespaceOwner(inode uint64) Owner {
 	return Owner("userns:" + strconv.FormatUint(inode, 10))
 }

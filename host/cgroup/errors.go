@@ -108,6 +108,17 @@ func (e *SharedError) Error() string {
 	return fmt.Sprintf("cgroup %s: its memory nodes are not changed, for process %d in %s has the same memory as its process %d and would not be frozen with it", e.Cgroup, e.Outside, or(e.In, "another cgroup"), e.Inside)
 }
 
+// ManyAlikeError says that too many processes outside a cgroup are laid out as processes inside to
+// ask the kernel about each pair: one of them may share the memory of one inside.
+type ManyAlikeError struct {
+	Cgroup          string
+	Inside, Outside int // of the layout with the most pairs
+}
+
+func (e *ManyAlikeError) Error() string {
+	return fmt.Sprintf("cgroup %s: its memory nodes are not changed, for %d processes elsewhere are laid out as %d of its own, too many to find out whether one shares their memory: end those, or move them into it", e.Cgroup, e.Outside, e.Inside)
+}
+
 // notWritten is an error that came before a write: the processes could not be frozen for it.
 type notWritten struct{ error }
 

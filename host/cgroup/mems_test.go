@@ -161,6 +161,37 @@ func TestMemsSharedInside(t *testing.T) {
 	}
 }
 
+// Children that one process forked are laid out alike: a user who puts half of them into another
+// cgroup makes as many pairs as the square of their number.
+func TestMemsOfManyAlike(t *testing.T) {
+	const inside, outside = 400, 400
+	m, writes := running(t)
+	d := m.driver()
+	root := d.root.(fstest.MapFS)
+	procs := ""
+	for pid := 1000; pid < 1000+inside; pid++ {
+		procs += fmt.Sprintln(pid)
+		root[fmt.Sprintf("proc/%d/stat", pid)] = stat(pid, "4096")
+	}
+	for pid := 5000; pid < 5000+outside; pid++ {
+		root[fmt.Sprintf("proc/%d/stat", pid)] = stat(pid, "4096")
+	}
+	m.put("/a/b", "cgroup.procs", procs)
+	asked := 0
+	d.sameMemory = func(int, int) (bool, error) {
+		asked++
+		return false, nil
+	}
+	*writes = nil
+	err := d.Apply(ctx, step(plan.SetMems, "/a/b", "1"), nil)
+	if many := new(ManyAlikeError); !errors.As(err, &many) || many.Inside != inside || many.Outside != outside {
+		t.Errorf("error %v", err)
+	}
+	if asked != 0 || len(*writes) != 0 {
+		t.Errorf("the kernel was asked %d times; written: %q", asked, *writes)
+	}
+}
+
 // The kernel knows vfork's child by the memory that it has of its parent.
 func TestSameMemory(t *testing.T) {
 	if same, err := sameMemory(os.Getpid(), os.Getpid()); err == nil && !same || err != nil && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EPERM) {

@@ -278,20 +278,32 @@ func (p *pod) memoryOf(spec *workload.Spec, asked *workload.Asked, all []*contai
 	return bad
 }
 
-// unknown returns annotations of homenode that mean nothing.
-func (p *pod) unknown() (bad []string) {
-	for full := range p.annotations {
-		key := strings.TrimPrefix(full, prefix)
-		base, rest, scoped := strings.Cut(key, ".container")
-		switch {
-		case strings.HasPrefix(key, markKey):
-			bad = append(bad, fmt.Sprintf("annotation %s: homenode alone writes it", printable(cut(full))))
-		case !slices.Contains(keys, base) || scoped && len(rest) < 2:
-			bad = append(bad, fmt.Sprintf("annotation %s: unknown; known are %s", printable(cut(full)), strings.Join(keys, ", ")))
+// unknown is annotations of homenode that mean nothing: what is said of the first, and how many there are.
+type unknown struct {
+	first []string // mostTroubles at most
+	all   int
+}
+
+// unknownOf finds the annotations that mean nothing. A pod keeps what it finds: its author may have
+// written thousands.
+func unknownOf(annotations map[string]string) (u unknown) {
+	var names []string
+	for full := range annotations {
+		base, rest, scoped := strings.Cut(strings.TrimPrefix(full, prefix), ".container")
+		if !slices.Contains(keys, base) || scoped && len(rest) < 2 {
+			names = append(names, full)
 		}
 	}
-	slices.Sort(bad)
-	return bad
+	slices.Sort(names)
+	u.all = len(names)
+	for _, full := range names[:min(mostTroubles, len(names))] {
+		if strings.HasPrefix(full, prefix+markKey) {
+			u.first = append(u.first, fmt.Sprintf("annotation %s: homenode alone writes it", printable(cut(full))))
+		} else {
+			u.first = append(u.first, fmt.Sprintf("annotation %s: unknown; known are %s", printable(cut(full)), strings.Join(keys, ", ")))
+		}
+	}
+	return u
 }
 
 // size reads 8GiB, 8Gi and 8G, which all have a unit.

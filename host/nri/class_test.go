@@ -3,6 +3,7 @@ package nri
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -145,6 +146,26 @@ func TestMemoryOfOneContainerHasAnAuthor(t *testing.T) {
 		if got := o.spec(&g); got.Memory != max(limit, x.rule) || got.asked.Memory != x.want {
 			t.Errorf("%s: %d KiB, asked for by %q, want %q", name, got.Memory, got.asked.Memory, x.want)
 		}
+	}
+}
+
+// The author of a pod can write as many annotations as fit into 256 KiB. A look at the pods, which no container
+// starts beside, takes no more for that.
+func TestManyAnnotations(t *testing.T) {
+	const n = 15_000
+	annotations := map[string]string{"homenode.io/given-cpus": "0"}
+	for i := range n {
+		annotations[fmt.Sprintf("homenode.io/x%05d", i)] = ""
+	}
+	p := podOf(&api.PodSandbox{Id: "1", Name: "p", Namespace: "ns", Annotations: annotations})
+	text := ""
+	allocs := testing.AllocsPerRun(1, func() { text = p.troubles(nil) })
+	if allocs > 100 {
+		t.Errorf("%v allocations for %d annotations", allocs, n)
+	}
+	if !strings.HasPrefix(text, "annotation homenode.io/given-cpus: homenode alone writes it; annotation homenode.io/x00000: unknown;") ||
+		!strings.HasSuffix(text, fmt.Sprintf("; and %d more", n+1-mostTroubles)) {
+		t.Errorf("%q", text)
 	}
 }
 

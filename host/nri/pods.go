@@ -20,6 +20,7 @@ type pod struct {
 	parent      string // of its cgroups, as the kubelet wrote it
 	labels      map[string]string
 	annotations map[string]string
+	unknown     unknown               // of annotations
 	allowed     []workload.Permission // granted by the operator
 	resources   resources             // of all its containers together, where the kubelet tells
 	resized     bool                  // resources are older than those of its containers
@@ -158,6 +159,7 @@ func podOf(p *api.PodSandbox) *pod {
 		labels: maps.Clone(p.GetLabels()), annotations: ours(p.GetAnnotations()),
 	}
 	out.name = printable(out.namespace + "/" + name)
+	out.unknown = unknownOf(out.annotations)
 	if r := p.GetLinux().GetPodResources(); r != nil {
 		out.resources = resourcesOf(r)
 	}

@@ -44,16 +44,12 @@ func (p *pod) troubles(all []trouble) string {
 			add(where + text)
 		}
 	}
-	for _, text := range p.unknown() {
-		add(text)
+	count := len(items) + p.unknown.all
+	text := words.SomeOf(append(items, p.unknown.first...), count, mostTroubles)
+	if count == 0 || class == "" {
+		return text
 	}
-	switch {
-	case len(items) == 0:
-		return ""
-	case class == "":
-		return words.Some(items, mostTroubles)
-	}
-	return words.Because(words.PodAnnotations, words.Some(items, mostTroubles), string(class)).String()
+	return words.Because(words.PodAnnotations, text, string(class)).String()
 }
 
 // refusal returns what explain says of wishes that were not followed.

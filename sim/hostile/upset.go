@@ -210,7 +210,7 @@ func (g *game) part(c *call, settings int) {
 
 // notFrozen is the driver's answer where a cgroup did not freeze before its memory nodes were
 // written: nothing was changed.
-var notFrozen = &control.Failure{Code: control.NoAnswer, Text: "did not freeze within 300 ms"}
+var notFrozen = &control.Failure{Code: control.NotFrozen, Text: "did not freeze within 300 ms"}
 
 // locks reports whether the kernel would wait for a process of a cgroup while it writes a setting.
 func (h *host) locks(k key) bool {

@@ -97,7 +97,8 @@ func (o *Owners) Known(pid, uid int, cgroup string) workload.Owner {
 	if creator := o.OfUID(ns.creator); creator != workload.SystemOwner {
 		return creator
 	}
-	if byUID == workload.SystemOwner {
+	// Root creates it for a container, or for a user: by a setuid program that makes sandboxes.
+	if byUID == workload.SystemOwner || o.isAccount(uid) {
 		return byUID
 	}
 	return workload.UserNamespaceOwner(ns.inode)
@@ -113,6 +114,14 @@ func (o *Owners) OfUID(uid int) workload.Owner {
 		return owner
 	}
 	return workload.UserOwner(uid)
+}
+
+// isAccount reports whether /etc/passwd has a UID.
+func (o *Owners) isAccount(uid int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.subs.refresh(o.root)
+	return o.subs.accounts[uid]
 }
 
 // namespaceOf returns the outermost user namespace of a process; ok is false when the process is

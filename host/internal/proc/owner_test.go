@@ -72,6 +72,7 @@ func TestOwners(t *testing.T) {
 		{"a namespace that a subordinate UID created", "100007", "/", "user:[5]", "user:1000"},
 		{"root in a namespace that root created", "0", "/", "user:[3]", workload.SystemOwner},
 		{"a UID in a namespace that root created", "500000", "/", "user:[3]", "userns:3"},
+		{"an account in a namespace that root created", "1001", "/system.slice/cron.service", "user:[3]", "user:1001"},
 		{"a UID in a namespace of a service", "300001", "/", "user:[4]", "userns:4"},
 		{"a range of a service", "300001", "/", "user:[1]", "user:300000"},
 		{"a range of an unknown user", "400001", "/", "user:[1]", "user:400000"},
