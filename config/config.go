@@ -525,7 +525,6 @@ func Parse(r io.Reader, name string, defaults Config) (Config, error) {
 		reflect.TypeFor[Size]():            "a size with a unit, such as 64MiB",
 		reflect.TypeFor[topology.CPUSet](): "CPUs in list format, such as 0-3,8",
 		reflect.TypeFor[specfile.Nears]():  specfile.NearsWant,
-		reflect.TypeFor[Grants]():          grantsWant,
 	})
 	if err != nil {
 		return c, fmt.Errorf("%s: %w", name, err)

@@ -15,8 +15,17 @@ import (
 // labels: {…}}}, or a list of such.
 type Grants []workload.Grant
 
-// grantsWant is what to write, for errors (strict.Wants).
-const grantsWant = "{allow: [class=dedicated], from: {namespaces: [prod-*]}}, where from may have labels as well, or a list of them"
+// grant is one grant as it is written.
+type grant struct {
+	Allow []workload.Permission `yaml:"allow"`
+	From  struct {
+		Namespaces []string          `yaml:"namespaces"`
+		Labels     map[string]string `yaml:"labels"`
+	} `yaml:"from"`
+}
+
+// Entry returns one grant as it is written (strict.OneOrMore).
+func (Grants) Entry() any { return grant{} }
 
 // UnmarshalYAML reads one grant or a list of them.
 func (g *Grants) UnmarshalYAML(node ast.Node) error {
@@ -26,13 +35,7 @@ func (g *Grants) UnmarshalYAML(node ast.Node) error {
 	}
 	*g = Grants{}
 	for _, entry := range entries {
-		var x struct {
-			Allow []workload.Permission `yaml:"allow"`
-			From  struct {
-				Namespaces []string          `yaml:"namespaces"`
-				Labels     map[string]string `yaml:"labels"`
-			} `yaml:"from"`
-		}
+		var x grant
 		if err := yaml.NodeToValue(entry, &x, yaml.Strict()); err != nil {
 			return err
 		}
@@ -59,8 +62,8 @@ func (g Grants) validate() error {
 			return fmt.Errorf("%s.from: no namespaces; want some, such as {namespaces: [prod-*]}: the author of a pod writes its labels, so labels alone grant to everybody", at)
 		}
 		for _, pattern := range g[i].Namespaces {
-			if pattern == "" || !doublestar.ValidatePattern(pattern) {
-				return fmt.Errorf("%s.from.namespaces: bad pattern %q; want one such as prod-*", at, pattern)
+			if pattern == "" || strings.Contains(pattern, "/") || !doublestar.ValidatePattern(pattern) {
+				return fmt.Errorf("%s.from.namespaces: bad pattern %q; want the name of a namespace or a pattern for names, such as prod-*", at, pattern)
 			}
 		}
 	}

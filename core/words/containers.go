@@ -13,12 +13,12 @@ var (
 // Of what the author of a pod asks for by annotation.
 var (
 	WishRefused       = says("wish-refused", "asked for {} by annotation, not granted: {}")
-	WishNotGranted    = says("wish-not-granted", "no grant allows {} to its namespace")
-	WishNotGuaranteed = says("wish-not-guaranteed", "its pod is not Guaranteed")
+	WishNotGranted    = says("wish-not-granted", "no grant in containers.annotations allows {} to its namespace")
+	WishNotGuaranteed = says("wish-not-guaranteed", "its pod is not Guaranteed (requests equal to limits in each container)")
 	WishNotWhole      = says("wish-not-whole", "it requests no whole number of CPUs")
-	WishUnlimited     = says("wish-unlimited", "it has no memory limit")
-	WishBeyondLimit   = says("wish-beyond-limit", "that is more than its memory limit")
-	PodAnnotations    = says("pod-annotations", "{}. Runs as {}. Grant it in containers.annotations, see docs/containers.md.")
-	ForgedMark        = says("forged-mark", "container {} carries a mark of homenode that this host did not write: its CPU set counts as set by another program")
+	WishUnlimited     = says("wish-unlimited", "it has no memory limit, and no grant in containers.annotations allows memory to its namespace")
+	WishBeyondLimit   = says("wish-beyond-limit", "that is more than its memory limit, and no grant in containers.annotations allows memory to its namespace")
+	PodAnnotations    = says("pod-annotations", "{}. It runs as {}. What an annotation may ask for: docs/containers.md, Grants.")
+	ForgedMark        = says("forged-mark", "container {} has an annotation homenode.io/given that homenode on this host did not write: its CPU set counts as set by another program and is left alone. Remove the annotation from its pod; without one there, restart the container")
 	OldMark           = says("old-mark", "container {} was started under an older homenode, whose mark anybody can write: its CPU set counts as set by another program until the container is started again")
 )

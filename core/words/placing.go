@@ -146,7 +146,7 @@ var (
 	PinnedThere   = says("pinned-there", "There would be room without the processes that are pinned to a CPU: {}.")
 	MemoryNotFree = says("memory-not-free", "Needs {size} on {nodes}; {size} are free there in pages of that size.")
 	HeldStill     = says("held-still", "It is held for this workload already.")
-	HeldLost      = says("held-lost", "{cpus} held for it went offline; {cpus} are still held. It has the others again when they come online or when its home is asked for again.")
+	HeldLost      = says("held-lost", "{cpus} held for it went offline; still held: {cpus}. It gets those back when they are online again, or others when its home is asked for again.")
 	HomeCrowded   = says("home-crowded", "The home is crowded: shared work has asked for {.0f} vCPUs, and it has {n CPU}.")
 	NodeCrowded   = says("node-crowded", "node {} has {n CPU} for shared workloads, and it needs {.1f}")
 	NoCPUOnline   = says("no-cpu-online", "none of its CPUs is online")

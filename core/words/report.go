@@ -36,7 +36,7 @@ var (
 	AdvicePolicy  = says("advice-policy", "It has a memory policy of its own ({}), which its memory follows. Take that out (numactl, its own configuration), and homenode places it.")
 	AdviceManager = says("advice-manager", "Another program places it, and homenode leaves it to that one: {} `homenode explain {}` says more.")
 	AdviceExclude = says("advice-exclude", "The configuration leaves it out. Take it out of manage.exclude, or into manage.include, to have it placed.")
-	AdviceRun     = says("advice-run", "Homenode places only a part of what one user starts. Give it a size with a rule in workloads: that matches the path of its cgroup.")
+	AdviceRun     = says("advice-run", "Homenode places only a part of what one user starts. Give it a size (cpus, memory) by a rule under `workloads:` that matches the path of its cgroup.")
 	AdviceStuck   = says("advice-stuck", "{bytes} of its memory did not move: {}. Restart it when that suits, and it begins at home.")
 	AdviceAlone   = says("advice-alone", "Homenode leaves it alone: {} `homenode explain {}` says more.")
 	AdviceExplain = says("advice-explain", "`homenode explain {}` says why it is where it is.")

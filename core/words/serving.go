@@ -2,6 +2,6 @@ package words
 
 // What was refused to parties that ask the daemon.
 var (
-	ConnectionsRefused = says("connections-refused", "{} holds so many connections to homenode that {} more were refused or closed. Others are answered; the programs that hold the connections can be ended")
-	RequestsRefused    = says("requests-refused", "{} asks homenode more often than one party may: {} requests were refused. Others are answered; the program that asks can be ended or asked to wait")
+	ConnectionsRefused = says("connections-refused", "{} holds so many connections to homenode that {} more were refused or closed. Others are answered; to help it, end the programs that hold them (ss -xp for the socket, ss -tp for the page)")
+	RequestsRefused    = says("requests-refused", "{} asks homenode more often than one party may: {} requests were refused. Others are answered; to help it, let its programs ask less often, or end them")
 )

@@ -65,7 +65,7 @@ type NotFrozenError struct {
 }
 
 func (e *NotFrozenError) Error() string {
-	return fmt.Sprintf("cgroup %s: %v within %v, so its memory nodes were not changed; stop the process that holds its memory lock, or restart the workload", e.Cgroup, plan.ErrNotFrozen, freezeWithin)
+	return fmt.Sprintf("cgroup %s: %v within %v, so its memory nodes were not changed; end its process that waits in the kernel (most often state D in ps), or restart the workload", e.Cgroup, plan.ErrNotFrozen, freezeWithin)
 }
 
 // Unwrap makes the error one that a later try may not meet.

@@ -105,11 +105,11 @@ func TestAnnotationsTakeNoCPUs(t *testing.T) {
 			if was, _ := topology.ParseCPUSet(before); now.Len() < was.Len()-want[ownHome] {
 				t.Errorf("granted %v: the other pod had CPUs %s and has %s", granted, was, now)
 			}
-			why := "no grant allows class=dedicated to its namespace"
+			why := "no grant in containers.annotations allows class=dedicated to its namespace"
 			if granted {
 				why = "its pod is not Guaranteed"
 			}
-			if got := n.problemsOf(last); len(got) != 1 || !strings.Contains(got[0], why) || !strings.Contains(got[0], "containers.annotations") {
+			if got := n.problemsOf(last); len(got) != 1 || !strings.Contains(got[0], why) || !strings.Contains(got[0], "docs/containers.md") {
 				t.Errorf("granted %v: status says %q, want one line with %q", granted, got, why)
 			}
 			d := n.decisionOf(workload.ID(last.Namespace + "/" + last.Name))

@@ -32,6 +32,12 @@ func (l Lines) Of(path string) string {
 // types are decoded whole.
 type Wants map[reflect.Type]string
 
+// OneOrMore is a list that may also be written as its only entry.
+type OneOrMore interface {
+	// Entry returns a value of the type that an entry has in the document.
+	Entry() any
+}
+
 // Decode decodes a value into the struct that into points to and tells where the parts
 // stand. The library says that for few errors of values, so each value is tried first.
 // Errors are one line: "line 3 column 9: period: 5; want a time with a unit, such as 2s".
@@ -80,6 +86,12 @@ func (k *keys) value(n ast.Node, t reflect.Type, path string) {
 	_, leaf := k.wants[t]
 	leaf = leaf || reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 	switch {
+	case t.Implements(reflect.TypeFor[OneOrMore]()):
+		entry := reflect.TypeOf(reflect.Zero(t).Interface().(OneOrMore).Entry())
+		if _, list := n.(*ast.SequenceNode); list {
+			entry = reflect.SliceOf(entry)
+		}
+		k.value(n, entry, path)
 	case t.Kind() == reflect.Struct && !leaf:
 		k.object(n, t, path)
 	case t.Kind() == reflect.Slice && !leaf:
@@ -153,6 +165,8 @@ func (k *keys) want(t reflect.Type) string {
 		return "a whole number"
 	case t.Kind() == reflect.Float64:
 		return "a number"
+	case t.Kind() == reflect.Map:
+		return "keys with text, such as {app: db}"
 	}
 	return "one word or text"
 }
