@@ -59,7 +59,7 @@ func (s *server) streaming(next http.HandlerFunc) http.HandlerFunc {
 				if r.ProtoMajor == 1 { // of HTTP/2 it would end the party's other streams, too
 					w.Header().Set("Connection", "close")
 				}
-				reply(w, nil, &Error{TooMany, fmt.Sprintf("%v follows %d streams already, as many as one party may", p.party(), each)})
+				reply(w, nil, &Error{TooMany, fmt.Sprintf("%v has %d streams open, the most that one party may have", p.party(), each)})
 				return
 			}
 			defer s.streams.give(p.party())

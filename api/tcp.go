@@ -189,7 +189,7 @@ func (r *Remote) guarded(next http.Handler) http.Handler {
 		switch {
 		case beyond && ask.kind != scraping:
 			r.Refused.add(who.party(), refusedConnection)
-			reply(w, nil, &Error{TooMany, fmt.Sprintf("%v has as many connections open as one party may", who.party())})
+			reply(w, nil, &Error{TooMany, fmt.Sprintf("%v has all the connections open that one party may have", who.party())})
 		case !known && !r.named(q.Host):
 			reply(w, nil, &Error{Forbidden, "this machine is not called that: ask by its address, its own name, or localhost"})
 		case foreign(q) && !(static && q.Header.Get("Sec-Fetch-Mode") == "navigate"):

@@ -59,7 +59,7 @@ func (g Grants) validate() error {
 			}
 		}
 		if len(g[i].Namespaces) == 0 {
-			return fmt.Errorf("%s.from: no namespaces; want some, such as {namespaces: [prod-*]}: the author of a pod writes its labels, so labels alone grant to everybody", at)
+			return fmt.Errorf("%s.from: no namespaces; want some, such as {namespaces: [prod-*]}: the author of a pod writes its labels, so labels alone grant to every pod", at)
 		}
 		for _, pattern := range g[i].Namespaces {
 			if pattern == "" || strings.Contains(pattern, "/") || !doublestar.ValidatePattern(pattern) {

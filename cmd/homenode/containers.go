@@ -31,7 +31,7 @@ func containersIn(o *daemon.Options, c config.Config, d func() *daemon.Daemon) *
 	options.Log = slog.Default()
 	var err error
 	if options.Key, err = store.HostKey(c.StateDir); err != nil { // on a full disk, say: containers are placed all the same
-		slog.Warn("the next daemon will not know what was set before containers started, and leave those alone that no scan has seen", "err", err)
+		slog.Warn("the key of this host cannot be used: after a restart, CPU sets of containers that no scan has seen count as set by another program", "err", err)
 	}
 	p := nri.New(options)
 	o.Sources = append(o.Sources, p)

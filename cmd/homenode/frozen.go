@@ -27,7 +27,7 @@ func cgroupDriver(mover *process.Mover) *cgroup.Driver {
 	}
 	d := cgroup.New(o)
 	if err := d.Thaw(); err != nil {
-		fmt.Fprintf(os.Stderr, "homenode: what it left frozen is not thawed: %v\n", err)
+		fmt.Fprintf(os.Stderr, "homenode: a cgroup that homenode had frozen is not thawed: %v\n", err)
 	}
 	return d
 }

@@ -105,7 +105,7 @@ type SharedError struct {
 }
 
 func (e *SharedError) Error() string {
-	return fmt.Sprintf("cgroup %s: its memory nodes are not changed, for process %d in %s has the same memory as its process %d and would not be frozen with it", e.Cgroup, e.Outside, or(e.In, "another cgroup"), e.Inside)
+	return fmt.Sprintf("cgroup %s: its memory nodes are not changed: process %d in %s shares the memory of its process %d and would not freeze with it", e.Cgroup, e.Outside, or(e.In, "another cgroup"), e.Inside)
 }
 
 // ManyAlikeError says that too many processes outside a cgroup are laid out as processes inside to

@@ -40,12 +40,12 @@ func (d *Driver) keep(at, object string) (string, error) {
 	text := fmt.Sprintf("%d %d\n%s\n", os.Getpid(), d.startOf(os.Getpid()), at)
 	f, err := os.OpenFile(filepath.Join(d.run, object), os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return "", fmt.Errorf("cgroup %s: not frozen, for that cannot be noted: %w", at, plain(err))
+		return "", fmt.Errorf("cgroup %s: not frozen, because the record of it cannot be written: %w", at, plain(err))
 	}
 	_, err = f.WriteString(text)
 	if err = errors.Join(err, f.Close()); err != nil {
 		d.forget(object)
-		return "", fmt.Errorf("cgroup %s: not frozen, for that cannot be noted: %w", at, plain(err))
+		return "", fmt.Errorf("cgroup %s: not frozen, because the record of it cannot be written: %w", at, plain(err))
 	}
 	return object, nil
 }
@@ -73,7 +73,8 @@ func (d *Driver) startOf(pid int) uint64 {
 	return s.Start
 }
 
-// Thaw thaws what a homenode that was killed has left frozen.
+// Thaw thaws what a homenode that was killed has left frozen, and leaves alone what one that runs has
+// frozen just now.
 func (d *Driver) Thaw() error {
 	if d.run == "" {
 		return nil
@@ -87,7 +88,10 @@ func (d *Driver) Thaw() error {
 	}
 	var errs []error
 	for _, r := range records {
-		errs = append(errs, d.thawLeft(r.Name()))
+		var live *FrozenError
+		if err := d.thawLeft(r.Name()); !errors.As(err, &live) {
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -169,7 +173,7 @@ func Guard(mount string) func(run, record string) (end func(), err error) {
 		select {
 		case err = <-said:
 		case <-time.After(guardWithin):
-			err = errors.New("it does not come up")
+			err = fmt.Errorf("it did not start within %v", guardWithin)
 		}
 		if err != nil {
 			_ = c.Process.Kill()

@@ -348,7 +348,7 @@ func (f *freeze) thawWhenRebound(cgroup string, then topology.CPUSet) (written f
 func (d *Driver) freezable(cgroup string) (string, error) {
 	own, err := d.ownCgroup()
 	if err != nil {
-		return "", fmt.Errorf("cgroup %s: not frozen, for homenode may be in it: %v", cgroup, err)
+		return "", fmt.Errorf("cgroup %s: not frozen, because homenode may be in it: %v", cgroup, err)
 	}
 	for at := cgroup; at != "/"; at = path.Dir(at) {
 		kind, err := d.files.read(at, typeFile)
@@ -369,11 +369,11 @@ func (d *Driver) freezable(cgroup string) (string, error) {
 			continue
 		}
 		if own == at || strings.HasPrefix(own, at+"/") {
-			return "", fmt.Errorf("cgroup %s: its memory nodes are not changed, for that would freeze homenode itself, which is in %s", cgroup, at)
+			return "", fmt.Errorf("cgroup %s: its memory nodes are not changed: homenode itself is in %s and would freeze with it", cgroup, at)
 		}
 		return at, nil
 	}
-	return "", fmt.Errorf("cgroup %s: its memory nodes are not changed, for others than root can thaw it and all cgroups above it", cgroup)
+	return "", fmt.Errorf("cgroup %s: its memory nodes are not changed: users other than root can thaw it and every cgroup above it", cgroup)
 }
 
 // ownCgroup is the cgroup that homenode runs in.
