@@ -208,11 +208,6 @@ func (f *freeze) prepare(ctx context.Context) error {
 	if err := f.runs(); err != nil {
 		return err
 	}
-	if d.shared != nil {
-		if err := d.shared(ctx, f.at); err != nil {
-			return err
-		}
-	}
 	if f.record, err = d.keep(f.at, object); err != nil {
 		return err
 	}
@@ -221,6 +216,12 @@ func (f *freeze) prepare(ctx context.Context) error {
 			f.end = func() {}
 			d.forget(f.record)
 			return fmt.Errorf("cgroup %s: not frozen without a process that thaws it when homenode is killed: %w", f.at, err)
+		}
+	}
+	if d.shared != nil { // last: a process may be put into the cgroup since
+		if err := d.shared(ctx, f.at); err != nil {
+			d.forget(f.record)
+			return err
 		}
 	}
 	return nil

@@ -1,12 +1,14 @@
 package cgroup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -158,6 +160,33 @@ func TestMemsSharedInside(t *testing.T) {
 	sharing(m, d, "/a/b/new")
 	if err := d.Apply(ctx, step(plan.SetMems, "/a/b", "1"), nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// The guardian, whose start takes long and which every user can see, stands by before it is asked who
+// shares memory: a process may be put into the cgroup since.
+func TestMemsSharersAreAskedLast(t *testing.T) {
+	m, _ := running(t)
+	d := m.driver()
+	d.run = t.TempDir()
+	var order []string
+	d.guardian = func(string, string) (func(), error) {
+		order = append(order, "guardian")
+		return func() { order = append(order, "end") }, nil
+	}
+	refused := &SharedError{Cgroup: "/a/b"}
+	d.shared = func(context.Context, string) error {
+		order = append(order, "shared")
+		return refused
+	}
+	if err := d.Apply(ctx, step(plan.SetMems, "/a/b", "1"), nil); !errors.Is(err, refused) {
+		t.Errorf("error %v", err)
+	}
+	if want := []string{"guardian", "shared", "end"}; !slices.Equal(order, want) {
+		t.Errorf("%q, want %q", order, want)
+	}
+	if left, err := os.ReadDir(d.run); err != nil || len(left) != 0 {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }
 
