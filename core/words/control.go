@@ -13,7 +13,7 @@ var (
 	NotUTF8          = says("not-utf8", "Its name is not valid UTF-8.")
 	NotIncluded      = says("not-included", "The configuration does not include it (manage.include).")
 	Unanswered       = says("no-answer", "It does not answer: {}. It is tried again later.")
-	MemoryUnasked    = says("memory-unasked", "So many other processes of {} do not answer that this one is not asked where its memory lies; it is left alone until some of them answer or end.")
+	MemoryUnasked    = says("memory-unasked", "Left alone: too many other processes of {} do not answer, so homenode does not read where the memory of this one lies. It tries again when some of them answer or end.")
 	NotFrozen        = says("not-frozen", "Left alone: its processes did not freeze within 300 ms, so its memory nodes were not changed. Homenode tries again in {for}; to help, end its process that waits in the kernel (most often state D in ps), or restart the workload.")
 	MemoryUnanswered = says("memory-unanswered", "The kernel does not answer when homenode reads where its memory lies; it is left alone until the kernel does.")
 	MemoryNotRead    = says("memory-not-read", "Where its memory lies has not been read yet; large workloads are read first.")

@@ -158,7 +158,7 @@ func TestManyProcessesThatDoNotAnswer(t *testing.T) {
 		}
 		if o.Unasked {
 			unasked++
-			want := "So many other processes of user 1000 do not answer that this one is not asked where its memory lies; it is left alone until some of them answer or end."
+			want := "Left alone: too many other processes of user 1000 do not answer, so homenode does not read where the memory of this one lies. It tries again when some of them answer or end."
 			if why := o.Unread().String(); why != want {
 				t.Errorf("%s: %s", o.ID, why)
 			}
@@ -169,7 +169,7 @@ func TestManyProcessesThatDoNotAnswer(t *testing.T) {
 		t.Errorf("%d asked and %d reported as unanswered; want 8 and %d", asked, unanswered, len(stuck))
 	}
 	want := workload.Problem{Subject: "proc/PID/numa_maps", Code: words.OwnerUnasked,
-		Text: "so many processes of user 1000 do not answer that 32 others of the same owner are not asked either, and their pages are left alone; end those that do not answer, or unmount what they wait for"}
+		Text: "too many processes of user 1000 do not answer: homenode does not read the memory of 32 others of the same owner, and leaves their pages alone; end the processes that do not answer, or unmount what they wait for"}
 	if p := s.Problems[len(s.Problems)-1]; p != want {
 		t.Errorf("problem %v, want %v", p, want)
 	}
