@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -79,7 +80,7 @@ func (d *Daemon) begin(e control.Effect) {
 		stuck = d.stuckStep(e.Workload, key.target)
 	}
 	for _, entry := range e.Entries {
-		if e.Kind == control.EffectRestore && d.stuckStep(entry.Workload, entry.Path) {
+		if e.Kind == control.EffectRestore && (d.stuckStep(entry.Workload, entry.Path) || d.stuckBelow(&entry)) {
 			c.changing = append(c.changing, entry.Workload)
 		}
 	}
@@ -133,6 +134,20 @@ func (d *Daemon) stuckStep(id workload.ID, target string) bool {
 	for k := range d.stuck {
 		same := k.target != "" && k.target == target
 		if k.of == step && (k.workload == id || same) {
+			return true
+		}
+	}
+	return false
+}
+
+// stuckBelow reports whether an entry is of a controller that a change of a cgroup below, which has
+// not come back, may yet turn on again.
+func (d *Daemon) stuckBelow(e *plan.Entry) bool {
+	if !e.Kind.IsController() {
+		return false
+	}
+	for k := range d.stuck {
+		if k.of == step && strings.HasPrefix(k.target, strings.TrimSuffix(e.Path, "/")+"/") {
 			return true
 		}
 	}

@@ -241,7 +241,8 @@ func (g *game) perform(c *call) {
 	var behind *call
 	if c.Kind == control.EffectRestore {
 		for i := range c.Entries {
-			if x := cmp.Or(g.hung[string(c.Entries[i].Workload)], g.hungStep(c.Entries[i].Workload, c.Entries[i].Path)); x != nil {
+			e := &c.Entries[i]
+			if x := cmp.Or(g.hung[string(e.Workload)], g.hungStep(e.Workload, e.Path), g.hungBelow(e)); x != nil {
 				behind = x
 			}
 		}
@@ -312,6 +313,20 @@ func (g *game) hungStep(id workload.ID, target string) *call {
 			continue
 		}
 		if c.Workload == id || target != "" && c.Step.Target.Own() == target {
+			return c
+		}
+	}
+	return nil
+}
+
+// hungBelow is a change of a cgroup below one whose controller an entry is of, that hangs: it may yet
+// turn the controller on again (stuckBelow in package daemon).
+func (g *game) hungBelow(e *plan.Entry) *call {
+	if !e.Kind.IsController() {
+		return nil
+	}
+	for _, c := range g.hung {
+		if c.Kind == control.EffectApply && strings.HasPrefix(c.Step.Target.Own(), strings.TrimSuffix(e.Path, "/")+"/") {
 			return c
 		}
 	}
