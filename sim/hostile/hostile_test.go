@@ -63,7 +63,7 @@ func freshSeed(t *testing.T) uint64 {
 // A failure says how to play it again.
 func TestHostile(t *testing.T) {
 	chosen := os.Getenv("SEEDS") != "" || os.Getenv("EVENTS") != ""
-	first, seeds, events := freshSeed(t), number(t, "SEEDS", 40), number(t, "EVENTS", 2000)
+	first, seeds, events := freshSeed(t), number(t, "SEEDS", 12), number(t, "EVENTS", 2000)
 	var all []played
 	if !chosen {
 		all = keptSeeds(t)
