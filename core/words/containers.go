@@ -20,5 +20,5 @@ var (
 	WishBeyondLimit   = says("wish-beyond-limit", "that is more than its memory limit, and no grant in containers.annotations allows memory to its namespace")
 	PodAnnotations    = says("pod-annotations", "{}. It runs as {}. What an annotation may ask for: docs/containers.md, Grants.")
 	ForgedMark        = says("forged-mark", "container {} has an annotation homenode.io/given that homenode on this host did not write: its CPU set counts as set by another program and is left alone. Remove the annotation from its pod; without one there, restart the container")
-	OldMark           = says("old-mark", "container {} was started under an older homenode, whose mark anybody can write: its CPU set counts as set by another program until the container is started again")
+	OldMark           = says("old-mark", "container {} was started under an older homenode, whose mark any pod could write: its CPU set counts as set by another program until the container is started again")
 )
