@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -143,11 +142,8 @@ func (d *Daemon) stuckStep(id workload.ID, target string) bool {
 // stuckBelow reports whether an entry is of a controller that a change of a cgroup below, which has
 // not come back, may yet turn on again.
 func (d *Daemon) stuckBelow(e *plan.Entry) bool {
-	if !e.Kind.IsController() {
-		return false
-	}
 	for k := range d.stuck {
-		if k.of == step && strings.HasPrefix(k.target, strings.TrimSuffix(e.Path, "/")+"/") {
+		if k.of == step && e.ControllerAbove(k.target) {
 			return true
 		}
 	}

@@ -447,3 +447,9 @@ type Refusal struct {
 	Bytes int64  `json:"bytes"` // bytes that were not moved
 	Why   string `json:"why"`   // why, in words
 }
+
+// ControllerAbove reports whether an entry is of a controller in a cgroup above another: a step there
+// turns it on when it is off.
+func (e *Entry) ControllerAbove(cgroup string) bool {
+	return e.Kind.IsController() && strings.HasPrefix(cgroup, strings.TrimSuffix(e.Path, "/")+"/")
+}

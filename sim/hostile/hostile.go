@@ -322,11 +322,8 @@ func (g *game) hungStep(id workload.ID, target string) *call {
 // hungBelow is a change of a cgroup below one whose controller an entry is of, that hangs: it may yet
 // turn the controller on again (stuckBelow in package daemon).
 func (g *game) hungBelow(e *plan.Entry) *call {
-	if !e.Kind.IsController() {
-		return nil
-	}
 	for _, c := range g.hung {
-		if c.Kind == control.EffectApply && strings.HasPrefix(c.Step.Target.Own(), strings.TrimSuffix(e.Path, "/")+"/") {
+		if c.Kind == control.EffectApply && e.ControllerAbove(c.Step.Target.Own()) {
 			return c
 		}
 	}
