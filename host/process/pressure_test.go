@@ -13,6 +13,7 @@ import (
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	procfs "github.com/homenode/homenode/host/internal/proc"
 )
 
 func psi(some float64) *fstest.MapFile {
@@ -147,7 +148,7 @@ func TestMovesShareTheCap(t *testing.T) {
 		p.anon(0x10000000, repeat(1, pages)...)
 		m.home = topology.Nodes(0)
 		own := *mover
-		own.kernel, own.proc, own.o.Root = m, proc{m}, m
+		own.kernel, own.proc, own.o.Root, own.owners = m, proc{m}, m, procfs.NewOwners(m)
 		all.Go(func() {
 			defer clock.done()
 			errs[i] = own.Move(context.Background(), moveStep("0", p), func(plan.Move) {
