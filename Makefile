@@ -162,6 +162,8 @@ generate: ## files that are made of others: the scheduler's objects, the README'
 	$(GO) run ./cmd/homenode topology --host testdata/hosts/sub-numa-cxl.json --svg docs/topology.svg
 	$(GO) run ./cmd/homenode demo --record docs
 	$(GO) run ./cmd/man docs/man
+	sed -i -E "s/^(version|appVersion): .*/\1: $$(cat VERSION)/" packaging/kube/chart/Chart.yaml
+	sed -i -E "s/^version = .*/version = \"$$(cat VERSION)\"/" integrations/openstack/pyproject.toml
 	$(GO) -C packaging run ./pack -manifests kube/homenode.yaml
 
 fuzz: ## every fuzz target for FUZZTIME

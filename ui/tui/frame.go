@@ -77,7 +77,7 @@ func (m *Model) scrolled(lines []string, room int) []string {
 // header is the daemon, the machine in a line, and whether what is shown is of now.
 func (m *Model) header() string {
 	s := &m.status
-	version, _, _ := strings.Cut(s.Version, "~") // which build it is would push aside what it shows
+	version, _, _ := strings.Cut(s.Version, "+") // the name of the build would push aside what it shows
 	text := m.paint(bold, "homenode "+version)
 	if !m.have {
 		text = m.paint(bold, "homenode top")

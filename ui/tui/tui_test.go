@@ -462,10 +462,10 @@ func TestRun(t *testing.T) {
 // to move fits, and a list of CPUs breaks behind a comma.
 func TestNothingIsCutAt80(t *testing.T) {
 	s := made(2)
-	s.Version = "0.1.0~git20261123.c911c4e"
+	s.Version = "0.2.0+git20261123.0915.c911c4e"
 	m := New(options(), 80, 24)
 	m.Take(Seen{Status: s, At: moment})
-	if head, _, _ := strings.Cut(ansi.Strip(m.Frame()), "\n"); strings.Contains(head, "…") || !strings.Contains(head, "homenode 0.1.0 ·") || !strings.Contains(head, "→") {
+	if head, _, _ := strings.Cut(ansi.Strip(m.Frame()), "\n"); strings.Contains(head, "…") || !strings.Contains(head, "homenode 0.2.0 ·") || !strings.Contains(head, "→") {
 		t.Errorf("first line: %q", head)
 	}
 	m.to = new(string)
