@@ -21,7 +21,7 @@ endif
 PKGS  ?= ./...
 RACE  := /(api|cmd|daemon|host)(/|$$)
 
-.PHONY: all run build test test-arm64 check bench bench-pairs bench-start bench-probe bench-placement bench-share-sim bench-share-host bench-share-virtual bench-balance bench-page pictures mutate hostile soak kube kube-guest kube-scale openstack libvirt e2e generate fuzz tree install uninstall dist test-packages clean
+.PHONY: all run build test test-arm64 check bench bench-pairs bench-start bench-probe bench-placement bench-share-sim bench-share-host bench-share-virtual bench-balance bench-page pictures mutate hostile soak kube kube-guest kube-scale openstack libvirt e2e generate fuzz tree install uninstall dist release test-packages clean
 
 all: build
 
@@ -29,16 +29,16 @@ build: ## the binary, ./homenode
 	@total=$$($(GO) list -deps ./cmd/homenode 2> >(sh scripts/progress.sh) | wc -l); \
 	$(GO) build -v -trimpath -ldflags '$(LDFLAGS)' -o homenode ./cmd/homenode 2>&1 | sh scripts/progress.sh $$total
 
+# A released binary where there is one for this machine (RELEASES, HOMENODE_RELEASES=); BUILD=1 builds in any case.
 run: ## watch this machine in observe mode, in the foreground
-	@sh scripts/need.sh plan
-	@$(MAKE) build
+	@sh scripts/released.sh || { sh scripts/need.sh plan; $(MAKE) build; }
 	@./homenode daemon --mode observe --status
 
 # The race detector needs cgo.
 test: ## unit, property, golden and command-line tests
 	@sh scripts/need.sh test
 	@sh scripts/need.sh gcc libc6-dev hwloc-nox
-	@sh scripts/need.sh dbus-daemon libvirt0 libxml2-utils || true # tests without them are skipped
+	@sh scripts/need.sh dbus-daemon libvirt0 libxml2-utils gpg gpg-agent rpm || true # tests without them are skipped
 	@echo 'property tests and hostile seeds: SEED=$(SEED)'
 	@export RAPID_SEED=$(SEED); failed=; \
 	programs=$$(bash e2e/fetch-prometheus.sh); PATH=$${programs:+$$programs:}$$PATH; \
@@ -68,6 +68,7 @@ check: ## what CI checks besides the tests: format, vet, tidy modules, generated
 	$(GO) -C e2e/cri mod tidy -diff
 	$(GO) -C e2e/page vet ./...
 	$(GO) -C e2e/page mod tidy -diff
+	@sh scripts/need.sh apt-utils createrepo-c gpg gpg-agent || true # tests without them are skipped
 	$(GO) -C packaging test ./...
 	$(GO) -C cluster/kube vet ./...
 	$(GO) -C cluster/kube mod tidy -diff
@@ -234,6 +235,18 @@ dist: ## deb, rpm, archives, container image, Helm chart, SBOM and checksums for
 	fi; \
 	cd packaging && $(GO) run ./pack $(if $(KUBE),-kube) -arch '$(ARCH)' -stage "$$stage" -version '$(VERSION)' -epoch $$SOURCE_DATE_EPOCH -out "$$out"
 	@cat "$(DIST)/SHA256SUMS"
+
+# The commit must have the tag of VERSION. KEY= names the releaser's key in gpg, URL= the address that will serve RELEASE.
+RELEASE ?= release
+release: export KEY := $(KEY)
+release: export URL := $(URL)
+release: ## a release for a web server, in release/ (RELEASE): packages, binaries, images, notes, signed checksums, apt and yum repositories
+	@sh scripts/need.sh apt-utils createrepo-c gpg gpg-agent xz-utils
+	@mkdir -p "$(RELEASE)"; bash packaging/release.sh may "$(RELEASE)"
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	$(MAKE) dist KUBE=1 DIST="$$dir/dist"; \
+	bash packaging/again.sh "$$dir/dist"; \
+	bash packaging/release.sh make "$$dir/dist" "$(RELEASE)"
 
 # By hand and before a release: minutes, root, debootstrap and the network.
 test-packages: dist ## packages installed and removed in bare systems; built again elsewhere, the same bytes
