@@ -63,3 +63,54 @@ inside() {
 		$(env | grep -E '^(GOPROXY|GONOSUMDB|GOSUMDB|GONOSUMCHECK|GOFLAGS|SSL_CERT_FILE|SSL_CERT_DIR|[a-zA-Z]*_proxy|[A-Z]*_PROXY)=' || true) \
 		chroot "$dir" "$@"
 }
+
+# state lists what is on the disk of a system, but for what dpkg, rpm, apt and systemd write
+# about themselves.
+state() {
+	(cd "$1" && find . -xdev \( -path ./proc -o -path ./sys -o -path ./run -o -path ./tmp -o -path ./var/lib/rpm -o -path ./var/lib/dpkg -o -path ./var/log/dpkg.log \
+		-o -path ./var/cache/ldconfig -o -path ./var/cache/apt -o -path ./var/lib/apt -o -path ./var/log/apt -o -path ./var/log/journal -o -path ./var/lib/systemd \) -prune \
+		-o \( -type f -printf '%p %m %u %g ' -exec sha256sum -b {} \; \) -o -printf '%p %y %m %u %g %l\n' | sort)
+}
+
+# boot DIR starts the system's own systemd, in namespaces of its own; init is its PID then.
+# Its root cgroup is a part of this machine's cgroup v2.
+boot() {
+	local dir=$1 unified i
+	unified=$(findmnt -n -t cgroup2 -o TARGET | head -n 1)
+	[ -n "$unified" ] || skip "this machine has no cgroup v2"
+	part=$unified/homenode-test-$$-$(basename "$dir")
+	mkdir "$part"
+	(
+		echo $BASHPID >"$part/cgroup.procs"
+		exec unshare --mount --cgroup --uts --ipc --pid --fork --kill-child --propagation private sh -c '
+			hostname "$(basename "$1")"
+			mount -t proc proc "$1/proc"
+			mount -t cgroup2 cgroup2 "$1/sys/fs/cgroup"
+			mount -t tmpfs tmpfs "$1/tmp"
+			cd "$1" && pivot_root . mnt && umount -l /mnt
+			exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd systemd.unit=multi-user.target </dev/null
+		' sh "$dir"
+	) >"$dir.boot" 2>&1 &
+	for i in $(seq 100); do
+		sleep 0.2
+		init=$(pgrep -f -x '/lib/systemd/systemd systemd.unit=multi-user.target' -n || true)
+		[ -n "$init" ] || continue
+		case $(within systemctl is-system-running 2>/dev/null) in
+		running | degraded) return 0 ;; # units that a chroot cannot have may fail
+		esac
+	done
+	cat "$dir.boot"
+	skip "systemd does not start in a chroot of this machine"
+}
+
+# within COMMAND… runs a command in the system that boot has started.
+within() {
+	nsenter -t "$init" -m -p -C -u -i env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=dumb DEBIAN_FRONTEND=noninteractive "$@"
+}
+
+# halt ends that system and what is left of its cgroups.
+halt() {
+	kill -9 "$init" 2>/dev/null || true
+	sleep 0.5
+	find "$part" -depth -type d -exec rmdir {} + 2>/dev/null || true
+}
