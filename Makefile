@@ -21,7 +21,7 @@ endif
 PKGS  ?= ./...
 RACE  := /(api|cmd|daemon|host)(/|$$)
 
-.PHONY: all run build test test-arm64 check bench bench-pairs bench-start bench-probe bench-placement bench-share-sim bench-share-host bench-share-virtual bench-balance bench-page pictures mutate hostile soak kube kube-guest kube-scale openstack libvirt e2e generate fuzz tree install uninstall dist release test-packages clean
+.PHONY: all run build test test-arm64 check bench bench-pairs bench-start bench-probe bench-placement bench-share-sim bench-share-host bench-share-virtual bench-balance bench-page pictures mutate hostile soak kube kube-guest kube-scale openstack libvirt e2e generate fuzz tree install uninstall dist release test-packages test-release clean
 
 all: build
 
@@ -253,6 +253,14 @@ test-packages: dist ## packages installed and removed in bare systems; built aga
 	$(GO) -C packaging test ./...
 	bash packaging/test.sh "$(DIST)"
 	FRESH=1 bash packaging/again.sh "$(DIST)"
+
+# By hand, as root: ten minutes the first time. REHEARSAL= keeps what was made, and makes it once.
+test-release: ## a release with a key made for it; apt in bare Debian with systemd: install, upgrade while it enforces, remove, purge; the Ansible role
+	@sh scripts/need.sh apt-utils createrepo-c gpg gpg-agent xz-utils debootstrap python3 ansible-core
+	@dir=$${REHEARSAL:-$$(mktemp -d /var/tmp/homenode-release.XXXXXX)}; [ -n "$${REHEARSAL:-}" ] || trap 'rm -rf "$$dir"' EXIT; \
+	bash packaging/rehearse.sh "$$dir"; \
+	bash packaging/upgrade.sh "$$dir"; \
+	bash integrations/ansible/test.sh "$$dir"
 
 clean:
 	rm -rf homenode dist bench/out e2e/out

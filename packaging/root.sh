@@ -23,7 +23,22 @@ cached() {
 			/etc/apt/sources.list.d/debian.sources /etc/apt/sources.list 2>/dev/null || true)
 		rm -rf "$dir.part"
 		mkdir -p "$dir.part"
-		debootstrap --variant=minbase "$1" "$dir.part" "${mirror:-http://deb.debian.org/debian}" >"$dir.log" 2>&1 || return 1
+		case $1 in
+		jammy | noble | questing) # Ubuntu; its keys are in a package of Debian
+			(
+				cache=$dir.keys mirror=${mirror:-http://deb.debian.org/debian}
+				mkdir -p "$cache"
+				. e2e/apt.sh
+				APT_CONFIG=$(private trixie) || exit 1
+				export APT_CONFIG
+				cd "$cache" && apt-get -qq download ubuntu-keyring && dpkg -x ubuntu-keyring_*.deb .
+			) >"$dir.log" 2>&1 || return 1
+			debootstrap --variant=minbase --keyring="$dir.keys/usr/share/keyrings/ubuntu-archive-keyring.gpg" \
+				"$1" "$dir.part" http://archive.ubuntu.com/ubuntu /usr/share/debootstrap/scripts/gutsy >"$dir.log" 2>&1 || return 1
+			echo "deb http://archive.ubuntu.com/ubuntu $1 main universe" >"$dir.part/etc/apt/sources.list"
+			;;
+		*) debootstrap --variant=minbase "$1" "$dir.part" "${mirror:-http://deb.debian.org/debian}" >"$dir.log" 2>&1 || return 1 ;;
+		esac
 		mv "$dir.part" "$dir"
 	fi
 	echo "$dir"
