@@ -44,11 +44,26 @@ cached() {
 	echo "$dir"
 }
 
+# serviced SUITE prints the folder with a bare system that has systemd and what Ansible needs.
+serviced() {
+	local from dir=${XDG_CACHE_HOME:-$HOME/.cache}/homenode/roots/$1-systemd
+	if [ ! -e "$dir/sbin/init" ]; then
+		from=$(cached "$1") || return 1
+		rm -rf "$dir.part"
+		cp -a "$from" "$dir.part"
+		cp -L /etc/resolv.conf /etc/hosts "$dir.part/etc/" 2>/dev/null || true
+		if [ -d /etc/apt/apt.conf.d ]; then cp /etc/apt/apt.conf.d/99* "$dir.part/etc/apt/apt.conf.d/" 2>/dev/null || true; fi
+		inside "$dir.part" sh -c 'apt-get -qq update && apt-get -qq -y install --no-install-recommends systemd systemd-sysv dbus python3-minimal python3-apt' >"$dir.log" 2>&1 || return 1
+		mv "$dir.part" "$dir"
+	fi
+	echo "$dir"
+}
+
 # bare SUITE DIR puts a bare system into DIR, with what this machine needs to reach the
-# archive and the Go modules.
+# archive and the Go modules. With MADE=serviced it has systemd.
 bare() {
 	local from
-	from=$(cached "$1") || skip "no bare system of $1 (debootstrap or the network is missing)"
+	from=$(${MADE:-cached} "$1") || skip "no bare system of $1 (debootstrap or the network is missing)"
 	mkdir -p "$2"
 	cp -a "$from/." "$2"
 	cp -L /etc/resolv.conf /etc/hosts "$2/etc/" 2>/dev/null || true
@@ -106,10 +121,11 @@ boot() {
 			exec env -i container=other PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd systemd.unit=multi-user.target </dev/null
 		' sh "$dir"
 	) >"$dir.boot" 2>&1 &
-	for i in $(seq 100); do
+	local unshared=$!
+	for i in $(seq 200); do
 		sleep 0.2
-		init=$(pgrep -f -x '/lib/systemd/systemd systemd.unit=multi-user.target' -n || true)
-		[ -n "$init" ] || continue
+		init=$(pgrep -P $unshared || true)
+		[ "$(cat "/proc/${init:-none}/comm" 2>/dev/null)" = systemd ] || continue
 		case $(within systemctl is-system-running 2>/dev/null) in
 		running | degraded) return 0 ;; # units that a chroot cannot have may fail
 		esac

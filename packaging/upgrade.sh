@@ -38,8 +38,7 @@ for suite in "$@"; do
 		d=$work/$suite
 		init='' part=''
 		trap 'halt' EXIT
-		bare "$suite" "$d"
-		quietly inside "$d" sh -c 'apt-get -qq update && apt-get -qq -y install --no-install-recommends systemd systemd-sysv dbus'
+		MADE=serviced bare "$suite" "$d"
 		boot "$d"
 		install -d "$d/etc/apt/keyrings"
 		cp "$made/release/homenode.asc" "$d/etc/apt/keyrings/"

@@ -27,8 +27,7 @@ done
 names='' parts=''
 for h in $hosts; do
 	name=${h%%:*} d=$work/${h%%:*}
-	bare "${h##*:}" "$d"
-	inside "$d" sh -c 'apt-get -qq update && apt-get -qq -y install --no-install-recommends systemd systemd-sysv dbus python3-minimal python3-apt' >"$work/log" 2>&1 || { cat "$work/log"; fail "$name: systemd and python3"; }
+	MADE=serviced bare "${h##*:}" "$d"
 	boot "$d"
 	echo "$init" >"$work/$name.pid"
 	names="$names $name" parts="$parts $part"
