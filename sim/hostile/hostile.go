@@ -662,8 +662,18 @@ func (g *game) known(k key) func(string) bool {
 			return e != nil && (value == e.New || slices.Contains(e.Past, value))
 		}
 		return has(g.state.Journal.Of(k.kind, k.path)) || has(entryOf(g.store.entries, k)) ||
-			slices.ContainsFunc(g.calls, func(c *call) bool { return c.Step != nil && c.Step.To == value }) || g.planned(value)
+			slices.ContainsFunc(g.calls, func(c *call) bool { return c.Step != nil && c.Step.To == value }) || g.planned(value) || g.given(k, value)
 	}
+}
+
+// given reports whether `homenode run` started a process with a value.
+func (g *game) given(k key, value string) bool {
+	p, err := plan.ParseProcessPath(k.path)
+	if err != nil || k.kind != plan.Affinity {
+		return false
+	}
+	a, ok := g.state.Admissions[control.ProcessID(p.PID)]
+	return ok && a.Process == p && a.Placement.CPUs.String() == value
 }
 
 // planned reports whether a step that has begun writes a value, also where its settings were read
