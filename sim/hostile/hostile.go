@@ -666,14 +666,19 @@ func (g *game) known(k key) func(string) bool {
 	}
 }
 
-// given reports whether `homenode run` started a process with a value.
+// given reports whether a value is what `homenode run` started a process with, or reads like it while
+// its other CPUs are offline.
 func (g *game) given(k key, value string) bool {
 	p, err := plan.ParseProcessPath(k.path)
 	if err != nil || k.kind != plan.Affinity {
 		return false
 	}
 	a, ok := g.state.Admissions[control.ProcessID(p.PID)]
-	return ok && a.Process == p && a.Placement.CPUs.String() == value
+	if !ok || a.Process != p || a.Placement.CPUs.Empty() {
+		return false
+	}
+	set, err := topology.ParseCPUSet(value)
+	return err == nil && a.Placement.CPUs.SubsetOf(set)
 }
 
 // planned reports whether a step that has begun writes a value, also where its settings were read
