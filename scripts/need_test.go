@@ -85,8 +85,8 @@ func TestNoGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"Makefile":           string(makefile),
-		"scripts/need.sh":    "[ $1 != go ] || { echo 'missing: Go 9.9 or later'; exit 3; }\n",
+		"Makefile":            string(makefile),
+		"scripts/need.sh":     "[ $1 != go ] || { echo 'missing: Go 9.9 or later'; exit 3; }\n",
 		"scripts/released.sh": "exit 1\n", "scripts/version.sh": "echo 1\n", "scripts/progress.sh": "cat >&2\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
