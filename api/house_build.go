@@ -33,13 +33,13 @@ const (
 // houseOf is the picture of a Status on a host, which is nil where nothing tells of the machine.
 func houseOf(s *Status, host *topology.Host, events []plan.Event, name string) *House {
 	h := &House{Schema: "homenode-house/1", Time: s.Time, Version: s.Version, Mode: s.Mode, Held: s.Held, Host: words.Printable(name),
-		Summary: summaryOf(s, host), Machine: machineOf(host), Nodes: nodesOf(s), Residents: grouped(residentsOf(s), len(s.Nodes)), Flows: flowsOf(s), Events: []HouseEvent{}}
+		Summary: summaryOf(s, host), Trend: s.Trend, Machine: machineOf(host), Nodes: nodesOf(s), Residents: grouped(residentsOf(s), len(s.Nodes)), Flows: flowsOf(s), Events: []HouseEvent{}}
 	names := make(map[workload.ID]string, len(s.Workloads))
 	for i := range s.Workloads {
 		names[s.Workloads[i].ID] = words.Printable(s.Workloads[i].Name)
 	}
-	for i := range events {
-		h.Events = append(h.Events, houseEvent(&events[i], names))
+	for _, t := range Tell(events) {
+		h.Events = append(h.Events, houseEvent(&t, names))
 	}
 	return h
 }
@@ -404,8 +404,15 @@ func trafficOf(w *Workload) (mibs float64, known bool) {
 
 func summaryOf(s *Status, host *topology.Host) HouseSummary {
 	x := HouseSummary{Small: s.Small, Problems: []string{}}
+	online := 0
 	for i := range s.Workloads {
 		w := &s.Workloads[i]
+		if w.Class == workload.Offline && w.State != StateFailed && w.State != StateNoAnswer {
+			x.Batch++
+			x.BatchCPUs += w.CPUUse
+			continue
+		}
+		online++
 		switch held := w.State == StateHeld; {
 		case w.State == StateLeftAlone, held && !s.Held:
 			x.LeftAlone++
@@ -419,7 +426,7 @@ func summaryOf(s *Status, host *topology.Host) HouseSummary {
 			x.Waiting++
 		}
 	}
-	x.Workloads = len(s.Workloads) - x.LeftAlone
+	x.Workloads, x.BatchCPUs = online-x.LeftAlone, rough(x.BatchCPUs)
 	now, then := s.Locality()
 	x.Locality, x.LocalityAfter = percent(now), percent(then)
 	use, known := 0.0, false
@@ -450,6 +457,10 @@ func summaryOf(s *Status, host *topology.Host) HouseSummary {
 	return x
 }
 
+// homeIsLocal is the local share below which no sentence says that everything is at home: work may
+// span nodes by plan, or be left alone.
+const homeIsLocal = 0.9
+
 // headline is the state of the whole host in a word and in a sentence.
 func headline(s *Status, x *HouseSummary) (string, words.Reason) {
 	rise := func(code words.Code) words.Reason {
@@ -463,6 +474,8 @@ func headline(s *Status, x *HouseSummary) (string, words.Reason) {
 		return "unseen", words.Because(words.HouseUnseen)
 	case s.Held:
 		return "held", words.Because(words.HouseHeld, x.AtHome, x.Workloads)
+	case x.Workloads == 0 && x.Batch > 0:
+		return "at home", words.Because(words.HouseBatch, x.Batch)
 	case x.Workloads == 0:
 		return "at home", words.Because(words.HouseEmpty)
 	case x.Moving > 0:
@@ -480,6 +493,9 @@ func headline(s *Status, x *HouseSummary) (string, words.Reason) {
 	}
 	if x.Locality == nil {
 		return "at home", words.Because(words.HouseAllHome, x.Workloads)
+	}
+	if *x.Locality < homeIsLocal {
+		return "at home", words.Because(words.HousePlaced, x.Workloads, *x.Locality)
 	}
 	return "at home", words.Because(words.HouseAtHome, x.Workloads, *x.Locality)
 }
@@ -519,11 +535,9 @@ func lasts(seconds float64) string {
 	return fmt.Sprintf("%.0f min", seconds/60)
 }
 
-func houseEvent(e *plan.Event, names map[workload.ID]string) HouseEvent {
-	x := HouseEvent{Seq: e.Seq, Time: e.Time, Kind: string(e.Kind), Workload: e.Workload, Name: names[e.Workload], Text: short(e.Text), Error: e.Error}
-	if e.Move != nil {
-		x.Before, x.After = percent(e.Move.LocalityBefore), percent(e.Move.LocalityAfter)
-	}
+func houseEvent(e *Told, names map[workload.ID]string) HouseEvent {
+	x := HouseEvent{Seq: e.Seq, Time: e.Time, Kind: string(e.Kind), Workload: e.Workload, Name: names[e.Workload], Text: short(e.Text), Error: e.Error,
+		Before: percent(e.Before), After: percent(e.After), Replaces: e.Replaces}
 	if e.By != nil {
 		x.By = words.Printable(e.By.String())
 	}
@@ -591,6 +605,9 @@ func changeOf(old, now *House) (c HouseChange, more bool) {
 	if !same(&old.Summary, &now.Summary) {
 		c.Summary = &now.Summary
 	}
+	if now.Trend != nil && !same(old.Trend, now.Trend) {
+		c.Trend = now.Trend
+	}
 	if !same(&old.Machine, &now.Machine) {
 		c.Machine = &now.Machine
 	}
@@ -628,7 +645,7 @@ func changeOf(old, now *House) (c HouseChange, more bool) {
 			c.Events = append(c.Events, now.Events[k])
 		}
 	}
-	more = c.Mode != "" || c.Held != nil || c.Summary != nil || c.Machine != nil || c.Nodes != nil || c.Flows != nil || c.Residents != nil || c.Gone != nil || c.Events != nil
+	more = c.Mode != "" || c.Held != nil || c.Summary != nil || c.Trend != nil || c.Machine != nil || c.Nodes != nil || c.Flows != nil || c.Residents != nil || c.Gone != nil || c.Events != nil
 	return c, more
 }
 

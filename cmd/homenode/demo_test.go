@@ -114,7 +114,7 @@ func TestRecord(t *testing.T) {
 func TestHouseIsKept(t *testing.T) {
 	for _, nodes := range []int{1, 2, 8} {
 		synctest.Test(t, func(t *testing.T) {
-			house, err := sim.NewHouse(nodes, 7, fastClock{time.Now(), 1})
+			house, err := sim.NewHouse(sim.HomenodeWorks, nodes, 7, fastClock{time.Now(), 1})
 			if err != nil {
 				t.Fatal(err)
 			}
