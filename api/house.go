@@ -24,7 +24,7 @@ type House struct {
 	Machine   HouseMachine `json:"machine"`         // what hardly ever changes
 	Nodes     []HouseNode  `json:"nodes"`           // NUMA nodes, by rising ID
 	Residents []Resident   `json:"residents"`       // workloads, and groups of them
-	Flows     []Flow       `json:"flows"`           // accesses from one node's CPUs to another's memory, the largest first
+	Flows     []Flow       `json:"flows"`           // accesses of online work that is not at home, from one node's CPUs to another's memory, the largest first
 	Events    []HouseEvent `json:"events"`          // the newest events, rising by number
 }
 

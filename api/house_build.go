@@ -317,7 +317,8 @@ func sum(home, name string, members []*Resident) Resident {
 	return g
 }
 
-// flowsOf is the accesses that leave their node: of each workload the share that is not local,
+// flowsOf is the accesses of online work that leave their node though its home is elsewhere, or it
+// has none: trouble. Work that spans nodes by plan, is left alone, or is batch is none. It is of each workload the share that is not local,
 // divided as its CPU time and its memory lie.
 func flowsOf(s *Status) []Flow {
 	type key struct{ from, to topology.NodeID }
@@ -332,7 +333,7 @@ func flowsOf(s *Status) []Flow {
 		for _, m := range w.MemoryByNode {
 			total += float64(m.KiB)
 		}
-		if total <= 0 || w.CPUUse < 0.01 || len(w.RanOn) == 0 {
+		if total <= 0 || w.CPUUse < 0.01 || len(w.RanOn) == 0 || w.Class == workload.Offline || settled(w.State) {
 			continue
 		}
 		remote := 0.0

@@ -16,6 +16,9 @@ import (
 // each column of a wide terminal and for each four pixels of the page.
 const trendStep = 5 * time.Second
 
+// gapFrom is the time without a scan from which a Trend has a gap, and not the newest figure.
+const gapFrom = 4 * trendStep
+
 // Trend collects an api.Trend: what a View says, and the events. Its slices are appended to and
 // never changed, so that a View may have them.
 type Trend struct {
@@ -53,9 +56,11 @@ func (t *Trend) Look(v *control.View) *api.Trend {
 		return t.now
 	}
 	next := *t.now
-	for at := next.From.Add(time.Duration(len(next.Local)) * trendStep); !at.After(v.At); at = at.Add(trendStep) {
+	at := next.From.Add(time.Duration(len(next.Local)) * trendStep)
+	unseen := v.At.Sub(at) > gapFrom
+	for ; !at.After(v.At); at = at.Add(trendStep) {
 		point := local
-		if !at.Add(trendStep).After(v.At) { // nothing was seen in that time
+		if unseen && v.At.Sub(at) >= trendStep {
 			point = nil
 		}
 		next.Local = append(next.Local, point)
