@@ -48,15 +48,3 @@ const cutNames = `[...document.querySelectorAll('#picture .tile')].filter((t) =>
   const over = [...t.querySelectorAll('text')].some((e) => { if (!e.textContent) return false; const r = e.getBoundingClientRect(); return r.left < b.left - 1 || r.right > b.right + 1 || r.top < b.top - 1 || r.bottom > b.bottom + 1; });
   return said !== name || over;
 }).map((t) => t.getAttribute('aria-label'))`
-
-// TestPictures makes the README's picture of the page, with -pictures (make pictures).
-func TestPictures(t *testing.T) {
-	if *pictures == "" {
-		t.Skip("by hand: make pictures")
-	}
-	ctx := browser(t)
-	link, _ := demo(t, "--seed", "7", "--speed", "3")
-	time.Sleep(25 * time.Second) // until most are at home
-	look(t, ctx, link, 1280, 900, false)
-	shot(t, ctx, "page-light")
-}

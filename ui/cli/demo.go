@@ -260,11 +260,14 @@ func storyLines(story string, s *api.Status) string {
 // goodLocality is the local share that a demo says when it was reached.
 const goodLocality = 0.98
 
-// What a recording shows: the first seconds of the house, in which most comes home, on a screen as
-// wide as a README is.
-const recordWidth, recordHeight, recordFrom, recordFrames = 100, 28, 2, 30
+// What a recording shows: the first minute and a half, in which all comes home, on a screen as wide
+// as a README is, in 20 seconds.
+const recordWidth, recordHeight, recordEvery, recordFrames = 100, 30, 3, 30
 
-// recordDemo writes two pictures of top: the screen as it is at the end, and how it came there.
+// recordEach is how long a frame is shown.
+const recordEach = 20 * time.Second / recordFrames
+
+// recordDemo writes two pictures of top, in dark and in light: one screen, and how work comes home.
 func recordDemo(ctx context.Context, e *Env, o DemoOptions, dir string) error {
 	t := topOptions(e)
 	t.Colour, t.Zone = true, time.UTC
@@ -278,7 +281,7 @@ func recordDemo(ctx context.Context, e *Env, o DemoOptions, dir string) error {
 		}
 		m.Take(tui.Seen{Status: s, At: s.Time})
 		m.Take(tui.Happened(events))
-		if seen > recordFrom {
+		if seen%recordEvery == 1 {
 			frames = append(frames, m.Frame())
 		}
 		return len(frames) < recordFrames
@@ -286,12 +289,14 @@ func recordDemo(ctx context.Context, e *Env, o DemoOptions, dir string) error {
 	if err := e.Demo(ctx, o); err != nil {
 		return err
 	}
+	still := frames[len(frames)/3 : len(frames)/3+1]
 	for _, picture := range []struct {
 		name   string
 		frames []string
-	}{{"top.svg", frames[len(frames)-1:]}, {"top-moving.svg", frames}} {
+		shades tui.Shades
+	}{{"top.svg", still, tui.Dark}, {"top-light.svg", still, tui.Light}, {"top-moving.svg", frames, tui.Dark}, {"top-moving-light.svg", frames, tui.Light}} {
 		file := filepath.Join(dir, picture.name)
-		if err := os.WriteFile(file, []byte(tui.SVG(picture.frames, time.Second, recordWidth, recordHeight)), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(tui.SVG(picture.frames, recordEach, recordWidth, recordHeight, picture.shades)), 0o644); err != nil {
 			return usageErrorf("--record: %w", err)
 		}
 		fmt.Fprintf(e.Stdout, "wrote %s\n", words.Printable(file))
