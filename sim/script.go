@@ -256,11 +256,10 @@ func (s *script) happen() {
 // noise is a guest that fills a node's CPUs and its memory bus for a minute.
 func (s *script) noise() {
 	node := topology.NodeID((s.turn - 1) % s.nodes)
-	s.serial++
-	name := fmt.Sprintf("vm:noisy%d", s.serial)
+	name := fmt.Sprintf("vm:noisy%d", s.turn)
 	at := topology.Nodes(node)
 	s.put(Event{At: s.at, Op: Arrive, Name: name, Demand: Demand{Class: workload.Shared, Importance: workload.DefaultImportance, VCPUs: 16, Busy: 1, Memory: s.gib(4),
-		Bandwidth: 16 * bandwidthPerCPU * 4, Claim: workload.ID(name), Cgroup: fmt.Sprintf("/machine.slice/machine-qemu-noisy%d.scope", s.serial), Runs: at, Lies: at}})
+		Bandwidth: 16 * bandwidthPerCPU * 4, Claim: workload.ID(name), Cgroup: fmt.Sprintf("/machine.slice/machine-qemu-noisy%d.scope", s.turn), Runs: at, Lies: at}})
 	s.put(Event{At: s.at + time.Minute, Op: Depart, Name: name})
 }
 

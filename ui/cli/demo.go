@@ -185,7 +185,7 @@ func topDemo(ctx context.Context, e *Env, o DemoOptions, in io.Reader, out *os.F
 func demoScreen(t *tui.Options, story, page string) {
 	t.Title, t.Link = "homenode demo", page
 	for i, s := range demoStories {
-		t.Stories = append(t.Stories, s.title)
+		t.Stories = append(t.Stories, tui.Story{Title: s.title, What: s.what})
 		if s.name == story {
 			t.Story = i
 		}
@@ -228,14 +228,17 @@ func storyLines(story string, s *api.Status) string {
 		}
 		line("%s", text)
 	}
-	if s.Mode == "enforce" {
+	switch {
+	case s.Mode != "enforce":
+		line("page moves by homenode: none, it only watched")
+	case t.Moves == 0:
+		line("page moves: none")
+	default:
 		held := int64(0)
 		for i := range s.Workloads {
 			held += s.Workloads[i].MemoryKiB << 10
 		}
 		line("page moves: %d, %s of %s in use", t.Moves, words.Bytes(t.MovedBytes), words.Bytes(held))
-	} else {
-		line("page moves by homenode: none, it only watched")
 	}
 	if s.Sharing != nil && len(s.Sharing.Nodes) > 0 {
 		batch, cpus := 0.0, 0

@@ -190,15 +190,19 @@ func (m *Model) stories() []string {
 		return nil
 	}
 	var part []string
-	for i, title := range m.o.Stories {
-		text := fmt.Sprint(i+1, " ", title)
+	for i, story := range m.o.Stories {
+		text := fmt.Sprint(i+1, " ", story.Title)
 		if i == m.story {
 			part = append(part, m.paint(cyan, m.paint(bold, "["+text+"]")))
 		} else {
 			part = append(part, " "+text+" ")
 		}
 	}
-	return []string{strings.Join(part, " ")}
+	line := strings.Join(part, " ")
+	if what := m.o.Stories[m.story].What; ansi.StringWidth(line+what)+2 <= m.width {
+		line += m.paint(dim, "  "+what)
+	}
+	return []string{strings.TrimRight(line, " ")}
 }
 
 // pressure is how long tasks of the host wait (PSI), as bars.

@@ -33,12 +33,18 @@ type Options struct {
 	Colour  bool
 	ASCII   bool // the locale is not UTF-8
 	Every   time.Duration
-	Title   string   // in place of the version; "" is that
-	Link    string   // to the page; "" without one
-	Stories []string // titles of the stories of a demo, by the keys from 1 on
-	Story   int      // the one that plays
+	Title   string  // in place of the version; "" is that
+	Link    string  // to the page; "" without one
+	Stories []Story // of a demo, by the keys from 1 on
+	Story   int     // the one that plays
 	Choose  func(ctx context.Context, story int)
 	Zone    *time.Location // of the times; nil is that of this machine
+}
+
+// Story is what a demo can show.
+type Story struct {
+	Title string // in a few words
+	What  string // in a sentence
 }
 
 // Ask is a request to the daemon that is made beside the screen; what it returns is for Take.
@@ -350,7 +356,7 @@ func (m *Model) play(story int) Ask {
 		since = t.Since
 	}
 	m.turn(list)
-	m.story, m.starting, m.asking = story, true, "starting: "+m.o.Stories[story]
+	m.story, m.starting, m.asking = story, true, "starting: "+m.o.Stories[story].Title
 	return func(ctx context.Context, b api.Backend) any {
 		ctx, cancel := context.WithTimeout(ctx, startWithin)
 		defer cancel()

@@ -84,7 +84,7 @@ func TestDemoScreens(t *testing.T) {
 	for _, size := range [][2]int{{80, 24}, {160, 50}} {
 		o := options()
 		o.Colour, o.Zone, o.Title, o.Link = false, time.UTC, "homenode demo", "http://127.0.0.1:4663/"
-		o.Stories, o.Story = []string{"kernel alone", "Homenode", "noisy neighbour", "batch on idle CPUs"}, 1
+		o.Stories, o.Story = []Story{{"kernel alone", ""}, {"Homenode", "the same work, brought home by homenode"}, {"noisy neighbour", ""}, {"batch on idle CPUs", ""}}, 1
 		m := New(o, size[0], size[1])
 		s := made(8)
 		s.Workloads = slices.DeleteFunc(s.Workloads, func(w api.Workload) bool { return len(w.Name) > len(long) })
@@ -108,7 +108,7 @@ func TestDemoScreens(t *testing.T) {
 // TestStoryKeys: a key starts a story, and what the one before left on the screen goes.
 func TestStoryKeys(t *testing.T) {
 	chosen := -1
-	m := New(Options{Stories: []string{"one", "two"}, Choose: func(_ context.Context, i int) { chosen = i }}, 80, 24)
+	m := New(Options{Stories: []Story{{Title: "one"}, {Title: "two"}}, Choose: func(_ context.Context, i int) { chosen = i }}, 80, 24)
 	m.Take(Seen{Status: made(2), At: moment})
 	m.Take(Happened(happenedOn()))
 	if m.Key("3") != nil {
