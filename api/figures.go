@@ -25,7 +25,7 @@ func (s *Status) Locality() (now, after *float64) {
 	var local, expected, all float64
 	for i := range s.Workloads {
 		w := &s.Workloads[i]
-		if w.Locality == nil || w.Class == workload.Offline {
+		if w.Locality == nil || w.Class == workload.Batch {
 			continue
 		}
 		use, then := max(w.CPUUse, IdleUse), *w.Locality
@@ -44,7 +44,7 @@ func (s *Status) Locality() (now, after *float64) {
 // Batch is how many batch workloads there are, and the CPUs that they keep busy.
 func (s *Status) Batch() (n int, cpus float64) {
 	for i := range s.Workloads {
-		if w := &s.Workloads[i]; w.Class == workload.Offline {
+		if w := &s.Workloads[i]; w.Class == workload.Batch {
 			n, cpus = n+1, cpus+w.CPUUse
 		}
 	}
@@ -62,10 +62,10 @@ func (s *Status) AtHome() (n int) {
 }
 
 // Worst is the workload of the least locality, the first of equal ones; nil when none is known.
-// Offline ones, which have no home, do not count.
+// Batch work, which has no home, do not count.
 func (s *Status) Worst() (worst *Workload) {
 	for i := range s.Workloads {
-		if w := &s.Workloads[i]; w.Locality != nil && w.Class != workload.Offline && (worst == nil || *w.Locality < *worst.Locality) {
+		if w := &s.Workloads[i]; w.Locality != nil && w.Class != workload.Batch && (worst == nil || *w.Locality < *worst.Locality) {
 			worst = w
 		}
 	}

@@ -32,7 +32,7 @@ const (
 
 // houseOf is the picture of a Status on a host, which is nil where nothing tells of the machine.
 func houseOf(s *Status, host *topology.Host, events []plan.Event, name string) *House {
-	h := &House{Schema: "homenode-house/1", Time: s.Time, Version: s.Version, Mode: s.Mode, Held: s.Held, Host: words.Printable(name),
+	h := &House{Schema: "homenode-house/2", Time: s.Time, Version: s.Version, Mode: s.Mode, Held: s.Held, Host: words.Printable(name),
 		Summary: summaryOf(s, host), Trend: s.Trend, Machine: machineOf(host), Nodes: nodesOf(s), Residents: grouped(residentsOf(s), len(s.Nodes)), Flows: flowsOf(s), Events: []HouseEvent{}}
 	names := make(map[workload.ID]string, len(s.Workloads))
 	for i := range s.Workloads {
@@ -333,7 +333,7 @@ func flowsOf(s *Status) []Flow {
 		for _, m := range w.MemoryByNode {
 			total += float64(m.KiB)
 		}
-		if total <= 0 || w.CPUUse < 0.01 || len(w.RanOn) == 0 || w.Class == workload.Offline || settled(w.State) {
+		if total <= 0 || w.CPUUse < 0.01 || len(w.RanOn) == 0 || w.Class == workload.Batch || settled(w.State) {
 			continue
 		}
 		remote := 0.0
@@ -408,7 +408,7 @@ func summaryOf(s *Status, host *topology.Host) HouseSummary {
 	online := 0
 	for i := range s.Workloads {
 		w := &s.Workloads[i]
-		if w.Class == workload.Offline && w.State != StateFailed && w.State != StateNoAnswer {
+		if w.Class == workload.Batch && w.State != StateFailed && w.State != StateNoAnswer {
 			x.Batch++
 			x.BatchCPUs += w.CPUUse
 			continue

@@ -81,7 +81,7 @@ func onlineLocality(v *control.View) *float64 {
 	for i := range v.Snapshot.Observations {
 		o := &v.Snapshot.Observations[i]
 		share, _, known := o.LocalShare()
-		if !known || v.SpecOf(o.ID).Class == workload.Offline {
+		if !known || v.SpecOf(o.ID).Class == workload.Batch {
 			continue
 		}
 		use := max(o.CPUUse, api.IdleUse)

@@ -18,7 +18,7 @@ func onlineLocal(v *control.View) (local float64, held int64) {
 		o := &v.Snapshot.Observations[i]
 		held += int64(workload.Total(o.Memory)) << 10
 		share, _, known := o.LocalShare()
-		if !known || v.SpecOf(o.ID).Class == workload.Offline {
+		if !known || v.SpecOf(o.ID).Class == workload.Batch {
 			continue
 		}
 		use := max(o.CPUUse, 0.01)

@@ -73,11 +73,11 @@ var tenants = []tenant{
 
 // batches is the batch work, one for each node, and more in the story about it.
 var batches = []tenant{
-	{"batch", "encode", workload.Offline, 6, 1, 3, 1, false},
-	{"batch", "reindex", workload.Offline, 4, 1, 2, 1, false},
-	{"batch", "backup", workload.Offline, 2, 1, 1, 2, false},
-	{"batch", "train", workload.Offline, 8, 1, 4, 1, false},
-	{"batch", "report", workload.Offline, 4, 1, 2, 1, false},
+	{"batch", "encode", workload.Batch, 6, 1, 3, 1, false},
+	{"batch", "reindex", workload.Batch, 4, 1, 2, 1, false},
+	{"batch", "backup", workload.Batch, 2, 1, 1, 2, false},
+	{"batch", "train", workload.Batch, 8, 1, 4, 1, false},
+	{"batch", "report", workload.Batch, 4, 1, 2, 1, false},
 }
 
 // visiting is the pods that come and go.
@@ -197,7 +197,7 @@ func (s *script) other(than topology.NodeSet) topology.NodeSet {
 
 // houseRules is the configuration of a House: what has no manager that says its class and tier.
 func houseRules() []workload.Rule {
-	return []workload.Rule{{Match: "/batch.slice/**", Class: workload.Offline}, {Match: "/system.slice/postgresql*", Tier: workload.OnlineStrict}, {Match: "/system.slice/nginx*", Tier: workload.Online}}
+	return []workload.Rule{{Match: "/batch.slice/**", Class: workload.Batch}, {Match: "/system.slice/postgresql*", Tier: workload.OnlineStrict}, {Match: "/system.slice/nginx*", Tier: workload.Online}}
 }
 
 // about is x give or take a tenth.

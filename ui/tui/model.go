@@ -249,7 +249,7 @@ func (m *Model) shown() []*api.Workload {
 
 // batchLast puts batch work below online work, whatever the order.
 func batchLast(a, b *api.Workload) int {
-	switch x, y := a.Class == workload.Offline, b.Class == workload.Offline; {
+	switch x, y := a.Class == workload.Batch, b.Class == workload.Batch; {
 	case x == y:
 		return 0
 	case x:
