@@ -118,7 +118,8 @@ bench-page: ## what 20 viewers of the page cost a daemon with 1,000 workloads, i
 	HOMENODE_PAGE_COST=$(CURDIR)/bench/results/page.md $(GO) test -count 1 -run '^TestPageCost$$' ./daemon
 
 # Chromium draws; fonts differ from machine to machine, so that CI does not compare pictures.
-pictures: ## the README's picture of the page, from a simulated host in chromium
+pictures: ## the README's pictures in light and dark, from a simulated host: top, the page in chromium, and both in motion
+	$(GO) run ./cmd/homenode demo --record docs
 	$(GO) -C e2e/page test -count 1 -timeout 20m -run '^TestPictures$$' -pictures $(CURDIR)/docs
 
 # Which lines does no test hold in place? By hand: it takes seconds a mutant.
