@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/homenode/homenode/e2e/suite"
 )
@@ -115,10 +113,17 @@ func bottledOf(t *tally, c counts, scene string, m markRecord) (bottled, error) 
 	return b, nil
 }
 
-func (r *report) bottled(all []bottled) {
+// bottled takes what a guest counted, and keeps it in the guest's folder.
+func (r *report) bottled(g *guest, all []bottled) {
+	if len(all) == 0 {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.bottles = append(r.bottles, all...)
+	if err := writeBottles(filepath.Join(g.dir, "bottle.csv"), bottleOrigin(g), all); err != nil {
+		fmt.Println("rig: keep counts:", err)
+	}
 }
 
 // bottleHead are the columns of the table of each scene.
@@ -192,67 +197,51 @@ func coldFirst(cold bool) int {
 	return 1
 }
 
-// rawBottles lists what each guest counted, a line for each pair of nodes.
-func rawBottles(all []bottled) string {
-	var b strings.Builder
-	for _, x := range all {
-		for _, p := range slices.SortedFunc(maps.Keys(x.all), func(a, b place) int { return cmp.Or(cmp.Compare(a.cpu, b.cpu), cmp.Compare(a.mem, b.mem)) }) {
-			a := x.all[p]
-			fmt.Fprintf(&b, "scene=%s seed=%d arm=%q cold=%t cpunode=%d memnode=%d loads=%d stores=%d misses=%d near=%d far=%d\n",
-				x.scene, x.seed, x.arm, x.cold, p.cpu, p.mem, a.loads, a.stores, a.misses, a.near, a.far)
-		}
-	}
-	return b.String()
-}
+// virtualScene runs in virtual time, where two guests of one seed have to count the same.
+const virtualScene = "two"
 
-// sameBottles finds two guests of one seed that counted different things: in virtual time that
-// must not be.
-func sameBottles(all []bottled) error {
-	first := map[string]string{}
+// onceASeed leaves one guest of each seed. In virtual time it is an error if they differ; elsewhere
+// the last counts.
+func onceASeed(all []bottled) ([]bottled, error) {
+	type key struct {
+		scene, arm string
+		cold       bool
+		seed       int
+	}
+	at := map[key]int{}
+	var once []bottled
 	for _, b := range all {
-		key := fmt.Sprint(b.scene, b.arm, b.cold, b.seed)
-		text := rawBottles([]bottled{b})
-		if first[key] == "" {
-			first[key] = text
+		k := key{b.scene, b.arm, b.cold, b.seed}
+		i, twice := at[k]
+		if !twice {
+			at[k] = len(once)
+			once = append(once, b)
+			continue
 		}
-		if first[key] != text {
-			return fmt.Errorf("two guests of seed %d differ:\n%s%s", b.seed, first[key], text)
+		if b.scene == virtualScene && !slices.EqualFunc(once[i].rows(), b.rows(), slices.Equal) {
+			return nil, fmt.Errorf("two guests of seed %d differ: %v and %v", b.seed, once[i].rows(), b.rows())
 		}
+		once[i] = b
 	}
-	return nil
+	return once, nil
 }
 
-// bottle prints the tables and writes them, with what was counted.
-func (r *report) bottle(root, out, kernel string) error {
+// bottle prints the tables of what the guests of this run counted.
+func (r *report) bottle(root string) error {
 	if len(r.bottles) == 0 {
 		return nil
 	}
-	f, err := os.Open(filepath.Join(root, "e2e", "machines", "xeon-8163.txt"))
+	m, err := readMachine(filepath.Join(root, "e2e", "machines", "xeon-8163.txt"))
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	m, err := parseMachine(f)
+	all, err := onceASeed(r.bottles)
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.Name(), err)
-	}
-	var virtual []bottled
-	for _, b := range r.bottles {
-		if b.scene == "two" {
-			virtual = append(virtual, b)
-		}
-	}
-	if err := sameBottles(virtual); err != nil {
 		return err
 	}
-	tables := bottleTables(r.bottles, m)
+	tables := bottleTables(all, m)
 	for _, scene := range slices.Sorted(maps.Keys(tables)) {
-		t := tables[scene]
-		fmt.Printf("\n%s\n\n%s", t.title, t.plain())
-		text := fmt.Sprintf("## %s\n\nLinux %s, %s.\n\n%s", t.title, kernel, time.Now().UTC().Format("2006-01-02"), t.markdown())
-		if err := os.WriteFile(filepath.Join(out, "bottle-"+scene+".md"), []byte(text), 0o644); err != nil {
-			return err
-		}
+		fmt.Printf("\n%s\n\n%s", tables[scene].title, tables[scene].plain())
 	}
-	return os.WriteFile(filepath.Join(out, "bottle.counts"), []byte(rawBottles(r.bottles)), 0o644)
+	return nil
 }

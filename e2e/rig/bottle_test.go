@@ -2,6 +2,9 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -96,17 +99,72 @@ func TestBottleTables(t *testing.T) {
 	}
 }
 
-func TestSameBottles(t *testing.T) {
+func TestOnceASeed(t *testing.T) {
 	one := bottled{scene: "two", arm: "homenode", seed: 7, all: map[place]access{{0, 0, 0}: {loads: 5, misses: 1}}}
 	two := one
 	two.all = map[place]access{{0, 0, 0}: {loads: 5, misses: 2}}
 	other := two
 	other.seed = 8
-	if err := sameBottles([]bottled{one, one, other}); err != nil {
-		t.Error(err)
+	if once, err := onceASeed([]bottled{one, one, other}); err != nil || len(once) != 2 {
+		t.Error(once, err)
 	}
-	if err := sameBottles([]bottled{one, two}); err == nil {
-		t.Error("two counts of one seed pass for the same")
+	if _, err := onceASeed([]bottled{one, two}); err == nil {
+		t.Error("two counts of one seed in virtual time pass for the same")
+	}
+	one.scene, two.scene = "ten", "ten"
+	if once, err := onceASeed([]bottled{one, two}); err != nil || len(once) != 1 || once[0].all[place{}].misses != 2 {
+		t.Error(once, err)
+	}
+}
+
+// What is kept is read again as it was, also of two guests one after the other, with where it is from.
+func TestBottlesAreKept(t *testing.T) {
+	dir := t.TempDir()
+	one := bottled{scene: "two", arm: "numad's rule", seed: 7, threads: 4, least: 0.25, cold: true,
+		all: map[place]access{{0, 0, 0}: {5, 6, 4, 3, 2}, {0, 0, 1}: {loads: 9, misses: 8}, {0, 1, -1}: {stores: 1}}}
+	same := one
+	settled := one
+	settled.cold = false
+	var both []byte
+	for i, all := range [][]bottled{{one, settled}, {same}} {
+		name := filepath.Join(dir, fmt.Sprint(i))
+		if err := writeBottles(name, fmt.Sprintf("guest %d", i), all); err != nil {
+			t.Fatal(err)
+		}
+		b, _ := os.ReadFile(name)
+		both = append(both, b...)
+	}
+	got, origins, err := readBottles(strings.NewReader(string(both)))
+	if err != nil || !reflect.DeepEqual(got, []bottled{one, settled, same}) || !slices.Equal(origins, []string{"guest 0", "guest 1"}) {
+		t.Errorf("%+v, %q, %v", got, origins, err)
+	}
+	file := filepath.Join(dir, "both")
+	if err := os.WriteFile(file, both, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var page strings.Builder
+	if err := bottlePage(&page, "../machines/xeon-8163.txt", []string{file}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"## In virtual time", "| numad's rule | from the first page | 33.3 % | 25.0 % |", "latency 81.6 and 145.9; 144.9 and 81.2 ns", "*modelled*", "- guest 1\n", "(99.2 %)"} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("the page lacks %q:\n%s", want, page.String())
+		}
+	}
+	for name, text := range map[string]string{
+		"a column less": "two,7,homenode,true,4,0.5,0,0,1,1,1,1\n",
+		"a word":        "two,seven,homenode,true,4,0.5,0,0,1,1,1,1,1\n",
+		"neither":       "two,7,homenode,perhaps,4,0.5,0,0,1,1,1,1,1\n",
+	} {
+		if got, _, err := readBottles(strings.NewReader(text)); err == nil {
+			t.Errorf("%s: read as %+v", name, got)
+		}
+	}
+	if err := bottlePage(&page, "../machines/xeon-8163.txt", nil); err == nil {
+		t.Error("a page of no counts")
+	}
+	if err := bottlePage(&page, "../machines/none.txt", []string{file}); err == nil {
+		t.Error("a page for no machine")
 	}
 }
 

@@ -117,7 +117,7 @@ func (g *guest) judge(t *tally) {
 	if t.sharing != nil {
 		g.report.sharing(t.sharing)
 	}
-	g.report.bottled(t.bottles)
+	g.report.bottled(g, t.bottles)
 	if len(c) > 0 && len(t.bottles) == 0 {
 		counted := localityTable(t, c)
 		counted.whole = !slices.ContainsFunc(t.expected, func(e suite.Test) bool { return e.OnHost && t.results[e.Name].Outcome != suite.OK })

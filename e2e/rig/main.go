@@ -38,6 +38,9 @@ type options struct {
 	seeds []int
 	// cache takes the place of that of the shapes that have one.
 	cache suite.Cache
+	// bottle makes the page of results of counts that were kept, and boots nothing.
+	bottle  bool
+	machine string
 }
 
 func main() {
@@ -67,10 +70,19 @@ func main() {
 		o.cache, err = suite.ParseCache(s)
 		return err
 	})
+	flag.BoolVar(&o.bottle, "bottle", false, "boot nothing: make the page of results from the files of counts that are named")
+	flag.StringVar(&o.machine, "machine", "e2e/machines/xeon-8163.txt", "with -bottle: `file` of the latencies and bandwidths that times are modelled with")
 	flag.Parse()
+	if o.bottle {
+		if err := bottlePage(os.Stdout, o.machine, flag.Args()); err != nil {
+			fmt.Fprintln(os.Stderr, "rig:", err)
+			os.Exit(2)
+		}
+		return
+	}
 	var err error
 	if o.run, err = regexp.Compile(*pattern); err != nil || flag.NArg() > 0 || o.lanes < 0 || !slices.Contains([]string{"auto", "kvm", "tcg"}, o.accel) {
-		fmt.Fprintln(os.Stderr, "usage: rig [-run REGEXP] [-shape NAME] [-all] [-v] [-keep] [-list] [-lanes N] [-again N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION] [-seeds N,N] [-cache KIB,WAYS,LINE[,CPUS]]")
+		fmt.Fprintln(os.Stderr, "usage: rig [-run REGEXP] [-shape NAME] [-all] [-v] [-keep] [-list] [-lanes N] [-again N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION] [-seeds N,N] [-cache KIB,WAYS,LINE[,CPUS]]\n       rig -bottle [-machine FILE] COUNTS.csv ...")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -144,7 +144,7 @@ func (r *report) tables(root, out, kernel string) {
 		r.failed++
 		fmt.Println("FAIL  share.table:", err)
 	}
-	if err := r.bottle(root, out, kernel); err != nil {
+	if err := r.bottle(root); err != nil {
 		r.failed++
 		fmt.Println("FAIL  bottle:", err)
 	}
