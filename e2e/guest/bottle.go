@@ -14,10 +14,10 @@ import (
 )
 
 func init() {
-	tests["bottle.ten"] = func(t *T) { t.bottle(t.bareScene("ten", tenPods())) }
-	tests["bottle.six-guests"] = func(t *T) { t.bottle(t.bareScene("six-guests", guestsOf(6))) }
-	tests["bottle.eight-guests"] = func(t *T) { t.bottle(t.bareScene("eight-guests", guestsOf(8))) }
-	tests["bottle.two"] = func(t *T) { t.bottle(t.bareScene("two", twoServers())) }
+	tests["bottle.ten"] = func(t *T) { t.bottle(t.bareScene("ten", 1, tenPods())) }
+	tests["bottle.six-guests"] = func(t *T) { t.bottle(t.bareScene("six-guests", 2, guestsOf(6))) }
+	tests["bottle.eight-guests"] = func(t *T) { t.bottle(t.bareScene("eight-guests", 2, guestsOf(8))) }
+	tests["bottle.two"] = func(t *T) { t.bottle(t.bareScene("two", 1, twoServers())) }
 	tests["bottle.pods"] = bottlePods
 	tests["bottle.wide"] = bottleWide
 }
@@ -32,6 +32,7 @@ const bottleRest = "40ms"
 // scene is work that every arm starts anew.
 type scene struct {
 	name string // of suite.BottleScenes
+	each int    // CPUs that each program asks for
 	// start starts all of it, each with CPUs of its own where cpus is not nil.
 	start func(cpus func(i int) set) []*walker
 	end   func([]*walker)
@@ -54,21 +55,22 @@ type arm struct {
 	run       bool               // started by homenode run
 }
 
-// tenPods are ten servers: two CPUs' worth of work each, a heap that one crew of threads fills and
+// tenPods are ten servers: a CPU's worth of work each, a heap that one crew of threads fills and
 // all of them use, and a small part of it that they use much.
 func tenPods() []walkerSpec {
 	var r []walkerSpec
 	for i := range 10 {
-		r = append(r, walkerSpec{name: fmt.Sprintf("pod%d", i), slot: i, mib: 48, threads: serverThreads, place: "local", whole: true, hot: 1, sleep: bottleRest})
+		r = append(r, walkerSpec{name: fmt.Sprintf("pod%d", i), slot: i, mib: 32, threads: 2, place: "local", whole: true, hot: 1, sleep: bottleRest})
 	}
 	return r
 }
 
-// guestsOf are processes as QEMU's are: a thread for each of three vCPUs, and the memory of a guest.
+// guestsOf are processes as QEMU's are: a thread for each of two vCPUs, and the memory of a guest. Six
+// of them have as many vCPUs as the machine has CPUs, eight have more.
 func guestsOf(n int) []walkerSpec {
 	var r []walkerSpec
 	for i := range n {
-		r = append(r, walkerSpec{name: fmt.Sprintf("guest%d", i), slot: i, mib: 72, threads: 3, place: "local", whole: true, hot: 1, sleep: bottleRest})
+		r = append(r, walkerSpec{name: fmt.Sprintf("guest%d", i), slot: i, mib: 48, threads: 2, place: "local", whole: true, hot: 1, sleep: bottleRest})
 	}
 	return r
 }
@@ -90,14 +92,14 @@ func seed() uint64 {
 }
 
 // arms lists what is compared, in the order of suite.BottleArms.
-func (t *T) arms() []arm {
+func (t *T) arms(s *scene) []arm {
 	settle := 5 * time.Second
 	return []arm{
 		{name: suite.BottleArms[0], warm: 2 * settle},
 		{name: suite.BottleArms[1], warm: balancingTime, balancing: true},
 		{name: suite.BottleArms[2], warm: settle, running: t.numadRule},
 		{name: suite.BottleArms[3], warm: settle, running: t.tasksetRule},
-		{name: suite.BottleArms[4], warm: settle, cpus: t.kubeletRule},
+		{name: suite.BottleArms[4], warm: settle, cpus: kubeletRule(t.shape.CPUs(), s.each)},
 		{name: suite.BottleArms[5], warm: settle, homenode: true},
 		{name: suite.BottleArms[6], warm: settle, run: true},
 	}
@@ -107,7 +109,7 @@ func (t *T) arms() []arm {
 func (t *T) bottle(s *scene) {
 	t.whereTurnsAre()
 	random := rand.New(rand.NewPCG(seed(), 27))
-	arms := t.arms()
+	arms := t.arms(s)
 	for _, i := range random.Perm(len(arms)) {
 		a := arms[i]
 		if a.run && s.run == nil {
@@ -182,10 +184,10 @@ func (t *T) whereTurnsAre() {
 }
 
 // bareScene is work in cgroups, without a manager.
-func (t *T) bareScene(name string, specs []walkerSpec) *scene {
+func (t *T) bareScene(name string, each int, specs []walkerSpec) *scene {
 	random := rand.New(rand.NewPCG(seed(), 28))
 	apart := func() { time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond) }
-	s := &scene{name: name}
+	s := &scene{name: name, each: each}
 	s.start = func(cpus func(i int) set) []*walker {
 		ws := make([]*walker, len(specs))
 		for n, i := range random.Perm(len(specs)) {
@@ -208,7 +210,7 @@ func (t *T) bareScene(name string, specs []walkerSpec) *scene {
 		ws := make([]*walker, len(specs))
 		for _, i := range random.Perm(len(specs)) {
 			w := specs[i]
-			argv := append([]string{homenodeBin, "run", "--cpus", strconv.Itoa(serverCPUs), "--memory", fmt.Sprintf("%dMiB", w.mib+16), "--", "/bin/walker"}, w.args()...)
+			argv := append([]string{homenodeBin, "run", "--cpus", strconv.Itoa(each), "--memory", fmt.Sprintf("%dMiB", w.mib+16), "--", "/bin/walker"}, w.args()...)
 			ws[i] = t.walkerBehind(w.name, argv)
 			ws[i].walkerSpec = w
 			t.Defer(ws[i].kill)
@@ -230,23 +232,29 @@ func (t *T) bareScene(name string, specs []walkerSpec) *scene {
 
 // kubeletRule is the kubelet's static CPU manager (see staticCPUs): the nth program starts on so
 // many CPUs of its own; the first two CPUs are the system's. Memory is where it is first touched.
-func (t *T) kubeletRule(n int) set {
-	per := serverCPUs
-	if room := t.shape.CPUs() - serverCPUs; (n+1)*per > room { // more than there is: the shared pool
-		return cpusOf(setOf(0, 1))
+func kubeletRule(cpus, each int) func(n int) set {
+	const system = 2
+	return func(n int) set {
+		first := system + n*each
+		if first+each > cpus { // more than there is: the shared pool, which is left over
+			return setOf(0, 1)
+		}
+		var s set
+		for c := range each {
+			s |= setOf(first + c)
+		}
+		return s
 	}
-	first := serverCPUs + per*n
-	return setOf(first, first+1)
 }
 
-// tasksetRule pins what runs: the first program to the first CPUs, the next to those after them.
-// Nothing moves its memory.
+// tasksetRule pins what runs: the first program to the first CPUs, the next to those after them, so
+// that all CPUs are given out. Nothing moves its memory.
 func (t *T) tasksetRule(ws []*walker) {
-	per := t.shape.CPUs() / len(ws)
+	all := t.shape.CPUs()
 	for i, w := range ws {
 		var cpus set
-		for c := range per {
-			cpus |= setOf(i*per + c)
+		for c := i * all / len(ws); c < (i+1)*all/len(ws); c++ {
+			cpus |= setOf(c)
 		}
 		for _, tid := range threadsOf(w.pid) {
 			t.Do(setAffinity(tid, cpus))
@@ -321,7 +329,7 @@ func (t *T) idleTicks() (idle, all map[int]float64) {
 func bottlePods(t *T) {
 	c := t.cri()
 	var pods []*pod
-	s := &scene{name: "pods"}
+	s := &scene{name: "pods", each: serverCPUs}
 	s.start = func(cpus func(i int) set) []*walker {
 		qos, given := "burstable", func(i int) string { return "" }
 		if cpus != nil {
@@ -348,20 +356,20 @@ func bottlePods(t *T) {
 func bottleWide(t *T) {
 	t.Do(scanOften())
 	t.record("SCENE wide")
-	kernel := func(arm string, balancing bool) {
+	kernel := func(arm string, balancing bool, ran time.Duration) {
 		ws := t.startWalkers(cgroupRoot, t.crowd()[:1]...)
 		if !balancing {
 			t.declare(ws)
 		}
 		t.Do(setBalancing(balancing))
-		warm(balancingTime)
+		warm(ran)
 		t.measure(ws, suite.BottleTag("wide", arm, false), arm, bottlePasses)
 		t.Do(setBalancing(false))
 		ws[0].kill()
 		t.Do(os.Remove(string(ws[0].group)))
 	}
-	kernel(suite.BottleArms[0], false)
-	kernel(suite.BottleArms[1], true)
+	kernel(suite.BottleArms[0], false, 5*time.Second)
+	kernel(suite.BottleArms[1], true, balancingTime)
 	freshState()
 	ws := t.startWalkers(cgroupRoot, t.crowd()[:1]...)
 	t.startDaemon(daemonOptions{mode: "enforce", extra: t.askForWide(ws) + "threads: {sample: true}\n"})

@@ -201,10 +201,10 @@ func (m machine) text() string {
 
 // bottleScenes are the headings of the page.
 var bottleScenes = []struct{ name, title, text string }{
-	{"ten", "Ten programs, for ten pods of 8 CPUs", "Two nodes of 12 CPUs; ten processes in cgroups, each with four threads that go over a heap of 48 MiB."},
-	{"pods", "Ten real pods", "The same machine with containerd and runc; ten pods that request 2 CPUs each, with four threads and a heap of 64 MiB; homenode places them by the Node Resource Interface."},
-	{"six-guests", "Six guests", "The same machine; six processes as QEMU's are, three threads for three vCPUs and 72 MiB each. They are no QEMU."},
-	{"eight-guests", "Eight guests", "The same, eight of them: a thread for each CPU of the machine."},
+	{"ten", "Ten programs, for ten pods of 8 CPUs", "Two nodes of 6 CPUs; ten processes in cgroups, each with two threads that go over one heap of 32 MiB."},
+	{"pods", "Ten real pods", "Two nodes of 12 CPUs with containerd and runc; ten pods that request 2 CPUs each, with four threads and a heap of 64 MiB; homenode places them by the Node Resource Interface."},
+	{"six-guests", "Six guests", "The machine of the ten programs; six processes as QEMU's are: two threads for two vCPUs and 48 MiB each. They are no QEMU."},
+	{"eight-guests", "Eight guests", "The same, eight of them: more vCPUs than CPUs."},
 	{"wide", "A program wider than a node", "Four nodes of 4 CPUs and 576 MiB; six threads over 528 MiB, each over its part; its memory starts interleaved. Under homenode with threads.sample."},
 	{"two", "In virtual time", "Two nodes of 2 CPUs, whose clock counts instructions; two programs of two threads over 16 MiB each. The first seed was run twice: each figure was the same."},
 }
@@ -225,7 +225,7 @@ const bottleNote = `## What the columns are
 - *Settled*: two passes over each heap after the programs ran for a while (NUMA balancing: 40 s with its scan periods shortened; homenode: once all are at home). *From the first page*: from before
   the start of the first program to the end of its first whole pass. Programs that homenode finds running have their first pages where the kernel put them.
 - *numad's rule*, *kubelet's rule*: what these programs decide, carried out by the test (e2e/guest/bottle.go); they do not run themselves. *taskset, running*: threads are pinned as they run, memory
-  is left where it is. The kubelet's rule gives each program two CPUs of its own before it starts, so that memory is there from the first page; what no longer fits gets the shared pool.
+  is left where it is. The kubelet's rule gives each program CPUs of its own before it starts, so that memory is there from the first page; what no longer fits gets the shared pool.
 - Modelled time, for a machine of: %s (e2e/machines/xeon-8163.txt; other files by ` + "`go run ./e2e/rig -machine FILE -bottle bench/results/bottle.csv`" + `):
   time = max(waited / threads, carried); waited = hits × hit + near × near + far × far + Σ misses × latency; carried = the greatest, over pairs of nodes, of misses × 64 bytes / bandwidth.
   Its share per access is shown. No prefetching and no overlap of misses: real programs wait less for each.

@@ -34,8 +34,8 @@ func BottleTag(scene, arm string, cold bool) uint32 {
 func init() {
 	two := [][]int{{10, 21}, {21, 10}}
 	Shapes = append(Shapes,
-		// Two sockets of 12 CPUs stand for two of 44 or 48: ten programs of 2 CPUs, for ten pods of 8.
-		Shape{Name: "bottle", Nodes: 2, CPUsPerNode: 12, NodeMiB: 896, Count: true, Slow: true, Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two},
+		// Two sockets of 6 CPUs stand for two of 44 or 48: ten programs of one CPU, for ten pods of 8.
+		Shape{Name: "bottle", Nodes: 2, CPUsPerNode: 6, NodeMiB: 512, Count: true, Slow: true, Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two},
 		// As n4-count, for work that is wider than a node.
 		Shape{Name: "bottle-wide", Nodes: 4, CPUsPerNode: 4, NodeMiB: 576, Count: true, Slow: true, Cache: Cache{KiB: 1024, Ways: 16, Line: 64},
 			Distance: [][]int{{10, 31, 16, 31}, {31, 10, 31, 16}, {16, 31, 10, 31}, {31, 16, 31, 10}}},
