@@ -171,7 +171,7 @@ func bottlePage(w io.Writer, machineFile string, files []string) error {
 		}
 		fmt.Fprintf(w, "## %s\n\n%s Seeds: %d.\n\n%s\n", s.title, s.text, len(seeds), t.markdown())
 	}
-	fmt.Fprintf(w, bottleNote, m.text())
+	fmt.Fprintf(w, bottleNote, m.text(), machineFile)
 	fmt.Fprint(w, "\n## Runs\n\n")
 	for _, o := range origins {
 		fmt.Fprintf(w, "- %s\n", o)
@@ -226,7 +226,7 @@ const bottleNote = `## What the columns are
   the start of the first program to the end of its first whole pass. Programs that homenode finds running have their first pages where the kernel put them.
 - *numad's rule*, *kubelet's rule*: what these programs decide, carried out by the test (e2e/guest/bottle.go); they do not run themselves. *taskset, running*: threads are pinned as they run, memory
   is left where it is. The kubelet's rule gives each program CPUs of its own before it starts, so that memory is there from the first page; what no longer fits gets the shared pool.
-- Modelled time, for a machine of: %s (e2e/machines/xeon-8163.txt; other files by ` + "`go run ./e2e/rig -machine FILE -bottle bench/results/bottle.csv`" + `):
+- Modelled time, for a machine of: %s (%s; other files by ` + "`go run ./e2e/rig -machine FILE -bottle bench/results/bottle.csv`" + `):
   time = max(waited / threads, carried); waited = hits × hit + near × near + far × far + Σ misses × latency; carried = the greatest, over pairs of nodes, of misses × 64 bytes / bandwidth.
   Its share per access is shown. No prefetching and no overlap of misses: real programs wait less for each.
 - Page walks are not counted: QEMU walks page tables in C and calls no plugin for it. Kernel code, instruction fetches and devices do not go through the cache.
