@@ -112,7 +112,7 @@ func (t *T) bottle(s *scene) {
 	arms := t.arms(s)
 	for _, i := range random.Perm(len(arms)) {
 		a := arms[i]
-		if a.run && s.run == nil {
+		if a.run && s.run == nil || !wantedArm(i) {
 			continue
 		}
 		start := time.Now()
@@ -120,6 +120,15 @@ func (t *T) bottle(s *scene) {
 		t.Logf("%s: %.0f s", a.name, time.Since(start).Seconds())
 	}
 	t.Textf("seed %d", seed())
+}
+
+// wantedArm reports whether an arm is to be counted: all are, unless some were named.
+func wantedArm(i int) bool {
+	some := false
+	for k := range suite.BottleArms {
+		some = some || bootParam(fmt.Sprintf("arm%d", k)) != ""
+	}
+	return !some || bootParam(fmt.Sprintf("arm%d", i)) != ""
 }
 
 func (t *T) bottleArm(s *scene, a arm) {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/homenode/homenode/e2e/suite"
@@ -127,7 +128,7 @@ func (r *report) bottled(g *guest, all []bottled) {
 }
 
 // bottleHead are the columns of the table of each scene.
-var bottleHead = []string{"left to", "counted", "misses served by local memory", "worst program", "misses, of accesses", "lines from the other node's cache, of accesses", "*modelled* ns an access", "*modelled* time, of the kernel's alone"}
+var bottleHead = []string{"left to", "counted", "seeds", "misses served by local memory", "worst program", "misses, of accesses", "lines from the other node's cache, of accesses", "*modelled* ns an access", "*modelled* time, of the kernel's alone"}
 
 // perAccess is a figure of so many accesses.
 func perAccess(n uint64, a access) float64 {
@@ -175,11 +176,11 @@ func bottleTables(all []bottled, m machine) map[string]*table {
 			counted = "from the first page"
 		}
 		against := "-"
-		if len(kernel) > 0 {
-			against = spread("%.2f", func(b bottled) float64 { return nanoseconds(b) / max(1e-9, kernel[b.seed]) })
+		if r := ratios(bs, kernel, nanoseconds); len(r) > 0 {
+			against = middle(r)
 		}
 		tables[k.scene].rows = append(tables[k.scene].rows, []string{
-			k.arm, counted,
+			k.arm, counted, strconv.Itoa(len(bs)),
 			spread("%.1f", func(b bottled) float64 { return 100 * missesShare(b.all) }) + " %",
 			spread("%.1f", func(b bottled) float64 { return 100 * b.least }) + " %",
 			spread("%.1f", func(b bottled) float64 { a := total(b.all, everything); return perAccess(a.misses, a) }) + " %",
@@ -188,6 +189,17 @@ func bottleTables(all []bottled, m machine) map[string]*table {
 		})
 	}
 	return tables
+}
+
+// ratios are the times of guests over that of the kernel alone with the same seed, where there is one.
+func ratios(bs []bottled, kernel map[int]float64, time func(bottled) float64) []string {
+	var r []string
+	for _, b := range bs {
+		if of := kernel[b.seed]; of > 0 {
+			r = append(r, fmt.Sprintf("%.2f", time(b)/of))
+		}
+	}
+	return r
 }
 
 func coldFirst(cold bool) int {

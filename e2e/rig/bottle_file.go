@@ -163,13 +163,7 @@ func bottlePage(w io.Writer, machineFile string, files []string) error {
 		if t == nil {
 			continue
 		}
-		seeds := map[int]bool{}
-		for _, b := range all {
-			if b.scene == s.name {
-				seeds[b.seed] = true
-			}
-		}
-		fmt.Fprintf(w, "## %s\n\n%s Seeds: %d.\n\n%s\n", s.title, s.text, len(seeds), t.markdown())
+		fmt.Fprintf(w, "## %s\n\n%s\n\n%s\n", s.title, s.text, t.markdown())
 	}
 	fmt.Fprintf(w, bottleNote, m.text(), machineFile)
 	fmt.Fprint(w, "\n## Runs\n\n")

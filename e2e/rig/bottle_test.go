@@ -86,8 +86,8 @@ func TestBottleTables(t *testing.T) {
 	got := bottleTables(all, m)["ten"].rows
 	want := [][]string{
 		bottleHead,
-		{"kernel alone", "settled", "50.0 (40.0 to 60.0) %", "50.0 (40.0 to 60.0) %", "50.0 %", "0.00 %", "80.0 (75.0 to 85.0)", "1.00"},
-		{"homenode", "settled", "100.0 %", "100.0 %", "50.0 %", "0.00 %", "55.0", "0.69 (0.65 to 0.73)"},
+		{"kernel alone", "settled", "3", "50.0 (40.0 to 60.0) %", "50.0 (40.0 to 60.0) %", "50.0 %", "0.00 %", "80.0 (75.0 to 85.0)", "1.00"},
+		{"homenode", "settled", "3", "100.0 %", "100.0 %", "50.0 %", "0.00 %", "55.0", "0.69 (0.65 to 0.73)"},
 	}
 	if len(got) != len(want) {
 		t.Fatalf("%d rows: %q", len(got), got)
@@ -146,7 +146,7 @@ func TestBottlesAreKept(t *testing.T) {
 	if err := bottlePage(&page, "../machines/xeon-8163.txt", []string{file}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"## In virtual time", "| numad's rule | from the first page | 33.3 % | 25.0 % |", "latency 81.6 and 145.9; 144.9 and 81.2 ns", "*modelled*", "- guest 1\n", "(99.2 %)"} {
+	for _, want := range []string{"## In virtual time", "| numad's rule | from the first page | 1 | 33.3 % | 25.0 % |", "latency 81.6 and 145.9; 144.9 and 81.2 ns", "*modelled*", "- guest 1\n", "(99.2 %)"} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("the page lacks %q:\n%s", want, page.String())
 		}

@@ -4,7 +4,7 @@
 //
 //	go run ./e2e/rig [-run REGEXP] [-shape NAME] [-all] [-v] [-keep] [-list]
 //	    [-lanes N] [-again N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION] [-seeds N,N]
-//	    [-cache KIB,WAYS,LINE[,CPUS]]
+//	    [-cache KIB,WAYS,LINE[,CPUS]] [-arms ARM,ARM]
 //	go run ./e2e/rig -bottle [-machine FILE] COUNTS.csv ...
 //
 // It builds the guest's few static programs, packs them into an initramfs,

@@ -38,6 +38,8 @@ type options struct {
 	seeds []int
 	// cache takes the place of that of the shapes that have one.
 	cache suite.Cache
+	// arms are those of the bottle that are counted; nil is all.
+	arms []int
 	// bottle makes the page of results of counts that were kept, and boots nothing.
 	bottle  bool
 	machine string
@@ -70,6 +72,16 @@ func main() {
 		o.cache, err = suite.ParseCache(s)
 		return err
 	})
+	flag.Func("arms", "count scenes of the bottle under these `arms` only, such as \"kernel alone,homenode\"", func(s string) error {
+		for name := range strings.SplitSeq(s, ",") {
+			i := slices.Index(suite.BottleArms, name)
+			if i < 0 {
+				return fmt.Errorf("no arm %q: there are %s", name, strings.Join(suite.BottleArms, ", "))
+			}
+			o.arms = append(o.arms, i)
+		}
+		return nil
+	})
 	flag.BoolVar(&o.bottle, "bottle", false, "boot nothing: make the page of results from the files of counts that are named")
 	flag.StringVar(&o.machine, "machine", "e2e/machines/xeon-8163.txt", "with -bottle: `file` of the latencies and bandwidths that times are modelled with")
 	flag.Parse()
@@ -82,7 +94,7 @@ func main() {
 	}
 	var err error
 	if o.run, err = regexp.Compile(*pattern); err != nil || flag.NArg() > 0 || o.lanes < 0 || !slices.Contains([]string{"auto", "kvm", "tcg"}, o.accel) {
-		fmt.Fprintln(os.Stderr, "usage: rig [-run REGEXP] [-shape NAME] [-all] [-v] [-keep] [-list] [-lanes N] [-again N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION] [-seeds N,N] [-cache KIB,WAYS,LINE[,CPUS]]\n       rig -bottle [-machine FILE] COUNTS.csv ...")
+		fmt.Fprintln(os.Stderr, "usage: rig [-run REGEXP] [-shape NAME] [-all] [-v] [-keep] [-list] [-lanes N] [-again N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION] [-seeds N,N] [-cache KIB,WAYS,LINE[,CPUS]] [-arms ARM,ARM]\n       rig -bottle [-machine FILE] COUNTS.csv ...")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -292,6 +304,7 @@ func choose(o options) []work {
 				}
 			}
 		}
+		s.Arms = o.arms
 		if s.Cache.KiB > 0 && o.cache.KiB > 0 {
 			s.Cache = o.cache
 		}

@@ -112,6 +112,9 @@ func bootWords(s suite.Shape, tests []string, patience time.Duration) []string {
 	if s.Seed > 0 {
 		words = append(words, "seed="+strconv.Itoa(s.Seed))
 	}
+	for _, arm := range s.Arms {
+		words = append(words, fmt.Sprintf("arm%d=1", arm))
+	}
 	if patience > 0 {
 		words = append(words, "patience="+patience.String())
 	}

@@ -16,6 +16,7 @@ type Shape struct {
 	Guests      int      // so many machines share the tests; 0 is 1
 	Slow        bool     // only when named, or with -all
 	Count       bool     // with the access-counting plugin
+	Arms        []int    // of BottleArms, by number from 0: those that are counted; nil is all
 	Cache       Cache    // that the plugin gives each group of CPUs; none if it has no size
 	Virtual     bool     // its clock counts instructions, whatever the machine does meanwhile
 	Instruction int      // ns of that clock that one takes, a power of 2; 0 is 2: the more, the less the machine has to do for a second of the guest
