@@ -97,6 +97,8 @@ type Env struct {
 	Host HostPreparer
 	// Policy is that of this host's configuration file, for h, which is this machine.
 	Policy func(h *topology.Host) (plan.Policy, error)
+	// Config reads and checks a configuration file with its drop-ins; "" is that of this host.
+	Config func(file string) (Configuration, error)
 	// Rule is the first rule of this host's configuration file that fits one of some names; nil for none.
 	Rule func(names ...string) (*workload.Rule, error)
 	// Flight opens what the flight recorder wrote: a file or a folder; "" is that of
@@ -271,7 +273,7 @@ that do not fit, and says which; in a pipe it is whole.`,
 	}
 	root.AddCommand(
 		daemonCommand(e), statusCommand(e), topCommand(e), statCommand(e), explainCommand(e), historyCommand(e), reportCommand(e), fleetCommand(e),
-		undoCommand(e), resumeCommand(e), runCommand(e), moveCommand(e), metricsCommand(e), versionCommand(e),
+		undoCommand(e), resumeCommand(e), runCommand(e), moveCommand(e), metricsCommand(e), versionCommand(e), configCommand(e),
 		topologyCommand(e), gatherCommand(e), planCommand(e), probeCommand(e), doctorCommand(e), simCommand(e), demoCommand(e), replayCommand(e), vmCommand(e), hostCommand(e), openstackCommand(e), shareCommand(e),
 	)
 	root.InitDefaultHelpCmd()
