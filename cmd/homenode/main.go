@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"golang.org/x/term"
+
 	"github.com/homenode/homenode/host/observe"
 	"github.com/homenode/homenode/host/scope"
 	"github.com/homenode/homenode/ui/cli"
@@ -46,6 +48,9 @@ func main() {
 		DefaultSocket: defaultSocket(), DefaultState: defaultState(),
 		Daemon: runDaemon, Local: local, Journal: journal, Exec: execAt, Offline: enterOffline, Self: self, Keep: keep, LockRuns: func(alone bool) (func(), error) { return ownRuns().Lock(alone) }, UndoRuns: undoRuns, UndoScopes: undoScopes, ScopeHere: func() error { return scope.Here("") }, Where: whereNow, Memory: memoryFigures{}, Sim: simulate, Demo: demo, Probe: proberFor,
 		Libvirt: guests{}, Host: hostPreparer{}, Policy: policy, Rule: ruleOf, Flight: openFlight, Records: openRecords, Remote: remote, HostFiles: hostFiles(), Config: configuration,
+	}
+	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) {
+		e.Key, e.Open = waitKey, openHere
 	}
 	code := cli.Main(ctx, e, os.Args[1:])
 	stop()

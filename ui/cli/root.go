@@ -71,6 +71,10 @@ type Env struct {
 	ScopeHere func() error
 	// Where is what this process may have and what it has.
 	Where func() (Whereabouts, error)
+	// Key waits so long for a key at the terminal; nil where standard input or output is none. Open runs
+	// another command of this program there until it or ctx ends.
+	Key  func(ctx context.Context, wait time.Duration) (key byte, pressed bool)
+	Open func(ctx context.Context, args ...string) error
 	// Probe measures the machine that h describes and keeps results in a state folder.
 	Probe func(h *topology.Host, stateDir string) Prober
 	// Keep writes down where a daemon has placed what is about to start, for when that daemon

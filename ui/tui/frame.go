@@ -97,7 +97,9 @@ func (m *Model) header() string {
 			mode += ", " + m.paint(yellow, "all undone")
 		}
 		add(mode)
-		if now, then := s.Locality(); now != nil {
+		if now, then := s.Locality(); s.OneNode() && s.Settled() {
+			add(m.paint(green, strings.TrimSuffix(words.Because(words.SingleNode).String(), ".")))
+		} else if now != nil {
 			part := fmt.Sprintf("%.0f %% local", 100**now)
 			if *then-*now >= 0.005 {
 				part += fmt.Sprintf(" → %.0f %%", 100**then)
