@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -90,6 +91,8 @@ type Env struct {
 	UndoScopes func(ctx context.Context, which api.Which) (api.UndoResult, error)
 	// Self is this process; `homenode run` keeps its identity over exec.
 	Self func() (workload.Process, error)
+	// ByHand does what taskset(1) and the like do by one system call.
+	ByHand ByHand
 	// Memory reads what numastat(8) tells.
 	Memory MemoryFigures
 	// Sim runs a simulation, Demo the daemon on a simulated host.
@@ -173,6 +176,10 @@ func Main(ctx context.Context, e *Env, args []string) int {
 	defer errs.Close()
 	own := *e
 	own.Stdout, own.Stderr, own.ctx = out, errs, ctx
+	name := "homenode"
+	if called := filepath.Base(e.Program); slices.Contains(programs, called) {
+		name, args = called, append([]string{called}, args...)
+	}
 	root := rootCommand(&own, args...)
 	root.SetArgs(args)
 	ran, err := root.ExecuteContextC(ctx)
@@ -190,7 +197,7 @@ func Main(ctx context.Context, e *Env, args []string) int {
 	}
 	code, text := status(err)
 	if text != "" {
-		fmt.Fprintf(errs, "homenode: %s\n", words.Printable(oneLine(text)))
+		fmt.Fprintf(errs, "%s: %s\n", name, words.Printable(oneLine(text)))
 	}
 	return code
 }
@@ -269,6 +276,12 @@ that do not fit, and says which; in a pipe it is whole.`,
 		words, _ := badUsage(c, err.Error())
 		return misused(c, words)
 	})
+	if len(args) > 0 && slices.Contains(programs, args[0]) {
+		root.AddCommand(programCommand(e, args[0]))
+		setHelp(e, root)
+		finish(root)
+		return root
+	}
 	if len(args) > 0 && args[0] == "run" {
 		root.AddCommand(runCommand(e))
 		setHelp(e, root)
@@ -280,6 +293,9 @@ that do not fit, and says which; in a pipe it is whole.`,
 		undoCommand(e), resumeCommand(e), runCommand(e), moveCommand(e), metricsCommand(e), versionCommand(e), configCommand(e),
 		topologyCommand(e), gatherCommand(e), planCommand(e), probeCommand(e), doctorCommand(e), simCommand(e), demoCommand(e), replayCommand(e), vmCommand(e), hostCommand(e), openstackCommand(e), shareCommand(e),
 	)
+	for _, name := range programs {
+		root.AddCommand(programCommand(e, name))
+	}
 	root.InitDefaultHelpCmd()
 	root.SetOut(view.Raw(e.Stdout)) // kept by the commands for scripts, which are not text for a terminal
 	root.InitDefaultCompletionCmd()
