@@ -180,7 +180,7 @@ func daemonOf(ctx context.Context, o cli.DaemonOptions, c config.Config, layers 
 	defer forget()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go sweepOffline(ctx)
+	go sweepBatch(ctx)
 	if pods != nil {
 		go pods.Run(ctx)
 	}

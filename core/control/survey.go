@@ -393,17 +393,26 @@ func (s *State) inheritedResult(r *Result) {
 			owner[p] = s.Snapshot.Observations[i].ID
 		}
 	}
-	s.adopt(r.Inherited, func(p workload.Process) (workload.ID, bool) { id, ok := owner[p]; return id, ok })
+	for _, h := range s.adopt(r.Inherited, func(p workload.Process) (workload.ID, bool) { id, ok := owner[p]; return id, ok }) {
+		if p, err := plan.ParseProcessPath(h.Path); err == nil {
+			s.Asked[processKey(p)] = false // it is asked again
+		}
+	}
 }
 
 // adopt journals what has inherited a value that an entry gave, with the value it would
 // have without homenode, so that undo finds it when the one it inherited from is gone. of
 // names the workload that a process belongs to; for those it does not know, the one it
-// inherits from is taken.
-func (s *State) adopt(found []plan.Inherited, of func(workload.Process) (workload.ID, bool)) {
+// inherits from is taken. adopt returns those that inherited from an entry that has gone since
+// they were looked for: whoever asked has to ask again.
+func (s *State) adopt(found []plan.Inherited, of func(workload.Process) (workload.ID, bool)) (stale []plan.Inherited) {
 	for _, h := range found {
+		if s.Journal.Of(h.Kind, h.Path) != nil {
+			continue
+		}
 		from := s.Journal.entries[h.Of]
-		if from == nil || s.Journal.Of(h.Kind, h.Path) != nil {
+		if from == nil {
+			stale = append(stale, h)
 			continue
 		}
 		id := from.Workload
@@ -425,4 +434,5 @@ func (s *State) adopt(found []plan.Inherited, of func(workload.Process) (workloa
 			s.noteGiven(id, h.Kind, h.Has)
 		}
 	}
+	return stale
 }

@@ -659,6 +659,45 @@ func TestChildThatIsReadWithItsMaker(t *testing.T) {
 	}
 }
 
+// What was read before a change may name an entry that has gone since: of an ended maker, whose
+// other children have entries by now. The settings are read again, with those.
+func TestInheritedFromAnEntryThatHasGone(t *testing.T) {
+	f := newFake(t, 2, 8)
+	id := f.addProcess(77, "make", 3, 1<<20, 0)
+	f.scan(4)
+	f.set(plan.Affinity, "78@8", "0-7")
+	const gone = 99
+	f.heirs = []Result{{Inherited: []plan.Inherited{inheritor(78, gone)}}, {Inherited: []plan.Inherited{inheritor(78, 1)}}}
+	before := f.count(EffectRead, id)
+	f.order(id, 1)
+	if n := f.count(EffectRead, id) - before; n != 2 {
+		t.Errorf("read %d times, want 2", n)
+	}
+	e := f.s.Journal.Of(plan.Affinity, "78@8")
+	if e == nil || e.Old != "0-15" || f.get(plan.Affinity, "77@7") != "8-15" {
+		t.Errorf("entry %+v, on %q", e, f.get(plan.Affinity, "77@7"))
+	}
+}
+
+// TestAskedAgainWhatInheritedFromAnEntryThatHasGone: such a process is asked after once more.
+func TestAskedAgainWhatInheritedFromAnEntryThatHasGone(t *testing.T) {
+	f := newFake(t, 2, 8)
+	id := f.addProcess(77, "make", 3, 1<<20, 0)
+	f.scan(4)
+	f.works[id].obs.Processes = append(f.works[id].obs.Processes, workload.Process{PID: 78, Start: 8})
+	f.set(plan.Affinity, "78@8", "0-7")
+	const gone = 99
+	f.heirs = []Result{{Inherited: []plan.Inherited{inheritor(78, gone)}}, {Inherited: []plan.Inherited{inheritor(78, 1)}}}
+	f.scan(2)
+	if e := f.s.Journal.Of(plan.Affinity, "78@8"); e != nil {
+		t.Fatalf("%+v", e)
+	}
+	f.scan(1)
+	if e := f.s.Journal.Of(plan.Affinity, "78@8"); e == nil || e.Old != "0-15" {
+		t.Errorf("%+v", e)
+	}
+}
+
 // A child was seen with what its maker had before the step that has taken since: it may
 // have either, and its entry says so.
 func TestChildThatInheritsWhileAStepTakes(t *testing.T) {

@@ -304,6 +304,11 @@ func (s *State) next(id workload.ID, t *Task) {
 		s.beginMove(id, t, step)
 		return
 	}
+	s.read(id, t, step)
+}
+
+// read has the settings of a step read before they are changed.
+func (s *State) read(id workload.ID, t *Task, step plan.Step) {
 	e := Effect{Kind: EffectRead, Workload: id, Step: &step}
 	if inherits(&step) {
 		e.Journal = s.Journal.affinities() // what it has from homenode is not its own
@@ -473,7 +478,10 @@ func (s *State) intend(id workload.ID, t *Task, step plan.Step, r *Result) {
 		s.end(id, t)
 		return
 	}
-	s.adopt(r.Inherited, func(workload.Process) (workload.ID, bool) { return id, true })
+	if stale := s.adopt(r.Inherited, func(workload.Process) (workload.ID, bool) { return id, true }); len(stale) > 0 {
+		s.read(id, t, step) // else what an ended process passed on would be taken for their own
+		return
+	}
 	if t.Request == 0 && slices.ContainsFunc(r.Changes, func(c plan.Change) bool { return s.restoring(&c) || s.narrowedSince(&step, &c) }) {
 		s.dropSteps(Which{ID: id}) // the next scan knows more
 		s.end(id, t)
