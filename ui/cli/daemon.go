@@ -68,7 +68,7 @@ its journal.`,
 			switch {
 			case !show || err != nil:
 			case mode == "observe":
-				fmt.Fprintln(e.Stderr, "homenode: ended; nothing was changed")
+				fmt.Fprintln(e.Stderr, "homenode: ended; in observe mode it changed nothing by itself")
 			default:
 				history := e.program() + " history"
 				for _, f := range [][2]string{{"socket", o.Socket}, {"state-dir", o.StateDir}} {

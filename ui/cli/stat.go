@@ -77,7 +77,7 @@ A process that does not answer within 2 seconds is named and left out. Exit stat
 			return err
 		},
 	}
-	c.Flags().StringVarP(&pid, "pid", "p", "", "the same as the argument: `PID|NAME`")
+	c.Flags().StringVarP(&pid, "pid", "p", "", "the same as the argument: PID or `NAME`")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-stat/1)")
 	stateDirFlag(c, e)
 	return c

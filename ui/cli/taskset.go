@@ -14,7 +14,7 @@ import (
 )
 
 func tasksetCommand(e *Env) *cobra.Command {
-	return standIn("taskset [-a] [-c] (MASK|LIST) COMMAND [ARG…] | -p [MASK|LIST] PID", "Do what taskset(1) does, in its words",
+	return standIn("taskset [-ac] MASK COMMAND… | -p [MASK] PID", "Do what taskset(1) does, in its words",
 		`Takes the command line of taskset(1): starts a command on CPUs, or shows (-p PID) or
 sets (-p MASK PID) those of a process, with -a of all its threads, with -c as a list.
 A daemon that runs is told what was started; what was set of a process is its own, and
