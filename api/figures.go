@@ -51,6 +51,19 @@ func (s *Status) Batch() (n int, cpus float64) {
 	return n, cpus
 }
 
+// OneNode reports whether the host has one NUMA node, so that all memory is local wherever work runs.
+func (s *Status) OneNode() bool { return len(s.Nodes) == 1 }
+
+// Settled reports whether no workload moves, waits or is in trouble.
+func (s *Status) Settled() bool {
+	for i := range s.Workloads {
+		if !settled(s.Workloads[i].State) {
+			return false
+		}
+	}
+	return true
+}
+
 // AtHome is how many workloads are at home.
 func (s *Status) AtHome() (n int) {
 	for i := range s.Workloads {

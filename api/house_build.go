@@ -475,6 +475,8 @@ func headline(s *Status, x *HouseSummary) (string, words.Reason) {
 		return "unseen", words.Because(words.HouseUnseen)
 	case s.Held:
 		return "held", words.Because(words.HouseHeld, x.AtHome, x.Workloads)
+	case s.OneNode() && x.Moving+x.Trouble+x.Waiting == 0:
+		return "at home", words.Because(words.SingleNode)
 	case x.Workloads == 0 && x.Batch > 0:
 		return "at home", words.Because(words.HouseBatch, x.Batch)
 	case x.Workloads == 0:

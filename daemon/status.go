@@ -339,6 +339,9 @@ func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) ap
 		}
 	}
 	w.State, w.Why = v.state(o, all[o.ID])
+	if h := v.Snapshot.Host; w.State == api.StateAtHome && w.Home == "" && h != nil && len(h.Nodes) == 1 { // where all is local, all has that home
+		w.Home = topology.Nodes(h.Nodes[0].ID).String()
+	}
 	return w
 }
 
@@ -412,6 +415,9 @@ func (v *View) state(o *workload.Observation, p planned) (state string, why stri
 		}
 		if silent := o.Unread(); o.Unanswered && (d.Outcome != plan.LeftAlone || why == silent.String()) {
 			return api.StateNoAnswer, silent.String()
+		}
+		if d.Outcome == plan.LeftAlone && len(d.Reasons) > 0 && d.Reasons[0].Code == words.SingleNode {
+			return api.StateAtHome, why
 		}
 		if d.Outcome != plan.Placed && d.Outcome != plan.Kept {
 			return state, why

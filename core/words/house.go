@@ -1,5 +1,8 @@
 package words
 
+// OneNodeUses is what homenode does on a host of one NUMA node.
+var OneNodeUses = says("one-node-uses", "Still of use here: CPUs of their own for work (homenode run --class dedicated), batch work on idle CPUs (homenode share), CPUs for guests (homenode vm), and interrupts (homenode host).")
+
 // What a picture of the whole host says first.
 var (
 	HouseUnseen   = says("house-unseen", "This machine is being looked at for the first time.")

@@ -391,6 +391,12 @@ func TestPageOnStdout(t *testing.T) {
 
 // noScreen is the commands that have no golden screen, and why.
 var noScreen = map[string]string{
+	"homenode config check":          "a line; cmd/homenode/testdata/script/config.txtar",
+	"homenode config show":           "a file; cmd/homenode/testdata/script/config.txtar",
+	"homenode numactl":               "lines of numactl; cmd/homenode/testdata/script/numactl.txtar",
+	"homenode numastat":              "as numactl",
+	"homenode taskset":               "as numactl",
+	"homenode migratepages":          "as numactl",
 	"homenode daemon":                "writes a log until it ends",
 	"homenode metrics":               "for a program; golden in ui/metrics",
 	"homenode openstack export":      "files, golden in cmd/homenode/testdata/script/openstack.txtar",

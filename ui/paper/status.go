@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -51,6 +52,9 @@ func (s statusView) Taken(n api.Node) *float64 {
 	return &x
 }
 
+// OneNodeSays is the sentence for a host of one NUMA node.
+func (statusView) OneNodeSays() string { return words.Because(words.SingleNode).String() }
+
 // Moving is the progress of a move under way, or nil.
 func (s statusView) Moving(w api.Workload) *float64 {
 	if m := w.Move; m != nil && m.State == "running" && m.Planned > 0 {
@@ -63,6 +67,7 @@ func (s statusView) Moving(w api.Workload) *float64 {
 var statusPage = template.Must(template.New("status").Funcs(functions).Parse(`<h1>{{.Title}}</h1>
 <p>{{if .Time.IsZero}}Not looked at yet{{else}}Looked at {{date .Time}}{{end}} by homenode {{.Version}}, {{if eq .Mode "none"}}without a daemon{{else}}in {{.Mode}} mode{{end}}{{if .Held}}; everything was undone, <code>homenode resume --all</code> goes on{{end}}.</p>
 {{range .Problems}}<div class="verdict warning">{{prose .}}</div>
+{{end}}{{if .OneNode}}<p>{{.OneNodeSays}}</p>
 {{end}}<div class="tiles">
 <div class="tile">at home<b>{{.AtHome}} of {{len .Workloads}}</b><small>{{count .Small "smaller workload"}} left alone</small></div>
 <div class="tile">local accesses<b>{{share .Local}}</b><small>{{share .ByPlan}} by plan</small></div>

@@ -99,7 +99,9 @@ func (m *Model) header() string {
 		text += part
 	}
 	if m.have {
-		if now, then := s.Locality(); now != nil {
+		if now, then := s.Locality(); s.OneNode() && s.Settled() {
+			add(m.paint(green, strings.TrimSuffix(words.Because(words.SingleNode).String(), ".")))
+		} else if now != nil {
 			part := m.paint(bold, fmt.Sprintf("%.0f %% local", 100**now))
 			if *then-*now >= 0.005 && (m.o.Link == "" || m.width >= 100) {
 				part += fmt.Sprintf(" → %.0f %%", 100**then)
