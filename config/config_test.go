@@ -260,6 +260,10 @@ func TestTiers(t *testing.T) {
 		"tier: gold":                         {"", "", `tier "gold": want online-strict`},
 		"tier: online, bvt: -1":              {"", "", "bvt: -1 is tier batch, and the rule has online already"},
 		"tier: batch, class: dedicated":      {"", "", "tier: batch does not go with class dedicated"},
+		"tier: offline":                      {workload.BatchTier, workload.Batch, ""}, // as before version 0.2
+		"class: offline":                     {"", workload.Batch, ""},
+		"class: offline, bvt: -1":            {workload.BatchTier, workload.Batch, ""},
+		"tier: offline, class: shared":       {"", "", "tier: batch does not go with class shared"},
 		"bvt: 2, class: batch":               {"", "", "tier: online-strict does not go with class batch"},
 	} {
 		c, err := Parse(strings.NewReader("workloads: [{match: m, "+text+"}]"), "f", New())

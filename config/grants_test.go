@@ -12,6 +12,7 @@ func TestGrants(t *testing.T) {
 		"[]": "",
 		"{allow: [class=dedicated], from: {namespaces: [prod-*]}}":                                                                               "class=dedicated from prod-* map[]",
 		"{allow: [near, max-nodes, class=batch, importance], from: {namespaces: ['*']}}":                                                         "near max-nodes class=batch importance from * map[]",
+		"{allow: [class=offline, tier=offline], from: {namespaces: [a]}}":                                                                        "class=batch tier=batch from a map[]",
 		"[{allow: [memory], from: {namespaces: [a]}}, {allow: [near=required, tier=online-strict], from: {namespaces: [b, c], labels: {k: v}}}]": "memory from a map[]; near=required tier=online-strict from b c map[k:v]",
 
 		"{allow: [class=dedicated]}":                              "!containers.annotations.from: no namespaces; want some, such as {namespaces: [prod-*]}: the author of a pod writes its labels",
