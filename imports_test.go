@@ -23,6 +23,7 @@ var may = map[string][]string{
 	"core/words":     {},
 	"core/topology":  {},
 	"core/measure":   {"core/words", "core/topology"},
+	"core/trial":     {"core/measure"},
 	"core/doctor":    {"core/words", "core/topology", "core/measure"},
 	"core/workload":  {"core/topology", "core/words"},
 	"core/plan":      {"core/words", "core/topology", "core/workload"},
