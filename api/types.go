@@ -200,6 +200,7 @@ type Status struct {
 	Devices   []Device                `json:"devices"`             // NICs and NVMe drives, and where their interrupts go; empty when that is not looked at
 	Partition *Partition              `json:"partition,omitempty"` // CPUs for dedicated work alone; absent where all CPUs are for both
 	Sharing   *Sharing                `json:"sharing,omitempty"`   // CPUs that offline work may have; absent while sharing is off
+	Trial     *Trial                  `json:"trial,omitempty"`     // trial under way; absent when none is
 	Self      *Self                   `json:"self,omitempty"`      // what the daemon itself holds; absent without a daemon
 }
 

@@ -261,6 +261,7 @@ type State struct {
 	Undoing    []*undoing
 	Theirs     map[string]Theirs // by kind and path
 	Trial      *Trial            `json:",omitempty"` // under way; nil for none
+	TrialOver  *TrialOver        `json:",omitempty"`
 
 	// From the newest scan.
 	At       time.Time     // of the newest input

@@ -36,12 +36,19 @@ type Trial struct {
 type TrialOrder struct {
 	Name   string        `json:"name"`
 	Arm    trial.Arm     `json:"arm,omitempty"`
+	Begin  bool          `json:"begin,omitempty"` // else only one under way is renewed
 	End    bool          `json:"end,omitempty"`
 	Names  []string      `json:"names,omitempty"`
 	Kernel bool          `json:"kernel,omitempty"` // kernel.numa_balancing is switched, too
 	Lease  time.Duration `json:"lease,omitempty"`  // until it must be renewed
 	Block  int           `json:"block,omitempty"`
 	Blocks int           `json:"blocks,omitempty"`
+}
+
+// TrialOver is the newest trial that somebody has ended: its program must not begin it again.
+type TrialOver struct {
+	Name string       `json:"name"`
+	Why  words.Reason `json:"why"`
 }
 
 // TrialNow answers a TrialOrder.
@@ -91,6 +98,12 @@ func (s *State) trialOrdered(in *TrialOrder) *Failure {
 	if in.Lease < LeastLease || in.Lease > MostLease {
 		return refuse(BadRequest, words.BadValue, "lease_s", int64(in.Lease/time.Second), "5 to 3600")
 	}
+	if t == nil && !in.Begin {
+		if over := s.TrialOver; over != nil && over.Name == in.Name {
+			return refuse(Gone, words.TrialIsOver, in.Name, over.Why)
+		}
+		return refuse(NotFound, words.TrialNotRunning, in.Name)
+	}
 	if t == nil {
 		if f := s.beginTrial(in); f != nil {
 			return f
@@ -131,6 +144,7 @@ func (s *State) beginTrial(in *TrialOrder) *Failure {
 		return refuse(Forbidden, words.TrialBalancingTaken, string(e.Workload), string(e.Workload))
 	}
 	s.Trial = &Trial{Name: in.Name, Arm: trial.On, Names: names, Kernel: in.Kernel, Began: s.At.Round(0), Since: s.At.Round(0), Scan: s.Scans, By: s.by, Holds: Holds{IDs: map[workload.ID]bool{}}}
+	s.TrialOver = nil
 	if s.by != nil {
 		s.order("", words.TrialOrdered, in.Name)
 	}
@@ -216,6 +230,9 @@ func (s *State) balanceForTrial() {
 func (s *State) endTrial(why words.Reason) {
 	t := s.Trial
 	t.Ending = &why
+	if why.Code != words.TrialLeft { // its program may come back
+		s.TrialOver = &TrialOver{t.Name, why}
+	}
 	s.event(plan.Event{Kind: plan.EventDaemon}, words.TrialEnds, t.Name, why)
 	if t.Arm != trial.On {
 		s.switchArm(trial.On)

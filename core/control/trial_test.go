@@ -25,7 +25,7 @@ func trials(t *testing.T, balancing string) (f *fake, before, after map[string]s
 }
 
 func (f *fake) arm(arm trial.Arm, names ...string) Reply {
-	return f.ask(Request{Trial: &TrialOrder{Name: "t", Arm: arm, Names: names, Kernel: true, Lease: time.Minute, Block: 1, Blocks: 6}, By: &plan.Asker{UID: 0, User: "root"}})
+	return f.ask(Request{Trial: &TrialOrder{Name: "t", Begin: true, Arm: arm, Names: names, Kernel: true, Lease: time.Minute, Block: 1, Blocks: 6}, By: &plan.Asker{UID: 0, User: "root"}})
 }
 
 func (f *fake) stands(when string, want map[string]string) {
@@ -143,7 +143,7 @@ func TestTrialKeepsHoldsOfUsers(t *testing.T) {
 	if !f.s.Holds.IDs["/a"] || f.s.Holds.All {
 		t.Errorf("held: %+v", f.s.Holds)
 	}
-	if r := f.ask(Request{Trial: &TrialOrder{Name: "u", Arm: trial.On, Lease: time.Minute}}); r.Failed == nil || r.Failed.Code != Forbidden {
+	if r := f.ask(Request{Trial: &TrialOrder{Name: "u", Begin: true, Arm: trial.On, Lease: time.Minute}}); r.Failed == nil || r.Failed.Code != Forbidden {
 		t.Errorf("two trials: %s", asJSON(t, r))
 	}
 }
@@ -163,6 +163,11 @@ func TestOrdersEndTrials(t *testing.T) {
 		t.Errorf("a trial goes on after undo --all: %s", asJSON(t, r))
 	}
 	f.ask(Request{Resume: &Which{All: true}, By: by})
+	for name, code := range map[string]Code{"t": Gone, "u": NotFound} {
+		if r := f.ask(Request{Trial: &TrialOrder{Name: name, Arm: trial.On, Lease: time.Minute}}); r.Failed == nil || r.Failed.Code != code {
+			t.Errorf("%s is renewed after resume: %s", name, asJSON(t, r))
+		}
+	}
 	f.scan(4)
 	f.stands("resumed", after)
 	if f.s.Trial != nil {

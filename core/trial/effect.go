@@ -93,6 +93,7 @@ const (
 	Better     Verdict = "better"
 	Worse      Verdict = "worse"
 	CannotTell Verdict = "cannot tell"
+	Shown      Verdict = "not judged" // a counter beside the metrics that the user asked for
 )
 
 // Of returns how a metric differs between two arms. Its verdict is that of one comparison

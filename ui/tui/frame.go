@@ -93,7 +93,9 @@ func (m *Model) header() string {
 	}
 	if m.have {
 		mode := s.Mode
-		if s.Held {
+		if s.Trial != nil {
+			mode += ", " + m.paint(yellow, fmt.Sprintf("trial %s: %s, block %d of %d", s.Trial.Name, s.Trial.Arm, s.Trial.Block, s.Trial.Blocks))
+		} else if s.Held {
 			mode += ", " + m.paint(yellow, "all undone")
 		}
 		add(mode)
