@@ -25,24 +25,25 @@ const (
 
 // Document is a whole trial: what was planned, what was read, and what follows.
 type Document struct {
-	Schema    string    `json:"schema"`              // homenode-trial/1
-	Name      string    `json:"name"`                // name of the trial
-	State     State     `json:"state"`               // state: running, done or stopped
-	Why       string    `json:"why,omitempty"`       // why it was stopped; absent when it was not
-	Homenode  string    `json:"homenode"`            // version of homenode
-	Machine   Machine   `json:"machine"`             // machine that it ran on
-	Workloads []string  `json:"workloads,omitempty"` // names or patterns of the workloads that were switched; absent is all
-	Plan      Plan      `json:"plan"`                // what was planned
-	Balancing bool      `json:"balancing"`           // whether kernel.numa_balancing was switched, too
-	Metrics   []Metric  `json:"metrics"`             // what was read; what the user asked for first
-	Asked     int       `json:"asked"`               // number of metrics, from the first, that the user asked for: these are judged
-	Guards    []Guard   `json:"guards,omitempty"`    // bounds that stop the trial
-	Began     time.Time `json:"began"`               // when it began
-	Ended     time.Time `json:"ended,omitzero"`      // when it ended; absent while it goes on
-	Notes     []string  `json:"notes,omitempty"`     // what to know when reading the results, a sentence each
-	Periods   []Record  `json:"periods"`             // periods that were measured, in their order
-	Effects   []Effect  `json:"effects"`             // effects, of every metric and comparison; the metrics asked for first
-	Outlook   []Outlook `json:"outlook"`             // how long a trial must run to find small effects, with the noise of this one
+	Schema     string    `json:"schema"`               // homenode-trial/1
+	Name       string    `json:"name"`                 // name of the trial
+	State      State     `json:"state"`                // state: running, done or stopped
+	Why        string    `json:"why,omitempty"`        // why it was stopped; absent when it was not
+	Homenode   string    `json:"homenode"`             // version of homenode
+	Machine    Machine   `json:"machine"`              // machine that it ran on
+	Workloads  []string  `json:"workloads,omitempty"`  // names or patterns of the workloads that were switched; absent is all
+	Plan       Plan      `json:"plan"`                 // what was planned
+	Balancing  bool      `json:"balancing"`            // whether kernel.numa_balancing was switched, too
+	Metrics    []Metric  `json:"metrics"`              // what was read; what the user asked for first
+	Prometheus string    `json:"prometheus,omitempty"` // URL that queries are sent to; absent without queries
+	Asked      int       `json:"asked"`                // number of metrics, from the first, that the user asked for: these are judged
+	Guards     []Guard   `json:"guards,omitempty"`     // bounds that stop the trial
+	Began      time.Time `json:"began"`                // when it began
+	Ended      time.Time `json:"ended,omitzero"`       // when it ended; absent while it goes on
+	Notes      []string  `json:"notes,omitempty"`      // what to know when reading the results, a sentence each
+	Periods    []Record  `json:"periods"`              // periods that were measured, in their order
+	Effects    []Effect  `json:"effects"`              // effects, of every metric and comparison; the metrics asked for first
+	Outlook    []Outlook `json:"outlook"`              // how long a trial must run to find small effects, with the noise of this one
 }
 
 // Machine is what a trial ran on.

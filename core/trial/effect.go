@@ -17,8 +17,20 @@ type Metric struct {
 	Unit   string `json:"unit,omitempty"`   // unit of its values; absent when not known
 	Lower  bool   `json:"lower"`            // whether lower is better
 	Points bool   `json:"points,omitempty"` // whether it is a share, 0 to 1: effects are in percentage points
-	From   string `json:"from"`             // where it is read: a command, a query, a file, or a counter of the host
+	Kind   Kind   `json:"kind"`             // what it is read with: command, query, file or counter
+	From   string `json:"from"`             // the command, the query, the path and pattern, or what is counted
 }
+
+// Kind is what a metric is read with.
+type Kind string
+
+// Kinds.
+const (
+	Command Kind = "command"
+	Query   Kind = "query"
+	File    Kind = "file"
+	Counter Kind = "counter"
+)
 
 // Reading is one value at one time.
 type Reading struct {

@@ -79,11 +79,11 @@ func (c *Counters) All(ctx context.Context, nodes int) (metrics []trial.Metric, 
 		of = strings.Join(c.Names, ", ")
 	}
 	if nodes > 1 {
-		add(trial.Metric{Name: "local", Points: true, From: "share of local memory accesses of " + of}, &local{c})
+		add(trial.Metric{Name: "local", Points: true, Kind: trial.Counter, From: "share of local memory accesses of " + of}, &local{c})
 	}
-	add(trial.Metric{Name: "wait", Unit: "CPUs", Lower: true, From: "run-queue wait of " + of + ", schedstat"}, &rate{c: c, total: c.wait})
+	add(trial.Metric{Name: "wait", Unit: "CPUs", Lower: true, Kind: trial.Counter, From: "run-queue wait of " + of + ", schedstat"}, &rate{c: c, total: c.wait})
 	for _, resource := range []string{"cpu", "memory", "io"} {
-		add(trial.Metric{Name: "psi-" + resource, Points: true, Lower: true, From: "PSI of " + of + ", some"}, &rate{c: c, total: func(ctx context.Context) (float64, error) { return c.stalled(ctx, resource) }})
+		add(trial.Metric{Name: "psi-" + resource, Points: true, Lower: true, Kind: trial.Counter, From: "PSI of " + of + ", some"}, &rate{c: c, total: func(ctx context.Context) (float64, error) { return c.stalled(ctx, resource) }})
 	}
 	return metrics, sources
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -27,7 +28,7 @@ const DocumentFile = "trial.json"
 
 // Open makes the folder, if need be, and keeps others out of it.
 func Open(path string) (*Folder, error) {
-	if err := os.MkdirAll(path, 0o755); err != nil {
+	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err
 	}
 	lock, err := os.OpenFile(filepath.Join(path, ".lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
@@ -50,9 +51,12 @@ const mostDocument = 256 << 20
 // Read is the trial that a folder has; nil for none.
 func Read(path string) (*trial.Document, error) {
 	name := filepath.Join(path, DocumentFile)
-	info, err := os.Stat(name)
+	info, err := os.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	if err == nil {
+		err = trusted(name, info)
 	}
 	if err == nil && info.Size() > mostDocument {
 		err = fmt.Errorf("%s: longer than %d MiB", name, mostDocument>>20)
@@ -77,6 +81,24 @@ func Read(path string) (*trial.Document, error) {
 	return d, nil
 }
 
+// ErrOwner is wrapped where a trial is somebody else's: its commands would run with the rights of
+// whoever goes on with it.
+var ErrOwner = errors.New("the commands in it would run with your rights")
+
+// trusted reports why a file is not to be gone on with.
+func trusted(name string, info fs.FileInfo) error {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a file", name)
+	case ok && int(stat.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to user %d: %w", name, stat.Uid, ErrOwner)
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("%s may be written by others: %w", name, ErrOwner)
+	}
+	return nil
+}
+
 // Write puts a file into the folder. It is whole, also when the machine fails in the midst.
 func (f *Folder) Write(name string, text []byte) error {
 	temporary, err := os.CreateTemp(f.Path, "."+name+"-*")
@@ -85,7 +107,7 @@ func (f *Folder) Write(name string, text []byte) error {
 	}
 	defer os.Remove(temporary.Name())
 	_, err = temporary.Write(text)
-	err = errors.Join(err, temporary.Chmod(0o644), temporary.Sync(), temporary.Close())
+	err = errors.Join(err, temporary.Sync(), temporary.Close())
 	if err == nil {
 		err = os.Rename(temporary.Name(), filepath.Join(f.Path, name))
 	}
