@@ -31,7 +31,7 @@ type answers struct {
 }
 
 func (a *answers) Status(context.Context) (Status, error) {
-	return Status{Schema: "homenode-status/2"}, nil
+	return Status{Schema: "homenode-status/3"}, nil
 }
 
 func (a *answers) Explain(_ context.Context, id workload.ID) (Explanation, error) {
@@ -128,7 +128,7 @@ func TestClientAndServer(t *testing.T) {
 	}
 	defer c.Close()
 	ctx := t.Context()
-	if s, err := c.Status(ctx); err != nil || s.Schema != "homenode-status/2" {
+	if s, err := c.Status(ctx); err != nil || s.Schema != "homenode-status/3" {
 		t.Errorf("status: %+v, %v", s, err)
 	}
 	if x, err := c.Explain(ctx, "/a b&c"); err != nil || x.Workload.ID != "/a b&c" {
@@ -468,7 +468,7 @@ func TestOtherPrograms(t *testing.T) {
 // TestManyObjects: an answer of three bytes an object, which take hundreds in memory, is not taken in.
 func TestManyObjects(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, `{"schema":"homenode-status/2","workloads":[`+strings.Repeat("{},", MaxObjects)+"{}]}")
+		io.WriteString(w, `{"schema":"homenode-status/3","workloads":[`+strings.Repeat("{},", MaxObjects)+"{}]}")
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -191,7 +191,7 @@ func (c *Client) Share(ctx context.Context, order ShareOrder) (now Sharing, err 
 	return now, c.do(ctx, "POST", "/v1/share", order, &now)
 }
 
-// UpgradeScheduler asks for another version of the kernel's scheduler for offline work.
+// UpgradeScheduler asks for another version of the kernel's scheduler for batch work.
 func (c *Client) UpgradeScheduler(ctx context.Context, order UpgradeOrder) (done Upgraded, err error) {
 	return done, c.do(ctx, "POST", "/v1/share/upgrade", order, &done)
 }

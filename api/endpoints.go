@@ -181,7 +181,7 @@ func Endpoints() []Endpoint {
 			func(s *server) poster[Which, Resumed] { return s.b.Resume }),
 		post("/v1/partition", "Moves the line between CPUs for dedicated work alone and CPUs for shared work.", maxRequest, true,
 			func(s *server) poster[Partition, Partition] { return s.b.Partition }),
-		post("/v1/share", "Turns on or off that offline work is squeezed, so that online work does not feel it.", maxRequest, true,
+		post("/v1/share", "Turns on or off that batch work is squeezed, so that online work does not feel it.", maxRequest, true,
 			func(s *server) poster[ShareOrder, Sharing] {
 				share, ok := s.b.(ShareSource)
 				if !ok {
@@ -189,7 +189,7 @@ func Endpoints() []Endpoint {
 				}
 				return share.Share
 			}),
-		post("/v1/share/upgrade", "Puts another version in the place of the kernel's scheduler for offline work; the one before comes back when it does not hold.", maxRequest, true,
+		post("/v1/share/upgrade", "Puts another version in the place of the kernel's scheduler for batch work; the one before comes back when it does not hold.", maxRequest, true,
 			func(s *server) poster[UpgradeOrder, Upgraded] {
 				up, ok := s.b.(UpgradeSource)
 				if !ok {

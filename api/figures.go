@@ -49,10 +49,10 @@ func (s *Status) AtHome() (n int) {
 }
 
 // Worst is the workload of the least locality, the first of equal ones; nil when none is known.
-// Offline ones, which have no home, do not count.
+// Batch work, which has no home, do not count.
 func (s *Status) Worst() (worst *Workload) {
 	for i := range s.Workloads {
-		if w := &s.Workloads[i]; w.Locality != nil && w.Class != workload.Offline && (worst == nil || *w.Locality < *worst.Locality) {
+		if w := &s.Workloads[i]; w.Locality != nil && w.Class != workload.Batch && (worst == nil || *w.Locality < *worst.Locality) {
 			worst = w
 		}
 	}

@@ -41,10 +41,10 @@ func TestLocality(t *testing.T) {
 	}
 }
 
-// TestWorst: offline work and what is not known do not count; of equal ones it is the first.
+// TestWorst: batch work and what is not known do not count; of equal ones it is the first.
 func TestWorst(t *testing.T) {
 	of := func(x float64) *float64 { return &x }
-	s := Status{Workloads: []Workload{{ID: "unknown", State: StateAtHome}, {ID: "offline", Class: workload.Offline, Locality: of(0)}, {ID: "near", Locality: of(1)},
+	s := Status{Workloads: []Workload{{ID: "unknown", State: StateAtHome}, {ID: "batch", Class: workload.Batch, Locality: of(0)}, {ID: "near", Locality: of(1)},
 		{ID: "far", Locality: of(0.25)}, {ID: "as far", Locality: of(0.25), State: StateAtHome}}}
 	if w := s.Worst(); w == nil || w.ID != "far" || s.AtHome() != 2 {
 		t.Errorf("%+v, %d at home", w, s.AtHome())

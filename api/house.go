@@ -11,7 +11,7 @@ import (
 // Where many workloads live in one home the smaller ones are told together, by namespace.
 // Figures are rounded, so that what has hardly changed is not sent again.
 type House struct {
-	Schema  string    `json:"schema"`  // homenode-house/1
+	Schema  string    `json:"schema"`  // homenode-house/2
 	Seq     uint64    `json:"seq"`     // number of this picture, rising by one with each
 	Time    time.Time `json:"time"`    // when the host was looked at
 	Version string    `json:"version"` // version of the homenode that answers
@@ -85,15 +85,15 @@ type HouseNode struct {
 	Dedicated string          `json:"dedicated"`         // its CPUs that dedicated work holds, in list format
 	Partition string          `json:"partition"`         // its CPUs kept for dedicated work, in list format
 	Wrong     []string        `json:"wrong,omitempty"`   // what balancing finds wrong here, a sentence each
-	Sharing   *HouseSharing   `json:"sharing,omitempty"` // what offline work has of it; absent while sharing is off
+	Sharing   *HouseSharing   `json:"sharing,omitempty"` // what batch work has of it; absent while sharing is off
 }
 
-// HouseSharing is what offline work may have of a NUMA node, and who keeps how many of its CPUs busy.
+// HouseSharing is what batch work may have of a NUMA node, and who keeps how many of its CPUs busy.
 type HouseSharing struct {
-	CPUs   float64 `json:"cpus"`   // CPUs that offline work may keep busy now
-	Used   float64 `json:"used"`   // CPUs that offline work keeps busy
+	CPUs   float64 `json:"cpus"`   // CPUs that batch work may keep busy now
+	Used   float64 `json:"used"`   // CPUs that batch work keeps busy
 	Online float64 `json:"online"` // CPUs that online work keeps busy, without dedicated work
-	Given  string  `json:"given"`  // CPUs that offline work may use, in list format
+	Given  string  `json:"given"`  // CPUs that batch work may use, in list format
 }
 
 // Resident is one workload, or several that are told together.
@@ -105,7 +105,7 @@ type Resident struct {
 	Pod       bool           `json:"pod,omitempty"`     // whether group is a namespace of Kubernetes
 	Guest     bool           `json:"guest,omitempty"`   // whether it is a virtual machine
 	Class     workload.Class `json:"class"`             // class: what it is promised
-	Tier      workload.Tier  `json:"tier,omitempty"`    // tier of one workload: how offline work goes beside it; absent while sharing is off
+	Tier      workload.Tier  `json:"tier,omitempty"`    // tier of one workload: how batch work goes beside it; absent while sharing is off
 	Home      string         `json:"home"`              // home nodes by plan, in list format; "" without a home
 	CPUs      int            `json:"cpus"`              // vCPUs that it counts with
 	CPUUse    float64        `json:"cpu_use"`           // CPUs that it keeps busy
@@ -166,7 +166,7 @@ type HouseChange struct {
 
 // Residents answers a search: GET /v1/house/residents?q=TEXT&group=ID, the largest 200 that fit.
 type Residents struct {
-	Schema    string     `json:"schema"`    // homenode-residents/1
+	Schema    string     `json:"schema"`    // homenode-residents/2
 	Count     int        `json:"count"`     // number that fit
 	Residents []Resident `json:"residents"` // workloads, the largest first
 }

@@ -32,7 +32,7 @@ const (
 
 // houseOf is the picture of a Status on a host, which is nil where nothing tells of the machine.
 func houseOf(s *Status, host *topology.Host, events []plan.Event, name string) *House {
-	h := &House{Schema: "homenode-house/1", Time: s.Time, Version: s.Version, Mode: s.Mode, Held: s.Held, Host: words.Printable(name),
+	h := &House{Schema: "homenode-house/2", Time: s.Time, Version: s.Version, Mode: s.Mode, Held: s.Held, Host: words.Printable(name),
 		Summary: summaryOf(s, host), Machine: machineOf(host), Nodes: nodesOf(s), Residents: grouped(residentsOf(s), len(s.Nodes)), Flows: flowsOf(s), Events: []HouseEvent{}}
 	names := make(map[workload.ID]string, len(s.Workloads))
 	for i := range s.Workloads {

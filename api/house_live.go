@@ -217,7 +217,7 @@ func residentsFor(s *Status, text, group string) Residents {
 		return !strings.Contains(strings.ToLower(r.Name), text) && !strings.Contains(strings.ToLower(r.ID), text)
 	})
 	slices.SortStableFunc(all, func(a, b Resident) int { return cmp.Compare(weight(&b), weight(&a)) })
-	return Residents{Schema: "homenode-residents/1", Count: len(all), Residents: all[:min(len(all), mostFound)]}
+	return Residents{Schema: "homenode-residents/2", Count: len(all), Residents: all[:min(len(all), mostFound)]}
 }
 
 // streamWithin is how long one message may take to a viewer. Who is slower is let go, and comes

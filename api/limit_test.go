@@ -295,7 +295,7 @@ func (b *oneByOne) WhatIf(ctx context.Context, _ WhatIf) (WhatIfAnswer, error) {
 	b.turn <- struct{}{}
 	defer func() { <-b.turn }()
 	<-b.done
-	return WhatIfAnswer{Schema: "homenode-what-if/1"}, nil
+	return WhatIfAnswer{Schema: "homenode-what-if/2"}, nil
 }
 
 // TestQuestionsOfManyUsers: users with as many UIDs as they like do not keep root waiting behind all

@@ -16,16 +16,16 @@ type ShareSource interface {
 
 // ShareOrder turns sharing on or off: POST /v1/share.
 type ShareOrder struct {
-	On     bool `json:"on"`                // whether offline work is to be squeezed
+	On     bool `json:"on"`                // whether batch work is to be squeezed
 	DryRun bool `json:"dry_run,omitempty"` // nothing is changed
 }
 
-// UpgradeSource is a Backend that upgrades the kernel's scheduler for offline work, too.
+// UpgradeSource is a Backend that upgrades the kernel's scheduler for batch work, too.
 type UpgradeSource interface {
 	UpgradeScheduler(ctx context.Context, order UpgradeOrder) (Upgraded, error)
 }
 
-// UpgradeOrder puts another version in the place of the kernel's scheduler for offline work: POST /v1/share/upgrade.
+// UpgradeOrder puts another version in the place of the kernel's scheduler for batch work: POST /v1/share/upgrade.
 type UpgradeOrder struct {
 	Object string `json:"object,omitempty"`  // path of a BPF object to load; absent: the one that the daemon's homenode brings. root only
 	DryRun bool   `json:"dry_run,omitempty"` // nothing is changed
@@ -41,35 +41,35 @@ type Upgraded struct {
 	Trial  *ShareTrial `json:"trial,omitempty"` // probation that has begun; absent when nothing was changed
 }
 
-// Sharing is how many CPUs offline work may have now, so that online work does not feel it.
+// Sharing is how many CPUs batch work may have now, so that online work does not feel it.
 type Sharing struct {
 	Schema    string      `json:"schema"`         // homenode-share/1
-	On        bool        `json:"on"`             // whether offline work is squeezed
+	On        bool        `json:"on"`             // whether batch work is squeezed
 	Mode      string      `json:"mode"`           // mode of the daemon: observe (nothing is changed) or enforce; none when no daemon runs
 	Target    float64     `json:"target"`         // share of the CPUs that may be busy, 0 to 1
 	Rest      string      `json:"rest,omitempty"` // why there is nothing to share; absent when there is
 	Nodes     []ShareNode `json:"nodes"`          // NUMA nodes, rising by ID
-	Workloads []ShareWork `json:"workloads"`      // offline workloads, rising by ID
-	LeftAlone []ShareLeft `json:"left_alone"`     // offline workloads that sharing changes nothing of, rising by ID
-	Important []ShareHarm `json:"important"`      // workloads that offline work must not hurt, rising by ID; those that use most CPU, 16 at most
+	Workloads []ShareWork `json:"workloads"`      // batch workloads, rising by ID
+	LeftAlone []ShareLeft `json:"left_alone"`     // batch workloads that sharing changes nothing of, rising by ID
+	Important []ShareHarm `json:"important"`      // workloads that batch work must not hurt, rising by ID; those that use most CPU, 16 at most
 
 	Signals []workload.SourceStatus `json:"signals"` // what tells that somebody is hurt, and why what cannot be had cannot
 
-	// Scheduler is the kernel's scheduler for offline work (sched_ext).
+	// Scheduler is the kernel's scheduler for batch work (sched_ext).
 	Scheduler *ShareScheduler `json:"scheduler,omitempty"`
-	// Cache is what offline work has of the last-level caches and of memory bandwidth (resctrl).
+	// Cache is what batch work has of the last-level caches and of memory bandwidth (resctrl).
 	Cache *ShareCache `json:"cache,omitempty"`
 }
 
-// ShareCache is what offline work has of the last-level caches and of memory bandwidth.
+// ShareCache is what batch work has of the last-level caches and of memory bandwidth.
 type ShareCache struct {
-	Schemata  string   `json:"schemata,omitempty"`         // what the group homenode-offline of resctrl has, lines with spaces between; absent when nothing is set
+	Schemata  string   `json:"schemata,omitempty"`         // what the group homenode-batch of resctrl has, lines with spaces between; absent when nothing is set
 	Ways      int      `json:"cache,omitempty"`            // ways of the last-level caches, percent, before it is rounded to whole ways; absent when they are not limited
-	Bandwidth int      `json:"memory_bandwidth,omitempty"` // memory bandwidth that a core with offline work may ask for, percent; absent when it is not limited
+	Bandwidth int      `json:"memory_bandwidth,omitempty"` // memory bandwidth that a core with batch work may ask for, percent; absent when it is not limited
 	Why       []string `json:"why"`                        // why, or why not, in sentences
 }
 
-// ShareScheduler is how the kernel's scheduler for offline work is.
+// ShareScheduler is how the kernel's scheduler for batch work is.
 type ShareScheduler struct {
 	Enabled    bool                `json:"enabled"`              // whether homenode's is loaded and runs
 	Why        string              `json:"why"`                  // why it runs or not, in a sentence
@@ -78,7 +78,7 @@ type ShareScheduler struct {
 	Generation string              `json:"generation,omitempty"` // generation of the kernel's interface for it
 	Since      *time.Time          `json:"since,omitempty"`      // since when it runs, as far as the daemon knows; absent when none does
 	Other      string              `json:"other,omitempty"`      // name of somebody else's sched_ext scheduler that is loaded; absent when none is
-	Threads    int                 `json:"threads_left"`         // number of threads of offline work that are not with it yet
+	Threads    int                 `json:"threads_left"`         // number of threads of batch work that are not with it yet
 	Untiered   int                 `json:"cgroups_untiered"`     // number of cgroups whose tier it does not have, for it takes 16,384: to it they are normal
 	Loads      int                 `json:"loads"`                // how often it was loaded within the last hour
 	MostLoads  int                 `json:"most_loads"`           // how often it may be within an hour
@@ -104,7 +104,7 @@ type ShareTrial struct {
 	Why    string     `json:"why,omitempty"`   // why not, in a sentence; absent otherwise
 }
 
-// ShareHarm is how one important workload fares beside offline work.
+// ShareHarm is how one important workload fares beside batch work.
 type ShareHarm struct {
 	ID        workload.ID     `json:"id"`                   // ID of the workload
 	Signal    workload.Source `json:"signal,omitempty"`     // what tells: cpi (cycles an instruction), psi or schedstat (share of time that it waits for a CPU, 0 to 1); absent when nothing does
@@ -120,26 +120,26 @@ type ShareHarm struct {
 	Why       []string        `json:"why"`                  // the same and what was done, in sentences
 }
 
-// ShareNode is what offline work may have of one NUMA node.
+// ShareNode is what batch work may have of one NUMA node.
 type ShareNode struct {
 	Node   topology.NodeID `json:"node"`   // node ID of the kernel
-	CPUs   float64         `json:"cpus"`   // CPUs that offline work may keep busy now: what is left of the target after online work, the system and the CPUs kept idle; it grows slowly
+	CPUs   float64         `json:"cpus"`   // CPUs that batch work may keep busy now: what is left of the target after online work, the system and the CPUs kept idle; it grows slowly
 	Given  string          `json:"given"`  // CPUs that it may use for that, in list format: whole cores
 	Pool   int             `json:"pool"`   // number of CPUs that neither dedicated work nor the host holds
-	Used   float64         `json:"used"`   // CPUs that offline work keeps busy
+	Used   float64         `json:"used"`   // CPUs that batch work keeps busy
 	Online float64         `json:"online"` // CPUs that online work keeps busy
 	System float64         `json:"system"` // CPUs that everything else keeps busy
 	Idle   int             `json:"idle"`   // number of CPUs that are kept idle
 	Why    []string        `json:"why"`    // why, in sentences
 }
 
-// ShareLeft is an offline workload that sharing changes nothing of.
+// ShareLeft is a batch workload that sharing changes nothing of.
 type ShareLeft struct {
 	ID  workload.ID `json:"id"`  // ID of the workload
 	Why string      `json:"why"` // why, in sentences
 }
 
-// ShareWork is what one offline workload may have.
+// ShareWork is what one batch workload may have.
 type ShareWork struct {
 	ID     workload.ID `json:"id"`               // ID of the workload
 	CPUs   string      `json:"cpus"`             // CPUs that it may use, in list format

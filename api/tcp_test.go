@@ -38,7 +38,7 @@ type hostOf struct {
 
 func (h *hostOf) Status(context.Context) (Status, error) {
 	h.looks.Add(1)
-	s := Status{Schema: "homenode-status/2", Mode: "enforce", Time: time.Now(), Workloads: h.work}
+	s := Status{Schema: "homenode-status/3", Mode: "enforce", Time: time.Now(), Workloads: h.work}
 	for _, n := range h.host.Nodes {
 		s.Nodes = append(s.Nodes, Node{ID: n.ID, CPUs: n.CPUs.String(), MemoryKiB: int64(n.Memory), FreeKiB: int64(n.Memory) / 2})
 	}

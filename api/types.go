@@ -1,7 +1,9 @@
 package api
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"iter"
@@ -59,7 +61,7 @@ type MetricsSource interface {
 
 // Room is what is left on each NUMA node: GET /v1/room?without=PREFIX.
 type Room struct {
-	Schema string         `json:"schema"` // homenode-room/1
+	Schema string         `json:"schema"` // homenode-room/2
 	Mode   string         `json:"mode"`   // of the daemon: observe or enforce
 	Host   *topology.Host `json:"host"`   // as the newest look saw it; null before the first
 	Nodes  []NodeRoom     `json:"nodes"`  // by rising ID
@@ -74,11 +76,25 @@ type NodeRoom struct {
 	SharedVCPUs float64    `json:"shared_vcpus"`
 	MemoryKiB   *int64     `json:"memory_kib"` // in ordinary pages; null when the node's memory is unknown
 	HugePages   []HugeRoom `json:"huge_pages"` // by size
-	// OfflineCPUs is the CPUs that offline work may keep busy now; absent while sharing is off.
-	OfflineCPUs *float64 `json:"offline_cpus,omitempty"`
-	// OfflineMemoryKiB is the memory that offline work may hold now, what it holds among it;
+	// BatchCPUs is the CPUs that batch work may keep busy now; absent while sharing is off.
+	BatchCPUs *float64 `json:"batch_cpus,omitempty"`
+	// BatchMemoryKiB is the memory that batch work may hold now, what it holds among it;
 	// absent while that is not limited (share.memory).
-	OfflineMemoryKiB *int64 `json:"offline_memory_kib,omitempty"`
+	BatchMemoryKiB *int64 `json:"batch_memory_kib,omitempty"`
+}
+
+// UnmarshalJSON reads also homenode-room/1, which said offline for batch: a daemon may be older
+// than who asks it.
+func (n *NodeRoom) UnmarshalJSON(text []byte) error {
+	type plain NodeRoom
+	x := struct {
+		*plain
+		OfflineCPUs      *float64 `json:"offline_cpus"`
+		OfflineMemoryKiB *int64   `json:"offline_memory_kib"`
+	}{plain: (*plain)(n)}
+	err := json.Unmarshal(text, &x)
+	n.BatchCPUs, n.BatchMemoryKiB = cmp.Or(n.BatchCPUs, x.OfflineCPUs), cmp.Or(n.BatchMemoryKiB, x.OfflineMemoryKiB)
+	return err
 }
 
 // HugeRoom is what is left in huge pages of one size.
@@ -181,7 +197,7 @@ type Changed struct {
 
 // Status is the whole picture: GET /v1/status.
 type Status struct {
-	Schema         string          `json:"schema"`                    // homenode-status/2
+	Schema         string          `json:"schema"`                    // homenode-status/3
 	Version        string          `json:"version"`                   // version of the homenode that answers
 	Mode           string          `json:"mode"`                      // mode of the daemon: observe, enforce, or none when no daemon runs
 	Held           bool            `json:"held"`                      // true from undo --all until resume --all: nothing is changed
@@ -199,7 +215,7 @@ type Status struct {
 	Sources   []workload.SourceStatus `json:"sources"`             // where locality and traffic are known from, best first, and why a better source is not used
 	Devices   []Device                `json:"devices"`             // NICs and NVMe drives, and where their interrupts go; empty when that is not looked at
 	Partition *Partition              `json:"partition,omitempty"` // CPUs for dedicated work alone; absent where all CPUs are for both
-	Sharing   *Sharing                `json:"sharing,omitempty"`   // CPUs that offline work may have; absent while sharing is off
+	Sharing   *Sharing                `json:"sharing,omitempty"`   // CPUs that batch work may have; absent while sharing is off
 	Trial     *Trial                  `json:"trial,omitempty"`     // trial under way; absent when none is
 	Self      *Self                   `json:"self,omitempty"`      // what the daemon itself holds; absent without a daemon
 }
@@ -293,7 +309,7 @@ type Workload struct {
 	UID              int             `json:"uid,omitempty"`             // user that it belongs to; absent for the system's
 	Owner            string          `json:"owner,omitempty"`           // party responsible for it, such as user:1000 or namespace:prod; absent for the system
 	Class            workload.Class  `json:"class"`                     // class: what it is promised
-	Tier             workload.Tier   `json:"tier,omitempty"`            // tier: how offline work goes beside it; absent while sharing is off
+	Tier             workload.Tier   `json:"tier,omitempty"`            // tier: how batch work goes beside it; absent while sharing is off
 	Importance       int             `json:"importance"`                // importance, 0 to 100: more important work is placed first and moved last
 	CPUs             int             `json:"cpus"`                      // vCPUs that it counts with
 	Home             string          `json:"home"`                      // home nodes by plan, in list format; "" without a home
@@ -401,7 +417,7 @@ type NodeKiB struct {
 // Explanation is why one workload is where it is: GET /v1/explain?id=ID, where ID may be any name of
 // the workload (see workload.Find).
 type Explanation struct {
-	Schema   string        `json:"schema"`         // homenode-explain/2
+	Schema   string        `json:"schema"`         // homenode-explain/3
 	Mode     string        `json:"mode"`           // mode of the daemon: observe, enforce, or none when no daemon runs
 	Workload Workload      `json:"workload"`       // the workload, as status has it
 	Decision plan.Decision `json:"decision"`       // where it belongs, with reasons
@@ -412,7 +428,7 @@ type Explanation struct {
 	Balance   []balance.Candidate `json:"balance,omitempty"`   // changes of its home that balancing weighs now
 	Balancing string              `json:"balancing,omitempty"` // what balancing says of it now, in a sentence
 
-	Sharing []string `json:"sharing,omitempty"` // while sharing is on, in sentences: why offline work has its CPUs and whom it hurts, or how important work fares beside it; absent for others
+	Sharing []string `json:"sharing,omitempty"` // while sharing is on, in sentences: why batch work has its CPUs and whom it hurts, or how important work fares beside it; absent for others
 
 	// Device is the device, when a device was asked for; then only schema, mode, journal and
 	// events are filled beside it.
@@ -452,7 +468,7 @@ type HistoryQuery = plan.EventQuery
 
 // History is what happened: GET /v1/history.
 type History struct {
-	Schema   string       `json:"schema"`             // homenode-history/1
+	Schema   string       `json:"schema"`             // homenode-history/2
 	Workload workload.ID  `json:"workload,omitempty"` // ID of the workload that was asked about; absent for all
 	Events   []plan.Event `json:"events"`             // events, rising by number
 }
@@ -500,7 +516,7 @@ type UndoFailure struct {
 type Want struct {
 	Name      string         `json:"name"`           // name for people
 	Class     workload.Class `json:"class"`          // class: what it is promised
-	Tier      workload.Tier  `json:"tier,omitempty"` // who gives way on one CPU: online-strict, online, normal or offline, or 2 to -2; "" is by its class
+	Tier      workload.Tier  `json:"tier,omitempty"` // who gives way on one CPU: online-strict, online, normal or batch, or 2 to -2; "" is by its class
 	CPUs      int            `json:"cpus"`           // at least 1; 0 holds memory alone, on the one of Nodes
 	MemoryKiB int64          `json:"memory_kib"`     // 0 when unknown
 	Near      []string       `json:"near"`           // what to be near to, each a device by name or PCI address, device=NAME, process=NAME or service=NAME; ,policy=required after it refuses every other home
@@ -534,7 +550,7 @@ type Exact struct {
 
 // Home is the answer to a Want.
 type Home struct {
-	Schema  string           `json:"schema"`            // homenode-home/2
+	Schema  string           `json:"schema"`            // homenode-home/3
 	Nodes   topology.NodeSet `json:"nodes"`             // home nodes
 	CPUs    topology.CPUSet  `json:"cpus"`              // CPUs that it may use
 	Bound   bool             `json:"bound"`             // whether memory is bound to nodes; if not, they are preferred
@@ -558,7 +574,7 @@ type MoveOrder struct {
 
 // MoveAnswer is what becomes of an order to move: POST /v1/move. Status shows how far the move is.
 type MoveAnswer struct {
-	Schema   string           `json:"schema"`         // homenode-move/2
+	Schema   string           `json:"schema"`         // homenode-move/3
 	Workload workload.ID      `json:"workload"`       // ID of the workload
 	Outcome  plan.Outcome     `json:"outcome"`        // what was decided: placed, kept (it is there already), refused or cancelled
 	From     topology.NodeSet `json:"from"`           // home nodes before

@@ -23,7 +23,7 @@ type WhatIf struct {
 
 // WhatIfAnswer is what would be: POST /v1/what-if. Nothing is done or booked.
 type WhatIfAnswer struct {
-	Schema    string         `json:"schema"`         // homenode-what-if/1
+	Schema    string         `json:"schema"`         // homenode-what-if/2
 	Workloads []RepackAnswer `json:"workloads"`      // answers, one for each workload of the spec, each on top of those before it
 	Move      *MoveForecast  `json:"move,omitempty"` // the move that was asked about; absent with a spec
 }

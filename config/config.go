@@ -198,7 +198,7 @@ type Containers struct {
 	Manage Pods   `yaml:"manage"` // none, observe or all
 	Socket string `yaml:"socket"` // of the Node Resource Interface
 	// BestEffort is the class of pods that ask for neither CPUs nor memory: shared, with the
-	// lowest importance, or offline, which only what nobody else uses is left to.
+	// lowest importance, or batch, which only what nobody else uses is left to.
 	BestEffort workload.Class `yaml:"best_effort"`
 	// Annotations is what the authors of pods may ask for that takes from other workloads: one grant or a
 	// list. Empty by default: whoever may create a pod writes its annotations.
@@ -275,29 +275,29 @@ func (b *Balance) validate() error {
 	return nil
 }
 
-// Share says how many CPUs offline work may have, so that online work does not feel it.
+// Share says how many CPUs batch work may have, so that online work does not feel it.
 type Share struct {
-	// Enabled squeezes offline work. Off, offline work may use every CPU that no dedicated
+	// Enabled squeezes batch work. Off, batch work may use every CPU that no dedicated
 	// work holds. `homenode share on` and off have the last word until this is changed.
 	Enabled bool    `yaml:"enabled"`
 	Target  float64 `yaml:"target"`    // how much of the CPUs that no dedicated work holds may be busy, 1 to 100 percent
 	Idle    int     `yaml:"idle_cpus"` // CPUs of every node that stay idle for what wakes up; 0 is an eighth of them
 	// MaxWait: while dedicated work, or work of the tiers online and online-strict, waits for a
-	// CPU more than this many percent of the time, offline work loses cores, whatever the
+	// CPU more than this many percent of the time, batch work loses cores, whatever the
 	// target says. 0 to 100; 0 does not ask.
 	MaxWait float64 `yaml:"max_wait"`
 	// Freeze: where one core is left of a node and somebody important still waits there,
-	// offline work is frozen. Off: who waits for an answer of it would wait.
+	// batch work is frozen. Off: who waits for an answer of it would wait.
 	Freeze bool `yaml:"freeze"`
-	// SchedExt: auto loads a scheduler for offline work into a kernel that takes one, while
+	// SchedExt: auto loads a scheduler for batch work into a kernel that takes one, while
 	// sharing is on and mode is enforce; off never does. Auto, for whoever turns sharing on wants
-	// online work not to feel it, and only a scheduler keeps offline work off the SMT siblings of
+	// online work not to feel it, and only a scheduler keeps batch work off the SMT siblings of
 	// online work; the settings of cgroups are made first and stand whatever becomes of it.
 	SchedExt string `yaml:"sched_ext"`
 	// Probation is how long another version of that scheduler must hold after `homenode share
 	// upgrade` before it is kept. 5s to 1h.
 	Probation time.Duration `yaml:"probation"`
-	// EvictAfter: where offline work has been frozen so long, or has had the least that it may so
+	// EvictAfter: where batch work has been frozen so long, or has had the least that it may so
 	// long and somebody important still waited all that time, its manager is asked to stop it:
 	// Kubernetes to evict the pod and, with Stop, systemd to stop the unit. 0 asks nobody.
 	EvictAfter time.Duration `yaml:"evict_after"`
@@ -308,10 +308,10 @@ type Share struct {
 	Memory    float64  `yaml:"memory"`           // how much of each node's memory may be in use, percent; 0 limits nothing
 	Protect   bool     `yaml:"protect_memory"`   // memory.low of important work is what it holds
 	Burst     bool     `yaml:"burst"`            // important work that its cpu.max holds back may burst
-	IOWeight  int      `yaml:"io_weight"`        // of offline work at block devices, 1 to 10000; 0 leaves it
-	Cache     int      `yaml:"cache"`            // ways of the last-level caches that offline work has, percent, 5 to 95; 0 leaves it all
-	Bandwidth int      `yaml:"memory_bandwidth"` // what cores with offline work may ask of memory, percent, 10 to 90; 0 leaves it all
-	IOMax     []string `yaml:"io_max"`           // what all offline work together may do a second, a device each: "sda read=100MiB write_iops=200", by name or MAJOR:MINOR
+	IOWeight  int      `yaml:"io_weight"`        // of batch work at block devices, 1 to 10000; 0 leaves it
+	Cache     int      `yaml:"cache"`            // ways of the last-level caches that batch work has, percent, 5 to 95; 0 leaves it all
+	Bandwidth int      `yaml:"memory_bandwidth"` // what cores with batch work may ask of memory, percent, 10 to 90; 0 leaves it all
+	IOMax     []string `yaml:"io_max"`           // what all batch work together may do a second, a device each: "sda read=100MiB write_iops=200", by name or MAJOR:MINOR
 }
 
 // Values of share.sched_ext.
@@ -410,7 +410,7 @@ func (c *Config) Settings() control.Settings {
 type Rule struct {
 	Match string         `yaml:"match"` // glob pattern on workload ID or name; ** crosses slashes
 	Class workload.Class `yaml:"class"`
-	Tier  workload.Tier  `yaml:"tier"` // who gives way on one CPU: online-strict, online, normal or offline
+	Tier  workload.Tier  `yaml:"tier"` // who gives way on one CPU: online-strict, online, normal or batch
 	// BVT and QOSLevel are Tier as Group Identity (cpu.bvt_warp_ns) and openEuler
 	// (cpu.qos_level) have it: 2, 1, 0, -1, -2.
 	BVT        *int               `yaml:"bvt"`
@@ -452,7 +452,7 @@ func (r *Rule) tier() (workload.Tier, error) {
 		same, err := workload.ParseTier(strconv.Itoa(*x.value))
 		switch {
 		case err != nil:
-			return "", fmt.Errorf("%s: %d; want 2 (online-strict), 1 (online), 0 (normal), -1 or -2 (offline)", x.key, *x.value)
+			return "", fmt.Errorf("%s: %d; want 2 (online-strict), 1 (online), 0 (normal), -1 or -2 (batch)", x.key, *x.value)
 		case tier != "" && tier != same:
 			return "", fmt.Errorf("%s: %d is tier %s, and the rule has %s already", x.key, *x.value, same, tier)
 		}
@@ -630,8 +630,8 @@ func (c *Config) Validate() error {
 	if !strings.HasPrefix(c.Containers.Socket, "/") {
 		return fmt.Errorf("containers.socket: %q; want a path from /", c.Containers.Socket)
 	}
-	if c.Containers.BestEffort != workload.Shared && c.Containers.BestEffort != workload.Offline {
-		return fmt.Errorf("containers.best_effort: %q; want shared or offline", c.Containers.BestEffort)
+	if c.Containers.BestEffort != workload.Shared && c.Containers.BestEffort != workload.Batch {
+		return fmt.Errorf("containers.best_effort: %q; want shared or batch", c.Containers.BestEffort)
 	}
 	if err := c.Containers.Annotations.validate(); err != nil {
 		return err
@@ -664,7 +664,7 @@ func (c *Config) Suits(h *topology.Host) (odd []string, err error) {
 		return nil, err
 	}
 	largest, least := 0, 0     // CPUs of a node
-	var small topology.NodeSet // none of them has a CPU left for offline work
+	var small topology.NodeSet // none of them has a CPU left for batch work
 	for _, n := range h.Nodes {
 		k := n.CPUs.Intersect(h.Online).Len()
 		largest = max(largest, k)
@@ -682,9 +682,9 @@ func (c *Config) Suits(h *topology.Host) (odd []string, err error) {
 	switch {
 	case small.Empty():
 	case c.Share.Enabled && c.Share.Idle >= largest:
-		return nil, fmt.Errorf("share.idle_cpus: %d; the largest node of this host has %s, and offline work needs some of them; %s", c.Share.Idle, words.Count(largest, "CPU"), want(largest))
+		return nil, fmt.Errorf("share.idle_cpus: %d; the largest node of this host has %s, and batch work needs some of them; %s", c.Share.Idle, words.Count(largest, "CPU"), want(largest))
 	default:
-		odd = append(odd, fmt.Sprintf("share.idle_cpus: %d; there are no more CPUs on %s, and offline work has next to none there; %s", c.Share.Idle, words.Nodes(small), want(least)))
+		odd = append(odd, fmt.Sprintf("share.idle_cpus: %d; there are no more CPUs on %s, and batch work has next to none there; %s", c.Share.Idle, words.Nodes(small), want(least)))
 	}
 	for i := range c.Workloads {
 		for _, near := range c.Workloads[i].Near {

@@ -75,7 +75,7 @@ func TestConfigErrors(t *testing.T) {
 }
 
 func FuzzConfig(f *testing.F) {
-	f.Add("mode: enforce\nworkloads: [{match: x, class: offline}]")
+	f.Add("mode: enforce\nworkloads: [{match: x, class: batch}]")
 	f.Add("reserve: {cpus: 0-3}")
 	f.Fuzz(func(t *testing.T, text string) {
 		if c, err := Parse(strings.NewReader(text), "fuzz", New()); err == nil {
@@ -122,8 +122,8 @@ func TestIdleMustSuitTheHost(t *testing.T) {
 		err, odd string
 	}{
 		{true, 3, "", ""},
-		{true, 4, "share.idle_cpus: 4; the largest node of this host has 4 CPUs, and offline work needs some of them; want 3 or less, or 0 (an eighth of a node's CPUs)", ""},
-		{false, 4, "", "share.idle_cpus: 4; there are no more CPUs on nodes 0-1, and offline work has next to none there; want 3 or less, or 0 (an eighth of a node's CPUs)"},
+		{true, 4, "share.idle_cpus: 4; the largest node of this host has 4 CPUs, and batch work needs some of them; want 3 or less, or 0 (an eighth of a node's CPUs)", ""},
+		{false, 4, "", "share.idle_cpus: 4; there are no more CPUs on nodes 0-1, and batch work has next to none there; want 3 or less, or 0 (an eighth of a node's CPUs)"},
 	} {
 		c := New()
 		c.Share.Enabled, c.Share.Idle = tt.on, tt.idle
@@ -200,18 +200,18 @@ func TestTiers(t *testing.T) {
 		err   string
 	}{
 		"tier: online-strict":                {workload.OnlineStrict, "", ""},
-		"tier: offline":                      {workload.OfflineTier, workload.Offline, ""},
-		"tier: \"-1\"":                       {workload.OfflineTier, workload.Offline, ""},
-		"bvt: -1":                            {workload.OfflineTier, workload.Offline, ""},
-		"bvt: -2, class: offline":            {workload.OfflineTier, workload.Offline, ""},
+		"tier: batch":                        {workload.BatchTier, workload.Batch, ""},
+		"tier: \"-1\"":                       {workload.BatchTier, workload.Batch, ""},
+		"bvt: -1":                            {workload.BatchTier, workload.Batch, ""},
+		"bvt: -2, class: batch":              {workload.BatchTier, workload.Batch, ""},
 		"qos_level: 2, class: dedicated":     {workload.OnlineStrict, workload.Dedicated, ""},
 		"bvt: 1, qos_level: 1, tier: online": {workload.Online, "", ""},
 		"bvt: 0":                             {workload.Normal, "", ""},
 		"bvt: 3":                             {"", "", "bvt: 3; want 2 (online-strict)"},
 		"tier: gold":                         {"", "", `tier "gold": want online-strict`},
-		"tier: online, bvt: -1":              {"", "", "bvt: -1 is tier offline, and the rule has online already"},
-		"tier: offline, class: dedicated":    {"", "", "tier: offline does not go with class dedicated"},
-		"bvt: 2, class: offline":             {"", "", "tier: online-strict does not go with class offline"},
+		"tier: online, bvt: -1":              {"", "", "bvt: -1 is tier batch, and the rule has online already"},
+		"tier: batch, class: dedicated":      {"", "", "tier: batch does not go with class dedicated"},
+		"bvt: 2, class: batch":               {"", "", "tier: online-strict does not go with class batch"},
 	} {
 		c, err := Parse(strings.NewReader("workloads: [{match: m, "+text+"}]"), "f", New())
 		switch {

@@ -11,7 +11,7 @@ func TestGrants(t *testing.T) {
 	for text, want := range map[string]string{
 		"[]": "",
 		"{allow: [class=dedicated], from: {namespaces: [prod-*]}}":                                                                               "class=dedicated from prod-* map[]",
-		"{allow: [near, max-nodes, class=offline, importance], from: {namespaces: ['*']}}":                                                       "near max-nodes class=offline importance from * map[]",
+		"{allow: [near, max-nodes, class=batch, importance], from: {namespaces: ['*']}}":                                                         "near max-nodes class=batch importance from * map[]",
 		"[{allow: [memory], from: {namespaces: [a]}}, {allow: [near=required, tier=online-strict], from: {namespaces: [b, c], labels: {k: v}}}]": "memory from a map[]; near=required tier=online-strict from b c map[k:v]",
 
 		"{allow: [class=dedicated]}":                              "!containers.annotations.from: no namespaces; want some, such as {namespaces: [prod-*]}: the author of a pod writes its labels",
@@ -74,7 +74,7 @@ func TestLabelsAloneGiveNothing(t *testing.T) {
 		`match: "**", labels: {tier: prod}, near: {device: eth0, policy: required}`:  "gives near with policy required to any pod",
 		`match: "prod-*/**", labels: {tier: prod}, class: dedicated, importance: 90`: "",
 		`match: "{prod,live}/**", labels: {tier: prod}, class: dedicated`:            "",
-		`match: "**", labels: {tier: batch}, class: offline`:                         "",
+		`match: "**", labels: {tier: batch}, class: batch`:                           "",
 		`match: "**", labels: {tier: low}, importance: 10, near: eth0`:               "",
 		`match: "**", class: dedicated`:                                              "",
 	} {

@@ -31,7 +31,7 @@ type Options struct {
 	Sources   []Source
 	Drivers   map[workload.Kind]Driver
 	Surveys   map[control.SurveyKind]Surveyor
-	Scheduler Scheduler // nil: the kernel takes none for offline work
+	Scheduler Scheduler // nil: the kernel takes none for batch work
 	Store     Store
 	Clock     Clock
 	Recorder  Recorder // nil keeps no record

@@ -153,7 +153,7 @@ func (l *Local) Explain(ctx context.Context, id workload.ID) (api.Explanation, e
 
 // History implements api.Backend. The host is looked at only for a name that no event has.
 func (l *Local) History(ctx context.Context, q api.HistoryQuery) (api.History, error) {
-	h := api.History{Schema: "homenode-history/1", Events: []plan.Event{}}
+	h := api.History{Schema: "homenode-history/2", Events: []plan.Event{}}
 	read := func(do func(Store) error) error {
 		s, err := l.OpenRead()
 		if err != nil || s == nil {
@@ -206,7 +206,7 @@ func (l *Local) Place(ctx context.Context, want api.Want) (api.Home, error) {
 		return home, nil
 	}
 	if x := want.Exact; x != nil { // nothing is searched
-		return api.Home{Schema: "homenode-home/2", Nodes: x.Nodes, CPUs: x.CPUs, Why: words.Because(words.ExactNamed).String()}, nil
+		return api.Home{Schema: "homenode-home/3", Nodes: x.Nodes, CPUs: x.CPUs, Why: words.Because(words.ExactNamed).String()}, nil
 	}
 	asked.Process, asked.Hold = workload.Process{}, 0
 	d, err := l.look(ctx)

@@ -22,7 +22,7 @@ func (l *Local) moveProcess(ctx context.Context, pid int, order api.MoveOrder) (
 		return api.MoveAnswer{}, &api.Error{Code: api.NotFound, Text: err.Error()}
 	}
 	var nodes topology.NodeSet
-	a := api.MoveAnswer{Schema: "homenode-move/2", Workload: o.ID, Outcome: plan.Placed, FromCPUs: o.CPUs, To: order.To, Steps: []plan.Step{}}
+	a := api.MoveAnswer{Schema: "homenode-move/3", Workload: o.ID, Outcome: plan.Placed, FromCPUs: o.CPUs, To: order.To, Steps: []plan.Step{}}
 	for i := range h.Nodes {
 		n := &h.Nodes[i]
 		nodes.Add(n.ID)

@@ -64,7 +64,7 @@ type Processes interface {
 // Surveyor makes one kind of survey, on what the newest scan saw.
 type Surveyor func(ctx context.Context, s *workload.Snapshot) (control.Survey, error)
 
-// Scheduler is the kernel's scheduler for offline work. What loads and unloads it is a
+// Scheduler is the kernel's scheduler for batch work. What loads and unloads it is a
 // Driver. Its methods may block and are called by one goroutine at a time.
 type Scheduler interface {
 	// Look tells it what holds now, and says how it is. Without orders.Config nothing is told.

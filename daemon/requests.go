@@ -168,7 +168,7 @@ func wireHome(p *control.Placed) api.Home {
 		return api.Home{}
 	}
 	at := &p.Placement
-	home := api.Home{Schema: "homenode-home/2", Nodes: at.Home, CPUs: at.CPUs, Bound: at.Bound, Ledger: p.Ledger, Decision: p.Decision, Pins: at.Pins}
+	home := api.Home{Schema: "homenode-home/3", Nodes: at.Home, CPUs: at.CPUs, Bound: at.Bound, Ledger: p.Ledger, Decision: p.Decision, Pins: at.Pins}
 	for _, m := range at.Memory {
 		home.Memory = append(home.Memory, api.NodeKiB{Node: m.Node, KiB: int64(m.KiB)})
 	}
@@ -201,7 +201,7 @@ func wireMoved(m *control.Moved) api.MoveAnswer {
 	if m == nil {
 		return api.MoveAnswer{}
 	}
-	return api.MoveAnswer{Schema: "homenode-move/2", Workload: m.Workload, Outcome: m.Outcome, From: m.From, FromCPUs: m.FromCPUs,
+	return api.MoveAnswer{Schema: "homenode-move/3", Workload: m.Workload, Outcome: m.Outcome, From: m.From, FromCPUs: m.FromCPUs,
 		To: m.To, CPUs: m.CPUs, Decision: m.Decision, Steps: append([]plan.Step{}, m.Steps...), Move: m.Move}
 }
 

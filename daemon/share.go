@@ -11,7 +11,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Share turns sharing on or off. What offline work may have then is decided at the next look.
+// Share turns sharing on or off. What batch work may have then is decided at the next look.
 func (d *Daemon) Share(ctx context.Context, order api.ShareOrder) (api.Sharing, error) {
 	r, err := d.request(ctx, control.Request{Share: &control.ShareOrder{On: order.On}, DryRun: order.DryRun})
 	if r.Share == nil {
@@ -92,7 +92,7 @@ func (v *View) scheduler() *api.ShareScheduler {
 	return out
 }
 
-// sharing is the wire form of what offline work may have.
+// sharing is the wire form of what batch work may have.
 func (v *View) sharing() api.Sharing {
 	out := api.Sharing{Schema: "homenode-share/1", On: v.Sharing.On, Mode: v.Settings.Mode(), Target: v.Settings.Share.Target, Rest: v.Sharing.Rest.String(),
 		Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{}, LeftAlone: []api.ShareLeft{}, Important: []api.ShareHarm{}, Signals: append([]workload.SourceStatus{}, v.Snapshot.Signals...)}
@@ -132,7 +132,7 @@ func (v *View) sharing() api.Sharing {
 	return out
 }
 
-// whyGrant is why an offline workload has what it has. What its memory traffic is matters to the order
+// whyGrant is why a batch workload has what it has. What its memory traffic is matters to the order
 // of squeezing alone.
 func whyGrant(g *share.Grant) string {
 	if g.Traffic == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// TestSharingIsNotQueued: what offline work may use changes as online work comes and goes. That
+// TestSharingIsNotQueued: what batch work may use changes as online work comes and goes. That
 // is no step towards its home, and nothing moves for it.
 func TestSharingIsNotQueued(t *testing.T) {
 	id := workload.ID("/batch")
@@ -38,7 +38,7 @@ func TestSharingIsNotQueued(t *testing.T) {
 	} {
 		v := &View{}
 		v.Settings = &control.Settings{Enforce: c.enforce}
-		v.Plan.Placements = []plan.Placement{{Workload: id, Class: workload.Offline, CPUs: topology.CPUs(1, 2, 3)}}
+		v.Plan.Placements = []plan.Placement{{Workload: id, Class: workload.Batch, CPUs: topology.CPUs(1, 2, 3)}}
 		if c.on {
 			v.Sharing.Work = []share.Grant{{Workload: id, CPUs: topology.CPUs(3)}}
 		}

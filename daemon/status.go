@@ -31,7 +31,7 @@ func (d *Daemon) Status(context.Context) (api.Status, error) {
 // Status is what a daemon of a version with this View answers, but for what it holds itself.
 func (v *View) Status(version string) api.Status {
 	s := api.Status{
-		Schema: "homenode-status/2", Version: version, Mode: v.Settings.Mode(), Held: v.Holds.All,
+		Schema: "homenode-status/3", Version: version, Mode: v.Settings.Mode(), Held: v.Holds.All,
 		Time: v.At, TickMs: float64(v.Took.Microseconds()) / 1000,
 		Nodes: v.nodes(), Workloads: []api.Workload{}, Small: v.Snapshot.Small, Problems: []string{},
 		Pressure: append([]workload.Pressure{}, v.Snapshot.Pressure...), Sources: append([]workload.SourceStatus{}, v.Snapshot.Sources...),
@@ -97,15 +97,15 @@ func (d *Daemon) Small(context.Context) (api.Small, error) {
 // Room is what is left on each node as of now.
 func (d *Daemon) Room(_ context.Context, without string) (api.Room, error) {
 	v := d.View()
-	r := api.Room{Schema: "homenode-room/1", Mode: v.Settings.Mode(), Host: v.Snapshot.Host, Nodes: []api.NodeRoom{}}
+	r := api.Room{Schema: "homenode-room/2", Mode: v.Settings.Mode(), Host: v.Snapshot.Host, Nodes: []api.NodeRoom{}}
 	for _, left := range v.Left(without) {
 		n := api.NodeRoom{Node: left.Node, CPUs: left.CPUs, SharedVCPUs: left.Shared, HugePages: []api.HugeRoom{}}
 		if k := slices.IndexFunc(v.Sharing.Nodes, func(b share.Budget) bool { return b.Node == left.Node }); k >= 0 && v.Sharing.On {
-			n.OfflineCPUs = &v.Sharing.Nodes[k].CPUs
+			n.BatchCPUs = &v.Sharing.Nodes[k].CPUs
 		}
 		if k := slices.IndexFunc(v.Sharing.Memory, func(m workload.NodeMemory) bool { return m.Node == left.Node }); k >= 0 {
 			kib := int64(v.Sharing.Memory[k].KiB)
-			n.OfflineMemoryKiB = &kib
+			n.BatchMemoryKiB = &kib
 		}
 		if left.Memory != topology.None {
 			kib := int64(left.Memory)
@@ -125,7 +125,7 @@ func (d *Daemon) Explain(ctx context.Context, id workload.ID) (api.Explanation, 
 	if err != nil {
 		return api.Explanation{}, err
 	}
-	x := api.Explanation{Schema: "homenode-explain/2", Mode: v.Settings.Mode(), Journal: []plan.Entry{}, Events: []plan.Event{}}
+	x := api.Explanation{Schema: "homenode-explain/3", Mode: v.Settings.Mode(), Journal: []plan.Entry{}, Events: []plan.Event{}}
 	o, f := v.Find(id, d.lineage(string(id)))
 	if dev := v.device(id); f != nil && dev != nil {
 		x.Device = v.deviceDetail(dev)
@@ -259,7 +259,7 @@ func (d *Daemon) History(ctx context.Context, q api.HistoryQuery) (api.History, 
 		q.Workload = id
 	}
 	written, err := d.o.Store.History(q)
-	return api.History{Schema: "homenode-history/1", Workload: q.Workload, Events: q.Of(withNewest(written, v.Events))}, err
+	return api.History{Schema: "homenode-history/2", Workload: q.Workload, Events: q.Of(withNewest(written, v.Events))}, err
 }
 
 // planned is what the newest plan says of one workload.

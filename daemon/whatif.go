@@ -25,7 +25,7 @@ func (d *Daemon) WhatIf(ctx context.Context, q api.WhatIf) (api.WhatIfAnswer, er
 	case <-ctx.Done():
 		return api.WhatIfAnswer{}, ctx.Err()
 	}
-	a := api.WhatIfAnswer{Schema: "homenode-what-if/1", Workloads: []api.RepackAnswer{}}
+	a := api.WhatIfAnswer{Schema: "homenode-what-if/2", Workloads: []api.RepackAnswer{}}
 	if q.Spec == "" {
 		moved, f := v.WouldMove(q.Workload, q.To, d.lineage(string(q.Workload)))
 		if f == nil {

@@ -175,7 +175,7 @@ func (x *generator) anyDemand() Demand {
 	case p < 0.2:
 		x.dedicate(&d)
 	case p < 0.35:
-		d.Class, d.Busy = workload.Offline, 1
+		d.Class, d.Busy = workload.Batch, 1
 	}
 	return d
 }
@@ -187,7 +187,7 @@ func (x *generator) mixedDemand() Demand {
 	case p < 0.35:
 		x.dedicate(&d)
 	case p < 0.55:
-		d.Class, d.Busy = workload.Offline, 1
+		d.Class, d.Busy = workload.Batch, 1
 	case p < 0.65:
 		d.Importance = 90
 	case p < 0.68:

@@ -51,14 +51,14 @@ type reference struct {
 	order     order // nil: jobs are not confined
 	scattered bool  // their memory is interleaved
 
-	usable  []topology.CPUSet // CPUs that may be given, by node
-	free    []topology.CPUSet // … and that no dedicated job holds
-	shared  []float64         // vCPUs of shared jobs, by node
-	room    []topology.KiB    // memory not booked, by node
-	held    []plan.Placement  // rising by workload
-	offline int               // how many of them are offline
-	byID    map[workload.ID]*job
-	saved   bool
+	usable []topology.CPUSet // CPUs that may be given, by node
+	free   []topology.CPUSet // … and that no dedicated job holds
+	shared []float64         // vCPUs of shared jobs, by node
+	room   []topology.KiB    // memory not booked, by node
+	held   []plan.Placement  // rising by workload
+	batch  int               // how many of them are batch work
+	byID   map[workload.ID]*job
+	saved  bool
 }
 
 func newReference(m *machine, policy plan.Policy, seed uint64, by order, scattered bool) *reference {
@@ -108,8 +108,8 @@ func (r *reference) fits(d *Demand, i int) int {
 
 // choose is how many vCPUs and how much memory go to each node; nil is no room.
 func (r *reference) choose(d *Demand) (vcpus []int, mem []topology.KiB) {
-	if d.Class == workload.Dedicated && r.offline > 0 && r.floating() <= d.VCPUs {
-		return nil, nil // offline work would have no CPU left
+	if d.Class == workload.Dedicated && r.batch > 0 && r.floating() <= d.VCPUs {
+		return nil, nil // batch work would have no CPU left
 	}
 	nodes := r.order(r, d)
 	vcpus, mem = make([]int, len(r.room)), make([]topology.KiB, len(r.room))
@@ -171,7 +171,7 @@ func (r *reference) arrive(_ context.Context, j *job) (bool, error) {
 		r.byID[j.id] = j
 		return true, nil
 	}
-	if d.Class == workload.Offline {
+	if d.Class == workload.Batch {
 		if r.floating() == 0 {
 			return false, nil
 		}
@@ -266,15 +266,15 @@ func (r *reference) count(p *plan.Placement, sign int) {
 		load := float64(p.VCPUs)
 		if p.Class == workload.Dedicated {
 			load *= r.overcommit()
-		} else if p.Class == workload.Offline {
+		} else if p.Class == workload.Batch {
 			load = 0
 		}
 		r.shared[0] += float64(sign) * load
 		r.room[0] -= topology.KiB(sign) * p.Asked
 		return
 	}
-	if p.Class == workload.Offline {
-		r.offline += sign
+	if p.Class == workload.Batch {
+		r.batch += sign
 	}
 	for _, x := range p.Memory {
 		r.room[r.m.index[x.Node]] -= topology.KiB(sign) * x.KiB
@@ -299,7 +299,7 @@ func (r *reference) count(p *plan.Placement, sign int) {
 	r.saved = true
 }
 
-// float gives shared and offline jobs the CPUs that are free for them now.
+// float gives shared and batch jobs the CPUs that are free for them now.
 func (r *reference) float() {
 	for k := range r.held {
 		p := &r.held[k]
@@ -310,12 +310,12 @@ func (r *reference) float() {
 		var home topology.NodeSet
 		for i := range r.free {
 			id := r.m.host.Nodes[i].ID
-			if (p.Class == workload.Offline || p.Home.Has(id)) && !r.free[i].Empty() {
+			if (p.Class == workload.Batch || p.Home.Has(id)) && !r.free[i].Empty() {
 				cpus = cpus.Union(r.free[i])
 				home.Add(id)
 			}
 		}
-		if p.Class == workload.Offline {
+		if p.Class == workload.Batch {
 			p.Home = home
 		}
 		if cpus.Equal(p.CPUs) {

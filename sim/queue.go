@@ -82,7 +82,7 @@ type queues struct {
 	now     float64
 	next    events
 	threads []thread
-	waiting [][]int // by node: threads that want a CPU, the longest waiting first; offline ones after the others
+	waiting [][]int // by node: threads that want a CPU, the longest waiting first; batch ones after the others
 	idle    [][]int
 	shared  []int     // by node: CPUs that nobody has to himself and nobody uses
 	running []int     // by node: threads on a CPU
@@ -165,7 +165,7 @@ func (q *queues) all(until float64) {
 			q.wait(e.thread)
 		} else {
 			q.leave(t)
-			if j.demand.Class != workload.Offline && t.ready > until/5 {
+			if j.demand.Class != workload.Batch && t.ready > until/5 {
 				q.took += q.now - t.ready
 				q.ideal += quantum
 			}
@@ -191,7 +191,7 @@ func (q *queues) all(until float64) {
 func (q *queues) wait(k int) {
 	t := &q.threads[k]
 	t.ready = q.now
-	if q.m.jobs[t.job].demand.Class == workload.Offline {
+	if q.m.jobs[t.job].demand.Class == workload.Batch {
 		q.idle[t.node] = append(q.idle[t.node], k)
 	} else {
 		q.waiting[t.node] = append(q.waiting[t.node], k)

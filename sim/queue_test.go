@@ -52,16 +52,16 @@ func TestStretch(t *testing.T) {
 		{"page moves come whatever threads wait for: half is left", "package:2 node:1 core:4", []kind{{4, all, 25_000, on(0, 0)}}, 100_000, 1.9, 2.1},
 		{"memory of another node does not matter", "package:2 node:1 core:4", []kind{{4, all, stalledFor(0.2), on(0, 0)}, {4, all, 75_000, func(j *job) {
 			on(1, 1)(j)
-			j.demand.Class = workload.Offline
+			j.demand.Class = workload.Batch
 		}}}, 0, 1, 1.01},
 		{"a node half busy: little is waited for", "package:2 node:1 core:4", []kind{{16, 0.125, 0, on(0, 0)}}, 0, 1.01, 1.4},
-		{"offline work takes what is left", "package:2 node:1 core:4", []kind{{4, all, 0, on(0, 0)}, {8, all, 0, func(j *job) {
+		{"batch work takes what is left", "package:2 node:1 core:4", []kind{{4, all, 0, on(0, 0)}, {8, all, 0, func(j *job) {
 			on(0, 0)(j)
-			j.demand.Class = workload.Offline
+			j.demand.Class = workload.Batch
 		}}}, 0, 1, 1.1},
 		{"CPUs of its own", "package:2 node:1 core:4", []kind{{8, all, 0, func(j *job) {
 			on(0, 0)(j)
-			j.demand.Class = workload.Offline
+			j.demand.Class = workload.Batch
 		}}, {2, all, 0, func(j *job) {
 			on(0, 0)(j)
 			j.exclusive, j.cpus = true, topology.CPUs(0, 1)

@@ -360,7 +360,7 @@ func (r *run) happen(ctx context.Context, e *Event) error {
 			r.depart(j)
 		}
 		if d, refused := r.refused[e.Name]; refused {
-			if d.Class != workload.Offline {
+			if d.Class != workload.Batch {
 				r.offered -= d.VCPUs
 			}
 			delete(r.refused, e.Name)
@@ -383,7 +383,7 @@ func (r *run) arrive(ctx context.Context, e *Event) error {
 	}
 	j := r.newJob(e)
 	r.score.Arrivals++
-	if e.Demand.Class != workload.Offline {
+	if e.Demand.Class != workload.Batch {
 		r.offered += e.Demand.VCPUs
 	}
 	starts, err := r.manager.arrive(ctx, j)
@@ -403,7 +403,7 @@ func (r *run) arrive(ctx context.Context, e *Event) error {
 }
 
 func (r *run) depart(j *job) {
-	if j.demand.Class != workload.Offline {
+	if j.demand.Class != workload.Batch {
 		r.offered -= j.demand.VCPUs
 	}
 	delete(r.jobs, j.name)
@@ -435,7 +435,7 @@ const returnTime = 15 * time.Minute
 func (r *run) countHomes(placements []plan.Placement) {
 	here := make(map[workload.ID]bool, len(placements))
 	for i := range placements {
-		if p := &placements[i]; p.Class != workload.Offline {
+		if p := &placements[i]; p.Class != workload.Batch {
 			r.homes.saw(p.Workload, p.Start, p.Home, r.m.now, r.score)
 			here[p.Workload] = true
 		}

@@ -86,13 +86,13 @@ func (r *run) measure(period time.Duration, offered int) {
 		}
 	}
 	for _, j := range m.jobs {
-		if j.demand.Importance > workload.DefaultImportance && j.demand.Class != workload.Offline && j.served > 0 {
+		if j.demand.Importance > workload.DefaultImportance && j.demand.Class != workload.Batch && j.served > 0 {
 			s.slowdown += m.accessNs(j) / m.model.local / j.served * dt
 			s.important += dt
 		}
 		want := j.demand.Busy * float64(j.demand.VCPUs) * dt
 		j.ran += time.Duration(want * j.served * float64(time.Second))
-		if j.demand.Class != workload.Offline {
+		if j.demand.Class != workload.Batch {
 			t := float64(j.demand.Bandwidth) * j.demand.Busy * dt
 			s.asked += t
 			s.felt += t * m.felt(j)
@@ -102,7 +102,7 @@ func (r *run) measure(period time.Duration, offered int) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.refused)) { // one order: sums of floats differ by it
-		if d := r.refused[name]; d.Class != workload.Offline {
+		if d := r.refused[name]; d.Class != workload.Batch {
 			t := float64(d.Bandwidth) * d.Busy * dt
 			s.asked += t
 			s.felt += t * m.model.local / leastUtility
@@ -126,7 +126,7 @@ func (r *run) judge() {
 	r.sums.took += took
 	r.sums.ideal += ideal
 	for _, name := range slices.Sorted(maps.Keys(r.refused)) {
-		if d := r.refused[name]; d.Class != workload.Offline {
+		if d := r.refused[name]; d.Class != workload.Batch {
 			wants := d.Busy * float64(d.VCPUs) * judged
 			r.sums.took += wants * refusedStretch
 			r.sums.ideal += wants

@@ -34,13 +34,13 @@ var staying = []struct {
 }{
 	{"service", "postgresql", workload.Shared, 4, 0.5, 9, 1.5},
 	{"guest", "db", workload.Dedicated, 4, 0.7, 12, 1},
-	{"batch", "encode", workload.Offline, 6, 1, 4, 2},
+	{"batch", "encode", workload.Batch, 6, 1, 4, 2},
 	{"pod", "shop/cart-%05x/app", workload.Shared, 2, 0.4, 3, 1},
 	{"service", "redis", workload.Shared, 2, 0.6, 6, 2},
 	{"pod", "shop/checkout-%05x/app", workload.Shared, 2, 0.5, 4, 1},
 	{"service", "kafka", workload.Shared, 4, 0.4, 7, 2},
 	{"guest", "web", workload.Dedicated, 2, 0.6, 8, 1},
-	{"batch", "reindex", workload.Offline, 4, 1, 4, 2},
+	{"batch", "reindex", workload.Batch, 4, 1, 4, 2},
 	{"pod", "media/transcode-%05x/ffmpeg", workload.Shared, 6, 0.8, 5, 3},
 	{"service", "elasticsearch", workload.Shared, 4, 0.5, 10, 1.5},
 	{"pod", "ml/infer-%05x/server", workload.Shared, 4, 0.7, 6, 3},
@@ -99,7 +99,7 @@ func newScript(nodes int, seed uint64) *script {
 
 // houseRules is the configuration of a House: what has no manager that says its class and tier.
 func houseRules() []workload.Rule {
-	return []workload.Rule{{Match: "/batch.slice/**", Class: workload.Offline}, {Match: "/system.slice/postgresql*", Tier: workload.OnlineStrict}, {Match: "/system.slice/nginx*", Tier: workload.Online}}
+	return []workload.Rule{{Match: "/batch.slice/**", Class: workload.Batch}, {Match: "/system.slice/postgresql*", Tier: workload.OnlineStrict}, {Match: "/system.slice/nginx*", Tier: workload.Online}}
 }
 
 // about is x give or take a fifth.

@@ -1,6 +1,6 @@
 // Share measures what a web server feels of batch work on the same CPUs: alone (B), with
 // batch work beside it and nothing done (C), with cpu.weight 10000 to 1 (W), with homenode's
-// base layer (T) and with homenode's scheduler for offline work (P, where the kernel has
+// base layer (T) and with homenode's scheduler for batch work (P, where the kernel has
 // sched_ext). It writes a report in HTML and everything that was measured as JSON.
 //
 //	make bench-share-host                     # an hour, as root, on a machine with cgroup v2

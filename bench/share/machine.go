@@ -103,7 +103,7 @@ func enterScope() error {
 //	TOP/daemon      homenode
 //	TOP/generator   the load, on CPUs of its own
 //	TOP/bench       the CPUs of the experiment
-//	TOP/bench/online, TOP/bench/offline
+//	TOP/bench/online, TOP/bench/batch
 type cgroups struct {
 	top    string
 	scope  bool     // systemd made TOP
@@ -142,7 +142,7 @@ func makeCgroups(experiment, generator topology.CPUSet) (g *cgroups, err error) 
 			}
 		}
 	}
-	for _, name := range []string{"", "harness", "daemon", "generator", "bench", "bench/online", "bench/offline"} {
+	for _, name := range []string{"", "harness", "daemon", "generator", "bench", "bench/online", "bench/batch"} {
 		if err := os.Mkdir(g.at(name), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return g, err
 		}

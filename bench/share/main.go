@@ -49,7 +49,7 @@ func main() {
 	flag.StringVar(&o.homenode, "homenode", "./homenode", "the `program`")
 	flag.IntVar(&o.runs, "runs", 7, "runs of each case")
 	flag.DurationVar(&o.run, "time", time.Minute, "`time` of a run that is counted")
-	flag.DurationVar(&o.warm, "warm", 15*time.Second, "`time` before it; homenode gives offline work more after 10 s of room")
+	flag.DurationVar(&o.warm, "warm", 15*time.Second, "`time` before it; homenode gives batch work more after 10 s of room")
 	flag.Float64Var(&o.rate, "rate", 0, "requests a second (0: so many that the server alone keeps 27 % of the CPUs busy)")
 	flag.Uint64Var(&o.seed, "seed", 1, "of the order of the runs and of the intervals")
 	flag.BoolVar(&o.smoke, "smoke", false, "a short run of each case: does it run? The figures say nothing")
@@ -231,7 +231,7 @@ func experiment(ctx context.Context, o options) (err error) {
 			return fmt.Errorf("run %d of %d, case %s: %w", i+1, len(all), id, err)
 		}
 		d.Samples = append(d.Samples, s)
-		fmt.Printf("%d/%d %s: p50 %.0f µs, p99 %.0f µs, CPUs %.0f %% busy, batch %.1f %s a second\n", i+1, len(all), id, s.at(50), s.at(99), 100*s.Busy, s.Offline, l.batch.Unit)
+		fmt.Printf("%d/%d %s: p50 %.0f µs, p99 %.0f µs, CPUs %.0f %% busy, batch %.1f %s a second\n", i+1, len(all), id, s.at(50), s.at(99), 100*s.Busy, s.Batch, l.batch.Unit)
 	}
 	return d.write(o.out)
 }

@@ -40,19 +40,19 @@ type document struct {
 // result is what the runs of a case say together.
 type result struct {
 	way
-	Runs    int      `json:"runs"`
-	P50     interval `json:"p50_us"`
-	P90     interval `json:"p90_us"`
-	P99     interval `json:"p99_us"`
-	P90By   interval `json:"p90_change"` // against case B, as a share
-	P99By   interval `json:"p99_change"`
-	Busy    float64  `json:"busy"`
-	Offline float64  `json:"offline"`    // in the batch's unit, a second
-	Part    float64  `json:"of_nothing"` // of what batch work does with nothing done, 0 to 1
-	IPIs    float64  `json:"ipis_a_second"`
-	Expels  *float64 `json:"expulsions_a_second,omitempty"`
-	Late    float64  `json:"late_p99_us"` // the generator's
-	Passes  *bool    `json:"passes,omitempty"`
+	Runs   int      `json:"runs"`
+	P50    interval `json:"p50_us"`
+	P90    interval `json:"p90_us"`
+	P99    interval `json:"p99_us"`
+	P90By  interval `json:"p90_change"` // against case B, as a share
+	P99By  interval `json:"p99_change"`
+	Busy   float64  `json:"busy"`
+	Batch  float64  `json:"batch"`      // in the batch's unit, a second
+	Part   float64  `json:"of_nothing"` // of what batch work does with nothing done, 0 to 1
+	IPIs   float64  `json:"ipis_a_second"`
+	Expels *float64 `json:"expulsions_a_second,omitempty"`
+	Late   float64  `json:"late_p99_us"` // the generator's
+	Passes *bool    `json:"passes,omitempty"`
 }
 
 // results puts the runs of each case together.
@@ -66,7 +66,7 @@ func results(samples []sample, seed uint64) (all []result) {
 		return x
 	}
 	at := func(p float64) func(*sample) float64 { return func(s *sample) float64 { return s.at(p) } }
-	offline := func(s *sample) float64 { return s.Offline }
+	batch := func(s *sample) float64 { return s.Batch }
 	for _, w := range ways {
 		p99 := of(w.ID, at(99))
 		if len(p99) == 0 {
@@ -74,11 +74,11 @@ func results(samples []sample, seed uint64) (all []result) {
 		}
 		r := result{way: w, Runs: len(p99), P50: middle(of(w.ID, at(50)), seed), P90: middle(of(w.ID, at(90)), seed), P99: middle(p99, seed),
 			P90By: change(of("B", at(90)), of(w.ID, at(90)), seed), P99By: change(of("B", at(99)), p99, seed),
-			Busy:    median(of(w.ID, func(s *sample) float64 { return s.Busy })),
-			Offline: median(of(w.ID, offline)), IPIs: median(of(w.ID, func(s *sample) float64 { return s.IPIs })),
+			Busy:  median(of(w.ID, func(s *sample) float64 { return s.Busy })),
+			Batch: median(of(w.ID, batch)), IPIs: median(of(w.ID, func(s *sample) float64 { return s.IPIs })),
 			Late: median(of(w.ID, func(s *sample) float64 { return float64(s.Late) }))}
-		if c := of("C", offline); len(c) > 0 && median(c) > 0 {
-			r.Part = r.Offline / median(c)
+		if c := of("C", batch); len(c) > 0 && median(c) > 0 {
+			r.Part = r.Batch / median(c)
 		}
 		var expels []float64
 		for i := range samples {
@@ -144,12 +144,12 @@ func micros(x float64) string {
 	return fmt.Sprintf("%.1f ms", x/1000)
 }
 
-// offline is the progress of batch work.
-func (d *document) offline(r result) string {
+// batch is the progress of batch work.
+func (d *document) batch(r result) string {
 	if r.ID == "B" {
 		return "none runs"
 	}
-	text := fmt.Sprintf("%.0f %s a second", r.Offline, d.Batch.Unit)
+	text := fmt.Sprintf("%.0f %s a second", r.Batch, d.Batch.Unit)
 	if r.Part > 0 {
 		text += fmt.Sprintf(", %.0f %% of that with nothing done", 100*r.Part)
 	}
@@ -163,14 +163,14 @@ func orNone(x *float64) string {
 	return fmt.Sprintf("%.0f", *x)
 }
 
-var head = []string{"case", "p50", "p90", "p99", "p99 against alone", "CPUs busy", "offline work did", "expulsions a second", "IPIs a second", "verdict"}
+var head = []string{"case", "p50", "p90", "p99", "p99 against alone", "CPUs busy", "batch work did", "expulsions a second", "IPIs a second", "verdict"}
 
 func (d *document) row(r result) []string {
 	p99 := "–"
 	if r.ID != "B" {
 		p99 = between(r.P99By, signed)
 	}
-	return []string{r.Name, micros(r.P50.Value), micros(r.P90.Value), between(r.P99, micros), p99, fmt.Sprintf("%.0f %%", 100*r.Busy), d.offline(r), orNone(r.Expels), fmt.Sprintf("%.0f", r.IPIs), r.verdict()}
+	return []string{r.Name, micros(r.P50.Value), micros(r.P90.Value), between(r.P99, micros), p99, fmt.Sprintf("%.0f %%", 100*r.Busy), d.batch(r), orNone(r.Expels), fmt.Sprintf("%.0f", r.IPIs), r.verdict()}
 }
 
 // markdown is the table for bench/results/share.md.
@@ -214,7 +214,7 @@ func (d *document) curve() heat.Curve {
 // where its numbers are, one of 10, 100, 1000.
 func later(x float64) float64 { return math.Pow(10, math.Log2(x)) }
 
-// bars is offline progress beside protection.
+// bars is batch progress beside protection.
 func (d *document) bars(b *strings.Builder) {
 	b.WriteString("<h2>What batch work got done</h2>\n<p>Protection by starving batch work would be no sharing: both count.</p>\n<div class=\"wide\"><table>\n")
 	for _, r := range d.Cases {
@@ -222,7 +222,7 @@ func (d *document) bars(b *strings.Builder) {
 			continue
 		}
 		fmt.Fprintf(b, "<tr><th>%s</th><td><span class=\"bar\"><i style=\"width:%.0f%%\"></i></span>%s</td><td>p99 %s</td></tr>\n",
-			markup(r.Name), 100*min(1, r.Part), markup(d.offline(r)), markup(signed(r.P99By.Value)))
+			markup(r.Name), 100*min(1, r.Part), markup(d.batch(r)), markup(signed(r.P99By.Value)))
 	}
 	b.WriteString("</table></div>\n")
 }

@@ -21,7 +21,7 @@ func madeUp(t *testing.T) *document {
 	d := &document{Began: time.Date(2026, 11, 23, 6, 0, 0, 0, time.UTC), Command: "share -o <here>", Seed: 1, Experiment: "0-31", Generator: "32-63", Rate: 12000, RunSeconds: 60, WarmSeconds: 15,
 		Machine: machine{CPU: "Some CPU <made up>", CPUs: 64, Cores: 32, Nodes: 2, SMT: true, Kernel: "6.18.0", Load: "0.1 0.1 0.1", Program: "homenode dev"},
 		Online:  online{Name: "nginx", Command: "nginx -c x"}, Batch: batch{Name: "ffmpeg", Unit: "frames", Command: "ffmpeg"}}
-	for id, c := range map[string]struct{ tail, busy, offline float64 }{"B": {1, 0.29, 0}, "C": {1.7, 0.86, 900}, "W": {1.5, 0.86, 890}, "T": {1.2, 0.7, 610}, "P": {1.02, 0.66, 560}} {
+	for id, c := range map[string]struct{ tail, busy, batch float64 }{"B": {1, 0.29, 0}, "C": {1.7, 0.86, 900}, "W": {1.5, 0.86, 890}, "T": {1.2, 0.7, 610}, "P": {1.02, 0.66, 560}} {
 		for range 7 {
 			h := histogram()
 			for range 5000 {
@@ -31,7 +31,7 @@ func madeUp(t *testing.T) *document {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := sample{Case: id, Sent: 5000, Latency: raw, Late: 40, Seconds: 60, Busy: c.busy, Offline: c.offline * (1 + 0.01*r.NormFloat64()), IPIs: 900, took: h}
+			s := sample{Case: id, Sent: 5000, Latency: raw, Late: 40, Seconds: 60, Busy: c.busy, Batch: c.batch * (1 + 0.01*r.NormFloat64()), IPIs: 900, took: h}
 			if id == "P" {
 				n := 812.0
 				s.Expelled = &n

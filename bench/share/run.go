@@ -44,12 +44,12 @@ type sample struct {
 	Seconds    float64  `json:"seconds"`
 	Busy       float64  `json:"busy"`        // of the experiment's CPUs, 0 to 1
 	OnlineCPUs float64  `json:"online_cpus"` // CPUs that the server kept busy
-	Offline    float64  `json:"offline"`     // what batch work did in a second, in its unit
-	OfflineCPU float64  `json:"offline_cpus"`
+	Batch      float64  `json:"batch"`       // what batch work did in a second, in its unit
+	BatchCPU   float64  `json:"batch_cpus"`
 	IPIs       float64  `json:"ipis_a_second"`                 // rescheduling and function calls on the experiment's CPUs
 	Expelled   *float64 `json:"expulsions_a_second,omitempty"` // by homenode's counters, where it has some
 	Server     string   `json:"online_may"`                    // CPUs that the server and batch work might use at the end
-	Given      string   `json:"offline_may"`
+	Given      string   `json:"batch_may"`
 
 	took *hdrhistogram.Histogram
 }
@@ -76,7 +76,7 @@ type lab struct {
 func (l *lab) measure(ctx context.Context, id string) (s sample, err error) {
 	s.Case = id
 	defer func() {
-		for _, name := range []string{"generator", "bench/offline", "bench/online", "daemon"} {
+		for _, name := range []string{"generator", "bench/batch", "bench/online", "daemon"} {
 			err = errors.Join(err, l.groups.kill(context.Background(), name))
 		}
 		err = errors.Join(err, l.weights("100", "100"), l.confine(true))
@@ -96,7 +96,7 @@ func (l *lab) measure(ctx context.Context, id string) (s sample, err error) {
 	go server.Wait()
 	var w *working
 	if id != "B" {
-		if w, err = l.batch.start(l.groups.at("bench/offline"), ended); err != nil {
+		if w, err = l.batch.start(l.groups.at("bench/batch"), ended); err != nil {
 			return s, fmt.Errorf("the batch work: %w", err)
 		}
 	}
@@ -128,7 +128,7 @@ func (l *lab) measure(ctx context.Context, id string) (s sample, err error) {
 		return s, fmt.Errorf("latencies of the generator: %w", err)
 	}
 	s.fill(before, after)
-	s.Server, s.Given = l.may("bench/online"), l.may("bench/offline")
+	s.Server, s.Given = l.may("bench/online"), l.may("bench/batch")
 	for _, may := range []string{s.Server, s.Given} {
 		if c, err := topology.ParseCPUSet(may); id != "B" && !l.smoke && (err != nil || !c.SubsetOf(l.experiment)) {
 			return s, fmt.Errorf("work may run on CPUs %s, the experiment has %s", may, l.experiment)
@@ -141,8 +141,8 @@ func (s *sample) fill(before, after counters) {
 	s.Seconds = after.at.Sub(before.at).Seconds()
 	s.Busy = (after.busy - before.busy) / max(1, after.all-before.all)
 	s.OnlineCPUs = (after.online - before.online) / s.Seconds
-	s.OfflineCPU = (after.offline - before.offline) / s.Seconds
-	s.Offline = (after.done - before.done) / s.Seconds
+	s.BatchCPU = (after.batch - before.batch) / s.Seconds
+	s.Batch = (after.done - before.done) / s.Seconds
 	s.IPIs = (after.ipis - before.ipis) / s.Seconds
 	if before.expelled != nil && after.expelled != nil {
 		x := (*after.expelled - *before.expelled) / s.Seconds
@@ -165,22 +165,22 @@ func (l *lab) may(name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-func (l *lab) weights(online, offline string) error {
-	return errors.Join(write(filepath.Join(l.groups.at("bench/online"), "cpu.weight"), online), write(filepath.Join(l.groups.at("bench/offline"), "cpu.weight"), offline))
+func (l *lab) weights(online, batch string) error {
+	return errors.Join(write(filepath.Join(l.groups.at("bench/online"), "cpu.weight"), online), write(filepath.Join(l.groups.at("bench/batch"), "cpu.weight"), batch))
 }
 
 // counters are what is read at both ends of a run.
 type counters struct {
-	at              time.Time
-	busy, all       float64 // ticks of the experiment's CPUs
-	online, offline float64 // CPU seconds
-	done            float64
-	ipis            float64
-	expelled        *float64
+	at            time.Time
+	busy, all     float64 // ticks of the experiment's CPUs
+	online, batch float64 // CPU seconds
+	done          float64
+	ipis          float64
+	expelled      *float64
 }
 
 func (l *lab) count(w *working, d *daemon) counters {
-	c := counters{at: time.Now(), online: cpuSeconds(l.groups.at("bench/online")), offline: cpuSeconds(l.groups.at("bench/offline")), done: w.progress()}
+	c := counters{at: time.Now(), online: cpuSeconds(l.groups.at("bench/online")), batch: cpuSeconds(l.groups.at("bench/batch")), done: w.progress()}
 	if b, err := os.ReadFile("/proc/stat"); err == nil {
 		c.busy, c.all = busyTicks(string(b), l.experiment)
 	}
@@ -351,7 +351,7 @@ func (l *lab) startDaemon(ctx context.Context, kernel bool) (*daemon, error) {
 	case err != nil && kernel && now.On && len(now.Workloads) > 0:
 		return nil, errors.Join(errNoScheduler{now.Scheduler.Why}, d.stop())
 	case err != nil || d.ended():
-		return nil, fmt.Errorf("homenode does not share with offline work: %w; it says: %s", errors.Join(err, d.stop()), strings.TrimSpace(string(text)))
+		return nil, fmt.Errorf("homenode does not share with batch work: %w; it says: %s", errors.Join(err, d.stop()), strings.TrimSpace(string(text)))
 	}
 	return d, nil
 }
@@ -371,7 +371,7 @@ func (l *lab) config(kernel bool) string {
 	if err == nil {
 		others = all.Online.Minus(l.experiment).String()
 	}
-	online, offline := l.groups.path("bench/online"), l.groups.path("bench/offline")
+	online, batch := l.groups.path("bench/online"), l.groups.path("bench/batch")
 	return fmt.Sprintf(`manage: {include: [%[1]q, %[2]q]}
 reserve: {cpus: %[3]q}
 restore_on_stop: true
@@ -381,8 +381,8 @@ irq: "off"
 share: {enabled: true, sched_ext: %[4]s}
 workloads:
   - {match: %[1]q, tier: online-strict}
-  - {match: %[2]q, tier: offline}
-`, online, offline, others, scheduler)
+  - {match: %[2]q, tier: batch}
+`, online, batch, others, scheduler)
 }
 
 func (d *daemon) ended() bool {
@@ -454,7 +454,7 @@ func (d *daemon) status() (s sharing, err error) {
 	return s, err
 }
 
-// expelled is how often offline work left a CPU for its sibling; nil where nothing counts it.
+// expelled is how often batch work left a CPU for its sibling; nil where nothing counts it.
 func (d *daemon) expelled() *float64 {
 	s, err := d.status()
 	if err != nil {

@@ -70,7 +70,7 @@ func order(cases []string, rounds int, seed uint64) (all []string) {
 	return all
 }
 
-// What protection is asked to be: online work does not feel offline work, on a busy machine.
+// What protection is asked to be: online work does not feel batch work, on a busy machine.
 const (
 	mostChange = 0.05 // of the 99th percentile, the upper end of its interval
 	leastBusy  = 0.60 // of the experiment's CPUs

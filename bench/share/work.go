@@ -114,7 +114,7 @@ func serve(address string) error {
 	}))
 }
 
-// batch is the offline work.
+// batch is the batch work.
 type batch struct {
 	Name    string `json:"name"` // ffmpeg, stress-ng or own
 	Command string `json:"command"`

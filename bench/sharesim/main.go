@@ -134,13 +134,13 @@ func write(cells []*cell, seeds int, dir string, cost bool) error {
 how much online work feels is not in these figures.
 
 - err: how far the CPUs that were busy, over ten seconds, were from what was possible, in hundredths of the host's CPUs. Possible is the target, or less where the CPUs kept idle or what
-  offline work wants bound it, or more where online work alone uses more. Mean over the windows before which online work had not changed by more than 3 % for 40 s, noise aside; "always" is
+  batch work wants bound it, or more where online work alone uses more. Mean over the windows before which online work had not changed by more than 3 % for 40 s, noise aside; "always" is
   the mean over all windows, and "of a node" that of each node by itself.
-- cut: CPU seconds that online work wanted, did not get, and would have got without offline work.
+- cut: CPU seconds that online work wanted, did not get, and would have got without batch work.
 - late: part of online work's CPU time that began when no CPU was idle.
-- short: part of the time in which fewer CPUs were idle than an eighth of the node and offline work had more than its least.
+- short: part of the time in which fewer CPUs were idle than an eighth of the node and batch work had more than its least.
 - turns: how often in a minute the CPUs given turned from more to less or back, on the worst node; changes: how often they changed, a node.
-- progress: CPU time of offline work, of what was possible. Above 100 % it had what should have been idle.
+- progress: CPU time of batch work, of what was possible. Above 100 % it had what should have been idle.
 
 `)
 	fmt.Fprintf(w, "## All runs: median (worst)\n\n| policy |")
@@ -186,7 +186,7 @@ how much online work feels is not in these figures.
 		}
 	}
 	bad := 0
-	fmt.Fprintf(w, "\n## Bounds\n\nEach run of homenode must be within %d points, cut nothing, turn %.1f times a minute at most, leave offline work %.0f %% of what is possible, and more: Broken in sim/sharing/judge.go.\n\n", sharing.MostErr, sharing.MostTurns, 100*sharing.LeastDone)
+	fmt.Fprintf(w, "\n## Bounds\n\nEach run of homenode must be within %d points, cut nothing, turn %.1f times a minute at most, leave batch work %.0f %% of what is possible, and more: Broken in sim/sharing/judge.go.\n\n", sharing.MostErr, sharing.MostTurns, 100*sharing.LeastDone)
 	for _, x := range cells {
 		if x.policy == sharing.Homenode {
 			bad += len(x.broken)
@@ -252,7 +252,7 @@ func costs() (string, error) {
 	out := `
 ## What the controller costs
 
-300 workloads, 240 of them offline, on 8 nodes of 64 CPUs, a look every 2 s; CPU time. Round300 is all of control.Next with the results of what it set (placing and sharing; the writes
+300 workloads, 240 of them batch work, on 8 nodes of 64 CPUs, a look every 2 s; CPU time. Round300 is all of control.Next with the results of what it set (placing and sharing; the writes
 themselves are not in it), without sharing and with it. Decide is the part of core/share, wall clock. Share300 is with its reads, on tmpfs, where nothing is to be written.
 
 ` + "```\n"

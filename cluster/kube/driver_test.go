@@ -190,7 +190,7 @@ func TestConfiguration(t *testing.T) {
 		{with(shared), "", workload.Shared},
 		{with(shared, "r"), "", workload.Shared},
 		{with(shared, "other"), "", workload.Dedicated},
-		{with(`{"apiVersion":"homenode.io/v1","kind":"Home","class":"offline"}`), `class "offline"; want dedicated or shared`, ""},
+		{with(`{"apiVersion":"homenode.io/v1","kind":"Home","class":"batch"}`), `class "batch"; want dedicated or shared`, ""},
 		{with(`{"apiVersion":"homenode.io/v2","kind":"Home","class":"shared"}`), `want homenode.io/v1, Home`, ""},
 		{with(`{"clas":"shared"}`), `unknown field "clas"`, ""},
 	} {

@@ -28,7 +28,18 @@ var version = "devel"
 // options are the flags.
 type options struct {
 	node, socket, state, cdi, kubelet, kubeconfig, managers string
-	nodeAllocatable, lists, offline, evict, version         bool
+	nodeAllocatable, lists, batch, offline, evict, version  bool
+}
+
+// resources is the names under which the Node says how much CPU batch pods may have.
+func (o *options) resources() (names []string) {
+	if o.batch {
+		names = append(names, batchCPU)
+	}
+	if o.offline {
+		names = append(names, offlineCPU)
+	}
+	return names
 }
 
 func flags(args []string, out io.Writer) (o options, err error) {
@@ -43,8 +54,9 @@ func flags(args []string, out io.Writer) (o options, err error) {
 	f.StringVar(&o.managers, "kubelet-managers", refuse, "when the kubelet's CPU or memory manager is static, refuse claims, or report it in an event")
 	f.BoolVar(&o.nodeAllocatable, "node-allocatable", false, "what a claim takes counts as the pod's requests (KEP-5517, feature gate DRANodeAllocatableResources)")
 	f.BoolVar(&o.lists, "list-attributes", false, "publish all PCIe roots of a NUMA node (feature gate DRAListTypeAttributes)")
-	f.BoolVar(&o.offline, "offline-cpu", false, "tell on the Node how much CPU offline pods may have now, as the extended resource "+offlineCPU+", in thousandths")
-	f.BoolVar(&o.evict, "evict", false, "evict offline pods that the daemon asks it for (share.evict_after)")
+	f.BoolVar(&o.batch, "batch-cpu", false, "tell on the Node how much CPU batch pods may have now, as the extended resource "+batchCPU+", in thousandths")
+	f.BoolVar(&o.offline, "offline-cpu", false, "the same as the extended resource "+offlineCPU+", for pods that request it by the name that it had before version 0.2")
+	f.BoolVar(&o.evict, "evict", false, "evict batch pods that the daemon asks it for (share.evict_after)")
 	f.BoolVar(&o.version, "version", false, "print the version and end")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -137,8 +149,8 @@ func serve(ctx context.Context, o options, client kubernetes.Interface, daemon h
 	}
 	klog.InfoS("homenode-kube has started", "version", version, "node", o.node, "claims", len(d.claims))
 	p := &publisher{d: d, publish: helper.PublishResources, offer: offer{nodeAllocatable: o.nodeAllocatable, lists: o.lists}}
-	if o.offline {
-		p.headroom = &headroom{client: client, node: o.node, told: -1}
+	if as := o.resources(); len(as) > 0 {
+		p.headroom = &headroom{client: client, node: o.node, as: as, told: -1}
 	}
 	p.run(ctx)
 	helper.Stop()

@@ -24,7 +24,7 @@ func TestBadAnnotation(t *testing.T) {
 	c.driver(o, "a", socket(o.socket))
 	c.offered("a", 8, 8)
 	m.trouble("web/site", "something else")
-	m.trouble("default/db", `annotation homenode.io/class: "fast"; want dedicated, shared or offline`)
+	m.trouble("default/db", `annotation homenode.io/class: "fast"; want dedicated, shared or batch`)
 	c.until("it is told at the pod", func() bool {
 		all, err := c.client.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
 		c.must(all, err)

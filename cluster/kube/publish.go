@@ -33,7 +33,7 @@ type publisher struct {
 	offer   offer
 	publish func(context.Context, resourceslice.DriverResources) error
 
-	headroom *headroom // nil tells nobody what offline work may have
+	headroom *headroom // nil tells nobody what batch work may have
 
 	room   api.Room
 	told   []resourceapi.Device
@@ -111,7 +111,7 @@ func (p *publisher) once(ctx context.Context, now time.Time) {
 		}
 	}
 	if p.headroom != nil {
-		milli := offlineMilli(&p.room)
+		milli := batchMilli(&p.room)
 		if p.offer.silent {
 			milli = 0
 		}

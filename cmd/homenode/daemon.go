@@ -186,7 +186,7 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	defer forget()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go sweepOffline(ctx)
+	go sweepBatch(ctx)
 	if pods != nil {
 		go pods.Run(ctx)
 	}

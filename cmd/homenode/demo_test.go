@@ -109,7 +109,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// For some minutes pages move again and again, offline work is squeezed, nothing fails, and in the
+// For some minutes pages move again and again, batch work is squeezed, nothing fails, and in the
 // end all is as it was.
 func TestHouseIsKept(t *testing.T) {
 	for _, nodes := range []int{1, 2, 8} {
@@ -153,7 +153,7 @@ func TestHouseIsKept(t *testing.T) {
 			}
 			t.Logf("%d nodes: %d moves", nodes, moves)
 			if nodes > 2 && shared == 0 {
-				t.Errorf("%d nodes: no offline work was squeezed", nodes)
+				t.Errorf("%d nodes: no batch work was squeezed", nodes)
 			}
 			if nodes > 1 && moves < 2*minutes {
 				t.Errorf("%d nodes: %d page moves in %d minutes", nodes, moves, minutes)

@@ -40,7 +40,7 @@ func main() {
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Root: observe.Root(machine), Version: version, Program: os.Args[0],
 		DefaultSocket: defaultSocket(), DefaultState: defaultState(),
-		Daemon: runDaemon, Local: local, Journal: journal, Exec: execAt, Offline: enterOffline, Self: self, Keep: keep, LockRuns: func(alone bool) (func(), error) { return ownRuns().Lock(alone) }, UndoRuns: undoRuns, UndoScopes: undoScopes, ScopeHere: func() error { return scope.Here("") }, Where: whereNow, Memory: memoryFigures{}, Sim: simulate, Demo: demo, Probe: proberFor,
+		Daemon: runDaemon, Local: local, Journal: journal, Exec: execAt, Batch: enterBatch, Self: self, Keep: keep, LockRuns: func(alone bool) (func(), error) { return ownRuns().Lock(alone) }, UndoRuns: undoRuns, UndoScopes: undoScopes, ScopeHere: func() error { return scope.Here("") }, Where: whereNow, Memory: memoryFigures{}, Sim: simulate, Demo: demo, Probe: proberFor,
 		Libvirt: guests{}, Host: hostPreparer{}, Policy: policy, Rule: ruleOf, Flight: openFlight, Records: openRecords, Remote: remote, HostFiles: hostFiles(),
 	}
 	code := cli.Main(ctx, e, os.Args[1:])

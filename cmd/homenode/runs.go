@@ -167,7 +167,7 @@ func keep(want api.Want, home api.Home) error {
 // keepScope writes down what cgroup a command will be in, and what that is restricted to,
 // before it is.
 func keepScope(s runs.Scope) error {
-	if s.CPUs.Empty() && s.Mems.Empty() && !s.Offline {
+	if s.CPUs.Empty() && s.Mems.Empty() && !s.Batch {
 		return nil
 	}
 	p, err := self()
@@ -210,7 +210,7 @@ func meant(living []runs.Run, which api.Which) ([]runs.Run, error) {
 // process gets no CPU that its cgroup has not. A run is named by its ID, a PID or its scope;
 // Workload of the answer is its ID.
 func undoScopes(ctx context.Context, which api.Which) (out api.UndoResult, err error) {
-	out = undoOffline(ctx, which)
+	out = undoBatch(ctx, which)
 	own := ownRuns()
 	living, err := own.Living(os.Geteuid())
 	if err != nil {
@@ -219,7 +219,7 @@ func undoScopes(ctx context.Context, which api.Which) (out api.UndoResult, err e
 	_, isPID := workload.PIDOf(string(which.ID))
 	unit := path.Base(string(which.ID))
 	living = slices.DeleteFunc(living, func(r runs.Run) bool {
-		return r.Scope == nil || r.Scope.Offline || !which.All && !isPID && r.Scope.Unit != unit && r.Scope.Unit != unit+".scope"
+		return r.Scope == nil || r.Scope.Batch || !which.All && !isPID && r.Scope.Unit != unit && r.Scope.Unit != unit+".scope"
 	})
 	if isPID {
 		if living, err = meant(living, which); err != nil {

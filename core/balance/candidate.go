@@ -55,7 +55,7 @@ func (d *decider) better(x, y *option) int {
 func (d *decider) singles(t *trouble) []option {
 	var out []option
 	for _, w := range d.concerned(t) {
-		if w.placed == nil || w.placed.Class == workload.Offline {
+		if w.placed == nil || w.placed.Class == workload.Batch {
 			continue
 		}
 		if w.flight != nil && !w.flight.PutOff.None() && slices.Contains(t.far, w) {
@@ -285,8 +285,8 @@ func (d *decider) stays(w *work) words.Reason {
 		return words.Because(words.MovesByOrder)
 	case w.placed.Class == workload.Dedicated:
 		return words.Because(words.DedicatedStays)
-	case w.placed.Class == workload.Offline:
-		return words.Because(words.OfflineHomeless)
+	case w.placed.Class == workload.Batch:
+		return words.Because(words.BatchHomeless)
 	case d.in.HeldAll || slices.Contains(d.in.Held, w.id):
 		return words.Because(words.Held)
 	case w.Observation.Pinned:

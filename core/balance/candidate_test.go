@@ -34,7 +34,7 @@ func TestWhatStays(t *testing.T) {
 		{"without a home", func(_ *bench, _ *decider, w *work) { w.placed = nil }, true},
 		{"fixed", func(_ *bench, _ *decider, w *work) { w.Fixed = true }, true},
 		{"dedicated", func(_ *bench, _ *decider, w *work) { w.placed.Class = workload.Dedicated }, true},
-		{"offline", func(_ *bench, _ *decider, w *work) { w.placed.Class = workload.Offline }, true},
+		{"batch", func(_ *bench, _ *decider, w *work) { w.placed.Class = workload.Batch }, true},
 		{"all held", func(b *bench, _ *decider, _ *work) { b.in.HeldAll = true }, true},
 		{"held", func(b *bench, _ *decider, _ *work) { b.in.Held = []workload.ID{"x", "a"} }, true},
 		{"others held", func(b *bench, _ *decider, _ *work) { b.in.Held = []workload.ID{"x"} }, false},
@@ -260,7 +260,7 @@ func TestSingles(t *testing.T) {
 			func(_ *decider, t *trouble) { t.cpu[0] = true }, "move a 1"},
 		{"a node that may not be used", func(b *bench) { b.in.State.Host.AllowedMems = topology.Nodes(0, 1) },
 			func(_ *decider, t *trouble) { t.cpu[0] = true }, "move a 1"},
-		{"offline work", func(b *bench) { b.in.State.Placements[0].Class = workload.Offline },
+		{"batch work", func(b *bench) { b.in.State.Placements[0].Class = workload.Batch },
 			func(_ *decider, t *trouble) { t.cpu[0] = true }, ""},
 	} {
 		b := newBench(t, "package:3 node:1(memory=16GiB) core:8")

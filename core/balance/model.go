@@ -209,7 +209,7 @@ func (m *model) readWork(w *work, in *Input, ledger *place.Ledger) {
 	}
 	w.required, _ = ledger.Requirements(s.Spec.Near)
 	ran := m.shares(o.RanOn)
-	if w.placed == nil || w.placed.Class == workload.Offline {
+	if w.placed == nil || w.placed.Class == workload.Batch {
 		w.run = ran
 		return
 	}
@@ -464,7 +464,7 @@ func (m *model) size(looks []Sample, horizon time.Duration) {
 func (w *work) reserve() float64 { return float64(place.Reserve(w.Spec.Importance)) / 100 }
 
 // want is what a workload wanted in one look: the CPU it is entitled to and wants (shared
-// work; dedicated work has its own CPUs, offline work takes what is idle) and its memory
+// work; dedicated work has its own CPUs, batch work takes what is idle) and its memory
 // traffic, MiB/s.
 func (m *model) want(w *work, l *Sample, u *Use, fills []float64) (demand, traffic float64, measured bool) {
 	traffic, measured = float64(u.Bandwidth), u.Bandwidth > 0

@@ -423,7 +423,7 @@ func TestEachUse(t *testing.T) {
 		{"known for too long", Use{CPUs: 4, Free: 4.5, Known: epoch.Add(-5 * time.Minute)}, workload.Shared, 5, 0},
 		{"known for a little less", Use{CPUs: 4, Free: 4.5, Known: epoch.Add(-5*time.Minute + time.Second)}, workload.Shared, 4.5, 0},
 		{"dedicated work has its own", Use{CPUs: 4}, workload.Dedicated, 0, 0},
-		{"offline work takes what is idle", Use{CPUs: 4}, workload.Offline, 0, 0},
+		{"batch work takes what is idle", Use{CPUs: 4}, workload.Batch, 0, 0},
 	} {
 		m := &model{rooms: []place.Room{{CPUs: 10}}, horizon: 5 * time.Minute, perCPU: 100, workloads: []work{
 			{id: "a", run: parts(1), placed: &plan.Placement{Class: tt.class}, Subject: &place.Subject{}}}}

@@ -32,8 +32,8 @@ func Order(in Input, id workload.ID, nodes topology.NodeSet) (plan.Plan, plan.De
 	st := in.State
 	st.Placements = first.Placements
 	old := st.Placements[slices.IndexFunc(st.Placements, func(p plan.Placement) bool { return p.Workload == id })]
-	if old.Class == workload.Offline {
-		return refuse(words.Because(words.OfflineHomeless))
+	if old.Class == workload.Batch {
+		return refuse(words.Because(words.BatchHomeless))
 	}
 	if why := within(in.State.Host, s, &old, nodes); !why.None() {
 		return refuse(why)

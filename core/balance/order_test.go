@@ -42,7 +42,7 @@ func TestOrder(t *testing.T) {
 			b.run("a", 0, 2, gib, class(workload.Dedicated))
 			b.run("b", 1, 7, gib, func(s *place.Subject) { s.Spec.Class, s.Spec.CPUs, s.Spec.Given = workload.Dedicated, 7, true })
 		}, node(1), plan.Refused, "", words.Reason{}},
-		{"offline work", func(b *bench) { b.run("a", 0, 2, gib, class(workload.Offline)) }, node(1), plan.Refused, "", words.Because(words.OfflineHomeless)},
+		{"batch work", func(b *bench) { b.run("a", 0, 2, gib, class(workload.Batch)) }, node(1), plan.Refused, "", words.Because(words.BatchHomeless)},
 		{"what is left alone", func(b *bench) {
 			b.run("a", 0, 2, gib, func(s *place.Subject) { s.Alone = words.Plain("The configuration excludes it.") })
 		}, node(1), plan.LeftAlone, "", words.Plain("The configuration excludes it.")},
@@ -154,7 +154,7 @@ func TestOrderProperties(t *testing.T) {
 		kept := place.Arrange(in.State, in.Subjects, in.Arrange)
 		for i := range kept.Placements {
 			p := &kept.Placements[i]
-			if p.Class != workload.Offline && !p.Home.Equal(out.Placements[i].Home) {
+			if p.Class != workload.Batch && !p.Home.Equal(out.Placements[i].Home) {
 				t.Fatalf("at the next look %s goes from %s to %s", p.Workload, out.Placements[i].Home, p.Home)
 			}
 		}

@@ -136,7 +136,7 @@ func (w *world) checkChanges(t *rapid.T, out Outcome, next History) {
 			t.Fatalf("%s has a home only with balancing", p.Workload)
 		}
 		was := &stay.Placements[k]
-		if p.Class != workload.Offline && !was.Home.Equal(p.Home) != (chosen[p.Workload] && out.Report.Chosen.Kind != MemoryToCPUs) {
+		if p.Class != workload.Batch && !was.Home.Equal(p.Home) != (chosen[p.Workload] && out.Report.Chosen.Kind != MemoryToCPUs) {
 			t.Fatalf("%s: home %s, without balancing %s, chosen %v", p.Workload, p.Home, was.Home, chosen[p.Workload])
 		}
 		if chosen[p.Workload] && p.Class != workload.Shared {
@@ -266,7 +266,7 @@ func (w *world) live(t *rapid.T) {
 		}
 		p := &w.in.State.Placements[k]
 		o.CPUs = p.CPUs
-		if !p.Home.Has(-1) && rapid.IntRange(0, 3).Draw(t, "follows") > 0 && p.Class != workload.Offline {
+		if !p.Home.Has(-1) && rapid.IntRange(0, 3).Draw(t, "follows") > 0 && p.Class != workload.Batch {
 			o.RanOn = nil
 			for n := range p.Home.All() {
 				o.RanOn = append(o.RanOn, workload.NodeShare{Node: n, Share: 1 / float64(p.Home.Len())})
@@ -318,7 +318,7 @@ func drawSubject(t *rapid.T, h *topology.Host, id workload.ID) *place.Subject {
 		// daemon knows devices only.
 		s.Spec.Near = slices.DeleteFunc(s.Spec.Near, func(n workload.Near) bool { return n.Workload != "" })
 	case 1:
-		s.Spec.Class = workload.Offline
+		s.Spec.Class = workload.Batch
 	case 2:
 		s.Alone = words.Plain("The configuration excludes it.")
 	}

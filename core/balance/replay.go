@@ -130,7 +130,7 @@ func (u *run) elsewhere(recorded, own []plan.Placement, subjects []*place.Subjec
 	out := slices.Clone(subjects)
 	for i := range own {
 		p := &own[i]
-		if p.Home.Equal(recorded[i].Home) || p.Class == workload.Offline {
+		if p.Home.Equal(recorded[i].Home) || p.Class == workload.Batch {
 			continue
 		}
 		k := slices.IndexFunc(out, func(s *place.Subject) bool { return s.Observation.ID == p.Workload })

@@ -138,9 +138,9 @@ func TestElsewhere(t *testing.T) {
 	}
 	subjects := []*place.Subject{subject("a"), subject("b"), subject("o")}
 	recorded := []plan.Placement{{Workload: "a", Home: topology.Nodes(0)}, {Workload: "b", Home: topology.Nodes(0)}, {Workload: "gone", Home: topology.Nodes(0)},
-		{Workload: "o", Class: workload.Offline, Home: topology.Nodes(0)}}
+		{Workload: "o", Class: workload.Batch, Home: topology.Nodes(0)}}
 	own := []plan.Placement{{Workload: "a", Home: topology.Nodes(0), CPUs: topology.CPUs(1)}, {Workload: "b", Home: topology.Nodes(1, 2), CPUs: topology.CPUs(4, 8)},
-		{Workload: "gone", Home: topology.Nodes(1)}, {Workload: "o", Class: workload.Offline, Home: topology.Nodes(1)}}
+		{Workload: "gone", Home: topology.Nodes(1)}, {Workload: "o", Class: workload.Batch, Home: topology.Nodes(1)}}
 	moved := subject("b")
 	o := &moved.Observation
 	o.CPUs, o.Movable, o.Anon, o.Accesses.From = topology.CPUs(4, 8), nil, nil, ""

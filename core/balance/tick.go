@@ -57,7 +57,7 @@ func remember(in *Input, old History) History {
 		o := &s.Observation
 		rising = rising && (i == 0 || look.Uses[i-1].Workload <= o.ID)
 		look.Uses = append(look.Uses, Use{Workload: o.ID, CPUs: o.CPUUse, Bandwidth: o.Bandwidth, Accesses: o.Accesses.PerSecond, Level: o.CPUUse, Since: in.At})
-		if s.Spec.Class == workload.Offline {
+		if s.Spec.Class == workload.Batch {
 			continue
 		}
 		for _, r := range o.RanOn {
@@ -124,7 +124,7 @@ func rehome(in *Input, first plan.Plan, homes []plan.Placement) (plan.Plan, word
 		return first, words.Because(words.OthersLose)
 	}
 	for k := range second.Placements {
-		if p, want := &second.Placements[k], &st.Placements[k]; p.Class != workload.Offline && !p.Home.Equal(want.Home) {
+		if p, want := &second.Placements[k], &st.Placements[k]; p.Class != workload.Batch && !p.Home.Equal(want.Home) {
 			return first, words.Because(words.OtherLoses, p.Workload)
 		}
 	}
@@ -156,7 +156,7 @@ func changed(in *Input, now []plan.Placement) []HomeChange {
 		for k < len(before) && before[k].Workload < p.Workload {
 			k++
 		}
-		if k < len(before) && before[k].Workload == p.Workload && before[k].Class != workload.Offline && p.Class != workload.Offline && !before[k].Home.Equal(p.Home) {
+		if k < len(before) && before[k].Workload == p.Workload && before[k].Class != workload.Batch && p.Class != workload.Batch && !before[k].Home.Equal(p.Home) {
 			out = append(out, HomeChange{Workload: p.Workload, From: before[k].Home, To: p.Home, At: in.At})
 		}
 	}

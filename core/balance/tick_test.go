@@ -57,7 +57,7 @@ func TestRemember(t *testing.T) {
 		s.Observation.Bandwidth, s.Observation.Accesses.PerSecond = 70, 80
 	})
 	b.run("a", 1, 3, gib)
-	b.run("c", 1, 5, gib, class(workload.Offline))
+	b.run("c", 1, 5, gib, class(workload.Batch))
 	b.in.State.Host.Nodes[0].Free, b.in.State.Host.Nodes[0].Reclaimable = 10, 5
 	b.in.State.Host.Nodes[1].Free = topology.None
 	b.in.Traffic = []int64{1, 2}
@@ -121,9 +121,9 @@ func TestChanged(t *testing.T) {
 		return plan.Placement{Workload: id, Class: c, Home: topology.Nodes(nodes...)}
 	}
 	in := Input{At: epoch, State: plan.State{Placements: []plan.Placement{p("kept", workload.Shared, 0), p("moved", workload.Shared, 0), p("gone", workload.Shared, 0),
-		p("offline", workload.Offline, 0), p("was offline", workload.Offline, 0), p("wider", workload.Dedicated, 0)}}}
-	now := []plan.Placement{p("kept", workload.Shared, 0), p("moved", workload.Shared, 1), p("new", workload.Shared, 1), p("offline", workload.Offline, 1),
-		p("was offline", workload.Shared, 1), p("wider", workload.Dedicated, 0, 1)}
+		p("batch", workload.Batch, 0), p("was batch", workload.Batch, 0), p("wider", workload.Dedicated, 0)}}}
+	now := []plan.Placement{p("kept", workload.Shared, 0), p("moved", workload.Shared, 1), p("new", workload.Shared, 1), p("batch", workload.Batch, 1),
+		p("was batch", workload.Shared, 1), p("wider", workload.Dedicated, 0, 1)}
 	want := []HomeChange{{"moved", topology.Nodes(0), topology.Nodes(1), epoch}, {"wider", topology.Nodes(0), topology.Nodes(0, 1), epoch}}
 	if diff := gocmp.Diff(want, changed(&in, now)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -136,7 +136,7 @@ func TestRehome(t *testing.T) {
 		b := two(t)
 		b.run("a", 0, 2, gib)
 		b.run("b", 0, 2, gib)
-		b.run("o", 0, 2, gib, class(workload.Offline))
+		b.run("o", 0, 2, gib, class(workload.Batch))
 		return b
 	}
 	b := build()

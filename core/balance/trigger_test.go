@@ -154,7 +154,7 @@ func TestTriggers(t *testing.T) {
 			b.in.Subjects[0].Observation.Accesses = workload.Accesses{}
 		}, want: "locality a"},
 		{name: "far, dedicated", setup: func(b *bench) { b.run("a", 0, 3, gib, class(workload.Dedicated), far(4e7, 0)) }},
-		{name: "far, offline", setup: func(b *bench) { b.run("a", 0, 3, gib, class(workload.Offline), far(4e7, 0)) }},
+		{name: "far, batch", setup: func(b *bench) { b.run("a", 0, 3, gib, class(workload.Batch), far(4e7, 0)) }},
 		{name: "a small one on two nodes", setup: func(b *bench) {
 			b.run("a", 0, 8, gib, far(4e7, 0))
 			wide(b)

@@ -12,7 +12,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Caching is what is remembered of the group of resctrl that offline work has.
+// Caching is what is remembered of the group of resctrl that batch work has.
 type Caching struct {
 	share.CacheState
 	Wanted bool
@@ -21,7 +21,7 @@ type Caching struct {
 	Failed string            // why the newest step did not take; "" when it did
 }
 
-// CacheUse is what offline work has of caches and memory bandwidth.
+// CacheUse is what batch work has of caches and memory bandwidth.
 type CacheUse struct {
 	Schemata string           // in force; "" when nothing is
 	Limit    share.CacheLimit // … in percent
@@ -113,7 +113,7 @@ func (s *State) cacheSteps(mine []*place.Subject) (out []plan.Step) {
 	return out
 }
 
-// unconfined is an offline workload that has not whole cores, or does not keep to them; "" for none.
+// unconfined is a batch workload that has not whole cores, or does not keep to them; "" for none.
 func (s *State) unconfined(mine []*place.Subject) workload.ID {
 	whole := func(cpus topology.CPUSet) bool {
 		return !slices.ContainsFunc(s.Snapshot.Host.Cores, func(c topology.Core) bool {

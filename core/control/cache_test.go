@@ -29,7 +29,7 @@ func cached(t testing.TB, most share.CacheLimit, change ...func(*Settings)) *fak
 
 func (f *fake) cacheGroup() string { return f.values[theGroup].Value }
 
-// TestCache: the group is made, offline work is put into it, what enters a cgroup later too, and
+// TestCache: the group is made, batch work is put into it, what enters a cgroup later too, and
 // sharing that is turned off takes all of it back.
 func TestCache(t *testing.T) {
 	f := cached(t, share.CacheLimit{Cache: 30, Bandwidth: 50})
@@ -114,7 +114,7 @@ func TestCacheUnable(t *testing.T) {
 	}
 }
 
-// TestCacheCores: bandwidth is throttled by core: not where offline work has no whole one, or does
+// TestCacheCores: bandwidth is throttled by core: not where batch work has no whole one, or does
 // not keep to what it is given.
 func TestCacheCores(t *testing.T) {
 	f := cached(t, share.CacheLimit{Cache: 30, Bandwidth: 50})

@@ -71,7 +71,7 @@ func (s *State) ownWord(spec *workload.Spec, asked *workload.Asked) (a amount) {
 	if asked.CPUs == workload.Own || asked.Class == workload.Own && spec.Class == workload.Dedicated {
 		a.CPUs = s.cpusOf(spec.Class, spec.CPUs)
 	}
-	if asked.Memory == workload.Own && spec.Class != workload.Offline {
+	if asked.Memory == workload.Own && spec.Class != workload.Batch {
 		a.Memory = spec.Memory
 	}
 	return a

@@ -93,7 +93,7 @@ func TestWhatAClaimHolds(t *testing.T) {
 	}{
 		"dedicated: where it is":           {ledger: here, claim: workload.Claim{Home: at(workload.Dedicated, 1)}, want: at(workload.Dedicated, 1)},
 		"not seen before: where it is":     {claim: workload.Claim{Home: there}, want: there},
-		"at home, and the ledger knows":    {ledger: at(workload.Offline, 0), claim: workload.Claim{Home: here}, was: new(bound(here)), want: at(workload.Offline, 0)},
+		"at home, and the ledger knows":    {ledger: at(workload.Batch, 0), claim: workload.Claim{Home: here}, was: new(bound(here)), want: at(workload.Batch, 0)},
 		"on its way":                       {ledger: there, claim: workload.Claim{Home: here}, was: new(bound(here)), want: there},
 		"moved by hand":                    {ledger: here, claim: workload.Claim{Home: there}, was: new(bound(here)), want: there},
 		"moved by hand under a task":       {ledger: here, claim: workload.Claim{Home: there}, was: new(bound(here)), task: &Task{}, want: here},

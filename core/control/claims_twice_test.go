@@ -97,6 +97,9 @@ func TestUnderAnotherID(t *testing.T) {
 					t.Error("it is changed under another ID beside that")
 				}
 				if lost {
+					if f.sourcesScan(source); !f.leftAlone("b/web", words.Unanswered) {
+						t.Error("it is not said under the new ID why nothing is done")
+					}
 					f.apply(old.Step) // it takes effect late
 					f.after(retryMost)
 				} else {

@@ -58,7 +58,7 @@ func (j *Journal) dividedOf(id workload.ID) (entries []*plan.Entry, given []topo
 // they are not. They are not while its CPUs or its home are about to change, nor when they are too many.
 func (s *State) partsOf(o *workload.Observation, divided bool) []place.Part {
 	p := place.Of(s.Plan.Placements, o.ID)
-	if !s.Settings.Divide || p == nil || p.Class == workload.Offline || p.Home.Len() < 2 || s.Shared.Of(o.ID) != nil || !place.Divisible(o.Threads, divided) ||
+	if !s.Settings.Divide || p == nil || p.Class == workload.Batch || p.Home.Len() < 2 || s.Shared.Of(o.ID) != nil || !place.Divisible(o.Threads, divided) ||
 		o.Kind != workload.InCgroup && o.Kind != workload.InProcess || o.Caps.MemoryStays || o.OwnPolicy != "" && o.OwnPolicy != workload.PolicyUnknown {
 		return nil
 	}

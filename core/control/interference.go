@@ -20,11 +20,11 @@ func (s *State) interferes(p *plan.Plan, mine []*place.Subject) {
 	k := 0
 	for _, x := range s.Subjects { // both rise by ID
 		id := x.Observation.ID
-		offline := k < len(mine) && mine[k] == x
-		if offline {
+		batch := k < len(mine) && mine[k] == x
+		if batch {
 			k++
 		}
-		important := !offline && x.Spec.Tier.Important(x.Spec.Class)
+		important := !batch && x.Spec.Tier.Important(x.Spec.Class)
 		if important {
 			for _, part := range s.observed(id) {
 				s.Shared.Watched[part] = true
@@ -34,7 +34,7 @@ func (s *State) interferes(p *plan.Plan, mine []*place.Subject) {
 		if !due || o == nil {
 			continue
 		}
-		w := share.Watch{ID: id, As: fmt.Sprint(o.CgroupID, startOf(o)), Importance: workload.DefaultImportance, Important: important, Offline: offline,
+		w := share.Watch{ID: id, As: fmt.Sprint(o.CgroupID, startOf(o)), Importance: workload.DefaultImportance, Important: important, Batch: batch,
 			CPUTime: o.CPUTime, Executed: o.Executed, Wait: o.Waited, WaitFrom: o.WaitedFrom, Held: o.Throttled > 0 || o.Executed.Cycles == 0 && fills(o)}
 		if at := place.Of(p.Placements, id); at != nil { // on another node other figures are usual
 			w.Importance, w.As = at.Importance, fmt.Sprint(w.As, " ", at.Home)
@@ -55,7 +55,7 @@ func (s *State) interferes(p *plan.Plan, mine []*place.Subject) {
 	s.Shared.Interference = s.Interference
 }
 
-// unitOf is the unit of systemd that an offline workload is, where systemd may be asked to stop
+// unitOf is the unit of systemd that a batch workload is, where systemd may be asked to stop
 // it; "" for none. Units below user.slice are of the user's own manager.
 func (s *State) unitOf(x *place.Subject) string {
 	cgroup := s.ownCgroup(x)

@@ -88,7 +88,7 @@ func TestInterference(t *testing.T) {
 	}
 }
 
-// TestStopsUnits: a unit of offline work is stopped when squeezing it was not enough for long,
+// TestStopsUnits: a unit of batch work is stopped when squeezing it was not enough for long,
 // by systemd, only where the configuration says so, thawed before, and once.
 func TestStopsUnits(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -107,7 +107,7 @@ func TestStopsUnits(t *testing.T) {
 		"of a user":           {"/user.slice/encode.service", func(*Settings) {}, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := batch(t, turnedOn, ruled(workload.Rule{Match: "*encode*", Class: workload.Offline}), func(s *Settings) {
+			f := batch(t, turnedOn, ruled(workload.Rule{Match: "*encode*", Class: workload.Batch}), func(s *Settings) {
 				s.Share.Freeze, s.Share.EvictAfter, s.Share.Stop = false, 2*time.Minute, true
 			}, tt.change)
 			f.remove("/batch1")
@@ -148,7 +148,7 @@ func TestAsksRuntime(t *testing.T) {
 	}
 }
 
-// TestMemoryHeadroom: what offline work may hold of each node is told where it is limited.
+// TestMemoryHeadroom: what batch work may hold of each node is told where it is limited.
 func TestMemoryHeadroom(t *testing.T) {
 	f := batch(t, turnedOn)
 	f.scans(2)

@@ -35,12 +35,12 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// TestNames: a cgroup counts however small it is when the first rule that fits makes it offline, or
+// TestNames: a cgroup counts however small it is when the first rule that fits makes it batch work, or
 // gives it a tier other than normal.
 func TestNames(t *testing.T) {
 	s := Settings{Rules: []workload.Rule{
 		{Match: "/system.slice/web*", Tier: workload.OnlineStrict},
-		{Match: "/system.slice/encode*", Class: workload.Offline},
+		{Match: "/system.slice/encode*", Class: workload.Batch},
 		{Match: "cache", Tier: workload.Normal},
 		{Match: "/system.slice/*", Class: workload.Dedicated},
 		{Match: "mail", Tier: workload.Online},

@@ -142,10 +142,10 @@ func (s *State) event(e plan.Event, code words.Code, args ...any) {
 }
 
 // ownerOf is who is responsible for what an event is about: of an order who gave it, else of
-// the workload.
+// the workload. The user of a service is one here, too: its orders must not push out root's.
 func (s *State) ownerOf(e *plan.Event) workload.Owner {
 	if e.Kind == plan.EventOrder && e.By != nil {
-		return e.By.Responsible()
+		return e.By.Responsible().Holder(e.By.UID)
 	}
 	if o := s.observation(e.Workload); o != nil {
 		return o.Responsible()

@@ -62,7 +62,7 @@ func TestOrdersHaveOwners(t *testing.T) {
 	f := newFake(t, 2, 4)
 	a := f.add("a", 1, 8<<20, 1)
 	f.scan(1)
-	for uid, want := range map[int]workload.Owner{0: workload.SystemOwner, 33: workload.SystemOwner, 1000: workload.UserOwner(1000)} {
+	for uid, want := range map[int]workload.Owner{0: workload.SystemOwner, 33: "user:33", 1000: workload.UserOwner(1000)} {
 		f.events = nil
 		f.ask(Request{Undo: &Which{ID: a}, By: &plan.Asker{UID: uid}})
 		for _, e := range f.events {

@@ -24,7 +24,7 @@ func TestRecognised(t *testing.T) {
 		{"applied", RecogniseApply, nil, load.Latency, 70},
 		{"a rule has the last word", RecogniseApply, []workload.Rule{{Match: "/web", Importance: &eighty}}, load.Latency, 80},
 		{"a rule that says nothing of it", RecogniseApply, []workload.Rule{{Match: "/web", CPUs: 2}}, load.Latency, 70},
-		{"offline work", RecogniseApply, []workload.Rule{{Match: "/web", Class: workload.Offline}}, load.Latency, 50},
+		{"batch work", RecogniseApply, []workload.Rule{{Match: "/web", Class: workload.Batch}}, load.Latency, 50},
 	} {
 		f := newFake(t, 2, 8, observing, ruled(tt.rules...), func(s *Settings) { s.Recognise = tt.how })
 		f.add("web", 0.6, 1<<20, 0)

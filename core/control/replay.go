@@ -43,7 +43,8 @@ type Changed struct {
 }
 
 // Replay gives every input of a log to Next again and compares what follows byte for
-// byte, but for the lines of history, whose wording may be another version's. next returns io.EOF after the last. decided, when not nil, is told of what each
+// byte, but for the lines of history, whose wording may be another version's, and for names that
+// this version has changed. next returns io.EOF after the last. decided, when not nil, is told of what each
 // scan was decided on.
 func Replay(next func() (Logged, error), decided func(balance.Input, balance.History)) (Replayed, error) {
 	out := Replayed{Changes: []Changed{}}
@@ -64,6 +65,7 @@ func Replay(next func() (Logged, error), decided func(balance.Input, balance.His
 		case s == nil:
 			return out, errors.New("the log does not begin with what the daemon remembered; begin with a whole file")
 		}
+		renameInput(&r.Input)
 		s.decided = decided
 		var followed Output
 		s, followed = Next(s, r.Input)
@@ -71,7 +73,7 @@ func Replay(next func() (Logged, error), decided func(balance.Input, balance.His
 		if err != nil {
 			return out, fmt.Errorf("input %d: %w", out.Inputs, err)
 		}
-		if !bytes.Equal(text, r.Output) && !bytes.Equal(untold(text), untold(r.Output)) {
+		if !bytes.Equal(text, r.Output) && !bytes.Equal(untold(text), untold(r.Output)) && !bytes.Equal(untold(text), untold(nowadays(r.Output))) {
 			out.Differ++
 			if out.First == "" {
 				out.First = fmt.Sprintf("input %d at %s: %s", out.Inputs, r.Input.At.Format(time.RFC3339), difference(r.Output, text))

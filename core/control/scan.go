@@ -259,13 +259,7 @@ func (s *State) living(was *State) []workload.Placement {
 	dropGone(s.KeptThreads, gone)
 	dropGone(s.Sampled, gone)
 	dropGone(s.Passes, gone)
-	maps.DeleteFunc(s.Silent, func(id workload.ID, q silent) bool {
-		renamed := q.Target != "" && slices.ContainsFunc(s.Snapshot.Observations, func(o workload.Observation) bool {
-			t := plan.Target{Kind: o.Kind, Cgroup: cgroupPath(&o), Processes: o.Processes}
-			return t.Own() == q.Target
-		})
-		return gone(id) && !renamed || s.At.Sub(q.Until) > retryMost
-	})
+	s.keepSilent(gone)
 	dropGone(s.Narrowed, gone)
 	maps.DeleteFunc(s.Told, func(key, _ string) bool {
 		for _, of := range []string{toldFrozen, toldStopped} {
@@ -536,6 +530,37 @@ func (s *State) Ledger() *place.Ledger {
 		s.countExact()
 	}
 	return s.ledger
+}
+
+// keepSilent has what is left alone stay so under the ID that its cgroup or process has by now: it is
+// told there, and nothing is begun.
+func (s *State) keepSilent(gone func(workload.ID) bool) {
+	for _, id := range sortedKeys(s.Silent) {
+		q := s.Silent[id]
+		if s.At.Sub(q.Until) > retryMost {
+			delete(s.Silent, id)
+			continue
+		}
+		if !gone(id) {
+			continue
+		}
+		delete(s.Silent, id)
+		if now := s.at(q.Target); now != "" && !s.Silent[now].Until.After(q.Until) {
+			s.Silent[now] = q
+		}
+	}
+}
+
+// at returns the workload that has a target of its own now (plan.Target.Own); "" where there is none.
+func (s *State) at(target string) workload.ID {
+	for i := range s.Snapshot.Observations {
+		o := &s.Snapshot.Observations[i]
+		own := plan.Target{Kind: o.Kind, Cgroup: cgroupPath(o), Processes: o.Processes}
+		if target != "" && own.Own() == target {
+			return o.ID
+		}
+	}
+	return ""
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -15,13 +15,13 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// SchedulerOrders is what the kernel's scheduler for offline work is told, and asked, once a scan.
+// SchedulerOrders is what the kernel's scheduler for batch work is told, and asked, once a scan.
 type SchedulerOrders struct {
 	Config  *share.SchedulerConfig `json:"config,omitempty"`  // nil: nothing is told
 	Cgroups []string               `json:"cgroups,omitempty"` // it is asked which threads of them are not with it
 }
 
-// UpgradeOrder asks for another version of the kernel's scheduler for offline work.
+// UpgradeOrder asks for another version of the kernel's scheduler for batch work.
 type UpgradeOrder struct {
 	Version string `json:"version,omitempty"` // "" is the one that this homenode brings
 }
@@ -33,7 +33,7 @@ type Upgraded struct {
 	Why  string `json:"why,omitempty"` // of a dry run: why it cannot be
 }
 
-// Scheduler is all that is known of the kernel's scheduler for offline work.
+// Scheduler is all that is known of the kernel's scheduler for batch work.
 type Scheduler struct {
 	share.SchedulerState
 	Seen share.SchedulerSeen `json:"seen"` // at the newest look
@@ -52,8 +52,9 @@ type Scheduler struct {
 	Again map[string]retry
 }
 
-// PolicyOffline is the value of plan.TaskPolicy of what the scheduler for offline work has.
-const PolicyOffline = "offline"
+// PolicyExt is the value of plan.TaskPolicy of what the scheduler for batch work has: SCHED_EXT.
+// (batch is SCHED_BATCH of sched(7), which threads may have had before.)
+const PolicyExt = "ext"
 
 // cgroupsOf is the cgroups that a workload has to itself: of a process tree in somebody
 // else's none.
@@ -93,8 +94,8 @@ func (s *State) schedulerConfig(placements []workload.Placement) *share.Schedule
 		g := s.Shared.Of(o.ID)
 		switch {
 		case g != nil:
-			tier = workload.OfflineTier
-		case tier == workload.OfflineTier: // it is left alone
+			tier = workload.BatchTier
+		case tier == workload.BatchTier: // it is left alone
 			continue
 		case tier == "" && at != nil && at.Class == workload.Dedicated:
 			tier = workload.OnlineStrict
@@ -123,10 +124,10 @@ func (s *State) nodesOf(cpus topology.CPUSet) (out topology.NodeSet) {
 	return out
 }
 
-// offline is the cgroups of offline work.
-func offlineOf(c *share.SchedulerConfig) (out []string) {
+// batch is the cgroups of batch work.
+func batchOf(c *share.SchedulerConfig) (out []string) {
 	for i := range c.Groups {
-		if c.Groups[i].Tier == workload.OfflineTier {
+		if c.Groups[i].Tier == workload.BatchTier {
 			out = append(out, c.Groups[i].Cgroup)
 		}
 	}
@@ -168,7 +169,7 @@ func (s *State) lookAtScheduler() {
 	if s.ShareOn && s.acts() && k.Seen.Loaded != "" {
 		orders.Config = s.schedulerConfig(s.Homes())
 		k.Untiered = orders.Config.Bound(k.Seen.Tiers)
-		orders.Cgroups = offlineOf(orders.Config)
+		orders.Cgroups = batchOf(orders.Config)
 	}
 	k.Look = s.effect(Effect{Kind: EffectScheduler, Workload: share.SchedulerID, Scheduler: orders})
 }
@@ -183,12 +184,12 @@ func (s *State) schedulerInput() share.SchedulerInput {
 		}
 	}
 	if in.Not = s.schedulerNot(); in.Not.None() && s.Snapshot.Host != nil {
-		in.Work = len(offlineOf(s.schedulerConfig(s.Homes()))) > 0
+		in.Work = len(batchOf(s.schedulerConfig(s.Homes()))) > 0
 	}
 	return in
 }
 
-// schedulerNot is why no offline work belongs to it, whatever the kernel would take; none when it does: it is told whose and wanted.
+// schedulerNot is why no batch work belongs to it, whatever the kernel would take; none when it does: it is told whose and wanted.
 func (s *State) schedulerNot() words.Reason {
 	switch {
 	case !s.ShareOn:
@@ -362,7 +363,7 @@ func (s *State) unloaded() {
 	}
 }
 
-// notRunning is why no scheduler for offline work is loaded.
+// notRunning is why no scheduler for batch work is loaded.
 func (s *State) notRunning() words.Reason {
 	why := s.schedulerNot()
 	if why.None() {
@@ -425,7 +426,7 @@ func (s *State) schedulerAnswer(f *Failure) {
 	s.reply(r)
 }
 
-// policySteps have the threads of an offline workload go to the scheduler: all that are
+// policySteps have the threads of a batch workload go to the scheduler: all that are
 // there, and those that have come since.
 func (s *State) policySteps(o *workload.Observation) (out []plan.Step) {
 	k := &s.Scheduler
@@ -443,7 +444,7 @@ func (s *State) policySteps(o *workload.Observation) (out []plan.Step) {
 		if e != nil && e.State == plan.Applied && (k.Seen.Left[g.Cgroup] == 0 || s.waits(k.Again[g.Cgroup].Next)) {
 			continue
 		}
-		out = append(out, plan.Step{Kind: plan.SetPolicy, Workload: o.ID, Target: plan.Target{Kind: workload.InKernel, Cgroup: g.Cgroup}, From: "other", To: PolicyOffline, Optional: true,
+		out = append(out, plan.Step{Kind: plan.SetPolicy, Workload: o.ID, Target: plan.Target{Kind: workload.InKernel, Cgroup: g.Cgroup}, From: "other", To: PolicyExt, Optional: true,
 			Reason: words.Because(words.SchedulerNeeded)})
 	}
 	return out

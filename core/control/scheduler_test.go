@@ -74,7 +74,7 @@ func kernelled(t testing.TB, change ...func(*Settings)) *fake {
 // loads is how often it was loaded.
 func (f *fake) loads() int { return len(f.applies(plan.SetScheduler)) }
 
-// TestScheduler: it is loaded where offline work is, told what holds, has all threads of that, and
+// TestScheduler: it is loaded where batch work is, told what holds, has all threads of that, and
 // everything goes with sharing.
 func TestScheduler(t *testing.T) {
 	f := kernelled(t)
@@ -84,7 +84,7 @@ func TestScheduler(t *testing.T) {
 		t.Fatalf("%q runs, loaded %d times: %v", f.loaded(), f.loads(), f.s.Scheduler.Why)
 	}
 	for _, id := range []string{"/batch1", "/batch2"} {
-		if got := f.get(plan.TaskPolicy, id); got != PolicyOffline {
+		if got := f.get(plan.TaskPolicy, id); got != PolicyExt {
 			t.Errorf("%s has the policy %s", id, got)
 		}
 	}
@@ -98,13 +98,13 @@ func TestScheduler(t *testing.T) {
 		}
 	}
 	says("set-scheduler of scheduler: none → v1.")
-	says("set-policy: other → offline.")
+	says("set-policy: other → ext.")
 	c := f.kernel.told[len(f.kernel.told)-1]
 	tiers := map[string]workload.Tier{}
 	for _, g := range c.Groups {
 		tiers[g.Cgroup] = g.Tier
 	}
-	if diff := cmp.Diff(map[string]workload.Tier{"/batch1": workload.OfflineTier, "/batch2": workload.OfflineTier, "/web": workload.Online}, tiers); diff != "" || len(c.Nodes) != 2 || c.Nodes[0].Idle == 0 {
+	if diff := cmp.Diff(map[string]workload.Tier{"/batch1": workload.BatchTier, "/batch2": workload.BatchTier, "/web": workload.Online}, tiers); diff != "" || len(c.Nodes) != 2 || c.Nodes[0].Idle == 0 {
 		t.Errorf("told %+v\n%s", c, diff)
 	}
 	f.kernel.left = map[string]int{"/batch1": 3} // it forked while it was switched
@@ -376,7 +376,7 @@ func TestSchedulerUpgradeRefused(t *testing.T) {
 	}
 }
 
-// TestSchedulerGoes: without offline work it is unloaded after a while; undo of it alone puts the
+// TestSchedulerGoes: without batch work it is unloaded after a while; undo of it alone puts the
 // policies back and leaves the base layer.
 func TestSchedulerGoes(t *testing.T) {
 	f := kernelled(t)
@@ -388,7 +388,7 @@ func TestSchedulerGoes(t *testing.T) {
 	}
 	f.resume(share.SchedulerID)
 	f.scans(3)
-	if f.loaded() != "v1" || f.get(plan.TaskPolicy, "/batch1") != PolicyOffline {
+	if f.loaded() != "v1" || f.get(plan.TaskPolicy, "/batch1") != PolicyExt {
 		t.Errorf("resumed: %q", f.loaded())
 	}
 	f.remove("/batch1")
@@ -399,7 +399,7 @@ func TestSchedulerGoes(t *testing.T) {
 	}
 	f.scans(400)
 	if f.loaded() != "" || slices.ContainsFunc(f.disk.journal(), func(e plan.Entry) bool { return e.Kind == plan.Scheduler }) {
-		t.Error("it stays without offline work")
+		t.Error("it stays without batch work")
 	}
 }
 
@@ -452,8 +452,8 @@ func TestThreadsThatLeave(t *testing.T) {
 	f.kernel.left = nil
 
 	thread := settingKey{plan.TaskPolicy, "4711@99"}
-	f.values[thread] = plan.Setting{Kind: plan.TaskPolicy, Path: thread.path, Value: PolicyOffline}
-	f.disk.entries[9999] = plan.Entry{Seq: 9999, Time: f.now, Workload: "/batch1", Kind: plan.TaskPolicy, Path: thread.path, Old: "batch", New: PolicyOffline, State: plan.Applied}
+	f.values[thread] = plan.Setting{Kind: plan.TaskPolicy, Path: thread.path, Value: PolicyExt}
+	f.disk.entries[9999] = plan.Entry{Seq: 9999, Time: f.now, Workload: "/batch1", Kind: plan.TaskPolicy, Path: thread.path, Old: "batch", New: PolicyExt, State: plan.Applied}
 	f.start()
 	f.scans(2)
 	f.after(pruneEvery)
@@ -469,25 +469,25 @@ func TestThreadsThatLeave(t *testing.T) {
 	}
 }
 
-// TestSchedulerRun: what `homenode run --class offline` has put into a cgroup of its own is with the
+// TestSchedulerRun: what `homenode run --class batch` has put into a cgroup of its own is with the
 // scheduler, a process in any other cgroup is not.
 func TestSchedulerRun(t *testing.T) {
 	f := kernelled(t)
 	f.scans(4)
-	groups := map[int]string{501: "/homenode.slice/homenode-offline.slice/homenode-501.scope", 503: "/user.slice/session-1.scope"}
+	groups := map[int]string{501: "/homenode.slice/homenode-batch.slice/homenode-501.scope", 503: "/user.slice/session-1.scope"}
 	for pid, group := range groups {
 		id := f.addProcess(pid, "encode", 2, 1<<20, 1)
 		f.works[id].obs.Cgroup = group
 		f.create(group)
 		f.batch(workload.ID(group))
 		f.values[settingKey{plan.TaskPolicy, group}] = plan.Setting{Kind: plan.TaskPolicy, Path: group, Value: "other"}
-		r := f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{Name: "encode", Class: workload.Offline, Tier: "-1", CPUs: 2}, Process: workload.Process{PID: pid, Start: 7}}})
+		r := f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{Name: "encode", Class: workload.Batch, Tier: "-1", CPUs: 2}, Process: workload.Process{PID: pid, Start: 7}}})
 		if r.Failed != nil {
 			t.Fatal(r.Failed)
 		}
 	}
 	f.scans(6)
-	if got := f.get(plan.TaskPolicy, groups[501]); got != PolicyOffline {
+	if got := f.get(plan.TaskPolicy, groups[501]); got != PolicyExt {
 		t.Errorf("a run has the policy %s", got)
 	}
 	if got := f.get(plan.TaskPolicy, groups[503]); got != "other" {
@@ -555,7 +555,7 @@ func TestSchedulerRefusedIsSaid(t *testing.T) {
 }
 
 // TestSchedulerTakesSoManyTiers: where more cgroups have tiers than the scheduler takes, it is told those
-// of offline work first, and it is known which have none: their threads are not given to it.
+// of batch work first, and it is known which have none: their threads are not given to it.
 func TestSchedulerTakesSoManyTiers(t *testing.T) {
 	f := kernelled(t)
 	f.kernel.tiers = 2
@@ -575,7 +575,7 @@ func TestSchedulerTakesSoManyTiers(t *testing.T) {
 	if got := last(); !slices.Equal(got, []string{"/batch1"}) || !slices.Equal(f.s.Scheduler.Untiered, []string{"/batch2", "/web"}) {
 		t.Errorf("tiers of %v; without %v", got, f.s.Scheduler.Untiered)
 	}
-	if a, b := f.get(plan.TaskPolicy, "/batch1"), f.get(plan.TaskPolicy, "/batch2"); a != PolicyOffline || b != "other" {
+	if a, b := f.get(plan.TaskPolicy, "/batch1"), f.get(plan.TaskPolicy, "/batch2"); a != PolicyExt || b != "other" {
 		t.Errorf("policies %s and %s", a, b)
 	}
 	// Another takes its tier: to the scheduler its threads would be normal now, and bounded by nothing.
@@ -585,7 +585,7 @@ func TestSchedulerTakesSoManyTiers(t *testing.T) {
 	if got := last(); !slices.Equal(got, []string{"/batch0"}) {
 		t.Errorf("another has come: tiers of %v; without %v", got, f.s.Scheduler.Untiered)
 	}
-	if a, b := f.get(plan.TaskPolicy, "/batch0"), f.get(plan.TaskPolicy, "/batch1"); a != PolicyOffline || b != "other" {
+	if a, b := f.get(plan.TaskPolicy, "/batch0"), f.get(plan.TaskPolicy, "/batch1"); a != PolicyExt || b != "other" {
 		t.Errorf("another has come: policies %s and %s", a, b)
 	}
 	f.ask(Request{Share: &ShareOrder{On: false}})

@@ -28,29 +28,29 @@ type ShareOrder struct {
 	On bool `json:"on"`
 }
 
-// Sharing is whether CPUs are shared with offline work, and what that may have now.
+// Sharing is whether CPUs are shared with batch work, and what that may have now.
 type Sharing struct {
 	On bool
 	share.Outcome
-	Left   []LeftAlone   // offline work that is not squeezed, rising by ID
+	Left   []LeftAlone   // batch work that is not squeezed, rising by ID
 	Helped []workload.ID // important work of which something is set, rising
 	Rest   words.Reason  // why there is nothing to share; none when there is
 	Cache  CacheUse
-	Memory []workload.NodeMemory // that offline work may hold, rising by node; empty when that is not limited
+	Memory []workload.NodeMemory // that batch work may hold, rising by node; empty when that is not limited
 	// Interference is who hurts whom, as of the newest sample.
 	Interference share.Interference
 	// Watched is what the observer is to look at more closely, as it calls it: what is important
-	// and runs beside offline work.
+	// and runs beside batch work.
 	Watched map[workload.ID]bool
 }
 
-// LeftAlone is offline work that sharing changes nothing of.
+// LeftAlone is batch work that sharing changes nothing of.
 type LeftAlone struct {
 	Workload workload.ID
 	Why      []words.Reason
 }
 
-// Leaves reports whether a workload is offline and not squeezed.
+// Leaves reports whether a workload is batch work and not squeezed.
 func (v *Sharing) Leaves(id workload.ID) bool {
 	return slices.ContainsFunc(v.Left, func(l LeftAlone) bool { return l.Workload == id })
 }
@@ -91,7 +91,7 @@ func (s *State) sharingNow() Sharing {
 	return Sharing{Rest: words.Because(words.ShareOff)}
 }
 
-// share decides what offline work may have and puts the steps to it into a plan, instead
+// share decides what batch work may have and puts the steps to it into a plan, instead
 // of those that give it every CPU that no dedicated work holds.
 func (s *State) share(p *plan.Plan) {
 	var mine []*place.Subject
@@ -102,8 +102,8 @@ func (s *State) share(p *plan.Plan) {
 			if at != nil {
 				class = at.Class
 			}
-			switch offline := class == workload.Offline || class == workload.Shared && x.Spec.Tier == workload.OfflineTier; {
-			case !offline:
+			switch batch := class == workload.Batch || class == workload.Shared && x.Spec.Tier == workload.BatchTier; {
+			case !batch:
 			case at != nil && s.shares(x):
 				mine = append(mine, x)
 			default:
@@ -161,12 +161,12 @@ const toldFrozen = "frozen "
 // frozenLong is when it is told that what is frozen had better be somewhere else.
 const frozenLong = 10 * time.Minute
 
-// shares reports whether an offline workload is homenode's to squeeze.
+// shares reports whether a batch workload is homenode's to squeeze.
 func (s *State) shares(x *place.Subject) bool {
 	return x.Alone.None() && !x.Fixed && !s.Holds.Has(x.Observation.ID)
 }
 
-// whyLeft is why an offline workload is not squeezed.
+// whyLeft is why a batch workload is not squeezed.
 func (s *State) whyLeft(p *plan.Plan, x *place.Subject) []words.Reason {
 	id := x.Observation.ID
 	if s.Holds.Has(id) {
@@ -244,7 +244,7 @@ func (s *State) shareInput(p *plan.Plan, mine []*place.Subject) share.Input {
 }
 
 // fills reports whether a workload keeps all CPUs busy that it may use, but for a twentieth: what
-// waits there waits for its own threads, and offline work has next to nothing of these CPUs.
+// waits there waits for its own threads, and batch work has next to nothing of these CPUs.
 func fills(o *workload.Observation) bool {
 	return !o.CPUs.Empty() && o.CPUUse >= 0.95*float64(o.CPUs.Len())
 }
@@ -307,7 +307,7 @@ func (s *State) limitOf(x *place.Subject) (may bool, cpus float64) {
 	return true, n / cpuPeriod
 }
 
-// shareSteps is what must change for one offline workload. Each stands for itself.
+// shareSteps is what must change for one batch workload. Each stands for itself.
 func (s *State) shareSteps(x *place.Subject, g *share.Grant) []plan.Step {
 	o := &x.Observation
 	target := plan.Target{Kind: o.Kind, Cgroup: o.Cgroup, Processes: slices.Clone(o.Processes)}
@@ -349,7 +349,7 @@ func ofSharing(kind plan.SettingKind) bool {
 const unsharing = "put back"
 
 // goes reports whether what sharing has set is set no more: sharing is not about its workload
-// now, or about it as work of the other kind, offline or important.
+// now, or about it as work of the other kind, batch or important.
 func (s *State) goes(e *plan.Entry) bool {
 	helps := e.Kind == plan.MemoryLow || e.Kind == plan.CgroupBurst
 	switch {
@@ -395,7 +395,7 @@ func (s *State) unshare() {
 // not read it, and what the manager of a cgroup writes comes seldom.
 const sharingChecked = 30 * time.Second
 
-// checkSharing asks after what sharing has set; of resctrl at each scan, for what enters an offline
+// checkSharing asks after what sharing has set; of resctrl at each scan, for what enters a batch
 // cgroup from elsewhere is not in the group.
 func (s *State) checkSharing() {
 	all := s.Journal.cached()

@@ -50,7 +50,7 @@ func varies(file string) bool {
 	return slices.Contains([]plan.SettingKind{plan.CgroupMax, plan.MemoryHigh, plan.MemoryLow, plan.IOMax}, plan.SettingKind(file))
 }
 
-// baseSteps is what beside CPUs is set of offline work: memory and block devices.
+// baseSteps is what beside CPUs is set of batch work: memory and block devices.
 func (s *State) baseSteps(p *plan.Plan, mine []*place.Subject) (out []plan.Step) {
 	base := &s.Settings.Base
 	var own []*place.Subject
@@ -84,7 +84,7 @@ func (s *State) baseSteps(p *plan.Plan, mine []*place.Subject) (out []plan.Step)
 	return out
 }
 
-// memoryLimits is how much each offline workload may hold; nil when that is not limited.
+// memoryLimits is how much each batch workload may hold; nil when that is not limited.
 func (s *State) memoryLimits(p *plan.Plan, own []*place.Subject) []share.MemoryLimit {
 	if s.Settings.Base.Memory <= 0 {
 		return nil
@@ -174,7 +174,7 @@ func (s *State) headroom(o *workload.Observation) bool {
 	return false
 }
 
-// helps reports whether sharing has something set of a workload that is not offline.
+// helps reports whether sharing has something set of a workload that is not batch work.
 func (v *Sharing) helps(id workload.ID) bool {
 	_, ok := slices.BinarySearch(v.Helped, id)
 	return ok

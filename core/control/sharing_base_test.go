@@ -20,7 +20,7 @@ func served(t testing.TB, change ...func(*Settings)) *fake {
 	return f
 }
 
-// TestBase: memory and block devices of offline work, memory.low and bursts of important work are
+// TestBase: memory and block devices of batch work, memory.low and bursts of important work are
 // set where the configuration has them and not otherwise; all goes back.
 func TestBase(t *testing.T) {
 	all := share.Base{Memory: 0.9, Protect: true, Burst: true, IOWeight: 10, IO: []share.IOMax{{Device: "8:0", Read: 1 << 20}}}
@@ -106,7 +106,7 @@ func TestBurstEnds(t *testing.T) {
 	}
 }
 
-// TestNoIdle: a kernel without cpu.idle gives offline work the least weight.
+// TestNoIdle: a kernel without cpu.idle gives batch work the least weight.
 func TestNoIdle(t *testing.T) {
 	f := batch(t, turnedOn)
 	f.fail = func(e *Effect) *Failure {
@@ -126,7 +126,7 @@ func TestNoIdle(t *testing.T) {
 	}
 }
 
-// TestSharingOfAnotherTier: work that is offline no more keeps nothing of what offline work has,
+// TestSharingOfAnotherTier: work that is no longer batch work keeps nothing of what batch work has,
 // also where something is set of important work, and the other way round.
 func TestSharingOfAnotherTier(t *testing.T) {
 	base := func(s *Settings) { s.Base.Protect, s.Base.IOWeight = true, 10 }
@@ -137,8 +137,8 @@ func TestSharingOfAnotherTier(t *testing.T) {
 		t.Fatal("not set at first")
 	}
 	f.start(func(s *Settings) {
-		s.Rules = []workload.Rule{{Match: "batch1", Tier: workload.Online}, {Match: "batch2", Class: workload.Offline, Tier: workload.OfflineTier},
-			{Match: "db", Class: workload.Offline, Tier: workload.OfflineTier}}
+		s.Rules = []workload.Rule{{Match: "batch1", Tier: workload.Online}, {Match: "batch2", Class: workload.Batch, Tier: workload.BatchTier},
+			{Match: "db", Class: workload.Batch, Tier: workload.BatchTier}}
 	})
 	f.scans(6)
 	for kind, want := range map[plan.SettingKind]string{plan.CgroupFreeze: "0", plan.CgroupIdle: "0", plan.IOWeight: "100"} {
@@ -150,7 +150,7 @@ func TestSharingOfAnotherTier(t *testing.T) {
 		t.Error("/batch1 is important now, and has no memory.low")
 	}
 	if low, idle := f.get(plan.MemoryLow, "/db"), f.get(plan.CgroupIdle, "/db"); low != "0" || idle != "1" {
-		t.Errorf("/db is offline now: memory.low %s, cpu.idle %s", low, idle)
+		t.Errorf("/db is batch work now: memory.low %s, cpu.idle %s", low, idle)
 	}
 	f.ask(Request{Share: &ShareOrder{On: false}})
 	f.scans(4)

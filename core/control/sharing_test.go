@@ -22,7 +22,7 @@ func turnedOn(s *Settings) {
 // batch is a host of two nodes with 8 CPUs on 4 cores each, an online service on node 0 that is
 // watched, and two batch jobs that may run anywhere.
 func batch(t testing.TB, change ...func(*Settings)) *fake {
-	f := newFake(t, 2, 8, append([]func(*Settings){func(s *Settings) { s.Share = share.DefaultSettings() }, ruled(workload.Rule{Match: "batch*", Class: workload.Offline, Tier: workload.OfflineTier},
+	f := newFake(t, 2, 8, append([]func(*Settings){func(s *Settings) { s.Share = share.DefaultSettings() }, ruled(workload.Rule{Match: "batch*", Class: workload.Batch, Tier: workload.BatchTier},
 		workload.Rule{Match: "web", Tier: workload.Online})}, change...)...)
 	f.add("web", 2, 1<<20, 0)
 	f.values[settingKey{plan.CgroupCPUs, "/web"}] = plan.Setting{Kind: plan.CgroupCPUs, Path: "/web", Value: "0-7", Object: f.values[settingKey{plan.CgroupCPUs, "/web"}].Object}
@@ -93,7 +93,7 @@ func TestSharingIsOff(t *testing.T) {
 }
 
 // TestWaitsForItself: who keeps all its CPUs busy waits for its own threads, and takes nothing
-// from offline work for that.
+// from batch work for that.
 func TestWaitsForItself(t *testing.T) {
 	for use, want := range map[float64]bool{3: true, 7.8: false} { // of 8 CPUs
 		f := batch(t, turnedOn)
@@ -104,12 +104,12 @@ func TestWaitsForItself(t *testing.T) {
 			return slices.ContainsFunc(b.Why, func(r words.Reason) bool { return r.Code == words.ShareWaits })
 		})
 		if waits != want {
-			t.Errorf("%v of 8 CPUs busy: offline work is squeezed for it: %t", use, waits)
+			t.Errorf("%v of 8 CPUs busy: batch work is squeezed for it: %t", use, waits)
 		}
 	}
 }
 
-// TestSharingTellsWhatIsLeftAlone: offline work that is not homenode's to squeeze is named with
+// TestSharingTellsWhatIsLeftAlone: batch work that is not homenode's to squeeze is named with
 // the reason.
 func TestSharingTellsWhatIsLeftAlone(t *testing.T) {
 	for _, c := range []struct {
@@ -144,7 +144,7 @@ func TestSharingTellsWhatIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestSharing: offline work has whole cores within the budget of each node, runs only when
+// TestSharing: batch work has whole cores within the budget of each node, runs only when
 // nothing else wants the CPU, and gets everything back when sharing is turned off.
 func TestSharing(t *testing.T) {
 	f := batch(t)
@@ -216,7 +216,7 @@ func TestSharing(t *testing.T) {
 	}
 }
 
-// TestSharingRestored: undo and a workload that is offline no more take back what sharing set.
+// TestSharingRestored: undo and a workload that is no longer batch work take back what sharing set.
 func TestSharingRestored(t *testing.T) {
 	f := batch(t, turnedOn)
 	before := f.all()
@@ -229,7 +229,7 @@ func TestSharingRestored(t *testing.T) {
 	f.start(func(s *Settings) { s.Rules = nil })
 	f.scans(4)
 	if got := f.get(plan.CgroupIdle, "/batch2"); got != "0" {
-		t.Errorf("no longer offline: cpu.idle %s", got)
+		t.Errorf("no longer batch work: cpu.idle %s", got)
 	}
 	f.start()
 	f.ask(Request{Undo: &Which{All: true}})
@@ -313,7 +313,7 @@ func TestSharingLeavesTheFreezesOfOthers(t *testing.T) {
 	}
 }
 
-// TestSharingFreezes: important work that waits though one core is left has offline work frozen,
+// TestSharingFreezes: important work that waits though one core is left has batch work frozen,
 // and let go when it no longer does.
 func TestSharingFreezes(t *testing.T) {
 	f := batch(t, turnedOn)
@@ -359,12 +359,12 @@ func TestFrozenGoesOn(t *testing.T) {
 	}
 }
 
-// TestSharingGuest: a shared guest of tier offline stays at home and has of it what offline work is
+// TestSharingGuest: a shared guest of tier batch stays at home and has of it what batch work is
 // given; all of it again when sharing is turned off. One that is online-strict is not cut.
 func TestSharingGuest(t *testing.T) {
 	f := batch(t, turnedOn)
 	a, b := floating("a", 2, 1<<20), floating("b", 2, 1<<20)
-	a.tier, b.tier = workload.OfflineTier, workload.OnlineStrict
+	a.tier, b.tier = workload.BatchTier, workload.OnlineStrict
 	for _, m := range []*machine{a, b} {
 		f.boot(f.define(m), 1)
 	}
@@ -374,7 +374,7 @@ func TestSharingGuest(t *testing.T) {
 		node = f.host().Nodes[1].CPUs
 	}
 	if n := a.now.cpus.Len(); n == 0 || n >= 8 || !a.now.cpus.SubsetOf(node) {
-		t.Errorf("the offline guest has CPUs %v of its home %s", a.now.cpus, f.home("m:a"))
+		t.Errorf("the batch guest has CPUs %v of its home %s", a.now.cpus, f.home("m:a"))
 	}
 	if b.now.cpus.Len() != 8 {
 		t.Errorf("the online guest has CPUs %v", b.now.cpus)
@@ -386,30 +386,30 @@ func TestSharingGuest(t *testing.T) {
 	}
 }
 
-// TestUntoldRun: what `homenode run --class offline` started while no daemon answered is offline by
+// TestUntoldRun: what `homenode run --class batch` started while no daemon answered is batch work by
 // where it is.
 func TestUntoldRun(t *testing.T) {
 	f := batch(t, turnedOn)
-	id := f.add("homenode-offline/7", 2, 1<<20, 1)
+	id := f.add("homenode-batch/7", 2, 1<<20, 1)
 	f.batch(id)
 	f.scans(4)
-	if f.get(plan.CgroupIdle, string(id)) != "1" || f.placement(id).Class != workload.Offline {
+	if f.get(plan.CgroupIdle, string(id)) != "1" || f.placement(id).Class != workload.Batch {
 		t.Errorf("cpu.idle %s, %+v", f.get(plan.CgroupIdle, string(id)), f.placement(id))
 	}
 }
 
-// TestSharingRun: what `homenode run --class offline` has put into a cgroup of its own has cpu.idle
+// TestSharingRun: what `homenode run --class batch` has put into a cgroup of its own has cpu.idle
 // there, and its CPUs by its affinity; a process in any other cgroup has no file of it touched.
 func TestSharingRun(t *testing.T) {
 	f := batch(t, turnedOn)
 	f.scans(1)
-	groups := map[int]string{501: "/homenode.slice/homenode-offline.slice/homenode-501.scope", 502: "/homenode-offline/502", 503: "/user.slice/session-1.scope"}
+	groups := map[int]string{501: "/homenode.slice/homenode-batch.slice/homenode-501.scope", 502: "/homenode-batch/502", 503: "/user.slice/session-1.scope"}
 	for pid, group := range groups {
 		id := f.addProcess(pid, "encode", 2, 1<<20, 1)
 		f.works[id].obs.Cgroup = group
 		f.create(group)
 		f.batch(workload.ID(group))
-		r := f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{Name: "encode", Class: workload.Offline, Tier: "-1", CPUs: 2}, Process: workload.Process{PID: pid, Start: 7}}})
+		r := f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{Name: "encode", Class: workload.Batch, Tier: "-1", CPUs: 2}, Process: workload.Process{PID: pid, Start: 7}}})
 		if r.Failed != nil {
 			t.Fatal(r.Failed)
 		}
@@ -434,9 +434,9 @@ func TestSharingRun(t *testing.T) {
 	}
 }
 
-// TestOfflineWorkEnds: that what sharing has set ends with its cgroup is no news. Who asks for an
+// TestBatchWorkEnds: that what sharing has set ends with its cgroup is no news. Who asks for an
 // undo learns of it.
-func TestOfflineWorkEnds(t *testing.T) {
+func TestBatchWorkEnds(t *testing.T) {
 	f := batch(t, turnedOn)
 	f.scans(4)
 	f.remove("/batch1")

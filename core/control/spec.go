@@ -64,11 +64,11 @@ func (s *Settings) rule(o *workload.Observation) *workload.Rule {
 	return nil
 }
 
-// Names reports whether a rule says of a cgroup that it is offline, or gives it another tier than
+// Names reports whether a rule says of a cgroup that it is batch work, or gives it another tier than
 // normal: it then counts however small it is.
 func (s *Settings) Names(cgroup, name string) bool {
 	r := s.rule(&workload.Observation{ID: workload.ID(cgroup), Name: name})
-	return r != nil && (r.Class == workload.Offline || r.Tier != "" && r.Tier != workload.Normal)
+	return r != nil && (r.Class == workload.Batch || r.Tier != "" && r.Tier != workload.Normal)
 }
 
 // SpecOf is what is wished for a workload.
@@ -93,7 +93,7 @@ func (s *State) toldSpec(o *workload.Observation, rule *workload.Rule) workload.
 	spec := place.SpecFrom(*o)
 	given := false
 	if workload.OfRun(o.Cgroup) { // also when it was started while no daemon answered
-		spec.Class, spec.Tier = workload.Offline, workload.OfflineTier
+		spec.Class, spec.Tier = workload.Batch, workload.BatchTier
 	}
 	if rule != nil {
 		r := *rule
@@ -152,7 +152,7 @@ func (s *State) unfollowed(o *workload.Observation) []workload.Problem {
 		return nil
 	}
 	var asks []string
-	if r.Class != "" && r.Class != c.Spec.Class && r.Tier != workload.OfflineTier {
+	if r.Class != "" && r.Class != c.Spec.Class && r.Tier != workload.BatchTier {
 		asks = append(asks, "class "+string(r.Class))
 	}
 	if r.CPUs > 0 && r.CPUs != c.Spec.CPUs {

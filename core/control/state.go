@@ -256,7 +256,7 @@ type State struct {
 	Chosen     map[workload.ID]plan.Decision // why each home was chosen, for as long as it is kept; see chose
 	History    balance.History               // of it the changes of home
 	Partition  plan.Partition                // between dedicated and shared work
-	ShareOn    bool                          // offline work is squeezed
+	ShareOn    bool                          // batch work is squeezed
 	Moves      map[workload.ID]plan.Move     // the newest that ended, of workloads that are there
 	Undoing    []*undoing
 	Theirs     map[string]Theirs // by kind and path
@@ -288,7 +288,7 @@ type State struct {
 	Interference   share.Interference
 	Caching        Caching
 	Shared         Sharing   // what follows from them
-	Scheduler      Scheduler // of the kernel, for offline work
+	Scheduler      Scheduler // of the kernel, for batch work
 	SharingChecked time.Time // when it was last asked whether what sharing has set stands
 
 	// What requests have added since the newest scan, so that a home more does not cost a
@@ -573,6 +573,7 @@ type settingKey struct {
 func newJournal(entries []plan.Entry) Journal {
 	j := Journal{entries: map[uint64]*plan.Entry{}, bySet: map[settingKey]*plan.Entry{}}
 	for _, e := range entries {
+		renameEntry(&e)
 		j.put(e)
 	}
 	return j

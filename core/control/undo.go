@@ -365,7 +365,7 @@ func (s *State) restored(u *undoing, e plan.Entry, f *Failure) {
 			}
 		}
 	case f.Code == Gone:
-		if !u.Which.Sharing { // offline work ends all the time, and what was set of it with it
+		if !u.Which.Sharing { // batch work ends all the time, and what was set of it with it
 			s.event(event, words.NothingToRestore, string(e.Kind), e.Path)
 		}
 		e.State = plan.Gone

@@ -43,7 +43,7 @@ func (v *View) WouldFit(specs []workload.Spec) ([]Fit, *Failure) {
 			return nil, refuse(BadRequest, words.RunsAlready, string(p.Workload))
 		}
 		spec := v.SpecOf(p.Workload)
-		if spec.ID == "" || p.Class == workload.Offline { // held for what has not come, or anywhere
+		if spec.ID == "" || p.Class == workload.Batch { // held for what has not come, or anywhere
 			continue
 		}
 		spec.CPUs, spec.Memory = p.VCPUs, p.Asked

@@ -46,11 +46,11 @@ func findings(d *measure.Document) []measure.Finding {
 	}
 	switch {
 	case s.SchedExt == "homenode":
-		say("sched_ext", measure.Healthy, "", "homenode's scheduler for offline work is loaded (homenode share status)")
+		say("sched_ext", measure.Healthy, "", "homenode's scheduler for batch work is loaded (homenode share status)")
 	case s.SchedExt == "none":
-		say("sched_ext", measure.Healthy, "", "the kernel takes a scheduler for offline work; homenode loads one while sharing is on")
+		say("sched_ext", measure.Healthy, "", "the kernel takes a scheduler for batch work; homenode loads one while sharing is on")
 	case s.SchedExt != "":
-		say("sched_ext", measure.Info, "stop it to have homenode keep offline work off the SMT siblings of online work", "the scheduler %s is loaded: the kernel takes one at a time, and homenode leaves it alone", s.SchedExt)
+		say("sched_ext", measure.Info, "stop it to have homenode keep batch work off the SMT siblings of online work", "the scheduler %s is loaded: the kernel takes one at a time, and homenode leaves it alone", s.SchedExt)
 	}
 	if s.CgroupV1 {
 		say("cgroups", measure.Info, "boot with systemd.unified_cgroup_hierarchy=1 to have containers and services placed as a whole, and before they start",

@@ -105,8 +105,8 @@ func (t *flavorText) flavor() Flavor {
 	if tier, err := workload.ParseTier(string(t.Tier)); err == nil {
 		f.Tier = tier
 	}
-	if f.Class == workload.Offline && f.Tier == "" {
-		f.Class, f.Tier = workload.Shared, workload.OfflineTier
+	if f.Class == workload.Batch && f.Tier == "" {
+		f.Class, f.Tier = workload.Shared, workload.BatchTier
 	}
 	f.Near = t.Near
 	f.ExactNodes, f.OnlyNodes, f.Realtime = t.ExactNodes, t.OnlyNodes, t.Realtime

@@ -25,7 +25,7 @@ const (
 	DedicatedGuest Class = "dedicated"
 	SharedGuest    Class = "shared"
 	MixedGuest     Class = "mixed"
-	OfflineGuest   Class = "offline"
+	BatchGuest     Class = "batch"
 )
 
 // VCPUs is a set of vCPU numbers.
@@ -148,8 +148,8 @@ func (f *Flavor) checkCells() error {
 		return errors.New("max_nodes: each cell is on one node; want none here")
 	case len(f.Cells) == 0:
 		return nil
-	case f.Tier == workload.OfflineTier:
-		return errors.New("cells: an offline guest has none")
+	case f.Tier == workload.BatchTier:
+		return errors.New("cells: a batch guest has none")
 	case f.Class == workload.Shared && len(f.Cells) == 1:
 		return errors.New("cells: one alone is what a shared guest has anyway; want two or more")
 	case f.HugePage > 0:
@@ -398,7 +398,7 @@ func (x *composition) realize() (Home, plan.Decision) {
 		cell, node := &x.c.Cells[k], h.Nodes[at].ID
 		parts, ok, why, undo := x.seat(x.parts(k, node))
 		defer undo()
-		if !ok { // it fitted alone: offline work, say, would be left without a CPU
+		if !ok { // it fitted alone: batch work, say, would be left without a CPU
 			return Home{}, refused(x.spec, words.Because(words.CellNowhere, k, cell.VCPUs.String(), cell.Memory, why))
 		}
 		d.Reasons = append(d.Reasons, words.Because(words.CellHome, k, cell.VCPUs.String(), cell.Memory, node))

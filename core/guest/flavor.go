@@ -31,7 +31,7 @@ const MaxQueues = 8
 type Flavor struct {
 	Name, Family string
 	Class        workload.Class // dedicated, shared or mixed
-	Tier         workload.Tier  // who gives way on one CPU; "" is by the class. Offline: a shared guest that gives way
+	Tier         workload.Tier  // who gives way on one CPU; "" is by the class. Batch: a shared guest that gives way
 	VCPUs        int
 	Own          VCPUs        // mixed: the vCPUs that have a CPU of their own; the others float
 	Cells        []Cell       // NUMA nodes that the guest sees, each on a node of the host of its own; nil leaves them to the engine
@@ -94,11 +94,11 @@ func (f *Flavor) validate() error {
 	case f.Name == "":
 		return errors.New("name: empty")
 	case f.Class != workload.Dedicated && f.Class != workload.Shared && f.Class != Mixed:
-		return fmt.Errorf("class: %q; want dedicated, shared, mixed or offline", f.Class)
+		return fmt.Errorf("class: %q; want dedicated, shared, mixed or batch", f.Class)
 	case f.Tier != "" && !slices.Contains(workload.Tiers, f.Tier):
-		return fmt.Errorf("tier: %q; want online-strict, online, normal or offline, or 2 to -2", f.Tier)
-	case f.Class != workload.Shared && f.Tier == workload.OfflineTier:
-		return fmt.Errorf("tier: offline does not go with class %s", f.Class)
+		return fmt.Errorf("tier: %q; want online-strict, online, normal or batch, or 2 to -2", f.Tier)
+	case f.Class != workload.Shared && f.Tier == workload.BatchTier:
+		return fmt.Errorf("tier: batch does not go with class %s", f.Class)
 	case f.VCPUs < 1 || f.VCPUs > maxVCPUs:
 		return fmt.Errorf("vcpus: %d; want 1 to %d", f.VCPUs, maxVCPUs)
 	case f.Memory < 1 || f.Memory > maxMemory || f.Memory%1024 != 0:
@@ -117,8 +117,8 @@ func (f *Flavor) validate() error {
 		return fmt.Errorf("realtime: %q; want vCPUs that have a CPU of their own (class dedicated, or dedicated_vcpus): one that shares a CPU would starve others", f.Realtime)
 	case f.Realtime.Equal(firstVCPUs(f.VCPUs)) && f.Emulator == Share:
 		return errors.New("realtime: all vCPUs, and the emulator shares their CPUs and would starve; want emulator isolate or housekeeping, or a vCPU less")
-	case f.Tier == workload.OfflineTier && len(f.Near) > 0:
-		return errors.New("near: an offline guest has no home to be near something")
+	case f.Tier == workload.BatchTier && len(f.Near) > 0:
+		return errors.New("near: a batch guest has no home to be near something")
 	case f.Importance < 0 || f.Importance > 100:
 		return fmt.Errorf("importance: %d; want 0 to 100", f.Importance)
 	case f.IOThreads < 0 || f.IOThreads > maxMany:

@@ -74,7 +74,7 @@ func TestReadCatalogueErrors(t *testing.T) {
 		{"flavors: [{name: a, vcpus: 2}]", "memory: 0 KiB; want whole MiB, up to 64TiB"},
 		{"flavors: [{name: a, vcpus: 2, memory: 1500KiB}]", "memory: 1500 KiB; want whole MiB"},
 		{"flavors: [{name: a, vcpus: 2, memory: lots}]", "memory: lots; want a size with a unit"},
-		{"flavors: [{" + ok + ", class: gold}]", `class: "gold"; want dedicated, shared, mixed or offline`},
+		{"flavors: [{" + ok + ", class: gold}]", `class: "gold"; want dedicated, shared, mixed or batch`},
 		{"flavors: [{" + ok + ", huge_pages: 3MiB}]", "huge_pages: 4194304 KiB of memory are no whole number of pages of 3072 KiB"},
 		{"flavors: [{" + ok + ", smt: maybe}]", `smt: "maybe"`},
 		{"flavors: [{" + ok + ", emulator: maybe}]", `emulator: "maybe"`},

@@ -265,7 +265,7 @@ func (r *Room) Place(o *Order) (Home, plan.Decision) {
 // its home: the vCPUs of each float there, over its memory.
 func (r *Room) inCells(spec workload.Spec, h Home, d plan.Decision) (Home, plan.Decision) {
 	nodes := h.Placement.Home
-	if d.Outcome != plan.Placed || spec.Class != workload.Shared || spec.Tier == workload.OfflineTier || nodes.Len() < 2 {
+	if d.Outcome != plan.Placed || spec.Class != workload.Shared || spec.Tier == workload.BatchTier || nodes.Len() < 2 {
 		return h, d
 	}
 	c := Spread(spec.CPUs, spec.Memory, spec.HugePage, nodes.Len())

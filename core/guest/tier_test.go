@@ -14,14 +14,14 @@ func TestTier(t *testing.T) {
 		tier  workload.Tier
 		err   string
 	}{
-		"tier: offline":                   {workload.Shared, workload.OfflineTier, ""},
-		"class: offline":                  {workload.Shared, workload.OfflineTier, ""},
-		"tier: -1":                        {workload.Shared, workload.OfflineTier, ""},
-		"class: dedicated, tier: 2":       {workload.Dedicated, workload.OnlineStrict, ""},
-		"class: dedicated":                {workload.Dedicated, "", ""},
-		"class: dedicated, tier: offline": {"", "", "tier: offline does not go with class dedicated"},
-		"tier: gold":                      {"", "", `tier: "gold"; want online-strict`},
-		"class: offline, tier: online":    {"", "", `class: "offline"`},
+		"tier: batch":                   {workload.Shared, workload.BatchTier, ""},
+		"class: batch":                  {workload.Shared, workload.BatchTier, ""},
+		"tier: -1":                      {workload.Shared, workload.BatchTier, ""},
+		"class: dedicated, tier: 2":     {workload.Dedicated, workload.OnlineStrict, ""},
+		"class: dedicated":              {workload.Dedicated, "", ""},
+		"class: dedicated, tier: batch": {"", "", "tier: batch does not go with class dedicated"},
+		"tier: gold":                    {"", "", `tier: "gold"; want online-strict`},
+		"class: batch, tier: online":    {"", "", `class: "batch"`},
 	} {
 		c, err := ReadCatalogue(strings.NewReader("flavors: [{name: a, vcpus: 2, memory: 1GiB, "+text+"}]"), "f.yaml")
 		switch {

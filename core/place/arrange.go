@@ -195,7 +195,7 @@ func (a *arrangement) addAbsent(p *plan.Placement) {
 	}
 }
 
-// key is what the order of placing goes by: dedicated before shared before offline, then the
+// key is what the order of placing goes by: dedicated before shared before batch, then the
 // more important, then the larger, then by ID.
 type key struct {
 	class, importance, cpus int32

@@ -139,8 +139,8 @@ func TestArrange(t *testing.T) {
 		}, want: []string{
 			"d placed 0 | set-cpus 0-15→3,11 | set-mems 0-1→0", "e placed 0 | set-cpus 0-15→0-2,8-10 | set-mems 0-1→0",
 			"s placed 1 | set-cpus 0-15→4-7,12-15 | move-pages →1 1024 MiB"}},
-		{name: "offline work keeps its pages", subjects: []*Subject{
-			given(seen("o", 2, everywhere, "0-1", gib, gib), wantClass(workload.Offline, 2)),
+		{name: "batch work keeps its pages", subjects: []*Subject{
+			given(seen("o", 2, everywhere, "0-1", gib, gib), wantClass(workload.Batch, 2)),
 			given(seen("d", 2, everywhere, "0-1", gib), wantClass(workload.Dedicated, 2)),
 		}, want: []string{"d placed 0 | set-cpus 0-15→0,8 | set-mems 0-1→0", "o placed 0-1 | set-cpus 0-15→1-7,9-15"}},
 		{name: "small is left alone", subjects: []*Subject{derived(seen("a", 0.1, everywhere, "0-1", 10<<10))},
@@ -461,9 +461,9 @@ func TestWhyLeftAlone(t *testing.T) {
 // Placements that are as they were are handed back as they are; when the CPUs of one that
 // floats are others, all are made anew.
 func TestPlacementsAsTheyWere(t *testing.T) {
-	for _, lost := range []topology.CPUID{-1, 2, 6} { // neither, of the shared, of the offline one's
+	for _, lost := range []topology.CPUID{-1, 2, 6} { // neither, of the shared, of the batch one's
 		st := onHost(twoNodes)
-		st.Placements = []plan.Placement{dedicatedOn("d", 0, gib, 0, 8), {Workload: "o", Class: workload.Offline, Importance: 50, VCPUs: 1, Within: topology.Nodes(1)}, floating("s", 0, 2)}
+		st.Placements = []plan.Placement{dedicatedOn("d", 0, gib, 0, 8), {Workload: "o", Class: workload.Batch, Importance: 50, VCPUs: 1, Within: topology.Nodes(1)}, floating("s", 0, 2)}
 		st.Placements = NewLedger(st).Placements()
 		if lost >= 0 {
 			st.Policy.Reserved = topology.CPUs(lost)

@@ -67,7 +67,7 @@ func churnSpec(r *rand.Rand, id workload.ID) workload.Spec {
 	case 0, 1, 2:
 		s.Class = workload.Shared
 	case 3:
-		s = workload.Spec{ID: id, Class: workload.Offline, CPUs: v}
+		s = workload.Spec{ID: id, Class: workload.Batch, CPUs: v}
 	case 4:
 		s.SMT = workload.SMTIsolate
 	case 5:

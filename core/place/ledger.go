@@ -13,18 +13,18 @@ import (
 // Ledger is a host with what is placed on it: book-keeping alone. It is kept up to
 // date placement by placement, so that a decision needs no look at the whole host.
 type Ledger struct {
-	host    *topology.Host
-	policy  plan.Policy
-	nodes   []node     // in the order of host.Nodes
-	caches  []cache    // by node, then lowest CPU
-	cores   []core     // by node, then cache, then lowest CPU
-	nodeAt  []int32    // index into nodes by node ID; -1 for none
-	coreAt  []int32    // index into cores by CPU ID; -1 for a CPU that may not be given
-	owners  []uint16   // dedicated placements that hold a CPU, by CPU ID
-	access  []float64  // relative access cost by row × len(nodes) + column: CPUs of the row, memory of the column
-	held    []*holding // rising by workload ID; pointers, for inserting in the middle moves all behind
-	offline int        // of them, placements of offline work
-	// leftover is the CPUs that the offline work asked about last may use, by the nodes that
+	host   *topology.Host
+	policy plan.Policy
+	nodes  []node     // in the order of host.Nodes
+	caches []cache    // by node, then lowest CPU
+	cores  []core     // by node, then cache, then lowest CPU
+	nodeAt []int32    // index into nodes by node ID; -1 for none
+	coreAt []int32    // index into cores by CPU ID; -1 for a CPU that may not be given
+	owners []uint16   // dedicated placements that hold a CPU, by CPU ID
+	access []float64  // relative access cost by row × len(nodes) + column: CPUs of the row, memory of the column
+	held   []*holding // rising by workload ID; pointers, for inserting in the middle moves all behind
+	batch  int        // of them, placements of batch work
+	// leftover is the CPUs that the batch work asked about last may use, by the nodes that
 	// have any; its set is empty when that has changed since.
 	leftover floater
 	crowd    bool // vCPUs that shared work has booked leave room for more: see Request.Crowd
@@ -48,7 +48,7 @@ type node struct {
 	usable         int              // CPUs that may be given: online, allowed, not reserved, not beyond the partition
 	free           int              // usable CPUs that no dedicated work holds
 	split          bool             // there is a partition: what follows is the other side's, else 0
-	sharedOnly     int              // CPUs that only shared and offline work may be given
+	sharedOnly     int              // CPUs that only shared and batch work may be given
 	sharedOnlyFree int              // … that no dedicated work holds all the same
 	whole          int              // cores all of whose CPUs are usable and free
 	wholeCPUs      int              // CPUs of those cores
@@ -65,7 +65,7 @@ type node struct {
 	bandwidthCap   int64 // MiB/s
 	devices        int
 
-	keptForOffline bool // some offline workload has no CPU but here, see guardOffline
+	keptForBatch bool // some batch workload has no CPU but here, see guardBatch
 }
 
 // pool is the huge pages of one size on one node, in KiB.
@@ -93,7 +93,7 @@ func (n *node) open() int {
 	return n.free
 }
 
-// idle is the CPUs that offline work may use now.
+// idle is the CPUs that batch work may use now.
 func (n *node) idle() int { return n.free + n.sharedOnlyFree }
 
 func (n *node) sharedVCPUs() float64 { return n.shared.vcpus() }
@@ -319,13 +319,13 @@ func (l *Ledger) book(h *holding, sign int) {
 		} else if p := n.pool(h.HugePage); p != nil {
 			p.free -= topology.KiB(sign) * h.memory[k]
 		}
-		if h.Class != workload.Offline { // its home changes with what others hold
+		if h.Class != workload.Batch { // its home changes with what others hold
 			n.bandwidth += int64(sign) * h.Bandwidth / int64(len(h.home))
 		}
 	}
 	switch h.Class {
-	case workload.Offline:
-		l.offline += sign
+	case workload.Batch:
+		l.batch += sign
 	case workload.Dedicated:
 		l.holdAll(h.Placement, sign)
 	case workload.Shared:

@@ -27,7 +27,7 @@ func (l *Ledger) placementsAs(old []plan.Placement) []plan.Placement {
 		case !same:
 		case h.Class == workload.Shared:
 			same = floats.cpus(l, h).Equal(h.CPUs)
-		case h.Class == workload.Offline:
+		case h.Class == workload.Batch:
 			now := l.placement(h)
 			same = now.CPUs.Equal(h.CPUs) && now.Home.Equal(h.Home)
 		}
@@ -81,13 +81,13 @@ func (l *Ledger) placement(h *holding) plan.Placement {
 	switch p.Class {
 	case workload.Shared:
 		p.CPUs = l.floating(h.home, p.Class)
-	case workload.Offline:
-		p.CPUs, p.Home = l.offlineCPUs(&p)
+	case workload.Batch:
+		p.CPUs, p.Home = l.batchCPUs(&p)
 	}
 	return p
 }
 
-// floating is the CPUs that work of a class, shared or offline, may use on the given
+// floating is the CPUs that work of a class, shared or batch, may use on the given
 // nodes.
 func (l *Ledger) floating(home []int, class workload.Class) topology.CPUSet {
 	var set topology.CPUSet
@@ -96,7 +96,7 @@ func (l *Ledger) floating(home []int, class workload.Class) topology.CPUSet {
 		for k := s.hi - 1; k >= s.lo; k-- {
 			c := &l.cores[k]
 			m := c.sharedOnlyFree
-			if !l.policy.Split || class == workload.Offline {
+			if !l.policy.Split || class == workload.Batch {
 				m |= c.free
 			}
 			for ; m != 0; m &= m - 1 {
@@ -107,10 +107,10 @@ func (l *Ledger) floating(home []int, class workload.Class) topology.CPUSet {
 	return set
 }
 
-// offlineCPUs is where an offline workload runs: every CPU that no dedicated
+// batchCPUs is where a batch workload runs: every CPU that no dedicated
 // work holds, on the nodes it may use. Its home is the nodes of those CPUs and
 // of its memory.
-func (l *Ledger) offlineCPUs(p *plan.Placement) (topology.CPUSet, topology.NodeSet) {
+func (l *Ledger) batchCPUs(p *plan.Placement) (topology.CPUSet, topology.NodeSet) {
 	var on []int
 	var home topology.NodeSet
 	for i := range l.nodes {
@@ -126,7 +126,7 @@ func (l *Ledger) offlineCPUs(p *plan.Placement) (topology.CPUSet, topology.NodeS
 		}
 	}
 	if l.leftover.cpus.Empty() || !slices.Equal(l.leftover.home, on) { // hundreds have the same
-		l.leftover = floater{on, l.floating(on, workload.Offline)}
+		l.leftover = floater{on, l.floating(on, workload.Batch)}
 	}
 	return l.leftover.cpus, home
 }
@@ -140,7 +140,7 @@ func (l *Ledger) floaters(nodes topology.NodeSet, yield func(h *holding)) {
 			if h.Home.Intersects(nodes) {
 				yield(h)
 			}
-		case workload.Offline:
+		case workload.Batch:
 			if h.Within.Empty() || h.Within.Intersects(nodes) {
 				yield(h)
 			}
@@ -197,15 +197,15 @@ func (l *Ledger) others(old, p *plan.Placement) []plan.Placement {
 	return out
 }
 
-// starves finds an offline workload that a dedicated placement would leave no CPU.
+// starves finds a batch workload that a dedicated placement would leave no CPU.
 func (l *Ledger) starves(p *plan.Placement) (workload.ID, bool) {
-	if p.Class != workload.Dedicated || l.offline == 0 {
+	if p.Class != workload.Dedicated || l.batch == 0 {
 		return "", false
 	}
 	var starved workload.ID
 	found := false
 	l.floaters(p.Home, func(h *holding) {
-		if h.Class != workload.Offline || found {
+		if h.Class != workload.Batch || found {
 			return
 		}
 		free := 0
@@ -228,17 +228,17 @@ func (l *Ledger) starves(p *plan.Placement) (workload.ID, bool) {
 	return starved, found
 }
 
-// guardOffline marks the nodes that hold the last CPUs of some offline workload.
-func (l *Ledger) guardOffline() {
+// guardBatch marks the nodes that hold the last CPUs of some batch workload.
+func (l *Ledger) guardBatch() {
 	for i := range l.nodes {
-		l.nodes[i].keptForOffline = false
+		l.nodes[i].keptForBatch = false
 	}
-	if l.offline == 0 {
+	if l.batch == 0 {
 		return
 	}
 	for k := range l.held {
 		h := l.held[k]
-		if h.Class != workload.Offline {
+		if h.Class != workload.Batch {
 			continue
 		}
 		only, more := -1, false
@@ -252,19 +252,19 @@ func (l *Ledger) guardOffline() {
 			}
 		}
 		if only >= 0 && !more {
-			l.nodes[only].keptForOffline = true
+			l.nodes[only].keptForBatch = true
 		}
 	}
 }
 
-// keep is the number of CPUs of a node that shared and offline work needs at least.
+// keep is the number of CPUs of a node that shared and batch work needs at least.
 func (l *Ledger) keep(n *node) int {
 	switch {
 	case n.split: // they have theirs apart
 	case n.shared > 0:
 		return max(1, ceil(n.sharedVCPUs()/l.overcommit()))
 	}
-	if n.keptForOffline && n.sharedOnlyFree == 0 {
+	if n.keptForBatch && n.sharedOnlyFree == 0 {
 		return 1
 	}
 	return 0

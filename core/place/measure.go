@@ -67,7 +67,7 @@ func (l *Ledger) Measure(subjects []*Subject) {
 		}
 	}
 	for _, s := range subjects {
-		if s.Spec.Class != workload.Offline {
+		if s.Spec.Class != workload.Batch {
 			each(s, func(i int, share float64) { busy[i] += share * s.Observation.CPUUse })
 		}
 	}

@@ -148,7 +148,7 @@ func (l *Ledger) targets(x *workload.Near) (at []int, known bool) {
 		}
 		return nil, true
 	}
-	if k, ok := l.find(x.Workload); ok && x.Workload != "" && l.held[k].Class != workload.Offline {
+	if k, ok := l.find(x.Workload); ok && x.Workload != "" && l.held[k].Class != workload.Batch {
 		return l.held[k].home, true
 	}
 	at = l.indices(x.Nodes)

@@ -46,7 +46,7 @@ func (s *search) leastLack() int {
 			continue
 		}
 		lack := 0.0
-		if w.Class != workload.Offline {
+		if w.Class != workload.Batch {
 			lack = float64(max(0, w.vcpus-s.room[i])) / float64(w.vcpus)
 		}
 		if w.memory > 0 {
@@ -77,12 +77,12 @@ func (s *search) nearestInAll(d *plan.Decision) {
 	ever := func(i int) (int, topology.KiB) { return w.couldHold(s.l, i) }
 	holds := func(nodes int, room func(int) (int, topology.KiB)) bool { // or may, where CPUs and memory are on different nodes
 		vcpus, mem := most(all, nodes, room)
-		return (vcpus >= w.vcpus || w.Class == workload.Offline) && mem >= w.memory
+		return (vcpus >= w.vcpus || w.Class == workload.Batch) && mem >= w.memory
 	}
 	if !holds(limit, ever) {
 		vcpus, mem := most(all, limit, ever)
 		var atMost []words.Reason
-		if vcpus < w.vcpus && w.Class != workload.Offline {
+		if vcpus < w.vcpus && w.Class != workload.Batch {
 			atMost = append(atMost, words.Because(words.VCPUs, vcpus))
 		}
 		if mem < w.memory {
@@ -113,7 +113,7 @@ func (s *search) nearestInAll(d *plan.Decision) {
 		return // it is not room that is short
 	}
 	vcpus, mem := most(all, len(all), now)
-	if w.Class == workload.Offline {
+	if w.Class == workload.Batch {
 		vcpus = w.vcpus
 	}
 	nodes := s.l.ids(all)
@@ -141,7 +141,7 @@ func most(of []int, nodes int, room func(int) (int, topology.KiB)) (vcpus int, m
 // missing is what the workload needs beside some room: "2 more free CPUs", "1 GiB more".
 func (w *want) missing(room int, mem topology.KiB) []words.Reason {
 	var out []words.Reason
-	if short := w.vcpus - room; short > 0 && w.Class != workload.Offline {
+	if short := w.vcpus - room; short > 0 && w.Class != workload.Batch {
 		_, code := w.cpuCodes()
 		out = append(out, words.Because(code, short))
 	}

@@ -31,8 +31,8 @@ func place(l *Ledger, id workload.ID, class workload.Class, cpus int) Result {
 func TestPartitionAtAdmission(t *testing.T) {
 	st := partitioned()
 	l := NewLedger(st)
-	if r := place(l, "o", workload.Offline, 1); r.Placement.CPUs.String() != "0-7" {
-		t.Errorf("offline on %v", r.Placement.CPUs)
+	if r := place(l, "o", workload.Batch, 1); r.Placement.CPUs.String() != "0-7" {
+		t.Errorf("batch work on %v", r.Placement.CPUs)
 	}
 	if r := place(l, "d5", workload.Dedicated, 5); r.Placed() {
 		t.Errorf("5 dedicated on 4 CPUs: %v", r.Placement.CPUs)
@@ -52,7 +52,7 @@ func TestPartitionAtAdmission(t *testing.T) {
 	}
 	for _, p := range l.Placements() {
 		if p.Workload == "o" && p.CPUs.String() != "0-3" {
-			t.Errorf("offline beside dedicated on %v", p.CPUs)
+			t.Errorf("batch work beside dedicated on %v", p.CPUs)
 		}
 	}
 }
@@ -66,7 +66,7 @@ func TestPartitionsOfOneClass(t *testing.T) {
 		if err := tt.partition.Apply(st.Host, &st.Policy); err != nil {
 			t.Fatal(err)
 		}
-		for class, want := range map[workload.Class]bool{workload.Dedicated: tt.dedicated, workload.Shared: tt.shared, workload.Offline: true} {
+		for class, want := range map[workload.Class]bool{workload.Dedicated: tt.dedicated, workload.Shared: tt.shared, workload.Batch: true} {
 			if r := place(NewLedger(st), "w", class, 1); r.Placed() != want || !want && len(r.Decision.Reasons) == 0 {
 				t.Errorf("%s: %s work placed is %v: %v", tt.partition, class, r.Placed(), r.Decision.Reasons)
 			}

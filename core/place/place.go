@@ -100,15 +100,15 @@ func (l *Ledger) hasSMT() bool {
 
 func choose(l *Ledger, req *Request) Result {
 	w := newWant(l, req)
-	l.guardOffline()
+	l.guardBatch()
 	if w.Class == workload.Dedicated && w.SMT == workload.SMTRequire && !l.hasSMT() {
 		return Result{Decision: plan.Decision{Workload: w.ID, Outcome: plan.Refused, Reasons: words.Reasons(words.Because(words.NoSMT))}}
 	}
 	if !w.unmet.None() {
 		return Result{Decision: plan.Decision{Workload: w.ID, Outcome: plan.Refused, Reasons: words.Reasons(w.unmet)}}
 	}
-	if w.Class == workload.Offline {
-		return w.placeOffline(l)
+	if w.Class == workload.Batch {
+		return w.placeBatch(l)
 	}
 	s := newSearch(l, &w)
 	s.run()
@@ -156,7 +156,7 @@ func crowd(l *Ledger, w *want) (Result, bool) {
 	return Result{Placement: p, Decision: d}, true
 }
 
-// spare searches again with a CPU kept for offline work that the first answer
+// spare searches again with a CPU kept for batch work that the first answer
 // would have starved: on each of its nodes in turn, for the best answer. It leaves
 // that in s.
 func (s *search) spare(id workload.ID, p *plan.Placement) bool {
@@ -165,17 +165,17 @@ func (s *search) spare(id workload.ID, p *plan.Placement) bool {
 	best, least := -1, 0.0
 	keepOn := func(i int) bool {
 		n := &s.l.nodes[i]
-		if n.keptForOffline || n.free == 0 || !h.Within.Empty() && !h.Within.Has(n.id) {
+		if n.keptForBatch || n.free == 0 || !h.Within.Empty() && !h.Within.Has(n.id) {
 			return false
 		}
-		n.keptForOffline = true
+		n.keptForBatch = true
 		found := newSearch(s.l, s.w).found()
 		if found {
 			*p = s.w.realize(s.l, &s.top[0])
 			_, starved := s.l.starves(p)
 			found = !starved
 		}
-		n.keptForOffline = false
+		n.keptForBatch = false
 		return found
 	}
 	for i := range s.l.nodes {
@@ -265,14 +265,14 @@ func cpuSet(cpus []topology.CPUID) topology.CPUSet {
 	return s
 }
 
-// placeOffline gives what no dedicated work holds. Memory is booked only when
+// placeBatch gives what no dedicated work holds. Memory is booked only when
 // its size is given: where most is free, for that is where nobody needs it.
-func (w *want) placeOffline(l *Ledger) Result {
+func (w *want) placeBatch(l *Ledger) Result {
 	p := plan.Placement{
 		Workload: w.ID, Class: w.Class, Importance: w.Importance, VCPUs: w.vcpus, Within: w.Nodes.Clone(),
 		Asked: max(0, w.Memory), HugePage: w.HugePage, Bandwidth: w.Bandwidth,
 	}
-	p.CPUs, p.Home = l.offlineCPUs(&p)
+	p.CPUs, p.Home = l.batchCPUs(&p)
 	left := w.memory
 	booked := make([]topology.KiB, len(l.nodes))
 	for left > 0 {
@@ -297,5 +297,5 @@ func (w *want) placeOffline(l *Ledger) Result {
 			p.Home.Add(l.nodes[i].id)
 		}
 	}
-	return Result{Placement: p, Decision: explainOffline(&p)}
+	return Result{Placement: p, Decision: explainBatch(&p)}
 }

@@ -155,8 +155,8 @@ func TestPlace(t *testing.T) {
 		{name: "shared leaves dedicated CPUs", host: twoNodes, before: []workload.Spec{vm("x", 4, gib), vm("y", 6, gib)}, want: service("a", 2, gib),
 			home: "0", cpus: "2-3,10-11"},
 		{name: "shared overcommits", host: twoNodes, before: []workload.Spec{service("x", 20, gib), service("y", 20, gib)}, want: service("a", 4, gib), home: "0", cpus: "0-3,8-11"},
-		{name: "offline takes what is left", host: twoNodes, before: []workload.Spec{vm("x", 4, gib)},
-			want: workload.Spec{ID: "a", Class: workload.Offline, CPUs: 64}, home: "0-1", cpus: "2-7,10-15"},
+		{name: "batch takes what is left", host: twoNodes, before: []workload.Spec{vm("x", 4, gib)},
+			want: workload.Spec{ID: "a", Class: workload.Batch, CPUs: 64}, home: "0-1", cpus: "2-7,10-15"},
 		{name: "running stays with its memory", host: twoNodes, want: service("a", 2, 4*gib),
 			edits: func(r *Request) { r.Memory = on(gib, 3*gib) }, home: "1", cpus: "4-7,12-15", memory: on(0, 4*gib), reasons: says(words.BestMove, 0.75, 0, 0.25)},
 		{name: "running leaves a crowded node", host: twoNodes, before: []workload.Spec{func() workload.Spec { s := service("x", 20, gib); s.Nodes = topology.Nodes(1); return s }()},
@@ -275,10 +275,10 @@ func TestRefused(t *testing.T) {
 		{name: "more whole cores than a node has", host: twoNodes, before: []workload.Spec{vm("x", 4, gib)},
 			want:    func() workload.Spec { s := vm("a", 5, gib); s.SMT = workload.SMTIsolate; s.MaxNodes = 1; return s }(),
 			reasons: words.Reasons(words.Because(words.NodeLacks, 0, words.Reasons(words.Because(words.FreeCores, 3))), words.Because(words.WithMaxNodes))},
-		{name: "offline work keeps a CPU", host: twoNodes, before: []workload.Spec{{ID: "o", Class: workload.Offline}}, want: vm("a", 16, gib),
-			reasons: words.Reasons(words.Because(words.StarvesOffline, "o"), words.Because(words.OneCPUMore, "0-1")),
+		{name: "batch work keeps a CPU", host: twoNodes, before: []workload.Spec{{ID: "o", Class: workload.Batch}}, want: vm("a", 16, gib),
+			reasons: words.Reasons(words.Because(words.StarvesBatch, "o"), words.Because(words.OneCPUMore, "0-1")),
 			nearest: []plan.Shortage{{Nodes: topology.Nodes(0, 1), Resource: plan.CPU, Want: 17, Have: 16}}},
-		{name: "offline work keeps a CPU of its only node", host: farSockets, before: []workload.Spec{{ID: "o", Class: workload.Offline, Nodes: topology.Nodes(0)}},
+		{name: "batch work keeps a CPU of its only node", host: farSockets, before: []workload.Spec{{ID: "o", Class: workload.Batch, Nodes: topology.Nodes(0)}},
 			want:    func() workload.Spec { s := vm("a", 4, gib); s.Nodes = topology.Nodes(0); return s }(),
 			nearest: []plan.Shortage{{Nodes: topology.Nodes(0), Resource: plan.CPU, Want: 4, Have: 3}}},
 		{name: "shared work keeps its CPUs", host: farSockets, before: []workload.Spec{service("s", 4, gib), service("t", 4, gib)}, want: vm("a", 4, gib),
@@ -434,7 +434,7 @@ func TestRunningTakesAnyHome(t *testing.T) {
 
 func TestDedicatedShrinksOthers(t *testing.T) {
 	l := NewLedger(onHost(twoNodes))
-	for _, s := range []workload.Spec{service("s", 4, gib), service("t", 4, gib), {ID: "o", Class: workload.Offline}} {
+	for _, s := range []workload.Spec{service("s", 4, gib), service("t", 4, gib), {ID: "o", Class: workload.Batch}} {
 		l.Commit(l.Place(Request{Spec: s}).Placement)
 	}
 	before := l.Placements()
@@ -569,7 +569,7 @@ func checkDecision(t *rapid.T, req Request, r Result) {
 		if !req.Spec.Nodes.Empty() && !p.Home.SubsetOf(req.Spec.Nodes) {
 			t.Fatalf("home %v outside the nodes %v", p.Home, req.Spec.Nodes)
 		}
-		if m := req.Spec.MaxNodes; m > 0 && p.Class != workload.Offline && p.Home.Len() > m {
+		if m := req.Spec.MaxNodes; m > 0 && p.Class != workload.Batch && p.Home.Len() > m {
 			t.Fatalf("home %v has more than %d nodes", p.Home, m)
 		}
 	}
@@ -610,7 +610,7 @@ func TestExactSearch(t *testing.T) {
 			}
 		}
 		req := Request{Spec: plantest.Spec("a").Draw(t, "spec")}
-		if req.Spec.Class == workload.Offline {
+		if req.Spec.Class == workload.Batch {
 			return
 		}
 		w := newWant(l, &req)

@@ -180,7 +180,7 @@ func TestNamesDoNotMatter(t *testing.T) {
 			if !ra.Placed() {
 				return
 			}
-			if s.Class != workload.Offline {
+			if s.Class != workload.Batch {
 				x, y := ra.Decision.Candidates[0], rb.Decision.Candidates[0]
 				slack := 2 * tiny
 				if !slices.IsSorted(r.order) {
@@ -207,14 +207,14 @@ func TestNearestChangeIsTrue(t *testing.T) {
 		st := plantest.State(6).Draw(t, "state")
 		l := NewLedger(st)
 		for i := range rapid.IntRange(1, 8).Draw(t, "held") {
-			// Offline work keeps a CPU, on which core is not told by counts alone.
+			// Batch work keeps a CPU, on which core is not told by counts alone.
 			s := plantest.Spec(workload.ID(fmt.Sprintf("w%d", i))).Draw(t, "spec")
-			if r := l.Place(Request{Spec: s, Must: true}); r.Placed() && s.Class != workload.Offline {
+			if r := l.Place(Request{Spec: s, Must: true}); r.Placed() && s.Class != workload.Batch {
 				l.Commit(r.Placement)
 			}
 		}
 		s := plantest.Spec("a").Draw(t, "spec")
-		if s.Class == workload.Offline {
+		if s.Class == workload.Batch {
 			return
 		}
 		r := l.Place(Request{Spec: s})
@@ -233,7 +233,7 @@ func TestNearestChangeIsTrue(t *testing.T) {
 		}
 		tried++
 		w := newWant(l, &Request{Spec: s})
-		l.guardOffline()
+		l.guardBatch()
 		if !newSearch(l, &w).found() {
 			t.Fatalf("%+v is still refused with %+v there:\n%v", s, r.Decision.Nearest, r.Decision.Reasons)
 		}

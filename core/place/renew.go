@@ -14,7 +14,7 @@ import (
 // (see Placements).
 func renew(l *Ledger, old *plan.Placement, req *Request) (*plan.Placement, words.Reason) {
 	p, why := l.renew(old, req)
-	if !why.None() || p.Class != workload.Offline && p.Importance == old.Importance && p.VCPUs == old.VCPUs && p.Bandwidth == old.Bandwidth &&
+	if !why.None() || p.Class != workload.Batch && p.Importance == old.Importance && p.VCPUs == old.VCPUs && p.Bandwidth == old.Bandwidth &&
 		p.HugePage == old.HugePage && p.Asked == old.Asked && sameMemory(p.Memory, old.Memory) {
 		return old, why
 	}
@@ -71,8 +71,8 @@ func (l *Ledger) renew(old *plan.Placement, req *Request) (plan.Placement, words
 	if p.Class != w.Class {
 		return p, words.Because(words.ClassChanged, p.Class, w.Class)
 	}
-	if w.Class == workload.Offline {
-		return w.renewOffline(l, p)
+	if w.Class == workload.Batch {
+		return w.renewBatch(l, p)
 	}
 	home := l.renewing[:0]
 	defer func() { l.renewing = home }()
@@ -106,11 +106,11 @@ func (l *Ledger) renew(old *plan.Placement, req *Request) (plan.Placement, words
 	return p, w.renewMemory(l, &p, home, req)
 }
 
-// renewOffline keeps the memory of offline work where it was booked; its CPUs are
+// renewBatch keeps the memory of batch work where it was booked; its CPUs are
 // whatever is free.
-func (w *want) renewOffline(l *Ledger, p plan.Placement) (plan.Placement, words.Reason) {
+func (w *want) renewBatch(l *Ledger, p plan.Placement) (plan.Placement, words.Reason) {
 	w.confine(l)
-	r := w.placeOffline(l)
+	r := w.placeBatch(l)
 	if !r.Placed() {
 		return p, words.Because(words.NothingLeft)
 	}
@@ -118,7 +118,7 @@ func (w *want) renewOffline(l *Ledger, p plan.Placement) (plan.Placement, words.
 	n.Start = p.Start
 	if n.Asked == p.Asked && n.HugePage == p.HugePage && w.booksFit(l, &p) {
 		n.Memory = p.Memory
-		n.CPUs, n.Home = l.offlineCPUs(&n)
+		n.CPUs, n.Home = l.batchCPUs(&n)
 	}
 	return n, words.Reason{}
 }
@@ -187,7 +187,7 @@ func (w *want) renewMemory(l *Ledger, p *plan.Placement, home []int, req *Reques
 // booksFit reports whether the bookings of p fit as they are.
 func (w *want) booksFit(l *Ledger, p *plan.Placement) bool {
 	for _, m := range p.Memory {
-		if i := l.index(m.Node); i < 0 || p.Class != workload.Offline && !p.Home.Has(m.Node) || m.KiB > w.memoryRoom(l, i) {
+		if i := l.index(m.Node); i < 0 || p.Class != workload.Batch && !p.Home.Has(m.Node) || m.KiB > w.memoryRoom(l, i) {
 			return false
 		}
 	}

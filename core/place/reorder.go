@@ -119,7 +119,7 @@ func (o *ordering) move(j int, shares []share, planned *plan.Placement, temporar
 	from := o.l.held[k]
 	seen := o.l.placement(from)
 	o.l.Remove(m.held.Workload)
-	o.l.guardOffline()
+	o.l.guardBatch()
 	if slices.ContainsFunc(shares, func(s share) bool { return !m.want.fits(o.l, s) }) {
 		o.l.putBack(from)
 		return false

@@ -78,8 +78,8 @@ func (l *Ledger) Repack(req Request, opt RepackOptions) Repacking {
 		out.Reasons = words.Reasons(words.Because(words.FitsNow))
 		return out
 	}
-	if req.Spec.Class == workload.Offline {
-		out.Reasons = words.Reasons(words.Because(words.OfflineNoMoves))
+	if req.Spec.Class == workload.Batch {
+		out.Reasons = words.Reasons(words.Because(words.BatchNoMoves))
 		return r.refused(out)
 	}
 	if why := r.impossible(); !why.None() {
@@ -176,12 +176,12 @@ func newRepack(l *Ledger, req Request, opt RepackOptions) *repack {
 	}
 	r := &repack{start: l, l: l.clone(), req: req, opt: opt, left: opt.Steps, self: -1}
 	r.l.Remove(req.Spec.ID)
-	r.l.guardOffline()
+	r.l.guardBatch()
 	r.want = newWant(r.l, &req)
 	for i := range opt.Running {
 		run := &opt.Running[i]
 		k, ok := l.find(run.Spec.ID)
-		if !ok || run.Stay != "" || run.Spec.ID == req.Spec.ID || l.held[k].Class == workload.Offline {
+		if !ok || run.Stay != "" || run.Spec.ID == req.Spec.ID || l.held[k].Class == workload.Batch {
 			continue
 		}
 		r.movers = append(r.movers, newMover(l, &run.Spec, l.held[k]))
@@ -254,7 +254,7 @@ func (r *repack) exact() bool {
 		}
 	}
 	for i := range r.start.held {
-		if r.start.held[i].Class == workload.Offline { // it needs a CPU somewhere, see guardOffline
+		if r.start.held[i].Class == workload.Batch { // it needs a CPU somewhere, see guardBatch
 			return false
 		}
 	}

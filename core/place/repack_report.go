@@ -41,7 +41,7 @@ func (r *repack) explain(out *Repacking) {
 func (r *repack) unmovable() int {
 	n := 0
 	for i := range r.start.held {
-		if h := r.start.held[i]; h.Class != workload.Offline {
+		if h := r.start.held[i]; h.Class != workload.Batch {
 			n++
 		}
 	}

@@ -509,7 +509,7 @@ func TestRepackIsSafe(t *testing.T) {
 func tightSpec(id workload.ID) *rapid.Generator[workload.Spec] {
 	return rapid.Custom(func(t *rapid.T) workload.Spec {
 		s := vm(string(id), rapid.IntRange(1, 4).Draw(t, "vCPUs"), topology.KiB(rapid.IntRange(0, 6).Draw(t, "GiB"))*gib)
-		s.Class = rapid.SampledFrom([]workload.Class{workload.Dedicated, workload.Dedicated, workload.Dedicated, workload.Shared, workload.Offline}).Draw(t, "class")
+		s.Class = rapid.SampledFrom([]workload.Class{workload.Dedicated, workload.Dedicated, workload.Dedicated, workload.Shared, workload.Batch}).Draw(t, "class")
 		s.SMT = rapid.SampledFrom([]workload.SMTPolicy{"", "", "", workload.SMTIsolate, workload.SMTRequire}).Draw(t, "SMT")
 		s.MaxNodes = rapid.SampledFrom([]int{0, 1}).Draw(t, "most nodes")
 		if id == "new" {
@@ -532,7 +532,7 @@ func checkStays(t fataler, running []Runner, moves []Move) {
 	t.Helper()
 	for _, m := range moves {
 		for _, r := range running {
-			if r.Spec.ID == m.Workload && (r.Stay != "" || r.Spec.Class == workload.Offline) {
+			if r.Spec.ID == m.Workload && (r.Stay != "" || r.Spec.Class == workload.Batch) {
 				t.Fatalf("%s moves, and must not", m.Workload)
 			}
 		}

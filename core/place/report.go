@@ -68,14 +68,14 @@ func whyNotNear(w *want) []words.Reason {
 	return out
 }
 
-func explainOffline(p *plan.Placement) plan.Decision {
-	d := plan.Decision{Workload: p.Workload, Outcome: plan.Placed, Home: p.Home, Reasons: words.Reasons(words.Because(words.OfflineCPUs, p.CPUs))}
+func explainBatch(p *plan.Placement) plan.Decision {
+	d := plan.Decision{Workload: p.Workload, Outcome: plan.Placed, Home: p.Home, Reasons: words.Reasons(words.Because(words.BatchCPUs, p.CPUs))}
 	if len(p.Memory) > 0 {
 		var on []words.Reason
 		for _, m := range p.Memory {
 			on = append(on, words.Because(words.NodeShare, m.Node, words.Reasons(words.Because(words.Memory, m.KiB))))
 		}
-		d.Reasons = append(d.Reasons, words.Because(words.OfflineMemory, on))
+		d.Reasons = append(d.Reasons, words.Because(words.BatchMemory, on))
 	}
 	return d
 }
@@ -312,7 +312,7 @@ func (s *search) refuse() plan.Decision {
 		add(words.NodesAbsent, w.Nodes)
 		s.dropWish(&d)
 		return d
-	case room < w.vcpus && w.Class != workload.Offline:
+	case room < w.vcpus && w.Class != workload.Batch:
 		needs(w.cpus(w.vcpus), countOf(room))
 	case mem < w.memory:
 		needs(w.memoryOf(w.memory), w.have(mem))
@@ -328,7 +328,7 @@ func (s *search) refuse() plan.Decision {
 	if lacks := s.whatLacks(); lacks != nil {
 		add(words.ByNode, lacks)
 	}
-	if held := s.reserved(); !held.Empty() && len(w.required) > 0 && w.Class != workload.Offline {
+	if held := s.reserved(); !held.Empty() && len(w.required) > 0 && w.Class != workload.Batch {
 		add(words.ReserveThere, held)
 	}
 	d.Reasons = append(w.whyRequired(), d.Reasons...)
@@ -348,7 +348,7 @@ func (s *search) shortages(i int) []plan.Shortage {
 // lacks is what a node set with some room lacks for all of the workload.
 func (w *want) lacks(nodes topology.NodeSet, room int, mem topology.KiB) []plan.Shortage {
 	var out []plan.Shortage
-	if w.Class != workload.Offline && room < w.vcpus {
+	if w.Class != workload.Batch && room < w.vcpus {
 		kind := plan.CPU
 		if w.SMT == workload.SMTIsolate && w.Class == workload.Dedicated {
 			kind = plan.Core
@@ -395,7 +395,7 @@ func (s *search) refuseStarving(p *plan.Placement, id workload.ID) plan.Decision
 		}
 	}
 	return plan.Decision{Workload: s.w.ID, Outcome: plan.Refused, Shortages: []plan.Shortage{lack}, Nearest: []plan.Shortage{lack},
-		Reasons: words.Reasons(words.Because(words.StarvesOffline, id), words.Because(words.OneCPUMore, lack.Nodes))}
+		Reasons: words.Reasons(words.Because(words.StarvesBatch, id), words.Because(words.OneCPUMore, lack.Nodes))}
 }
 
 // candidates lists what was weighed, best first.

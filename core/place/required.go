@@ -60,7 +60,7 @@ func (w *want) confine(l *Ledger) {
 	if !w.Nodes.Empty() {
 		all = all.Intersect(w.Nodes)
 	}
-	if w.Class != workload.Offline && w.MinNodes > 1 {
+	if w.Class != workload.Batch && w.MinNodes > 1 {
 		return
 	}
 	holds := func(i int) bool {
@@ -68,7 +68,7 @@ func (w *want) confine(l *Ledger) {
 		return vcpus >= w.vcpus && mem >= w.memory
 	}
 	for i := range l.nodes {
-		if all.Has(l.nodes[i].id) && (w.Class == workload.Offline || holds(i)) {
+		if all.Has(l.nodes[i].id) && (w.Class == workload.Batch || holds(i)) {
 			w.Nodes = all
 			return
 		}

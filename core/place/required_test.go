@@ -41,7 +41,7 @@ func TestRequired(t *testing.T) {
 	}{
 		{"on the device's node", st, workload.Dedicated, 4, need("eth1"), topology.NodeSet{}, "1", words.RequiredOn},
 		{"shared work as well", st, workload.Shared, 4, need("eth1"), topology.NodeSet{}, "1", words.RequiredOn},
-		{"offline work too", st, workload.Offline, 4, need("eth1"), topology.NodeSet{}, "1", ""},
+		{"batch work too", st, workload.Batch, 4, need("eth1"), topology.NodeSet{}, "1", ""},
 		{"no room there", with, workload.Dedicated, 4, need("eth0"), topology.NodeSet{}, "", words.WithPreferred},
 		{"in numbers", with, workload.Dedicated, 4, need("eth0"), topology.NodeSet{}, "", words.NodesTooSmall},
 		{"wider than a node", st, workload.Dedicated, 12, need("eth1"), topology.NodeSet{}, "0-1", words.RequiredOn},
@@ -101,7 +101,7 @@ func TestRequiredHolds(t *testing.T) {
 			}
 		}
 		spec := plantest.Spec("w").Draw(t, "w")
-		if spec.Class == workload.Offline {
+		if spec.Class == workload.Batch {
 			return
 		}
 		spec.Near = []workload.Near{{Device: "card", Weight: 100}}
@@ -119,7 +119,7 @@ func TestRequiredHolds(t *testing.T) {
 		if shares := wish.Placement.Memory; wish.Placed() && !need.Placed() && len(l.nodes) <= exactNodes {
 			at := wish.Placement.Home
 			onCard := !wish.Placement.CPUs.Intersect(st.Host.Nodes[slices.IndexFunc(st.Host.Nodes, func(n topology.Node) bool { return n.ID == node })].CPUs).Empty()
-			if onCard && (at.Len() == 1 || !narrow) && !words.Has(need.Decision.Reasons, words.StarvesOffline) {
+			if onCard && (at.Len() == 1 || !narrow) && !words.Has(need.Decision.Reasons, words.StarvesBatch) {
 				t.Fatalf("refused, and as a wish it is on %v (%v): %v", at, shares, need.Decision.Reasons)
 			}
 			tried++

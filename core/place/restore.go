@@ -92,7 +92,7 @@ func remotes(l *Ledger, running []Runner) []Remote {
 	loss := map[workload.ID]float64{}
 	for i := range running {
 		k, ok := l.find(running[i].Spec.ID)
-		if !ok || l.held[k].Class == workload.Offline || loss[running[i].Spec.ID] > 0 {
+		if !ok || l.held[k].Class == workload.Batch || loss[running[i].Spec.ID] > 0 {
 			continue
 		}
 		m := newMover(l, &running[i].Spec, l.held[k])

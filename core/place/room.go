@@ -42,7 +42,7 @@ type HugeLeft struct{ Size, Free topology.KiB }
 // Dedicated requests that each want one node, and together no more than this of it, all find a home
 // there, unless they ask for whole cores.
 func (l *Ledger) Left() []Left {
-	l.guardOffline()
+	l.guardBatch()
 	all := make([]Left, len(l.nodes))
 	for i := range l.nodes {
 		n := &l.nodes[i]
@@ -55,14 +55,14 @@ func (l *Ledger) Left() []Left {
 		}
 	}
 	for _, h := range l.held {
-		if h.Class == workload.Offline {
+		if h.Class == workload.Batch {
 			l.leaveOne(h, all)
 		}
 	}
 	return all
 }
 
-// leaveOne leaves offline work a CPU on one of its nodes, when nothing else does.
+// leaveOne leaves batch work a CPU on one of its nodes, when nothing else does.
 func (l *Ledger) leaveOne(h *holding, all []Left) {
 	most := -1
 	for i := range l.nodes {

@@ -297,7 +297,7 @@ func TestPull(t *testing.T) {
 	st := onHost(twoSockets)
 	device(&st)
 	st.Host.Devices = append(st.Host.Devices, topology.Device{Name: "eth1", Node: topology.None})
-	st.Placements = []plan.Placement{floating("peer", 2, 1), {Workload: "off", Class: workload.Offline, Home: topology.Nodes(2)}}
+	st.Placements = []plan.Placement{floating("peer", 2, 1), {Workload: "off", Class: workload.Batch, Home: topology.Nodes(2)}}
 	for _, tt := range []struct {
 		name  string
 		near  []workload.Near
@@ -314,7 +314,7 @@ func TestPull(t *testing.T) {
 		{"learned, for many vCPUs", []workload.Near{{Nodes: topology.Nodes(0), Weight: 1, Learned: true}}, 6, []float64{0, 0.05, 0.05, 0.05}, nil},
 		{"a device that is not there", []workload.Near{{Device: "eth9"}}, 1, nil, []string{"eth9"}},
 		{"a device of which nobody knows the node", []workload.Near{{Device: "eth1"}}, 1, nil, nil},
-		{"offline work is nowhere", []workload.Near{{Workload: "off"}, {Device: "eth0"}}, 1, []float64{0, 0.1, 1, 1}, []string{"off"}},
+		{"batch work is nowhere", []workload.Near{{Workload: "off"}, {Device: "eth0"}}, 1, []float64{0, 0.1, 1, 1}, []string{"off"}},
 		{"learned, and not there any more", []workload.Near{{Device: "eth9", Learned: true}}, 1, nil, nil},
 		{"a weight below nothing", []workload.Near{{Device: "eth0", Weight: -1}}, 1, nil, nil},
 		{"no number", []workload.Near{{Device: "eth0", Weight: math.NaN()}}, 1, nil, nil},

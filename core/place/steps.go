@@ -40,7 +40,7 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 	if obs.UnevenCPUs || !p.CPUs.Equal(obs.CPUs) || !vcpusFit(obs, p) {
 		out = append(out, step(plan.SetCPUs, obs.CPUs.String(), p.CPUs.String(), whyCPUs(p)))
 	}
-	if home.Empty() || p.Class == workload.Offline || obs.Caps.MemoryStays {
+	if home.Empty() || p.Class == workload.Batch || obs.Caps.MemoryStays {
 		return out
 	}
 	if obs.Caps.MemoryFollows {
@@ -138,7 +138,7 @@ func whyCPUs(p *plan.Placement) words.Reason {
 	switch p.Class {
 	case workload.Dedicated:
 		return words.Because(words.DedicatedCPUs, len(p.Pins), p.Home)
-	case workload.Offline:
+	case workload.Batch:
 		return words.Because(words.LeftoverCPUs)
 	}
 	return words.Because(words.SharedCPUs, p.Home)
@@ -196,7 +196,7 @@ func (a *arrangement) gain(obs *workload.Observation, p *plan.Placement) plan.Ga
 	var g plan.Gain
 	g.LocalityBefore, _ = workload.Locality(ran, obs.Memory)
 	mem := obs.Memory
-	if home := a.home(p.Home).memory; !home.Empty() && p.Class != workload.Offline {
+	if home := a.home(p.Home).memory; !home.Empty() && p.Class != workload.Batch {
 		mem = append(fixed(obs), shares(movable(obs), p.Memory, home)...)
 	}
 	g.LocalityAfter, _ = workload.Locality(a.spread(p.CPUs), mem)

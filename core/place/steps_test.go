@@ -96,7 +96,7 @@ func TestStepsOfOne(t *testing.T) {
 		{"of much memory half a per cent may", func(o *workload.Observation, p *plan.Placement) { o.CPUs, o.Memory = p.CPUs, mem(1000, 199_000) }, nil, plan.Gain{}},
 		{"of much memory more may not", func(o *workload.Observation, p *plan.Placement) { o.CPUs, o.Memory = p.CPUs, mem(1001, 198_999) },
 			[]want{{plan.MovePages, "", "1", 1001 << 10}}, plan.Gain{LocalityBefore: 1001.0 / 200_000, LocalityAfter: 1}},
-		{"offline", func(_ *workload.Observation, p *plan.Placement) { p.Class = workload.Offline },
+		{"batch", func(_ *workload.Observation, p *plan.Placement) { p.Class = workload.Batch },
 			[]want{{plan.SetCPUs, "0-3,8-11", "4-7,12-15", 0}}, plan.Gain{LocalityBefore: 1, LocalityAfter: 0}},
 		{"dedicated", func(_ *workload.Observation, p *plan.Placement) { p.Class, p.Bound = workload.Dedicated, true },
 			[]want{{plan.SetCPUs, "0-3,8-11", "4-7,12-15", 0}, {plan.MovePages, "", "1", move}, {plan.SetMems, "0-1", "1", 0}}, plan.Gain{LocalityBefore: 1, LocalityAfter: 1}},

@@ -62,7 +62,7 @@ func worsened(before, after *Ledger, running []Runner) []Worsening {
 	for i := range before.held {
 		h := before.held[i]
 		k, ok := after.find(h.Workload)
-		if !ok || h.Class == workload.Offline {
+		if !ok || h.Class == workload.Batch {
 			continue
 		}
 		spec := specOf(h.Placement)

@@ -62,10 +62,10 @@ func TestCheck(t *testing.T) {
 		text string // of the first violation, where its numbers matter
 	}{
 		{name: "nothing placed"},
-		{name: "dedicated beside shared and offline", ps: []plan.Placement{
+		{name: "dedicated beside shared and batch", ps: []plan.Placement{
 			dedicated("a", n(1), on(0, gib), 4, 12),
 			shared("b", n(1), on(0, gib), 5, 6, 7, 13, 14, 15),
-			{Workload: "c", Class: workload.Offline, VCPUs: 9, Home: n(0, 1), CPUs: topology.CPUs(1, 9, 5, 6)},
+			{Workload: "c", Class: workload.Batch, VCPUs: 9, Home: n(0, 1), CPUs: topology.CPUs(1, 9, 5, 6)},
 		}},
 		{name: "dedicated twice", ps: []plan.Placement{dedicated("a", n(1), nil, 4, 12), dedicated("b", n(1), nil, 12, 5)},
 			want: []plan.Code{plan.CPUUsedTwice},
@@ -92,7 +92,7 @@ func TestCheck(t *testing.T) {
 		{name: "CPU outside home", ps: []plan.Placement{shared("a", n(1), nil, 1, 6)},
 			want: []plan.Code{plan.CPUOutsideHome}, text: "a is given CPUs 1 outside its home 1"},
 		{name: "no CPU", ps: []plan.Placement{shared("a", n(1), nil)}, want: []plan.Code{plan.NoCPU}, text: "a has an empty CPU set"},
-		{name: "no home", ps: []plan.Placement{{Workload: "a", Class: workload.Offline}},
+		{name: "no home", ps: []plan.Placement{{Workload: "a", Class: workload.Batch}},
 			want: []plan.Code{plan.NoCPU, plan.NoHome}, text: "a has an empty CPU set"},
 		{name: "unknown node", ps: []plan.Placement{shared("a", n(1, 7), nil, 5)},
 			want: []plan.Code{plan.UnknownNode}, text: "a has its home on node 7, which this host does not have"},
@@ -377,7 +377,7 @@ func TestSharedCPUsOfOthers(t *testing.T) {
 	a := shared("a", topology.Nodes(1), nil, 6, 7)
 	b, c, d, e := a, a, a, a
 	b.Workload, b.Home = "b", topology.Nodes(0)
-	c.Workload, c.Class, c.CPUs = "c", workload.Offline, topology.CPUs(4, 6)
+	c.Workload, c.Class, c.CPUs = "c", workload.Batch, topology.CPUs(4, 6)
 	d.Workload, d.CPUs = "d", c.CPUs
 	e.Workload, e.CPUs = "e", topology.CPUs(4, 7)
 	var got []string

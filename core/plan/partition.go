@@ -13,7 +13,7 @@ import (
 // Partition says which CPUs are for which class of work: "any" (or nothing) gives all to
 // every class, "shared" and "dedicated" take work of that class alone, and otherwise
 // it is the CPUs of dedicated work: "0-39", or "50%" of the whole cores of each node.
-// Offline work runs wherever no dedicated work does.
+// Batch work runs wherever no dedicated work does.
 type Partition string
 
 // Partitions without CPUs.

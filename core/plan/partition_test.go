@@ -53,7 +53,7 @@ func TestCheckKnowsThePartition(t *testing.T) {
 		ok    bool
 	}{
 		{workload.Dedicated, topology.CPUs(2, 3), true}, {workload.Dedicated, topology.CPUs(1, 2), false},
-		{workload.Shared, topology.CPUs(0, 1), true}, {workload.Shared, topology.CPUs(1, 2), false}, {workload.Offline, topology.CPUs(0, 1, 2, 3), true},
+		{workload.Shared, topology.CPUs(0, 1), true}, {workload.Shared, topology.CPUs(1, 2), false}, {workload.Batch, topology.CPUs(0, 1, 2, 3), true},
 	} {
 		p := plan.Placement{Workload: "w", Class: tt.class, VCPUs: tt.cpus.Len(), Home: topology.Nodes(0), CPUs: tt.cpus}
 		if tt.class == workload.Dedicated {

@@ -22,7 +22,7 @@ type Policy struct {
 	MemoryOvercommit float64
 	Packing          Packing
 	// Split gives every CPU to one class: dedicated work may have those in Dedicated
-	// alone, shared work all others alone, offline work what no dedicated work holds.
+	// alone, shared work all others alone, batch work what no dedicated work holds.
 	Split     bool
 	Dedicated topology.CPUSet
 }
@@ -107,9 +107,9 @@ const (
 	SetFile       StepKind = "set-file"        // one value of the kernel's, see HostFile
 	SetQueues     StepKind = "set-queues"      // number of queue pairs of a network device
 	SetPolicy     StepKind = "set-policy"      // scheduling policy of all threads in a cgroup and below
-	SetScheduler  StepKind = "set-scheduler"   // the kernel's scheduler for offline work, by version
+	SetScheduler  StepKind = "set-scheduler"   // the kernel's scheduler for batch work, by version
 	StopUnit      StepKind = "stop-unit"       // asks systemd to stop a unit; not journalled, for it is not put back
-	SetCache      StepKind = "set-cache"       // what the group of resctrl for offline work may have of caches and bandwidth
+	SetCache      StepKind = "set-cache"       // what the group of resctrl for batch work may have of caches and bandwidth
 	SetCacheTasks StepKind = "set-cache-tasks" // puts all threads in a cgroup and below into that group
 	SetCgroup     StepKind = "set-cgroup"      // one value of a cgroup: File of its Target, one of CgroupFiles
 )

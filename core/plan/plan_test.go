@@ -40,7 +40,7 @@ func TestBarredCPUs(t *testing.T) {
 	}
 	p.Split = true
 	for class, want := range map[workload.Class]string{
-		workload.Dedicated: "0-2,6-10,14-15", workload.Shared: "0,4-5,8,12-13", workload.Offline: "0,8",
+		workload.Dedicated: "0-2,6-10,14-15", workload.Shared: "0,4-5,8,12-13", workload.Batch: "0,8",
 	} {
 		if got := p.Barred(h, class); got.String() != want {
 			t.Errorf("%s: %v, want %s", class, got, want)

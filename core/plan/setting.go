@@ -31,7 +31,7 @@ const (
 	IOMax             SettingKind = "io.max"    // its lines with "; " between
 	CgroupFreeze      SettingKind = "cgroup.freeze"
 	TaskPolicy        SettingKind = "sched.policy"     // Path is a cgroup: the scheduling policy of the threads in it and below; or "TID@START": of one that had another than most
-	Scheduler         SettingKind = "scheduler"        // Path is "cpu": the scheduler for offline work that is in the kernel, by version; "" is none
+	Scheduler         SettingKind = "scheduler"        // Path is "cpu": the scheduler for batch work that is in the kernel, by version; "" is none
 	CacheGroup        SettingKind = "resctrl.schemata" // Path is the name of a group of resctrl: what it may have of caches and bandwidth; "" where it is not there
 	CacheTasks        SettingKind = "resctrl.tasks"    // Path is a cgroup: the group of resctrl of the threads in it and below; "" is the default group
 	MemoryController  SettingKind = "cgroup.subtree_control memory"

@@ -380,8 +380,8 @@ func (c *Collector) advice(o *workload.Observation, class workload.Class, home t
 		return words.Because(words.AdviceStuck, m.Refused, m.Why)
 	}
 	switch {
-	case class == workload.Offline:
-		return words.Because(words.AdviceOffline)
+	case class == workload.Batch:
+		return words.Because(words.AdviceBatch)
 	case len(steps) > 0 && c.mode == "observe":
 		return words.Because(words.AdviceObserve, home, steps[0].Gain.LocalityAfter)
 	case len(steps) > 0:

@@ -10,11 +10,11 @@ import (
 )
 
 // Schema names the form of a Report.
-const Schema = "homenode-report/1"
+const Schema = "homenode-report/2"
 
 // Report is what happened in a period.
 type Report struct {
-	Schema   string    `json:"schema"`           // homenode-report/1
+	Schema   string    `json:"schema"`           // homenode-report/2
 	Host     string    `json:"host"`             // name of the machine where the report was made, or the one that was given
 	Version  string    `json:"version"`          // version of homenode that recorded last; "" when the records do not say
 	Mode     string    `json:"mode"`             // mode at the end: observe or enforce; "" when nothing was recorded

@@ -8,7 +8,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// TestBoundUserTakesNoOthersTiers: an ordinary user may make as many cgroups of offline work as he
+// TestBoundUserTakesNoOthersTiers: an ordinary user may make as many cgroups of batch work as he
 // likes. They take the tiers neither of the system's work nor of other users'.
 func TestBoundUserTakesNoOthersTiers(t *testing.T) {
 	c := &SchedulerConfig{}
@@ -18,12 +18,12 @@ func TestBoundUserTakesNoOthersTiers(t *testing.T) {
 		}
 	}
 	for i := range 100 {
-		add(workload.OfflineTier, fmt.Sprintf("/user.slice/user-1000.slice/user@1000.service/x/%03d", i))
+		add(workload.BatchTier, fmt.Sprintf("/user.slice/user-1000.slice/user@1000.service/x/%03d", i))
 	}
 	others := []string{"/user.slice/user-1001.slice/user@1001.service/x/a", "/user.slice/user-1001.slice/user@1001.service/x/b"}
-	add(workload.OfflineTier, others...)
+	add(workload.BatchTier, others...)
 	add(workload.OnlineStrict, "/zz/dedicated")
-	add(workload.OfflineTier, "/zz/batch")
+	add(workload.BatchTier, "/zz/batch")
 	add(workload.Online, "/zz/web")
 	without := c.Bound(10)
 	var kept []string

@@ -8,14 +8,14 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// CacheID names the group of resctrl that offline work has where workloads are named: in
+// CacheID names the group of resctrl that batch work has where workloads are named: in
 // steps, the journal, and undo.
 const CacheID workload.ID = "resctrl"
 
 // CacheGroup is the name of that group, below /sys/fs/resctrl.
-const CacheGroup = "homenode-offline"
+const CacheGroup = "homenode-batch"
 
-// CacheLimit is how much of the last-level caches, and of what its cores may ask of memory, offline
+// CacheLimit is how much of the last-level caches, and of what its cores may ask of memory, batch
 // work has: percent; 0 limits nothing.
 type CacheLimit struct {
 	Cache     int `json:"cache,omitempty"`
@@ -44,7 +44,7 @@ const (
 	cacheStep                  = 5     // percent that are given back in a round, at most
 )
 
-// CacheState is what offline work has now, and since when.
+// CacheState is what batch work has now, and since when.
 type CacheState struct {
 	At   time.Time  `json:"at,omitzero"` // of the newest round
 	Now  CacheLimit `json:"now,omitzero"`

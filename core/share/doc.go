@@ -1,8 +1,8 @@
-// Package share decides how many CPUs of each NUMA node offline work may use now, so that
+// Package share decides how many CPUs of each NUMA node batch work may use now, so that
 // online work does not feel it.
 //
 // Words: the pool of a node is its CPUs that no dedicated work and not the host holds. What
-// offline work is given are whole cores of it, so that no SMT sibling of one runs online
+// batch work is given are whole cores of it, so that no SMT sibling of one runs online
 // work while there is another CPU for that: the base layer cannot keep online work off, for
 // only a scheduler can.
 //
@@ -23,16 +23,16 @@
 // passed for each turn before; a tenth of the pool or more, as after a spike of online work, may
 // be one turn ahead of that.
 //
-// The budget is met by whole cores (cover). Where a core is a large part of a node, offline work
+// The budget is met by whole cores (cover). Where a core is a large part of a node, batch work
 // has the cores that the budget needs and all of it together is limited to the budget (level):
 // each cgroup that wants more than its part has the same limit, as the kernel shares among
 // cgroups of one weight, and what uses less has none. A limit is of a cgroup and not of a node,
 // so that the kernel decides where work that may run on several nodes uses it: the host meets
 // its target, a node to about a core.
 //
-// A core is the least that is given, of which offline work may keep a fiftieth of the pool busy,
+// A core is the least that is given, of which batch work may keep a fiftieth of the pool busy,
 // so that it gets on. Who is important and waits for a CPU all the same has cores taken back
-// until it does not; when no more than the least is left, offline workloads are frozen, one by
+// until it does not; when no more than the least is left, batch workloads are frozen, one by
 // one, in the order of Squeeze, and let go in the reverse order.
 // Nothing is ever killed.
 //

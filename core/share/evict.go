@@ -7,10 +7,10 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Asking is whose managers are asked to stop offline work, or to run it elsewhere, because
+// Asking is whose managers are asked to stop batch work, or to run it elsewhere, because
 // squeezing it is not enough.
 type Asking struct {
-	Pressed time.Time `json:"pressed,omitzero"` // since when somebody important waits though offline work has the least that it may
+	Pressed time.Time `json:"pressed,omitzero"` // since when somebody important waits though batch work has the least that it may
 	Asked   []Frozen  `json:"asked,omitempty"`  // the newest last; Since is when
 }
 

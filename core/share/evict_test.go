@@ -10,7 +10,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// pressing is a node where somebody important waits beside offline work that has one core.
+// pressing is a node where somebody important waits beside batch work that has one core.
 func pressing(freeze bool, after time.Duration) *world {
 	n := node(0, 0, 4, 2)
 	w := &world{in: Input{At: epoch, Nodes: []Node{n}, Settings: on()}}

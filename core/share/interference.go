@@ -2,6 +2,7 @@ package share
 
 import (
 	"cmp"
+	"encoding/json"
 	"math"
 	"slices"
 	"time"
@@ -67,7 +68,7 @@ type Watch struct {
 	As         string // who it is: another one under the same ID begins anew
 	Importance int
 	Important  bool          // it must not be hurt
-	Offline    bool          // it may be cut
+	Batch      bool          // it may be cut
 	CPUTime    time.Duration // total
 	workload.Executed
 	Wait     float64         // share of time, 0 to 1, that it waited for a CPU
@@ -103,12 +104,24 @@ type Suspect struct {
 	ID         workload.ID   `json:"id"`
 	As         string        `json:"as"`
 	Importance int           `json:"importance"`
-	Offline    bool          `json:"offline,omitempty"`
+	Batch      bool          `json:"batch,omitempty"`
 	CPUTime    time.Duration `json:"cpu_time"`
 	Use        []float64     `json:"use,omitempty"` // CPUs, by sample as those of a Victim; -1 unknown
 }
 
-// Blame is an offline workload that was found to hurt somebody. It is cut until Until, and
+// UnmarshalJSON reads also what versions before 0.2 wrote, which said offline for batch.
+func (s *Suspect) UnmarshalJSON(text []byte) error {
+	type plain Suspect
+	x := struct {
+		*plain
+		Offline bool `json:"offline"`
+	}{plain: (*plain)(s)}
+	err := json.Unmarshal(text, &x)
+	s.Batch = s.Batch || x.Offline
+	return err
+}
+
+// Blame is a batch workload that was found to hurt somebody. It is cut until Until, and
 // remembered for a while.
 type Blame struct {
 	Offender workload.ID     `json:"offender"`
@@ -267,7 +280,7 @@ func (s *Interference) suspect(was *Interference, w *Watch, took time.Duration, 
 		out = was.Suspects[k]
 	}
 	use := used(out.CPUTime, w.CPUTime, took, whole)
-	out.Importance, out.Offline, out.CPUTime, out.Use = w.Importance, w.Offline, w.CPUTime, push(out.Use, use, correlated)
+	out.Importance, out.Batch, out.CPUTime, out.Use = w.Importance, w.Batch, w.CPUTime, push(out.Use, use, correlated)
 	return &out
 }
 
@@ -279,9 +292,9 @@ func (s *Interference) bound() {
 		slices.SortFunc(s.Victims, func(a, b Victim) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	if len(s.Suspects) > mostSuspects {
-		offline := map[bool]int{true: 1}
+		batch := map[bool]int{true: 1}
 		slices.SortStableFunc(s.Suspects, func(a, b Suspect) int {
-			return cmp.Or(-cmp.Compare(offline[a.Offline], offline[b.Offline]), -cmp.Compare(sum(a.Use), sum(b.Use)), cmp.Compare(a.ID, b.ID))
+			return cmp.Or(-cmp.Compare(batch[a.Batch], batch[b.Batch]), -cmp.Compare(sum(a.Use), sum(b.Use)), cmp.Compare(a.ID, b.ID))
 		})
 		s.Suspects = s.Suspects[:mostSuspects]
 		slices.SortFunc(s.Suspects, func(a, b Suspect) int { return cmp.Compare(a.ID, b.ID) })
@@ -366,20 +379,20 @@ func (s *Interference) worst(v *Victim, may func(*Suspect) bool) *Found {
 	return out
 }
 
-// Offender is who hurts a victim most now: offline work, else work that matters less than it.
+// Offender is who hurts a victim most now: batch work, else work that matters less than it.
 // nil when it is not hurt, or nothing explains it.
 func (s *Interference) Offender(v *Victim) *Found {
 	if !v.Hurt {
 		return nil
 	}
-	if x := s.worst(v, func(x *Suspect) bool { return x.Offline }); x != nil {
+	if x := s.worst(v, func(x *Suspect) bool { return x.Batch }); x != nil {
 		return x
 	}
 	return s.worst(v, func(x *Suspect) bool { return x.Importance < v.Importance })
 }
 
 // blame brings what is known of those that are cut for a victim up to date, and has the
-// offline workload that hurts it most cut.
+// batch workload that hurts it most cut.
 func (s *Interference) blame(v *Victim) {
 	newest := v.Samples[len(v.Samples)-1]
 	spared, newlyCut, inVain := map[workload.ID]bool{}, false, 0
@@ -409,7 +422,7 @@ func (s *Interference) blame(v *Victim) {
 	if !v.Hurt || newlyCut || inVain >= mostInVain {
 		return
 	}
-	if x := s.worst(v, func(x *Suspect) bool { return x.Offline && !spared[x.ID] }); x != nil {
+	if x := s.worst(v, func(x *Suspect) bool { return x.Batch && !spared[x.ID] }); x != nil {
 		s.Blames = append(s.Blames, Blame{Offender: x.ID, Victim: v.ID, Signal: v.Signal, Score: round(x.Score), Samples: x.Samples, Since: s.At, Until: s.At.Add(trialFor)})
 	}
 }
@@ -510,8 +523,8 @@ func (s *Interference) harm(v *Victim) Harm {
 		if x := s.Offender(v); x != nil {
 			h.By, h.Score, h.Samples = x.ID, x.Score, x.Samples
 			h.Why = append(h.Why, words.Because(words.ShareOffender, string(x.ID), x.Score, x.Samples, leastScore))
-			if !x.Offline {
-				h.Why = append(h.Why, words.Because(words.ShareNotOffline, string(x.ID)))
+			if !x.Batch {
+				h.Why = append(h.Why, words.Because(words.ShareNotBatch, string(x.ID)))
 			}
 		} else {
 			h.Why = append(h.Why, words.Because(words.ShareNobody))
@@ -538,7 +551,7 @@ func (s *Interference) told(b *Blame, cut words.Code, who string) words.Reason {
 	return words.Because(cut, who, s.At.Sub(b.Until))
 }
 
-// Hurts is whom an offline workload was found to hurt, in words.
+// Hurts is whom a batch workload was found to hurt, in words.
 func (s *Interference) Hurts(id workload.ID) []words.Reason {
 	var out []words.Reason
 	for i := range s.Blames {

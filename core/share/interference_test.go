@@ -39,7 +39,7 @@ func newHall(seed uint64, culprit int) *hall {
 	h := &hall{r: rand.New(rand.NewPCG(seed, 1)), at: epoch, culprit: culprit, harm: 1.5, cpi: 0.9, proven: map[workload.ID]bool{},
 		service: Watch{ID: "web", Importance: 90, Important: true}}
 	for i := range 20 {
-		h.batch = append(h.batch, Watch{ID: workload.ID(fmt.Sprintf("job%02d", i)), Importance: 10, Offline: true})
+		h.batch = append(h.batch, Watch{ID: workload.ID(fmt.Sprintf("job%02d", i)), Importance: 10, Batch: true})
 		h.busy, h.use = append(h.busy, h.r.IntN(2) == 0), append(h.use, 0.5+2*h.r.Float64())
 	}
 	return h
@@ -170,9 +170,9 @@ func TestOwnPhases(t *testing.T) {
 func TestCutIsReleased(t *testing.T) {
 	for _, helps := range []bool{true, false} {
 		s := Interference{At: epoch, Victims: []Victim{{ID: "web", CPUTime: 0, Signal: workload.PSI, Usual: slices.Repeat([]float64{0.01}, learnt), Samples: slices.Repeat([]float64{0.01}, correlated)}},
-			Suspects: []Suspect{{ID: "job", Offline: true, Use: slices.Repeat([]float64{0}, correlated)}}}
+			Suspects: []Suspect{{ID: "job", Batch: true, Use: slices.Repeat([]float64{0}, correlated)}}}
 		at, web := epoch, Watch{ID: "web", Important: true, WaitFrom: workload.PSI, Wait: 0.5}
-		job := Watch{ID: "job", Offline: true}
+		job := Watch{ID: "job", Batch: true}
 		for k := 0; k < 10 && len(s.Blames) == 0; k++ {
 			at = at.Add(SampleEvery)
 			job.CPUTime += 2 * SampleEvery
@@ -205,8 +205,8 @@ func TestCutIsReleased(t *testing.T) {
 // TestCutUnseen: a cut clears nobody when nothing was seen of the victim meanwhile.
 func TestCutUnseen(t *testing.T) {
 	s := Interference{At: epoch, Victims: []Victim{{ID: "web", Signal: workload.PSI, Usual: slices.Repeat([]float64{0.01}, learnt), Samples: slices.Repeat([]float64{0.01}, correlated)}},
-		Suspects: []Suspect{{ID: "job", Offline: true, Use: slices.Repeat([]float64{0}, correlated)}}}
-	at, web, job := epoch, Watch{ID: "web", Important: true, WaitFrom: workload.PSI, Wait: 0.5}, Watch{ID: "job", Offline: true}
+		Suspects: []Suspect{{ID: "job", Batch: true, Use: slices.Repeat([]float64{0}, correlated)}}}
+	at, web, job := epoch, Watch{ID: "web", Important: true, WaitFrom: workload.PSI, Wait: 0.5}, Watch{ID: "job", Batch: true}
 	look := func() {
 		at = at.Add(SampleEvery)
 		job.CPUTime += 2 * SampleEvery
@@ -231,7 +231,7 @@ func TestCutUnseen(t *testing.T) {
 func TestCutClock(t *testing.T) {
 	s := Interference{At: epoch, Blames: []Blame{{Offender: "job", Victim: "web", Since: epoch, Until: epoch.Add(cutFor)}}}
 	at := epoch.Add(-5 * time.Hour)
-	if s = s.Look(at, []Watch{{ID: "job", Offline: true}, {ID: "web", Important: true}}, 0.05); s.Cut("job", at) != nil {
+	if s = s.Look(at, []Watch{{ID: "job", Batch: true}, {ID: "web", Important: true}}, 0.05); s.Cut("job", at) != nil {
 		t.Errorf("it is cut until %v, and it is %v", s.Blames[0].Until, at)
 	}
 }
@@ -278,7 +278,7 @@ func TestChangedVictim(t *testing.T) {
 	}
 }
 
-// TestInterferenceProperties: whatever is seen, only offline work that is there is blamed, it is
+// TestInterferenceProperties: whatever is seen, only batch work that is there is blamed, it is
 // cut for a bounded time, correlations are bounded, nothing that is handed in changes, and
 // what was written and read again goes on alike.
 func TestInterferenceProperties(t *testing.T) {
@@ -288,7 +288,7 @@ func TestInterferenceProperties(t *testing.T) {
 		all := []Watch{}
 		for i := range rapid.IntRange(0, 6).Draw(t, "workloads") {
 			kind := rapid.IntRange(0, 2).Draw(t, "kind")
-			all = append(all, Watch{ID: workload.ID(fmt.Sprint("w", i)), Importance: rapid.IntRange(0, 100).Draw(t, "importance"), Important: kind == 0, Offline: kind == 1})
+			all = append(all, Watch{ID: workload.ID(fmt.Sprint("w", i)), Importance: rapid.IntRange(0, 100).Draw(t, "importance"), Important: kind == 0, Batch: kind == 1})
 		}
 		for range rapid.IntRange(1, 150).Draw(t, "looks") {
 			at = at.Add(rapid.SampledFrom([]time.Duration{2 * time.Second, SampleEvery, SampleEvery, SampleEvery, SampleEvery, SampleEvery, time.Minute, -time.Minute}).Draw(t, "period"))
@@ -324,7 +324,7 @@ func TestInterferenceProperties(t *testing.T) {
 			}
 			for _, b := range s.Blames {
 				k := slices.IndexFunc(all, func(w Watch) bool { return w.ID == b.Offender })
-				if k < 0 || !all[k].Offline || b.Score <= leastScore || b.Score > 1 || b.Samples < leastPairs || b.Until.Sub(b.Since) != map[bool]time.Duration{true: cutFor, false: trialFor}[b.Proven] || b.Active(b.Until) {
+				if k < 0 || !all[k].Batch || b.Score <= leastScore || b.Score > 1 || b.Samples < leastPairs || b.Until.Sub(b.Since) != map[bool]time.Duration{true: cutFor, false: trialFor}[b.Proven] || b.Active(b.Until) {
 					t.Fatalf("%+v", b)
 				}
 			}
@@ -379,7 +379,7 @@ func BenchmarkLook(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	all := make([]Watch, 300)
 	for i := range all {
-		all[i] = Watch{ID: workload.ID(fmt.Sprintf("w%03d", i)), Importance: 50, Offline: i >= mostVictims, Important: i < mostVictims, WaitFrom: workload.PSI}
+		all[i] = Watch{ID: workload.ID(fmt.Sprintf("w%03d", i)), Importance: 50, Batch: i >= mostVictims, Important: i < mostVictims, WaitFrom: workload.PSI}
 	}
 	var s Interference
 	at := epoch

@@ -9,18 +9,18 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Base is what beside CPU sets is set of offline and of important work. The zero value is
+// Base is what beside CPU sets is set of batch and of important work. The zero value is
 // nothing of it.
 type Base struct {
 	Memory   float64    `json:"memory,omitempty"`    // of the memory of a node, how much may be in use, 0 to 1; 0 limits nothing
 	Protect  bool       `json:"protect,omitempty"`   // memory.low of important work is what it holds
 	Burst    bool       `json:"burst,omitempty"`     // cpu.max.burst of important work that its cpu.max holds back
-	IOWeight int        `json:"io_weight,omitempty"` // of offline work, 1 to 10000; 0 leaves it
-	Cache    CacheLimit `json:"cache,omitzero"`      // of offline work, at most
-	IO       []IOMax    `json:"io,omitempty"`        // what all offline work together may do, rising by Device
+	IOWeight int        `json:"io_weight,omitempty"` // of batch work, 1 to 10000; 0 leaves it
+	Cache    CacheLimit `json:"cache,omitzero"`      // of batch work, at most
+	IO       []IOMax    `json:"io,omitempty"`        // what all batch work together may do, rising by Device
 }
 
-// IOMax is what all offline work together may do of one block device a second; 0 is no limit.
+// IOMax is what all batch work together may do of one block device a second; 0 is no limit.
 type IOMax struct {
 	Device              string // MAJOR:MINOR
 	Read, Write         int64  // bytes
@@ -31,11 +31,11 @@ type IOMax struct {
 type MemoryNode struct {
 	ID       topology.NodeID
 	Capacity topology.KiB
-	Online   topology.KiB // of workloads that are not offline
+	Online   topology.KiB // of workloads that are not batch work
 	System   topology.KiB // of what is no workload, and cannot be reclaimed
 }
 
-// Holder is an offline workload whose memory can be limited.
+// Holder is a batch workload whose memory can be limited.
 type Holder struct {
 	ID  workload.ID
 	On  []workload.NodeMemory // resident
@@ -52,7 +52,7 @@ type MemoryInput struct {
 	Stalled float64
 }
 
-// MemoryLimit is what one offline workload may hold.
+// MemoryLimit is what one batch workload may hold.
 type MemoryLimit struct {
 	Workload workload.ID
 	High     topology.KiB // whole MiB
@@ -81,14 +81,14 @@ const (
 	mebi topology.KiB = 1 << 10
 )
 
-// MemoryBudget is what offline work may hold of a node:
+// MemoryBudget is what batch work may hold of a node:
 //
 //	budget = capacity × target − online use − system use − what stays free
 func MemoryBudget(n *MemoryNode, target float64) topology.KiB {
 	return max(0, topology.KiB(float64(n.Capacity)*(target-freeMemory))-n.Online-n.System)
 }
 
-// Memory is the limit of each offline workload: what it holds, and an equal part of what the
+// Memory is the limit of each batch workload: what it holds, and an equal part of what the
 // budgets leave; where a node is over its budget, its part of that. It shrinks by a tenth of
 // what the workload holds at most, and grows by a tenth of the limit, in a round; while the
 // host stalls it shrinks by a fiftieth and does not grow.

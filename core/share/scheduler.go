@@ -10,11 +10,11 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// SchedulerID names the kernel's scheduler for offline work where workloads are named: in
+// SchedulerID names the kernel's scheduler for batch work where workloads are named: in
 // steps, the journal, and undo.
 const SchedulerID workload.ID = "scheduler"
 
-// SchedulerSeen is what one look found of the kernel's scheduler for offline work.
+// SchedulerSeen is what one look found of the kernel's scheduler for batch work.
 type SchedulerSeen struct {
 	Unable     words.Reason `json:"unable,omitzero"`      // why this kernel takes none; none when it does
 	Generation string       `json:"generation,omitempty"` // of the kernel's interface for it
@@ -71,7 +71,7 @@ type SchedulerConfig struct {
 // SchedulerNode is one node's part of it.
 type SchedulerNode struct {
 	Node topology.NodeID `json:"node"`
-	CPUs float64         `json:"cpus"` // that offline work may keep busy
+	CPUs float64         `json:"cpus"` // that batch work may keep busy
 	Idle int             `json:"idle"` // CPUs that stay idle
 }
 
@@ -80,7 +80,7 @@ type SchedulerGroup struct {
 	Cgroup string           `json:"cgroup"` // path below the cgroup root
 	Object uint64           `json:"object"` // its inode; 0 when not known
 	Tier   workload.Tier    `json:"tier"`
-	Nodes  topology.NodeSet `json:"nodes,omitzero"` // nodes that it may run on; of the tier offline
+	Nodes  topology.NodeSet `json:"nodes,omitzero"` // nodes that it may run on; of the tier batch
 }
 
 // Equal reports whether two say the same.
@@ -90,14 +90,14 @@ func (c *SchedulerConfig) Equal(other *SchedulerConfig) bool {
 	})
 }
 
-// Bound keeps so many groups, and returns the cgroups of the others, rising. What bounds offline work
+// Bound keeps so many groups, and returns the cgroups of the others, rising. What bounds batch work
 // goes first, then what it keeps off. Ordinary users may make as many as they like: theirs come after
 // both, and of each user as many as of the next.
 func (c *SchedulerConfig) Bound(most int) (without []string) {
 	if most <= 0 || len(c.Groups) <= most {
 		return nil
 	}
-	rank := map[workload.Tier]int{workload.OfflineTier: 0, workload.OnlineStrict: 1, workload.Online: 3}
+	rank := map[workload.Tier]int{workload.BatchTier: 0, workload.OnlineStrict: 1, workload.Online: 3}
 	byName := func(a, b SchedulerGroup) int { return cmp.Compare(a.Cgroup, b.Cgroup) }
 	byTier := func(a, b SchedulerGroup) int { return cmp.Or(cmp.Compare(rank[a.Tier], rank[b.Tier]), byName(a, b)) }
 	slices.SortFunc(c.Groups, byTier)
@@ -127,7 +127,7 @@ func (c *SchedulerConfig) Bound(most int) (without []string) {
 type SchedulerInput struct {
 	At     time.Time
 	Not    words.Reason // why none is wanted; none when one is
-	Work   bool         // offline work with a cgroup of its own is there
+	Work   bool         // batch work with a cgroup of its own is there
 	Wait   float64      // share of time that important work waited for a CPU, the most of any; 0 unknown
 	Most   float64      // … that it may
 	Asked  string       // version that a person asked for; "" none
@@ -144,7 +144,7 @@ type SchedulerState struct {
 	Next     time.Time     `json:"next,omitzero"`      // it is not loaded before
 	Ended    time.Time     `json:"ended,omitzero"`     // when the kernel last ended it, or refused it
 	End      *SchedulerEnd `json:"end,omitempty"`      // how
-	Idle     time.Time     `json:"idle,omitzero"`      // since when nothing is offline
+	Idle     time.Time     `json:"idle,omitzero"`      // since when there is no batch work
 	Chosen   string        `json:"chosen,omitempty"`   // version that held, or was gone back to; "" the newest
 	Beside   string        `json:"beside,omitempty"`   // the newest then: another one ends the choice
 	Trial    *Trial        `json:"trial,omitempty"`    // under way
@@ -199,7 +199,7 @@ const (
 	// sysrqBackOff is the first wait after SysRq-S: somebody wanted it gone.
 	sysrqBackOff = 10 * time.Minute
 
-	// needless is how long nothing must be offline before it is unloaded: it costs a little
+	// needless is how long there must be no batch work before it is unloaded: it costs a little
 	// at each switch of tasks.
 	needless = 10 * time.Minute
 

@@ -20,12 +20,12 @@ type Settings struct {
 	// MaxWait is the share of time, 0 to 1, that important work may wait for a CPU; 0 does
 	// not ask.
 	MaxWait float64 `json:"max_wait"`
-	Freeze  bool    `json:"freeze"` // offline work is frozen when squeezing is not enough
-	// EvictAfter is how long offline work is frozen, or somebody important waits though it has
+	Freeze  bool    `json:"freeze"` // batch work is frozen when squeezing is not enough
+	// EvictAfter is how long batch work is frozen, or somebody important waits though it has
 	// the least that it may, until its manager is asked to stop it; 0 asks nobody.
 	EvictAfter time.Duration `json:"evict_after,omitempty"`
-	Stop       bool          `json:"stop,omitempty"` // systemd is asked, too, to stop units of offline work
-	// Scheduler: a scheduler for offline work is loaded into the kernel, where that takes one.
+	Stop       bool          `json:"stop,omitempty"` // systemd is asked, too, to stop units of batch work
+	// Scheduler: a scheduler for batch work is loaded into the kernel, where that takes one.
 	Scheduler bool `json:"scheduler,omitempty"`
 	// Probation is how long another version of it must hold before it is kept.
 	Probation time.Duration `json:"probation,omitempty"`
@@ -33,7 +33,7 @@ type Settings struct {
 
 // DefaultSettings are off. 65 % is what Koordinator keeps to; five percent of the time is
 // about what a service on a host half busy waits anyway. Nothing is frozen: who waits for an
-// answer of offline work would wait for ever.
+// answer of batch work would wait for ever.
 func DefaultSettings() Settings {
 	return Settings{Target: 0.65, MaxWait: 0.05}
 }
@@ -42,7 +42,7 @@ func DefaultSettings() Settings {
 type Input struct {
 	At    time.Time
 	Nodes []Node // rising by ID
-	Work  []Work // offline workloads, rising by ID
+	Work  []Work // batch workloads, rising by ID
 	Settings
 }
 
@@ -60,7 +60,7 @@ type Node struct {
 	Waiting workload.ID
 }
 
-// Work is one offline workload.
+// Work is one batch workload.
 type Work struct {
 	ID         workload.ID
 	Importance int
@@ -83,14 +83,14 @@ type State struct {
 	Turned time.Time     `json:"turned,omitzero"`  // when a workload was last frozen or let go
 	Calm   time.Duration `json:"calm,omitempty"`   // nothing must have waited so long before one is let go
 	Asking Asking        `json:"asking,omitzero"`
-	// Given is the CPUs that offline work may use, of all nodes, and Changed when they changed last:
+	// Given is the CPUs that batch work may use, of all nodes, and Changed when they changed last:
 	// of hosts with many nodes.
 	Given   topology.CPUSet `json:"given,omitzero"`
 	Changed time.Time       `json:"changed,omitzero"`
-	Waited  time.Time       `json:"waited,omitzero"` // when something important last waited though offline work was down to one core
+	Waited  time.Time       `json:"waited,omitzero"` // when something important last waited though batch work was down to one core
 }
 
-// Frozen is an offline workload that must not run.
+// Frozen is a batch workload that must not run.
 type Frozen struct {
 	Workload workload.ID `json:"workload"`
 	For      workload.ID `json:"for"`
@@ -100,9 +100,9 @@ type Frozen struct {
 // NodeState is what is remembered of a node.
 type NodeState struct {
 	Node   topology.NodeID `json:"node"`
-	CPUs   float64         `json:"cpus"`            // that offline work may keep busy
+	CPUs   float64         `json:"cpus"`            // that batch work may keep busy
 	Given  topology.CPUSet `json:"given"`           // it does so on these
-	Level  float64         `json:"level,omitempty"` // CPUs that no offline workload may keep busy more of; 0 for no limit
+	Level  float64         `json:"level,omitempty"` // CPUs that no batch workload may keep busy more of; 0 for no limit
 	Loose  bool            `json:"loose,omitempty"` // Given is not more than CPUs: Level counts for who is limited for another node
 	Seen   []Sample        `json:"seen,omitempty"`  // oldest first
 	Hold   time.Duration   `json:"hold"`            // time between two turns
@@ -119,26 +119,26 @@ type Sample struct {
 	Room      float64   `json:"room"`
 }
 
-// Outcome is what offline work may have now.
+// Outcome is what batch work may have now.
 type Outcome struct {
 	Nodes []Budget `json:"nodes"` // rising by node
 	Work  []Grant  `json:"work"`  // rising by workload
 }
 
-// Budget is what offline work may have of one node.
+// Budget is what batch work may have of one node.
 type Budget struct {
 	Node   topology.NodeID `json:"node"`   // node ID of the kernel
-	CPUs   float64         `json:"cpus"`   // CPUs that offline work may keep busy now; 0 or more
+	CPUs   float64         `json:"cpus"`   // CPUs that batch work may keep busy now; 0 or more
 	Given  topology.CPUSet `json:"given"`  // CPUs that it may use for that, in list format
 	Pool   int             `json:"pool"`   // number of CPUs that neither dedicated work nor the host holds
 	Online float64         `json:"online"` // CPUs that online work keeps busy
 	System float64         `json:"system"` // CPUs that everything else keeps busy
-	Used   float64         `json:"used"`   // CPUs that offline work keeps busy
+	Used   float64         `json:"used"`   // CPUs that batch work keeps busy
 	Idle   int             `json:"idle"`   // number of CPUs that are kept idle
 	Why    []words.Reason  `json:"why"`    // why, in words and numbers
 }
 
-// Grant is what one offline workload may have.
+// Grant is what one batch workload may have.
 type Grant struct {
 	Workload workload.ID     `json:"workload"`                // ID of the workload
 	CPUs     topology.CPUSet `json:"cpus"`                    // CPUs that it may use, in list format
@@ -176,14 +176,14 @@ const (
 	growth = 0.1
 
 	// many is from how many nodes on what they give more is gathered for so long: all are in one CPU
-	// set of each offline cgroup, and what is bounded for each node would add up to a change in each look.
+	// set of each batch cgroup, and what is bounded for each node would add up to a change in each look.
 	many   = 9
 	gather = 10 * time.Second
 
 	// point is the part of the pool that a change must have.
 	point = 0.01
 
-	// least is the part of the pool that offline work may always keep busy, where it can be
+	// least is the part of the pool that batch work may always keep busy, where it can be
 	// limited to so little; else it has one core.
 	least = 0.02
 
@@ -201,7 +201,7 @@ const (
 	patience = 10 * time.Second
 )
 
-// Decide is what offline work may have in a round, and what is to be remembered. It changes
+// Decide is what batch work may have in a round, and what is to be remembered. It changes
 // nothing that it is handed.
 func Decide(in Input, was State) (Outcome, State) {
 	now := State{Frozen: slices.Clone(was.Frozen), Turned: was.Turned, Calm: max(was.Calm, soon), Waited: was.Waited, Asking: was.Asking, Given: was.Given, Changed: was.Changed}
@@ -217,7 +217,7 @@ func Decide(in Input, was State) (Outcome, State) {
 			m.Seen = slices.Clone(m.Seen)
 		case len(in.Work) == 0: // what there would be
 			m.CPUs = float64(n.Pool.Len())
-		default: // what offline work has now is what there is to take back
+		default: // what batch work has now is what there is to take back
 			for j := range in.Work {
 				m.Given = m.Given.Union(in.Work[j].Now)
 			}
@@ -238,7 +238,7 @@ func Decide(in Input, was State) (Outcome, State) {
 
 func waits(in *Input, n *Node) bool { return in.MaxWait > 0 && n.Wait > in.MaxWait }
 
-// used is how many CPUs of a node offline work keeps busy.
+// used is how many CPUs of a node batch work keeps busy.
 func (in *Input) used(n *Node) (sum float64) {
 	for i := range in.Work {
 		for _, r := range in.Work[i].RanOn {
@@ -268,7 +268,7 @@ func width(n *Node) int {
 	return n.Cores[len(n.Cores)-1].Len()
 }
 
-// trims reports whether offline work of a node is held to its budget by limits, for a core is
+// trims reports whether batch work of a node is held to its budget by limits, for a core is
 // too much or too little there. Everything that may run there must take one.
 func trims(in *Input, n *Node) bool {
 	if len(n.Cores) == 0 || fine*width(n) <= n.Pool.Len() {
@@ -282,7 +282,7 @@ func trims(in *Input, n *Node) bool {
 	return true
 }
 
-// floorOf is the least that offline work has of a node: its last core, else its last CPU.
+// floorOf is the least that batch work has of a node: its last core, else its last CPU.
 func floorOf(n *Node) topology.CPUSet {
 	switch {
 	case len(n.Cores) > 0:
@@ -293,7 +293,7 @@ func floorOf(n *Node) topology.CPUSet {
 	return topology.CPUSet{}
 }
 
-// leastOf is how much of it offline work may always keep busy.
+// leastOf is how much of it batch work may always keep busy.
 func leastOf(in *Input, n *Node) float64 {
 	all := float64(floorOf(n).Len())
 	if trims(in, n) {
@@ -485,7 +485,7 @@ func (m *NodeState) more(now Sample, s *seen, pool float64) (cpus float64, when 
 }
 
 // cover gives the whole cores that the budget needs, the last of the node first. Where limits
-// hold offline work to the budget, that is all of it; else to the nearest core, within the room.
+// hold batch work to the budget, that is all of it; else to the nearest core, within the room.
 func (m *NodeState) cover(n *Node, room float64, trims bool) {
 	for _, c := range n.Cores[:len(n.Cores)-1] { // the last is the floor
 		have, core := float64(m.Given.Len()), float64(c.Len())
@@ -507,7 +507,7 @@ func (m *NodeState) cover(n *Node, room float64, trims bool) {
 	}
 }
 
-// level is how much each offline workload may use of a node at most, so that all together use
+// level is how much each batch workload may use of a node at most, so that all together use
 // the budget and not all of the cores that it needs. Who wants more than that has that, and
 // all of those alike, as the kernel shares among cgroups of one weight.
 func (m *NodeState) level(in *Input, n *Node, trims bool) {
@@ -563,7 +563,7 @@ func fill(wants []float64, all float64) float64 {
 	return all
 }
 
-// Squeeze is offline work in the order in which it is frozen: what matters least first, of
+// Squeeze is batch work in the order in which it is frozen: what matters least first, of
 // that what was found to hurt somebody, then what has most memory traffic, then what uses most
 // CPU. Traffic counts from 1 GiB/s on, and as more where it is twice as much: it goes up and down
 // from look to look.

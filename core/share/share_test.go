@@ -31,7 +31,7 @@ func node(id, at, cores, width int) Node {
 	return n
 }
 
-// batch is offline work that may be on all CPUs of nodes.
+// batch is batch work that may be on all CPUs of nodes.
 func batch(id string, importance int, nodes ...Node) Work {
 	w := Work{ID: workload.ID(id), Importance: importance, Use: 1, Freezes: true}
 	for i := range nodes {
@@ -172,7 +172,7 @@ func TestLimitsAcrossNodes(t *testing.T) {
 	}
 }
 
-// TestSpike: what little is given back to offline work does not keep it from what a spike of
+// TestSpike: what little is given back to batch work does not keep it from what a spike of
 // online work took; the next little waits for both.
 func TestSpike(t *testing.T) {
 	n := node(0, 0, 32, 2)
@@ -206,7 +206,7 @@ func TestSpike(t *testing.T) {
 	}
 }
 
-// limited is a node of 8 cores of two CPUs, and offline work that takes limits, each with what
+// limited is a node of 8 cores of two CPUs, and batch work that takes limits, each with what
 // it uses.
 func limited(online float64, uses ...float64) *world {
 	n := node(0, 0, 8, 2)
@@ -258,7 +258,7 @@ func TestLimits(t *testing.T) {
 		w.round(2 * time.Second)
 	}
 	if got := w.limits(); !slices.Equal(got, []float64{0, 0, 0}) || w.out.Nodes[0].Given.Len() != 8 {
-		t.Errorf("with %v of %v for it, offline work is limited to %v", w.out.Nodes[0].CPUs, w.out.Nodes[0].Given, got)
+		t.Errorf("with %v of %v for it, batch work is limited to %v", w.out.Nodes[0].CPUs, w.out.Nodes[0].Given, got)
 	}
 	w.in.Work[1].Limits = false
 	w.in.Nodes[0].Online = 3.6
@@ -268,7 +268,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestSteady: of a load that never changes nothing is changed; less of it leaves more to offline
+// TestSteady: of a load that never changes nothing is changed; less of it leaves more to batch
 // work; who the workloads are does not matter.
 func TestSteady(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -309,7 +309,7 @@ func TestSteady(t *testing.T) {
 		load := float64(at) * rapid.Float64Range(0, 1).Draw(t, "load")
 		a := settle(load, []int{1, 2, 3})
 		if less := settle(load*rapid.Float64Range(0, 1).Draw(t, "less"), []int{1, 2, 3}); less.out.Nodes[0].CPUs < a.out.Nodes[0].CPUs-1e-9 {
-			t.Fatalf("with a load of %v offline work has %v, with less %v", load, a.out.Nodes[0].CPUs, less.out.Nodes[0].CPUs)
+			t.Fatalf("with a load of %v batch work has %v, with less %v", load, a.out.Nodes[0].CPUs, less.out.Nodes[0].CPUs)
 		}
 		b := settle(load, []int{3, 1, 2})
 		if a.out.Nodes[0].CPUs != b.out.Nodes[0].CPUs || a.limits()[0] != b.limits()[1] || a.limits()[2] != b.limits()[0] {
@@ -332,7 +332,7 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// TestClock: a clock that is set does not keep offline work from anything.
+// TestClock: a clock that is set does not keep batch work from anything.
 func TestClock(t *testing.T) {
 	for _, jump := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		w := limited(12, 8)
@@ -345,12 +345,12 @@ func TestClock(t *testing.T) {
 			w.round(2 * time.Second)
 		}
 		if got := w.out.Nodes[0].CPUs; got < 7 {
-			t.Errorf("two minutes after the clock was set by %v offline work has %v CPUs, 7.4 are allowed", jump, got)
+			t.Errorf("two minutes after the clock was set by %v batch work has %v CPUs, 7.4 are allowed", jump, got)
 		}
 		w.in.At = w.in.At.Add(jump)
 		w.in.Nodes[0].Online = 12
 		if w.round(2 * time.Second); w.out.Nodes[0].CPUs > 2 {
-			t.Errorf("the clock was set by %v, and offline work keeps %v CPUs that online work needs", jump, w.out.Nodes[0].CPUs)
+			t.Errorf("the clock was set by %v, and batch work keeps %v CPUs that online work needs", jump, w.out.Nodes[0].CPUs)
 		}
 	}
 }
@@ -362,7 +362,7 @@ func TestWaiting(t *testing.T) {
 	var turns []time.Duration
 	for range 3600 { // two hours
 		w.in.Nodes[0].Wait, w.in.Nodes[0].Waiting = 0, "web"
-		if w.out.Nodes != nil && w.out.Nodes[0].CPUs > 5 { // it waits when offline work has more than 5
+		if w.out.Nodes != nil && w.out.Nodes[0].CPUs > 5 { // it waits when batch work has more than 5
 			w.in.Nodes[0].Wait = 0.2
 		}
 		before := w.was

@@ -10,7 +10,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// TestManyNodes: on 64 nodes, where some gain and some lose in most looks, the CPU set of offline work is
+// TestManyNodes: on 64 nodes, where some gain and some lose in most looks, the CPU set of batch work is
 // not changed to give more but once in ten seconds, what is taken is taken in the look that says so, and
 // what is given stays near to what the nodes have.
 func TestManyNodes(t *testing.T) {

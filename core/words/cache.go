@@ -1,10 +1,10 @@
 package words
 
-// The group of resctrl that offline work has, and why.
+// The group of resctrl that batch work has, and why.
 var (
-	CacheSet      = says("cache-set", "Offline work has a part of the last-level caches and of memory bandwidth: {}.")
-	CacheOff      = says("cache-off", "Offline work shares caches and memory bandwidth with all (share.cache, share.memory_bandwidth).")
-	CacheNoWork   = says("cache-no-work", "Nothing is offline now: no part of the caches is set apart.")
+	CacheSet      = says("cache-set", "Batch work has a part of the last-level caches and of memory bandwidth: {}.")
+	CacheOff      = says("cache-off", "Batch work shares caches and memory bandwidth with all (share.cache, share.memory_bandwidth).")
+	CacheNoWork   = says("cache-no-work", "There is no batch work now: no part of the caches is set apart.")
 	CacheHeld     = says("cache-held", "It was undone: `homenode resume resctrl` lets it be set again.")
 	CacheTried    = says("cache-tried", "It is set at the next look.")
 	CacheFixed    = says("cache-fixed", "It stays as configured: resctrl does not count memory bandwidth here, and nothing tells what less is worth.")

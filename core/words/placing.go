@@ -66,8 +66,8 @@ var (
 	UnknownNodes   = says("unknown-nodes", "Of the nodes it may use, this host does not have {nodes}.")
 	SearchCut      = says("search-cut", "The search stopped after {n step}; a better node set may exist.")
 	OthersFloat    = says("others-float", "The shared CPUs of {n other workload} change with it.")
-	OfflineCPUs    = says("offline-cpus", "Offline work runs on the CPUs that no dedicated workload holds: {cpus}.")
-	OfflineMemory  = says("offline-memory", "Its memory goes where most is free: {and}.")
+	BatchCPUs      = says("batch-cpus", "Batch work runs on the CPUs that no dedicated workload holds: {cpus}.")
+	BatchMemory    = says("batch-memory", "Its memory goes where most is free: {and}.")
 
 	ScoresMore  = says("scores-more", "scores {.3f} more")
 	ScoresEqual = says("scores-equal", "scores the same")
@@ -97,7 +97,7 @@ var (
 	ByNode         = says("by-node", "By node: {list}.")
 	OnlySplit      = says("only-split", "It fits only when split, as {and}; an access then costs {.2f} times a local one, and a split pays up to {.2f}.")
 	AllowSplit     = says("allow-split", "To split it anyway, set max_nodes: {}.")
-	StarvesOffline = says("starves-offline", "It would leave {}, which is offline work, no CPU at all.")
+	StarvesBatch   = says("starves-batch", "It would leave {}, which is batch work, no CPU at all.")
 	OneCPUMore     = says("one-cpu-more", "It would be admitted with one more free CPU on {nodes}.")
 
 	WithMore      = says("with-more", "It would be admitted with {and} on node {}.")
@@ -157,7 +157,7 @@ var (
 var (
 	DedicatedCPUs  = says("dedicated-cpus", "It is dedicated and has {n CPU} of its home, {nodes}, to itself.")
 	SharedCPUs     = says("shared-cpus", "Its home is {nodes}: its threads run there, and new memory comes from there.")
-	LeftoverCPUs   = says("leftover-cpus", "It is offline work and runs on the CPUs that no dedicated workload holds.")
+	LeftoverCPUs   = says("leftover-cpus", "It is batch work and runs on the CPUs that no dedicated workload holds.")
 	AllowMemory    = says("allow-memory", "Its memory can move to its home, {nodes}, only once it may have memory there.")
 	MemoryOnBoth   = says("memory-on-both", "Its memory may be on {nodes} while it moves.")
 	MemoryFollows  = says("memory-follows", "Its home is {nodes}, and its memory moves there with it.")
@@ -180,7 +180,7 @@ var (
 	NotMovable     = says("not-movable", "{n running workload} may not move.")
 	MovesCut       = says("moves-cut", "The search stopped after {n step}; a better plan may exist.")
 	FitsNow        = says("fits-now", "It fits now: nothing needs to move.")
-	OfflineNoMoves = says("offline-no-moves", "Nothing is moved for offline work: it takes what the others leave.")
+	BatchNoMoves   = says("batch-no-moves", "Nothing is moved for batch work: it takes what the others leave.")
 	MovesNoRoom    = says("moves-no-room", "No moves make room: it needs {}, and the host has {}.")
 	MovesNoNode    = says("moves-no-node", "No moves make room: no node would have {}, even with all movable workloads gone.")
 

@@ -31,6 +31,22 @@ type Reason struct {
 	text string // as it was read, for a code that this version does not know
 }
 
+// before has the codes that had offline in their names before version 0.2, as history and flight
+// logs of then have them.
+var before = map[Code]Code{
+	"advice-offline": AdviceBatch, "offline-cpus": BatchCPUs, "offline-homeless": BatchHomeless, "offline-memory": BatchMemory,
+	"offline-no-moves": BatchNoMoves, "share-not-offline": ShareNotBatch, "starves-offline": StarvesBatch,
+}
+
+// UnmarshalText reads a code, also one of before.
+func (c *Code) UnmarshalText(text []byte) error {
+	*c = Code(text)
+	if now, renamed := before[*c]; renamed {
+		*c = now
+	}
+	return nil
+}
+
 // Because is a reason.
 func Because(code Code, args ...any) Reason { return Reason{Code: code, Args: args} }
 

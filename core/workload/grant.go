@@ -19,10 +19,10 @@ type Permission string
 
 // Permissions, as a configuration writes them. A class or tier includes the weaker ones.
 const (
-	MayBeShared      Permission = "class=shared"       // though a rule or the QoS class makes it offline
+	MayBeShared      Permission = "class=shared"       // though a rule or the QoS class makes it batch work
 	MayBeDedicated   Permission = "class=dedicated"    // CPUs of its own; see Backing
-	MayBeNormal      Permission = "tier=normal"        // though a rule or the QoS class makes it offline
-	MayBeOnline      Permission = "tier=online"        // offline work gives way: it may be squeezed, frozen and evicted
+	MayBeNormal      Permission = "tier=normal"        // though a rule or the QoS class makes it batch work
+	MayBeOnline      Permission = "tier=online"        // batch work gives way: it may be squeezed, frozen and evicted
 	MayBeStrict      Permission = "tier=online-strict" // … on SMT siblings, too
 	MayBeImportant   Permission = "importance"         // any importance
 	MayBookMemory    Permission = "memory"             // more than the limit, or without a limit
@@ -30,7 +30,7 @@ const (
 )
 
 // yielding is what a grant may list although everybody has it.
-var yielding = []Permission{"near", "max-nodes", "class=offline", "tier=offline"}
+var yielding = []Permission{"near", "max-nodes", "class=batch", "tier=batch"}
 
 // Permissions lists what a grant can allow.
 var Permissions = []Permission{MayBeShared, MayBeDedicated, MayBeNormal, MayBeOnline, MayBeStrict, MayBeImportant, MayBookMemory, MayRequireNearby}
@@ -38,6 +38,9 @@ var Permissions = []Permission{MayBeShared, MayBeDedicated, MayBeNormal, MayBeOn
 // ParsePermission reads an entry of a grant's list.
 func ParsePermission(text string) (Permission, error) {
 	p := Permission(text)
+	if key, value, _ := strings.Cut(text, "="); value == offline {
+		p = Permission(key + "=" + string(Batch))
+	}
 	if slices.Contains(Permissions, p) || slices.Contains(yielding, p) {
 		return p, nil
 	}
@@ -147,10 +150,10 @@ func (w *Wishes) Over(spec *Spec, asked *Asked, backing Backing, may func(Permis
 
 func (w *Wishes) overClass(spec *Spec, asked *Asked, backing Backing, may func(Permission) bool, no func(string, words.Reason)) {
 	class, tier := w.Class, w.Tier
-	if class == "" && tier == OfflineTier {
-		class = Offline
+	if class == "" && tier == BatchTier {
+		class = Batch
 	}
-	if class == "" && tier != "" && spec.Class == Offline {
+	if class == "" && tier != "" && spec.Class == Batch {
 		class = Shared
 	}
 	if class != "" && class != spec.Class {
@@ -164,14 +167,14 @@ func (w *Wishes) overClass(spec *Spec, asked *Asked, backing Backing, may func(P
 		}
 		if class != spec.Class {
 			spec.Class, asked.Class = class, word
-			if class == Offline || spec.Tier == OfflineTier {
+			if class == Batch || spec.Tier == BatchTier {
 				spec.Tier = "" // that of the class
 			}
 		}
 		if class == Dedicated {
 			spec.CPUs = min(backing.CPUs, max(spec.CPUs, 1))
 		}
-		if spec.Class == Offline && tier != OfflineTier { // the tier was refused with the class
+		if spec.Class == Batch && tier != BatchTier { // the tier was refused with the class
 			return
 		}
 	}

@@ -16,8 +16,8 @@ const (
 	InCgroup  Kind = "cgroup"  // a cgroup v2 leaf of its own
 	InProcess Kind = "process" // a process tree without a cgroup of its own
 	InDevice  Kind = "device"  // no workload: the interrupts and queues of a PCI device
-	InKernel  Kind = "kernel"  // the kernel's scheduler for offline work, and which threads it has
-	InCache   Kind = "cache"   // the group of resctrl that offline work has
+	InKernel  Kind = "kernel"  // the kernel's scheduler for batch work, and which threads it has
+	InCache   Kind = "cache"   // the group of resctrl that batch work has
 	InHost    Kind = "host"    // no workload: settings of the host itself (core/hostprep)
 )
 

@@ -118,7 +118,7 @@ func containerOf(before, part string) string {
 	return ""
 }
 
-// Holder returns the party that connections and requests count by: the owner, or for a user of
+// Holder returns the party that connections, requests and orders count by: the owner, or for a user of
 // a service that user. Users of services are the system's when a process is placed, but one of
 // them must not keep others from an answer. uid is 0 for root.
 func (o Owner) Holder(uid int) Owner {

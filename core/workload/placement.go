@@ -15,7 +15,7 @@ type Placement struct {
 	Memory     []NodeMemory     // booked, rising by node; sums to what the Spec wants
 	Asked      topology.KiB     // memory the Spec wants; 0 when not told
 	HugePage   topology.KiB     // page size of the booking; 0 for ordinary pages
-	Within     topology.NodeSet // offline: the nodes it may use; empty means any
+	Within     topology.NodeSet // batch: the nodes it may use; empty means any
 	Bound      bool             // memory is bound to Home (strict); preferred there otherwise
 	Bandwidth  int64            // memory bandwidth booked, MiB/s
 	Start      uint64           // of a process workload: start time of its root process, for PIDs are reused

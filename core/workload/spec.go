@@ -21,21 +21,36 @@ const (
 	Dedicated Class = "dedicated"
 	// Shared floats over the shared CPUs of its home; memory is preferred there.
 	Shared Class = "shared"
-	// Offline takes the CPU that the online classes leave idle.
-	Offline Class = "offline"
+	// Batch takes the CPU that the online classes leave idle.
+	Batch Class = "batch"
 )
 
 // Classes lists the classes, strongest first.
-var Classes = []Class{Dedicated, Shared, Offline}
+var Classes = []Class{Dedicated, Shared, Batch}
+
+// offline is what class and tier batch were called before version 0.2. Input takes it for
+// batch, for good: configuration, command lines, annotations, and what was stored.
+const offline = "offline"
+
+// UnmarshalText reads a class. A word that is no class stays as it is, for whoever checks it.
+func (c *Class) UnmarshalText(text []byte) error {
+	if *c = Class(text); *c == offline {
+		*c = Batch
+	}
+	return nil
+}
 
 // ParseClass reads a class name.
 func ParseClass(s string) (Class, error) {
+	if s == offline {
+		return Batch, nil
+	}
 	for _, c := range Classes {
 		if s == string(c) {
 			return c, nil
 		}
 	}
-	return "", fmt.Errorf("class %q: want dedicated, shared or offline", s)
+	return "", fmt.Errorf("class %q: want dedicated, shared or batch", s)
 }
 
 // SMTPolicy says how a workload meets SMT siblings.

@@ -264,7 +264,7 @@ func (t *T) must(r result, exit int) result {
 	return r
 }
 
-// status is the part of homenode-status/2 that the tests compare with the facts.
+// status is the part of homenode-status/3 that the tests compare with the facts.
 type status struct {
 	Schema    string `json:"schema"`
 	Mode      string `json:"mode"`

@@ -31,7 +31,7 @@ func (t *T) atMost(what string, took, most time.Duration) {
 	t.Logf("%s: %v, at most %v", what, took, most)
 }
 
-// scxWaits: no offline task runs on a CPU while online work that may run there waits for it. On
+// scxWaits: no batch task runs on a CPU while online work that may run there waits for it. On
 // all but the last CPU some always does, so that from Linux 7.0 on the kernel asks the scheduler all the same.
 // (But for the guard, which is left out here.)
 func scxWaits(t *T) {
@@ -39,7 +39,7 @@ func scxWaits(t *T) {
 	conf.NoGuard, conf.Timeout = true, 0
 	s := t.scheduler(conf)
 	on := t.newGroup(cgroupRoot, "on")
-	t.offlineHogs(s, t.shape.CPUs()+2, t.tier(on, workload.Online))
+	t.batchHogs(s, t.shape.CPUs()+2, t.tier(on, workload.Online))
 	groups := make([]group, t.shape.CPUs())
 	for cpu := range groups {
 		groups[cpu] = t.newGroup(on, strconv.Itoa(cpu))
@@ -52,10 +52,10 @@ func scxWaits(t *T) {
 	}
 	off := group(cgroupRoot + "/off")
 	tr := t.trace(func() { time.Sleep(2 * time.Second) })
-	offline := t.members(off)
+	batch := t.members(off)
 	most, waited := time.Duration(0), 0
 	for cpu, g := range groups {
-		ran := tr.runs(cpu, offline)
+		ran := tr.runs(cpu, batch)
 		for _, f := range strings.Fields(readText(g.file("cgroup.threads"))) {
 			tid, _ := strconv.Atoi(f)
 			waits := tr.waits(tid)
@@ -63,7 +63,7 @@ func scxWaits(t *T) {
 			most = max(most, longest(meet(waits, ran)))
 		}
 		if cpu == last && inAll(ran) < 500*time.Millisecond {
-			t.Fatalf("offline work had %v of CPU %d: nothing was there to give way", inAll(ran), cpu)
+			t.Fatalf("batch work had %v of CPU %d: nothing was there to give way", inAll(ran), cpu)
 		}
 	}
 	if waited < 500 {
@@ -71,16 +71,16 @@ func scxWaits(t *T) {
 	}
 	st := t.stillEnabled(s)
 	t.Logf("online work waited %d times; %+v", waited, st.Refused)
-	t.atMost("offline work ran on while online work waited for its CPU", most, time.Millisecond)
+	t.atMost("batch work ran on while online work waited for its CPU", most, time.Millisecond)
 }
 
-// scxBeside: when online-strict work begins, offline work leaves the sibling, and none begins there;
+// scxBeside: when online-strict work begins, batch work leaves the sibling, and none begins there;
 // the scheduler's own counts say the same as the tracer. A change of tiers holds at once.
 func scxBeside(t *T) {
 	s := t.scheduler(t.machine())
 	strict := t.newGroup(cgroupRoot, "strict")
 	tier := t.tier(strict, workload.OnlineStrict)
-	off := t.offlineHogs(s, t.shape.CPUs(), tier)
+	off := t.batchHogs(s, t.shape.CPUs(), tier)
 	var bursts []*exec.Cmd
 	for cpu := 0; cpu < t.shape.CPUs(); cpu += 2 {
 		c := t.in(strict, "bursts")
@@ -94,16 +94,16 @@ func scxBeside(t *T) {
 		time.Sleep(time.Second)
 		st = t.stillEnabled(s)
 	})
-	isStrict, isOffline := t.members(strict), t.members(off)
+	isStrict, isBatch := t.members(strict), t.members(off)
 	var beside []span
 	begun := 0
 	for cpu := range t.shape.CPUs() {
-		ran, sibling := tr.runs(cpu, isStrict), tr.runs(cpu^1, isOffline)
+		ran, sibling := tr.runs(cpu, isStrict), tr.runs(cpu^1, isBatch)
 		both := meet(ran, sibling)
 		beside = append(beside, both...)
 		for _, b := range both {
 			for _, r := range ran {
-				// An offline task that was chosen before, and is on its CPU a moment later, is none.
+				// A batch task that was chosen before, and is on its CPU a moment later, is none.
 				if r.from < b.from-300*time.Microsecond && b.from < r.to {
 					begun++
 				}
@@ -121,17 +121,17 @@ func scxBeside(t *T) {
 			long += n - before.Overlaps[i]
 		}
 	}
-	t.Logf("online-strict work began %d times, offline work was beside it %d times, %v in all; counted %d", starts, len(beside), inAll(beside), counted)
+	t.Logf("online-strict work began %d times, batch work was beside it %d times, %v in all; counted %d", starts, len(beside), inAll(beside), counted)
 	if starts < 250 || len(beside) < 100 {
 		t.Fatalf("too few to tell")
 	}
 	if begun > 0 {
-		t.Fatalf("%d times offline work began beside online-strict work that ran already", begun)
+		t.Fatalf("%d times batch work began beside online-strict work that ran already", begun)
 	}
 	t.atMost("beside online-strict work, 99 of 100", within(beside, 99), 500*time.Microsecond)
 	t.atMost("beside online-strict work, the longest", longest(beside), 4*time.Millisecond)
 	if long*100 > counted {
-		t.Fatalf("%d of %d times offline work ran beside online-strict work for more than half a millisecond", long, counted)
+		t.Fatalf("%d of %d times batch work ran beside online-strict work for more than half a millisecond", long, counted)
 	}
 	if d := int(counted) - len(beside); d < -len(beside)/10 || d > len(beside)/10 {
 		t.Fatalf("the scheduler counted %d of %d", counted, len(beside))
@@ -144,7 +144,7 @@ func scxBeside(t *T) {
 		c.Wait()
 	}
 	t.bind(os.Getpid(), t.shape.CPUs()-1)
-	t.Do(s.SetTiers([]scx.Cgroup{t.tier(strict, workload.Online), t.tier(off, workload.OfflineTier)}))
+	t.Do(s.SetTiers([]scx.Cgroup{t.tier(strict, workload.Online), t.tier(off, workload.BatchTier)}))
 	hog := t.in(strict, "hog", "1")
 	t.bind(hog.Process.Pid, 0)
 	for _, tid := range threadsOf(hog.Process.Pid) {
@@ -157,28 +157,28 @@ func scxBeside(t *T) {
 	tr = t.trace(func() {
 		time.Sleep(20 * time.Millisecond)
 		called = time.Duration(monotonic())
-		t.Do(s.SetTiers([]scx.Cgroup{tier, t.tier(off, workload.OfflineTier)}))
+		t.Do(s.SetTiers([]scx.Cgroup{tier, t.tier(off, workload.BatchTier)}))
 		set = time.Duration(monotonic())
 		time.Sleep(100 * time.Millisecond)
 	})
 	late, was := set, false
-	for _, r := range tr.runs(1, isOffline) {
+	for _, r := range tr.runs(1, isBatch) {
 		late, was = max(late, r.to), was || r.from < called && called < r.to+time.Millisecond // the kernel's own threads come by
 	}
 	if !was {
-		t.Fatalf("no offline work was beside it: %s", tr.around(span{called, set}))
+		t.Fatalf("no batch work was beside it: %s", tr.around(span{called, set}))
 	}
 	t.Logf("the call took %v", set-called)
 	t.atMost("beside what has become online-strict, after the call", late-set, time.Millisecond)
 }
 
-// scxIdle: no CPU is idle for a millisecond while offline work waits that may run there, unless a
+// scxIdle: no CPU is idle for a millisecond while batch work waits that may run there, unless a
 // reason for it is counted; it stays on its nodes, and within the budget.
 func scxIdle(t *T) {
 	conf := t.machine()
 	s := t.scheduler(conf)
 	on := t.newGroup(cgroupRoot, "on")
-	off := t.offlineHogs(s, 1, t.tier(on, workload.Online))
+	off := t.batchHogs(s, 1, t.tier(on, workload.Online))
 	for cpu := range t.shape.CPUs() {
 		t.bind(t.in(on, "bursts").Process.Pid, cpu)
 		t.in(off, "bursts") // comes and goes, so that CPUs are idle in between
@@ -207,7 +207,7 @@ func scxIdle(t *T) {
 	if r := st.Refused; r.Expelled+r.Budget+r.IdleBuffer+r.Nodes > 0 {
 		t.Fatalf("refused without a reason: %+v", r)
 	}
-	t.atMost("a CPU was idle while offline work waited", idle(tr, all...), time.Millisecond)
+	t.atMost("a CPU was idle while batch work waited", idle(tr, all...), time.Millisecond)
 
 	// On the last node alone, and more of it than has room there.
 	t.in(off, "hog", strconv.Itoa(t.shape.CPUs()))
@@ -215,32 +215,32 @@ func scxIdle(t *T) {
 	t.switched(off)
 	last := t.shape.Nodes - 1
 	theirs := all[last*t.shape.CPUsPerNode:]
-	t.Do(s.SetTiers([]scx.Cgroup{t.tier(on, workload.Online), t.tier(off, workload.OfflineTier, topology.NodeID(last))}))
+	t.Do(s.SetTiers([]scx.Cgroup{t.tier(on, workload.Online), t.tier(off, workload.BatchTier, topology.NodeID(last))}))
 	time.Sleep(50 * time.Millisecond)
 	before := t.counters(s)
 	tr = t.trace(func() {
 		time.Sleep(time.Second)
 		st = t.stillEnabled(s)
 	})
-	offline := t.members(off)
+	batch := t.members(off)
 	for _, cpu := range all[:last*t.shape.CPUsPerNode] {
-		if n := tr.starts(cpu, offline); n > 0 {
-			t.Fatalf("offline work of node %d began %d times on CPU %d", last, n, cpu)
+		if n := tr.starts(cpu, batch); n > 0 {
+			t.Fatalf("batch work of node %d began %d times on CPU %d", last, n, cpu)
 		}
 	}
 	for i := range last {
 		if st.Nodes[i].Used != before.Nodes[i].Used {
-			t.Fatalf("%v of offline work are counted on node %d", st.Nodes[i].Used-before.Nodes[i].Used, i)
+			t.Fatalf("%v of batch work are counted on node %d", st.Nodes[i].Used-before.Nodes[i].Used, i)
 		}
 	}
 	if st.Refused.Nodes == before.Refused.Nodes {
 		t.Fatalf("no refusal is counted: %+v", st.Refused)
 	}
-	t.atMost(fmt.Sprintf("a CPU of node %d was idle while its offline work waited", last), idle(tr, theirs...), time.Millisecond)
+	t.atMost(fmt.Sprintf("a CPU of node %d was idle while its batch work waited", last), idle(tr, theirs...), time.Millisecond)
 
 	t.write(on.file("cgroup.kill"), "1")
 	// A budget.
-	t.Do(s.SetTiers([]scx.Cgroup{t.tier(on, workload.Online), t.tier(off, workload.OfflineTier)}))
+	t.Do(s.SetTiers([]scx.Cgroup{t.tier(on, workload.Online), t.tier(off, workload.BatchTier)}))
 	for _, budget := range []float64{1, 0.5} {
 		conf.Nodes = nil
 		for n := range t.shape.Nodes {
@@ -259,9 +259,9 @@ func scxIdle(t *T) {
 		for n := range t.shape.Nodes {
 			var ran, both time.Duration
 			for cpu := n * t.shape.CPUsPerNode; cpu < (n+1)*t.shape.CPUsPerNode; cpu++ {
-				ran += inAll(tr.runs(cpu, offline))
+				ran += inAll(tr.runs(cpu, batch))
 				for other := n * t.shape.CPUsPerNode; other < cpu; other++ {
-					both += inAll(meet(tr.runs(cpu, offline), tr.runs(other, offline)))
+					both += inAll(meet(tr.runs(cpu, batch), tr.runs(other, batch)))
 				}
 			}
 			length := (tr.to - tr.from).Seconds()
@@ -272,11 +272,11 @@ func scxIdle(t *T) {
 }
 
 // scxTogether: threads that ran last on one CPU wake at the same moment, with all CPUs idle: each has a
-// CPU at once, offline or not.
+// CPU at once, batch work or not.
 func scxTogether(t *T) {
 	s := t.scheduler(t.machine())
 	off := t.newGroup(cgroupRoot, "off")
-	tier := t.tier(off, workload.OfflineTier)
+	tier := t.tier(off, workload.BatchTier)
 	t.Do(s.SetTiers([]scx.Cgroup{tier}))
 	t.in(off, "together", strconv.Itoa(t.shape.CPUs()))
 	time.Sleep(100 * time.Millisecond)
@@ -284,7 +284,7 @@ func scxTogether(t *T) {
 	for _, one := range []struct {
 		what  string
 		tiers []scx.Cgroup
-	}{{"offline threads", []scx.Cgroup{tier}}, {"threads that are not offline", nil}} {
+	}{{"batch threads", []scx.Cgroup{tier}}, {"threads that are not batch work", nil}} {
 		t.Do(s.SetTiers(one.tiers))
 		time.Sleep(2 * togetherEvery)
 		tr := t.trace(func() { time.Sleep(20 * togetherEvery) })
@@ -316,7 +316,7 @@ func scxTogether(t *T) {
 }
 
 // scxBudget: a budget of one CPU is used up beside online work that comes and goes on every CPU of the
-// node: where it takes the CPU of an offline task, another CPU goes on.
+// node: where it takes the CPU of a batch task, another CPU goes on.
 func scxBudget(t *T) {
 	conf := t.machine()
 	for n := range t.shape.Nodes {
@@ -324,22 +324,22 @@ func scxBudget(t *T) {
 	}
 	s := t.scheduler(conf)
 	on := t.newGroup(cgroupRoot, "on")
-	off := t.offlineHogs(s, t.shape.CPUs(), t.tier(on, workload.Online))
+	off := t.batchHogs(s, t.shape.CPUs(), t.tier(on, workload.Online))
 	for cpu := range t.shape.CPUs() {
 		t.bind(t.in(on, "bursts").Process.Pid, cpu)
 	}
 	tr := t.trace(func() { time.Sleep(time.Second) })
-	offline := t.members(off)
+	batch := t.members(off)
 	for n := range t.shape.Nodes {
 		var ran time.Duration
 		full := []span{{tr.from, tr.to}} // no CPU of the node is free
 		for cpu := n * t.shape.CPUsPerNode; cpu < (n+1)*t.shape.CPUsPerNode; cpu++ {
-			ran += inAll(tr.runs(cpu, offline))
-			full = meet(full, tr.runs(cpu, func(tid int) bool { return tid != 0 && !offline(tid) }))
+			ran += inAll(tr.runs(cpu, batch))
+			full = meet(full, tr.runs(cpu, func(tid int) bool { return tid != 0 && !batch(tid) }))
 		}
 		free := tr.to - tr.from - inAll(full)
-		t.Logf("node %d: offline work had %.3f CPUs; for %v of %v a CPU was free", n, ran.Seconds()/(tr.to-tr.from).Seconds(), free, tr.to-tr.from)
-		t.between(fmt.Sprintf("node %d, a budget of 1: what offline work had of what was free", n), ran.Seconds()/free.Seconds(), 0.95, 1.05)
+		t.Logf("node %d: batch work had %.3f CPUs; for %v of %v a CPU was free", n, ran.Seconds()/(tr.to-tr.from).Seconds(), free, tr.to-tr.from)
+		t.between(fmt.Sprintf("node %d, a budget of 1: what batch work had of what was free", n), ran.Seconds()/free.Seconds(), 0.95, 1.05)
 	}
 	if st := t.stillEnabled(s); st.Refused.Budget == 0 || st.Refused.IdleBuffer+st.Refused.Expelled > 0 {
 		t.Fatalf("%+v", st.Refused)

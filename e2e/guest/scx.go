@@ -60,7 +60,7 @@ func (t *T) scheduler(c scx.Config) *scx.Scheduler {
 	return s
 }
 
-// offline makes a cgroup of offline work.
+// batch makes a cgroup of batch work.
 func (t *T) tier(g group, tier workload.Tier, nodes ...topology.NodeID) scx.Cgroup {
 	return scx.Cgroup{ID: t.inode(g), Tier: tier, Nodes: topology.SetOf(nodes...)}
 }
@@ -128,9 +128,9 @@ func (t *T) comesTo(what string, g group, low, high float64) {
 	})
 }
 
-func (t *T) offlineHogs(s *scx.Scheduler, threads int, others ...scx.Cgroup) group {
+func (t *T) batchHogs(s *scx.Scheduler, threads int, others ...scx.Cgroup) group {
 	off := t.newGroup(cgroupRoot, "off")
-	t.Do(s.SetTiers(append(others, t.tier(off, workload.OfflineTier))))
+	t.Do(s.SetTiers(append(others, t.tier(off, workload.BatchTier))))
 	t.OnFailure(func() {
 		st, err := s.Stats()
 		st.Programs = nil
@@ -179,9 +179,9 @@ func scxLoad(t *T) {
 	t.stillEnabled(s)
 
 	// Idle CPUs are used, all of them.
-	off := t.offlineHogs(s, t.shape.CPUs())
+	off := t.batchHogs(s, t.shape.CPUs())
 	cpus := float64(t.shape.CPUs())
-	t.comesTo("CPUs that offline work uses of "+strconv.Itoa(t.shape.CPUs()), off, 0.8*cpus, cpus*1.05)
+	t.comesTo("CPUs that batch work uses of "+strconv.Itoa(t.shape.CPUs()), off, 0.8*cpus, cpus*1.05)
 	st := t.stillEnabled(s)
 	if st.Refused.Expelled+st.Refused.Budget+st.Refused.IdleBuffer+st.Refused.Nodes > 0 {
 		t.Fatalf("refused without a reason: %+v", st.Refused)
@@ -189,7 +189,7 @@ func scxLoad(t *T) {
 	// The time of who never leaves its CPU is counted as it runs.
 	t.write(off.file("cgroup.kill"), "1")
 	one, last := t.newGroup(cgroupRoot, "one"), t.shape.CPUs()-1
-	t.Do(s.SetTiers([]scx.Cgroup{t.tier(one, workload.OfflineTier)}))
+	t.Do(s.SetTiers([]scx.Cgroup{t.tier(one, workload.BatchTier)}))
 	t.pinned(one, last)
 	t.switched(one)
 	for _, f := range strings.Fields(t.read(one.file("cgroup.threads"))) {
@@ -227,7 +227,7 @@ func (t *T) pinned(g group, cpus ...int) {
 	}
 }
 
-// scxExpel: an offline task does not run beside online-strict work; beside work of other tiers,
+// scxExpel: a batch task does not run beside online-strict work; beside work of other tiers,
 // and beside online-strict work that may not run itself, it does.
 func scxExpel(t *T) {
 	conf := t.machine()
@@ -235,7 +235,7 @@ func scxExpel(t *T) {
 	strict := t.newGroup(cgroupRoot, "strict")
 	inner := t.newGroup(strict, "inner") // has the tier of the one above it
 	tier := t.tier(strict, workload.OnlineStrict)
-	off := t.offlineHogs(s, t.shape.CPUs(), tier)
+	off := t.batchHogs(s, t.shape.CPUs(), tier)
 	var evens []int
 	for cpu := 0; cpu < t.shape.CPUs(); cpu += 2 {
 		evens = append(evens, cpu)
@@ -243,15 +243,15 @@ func scxExpel(t *T) {
 	t.pinned(inner, evens...)
 	half := float64(len(evens))
 	time.Sleep(500 * time.Millisecond)
-	t.between("offline CPUs beside online-strict work on each core", off.uses(t.window()), 0, 0.2)
+	t.between("batch CPUs beside online-strict work on each core", off.uses(t.window()), 0, 0.2)
 	st := t.stillEnabled(s)
 	if st.Refused.Expelled == 0 {
 		t.Fatalf("nothing was expelled: %+v", st)
 	}
 	// At once, also for a hog that never leaves its CPU.
-	t.Do(s.SetTiers([]scx.Cgroup{t.tier(strict, workload.Online), t.tier(off, workload.OfflineTier)}))
+	t.Do(s.SetTiers([]scx.Cgroup{t.tier(strict, workload.Online), t.tier(off, workload.BatchTier)}))
 	t.comesTo("beside online work", off, 0.85*half, 1.15*half)
-	t.Do(s.SetTiers([]scx.Cgroup{tier, t.tier(off, workload.OfflineTier)}))
+	t.Do(s.SetTiers([]scx.Cgroup{tier, t.tier(off, workload.BatchTier)}))
 	t.between("beside online-strict work again", off.uses(t.window()), 0, 0.2)
 	t.freeze(strict)
 	t.comesTo("beside frozen work", off, 1.7*half, 2.1*half)
@@ -263,21 +263,21 @@ func scxExpel(t *T) {
 	// An untagged cgroup is normal; so are its tasks, though they are SCHED_EXT still: none is expelled,
 	// and what waits goes to a CPU that is free.
 	t.Do(s.SetTiers([]scx.Cgroup{tier}))
-	t.comesTo("what was offline", off, 0.85*half, 1.15*half)
+	t.comesTo("what was batch work", off, 0.85*half, 1.15*half)
 	t.write(strict.file("cgroup.kill"), "1")
-	t.comesTo("what was offline, alone", off, 1.8*half, 2.1*half)
+	t.comesTo("what was batch work, alone", off, 1.8*half, 2.1*half)
 	st = t.stillEnabled(s)
 	if st.QueuedFree == 0 {
 		t.Fatalf("no task went free: %+v", st)
 	}
 }
 
-// scxBursts: work that comes and goes: the interrupts that expelling takes, and how long offline
+// scxBursts: work that comes and goes: the interrupts that expelling takes, and how long batch
 // work ran beside it.
 func scxBursts(t *T) {
 	s := t.scheduler(t.machine())
 	strict := t.newGroup(cgroupRoot, "strict")
-	t.offlineHogs(s, t.shape.CPUs(), t.tier(strict, workload.OnlineStrict))
+	t.batchHogs(s, t.shape.CPUs(), t.tier(strict, workload.OnlineStrict))
 	c := t.in(strict, "bursts")
 	for range 3 {
 		for _, tid := range threadsOf(c.Process.Pid) {
@@ -298,11 +298,11 @@ func scxBursts(t *T) {
 	}
 	// The vCPUs of this guest take turns: the more there are, the longer a CPU that has decided waits to begin.
 	if st.Kicks.Late*40 > st.StrictStarts*uint64(t.shape.CPUs()) {
-		t.Fatalf("%d offline tasks began beside online-strict work, which began %d times", st.Kicks.Late, st.StrictStarts)
+		t.Fatalf("%d batch tasks began beside online-strict work, which began %d times", st.Kicks.Late, st.StrictStarts)
 	}
 }
 
-// scxGuard: online-strict work takes every CPU, and many offline threads wait. Without the guard
+// scxGuard: online-strict work takes every CPU, and many batch threads wait. Without the guard
 // the kernel's watchdog ends the scheduler. With it, and with those given back that it can not
 // serve, the scheduler stays and every thread has its turn.
 func scxGuard(t *T) {
@@ -311,7 +311,7 @@ func scxGuard(t *T) {
 	conf.NoGuard, conf.Timeout, conf.Guard = true, 3*time.Second, 500*time.Millisecond
 	s := t.scheduler(conf)
 	strict := t.newGroup(cgroupRoot, "strict")
-	off := t.offlineHogs(s, hogs, t.tier(strict, workload.OnlineStrict))
+	off := t.batchHogs(s, hogs, t.tier(strict, workload.OnlineStrict))
 	t.write(off.file("cpu.idle"), "1")
 	t.in(strict, "hog", strconv.Itoa(t.shape.CPUs()))
 	t.until(20*time.Second, 100*time.Millisecond, "the watchdog", func() (bool, string) {
@@ -329,7 +329,7 @@ func scxGuard(t *T) {
 	conf.NoGuard = false
 	t.freeze(strict)
 	s = t.scheduler(conf)
-	t.Do(s.SetTiers([]scx.Cgroup{t.tier(strict, workload.OnlineStrict), t.tier(off, workload.OfflineTier)}))
+	t.Do(s.SetTiers([]scx.Cgroup{t.tier(strict, workload.OnlineStrict), t.tier(off, workload.BatchTier)}))
 	t.write(strict.file("cgroup.freeze"), "0")
 	// As the daemon does it, in the proportion of this timeout to its own.
 	relief := scx.Relief{After: conf.Timeout / 5}
@@ -381,7 +381,7 @@ func scxBounds(t *T) {
 	conf := t.machine()
 	conf.Guard = t.window() / 2
 	s := t.scheduler(conf)
-	off := t.offlineHogs(s, t.shape.CPUs())
+	off := t.batchHogs(s, t.shape.CPUs())
 	perNode := func(what string, set func(*scx.Node), low, high float64) {
 		conf.Nodes = nil
 		for n := range t.shape.Nodes {
@@ -419,7 +419,7 @@ func scxBounds(t *T) {
 	}
 
 	last := t.shape.Nodes - 1
-	t.Do(s.SetTiers([]scx.Cgroup{t.tier(off, workload.OfflineTier, topology.NodeID(last))}))
+	t.Do(s.SetTiers([]scx.Cgroup{t.tier(off, workload.BatchTier, topology.NodeID(last))}))
 	time.Sleep(200 * time.Millisecond)
 	before, start := t.counters(s).Nodes, time.Now()
 	time.Sleep(t.window())
@@ -439,7 +439,7 @@ func scxTasks(t *T) {
 	s := t.scheduler(t.machine())
 	off := t.newGroup(cgroupRoot, "off")
 	on := t.newGroup(cgroupRoot, "on")
-	t.Do(s.SetTiers([]scx.Cgroup{t.tier(off, workload.OfflineTier)}))
+	t.Do(s.SetTiers([]scx.Cgroup{t.tier(off, workload.BatchTier)}))
 	var bound []*exec.Cmd
 	for cpu := range t.shape.CPUs() {
 		c := t.in(off, "hog", "1")
@@ -487,7 +487,7 @@ func scxTasks(t *T) {
 		st := t.stillEnabled(s)
 		n := 0
 		for _, node := range st.Nodes {
-			n += node.Offline
+			n += node.Batch
 		}
 		return st.Waiting == 0 && n == 0 && readText(off.file("cgroup.threads")) == "", fmt.Sprintf("%d wait, %d run, %q", st.Waiting, n, readText(off.file("cgroup.threads")))
 	})
@@ -514,7 +514,7 @@ func cpuTime(pid int) time.Duration {
 func scxHotplug(t *T) {
 	s := t.scheduler(t.machine())
 	strict := t.newGroup(cgroupRoot, "strict")
-	off := t.offlineHogs(s, t.shape.CPUs(), t.tier(strict, workload.OnlineStrict))
+	off := t.batchHogs(s, t.shape.CPUs(), t.tier(strict, workload.OnlineStrict))
 	onlineFile := func(cpu int) string { return fmt.Sprintf("/sys/devices/system/cpu/cpu%d/online", cpu) }
 	cores := float64(t.shape.CPUs() / 2)
 	for cpu := 1; cpu < t.shape.CPUs(); cpu += 2 {
@@ -523,7 +523,7 @@ func scxHotplug(t *T) {
 	t.stillEnabled(s)
 	t.comesTo("CPUs with SMT off", off, 0.75*cores, 1.05*cores)
 	t.Do(s.Set(t.machine()))
-	// No sibling, so nothing to be put off from: online-strict work has its CPU, offline work the others.
+	// No sibling, so nothing to be put off from: online-strict work has its CPU, batch work the others.
 	if t.shape.CPUs() > 2 {
 		t.pinned(strict, 0)
 		t.comesTo("beside online-strict work, SMT off", off, 0.7*(cores-1), 1.1*(cores-1)+0.1)
@@ -541,8 +541,8 @@ func scxHotplug(t *T) {
 	t.comesTo("CPUs with SMT on again", off, 1.7*cores, 2.1*cores)
 	st := t.stillEnabled(s)
 	for _, n := range st.Nodes {
-		if n.Idle < 0 || n.Offline < 0 || n.Idle+n.Offline > t.shape.CPUsPerNode {
-			t.Fatalf("node %d of %d CPUs: %d idle, %d with offline work", n.ID, t.shape.CPUsPerNode, n.Idle, n.Offline)
+		if n.Idle < 0 || n.Batch < 0 || n.Idle+n.Batch > t.shape.CPUsPerNode {
+			t.Fatalf("node %d of %d CPUs: %d idle, %d with batch work", n.ID, t.shape.CPUsPerNode, n.Idle, n.Batch)
 		}
 	}
 	if st.Refused.IdleBuffer+st.Refused.Budget > 0 {
@@ -550,7 +550,7 @@ func scxHotplug(t *T) {
 	}
 }
 
-// scxLimits: what the fair class promises online work holds beside offline work: its share of a CPU
+// scxLimits: what the fair class promises online work holds beside batch work: its share of a CPU
 // they are both bound to, cpu.max and cpu.weight.
 func scxLimits(t *T) {
 	last := t.shape.CPUs() - 1
@@ -568,7 +568,7 @@ func scxLimits(t *T) {
 	conf := t.machine()
 	conf.Timeout = 0 // those bound to the CPU starve meanwhile
 	s := t.scheduler(conf)
-	t.offlineHogs(s, t.shape.CPUs()+1)
+	t.batchHogs(s, t.shape.CPUs()+1)
 	bound := t.newGroup(group(cgroupRoot+"/off"), "bound")
 	t.pinned(bound, last)
 	t.switched(bound)
@@ -580,7 +580,7 @@ func scxLimits(t *T) {
 	ones := one.used()
 	time.Sleep(t.window())
 	ones, bounds = one.used()-ones, bound.used()-bounds
-	t.between("online work's part on a CPU that offline work is bound to", float64(ones)/float64(ones+bounds), 0.95, 1)
+	t.between("online work's part on a CPU that batch work is bound to", float64(ones)/float64(ones+bounds), 0.95, 1)
 	t.write(one.file("cpu.max"), "20000 100000")
 	t.between("with a cpu.max of 20 %", one.uses(2*time.Second), 0.18, 0.22) // 20 periods: at most one more or less
 	t.stillEnabled(s)
@@ -615,7 +615,7 @@ func scxCost(t *T) {
 	t.Do(err)
 	defer measuring.Close()
 	strict := t.newGroup(cgroupRoot, "strict")
-	t.offlineHogs(s, t.shape.CPUs(), t.tier(strict, workload.OnlineStrict))
+	t.batchHogs(s, t.shape.CPUs(), t.tier(strict, workload.OnlineStrict))
 	t.in(strict, "bursts")
 	t.in(strict, "bursts")
 	time.Sleep(2 * t.window())

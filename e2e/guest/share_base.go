@@ -20,8 +20,8 @@ func init() {
 	tests["share.cores"] = shareCores
 }
 
-// shareRules makes the walkers that are called so offline, and the web important.
-const shareRules = "workloads: [{match: /encode*, bvt: -1}, {match: /fenced/**, tier: offline}, {match: /web, tier: online-strict}]\n"
+// shareRules makes the walkers that are called so batch, and the web important.
+const shareRules = "workloads: [{match: /encode*, bvt: -1}, {match: /fenced/**, tier: batch}, {match: /web, tier: online-strict}]\n"
 
 // shareFiles is what sharing may change here.
 var shareFiles = []string{"cpu.idle", "cpu.weight", "cpu.max", "cpu.max.burst", "memory.low", "memory.high", "io.weight", "io.max", "cgroup.freeze"}
@@ -61,7 +61,7 @@ func (t *T) backAs(when string, before map[string]string, groups ...group) {
 	})
 }
 
-// shareBase: offline work has cpu.idle, a limit of memory and a weight at devices, also a cgroup with
+// shareBase: batch work has cpu.idle, a limit of memory and a weight at devices, also a cgroup with
 // two jobs in it, online work nothing of it; what cannot be squeezed is named with the reason; off, undo, and undo after kill -9 put everything back with the controllers;
 // a cgroup that goes meanwhile is no trouble; what somebody has chosen stays.
 func shareBase(t *T) {
@@ -128,7 +128,7 @@ func shareBase(t *T) {
 	t.Textf("memory.high %d MiB; put back by off, undo and undo after kill -9", n>>20)
 }
 
-// shareCores: offline work has whole cores, fewer than there are, while its budget is no number of
+// shareCores: batch work has whole cores, fewer than there are, while its budget is no number of
 // cores, and all CPUs again when it is turned off.
 func shareCores(t *T) {
 	ws := t.startWalkers(cgroupRoot, walkerSpec{name: "web", slot: 0, mib: 32, threads: 1, place: "local", busy: true},
@@ -136,7 +136,7 @@ func shareCores(t *T) {
 	encode := ws[1].group
 	t.startDaemon(daemonOptions{mode: "enforce", extra: shareRules + "share: {enabled: true, sched_ext: off}\n"})
 	given := set(0)
-	t.Until(60*time.Second, "offline work has some whole cores", func() (bool, string) {
+	t.Until(60*time.Second, "batch work has some whole cores", func() (bool, string) {
 		text := strings.TrimSpace(readText(encode.file("cpuset.cpus")))
 		if text == "" {
 			return false, "no CPU set"
@@ -150,14 +150,14 @@ func shareCores(t *T) {
 		}
 	}
 	t.must(homenode("share", "off"), exitOK)
-	t.Until(60*time.Second, "offline work has every CPU again", func() (bool, string) {
+	t.Until(60*time.Second, "batch work has every CPU again", func() (bool, string) {
 		text := t.read(encode.file("cpuset.cpus.effective"))
 		return t.set(text).size() == t.shape.CPUs(), text
 	})
 	t.Textf("CPUs %s of %d", given, t.shape.CPUs())
 }
 
-// shareFreeze: where one core is left and important work waits, offline work is frozen; a daemon
+// shareFreeze: where one core is left and important work waits, batch work is frozen; a daemon
 // that stops lets it go, undo lets it go after kill -9, and so does the next daemon.
 func shareFreeze(t *T) {
 	if _, err := os.Stat("/proc/pressure/cpu"); err != nil {
@@ -196,12 +196,12 @@ func shareFreeze(t *T) {
 	t.Textf("frozen for the web, let go by stop, by undo and by the next start")
 }
 
-// shareRun: an offline command has a cgroup that runs last, undo takes it out of it, and it goes
+// shareRun: a batch command has a cgroup that runs last, undo takes it out of it, and it goes
 // when it is empty; without a daemon and with one; who may not have one is told.
 func shareRun(t *T) {
-	const parent = cgroupRoot + "/homenode-offline"
+	const parent = cgroupRoot + "/homenode-batch"
 	start := func(name string, more ...string) *walker {
-		argv := append([]string{homenodeBin, "--socket", socketPath, "run", "--class", "offline"}, more...)
+		argv := append([]string{homenodeBin, "--socket", socketPath, "run", "--class", "batch"}, more...)
 		return t.walkerBehind(name, append(argv, "--", "/bin/walker", "--slot", "8", "--mib", "16", "--threads", "1", "--place", "local"))
 	}
 	of := func(pid int) string {
@@ -221,8 +221,8 @@ func shareRun(t *T) {
 			t.Defer(func() { writeText(cgroupRoot+"/cgroup.subtree_control", "+cpu") })
 		}
 		controllers := sameController()
-		w := start(fmt.Sprintf("offline, controller off %t", off))
-		if got := of(w.pid); got != fmt.Sprintf("/homenode-offline/%d", w.pid) {
+		w := start(fmt.Sprintf("batch, controller off %t", off))
+		if got := of(w.pid); got != fmt.Sprintf("/homenode-batch/%d", w.pid) {
 			t.Fatalf("%s is in %s", w.name, got)
 		}
 		if got := t.read(filepath.Join(parent, "cpu.idle")); got != "1" {
@@ -241,7 +241,7 @@ func shareRun(t *T) {
 	w := start("ends by itself")
 	w.kill()
 	w.cmd.Wait()
-	t.must(homenode("run", "--class", "offline", "--quiet", "--", "/bin/walker", "--help"), exitOK)
+	t.must(homenode("run", "--class", "batch", "--quiet", "--", "/bin/walker", "--help"), exitOK)
 	t.Until(30*time.Second, "what has ended is gone", func() (bool, string) {
 		undo("--all")
 		_, err := os.Stat(parent)
@@ -250,12 +250,12 @@ func shareRun(t *T) {
 
 	d := t.startDaemon(daemonOptions{mode: "enforce", extra: "share: {enabled: true, sched_ext: off}\n"})
 	t.Until(60*time.Second, "the daemon answers within a second", func() (bool, string) {
-		r := homenode("run", "--class", "offline", "--strict", "--", "/bin/walker", "--help")
+		r := homenode("run", "--class", "batch", "--strict", "--", "/bin/walker", "--help")
 		return r.exit == exitOK, r.String()
 	})
 	w = start("with a daemon")
 	own := group(filepath.Join(parent, strconv.Itoa(w.pid)))
-	t.awaitFile(own, "cpu.idle", "1") // by sharing, for it is a workload of tier offline
+	t.awaitFile(own, "cpu.idle", "1") // by sharing, for it is a workload of tier batch
 	w.kill()
 	w.cmd.Wait()
 	t.Until(60*time.Second, "the daemon removes the empty cgroup", func() (bool, string) {
@@ -264,10 +264,10 @@ func shareRun(t *T) {
 	})
 	t.stop(d)
 
-	nobody := homenodeVia(viaNobody, "run", "--class", "offline", "--", "/bin/walker", "--help")
-	if nobody.exit != exitOK || !strings.Contains(nobody.err, "it has no cgroup of its own and is offline by its affinity alone") {
+	nobody := homenodeVia(viaNobody, "run", "--class", "batch", "--", "/bin/walker", "--help")
+	if nobody.exit != exitOK || !strings.Contains(nobody.err, "it has no cgroup of its own and runs as batch work by its affinity alone") {
 		t.Fatalf("as nobody: %s", nobody)
 	}
-	t.must(homenodeVia(viaNobody, "run", "--class", "offline", "--strict", "--", "/bin/walker", "--help"), exitForbidden)
+	t.must(homenodeVia(viaNobody, "run", "--class", "batch", "--strict", "--", "/bin/walker", "--help"), exitForbidden)
 	t.Textf("a cgroup that runs last, left by undo, removed when empty")
 }

@@ -35,7 +35,7 @@ func shareBench(t *T) {
 }
 
 // systemdBench: the same with what it is for: nginx, ffmpeg, stress-ng, systemd, and homenode's
-// scheduler for offline work. Batch work that ends is an error, not a figure.
+// scheduler for batch work. Batch work that ends is an error, not a figure.
 func systemdBench(t *T) {
 	const broken = "/tmp/broken"
 	t.Do(os.Mkdir(broken, 0o755))
@@ -67,10 +67,10 @@ func (t *T) smoke(program, out, cases, online, batch string, more ...string) {
 	var d struct {
 		Online, Batch struct{ Name string }
 		Cases         []struct {
-			ID      string
-			Runs    int
-			Offline float64                 `json:"offline"`
-			P99     struct{ Value float64 } `json:"p99_us"`
+			ID    string
+			Runs  int
+			Batch float64                 `json:"batch"`
+			P99   struct{ Value float64 } `json:"p99_us"`
 		}
 		Skipped map[string]string
 	}
@@ -78,7 +78,7 @@ func (t *T) smoke(program, out, cases, online, batch string, more ...string) {
 	ids := ""
 	for _, c := range d.Cases {
 		ids += c.ID
-		if c.Runs != 1 || c.P99.Value <= 0 || c.ID != "B" && c.Offline <= 0 {
+		if c.Runs != 1 || c.P99.Value <= 0 || c.ID != "B" && c.Batch <= 0 {
 			t.Fatalf("case %+v", c)
 		}
 	}

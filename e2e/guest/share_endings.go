@@ -37,7 +37,7 @@ func (t *T) stands(encode *walker) {
 		t.Fatalf("status says %q", out)
 	}
 	if got := t.policies(encode.group); slices.Contains(got, policyExt) && t.read(schedExt+"state") == "enabled" {
-		t.Fatalf("offline work has the policies %v", got)
+		t.Fatalf("batch work has the policies %v", got)
 	}
 	if readText(encode.group.file("cpu.idle")) != "1" {
 		t.Fatalf("the base layer does not stand")
@@ -85,7 +85,7 @@ func shareSysRq(t *T) {
 }
 
 // shareWatchdog: the kernel's watchdog ends the scheduler three times, for it is told to refuse
-// offline work for ever while the daemon stands still. Each time the base layer stands, status says so, and the
+// batch work for ever while the daemon stands still. Each time the base layer stands, status says so, and the
 // next load comes later; more than three within an hour there are not.
 func shareWatchdog(t *T) {
 	encode, web := t.sharedHost()
@@ -116,7 +116,7 @@ func shareWatchdog(t *T) {
 	t.walking([]*walker{encode, web})
 }
 
-// stall has the scheduler refuse all offline work, without its guard, until the watchdog ends it.
+// stall has the scheduler refuse all batch work, without its guard, until the watchdog ends it.
 func (t *T) stall() time.Duration {
 	pins, _ := filepath.Glob(scx.DefaultPin + "*")
 	if len(pins) != 1 {
@@ -140,7 +140,7 @@ func (t *T) stall() time.Duration {
 }
 
 // shareSMTOff: SMT is turned off and on while the scheduler runs. It stays; with SMT off
-// nothing is put off a sibling, and offline work has CPUs that are there.
+// nothing is put off a sibling, and batch work has CPUs that are there.
 func shareSMTOff(t *T) {
 	const control = "/sys/devices/system/cpu/smt/control"
 	if readText(control) != "on" {
@@ -162,11 +162,11 @@ func shareSMTOff(t *T) {
 		before := encode.group.used()
 		time.Sleep(time.Second)
 		if took := encode.group.used() - before; took < 5*time.Millisecond {
-			t.Fatalf("%s offline work ran for %v of a second", what, took)
+			t.Fatalf("%s batch work ran for %v of a second", what, took)
 		}
 	}
 	ran("before,")
-	t.until(30*time.Second, time.Second, "with SMT on offline work is put off siblings", func() (bool, string) { n := kicks(); return n > 0, strconv.FormatUint(n, 10) })
+	t.until(30*time.Second, time.Second, "with SMT on batch work is put off siblings", func() (bool, string) { n := kicks(); return n > 0, strconv.FormatUint(n, 10) })
 	t.write(control, "off")
 	t.Defer(func() { writeText(control, "on") })
 	time.Sleep(4 * time.Second)
@@ -176,17 +176,17 @@ func shareSMTOff(t *T) {
 	before := kicks()
 	ran("with SMT off")
 	if n := kicks(); n != before {
-		t.Fatalf("without siblings offline work was put off one %d times", n-before)
+		t.Fatalf("without siblings batch work was put off one %d times", n-before)
 	}
 	there := t.set(readText("/sys/devices/system/cpu/online"))
 	if given := t.set(t.read(encode.group.file("cpuset.cpus.effective"))); given&^there != 0 || given == 0 || there.size() != t.shape.CPUs()/2 {
-		t.Fatalf("offline work has CPUs %s of %s", given, there)
+		t.Fatalf("batch work has CPUs %s of %s", given, there)
 	}
 	t.write(control, "on")
 	time.Sleep(4 * time.Second)
 	if on, _ := enabled(); !on || t.read(schedExt+"enable_seq") != seq {
 		t.Fatalf("with SMT on again it does not stay: %s", homenode("share", "status"))
 	}
-	t.until(30*time.Second, time.Second, "with SMT on again offline work is put off siblings", func() (bool, string) { n := kicks(); return n > before, strconv.FormatUint(n, 10) })
+	t.until(30*time.Second, time.Second, "with SMT on again batch work is put off siblings", func() (bool, string) { n := kicks(); return n > before, strconv.FormatUint(n, 10) })
 	t.walking([]*walker{encode, web})
 }

@@ -35,17 +35,17 @@ func (t *T) lacking(encode group, want string) {
 		t.Fatalf("not once and in one line: %s", out)
 	}
 	t.awaitFile(encode, "cpu.idle", "1")
-	t.until(60*time.Second, 2*time.Second, "offline work has a part of the CPUs", func() (bool, string) {
+	t.until(60*time.Second, 2*time.Second, "batch work has a part of the CPUs", func() (bool, string) {
 		cpus, limit := strings.TrimSpace(readText(encode.file("cpuset.cpus"))), strings.TrimSpace(readText(encode.file("cpu.max")))
 		return cpus != "" && t.set(cpus).size() < t.shape.CPUs() || !strings.HasPrefix(limit, "max"), cpus + ", " + limit
 	})
 	if got := t.policies(encode); !slices.Equal(got, []int{0}) {
-		t.Fatalf("offline work has the policies %v", got)
+		t.Fatalf("batch work has the policies %v", got)
 	}
 	t.Logf("%s", text)
 }
 
-// lackingHost is a service, and offline work of so many busy threads.
+// lackingHost is a service, and batch work of so many busy threads.
 func (t *T) lackingHost(threads int) (encode group, ws []*walker) {
 	ws = t.startWalkers(cgroupRoot, walkerSpec{name: "web", slot: 0, mib: 16, threads: 1, place: "local"},
 		walkerSpec{name: "encode", slot: 1, mib: 16, threads: threads, place: "local", busy: true})
@@ -117,7 +117,7 @@ func shareKernel(t *T) {
 }
 
 // shareController: the cpu controller is at another place (cgroup v1 has it). The CPU set of
-// offline work holds, and the history says once why cpu.idle does not.
+// batch work holds, and the history says once why cpu.idle does not.
 func shareController(t *T) {
 	v1 := workFolder + "/cpu"
 	t.Do(os.MkdirAll(v1, 0o755))
@@ -136,7 +136,7 @@ func shareController(t *T) {
 	}
 	encode, ws := t.lackingHost(1)
 	d := t.startDaemon(daemonOptions{mode: "enforce", period: "2s", extra: shareRules + "share: {enabled: true, sched_ext: off, idle_cpus: 2}\n"}) // two of the four of each node
-	t.until(60*time.Second, 2*time.Second, "offline work has a CPU set", func() (bool, string) {
+	t.until(60*time.Second, 2*time.Second, "batch work has a CPU set", func() (bool, string) {
 		got := strings.TrimSpace(readText(encode.file("cpuset.cpus")))
 		return got != "" && t.set(got).size() < t.shape.CPUs(), got
 	})
@@ -148,12 +148,12 @@ func shareController(t *T) {
 	warm(5 * time.Second)
 	t.alive(d)
 	t.unrepeated()
-	r := homenode("run", "--class", "offline", "--", "/bin/walker", "--help")
+	r := homenode("run", "--class", "batch", "--", "/bin/walker", "--help")
 	if r.exit != exitOK || !strings.Contains(r.err, want) {
 		t.Fatalf("%s", r)
 	}
 	t.must(homenode("share", "off"), exitOK)
-	t.until(60*time.Second, 2*time.Second, "offline work has every CPU again", func() (bool, string) {
+	t.until(60*time.Second, 2*time.Second, "batch work has every CPU again", func() (bool, string) {
 		got := t.read(encode.file("cpuset.cpus.effective"))
 		return t.set(got).size() == t.shape.CPUs(), got
 	})
@@ -181,12 +181,12 @@ func shareDelegated(t *T) {
 		t.Fatalf("status %d: %s", d.exit, d.text())
 	}
 	one("a daemon", d.text(), "as root")
-	r := t.must(homenodeVia(within, "run", "--class", "offline", "--", "/bin/walker", "--help"), exitOK)
+	r := t.must(homenodeVia(within, "run", "--class", "batch", "--", "/bin/walker", "--help"), exitOK)
 	one("run", r.err, "no cgroup of its own")
-	r = t.must(homenodeVia(within, "run", "--class", "offline", "--strict", "--", "/bin/walker", "--help"), exitForbidden)
+	r = t.must(homenodeVia(within, "run", "--class", "batch", "--strict", "--", "/bin/walker", "--help"), exitForbidden)
 	one("run --strict", r.err, "--strict")
 
-	// It may look, and says what offline work would have.
+	// It may look, and says what batch work would have.
 	user := workFolder + "/user"
 	t.Do(os.MkdirAll(user, 0o755))
 	t.Do(os.Chown(user, nobody, nobody))

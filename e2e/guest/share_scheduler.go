@@ -76,9 +76,9 @@ func (t *T) policies(g group) (out []int) {
 	return out
 }
 
-const sharingOn = "share: {enabled: true, probation: 8s, target: 100}\nworkloads:\n- {match: encode, tier: offline}\n- {match: web, tier: online-strict}\n"
+const sharingOn = "share: {enabled: true, probation: 8s, target: 100}\nworkloads:\n- {match: encode, tier: batch}\n- {match: web, tier: online-strict}\n"
 
-// sharedHost is a guest with offline and online work, and a kernel that takes a scheduler.
+// sharedHost is a guest with batch and online work, and a kernel that takes a scheduler.
 func (t *T) sharedHost() (encode, web *walker) {
 	os.MkdirAll("/sys/fs/bpf", 0o755)
 	if err := syscall.Mount("bpf", "/sys/fs/bpf", "bpf", 0, ""); err != nil && err != syscall.EBUSY {
@@ -98,7 +98,7 @@ func (t *T) sharedHost() (encode, web *walker) {
 	return ws[0], ws[1]
 }
 
-// awaitScheduler waits until it runs and has all threads of offline work.
+// awaitScheduler waits until it runs and has all threads of batch work.
 func (t *T) awaitScheduler(encode *walker) scheduling {
 	t.until(60*time.Second, time.Second, "the scheduler runs and has the threads of encode", func() (bool, string) {
 		on, name := enabled()
@@ -138,7 +138,7 @@ func (t *T) noPins() {
 	}
 }
 
-// shareScheduler: offline work goes to the scheduler; it stays enabled through kill -9 and a stop
+// shareScheduler: batch work goes to the scheduler; it stays enabled through kill -9 and a stop
 // of the daemon; an upgrade that does not hold goes back; undo without a daemon takes it out.
 func shareScheduler(t *T) {
 	encode, web := t.sharedHost()
@@ -247,7 +247,7 @@ func shareEnds(t *T) {
 // schedulerRun: the scheduler has what `homenode run` starts, and undo takes it from it together
 // with its cgroup.
 func (t *T) schedulerRun() {
-	w := t.walkerBehind("run", []string{homenodeBin, "--socket", socketPath, "run", "--class", "offline", "--", "/bin/walker", "--slot", "8", "--mib", "16", "--threads", "2", "--place", "local"})
+	w := t.walkerBehind("run", []string{homenodeBin, "--socket", socketPath, "run", "--class", "batch", "--", "/bin/walker", "--slot", "8", "--mib", "16", "--threads", "2", "--place", "local"})
 	policies := func() (out []int) {
 		tids, _ := scx.ProcessThreads([]int{w.pid})()
 		for _, tid := range tids {
@@ -267,7 +267,7 @@ func (t *T) schedulerRun() {
 	w.kill()
 }
 
-// shareStarved: online-strict work takes each CPU for longer than the kernel's watchdog bears. Offline
+// shareStarved: online-strict work takes each CPU for longer than the kernel's watchdog bears. Batch
 // threads that wait are given back to the fair class in time, and the scheduler stays.
 func shareStarved(t *T) {
 	encode, _ := t.sharedHost()
@@ -331,7 +331,7 @@ func shareOther(t *T) {
 	t.awaitScheduler(encode)
 }
 
-// anyConfig lets offline work run anywhere.
+// anyConfig lets batch work run anywhere.
 func (t *T) anyConfig() (c scx.Config) {
 	for cpu := range t.shape.CPUs() {
 		c.CPUs = append(c.CPUs, scx.CPU{ID: topology.CPUID(cpu), Node: topology.NodeID(cpu / t.shape.CPUsPerNode)})

@@ -20,7 +20,7 @@ func init() {
 	tests["share.order"] = shareOrder
 }
 
-// tollCase is one row of the table: how offline work is held off.
+// tollCase is one row of the table: how batch work is held off.
 type tollCase struct {
 	name string
 	hogs int
@@ -28,10 +28,10 @@ type tollCase struct {
 }
 
 type tollSetup struct {
-	t               *T
-	online, offline group
-	hogs            int
-	why             string // it is not to be had here
+	t             *T
+	online, batch group
+	hogs          int
+	why           string // it is not to be had here
 }
 
 var (
@@ -41,7 +41,7 @@ var (
 	tollBeside = tollCase{name: "nothing done", hogs: 6}
 	tollWeight = tollCase{name: "cpu.weight 10000 : 1", hogs: 6, set: func(s *tollSetup) {
 		s.t.write(s.online.file("cpu.weight"), "10000")
-		s.t.write(s.offline.file("cpu.weight"), "1")
+		s.t.write(s.batch.file("cpu.weight"), "1")
 	}}
 	tollBase   = tollCase{name: "homenode share", hogs: 6, set: func(s *tollSetup) { s.share("off") }}
 	tollKernel = tollCase{name: "homenode share, sched_ext", hogs: 6, set: func(s *tollSetup) { s.share("auto") }}
@@ -51,13 +51,13 @@ var (
 // other CPUs as there are of them.
 func (s *tollSetup) apart() {
 	s.t.write(s.online.file("cpuset.cpus"), "0-1")
-	s.t.write(s.offline.file("cpuset.cpus"), fmt.Sprintf("2-%d", 1+s.hogs))
+	s.t.write(s.batch.file("cpuset.cpus"), fmt.Sprintf("2-%d", 1+s.hogs))
 }
 
 // share lets homenode do it, with a look every 2 s as it has by default.
 func (s *tollSetup) share(schedExt string) {
 	s.t.startDaemon(daemonOptions{mode: "enforce", period: "2s",
-		extra: "share: {enabled: true, sched_ext: " + schedExt + "}\nworkloads:\n  - {match: " + s.offline.path() + ", tier: offline}\n  - {match: " + s.online.path() + ", tier: online-strict}\n"})
+		extra: "share: {enabled: true, sched_ext: " + schedExt + "}\nworkloads:\n  - {match: " + s.batch.path() + ", tier: batch}\n  - {match: " + s.online.path() + ", tier: online-strict}\n"})
 	s.t.Defer(func() {
 		homenode("share", "off")
 		s.t.until(20*time.Second, time.Second, "no scheduler is left", func() (bool, string) {
@@ -65,8 +65,8 @@ func (s *tollSetup) share(schedExt string) {
 			return state != "enabled", state
 		})
 	})
-	s.t.until(30*time.Second, time.Second, "offline work is shared with", func() (bool, string) {
-		idle := readText(s.offline.file("cpu.idle"))
+	s.t.until(30*time.Second, time.Second, "batch work is shared with", func() (bool, string) {
+		idle := readText(s.batch.file("cpu.idle"))
 		return idle == "1", "cpu.idle " + idle
 	})
 	for i := 0; schedExt != "off" && readText("/sys/kernel/sched_ext/state") != "enabled"; i++ {
@@ -83,7 +83,7 @@ func (s *tollSetup) share(schedExt string) {
 type toll struct {
 	why        string // nothing was measured
 	late, done spread
-	offline    float64 // CPUs that offline work kept busy
+	batch      float64 // CPUs that batch work kept busy
 }
 
 const (
@@ -99,13 +99,13 @@ const (
 // hogs work. All that again so often, with a new server: on which CPU it begins is chance.
 // The mark says to the plugin which case it was.
 func (t *T) toll(c tollCase, tag uint32, again, count int) toll {
-	s := &tollSetup{t: t, hogs: c.hogs, online: t.newGroup(cgroupRoot, "online"+strconv.Itoa(int(tag))), offline: t.newGroup(cgroupRoot, "offline"+strconv.Itoa(int(tag)))}
+	s := &tollSetup{t: t, hogs: c.hogs, online: t.newGroup(cgroupRoot, "online"+strconv.Itoa(int(tag))), batch: t.newGroup(cgroupRoot, "batch"+strconv.Itoa(int(tag)))}
 	before := len(t.cleanups)
 	var x toll
 	var took, ran time.Duration
 	if c.hogs > 0 {
 		h := tollProgram("hog", "hog", strconv.Itoa(c.hogs))
-		t.startToll(s.offline, h)
+		t.startToll(s.batch, h)
 		t.Defer(func() {
 			h.Process.Kill()
 			h.Wait()
@@ -130,9 +130,9 @@ func (t *T) toll(c tollCase, tag uint32, again, count int) toll {
 	mark(tag)
 	slices.Sort(x.late)
 	slices.Sort(x.done)
-	x.offline = ran.Seconds() / max(took.Seconds(), 1e-9)
-	t.Logf("%s: late p50 %d p99 %d µs, done p50 %d p99 %d µs, offline on %.2f of CPUs %s", c.name,
-		x.late.at(50), x.late.at(99), x.done.at(50), x.done.at(99), x.offline, readText(s.offline.file("cpuset.cpus.effective")))
+	x.batch = ran.Seconds() / max(took.Seconds(), 1e-9)
+	t.Logf("%s: late p50 %d p99 %d µs, done p50 %d p99 %d µs, batch on %.2f of CPUs %s", c.name,
+		x.late.at(50), x.late.at(99), x.done.at(50), x.done.at(99), x.batch, readText(s.batch.file("cpuset.cpus.effective")))
 	for i := len(t.cleanups) - 1; i >= before; i-- {
 		t.cleanups[i]()
 	}
@@ -171,10 +171,10 @@ func (s *tollSetup) ask(count int) (late, done spread) {
 	return spreadOf(b[8*tollWarm:]), spreadOf(out.Bytes()[8*tollWarm:])
 }
 
-// ran is the CPU time of offline work.
+// ran is the CPU time of batch work.
 func (s *tollSetup) ran() time.Duration {
 	var us int64
-	fmt.Sscanf(readText(s.offline.file("cpu.stat")), "usage_usec %d", &us)
+	fmt.Sscanf(readText(s.batch.file("cpu.stat")), "usage_usec %d", &us)
 	return time.Duration(us) * time.Microsecond
 }
 
@@ -199,7 +199,7 @@ func shareVirtual(t *T, again, count int) {
 				cells = append(cells, fmt.Sprint(s.at(p)))
 			}
 		}
-		t.record("CASE %d %s", i+1, strings.Join(append(cells, fmt.Sprintf("%.2f", x.offline)), "|"))
+		t.record("CASE %d %s", i+1, strings.Join(append(cells, fmt.Sprintf("%.2f", x.batch)), "|"))
 	}
 }
 

@@ -27,7 +27,7 @@ func tollProcess(args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "hog":
 		n, err := strconv.Atoi(args[1])
-		return errors.Join(err, offlineWork(n))
+		return errors.Join(err, batchWork(n))
 	case len(args) == 2 && args[0] == "server":
 		n, err := strconv.Atoi(args[1])
 		return errors.Join(err, server(uintptr(n)))
@@ -45,9 +45,9 @@ func monotonic() int64 {
 	return ts.Nano()
 }
 
-// offlineWork works for ever, on so many threads.
-func offlineWork(n int) error {
-	code, err := mapWork(workOffline)
+// batchWork works for ever, on so many threads.
+func batchWork(n int) error {
+	code, err := mapWork(workBatch)
 	if err != nil {
 		return err
 	}

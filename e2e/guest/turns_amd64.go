@@ -13,7 +13,7 @@ import (
 
 // Whose work it is, by the address of the code: the plugin overlap.c goes by it.
 const (
-	workOffline = iota
+	workBatch = iota
 	workStrict
 )
 

@@ -5,7 +5,7 @@ package main
 import "errors"
 
 const (
-	workOffline = iota
+	workBatch = iota
 	workStrict
 )
 

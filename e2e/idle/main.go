@@ -25,9 +25,9 @@ func main() {
 			fmt.Fprintln(os.Stderr, syscall.Exec(argv[0], argv, os.Environ()))
 		}
 	case slices.Contains(os.Args, "status"):
-		fmt.Printf(`{"schema":"homenode-status/2","mode":"enforce","workloads":[%s]}`, strings.Join(claims(), ","))
+		fmt.Printf(`{"schema":"homenode-status/3","mode":"enforce","workloads":[%s]}`, strings.Join(claims(), ","))
 	case slices.Contains(os.Args, "history"):
-		fmt.Print(`{"schema":"homenode-history/1","events":[]}`)
+		fmt.Print(`{"schema":"homenode-history/2","events":[]}`)
 	case slices.Contains(os.Args, "topology"):
 		fmt.Print(`{"nodes":[]}`)
 	}

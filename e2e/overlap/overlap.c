@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * overlap: counts the instructions that work of online-strict executes on a vCPU while its
- * SMT sibling executes offline work.
+ * SMT sibling executes batch work.
  *
  * A QEMU TCG plugin, hence GPL (it is loaded into QEMU). The few prototypes used are
  * declared here; they are those of plugin API version 4 (QEMU 9.2 on).
  *
- * Whose: the code of offline work lies at 64 TiB, that of online-strict at 65 TiB: the
+ * Whose: the code of batch work lies at 64 TiB, that of online-strict at 65 TiB: the
  * guest maps both there (e2e/guest/turns_amd64.go), so that an address says whose it is.
  * Where: each turn of work reads the byte of its CPU (from 2 KiB on in its page): the
  * address says which. The number that QEMU gives a callback is no help: with one thread for
  * all vCPUs that is the one which translated the code first (gen_cpu_index, plugin-gen.c).
  * At the same time: all vCPUs take turns on one thread (-icount), and within ROUND each
- * that is busy has had its own. So a turn of online-strict work is beside offline work
+ * that is busy has had its own. So a turn of online-strict work is beside batch work
  *   at most, if the sibling did some within the last ROUND;
  *   at least, if it goes on with that within ROUND.
- * What lies between is begun beside offline work that then leaves.
+ * What lies between is begun beside batch work that then leaves.
  * When: marks as in numacount.c. "dump" writes one line and clears:
- *   tag=T offline=N strict=N least=N most=N
+ *   tag=T batch=N strict=N least=N most=N
  * in instructions.
  *
  * Argument: out=PATH. The siblings are vCPUs 2n and 2n+1.
@@ -57,14 +57,14 @@ void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *,
 EXPORT int qemu_plugin_version = 4;
 
 enum { MAX_CPU = 64, FIRST = 0x40, TURN = 32, ROUND = 100000 /* 200 µs, see e2e/rig/qemu.go */ };
-enum class { OFFLINE, STRICT };
+enum class { BATCH, STRICT };
 
 static struct cpu {
-	uint64_t last;    /* when it did offline work; 0 never */
+	uint64_t last;    /* when it did batch work; 0 never */
 	uint64_t pending; /* of the sibling's online-strict work, since then and within ROUND of it */
 } cpus[MAX_CPU];
 static uint64_t executed; /* instructions that were executed, on all vCPUs */
-static uint64_t offline, strict, least, most;
+static uint64_t batch, strict, least, most;
 static uint32_t tag;
 static FILE *out;
 
@@ -86,7 +86,7 @@ static void work(unsigned unused, uint32_t info, uint64_t at, void *whose)
 		}
 		return;
 	}
-	offline += TURN;
+	batch += TURN;
 	if (c->last && executed - c->last <= ROUND)
 		least += c->pending;
 	c->pending = 0;
@@ -101,10 +101,10 @@ static void mark(unsigned unused, void *what)
 		tag = tag << 1 | (uint32_t)(intptr_t)what;
 		break;
 	case 2:
-		fprintf(out, "tag=%" PRIu32 " offline=%" PRIu64 " strict=%" PRIu64 " least=%" PRIu64 " most=%" PRIu64 "\n", tag, offline, strict, least, most);
+		fprintf(out, "tag=%" PRIu32 " batch=%" PRIu64 " strict=%" PRIu64 " least=%" PRIu64 " most=%" PRIu64 "\n", tag, batch, strict, least, most);
 		fflush(out);
 		tag = 0;
-		offline = strict = least = most = 0;
+		batch = strict = least = most = 0;
 		memset(cpus, 0, sizeof cpus);
 	}
 }

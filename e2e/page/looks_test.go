@@ -26,7 +26,7 @@ func TestSizes(t *testing.T) {
 				if n := eval[int](t, tab, `document.querySelectorAll('#picture .room').length`); n != nodes {
 					t.Errorf("%d rooms, want %d", n, nodes)
 				}
-				within(t, tab, "what offline work has of each node", `[...document.querySelectorAll('#picture .room .sharing')].filter((e) => /^offline [\d.]+\/[\d.]+ · online [\d.]+/.test(e.textContent)).length === `+fmt.Sprint(nodes))
+				within(t, tab, "what batch work has of each node", `[...document.querySelectorAll('#picture .room .sharing')].filter((e) => /^batch [\d.]+\/[\d.]+ · online [\d.]+/.test(e.textContent)).length === `+fmt.Sprint(nodes))
 				within(t, tab, "a tier that was chosen", `[...document.querySelectorAll('#picture .tile')].some((e) => /shared, online-strict/.test(e.getAttribute('aria-label')))`)
 				if over := eval[int](t, tab, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
 					t.Errorf("%d nodes at %d: %d pixels wider than the window", nodes, width, over)

@@ -31,7 +31,7 @@ var names = []string{
 
 func (hostile) Status(context.Context) (api.Status, error) {
 	one := 1.0
-	s := api.Status{Schema: "homenode-status/2", Mode: "enforce", Time: time.Now(), Problems: []string{"<script>window.harmed=1</script> cannot be read"},
+	s := api.Status{Schema: "homenode-status/3", Mode: "enforce", Time: time.Now(), Problems: []string{"<script>window.harmed=1</script> cannot be read"},
 		Nodes: []api.Node{{ID: 0, CPUs: "0-3", MemoryKiB: 4 << 20, FreeKiB: 1 << 20}, {ID: 1, CPUs: "4-7", MemoryKiB: 4 << 20, FreeKiB: 1 << 20}}}
 	for i, name := range names {
 		s.Workloads = append(s.Workloads, api.Workload{ID: workload.ID(name), Name: name, Class: workload.Shared, CPUs: 1, Home: fmt.Sprint(i % 2), MemoryKiB: 200 << 10, Locality: &one, LocalityExpected: &one,

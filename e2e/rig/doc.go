@@ -18,7 +18,7 @@
 // In the shape with the plugin (numacount.c) it joins the access counts with the
 // guest's marks and judges by them. A shape in virtual time (Shape.Virtual) has a clock that counts
 // instructions: how busy the machine is changes nothing of it, and -seeds gives it other orders of events. Its plugin (overlap.c) counts what of online-strict work
-// ran beside offline work on one core.
+// ran beside batch work on one core.
 //
 // Shapes with libvirt and with containerd have a disk (fetch-disk.sh) and are resumed
 // from where they were saved (saved.go).

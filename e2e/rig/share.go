@@ -14,7 +14,7 @@ import (
 )
 
 // overlap is what the plugin counted in one case, in instructions.
-type overlap struct{ offline, strict, least, most uint64 }
+type overlap struct{ batch, strict, least, most uint64 }
 
 // parseOverlap reads the plugin's file, by tag; the newest counts.
 func parseOverlap(r io.Reader) (map[uint32]overlap, error) {
@@ -23,7 +23,7 @@ func parseOverlap(r io.Reader) (map[uint32]overlap, error) {
 	for lines.Scan() {
 		var tag uint32
 		var o overlap
-		if _, err := fmt.Sscanf(lines.Text(), "tag=%d offline=%d strict=%d least=%d most=%d", &tag, &o.offline, &o.strict, &o.least, &o.most); err != nil {
+		if _, err := fmt.Sscanf(lines.Text(), "tag=%d batch=%d strict=%d least=%d most=%d", &tag, &o.batch, &o.strict, &o.least, &o.most); err != nil {
 			return nil, fmt.Errorf("overlap %q: %w", lines.Text(), err)
 		}
 		all[tag] = o
@@ -40,7 +40,7 @@ type sharing struct {
 }
 
 var shareHead = []string{"case", "busy loops", "awake p50, µs", "p90", "p99", "answered p50, µs", "p90", "p99",
-	"offline work has, CPUs", "at least beside it, %", "at most"}
+	"batch work has, CPUs", "at least beside it, %", "at most"}
 
 // judgeShare joins what the guest measured with what the plugin counted.
 func judgeShare(t *tally, _ counts) (string, error) {
@@ -142,15 +142,15 @@ const shareTitle = "# What sharing gives, in virtual time\n\nWritten by `make be
 func shareNote(s suite.Shape, kernel string) string {
 	return fmt.Sprintf(`
 A clock asks a small server for a piece of work every 4 ms, whatever it answers: 1,000 times, in four rounds, each with a new server that has answered 25 before. *Awake* is how late
-the clock was awake, *answered* how late an answer was, both from when a request was due. Busy loops are the offline work. Medians of the seeds, in brackets the least and the most.
+the clock was awake, *answered* how late an answer was, both from when a request was due. Busy loops are the batch work. Medians of the seeds, in brackets the least and the most.
 
 - A guest of %[1]d CPUs (%[2]d cores of two threads, one node), Linux %[3]s, under QEMU with -icount: its clock counts instructions, 2 ns each. How slow or busy the machine is
   is not in the table, nor anything else of it: the same build with the same kernel, QEMU and seed gives the same figures. The first seed was run twice, and the run fails where the two differ.
   Another seed is another order of events, as is any other build: what differs from seed to seed is chance.
-- All CPUs of the guest take turns on one thread: each of k busy CPUs has 1/k of the speed. So compare cases in which offline work has as many. *Apart* is what no manager can better:
+- All CPUs of the guest take turns on one thread: each of k busy CPUs has 1/k of the speed. So compare cases in which batch work has as many. *Apart* is what no manager can better:
   the server has a core of its own, and so many busy loops have a CPU each.
-- *Beside it* is counted by a plugin of QEMU, in instructions (e2e/overlap): how much of the server's work ran while the SMT sibling ran offline work. All CPUs have their turn within 200 µs: at most,
-  it is what ran within 200 µs after offline work there; at least, that of which offline work then went on. Between the two is offline work that leaves, as it does when it is expelled.
+- *Beside it* is counted by a plugin of QEMU, in instructions (e2e/overlap): how much of the server's work ran while the SMT sibling ran batch work. All CPUs have their turn within 200 µs: at most,
+  it is what ran within 200 µs after batch work there; at least, that of which batch work then went on. Between the two is batch work that leaves, as it does when it is expelled.
   What it costs is not in the times: an emulator's siblings share nothing.
 
 It is not a measurement of hardware: no SMT, cache or memory contention, no frequency, no real interrupts. Of those, bench/results/share.md has a table.

@@ -27,7 +27,7 @@ func TestShareTable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("tag=0 offline=5 strict=5 least=5 most=5\ntag=1 offline=0 strict=1000 least=0 most=0\ntag=2 offline=4000 strict=1000 least=250 most=300\n")
+	write("tag=0 batch=5 strict=5 least=5 most=5\ntag=1 batch=0 strict=1000 least=0 most=0\ntag=2 batch=4000 strict=1000 least=250 most=300\n")
 	x.shape.Seed = 7
 	if _, err := judgeShare(x, nil); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestShareTable(t *testing.T) {
 			t.Errorf("of %d and %d rows a table is made", len(bad[0].rows), len(bad[1].rows))
 		}
 	}
-	for _, bad := range []string{"tag=1 offline=0 strict=1000 least=0 most=0\n", "tag=1 offline=0 strict=0 least=0 most=0\ntag=2 offline=1 strict=1 least=0 most=0\n", "tag=1 rubbish\n"} {
+	for _, bad := range []string{"tag=1 batch=0 strict=1000 least=0 most=0\n", "tag=1 batch=0 strict=0 least=0 most=0\ntag=2 batch=1 strict=1 least=0 most=0\n", "tag=1 rubbish\n"} {
 		write(bad)
 		if _, err := judgeShare(x, nil); err == nil {
 			t.Errorf("counts %q make a table", bad)

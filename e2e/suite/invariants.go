@@ -2,7 +2,7 @@ package suite
 
 import "time"
 
-// What holds under the scheduler for offline work, by the kernel's tracepoints, in virtual time.
+// What holds under the scheduler for batch work, by the kernel's tracepoints, in virtual time.
 func init() {
 	Shapes = append(Shapes, Shape{Name: "traced", Slow: true, Nodes: 2, CPUsPerNode: 2, NodeMiB: 320, Distance: [][]int{{10, 21}, {21, 10}}, Virtual: true})
 	for _, name := range []string{"waits", "beside", "idle", "together", "budget"} {

@@ -2,7 +2,7 @@ package suite
 
 import "time"
 
-// Offline work under the scheduler of host/scx, in virtual time: what a CPU is given does not depend
+// Batch work under the scheduler of host/scx, in virtual time: what a CPU is given does not depend
 // on what the machine does meanwhile. One core, four nodes and other kernels are slow.
 func init() {
 	two := [][]int{{10, 21}, {21, 10}}

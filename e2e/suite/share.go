@@ -2,7 +2,7 @@ package suite
 
 import "time"
 
-// The daemon and the kernel's scheduler for offline work.
+// The daemon and the kernel's scheduler for batch work.
 func init() {
 	Tests = append(Tests,
 		Test{Name: "share.scheduler", Shapes: []string{"scx"}, Limit: 90 * time.Second, Homenode: true},

@@ -2,7 +2,7 @@ package suite
 
 import "time"
 
-// Offline work beside online work, by cgroups alone.
+// Batch work beside online work, by cgroups alone.
 func init() {
 	Tests = append(Tests,
 		Test{Name: "share.base", Shapes: []string{"n2"}, Limit: 3 * time.Minute, Homenode: true},

@@ -19,7 +19,7 @@ func init() {
 	for _, name := range []string{"placed", "agents"} {
 		Tests = append(Tests, Test{Name: "docker." + name, Shapes: []string{"docker"}, Limit: 10 * time.Minute, Slow: true, Homenode: true})
 	}
-	for _, name := range []string{"unit", "cpusets", "host", "scope", "offline", "programs", "package"} {
+	for _, name := range []string{"unit", "cpusets", "host", "scope", "batch", "programs", "package"} {
 		Tests = append(Tests, Test{Name: "systemd." + name, Shapes: []string{"systemd"}, Limit: 20 * time.Minute, Homenode: true})
 	}
 	// What bench/share runs.

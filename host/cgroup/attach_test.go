@@ -71,16 +71,16 @@ func TestControllerBesideAHeldLock(t *testing.T) {
 // other memory nodes.
 func TestLeaveWithAHeldLock(t *testing.T) {
 	m := newModel(t)
-	m.mkdir(OfflineGroup)
-	m.mkdir(OfflineGroup + "/5")
-	m.enter(OfflineGroup+"/5", "5")
+	m.mkdir(BatchGroup)
+	m.mkdir(BatchGroup + "/5")
+	m.enter(BatchGroup+"/5", "5")
 	d := locked(m, "7.3.4")
 	var held *LockedError
-	if err := d.Leave(ctx, OfflineGroup+"/5", "/"); !errors.As(err, &held) || m.get(OfflineGroup+"/5", "cgroup.procs") != "5" {
-		t.Errorf("%v, there is %q", err, m.get(OfflineGroup+"/5", "cgroup.procs"))
+	if err := d.Leave(ctx, BatchGroup+"/5", "/"); !errors.As(err, &held) || m.get(BatchGroup+"/5", "cgroup.procs") != "5" {
+		t.Errorf("%v, there is %q", err, m.get(BatchGroup+"/5", "cgroup.procs"))
 	}
 	d.answers = nil
-	if err := d.Leave(ctx, OfflineGroup+"/5", "/"); err != nil || m.get("/", "cgroup.procs") != "5" {
+	if err := d.Leave(ctx, BatchGroup+"/5", "/"); err != nil || m.get("/", "cgroup.procs") != "5" {
 		t.Errorf("%v", err)
 	}
 }

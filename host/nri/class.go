@@ -206,7 +206,7 @@ func (p *pod) wishes(c *container, class workload.Class) (w workload.Wishes, bad
 		case keyClass:
 			var err error
 			if w.Class, err = workload.ParseClass(value); err != nil {
-				wrong(key, value, "dedicated, shared or offline")
+				wrong(key, value, "dedicated, shared or batch")
 				if class == workload.Dedicated {
 					w.Class = workload.Shared
 				}
@@ -240,7 +240,7 @@ func (p *pod) wishes(c *container, class workload.Class) (w workload.Wishes, bad
 				_, tier, err = tier.With(w.Class)
 			}
 			if err != nil {
-				wrong(key, value, "online-strict, online, normal or offline (2 to -2), and offline with no other class")
+				wrong(key, value, "online-strict, online, normal or batch (2 to -2), and batch with no other class")
 				continue
 			}
 			w.Tier = tier

@@ -17,7 +17,7 @@ import (
 // only yields; one that is not understood is reported, and the pod is shared.
 func TestClass(t *testing.T) {
 	ninety := 90
-	o := Options{BestEffort: workload.Offline, Grants: []workload.Grant{
+	o := Options{BestEffort: workload.Batch, Grants: []workload.Grant{
 		{Allow: []workload.Permission{workload.MayBeDedicated, workload.MayBeImportant}, Namespaces: []string{"prod-*"}},
 		{Allow: []workload.Permission{workload.MayBeStrict, workload.MayRequireNearby, workload.MayBookMemory}, Namespaces: []string{"prod-*"}, Labels: map[string]string{"trusted": "yes"}},
 	}, Rule: func(names []string, labels map[string]string) *workload.Rule {
@@ -25,7 +25,7 @@ func TestClass(t *testing.T) {
 		case "db":
 			return &workload.Rule{Class: workload.Dedicated, Importance: &ninety, Memory: 1 << 20}
 		case "encode":
-			return &workload.Rule{Class: workload.Offline, Tier: workload.OfflineTier}
+			return &workload.Rule{Class: workload.Batch, Tier: workload.BatchTier}
 		case "spdk":
 			return &workload.Rule{Near: []string{"device=nvme0,policy=required", "eth9"}}
 		}
@@ -47,36 +47,36 @@ func TestClass(t *testing.T) {
 	}{
 		{name: "guaranteed", parent: guaranteed, milli: 2000, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2}},
 		{name: "burstable", parent: "kubepods-burstable-podx.slice", want: workload.Spec{Class: workload.Shared, Importance: 50}},
-		{name: "best effort", parent: "kubepods-besteffort-podx.slice", want: workload.Spec{Class: workload.Offline}},
-		{name: "nothing asked", want: workload.Spec{Class: workload.Offline}},
+		{name: "best effort", parent: "kubepods-besteffort-podx.slice", want: workload.Spec{Class: workload.Batch}},
+		{name: "nothing asked", want: workload.Spec{Class: workload.Batch}},
 		{name: "rule", milli: 2000, labels: db, want: workload.Spec{Class: workload.Dedicated, Importance: 90, CPUs: 2, Memory: 1 << 20}},
 		{name: "annotations that yield to a rule", milli: 2000, labels: db, annotations: map[string]string{"homenode.io/class": "shared", "homenode.io/memory": "512Mi", "homenode.io/max-nodes": "2", "homenode.io/importance": "10"},
 			want: workload.Spec{Class: workload.Shared, Importance: 10, CPUs: 2, Memory: 512 << 10, MaxNodes: 2}},
 		{name: "bad class", milli: 2000, labels: db, annotations: map[string]string{"homenode.io/class": "gold\x1b"}, want: workload.Spec{Class: workload.Shared, Importance: 90, CPUs: 2, Memory: 1 << 20},
-			bad: `annotation homenode.io/class: "gold\\x1b"; want dedicated, shared or offline`},
-		{name: "bad class of offline work", parent: "kubepods-besteffort-podx.slice", annotations: map[string]string{"homenode.io/class": "gold"}, want: workload.Spec{Class: workload.Offline},
-			bad: `annotation homenode.io/class: "gold"; want dedicated, shared or offline`},
-		{name: "tier over class of the rule", milli: 2000, labels: db, annotations: map[string]string{"homenode.io/tier": "-1"}, want: workload.Spec{Class: workload.Offline, Tier: workload.OfflineTier, Importance: 90, CPUs: 2, Memory: 1 << 20}},
+			bad: `annotation homenode.io/class: "gold\\x1b"; want dedicated, shared or batch`},
+		{name: "bad class of batch work", parent: "kubepods-besteffort-podx.slice", annotations: map[string]string{"homenode.io/class": "gold"}, want: workload.Spec{Class: workload.Batch},
+			bad: `annotation homenode.io/class: "gold"; want dedicated, shared or batch`},
+		{name: "tier over class of the rule", milli: 2000, labels: db, annotations: map[string]string{"homenode.io/tier": "-1"}, want: workload.Spec{Class: workload.Batch, Tier: workload.BatchTier, Importance: 90, CPUs: 2, Memory: 1 << 20}},
 		{name: "bad key", milli: 2000, annotations: map[string]string{"homenode.io/colour": "red"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
 			bad: "annotation homenode.io/colour: unknown; known are class, importance, near, max-nodes, memory, tier"},
-		{name: "tier against class", milli: 2000, annotations: map[string]string{"homenode.io/tier": "offline", "homenode.io/class": "shared"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
-			bad: `annotation homenode.io/tier: "offline"; want online-strict, online, normal or offline (2 to -2), and offline with no other class`},
+		{name: "tier against class", milli: 2000, annotations: map[string]string{"homenode.io/tier": "batch", "homenode.io/class": "shared"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
+			bad: `annotation homenode.io/tier: "batch"; want online-strict, online, normal or batch (2 to -2), and batch with no other class`},
 
 		{name: "dedicated without a grant", parent: guaranteed, milli: 2000, annotations: map[string]string{"homenode.io/class": "dedicated"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
 			bad: refusedAs("shared", "class dedicated", "no grant in containers.annotations allows class=dedicated to its namespace")},
 		{name: "dedicated, burstable", namespace: "prod-a", parent: "/kubepods/burstable/podx", milli: 2000, annotations: map[string]string{"homenode.io/class": "dedicated"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
 			bad: refusedAs("shared", "class dedicated", "its pod is not Guaranteed (requests equal to limits in each container)")},
-		{name: "dedicated, best effort", namespace: "prod-a", parent: "/kubepods/besteffort/podx", annotations: map[string]string{"homenode.io/class": "dedicated"}, want: workload.Spec{Class: workload.Offline},
-			bad: refusedAs("offline", "class dedicated", "its pod is not Guaranteed (requests equal to limits in each container)")},
+		{name: "dedicated, best effort", namespace: "prod-a", parent: "/kubepods/besteffort/podx", annotations: map[string]string{"homenode.io/class": "dedicated"}, want: workload.Spec{Class: workload.Batch},
+			bad: refusedAs("batch", "class dedicated", "its pod is not Guaranteed (requests equal to limits in each container)")},
 		{name: "dedicated, parts of a CPU", namespace: "prod-a", parent: guaranteed, milli: 1500, annotations: map[string]string{"homenode.io/class": "dedicated"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
 			bad: refusedAs("shared", "class dedicated", "it requests no whole number of CPUs")},
 		{name: "dedicated as granted", namespace: "prod-a", parent: guaranteed, milli: 2000, annotations: map[string]string{"homenode.io/class": "dedicated"}, want: workload.Spec{Class: workload.Dedicated, Importance: 50, CPUs: 2}},
 		{name: "strict tier of granted dedicated work", namespace: "prod-a", parent: guaranteed, milli: 2000, annotations: map[string]string{"homenode.io/class": "dedicated", "homenode.io/tier": "2"},
 			want: workload.Spec{Class: workload.Dedicated, Tier: workload.OnlineStrict, Importance: 50, CPUs: 2}},
-		{name: "out of a rule's batch class", milli: 2000, labels: map[string]string{"app": "encode"}, annotations: map[string]string{"homenode.io/class": "shared"}, want: workload.Spec{Class: workload.Offline, Tier: workload.OfflineTier, Importance: 50, CPUs: 2},
-			bad: refusedAs("offline", "class shared", "no grant in containers.annotations allows class=shared to its namespace")},
-		{name: "out of a rule's batch class by tier", milli: 2000, labels: map[string]string{"app": "encode"}, annotations: map[string]string{"homenode.io/tier": "normal"}, want: workload.Spec{Class: workload.Offline, Tier: workload.OfflineTier, Importance: 50, CPUs: 2},
-			bad: refusedAs("offline", "tier normal", "no grant in containers.annotations allows tier=normal to its namespace")},
+		{name: "out of a rule's batch class", milli: 2000, labels: map[string]string{"app": "encode"}, annotations: map[string]string{"homenode.io/class": "shared"}, want: workload.Spec{Class: workload.Batch, Tier: workload.BatchTier, Importance: 50, CPUs: 2},
+			bad: refusedAs("batch", "class shared", "no grant in containers.annotations allows class=shared to its namespace")},
+		{name: "out of a rule's batch class by tier", milli: 2000, labels: map[string]string{"app": "encode"}, annotations: map[string]string{"homenode.io/tier": "normal"}, want: workload.Spec{Class: workload.Batch, Tier: workload.BatchTier, Importance: 50, CPUs: 2},
+			bad: refusedAs("batch", "tier normal", "no grant in containers.annotations allows tier=normal to its namespace")},
 		{name: "out of a rule's batch class, granted", namespace: "prod-a", milli: 2000, labels: map[string]string{"app": "encode"}, annotations: map[string]string{"homenode.io/tier": "normal"}, want: workload.Spec{Class: workload.Shared, Tier: workload.Normal, Importance: 50, CPUs: 2}},
 		{name: "importance without a grant", milli: 2000, annotations: map[string]string{"homenode.io/importance": "51"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
 			bad: refusedAs("shared", "importance 51", "no grant in containers.annotations allows importance to its namespace")},

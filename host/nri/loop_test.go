@@ -518,7 +518,7 @@ func TestPodsComeAndGo(t *testing.T) {
 			switch kind := rapid.IntRange(0, 9).Draw(t, "event"); {
 			case kind < 4 || len(n.pods) == 0:
 				a := map[string]string{}
-				if class := rapid.SampledFrom([]string{"", "", "dedicated", "offline", "nonsense"}).Draw(t, "class"); class != "" {
+				if class := rapid.SampledFrom([]string{"", "", "dedicated", "batch", "nonsense"}).Draw(t, "class"); class != "" {
 					a["homenode.io/class"] = class
 				}
 				if rapid.IntRange(0, 3).Draw(t, "own") == 0 {

@@ -60,7 +60,7 @@ type Options struct {
 	Waits bool
 	// AsksWaits, where it is set, says before each look whether Waits holds.
 	AsksWaits func() bool
-	// Watched is the workloads that offline work is not to hurt: of them more is read, and
+	// Watched is the workloads that batch work is not to hurt: of them more is read, and
 	// cycles are counted. May be nil.
 	Watched func() map[workload.ID]bool
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // BenchmarkShare300 is what sharing costs a daemon that looks every 2 s at 300 cgroups, 240 of
-// them offline, on 8 nodes of 64 CPUs, while nothing is to be written: what it reads (reads), and all of
+// them batch work, on 8 nodes of 64 CPUs, while nothing is to be written: what it reads (reads), and all of
 // control.Next, placing too (next). CPU time, for the machine may be busy. The files are on tmpfs
 // (/dev/shm): a kernel makes their text anew on each read. What is read is the difference between looks
 // with sharing and without, of which every one is either by chance.
@@ -33,11 +33,11 @@ func BenchmarkShare300(b *testing.B) {
 	for cpu := range 512 {
 		m.more["proc/stat"] += fmt.Sprintf("cpu%d 100 0 100 1000 0 0 0 0 0 0\n", cpu)
 	}
-	for _, path := range []string{"/online", "/offline"} {
+	for _, path := range []string{"/online", "/batch"} {
 		m.group(path, fakeGroup{})
 	}
 	for i := range 300 {
-		path := fmt.Sprintf("/offline/j%03d", i)
+		path := fmt.Sprintf("/batch/j%03d", i)
 		if use[path] = 0.2 + 1.2*r.Float64(); i < online {
 			delete(use, path)
 			path = fmt.Sprintf("/online/s%03d", i)
@@ -90,7 +90,7 @@ func BenchmarkShare300(b *testing.B) {
 		look(true)
 	}
 	if n, x := len(d.state.Shared.Work), d.state.Snapshot.Observations[299]; n != 240 || x.WaitedFrom != workload.PSI || len(d.state.Shared.Watched) != online {
-		b.Fatalf("%d offline workloads share, %d are watched, of %s %v is read", n, len(d.state.Shared.Watched), x.ID, x.Waited)
+		b.Fatalf("%d batch workloads share, %d are watched, of %s %v is read", n, len(d.state.Shared.Watched), x.ID, x.Waited)
 	}
 	d.writes, d.spent = 0, 0
 	var spent [2]time.Duration
@@ -129,7 +129,7 @@ func newDecider(host *topology.Host) *decider {
 	sharing.On = true
 	d := &decider{host: host, values: map[plan.Setting]string{}, state: control.New(control.Settings{Enforce: true, Policy: plan.DefaultPolicy(), Share: sharing, Interrupts: control.InterruptsOff,
 		Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20},
-		Rules:   []workload.Rule{{Match: "/offline/**", Class: workload.Offline}, {Match: "/online/**", Class: workload.Shared, Tier: workload.Online}}}, control.Saved{})}
+		Rules:   []workload.Rule{{Match: "/batch/**", Class: workload.Batch}, {Match: "/online/**", Class: workload.Shared, Tier: workload.Online}}}, control.Saved{})}
 	return d
 }
 

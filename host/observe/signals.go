@@ -217,7 +217,7 @@ func (o *Observer) signalsHere() []workload.SourceStatus {
 		}
 		return workload.SourceStatus{Source: source, Used: used, Text: text}
 	}
-	const nobody = "no important workload that shares CPUs with offline work was seen"
+	const nobody = "no important workload that shares CPUs with batch work was seen"
 	whyPSI, whyThrottled, whyDelay, why := s.whyPSI, "", "cpu.pressure tells", s.why
 	switch {
 	case !o.opts.Waits:

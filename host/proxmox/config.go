@@ -166,7 +166,7 @@ func decoded(note string) string {
 	return note
 }
 
-// tags reads homenode-dedicated, homenode-shared, homenode-offline and homenode-off among
+// tags reads homenode-dedicated, homenode-shared, homenode-batch and homenode-off among
 // the tags of a guest, which ; , or a space separates.
 func (c *config) tags(list string) {
 	for _, tag := range strings.FieldsFunc(list, func(r rune) bool { return r == ';' || r == ',' || r == ' ' }) {
@@ -180,7 +180,7 @@ func (c *config) tags(list string) {
 		}
 		class, err := workload.ParseClass(says)
 		if err != nil {
-			c.wrong("tag %s; known are homenode-dedicated, homenode-shared, homenode-offline and homenode-off", tag)
+			c.wrong("tag %s; known are homenode-dedicated, homenode-shared, homenode-batch and homenode-off", tag)
 			continue
 		}
 		c.marked, c.rule.Class = true, class
@@ -208,7 +208,7 @@ func (c *config) note(key, value string) {
 	case "class":
 		class, err := workload.ParseClass(value)
 		if err != nil {
-			c.wrong("notes, homenode: class=%s; want dedicated, shared or offline", value)
+			c.wrong("notes, homenode: class=%s; want dedicated, shared or batch", value)
 			return
 		}
 		c.rule.Class = class

@@ -1,4 +1,4 @@
-// Package resctrl gives offline work a part of the last-level caches and of memory bandwidth, where
-// the kernel has resctrl mounted (Documentation/filesystems/resctrl.rst): one group, homenode-offline,
-// with the threads of offline cgroups in it. It mounts nothing, and touches no group of others.
+// Package resctrl gives batch work a part of the last-level caches and of memory bandwidth, where
+// the kernel has resctrl mounted (Documentation/filesystems/resctrl.rst): one group, homenode-batch,
+// with the threads of batch cgroups in it. It mounts nothing, and touches no group of others.
 package resctrl

@@ -21,6 +21,9 @@ import (
 const (
 	mount = "sys/fs/resctrl"
 	group = mount + "/" + share.CacheGroup
+	// groupBefore is what it was called before version 0.2: what that has made is used until it is
+	// removed, for a second group would take another class of service (num_closids).
+	groupBefore = mount + "/homenode-offline"
 )
 
 // Driver carries out what core/control decides of resctrl.
@@ -28,7 +31,18 @@ type Driver struct {
 	files files
 
 	mu   sync.Mutex
+	dir  string   // of the group
 	ours schemata // that the group was given last
+}
+
+// find learns which folder the group has.
+func (d *Driver) find() {
+	d.dir = group
+	if _, err := d.files.read(group + "/schemata"); errors.Is(err, fs.ErrNotExist) {
+		if _, err := d.files.read(groupBefore + "/schemata"); err == nil {
+			d.dir = groupBefore
+		}
+	}
 }
 
 // New returns a driver for the machine below root.
@@ -178,16 +192,16 @@ func (d *Driver) now() (value string, all schemata, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	text, err := d.files.read(group + "/schemata")
+	text, err := d.files.read(d.dir + "/schemata")
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		return "", nil, nil
 	}
 	if err != nil {
-		return "", nil, shown("read", group+"/schemata", err)
+		return "", nil, shown("read", d.dir+"/schemata", err)
 	}
-	mode, err := d.files.read(group + "/mode")
+	mode, err := d.files.read(d.dir + "/mode")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", nil, shown("read", group+"/mode", err)
+		return "", nil, shown("read", d.dir+"/mode", err)
 	}
 	if mode = strings.TrimSpace(mode); mode != "" && mode != "shareable" {
 		return "mode " + mode, nil, nil
@@ -205,9 +219,9 @@ func (d *Driver) now() (value string, all schemata, err error) {
 		return all.String(), all, nil
 	}
 	for _, name := range []string{"/tasks", "/cpus"} {
-		has, err := d.files.read(group + name)
+		has, err := d.files.read(d.dir + name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", nil, shown("read", group+name, err)
+			return "", nil, shown("read", d.dir+name, err)
 		}
 		if strings.Trim(has, "0, \n") != "" {
 			return all.String(), all, nil
@@ -220,6 +234,7 @@ func (d *Driver) now() (value string, all schemata, err error) {
 func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.find()
 	switch step.Kind {
 	case plan.SetCache:
 		limit, err := share.ParseCacheLimit(step.To)
@@ -269,7 +284,7 @@ func (d *Driver) tasks(cgroup string) (m members, object string, err error) {
 	}
 	of := func(dir string) (map[string]bool, error) {
 		text, err := d.files.read(dir + "/tasks")
-		if err != nil && !(dir == group && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV))) {
+		if err != nil && !(dir == d.dir && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV))) {
 			return nil, shown("read", dir+"/tasks", err)
 		}
 		out := map[string]bool{}
@@ -278,7 +293,7 @@ func (d *Driver) tasks(cgroup string) (m members, object string, err error) {
 		}
 		return out, nil
 	}
-	ours, err := of(group)
+	ours, err := of(d.dir)
 	if err != nil {
 		return m, "", err
 	}
@@ -301,6 +316,7 @@ func (d *Driver) tasks(cgroup string) (m members, object string, err error) {
 func (d *Driver) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.find()
 	switch step.Kind {
 	case plan.SetCache:
 		limit, err := share.ParseCacheLimit(step.To)
@@ -313,20 +329,20 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) e
 		}
 		return d.set(want)
 	case plan.SetCacheTasks:
-		return d.move(ctx, step.Target.Cgroup, step.Target.Object, group)
+		return d.move(ctx, step.Target.Cgroup, step.Target.Object, d.dir)
 	}
 	return fmt.Errorf("resctrl: no step of kind %q", step.Kind)
 }
 
 // set makes the group, gives it what it may have and reads that it stands.
 func (d *Driver) set(want schemata) error {
-	err := d.files.mkdir(group)
+	err := d.files.mkdir(d.dir)
 	made := err == nil
 	switch {
 	case errors.Is(err, unix.ENOSPC):
-		return fmt.Errorf("make /%s: %w: all classes of service (num_closids) are used by the groups of others", group, err)
+		return fmt.Errorf("make /%s: %w: all classes of service (num_closids) are used by the groups of others", d.dir, err)
 	case err != nil && !errors.Is(err, fs.ErrExist):
-		return shown("make", group, err)
+		return shown("make", d.dir, err)
 	}
 	before, _, err := d.now()
 	if err == nil {
@@ -337,7 +353,7 @@ func (d *Driver) set(want schemata) error {
 		return nil
 	}
 	if made {
-		if d.files.rmdir(group) == nil {
+		if d.files.rmdir(d.dir) == nil {
 			d.ours = nil
 		}
 	} else if old, bad := parse(before); bad == nil && len(old) > 0 {
@@ -347,16 +363,16 @@ func (d *Driver) set(want schemata) error {
 }
 
 func (d *Driver) write(want schemata) error {
-	if err := d.files.write(group+"/schemata", strings.ReplaceAll(want.String(), " ", "\n")+"\n"); err != nil {
+	if err := d.files.write(d.dir+"/schemata", strings.ReplaceAll(want.String(), " ", "\n")+"\n"); err != nil {
 		why := ""
 		if status, bad := d.files.read(mount + "/info/last_cmd_status"); bad == nil && strings.TrimSpace(status) != "ok" {
 			why = ": " + strings.TrimSpace(status)
 		}
-		return fmt.Errorf("write %q to /%s/schemata: %v%s", want, group, cause(err), why)
+		return fmt.Errorf("write %q to /%s/schemata: %v%s", want, d.dir, cause(err), why)
 	}
-	text, err := d.files.read(group + "/schemata")
+	text, err := d.files.read(d.dir + "/schemata")
 	if err != nil {
-		return shown("read", group+"/schemata", err)
+		return shown("read", d.dir+"/schemata", err)
 	}
 	now, err := parse(text)
 	if err != nil {
@@ -366,7 +382,7 @@ func (d *Driver) write(want schemata) error {
 		delete(now, bandwidth)
 	}
 	if !now.agrees(want) {
-		return fmt.Errorf("/%s/schemata is %q after %q was written; someone else may be writing it", group, now, want)
+		return fmt.Errorf("/%s/schemata is %q after %q was written; someone else may be writing it", d.dir, now, want)
 	}
 	return nil
 }
@@ -410,6 +426,7 @@ func (d *Driver) move(ctx context.Context, cgroup, object, to string) error {
 func (d *Driver) Read(ctx context.Context, entry plan.Entry) (plan.Setting, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.find()
 	now := plan.Setting{Kind: entry.Kind, Path: entry.Path, Object: entry.Object}
 	if entry.Kind == plan.CacheTasks {
 		in, object, err := d.tasks(entry.Path)
@@ -450,6 +467,7 @@ func (d *Driver) Present(entry plan.Entry) error {
 func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.find()
 	out := make([]error, len(entries))
 	for i := range entries {
 		e := &entries[i]
@@ -457,12 +475,12 @@ func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
 		case plan.CacheTasks:
 			out[i] = d.move(ctx, e.Path, e.Object, mount)
 		default:
-			err := d.files.rmdir(group)
+			err := d.files.rmdir(d.dir)
 			if err == nil || errors.Is(err, fs.ErrNotExist) {
 				d.ours = nil
 				continue
 			}
-			out[i] = shown("remove", group, err)
+			out[i] = shown("remove", d.dir, err)
 		}
 	}
 	return out

@@ -34,15 +34,27 @@ type Run struct {
 }
 
 // Scope is the cgroup that a command was put into: a scope of systemd with what `homenode run`
-// restricts it to, or the path of a cgroup for offline work. Before that it was
+// restricts it to, or the path of a cgroup for batch work. Before that it was
 // not there, and so not restricted.
 type Scope struct {
 	Unit string           `json:"unit"`
 	CPUs topology.CPUSet  `json:"cpus"`
 	Mems topology.NodeSet `json:"mems"`
-	// Offline: it runs when nothing else wants the CPU; before, the command was in From.
-	Offline bool   `json:"offline,omitempty"`
-	From    string `json:"from,omitempty"`
+	// Batch: it runs when nothing else wants the CPU; before, the command was in From.
+	Batch bool   `json:"batch,omitempty"`
+	From  string `json:"from,omitempty"`
+}
+
+// UnmarshalJSON reads also what versions before 0.2 wrote, which said offline for batch.
+func (s *Scope) UnmarshalJSON(text []byte) error {
+	type plain Scope
+	x := struct {
+		*plain
+		Offline bool `json:"offline"`
+	}{plain: (*plain)(s)}
+	err := json.Unmarshal(text, &x)
+	s.Batch = s.Batch || x.Offline
+	return err
 }
 
 // Processes tells which processes are no more, as process.Live does.

@@ -28,19 +28,19 @@ type Options struct {
 	Description string
 	CPUs        topology.CPUSet  // AllowedCPUs; empty restricts nothing
 	Mems        topology.NodeSet // AllowedMemoryNodes; empty restricts nothing
-	Offline     bool             // in OfflineSlice
+	Batch       bool             // in BatchSlice
 	PIDs        []int            // that it takes; none is this process
 	Booted      string           // folder that is there where systemd runs; "" is /run/systemd/system (sd_booted(3))
 	Wait        time.Duration    // how long systemd may take; 0 is 10 seconds
 }
 
-// OfflineSlice is the slice of offline work: systemd gives it and the slice above it CPUWeight=idle
+// BatchSlice is the slice of batch work: systemd gives it and the slice above it CPUWeight=idle
 // (cpu.idle) as long as something is in it, so that all of it together runs when nothing else
 // of its manager wants the CPU.
-const OfflineSlice = workload.OfflineSlice
+const BatchSlice = workload.BatchSlice
 
-// offlineSlices is OfflineSlice with those above it, by their names (systemd.slice(5)).
-var offlineSlices = []string{"homenode.slice", OfflineSlice}
+// batchSlices is BatchSlice with those above it, by their names (systemd.slice(5)).
+var batchSlices = []string{"homenode.slice", BatchSlice}
 
 // idleWeight is CPUWeight=idle on the bus, since systemd 252; before, 1 is the least.
 const idleWeight = 0
@@ -87,14 +87,14 @@ func Enter(ctx context.Context, o Options) (unit string, err error) {
 	}
 }
 
-// start asks for the scope, and for the slices of offline work that are not there. Another
+// start asks for the scope, and for the slices of batch work that are not there. Another
 // command may have them made, or systemd may have taken them away, meanwhile.
 func (o *Options) start(ctx context.Context, c *sd.Conn, unit string, done chan string) (err error) {
 	weight := uint64(idleWeight)
 	for range 5 {
 		var slices []sd.PropertyCollection
-		for _, slice := range offlineSlices {
-			if !o.Offline {
+		for _, slice := range batchSlices {
+			if !o.Batch {
 				break
 			}
 			state, err := c.GetUnitPropertyContext(ctx, slice, "ActiveState")
@@ -103,14 +103,14 @@ func (o *Options) start(ctx context.Context, c *sd.Conn, unit string, done chan 
 			}
 			if state.Value.Value() == "inactive" {
 				slices = append(slices, sd.PropertyCollection{Name: slice, Properties: []sd.Property{
-					set("Description", "Offline work of homenode run"), set("CPUWeight", weight), set("StopWhenUnneeded", true),
+					set("Description", "Batch work of homenode run"), set("CPUWeight", weight), set("StopWhenUnneeded", true),
 				}})
 			}
 		}
 		_, err = c.StartTransientUnitAux(ctx, unit, "fail", o.properties(), slices, done)
 		var refused dbus.Error
 		switch {
-		case err == nil || !o.Offline || !errors.As(err, &refused):
+		case err == nil || !o.Batch || !errors.As(err, &refused):
 			return err
 		case weight == idleWeight && strings.Contains(refused.Error(), "CPUWeight"):
 			weight = 1
@@ -196,8 +196,8 @@ func (o *Options) properties() []sd.Property {
 		set("PIDs", pids), set("Description", described(o.Description)), set("CollectMode", "inactive-or-failed"),
 		set("CPUAccounting", true), set("MemoryAccounting", true), set("TasksAccounting", true),
 	}
-	if o.Offline {
-		p = append(p, set("Slice", OfflineSlice))
+	if o.Batch {
+		p = append(p, set("Slice", BatchSlice))
 	}
 	if !o.CPUs.Empty() {
 		p = append(p, set("AllowedCPUs", bits(o.CPUs)))

@@ -240,9 +240,9 @@ func (p sliceOf) Get(_, name string) (dbus.Variant, *dbus.Error) {
 	return dbus.MakeVariant("active"), nil
 }
 
-// TestOffline: offline work is in a slice that is idle, with the one above it; who comes second, or
+// TestBatch: batch work is in a slice that is idle, with the one above it; who comes second, or
 // at the same time, finds it there; an older systemd gets the least weight.
-func TestOffline(t *testing.T) {
+func TestBatch(t *testing.T) {
 	for name, tt := range map[string]struct {
 		edit   func(*manager)
 		weight any
@@ -254,25 +254,25 @@ func TestOffline(t *testing.T) {
 	} {
 		m := start(t)
 		tt.edit(m)
-		for path, slice := range map[string]string{"homenode_2eslice": "homenode.slice", "homenode_2doffline_2eslice": OfflineSlice} {
+		for path, slice := range map[string]string{"homenode_2eslice": "homenode.slice", "homenode_2dbatch_2eslice": BatchSlice} {
 			if err := m.conn.Export(sliceOf{m, slice}, object+"/unit/"+dbus.ObjectPath(path), "org.freedesktop.DBus.Properties"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for range 2 {
-			if _, err := Enter(t.Context(), Options{Offline: true, PIDs: []int{7, 8}, Booted: t.TempDir()}); err != nil {
+			if _, err := Enter(t.Context(), Options{Batch: true, PIDs: []int{7, 8}, Booted: t.TempDir()}); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 		}
 		_, asked := m.got()
-		if asked["Slice"].Value() != OfflineSlice || len(asked["PIDs"].Value().([]uint32)) != 2 {
+		if asked["Slice"].Value() != BatchSlice || len(asked["PIDs"].Value().([]uint32)) != 2 {
 			t.Errorf("%s: %v", name, asked)
 		}
-		if got := m.slices[OfflineSlice]; got == nil || tt.weight != nil && (got["CPUWeight"].Value() != tt.weight || got["StopWhenUnneeded"].Value() != true) {
+		if got := m.slices[BatchSlice]; got == nil || tt.weight != nil && (got["CPUWeight"].Value() != tt.weight || got["StopWhenUnneeded"].Value() != true) {
 			t.Errorf("%s: %v", name, m.slices)
 		}
 		m.does("no such thing", "done")
-		if _, err := Enter(t.Context(), Options{Offline: true, Booted: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "no such thing") {
+		if _, err := Enter(t.Context(), Options{Batch: true, Booted: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "no such thing") {
 			t.Errorf("%s: %v", name, err)
 		}
 		m.conn.Close()

@@ -1,10 +1,10 @@
-// Package scx runs offline work under a scheduler of our own where the kernel has sched_ext
-// (Documentation/scheduler/sched-ext.rst): offline tasks are SCHED_EXT, all other work stays
+// Package scx runs batch work under a scheduler of our own where the kernel has sched_ext
+// (Documentation/scheduler/sched-ext.rst): batch tasks are SCHED_EXT, all other work stays
 // in the fair class, which goes first by itself and keeps its cpu.max and cpu.weight. The
-// scheduler decides when a CPU that has nothing else to do may run an offline task:
+// scheduler decides when a CPU that has nothing else to do may run a batch task:
 //
 //   - never beside a CPU of the same core that runs online-strict work, nor within Hold after it,
-//     and an offline task that runs there when online-strict work starts is put off the CPU;
+//     and a batch task that runs there when online-strict work starts is put off the CPU;
 //   - on no more CPUs of a node than its Budget;
 //   - not on the last Idle CPUs of a node that nobody uses;
 //   - only on the nodes of its cgroup;
@@ -27,6 +27,6 @@
 // Words: a tier is that of core/workload; a cgroup without one has that of the nearest above it
 // that has one, else normal. A threads function lists the threads that there are now.
 //
-// Not in here: when to load, how often to try again, which cgroups are offline, how much of a
+// Not in here: when to load, how often to try again, which cgroups are batch work, how much of a
 // node they may have, and the journal.
 package scx

@@ -55,7 +55,7 @@ type Driver struct {
 
 	relief  Relief
 	relieve sync.Once
-	cgroups atomic.Pointer[[]string] // of offline work
+	cgroups atomic.Pointer[[]string] // of batch work
 }
 
 // NewDriver returns a driver. It touches nothing yet.

@@ -78,7 +78,7 @@ func TestPolicies(t *testing.T) {
 	before := all.policies()
 	made(t, all)
 	d, list := grouped(t, 1, 2, 3, 4, 5)
-	step := plan.Step{Kind: plan.SetPolicy, Workload: "/encode", Target: plan.Target{Kind: workload.InKernel, Cgroup: "/encode"}, To: control.PolicyOffline}
+	step := plan.Step{Kind: plan.SetPolicy, Workload: "/encode", Target: plan.Target{Kind: workload.InKernel, Cgroup: "/encode"}, To: control.PolicyExt}
 	ctx := context.Background()
 	changes, err := d.Changes(ctx, step)
 	if err != nil || len(changes) != 3 {
@@ -288,7 +288,7 @@ func TestManyPolicies(t *testing.T) {
 	}
 	made(t, all)
 	d, _ := grouped(t, tids...)
-	step := plan.Step{Kind: plan.SetPolicy, Workload: "/encode", Target: plan.Target{Kind: workload.InKernel, Cgroup: "/encode"}, To: control.PolicyOffline}
+	step := plan.Step{Kind: plan.SetPolicy, Workload: "/encode", Target: plan.Target{Kind: workload.InKernel, Cgroup: "/encode"}, To: control.PolicyExt}
 	for n, left := range []int{10, 0} {
 		changes, err := d.Changes(context.Background(), step)
 		if err != nil || len(changes) > mostListed+1 {

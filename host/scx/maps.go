@@ -48,8 +48,8 @@ type cpuNow struct {
 }
 
 type nodeNow struct {
-	Idle, Offline int64
-	Used          uint64
+	Idle, Batch int64
+	Used        uint64
 }
 
 type llcNow struct {
@@ -92,7 +92,7 @@ const (
 	nrCounts
 )
 
-var tierNumber = map[workload.Tier]uint32{workload.OnlineStrict: 1, workload.Online: 2, workload.Normal: 3, workload.OfflineTier: 4}
+var tierNumber = map[workload.Tier]uint32{workload.OnlineStrict: 1, workload.Online: 2, workload.Normal: 3, workload.BatchTier: 4}
 
 // tables is a Config as the kernel side has it.
 type tables struct {

@@ -16,7 +16,7 @@ import (
 
 // Relief keeps the kernel's watchdog from ending the scheduler where the guard has no say.
 //
-// The guard acts when a CPU asks for an offline task. While online work leaves a CPU no moment,
+// The guard acts when a CPU asks for a batch task. While online work leaves a CPU no moment,
 // none asks: up to Linux 6.19 none at all, and since 7.0 the deadline server of SCHED_EXT asks
 // until it is refused once, and then not again before all SCHED_EXT tasks of the CPU slept
 // (__pick_task_dl, kernel/sched/deadline.c; enqueue_task_scx, kernel/sched/ext.c). So a thread

@@ -24,32 +24,32 @@ type Stats struct {
 	Scheduler string // that is enabled; "" none
 	Exit      Exit   // how this one ended
 
-	// An offline task waited, and a CPU that had nothing else to do did not run it.
+	// A batch task waited, and a CPU that had nothing else to do did not run it.
 	Refused struct {
 		Expelled   uint64 // a CPU of the same core runs online-strict work, or did within Hold
-		Budget     uint64 // as many CPUs of the node run offline work as may
+		Budget     uint64 // as many CPUs of the node run batch work as may
 		IdleBuffer uint64 // the node's last idle CPUs are kept
 		Nodes      uint64 // the cgroup may not run on the CPU's node
 		Online     uint64 // online work waits for the CPU; the kernel asks all the same, so that SCHED_EXT gets 5 % of it (Linux 7.0)
 	}
-	GuardSlices   uint64 // an offline task ran because it had waited for Guard
+	GuardSlices   uint64 // a batch task ran because it had waited for Guard
 	GuardOverlaps uint64 // online-strict work began beside one of those
 
 	StrictStarts, StrictStops uint64 // a CPU began, or ended, to run online-strict work
 	Kicks                     Kicks
-	Overlaps                  [buckets]uint64 // n-th: offline work ran beside online-strict work for 2^n to 2^(n+1) ns, guard slices left out
+	Overlaps                  [buckets]uint64 // n-th: batch work ran beside online-strict work for 2^n to 2^(n+1) ns, guard slices left out
 
-	Starts         uint64 // switches to an offline task
-	Queued         uint64 // offline tasks put into the queue of a last-level cache
+	Starts         uint64 // switches to a batch task
+	Queued         uint64 // batch tasks put into the queue of a last-level cache
 	QueuedForCPU   uint64 // into the queue of one CPU, for they may run on no other
-	QueuedFree     uint64 // tasks that are SCHED_EXT but not offline: never refused
+	QueuedFree     uint64 // tasks that are SCHED_EXT but not batch work: never refused
 	TakenFromNode  uint64 // from another last-level cache of the node
 	TakenFromOther uint64 // from another node
-	Kept           uint64 // an offline task went on, for nobody else waited
+	Kept           uint64 // a batch task went on, for nobody else waited
 	Looks          uint64 // of the timer
 
 	Nodes    []NodeStats   // those with CPUs, rising by ID
-	Waiting  int           // offline tasks, at the last look
+	Waiting  int           // batch tasks, at the last look
 	Oldest   time.Duration // the longest of them has waited so long
 	Programs []ProgramStats
 }
@@ -64,7 +64,7 @@ type Exit struct {
 
 // Kicks counts interrupts that the scheduler sent to CPUs.
 type Kicks struct {
-	Expel    uint64 // an offline task leaves, for its sibling began online-strict work
+	Expel    uint64 // a batch task leaves, for its sibling began online-strict work
 	Late     uint64 // one began as the sibling did, and leaves
 	Wake     uint64 // an idle CPU looks for work
 	GuardEnd uint64 // a guard slice lasts too long
@@ -72,10 +72,10 @@ type Kicks struct {
 
 // NodeStats is of one node.
 type NodeStats struct {
-	ID      topology.NodeID
-	Offline int           // CPUs that run offline work now
-	Idle    int           // CPUs that run nothing now
-	Used    time.Duration // CPU time of SCHED_EXT tasks; of those that run now, up to a slice before
+	ID    topology.NodeID
+	Batch int           // CPUs that run batch work now
+	Idle  int           // CPUs that run nothing now
+	Used  time.Duration // CPU time of SCHED_EXT tasks; of those that run now, up to a slice before
 }
 
 // ProgramStats is what a program costs: Runs and Time while MeasurePrograms was on.
@@ -161,7 +161,7 @@ func (st *Stats) now(s *Scheduler) error {
 		if err := s.maps["nodes_now"].Lookup(i, &now); err != nil {
 			return err
 		}
-		st.Nodes = append(st.Nodes, NodeStats{ID: topology.NodeID(i), Offline: int(now.Offline), Idle: int(now.Idle), Used: time.Duration(now.Used)})
+		st.Nodes = append(st.Nodes, NodeStats{ID: topology.NodeID(i), Batch: int(now.Batch), Idle: int(now.Idle), Used: time.Duration(now.Used)})
 	}
 	for i := range k.NrLLCs {
 		var now llcNow

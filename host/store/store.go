@@ -23,8 +23,8 @@ const (
 	fileName = "homenode.db"
 
 	// schema is the form of the values. Raise it when an older homenode would
-	// misread what a newer one wrote. 1 had no checksums.
-	schema = 2
+	// misread what a newer one wrote. 1 had no checksums; 2 called class and tier batch offline.
+	schema = 3
 
 	// keepEvents bounds the newest events of all kinds. Steps and orders are kept beside
 	// them, each within a bound of its own, so that nothing else can push them out.
@@ -218,7 +218,7 @@ func (f *folder) create() error {
 				return err
 			}
 		}
-		return errors.Join(setSchema(tx), addBuckets(tx))
+		return errors.Join(setSchema(tx, 0), addBuckets(tx))
 	})
 	if err = errors.Join(err, db.Close()); err != nil {
 		return fmt.Errorf("create %s: %w", path, err)
@@ -226,8 +226,18 @@ func (f *folder) create() error {
 	return f.rename(tmp, fileName)
 }
 
-// setSchema seals all values and makes the file one of this schema.
-func setSchema(tx *bolt.Tx) error {
+// setSchema makes a file of schema have one of this schema.
+func setSchema(tx *bolt.Tx, have int) error {
+	if have < 2 {
+		if err := sealAll(tx); err != nil {
+			return err
+		}
+	}
+	return tx.Bucket(bucketMeta).Put([]byte("schema"), []byte(strconv.Itoa(schema)))
+}
+
+// sealAll gives all values checksums.
+func sealAll(tx *bolt.Tx) error {
 	for _, name := range allBuckets {
 		if string(name) == string(bucketMeta) {
 			continue
@@ -254,7 +264,7 @@ func setSchema(tx *bolt.Tx) error {
 			return err
 		}
 	}
-	return tx.Bucket(bucketMeta).Put([]byte("schema"), []byte(strconv.Itoa(schema)))
+	return nil
 }
 
 // addBuckets makes the buckets that a file of an older version lacks.
@@ -301,7 +311,7 @@ func (s *Store) upgrade() error {
 	}
 	err = s.update("upgrade "+s.path, func(tx *bolt.Tx) error {
 		if s.schema < schema {
-			if err := setSchema(tx); err != nil {
+			if err := setSchema(tx, s.schema); err != nil {
 				return err
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -94,8 +96,12 @@ func count(t *testing.T, s *Store) (steps, rest int) {
 	return steps, rest
 }
 
+// schemaLine is where store.go says which schema it writes.
+var schemaLine = regexp.MustCompile(`(?m)^\tschema = (\d+)$`)
+
 // TestDowngrade: the version before opens a folder of this one and works with it, and this
-// one takes over what that has written. It is built from the history of the repository.
+// one takes over what that has written; where its schema is lower, it refuses the folder and
+// leaves it as it is. It is built from the history of the repository.
 func TestDowngrade(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds another version")
@@ -144,7 +150,26 @@ func TestDowngrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
+	code, err := os.ReadFile(source + "/host/store/store.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := schemaLine.FindSubmatch(code)
+	if line == nil {
+		t.Fatal("the version before has no schema")
+	}
+	was, err := os.ReadFile(filepath.Join(dir, fileName))
+	if err != nil {
+		t.Fatal(err)
+	}
 	out, err := exec.Command(source+"/before", dir).CombinedOutput()
+	if lower := string(line[1]); lower != strconv.Itoa(schema) {
+		have, knows := fmt.Sprintf("schema %d", schema), "knows schemas up to "+lower
+		if now, _ := os.ReadFile(filepath.Join(dir, fileName)); err == nil || !strings.Contains(string(out), have) || !strings.Contains(string(out), knows) || !bytes.Equal(was, now) {
+			t.Errorf("the version before: %s, %v; want that it has %s and the version before %s, and the file as it was", out, err, have, knows)
+		}
+		return
+	}
 	if want := fmt.Sprintf("3 entries, next event %d\n2 entries, next event %d\n", next+1, next+2); err != nil || string(out) != want {
 		t.Errorf("the version before: %s, %v; want %s", out, err, want)
 	}
@@ -172,7 +197,7 @@ func TestNewerFolder(t *testing.T) {
 		if version != "" {
 			commit(t, s, plan.Batch{Values: map[string]any{plan.KeyVersion: version}})
 		}
-		if err := s.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put([]byte("schema"), []byte("3")) }); err != nil {
+		if err := s.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put([]byte("schema"), []byte("4")) }); err != nil {
 			t.Fatal(err)
 		}
 		path := s.path
@@ -181,7 +206,7 @@ func TestNewerFolder(t *testing.T) {
 		if version != "" {
 			by = "homenode " + version
 		}
-		want := path + " was written by " + by + " (schema 3, and this one knows schemas up to 2): use that version or a newer one; " +
+		want := path + " was written by " + by + " (schema 4, and this one knows schemas up to 3): use that version or a newer one; " +
 			"to stay with this one, run `homenode undo --all` with that version, then move the file away"
 		was, _ := os.ReadFile(path)
 		for name, open := range map[string]func(string) (*Store, error){"Open": Open, "OpenReadOnly": OpenReadOnly, "OpenForUndo": OpenForUndo} {

@@ -34,7 +34,8 @@ var here = &release{source: "../.."}
 var variants = map[string]map[string]any{
 	"as it is":        nil,
 	"plain manifests": oneCluster,
-	"offline work":    {"driver": map[string]any{"offlineCPU": true, "evict": true}},
+	"batch work":      {"driver": map[string]any{"batchCPU": true, "evict": true}},
+	"offline CPU":     {"driver": map[string]any{"offlineCPU": true}},
 	"enforce": {"mode": "enforce", "config": map[string]any{"manage": map[string]any{"exclude": []any{"kube-system/**"}}},
 		"driver": map[string]any{"nodeAllocatable": true, "listAttributes": true, "kubeletManagers": "report"}},
 	"driver alone":      {"daemon": map[string]any{"enabled": false}},
@@ -140,8 +141,11 @@ func TestChartAsks(t *testing.T) {
 						got = append(got, fmt.Sprint(at(r, "resources"), at(r, "verbs")))
 					}
 					want := []string{"[resourceslices] [list watch create update delete]", "[resourceclaims] [get]", "[nodes] [get]", "[events] [create patch]"}
-					if name == "offline work" {
+					if name == "batch work" {
 						want = append(want, "[nodes/status] [patch]", "[pods] [get]", "[pods/eviction] [create]")
+					}
+					if name == "offline CPU" {
+						want = append(want, "[nodes/status] [patch]")
 					}
 					if !driver || !slices.Equal(got, want) {
 						t.Errorf("rules: %q", got)

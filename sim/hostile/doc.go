@@ -1,7 +1,7 @@
 // Package hostile runs control.Next on a host where everything goes wrong that can: calls
 // hang, the daemon is killed in the midst of anything, the machine restarts, the clock is
 // set, the disk is full, others write the same settings, cgroups are made anew under their
-// paths, PIDs are used again, names are hostile, and the engine panics on a workload. Offline work
+// paths, PIDs are used again, names are hostile, and the engine panics on a workload. Batch work
 // is limited, made idle and frozen by sharing and has a part of the caches, on kernels that lack what that takes too.
 // CPUs and memory go offline, sources flap and claim what others claim, steps are done in part, one owner has many UIDs,
 // and a process that holds its own mmap lock blocks every write of cpusets (upset.go).

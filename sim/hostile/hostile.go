@@ -82,8 +82,8 @@ type game struct {
 	now     time.Time
 	enforce bool
 	stuck   bool // calls may hang
-	shares  bool // CPUs are shared with offline work from the start
-	limits  bool // all offline work takes limits
+	shares  bool // CPUs are shared with batch work from the start
+	limits  bool // all batch work takes limits
 	state   *control.State
 	tally   Tally
 	lines   []string  // the newest
@@ -136,7 +136,7 @@ func (g *game) start() {
 	size := 2
 	settings := control.Settings{Enforce: g.enforce, Policy: plan.DefaultPolicy(), Balance: balance.DefaultSettings(),
 		Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20},
-		Rules: []workload.Rule{{Match: slice + "/dedicated-*", Class: workload.Dedicated, CPUs: size}, {Match: slice + "/batch-*", Class: workload.Offline},
+		Rules: []workload.Rule{{Match: slice + "/dedicated-*", Class: workload.Dedicated, CPUs: size}, {Match: slice + "/batch-*", Class: workload.Batch},
 			{Match: slice + "/w*", Tier: workload.Online}},
 		Share:      share.DefaultSettings(),
 		Interrupts: control.InterruptsPlace, Surveys: []control.SurveyKind{control.Managers, control.Interrupts}}
@@ -717,8 +717,8 @@ func (g *game) seen() {
 }
 
 func (g *game) place(j *job) {
-	class := []workload.Class{workload.Shared, workload.Dedicated, workload.Offline}[g.random.IntN(3)]
-	if class == workload.Offline && g.limits {
+	class := []workload.Class{workload.Shared, workload.Dedicated, workload.Batch}[g.random.IntN(3)]
+	if class == workload.Batch && g.limits {
 		class = workload.Shared
 	}
 	spec := workload.Spec{Name: j.name, Class: class, Importance: 50, CPUs: 1 + g.random.IntN(3), Memory: workload.Total(j.mem), Given: true}

@@ -7,10 +7,10 @@ import (
 	"github.com/homenode/homenode/core/words"
 )
 
-// theScheduler is the kernel's for offline work.
+// theScheduler is the kernel's for batch work.
 var theScheduler = key{plan.Scheduler, string(share.SchedulerID)}
 
-// theCache is the group of resctrl that offline work has.
+// theCache is the group of resctrl that batch work has.
 var theCache = key{plan.CacheGroup, share.CacheGroup}
 
 // anotherGroup is the group of resctrl that another program has made. The driver reads threads in it as in

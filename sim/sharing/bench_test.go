@@ -12,7 +12,7 @@ import (
 )
 
 // BenchmarkRound300 is what a look costs the daemon in control.Next, with the results of all that
-// follows: 300 workloads, 240 of them offline, on 8 nodes of 64 CPUs; with sharing and without.
+// follows: 300 workloads, 240 of them batch work, on 8 nodes of 64 CPUs; with sharing and without.
 // CPU time, for the machine may be busy.
 func BenchmarkRound300(b *testing.B) {
 	for _, on := range []bool{false, true} {
@@ -25,7 +25,7 @@ func BenchmarkRound300(b *testing.B) {
 				for i := range jobs {
 					jobs[i] = 0.2 + 3*x.r.Float64()
 				}
-				x.offline(jobs...)
+				x.batch(jobs...)
 			}}
 			h := newHost(s.Host, 1)
 			s.build(&builder{h: h, r: rand.New(rand.NewPCG(1, 1))})

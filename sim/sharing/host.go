@@ -22,7 +22,7 @@ type work struct {
 	id    workload.ID
 	class workload.Class
 	on    []float64 // the part of it that belongs to each node; sums to 1
-	wants load      // CPUs; of offline work: that it could use
+	wants load      // CPUs; of batch work: that it could use
 	noise float64   // standard deviation of what online work wants, CPUs
 	own   int       // CPUs of dedicated work
 	from  time.Duration
@@ -63,13 +63,13 @@ type host struct {
 	active []*work // that run now
 	inodes uint64
 
-	quota float64           // of all offline work together, CPUs; infinite for none
+	quota float64           // of all batch work together, CPUs; infinite for none
 	keeps []topology.CPUSet // CPUs of each node that online work may use; nil for all
 
-	cut, alone float64 // CPU seconds that online work wanted and did not get; had there been no offline work
+	cut, alone float64 // CPU seconds that online work wanted and did not get; had there been no batch work
 	late       float64 // CPU seconds' worth of wake-ups that found no idle CPU
 	wanted     float64 // CPU seconds that online work wanted
-	overlap    int     // ticks in which offline work might use CPUs of dedicated work
+	overlap    int     // ticks in which batch work might use CPUs of dedicated work
 }
 
 func newHost(text string, seed uint64) *host {
@@ -137,7 +137,7 @@ func (h *host) step() {
 	want, free := make([]float64, len(h.nodes)), make([]float64, len(h.nodes))
 	for _, w := range h.active {
 		switch {
-		case w.class == workload.Offline:
+		case w.class == workload.Batch:
 			if w.cpus.Intersects(taken) {
 				h.overlap++
 			}
@@ -165,7 +165,7 @@ func (h *host) step() {
 		h.alone += (want[i] - min(want[i], float64(n.pool)-system)) * dt
 		h.late += dt * max(0, min(served+system-n.online, served+system+n.batch-float64(n.pool)))
 		for _, w := range h.active {
-			if w.class != workload.Offline && !w.holds() && want[i] > 0 {
+			if w.class != workload.Batch && !w.holds() && want[i] > 0 {
 				w.got(i, served/want[i]*w.now*w.where(h)[i]*dt)
 			}
 		}
@@ -205,11 +205,11 @@ func (w *work) got(node int, seconds float64) {
 	w.total += seconds
 }
 
-// batch gives offline work what is left, to each alike as far as it may and can.
+// batch gives batch work what is left, to each alike as far as it may and can.
 func (h *host) batch(free []float64, taken topology.CPUSet) {
 	var jobs []*work
 	for _, w := range h.active {
-		if w.class == workload.Offline && !w.frozen {
+		if w.class == workload.Batch && !w.frozen {
 			jobs = append(jobs, w)
 		}
 	}

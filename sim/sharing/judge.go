@@ -21,15 +21,15 @@ type Score struct {
 	All  float64 `json:"all"`  // as Err, of all windows: also where online work has just changed
 	Node float64 `json:"node"` // as Err, of each node by itself
 
-	Cut      float64 `json:"cut"`      // CPU seconds that online work lost to offline work
+	Cut      float64 `json:"cut"`      // CPU seconds that online work lost to batch work
 	Late     float64 `json:"late"`     // part of online work's time that began where no CPU was idle
-	Short    float64 `json:"short"`    // part of the time in which fewer CPUs were idle than the buffer and offline work had more than its least
-	Progress float64 `json:"progress"` // CPU seconds of offline work, of those that were possible
+	Short    float64 `json:"short"`    // part of the time in which fewer CPUs were idle than the buffer and batch work had more than its least
+	Progress float64 `json:"progress"` // CPU seconds of batch work, of those that were possible
 	Turns    float64 `json:"turns"`    // the most times a minute that more turned to less, or less to more, on any node
 	Jump     float64 `json:"jump"`     // the most that a node gave more from one tick to the next, of its CPUs
 	Changes  float64 `json:"changes"`  // changes a minute of what a node gives, a node
 	Writes   float64 `json:"writes"`   // settings written a minute
-	Overlap  int     `json:"overlap"`  // times that offline work might use CPUs of dedicated work for more than a look
+	Overlap  int     `json:"overlap"`  // times that batch work might use CPUs of dedicated work for more than a look
 }
 
 // window is what busy CPUs are averaged over.
@@ -82,15 +82,15 @@ func (j *judge) tick(given []float64) {
 	at := (h.now - tick).Seconds()
 	asked := 0.0
 	for _, w := range h.active {
-		if w.class == workload.Offline {
+		if w.class == workload.Batch {
 			asked += w.now
 		}
 	}
 	for i, n := range h.nodes {
 		pool := float64(n.pool)
-		steady := n.system(at) + 7*asked // what offline work wants counts as a change too
+		steady := n.system(at) + 7*asked // what batch work wants counts as a change too
 		for _, w := range h.active {
-			if w.class != workload.Offline && !w.holds() {
+			if w.class != workload.Batch && !w.holds() {
 				steady += w.wants(at) * w.where(h)[i]
 			}
 		}
@@ -174,7 +174,7 @@ const (
 	MostJump  = 0.101 // of a node
 	mostShort = 0.05  // part of the time
 	mostLate  = 0.005 // part of online work's time
-	LeastDone = 0.85  // of what was possible for offline work
+	LeastDone = 0.85  // of what was possible for batch work
 )
 
 // Broken says which bounds a run did not keep; "" for none.
@@ -191,8 +191,8 @@ func (x *Score) Broken() string {
 		{fmt.Sprintf("a node gave %.2f of its CPUs more at once", x.Jump), x.Jump > MostJump},
 		{fmt.Sprintf("fewer CPUs idle than the buffer for %.4f of the time", x.Short), x.Short > mostShort},
 		{fmt.Sprintf("%.4f of online work began where no CPU was idle", x.Late), x.Late > mostLate},
-		{fmt.Sprintf("offline work got %.2f of what was possible", x.Progress), x.Progress < LeastDone},
-		{fmt.Sprintf("offline work might use CPUs of dedicated work %d times", x.Overlap), x.Overlap > 12},
+		{fmt.Sprintf("batch work got %.2f of what was possible", x.Progress), x.Progress < LeastDone},
+		{fmt.Sprintf("batch work might use CPUs of dedicated work %d times", x.Overlap), x.Overlap > 12},
 	} {
 		if b.is {
 			out = append(out, b.what)

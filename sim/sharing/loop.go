@@ -48,7 +48,7 @@ func (p *homenode) begin(h *host, s *Scenario) {
 	}
 	settings := control.Settings{Enforce: true, Policy: plan.DefaultPolicy(), Balance: balance.DefaultSettings(), Share: sharing, Interrupts: control.InterruptsOff,
 		Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20},
-		Rules:   []workload.Rule{{Match: "/offline/**", Class: workload.Offline}, {Match: "/online/**", Class: workload.Shared, Tier: workload.Online}}}
+		Rules:   []workload.Rule{{Match: "/batch/**", Class: workload.Batch}, {Match: "/online/**", Class: workload.Shared, Tier: workload.Online}}}
 	for _, w := range h.all {
 		switch {
 		case w.class == workload.Dedicated:
@@ -238,7 +238,7 @@ func (p *homenode) set(x cell, value string) {
 			w.max = q / n
 		}
 	}
-	if w.class != workload.Offline && x.kind != plan.CgroupCPUs && x.kind != plan.CgroupMems {
+	if w.class != workload.Batch && x.kind != plan.CgroupCPUs && x.kind != plan.CgroupMems {
 		p.wrong = append(p.wrong, fmt.Sprintf("%s of online work %s is set to %s", x.kind, x.path, value))
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// policy decides what offline work may have. It is asked after every tick.
+// policy decides what batch work may have. It is asked after every tick.
 type policy interface {
 	begin(h *host, s *Scenario)
 	tick()
-	given() []float64 // CPUs that offline work may keep busy of each node now
+	given() []float64 // CPUs that batch work may keep busy of each node now
 	counted() int     // settings written since the beginning
 }
 
@@ -23,9 +23,9 @@ type rule struct {
 	every   int // ticks between two rounds
 	round   func(r *rule)
 	ticks   int
-	used    []float64 // CPU seconds of all but offline work, by node, since the last round
-	batch   []float64 // likewise of offline work
-	cpus    []int     // that offline work may use, the last of each node
+	used    []float64 // CPU seconds of all but batch work, by node, since the last round
+	batch   []float64 // likewise of batch work
+	cpus    []int     // that batch work may use, the last of each node
 	written int
 }
 
@@ -81,7 +81,7 @@ func (r *rule) own() {
 	}
 }
 
-// apply gives offline work its CPUs: the last of each node that no dedicated work holds.
+// apply gives batch work its CPUs: the last of each node that no dedicated work holds.
 func (r *rule) apply() {
 	var set, taken topology.CPUSet
 	for _, w := range r.h.active {
@@ -101,7 +101,7 @@ func (r *rule) apply() {
 		}
 	}
 	for _, w := range r.h.all {
-		if w.class == workload.Offline && !set.Empty() && !w.cpus.Equal(set) {
+		if w.class == workload.Batch && !set.Empty() && !w.cpus.Equal(set) {
 			w.cpus = set
 			r.written++
 		}
@@ -213,7 +213,7 @@ func koordQuota(r *rule) {
 }
 
 // perfIso is blind isolation: a number of CPUs of each node is idle at all times; fewer, and
-// offline work loses as many as are missing; more, and it has as many more.
+// batch work loses as many as are missing; more, and it has as many more.
 func perfIso(r *rule, part float64) {
 	for i, n := range r.h.nodes {
 		buffer := int(math.Ceil(part * float64(n.pool)))

@@ -50,17 +50,17 @@ func (b *builder) each(noise float64, f func(node int) load) {
 	}
 }
 
-// offline adds jobs that could use so many CPUs each.
-func (b *builder) offline(cpus ...float64) {
+// batch adds jobs that could use so many CPUs each.
+func (b *builder) batch(cpus ...float64) {
 	for i, c := range cpus {
-		b.h.add(&work{id: workload.ID(fmt.Sprintf("/offline/j%03d", i)), class: workload.Offline, wants: constant(c)})
+		b.h.add(&work{id: workload.ID(fmt.Sprintf("/batch/j%03d", i)), class: workload.Batch, wants: constant(c)})
 	}
 }
 
-// hogs adds offline work that can use everything: some wide jobs and many of one thread.
+// hogs adds batch work that can use everything: some wide jobs and many of one thread.
 func (b *builder) hogs() {
 	all := float64(b.h.top.Online.Len())
-	b.offline(all, all, 1, 1, 1, 1)
+	b.batch(all, all, 1, 1, 1, 1)
 }
 
 func (b *builder) dedicated(node, cpus int, from, until time.Duration) {
@@ -198,10 +198,10 @@ func Scenarios() []Scenario {
 			}
 			b.hogs()
 		}},
-		{"2 × 16 CPUs, SMT, little offline work", "node:2 core:8 pu:2", 0.65, half, func(b *builder) {
+		{"2 × 16 CPUs, SMT, little batch work", "node:2 core:8 pu:2", 0.65, half, func(b *builder) {
 			b.each(0.01, func(int) load { return constant(0.1 + 0.2*b.r.Float64()) })
-			b.offline(2, 1.5, 1)
-			b.h.add(&work{id: "/offline/later", class: workload.Offline, wants: constant(32), from: 10 * time.Minute, until: 20 * time.Minute})
+			b.batch(2, 1.5, 1)
+			b.h.add(&work{id: "/batch/later", class: workload.Batch, wants: constant(32), from: 10 * time.Minute, until: 20 * time.Minute})
 		}},
 		{"16 CPUs, no SMT, overload", "node:1 core:16 pu:1", 0.8, time.Hour, func(b *builder) {
 			b.each(0.01, func(int) load { return ramps(0.3, 1.15, 30) })

@@ -95,7 +95,7 @@ func complete(e *Env, root *cobra.Command) {
 
 // flagValues is the values of flags, by "--flag" or "command --flag".
 func flagValues(e *Env) map[string]completer {
-	class := fixed("dedicated\tCPUs and memory of its own", "shared\tthe shared CPUs of its home", "offline\twhat the others leave idle")
+	class := fixed("dedicated\tCPUs and memory of its own", "shared\tthe shared CPUs of its home", "batch\twhat the others leave idle")
 	kinds := make([]string, len(plan.EventKinds))
 	for i, k := range plan.EventKinds {
 		kinds[i] = string(k)

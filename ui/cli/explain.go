@@ -53,7 +53,7 @@ its interrupts go.`,
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-explain/2)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-explain/3)")
 	c.Flags().BoolVar(&all, "all", false, "all nodes that were weighed, not only the best eight")
 	stateDirFlag(c, e)
 	return c

@@ -377,7 +377,7 @@ func (h *fleetHost) node(n *api.Node) {
 func (e *Env) statusOf(ctx context.Context, how *asking, a address) (s api.Status, err error) {
 	if a.ssh != "" {
 		text, err := e.Remote(ctx, Remote{To: a.ssh, Port: a.port, Within: how.within, Args: []string{"homenode", "status", "--json"}})
-		return s, answered(text, err, &s.Schema, "homenode-status/2", &s)
+		return s, answered(text, err, &s.Schema, &s, "homenode-status/3", "homenode-status/2")
 	}
 	client, err := e.dialHost(ctx, how, a)
 	if err != nil {
@@ -415,8 +415,9 @@ func (e *Env) dialHost(ctx context.Context, how *asking, a address) (*api.Client
 }
 
 // answered reads what the homenode of another host printed. An answer counts whatever the
-// exit status is: 1 is one, too.
-func answered(text []byte, failed error, schema *string, want string, into any) error {
+// exit status is: 1 is one, too. The first of want is the form of this version; the others are
+// read as well.
+func answered(text []byte, failed error, schema *string, into any, want ...string) error {
 	if len(bytes.TrimSpace(text)) == 0 || text[0] != '{' {
 		if failed == nil {
 			failed = errors.New("its homenode printed nothing")
@@ -429,8 +430,8 @@ func answered(text []byte, failed error, schema *string, want string, into any) 
 	if err := json.Unmarshal(text, into); err != nil {
 		return fmt.Errorf("its answer is no JSON of homenode: %w", err)
 	}
-	if *schema != want {
-		return fmt.Errorf("its homenode answers with %q, and this one reads %s: another version", words.Printable(*schema), want)
+	if !slices.Contains(want, *schema) {
+		return fmt.Errorf("its homenode answers with %q, and this one reads %s: another version", words.Printable(*schema), want[0])
 	}
 	return nil
 }

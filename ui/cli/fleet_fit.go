@@ -179,7 +179,7 @@ func (e *Env) fitHost(ctx context.Context, how *asking, a address, spec string) 
 	if a.ssh != "" {
 		var d fitDocument
 		text, err := e.Remote(ctx, Remote{To: a.ssh, Port: a.port, Within: how.within, Args: []string{"homenode", "fleet", "fit", "--json", "--spec", "-", "unix:"}, Stdin: spec})
-		if err := answered(text, err, &d.Schema, "homenode-fleet-fit/1", &d); err != nil {
+		if err := answered(text, err, &d.Schema, &d, "homenode-fleet-fit/1"); err != nil {
 			return failed(err)
 		}
 		if len(d.Hosts) != 1 {

@@ -152,8 +152,8 @@ func TestManyHosts(t *testing.T) {
 // What another host answers may be anything.
 func TestHostileAnswers(t *testing.T) {
 	s := newScreen(t, 1)
-	for _, answer := range []string{"", "hello", "{}", `{"schema":"homenode-status/2"}`, `{"schema":"homenode-status/2","nodes":[{"cpus":"x","memory_kib":-5}],"workloads":[{}]}`, "{\x1b[31m", `{"schema":"\u001b[31m"}`,
-		`{"schema":"homenode-status/2","version":"\u001b[31m<b>","problems":["x\ny"]}`, `{"schema":"homenode-fleet-fit/1","hosts":[]}`, `{"schema":"homenode-fleet-fit/1","hosts":[{},{}]}`, `{"schema":"homenode-fleet-fit/1","hosts":[{"fits":true,"workloads":[{"home":"0-99999"}]}]}`} {
+	for _, answer := range []string{"", "hello", "{}", `{"schema":"homenode-status/3"}`, `{"schema":"homenode-status/3","nodes":[{"cpus":"x","memory_kib":-5}],"workloads":[{}]}`, "{\x1b[31m", `{"schema":"\u001b[31m"}`,
+		`{"schema":"homenode-status/3","version":"\u001b[31m<b>","problems":["x\ny"]}`, `{"schema":"homenode-fleet-fit/1","hosts":[]}`, `{"schema":"homenode-fleet-fit/1","hosts":[{},{}]}`, `{"schema":"homenode-fleet-fit/1","hosts":[{"fits":true,"workloads":[{"home":"0-99999"}]}]}`} {
 		for _, args := range [][]string{{"fleet", "h"}, {"fleet", "h", "--json"}, {"fleet", "fit", "--cpus", "1", "h"}} {
 			var out, errs bytes.Buffer
 			e := &Env{Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" }, Root: s.tree, Remote: func(context.Context, Remote) ([]byte, error) { return []byte(answer), nil }}

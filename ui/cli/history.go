@@ -102,7 +102,7 @@ time ago (30m, 12h, 2d), a time of today (10:30), a date (2026-11-22) or both
 	f.StringVar(&since, "since", "", "events of this `WHEN` and later")
 	f.StringVar(&until, "until", "", "events before this `WHEN`")
 	f.StringSliceVar(&kinds, "kind", nil, "events of this `KIND` alone: "+listed(plan.EventKinds)+"; may be repeated")
-	f.BoolVar(&asJSON, "json", false, "print JSON (schema homenode-history/1); with --follow an event a line")
+	f.BoolVar(&asJSON, "json", false, "print JSON (schema homenode-history/2); with --follow an event a line")
 	stateDirFlag(c, e)
 	return c
 }

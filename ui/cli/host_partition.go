@@ -24,7 +24,7 @@ is asked. Without PARTITION it is shown. PARTITION is
   0-39        these CPUs for dedicated work, all others for shared
   50%         so many whole cores of each node for dedicated work
 
-Offline work runs wherever no dedicated work does. The partition changes only
+Batch work runs wherever no dedicated work does. The partition changes only
 when no work stands in the way, stays when the daemon is started again, and
 gives way to partition: in the configuration when that is changed.
 

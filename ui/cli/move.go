@@ -69,7 +69,7 @@ room, or it is not homenode's to move; the line says why.`,
 	c.Flags().StringVar(&nodes, "to", "", "`NODES` of the new home, such as 1 or 0-1")
 	c.Flags().BoolVar(&cancel, "cancel", false, "stop its page move and leave it as it is")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, say what would be")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-move/2)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-move/3)")
 	stateDirFlag(c, e)
 	return c
 }

@@ -37,7 +37,7 @@ after the other on a host that holds nothing but what its memory figures show in
 use:
 
   - name: db
-    class: dedicated       # dedicated, shared (default), offline
+    class: dedicated       # dedicated, shared (default), batch
     cpus: 16
     memory: 64GiB
     smt: isolate           # prefer (default), isolate, require
@@ -133,7 +133,7 @@ say
 	f.StringVar(&from.hwloc, "hwloc", "", "the host in `FILE`, written by lstopo --of xml")
 	f.StringVar(&from.synthetic, "synthetic", "", "a made-up `HOST`, such as \"package:2 node:2 core:8 pu:2\"")
 	f.StringVar(&from.host, "host", "", "the host in `JSONFILE`, written by topology --json")
-	f.BoolVar(&asJSON, "json", false, "print JSON (schemas homenode-plan/2, homenode-repack/2, homenode-restore/2)")
+	f.BoolVar(&asJSON, "json", false, "print JSON (schemas homenode-plan/3, homenode-repack/3, homenode-restore/3)")
 	socketFlag(c, e)
 	c.MarkFlagsMutuallyExclusive("root", "hwloc", "synthetic", "host", "case")
 	c.MarkFlagsMutuallyExclusive("spec", "case", "admit", "restore")
@@ -213,7 +213,7 @@ type planDocument struct {
 }
 
 func planJSON(results []planned, l *place.Ledger) planDocument {
-	doc := planDocument{Schema: "homenode-plan/2", Placements: []api.PlanPlacement{}}
+	doc := planDocument{Schema: "homenode-plan/3", Placements: []api.PlanPlacement{}}
 	for _, p := range l.Placements() {
 		doc.Placements = append(doc.Placements, api.Planned(&p))
 	}

@@ -15,7 +15,7 @@ func TestPlanSpec(t *testing.T) {
 	spec := `
 - {name: db, class: dedicated, cpus: 4, memory: 4GiB, near: [eth0]}
 - {name: web, cpus: 2, memory: 1GiB, near: [db]}
-- {name: batch, class: offline, cpus: 64}
+- {name: batch, class: batch, cpus: 64}
 `
 	out, errs, code := runMain(t, fstest.MapFS{}, spec, "plan", "--spec", "-", "--synthetic", twoSmallNodes)
 	if code != 0 || errs != "" {
@@ -38,7 +38,7 @@ func TestPlanJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &doc); err != nil || code != 0 {
 		t.Fatalf("status %d: %s %v", code, errs, err)
 	}
-	if doc.Schema != "homenode-plan/2" || len(doc.Placements) != 1 || len(doc.Placements[0].Pins) != 3 || len(doc.Decisions) != 1 {
+	if doc.Schema != "homenode-plan/3" || len(doc.Placements) != 1 || len(doc.Placements[0].Pins) != 3 || len(doc.Decisions) != 1 {
 		t.Errorf("got %+v", doc)
 	}
 }

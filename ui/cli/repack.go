@@ -127,7 +127,7 @@ func admit(l *place.Ledger, running []place.Runner, specs []workload.Spec, o *re
 			a.best = l.Repack(req, place.RepackOptions{Running: running, Moves: o.most, Steps: steps})
 			return a.best.CutOff
 		})
-		if access := l.Access(&a.best.Result.Placement); a.best.Admitted() && len(a.best.Moves) == 0 && s.Class != workload.Offline && access > 1 {
+		if access := l.Access(&a.best.Result.Placement); a.best.Admitted() && len(a.best.Moves) == 0 && s.Class != workload.Batch && access > 1 {
 			o.rounds(func(steps int) bool {
 				r := l.Repack(req, place.RepackOptions{Running: running, Moves: o.most, Steps: steps, Access: access - 0.01})
 				if r.Admitted() {
@@ -158,13 +158,13 @@ func admittedAll(all []admission) bool {
 }
 
 type repackDocument struct {
-	Schema     string              `json:"schema"`     // homenode-repack/2
+	Schema     string              `json:"schema"`     // homenode-repack/3
 	Workloads  []api.RepackAnswer  `json:"workloads"`  // answers, one for each workload that was asked about
 	Placements []api.PlanPlacement `json:"placements"` // placements when all moves are done
 }
 
 func repackJSON(all []admission, l *place.Ledger) repackDocument {
-	doc := repackDocument{Schema: "homenode-repack/2", Workloads: []api.RepackAnswer{}, Placements: []api.PlanPlacement{}}
+	doc := repackDocument{Schema: "homenode-repack/3", Workloads: []api.RepackAnswer{}, Placements: []api.PlanPlacement{}}
 	for i := range all {
 		w := api.Repacked(all[i].spec.ID, &all[i].best)
 		if n := all[i].nearer; n != nil {
@@ -245,7 +245,7 @@ func printWorse(w io.Writer, p view.Paint, worse []place.Worsening) {
 }
 
 type restoreDocument struct {
-	Schema     string              `json:"schema"`     // homenode-restore/2
+	Schema     string              `json:"schema"`     // homenode-restore/3
 	Remote     []restoreRemote     `json:"remote"`     // workloads off their memory, the farthest first
 	Moves      []api.RepackMove    `json:"moves"`      // moves, in the order to make them
 	MovedKiB   topology.KiB        `json:"moved_kib"`  // memory that all moves take along, KiB
@@ -280,7 +280,7 @@ func restore(l *place.Ledger, running []place.Runner, o *repackOptions) place.Re
 
 func restoreJSON(r *place.Restoring, l *place.Ledger) restoreDocument {
 	doc := restoreDocument{
-		Schema: "homenode-restore/2", Remote: []restoreRemote{}, Moves: api.RepackMoves(r.Moves), MovedKiB: r.KiB, Gain: r.Gain, Most: r.Most,
+		Schema: "homenode-restore/3", Remote: []restoreRemote{}, Moves: api.RepackMoves(r.Moves), MovedKiB: r.KiB, Gain: r.Gain, Most: r.Most,
 		CutOff: r.CutOff, Steps: r.Steps, Worse: r.Worse, Reasons: r.Reasons, Placements: []api.PlanPlacement{},
 	}
 	if doc.Worse == nil {

@@ -80,7 +80,7 @@ func TestPlanAdmitJSON(t *testing.T) {
 				t.Fatalf("status %d: %s %v", code, errs, err)
 			}
 			w := doc.Workloads[0]
-			if doc.Schema != "homenode-repack/2" || w.Outcome != tt.outcome || len(w.Moves) != tt.moves || w.AtLeast != tt.atLeast ||
+			if doc.Schema != "homenode-repack/3" || w.Outcome != tt.outcome || len(w.Moves) != tt.moves || w.AtLeast != tt.atLeast ||
 				len(doc.Placements) != tt.placements || (w.Place == nil) != (tt.code == 1) || len(w.Reasons) == 0 {
 				t.Errorf("got %s", out)
 			}
@@ -133,7 +133,7 @@ why
 	}
 	out, _, code = runMain(t, fstest.MapFS{}, running, append(args, "--json")...)
 	var doc restoreDocument
-	if err := json.Unmarshal([]byte(out), &doc); err != nil || code != 0 || doc.Schema != "homenode-restore/2" || len(doc.Moves) != 2 || len(doc.Remote) != 1 || len(doc.Placements) != 4 {
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || code != 0 || doc.Schema != "homenode-restore/3" || len(doc.Moves) != 2 || len(doc.Remote) != 1 || len(doc.Placements) != 4 {
 		t.Errorf("status %d, %v:\n%s", code, err, out)
 	}
 	out, _, _ = runMain(t, fstest.MapFS{}, halves, args...)
@@ -271,7 +271,7 @@ func TestRunningNowKeepsRules(t *testing.T) {
 func FuzzRunning(f *testing.F) {
 	f.Add(halves)
 	f.Add("- {name: a, cpus: 3, memory: 4GiB, at: {cpus: '0-1,4', memory: {0: 3GiB, 1: 1GiB}}, stay: no}")
-	f.Add("- {name: a, class: offline, cpus: 1}\n- {name: b, cpus: 1, near: [a], nodes: '1', huge_page: 2MiB, memory: 1KiB}")
+	f.Add("- {name: a, class: batch, cpus: 1}\n- {name: b, cpus: 1, near: [a], nodes: '1', huge_page: 2MiB, memory: 1KiB}")
 	h, err := topology.FromSynthetic(fourCores)
 	if err != nil {
 		f.Fatal(err)

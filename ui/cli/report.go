@@ -95,7 +95,7 @@ a time of today, a date, or both. Exit status 1: nothing was recorded then.`,
 	f.StringVar(&out, "out", defaultReport, "write the page into `FILE` (- is standard output)")
 	f.StringVar(&name, "name", "", "`NAME` of the host on the page; this machine's when not given")
 	f.IntVar(&top, "top", 10, "list the worst `N` workloads")
-	f.BoolVar(&asJSON, "json", false, "print JSON (schema homenode-report/1) and write no page")
+	f.BoolVar(&asJSON, "json", false, "print JSON (schema homenode-report/2) and write no page")
 	stateDirFlag(c, e)
 	c.MarkFlagsMutuallyExclusive("json", "out")
 	return c

@@ -64,9 +64,9 @@ type Env struct {
 	// Exec puts this process where s says and replaces it by the command; it
 	// returns only on error.
 	Exec func(s Start, path string, argv []string) error
-	// Offline puts this process into a cgroup that runs when nothing else wants the CPU, before
+	// Batch puts this process into a cgroup that runs when nothing else wants the CPU, before
 	// Exec; the error, a sentence, says why it could not. nil does nothing.
-	Offline func(ctx context.Context, s Start, argv []string) error
+	Batch func(ctx context.Context, s Start, argv []string) error
 	// ScopeHere is nil where systemd can make a scope, else why it cannot; nil does not ask.
 	ScopeHere func() error
 	// Where is what this process may have and what it has.

@@ -41,9 +41,9 @@ daemon is told. Beside --nodes, --cpus, --near or --class a memory policy goes
 with the CPUs of the home that is found. Lists are as numactl takes them: 0-3,8,
 all, +0-1 (the first two that are allowed), !2 (all that are allowed but 2).
 
---class offline puts it into a cgroup that runs when nothing else wants the CPU: with
-systemd a scope in homenode-offline.slice, which has CPUWeight=idle, else, as root,
-one below the cgroup homenode-offline. Where it may not, it starts all the same and
+--class batch puts it into a cgroup that runs when nothing else wants the CPU: with
+systemd a scope in homenode-batch.slice, which has CPUWeight=idle, else, as root,
+one below the cgroup homenode-batch. Where it may not, it starts all the same and
 says so in a line; --strict refuses.
 
 --scope puts it into a scope of systemd, with the CPUs of its home and all that it
@@ -128,8 +128,8 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 					fmt.Fprintln(e.Stderr, "homenode: "+words.Printable(line))
 				}
 			}
-			if want.Class == workload.Offline && e.Offline != nil {
-				switch err := e.Offline(contextOf(c), at.start, args); {
+			if want.Class == workload.Batch && e.Batch != nil {
+				switch err := e.Batch(contextOf(c), at.start, args); {
 				case err == nil:
 					at.start.Scope = false // it is in one
 				case at.strict:
@@ -147,15 +147,15 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&class, "class", string(workload.Shared), "dedicated, shared or offline")
-	f.StringVar(&tier, "tier", "", "its `TIER`, which says who gives way on one CPU: online-strict, online, normal or offline, or 2 to -2 (default: by its class)")
+	f.StringVar(&class, "class", string(workload.Shared), "dedicated, shared or batch")
+	f.StringVar(&tier, "tier", "", "its `TIER`, which says who gives way on one CPU: online-strict, online, normal or batch, or 2 to -2 (default: by its class)")
 	f.IntVar(&want.CPUs, "cpus", 1, "CPUs it wants to keep busy at once, at least 1")
 	f.StringVar(&memory, "memory", "", "memory it will hold, such as 2GiB; empty when unknown")
 	nearFlag(f, &near)
 	f.StringVar(&want.Name, "name", "", "name in the status table (default: the command)")
-	f.BoolVar(&at.strict, "strict", false, "fail rather than start unless a daemon has answered, it is written down, and offline work has its cgroup")
+	f.BoolVar(&at.strict, "strict", false, "fail rather than start unless a daemon has answered, it is written down, and batch work has its cgroup")
 	f.BoolVar(&dryRun, "dry-run", false, "say where and why, and start nothing")
-	f.BoolVar(&asJSON, "json", false, "with --dry-run or --show: print JSON (schemas homenode-home/2, homenode-show/1)")
+	f.BoolVar(&asJSON, "json", false, "with --dry-run or --show: print JSON (schemas homenode-home/3, homenode-show/1)")
 	f.BoolVar(&quiet, "quiet", false, "print no line on standard error")
 	f.BoolVar(&orAnyway, "or-anyway", false, "where there is no home, start without one")
 	f.BoolVarP(&showing, "show", "s", false, "show the memory policy, CPUs and nodes that hold now, and start nothing")
@@ -252,7 +252,7 @@ func (w *where) home(c *cobra.Command, e *Env, want *api.Want) (api.Home, error)
 		home, err := homeFor(c, e, *want, w.strict)
 		var refused *api.Error
 		if err != nil && !w.strict && !(errors.As(err, &refused) && refused.Code == api.BadRequest) { // it goes there all the same
-			return api.Home{Schema: "homenode-home/2", Nodes: w.start.Nodes, CPUs: w.start.CPUs, Why: "The daemon was not told: " + oneLine(err.Error()) + "."}, nil
+			return api.Home{Schema: "homenode-home/3", Nodes: w.start.Nodes, CPUs: w.start.CPUs, Why: "The daemon was not told: " + oneLine(err.Error()) + "."}, nil
 		}
 		return home, err
 	}

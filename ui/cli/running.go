@@ -109,8 +109,8 @@ func placementAt(s *specfile.Location, h *topology.Host, spec workload.Spec) (pl
 	}
 	p.Home = on.Clone()
 	switch {
-	case spec.Class == workload.Offline:
-		return p, errors.New("at: offline work is wherever dedicated work is not")
+	case spec.Class == workload.Batch:
+		return p, errors.New("at: batch work is wherever dedicated work is not")
 	case on.Empty():
 		return p, fmt.Errorf("at: cpus: %q; want CPUs of this host (%v)", s.CPUs.String(), h.Online)
 	case spec.Class == workload.Dedicated && p.CPUs.Len() != spec.CPUs:
@@ -161,7 +161,7 @@ func placedNow(b api.Status, st *plan.State) ([]place.Runner, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: CPUs: %w", w.ID, err)
 		}
-		if home.Empty() || w.Class == workload.Offline {
+		if home.Empty() || w.Class == workload.Batch {
 			continue
 		}
 		p := plan.Placement{Workload: w.ID, Class: w.Class, Importance: w.Importance, VCPUs: w.CPUs, Home: home, CPUs: cpus}

@@ -93,12 +93,12 @@ func (s *screen) workloads() []api.Workload {
 			Why: "pid:4711 waits for memory 23 % of the time; it goes on below 10 %"},
 		{ID: "vm:web1", Name: "web1", Class: workload.Dedicated, CPUs: 4, Home: node(3), CPUUse: 3.97, MemoryKiB: 16 << 20, Locality: share(1), LocalityExpected: share(1),
 			LocalityFrom: workload.Residence, State: api.StateHeld},
-		{ID: "pid:99", Name: "stress-ng", Class: workload.Offline, CPUUse: 0.5, MemoryKiB: 30 << 10, State: api.StateLeftAlone},
+		{ID: "pid:99", Name: "stress-ng", Class: workload.Batch, CPUUse: 0.5, MemoryKiB: 30 << 10, State: api.StateLeftAlone},
 	}
 }
 
 func (s *screen) Status(context.Context) (api.Status, error) {
-	out := api.Status{Schema: "homenode-status/2", Version: "1.2.3", Mode: "enforce", Time: moment0, Workloads: s.workloads(), Small: 1,
+	out := api.Status{Schema: "homenode-status/3", Version: "1.2.3", Mode: "enforce", Time: moment0, Workloads: s.workloads(), Small: 1,
 		Problems: []string{"/system.slice/backup.service: set-mems: the kernel did not answer within 10 s; it is left alone for 5 minutes and tried again then"},
 		Managers: []api.Manager{{Name: "irqbalance", Does: "spreads interrupts over CPUs", Owns: "the affinity of interrupts"}},
 		Sources: []workload.SourceStatus{{Source: workload.Counters, Used: true, Text: "node-loads"}, {Source: workload.Hints, Text: "kernel.numa_balancing is 0"},
@@ -141,11 +141,11 @@ func (s *screen) Explain(_ context.Context, id workload.ID) (api.Explanation, er
 	if id == "nobody" {
 		return api.Explanation{}, &api.Error{Code: api.NotFound, Text: `no workload "nobody"; homenode status lists them`}
 	}
-	return api.Explanation{Schema: "homenode-explain/2", Mode: "enforce", Workload: s.workloads()[1], Decision: s.decision(), Journal: s.entries(), Events: s.events()}, nil
+	return api.Explanation{Schema: "homenode-explain/3", Mode: "enforce", Workload: s.workloads()[1], Decision: s.decision(), Journal: s.entries(), Events: s.events()}, nil
 }
 func (s *screen) History(_ context.Context, q api.HistoryQuery) (api.History, error) {
 	events := slices.DeleteFunc(s.events(), func(ev plan.Event) bool { return !q.Has(&ev) })
-	return api.History{Schema: "homenode-history/1", Workload: q.Workload, Events: events}, nil
+	return api.History{Schema: "homenode-history/2", Workload: q.Workload, Events: events}, nil
 }
 func (s *screen) Undo(_ context.Context, w api.Which) (api.UndoResult, error) {
 	out := api.UndoResult{Schema: "homenode-undo/2", Workload: w.ID, Restored: s.entries()}
@@ -159,7 +159,7 @@ func (s *screen) Resume(context.Context, api.Which) (api.Resumed, error) {
 }
 func (s *screen) Place(context.Context, api.Want) (api.Home, error) {
 	d := s.decision()
-	return api.Home{Schema: "homenode-home/2", Nodes: topology.Nodes(0), CPUs: topology.CPUs(0, 1, 2, 3), Bound: true, Ledger: true, Why: "It has the most room.", Decision: d}, nil
+	return api.Home{Schema: "homenode-home/3", Nodes: topology.Nodes(0), CPUs: topology.CPUs(0, 1, 2, 3), Bound: true, Ledger: true, Why: "It has the most room.", Decision: d}, nil
 }
 func (s *screen) Partition(_ context.Context, p api.Partition) (api.Partition, error) {
 	p.Split, p.Dedicated = true, "4-7"
@@ -199,7 +199,7 @@ func (s *screen) Share(_ context.Context, o api.ShareOrder) (api.Sharing, error)
 	return out, nil
 }
 func (s *screen) Move(_ context.Context, o api.MoveOrder) (api.MoveAnswer, error) {
-	return api.MoveAnswer{Schema: "homenode-move/2", Workload: o.ID, Outcome: plan.Placed, From: topology.Nodes(0), FromCPUs: topology.CPUs(0, 1, 2, 3), To: o.To, CPUs: topology.CPUs(0, 1, 2, 3, 4, 5, 6, 7),
+	return api.MoveAnswer{Schema: "homenode-move/3", Workload: o.ID, Outcome: plan.Placed, From: topology.Nodes(0), FromCPUs: topology.CPUs(0, 1, 2, 3), To: o.To, CPUs: topology.CPUs(0, 1, 2, 3, 4, 5, 6, 7),
 		Steps: []plan.Step{{Kind: plan.MovePages, Bytes: 3 << 30, Cost: plan.Cost{Seconds: 12}}}, Decision: s.decision()}, nil
 }
 func (s *screen) Change(_ context.Context, c api.Change) ([]error, error) {
@@ -259,7 +259,7 @@ var screens = []struct{ name, args, stdin string }{
 	{"status-all", "status --all --sort memory", ""},
 	{"status-filters", "status --class shared --home 0 --state moving,paused --name *", ""},
 	{"status-name", "status web1 java", ""},
-	{"status-none", "status --class offline --home 0", ""},
+	{"status-none", "status --class batch --home 0", ""},
 	{"stat", "stat", ""},
 	{"stat-process", "stat 4711", ""},
 	{"stat-unread", "stat 1", ""},

@@ -20,9 +20,9 @@ import (
 func shareCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "share",
-		Short: "Give idle CPUs to offline work so that online work does not feel it",
-		Long: `Offline work (class offline: a rule in the configuration, or homenode run --class
-offline) gets whole cores of each node: as many as online work and the system
+		Short: "Give idle CPUs to batch work so that online work does not feel it",
+		Long: `Batch work (class batch: a rule in the configuration, or homenode run --class
+batch) gets whole cores of each node: as many as online work and the system
 leave up to a target, and some CPUs always stay idle. It loses them at once when
 online work needs them, and runs only when nothing else beside it wants the CPU
 (cpu.idle). Where the kernel has sched_ext, a scheduler of homenode's runs it in
@@ -43,9 +43,9 @@ configuration is changed.`,
 
 func shareTurnCommand(e *Env, on bool) *cobra.Command {
 	var asJSON, dryRun bool
-	name, short := "off", "Give offline work every CPU that no dedicated work holds"
+	name, short := "off", "Give batch work every CPU that no dedicated work holds"
 	if on {
-		name, short = "on", "Squeeze offline work into what online work leaves"
+		name, short = "on", "Squeeze batch work into what online work leaves"
 	}
 	c := &cobra.Command{
 		Use: name, Short: short, Example: "  homenode share " + name, Args: cobra.NoArgs,
@@ -86,8 +86,8 @@ func shareTurnCommand(e *Env, on bool) *cobra.Command {
 func shareStatusCommand(e *Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "status", Short: "Show what offline work may have of each node", Args: cobra.NoArgs,
-		Long:    "Shows how many CPUs offline work may have of each node now, and which.\nWithout a daemon this is one look.",
+		Use: "status", Short: "Show what batch work may have of each node", Args: cobra.NoArgs,
+		Long:    "Shows how many CPUs batch work may have of each node now, and which.\nWithout a daemon this is one look.",
 		Example: "  homenode share status",
 		RunE: func(c *cobra.Command, _ []string) error {
 			b, done, err := connect(c, e)
@@ -114,8 +114,8 @@ func shareStatusCommand(e *Env) *cobra.Command {
 func shareExplainCommand(e *Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "explain [NAME]", Short: "Say why offline work has the CPUs that it has, and who hurts whom", Args: cobra.MaximumNArgs(1),
-		Long: "Says of each node, and of each offline workload or one, why it has what it has;\nand of work that offline work must not hurt, or one, how it fares, who hurts it\nand what was done about that.\n\n" + namesText +
+		Use: "explain [NAME]", Short: "Say why batch work has the CPUs that it has, and who hurts whom", Args: cobra.MaximumNArgs(1),
+		Long: "Says of each node, and of each batch workload or one, why it has what it has;\nand of work that batch work must not hurt, or one, how it fares, who hurts it\nand what was done about that.\n\n" + namesText +
 			"\n\nExit status: 1 NAME is neither, or sharing is off.",
 		Example: "  homenode share explain\n  homenode share explain encode.service",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -144,7 +144,7 @@ func shareExplainCommand(e *Env) *cobra.Command {
 				case !s.On:
 					return &exitError{exitNo, fmt.Errorf("sharing is off; `homenode share on` turns it on")}
 				case len(s.Workloads)+len(s.LeftAlone)+len(s.Important) == 0:
-					return &exitError{exitNo, fmt.Errorf("%s is not squeezed and nothing is squeezed for it: it is neither offline nor important (dedicated, or of tier online or online-strict), or important and left alone; `homenode explain %s` says more", id, id)}
+					return &exitError{exitNo, fmt.Errorf("%s is not squeezed and nothing is squeezed for it: it is neither batch work nor important (dedicated, or of tier online or online-strict), or important and left alone; `homenode explain %s` says more", id, id)}
 				}
 			}
 			if asJSON {
@@ -187,7 +187,7 @@ func sharingLine(s *api.Sharing) string {
 	if len(s.Nodes) == 0 {
 		return s.Rest
 	}
-	line := fmt.Sprintf("offline work may keep %.1f CPUs busy now", cpus)
+	line := fmt.Sprintf("batch work may keep %.1f CPUs busy now", cpus)
 	if s.Rest != "" {
 		return line + ". " + s.Rest
 	}
@@ -196,7 +196,7 @@ func sharingLine(s *api.Sharing) string {
 		line += fmt.Sprintf("; %s frozen", words.Count(k, "workload"))
 	}
 	if k := len(s.LeftAlone); k > 0 {
-		line += fmt.Sprintf("; %s left alone (homenode share status)", words.Count(k, "offline workload"))
+		line += fmt.Sprintf("; %s left alone (homenode share status)", words.Count(k, "batch workload"))
 	}
 	if k := len(slices.DeleteFunc(slices.Clone(s.Important), func(h api.ShareHarm) bool { return !h.Hurt })); k > 0 {
 		line += fmt.Sprintf("; %s hurt (homenode share explain)", words.Count(k, "important workload"))
@@ -240,7 +240,7 @@ func writeSharing(w io.Writer, p view.Paint, s api.Sharing) {
 		fmt.Fprintln(w, s.Rest)
 		return
 	}
-	t := view.NewTable("NODE", ">CPUS", ">ONLINE", ">SYSTEM", ">KEPT IDLE", ">OFFLINE MAY USE", "ON CPUS").Names("ON CPUS").Drops("SYSTEM", "KEPT IDLE")
+	t := view.NewTable("NODE", ">CPUS", ">ONLINE", ">SYSTEM", ">KEPT IDLE", ">BATCH MAY USE", "ON CPUS").Names("ON CPUS").Drops("SYSTEM", "KEPT IDLE")
 	for _, n := range s.Nodes {
 		t.Row(fmt.Sprint(n.Node), fmt.Sprint(n.Pool), fmt.Sprintf("%.2f", n.Online), fmt.Sprintf("%.2f", n.System), fmt.Sprint(n.Idle), fmt.Sprintf("%.2f", n.CPUs), orDash(n.Given))
 	}
@@ -280,7 +280,7 @@ func writeSharing(w io.Writer, p view.Paint, s api.Sharing) {
 	writeSignals(w, p, s.Signals)
 }
 
-// cacheLine tells what offline work has of the caches.
+// cacheLine tells what batch work has of the caches.
 func cacheLine(w io.Writer, p view.Paint, c *api.ShareCache) {
 	if c == nil {
 		return
@@ -292,10 +292,10 @@ func cacheLine(w io.Writer, p view.Paint, c *api.ShareCache) {
 	fmt.Fprintf(w, "\n%s %s. %s\n", p.Bold("caches and memory bandwidth:"), state, strings.Join(c.Why, " "))
 }
 
-// writeLeft names the offline work that sharing changes nothing of, and why.
+// writeLeft names the batch work that sharing changes nothing of, and why.
 func writeLeft(w io.Writer, p view.Paint, all []api.ShareLeft) {
 	if len(all) > 0 {
-		fmt.Fprintf(w, "\n%s\n", p.Dim("offline work that is left alone"))
+		fmt.Fprintf(w, "\n%s\n", p.Dim("batch work that is left alone"))
 	}
 	for _, x := range all {
 		fmt.Fprintf(w, "  %s %s\n", p.Warn(string(x.ID)+":"), x.Why)

@@ -20,11 +20,11 @@ func shareUpgradeCommand(e *Env) *cobra.Command {
 	var asJSON, dryRun, noWait bool
 	var object string
 	c := &cobra.Command{
-		Use: "upgrade", Short: "Put a newer scheduler for offline work in the place of the one in the kernel", Args: cobra.NoArgs,
+		Use: "upgrade", Short: "Put a newer scheduler for batch work in the place of the one in the kernel", Args: cobra.NoArgs,
 		Long: `Puts the scheduler that this homenode brings in the place of the one that runs
 (after an upgrade of homenode, which leaves that alone). The new one is loaded and
 verified first. Then the old one is taken off and the new one put on: for some
-milliseconds none runs, and offline work is the kernel's own scheduler's. For the
+milliseconds none runs, and batch work is the kernel's own scheduler's. For the
 time of share.probation it is watched: when the kernel ends it, or important work
 waits more than before, the old one comes back by itself.
 
@@ -124,7 +124,7 @@ func trialEnd(ctx context.Context, b api.Backend, trial *api.ShareTrial) (*api.S
 	}
 }
 
-// schedulerLines tell how the kernel's scheduler for offline work is.
+// schedulerLines tell how the kernel's scheduler for batch work is.
 func schedulerLines(w io.Writer, p view.Paint, k *api.ShareScheduler) {
 	if k == nil {
 		return
@@ -144,7 +144,7 @@ func schedulerLines(w io.Writer, p view.Paint, k *api.ShareScheduler) {
 		fmt.Fprintf(w, "  Version %s is newer: `homenode share upgrade` loads it.\n", k.Newest)
 	}
 	if k.Threads > 0 {
-		fmt.Fprintf(w, "  Threads of offline work that are not with it yet: %d.\n", k.Threads)
+		fmt.Fprintf(w, "  Threads of batch work that are not with it yet: %d.\n", k.Threads)
 	}
 	if k.Untiered > 0 {
 		fmt.Fprintf(w, "  Cgroups whose tier it does not have, for there are too many: %d. To it they are normal.\n", k.Untiered)

@@ -93,7 +93,7 @@ program; ` + "`homenode explain --help`" + ` has more.`,
 	c.Flags().StringVar(&watch, "watch", "", "show it again every `DURATION`, "+defaultWatch+" when not given, until Ctrl-C")
 	c.Flags().Lookup("watch").NoOptDefVal = defaultWatch
 	c.Flags().StringVar(&html, "html", "", "write one self-contained page into `FILE` (- is standard output)")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-status/2); with --watch a document a line")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-status/3); with --watch a document a line")
 	stateDirFlag(c, e)
 	c.MarkFlagsMutuallyExclusive("json", "html")
 	c.MarkFlagsMutuallyExclusive("watch", "html")

@@ -83,10 +83,12 @@ func (r *rows) check() (err error) {
 	if r.sort != "" && orders[r.sort] == nil {
 		return usageErrorf("--sort %q: want %s", r.sort, strings.Join(sortKeys, ", "))
 	}
-	for _, class := range r.classes {
-		if !slices.Contains(workload.Classes, workload.Class(class)) {
-			return usageErrorf("--class %q: want %s", class, listed(workload.Classes))
+	for i, text := range r.classes {
+		class, err := workload.ParseClass(text)
+		if err != nil {
+			return usageErrorf("--class %q: want %s", text, listed(workload.Classes))
 		}
+		r.classes[i] = string(class)
 	}
 	for _, state := range r.states {
 		if !slices.Contains(states, state) {

@@ -13,7 +13,7 @@ func TestRows(t *testing.T) {
 	all := api.Status{
 		Workloads: []api.Workload{
 			{ID: "/a.service", Name: "a", Kind: workload.InCgroup, Cgroup: "/a.service", Class: workload.Shared, Home: "1", CPUUse: 1, MemoryKiB: 30, Locality: share(0.9), State: api.StateAtHome, Processes: []int{5, 6}},
-			{ID: "pid:7", Name: "walker", Kind: workload.InProcess, Cgroup: "/user.slice", Class: workload.Offline, CPUUse: 3, MemoryKiB: 20, State: api.StateLeftAlone, Processes: []int{7}},
+			{ID: "pid:7", Name: "walker", Kind: workload.InProcess, Cgroup: "/user.slice", Class: workload.Batch, CPUUse: 3, MemoryKiB: 20, State: api.StateLeftAlone, Processes: []int{7}},
 			{ID: "pid:8", Name: "walker", Kind: workload.InProcess, Cgroup: "/user.slice", Class: workload.Dedicated, Home: "0,2", CPUUse: 2, MemoryKiB: 10, Locality: share(0.1), State: api.StateMoving, Processes: []int{8}},
 		},
 	}
@@ -29,14 +29,14 @@ func TestRows(t *testing.T) {
 		"by home":         {rows{sort: "home"}, "pid:8 /a.service pid:7"},
 		"by state":        {rows{sort: "state"}, "/a.service pid:7 pid:8"},
 		"strongest class": {rows{sort: "class"}, "pid:8 /a.service pid:7"},
-		"of a class":      {rows{classes: []string{"shared", "offline"}}, "/a.service pid:7"},
+		"of a class":      {rows{classes: []string{"shared", "batch"}}, "/a.service pid:7"},
 		"on a node":       {rows{home: "2-3"}, "pid:8"},
 		"in a state":      {rows{states: []string{api.StateLeftAlone}}, "pid:7"},
 		"by pattern":      {rows{glob: "walk*"}, "pid:7 pid:8"},
 		"by unit pattern": {rows{glob: "*.service"}, "/a.service"},
 		"of one name":     {rows{names: []string{"walker", "6"}}, "/a.service pid:7 pid:8"},
 		"by a member":     {rows{names: []string{"6"}}, "/a.service"},
-		"of two criteria": {rows{names: []string{"walker"}, classes: []string{"offline"}}, "pid:7"},
+		"of two criteria": {rows{names: []string{"walker"}, classes: []string{"batch"}}, "pid:7"},
 		"nothing fits":    {rows{glob: "x"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -360,7 +360,7 @@ func flavorsOut(w io.Writer, p view.Paint, c guest.Catalogue) {
 	}
 	rare := []column{
 		{"TIER", func(f *guest.Flavor) string {
-			if f.Tier == workload.OfflineTier { // its class says so
+			if f.Tier == workload.BatchTier { // its class says so
 				return ""
 			}
 			return string(f.Tier)
@@ -387,8 +387,8 @@ func flavorsOut(w io.Writer, p view.Paint, c guest.Catalogue) {
 	for i := range c {
 		f := &c[i]
 		class, pages, network, drives, nodes := string(f.Class), "", "", "", ""
-		if f.Tier == workload.OfflineTier {
-			class = string(workload.Offline)
+		if f.Tier == workload.BatchTier {
+			class = string(workload.Batch)
 		}
 		if f.HugePage > 0 {
 			pages = words.Size(f.HugePage)
@@ -444,7 +444,7 @@ start for one of your own; docs/vm.md explains the keys.`,
 	}
 	c.Flags().StringVar(&v.flavors, "flavors", "", "the catalogue in `FILE` instead of the one that ships (- is standard input)")
 	c.Flags().BoolVar(&asYAML, "yaml", false, "write the catalogue that ships")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-vm-flavors/1)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-vm-flavors/2)")
 	c.MarkFlagsMutuallyExclusive("flavors", "yaml")
 	c.MarkFlagsMutuallyExclusive("json", "yaml")
 	return c

@@ -45,7 +45,7 @@ only.`,
 				fmt.Fprintf(e.Stderr, "homenode: %s\n", words.Because(words.MemoryCounted, ratio))
 			}
 			if asJSON {
-				doc := capacityDocument{Schema: "homenode-vm-capacity/2", Flavors: []capacityFlavor{}}
+				doc := capacityDocument{Schema: "homenode-vm-capacity/3", Flavors: []capacityFlavor{}}
 				for _, n := range counts {
 					row := capacityFlavor{n.Flavor.Name, n.Now, nil, n.Why}
 					if repack {
@@ -78,7 +78,7 @@ only.`,
 		},
 	}
 	v.flags(c, e)
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-vm-capacity/2)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-vm-capacity/3)")
 	c.Flags().BoolVar(&repack, "repack", false, "also say how many fit once guests are moved")
 	return c
 }

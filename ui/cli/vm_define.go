@@ -93,7 +93,7 @@ Exit status 1 means that the guest does not fit; the line says why.`,
 				return usageErrorf("%w", err)
 			}
 			if asJSON {
-				doc := defined{"homenode-vm-define/2", order.Name, order.Flavor.Name, !dryRun, api.Planned(&home.Placement), nil, d.Reasons, string(xml)}
+				doc := defined{"homenode-vm-define/3", order.Name, order.Flavor.Name, !dryRun, api.Planned(&home.Placement), nil, d.Reasons, string(xml)}
 				for _, p := range home.Beside() {
 					doc.Beside = append(doc.Beside, api.Planned(&p))
 				}
@@ -128,7 +128,7 @@ Exit status 1 means that the guest does not fit; the line says why.`,
 	c.Flags().BoolVar(&why, "why", false, "say on standard error why it goes there")
 	c.Flags().StringVar(&arch, "arch", "", "`ARCHITECTURE` of the guest: x86_64 or aarch64; this machine's when not given")
 	c.Flags().BoolVar(&emulated, "emulated", false, "for a host without KVM: slow")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, the XML in it (schema homenode-vm-define/2)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, the XML in it (schema homenode-vm-define/3)")
 	return c
 }
 
@@ -265,8 +265,8 @@ func (o *orderFlags) order(catalogue guest.Catalogue) (*guest.Order, error) {
 		return nil, err
 	}
 	switch f := &out.Flavor; {
-	case len(out.Near) > 0 && f.Tier == workload.OfflineTier:
-		return nil, usageErrorf("--near: an offline guest has no home to be near something")
+	case len(out.Near) > 0 && f.Tier == workload.BatchTier:
+		return nil, usageErrorf("--near: a batch guest has no home to be near something")
 	case o.exactGiven() && (o.exact < 1 || o.exact > f.VCPUs):
 		return nil, usageErrorf("--exact-nodes %d; want 1 to as many as there are vCPUs (%d)", o.exact, f.VCPUs)
 	case o.exact > 0 && (o.maxNodes > 0 || f.Composed() != nil):

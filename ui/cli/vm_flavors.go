@@ -61,7 +61,7 @@ type flavorDisk struct {
 }
 
 func flavorsJSON(c guest.Catalogue) flavorsDocument {
-	doc := flavorsDocument{Schema: "homenode-vm-flavors/1", Flavors: []flavorJSON{}}
+	doc := flavorsDocument{Schema: "homenode-vm-flavors/2", Flavors: []flavorJSON{}}
 	for _, f := range c {
 		x := flavorJSON{Name: f.Name, Family: f.Family, Class: guest.Class(f.Class), Tier: f.Tier, VCPUs: f.VCPUs, Memory: f.Memory, HugePage: f.HugePage,
 			SMT: f.SMT, MaxNodes: f.MaxNodes, Importance: f.Importance, Emulator: f.Emulator, IOThreads: f.IOThreads,

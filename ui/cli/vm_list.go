@@ -33,7 +33,7 @@ homenode decides where a guest runs: such a guest is left alone.`,
 			}
 			defer func() { err = errors.Join(err, s.close()) }()
 			if asJSON {
-				doc := guestsDocument{Schema: "homenode-vm-list/1", Guests: []guestRow{}}
+				doc := guestsDocument{Schema: "homenode-vm-list/2", Guests: []guestRow{}}
 				for i := range s.guests {
 					g := &s.guests[i]
 					doc.Guests = append(doc.Guests, guestRow{
@@ -57,7 +57,7 @@ homenode decides where a guest runs: such a guest is left alone.`,
 		},
 	}
 	v.flags(c, e)
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-vm-list/1)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-vm-list/2)")
 	return c
 }
 

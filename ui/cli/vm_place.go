@@ -72,8 +72,8 @@ line says why.`,
 				return &exitError{exitNo, fmt.Errorf("%s is homenode's already, and %s; homenode vm release %s lets it go", g.Name, g.Class(), g.Name)}
 			case near != nil && g.Transient:
 				return &exitError{exitNo, fmt.Errorf("%s has no definition, which would hold what it is to be near to", g.Name)}
-			case wishes != nil && g.Spec.Tier == workload.OfflineTier:
-				return usageErrorf("--near: %s is an offline guest, which has no home to be near something", g.Name)
+			case wishes != nil && g.Spec.Tier == workload.BatchTier:
+				return usageErrorf("--near: %s is a batch guest, which has no home to be near something", g.Name)
 			case near != nil:
 				s.locate(wishes)
 				s.absent(e, wishes)

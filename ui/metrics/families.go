@@ -40,10 +40,10 @@ var Families = []Family{
 	{"homenode_node_memory_traffic_bytes_per_second", "gauge", []string{"node"}, "Traffic of the memory of a NUMA node in the last period; absent where nothing counts it"},
 	{"homenode_node_huge_pages", "gauge", []string{"node", "size_bytes"}, "Huge pages of a NUMA node, free and used, by page size"},
 	{"homenode_node_huge_pages_free", "gauge", []string{"node", "size_bytes"}, "Free huge pages of a NUMA node, by page size"},
-	{"homenode_share_node_offline_cpus", "gauge", []string{"node"}, "CPUs of a NUMA node that offline work may keep busy now; absent while sharing is off"},
-	{"homenode_share_scheduler_enabled", "gauge", []string{"version"}, "1 while the kernel's scheduler for offline work is loaded, else 0, with its version; absent while sharing is off"},
+	{"homenode_share_node_batch_cpus", "gauge", []string{"node"}, "CPUs of a NUMA node that batch work may keep busy now; absent while sharing is off"},
+	{"homenode_share_scheduler_enabled", "gauge", []string{"version"}, "1 while the kernel's scheduler for batch work is loaded, else 0, with its version; absent while sharing is off"},
 	{"homenode_share_scheduler_loads", "gauge", nil, "How often that scheduler was loaded within the last hour; absent while sharing is off"},
-	{"homenode_share_scheduler_threads_left", "gauge", nil, "Threads of offline work that are not with that scheduler yet; absent while sharing is off"},
+	{"homenode_share_scheduler_threads_left", "gauge", nil, "Threads of batch work that are not with that scheduler yet; absent while sharing is off"},
 	{"homenode_share_scheduler_events", "gauge", []string{"event"}, "What that scheduler has counted since it was loaded, as homenode share status names it, and its waiting tasks; absent while none is loaded"},
 	{"homenode_pressure_ratio", "gauge", []string{"resource", "tasks"}, "Share of the last ten seconds in which some tasks, or all (full), waited for a resource (PSI), 0 to 1"},
 

@@ -225,10 +225,10 @@ func (c collection) self(s *api.Status) {
 	}
 }
 
-// sharing is what offline work may have, and how the kernel's scheduler for it is.
+// sharing is what batch work may have, and how the kernel's scheduler for it is.
 func (c collection) sharing(s *api.Sharing) {
 	for i := range s.Nodes {
-		c.gauge("homenode_share_node_offline_cpus", s.Nodes[i].CPUs, strconv.Itoa(int(s.Nodes[i].Node)))
+		c.gauge("homenode_share_node_batch_cpus", s.Nodes[i].CPUs, strconv.Itoa(int(s.Nodes[i].Node)))
 	}
 	k := s.Scheduler
 	if k == nil {

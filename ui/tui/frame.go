@@ -252,7 +252,7 @@ func (m *Model) figures() []nodeLine {
 	}
 	if s := m.status.Sharing; s != nil && len(s.Nodes) > 0 {
 		all = append(all, nodeLine{"ONLINE", m.shared(func(b *api.ShareNode) (float64, float64) { return b.Online, float64(b.Pool) })},
-			nodeLine{"OFFLINE", m.shared(func(b *api.ShareNode) (float64, float64) { return b.Used, b.CPUs })})
+			nodeLine{"BATCH", m.shared(func(b *api.ShareNode) (float64, float64) { return b.Used, b.CPUs })})
 	}
 	return all
 }

@@ -34,7 +34,7 @@ func share(x float64) *float64 { return &x }
 
 // made is a host of so many nodes with work in every state on it.
 func made(nodes int) api.Status {
-	s := api.Status{Schema: "homenode-status/2", Version: "1.2.3", Mode: "enforce", Time: moment,
+	s := api.Status{Schema: "homenode-status/3", Version: "1.2.3", Mode: "enforce", Time: moment,
 		Pressure: []workload.Pressure{{Resource: "cpu", Some: 12.4}, {Resource: "memory", Some: 0.2}, {Resource: "io"}}}
 	for n := range nodes {
 		busy, traffic, cache := 1.5+float64(n*7%23)*0.9, int64(2000+n*9500), int64(3<<20)
@@ -57,7 +57,7 @@ func made(nodes int) api.Status {
 		{ID: "pid:4711", Name: "java", Class: workload.Shared, CPUs: 1, Home: node(2), CPUUse: 0.02, MemoryKiB: 850 << 10, Locality: share(0.3), LocalityExpected: share(0.9), State: api.StatePaused,
 			Move: moving(512<<20, 100<<20, 2, time.Minute), Why: "pid:4711 waits for memory 23 % of the time; it goes on below 10 %"},
 		{ID: "vm:web1", Name: "web1", Class: workload.Dedicated, CPUs: 4, Home: node(3), CPUUse: 3.97, MemoryKiB: 16 << 20, Locality: share(1), LocalityExpected: share(1), State: api.StateHeld},
-		{ID: "/batch.slice/backup.service", Name: "backup.service", Class: workload.Offline, CPUUse: 0.5, MemoryKiB: 30 << 10, State: api.StateLeftAlone},
+		{ID: "/batch.slice/backup.service", Name: "backup.service", Class: workload.Batch, CPUUse: 0.5, MemoryKiB: 30 << 10, State: api.StateLeftAlone},
 		{ID: "media/transcode-5fd2-with-a-rather-long-name/ffmpeg", Name: "media/transcode-5fd2-with-a-rather-long-name/ffmpeg", Class: workload.Shared, CPUs: 12, Home: node(0), CPUUse: 10.75, MemoryKiB: 1 << 31,
 			Locality: share(0.6), LocalityExpected: share(0.6), State: api.StateAtHome},
 	}
@@ -456,7 +456,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestSharing: while sharing is on each node tells what offline work uses and may have, and each
+// TestSharing: while sharing is on each node tells what batch work uses and may have, and each
 // workload its tier; where that is the one of its class, the class says it.
 // At 80 columns a build's long version does not push locality off the first line, the question where
 // to move fits, and a list of CPUs breaks behind a comma.

@@ -285,7 +285,7 @@ func (d *reader) arrival(at string, e *eventFile, out *Event) {
 	if e.Class != "" {
 		c, err := workload.ParseClass(e.Class)
 		if err != nil {
-			d.fail(at+".class", "is %q; give dedicated, shared or offline", strict.Clip(e.Class))
+			d.fail(at+".class", "is %q; give dedicated, shared or batch", strict.Clip(e.Class))
 		}
 		out.Spec.Class = c
 	}

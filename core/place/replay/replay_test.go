@@ -90,7 +90,7 @@ func TestReadRefuses(t *testing.T) {
 		{"huge vCPUs", `"vcpus":4`, `"vcpus":1000000`, `events[2].vcpus is 1000000; give 1 to 65535`},
 		{"negative size", `"vcpus":4,"mem_mib":1024`, `"vcpus":4,"mem_mib":-1024`, `events[2].mem_mib is -1024; give 0 to`},
 		{"unknown bandwidth", `"bw":"high"`, `"bw":"low"`, `events[2].bw is "low"; give high or leave it out`},
-		{"unknown class", `"class":"shared"`, `"class":"best"`, `events[6].class is "best"; give dedicated, shared or offline`},
+		{"unknown class", `"class":"shared"`, `"class":"best"`, `events[6].class is "best"; give dedicated, shared or batch`},
 		{"unknown device", `"dev":"nic0"`, `"dev":"nic1"`, `events[1].dev "nic1" is no device of this host`},
 		{"negative time", `"t":0.5`, `"t":-0.5`, `events[1].t is -0.5; give 0 or more`},
 		{"memory on no node", `"mem":{"1":1024}`, `"mem":{"x":1024}`, `events[0].mem.x is for a node that is not there`},

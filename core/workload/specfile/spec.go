@@ -215,7 +215,7 @@ func (r *specReader) workload(i int, t *specText, lines strict.Lines) {
 	within("bandwidth", t.Bandwidth, 0, 1<<40)
 	class, err := workload.ParseClass(cmp.Or(string(t.Class), string(workload.Shared)))
 	if err != nil {
-		fail("class", "class is %q; give dedicated, shared or offline", strict.Clip(string(t.Class)))
+		fail("class", "class is %q; give dedicated, shared or batch", strict.Clip(string(t.Class)))
 	}
 	switch t.SMT {
 	case "", workload.SMTPrefer, workload.SMTIsolate, workload.SMTRequire:

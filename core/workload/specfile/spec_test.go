@@ -77,7 +77,7 @@ var badSpecs = []struct{ name, text, want string }{
 	{"CPUs are a list", "name: a\ncpus: [1]", `line 2 column 7: cpus: [1]; want a whole number`},
 	{"alias", "name: a\ncpus: &n 4\nmax_nodes: *n", `line 3 column 12: an alias; write the value out`},
 	{"where it is", "name: a\ncpus: 1\nstay: x", `workload "a": at and stay are for workloads that run; leave them out`},
-	{"class", "name: a\ncpus: 1\nclass: best", `line 3 column 8: workload "a": class is "best"; give dedicated, shared or offline`},
+	{"class", "name: a\ncpus: 1\nclass: best", `line 3 column 8: workload "a": class is "best"; give dedicated, shared or batch`},
 	{"smt", "name: a\ncpus: 1\nsmt: off", `smt is "off"; give prefer, isolate or require`},
 	{"importance", "name: a\ncpus: 1\nimportance: 101", `importance is 101; give a whole number from 0 to 100`},
 	{"memory below zero", "name: a\ncpus: 1\nmemory: -4GiB", `line 3 column 9: memory: -4GiB; want a number with a unit, such as 16GiB`},

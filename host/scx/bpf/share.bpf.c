@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Offline work beside online work. Only offline tasks are SCHED_EXT: online work stays in
+ * Batch work beside online work. Only batch tasks are SCHED_EXT: online work stays in
  * the fair class, which goes first by itself. What is decided here is whether a CPU that
- * has nothing else to do may run an offline task, and which.
+ * has nothing else to do may run a batch task, and which.
  *
  * Everything goes through dispatch: no task is put on a CPU's local queue before the CPU
  * asks, so that nothing starts unasked for. What runs on each CPU is known from the
@@ -35,7 +35,7 @@ ARRAY(pulses, struct pulse, 1);
 #define OVERDUE 1
 #define VERY_OVERDUE 2
 #define OWN_QUEUE 0x100000 /* + CPU; an LLC's queue has its index */
-#define FREE_QUEUE 0x200000 /* SCHED_EXT, but not offline: every CPU serves it before all others */
+#define FREE_QUEUE 0x200000 /* SCHED_EXT, but not batch work: every CPU serves it before all others */
 #define MS 1000000ULL
 #define ALLOWED NR_COUNTS /* no reason to refuse */
 
@@ -117,9 +117,9 @@ INLINE u32 what_is(struct cpu_now *c, struct task_struct *p, u32 tier)
 {
 	if (p->policy != SCHED_EXT)
 		return tier == TIER_STRICT ? RUNS_STRICT : RUNS_OTHER;
-	if (tier != TIER_OFFLINE)
+	if (tier != TIER_BATCH)
 		return RUNS_OTHER;
-	return c->guard ? RUNS_GUARD : RUNS_OFFLINE;
+	return c->guard ? RUNS_GUARD : RUNS_BATCH;
 }
 
 APART int overlap_ends(u32 cpu, u64 now)
@@ -140,7 +140,7 @@ APART int overlap_ends(u32 cpu, u64 now)
 	return 0;
 }
 
-INLINE int is_offline(u32 w) { return w == RUNS_OFFLINE || w == RUNS_GUARD; }
+INLINE int is_batch(u32 w) { return w == RUNS_BATCH || w == RUNS_GUARD; }
 
 /* tally adds n to what the node that counts a CPU has of CPUs that run the same. */
 APART int tally(u64 word, s64 n)
@@ -149,8 +149,8 @@ APART int tally(u64 word, s64 n)
 
 	if (node && what(word) == RUNS_IDLE)
 		__sync_fetch_and_add(&node->idle, n);
-	if (node && is_offline(what(word)))
-		__sync_fetch_and_add(&node->offline, n);
+	if (node && is_batch(what(word)))
+		__sync_fetch_and_add(&node->batch, n);
 	return 0;
 }
 
@@ -173,13 +173,13 @@ APART int expel(u32 cpu, u32 old, u32 new, u64 hold)
 
 	if (!place || !c)
 		return 0;
-	if (is_offline(old))
+	if (is_batch(old))
 		overlap_ends(cpu, now);
 	if (new == RUNS_STRICT)
 		count(STRICT_STARTS);
 	if (old == RUNS_STRICT)
 		count(STRICT_STOPS);
-	if (is_offline(new))
+	if (is_batch(new))
 		count(STARTS);
 	for (int i = 0; i < MAX_SIBLINGS && i < place->nr_siblings; i++) {
 		u32 sibling = place->siblings[i], w;
@@ -188,18 +188,18 @@ APART int expel(u32 cpu, u32 old, u32 new, u64 hold)
 		if (!s)
 			continue;
 		w = what(s->word);
-		if (new == RUNS_STRICT && w == RUNS_OFFLINE) {
+		if (new == RUNS_STRICT && w == RUNS_BATCH) {
 			s->overlap_since = now;
 			scx_bpf_kick_cpu(sibling, SCX_KICK_PREEMPT);
 			count(KICK_EXPEL);
 		} else if (new == RUNS_STRICT && w == RUNS_GUARD) {
 			count(GUARD_BESIDE);
-		} else if (old == RUNS_STRICT && is_offline(w)) {
+		} else if (old == RUNS_STRICT && is_batch(w)) {
 			overlap_ends(sibling, now);
 		} else if (old == RUNS_STRICT && !hold && w == RUNS_IDLE) {
 			rouse(sibling, s);
 		}
-		if (new == RUNS_OFFLINE && w == RUNS_STRICT) {
+		if (new == RUNS_BATCH && w == RUNS_STRICT) {
 			c->overlap_since = now;
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 			count(KICK_LATE);
@@ -219,7 +219,7 @@ APART int changed(u32 cpu, u64 from, u64 to, u64 hold)
 APART int wake(u32 llc, u64 allowed_nodes);
 APART u32 refused(u32 cpu);
 
-/* pass_on has another CPU go on with an offline task that left cpu. When it was queued cpu was in the budget still. */
+/* pass_on has another CPU go on with a batch task that left cpu. When it was queued cpu was in the budget still. */
 APART int pass_on(u32 cpu)
 {
 	struct place *place = at(&places, cpu);
@@ -282,7 +282,7 @@ int switched(u64 *ctx)
 	changed(cpu, word, now, set->hold);
 	if (new == RUNS_IDLE)
 		look_again(cpu);
-	if (is_offline(what(word)) && !is_offline(new))
+	if (is_batch(what(word)) && !is_batch(new))
 		pass_on(cpu);
 	return 0;
 }
@@ -324,9 +324,9 @@ APART int resync(u32 cpu, u64 generation, u64 hold)
 	return 0;
 }
 
-/* ---- may offline work run here? ---- */
+/* ---- may batch work run here? ---- */
 
-/* refused says why cpu may not run an offline task now: a REFUSED_ count, or ALLOWED. */
+/* refused says why cpu may not run a batch task now: a REFUSED_ count, or ALLOWED. */
 APART u32 refused(u32 cpu)
 {
 	struct place *place = at(&places, cpu);
@@ -353,7 +353,7 @@ APART u32 refused(u32 cpu)
 		/* What is left of a whole CPU is a part of each tenth of a second of one more. */
 		s64 part = (node->budget % 1000) * 100;
 
-		others = now_there->offline - is_offline(w);
+		others = now_there->batch - is_batch(w);
 		if (others >= node->budget / 1000 + ((now / 1000) % 100000 < part))
 			return REFUSED_BUDGET;
 	}
@@ -362,7 +362,7 @@ APART u32 refused(u32 cpu)
 	return ALLOWED;
 }
 
-/* wake_in wakes one of the CPUs first to first + n of the order that is idle and may run offline work. */
+/* wake_in wakes one of the CPUs first to first + n of the order that is idle and may run batch work. */
 APART int wake_in(u32 first, u32 n, u64 allowed_nodes)
 {
 	struct bpf_iter_num it;
@@ -434,7 +434,7 @@ APART int idle_in(struct task_struct *p TRUSTED, u32 first, u32 n)
 	return found;
 }
 
-/* wake_free wakes a CPU for p, which is not offline: its own, else one of its node, else any. */
+/* wake_free wakes a CPU for p, which is not batch work: its own, else one of its node, else any. */
 APART int wake_free(struct task_struct *p TRUSTED)
 {
 	struct settings *set = at(&settings, 0);
@@ -453,7 +453,7 @@ APART int wake_free(struct task_struct *p TRUSTED)
 	return idle_in(p, 0, set->nr_listed);
 }
 
-/* wake_for_free wakes CPUs for the first so many of those that wait and are not offline. */
+/* wake_for_free wakes CPUs for the first so many of those that wait and are not batch work. */
 APART int wake_for_free(u32 many)
 {
 	struct bpf_iter_scx_dsq it;
@@ -519,7 +519,7 @@ int share_select_cpu(u64 *ctx)
 	if (!set)
 		return (s32)ctx[1];
 	tier_of(p, set->generation, &t);
-	if (t.tier != TIER_OFFLINE)
+	if (t.tier != TIER_BATCH)
 		return (s32)ctx[1];
 	return home(p, (u32)ctx[1], t.nodes);
 }
@@ -539,7 +539,7 @@ int share_enqueue(u64 *ctx)
 	tier_of(p, set->generation, &t);
 	if (!p->scx.dsq_vtime)
 		set_since(p, bpf_ktime_get_ns());
-	if (t.tier != TIER_OFFLINE) {
+	if (t.tier != TIER_BATCH) {
 		insert(p, FREE_QUEUE, set->slice, flags);
 		count(ENQUEUED_FREE);
 		wake_free(p);
@@ -736,7 +736,7 @@ int share_dispatch(u64 *ctx)
 		struct cgroup_tier t;
 
 		tier_of(prev, set->generation, &t);
-		free = t.tier != TIER_OFFLINE;
+		free = t.tier != TIER_BATCH;
 		goes_on = !free && (!t.nodes || t.nodes >> (place->node & 63) & 1);
 		if (!free && !goes_on)
 			count(REFUSED_NODES);
@@ -869,7 +869,7 @@ APART int sort_out(u64 queue, u64 generation)
 
 		tier_of(p, generation, &t);
 		cpu = scx_bpf_task_cpu(p);
-		if (t.tier != TIER_OFFLINE) {
+		if (t.tier != TIER_BATCH) {
 			if (queue != FREE_QUEUE)
 				scx_bpf_dsq_move(&it, p, FREE_QUEUE, 0);
 			continue;
@@ -938,7 +938,7 @@ APART u32 look_at_cpu(u32 cpu, u32 changed_tiers)
 		count(KICK_GUARD_END);
 	}
 	if (own <= 0)
-		return is_offline(what(c->word));
+		return is_batch(what(c->word));
 	if (changed_tiers)
 		sort_out(OWN_QUEUE + cpu, set->generation);
 	c->overdue = overdue(set, first_waited(OWN_QUEUE + cpu, now));
@@ -969,7 +969,7 @@ APART u32 look_at_llc(u32 llc, u32 changed_tiers)
 	return 2;
 }
 
-/* look_at_free wakes CPUs for those that are not offline. */
+/* look_at_free wakes CPUs for those that are not batch work. */
 APART u32 look_at_free(u32 changed_tiers)
 {
 	struct settings *set = at(&settings, 0);
@@ -1005,7 +1005,7 @@ static int beat(void *map, u32 *key, struct pulse *t)
 	bpf_iter_num_destroy(&it);
 	busy |= look_at_free(changed_tiers);
 	t->generation = generation;
-	/* Soon while somebody waits; seldom while nothing offline is there. */
+	/* Soon while somebody waits; seldom while there is no batch work. */
 	bpf_timer_start(&t->timer, busy & 2 ? 2 * MS : busy ? 10 * MS : 100 * MS, 0);
 	return 0;
 }

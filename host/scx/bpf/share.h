@@ -10,7 +10,7 @@
 #define BUCKETS 32
 
 /* Lower is stronger; 0 is none. */
-enum tier { TIER_NONE, TIER_STRICT, TIER_ONLINE, TIER_NORMAL, TIER_OFFLINE };
+enum tier { TIER_NONE, TIER_STRICT, TIER_ONLINE, TIER_NORMAL, TIER_BATCH };
 
 struct settings {
 	u64 guard;      /* ns; 0: no guard */
@@ -45,7 +45,7 @@ struct cgroup_tier { u64 nodes; /* set of indices; 0: all */ u32 tier, unused; }
 struct cpu_now {
 	u64 word;          /* count of switches << 10 | which node counts it, index + 1, or 0 << 3 | what runs */
 	u64 strict_until;  /* ns: expels until then, though nothing strict runs any more */
-	u64 since;         /* ns: when the offline task that runs began */
+	u64 since;         /* ns: when the batch task that runs began */
 	u64 overlap_since; /* ns: since when it runs beside online-strict work */
 	u64 last_cgroup, last_generation;
 	u32 last_tier;
@@ -57,7 +57,7 @@ struct cpu_now {
 	u32 roused; /* idle, and about to look for work: who wakes next takes another CPU */
 	u32 unused;
 };
-struct node_now { s64 idle, offline; u64 used; /* ns of offline work */ };
+struct node_now { s64 idle, batch; u64 used; /* ns of batch work */ };
 struct llc_now {
 	u64 guard_next; /* ns: no guard slice before */
 	u64 oldest;     /* ns that the first in the queue has waited */
@@ -66,7 +66,7 @@ struct llc_now {
 };
 struct ending { s64 code; u32 kind, unused; char reason[64]; char message[192]; };
 
-enum what { RUNS_UNKNOWN, RUNS_IDLE, RUNS_OTHER, RUNS_STRICT, RUNS_OFFLINE, RUNS_GUARD };
+enum what { RUNS_UNKNOWN, RUNS_IDLE, RUNS_OTHER, RUNS_STRICT, RUNS_BATCH, RUNS_GUARD };
 
 enum count {
 	REFUSED_EXPELLED, REFUSED_BUDGET, REFUSED_BUFFER, REFUSED_NODES, REFUSED_ONLINE,

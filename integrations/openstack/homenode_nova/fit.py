@@ -65,8 +65,8 @@ class Fit:
 def read(document: Any) -> Room:
     """The answer to GET /v1/room of homenode. ValueError for anything else."""
     try:
-        if document["schema"] != "homenode-room/1":
-            raise ValueError(f"schema {document['schema']!r}; want homenode-room/1")
+        if document["schema"] not in ("homenode-room/2", "homenode-room/1"):  # what 1 has else, nothing here reads
+            raise ValueError(f"schema {document['schema']!r}; want homenode-room/2")
         if document["host"] is None:
             raise ValueError("homenode has not looked at the host yet")
         host = {node["id"]: node for node in document["host"]["nodes"]}

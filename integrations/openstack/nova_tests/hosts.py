@@ -108,7 +108,7 @@ def serve(folder, ca, cert):
 def room(nodes, distances=((10, 21), (21, 10))):
     """An answer to GET /v1/room: of each node the CPUs and GiB that are left, of 6 and 8."""
     return {
-        "schema": "homenode-room/1",
+        "schema": "homenode-room/2",
         "mode": "enforce",
         "host": {
             "schema": "homenode-host/1",

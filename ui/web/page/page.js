@@ -188,7 +188,7 @@ function floors(width) { // where every room is
   const abreast = Math.max(1, Math.min(packages.length, Math.floor(width / (columns * least + 2 * PAD))));
   const each = (width - (abreast - 1) * GAP) / abreast, w = (each - 2 * PAD - (columns - 1) * GAP) / columns;
   const out = {rooms: new Map(), packages: []};
-  const line = house.nodes.some((n) => n.sharing) ? 18 : 0; // what offline work has of it
+  const line = house.nodes.some((n) => n.sharing) ? 18 : 0; // what batch work has of it
   let y = 30, deepest = 0;
   packages.forEach((p, i) => {
     const x = (i % abreast) * (each + GAP);
@@ -241,12 +241,12 @@ function makeRoom(r) {
   hint(g, () => roomHint(r.id));
   return g;
 }
-const sharing = (s) => `offline work keeps ${number(s.used)} CPUs busy and may have ${number(s.cpus)} now, online work ${number(s.online)}`;
+const sharing = (s) => `batch work keeps ${number(s.used)} CPUs busy and may have ${number(s.cpus)} now, online work ${number(s.online)}`;
 // The tier says more than the class where somebody has chosen it.
-const rank = (r) => r.class + (r.tier && r.tier !== {dedicated: 'online-strict', shared: 'normal', offline: 'offline'}[r.class] ? ', ' + r.tier : '');
+const rank = (r) => r.class + (r.tier && r.tier !== {dedicated: 'online-strict', shared: 'normal', batch: 'batch'}[r.class] ? ', ' + r.tier : '');
 const nodeOf = (id) => house.nodes.find((n) => n.id === id) || {};
 function updateRoom(g, r) {
-  const n = nodeOf(r.id), [wall, name, count, cpuT, cpuTrack, cpu, memT, memTrack, mem, cores, floor, offline, free] = g.children, wide = r.w - 20, half = (wide - 10) / 2;
+  const n = nodeOf(r.id), [wall, name, count, cpuT, cpuTrack, cpu, memT, memTrack, mem, cores, floor, batch, free] = g.children, wide = r.w - 20, half = (wide - 10) / 2;
   set(wall, {x: r.x, y: r.y, width: r.w, height: r.h});
   set(name, {x: r.x + 10, y: r.y + 20}); name.textContent = 'node ' + r.id + (r.room.kind === 'special' ? ' · memory only' : '');
   set(count, {x: r.x + r.w - 10, y: r.y + 20}); count.textContent = n.bandwidth_mib_s ? traffic(n.bandwidth_mib_s, 1) : '';
@@ -257,7 +257,7 @@ function updateRoom(g, r) {
   bar(cpuT, cpuTrack, cpu, r.x + 10, number(n.cpu_use) + '/' + r.room.cpus + ' CPUs', n.cpu_use / (r.room.cpus || 1));
   bar(memT, memTrack, mem, r.x + 20 + half, size(n.used_kib).replace(' GiB', '') + '/' + size(r.room.memory_kib), n.used_kib / r.room.memory_kib);
   const s = n.sharing;
-  set(offline, {x: r.x + 10, y: r.y + 67}); offline.textContent = s ? clip(`offline ${number(s.used)}/${number(s.cpus)} · online ${number(s.online)}`, wide, 5.7) : '';
+  set(batch, {x: r.x + 10, y: r.y + 67}); batch.textContent = s ? clip(`batch ${number(s.used)}/${number(s.cpus)} · online ${number(s.online)}`, wide, 5.7) : '';
   g.classList.toggle('wrong', !!n.wrong);
   g.setAttribute('aria-label', `Node ${r.id}: ${many(n.workloads || 0, 'workload')}, ${number(n.cpu_use)} of ${r.room.cpus} CPUs busy, ${size(n.used_kib)} of ${size(r.room.memory_kib)} used` + (s ? ', ' + sharing(s) : ''));
   const sign = [r.x, r.y + r.line, r.perRow, r.pitch, n.dedicated, n.partition].join();

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestOffline: what enters runs last, and its cgroup goes when it is empty, with the controller
+// TestBatch: what enters runs last, and its cgroup goes when it is empty, with the controller
 // that was turned on for it; one that somebody else uses stays on.
-func TestOffline(t *testing.T) {
+func TestBatch(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		edit func(*model)
@@ -27,18 +27,18 @@ func TestOffline(t *testing.T) {
 		m.enter("/from", "78")
 		d, before := m.driver(), m.state()
 		for _, pid := range []int{77, 78} {
-			if c, err := d.Enter(ctx, pid); err != nil || !strings.HasPrefix(c, OfflineGroup+"/") || !strings.Contains(m.get(c, "cgroup.procs"), "7") {
+			if c, err := d.Enter(ctx, pid); err != nil || !strings.HasPrefix(c, BatchGroup+"/") || !strings.Contains(m.get(c, "cgroup.procs"), "7") {
 				t.Fatalf("%s: %q %v", tt.name, c, err)
 			}
 		}
-		idle, weight := m.get(OfflineGroup, "cpu.idle"), m.get(OfflineGroup, "cpu.weight")
+		idle, weight := m.get(BatchGroup, "cpu.idle"), m.get(BatchGroup, "cpu.weight")
 		if tt.want != "" && idle != tt.want || tt.want == "" && weight != "1" {
 			t.Errorf("%s: cpu.idle %q, cpu.weight %q", tt.name, idle, weight)
 		}
-		if err := d.Leave(ctx, OfflineGroup+"/77", "/from"); err != nil {
+		if err := d.Leave(ctx, BatchGroup+"/77", "/from"); err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 		}
-		if below, _ := m.tree.children(OfflineGroup); len(below) != 1 {
+		if below, _ := m.tree.children(BatchGroup); len(below) != 1 {
 			t.Errorf("%s: %v is left, and one process is", tt.name, below)
 		}
 		m.enter("/from", "78")
@@ -60,14 +60,14 @@ func TestOffline(t *testing.T) {
 	}
 }
 
-// TestOfflineRemoved: a cgroup that another command takes for empty is made anew.
-func TestOfflineRemoved(t *testing.T) {
+// TestBatchRemoved: a cgroup that another command takes for empty is made anew.
+func TestBatchRemoved(t *testing.T) {
 	m := slice(t)
 	d, once := m.driver(), true
 	m.hook = func(what string) {
-		if once && strings.HasPrefix(what, "write "+OfflineGroup+"/77") {
+		if once && strings.HasPrefix(what, "write "+BatchGroup+"/77") {
 			once = false
-			m.rmdir(OfflineGroup)
+			m.rmdir(BatchGroup)
 		}
 	}
 	if c, err := d.Enter(ctx, 77); err != nil || m.get(c, "cgroup.procs") != "77" || once {
@@ -75,15 +75,15 @@ func TestOfflineRemoved(t *testing.T) {
 	}
 }
 
-// TestOfflineRefused: where it may not, nothing is left and one line says why.
-func TestOfflineRefused(t *testing.T) {
+// TestBatchRefused: where it may not, nothing is left and one line says why.
+func TestBatchRefused(t *testing.T) {
 	for n, tt := range []struct {
 		edit func(*model)
 		want string
 	}{
 		{func(m *model) { m.put("/", controllers, "cpuset memory") }, "needs the cpu controller"},
 		{func(m *model) { refuse(m, "make", unix.EACCES) }, "permission denied"},
-		{func(m *model) { refuse(m, "write "+OfflineGroup+"/77 cgroup.procs", unix.EBUSY) }, "busy"},
+		{func(m *model) { refuse(m, "write "+BatchGroup+"/77 cgroup.procs", unix.EBUSY) }, "busy"},
 		{func(m *model) { m.rmdir("/") }, "no cgroup v2"},
 	} {
 		m := slice(t)
@@ -92,8 +92,8 @@ func TestOfflineRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%d: %v, want %q", n, err, tt.want)
 		}
-		if _, err := m.tree.object(OfflineGroup); err == nil {
-			t.Errorf("%d: %s is left", n, OfflineGroup)
+		if _, err := m.tree.object(BatchGroup); err == nil {
+			t.Errorf("%d: %s is left", n, BatchGroup)
 		}
 	}
 }

@@ -29,17 +29,17 @@ import (
 func roomOf(cpus ...float64) *api.Room {
 	r := &api.Room{}
 	for i := range cpus {
-		r.Nodes = append(r.Nodes, api.NodeRoom{OfflineCPUs: &cpus[i]})
+		r.Nodes = append(r.Nodes, api.NodeRoom{BatchCPUs: &cpus[i]})
 	}
 	r.Nodes = append(r.Nodes, api.NodeRoom{})
 	return r
 }
 
-// TestHeadroom: what offline work may have is told on the Node in whole numbers, at most twice a
+// TestHeadroom: what batch work may have is told on the Node in whole numbers, at most twice a
 // minute, and only when it has changed enough; nothing is left when sharing ends.
 func TestHeadroom(t *testing.T) {
 	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: corev1.NodeStatus{Capacity: corev1.ResourceList{}}})
-	h := &headroom{client: client, node: "a", told: -1}
+	h := &headroom{client: client, node: "a", as: []string{batchCPU}, told: -1}
 	at := time.Unix(1_700_000_000, 0)
 	patches := func() (n int) {
 		for _, a := range client.Actions() {
@@ -64,12 +64,12 @@ func TestHeadroom(t *testing.T) {
 		{time.Minute, roomOf(), "0", 3},
 	} {
 		at = at.Add(tt.after)
-		h.tell(t.Context(), at, offlineMilli(tt.room))
+		h.tell(t.Context(), at, batchMilli(tt.room))
 		n, err := client.CoreV1().Nodes().Get(t.Context(), "a", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, a := n.Status.Capacity[offlineCPU], n.Status.Allocatable[offlineCPU]
+		c, a := n.Status.Capacity[batchCPU], n.Status.Allocatable[batchCPU]
 		if c.String() != tt.want && fmt.Sprint(c.Value()) != tt.want || c.Cmp(a) != 0 || patches() != tt.told {
 			t.Errorf("step %d: capacity %s, allocatable %s, %d patches; want %s, %d", i, c.String(), a.String(), patches(), tt.want, tt.told)
 		}
@@ -151,25 +151,25 @@ func TestEvict(t *testing.T) {
 	}
 }
 
-// TestOfflinePods: the scheduler counts what the driver tells on the Node: one pod fits and a second
-// does not. With the rights of the chart's driver.offlineCPU, which the plain manifests lack.
-func TestOfflinePods(t *testing.T) {
+// TestBatchPods: the scheduler counts what the driver tells on the Node: one pod fits and a second
+// does not. With the rights of the chart's driver.batchCPU, which the plain manifests lack.
+func TestBatchPods(t *testing.T) {
 	c := newCluster(t)
 	c.node("a", 8)
 	c.node("b", 8)
 	ctx := t.Context()
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "offline-cpu"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}}}}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "batch-cpu"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes/status"}, Verbs: []string{"patch"}}}}
 	c.must(c.client.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}))
 	c.must(c.client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "homenode", Name: "homenode-kube"}}}, metav1.CreateOptions{}))
 	client := c.asDriver("a")
 	c.until("the rights are there", func() bool {
-		h := &headroom{client: client, node: "a", told: -1}
+		h := &headroom{client: client, node: "a", as: []string{batchCPU}, told: -1}
 		h.tell(ctx, time.Now(), 3000)
 		return h.told == 3000
 	})
 	pod := func(name string) {
-		want := corev1.ResourceList{offlineCPU: resource.MustParse("2000")}
+		want := corev1.ResourceList{batchCPU: resource.MustParse("2000")}
 		c.must(c.client.CoreV1().Pods("default").Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "x", Resources: corev1.ResourceRequirements{Requests: want, Limits: want}}}}}, metav1.CreateOptions{}))
 	}
@@ -182,7 +182,7 @@ func TestOfflinePods(t *testing.T) {
 	if os.Getenv("HOMENODE_KUBE_MANIFESTS") == "" { // without the chart's policy
 		return
 	}
-	h := &headroom{client: client, node: "b", told: -1}
+	h := &headroom{client: client, node: "b", as: []string{batchCPU}, told: -1}
 	if h.tell(ctx, time.Now(), 1000); h.told >= 0 {
 		t.Error("it may write another node's status")
 	}

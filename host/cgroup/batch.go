@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,26 +17,29 @@ import (
 	"github.com/homenode/homenode/host/internal/kernfile"
 )
 
-// OfflineGroup is the cgroup below which `homenode run` puts offline work where systemd does
+// BatchGroup is the cgroup below which `homenode run` puts batch work where systemd does
 // not run. All of it together runs when nothing else on the machine wants the CPU.
-const OfflineGroup = "/" + workload.OfflineGroup
+const BatchGroup = "/" + workload.BatchGroup
 
-// turnedOn is what OfflineGroup is marked with when the cpu controller was turned on for it:
+// groups are those below which there may be batch work: BatchGroup, and what it was called before.
+var groups = []string{BatchGroup, "/" + workload.BatchGroupBefore}
+
+// turnedOn is what BatchGroup is marked with when the cpu controller was turned on for it:
 // who removes it turns the controller off again.
 const turnedOn = "user.homenode.cpu"
 
 // tries is how often a cgroup is made anew that another command removes as empty meanwhile.
 const tries = 5
 
-// Enter puts a process into a cgroup of its own below OfflineGroup. Kernels before 5.15, which
-// have no cpu.idle, give OfflineGroup the least cpu.weight.
+// Enter puts a process into a cgroup of its own below BatchGroup. Kernels before 5.15, which
+// have no cpu.idle, give BatchGroup the least cpu.weight.
 func (d *Driver) Enter(ctx context.Context, pid int) (cgroup string, err error) {
 	if err := d.present("/", cpus); err != nil {
 		return "", err
 	}
-	cgroup = path.Join(OfflineGroup, strconv.Itoa(pid))
+	cgroup = path.Join(BatchGroup, strconv.Itoa(pid))
 	for range tries {
-		if err = d.makeOffline(ctx); err == nil {
+		if err = d.makeBatch(ctx); err == nil {
 			if err = d.files.make(cgroup); err == nil || errors.Is(err, fs.ErrExist) {
 				err = d.files.write(cgroup, "cgroup.procs", strconv.Itoa(pid)+"\n")
 			}
@@ -51,21 +55,21 @@ func (d *Driver) Enter(ctx context.Context, pid int) (cgroup string, err error) 
 	return "", fmt.Errorf("cgroup %s: %v", cgroup, err)
 }
 
-// makeOffline makes OfflineGroup where it is not there, and has it run last.
-func (d *Driver) makeOffline(ctx context.Context) error {
-	if err := d.files.make(OfflineGroup); err != nil && !errors.Is(err, fs.ErrExist) {
+// makeBatch makes BatchGroup where it is not there, and has it run last.
+func (d *Driver) makeBatch(ctx context.Context) error {
+	if err := d.files.make(BatchGroup); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	off, err := d.off(OfflineGroup, cpus)
+	off, err := d.off(BatchGroup, cpus)
 	if err != nil {
 		return err
 	}
 	if len(off) > 0 { // on disk before it is done, as long as the thing itself
-		if err := d.files.mark(OfflineGroup, turnedOn); err != nil {
+		if err := d.files.mark(BatchGroup, turnedOn); err != nil {
 			return err
 		}
 	}
-	step := plan.Step{Kind: plan.SetCgroup, To: "1", Target: plan.Target{Kind: workload.InCgroup, Cgroup: OfflineGroup, File: string(plan.CgroupIdle)}}
+	step := plan.Step{Kind: plan.SetCgroup, To: "1", Target: plan.Target{Kind: workload.InCgroup, Cgroup: BatchGroup, File: string(plan.CgroupIdle)}}
 	err = d.Apply(ctx, step, nil)
 	if errors.As(err, new(*plan.UnsupportedError)) {
 		step.Target.File = string(plan.CgroupWeight)
@@ -74,9 +78,16 @@ func (d *Driver) makeOffline(ctx context.Context) error {
 	return err
 }
 
-// Sweep removes what is empty below OfflineGroup, then that itself.
-func (d *Driver) Sweep(ctx context.Context) error {
-	below, err := d.files.children(OfflineGroup)
+// Sweep removes what is empty below BatchGroup, then that itself.
+func (d *Driver) Sweep(ctx context.Context) (err error) {
+	for _, group := range groups {
+		err = errors.Join(err, d.sweep(group))
+	}
+	return err
+}
+
+func (d *Driver) sweep(group string) error {
+	below, err := d.files.children(group)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) || errors.As(err, new(*MountError)) {
 			return nil
@@ -86,8 +97,8 @@ func (d *Driver) Sweep(ctx context.Context) error {
 	for _, c := range below {
 		d.files.remove(c) // EBUSY: it has processes
 	}
-	on := d.files.marked(OfflineGroup, turnedOn)
-	if err := d.files.remove(OfflineGroup); err != nil || !on {
+	on := d.files.marked(group, turnedOn)
+	if err := d.files.remove(group); err != nil || !on {
 		return nil
 	}
 	if err := d.restoreControllers("/", cpus.off(), cpus); err != nil && !errors.Is(err, plan.ErrInUse) {
@@ -125,7 +136,7 @@ func (d *Driver) Processes(cgroup string) (pids []int, err error) {
 // Leave moves what is in a cgroup of Enter to where it was before, or to the root where that is
 // gone or takes no processes, and removes the cgroup.
 func (d *Driver) Leave(ctx context.Context, cgroup, to string) error {
-	if path.Dir(cgroup) != OfflineGroup {
+	if !slices.Contains(groups, path.Dir(cgroup)) {
 		return fmt.Errorf("cgroup %s: homenode has not made it", cgroup)
 	}
 	for { // what forks meanwhile is there at the next look

@@ -21,8 +21,12 @@ import (
 	"github.com/homenode/homenode/core/words"
 )
 
-// offlineCPU is the extended resource that offline pods request, in thousandths of a CPU: an
+// batchCPU is the extended resource that batch pods request, in thousandths of a CPU: an
 // extended resource has whole numbers only.
+const batchCPU = "homenode.io/batch-cpu"
+
+// offlineCPU is what it was called before version 0.2. It is told for clusters whose pods still
+// request it.
 const offlineCPU = "homenode.io/offline-cpu"
 
 const (
@@ -32,21 +36,22 @@ const (
 	askWithin  = 10 * time.Second // for an answer of the API server
 )
 
-// headroom tells the scheduler how many CPUs offline work may keep busy on this node.
+// headroom tells the scheduler how many CPUs batch work may keep busy on this node.
 type headroom struct {
 	client kubernetes.Interface
 	node   string
-	told   int64 // thousandths of a CPU; -1 before the first time
+	as     []string // names of the extended resource
+	told   int64    // thousandths of a CPU; -1 before the first time
 	at     time.Time
 }
 
-// offlineMilli is what of a host offline work may keep busy now, all NUMA nodes together, what
+// batchMilli is what of a host batch work may keep busy now, all NUMA nodes together, what
 // it keeps busy already among it; 0 while sharing is off.
-func offlineMilli(room *api.Room) int64 {
+func batchMilli(room *api.Room) int64 {
 	var cpus float64
 	for _, n := range room.Nodes {
-		if n.OfflineCPUs != nil {
-			cpus += *n.OfflineCPUs
+		if n.BatchCPUs != nil {
+			cpus += *n.BatchCPUs
 		}
 	}
 	return int64(math.Floor(cpus*1000/tellStep)) * tellStep
@@ -75,9 +80,13 @@ func (h *headroom) tell(ctx context.Context, now time.Time, milli int64) {
 	h.at = now
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	patch := fmt.Sprintf(`{"status":{"capacity":{%[1]q:"%[2]d"},"allocatable":{%[1]q:"%[2]d"}}}`, offlineCPU, milli)
+	var figures []string
+	for _, name := range h.as {
+		figures = append(figures, fmt.Sprintf(`%q:"%d"`, name, milli))
+	}
+	patch := fmt.Sprintf(`{"status":{"capacity":{%[1]s},"allocatable":{%[1]s}}}`, strings.Join(figures, ","))
 	if _, err := h.client.CoreV1().Nodes().Patch(ctx, h.node, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
-		klog.ErrorS(err, "Tell how many CPUs offline work may have", "node", h.node)
+		klog.ErrorS(err, "Tell how many CPUs batch work may have", "node", h.node)
 		return
 	}
 	h.told = milli
@@ -94,7 +103,7 @@ func (d *driver) evictPod(ctx context.Context, e *plan.Event) {
 		return
 	}
 	say := func(text string) {
-		d.events.Event(pod, corev1.EventTypeWarning, "OfflineWorkInTheWay", e.Text+" "+text)
+		d.events.Event(pod, corev1.EventTypeWarning, "BatchWorkInTheWay", e.Text+" "+text)
 	}
 	if !d.evicts {
 		say("homenode-kube does not evict: it was started without --evict.")

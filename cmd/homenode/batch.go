@@ -29,43 +29,43 @@ func cgroups() *cgroup.Driver {
 	return cgroup.New(cgroup.Options{Mount: cgroupMount(), Root: root, Answers: process.NewMover(process.MoverOptions{Root: root}).Answers})
 }
 
-// enterOffline puts this process into a cgroup that runs when nothing else wants the CPU: with
-// systemd a scope in scope.OfflineSlice, without it one below cgroup.OfflineGroup.
-func enterOffline(ctx context.Context, s cli.Start, argv []string) error {
+// enterBatch puts this process into a cgroup that runs when nothing else wants the CPU: with
+// systemd a scope in scope.BatchSlice, without it one below cgroup.BatchGroup.
+func enterBatch(ctx context.Context, s cli.Start, argv []string) error {
 	was := observe.LineageOf(observe.Root(machine), os.Getpid()).Cgroup
 	var group string
 	err := scope.Here(filepath.Join(machine, "run/systemd/system"))
 	if err == nil {
-		o := scope.Options{Unit: s.Unit, Description: strings.Join(argv, " "), Offline: true}
-		if err = keepScope(runs.Scope{Unit: scope.Name(o.Unit), From: was, Offline: true}); err == nil {
+		o := scope.Options{Unit: s.Unit, Description: strings.Join(argv, " "), Batch: true}
+		if err = keepScope(runs.Scope{Unit: scope.Name(o.Unit), From: was, Batch: true}); err == nil {
 			if group, err = scope.Enter(ctx, o); err == nil {
 				group = observe.LineageOf(observe.Root(machine), os.Getpid()).Cgroup
 			}
 		}
-	} else if err = keepScope(runs.Scope{Unit: offlineGroup(os.Getpid()), From: was, Offline: true}); err == nil {
+	} else if err = keepScope(runs.Scope{Unit: batchGroup(os.Getpid()), From: was, Batch: true}); err == nil {
 		cgroups().Sweep(ctx)
 		group, err = cgroups().Enter(ctx, os.Getpid())
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("it has no cgroup of its own and is offline by its affinity alone: %w", err)
+		return fmt.Errorf("it has no cgroup of its own and runs as batch work by its affinity alone: %w", err)
 	case !cgroups().RunsLast(group):
 		return fmt.Errorf("its cgroup %s runs as any other: the cpu controller is not on for it (for a user manager: Delegate=cpu of user@.service)", group)
 	}
 	return nil
 }
 
-func offlineGroup(pid int) string { return path.Join(cgroup.OfflineGroup, fmt.Sprint(pid)) }
+func batchGroup(pid int) string { return path.Join(cgroup.BatchGroup, fmt.Sprint(pid)) }
 
-// undoOffline takes living runs of this user out of the cgroups that run last: with systemd
-// into a scope beside them, else to where they were. What the kernel's scheduler for offline work
+// undoBatch takes living runs of this user out of the cgroups that run last: with systemd
+// into a scope beside them, else to where they were. What the kernel's scheduler for batch work
 // has of them goes back to the fair class: no journal knows it anywhere else. Workload of the answer is its ID.
-func undoOffline(ctx context.Context, which api.Which) (out api.UndoResult) {
+func undoBatch(ctx context.Context, which api.Which) (out api.UndoResult) {
 	living, err := ownRuns().Living(os.Geteuid())
 	if err != nil {
 		return out // undoRuns tells
 	}
-	living = slices.DeleteFunc(living, func(r runs.Run) bool { return r.Scope == nil || !r.Scope.Offline })
+	living = slices.DeleteFunc(living, func(r runs.Run) bool { return r.Scope == nil || !r.Scope.Batch })
 	if !which.All {
 		unit := path.Base(string(which.ID))
 		if i := slices.IndexFunc(living, func(r runs.Run) bool {
@@ -118,9 +118,9 @@ func undoOffline(ctx context.Context, which api.Which) (out api.UndoResult) {
 	return out
 }
 
-// sweepOffline removes the cgroups of offline commands that have ended, for as long as a
+// sweepBatch removes the cgroups of batch commands that have ended, for as long as a
 // daemon of root runs. Those of systemd it removes itself.
-func sweepOffline(ctx context.Context) {
+func sweepBatch(ctx context.Context) {
 	if os.Geteuid() != 0 || !errors.As(scope.Here(filepath.Join(machine, "run/systemd/system")), new(*plan.UnsupportedError)) {
 		return
 	}
