@@ -416,8 +416,9 @@ func goOn(c *cobra.Command, e *Env, f *trialFlags, client *api.Client, folder *s
 	if fresh {
 		d.Began = time.Now().Round(0)
 		d.Name = filepath.Base(f.out) + "-" + d.Began.Format("0102-1504")
-		if j := status.Self; j != nil && j.Journal == 0 {
-			note := "Homenode had changed nothing on this machine when the trial began, so the arms could not differ but for kernel.numa_balancing."
+		homes := slices.ContainsFunc(status.Workloads, func(w api.Workload) bool { return w.Home != "" })
+		if j := status.Self; j != nil && j.Journal == 0 && !homes {
+			note := "Homenode had changed nothing of any workload when the trial began: unless that changes, the arms off and on do not differ."
 			d.Notes = append(d.Notes, note)
 			fmt.Fprintf(e.Stderr, "homenode: %s `homenode status` says why\n", note)
 		}
@@ -647,8 +648,10 @@ func shareTrial(e *Env, f *trialFlags) error {
 	if d == nil {
 		return &exitError{exitNo, fmt.Errorf("no trial in %s", f.out)}
 	}
-	d.Restart()
-	d.Evaluate()
+	if d.State == trial.Running {
+		d.Restart()
+		d.Evaluate()
+	}
 	if f.share == "-" {
 		return printJSON(e.Stdout, d.Share())
 	}
