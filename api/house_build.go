@@ -455,6 +455,9 @@ func summaryOf(s *Status, host *topology.Host) HouseSummary {
 	var line words.Reason
 	x.State, line = headline(s, &x)
 	x.Headline = short(line.String())
+	if t := s.Trial.Line(); t != "" { // it says what the arm has done to the rest
+		x.Headline = short(t)
+	}
 	return x
 }
 

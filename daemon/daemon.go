@@ -198,6 +198,7 @@ func load(s Store) (v control.Saved, err error) {
 	read(control.KeyScheduler, &v.Scheduler)
 	read(control.KeyUndoing, &v.Undoing)
 	read(control.KeyTheirs, &v.Theirs)
+	read(control.KeyTrial, &v.Trial)
 	admissions := map[workload.ID]json.RawMessage{}
 	if read(control.KeyAdmissions, &admissions); err == nil {
 		v.Admissions, err = readAdmissions(admissions, v.Placements)

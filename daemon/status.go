@@ -74,6 +74,10 @@ func (v *View) Status(version string) api.Status {
 	if n := len(v.Scheduler.Untiered); n > 0 {
 		s.Problems = append(s.Problems, words.Because(words.SchedulerUntiered, n, n+v.Scheduler.Seen.Tiers, v.Scheduler.Seen.Tiers).String())
 	}
+	if v.Trial.Trial != nil {
+		t := wireSwitchback(&v.Trial)
+		s.Trial = &t
+	}
 	if v.Balancing.State != "" {
 		s.Balance = &v.Balancing
 	}

@@ -25,7 +25,10 @@ func (s *State) request(r *Request) {
 		s.Waiting = append(s.Waiting, r)
 		return
 	}
+	s.endsTrial(r)
 	switch {
+	case r.Trial != nil:
+		s.orderTrial(r.ID, r.Trial)
 	case r.Place != nil:
 		s.admit(r.ID, r.Place)
 	case r.Move != nil:
@@ -63,7 +66,7 @@ func (s *State) mustSee(r *Request) bool {
 	case r.Resume != nil:
 		return of(*r.Resume)
 	}
-	return r.Place != nil || r.Move != nil || r.Partition != nil
+	return r.Place != nil || r.Move != nil || r.Partition != nil || r.Trial != nil && !r.Trial.End
 }
 
 // answerWaiting answers what has waited for the first scan, whether that saw anything or not.

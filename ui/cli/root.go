@@ -291,7 +291,7 @@ that do not fit, and says which; in a pipe it is whole.`,
 	root.AddCommand(
 		daemonCommand(e), statusCommand(e), topCommand(e), statCommand(e), explainCommand(e), historyCommand(e), reportCommand(e), fleetCommand(e),
 		undoCommand(e), resumeCommand(e), runCommand(e), moveCommand(e), metricsCommand(e), versionCommand(e), configCommand(e),
-		topologyCommand(e), gatherCommand(e), planCommand(e), probeCommand(e), doctorCommand(e), simCommand(e), demoCommand(e), replayCommand(e), vmCommand(e), hostCommand(e), openstackCommand(e), shareCommand(e),
+		topologyCommand(e), gatherCommand(e), planCommand(e), probeCommand(e), doctorCommand(e), simCommand(e), demoCommand(e), replayCommand(e), vmCommand(e), hostCommand(e), openstackCommand(e), shareCommand(e), trialCommand(e),
 	)
 	for _, name := range programs {
 		root.AddCommand(programCommand(e, name))

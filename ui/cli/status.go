@@ -308,6 +308,9 @@ func headline(s api.Status, p view.Paint) string {
 		"enforce": "enforce mode",
 		"none":    "no daemon runs; this is one look",
 	}[s.Mode]
+	if s.Trial != nil {
+		return p.Bold("homenode "+s.Version) + "  " + how + "\n" + p.Warn(s.Trial.Line())
+	}
 	if s.Held {
 		how += "; everything was undone, `homenode resume --all` goes on"
 	}

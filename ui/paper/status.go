@@ -65,7 +65,7 @@ func (s statusView) Moving(w api.Workload) *float64 {
 }
 
 var statusPage = template.Must(template.New("status").Funcs(functions).Parse(`<h1>{{.Title}}</h1>
-<p>{{if .Time.IsZero}}Not looked at yet{{else}}Looked at {{date .Time}}{{end}} by homenode {{.Version}}, {{if eq .Mode "none"}}without a daemon{{else}}in {{.Mode}} mode{{end}}{{if .Held}}; everything was undone, <code>homenode resume --all</code> goes on{{end}}.</p>
+<p>{{if .Time.IsZero}}Not looked at yet{{else}}Looked at {{date .Time}}{{end}} by homenode {{.Version}}, {{if eq .Mode "none"}}without a daemon{{else}}in {{.Mode}} mode{{end}}{{if .Trial}}; {{.Trial.Line}}{{else if .Held}}; everything was undone, <code>homenode resume --all</code> goes on{{end}}.</p>
 {{range .Problems}}<div class="verdict warning">{{prose .}}</div>
 {{end}}{{if .OneNode}}<p>{{.OneNodeSays}}</p>
 {{end}}<div class="tiles">

@@ -109,6 +109,8 @@ func (m *Model) header() string {
 			add(strings.TrimLeft(m.spark(min(60, max(8, m.width-80)))+" "+part, " "))
 		}
 		switch {
+		case s.Trial != nil:
+			add(m.paint(yellow, fmt.Sprintf("trial %s: %s, block %d of %d", s.Trial.Name, s.Trial.Arm, s.Trial.Block, s.Trial.Blocks)))
 		case s.Held:
 			add(s.Mode + ", " + m.paint(yellow, "all undone"))
 		case m.o.Link == "" || m.width >= 100:
