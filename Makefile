@@ -21,7 +21,7 @@ endif
 PKGS  ?= ./...
 RACE  := /(api|cmd|daemon|host)(/|$$)
 
-.PHONY: all run build test test-arm64 check bench bench-pairs bench-start bench-probe bench-placement bench-share-sim bench-share-host bench-share-virtual bench-balance bottle bottle-smoke bench-page pictures mutate hostile soak kube kube-guest kube-scale openstack libvirt e2e generate fuzz tree install uninstall dist release test-packages test-release clean
+.PHONY: all run build test test-arm64 check bench bench-pairs bench-start bench-probe bench-placement bench-share-sim bench-share-host bench-share-virtual bench-balance bottle bottle-smoke bench-page pictures site mutate hostile soak kube kube-guest kube-scale openstack libvirt e2e generate fuzz tree install uninstall dist release test-packages test-release clean
 
 all: build
 
@@ -74,6 +74,7 @@ check: ## what CI checks besides the tests: format, vet, tidy modules, generated
 	$(GO) -C cluster/kube mod tidy -diff
 	$(GO) -C cluster/kube test ./...
 	@if command -v python3 >/dev/null; then cd integrations/openstack && python3 -m unittest discover -q -s tests -t .; else echo 'skipped: no python3 for integrations/openstack'; fi
+	@if command -v mkdocs >/dev/null; then dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; sh scripts/site/build.sh "$$dir"; else echo 'skipped: no mkdocs for the site'; fi
 	$(MAKE) generate
 	git diff --exit-code -- docs packaging/kube
 	@test -z "$$(git ls-files --others --exclude-standard docs)" || { echo 'not committed:'; git ls-files --others --exclude-standard docs; exit 1; }
@@ -139,6 +140,11 @@ bench-page: ## what 20 viewers of the page cost a daemon with 1,000 workloads, i
 pictures: ## the README's pictures in light and dark, from a simulated host: top, the page in chromium, and both in motion
 	$(GO) run ./cmd/homenode demo --record docs
 	$(GO) -C e2e/page test -count 1 -timeout 20m -run '^TestPictures$$' -pictures $(CURDIR)/docs
+
+SITE ?= site
+site: ## the handbook as a searchable site that needs no web server, in site/ (SITE); every link is checked
+	@sh scripts/need.sh mkdocs-material
+	@sh scripts/site/build.sh "$(SITE)"
 
 # Which lines does no test hold in place? By hand: it takes seconds a mutant.
 mutate: ## N random mutants (30) of PKG, each against the package's own tests; SEED= draws the same again
@@ -282,4 +288,4 @@ test-release: ## a release with a key made for it; apt in bare Debian with syste
 	bash integrations/ansible/test.sh "$$dir"
 
 clean:
-	rm -rf homenode dist bench/out e2e/out
+	rm -rf homenode dist site bench/out e2e/out

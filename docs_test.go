@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
@@ -57,11 +59,13 @@ var mention = regexp.MustCompile(`\b(docs|bench)/[\w/.-]+\.md\b`)
 func TestMentionedDocumentsExist(t *testing.T) {
 	seen := 0
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(name) != ".go" && filepath.Ext(name) != ".yaml" || name == "docs_test.go" {
+		topic, _ := filepath.Match("docs/topics/*.txt", filepath.ToSlash(name))
+		source := filepath.Ext(name) == ".go" || filepath.Ext(name) == ".yaml" || topic
+		if err != nil || d.IsDir() || !source || name == "docs_test.go" {
 			return err
 		}
-		source, err := os.ReadFile(name)
-		for _, said := range mention.FindAllString(string(source), -1) {
+		text, err := os.ReadFile(name)
+		for _, said := range mention.FindAllString(string(text), -1) {
 			seen++
 			if _, err := os.Stat(said); err != nil {
 				t.Errorf("%s speaks of %s: no such file", name, said)
@@ -133,6 +137,59 @@ func testNames(t *testing.T) map[string]bool {
 		t.Fatal(err)
 	}
 	return out
+}
+
+var bar = regexp.MustCompile(`(?m)^(.+?) +(\d+) %  (█+)$`)
+
+// TestBars: the bars of the README are as long as their figures, and the figures are those of the table that was counted.
+func TestBars(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := os.ReadFile("bench/results/accesses.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := regexp.MustCompile(`(?m)^\| all \|.*$`).FindString(string(table))
+	figures := regexp.MustCompile(`([\d.]+) %`).FindAllStringSubmatch(counted, -1)
+	if len(figures) != 5 { // kernel off, kernel on, before, homenode off, homenode on
+		t.Fatalf("the row of all eight has %d figures: %q", len(figures), counted)
+	}
+	want := []string{figures[0][1], figures[1][1], figures[4][1]}
+	bars := bar.FindAllStringSubmatch(string(readme), -1)
+	if len(bars) != len(want) {
+		t.Fatalf("%d bars, want %d", len(bars), len(want))
+	}
+	for i, b := range bars {
+		percent, err := strconv.ParseFloat(want[i], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if length := utf8.RuneCountInString(b[3]); b[2] != fmt.Sprintf("%.0f", percent) || length != int(percent/4) {
+			t.Errorf("%s: %s %% and a bar of %d, of %s %%", b[1], b[2], length, want[i])
+		}
+	}
+}
+
+// TestSiteHasEveryPage: each page of the handbook is in the menu of the site, once, and each entry is a page.
+func TestSiteHasEveryPage(t *testing.T) {
+	menu, err := os.ReadFile("scripts/site/mkdocs.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, entry := range regexp.MustCompile(`(?m)^ +- .*: (\S+\.md)$`).FindAllStringSubmatch(string(menu), -1) {
+		count[entry[1]]++
+		if _, err := os.Stat(entry[1]); err != nil {
+			t.Errorf("the menu has %s: no such file", entry[1])
+		}
+	}
+	for name := range readPages(t) {
+		if strings.HasPrefix(name, "docs/") && filepath.Ext(name) == ".md" && count[name] != 1 {
+			t.Errorf("%s is in the menu %d times", name, count[name])
+		}
+	}
 }
 
 // versioned finds the version of homenode in samples of output and in names of its files.
@@ -319,11 +376,18 @@ func readPages(t *testing.T) map[string]page {
 			return err
 		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "out" || strings.HasPrefix(d.Name(), ".") && name != "."):
 			return fs.SkipDir
-		case d.IsDir() || filepath.Ext(name) != ".md":
+		case d.IsDir():
+			return nil
+		}
+		topic, _ := filepath.Match("docs/topics/*.txt", filepath.ToSlash(name))
+		if filepath.Ext(name) != ".md" && !topic {
 			return nil
 		}
 		source, err := os.ReadFile(name)
 		pages[filepath.ToSlash(name)] = readPage(source)
+		if topic { // its lines end with a word on what they do
+			pages[filepath.ToSlash(name)] = page{commands: commands(afterwards.ReplaceAllString(string(source), "$1"))}
+		}
 		return err
 	})
 	if err != nil {
@@ -331,6 +395,9 @@ func readPages(t *testing.T) map[string]page {
 	}
 	return pages
 }
+
+// afterwards is what a line of a topic of `homenode help` says of its command.
+var afterwards = regexp.MustCompile(`(?m)^( +homenode .*?)   .*$`)
 
 // command is a line of code that calls homenode, behind a prompt or without one. Samples
 // of its first line of output, which begins with its name too, have two spaces in them.

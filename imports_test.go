@@ -44,7 +44,7 @@ var may = map[string][]string{
 	"config":         {"core"},
 	"daemon":         {"core", "api", "daemon", "docs"}, // docs in tests alone
 	"sim":            {"core"},
-	"ui":             {"core", "api", "ui", "sim"},
+	"ui":             {"core", "api", "docs", "ui", "sim"},
 	"ui/view":        {"core"},
 	"cmd":            {"core", "docs", "config", "api", "daemon", "host", "ui", "sim"},
 	"bench":          {"core", "sim", "ui/heat"},

@@ -20,6 +20,7 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/docs"
 	"github.com/homenode/homenode/sim"
 )
 
@@ -78,6 +79,12 @@ func complete(e *Env, root *cobra.Command) {
 				for _, sub := range of.Commands() {
 					if sub.IsAvailableCommand() {
 						out = append(out, sub.Name()+"\t"+sub.Short)
+					}
+				}
+				if len(args) == 0 {
+					out = append(out, topicsWord+"\tList the topics")
+					for _, topic := range docs.Topics() {
+						out = append(out, topic.Name+"\t"+topic.Title)
 					}
 				}
 				return fixed(out...)(c, args, begun)

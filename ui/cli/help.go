@@ -174,6 +174,9 @@ func helpText(c *cobra.Command, p view.Paint) string {
 	}
 	if c.HasAvailableSubCommands() {
 		fmt.Fprintf(&b, "\n%s COMMAND --help tells more about a command.\n", c.CommandPath())
+		if !c.HasParent() {
+			fmt.Fprintf(&b, "%s help topics lists short texts, such as classes, names and limits.\n", c.CommandPath())
+		}
 	}
 	return b.String()
 }

@@ -358,21 +358,6 @@ func checkSocket(path string) error {
 	return nil
 }
 
-// helpCommand is `homenode help`, which cobra's own is but for a command that
-// does not exist: that is bad usage.
-func helpCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "help [COMMAND]", Short: "Say more about a command", Example: "  homenode help run",
-		RunE: func(c *cobra.Command, args []string) error {
-			of, rest, err := c.Root().Find(args)
-			if err != nil || len(rest) > 0 {
-				return usageErrorf("help: no command %q; see `homenode --help`", strings.Join(args, " "))
-			}
-			return of.Help()
-		},
-	}
-}
-
 // versionAnswer is the version of this program.
 type versionAnswer struct {
 	Schema  string `json:"schema"`
