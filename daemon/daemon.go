@@ -89,7 +89,8 @@ type Daemon struct {
 	// The loop's alone.
 	state     *control.State
 	outbox    outbox
-	history   []plan.Event                  // the newest: appended to, never changed
+	history   []plan.Event // the newest: appended to, never changed
+	trend     Trend
 	answers   map[uint64]asked              // requests that are not answered
 	cancels   map[uint64]context.CancelFunc // of effects under way
 	cancelled map[uint64]bool               // effects that wait for the disk, and are not to be begun
@@ -535,6 +536,7 @@ func (d *Daemon) next(in control.Input) {
 	for i := range out.Save.Events {
 		e := &out.Save.Events[i]
 		d.remember(*e)
+		d.trend.Hear(e)
 		level := slog.LevelInfo
 		switch {
 		case e.Error:

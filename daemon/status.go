@@ -35,7 +35,7 @@ func (v *View) Status(version string) api.Status {
 		Time: v.At, TickMs: float64(v.Took.Microseconds()) / 1000,
 		Nodes: v.nodes(), Workloads: []api.Workload{}, Small: v.Snapshot.Small, Problems: []string{},
 		Pressure: append([]workload.Pressure{}, v.Snapshot.Pressure...), Sources: append([]workload.SourceStatus{}, v.Snapshot.Sources...),
-		Devices: v.devices(), Managers: []api.Manager{},
+		Devices: v.devices(), Managers: []api.Manager{}, Trend: v.Trend,
 	}
 	for _, m := range v.Managers {
 		s.Managers = append(s.Managers, api.Manager{Name: m.Name, Does: m.Does, Owns: m.Owns, CPUs: m.CPUs, Names: m.Names})

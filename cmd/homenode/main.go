@@ -9,13 +9,21 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/homenode/homenode"
 	"github.com/homenode/homenode/host/observe"
 	"github.com/homenode/homenode/host/scope"
 	"github.com/homenode/homenode/ui/cli"
 )
 
-// version is set by the build.
-var version = "dev"
+// version is set by the Makefile.
+var version string
+
+// What `go build` makes by itself is a development build.
+func init() {
+	if version == "" {
+		version = homenode.Version() + "+dev"
+	}
+}
 
 // leastFiles is how many open files any command needs; with fewer the Go runtime ends in a
 // trace of its own.

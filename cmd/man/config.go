@@ -12,6 +12,7 @@ import (
 
 	"github.com/cpuguy83/go-md2man/v2/md2man"
 
+	"github.com/homenode/homenode"
 	"github.com/homenode/homenode/config"
 	"github.com/homenode/homenode/core/plan"
 )
@@ -172,7 +173,7 @@ func sample(keys []key, defaults map[string]string) string {
 // configPage is homenode.yaml(5) in roff.
 func configPage(keys []key, defaults map[string]string, date time.Time) []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, `%% "HOMENODE.YAML" "5" "%s" "Homenode" "Homenode"
+	fmt.Fprintf(&b, `%% "HOMENODE.YAML" "5" "%s" "Homenode %s" "Homenode"
 # NAME
 homenode.yaml - what homenode does on this machine
 
@@ -188,7 +189,7 @@ Sizes have a unit: 64MiB (binary) or 64MB (decimal). Times have one, too: 500ms,
 cpuset(7): 0-3,8. Patterns are globs on the ID or the name of a workload; ** crosses slashes.
 
 # KEYS
-`, date.Format("Jan 2006"))
+`, date.Format("Jan 2006"), homenode.Version())
 	for _, k := range keys {
 		says := strings.Join(k.says, " ")
 		if d := defaults[k.path]; d != "" {

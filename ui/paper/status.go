@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/workload"
 )
 
 // Status is one look as a page; host is the name of the machine, "" when unknown.
@@ -16,7 +17,7 @@ func Status(s api.Status, host string) (string, error) {
 	}
 	v := statusView{Status: s, Title: title}
 	v.Workloads = slices.Clone(s.Workloads)
-	slices.SortStableFunc(v.Workloads, func(a, b api.Workload) int { return cmp.Compare(remote(&b), remote(&a)) })
+	slices.SortStableFunc(v.Workloads, func(a, b api.Workload) int { return cmp.Or(last(&a)-last(&b), cmp.Compare(remote(&b), remote(&a))) })
 	return fill(statusPage, title, &v)
 }
 
@@ -90,3 +91,11 @@ var statusPage = template.Must(template.New("status").Funcs(functions).Parse(`<h
 {{range .Managers}}<tr><td class="name">{{.Name}}</td><td class="says">{{.Does}}</td><td class="says" data-is="left to it">{{dash .Owns}}</td></tr>
 {{end}}</table></div>
 {{end}}`))
+
+// last puts batch work, which has no home, below online work.
+func last(w *api.Workload) int {
+	if w.Class == workload.Batch {
+		return 1
+	}
+	return 0
+}
