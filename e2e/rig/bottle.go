@@ -222,6 +222,7 @@ func onceASeed(all []bottled) ([]bottled, error) {
 	}
 	at := map[key]int{}
 	var once []bottled
+	same, differ := 0, 0
 	for _, b := range all {
 		k := key{b.scene, b.arm, b.cold, b.seed}
 		i, twice := at[k]
@@ -230,10 +231,15 @@ func onceASeed(all []bottled) ([]bottled, error) {
 			once = append(once, b)
 			continue
 		}
-		if b.scene == virtualScene && !slices.EqualFunc(once[i].rows(), b.rows(), slices.Equal) {
-			return nil, fmt.Errorf("two guests of seed %d differ: %v and %v", b.seed, once[i].rows(), b.rows())
+		if b.scene == virtualScene && slices.EqualFunc(once[i].rows(), b.rows(), slices.Equal) {
+			same++
+		} else if b.scene == virtualScene {
+			differ++
 		}
 		once[i] = b
+	}
+	if differ > 0 {
+		return once, fmt.Errorf("guests of one seed, in virtual time, counted the same in %d of %d cases", same, same+differ)
 	}
 	return once, nil
 }
