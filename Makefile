@@ -21,7 +21,7 @@ endif
 PKGS  ?= ./...
 RACE  := /(api|cmd|daemon|host)(/|$$)
 
-.PHONY: all run build test test-arm64 check bench bench-pairs bench-start bench-probe bench-placement bench-share-sim bench-share-host bench-share-virtual bench-balance bench-page pictures mutate hostile soak kube kube-guest kube-scale openstack libvirt e2e generate fuzz tree install uninstall dist release test-packages test-release clean
+.PHONY: all run build test test-arm64 check bench bench-pairs bench-start bench-probe bench-placement bench-share-sim bench-share-host bench-share-virtual bench-balance bottle bottle-smoke bench-page pictures mutate hostile soak kube kube-guest kube-scale openstack libvirt e2e generate fuzz tree install uninstall dist release test-packages test-release clean
 
 all: build
 
@@ -114,11 +114,30 @@ bench-share-virtual: build ## the same by the guest's own clock, however busy th
 	$(GO) run ./e2e/rig -lanes 2 -accel tcg -seeds 7,7,8,9,10,11 -run '^share\.(virtual|table)$$'
 	cp e2e/out/share-virtual.md bench/results/share-virtual.md
 
+# Guests one after the other: about half an hour for each seed on two idle CPUs. What each guest counted
+# is kept in e2e/out as it ends.
+BOTTLE_SEEDS  ?= 1,2,3,4,5
+BOTTLE_SCENES ?= ten|six-guests|eight-guests|pods|wide
+bottle: ## the machine in a bottle: misses served by local memory under the kernel, other programs' rules and homenode, into bench/results/bottle.md; BOTTLE_SEEDS, BOTTLE_SCENES
+	bash e2e/fetch.sh
+	rm -rf e2e/out/bottle*
+	failed=; \
+	$(GO) run ./e2e/rig -lanes 1 -accel tcg -all -seeds $(BOTTLE_SEEDS) -run '^bottle\.($(BOTTLE_SCENES))(-served)?$$' $(E2EFLAGS) || failed=1; \
+	$(MAKE) bottle-smoke || failed=1; \
+	cat e2e/out/bottle*/bottle.csv >bench/results/bottle.csv; \
+	$(GO) run ./e2e/rig -bottle bench/results/bottle.csv >bench/results/bottle.md; \
+	[ -z "$$failed" ]
+
+bottle-smoke: ## a small bottle in virtual time, twice with one seed: minutes, and every count has to be the same
+	bash e2e/fetch.sh
+	$(GO) run ./e2e/rig -lanes 2 -accel tcg -shape bottle-virtual -seeds 1,1
+
 bench-page: ## what 20 viewers of the page cost a daemon with 1,000 workloads, into bench/results/page.md
 	HOMENODE_PAGE_COST=$(CURDIR)/bench/results/page.md $(GO) test -count 1 -run '^TestPageCost$$' ./daemon
 
 # Chromium draws; fonts differ from machine to machine, so that CI does not compare pictures.
-pictures: ## the README's picture of the page, from a simulated host in chromium
+pictures: ## the README's pictures in light and dark, from a simulated host: top, the page in chromium, and both in motion
+	$(GO) run ./cmd/homenode demo --record docs
 	$(GO) -C e2e/page test -count 1 -timeout 20m -run '^TestPictures$$' -pictures $(CURDIR)/docs
 
 # Which lines does no test hold in place? By hand: it takes seconds a mutant.

@@ -23,6 +23,7 @@ var may = map[string][]string{
 	"core/words":     {},
 	"core/topology":  {},
 	"core/measure":   {"core/words", "core/topology"},
+	"core/trial":     {"core/measure"},
 	"core/doctor":    {"core/words", "core/topology", "core/measure"},
 	"core/workload":  {"core/topology", "core/words"},
 	"core/plan":      {"core/words", "core/topology", "core/workload"},
@@ -38,7 +39,7 @@ var may = map[string][]string{
 	"host/libvirt":   {"core", "host/internal", "host/libvirt"},
 	"host/probe":     {"core", "host/internal", "host/probe"},
 	"api":            {"core", "docs"},
-	"core/control":   {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/irq", "core/hostprep", "core/balance", "core/share", "core/load"},
+	"core/control":   {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/irq", "core/hostprep", "core/balance", "core/share", "core/load", "core/trial"},
 	"core/report":    {"core/words", "core/topology", "core/workload", "core/plan", "core/balance", "core/control"},
 	"config":         {"core"},
 	"daemon":         {"core", "api", "daemon", "docs"}, // docs in tests alone

@@ -202,6 +202,14 @@ func Endpoints() []Endpoint {
 					return up.UpgradeScheduler(ctx, o)
 				}
 			}),
+		post("/v1/trial", "Begins, switches, renews or ends a trial (homenode trial). One that is not renewed ends, and everything it switched is restored.", maxRequest, true,
+			func(s *server) poster[TrialOrder, Trial] {
+				t, ok := s.b.(TrialSource)
+				if !ok {
+					return nil
+				}
+				return t.Trial
+			}),
 		post("/v1/change", "Carries out steps about one workload that a person has ordered.", maxSteps, true,
 			func(s *server) poster[Change, Changed] {
 				return func(ctx context.Context, c Change) (Changed, error) {

@@ -216,6 +216,8 @@ type Status struct {
 	Devices   []Device                `json:"devices"`             // NICs and NVMe drives, and where their interrupts go; empty when that is not looked at
 	Partition *Partition              `json:"partition,omitempty"` // CPUs for dedicated work alone; absent where all CPUs are for both
 	Sharing   *Sharing                `json:"sharing,omitempty"`   // CPUs that batch work may have; absent while sharing is off
+	Trend     *Trend                  `json:"trend,omitempty"`     // how local online work has been since the daemon started; absent without a daemon
+	Trial     *Trial                  `json:"trial,omitempty"`     // trial under way; absent when none is
 	Self      *Self                   `json:"self,omitempty"`      // what the daemon itself holds; absent without a daemon
 }
 

@@ -26,6 +26,9 @@ var documents = []struct{ schema, typ, from string }{
 	{"homenode-home/3", "ui/cli.dryStart", "homenode run --dry-run"},
 	{"homenode-show/1", "ui/cli.shown", "homenode run --show"},
 	{"homenode-stat/1", "ui/cli.stat", "homenode stat"},
+	{"homenode-trial/1", "core/trial.Document", "homenode trial"},
+	{"homenode-trial-dry-run/1", "ui/cli.dryTrialAnswer", "homenode trial --dry-run"},
+	{"homenode-trial-share/1", "core/trial.Shared", "homenode trial --share"},
 	{"homenode-move/3", "api.MoveAnswer", "homenode move"},
 	{"homenode-undo/2", "api.UndoResult", "homenode undo"},
 	{"homenode-resume/2", "api.Resumed", "homenode resume"},
@@ -49,6 +52,7 @@ var documents = []struct{ schema, typ, from string }{
 	{"homenode-vm-list/2", "ui/cli.guestsDocument", "homenode vm list"},
 	{"homenode-sim/1", "sim.Result", "homenode sim"},
 	{"homenode-version/1", "ui/cli.versionAnswer", "homenode version"},
+	{"homenode-config/1", "ui/cli.configAnswer", "homenode config show"},
 }
 
 // written as their MarshalText or MarshalJSON has them, not as their fields.

@@ -231,6 +231,9 @@ func threadsOf(o *workload.Observation, pid int) []workload.Thread {
 // It is switched off again once the accesses are local, or its time is over.
 func (s *State) sample() *plan.Step {
 	e := s.Journal.Of(plan.HostFile, hostprep.NUMABalancing)
+	if s.trialBalances() {
+		return nil
+	}
 	if e == nil && (!s.Settings.Sample || len(s.DividedAt) == 0) || e != nil && e.Workload != BalancingID || s.undoes(BalancingID) || s.Tasks[BalancingID] != nil || s.Holds.Has(BalancingID) {
 		return nil
 	}

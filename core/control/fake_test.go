@@ -150,6 +150,7 @@ func (d *disk) saved(t testing.TB) (v Saved) {
 	read(KeyScheduler, &v.Scheduler)
 	read(KeyUndoing, &v.Undoing)
 	read(KeyTheirs, &v.Theirs)
+	read(KeyTrial, &v.Trial)
 	read(KeyAdmissions, &v.Admissions)
 	return v
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
@@ -103,6 +104,7 @@ type Request struct {
 	Upgrade   *UpgradeOrder   `json:"upgrade,omitempty"`
 	DryRun    bool            `json:"dry_run,omitempty"` // of Partition, Share and Upgrade
 	Change    *Change         `json:"change,omitempty"`
+	Trial     *TrialOrder     `json:"trial,omitempty"`
 	// Lineage is what the kernel says of the process that Move, Undo or Resume names.
 	Lineage workload.Lineage `json:"lineage,omitzero"`
 	By      *plan.Asker      `json:"by,omitempty"` // nil: homenode itself, or not recorded
@@ -114,6 +116,8 @@ type Which struct {
 	All bool        `json:"all,omitempty"`
 	// Sharing: of what sharing has set alone, and nothing is held afterwards.
 	Sharing bool `json:"sharing,omitempty"`
+	// Own: not of what a person ordered to be set (`host prepare`).
+	Own bool `json:"own,omitempty"`
 	// Only: of settings of this kind alone; "" is all.
 	Only plan.SettingKind `json:"only,omitempty"`
 	// Stop: the daemon ends and puts everything back; nothing is held afterwards.
@@ -133,7 +137,12 @@ func (w Which) name() string {
 	return string(w.ID)
 }
 
-func (w Which) has(id workload.ID) bool { return w.All || id.Is(w.ID) }
+func (w Which) has(id workload.ID) bool {
+	if w.All {
+		return !w.Own || id != hostprep.ID
+	}
+	return id.Is(w.ID)
+}
 
 // PlaceRequest asks for a home for what is about to start.
 type PlaceRequest struct {
@@ -228,6 +237,7 @@ type Reply struct {
 	Share     *ShareOrder   `json:"share,omitempty"`
 	Upgrade   *Upgraded     `json:"upgrade,omitempty"`
 	Changed   []*Failure    `json:"changed,omitempty"` // of each step of a Change; nil took
+	Trial     *TrialNow     `json:"trial,omitempty"`
 	// Unwritten is why what was done could not be written down.
 	Unwritten string `json:"unwritten,omitempty"`
 }

@@ -45,7 +45,7 @@ func Next(s *State, in Input) (*State, Output) {
 // start tells what an earlier daemon left half done and goes on with it.
 func (s *State) start(in *Started) {
 	s.event(plan.Event{Kind: plan.EventDaemon}, words.DaemonStarted, in.Version, s.Settings.Mode(), in.Period)
-	if s.Holds.All {
+	if s.Holds.All && (s.Trial == nil || !s.Trial.Holds.All) {
 		s.event(plan.Event{Kind: plan.EventDaemon}, words.AllHeld)
 	}
 	for _, id := range sortedKeys(s.Moves) {
@@ -54,6 +54,9 @@ func (s *State) start(in *Started) {
 			s.saveMove(m)
 			s.event(plan.Event{Kind: plan.EventMove, Workload: id}, words.MoveInterrupted, m.Home, m.Moved, m.Planned)
 		}
+	}
+	if s.Trial != nil && s.Trial.Ending == nil {
+		s.event(plan.Event{Kind: plan.EventDaemon}, words.TrialGoesOn, s.Trial.Name)
 	}
 	for _, u := range s.Undoing {
 		s.tellGoesOn(u)

@@ -25,7 +25,10 @@ func (s *State) request(r *Request) {
 		s.Waiting = append(s.Waiting, r)
 		return
 	}
+	s.endsTrial(r)
 	switch {
+	case r.Trial != nil:
+		s.orderTrial(r.ID, r.Trial)
 	case r.Place != nil:
 		s.admit(r.ID, r.Place)
 	case r.Move != nil:
@@ -63,7 +66,7 @@ func (s *State) mustSee(r *Request) bool {
 	case r.Resume != nil:
 		return of(*r.Resume)
 	}
-	return r.Place != nil || r.Move != nil || r.Partition != nil
+	return r.Place != nil || r.Move != nil || r.Partition != nil || r.Trial != nil && !r.Trial.End
 }
 
 // answerWaiting answers what has waited for the first scan, whether that saw anything or not.
@@ -670,7 +673,11 @@ func (s *State) change(id uint64, in *Change) {
 		return
 	}
 	if s.by != nil {
-		s.order(w, words.ChangeOrdered, len(in.Steps))
+		if to := movedByHand(in.Steps); to != "" {
+			s.order(w, words.MoveOrdered, to)
+		} else {
+			s.order(w, words.ChangeOrdered, len(in.Steps))
+		}
 	}
 	if in.Release {
 		s.release(w)
@@ -686,6 +693,15 @@ func (s *State) change(id uint64, in *Change) {
 		return
 	}
 	s.begin(w, t)
+}
+
+// movedByHand is the nodes that a person moves a process to by these steps; "" when they are others.
+func movedByHand(steps []plan.Step) string {
+	last := &steps[len(steps)-1]
+	if last.Kind == plan.MovePages && last.Reason.Code == words.MovedByHand {
+		return last.To
+	}
+	return ""
 }
 
 // changed answers who asked for steps.

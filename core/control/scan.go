@@ -108,6 +108,7 @@ func (s *State) decide() {
 	if asked {
 		s.Ledger()
 	}
+	s.trialDue()
 	s.surveyDue()
 	s.interruptsDecided()
 	if !s.acts() {

@@ -260,6 +260,8 @@ type State struct {
 	Moves      map[workload.ID]plan.Move     // the newest that ended, of workloads that are there
 	Undoing    []*undoing
 	Theirs     map[string]Theirs // by kind and path
+	Trial      *Trial            `json:",omitempty"` // under way; nil for none
+	TrialOver  *TrialOver        `json:",omitempty"`
 
 	// From the newest scan.
 	At       time.Time     // of the newest input
@@ -377,6 +379,7 @@ type Saved struct {
 	Moves      []plan.Move
 	Undoing    []Which
 	Theirs     []Theirs
+	Trial      *Trial
 }
 
 // SavedPartition is what `homenode host partition` set last, beside what the
@@ -397,6 +400,7 @@ const (
 	KeyScheduler  = "scheduler"
 	KeyUndoing    = "undoing"
 	KeyTheirs     = "theirs"
+	KeyTrial      = "trial"
 )
 
 // New is the state of a daemon that starts on what an earlier one left.
@@ -420,6 +424,7 @@ func New(settings Settings, saved Saved) *State {
 		ShareOn:   settings.Share.On,
 		Scheduler: Scheduler{SchedulerState: saved.Scheduler},
 		Theirs:    theirs(saved.Theirs),
+		Trial:     trialOf(saved.Trial),
 		Moves:     map[workload.ID]plan.Move{},
 		Claims:    map[workload.ID]*workload.Claim{}, SeenAs: map[workload.ID][]workload.ID{}, Bindings: map[workload.ID]binding{},
 		Surveyed: map[SurveyKind]time.Time{}, Links: map[workload.ID][]Link{}, Helpers: map[processKey]workload.ID{}, Fixed: map[string]bool{},

@@ -31,6 +31,7 @@ type View struct {
 	Sharing   Sharing
 	Scheduler Scheduler
 	Holds     Holds
+	Trial     TrialNow
 	Chosen    Decisions
 	Tasks     map[workload.ID]TaskView
 	Moves     map[workload.ID]plan.Move
@@ -91,7 +92,7 @@ func (s *State) View() View {
 		Partition: s.PartitionNow(), Sharing: s.sharingNow(), Scheduler: s.Scheduler, Holds: Holds{s.Holds.All, maps.Clone(s.Holds.IDs)}, Chosen: Decisions{s.Chosen, s.chosen},
 		Tasks: make(map[workload.ID]TaskView, len(s.Tasks)), Moves: maps.Clone(s.Moves), Given: maps.Clone(s.Given), Wide: s.wide,
 		Journal: s.Journal.All(), Claims: s.Claims, Managers: s.Managers, Devices: s.Devices, Undoing: len(s.Undoing), Links: s.Links, helpers: s.Helpers, Following: s.Following, Loads: s.Loads, Subjects: s.Subjects, Took: s.Took,
-		facts: s.Facts,
+		facts: s.Facts, Trial: s.trialNow(),
 	}
 	for id, t := range s.Tasks {
 		v.Tasks[id] = TaskView{*t.Step(), t.Move}

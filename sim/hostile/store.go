@@ -75,7 +75,7 @@ func (s *store) saved() control.Saved {
 		v.Moves = append(v.Moves, s.moves[id])
 	}
 	for name, into := range map[string]any{control.KeyHolds: &v.Holds, control.KeyChosen: &v.Chosen, control.KeyPast: &v.Past,
-		control.KeyPartition: &v.Partition, control.KeyUndoing: &v.Undoing, control.KeyAdmissions: &v.Admissions, control.KeyTheirs: &v.Theirs, control.KeySharing: &v.Sharing, control.KeyScheduler: &v.Scheduler} {
+		control.KeyPartition: &v.Partition, control.KeyUndoing: &v.Undoing, control.KeyAdmissions: &v.Admissions, control.KeyTheirs: &v.Theirs, control.KeySharing: &v.Sharing, control.KeyScheduler: &v.Scheduler, control.KeyTrial: &v.Trial} {
 		if value, ok := s.values[name]; ok {
 			reread(value, into)
 		}

@@ -1,0 +1,381 @@
+package control
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/homenode/homenode/core/hostprep"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/trial"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Trial is a switchback experiment under way (`homenode trial`). Its program reads the metrics;
+// the daemon switches the arms, so that everything it changes is in the journal. The program
+// must renew the trial: when it does not, because it was killed, the daemon restores everything.
+type Trial struct {
+	Name    string        `json:"name"`
+	Arm     trial.Arm     `json:"arm"`
+	Names   []string      `json:"names,omitempty"`  // names or patterns of the workloads that it switches; empty is all
+	Kernel  bool          `json:"kernel,omitempty"` // it switches kernel.numa_balancing, too
+	Block   int           `json:"block"`            // from 1; 0 before the first
+	Blocks  int           `json:"blocks"`
+	Began   time.Time     `json:"began"`
+	Since   time.Time     `json:"since"` // of the arm
+	Until   time.Time     `json:"until"` // it ends then, unless it is renewed
+	Scan    uint64        `json:"scan"`  // the newest that had begun at the switch
+	By      *plan.Asker   `json:"by,omitempty"`
+	Holds   Holds         `json:"holds"`             // that the trial has added
+	Written string        `json:"written,omitempty"` // value of kernel.numa_balancing that the trial set last; "" while it is as found
+	Ending  *words.Reason `json:"ending,omitempty"`  // why it ends; its settings are being restored
+}
+
+// TrialOrder begins, switches, renews or ends a trial.
+type TrialOrder struct {
+	Name   string        `json:"name"`
+	Arm    trial.Arm     `json:"arm,omitempty"`
+	Begin  bool          `json:"begin,omitempty"` // else only one under way is renewed
+	End    bool          `json:"end,omitempty"`
+	Names  []string      `json:"names,omitempty"`
+	Kernel bool          `json:"kernel,omitempty"` // kernel.numa_balancing is switched, too
+	Lease  time.Duration `json:"lease,omitempty"`  // until it must be renewed
+	Block  int           `json:"block,omitempty"`
+	Blocks int           `json:"blocks,omitempty"`
+}
+
+// TrialOver is the newest trial that somebody has ended: its program must not begin it again.
+type TrialOver struct {
+	Name string       `json:"name"`
+	Why  words.Reason `json:"why"`
+}
+
+// TrialNow answers a TrialOrder.
+type TrialNow struct {
+	Trial   *Trial // nil when none is under way
+	Settled bool   // everything that the arm changes is done
+	Pending int    // settings, steps and page moves that are not done
+}
+
+// Bounds of a lease: a program that is stopped for a moment must not lose its trial, and one
+// that is gone must not keep a host without homenode.
+const (
+	LeastLease = 5 * time.Second
+	MostLease  = time.Hour
+)
+
+// orderTrial begins, switches, renews or ends one.
+func (s *State) orderTrial(id uint64, in *TrialOrder) {
+	if f := s.trialOrdered(in); f != nil {
+		s.reply(Reply{ID: id, Failed: f})
+		return
+	}
+	now := s.trialNow()
+	s.reply(Reply{ID: id, Trial: &now})
+}
+
+func (s *State) trialOrdered(in *TrialOrder) *Failure {
+	t := s.Trial
+	switch {
+	case in.Name == "":
+		return refuse(BadRequest, words.BadValue, "name", "", "the name of the trial")
+	case t != nil && t.Name != in.Name && t.Ending == nil:
+		return refuse(Forbidden, words.TrialRuns, t.Name)
+	case in.End:
+		if t != nil && t.Ending == nil {
+			s.endTrial(words.Because(words.TrialEndOrdered))
+		}
+		return nil
+	case t != nil && t.Ending != nil:
+		return refuse(Gone, words.TrialIsOver, t.Name, *t.Ending)
+	case !s.Settings.Enforce:
+		return refuse(Forbidden, words.TrialObserves)
+	}
+	if _, err := trial.ParseArm(string(in.Arm)); err != nil {
+		return &Failure{BadRequest, "arm: " + err.Error()}
+	}
+	if in.Lease < LeastLease || in.Lease > MostLease {
+		return refuse(BadRequest, words.BadValue, "lease_s", int64(in.Lease/time.Second), "5 to 3600")
+	}
+	if t == nil && !in.Begin {
+		if over := s.TrialOver; over != nil && over.Name == in.Name {
+			return refuse(Gone, words.TrialIsOver, in.Name, over.Why)
+		}
+		return refuse(NotFound, words.TrialNotRunning, in.Name)
+	}
+	if t == nil {
+		if f := s.beginTrial(in); f != nil {
+			return f
+		}
+		t = s.Trial
+	}
+	if t.Arm != in.Arm {
+		s.switchArm(in.Arm)
+	}
+	t.Until, t.Block, t.Blocks = s.At.Add(in.Lease).Round(0), in.Block, in.Blocks
+	s.saveTrial()
+	return nil
+}
+
+// beginTrial checks what a trial is about. Its first arm is on: nothing is changed yet.
+func (s *State) beginTrial(in *TrialOrder) *Failure {
+	if s.Holds.All {
+		return refuse(Forbidden, words.AllHeldFirst)
+	}
+	names := slices.Clone(in.Names)
+	for i, name := range names {
+		if strings.ContainsAny(name, "*?[") {
+			if len(s.matching([]string{name})) == 0 {
+				return refuse(NotFound, words.TrialMatchesNone, name)
+			}
+			continue
+		}
+		id, f := find(running(s.Snapshot.Observations, s.Claims), workload.ID(name), workload.Lineage{})
+		if f != nil {
+			return f
+		}
+		if s.Holds.Has(id) {
+			return refuse(Forbidden, words.TrialHeld, string(id), string(id))
+		}
+		names[i] = string(id)
+	}
+	if e := s.Journal.Of(plan.HostFile, hostprep.NUMABalancing); in.Kernel && e != nil && e.Workload != BalancingID {
+		return refuse(Forbidden, words.TrialBalancingTaken, string(e.Workload), string(e.Workload))
+	}
+	s.Trial = &Trial{Name: in.Name, Arm: trial.On, Names: names, Kernel: in.Kernel, Began: s.At.Round(0), Since: s.At.Round(0), Scan: s.Scans, By: s.by, Holds: Holds{IDs: map[workload.ID]bool{}}}
+	s.TrialOver = nil
+	if s.by != nil {
+		s.order("", words.TrialOrdered, in.Name)
+	}
+	return nil
+}
+
+// switchArm makes another arm stand. What a trial has begun is done under the trial's own
+// holds, so that a hold of the user's is never lifted.
+func (s *State) switchArm(to trial.Arm) {
+	t := s.Trial
+	was := t.Arm
+	t.Arm, t.Since, t.Scan = to, s.At.Round(0), s.Scans
+	by := s.by
+	s.by = nil // the order was to run a trial
+	s.event(plan.Event{Kind: plan.EventDaemon}, words.TrialSwitched, t.Name, string(was), string(to))
+	if was == trial.On && to != trial.On {
+		s.holdForTrial()
+	}
+	if was != trial.On && to == trial.On {
+		s.letGoForTrial()
+	}
+	s.balanceForTrial()
+	s.by = by
+}
+
+// holdForTrial undoes and holds what the trial is about and nobody holds yet.
+func (s *State) holdForTrial() {
+	t := s.Trial
+	if len(t.Names) == 0 {
+		if !s.Holds.All {
+			t.Holds.All = true
+			s.undo(0, Which{All: true, Own: true}, workload.Lineage{})
+		}
+		return
+	}
+	for _, id := range s.matching(t.Names) {
+		if !s.Holds.Has(id) {
+			t.Holds.IDs[id] = true
+			s.undo(0, Which{ID: id}, workload.Lineage{})
+		}
+	}
+}
+
+// letGoForTrial ends the holds that the trial has added.
+func (s *State) letGoForTrial() {
+	t := s.Trial
+	if t.Holds.All {
+		s.Holds.All = false
+		s.giveBack(Which{All: true})
+		s.dropSteps(Which{All: true})
+	}
+	for _, id := range sortedKeys(t.Holds.IDs) {
+		delete(s.Holds.IDs, id)
+		s.giveBack(Which{ID: id})
+		s.dropSteps(Which{ID: id})
+	}
+	t.Holds = Holds{IDs: map[workload.ID]bool{}}
+	s.Retries = map[stepKey]retry{}
+	s.saveHolds()
+}
+
+// balanceForTrial sets kernel.numa_balancing as the arm wants it, or as it was found. What is
+// under way there ends first; it is asked again at each scan.
+func (s *State) balanceForTrial() {
+	t := s.Trial
+	if !t.Kernel || s.Tasks[BalancingID] != nil || s.undoes(BalancingID) {
+		return
+	}
+	want := map[trial.Arm]string{trial.Off: "0", trial.Balancing: "1"}[t.Arm]
+	switch {
+	case want == t.Written:
+	case want != "":
+		t.Written = want
+		s.begin(BalancingID, &Task{Steps: []plan.Step{{Kind: plan.SetFile, Workload: BalancingID, Target: plan.Target{Kind: workload.InHost, Host: hostprep.NUMABalancing}, To: want, Optional: true,
+			Reason: words.Because(words.TrialArm, t.Name, string(t.Arm))}}, Scan: s.Seen})
+	default:
+		t.Written = ""
+		s.undo(0, Which{ID: BalancingID, Sharing: true, Only: plan.HostFile}, workload.Lineage{})
+	}
+}
+
+// endTrial restores what a trial has switched; it is over once that is done.
+func (s *State) endTrial(why words.Reason) {
+	t := s.Trial
+	t.Ending = &why
+	if why.Code != words.TrialLeft { // its program may come back
+		s.TrialOver = &TrialOver{t.Name, why}
+	}
+	s.event(plan.Event{Kind: plan.EventDaemon}, words.TrialEnds, t.Name, why)
+	if t.Arm != trial.On {
+		s.switchArm(trial.On)
+	}
+	s.saveTrial()
+	s.trialDue()
+}
+
+// trialDue ends a trial that was not renewed, goes on with one, and forgets one that is over.
+func (s *State) trialDue() {
+	t := s.Trial
+	if t == nil {
+		return
+	}
+	if t.Ending == nil {
+		switch {
+		case !s.At.Before(t.Until):
+			s.endTrial(words.Because(words.TrialLeft))
+			return
+		case t.Until.Sub(s.At) > MostLease: // the clock was set back
+			t.Until = s.At.Add(MostLease).Round(0)
+			s.saveTrial()
+		case !s.Settings.Enforce:
+			s.endTrial(words.Because(words.TrialObserves))
+			return
+		}
+		if t.Arm != trial.On && len(t.Names) > 0 {
+			before := len(t.Holds.IDs)
+			s.holdForTrial() // what matches and has come since
+			if len(t.Holds.IDs) != before {
+				s.saveTrial()
+			}
+		}
+	}
+	if was := t.Written; (s.Settings.Enforce || t.Ending != nil) && !s.Stopping {
+		s.balanceForTrial()
+		if t.Written != was {
+			s.saveTrial()
+		}
+	}
+	if t.Ending != nil && t.Written == "" && s.Tasks[BalancingID] == nil && !s.undoes(BalancingID) {
+		s.Trial = nil
+		s.saveTrial()
+	}
+}
+
+// endsTrial ends a trial where a person orders what it would undo, or has undone: the last word
+// is the person's.
+func (s *State) endsTrial(r *Request) {
+	if s.Trial == nil || s.Trial.Ending != nil || s.by == nil {
+		return
+	}
+	what := ""
+	switch {
+	case r.Undo != nil && !r.Undo.DryRun:
+		what = "undo " + r.Undo.name()
+	case r.Resume != nil && !r.Resume.DryRun:
+		what = "resume " + r.Resume.name()
+	case r.Move != nil && !r.Move.DryRun:
+		what = "move " + string(r.Move.ID)
+	case r.Share != nil && !r.DryRun:
+		what = "share"
+	case r.Partition != nil && !r.DryRun:
+		what = "host partition"
+	case r.Upgrade != nil && !r.DryRun:
+		what = "share upgrade"
+	}
+	if what != "" {
+		s.endTrial(words.Because(words.TrialOverruled, what))
+	}
+}
+
+// trialNow is how far the switch to the arm has come.
+func (s *State) trialNow() TrialNow {
+	if s.Trial == nil {
+		return TrialNow{Settled: true}
+	}
+	t := *s.Trial
+	now := TrialNow{Trial: &t}
+	now.Pending = len(s.Undoing) + len(s.Tasks)
+	if t.Arm == trial.On {
+		steps := stepsOf(s.Plan.Steps)
+		for _, id := range sortedKeys(steps) {
+			if s.Tasks[id] == nil && !s.Holds.Has(id) && !s.failing(id) && s.inTrial(id) {
+				now.Pending++
+			}
+		}
+	}
+	seen := s.Seen > t.Scan || s.Scans == 0
+	now.Settled = now.Pending == 0 && seen && t.Ending == nil
+	return now
+}
+
+// failing reports whether a step of a workload has failed: what is tried again for ever is
+// never done.
+func (s *State) failing(id workload.ID) bool {
+	for key := range s.Retries {
+		if key.Workload == id {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *State) inTrial(id workload.ID) bool {
+	return len(s.Trial.Names) == 0 || slices.Contains(s.matching(s.Trial.Names), id)
+}
+
+// matching is the workloads that fit one of some names or patterns, rising by ID.
+func (s *State) matching(names []string) []workload.ID {
+	var out []workload.ID
+	for i := range s.Snapshot.Observations {
+		o := &s.Snapshot.Observations[i]
+		whole, _ := workload.PartOf(o.ID)
+		if slices.ContainsFunc(names, func(p string) bool { return p == string(o.ID) || p == string(whole) || Matches(p, o) }) {
+			out = append(out, o.ID)
+		}
+	}
+	return out
+}
+
+// trialBalances reports whether a trial decides on kernel.numa_balancing now.
+func (s *State) trialBalances() bool {
+	return s.Trial != nil && s.Trial.Kernel && (s.Trial.Arm != trial.On || s.Trial.Written != "")
+}
+
+func (s *State) saveTrial() {
+	if s.Trial == nil {
+		s.save(KeyTrial, (*Trial)(nil))
+		return
+	}
+	t := *s.Trial
+	t.Names, t.Holds = slices.Clone(t.Names), Holds{t.Holds.All, cloned(t.Holds.IDs)}
+	s.save(KeyTrial, &t)
+}
+
+// trialOf is a trial as it was saved, which nobody else has.
+func trialOf(saved *Trial) *Trial {
+	if saved == nil {
+		return nil
+	}
+	t := *saved
+	t.Scan = 0 // scans are counted from the start of a daemon
+	t.Holds = Holds{t.Holds.All, cloned(t.Holds.IDs)}
+	return &t
+}

@@ -1,0 +1,246 @@
+package control
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/homenode/homenode/core/hostprep"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/trial"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// trials is scattered with a kernel that balances, or not.
+func trials(t *testing.T, balancing string) (f *fake, before, after map[string]string) {
+	f = scattered(t)
+	f.values[settingKey{plan.HostFile, hostprep.NUMABalancing}] = plan.Setting{Kind: plan.HostFile, Path: hostprep.NUMABalancing, Value: balancing}
+	before = f.all()
+	f.scan(6)
+	return f, before, f.all()
+}
+
+func (f *fake) arm(arm trial.Arm, names ...string) Reply {
+	return f.ask(Request{Trial: &TrialOrder{Name: "t", Begin: true, Arm: arm, Names: names, Kernel: true, Lease: time.Minute, Block: 1, Blocks: 6}, By: &plan.Asker{UID: 0, User: "root"}})
+}
+
+func (f *fake) stands(when string, want map[string]string) {
+	f.t.Helper()
+	if diff := cmp.Diff(want, f.all()); diff != "" {
+		f.t.Errorf("%s:\n%s", when, diff)
+	}
+}
+
+func with(all map[string]string, balancing string) map[string]string {
+	out := map[string]string{}
+	for k, v := range all {
+		out[k] = v
+	}
+	out[string(plan.HostFile)+" "+hostprep.NUMABalancing] = balancing
+	return out
+}
+
+func TestTrialSwitchesArms(t *testing.T) {
+	f, before, after := trials(t, "1")
+	for i, step := range []struct {
+		arm  trial.Arm
+		want map[string]string
+	}{
+		{trial.Off, with(before, "0")}, {trial.Balancing, with(before, "1")}, {trial.On, after}, {trial.Balancing, with(before, "1")},
+		{trial.Off, with(before, "0")}, {trial.On, after}, {trial.Off, with(before, "0")},
+	} {
+		if r := f.arm(step.arm); r.Failed != nil || r.Trial.Trial.Arm != step.arm {
+			t.Fatalf("%d: %s", i, asJSON(t, r))
+		}
+		if f.s.trialNow().Settled {
+			t.Errorf("%d: settled at once, before any scan", i)
+		}
+		f.scan(6)
+		f.arm(step.arm) // renewed
+		f.stands(fmt.Sprintf("%d: %s", i, step.arm), step.want)
+		if now := f.s.trialNow(); !now.Settled {
+			t.Errorf("%d: %s not settled: %s", i, step.arm, asJSON(t, now))
+		}
+	}
+	if r := f.ask(Request{Trial: &TrialOrder{Name: "t", End: true}}); r.Failed != nil {
+		t.Fatal(r.Failed)
+	}
+	f.scan(6)
+	f.stands("after its end", after)
+	if f.s.Trial != nil || f.s.Holds.All || f.disk.saved(t).Trial != nil {
+		t.Errorf("left: %+v, %+v", f.s.Trial, f.s.Holds)
+	}
+}
+
+// TestTrialIsLeft: its program is killed, whatever the arm. The daemon restores everything.
+func TestTrialIsLeft(t *testing.T) {
+	for _, arm := range trial.Arms {
+		for _, restarts := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/%v", arm, restarts), func(t *testing.T) {
+				f, _, after := trials(t, "0")
+				f.arm(arm)
+				f.scan(3)
+				if restarts {
+					f.start()
+					f.scan(2)
+					if f.s.Trial == nil || f.s.Trial.Arm != arm {
+						t.Fatalf("the next daemon has the trial %+v", f.s.Trial)
+					}
+				}
+				f.after(2 * time.Minute)
+				f.scan(8)
+				f.stands("after the program was killed", after)
+				if f.s.Trial != nil || f.s.Holds.All || f.told(words.TrialEnds) != 1 {
+					t.Errorf("left: %+v, %+v", f.s.Trial, f.s.Holds)
+				}
+				if r := f.arm(trial.Off); r.Failed != nil {
+					t.Errorf("it does not go on: %v", r.Failed)
+				}
+			})
+		}
+	}
+}
+
+func TestTrialOfOne(t *testing.T) {
+	f, before, after := trials(t, "0")
+	f.arm(trial.Off, "a")
+	f.scan(3)
+	key := func(id string) string { return "cpuset.cpus " + id }
+	if now := f.all(); now[key("/a")] != before[key("/a")] || now[key("/b")] != after[key("/b")] {
+		t.Errorf("%v", now)
+	}
+	f.arm(trial.On, "a")
+	f.scan(4)
+	f.stands("on again", after)
+	f.ask(Request{Trial: &TrialOrder{Name: "t", End: true}})
+	for _, c := range []struct {
+		names []string
+		code  Code
+	}{{[]string{"nobody"}, NotFound}, {[]string{"nob*"}, NotFound}} {
+		f.scan(1)
+		if r := f.arm(trial.Off, c.names...); r.Failed == nil || r.Failed.Code != c.code || f.s.Trial != nil {
+			t.Errorf("%v: %s", c.names, asJSON(t, r))
+		}
+	}
+}
+
+// TestTrialKeepsHoldsOfUsers: what a user holds is not managed after a trial either.
+func TestTrialKeepsHoldsOfUsers(t *testing.T) {
+	f, before, _ := trials(t, "0")
+	f.undo("/a")
+	f.scan(3)
+	held := f.all()
+	f.arm(trial.Off)
+	f.scan(3)
+	f.stands("off", before)
+	f.arm(trial.On)
+	f.scan(4)
+	f.stands("on", held)
+	if !f.s.Holds.IDs["/a"] || f.s.Holds.All {
+		t.Errorf("held: %+v", f.s.Holds)
+	}
+	if r := f.ask(Request{Trial: &TrialOrder{Name: "u", Begin: true, Arm: trial.On, Lease: time.Minute}}); r.Failed == nil || r.Failed.Code != Forbidden {
+		t.Errorf("two trials: %s", asJSON(t, r))
+	}
+}
+
+// TestOrdersEndTrials: the last word is a person's.
+func TestOrdersEndTrials(t *testing.T) {
+	f, before, after := trials(t, "0")
+	by := &plan.Asker{UID: 0, User: "root"}
+	f.arm(trial.Off)
+	f.scan(2)
+	if r := f.ask(Request{Undo: &Which{All: true}, By: by}); r.Failed != nil {
+		t.Fatal(r.Failed)
+	}
+	f.scan(3)
+	f.stands("undone by hand", before)
+	if r := f.arm(trial.On); r.Failed == nil {
+		t.Errorf("a trial goes on after undo --all: %s", asJSON(t, r))
+	}
+	f.ask(Request{Resume: &Which{All: true}, By: by})
+	for name, code := range map[string]Code{"t": Gone, "u": NotFound} {
+		if r := f.ask(Request{Trial: &TrialOrder{Name: name, Arm: trial.On, Lease: time.Minute}}); r.Failed == nil || r.Failed.Code != code {
+			t.Errorf("%s is renewed after resume: %s", name, asJSON(t, r))
+		}
+	}
+	f.scan(4)
+	f.stands("resumed", after)
+	if f.s.Trial != nil {
+		t.Errorf("left: %+v", f.s.Trial)
+	}
+}
+
+func TestTrialLeavesHostPrepared(t *testing.T) {
+	f, _, _ := trials(t, "0")
+	path := hostprep.KSM
+	f.values[settingKey{plan.HostFile, path}] = plan.Setting{Kind: plan.HostFile, Path: path, Value: "1"}
+	f.ask(Request{Change: &Change{Steps: []plan.Step{{Kind: plan.SetFile, Workload: hostprep.ID, Target: plan.Target{Kind: workload.InHost, Host: path}, To: "0", Reason: words.Plain("as told")}}}})
+	f.scan(1)
+	f.arm(trial.Off)
+	f.scan(3)
+	if got := f.get(plan.HostFile, path); got != "0" {
+		t.Errorf("what host prepare set is %q in the arm off", got)
+	}
+}
+
+func TestNoTrialInObserveMode(t *testing.T) {
+	f := newFake(t, 2, 8, observing)
+	f.add("a", 1, 1<<20, 0)
+	f.scan(2)
+	if r := f.arm(trial.Off); r.Failed == nil || r.Failed.Code != Forbidden {
+		t.Errorf("%s", asJSON(t, r))
+	}
+}
+
+// TestTrialAmidFaults: the program and the daemon are killed at any time, a user gives orders, and
+// calls fail. In a calm everything is as without a trial.
+func TestTrialAmidFaults(t *testing.T) {
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 27))
+		f, _, after := trials(t, []string{"0", "1"}[seed%2])
+		failing := false
+		f.fail = func(e *Effect) *Failure {
+			if failing && (e.Kind == EffectApply || e.Kind == EffectRestore) {
+				return &Failure{Failed, "input/output error"}
+			}
+			return nil
+		}
+		var did []string
+		for range 25 {
+			what := r.IntN(8)
+			did = append(did, fmt.Sprint(what))
+			switch what {
+			case 0, 1, 2:
+				f.arm(trial.Arms[r.IntN(3)])
+			case 3:
+				failing = !failing
+			case 4:
+				f.start()
+			case 5:
+				f.after(time.Duration(r.IntN(90)) * time.Second)
+			case 6:
+				f.ask(Request{Trial: &TrialOrder{Name: "t", End: true}})
+			case 7:
+				f.undo("/a")
+				f.resume("/a")
+			}
+			if r.IntN(3) > 0 {
+				f.scan(r.IntN(3))
+			}
+		}
+		failing = false
+		f.after(time.Hour)
+		f.scan(8)
+		f.ask(Request{Resume: &Which{All: true}})
+		f.after(time.Hour)
+		f.scan(8)
+		if diff := cmp.Diff(after, f.all()); diff != "" || f.s.Trial != nil || f.s.Holds.All {
+			t.Fatalf("seed %d after %v: trial %+v, holds %+v\n%s", seed, did, f.s.Trial, f.s.Holds, diff)
+		}
+	}
+}

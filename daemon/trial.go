@@ -1,0 +1,32 @@
+package daemon
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/control"
+)
+
+// Trial begins, switches, renews or ends a trial.
+func (d *Daemon) Trial(ctx context.Context, o api.TrialOrder) (api.Trial, error) {
+	r, err := d.request(ctx, control.Request{Trial: &control.TrialOrder{Name: o.Name, Arm: o.Arm, Begin: o.Begin, End: o.End, Names: o.Workloads, Kernel: o.Balancing,
+		Lease: time.Duration(max(-1, min(o.LeaseS, math.MaxInt32))) * time.Second, Block: o.Block, Blocks: o.Blocks}})
+	if err != nil || r.Trial == nil {
+		return api.Trial{}, err
+	}
+	return wireSwitchback(r.Trial), nil
+}
+
+func wireSwitchback(now *control.TrialNow) api.Trial {
+	out := api.Trial{Schema: "homenode-trial-arm/1", Settled: now.Settled, Pending: now.Pending}
+	if t := now.Trial; t != nil {
+		out.Name, out.Arm, out.Workloads, out.Block, out.Blocks = t.Name, t.Arm, t.Names, t.Block, t.Blocks
+		out.Began, out.Since, out.Until = t.Began, t.Since, t.Until
+		if t.Ending != nil {
+			out.Ending = t.Ending.String()
+		}
+	}
+	return out
+}

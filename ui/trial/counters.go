@@ -1,0 +1,211 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/trial"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Counters is what the host itself counts of some workloads, or of all.
+type Counters struct {
+	Root   fs.FS
+	Status func(ctx context.Context) (api.Status, error)
+	Names  []string // names or patterns; empty is the host
+	Now    func() time.Time
+
+	at     time.Time
+	status api.Status
+}
+
+// newest is the status of this reading: all counters share one.
+func (c *Counters) newest(ctx context.Context) (api.Status, error) {
+	now := c.Now()
+	if c.at.IsZero() || now.Sub(c.at) > 100*time.Millisecond {
+		s, err := c.Status(ctx)
+		if err != nil {
+			return s, err
+		}
+		c.at, c.status = now, s
+	}
+	return c.status, nil
+}
+
+// workloads is those that the trial is about.
+func (c *Counters) workloads(ctx context.Context) ([]api.Workload, error) {
+	s, err := c.newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []api.Workload
+	for _, w := range s.Workloads {
+		if len(c.Names) == 0 || slices.ContainsFunc(c.Names, func(p string) bool { return Named(p, &w) }) {
+			out = append(out, w)
+		}
+	}
+	return out, nil
+}
+
+// Named reports whether a name or pattern is that of a workload.
+func Named(pattern string, w *api.Workload) bool {
+	for _, name := range []string{string(w.ID), w.Name, path.Base(string(w.ID))} {
+		if pattern == name {
+			return true
+		}
+		if ok, err := path.Match(pattern, name); ok && err == nil {
+			return true
+		}
+	}
+	return slices.ContainsFunc(w.Processes, func(pid int) bool { return pattern == strconv.Itoa(pid) })
+}
+
+// All is the counters that this host has, each with where it is from.
+func (c *Counters) All(ctx context.Context, nodes int) (metrics []trial.Metric, sources []Source) {
+	add := func(m trial.Metric, s Source) {
+		if _, _, err := s.Read(ctx); err == nil {
+			metrics, sources = append(metrics, m), append(sources, s)
+		}
+	}
+	of := "the host"
+	if len(c.Names) > 0 {
+		of = strings.Join(c.Names, ", ")
+	}
+	if nodes > 1 {
+		add(trial.Metric{Name: "local", Points: true, Kind: trial.Counter, From: "share of local memory accesses of " + of}, &local{c})
+	}
+	add(trial.Metric{Name: "wait", Unit: "CPUs", Lower: true, Kind: trial.Counter, From: "run-queue wait of " + of + ", schedstat"}, &rate{c: c, total: c.wait})
+	for _, resource := range []string{"cpu", "memory", "io"} {
+		add(trial.Metric{Name: "psi-" + resource, Points: true, Lower: true, Kind: trial.Counter, From: "PSI of " + of + ", some"}, &rate{c: c, total: func(ctx context.Context) (float64, error) { return c.stalled(ctx, resource) }})
+	}
+	return metrics, sources
+}
+
+// local is the share of local accesses, weighed by CPU use.
+type local struct{ c *Counters }
+
+func (l *local) Read(ctx context.Context) (float64, bool, error) {
+	all, err := l.c.workloads(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	sum, weight := 0.0, 0.0
+	for _, w := range all {
+		if w.Locality != nil {
+			sum += *w.Locality * w.CPUUse
+			weight += w.CPUUse
+		}
+	}
+	return sum / weight, weight > 0, nil
+}
+
+// rate is how fast a total of seconds grows, in seconds a second.
+type rate struct {
+	c     *Counters
+	total func(ctx context.Context) (float64, error)
+
+	at   time.Time
+	last float64
+}
+
+func (r *rate) Read(ctx context.Context) (float64, bool, error) {
+	total, err := r.total(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	now := r.c.Now()
+	took, grew, first := now.Sub(r.at).Seconds(), total-r.last, r.at.IsZero()
+	r.at, r.last = now, total
+	// What a process that ended had waited is gone from the total.
+	return grew / took, !first && took > 0 && grew >= 0, nil
+}
+
+// wait is the time that tasks were ready and had no CPU, s (Documentation/scheduler/sched-stats.rst).
+func (c *Counters) wait(ctx context.Context) (float64, error) {
+	if len(c.Names) == 0 {
+		text, err := fs.ReadFile(c.Root, "proc/schedstat")
+		if err != nil {
+			return 0, err
+		}
+		sum, seen := 0.0, false
+		for line := range strings.Lines(string(text)) {
+			if f := strings.Fields(line); len(f) > 8 && strings.HasPrefix(f[0], "cpu") {
+				ns, err := strconv.ParseFloat(f[8], 64)
+				if err != nil {
+					return 0, fmt.Errorf("proc/schedstat: %w", err)
+				}
+				sum, seen = sum+ns, true
+			}
+		}
+		if !seen {
+			return 0, fmt.Errorf("proc/schedstat has no CPUs")
+		}
+		return sum / 1e9, nil
+	}
+	all, err := c.workloads(ctx)
+	if err != nil {
+		return 0, err
+	}
+	sum, seen := 0.0, false
+	for _, w := range all {
+		for _, pid := range w.Processes {
+			tasks, err := fs.ReadDir(c.Root, fmt.Sprintf("proc/%d/task", pid))
+			if err != nil {
+				continue // it has ended
+			}
+			for _, t := range tasks {
+				text, err := fs.ReadFile(c.Root, fmt.Sprintf("proc/%d/task/%s/schedstat", pid, t.Name()))
+				if f := strings.Fields(string(text)); err == nil && len(f) > 1 {
+					ns, _ := strconv.ParseFloat(f[1], 64)
+					sum, seen = sum+ns, true
+				}
+			}
+		}
+	}
+	if !seen {
+		return 0, fmt.Errorf("no schedstat of %s", strings.Join(c.Names, ", "))
+	}
+	return sum / 1e9, nil
+}
+
+// stalled is the time that some tasks waited for a resource, s (Documentation/accounting/psi.rst).
+func (c *Counters) stalled(ctx context.Context, resource string) (float64, error) {
+	files := []string{"proc/pressure/" + resource}
+	if len(c.Names) > 0 {
+		all, err := c.workloads(ctx)
+		if err != nil {
+			return 0, err
+		}
+		files = nil
+		for _, w := range all {
+			if w.Cgroup != "" && w.Kind != workload.InProcess { // else it shares it
+				files = append(files, "sys/fs/cgroup"+w.Cgroup+"/"+resource+".pressure")
+			}
+		}
+		if len(files) == 0 {
+			return 0, fs.ErrNotExist
+		}
+	}
+	sum := 0.0
+	for _, name := range files {
+		text, err := fs.ReadFile(c.Root, name)
+		if err != nil {
+			return 0, err
+		}
+		some, _, _ := strings.Cut(string(text), "\n")
+		_, total, ok := strings.Cut(some, "total=")
+		us, err := strconv.ParseFloat(strings.TrimSpace(total), 64)
+		if !ok || err != nil {
+			return 0, fmt.Errorf("%s: %q", name, some)
+		}
+		sum += us
+	}
+	return sum / 1e6 / float64(len(files)), nil
+}
