@@ -23,7 +23,7 @@ var groups = []struct {
 	{"Place, move, put back", []string{"run", "share", "move", "undo", "resume", "daemon"}},
 	{"The machine", []string{"topology", "doctor", "probe", "host", "gather"}},
 	{"Virtual machines", []string{"vm", "openstack"}},
-	{"Try things out", []string{"demo", "plan", "sim", "replay"}},
+	{"Try things out", []string{"demo", "trial", "plan", "sim", "replay"}},
 	{"About this program", []string{"help", "version", "completion"}},
 }
 
