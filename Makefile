@@ -21,7 +21,7 @@ endif
 PKGS  ?= ./...
 RACE  := /(api|cmd|daemon|host)(/|$$)
 
-.PHONY: all run build test test-arm64 check bench bench-pairs bench-start bench-probe bench-placement bench-share-sim bench-share-host bench-share-virtual bench-balance bench-page pictures mutate hostile soak kube kube-guest kube-scale openstack libvirt e2e generate fuzz tree install uninstall dist test-packages clean
+.PHONY: all run build test test-arm64 check bench bench-pairs bench-start bench-probe bench-placement bench-share-sim bench-share-host bench-share-virtual bench-balance bottle bottle-smoke bench-page pictures mutate hostile soak kube kube-guest kube-scale openstack libvirt e2e generate fuzz tree install uninstall dist release test-packages test-release clean
 
 all: build
 
@@ -29,16 +29,16 @@ build: ## the binary, ./homenode
 	@total=$$($(GO) list -deps ./cmd/homenode 2> >(sh scripts/progress.sh) | wc -l); \
 	$(GO) build -v -trimpath -ldflags '$(LDFLAGS)' -o homenode ./cmd/homenode 2>&1 | sh scripts/progress.sh $$total
 
+# A released binary where there is one for this machine (RELEASES, HOMENODE_RELEASES=); BUILD=1 builds in any case.
 run: ## watch this machine in observe mode, in the foreground
-	@sh scripts/need.sh plan
-	@$(MAKE) build
+	@sh scripts/released.sh || { sh scripts/need.sh plan; $(MAKE) build; }
 	@./homenode daemon --mode observe --status
 
 # The race detector needs cgo.
 test: ## unit, property, golden and command-line tests
 	@sh scripts/need.sh test
 	@sh scripts/need.sh gcc libc6-dev hwloc-nox
-	@sh scripts/need.sh dbus-daemon libvirt0 libxml2-utils || true # tests without them are skipped
+	@sh scripts/need.sh dbus-daemon libvirt0 libxml2-utils gpg gpg-agent rpm || true # tests without them are skipped
 	@echo 'property tests and hostile seeds: SEED=$(SEED)'
 	@export RAPID_SEED=$(SEED); failed=; \
 	programs=$$(bash e2e/fetch-prometheus.sh); PATH=$${programs:+$$programs:}$$PATH; \
@@ -68,6 +68,7 @@ check: ## what CI checks besides the tests: format, vet, tidy modules, generated
 	$(GO) -C e2e/cri mod tidy -diff
 	$(GO) -C e2e/page vet ./...
 	$(GO) -C e2e/page mod tidy -diff
+	@sh scripts/need.sh apt-utils createrepo-c gpg gpg-agent || true # tests without them are skipped
 	$(GO) -C packaging test ./...
 	$(GO) -C cluster/kube vet ./...
 	$(GO) -C cluster/kube mod tidy -diff
@@ -113,11 +114,30 @@ bench-share-virtual: build ## the same by the guest's own clock, however busy th
 	$(GO) run ./e2e/rig -lanes 2 -accel tcg -seeds 7,7,8,9,10,11 -run '^share\.(virtual|table)$$'
 	cp e2e/out/share-virtual.md bench/results/share-virtual.md
 
+# Guests one after the other: about half an hour for each seed on two idle CPUs. What each guest counted
+# is kept in e2e/out as it ends.
+BOTTLE_SEEDS  ?= 1,2,3,4,5
+BOTTLE_SCENES ?= ten|six-guests|eight-guests|pods|wide
+bottle: ## the machine in a bottle: misses served by local memory under the kernel, other programs' rules and homenode, into bench/results/bottle.md; BOTTLE_SEEDS, BOTTLE_SCENES
+	bash e2e/fetch.sh
+	rm -rf e2e/out/bottle*
+	failed=; \
+	$(GO) run ./e2e/rig -lanes 1 -accel tcg -all -seeds $(BOTTLE_SEEDS) -run '^bottle\.($(BOTTLE_SCENES))(-served)?$$' $(E2EFLAGS) || failed=1; \
+	$(MAKE) bottle-smoke || failed=1; \
+	cat e2e/out/bottle*/bottle.csv >bench/results/bottle.csv; \
+	$(GO) run ./e2e/rig -bottle bench/results/bottle.csv >bench/results/bottle.md; \
+	[ -z "$$failed" ]
+
+bottle-smoke: ## a small bottle in virtual time, twice with one seed: minutes, and every count has to be the same
+	bash e2e/fetch.sh
+	$(GO) run ./e2e/rig -lanes 2 -accel tcg -shape bottle-virtual -seeds 1,1
+
 bench-page: ## what 20 viewers of the page cost a daemon with 1,000 workloads, into bench/results/page.md
 	HOMENODE_PAGE_COST=$(CURDIR)/bench/results/page.md $(GO) test -count 1 -run '^TestPageCost$$' ./daemon
 
 # Chromium draws; fonts differ from machine to machine, so that CI does not compare pictures.
-pictures: ## the README's picture of the page, from a simulated host in chromium
+pictures: ## the README's pictures in light and dark, from a simulated host: top, the page in chromium, and both in motion
+	$(GO) run ./cmd/homenode demo --record docs
 	$(GO) -C e2e/page test -count 1 -timeout 20m -run '^TestPictures$$' -pictures $(CURDIR)/docs
 
 # Which lines does no test hold in place? By hand: it takes seconds a mutant.
@@ -162,6 +182,8 @@ generate: ## files that are made of others: the scheduler's objects, the README'
 	$(GO) run ./cmd/homenode topology --host testdata/hosts/sub-numa-cxl.json --svg docs/topology.svg
 	$(GO) run ./cmd/homenode demo --record docs
 	$(GO) run ./cmd/man docs/man
+	sed -i -E "s/^(version|appVersion): .*/\1: $$(cat VERSION)/" packaging/kube/chart/Chart.yaml
+	sed -i -E "s/^version = .*/version = \"$$(cat VERSION)\"/" integrations/openstack/pyproject.toml
 	$(GO) -C packaging run ./pack -manifests kube/homenode.yaml
 
 fuzz: ## every fuzz target for FUZZTIME
@@ -233,11 +255,31 @@ dist: ## deb, rpm, archives, container image, Helm chart, SBOM and checksums for
 	cd packaging && $(GO) run ./pack $(if $(KUBE),-kube) -arch '$(ARCH)' -stage "$$stage" -version '$(VERSION)' -epoch $$SOURCE_DATE_EPOCH -out "$$out"
 	@cat "$(DIST)/SHA256SUMS"
 
+# The commit must have the tag of VERSION. KEY= names the releaser's key in gpg, URL= the address that will serve RELEASE.
+RELEASE ?= release
+release: export KEY := $(KEY)
+release: export URL := $(URL)
+release: ## a release for a web server, in release/ (RELEASE): packages, binaries, images, notes, signed checksums, apt and yum repositories
+	@sh scripts/need.sh apt-utils createrepo-c gpg gpg-agent xz-utils
+	@mkdir -p "$(RELEASE)"; bash packaging/release.sh may "$(RELEASE)"
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	$(MAKE) dist KUBE=1 DIST="$$dir/dist"; \
+	bash packaging/again.sh "$$dir/dist"; \
+	bash packaging/release.sh make "$$dir/dist" "$(RELEASE)"
+
 # By hand and before a release: minutes, root, debootstrap and the network.
 test-packages: dist ## packages installed and removed in bare systems; built again elsewhere, the same bytes
 	$(GO) -C packaging test ./...
 	bash packaging/test.sh "$(DIST)"
 	FRESH=1 bash packaging/again.sh "$(DIST)"
+
+# By hand, as root: ten minutes the first time. REHEARSAL= keeps what was made, and makes it once.
+test-release: ## a release with a key made for it; apt in bare Debian with systemd: install, upgrade while it enforces, remove, purge; the Ansible role
+	@sh scripts/need.sh apt-utils createrepo-c gpg gpg-agent xz-utils debootstrap python3 ansible-core
+	@dir=$${REHEARSAL:-$$(mktemp -d /var/tmp/homenode-release.XXXXXX)}; [ -n "$${REHEARSAL:-}" ] || trap 'rm -rf "$$dir"' EXIT; \
+	bash packaging/rehearse.sh "$$dir"; \
+	bash packaging/upgrade.sh "$$dir"; \
+	bash integrations/ansible/test.sh "$$dir"
 
 clean:
 	rm -rf homenode dist bench/out e2e/out

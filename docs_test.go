@@ -135,6 +135,47 @@ func testNames(t *testing.T) map[string]bool {
 	return out
 }
 
+// versioned finds the version of homenode in samples of output and in names of its files.
+var versioned = regexp.MustCompile(`\bhomenode(?: v?|[-_])(\d+\.\d+\.\d+)\b`)
+
+// TestSamplesNameThisVersion: samples, the chart, the plain manifests and the Python package have
+// the version that VERSION names.
+func TestSamplesNameThisVersion(t *testing.T) {
+	if !regexp.MustCompile(`^\d+\.\d+\.\d+(-rc\d+)?$`).MatchString(Version()) {
+		t.Errorf("VERSION has %q, want a number such as 0.2.0 or a candidate such as 0.3.0-rc1", Version())
+	}
+	seen := 0
+	for name := range readPages(t) {
+		// Both name other versions on purpose: what was, and what a newer one wrote.
+		if name == "CHANGELOG.md" || name == "docs/upgrade.md" || strings.HasPrefix(name, "bench/results/") {
+			continue
+		}
+		source, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range versioned.FindAllStringSubmatch(string(source), -1) {
+			seen++
+			if m[1] != Version() {
+				t.Errorf("%s: %s, want %s", name, m[0], Version())
+			}
+		}
+	}
+	if seen < 2 {
+		t.Errorf("only %d versions seen in samples: the walk is broken", seen)
+	}
+	for name, want := range map[string]string{
+		"packaging/kube/chart/Chart.yaml":       "\nversion: " + Version() + "\nappVersion: " + Version() + "\n",
+		"packaging/kube/homenode.yaml":          "image: \"homenode-kube:" + Version() + "\"",
+		"integrations/openstack/pyproject.toml": "\nversion = \"" + Version() + "\"\n",
+	} {
+		source, err := os.ReadFile(name)
+		if err != nil || !strings.Contains(string(source), want) {
+			t.Errorf("%s does not have %q (%v); after a new VERSION: make generate", name, want, err)
+		}
+	}
+}
+
 func TestBrokenLinksAreFound(t *testing.T) {
 	pages := map[string]page{"docs/a.md": {anchors: []string{"one"}}}
 	for link, want := range map[string]string{

@@ -1,4 +1,4 @@
-// Package homenode holds no code: its test keeps the import rule of
+// Package homenode holds the version alone: its test keeps the import rule of
 // ARCHITECTURE.md.
 package homenode
 

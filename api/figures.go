@@ -15,17 +15,20 @@ func (n *Node) UsedKiB() (used int64, known bool) {
 	return max(0, used), true
 }
 
-// Locality is the share of local accesses over all workloads of which it is known, each counting
-// by the CPUs that it keeps busy: now, and when all steps are done. nil is unknown.
+// IdleUse is the CPUs that a workload counts with at least in a Locality.
+const IdleUse = 0.01
+
+// Locality is the share of local accesses over all online workloads of which it is known, each
+// counting by the CPUs that it keeps busy: now, and when all steps are done. nil is unknown. Batch
+// work does not count: it has no home and runs where CPUs are idle.
 func (s *Status) Locality() (now, after *float64) {
-	const idle = 0.01 // CPUs that one counts with at least
 	var local, expected, all float64
 	for i := range s.Workloads {
 		w := &s.Workloads[i]
-		if w.Locality == nil {
+		if w.Locality == nil || w.Class == workload.Batch {
 			continue
 		}
-		use, then := max(w.CPUUse, idle), *w.Locality
+		use, then := max(w.CPUUse, IdleUse), *w.Locality
 		if w.LocalityExpected != nil {
 			then = *w.LocalityExpected
 		}
@@ -36,6 +39,29 @@ func (s *Status) Locality() (now, after *float64) {
 	}
 	local, expected = local/all, expected/all
 	return &local, &expected
+}
+
+// Batch is how many batch workloads there are, and the CPUs that they keep busy.
+func (s *Status) Batch() (n int, cpus float64) {
+	for i := range s.Workloads {
+		if w := &s.Workloads[i]; w.Class == workload.Batch {
+			n, cpus = n+1, cpus+w.CPUUse
+		}
+	}
+	return n, cpus
+}
+
+// OneNode reports whether the host has one NUMA node, so that all memory is local wherever work runs.
+func (s *Status) OneNode() bool { return len(s.Nodes) == 1 }
+
+// Settled reports whether no workload moves, waits or is in trouble.
+func (s *Status) Settled() bool {
+	for i := range s.Workloads {
+		if !settled(s.Workloads[i].State) {
+			return false
+		}
+	}
+	return true
 }
 
 // AtHome is how many workloads are at home.

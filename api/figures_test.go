@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/homenode/homenode/core/workload"
@@ -52,5 +53,15 @@ func TestWorst(t *testing.T) {
 	s.Workloads = s.Workloads[:2]
 	if w := s.Worst(); w != nil {
 		t.Errorf("nobody is known: %+v", w)
+	}
+}
+
+// TestRoomOfBefore: a daemon of version 0.1 says offline for batch.
+func TestRoomOfBefore(t *testing.T) {
+	for _, text := range []string{`{"node": 1, "cpus": 2, "offline_cpus": 3.5, "offline_memory_kib": 7}`, `{"node": 1, "cpus": 2, "batch_cpus": 3.5, "batch_memory_kib": 7}`} {
+		var n NodeRoom
+		if err := json.Unmarshal([]byte(text), &n); err != nil || n.Node != 1 || n.CPUs != 2 || n.BatchCPUs == nil || *n.BatchCPUs != 3.5 || n.BatchMemoryKiB == nil || *n.BatchMemoryKiB != 7 {
+			t.Errorf("%s: %+v, %v", text, n, err)
+		}
 	}
 }

@@ -19,26 +19,29 @@ type House struct {
 	Held    bool      `json:"held"`    // true from undo --all until resume --all: nothing is changed
 	Host    string    `json:"host"`    // name of the machine
 
-	Summary   HouseSummary `json:"summary"`   // what to know first
-	Machine   HouseMachine `json:"machine"`   // what hardly ever changes
-	Nodes     []HouseNode  `json:"nodes"`     // NUMA nodes, by rising ID
-	Residents []Resident   `json:"residents"` // workloads, and groups of them
-	Flows     []Flow       `json:"flows"`     // accesses from one node's CPUs to another's memory, the largest first
-	Events    []HouseEvent `json:"events"`    // the newest events, rising by number
+	Summary   HouseSummary `json:"summary"`         // what to know first
+	Trend     *Trend       `json:"trend,omitempty"` // how local online work has been since the daemon started; absent without a daemon
+	Machine   HouseMachine `json:"machine"`         // what hardly ever changes
+	Nodes     []HouseNode  `json:"nodes"`           // NUMA nodes, by rising ID
+	Residents []Resident   `json:"residents"`       // workloads, and groups of them
+	Flows     []Flow       `json:"flows"`           // accesses of online work that is not at home, from one node's CPUs to another's memory, the largest first
+	Events    []HouseEvent `json:"events"`          // the newest events, rising by number
 }
 
 // HouseSummary is what to know first.
 type HouseSummary struct {
 	State         string   `json:"state"`          // state in a word: at home, moving, away, trouble, held or unseen
 	Headline      string   `json:"headline"`       // the state in a sentence, with its numbers
-	Workloads     int      `json:"workloads"`      // workloads that have or need a home: all but those left alone
+	Workloads     int      `json:"workloads"`      // online workloads that have or need a home: all but those left alone
 	AtHome        int      `json:"at_home"`        // of these, those with nothing left to do
 	Moving        int      `json:"moving"`         // of these, those whose pages move or rest between two moves
 	Waiting       int      `json:"waiting"`        // of these, those with steps to come: queued, would move
 	Trouble       int      `json:"trouble"`        // of these, those that failed, have no room or do not answer
 	LeftAlone     int      `json:"left_alone"`     // workloads that are not homenode's to place, and those undone by hand
 	Small         int      `json:"small"`          // workloads too small to be placed
-	Locality      *float64 `json:"locality"`       // share of local accesses over all workloads, weighed by CPU use, 0 to 1; null unknown
+	Batch         int      `json:"batch"`          // batch workloads: they have no home, and count in nothing above but small
+	BatchCPUs     float64  `json:"batch_cpus"`     // CPUs that they keep busy
+	Locality      *float64 `json:"locality"`       // share of local accesses over all online workloads, weighed by CPU use, 0 to 1; null unknown
 	LocalityAfter *float64 `json:"locality_after"` // the same when all steps are done; null unknown
 	CPUs          int      `json:"cpus"`           // online CPUs
 	CPUUse        *float64 `json:"cpu_use"`        // CPUs busy; null unknown
@@ -146,6 +149,7 @@ type HouseEvent struct {
 	Before   *float64    `json:"locality_before,omitempty"` // of a page move that ended: share of local accesses before
 	After    *float64    `json:"locality_after,omitempty"`  // of a page move that ended: share of local accesses after
 	By       string      `json:"by,omitempty"`              // who asked for it; absent when nobody did
+	Replaces []uint64    `json:"replaces,omitempty"`        // numbers of earlier events of the same page move: this one stands for all of them
 }
 
 // HouseChange is what makes one House of the one before: GET /v1/house/changes sends them. What is
@@ -156,6 +160,7 @@ type HouseChange struct {
 	Mode      string        `json:"mode,omitempty"`      // mode of the daemon
 	Held      *bool         `json:"held,omitempty"`      // whether everything is held
 	Summary   *HouseSummary `json:"summary,omitempty"`   // whole
+	Trend     *Trend        `json:"trend,omitempty"`     // whole
 	Machine   *HouseMachine `json:"machine,omitempty"`   // whole
 	Nodes     []HouseNode   `json:"nodes,omitempty"`     // those that have changed
 	Residents []Resident    `json:"residents,omitempty"` // those that are new or have changed

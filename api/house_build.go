@@ -33,13 +33,13 @@ const (
 // houseOf is the picture of a Status on a host, which is nil where nothing tells of the machine.
 func houseOf(s *Status, host *topology.Host, events []plan.Event, name string) *House {
 	h := &House{Schema: "homenode-house/2", Time: s.Time, Version: s.Version, Mode: s.Mode, Held: s.Held, Host: words.Printable(name),
-		Summary: summaryOf(s, host), Machine: machineOf(host), Nodes: nodesOf(s), Residents: grouped(residentsOf(s), len(s.Nodes)), Flows: flowsOf(s), Events: []HouseEvent{}}
+		Summary: summaryOf(s, host), Trend: s.Trend, Machine: machineOf(host), Nodes: nodesOf(s), Residents: grouped(residentsOf(s), len(s.Nodes)), Flows: flowsOf(s), Events: []HouseEvent{}}
 	names := make(map[workload.ID]string, len(s.Workloads))
 	for i := range s.Workloads {
 		names[s.Workloads[i].ID] = words.Printable(s.Workloads[i].Name)
 	}
-	for i := range events {
-		h.Events = append(h.Events, houseEvent(&events[i], names))
+	for _, t := range Tell(events) {
+		h.Events = append(h.Events, houseEvent(&t, names))
 	}
 	return h
 }
@@ -317,7 +317,8 @@ func sum(home, name string, members []*Resident) Resident {
 	return g
 }
 
-// flowsOf is the accesses that leave their node: of each workload the share that is not local,
+// flowsOf is the accesses of online work that leave their node though its home is elsewhere, or it
+// has none: trouble. Work that spans nodes by plan, is left alone, or is batch is none. It is of each workload the share that is not local,
 // divided as its CPU time and its memory lie.
 func flowsOf(s *Status) []Flow {
 	type key struct{ from, to topology.NodeID }
@@ -332,7 +333,7 @@ func flowsOf(s *Status) []Flow {
 		for _, m := range w.MemoryByNode {
 			total += float64(m.KiB)
 		}
-		if total <= 0 || w.CPUUse < 0.01 || len(w.RanOn) == 0 {
+		if total <= 0 || w.CPUUse < 0.01 || len(w.RanOn) == 0 || w.Class == workload.Batch || settled(w.State) {
 			continue
 		}
 		remote := 0.0
@@ -404,8 +405,15 @@ func trafficOf(w *Workload) (mibs float64, known bool) {
 
 func summaryOf(s *Status, host *topology.Host) HouseSummary {
 	x := HouseSummary{Small: s.Small, Problems: []string{}}
+	online := 0
 	for i := range s.Workloads {
 		w := &s.Workloads[i]
+		if w.Class == workload.Batch && w.State != StateFailed && w.State != StateNoAnswer {
+			x.Batch++
+			x.BatchCPUs += w.CPUUse
+			continue
+		}
+		online++
 		switch held := w.State == StateHeld; {
 		case w.State == StateLeftAlone, held && !s.Held:
 			x.LeftAlone++
@@ -419,7 +427,7 @@ func summaryOf(s *Status, host *topology.Host) HouseSummary {
 			x.Waiting++
 		}
 	}
-	x.Workloads = len(s.Workloads) - x.LeftAlone
+	x.Workloads, x.BatchCPUs = online-x.LeftAlone, rough(x.BatchCPUs)
 	now, then := s.Locality()
 	x.Locality, x.LocalityAfter = percent(now), percent(then)
 	use, known := 0.0, false
@@ -453,6 +461,10 @@ func summaryOf(s *Status, host *topology.Host) HouseSummary {
 	return x
 }
 
+// homeIsLocal is the local share below which no sentence says that everything is at home: work may
+// span nodes by plan, or be left alone.
+const homeIsLocal = 0.9
+
 // headline is the state of the whole host in a word and in a sentence.
 func headline(s *Status, x *HouseSummary) (string, words.Reason) {
 	rise := func(code words.Code) words.Reason {
@@ -466,6 +478,10 @@ func headline(s *Status, x *HouseSummary) (string, words.Reason) {
 		return "unseen", words.Because(words.HouseUnseen)
 	case s.Held:
 		return "held", words.Because(words.HouseHeld, x.AtHome, x.Workloads)
+	case s.OneNode() && x.Moving+x.Trouble+x.Waiting == 0:
+		return "at home", words.Because(words.SingleNode)
+	case x.Workloads == 0 && x.Batch > 0:
+		return "at home", words.Because(words.HouseBatch, x.Batch)
 	case x.Workloads == 0:
 		return "at home", words.Because(words.HouseEmpty)
 	case x.Moving > 0:
@@ -483,6 +499,9 @@ func headline(s *Status, x *HouseSummary) (string, words.Reason) {
 	}
 	if x.Locality == nil {
 		return "at home", words.Because(words.HouseAllHome, x.Workloads)
+	}
+	if *x.Locality < homeIsLocal {
+		return "at home", words.Because(words.HousePlaced, x.Workloads, *x.Locality)
 	}
 	return "at home", words.Because(words.HouseAtHome, x.Workloads, *x.Locality)
 }
@@ -522,11 +541,9 @@ func lasts(seconds float64) string {
 	return fmt.Sprintf("%.0f min", seconds/60)
 }
 
-func houseEvent(e *plan.Event, names map[workload.ID]string) HouseEvent {
-	x := HouseEvent{Seq: e.Seq, Time: e.Time, Kind: string(e.Kind), Workload: e.Workload, Name: names[e.Workload], Text: short(e.Text), Error: e.Error}
-	if e.Move != nil {
-		x.Before, x.After = percent(e.Move.LocalityBefore), percent(e.Move.LocalityAfter)
-	}
+func houseEvent(e *Told, names map[workload.ID]string) HouseEvent {
+	x := HouseEvent{Seq: e.Seq, Time: e.Time, Kind: string(e.Kind), Workload: e.Workload, Name: names[e.Workload], Text: short(e.Text), Error: e.Error,
+		Before: percent(e.Before), After: percent(e.After), Replaces: e.Replaces}
 	if e.By != nil {
 		x.By = words.Printable(e.By.String())
 	}
@@ -594,6 +611,9 @@ func changeOf(old, now *House) (c HouseChange, more bool) {
 	if !same(&old.Summary, &now.Summary) {
 		c.Summary = &now.Summary
 	}
+	if now.Trend != nil && !same(old.Trend, now.Trend) {
+		c.Trend = now.Trend
+	}
 	if !same(&old.Machine, &now.Machine) {
 		c.Machine = &now.Machine
 	}
@@ -631,7 +651,7 @@ func changeOf(old, now *House) (c HouseChange, more bool) {
 			c.Events = append(c.Events, now.Events[k])
 		}
 	}
-	more = c.Mode != "" || c.Held != nil || c.Summary != nil || c.Machine != nil || c.Nodes != nil || c.Flows != nil || c.Residents != nil || c.Gone != nil || c.Events != nil
+	more = c.Mode != "" || c.Held != nil || c.Summary != nil || c.Trend != nil || c.Machine != nil || c.Nodes != nil || c.Flows != nil || c.Residents != nil || c.Gone != nil || c.Events != nil
 	return c, more
 }
 

@@ -217,6 +217,7 @@ type Status struct {
 	Partition *Partition              `json:"partition,omitempty"` // CPUs for dedicated work alone; absent where all CPUs are for both
 	Sharing   *Sharing                `json:"sharing,omitempty"`   // CPUs that batch work may have; absent while sharing is off
 	Trial     *Trial                  `json:"trial,omitempty"`     // trial under way; absent when none is
+	Trend     *Trend                  `json:"trend,omitempty"`     // how local online work has been since the daemon started; absent without a daemon
 	Self      *Self                   `json:"self,omitempty"`      // what the daemon itself holds; absent without a daemon
 }
 

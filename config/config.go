@@ -79,7 +79,7 @@ type Config struct {
 	// Partition is which CPUs are for dedicated work alone and which for shared; any, the
 	// default, gives all to both: what suits a host depends on what it sells.
 	Partition plan.Partition `yaml:"partition"`
-	Border    string         `yaml:"border"` // what Partition was called
+	Border    string         `yaml:"border" known:"no"` // what Partition was called
 	Policy    struct {
 		Overcommit float64 `yaml:"overcommit"` // shared vCPUs a shared CPU may carry, 1 to 100
 		// MemoryOvercommit is how often memory is promised, 1 to 10, on a host of shared work alone
@@ -136,8 +136,7 @@ type Config struct {
 	Containers Containers `yaml:"containers"`
 	Workloads  []Rule     `yaml:"workloads"` // the first rule that matches counts
 
-	file  string       // that it was read from; "" for none
-	lines strict.Lines // where its keys stand there
+	from map[string]string // the key of each value that a file gives, to the file and the position there
 }
 
 // API is the page and the API over TCP, where nothing can be changed. Off, because the socket is
@@ -508,38 +507,83 @@ func New() Config {
 	return c
 }
 
-// maxConfig bounds the configuration file.
+// maxConfig bounds a configuration file.
 const maxConfig = 1 << 20
+
+// Layer is one file of a configuration.
+type Layer struct {
+	Name string `json:"name"` // for errors
+	Text []byte `json:"text"`
+}
+
+// ReadLayer reads a file of a configuration.
+func ReadLayer(r io.Reader, name string) (Layer, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxConfig+1))
+	if err != nil {
+		return Layer{}, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(text) > maxConfig {
+		return Layer{}, fmt.Errorf("%s: larger than 1 MiB; this is no configuration file", name)
+	}
+	return Layer{name, text}, nil
+}
 
 // Parse reads a configuration over the defaults given; name is for errors.
 func Parse(r io.Reader, name string, defaults Config) (Config, error) {
+	layer, err := ReadLayer(r, name)
+	if err != nil {
+		return defaults, err
+	}
+	return Merge(defaults, layer)
+}
+
+// Merge reads layers over the defaults given. A value of a later layer replaces that of an earlier
+// one; rules of a later layer are tried first.
+func Merge(defaults Config, layers ...Layer) (Config, error) {
 	c := defaults
-	text, err := io.ReadAll(io.LimitReader(r, maxConfig+1))
-	if err != nil {
-		return c, fmt.Errorf("%s: %w", name, err)
+	c.from = map[string]string{}
+	for _, l := range layers {
+		earlier := c.Workloads
+		c.Workloads = nil
+		lines, err := strict.YAML(l.Text, &c, strict.Wants{
+			reflect.TypeFor[Size]():            "a size with a unit, such as 64MiB",
+			reflect.TypeFor[topology.CPUSet](): "CPUs in list format, such as 0-3,8",
+			reflect.TypeFor[specfile.Nears]():  specfile.NearsWant,
+		})
+		if err != nil {
+			return c, fmt.Errorf("%s: %w", l.Name, err)
+		}
+		c.from = mergeFrom(c.from, len(c.Workloads), l.Name, lines)
+		c.Workloads = append(c.Workloads, earlier...)
 	}
-	if len(text) > maxConfig {
-		return c, fmt.Errorf("%s: larger than 1 MiB; this is no configuration file", name)
-	}
-	lines, err := strict.YAML(text, &c, strict.Wants{
-		reflect.TypeFor[Size]():            "a size with a unit, such as 64MiB",
-		reflect.TypeFor[topology.CPUSet](): "CPUs in list format, such as 0-3,8",
-		reflect.TypeFor[specfile.Nears]():  specfile.NearsWant,
-	})
-	if err != nil {
-		return c, fmt.Errorf("%s: %w", name, err)
-	}
-	c.file, c.lines = name, lines
 	return c, c.Located(c.Validate())
+}
+
+// mergeFrom is where values stand after a layer with so many rules was read over others.
+func mergeFrom(before map[string]string, rules int, name string, lines strict.Lines) map[string]string {
+	from := map[string]string{}
+	for key, at := range before {
+		if rest, ok := strings.CutPrefix(key, "workloads["); ok {
+			number, rest, _ := strings.Cut(rest, "]")
+			if i, err := strconv.Atoi(number); err == nil {
+				key = fmt.Sprintf("workloads[%d]%s", i+rules, rest)
+			}
+		}
+		from[key] = at
+	}
+	for key, at := range lines {
+		from[key] = name + ": " + at
+	}
+	return from
 }
 
 // Located is an error that begins with its key, with the file and line where that stands.
 func (c *Config) Located(err error) error {
-	if err == nil || c.file == "" {
+	if err == nil || len(c.from) == 0 {
 		return err
 	}
 	key, _, _ := strings.Cut(err.Error(), ": ")
-	return fmt.Errorf("%s: %s: %w", c.file, c.lines.Of(key), err)
+	return fmt.Errorf("%s: %w", strict.Lines(c.from).Of(key), err)
 }
 
 // Validate checks every value once; the error names the key, the value and what

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -43,6 +44,54 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// TestMerge: a later layer wins, its rules are tried first, and each value knows its place.
+func TestMerge(t *testing.T) {
+	c, err := Merge(New(),
+		Layer{"a", []byte("mode: enforce\nshare: {target: 50, idle_cpus: 2}\nmanage: {include: [/a, /b]}\nworkloads:\n- {match: /x, cpus: 1}\n- {match: /y}\n")},
+		Layer{"b", []byte("share: {target: 40}\nmanage: {include: [/c]}\nworkloads: [{match: /z, class: shared}]\n")},
+		Layer{"c", nil})
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]Value{}
+	for _, v := range c.Values() {
+		have[v.Key] = v
+	}
+	for _, want := range []Value{
+		{"mode", "enforce", "a: line 1 column 7"}, {"share.target", "40", "b: line 1 column 17"}, {"share.idle_cpus", "2", "a: line 2 column 32"},
+		{"manage.include", "[/c]", "b: line 2 column 19"}, {"workloads[0].match", "/z", "b: line 3 column 21"}, {"workloads[1].match", "/x", "a: line 5 column 11"},
+		{"workloads[1].cpus", "1", "a: line 5 column 21"}, {"workloads[2].match", "/y", "a: line 6 column 11"}, {"period", "2s", ""}, {"irq", `""`, ""},
+	} {
+		if have[want.Key] != want {
+			t.Errorf("have %q, want %q", have[want.Key], want)
+		}
+	}
+	// An error names the layer and the rule as they stand there.
+	for layer, want := range map[string]string{
+		"workloads: [{match: /z, class: gold}]": "c: line 1 column 32: workloads[0].class: ",
+		"share: {target: 400}":                  "c: line 1 column 17: share.target: 400; want 1 to 100 percent",
+		"share: {target: 4":                     "c: line 1 column ",
+	} {
+		if _, err := Merge(c, Layer{"c", []byte(layer)}); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", layer, err, want)
+		}
+	}
+	if _, err := Merge(New(), Layer{"a", []byte("workloads: [{match: /x, class: gold}]")}, Layer{"b", []byte("workloads: [{match: /z}]")}); err == nil || !strings.HasPrefix(err.Error(), "a: line 1 column 32: workloads[1].class: ") {
+		t.Errorf("a rule of an earlier layer: %v", err)
+	}
+}
+
+func TestWritten(t *testing.T) {
+	for want, v := range map[string]any{
+		"2s": 2 * time.Second, "5m": 5 * time.Minute, "1h": time.Hour, "1m30s": 90 * time.Second, "1GiB": Size(1 << 30), "1500B": Size(1500), "3MiB": Size(3 << 20), "0B": Size(0),
+		`""`: "", `"a: b"`: "a: b", "[]": []string{}, "[a, b]": []string{"a", "b"}, "true": true, "0.2": 0.2, "any": plan.Partition(""),
+	} {
+		if have := Written(v); have != want {
+			t.Errorf("%v: %q, want %q", v, have, want)
+		}
+	}
+}
+
 // TestConfigErrors: each says where, which key, what is wrong and what would do.
 func TestConfigErrors(t *testing.T) {
 	for text, want := range map[string]string{
@@ -54,7 +103,7 @@ func TestConfigErrors(t *testing.T) {
 		"\nworkloads:\n  - {class: shared}":         "f: line 3 column 5: workloads[0].match: not given; want a pattern on ID or name",
 		"workloads:\n  - match: a\n    class: gold": "f: line 3 column 12: workloads[0].class: ",
 		"[]":                            "f: line 1 column 1: []; want keys: mode, period, state_dir,",
-		"mod: enforce":                  `f: line 1 column 1: unknown key "mod"; known are mode, period,`,
+		"mod: enforce":                  `f: line 1 column 1: unknown key "mod"; did you mean mode?`,
 		"move: {batch: x}":              "f: line 1 column 15: move.batch: x; want a whole number",
 		"move:\n  batch: 0":             "f: line 2 column 10: move.batch: 0; want 1 to 65536 pages",
 		"manage: 5":                     "f: line 1 column 9: manage: 5; want keys: min_memory,",
@@ -211,6 +260,10 @@ func TestTiers(t *testing.T) {
 		"tier: gold":                         {"", "", `tier "gold": want online-strict`},
 		"tier: online, bvt: -1":              {"", "", "bvt: -1 is tier batch, and the rule has online already"},
 		"tier: batch, class: dedicated":      {"", "", "tier: batch does not go with class dedicated"},
+		"tier: offline":                      {workload.BatchTier, workload.Batch, ""}, // as before version 0.2
+		"class: offline":                     {"", workload.Batch, ""},
+		"class: offline, bvt: -1":            {workload.BatchTier, workload.Batch, ""},
+		"tier: offline, class: shared":       {"", "", "tier: batch does not go with class shared"},
 		"bvt: 2, class: batch":               {"", "", "tier: online-strict does not go with class batch"},
 	} {
 		c, err := Parse(strings.NewReader("workloads: [{match: m, "+text+"}]"), "f", New())

@@ -53,10 +53,12 @@ func (g Grants) validate() error {
 		if len(g[i].Allow) == 0 {
 			return fmt.Errorf("%s.allow: empty; want what these pods may ask for, such as [class=dedicated]", at)
 		}
-		for _, p := range g[i].Allow {
-			if _, err := workload.ParsePermission(string(p)); err != nil {
+		for k, text := range g[i].Allow {
+			p, err := workload.ParsePermission(string(text))
+			if err != nil {
 				return fmt.Errorf("%s.allow: %w", at, err)
 			}
+			g[i].Allow[k] = p
 		}
 		if len(g[i].Namespaces) == 0 {
 			return fmt.Errorf("%s.from: no namespaces; want some, such as {namespaces: [prod-*]}: the author of a pod writes its labels, so labels alone grant to every pod", at)

@@ -75,3 +75,30 @@ func TestStateOfTheVersionBefore(t *testing.T) {
 		t.Errorf("after another start: %+v", w)
 	}
 }
+
+// TestBatchOfTheVersionBefore: a home that `homenode run --class offline` got from version 0.1 is
+// that of batch work.
+func TestBatchOfTheVersionBefore(t *testing.T) {
+	m := scattered(t)
+	process := workload.Process{PID: 77, Start: 5}
+	run := m.add("x", 2, 1<<20, 0)
+	thing := m.live[run]
+	delete(m.live, run)
+	thing.obs.ID, thing.obs.Kind, thing.obs.Processes, thing.obs.Cgroup = "pid:77", workload.InProcess, []workload.Process{process}, "/homenode-offline/77"
+	m.live["pid:77"] = thing
+
+	r := &rig{m: m, clock: &handClock{}, store: memory.New()}
+	home := workload.Placement{Workload: "pid:77", Class: "offline", Importance: 50, VCPUs: 2, Home: topology.Nodes(0, 1), CPUs: topology.CPUs(0, 1), Start: 5}
+	err := r.store.Commit(plan.Batch{Placements: plan.HomesOf([]workload.Placement{home}), Values: map[string]any{
+		"boot":  "boot",
+		"wants": json.RawMessage(`{"pid:77":{"name":"encode","class":"offline","cpus":2,"memory_kib":1048576,"process":{"PID":77,"Start":5}}}`),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.start(t, false)
+	r.ticks(2)
+	if w := r.status(t)["pid:77"]; w.Name != "encode" || w.Class != workload.Batch {
+		t.Errorf("it is %s %q", w.Class, w.Name)
+	}
+}

@@ -89,7 +89,8 @@ type Daemon struct {
 	// The loop's alone.
 	state     *control.State
 	outbox    outbox
-	history   []plan.Event                  // the newest: appended to, never changed
+	history   []plan.Event // the newest: appended to, never changed
+	trend     Trend
 	answers   map[uint64]asked              // requests that are not answered
 	cancels   map[uint64]context.CancelFunc // of effects under way
 	cancelled map[uint64]bool               // effects that wait for the disk, and are not to be begun
@@ -112,6 +113,10 @@ type Daemon struct {
 	claimed    []control.Claimed
 
 	broken atomic.Pointer[[]string] // what has panicked
+
+	noted      chan string // sentences of Note
+	note       string      // the newest, the loop's alone
+	handedOver atomic.Bool // another daemon goes on at once
 }
 
 // arrival is what comes back from beside the loop.
@@ -142,6 +147,7 @@ func New(o Options) (*Daemon, error) {
 	d := &Daemon{o: o, owners: owners(o.Drivers), log: beside, calls: make(chan struct{}, mostCalls), undos: make(chan struct{}, mostCalls), asking: make(chan struct{}, 1),
 		inputs: make(chan arrival, 1024), stuck: map[callKey]int{}, surveying: map[control.SurveyKind]bool{}, refreshing: make([]chan error, len(o.Sources)), claimed: make([]control.Claimed, len(o.Sources)), requests: make(chan asked, 64), ended: make(chan struct{}),
 		answers: map[uint64]asked{}, cancels: map[uint64]context.CancelFunc{}, cancelled: map[uint64]bool{}}
+	d.noted = make(chan string, 1)
 	d.work, d.stop = context.WithCancel(context.Background())
 	saved, err := load(o.Store)
 	if err != nil {
@@ -305,6 +311,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 			d.wrote(err)
 		case <-d.outbox.due:
 			d.writeDue()
+		case note := <-d.noted:
+			d.noteNow(note)
 		case <-due:
 			d.scan()
 			due = d.o.Clock.After(d.o.Period)
@@ -319,6 +327,26 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	return errors.Join(d.failed, d.end())
 }
+
+// Note has status say, until another note, what is wrong with a configuration that was to replace that of this
+// daemon; "" is nothing. It goes into the history and the log with the next scan, which begins at once.
+func (d *Daemon) Note(text string) {
+	select {
+	case d.noted <- text:
+	case <-d.ended:
+	}
+}
+
+func (d *Daemon) noteNow(text string) {
+	if text != "" && text == d.note { // no news for the history, and whoever has asked again wants an answer
+		d.o.Log.Warn("configuration: " + text)
+	}
+	d.note = text
+	d.scan()
+}
+
+// HandOver has the daemon restore nothing when it ends, because another one goes on at once.
+func (d *Daemon) HandOver() { d.handedOver.Store(true) }
 
 // listen asks for a scan when something happened to a source's workloads.
 func (d *Daemon) listen(ctx context.Context, s Source, wake chan<- struct{}) {
@@ -359,7 +387,7 @@ func (d *Daemon) end() error {
 	var err error
 	if d.o.Settings.Enforce {
 		which := control.Which{All: true, Stop: true}
-		if !d.o.Settings.RestoreOnStop {
+		if !d.o.Settings.RestoreOnStop || d.handedOver.Load() {
 			which.Sharing, which.Only = true, plan.CgroupFreeze
 		}
 		answer := make(chan control.Reply, 1)
@@ -524,9 +552,13 @@ func (d *Daemon) lookAt(p *control.PlaceRequest, booked []workload.Process) {
 // and begun.
 func (d *Daemon) next(in control.Input) {
 	in.At = d.o.Clock.Now().Round(0)
-	if in.Scan != nil && in.Scan.Number == 1 && in.Scan.Failed == "" {
-		for _, text := range d.o.Odd {
-			in.Scan.Snapshot.Problems = append(in.Scan.Snapshot.Problems, workload.Problem{Subject: "configuration", Text: text})
+	if in.Scan != nil && in.Scan.Failed == "" {
+		odd := d.o.Odd
+		if d.note != "" {
+			odd = append(slices.Clip(odd), d.note)
+		}
+		for _, text := range odd {
+			in.Scan.Snapshot.Problems = append(slices.Clip(in.Scan.Snapshot.Problems), workload.Problem{Subject: "configuration", Text: text})
 		}
 	}
 	out, ok := d.decide(in)
@@ -536,6 +568,7 @@ func (d *Daemon) next(in control.Input) {
 	for i := range out.Save.Events {
 		e := &out.Save.Events[i]
 		d.remember(*e)
+		d.trend.Hear(e)
 		level := slog.LevelInfo
 		switch {
 		case e.Error:

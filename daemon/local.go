@@ -262,6 +262,9 @@ func (l *Local) Undo(ctx context.Context, which api.Which) (api.UndoResult, erro
 			return &api.Error{Code: api.NotFound, Text: fmt.Sprintf("nothing of %q was changed", id)}
 		}
 		r, err := d.once(l.asked(ctx), control.Request{Undo: &control.Which{ID: id, All: which.All, DryRun: which.DryRun}})
+		if err == nil && which.DryRun {
+			d.checkUndone(ctx, r.Undo)
+		}
 		out = wireUndone(r.Undo)
 		return err
 	})

@@ -57,7 +57,7 @@ func (l *Local) moveProcess(ctx context.Context, pid int, order api.MoveOrder) (
 		if err := d.undivide(ctx, pid); err != nil {
 			return err
 		}
-		r, err := d.once(ctx, control.Request{Change: &control.Change{Steps: a.Steps, Together: true, Release: true}})
+		r, err := d.once(l.asked(ctx), control.Request{Change: &control.Change{Steps: a.Steps, Together: true, Release: true}})
 		if err != nil {
 			return err
 		}

@@ -83,7 +83,50 @@ func wireError(f *control.Failure) error {
 // go away: half an undo helps nobody.
 func (d *Daemon) Undo(ctx context.Context, which api.Which) (api.UndoResult, error) {
 	r, err := d.request(ctx, control.Request{Undo: &control.Which{ID: which.ID, All: which.All, DryRun: which.DryRun}, Lineage: d.lineage(string(which.ID))})
+	if err == nil && which.DryRun {
+		d.checkUndone(ctx, r.Undo)
+	}
 	return wireUndone(r.Undo), err
+}
+
+// checkWithin is how long a dry run of undo waits for what it reads. What has not answered by then is said
+// to be restored, as undo would try.
+const checkWithin = 5 * time.Second
+
+// checkUndone sorts what undo would restore by how it stands now: what is gone, stands as it was, or was set
+// by another program since is not promised.
+func (d *Daemon) checkUndone(ctx context.Context, u *control.Undone) {
+	if u == nil || len(u.Restored) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	defer cancel()
+	done := make(chan control.Undone, 1)
+	entries := u.Restored
+	d.o.Go(func() {
+		checked := *u
+		checked.Restored = nil
+		for i := range entries {
+			e := &entries[i]
+			now, err := d.readEntry(ctx, *e)
+			driver := d.owner(e.Kind)
+			switch {
+			case err != nil && isGone(err) && driver != nil && isGone(d.present(driver, *e)):
+				checked.Gone = append(checked.Gone, *e)
+			case err == nil && !e.Ours(now):
+				checked.Foreign = append(checked.Foreign, *e)
+			case err == nil && now.Value == e.Old:
+				checked.Unchanged = append(checked.Unchanged, *e)
+			default:
+				checked.Restored = append(checked.Restored, *e)
+			}
+		}
+		done <- checked
+	})
+	select {
+	case *u = <-done:
+	case <-ctx.Done():
+	}
 }
 
 func wireUndone(u *control.Undone) api.UndoResult {

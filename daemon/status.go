@@ -35,7 +35,7 @@ func (v *View) Status(version string) api.Status {
 		Time: v.At, TickMs: float64(v.Took.Microseconds()) / 1000,
 		Nodes: v.nodes(), Workloads: []api.Workload{}, Small: v.Snapshot.Small, Problems: []string{},
 		Pressure: append([]workload.Pressure{}, v.Snapshot.Pressure...), Sources: append([]workload.SourceStatus{}, v.Snapshot.Sources...),
-		Devices: v.devices(), Managers: []api.Manager{},
+		Devices: v.devices(), Managers: []api.Manager{}, Trend: v.Trend,
 	}
 	for _, m := range v.Managers {
 		s.Managers = append(s.Managers, api.Manager{Name: m.Name, Does: m.Does, Owns: m.Owns, CPUs: m.CPUs, Names: m.Names})
@@ -343,6 +343,9 @@ func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) ap
 		}
 	}
 	w.State, w.Why = v.state(o, all[o.ID])
+	if h := v.Snapshot.Host; w.State == api.StateAtHome && w.Home == "" && h != nil && len(h.Nodes) == 1 { // where all is local, all has that home
+		w.Home = topology.Nodes(h.Nodes[0].ID).String()
+	}
 	return w
 }
 
@@ -416,6 +419,9 @@ func (v *View) state(o *workload.Observation, p planned) (state string, why stri
 		}
 		if silent := o.Unread(); o.Unanswered && (d.Outcome != plan.LeftAlone || why == silent.String()) {
 			return api.StateNoAnswer, silent.String()
+		}
+		if d.Outcome == plan.LeftAlone && len(d.Reasons) > 0 && d.Reasons[0].Code == words.SingleNode {
+			return api.StateAtHome, why
 		}
 		if d.Outcome != plan.Placed && d.Outcome != plan.Kept {
 			return state, why

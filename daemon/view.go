@@ -5,6 +5,7 @@ import (
 	"iter"
 	"math"
 
+	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
 )
@@ -17,6 +18,7 @@ type View struct {
 	Refused string        // why what follows cannot be written down; "" when it can
 	Lost    int64         // calls that were given up and have not come back
 	Events  []plan.Event  // the newest
+	Trend   *api.Trend    // since the daemon started; nil before the first scan
 	next    chan struct{} // closed when a newer View is there
 }
 
@@ -56,6 +58,7 @@ func (d *Daemon) publish() {
 	} else { // the state may be half changed
 		v.View = d.View().View
 	}
+	v.Trend = d.trend.Look(&v.View)
 	if d.seen != nil {
 		v.Snapshot = *d.seen
 	}

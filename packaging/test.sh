@@ -16,13 +16,6 @@ fail() {
 }
 ok() { echo "ok   $*"; }
 
-# state lists what is on the disk of a system, but for what dpkg, rpm and apt write
-# about themselves.
-state() {
-	(cd "$1" && find . -xdev \( -path ./proc -o -path ./sys -o -path ./run -o -path ./tmp -o -path ./var/lib/rpm -o -path ./var/lib/dpkg -o -path ./var/log/dpkg.log \
-		-o -path ./var/cache/ldconfig \) -prune -o \( -type f -printf '%p %m %u %g ' -exec sha256sum -b {} \; \) -o -printf '%p %y %m %u %g %l\n' | sort)
-}
-
 # kept SYSTEM checks that nothing but the packages' own records has changed since before.
 kept() {
 	state "$1" | diff "$work/before" - >"$work/diff" || { cat "$work/diff"; fail "$2: left behind, or gone"; }

@@ -136,7 +136,7 @@ for thing in "$@"; do
 	case $thing in
 	go) find_go ;;
 	plan) plan ;;
-	test) note "make test: about 10 minutes on 2 CPUs; installs what is missing of gcc, libc6-dev, hwloc-nox, dbus-daemon, libvirt0, libxml2-utils, qemu-user (150 MB); 2 GB of disk in ~/.cache/go-build and ~/go" ;;
+	test) note "make test: about 10 minutes on 2 CPUs; installs what is missing of gcc, libc6-dev, hwloc-nox, dbus-daemon, libvirt0, libxml2-utils, qemu-user, gpg, gpg-agent, rpm (170 MB); 2 GB of disk in ~/.cache/go-build and ~/go" ;;
 	*) installed "$thing" || missing="$missing $thing" ;;
 	esac
 done

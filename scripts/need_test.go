@@ -85,9 +85,9 @@ func TestNoGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"Makefile":           string(makefile),
-		"scripts/need.sh":    "[ $1 != go ] || { echo 'missing: Go 9.9 or later'; exit 3; }\n",
-		"scripts/version.sh": "echo 1\n", "scripts/progress.sh": "cat >&2\n",
+		"Makefile":            string(makefile),
+		"scripts/need.sh":     "[ $1 != go ] || { echo 'missing: Go 9.9 or later'; exit 3; }\n",
+		"scripts/released.sh": "exit 1\n", "scripts/version.sh": "echo 1\n", "scripts/progress.sh": "cat >&2\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -101,7 +101,8 @@ func TestNoGo(t *testing.T) {
 	}
 }
 
-// TestVersion: what dpkg and rpm order rightly, with and without tags.
+// TestVersion: dpkg and rpm sort a development build above the release before it and above
+// builds of earlier commits, and below the next release.
 func TestVersion(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("no git")
@@ -111,44 +112,88 @@ func TestVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, "scripts"), 0o755), os.WriteFile(filepath.Join(dir, "scripts", "version.sh"), text, 0o644)); err != nil {
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "scripts"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	write("scripts/version.sh", string(text))
+	write("VERSION", "0.2.0\n")
 	env := []string{"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b",
-		"GIT_AUTHOR_DATE=2026-11-22T23:30:00-0100", "GIT_COMMITTER_DATE=2026-11-22T23:30:00-0100", "GIT_CEILING_DIRECTORIES=" + filepath.Dir(dir)}
+		"GIT_CEILING_DIRECTORIES=" + filepath.Dir(dir)}
+	at := "2026-11-22T23:30:00-0100"
 	git := func(argv ...string) string {
-		out, errs, status := run(t, dir, env, append([]string{"git"}, argv...)...)
+		t.Helper()
+		out, errs, status := run(t, dir, append(env, "GIT_AUTHOR_DATE="+at, "GIT_COMMITTER_DATE="+at), append([]string{"git"}, argv...)...)
 		if status != 0 {
 			t.Fatalf("git %v: %s", argv, errs)
 		}
 		return strings.TrimSpace(out)
 	}
+	built := []string{"0.1.0"} // in the order in which they must sort
 	is := func(want string) {
 		t.Helper()
-		if out, errs, status := run(t, dir, env, "sh", "scripts/version.sh"); status != 0 || strings.TrimSpace(out) != want {
+		out, errs, status := run(t, dir, env, "sh", "scripts/version.sh")
+		if status != 0 || strings.TrimSpace(out) != want {
 			t.Errorf("version %q (status %d, %s), want %q", out, status, errs, want)
 		}
 	}
-	is("0.0.0~unknown")
+	commit := func(message string) string {
+		git("commit", "-q", "--allow-empty", "-a", "-m", message)
+		return git("rev-parse", "HEAD")[:7]
+	}
+	is("0.2.0+source")
 	git("init", "-q")
 	git("add", ".")
-	git("commit", "-q", "-m", "one")
-	is("0.0.0~git20261123." + git("rev-parse", "HEAD")[:7])
-	git("tag", "v0.2.0-rc1")
-	is("0.2.0~rc1")
-	git("commit", "-q", "--allow-empty", "-m", "two")
-	is("0.2.0~rc1+git1." + git("rev-parse", "HEAD")[:7])
-	git("tag", "-a", "-m", "two", "v0.2.0")
+	first := commit("one")
+	is("0.2.0+git20261123.0030." + first)
+	git("tag", "v0.1.0") // of another release
+	is("0.2.0+git20261123.0030." + first)
+	git("tag", "v0.2.0")
 	is("0.2.0")
-	if err := os.WriteFile(filepath.Join(dir, "scripts", "version.sh"), append(text, '\n'), 0o644); err != nil {
-		t.Fatal(err)
+	built = append(built, "0.2.0")
+	for _, at = range []string{"2026-11-23T09:05:00Z", "2026-11-23T10:00:00Z", "2026-12-01T00:00:00Z"} {
+		version := "0.2.0+git" + strings.NewReplacer("-", "", ":", "", "T", ".").Replace(at[:16]) + "." + commit(at)
+		is(version)
+		built = append(built, version)
 	}
-	is("0.2.0+dirty")
-	if os.Geteuid() == 0 { // root in a clone of somebody else
+	write("VERSION", "0.3.0-rc1\n")
+	commit("candidate")
+	git("tag", "-a", "-m", "two", "v0.3.0-rc1")
+	is("0.3.0~rc1")
+	later := commit("after the candidate")
+	is("0.3.0~rc1+git20261201.0000." + later)
+	built = append(built, "0.2.1", "0.3.0~rc1", "0.3.0~rc1+git20261201.0000."+later, "0.3.0")
+	write("scripts/version.sh", string(text)+"\n")
+	is("0.3.0~rc1+git20261201.0000." + later + "+dirty")
+	if os.Geteuid() == 0 { // root in a clone of another user
 		if err := os.Chown(dir, 65534, 65534); err != nil {
 			t.Fatal(err)
 		}
-		is("0.2.0+dirty")
+		is("0.3.0~rc1+git20261201.0000." + later + "+dirty")
+	}
+	sorted(t, built)
+}
+
+// sorted checks that dpkg and rpm, where they are, sort versions in that order.
+func sorted(t *testing.T, versions []string) {
+	t.Helper()
+	for i, newer := range versions[1:] {
+		older := versions[i]
+		if _, err := exec.LookPath("dpkg"); err == nil {
+			if _, _, status := run(t, ".", nil, "dpkg", "--compare-versions", newer+"-1", "gt", older+"-1"); status != 0 {
+				t.Errorf("dpkg: %s does not sort above %s", newer, older)
+			}
+		}
+		if _, err := exec.LookPath("rpm"); err == nil {
+			if out, errs, _ := run(t, ".", nil, "rpm", "--eval", `%{lua:print(rpm.vercmp("`+newer+`", "`+older+`"))}`); strings.TrimSpace(out) != "1" {
+				t.Errorf("rpm: %s does not sort above %s: %q %s", newer, older, out, errs)
+			}
+		}
 	}
 }
 

@@ -8,8 +8,9 @@ go=${GO:-go}
 "$go" -C "${1:-.}" list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' "${2:-./cmd/homenode}" | grep -v '^github.com/homenode/homenode ' | sort -u |
 while read -r path version dir; do
 	found=
-	for f in "$dir"/LICENSE* "$dir"/LICENCE* "$dir"/COPYING* "$dir"/NOTICE*; do
+	for f in "$dir"/[Ll][Ii][Cc][Ee][NnCc][SsCc][Ee]* "$dir"/[Cc][Oo][Pp][Yy][Ii][Nn][Gg]* "$dir"/[Nn][Oo][Tt][Ii][Cc][Ee]*; do
 		[ -f "$f" ] || continue
+		case $f in *.go) continue ;; esac
 		found=1
 		printf '== %s %s: %s\n\n' "$path" "$version" "$(basename "$f")"
 		cat "$f"

@@ -96,7 +96,9 @@ func (a *autoNUMA) tick(context.Context) error {
 			f = &faults{period: scanMin, weight: make([]float64, n), fresh: make([]float64, n), want: -1}
 			a.known[j.id] = f
 		}
-		a.scan(j, f)
+		if j.demand.Policy == "" { // task_numa_work passes over memory with a policy of its own (vma_policy_mof)
+			a.scan(j, f)
+		}
 	}
 	for _, j := range a.m.jobs {
 		if f := a.known[j.id]; f.want >= 0 && j.demand.Busy > 0 && !j.exclusive {

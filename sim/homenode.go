@@ -126,7 +126,7 @@ const movePace = 256 << 20
 // begin starts homenode on what an earlier one would have left.
 func (h *homenode) begin(ctx context.Context) error {
 	if h.pace = movePace; h.house {
-		h.pace = housePace
+		h.pace = housePace(len(h.m.host.Nodes))
 	}
 	sortPlacements(h.before)
 	settings := settingsFor(h.policy, h.rules, h.pace)
@@ -135,6 +135,9 @@ func (h *homenode) begin(ctx context.Context) error {
 	h.state = control.New(settings, control.Saved{Placements: h.before, Admissions: h.admitted})
 	h.written = true
 	h.turn(ctx, control.Input{Started: &control.Started{Version: "simulated", Period: h.period}})
+	if h.house { // its tenants are there before the daemon starts
+		return nil
+	}
 	return h.tick(ctx)
 }
 

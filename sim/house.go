@@ -30,6 +30,7 @@ type Clock interface {
 type House struct {
 	clock Clock
 	began time.Time
+	story Story
 
 	mu     sync.Mutex // guards what follows
 	run    *run
@@ -37,28 +38,33 @@ type House struct {
 	next   Event
 	tick   time.Duration // of the machine, the next one
 	moves  int           // page moves under way
+	pace   int64         // bytes/s of all of them
 	bad    error         // what of the script could not be done
 }
 
 const (
 	// housePeriod is how often the kernel of a House looks around, and its window of figures.
 	housePeriod = 2 * time.Second
-	// housePace is the bandwidth of all page moves together, bytes/s: four times what the daemon has
-	// by default, so that a move of some GiB is watched to its end.
-	housePace = 1 << 30
+	// housePacePerNode is the bandwidth of all page moves together for each node, bytes/s: a host
+	// of any size comes home in about a minute, and a move of some GiB is watched to its end.
+	housePacePerNode = 192 << 20
 	// houseStep is how long a page move goes on before it tells how far it is.
 	houseStep = 500 * time.Millisecond
 )
 
-// NewHouse is a host of 1 to 64 nodes, 24 CPUs and 64 GiB each, with work that follows from the seed.
-func NewHouse(nodes int, seed uint64, clock Clock) (*House, error) {
+// NewHouse is a host of 1 to 64 nodes, 24 CPUs and 64 GiB each, with work that follows from the
+// story and the seed.
+func NewHouse(story Story, nodes int, seed uint64, clock Clock) (*House, error) {
 	trace, err := houseTrace(nodes)
 	if err != nil {
 		return nil, err
 	}
-	h := &House{clock: clock, began: clock.Now(), script: newScript(nodes, seed), tick: housePeriod,
+	h := &House{clock: clock, began: clock.Now(), story: story, script: newScript(story, nodes, seed), pace: housePace(nodes),
 		run: newRun(&Options{Trace: trace, Seed: seed, Period: housePeriod}, &Score{})}
 	h.run.manager = nobody{}
+	if story == KernelAlone {
+		h.run.manager = newAutoNUMA(newReference(h.run.m, trace.Policy, seed, nil, false), housePeriod, h.run.score)
+	}
 	h.next = h.script.next()
 	return h, nil
 }
@@ -90,18 +96,20 @@ func houseTrace(nodes int) (*Trace, error) {
 }
 
 // HouseTrace is what happens in a House of 1 to 64 nodes for so long.
-func HouseTrace(nodes int, seed uint64, until time.Duration) (*Trace, error) {
+func HouseTrace(story Story, nodes int, seed uint64, until time.Duration) (*Trace, error) {
 	t, err := houseTrace(nodes)
 	if err != nil {
 		return nil, err
 	}
 	t.Until = until
-	s := newScript(nodes, seed)
+	s := newScript(story, nodes, seed)
 	for e := s.next(); e.At < until; e = s.next() {
 		t.Events = append(t.Events, e)
 	}
 	return t, nil
 }
+
+func housePace(nodes int) int64 { return int64(nodes) * housePacePerNode }
 
 // nobody is a manager that leaves all to somebody else.
 type nobody struct{}
@@ -120,8 +128,11 @@ func (nobody) end()                                       {}
 
 // Settings is what suits a House, of a daemon that acts and shares.
 func (h *House) Settings() control.Settings {
-	s := settingsFor(h.run.o.Trace.Policy, h.run.o.Trace.Rules, housePace)
+	s := settingsFor(h.run.o.Trace.Policy, h.run.o.Trace.Rules, h.pace)
 	s.Share.On = true
+	if h.story == KernelAlone {
+		s.Enforce, s.Share.On = false, false
+	}
 	return s
 }
 
@@ -139,6 +150,9 @@ func (h *House) catchUp() {
 		case h.tick <= now:
 			h.run.m.now = max(h.run.m.now, h.tick)
 			h.run.measure(housePeriod, 0)
+			if err := h.run.manager.tick(context.Background()); err != nil && h.bad == nil {
+				h.bad = err
+			}
 			h.tick += housePeriod
 		default:
 			h.run.m.now = max(h.run.m.now, now)
@@ -296,7 +310,7 @@ func (h *House) Apply(ctx context.Context, s plan.Step, progress func(plan.Move)
 		case m.byID[j.id] != j:
 			return lost(errLost(string(j.id)))
 		}
-		moved := m.moveSome(j, home, s.Shares, topology.KiB(housePace/1024*houseStep/time.Second)/topology.KiB(h.moves), housePeriod)
+		moved := m.moveSome(j, home, s.Shares, topology.KiB(h.pace>>10)*topology.KiB(houseStep)/topology.KiB(time.Second)/topology.KiB(h.moves), housePeriod)
 		if moved == 0 && m.offHome(j, home) > 0 {
 			return fmt.Errorf("node %s is full", home)
 		}

@@ -110,6 +110,7 @@ func (m *machine) observation(j *job, window time.Duration) workload.Observation
 	} else {
 		o.Cgroup = "/user.slice"
 	}
+	o.OwnPolicy = j.demand.Policy
 	if j.demand.Pinned {
 		o.PinnedWhy = "all threads"
 	}

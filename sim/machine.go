@@ -74,7 +74,11 @@ func (m *machine) add(j *job) {
 	m.jobs = slices.Insert(m.jobs, k, j)
 	j.may = m.byNode(j.cpus)
 	m.own(j, 1)
-	for range j.demand.VCPUs {
+	for k := range j.demand.VCPUs {
+		if on := j.demand.Runs.Slice(); len(on) > 0 {
+			m.run(j, m.index[on[k%len(on)]])
+			continue
+		}
 		m.start(j)
 	}
 	m.grow(j, j.demand.Memory)

@@ -47,6 +47,8 @@ type Demand struct {
 	Bare   bool             // a process without a cgroup of its own
 	Claim  workload.ID      // what a source calls it; "" is known to none
 	Lies   topology.NodeSet // where its memory lies when it is found; empty: where its threads are
+	Policy string           // memory policy that it set itself, as workload.Observation.OwnPolicy
+	Runs   topology.NodeSet // where its threads are when it is found; empty: where the kernel starts them
 }
 
 // asked is the memory it says it needs.

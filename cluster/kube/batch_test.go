@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -72,6 +73,37 @@ func TestHeadroom(t *testing.T) {
 		c, a := n.Status.Capacity[batchCPU], n.Status.Allocatable[batchCPU]
 		if c.String() != tt.want && fmt.Sprint(c.Value()) != tt.want || c.Cmp(a) != 0 || patches() != tt.told {
 			t.Errorf("step %d: capacity %s, allocatable %s, %d patches; want %s, %d", i, c.String(), a.String(), patches(), tt.want, tt.told)
+		}
+	}
+}
+
+// TestHeadroomNames: the figure is told under the names that flags give, one of which is that of
+// before version 0.2.
+func TestHeadroomNames(t *testing.T) {
+	for _, tt := range []struct {
+		flags []string
+		want  []corev1.ResourceName
+	}{
+		{nil, nil},
+		{[]string{"--batch-cpu"}, []corev1.ResourceName{"homenode.io/batch-cpu"}},
+		{[]string{"--offline-cpu"}, []corev1.ResourceName{"homenode.io/offline-cpu"}},
+		{[]string{"--batch-cpu", "--offline-cpu"}, []corev1.ResourceName{"homenode.io/batch-cpu", "homenode.io/offline-cpu"}},
+	} {
+		o, err := flags(append(tt.flags, "--node-name", "a"), io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: corev1.NodeStatus{Capacity: corev1.ResourceList{}}})
+		h := &headroom{client: client, node: "a", as: o.resources(), told: -1}
+		h.tell(t.Context(), time.Unix(1_700_000_000, 0), batchMilli(roomOf(2)))
+		n, err := client.CoreV1().Nodes().Get(t.Context(), "a", metav1.GetOptions{})
+		if err != nil || len(n.Status.Capacity) != len(tt.want) {
+			t.Errorf("%v: capacity %v, %v", tt.flags, n.Status.Capacity, err)
+		}
+		for _, name := range tt.want {
+			if c, a := n.Status.Capacity[name], n.Status.Allocatable[name]; c.Value() != 2000 || c.Cmp(a) != 0 {
+				t.Errorf("%v: %s is %v, allocatable %v", tt.flags, name, &c, &a)
+			}
 		}
 	}
 }

@@ -20,10 +20,19 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
+
+	release "github.com/homenode/homenode"
 )
 
-// version is set by the build.
-var version = "devel"
+// version is set by the Makefile.
+var version string
+
+// What `go build` makes by itself is a development build.
+func init() {
+	if version == "" {
+		version = release.Version() + "+dev"
+	}
+}
 
 // options are the flags.
 type options struct {

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
-	"golang.org/x/term"
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/config"
@@ -53,42 +52,37 @@ type wallClock struct{}
 func (wallClock) Now() time.Time                         { return time.Now() }
 func (wallClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
-// runDaemon is `homenode daemon`.
-func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
-	read := cli.Reading(ctx, os.Stderr)
-	c, err := configOf(o)
-	read()
-	if err != nil {
-		return cli.Usage(err)
-	}
+// daemonOf runs a daemon with a configuration until ctx ends or, with the layers of the next one, until a
+// hangup that asks for another.
+func daemonOf(ctx context.Context, o cli.DaemonOptions, c config.Config, layers []config.Layer, h *hangup) (next []config.Layer, err error) {
 	if c.Mode == config.Enforce && os.Geteuid() != 0 {
-		return cli.Forbidden(errors.New("enforce mode changes other users' work: run it as root, or look with --mode observe"))
+		return nil, cli.Forbidden(errors.New("enforce mode changes other users' work: run it as root, or look with --mode observe"))
 	}
 	host, _ := os.Hostname()
 	found := peers.New()
 	access := api.Access{Group: -1, OthersMayRead: c.OthersMayRead, Owner: found.Process, Refused: &api.Refusals{}}
 	if c.SocketGroup != "" {
 		if access.Group, err = groupID(c.SocketGroup); err != nil {
-			return cli.Usage(err)
+			return nil, cli.Usage(err)
 		}
 	}
-	h, err := topology.FromSysfs(observe.Root(machine))
+	machineNow, err := topology.FromSysfs(observe.Root(machine))
 	if err != nil {
-		return cli.Forbidden(err)
+		return nil, cli.Forbidden(err)
 	}
 	if err := blockDevices(&c); err != nil {
-		return cli.Usage(fmt.Errorf("%w", c.Located(err)))
+		return nil, cli.Usage(fmt.Errorf("%w", c.Located(err)))
 	}
-	odd, err := c.Suits(h)
+	odd, err := c.Suits(machineNow)
 	if err != nil {
-		return cli.Usage(fmt.Errorf("%w", c.Located(err)))
+		return nil, cli.Usage(fmt.Errorf("%w", c.Located(err)))
 	}
 	s, err := store.Open(c.StateDir)
 	if errors.Is(err, store.ErrLocked) {
-		return cli.Forbidden(fmt.Errorf("another daemon is running: %w", err))
+		return nil, cli.Forbidden(fmt.Errorf("another daemon is running: %w", err))
 	}
 	if err != nil {
-		return cli.Forbidden(err)
+		return nil, cli.Forbidden(err)
 	}
 	defer s.Close()
 
@@ -101,28 +95,27 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 		AsksWaits:  func() bool { return c.Share.MaxWait > 0 && d.View().Sharing.On },
 		Watched:    func() map[workload.ID]bool { return d.View().Sharing.Watched },
 	})
+	if h.note != "" {
+		odd = append(odd, h.note)
+	}
 	options.Store, options.Self, options.Admitted, options.Odd = s, holdings, admitted, odd
 	proxmoxIn(&options, c, func() *daemon.Daemon { return d })
 	pods := containersIn(&options, c, func() *daemon.Daemon { return d })
 	if c.Mode == config.Enforce {
 		lock, err := store.LockHost()
 		if err != nil {
-			return cli.Forbidden(err)
+			return nil, cli.Forbidden(err)
 		}
 		defer lock.Close()
 		if lock.Notice != nil {
 			slog.Warn("another enforcing daemon might not be noticed", "err", lock.Notice)
 		}
 	}
-	level := slog.LevelInfo
-	if o.FirstLook != nil && term.IsTerminal(int(os.Stderr.Fd())) {
-		level = slog.LevelWarn // a person reads the status table; the history has the rest
-	}
-	options.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	options.Log = slog.Default()
 	if most := int64(c.Record.MaxSize); most > 0 {
 		w, err := flight.Create(filepath.Join(c.StateDir, flightFolder), most)
 		if err != nil {
-			return cli.Forbidden(err)
+			return nil, cli.Forbidden(err)
 		}
 		r := recorder{flight.NewRecorder(w, options.Log)}
 		defer r.Close()
@@ -152,6 +145,7 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	}
 	options.Ready = func() {
 		notify(sd.SdNotifyReady)
+		h.began()
 		if o.FirstLook == nil {
 			return
 		}
@@ -161,15 +155,15 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	}
 	w, err := newWatched(options, c.Metrics.Workloads)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	d = w.Daemon
 	l, err := listen(c.Socket, access)
 	if refused := (*api.Error)(nil); errors.As(err, &refused) {
-		return err
+		return nil, err
 	}
 	if err != nil {
-		return cli.Forbidden(err)
+		return nil, cli.Forbidden(err)
 	}
 	access.Houses = api.NewHouses(d, host)
 	remote, forget, err := listenTCP(&c, access, host)
@@ -181,7 +175,7 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	}
 	if err != nil {
 		l.Close()
-		return err
+		return nil, err
 	}
 	defer forget()
 	ctx, cancel := context.WithCancel(ctx)
@@ -200,10 +194,22 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 			measureAtStart(ctx, observe.Root(machine), c.StateDir, options.Log)
 		}
 	}()
+	chosen := make(chan []config.Layer, 1)
+	go h.heed(ctx, o, layers, d, func(with []config.Layer) {
+		chosen <- with
+		if with != nil {
+			d.HandOver()
+		}
+		cancel()
+	})
 	err = serve(ctx, w, l, access, remote)
 	cancel()
 	<-probed
-	return err
+	select {
+	case next = <-chosen:
+	default:
+	}
+	return next, err
 }
 
 // holdings counts what this process holds open.
@@ -241,48 +247,6 @@ func listen(socket string, access api.Access) (net.Listener, error) {
 		return nil, err
 	}
 	return api.Listen(socket, access)
-}
-
-// configOf is defaults, then the file, then the command line.
-func configOf(o cli.DaemonOptions) (config.Config, error) {
-	c := userConfig()
-	file := o.Config
-	if file == "" {
-		if at := filepath.Join(machine, configFile); exists(at) {
-			file = at
-		}
-	}
-	if file != "" {
-		f, err := os.Open(file)
-		if err != nil {
-			return c, err
-		}
-		defer f.Close()
-		if c, err = config.Parse(f, file, c); err != nil {
-			return c, err
-		}
-	}
-	if o.Mode != "" {
-		c.Mode = config.Mode(o.Mode)
-	}
-	if o.StateDir != "" {
-		c.StateDir = o.StateDir
-	}
-	if o.Socket != "" {
-		c.Socket = o.Socket
-	}
-	if o.Period != 0 {
-		c.Period = o.Period
-	}
-	if o.Listen != "" {
-		c.API.Listen = o.Listen
-	}
-	return c, c.Validate()
-}
-
-func exists(file string) bool {
-	_, err := os.Stat(file)
-	return err == nil
 }
 
 // localConfig is the configuration of a command without a daemon. Where --state-dir names no

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/xml"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,6 +83,58 @@ func TestDemo(t *testing.T) {
 	}
 }
 
+// The clock of a demo starts with its first viewer, who sees all tenants, badly placed; another
+// story starts anew at the same place, and each ends with what came of it.
+func TestDemoStories(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ready, ended, next := make(chan cli.DemoPlace, 1), make(chan error, 1), make(chan string)
+	var mu sync.Mutex
+	var stories []string
+	go func() {
+		ended <- demo(ctx, cli.DemoOptions{Nodes: 4, Seed: 1, Speed: 1, Story: "homenode", Next: next, Ready: func(p cli.DemoPlace) { ready <- p },
+			Ended: func(story string, s api.Status) {
+				mu.Lock()
+				defer mu.Unlock()
+				stories = append(stories, story+" "+s.Mode)
+			}})
+	}()
+	place := <-ready
+	came := time.Now()
+	c, err := api.Dial(place.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s, err := c.Status(ctx)
+	switch {
+	case err != nil:
+		t.Fatal(err)
+	case s.Trend == nil || s.Trend.Since.Before(came):
+		t.Fatalf("the clock started at %+v, the viewer came at %v", s.Trend, came)
+	case len(s.Workloads) != 20 || s.Trend.First == nil || *s.Trend.First < 0.3 || *s.Trend.First > 0.5:
+		t.Errorf("the first viewer sees %d workloads and a trend of %+v", len(s.Workloads), s.Trend)
+	}
+	next <- "kernel"
+	eventually(t, "the kernel's story", func() bool {
+		now, err := c.Status(ctx)
+		return err == nil && now.Mode == "observe" && now.Trend.Since.After(s.Trend.Since)
+	})
+	if page, err := http.Get(place.Page); err != nil || page.StatusCode != http.StatusOK {
+		t.Errorf("the page is no longer at %s: %v", place.Page, err)
+	} else {
+		page.Body.Close()
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if want := []string{"homenode enforce", "kernel observe"}; !slices.Equal(stories, want) {
+		t.Errorf("ended: %q, want %q", stories, want)
+	}
+}
+
 // A recording is the same bytes for the same seed, others for another, and small.
 func TestRecord(t *testing.T) {
 	record := func(seed string) (all string) {
@@ -114,7 +169,7 @@ func TestRecord(t *testing.T) {
 func TestHouseIsKept(t *testing.T) {
 	for _, nodes := range []int{1, 2, 8} {
 		synctest.Test(t, func(t *testing.T) {
-			house, err := sim.NewHouse(nodes, 7, fastClock{time.Now(), 1})
+			house, err := sim.NewHouse(sim.HomenodeWorks, nodes, 7, fastClock{time.Now(), 1})
 			if err != nil {
 				t.Fatal(err)
 			}

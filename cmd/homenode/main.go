@@ -9,17 +9,30 @@ import (
 	"os/signal"
 	"syscall"
 
+	"golang.org/x/term"
+
+	"github.com/homenode/homenode"
 	"github.com/homenode/homenode/host/observe"
 	"github.com/homenode/homenode/host/scope"
 	"github.com/homenode/homenode/ui/cli"
 )
 
-// version is set by the build.
-var version = "dev"
+// version is set by the Makefile.
+var version string
+
+// What `go build` makes by itself is a development build.
+func init() {
+	if version == "" {
+		version = homenode.Version() + "+dev"
+	}
+}
 
 // leastFiles is how many open files any command needs; with fewer the Go runtime ends in a
 // trace of its own.
 const leastFiles = 16
+
+// isDaemon reports whether a command line starts a daemon.
+func isDaemon(args []string) bool { return len(args) > 0 && args[0] == "daemon" }
 
 func main() {
 	var files syscall.Rlimit
@@ -31,7 +44,8 @@ func main() {
 		os.Exit(code)
 	}
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // by nohup
+	// A hangup reloads a daemon (reload.go) and ends other commands, unless nohup has it ignored.
+	if !isDaemon(os.Args[1:]) && !signal.Ignored(syscall.SIGHUP) {
 		ends = append(ends, syscall.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
@@ -41,7 +55,10 @@ func main() {
 		Getenv: os.Getenv, Root: observe.Root(machine), Version: version, Program: os.Args[0],
 		DefaultSocket: defaultSocket(), DefaultState: defaultState(),
 		Daemon: runDaemon, Local: local, Journal: journal, Exec: execAt, Batch: enterBatch, Self: self, Keep: keep, LockRuns: func(alone bool) (func(), error) { return ownRuns().Lock(alone) }, UndoRuns: undoRuns, UndoScopes: undoScopes, ScopeHere: func() error { return scope.Here("") }, Where: whereNow, Memory: memoryFigures{}, Sim: simulate, Demo: demo, Probe: proberFor,
-		Libvirt: guests{}, Host: hostPreparer{}, Policy: policy, Rule: ruleOf, Flight: openFlight, Records: openRecords, Remote: remote, HostFiles: hostFiles(),
+		Libvirt: guests{}, Host: hostPreparer{}, Policy: policy, Rule: ruleOf, Flight: openFlight, Records: openRecords, Remote: remote, HostFiles: hostFiles(), Config: configuration, ByHand: byHand{},
+	}
+	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) {
+		e.Key, e.Open = waitKey, openHere
 	}
 	code := cli.Main(ctx, e, os.Args[1:])
 	stop()

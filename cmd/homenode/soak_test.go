@@ -71,7 +71,7 @@ type shortLived struct {
 
 func newCrowd(size int, period time.Duration) (*crowd, error) {
 	c := &crowd{clock: &soakClock{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}, period: period, random: rand.New(rand.NewPCG(1, 2)), all: make([]shortLived, size)}
-	house, err := sim.NewHouse(2, 1, c.clock)
+	house, err := sim.NewHouse(sim.HomenodeWorks, 2, 1, c.clock)
 	if err != nil {
 		return nil, err
 	}

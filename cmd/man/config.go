@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"encoding"
 	"fmt"
 	"os"
@@ -12,8 +11,8 @@ import (
 
 	"github.com/cpuguy83/go-md2man/v2/md2man"
 
+	"github.com/homenode/homenode"
 	"github.com/homenode/homenode/config"
-	"github.com/homenode/homenode/core/plan"
 )
 
 // key is one key of the configuration file as docs/config.md shows it.
@@ -80,7 +79,7 @@ func defaults() map[string]string {
 	walk = func(prefix string, v reflect.Value) {
 		for i := range v.NumField() {
 			name := v.Type().Field(i).Tag.Get("yaml")
-			if name == "" || name == "border" { // only told what it is called now
+			if name == "" || v.Type().Field(i).Tag.Get("known") == "no" { // only told what it is called now
 				continue
 			}
 			f := v.Field(i)
@@ -95,7 +94,7 @@ func defaults() map[string]string {
 			case strings.HasSuffix(prefix, "[]."):
 				out[prefix+name] = ""
 			default:
-				out[prefix+name] = written(f.Interface())
+				out[prefix+name] = config.Written(f.Interface())
 			}
 		}
 	}
@@ -104,42 +103,13 @@ func defaults() map[string]string {
 	return out
 }
 
-// written is a value as one writes it in YAML.
-func written(v any) string {
-	switch v := v.(type) {
-	case config.Size:
-		for unit, name := range map[config.Size]string{1 << 30: "GiB", 1 << 20: "MiB"} {
-			if v%unit == 0 && v/unit > 0 && v/unit < 1024 {
-				return fmt.Sprint(uint64(v/unit), name)
-			}
-		}
-		return fmt.Sprint(uint64(v), "B")
-	case time.Duration:
-		return regexp.MustCompile(`([mh])(0[ms])+$`).ReplaceAllString(v.String(), "$1")
-	case []string:
-		return "[" + strings.Join(v, ", ") + "]"
-	case plan.Partition:
-		return cmp.Or(string(v), "any")
-	case fmt.Stringer:
-		return quoted(v.String())
-	}
-	return quoted(fmt.Sprint(v))
-}
-
-func quoted(s string) string {
-	if s == "" {
-		return `""`
-	}
-	return s
-}
-
 // sample is a configuration file that says nothing: every key with its default, commented
 // out.
 func sample(keys []key, defaults map[string]string) string {
 	var b strings.Builder
 	b.WriteString(`# /etc/homenode.yaml: what homenode does on this machine; see homenode.yaml(5).
 # Every key may be left out; what stands here are the defaults. The daemon reads it when it
-# starts: systemctl restart homenode. It changes nothing before mode says enforce.
+# starts, and again with: systemctl reload homenode. It changes nothing before mode says enforce.
 `)
 	for _, k := range keys {
 		if k.depth == 0 {
@@ -172,23 +142,26 @@ func sample(keys []key, defaults map[string]string) string {
 // configPage is homenode.yaml(5) in roff.
 func configPage(keys []key, defaults map[string]string, date time.Time) []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, `%% "HOMENODE.YAML" "5" "%s" "Homenode" "Homenode"
+	fmt.Fprintf(&b, `%% "HOMENODE.YAML" "5" "%s" "Homenode %s" "Homenode"
 # NAME
 homenode.yaml - what homenode does on this machine
 
 # SYNOPSIS
-**/etc/homenode.yaml**
+**/etc/homenode.yaml**, **/etc/homenode.d/\*.yaml**
 
 # DESCRIPTION
 The daemon reads this file when it starts, or the one that **homenode daemon --config** names. It is YAML. Every
 key may be left out. An unknown key or a wrong value is one line with its place, and the daemon does not start.
+Files of **homenode.d** beside it are read after it, by name: a value in a later file replaces the one before, and rules
+of a later file are tried first. SIGHUP has the daemon read all of it again; a configuration that is wrong changes nothing.
+**homenode config check** checks it, **homenode config show** prints it with all defaults.
 **--mode**, **--state-dir**, **--socket** and **--period** of the command line win over the file.
 
 Sizes have a unit: 64MiB (binary) or 64MB (decimal). Times have one, too: 500ms, 2s, 5m. CPUs are written as in
 cpuset(7): 0-3,8. Patterns are globs on the ID or the name of a workload; ** crosses slashes.
 
 # KEYS
-`, date.Format("Jan 2006"))
+`, date.Format("Jan 2006"), homenode.Version())
 	for _, k := range keys {
 		says := strings.Join(k.says, " ")
 		if d := defaults[k.path]; d != "" {
@@ -202,8 +175,8 @@ cpuset(7): 0-3,8. Patterns are globs on the ID or the name of a workload; ** cro
 	}
 	b.WriteString("# EXAMPLE\nAct, leave backups alone, and give a database CPUs of its own:\n\n" +
 		"```\nmode: enforce\nmanage:\n  exclude: [\"/system.slice/backup*\"]\nworkloads:\n  - match: \"/system.slice/postgresql*\"\n    class: dedicated\n    cpus: 8\n```\n\n" +
-		"# FILES\n**/etc/homenode.yaml**, **/var/lib/homenode** (journal, history, measurements)\n\n" +
-		"# SEE ALSO\n**homenode(1)**, **homenode-daemon(1)**, **cpuset(7)**\n")
+		"# FILES\n**/etc/homenode.yaml**, **/etc/homenode.d/\\*.yaml**, **/var/lib/homenode** (journal, history, measurements)\n\n" +
+		"# SEE ALSO\n**homenode(1)**, **homenode-config(1)**, **homenode-daemon(1)**, **cpuset(7)**\n")
 	return md2man.Render([]byte(b.String()))
 }
 

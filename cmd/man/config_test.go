@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -85,14 +84,6 @@ func TestWritten(t *testing.T) {
 		b, err := os.ReadFile(kept)
 		if err != nil || string(a) != string(b) {
 			t.Errorf("%s is not up to date (%v): make generate", kept, err)
-		}
-	}
-}
-
-func TestDurations(t *testing.T) {
-	for d, want := range map[time.Duration]string{2 * time.Second: "2s", 5 * time.Minute: "5m", time.Hour: "1h", 90 * time.Second: "1m30s", 10 * time.Second: "10s"} {
-		if have := written(d); have != want {
-			t.Errorf("%v: %q, want %q", d, have, want)
 		}
 	}
 }

@@ -52,6 +52,7 @@ var documents = []struct{ schema, typ, from string }{
 	{"homenode-vm-list/2", "ui/cli.guestsDocument", "homenode vm list"},
 	{"homenode-sim/1", "sim.Result", "homenode sim"},
 	{"homenode-version/1", "ui/cli.versionAnswer", "homenode version"},
+	{"homenode-config/1", "ui/cli.configAnswer", "homenode config show"},
 }
 
 // written as their MarshalText or MarshalJSON has them, not as their fields.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/homenode/homenode"
 	"github.com/homenode/homenode/ui/cli"
 )
 
@@ -75,7 +76,7 @@ func name(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), 
 // page is a manual page in the macros of man(7).
 func page(c *cobra.Command) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, ".TH %s 1 %q Homenode Homenode\n", quote(strings.ToUpper(name(c))), pageDate.Format("Jan 2006"))
+	fmt.Fprintf(&b, ".TH %s 1 %q %q Homenode\n", quote(strings.ToUpper(name(c))), pageDate.Format("Jan 2006"), "Homenode "+homenode.Version())
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", text(name(c)), text(c.Short))
 	use := c.UseLine()
 	if c.HasAvailableSubCommands() {

@@ -116,7 +116,7 @@ func unready(in *Input, memory *History) Report {
 	case !in.Settings.Enabled:
 		return Report{State: Off, Quiet: words.Because(words.BalanceOff)}
 	case len(in.State.Host.Nodes) < 2:
-		return Report{State: InOrder, Quiet: words.Because(words.BalanceOneNode)}
+		return Report{State: InOrder, Quiet: words.Because(words.SingleNode)}
 	case n < leastLooks || in.At.Sub(memory.Samples[0].At) < in.Settings.Window:
 		return Report{State: Learning, Quiet: words.Because(words.BalanceLearning, in.Settings.Window, n)}
 	}

@@ -3,10 +3,11 @@ package control
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
 )
 
 // Names of settings before version 0.2, as journals and flight logs of then have them.
@@ -40,17 +41,6 @@ func renameSetting(s *plan.Setting) {
 	s.Value = renamed(s.Kind, s.Value)
 }
 
-func renameStep(s *plan.Step) {
-	switch s.Kind {
-	case plan.SetPolicy:
-		s.To = renamed(plan.TaskPolicy, s.To)
-	case plan.SetCache:
-		s.Target.Host = renamed(plan.CacheGroup, s.Target.Host)
-	case plan.SetCacheTasks:
-		s.To = renamed(plan.CacheTasks, s.To)
-	}
-}
-
 // renameInput changes what a flight log of before 0.2 has: results of effects name settings.
 func renameInput(in *Input) {
 	r := in.Result
@@ -69,42 +59,76 @@ func renameInput(in *Input) {
 	}
 }
 
-// asStored is what Output.Save has of classes, tiers and suspects, in values that have no type here.
-var asStored = strings.NewReplacer(`"class":"offline"`, `"class":"batch"`, `"Class":"offline"`, `"Class":"batch"`,
-	`"tier":"offline"`, `"tier":"batch"`, `"Tier":"offline"`, `"Tier":"batch"`, `"offline":true`, `"batch":true`)
+// sameNow reports whether two Outputs are the same but for what version 0.2 has renamed and for the
+// wording of reasons. recorded has none of the names of before where it is of this version.
+func sameNow(recorded, followed []byte) bool {
+	if !bytes.Contains(bytes.ToLower(recorded), []byte(policyBefore)) {
+		return false
+	}
+	was, now := inWordsOfNow(recorded), inWordsOfNow(followed)
+	return was != nil && bytes.Equal(was, now)
+}
 
-// nowadays is a recorded Output in the words of this version; nil when it has no other, or cannot
-// be read.
-func nowadays(output []byte) []byte {
-	if !bytes.Contains(output, []byte("offline")) {
+// inWordsOfNow is an Output with the names of now and without sentences; nil when it is no JSON.
+func inWordsOfNow(output []byte) []byte {
+	var all any
+	read := json.NewDecoder(bytes.NewReader(output))
+	read.UseNumber()
+	if read.Decode(&all) != nil {
 		return nil
 	}
-	var out Output
-	read := json.NewDecoder(strings.NewReader(asStored.Replace(string(output))))
-	read.DisallowUnknownFields() // what has others differs
-	if read.Decode(&out) != nil {
-		return nil
-	}
-	for i := range out.Save.Entries {
-		renameEntry(&out.Save.Entries[i])
-	}
-	for i := range out.Effects {
-		e := &out.Effects[i]
-		for k := range e.Entries {
-			renameEntry(&e.Entries[k])
-		}
-		if e.Step != nil {
-			renameStep(e.Step)
-		}
-	}
-	if out.Plan != nil {
-		for i := range out.Plan.Steps {
-			renameStep(&out.Plan.Steps[i])
-		}
-	}
-	text, err := json.Marshal(out)
+	text, err := json.Marshal(renamedIn("", all))
 	if err != nil {
 		return nil
+	}
+	return text
+}
+
+// renamedIn is what a key has, in the names of now.
+func renamedIn(key string, value any) any {
+	switch v := value.(type) {
+	case string:
+		return renamedText(key, v)
+	case []any:
+		for i := range v {
+			v[i] = renamedIn(key, v[i])
+		}
+	case map[string]any:
+		if _, coded := v["code"]; coded {
+			delete(v, "text")
+		}
+		if was, ok := v[policyBefore]; ok { // of a share.Suspect
+			delete(v, policyBefore)
+			v["batch"] = was
+		}
+		for k := range v {
+			v[k] = renamedIn(k, v[k])
+		}
+	}
+	return value
+}
+
+func renamedText(key, text string) string {
+	switch key {
+	case "code":
+		var code words.Code
+		if code.UnmarshalText([]byte(text)) == nil {
+			return string(code)
+		}
+	case "class", "Class":
+		class, err := workload.ParseClass(text)
+		if err == nil {
+			return string(class)
+		}
+	case "tier", "Tier":
+		tier, err := workload.ParseTier(text)
+		if err == nil {
+			return string(tier)
+		}
+	case "to", "new", "old", "value":
+		return renamed(plan.CacheTasks, renamed(plan.TaskPolicy, text))
+	case "host", "path":
+		return renamed(plan.CacheGroup, text)
 	}
 	return text
 }

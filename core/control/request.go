@@ -673,7 +673,11 @@ func (s *State) change(id uint64, in *Change) {
 		return
 	}
 	if s.by != nil {
-		s.order(w, words.ChangeOrdered, len(in.Steps))
+		if to := movedByHand(in.Steps); to != "" {
+			s.order(w, words.MoveOrdered, to)
+		} else {
+			s.order(w, words.ChangeOrdered, len(in.Steps))
+		}
 	}
 	if in.Release {
 		s.release(w)
@@ -689,6 +693,15 @@ func (s *State) change(id uint64, in *Change) {
 		return
 	}
 	s.begin(w, t)
+}
+
+// movedByHand is the nodes that a person moves a process to by these steps; "" when they are others.
+func movedByHand(steps []plan.Step) string {
+	last := &steps[len(steps)-1]
+	if last.Kind == plan.MovePages && last.Reason.Code == words.MovedByHand {
+		return last.To
+	}
+	return ""
 }
 
 // changed answers who asked for steps.

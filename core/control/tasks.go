@@ -333,7 +333,9 @@ func (s *State) beginMove(id workload.ID, t *Task, step plan.Step) {
 	}
 	t.Move, t.Saved, t.Writing = &m, s.At, true
 	s.out.Save.Moves = append(s.out.Save.Moves, m)
-	s.event(plan.Event{Kind: plan.EventMove, Workload: id}, words.MoveBegins, step.Bytes, step.To, step.Reason)
+	if step.Bytes > 0 {
+		s.event(plan.Event{Kind: plan.EventMove, Workload: id}, words.MoveBegins, step.Bytes, step.To, step.Reason)
+	}
 	s.run(id, t, Effect{Kind: EffectApply, Workload: id, Step: &step})
 }
 
@@ -546,6 +548,24 @@ func (s *State) intend(id workload.ID, t *Task, step plan.Step, r *Result) {
 	s.run(id, t, Effect{Kind: EffectApply, Workload: id, Step: &step})
 }
 
+// changesNothing reports whether all that a step was to set of a workload stood so before: what was ordered is
+// recorded as an order, and not as a change.
+func (s *State) changesNothing(t *Task, step *plan.Step) bool {
+	return t.Request != 0 && step.Kind == plan.SetCPUs && step.From == step.To && !slices.ContainsFunc(t.Entries, func(seq uint64) bool {
+		e := s.Journal.entries[seq]
+		return e != nil && e.Old != e.New
+	})
+}
+
+// forgetUnchanged takes entries of a workload out of the journal that record no change.
+func (s *State) forgetUnchanged(id workload.ID) {
+	for _, e := range s.Journal.All() {
+		if e.Workload == id && e.Old == e.New {
+			s.mark(&e, plan.Restored)
+		}
+	}
+}
+
 // intendYounger renews the entries of processes that a workload has started since its
 // settings were read: the change reaches them too. Those that inherited from what is changed are
 // such processes also under the ID that the workload had before.
@@ -603,7 +623,7 @@ func (s *State) applied(id workload.ID, t *Task, step plan.Step) {
 			s.KeptThreads[id][x.TID] = true
 		}
 	}
-	if step.Kind != plan.DivideThreads || step.From != step.To { // threads come and go all the time
+	if (step.Kind != plan.DivideThreads || step.From != step.To) && !s.changesNothing(t, &step) { // threads come and go all the time
 		s.event(e, words.StepTook, string(step.Kind), step.Target.Setting(), asTold(step.Workload, step.From), step.To, step.Reason.String())
 	}
 	if s.stepDone(t, nil); step.Kind == plan.SetScheduler {
@@ -977,9 +997,12 @@ func (s *State) endMove(id workload.ID, t *Task, step plan.Step, f *Failure) {
 		} else {
 			delete(s.Retries, keyOf(&step))
 		}
-		if m.Refused > 0 {
+		switch {
+		case m.Refused > 0 && m.Moved == 0:
+			s.event(event, words.MoveEndedNone, m.Home, m.Refused, m.Why)
+		case m.Refused > 0:
 			s.event(event, words.MoveEndedPart, m.Moved, m.Home, m.Seconds, m.Refused, m.Why)
-		} else {
+		case m.Moved > 0:
 			s.event(event, words.MoveEnded, m.Moved, m.Home, m.Seconds)
 		}
 		s.forgetStep(&step)
@@ -990,6 +1013,11 @@ func (s *State) endMove(id workload.ID, t *Task, step plan.Step, f *Failure) {
 		t.Cancelled = true
 		s.end(id, t)
 	default:
+		if t.Request != 0 { // failed tells of those that homenode does by itself
+			event.Error = true
+			s.event(event, words.MoveFailed, m.Home, f.Text)
+			s.forgetUnchanged(id)
+		}
 		s.failed(id, t, step, &Result{Failed: f})
 	}
 }

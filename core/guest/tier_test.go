@@ -18,6 +18,8 @@ func TestTier(t *testing.T) {
 		"class: batch":                  {workload.Shared, workload.BatchTier, ""},
 		"tier: -1":                      {workload.Shared, workload.BatchTier, ""},
 		"class: dedicated, tier: 2":     {workload.Dedicated, workload.OnlineStrict, ""},
+		"class: offline":                {workload.Shared, workload.BatchTier, ""}, // as before version 0.2
+		"tier: offline":                 {workload.Shared, workload.BatchTier, ""},
 		"class: dedicated":              {workload.Dedicated, "", ""},
 		"class: dedicated, tier: batch": {"", "", "tier: batch does not go with class dedicated"},
 		"tier: gold":                    {"", "", `tier: "gold"; want online-strict`},

@@ -315,6 +315,9 @@ func (c *Collector) headline(r *Report, astray int) string {
 			more = append(more, words.Because(words.ReportAllHome, all))
 		}
 	}
+	if s := c.newest; s != nil && s.Input.Scan.Snapshot.Host != nil && len(s.Input.Scan.Snapshot.Host.Nodes) == 1 && astray == 0 {
+		return words.Because(words.SingleNode).String()
+	}
 	m := r.Locality.Memory
 	if m.Before == nil || m.After == nil {
 		return words.Because(words.ReportUnknown, more).String()

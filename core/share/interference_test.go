@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -404,5 +405,19 @@ func BenchmarkLook(b *testing.B) {
 			b.StartTimer()
 		}
 		look(0.5)
+	}
+}
+
+// TestSuspectOfBefore: what version 0.1 remembered of batch work, which it called offline.
+func TestSuspectOfBefore(t *testing.T) {
+	for text, want := range map[string]bool{`{"id": "a", "offline": true}`: true, `{"id": "a", "batch": true}`: true, `{"id": "a"}`: false} {
+		var s Suspect
+		if err := json.Unmarshal([]byte(text), &s); err != nil || s.Batch != want || s.ID != "a" {
+			t.Errorf("%s: %+v, %v", text, s, err)
+		}
+		again, err := json.Marshal(s)
+		if err != nil || strings.Contains(string(again), "offline") {
+			t.Errorf("%s becomes %s, %v", text, again, err)
+		}
 	}
 }

@@ -3,7 +3,6 @@ package words
 // What balancing finds and does, and why it does nothing.
 var (
 	BalanceOff      = says("balance-off", "Balancing is turned off (balance.enabled).")
-	BalanceOneNode  = says("balance-one-node", "Nothing to balance: this host has one node only.")
 	BalanceLearning = says("balance-learning", "Balancing decides on {for} of samples and has {} so far.")
 	Balanced        = says("balanced", "Balanced. CPU demand: {.1f} of {} on node {} (busiest), {.1f} of {} on node {}. Peak memory bandwidth in use: {%}.")
 	BalancedOne     = says("balanced-one", "Balanced. CPU demand: {.1f} of {} on node {}. Peak memory bandwidth in use: {%}.")

@@ -1,12 +1,17 @@
 package words
 
+// OneNodeUses is what homenode does on a host of one NUMA node.
+var OneNodeUses = says("one-node-uses", "Still of use here: CPUs of their own for work (homenode run --class dedicated), batch work on idle CPUs (homenode share), CPUs for guests (homenode vm), and interrupts (homenode host).")
+
 // What a picture of the whole host says first.
 var (
 	HouseUnseen   = says("house-unseen", "This machine is being looked at for the first time.")
 	HouseEmpty    = says("house-empty", "Nothing here is large enough to need a home.")
 	HouseHeld     = says("house-held", "Everything is held: nothing is changed until `homenode resume --all`. At home: {} of {n workload}.")
-	HouseAtHome   = says("house-at-home", "Everything is at home: {n workload}, {%} of memory accesses stay on their node.")
-	HouseAllHome  = says("house-all-home", "Everything is at home: {n workload}.")
+	HouseAtHome   = says("house-at-home", "All online work is at home: {n workload}, {%} of memory accesses are local.")
+	HousePlaced   = says("house-placed", "Nothing is left to move: {n workload}, {%} of memory accesses are local. The others belong to work that spans nodes or is left alone.")
+	HouseBatch    = says("house-batch", "Batch work alone runs here: {n workload}.")
+	HouseAllHome  = says("house-all-home", "All online work is at home: {n workload}.")
 	HouseMoving   = says("house-moving", "{} moves to {nodes}: {bytes} of {bytes} done{}.{}")
 	HouseMovingN  = says("house-moving-n", "{n workload} move. The largest, {}, goes to {nodes}: {bytes} of {bytes} done{}.{}")
 	HouseTimeLeft = says("house-time-left", ", {} left")

@@ -37,6 +37,18 @@ func Bytes[T ~int64](n T) string {
 	return Size(int64(n) >> 10)
 }
 
+// Lasts is a time as a screen has room for it: "45 s", "12 min", "3 h".
+func Lasts(d time.Duration) string {
+	d = d.Round(time.Second)
+	switch {
+	case d < 2*time.Minute:
+		return strconv.FormatFloat(max(0, d.Seconds()), 'f', 0, 64) + " s"
+	case d < 2*time.Hour:
+		return strconv.FormatFloat(d.Minutes(), 'f', 0, 64) + " min"
+	}
+	return strconv.FormatFloat(d.Hours(), 'f', 0, 64) + " h"
+}
+
 // Count is a number and what is counted: "1 node", "2 nodes". A noun whose plural is
 // not made with an s has both, "entry|entries"; in "CPU on whole cores" CPUs are counted.
 func Count[T ~int | ~int64 | ~float64](n T, noun string) string {

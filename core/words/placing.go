@@ -118,7 +118,7 @@ var (
 	FixedHomeless   = says("fixed-homeless", "It moves only when ordered to, and has no home.")
 	HoldsLost       = says("holds-lost", "Its CPUs and memory cannot be booked: {}.")
 	MemoryUnbooked  = says("memory-unbooked", "Its memory is not booked: {}.")
-	SingleNode      = says("single-node", "This host has one node only: everything is at home.")
+	SingleNode      = says("single-node", "One NUMA node: all memory is local.") // the one sentence for this state, on every screen
 	OwnAffinity     = says("own-affinity", "It has CPU affinities of its own or of another manager ({}), and homenode leaves those alone.")
 	NeedsUnknown    = says("needs-unknown", "Its needs are not known: it used no CPU, and its memory could not be read.")
 	TooSmall        = says("too-small", "It is small: {size} resident and {.2f} CPUs in use. It would be placed from {size} or {.2f} CPUs on.")

@@ -131,6 +131,28 @@ func TestOtherVersions(t *testing.T) {
 	}
 }
 
+// TestCodesOfBefore: codes that had offline in their names are read as those of now, also within
+// another reason; the sentence is that of now.
+func TestCodesOfBefore(t *testing.T) {
+	for was, now := range before {
+		if sentences[now] == "" || sentences[was] != "" || strings.Contains(string(now), "offline") {
+			t.Errorf("%s became %s", was, now)
+		}
+		var r Reason
+		text := fmt.Sprintf(`{"code": "text", "args": [{"code": %q, "text": "Offline work …", "args": ["0-3"]}]}`, was)
+		if err := json.Unmarshal([]byte(text), &r); err != nil || r.Args[0].(Reason).Code != now || strings.Contains(r.String(), "Offline") {
+			t.Errorf("%s: %v, %v", was, r, err)
+		}
+		var event struct{ Code Code }
+		if err := json.Unmarshal(fmt.Appendf(nil, `{"code": %q}`, was), &event); err != nil || event.Code != now {
+			t.Errorf("an event of %s: %v, %v", was, event, err)
+		}
+	}
+	if len(before) != 7 {
+		t.Errorf("%d codes", len(before))
+	}
+}
+
 func TestSize(t *testing.T) {
 	for kib, want := range map[int64]string{
 		0: "0 KiB", 1023: "1023 KiB", 1024: "1 MiB", 1536: "1.5 MiB", 1 << 20: "1 GiB", 10<<20 + 1<<18: "10.2 GiB", 1<<30 + 1<<29: "1.5 TiB", 5 << 40: "5120 TiB",

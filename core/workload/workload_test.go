@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"encoding/json"
 	"math"
 	"testing"
 
@@ -85,7 +86,25 @@ func TestParseClass(t *testing.T) {
 			t.Errorf("%s: %s, %v", c, got, err)
 		}
 	}
-	for _, bad := range []string{"", "Shared", "gold"} {
+	if got, err := ParseClass("offline"); err != nil || got != Batch {
+		t.Errorf("offline: %s, %v", got, err)
+	}
+	if got, err := ParseTier("offline"); err != nil || got != BatchTier {
+		t.Errorf("tier offline: %s, %v", got, err)
+	}
+	var p Placement // as version 0.1 stored it
+	if err := json.Unmarshal([]byte(`{"workload": "offline", "class": "offline"}`), &p); err != nil || p.Class != Batch || p.Workload != "offline" {
+		t.Errorf("stored: %+v, %v", p, err)
+	}
+	for cgroup, want := range map[string]bool{
+		"/homenode.slice/homenode-batch.slice/homenode-5.scope": true, "/homenode-batch/5": true, "/homenode-batch": false, "/x/homenode-batch/5": false,
+		"/homenode.slice/homenode-offline.slice/homenode-5.scope": true, "/homenode-offline/5": true, "/offline/5": false,
+	} {
+		if OfRun(cgroup) != want {
+			t.Errorf("OfRun(%q) is %t", cgroup, !want)
+		}
+	}
+	for _, bad := range []string{"", "Shared", "gold", "Offline"} {
 		if _, err := ParseClass(bad); err == nil {
 			t.Errorf("%q: no error", bad)
 		}

@@ -10,3 +10,6 @@ func mark(tag uint32)
 // the first that is named is slot 0, the next slot 1.
 func markFrom(start uint32)
 func markTo(end uint32)
+
+// markHere tells the plugin that the thread runs on this CPU, which in virtual time QEMU does not.
+func markHere(cpu uint32)

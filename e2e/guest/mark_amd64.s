@@ -30,6 +30,12 @@ TEXT ·markFrom(SB), NOSPLIT, $0-4
 	MARK(3)
 	RET
 
+// func markHere(cpu uint32)
+TEXT ·markHere(SB), NOSPLIT, $0-4
+	BITS
+	MARK(5)
+	RET
+
 // func markTo(tag uint32)
 TEXT ·markTo(SB), NOSPLIT, $0-4
 	BITS

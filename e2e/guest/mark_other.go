@@ -7,3 +7,5 @@ func mark(tag uint32) { panic("access counting needs amd64") }
 
 func markFrom(start uint32) { panic("access counting needs amd64") }
 func markTo(end uint32)     { panic("access counting needs amd64") }
+
+func markHere(cpu uint32) { panic("access counting needs amd64") }

@@ -27,12 +27,14 @@ type walkerSpec struct {
 	place   string
 	unbind  bool // take the policy off again after filling
 	static  bool
-	plain   bool // no cgroup of its own
-	busy    bool // hardly rests
-	huge    bool // transparent huge pages
-	whole   bool // every thread walks over all of the memory
-	at      set  // CPUs to start with; 0 means all
-	netns   bool // in a network namespace of its own
+	plain   bool   // no cgroup of its own
+	busy    bool   // hardly rests
+	huge    bool   // transparent huge pages
+	whole   bool   // every thread walks over all of the memory
+	hot     int    // with whole: so many visits to its hot part after each page
+	sleep   string // length of a rest; "" is the walker's own
+	at      set    // CPUs to start with; 0 means all
+	netns   bool   // in a network namespace of its own
 	// terminal: it has no cgroup of its own, and is the shell of this terminal.
 	terminal *os.File
 }
@@ -79,7 +81,10 @@ func (w walkerSpec) args() []string {
 		args = append(args, "--burst", "4096", "--sleep", "0s")
 	}
 	if w.whole {
-		args = append(args, "--whole")
+		args = append(args, "--whole", "--hot", strconv.Itoa(w.hot))
+	}
+	if w.sleep != "" {
+		args = append(args, "--sleep", w.sleep)
 	}
 	if w.huge {
 		args = append(args, "--huge")
@@ -214,7 +219,7 @@ func (t *T) declare(ws []*walker) {
 	for _, w := range ws {
 		loads := suite.LoadsPerPass(w.mib)
 		if w.whole {
-			loads *= w.threads
+			loads *= w.threads * (1 + w.hot)
 		}
 		t.record("WALKER %d %s %d %d %d %s", w.slot, w.name, w.mib, w.threads, loads, w.startText())
 	}

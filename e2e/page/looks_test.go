@@ -17,7 +17,7 @@ func TestSizes(t *testing.T) {
 		if *pictures != "" {
 			time.Sleep(10 * time.Second) // until there is something to see
 		}
-		for _, width := range []int64{1280, 390} {
+		for _, width := range []int64{1280, 390, 1920} {
 			for _, dark := range []bool{false, true} {
 				tab, cancel := chromedp.NewContext(ctx)
 				s := watch(tab)
@@ -26,8 +26,11 @@ func TestSizes(t *testing.T) {
 				if n := eval[int](t, tab, `document.querySelectorAll('#picture .room').length`); n != nodes {
 					t.Errorf("%d rooms, want %d", n, nodes)
 				}
-				within(t, tab, "what batch work has of each node", `[...document.querySelectorAll('#picture .room .sharing')].filter((e) => /^batch [\d.]+\/[\d.]+ · online [\d.]+/.test(e.textContent)).length === `+fmt.Sprint(nodes))
+				within(t, tab, "what batch work has of each node", `[...document.querySelectorAll('#picture .room .sharing')].filter((e) => /^batch [\d.]+( of |\/)[\d.]+( CPUs)? · online [\d.]+/.test(e.textContent)).length === `+fmt.Sprint(nodes))
 				within(t, tab, "a tier that was chosen", `[...document.querySelectorAll('#picture .tile')].some((e) => /shared, online-strict/.test(e.getAttribute('aria-label')))`)
+				for _, name := range eval[[]string](t, tab, cutNames) {
+					t.Errorf("%d nodes at %d: the name of %s is cut off", nodes, width, name)
+				}
 				if over := eval[int](t, tab, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
 					t.Errorf("%d nodes at %d: %d pixels wider than the window", nodes, width, over)
 				}
@@ -38,14 +41,10 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestPictures makes the README's picture of the page, with -pictures (make pictures).
-func TestPictures(t *testing.T) {
-	if *pictures == "" {
-		t.Skip("by hand: make pictures")
-	}
-	ctx := browser(t)
-	link, _ := demo(t, "--seed", "7", "--speed", "3")
-	time.Sleep(25 * time.Second) // until most are at home
-	look(t, ctx, link, 1280, 900, false)
-	shot(t, ctx, "page-light")
-}
+// cutNames lists the tiles that have not all of their name in them, or have text over their border.
+const cutNames = `[...document.querySelectorAll('#picture .tile')].filter((t) => {
+  const name = t.getAttribute('aria-label').split(', ')[0], said = [...t.querySelectorAll('.label text')].map((e) => e.textContent).join('');
+  const b = t.querySelector('.body').getBoundingClientRect();
+  const over = [...t.querySelectorAll('text')].some((e) => { if (!e.textContent) return false; const r = e.getBoundingClientRect(); return r.left < b.left - 1 || r.right > b.right + 1 || r.top < b.top - 1 || r.bottom > b.bottom + 1; });
+  return said !== name || over;
+}).map((t) => t.getAttribute('aria-label'))`

@@ -16,7 +16,12 @@ import (
 // place is who accessed what: a walker from a CPU's node to a memory's node.
 type place struct{ slot, cpu, mem int }
 
-type access struct{ loads, stores uint64 }
+// access is how often, and where caches are counted, what served it: misses are served by the
+// memory of the place, near and far by a cache of the CPU's node and of another.
+type access struct {
+	loads, stores     uint64
+	misses, near, far uint64
+}
 
 // counts is the plugin's file: tag, then place.
 type counts map[uint32]map[place]access
@@ -38,6 +43,11 @@ func parseCounts(r io.Reader) (counts, error) {
 		if _, err := fmt.Sscanf(s, "tag=%d slot=%d cpunode=%d memnode=%d loads=%d stores=%d", &tag, &p.slot, &p.cpu, &p.mem, &a.loads, &a.stores); err != nil {
 			return nil, fmt.Errorf("counts %q: %w", s, err)
 		}
+		if _, served, ok := strings.Cut(s, " misses="); ok {
+			if _, err := fmt.Sscanf(served, "%d near=%d far=%d", &a.misses, &a.near, &a.far); err != nil {
+				return nil, fmt.Errorf("counts %q: %w", s, err)
+			}
+		}
 		if open[tag] == nil {
 			open[tag] = map[place]access{}
 		}
@@ -50,8 +60,7 @@ func parseCounts(r io.Reader) (counts, error) {
 func (c counts) of(tag uint32, slot int, f func(place) bool) (a access) {
 	for p, n := range c[tag] {
 		if p.slot == slot && f(p) {
-			a.loads += n.loads
-			a.stores += n.stores
+			a = a.plus(n)
 		}
 	}
 	return a
@@ -93,6 +102,9 @@ func (g *guest) judge(t *tally) {
 		switch after := t.results[e.After]; {
 		case after.Outcome != suite.OK:
 			res.Text = fmt.Sprintf("%s did not pass", e.After)
+			if g.shape.Cache.KiB > 0 && trouble == nil {
+				judges[e.Name](t, c) // what was counted until then is kept
+			}
 		case g.shape.Count && trouble != nil:
 			res.Text = trouble.Error()
 		default:
@@ -108,7 +120,8 @@ func (g *guest) judge(t *tally) {
 	if t.sharing != nil {
 		g.report.sharing(t.sharing)
 	}
-	if len(c) > 0 {
+	g.report.bottled(g, t.bottles)
+	if len(c) > 0 && len(t.bottles) == 0 {
 		counted := localityTable(t, c)
 		counted.whole = !slices.ContainsFunc(t.expected, func(e suite.Test) bool { return e.OnHost && t.results[e.Name].Outcome != suite.OK })
 		g.report.counted(g.shape, counted)
@@ -125,6 +138,13 @@ var judges = map[string]func(*tally, counts) (string, error){
 	"containers.local": judgeLocal,
 	"homenode.alert":   judgeAlert,
 	"share.table":      judgeShare,
+
+	"bottle.ten-served":          judgeServed("ten", servedEnough),
+	"bottle.six-guests-served":   judgeServed("six-guests", servedEnough),
+	"bottle.eight-guests-served": judgeServed("eight-guests", servedEnough),
+	"bottle.two-served":          judgeServed("two", servedEnough),
+	"bottle.pods-served":         judgeServed("pods", servedEnough),
+	"bottle.wide-served":         judgeServed("wide", wideServed),
 }
 
 // judgeExact: in every phase every walker made exactly the loads and stores that

@@ -4,6 +4,8 @@
 //
 //	go run ./e2e/rig [-run REGEXP] [-shape NAME] [-all] [-v] [-keep] [-list]
 //	    [-lanes N] [-again N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION] [-seeds N,N]
+//	    [-cache KIB,WAYS,LINE[,CPUS]] [-arms ARM,ARM]
+//	go run ./e2e/rig -bottle [-machine FILE] COUNTS.csv ...
 //
 // It builds the guest's few static programs, packs them into an initramfs,
 // boots guests, as many at a time as there are CPUs (package suite has the
@@ -19,6 +21,10 @@
 // guest's marks and judges by them. A shape in virtual time (Shape.Virtual) has a clock that counts
 // instructions: how busy the machine is changes nothing of it, and -seeds gives it other orders of events. Its plugin (overlap.c) counts what of online-strict work
 // ran beside batch work on one core.
+//
+// Shapes with a cache (Shape.Cache) have it modelled by the plugin, which then counts misses by the
+// memory that serves them. What is counted of each scene is kept in the guest's folder (bottle.csv);
+// -bottle makes the page of results from such files, with times modelled for a machine.
 //
 // Shapes with libvirt and with containerd have a disk (fetch-disk.sh) and are resumed
 // from where they were saved (saved.go).

@@ -88,7 +88,9 @@ func judgeCells(t *tally, c counts) (string, error) {
 // homenodePhase begins the name of every phase that homenode has a hand in.
 const homenodePhase = "homenode"
 
-func (a access) plus(b access) access { return access{a.loads + b.loads, a.stores + b.stores} }
+func (a access) plus(b access) access {
+	return access{a.loads + b.loads, a.stores + b.stores, a.misses + b.misses, a.near + b.near, a.far + b.far}
+}
 
 func percent(f float64) string { return fmt.Sprintf("%.1f %%", f*100) }
 

@@ -36,6 +36,13 @@ type options struct {
 	patience time.Duration
 	// seeds boot each guest in virtual time once each.
 	seeds []int
+	// cache takes the place of that of the shapes that have one.
+	cache suite.Cache
+	// arms are those of the bottle that are counted; nil is all.
+	arms []int
+	// bottle makes the page of results of counts that were kept, and boots nothing.
+	bottle  bool
+	machine string
 }
 
 func main() {
@@ -51,7 +58,7 @@ func main() {
 	flag.StringVar(&o.homenode, "homenode", "./cmd/homenode", "`package` of the program under test")
 	flag.DurationVar(&o.patience, "patience", 0, "cap on every wait of the tests, for trying broken programs (0: none)")
 	flag.BoolVar(&o.list, "list", false, "list the tests and end")
-	flag.Func("seeds", "boot guests in virtual time once for each of these `numbers`, such as 7,7,8: another number is another order of events, the same one the same run", func(s string) error {
+	flag.Func("seeds", "boot guests in virtual time and those with modelled caches once for each of these `numbers`, such as 7,7,8: another number is another order of events, the same one the same run", func(s string) error {
 		for f := range strings.SplitSeq(s, ",") {
 			n, err := strconv.Atoi(f)
 			if err != nil || n < 1 {
@@ -61,10 +68,33 @@ func main() {
 		}
 		return nil
 	})
+	flag.Func("cache", "give guests that have a modelled last-level cache this one: KIB,WAYS,LINE or `KIB,WAYS,LINE,CPUS` that share one", func(s string) (err error) {
+		o.cache, err = suite.ParseCache(s)
+		return err
+	})
+	flag.Func("arms", "count scenes of the bottle under these `arms` only, such as \"kernel alone,homenode\"", func(s string) error {
+		for name := range strings.SplitSeq(s, ",") {
+			i := slices.Index(suite.BottleArms, name)
+			if i < 0 {
+				return fmt.Errorf("no arm %q: there are %s", name, strings.Join(suite.BottleArms, ", "))
+			}
+			o.arms = append(o.arms, i)
+		}
+		return nil
+	})
+	flag.BoolVar(&o.bottle, "bottle", false, "boot nothing: make the page of results from the files of counts that are named")
+	flag.StringVar(&o.machine, "machine", "e2e/machines/xeon-8163.txt", "with -bottle: `file` of the latencies and bandwidths that times are modelled with")
 	flag.Parse()
+	if o.bottle {
+		if err := bottlePage(os.Stdout, o.machine, flag.Args()); err != nil {
+			fmt.Fprintln(os.Stderr, "rig:", err)
+			os.Exit(2)
+		}
+		return
+	}
 	var err error
 	if o.run, err = regexp.Compile(*pattern); err != nil || flag.NArg() > 0 || o.lanes < 0 || !slices.Contains([]string{"auto", "kvm", "tcg"}, o.accel) {
-		fmt.Fprintln(os.Stderr, "usage: rig [-run REGEXP] [-shape NAME] [-all] [-v] [-keep] [-list] [-lanes N] [-again N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION] [-seeds N,N]")
+		fmt.Fprintln(os.Stderr, "usage: rig [-run REGEXP] [-shape NAME] [-all] [-v] [-keep] [-list] [-lanes N] [-again N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION] [-seeds N,N] [-cache KIB,WAYS,LINE[,CPUS]] [-arms ARM,ARM]\n       rig -bottle [-machine FILE] COUNTS.csv ...")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -127,7 +157,7 @@ func (w work) share() []work {
 
 // seeded is the work with each of the seeds, spread over its guests.
 func (w work) seeded(seeds []int) []work {
-	if !w.shape.Virtual || len(seeds) == 0 {
+	if !w.shape.Virtual && w.shape.Cache.KiB == 0 || len(seeds) == 0 {
 		return w.share()
 	}
 	var all []work
@@ -223,7 +253,7 @@ func run(ctx context.Context, o options) (bool, error) {
 		}
 		r.merge(second)
 	}
-	r.tables(out, tools.kernel)
+	r.tables(root, out, tools.kernel)
 	fmt.Printf("\n%.0f s in all, %.0f s of CPU time in guests\n", time.Since(start).Seconds(), r.spent.Seconds())
 	r.closing()
 	return r.failed == 0, nil
@@ -273,6 +303,10 @@ func choose(o options) []work {
 					wanted[t.After] = true
 				}
 			}
+		}
+		s.Arms = o.arms
+		if s.Cache.KiB > 0 && o.cache.KiB > 0 {
+			s.Cache = o.cache
 		}
 		j := work{name: s.Name, shape: s}
 		for _, t := range all {

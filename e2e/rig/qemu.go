@@ -74,7 +74,7 @@ func qemuArgs(s suite.Shape, t tools, image, dir, bin string, words []string) []
 		for _, r := range ranges(s) {
 			p += fmt.Sprintf(",range=%x-%x-%d", r.from, r.to, r.node)
 		}
-		add("-plugin", p)
+		add("-plugin", p+cacheArgs(s))
 	}
 	if s.Overlap {
 		add("-plugin", "file="+filepath.Join(bin, "overlap.so")+",out="+filepath.Join(dir, "overlap"))
@@ -90,9 +90,31 @@ func qemuArgs(s suite.Shape, t tools, image, dir, bin string, words []string) []
 	return a
 }
 
+// cacheArgs gives the counting plugin its caches, and has it find out whose turn it is where all
+// vCPUs share a thread.
+func cacheArgs(s suite.Shape) string {
+	text := ""
+	if c := s.Cache; c.KiB > 0 {
+		text += fmt.Sprintf(",cache=%d,ways=%d,line=%d", c.KiB<<10, c.Ways, c.Line)
+		if c.CPUs > 0 {
+			text += fmt.Sprintf(",cpc=%d", c.CPUs)
+		}
+	}
+	if s.Virtual {
+		text += ",turns=on"
+	}
+	return text
+}
+
 // bootWords tells the guest what to do.
 func bootWords(s suite.Shape, tests []string, patience time.Duration) []string {
 	words := []string{"shape=" + s.Name, "tests=" + strings.Join(tests, ",")}
+	if s.Seed > 0 {
+		words = append(words, "seed="+strconv.Itoa(s.Seed))
+	}
+	for _, arm := range s.Arms {
+		words = append(words, fmt.Sprintf("arm%d=1", arm))
+	}
 	if patience > 0 {
 		words = append(words, "patience="+patience.String())
 	}

@@ -24,6 +24,7 @@ type report struct {
 	printed                 []*table
 	locality                []*table // by the shape, also written as Markdown
 	shared                  []*sharing
+	bottles                 []bottled
 }
 
 // testOf is a test of a guest. How the guest ended is its test "guest".
@@ -90,6 +91,7 @@ func (r *report) failedTests(done []work) []work {
 func (r *report) merge(second *report) {
 	r.spent += second.spent
 	r.shared = append(r.shared, second.shared...)
+	r.bottles = append(r.bottles, second.bottles...)
 	for _, t := range second.locality {
 		r.counted(t.shape, t)
 	}
@@ -134,13 +136,17 @@ func (r *report) row(s suite.Shape, rest string) {
 
 // tables prints all tables and writes those about locality for others to read, if they
 // have all columns.
-func (r *report) tables(out, kernel string) {
+func (r *report) tables(root, out, kernel string) {
 	for _, t := range r.printed {
 		fmt.Printf("\n%s\n\n%s", t.title, t.plain())
 	}
 	if err := r.share(out); err != nil {
 		r.failed++
 		fmt.Println("FAIL  share.table:", err)
+	}
+	if err := r.bottle(root); err != nil {
+		r.failed++
+		fmt.Println("FAIL  bottle:", err)
 	}
 	for _, t := range r.locality {
 		fmt.Printf("\n%s\n\n%s", t.title, t.plain())

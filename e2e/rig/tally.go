@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,8 @@ type tally struct {
 	scrapes  map[string][]string // lines of /metrics, by phase
 	cases    []caseRecord
 	sharing  *sharing // of the cases, once judged
+	bottles  []bottled
+	scene    string // of the bottle, that is going on
 }
 
 type markRecord struct {
@@ -29,6 +32,9 @@ type markRecord struct {
 	passes int
 	phase  string
 	homes  map[int][]int // of the walkers when it was made, by slot
+	// scene and walkers are those that went on when it was made.
+	scene   string
+	walkers []walkerRecord
 }
 
 // caseRecord is a row of a table whose last cells the host knows, by the tag of the mark.
@@ -90,8 +96,11 @@ func (t *tally) told(l suite.Line) error {
 		m := markRecord{phase: strings.Join(f[min(2, len(f)):], " ")}
 		if _, err = fmt.Sscan(l.Rest, &m.tag, &m.passes); err == nil {
 			m.homes = maps.Clone(t.homes)
+			m.scene, m.walkers = t.scene, slices.Clone(t.walkers)
 			t.marks = append(t.marks, m)
 		}
+	case "SCENE":
+		t.scene, t.walkers = l.Rest, nil
 	case "WALKER":
 		var w walkerRecord
 		if _, err = fmt.Sscan(l.Rest, &w.slot, &w.name, &w.mib, &w.threads, &w.loads); err == nil {

@@ -15,6 +15,7 @@ import (
 //	TEST name ok|FAIL|skip seconds text
 //	LOG name text
 //	MARK tag phase passes
+//	SCENE name (of the bottle: the walkers after it are all there are)
 //	WALKER slot name mib threads loads start
 //	HOME slot nodes
 //	TABLE title|cell|cell...
@@ -32,7 +33,7 @@ type Line struct {
 func ParseLine(s string) (Line, bool) {
 	kind, rest, _ := strings.Cut(strings.TrimRight(s, "\r\n"), " ")
 	switch kind {
-	case "START", "TEST", "LOG", "MARK", "WALKER", "HOME", "TABLE", "CASE", "SCRAPE", "UP", "END":
+	case "START", "TEST", "LOG", "MARK", "SCENE", "WALKER", "HOME", "TABLE", "CASE", "SCRAPE", "UP", "END":
 		return Line{kind, rest}, true
 	}
 	return Line{}, false

@@ -1,6 +1,10 @@
 package suite
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
 
 // Shape is one guest machine.
 type Shape struct {
@@ -12,6 +16,8 @@ type Shape struct {
 	Guests      int      // so many machines share the tests; 0 is 1
 	Slow        bool     // only when named, or with -all
 	Count       bool     // with the access-counting plugin
+	Arms        []int    // of BottleArms, by number from 0: those that are counted; nil is all
+	Cache       Cache    // that the plugin gives each group of CPUs; none if it has no size
 	Virtual     bool     // its clock counts instructions, whatever the machine does meanwhile
 	Instruction int      // ns of that clock that one takes, a power of 2; 0 is 2: the more, the less the machine has to do for a second of the guest
 	Seed        int      // in virtual time: of the random numbers that QEMU hands out, and so of the order of events; 0 is the rig's own
@@ -24,6 +30,43 @@ type Shape struct {
 	NIC         int      // a network card with several queues is on the PCI root of this node; 0: there is none
 	Disk        string   // its root is what e2e/disk/DISK.sh describes; "" is no disk
 	Systemd     bool     // systemd of that disk is PID 1 and runs the tests as a service; else it is resumed from where it was saved
+}
+
+// Cache is a last-level cache, modelled by the counting plugin.
+type Cache struct {
+	KiB  int
+	Ways int
+	Line int // bytes
+	CPUs int // that share one; 0: those of a node
+}
+
+// ParseCache reads KIB,WAYS,LINE or KIB,WAYS,LINE,CPUS.
+func ParseCache(text string) (Cache, error) {
+	var c Cache
+	parts := strings.Split(text, ",")
+	into := []*int{&c.KiB, &c.Ways, &c.Line, &c.CPUs}
+	if len(parts) < 3 || len(parts) > len(into) {
+		return Cache{}, fmt.Errorf("cache %q: want KIB,WAYS,LINE or KIB,WAYS,LINE,CPUS", text)
+	}
+	for i, part := range parts {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 1 {
+			return Cache{}, fmt.Errorf("cache %q: %q is no number from 1 on", text, part)
+		}
+		*into[i] = n
+	}
+	if c.KiB<<10%(c.Ways*c.Line) != 0 {
+		return Cache{}, fmt.Errorf("cache %q: %d KiB are no whole number of sets of %d lines of %d bytes", text, c.KiB, c.Ways, c.Line)
+	}
+	return c, nil
+}
+
+func (c Cache) String() string {
+	shared := "the CPUs of a node"
+	if c.CPUs > 0 {
+		shared = fmt.Sprintf("%d CPUs", c.CPUs)
+	}
+	return fmt.Sprintf("%d KiB, %d ways, lines of %d bytes, one for %s", c.KiB, c.Ways, c.Line, shared)
 }
 
 // CPUs is the number of CPUs of the whole guest.

@@ -16,5 +16,9 @@ const Slots = 16
 // (runtime/malloc.go, randHeapBase), mmap chooses near 128 TiB.
 func Base(slot int) uint64 { return uint64(0x40+slot) << 40 }
 
+// HotPart is how small a part of a buffer is the hot one, which walkers with --hot visit more
+// often: a 32nd.
+const HotPart = 32
+
 // LoadsPerPass is the number of loads, and of stores, in one walk over mib MiB.
 func LoadsPerPass(mib int) int { return mib << 20 / PageSize * LinesPerPage }

@@ -34,7 +34,7 @@ type crew struct {
 	failed  atomic.Value // error of a fill
 }
 
-func newCrew(words []uint64, threads int, whole bool, burst int, sleep time.Duration) *crew {
+func newCrew(words []uint64, threads int, whole bool, hot, burst int, sleep time.Duration) *crew {
 	c := &crew{order: make([]chan int, threads)}
 	pages := len(words) / wordsPerPage
 	for i := range c.order {
@@ -42,7 +42,7 @@ func newCrew(words []uint64, threads int, whole bool, burst int, sleep time.Dura
 		part := words[pages*i/threads*wordsPerPage : pages*(i+1)/threads*wordsPerPage]
 		pass := func() { c.pass(part, burst*wordsPerPage, sleep) }
 		if whole {
-			pass = func() { c.wander(words, i*pages/threads, burst, sleep) }
+			pass = func() { c.wander(words, i*pages/threads, hot, burst, sleep) }
 		}
 		go c.member(c.order[i], part, pass)
 	}
@@ -118,13 +118,19 @@ func (c *crew) pass(part []uint64, burst int, sleep time.Duration) {
 }
 
 // wander visits every page once, from one on in steps that lead through all of them: a
-// prime that divides no number of pages here.
-func (c *crew) wander(words []uint64, from, burst int, sleep time.Duration) {
+// prime that divides no number of pages here. After each it visits so many pages of the hot
+// part, which a cache may hold.
+func (c *crew) wander(words []uint64, from, hot, burst int, sleep time.Duration) {
 	const step = 7919
 	pages := len(words) / wordsPerPage
+	hotPages := max(1, pages/suite.HotPart)
 	for i := 0; i < pages && !c.stop.Load(); i++ {
 		page := (from + i*step) % pages
 		walk(words[page*wordsPerPage:][:wordsPerPage])
+		for k := range hot {
+			page := (from + (i*hot+k)*step) % hotPages
+			walk(words[page*wordsPerPage:][:wordsPerPage])
+		}
 		if (i+1)%burst == 0 {
 			c.bursts.Add(1)
 			rest(sleep)

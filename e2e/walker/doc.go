@@ -2,7 +2,7 @@
 // walk over a buffer of memory.
 //
 //	walker --slot N --mib M --threads T --place interleave|bind:NODE|local
-//	       [--static] [--unbind] [--huge] [--whole] [--burst PAGES] [--sleep DURATION]
+//	       [--static] [--unbind] [--huge] [--whole [--hot N]] [--burst PAGES] [--sleep DURATION]
 //
 // The buffer lies at the address of the slot (suite.Base), so that the counting
 // plugin can tell walkers apart and sees nothing of the Go runtime. It is filled
@@ -13,7 +13,8 @@
 //     move of the CPUs.
 //
 // Every thread walks its own part, or with --whole all of the buffer, as the threads of
-// a transaction server walk over one heap; filled it is by parts all the same. It rests after each burst, because eight
+// a transaction server walk over one heap; filled it is by parts all the same. With
+// --hot N it visits N pages of a small hot part after each page, so that a cache has something to hold. It rests after each burst, because eight
 // walkers that never rest would starve an emulated guest.
 //
 // It obeys lines on standard input and answers each with one line:

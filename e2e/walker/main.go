@@ -20,6 +20,7 @@ type options struct {
 	unbind             bool
 	huge               bool
 	whole              bool
+	hot                int
 	burst              int
 	sleep              time.Duration
 }
@@ -34,6 +35,7 @@ func main() {
 	flag.BoolVar(&o.unbind, "unbind", false, "take the policy off after filling")
 	flag.BoolVar(&o.huge, "huge", false, "ask for transparent huge pages")
 	flag.BoolVar(&o.whole, "whole", false, "every thread walks over the whole buffer, page after page in an order of its own")
+	flag.IntVar(&o.hot, "hot", 0, "with --whole: after each page, visit so many pages of the hot part, a small one that all threads share")
 	flag.IntVar(&o.burst, "burst", 512, "pages between two rests")
 	flag.DurationVar(&o.sleep, "sleep", 10*time.Millisecond, "length of a rest")
 	flag.Parse()
@@ -64,7 +66,7 @@ func run(o options, in io.Reader, out io.Writer) error {
 	if err := b.setPolicy(p, o.static); err != nil {
 		return err
 	}
-	c := newCrew(b.words, o.threads, o.whole, o.burst, o.sleep)
+	c := newCrew(b.words, o.threads, o.whole, o.hot, o.burst, o.sleep)
 	if err := c.fill(); err != nil {
 		return err
 	}

@@ -50,6 +50,25 @@ func TestBatch(t *testing.T) {
 		}
 	}
 	m := slice(t)
+	const was = "/homenode-offline" // as version 0.1 called it
+	m.mkdir("/from")
+	m.enter("/", "77")
+	before := m.state()
+	for _, c := range []string{was, was + "/77", was + "/78"} {
+		m.mkdir(c)
+	}
+	m.enter(was+"/77", "77")
+	if err := m.driver().Leave(ctx, was+"/77", "/from"); err != nil || m.get("/from", "cgroup.procs") != "77" {
+		t.Errorf("%v, in /from is %q", err, m.get("/from", "cgroup.procs"))
+	}
+	if below, err := m.tree.children(was); err == nil {
+		t.Errorf("%s is left, with %v", was, below)
+	}
+	m.enter("/", "77")
+	if got := m.state(); !maps.Equal(got, before) {
+		t.Errorf("afterwards %v, want %v", got, before)
+	}
+	m = slice(t)
 	m.write("/", subtreeControl, "-cpu")
 	d := m.driver()
 	d.Enter(ctx, 77)

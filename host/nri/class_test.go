@@ -57,6 +57,8 @@ func TestClass(t *testing.T) {
 		{name: "bad class of batch work", parent: "kubepods-besteffort-podx.slice", annotations: map[string]string{"homenode.io/class": "gold"}, want: workload.Spec{Class: workload.Batch},
 			bad: `annotation homenode.io/class: "gold"; want dedicated, shared or batch`},
 		{name: "tier over class of the rule", milli: 2000, labels: db, annotations: map[string]string{"homenode.io/tier": "-1"}, want: workload.Spec{Class: workload.Batch, Tier: workload.BatchTier, Importance: 90, CPUs: 2, Memory: 1 << 20}},
+		{name: "class of before version 0.2", milli: 2000, annotations: map[string]string{"homenode.io/class": "offline"}, want: workload.Spec{Class: workload.Batch, Importance: 50, CPUs: 2}},
+		{name: "tier of before version 0.2", milli: 2000, annotations: map[string]string{"homenode.io/tier": "offline"}, want: workload.Spec{Class: workload.Batch, Tier: workload.BatchTier, Importance: 50, CPUs: 2}},
 		{name: "bad key", milli: 2000, annotations: map[string]string{"homenode.io/colour": "red"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
 			bad: "annotation homenode.io/colour: unknown; known are class, importance, near, max-nodes, memory, tier"},
 		{name: "tier against class", milli: 2000, annotations: map[string]string{"homenode.io/tier": "batch", "homenode.io/class": "shared"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},

@@ -27,10 +27,11 @@ func SetPolicyAsTold(policy MemPolicy, nodes topology.NodeSet, balancing bool) e
 	return setAsTold(numa.Kernel{}, policy, nodes, balancing)
 }
 
+var toldModes = map[MemPolicy]numa.Mode{MemBind: numa.Bind, MemPreferred: numa.PreferredMany, MemPreferredOne: numa.Preferred, MemInterleave: numa.Interleave,
+	MemWeightedInterleave: numa.WeightedInterleave, MemLocal: numa.Local}
+
 func setAsTold(k policies, policy MemPolicy, nodes topology.NodeSet, balancing bool) error {
-	modes := map[MemPolicy]numa.Mode{MemBind: numa.Bind, MemPreferred: numa.PreferredMany, MemPreferredOne: numa.Preferred, MemInterleave: numa.Interleave,
-		MemWeightedInterleave: numa.WeightedInterleave, MemLocal: numa.Local}
-	mode, ok := modes[policy]
+	mode, ok := toldModes[policy]
 	if !ok {
 		return fmt.Errorf("memory policy %q is not known", policy)
 	}

@@ -229,6 +229,27 @@ func TestGroup(t *testing.T) {
 }
 
 // TestUnmounted: the groups go with the mount, and there is nothing to put back.
+func TestGroupOfBefore(t *testing.T) {
+	m := newModel()
+	d, ctx := &Driver{files: m}, context.Background()
+	m.groups[groupBefore] = m.groups[mount] // as version 0.1 called it
+	m.in[11], m.in[12] = groupBefore, groupBefore
+	made, err := run(d, toGroup(share.CacheLimit{Cache: 30, Bandwidth: 25}))
+	if err != nil || m.groups[groupBefore] != "L3:0=7;1=7\nMB:0=30;1=30\n" || m.groups[group] != "" || made[0].Path != share.CacheGroup {
+		t.Fatalf("%v, %+v: %s", err, made, m.state())
+	}
+	in := plan.Entry{Kind: plan.CacheTasks, Path: "/encode", New: share.CacheGroup}
+	if now, err := d.Read(ctx, in); err != nil || now.Value != in.New {
+		t.Errorf("its threads: %+v, %v", now, err)
+	}
+	if err := errors.Join(d.Restore(ctx, []plan.Entry{in, made[0]})...); err != nil || m.groups[groupBefore] != "" || m.in[11] != mount {
+		t.Errorf("%v: %s", err, m.state())
+	}
+	if _, err := run(d, toGroup(share.CacheLimit{Cache: 30})); err != nil || m.groups[group] == "" || m.groups[groupBefore] != "" {
+		t.Errorf("then: %v: %s", err, m.state())
+	}
+}
+
 func TestUnmounted(t *testing.T) {
 	m := newModel()
 	d, ctx := &Driver{files: m}, context.Background()

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"sync"
@@ -308,5 +309,19 @@ func TestUnfinished(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(r.Dir, "*.new"))
 	if err != nil || len(left) != 1 || filepath.Base(left[0]) != "5@9.new" {
 		t.Errorf("left behind: %q %v", left, err)
+	}
+}
+
+// TestScopeOfBefore: a run that version 0.1 wrote down, which said offline for batch.
+func TestScopeOfBefore(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"name": "a", "placement": {"class": "offline"}, "tier": "offline", "scope": {"unit": "/homenode-offline/7", "offline": true, "from": "/a"}}`: true,
+		`{"name": "a", "placement": {"class": "batch"}, "tier": "batch", "scope": {"unit": "/homenode-offline/7", "batch": true, "from": "/a"}}`:       true,
+		`{"name": "a", "placement": {"class": "batch"}, "tier": "batch", "scope": {"unit": "/homenode-offline/7", "from": "/a"}}`:                      false,
+	} {
+		var r Run
+		if err := json.Unmarshal([]byte(text), &r); err != nil || r.Scope.Batch != want || r.Scope.From != "/a" || r.Placement.Class != workload.Batch || r.Tier != workload.BatchTier {
+			t.Errorf("%s: %+v, %v", text, r.Scope, err)
+		}
 	}
 }

@@ -16,6 +16,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
 )
 
 // before is the commit that TestDowngrade builds as long as there is no release.
@@ -23,9 +25,12 @@ const before = "20dd616ca8b5"
 
 // folderOf01 is a state folder that homenode 0.1 wrote: 3 entries, and 46 events of which 4
 // are steps and one is of an undo.
-func folderOf01(t *testing.T) string {
+func folderOf01(t *testing.T) string { return folderOf(t, "testdata/homenode-0.1.db.gz") }
+
+// folderOf is a state folder with a compressed file.
+func folderOf(t *testing.T, name string) string {
 	t.Helper()
-	f, err := os.Open("testdata/homenode-0.1.db.gz")
+	f, err := os.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,6 +80,44 @@ func TestFolderOfTheVersionBefore(t *testing.T) {
 	if steps, rest := count(t, s); steps != 4+1 || rest != 5 {
 		t.Errorf("%d steps and undos, %d others", steps, rest)
 	}
+}
+
+// TestOfflineIsBatch: what homenode 0.1 wrote of batch work, which it called offline, is read as
+// batch work, before and after the file is brought up to date.
+func TestOfflineIsBatch(t *testing.T) {
+	dir := folderOf(t, "testdata/homenode-0.1-offline.db.gz")
+	check := func(s *Store, have int) {
+		t.Helper()
+		if s.schema != have {
+			t.Errorf("schema %d, want %d", s.schema, have)
+		}
+		homes, err := s.Placements()
+		if err != nil || len(homes) != 1 || homes[0].Class != workload.Batch || homes[0].CPUs.String() != "2-4" {
+			t.Errorf("homes %+v, %v", homes, err)
+		}
+		events, err := s.History(plan.EventQuery{})
+		if err != nil || len(events) != 1 || events[0].Code != words.BatchCPUs {
+			t.Errorf("history %+v, %v", events, err)
+		}
+		var chosen map[workload.ID]plan.Decision
+		if _, err := s.Load("chosen", &chosen); err != nil || len(chosen["/encode"].Reasons) != 1 || chosen["/encode"].Reasons[0].Code != words.BatchCPUs {
+			t.Errorf("chosen %+v, %v", chosen, err)
+		}
+		if journal, err := s.Journal(); err != nil || len(journal) != 3 {
+			t.Errorf("%d entries, %v", len(journal), err)
+		}
+	}
+	r, err := OpenReadOnly(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(r, 2)
+	r.Close()
+	s := opened(t, dir)
+	check(s, schema)
+	s.Close()
+	s = opened(t, dir)
+	check(s, schema)
 }
 
 func count(t *testing.T, s *Store) (steps, rest int) {

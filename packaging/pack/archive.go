@@ -63,6 +63,12 @@ func (r *release) archive(arch string, tree []file) error {
 	return os.WriteFile(filepath.Join(r.out, top+".tar.gz"), z, 0o644)
 }
 
+// binary writes the program by itself: for a look at a machine where nothing is to be installed.
+func (r *release) binary(arch string, tree []file) error {
+	name := fmt.Sprintf("homenode-%s-linux-%s", r.version, arch)
+	return os.WriteFile(filepath.Join(r.out, name), named(tree, program).data, 0o755)
+}
+
 // sums writes SHA256SUMS of all that was made.
 func (r *release) sums() error {
 	entries, err := os.ReadDir(r.out)

@@ -48,6 +48,49 @@ func (r *release) changes(text string) (chglog.ChangeLogEntries, error) {
 	return out, nil
 }
 
+// notes writes what is new in this version, as CHANGELOG.md has it: NOTES.md.
+func (r *release) notes() error {
+	text, err := os.ReadFile(filepath.Join(r.source, "CHANGELOG.md"))
+	if err != nil {
+		return err
+	}
+	notes, err := r.section(string(text))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(r.out, "NOTES.md"), []byte(notes), 0o644)
+}
+
+// section returns the part of CHANGELOG.md about this version. A version that has no section of
+// its own is a development build: its part is the first one.
+func (r *release) section(text string) (string, error) {
+	var own, first strings.Builder
+	in := &strings.Builder{} // what stands above the first version
+	count := 0
+	for line := range strings.Lines(text) {
+		if m := versionLine.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+			count++
+			in = &strings.Builder{}
+			if count == 1 {
+				in = &first
+			}
+			if m[1] == r.version {
+				in = &own
+			}
+			continue
+		}
+		in.WriteString(line)
+	}
+	said := strings.TrimSpace(own.String())
+	if said == "" {
+		said = strings.TrimSpace(first.String())
+	}
+	if said == "" {
+		return "", fmt.Errorf("CHANGELOG.md: nothing about %s", r.version)
+	}
+	return "# Homenode " + r.version + "\n\n" + said + "\n", nil
+}
+
 // changelog writes the changes into a folder in the form that nfpm reads.
 func (r *release) changelog(dir string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(r.source, "CHANGELOG.md"))

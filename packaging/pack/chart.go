@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/Masterminds/semver/v3"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -22,17 +23,33 @@ const chartFolder = "packaging/kube/chart"
 // nobody else to make the namespace.
 var oneCluster = map[string]any{"namespace": map[string]any{"create": true}}
 
-// semantic is the version without the signs that set apart what is no release: neither tags of
-// images nor Helm take them.
+// semantic is the version without the signs that set a development build apart: tags of images do
+// not take them.
 func (r *release) semantic() string {
 	return strings.NewReplacer("~", "-", "+", "-").Replace(r.version)
+}
+
+// chartVersion is the version in the form of semver.org, which Helm sorts by. There a suffix sorts
+// below its number, so that a development build after 0.2.0 comes before 0.2.1. A part with digits
+// alone may not begin with 0: the parts of the suffix are joined by hyphens.
+func (r *release) chartVersion() string {
+	number, build, _ := strings.Cut(r.version, "+")
+	number = strings.ReplaceAll(number, "~", "-")
+	if build == "" {
+		return number
+	}
+	v, err := semver.StrictNewVersion(number)
+	if err == nil && v.Prerelease() == "" {
+		number = v.IncPatch().String()
+	}
+	return number + "-" + strings.NewReplacer(".", "-", "+", "-").Replace(build)
 }
 
 // readChart is the chart with the version that is made; its own where none is.
 func (r *release) readChart() (*chart.Chart, error) {
 	c, err := loader.LoadDir(filepath.Join(r.source, chartFolder))
 	if err == nil && r.version != "" {
-		c.Metadata.Version, c.Metadata.AppVersion = r.semantic(), r.semantic()
+		c.Metadata.Version, c.Metadata.AppVersion = r.chartVersion(), r.semantic()
 	}
 	return c, err
 }

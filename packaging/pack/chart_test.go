@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Masterminds/semver/v3"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/lint"
@@ -205,10 +206,38 @@ func TestChartAsks(t *testing.T) {
 	}
 }
 
+// TestChartVersion: Helm sorts a development build above its release and below the next one.
+func TestChartVersion(t *testing.T) {
+	var before *semver.Version
+	for _, c := range []struct{ version, want string }{
+		{"0.2.0", "0.2.0"},
+		{"0.2.0+git20261124.0939.0123456", "0.2.1-git20261124-0939-0123456"}, // no part is a number that begins with 0
+		{"0.2.0+git20261124.1405.1a2b3c4", "0.2.1-git20261124-1405-1a2b3c4"},
+		{"0.2.1", "0.2.1"},
+		{"0.3.0~rc1", "0.3.0-rc1"},
+		{"0.3.0~rc1+git20261201.0900.1a2b3c4", "0.3.0-rc1-git20261201-0900-1a2b3c4"},
+		{"0.3.0", "0.3.0"},
+	} {
+		r := release{version: c.version}
+		if got := r.chartVersion(); got != c.want {
+			t.Errorf("%s: %s, want %s", c.version, got, c.want)
+		}
+		v, err := semver.StrictNewVersion(r.chartVersion())
+		if err != nil {
+			t.Errorf("%s: %v", c.version, err)
+			continue
+		}
+		if before != nil && !v.GreaterThan(before) {
+			t.Errorf("%s does not sort above %s", v, before)
+		}
+		before = v
+	}
+}
+
 // TestChartArchive: what is given out is a chart of the version that was made, twice the same.
 func TestChartArchive(t *testing.T) {
 	made := func() ([]byte, string) {
-		r := release{version: "0.2.0~git20261122.1a2b3c4", time: time.Unix(1, 0), source: "../..", out: t.TempDir()}
+		r := release{version: "0.2.0+git20261122.0915.1a2b3c4", time: time.Unix(1, 0), source: "../..", out: t.TempDir()}
 		if err := r.kubernetes(); err != nil {
 			t.Fatal(err)
 		}
@@ -231,7 +260,7 @@ func TestChartArchive(t *testing.T) {
 		t.Fatalf("%v, %v", err, c.Validate())
 	}
 	text, err := render(c, oneCluster)
-	if err != nil || !strings.HasSuffix(plain, text) || !strings.Contains(text, "image: \"homenode-kube:0.2.0-git20261122.1a2b3c4\"") {
+	if err != nil || !strings.HasSuffix(plain, text) || !strings.Contains(text, "image: \"homenode-kube:0.2.0-git20261122.0915.1a2b3c4\"") {
 		t.Errorf("%v\n%s", err, text)
 	}
 }

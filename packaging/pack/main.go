@@ -1,7 +1,7 @@
 // Command pack makes what a release gives out from installed trees, one of each
 // architecture, as `make install DESTDIR=STAGE/ARCH PREFIX=/usr` lays them out: deb, rpm,
-// an archive, container images in OCI layout, the Helm chart, the list of what is inside (CycloneDX) and
-// the sums. The same trees give the same bytes, on any machine and at any time.
+// an archive, the binary by itself, container images in OCI layout, the Helm chart, the list of what is
+// inside (CycloneDX), the notes and the sums. The same trees give the same bytes, on any machine and at any time.
 package main
 
 import (
@@ -72,6 +72,9 @@ func run() error {
 		if err := r.archive(arch, tree); err != nil {
 			return fmt.Errorf("archive for %s: %w", arch, err)
 		}
+		if err := r.binary(arch, tree); err != nil {
+			return fmt.Errorf("binary for %s: %w", arch, err)
+		}
 		if err := r.packages(arch, tree); err != nil {
 			return fmt.Errorf("packages for %s: %w", arch, err)
 		}
@@ -84,6 +87,9 @@ func run() error {
 	}
 	if err := r.inside(trees[architectures[0]]); err != nil {
 		return fmt.Errorf("bill of materials: %w", err)
+	}
+	if err := r.notes(); err != nil {
+		return fmt.Errorf("notes: %w", err)
 	}
 	return r.sums()
 }

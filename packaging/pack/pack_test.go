@@ -50,13 +50,13 @@ func made(t *testing.T, version string) map[string]string {
 	for _, arch := range architectures {
 		trees[arch] = tree
 		drivers[arch] = []file{{driver, 0o755, binary}, {"/usr/share/doc/homenode-kube/NOTICES", 0o644, []byte("notices\n")}}
-		for _, err := range []error{r.archive(arch, tree), r.packages(arch, tree)} {
+		for _, err := range []error{r.archive(arch, tree), r.binary(arch, tree), r.packages(arch, tree)} {
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	for _, err := range []error{r.images(trees, drivers), r.kubernetes(), r.inside(tree), r.sums()} {
+	for _, err := range []error{r.images(trees, drivers), r.kubernetes(), r.inside(tree), r.notes(), r.sums()} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,12 +78,12 @@ func made(t *testing.T, version string) map[string]string {
 
 // TestSameBytes: the same trees give the same bytes, all of them.
 func TestSameBytes(t *testing.T) {
-	const version = "0.0.0~git20261122.1a2b3c4"
+	const version = "0.2.0+git20261122.0915.1a2b3c4"
 	a, b := made(t, version), made(t, version)
 	for _, name := range []string{
 		"homenode_" + version + "-1_amd64.deb", "homenode_" + version + "-1_arm64.deb",
 		"homenode-" + version + "-1.x86_64.rpm", "homenode-" + version + "-1.aarch64.rpm",
-		"homenode-" + version + "-linux-amd64.tar.gz", "homenode-" + version + "-oci.tar", "homenode-kube-" + version + "-oci.tar",
+		"homenode-" + version + "-linux-amd64.tar.gz", "homenode-" + version + "-linux-amd64", "homenode-" + version + "-linux-arm64", "NOTES.md", "homenode-" + version + "-oci.tar", "homenode-kube-" + version + "-oci.tar",
 		"homenode-kube-" + version + ".yaml", "homenode-chart-" + version + ".tgz", "homenode-" + version + ".cdx.json", "SHA256SUMS",
 	} {
 		if a[name] == "" {
@@ -148,9 +148,9 @@ func TestImages(t *testing.T) {
 // TestChanges: a version of its own each, the newest first; what has no version yet is of
 // the one that is made.
 func TestChanges(t *testing.T) {
-	r := release{version: "0.2.0~git1", time: time.Unix(0, 0)}
+	r := release{version: "0.2.0+git1", time: time.Unix(0, 0)}
 	got, err := r.changes("# Changelog\n\n## Unreleased\n\n### Added\n\n- one `thing`,\n  told in two lines\n\n## 0.1.0 (2026-11-22)\n\n- two\n")
-	if err != nil || len(got) != 2 || got[0].Semver != "0.2.0~git1" || got[1].Semver != "0.1.0" {
+	if err != nil || len(got) != 2 || got[0].Semver != "0.2.0+git1" || got[1].Semver != "0.1.0" {
 		t.Fatalf("%v, %v", got, err)
 	}
 	if note := got[0].Changes[0].Note; note != "one thing, told in two lines" {
@@ -168,6 +168,26 @@ func TestChanges(t *testing.T) {
 	}
 	if got, err := r.changes(string(text)); err != nil || len(got[0].Changes) == 0 {
 		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// TestNotes: the notes of a release are the section of its version; those of a development build
+// are the first section.
+func TestNotes(t *testing.T) {
+	const text = "# Changelog\n\n## Unreleased\n\n- new\n\n## 0.2.0 (2026-11-24)\n\n### Added\n\n- one\n\n## 0.1.0 (2026-11-22)\n\n- two\n"
+	for version, want := range map[string]string{
+		"0.2.0":      "# Homenode 0.2.0\n\n### Added\n\n- one\n",
+		"0.2.0+git1": "# Homenode 0.2.0+git1\n\n- new\n",
+		"0.1.0":      "# Homenode 0.1.0\n\n- two\n",
+	} {
+		r := release{version: version}
+		if got, err := r.section(text); err != nil || got != want {
+			t.Errorf("%s: %q, %v", version, got, err)
+		}
+	}
+	r := release{version: "0.3.0"}
+	if got, err := r.section("# Changelog\n\n## Unreleased\n"); err == nil {
+		t.Errorf("taken: %q", got)
 	}
 }
 

@@ -3,9 +3,11 @@ package cli
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // What pflag and cobra say of a wrong command line names their own functions and
@@ -16,6 +18,8 @@ var (
 	bothGiven  = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 	argCount   = regexp.MustCompile(`^(?:accepts|requires) .* arg\(s\), (?:only )?received (\d+)$`)
 	noArgument = regexp.MustCompile(`^unknown command ("(?:[^"\\]|\\.)*") for`)
+	noFlag     = regexp.MustCompile(`^unknown flag: --(.*)$`)
+	noLetter   = regexp.MustCompile(`^unknown shorthand flag: '(.)' in -(.*)$`)
 	neededFlag = regexp.MustCompile(`^required flag\(s\) (.*) not set$`)
 )
 
@@ -42,6 +46,31 @@ func badUsage(c *cobra.Command, text string) (words string, ok bool) {
 	if m := noArgument.FindStringSubmatch(text); m != nil && !c.HasAvailableSubCommands() {
 		return "unexpected argument " + m[1], true
 	}
+	if m := noArgument.FindStringSubmatch(text); m != nil {
+		if typed, err := strconv.Unquote(m[1]); err == nil {
+			return fmt.Sprintf("unknown command %s%s", m[1], meant(c, typed)), true
+		}
+	}
+	if m := noFlag.FindStringSubmatch(text); m != nil {
+		var known []string
+		each := func(f *pflag.Flag) {
+			if !f.Hidden {
+				known = append(known, f.Name)
+			}
+		}
+		c.Flags().VisitAll(each)
+		c.InheritedFlags().VisitAll(each)
+		if near := nearest(m[1], known); near != "" {
+			return fmt.Sprintf("unknown option --%s; did you mean --%s?", m[1], near), true
+		}
+		return "unknown option --" + m[1], true
+	}
+	if m := noLetter.FindStringSubmatch(text); m != nil {
+		if strings.ContainsAny(m[1], "0123456789") { // --watch -1s: the value of the option before
+			return fmt.Sprintf("-%s is no option; a value that begins with a dash goes with =, such as --option=-%[1]s", m[2]), true
+		}
+		return "unknown option -" + m[1], true
+	}
 	if m := neededFlag.FindStringSubmatch(text); m != nil {
 		names := strings.Split(strings.ReplaceAll(m[1], `"`, ""), ", ")
 		return "--" + strings.Join(names, " and --") + " must be given", true
@@ -52,6 +81,30 @@ func badUsage(c *cobra.Command, text string) (words string, ok bool) {
 		}
 	}
 	return text, false
+}
+
+// habits is what people type by habit of other programs, for the command that does it here.
+var habits = map[string]string{
+	"ps": "status", "ls": "status", "list": "status", "show": "status", "htop": "top", "btop": "top", "watch": "top", "monitor": "top", "log": "history", "logs": "history", "events": "history",
+	"exec": "run", "start": "run", "why": "explain", "inspect": "explain", "describe": "explain", "migrate": "move", "rollback": "undo", "revert": "undo", "restore": "undo", "lstopo": "topology",
+	"check": "doctor", "bench": "probe", "reload": "config", "validate": "config check", "settings": "config show", "guest": "vm", "virsh": "vm", "simulate": "sim", "serve": "daemon",
+}
+
+// meant says which command was meant by one that is not there; "" when that is anybody's guess.
+func meant(c *cobra.Command, typed string) string {
+	if near, known := habits[strings.ToLower(typed)]; known && !c.HasParent() {
+		return "; did you mean " + near + "?"
+	}
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() || sub.Name() == "help" {
+			names = append(names, sub.Name())
+		}
+	}
+	if near := nearest(typed, names); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return ""
 }
 
 // flagName leaves the long name of "-n, --name".

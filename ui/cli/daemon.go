@@ -28,6 +28,7 @@ type DaemonOptions struct {
 func daemonCommand(e *Env) *cobra.Command {
 	var o DaemonOptions
 	var show bool
+	var mode string // in which the first look was
 	c := &cobra.Command{
 		Use:   "daemon",
 		Short: "Watch this machine and, if told to, keep every workload at home",
@@ -54,10 +55,21 @@ its journal.`,
 				return usageErrorf("--period %v: want 100ms to 1h", o.Period)
 			}
 			if show {
-				o.FirstLook = func(s api.Status, period time.Duration) { printStatus(e, s); printWatching(e, o.Socket, period) }
+				o.FirstLook = func(s api.Status, period time.Duration) {
+					mode = s.Mode
+					printStatus(e, s)
+					if s.OneNode() {
+						offerDemo(contextOf(c), e)
+					}
+					printWatching(e, o.Socket, period)
+				}
 			}
 			err := e.Daemon(c.Context(), o)
-			if show && err == nil {
+			switch {
+			case !show || err != nil:
+			case mode == "observe":
+				fmt.Fprintln(e.Stderr, "homenode: ended; in observe mode it changed nothing by itself")
+			default:
 				history := e.program() + " history"
 				for _, f := range [][2]string{{"socket", o.Socket}, {"state-dir", o.StateDir}} {
 					if f[1] != "" {
@@ -78,6 +90,26 @@ its journal.`,
 	f.BoolVar(&show, "status", false, "print the status table after the first look")
 	socketFlag(c, e)
 	return c
+}
+
+// demoIn is how long the demo waits for a key that keeps it away: long enough to read the lines above it.
+const demoIn = 8 * time.Second
+
+// offerDemo shows what homenode is for to who runs it where there is nothing to bring home: on a terminal the
+// demo opens by itself, in a pipe its command is printed.
+func offerDemo(ctx context.Context, e *Env) {
+	command := e.program() + " demo"
+	if e.Key == nil || e.Open == nil {
+		fmt.Fprintf(e.Stdout, "\nThe main job, on a simulated server of 8 NUMA nodes: `%s`\n", command)
+		return
+	}
+	fmt.Fprintf(e.Stdout, "\nThe main job, on a simulated server of 8 NUMA nodes, opens in %.0f s (`%s`).\nEnter opens it now, any other key stays here, Ctrl-C ends.\n", demoIn.Seconds(), command)
+	if key, pressed := e.Key(ctx, demoIn); ctx.Err() != nil || pressed && key != '\r' && key != '\n' {
+		return
+	}
+	if err := e.Open(ctx, "demo"); err != nil && ctx.Err() == nil {
+		fmt.Fprintf(e.Stderr, "homenode: demo: %s\n", words.Printable(err.Error()))
+	}
 }
 
 // printWatching tells who started a daemon in a terminal that it goes on, and how it ends.

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -210,7 +211,8 @@ func printBalancing(w io.Writer, p view.Paint, x api.Explanation) {
 		}
 		lines = append(lines, line)
 	}
-	if lines == nil && x.Balancing != "" && x.Mode != "none" {
+	said := slices.Contains(words.Sentences(x.Decision.Reasons), x.Balancing)
+	if lines == nil && x.Balancing != "" && x.Mode != "none" && !said {
 		lines = []string{x.Balancing}
 	}
 	section(w, p, "balancing", lines)

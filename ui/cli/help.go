@@ -20,9 +20,10 @@ var groups = []struct {
 	commands []string
 }{
 	{"See what runs where", []string{"status", "top", "stat", "explain", "history", "report", "fleet", "metrics"}},
-	{"Place, move, put back", []string{"run", "share", "move", "undo", "resume", "daemon"}},
+	{"Place, move, put back", []string{"run", "share", "move", "undo", "resume", "daemon", "config"}},
 	{"The machine", []string{"topology", "doctor", "probe", "host", "gather"}},
 	{"Virtual machines", []string{"vm", "openstack"}},
+	{"In the words of other programs", []string{"numactl", "taskset", "numastat", "migratepages"}},
 	{"Try things out", []string{"demo", "trial", "plan", "sim", "replay"}},
 	{"About this program", []string{"help", "version", "completion"}},
 }

@@ -79,7 +79,7 @@ func TestFlagsSayWhatTheyTake(t *testing.T) {
 
 // --socket is for those who ask a daemon.
 func TestSocketIsForThoseWhoUseIt(t *testing.T) {
-	without := regexp.MustCompile(`^homenode( (topology|gather|sim|demo|fleet|fleet fit|replay|version|help|doctor|probe|probe .*|vm|vm flavors|host|host report|openstack|share|completion|completion .*))?$`)
+	without := regexp.MustCompile(`^homenode( (topology|gather|sim|demo|fleet|fleet fit|replay|version|help|doctor|probe|probe .*|vm|vm flavors|host|host report|openstack|share|config|config .*|numactl|numastat|taskset|migratepages|completion|completion .*))?$`)
 	everyCommand(func(c *cobra.Command) {
 		if has := c.Flags().Lookup("socket") != nil; has == without.MatchString(c.CommandPath()) {
 			t.Errorf("%s: --socket %v", c.CommandPath(), has)

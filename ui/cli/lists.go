@@ -28,6 +28,11 @@ func parseWhere[T ~int](text string, allowed topology.Set[T]) (topology.Set[T], 
 		return none, fmt.Errorf("%q names nothing; want a list such as 0-3,8, +0-1, !2 or all", text)
 	case rest == "all":
 		set = allowed.Clone()
+	case strings.HasPrefix(rest, "0x") && !counted:
+		var ok bool
+		if set, ok = parseMask[T](rest); !ok {
+			return none, fmt.Errorf("%q: want a mask such as 0x3, or a list such as 0-3,8", text)
+		}
 	default:
 		var err error
 		if set, err = topology.ParseSet[T](rest); err != nil {

@@ -52,8 +52,8 @@ func Sections(c *cobra.Command) []Section {
 	if root || c.Flags().Lookup("socket") != nil {
 		files.Rows = append(files.Rows, [2]string{"/run/homenode/homenode.sock", "Where root's daemon answers; $XDG_RUNTIME_DIR/homenode/homenode.sock of a user's own."})
 	}
-	if root || first == "daemon" || first == "host" || first == "vm" {
-		files.Rows = append(files.Rows, [2]string{"/etc/homenode.yaml", "Configuration, read where it is there."})
+	if root || first == "daemon" || first == "config" || first == "host" || first == "vm" {
+		files.Rows = append(files.Rows, [2]string{"/etc/homenode.yaml, /etc/homenode.d/*.yaml", "Configuration and its drop-ins, read where they are there."})
 	}
 	if path == "vm hook" {
 		files.Rows = append(files.Rows, [2]string{"/etc/libvirt/hooks/qemu.d", "Where --install puts the script that libvirt calls."})
@@ -85,7 +85,8 @@ func signalsOf(first string, c *cobra.Command) [][2]string {
 	const end = "SIGINT, SIGTERM"
 	switch first {
 	case "daemon":
-		return [][2]string{{end, "The daemon finishes what it is writing, leaves every home as it is, and ends. homenode undo --all puts everything back."}}
+		return [][2]string{{end, "The daemon finishes what it is writing, leaves every home as it is, and ends. homenode undo --all puts everything back."},
+			{"SIGHUP", "The daemon reads its configuration again. One that is wrong changes nothing, and status and the log say what is wrong. Where the terminal of the daemon has gone, it ends instead."}}
 	case "run":
 		return [][2]string{{"all", "The command has taken the place of homenode and gets them itself."}}
 	case "probe", "doctor":

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -71,6 +72,10 @@ type Env struct {
 	ScopeHere func() error
 	// Where is what this process may have and what it has.
 	Where func() (Whereabouts, error)
+	// Key waits so long for a key at the terminal; nil where standard input or output is none. Open runs
+	// another command of this program there until it or ctx ends.
+	Key  func(ctx context.Context, wait time.Duration) (key byte, pressed bool)
+	Open func(ctx context.Context, args ...string) error
 	// Probe measures the machine that h describes and keeps results in a state folder.
 	Probe func(h *topology.Host, stateDir string) Prober
 	// Keep writes down where a daemon has placed what is about to start, for when that daemon
@@ -86,6 +91,8 @@ type Env struct {
 	UndoScopes func(ctx context.Context, which api.Which) (api.UndoResult, error)
 	// Self is this process; `homenode run` keeps its identity over exec.
 	Self func() (workload.Process, error)
+	// ByHand does what taskset(1) and the like do by one system call.
+	ByHand ByHand
 	// Memory reads what numastat(8) tells.
 	Memory MemoryFigures
 	// Sim runs a simulation, Demo the daemon on a simulated host.
@@ -97,6 +104,8 @@ type Env struct {
 	Host HostPreparer
 	// Policy is that of this host's configuration file, for h, which is this machine.
 	Policy func(h *topology.Host) (plan.Policy, error)
+	// Config reads and checks a configuration file with its drop-ins; "" is that of this host.
+	Config func(file string) (Configuration, error)
 	// Rule is the first rule of this host's configuration file that fits one of some names; nil for none.
 	Rule func(names ...string) (*workload.Rule, error)
 	// Flight opens what the flight recorder wrote: a file or a folder; "" is that of
@@ -167,6 +176,10 @@ func Main(ctx context.Context, e *Env, args []string) int {
 	defer errs.Close()
 	own := *e
 	own.Stdout, own.Stderr, own.ctx = out, errs, ctx
+	name := "homenode"
+	if called := filepath.Base(e.Program); slices.Contains(programs, called) {
+		name, args = called, append([]string{called}, args...)
+	}
 	root := rootCommand(&own, args...)
 	root.SetArgs(args)
 	ran, err := root.ExecuteContextC(ctx)
@@ -184,7 +197,7 @@ func Main(ctx context.Context, e *Env, args []string) int {
 	}
 	code, text := status(err)
 	if text != "" {
-		fmt.Fprintf(errs, "homenode: %s\n", words.Printable(oneLine(text)))
+		fmt.Fprintf(errs, "%s: %s\n", name, words.Printable(oneLine(text)))
 	}
 	return code
 }
@@ -263,6 +276,12 @@ that do not fit, and says which; in a pipe it is whole.`,
 		words, _ := badUsage(c, err.Error())
 		return misused(c, words)
 	})
+	if len(args) > 0 && slices.Contains(programs, args[0]) {
+		root.AddCommand(programCommand(e, args[0]))
+		setHelp(e, root)
+		finish(root)
+		return root
+	}
 	if len(args) > 0 && args[0] == "run" {
 		root.AddCommand(runCommand(e))
 		setHelp(e, root)
@@ -271,9 +290,12 @@ that do not fit, and says which; in a pipe it is whole.`,
 	}
 	root.AddCommand(
 		daemonCommand(e), statusCommand(e), topCommand(e), statCommand(e), explainCommand(e), historyCommand(e), reportCommand(e), fleetCommand(e),
-		undoCommand(e), resumeCommand(e), runCommand(e), moveCommand(e), metricsCommand(e), versionCommand(e),
+		undoCommand(e), resumeCommand(e), runCommand(e), moveCommand(e), metricsCommand(e), versionCommand(e), configCommand(e),
 		topologyCommand(e), gatherCommand(e), planCommand(e), probeCommand(e), doctorCommand(e), simCommand(e), demoCommand(e), replayCommand(e), vmCommand(e), hostCommand(e), openstackCommand(e), shareCommand(e), trialCommand(e),
 	)
+	for _, name := range programs {
+		root.AddCommand(programCommand(e, name))
+	}
 	root.InitDefaultHelpCmd()
 	root.SetOut(view.Raw(e.Stdout)) // kept by the commands for scripts, which are not text for a terminal
 	root.InitDefaultCompletionCmd()

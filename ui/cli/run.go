@@ -22,7 +22,7 @@ import (
 
 func runCommand(e *Env) *cobra.Command {
 	var class, tier, memory string
-	var dryRun, asJSON, quiet, orAnyway, showing bool
+	var dryRun, asJSON, quiet, orAnyway, showing, hardware bool
 	var at where
 	var near []string
 	want := api.Want{}
@@ -58,6 +58,8 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
   homenode run --show`,
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
+			case hardware:
+				return hardwareNow(e, args)
 			case showing:
 				return show(c, e, args, asJSON)
 			case len(args) == 0:
@@ -159,6 +161,7 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 	f.BoolVar(&quiet, "quiet", false, "print no line on standard error")
 	f.BoolVar(&orAnyway, "or-anyway", false, "where there is no home, start without one")
 	f.BoolVarP(&showing, "show", "s", false, "show the memory policy, CPUs and nodes that hold now, and start nothing")
+	f.BoolVarP(&hardware, "hardware", "H", false, "show the nodes with their CPUs, memory and distances, and start nothing")
 	at.flags(f)
 	socketFlag(c, e)
 	f.SetInterspersed(false)

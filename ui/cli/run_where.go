@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -62,6 +63,8 @@ type where struct {
 	exact                                                 bool // nothing is to be searched
 	strict                                                bool // a daemon has to answer
 	niceGiven                                             bool
+	all                                                   bool   // of the machine, not of the cpuset
+	typed                                                 string // another name of --cpus-list that was typed
 }
 
 func (w *where) flags(f *pflag.FlagSet) {
@@ -78,9 +81,15 @@ func (w *where) flags(f *pflag.FlagSet) {
 	f.BoolVar(&w.start.Scope, "scope", false, "run it in a systemd scope, a cgroup of its own")
 	f.StringVar(&w.start.Unit, "unit", "", "`NAME` of the scope")
 	f.IntVar(&w.nice, "nice", 0, "nice value, -20 to 19")
+	f.BoolVarP(&w.all, "all", "a", false, "name CPUs and nodes beyond this cpuset, too")
+	f.StringVarP(&w.cpuNodes, "cpubind", "c", "", "old name of --cpunodebind")
+	f.Lookup("cpubind").Hidden = true
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		if name == "physcpubind" { // numactl's name
-			name = "cpus-list"
+		switch name {
+		case "physcpubind": // numactl's names
+			w.typed, name = name, "cpus-list"
+		case "nodebind":
+			name = "cpubind"
 		}
 		return pflag.NormalizedName(name)
 	})
@@ -132,6 +141,14 @@ func (w *where) read(c *cobra.Command, e *Env) (home topology.NodeSet, err error
 		w.start.Nice = &w.nice
 	}
 	w.start.Balancing = w.balancing
+	if f.Changed("cpubind") {
+		if f.Changed("cpunodebind") {
+			return home, usageErrorf("--cpubind is the old name of --cpunodebind; leave one out")
+		}
+		if err := f.Set("cpunodebind", w.cpuNodes); err != nil {
+			return home, err
+		}
+	}
 	cpus := given("cpus-list", "cpunodebind")
 	switch {
 	case f.Changed("cpus-list") && f.Changed("cpunodebind"):
@@ -147,6 +164,9 @@ func (w *where) read(c *cobra.Command, e *Env) (home topology.NodeSet, err error
 	if err != nil {
 		return home, err
 	}
+	if w.all {
+		at.all()
+	}
 	if f.Changed("nodes") {
 		if home, err = at.named("nodes", w.nodes, at.online, ""); err != nil {
 			return home, err
@@ -154,7 +174,7 @@ func (w *where) read(c *cobra.Command, e *Env) (home topology.NodeSet, err error
 	}
 	switch cpus {
 	case "cpus-list":
-		if w.start.CPUs, err = at.cpusNamed(w.cpusList); err != nil {
+		if w.start.CPUs, err = at.cpusNamed(cmp.Or(w.typed, "cpus-list"), w.cpusList); err != nil {
 			return home, err
 		}
 	case "cpunodebind":
@@ -256,10 +276,10 @@ func (at *whereabouts) named(flag, text string, may topology.NodeSet, what strin
 	return set, usageErrorf("--%s %s: %s; allowed: %s", flag, text, why, may)
 }
 
-func (at *whereabouts) cpusNamed(text string) (topology.CPUSet, error) {
+func (at *whereabouts) cpusNamed(flag, text string) (topology.CPUSet, error) {
 	set, err := parseWhere(text, at.cpus)
 	if err != nil {
-		return set, usageErrorf("--cpus-list: %w", err)
+		return set, usageErrorf("--%s: %w", flag, err)
 	}
 	bad := set.Minus(at.cpus)
 	if bad.Empty() {
@@ -272,7 +292,7 @@ func (at *whereabouts) cpusNamed(text string) (topology.CPUSet, error) {
 	} else if online, err := readSet[topology.CPUID](at.root, "sys/devices/system/cpu/online"); err == nil && !online.Has(cpu) {
 		why = fmt.Sprintf("CPU %d is offline", cpu)
 	}
-	return set, usageErrorf("--cpus-list %s: %s; allowed: %s", text, why, at.cpus)
+	return set, usageErrorf("--%s %s: %s; allowed: %s", flag, text, why, at.cpus)
 }
 
 // line is how a command starts that was told where.
@@ -306,7 +326,7 @@ func (s *Start) memoryLine() string {
 
 // placingFlags is the flags of run that say where or how large; --show takes none of them.
 var placingFlags = []string{"class", "tier", "cpus", "memory", "near", "nodes", "cpus-list", "cpunodebind", "membind", "preferred", "preferred-many",
-	"interleave", "weighted-interleave", "localalloc", "balancing", "nice", "scope", "unit", "name", "dry-run", "or-anyway", "quiet"}
+	"interleave", "weighted-interleave", "localalloc", "balancing", "all", "cpubind", "nice", "scope", "unit", "name", "dry-run", "or-anyway", "quiet"}
 
 // shown is what holds for a command that starts here.
 type shown struct {

@@ -224,6 +224,8 @@ func (s *screen) show(t testing.TB, columns int, env map[string]string, args []s
 		After:         func(time.Duration, func()) func() bool { return func() bool { return true } }, // what waits is not shown: a slow machine shows the same
 		DefaultSocket: "/nonexistent/socket", DefaultState: "/var/lib/homenode", Sim: sim.Run,
 		Demo: func(_ context.Context, o DemoOptions) error {
+			o.Ended("kernel", told("observe", 0.41, 0.63, 0))
+			o.Ended("homenode", told("enforce", 0.41, 0.99, 31))
 			o.Ready(DemoPlace{Socket: "/tmp/homenode-demo-3351921654/socket", Page: "http://127.0.0.1:8080/"})
 			return nil
 		},
@@ -389,6 +391,12 @@ func TestPageOnStdout(t *testing.T) {
 
 // noScreen is the commands that have no golden screen, and why.
 var noScreen = map[string]string{
+	"homenode config check":          "a line; cmd/homenode/testdata/script/config.txtar",
+	"homenode config show":           "a file; cmd/homenode/testdata/script/config.txtar",
+	"homenode numactl":               "lines of numactl; cmd/homenode/testdata/script/numactl.txtar",
+	"homenode numastat":              "as numactl",
+	"homenode taskset":               "as numactl",
+	"homenode migratepages":          "as numactl",
 	"homenode daemon":                "writes a log until it ends",
 	"homenode metrics":               "for a program; golden in ui/metrics",
 	"homenode openstack export":      "files, golden in cmd/homenode/testdata/script/openstack.txtar",
@@ -495,4 +503,20 @@ func TestStatusFitsAnyScreen(t *testing.T) {
 			r.FailNow()
 		}
 	})
+}
+
+// told is the last status of a story of a demo that lasted two and a half minutes.
+func told(mode string, first, last float64, moves int) api.Status {
+	s := api.Status{Mode: mode, Time: moment0, Nodes: []api.Node{{ID: 0, CPUs: "0-23"}, {ID: 1, CPUs: "24-47"}},
+		Workloads: []api.Workload{{ID: "a", CPUUse: 3, MemoryKiB: 42 << 20, Locality: &last}},
+		Trend:     &api.Trend{Since: moment0.Add(-150 * time.Second), First: &first, Moves: moves, MovedBytes: int64(moves) << 31, From: moment0.Add(-150 * time.Second), StepS: 5}}
+	for i := range 30 {
+		local := min(last, first+float64(i)*0.04)
+		s.Trend.Local = append(s.Trend.Local, &local)
+	}
+	if mode == "enforce" {
+		s.Sharing = &api.Sharing{Nodes: []api.ShareNode{{Node: 0, Used: 6}, {Node: 1, Used: 4.2}}}
+		s.Pressure = []workload.Pressure{{Resource: "cpu", Some: 0.4}}
+	}
+	return s
 }

@@ -17,10 +17,10 @@ func TestPlanNamesThePlace(t *testing.T) {
 	const spec = "name: a\ncpus: 1\n"
 	tests := []struct{ name, file, old, new, want string }{
 		{"spec", spec, "1", "-1", `FILE: line 2 column 7: workload "a": cpus is -1; give a whole number from 1 to 65535`},
-		{"spec", spec, "cpus", "cpuz", `FILE: line 2 column 1: unknown key "cpuz"; known are name,`},
+		{"spec", spec, "cpus", "cpuz", `FILE: line 2 column 1: unknown key "cpuz"; did you mean cpus?`},
 		{"host", host, `"id":0`, `"id":-1`, `FILE: read host JSON: line 2 column 16: nodes[0].id is -1; give 0 to 65535`},
 		{"host", host, `1048576`, `1e99`, `nodes[0].memory_kib is 1e99; give a whole number`},
-		{"host", host, `"cpus"`, `"cpu"`, `unknown key "cpu" in nodes[0]; known are id,`},
+		{"host", host, `"cpus"`, `"cpu"`, `unknown key "cpu" in nodes[0]; did you mean cpus?`},
 		{"host", host, `}]`, `},{"id":0,"cpus":"4"}]`, `nodes[1].id node 0 is there twice`},
 		{"case", trace, `"vcpus":2`, `"vcpus":-2`, `FILE: read case: line 2 column 43: events[0].vcpus is -2; give 1 to 65535`},
 		{"case", trace, `"vcpus":2`, `"vcpus":99999999999999999999`, `events[0].vcpus is 99999999999999999999; give a whole number`},

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
+	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -35,6 +38,7 @@ type stat struct {
 
 func statCommand(e *Env) *cobra.Command {
 	var asJSON bool
+	var pid string
 	c := &cobra.Command{
 		Use:   "stat [PID|NAME]",
 		Short: "Show memory by node: of the machine, of a process or of a workload",
@@ -43,13 +47,20 @@ its huge pages by size, and how often memory was allocated on the node that was
 asked for (hit) or on another (miss, foreign). With a PID: where the memory of that
 process lies, by kind. With any other name of a workload (an ID of ` + "`homenode status`" + `,
 a guest, a cgroup) the sum over its processes; what several of them share counts
-once for each.
+once for each. A name that is no workload is looked for in the command lines of
+processes.
 
 A process that does not answer within 2 seconds is named and left out. Exit status
 1 when nothing could be read.`,
 		Example: "  homenode stat\n  homenode stat 1234\n  homenode stat /system.slice/redis.service --json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("pid") {
+				if len(args) > 0 {
+					return usageErrorf("-p %s and %s: say one of them", pid, args[0])
+				}
+				args = []string{pid}
+			}
 			s, err := statOf(c, e, args)
 			if err != nil {
 				return err
@@ -66,6 +77,7 @@ A process that does not answer within 2 seconds is named and left out. Exit stat
 			return err
 		},
 	}
+	c.Flags().StringVarP(&pid, "pid", "p", "", "the same as the argument: PID or `NAME`")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-stat/1)")
 	stateDirFlag(c, e)
 	return c
@@ -85,6 +97,14 @@ func statOf(c *cobra.Command, e *Env, args []string) (s stat, err error) {
 		}
 		defer done()
 		x, err := b.Explain(contextOf(c), workload.ID(args[0]))
+		if unknown := (*api.Error)(nil); errors.As(err, &unknown) && unknown.Code == api.NotFound && e.ByHand != nil {
+			// Small processes are no workload, and numastat knows them by their command lines.
+			if found, failed := e.ByHand.Commands(args[0]); failed == nil && len(found) > 0 {
+				s.PIDs = slices.Sorted(maps.Keys(found))
+				s.Figures, s.Unread = e.Memory.Processes(contextOf(c), s.PIDs)
+				return s, nil
+			}
+		}
 		if err != nil {
 			return s, err
 		}

@@ -187,7 +187,19 @@ func writeStatus(w io.Writer, p view.Paint, s api.Status, r *rows) {
 		nodes.Row(fmt.Sprint(n.ID), orDash(n.CPUs), paintBusy(p, n), fmt.Sprintf("%.4g", n.VCPUs), kib(n.MemoryKiB), paintFree(p, n), kib(n.BookedKiB), traffic(n))
 	}
 	nodes.Print(w, p)
-	if len(s.Workloads)+len(s.SmallWorkloads) == 0 {
+	if s.OneNode() {
+		fmt.Fprintf(w, "\n%s\n", p.Best(words.Because(words.SingleNode).String()))
+		uses := words.Because(words.OneNodeUses).String()
+		if p.Width > 0 {
+			var b strings.Builder
+			p.Wrap(&b, uses, "")
+			uses = strings.TrimSuffix(b.String(), "\n")
+		}
+		fmt.Fprintln(w, uses)
+	}
+	if len(s.Workloads)+len(s.SmallWorkloads) == 0 && s.OneNode() {
+		fmt.Fprintf(w, "%s\n", p.Dim(smaller(s.Small)+" not shown"))
+	} else if len(s.Workloads)+len(s.SmallWorkloads) == 0 {
 		fmt.Fprintf(w, "\nno workload is large enough to be placed; %s left alone\n", smaller(s.Small))
 	} else {
 		fmt.Fprintln(w)
@@ -199,8 +211,10 @@ func writeStatus(w io.Writer, p view.Paint, s api.Status, r *rows) {
 	if s.Sharing != nil {
 		fmt.Fprintf(w, "%s %s\n", p.Dim("sharing:"), sharingLine(s.Sharing))
 	}
-	printSources(w, p, s)
-	if s.Balance != nil && s.Mode != "none" { // one look tells nothing about a load
+	if !s.OneNode() { // where all is local, how that is known helps nobody
+		printSources(w, p, s)
+	}
+	if s.Balance != nil && !s.OneNode() && s.Mode != "none" { // one look tells nothing about a load
 		fmt.Fprintf(w, "%s %s\n", p.Dim("balancing:"), s.Balance.Verdict())
 	}
 	printDevices(w, p, s.Devices)

@@ -362,7 +362,7 @@ func TestTopologyRefuses(t *testing.T) {
 		{[]string{"--synthetic", "core:1", "--json", "--svg", "x"}, 2, "--json and --svg do not go together"},
 		{[]string{"--synthetic", "core:1", "--root", "/"}, 2, "do not go together"},
 		{[]string{"--synthetic", ""}, 2, "--synthetic is empty"},
-		{[]string{"--boat"}, 2, "unknown flag: --boat"},
+		{[]string{"--boat"}, 2, "unknown option --boat"},
 		{[]string{"boat"}, 2, `unexpected argument "boat"; see`},
 		{nil, 3, "read sys/devices/system/cpu: no CPU found"},
 		{[]string{"--synthetic", "core:1", "--svg", filepath.Join(bad, "x.svg")}, 2, "not a directory"},

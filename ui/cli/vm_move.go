@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/plan"
@@ -59,7 +60,13 @@ homenode's to move; the line says why.`,
 		},
 	}
 	v.flags(c, e)
-	c.Flags().StringVar(&nodes, "nodes", "", "only to these `NODES`, such as 1 or 0-1")
+	c.Flags().StringVar(&nodes, "to", "", "only to these `NODES`, such as 1 or 0-1 (also --nodes)")
+	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "nodes" {
+			name = "to"
+		}
+		return pflag.NormalizedName(name)
+	})
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, say what would be")
 	return c
 }

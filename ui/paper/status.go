@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
 )
 
 // Status is one look as a page; host is the name of the machine, "" when unknown.
@@ -16,7 +18,7 @@ func Status(s api.Status, host string) (string, error) {
 	}
 	v := statusView{Status: s, Title: title}
 	v.Workloads = slices.Clone(s.Workloads)
-	slices.SortStableFunc(v.Workloads, func(a, b api.Workload) int { return cmp.Compare(remote(&b), remote(&a)) })
+	slices.SortStableFunc(v.Workloads, func(a, b api.Workload) int { return cmp.Or(last(&a)-last(&b), cmp.Compare(remote(&b), remote(&a))) })
 	return fill(statusPage, title, &v)
 }
 
@@ -50,6 +52,9 @@ func (s statusView) Taken(n api.Node) *float64 {
 	return &x
 }
 
+// OneNodeSays is the sentence for a host of one NUMA node.
+func (statusView) OneNodeSays() string { return words.Because(words.SingleNode).String() }
+
 // Moving is the progress of a move under way, or nil.
 func (s statusView) Moving(w api.Workload) *float64 {
 	if m := w.Move; m != nil && m.State == "running" && m.Planned > 0 {
@@ -62,6 +67,7 @@ func (s statusView) Moving(w api.Workload) *float64 {
 var statusPage = template.Must(template.New("status").Funcs(functions).Parse(`<h1>{{.Title}}</h1>
 <p>{{if .Time.IsZero}}Not looked at yet{{else}}Looked at {{date .Time}}{{end}} by homenode {{.Version}}, {{if eq .Mode "none"}}without a daemon{{else}}in {{.Mode}} mode{{end}}{{if .Trial}}; {{.Trial.Line}}{{else if .Held}}; everything was undone, <code>homenode resume --all</code> goes on{{end}}.</p>
 {{range .Problems}}<div class="verdict warning">{{prose .}}</div>
+{{end}}{{if .OneNode}}<p>{{.OneNodeSays}}</p>
 {{end}}<div class="tiles">
 <div class="tile">at home<b>{{.AtHome}} of {{len .Workloads}}</b><small>{{count .Small "smaller workload"}} left alone</small></div>
 <div class="tile">local accesses<b>{{share .Local}}</b><small>{{share .ByPlan}} by plan</small></div>
@@ -90,3 +96,11 @@ var statusPage = template.Must(template.New("status").Funcs(functions).Parse(`<h
 {{range .Managers}}<tr><td class="name">{{.Name}}</td><td class="says">{{.Does}}</td><td class="says" data-is="left to it">{{dash .Owns}}</td></tr>
 {{end}}</table></div>
 {{end}}`))
+
+// last puts batch work, which has no home, below online work.
+func last(w *api.Workload) int {
+	if w.Class == workload.Batch {
+		return 1
+	}
+	return 0
+}

@@ -31,10 +31,14 @@ func (m *Model) lines() []string {
 	case m.height > 0 && (m.width < leastWidth || m.height < leastHeight):
 		return []string{fmt.Sprintf("%d×%d is too small;", m.width, m.height), fmt.Sprintf("top needs %d×%d.", leastWidth, leastHeight), "q ends it."}
 	case m.height == 0:
-		return slices.Concat([]string{m.header()}, m.nodes(), m.pressure(), m.moves(0), m.table(0), m.decisions(10))
+		return slices.Concat([]string{m.header()}, m.since(), m.nodes(), m.pressure(), m.moves(0), m.table(0), m.decisions(10))
 	}
-	head, foot := m.header(), m.footer()
-	room := m.height - 1 - len(foot)
+	head, foot := []string{m.header()}, m.footer()
+	if m.have && m.width >= wantWidth && m.height >= wantHeight {
+		head = append(head, m.since()...)
+		head = append(head, m.stories()...)
+	}
+	room := m.height - len(head) - len(foot)
 	var body []string
 	switch {
 	case m.page == help:
@@ -52,7 +56,7 @@ func (m *Model) lines() []string {
 		body = m.table(room)
 	default:
 		body = append(m.nodes(), m.pressure()...)
-		some, events := min(6, max(2, (m.height-20)/4)), min(12, max(3, (m.height-16)/4))
+		some, events := min(6, max(2, (m.height-20)/4)), min(12, max(2, (m.height-18)/4))
 		body = append(body, m.moves(some)...)
 		body = append(body, m.table(room-len(body)-events-1)...)
 		body = append(body, m.decisions(room-len(body)-1)...)
@@ -60,7 +64,7 @@ func (m *Model) lines() []string {
 	for len(body) < room {
 		body = append(body, "")
 	}
-	return slices.Concat([]string{head}, body[:room], foot)
+	return slices.Concat(head, body[:room], foot)
 }
 
 // scrolled is the part of a page that is on the screen.
@@ -77,10 +81,13 @@ func (m *Model) scrolled(lines []string, room int) []string {
 // header is the daemon, the machine in a line, and whether what is shown is of now.
 func (m *Model) header() string {
 	s := &m.status
-	version, _, _ := strings.Cut(s.Version, "~") // which build it is would push aside what it shows
+	version, _, _ := strings.Cut(s.Version, "+") // the name of the build would push aside what it shows
 	text := m.paint(bold, "homenode "+version)
 	if !m.have {
 		text = m.paint(bold, "homenode top")
+	}
+	if m.o.Title != "" {
+		text = m.paint(bold, m.o.Title)
 	}
 	if m.have && m.height > 0 && m.width < wantWidth { // what it shows matters more than who
 		text = ""
@@ -92,19 +99,25 @@ func (m *Model) header() string {
 		text += part
 	}
 	if m.have {
-		mode := s.Mode
-		if s.Trial != nil {
-			mode += ", " + m.paint(yellow, fmt.Sprintf("trial %s: %s, block %d of %d", s.Trial.Name, s.Trial.Arm, s.Trial.Block, s.Trial.Blocks))
-		} else if s.Held {
-			mode += ", " + m.paint(yellow, "all undone")
-		}
-		add(mode)
-		if now, then := s.Locality(); now != nil {
-			part := fmt.Sprintf("%.0f %% local", 100**now)
-			if *then-*now >= 0.005 {
+		if now, then := s.Locality(); s.OneNode() && s.Settled() {
+			add(m.paint(green, strings.TrimSuffix(words.Because(words.SingleNode).String(), ".")))
+		} else if now != nil {
+			part := m.paint(bold, fmt.Sprintf("%.0f %% local", 100**now))
+			if *then-*now >= 0.005 && (m.o.Link == "" || m.width >= 100) {
 				part += fmt.Sprintf(" → %.0f %%", 100**then)
 			}
-			add(part)
+			add(strings.TrimLeft(m.spark(min(60, max(8, m.width-80)))+" "+part, " "))
+		}
+		switch {
+		case s.Trial != nil:
+			add(s.Mode + ", " + m.paint(yellow, fmt.Sprintf("trial %s: %s, block %d of %d", s.Trial.Name, s.Trial.Arm, s.Trial.Block, s.Trial.Blocks)))
+		case s.Held:
+			add(s.Mode + ", " + m.paint(yellow, "all undone"))
+		case m.o.Link == "" || m.width >= 100:
+			add(s.Mode)
+		}
+		if m.o.Link != "" {
+			add(m.o.Link)
 		}
 		if n := len(s.Problems); n > 0 {
 			add(m.paint(yellow, "! "+words.Count(n, "problem")))
@@ -126,6 +139,74 @@ func (m *Model) header() string {
 		return text + "  " + m.paint(dim, m.clock(s.Time, time.DateTime))
 	}
 	return left(text, m.width-ansi.StringWidth(live)-1) + " " + live
+}
+
+// sparks are the levels of a spark, an eighth each.
+var sparks = []rune("▁▂▃▄▅▆▇█")
+
+// spark is the local share of online work in the last minutes, in so many columns at most: the
+// bottom is 0 %, the top 100 %.
+func (m *Model) spark(width int) string {
+	t := m.status.Trend
+	if t == nil || len(t.Local) < 2 || width <= 0 {
+		return ""
+	}
+	n := min(width, len(t.Local))
+	var b strings.Builder
+	for i := range n { // each column is the newest of the points that it stands for
+		point := t.Local[(i+1)*len(t.Local)/n-1]
+		if point == nil {
+			b.WriteRune(' ')
+			continue
+		}
+		b.WriteRune(sparks[min(len(sparks)-1, max(0, int(*point*float64(len(sparks)))))])
+	}
+	return m.paint(cyan, b.String())
+}
+
+// since is what has come of it since the daemon started.
+func (m *Model) since() []string {
+	t := m.status.Trend
+	if t == nil {
+		return nil
+	}
+	part := []string{"since start, " + words.Lasts(m.status.Time.Sub(t.Since)) + ":"}
+	if now, _ := m.status.Locality(); now != nil && t.First != nil {
+		part[0] += fmt.Sprintf(" %.0f → %.0f %% local", 100**t.First, 100**now)
+	}
+	switch {
+	case m.status.Mode != "enforce":
+		part = append(part, "homenode only watches")
+	case t.Moves == 0:
+		part = append(part, "no page moves")
+	default:
+		part = append(part, words.Count(t.Moves, "page move")+", "+words.Bytes(t.MovedBytes))
+	}
+	if n, cpus := m.status.Batch(); n > 0 {
+		part = append(part, fmt.Sprintf("batch: %.0f CPUs", cpus))
+	}
+	return []string{strings.Join(part, m.paint(dim, " · "))}
+}
+
+// stories is the stories of a demo with their keys.
+func (m *Model) stories() []string {
+	if len(m.o.Stories) == 0 {
+		return nil
+	}
+	var part []string
+	for i, story := range m.o.Stories {
+		text := fmt.Sprint(i+1, " ", story.Title)
+		if i == m.story {
+			part = append(part, m.paint(cyan, m.paint(bold, "["+text+"]")))
+		} else {
+			part = append(part, " "+text+" ")
+		}
+	}
+	line := strings.Join(part, " ")
+	if what := m.o.Stories[m.story].What; ansi.StringWidth(line+what)+2 <= m.width {
+		line += m.paint(dim, "  "+what)
+	}
+	return []string{strings.TrimRight(line, " ")}
 }
 
 // pressure is how long tasks of the host wait (PSI), as bars.
@@ -224,6 +305,7 @@ type nodeLine struct {
 
 // figures is what is told of each node, a line each.
 func (m *Model) figures() []nodeLine {
+	low := m.height > 0 && m.height < 30 // there is no room for what matters less
 	all := []nodeLine{
 		{"CPU %", func(n *api.Node) figure {
 			cpus, _ := topology.ParseCPUSet(n.CPUs)
@@ -249,6 +331,9 @@ func (m *Model) figures() []nodeLine {
 			}
 			return figure{share: n.VCPUs / float64(cpus.Len()), short: fmt.Sprintf("%.3g", n.VCPUs), long: fmt.Sprintf("%.3g/%d", n.VCPUs, cpus.Len()), colour: blue}
 		}},
+	}
+	if low {
+		all = all[:len(all)-1]
 	}
 	if s := m.status.Sharing; s != nil && len(s.Nodes) > 0 {
 		all = append(all, nodeLine{"ONLINE", m.shared(func(b *api.ShareNode) (float64, float64) { return b.Online, float64(b.Pool) })},
@@ -367,10 +452,14 @@ func (m *Model) move(w *api.Workload) string {
 	if width == 0 {
 		width = 100
 	}
-	bar := min(40, max(10, width-110))
-	name := min(44, max(10, width-2-bar-10-5-15-11-9))
-	return " " + columns(2, left(m.name(w), name), m.bar(moved(w), bar, green)+right(fmt.Sprintf("%.0f %%", 100*moved(w)), 6),
-		right(amounts(mv.Moved, mv.Planned), 15), left("→ "+words.Nodes(mv.Home), 11), how)
+	bar, gap := min(40, max(6, width-100)), 1
+	if width >= 100 {
+		gap = 2
+	}
+	to := left("→ "+words.Nodes(mv.Home), 9)
+	amount := right(amounts(mv.Moved, mv.Planned), 15)
+	name := min(50, max(10, width-1-bar-6-15-9-9-4*gap))
+	return " " + columns(gap, left(m.name(w), name), m.bar(moved(w), bar, green)+right(fmt.Sprintf("%.0f %%", 100*moved(w)), 6), amount, to, how)
 }
 
 // amounts is bytes of bytes, in GiB or MiB.
@@ -382,15 +471,7 @@ func amounts(some, all int64) string {
 	return fmt.Sprintf("%d of %d MiB", some>>20, all>>20)
 }
 
-func lasts(d time.Duration) string {
-	if d = d.Round(time.Second); d < 2*time.Minute {
-		return fmt.Sprintf("%.0f s", max(1, d.Seconds()))
-	}
-	if d < 2*time.Hour {
-		return fmt.Sprintf("%.0f min", d.Minutes())
-	}
-	return fmt.Sprintf("%.0f h", d.Hours())
-}
+func lasts(d time.Duration) string { return words.Lasts(max(time.Second, d)) }
 
 // column of the table of workloads.
 type column struct {
@@ -414,7 +495,7 @@ func (m *Model) workloadColumns(width int) (all []column, name, gap int) {
 		bar, gap = 12, 2
 	}
 	all = []column{
-		{"CLASS", 9, 72, false, plainText(func(w *api.Workload) string { return string(w.Class) })},
+		{"CLASS", 9, 94, false, plainText(func(w *api.Workload) string { return string(w.Class) })},
 		{"TIER", 13, 110, false, plainText(func(w *api.Workload) string { return dash(string(w.Tier)) })},
 		{"HOME", 5, 0, false, plainText(func(w *api.Workload) string { return dash(w.Home) })},
 		{"vCPUs", 5, 110, true, plainText(func(w *api.Workload) string { return fmt.Sprint(w.CPUs) })},
@@ -427,7 +508,7 @@ func (m *Model) workloadColumns(width int) (all []column, name, gap int) {
 	if m.status.Sharing == nil {
 		all = slices.DeleteFunc(all, func(c column) bool { return c.head == "TIER" })
 	} else if width < 110 { // one column for both: the tier where it is not that of the class
-		all[0] = column{"CLASS, TIER", 13, 72, false, plainText(func(w *api.Workload) string {
+		all[0] = column{"CLASS, TIER", 13, 94, false, plainText(func(w *api.Workload) string {
 			if w.Tier != workload.Tier("").Of(w.Class) {
 				return string(w.Tier)
 			}
@@ -543,12 +624,12 @@ func (m *Model) locality(w *api.Workload, bar int) string {
 // decisions is the newest events but for those of single settings, the newest first.
 func (m *Model) decisions(most int) []string {
 	lines := []string{m.rule("Decisions", "")}
-	var events []plan.Event
+	var events []api.Told
 	known := m.events
 	if m.paused {
 		known = m.held
 	}
-	for _, e := range slices.Backward(known) {
+	for _, e := range slices.Backward(api.Tell(known)) {
 		if len(events) == most {
 			break
 		}
@@ -557,7 +638,11 @@ func (m *Model) decisions(most int) []string {
 		}
 	}
 	for i := range events {
-		lines = append(lines, m.event(&events[i], true))
+		e := &events[i]
+		if e.Before != nil && e.After != nil {
+			e.Text += fmt.Sprintf(", local %.0f → %.0f %%", 100**e.Before, 100**e.After)
+		}
+		lines = append(lines, m.event(&e.Event, true))
 	}
 	if len(events) == 0 {
 		lines = append(lines, m.paint(dim, "  none yet"))

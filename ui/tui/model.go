@@ -33,7 +33,18 @@ type Options struct {
 	Colour  bool
 	ASCII   bool // the locale is not UTF-8
 	Every   time.Duration
+	Title   string  // in place of the version; "" is that
+	Link    string  // to the page; "" without one
+	Stories []Story // of a demo, by the keys from 1 on
+	Story   int     // the one that plays
+	Choose  func(ctx context.Context, story int)
 	Zone    *time.Location // of the times; nil is that of this machine
+}
+
+// Story is what a demo can show.
+type Story struct {
+	Title string // in a few words
+	What  string // in a sentence
 }
 
 // Ask is a request to the daemon that is made beside the screen; what it returns is for Take.
@@ -54,6 +65,10 @@ type (
 	// Bandwidths is what the memory of each node can deliver, MiB/s, as far as it was measured.
 	Bandwidths map[topology.NodeID]float64
 
+	restarted struct { // the demo plays another story
+		first api.Status
+		err   error
+	}
 	explained struct {
 		id  workload.ID
 		x   api.Explanation
@@ -113,6 +128,8 @@ type Model struct {
 	to       *string // nodes that are typed in for a move
 	notice   string  // what became of the last change
 	bad      bool    // it is an error
+	story    int     // of the demo
+	starting bool    // it plays another story in a moment
 	Quit     bool    // the user wants to go
 }
 
@@ -121,7 +138,7 @@ const keepEvents = 200
 
 // New is a screen of so many columns and lines; with no lines it shows everything.
 func New(o Options, width, height int) *Model {
-	m := &Model{o: o, width: width, height: height, filter: words.Printable(o.Filter)}
+	m := &Model{o: o, width: width, height: height, filter: words.Printable(o.Filter), story: o.Story}
 	m.order = max(0, slices.IndexFunc(o.Orders, func(x Order) bool { return x.Name == o.Sort }))
 	return m
 }
@@ -146,7 +163,17 @@ func (m *Model) Take(msg any) {
 	case Seen:
 		m.take(msg)
 	case Happened:
-		m.happened(msg)
+		if !m.starting {
+			m.happened(msg)
+		}
+	case restarted:
+		m.starting, m.asking = false, ""
+		if msg.err != nil {
+			m.tell(msg.err)
+			return
+		}
+		m.events, m.held, m.paused = nil, nil, false
+		m.take(Seen{Status: msg.first, At: time.Now()})
 	case Allowed:
 		m.allowed = bool(msg)
 	case Bandwidths:
@@ -179,7 +206,7 @@ func (m *Model) tell(err error) {
 
 func (m *Model) take(s Seen) {
 	switch {
-	case m.paused:
+	case m.paused, m.starting:
 	case s.Err != nil:
 		if m.lost == nil {
 			m.lostAt = s.At
@@ -213,9 +240,22 @@ func (m *Model) shown() []*api.Workload {
 	}
 	if len(m.o.Orders) > 0 {
 		compare := m.o.Orders[m.order].Compare
-		slices.SortStableFunc(out, func(a, b *api.Workload) int { return cmp.Or(compare(a, b), cmp.Compare(a.ID, b.ID)) })
+		slices.SortStableFunc(out, func(a, b *api.Workload) int {
+			return cmp.Or(batchLast(a, b), compare(a, b), cmp.Compare(a.ID, b.ID))
+		})
 	}
 	return out
+}
+
+// batchLast puts batch work below online work, whatever the order.
+func batchLast(a, b *api.Workload) int {
+	switch x, y := a.Class == workload.Batch, b.Class == workload.Batch; {
+	case x == y:
+		return 0
+	case x:
+		return 1
+	}
+	return -1
 }
 
 // at is the chosen workload among those shown; the first where it is not among them.
@@ -297,8 +337,42 @@ func (m *Model) Key(key string) Ask {
 		}
 	case "m", "x", "u", "U", "r", "R":
 		return m.change(key)
+	case "1", "2", "3", "4", "5", "6", "7", "8", "9":
+		return m.play(int(key[0] - '1'))
 	}
 	return nil
+}
+
+// startWithin is how long another story of a demo may take to start.
+const startWithin = 10 * time.Second
+
+// play starts another story of a demo, or the same anew.
+func (m *Model) play(story int) Ask {
+	if story >= len(m.o.Stories) || m.starting {
+		return nil
+	}
+	var since time.Time
+	if t := m.status.Trend; t != nil {
+		since = t.Since
+	}
+	m.turn(list)
+	m.story, m.starting, m.asking = story, true, "starting: "+m.o.Stories[story].Title
+	return func(ctx context.Context, b api.Backend) any {
+		ctx, cancel := context.WithTimeout(ctx, startWithin)
+		defer cancel()
+		m.o.Choose(ctx, story)
+		for {
+			s, err := b.Status(ctx)
+			if err == nil && s.Trend != nil && !s.Trend.Since.Equal(since) {
+				return restarted{first: s}
+			}
+			select {
+			case <-ctx.Done():
+				return restarted{err: fmt.Errorf("the story did not start within %v", startWithin)}
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}
 }
 
 func (m *Model) turn(p page) {

@@ -124,6 +124,8 @@ func (m *Model) helpPage() []string {
 	}
 	lines = append(lines, "", "  Whatever changes something asks first.", "", m.rule("What is shown", ""), "")
 	for _, k := range [][2]string{
+		{"▁▃▅█", "local share of online work, 15 minutes at most; the bottom is 0 %, the top 100 %"},
+		{"since start", "that share when the daemon started and now, page moves that ended; batch work does not count in it"},
 		{"CPU %", "how busy the CPUs of a node are"},
 		{"MEM %", "how much of its memory is used, without what the kernel can give back"},
 		{"GB/s", "traffic of its memory; the bar is the share of what was measured (`homenode probe`), else of the busiest node"},
@@ -134,6 +136,9 @@ func (m *Model) helpPage() []string {
 		{"LOCAL %", "memory accesses that stay on the node, now → after what is planned"},
 	} {
 		lines = append(lines, m.entry(bold, k[0], k[1])...)
+	}
+	if len(m.o.Stories) > 0 {
+		lines = append(lines, m.entry(bold, "1 to 4", "play another story of the demo, or the same anew")...)
 	}
 	return append(lines, "            "+m.gain(0.5, 0.75, 16)+"  █ now, ▒ to come, ░ stays remote", "")
 }

@@ -15,8 +15,18 @@ import (
 // A cell of the picture, in its units.
 const cellWidth, cellHeight, baseline, margin = 8, 17, 13, 10
 
-// shades are the colours of the picture by SGR code: text, and the eight that a terminal names.
-var shades = map[int]string{0: "#d5dae3", 31: "#f7768e", 32: "#8fce7e", 33: "#e6b65c", 34: "#7aa2f7", 36: "#56c8d8"}
+// Shades are the colours of a picture: its ground, and by SGR code its text and the colours that a
+// terminal names.
+type Shades struct {
+	ground string
+	by     map[int]string
+}
+
+// Dark and Light are the shades for pages of either kind.
+var (
+	Dark  = Shades{"#161a22", map[int]string{0: "#d5dae3", 31: "#f7768e", 32: "#8fce7e", 33: "#e6b65c", 34: "#7aa2f7", 36: "#56c8d8"}}
+	Light = Shades{"#f7f7f5", map[int]string{0: "#1c2127", 31: "#b3261e", 32: "#1f7a4d", 33: "#9a5200", 34: "#0b62c4", 36: "#0a6c7c"}}
+)
 
 // piece is text of one look, in a line.
 type piece struct {
@@ -92,15 +102,15 @@ func line(b *strings.Builder, text string, row int) {
 
 // SVG is frames of a terminal of this size as a picture. Of several each is shown for so long, and
 // then they begin anew; a program that does not animate shows the first.
-func SVG(frames []string, each time.Duration, width, height int) string {
+func SVG(frames []string, each time.Duration, width, height int, shades Shades) string {
 	var b strings.Builder
 	w, h := width*cellWidth+2*margin, height*cellHeight+2*margin
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="ui-monospace,'DejaVu Sans Mono','Cascadia Mono',Menlo,Consolas,monospace" font-size="13" fill="%s">`+"\n", w, h, w, h, shades[0])
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="ui-monospace,'DejaVu Sans Mono','Cascadia Mono',Menlo,Consolas,monospace" font-size="13" fill="%s">`+"\n", w, h, w, h, shades.by[0])
 	b.WriteString("<title>homenode top</title><style>text{white-space:pre}")
 	for _, code := range []int{31, 32, 33, 34, 36} {
-		fmt.Fprintf(&b, ".c%d{fill:%s}", code, shades[code])
+		fmt.Fprintf(&b, ".c%d{fill:%s}", code, shades.by[code])
 	}
-	fmt.Fprintf(&b, "</style>\n"+`<rect width="%d" height="%d" rx="8" fill="#161a22"/>`+"\n", w, h)
+	fmt.Fprintf(&b, "</style>\n"+`<rect width="%d" height="%d" rx="8" fill="%s"/>`+"\n", w, h, shades.ground)
 	rows := make([][]string, len(frames))
 	for i := range frames {
 		rows[i] = strings.Split(frames[i], "\n")

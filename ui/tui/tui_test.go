@@ -69,8 +69,73 @@ func made(nodes int) api.Status {
 		}
 		s.Workloads = append(s.Workloads, w)
 	}
+	s.Trend = &api.Trend{Since: moment.Add(-2 * time.Minute), First: share(0.41), Moves: 31, MovedBytes: 63 << 30, From: moment.Add(-2 * time.Minute), StepS: 5}
+	for i := range 25 {
+		s.Trend.Local = append(s.Trend.Local, share(min(0.99, 0.41+float64(i)*0.03)))
+	}
+	s.Trend.Local[10] = nil
 	return s
 }
+
+// TestDemoScreens is a demo as top shows it: its link, its stories, and no name that is cut off.
+func TestDemoScreens(t *testing.T) {
+	long := "data/airflow-e2753/scheduler"
+	var text strings.Builder
+	for _, size := range [][2]int{{80, 24}, {160, 50}} {
+		o := options()
+		o.Colour, o.Zone, o.Title, o.Link = false, time.UTC, "homenode demo", "http://127.0.0.1:4663/"
+		o.Stories, o.Story = []Story{{"kernel alone", ""}, {"Homenode", "the same work, brought home by homenode"}, {"noisy neighbour", ""}, {"batch on idle CPUs", ""}}, 1
+		m := New(o, size[0], size[1])
+		s := made(8)
+		s.Workloads = slices.DeleteFunc(s.Workloads, func(w api.Workload) bool { return len(w.Name) > len(long) })
+		s.Workloads[1].Name, s.Workloads[1].ID, s.Workloads[1].CPUUse = long, workload.ID(long), 9
+		m.Take(Seen{Status: s, At: moment})
+		m.Take(Happened(happenedOn()))
+		frame := m.Frame()
+		for _, want := range []string{"http://127.0.0.1:4663/", "[2 Homenode]", "4 batch on idle CPUs", "31 page moves, 63 GiB", "live"} {
+			if !strings.Contains(frame, want) {
+				t.Errorf("%v: no %q", size, want)
+			}
+		}
+		if n := strings.Count(frame, long); n < 2 {
+			t.Errorf("%v: %s is there %d times in full, want it among moves and workloads", size, long, n)
+		}
+		fmt.Fprintf(&text, "==== %d×%d\n%s\n", size[0], size[1], frame)
+	}
+	golden(t, "testdata/demo.txt", text.String())
+}
+
+// TestStoryKeys: a key starts a story, and what the one before left on the screen goes.
+func TestStoryKeys(t *testing.T) {
+	chosen := -1
+	m := New(Options{Stories: []Story{{Title: "one"}, {Title: "two"}}, Choose: func(_ context.Context, i int) { chosen = i }}, 80, 24)
+	m.Take(Seen{Status: made(2), At: moment})
+	m.Take(Happened(happenedOn()))
+	if m.Key("3") != nil {
+		t.Error("3 starts a story that is none")
+	}
+	ask := m.Key("2")
+	if ask == nil {
+		t.Fatal("2 asks for nothing")
+	}
+	m.Take(Seen{Err: errors.New("connection refused"), At: moment})
+	if m.lost != nil {
+		t.Error("the daemon counts as lost while the story starts")
+	}
+	second := made(2)
+	second.Trend.Since = moment
+	m.Take(ask(t.Context(), storyteller{s: second}))
+	if chosen != 1 || m.story != 1 || m.starting || len(m.events) != 0 || !m.status.Trend.Since.Equal(moment) {
+		t.Errorf("chosen %d, story %d, starting %v, %d events", chosen, m.story, m.starting, len(m.events))
+	}
+}
+
+type storyteller struct {
+	api.Backend
+	s api.Status
+}
+
+func (b storyteller) Status(context.Context) (api.Status, error) { return b.s, nil }
 
 func happenedOn() []plan.Event {
 	return []plan.Event{
@@ -462,10 +527,10 @@ func TestRun(t *testing.T) {
 // to move fits, and a list of CPUs breaks behind a comma.
 func TestNothingIsCutAt80(t *testing.T) {
 	s := made(2)
-	s.Version = "0.1.0~git20261123.c911c4e"
+	s.Version = "0.2.0+git20261123.0915.c911c4e"
 	m := New(options(), 80, 24)
 	m.Take(Seen{Status: s, At: moment})
-	if head, _, _ := strings.Cut(ansi.Strip(m.Frame()), "\n"); strings.Contains(head, "…") || !strings.Contains(head, "homenode 0.1.0 ·") || !strings.Contains(head, "→") {
+	if head, _, _ := strings.Cut(ansi.Strip(m.Frame()), "\n"); strings.Contains(head, "…") || !strings.Contains(head, "homenode 0.2.0 ·") || !strings.Contains(head, "→") {
 		t.Errorf("first line: %q", head)
 	}
 	m.to = new(string)

@@ -231,7 +231,7 @@ func ASCII(s string) string {
 	return b.String()
 }
 
-var asciiSigns = signs("█#▒+░.×x✗x→>—-–-…~·.≤<≥>│|─-├+└+┌+┐+┘+┤+┬+┴+┼+µu±~−-●*○o‖|↑^↓v←<▏.▎.▍.▌#▋#▊#▉#")
+var asciiSigns = signs("█#▒+░.×x✗x→>—-–-…~·.≤<≥>│|─-├+└+┌+┐+┘+┤+┬+┴+┼+µu±~−-●*○o‖|↑^↓v←<▏.▎.▍.▌#▋#▊#▉#▁_▂.▃-▄=▅+▆*▇#")
 
 // signs reads pairs: a sign and what stands for it.
 func signs(pairs string) map[rune]byte {

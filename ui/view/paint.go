@@ -67,6 +67,11 @@ func (p Paint) Dim(s string) string { return p.with(lipgloss.NewStyle().Faint(tr
 // Good is text that asks nothing of the reader.
 func (p Paint) Good(s string) string { return p.with(lipgloss.NewStyle().Foreground(lipgloss.Cyan), s) }
 
+// Best is what a reader is glad to see.
+func (p Paint) Best(s string) string {
+	return p.with(lipgloss.NewStyle().Foreground(lipgloss.Green), s)
+}
+
 // Warn is text that asks something of the reader.
 func (p Paint) Warn(s string) string {
 	return p.with(lipgloss.NewStyle().Foreground(lipgloss.Yellow), s)

@@ -129,6 +129,10 @@ func (k *keys) object(n ast.Node, t reflect.Type, path string) {
 	}
 	m, ok := n.(ast.MapNode)
 	if !ok {
+		if _, text := n.(*ast.StringNode); text && strings.Contains(shown(n), ":") {
+			k.fail(n, path, "%s; want a space after the colon", shown(n))
+			return
+		}
 		k.fail(n, path, "%s; want keys: %s", shown(n), known(t, "yaml"))
 		return
 	}
@@ -142,7 +146,7 @@ func (k *keys) object(n ast.Node, t reflect.Type, path string) {
 		}
 		field, ok := fields[key]
 		if !ok {
-			k.fail(it.Key(), path, "unknown key %q; known are %s", Clip(key), known(t, "yaml"))
+			k.fail(it.Key(), path, "unknown key %q%s", Clip(key), instead(key, t, "yaml"))
 			return
 		}
 		k.value(it.Value(), field, strings.TrimPrefix(path+"."+key, "."))

@@ -48,7 +48,7 @@ func (d *Decoder) Decode(into any) error {
 		offset = semantic.ByteOffset
 		at, p, t := d.position(offset), semantic.JSONPointer, semantic.GoType
 		if errors.Is(semantic, json.ErrUnknownName) {
-			return fmt.Errorf("%s: unknown key %q%s; known are %s", at, Clip(p.LastToken()), in(p), known(t, "json"))
+			return fmt.Errorf("%s: unknown key %q%s%s", at, Clip(p.LastToken()), in(p), instead(p.LastToken(), t, "json"))
 		}
 		var tok jsontext.Token
 		if tok, err = jsontext.NewDecoder(bytes.NewReader(d.data[offset:])).ReadToken(); err == nil {
@@ -128,13 +128,36 @@ func kindName(t reflect.Type) string {
 	return "an object"
 }
 
-// known lists the keys of a struct, as its tags of a format have them.
+// keysOf lists the keys of a struct, as its tags of a format have them, but for those that are only read
+// to say what they are called now (known:"no").
+func keysOf(t reflect.Type, format string) (keys []string) {
+	for i := range t.NumField() {
+		key, _, _ := strings.Cut(t.Field(i).Tag.Get(format), ",") // what follows is for writing
+		if key != "" && t.Field(i).Tag.Get("known") != "no" {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// mostKeys is how many keys an error lists: a line of 300 characters is not read.
+const mostKeys = 12
+
+// known lists the keys of a struct for an error.
 func known(t reflect.Type, format string) string {
-	keys := make([]string, t.NumField())
-	for i := range keys {
-		keys[i], _, _ = strings.Cut(t.Field(i).Tag.Get(format), ",") // what follows is for writing
+	keys := keysOf(t, format)
+	if more := len(keys) - mostKeys; more > 1 {
+		return fmt.Sprintf("%s and %d more", strings.Join(keys[:mostKeys], ", "), more)
 	}
 	return strings.Join(keys, ", ")
+}
+
+// instead says which key was meant by an unknown one, or which there are.
+func instead(key string, t reflect.Type, format string) string {
+	if near := Nearest(key, keysOf(t, format)); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return "; known are " + known(t, format)
 }
 
 // in says which object the key that p leads to is in.

@@ -39,7 +39,7 @@ func ParseYAML(text []byte) (body ast.Node, err error) {
 	err = sane(func() error {
 		file, err := parser.ParseBytes(text, 0)
 		if err != nil {
-			return err
+			return misplaced(text, err)
 		}
 		for _, d := range file.Docs {
 			switch {
@@ -67,11 +67,68 @@ func sane(f func() error) (err error) {
 		return nil
 	}
 	var at yaml.Error
+	if m := (mistake{}); errors.As(err, &m) {
+		return m
+	}
 	if errors.As(err, &at) && at.GetToken() != nil {
 		return fmt.Errorf("%s: %s", Position(at.GetToken()), oneLine(at.GetMessage()))
 	}
 	return errors.New(oneLine(err.Error()))
 }
+
+// mistake is what is wrong with a document, and where.
+type mistake struct{ text string }
+
+func (m mistake) Error() string { return m.text }
+
+// misplaced says in the words of who writes a file what the parser says in its own, and where the mistake is:
+// of a key that is indented too far the parser names the line before.
+func misplaced(text []byte, err error) error {
+	var at yaml.Error
+	if !errors.As(err, &at) || at.GetToken() == nil || at.GetToken().Position == nil {
+		return err
+	}
+	p := at.GetToken().Position
+	lines := strings.Split(string(text), "\n")
+	message := at.GetMessage()
+	switch {
+	case strings.Contains(message, "cannot start any token") && strings.Contains(message, "\t"),
+		p.Line <= len(lines) && strings.HasPrefix(strings.TrimLeft(lines[p.Line-1], " "), "\t"):
+		return mistake{fmt.Sprintf("line %d column %d: a tab; indent with spaces", p.Line, p.Column)}
+	case strings.Contains(message, "mapping value is not allowed"), strings.Contains(message, "unexpected key name"):
+		for i := p.Line; i < len(lines) && p.Line <= len(lines); i++ {
+			key, isKey := keyOn(lines[i])
+			if !isKey {
+				continue
+			}
+			if tab := indent(lines[i]); lines[i][tab] == '\t' {
+				return mistake{fmt.Sprintf("line %d column %d: a tab; indent with spaces", i+1, tab+1)}
+			}
+			if indent(lines[i]) > indent(lines[p.Line-1]) {
+				return mistake{fmt.Sprintf("line %d column %d: %s is indented too far: line %d above it has a value already", i+1, indent(lines[i])+1, Clip(oneLine(key)), p.Line)}
+			}
+			break
+		}
+		return mistake{fmt.Sprintf("%s: a second colon in one line; text with a colon goes in quotes", Position(at.GetToken()))}
+	case strings.Contains(message, "value is not allowed in this context"):
+		return mistake{fmt.Sprintf("%s: this does not line up with what is above it; mend the indentation", Position(at.GetToken()))}
+	case strings.Contains(message, "non-map value is specified"):
+		return mistake{fmt.Sprintf("%s: %s; want KEY: VALUE", Position(at.GetToken()), Clip(oneLine(at.GetToken().Value)))}
+	}
+	return err
+}
+
+// keyOn is the key that a line begins with.
+func keyOn(line string) (key string, ok bool) {
+	line = strings.TrimLeft(line, " \t-")
+	if strings.HasPrefix(line, "#") {
+		return "", false
+	}
+	key, _, ok = strings.Cut(line, ":")
+	return key, ok && key != ""
+}
+
+func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
 // oneLine is a text without line ends and what else would control a terminal.
 func oneLine(s string) string {

@@ -63,7 +63,7 @@ var badSpecs = []struct{ name, text, want string }{
 	{"not YAML", "name: a\n cpus: 4\n: :", "line 3 column 3: "},
 	{"cut short", `[{"name": "a", "cpus": `, "line 1 column 22: could not find map value"},
 	{"two documents", "name: a\ncpus: 1\n---\nname: b\ncpus: 1", "line 4 column 5: a second document; one is read"},
-	{"unknown key", "name: a\ncpus: 1\nnodez: 3", `line 3 column 1: unknown key "nodez"; known are name, class, importance, cpus,`},
+	{"unknown key", "name: a\ncpus: 1\nnodez: 3", `line 3 column 1: unknown key "nodez"; did you mean nodes?`},
 	{"unknown key in a list", "- {name: a, cpus: 1, nodez: 3}", `line 1 column 22: unknown key "nodez"`},
 	{"unknown key in JSON", `{"name": "a", "cpus": 1, "nodez": 3}`, `line 1 column 26: unknown key "nodez"`},
 	{"key twice", "name: a\ncpus: 1\ncpus: 2", `line 3 column 1: mapping key "cpus" already defined at [2:1]`},

@@ -48,6 +48,7 @@ func (m Mode) String() string {
 
 // Flags of move_pages(2) and mbind(2).
 const (
+	Strict  = 1 << 0 // an error where pages lie elsewhere already
 	Move    = 1 << 1 // only pages that no other process maps
 	MoveAll = 1 << 2 // shared pages too; needs CAP_SYS_NICE
 )
@@ -165,6 +166,19 @@ func (Kernel) Policy() (Mode, topology.NodeSet, error) {
 	mask := make([]uint, 1024/wordBits)
 	_, _, errno := unix.RawSyscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&mode)), uintptr(unsafe.Pointer(&mask[0])),
 		uintptr(len(mask)*wordBits), 0, 0, 0)
+	if errno != 0 {
+		return 0, topology.NodeSet{}, os.NewSyscallError("get_mempolicy", errno)
+	}
+	return Mode(mode), setOf[topology.NodeID](mask), nil
+}
+
+// PolicyAt is the memory policy of the page where mem, memory of the caller, begins.
+func (Kernel) PolicyAt(mem []byte) (Mode, topology.NodeSet, error) {
+	const ofAddress = 1 << 1 // MPOL_F_ADDR
+	var mode int32
+	mask := make([]uint, 1024/wordBits)
+	_, _, errno := unix.Syscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&mode)), uintptr(unsafe.Pointer(&mask[0])),
+		uintptr(len(mask)*wordBits), uintptr(unsafe.Pointer(&mem[0])), ofAddress, 0)
 	if errno != 0 {
 		return 0, topology.NodeSet{}, os.NewSyscallError("get_mempolicy", errno)
 	}

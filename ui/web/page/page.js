@@ -42,7 +42,6 @@ function list(text) { // "0-3,8"
   }
   return out;
 }
-const clip = (text, px, font) => { const most = Math.floor(px / font); return text.length <= most ? text : most < 3 ? '' : text.slice(0, most - 1) + '…'; };
 const lookOf = (r) => ({'at home': 'home', 'moving': 'moving', 'paused': 'moving', 'would move': 'away', 'queued': 'away', 'failed': 'trouble', 'no room': 'trouble', 'no answer': 'trouble', 'held': 'held'}[r.state] || 'home');
 
 // ---- asking ----
@@ -97,7 +96,7 @@ function take(h) { house = h; online(true); soon(); }
 function change(c) {
   if (c.seq !== house.seq + 1) { stream.abort(); return; }
   house.seq = c.seq; house.time = c.time;
-  for (const k of ['mode', 'held', 'summary', 'machine', 'flows']) if (c[k] != null) house[k] = c[k];
+  for (const k of ['mode', 'held', 'summary', 'trend', 'machine', 'flows']) if (c[k] != null) house[k] = c[k];
   const byID = (old, now) => { const m = new Map(old.map((x) => [x.id, x])); for (const x of now) m.set(x.id, x); return m; };
   if (c.nodes) house.nodes = [...byID(house.nodes, c.nodes).values()];
   if (c.residents || c.gone) { const m = byID(house.residents, c.residents || []); for (const id of c.gone || []) m.delete(id); house.residents = [...m.values()]; }
@@ -116,6 +115,7 @@ function show() {
   $('mode').textContent = h.held ? 'held' : h.mode + ' mode';
   $('mode').className = 'badge ' + h.mode;
   $('version').textContent = 'homenode ' + clean(h.version);
+  big(h, s);
   if ($('headline').textContent !== clean(s.headline)) $('headline').textContent = clean(s.headline);
   $('headline').className = s.state === 'trouble' ? 'trouble' : '';
   if (s.state !== lastState && Date.now() - lastSaid > 10000) { $('announce').textContent = clean(s.headline); lastState = s.state; lastSaid = Date.now(); }
@@ -124,11 +124,46 @@ function show() {
   $('problems').replaceChildren(...s.problems.map((p) => el('li', {}, p)));
   picture(); yard(); away(); timeline(); latency();
 }
+// big is the one figure that says how well it goes, what came of it since the start, and its curve.
+function big(h, s) {
+  const t = h.trend, known = s.locality != null, local = $('local');
+  local.textContent = percent(s.locality);
+  local.className = known ? (s.locality < .9 ? 'less' : '') : 'none';
+  $('local-of').textContent = known ? 'of the memory accesses of online work are local' + (s.locality_after > s.locality ? ', ' + percent(s.locality_after) + ' by plan' : '') : 'no online work whose memory accesses are known';
+  $('trend').hidden = !t;
+  const passed = t ? (new Date(h.time) - new Date(t.since)) / 1000 : 0;
+  $('since').textContent = !t ? '' : ['since start, ' + lasting(passed) + (t.local_at_start != null && known ? ': ' + Math.round(100 * t.local_at_start) + ' → ' + percent(s.locality) + ' local' : ''),
+    h.mode !== 'enforce' ? 'homenode only watches' : t.moves ? many(t.moves, 'page move') + ', ' + bytes(t.moved_bytes) : 'no page moves'].join(' · ');
+  if (t) curveOf(t, h, s);
+}
+const lasting = (s) => s < 120 ? Math.round(s) + ' s' : s < 7200 ? Math.round(s / 60) + ' min' : Math.round(s / 3600) + ' h';
+function curveOf(t, h, s) {
+  const svg = $('curve'), width = Math.max(200, svg.clientWidth), height = 112, left = 40, right = 8, top = 8, bottom = 20;
+  const from = +new Date(t.from), now = +new Date(h.time), until = Math.max(now, from + 60000);
+  const x = (at) => left + (width - left - right) * (at - from) / (until - from), y = (v) => top + (height - top - bottom) * (1 - v);
+  const points = t.local.map((v, i) => [from + i * t.step_s * 1000, v]).filter(([at]) => at <= now);
+  points.push([now, s.locality]);
+  const runs = [];
+  let run = null;
+  for (const [at, v] of points) {
+    if (v == null) { run = null; continue; }
+    if (!run) runs.push(run = []);
+    run.push([x(at), y(v)]);
+  }
+  const path = (r) => 'M' + r.map(([a, b]) => a.toFixed(1) + ' ' + b.toFixed(1)).join('L');
+  svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
+  svg.setAttribute('aria-label', `Local share of online work since ${clock(t.from)}: ${percent(points[0][1])} then, ${percent(s.locality)} now; ${many(t.moved_at.length, 'page move')} ended`);
+  svg.replaceChildren(
+    ...[0, .5, 1].flatMap((v) => [draw('path', {class: 'grid', d: `M${left} ${y(v)}H${width - right}`}), draw('text', {x: left - 6, y: y(v) + 4, 'text-anchor': 'end'}, Math.round(100 * v) + ' %')]),
+    draw('text', {x: left, y: height - 4}, clock(t.from)), draw('text', {x: x(now), y: height - 4, 'text-anchor': x(now) > width - 60 ? 'end' : 'middle'}, x(now) - left > 90 ? 'now' : ''),
+    ...runs.filter((r) => r.length > 1).flatMap((r) => [draw('path', {class: 'area', d: path(r) + `L${r[r.length - 1][0]} ${y(0)}L${r[0][0]} ${y(0)}Z`}), draw('path', {class: 'line', d: path(r)})]),
+    ...t.moved_at.map((at) => draw('path', {class: 'tick', d: `M${x(+new Date(at)).toFixed(1)} ${y(0)}v-9`})));
+}
 function figures(s) {
-  const rows = [['At home', s.at_home, ' of ' + s.workloads],
-    ['Local accesses', percent(s.locality), s.locality_after != null && s.locality_after > s.locality ? ' → ' + percent(s.locality_after) + ' by plan' : ''],
+  const rows = [['Online work at home', s.at_home, ' of ' + s.workloads],
     ['Moving', s.moving, s.waiting ? ' · ' + s.waiting + ' to come' : ''],
     ['CPUs busy', number(s.cpu_use), ' of ' + s.cpus], ['Memory used', size(s.used_kib), ' of ' + size(s.memory_kib)]];
+  if (s.batch) rows.push(['Batch work', s.batch, ' · ' + number(s.batch_cpus) + ' CPUs busy']);
   if (s.trouble) rows.push(['No home that holds', s.trouble, '']);
   if (s.left_alone) rows.push(['Left alone', s.left_alone, '']);
   keep($('figures'), rows, (r) => r[0], () => el('div', {}, el('dt'), el('dd')), (e, [name, value, more]) => {
@@ -198,16 +233,79 @@ function floors(width) { // where every room is
       if (k && k % columns === 0) { ry += rowHeight + GAP; rowHeight = 0; }
       const room = m.rooms.find((r) => r.id === id), count = room.llcs.reduce((t, l) => t + l.length, 0);
       const pitch = Math.max(count > 64 ? 6 : 8, Math.min(20, Math.floor((w - 20) / (count + room.llcs.length)))), perRow = Math.max(1, Math.floor((w - 20) / pitch)), lines = Math.ceil((count + room.llcs.length - 1) / perRow);
-      const body = Math.max(132, Math.min(260, w * 0.72)), top = 68 + line + lines * 14 + 6;
+      const body = tall(id, room, w - 20), top = 68 + line + lines * 14 + 6;
       out.rooms.set(id, {id, room, x: x + PAD + (k % columns) * (w + GAP), y: ry, w, h: top + body + 8, top, body, pitch, perRow, line, i: k});
       rowHeight = Math.max(rowHeight, top + body + 8);
     });
+    for (const r of out.rooms.values()) { // rooms of one floor are as tall as the tallest
+      const beside = [...out.rooms.values()].filter((o) => o.y === r.y), h = Math.max(...beside.map((o) => o.h));
+      r.body += h - r.h; r.h = h;
+    }
     const height = ry + rowHeight + PAD - y;
     out.packages.push({id: p.id, x, y, w: each, h: height});
     deepest = Math.max(deepest, height);
   });
   out.height = y + deepest + 4;
   return out;
+}
+// ---- tiles that have room for their names ----
+const ruler = document.createElement('canvas').getContext('2d'), widths = new Map();
+function textWidth(text, px) {
+  const k = px + text;
+  if (!widths.has(k)) { if (widths.size > 5000) widths.clear(); ruler.font = px + 'px ' + getComputedStyle(document.body).fontFamily; widths.set(k, ruler.measureText(text).width); }
+  return widths.get(k);
+}
+// wrap breaks a name into lines of so many pixels behind its signs; null where a part is too long
+// for that, unless parts may be broken too.
+function wrap(text, width, px, anywhere) {
+  const lines = [];
+  let line = '';
+  for (const part of text.match(/[^\/:._@\s-]*[\/:._@\s-]|[^\/:._@\s-]+/g) || []) {
+    if (textWidth(line + part, px) <= width) { line += part; continue; }
+    if (line) { lines.push(line); line = ''; }
+    if (!anywhere && textWidth(part, px) > width) return null;
+    for (const c of part) {
+      if (line && textWidth(line + c, px) > width) { lines.push(line); line = ''; }
+      line += c;
+    }
+  }
+  if (line) lines.push(line);
+  return lines;
+}
+// written is how a name stands in a tile: in lines, upright where that has more room; null where it does not fit.
+function written(text, w, h) {
+  for (const anywhere of [false, true]) for (const px of [12, 11, 10, 9]) for (const [a, b, turned] of h > 1.6 * w ? [[w, h, false], [h, w, true]] : [[w, h, false]]) {
+    const step = px + 1.5, lines = wrap(text, a - 8, px, anywhere);
+    if (lines && lines.length * step <= b - 6) return {px, step, lines, turned, broken: anywhere};
+  }
+  return null;
+}
+const labelOf = (r) => r.count > 1 ? `${r.count} in ${clean(r.name)}` : clean(r.name.startsWith('/') ? r.name.replace(/^.*\//, '') || r.name : r.name);
+const isBatch = (r) => r.class === 'batch';
+const livesIn = (id) => house.residents.filter((x) => !isBatch(x) && x.home !== '' && list(x.home).includes(id));
+// laid is where the tiles of a room are: as large as their vCPUs and memory, and at least as their names need.
+function laid(id, room, x, y, w, h) {
+  const memory = Math.max(1, room.memory_kib), all = [], out = [];
+  for (const r of livesIn(id)) {
+    const n = list(r.home).length, share = (r.cpus / n / Math.max(1, room.cpus) + r.memory_kib / n / memory) / 2;
+    all.push({key: r.id, r, n, share, need: (textWidth(labelOf(r), 11) + 40) * 22 / Math.max(1, w * h)});
+  }
+  const sum = all.reduce((t, i) => t + i.share, 0);
+  for (const i of all) i.value = Math.max(i.share / Math.max(sum, 1e-9), i.need);
+  squarify(all, x, y, w, h, out);
+  return out;
+}
+// tall is the height at which each name of a room fits its tile.
+const heights = new Map();
+function tall(id, room, w) {
+  const all = livesIn(id), key = [id, Math.round(w), ...all.map((r) => r.id + r.cpus + '.' + Math.round(r.memory_kib / (1 << 19)))].join();
+  if (heights.has(key)) return heights.get(key);
+  let h = Math.max(120, Math.min(210, w * .8));
+  const fits = (how) => how && (h > 320 || !how.broken && how.px > 9); // a name is broken within a part only where a room would be very tall
+  for (; h < 1600; h *= 1.12) if (laid(id, room, 0, 0, w, h - 4).every((t) => fits(written(labelOf(t.item.r), t.w - 2, t.h - 6)))) break;
+  if (heights.size > 500) heights.clear();
+  heights.set(key, Math.ceil(h));
+  return Math.ceil(h);
 }
 function picture() {
   const svg = $('picture'), width = Math.max(300, svg.clientWidth || svg.parentNode.clientWidth);
@@ -257,7 +355,7 @@ function updateRoom(g, r) {
   bar(cpuT, cpuTrack, cpu, r.x + 10, number(n.cpu_use) + '/' + r.room.cpus + ' CPUs', n.cpu_use / (r.room.cpus || 1));
   bar(memT, memTrack, mem, r.x + 20 + half, size(n.used_kib).replace(' GiB', '') + '/' + size(r.room.memory_kib), n.used_kib / r.room.memory_kib);
   const s = n.sharing;
-  set(batch, {x: r.x + 10, y: r.y + 67}); batch.textContent = s ? clip(`batch ${number(s.used)}/${number(s.cpus)} · online ${number(s.online)}`, wide, 5.7) : '';
+  set(batch, {x: r.x + 10, y: r.y + 67}); batch.textContent = s ? [`batch ${number(s.used)} of ${number(s.cpus)} CPUs · online ${number(s.online)}`, `batch ${number(s.used)}/${number(s.cpus)} · online ${number(s.online)}`].find((t, i) => i || textWidth(t, 11) <= wide) : '';
   g.classList.toggle('wrong', !!n.wrong);
   g.setAttribute('aria-label', `Node ${r.id}: ${many(n.workloads || 0, 'workload')}, ${number(n.cpu_use)} of ${r.room.cpus} CPUs busy, ${size(n.used_kib)} of ${size(r.room.memory_kib)} used` + (s ? ', ' + sharing(s) : ''));
   const sign = [r.x, r.y + r.line, r.perRow, r.pitch, n.dedicated, n.partition].join();
@@ -281,33 +379,16 @@ function updateRoom(g, r) {
 function tiles(g) {
   const all = [];
   for (const r of rooms.values()) {
-    const here = house.residents.filter((x) => x.home !== '' && list(x.home).includes(r.id)), memory = Math.max(1, r.room.memory_kib), groups = new Map();
-    for (const x of here) {
-      const n = list(x.home).length, want = x.memory_kib / n;
-      const value = Math.max(.004, (x.cpus / n / Math.max(1, r.room.cpus) + want / memory) / 2);
-      const k = x.pod ? x.group : ' ' + (x.guest ? 'guests' : '');
-      if (!groups.has(k)) groups.set(k, {key: k, name: x.pod ? x.group : x.guest ? 'guests' : '', value: 0, members: []});
-      const group = groups.get(k);
-      group.value += value; group.members.push({key: x.id, value, x, n});
-    }
-    const full = [...groups.values()].reduce((t, x) => t + x.value, 0), level = Math.max(.3, Math.min(1, full));
-    const X = r.x + 10, Y = r.y + r.top + 2, W = r.w - 20, H = (r.body - 4) * (full ? level : 0), boxes = [];
+    const boxes = laid(r.id, r.room, r.x + 10, r.y + r.top + 2, r.w - 20, r.body - 4);
     const freeLabel = g.parentNode.children[1].querySelector(`[data-key="${r.id}"]`)?.lastChild;
-    if (freeLabel) freeLabel.textContent = r.body - H > 26 ? (full ? percent(Math.max(0, 1 - full)) + ' free' : r.room.cpus ? 'nobody lives here' : 'memory only') : '';
-    squarify([...groups.values()], X, Y, W, H, boxes);
-    for (const b of boxes) {
-      const framed = b.item.name && b.item.members.length > 1 && b.h > 44 && b.w > 50, inner = [];
-      if (framed) all.push({key: 'frame:' + r.id + b.item.name, frame: b.item.name, x: b.x, y: b.y, w: b.w, h: b.h, room: r.id});
-      squarify(b.item.members, b.x, b.y + (framed ? 13 : 0), b.w, b.h - (framed ? 13 : 0), inner);
-      for (const t of inner) all.push({key: t.item.n > 1 ? t.item.x.id + '@' + r.id : t.item.x.id, r: t.item.x, x: t.x + 1, y: t.y + 1, w: Math.max(2, t.w - 2), h: Math.max(2, t.h - 2), room: r.id, split: t.item.n > 1});
-    }
+    if (freeLabel) freeLabel.textContent = boxes.length ? '' : r.room.cpus ? 'no workload has its home here' : 'memory only';
+    for (const t of boxes) all.push({key: t.item.n > 1 ? t.item.r.id + '@' + r.id : t.item.r.id, r: t.item.r, x: t.x + 1, y: t.y + 1, w: Math.max(2, t.w - 2), h: Math.max(2, t.h - 2), room: r.id, split: t.item.n > 1});
   }
   keep(g, all, (t) => t.key, makeTile, updateTile);
 }
 function makeTile(t) {
-  if (t.frame) { const g = draw('g', {'aria-hidden': true}); g.append(draw('text', {class: 't-quiet'})); return g; }
   const g = draw('g', {class: 'tile', role: 'button', tabindex: -1});
-  g.append(draw('rect', {class: 'body', rx: 3}), draw('rect', {class: 'remote'}), draw('text'), draw('text', {class: 't-quiet'}));
+  g.append(draw('rect', {class: 'body', rx: 3}), draw('rect', {class: 'remote'}), draw('g', {class: 'label'}), draw('text', {class: 't-quiet'}));
   const id = t.r.id;
   g.addEventListener('click', (e) => { e.stopPropagation(); open(id, g); });
   g.addEventListener('focus', () => roam(g));
@@ -315,8 +396,7 @@ function makeTile(t) {
   return g;
 }
 function updateTile(g, t) {
-  if (t.frame) { set(g.firstChild, {x: t.x + 3, y: t.y + 10}); g.firstChild.textContent = clip(clean(t.frame), t.w - 6, 6); return; }
-  const [body, remote, name, more] = g.children, r = t.r, look = lookOf(r), own = clean(r.name.startsWith(r.group + '/') ? r.name.slice(r.group.length + 1) : r.name.replace(/^.*\//, '') || r.name);
+  const [body, remote, name, more] = g.children, r = t.r, look = lookOf(r);
   g.style.transform = `translate(${t.x}px,${t.y}px)`;
   g.dataset.room = t.room; g.dataset.id = r.id;
   g.setAttribute('class', `tile s-${look}${r.state === 'left alone' ? ' alone' : ''}${picked === r.id ? ' picked' : ''}`);
@@ -325,11 +405,15 @@ function updateTile(g, t) {
   const away = r.locality == null ? 0 : 1 - r.locality, done = r.move && r.move.planned ? r.move.moved / r.move.planned : null;
   remote.setAttribute('class', done != null ? 'done' : 'remote');
   set(remote, {x: 1, y: t.h - 4, width: Math.max(0, (t.w - 2) * (done ?? (away > .03 ? away : 0))), height: 3});
-  set(name, {x: 5, y: 14}); set(more, {x: 5, y: 28});
-  const label = r.count > 1 ? `${r.count} in ${own}` : own;
-  name.textContent = t.h >= 17 ? clip(label, t.w - 8, 7.1) : '';
-  const facts = `${many(r.cpus, 'CPU')} · ${size(r.memory_kib)}`, brief = size(r.memory_kib);
-  more.textContent = t.h >= 34 ? (facts.length * 5.9 < t.w - 8 ? facts : brief.length * 5.9 < t.w - 8 ? brief : '') : '';
+  const label = labelOf(r), how = written(label, t.w, t.h - 4), sign = how ? [how.px, how.turned, Math.round(t.w), ...how.lines].join('\n') : '';
+  if (name.dataset.sign !== sign) {
+    name.dataset.sign = sign;
+    name.replaceChildren(...(how ? how.lines : []).map((l, i) => { const e = draw('text', {x: 5, y: 3 + how.px + i * how.step}, l); e.style.fontSize = how.px + 'px'; return e; }));
+    name.setAttribute('transform', how && how.turned ? `translate(${t.w},0) rotate(90)` : '');
+  }
+  const facts = `${many(r.cpus, 'CPU')} · ${size(r.memory_kib)}`, brief = size(r.memory_kib), under = how && !how.turned ? 3 + how.lines.length * how.step + 13 : 1e9;
+  set(more, {x: 5, y: under > 1e8 ? 0 : under});
+  more.textContent = under < t.h - 5 ? [facts, brief].find((f) => textWidth(f, 11) < t.w - 8) || '' : '';
   g.setAttribute('aria-label', `${label}, ${rank(r)}, ${clean(r.state)}, ${facts}` + (r.locality == null ? '' : `, ${percent(r.locality)} local`) + (t.split ? `, part on node ${t.room}` : ''));
 }
 // curve is a way from room a to room b that leaves the tiles alone: in the gap between two floors, below
@@ -338,7 +422,7 @@ function curve(a, b, side) {
   const ax = a.x + a.w / 2, bx = b.x + b.w / 2, shift = (bx > ax ? 1 : -1) * 8 + side;
   let x1, y1, x2, y2, cx, cy;
   if (Math.abs(ax - bx) < 1 && a.w > innerWidth * .6) {
-    x1 = x2 = a.x + a.w - 3 + side / 4; y1 = a.y + a.h * (b.y > a.y ? .8 : .2); y2 = b.y + b.h * (b.y > a.y ? .12 : .9); cx = x1 + 22; cy = (y1 + y2) / 2;
+    x1 = x2 = a.x + a.w - 18 + side / 4; y1 = a.y + a.h * (b.y > a.y ? .8 : .2); y2 = b.y + b.h * (b.y > a.y ? .12 : .9); cx = x1 + 14; cy = (y1 + y2) / 2;
   } else if (a.y === b.y) {
     const to = bx > ax ? 1 : -1;
     x1 = ax + to * a.w * .3; x2 = bx - to * b.w * .3; y1 = a.y + a.h - 4; y2 = b.y + b.h - 2; cx = (x1 + x2) / 2; cy = y1 + 14 + Math.min(26, Math.abs(bx - ax) * .05) + side / 2;
@@ -387,7 +471,7 @@ function roomHint(id) {
 function flowHint(from, to) {
   const f = house.flows.find((x) => x.from === from && x.to === to);
   if (!f) return [];
-  return [`node ${from} reads memory of node ${to}`, f.mib_s != null ? `${traffic(f.mib_s, 2)}, the work of ${number(f.cpus)} CPUs` : `the accesses of ${number(f.cpus)} CPUs' work`, 'most: ' + f.by.join(', ')];
+  return [`node ${from} reads memory of node ${to}`, f.mib_s != null ? `${traffic(f.mib_s, 2)}, the work of ${number(f.cpus)} CPUs` : `the accesses of ${number(f.cpus)} CPUs' work`, 'by ' + f.by.join(', ')];
 }
 function hint(e, text) {
   const place = (x, y) => { const t = $('tip'); t.style.left = Math.max(6, Math.min(x + 14, innerWidth - t.offsetWidth - 8)) + 'px'; t.style.top = Math.max(6, Math.min(y + 14, innerHeight - t.offsetHeight - 8)) + 'px'; };
@@ -434,17 +518,20 @@ document.addEventListener('keydown', (e) => {
 
 // ---- beside the picture ----
 function yard() {
-  const homeless = house.residents.filter((r) => r.home === '');
-  $('yard').hidden = !homeless.length;
-  keep($('yard').lastElementChild, homeless, (r) => r.id, (r) => el('li', {}, el('button', {type: 'button', class: 'chip', onclick: (e) => open(r.id, e.currentTarget)})), (e, r) => {
-    const b = e.firstChild, text = clean((r.count > 1 ? r.count + ' in ' : '') + r.name + ' · ' + r.state);
-    b.className = 'chip ' + lookOf(r);
-    if (b.textContent !== text) b.textContent = text;
-  });
+  const chips = (at, all, more, look) => {
+    at.hidden = !all.length;
+    keep(at.lastElementChild, all, (r) => r.id, (r) => el('li', {}, el('button', {type: 'button', class: 'chip', onclick: (e) => open(r.id, e.currentTarget)})), (e, r) => {
+      const b = e.firstChild, text = clean((r.count > 1 ? r.count + ' in ' : '') + r.name + ' · ' + more(r));
+      b.className = 'chip ' + look(r);
+      if (b.textContent !== text) b.textContent = text;
+    });
+  };
+  chips($('batch'), house.residents.filter(isBatch), (r) => `${number(r.cpu_use)} CPUs busy · ${size(r.memory_kib)}` + (lookOf(r) === 'trouble' ? ' · ' + r.state : ''), (r) => 'batch ' + lookOf(r));
+  chips($('yard'), house.residents.filter((r) => r.home === '' && !isBatch(r)), (r) => r.state, lookOf);
 }
 function away() {
   const order = {moving: 0, paused: 1, failed: 2, 'no answer': 2, 'no room': 2, queued: 3, 'would move': 3, held: 4};
-  const all = house.residents.filter((r) => r.count === 1 && r.state in order).sort((a, b) => order[a.state] - order[b.state] || b.memory_kib - a.memory_kib), shown = all.slice(0, 8);
+  const all = house.residents.filter((r) => r.count === 1 && r.state in order && (!isBatch(r) || lookOf(r) === 'trouble')).sort((a, b) => order[a.state] - order[b.state] || b.memory_kib - a.memory_kib), shown = all.slice(0, 8);
   $('away').hidden = !all.length;
   $('away-title').textContent = all.length > shown.length ? `Not at home: ${shown.length} of ${all.length}` : 'Not at home';
   keep($('away').lastElementChild, shown, (r) => r.id, (r) => el('li', {}, el('button', {type: 'button', class: 'row', onclick: (e) => open(r.id, e.currentTarget)}), el('div', {class: 'meter'}, el('i')), el('div', {class: 'small'})), (e, r) => {
@@ -459,7 +546,8 @@ function away() {
 }
 const clock = (t) => new Date(t).toLocaleTimeString([], {hour: '2-digit', minute: '2-digit', second: '2-digit', hour12: false});
 function timeline() {
-  const every = $('steps').checked, all = house.events.filter((e) => every || e.error || e.kind !== 'step').slice().reverse();
+  const every = $('steps').checked, gone = new Set(house.events.flatMap((e) => e.replaces || [])); // one line for each page move
+  const all = house.events.filter((e) => !gone.has(e.seq) && (every || e.error || e.kind !== 'step')).slice().reverse();
   keep($('timeline').querySelector('ol'), all, (e) => e.seq, (e) => {
     const name = e.name || e.workload || '';
     return el('li', {class: e.error ? 'error' : e.kind}, el('time', {datetime: e.time}, clock(e.time)),

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"reflect"
+	"strconv"
+	"syscall"
+	"time"
+
+	sd "github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/homenode/homenode/config"
+	"github.com/homenode/homenode/daemon"
+	"github.com/homenode/homenode/ui/cli"
+)
+
+// SIGHUP reloads the configuration. Every key may differ, also those that decide which files and sockets are
+// open, so the daemon ends its loop, leaves everything as it is, and starts the same program anew under the
+// same process ID: what holds after a restart of the service holds after a reload. A configuration that is
+// wrong changes nothing. One that is right and still cannot start, such as a port that is taken, gives way to
+// the one before, which the new program was handed.
+
+// beforeFD names the variable with the descriptor of what the program before this one ran with.
+const beforeFD = "HOMENODE_BEFORE_FD"
+
+// hangup is what SIGHUP does to a daemon.
+type hangup struct {
+	signals  chan os.Signal
+	terminal bool   // it was started at one
+	note     string // a configuration that could not be taken, for status
+	started  bool
+}
+
+func newHangup() *hangup {
+	h := &hangup{signals: make(chan os.Signal, 1), terminal: atTerminal()}
+	if !signal.Ignored(syscall.SIGHUP) { // by nohup; then SIGHUP is nobody's order
+		signal.Notify(h.signals, syscall.SIGHUP)
+	}
+	return h
+}
+
+// atTerminal reports whether this process has a terminal that is still there.
+func atTerminal() bool {
+	f, err := os.OpenFile("/dev/tty", os.O_RDONLY|unix.O_NOCTTY, 0)
+	if err != nil {
+		return false
+	}
+	f.Close()
+	return true
+}
+
+func (h *hangup) began() { h.started = true }
+
+// settles is how long the kernel may take to take a terminal from its processes after it told them.
+const settles = 100 * time.Millisecond
+
+// heed reloads the configuration at each hangup until ctx ends. A hangup with which the terminal of the
+// daemon has gone ends it, as it does any program.
+func (h *hangup) heed(ctx context.Context, o cli.DaemonOptions, layers []config.Layer, d *daemon.Daemon, with func([]config.Layer)) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-h.signals:
+		}
+		if h.terminal {
+			time.Sleep(settles)
+			if !atTerminal() {
+				with(nil)
+				return
+			}
+		}
+		next, err := reread(o)
+		switch {
+		case err != nil:
+			d.Note(fmt.Sprintf("%v; the old configuration stays until this is mended and reloaded", err))
+		case reflect.DeepEqual(next, layers) && !hasFiles(o, next):
+			d.Note("")
+			slog.Info("configuration reloaded: nothing has changed")
+		default:
+			with(next)
+			return
+		}
+	}
+}
+
+// reread reads and checks what a reload would go by.
+func reread(o cli.DaemonOptions) ([]config.Layer, error) {
+	layers, err := layersOf(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	c, err := configFrom(o, layers)
+	if err != nil {
+		return nil, err
+	}
+	if c.Mode == config.Enforce && os.Geteuid() != 0 {
+		return nil, errors.New("mode: enforce needs root")
+	}
+	_, err = suits(&c)
+	return layers, err
+}
+
+// hasFiles reports whether a configuration names files that may have changed, such as certificates.
+func hasFiles(o cli.DaemonOptions, layers []config.Layer) bool {
+	c, err := configFrom(o, layers)
+	return err == nil && (c.API.Token != "" || c.API.Cert != "" || c.API.ClientCA != "")
+}
+
+// runDaemon is `homenode daemon`.
+func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
+	slog.SetDefault(slog.New(logHandler(o)))
+	read := cli.Reading(ctx, os.Stderr)
+	h := newHangup()
+	before, reloaded := inherited()
+	if reloaded {
+		o.FirstLook = nil // which was shown before the reload
+	}
+	layers, err := layersOf(o.Config)
+	var c config.Config
+	if err == nil {
+		c, err = configFrom(o, layers)
+	}
+	read()
+	if err != nil && !reloaded {
+		return cli.Usage(err)
+	}
+	var next []config.Layer
+	if err == nil {
+		next, err = daemonOf(ctx, o, c, layers, h)
+	}
+	if err != nil && reloaded && !h.started && ctx.Err() == nil {
+		h.note = fmt.Sprintf("%v; the old configuration stays until this is mended and reloaded", err)
+		if c, err = configFrom(o, before); err != nil {
+			return cli.Usage(err)
+		}
+		layers = before
+		next, err = daemonOf(ctx, o, c, layers, h)
+	}
+	if err != nil || next == nil || ctx.Err() != nil {
+		return err
+	}
+	slog.Info("configuration reloaded", "files", len(next))
+	return again(layers)
+}
+
+// logHandler writes one form of lines to standard error. The journal has the time of each already.
+func logHandler(o cli.DaemonOptions) slog.Handler {
+	options := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if o.FirstLook != nil && term.IsTerminal(int(os.Stderr.Fd())) {
+		options.Level = slog.LevelWarn // a person reads the status table; the history has the rest
+	}
+	if os.Getenv("JOURNAL_STREAM") != "" {
+		options.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {
+			if len(groups) == 0 && a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}
+	}
+	return slog.NewTextHandler(os.Stderr, options)
+}
+
+// again replaces this process by the same program, which reads the configuration anew. It is handed the layers
+// of the one that ran.
+func again(layers []config.Layer) error {
+	text, err := json.Marshal(layers)
+	if err != nil {
+		return err
+	}
+	fd, err := unix.MemfdCreate("homenode-configuration", 0) // stays open over exec
+	if err != nil {
+		return fmt.Errorf("reload: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "configuration")
+	if _, err := f.Write(text); err != nil {
+		return fmt.Errorf("reload: %w", err)
+	}
+	sd.SdNotify(false, reloading())
+	if err := os.Setenv(beforeFD, strconv.Itoa(fd)); err != nil {
+		return err
+	}
+	return fmt.Errorf("reload: %w", syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
+}
+
+// reloading is what systemd is told (sd_notify(3)).
+func reloading() string {
+	var now unix.Timespec
+	unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)
+	return fmt.Sprintf("%s\nMONOTONIC_USEC=%d", sd.SdNotifyReloading, now.Nano()/1000)
+}
+
+// inherited is the layers that the program before this one ran with; ok is false without one.
+func inherited() (layers []config.Layer, ok bool) {
+	name := os.Getenv(beforeFD)
+	os.Unsetenv(beforeFD)
+	fd, err := strconv.Atoi(name)
+	if err != nil || fd < 3 {
+		return nil, false
+	}
+	f := os.NewFile(uintptr(fd), "configuration")
+	defer f.Close()
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, false
+	}
+	return layers, json.NewDecoder(f).Decode(&layers) == nil
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// bottleColumns are those of the files that keep what guests counted: a line for each pair of
+// nodes, summed over the programs. "least" is the share of local misses of the worst program.
+var bottleColumns = []string{"scene", "seed", "left to", "from the first page", "threads", "least", "cpunode", "memnode", "loads", "stores", "misses", "near", "far"}
+
+// rows are the lines of what one guest counted under one arm.
+func (b bottled) rows() [][]string {
+	var r [][]string
+	for _, p := range slices.SortedFunc(maps.Keys(b.all), func(a, b place) int { return cmp.Or(cmp.Compare(a.cpu, b.cpu), cmp.Compare(a.mem, b.mem)) }) {
+		a := b.all[p]
+		row := []string{b.scene, strconv.Itoa(b.seed), b.arm, strconv.FormatBool(b.cold), strconv.Itoa(b.threads), strconv.FormatFloat(b.least, 'f', 6, 64), strconv.Itoa(p.cpu), strconv.Itoa(p.mem)}
+		for _, n := range []uint64{a.loads, a.stores, a.misses, a.near, a.far} {
+			row = append(row, strconv.FormatUint(n, 10))
+		}
+		r = append(r, row)
+	}
+	return r
+}
+
+// bottleOrigin says where and when a guest counted.
+func bottleOrigin(g *guest) string {
+	model := "a CPU of unknown make"
+	for line := range strings.Lines(readFile("/proc/cpuinfo")) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			model = strings.TrimSpace(value)
+			break
+		}
+	}
+	load, _, _ := strings.Cut(readFile("/proc/loadavg"), " ")
+	return fmt.Sprintf("%s: guest %s, seed %d: %d nodes of %d CPUs and %d MiB, cache of %s; Linux %s; emulated on %d CPUs (%s) at load %s",
+		time.Now().UTC().Format("2006-01-02 15:04"), g.shape.Name, g.shape.Seed, g.shape.Nodes, g.shape.CPUsPerNode, g.shape.NodeMiB, g.shape.Cache, g.tools.kernel, runtime.NumCPU(), model, load)
+}
+
+func readFile(name string) string {
+	b, _ := os.ReadFile(name)
+	return string(b)
+}
+
+func writeBottles(name, origin string, all []bottled) error {
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "# %s\n", origin)
+	w := csv.NewWriter(&text)
+	w.Write(bottleColumns)
+	for _, b := range all {
+		w.WriteAll(b.rows())
+	}
+	w.Flush()
+	return os.WriteFile(name, text.Bytes(), 0o644)
+}
+
+// readBottles reads such a file, or several of them one after the other. Origins are their comments.
+func readBottles(r io.Reader) (all []bottled, origins []string, err error) {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if origin, ok := strings.CutPrefix(line, "# "); ok {
+			origins = append(origins, strings.TrimSpace(origin))
+		}
+	}
+	lines := csv.NewReader(bytes.NewReader(text))
+	lines.Comment = '#'
+	lines.FieldsPerRecord = len(bottleColumns)
+	rows, err := lines.ReadAll()
+	if err != nil {
+		return nil, nil, err
+	}
+	for n, row := range rows {
+		if slices.Equal(row, bottleColumns) {
+			continue
+		}
+		if all, err = addRow(all, row); err != nil {
+			return nil, nil, fmt.Errorf("row %d: %w", n+1, err)
+		}
+	}
+	return all, origins, nil
+}
+
+// addRow adds a line to what it belongs to, which is the last or a new one: a pair of nodes that is
+// there already begins the next guest.
+func addRow(all []bottled, row []string) ([]bottled, error) {
+	b := bottled{scene: row[0], arm: row[2], cold: row[3] == "true", all: map[place]access{}}
+	var p place
+	var a access
+	_, err := fmt.Sscan(strings.Join([]string{row[1], row[4], row[5], row[6], row[7], row[8], row[9], row[10], row[11], row[12]}, " "),
+		&b.seed, &b.threads, &b.least, &p.cpu, &p.mem, &a.loads, &a.stores, &a.misses, &a.near, &a.far)
+	if err != nil || row[3] != "true" && row[3] != "false" {
+		return nil, fmt.Errorf("%q: want %s", row, strings.Join(bottleColumns, ","))
+	}
+	if len(all) > 0 {
+		last := all[len(all)-1]
+		_, there := last.all[p]
+		if last.scene == b.scene && last.arm == b.arm && last.cold == b.cold && last.seed == b.seed && !there {
+			last.all[p] = a
+			return all, nil
+		}
+	}
+	b.all[p] = a
+	return append(all, b), nil
+}
+
+func readMachine(name string) (machine, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return machine{}, err
+	}
+	defer f.Close()
+	m, err := parseMachine(f)
+	if err != nil {
+		return machine{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return m, nil
+}
+
+// bottlePage makes the page of results out of kept counts, with times modelled for a machine.
+func bottlePage(w io.Writer, machineFile string, files []string) error {
+	m, err := readMachine(machineFile)
+	if err != nil {
+		return err
+	}
+	var all []bottled
+	var origins []string
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		more, from, err := readBottles(f)
+		f.Close()
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		all = append(all, more...)
+		origins = append(origins, from...)
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("no counts in %s", strings.Join(files, ", "))
+	}
+	if all, err = onceASeed(all); err != nil {
+		return err
+	}
+	fmt.Fprint(w, bottleTitle)
+	tables := bottleTables(all, m)
+	for _, s := range bottleScenes {
+		t := tables[s.name]
+		if t == nil {
+			continue
+		}
+		fmt.Fprintf(w, "## %s\n\n%s\n\n%s\n", s.title, s.text, t.markdown())
+	}
+	fmt.Fprintf(w, bottleNote, m.text(), machineFile)
+	fmt.Fprint(w, "\n## Runs\n\n")
+	for _, o := range origins {
+		fmt.Fprintf(w, "- %s\n", o)
+	}
+	return nil
+}
+
+// text is the machine's matrix in words.
+func (m machine) text() string {
+	row := func(rows [][]float64) string {
+		var all []string
+		for _, r := range rows {
+			var cells []string
+			for _, x := range r {
+				cells = append(cells, strconv.FormatFloat(x, 'g', -1, 64))
+			}
+			all = append(all, strings.Join(cells, " and "))
+		}
+		return strings.Join(all, "; ")
+	}
+	s := fmt.Sprintf("latency %s ns; hit %g ns, near %g ns, far %g ns", row(m.latency), m.hit, m.near, m.far)
+	if m.bandwidth != nil {
+		s += "; bandwidth " + row(m.bandwidth) + " GB/s"
+	}
+	return s
+}
+
+// bottleScenes are the headings of the page.
+var bottleScenes = []struct{ name, title, text string }{
+	{"ten", "Ten programs, for ten pods of 8 CPUs", "Two nodes of 6 CPUs; ten processes in cgroups, each with two threads that go over one heap of 32 MiB."},
+	{"pods", "Ten real pods", "Two nodes of 12 CPUs with containerd and runc; ten pods that request 2 CPUs each, with four threads and a heap of 64 MiB; homenode places them by the Node Resource Interface."},
+	{"six-guests", "Six guests", "The machine of the ten programs; six processes as QEMU's are: two threads for two vCPUs and 48 MiB each. They are no QEMU."},
+	{"eight-guests", "Eight guests", "The same, eight of them: more vCPUs than CPUs."},
+	{"wide", "A program wider than a node", "Four nodes of 4 CPUs and 576 MiB; six threads over 528 MiB, each over its part; its memory starts interleaved. Under homenode with threads.sample."},
+	{"two", "In virtual time", "Two nodes of 2 CPUs, whose clock counts instructions; two programs of two threads over 16 MiB each. The first seed was run twice: each figure was the same."},
+}
+
+const bottleTitle = `# The machine in a bottle: misses by the memory that serves them
+
+Written by ` + "`make bottle`" + ` out of [bottle.csv](bottle.csv). What these figures can and cannot show: [docs/proof.md](../../docs/proof.md).
+
+A guest under software emulation; a plugin of the emulator sends every data access of user-space code through a set-associative last-level cache for each node, and counts which
+node's memory serves the misses. **No time is measured: what is called *modelled* is the result of the formula below.** Each figure is the median of the seeds, in brackets the least and the most.
+
+`
+
+const bottleNote = `## What the columns are
+
+- *Misses served by local memory*: of the misses of all programs, those that memory on the node of the CPU served. It is what is published for ten pods under ESXi (99.2 %%) and under Linux (43.5 %%)
+  by hardware counters on two Xeons. *Worst program*: the same of the program that has least.
+- *Settled*: two passes over each heap after the programs ran for a while (NUMA balancing: 40 s with its scan periods shortened; homenode: once all are at home). *From the first page*: from before
+  the start of the first program to the end of its first whole pass. Programs that homenode finds running have their first pages where the kernel put them.
+- *numad's rule*, *kubelet's rule*: what these programs decide, carried out by the test (e2e/guest/bottle.go); they do not run themselves. *taskset, running*: threads are pinned as they run, memory
+  is left where it is. The kubelet's rule gives each program CPUs of its own before it starts, so that memory is there from the first page; what no longer fits gets the shared pool.
+- Modelled time, for a machine of: %s (%s; other files by ` + "`go run ./e2e/rig -machine FILE -bottle bench/results/bottle.csv`" + `):
+  time = max(waited / threads, carried); waited = hits × hit + near × near + far × far + Σ misses × latency; carried = the greatest, over pairs of nodes, of misses × 64 bytes / bandwidth.
+  Its share per access is shown. No prefetching and no overlap of misses: real programs wait less for each.
+- Page walks are not counted: QEMU walks page tables in C and calls no plugin for it. Kernel code, instruction fetches and devices do not go through the cache.
+`

@@ -1,0 +1,79 @@
+package sim
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// onlineLocal is the local share of the accesses of online work, each workload counting by the
+// CPUs that it keeps busy, and the memory that all work holds.
+func onlineLocal(v *control.View) (local float64, held int64) {
+	all := 0.0
+	for i := range v.Snapshot.Observations {
+		o := &v.Snapshot.Observations[i]
+		held += int64(workload.Total(o.Memory)) << 10
+		share, _, known := o.LocalShare()
+		if !known || v.SpecOf(o.ID).Class == workload.Batch {
+			continue
+		}
+		use := max(o.CPUUse, 0.01)
+		local, all = local+use*share, all+use
+	}
+	return local / all, held
+}
+
+// TestHouseComesHome plays an hour of the demo in simulated time: online work begins about 40 %
+// local, is home within two minutes and stays so, and pages are moved no more than twice.
+func TestHouseComesHome(t *testing.T) {
+	t.Parallel()
+	const hour = time.Hour
+	for nodes, seeds := range map[int]int{2: 2, 4: 2, 8: 10} {
+		for seed := uint64(1); seed <= uint64(max(1, fewer(seeds))); seed++ {
+			t.Run(fmt.Sprintf("%d nodes, seed %d", nodes, seed), func(t *testing.T) {
+				t.Parallel()
+				trace, err := HouseTrace(HomenodeWorks, nodes, seed, hour)
+				if err != nil {
+					t.Fatal(err)
+				}
+				first, least, home, held := -1.0, 1.0, time.Duration(0), int64(0)
+				began := time.Time{}
+				r := sound(t, Options{Trace: trace, Seed: seed, Policies: []string{"homenode"}, Watch: func(v control.View, _ []plan.Event) {
+					local, now := onlineLocal(&v)
+					if first < 0 {
+						first, began = local, v.At
+					}
+					at := v.At.Sub(began)
+					if at > hour-2*time.Second { // everything departs
+						return
+					}
+					held = max(held, now)
+					if local >= 0.98 && home == 0 {
+						home = at
+					}
+					if at >= 2*time.Minute && local < least {
+						least = local
+					}
+				}})
+				moved, moves := r.Policies[0].MovedBytes, r.Policies[0].Moves
+				t.Logf("%.1f %% local at first, home after %v, then %.1f %% at least; %d moves, %d GiB moved of %d GiB held", 100*first, home, 100*least, moves, moved>>30, held>>30)
+				if first < 0.3 || first > 0.5 {
+					t.Errorf("%.1f %% local at first, want about 40 %%", 100*first)
+				}
+				if home == 0 || home > 2*time.Minute {
+					t.Errorf("98 %% local after %v, want two minutes at most", home)
+				}
+				if least < 0.95 {
+					t.Errorf("%.1f %% local later, want 95 %% at least", 100*least)
+				}
+				if moved > 2*held {
+					t.Errorf("%d GiB moved in an hour, %d GiB in use", moved>>30, held>>30)
+				}
+			})
+		}
+	}
+}

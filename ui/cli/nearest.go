@@ -1,0 +1,6 @@
+package cli
+
+import "github.com/homenode/homenode/core/topology/strict"
+
+// nearest is the known word that a mistyped one most probably stands for; "" for none.
+func nearest(typed string, known []string) string { return strict.Nearest(typed, known) }
