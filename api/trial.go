@@ -31,13 +31,13 @@ type TrialOrder struct {
 type Trial struct {
 	Schema    string    `json:"schema"`              // homenode-trial-arm/1
 	Name      string    `json:"name"`                // name of the trial; "" when none is under way
-	Arm       trial.Arm `json:"arm"`                 // arm that stands: off, balancing or on; "" when none is under way
+	Arm       trial.Arm `json:"arm,omitempty"`       // arm that stands: off, balancing or on; absent when none is under way
 	Workloads []string  `json:"workloads,omitempty"` // names or patterns of the workloads that it switches; absent is all
 	Block     int       `json:"block"`               // block that is under way, from 1; 0 before the first
 	Blocks    int       `json:"blocks"`              // number of blocks
-	Began     time.Time `json:"began"`               // when the trial began
-	Since     time.Time `json:"since"`               // when the arm was switched to
-	Until     time.Time `json:"until"`               // when it ends, unless it is renewed
+	Began     time.Time `json:"began,omitzero"`      // when the trial began; absent when none is under way
+	Since     time.Time `json:"since,omitzero"`      // when the arm was switched to; absent when none is under way
+	Until     time.Time `json:"until,omitzero"`      // when it ends, unless it is renewed; absent when none is under way
 	Settled   bool      `json:"settled"`             // whether everything that the arm changes is done
 	Pending   int       `json:"pending"`             // settings, steps and page moves that are not done
 	Ending    string    `json:"ending,omitempty"`    // why it ends; absent while it goes on

@@ -141,6 +141,8 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/v1/undo", `{}`, 400, false},
 		{"POST", "/v1/partition", `{"partition":"shared","dry_run":true}`, 200, false},
 		{"POST", "/v1/share", `{"on":true}`, 200, false},
+		{"POST", "/v1/trial", `{"name":"t","end":true}`, 200, false},
+		{"POST", "/v1/trial", `{"name":"t","arm":"off","lease_s":60}`, 0, false},
 		{"POST", "/v1/share/upgrade", `{"object":"/no/such"}`, 403, false},
 		{"POST", "/v1/change", `{"steps":[]}`, 200, false},
 		{"GET", "/v1/history?limit=0", "", 200, false},

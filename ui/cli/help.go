@@ -24,7 +24,7 @@ var groups = []struct {
 	{"The machine", []string{"topology", "doctor", "probe", "host", "gather"}},
 	{"Virtual machines", []string{"vm", "openstack"}},
 	{"In the words of other programs", []string{"numactl", "taskset", "numastat", "migratepages"}},
-	{"Try things out", []string{"demo", "plan", "sim", "replay"}},
+	{"Try things out", []string{"demo", "trial", "plan", "sim", "replay"}},
 	{"About this program", []string{"help", "version", "completion"}},
 }
 

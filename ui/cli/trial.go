@@ -73,8 +73,8 @@ prints how long a trial must run to find an effect of 2, 5 and 10 %.
 Exit status: 1 when a guard or an order ended it.`,
 		Example: `  homenode trial --metric 'rps=./requests-per-second.sh'
   homenode trial redis --metric 'p99=./p99.sh' --lower p99 --guard p99:30
-  homenode trial --prometheus http://localhost:9090 --query 'qps=sum(rate(queries[1m]))'
-  homenode trial --file 'ms=/var/log/app.log:took ([0-9.]+) ms' --lower ms --blocks 24
+  homenode trial --prometheus http://db:9090 --query 'qps=rate(queries[1m])'
+  homenode trial --file 'ms=/var/log/app.log:took ([0-9]+)' --lower ms
   homenode trial --metric './rps.sh' --dry-run --for 30m
   homenode trial --share trial-for-others.json`,
 		RunE: func(c *cobra.Command, args []string) error { return runTrial(c, e, &f, args) },
@@ -88,14 +88,14 @@ Exit status: 1 when a guard or an order ended it.`,
 	fl.StringSliceVar(&f.guards, "guard", nil, "`NAME:PERCENT` that a metric may worsen by: beyond it the trial stops and restores everything")
 	fl.StringSliceVar(&f.arms, "arms", nil, "`ARMS` to compare, the baseline first: off, balancing, on (default all that apply here)")
 	fl.IntVar(&f.plan.Blocks, "blocks", 12, "`N` blocks, 6 or more")
-	fl.DurationVar(&f.plan.Period, "period", 5*time.Minute, "measured `TIME` of each period")
-	fl.DurationVar(&f.plan.Washout, "washout", 90*time.Second, "least `TIME` from a switch until measuring begins")
-	fl.DurationVar(&f.plan.Every, "every", 10*time.Second, "`TIME` between two readings")
+	fl.DurationVar(&f.plan.Period, "period", 5*time.Minute, "`DURATION` of the measured part of a period")
+	fl.DurationVar(&f.plan.Washout, "washout", 90*time.Second, "least `DURATION` from a switch until measuring begins")
+	fl.DurationVar(&f.plan.Every, "every", 10*time.Second, "`DURATION` between two readings")
 	fl.Uint64Var(&f.plan.Seed, "seed", 0, "`SEED` of the order of the arms (default drawn)")
 	fl.BoolVar(&f.counters, "counters", true, "read counters of the host, too")
 	fl.StringVar(&f.out, "out", defaultTrial, "`FOLDER` of the trial and its results")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "switch nothing; say how long a trial must run")
-	fl.DurationVar(&f.reading, "for", 5*time.Minute, "`TIME` that --dry-run reads the metrics")
+	fl.DurationVar(&f.reading, "for", 5*time.Minute, "`DURATION` that --dry-run reads the metrics")
 	fl.StringVar(&f.share, "share", "", "write the trial in --out without names into `FILE`, to be given to others (- is standard output)")
 	fl.BoolVar(&f.end, "end", false, "end the trial that runs, and restore everything")
 	fl.BoolVar(&f.json, "json", false, "print JSON (schema homenode-trial/1; with --dry-run homenode-trial-dry-run/1)")
@@ -191,6 +191,9 @@ func (f *trialFlags) document(c *cobra.Command, e *Env, args []string) (*trial.D
 	h, err := topology.FromSysfs(e.Root)
 	if err != nil {
 		return nil, forbiddenErrorf("%w", err)
+	}
+	if len(args) == 0 {
+		args = nil // as it is read back
 	}
 	d := &trial.Document{Schema: trial.Schema, State: trial.Running, Homenode: e.Version, Machine: machineOf(e, h), Workloads: args, Plan: f.plan, Prometheus: f.prometheus, Periods: []trial.Record{}}
 	if !c.Flags().Changed("seed") {

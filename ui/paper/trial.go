@@ -50,7 +50,11 @@ func Value(x float64, m *trial.Metric) string {
 	if m.Points {
 		return fmt.Sprintf("%.1f %%", 100*x)
 	}
-	return strings.TrimSpace(fmt.Sprintf("%.4g %s", x, m.Unit))
+	digits := "%.4g"
+	if math.Abs(x) >= 1000 {
+		digits = "%.0f"
+	}
+	return strings.TrimSpace(fmt.Sprintf(digits+" %s", x, m.Unit))
 }
 
 // MetricOf is the metric of an effect.
@@ -329,7 +333,7 @@ func clock(s float64) string {
 	case d >= time.Hour:
 		return fmt.Sprintf("%d:%02d h", int(d.Hours()), int(d.Minutes())%60)
 	case d >= time.Minute:
-		return fmt.Sprintf("%.0f min", d.Minutes())
+		return fmt.Sprintf("%d:%02d min", int(d.Minutes()), int(d.Seconds())%60)
 	}
 	return fmt.Sprintf("%.0f s", d.Seconds())
 }

@@ -110,7 +110,7 @@ func (m *Model) header() string {
 		}
 		switch {
 		case s.Trial != nil:
-			add(m.paint(yellow, fmt.Sprintf("trial %s: %s, block %d of %d", s.Trial.Name, s.Trial.Arm, s.Trial.Block, s.Trial.Blocks)))
+			add(s.Mode + ", " + m.paint(yellow, fmt.Sprintf("trial %s: %s, block %d of %d", s.Trial.Name, s.Trial.Arm, s.Trial.Block, s.Trial.Blocks)))
 		case s.Held:
 			add(s.Mode + ", " + m.paint(yellow, "all undone"))
 		case m.o.Link == "" || m.width >= 100:
