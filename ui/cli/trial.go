@@ -247,7 +247,7 @@ func (f *trialFlags) chooseArms(d *trial.Document, e *Env, h *topology.Host) err
 			d.Plan.Arms = []trial.Arm{trial.Off, trial.Balancing, trial.On}
 		}
 	}
-	d.Balancing = canBalance
+	d.Balancing = canBalance && slices.Contains(d.Plan.Arms, trial.Balancing)
 	if len(h.Nodes) < 2 {
 		d.Notes = append(d.Notes, "This machine has one NUMA node: all memory is local in every arm, and there is nothing for NUMA balancing to do. What can differ is CPU sets within the node (last-level caches), batch work under sharing, and interrupts.")
 	}
