@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -19,6 +20,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) != "homenode" { // the tests, not a program of theirs
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // under nohup daemons would inherit that it is ignored
+	}
 	testscript.Main(m, map[string]func(){"homenode": func() {
 		if program := os.Getenv(plainProgram); program != "" && !slices.Contains(os.Args, "daemon") {
 			err := syscall.Exec(program, os.Args, os.Environ())

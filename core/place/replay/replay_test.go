@@ -62,7 +62,7 @@ func TestReadRefuses(t *testing.T) {
 		{"cut short", small, small[:len(small)-3], "the input ends here"},
 		{"no object", small, "[]", "the case is an array; give an object"},
 		{"more after", small, small + "{}", "after top-level value"},
-		{"unknown key", `"name":"small",`, `"name":"small","nmae":1,`, `line 1 column 17: unknown key "nmae"; known are name, host, events, expect`},
+		{"unknown key", `"name":"small",`, `"name":"small","nmae":1,`, `line 1 column 17: unknown key "nmae"; did you mean name?`},
 		{"unknown key in an event", `"bw":"high"`, `"bandwidth":"high"`, `line 9 column 51: unknown key "bandwidth" in events[2]; known are op, vm,`},
 		{"key twice", `"vcpus":4`, `"vcpus":4,"vcpus":8`, `key "vcpus" is there twice in events[2]; keep one`},
 		{"no nodes", small, `{"name":"x","host":{},"events":[]}`, "host.nodes holds no node"},
