@@ -11,6 +11,7 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -123,6 +124,9 @@ func (r *rows) of(ctx context.Context, b api.Backend, s api.Status) (api.Status,
 		}
 		s.SmallWorkloads = x.Workloads
 	}
+	if err := r.here(&s); err != nil {
+		return s, err
+	}
 	ids, err := r.named(ctx, b, &s)
 	if err != nil {
 		return s, err
@@ -143,6 +147,18 @@ func (r *rows) of(ctx context.Context, b api.Backend, s api.Status) (api.Status,
 		slices.SortStableFunc(s.SmallWorkloads, func(a, b api.SmallWorkload) int { return order(small(&a), small(&b)) })
 	}
 	return s, nil
+}
+
+// here refuses nodes of which the host has none.
+func (r *rows) here(s *api.Status) error {
+	var nodes topology.NodeSet
+	for i := range s.Nodes {
+		nodes.Add(s.Nodes[i].ID)
+	}
+	if nodes.Empty() || r.nodes.Empty() || r.nodes.Intersects(nodes) {
+		return nil
+	}
+	return usageErrorf("--home %s: this machine has no node %d; it has %s", r.home, r.nodes.Min(), words.Nodes(nodes))
 }
 
 // fits reports whether a name, an ID or the last part of one is that of the pattern.
