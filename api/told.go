@@ -31,7 +31,7 @@ func Tell(events []plan.Event) []Told {
 		case words.MoveBegins, words.MoveRests, words.MoveGoesOn:
 			follows = under && !endsMove(out[last].Code)
 			open[e.Workload] = len(out)
-		case words.MoveEnded, words.MoveEndedPart, words.MoveCancelled, words.MoveInterrupted:
+		case words.MoveEnded, words.MoveEndedPart, words.MoveEndedNone, words.MoveCancelled, words.MoveInterrupted:
 			follows = under && !endsMove(out[last].Code)
 			open[e.Workload] = len(out)
 		case words.LocalityChanged, words.LocalityAfterMove:
@@ -59,5 +59,5 @@ func Tell(events []plan.Event) []Told {
 
 // endsMove reports whether a page move is over with an event of this code.
 func endsMove(code words.Code) bool {
-	return code == words.MoveEnded || code == words.MoveEndedPart || code == words.MoveCancelled || code == words.MoveInterrupted
+	return code == words.MoveEnded || code == words.MoveEndedPart || code == words.MoveEndedNone || code == words.MoveCancelled || code == words.MoveInterrupted
 }

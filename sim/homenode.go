@@ -440,9 +440,10 @@ func (h *homenode) resume(ctx context.Context, t *task) {
 	} else {
 		h.tasks = slices.DeleteFunc(slices.Clone(h.tasks), func(x *task) bool { return x == t })
 	}
-	if told := h.inputs; len(told) > 0 {
-		h.inputs = told[1:]
-		h.turn(ctx, told[0])
+	told := h.inputs
+	h.inputs = nil
+	for _, in := range told { // in the order in which it was told: progress comes before the end
+		h.turn(ctx, in)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -42,7 +43,12 @@ func TestHouseComesHome(t *testing.T) {
 				}
 				first, least, home, held := -1.0, 1.0, time.Duration(0), int64(0)
 				began := time.Time{}
-				r := sound(t, Options{Trace: trace, Seed: seed, Policies: []string{"homenode"}, Watch: func(v control.View, _ []plan.Event) {
+				r := sound(t, Options{Trace: trace, Seed: seed, Policies: []string{"homenode"}, Watch: func(v control.View, events []plan.Event) {
+					for i := range events { // what was told before a move ended counts
+						if e := &events[i]; e.Code == words.LocalityChanged && e.Move.Moved == 0 {
+							t.Errorf("%s: %s, and nothing was moved", e.Workload, e.Text)
+						}
+					}
 					local, now := onlineLocal(&v)
 					if first < 0 {
 						first, began = local, v.At

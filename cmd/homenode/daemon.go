@@ -237,7 +237,6 @@ func serve(ctx context.Context, d watched, l net.Listener, access api.Access, re
 		}
 	}()
 	err := d.Run(ctx)
-	sd.SdNotify(false, sd.SdNotifyStopping)
 	cancel()
 	return errors.Join(err, <-served, <-looked)
 }

@@ -147,6 +147,7 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 		next, err = daemonOf(ctx, o, c, layers, h)
 	}
 	if err != nil || next == nil || ctx.Err() != nil {
+		sd.SdNotify(false, sd.SdNotifyStopping) // and not in serve, which ends at a reload, too
 		return err
 	}
 	slog.Info("configuration reloaded", "files", len(next))

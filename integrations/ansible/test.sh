@@ -126,21 +126,29 @@ play canary "${canary[@]}"
 ok "canary: changed $(changed)modes $(modes)"
 same canary "${canary[@]}"
 
-everywhere=(-e homenode_mode=enforce -e homenode_observe_for=1 -e '{"homenode_config": {"reserve": {"memory": "64MiB"}, "move": {"bandwidth": "128MiB"}}}')
+# The hosts share one kernel, so that one of them alone can enforce.
+everywhere=(-e homenode_mode=enforce -e homenode_observe_for=1 -e '{"homenode_config": {"reserve": {"memory": "64MiB"}, "move": {"bandwidth": "128MiB"}}}' --limit "$first")
 play "check mode" --check --diff "${everywhere[@]}"
 grep -q '^+  bandwidth: 128MiB' "$work/out" || { cat "$work/out"; fail "check mode shows no difference"; }
 [ "$(modes)" = "$(all observe | sed "s/$first=observe/$first=enforce/")" ] || fail "check mode changed: $(modes)"
 ok "check mode with --diff shows the new configuration and changes nothing"
 play everywhere "${everywhere[@]}"
-[ "$(modes)" = "$(all enforce)" ] || fail "modes: $(modes)"
+now=$(modes)
+[ "$now" = "$(all observe | sed "s/$first=observe/$first=enforce/")" ] || fail "modes: $now"
 daemon=$(on "$first" systemctl show -P MainPID homenode)
-ok "everywhere: changed $(changed)modes $(modes)"
+ok "without canaries, with more configuration: changed $(changed)modes $now"
 same everywhere "${everywhere[@]}"
 [ "$(on "$first" systemctl show -P MainPID homenode)" = "$daemon" ] || fail "the daemon was restarted"
 
 if ansible-playbook "$work/site.yml" "${everywhere[@]}" -e '{"homenode_config": {"modes": "enforce"}}' >"$work/out" 2>&1; then fail "a wrong configuration was taken"; fi
 grep -q 'failed to validate' "$work/out" || { cat "$work/out"; fail "a wrong configuration: another error"; }
 [ "$(grep -c 'ok=' "$work/out")" = 1 ] || { cat "$work/out"; fail "a wrong configuration reached more than one host"; }
-[ "$(modes)" = "$(all enforce)" ] || fail "modes: $(modes)"
+[ "$(modes)" = "$now" ] || fail "modes: $(modes)"
 on "$first" homenode config check >/dev/null || fail "the configuration of $first is not the one before"
-ok "a wrong configuration: refused on $first, the play stops there: $(grep -o '[a-z/.-]*: line[^"\\]*' "$work/out" | head -n 1)"
+ok "a wrong configuration: refused on $first, the old file stays"
+
+# A second one that is told to enforce refuses: its daemon keeps the old configuration, and the play ends there.
+if ansible-playbook "$work/site.yml" -e homenode_mode=enforce -e homenode_observe_for=1 >"$work/out" 2>&1; then fail "a daemon that stays in another mode passed the check"; fi
+grep -q 'a homenode that enforces on this host already' "$work/out" || { cat "$work/out"; fail "a daemon that stays in another mode: another error"; }
+[ "$(modes)" = "$now" ] || fail "modes: $(modes)"
+ok "a daemon that does not take the mode: the play fails there; modes $now"

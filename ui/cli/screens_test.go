@@ -393,6 +393,7 @@ func TestPageOnStdout(t *testing.T) {
 var noScreen = map[string]string{
 	"homenode config check":          "a line; cmd/homenode/testdata/script/config.txtar",
 	"homenode config show":           "a file; cmd/homenode/testdata/script/config.txtar",
+	"homenode trial":                 "runs for minutes; cmd/homenode/testdata/script/trial.txtar",
 	"homenode numactl":               "lines of numactl; cmd/homenode/testdata/script/numactl.txtar",
 	"homenode numastat":              "as numactl",
 	"homenode taskset":               "as numactl",
