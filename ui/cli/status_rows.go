@@ -24,6 +24,7 @@ type rows struct {
 	states     []string
 	all        bool
 	nodes      topology.NodeSet
+	nodeFlag   string // flag of nodes as typed; "" is home
 }
 
 // states lists those that a workload may have.
@@ -74,6 +75,11 @@ func (r *rows) flags(c *cobra.Command) {
 	f.StringSliceVar(&r.classes, "class", nil, "only of this `CLASS`: "+listed(workload.Classes)+"; may be repeated")
 	f.StringVar(&r.home, "home", "", "only those with a home on one of `NODES`, such as 0 or 0-1")
 	f.StringVar(&r.home, "node", "", "as --home, one of `NODES`")
+	c.PreRun = func(*cobra.Command, []string) {
+		if f.Changed("node") {
+			r.nodeFlag = "node"
+		}
+	}
 	f.StringSliceVar(&r.states, "state", nil, "only in this `STATE`: "+strings.Join(states, ", ")+"; may be repeated")
 	f.StringVar(&r.glob, "name", "", "only those whose name or ID fits `PATTERN`, such as 'redis*'")
 	f.BoolVar(&r.all, "all", false, "those too small to be placed, too")
@@ -100,7 +106,7 @@ func (r *rows) check() (err error) {
 		return usageErrorf("--name %q: want a pattern with * and ?, such as 'redis*'; a [ begins a list of letters", r.glob)
 	}
 	if r.nodes, err = topology.ParseNodeSet(r.home); err != nil {
-		return usageErrorf("--home: %w", err)
+		return usageErrorf("--%s: %w", cmp.Or(r.nodeFlag, "home"), err)
 	}
 	for _, name := range r.names {
 		if err := checkName(name); err != nil {
@@ -158,7 +164,7 @@ func (r *rows) here(s *api.Status) error {
 	if nodes.Empty() || r.nodes.Empty() || r.nodes.Intersects(nodes) {
 		return nil
 	}
-	return usageErrorf("--home %s: this machine has no node %d; it has %s", r.home, r.nodes.Min(), words.Nodes(nodes))
+	return usageErrorf("--%s %s: this machine has no node %d; it has %s", cmp.Or(r.nodeFlag, "home"), r.home, r.nodes.Min(), words.Nodes(nodes))
 }
 
 // fits reports whether a name, an ID or the last part of one is that of the pattern.
