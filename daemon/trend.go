@@ -46,11 +46,21 @@ func (t *Trend) Hear(e *plan.Event) {
 
 // Look takes what a scan saw, once, and returns the Trend with it; nil before the first.
 func (t *Trend) Look(v *control.View) *api.Trend {
-	if v.At.IsZero() || v.Scans == 0 || !v.At.After(t.last) {
+	if v.At.IsZero() || v.Scans == 0 || v.At.Equal(t.last) {
 		return t.now
 	}
+	gap := v.At.Sub(t.last)
 	t.last = v.At
 	local := onlineLocality(v)
+	if t.now != nil && (gap < 0 || gap > api.TrendSpan) { // the clock was set, or nothing was seen for longer than the curve goes back
+		next := *t.now
+		next.From, next.Local, next.MovedAt = v.At, []*float64{local}, []time.Time{}
+		if next.Since.After(v.At) {
+			next.Since = v.At
+		}
+		t.now = &next
+		return t.now
+	}
 	if t.now == nil {
 		t.now = &api.Trend{Since: v.At, First: local, From: v.At, StepS: trendStep.Seconds(), Local: []*float64{local}, MovedAt: []time.Time{}}
 		return t.now

@@ -48,4 +48,13 @@ func TestTrend(t *testing.T) {
 	if n, most := len(now.Local), int(api.TrendSpan/trendStep)+1; n != most || !now.From.After(now.Since) || len(now.MovedAt) != 0 || *now.First != 0.4 || now.Moves != 1 {
 		t.Errorf("%d points from %v on, %d ticks, want %d and none", n, now.From, len(now.MovedAt), most)
 	}
+	for _, at := range []time.Duration{-8 * time.Hour, 50 * 365 * 24 * time.Hour} { // the clock is set
+		now = trend.Look(view(at, 0.8))
+		if len(now.Local) != 1 || *now.Local[0] != 0.8 || now.Moves != 1 || now.Since.After(began.Add(at)) {
+			t.Errorf("clock %v: %+v", at, now)
+		}
+		if now = trend.Look(view(at+10*time.Second, 0.9)); len(now.Local) != 3 {
+			t.Errorf("clock %v: the curve does not go on: %d points", at, len(now.Local))
+		}
+	}
 }

@@ -25,6 +25,7 @@ func (s *State) scan(in *Scan) {
 	defer s.answerWaiting()
 	if in.Failed != "" {
 		s.once(scanFailed, plan.Event{Kind: plan.EventHost, Error: true}, words.ScanFailed, in.Failed)
+		s.trialDue() // a host that cannot be seen must not stay without homenode
 		return
 	}
 	s.over(scanFailed)

@@ -635,6 +635,9 @@ func (s *State) applied(id workload.ID, t *Task, step plan.Step) {
 	if step.Kind == plan.SetCache {
 		s.cacheDone(&step, nil)
 	}
+	if id == BalancingID {
+		s.balanced(step.To, nil)
+	}
 	if step.Kind == plan.StopUnit {
 		s.Told[toldStopped+string(id)] = step.Target.Host
 	}
@@ -722,6 +725,9 @@ func (s *State) failed(id workload.ID, t *Task, step plan.Step, r *Result) {
 	}
 	if step.Kind == plan.SetCache {
 		s.cacheDone(&step, f)
+	}
+	if id == BalancingID {
+		defer s.balanced(step.To, f)
 	}
 	event := plan.Event{Kind: plan.EventStep, Workload: id, Error: true}
 	switch f.Code {

@@ -25,6 +25,10 @@ func (t *Theirs) key() string { return string(t.Kind) + " " + t.Path }
 func theirs(all []Theirs) map[string]Theirs {
 	out := make(map[string]Theirs, len(all))
 	for _, t := range all {
+		if t.Kind == plan.CacheGroup {
+			t.Path = renamed(t.Kind, t.Path)
+		}
+		t.Old = renamed(t.Kind, t.Old)
 		out[t.key()] = t
 	}
 	return out

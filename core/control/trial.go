@@ -28,7 +28,8 @@ type Trial struct {
 	Scan    uint64        `json:"scan"`  // the newest that had begun at the switch
 	By      *plan.Asker   `json:"by,omitempty"`
 	Holds   Holds         `json:"holds"`             // that the trial has added
-	Written string        `json:"written,omitempty"` // value of kernel.numa_balancing that the trial set last; "" while it is as found
+	Written string        `json:"written,omitempty"` // value of kernel.numa_balancing that the trial tried to set last; "" while it is as found
+	Stands  string        `json:"stands,omitempty"`  // what of that the kernel took, since the daemon started
 	Ending  *words.Reason `json:"ending,omitempty"`  // why it ends; its settings are being restored
 }
 
@@ -125,7 +126,7 @@ func (s *State) beginTrial(in *TrialOrder) *Failure {
 	}
 	names := slices.Clone(in.Names)
 	for i, name := range names {
-		if strings.ContainsAny(name, "*?[") {
+		if strings.ContainsAny(name, "*?[{") {
 			if len(s.matching([]string{name})) == 0 {
 				return refuse(NotFound, words.TrialMatchesNone, name)
 			}
@@ -145,6 +146,7 @@ func (s *State) beginTrial(in *TrialOrder) *Failure {
 	}
 	s.Trial = &Trial{Name: in.Name, Arm: trial.On, Names: names, Kernel: in.Kernel, Began: s.At.Round(0), Since: s.At.Round(0), Scan: s.Scans, By: s.by, Holds: Holds{IDs: map[workload.ID]bool{}}}
 	s.TrialOver = nil
+	delete(s.Retries, stepKey{Workload: BalancingID, Kind: plan.SetFile}) // of a write before the trial
 	if s.by != nil {
 		s.order("", words.TrialOrdered, in.Name)
 	}
@@ -215,14 +217,31 @@ func (s *State) balanceForTrial() {
 	}
 	want := map[trial.Arm]string{trial.Off: "0", trial.Balancing: "1"}[t.Arm]
 	switch {
-	case want == t.Written:
+	case want == t.Written && want == t.Stands:
 	case want != "":
 		t.Written = want
 		s.begin(BalancingID, &Task{Steps: []plan.Step{{Kind: plan.SetFile, Workload: BalancingID, Target: plan.Target{Kind: workload.InHost, Host: hostprep.NUMABalancing}, To: want, Optional: true,
 			Reason: words.Because(words.TrialArm, t.Name, string(t.Arm))}}, Scan: s.Seen})
 	default:
-		t.Written = ""
+		t.Written, t.Stands = "", ""
 		s.undo(0, Which{ID: BalancingID, Sharing: true, Only: plan.HostFile}, workload.Lineage{})
+	}
+}
+
+// balanced notes what came of a write of kernel.numa_balancing. An arm that the kernel refuses would be
+// measured as if it stood, so the trial ends.
+func (s *State) balanced(to string, f *Failure) {
+	t := s.Trial
+	if t == nil || t.Written != to || t.Ending != nil {
+		return
+	}
+	if f != nil && f.Code != Cancelled {
+		s.endTrial(words.Because(words.TrialNotBalanced, f.Text))
+		return
+	}
+	if f == nil {
+		t.Stands = to
+		s.saveTrial()
 	}
 }
 
@@ -313,6 +332,9 @@ func (s *State) trialNow() TrialNow {
 	t := *s.Trial
 	now := TrialNow{Trial: &t}
 	now.Pending = len(s.Undoing) + len(s.Tasks)
+	if t.Written != t.Stands {
+		now.Pending++
+	}
 	if t.Arm == trial.On {
 		steps := stepsOf(s.Plan.Steps)
 		for _, id := range sortedKeys(steps) {
@@ -375,7 +397,8 @@ func trialOf(saved *Trial) *Trial {
 		return nil
 	}
 	t := *saved
-	t.Scan = 0 // scans are counted from the start of a daemon
+	t.Scan = 0    // scans are counted from the start of a daemon
+	t.Stands = "" // the daemon before may have restored it when it stopped
 	t.Holds = Holds{t.Holds.All, cloned(t.Holds.IDs)}
 	return &t
 }

@@ -105,6 +105,57 @@ func TestTrialIsLeft(t *testing.T) {
 	}
 }
 
+// TestTrialThatMayNotBalance: the kernel refuses kernel.numa_balancing, as it does without
+// CAP_SYS_ADMIN. The arm would be measured as if it stood, so the trial ends and says what to do.
+func TestTrialThatMayNotBalance(t *testing.T) {
+	f, _, after := trials(t, "1")
+	f.fail = func(e *Effect) *Failure {
+		if e.Kind == EffectApply && e.Workload == BalancingID {
+			return &Failure{Failed, "operation not permitted"}
+		}
+		return nil
+	}
+	f.arm(trial.Off)
+	f.scan(8)
+	if f.s.trialNow().Trial != nil || f.s.TrialOver == nil || f.s.TrialOver.Why.Code != words.TrialNotBalanced {
+		t.Errorf("trial %+v, over %+v", f.s.Trial, f.s.TrialOver)
+	}
+	f.after(retryMost)
+	f.scan(8)
+	f.stands("after its end", after)
+}
+
+// TestTrialAfterRestoreOnStop: a stop restored kernel.numa_balancing. The next daemon, which goes on
+// with the trial, sets it anew.
+func TestTrialAfterRestoreOnStop(t *testing.T) {
+	f, before, _ := trials(t, "1")
+	f.arm(trial.Off)
+	f.scan(4)
+	f.ask(Request{Undo: &Which{All: true, Stop: true}})
+	f.stands("stopped", before)
+	f.start()
+	f.arm(trial.Off)
+	if f.s.trialNow().Settled {
+		t.Error("settled before anything is set")
+	}
+	f.scan(6)
+	f.stands("gone on", with(before, "0"))
+}
+
+// TestTrialIsLeftWhileScansFail: the lease ends all the same.
+func TestTrialIsLeftWhileScansFail(t *testing.T) {
+	f, _, _ := trials(t, "0")
+	f.arm(trial.Off)
+	f.scan(3)
+	f.after(2 * time.Minute)
+	f.begin()
+	f.turn(Input{Scan: &Scan{Number: f.scanNo, Failed: "no answer"}})
+	f.run()
+	if f.s.Holds.All || f.told(words.TrialEnds) != 1 {
+		t.Errorf("trial %+v, holds %+v", f.s.Trial, f.s.Holds)
+	}
+}
+
 func TestTrialOfOne(t *testing.T) {
 	f, before, after := trials(t, "0")
 	f.arm(trial.Off, "a")

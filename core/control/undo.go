@@ -66,7 +66,7 @@ func (s *State) undo(id uint64, which Which, of workload.Lineage) {
 		q.Task.Cancelled = q.Task.Cancelled || which.has(q.ID) && !which.Sharing
 	}
 	s.Undoing = slices.DeleteFunc(s.Undoing, func(u *undoing) bool { // of a command that was interrupted: this does the rest
-		over := u.Request == 0 && len(u.Running) == 0 && (which.All || u.Which == which)
+		over := u.Request == 0 && len(u.Running) == 0 && (which.All && !which.Own || u.Which == which)
 		if over {
 			s.tellGoesOn(u)
 		}

@@ -157,6 +157,7 @@ var (
 	TrialObserves       = says("trial-observes", "the daemon is in observe mode and changes nothing, so a trial would compare two equal arms; start it with --mode enforce")
 	TrialMatchesNone    = says("trial-matches-none", "no workload matches {}")
 	TrialHeld           = says("trial-held", "{} is held by `homenode undo`; use `homenode resume {}` first")
+	TrialNotBalanced    = says("trial-not-balanced", "kernel.numa_balancing cannot be written ({}): give the daemon CAP_SYS_ADMIN, or leave out the arm balancing")
 	TrialBalancingTaken = says("trial-balancing-taken", "kernel.numa_balancing was set for {}; use `homenode undo {}` first or leave out the arm balancing")
 	AllHeldFirst        = says("all-held-first", "everything is held since `undo --all`; use `homenode resume --all` first")
 	AllHeldResumeAll    = says("all-held-resume-all", "everything is held since `undo --all`; use `homenode resume --all`")

@@ -147,9 +147,16 @@ func runTrial(c *cobra.Command, e *Env, f *trialFlags, args []string) error {
 	client.Waiting = nil
 	folder, err := switchback.Open(f.out)
 	if err != nil {
-		return forbiddenErrorf("--out %w", err)
+		return forbiddenErrorf("--out: %w", err)
 	}
 	defer folder.Close()
+	seen := have
+	if have, err = readTrial(f.out); err != nil { // nobody else changes it from here on
+		return err
+	}
+	if (have == nil) != (seen == nil) || have != nil && have.State != seen.State {
+		return usageErrorf("--out %s: another homenode has just changed the trial there; run the command again", f.out)
+	}
 	if have == nil {
 		have = want
 	}

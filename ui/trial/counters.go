@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/trial"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -54,15 +55,10 @@ func (c *Counters) workloads(ctx context.Context) ([]api.Workload, error) {
 	return out, nil
 }
 
-// Named reports whether a name or pattern is that of a workload.
+// Named reports whether a name or pattern is that of a workload, as the daemon sees it.
 func Named(pattern string, w *api.Workload) bool {
-	for _, name := range []string{string(w.ID), w.Name, path.Base(string(w.ID))} {
-		if pattern == name {
-			return true
-		}
-		if ok, err := path.Match(pattern, name); ok && err == nil {
-			return true
-		}
+	if pattern == path.Base(string(w.ID)) || control.Matches(pattern, &workload.Observation{ID: w.ID, Name: w.Name, Kind: w.Kind, Cgroup: w.Cgroup}) {
+		return true
 	}
 	return slices.ContainsFunc(w.Processes, func(pid int) bool { return pattern == strconv.Itoa(pid) })
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -26,12 +27,18 @@ var ErrBusy = errors.New("another homenode runs the trial of this folder")
 // DocumentFile is the trial in a folder.
 const DocumentFile = "trial.json"
 
-// Open makes the folder, if need be, and keeps others out of it.
+// Open makes the folder, if need be, and keeps other processes out of it. The folder must be the
+// caller's: another user could put links in place of its files. Read it after that.
 func Open(path string) (*Folder, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(path, ".lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o644)
+	root, err := own(path)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	lock, err := root.OpenFile(".lock", os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o644)
 	if err != nil {
 		return nil, err
 	}
@@ -40,6 +47,23 @@ func Open(path string) (*Folder, error) {
 		return nil, fmt.Errorf("%s: %w", path, ErrBusy)
 	}
 	return &Folder{path, lock}, nil
+}
+
+// own opens a folder of the caller's.
+func own(path string) (*os.Root, error) {
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := root.Stat(".")
+	if err == nil {
+		err = trusted(path, info)
+	}
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	return root, nil
 }
 
 // Close lets others in.
@@ -51,9 +75,28 @@ const mostDocument = 256 << 20
 // Read is the trial that a folder has; nil for none.
 func Read(path string) (*trial.Document, error) {
 	name := filepath.Join(path, DocumentFile)
-	info, err := os.Lstat(name)
+	root, err := own(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.OpenFile(DocumentFile, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) // a fifo does not wait for its writer
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if errors.Is(err, unix.ELOOP) {
+		return nil, fmt.Errorf("%s is not a file", name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a file", name)
 	}
 	if err == nil {
 		err = trusted(name, info)
@@ -64,7 +107,7 @@ func Read(path string) (*trial.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(name)
+	text, err := io.ReadAll(io.LimitReader(f, mostDocument))
 	if err != nil {
 		return nil, err
 	}
@@ -85,12 +128,10 @@ func Read(path string) (*trial.Document, error) {
 // whoever goes on with it.
 var ErrOwner = errors.New("the commands in it would run with your rights")
 
-// trusted reports why a file is not to be gone on with.
+// trusted reports why a file or folder is not to be gone on with.
 func trusted(name string, info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	switch {
-	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is not a file", name)
 	case ok && int(stat.Uid) != os.Geteuid():
 		return fmt.Errorf("%s belongs to user %d: %w", name, stat.Uid, ErrOwner)
 	case info.Mode().Perm()&0o022 != 0:
