@@ -239,7 +239,7 @@ func (l *Local) Move(ctx context.Context, order api.MoveOrder) (api.MoveAnswer, 
 
 // Partition implements api.Backend.
 func (l *Local) Partition(context.Context, api.Partition) (api.Partition, error) {
-	return api.Partition{}, &api.Error{Code: api.Failed, Text: "no daemon is running: write partition: into its configuration"}
+	return api.Partition{}, &api.Error{Code: api.Failed, Text: "no daemon is running. Write partition: into the configuration of the next one"}
 }
 
 // Undo implements api.Backend.

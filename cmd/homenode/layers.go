@@ -84,6 +84,9 @@ func configFrom(o cli.DaemonOptions, layers []config.Layer) (config.Config, erro
 	}
 	if o.Listen != "" {
 		c.API.Listen = o.Listen
+		if _, err := c.API.Address(); err != nil { // of the command line, not of a file
+			return c, fmt.Errorf("--%w", err)
+		}
 	}
 	return c, c.Validate()
 }

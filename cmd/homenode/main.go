@@ -13,6 +13,7 @@ import (
 
 	"github.com/homenode/homenode"
 	"github.com/homenode/homenode/host/observe"
+	"github.com/homenode/homenode/host/process"
 	"github.com/homenode/homenode/host/scope"
 	"github.com/homenode/homenode/ui/cli"
 )
@@ -50,17 +51,22 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	context.AfterFunc(ctx, stop) // a second signal ends what does not heed the first
-	e := &cli.Env{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Getenv: os.Getenv, Root: observe.Root(machine), Version: version, Program: os.Args[0],
-		DefaultSocket: defaultSocket(), DefaultState: defaultState(),
-		Daemon: runDaemon, Local: local, Journal: journal, Exec: execAt, Batch: enterBatch, Self: self, Keep: keep, LockRuns: func(alone bool) (func(), error) { return ownRuns().Lock(alone) }, UndoRuns: undoRuns, UndoScopes: undoScopes, ScopeHere: func() error { return scope.Here("") }, Where: whereNow, Memory: memoryFigures{}, Sim: simulate, Demo: demo, Probe: proberFor,
-		Libvirt: guests{}, Host: hostPreparer{}, Policy: policy, Rule: ruleOf, Flight: openFlight, Records: openRecords, Remote: remote, HostFiles: hostFiles(), Config: configuration, ByHand: byHand{},
-	}
+	e := environment()
 	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) {
 		e.Key, e.Open = waitKey, openHere
 	}
 	code := cli.Main(ctx, e, os.Args[1:])
 	stop()
 	os.Exit(code)
+}
+
+// environment is the real thing behind every command.
+func environment() *cli.Env {
+	return &cli.Env{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Getenv: os.Getenv, Root: observe.Root(machine), Version: version, Program: os.Args[0],
+		DefaultSocket: defaultSocket(), DefaultState: defaultState(),
+		Daemon: runDaemon, Local: local, Journal: journal, Exec: execAt, Batch: enterBatch, TryNice: process.TryNice, Self: self, Keep: keep, LockRuns: func(alone bool) (func(), error) { return ownRuns().Lock(alone) }, UndoRuns: undoRuns, UndoScopes: undoScopes, ScopeHere: func() error { return scope.Here("") }, Where: whereNow, Memory: memoryFigures{}, Sim: simulate, Demo: demo, Probe: proberFor,
+		Libvirt: guests{}, Host: hostPreparer{}, Policy: policy, Rule: ruleOf, Flight: openFlight, Records: openRecords, Remote: remote, HostFiles: hostFiles(), Config: configuration, ByHand: byHand{},
+	}
 }

@@ -20,19 +20,26 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if slices.Contains([]string{"numactl", "taskset", "migratepages", "numastat"}, filepath.Base(os.Args[0])) { // a link that a script made
+		asProgram()
+		return
+	}
 	if filepath.Base(os.Args[0]) != "homenode" { // the tests, not a program of theirs
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // under nohup daemons would inherit that it is ignored
 	}
-	testscript.Main(m, map[string]func(){"homenode": func() {
-		if program := os.Getenv(plainProgram); program != "" && !slices.Contains(os.Args, "daemon") {
-			err := syscall.Exec(program, os.Args, os.Environ())
-			panic(fmt.Sprintf("run %s: %v", program, err))
-		}
-		if made := os.Getenv("MACHINE"); made != "" {
-			machine = made
-		}
-		main()
-	}})
+	testscript.Main(m, map[string]func(){"homenode": asProgram})
+}
+
+// asProgram is the program, for scripts.
+func asProgram() {
+	if program := os.Getenv(plainProgram); program != "" && !slices.Contains(os.Args, "daemon") {
+		err := syscall.Exec(program, os.Args, os.Environ())
+		panic(fmt.Sprintf("run %s: %v", program, err))
+	}
+	if made := os.Getenv("MACHINE"); made != "" {
+		machine = made
+	}
+	main()
 }
 
 // plainProgram names the variable with the program built without the race detector.

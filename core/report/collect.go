@@ -549,5 +549,8 @@ func (c *Collector) Note(r words.Reason) {
 	}
 }
 
+// Unseen reports whether nothing was recorded of the host, whatever happened.
+func (c *Collector) Unseen() bool { return c.at.IsZero() }
+
 // Empty reports whether nothing was recorded and nothing happened.
 func (c *Collector) Empty() bool { return c.at.IsZero() && c.events == 0 }

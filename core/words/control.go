@@ -5,6 +5,10 @@ import (
 	"strings"
 )
 
+// SmallerText is in every sentence about a workload below manage.min_memory and manage.min_cpu: to
+// `homenode explain` that is the answer.
+const SmallerText = "too small to be placed"
+
 // Why a workload is left alone.
 var (
 	ManagerMovesAll  = says("manager-moves-all", "{} runs and {}: two programs that move work would undo each other's changes. Homenode places it once {} has stopped.")
@@ -23,7 +27,7 @@ var (
 	CountsAsUsed     = says("counts-as-used", "Only what it uses is booked for it, not what it asked for. {}")
 	OfHost           = says("host-cpus", "host prepare keeps {} on the CPUs of the host; leave it out there (--slices) to have it placed.")
 	NamedByHand      = says("named-by-hand", "Whoever started it named its CPUs or memory nodes (`homenode run`); it stays there.")
-	ExactNamed       = says("exact-named", "It runs as told; nothing was searched.")
+	ExactNamed       = says("exact-named", "The user named its CPUs or nodes.")
 	ExactTaken       = says("exact-taken", "Other dedicated work holds {cpus} of those named.")
 	BegunWith        = says("begun-with", "It began with {} {}, which homenode chose before its start ({}).")
 	SetByOthers      = says("set-by-others", "Its cgroup, or one above it, was given {cpus} by somebody else (AllowedCPUs=, cpuset.cpus); homenode does not fight over them.")
@@ -139,8 +143,8 @@ var (
 	ProcessOfNone       = says("process-of-none", "process {} belongs to no workload that is large enough to be placed; `homenode status --all` lists the smaller ones")
 	NoSuchDevice        = says("no-such-device", "no device {q} with interrupts to place; `homenode status` lists those that are looked at (irq: in the configuration)")
 	ProcessMoved        = says("process-moved", "process {} was moved by `homenode move`; `homenode undo pid:{}` gives it its CPUs back")
-	SmallerHolds        = says("smaller-holds", "process {} belongs to {}, which is too small to be placed: {size}, {.2f} CPUs busy")
-	SmallerNamed        = says("smaller-named", "{} is too small to be placed: {size}, {.2f} CPUs busy")
+	SmallerHolds        = says("smaller-holds", "process {} belongs to {}, which is "+SmallerText+": {size}, {.2f} CPUs busy")
+	SmallerNamed        = says("smaller-named", "{} is "+SmallerText+": {size}, {.2f} CPUs busy")
 	SeveralNamed        = says("several-named", "{q} may be {} workloads: {}; name one by its ID")
 	ManagerMoves        = says("manager-moves", "{} is moved by its manager, which would set its CPUs and memory nodes again; use {}")
 	ObserveOnly         = says("observe-only", "the daemon runs in observe mode and changes nothing; say --dry-run, or run it with --mode enforce")

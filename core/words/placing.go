@@ -33,7 +33,7 @@ var (
 	BestNode        = says("best-node", "Node {} is the best of {} nodes that have room for all of it: {}.")
 
 	// What speaks most for the best node, a part of BestNode.
-	BestUnrivalled = says("best-unrivalled", "no other node was considered")
+	BestUnrivalled = says("best-unrivalled", "no other node scores better")
 	BestEqual      = says("best-equal", "node {} scores the same, and the first is taken")
 	BestContention = says("best-contention", "it has {.1f} shared vCPUs on {n CPU}; node {} has {.1f} on {}")
 	BestSiblings   = says("best-siblings", "no core there would be shared with another tenant; node {} has only {n whole free core}")

@@ -115,6 +115,9 @@ func (r *Reader) read() ([]byte, error) {
 			r.torn = r.torn || len(line) > 0 || errors.Is(err, io.ErrUnexpectedEOF)
 			return nil, io.EOF
 		default:
+			if errors.Is(err, zstd.ErrMagicMismatch) {
+				return nil, errors.New("not a flight log")
+			}
 			return nil, fmt.Errorf("not a flight log: after line %d: %w", r.line, err)
 		}
 	}

@@ -84,7 +84,7 @@ func Open(ctx context.Context, uri string) (*Client, error) {
 	bus, err := connect(dbus.WithContext(alive))
 	if err != nil {
 		end()
-		return nil, fmt.Errorf("%w: no D-Bus here: %w (homenode asks libvirt through D-Bus and the package libvirt-dbus)", ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: no D-Bus here; apt install libvirt-dbus, or dnf install libvirt-dbus (%w)", ErrUnavailable, err)
 	}
 	c := &Client{bus, path}
 	// The first call starts the service, and opens libvirt.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,6 +96,9 @@ func (p proc) ranges(pid int, read func(file string, parse func(io.Reader) error
 		all, err = parseMaps(r, tmpfs)
 		return err
 	})
+	if errors.Is(err, fs.ErrPermission) { // ptrace access of proc_pid_maps(5)
+		return nil, fmt.Errorf("process %d: only its user or root may move its memory: %w", pid, fs.ErrPermission)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("process %d: read maps: %w", pid, err)
 	}

@@ -74,6 +74,16 @@ func SetNice(nice int) error {
 	return nil
 }
 
+// TryNice reports whether this process may have a nice value. It sets that of a thread that ends.
+func TryNice(nice int) error {
+	tried := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the runtime ends the thread with the goroutine
+		tried <- SetNice(nice)
+	}()
+	return <-tried
+}
+
 // CPUsAllowed is the CPUs that this process can be put on: the online ones of its cpuset,
 // whatever its affinity is now.
 func CPUsAllowed() (topology.CPUSet, error) {

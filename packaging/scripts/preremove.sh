@@ -18,13 +18,12 @@ said=$(homenode undo --all) || {
 	echo "or what state_dir in /etc/homenode.yaml names)." >&2
 	exit 1
 }
-# What undo held is not left alone for ever, should homenode come back.
-case $said in
-*'nothing to undo') ;;
-*) echo "$said" ;;
-esac
+# Nothing stays held, should homenode come back; what undo says of `homenode resume` is no advice to a
+# user who removes the program.
 case $said in
 *'left alone until'*) homenode resume --all >/dev/null || true ;;
 esac
+said=$(echo "$said" | sed '/^left alone until /d')
+[ "$said" = 'nothing to undo' ] || echo "$said"
 if command -v systemctl >/dev/null 2>&1; then systemctl --quiet disable homenode.service 2>/dev/null || true; fi
 if [ -e /etc/libvirt/hooks/qemu.d/homenode ]; then homenode vm hook --uninstall || true; fi

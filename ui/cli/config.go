@@ -39,9 +39,7 @@ func configCommand(e *Env) *cobra.Command {
 		Short:   "Check the configuration, or show it with its defaults",
 		Example: "  homenode config check\n  homenode config show --changed",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return usageErrorf("config: say check or show; see `homenode config --help`")
-		},
+		RunE:    sayWhat,
 	}
 	c.AddCommand(configCheckCommand(e), configShowCommand(e))
 	return c

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -37,6 +38,10 @@ its interrupts go.`,
 			}
 			defer done()
 			x, err := b.Explain(contextOf(c), workload.ID(args[0]))
+			if refused := (*api.Error)(nil); errors.As(err, &refused) && strings.Contains(refused.Text, words.SmallerText) && !asJSON {
+				_, err := fmt.Fprintf(e.Stdout, "%s.\nIt is placed once it holds manage.min_memory or uses manage.min_cpu; `homenode config show` has both.\n", words.Printable(refused.Text))
+				return err
+			}
 			if err != nil {
 				return err
 			}

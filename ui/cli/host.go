@@ -42,7 +42,7 @@ func hostCommand(e *Env) *cobra.Command {
 homenode undo host puts everything back that prepare changed.`,
 		Args:    cobra.NoArgs,
 		Example: "  homenode host report\n  homenode host prepare --dry-run",
-		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+		RunE:    sayWhat,
 	}
 	c.AddCommand(hostReportCommand(e), hostPrepareCommand(e), hostPartitionCommand(e))
 	return c

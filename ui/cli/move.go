@@ -43,7 +43,10 @@ room, or it is not homenode's to move; the line says why.`,
 		Args: oneWorkload(e),
 		RunE: func(c *cobra.Command, args []string) error {
 			order := api.MoveOrder{ID: workload.ID(args[0]), DryRun: dryRun, Cancel: cancel}
-			if cancel == (nodes != "") {
+			if cancel && nodes != "" {
+				return usageErrorf("--to and --cancel do not go together")
+			}
+			if !cancel && nodes == "" {
 				return usageErrorf("say --to NODES or --cancel")
 			}
 			var err error

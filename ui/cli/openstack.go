@@ -24,7 +24,7 @@ func openstackCommand(e *Env) *cobra.Command {
 docs/openstack.md has the whole way.`,
 		Example: "  homenode openstack export",
 		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+		RunE:    sayWhat,
 	}
 	c.AddCommand(openstackExportCommand(e))
 	return c

@@ -47,7 +47,7 @@ The quick profile (the default) takes under 20 s on two nodes; --full takes
 minutes. Exit status: 1 when it was cut short, or is worse than before (diff).`,
 		Example: "  homenode probe latency\n  homenode probe all --dry-run\n  homenode probe show",
 		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+		RunE:    sayWhat,
 	}
 	c.PersistentFlags().String("state-dir", e.DefaultState, "`folder` that measurements are kept in")
 	c.AddCommand(

@@ -103,7 +103,7 @@ func next(c *cobra.Command, log Flight) (control.Logged, error) {
 func (r *replayResult) again(c *cobra.Command, log Flight) error {
 	out, err := control.Replay(func() (control.Logged, error) { return next(c, log) }, nil)
 	if err == nil && out.Scans == 0 {
-		err = errors.New("the log holds no look at the host")
+		err = errors.New("the log holds no scan of the host")
 	}
 	r.Replay = &out
 	return err
@@ -119,7 +119,7 @@ func (r *replayResult) compare(c *cobra.Command, log Flight, policies []string) 
 	}
 	r.WhatIf = runs.Results()
 	if r.WhatIf[0].Ticks == 0 {
-		return errors.New("the log holds no look at the host")
+		return errors.New("the log holds no scan of the host")
 	}
 	return nil
 }

@@ -119,7 +119,9 @@ func (e *Env) report(c *cobra.Command, from, to time.Time, name string, top int)
 	}
 	var log Records
 	err = fs.ErrNotExist
-	if socket := c.Flags().Lookup("socket"); socket.Changed && journalDir(c) == "" { // the log of this machine may be another daemon's
+	socket := c.Flags().Lookup("socket")
+	asked := socket.Changed && journalDir(c) == "" // the log of this machine may be another daemon's
+	if asked {
 		collect.Note(words.Because(words.ReportNoLog, socket.Value.String()))
 	} else {
 		log, err = e.Records(journalDir(c), from)
@@ -137,7 +139,7 @@ func (e *Env) report(c *cobra.Command, from, to time.Time, name string, top int)
 			return r, err
 		}
 	}
-	if collect.Empty() {
+	if collect.Empty() || !asked && collect.Unseen() {
 		return r, &exitError{exitNo, errors.New(nothingRecorded(from, to))}
 	}
 	return collect.Done(name, top)

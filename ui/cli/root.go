@@ -68,6 +68,8 @@ type Env struct {
 	// Batch puts this process into a cgroup that runs when nothing else wants the CPU, before
 	// Exec; the error, a sentence, says why it could not. nil does nothing.
 	Batch func(ctx context.Context, s Start, argv []string) error
+	// TryNice is nil where this process may have a nice value; it changes nothing. nil does not ask.
+	TryNice func(nice int) error
 	// ScopeHere is nil where systemd can make a scope, else why it cannot; nil does not ask.
 	ScopeHere func() error
 	// Where is what this process may have and what it has.
@@ -274,6 +276,9 @@ that do not fit, and says which; in a pipe it is whole.`,
 	root.SetIn(e.Stdin)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		words, _ := badUsage(c, err.Error())
+		if !c.HasParent() && len(args) > 0 && args[0] != "" && args[0][0] != '-' { // the command is wrong before its flags are
+			words = fmt.Sprintf("unknown command %q%s", args[0], meant(c, args[0]))
+		}
 		return misused(c, words)
 	})
 	if len(args) > 0 && slices.Contains(programs, args[0]) {
@@ -320,7 +325,7 @@ func describeCompletion(c *cobra.Command) {
 		}
 		return nil
 	}
-	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	c.RunE = sayWhat
 	for _, shell := range c.Commands() {
 		name := shell.Name()
 		into := map[string]string{"bash": "/usr/share/bash-completion/completions/homenode", "zsh": "/usr/share/zsh/site-functions/_homenode",
@@ -337,6 +342,26 @@ func describeCompletion(c *cobra.Command) {
 // misused is the error of a command line that a command does not take.
 func misused(c *cobra.Command, why string) error {
 	return usageErrorf("%s; see `%s --help`", why, c.CommandPath())
+}
+
+// sayWhat is the answer of a group of commands that is called without one of them.
+func sayWhat(c *cobra.Command, _ []string) error {
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return misused(c, "say what: "+anyOf(names))
+}
+
+// anyOf is "a, b or c".
+func anyOf(names []string) string {
+	last := len(names) - 1
+	if last < 1 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 // noEmptyFlag refuses a flag that is given with nothing: in a script that is a variable that

@@ -92,12 +92,20 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 					return Forbidden(err)
 				}
 			}
+			if at.start.Nice != nil && e.TryNice != nil {
+				if err := e.TryNice(*at.start.Nice); err != nil {
+					return Forbidden(err)
+				}
+			}
 			if !dryRun {
 				if want.Process, err = e.Self(); err != nil {
 					return err
 				}
 			}
 			home, err := at.home(c, e, &want)
+			if n := missing(home); n != "" {
+				return usageErrorf("--near %s: this host has no such device", n)
+			}
 			line := ""
 			switch {
 			case err != nil && !orAnyway:
@@ -211,6 +219,17 @@ type dryStart struct {
 	Policy string `json:"memory_policy,omitempty"` // memory policy, in words; absent where it is left as it is
 }
 
+// missing is a device of --near that this host does not have; "" is none. The command starts now, so
+// the device cannot come later, as that of a rule can.
+func missing(h api.Home) string {
+	for _, r := range h.Decision.Reasons {
+		if r.Code == words.UnknownDevice {
+			return strings.Join(strings.Fields(strings.Trim(fmt.Sprint(r.Args[0]), "[]")), ", ") // also as JSON has it
+		}
+	}
+	return ""
+}
+
 // unkept is what follows from that a run could not be written down, and why it could not.
 func unkept(h api.Home) string {
 	switch {
@@ -285,11 +304,18 @@ func (w *where) line(h api.Home, verb string) string {
 		told = " (No daemon has booked it.)"
 	}
 	if w.exact {
-		return fmt.Sprintf("%s %s. %s%s", verb, w.start.line(), h.Why, told)
+		line := verb + " " + w.start.line() + "."
+		if h.Why != words.Because(words.ExactNamed).String() { // the user knows what the user asked for
+			line += " " + h.Why
+		}
+		if h.Unasked != "" {
+			line += told
+		}
+		return line
 	}
 	line := fmt.Sprintf("%s on %s, %s, %s. %s", verb, words.Nodes(h.Nodes), words.CPUs(h.CPUs), w.start.memoryLine(), h.Why)
 	for _, r := range h.Decision.Reasons {
-		if (r.Code == words.UnknownDevice || r.Code == words.UnknownNodes || r.Code == words.HomeCrowded) && r.String() != h.Why {
+		if (r.Code == words.UnknownNodes || r.Code == words.HomeCrowded) && r.String() != h.Why {
 			line += " " + r.String()
 		}
 	}

@@ -33,9 +33,7 @@ on and off ask the running daemon and hold until share.enabled in the
 configuration is changed.`,
 		Example: "  homenode share status\n  homenode share on",
 		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return misused(c, "say what: status, explain, on, off or upgrade")
-		},
+		RunE:    sayWhat,
 	}
 	c.AddCommand(shareStatusCommand(e), shareExplainCommand(e), shareTurnCommand(e, true), shareTurnCommand(e, false), shareUpgradeCommand(e))
 	return c
@@ -58,7 +56,7 @@ func shareTurnCommand(e *Env, on bool) *cobra.Command {
 			defer done()
 			source, ok := b.(api.ShareSource)
 			if !ok {
-				return forbiddenErrorf("no daemon is running: write share: {enabled: %t} into its configuration", on)
+				return forbiddenErrorf("no daemon is running. To turn sharing %s for the next one, write share: {enabled: %t} into its configuration", name, on)
 			}
 			now, err := source.Share(contextOf(c), api.ShareOrder{On: on, DryRun: dryRun})
 			if err != nil {

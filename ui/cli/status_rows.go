@@ -11,6 +11,7 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -23,6 +24,7 @@ type rows struct {
 	states     []string
 	all        bool
 	nodes      topology.NodeSet
+	nodeFlag   string // flag of nodes as typed; "" is home
 }
 
 // states lists those that a workload may have.
@@ -73,6 +75,11 @@ func (r *rows) flags(c *cobra.Command) {
 	f.StringSliceVar(&r.classes, "class", nil, "only of this `CLASS`: "+listed(workload.Classes)+"; may be repeated")
 	f.StringVar(&r.home, "home", "", "only those with a home on one of `NODES`, such as 0 or 0-1")
 	f.StringVar(&r.home, "node", "", "as --home, one of `NODES`")
+	c.PreRun = func(*cobra.Command, []string) {
+		if f.Changed("node") {
+			r.nodeFlag = "node"
+		}
+	}
 	f.StringSliceVar(&r.states, "state", nil, "only in this `STATE`: "+strings.Join(states, ", ")+"; may be repeated")
 	f.StringVar(&r.glob, "name", "", "only those whose name or ID fits `PATTERN`, such as 'redis*'")
 	f.BoolVar(&r.all, "all", false, "those too small to be placed, too")
@@ -99,7 +106,7 @@ func (r *rows) check() (err error) {
 		return usageErrorf("--name %q: want a pattern with * and ?, such as 'redis*'; a [ begins a list of letters", r.glob)
 	}
 	if r.nodes, err = topology.ParseNodeSet(r.home); err != nil {
-		return usageErrorf("--home: %w", err)
+		return usageErrorf("--%s: %w", cmp.Or(r.nodeFlag, "home"), err)
 	}
 	for _, name := range r.names {
 		if err := checkName(name); err != nil {
@@ -123,6 +130,9 @@ func (r *rows) of(ctx context.Context, b api.Backend, s api.Status) (api.Status,
 		}
 		s.SmallWorkloads = x.Workloads
 	}
+	if err := r.here(&s); err != nil {
+		return s, err
+	}
 	ids, err := r.named(ctx, b, &s)
 	if err != nil {
 		return s, err
@@ -143,6 +153,18 @@ func (r *rows) of(ctx context.Context, b api.Backend, s api.Status) (api.Status,
 		slices.SortStableFunc(s.SmallWorkloads, func(a, b api.SmallWorkload) int { return order(small(&a), small(&b)) })
 	}
 	return s, nil
+}
+
+// here refuses nodes of which the host has none.
+func (r *rows) here(s *api.Status) error {
+	var nodes topology.NodeSet
+	for i := range s.Nodes {
+		nodes.Add(s.Nodes[i].ID)
+	}
+	if nodes.Empty() || r.nodes.Empty() || r.nodes.Intersects(nodes) {
+		return nil
+	}
+	return usageErrorf("--%s %s: this machine has no node %d; it has %s", cmp.Or(r.nodeFlag, "home"), r.home, r.nodes.Min(), words.Nodes(nodes))
 }
 
 // fits reports whether a name, an ID or the last part of one is that of the pattern.

@@ -215,7 +215,7 @@ func resumedWords(r api.Resumed, dryRun bool) string {
 	case r.All:
 		return "everything " + is
 	case len(r.Held) == 0:
-		return "nothing was held"
+		return "nothing was undone"
 	case len(r.Held) == 1:
 		return string(r.Held[0]) + " " + is
 	}

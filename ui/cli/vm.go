@@ -60,7 +60,7 @@ func vmCommand(e *Env) *cobra.Command {
 All of them also answer for another host (--host, --root, --hwloc, --synthetic).`,
 		Example: "  homenode vm capacity\n  homenode vm define --flavor c1.large --name web --dry-run",
 		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+		RunE:    sayWhat,
 	}
 	commands := []*cobra.Command{vmFlavorsCommand(e), vmCapacityCommand(e), vmDefineCommand(e), vmListCommand(e), vmMoveCommand(e), vmPlaceCommand(e), vmAdoptCommand(e), vmReleaseCommand(e), vmLimitCommand(e), vmHookCommand(e)}
 	for _, sub := range commands {

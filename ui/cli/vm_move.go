@@ -39,7 +39,7 @@ homenode's to move; the line says why.`,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			to, err := topology.ParseNodeSet(nodes)
 			if err != nil {
-				return usageErrorf("--nodes: %w", err)
+				return usageErrorf("--to: %w", err)
 			}
 			s, err := v.readToChange(c, e, dryRun)
 			if err != nil {
