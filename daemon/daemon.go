@@ -114,9 +114,9 @@ type Daemon struct {
 
 	broken atomic.Pointer[[]string] // what has panicked
 
-	noted      chan string // sentences of Note
-	note       string      // the newest, the loop's alone
-	handedOver atomic.Bool // another daemon goes on at once
+	noted      chan string                     // sentences of Note
+	note       string                          // the newest, the loop's alone
+	handedOver atomic.Pointer[context.Context] // another daemon goes on at once, unless this has ended
 }
 
 // arrival is what comes back from beside the loop.
@@ -345,8 +345,14 @@ func (d *Daemon) noteNow(text string) {
 	d.scan()
 }
 
-// HandOver has the daemon restore nothing when it ends, because another one goes on at once.
-func (d *Daemon) HandOver() { d.handedOver.Store(true) }
+// HandOver has the daemon restore nothing when it ends, because another one goes on at once. Where ctx has ended
+// by then, the other one does not come and the daemon restores as ever.
+func (d *Daemon) HandOver(ctx context.Context) { d.handedOver.Store(&ctx) }
+
+func (d *Daemon) goesOn() bool {
+	ctx := d.handedOver.Load()
+	return ctx != nil && (*ctx).Err() == nil
+}
 
 // listen asks for a scan when something happened to a source's workloads.
 func (d *Daemon) listen(ctx context.Context, s Source, wake chan<- struct{}) {
@@ -387,7 +393,7 @@ func (d *Daemon) end() error {
 	var err error
 	if d.o.Settings.Enforce {
 		which := control.Which{All: true, Stop: true}
-		if !d.o.Settings.RestoreOnStop || d.handedOver.Load() {
+		if !d.o.Settings.RestoreOnStop || d.goesOn() {
 			which.Sharing, which.Only = true, plan.CgroupFreeze
 		}
 		answer := make(chan control.Reply, 1)

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"maps"
 	"testing"
 	"time"
@@ -183,6 +184,56 @@ func TestRestoreOnStop(t *testing.T) {
 		if cmp.Equal(before, m.settings()) {
 			t.Errorf("restore_on_stop %v: nothing enforced after the next start", restore)
 		}
+	}
+}
+
+// What is handed over stays as it is, and is put back all the same where the user stops the service meanwhile.
+func TestHandOver(t *testing.T) {
+	m := scattered(t)
+	before := m.settings()
+	r := newRig(t, m, true, func(o *Options) { o.Settings.RestoreOnStop = true })
+	r.ticks(6)
+	program, stop := context.WithCancel(t.Context())
+	r.HandOver(program)
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	if cmp.Equal(before, m.settings()) {
+		t.Error("handed over and restored")
+	}
+	r.start(t, true)
+	r.ticks(2)
+	r.HandOver(program)
+	stop()
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, m.settings()); diff != "" {
+		t.Errorf("not restored when stopped after the hand-over: %s", diff)
+	}
+}
+
+// A daemon that is to end before it begins restores what the one before it left.
+func TestRestoreAtOnce(t *testing.T) {
+	m := scattered(t)
+	before := m.settings()
+	r := newRig(t, m, true, func(o *Options) { o.Settings.RestoreOnStop = true })
+	r.ticks(6)
+	program, stop := context.WithCancel(t.Context())
+	r.HandOver(program)
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	d, err := New(r.options(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if err := d.Run(program); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, m.settings()); diff != "" {
+		t.Errorf("not restored: %s", diff)
 	}
 }
 

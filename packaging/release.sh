@@ -39,13 +39,22 @@ may() {
 }
 
 make_release() {
-	local dist=$1 out=$2 version suite
+	local dist=$1 out=$2 version suite final name
 	version=$(sh "$here/scripts/version.sh")
 	suite=stable
 	case $version in *~*) suite=candidate ;; esac
 	(cd "$dist" && sha256sum --quiet -c SHA256SUMS)
-	mkdir -p "$out/apt/pool/$suite" "$out/yum/$suite"
-	mkdir "$out/$version"
+	[ ! -e "$out/$version" ] || die "$out/$version is there already"
+	mkdir -p "$out"
+	# All is made and signed beside what is given out, and takes its place last.
+	final=$out
+	out=$(mktemp -d "$final/.making.XXXXXX")
+	making=$out
+	trap 'rm -rf "$making"' EXIT
+	for name in apt yum; do
+		[ ! -e "$final/$name" ] || cp -a "$final/$name" "$out/"
+	done
+	mkdir -p "$out/apt/pool/$suite" "$out/yum/$suite" "$out/$version"
 	cp "$dist"/* "$out/$version/"
 	cp "$dist"/*.deb "$out/apt/pool/$suite/"
 	cp "$dist"/*.rpm "$out/yum/$suite/"
@@ -55,6 +64,13 @@ make_release() {
 	find "$out/$version" "$out/apt/pool/$suite" "$out/yum/$suite" -type f -newermt "@$SOURCE_DATE_EPOCH" -exec touch -d "@$SOURCE_DATE_EPOCH" {} +
 	trees "$out"
 	sh "$here/scripts/verify.sh" "$out/$version/SHA256SUMS" "$out/$version/SHA256SUMS.asc" "$out/homenode.asc" || die "the new signature does not verify"
+	mkdir "$out/.before"
+	for name in "$out"/*; do
+		name=${name##*/}
+		[ ! -d "$final/$name" ] || mv "$final/$name" "$out/.before/"
+		mv "$out/$name" "$final/$name"
+	done
+	out=$final
 	set -- "$here"/packaging/keys/*.asc
 	if [ ! -e "$1" ] || ! sh "$here/scripts/verify.sh" "$out/$version/SHA256SUMS" "$out/$version/SHA256SUMS.asc" "$@"; then
 		echo "note: packaging/keys does not have the key $fingerprint: \`make run\` of this source will not use this release"

@@ -31,12 +31,15 @@ as_cloned() {
 	git diff --quiet HEAD -- || return 1
 	[ -z "$(git ls-files --others --exclude-standard -- '*.go')" ] || return 1
 	[ "$(git rev-parse HEAD)" != "$(git rev-parse -q --verify "refs/tags/v$(cat VERSION)^{commit}")" ] || return 0
-	[ -n "$(git for-each-ref --count=1 refs/remotes)" ] && [ -z "$(git rev-list -n 1 HEAD --not --remotes)" ]
+	# The branch that a clone begins with: another one that was pushed has somebody's own commits.
+	git rev-parse -q --verify refs/remotes/origin/HEAD >/dev/null && git merge-base --is-ancestor HEAD refs/remotes/origin/HEAD
 }
 as_cloned || build
 if [ -e homenode ]; then # from an earlier call, or built
-	sha256sum homenode | cut -d' ' -f1 | cmp -s - "$cache/binary" || build
-	exit 0
+	sum=$(sha256sum homenode | cut -d' ' -f1)
+	if [ "$sum" = "$(cat "$cache/binary" 2>/dev/null)" ]; then exit 0; fi
+	# A released one of another version gives way to this version's; one that the user built stays.
+	cat "${cache%/*}"/*/binary 2>/dev/null | grep -qx "$sum" || build
 fi
 
 if [ -n "${HOMENODE_RELEASES+set}" ]; then

@@ -171,6 +171,13 @@ func TestReleased(t *testing.T) {
 	if said := r.do(r.clone, "./homenode"); said != "0.2.0\n" {
 		t.Errorf("it is another binary: %q", said)
 	}
+	// A released one of an earlier version gives way to the one of this version.
+	r.write(filepath.Join(r.clone, "homenode"), []byte("older\n"))
+	older := filepath.Join(filepath.Dir(r.clone), "cache/homenode/releases/homenode-0.1.0-linux-"+runtime.GOARCH, "binary")
+	r.write(older, fmt.Appendf(nil, "%x\n", sha256.Sum256([]byte("older\n"))))
+	if _, errs, status := run(t, r.clone, append(r.env, at), "sh", "scripts/released.sh"); status != 0 || !strings.Contains(errs, "homenode 0.2.0, released") {
+		t.Errorf("beside an older released binary: status %d, %q", status, errs)
+	}
 	r.write(filepath.Join(r.clone, "homenode"), []byte("built\n"))
 	if out, errs, status := run(t, r.clone, append(r.env, at), "sh", "scripts/released.sh"); status != 1 || out+errs != "" {
 		t.Errorf("beside a binary that was built: status %d, %q %q", status, out, errs)
@@ -231,6 +238,14 @@ func TestReleased(t *testing.T) {
 	r.release("0.1.0") // an older one under the name of this
 	builds("does not run on this machine", at)
 	r.release("0.2.0")
+
+	// A branch that was pushed is not the source as it was cloned.
+	r.do(r.clone, "git", "checkout", "-q", "-b", "own")
+	r.commit(r.clone)
+	r.do(r.clone, "git", "push", "-q", "origin", "own")
+	builds("", at)
+	r.do(r.clone, "git", "checkout", "-q", "-")
+	uses(at)
 
 	// Who changes the source wants it built.
 	r.write(filepath.Join(r.clone, "new.go"), []byte("package a\n"))

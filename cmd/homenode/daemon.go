@@ -95,9 +95,6 @@ func daemonOf(ctx context.Context, o cli.DaemonOptions, c config.Config, layers 
 		AsksWaits:  func() bool { return c.Share.MaxWait > 0 && d.View().Sharing.On },
 		Watched:    func() map[workload.ID]bool { return d.View().Sharing.Watched },
 	})
-	if h.note != "" {
-		odd = append(odd, h.note)
-	}
 	options.Store, options.Self, options.Admitted, options.Odd = s, holdings, admitted, odd
 	proxmoxIn(&options, c, func() *daemon.Daemon { return d })
 	pods := containersIn(&options, c, func() *daemon.Daemon { return d })
@@ -158,6 +155,9 @@ func daemonOf(ctx context.Context, o cli.DaemonOptions, c config.Config, layers 
 		return nil, err
 	}
 	d = w.Daemon
+	if h.note != "" {
+		d.Note(h.note)
+	}
 	l, err := listen(c.Socket, access)
 	if refused := (*api.Error)(nil); errors.As(err, &refused) {
 		return nil, err
@@ -178,6 +178,7 @@ func daemonOf(ctx context.Context, o cli.DaemonOptions, c config.Config, layers 
 		return nil, err
 	}
 	defer forget()
+	program := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go sweepBatch(ctx)
@@ -198,7 +199,7 @@ func daemonOf(ctx context.Context, o cli.DaemonOptions, c config.Config, layers 
 	go h.heed(ctx, o, layers, d, func(with []config.Layer) {
 		chosen <- with
 		if with != nil {
-			d.HandOver()
+			d.HandOver(program)
 		}
 		cancel()
 	})

@@ -6,7 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/homenode/homenode/config"
 	"github.com/homenode/homenode/core/topology"
@@ -22,34 +24,70 @@ func layersOf(file string) ([]config.Layer, error) {
 		file = filepath.Join(machine, configFile)
 	}
 	var layers []config.Layer
-	read := func(file string) error {
+	read := func(file string, check func(*os.File) error) error {
 		f, err := os.Open(file)
 		if err != nil {
 			return err
 		}
 		defer f.Close()
+		if err := check(f); err != nil {
+			return err
+		}
 		l, err := config.ReadLayer(f, file)
 		layers = append(layers, l)
 		return err
 	}
-	if err := read(file); err != nil && (named || !errors.Is(err, fs.ErrNotExist)) {
+	if err := read(file, func(*os.File) error { return nil }); err != nil && (named || !errors.Is(err, fs.ErrNotExist)) {
 		return nil, err
 	}
-	dropIns, err := filepath.Glob(escaped(strings.TrimSuffix(file, filepath.Ext(file))) + ".d/*.yaml") // sorted
+	folder := strings.TrimSuffix(file, filepath.Ext(file)) + ".d"
+	entries, err := os.ReadDir(folder) // sorted
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return layers, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range dropIns {
-		if err := read(d); err != nil {
+	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { // a hidden one is what an editor keeps beside a file
+		return strings.HasPrefix(e.Name(), ".") || filepath.Ext(e.Name()) != ".yaml"
+	})
+	if len(entries) == 0 {
+		return layers, nil
+	}
+	d, err := os.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	if err := trusted(d); err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if err := read(filepath.Join(folder, e.Name()), trusted); err != nil {
 			return nil, err
 		}
 	}
 	return layers, nil
 }
 
-// escaped is a path of which nothing is a pattern.
-func escaped(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+// trusted refuses a drop-in, or the folder of them, that somebody may have written other than root and whoever
+// runs this.
+func trusted(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fmt.Errorf("%s: its owner is not known", f.Name())
+	}
+	if st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s belongs to user %d: drop-ins and their folder must belong to root or to who runs homenode; chown it", f.Name(), st.Uid)
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("%s can be written by others (mode %#o): chmod go-w %s", f.Name(), info.Mode().Perm(), f.Name())
+	}
+	return nil
 }
 
 // configOf is defaults, then the files, then the command line.

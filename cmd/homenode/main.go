@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"golang.org/x/term"
@@ -44,10 +45,10 @@ func main() {
 	if ran, code := guardian(os.Args[1:]); ran {
 		os.Exit(code)
 	}
-	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	ends := ending
 	// A hangup reloads a daemon (reload.go) and ends other commands, unless nohup has it ignored.
 	if !isDaemon(os.Args[1:]) && !signal.Ignored(syscall.SIGHUP) {
-		ends = append(ends, syscall.SIGHUP)
+		ends = append(slices.Clip(ends), syscall.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	context.AfterFunc(ctx, stop) // a second signal ends what does not heed the first

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -75,6 +76,29 @@ func TestNotify(t *testing.T) {
 	if before := until("READY=1"); stops(before) {
 		t.Errorf("a reload was announced as a stop: %q", before)
 	}
+	if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", daemon.Process.Pid)); err != nil || string(name) != "homenode\n" {
+		t.Errorf("its name is %q: %v", name, err)
+	}
+	// Any number of hangups while one program takes the place of the other.
+	if err := os.WriteFile(file, []byte("period: 500ms\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ready, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-ready:
+				return
+			case <-time.After(time.Millisecond):
+				_ = daemon.Process.Signal(syscall.SIGHUP)
+			}
+		}
+	}()
+	until("RELOADING=1")
+	until("READY=1")
+	close(ready)
+	<-done
 	if err := daemon.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

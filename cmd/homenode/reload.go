@@ -9,10 +9,12 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"reflect"
 	"strconv"
 	"syscall"
 	"time"
+	"unsafe"
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
@@ -32,17 +34,36 @@ import (
 // beforeFD names the variable with the descriptor of what the program before this one ran with.
 const beforeFD = "HOMENODE_BEFORE_FD"
 
+// ending is the signals that stop a daemon.
+var ending = []os.Signal{os.Interrupt, syscall.SIGTERM}
+
+// init gives a program that was started by a reload its name back: the kernel has named it exe. The name of the
+// process is that of its first thread, on which init runs.
+func init() {
+	if os.Getenv(beforeFD) == "" {
+		return
+	}
+	if name, err := unix.BytePtrFromString(filepath.Base(os.Args[0])); err == nil {
+		_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(name)), 0, 0, 0) // ps shows the other name; nothing else is wrong
+	}
+}
+
 // hangup is what SIGHUP does to a daemon.
 type hangup struct {
 	signals  chan os.Signal
-	terminal bool   // it was started at one
-	note     string // a configuration that could not be taken, for status
+	ends     chan os.Signal // to stop
+	terminal bool           // it was started at one
+	note     string         // a configuration that could not be taken, for status
 	started  bool
+	kept     *os.File // what the next program is handed
 }
 
-func newHangup() *hangup {
-	h := &hangup{signals: make(chan os.Signal, 1), terminal: atTerminal()}
-	if !signal.Ignored(syscall.SIGHUP) { // by nohup; then SIGHUP is nobody's order
+func newHangup(ctx context.Context) *hangup {
+	h := &hangup{signals: make(chan os.Signal, 1), ends: make(chan os.Signal, 1), terminal: atTerminal()}
+	signal.Notify(h.ends, ending...)
+	context.AfterFunc(ctx, func() { signal.Stop(h.ends) }) // a second one is not for this
+	// By nohup it is ignored, and then nobody's order; by again for as long as nobody could take it.
+	if !signal.Ignored(syscall.SIGHUP) || os.Getenv(beforeFD) != "" {
 		signal.Notify(h.signals, syscall.SIGHUP)
 	}
 	return h
@@ -87,6 +108,10 @@ func (h *hangup) heed(ctx context.Context, o cli.DaemonOptions, layers []config.
 			d.Note("")
 			slog.Info("configuration reloaded: nothing has changed")
 		default:
+			if h.kept, err = keepLayers(layers); err != nil {
+				d.Note(fmt.Sprintf("reload: %v; the old configuration stays", err))
+				continue
+			}
 			with(next)
 			return
 		}
@@ -120,7 +145,7 @@ func hasFiles(o cli.DaemonOptions, layers []config.Layer) bool {
 func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	slog.SetDefault(slog.New(logHandler(o)))
 	read := cli.Reading(ctx, os.Stderr)
-	h := newHangup()
+	h := newHangup(ctx) // before the files are read: nothing is lost that is changed later
 	before, reloaded := inherited()
 	if reloaded {
 		o.FirstLook = nil // which was shown before the reload
@@ -138,7 +163,7 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	if err == nil {
 		next, err = daemonOf(ctx, o, c, layers, h)
 	}
-	if err != nil && reloaded && !h.started && ctx.Err() == nil {
+	if err != nil && reloaded && !h.started {
 		h.note = fmt.Sprintf("%v; the old configuration stays until this is mended and reloaded", err)
 		if c, err = configFrom(o, before); err != nil {
 			return cli.Usage(err)
@@ -146,12 +171,28 @@ func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 		layers = before
 		next, err = daemonOf(ctx, o, c, layers, h)
 	}
-	if err != nil || next == nil || ctx.Err() != nil {
+	if err != nil || next == nil {
 		sd.SdNotify(false, sd.SdNotifyStopping) // and not in serve, which ends at a reload, too
 		return err
 	}
+	if h.ended(ctx) {
+		sd.SdNotify(false, sd.SdNotifyStopping)
+		return restoreLate(ctx, o, c, layers, h)
+	}
 	slog.Info("configuration reloaded", "files", len(next))
-	return again(layers)
+	return again(h.kept)
+}
+
+// restoreLate does what restore_on_stop asks for after a daemon has ended and restored nothing, because another
+// one was to go on: a daemon that ends at once.
+func restoreLate(ctx context.Context, o cli.DaemonOptions, c config.Config, layers []config.Layer, h *hangup) error {
+	if c.Mode != config.Enforce || !c.RestoreOnStop {
+		return nil
+	}
+	ctx, end := context.WithCancel(ctx)
+	end()
+	_, err := daemonOf(ctx, o, c, layers, h)
+	return err
 }
 
 // logHandler writes one form of lines to standard error. The journal has the time of each already.
@@ -171,25 +212,48 @@ func logHandler(o cli.DaemonOptions) slog.Handler {
 	return slog.NewTextHandler(os.Stderr, options)
 }
 
-// again replaces this process by the same program, which reads the configuration anew. It is handed the layers
-// of the one that ran.
-func again(layers []config.Layer) error {
+// keepLayers writes the layers that this program runs with to memory that outlives it.
+func keepLayers(layers []config.Layer) (*os.File, error) {
 	text, err := json.Marshal(layers)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	fd, err := unix.MemfdCreate("homenode-configuration", 0) // stays open over exec
+	// Neither has CLOEXEC. vm.memfd_noexec=2 refuses it without the flag, which Linux before 6.3 does not know.
+	fd, err := unix.MemfdCreate("homenode-configuration", unix.MFD_NOEXEC_SEAL)
+	if errors.Is(err, unix.EINVAL) {
+		fd, err = unix.MemfdCreate("homenode-configuration", 0)
+	}
 	if err != nil {
-		return fmt.Errorf("reload: %w", err)
+		return nil, fmt.Errorf("memfd_create: %w", err)
 	}
 	f := os.NewFile(uintptr(fd), "configuration")
 	if _, err := f.Write(text); err != nil {
-		return fmt.Errorf("reload: %w", err)
+		f.Close()
+		return nil, err
 	}
-	sd.SdNotify(false, reloading())
-	if err := os.Setenv(beforeFD, strconv.Itoa(fd)); err != nil {
+	return f, nil
+}
+
+// ended reports whether the user has stopped the service by now, after everything was left to the next program.
+// From here on a signal to stop has the kernel end this process, or the next one until that takes signals: a
+// signal that the Go runtime takes for this program would be lost with it, and the runtime of the next one
+// unblocks what is blocked before it takes any.
+func (h *hangup) ended(ctx context.Context) bool {
+	taken := make(chan os.Signal, 1)
+	signal.Notify(taken, syscall.SIGWINCH)
+	signal.Reset(ending...)
+	signal.Stop(taken) // waits until each signal that came before is in its channel
+	return len(h.ends) > 0 || ctx.Err() != nil
+}
+
+// again replaces this process by the same program, which reads the configuration anew. It is handed the layers
+// of the one that ran.
+func again(kept *os.File) error {
+	if err := os.Setenv(beforeFD, strconv.Itoa(int(kept.Fd()))); err != nil {
 		return err
 	}
+	signal.Ignore(syscall.SIGHUP) // the next program reads the files after it takes hangups: this one would change nothing
+	sd.SdNotify(false, reloading())
 	return fmt.Errorf("reload: %w", syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
 }
 

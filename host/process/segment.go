@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -85,6 +86,11 @@ func keyOf(file string, mode uint32) (int, error) {
 }
 
 func openFile(o SegmentOptions) (*Segment, error) {
+	if err := inMemory(o.File, func(at *unix.Statfs_t) error { return unix.Statfs(filepath.Dir(o.File), at) }); err != nil {
+		if _, missing := os.Lstat(o.File); missing != nil { // else it may be a link to a file in tmpfs
+			return nil, err
+		}
+	}
 	f, err := os.OpenFile(o.File, os.O_RDWR|os.O_CREATE, os.FileMode(o.Mode))
 	if err != nil {
 		return nil, err
@@ -94,9 +100,8 @@ func openFile(o SegmentOptions) (*Segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	var fsAt unix.Statfs_t
-	if err := unix.Fstatfs(int(f.Fd()), &fsAt); err == nil && fsAt.Type != unix.TMPFS_MAGIC && fsAt.Type != unix.HUGETLBFS_MAGIC {
-		return nil, fmt.Errorf("%s is neither in tmpfs nor in hugetlbfs: the kernel keeps no memory policy for it", o.File)
+	if err := inMemory(o.File, func(at *unix.Statfs_t) error { return unix.Fstatfs(int(f.Fd()), at) }); err != nil {
+		return nil, err
 	}
 	size := info.Size()
 	if want := o.Offset + o.Length; want > size {
@@ -113,6 +118,15 @@ func openFile(o SegmentOptions) (*Segment, error) {
 		return nil, fmt.Errorf("map %s: %w", o.File, err)
 	}
 	return within(mem, o, func() error { return unix.Munmap(mem) })
+}
+
+// inMemory refuses a file whose file system has no memory policies.
+func inMemory(file string, statfs func(*unix.Statfs_t) error) error {
+	var at unix.Statfs_t
+	if err := statfs(&at); err == nil && at.Type != unix.TMPFS_MAGIC && at.Type != unix.HUGETLBFS_MAGIC {
+		return fmt.Errorf("%s is neither in tmpfs nor in hugetlbfs: the kernel keeps no memory policy for it", file)
+	}
+	return nil
 }
 
 // within is the part of mem that is asked for.

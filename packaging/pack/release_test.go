@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -133,6 +134,18 @@ func TestRelease(t *testing.T) {
 			c.write("apart/apt/pool/stable/"+name, text)
 			c.write("again/apt/pool/stable/"+name, text)
 		}
+	}
+	// A signature that fails, here that of an index, leaves what was there before.
+	c.write("bin/gpg", "#!/bin/sh\ncase \"$*\" in *--clear-sign*) echo no agent >&2; exit 2 ;; esac\nPATH=${PATH#*:} exec gpg \"$@\"\n")
+	if err := os.Chmod(filepath.Join(c.dir, "bin/gpg"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	before := c.sums("apart")
+	if out, err := c.try("env", "PATH="+filepath.Join(c.dir, "bin")+":"+os.Getenv("PATH"), "bash", "packaging/release.sh", "make", "dist", "apart"); err == nil || !strings.Contains(out, "no agent") {
+		t.Errorf("without a signature: %v, %s", err, out)
+	}
+	if after := c.sums("apart"); !maps.Equal(before, after) {
+		t.Errorf("half a release stays: %d files, %d before", len(after), len(before))
 	}
 	said := c.run("bash", "packaging/release.sh", "make", "dist", "apart")
 	if !strings.Contains(said, "packaging/keys does not have the key") {
