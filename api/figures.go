@@ -18,27 +18,43 @@ func (n *Node) UsedKiB() (used int64, known bool) {
 // IdleUse is the CPUs that a workload counts with at least in a Locality.
 const IdleUse = 0.01
 
+// Local adds up shares of local accesses; each workload counts by the CPUs that it keeps busy, and by
+// IdleUse at least.
+type Local struct{ local, all float64 }
+
+// Add counts a workload with a share of local accesses, 0 to 1, that keeps so many CPUs busy.
+func (l *Local) Add(share, cpus float64) {
+	use := max(cpus, IdleUse)
+	l.local, l.all = l.local+use*share, l.all+use
+}
+
+// Share is that of all that was added, 0 to 1; nil of nothing.
+func (l *Local) Share() *float64 {
+	if l.all == 0 {
+		return nil
+	}
+	share := l.local / l.all
+	return &share
+}
+
 // Locality is the share of local accesses over all online workloads of which it is known, each
 // counting by the CPUs that it keeps busy: now, and when all steps are done. nil is unknown. Batch
 // work does not count: it has no home and runs where CPUs are idle.
 func (s *Status) Locality() (now, after *float64) {
-	var local, expected, all float64
+	var local, expected Local
 	for i := range s.Workloads {
 		w := &s.Workloads[i]
 		if w.Locality == nil || w.Class == workload.Batch {
 			continue
 		}
-		use, then := max(w.CPUUse, IdleUse), *w.Locality
+		local.Add(*w.Locality, w.CPUUse)
 		if w.LocalityExpected != nil {
-			then = *w.LocalityExpected
+			expected.Add(*w.LocalityExpected, w.CPUUse)
+		} else {
+			expected.Add(*w.Locality, w.CPUUse)
 		}
-		local, expected, all = local+use**w.Locality, expected+use*then, all+use
 	}
-	if all == 0 {
-		return nil, nil
-	}
-	local, expected = local/all, expected/all
-	return &local, &expected
+	return local.Share(), expected.Share()
 }
 
 // Batch is how many batch workloads there are, and the CPUs that they keep busy.

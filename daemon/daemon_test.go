@@ -189,16 +189,8 @@ func TestRestoreOnStop(t *testing.T) {
 
 // What is handed over stays as it is, and is put back all the same where the user stops the service meanwhile.
 func TestHandOver(t *testing.T) {
-	m := scattered(t)
-	before := m.settings()
-	r := newRig(t, m, true, func(o *Options) { o.Settings.RestoreOnStop = true })
-	r.ticks(6)
-	program, stop := context.WithCancel(t.Context())
-	r.HandOver(program)
-	if err := r.end(); err != nil {
-		t.Fatal(err)
-	}
-	if cmp.Equal(before, m.settings()) {
+	r, before, program, stop := handedOver(t)
+	if cmp.Equal(before, r.m.settings()) {
 		t.Error("handed over and restored")
 	}
 	r.start(t, true)
@@ -208,22 +200,29 @@ func TestHandOver(t *testing.T) {
 	if err := r.end(); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(before, m.settings()); diff != "" {
+	if diff := cmp.Diff(before, r.m.settings()); diff != "" {
 		t.Errorf("not restored when stopped after the hand-over: %s", diff)
 	}
 }
 
-// A daemon that is to end before it begins restores what the one before it left.
-func TestRestoreAtOnce(t *testing.T) {
+// handedOver is a rig that restores when it stops, with settings that its daemon has handed over to the
+// next; before is what the machine had, and stop ends the program.
+func handedOver(t *testing.T) (r *rig, before map[workload.ID]string, program context.Context, stop func()) {
 	m := scattered(t)
-	before := m.settings()
-	r := newRig(t, m, true, func(o *Options) { o.Settings.RestoreOnStop = true })
+	before = m.settings()
+	r = newRig(t, m, true, func(o *Options) { o.Settings.RestoreOnStop = true })
 	r.ticks(6)
-	program, stop := context.WithCancel(t.Context())
+	program, stop = context.WithCancel(t.Context())
 	r.HandOver(program)
 	if err := r.end(); err != nil {
 		t.Fatal(err)
 	}
+	return r, before, program, stop
+}
+
+// A daemon that is to end before it begins restores what the one before it left.
+func TestRestoreAtOnce(t *testing.T) {
+	r, before, program, stop := handedOver(t)
 	d, err := New(r.options(true))
 	if err != nil {
 		t.Fatal(err)
@@ -232,7 +231,7 @@ func TestRestoreAtOnce(t *testing.T) {
 	if err := d.Run(program); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(before, m.settings()); diff != "" {
+	if diff := cmp.Diff(before, r.m.settings()); diff != "" {
 		t.Errorf("not restored: %s", diff)
 	}
 }

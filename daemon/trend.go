@@ -87,19 +87,18 @@ func (t *Trend) Look(v *control.View) *api.Trend {
 // onlineLocality is the local share of the accesses of online work, each workload counting by the
 // CPUs that it keeps busy; nil unknown. It is what api.Status.Locality makes of a Status.
 func onlineLocality(v *control.View) *float64 {
-	local, all := 0.0, 0.0
+	var local api.Local
 	for i := range v.Snapshot.Observations {
 		o := &v.Snapshot.Observations[i]
 		share, _, known := o.LocalShare()
 		if !known || v.SpecOf(o.ID).Class == workload.Batch {
 			continue
 		}
-		use := max(o.CPUUse, api.IdleUse)
-		local, all = local+use*share, all+use
+		local.Add(share, o.CPUUse)
 	}
-	if all == 0 {
-		return nil
+	share := local.Share()
+	if share != nil {
+		*share = math.Round(1000**share) / 1000
 	}
-	share := math.Round(1000*local/all) / 1000
-	return &share
+	return share
 }

@@ -14,6 +14,24 @@ skip() {
 	exit 0
 }
 
+fail() {
+	echo "FAIL $*"
+	exit 1
+}
+
+ok() { echo "ok   $*"; }
+
+# serve FOLDER LOG: a web server of a folder, as long as the script runs; sets port.
+serve() {
+	(cd "$1" && exec python3 -u -m http.server --bind 127.0.0.1 0) >"$2" 2>&1 &
+	disown
+	for _ in $(seq 50); do
+		port=$(sed -n 's/^Serving HTTP on 127.0.0.1 port \([0-9]*\).*/\1/p' "$2")
+		[ -z "$port" ] || break
+		sleep 0.1
+	done
+}
+
 # cached SUITE prints the folder with a bare system as debootstrap makes it.
 cached() {
 	local dir=${XDG_CACHE_HOME:-$HOME/.cache}/homenode/roots/$1 mirror

@@ -10,11 +10,6 @@ dist=$(realpath "$1")
 arch=$(dpkg --print-architecture)
 work=$(mktemp -d /var/tmp/homenode-packages.XXXXXX)
 trap 'ended "$work"' EXIT
-fail() {
-	echo "FAIL $*"
-	exit 1
-}
-ok() { echo "ok   $*"; }
 
 # kept SYSTEM checks that nothing but the packages' own records has changed since before.
 kept() {

@@ -12,20 +12,9 @@ shift
 version=$(cat VERSION)
 work=$(mktemp -d /var/tmp/homenode-upgrade.XXXXXX)
 trap 'ended "$work"' EXIT
-fail() {
-	echo "FAIL $*"
-	exit 1
-}
-ok() { echo "ok   $*"; }
 
 ln -s "$made/before" "$work/site"
-(cd "$work" && exec python3 -u -m http.server --bind 127.0.0.1 0) >"$work/server.log" 2>&1 &
-disown
-for _ in $(seq 50); do
-	port=$(sed -n 's/^Serving HTTP on 127.0.0.1 port \([0-9]*\).*/\1/p' "$work/server.log")
-	[ -z "$port" ] || break
-	sleep 0.1
-done
+serve "$work" "$work/server.log"
 
 # quietly COMMAND… shows what a command printed only if it fails.
 quietly() { "$@" >"$work/log" 2>&1 || { cat "$work/log"; fail "$*"; }; }

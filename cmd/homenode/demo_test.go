@@ -32,15 +32,12 @@ func eventually(t *testing.T, what string, is func() bool) {
 }
 
 // A demo answers on its socket as any daemon does, and leaves nothing behind.
-func TestDemo(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
+// startDemo starts a demo and connects to it.
+func startDemo(t *testing.T, ctx context.Context, o cli.DemoOptions) (place cli.DemoPlace, c *api.Client, ended chan error) {
+	t.Helper()
 	ready, ended := make(chan cli.DemoPlace, 1), make(chan error, 1)
-	go func() {
-		ended <- demo(ctx, cli.DemoOptions{Nodes: 2, Seed: 1, Speed: 20, Ready: func(p cli.DemoPlace) { ready <- p }})
-	}()
-	var place cli.DemoPlace
+	o.Ready = func(p cli.DemoPlace) { ready <- p }
+	go func() { ended <- demo(ctx, o) }()
 	select {
 	case place = <-ready:
 	case err := <-ended:
@@ -50,9 +47,18 @@ func TestDemo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(func() { c.Close() })
+	return place, c, ended
+}
+
+func TestDemo(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, c, ended := startDemo(t, ctx, cli.DemoOptions{Nodes: 2, Seed: 1, Speed: 20})
 	var s api.Status
 	eventually(t, "a page move ends", func() bool {
+		var err error
 		if s, err = c.Status(ctx); err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/ui/cli"
 )
 
@@ -100,21 +99,7 @@ func TestFiveMinutes(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	ready, ended := make(chan cli.DemoPlace, 1), make(chan error, 1)
-	go func() {
-		ended <- demo(ctx, cli.DemoOptions{Nodes: 8, Seed: 1, Speed: 20, Story: "homenode", Ready: func(p cli.DemoPlace) { ready <- p }})
-	}()
-	var place cli.DemoPlace
-	select {
-	case place = <-ready:
-	case err := <-ended:
-		t.Fatal(err)
-	}
-	c, err := api.Dial(place.Socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	place, c, ended := startDemo(t, ctx, cli.DemoOptions{Nodes: 8, Seed: 1, Speed: 20, Story: "homenode"})
 	eventually(t, "a minute passes, and kafka is at home", func() bool {
 		s, err := c.Status(ctx)
 		if err != nil {

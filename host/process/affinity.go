@@ -17,7 +17,7 @@ func AffinityOf(tid int) (topology.CPUSet, error) { return numa.Kernel{}.Affinit
 // CPUsOf is all CPUs that threads of a process may use.
 func CPUsOf(pid int) (topology.CPUSet, error) {
 	var out topology.CPUSet
-	tids, err := numbersIn("/proc/" + strconv.Itoa(pid) + "/task")
+	tids, err := threadsOf(pid)
 	if err != nil {
 		return out, err
 	}
@@ -28,6 +28,9 @@ func CPUsOf(pid int) (topology.CPUSet, error) {
 	}
 	return out, nil
 }
+
+// threadsOf is the threads of a process of this machine, rising.
+func threadsOf(pid int) ([]int, error) { return numbersIn("/proc/" + strconv.Itoa(pid) + "/task") }
 
 // affinity is what a setting of kind plan.Affinity says of one process: the CPUs
 // of its main thread, and of each thread that has others. As text

@@ -2,9 +2,7 @@ package process
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -19,17 +17,11 @@ import (
 // SetAffinityOf gives a thread CPUs, as sched_setaffinity(2) takes them; 0 is the calling thread.
 func SetAffinityOf(tid int, cpus topology.CPUSet) error { return numa.Kernel{}.SetAffinity(tid, cpus) }
 
-// ThreadsOf is the threads of a process.
+// ThreadsOf is the threads of a process, rising; the error is unix.ESRCH when it has ended.
 func ThreadsOf(pid int) ([]int, error) {
-	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	tids, err := threadsOf(pid)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, unix.ESRCH
-	}
-	var tids []int
-	for _, e := range entries {
-		if tid, err := strconv.Atoi(e.Name()); err == nil {
-			tids = append(tids, tid)
-		}
 	}
 	return tids, err
 }

@@ -10,19 +10,8 @@ made=$(realpath "$1")
 hosts=${HOSTS:-web1:bookworm web2:bookworm}
 work=$(mktemp -d /var/tmp/homenode-role.XXXXXX)
 trap 'ended "$work"' EXIT
-fail() {
-	echo "FAIL $*"
-	exit 1
-}
-ok() { echo "ok   $*"; }
 
-(cd "$made/release" && exec python3 -u -m http.server --bind 127.0.0.1 0) >"$work/server.log" 2>&1 &
-disown
-for _ in $(seq 50); do
-	port=$(sed -n 's/^Serving HTTP on 127.0.0.1 port \([0-9]*\).*/\1/p' "$work/server.log")
-	[ -z "$port" ] || break
-	sleep 0.1
-done
+serve "$made/release" "$work/server.log"
 
 names='' parts=''
 for h in $hosts; do

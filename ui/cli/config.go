@@ -57,11 +57,7 @@ Ansible.`,
 		Example: "  homenode config check\n  homenode config check new.yaml && systemctl reload homenode",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			file, err := oneFile(args)
-			if err != nil {
-				return err
-			}
-			read, err := e.Config(file)
+			read, err := readConfig(e, args)
 			if err != nil {
 				return err
 			}
@@ -93,11 +89,7 @@ daemon's command line are not in it.`,
 		Example: "  homenode config show\n  homenode config show --changed",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			file, err := oneFile(args)
-			if err != nil {
-				return err
-			}
-			read, err := e.Config(file)
+			read, err := readConfig(e, args)
 			if err != nil {
 				return err
 			}
@@ -122,14 +114,15 @@ daemon's command line are not in it.`,
 	return c
 }
 
-func oneFile(args []string) (string, error) {
+// readConfig reads the file that was named, or that of this machine.
+func readConfig(e *Env, args []string) (Configuration, error) {
 	if len(args) == 0 {
-		return "", nil
+		return e.Config("")
 	}
 	if args[0] == "" {
-		return "", usageErrorf("the name of the file is empty")
+		return Configuration{}, usageErrorf("the name of the file is empty")
 	}
-	return args[0], nil
+	return e.Config(args[0])
 }
 
 // printConfig writes values as YAML, each with the place that gives it as a comment.

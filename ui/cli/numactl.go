@@ -196,7 +196,7 @@ func numactlCommand(e *Env) *cobra.Command {
 	return standIn("numactl [OPTION]… [--] COMMAND [ARG…]", "Do what numactl(8) does, in its words",
 		`Takes the command line of numactl(8): where a command runs and where its memory
 comes from, --show, --hardware, and policies of shared memory (--shm, --shmid, --file).
-A daemon that runs is told what was started. Exit status: that of the command; 1 when
+A running daemon learns of the command. Exit status: that of the command; 1 when
 it could not be started.
 
 Called as numactl, this program is it: ln -s $(command -v homenode) /usr/local/bin/numactl
