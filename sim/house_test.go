@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -80,6 +81,20 @@ func TestHouseComesHome(t *testing.T) {
 					t.Errorf("%d GiB moved in an hour, %d GiB in use", moved>>30, held>>30)
 				}
 			})
+		}
+	}
+}
+
+// TestBatchStoryBegins: on a small host, too, the story about batch work shows some within seconds.
+func TestBatchStoryBegins(t *testing.T) {
+	for _, nodes := range []int{1, 2, 8} {
+		trace, err := HouseTrace(BatchWork, nodes, 1, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := slices.IndexFunc(trace.Events, func(e Event) bool { return e.Op == Arrive && e.Demand.Class == workload.Batch })
+		if first < 0 || trace.Events[first].At > 10*time.Second {
+			t.Errorf("%d nodes: the first batch work is event %d of %d", nodes, first, len(trace.Events))
 		}
 	}
 }

@@ -112,7 +112,7 @@ func newScript(story Story, nodes int, seed uint64) *script {
 	for k := range each * nodes {
 		e := s.arrival(&batches[k%len(batches)], k/len(batches), k%nodes)
 		if story == BatchWork { // one after the other, so that the idle CPUs are seen to fill
-			e.At = time.Duration(4+k) * 12 * time.Second / time.Duration(nodes)
+			e.At = 6*time.Second + time.Duration(k)*12*time.Second/time.Duration(nodes)
 		}
 		s.put(e)
 	}

@@ -82,22 +82,17 @@ func (m *Model) scrolled(lines []string, room int) []string {
 func (m *Model) header() string {
 	s := &m.status
 	version, _, _ := strings.Cut(s.Version, "+") // the name of the build would push aside what it shows
-	text := m.paint(bold, "homenode "+version)
+	parts := []string{m.paint(bold, "homenode "+version)}
 	if !m.have {
-		text = m.paint(bold, "homenode top")
+		parts[0] = m.paint(bold, "homenode top")
 	}
 	if m.o.Title != "" {
-		text = m.paint(bold, m.o.Title)
+		parts[0] = m.paint(bold, m.o.Title)
 	}
 	if m.have && m.height > 0 && m.width < wantWidth { // what it shows matters more than who
-		text = ""
+		parts = nil
 	}
-	add := func(part string) {
-		if text != "" {
-			text += m.paint(dim, " · ")
-		}
-		text += part
-	}
+	add := func(part string) { parts = append(parts, part) }
 	if m.have {
 		if now, then := s.Locality(); s.OneNode() && s.Settled() {
 			add(m.paint(green, strings.TrimSuffix(words.Because(words.SingleNode).String(), ".")))
@@ -135,10 +130,15 @@ func (m *Model) header() string {
 	if m.have {
 		live += "  " + m.paint(dim, m.clock(s.Time, time.TimeOnly))
 	}
+	dot := m.paint(dim, " · ")
 	if m.height == 0 {
-		return text + "  " + m.paint(dim, m.clock(s.Time, time.DateTime))
+		return strings.Join(parts, dot) + "  " + m.paint(dim, m.clock(s.Time, time.DateTime))
 	}
-	return left(text, m.width-ansi.StringWidth(live)-1) + " " + live
+	room := m.width - ansi.StringWidth(live) - 1
+	if len(parts) > 1 && ansi.StringWidth(strings.Join(parts, dot)) > room && m.o.Link != "" { // else the link is cut
+		parts = parts[1:]
+	}
+	return left(strings.Join(parts, dot), room) + " " + live
 }
 
 // sparks are the levels of a spark, an eighth each.

@@ -105,6 +105,20 @@ func TestDemoScreens(t *testing.T) {
 	golden(t, "testdata/demo.txt", text.String())
 }
 
+// TestLinkOnOneNode: the sentence for one node is long, and the link is whole all the same.
+func TestLinkOnOneNode(t *testing.T) {
+	o := options()
+	o.Colour, o.Title, o.Link = false, "homenode demo", "http://127.0.0.1:4663/"
+	m := New(o, 80, 24)
+	s := made(1)
+	s.Workloads = s.Workloads[:1]
+	s.Workloads[0].State = api.StateAtHome
+	m.Take(Seen{Status: s, At: moment})
+	if head, _, _ := strings.Cut(m.Frame(), "\n"); !strings.Contains(head, o.Link) || !strings.Contains(head, "all memory is local") {
+		t.Errorf("first line: %q", head)
+	}
+}
+
 // TestStoryKeys: a key starts a story, and what the one before left on the screen goes.
 func TestStoryKeys(t *testing.T) {
 	chosen := -1
