@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/homenode/homenode/config"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/host/observe"
@@ -24,8 +26,8 @@ func layersOf(file string) ([]config.Layer, error) {
 		file = filepath.Join(machine, configFile)
 	}
 	var layers []config.Layer
-	read := func(file string, check func(*os.File) error) error {
-		f, err := os.Open(file)
+	read := func(file string, flags int, check func(*os.File) error) error {
+		f, err := os.OpenFile(file, os.O_RDONLY|flags, 0)
 		if err != nil {
 			return err
 		}
@@ -37,7 +39,7 @@ func layersOf(file string) ([]config.Layer, error) {
 		layers = append(layers, l)
 		return err
 	}
-	if err := read(file, func(*os.File) error { return nil }); err != nil && (named || !errors.Is(err, fs.ErrNotExist)) {
+	if err := read(file, 0, func(*os.File) error { return nil }); err != nil && (named || !errors.Is(err, fs.ErrNotExist)) {
 		return nil, err
 	}
 	folder := strings.TrimSuffix(file, filepath.Ext(file)) + ".d"
@@ -63,11 +65,24 @@ func layersOf(file string) ([]config.Layer, error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		if err := read(filepath.Join(folder, e.Name()), trusted); err != nil {
+		// Not a pipe, for which a daemon would wait at each start and reload.
+		if err := read(filepath.Join(folder, e.Name()), unix.O_NONBLOCK, trustedFile); err != nil {
 			return nil, err
 		}
 	}
 	return layers, nil
+}
+
+// trustedFile refuses what trusted does, and what is not a file.
+func trustedFile(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a file; drop-ins are files", f.Name())
+	}
+	return trusted(f)
 }
 
 // trusted refuses a drop-in, or the folder of them, that somebody may have written other than root and whoever

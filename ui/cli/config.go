@@ -122,6 +122,7 @@ func readConfig(e *Env, args []string) (Configuration, error) {
 	if args[0] == "" {
 		return Configuration{}, usageErrorf("the name of the file is empty")
 	}
+	defer e.reading()() // a pipe may have nothing to say for ever
 	return e.Config(args[0])
 }
 
