@@ -24,10 +24,17 @@ const (
 	KernelBalance = "kernel NUMA balancing"
 )
 
+// OwnerFS is a file system that returns the owner of a file at less cost than a read.
+type OwnerFS interface {
+	// OwnerOf returns the user ID of a file's owner, -1 when it is not known. The owner of
+	// /proc/PID is the effective user of the process (proc(5)).
+	OwnerOf(name string) int
+}
+
 // Managers finds other programs that place CPUs, memory or interrupts on h, and what they
-// do. It asks for the executable of every process: some milliseconds on a busy host. There
-// is no limit to how many, for whoever can start processes could hide a manager behind them.
-// Reading how numad was called waits for that process, which is root's.
+// do. It asks for the executable of every process of root: some milliseconds on a busy host.
+// There is no limit to how many, for whoever can start processes could hide a manager behind
+// them. Reading how numad was called waits for that process, which is root's.
 func Managers(fsys fs.FS, h *topology.Host) []measure.Manager {
 	var out []measure.Manager
 	running := runningManagers(fsys)
@@ -63,11 +70,15 @@ func runningManagers(fsys fs.FS) map[string]bool {
 	found := map[string]bool{}
 	entries, _ := fs.ReadDir(fsys, "proc")
 	users, _ := fs.ReadLink(fsys, "proc/1/ns/user")
+	owners, known := fsys.(OwnerFS)
 	for _, e := range entries {
 		if e.Name()[0] < '0' || e.Name()[0] > '9' {
 			continue
 		}
 		dir := "proc/" + e.Name()
+		if known && owners.OwnerOf(dir) > 0 {
+			continue
+		}
 		name := program(fsys, dir)
 		if name != Numad && name != Irqbalance && name != Tuned || found[name] || !managesHost(fsys, dir, users) {
 			continue

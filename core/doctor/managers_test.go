@@ -80,6 +80,44 @@ func TestManagerBehindManyProcesses(t *testing.T) {
 	}
 }
 
+// owned is a machine that names owners, and fails where an executable of a user is read.
+type owned struct {
+	fstest.MapFS
+	t *testing.T
+}
+
+func (o owned) OwnerOf(name string) int {
+	switch name {
+	case "proc/7":
+		return 0
+	case "proc/8":
+		return 65534
+	}
+	return -1
+}
+
+func (o owned) ReadLink(name string) (string, error) {
+	if name == "proc/8/exe" {
+		o.t.Error("the executable of a user's process is read")
+	}
+	return o.MapFS.ReadLink(name)
+}
+
+// Only root's processes can be managers, so that no other is read.
+func TestManagersOfRoot(t *testing.T) {
+	for _, pid := range []string{"7", "9"} { // root's, and one whose owner is not known
+		fsys := owned{fstest.MapFS{
+			"proc/8/comm":             &fstest.MapFile{Data: []byte("numad\n")},
+			"proc/8/exe":              &fstest.MapFile{Data: []byte("/usr/bin/numad"), Mode: fs.ModeSymlink},
+			"proc/" + pid + "/comm":   &fstest.MapFile{Data: []byte("numad\n")},
+			"proc/" + pid + "/status": &fstest.MapFile{Data: []byte("Uid:\t0\t0\t0\t0\n")},
+		}, t}
+		if !runningManagers(fsys)[Numad] {
+			t.Errorf("numad of process %s was not found", pid)
+		}
+	}
+}
+
 func TestManagers(t *testing.T) {
 	const two, one = "package:2 node:1 core:4 pu:1", "package:1 node:1 core:4 pu:1"
 	tests := []struct {

@@ -145,7 +145,7 @@ const (
 	// sleeperEvery bounds how old the figures may get of a process that has used no CPU time.
 	// Without using any it can lose memory to the kernel and get some from other processes.
 	// Its parent is another one when the first has ended: link reads it anew then.
-	sleeperEvery = 30 * time.Second
+	sleeperEvery = time.Minute
 	// dozerEvery is the same where it has used less than dozes since its stat was read: in that
 	// time a program maps a few MiB. Many processes that wake for a moment cost no more by that.
 	dozerEvery = 10 * time.Second

@@ -55,6 +55,15 @@ func (r root) Stat(name string) (fs.FileInfo, error)      { return fs.Stat(r.FS,
 func (r root) ReadLink(name string) (string, error)       { return fs.ReadLink(r.FS, name) }
 func (r root) Lstat(name string) (fs.FileInfo, error)     { return fs.Lstat(r.FS, name) }
 
+// OwnerOf returns the user ID of a file's owner, -1 when it is not known.
+func (r root) OwnerOf(name string) int {
+	var st unix.Stat_t
+	if err := unix.Lstat(r.dir+"/"+name, &st); err != nil {
+		return -1
+	}
+	return int(st.Uid)
+}
+
 func (r *rootReader) open(name string, flags int) (int, error) {
 	at, rest, err := r.near(name)
 	if err != nil {

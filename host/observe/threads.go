@@ -252,12 +252,14 @@ func (p *process) addMask(cpus topology.CPUSet, tid int) {
 }
 
 // ownerNow returns the owner of a process for a call that may wait for ever. The UID may be
-// affinityEvery old: a login that was root's until then is in the user's slice by now.
+// affinityEvery old: a login that was root's until then is in the user's slice by now. A
+// process that has not run since status was read has the same UID.
 func (o *Observer) ownerNow(p *process) workload.Owner {
 	if p.leaf.owned {
 		return p.leaf.owner
 	}
-	if o.now.Sub(p.statusAt) >= affinityEvery {
+	known := !p.statusAt.IsZero() && p.slept(p.statusClock)
+	if !known && o.now.Sub(p.statusAt) >= affinityEvery {
 		o.readStatus(p)
 	}
 	cgroup := p.leaf.path
