@@ -17,11 +17,12 @@ type TrialSource interface {
 // within its lease ends, and everything it switched is restored.
 type TrialOrder struct {
 	Name      string    `json:"name"`                // name of the trial, chosen by the program that runs it
-	Arm       trial.Arm `json:"arm,omitempty"`       // arm to switch to, or that stands: off, balancing or on
+	Arm       trial.Arm `json:"arm,omitempty"`       // arm to switch to, or that stands: off, balancing, caches or on
 	Begin     bool      `json:"begin,omitempty"`     // begin the trial where none is under way; else one under way is renewed
 	End       bool      `json:"end,omitempty"`       // end the trial: restore everything
 	Workloads []string  `json:"workloads,omitempty"` // names of the workloads that it switches, or patterns with *; absent is all. Read at the beginning
 	Balancing bool      `json:"balancing,omitempty"` // kernel.numa_balancing is switched, too. Read at the beginning
+	Caches    bool      `json:"caches,omitempty"`    // the kernel's cache-aware scheduling is switched, too. Read at the beginning
 	LeaseS    int       `json:"lease_s,omitempty"`   // seconds until it must be renewed, 5 to 3600
 	Block     int       `json:"block,omitempty"`     // block that is under way, from 1
 	Blocks    int       `json:"blocks,omitempty"`    // number of blocks
@@ -31,7 +32,7 @@ type TrialOrder struct {
 type Trial struct {
 	Schema    string    `json:"schema"`              // homenode-trial-arm/1
 	Name      string    `json:"name"`                // name of the trial; "" when none is under way
-	Arm       trial.Arm `json:"arm,omitempty"`       // arm that stands: off, balancing or on; absent when none is under way
+	Arm       trial.Arm `json:"arm,omitempty"`       // arm that stands: off, balancing, caches or on; absent when none is under way
 	Workloads []string  `json:"workloads,omitempty"` // names or patterns of the workloads that it switches; absent is all
 	Block     int       `json:"block"`               // block that is under way, from 1; 0 before the first
 	Blocks    int       `json:"blocks"`              // number of blocks

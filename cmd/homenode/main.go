@@ -68,6 +68,6 @@ func environment() *cli.Env {
 		Getenv: os.Getenv, Root: observe.Root(machine), Version: version, Program: os.Args[0],
 		DefaultSocket: defaultSocket(), DefaultState: defaultState(),
 		Daemon: runDaemon, Local: local, Journal: journal, Exec: execAt, Batch: enterBatch, TryNice: process.TryNice, Self: self, Keep: keep, LockRuns: func(alone bool) (func(), error) { return ownRuns().Lock(alone) }, UndoRuns: undoRuns, UndoScopes: undoScopes, ScopeHere: func() error { return scope.Here("") }, Where: whereNow, Memory: memoryFigures{}, Sim: simulate, Demo: demo, Probe: proberFor,
-		Libvirt: guests{}, Host: hostPreparer{}, Policy: policy, Rule: ruleOf, Flight: openFlight, Records: openRecords, Remote: remote, HostFiles: hostFiles(), Config: configuration, ByHand: byHand{},
+		Libvirt: guests{}, Host: hostPreparer{}, Policy: policy, Rule: ruleOf, Flight: openFlight, Records: openRecords, Remote: remote, HostFiles: hostFiles(), Config: configuration, ByHand: byHand{}, Cycles: countCycles,
 	}
 }

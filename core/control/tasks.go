@@ -635,9 +635,7 @@ func (s *State) applied(id workload.ID, t *Task, step plan.Step) {
 	if step.Kind == plan.SetCache {
 		s.cacheDone(&step, nil)
 	}
-	if id == BalancingID {
-		s.balanced(step.To, nil)
-	}
+	s.kernelSet(id, step.To, nil)
 	if step.Kind == plan.StopUnit {
 		s.Told[toldStopped+string(id)] = step.Target.Host
 	}
@@ -726,9 +724,7 @@ func (s *State) failed(id workload.ID, t *Task, step plan.Step, r *Result) {
 	if step.Kind == plan.SetCache {
 		s.cacheDone(&step, f)
 	}
-	if id == BalancingID {
-		defer s.balanced(step.To, f)
-	}
+	defer s.kernelSet(id, step.To, f)
 	event := plan.Event{Kind: plan.EventStep, Workload: id, Error: true}
 	switch f.Code {
 	case Cancelled:

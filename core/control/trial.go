@@ -1,6 +1,7 @@
 package control
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +20,7 @@ type Trial struct {
 	Name    string        `json:"name"`
 	Arm     trial.Arm     `json:"arm"`
 	Names   []string      `json:"names,omitempty"`  // names or patterns of the workloads that it switches; empty is all
-	Kernel  bool          `json:"kernel,omitempty"` // it switches kernel.numa_balancing, too
+	Kernel  []trial.Arm   `json:"kernel,omitempty"` // arms with a setting of the kernel, which it switches, too
 	Block   int           `json:"block"`            // from 1; 0 before the first
 	Blocks  int           `json:"blocks"`
 	Began   time.Time     `json:"began"`
@@ -27,10 +28,31 @@ type Trial struct {
 	Until   time.Time     `json:"until"` // it ends then, unless it is renewed
 	Scan    uint64        `json:"scan"`  // the newest that had begun at the switch
 	By      *plan.Asker   `json:"by,omitempty"`
-	Holds   Holds         `json:"holds"`             // that the trial has added
-	Written string        `json:"written,omitempty"` // value of kernel.numa_balancing that the trial tried to set last; "" while it is as found
-	Stands  string        `json:"stands,omitempty"`  // what of that the kernel took, since the daemon started
-	Ending  *words.Reason `json:"ending,omitempty"`  // why it ends; its settings are being restored
+	Holds   Holds         `json:"holds"`            // that the trial has added
+	Written kernelValues  `json:"written,omitzero"` // values that the trial tried to set last; none while they are as found
+	Stands  kernelValues  `json:"stands,omitzero"`  // what of that the kernel took, since the daemon started
+	Ending  *words.Reason `json:"ending,omitempty"` // why it ends; its settings are being restored
+}
+
+// kernelValues is values of settings of the kernel, by what they are journalled under.
+type kernelValues map[workload.ID]string
+
+// CachesID stands for the kernel's cache-aware scheduling where a trial has switched it.
+const CachesID workload.ID = "cache-aware-scheduling"
+
+// kernelArm is an arm that a setting of the kernel makes. A trial with this arm has the setting
+// at 1 there, at 0 in the other arms without homenode, and as found in the arm on.
+type kernelArm struct {
+	arm     trial.Arm
+	id      workload.ID // that the setting is journalled under
+	file    string      // below the root
+	name    string
+	refused words.Code // why a trial ends when the kernel does not take a value
+}
+
+var kernelArms = []kernelArm{
+	{trial.Balancing, BalancingID, hostprep.NUMABalancing, "kernel.numa_balancing", words.TrialNotBalanced},
+	{trial.Caches, CachesID, hostprep.CacheAware, "cache-aware scheduling", words.TrialNotCaches},
 }
 
 // TrialOrder begins, switches, renews or ends a trial.
@@ -40,7 +62,7 @@ type TrialOrder struct {
 	Begin  bool          `json:"begin,omitempty"` // else only one under way is renewed
 	End    bool          `json:"end,omitempty"`
 	Names  []string      `json:"names,omitempty"`
-	Kernel bool          `json:"kernel,omitempty"` // kernel.numa_balancing is switched, too
+	Kernel []trial.Arm   `json:"kernel,omitempty"` // arms whose setting of the kernel is switched, too
 	Lease  time.Duration `json:"lease,omitempty"`  // until it must be renewed
 	Block  int           `json:"block,omitempty"`
 	Blocks int           `json:"blocks,omitempty"`
@@ -141,12 +163,17 @@ func (s *State) beginTrial(in *TrialOrder) *Failure {
 		}
 		names[i] = string(id)
 	}
-	if e := s.Journal.Of(plan.HostFile, hostprep.NUMABalancing); in.Kernel && e != nil && e.Workload != BalancingID {
-		return refuse(Forbidden, words.TrialBalancingTaken, string(e.Workload), string(e.Workload))
+	for _, k := range kernelArms {
+		if e := s.Journal.Of(plan.HostFile, k.file); slices.Contains(in.Kernel, k.arm) && e != nil && e.Workload != k.id {
+			return refuse(Forbidden, words.TrialKernelTaken, k.name, string(e.Workload), string(e.Workload), string(k.arm))
+		}
 	}
-	s.Trial = &Trial{Name: in.Name, Arm: trial.On, Names: names, Kernel: in.Kernel, Began: s.At.Round(0), Since: s.At.Round(0), Scan: s.Scans, By: s.by, Holds: Holds{IDs: map[workload.ID]bool{}}}
+	s.Trial = &Trial{Name: in.Name, Arm: trial.On, Names: names, Kernel: slices.Clone(in.Kernel), Began: s.At.Round(0), Since: s.At.Round(0), Scan: s.Scans, By: s.by,
+		Holds: Holds{IDs: map[workload.ID]bool{}}, Written: kernelValues{}, Stands: kernelValues{}}
 	s.TrialOver = nil
-	delete(s.Retries, stepKey{Workload: BalancingID, Kind: plan.SetFile}) // of a write before the trial
+	for _, k := range kernelArms {
+		delete(s.Retries, stepKey{Workload: k.id, Kind: plan.SetFile}) // of a write before the trial
+	}
 	if s.by != nil {
 		s.order("", words.TrialOrdered, in.Name)
 	}
@@ -168,7 +195,7 @@ func (s *State) switchArm(to trial.Arm) {
 	if was != trial.On && to == trial.On {
 		s.letGoForTrial()
 	}
-	s.balanceForTrial()
+	s.setKernelForTrial()
 	s.by = by
 }
 
@@ -208,39 +235,47 @@ func (s *State) letGoForTrial() {
 	s.saveHolds()
 }
 
-// balanceForTrial sets kernel.numa_balancing as the arm wants it, or as it was found. What is
-// under way there ends first; it is asked again at each scan.
-func (s *State) balanceForTrial() {
+// setKernelForTrial sets the kernel's settings as the arm wants them, or as they were found.
+// What is under way there ends first; it is asked again at each scan.
+func (s *State) setKernelForTrial() {
 	t := s.Trial
-	if !t.Kernel || s.Tasks[BalancingID] != nil || s.undoes(BalancingID) {
-		return
-	}
-	want := map[trial.Arm]string{trial.Off: "0", trial.Balancing: "1"}[t.Arm]
-	switch {
-	case want == t.Written && want == t.Stands:
-	case want != "":
-		t.Written = want
-		s.begin(BalancingID, &Task{Steps: []plan.Step{{Kind: plan.SetFile, Workload: BalancingID, Target: plan.Target{Kind: workload.InHost, Host: hostprep.NUMABalancing}, To: want, Optional: true,
+	for _, k := range kernelArms {
+		if !slices.Contains(t.Kernel, k.arm) || s.Tasks[k.id] != nil || s.undoes(k.id) {
+			continue
+		}
+		if t.Arm == trial.On {
+			delete(t.Written, k.id)
+			delete(t.Stands, k.id)
+			s.undo(0, Which{ID: k.id, Sharing: true, Only: plan.HostFile}, workload.Lineage{})
+			continue
+		}
+		want := "0"
+		if t.Arm == k.arm {
+			want = "1"
+		}
+		if want == t.Written[k.id] && want == t.Stands[k.id] {
+			continue
+		}
+		t.Written[k.id] = want
+		s.begin(k.id, &Task{Steps: []plan.Step{{Kind: plan.SetFile, Workload: k.id, Target: plan.Target{Kind: workload.InHost, Host: k.file}, To: want, Optional: true,
 			Reason: words.Because(words.TrialArm, t.Name, string(t.Arm))}}, Scan: s.Seen})
-	default:
-		t.Written, t.Stands = "", ""
-		s.undo(0, Which{ID: BalancingID, Sharing: true, Only: plan.HostFile}, workload.Lineage{})
 	}
 }
 
-// balanced notes what came of a write of kernel.numa_balancing. An arm that the kernel refuses would be
-// measured as if it stood, so the trial ends.
-func (s *State) balanced(to string, f *Failure) {
+// kernelSet notes what came of a write of a setting of the kernel. An arm that the kernel refuses
+// would be measured as if it stood, so the trial ends.
+func (s *State) kernelSet(id workload.ID, to string, f *Failure) {
+	i := slices.IndexFunc(kernelArms, func(k kernelArm) bool { return k.id == id })
 	t := s.Trial
-	if t == nil || t.Written != to || t.Ending != nil {
+	if i < 0 || t == nil || t.Written[id] != to || t.Ending != nil {
 		return
 	}
 	if f != nil && f.Code != Cancelled {
-		s.endTrial(words.Because(words.TrialNotBalanced, f.Text))
+		s.endTrial(words.Because(kernelArms[i].refused, f.Text))
 		return
 	}
 	if f == nil {
-		t.Stands = to
+		t.Stands[id] = to
 		s.saveTrial()
 	}
 }
@@ -286,16 +321,21 @@ func (s *State) trialDue() {
 			}
 		}
 	}
-	if was := t.Written; (s.Settings.Enforce || t.Ending != nil) && !s.Stopping {
-		s.balanceForTrial()
-		if t.Written != was {
+	if was := maps.Clone(t.Written); (s.Settings.Enforce || t.Ending != nil) && !s.Stopping {
+		s.setKernelForTrial()
+		if !maps.Equal(t.Written, was) {
 			s.saveTrial()
 		}
 	}
-	if t.Ending != nil && t.Written == "" && s.Tasks[BalancingID] == nil && !s.undoes(BalancingID) {
+	if t.Ending != nil && len(t.Written) == 0 && !s.setsKernel() {
 		s.Trial = nil
 		s.saveTrial()
 	}
+}
+
+// setsKernel reports whether a setting of the kernel that trials switch is being written or restored.
+func (s *State) setsKernel() bool {
+	return slices.ContainsFunc(kernelArms, func(k kernelArm) bool { return s.Tasks[k.id] != nil || s.undoes(k.id) })
 }
 
 // endsTrial ends a trial where a person orders what it would undo, or has undone: the last word
@@ -330,10 +370,13 @@ func (s *State) trialNow() TrialNow {
 		return TrialNow{Settled: true}
 	}
 	t := *s.Trial
+	t.Written, t.Stands = maps.Clone(t.Written), maps.Clone(t.Stands)
 	now := TrialNow{Trial: &t}
 	now.Pending = len(s.Undoing) + len(s.Tasks)
-	if t.Written != t.Stands {
-		now.Pending++
+	for id, value := range t.Written {
+		if value != t.Stands[id] {
+			now.Pending++
+		}
 	}
 	if t.Arm == trial.On {
 		steps := stepsOf(s.Plan.Steps)
@@ -378,7 +421,8 @@ func (s *State) matching(names []string) []workload.ID {
 
 // trialBalances reports whether a trial decides on kernel.numa_balancing now.
 func (s *State) trialBalances() bool {
-	return s.Trial != nil && s.Trial.Kernel && (s.Trial.Arm != trial.On || s.Trial.Written != "")
+	t := s.Trial
+	return t != nil && slices.Contains(t.Kernel, trial.Balancing) && (t.Arm != trial.On || t.Written[BalancingID] != "")
 }
 
 func (s *State) saveTrial() {
@@ -388,6 +432,7 @@ func (s *State) saveTrial() {
 	}
 	t := *s.Trial
 	t.Names, t.Holds = slices.Clone(t.Names), Holds{t.Holds.All, cloned(t.Holds.IDs)}
+	t.Written, t.Stands = maps.Clone(t.Written), maps.Clone(t.Stands)
 	s.save(KeyTrial, &t)
 }
 
@@ -397,8 +442,9 @@ func trialOf(saved *Trial) *Trial {
 		return nil
 	}
 	t := *saved
-	t.Scan = 0    // scans are counted from the start of a daemon
-	t.Stands = "" // the daemon before may have restored it when it stopped
+	t.Scan = 0                // scans are counted from the start of a daemon
+	t.Stands = kernelValues{} // the daemon before may have restored them when it stopped
+	t.Written = cloned(t.Written)
 	t.Holds = Holds{t.Holds.All, cloned(t.Holds.IDs)}
 	return &t
 }

@@ -19,13 +19,14 @@ import (
 func trials(t *testing.T, balancing string) (f *fake, before, after map[string]string) {
 	f = scattered(t)
 	f.values[settingKey{plan.HostFile, hostprep.NUMABalancing}] = plan.Setting{Kind: plan.HostFile, Path: hostprep.NUMABalancing, Value: balancing}
+	f.values[settingKey{plan.HostFile, hostprep.CacheAware}] = plan.Setting{Kind: plan.HostFile, Path: hostprep.CacheAware, Value: "1"}
 	before = f.all()
 	f.scan(6)
 	return f, before, f.all()
 }
 
 func (f *fake) arm(arm trial.Arm, names ...string) Reply {
-	return f.ask(Request{Trial: &TrialOrder{Name: "t", Begin: true, Arm: arm, Names: names, Kernel: true, Lease: time.Minute, Block: 1, Blocks: 6}, By: &plan.Asker{UID: 0, User: "root"}})
+	return f.ask(Request{Trial: &TrialOrder{Name: "t", Begin: true, Arm: arm, Names: names, Kernel: []trial.Arm{trial.Balancing, trial.Caches}, Lease: time.Minute, Block: 1, Blocks: 6}, By: &plan.Asker{UID: 0, User: "root"}})
 }
 
 func (f *fake) stands(when string, want map[string]string) {
@@ -35,12 +36,14 @@ func (f *fake) stands(when string, want map[string]string) {
 	}
 }
 
-func with(all map[string]string, balancing string) map[string]string {
+// with returns all settings, with those of the kernel as an arm has them.
+func with(all map[string]string, balancing, caches string) map[string]string {
 	out := map[string]string{}
 	for k, v := range all {
 		out[k] = v
 	}
 	out[string(plan.HostFile)+" "+hostprep.NUMABalancing] = balancing
+	out[string(plan.HostFile)+" "+hostprep.CacheAware] = caches
 	return out
 }
 
@@ -50,8 +53,8 @@ func TestTrialSwitchesArms(t *testing.T) {
 		arm  trial.Arm
 		want map[string]string
 	}{
-		{trial.Off, with(before, "0")}, {trial.Balancing, with(before, "1")}, {trial.On, after}, {trial.Balancing, with(before, "1")},
-		{trial.Off, with(before, "0")}, {trial.On, after}, {trial.Off, with(before, "0")},
+		{trial.Off, with(before, "0", "0")}, {trial.Balancing, with(before, "1", "0")}, {trial.On, after}, {trial.Caches, with(before, "0", "1")}, {trial.Balancing, with(before, "1", "0")},
+		{trial.Off, with(before, "0", "0")}, {trial.On, after}, {trial.Off, with(before, "0", "0")},
 	} {
 		if r := f.arm(step.arm); r.Failed != nil || r.Trial.Trial.Arm != step.arm {
 			t.Fatalf("%d: %s", i, asJSON(t, r))
@@ -125,6 +128,35 @@ func TestTrialThatMayNotBalance(t *testing.T) {
 	f.stands("after its end", after)
 }
 
+// TestTrialThatMayNotSwitchCaches: debugfs is not mounted, or the kernel is locked down.
+func TestTrialThatMayNotSwitchCaches(t *testing.T) {
+	f, _, after := trials(t, "1")
+	f.fail = func(e *Effect) *Failure {
+		if e.Kind == EffectApply && e.Workload == CachesID {
+			return &Failure{Failed, "operation not permitted"}
+		}
+		return nil
+	}
+	f.arm(trial.Off)
+	f.scan(8)
+	if f.s.trialNow().Trial != nil || f.s.TrialOver == nil || f.s.TrialOver.Why.Code != words.TrialNotCaches {
+		t.Errorf("trial %+v, over %+v", f.s.Trial, f.s.TrialOver)
+	}
+	f.after(retryMost)
+	f.scan(8)
+	f.stands("after its end", after)
+}
+
+// TestTrialLeavesOtherArmsAlone: a setting whose arm is not in the trial stays as found.
+func TestTrialLeavesOtherArmsAlone(t *testing.T) {
+	f, before, _ := trials(t, "1")
+	if r := f.ask(Request{Trial: &TrialOrder{Name: "t", Begin: true, Arm: trial.Off, Lease: time.Minute, Block: 1, Blocks: 6}}); r.Failed != nil {
+		t.Fatal(r.Failed)
+	}
+	f.scan(6)
+	f.stands("off", before)
+}
+
 // TestTrialAfterRestoreOnStop: a stop restored kernel.numa_balancing. The next daemon, which goes on
 // with the trial, sets it anew.
 func TestTrialAfterRestoreOnStop(t *testing.T) {
@@ -139,7 +171,7 @@ func TestTrialAfterRestoreOnStop(t *testing.T) {
 		t.Error("settled before anything is set")
 	}
 	f.scan(6)
-	f.stands("gone on", with(before, "0"))
+	f.stands("gone on", with(before, "0", "0"))
 }
 
 // TestTrialIsLeftWhileScansFail: the lease ends all the same.
@@ -187,7 +219,7 @@ func TestTrialKeepsHoldsOfUsers(t *testing.T) {
 	held := f.all()
 	f.arm(trial.Off)
 	f.scan(3)
-	f.stands("off", before)
+	f.stands("off", with(before, "0", "0"))
 	f.arm(trial.On)
 	f.scan(4)
 	f.stands("on", held)

@@ -23,6 +23,9 @@ const (
 	// NUMABalancing is changed for work that is wider than a node (core/control, divide.go), not
 	// to prepare a host.
 	NUMABalancing = "proc/sys/kernel/numa_balancing"
+	// CacheAware is the switch of the kernel's cache-aware scheduling, Linux 7.2 and later
+	// (kernel/sched/debug.c). A trial changes it.
+	CacheAware = "sys/kernel/debug/sched/llc_balancing/enabled"
 )
 
 // HostSlices are the cgroups of a host's own programs, by systemd's names.

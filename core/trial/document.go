@@ -34,6 +34,7 @@ type Document struct {
 	Workloads  []string  `json:"workloads,omitempty"`  // names or patterns of the workloads that were switched; absent is all
 	Plan       Plan      `json:"plan"`                 // what was planned
 	Balancing  bool      `json:"balancing"`            // whether kernel.numa_balancing was switched, too
+	Caches     bool      `json:"caches"`               // whether cache-aware scheduling was switched, too
 	Metrics    []Metric  `json:"metrics"`              // what was read; what the user asked for first
 	Prometheus string    `json:"prometheus,omitempty"` // URL that queries are sent to; absent without queries
 	Asked      int       `json:"asked"`                // number of metrics, from the first, that the user asked for: these are judged

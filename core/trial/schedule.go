@@ -16,18 +16,19 @@ type Arm string
 const (
 	Off       Arm = "off"       // everything undone, the kernel alone, without its NUMA balancing
 	Balancing Arm = "balancing" // everything undone, the kernel alone, with its NUMA balancing
+	Caches    Arm = "caches"    // everything undone, the kernel alone, with its cache-aware scheduling
 	On        Arm = "on"        // homenode as configured
 )
 
 // Arms is all of them, the baseline first.
-var Arms = []Arm{Off, Balancing, On}
+var Arms = []Arm{Off, Balancing, Caches, On}
 
 // ParseArm reads one.
 func ParseArm(s string) (Arm, error) {
 	if a := Arm(s); slices.Contains(Arms, a) {
 		return a, nil
 	}
-	return "", fmt.Errorf("%q is not an arm; want off, balancing or on", s)
+	return "", fmt.Errorf("%q is not an arm; want off, balancing, caches or on", s)
 }
 
 // Plan is what a trial does, decided before its first reading.
@@ -59,15 +60,17 @@ func (p *Plan) Duration() time.Duration {
 // Comparison is an arm beside the baseline.
 type Comparison struct{ Arm, Base Arm }
 
-// Comparisons is what a trial compares: each arm with the baseline, and on with balancing.
+// Comparisons is what a trial compares: each arm with the baseline, and on with each other.
 func (p *Plan) Comparisons() []Comparison {
 	var out []Comparison
 	base := p.Arms[0]
 	for _, a := range slices.Backward(p.Arms[1:]) {
 		out = append(out, Comparison{a, base})
 	}
-	if slices.Contains(p.Arms[1:], Balancing) && slices.Contains(p.Arms, On) {
-		out = append(out, Comparison{On, Balancing})
+	for _, a := range []Arm{Balancing, Caches} {
+		if slices.Contains(p.Arms[1:], a) && slices.Contains(p.Arms, On) {
+			out = append(out, Comparison{On, a})
+		}
 	}
 	return out
 }
@@ -86,7 +89,7 @@ func Least(comparisons int) int {
 func (p *Plan) Check() error {
 	switch {
 	case len(p.Arms) < 2:
-		return fmt.Errorf("arms %s: want two or three of off, balancing, on", names(p.Arms))
+		return fmt.Errorf("arms %s: want two or more of off, balancing, caches, on", names(p.Arms))
 	case p.Blocks < Least(1):
 		return fmt.Errorf("blocks %d: want %d or more; fewer can show nothing with 95 %% confidence", p.Blocks, Least(1))
 	case p.Blocks > 10000:

@@ -75,6 +75,7 @@ var Tests = []Test{
 	{Name: "homenode.locked", Shapes: []string{"n2"}, Limit: 300 * time.Second, Homenode: true},
 	{Name: "homenode.cpuset-locked", Shapes: []string{"n2"}, Limit: 400 * time.Second, Homenode: true},
 	{Name: "homenode.frozen", Shapes: []string{"n2"}, Limit: 400 * time.Second, Slow: true, Homenode: true},
+	{Name: "homenode.trial", Shapes: []string{"n2"}, Limit: 600 * time.Second, Slow: true, Homenode: true},
 	{Name: "homenode.other-writer", Shapes: []string{"n2"}, Limit: 240 * time.Second, Homenode: true},
 	{Name: "homenode.same-name", Shapes: []string{"n2"}, Limit: 240 * time.Second, Homenode: true},
 	{Name: "homenode.shared-memory", Shapes: []string{"n2"}, Limit: 240 * time.Second, Homenode: true},

@@ -81,7 +81,7 @@ func parse(kind plan.SettingKind, path string) (setting, error) {
 		case hostprep.THP:
 			s.form = word
 			return s, nil
-		case hostprep.KSM, hostprep.NUMABalancing:
+		case hostprep.KSM, hostprep.NUMABalancing, hostprep.CacheAware:
 			s.form = number
 			return s, nil
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
+	switchback "github.com/homenode/homenode/ui/trial"
 	"github.com/homenode/homenode/ui/view"
 )
 
@@ -95,6 +96,8 @@ type Env struct {
 	Self func() (workload.Process, error)
 	// ByHand does what taskset(1) and the like do by one system call.
 	ByHand ByHand
+	// Cycles opens counters of what CPUs do, for the host or for some cgroups; nil where there are none.
+	Cycles func(cgroups []string) (switchback.CycleCounter, error)
 	// Memory reads what numastat(8) tells.
 	Memory MemoryFigures
 	// Sim runs a simulation, Demo the daemon on a simulated host.

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/trial"
@@ -51,6 +52,7 @@ on by turns, in an order drawn from a seed, and the metrics are compared:
 
   off        everything undone, the kernel alone, kernel.numa_balancing 0
   balancing  everything undone, kernel.numa_balancing 1
+  caches     everything undone, the kernel's cache-aware scheduling (Linux 7.2)
   on         homenode as configured
 
 A block has one period of each arm. After each switch a washout passes, at least
@@ -62,7 +64,8 @@ A metric is a number that --metric COMMAND prints, that --query asks of
 Prometheus, or that --file PATH:REGEX finds in a log or file; each may have a
 name before it (p99=COMMAND). Commands run with your rights, never the daemon's.
 Higher is better, but for metrics named with --lower. Beside them counters of the
-host are read: local accesses, run-queue wait, PSI.
+host are read: local accesses, run-queue wait, instructions a cycle, stalled
+cycles, PSI.
 
 Everything is restored at the end, on Ctrl-C, when a guard is broken, and by the
 daemon when this program no longer runs. The same command goes on with a trial
@@ -86,7 +89,7 @@ Exit status: 1 when a guard or an order ended it.`,
 	fl.StringArrayVar(&f.files, "file", nil, "`[NAME=]PATH:REGEX` of a number in a log or file: the first group, or all of the match; may be repeated")
 	fl.StringSliceVar(&f.lower, "lower", nil, "`NAMES` of metrics of which lower values are better")
 	fl.StringSliceVar(&f.guards, "guard", nil, "`NAME:PERCENT` that a metric may worsen by: beyond it the trial stops and restores everything")
-	fl.StringSliceVar(&f.arms, "arms", nil, "`ARMS` to compare, the baseline first: off, balancing, on (default all that apply here)")
+	fl.StringSliceVar(&f.arms, "arms", nil, "`ARMS` to compare, the baseline first: off, balancing, caches, on (default all that apply here)")
 	fl.IntVar(&f.plan.Blocks, "blocks", 12, "`N` blocks, 6 or more")
 	fl.DurationVar(&f.plan.Period, "period", 5*time.Minute, "`DURATION` of the measured part of a period")
 	fl.DurationVar(&f.plan.Washout, "washout", 90*time.Second, "least `DURATION` from a switch until measuring begins")
@@ -221,33 +224,57 @@ func (f *trialFlags) document(c *cobra.Command, e *Env, args []string) (*trial.D
 	return d, nil
 }
 
-const balancingFile = "proc/sys/kernel/numa_balancing"
+const (
+	balancingFile = "proc/sys/kernel/numa_balancing"
+	cachesFile    = hostprep.CacheAware
+)
+
+// whyNoBalancing returns why this machine has no arm balancing; "" where it has.
+func whyNoBalancing(e *Env, h *topology.Host) string {
+	if len(h.Nodes) < 2 {
+		return "this machine has one NUMA node, between which and others the kernel could balance"
+	}
+	if _, err := fs.Stat(e.Root, balancingFile); err != nil {
+		return "this kernel has no kernel.numa_balancing"
+	}
+	return ""
+}
+
+// whyNoCaches returns why this machine has no arm caches; "" where it has.
+func whyNoCaches(e *Env, h *topology.Host) string {
+	switch _, err := fs.Stat(e.Root, cachesFile); {
+	case errors.Is(err, fs.ErrPermission):
+		return "only root may read /" + cachesFile
+	case err != nil:
+		return "this kernel has no cache-aware scheduling that can be switched (/" + cachesFile + ", Linux 7.2 and later)"
+	case len(h.LLCs) < 2:
+		return "the CPUs of this machine share one last-level cache"
+	}
+	return ""
+}
 
 // chooseArms takes the arms that were asked for, or those that apply to this machine.
 func (f *trialFlags) chooseArms(d *trial.Document, e *Env, h *topology.Host) error {
-	_, err := fs.Stat(e.Root, balancingFile)
-	canBalance := err == nil && len(h.Nodes) > 1
+	missing := map[trial.Arm]string{trial.Balancing: whyNoBalancing(e, h), trial.Caches: whyNoCaches(e, h)}
 	for _, text := range f.arms {
 		arm, err := trial.ParseArm(text)
 		if err != nil {
 			return usageErrorf("--arms: %w", err)
 		}
-		if arm == trial.Balancing && !canBalance {
-			why := "this kernel has no kernel.numa_balancing"
-			if err == nil || len(h.Nodes) < 2 {
-				why = "this machine has one NUMA node, between which and others the kernel could balance"
-			}
-			return forbiddenErrorf("--arms balancing: %s", why)
+		if why := missing[arm]; why != "" {
+			return forbiddenErrorf("--arms %s: %s", arm, why)
 		}
 		d.Plan.Arms = append(d.Plan.Arms, arm)
 	}
 	if len(f.arms) == 0 {
-		d.Plan.Arms = []trial.Arm{trial.Off, trial.On}
-		if canBalance {
-			d.Plan.Arms = []trial.Arm{trial.Off, trial.Balancing, trial.On}
+		for _, arm := range trial.Arms {
+			if missing[arm] == "" {
+				d.Plan.Arms = append(d.Plan.Arms, arm)
+			}
 		}
 	}
-	d.Balancing = canBalance && slices.Contains(d.Plan.Arms, trial.Balancing)
+	d.Balancing = slices.Contains(d.Plan.Arms, trial.Balancing)
+	d.Caches = slices.Contains(d.Plan.Arms, trial.Caches)
 	if len(h.Nodes) < 2 {
 		d.Notes = append(d.Notes, "This machine has one NUMA node: all memory is local in every arm, and there is nothing for NUMA balancing to do. What can differ is CPU sets within the node (last-level caches), batch work under sharing, and interrupts.")
 	}
@@ -258,7 +285,7 @@ func (f *trialFlags) chooseArms(d *trial.Document, e *Env, h *topology.Host) err
 var namedMetric = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_.-]{0,39})=(.+)$`)
 
 // counterNames are the counters that the host has.
-var counterNames = []string{"local", "wait", "psi-cpu", "psi-memory", "psi-io"}
+var counterNames = []string{"local", "wait", "ipc", "stalled", "psi-cpu", "psi-memory", "psi-io"}
 
 // chooseMetrics reads the metrics and guards of the command line.
 func (f *trialFlags) chooseMetrics(d *trial.Document) error {
@@ -360,7 +387,7 @@ func machineOf(e *Env, h *topology.Host) trial.Machine {
 // sources is what the metrics of a trial are read from; counters of this host are added where the
 // trial has none yet.
 func (f *trialFlags) sources(c *cobra.Command, e *Env, d *trial.Document, status func(context.Context) (api.Status, error), fresh bool) ([]switchback.Source, error) {
-	counters := &switchback.Counters{Root: e.Root, Status: status, Names: d.Workloads, Now: time.Now}
+	counters := &switchback.Counters{Root: e.Root, Status: status, Names: d.Workloads, Now: time.Now, Cycles: e.Cycles}
 	var found []trial.Metric
 	var theirs []switchback.Source
 	if fresh && f.counters || !fresh && len(d.Metrics) > d.Asked {

@@ -132,9 +132,12 @@ func TrialMethod(d *trial.Document) []string {
 	}
 	out := []string{fmt.Sprintf("Switched: %s. Each block has one period of %s, in an order drawn from the seed %d.", of, arms(p.Arms), p.Seed),
 		fmt.Sprintf("A period is measured for %v, with a reading every %v, after at least %v of washout and after all moves have ended.", p.Period, p.Every, p.Washout),
-		"Arms: off is the kernel alone, with everything undone that homenode had set; balancing is the same with kernel.numa_balancing; on is homenode as configured."}
+		"Arms: off is the kernel alone, with everything undone that homenode had set; balancing is the same with kernel.numa_balancing, caches the same with the kernel's cache-aware scheduling; on is homenode as configured."}
 	if !d.Balancing && slices.Contains(p.Arms, trial.Off) {
 		out = append(out, "kernel.numa_balancing stayed as it was in every arm.")
+	}
+	if !d.Caches && slices.Contains(p.Arms, trial.Off) {
+		out = append(out, "The kernel's cache-aware scheduling, where it has any, stayed as it was in every arm.")
 	}
 	late := 0
 	for i := range d.Periods {

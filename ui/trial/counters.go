@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -22,9 +23,21 @@ type Counters struct {
 	Status func(ctx context.Context) (api.Status, error)
 	Names  []string // names or patterns; empty is the host
 	Now    func() time.Time
+	// Cycles opens counters of what CPUs do, for the host or for some cgroups (paths as in
+	// /proc/PID/cgroup); nil where there are none.
+	Cycles func(cgroups []string) (CycleCounter, error)
 
 	at     time.Time
 	status api.Status
+}
+
+// CycleCounter is open counters.
+type CycleCounter interface {
+	// Stalls reports whether the CPU counts stalled cycles.
+	Stalls() bool
+	// Read returns what was counted since they were opened; stalled is part of stalledOf cycles.
+	Read() (cycles, instructions, stalled, stalledOf float64, err error)
+	Close() error
 }
 
 // newest is the status of this reading: all counters share one.
@@ -78,6 +91,10 @@ func (c *Counters) All(ctx context.Context, nodes int) (metrics []trial.Metric, 
 		add(trial.Metric{Name: "local", Points: true, Kind: trial.Counter, From: "share of local memory accesses of " + of}, &local{c})
 	}
 	add(trial.Metric{Name: "wait", Unit: "CPUs", Lower: true, Kind: trial.Counter, From: "run-queue wait of " + of + ", schedstat"}, &rate{c: c, total: c.wait})
+	if c.Cycles != nil {
+		add(trial.Metric{Name: "ipc", Kind: trial.Counter, From: "instructions a cycle of " + of + ", hardware counters"}, &ratio{c: c})
+		add(trial.Metric{Name: "stalled", Points: true, Lower: true, Kind: trial.Counter, From: "share of cycles that waited for the CPU's back end, of " + of + ", hardware counters"}, &ratio{c: c, stalls: true})
+	}
 	for _, resource := range []string{"cpu", "memory", "io"} {
 		add(trial.Metric{Name: "psi-" + resource, Points: true, Lower: true, Kind: trial.Counter, From: "PSI of " + of + ", some"}, &rate{c: c, total: func(ctx context.Context) (float64, error) { return c.stalled(ctx, resource) }})
 	}
@@ -121,6 +138,79 @@ func (r *rate) Read(ctx context.Context) (float64, bool, error) {
 	r.at, r.last = now, total
 	// What a process that ended had waited is gone from the total.
 	return grew / took, !first && took > 0 && grew >= 0, nil
+}
+
+// ratio is instructions a cycle, or the share of cycles that are stalled, between two readings.
+type ratio struct {
+	c      *Counters
+	stalls bool
+
+	open    CycleCounter
+	cgroups []string // that open counts
+	up, of  float64  // at the last reading
+	counted bool     // they were read since they were opened
+}
+
+var (
+	errNoStalls = errors.New("this CPU has no counter of stalled cycles")
+	errShared   = errors.New("the workloads share their cgroups with others")
+)
+
+func (r *ratio) Read(ctx context.Context) (float64, bool, error) {
+	cgroups, err := r.c.cgroups(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	if r.open != nil && !slices.Equal(cgroups, r.cgroups) { // workloads came or went
+		r.open.Close()
+		r.open = nil
+	}
+	if r.open == nil {
+		if r.open, err = r.c.Cycles(cgroups); err != nil {
+			r.open = nil
+			return 0, false, err
+		}
+		r.cgroups, r.counted = cgroups, false
+	}
+	if r.stalls && !r.open.Stalls() {
+		return 0, false, errNoStalls
+	}
+	cycles, instructions, stalled, stalledOf, err := r.open.Read()
+	if err != nil {
+		return 0, false, err
+	}
+	up, of := instructions, cycles
+	if r.stalls {
+		up, of = stalled, stalledOf
+	}
+	grewUp, grewOf, first := up-r.up, of-r.of, !r.counted
+	r.up, r.of, r.counted = up, of, true
+	if first || grewOf <= 0 {
+		return 0, false, nil
+	}
+	return grewUp / grewOf, true, nil
+}
+
+// cgroups is those of the workloads that the trial is about; none for the host.
+func (c *Counters) cgroups(ctx context.Context) ([]string, error) {
+	if len(c.Names) == 0 {
+		return nil, nil
+	}
+	all, err := c.workloads(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, w := range all {
+		if w.Cgroup != "" && w.Kind != workload.InProcess { // else it shares it
+			out = append(out, w.Cgroup)
+		}
+	}
+	if len(out) == 0 {
+		return nil, errShared
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
 }
 
 // wait is the time that tasks were ready and had no CPU, s (Documentation/scheduler/sched-stats.rst).
@@ -174,19 +264,14 @@ func (c *Counters) wait(ctx context.Context) (float64, error) {
 // stalled is the time that some tasks waited for a resource, s (Documentation/accounting/psi.rst).
 func (c *Counters) stalled(ctx context.Context, resource string) (float64, error) {
 	files := []string{"proc/pressure/" + resource}
-	if len(c.Names) > 0 {
-		all, err := c.workloads(ctx)
-		if err != nil {
-			return 0, err
-		}
+	cgroups, err := c.cgroups(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if len(cgroups) > 0 {
 		files = nil
-		for _, w := range all {
-			if w.Cgroup != "" && w.Kind != workload.InProcess { // else it shares it
-				files = append(files, "sys/fs/cgroup"+w.Cgroup+"/"+resource+".pressure")
-			}
-		}
-		if len(files) == 0 {
-			return 0, fs.ErrNotExist
+		for _, cgroup := range cgroups {
+			files = append(files, "sys/fs/cgroup"+cgroup+"/"+resource+".pressure")
 		}
 	}
 	sum := 0.0

@@ -285,7 +285,7 @@ func (r *Runner) tell(b int, arm trial.Arm, phase string, done float64) {
 // switchTo orders an arm, and forgets what broke the one before.
 func (r *Runner) switchTo(ctx context.Context, b int, arm trial.Arm) error {
 	r.mu.Lock()
-	r.order = api.TrialOrder{Name: r.Doc.Name, Arm: arm, Workloads: r.Doc.Workloads, Balancing: r.Doc.Balancing, LeaseS: int(r.Lease.Seconds()), Block: b + 1, Blocks: r.Doc.Plan.Blocks}
+	r.order = api.TrialOrder{Name: r.Doc.Name, Arm: arm, Workloads: r.Doc.Workloads, Balancing: r.Doc.Balancing, Caches: r.Doc.Caches, LeaseS: int(r.Lease.Seconds()), Block: b + 1, Blocks: r.Doc.Plan.Blocks}
 	r.state, r.since, r.broken = api.Trial{}, time.Time{}, nil
 	r.mu.Unlock()
 	_, err := r.ask(ctx)

@@ -33,6 +33,16 @@ func (Kernel) Cgroup(dir string, cpus []int, p *Pair) (Counter, error) {
 		defer unix.Close(fd)
 		pid, flags = fd, flags|unix.PERF_FLAG_PID_CGROUP
 	}
+	return pairs(pid, cpus, p, flags)
+}
+
+// All counts a pair for every task while it runs on the given CPUs. It takes two descriptors a CPU.
+func (Kernel) All(cpus []int, p *Pair) (Counter, error) {
+	return pairs(-1, cpus, p, unix.PERF_FLAG_FD_CLOEXEC)
+}
+
+// pairs opens a pair on each CPU, or nothing at all.
+func pairs(pid int, cpus []int, p *Pair, flags int) (Counter, error) {
 	c := &counter{}
 	for _, cpu := range cpus {
 		g := group{size: 2}
