@@ -289,7 +289,7 @@ func (o *Observer) readLeaf(l *leaf) {
 		if _, ok := o.kthreads[pid]; ok {
 			continue
 		}
-		if p := o.process(pid); p != nil && !o.isOwn(p) {
+		if p := o.process(pid); p != nil && (o.isRegistered(p) || !o.isOwn(p)) {
 			p.leaf = l
 			l.procs = append(l.procs, p)
 		}

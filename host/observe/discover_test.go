@@ -502,6 +502,52 @@ func TestRegistered(t *testing.T) {
 	}
 }
 
+// TestRegisteredBeforeExec: `homenode run` has its home and has not become the command yet.
+// Without it in the scan the daemon would forget that home.
+func TestRegisteredBeforeExec(t *testing.T) {
+	m := newFake()
+	m.group("/session-1.scope", fakeGroup{})
+	m.proc(730, 1, "homenode", "/session-1.scope", 50*mib)
+	m.proc(740, 1, "homenode", "/session-1.scope", 4*mib)
+	m.proc(750, 1, "homenode", "/session-1.scope", 4*mib) // `homenode status`, for one
+	m.links = map[string]string{}
+	for _, pid := range []string{"730", "740", "750"} {
+		m.links["proc/"+pid+"/exe"] = "/usr/bin/homenode"
+	}
+	r := newRig(t, m, Options{SelfPID: 730, Registered: func() []workload.Process { return []workload.Process{{PID: 740, Start: 740}} }})
+	if got := ids(r.look()); got != "pid:740" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestRegisteredIsWhole: a command of `homenode run` is one workload with all that it starts,
+// such as a server behind runuser or a start script, also what was large before it was registered.
+func TestRegisteredIsWhole(t *testing.T) {
+	m := newFake()
+	const scope = "/session-1.scope"
+	m.group(scope, fakeGroup{})
+	m.proc(99, 1, "init", scope, 1*mib) // as in a container: all are in one tree
+	m.proc(100, 99, "runuser", scope, 4*mib)
+	m.proc(101, 100, "postgres", scope, 200*mib)
+	m.proc(102, 101, "postgres", scope, 100*mib)
+	m.proc(103, 101, "archiver", scope, 100*mib)
+	m.proc(104, 103, "start.sh", scope, 1*mib) // a command of its own
+	m.proc(105, 104, "java", scope, 100*mib)
+	m.proc(110, 1, "runuser", scope, 4*mib) // by hand
+	m.proc(111, 110, "redis", scope, 100*mib)
+	var registered []workload.Process
+	r := newRig(t, m, Options{Registered: func() []workload.Process { return registered }})
+	r.look()
+	registered = []workload.Process{{PID: 100, Start: 100}, {PID: 104, Start: 104}}
+	s := r.after(2 * time.Second)
+	if got := ids(s); got != "pid:100 pid:104 pid:111" {
+		t.Fatal(got)
+	}
+	if a, b := find(t, s, "pid:100"), find(t, s, "pid:104"); len(a.Processes) != 4 || len(b.Processes) != 2 {
+		t.Errorf("%d and %d processes", len(a.Processes), len(b.Processes))
+	}
+}
+
 // TestGoneOrShrunk: what is no longer reported is said to be there still, or is gone.
 func TestGoneOrShrunk(t *testing.T) {
 	m := newFake()

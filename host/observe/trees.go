@@ -244,6 +244,11 @@ func (o *Observer) trees(l *leaf, roots []*process) []*work {
 		sum(r, true)
 		o.pick(r)
 	}
+	for _, p := range l.procs {
+		if o.isRegistered(p) {
+			o.keepWhole(p)
+		}
+	}
 	var works []*work
 	joining := map[*process][]*process{}
 	for _, r := range roots {
@@ -289,6 +294,9 @@ func (o *Observer) pick(p *process) {
 		}
 		return
 	}
+	if o.isRegistered(p) {
+		return
+	}
 	if p.tracked {
 		o.pickOthers(p, p.comm)
 		return
@@ -320,6 +328,9 @@ func (o *Observer) pickOthers(p *process, comm string) {
 			o.pick(child)
 			continue
 		}
+		if o.isRegistered(child) {
+			continue
+		}
 		if child.comm != comm && o.big(amount{child.mem(), child.use}) {
 			child.tracked = true
 		}
@@ -327,6 +338,20 @@ func (o *Observer) pickOthers(p *process, comm string) {
 			o.pickOthers(child, child.comm)
 		} else {
 			o.pickOthers(child, comm)
+		}
+	}
+}
+
+// keepWhole makes everything below a registered process part of its workload, however large:
+// the process may be a start script, sudo or runuser.
+func (o *Observer) keepWhole(p *process) {
+	for child := p.child; child != nil; child = child.sibling {
+		switch {
+		case o.apart(child):
+			o.pick(child)
+		case !o.isRegistered(child):
+			child.tracked = false
+			o.keepWhole(child)
 		}
 	}
 }
