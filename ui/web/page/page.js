@@ -132,7 +132,7 @@ function big(h, s) {
   $('local-of').textContent = known ? 'of the memory accesses of online work are local' + (s.locality_after > s.locality ? ', ' + percent(s.locality_after) + ' by plan' : '') : 'no online work whose memory accesses are known';
   $('trend').hidden = !t;
   const passed = t ? (new Date(h.time) - new Date(t.since)) / 1000 : 0;
-  $('since').textContent = !t ? '' : ['since start, ' + lasting(passed) + (t.local_at_start != null && known ? ': ' + Math.round(100 * t.local_at_start) + ' → ' + percent(s.locality) + ' local' : ''),
+  $('since').textContent = !t ? '' : ['since start, ' + lasting(passed) + (t.local_at_start != null && known && !(house.nodes.length === 1 && t.local_at_start >= 0.995) ? ': ' + Math.round(100 * t.local_at_start) + ' → ' + percent(s.locality) + ' local' : ''),
     h.mode !== 'enforce' ? 'homenode only watches' : t.moves ? many(t.moves, 'page move') + ', ' + bytes(t.moved_bytes) : 'no page moves'].join(' · ');
   if (t) curveOf(t, h, s);
 }
