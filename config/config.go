@@ -60,7 +60,7 @@ func (s Size) KiB() topology.KiB { return topology.KiB((s + 1023) / 1024) }
 // the defaults.
 type Config struct {
 	Mode          Mode          `yaml:"mode"`            // observe or enforce
-	Period        time.Duration `yaml:"period"`          // time between two looks, 100ms to 1h
+	Period        time.Duration `yaml:"period"`          // time between two scans, 100ms to 1h
 	StateDir      string        `yaml:"state_dir"`       // journal, homes and history
 	Socket        string        `yaml:"socket"`          // where the API listens
 	SocketGroup   string        `yaml:"socket_group"`    // members may change things; "" is root alone

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # upgrade.sh REHEARSAL [SUITE…]: what packaging/rehearse.sh made, served by a web server and used
-# by apt in bare Debian 12 and 13 with systemd: install 0.1.0, enforce, upgrade while it enforces,
+# by apt in bare Debian 12 and 13 and Ubuntu 24.04 with systemd: install 0.1.0, enforce, upgrade while it enforces,
 # remove, purge. What is on the disk afterwards must be what was before; what homenode set must be undone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 alone bash "$0" "$@"
 made=$(realpath "$1")
 shift
-[ $# != 0 ] || set -- bookworm trixie
+[ $# != 0 ] || set -- bookworm trixie noble
 version=$(cat VERSION)
 work=$(mktemp -d /var/tmp/homenode-upgrade.XXXXXX)
 trap 'ended "$work"' EXIT

@@ -114,7 +114,8 @@ for place in $places; do
 	if from "$place" "$@"; then
 		mkdir -p "$cache" && sha256sum "$tmp/homenode" | cut -d' ' -f1 >"$cache/binary" || build "no room in $cache"
 		mv "$tmp/homenode" homenode
-		note "homenode $version, released: signature and checksum are good. \`make build\` builds this checkout instead."
+		note "homenode $version, released: signature and checksum are good."
+		note "\`make build\` builds this checkout instead."
 		exit 0
 	fi
 done

@@ -160,6 +160,11 @@ func TestReleased(t *testing.T) {
 		if !used || !strings.Contains(said, "homenode 0.2.0, released: signature and checksum are good") {
 			t.Errorf("used: %v, said %q", used, said)
 		}
+		for line := range strings.Lines(said) {
+			if strings.Contains(line, "homenode 0.2.0") && len(line) > 80 {
+				t.Errorf("a line of %d bytes, which a terminal breaks within a word: %q", len(line), line)
+			}
+		}
 	}
 	builds("RELEASES names no address")
 	builds("RELEASES names no address", "HOMENODE_RELEASES=")

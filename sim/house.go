@@ -186,8 +186,8 @@ func (m *machine) seen(period time.Duration) workload.Snapshot {
 		wants := j.demand.Busy * float64(j.demand.VCPUs)
 		wanted, waited = wanted+wants, waited+wants*(1-j.served)
 		local := 0.0
-		for i, threads := range j.threads {
-			share := float64(threads) / float64(j.demand.VCPUs)
+		for i := range j.threads {
+			share := j.ranOn(i)
 			use[i].CPUUse += share * wants * j.served
 			if total > 0 {
 				local += share * float64(j.mem[i]) / total

@@ -8,6 +8,7 @@ import (
 
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -95,6 +96,45 @@ func TestBatchStoryBegins(t *testing.T) {
 		first := slices.IndexFunc(trace.Events, func(e Event) bool { return e.Op == Arrive && e.Demand.Class == workload.Batch })
 		if first < 0 || trace.Events[first].At > 10*time.Second {
 			t.Errorf("%d nodes: the first batch work is event %d of %d", nodes, first, len(trace.Events))
+		}
+	}
+}
+
+// TestBatchKeepsToItsCPUs: all batch work together keeps no more CPUs busy than it was given, and
+// online work does not wait for it.
+func TestBatchKeepsToItsCPUs(t *testing.T) {
+	t.Parallel()
+	for _, nodes := range []int{1, 8} {
+		trace, err := HouseTrace(BatchWork, nodes, 1, 2*time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var given []float64 // in the last scans: what was measured is of the settings before
+		most := 0.0
+		_ = sound(t, Options{Trace: trace, Seed: 1, Policies: []string{"homenode"}, Watch: func(v control.View, _ []plan.Event) {
+			used, cpus := 0.0, topology.CPUSet{}
+			for i := range v.Snapshot.Observations {
+				o := &v.Snapshot.Observations[i]
+				if v.SpecOf(o.ID).Class != workload.Batch {
+					if o.Waited > 0.05 {
+						t.Errorf("%d nodes: %s waits %.0f %% of its time beside batch work", nodes, o.ID, 100*o.Waited)
+					}
+					continue
+				}
+				used += o.CPUUse
+				cpus = cpus.Union(o.CPUs)
+			}
+			given = append(given, float64(cpus.Len()))
+			if len(given) > 4 {
+				given = given[1:]
+			}
+			most = max(most, used)
+			if used > slices.Max(given)+0.01 {
+				t.Errorf("%d nodes: batch work keeps %.1f CPUs busy, and was given %v", nodes, used, given)
+			}
+		}})
+		if most < 2*float64(nodes) {
+			t.Errorf("%d nodes: batch work never kept more than %.1f CPUs busy", nodes, most)
 		}
 	}
 }

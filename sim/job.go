@@ -38,6 +38,7 @@ type job struct {
 	booked  topology.KiB   // what a policy that confines nobody counts for it
 
 	served float64       // part of the CPU time it wants that it got in the last period
+	got    []float64     // the same by node, where nodes differ much; nil: by threads
 	ran    time.Duration // CPU time since it began
 	began  time.Duration
 }
@@ -70,8 +71,11 @@ func (j *job) write(kind plan.SettingKind, value string) {
 	j.files[kind] = value
 }
 
+// idle reports whether it runs only when nothing else wants a CPU (cpu.idle).
+func (j *job) idle() bool { return j.file(plan.CgroupIdle) == "1" }
+
 // limit is the CPUs that cpu.max and cgroup.freeze let it use. Nothing else that is written
-// into its files has an effect here.
+// into its files has an effect here but cpu.idle.
 func (j *job) limit() float64 {
 	var quota, period float64
 	switch _, err := fmt.Sscan(j.file(plan.CgroupMax), &quota, &period); {
@@ -94,6 +98,14 @@ func (j *job) inode() string {
 	return strconv.FormatUint(j.process.Start, 10)
 }
 
+// ranOn is the part of its CPU time that it had on a node.
+func (j *job) ranOn(i int) float64 {
+	if j.got != nil && j.served > 0 {
+		return min(1, j.got[i]/j.served)
+	}
+	return float64(j.threads[i]) / float64(j.demand.VCPUs)
+}
+
 // observation is what the daemon sees of it.
 func (m *machine) observation(j *job, window time.Duration) workload.Observation {
 	name, _, _ := strings.Cut(j.name, "#") // of several processes
@@ -114,9 +126,9 @@ func (m *machine) observation(j *job, window time.Duration) workload.Observation
 	if j.demand.Pinned {
 		o.PinnedWhy = "all threads"
 	}
-	for i, k := range j.threads {
-		if k > 0 {
-			o.RanOn = append(o.RanOn, workload.NodeShare{Node: m.host.Nodes[i].ID, Share: float64(k) / float64(j.demand.VCPUs)})
+	for i := range j.threads {
+		if share := j.ranOn(i); share > 0 {
+			o.RanOn = append(o.RanOn, workload.NodeShare{Node: m.host.Nodes[i].ID, Share: share})
 		}
 	}
 	for i, kib := range j.mem {

@@ -150,14 +150,34 @@ func (m *machine) settleMemory() {
 	}
 }
 
-// serve says which part of the CPU time they want threads get on each node that
-// have no CPUs of their own; those that have get all.
-func (m *machine) serve() []float64 {
+// rates is the part of the CPU time they want that threads get on each node, if they have no
+// CPUs of their own; those that have get all.
+type rates struct {
+	common []float64
+	idle   []float64 // of jobs with cpu.idle
+}
+
+// of returns those of a job.
+func (r *rates) of(j *job) []float64 {
+	if j.idle() {
+		return r.idle
+	}
+	return r.common
+}
+
+// serve shares out the CPU time of each node. Jobs with cpu.idle get what the others leave, on the
+// CPUs that they may use.
+func (m *machine) serve() *rates {
 	n := len(m.busy)
-	want, have := make([]float64, n), make([]int32, n)
+	r := &rates{make([]float64, n), make([]float64, n)}
+	have, haveIdle := make([]int32, n), make([]int32, n)
 	for _, j := range m.jobs {
 		if j.exclusive {
 			continue
+		}
+		want, have := r.common, have
+		if j.idle() {
+			want, have = r.idle, haveIdle
 		}
 		for i, k := range j.threads {
 			if k > 0 {
@@ -166,29 +186,42 @@ func (m *machine) serve() []float64 {
 			}
 		}
 	}
-	for i := range want {
-		if want[i] > 0 {
-			want[i] = min(1, float64(max(1, have[i]))/want[i])
+	for i := range n {
+		used := min(r.common[i], float64(max(1, have[i])))
+		if r.common[i] > 0 {
+			r.common[i] = used / r.common[i]
+		}
+		if r.idle[i] > 0 {
+			left := float64(max(1, have[i], haveIdle[i])) - used
+			r.idle[i] = min(1, max(0, min(left, float64(haveIdle[i])))/r.idle[i])
 		}
 	}
 	for _, j := range m.jobs {
-		j.served = 1
+		j.served, j.got = 1, nil
 		if !j.exclusive {
 			j.served = 0
+			rate := r.of(j)
+			if j.idle() {
+				j.got = make([]float64, n)
+			}
 			for i, k := range j.threads {
-				j.served += float64(k) / float64(j.demand.VCPUs) * want[i]
+				got := float64(k) / float64(j.demand.VCPUs) * rate[i]
+				j.served += got
+				if j.got != nil {
+					j.got[i] = got
+				}
 			}
 		}
 		if wants := j.demand.Busy * float64(j.demand.VCPUs); wants > 0 {
 			j.served = min(j.served, j.limit()/wants)
 		}
 	}
-	return want
+	return r
 }
 
 // flow is the memory traffic between nodes: threads touch all of their job's
 // memory alike.
-func (m *machine) flow(served []float64) {
+func (m *machine) flow(served *rates) {
 	n := m.model.n
 	clear(m.model.traffic)
 	for _, j := range m.jobs {
@@ -203,7 +236,7 @@ func (m *machine) flow(served []float64) {
 			}
 			t := rate * float64(k)
 			if !j.exclusive {
-				t *= served[i]
+				t *= served.of(j)[i]
 			}
 			row := m.model.traffic[i*n : (i+1)*n]
 			for to, kib := range j.mem {

@@ -17,6 +17,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/daemon"
 	"github.com/homenode/homenode/daemon/memory"
+	"github.com/homenode/homenode/host/flight"
 	"github.com/homenode/homenode/sim"
 	"github.com/homenode/homenode/ui/cli"
 	"github.com/homenode/homenode/ui/web"
@@ -40,7 +41,7 @@ func (c fastClock) After(d time.Duration) <-chan time.Time {
 const demoPeriod = time.Second
 
 // demo is `homenode demo`: the daemon's loop and API on a simulated host, one story after the
-// other. It writes a socket and nothing else, in a folder of its own that is removed at the end.
+// other. It writes a socket and its flight log, in a folder of its own that is removed at the end.
 func demo(ctx context.Context, o cli.DemoOptions) error {
 	if o.See != nil {
 		return seeDemo(ctx, o)
@@ -112,6 +113,12 @@ func tellStory(ctx context.Context, o *cli.DemoOptions, place *cli.DemoPlace, vi
 			page.open()
 		}
 	}
+	record, err := recordDemo(filepath.Dir(place.Socket))
+	if err != nil {
+		return "", cli.Forbidden(err)
+	}
+	defer record.Close()
+	options.Recorder = record
 	d, err := newWatched(options, config.New().Metrics.Workloads)
 	if err != nil {
 		return "", err
@@ -143,6 +150,23 @@ func tellStory(ctx context.Context, o *cli.DemoOptions, place *cli.DemoPlace, vi
 	default:
 	}
 	return next, err
+}
+
+// mostRecorded bounds the flight log of a demo, bytes: several hours.
+const mostRecorded = 64 << 20
+
+// recordDemo is the flight recorder of a story, for `homenode report` on its socket. It keeps nothing
+// of the story before.
+func recordDemo(dir string) (recorder, error) {
+	dir = filepath.Join(dir, flightFolder)
+	if err := os.RemoveAll(dir); err != nil {
+		return recorder{}, err
+	}
+	w, err := flight.Create(dir, mostRecorded)
+	if err != nil {
+		return recorder{}, err
+	}
+	return recorder{flight.NewRecorder(w, slog.New(slog.DiscardHandler))}, nil
 }
 
 // demoListener is where the page is served, on this machine's own address: where it was, or on

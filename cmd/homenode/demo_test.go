@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"encoding/xml"
 	"io"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/report"
 	"github.com/homenode/homenode/daemon"
 	"github.com/homenode/homenode/sim"
 	"github.com/homenode/homenode/ui/cli"
@@ -55,7 +57,7 @@ func TestDemo(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	_, c, ended := startDemo(t, ctx, cli.DemoOptions{Nodes: 2, Seed: 1, Speed: 20})
+	place, c, ended := startDemo(t, ctx, cli.DemoOptions{Nodes: 2, Seed: 1, Speed: 20})
 	var s api.Status
 	eventually(t, "a page move ends", func() bool {
 		var err error
@@ -71,6 +73,17 @@ func TestDemo(t *testing.T) {
 	})
 	if len(s.Nodes) != 2 || s.Mode != "enforce" {
 		t.Errorf("%d nodes, mode %s", len(s.Nodes), s.Mode)
+	}
+	// A report on its socket has what a daemon's record has: the curve, the machine, the homes.
+	env := environment()
+	var out strings.Builder
+	env.Stdout = &out
+	if code := cli.Main(ctx, env, []string{"report", "--json", "--socket", place.Socket}); code != 0 {
+		t.Errorf("report: status %d", code)
+	}
+	var r report.Report
+	if err := json.Unmarshal([]byte(out.String()), &r); err != nil || len(r.Locality.Points) < 2 || r.Machine == nil || len(r.Homes) == 0 || r.Moves.Count == 0 {
+		t.Errorf("report: %d points, machine %v, %d homes, %d moves, notes %q, %v", len(r.Locality.Points), r.Machine, len(r.Homes), r.Moves.Count, r.Notes, err)
 	}
 	if x, err := c.Explain(ctx, "vm:db1"); err != nil || x.Decision.Workload != "vm:db1" {
 		t.Errorf("explain: %v, %v", x.Decision, err)

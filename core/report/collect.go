@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
@@ -113,6 +114,26 @@ type sampled struct {
 		Plan    *plan.Plan      `json:"plan"`
 		Balance *balance.Report `json:"balance"`
 	} `json:"output"`
+}
+
+// placement is that of a workload in the plan; nil without one.
+func (s *sampled) placement(id workload.ID) *workload.Placement {
+	if s.Output.Plan == nil {
+		return nil
+	}
+	all := s.Output.Plan.Placements
+	k, ok := slices.BinarySearchFunc(all, id, func(p workload.Placement, id workload.ID) int { return strings.Compare(string(p.Workload), string(id)) })
+	if !ok {
+		return nil
+	}
+	return &all[k]
+}
+
+// batch reports whether a workload is batch work, which has no home: where its memory lies counts
+// nowhere.
+func (s *sampled) batch(id workload.ID) bool {
+	p := s.placement(id)
+	return p != nil && p.Class == workload.Batch
 }
 
 // New collects what is not before since and before until; a zero one is no bound.
@@ -328,7 +349,9 @@ func (c *Collector) read(line []byte, gap bool) error {
 	c.host, c.nodes, c.newest = scan.Snapshot.Host, scan.Snapshot.Nodes, &s
 	l := look{at: s.Input.At, gap: gap}
 	for i := range scan.Snapshot.Observations {
-		c.observe(&l, &scan.Snapshot.Observations[i], weight)
+		if o := &scan.Snapshot.Observations[i]; !s.batch(o.ID) {
+			c.observe(&l, o, weight)
+		}
 	}
 	if p := s.Output.Plan; p != nil {
 		l.nodes = homesOf(c.host, p.Placements)

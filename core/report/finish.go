@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/homenode/homenode/core/plan"
@@ -134,7 +133,7 @@ func (c *Collector) planned() *float64 {
 		if a, ok := after[o.ID]; ok {
 			x, known = a, true
 		}
-		if known {
+		if known && !s.batch(o.ID) {
 			memory := float64(workload.Total(o.Memory))
 			local, all = local+x*memory, all+memory
 		}
@@ -282,15 +281,13 @@ func (c *Collector) worst(r *Report, most int) (astray int) {
 	for i := range s.Input.Scan.Snapshot.Observations {
 		o := &s.Input.Scan.Snapshot.Observations[i]
 		f := c.workloads[o.ID]
-		if f == nil || f.last == nil || *f.last >= far {
+		if f == nil || f.last == nil || *f.last >= far || s.batch(o.ID) { // it may have become batch work since
 			continue
 		}
 		w := away{o: o, Worst: Worst{ID: o.ID, Name: o.Name, MemoryKiB: f.memory, CPUUse: f.use / f.seconds, Remote: f.remote / f.seconds, Before: f.first, After: f.last}}
-		if p := s.Output.Plan; p != nil {
-			if k, ok := slices.BinarySearchFunc(p.Placements, o.ID, func(p workload.Placement, id workload.ID) int { return strings.Compare(string(p.Workload), string(id)) }); ok {
-				w.Class, w.home = p.Placements[k].Class, p.Placements[k].Home
-				w.Home = w.home.String()
-			}
+		if p := s.placement(o.ID); p != nil {
+			w.Class, w.home = p.Class, p.Home
+			w.Home = w.home.String()
 		}
 		all = append(all, w)
 	}
@@ -298,7 +295,7 @@ func (c *Collector) worst(r *Report, most int) (astray int) {
 		return cmp.Or(cmp.Compare(b.Remote, a.Remote), cmp.Compare(b.MemoryKiB, a.MemoryKiB))
 	})
 	for _, w := range all[:min(len(all), most)] {
-		w.Advice = c.advice(w.o, w.Class, w.home)
+		w.Advice = c.advice(w.o, w.home)
 		r.Worst = append(r.Worst, w.Worst)
 	}
 	return len(all)
@@ -307,7 +304,12 @@ func (c *Collector) worst(r *Report, most int) (astray int) {
 func (c *Collector) headline(r *Report, astray int) string {
 	var more []words.Reason
 	if s := c.newest; s != nil {
-		all := len(s.Input.Scan.Snapshot.Observations)
+		all := 0
+		for i := range s.Input.Scan.Snapshot.Observations {
+			if !s.batch(s.Input.Scan.Snapshot.Observations[i].ID) {
+				all++
+			}
+		}
 		if astray > 0 && len(r.Worst) > 0 {
 			w := r.Worst[0]
 			more = append(more, words.Because(words.ReportWorst, astray, all, cmp.Or(w.Name, string(w.ID))))
@@ -336,7 +338,7 @@ func (c *Collector) headline(r *Report, astray int) string {
 }
 
 // advice is what to do about a workload that is far from its memory.
-func (c *Collector) advice(o *workload.Observation, class workload.Class, home topology.NodeSet) words.Reason {
+func (c *Collector) advice(o *workload.Observation, home topology.NodeSet) words.Reason {
 	name := words.Shell(string(o.ID))
 	var d *plan.Decision
 	var steps []plan.Step
@@ -383,8 +385,6 @@ func (c *Collector) advice(o *workload.Observation, class workload.Class, home t
 		return words.Because(words.AdviceStuck, m.Refused, m.Why)
 	}
 	switch {
-	case class == workload.Batch:
-		return words.Because(words.AdviceBatch)
 	case len(steps) > 0 && c.mode == "observe":
 		return words.Because(words.AdviceObserve, home, steps[0].Gain.LocalityAfter)
 	case len(steps) > 0:

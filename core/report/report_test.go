@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -212,5 +213,19 @@ func TestStartedBefore(t *testing.T) {
 	r := feed(t, New(at(0), at(800)), started, looked(t, at(60), 1), looked(t, at(180), 1), looked(t, at(300), 1), later)
 	if r.Version != "1.2.3" || len(r.Gaps) != 0 || r.Looks != 3 {
 		t.Errorf("version %q, gaps %v, %d looks", r.Version, r.Gaps, r.Looks)
+	}
+}
+
+// TestBatchDoesNotCount: batch work has no home, so that where its memory lies is no loss.
+func TestBatchDoesNotCount(t *testing.T) {
+	line := func(at time.Time) []byte {
+		return bytes.Replace(looked(t, at, 1, 0), []byte(`"Workload":"pid:11","Class":"shared"`), []byte(`"Workload":"pid:11","Class":"batch"`), 1)
+	}
+	r := feed(t, New(begin, time.Time{}), line(begin), line(begin.Add(2*time.Second)))
+	if l := r.Locality; len(l.Points) != 2 || l.Memory.After == nil || *l.Memory.After != 1 || l.Busy.After == nil || *l.Busy.After != 1 {
+		t.Errorf("locality %+v", l)
+	}
+	if len(r.Worst) != 0 {
+		t.Errorf("worst %+v", r.Worst)
 	}
 }

@@ -34,7 +34,7 @@ type Reason struct {
 // before has the codes that had offline in their names before version 0.2, as history and flight
 // logs of then have them.
 var before = map[Code]Code{
-	"advice-offline": AdviceBatch, "offline-cpus": BatchCPUs, "offline-homeless": BatchHomeless, "offline-memory": BatchMemory,
+	"offline-cpus": BatchCPUs, "offline-homeless": BatchHomeless, "offline-memory": BatchMemory,
 	"offline-no-moves": BatchNoMoves, "share-not-offline": ShareNotBatch, "starves-offline": StarvesBatch,
 }
 

@@ -31,7 +31,6 @@ var (
 	AdviceAllHeld = says("advice-all-held", "Everything is left alone since `homenode undo --all`. Let homenode go on: `homenode resume --all`.")
 	AdviceNoRoom  = says("advice-no-room", "No node has room for it. Give it fewer CPUs or less memory, or move other work away: `homenode plan --restore` looks for moves that make it better.")
 	AdviceSpread  = says("advice-spread", "It needs {nodes} together, so some of its accesses cross nodes. Several smaller instances, one for each node, would be local.")
-	AdviceBatch   = says("advice-batch", "It is batch work, which runs wherever CPUs are free and has no home of its own. As class shared, by a rule of the configuration, it would have one.")
 	AdvicePinned  = says("advice-pinned", "Its threads were pinned by itself or another program. Take that out (taskset, numactl, its own configuration), and homenode places it.")
 	AdvicePolicy  = says("advice-policy", "It has a memory policy of its own ({}), which its memory follows. Take that out (numactl, its own configuration), and homenode places it.")
 	AdviceManager = says("advice-manager", "Another program places it, and homenode leaves it to that one: {} `homenode explain {}` says more.")

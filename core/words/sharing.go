@@ -3,7 +3,7 @@ package words
 // What batch work may have, and why.
 var (
 	ShareOff        = says("share-off", "Batch work may use every CPU that no dedicated work holds (`homenode share on` or share.enabled in the configuration turns sharing on).")
-	ShareSoon       = says("share-soon", "Sharing was turned on just now: the next look finds what batch work may have.")
+	ShareSoon       = says("share-soon", "Sharing was turned on just now: the next scan finds what batch work may have.")
 	ShareNone       = says("share-none", "No workload is batch work: there is nothing to share CPUs with.")
 	ShareAllLeft    = says("share-all-left", "All batch work is left alone: sharing changes nothing of it.")
 	ShareLeft       = says("share-left", "It is batch work, but left alone: sharing changes nothing of it.")
@@ -13,7 +13,7 @@ var (
 	ShareNoCPUs     = says("share-no-cpus", "It has no CPU that batch work may use.")
 	ShareNoCore     = says("share-no-core", "No whole core is free of dedicated work: batch work has one CPU beside it.")
 	ShareShrunk     = says("share-shrunk", "{.2f} CPUs were taken back just now.")
-	ShareGrown      = says("share-grown", "{.2f} CPUs more were given just now; one look gives a tenth of the CPUs at most.")
+	ShareGrown      = says("share-grown", "{.2f} CPUs more were given just now; one scan gives a tenth of the CPUs at most.")
 	ShareSettling   = says("share-settling", "More is given in {for} if there is room for it until then.")
 	ShareFloor      = says("share-floor", "Batch work has the least that it always has: {.2f}.")
 	ShareWaits      = says("share-waits", "{} waited for a CPU {%} of the time, more than {%}: cores are taken back until it does not.")

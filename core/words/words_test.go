@@ -148,7 +148,7 @@ func TestCodesOfBefore(t *testing.T) {
 			t.Errorf("an event of %s: %v, %v", was, event, err)
 		}
 	}
-	if len(before) != 7 {
+	if len(before) != 6 {
 		t.Errorf("%d codes", len(before))
 	}
 }

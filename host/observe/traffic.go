@@ -70,7 +70,7 @@ func (o *Observer) readTraffic() (map[int]float64, workload.Source) {
 func (o *Observer) openControllers() {
 	t := &o.traffic
 	all := perf.Controllers(o.fsys)
-	t.tried, t.whyIMC = !o.last.IsZero(), "one look counts nothing"
+	t.tried, t.whyIMC = !o.last.IsZero(), "one scan counts nothing"
 	if len(all) == 0 {
 		t.whyIMC = "the kernel shows no counters of memory controllers (uncore_imc)"
 		return

@@ -71,6 +71,9 @@ func badUsage(c *cobra.Command, text string) (words string, ok bool) {
 		}
 		return "unknown option -" + m[1], true
 	}
+	if m := noValue.FindStringSubmatch(text); m != nil {
+		return m[1] + " wants a value", true
+	}
 	if m := neededFlag.FindStringSubmatch(text); m != nil {
 		names := strings.Split(strings.ReplaceAll(m[1], `"`, ""), ", ")
 		return "--" + strings.Join(names, " and --") + " must be given", true

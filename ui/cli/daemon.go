@@ -85,9 +85,9 @@ its journal.`,
 	f.StringVar(&o.Mode, "mode", "", "observe (default) or enforce")
 	f.StringVar(&o.Config, "config", "", "configuration `file` (YAML)")
 	f.StringVar(&o.StateDir, "state-dir", "", "`folder` of the journal, default "+e.DefaultState)
-	f.DurationVar(&o.Period, "period", 0, "time between two looks (default 2s)")
+	f.DurationVar(&o.Period, "period", 0, "time between two scans (default 2s)")
 	f.StringVar(&o.Listen, "listen", "", "serve the page, read only, at an `address`: a port of 127.0.0.1 such as 4663, or IP:PORT")
-	f.BoolVar(&show, "status", false, "print the status table after the first look")
+	f.BoolVar(&show, "status", false, "print the status table after the first scan")
 	socketFlag(c, e)
 	return c
 }
@@ -103,7 +103,7 @@ func offerDemo(ctx context.Context, e *Env) {
 		fmt.Fprintf(e.Stdout, "\nThe main job, on a simulated server of 8 NUMA nodes: `%s`\n", command)
 		return
 	}
-	fmt.Fprintf(e.Stdout, "\nThe main job, on a simulated server of 8 NUMA nodes, opens in %.0f s (`%s`).\nEnter opens it now, any other key stays here, Ctrl-C ends.\n", demoIn.Seconds(), command)
+	fmt.Fprintf(e.Stdout, "\nThe main job, on a simulated server of 8 NUMA nodes, opens in %.0f s.\nEnter opens it now (`%s`), any other key stays here, Ctrl-C ends.\n", demoIn.Seconds(), command)
 	if key, pressed := e.Key(ctx, demoIn); ctx.Err() != nil || pressed && key != '\r' && key != '\n' {
 		return
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/tui"
 	"github.com/homenode/homenode/ui/view"
 )
@@ -78,9 +79,9 @@ browser (docs/page.md). In a pipe, or with --serve, the demo serves the page and
 a socket for top, status, explain, history, move and undo until Ctrl-C. Its clock
 starts with the first viewer.
 
-It needs no root and changes nothing on this machine: it writes a socket in a
-temporary folder, removes that at the end, and serves its page on 127.0.0.1
-only. The same seed brings the same work.
+It needs no root and changes nothing on this machine: it writes a socket and its
+flight log in a temporary folder, removes that at the end, and serves its page
+on 127.0.0.1 only. The same seed brings the same work.
 
 --record writes pictures of ` + "`homenode top`" + ` on such a host as SVG, the same bytes
 for the same seed, and ends.`,
@@ -221,7 +222,9 @@ func storyLines(story string, s *api.Status) string {
 	}
 	lines := fmt.Sprintf("%s, %s on %s:\n", title, words.Lasts(s.Time.Sub(t.Since)), words.Count(len(s.Nodes), "NUMA node"))
 	line := func(format string, a ...any) { lines += "  " + fmt.Sprintf(format, a...) + "\n" }
-	if now, _ := s.Locality(); now != nil && t.First != nil {
+	if now, _ := s.Locality(); s.OneNode() {
+		line("one NUMA node: all memory is local")
+	} else if now != nil && t.First != nil {
 		text := fmt.Sprintf("online work: %.0f → %.0f %% of memory accesses local", 100**t.First, 100**now)
 		if at, ok := t.Reached(goodLocality); ok && *t.First < goodLocality {
 			text += fmt.Sprintf("; %.0f %% after %s", 100*goodLocality, words.Lasts(at))
@@ -249,15 +252,24 @@ func storyLines(story string, s *api.Status) string {
 			set, _ := topology.ParseCPUSet(s.Nodes[i].CPUs)
 			cpus += set.Len()
 		}
-		text := fmt.Sprintf("batch work: %.0f of %d CPUs busy at the end", batch, cpus)
-		for _, p := range s.Pressure {
-			if p.Resource == "cpu" {
-				text += fmt.Sprintf("; all work waited %.1f %% of its time for a CPU", p.Some)
-			}
+		line("batch work: %.0f of %d CPUs busy at the end", batch, cpus)
+		if most, known := mostWaited(s.Sharing); known {
+			line("important online work: waited for a CPU in %.0f %% of the last ten seconds", 100*most)
 		}
-		line("%s", text)
 	}
 	return lines
+}
+
+// mostWaited is the share of the last ten seconds in which important work waited for a CPU: that of
+// the workload that waited most.
+func mostWaited(s *api.Sharing) (most float64, known bool) {
+	for i := range s.Important {
+		x := &s.Important[i]
+		if x.Value != nil && (x.Signal == workload.PSI || x.Signal == workload.Schedstat) {
+			most, known = max(most, *x.Value), true
+		}
+	}
+	return most, known
 }
 
 // goodLocality is the local share that a demo says when it was reached.

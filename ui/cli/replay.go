@@ -149,7 +149,7 @@ func printReplayed(w io.Writer, p view.Paint, r *control.Replayed, policy string
 	if r.Differ > 0 {
 		verdict = p.Warn(fmt.Sprintf("%d decided otherwise than recorded", r.Differ))
 	}
-	fmt.Fprintf(w, "%s, %s among them, by %s, %s to %s: %s\n", words.Count(r.Inputs, "input"), words.Count(r.Scans, "look"), policy, r.From.Format(time.RFC3339), r.To.Format(time.RFC3339), verdict)
+	fmt.Fprintf(w, "%s, %s among them, by %s, %s to %s: %s\n", words.Count(r.Inputs, "input"), words.Count(r.Scans, "scan"), policy, r.From.Format(time.RFC3339), r.To.Format(time.RFC3339), verdict)
 	if r.First != "" {
 		fmt.Fprintf(w, "  first: %s\n", r.First)
 	}

@@ -344,6 +344,9 @@ func describeCompletion(c *cobra.Command) {
 
 // misused is the error of a command line that a command does not take.
 func misused(c *cobra.Command, why string) error {
+	if strings.HasSuffix(why, "?") {
+		return usageErrorf("%s See `%s --help`", why, c.CommandPath())
+	}
 	return usageErrorf("%s; see `%s --help`", why, c.CommandPath())
 }
 

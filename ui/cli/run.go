@@ -104,7 +104,7 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 			}
 			home, err := at.home(c, e, &want)
 			if n := missing(home); n != "" {
-				return usageErrorf("--near %s: this host has no such device", n)
+				return usageErrorf("--near %s: this host has no such device; `homenode topology` lists them", n)
 			}
 			line := ""
 			switch {

@@ -516,8 +516,9 @@ func told(mode string, first, last float64, moves int) api.Status {
 		s.Trend.Local = append(s.Trend.Local, &local)
 	}
 	if mode == "enforce" {
-		s.Sharing = &api.Sharing{Nodes: []api.ShareNode{{Node: 0, Used: 6}, {Node: 1, Used: 4.2}}}
-		s.Pressure = []workload.Pressure{{Resource: "cpu", Some: 0.4}}
+		waited, cycles := 0.02, 1.4
+		s.Sharing = &api.Sharing{Nodes: []api.ShareNode{{Node: 0, Used: 6}, {Node: 1, Used: 4.2}},
+			Important: []api.ShareHarm{{ID: "vm:db1", Signal: workload.PSI, Value: &waited}, {ID: "vm:web1", Signal: workload.CPI, Value: &cycles}}}
 	}
 	return s
 }

@@ -47,7 +47,7 @@ func shareTurnCommand(e *Env, on bool) *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use: name, Short: short, Example: "  homenode share " + name, Args: cobra.NoArgs,
-		Long: short + ". A running daemon is asked, and what follows\nis done within its next looks.\n\nExit status: 3 no daemon runs, or not permitted.",
+		Long: short + ". A running daemon is asked, and what follows\nis done within its next scans.\n\nExit status: 3 no daemon runs, or not permitted.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			b, done, err := connect(c, e)
 			if err != nil {
@@ -85,7 +85,7 @@ func shareStatusCommand(e *Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "status", Short: "Show what batch work may have of each node", Args: cobra.NoArgs,
-		Long:    "Shows how many CPUs batch work may have of each node now, and which.\nWithout a daemon this is one look.",
+		Long:    "Shows how many CPUs batch work may have of each node now, and which.\nWithout a daemon this is one scan.",
 		Example: "  homenode share status",
 		RunE: func(c *cobra.Command, _ []string) error {
 			b, done, err := connect(c, e)

@@ -102,7 +102,7 @@ panic is told with the command that brings it back, and the exit status is 1.`,
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of all randomness")
 	fl.StringSliceVar(&f.policy, "policy", sim.Policies, "`POLICIES` to run, separated by commas")
 	fl.Lookup("policy").DefValue = "all but homes-kept"
-	fl.DurationVar(&f.period, "period", 2*time.Second, "`TIME` between two looks of the daemon")
+	fl.DurationVar(&f.period, "period", 2*time.Second, "`TIME` between two scans of the daemon")
 	fl.DurationVar(&f.unit, "unit", 10*time.Second, "`TIME` that 1 of a case's clock stands for")
 	fl.BoolVar(&f.asJSON, "json", false, "print JSON (schema homenode-sim/1)")
 	c.MarkFlagsMutuallyExclusive("trace", "generate", "scenario")

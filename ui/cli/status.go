@@ -24,8 +24,7 @@ func statusCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status [NAME...]",
 		Short: "Show every workload, its home, and how local its memory is",
-		Long: `Shows what the daemon knows; without a daemon, what one look at the machine
-tells.
+		Long: `Shows the state of the daemon; without a daemon, one scan of the machine.
 
 LOCAL NOW is the share of memory accesses that stay on the node. The hardware
 counts it or the kernel samples it (NUMA balancing) where they can; elsewhere it
@@ -214,7 +213,7 @@ func writeStatus(w io.Writer, p view.Paint, s api.Status, r *rows) {
 	if !s.OneNode() { // where all is local, how that is known helps nobody
 		printSources(w, p, s)
 	}
-	if s.Balance != nil && !s.OneNode() && s.Mode != "none" { // one look tells nothing about a load
+	if s.Balance != nil && !s.OneNode() && s.Mode != "none" { // one scan tells nothing about a load
 		fmt.Fprintf(w, "%s %s\n", p.Dim("balancing:"), s.Balance.Verdict())
 	}
 	printDevices(w, p, s.Devices)
@@ -306,7 +305,7 @@ func headline(s api.Status, p view.Paint) string {
 	how := map[string]string{
 		"observe": "observe mode: nothing is changed",
 		"enforce": "enforce mode",
-		"none":    "no daemon runs; this is one look",
+		"none":    "no daemon runs; this is one scan",
 	}[s.Mode]
 	if s.Trial != nil {
 		return p.Bold("homenode "+s.Version) + "  " + how + "\n" + p.Warn(s.Trial.Line())

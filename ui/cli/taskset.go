@@ -206,11 +206,11 @@ Called as migratepages, this program is it.`,
 			n := &numactl{e: e, at: at}
 			from, err := n.nodes("from", args[1], at.online, "")
 			if err != nil {
-				return errors.New(strings.TrimPrefix(err.Error(), "--from"))
+				return fmt.Errorf("FROM-NODES %s", strings.TrimLeft(strings.TrimPrefix(err.Error(), "--from"), ": "))
 			}
 			to, err := n.nodes("to", args[2], at.memory, "memory")
 			if err != nil {
-				return errors.New(strings.TrimPrefix(err.Error(), "--to"))
+				return fmt.Errorf("TO-NODES %s", strings.TrimLeft(strings.TrimPrefix(err.Error(), "--to"), ": "))
 			}
 			left, err := e.ByHand.Migrate(pid, from, to)
 			switch {

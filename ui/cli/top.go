@@ -68,7 +68,7 @@ NO_COLOR set nothing is coloured.`,
 	}
 	f := c.Flags()
 	f.BoolVar(&once, "once", false, "print one frame with every workload, and end")
-	f.DurationVar(&o.Every, "every", time.Second, "time between two looks")
+	f.DurationVar(&o.Every, "every", time.Second, "time between two refreshes")
 	f.StringVar(&o.Sort, "sort", sortKeys[0], "order by `COLUMN`: "+strings.Join(sortKeys, ", "))
 	f.StringVar(&o.Filter, "filter", "", "only workloads whose name, class or state has this `TEXT`")
 	socketFlag(c, e)

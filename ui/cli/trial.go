@@ -119,6 +119,9 @@ func runTrial(c *cobra.Command, e *Env, f *trialFlags, args []string) error {
 	if f.share != "" {
 		return shareTrial(e, f)
 	}
+	if c.Flags().Changed("for") && !f.dryRun {
+		return usageErrorf("--for is for --dry-run; how long a trial takes follows from --blocks, --period and --washout")
+	}
 	want, err := f.document(c, e, args)
 	if err != nil {
 		return err

@@ -29,8 +29,12 @@ type reportView struct {
 // Took is how long the period is.
 func (r reportView) Took() time.Duration { return r.To.Sub(r.From) }
 
-// Clock is a time of the period, without the day where all is within one.
+// Clock is a time of the period, without the day where all is within one, and with seconds where
+// it is short.
 func (r reportView) Clock(t time.Time) string {
+	if r.Took() < 10*time.Minute {
+		return t.UTC().Format(time.TimeOnly)
+	}
 	if r.Took() > 24*time.Hour {
 		return t.UTC().Format("2 Jan 15:04")
 	}
@@ -150,7 +154,7 @@ var reportPage = template.Must(template.New("report").Funcs(functions).Parse(`<h
 {{with .Machine}}<tr><th>machine</th><td>{{$.MachineText}}</td></tr>{{end}}
 {{with .Mode}}<tr><th>mode at the end</th><td>{{.}}{{if eq . "observe"}}: homenode changed nothing by itself{{end}}</td></tr>{{end}}
 {{with .Version}}<tr><th>homenode</th><td>{{.}}</td></tr>{{end}}
-<tr><th>recorded</th><td>{{count .Looks "look"}} at the host, {{.Read}} of them read in full{{range .Gaps}}; nothing from {{time .From}} to {{time .To}}{{end}}</td></tr>
+<tr><th>recorded</th><td>{{count .Looks "scan"}} of the host, {{.Read}} of them read in full{{range .Gaps}}; nothing from {{time .From}} to {{time .To}}{{end}}</td></tr>
 </table>
 {{range .Notes}}<div class="verdict warning">{{prose .}}</div>
 {{end}}<div class="tiles">

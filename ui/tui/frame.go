@@ -171,7 +171,7 @@ func (m *Model) since() []string {
 		return nil
 	}
 	part := []string{"since start, " + words.Lasts(m.status.Time.Sub(t.Since)) + ":"}
-	if now, _ := m.status.Locality(); now != nil && t.First != nil {
+	if now, _ := m.status.Locality(); now != nil && t.First != nil && !(m.status.OneNode() && *t.First >= 0.995) { // all is local there
 		part[0] += fmt.Sprintf(" %.0f → %.0f %% local", 100**t.First, 100**now)
 	}
 	switch {
@@ -337,7 +337,10 @@ func (m *Model) figures() []nodeLine {
 	}
 	if s := m.status.Sharing; s != nil && len(s.Nodes) > 0 {
 		all = append(all, nodeLine{"ONLINE", m.shared(func(b *api.ShareNode) (float64, float64) { return b.Online, float64(b.Pool) })},
-			nodeLine{"BATCH", m.shared(func(b *api.ShareNode) (float64, float64) { return b.Used, b.CPUs })})
+			nodeLine{"BATCH", m.shared(func(b *api.ShareNode) (float64, float64) {
+				given, _ := topology.ParseCPUSet(b.Given) // whole cores: a part of one more than it may keep busy
+				return b.Used, float64(given.Len())
+			})})
 	}
 	return all
 }
@@ -405,7 +408,7 @@ func (m *Model) moves(most int) []string {
 		switch {
 		case (w.State == api.StateMoving || w.State == api.StatePaused) && w.Move != nil:
 			all = append(all, w)
-		case w.State == api.StateQueued || w.State == api.StateWouldMove:
+		case (w.State == api.StateQueued || w.State == api.StateWouldMove) && gains(w):
 			queued++
 		}
 	}
@@ -434,6 +437,12 @@ func (m *Model) moves(most int) []string {
 		lines = append(lines, "")
 	}
 	return lines
+}
+
+// gains reports whether more of a workload's memory will be local: others that wait for their turn
+// only have settings to come.
+func gains(w *api.Workload) bool {
+	return w.Locality == nil || w.LocalityExpected == nil || *w.LocalityExpected-*w.Locality >= 0.005
 }
 
 // move is one page move: how far, where to, how long it will take.

@@ -131,7 +131,7 @@ func (m *Model) helpPage() []string {
 		{"GB/s", "traffic of its memory; the bar is the share of what was measured (`homenode probe`), else of the busiest node"},
 		{"vCPUs", "what is booked on its CPUs; above 100 % they are shared"},
 		{"ONLINE", "CPUs that online work keeps busy, of those that no dedicated work holds; while sharing is on"},
-		{"BATCH", "CPUs that batch work keeps busy, of those that it may keep busy now; while sharing is on"},
+		{"BATCH", "CPUs that batch work keeps busy, of those that it has now; while sharing is on"},
 		{"wait", "share of the time in which some task of the host waited for it (PSI)"},
 		{"LOCAL %", "memory accesses that stay on the node, now → after what is planned"},
 	} {

@@ -558,13 +558,35 @@ func TestNothingIsCutAt80(t *testing.T) {
 	}
 }
 
+// What waits for its turn to be given settings, and has its memory at home, is no move to come; a
+// host with one node has no share to tell.
+func TestNothingToMove(t *testing.T) {
+	s := made(1)
+	for i := range s.Workloads {
+		w := &s.Workloads[i]
+		w.State, w.Move, w.Locality, w.LocalityExpected = api.StateQueued, nil, share(1), share(1)
+	}
+	s.Trend = &api.Trend{Since: moment.Add(-time.Minute), First: share(1)}
+	m := New(options(), 100, 24)
+	m.Take(Seen{Status: s, At: moment})
+	frame := ansi.Strip(m.Frame())
+	if strings.Contains(frame, "more to come") || strings.Contains(frame, "100 → 100") {
+		t.Errorf("nothing moves:\n%s", frame)
+	}
+	s.Workloads[3].Locality = share(0.5)
+	m.Take(Seen{Status: s, At: moment})
+	if frame := ansi.Strip(m.Frame()); !strings.Contains(frame, "1 more to come") {
+		t.Errorf("one will move:\n%s", frame)
+	}
+}
+
 func TestSharing(t *testing.T) {
 	var all strings.Builder
 	for _, x := range []struct{ nodes, width, height int }{{1, 80, 24}, {8, 80, 24}, {2, 120, 24}} {
 		s := made(x.nodes)
 		s.Sharing = &api.Sharing{On: true}
 		for n := range x.nodes {
-			s.Sharing.Nodes = append(s.Sharing.Nodes, api.ShareNode{Node: topology.NodeID(n), CPUs: 9.4 + float64(n), Used: 1.5 * float64(n), Online: 4.25, Pool: 20})
+			s.Sharing.Nodes = append(s.Sharing.Nodes, api.ShareNode{Node: topology.NodeID(n), CPUs: 9.4 + float64(n), Given: "2-11,20-21", Used: 1.5 * float64(n), Online: 4.25, Pool: 20})
 		}
 		for i := range s.Workloads {
 			w := &s.Workloads[i]

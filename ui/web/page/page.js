@@ -132,7 +132,7 @@ function big(h, s) {
   $('local-of').textContent = known ? 'of the memory accesses of online work are local' + (s.locality_after > s.locality ? ', ' + percent(s.locality_after) + ' by plan' : '') : 'no online work whose memory accesses are known';
   $('trend').hidden = !t;
   const passed = t ? (new Date(h.time) - new Date(t.since)) / 1000 : 0;
-  $('since').textContent = !t ? '' : ['since start, ' + lasting(passed) + (t.local_at_start != null && known ? ': ' + Math.round(100 * t.local_at_start) + ' → ' + percent(s.locality) + ' local' : ''),
+  $('since').textContent = !t ? '' : ['since start, ' + lasting(passed) + (t.local_at_start != null && known && !(house.nodes.length === 1 && t.local_at_start >= 0.995) ? ': ' + Math.round(100 * t.local_at_start) + ' → ' + percent(s.locality) + ' local' : ''),
     h.mode !== 'enforce' ? 'homenode only watches' : t.moves ? many(t.moves, 'page move') + ', ' + bytes(t.moved_bytes) : 'no page moves'].join(' · ');
   if (t) curveOf(t, h, s);
 }
@@ -339,7 +339,7 @@ function makeRoom(r) {
   hint(g, () => roomHint(r.id));
   return g;
 }
-const sharing = (s) => `batch work keeps ${number(s.used)} CPUs busy and may have ${number(s.cpus)} now, online work ${number(s.online)}`;
+const sharing = (s) => `batch work keeps ${number(s.used)} of its ${list(s.given).length} CPUs busy, online work ${number(s.online)}`;
 // The tier says more than the class where somebody has chosen it.
 const rank = (r) => r.class + (r.tier && r.tier !== {dedicated: 'online-strict', shared: 'normal', batch: 'batch'}[r.class] ? ', ' + r.tier : '');
 const nodeOf = (id) => house.nodes.find((n) => n.id === id) || {};
@@ -355,7 +355,7 @@ function updateRoom(g, r) {
   bar(cpuT, cpuTrack, cpu, r.x + 10, number(n.cpu_use) + '/' + r.room.cpus + ' CPUs', n.cpu_use / (r.room.cpus || 1));
   bar(memT, memTrack, mem, r.x + 20 + half, size(n.used_kib).replace(' GiB', '') + '/' + size(r.room.memory_kib), n.used_kib / r.room.memory_kib);
   const s = n.sharing;
-  set(batch, {x: r.x + 10, y: r.y + 67}); batch.textContent = s ? [`batch ${number(s.used)} of ${number(s.cpus)} CPUs · online ${number(s.online)}`, `batch ${number(s.used)}/${number(s.cpus)} · online ${number(s.online)}`].find((t, i) => i || textWidth(t, 11) <= wide) : '';
+  set(batch, {x: r.x + 10, y: r.y + 67}); batch.textContent = s ? [`batch ${number(s.used)} of ${list(s.given).length} CPUs · online ${number(s.online)}`, `batch ${number(s.used)}/${list(s.given).length} · online ${number(s.online)}`].find((t, i) => i || textWidth(t, 11) <= wide) : '';
   g.classList.toggle('wrong', !!n.wrong);
   g.setAttribute('aria-label', `Node ${r.id}: ${many(n.workloads || 0, 'workload')}, ${number(n.cpu_use)} of ${r.room.cpus} CPUs busy, ${size(n.used_kib)} of ${size(r.room.memory_kib)} used` + (s ? ', ' + sharing(s) : ''));
   const sign = [r.x, r.y + r.line, r.perRow, r.pitch, n.dedicated, n.partition].join();
