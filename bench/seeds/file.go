@@ -100,14 +100,15 @@ const (
 
 // Metric is one thing that is measured.
 type Metric struct {
-	Name    string `yaml:"name"`
-	Unit    string `yaml:"unit"`
-	Better  Better `yaml:"better"`
-	Of      string `yaml:"of"`      // the program that prints it
-	Pattern string `yaml:"pattern"` // a regular expression; its first group is the number
-	Matches Fold   `yaml:"matches"` // of several matches in one output; the last when absent
-	Combine Fold   `yaml:"combine"` // of several instances; the mean when absent
-	Nodes   int    `yaml:"nodes"`   // least number of NUMA nodes for which it means something
+	Name     string   `yaml:"name"`
+	Unit     string   `yaml:"unit"`
+	Better   Better   `yaml:"better"`
+	Of       []string `yaml:"of"`       // the programs that print it
+	Pattern  string   `yaml:"pattern"`  // a regular expression; its first group is the number
+	Matches  Fold     `yaml:"matches"`  // of several matches in one output; the last when absent
+	Combine  Fold     `yaml:"combine"`  // of several instances; the mean when absent
+	Nodes    int      `yaml:"nodes"`    // least number of NUMA nodes for which it means something
+	Optional bool     `yaml:"optional"` // not every machine has it: without it, it is left out
 }
 
 // Better is which direction of a metric is better.
@@ -227,7 +228,7 @@ func (e *Experiment) check() (path string, err error) {
 		}
 	}
 	for i, m := range e.Metrics {
-		if key, err := m.check(e); err != nil {
+		if key, err := m.check(e, i); err != nil {
 			return fmt.Sprintf("metrics[%d].%s", i, key), err
 		}
 	}
@@ -271,19 +272,18 @@ func (p *Program) check(before []Program) (key string, err error) {
 	return "", nil
 }
 
-func (m *Metric) check(e *Experiment) (key string, err error) {
-	i := slices.IndexFunc(e.Programs, func(p Program) bool { return p.Name == m.Of })
+func (m *Metric) check(e *Experiment, i int) (key string, err error) {
 	pattern, bad := regexp.Compile(m.Pattern)
 	one := func(f Fold, folds ...Fold) bool { return f == "" || slices.Contains(folds, f) }
 	switch {
 	case strings.TrimSpace(m.Name) == "":
 		return "name", fmt.Errorf("is missing")
-	case slices.ContainsFunc(e.Metrics, func(o Metric) bool { return o.Name == m.Name && o != *m }):
+	case slices.ContainsFunc(e.Metrics[:i], func(o Metric) bool { return o.Name == m.Name }):
 		return "name", fmt.Errorf("%s: given twice", m.Name)
 	case m.Better != Higher && m.Better != Lower:
 		return "better", fmt.Errorf("%q; want higher or lower", m.Better)
-	case i < 0:
-		return "of", fmt.Errorf("there is no program %q", m.Of)
+	case len(m.Of) == 0:
+		return "of", fmt.Errorf("is missing")
 	case bad != nil:
 		return "pattern", bad
 	case pattern.NumSubexp() < 1:
@@ -292,6 +292,11 @@ func (m *Metric) check(e *Experiment) (key string, err error) {
 		return "matches", fmt.Errorf("%q; want last, first, sum, mean, max or min", m.Matches)
 	case !one(m.Combine, Sum, Mean, Max, Min, Spread):
 		return "combine", fmt.Errorf("%q; want sum, mean, max, min or spread", m.Combine)
+	}
+	for _, name := range m.Of {
+		if !slices.ContainsFunc(e.Programs, func(p Program) bool { return p.Name == name }) {
+			return "of", fmt.Errorf("there is no program %q", name)
+		}
 	}
 	return "", nil
 }

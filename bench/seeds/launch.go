@@ -12,8 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/homenode/homenode/core/topology"
 )
 
 // instance is one program that runs.
@@ -350,22 +348,20 @@ irq: "off"
 	}
 	go d.cmd.Wait()
 	l.daemon = d
-	for end := time.Now().Add(patience); ; {
+	for late := time.Now().Add(patience); ; {
 		err := l.do(ctx, fmt.Sprintf("%q status --socket %q", d.program, d.socket), 20*time.Second)
 		if err == nil || ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if time.Now().After(end) {
+		if time.Now().After(late) {
 			text, _ := os.ReadFile(log.Name())
-			return fmt.Errorf("homenode does not answer: %w; its log ends: %s", err, endOf(string(text)))
+			return fmt.Errorf("homenode does not answer: %w; its log ends: %s", err, end(string(text)))
 		}
 		if err := sleep(ctx, 200*time.Millisecond); err != nil {
 			return err
 		}
 	}
 }
-
-func endOf(text string) string { return end(text) }
 
 // run is a command under Homenode: placed before it starts.
 func (d *daemon) run(in *instance, argv []string) []string {
@@ -414,6 +410,9 @@ func kindOf(k Kind) (as Kind, why string) {
 			return Process, "the machine has no /dev/kvm: processes take the place of guests"
 		}
 	case Pod:
+		if _, err := os.Stat("/run/containerd/containerd.sock"); err != nil { // else ctr waits for it
+			return Process, "containerd does not run: processes take the place of pods"
+		}
 		if err := exec.Command("ctr", "version").Run(); err != nil {
 			return Process, "containerd does not answer (ctr version): processes take the place of pods"
 		}
@@ -423,5 +422,3 @@ func kindOf(k Kind) (as Kind, why string) {
 	}
 	return k, ""
 }
-
-var _ = topology.CPUSet{}

@@ -111,6 +111,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
+	findPrograms()
 	switch {
 	case o.restore:
 		return restoreNow(out)
@@ -140,6 +141,14 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// findPrograms adds folders where Debian puts servers: PostgreSQL's, the newest first, and those of root.
+func findPrograms() {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	slices.Reverse(found)
+	path := append(append(found, os.Getenv("PATH")), "/usr/sbin", "/sbin")
+	os.Setenv("PATH", strings.Join(path, ":"))
 }
 
 func restoreNow(out io.Writer) error {
@@ -304,7 +313,7 @@ func describe(out io.Writer, e *Experiment, h *topology.Host, o *options) error 
 		fmt.Fprintf(out, "%-11s %s\n", e.Programs[i].Name, oneLine(c))
 	}
 	for _, m := range e.Metrics {
-		fmt.Fprintf(out, "metric      %s, %s (%s is better), printed by %s\n", m.Name, m.Unit, m.Better, m.Of)
+		fmt.Fprintf(out, "metric      %s, %s (%s is better), printed by %s\n", m.Name, m.Unit, m.Better, strings.Join(m.Of, ", "))
 	}
 	return nil
 }
@@ -379,10 +388,12 @@ func one(ctx context.Context, out io.Writer, e *Experiment, h *topology.Host, o 
 	if err := errors.Join(os.RemoveAll(l.raw), os.MkdirAll(l.raw, 0o755)); err != nil {
 		return err
 	}
-	if l.self, err = os.Executable(); err != nil {
-		return err
-	}
 	l.state.Run = rand.Text()
+	for _, as := range l.prefer {
+		if as != Process {
+			l.state.In = append(l.state.In, as)
+		}
+	}
 	if l.state.Dir, err = os.MkdirTemp("/var/tmp", ours+"-"); err != nil {
 		return err
 	}
@@ -390,8 +401,16 @@ func one(ctx context.Context, out io.Writer, e *Experiment, h *topology.Host, o 
 		return err
 	}
 	defer func() { err = errors.Join(err, l.state.restore()) }()
-	if err := keeper(l.self); err != nil {
+	self, err := os.Executable()
+	if err != nil {
 		return err
+	}
+	if err := keeper(self); err != nil {
+		return err
+	}
+	l.self = filepath.Join(l.state.Dir, "seeds") // where guests and containers see it, too
+	if out, err := exec.Command("cp", self, l.self).CombinedOutput(); err != nil {
+		return fmt.Errorf("copy %s: %w: %s", self, err, end(string(out)))
 	}
 	l.say = func(format string, a ...any) { fmt.Fprintf(out, format+"\n", a...) }
 	d, err := l.begin(skipped)

@@ -15,12 +15,12 @@ func (m *Metric) Read(texts []string) (float64, error) {
 	for i, text := range texts {
 		v, err := m.one(text)
 		if err != nil {
-			return 0, fmt.Errorf("%s: instance %d of %s: %w", m.Name, i, m.Of, err)
+			return 0, fmt.Errorf("%s: instance %d of %s: %w", m.Name, i, strings.Join(m.Of, ", "), err)
 		}
 		values = append(values, v)
 	}
 	if len(values) == 0 {
-		return 0, fmt.Errorf("%s: nothing of %s ran", m.Name, m.Of)
+		return 0, fmt.Errorf("%s: nothing of %s ran", m.Name, strings.Join(m.Of, ", "))
 	}
 	return fold(m.Combine, Mean, values), nil
 }

@@ -132,7 +132,7 @@ func (l *lab) begin(skipped map[string]string) (*document, error) {
 	d.Trial = &trial.Document{Schema: trial.Schema, Name: l.e.Name, State: trial.Running, Machine: machineOf(l.host), Plan: l.plan, Balancing: true, Began: time.Now().UTC().Truncate(time.Second)}
 	for i := range l.e.Metrics {
 		if m := &l.e.Metrics[i]; l.has(m) {
-			d.Trial.Metrics = append(d.Trial.Metrics, trial.Metric{Name: m.Name, Unit: m.Unit, Lower: m.Better == Lower, Kind: trial.Command, From: m.Of + ": " + m.Pattern})
+			d.Trial.Metrics = append(d.Trial.Metrics, trial.Metric{Name: m.Name, Unit: m.Unit, Lower: m.Better == Lower, Kind: trial.Command, From: strings.Join(m.Of, ", ") + ": " + m.Pattern})
 		}
 	}
 	d.Trial.Asked = len(d.Trial.Metrics)

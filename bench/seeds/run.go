@@ -197,11 +197,15 @@ func (l *lab) measure(ctx context.Context, arm string, block int) (p period, err
 		}
 		var texts []string
 		for _, in := range all {
-			if in.program.Name == m.Of {
+			if slices.Contains(m.Of, in.program.Name) {
 				texts = append(texts, in.text())
 			}
 		}
-		if p.values[m.Name], err = m.Read(texts); err != nil {
+		v, err := m.Read(texts)
+		switch {
+		case err == nil:
+			p.values[m.Name] = v
+		case !m.Optional:
 			return p, err
 		}
 	}

@@ -221,8 +221,15 @@ func (e *Experiment) fillAll(s Sizes) (path string, err error) {
 		}
 		for key, f := range map[string]Formula{"count": p.Count, "cpus": p.CPUs, "memory_mib": p.Memory} {
 			n, err := s.Int(f, 1)
-			if err == nil && (n < 1 || key != "memory_mib" && n > 4096) {
-				err = fmt.Errorf("%s is %d; want 1 to 4096", f, n)
+			least, most := 1, 4096
+			switch key {
+			case "count":
+				least = 0
+			case "memory_mib":
+				most = 1 << 30
+			}
+			if err == nil && (n < least || n > most) {
+				err = fmt.Errorf("%s is %d; want %d to %d", f, n, least, most)
 			}
 			if err != nil {
 				return fmt.Sprintf("programs[%d].%s", i, key), err

@@ -25,6 +25,8 @@ type state struct {
 	Run  string `json:"run"` // its programs have it in their environment, as HOMENODE_SEEDS
 	Dir  string `json:"dir"` // with their files; removed in the end
 	Kept []kept `json:"kept"`
+	// In is what programs run in, beside processes.
+	In []Kind `json:"in,omitempty"`
 }
 
 // kept is a setting as it was found.
@@ -160,14 +162,16 @@ func (s *state) restore() error {
 
 // removeMachines removes guests and containers of a run.
 func (s *state) removeMachines() {
-	if list, err := exec.Command("virsh", "list", "--name").Output(); err == nil {
+	if slices.Contains(s.In, Guest) {
+		list, _ := exec.Command("virsh", "list", "--name").Output()
 		for _, name := range strings.Fields(string(list)) {
 			if strings.HasPrefix(name, ours+"-") {
 				exec.Command("virsh", "destroy", name).Run() // they are transient
 			}
 		}
 	}
-	if list, err := exec.Command("ctr", "-n", ours, "containers", "list", "-q").Output(); err == nil {
+	if slices.Contains(s.In, Pod) {
+		list, _ := exec.Command("ctr", "-n", ours, "containers", "list", "-q").Output()
 		for _, id := range strings.Fields(string(list)) {
 			exec.Command("ctr", "-n", ours, "task", "kill", "-s", "KILL", id).Run()
 			exec.Command("ctr", "-n", ours, "task", "delete", "-f", id).Run()
