@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -326,11 +327,13 @@ func (l *lab) startDaemon(ctx context.Context) error {
 		return err
 	}
 	config := filepath.Join(dir, "config.yaml")
+	batch := slices.ContainsFunc(l.e.Programs, func(p Program) bool { return p.Class == "batch" })
 	err = os.WriteFile(config, []byte(fmt.Sprintf(`manage: {include: ["*%s*"], min_age: 0s, min_memory: 1MiB, min_cpu: 0}
 restore_on_stop: true
 libvirt: {manage: all}
 irq: "off"
-`, ours)), 0o600)
+share: {enabled: %t}
+`, ours, batch)), 0o600)
 	if err != nil {
 		return err
 	}

@@ -41,6 +41,9 @@ type (
 	errCannot struct{ error } // 3
 )
 
+func (e errUsage) Unwrap() error  { return e.error }
+func (e errCannot) Unwrap() error { return e.error }
+
 func usage(format string, a ...any) error  { return errUsage{fmt.Errorf(format, a...)} }
 func cannot(format string, a ...any) error { return errCannot{fmt.Errorf(format, a...)} }
 
