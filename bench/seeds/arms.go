@@ -33,8 +33,8 @@ const (
 	asFound setting = ""
 )
 
-// Switches of the kernel.
-const (
+// Switches of the kernel; tests have others.
+var (
 	balancingFile = "/proc/sys/kernel/numa_balancing"               // kernel/sched/core.c
 	cachesFile    = "/sys/kernel/debug/sched/llc_balancing/enabled" // CONFIG_SCHED_CACHE, Linux 7.2
 )

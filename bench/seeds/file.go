@@ -47,6 +47,8 @@ type Needs struct {
 	Nodes    int      `yaml:"nodes"`      // with fewer, the result shows nothing of what was published
 	Memory   int      `yaml:"memory_mib"` // for the least sizes
 	Packages []string `yaml:"packages"`   // of Debian
+	Guests   []string `yaml:"guests"`     // packages for guests; without libvirt, processes take their place
+	Pods     []string `yaml:"pods"`       // packages for pods; without containerd, processes take their place
 	Commands []string `yaml:"commands"`   // that must be there
 	ByHand   []ByHand `yaml:"by_hand"`    // what no Debian package has
 }

@@ -46,7 +46,7 @@ func TestEveryFile(t *testing.T) {
 					commands = append(commands, p.Run, p.Ready, p.Fill)
 				}
 				for _, c := range commands {
-					text, err := s.at(1, 30, "/var/tmp/x", "/usr/bin/seeds").Fill(c)
+					text, err := s.at(1, 30, "/var/tmp/x", "/usr/bin/seeds", "homenode").Fill(c)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -27,12 +27,13 @@ import (
 func init() { runtime.LockOSThread() }
 
 type options struct {
-	out, arms, homenode                          string
-	blocks                                       int
-	measure, settle                              time.Duration
-	seed                                         uint64
-	list, describe, dry, smoke, restore, missing bool
-	packages                                     bool
+	out, arms, homenode                           string
+	set                                           map[string]Formula
+	settled                                       bool // -settle was given
+	blocks                                        int
+	measure, settle                               time.Duration
+	seed                                          uint64
+	list, describe, dry, smoke, restore, packages bool
 }
 
 // Kinds of failure, by exit status.
@@ -75,9 +76,10 @@ func exit(err error) {
 func run(ctx context.Context, args []string, out, errs io.Writer) error {
 	var o options
 	f := flag.NewFlagSet("seeds", flag.ContinueOnError)
-	f.SetOutput(errs)
-	f.Usage = func() {
-		fmt.Fprint(errs, "usage: seeds [flags] EXPERIMENT… | all\n\nRepeats published experiments on this machine; docs/seeds.md says how.\n\n")
+	f.SetOutput(io.Discard)
+	help := func() {
+		f.SetOutput(out)
+		fmt.Fprint(out, "usage: seeds [flags] EXPERIMENT… | all\n\nRepeats published experiments on this machine; docs/seeds.md says how.\n\n")
 		f.PrintDefaults()
 	}
 	f.BoolVar(&o.list, "list", false, "list the experiments, and what is missing here")
@@ -91,13 +93,24 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 	f.StringVar(&o.homenode, "homenode", "./homenode", "the `PROGRAM` for the arm homenode")
 	f.IntVar(&o.blocks, "blocks", 0, "`BLOCKS`, each with one period of each arm (default: the fewest that can show anything)")
 	f.DurationVar(&o.measure, "measure", 0, "measured `TIME` of a period (default: the file's)")
-	f.DurationVar(&o.settle, "settle", -1, "`TIME` from the start of servers to the load (default: the file's)")
+	f.DurationVar(&o.settle, "settle", 0, "`TIME` from the start of servers to the load (default: the file's)")
+	o.set = map[string]Formula{}
+	f.Func("set", "`SIZE=FORMULA` instead of the file's, in every arm; may be repeated", func(s string) error {
+		name, formula, ok := strings.Cut(s, "=")
+		if !ok {
+			return fmt.Errorf("want SIZE=FORMULA, such as keys=1000")
+		}
+		o.set[name] = Formula(formula)
+		return nil
+	})
 	f.Uint64Var(&o.seed, "seed", 1, "`NUMBER` that the order of the arms is drawn from")
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
+		help()
 		return nil
 	} else if err != nil {
-		return usage("%w", err)
+		return usage("%w (-h shows all flags)", err)
 	}
+	f.Visit(func(f *flag.Flag) { o.settled = o.settled || f.Name == "settle" })
 	names := f.Args()
 	if slices.Contains(names, "all") || len(names) == 0 && (o.list || o.packages) {
 		names = Names()
@@ -105,6 +118,9 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 	var all []*Experiment
 	for _, name := range names {
 		e, err := Open(name)
+		if err == nil {
+			err = e.set(o.set)
+		}
 		if err != nil {
 			return usage("%w", err)
 		}
@@ -121,7 +137,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 	case len(all) == 0:
 		return usage("no experiment is named; -list shows all")
 	case o.packages:
-		return printPackages(out, all)
+		return printPackages(out, all, o.smoke)
 	case o.list:
 		return list(out, all, host)
 	}
@@ -165,10 +181,14 @@ func restoreNow(out io.Writer) error {
 	return err
 }
 
-func printPackages(out io.Writer, all []*Experiment) error {
+// printPackages prints what need.sh is to install; for a smoke run, that of processes.
+func printPackages(out io.Writer, all []*Experiment, smoke bool) error {
 	var packages []string
 	for _, e := range all {
 		packages = append(packages, e.Needs.Packages...)
+		if !smoke {
+			packages = append(packages, slices.Concat(e.Needs.Guests, e.Needs.Pods)...)
+		}
 	}
 	slices.Sort(packages)
 	fmt.Fprintln(out, strings.Join(slices.Compact(packages), " "))
@@ -235,10 +255,8 @@ func (e *Experiment) prepare(h *topology.Host, o *options) (l *lab, skipped map[
 			return nil, nil, usage("-arms: it has no arm %q; its arms: %s", a, strings.Join(e.Arms, ", "))
 		}
 		why := e.ruleAt(a).possible(h, l.homenode)
-		if v := e.variant(a); why == nil && v != nil && v.Command != "" {
-			if _, err := exec.LookPath(v.Command); err != nil {
-				why = fmt.Errorf("%s is not installed", v.Command)
-			}
+		if v := e.variant(a); why == nil && v != nil {
+			why = l.lacks(v.Command)
 		}
 		switch {
 		case why != nil && o.arms != "":
@@ -262,14 +280,28 @@ func (e *Experiment) prepare(h *topology.Host, o *options) (l *lab, skipped map[
 	if o.measure != 0 {
 		l.plan.Period = o.measure
 	}
-	if o.settle >= 0 {
+	if o.settled {
 		l.plan.Washout = o.settle
 	}
 	l.plan.Every = l.plan.Period
-	if l.plan.Period < time.Second || l.plan.Blocks < 1 {
-		return nil, nil, usage("-measure: want 1s or more; -blocks: want 1 or more")
+	if l.plan.Period < time.Second || l.plan.Washout < 0 || l.plan.Blocks < 1 {
+		return nil, nil, usage("-measure: want 1s or more; -settle: 0s or more; -blocks: 1 or more")
 	}
 	return l, skipped, nil
+}
+
+// lacks says that a command of an arm is missing.
+func (l *lab) lacks(command string) error {
+	if command == "homenode" && l.homenode == "" {
+		return ruleOf("homenode").possible(l.host, "")
+	}
+	if command == "homenode" || command == "" {
+		return nil
+	}
+	if _, err := exec.LookPath(command); err != nil {
+		return fmt.Errorf("%s is not installed", command)
+	}
+	return nil
 }
 
 // overhead is what a period takes besides: programs start, are filled and end.
@@ -302,7 +334,7 @@ func describe(out io.Writer, e *Experiment, h *topology.Host, o *options) error 
 	}
 	fmt.Fprintf(out, "%s: %s\n\npublished   %s\n            %s, %s\n            on: %s\nrepeated    %s\nneeds       %d CPUs, %d NUMA nodes, %d MiB; packages: %s\nhere        %s\n", e.Name, e.Title,
 		oneLine(e.Published.Result), e.Published.Source, e.Published.URL, oneLine(e.Published.Machine), oneLine(e.Repeats),
-		e.Needs.CPUs, e.Needs.Nodes, e.Needs.Memory, strings.Join(e.Needs.Packages, " "), sizesLine(d.Sizes))
+		e.Needs.CPUs, e.Needs.Nodes, e.Needs.Memory, strings.Join(slices.Concat(e.Needs.Packages, e.Needs.Guests, e.Needs.Pods), " "), sizesLine(d.Sizes))
 	for _, b := range e.Needs.ByHand {
 		fmt.Fprintf(out, "by hand     %s: %s\n", b.Command, oneLine(b.From))
 	}

@@ -122,7 +122,7 @@ func (l *lab) begin(skipped map[string]string) (*document, error) {
 	}
 	for _, in := range all {
 		if in.i == 0 {
-			text, err := in.sizes.at(0, l.seconds(), "DIR", "seeds").Fill(in.program.Run)
+			text, err := in.sizes.at(0, l.seconds(), "DIR", "seeds", "homenode").Fill(in.program.Run)
 			if err != nil {
 				return nil, err
 			}

@@ -69,7 +69,7 @@ func (l *lab) instances(arm string, block int) ([]*instance, error) {
 		}
 		for i := range count {
 			in := &instance{program: p, i: i, name: fmt.Sprintf("%s-%s-%d", ours, p.Name, i), ask: ask{cpus, mib, p.Class == "batch"}, as: l.prefer[p.As]}
-			in.sizes = sizes.at(i, l.seconds(), l.state.Dir, l.self)
+			in.sizes = sizes.at(i, l.seconds(), l.state.Dir, l.self, l.homenode)
 			in.out = filepath.Join(l.raw, fmt.Sprintf("%03d-%s-%s-%d.txt", block, arm, p.Name, i))
 			all = append(all, in)
 		}
@@ -250,7 +250,7 @@ func (l *lab) experiment(ctx context.Context, done func(period)) error {
 		return err
 	}
 	for _, c := range l.e.Prepare {
-		text, err := sizes.at(0, l.seconds(), l.state.Dir, l.self).Fill(c)
+		text, err := sizes.at(0, l.seconds(), l.state.Dir, l.self, l.homenode).Fill(c)
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/homenode/homenode/core/topology"
 )
@@ -42,7 +43,7 @@ func facts(h *topology.Host) Sizes {
 }
 
 // places is what commands may know besides.
-var places = []string{"i", "seconds", "dir", "self"}
+var places = []string{"i", "seconds", "dir", "self", "homenode"}
 
 // Value works out a formula.
 func (s Sizes) Value(f Formula) (v constant.Value, err error) {
@@ -170,6 +171,21 @@ func (e *Experiment) SizesOn(h *topology.Host, arm string, smoke bool) (Sizes, e
 	return facts(h).With(all)
 }
 
+// set puts formulas of the user in the place of the file's.
+func (e *Experiment) set(sizes map[string]Formula) error {
+	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+		if _, ok := e.Sizes[name]; !ok {
+			return fmt.Errorf("-set: %s has no size %q; its sizes: %s", e.Name, name, strings.Join(slices.Sorted(maps.Keys(e.Sizes)), ", "))
+		}
+		e.Sizes[name] = sizes[name]
+		delete(e.Smoke, name)
+	}
+	if path, err := e.checkSizes(); err != nil {
+		return fmt.Errorf("-set: %s: %w", path, err)
+	}
+	return nil
+}
+
 // checkSizes works out every formula and command on machines of three sizes, and has sh read every command.
 func (e *Experiment) checkSizes() (path string, err error) {
 	for _, of := range []struct {
@@ -207,7 +223,7 @@ func (e *Experiment) checkSizes() (path string, err error) {
 
 // fillAll works out all that an experiment says in formulas.
 func (e *Experiment) fillAll(s Sizes) (path string, err error) {
-	s = s.at(0, 1, "/tmp/seeds", "/tmp/self")
+	s = s.at(0, 1, "/tmp/seeds", "/tmp/self", "homenode")
 	for i, c := range e.Prepare {
 		if _, err := s.Fill(c); err != nil {
 			return fmt.Sprintf("prepare[%d]", i), err
@@ -240,10 +256,10 @@ func (e *Experiment) fillAll(s Sizes) (path string, err error) {
 }
 
 // at is the sizes for the commands of an instance.
-func (s Sizes) at(i, seconds int, dir, self string) Sizes {
+func (s Sizes) at(i, seconds int, dir, self, homenode string) Sizes {
 	out := maps.Clone(s)
 	out["i"], out["seconds"] = whole(i), whole(seconds)
-	out["dir"], out["self"] = constant.MakeString(dir), constant.MakeString(self)
+	out["dir"], out["self"], out["homenode"] = constant.MakeString(dir), constant.MakeString(self), constant.MakeString(homenode)
 	return out
 }
 

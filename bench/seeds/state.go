@@ -36,7 +36,7 @@ type kept struct {
 }
 
 // stateFile is forgotten by a reboot, as settings of the kernel are.
-const stateFile = "/run/homenode-seeds.json"
+var stateFile = "/run/homenode-seeds.json"
 
 const marker = "HOMENODE_SEEDS="
 
