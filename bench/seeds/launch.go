@@ -299,20 +299,66 @@ func (l *lab) settle(ctx context.Context, r *rule, placed []*instance) error {
 // numadFiles is what numad writes for all of the machine (numad.c, main and set_thp_scan_sleep_ms).
 var numadFiles = []string{"/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs", "/sys/kernel/mm/ksm/merge_across_nodes"}
 
+const numadPID = "/run/numad.pid"
+
 // startNumad has numad look after these programs alone.
 func (l *lab) startNumad(placed []*instance) error {
+	if pid := numberIn(numadPID); alive(pid) {
+		return cannot("numad runs already, as process %d: stop it first", pid)
+	}
 	for _, f := range numadFiles {
 		if err := l.state.keep(f); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
-	argv := []string{"-d", "-i", "2:5", "-S", "0"}
+	os.Remove(numadPID) // of one that was killed
+	l.numad = true
+	argv := []string{"-i", "2:5", "-S", "0"}
 	for _, in := range placed {
 		for _, pid := range in.pids() {
 			argv = append(argv, "-p", strconv.Itoa(pid))
 		}
 	}
-	return l.do(context.Background(), "exec numad "+strings.Join(argv, " "), 10*time.Second) // it goes into the background
+	if err := l.do(context.Background(), "exec numad "+strings.Join(argv, " "), 10*time.Second); err != nil { // it goes into the background
+		return err
+	}
+	for range 50 {
+		if alive(numberIn(numadPID)) {
+			return nil
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return errors.New("numad has ended at once; its log is /var/log/numad.log")
+}
+
+// stopNumad ends the numad of a period, and restores what it has set.
+func (l *lab) stopNumad() error {
+	if !l.numad {
+		return nil
+	}
+	l.numad = false
+	pid := numberIn(numadPID)
+	exec.Command("numad", "-i", "0").Run()
+	for n := 0; alive(pid) && n < 100; n++ {
+		time.Sleep(20 * time.Millisecond)
+	}
+	var problems []error
+	for _, f := range numadFiles {
+		if found, err := l.state.found(f); err == nil {
+			problems = append(problems, l.state.set(f, found))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// alive reports whether a process runs: a zombie does not.
+func alive(pid int) bool {
+	if pid == 0 {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	after := stat[bytes.LastIndexByte(stat, ')')+1:]
+	return err == nil && !bytes.HasPrefix(after, []byte(" Z"))
 }
 
 // daemon is Homenode, in enforce mode, for the programs of this run alone.

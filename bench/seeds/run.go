@@ -26,6 +26,7 @@ type lab struct {
 	began    time.Time
 	prefer   map[Kind]Kind // what programs run in here
 	daemon   *daemon       // of the period
+	numad    bool          // whether numad was started in the period
 	say      func(format string, a ...any)
 }
 
@@ -110,7 +111,7 @@ func (l *lab) measure(ctx context.Context, arm string, block int) (p period, err
 		return p, err
 	}
 	defer func() {
-		err = errors.Join(err, l.stop(all), l.stopDaemon())
+		err = errors.Join(err, l.stopNumad(), l.stop(all), l.stopDaemon())
 	}()
 	if r.name == "homenode" {
 		if err := l.startDaemon(ctx); err != nil {
