@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/host/store"
 )
 
 // rule is one way to place programs.
@@ -88,8 +89,15 @@ func (r *rule) possible(h *topology.Host, homenode string) error {
 			return fmt.Errorf("the kernel has no %s (Linux 7.2 with CONFIG_SCHED_CACHE, and debugfs)", cachesFile)
 		}
 	}
-	if r.name == "homenode" && homenode == "" {
-		return errors.New("there is no program ./homenode: run make build, or name it with -homenode")
+	if r.name == "homenode" {
+		if homenode == "" {
+			return errors.New("there is no program ./homenode: run make build, or name it with -homenode")
+		}
+		lock, err := store.LockHost()
+		if err != nil {
+			return fmt.Errorf("a homenode daemon enforces on this host already: stop it first (%w)", err)
+		}
+		lock.Close()
 	}
 	if r.command != "" {
 		if _, err := exec.LookPath(r.command); err != nil {

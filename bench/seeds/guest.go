@@ -93,26 +93,26 @@ type serial struct {
 	} `xml:"source"`
 }
 
-// domainOf describes the guest of an instance.
-func domainOf(in *instance, kernel, initrd, init string) ([]byte, error) {
+// domainOf describes the guest of an instance, in a home.
+func domainOf(in *instance, h home, kernel, initrd, init string) ([]byte, error) {
 	d := domain{Type: "kvm", Name: in.name, Memory: memory{"MiB", in.ask.memory}, VCPU: vcpu{"static", in.ask.cpus}, CPU: cpuMode{"host-passthrough"}, End: "destroy", Reboot: "destroy"}
 	d.OS = bootOS{"hvm", kernel, initrd, "root=host rootfstype=9p rootflags=trans=virtio,version=9p2000.L,msize=1048576 ro console=ttyS0 quiet panic=-1 init=" + init}
 	d.Share.Type, d.Share.Access, d.Share.Source.Dir, d.Share.Target.Dir = "mount", "passthrough", "/", "host"
 	d.Serial.Type, d.Serial.Source.Path = "file", in.out
-	cpus := in.home.CPUs.Slice()
+	cpus := h.CPUs.Slice()
 	if len(cpus) > 0 {
-		d.Pins = &pins{Emulator: emulatorPin{in.home.CPUs.String()}}
+		d.Pins = &pins{Emulator: emulatorPin{h.CPUs.String()}}
 		for v := range in.ask.cpus {
-			set := in.home.CPUs.String()
+			set := h.CPUs.String()
 			if len(cpus) == in.ask.cpus {
 				set = fmt.Sprint(int(cpus[v]))
 			}
 			d.Pins.VCPUs = append(d.Pins.VCPUs, pin{v, set})
 		}
 	}
-	if !in.home.Nodes.Empty() {
+	if !h.Nodes.Empty() {
 		d.Numa = &numa{}
-		d.Numa.Memory.Mode, d.Numa.Memory.NodeSet = "strict", in.home.Nodes.String()
+		d.Numa.Memory.Mode, d.Numa.Memory.NodeSet = "strict", h.Nodes.String()
 	}
 	return xml.MarshalIndent(d, "", "  ")
 }
@@ -160,7 +160,7 @@ func (l *lab) initrd() (kernel, initrd string, err error) {
 }
 
 // guest starts the guest of an instance, and returns a command that lasts as long as the guest.
-func (l *lab) guest(in *instance, script string) ([]string, error) {
+func (l *lab) guest(in *instance, h home, script string) ([]string, error) {
 	kernel, initrd, err := l.initrd()
 	if err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (l *lab) guest(in *instance, script string) ([]string, error) {
 	if err := os.WriteFile(init, []byte(initOf(script)), 0o755); err != nil {
 		return nil, err
 	}
-	text, err := domainOf(in, kernel, initrd, init)
+	text, err := domainOf(in, h, kernel, initrd, init)
 	if err != nil {
 		return nil, err
 	}

@@ -14,12 +14,11 @@ import (
 // neither; libvirt's own schema takes both.
 func TestDomain(t *testing.T) {
 	in := &instance{name: ours + "-x-0", ask: ask{cpus: 2, memory: 1024}, out: "/var/tmp/x.txt"}
-	floating, err := domainOf(in, "/boot/vmlinuz", "/var/tmp/initrd", "/var/tmp/x.init")
+	floating, err := domainOf(in, home{}, "/boot/vmlinuz", "/var/tmp/initrd", "/var/tmp/x.init")
 	if err != nil {
 		t.Fatal(err)
 	}
-	in.home = home{topology.CPUs(4, 6), topology.Nodes(1)}
-	pinned, err := domainOf(in, "/boot/vmlinuz", "/var/tmp/initrd", "/var/tmp/x.init")
+	pinned, err := domainOf(in, home{topology.CPUs(4, 6), topology.Nodes(1)}, "/boot/vmlinuz", "/var/tmp/initrd", "/var/tmp/x.init")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,8 +44,8 @@ func TestDomain(t *testing.T) {
 
 // TestPodCommand: a pod is the host's files in a container, confined as its home says.
 func TestPodCommand(t *testing.T) {
-	in := &instance{name: ours + "-pod-0", ask: ask{cpus: 8, memory: 100}, home: home{topology.CPUs(0, 1), topology.Nodes(0)}}
-	got := strings.Join(in.pod(&state{Run: "R", Dir: "/var/tmp/d"}, in.confined([]string{"sh", "x"})), " ")
+	in := &instance{name: ours + "-pod-0", ask: ask{cpus: 8, memory: 100}}
+	got := strings.Join(in.pod(&state{Run: "R", Dir: "/var/tmp/d"}, home{topology.CPUs(0, 1), topology.Nodes(0)}.confine([]string{"sh", "x"})), " ")
 	want := "ctr -n homenode-seeds run --rm --net-host --memory-limit 171966464 --mount type=bind,src=/var/tmp/d,dst=/var/tmp/d,options=rbind:rw --env HOMENODE_SEEDS=R --cwd /var/tmp/d --rootfs / homenode-seeds-pod-0 taskset -c 0-1 numactl --membind=0 sh x"
 	if got != want {
 		t.Errorf("%s\nwant %s", got, want)

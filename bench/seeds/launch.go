@@ -71,8 +71,8 @@ func (l *lab) do(ctx context.Context, text string, within time.Duration) error {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// start starts an instance where its home is.
-func (l *lab) start(in *instance) error {
+// start starts an instance in a home.
+func (l *lab) start(in *instance, h home) error {
 	text, err := in.sizes.Fill(in.program.Run)
 	if err != nil {
 		return err
@@ -86,10 +86,10 @@ func (l *lab) start(in *instance) error {
 	if err := os.WriteFile(script, []byte(text+"\n"), 0o755); err != nil {
 		return err
 	}
-	argv := in.confined([]string{"sh", script})
+	argv := h.confine([]string{"sh", script})
 	switch {
 	case in.as == Guest:
-		argv, err = l.guest(in, script)
+		argv, err = l.guest(in, h, script) // which is pinned from outside
 	case in.as == Pod:
 		argv = in.pod(l.state, argv)
 	case l.daemon != nil && in.program.Role != Load:
@@ -114,13 +114,13 @@ func (l *lab) start(in *instance) error {
 	return nil
 }
 
-// confined is a command that starts in its home, where that says anything.
-func (in *instance) confined(argv []string) []string {
-	if !in.home.Nodes.Empty() {
-		argv = append([]string{"numactl", "--membind=" + in.home.Nodes.String()}, argv...)
+// confine is a command that starts in a home, where that says anything.
+func (h home) confine(argv []string) []string {
+	if !h.Nodes.Empty() {
+		argv = append([]string{"numactl", "--membind=" + h.Nodes.String()}, argv...)
 	}
-	if !in.home.CPUs.Empty() {
-		argv = append([]string{"taskset", "-c", in.home.CPUs.String()}, argv...)
+	if !h.CPUs.Empty() {
+		argv = append([]string{"taskset", "-c", h.CPUs.String()}, argv...)
 	}
 	return argv
 }
@@ -365,6 +365,7 @@ func alive(pid int) bool {
 type daemon struct {
 	program, socket string
 	cmd             *exec.Cmd
+	done            chan struct{} // closed when it has ended
 }
 
 func (l *lab) startDaemon(ctx context.Context) error {
@@ -383,7 +384,7 @@ share: {enabled: %t}
 	if err != nil {
 		return err
 	}
-	d := &daemon{program: l.homenode, socket: filepath.Join(dir, "sock")}
+	d := &daemon{program: l.homenode, socket: filepath.Join(dir, "sock"), done: make(chan struct{})}
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		return err
@@ -395,14 +396,17 @@ share: {enabled: %t}
 	if err := d.cmd.Start(); err != nil {
 		return err
 	}
-	go d.cmd.Wait()
+	go func() {
+		d.cmd.Wait()
+		close(d.done)
+	}()
 	l.daemon = d
 	for late := time.Now().Add(patience); ; {
 		err := l.do(ctx, fmt.Sprintf("%q status --socket %q", d.program, d.socket), 20*time.Second)
 		if err == nil || ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if time.Now().After(late) {
+		if d.ended() || time.Now().After(late) {
 			text, _ := os.ReadFile(log.Name())
 			return fmt.Errorf("homenode does not answer: %w; its log ends: %s", err, end(string(text)))
 		}
@@ -430,13 +434,23 @@ func (l *lab) stopDaemon() error {
 	}
 	l.daemon = nil
 	d.cmd.Process.Signal(syscall.SIGTERM)
-	for end := time.Now().Add(patience); syscall.Kill(d.cmd.Process.Pid, 0) == nil; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			d.cmd.Process.Kill()
-			return fmt.Errorf("homenode did not end within %v", patience)
-		}
+	select {
+	case <-d.done:
+		return nil
+	case <-time.After(patience):
+		d.cmd.Process.Kill()
+		<-d.done
+		return fmt.Errorf("homenode did not end within %v", patience)
 	}
-	return nil
+}
+
+func (d *daemon) ended() bool {
+	select {
+	case <-d.done:
+		return true
+	default:
+		return false
+	}
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

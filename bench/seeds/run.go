@@ -120,16 +120,11 @@ func (l *lab) measure(ctx context.Context, arm string, block int) (p period, err
 	}
 	atStart := func(ins []*instance) error {
 		for _, in := range ins {
+			h := in.home
 			if r.later {
-				free := *in
-				free.home = home{}
-				if err := l.start(&free); err != nil {
-					return err
-				}
-				in.cmd, in.done = free.cmd, free.done
-				continue
+				h = home{}
 			}
-			if err := l.start(in); err != nil {
+			if err := l.start(in, h); err != nil {
 				return err
 			}
 		}
@@ -174,7 +169,7 @@ func (l *lab) measure(ctx context.Context, arm string, block int) (p period, err
 	}
 	loads := of(all, Load)
 	for _, in := range loads {
-		if err := l.start(in); err != nil {
+		if err := l.start(in, home{}); err != nil {
 			return p, err
 		}
 	}
