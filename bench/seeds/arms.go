@@ -93,11 +93,9 @@ func (r *rule) possible(h *topology.Host, homenode string) error {
 		if homenode == "" {
 			return errors.New("there is no program ./homenode: run make build, or name it with -homenode")
 		}
-		lock, err := store.LockHost()
-		if err != nil {
-			return fmt.Errorf("a homenode daemon enforces on this host already: stop it first (%w)", err)
+		if err := hostFree(); err != nil {
+			return err
 		}
-		lock.Close()
 	}
 	if r.command != "" {
 		if _, err := exec.LookPath(r.command); err != nil {
@@ -105,6 +103,18 @@ func (r *rule) possible(h *topology.Host, homenode string) error {
 		}
 	}
 	return nil
+}
+
+// errHeld is that another daemon enforces on this host: there can be one.
+type errHeld struct{ error }
+
+// hostFree returns errHeld where another daemon enforces.
+func hostFree() error {
+	lock, err := store.LockHost()
+	if err != nil {
+		return errHeld{fmt.Errorf("a homenode daemon enforces on this host already: stop it first (%w)", err)}
+	}
+	return lock.Close()
 }
 
 // ask is what one instance asks for.

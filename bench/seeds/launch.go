@@ -369,6 +369,22 @@ type daemon struct {
 }
 
 func (l *lab) startDaemon(ctx context.Context) error {
+	late := time.Now().Add(patience)
+	if l.smoke {
+		late = time.Now()
+	}
+	for {
+		err := hostFree() // another daemon may be about to end
+		if err == nil {
+			break
+		}
+		if time.Now().After(late) {
+			return err
+		}
+		if err := sleep(ctx, time.Second); err != nil {
+			return err
+		}
+	}
 	dir, err := os.MkdirTemp(l.state.Dir, "homenode")
 	if err != nil {
 		return err
@@ -401,7 +417,7 @@ share: {enabled: %t}
 		close(d.done)
 	}()
 	l.daemon = d
-	for late := time.Now().Add(patience); ; {
+	for late = time.Now().Add(patience); ; {
 		err := l.do(ctx, fmt.Sprintf("%q status --socket %q", d.program, d.socket), 20*time.Second)
 		if err == nil || ctx.Err() != nil {
 			return ctx.Err()
