@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -94,11 +95,11 @@ type serial struct {
 }
 
 // domainOf describes the guest of an instance, in a home.
-func domainOf(in *instance, h home, kernel, initrd, init string) ([]byte, error) {
+func domainOf(in *instance, h home, kernel, initrd, init, console string) ([]byte, error) {
 	d := domain{Type: "kvm", Name: in.name, Memory: memory{"MiB", in.ask.memory}, VCPU: vcpu{"static", in.ask.cpus}, CPU: cpuMode{"host-passthrough"}, End: "destroy", Reboot: "destroy"}
 	d.OS = bootOS{"hvm", kernel, initrd, "root=host rootfstype=9p rootflags=trans=virtio,version=9p2000.L,msize=1048576 ro console=ttyS0 quiet panic=-1 init=" + init}
 	d.Share.Type, d.Share.Access, d.Share.Source.Dir, d.Share.Target.Dir = "mount", "passthrough", "/", "host"
-	d.Serial.Type, d.Serial.Source.Path = "file", in.out
+	d.Serial.Type, d.Serial.Source.Path = "file", console
 	cpus := h.CPUs.Slice()
 	if len(cpus) > 0 {
 		d.Pins = &pins{Emulator: emulatorPin{h.CPUs.String()}}
@@ -169,14 +170,16 @@ func (l *lab) guest(in *instance, h home, script string) ([]string, error) {
 	if err := os.WriteFile(init, []byte(initOf(script)), 0o755); err != nil {
 		return nil, err
 	}
-	text, err := domainOf(in, h, kernel, initrd, init)
+	console := strings.TrimSuffix(script, ".sh") + ".console"
+	text, err := domainOf(in, h, kernel, initrd, init, console)
 	if err != nil {
 		return nil, err
 	}
 	file := strings.TrimSuffix(script, ".sh") + ".xml"
-	if err := os.WriteFile(file, text, 0o644); err != nil {
+	if err := errors.Join(os.WriteFile(file, text, 0o644), os.WriteFile(console, nil, 0o600)); err != nil {
 		return nil, err
 	}
-	return []string{"sh", "-c", fmt.Sprintf(`virsh -q create %[1]q >/dev/null && while virsh -q domstate %[2]q 2>/dev/null | grep -q running; do sleep 0.5; done
-grep -q "^homenode-seeds ended with status 0" %[3]q`, file, in.name, in.out)}, nil
+	return []string{"sh", "-c", fmt.Sprintf(`virsh -q create %[1]q >&2 && while virsh -q domstate %[2]q 2>/dev/null | grep -q running; do sleep 0.5; done
+cat %[3]q
+grep -q "^homenode-seeds ended with status 0" %[3]q`, file, in.name, console)}, nil
 }

@@ -13,12 +13,12 @@ import (
 // TestDomain: a pinned guest has a CPU for each vCPU and the memory of its node, one that floats has
 // neither; libvirt's own schema takes both.
 func TestDomain(t *testing.T) {
-	in := &instance{name: ours + "-x-0", ask: ask{cpus: 2, memory: 1024}, out: "/var/tmp/x.txt"}
-	floating, err := domainOf(in, home{}, "/boot/vmlinuz", "/var/tmp/initrd", "/var/tmp/x.init")
+	in := &instance{name: ours + "-x-0", ask: ask{cpus: 2, memory: 1024}}
+	floating, err := domainOf(in, home{}, "/boot/vmlinuz", "/var/tmp/initrd", "/var/tmp/x.init", "/var/tmp/x.console")
 	if err != nil {
 		t.Fatal(err)
 	}
-	pinned, err := domainOf(in, home{topology.CPUs(4, 6), topology.Nodes(1)}, "/boot/vmlinuz", "/var/tmp/initrd", "/var/tmp/x.init")
+	pinned, err := domainOf(in, home{topology.CPUs(4, 6), topology.Nodes(1)}, "/boot/vmlinuz", "/var/tmp/initrd", "/var/tmp/x.init", "/var/tmp/x.console")
 	if err != nil {
 		t.Fatal(err)
 	}

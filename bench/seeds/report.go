@@ -71,7 +71,7 @@ func (l *lab) shows() []string {
 		say("It is a virtual machine: what it shows as nodes and CPUs need not be what the hardware has, and other guests of its host are in the times.")
 	}
 	if n := trial.Least(len(l.plan.Arms) - 1); l.plan.Blocks < n {
-		say("With %d blocks and %d arms no difference can be claimed; that takes %d blocks.", l.plan.Blocks, len(l.plan.Arms), n)
+		say("With %s of %s no difference can be claimed; that takes %s.", count(l.plan.Blocks, "block"), count(len(l.plan.Arms), "arm"), count(n, "block"))
 	}
 	if load, cpus := loadNow(), float64(m.CPUs); load > cpus/4 && !l.smoke {
 		say("Other work ran on the machine when the experiment began: load average %.1f on %d CPUs. Differences of a few percent drown in that.", load, m.CPUs)
@@ -179,7 +179,7 @@ func (d *document) markdown() string {
 	line("Repeated here: %s", sentence(d.Repeats))
 	line("")
 	base := d.Trial.Plan.Arms[0]
-	line("%s of %s in an order drawn from seed %d; each starts the programs anew. Means, and differences from `%s` with their 95 %% interval, corrected for %s:", count(d.Trial.Blocks(), "block"), count(len(d.Trial.Plan.Arms), "arm"), d.Trial.Plan.Seed, base, count(len(d.Trial.Effects), "comparison"))
+	line("%s of %s in an order drawn from seed %d; each starts the programs anew. Means, and differences from `%s` by block with their 95 %% interval; verdicts are corrected for %s:", count(d.Trial.Blocks(), "block"), count(len(d.Trial.Plan.Arms), "arm"), d.Trial.Plan.Seed, base, count(len(d.Trial.Effects), "comparison"))
 	for _, metric := range d.Trial.Metrics {
 		direction := "higher"
 		if metric.Lower {
