@@ -118,8 +118,9 @@ type Better string
 
 // Directions.
 const (
-	Higher Better = "higher"
-	Lower  Better = "lower"
+	Higher  Better = "higher"
+	Lower   Better = "lower"
+	Neither Better = "neither" // two tools measure the same
 )
 
 // Fold is how several numbers become one.
@@ -282,8 +283,8 @@ func (m *Metric) check(e *Experiment, i int) (key string, err error) {
 		return "name", fmt.Errorf("is missing")
 	case slices.ContainsFunc(e.Metrics[:i], func(o Metric) bool { return o.Name == m.Name }):
 		return "name", fmt.Errorf("%s: given twice", m.Name)
-	case m.Better != Higher && m.Better != Lower:
-		return "better", fmt.Errorf("%q; want higher or lower", m.Better)
+	case !slices.Contains([]Better{Higher, Lower, Neither}, m.Better):
+		return "better", fmt.Errorf("%q; want higher, lower or neither", m.Better)
 	case len(m.Of) == 0:
 		return "of", fmt.Errorf("is missing")
 	case bad != nil:

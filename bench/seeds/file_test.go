@@ -137,7 +137,7 @@ func TestRefused(t *testing.T) {
 		{"of: [p]", "of: [q]", `line 10 column 44: metrics[0].of: there is no program "q"`},
 		{"([0-9]+)", "[0-9]+", "line 10 column 58: metrics[0].pattern: has no group (…) with the number"},
 		{"([0-9]+)", "([0-9]+", "line 10 column 58: metrics[0].pattern: error parsing regexp: missing closing ): `([0-9]+`"},
-		{"better: higher", "better: more", `line 10 column 32: metrics[0].better: "more"; want higher or lower`},
+		{"better: higher", "better: more", `line 10 column 32: metrics[0].better: "more"; want higher, lower or neither`},
 		{"measure: 2s", "measure: 2", "line 12 column 32: periods.measure: 2; want a time with a unit, such as 2s"},
 		{"measure: 2s", "measure: 2ms", "line 12 column 32: periods.measure: want 1s to 1h"},
 		{"nodes: 1,", "", "line 5 column 8: needs: want cpus, nodes and memory_mib, each 1 or more"},

@@ -32,6 +32,7 @@ type document struct {
 	Skipped    map[string]string `json:"skipped"` // arms that this machine cannot have, and why
 	Sizes      map[string]string `json:"sizes"`
 	Commands   []string          `json:"commands"` // of the first instance of each program
+	Better     map[string]Better `json:"better"`   // of each metric
 	Trial      *trial.Document   `json:"trial"`    // plan, machine, values, effects (homenode-trial/1)
 }
 
@@ -102,7 +103,7 @@ func (l *lab) begin(skipped map[string]string) (*document, error) {
 		return nil, err
 	}
 	d := &document{Schema: schema, Experiment: l.e.Name, Title: l.e.Title, Published: l.e.Published, Repeats: l.e.Repeats, Smoke: l.smoke,
-		Shows: l.shows(), Skipped: skipped, Arms: map[string]string{}, Sizes: map[string]string{}}
+		Shows: l.shows(), Skipped: skipped, Arms: map[string]string{}, Sizes: map[string]string{}, Better: map[string]Better{}}
 	for _, a := range l.plan.Arms {
 		d.Arms[string(a)] = l.e.ruleAt(string(a)).what
 		if v := l.e.variant(string(a)); v != nil {
@@ -132,6 +133,7 @@ func (l *lab) begin(skipped map[string]string) (*document, error) {
 	d.Trial = &trial.Document{Schema: trial.Schema, Name: l.e.Name, State: trial.Running, Machine: machineOf(l.host), Plan: l.plan, Balancing: true, Began: time.Now().UTC().Truncate(time.Second)}
 	for i := range l.e.Metrics {
 		if m := &l.e.Metrics[i]; l.has(m) {
+			d.Better[m.Name] = m.Better
 			d.Trial.Metrics = append(d.Trial.Metrics, trial.Metric{Name: m.Name, Unit: m.Unit, Lower: m.Better == Lower, Kind: trial.Command, From: strings.Join(m.Of, ", ") + ": " + m.Pattern})
 		}
 	}
@@ -181,12 +183,8 @@ func (d *document) markdown() string {
 	base := d.Trial.Plan.Arms[0]
 	line("%s of %s in an order drawn from seed %d; each starts the programs anew. Means, and differences from `%s` by block with their 95 %% interval; verdicts are corrected for %s:", count(d.Trial.Blocks(), "block"), count(len(d.Trial.Plan.Arms), "arm"), d.Trial.Plan.Seed, base, count(len(d.Trial.Effects), "comparison"))
 	for _, metric := range d.Trial.Metrics {
-		direction := "higher"
-		if metric.Lower {
-			direction = "lower"
-		}
 		line("")
-		line("| %s, %s (%s is better) | mean | against `%s` | 95 %% interval | verdict |", metric.Name, metric.Unit, direction, base)
+		line("| %s, %s (%s is better) | mean | against `%s` | 95 %% interval | verdict |", metric.Name, metric.Unit, d.Better[metric.Name], base)
 		line("|---|---|---|---|---|")
 		line("| `%s` | %s | | | |", base, figure(d.mean(metric.Name, base)))
 		for _, a := range d.Trial.Plan.Arms[1:] {
@@ -198,11 +196,12 @@ func (d *document) markdown() string {
 			e := d.Trial.Effects[i]
 			interval, verdict := "too few blocks", "cannot tell"
 			if e.Enough {
-				interval, verdict = change(&e, e.Low)+" to "+change(&e, e.High), string(e.Verdict)
+				interval, verdict = change(&e, e.Low)+" to "+change(&e, e.High), d.verdict(&e)
 			}
 			line("| `%s` | %s | %s | %s | %s |", a, figure(e.Is), change(&e, e.Change), interval, verdict)
 		}
 	}
+	d.outlook(line)
 	line("")
 	line("| arm | what it is |")
 	line("|---|---|")
@@ -221,6 +220,37 @@ func (d *document) markdown() string {
 	}
 	line("```")
 	return b.String()
+}
+
+// outlook says how many blocks small effects take, with the noise that this run had.
+func (d *document) outlook(line func(string, ...any)) {
+	if len(d.Trial.Outlook) == 0 {
+		return
+	}
+	line("")
+	line("With the noise of this run, blocks that an effect takes to be found (in 8 of 10 runs):")
+	line("")
+	line("| metric | 2 %% | 5 %% | 10 %% |")
+	line("|---|---|---|---|")
+	for _, o := range d.Trial.Outlook {
+		cells := []string{o.Metric}
+		for _, n := range o.Needs {
+			text := "more than 10,000"
+			if n.Blocks > 0 {
+				text = figure(float64(n.Blocks))
+			}
+			cells = append(cells, text)
+		}
+		line("| %s |", strings.Join(cells, " | "))
+	}
+}
+
+// verdict is that of an effect. Where neither direction is better, two arms differ or do not.
+func (d *document) verdict(e *trial.Effect) string {
+	if d.Better[e.Metric] == Neither && e.Verdict != trial.CannotTell {
+		return "they differ"
+	}
+	return string(e.Verdict)
 }
 
 func sizesLine(sizes map[string]string) string {
