@@ -118,74 +118,94 @@ func (l *lab) measure(ctx context.Context, arm string, block int) (p period, err
 			return p, err
 		}
 	}
-	atStart := func(ins []*instance) error {
-		for _, in := range ins {
-			h := in.home
-			if r.later {
-				h = home{}
-			}
-			if err := l.start(in, h); err != nil {
-				return err
-			}
+	if err := l.serve(ctx, r, of(all, Server)); err != nil {
+		return p, err
+	}
+	p.from = time.Since(l.began).Seconds()
+	if err := l.work(ctx, r, all); err != nil {
+		return p, err
+	}
+	p.to = time.Since(l.began).Seconds()
+	p.values, err = l.read(all)
+	return p, err
+}
+
+// startAll starts what an arm places. A rule for what runs already lets it start anywhere.
+func (l *lab) startAll(r *rule, all []*instance) error {
+	for _, in := range all {
+		h := in.home
+		if r.later {
+			h = home{}
 		}
+		if err := l.start(in, h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serve starts the servers, fills them, and lets them settle.
+func (l *lab) serve(ctx context.Context, r *rule, servers []*instance) error {
+	if len(servers) == 0 {
 		return nil
 	}
-	servers := of(all, Server)
-	if err := atStart(servers); err != nil {
-		return p, err
+	if err := l.startAll(r, servers); err != nil {
+		return err
 	}
 	for _, in := range servers {
 		if err := l.ready(ctx, in); err != nil {
-			return p, err
+			return err
 		}
-		if in.program.Fill == "" {
-			continue
-		}
-		text, err := in.sizes.Fill(in.program.Fill)
-		if err == nil {
-			err = l.do(ctx, text, 10*patience)
-		}
-		if err != nil {
-			return p, fmt.Errorf("fill %s: %w", in.name, err)
+		if err := l.fill(ctx, in); err != nil {
+			return fmt.Errorf("fill %s: %w", in.name, err)
 		}
 	}
-	if len(servers) > 0 {
-		if err := l.settle(ctx, r, servers); err != nil {
-			return p, err
-		}
-		if err := sleep(ctx, l.plan.Washout); err != nil {
-			return p, err
-		}
+	if err := l.settle(ctx, r, servers); err != nil {
+		return err
 	}
-	p.from = time.Since(l.began).Seconds()
-	works := of(all, Work)
-	if err := atStart(works); err != nil {
-		return p, err
+	return sleep(ctx, l.plan.Washout)
+}
+
+func (l *lab) fill(ctx context.Context, in *instance) error {
+	text, err := in.sizes.Fill(in.program.Fill)
+	if err != nil || text == "" {
+		return err
+	}
+	return l.do(ctx, text, 10*patience)
+}
+
+// work runs what ends by itself. The servers must outlive it.
+func (l *lab) work(ctx context.Context, r *rule, all []*instance) error {
+	works, loads := of(all, Work), of(all, Load)
+	if err := l.startAll(r, works); err != nil {
+		return err
 	}
 	if len(works) > 0 {
 		if err := l.settle(ctx, r, works); err != nil {
-			return p, err
+			return err
 		}
 	}
-	loads := of(all, Load)
 	for _, in := range loads {
 		if err := l.start(in, home{}); err != nil {
-			return p, err
+			return err
 		}
 	}
-	within := 3*l.plan.Period + 5*patience
 	for _, in := range slices.Concat(works, loads) {
-		if err := in.wait(ctx, within); err != nil {
-			return p, err
+		if err := in.wait(ctx, 3*l.plan.Period+5*patience); err != nil {
+			return err
 		}
 	}
-	p.to = time.Since(l.began).Seconds()
-	for _, in := range servers {
+	for _, in := range of(all, Server) {
 		if in.ended() {
-			return p, in.lost()
+			return in.lost()
 		}
 	}
-	p.values = map[string]float64{}
+	return nil
+}
+
+// read reads every metric in what was printed.
+func (l *lab) read(all []*instance) (map[string]float64, error) {
+	values := map[string]float64{}
 	for i := range l.e.Metrics {
 		m := &l.e.Metrics[i]
 		if !l.has(m) {
@@ -200,12 +220,12 @@ func (l *lab) measure(ctx context.Context, arm string, block int) (p period, err
 		v, err := m.Read(texts)
 		switch {
 		case err == nil:
-			p.values[m.Name] = v
+			values[m.Name] = v
 		case !m.Optional:
-			return p, err
+			return nil, err
 		}
 	}
-	return p, nil
+	return values, nil
 }
 
 // has reports whether a metric means something on this machine.
