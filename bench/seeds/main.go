@@ -245,6 +245,10 @@ func (e *Experiment) prepare(h *topology.Host, o *options) (l *lab, skipped map[
 	for _, p := range e.Programs {
 		l.prefer[p.As], _ = kindOf(p.As)
 	}
+	l.rest = rest
+	if o.smoke {
+		l.rest = 0
+	}
 	asked := e.Arms
 	if o.arms != "" {
 		asked = strings.Split(o.arms, ",")
@@ -304,8 +308,11 @@ func (l *lab) lacks(command string) error {
 	return nil
 }
 
-// overhead is what a period takes besides: programs start, are filled and end.
-const overhead = 10 * time.Second
+// rest is more than Homenode's daemon takes to start.
+const rest = 5 * time.Second
+
+// overhead is what a period takes besides: rest, and programs that start, are filled and end.
+const overhead = rest + 10*time.Second
 
 func (l *lab) duration() time.Duration {
 	return (l.plan.Duration() + time.Duration(l.plan.Blocks*len(l.plan.Arms))*overhead).Round(time.Minute)

@@ -22,6 +22,7 @@ type lab struct {
 	homenode string // the program, absolute; "" for none
 	raw      string // folder for what programs print
 	smoke    bool
+	rest     time.Duration // before the programs of a period start, in every arm: a daemon takes its time
 	plan     trial.Plan
 	began    time.Time
 	prefer   map[Kind]Kind // what programs run in here
@@ -107,6 +108,7 @@ func (l *lab) measure(ctx context.Context, arm string, block int) (p period, err
 	if err != nil {
 		return p, err
 	}
+	rested := time.Now().Add(l.rest)
 	if err := l.turn(r); err != nil {
 		return p, err
 	}
@@ -117,6 +119,9 @@ func (l *lab) measure(ctx context.Context, arm string, block int) (p period, err
 		if err := l.startDaemon(ctx); err != nil {
 			return p, err
 		}
+	}
+	if err := sleep(ctx, time.Until(rested)); err != nil {
+		return p, err
 	}
 	if err := l.serve(ctx, r, of(all, Server)); err != nil {
 		return p, err

@@ -46,6 +46,7 @@ func labOf(t *testing.T, top, text string) *lab {
 	if err != nil || len(skipped) > 0 {
 		t.Fatal(skipped, err)
 	}
+	l.rest = 0
 	l.raw, l.self = filepath.Join(top, "raw"), "seeds"
 	l.state = &state{file: filepath.Join(top, "state.json"), Run: "test-" + filepath.Base(top), Dir: filepath.Join(top, ours+"-dir")}
 	l.say = func(format string, a ...any) { t.Logf(format, a...) }
