@@ -22,7 +22,7 @@ SQL statistics:
 Latency (ms):
          avg:                                    1.31
          99th percentile:                        4.91
-`, map[string]float64{"transactions": 1518.23, "p99": 4.91}},
+`, map[string]float64{"queries": 30364.66, "p99": 4.91}},
 		{"tpcb", "load", `latency average = 0.651 ms
 initial connection time = 4.012 ms
 tps = 3073.912345 (without initial connection time)
