@@ -21,7 +21,7 @@ endif
 PKGS  ?= ./...
 RACE  := /(api|cmd|daemon|host)(/|$$)
 
-.PHONY: all run build test test-arm64 check bench bench-pairs bench-start bench-probe bench-placement bench-share-sim bench-share-host bench-share-virtual bench-balance bottle bottle-smoke bench-page pictures site mutate hostile soak kube kube-guest kube-scale openstack libvirt e2e generate fuzz tree install uninstall dist release test-packages test-release clean
+.PHONY: all run build test test-arm64 check bench bench-pairs bench-start bench-probe bench-placement bench-share-sim bench-share-host seeds seeds-smoke bench-share-virtual bench-balance bottle bottle-smoke bench-page pictures site mutate hostile soak kube kube-guest kube-scale openstack libvirt e2e generate fuzz tree install uninstall dist release test-packages test-release clean
 
 all: build
 
@@ -109,6 +109,19 @@ bench-balance: ## the simulator's scenarios, 50 seeds on 2, 4 and 8 nodes, besid
 bench-share-host: build ## what nginx feels of ffmpeg beside it, with nothing done, weights, homenode and sched_ext; report in bench/out/share
 	@mkdir -p bench/out; $(GO) build -o bench/out/bench-share ./bench/share
 	bench/out/bench-share $(BENCHFLAGS)
+
+# As root. Debian starts the servers that it installs; the experiments start their own and need none of those.
+EXPERIMENT ?=
+seeds: build ## a published experiment with real programs on this machine: EXPERIMENT=redis (all; none lists them), SEEDFLAGS=-dry-run; report in bench/out/seeds
+	@mkdir -p bench/out; $(GO) build -o bench/out/bench-seeds ./bench/seeds
+	@[ -z "$(EXPERIMENT)" ] || sh scripts/need.sh $$(bench/out/bench-seeds -packages $(EXPERIMENT)) || true
+	bench/out/bench-seeds $(if $(EXPERIMENT),,-list) $(SEEDFLAGS) $(EXPERIMENT)
+
+# What cannot be installed is checked and named.
+seeds-smoke: build ## each published experiment for some seconds, as processes: does it run? 5 minutes at most on 2 CPUs
+	@mkdir -p bench/out; $(GO) build -o bench/out/bench-seeds ./bench/seeds
+	@sh scripts/need.sh $$(bench/out/bench-seeds -packages -smoke) || true
+	timeout 300 bench/out/bench-seeds -smoke all
 
 bench-share-virtual: build ## the same by the guest's own clock, however busy the machine, into bench/results/share-virtual.md
 	bash e2e/fetch.sh

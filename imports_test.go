@@ -49,7 +49,8 @@ var may = map[string][]string{
 	"cmd":            {"core", "docs", "config", "api", "daemon", "host", "ui", "sim"},
 	"bench":          {"core", "sim", "ui/heat"},
 	"bench/probe":    {"core", "host/probe"},
-	"bench/share":    {"core", "host/store", "ui/heat", "ui/view"},
+	"bench/share":    {"core", "host/store", "ui/heat", "ui/view", "bench/openloop"},
+	"bench/seeds":    {"core", "host/probe", "host/store", "bench/openloop"},
 	"e2e":            {"e2e"},
 	"e2e/guest":      {"e2e", "host/scx", "core/topology", "core/workload"}, // drives the scheduler before any daemon does
 	"e2e/page":       {"api", "core", "ui/web"},                             // a module of its own

@@ -9,7 +9,7 @@
 // The server is nginx where that is installed, the batch work ffmpeg or stress-ng; else both
 // are this program's own, and the report says so. The load comes in an open loop from CPUs
 // that take no part, over the loopback device: a request is due at its time, whatever the
-// server does, and its latency counts from then (load.go). Every case runs as often, in an
+// server does, and its latency counts from then (bench/openloop). Every case runs as often, in an
 // order drawn by seed; a figure is the median of the runs, its interval from a bootstrap over
 // the runs (stats.go).
 //

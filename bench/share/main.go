@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-	"golang.org/x/sys/unix"
 
+	"github.com/homenode/homenode/bench/openloop"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/host/store"
 )
@@ -132,27 +132,18 @@ func generate(args []string) error {
 	if err := errors.Join(err, err2, err3, err4); err != nil {
 		return err
 	}
-	l := load{rate: rate, warm: warm, count: run, conns: conns, until: sleepTo,
-		dial:  func() (net.Conn, error) { return net.Dial("tcp", args[0]) },
-		begun: func() { fmt.Println(beganLine) }}
-	got := l.run()
-	out := told{Sent: got.sent, Bad: got.bad, Late: got.late.ValueAtQuantile(99)}
-	if out.Latency, err = got.took.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err != nil {
+	l := openloop.Load{Rate: rate, Warm: warm, Count: run, Conns: conns, Until: openloop.SleepTo,
+		Dial:  func() (net.Conn, error) { return net.Dial("tcp", args[0]) },
+		Begun: func() { fmt.Println(beganLine) }}
+	got := l.Run()
+	out := told{Sent: got.Sent, Bad: got.Bad, Late: got.Late.ValueAtQuantile(99)}
+	if out.Latency, err = got.Took.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err != nil {
 		return err
 	}
-	if got.err != nil {
-		out.Error = got.err.Error()
+	if got.Err != nil {
+		out.Error = got.Err.Error()
 	}
 	return json.NewEncoder(os.Stdout).Encode(out)
-}
-
-// sleepTo sleeps by the kernel's own timer: Go's are of a millisecond where nothing else runs
-// (runtime/netpoll_epoll.go).
-func sleepTo(due time.Time) {
-	for d := time.Until(due); d > 0; d = time.Until(due) {
-		ts := unix.NsecToTimespec(int64(d))
-		unix.Nanosleep(&ts, nil)
-	}
 }
 
 // experiment runs everything and writes the report.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/homenode/homenode/bench/openloop"
 	"github.com/homenode/homenode/ui/heat"
 	"github.com/homenode/homenode/ui/view"
 )
@@ -188,7 +189,7 @@ func (d *document) curve() heat.Curve {
 	c := heat.Curve{Title: "Latency from when a request was due", X: "answered within this time, % of the requests", Y: "latency, ms", LogX: true, LogY: true, Smooth: true,
 		XName: func(x float64) string { return fmt.Sprintf("%g", math.Round((100-100/later(x))*1e4)/1e4) }}
 	for _, w := range ways {
-		all := histogram()
+		all := openloop.Histogram()
 		for i := range d.Samples {
 			if d.Samples[i].Case == w.ID {
 				all.Merge(d.Samples[i].took)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/homenode/homenode/bench/openloop"
 )
 
 var page = flag.String("page", "", "`FILE` to write the page of made-up figures to")
@@ -23,9 +25,9 @@ func madeUp(t *testing.T) *document {
 		Online:  online{Name: "nginx", Command: "nginx -c x"}, Batch: batch{Name: "ffmpeg", Unit: "frames", Command: "ffmpeg"}}
 	for id, c := range map[string]struct{ tail, busy, batch float64 }{"B": {1, 0.29, 0}, "C": {1.7, 0.86, 900}, "W": {1.5, 0.86, 890}, "T": {1.2, 0.7, 610}, "P": {1.02, 0.66, 560}} {
 		for range 7 {
-			h := histogram()
+			h := openloop.Histogram()
 			for range 5000 {
-				record(h, time.Duration((400+60*r.ExpFloat64()*(1+c.tail))*float64(time.Microsecond)))
+				openloop.Record(h, time.Duration((400+60*r.ExpFloat64()*(1+c.tail))*float64(time.Microsecond)))
 			}
 			raw, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
 			if err != nil {

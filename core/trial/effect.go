@@ -199,11 +199,13 @@ type paired struct {
 func differences(periods []Period, c Comparison, points bool, from, to float64) paired {
 	type cell struct{ value, at float64 }
 	blocks := map[int]map[Arm]cell{}
-	arms := map[Arm]bool{}
+	var arms []Arm // those that were measured, in the order of the first block
 	out := paired{logs: !points}
 	for i := range periods {
 		p := &periods[i]
-		arms[p.Arm] = true
+		if !slices.Contains(arms, p.Arm) {
+			arms = append(arms, p.Arm)
+		}
 		v, ok := p.mean(from, to)
 		if !ok {
 			continue
@@ -225,11 +227,8 @@ func differences(periods []Period, c Comparison, points bool, from, to float64) 
 	slices.Sort(whole)
 	centres := make([]cell, len(whole)) // arm-neutral: each has every arm once
 	for i, b := range whole {
-		for _, arm := range Arms {
-			x, ok := blocks[b][arm]
-			if !ok {
-				continue
-			}
+		for _, arm := range arms {
+			x := blocks[b][arm]
 			if out.logs {
 				x.value = math.Log(x.value)
 				blocks[b][arm] = x

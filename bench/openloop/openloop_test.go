@@ -1,11 +1,9 @@
-package main
+package openloop
 
 import (
 	"bufio"
 	"net"
 	"net/http"
-	"path/filepath"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,16 +40,16 @@ func sleepUntil(due time.Time) { time.Sleep(time.Until(due)) }
 // due meanwhile, which is 3 of 100. Who sends the next request only after an answer would see one.
 func TestStallShows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := load{dial: answering(t, 500, 300*time.Millisecond), until: sleepUntil, rate: 100, conns: 1, count: 10 * time.Second}
-		got := l.run()
-		if got.err != nil || got.sent != 1000 || got.took.TotalCount() != 1000 {
-			t.Fatalf("%d sent, %d answered: %v", got.sent, got.took.TotalCount(), got.err)
+		l := Load{Dial: answering(t, 500, 300*time.Millisecond), Until: sleepUntil, Rate: 100, Conns: 1, Count: 10 * time.Second}
+		got := l.Run()
+		if got.Err != nil || got.Sent != 1000 || got.Took.TotalCount() != 1000 {
+			t.Fatalf("%d sent, %d answered: %v", got.Sent, got.Took.TotalCount(), got.Err)
 		}
-		p50, p99 := got.took.ValueAtQuantile(50), got.took.ValueAtQuantile(99)
+		p50, p99 := got.Took.ValueAtQuantile(50), got.Took.ValueAtQuantile(99)
 		if p50 > 1100 || p99 < 190_000 || p99 > 300_000 {
 			t.Errorf("p50 %d µs, p99 %d µs; want 1 ms and about 200 ms", p50, p99)
 		}
-		if late := got.late.Max(); late > 1 {
+		if late := got.Late.Max(); late > 1 {
 			t.Errorf("the clock was %d µs late: it waited for the server", late)
 		}
 	})
@@ -63,16 +61,16 @@ func TestEveryStallShows(t *testing.T) {
 	for _, rate := range []float64{20, 100, 400} {
 		for _, stall := range []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second} {
 			synctest.Test(t, func(t *testing.T) {
-				l := load{dial: answering(t, int(rate), stall), until: sleepUntil, rate: rate, conns: 1, count: 6 * time.Second}
-				got := l.run()
+				l := Load{Dial: answering(t, int(rate), stall), Until: sleepUntil, Rate: rate, Conns: 1, Count: 6 * time.Second}
+				got := l.Run()
 				late := 0
-				for _, b := range got.took.Distribution() {
+				for _, b := range got.Took.Distribution() {
 					if b.From > stall.Microseconds()/2 {
 						late += int(b.Count)
 					}
 				}
-				if want := int(rate * stall.Seconds() / 2); got.err != nil || late < want {
-					t.Errorf("%v a second, stall of %v: %d requests late, want %d: %v", rate, stall, late, want, got.err)
+				if want := int(rate * stall.Seconds() / 2); got.Err != nil || late < want {
+					t.Errorf("%v a second, stall of %v: %d requests late, want %d: %v", rate, stall, late, want, got.Err)
 				}
 			})
 		}
@@ -82,11 +80,11 @@ func TestEveryStallShows(t *testing.T) {
 // TestLateClockCounts: what the generator itself is late is in what a request takes.
 func TestLateClockCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := load{dial: answering(t, -1, 0), rate: 100, conns: 4, count: time.Second,
-			until: func(due time.Time) { time.Sleep(time.Until(due) + 20*time.Millisecond) }}
-		got := l.run()
-		if p50 := got.took.ValueAtQuantile(50); got.err != nil || p50 < 20_000 {
-			t.Errorf("p50 %d µs, want at least the 20 ms that the clock is late: %v", p50, got.err)
+		l := Load{Dial: answering(t, -1, 0), Rate: 100, Conns: 4, Count: time.Second,
+			Until: func(due time.Time) { time.Sleep(time.Until(due) + 20*time.Millisecond) }}
+		got := l.Run()
+		if p50 := got.Took.ValueAtQuantile(50); got.Err != nil || p50 < 20_000 {
+			t.Errorf("p50 %d µs, want at least the 20 ms that the clock is late: %v", p50, got.Err)
 		}
 	})
 }
@@ -96,11 +94,11 @@ func TestWarmUpIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Duration(0)
 		start := time.Now()
-		l := load{dial: answering(t, 10, 200*time.Millisecond), until: sleepUntil, rate: 100, conns: 2, warm: time.Second, count: time.Second,
-			begun: func() { begun = time.Since(start) }}
-		got := l.run()
-		if got.err != nil || got.sent != 100 || got.took.Max() > 5_000 || begun != time.Second {
-			t.Errorf("%d counted, at most %d µs, begun after %v: %v", got.sent, got.took.Max(), begun, got.err)
+		l := Load{Dial: answering(t, 10, 200*time.Millisecond), Until: sleepUntil, Rate: 100, Conns: 2, Warm: time.Second, Count: time.Second,
+			Begun: func() { begun = time.Since(start) }}
+		got := l.Run()
+		if got.Err != nil || got.Sent != 100 || got.Took.Max() > 5_000 || begun != time.Second {
+			t.Errorf("%d counted, at most %d µs, begun after %v: %v", got.Sent, got.Took.Max(), begun, got.Err)
 		}
 	})
 }
@@ -112,17 +110,8 @@ func TestDeadServer(t *testing.T) {
 			there.Close()
 			return here, nil
 		}
-		if got := (&load{dial: dial, until: sleepUntil, rate: 10, conns: 1, count: time.Second}).run(); got.err == nil {
+		if got := (&Load{Dial: dial, Until: sleepUntil, Rate: 10, Conns: 1, Count: time.Second}).Run(); got.Err == nil {
 			t.Error("a server that answers nothing is no error")
 		}
 	})
-}
-
-// TestCrowdEnds: a crowd ends with the first of it, and says how.
-func TestCrowdEnds(t *testing.T) {
-	var out strings.Builder
-	err := crowd(2, "frame=", []string{"sh", "-c", "echo frame=7; mkdir \"$0\" 2>/dev/null && exit 3; exec sleep 5", filepath.Join(t.TempDir(), "first")}, &out)
-	if err == nil || err.Error() != "sh ended: exit status 3" || !strings.Contains(out.String(), "frame=") {
-		t.Fatalf("%v, told %q", err, out.String())
-	}
 }

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A guest here is the host's kernel with the host's files, read-only over 9p, so that it has the host's programs
+// and needs no image. Its first process runs one command and ends; what it prints goes to a file.
+
+// domain is the parts of libvirt's domain XML that a guest has (formatdomain.html).
+type domain struct {
+	XMLName xml.Name `xml:"domain"`
+	Type    string   `xml:"type,attr"`
+	Name    string   `xml:"name"`
+	Memory  memory   `xml:"memory"`
+	VCPU    vcpu     `xml:"vcpu"`
+	Pins    *pins    `xml:"cputune"`
+	Numa    *numa    `xml:"numatune"`
+	OS      bootOS   `xml:"os"`
+	APIC    struct{} `xml:"features>acpi"`
+	CPU     cpuMode  `xml:"cpu"`
+	End     string   `xml:"on_poweroff"`
+	Reboot  string   `xml:"on_reboot"`
+	Share   share9p  `xml:"devices>filesystem"`
+	Serial  serial   `xml:"devices>serial"`
+}
+
+type memory struct {
+	Unit string `xml:"unit,attr"`
+	MiB  int    `xml:",chardata"`
+}
+
+type vcpu struct {
+	Placement string `xml:"placement,attr"`
+	N         int    `xml:",chardata"`
+}
+
+type pins struct {
+	VCPUs    []pin       `xml:"vcpupin"`
+	Emulator emulatorPin `xml:"emulatorpin"`
+}
+
+type pin struct {
+	VCPU   int    `xml:"vcpu,attr"`
+	CPUSet string `xml:"cpuset,attr"`
+}
+
+type emulatorPin struct {
+	CPUSet string `xml:"cpuset,attr"`
+}
+
+type numa struct {
+	Memory struct {
+		Mode    string `xml:"mode,attr"`
+		NodeSet string `xml:"nodeset,attr"`
+	} `xml:"memory"`
+}
+
+type bootOS struct {
+	Type    string `xml:"type"`
+	Kernel  string `xml:"kernel"`
+	Initrd  string `xml:"initrd"`
+	Cmdline string `xml:"cmdline"`
+}
+
+type cpuMode struct {
+	Mode string `xml:"mode,attr"`
+}
+
+type share9p struct {
+	Type   string `xml:"type,attr"`
+	Access string `xml:"accessmode,attr"`
+	Source struct {
+		Dir string `xml:"dir,attr"`
+	} `xml:"source"`
+	Target struct {
+		Dir string `xml:"dir,attr"`
+	} `xml:"target"`
+	Readonly struct{} `xml:"readonly"`
+}
+
+type serial struct {
+	Type   string `xml:"type,attr"`
+	Source struct {
+		Path string `xml:"path,attr"`
+	} `xml:"source"`
+}
+
+// domainOf describes the guest of an instance, in a home.
+func domainOf(in *instance, h home, kernel, initrd, init, console string) ([]byte, error) {
+	d := domain{Type: "kvm", Name: in.name, Memory: memory{"MiB", in.ask.memory}, VCPU: vcpu{"static", in.ask.cpus}, CPU: cpuMode{"host-passthrough"}, End: "destroy", Reboot: "destroy"}
+	d.OS = bootOS{"hvm", kernel, initrd, "root=host rootfstype=9p rootflags=trans=virtio,version=9p2000.L,msize=1048576 ro console=ttyS0 quiet panic=-1 init=" + init}
+	d.Share.Type, d.Share.Access, d.Share.Source.Dir, d.Share.Target.Dir = "mount", "passthrough", "/", "host"
+	d.Serial.Type, d.Serial.Source.Path = "file", console
+	cpus := h.CPUs.Slice()
+	if len(cpus) > 0 {
+		d.Pins = &pins{Emulator: emulatorPin{h.CPUs.String()}}
+		for v := range in.ask.cpus {
+			set := h.CPUs.String()
+			if len(cpus) == in.ask.cpus {
+				set = fmt.Sprint(int(cpus[v]))
+			}
+			d.Pins.VCPUs = append(d.Pins.VCPUs, pin{v, set})
+		}
+	}
+	if !h.Nodes.Empty() {
+		d.Numa = &numa{}
+		d.Numa.Memory.Mode, d.Numa.Memory.NodeSet = "strict", h.Nodes.String()
+	}
+	return xml.MarshalIndent(d, "", "  ")
+}
+
+// initOf is the guest's first process: an exit of the command ends the guest.
+func initOf(script string) string {
+	return fmt.Sprintf(`#!/bin/sh
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev 2>/dev/null
+mount -t tmpfs tmp /tmp
+cd /tmp
+sh %s
+echo "homenode-seeds ended with status $?"
+sync
+echo o >/proc/sysrq-trigger
+sleep 60
+`, script)
+}
+
+// initrd makes an initial RAM disk with 9p for the kernel that runs, once a run.
+func (l *lab) initrd() (kernel, initrd string, err error) {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return "", "", err
+	}
+	release := unix.ByteSliceToString(u.Release[:])
+	kernel = "/boot/vmlinuz-" + release
+	initrd = filepath.Join(l.state.Dir, "initrd")
+	if _, err := os.Stat(initrd); err == nil {
+		return kernel, initrd, nil
+	}
+	conf := filepath.Join(l.state.Dir, "initramfs")
+	if out, err := exec.Command("cp", "-r", "/etc/initramfs-tools", conf).CombinedOutput(); err != nil {
+		return "", "", fmt.Errorf("copy /etc/initramfs-tools: %w: %s", err, end(string(out)))
+	}
+	if err := os.WriteFile(filepath.Join(conf, "modules"), []byte("9p\n9pnet_virtio\nvirtio_pci\n"), 0o644); err != nil {
+		return "", "", err
+	}
+	if out, err := exec.Command("mkinitramfs", "-d", conf, "-o", initrd, release).CombinedOutput(); err != nil {
+		return "", "", fmt.Errorf("mkinitramfs: %w: %s", err, end(string(out)))
+	}
+	return kernel, initrd, os.Chmod(initrd, 0o644)
+}
+
+// guest starts the guest of an instance, and returns a command that lasts as long as the guest.
+func (l *lab) guest(in *instance, h home, script string) ([]string, error) {
+	kernel, initrd, err := l.initrd()
+	if err != nil {
+		return nil, err
+	}
+	init := strings.TrimSuffix(script, ".sh") + ".init"
+	if err := os.WriteFile(init, []byte(initOf(script)), 0o755); err != nil {
+		return nil, err
+	}
+	console := strings.TrimSuffix(script, ".sh") + ".console"
+	text, err := domainOf(in, h, kernel, initrd, init, console)
+	if err != nil {
+		return nil, err
+	}
+	file := strings.TrimSuffix(script, ".sh") + ".xml"
+	if err := errors.Join(os.WriteFile(file, text, 0o644), os.WriteFile(console, nil, 0o600)); err != nil {
+		return nil, err
+	}
+	return []string{"sh", "-c", fmt.Sprintf(`virsh -q create %[1]q >&2 && while virsh -q domstate %[2]q 2>/dev/null | grep -q running; do sleep 0.5; done
+cat %[3]q
+grep -q "^homenode-seeds ended with status 0" %[3]q`, file, in.name, console)}, nil
+}

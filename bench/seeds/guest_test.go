@@ -1,0 +1,62 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/homenode/homenode/core/topology"
+)
+
+// TestDomain: a pinned guest has a CPU for each vCPU and the memory of its node, one that floats has
+// neither; libvirt's own schema takes both.
+func TestDomain(t *testing.T) {
+	in := &instance{name: ours + "-x-0", ask: ask{cpus: 2, memory: 1024}}
+	floating, err := domainOf(in, home{}, "/boot/vmlinuz", "/var/tmp/initrd", "/var/tmp/x.init", "/var/tmp/x.console")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pinned, err := domainOf(in, home{topology.CPUs(4, 6), topology.Nodes(1)}, "/boot/vmlinuz", "/var/tmp/initrd", "/var/tmp/x.init", "/var/tmp/x.console")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`<vcpupin vcpu="0" cpuset="4">`, `<vcpupin vcpu="1" cpuset="6">`, `<memory mode="strict" nodeset="1">`} {
+		if !strings.Contains(string(pinned), want) || strings.Contains(string(floating), want) {
+			t.Errorf("%s: want it in the pinned guest alone:\n%s\n%s", want, pinned, floating)
+		}
+	}
+	validate, err := exec.LookPath("virt-xml-validate")
+	if err != nil {
+		t.Skip("skipped: no virt-xml-validate (package libvirt-clients)")
+	}
+	for name, text := range map[string][]byte{"floating.xml": floating, "pinned.xml": pinned} {
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(validate, file, "domain").CombinedOutput(); err != nil {
+			t.Errorf("%s: %s\n%s", name, out, text)
+		}
+	}
+}
+
+// TestPodCommand: a pod is the host's files in a container, confined as its home says.
+func TestPodCommand(t *testing.T) {
+	in := &instance{name: ours + "-pod-0", ask: ask{cpus: 8, memory: 100}}
+	got := strings.Join(in.pod(&state{Run: "R", Dir: "/var/tmp/d"}, home{topology.CPUs(0, 1), topology.Nodes(0)}.confine([]string{"sh", "x"})), " ")
+	want := "ctr -n homenode-seeds run --rm --net-host --memory-limit 171966464 --mount type=bind,src=/var/tmp/d,dst=/var/tmp/d,options=rbind:rw --env HOMENODE_SEEDS=R --cwd /var/tmp/d --rootfs / homenode-seeds-pod-0 taskset -c 0-1 numactl --membind=0 sh x"
+	if got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	help, err := exec.Command("ctr", "run", "--help").Output()
+	if err != nil {
+		t.Skip("skipped: no ctr (package containerd)")
+	}
+	for _, flag := range []string{"--rm", "--net-host", "--memory-limit", "--mount", "--env", "--cwd", "--rootfs"} {
+		if !strings.Contains(string(help), flag) {
+			t.Errorf("ctr run has no %s", flag)
+		}
+	}
+}

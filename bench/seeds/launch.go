@@ -1,0 +1,503 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// instance is one program that runs.
+type instance struct {
+	program *Program
+	i       int
+	ask     ask
+	home    home
+	sizes   Sizes
+	as      Kind   // process, where the machine has nothing else
+	name    string // homenode-seeds-PROGRAM-I
+	out     string // file with what it prints
+	cmd     *exec.Cmd
+	done    chan struct{} // closed when it has ended
+	err     error         // how it ended
+}
+
+// patience is how long something that begins, or ends, is waited for.
+const patience = 60 * time.Second
+
+// shell is a command of a file, as a process of this run.
+func (l *lab) shell(text string) *exec.Cmd {
+	c := exec.Command("sh", "-c", text)
+	c.Dir = l.state.Dir
+	c.Env = append(os.Environ(), "LC_ALL=C", marker+l.state.Run)
+	// A run that is killed takes its programs with it, at once. (Those that change their user stay for the keeper.)
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	return c
+}
+
+// do runs a command of a file to its end.
+func (l *lab) do(ctx context.Context, text string, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	c := l.shell(text)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	if err := c.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
+		<-ended
+		err = ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w; it printed: %s", oneLine(text), err, end(out.String()))
+	}
+	return nil
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// start starts an instance in a home.
+func (l *lab) start(in *instance, h home) error {
+	text, err := in.sizes.Fill(in.program.Run)
+	if err != nil {
+		return err
+	}
+	file, err := os.Create(in.out)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	script := filepath.Join(l.state.Dir, in.name+".sh")
+	if err := os.WriteFile(script, []byte(text+"\n"), 0o755); err != nil {
+		return err
+	}
+	argv := h.confine([]string{"sh", script})
+	switch {
+	case in.as == Guest:
+		argv, err = l.guest(in, h, script) // which is pinned from outside
+	case in.as == Pod:
+		argv = in.pod(l.state, argv)
+	case l.daemon != nil && in.program.Role != Load:
+		argv = l.daemon.run(in, argv)
+	}
+	if err != nil {
+		return err
+	}
+	in.cmd = l.shell("")
+	in.cmd.Args, in.cmd.Stdout, in.cmd.Stderr = argv, file, file
+	if in.cmd.Path, err = exec.LookPath(argv[0]); err != nil {
+		return err
+	}
+	if err := in.cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", in.name, err)
+	}
+	in.done = make(chan struct{})
+	go func() {
+		in.err = in.cmd.Wait()
+		close(in.done)
+	}()
+	return nil
+}
+
+// confine is a command that starts in a home, where that says anything.
+func (h home) confine(argv []string) []string {
+	if !h.Nodes.Empty() {
+		argv = append([]string{"numactl", "--membind=" + h.Nodes.String()}, argv...)
+	}
+	if !h.CPUs.Empty() {
+		argv = append([]string{"taskset", "-c", h.CPUs.String()}, argv...)
+	}
+	return argv
+}
+
+// pod is the command that runs another one in a container of containerd. Its files are the host's, so
+// that no image is needed, and its network is.
+func (in *instance) pod(s *state, argv []string) []string {
+	return append([]string{"ctr", "-n", ours, "run", "--rm", "--net-host",
+		"--memory-limit", strconv.Itoa((in.ask.memory + 64) << 20),
+		"--mount", "type=bind,src=" + s.Dir + ",dst=" + s.Dir + ",options=rbind:rw",
+		"--env", marker + s.Run, "--cwd", s.Dir,
+		"--rootfs", "/", in.name}, argv...)
+}
+
+// ended reports whether an instance has ended.
+func (in *instance) ended() bool {
+	select {
+	case <-in.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// text is what an instance has printed.
+func (in *instance) text() string {
+	b, _ := os.ReadFile(in.out)
+	return string(b)
+}
+
+// ready waits until a server answers.
+func (l *lab) ready(ctx context.Context, in *instance) error {
+	if in.program.Ready == "" {
+		return nil
+	}
+	text, err := in.sizes.Fill(in.program.Ready)
+	if err != nil {
+		return err
+	}
+	for end := time.Now().Add(patience); ; {
+		err := l.do(ctx, text, 10*time.Second)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case in.ended():
+			return in.lost()
+		case err == nil:
+			return nil
+		case time.Now().After(end):
+			return fmt.Errorf("%s does not answer: %w", in.name, err)
+		}
+		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// lost is the error of a server that ended by itself.
+func (in *instance) lost() error {
+	how := "with status 0"
+	if in.err != nil {
+		how = in.err.Error()
+	}
+	return fmt.Errorf("%s ended (%s); it printed: %s", in.name, how, end(in.text()))
+}
+
+// wait waits for a program that ends by itself.
+func (in *instance) wait(ctx context.Context, within time.Duration) error {
+	select {
+	case <-in.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(within):
+		return fmt.Errorf("%s has not ended after %v; it printed: %s", in.name, within, end(in.text()))
+	}
+	if in.err != nil {
+		return in.lost()
+	}
+	return nil
+}
+
+// stop ends all instances, servers first asked and then made to.
+func (l *lab) stop(all []*instance) error {
+	for _, in := range all {
+		if in.cmd != nil && !in.ended() {
+			syscall.Kill(-in.cmd.Process.Pid, syscall.SIGTERM)
+		}
+	}
+	late := time.After(10 * time.Second)
+	for _, in := range all {
+		if in.cmd == nil {
+			continue
+		}
+		select {
+		case <-in.done:
+		case <-late:
+			late = time.After(0)
+			syscall.Kill(-in.cmd.Process.Pid, syscall.SIGKILL)
+			<-in.done
+		}
+	}
+	l.state.removeMachines()
+	keep := 0
+	if l.daemon != nil {
+		keep = l.daemon.cmd.Process.Pid
+	}
+	for _, pid := range marked(l.state.Run, l.state.Dir) {
+		if pid != keep {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	return nil
+}
+
+// pids is an instance's process and all below it.
+func (in *instance) pids() []int {
+	root := in.cmd.Process.Pid
+	switch in.as {
+	case Guest:
+		root = numberIn("/run/libvirt/qemu/" + in.name + ".pid")
+	case Pod:
+		list, _ := exec.Command("ctr", "-n", ours, "task", "list").Output()
+		for line := range strings.Lines(string(list)) {
+			if f := strings.Fields(line); len(f) > 1 && f[0] == in.name {
+				root, _ = strconv.Atoi(f[1])
+			}
+		}
+	}
+	if root == 0 {
+		return nil
+	}
+	return below(root)
+}
+
+// below is a process and its descendants.
+func below(root int) []int {
+	out := []int{root}
+	for k := 0; k < len(out); k++ {
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", out[k]))
+		for _, t := range tasks {
+			text, _ := os.ReadFile(t)
+			for _, f := range strings.Fields(string(text)) {
+				if pid, err := strconv.Atoi(f); err == nil {
+					out = append(out, pid)
+				}
+			}
+		}
+	}
+	return out
+}
+
+func numberIn(file string) int {
+	text, _ := os.ReadFile(file)
+	n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return n
+}
+
+// settle carries out a rule on what runs.
+func (l *lab) settle(ctx context.Context, r *rule, placed []*instance) error {
+	switch {
+	case r.homes != nil && r.later:
+		for _, in := range placed {
+			for _, pid := range in.pids() {
+				err := l.do(ctx, fmt.Sprintf("taskset -acp %s %d", in.home.CPUs, pid), 10*time.Second)
+				if err != nil && syscall.Kill(pid, 0) == nil { // else it has ended
+					return err
+				}
+			}
+		}
+	case r.name == "numad":
+		return l.startNumad(placed)
+	}
+	return nil
+}
+
+// numadFiles is what numad writes for all of the machine (numad.c, main and set_thp_scan_sleep_ms).
+var numadFiles = []string{"/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs", "/sys/kernel/mm/ksm/merge_across_nodes"}
+
+const numadPID = "/run/numad.pid"
+
+// startNumad has numad look after these programs alone.
+func (l *lab) startNumad(placed []*instance) error {
+	if pid := numberIn(numadPID); alive(pid) {
+		return cannot("numad runs already, as process %d: stop it first", pid)
+	}
+	for _, f := range numadFiles {
+		if err := l.state.keep(f); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	os.Remove(numadPID) // of one that was killed
+	l.numad = true
+	argv := []string{"-i", "2:5", "-S", "0"}
+	for _, in := range placed {
+		for _, pid := range in.pids() {
+			argv = append(argv, "-p", strconv.Itoa(pid))
+		}
+	}
+	if err := l.do(context.Background(), "exec numad "+strings.Join(argv, " "), 10*time.Second); err != nil { // it goes into the background
+		return err
+	}
+	for range 50 {
+		if alive(numberIn(numadPID)) {
+			return nil
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return errors.New("numad has ended at once; its log is /var/log/numad.log")
+}
+
+// stopNumad ends the numad of a period, and restores what it has set.
+func (l *lab) stopNumad() error {
+	if !l.numad {
+		return nil
+	}
+	l.numad = false
+	pid := numberIn(numadPID)
+	exec.Command("numad", "-i", "0").Run()
+	for n := 0; alive(pid) && n < 100; n++ {
+		time.Sleep(20 * time.Millisecond)
+	}
+	var problems []error
+	for _, f := range numadFiles {
+		if found, err := l.state.found(f); err == nil {
+			problems = append(problems, l.state.set(f, found))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// alive reports whether a process runs: a zombie does not.
+func alive(pid int) bool {
+	if pid == 0 {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	after := stat[bytes.LastIndexByte(stat, ')')+1:]
+	return err == nil && !bytes.HasPrefix(after, []byte(" Z"))
+}
+
+// daemon is Homenode, in enforce mode, for the programs of this run alone.
+type daemon struct {
+	program, socket string
+	cmd             *exec.Cmd
+	done            chan struct{} // closed when it has ended
+}
+
+func (l *lab) startDaemon(ctx context.Context) error {
+	late := time.Now().Add(patience)
+	if l.smoke {
+		late = time.Now()
+	}
+	for {
+		err := hostFree() // another daemon may be about to end
+		if err == nil {
+			break
+		}
+		if time.Now().After(late) {
+			return err
+		}
+		if err := sleep(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+	dir, err := os.MkdirTemp(l.state.Dir, "homenode")
+	if err != nil {
+		return err
+	}
+	config := filepath.Join(dir, "config.yaml")
+	batch := slices.ContainsFunc(l.e.Programs, func(p Program) bool { return p.Class == "batch" })
+	err = os.WriteFile(config, []byte(fmt.Sprintf(`manage: {include: ["*%s*"], min_age: 0s, min_memory: 1MiB, min_cpu: 0}
+restore_on_stop: true
+libvirt: {manage: all}
+irq: "off"
+share: {enabled: %t}
+`, ours, batch)), 0o600)
+	if err != nil {
+		return err
+	}
+	d := &daemon{program: l.homenode, socket: filepath.Join(dir, "sock"), done: make(chan struct{})}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	d.cmd = l.shell("")
+	d.cmd.Path, d.cmd.Args = l.homenode, []string{l.homenode, "daemon", "--mode", "enforce", "--config", config, "--state-dir", filepath.Join(dir, "state"), "--socket", d.socket}
+	d.cmd.Stdout, d.cmd.Stderr = log, log
+	if err := d.cmd.Start(); err != nil {
+		return err
+	}
+	go func() {
+		d.cmd.Wait()
+		close(d.done)
+	}()
+	l.daemon = d
+	for late = time.Now().Add(patience); ; {
+		err := l.do(ctx, fmt.Sprintf("%q status --socket %q", d.program, d.socket), 20*time.Second)
+		if err == nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if d.ended() || time.Now().After(late) {
+			text, _ := os.ReadFile(log.Name())
+			return fmt.Errorf("homenode does not answer: %w; its log ends: %s", err, end(string(text)))
+		}
+		if err := sleep(ctx, 200*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// run is a command under Homenode: placed before it starts.
+func (d *daemon) run(in *instance, argv []string) []string {
+	class := in.program.Class
+	if class == "" {
+		class = "shared"
+	}
+	return append([]string{d.program, "run", "--socket", d.socket, "--quiet", "--or-anyway", "--name", in.name, "--class", class,
+		"--cpus", strconv.Itoa(in.ask.cpus), "--memory", strconv.Itoa(in.ask.memory) + "MiB", "--"}, argv...)
+}
+
+// stopDaemon ends Homenode, which restores what it has set.
+func (l *lab) stopDaemon() error {
+	d := l.daemon
+	if d == nil {
+		return nil
+	}
+	l.daemon = nil
+	d.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-d.done:
+		return nil
+	case <-time.After(patience):
+		d.cmd.Process.Kill()
+		<-d.done
+		return fmt.Errorf("homenode did not end within %v", patience)
+	}
+}
+
+func (d *daemon) ended() bool {
+	select {
+	case <-d.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// kindOf is what a program can run in on this machine.
+func kindOf(k Kind) (as Kind, why string) {
+	switch k {
+	case Guest:
+		if err := exec.Command("virsh", "-q", "version").Run(); err != nil {
+			return Process, "libvirt does not answer (virsh version): processes take the place of guests"
+		}
+		if _, err := os.Stat("/dev/kvm"); err != nil {
+			return Process, "the machine has no /dev/kvm: processes take the place of guests"
+		}
+	case Pod:
+		if _, err := os.Stat("/run/containerd/containerd.sock"); err != nil { // else ctr waits for it
+			return Process, "containerd does not run: processes take the place of pods"
+		}
+		if err := exec.Command("ctr", "version").Run(); err != nil {
+			return Process, "containerd does not answer (ctr version): processes take the place of pods"
+		}
+	}
+	if k == "" {
+		k = Process
+	}
+	return k, ""
+}

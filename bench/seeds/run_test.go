@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/homenode/homenode/core/topology"
+)
+
+// inside has switches of the kernel, and the state of a run, in a folder of the test.
+func inside(t *testing.T) (top string) {
+	t.Helper()
+	top = t.TempDir()
+	oldBalancing, oldCaches := balancingFile, cachesFile
+	t.Cleanup(func() { balancingFile, cachesFile = oldBalancing, oldCaches })
+	balancingFile, cachesFile = filepath.Join(top, "numa_balancing"), filepath.Join(top, "llc_balancing")
+	for _, f := range []string{balancingFile, cachesFile} {
+		if err := os.WriteFile(f, []byte("1\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return top
+}
+
+// labOf is a lab for a made-up experiment on a machine of two nodes with a CPU each.
+func labOf(t *testing.T, top, text string) *lab {
+	t.Helper()
+	e, err := Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := synthetic(t, "node:2(memory=1GiB) core:1")
+	if real, err := topology.FromSysfs(os.DirFS("/")); err != nil || !h.Allowed.SubsetOf(real.Allowed) {
+		t.Skip("skipped: CPUs 0 and 1 are not both to be had")
+	}
+	l, skipped, err := e.prepare(h, &options{blocks: 2, measure: time.Second, settled: true, seed: 7})
+	if err != nil || len(skipped) > 0 {
+		t.Fatal(skipped, err)
+	}
+	l.rest = 0
+	l.raw, l.self = filepath.Join(top, "raw"), "seeds"
+	l.state = &state{file: filepath.Join(top, "state.json"), Run: "test-" + filepath.Base(top), Dir: filepath.Join(top, ours+"-dir")}
+	l.say = func(format string, a ...any) { t.Logf(format, a...) }
+	for _, d := range []string{l.raw, l.state.Dir} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.state.save(); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// Servers write where they may run; the load reads that and the switch.
+const madeUp = `name: made-up
+title: Made up
+published: {source: a, url: b, machine: c, result: d}
+repeats: e
+needs: {cpus: 1, nodes: 1, memory_mib: 1}
+sizes: {servers: 2}
+prepare: ["echo once >>${dir}/prepared"]
+programs:
+  - name: server
+    role: server
+    count: servers
+    run: "taskset -cp $$ | sed 's/.*: //' >${dir}/new-${i}; mv ${dir}/new-${i} ${dir}/where-${i}; exec sleep 60"
+    ready: test -s ${dir}/where-${i}
+    fill: test ! -e ${dir}/fail
+  - name: load
+    role: load
+    run: "echo first cpu $(head -c 1 ${dir}/where-0); echo last cpu $(tail -c 2 ${dir}/where-${servers - 1}); echo balancing $(cat BALANCING); echo prepared $(wc -l <${dir}/prepared); rm ${dir}/where-*"
+metrics:
+  - {name: first, unit: CPU, better: higher, of: [load], pattern: 'first cpu ([0-9])'}
+  - {name: last, unit: CPU, better: higher, of: [load], pattern: 'last cpu ([0-9])'}
+  - {name: balancing, unit: "", better: higher, of: [load], pattern: 'balancing ([01])'}
+  - {name: prepared, unit: times, better: lower, of: [load], pattern: 'prepared ([0-9]+)'}
+  - {name: absent, unit: "", better: lower, of: [load], pattern: 'absent ([0-9]+)', optional: true}
+arms: [kernel, balancing, first-free, taskset, one]
+variants: [{name: one, rule: first-free, with: {servers: 1}}]
+periods: {settle: 0s, measure: 1s}
+`
+
+// TestRun: each arm switches and places as it should, in the order that the seed gives, and all is restored.
+func TestRun(t *testing.T) {
+	top := inside(t)
+	l := labOf(t, top, strings.ReplaceAll(madeUp, "BALANCING", balancingFile))
+	d, err := l.begin(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.experiment(t.Context(), d.add); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"kernel":     "first 0, last 1, balancing 0, prepared 1",
+		"balancing":  "first 0, last 1, balancing 1, prepared 1",
+		"first-free": "first 0, last 1, balancing 0, prepared 1",
+		"taskset":    "first 0, last 1, balancing 0, prepared 1", // pinned after they wrote where they may run: 0,1
+		"one":        "first 0, last 0, balancing 0, prepared 1",
+	}
+	var order []string
+	for _, p := range d.Trial.Periods {
+		arm := string(p.Arm)
+		order = append(order, arm)
+		got := ""
+		for _, m := range []string{"first", "last", "balancing", "prepared"} {
+			got += fmt.Sprintf(", %s %.0f", m, p.Values[m][0].Value)
+		}
+		if got[2:] != want[arm] {
+			t.Errorf("%s: %s, want %s", arm, got[2:], want[arm])
+		}
+		if len(p.Values["absent"]) != 0 {
+			t.Errorf("%s: a value from nothing", arm)
+		}
+	}
+	var planned []string
+	for _, block := range l.plan.Orders() {
+		for _, a := range block {
+			planned = append(planned, string(a))
+		}
+	}
+	if !slices.Equal(order, planned) || len(order) != 10 {
+		t.Errorf("order %v, planned %v", order, planned)
+	}
+	if err := d.write(top); err != nil {
+		t.Fatal(err)
+	}
+	var again document
+	text, _ := os.ReadFile(filepath.Join(top, "results.json"))
+	if err := json.Unmarshal(text, &again); err != nil || again.Schema != schema || len(again.Trial.Periods) != 10 {
+		t.Errorf("results.json: %v, %d periods", err, len(again.Trial.Periods))
+	}
+	report, _ := os.ReadFile(filepath.Join(top, "report.md"))
+	for _, want := range []string{"# Made up", "The machine has 2 NUMA nodes", "no difference can be claimed", "| `first-free` | 1 | +0.0 % | too few blocks | cannot tell |", "Published: d. On: c. Source: a, <b>"} {
+		if !bytes.Contains(report, []byte(want)) {
+			t.Errorf("report.md has no %q:\n%s", want, report)
+		}
+	}
+	restored(t, l)
+}
+
+// restored checks that nothing runs, and that the switches are as they were.
+func restored(t *testing.T, l *lab) {
+	t.Helper()
+	if pids := marked(l.state.Run, l.state.Dir); len(pids) > 0 {
+		t.Errorf("processes %v are still there", pids)
+	}
+	if err := l.state.restore(); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []string{balancingFile, cachesFile} {
+		if now, _ := readSetting(f); now != "1" {
+			t.Errorf("%s is %q, was 1", f, now)
+		}
+	}
+}
+
+// TestRunFails: a program that fails, and one that ends too early, are errors that say which and what it printed;
+// nothing is left behind.
+func TestRunFails(t *testing.T) {
+	for _, x := range []struct{ from, to, want string }{
+		{"exec sleep 60", "echo no memory; exit 3", "homenode-seeds-server-0 ended (exit status 3); it printed: \"no memory\""},
+		{"prepare: [\"echo once >>${dir}/prepared\"]", "prepare: [\"echo no disk; false\"]", "prepare: echo no disk; false: exit status 1; it printed: \"no disk\""},
+		{"fill: test ! -e ${dir}/fail", "fill: echo full; false", "fill homenode-seeds-server-0: echo full; false: exit status 1; it printed: \"full\""},
+		{"echo balancing", "echo balance", "balancing: instance 0 of load: nothing in its output fits"},
+		{"echo first cpu", "exit 4; echo", "homenode-seeds-load-0 ended (exit status 4)"},
+	} {
+		top := inside(t)
+		text := strings.ReplaceAll(madeUp, "BALANCING", balancingFile)
+		if !strings.Contains(text, x.from) {
+			t.Fatal(x.from)
+		}
+		l := labOf(t, top, strings.Replace(text, x.from, x.to, 1))
+		err := l.experiment(t.Context(), func(period) {})
+		if err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s:\n got  %v\n want %s", x.to, err, x.want)
+		}
+		restored(t, l)
+	}
+}
+
+// TestRunStops: a run that the user stops ends at once, and nothing is left behind.
+func TestRunStops(t *testing.T) {
+	top := inside(t)
+	l := labOf(t, top, strings.Replace(strings.ReplaceAll(madeUp, "BALANCING", balancingFile), "run: \"echo first", "run: \"sleep 50; echo first", 1))
+	ctx, stop := context.WithCancel(t.Context())
+	go func() {
+		for len(marked(l.state.Run, l.state.Dir)) < 3 {
+			time.Sleep(20 * time.Millisecond)
+		}
+		stop()
+	}()
+	if err := l.experiment(ctx, func(period) {}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	restored(t, l)
+}
+
+// TestCommandLine: what a user types wrong is one line; what is asked before a run changes nothing.
+func TestCommandLine(t *testing.T) {
+	for _, x := range []struct{ args, want string }{
+		{"", "no experiment is named; -list shows all"},
+		{"redsi", `there is no experiment "redsi"; did you mean redis? (-list shows all)`},
+		{"-smok redis", "flag provided but not defined: -smok (-h shows all flags)"},
+		{"-set keys redis", `invalid value "keys" for flag -set: want SIZE=FORMULA, such as keys=1000 (-h shows all flags)`},
+		{"-set kyes=1 redis", `-set: redis has no size "kyes"; its sizes: clients, keys, rate, servers`},
+		{"-set keys=cups redis", "-set: sizes: keys: cups: undefined: cups"},
+		{"-arms kernel,humenode -dry-run redis", `redis: -arms: it has no arm "humenode"; its arms: kernel, balancing, cache-aware, numad, taskset, nova, kubelet, first-free, homenode`},
+		{"-measure 1ms -dry-run redis", "redis: -measure: want 1s or more; -settle: 0s or more; -blocks: 1 or more"},
+	} {
+		err := run(t.Context(), strings.Fields(x.args), &bytes.Buffer{}, &bytes.Buffer{})
+		if err == nil || err.Error() != x.want || !errors.As(err, &errUsage{}) {
+			t.Errorf("%s:\n got  %v\n want %s", x.args, err, x.want)
+		}
+	}
+	for _, args := range []string{"-list", "-describe all", "-packages", "-h"} {
+		var out bytes.Buffer
+		if err := run(t.Context(), strings.Fields(args), &out, &out); err != nil || out.Len() == 0 {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}
