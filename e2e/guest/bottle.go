@@ -94,9 +94,9 @@ func twoServers() []walkerSpec {
 	return r
 }
 
-// idleHost is a program that rests nearly all the time, on an idle machine.
+// idleHost is one program of one thread on an idle machine.
 func idleHost() []walkerSpec {
-	return []walkerSpec{{name: "server0", slot: 0, mib: 16, threads: 1, place: "local", whole: true, hot: 1, sleep: "400ms"}}
+	return []walkerSpec{{name: "server0", slot: 0, mib: 16, threads: 1, place: "local", whole: true, hot: 1, sleep: bottleRest}}
 }
 
 // fullMachine is a program with a thread for each CPU of the machine and more memory than a node has.
