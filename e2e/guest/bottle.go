@@ -8,7 +8,9 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
+	"unsafe"
 
 	"github.com/homenode/homenode/e2e/suite"
 )
@@ -18,6 +20,9 @@ func init() {
 	tests["bottle.six-guests"] = func(t *T) { t.bottle(t.bareScene("six-guests", 2, guestsOf(6))) }
 	tests["bottle.eight-guests"] = func(t *T) { t.bottle(t.bareScene("eight-guests", 2, guestsOf(8))) }
 	tests["bottle.two"] = func(t *T) { t.bottle(t.bareScene("two", 1, twoServers())) }
+	tests["bottle.idle"] = func(t *T) { t.bottle(t.nothingToGain("idle", idleHost())) }
+	tests["bottle.full"] = func(t *T) { t.bottle(t.nothingToGain("full", fullMachine())) }
+	tests["bottle.interleaved"] = func(t *T) { t.bottle(t.nothingToGain("interleaved", interleaved())) }
 	tests["bottle.pods"] = bottlePods
 	tests["bottle.wide"] = bottleWide
 }
@@ -33,6 +38,8 @@ const bottleRest = "40ms"
 type scene struct {
 	name string // of suite.BottleScenes
 	each int    // CPUs that each program asks for
+	// prepare does what comes before the first page and takes long while accesses are counted; nil is nothing.
+	prepare func(cpus func(i int) set)
 	// start starts all of it, each with CPUs of its own where cpus is not nil.
 	start func(cpus func(i int) set) []*walker
 	end   func([]*walker)
@@ -42,17 +49,20 @@ type scene struct {
 	run func() []*walker
 	// declared is whether the host knows the walkers.
 	declared bool
+	// unmoved: there is no better place for it, so it is left to the kernel and to homenode, and nothing has
+	// to come home.
+	unmoved bool
 }
 
 // arm is what the work of a scene is left to.
 type arm struct {
 	name      string
-	balancing bool               // the kernel's
-	cpus      func(i int) set    // each starts on these
-	running   func(ws []*walker) // done to it as it runs
-	warm      time.Duration      // until it is measured
-	homenode  bool               // with a daemon in enforce mode
-	run       bool               // started by homenode run
+	balancing bool            // the kernel's
+	cpus      func(i int) set // each starts on these
+	running   func([][]int)   // done to it as it runs: to the processes of each program
+	warm      time.Duration   // until it is measured
+	homenode  bool            // with a daemon in enforce mode
+	run       bool            // started by homenode run
 }
 
 // tenPods are ten servers: a CPU's worth of work each, a heap that one crew of threads fills and
@@ -84,6 +94,21 @@ func twoServers() []walkerSpec {
 	return r
 }
 
+// idleHost is one program of one thread on an idle machine.
+func idleHost() []walkerSpec {
+	return []walkerSpec{{name: "server0", slot: 0, mib: 16, threads: 1, place: "local", whole: true, hot: 1, sleep: bottleRest}}
+}
+
+// fullMachine is a program with a thread for each CPU of the machine and more memory than a node has.
+func fullMachine() []walkerSpec {
+	return []walkerSpec{{name: "server0", slot: 0, mib: 384, threads: 4, place: "local", whole: true, sleep: "4ms"}}
+}
+
+// interleaved is a program as large, whose memory is interleaved on purpose: it keeps that policy.
+func interleaved() []walkerSpec {
+	return []walkerSpec{{name: "server0", slot: 0, mib: 384, threads: 4, place: "interleave", whole: true, sleep: "4ms"}}
+}
+
 // seed is that of the run: it decides the order of the arms, and in which order and how far apart
 // programs start.
 func seed() uint64 {
@@ -105,6 +130,13 @@ func (t *T) arms(s *scene) []arm {
 	}
 }
 
+// nothingToGain is a scene in which there is nothing to gain.
+func (t *T) nothingToGain(name string, specs []walkerSpec) *scene {
+	s := t.bareScene(name, specs[0].threads, specs)
+	s.unmoved, s.run = true, nil
+	return s
+}
+
 // bottle counts a scene under each arm: from the first page on, and when it has settled.
 func (t *T) bottle(s *scene) {
 	t.whereTurnsAre()
@@ -112,7 +144,8 @@ func (t *T) bottle(s *scene) {
 	arms := t.arms(s)
 	for _, i := range random.Perm(len(arms)) {
 		a := arms[i]
-		if a.run && s.run == nil || !wantedArm(i) {
+		other := !a.homenode && i > 0
+		if a.run && s.run == nil || s.unmoved && other || !wantedArm(i) {
 			continue
 		}
 		start := time.Now()
@@ -137,7 +170,14 @@ func (t *T) bottleArm(s *scene, a arm) {
 	var d *daemon
 	if a.homenode {
 		d = s.daemon()
+		if s.unmoved {
+			warm(a.warm) // its start costs more than what it does all the time, and a cache of 256 KiB notices
+		}
 	}
+	if s.prepare != nil {
+		s.prepare(a.cpus)
+	}
+	t.clock(a.name + " begins")
 	mark(0)
 	var ws []*walker
 	if a.run {
@@ -145,6 +185,7 @@ func (t *T) bottleArm(s *scene, a arm) {
 	} else {
 		ws = s.start(a.cpus)
 	}
+	t.clock(a.name + " has started")
 	if !s.declared {
 		t.record("SCENE %s", s.name)
 		t.declare(ws)
@@ -155,24 +196,44 @@ func (t *T) bottleArm(s *scene, a arm) {
 	cold := suite.BottleTag(s.name, a.name, true)
 	mark(cold)
 	t.record("MARK %d 1 %s", cold, a.name)
+	t.clock(a.name + " was counted from the first page")
 	t.order(ws, "go", "going")
 	if a.running != nil {
 		warm(a.warm)
-		a.running(ws)
+		a.running(pidsOf(ws))
 	}
-	if a.homenode {
+	if a.homenode && s.unmoved {
+		warm(a.warm) // in which it would move what it would
+		for name, home := range t.homes(ws) {
+			t.Logf("%s: the home of %s is %s", a.name, name, home)
+		}
+	} else if a.homenode {
 		for name, home := range t.awaitHome(settleLimit, ws) {
 			t.Logf("%s: %s is at home on %s", a.name, name, home)
 		}
 	}
 	warm(a.warm)
+	t.clock(a.name + " has settled")
 	t.measure(ws, suite.BottleTag(s.name, a.name, false), a.name, bottlePasses)
+	t.clock(a.name + " was counted")
 	if d != nil {
 		t.undoneAll()
 		t.stop(d)
 	}
 	s.end(ws)
 	t.Do(setBalancing(false))
+}
+
+// clock shows the guest's clock in virtual time, where two guests of one seed have to show the same: the
+// first line that differs is where they part.
+func (t *T) clock(when string) {
+	if !t.shape.Virtual {
+		return
+	}
+	var now syscall.Timespec
+	const monotonic = 1 // CLOCK_MONOTONIC, include/uapi/linux/time.h
+	syscall.Syscall(syscall.SYS_CLOCK_GETTIME, monotonic, uintptr(unsafe.Pointer(&now)), 0)
+	t.Logf("%s at %d ns", when, now.Nano())
 }
 
 // whereTurnsAre tells the plugin which CPU is which, where QEMU does not.
@@ -256,16 +317,30 @@ func kubeletRule(cpus, each int) func(n int) set {
 	}
 }
 
+func pidsOf(ws []*walker) (programs [][]int) {
+	for _, w := range ws {
+		programs = append(programs, []int{w.pid})
+	}
+	return programs
+}
+
 // tasksetRule pins what runs: the first program to the first CPUs, the next to those after them, so
 // that all CPUs are given out. Nothing moves its memory.
-func (t *T) tasksetRule(ws []*walker) {
+func (t *T) tasksetRule(programs [][]int) {
 	all := t.shape.CPUs()
-	for i, w := range ws {
+	for i, pids := range programs {
 		var cpus set
-		for c := i * all / len(ws); c < (i+1)*all/len(ws); c++ {
+		for c := i * all / len(programs); c < (i+1)*all/len(programs); c++ {
 			cpus |= setOf(c)
 		}
-		for _, tid := range threadsOf(w.pid) {
+		t.pin(pids, cpus)
+	}
+}
+
+// pin has the threads of processes run on these CPUs.
+func (t *T) pin(pids []int, cpus set) {
+	for _, pid := range pids {
+		for _, tid := range threadsOf(pid) {
 			t.Do(setAffinity(tid, cpus))
 		}
 	}
@@ -276,11 +351,17 @@ func (t *T) tasksetRule(ws []*walker) {
 // greatest product of free CPUs and memory, what it has there counted as free, binds its threads to
 // the node's CPUs and migrates its memory. Its thresholds (300 MB, half a CPU) are not looked at:
 // programs are small here, as the machine is.
-func (t *T) numadRule(ws []*walker) {
-	for _, w := range ws {
+func (t *T) numadRule(programs [][]int) {
+	for _, pids := range programs {
 		idle := t.idleCPUs(500 * time.Millisecond)
-		anon, err := anonByNode(w.pid)
-		t.Do(err)
+		anon := map[int]int{}
+		for _, pid := range pids {
+			byNode, err := anonByNode(pid)
+			t.Do(err)
+			for node, n := range byNode {
+				anon[node] += n
+			}
+		}
 		best, most := 0, -1.0
 		for n := range t.shape.Nodes {
 			mib := float64(nodeKiB(n, "MemFree"))/1024 + float64(anon[n])*pageSize/(1<<20)
@@ -288,11 +369,11 @@ func (t *T) numadRule(ws []*walker) {
 				best, most = n, product
 			}
 		}
-		for _, tid := range threadsOf(w.pid) {
-			t.Do(setAffinity(tid, nodeCPUs(best)))
-		}
-		if _, err := migratePages(w.pid, setOf(0, 1)&^setOf(best), setOf(best)); err != nil {
-			t.Fatalf("migrate %s: %v", w.name, err)
+		t.pin(pids, nodeCPUs(best))
+		for _, pid := range pids {
+			if _, err := migratePages(pid, setOf(0, 1)&^setOf(best), setOf(best)); err != nil {
+				t.Fatalf("migrate process %d: %v", pid, err)
+			}
 		}
 	}
 }
@@ -334,26 +415,34 @@ func (t *T) idleTicks() (idle, all map[int]float64) {
 }
 
 // bottlePods has ten pods of the real containerd in the place of processes; homenode places them by
-// its Node Resource Interface, before their first page.
+// its Node Resource Interface, before their first page. Containers are made before accesses are
+// counted, for that takes containerd and runc several times as long; their walkers touch no page
+// before they are told to.
 func bottlePods(t *T) {
+	const each = 1
 	c := t.cri()
 	var pods []*pod
-	s := &scene{name: "pods", each: serverCPUs}
-	s.start = func(cpus func(i int) set) []*walker {
-		qos, given := "burstable", func(i int) string { return "" }
-		if cpus != nil {
-			qos, given = "guaranteed", func(i int) string { return cpus(i).String() }
-		}
-		specs := servers(qos, given)
-		for i := range specs {
-			specs[i].containers[0].hot, specs[i].containers[0].sleep = 1, bottleRest
+	s := &scene{name: "pods", each: each}
+	s.prepare = func(cpus func(i int) set) {
+		var specs []podSpec
+		for i, w := range tenPods() {
+			w.name, w.wait = "server", true
+			p := podSpec{name: fmt.Sprintf("p%d", i), qos: "burstable", containers: []containerSpec{{walkerSpec: w, cpus: each, memoryMiB: w.mib + 64}}}
+			if cpus != nil {
+				p.qos, p.containers[0].cpuset = "guaranteed", cpus(i).String()
+			}
+			specs = append(specs, p)
 		}
 		if pods == nil {
 			pods = t.pods(c, specs...)
 		} else {
 			t.renew(c, pods, specs)
 		}
-		return walkersOf(pods)
+	}
+	s.start = func(func(i int) set) []*walker {
+		ws := walkersOf(pods)
+		t.order(ws, "fill", "ready")
+		return ws
 	}
 	s.end = func([]*walker) {}
 	s.daemon = func() *daemon { return t.underRuntime(daemonOptions{mode: "enforce"}) }

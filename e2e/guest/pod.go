@@ -121,13 +121,17 @@ func (t *T) twoAtATime(n int, f func(int) error) {
 // beginLimit is for a walker to fill its memory.
 const beginLimit = 3 * time.Minute
 
-// begun waits until the walkers of pods have filled their memory.
+// begun waits until the walkers of pods have filled their memory, or wait for the order to.
 func (t *T) begun(pods []*pod) {
 	for _, p := range pods {
 		for _, k := range p.containers {
 			if !k.spec.idle {
 				k.answers.SetReadDeadline(time.Now().Add(beginLimit))
-				t.expect(k.walker, "ready")
+				first := "ready"
+				if k.wait {
+					first = "waiting"
+				}
+				t.expect(k.walker, first)
 				k.answers.SetReadDeadline(time.Time{})
 			}
 			k.first = t.set(statusIn(readText(k.folder()+"/first"), "Cpus_allowed_list"))

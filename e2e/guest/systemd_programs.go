@@ -29,68 +29,74 @@ const threadsThatAllocate = `(dotimes [_ 16]
     (.setDaemon true) (.start)))
 (Thread/sleep 3000) (spit "/tmp/java.ready" "x") (Thread/sleep Long/MAX_VALUE)`
 
-// systemdPrograms: redis, PostgreSQL and a JVM with many threads are at home from the first page on when
-// `homenode run` starts them without a daemon; a daemon that comes later has nothing to move.
-func systemdPrograms(t *T) {
-	t.install()
+// redisServer answers at /tmp/redis.sock.
+func redisServer() program {
+	return program{
+		name:  "redis",
+		argv:  []string{"/usr/bin/redis-server", "--save", "", "--port", "0", "--unixsocket", "/tmp/redis.sock", "--dir", "/tmp", "--enable-debug-command", "yes"},
+		ready: func() bool { return capture([]string{"redis-cli", "-s", "/tmp/redis.sock", "ping"}, "").exit == exitOK },
+		fill:  []string{"redis-cli", "-s", "/tmp/redis.sock", "debug", "populate", "100000", "key", "500"},
+	}
+}
+
+// asPostgres is a command line under PostgreSQL's user.
+func asPostgres(argv ...string) []string {
+	return append([]string{"/usr/bin/setpriv", "--reuid=106", "--regid=106", "--clear-groups"}, argv...)
+}
+
+// postgresBin is the folder of PostgreSQL's programs.
+func (t *T) postgresBin() string {
+	bin, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	if len(bin) != 1 {
+		t.Fatalf("PostgreSQL in %q", bin)
+	}
+	return bin[0]
+}
+
+// postgresServer makes a cluster of PostgreSQL, which answers in /tmp.
+func (t *T) postgresServer() program {
 	const data = "/tmp/postgres"
+	bin := t.postgresBin()
 	t.Do(os.MkdirAll(data, 0o700))
 	t.Do(os.Chown(data, 106, 106))
-	bin, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
-	java, _ := filepath.Glob("/usr/lib/jvm/java-*-openjdk-*/bin/java")
-	jars, _ := filepath.Glob("/usr/share/java/*.jar")
-	if len(bin) != 1 || len(java) == 0 || len(jars) == 0 {
-		t.Fatalf("PostgreSQL in %q, Java %q, %d jars", bin, java, len(jars))
-	}
-	postgres := []string{"/usr/bin/setpriv", "--reuid=106", "--regid=106", "--clear-groups"}
-	asPostgres := func(argv ...string) []string { return slices.Concat(postgres, argv) }
-	initial := asPostgres(bin[0]+"/initdb", "-D", data, "-A", "trust", "--no-sync", "--no-locale", "-E", "UTF8")
+	initial := asPostgres(bin+"/initdb", "-D", data, "-A", "trust", "--no-sync", "--no-locale", "-E", "UTF8")
 	if r := captureFor(5*time.Minute, initial, "initdb"); r.exit != exitOK {
 		t.Fatalf("%s", r)
 	}
 	sql := "create table t as select i, repeat('homenode', 20) s from generate_series(1, 100000) i; select count(*), max(length(s)) from t"
-	psql := func(q string) []string { return asPostgres(bin[0]+"/psql", "-h", "/tmp", "-d", "postgres", "-Atc", q) }
+	psql := func(q string) []string { return asPostgres(bin+"/psql", "-h", "/tmp", "-d", "postgres", "-Atc", q) }
+	return program{
+		name:  "postgres",
+		argv:  asPostgres(bin+"/postgres", "-D", data, "-k", "/tmp", "-c", "listen_addresses=", "-c", "shared_buffers=64MB", "-c", "jit=off", "-c", "fsync=off"),
+		ready: func() bool { return capture(psql("select 1"), "").exit == exitOK },
+		fill:  psql(sql),
+	}
+}
+
+// systemdPrograms: redis, PostgreSQL and a JVM with many threads are at home from the first page on when
+// `homenode run` starts them without a daemon; a daemon that comes later has nothing to move.
+func systemdPrograms(t *T) {
+	t.install()
+	java, _ := filepath.Glob("/usr/lib/jvm/java-*-openjdk-*/bin/java")
+	jars, _ := filepath.Glob("/usr/share/java/*.jar")
+	if len(java) == 0 || len(jars) == 0 {
+		t.Fatalf("Java %q, %d jars", java, len(jars))
+	}
 	programs := []program{
-		{
-			name:  "redis",
-			argv:  []string{"/usr/bin/redis-server", "--save", "", "--port", "0", "--unixsocket", "/tmp/redis.sock", "--dir", "/tmp", "--enable-debug-command", "yes"},
-			ready: func() bool { return capture([]string{"redis-cli", "-s", "/tmp/redis.sock", "ping"}, "").exit == exitOK },
-			fill:  []string{"redis-cli", "-s", "/tmp/redis.sock", "debug", "populate", "100000", "key", "500"},
-		},
-		{
-			name:  "postgres",
-			argv:  asPostgres(bin[0]+"/postgres", "-D", data, "-k", "/tmp", "-c", "listen_addresses=", "-c", "shared_buffers=64MB", "-c", "jit=off", "-c", "fsync=off"),
-			ready: func() bool { return capture(psql("select 1"), "").exit == exitOK },
-			fill:  psql(sql),
-		},
+		redisServer(),
+		t.postgresServer(),
 		{
 			name:  "java",
 			argv:  []string{java[0], "-Xms160m", "-Xmx160m", "-XX:+UseParallelGC", "-cp", strings.Join(jars, ":"), "clojure.main", "-e", threadsThatAllocate},
 			ready: func() bool { _, err := os.Stat("/tmp/java.ready"); return err == nil },
 		},
 	}
-	for _, p := range programs {
-		argv := append([]string{"systemd-run", "-q", "--unit=" + p.name, installed, "run", "--name", p.name, "--cpus", "2", "--memory", "256MiB", "--"}, p.argv...)
-		t.command(argv...)
-		t.Defer(func() { capture([]string{"systemctl", "stop", p.name}, "") })
-		t.OnFailure(func() {
-			t.logLines(p.name, capture([]string{"journalctl", "-u", p.name, "--no-pager", "-o", "cat"}, "").out, 10)
-		})
-	}
 	homes := map[string]set{}
 	for _, p := range programs {
-		t.until(5*time.Minute, time.Second, p.name+" is ready", func() (bool, string) {
-			state := t.show(p.name, "ActiveState")
-			if state == "failed" {
-				t.Fatalf("%s has failed", p.name)
-			}
-			return p.ready(), "it is " + state
-		})
-		if p.fill != nil {
-			if r := captureFor(5*time.Minute, p.fill, p.name); r.exit != exitOK {
-				t.Fatalf("%s", r)
-			}
-		}
+		t.startProgram(p, nil, installed, "run", "--name", p.name, "--cpus", "2", "--memory", "256MiB", "--")
+	}
+	for _, p := range programs {
+		t.awaitProgram(p)
 		homes[p.name] = t.unitAtHome(p.name, 0)
 	}
 
@@ -107,14 +113,46 @@ func systemdPrograms(t *T) {
 	}
 }
 
-// unitAtHome looks at all processes of a service: their threads may use the CPUs of one node,
-// home unless that is 0, and 99 % of what is theirs lies there.
-func (t *T) unitAtHome(unit string, home set) set {
-	var processes, pages int
-	own := map[int]int{}
+// startProgram starts a service, with further options of systemd-run and with words before its command line.
+func (t *T) startProgram(p program, options []string, before ...string) {
+	t.command(slices.Concat([]string{"systemd-run", "-q", "--unit=" + p.name}, options, before, p.argv)...)
+	t.Defer(func() { capture([]string{"systemctl", "stop", p.name}, "") })
+	t.OnFailure(func() {
+		t.logLines(p.name, capture([]string{"journalctl", "-u", p.name, "--no-pager", "-o", "cat"}, "").out, 10)
+	})
+}
+
+// awaitProgram waits until a service serves, and fills it.
+func (t *T) awaitProgram(p program) {
+	t.until(5*time.Minute, time.Second, p.name+" is ready", func() (bool, string) {
+		state := t.show(p.name, "ActiveState")
+		if state == "failed" {
+			t.Fatalf("%s has failed", p.name)
+		}
+		return p.ready(), "it is " + state
+	})
+	if p.fill != nil {
+		if r := captureFor(5*time.Minute, p.fill, p.name); r.exit != exitOK {
+			t.Fatalf("%s", r)
+		}
+	}
+}
+
+// pidsOf are the processes of a service.
+func (t *T) pidsOf(unit string) (pids []int) {
 	for text := range strings.FieldsSeq(readText(cgroupRoot + t.show(unit, "ControlGroup") + "/cgroup.procs")) {
 		pid, err := strconv.Atoi(text)
 		t.Do(err)
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// whereUnit is where all processes of a service are: the nodes whose CPUs their threads may use, and the
+// pages that are theirs, by node.
+func (t *T) whereUnit(unit string) (nodes set, own map[int]int, processes int) {
+	own = map[int]int{}
+	for _, pid := range t.pidsOf(unit) {
 		byNode, err := ownByNode(pid)
 		if err != nil {
 			continue // it has ended
@@ -122,19 +160,27 @@ func (t *T) unitAtHome(unit string, home set) set {
 		processes++
 		for node, n := range byNode {
 			own[node] += n
-			pages += n
 		}
-		for tid, may := range allowed(pid) {
-			if home == 0 {
-				home = t.nodesOf(may)
-			}
-			if t.nodesOf(may) != home {
-				t.Fatalf("%s: thread %d of %d may use CPUs %s of nodes %s, others node %s", unit, tid, pid, may, t.nodesOf(may), home)
-			}
+		for _, may := range allowed(pid) {
+			nodes |= t.nodesOf(may)
 		}
 	}
-	if home.size() != 1 || share(own, home) < 0.99 {
-		t.Fatalf("%s: home %s, memory %s", unit, home, byNodeText(own))
+	return nodes, own, processes
+}
+
+// unitAtHome looks at all processes of a service: their threads may use the CPUs of one node,
+// home unless that is 0, and 99 % of what is theirs lies there.
+func (t *T) unitAtHome(unit string, home set) set {
+	nodes, own, processes := t.whereUnit(unit)
+	if home == 0 {
+		home = nodes
+	}
+	if nodes != home || home.size() != 1 || share(own, home) < 0.99 {
+		t.Fatalf("%s: home %s, its threads may use the CPUs of nodes %s, memory %s", unit, home, nodes, byNodeText(own))
+	}
+	pages := 0
+	for _, n := range own {
+		pages += n
 	}
 	t.Row("Programs under homenode run", unit, fmt.Sprint(processes), fmt.Sprintf("%d MiB", pages*4/1024), home.String(), fmt.Sprintf("%.2f %%", share(own, home)*100))
 	return home

@@ -92,6 +92,66 @@ func judgeServed(scene string, enough float64) func(*tally, counts) (string, err
 	}
 }
 
+// harmless is what modelled time may be under homenode, of that under the kernel alone, where there is
+// nothing to gain.
+const harmless = 1.02
+
+// judgeHarmless makes the rows of a scene in which homenode has nothing to gain, and asks that it does
+// no harm.
+func judgeHarmless(scene string) func(*tally, counts) (string, error) {
+	return func(t *tally, c counts) (string, error) {
+		root, err := moduleRoot()
+		if err != nil {
+			return "", err
+		}
+		m, err := readMachine(filepath.Join(root, "e2e", "machines", "xeon-8163.txt"))
+		if err != nil {
+			return "", err
+		}
+		times := map[string]map[bool]float64{}
+		for _, mark := range t.marks {
+			if mark.scene != scene {
+				continue
+			}
+			b, err := bottledOf(t, c, scene, mark)
+			if err != nil {
+				return "", err
+			}
+			t.bottles = append(t.bottles, b)
+			if times[b.arm] == nil {
+				times[b.arm] = map[bool]float64{}
+			}
+			times[b.arm][b.cold] = b.nanoseconds(m)
+		}
+		var said []string
+		var trouble error
+		for _, cold := range []bool{true, false} {
+			when := "settled"
+			if cold {
+				when = "from the first page"
+			}
+			kernel, homenode := times[suite.BottleArms[0]][cold], times[homenodePhase][cold]
+			if kernel == 0 || homenode == 0 {
+				return "", fmt.Errorf("%s: nothing was counted under the kernel alone, or under homenode", when)
+			}
+			said = append(said, fmt.Sprintf("%s %.3f", when, homenode/kernel))
+			if homenode > harmless*kernel {
+				trouble = cmp.Or(trouble, fmt.Errorf("%s: homenode takes %.3f of the kernel's modelled time, at most %g is allowed", when, homenode/kernel, harmless))
+			}
+		}
+		if trouble != nil {
+			return "", trouble
+		}
+		return "modelled time under homenode, of the kernel's alone: " + strings.Join(said, ", "), nil
+	}
+}
+
+// nanoseconds is the modelled time of an access.
+func (b bottled) nanoseconds(m machine) float64 {
+	a := total(b.all, everything)
+	return m.pay(b.all).time(b.threads) * float64(b.threads) / float64(max(1, a.loads+a.stores))
+}
+
 func bottledOf(t *tally, c counts, scene string, m markRecord) (bottled, error) {
 	b := bottled{scene: scene, arm: m.phase, cold: m.tag == suite.BottleTag(scene, m.phase, true), seed: t.shape.Seed, all: map[place]access{}, least: 1}
 	if c[m.tag] == nil {
@@ -147,10 +207,7 @@ func bottleTables(all []bottled, m machine) map[string]*table {
 		k := row{b.scene, b.arm, b.cold}
 		rows[k] = append(rows[k], b)
 	}
-	nanoseconds := func(b bottled) float64 {
-		a := total(b.all, everything)
-		return m.pay(b.all).time(b.threads) * float64(b.threads) / float64(max(1, a.loads+a.stores))
-	}
+	nanoseconds := func(b bottled) float64 { return b.nanoseconds(m) }
 	keys := slices.SortedFunc(maps.Keys(rows), func(a, b row) int {
 		return cmp.Or(cmp.Compare(a.scene, b.scene), cmp.Compare(coldFirst(a.cold), coldFirst(b.cold)),
 			cmp.Compare(slices.Index(suite.BottleArms, a.arm), slices.Index(suite.BottleArms, b.arm)))
@@ -209,9 +266,6 @@ func coldFirst(cold bool) int {
 	return 1
 }
 
-// virtualScene runs in virtual time, where two guests of one seed have to count the same.
-const virtualScene = "two"
-
 // onceASeed leaves one guest of each seed. In virtual time it is an error if they differ; elsewhere
 // the last counts.
 func onceASeed(all []bottled) ([]bottled, error) {
@@ -231,9 +285,11 @@ func onceASeed(all []bottled) ([]bottled, error) {
 			once = append(once, b)
 			continue
 		}
-		if b.scene == virtualScene && slices.EqualFunc(once[i].rows(), b.rows(), slices.Equal) {
+		switch {
+		case !suite.BottleVirtual(b.scene):
+		case slices.EqualFunc(once[i].rows(), b.rows(), slices.Equal):
 			same++
-		} else if b.scene == virtualScene {
+		default:
 			differ++
 		}
 		once[i] = b

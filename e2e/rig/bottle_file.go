@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/homenode/homenode/e2e/suite"
 )
 
 // bottleColumns are those of the files that keep what guests counted: a line for each pair of
@@ -155,6 +157,7 @@ func bottlePage(w io.Writer, machineFile string, files []string) error {
 	}
 	all, differ := onceASeed(all)
 	fmt.Fprint(w, bottleTitle)
+	fmt.Fprintf(w, "%s\n", bottleSummary(all).markdown())
 	tables := bottleTables(all, m)
 	for _, s := range bottleScenes {
 		t := tables[s.name]
@@ -194,13 +197,70 @@ func (m machine) text() string {
 	return s
 }
 
+// bottleColumnsInShort are the columns of the table in short, which the README has.
+var bottleColumnsInShort = []struct {
+	scene string
+	cold  bool
+	title string
+}{
+	{"pods", true, "ten pods, from the first page"},
+	{"pods", false, "ten pods"},
+	{"ten", false, "ten programs"},
+	{"six-guests", false, "six guests"},
+	{"eight-guests", false, "eight guests"},
+	{"database", false, "database and cache"},
+	{"wide", false, "wider than a node"},
+}
+
+// bottleSummary is the share of misses that local memory serves, by what work is left to and by scene.
+func bottleSummary(all []bottled) *table {
+	t := &table{rows: [][]string{{"left to"}, {"*seeds*"}}}
+	shares := func(scene, arm string, cold bool) (cells []string) {
+		for _, b := range all {
+			if b.scene == scene && b.arm == arm && b.cold == cold {
+				cells = append(cells, fmt.Sprintf("%.1f", 100*missesShare(b.all)))
+			}
+		}
+		return cells
+	}
+	for _, arm := range suite.BottleArms {
+		t.rows = append(t.rows, []string{arm})
+	}
+	for _, c := range bottleColumnsInShort {
+		var column, seeds []string
+		for _, arm := range suite.BottleArms {
+			cell := "-"
+			if of := shares(c.scene, arm, c.cold); len(of) > 0 {
+				cell = middle(of) + " %"
+				seeds = append(seeds, strconv.Itoa(len(of)))
+			}
+			column = append(column, cell)
+		}
+		if len(seeds) == 0 {
+			continue
+		}
+		least, most := slices.Min(seeds), slices.Max(seeds)
+		if least != most {
+			most = least + " to " + most
+		}
+		for i, cell := range append([]string{c.title, most}, column...) {
+			t.rows[i] = append(t.rows[i], cell)
+		}
+	}
+	return t
+}
+
 // bottleScenes are the headings of the page.
 var bottleScenes = []struct{ name, title, text string }{
 	{"ten", "Ten programs, for ten pods of 8 CPUs", "Two nodes of 6 CPUs; ten processes in cgroups, each with two threads that go over one heap of 32 MiB."},
-	{"pods", "Ten real pods", "Two nodes of 12 CPUs with containerd and runc; ten pods that request 2 CPUs each, with four threads and a heap of 64 MiB; homenode places them by the Node Resource Interface."},
+	{"pods", "Ten real pods", "The ten programs in containers of the real containerd and runc: pods that request a CPU each, two threads, a heap of 32 MiB. homenode gives each its home by the Node Resource Interface before it starts, and so before its first page."},
 	{"six-guests", "Six guests", "The machine of the ten programs; six processes as QEMU's are: two threads for two vCPUs and 48 MiB each. They are no QEMU."},
 	{"eight-guests", "Eight guests", "The same, eight of them: more vCPUs than CPUs."},
+	{"database", "A database with its cache", "Two nodes of 4 CPUs and 768 MiB with systemd; PostgreSQL 17 (64 MiB of shared buffers, pgbench, 200,000 rows, reads only) and redis (60,000 keys of 500 bytes, redis-benchmark, reads only) as services, both asked at once by four connections. Counted: the memory of its own that each has mapped (shared buffers, keys), by all of its processes; not the libraries."},
 	{"wide", "A program wider than a node", "Four nodes of 4 CPUs and 576 MiB; six threads over 528 MiB, each over its part; its memory starts interleaved. Under homenode with threads.sample."},
+	{"idle", "An idle host", "In virtual time: two nodes of 2 CPUs; one program of one thread over 16 MiB. There is nothing to gain."},
+	{"full", "Work that fills the machine", "The same machine; one program with a thread for each CPU and more memory than a node has, of which each thread uses all. There is nothing to gain."},
+	{"interleaved", "Memory that is interleaved on purpose", "The same program, which interleaves its memory over both nodes and keeps that policy. There is nothing to gain. (A program that would fit a node is brought home whatever its policy: [accesses.md](accesses.md), `cache`.)"},
 	{"two", "In virtual time", "Two nodes of 2 CPUs, whose clock counts instructions; two programs of two threads over 16 MiB each. The first seed is run twice."},
 }
 
@@ -211,6 +271,10 @@ Written by ` + "`make bottle`" + ` out of [bottle.csv](bottle.csv). What these f
 A guest under software emulation; a plugin of the emulator sends every data access of user-space code through a set-associative last-level cache for each node, and counts which
 node's memory serves the misses. **No time is measured: what is called *modelled* is the result of the formula below.** Each figure is the median of the seeds, in brackets the least and the most.
 
+## In short
+
+Misses served by local memory, settled where nothing else is said:
+
 `
 
 const bottleNote = `## What the columns are
@@ -218,8 +282,8 @@ const bottleNote = `## What the columns are
 - *Misses served by local memory*: of the misses of all programs, those that memory on the node of the CPU served. It is what is published for ten pods under ESXi (99.2 %%) and under Linux (43.5 %%)
   by hardware counters on two Xeons. *Worst program*: the same of the program that has least.
 - *Settled*: two passes over each heap after the programs ran for a while (NUMA balancing: 40 s with its scan periods shortened; homenode: once all are at home). *From the first page*: from before
-  the start of the first program to the end of its first whole pass. Programs that homenode finds running have their first pages where the kernel put them.
-- *numad's rule*, *kubelet's rule*: what these programs decide, carried out by the test (e2e/guest/bottle.go); they do not run themselves. *taskset, running*: threads are pinned as they run, memory
+  the start of the first program to the end of its first whole pass. Programs that homenode finds running have their first pages where the kernel put them; pods have their home before their first page.
+- *numad's rule*, *kubelet's rule*: what these programs decide, carried out by the test (e2e/guest/bottle.go); they do not run themselves. *taskset*: threads are pinned as they run, memory
   is left where it is. The kubelet's rule gives each program CPUs of its own before it starts, so that memory is there from the first page; what no longer fits gets the shared pool.
 - Modelled time, for a machine of: %s (%s; other files by ` + "`go run ./e2e/rig -machine FILE -bottle bench/results/bottle.csv`" + `):
   time = max(waited / threads, carried); waited = hits × hit + near × near + far × far + Σ misses × latency; carried = the greatest, over pairs of nodes, of misses × 64 bytes / bandwidth.

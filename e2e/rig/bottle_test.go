@@ -71,6 +71,48 @@ func TestJudgeServed(t *testing.T) {
 	}
 }
 
+// Where there is nothing to gain, homenode may take at most 2 % more of modelled time, from the first page as
+// when settled.
+func TestJudgeHarmless(t *testing.T) {
+	const scene = "full"
+	judge := func(localCold, localSettled int) (string, error) {
+		var ta = newTally(suite.Shape{Seed: 1}, nil)
+		var file strings.Builder
+		lines := []string{"SCENE " + scene, "WALKER 0 a 1 4 10 local"}
+		for arm, local := range map[string][2]int{"kernel alone": {500, 500}, "homenode": {localCold, localSettled}} {
+			for i, cold := range []bool{true, false} {
+				tag := suite.BottleTag(scene, arm, cold)
+				lines = append(lines, fmt.Sprintf("MARK %d 1 %s", tag, arm))
+				fmt.Fprintf(&file, "tag=%d slot=0 cpunode=0 memnode=0 loads=1000 stores=0 misses=%d near=0 far=0\n", tag, local[i])
+				fmt.Fprintf(&file, "tag=%d slot=0 cpunode=0 memnode=1 loads=1000 stores=0 misses=%d near=0 far=0\ntag=%d end\n", tag, 1000-local[i], tag)
+			}
+		}
+		for _, text := range lines {
+			l, _ := suite.ParseLine(text)
+			if err := ta.told(l); err != nil {
+				t.Fatal(err)
+			}
+		}
+		counted, err := parseCounts(strings.NewReader(file.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return judgeHarmless(scene)(ta, counted)
+	}
+	if text, err := judge(500, 490); err != nil || text != "modelled time under homenode, of the kernel's alone: from the first page 1.000, settled 1.005" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if text, err := judge(500, 400); err == nil || !strings.Contains(err.Error(), "settled: homenode takes 1.0") {
+		t.Errorf("%q, %v", text, err)
+	}
+	if text, err := judge(300, 500); err == nil || !strings.Contains(err.Error(), "from the first page: homenode takes") {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := judgeHarmless(scene)(newTally(suite.Shape{}, nil), counts{}); err == nil {
+		t.Error("a scene of which nothing was counted passes")
+	}
+}
+
 // Of three seeds the table has the median, the least and the most; the modelled time is that of the
 // kernel alone with the same seed.
 func TestBottleTables(t *testing.T) {
@@ -165,6 +207,26 @@ func TestBottlesAreKept(t *testing.T) {
 	}
 	if err := bottlePage(&page, "../machines/none.txt", []string{file}); err == nil {
 		t.Error("a page for no machine")
+	}
+}
+
+// In short there is a column for each scene that was counted, and a dash where an arm was not.
+func TestBottleSummary(t *testing.T) {
+	of := func(scene, arm string, cold bool, local uint64) bottled {
+		return bottled{scene: scene, arm: arm, cold: cold, all: map[place]access{{0, 0, 0}: {loads: 100, misses: local}, {0, 0, 1}: {loads: 100, misses: 100 - local}}}
+	}
+	got := bottleSummary([]bottled{of("pods", "kernel alone", true, 40), of("pods", "kernel alone", true, 60), of("pods", "homenode", true, 100), of("wide", "kernel alone", false, 25), of("two", "kernel alone", false, 1)}).rows
+	want := map[string][]string{
+		"left to": {"ten pods, from the first page", "wider than a node"}, "*seeds*": {"1 to 2", "1"},
+		"kernel alone": {"50.0 (40.0 to 60.0) %", "25.0 %"}, "homenode": {"100.0 %", "-"}, "taskset": {"-", "-"},
+	}
+	for _, row := range got {
+		if w, ok := want[row[0]]; ok && !slices.Equal(row[1:], w) {
+			t.Errorf("%s: %q, want %q", row[0], row[1:], w)
+		}
+	}
+	if len(got) != 2+len(suite.BottleArms) { // the head and the seeds
+		t.Errorf("%d rows: %q", len(got), got)
 	}
 }
 

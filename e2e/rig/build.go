@@ -162,6 +162,11 @@ func build(ctx context.Context, root, out, homenode string, more []archived, job
 				return "", nil, err
 			}
 		}
+		if j.shape.Virtual {
+			if err := plugin(ctx, root, bin, "still"); err != nil {
+				return "", nil, err
+			}
+		}
 		if j.shape.Overlap {
 			if err := plugin(ctx, root, bin, "overlap"); err != nil {
 				return "", nil, err

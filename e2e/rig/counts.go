@@ -142,7 +142,11 @@ var judges = map[string]func(*tally, counts) (string, error){
 	"bottle.ten-served":          judgeServed("ten", servedEnough),
 	"bottle.six-guests-served":   judgeServed("six-guests", servedEnough),
 	"bottle.eight-guests-served": judgeServed("eight-guests", servedEnough),
+	"bottle.idle-served":         judgeHarmless("idle"),
+	"bottle.full-served":         judgeHarmless("full"),
+	"bottle.interleaved-served":  judgeHarmless("interleaved"),
 	"bottle.two-served":          judgeServed("two", servedEnough),
+	"bottle.database-served":     judgeServed("database", servedEnough),
 	"bottle.pods-served":         judgeServed("pods", servedEnough),
 	"bottle.wide-served":         judgeServed("wide", wideServed),
 }

@@ -162,6 +162,9 @@ func (g *guest) boot(ctx context.Context, show bool, tests []string, tally *tall
 	g.socket = filepath.Join(sockets, "qmp")
 	args = append(args, "-qmp", "unix:"+g.socket+",server=on,wait=off")
 	q := exec.CommandContext(ctx, g.tools.qemu, args...)
+	if g.shape.Virtual {
+		q.Env = append(os.Environ(), "LD_PRELOAD="+filepath.Join(bin, "still.so"))
+	}
 	q.ExtraFiles = []*os.File{wireEnd}
 	q.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	console, err := q.StdoutPipe()

@@ -30,7 +30,9 @@ func qemuArgs(s suite.Shape, t tools, image, dir, bin string, words []string) []
 	if s.Virtual {
 		// All vCPUs take turns on one thread, an instruction takes so many ns of the guest's clock, and a
 		// guest that sleeps goes on at once with its next timer: the same guest, the same run.
-		accel = "tcg,thread=single"
+		// Room for translated code (MiB) that does not go by the memory of this machine: where it is full, all is
+		// translated anew, and the CPUs' round begins anew.
+		accel = "tcg,thread=single,tb-size=1024"
 		add("-icount", fmt.Sprintf("shift=%d,sleep=off", bits.TrailingZeros(uint(cmp.Or(s.Instruction, 2)))), "-rtc", "base=2026-01-01,clock=vm", "-seed", strconv.Itoa(cmp.Or(s.Seed, firstSeed)))
 		// A turn lasts until the next timer, divided by the vCPUs (icount_percpu_budget): a
 		// timer of QEMU's own every 200 µs, that no guest sees, makes them short.

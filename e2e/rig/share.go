@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/homenode/homenode/e2e/suite"
 )
@@ -118,7 +119,13 @@ func middle(cells []string) string {
 	if least == most {
 		return least
 	}
-	return fmt.Sprintf("%s (%s to %s)", cells[(len(cells)-1)/2], least, most)
+	below, above := cells[(len(cells)-1)/2], cells[len(cells)/2]
+	median := below
+	if below != above { // an even number of them: halfway, with as many decimals
+		_, decimals, _ := strings.Cut(below, ".")
+		median = strconv.FormatFloat((number(below)+number(above))/2, 'f', len(decimals), 64)
+	}
+	return fmt.Sprintf("%s (%s to %s)", median, least, most)
 }
 
 // share writes the tables for others to read.

@@ -10,14 +10,22 @@ var BottleArms = []string{
 	"kernel alone",
 	"NUMA balancing",
 	"numad's rule",
-	"taskset, running",
+	"taskset",
 	"kubelet's rule",
 	"homenode",
 	"homenode run",
 }
 
 // BottleScenes are the work in the bottle.
-var BottleScenes = []string{"ten", "six-guests", "eight-guests", "two", "pods", "wide"}
+var BottleScenes = []string{"ten", "six-guests", "eight-guests", "two", "pods", "wide", "idle", "full", "interleaved", "database"}
+
+// BottleUnmoved are the scenes in which there is nothing to gain: homenode must do no harm there.
+var BottleUnmoved = []string{"idle", "full", "interleaved"}
+
+// BottleVirtual reports whether a scene runs in virtual time, where two guests of one seed count the same.
+func BottleVirtual(scene string) bool {
+	return scene == "two" || slices.Contains(BottleUnmoved, scene)
+}
 
 // BottleTag is the tag of the mark of a scene under an arm: counted from the first page on, or
 // when it has settled.
@@ -41,10 +49,13 @@ func init() {
 			Distance: [][]int{{10, 31, 16, 31}, {31, 10, 31, 16}, {16, 31, 10, 31}, {31, 16, 31, 10}}},
 		// Small, in virtual time: the same run to the last count.
 		Shape{Name: "bottle-virtual", Nodes: 2, CPUsPerNode: 2, NodeMiB: 320, Count: true, Slow: true, Virtual: true, Cache: Cache{KiB: 256, Ways: 16, Line: 64}, Distance: two},
+		// Real programs, services of systemd.
+		Shape{Name: "bottle-database", Nodes: 2, CPUsPerNode: 4, NodeMiB: 768, Disk: "systemd", Systemd: true, Count: true, Slow: true, Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two},
 		// Ten real pods.
-		Shape{Name: "bottle-pods", Nodes: 2, CPUsPerNode: 12, NodeMiB: 1024, Disk: "containerd", Count: true, Slow: true, Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two})
+		Shape{Name: "bottle-pods", Nodes: 2, CPUsPerNode: 6, NodeMiB: 768, Disk: "containerd", Count: true, Slow: true, Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two})
 	for _, scene := range []struct{ name, shape string }{
 		{"ten", "bottle"}, {"six-guests", "bottle"}, {"eight-guests", "bottle"}, {"two", "bottle-virtual"}, {"pods", "bottle-pods"},
+		{"idle", "bottle-virtual"}, {"full", "bottle-virtual"}, {"interleaved", "bottle-virtual"}, {"database", "bottle-database"},
 	} {
 		Tests = append(Tests,
 			Test{Name: "bottle." + scene.name, Shapes: []string{scene.shape}, Limit: 15 * time.Minute, Homenode: true},

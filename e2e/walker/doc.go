@@ -2,7 +2,7 @@
 // walk over a buffer of memory.
 //
 //	walker --slot N --mib M --threads T --place interleave|bind:NODE|local
-//	       [--static] [--unbind] [--huge] [--whole [--hot N]] [--burst PAGES] [--sleep DURATION]
+//	       [--static] [--unbind] [--huge] [--whole [--hot N]] [--wait] [--burst PAGES] [--sleep DURATION]
 //
 // The buffer lies at the address of the slot (suite.Base), so that the counting
 // plugin can tell walkers apart and sees nothing of the Go runtime. It is filled
@@ -24,7 +24,8 @@
 //	walk K    when paused, walk K passes    -> walked K
 //	bursts    how many bursts so far        -> bursts N
 //
-// The first line written is "ready" (buffer filled, walking). End of input ends
+// The first line written is "ready" (buffer filled, walking). With --wait it is "waiting", and
+// the buffer is filled after the line "fill", whose answer is "ready". End of input ends
 // it, so no walker outlives its test.
 //
 // No choice of CPUs here: where the threads run is what the tests look at.

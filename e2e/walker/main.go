@@ -21,6 +21,7 @@ type options struct {
 	huge               bool
 	whole              bool
 	hot                int
+	wait               bool
 	burst              int
 	sleep              time.Duration
 }
@@ -36,6 +37,7 @@ func main() {
 	flag.BoolVar(&o.huge, "huge", false, "ask for transparent huge pages")
 	flag.BoolVar(&o.whole, "whole", false, "every thread walks over the whole buffer, page after page in an order of its own")
 	flag.IntVar(&o.hot, "hot", 0, "with --whole: after each page, visit so many pages of the hot part, a small one that all threads share")
+	flag.BoolVar(&o.wait, "wait", false, "touch no page of the buffer before the line \"fill\" is read")
 	flag.IntVar(&o.burst, "burst", 512, "pages between two rests")
 	flag.DurationVar(&o.sleep, "sleep", 10*time.Millisecond, "length of a rest")
 	flag.Parse()
@@ -66,6 +68,13 @@ func run(o options, in io.Reader, out io.Writer) error {
 	if err := b.setPolicy(p, o.static); err != nil {
 		return err
 	}
+	lines := bufio.NewScanner(in)
+	if o.wait {
+		fmt.Fprintln(out, "waiting")
+		if lines.Scan(); lines.Text() != "fill" {
+			return fmt.Errorf("command %q: want \"fill\"", lines.Text())
+		}
+	}
 	c := newCrew(b.words, o.threads, o.whole, o.hot, o.burst, o.sleep)
 	if err := c.fill(); err != nil {
 		return err
@@ -77,12 +86,11 @@ func run(o options, in io.Reader, out io.Writer) error {
 	}
 	c.resume()
 	fmt.Fprintln(out, "ready")
-	return obey(c, in, out)
+	return obey(c, lines, out)
 }
 
 // obey answers commands until the input ends.
-func obey(c *crew, in io.Reader, out io.Writer) error {
-	lines := bufio.NewScanner(in)
+func obey(c *crew, lines *bufio.Scanner, out io.Writer) error {
 	for lines.Scan() {
 		var passes int
 		switch s := lines.Text(); {

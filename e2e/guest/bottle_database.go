@@ -1,0 +1,171 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/homenode/homenode/e2e/suite"
+)
+
+func init() { tests["bottle.database"] = bottleDatabase }
+
+// databaseServer is a real program in the bottle.
+type databaseServer struct {
+	program
+	threads int      // that serve
+	load    []string // a client that asks for so much, time and again
+}
+
+// databaseCPUs is what each of the two programs asks for.
+const databaseCPUs = 2
+
+// bottleDatabase counts a database and the cache before it, PostgreSQL and redis as services of systemd,
+// under clients that read. Counted is what lies in the memory of its own that each has mapped, the shared
+// buffers of PostgreSQL and the keys of redis, by all of its processes; not the libraries, whose pages all
+// programs share. Clients are left to the kernel in all arms.
+func bottleDatabase(t *T) {
+	t.install()
+	postgres := t.postgresServer()
+	pgbench := asPostgres(t.postgresBin()+"/pgbench", "-h", "/tmp", "postgres")
+	postgres.fill = append(pgbench[:len(pgbench):len(pgbench)], "-i", "-q", "-s", "2")
+	redis := redisServer()
+	ask := []string{"redis-benchmark", "-s", "/tmp/redis.sock", "-q", "-c", "4", "-d", "500", "-r", "60000"}
+	redis.fill = append(ask[:len(ask):len(ask)], "-t", "set", "-n", "60000", "-P", "16")
+	servers := []databaseServer{
+		{redis, 1, append(ask[:len(ask):len(ask)], "-t", "get", "-n", "10000")},
+		{postgres, 4, append(pgbench[:len(pgbench):len(pgbench)], "-n", "-S", "-c", "4", "-j", "1", "-t", "250")},
+	}
+	slots := 0
+	random := rand.New(rand.NewPCG(seed(), 27))
+	arms := t.arms(&scene{each: databaseCPUs})
+	for _, i := range random.Perm(len(arms)) {
+		if !wantedArm(i) {
+			continue
+		}
+		start := time.Now()
+		t.databaseArm(arms[i], servers, slots)
+		slots += len(servers)
+		t.Logf("%s: %.0f s", arms[i].name, time.Since(start).Seconds())
+	}
+	t.Textf("seed %d", seed())
+}
+
+// databaseArm counts the servers under an arm. The plugin knows them by slots, from slot on.
+func (t *T) databaseArm(a arm, servers []databaseServer, slot int) {
+	t.Do(setBalancing(a.balancing))
+	defer func() { t.Do(setBalancing(false)) }()
+	if a.homenode {
+		t.command("systemctl", "start", "homenode")
+		defer func() {
+			t.command(installed, "undo", "--all")
+			t.command("systemctl", "stop", "homenode")
+		}()
+		t.answers("0")
+	}
+	for i, s := range servers {
+		var options, before []string
+		if a.cpus != nil {
+			options = []string{"-p", "AllowedCPUs=" + a.cpus(i).String()}
+		}
+		if a.run {
+			before = []string{installed, "run", "--name", s.name, "--cpus", strconv.Itoa(databaseCPUs), "--memory", "192MiB", "--"}
+		}
+		t.startProgram(s.program, options, before...)
+		defer t.command("systemctl", "stop", s.name)
+		t.awaitProgram(s.program)
+	}
+	t.load(servers)
+	if a.running != nil {
+		var programs [][]int
+		for _, s := range servers {
+			programs = append(programs, t.pidsOf(s.name))
+		}
+		a.running(programs)
+	}
+	if a.homenode {
+		for _, s := range servers {
+			t.until(settleLimit, time.Second, s.name+" is at home", func() (bool, string) {
+				nodes, own, _ := t.whereUnit(s.name)
+				return nodes.size() == 1 && share(own, nodes) >= 0.99, fmt.Sprintf("its threads may use the CPUs of nodes %s, memory %s", nodes, byNodeText(own))
+			})
+		}
+	}
+	t.warmUnderLoad(servers, a.warm)
+	t.record("SCENE database")
+	for i, s := range servers {
+		main, err := strconv.Atoi(t.show(s.name, "MainPID"))
+		t.Do(err)
+		from, to, err := mappedBy(main)
+		t.Do(err)
+		markFrom(uint32(from >> 21))
+		markTo(uint32(to>>21) + 1)
+		t.record("WALKER %d %s %d %d 0 local", slot+i, s.name, (to-from)>>20, s.threads)
+	}
+	tag := suite.BottleTag("database", a.name, false)
+	mark(0)
+	t.load(servers)
+	mark(tag)
+	t.record("MARK %d 1 %s", tag, a.name)
+	for _, s := range servers {
+		nodes, own, processes := t.whereUnit(s.name)
+		t.Logf("%s: %s, %d processes, may use the CPUs of nodes %s, memory %s", a.name, s.name, processes, nodes, byNodeText(own))
+	}
+}
+
+// load has all clients ask once, side by side.
+func (t *T) load(servers []databaseServer) {
+	said := make([]result, len(servers))
+	var all sync.WaitGroup
+	for i, s := range servers {
+		all.Go(func() { said[i] = captureFor(5*time.Minute, s.load, s.name) })
+	}
+	all.Wait()
+	for _, r := range said {
+		if r.exit != exitOK {
+			t.Fatalf("%s", r)
+		}
+	}
+}
+
+// warmUnderLoad has clients ask for a while.
+func (t *T) warmUnderLoad(servers []databaseServer, d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		t.load(servers)
+	}
+}
+
+// mappedBy is where a process has the memory of its own that it has mapped: all below its libraries, which are
+// mapped first and highest. No other process has anything there, for the kernel begins each at a place
+// of its own.
+func mappedBy(pid int) (from, to uint64, err error) {
+	from, to = ownMappings(readText(fmt.Sprintf("/proc/%d/maps", pid)))
+	if from == 0 {
+		return 0, 0, fmt.Errorf("process %d has mapped nothing below its libraries", pid)
+	}
+	return from, to, nil
+}
+
+// ownMappings reads maps of proc_pid_maps(5).
+func ownMappings(maps string) (from, to uint64) {
+	const above = 0x7000_0000_0000 // the heap, and before it the program, are below
+	for line := range strings.Lines(maps) {
+		var start, end uint64
+		if n, _ := fmt.Sscanf(line, "%x-%x", &start, &end); n != 2 || start < above {
+			continue
+		}
+		if strings.Contains(line, " /usr/") || strings.Contains(line, "[stack]") || strings.Contains(line, "[v") {
+			break
+		}
+		if from == 0 {
+			from = start
+		}
+		to = end
+	}
+	return from, to
+}
