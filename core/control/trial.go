@@ -244,6 +244,9 @@ func (s *State) setKernelForTrial() {
 			continue
 		}
 		if t.Arm == trial.On {
+			if t.Written[k.id] == "" { // as found, or what homenode itself has set since
+				continue
+			}
 			delete(t.Written, k.id)
 			delete(t.Stands, k.id)
 			s.undo(0, Which{ID: k.id, Sharing: true, Only: plan.HostFile}, workload.Lineage{})

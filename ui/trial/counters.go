@@ -27,8 +27,9 @@ type Counters struct {
 	// /proc/PID/cgroup); nil where there are none.
 	Cycles func(cgroups []string) (CycleCounter, error)
 
-	at     time.Time
-	status api.Status
+	at       time.Time
+	status   api.Status
+	executed *executed
 }
 
 // CycleCounter is open counters.
@@ -92,8 +93,9 @@ func (c *Counters) All(ctx context.Context, nodes int) (metrics []trial.Metric, 
 	}
 	add(trial.Metric{Name: "wait", Unit: "CPUs", Lower: true, Kind: trial.Counter, From: "run-queue wait of " + of + ", schedstat"}, &rate{c: c, total: c.wait})
 	if c.Cycles != nil {
-		add(trial.Metric{Name: "ipc", Kind: trial.Counter, From: "instructions a cycle of " + of + ", hardware counters"}, &ratio{c: c})
-		add(trial.Metric{Name: "stalled", Points: true, Lower: true, Kind: trial.Counter, From: "share of cycles that waited for the CPU's back end, of " + of + ", hardware counters"}, &ratio{c: c, stalls: true})
+		c.executed = &executed{c: c}
+		add(trial.Metric{Name: "ipc", Kind: trial.Counter, From: "instructions a cycle of " + of + ", hardware counters"}, &ratio{executed: c.executed})
+		add(trial.Metric{Name: "stalled", Points: true, Lower: true, Kind: trial.Counter, From: "share of cycles that waited for the CPU's back end, of " + of + ", hardware counters"}, &ratio{executed: c.executed, stalls: true})
 	}
 	for _, resource := range []string{"cpu", "memory", "io"} {
 		add(trial.Metric{Name: "psi-" + resource, Points: true, Lower: true, Kind: trial.Counter, From: "PSI of " + of + ", some"}, &rate{c: c, total: func(ctx context.Context) (float64, error) { return c.stalled(ctx, resource) }})
@@ -140,15 +142,48 @@ func (r *rate) Read(ctx context.Context) (float64, bool, error) {
 	return grew / took, !first && took > 0 && grew >= 0, nil
 }
 
-// ratio is instructions a cycle, or the share of cycles that are stalled, between two readings.
-type ratio struct {
-	c      *Counters
-	stalls bool
-
+// executed is what CPUs have done for the workloads, which both ratios are made of.
+type executed struct {
+	c       *Counters
 	open    CycleCounter
 	cgroups []string // that open counts
-	up, of  float64  // at the last reading
-	counted bool     // they were read since they were opened
+	opened  int      // how often; totals of two openings cannot be compared
+}
+
+// counted opens counters for the workloads that there are now, and returns their totals.
+func (x *executed) counted(ctx context.Context) (cycles, instructions, stalled, stalledOf float64, err error) {
+	cgroups, err := x.c.cgroups(ctx)
+	if err != nil {
+		return 0, 0, 0, 0, err
+	}
+	if x.open != nil && !slices.Equal(cgroups, x.cgroups) { // workloads came or went
+		x.close()
+	}
+	if x.open == nil {
+		open, err := x.c.Cycles(cgroups)
+		if err != nil {
+			return 0, 0, 0, 0, err
+		}
+		x.open, x.cgroups = open, cgroups
+		x.opened++
+	}
+	return x.open.Read()
+}
+
+func (x *executed) close() {
+	if x.open != nil {
+		x.open.Close()
+		x.open = nil
+	}
+}
+
+// ratio is instructions a cycle, or the share of cycles that are stalled, between two readings.
+type ratio struct {
+	executed *executed
+	stalls   bool
+
+	up, of float64 // at the last reading
+	opened int     // the opening that they are of
 }
 
 var (
@@ -157,38 +192,30 @@ var (
 )
 
 func (r *ratio) Read(ctx context.Context) (float64, bool, error) {
-	cgroups, err := r.c.cgroups(ctx)
-	if err != nil {
-		return 0, false, err
-	}
-	if r.open != nil && !slices.Equal(cgroups, r.cgroups) { // workloads came or went
-		r.open.Close()
-		r.open = nil
-	}
-	if r.open == nil {
-		if r.open, err = r.c.Cycles(cgroups); err != nil {
-			r.open = nil
-			return 0, false, err
-		}
-		r.cgroups, r.counted = cgroups, false
-	}
-	if r.stalls && !r.open.Stalls() {
-		return 0, false, errNoStalls
-	}
-	cycles, instructions, stalled, stalledOf, err := r.open.Read()
+	cycles, instructions, stalled, stalledOf, err := r.executed.counted(ctx)
 	if err != nil {
 		return 0, false, err
 	}
 	up, of := instructions, cycles
 	if r.stalls {
+		if !r.executed.open.Stalls() {
+			return 0, false, errNoStalls
+		}
 		up, of = stalled, stalledOf
 	}
-	grewUp, grewOf, first := up-r.up, of-r.of, !r.counted
-	r.up, r.of, r.counted = up, of, true
+	grewUp, grewOf, first := up-r.up, of-r.of, r.opened != r.executed.opened
+	r.up, r.of, r.opened = up, of, r.executed.opened
 	if first || grewOf <= 0 {
 		return 0, false, nil
 	}
 	return grewUp / grewOf, true, nil
+}
+
+// Close closes what the counters have open.
+func (c *Counters) Close() {
+	if c.executed != nil {
+		c.executed.close()
+	}
 }
 
 // cgroups is those of the workloads that the trial is about; none for the host.

@@ -41,10 +41,10 @@ func names(all []trial.Metric) (out []string) {
 }
 
 func TestCyclesOfTheHost(t *testing.T) {
-	closed := 0
+	closed, opened := 0, 0
 	c := &Counters{Root: fstest.MapFS{}, Now: time.Now, Status: func(context.Context) (api.Status, error) { return api.Status{}, nil },
 		Cycles: func(cgroups []string) (CycleCounter, error) {
-			if len(cgroups) > 0 {
+			if opened++; len(cgroups) > 0 {
 				t.Errorf("opened for %v", cgroups)
 			}
 			return &fakeCycles{stalls: true, closed: &closed}, nil
@@ -57,6 +57,9 @@ func TestCyclesOfTheHost(t *testing.T) {
 		if v, ok, err := sources[i].Read(t.Context()); v != want || !ok || err != nil {
 			t.Errorf("%s: %v, %v, %v; want %v", metrics[i].Name, v, ok, err, want)
 		}
+	}
+	if c.Close(); opened != 1 || closed != 1 {
+		t.Errorf("opened %d times, closed %d times", opened, closed)
 	}
 }
 
@@ -88,7 +91,8 @@ func TestCyclesFollowWorkloads(t *testing.T) {
 			opened = append(opened, cgroups)
 			return &fakeCycles{closed: &closed}, nil
 		}}
-	r := &ratio{c: c}
+	c.executed = &executed{c: c}
+	r := &ratio{executed: c.executed}
 	read := func(want bool) {
 		t.Helper()
 		now = now.Add(time.Second)
