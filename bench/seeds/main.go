@@ -176,7 +176,10 @@ func restoreNow(out io.Writer) error {
 		return err
 	}
 	found, err := restoreLeft(stateFile)
-	if err == nil && !found {
+	switch {
+	case err == nil && found:
+		fmt.Fprintln(out, "restored what a run that was killed had left")
+	case err == nil:
 		fmt.Fprintln(out, "nothing to restore")
 	}
 	return err
