@@ -114,7 +114,7 @@ bench-share-host: build ## what nginx feels of ffmpeg beside it, with nothing do
 EXPERIMENT ?=
 seeds: build ## a published experiment with real programs on this machine: EXPERIMENT=redis (all; none lists them), SEEDFLAGS=-dry-run; report in bench/out/seeds
 	@mkdir -p bench/out; $(GO) build -o bench/out/bench-seeds ./bench/seeds
-	@[ -z "$(EXPERIMENT)" ] || sh scripts/need.sh $$(bench/out/bench-seeds -packages $(EXPERIMENT)) || true
+	$(if $(EXPERIMENT),$(if $(filter -list -describe -dry-run -restore,$(SEEDFLAGS)),,@sh scripts/need.sh $$(bench/out/bench-seeds -packages $(EXPERIMENT)) || true))
 	bench/out/bench-seeds $(if $(EXPERIMENT),,-list) $(SEEDFLAGS) $(EXPERIMENT)
 
 # What cannot be installed is checked and named.

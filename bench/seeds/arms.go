@@ -112,7 +112,7 @@ type errHeld struct{ error }
 func hostFree() error {
 	lock, err := store.LockHost()
 	if err != nil {
-		return errHeld{fmt.Errorf("a homenode daemon enforces on this host already: stop it first (%w)", err)}
+		return errHeld{fmt.Errorf("%w; stop it first", err)}
 	}
 	return lock.Close()
 }

@@ -64,7 +64,7 @@ func (l *lab) do(ctx context.Context, text string, within time.Duration) error {
 		err = ctx.Err()
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w; it printed: %s", oneLine(text), err, end(out.String()))
+		return fmt.Errorf("%.100s: %w; it printed: %s", oneLine(text), err, end(out.String()))
 	}
 	return nil
 }

@@ -3,12 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
+	cryptorand "crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -103,7 +104,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 		o.set[name] = Formula(formula)
 		return nil
 	})
-	f.Uint64Var(&o.seed, "seed", 1, "`NUMBER` that the order of the arms is drawn from")
+	f.Uint64Var(&o.seed, "seed", 0, "`NUMBER` that the order of the arms is drawn from (default: a new one for each run; the report has it)")
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		help()
 		return nil
@@ -175,7 +176,10 @@ func restoreNow(out io.Writer) error {
 		return err
 	}
 	found, err := restoreLeft(stateFile)
-	if err == nil && !found {
+	switch {
+	case err == nil && found:
+		fmt.Fprintln(out, "restored what a run that was killed had left")
+	case err == nil:
 		fmt.Fprintln(out, "nothing to restore")
 	}
 	return err
@@ -275,7 +279,7 @@ func (e *Experiment) prepare(h *topology.Host, o *options) (l *lab, skipped map[
 		return nil, nil, cannot("fewer than two of its arms can be here: %v", skipped)
 	}
 	metrics := len(slices.DeleteFunc(slices.Clone(e.Metrics), func(m Metric) bool { return !l.has(&m) }))
-	l.plan.Seed = o.seed
+	l.plan.Seed = cmp.Or(o.seed, 1+rand.Uint64N(1_000_000))
 	l.plan.Period, l.plan.Washout = e.Periods.Measure, e.Periods.Settle
 	l.plan.Blocks = cmp.Or(o.blocks, e.Periods.Blocks, trial.Least(metrics*(len(l.plan.Arms)-1)))
 	if o.smoke {
@@ -430,7 +434,7 @@ func one(ctx context.Context, out io.Writer, e *Experiment, h *topology.Host, o 
 	if err := errors.Join(os.RemoveAll(l.raw), os.MkdirAll(l.raw, 0o755)); err != nil {
 		return err
 	}
-	l.state.Run = rand.Text()
+	l.state.Run = cryptorand.Text()
 	for _, as := range l.prefer {
 		if as != Process {
 			l.state.In = append(l.state.In, as)

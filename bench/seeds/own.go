@@ -29,7 +29,7 @@ func own(args []string) (done bool, err error) {
 	if len(args) == 0 {
 		return false, nil
 	}
-	words := map[string]func(io.Writer, []string) error{"ask": ask1, "triad": triad, "transactions": transactions, "chase": chase, "matrix": matrix, "probed": probed}
+	words := map[string]func(io.Writer, []string) error{"ask": askServer, "triad": triad, "transactions": transactions, "chase": chase, "matrix": matrix, "probed": probed}
 	if args[0] == "keeper" {
 		return true, keep()
 	}
@@ -56,8 +56,8 @@ func numbers(args []string, names ...string) ([]int, error) {
 	return out, nil
 }
 
-// ask1 asks a web server on a unix socket in an open loop (bench/openloop): SOCKET RATE WARM SECONDS CONNECTIONS.
-func ask1(out io.Writer, args []string) error {
+// askServer asks a web server on a unix socket in an open loop (bench/openloop): SOCKET RATE WARM SECONDS CONNECTIONS.
+func askServer(out io.Writer, args []string) error {
 	if len(args) == 0 {
 		return usage("want SOCKET RATE WARM SECONDS CONNECTIONS")
 	}

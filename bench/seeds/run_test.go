@@ -230,3 +230,21 @@ func TestCommandLine(t *testing.T) {
 		}
 	}
 }
+
+// TestMissing: what is missing is one line with the command that installs it, and status 2.
+func TestMissing(t *testing.T) {
+	e, err := Parse([]byte(madeUp))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Needs = Needs{CPUs: 1 << 20, Nodes: 1, Memory: 1, Packages: []string{"server-x", "load-x"}, Commands: []string{"sh", "no-such-server"},
+		ByHand: []ByHand{{Command: "no-such-load", From: "fetch it from X"}, {Command: "no-such-tool", From: "X", Optional: true}}}
+	err = e.lacks()
+	want := "missing: no-such-server; apt-get install server-x load-x; missing: no-such-load, which Debian does not have: fetch it from X"
+	if err == nil || err.Error() != want || !errors.As(err, &errUsage{}) {
+		t.Errorf("%v\nwant %s", err, want)
+	}
+	if err := e.small(synthetic(t, "node:1(memory=1GiB) core:2")); err == nil || !errors.As(err, &errCannot{}) || !strings.Contains(err.Error(), "it needs 1048576 CPUs, and the machine has 2") {
+		t.Error(err)
+	}
+}

@@ -40,7 +40,7 @@ var stateFile = "/run/homenode-seeds.json"
 
 const marker = "HOMENODE_SEEDS="
 
-// names of guests and containers, and the containers' namespace.
+// ours is what names of guests, containers and folders begin with, and the namespace of the containers.
 const ours = "homenode-seeds"
 
 // lock makes this run the only one; it holds until the process ends.
@@ -237,7 +237,7 @@ func keeper(self string) error {
 	return c.Start()
 }
 
-var keeping io.Closer // open for as long as this process lives
+var keeping io.Closer // the keeper's input: open for as long as this process lives
 
 // keep is the keeper's work: it waits for the end of its input, which the run's end brings.
 func keep() error {

@@ -168,3 +168,27 @@ func TestNeedsGrowWithNoise(t *testing.T) {
 		t.Errorf("got %+v, want none", n[0])
 	}
 }
+
+// TestArmsOfAnyName: other programs than homenode trial compare other arms; an effect of 10 % on a drift is
+// found between them, whatever they are called.
+func TestArmsOfAnyName(t *testing.T) {
+	plan := Plan{Arms: []Arm{"kernel", "numad", "pinned"}, Blocks: 8, Seed: 3}
+	var periods []Period
+	at := 0.0
+	for b, order := range plan.Orders() {
+		for _, arm := range order {
+			value := 100 + at/100
+			if arm == "pinned" {
+				value *= 1.1
+			}
+			periods = append(periods, Period{Block: b, Arm: arm, From: at, To: at + 10, Readings: []Reading{{At: at + 5, Value: value}}})
+			at += 10
+		}
+	}
+	for arm, want := range map[Arm]float64{"pinned": 0.1, "numad": 0} {
+		e := Of(&Metric{Name: "m"}, periods, Comparison{arm, "kernel"}, 1)
+		if e.Scale != Relative || e.Blocks != 8 || math.Abs(e.Change-want) > 0.001 || e.Of < 99 || e.Of > 104 {
+			t.Errorf("%s: %+v", arm, e)
+		}
+	}
+}
