@@ -244,12 +244,7 @@ func (s *State) setKernelForTrial() {
 			continue
 		}
 		if t.Arm == trial.On {
-			if t.Written[k.id] == "" { // as found, or what homenode itself has set since
-				continue
-			}
-			delete(t.Written, k.id)
-			delete(t.Stands, k.id)
-			s.undo(0, Which{ID: k.id, Sharing: true, Only: plan.HostFile}, workload.Lineage{})
+			s.restoreKernel(&k)
 			continue
 		}
 		want := "0"
@@ -262,6 +257,21 @@ func (s *State) setKernelForTrial() {
 		t.Written[k.id] = want
 		s.begin(k.id, &Task{Steps: []plan.Step{{Kind: plan.SetFile, Workload: k.id, Target: plan.Target{Kind: workload.InHost, Host: k.file}, To: want, Optional: true,
 			Reason: words.Because(words.TrialArm, t.Name, string(t.Arm))}}, Scan: s.Seen})
+	}
+}
+
+// restoreKernel restores what the trial has written, until it is restored. What homenode itself has
+// set under the same ID stays: the trial has written nothing then.
+func (s *State) restoreKernel(k *kernelArm) {
+	t := s.Trial
+	e := s.Journal.Of(plan.HostFile, k.file)
+	switch {
+	case t.Written[k.id] == "":
+	case e == nil || e.Workload != k.id:
+		delete(t.Written, k.id)
+		delete(t.Stands, k.id)
+	case s.again(stepKey{Workload: k.id, Kind: plan.SetFile}):
+		s.undo(0, Which{ID: k.id, Sharing: true, Only: plan.HostFile}, workload.Lineage{})
 	}
 }
 

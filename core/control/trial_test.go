@@ -157,6 +157,22 @@ func TestTrialLeavesOtherArmsAlone(t *testing.T) {
 	f.stands("off", before)
 }
 
+// TestTrialLeavesSamplingAlone: in the arm on homenode runs as configured, and may switch NUMA
+// balancing on for a while itself.
+func TestTrialLeavesSamplingAlone(t *testing.T) {
+	f := newFake(t, 4, 8, dividing, func(s *Settings) { s.Sample = true })
+	f.values[settingKey{plan.HostFile, hostprep.NUMABalancing}] = plan.Setting{Kind: plan.HostFile, Path: hostprep.NUMABalancing, Value: "0"}
+	f.arm(trial.On)
+	f.addWide("wide", 12)
+	f.scan(6)
+	for range 4 {
+		f.arm(trial.On)
+		if f.scan(1); f.get(plan.HostFile, hostprep.NUMABalancing) != "1" {
+			t.Fatal("the trial has switched off what homenode had switched on")
+		}
+	}
+}
+
 // TestTrialAfterRestoreOnStop: a stop restored kernel.numa_balancing. The next daemon, which goes on
 // with the trial, sets it anew.
 func TestTrialAfterRestoreOnStop(t *testing.T) {
@@ -299,7 +315,7 @@ func TestTrialAmidFaults(t *testing.T) {
 			did = append(did, fmt.Sprint(what))
 			switch what {
 			case 0, 1, 2:
-				f.arm(trial.Arms[r.IntN(3)])
+				f.arm(trial.Arms[r.IntN(len(trial.Arms))])
 			case 3:
 				failing = !failing
 			case 4:
