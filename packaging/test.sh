@@ -114,7 +114,7 @@ done
 	works "$d"
 	inside "$d" rpm -V --nodeps homenode || fail "rpm: files differ from the package"
 	inside "$d" rpm -qc homenode | grep -qx /etc/homenode.yaml || fail "rpm: the configuration is not marked"
-	inside "$d" rpm -q --changelog homenode | grep -q . || fail "rpm: no changelog"
+	inside "$d" rpm -q --changelog homenode | grep . >/dev/null || fail "rpm: no changelog"
 	ok "rpm installed: $(inside "$d" rpm -q homenode)"
 	enforces "$d"
 	inside "$d" rpm -U --force --nodeps /tmp/h.rpm >"$work/log" 2>&1 || { cat "$work/log"; fail "rpm: upgrade"; }

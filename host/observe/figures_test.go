@@ -641,9 +641,9 @@ func TestPinned(t *testing.T) {
 		{name: "ours, but one thread went its own way", threads: threads("4-7", "5"), expected: "4-7", cpus: "4-7", why: "1 of 2 threads have an affinity of their own (thread 101: 5)"},
 		{name: "ours, half written", threads: threads("4-7", "0-3", "0-3"), expected: "4-7;0-3", cpus: "0-7"},
 		{name: "no wider than its cgroup", threads: threads("4-7"), cgroup: "4-7", cpus: "4-7"},
-		{name: "narrower than its cgroup", threads: threads("4"), cgroup: "4-7", cpus: "4", why: "all 1 threads have an affinity of their own (thread 100: 4)"},
+		{name: "narrower than its cgroup", threads: threads("4"), cgroup: "4-7", cpus: "4", why: "its only thread has an affinity of its own (thread 100: 4)"},
 		{name: "isolated CPUs are nobody's", threads: threads("0-3"), init: "0-3", cpus: "0-3"},
-		{name: "on the isolated CPUs on purpose", threads: threads("6"), init: "0-3", cpus: "6", why: "all 1 threads have an affinity of their own (thread 100: 6)"},
+		{name: "on the isolated CPUs on purpose", threads: threads("6"), init: "0-3", cpus: "6", why: "its only thread has an affinity of its own (thread 100: 6)"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -320,6 +320,8 @@ func (o *Observer) cpusOf(w *work) (cpus topology.CPUSet, why string) {
 	}
 	switch {
 	case narrow == 0:
+	case all == 1:
+		why = fmt.Sprintf("its only thread has an affinity of its own (thread %d: %s)", first.tid, first.cpus)
 	case narrow == all:
 		why = fmt.Sprintf("all %d threads have an affinity of their own (thread %d: %s)", all, first.tid, first.cpus)
 	default:

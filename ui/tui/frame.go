@@ -170,9 +170,9 @@ func (m *Model) since() []string {
 	if t == nil {
 		return nil
 	}
-	part := []string{"since start, " + words.Lasts(m.status.Time.Sub(t.Since)) + ":"}
+	part := []string{"since start, " + words.Lasts(m.status.Time.Sub(t.Since))}
 	if now, _ := m.status.Locality(); now != nil && t.First != nil && !(m.status.OneNode() && *t.First >= 0.995) { // all is local there
-		part[0] += fmt.Sprintf(" %.0f → %.0f %% local", 100**t.First, 100**now)
+		part[0] += fmt.Sprintf(": %.0f → %.0f %% local", 100**t.First, 100**now)
 	}
 	switch {
 	case m.status.Mode != "enforce":

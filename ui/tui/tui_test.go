@@ -570,7 +570,7 @@ func TestNothingToMove(t *testing.T) {
 	m := New(options(), 100, 24)
 	m.Take(Seen{Status: s, At: moment})
 	frame := ansi.Strip(m.Frame())
-	if strings.Contains(frame, "more to come") || strings.Contains(frame, "100 → 100") {
+	if strings.Contains(frame, "more to come") || strings.Contains(frame, "100 → 100") || !strings.Contains(frame, "since start, 60 s · ") {
 		t.Errorf("nothing moves:\n%s", frame)
 	}
 	s.Workloads[3].Locality = share(0.5)
