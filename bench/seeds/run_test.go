@@ -264,7 +264,9 @@ func TestDoReturns(t *testing.T) {
 	if len(marked(l.state.Run, l.state.Dir)) == 0 {
 		t.Error("it waited for the child")
 	}
-	l.stop(nil)
+	if err := killMarked(l.state.Run, l.state.Dir); err != nil {
+		t.Error(err)
+	}
 	restored(t, l)
 }
 
@@ -342,7 +344,9 @@ func TestPlacedLate(t *testing.T) {
 	if err := l.settle(t.Context(), ruleOf("taskset"), []*instance{gone}); err == nil || !strings.Contains(err.Error(), "gone was not placed") {
 		t.Error(err)
 	}
-	l.stop(nil)
+	if err := killMarked(l.state.Run, l.state.Dir); err != nil {
+		t.Error(err)
+	}
 	restored(t, l)
 }
 
