@@ -53,30 +53,38 @@ func (l *Load) due(start time.Time, i int) time.Time {
 	return start.Add(time.Duration(float64(i) / l.Rate * float64(time.Second)))
 }
 
-type asked struct {
-	n       int
-	due     time.Time
-	counted bool
+// Most is the most requests of a load: each takes 8 bytes of the queue, 400 MB in all.
+const Most = 50_000_000
+
+// Check returns why a load cannot run; nil where it can.
+func (l *Load) Check() error {
+	if all := (l.Warm + l.Count).Seconds() * l.Rate; !(all >= 1 && all <= Most) {
+		return fmt.Errorf("%.0f requests (%.0f a second for %v); want 1 to %d: change the rate or the time", all, l.Rate, l.Warm+l.Count, Most)
+	}
+	return nil
 }
 
 // Run asks for as long as it should.
 func (l *Load) Run() Result {
+	out := Result{Took: Histogram(), Late: Histogram()}
+	if out.Err = l.Check(); out.Err != nil {
+		return out
+	}
 	all := int((l.Warm + l.Count).Seconds() * l.Rate)
 	first := int(l.Warm.Seconds() * l.Rate)
-	out := Result{Took: Histogram(), Late: Histogram()}
-	queue := make(chan asked, all) // the clock never waits for the server
+	queue := make(chan int, all) // the clock never waits for the server
+	start := time.Now()
 	var mu sync.Mutex
 	var done sync.WaitGroup
 	for range l.Conns {
 		done.Go(func() {
-			if err := l.answer(queue, &mu, &out); err != nil {
+			if err := l.answer(queue, start, first, &mu, &out); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				out.Err = err
 			}
 		})
 	}
-	start := time.Now()
 	for i := range all {
 		due := l.due(start, i)
 		l.Until(due)
@@ -87,7 +95,7 @@ func (l *Load) Run() Result {
 			Record(out.Late, time.Since(due))
 			out.Sent++
 		}
-		queue <- asked{i, due, i >= first}
+		queue <- i
 	}
 	close(queue)
 	done.Wait()
@@ -98,7 +106,7 @@ func (l *Load) Run() Result {
 }
 
 // answer sends what is due over one connection.
-func (l *Load) answer(queue <-chan asked, mu *sync.Mutex, out *Result) error {
+func (l *Load) answer(queue <-chan int, start time.Time, first int, mu *sync.Mutex, out *Result) error {
 	c, err := l.Dial()
 	if err != nil {
 		return err
@@ -109,13 +117,13 @@ func (l *Load) answer(queue <-chan asked, mu *sync.Mutex, out *Result) error {
 	if ask == nil {
 		ask = HTTP
 	}
-	for a := range queue {
-		ok, err := ask(c, r, a.n)
+	for i := range queue {
+		ok, err := ask(c, r, i)
 		if err != nil {
 			return err
 		}
-		took := time.Since(a.due)
-		if !a.counted {
+		took := time.Since(l.due(start, i))
+		if i < first {
 			continue
 		}
 		mu.Lock()

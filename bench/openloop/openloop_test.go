@@ -115,3 +115,14 @@ func TestDeadServer(t *testing.T) {
 		}
 	})
 }
+
+// TestTooLarge: a load that its queue cannot hold is refused before anything is asked.
+func TestTooLarge(t *testing.T) {
+	for _, l := range []Load{{Rate: 1e9, Count: time.Hour}, {Rate: 0, Count: time.Second}, {Rate: -5, Count: time.Second}} {
+		l.Until, l.Conns = sleepUntil, 1
+		l.Dial = func() (net.Conn, error) { t.Error("it asks"); return nil, net.ErrClosed }
+		if got := l.Run(); got.Err == nil || got.Sent != 0 {
+			t.Errorf("%v a second for %v: %v", l.Rate, l.Count, got.Err)
+		}
+	}
+}

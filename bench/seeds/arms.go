@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os/exec"
 	"slices"
 
+	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/host/store"
 )
@@ -36,8 +38,8 @@ const (
 
 // Switches of the kernel; tests have others.
 var (
-	balancingFile = "/proc/sys/kernel/numa_balancing"               // kernel/sched/core.c
-	cachesFile    = "/sys/kernel/debug/sched/llc_balancing/enabled" // CONFIG_SCHED_CACHE, Linux 7.2
+	balancingFile = "/" + hostprep.NUMABalancing
+	cachesFile    = "/" + hostprep.CacheAware
 )
 
 // rules is all of them, the baseline first. What numad, Nova and the kubelet would do is described in docs/seeds.md.
@@ -93,8 +95,8 @@ func (r *rule) possible(h *topology.Host, homenode string) error {
 		if homenode == "" {
 			return errors.New("there is no program ./homenode: run make build, or name it with -homenode")
 		}
-		if err := hostFree(); err != nil {
-			return err
+		if pid := enforcing(); pid != 0 {
+			return fmt.Errorf("PID %d is a homenode that enforces on this host: stop it first", pid)
 		}
 	}
 	if r.command != "" {
@@ -108,11 +110,34 @@ func (r *rule) possible(h *topology.Host, homenode string) error {
 // errHeld is that another daemon enforces on this host: there can be one.
 type errHeld struct{ error }
 
-// hostFree returns errHeld where another daemon enforces.
+// hostLock is the lock file of a host (host/store); tests have another.
+var hostLock = "/run/homenode/enforce.lock"
+
+// enforcing returns the PID of the daemon that has signed the lock file of the host, 0 for none or where it is not
+// known. It takes no lock, so that a daemon that starts meanwhile is not refused.
+func enforcing() int {
+	text, _ := os.ReadFile(hostLock)
+	var pid int
+	var start string
+	if n, _ := fmt.Sscan(string(text), &pid, &start); n < 2 {
+		return 0
+	}
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 20 || string(fields[19]) != start { // field 22 of proc_pid_stat(5): another process has the PID now
+		return 0
+	}
+	return pid
+}
+
+// hostFree takes the lock of the host for a moment. It returns errHeld where another daemon has it.
 func hostFree() error {
 	lock, err := store.LockHost()
-	if err != nil {
+	if held := (*store.HostLockedError)(nil); errors.As(err, &held) {
 		return errHeld{fmt.Errorf("%w; stop it first", err)}
+	}
+	if err != nil {
+		return err
 	}
 	return lock.Close()
 }

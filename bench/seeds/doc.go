@@ -12,8 +12,8 @@
 // order drawn from a seed. Each period starts the programs anew, because memory belongs to the node
 // where it was first touched. The arithmetic is the one of `homenode trial` (core/trial).
 //
-// What is switched (settings of the kernel) is written down before it changes, and restored when
-// the run ends. The next run, or -restore, does so for a run that was killed (state.go).
+// The run saves each setting of the kernel before it changes it, and restores it when it ends. The next
+// run, or -restore, does so for a run that was killed (state.go).
 //
 // Exit status: 0 measured; 1 it did not go through; 2 misused, or something is missing that the
 // user can install; 3 it cannot run here: one line says why.

@@ -36,9 +36,20 @@ type Experiment struct {
 // Published is where the experiment was published, and what came out.
 type Published struct {
 	Source  string `yaml:"source"`
-	URL     string `yaml:"url"`
+	URL     string `yaml:"url"` // of https, or none
 	Machine string `yaml:"machine"`
 	Result  string `yaml:"result"`
+}
+
+// noAddress is the URL of a source that has no public address: readers cannot check its figures.
+const noAddress = "none"
+
+// where returns the source with its address.
+func (p *Published) where() string {
+	if p.URL == noAddress {
+		return oneLine(p.Source) + ", no public address: its figures cannot be checked"
+	}
+	return oneLine(p.Source) + ", <" + p.URL + ">"
 }
 
 // Needs is what the machine must have.
@@ -208,6 +219,8 @@ func (e *Experiment) check() (path string, err error) {
 		}
 	}
 	switch {
+	case e.Published.URL != noAddress && !strings.HasPrefix(e.Published.URL, "https://"):
+		return "published.url", fmt.Errorf("%q; want an address with https://, or %s where the source has no public one", strict.Clip(e.Published.URL), noAddress)
 	case !word.MatchString(e.Name):
 		return "name", fmt.Errorf("%q; want lower-case letters, digits and -", strict.Clip(e.Name))
 	case e.Needs.CPUs < 1 || e.Needs.Nodes < 1 || e.Needs.Memory < 1:

@@ -12,11 +12,18 @@ import (
 	"github.com/homenode/homenode/core/topology"
 )
 
+// asRoot is how a server is told to stay root.
+var asRoot = regexp.MustCompile(`--user=root|user root;|memcached -u root|exec mariadbd`)
+
 // TestEveryFile reads every file, works out its sizes and commands on three machines (Parse does), and
 // has sh check the syntax of every command.
 func TestEveryFile(t *testing.T) {
 	if len(Names()) < 15 {
 		t.Fatalf("%d files; some are gone", len(Names()))
+	}
+	docs, err := os.ReadFile("../../docs/seeds.md")
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
@@ -29,6 +36,10 @@ func TestEveryFile(t *testing.T) {
 			}
 			if !regexp.MustCompile(`[0-9]`).MatchString(e.Published.Result) && !strings.HasPrefix(name, "enterprise-9v29") {
 				t.Errorf("the published result has no figure: %s", e.Published.Result)
+			}
+			cites := strings.Contains(string(docs), "| `"+name+"` |") && !strings.Contains(string(docs), "| `"+name+"` | nginx in an open loop beside ffmpeg | no public source")
+			if e.Published.URL == noAddress && cites {
+				t.Error("docs/seeds.md cites figures that nobody can check")
 			}
 			if !slices.Contains(e.Arms, "kernel") && name != "latency" {
 				t.Error("it has no arm kernel")
@@ -49,6 +60,9 @@ func TestEveryFile(t *testing.T) {
 					text, err := s.at(1, 30, "/var/tmp/x", "/usr/bin/seeds", "homenode").Fill(c)
 					if err != nil {
 						t.Fatal(err)
+					}
+					if as := asRoot.FindString(text); as != "" {
+						t.Errorf("%s: a server of every local user runs as root", as)
 					}
 					if out, err := exec.Command("sh", "-n", "-c", text).CombinedOutput(); err != nil {
 						t.Errorf("sh: %s\n%s", out, text)
@@ -102,7 +116,7 @@ func synthetic(t testing.TB, text string) *topology.Host {
 
 const small = `name: x
 title: X
-published: {source: a, url: b, machine: c, result: d}
+published: {source: a, url: "https://b", machine: c, result: d}
 repeats: e
 needs: {cpus: 1, nodes: 1, memory_mib: 1}
 sizes: {servers: "cpus / 2", threads: "2 * servers"}
@@ -120,7 +134,8 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, x := range []struct{ from, to, want string }{
-		{"result: d", "result: ''", "line 3 column 52: published.result: is missing"},
+		{"result: d", "result: ''", "line 3 column 62: published.result: is missing"},
+		{`"https://b"`, "http://b", `line 3 column 29: published.url: "http://b"; want an address with https://, or none where the source has no public one`},
 		{"title: X", "titel: X", `line 2 column 1: unknown key "titel"; did you mean title?`},
 		{"arms: [kernel, homenode]", "arms: [kernel, humenode]", `line 11 column 16: arms[1]: "humenode"; want one of kernel, balancing, cache-aware, numad, taskset, nova, kubelet, first-free, homenode, or a name of variants`},
 		{"arms: [kernel, homenode]", "arms: [kernel]", "line 11 column 7: arms: want two or more, the baseline first"},

@@ -40,6 +40,7 @@ func (l *lab) shell(text string) *exec.Cmd {
 	c.Env = append(os.Environ(), "LC_ALL=C", marker+l.state.Run)
 	// A run that is killed takes its programs with it, at once. (Those that change their user stay for the keeper.)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	c.WaitDelay = time.Second // a child that it leaves behind may keep its output open
 	return c
 }
 
@@ -63,7 +64,7 @@ func (l *lab) do(ctx context.Context, text string, within time.Duration) error {
 		<-ended
 		err = ctx.Err()
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		return fmt.Errorf("%.100s: %w; it printed: %s", oneLine(text), err, end(out.String()))
 	}
 	return nil
@@ -242,6 +243,7 @@ func (in *instance) pids() []int {
 	case Guest:
 		root = numberIn("/run/libvirt/qemu/" + in.name + ".pid")
 	case Pod:
+		root = 0 // until containerd has its task
 		list, _ := exec.Command("ctr", "-n", ours, "task", "list").Output()
 		for line := range strings.Lines(string(list)) {
 			if f := strings.Fields(line); len(f) > 1 && f[0] == in.name {
@@ -253,6 +255,24 @@ func (in *instance) pids() []int {
 		return nil
 	}
 	return below(root)
+}
+
+// await returns the processes of an instance as soon as it has any: libvirt and containerd take a moment.
+func (in *instance) await(ctx context.Context) ([]int, error) {
+	for end := time.Now().Add(patience); ; {
+		if pids := in.pids(); len(pids) > 0 {
+			return pids, nil
+		}
+		switch {
+		case in.ended():
+			return nil, fmt.Errorf("%s was not placed: %w", in.name, in.lost())
+		case time.Now().After(end):
+			return nil, fmt.Errorf("%s was not placed: it has no process after %v", in.name, patience)
+		}
+		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // below is a process and its descendants.
@@ -283,7 +303,11 @@ func (l *lab) settle(ctx context.Context, r *rule, placed []*instance) error {
 	switch {
 	case r.homes != nil && r.later:
 		for _, in := range placed {
-			for _, pid := range in.pids() {
+			pids, err := in.await(ctx)
+			if err != nil {
+				return err
+			}
+			for _, pid := range pids {
 				err := l.do(ctx, fmt.Sprintf("taskset -acp %s %d", in.home.CPUs, pid), 10*time.Second)
 				if err != nil && syscall.Kill(pid, 0) == nil { // else it has ended
 					return err
@@ -291,7 +315,7 @@ func (l *lab) settle(ctx context.Context, r *rule, placed []*instance) error {
 			}
 		}
 	case r.name == "numad":
-		return l.startNumad(placed)
+		return l.startNumad(ctx, placed)
 	}
 	return nil
 }
@@ -302,7 +326,7 @@ var numadFiles = []string{"/sys/kernel/mm/transparent_hugepage/khugepaged/scan_s
 const numadPID = "/run/numad.pid"
 
 // startNumad has numad look after these programs alone.
-func (l *lab) startNumad(placed []*instance) error {
+func (l *lab) startNumad(ctx context.Context, placed []*instance) error {
 	if pid := numberIn(numadPID); alive(pid) {
 		return cannot("numad runs already, as process %d: stop it first", pid)
 	}
@@ -315,11 +339,15 @@ func (l *lab) startNumad(placed []*instance) error {
 	l.numad = true
 	argv := []string{"-i", "2:5", "-S", "0"}
 	for _, in := range placed {
-		for _, pid := range in.pids() {
+		pids, err := in.await(ctx)
+		if err != nil {
+			return err
+		}
+		for _, pid := range pids {
 			argv = append(argv, "-p", strconv.Itoa(pid))
 		}
 	}
-	if err := l.do(context.Background(), "exec numad "+strings.Join(argv, " "), 10*time.Second); err != nil { // it goes into the background
+	if err := l.do(ctx, "exec numad "+strings.Join(argv, " "), 10*time.Second); err != nil { // it goes into the background
 		return err
 	}
 	for range 50 {
@@ -364,6 +392,7 @@ func alive(pid int) bool {
 // daemon is Homenode, in enforce mode, for the programs of this run alone.
 type daemon struct {
 	program, socket string
+	dir             string // its state folder
 	cmd             *exec.Cmd
 	done            chan struct{} // closed when it has ended
 }
@@ -400,15 +429,19 @@ share: {enabled: %t}
 	if err != nil {
 		return err
 	}
-	d := &daemon{program: l.homenode, socket: filepath.Join(dir, "sock"), done: make(chan struct{})}
+	d := &daemon{program: l.homenode, socket: filepath.Join(dir, "sock"), dir: filepath.Join(dir, "state"), done: make(chan struct{})}
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		return err
 	}
 	defer log.Close()
 	d.cmd = l.shell("")
-	d.cmd.Path, d.cmd.Args = l.homenode, []string{l.homenode, "daemon", "--mode", "enforce", "--config", config, "--state-dir", filepath.Join(dir, "state"), "--socket", d.socket}
+	d.cmd.Path, d.cmd.Args = l.homenode, []string{l.homenode, "daemon", "--mode", "enforce", "--config", config, "--state-dir", d.dir, "--socket", d.socket}
 	d.cmd.Stdout, d.cmd.Stderr = log, log
+	l.state.Homenode, l.state.Daemons = l.homenode, append(l.state.Daemons, d.dir)
+	if err := l.state.save(); err != nil {
+		return err
+	}
 	if err := d.cmd.Start(); err != nil {
 		return err
 	}
@@ -438,8 +471,24 @@ func (d *daemon) run(in *instance, argv []string) []string {
 	if class == "" {
 		class = "shared"
 	}
-	return append([]string{d.program, "run", "--socket", d.socket, "--quiet", "--or-anyway", "--name", in.name, "--class", class,
+	return append([]string{d.program, "run", "--socket", d.socket, "--or-anyway", "--name", in.name, "--class", class,
 		"--cpus", strconv.Itoa(in.ask.cpus), "--memory", strconv.Itoa(in.ask.memory) + "MiB", "--"}, argv...)
+}
+
+// homeless is the line of `homenode run --or-anyway` for a program without a home (ui/cli, run.go).
+const homeless = "homenode: runs anywhere: "
+
+// unplaced returns how many programs Homenode started without a home.
+func unplaced(all []*instance) (n int) {
+	for _, in := range placedOf(all) {
+		for line := range strings.Lines(in.text()) {
+			if strings.HasPrefix(line, homeless) {
+				n++
+				break
+			}
+		}
+	}
+	return n
 }
 
 // stopDaemon ends Homenode, which restores what it has set.
@@ -452,11 +501,11 @@ func (l *lab) stopDaemon() error {
 	d.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-d.done:
-		return nil
+		return l.state.undoDaemon(d.dir)
 	case <-time.After(patience):
 		d.cmd.Process.Kill()
 		<-d.done
-		return fmt.Errorf("homenode did not end within %v", patience)
+		return errors.Join(fmt.Errorf("homenode did not end within %v", patience), l.state.undoDaemon(d.dir))
 	}
 }
 

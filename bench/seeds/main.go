@@ -142,6 +142,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 	case o.list:
 		return list(out, all, host)
 	}
+	done, checked := 0, 0
 	for _, e := range all {
 		var err error
 		switch {
@@ -154,11 +155,21 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 			if not := (errMissing{}); o.smoke && errors.As(err, &not) {
 				fmt.Fprintf(out, "%s: not run, only checked: %v\n", e.Name, err)
 				err = nil
+				checked++
+			} else {
+				done++
 			}
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", e.Name, err)
 		}
+	}
+	if !o.smoke || o.describe || o.dry {
+		return nil
+	}
+	fmt.Fprintf(out, "experiments: %d run, %d only checked\n", done, checked)
+	if done == 0 {
+		return errors.New("no experiment was run: install what is missing")
 	}
 	return nil
 }
@@ -343,8 +354,8 @@ func describe(out io.Writer, e *Experiment, h *topology.Host, o *options) error 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s: %s\n\npublished   %s\n            %s, %s\n            on: %s\nrepeated    %s\nneeds       %d CPUs, %d NUMA nodes, %d MiB; packages: %s\nhere        %s\n", e.Name, e.Title,
-		oneLine(e.Published.Result), e.Published.Source, e.Published.URL, oneLine(e.Published.Machine), oneLine(e.Repeats),
+	fmt.Fprintf(out, "%s: %s\n\npublished   %s\n            %s\n            on: %s\nrepeated    %s\nneeds       %d CPUs, %d NUMA nodes, %d MiB; packages: %s\nhere        %s\n", e.Name, e.Title,
+		oneLine(e.Published.Result), e.Published.where(), oneLine(e.Published.Machine), oneLine(e.Repeats),
 		e.Needs.CPUs, e.Needs.Nodes, e.Needs.Memory, strings.Join(slices.Concat(e.Needs.Packages, e.Needs.Guests, e.Needs.Pods), " "), sizesLine(d.Sizes))
 	for _, b := range e.Needs.ByHand {
 		fmt.Fprintf(out, "by hand     %s: %s\n", b.Command, oneLine(b.From))
@@ -443,7 +454,8 @@ func one(ctx context.Context, out io.Writer, e *Experiment, h *topology.Host, o 
 	if l.state.Dir, err = os.MkdirTemp("/var/tmp", ours+"-"); err != nil {
 		return err
 	}
-	if err := errors.Join(os.Chmod(l.state.Dir, 0o755), l.state.save()); err != nil {
+	// Servers with a user of their own pass through it.
+	if err := errors.Join(os.Chmod(l.state.Dir, 0o711), l.state.save()); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.state.restore()) }()

@@ -33,6 +33,8 @@ type document struct {
 	Sizes      map[string]string `json:"sizes"`
 	Commands   []string          `json:"commands"` // of the first instance of each program
 	Better     map[string]Better `json:"better"`   // of each metric
+	Placed     int               `json:"placed"`   // programs that Homenode started, in all periods
+	Unplaced   int               `json:"unplaced"` // of those, programs without a home
 	Trial      *trial.Document   `json:"trial"`    // plan, machine, values, effects (homenode-trial/1)
 }
 
@@ -130,7 +132,12 @@ func (l *lab) begin(skipped map[string]string) (*document, error) {
 			d.Commands = append(d.Commands, strings.TrimSpace(text))
 		}
 	}
-	d.Trial = &trial.Document{Schema: trial.Schema, Name: l.e.Name, State: trial.Running, Machine: machineOf(l.host), Plan: l.plan, Balancing: true, Began: time.Now().UTC().Truncate(time.Second)}
+	d.Trial = &trial.Document{Schema: trial.Schema, Name: l.e.Name, State: trial.Running, Machine: machineOf(l.host), Plan: l.plan, Began: time.Now().UTC().Truncate(time.Second)}
+	for _, a := range l.plan.Arms {
+		r := l.e.ruleAt(string(a))
+		d.Trial.Balancing = d.Trial.Balancing || switches(balancingFile, r.balancing)
+		d.Trial.Caches = d.Trial.Caches || switches(cachesFile, r.caches)
+	}
 	for i := range l.e.Metrics {
 		if m := &l.e.Metrics[i]; l.has(m) {
 			d.Better[m.Name] = m.Better
@@ -141,12 +148,20 @@ func (l *lab) begin(skipped map[string]string) (*document, error) {
 	return d, nil
 }
 
+// switches reports whether an arm sets a switch that this kernel has.
+func switches(file string, value setting) bool {
+	_, err := os.Stat(file)
+	return value != asFound && err == nil
+}
+
 // add adds a period.
 func (d *document) add(p period) {
 	values := map[string][]trial.Reading{}
 	for name, v := range p.values {
 		values[name] = []trial.Reading{{At: (p.from + p.to) / 2, Value: v}}
 	}
+	d.Placed += p.placed
+	d.Unplaced += p.unplaced
 	d.Trial.Periods = append(d.Trial.Periods, trial.Record{Block: p.block, Arm: trial.Arm(p.arm), Switch: p.switched, From: p.from, To: p.to, Values: values})
 }
 
@@ -175,8 +190,11 @@ func (d *document) markdown() string {
 	for _, s := range d.Shows {
 		line("- %s", s)
 	}
+	if d.Unplaced > 0 {
+		line("- **Homenode had no home for %d of %s that it started.** They ran anywhere, and are in the figures of its arm.", d.Unplaced, count(d.Placed, "program"))
+	}
 	line("")
-	line("Published: %s On: %s Source: %s, <%s>", sentence(d.Published.Result), sentence(d.Published.Machine), d.Published.Source, d.Published.URL)
+	line("Published: %s On: %s Source: %s", sentence(d.Published.Result), sentence(d.Published.Machine), d.Published.where())
 	line("")
 	line("Repeated here: %s", sentence(d.Repeats))
 	line("")

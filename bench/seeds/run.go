@@ -38,6 +38,8 @@ type period struct {
 	switched float64 // seconds since the start of the run
 	from, to float64
 	values   map[string]float64
+	placed   int // programs that Homenode started
+	unplaced int // of those, programs without a home
 }
 
 // ruleAt is the rule of an arm.
@@ -131,6 +133,9 @@ func (l *lab) measure(ctx context.Context, arm string, block int) (p period, err
 		return p, err
 	}
 	p.to = time.Since(l.began).Seconds()
+	if r.name == "homenode" {
+		p.placed, p.unplaced = len(placedOf(all)), unplaced(all)
+	}
 	p.values, err = l.read(all)
 	return p, err
 }
@@ -292,6 +297,9 @@ func (l *lab) experiment(ctx context.Context, done func(period)) error {
 				return fmt.Errorf("block %d, arm %s: %w", block+1, arm, err)
 			}
 			l.say("%d/%d %s: %s", n, l.plan.Blocks*len(l.plan.Arms), arm, l.show(p))
+			if p.unplaced > 0 {
+				l.say("  homenode had no home for %d of %s: they ran anywhere", p.unplaced, count(p.placed, "program"))
+			}
 			done(p)
 		}
 	}

@@ -6,7 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -64,7 +67,7 @@ func labOf(t *testing.T, top, text string) *lab {
 // Servers write where they may run; the load reads that and the switch.
 const madeUp = `name: made-up
 title: Made up
-published: {source: a, url: b, machine: c, result: d}
+published: {source: a, url: "https://b", machine: c, result: d}
 repeats: e
 needs: {cpus: 1, nodes: 1, memory_mib: 1}
 sizes: {servers: 2}
@@ -132,6 +135,9 @@ func TestRun(t *testing.T) {
 	if !slices.Equal(order, planned) || len(order) != 10 {
 		t.Errorf("order %v, planned %v", order, planned)
 	}
+	if !d.Trial.Balancing || !d.Trial.Caches {
+		t.Errorf("the arms switch both; balancing %v, caches %v", d.Trial.Balancing, d.Trial.Caches)
+	}
 	if err := d.write(top); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +147,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("results.json: %v, %d periods", err, len(again.Trial.Periods))
 	}
 	report, _ := os.ReadFile(filepath.Join(top, "report.md"))
-	for _, want := range []string{"# Made up", "The machine has 2 NUMA nodes", "no difference can be claimed", "| `first-free` | 1 | +0.0 % | too few blocks | cannot tell |", "Published: d. On: c. Source: a, <b>"} {
+	for _, want := range []string{"# Made up", "The machine has 2 NUMA nodes", "no difference can be claimed", "| `first-free` | 1 | +0.0 % | too few blocks | cannot tell |", "Published: d. On: c. Source: a, <https://b>"} {
 		if !bytes.Contains(report, []byte(want)) {
 			t.Errorf("report.md has no %q:\n%s", want, report)
 		}
@@ -245,6 +251,134 @@ func TestMissing(t *testing.T) {
 		t.Errorf("%v\nwant %s", err, want)
 	}
 	if err := e.small(synthetic(t, "node:1(memory=1GiB) core:2")); err == nil || !errors.As(err, &errCannot{}) || !strings.Contains(err.Error(), "it needs 1048576 CPUs, and the machine has 2") {
+		t.Error(err)
+	}
+}
+
+// TestDoReturns: a child that keeps the output open does not hold up the run.
+func TestDoReturns(t *testing.T) {
+	l := labOf(t, inside(t), madeUp)
+	if err := l.do(t.Context(), "setsid sleep 15 & echo done", time.Minute); err != nil {
+		t.Error(err)
+	}
+	if len(marked(l.state.Run, l.state.Dir)) == 0 {
+		t.Error("it waited for the child")
+	}
+	if err := killMarked(l.state.Run, l.state.Dir); err != nil {
+		t.Error(err)
+	}
+	restored(t, l)
+}
+
+// TestSwitches: a switch is reported as set only where an arm sets it and the kernel has it.
+func TestSwitches(t *testing.T) {
+	l := labOf(t, inside(t), madeUp)
+	if err := os.Remove(cachesFile); err != nil {
+		t.Fatal(err)
+	}
+	d, err := l.begin(nil)
+	if err != nil || !d.Trial.Balancing || d.Trial.Caches {
+		t.Errorf("balancing %v, caches %v: %v", d.Trial.Balancing, d.Trial.Caches, err)
+	}
+}
+
+// TestUnplaced: programs that Homenode started without a home are counted, and the report says so.
+func TestUnplaced(t *testing.T) {
+	l := labOf(t, inside(t), madeUp)
+	all, err := l.instances("kernel", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers := placedOf(all)
+	for i, text := range []string{"homenode: runs on node 0\n", "homenode: runs anywhere: no node has 64 CPUs\nready\n"} {
+		if err := os.WriteFile(servers[i].out, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := unplaced(all); n != 1 {
+		t.Errorf("%d, want 1", n)
+	}
+	d, err := l.begin(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.add(period{arm: "kernel", placed: 2, unplaced: 1, values: map[string]float64{}})
+	if !strings.Contains(d.markdown(), "Homenode had no home for 1 of 2 programs") {
+		t.Error(d.markdown())
+	}
+	source, err := os.ReadFile("../../ui/cli/run.go")
+	if err != nil || !strings.Contains(string(source), `"%s anywhere: %s"`) {
+		t.Errorf("homenode run prints another line: %v", err)
+	}
+}
+
+// TestPlacedLate: a pod whose task is not there yet is waited for, and one that ends without is an error.
+func TestPlacedLate(t *testing.T) {
+	top := inside(t)
+	l := labOf(t, top, madeUp)
+	victim := l.shell("exec sleep 60")
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go victim.Wait()
+	ctr := fmt.Sprintf("#!/bin/sh\necho x >>%[1]s/asked\n[ $(wc -l <%[1]s/asked) -lt 3 ] || echo pod %[2]d RUNNING\n", top, victim.Process.Pid)
+	if err := os.WriteFile(filepath.Join(top, "ctr"), []byte(ctr), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", top+":"+os.Getenv("PATH"))
+	client := l.shell("exec sleep 60") // as ctr is
+	if err := client.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go client.Wait()
+	in := &instance{name: "pod", as: Pod, cmd: client, done: make(chan struct{}), home: home{CPUs: topology.CPUs(1)}}
+	if err := l.settle(t.Context(), ruleOf("taskset"), []*instance{in}); err != nil {
+		t.Fatal(err)
+	}
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", victim.Process.Pid))
+	if !bytes.Contains(status, []byte("Cpus_allowed_list:\t1\n")) {
+		t.Errorf("it was not placed:\n%s", status)
+	}
+	gone := &instance{name: "gone", as: Pod, cmd: client, done: make(chan struct{})}
+	close(gone.done)
+	if err := l.settle(t.Context(), ruleOf("taskset"), []*instance{gone}); err == nil || !strings.Contains(err.Error(), "gone was not placed") {
+		t.Error(err)
+	}
+	if err := killMarked(l.state.Run, l.state.Dir); err != nil {
+		t.Error(err)
+	}
+	restored(t, l)
+}
+
+// TestSmokeOfNothing: a smoke run without one experiment is a failure.
+func TestSmokeOfNothing(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	if _, err := exec.LookPath("redis-server"); err == nil {
+		t.Skip("skipped: there is a redis-server beside PATH")
+	}
+	var out bytes.Buffer
+	err := run(t.Context(), []string{"-smoke", "redis"}, &out, &out)
+	if err == nil || errors.As(err, &errUsage{}) || !strings.Contains(err.Error(), "no experiment was run") || !strings.Contains(out.String(), "experiments: 0 run, 1 only checked") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+// TestAsk: answers that are no success fail the load, and a load that is too large is refused.
+func TestAsk(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "sock")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.NotFoundHandler()}
+	go server.Serve(listener)
+	t.Cleanup(func() { server.Close() })
+	var out bytes.Buffer
+	if err := askServer(&out, []string{socket, "20", "1", "1", "2"}); err == nil || err.Error() != "20 of 20 answers were no success" {
+		t.Error(err)
+	}
+	err = askServer(&out, []string{socket, "1000000000", "1", "1000000000", "2"})
+	if err == nil || !errors.As(err, &errUsage{}) || !strings.Contains(err.Error(), "want 1 to 50000000") {
 		t.Error(err)
 	}
 }

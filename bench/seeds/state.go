@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/homenode/homenode/host/store"
 )
 
 // state is what a run has changed: on disk before it is changed, so that a run that is killed can be
@@ -27,6 +29,9 @@ type state struct {
 	Kept []kept `json:"kept"`
 	// In is what programs run in, beside processes.
 	In []Kind `json:"in,omitempty"`
+	// Homenode is the program, and Daemons the state folders of its daemons that have not restored everything yet.
+	Homenode string   `json:"homenode,omitempty"`
+	Daemons  []string `json:"daemons,omitempty"`
 }
 
 // kept is a setting as it was found.
@@ -144,6 +149,8 @@ func (s *state) restore() error {
 	var problems []error
 	s.removeMachines()
 	problems = append(problems, killMarked(s.Run, s.Dir))
+	left := s.undoDaemons() // before the settings: the daemons came after those
+	problems = append(problems, left)
 	for _, k := range slices.Backward(s.Kept) {
 		now, err := readSetting(k.Path)
 		if err == nil && now != k.Old {
@@ -151,13 +158,55 @@ func (s *state) restore() error {
 		}
 		problems = append(problems, err)
 	}
-	if strings.Contains(filepath.Base(s.Dir), ours) {
+	if left == nil && strings.Contains(filepath.Base(s.Dir), ours) {
 		problems = append(problems, os.RemoveAll(s.Dir))
 	}
 	if err := errors.Join(problems...); err != nil {
 		return err
 	}
 	return os.Remove(s.file)
+}
+
+// undoDaemons has Homenode restore what its daemons of this run changed. A journal that still has entries stays, and
+// the error says where.
+func (s *state) undoDaemons() error {
+	var problems []error
+	for _, dir := range slices.Clone(s.Daemons) {
+		problems = append(problems, s.undoDaemon(dir))
+	}
+	return errors.Join(problems...)
+}
+
+// undoDaemon does so for the daemon with one state folder, which must have ended.
+func (s *state) undoDaemon(dir string) error {
+	n, err := liveEntries(dir)
+	if err == nil && n > 0 {
+		// A socket where no daemon listens: another daemon of the host must not answer.
+		c := exec.Command(s.Homenode, "undo", "--all", "--state-dir", dir, "--socket", filepath.Join(dir, "none.sock"))
+		out, bad := c.CombinedOutput()
+		n, err = liveEntries(dir)
+		if err == nil && n > 0 {
+			err = fmt.Errorf("%s that homenode changed and did not restore (%v: %s)", count(n, "setting"), bad, end(string(out)))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("journal in %s: %w; restore them with: homenode undo --all --state-dir %[1]s", dir, err)
+	}
+	s.Daemons = slices.DeleteFunc(s.Daemons, func(d string) bool { return d == dir })
+	return s.save()
+}
+
+// liveEntries returns how many settings the journal in a state folder has that are not restored.
+func liveEntries(dir string) (int, error) {
+	journal, err := store.OpenReadOnly(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil // the daemon ended before it wrote anything
+	}
+	if err != nil {
+		return 0, err
+	}
+	entries, err := journal.Journal()
+	return len(entries), errors.Join(err, journal.Close())
 }
 
 // removeMachines removes guests and containers of a run.

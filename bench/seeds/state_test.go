@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/host/store"
 )
 
 // TestKilledRunIsRestored: what a run has changed is written down before it changes; whoever comes next
@@ -83,5 +88,72 @@ func TestOneRun(t *testing.T) {
 	t.Cleanup(func() { locked.Close(); locked = nil })
 	if err := lock(file); err == nil || !strings.Contains(err.Error(), "another run is going on") {
 		t.Error(err)
+	}
+}
+
+// TestKilledDaemonIsUndone: what the daemon of a killed run changed is restored by Homenode itself, from the
+// daemon's journal; a journal that still has entries stays.
+func TestKilledDaemonIsUndone(t *testing.T) {
+	for _, works := range []bool{true, false} {
+		top := t.TempDir()
+		dir := filepath.Join(top, ours+"-1")
+		folder := filepath.Join(dir, "homenode1", "state")
+		if err := os.MkdirAll(filepath.Dir(folder), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		journal, err := store.Open(folder)
+		if err == nil {
+			err = errors.Join(journal.Commit(plan.Batch{Entries: []plan.Entry{{Seq: 1, Kind: plan.CgroupCPUs, Path: "/a", Old: "0-3", New: "0", State: plan.Applied}}}), journal.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		undo := "echo no; exit 1"
+		if works { // it empties the journal
+			undo = "rm -r \"$4\""
+		}
+		program := filepath.Join(top, "homenode")
+		text := fmt.Sprintf("#!/bin/sh\necho $1 $2 $3 $4 >%s/asked\n%s\n", top, undo)
+		if err := os.WriteFile(program, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		s := &state{file: filepath.Join(top, "state.json"), Run: "undo-" + strconv.Itoa(os.Getpid()), Dir: dir, Homenode: program, Daemons: []string{folder}}
+		if err := s.save(); err != nil {
+			t.Fatal(err)
+		}
+		_, err = restoreLeft(s.file)
+		if asked, _ := os.ReadFile(filepath.Join(top, "asked")); string(asked) != "undo --all --state-dir "+folder+"\n" {
+			t.Errorf("asked for %q", asked)
+		}
+		_, gone := os.Stat(dir)
+		switch {
+		case works && (err != nil || gone == nil):
+			t.Errorf("restored: %v, folder: %v", err, gone)
+		case !works && (err == nil || gone != nil || !strings.Contains(err.Error(), "journal in "+folder+": 1 setting that homenode changed and did not restore")):
+			t.Errorf("not restored: %v, folder: %v", err, gone)
+		}
+		if left, err := load(s.file); err != nil || works != (left == nil) {
+			t.Errorf("the state: %v, %v", left, err)
+		}
+	}
+}
+
+// TestEnforcing: the daemon of the lock file is found without its lock; a PID that another process has now is none.
+func TestEnforcing(t *testing.T) {
+	old := hostLock
+	t.Cleanup(func() { hostLock = old })
+	hostLock = filepath.Join(t.TempDir(), "enforce.lock")
+	stat, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := strings.Fields(string(stat[strings.LastIndex(string(stat), ")")+1:]))[19]
+	for text, want := range map[string]int{"": 0, "x": 0, fmt.Sprintf("%d %s\n", os.Getpid(), start): os.Getpid(), fmt.Sprintf("%d 1%s\n", os.Getpid(), start): 0, "4194305 1\n": 0} {
+		if err := os.WriteFile(hostLock, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := enforcing(); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
 	}
 }
