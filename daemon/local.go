@@ -262,10 +262,11 @@ func (l *Local) Undo(ctx context.Context, which api.Which) (api.UndoResult, erro
 			return &api.Error{Code: api.NotFound, Text: fmt.Sprintf("nothing of %q was changed", id)}
 		}
 		r, err := d.once(l.asked(ctx), control.Request{Undo: &control.Which{ID: id, All: which.All, DryRun: which.DryRun}})
+		undone := r.Undo
 		if err == nil && which.DryRun {
-			d.checkUndone(ctx, r.Undo)
+			undone = d.checkUndone(ctx, undone)
 		}
-		out = wireUndone(r.Undo)
+		out = wireUndone(undone)
 		return err
 	})
 	if none && which.All { // and so all is as it was

@@ -83,10 +83,11 @@ func wireError(f *control.Failure) error {
 // go away: half an undo helps nobody.
 func (d *Daemon) Undo(ctx context.Context, which api.Which) (api.UndoResult, error) {
 	r, err := d.request(ctx, control.Request{Undo: &control.Which{ID: which.ID, All: which.All, DryRun: which.DryRun}, Lineage: d.lineage(string(which.ID))})
+	undone := r.Undo
 	if err == nil && which.DryRun {
-		d.checkUndone(ctx, r.Undo)
+		undone = d.checkUndone(ctx, undone)
 	}
-	return wireUndone(r.Undo), err
+	return wireUndone(undone), err
 }
 
 // checkWithin is how long a dry run of undo waits for what it reads. What has not answered by then is said
@@ -94,10 +95,10 @@ func (d *Daemon) Undo(ctx context.Context, which api.Which) (api.UndoResult, err
 const checkWithin = 5 * time.Second
 
 // checkUndone sorts what undo would restore by how it stands now: what is gone, stands as it was, or was set
-// by another program since is not promised.
-func (d *Daemon) checkUndone(ctx context.Context, u *control.Undone) {
+// by another program since is not promised. The flight recorder has u, too, so that it never changes.
+func (d *Daemon) checkUndone(ctx context.Context, u *control.Undone) *control.Undone {
 	if u == nil || len(u.Restored) == 0 {
-		return
+		return u
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
@@ -124,8 +125,10 @@ func (d *Daemon) checkUndone(ctx context.Context, u *control.Undone) {
 		done <- checked
 	})
 	select {
-	case *u = <-done:
+	case checked := <-done:
+		return &checked
 	case <-ctx.Done():
+		return u
 	}
 }
 
