@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -95,7 +94,7 @@ func (r *rule) possible(h *topology.Host, homenode string) error {
 		if homenode == "" {
 			return errors.New("there is no program ./homenode: run make build, or name it with -homenode")
 		}
-		if pid := enforcing(); pid != 0 {
+		if pid := store.Enforcing(); pid != 0 {
 			return fmt.Errorf("PID %d is a homenode that enforces on this host: stop it first", pid)
 		}
 	}
@@ -109,26 +108,6 @@ func (r *rule) possible(h *topology.Host, homenode string) error {
 
 // errHeld is that another daemon enforces on this host: there can be one.
 type errHeld struct{ error }
-
-// hostLock is the lock file of a host (host/store); tests have another.
-var hostLock = "/run/homenode/enforce.lock"
-
-// enforcing returns the PID of the daemon that has signed the lock file of the host, 0 for none or where it is not
-// known. It takes no lock, so that a daemon that starts meanwhile is not refused.
-func enforcing() int {
-	text, _ := os.ReadFile(hostLock)
-	var pid int
-	var start string
-	if n, _ := fmt.Sscan(string(text), &pid, &start); n < 2 {
-		return 0
-	}
-	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 20 || string(fields[19]) != start { // field 22 of proc_pid_stat(5): another process has the PID now
-		return 0
-	}
-	return pid
-}
 
 // hostFree takes the lock of the host for a moment. It returns errHeld where another daemon has it.
 func hostFree() error {

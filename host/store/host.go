@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -94,6 +95,19 @@ func lockHost(folder, name string) (*HostLock, error) {
 	}
 	l.Notice = errors.Join(l.Notice, err)
 	return l, nil
+}
+
+// Enforcing returns the PID of the daemon that has signed the lock file of this host; 0 for none, or where
+// it is not known. It takes no lock, so that a daemon that starts meanwhile is not refused.
+func Enforcing() int { return enforcing(hostFolder) }
+
+func enforcing(folder string) int {
+	f, err := os.Open(filepath.Join(folder, hostFile))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	return holder(f)
 }
 
 // lockHostFile takes the lock file, which no other user may be able to open or to replace.

@@ -233,3 +233,19 @@ func TestNameThatDoesNotAnswer(t *testing.T) {
 	}
 	l.Close()
 }
+
+// TestEnforcing: the daemon of the lock file is found without its lock; a PID that another process has now is none.
+func TestEnforcing(t *testing.T) {
+	folder, self := t.TempDir(), os.Getpid()
+	if got := enforcing(folder); got != 0 {
+		t.Errorf("without a lock file: %d", got)
+	}
+	for text, want := range map[string]int{"": 0, "x": 0, fmt.Sprintf("%d %s\n", self, startOf(self)): self, fmt.Sprintf("%d 1%s\n", self, startOf(self)): 0, "4194305 1\n": 0} {
+		if err := os.WriteFile(filepath.Join(folder, hostFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := enforcing(folder); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}
