@@ -6,6 +6,7 @@
 package cycles
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -23,15 +24,8 @@ type Count struct {
 	Stalled, StalledOf float64
 }
 
-func hardware(config uint64) perf.Event {
-	return perf.Event{Type: unix.PERF_TYPE_HARDWARE, Config: config}
-}
-
-// Pairs of generalized events (perf_event_open(2)).
-var (
-	executed = perf.Pair{Name: "cycles, instructions", First: hardware(unix.PERF_COUNT_HW_CPU_CYCLES), Second: hardware(unix.PERF_COUNT_HW_INSTRUCTIONS)}
-	stalled  = perf.Pair{Name: "cycles, stalled-cycles-backend", First: hardware(unix.PERF_COUNT_HW_CPU_CYCLES), Second: hardware(unix.PERF_COUNT_HW_STALLED_CYCLES_BACKEND)}
-)
+var stalled = perf.Pair{Name: "cycles, stalled-cycles-backend", First: perf.Hardware(unix.PERF_COUNT_HW_CPU_CYCLES),
+	Second: perf.Hardware(unix.PERF_COUNT_HW_STALLED_CYCLES_BACKEND)}
 
 // Counters is open counters. They belong to one goroutine.
 type Counters struct {
@@ -42,7 +36,7 @@ type Counters struct {
 // Open counts for the cgroups at dirs and below them, or for the whole host when there are none,
 // on the given CPUs. It takes four descriptors for each cgroup and CPU.
 func Open(dirs []string, cpus topology.CPUSet) (*Counters, error) {
-	return open(dirs, cpus, &executed, &stalled)
+	return open(dirs, cpus, &perf.Executed, &stalled)
 }
 
 func open(dirs []string, cpus topology.CPUSet, first, second *perf.Pair) (*Counters, error) {
@@ -86,23 +80,23 @@ func (c *Counters) Stalls() bool { return len(c.stalled) > 0 }
 
 // Read returns what was counted since Open.
 func (c *Counters) Read() (Count, error) {
-	for _, each := range c.executed {
-		cycles, instructions, err := each.Read()
+	err := errors.Join(
+		addAll(c.executed, &c.sum.Cycles, &c.sum.Instructions),
+		addAll(c.stalled, &c.sum.StalledOf, &c.sum.Stalled))
+	return c.sum, err
+}
+
+// addAll adds what counters have counted since they were read last.
+func addAll(all []perf.Counter, first, second *float64) error {
+	for _, each := range all {
+		a, b, err := each.Read()
 		if err != nil {
-			return c.sum, err
+			return err
 		}
-		c.sum.Cycles += cycles
-		c.sum.Instructions += instructions
+		*first += a
+		*second += b
 	}
-	for _, each := range c.stalled {
-		cycles, stalls, err := each.Read()
-		if err != nil {
-			return c.sum, err
-		}
-		c.sum.StalledOf += cycles
-		c.sum.Stalled += stalls
-	}
-	return c.sum, nil
+	return nil
 }
 
 // Close gives back every descriptor.

@@ -7,8 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -26,13 +24,6 @@ const (
 	// cycleFiles bounds the descriptors that are open for cycles, two a CPU and workload.
 	cycleFiles = 1024
 )
-
-// cyclePair counts what CPI is made of; every PMU has both (perf_event_open(2)).
-var cyclePair = perf.Pair{
-	Name:   "cycles, instructions",
-	First:  perf.Event{Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_CPU_CYCLES},
-	Second: perf.Event{Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_INSTRUCTIONS},
-}
 
 // signals is the state of the signals that tell whether somebody important is hurt.
 type signals struct {
@@ -132,7 +123,7 @@ func (o *Observer) readCycles(w *work) {
 	}
 	if !s.tried {
 		s.tried = true
-		k, err := o.counters.opener.Cgroup("", nil, &cyclePair)
+		k, err := o.counters.opener.Cgroup("", nil, &perf.Executed)
 		if s.usable = err == nil; s.usable {
 			k.Close()
 		} else {
@@ -165,7 +156,7 @@ func (o *Observer) readCycles(w *work) {
 	g.executed.Instructions += instructions
 	if s.worked = s.worked || cycles > 0 && instructions > 0; !s.worked {
 		if s.empty += o.use(w) * window.Seconds(); s.empty > countNothing {
-			s.usable, s.why = false, cyclePair.Name+" open and count nothing"
+			s.usable, s.why = false, perf.Executed.Name+" open and count nothing"
 			for _, each := range o.works {
 				o.stopCycles(each)
 			}
@@ -183,7 +174,7 @@ func (o *Observer) startCycles(w *work) {
 		s.left++
 		return
 	}
-	k, err := o.counters.opener.Cgroup("/"+w.leaf.dir, cpus, &cyclePair)
+	k, err := o.counters.opener.Cgroup("/"+w.leaf.dir, cpus, &perf.Executed)
 	switch {
 	case err == nil:
 		s.failed = 0

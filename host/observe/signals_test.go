@@ -38,7 +38,7 @@ const watchedService = "/system.slice/w1.service"
 func TestCycles(t *testing.T) {
 	pmu := &fakePMU{tick: func(string) (float64, float64, error) { return 3e9, 2e9, nil },
 		refuse: func(_ string, p *perf.Pair) error {
-			if p.Name != cyclePair.Name {
+			if p.Name != perf.Executed.Name {
 				return syscall.ENOENT
 			}
 			return nil

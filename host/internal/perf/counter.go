@@ -3,6 +3,8 @@ package perf
 import (
 	"errors"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Event is one event as perf_event_attr names it.
@@ -19,6 +21,12 @@ type Pair struct {
 	Whole         bool
 	Source        string // the document that says so
 }
+
+// Executed is cycles and instructions, which every PMU counts (perf_event_open(2)).
+var Executed = Pair{Name: "cycles, instructions", First: Hardware(unix.PERF_COUNT_HW_CPU_CYCLES), Second: Hardware(unix.PERF_COUNT_HW_INSTRUCTIONS)}
+
+// Hardware is a generalized event.
+func Hardware(config uint64) Event { return Event{unix.PERF_TYPE_HARDWARE, config} }
 
 // Split is the local and remote part of two counts.
 func (p *Pair) Split(first, second float64) (local, remote float64) {
