@@ -25,9 +25,37 @@ type instance struct {
 	as      Kind   // process, where the machine has nothing else
 	name    string // homenode-seeds-PROGRAM-I
 	out     string // file with what it prints
-	cmd     *exec.Cmd
-	done    chan struct{} // closed when it has ended
-	err     error         // how it ended
+	running
+}
+
+// running is a process that this run has started.
+type running struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+	err  error         // how it ended
+}
+
+// begin starts the process.
+func (r *running) begin() error {
+	if err := r.cmd.Start(); err != nil {
+		return err
+	}
+	r.done = make(chan struct{})
+	go func() {
+		r.err = r.cmd.Wait()
+		close(r.done)
+	}()
+	return nil
+}
+
+// ended reports whether the process has ended.
+func (r *running) ended() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // patience is how long something that begins, or ends, is waited for.
@@ -104,14 +132,9 @@ func (l *lab) start(in *instance, h home) error {
 	if in.cmd.Path, err = exec.LookPath(argv[0]); err != nil {
 		return err
 	}
-	if err := in.cmd.Start(); err != nil {
+	if err := in.begin(); err != nil {
 		return fmt.Errorf("start %s: %w", in.name, err)
 	}
-	in.done = make(chan struct{})
-	go func() {
-		in.err = in.cmd.Wait()
-		close(in.done)
-	}()
 	return nil
 }
 
@@ -134,16 +157,6 @@ func (in *instance) pod(s *state, argv []string) []string {
 		"--mount", "type=bind,src=" + s.Dir + ",dst=" + s.Dir + ",options=rbind:rw",
 		"--env", marker + s.Run, "--cwd", s.Dir,
 		"--rootfs", "/", in.name}, argv...)
-}
-
-// ended reports whether an instance has ended.
-func (in *instance) ended() bool {
-	select {
-	case <-in.done:
-		return true
-	default:
-		return false
-	}
 }
 
 // text is what an instance has printed.
@@ -393,8 +406,7 @@ func alive(pid int) bool {
 type daemon struct {
 	program, socket string
 	dir             string // its state folder
-	cmd             *exec.Cmd
-	done            chan struct{} // closed when it has ended
+	running
 }
 
 func (l *lab) startDaemon(ctx context.Context) error {
@@ -429,7 +441,7 @@ share: {enabled: %t}
 	if err != nil {
 		return err
 	}
-	d := &daemon{program: l.homenode, socket: filepath.Join(dir, "sock"), dir: filepath.Join(dir, "state"), done: make(chan struct{})}
+	d := &daemon{program: l.homenode, socket: filepath.Join(dir, "sock"), dir: filepath.Join(dir, "state")}
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		return err
@@ -442,13 +454,9 @@ share: {enabled: %t}
 	if err := l.state.save(); err != nil {
 		return err
 	}
-	if err := d.cmd.Start(); err != nil {
+	if err := d.begin(); err != nil {
 		return err
 	}
-	go func() {
-		d.cmd.Wait()
-		close(d.done)
-	}()
 	l.daemon = d
 	for late = time.Now().Add(patience); ; {
 		err := l.do(ctx, fmt.Sprintf("%q status --socket %q", d.program, d.socket), 20*time.Second)
@@ -506,15 +514,6 @@ func (l *lab) stopDaemon() error {
 		d.cmd.Process.Kill()
 		<-d.done
 		return errors.Join(fmt.Errorf("homenode did not end within %v", patience), l.state.undoDaemon(d.dir))
-	}
-}
-
-func (d *daemon) ended() bool {
-	select {
-	case <-d.done:
-		return true
-	default:
-		return false
 	}
 }
 

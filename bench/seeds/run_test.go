@@ -331,7 +331,7 @@ func TestPlacedLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	go client.Wait()
-	in := &instance{name: "pod", as: Pod, cmd: client, done: make(chan struct{}), home: home{CPUs: topology.CPUs(1)}}
+	in := &instance{name: "pod", as: Pod, running: running{cmd: client, done: make(chan struct{})}, home: home{CPUs: topology.CPUs(1)}}
 	if err := l.settle(t.Context(), ruleOf("taskset"), []*instance{in}); err != nil {
 		t.Fatal(err)
 	}
@@ -339,7 +339,7 @@ func TestPlacedLate(t *testing.T) {
 	if !bytes.Contains(status, []byte("Cpus_allowed_list:\t1\n")) {
 		t.Errorf("it was not placed:\n%s", status)
 	}
-	gone := &instance{name: "gone", as: Pod, cmd: client, done: make(chan struct{})}
+	gone := &instance{name: "gone", as: Pod, running: running{cmd: client, done: make(chan struct{})}}
 	close(gone.done)
 	if err := l.settle(t.Context(), ruleOf("taskset"), []*instance{gone}); err == nil || !strings.Contains(err.Error(), "gone was not placed") {
 		t.Error(err)

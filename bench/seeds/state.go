@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/store"
 )
 
@@ -179,14 +181,19 @@ func (s *state) undoDaemons() error {
 
 // undoDaemon does so for the daemon with one state folder, which must have ended.
 func (s *state) undoDaemon(dir string) error {
-	n, err := liveEntries(dir)
-	if err == nil && n > 0 {
-		// A socket where no daemon listens: another daemon of the host must not answer.
-		c := exec.Command(s.Homenode, "undo", "--all", "--state-dir", dir, "--socket", filepath.Join(dir, "none.sock"))
-		out, bad := c.CombinedOutput()
-		n, err = liveEntries(dir)
-		if err == nil && n > 0 {
-			err = fmt.Errorf("%s that homenode changed and did not restore (%v: %s)", count(n, "setting"), bad, end(string(out)))
+	left, err := liveEntries(dir)
+	if err == nil && len(left) > 0 {
+		var said string
+		var bad error
+		for _, id := range left.workloads() { // not --all, which undoes other placements of the user, too
+			// A socket where no daemon listens: another daemon of the host must not answer.
+			c := exec.Command(s.Homenode, "undo", "--state-dir", dir, "--socket", filepath.Join(dir, "none.sock"), "--", string(id))
+			out, err := c.CombinedOutput()
+			said, bad = said+string(out), errors.Join(bad, err)
+		}
+		left, err = liveEntries(dir)
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("%s that homenode changed and did not restore (%v: %s)", count(len(left), "setting"), bad, end(said))
 		}
 	}
 	if err != nil {
@@ -196,17 +203,29 @@ func (s *state) undoDaemon(dir string) error {
 	return s.save()
 }
 
-// liveEntries returns how many settings the journal in a state folder has that are not restored.
-func liveEntries(dir string) (int, error) {
+// entries is settings that are not restored.
+type entries []plan.Entry
+
+// workloads is those that the settings are of.
+func (all entries) workloads() (out []workload.ID) {
+	for i := range all {
+		out = append(out, all[i].Workload)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// liveEntries returns the settings in the journal of a state folder.
+func liveEntries(dir string) (entries, error) {
 	journal, err := store.OpenReadOnly(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil // the daemon ended before it wrote anything
+		return nil, nil // the daemon ended before it wrote anything
 	}
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	entries, err := journal.Journal()
-	return len(entries), errors.Join(err, journal.Close())
+	all, err := journal.Journal()
+	return all, errors.Join(err, journal.Close())
 }
 
 // removeMachines removes guests and containers of a run.

@@ -103,17 +103,17 @@ func TestKilledDaemonIsUndone(t *testing.T) {
 		}
 		journal, err := store.Open(folder)
 		if err == nil {
-			err = errors.Join(journal.Commit(plan.Batch{Entries: []plan.Entry{{Seq: 1, Kind: plan.CgroupCPUs, Path: "/a", Old: "0-3", New: "0", State: plan.Applied}}}), journal.Close())
+			err = errors.Join(journal.Commit(plan.Batch{Entries: []plan.Entry{{Seq: 1, Workload: "/a", Kind: plan.CgroupCPUs, Path: "/a", Old: "0-3", New: "0", State: plan.Applied}}}), journal.Close())
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		undo := "echo no; exit 1"
 		if works { // it empties the journal
-			undo = "rm -r \"$4\""
+			undo = "rm -r \"$3\""
 		}
 		program := filepath.Join(top, "homenode")
-		text := fmt.Sprintf("#!/bin/sh\necho $1 $2 $3 $4 >%s/asked\n%s\n", top, undo)
+		text := fmt.Sprintf("#!/bin/sh\necho $1 $2 $3 $6 $7 >%s/asked\n%s\n", top, undo)
 		if err := os.WriteFile(program, []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +122,7 @@ func TestKilledDaemonIsUndone(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = restoreLeft(s.file)
-		if asked, _ := os.ReadFile(filepath.Join(top, "asked")); string(asked) != "undo --all --state-dir "+folder+"\n" {
+		if asked, _ := os.ReadFile(filepath.Join(top, "asked")); string(asked) != "undo --state-dir "+folder+" -- /a\n" {
 			t.Errorf("asked for %q", asked)
 		}
 		_, gone := os.Stat(dir)
@@ -134,26 +134,6 @@ func TestKilledDaemonIsUndone(t *testing.T) {
 		}
 		if left, err := load(s.file); err != nil || works != (left == nil) {
 			t.Errorf("the state: %v, %v", left, err)
-		}
-	}
-}
-
-// TestEnforcing: the daemon of the lock file is found without its lock; a PID that another process has now is none.
-func TestEnforcing(t *testing.T) {
-	old := hostLock
-	t.Cleanup(func() { hostLock = old })
-	hostLock = filepath.Join(t.TempDir(), "enforce.lock")
-	stat, err := os.ReadFile("/proc/self/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := strings.Fields(string(stat[strings.LastIndex(string(stat), ")")+1:]))[19]
-	for text, want := range map[string]int{"": 0, "x": 0, fmt.Sprintf("%d %s\n", os.Getpid(), start): os.Getpid(), fmt.Sprintf("%d 1%s\n", os.Getpid(), start): 0, "4194305 1\n": 0} {
-		if err := os.WriteFile(hostLock, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if got := enforcing(); got != want {
-			t.Errorf("%q: %d, want %d", text, got, want)
 		}
 	}
 }
