@@ -108,43 +108,27 @@ func TestTrialIsLeft(t *testing.T) {
 	}
 }
 
-// TestTrialThatMayNotBalance: the kernel refuses kernel.numa_balancing, as it does without
-// CAP_SYS_ADMIN. The arm would be measured as if it stood, so the trial ends and says what to do.
-func TestTrialThatMayNotBalance(t *testing.T) {
-	f, _, after := trials(t, "1")
-	f.fail = func(e *Effect) *Failure {
-		if e.Kind == EffectApply && e.Workload == BalancingID {
-			return &Failure{Failed, "operation not permitted"}
+// TestTrialThatMayNotSwitch: the kernel refuses a setting, as kernel.numa_balancing without
+// CAP_SYS_ADMIN, or what is in debugfs where that is not mounted. The arm would be measured as if it
+// stood, so the trial ends and says what to do.
+func TestTrialThatMayNotSwitch(t *testing.T) {
+	for id, why := range map[workload.ID]words.Code{BalancingID: words.TrialNotBalanced, CachesID: words.TrialNotCaches} {
+		f, _, after := trials(t, "1")
+		f.fail = func(e *Effect) *Failure {
+			if e.Kind == EffectApply && e.Workload == id {
+				return &Failure{Failed, "operation not permitted"}
+			}
+			return nil
 		}
-		return nil
-	}
-	f.arm(trial.Off)
-	f.scan(8)
-	if f.s.trialNow().Trial != nil || f.s.TrialOver == nil || f.s.TrialOver.Why.Code != words.TrialNotBalanced {
-		t.Errorf("trial %+v, over %+v", f.s.Trial, f.s.TrialOver)
-	}
-	f.after(retryMost)
-	f.scan(8)
-	f.stands("after its end", after)
-}
-
-// TestTrialThatMayNotSwitchCaches: debugfs is not mounted, or the kernel is locked down.
-func TestTrialThatMayNotSwitchCaches(t *testing.T) {
-	f, _, after := trials(t, "1")
-	f.fail = func(e *Effect) *Failure {
-		if e.Kind == EffectApply && e.Workload == CachesID {
-			return &Failure{Failed, "operation not permitted"}
+		f.arm(trial.Off)
+		f.scan(8)
+		if f.s.trialNow().Trial != nil || f.s.TrialOver == nil || f.s.TrialOver.Why.Code != why {
+			t.Errorf("%s: trial %+v, over %+v", id, f.s.Trial, f.s.TrialOver)
 		}
-		return nil
+		f.after(retryMost)
+		f.scan(8)
+		f.stands(string(id)+", after its end", after)
 	}
-	f.arm(trial.Off)
-	f.scan(8)
-	if f.s.trialNow().Trial != nil || f.s.TrialOver == nil || f.s.TrialOver.Why.Code != words.TrialNotCaches {
-		t.Errorf("trial %+v, over %+v", f.s.Trial, f.s.TrialOver)
-	}
-	f.after(retryMost)
-	f.scan(8)
-	f.stands("after its end", after)
 }
 
 // TestTrialLeavesOtherArmsAlone: a setting whose arm is not in the trial stays as found.

@@ -61,17 +61,13 @@ func judgeServed(scene string, enough float64) func(*tally, counts) (string, err
 	return func(t *tally, c counts) (string, error) {
 		var said []string
 		var trouble error
-		for _, m := range t.marks {
-			if m.scene != scene {
-				continue
-			}
-			b, err := bottledOf(t, c, scene, m)
-			if err != nil {
-				return "", err
-			}
-			t.bottles = append(t.bottles, b)
+		bottles, err := bottlesOf(t, c, scene)
+		if err != nil {
+			return "", err
+		}
+		for _, b := range bottles {
 			share := missesShare(b.all)
-			name := m.phase
+			name := b.arm
 			if b.cold {
 				name += " from the first page"
 			}
@@ -108,16 +104,12 @@ func judgeHarmless(scene string) func(*tally, counts) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		bottles, err := bottlesOf(t, c, scene)
+		if err != nil {
+			return "", err
+		}
 		times := map[string]map[bool]float64{}
-		for _, mark := range t.marks {
-			if mark.scene != scene {
-				continue
-			}
-			b, err := bottledOf(t, c, scene, mark)
-			if err != nil {
-				return "", err
-			}
-			t.bottles = append(t.bottles, b)
+		for _, b := range bottles {
 			if times[b.arm] == nil {
 				times[b.arm] = map[bool]float64{}
 			}
@@ -150,6 +142,22 @@ func judgeHarmless(scene string) func(*tally, counts) (string, error) {
 func (b bottled) nanoseconds(m machine) float64 {
 	a := total(b.all, everything)
 	return m.pay(b.all).time(b.threads) * float64(b.threads) / float64(max(1, a.loads+a.stores))
+}
+
+// bottlesOf returns the rows of a scene, and keeps them for the table.
+func bottlesOf(t *tally, c counts, scene string) (out []bottled, err error) {
+	for _, m := range t.marks {
+		if m.scene != scene {
+			continue
+		}
+		b, err := bottledOf(t, c, scene, m)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, b)
+	}
+	t.bottles = append(t.bottles, out...)
+	return out, nil
 }
 
 func bottledOf(t *tally, c counts, scene string, m markRecord) (bottled, error) {
