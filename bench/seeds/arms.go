@@ -134,7 +134,7 @@ type home struct {
 	Nodes topology.NodeSet // its memory
 }
 
-// ledger is the CPUs and the memory that nobody has yet.
+// ledger is the free CPUs and the free memory.
 type ledger struct {
 	host   *topology.Host
 	free   topology.CPUSet

@@ -12,7 +12,7 @@ import (
 	"github.com/homenode/homenode/core/topology"
 )
 
-// asRoot is how a server is told to stay root.
+// asRoot matches the option that keeps a server root.
 var asRoot = regexp.MustCompile(`--user=root|user root;|memcached -u root|exec mariadbd`)
 
 // TestEveryFile reads every file, works out its sizes and commands on three machines (Parse does), and
@@ -39,7 +39,7 @@ func TestEveryFile(t *testing.T) {
 			}
 			cites := strings.Contains(string(docs), "| `"+name+"` |") && !strings.Contains(string(docs), "| `"+name+"` | nginx in an open loop beside ffmpeg | no public source")
 			if e.Published.URL == noAddress && cites {
-				t.Error("docs/seeds.md cites figures that nobody can check")
+				t.Error("docs/seeds.md cites figures without a public source")
 			}
 			if !slices.Contains(e.Arms, "kernel") && name != "latency" {
 				t.Error("it has no arm kernel")

@@ -244,9 +244,9 @@ func (e *Experiment) small(h *topology.Host) error {
 	memory, _ := facts(h).Int("memory_mib", 1)
 	switch {
 	case cpus < e.Needs.CPUs:
-		return cannot("it needs %d CPUs, and the machine has %d (-smoke runs all the same)", e.Needs.CPUs, cpus)
+		return cannot("it needs %d CPUs, and the machine has %d (-smoke runs anyway)", e.Needs.CPUs, cpus)
 	case memory < e.Needs.Memory:
-		return cannot("it needs %d MiB of memory, and the machine has %d (-smoke runs all the same)", e.Needs.Memory, memory)
+		return cannot("it needs %d MiB of memory, and the machine has %d (-smoke runs anyway)", e.Needs.Memory, memory)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ type state struct {
 	Run  string `json:"run"` // its programs have it in their environment, as HOMENODE_SEEDS
 	Dir  string `json:"dir"` // with their files; removed in the end
 	Kept []kept `json:"kept"`
-	// In is what programs run in, beside processes.
+	// In is what programs run in, apart from processes.
 	In []Kind `json:"in,omitempty"`
 	// Homenode is the program, and Daemons the state folders of its daemons that have not restored everything yet.
 	Homenode string   `json:"homenode,omitempty"`

@@ -32,7 +32,7 @@ type walkerSpec struct {
 	huge    bool   // transparent huge pages
 	whole   bool   // every thread walks over all of the memory
 	hot     int    // with whole: so many visits to its hot part after each page
-	wait    bool   // touches no page of its buffer before it is told to
+	wait    bool   // touches no page of its buffer before the order to fill it
 	sleep   string // length of a rest; "" is the walker's own
 	at      set    // CPUs to start with; 0 means all
 	netns   bool   // in a network namespace of its own

@@ -259,7 +259,7 @@ var bottleScenes = []struct{ name, title, text string }{
 	{"database", "A database with its cache", "Two nodes of 4 CPUs and 768 MiB with systemd; PostgreSQL 17 (64 MiB of shared buffers, pgbench, 200,000 rows, reads only) and redis (60,000 keys of 500 bytes, redis-benchmark, reads only) as services, both asked at once by four connections. Counted: the memory of its own that each has mapped (shared buffers, keys), by all of its processes; not the libraries."},
 	{"wide", "A program wider than a node", "Four nodes of 4 CPUs and 576 MiB; six threads over 528 MiB, each over its part; its memory starts interleaved. Under homenode with threads.sample."},
 	{"idle", "An idle host", "In virtual time: two nodes of 2 CPUs; one program of one thread over 16 MiB. There is something to gain only where the kernel leaves the thread on another node than its memory."},
-	{"full", "Work that fills the machine", "The same machine; one program with a thread for each CPU and more memory than a node has, of which each thread uses all. There is nothing to gain."},
+	{"full", "Work that fills the machine", "The same machine; one program with a thread for each CPU and more memory than a node has; each thread uses all of it. There is nothing to gain."},
 	{"interleaved", "Memory that is interleaved on purpose", "The same program, which interleaves its memory over both nodes and keeps that policy. There is nothing to gain. (A program that would fit a node is brought home whatever its policy: [accesses.md](accesses.md), `cache`.)"},
 	{"two", "In virtual time", "Two nodes of 2 CPUs, whose clock counts instructions; two programs of two threads over 16 MiB each. The first seed is run twice."},
 }

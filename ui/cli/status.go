@@ -213,7 +213,7 @@ func writeStatus(w io.Writer, p view.Paint, s api.Status, r *rows) {
 	if !s.OneNode() { // where all is local, how that is known helps nobody
 		printSources(w, p, s)
 	}
-	if s.Balance != nil && !s.OneNode() && s.Mode != "none" { // one scan tells nothing about a load
+	if s.Balance != nil && !s.OneNode() && s.Mode != "none" { // one scan says nothing about a load
 		fmt.Fprintf(w, "%s %s\n", p.Dim("balancing:"), s.Balance.Verdict())
 	}
 	printDevices(w, p, s.Devices)
