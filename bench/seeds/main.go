@@ -22,6 +22,7 @@ import (
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/trial"
+	"github.com/homenode/homenode/core/words"
 )
 
 // Programs die with the thread that has started them (Pdeathsig): that is the first one, which stays.
@@ -336,7 +337,7 @@ func (l *lab) duration() time.Duration {
 func list(out io.Writer, all []*Experiment, h *topology.Host) error {
 	for _, e := range all {
 		state := "ready"
-		if err := firstOf(e.lacks(), e.small(h)); err != nil {
+		if err := cmp.Or(e.lacks(), e.small(h)); err != nil {
 			state = err.Error()
 		}
 		fmt.Fprintf(out, "%-22s %s\n%22s %s\n", e.Name, e.Title, "", state)
@@ -380,7 +381,7 @@ func dryRun(out io.Writer, e *Experiment, h *topology.Host, o *options) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s: %s of %s, about %v: each %v measured, %v to settle\n", e.Name, count(l.plan.Blocks, "block"), count(len(l.plan.Arms), "arm"), l.duration(), l.plan.Period, l.plan.Washout)
+	fmt.Fprintf(out, "%s: %s of %s, about %v: each %v measured, %v to settle\n", e.Name, words.Count(l.plan.Blocks, "block"), words.Count(len(l.plan.Arms), "arm"), l.duration(), l.plan.Period, l.plan.Washout)
 	l.state.Dir, l.self = "DIR", "seeds"
 	for _, a := range l.plan.Arms {
 		all, err := l.instances(string(a), 0)
@@ -396,7 +397,7 @@ func dryRun(out io.Writer, e *Experiment, h *topology.Host, o *options) error {
 			if !in.home.Nodes.Empty() {
 				where += ", memory of node " + in.home.Nodes.String()
 			}
-			fmt.Fprintf(out, "    %s %s, %s, %d MiB: %s\n", in.as, in.name, count(in.ask.cpus, "CPU"), in.ask.memory, where)
+			fmt.Fprintf(out, "    %s %s, %s, %d MiB: %s\n", in.as, in.name, words.Count(in.ask.cpus, "CPU"), in.ask.memory, where)
 		}
 	}
 	for _, a := range e.Arms {
@@ -407,7 +408,7 @@ func dryRun(out io.Writer, e *Experiment, h *topology.Host, o *options) error {
 	for _, s := range l.shows() {
 		fmt.Fprintf(out, "  %s\n", strings.ReplaceAll(s, "**", ""))
 	}
-	return firstOf(e.lacks(), e.small(h))
+	return cmp.Or(e.lacks(), e.small(h))
 }
 
 // one runs one experiment and writes its report.
@@ -475,7 +476,7 @@ func one(ctx context.Context, out io.Writer, e *Experiment, h *topology.Host, o 
 	if err != nil {
 		return err
 	}
-	l.say("%s: %s of %s, about %v", e.Name, count(l.plan.Blocks, "block"), count(len(l.plan.Arms), "arm"), l.duration())
+	l.say("%s: %s of %s, about %v", e.Name, words.Count(l.plan.Blocks, "block"), words.Count(len(l.plan.Arms), "arm"), l.duration())
 	for _, a := range slices.Sorted(maps.Keys(skipped)) {
 		l.say("%s is left out: %s", a, skipped[a])
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/trial"
+	"github.com/homenode/homenode/core/words"
 )
 
 // schema of results.json.
@@ -74,7 +75,7 @@ func (l *lab) shows() []string {
 		say("It is a virtual machine: what it shows as nodes and CPUs need not be what the hardware has, and other guests of its host are in the times.")
 	}
 	if n := trial.Least(len(l.plan.Arms) - 1); l.plan.Blocks < n {
-		say("With %s of %s no difference can be claimed; that takes %s.", count(l.plan.Blocks, "block"), count(len(l.plan.Arms), "arm"), count(n, "block"))
+		say("With %s of %s no difference can be claimed; that takes %s.", words.Count(l.plan.Blocks, "block"), words.Count(len(l.plan.Arms), "arm"), words.Count(n, "block"))
 	}
 	if load, cpus := loadNow(), float64(m.CPUs); load > cpus/4 && !l.smoke {
 		say("Other work ran on the machine when the experiment began: load average %.1f on %d CPUs. Differences of a few percent drown in that.", load, m.CPUs)
@@ -185,13 +186,13 @@ func (d *document) markdown() string {
 	m := d.Trial.Machine
 	line("# %s", d.Title)
 	line("")
-	line("Machine: %s, %s, %s, %s, %.0f GiB of memory, Linux %s. %s.", m.CPU, count(m.CPUs, "CPU"), count(m.Nodes, "NUMA node"), count(m.LLCs, "last-level cache"), float64(m.MemoryKiB)/(1<<20), m.Kernel, d.Trial.Began.Format("2 January 2006"))
+	line("Machine: %s, %s, %s, %s, %.0f GiB of memory, Linux %s. %s.", m.CPU, words.Count(m.CPUs, "CPU"), words.Count(m.Nodes, "NUMA node"), words.Count(m.LLCs, "last-level cache"), float64(m.MemoryKiB)/(1<<20), m.Kernel, d.Trial.Began.Format("2 January 2006"))
 	line("")
 	for _, s := range d.Shows {
 		line("- %s", s)
 	}
 	if d.Unplaced > 0 {
-		line("- **Homenode had no home for %d of %s that it started.** They ran anywhere, and are in the figures of its arm.", d.Unplaced, count(d.Placed, "program"))
+		line("- **Homenode had no home for %d of %s that it started.** They ran anywhere, and are in the figures of its arm.", d.Unplaced, words.Count(d.Placed, "program"))
 	}
 	line("")
 	line("Published: %s On: %s Source: %s", sentence(d.Published.Result), sentence(d.Published.Machine), d.Published.where())
@@ -199,7 +200,7 @@ func (d *document) markdown() string {
 	line("Repeated here: %s", sentence(d.Repeats))
 	line("")
 	base := d.Trial.Plan.Arms[0]
-	line("%s of %s in an order drawn from seed %d; each starts the programs anew. Means, and differences from `%s` by block with their 95 %% interval; verdicts are corrected for %s:", count(d.Trial.Blocks(), "block"), count(len(d.Trial.Plan.Arms), "arm"), d.Trial.Plan.Seed, base, count(len(d.Trial.Effects), "comparison"))
+	line("%s of %s in an order drawn from seed %d; each starts the programs anew. Means, and differences from `%s` by block with their 95 %% interval; verdicts are corrected for %s:", words.Count(d.Trial.Blocks(), "block"), words.Count(len(d.Trial.Plan.Arms), "arm"), d.Trial.Plan.Seed, base, words.Count(len(d.Trial.Effects), "comparison"))
 	for _, metric := range d.Trial.Metrics {
 		line("")
 		line("| %s, %s (%s is better) | mean | against `%s` | 95 %% interval | verdict |", metric.Name, metric.Unit, d.Better[metric.Name], base)
@@ -310,13 +311,6 @@ func figure(x float64) string {
 		return text
 	}
 	return fmt.Sprintf("%.4g", x)
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // sentence is a text with a full stop.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/trial"
+	"github.com/homenode/homenode/core/words"
 )
 
 // lab is what one experiment runs with.
@@ -298,7 +299,7 @@ func (l *lab) experiment(ctx context.Context, done func(period)) error {
 			}
 			l.say("%d/%d %s: %s", n, l.plan.Blocks*len(l.plan.Arms), arm, l.show(p))
 			if p.unplaced > 0 {
-				l.say("  homenode had no home for %d of %s: they ran anywhere", p.unplaced, count(p.placed, "program"))
+				l.say("  homenode had no home for %d of %s: they ran anywhere", p.unplaced, words.Count(p.placed, "program"))
 			}
 			done(p)
 		}

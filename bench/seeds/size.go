@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"go/constant"
@@ -105,7 +106,7 @@ func (s Sizes) With(more map[string]Formula) (Sizes, error) {
 		for _, name := range left {
 			v, err := out.Value(more[name])
 			if err != nil {
-				first = firstOf(first, fmt.Errorf("%s: %w", name, err))
+				first = cmp.Or(first, fmt.Errorf("%s: %w", name, err))
 				later = append(later, name)
 				continue
 			}
@@ -119,13 +120,6 @@ func (s Sizes) With(more map[string]Formula) (Sizes, error) {
 	return out, nil
 }
 
-func firstOf(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
-}
-
 var place = regexp.MustCompile(`\$\{([^}]*)\}`)
 
 // Fill replaces each ${FORMULA} of a command.
@@ -134,7 +128,7 @@ func (s Sizes) Fill(c Command) (string, error) {
 	out := place.ReplaceAllStringFunc(string(c), func(m string) string {
 		v, err := s.Value(Formula(m[2 : len(m)-1]))
 		if err != nil {
-			bad = firstOf(bad, err)
+			bad = cmp.Or(bad, err)
 			return ""
 		}
 		switch v.Kind() {

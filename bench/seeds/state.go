@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/store"
 )
@@ -193,7 +194,7 @@ func (s *state) undoDaemon(dir string) error {
 		}
 		left, err = liveEntries(dir)
 		if err == nil && len(left) > 0 {
-			err = fmt.Errorf("%s that homenode changed and did not restore (%v: %s)", count(len(left), "setting"), bad, end(said))
+			err = fmt.Errorf("%s that homenode changed and did not restore (%v: %s)", words.Count(len(left), "setting"), bad, end(said))
 		}
 	}
 	if err != nil {
