@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control/journal"
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -251,7 +253,7 @@ func TestStepsAfterOneThatWaits(t *testing.T) {
 	for optional, begun := range map[bool]int{false: 0, true: 1} {
 		s, out := telling()
 		first := plan.Step{Kind: plan.SetCPUs, Workload: "/a", To: "1", Optional: optional}
-		s.Retries[keyOf(&first)] = retry{Next: s.At.Add(time.Second)}
+		s.Retries[work.KeyOf(&first)] = retry{Next: s.At.Add(time.Second)}
 		s.begin("/a", &Task{Steps: []plan.Step{first, {Kind: plan.SetMems, Workload: "/a", To: "0"}}})
 		if len(out.Effects) != begun || len(s.Tasks) != begun || begun > 0 && out.Effects[0].Step.Kind != plan.SetMems {
 			t.Errorf("optional %v: %+v", optional, out.Effects)
@@ -277,7 +279,7 @@ func TestMarkWritesOnce(t *testing.T) {
 	s, out := telling()
 	s.put(plan.Entry{Seq: 1, Kind: plan.CgroupCPUs, Path: "/a", State: plan.Intended})
 	for _, state := range []plan.EntryState{plan.Intended, plan.Applied, plan.Applied} {
-		s.mark(s.Journal.entries[1], state)
+		s.mark(s.Journal.At(1), state)
 	}
 	if n := len(out.Save.Entries); n != 2 || out.Save.Entries[1].State != plan.Applied {
 		t.Errorf("%+v", out.Save.Entries)
@@ -289,7 +291,7 @@ func TestFailedStepIsToldOnceAndTriedLater(t *testing.T) {
 	f.add("a", 3, 1<<20, 0, 1)
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectApply {
-			return &Failure{Failed, "broken on purpose"}
+			return &Failure{Code: Failed, Text: "broken on purpose"}
 		}
 		return nil
 	}
@@ -335,7 +337,7 @@ func TestWaitIsBounded(t *testing.T) {
 	f.add("a", 3, 1<<20, 0, 1)
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectApply {
-			return &Failure{Failed, "broken on purpose"}
+			return &Failure{Code: Failed, Text: "broken on purpose"}
 		}
 		return nil
 	}
@@ -367,7 +369,7 @@ func TestNoAnswer(t *testing.T) {
 	b := f.add("b", 3, 1<<20, 0, 1)
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectRead && e.Workload == a {
-			return &Failure{NoAnswer, "no answer within 11s"}
+			return &Failure{Code: NoAnswer, Text: "no answer within 11s"}
 		}
 		return nil
 	}
@@ -406,7 +408,7 @@ func TestFailureOfOneStepIsNoneOfTheOther(t *testing.T) {
 	f := scattered(t)
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectRead && e.Workload == "/a" {
-			return &Failure{Failed, "broken on purpose"}
+			return &Failure{Code: Failed, Text: "broken on purpose"}
 		}
 		return nil
 	}
@@ -431,7 +433,7 @@ func TestEveryChangeFails(t *testing.T) {
 					return nil
 				}
 				if calls++; calls == n {
-					return &Failure{code, "broken on purpose"}
+					return &Failure{Code: code, Text: "broken on purpose"}
 				}
 				return nil
 			}
@@ -496,7 +498,7 @@ func TestJournalForgetsWhatIsGone(t *testing.T) {
 	f.remove("/b")
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectPresent {
-			return &Failure{NoAnswer, "no answer"}
+			return &Failure{Code: NoAnswer, Text: "no answer"}
 		}
 		return nil
 	}
@@ -549,12 +551,12 @@ func TestSetByOthers(t *testing.T) {
 		if object == "x" {
 			object = f.values[settingKey{plan.CgroupCPUs, string(id)}].Object
 		}
-		f.s.Journal = newJournal([]plan.Entry{{Seq: 1, Kind: plan.CgroupCPUs, Path: c.path, Object: object, New: "0-1"}})
+		f.s.Journal = journal.New([]plan.Entry{{Seq: 1, Kind: plan.CgroupCPUs, Path: c.path, Object: object, New: "0-1"}})
 		if got := !f.s.setByOthers(&o).None(); got != c.want {
 			t.Errorf("homenode changed %q (%s): %v", c.path, object, got)
 		}
 	}
-	f.s.Journal = newJournal(nil)
+	f.s.Journal = journal.New(nil)
 	o.CPUs = f.host().Allowed
 	if why := f.s.setByOthers(&o); !why.None() {
 		t.Error(why)

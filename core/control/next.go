@@ -92,7 +92,7 @@ func (s *State) reply(r Reply) {
 
 // put writes an entry into the journal, in memory and on disk.
 func (s *State) put(e plan.Entry) {
-	s.Journal.put(e)
+	s.Journal.Put(e)
 	s.out.Save.Entries = append(s.out.Save.Entries, e)
 }
 

@@ -19,7 +19,7 @@ import (
 func (s *State) request(r *Request) {
 	if s.mustSee(r) {
 		if why := s.Told[scanFailed]; why != "" {
-			s.reply(Reply{ID: r.ID, Failed: &Failure{Failed, why}})
+			s.reply(Reply{ID: r.ID, Failed: &Failure{Code: Failed, Text: why}})
 			return
 		}
 		s.Waiting = append(s.Waiting, r)
@@ -39,10 +39,7 @@ func (s *State) request(r *Request) {
 		s.resume(r.ID, *r.Resume, r.Lineage)
 	case r.Partition != nil:
 		s.setPartition(r.ID, *r.Partition, r.DryRun)
-	case r.Share != nil:
-		s.setSharing(r.ID, r.Share.On, r.DryRun)
-	case r.Upgrade != nil:
-		s.upgrade(r.ID, *r.Upgrade, r.DryRun)
+	case s.orderConcerns(r):
 	case r.Change != nil:
 		s.change(r.ID, r.Change)
 	default:
@@ -127,7 +124,7 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 		withoutOwn(&spec, &from.Asked)
 		spec.CPUs, from.Asked = max(1, spec.CPUs), workload.Asked{}
 	default:
-		s.reply(Reply{ID: id, Failed: &Failure{NoRoom, words.Because(words.NoHome, beyond).String()}})
+		s.reply(Reply{ID: id, Failed: &Failure{Code: NoRoom, Text: words.Because(words.NoHome, beyond).String()}})
 		return
 	}
 	if in.Exact != nil {
@@ -148,7 +145,7 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 		if in.Process.PID > 0 {
 			s.tellPlaced(&spec, &result.Decision)
 		}
-		s.reply(Reply{ID: id, Place: answer, Failed: &Failure{NoRoom, words.Because(words.NoHome, words.Join(result.Decision.Reasons)).String()}})
+		s.reply(Reply{ID: id, Place: answer, Failed: &Failure{Code: NoRoom, Text: words.Because(words.NoHome, words.Join(result.Decision.Reasons)).String()}})
 		return
 	}
 	if in.Process.PID == 0 && in.Hold == 0 {
@@ -410,14 +407,14 @@ func check(in *PlaceRequest) *Failure {
 		return nil
 	}
 	if _, err := workload.ParseClass(string(w.Class)); err != nil {
-		return &Failure{BadRequest, err.Error()}
+		return &Failure{Code: BadRequest, Text: err.Error()}
 	}
 	var err error
 	if w.Tier, err = workload.ParseTier(string(w.Tier)); err == nil {
 		_, _, err = w.Tier.With(w.Class)
 	}
 	if err != nil {
-		return &Failure{BadRequest, err.Error()}
+		return &Failure{Code: BadRequest, Text: err.Error()}
 	}
 	bad := func(key string, value any, want string) *Failure {
 		return refuse(BadRequest, words.BadValue, key, value, want)
@@ -483,7 +480,7 @@ func (s *State) mayMove(id workload.ID, dry bool) *Failure {
 	case s.Holds.All:
 		return refuse(Forbidden, words.AllHeldFirst)
 	case !s.Halted.None():
-		return &Failure{Failed, s.Halted.String()}
+		return &Failure{Code: Failed, Text: s.Halted.String()}
 	}
 	return nil
 }
@@ -554,7 +551,7 @@ func orderOn(in balance.Input, homes []workload.Placement, id workload.ID, to to
 		return next, answer, refuse(NoRoom, words.NotMoved, string(id), words.Join(d.Reasons))
 	}
 	if bad := plan.CheckPlan(in.State, next); len(bad) > 0 {
-		return next, answer, &Failure{Failed, words.Because(words.PlanUnsound, len(bad), bad[0].String()).String()}
+		return next, answer, &Failure{Code: Failed, Text: words.Because(words.PlanUnsound, len(bad), bad[0].String()).String()}
 	}
 	p := place.Of(next.Placements, id)
 	answer.To, answer.CPUs = p.Home, p.CPUs
@@ -706,7 +703,7 @@ func movedByHand(steps []plan.Step) string {
 
 // changed answers who asked for steps.
 func (s *State) changed(t *Task) {
-	cut := &Failure{Cancelled, words.Because(words.HeldByHand).String()}
+	cut := &Failure{Code: Cancelled, Text: words.Because(words.HeldByHand).String()}
 	if n := len(t.Errs); t.Together && n > 0 && t.Errs[n-1] != nil {
 		cut = t.Errs[n-1]
 	}

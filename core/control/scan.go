@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control/concern/sharing"
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -68,10 +70,11 @@ func (s *State) decide() {
 	out, violations := s.sound(s.input(s.Began))
 	s.noted(out.Plan.Report.Decisions)
 	out.Plan.Placements = s.withStartTimes(out.Plan.Placements)
-	if len(violations) == 0 {
-		s.share(&out.Plan)
-	}
 	s.Plan, s.own, s.Balancing, s.Halted = out.Plan, false, out.Report, words.Reason{}
+	s.inUseAs = s.targetsInUse()
+	if len(violations) == 0 {
+		s.reconcile()
+	}
 	if changing := func(x plan.Step) bool { return s.changing(x.Workload) }; slices.ContainsFunc(s.Plan.Steps, changing) {
 		s.Plan.Steps = slices.DeleteFunc(slices.Clone(s.Plan.Steps), changing)
 	}
@@ -79,9 +82,7 @@ func (s *State) decide() {
 		s.Halted = words.Because(words.PlanUnsound, len(violations), violations[0].String())
 		s.Plan.Placements, s.Plan.Steps = before.Plan.Placements, nil
 	}
-	s.inUseAs = s.targetsInUse()
-	s.unshare()
-	s.lookAtScheduler()
+	out.Plan.Steps = s.Plan.Steps
 	s.wide = nil
 	for i := range s.Plan.Placements {
 		if p := &s.Plan.Placements[i]; p.Home.Len() > 1 && s.Settings.Divide {
@@ -115,13 +116,11 @@ func (s *State) decide() {
 	if !s.acts() {
 		return
 	}
-	s.askManagers()
 	s.checkSettings()
 	s.lookForInherited()
 	s.Plan.Steps = append(s.Plan.Steps, s.nextStarts(stepsOf(s.Plan.Steps))...)
-	s.divide()
 	s.dispatch()
-	s.checkSharing() // what is taken back does not wait for an answer
+	s.verify() // what is restored does not wait for an answer
 	s.prune()
 }
 
@@ -256,14 +255,11 @@ func (s *State) living(was *State) []workload.Placement {
 		s.givenSeen = len(s.Admissions) == 0 // else some may be fresh
 	}
 	dropGone(s.Moves, gone)
-	dropGone(s.DividedAt, gone)
-	dropGone(s.KeptThreads, gone)
-	dropGone(s.Sampled, gone)
-	dropGone(s.Passes, gone)
+	s.forgetGone(gone)
 	s.keepSilent(gone)
 	dropGone(s.Narrowed, gone)
 	maps.DeleteFunc(s.Told, func(key, _ string) bool {
-		for _, of := range []string{toldFrozen, toldStopped} {
+		for _, of := range []string{sharing.ToldFrozen} {
 			if id, ok := strings.CutPrefix(key, of); ok {
 				return s.observation(workload.ID(id)) == nil
 			}
@@ -361,7 +357,7 @@ func (s *State) flights() []balance.Flight {
 			continue
 		}
 		f := balance.Flight{Workload: step.Workload, To: p.Home}
-		if r, ok := s.Retries[keyOf(step)]; ok && s.waits(r.Next) {
+		if r, ok := s.Retries[work.KeyOf(step)]; ok && s.waits(r.Next) {
 			f.PutOff = putOff(r.Text)
 		}
 		if s.Holds.Has(step.Workload) {

@@ -217,13 +217,13 @@ func (s *State) addLearned(spec *workload.Spec, o *workload.Observation) {
 func (s *State) subjects(all []workload.Observation) []*place.Subject {
 	beyond := s.beyondCeiling(all)
 	before := s.made
-	if before.journal != s.Journal.shape || !before.allowed.Equal(s.Snapshot.Host.Allowed) {
+	if before.journal != s.Journal.Shape() || !before.allowed.Equal(s.Snapshot.Host.Allowed) {
 		before = made{hosts: s.hostCgroups()}
 	}
 	now := made{
 		hosts:   before.hosts,
 		checked: before.checked, reads: make([]bool, len(all)),
-		journal: s.Journal.shape, allowed: s.Snapshot.Host.Allowed,
+		journal: s.Journal.Shape(), allowed: s.Snapshot.Host.Allowed,
 		observed: all, subjects: make([]*place.Subject, len(all)), alike: make([]bool, len(all)),
 	}
 	k := 0
@@ -246,13 +246,13 @@ func (s *State) subjects(all []workload.Observation) []*place.Subject {
 
 // made is the subjects as they were made last, and of what.
 type made struct {
-	journal  uint64   // Journal.shape
+	journal  uint64   // Journal.Shape()
 	hosts    []string // see hostCgroups
 	allowed  topology.CPUSet
 	observed []workload.Observation
 	subjects []*place.Subject
 	alike    []bool // each was made of nothing but its observation, the rules and the above
-	reads    []bool // its setting reads as it should, see checkSettings, as long as Journal.changes is checked
+	reads    []bool // its setting reads as it should, see checkSettings, as long as Journal.Changes() is checked
 	checked  uint64
 }
 
