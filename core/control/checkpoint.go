@@ -35,7 +35,7 @@ func Resume(text json.RawMessage) (*State, error) {
 	if err := json.Unmarshal(text, &c); err != nil {
 		return nil, fmt.Errorf("read what the daemon remembered: %w", err)
 	}
-	s.Journal, s.saved, s.before = newJournal(c.Journal), plan.HomesOf(c.Saved), s.Snapshot
-	s.starts = startsOf(s.Snapshot.Observations)
+	s.Journal, s.saved, s.Before = newJournal(c.Journal), plan.HomesOf(c.Saved), s.Snapshot
+	s.Starts = startsOf(s.Snapshot.Observations)
 	return s, nil
 }
