@@ -20,45 +20,48 @@ const module = "github.com/homenode/homenode/"
 // may lists, for each layer, the project's packages it may import, by prefix.
 // The longest key that fits a package is its layer.
 var may = map[string][]string{
-	"core/words":         {},
-	"core/topology":      {},
-	"core/measure":       {"core/words", "core/topology"},
-	"core/trial":         {"core/measure"},
-	"core/doctor":        {"core/words", "core/topology", "core/measure"},
-	"core/workload":      {"core/topology", "core/words"},
-	"core/plan":          {"core/words", "core/topology", "core/workload"},
-	"core/place":         {"core/words", "core/topology", "core/workload", "core/plan"},
-	"core/irq":           {"core/words", "core/topology", "core/workload", "core/plan"},
-	"core/hostprep":      {"core/words", "core/topology", "core/measure", "core/doctor", "core/workload", "core/plan", "core/irq"},
-	"core/guest":         {"core/words", "core/topology", "core/workload", "core/plan", "core/place"},
-	"core/share":         {"core/words", "core/topology", "core/workload"},
-	"core/load":          {"core/words", "core/topology", "core/workload"},
-	"core/openstack":     {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/guest"},
-	"core/balance":       {"core/words", "core/topology", "core/workload", "core/plan", "core/place"},
-	"host":               {"core", "host/internal"},
-	"host/libvirt":       {"core", "host/internal", "host/libvirt"},
-	"host/probe":         {"core", "host/internal", "host/probe"},
-	"api":                {"core", "docs"},
-	"core/control":       {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/irq", "core/hostprep", "core/balance", "core/share", "core/load", "core/trial", "core/control"},
-	"core/control/scene": {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/hostprep", "core/balance", "core/load"},
-	"core/report":        {"core/words", "core/topology", "core/workload", "core/plan", "core/balance", "core/control"},
-	"config":             {"core"},
-	"daemon":             {"core", "api", "daemon", "docs"}, // docs in tests alone
-	"sim":                {"core"},
-	"ui":                 {"core", "api", "docs", "ui", "sim"},
-	"ui/view":            {"core"},
-	"cmd":                {"core", "docs", "config", "api", "daemon", "host", "ui", "sim"},
-	"bench":              {"core", "sim", "ui/heat"},
-	"bench/probe":        {"core", "host/probe"},
-	"bench/share":        {"core", "host/store", "ui/heat", "ui/view", "bench/openloop"},
-	"bench/seeds":        {"core", "host/probe", "host/store", "bench/openloop"},
-	"e2e":                {"e2e"},
-	"e2e/guest":          {"e2e", "host/scx", "core/topology", "core/workload"}, // drives the scheduler before any daemon does
-	"e2e/page":           {"api", "core", "ui/web"},                             // a module of its own
-	"scripts":            {},
-	"docs":               {},
-	"packaging":          {},                        // a module of its own
-	"cluster":            {"core", "api", "daemon"}, // modules of their own; daemon in tests alone
+	"core/words":     {},
+	"core/topology":  {},
+	"core/measure":   {"core/words", "core/topology"},
+	"core/trial":     {"core/measure"},
+	"core/doctor":    {"core/words", "core/topology", "core/measure"},
+	"core/workload":  {"core/topology", "core/words"},
+	"core/plan":      {"core/words", "core/topology", "core/workload"},
+	"core/place":     {"core/words", "core/topology", "core/workload", "core/plan"},
+	"core/irq":       {"core/words", "core/topology", "core/workload", "core/plan"},
+	"core/hostprep":  {"core/words", "core/topology", "core/measure", "core/doctor", "core/workload", "core/plan", "core/irq"},
+	"core/guest":     {"core/words", "core/topology", "core/workload", "core/plan", "core/place"},
+	"core/share":     {"core/words", "core/topology", "core/workload"},
+	"core/load":      {"core/words", "core/topology", "core/workload"},
+	"core/openstack": {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/guest"},
+	"core/balance":   {"core/words", "core/topology", "core/workload", "core/plan", "core/place"},
+	"host":           {"core", "host/internal"},
+	"host/libvirt":   {"core", "host/internal", "host/libvirt"},
+	"host/probe":     {"core", "host/internal", "host/probe"},
+	"api":            {"core", "docs"},
+	"core/control":   {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/irq", "core/hostprep", "core/balance", "core/share", "core/load", "core/trial", "core/control"},
+	"core/report":    {"core/words", "core/topology", "core/workload", "core/plan", "core/balance", "core/control"},
+	"config":         {"core"},
+	"daemon":         {"core", "api", "daemon", "docs"}, // docs in tests alone
+	"sim":            {"core"},
+	"ui":             {"core", "api", "docs", "ui", "sim"},
+	"ui/view":        {"core"},
+	"cmd":            {"core", "docs", "config", "api", "daemon", "host", "ui", "sim"},
+	"bench":          {"core", "sim", "ui/heat"},
+	"bench/probe":    {"core", "host/probe"},
+	"bench/share":    {"core", "host/store", "ui/heat", "ui/view", "bench/openloop"},
+	"bench/seeds":    {"core", "host/probe", "host/store", "bench/openloop"},
+	"e2e":            {"e2e"},
+	"e2e/guest":      {"e2e", "host/scx", "core/topology", "core/workload"}, // drives the scheduler before any daemon does
+	"e2e/page":       {"api", "core", "ui/web"},                             // a module of its own
+	"scripts":        {},
+	"docs":           {},
+	"packaging":      {},                        // a module of its own
+	"cluster":        {"core", "api", "daemon"}, // modules of their own; daemon in tests alone
+
+	"core/control/scene": {
+		"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/hostprep", "core/balance", "core/load",
+	},
 }
 
 // never lists what core must not import, and why.

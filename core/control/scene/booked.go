@@ -202,5 +202,3 @@ func withoutCPUs(ledger []workload.Placement, id workload.ID) []workload.Placeme
 	}
 	return ledger
 }
-
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -271,5 +271,3 @@ func (s *Scene) beyondCeiling(by *Basis, all []workload.Observation) map[workloa
 	}
 	return beyond
 }
-
-func has[V any](m map[workload.ID]V, id workload.ID) bool { _, ok := m[id]; return ok }

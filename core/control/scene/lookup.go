@@ -3,6 +3,7 @@ package scene
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -119,3 +120,13 @@ func StartsOf(all []workload.Observation) []uint64 {
 	}
 	return out
 }
+
+// started reports whether the admission is of the process that an observation is about.
+func (a *Admission) started(o *workload.Observation) bool { return a.Process.Start == StartOf(o) }
+
+func has[V any](m map[workload.ID]V, id workload.ID) bool {
+	_, ok := m[id]
+	return ok
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

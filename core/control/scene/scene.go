@@ -132,9 +132,6 @@ type Admission struct {
 	Exact     bool               `json:"exact,omitempty"` // a person named the CPUs: no plan has it, and it is left there
 }
 
-// started reports whether the admission is of the process that an observation is about.
-func (a *Admission) started(o *workload.Observation) bool { return a.Process.Start == StartOf(o) }
-
 // Claimed is what one source says.
 type Claimed struct {
 	Source   string             `json:"source"`
