@@ -36,8 +36,8 @@ func Resume(text json.RawMessage) (*State, error) {
 	if err := json.Unmarshal(text, &c); err != nil {
 		return nil, fmt.Errorf("read what the daemon remembered: %w", err)
 	}
-	s.Journal, s.saved, s.before = journal.New(c.Journal), plan.HomesOf(c.Saved), s.Snapshot
+	s.Journal, s.saved, s.Before = journal.New(c.Journal), plan.HomesOf(c.Saved), s.Snapshot
 	s.resumeConcerns()
-	s.starts = startsOf(s.Snapshot.Observations)
+	s.Starts = startsOf(s.Snapshot.Observations)
 	return s, nil
 }

@@ -220,7 +220,7 @@ func TestWhoIsStillThere(t *testing.T) {
 		return o
 	}
 	s.Snapshot.Observations = []workload.Observation{seen("/b", 0), seen("/d", 0), seen("pid:1", 7), seen("pid:2", 8)}
-	s.starts = startsOf(s.Snapshot.Observations)
+	s.Starts = startsOf(s.Snapshot.Observations)
 	root := func(scan uint64) Admission {
 		return Admission{Process: workload.Process{PID: 1, Start: 7}, Scan: scan}
 	}
@@ -552,17 +552,17 @@ func TestSetByOthers(t *testing.T) {
 			object = f.values[settingKey{plan.CgroupCPUs, string(id)}].Object
 		}
 		f.s.Journal = journal.New([]plan.Entry{{Seq: 1, Kind: plan.CgroupCPUs, Path: c.path, Object: object, New: "0-1"}})
-		if got := !f.s.setByOthers(&o).None(); got != c.want {
+		if got := !f.s.SetByOthers(&f.s.Journal, &o).None(); got != c.want {
 			t.Errorf("homenode changed %q (%s): %v", c.path, object, got)
 		}
 	}
 	f.s.Journal = journal.New(nil)
 	o.CPUs = f.host().Allowed
-	if why := f.s.setByOthers(&o); !why.None() {
+	if why := f.s.SetByOthers(&f.s.Journal, &o); !why.None() {
 		t.Error(why)
 	}
 	o.CPUs, o.Kind = topology.CPUs(0), workload.InProcess
-	if why := f.s.setByOthers(&o); !why.None() {
+	if why := f.s.SetByOthers(&f.s.Journal, &o); !why.None() {
 		t.Error(why)
 	}
 }

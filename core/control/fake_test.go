@@ -571,7 +571,9 @@ func (f *fake) result(r Result) {
 	f.turn(Input{Result: &r})
 }
 
-func gone(path string) *Failure { return &Failure{Code: Gone, Text: path + ": no such file or directory"} }
+func gone(path string) *Failure {
+	return &Failure{Code: Gone, Text: path + ": no such file or directory"}
+}
 
 // perform does an effect.
 func (f *fake) perform(e Effect) {

@@ -48,14 +48,6 @@ type Scan struct {
 	Failed   string            `json:"failed,omitempty"` // why nothing could be seen; the rest is empty then
 }
 
-// Claimed is what one source says.
-type Claimed struct {
-	Source   string             `json:"source"`
-	Claims   []workload.Claim   `json:"claims,omitempty"` // rising by ID
-	Problems []workload.Problem `json:"problems,omitempty"`
-	Failed   string             `json:"failed,omitempty"` // it does not answer; the rest is what it said last
-}
-
 // SurveyKind names what is read beside the scans.
 type SurveyKind = work.SurveyKind
 
@@ -75,21 +67,6 @@ type Survey struct {
 	Links    map[workload.ID][]workload.Link `json:"links,omitempty"`
 	Read     map[workload.ID]time.Time       `json:"read,omitempty"` // when the counters of Links were
 	Devices  []irq.Device                    `json:"devices,omitempty"`
-}
-
-// Manager is another program that places things on this host.
-type Manager struct {
-	Name string `json:"name"`
-	Does string `json:"does"`           // in words
-	Owns string `json:"owns,omitempty"` // what is left to it, in words; "" when homenode works beside it
-	// CPUs is what it keeps for work of its own.
-	CPUs topology.CPUSet `json:"cpus,omitzero"`
-	// What is left to it.
-	Everything bool     `json:"everything,omitempty"` // all workloads
-	Cgroups    []string `json:"cgroups,omitempty"`    // workloads below a cgroup with one of these names
-	Interrupts bool     `json:"interrupts,omitempty"` // of devices
-	// Names is the workloads that it is about, for status.
-	Names []string `json:"names,omitempty"`
 }
 
 // Request is what somebody asks: exactly one of the pointers is set.

@@ -31,22 +31,27 @@ func (s *State) scan(in *Scan) {
 		return
 	}
 	s.over(scanFailed)
-	s.before = s.Snapshot
+	s.Before = s.Snapshot
 	s.Seen, s.Began, s.Took = in.Number, in.Began, in.Took
-	s.Snapshot, s.callable = s.named(s.claimed(in.Snapshot, in.Claims)), nil
-	s.Snapshot.Observations = s.ownWrites(s.Snapshot.Observations)
-	if len(s.Claims) > 0 {
-		for i := range s.Snapshot.Observations {
-			s.Snapshot.Problems = append(slices.Clip(s.Snapshot.Problems), s.unfollowed(&s.Snapshot.Observations[i])...)
+	snap, begun := s.Merge(in.Snapshot, in.Claims)
+	var late []workload.ID // held, and found to have begun with what homenode had set
+	for _, c := range begun {
+		if s.begun(c) && s.Holds.Has(c.ID) {
+			late = append(late, c.ID)
 		}
 	}
-	s.boundClaims()
-	s.locateHelpers()
-	s.recognise()
-	s.follow()
+	s.Show(s.named(snap))
+	s.Snapshot.Observations = s.ownWrites(s.Snapshot.Observations)
+	unfollowed := s.Unfollowed(s.Settings.Rules)
+	if len(unfollowed) > 0 {
+		s.Snapshot.Problems = append(slices.Clip(s.Snapshot.Problems), unfollowed...)
+	}
+	by := s.basis()
+	s.BoundClaims(by)
+	s.LocateHelpers()
+	s.Recognise(s.Settings.Recognise != "" && s.Settings.Recognise != RecogniseOff)
+	s.Follow(by, s.Homes())
 	s.decide()
-	late := s.late
-	s.late = nil
 	for _, id := range late { // it was undone while they began
 		s.undo(0, Which{ID: id}, workload.Lineage{})
 	}
@@ -59,8 +64,8 @@ func (s *State) decide() {
 	s.dropReplaced()
 	s.Homes()
 	before := *s // for what is told of the difference
-	before.Snapshot, s.before = s.before, s.Snapshot
-	s.starts = startsOf(s.Snapshot.Observations)
+	before.Snapshot, s.Before = s.Before, s.Snapshot
+	s.Starts = startsOf(s.Snapshot.Observations)
 	living := s.living(&before)
 	s.Facts = plan.State{
 		Host: s.Snapshot.Host, Policy: s.policy(s.Snapshot.Host), Unmanaged: s.Snapshot.Unmanaged,
@@ -148,6 +153,28 @@ func (s *State) noted(decisions []plan.Decision) {
 	}
 }
 
+// begun writes into the journal what homenode had set of a workload before it began, and
+// reports whether there was any.
+func (s *State) begun(c *workload.Claim) (any bool) {
+	for _, b := range c.Began {
+		for _, x := range []struct {
+			kind plan.SettingKind
+			set  string
+		}{{plan.CgroupCPUs, b.CPUs}, {plan.CgroupMems, b.Mems}} {
+			if e := s.Journal.Of(x.kind, b.Cgroup); x.set == "" || e != nil && (e.Object == "" || e.Object == b.Object) {
+				continue
+			} else if e != nil { // of an earlier one under the same path
+				s.mark(e, plan.Gone)
+			}
+			s.Seq++
+			s.put(plan.Entry{Seq: s.Seq, Time: s.At.Round(0), Workload: c.ID, Kind: x.kind, Path: b.Cgroup, Object: b.Object, New: x.set, State: plan.Applied})
+			s.event(plan.Event{Kind: plan.EventStep, Workload: c.ID}, words.BegunWith, string(x.kind), x.set, b.Cgroup)
+			any = true
+		}
+	}
+	return any
+}
+
 // acts reports whether plans are carried out.
 func (s *State) acts() bool {
 	return s.Settings.Enforce && !s.Stopping && s.Halted.None() && s.surveyed()
@@ -195,7 +222,7 @@ func (s *State) living(was *State) []workload.Placement {
 			k++
 		}
 		here := k < len(all) && all[k].ID == p.Workload
-		if here && s.starts[k] == p.Start || fresh(p.Workload) {
+		if here && s.Starts[k] == p.Start || fresh(p.Workload) {
 			if dropped {
 				out = append(out, *p)
 			}
@@ -218,7 +245,7 @@ func (s *State) living(was *State) []workload.Placement {
 		if here := k < len(all) && all[k].ID == before[i].ID; !here {
 			left = true
 			s.left(&before[i])
-		} else if s.starts[k] != was.starts[i] {
+		} else if s.Starts[k] != was.Starts[i] {
 			another[before[i].ID] = true
 		}
 	}
@@ -288,7 +315,7 @@ func (s *State) withStartTimes(placements []workload.Placement) []workload.Place
 		if k == len(seen) || seen[k].ID != placements[i].Workload {
 			continue
 		}
-		if start := s.starts[k]; start != placements[i].Start {
+		if start := s.Starts[k]; start != placements[i].Start {
 			if !own { // the ledger may have the others
 				placements, own = slices.Clone(placements), true
 			}
@@ -507,16 +534,6 @@ func samePlacements(a, b []workload.Placement) bool {
 	})
 }
 
-// observation is what the newest scan saw of a workload, or nil.
-func (s *State) observation(id workload.ID) *workload.Observation {
-	all := s.Snapshot.Observations
-	i, ok := slices.BinarySearchFunc(all, id, func(o workload.Observation, id workload.ID) int { return cmp.Compare(o.ID, id) })
-	if !ok {
-		return nil
-	}
-	return &all[i]
-}
-
 // Ledger is what is booked now, for requests between two scans.
 func (s *State) Ledger() *place.Ledger {
 	if s.ledger == nil {
@@ -542,22 +559,12 @@ func (s *State) keepSilent(gone func(workload.ID) bool) {
 			continue
 		}
 		delete(s.Silent, id)
-		if now := s.at(q.Target); now != "" && !s.Silent[now].Until.After(q.Until) {
+		if now := s.AtTarget(q.Target); now != "" && !s.Silent[now].Until.After(q.Until) {
 			s.Silent[now] = q
 		}
 	}
 }
 
-// at returns the workload that has a target of its own now (plan.Target.Own); "" where there is none.
-func (s *State) at(target string) workload.ID {
-	for i := range s.Snapshot.Observations {
-		o := &s.Snapshot.Observations[i]
-		own := plan.Target{Kind: o.Kind, Cgroup: cgroupPath(o), Processes: o.Processes}
-		if target != "" && own.Own() == target {
-			return o.ID
-		}
-	}
-	return ""
-}
-
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+func byWorkload(a, b workload.Placement) int { return cmp.Compare(a.Workload, b.Workload) }

@@ -8,9 +8,9 @@ import (
 
 	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/control/journal"
+	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/irq"
-	"github.com/homenode/homenode/core/load"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
@@ -83,18 +83,6 @@ func (h *Holds) Has(id workload.ID) bool {
 	return h.All || h.IDs[id] || h.IDs[whole]
 }
 
-// Admission is a home that was given to what was about to start.
-type Admission struct {
-	Spec      workload.Spec      `json:"spec"`
-	Process   workload.Process   `json:"process,omitzero"` // its root; without one it holds until Until
-	From      workload.Origin    `json:"from,omitzero"`    // who asked
-	Had       topology.CPUSet    `json:"had,omitzero"`     // that Process might use before; empty when not known, or given back
-	Placement workload.Placement `json:"placement"`
-	Until     time.Time          `json:"until,omitzero"`
-	Scan      uint64             `json:"scan,omitempty"`  // the newest that had begun: later ones must see it
-	Exact     bool               `json:"exact,omitempty"` // a person said where: it is in no plan, and left there
-}
-
 // admitted is the admissions as they are saved: all at one time, which never change, and
 // those since. A copy of it costs no copy of them.
 type admitted struct {
@@ -157,21 +145,6 @@ type (
 	stepKey = work.Key
 )
 
-// processKey is a process as a key.
-type processKey workload.Process
-
-// MarshalText makes it a key in JSON.
-func (k processKey) MarshalText() ([]byte, error) {
-	return []byte(plan.ProcessPath(workload.Process(k))), nil
-}
-
-// UnmarshalText reads what MarshalText wrote.
-func (k *processKey) UnmarshalText(text []byte) error {
-	p, err := plan.ParseProcessPath(string(text))
-	*k = processKey(p)
-	return err
-}
-
 // overwrite is how often others have set anew what homenode had set of a workload.
 type overwrite struct {
 	Count int
@@ -186,20 +159,6 @@ type silent struct {
 	Code     Code          // NoAnswer or NotFrozen
 	Wait     time.Duration // from the failure to Until
 	Target   string        // in which the call did not come back, as plan.Target.Own
-}
-
-// Link is a link with its traffic.
-type Link struct {
-	workload.Link
-	At time.Time // of the counter
-	// Rate is what went through it, MiB/s, the lesser of the last two windows: what
-	// pulls must have lasted for a minute. Below 0 when nothing counts it, 0 while unknown.
-	Rate float64
-	Last float64 // of the newest window; below 0 before the first
-	// VhostUse is the CPUs that the vhost threads of the workload kept busy, the lesser of the last
-	// two looks as well; 0 for a link that they do not serve.
-	VhostUse  float64
-	VhostLast float64 // at the newest look
 }
 
 // Devices is the newest survey of interrupts and what it led to.
@@ -232,24 +191,11 @@ type State struct {
 	TrialOver  *TrialOver      `json:",omitempty"`
 
 	// From the newest scan.
-	At       time.Time     // of the newest input
-	Began    time.Time     // the scan
-	Scans    uint64        // begun
-	Seen     uint64        // the newest that has ended
-	Took     time.Duration // by it
-	Snapshot workload.Snapshot
-	Claims   map[workload.ID]*workload.Claim
-	Covered  map[workload.ID]*workload.Claim // what a claim of nobody in particular is about
-	SeenAs   map[workload.ID][]workload.ID   // a claimed workload, to what it is observed as
-	// Of the ceiling: claims whose own words go beyond it, what the words of each party's other claims book, and what each
-	// party uses by processes and scopes that have homes. Replaced, never changed.
-	Beyond    map[workload.ID]words.Reason
-	Words     map[workload.Owner]amount
-	Used      map[workload.Owner]amount
-	Bindings  map[workload.ID]binding // where each claimed workload was
-	Subjects  []*place.Subject        // what was decided on, rising by ID
-	Plan      plan.Plan               // Steps are those left to do
-	Facts     plan.State              // the plan was made on
+	At    time.Time // of the newest input
+	Scans uint64    // begun
+	scene.Scene
+	Plan      plan.Plan  // Steps are those left to do
+	Facts     plan.State // the plan was made on
 	Balancing balance.Report
 	Halted    words.Reason // why nothing is changed; none when something is
 
@@ -262,15 +208,10 @@ type State struct {
 	admitted admitted        // as last written
 
 	// From surveys.
-	Surveyed  map[SurveyKind]time.Time // when each was last asked for
-	Known     map[SurveyKind]bool      // those that have been made
-	Managers  []Manager
-	Links     map[workload.ID][]Link
-	Helpers   map[processKey]workload.ID      // processes that links are to, with the workload each is part of, "" for none
-	Loads     map[workload.ID]load.Load       // what kind of load each is; replaced, never changed
-	Following map[workload.ID]place.Following // of each helper, as of the newest scan; replaced, never changed
-	Devices   Devices
-	Fixed     map[string]bool // interrupts that the kernel let nobody change
+	Surveyed map[SurveyKind]time.Time // when each was last asked for
+	Known    map[SurveyKind]bool      // those that have been made
+	Devices  Devices
+	Fixed    map[string]bool // interrupts that the kernel let nobody change
 
 	// What is under way.
 	Effects    uint64 // numbered so far
@@ -302,17 +243,12 @@ type State struct {
 	Swung      time.Time                       // when it was last said that a node is, or no longer is, short
 	Pruned     time.Time
 
-	ledger   *place.Ledger                        // of Plan.Placements and admissions, for requests
-	own      bool                                 // nobody else has the steps of Plan
-	before   workload.Snapshot                    // of the scan before
-	starts   []uint64                             // of the newest observations, see startOf
-	callable []workload.Named                     // what the newest snapshot has by name; nil until it is asked for
-	made     made                                 // the newest subjects
-	decided  func(balance.Input, balance.History) // told what a scan is decided on; nil tells nobody
-	engine   func(balance.Input, balance.History) (balance.Outcome, balance.History)
-	out      *Output       // of the input being worked on
-	late     []workload.ID // held, and found to have begun with what homenode had set
-	by       *plan.Asker   // who asked for it
+	ledger  *place.Ledger                        // of Plan.Placements and admissions, for requests
+	own     bool                                 // nobody else has the steps of Plan
+	decided func(balance.Input, balance.History) // told what a scan is decided on; nil tells nobody
+	engine  func(balance.Input, balance.History) (balance.Outcome, balance.History)
+	out     *Output     // of the input being worked on
+	by      *plan.Asker // who asked for it
 }
 
 // SetEngine has another engine than balance.Tick decide: for tests.
@@ -380,8 +316,14 @@ func New(settings Settings, saved Saved) *State {
 		Theirs:    journal.ForeignOf(saved.Theirs),
 		Trial:     trialOf(saved.Trial),
 		Moves:     map[workload.ID]plan.Move{},
-		Claims:    map[workload.ID]*workload.Claim{}, SeenAs: map[workload.ID][]workload.ID{}, Bindings: map[workload.ID]binding{},
-		Surveyed: map[SurveyKind]time.Time{}, Links: map[workload.ID][]Link{}, Helpers: map[processKey]workload.ID{}, Fixed: map[string]bool{},
+		Scene: scene.Scene{
+			Claims:   map[workload.ID]*workload.Claim{},
+			SeenAs:   map[workload.ID][]workload.ID{},
+			Bindings: map[workload.ID]binding{},
+			Links:    map[workload.ID][]Link{},
+			Helpers:  map[processKey]workload.ID{},
+		},
+		Surveyed: map[SurveyKind]time.Time{}, Fixed: map[string]bool{},
 		Known: map[SurveyKind]bool{}, Tasks: map[workload.ID]*Task{}, Running: map[uint64]workload.ID{}, Ended: map[workload.ID]ended{}, Waits: map[workload.ID]time.Time{}, Checks: map[uint64]workload.ID{},
 		Tried: map[workload.ID]bool{}, Retries: map[stepKey]retry{}, Silent: map[workload.ID]silent{}, Overwrites: map[workload.ID]overwrite{},
 		Narrowed: map[workload.ID]topology.CPUSet{}, Given: map[workload.ID]topology.CPUSet{}, Asked: map[processKey]bool{}, Told: map[string]string{},

@@ -811,7 +811,8 @@ func (s *State) checkSettings() {
 		return texts[k]
 	}
 	// What read as it should still does while neither it nor the journal has changed.
-	reads, same := s.made.reads, s.made.checked == s.Journal.Changes()
+	readings := s.Readings()
+	reads, same := readings.Right, readings.Changes == s.Journal.Changes()
 	for i := range s.Snapshot.Observations {
 		if reads[i] && same {
 			continue
@@ -841,21 +842,7 @@ func (s *State) checkSettings() {
 		}
 		s.Checks[s.effect(Effect{Kind: EffectCheck, Workload: o.ID, Entries: []plan.Entry{*e}})] = o.ID
 	}
-	s.made.checked = s.Journal.Changes()
-}
-
-func cgroupPath(o *workload.Observation) string {
-	if o.Cgroup != "" {
-		return o.Cgroup
-	}
-	return string(o.ID)
-}
-
-// sameCgroup reports whether an entry is about the cgroup that was observed, and not an
-// earlier one under its path.
-func sameCgroup(e *plan.Entry, o *workload.Observation) bool {
-	var digits [20]byte // thousands are asked at every scan: none is allocated for
-	return e.Object == "" || o.CgroupID == 0 || e.Object == string(strconv.AppendUint(digits[:0], o.CgroupID, 10))
+	readings.Changes = s.Journal.Changes()
 }
 
 // checked learns how a setting is that did not read as it should.
