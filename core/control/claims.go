@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/homenode/homenode/core/control/homes"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -309,85 +310,7 @@ func (s *State) withClaims(ledger []workload.Placement, h *topology.Host) []work
 			byID[p.Workload] = p
 		}
 	}
-	return s.withAdmissions(slices.SortedFunc(maps.Values(byID), byWorkload))
-}
-
-// keepClear reserves the CPUs of what claimed workloads hold where homenode itself would
-// not put them: on reserved CPUs, beyond the partition, or twice. Of such a hold only its
-// memory stays in the ledger.
-func (s *State) keepClear() {
-	h, policy := s.Facts.Host, &s.Facts.Policy
-	alone := plan.State{Host: h, Policy: *policy}
-	var kept, clear topology.CPUSet
-	unfit := func(p *workload.Placement) bool {
-		cpus := p.CPUs.Union(p.Idle)
-		if p.Class != workload.Dedicated || cpus.Empty() {
-			return false
-		}
-		if !cpus.Intersects(kept) && len(plan.Check(alone, []workload.Placement{*p})) == 0 {
-			kept = kept.Union(cpus)
-			return false
-		}
-		clear = clear.Union(cpus)
-		return true
-	}
-	for _, id := range sortedKeys(s.Claims) {
-		if c := s.Claims[id]; c.Fixed && c.Home != nil {
-			unfit(c.Home)
-		}
-	}
-	for _, id := range sortedKeys(s.Claims) {
-		for i := range s.Claims[id].Holds {
-			if p := &s.Claims[id].Holds[i]; unfit(p) {
-				k := slices.IndexFunc(s.Facts.Placements, func(x workload.Placement) bool { return x.Workload == p.Workload })
-				if k < 0 {
-					continue
-				}
-				x := &s.Facts.Placements[k]
-				x.VCPUs, x.CPUs, x.Pins, x.Idle = 0, topology.CPUSet{}, nil, topology.CPUSet{}
-				if len(x.Memory) == 0 {
-					s.Facts.Placements = slices.Delete(s.Facts.Placements, k, k+1)
-				}
-			}
-		}
-	}
-	clear = clear.Union(s.exactCPUs().Minus(s.dedicatedCPUs("")))
-	policy.Reserved = policy.Reserved.Union(clear.Minus(kept).Intersect(h.Online))
-}
-
-func byWorkload(a, b workload.Placement) int { return cmp.Compare(a.Workload, b.Workload) }
-
-// withAdmissions is placements with the homes of what was told one and is not seen yet.
-func (s *State) withAdmissions(ledger []workload.Placement) []workload.Placement {
-	var add []workload.Placement
-	for id, a := range s.Admissions {
-		if a.Exact {
-			continue
-		}
-		if a.Process.PID == 0 {
-			add = append(add, a.Placement)
-			continue
-		}
-		if place.Of(ledger, id) == nil && a.Scan >= s.Seen {
-			add = append(add, a.Placement)
-		}
-	}
-	if len(add) == 0 {
-		return ledger
-	}
-	return merge(ledger, add)
-}
-
-// merge puts changed placements over a ledger, rising by workload.
-func merge(ledger, changed []workload.Placement) []workload.Placement {
-	byID := make(map[workload.ID]workload.Placement, len(ledger)+len(changed))
-	for _, p := range ledger {
-		byID[p.Workload] = p
-	}
-	for _, p := range changed {
-		byID[p.Workload] = p
-	}
-	return slices.SortedFunc(maps.Values(byID), byWorkload)
+	return s.withAdmissions(slices.SortedFunc(maps.Values(byID), homes.ByWorkload))
 }
 
 // memoryNodes is the nodes that a workload's memory belongs on, as its steps have them.
@@ -423,11 +346,11 @@ func (s *State) nextStarts(busy map[workload.ID]bool) []plan.Step {
 		if !c.Alone.None() || !s.leave(&o).None() || c.Spec == nil || c.Spec.Class != workload.Shared || c.Next.Spec.Class != workload.Shared {
 			continue
 		}
-		p, why := place.Of(s.Homes(), id), words.Because(words.NextStartRuns)
+		p, why := place.Of(s.Placements(), id), words.Because(words.NextStartRuns)
 		if !c.Running {
 			if ledger == nil {
 				st := s.Facts
-				st.Placements = s.Homes()
+				st.Placements = s.Placements()
 				ledger = place.NewLedger(st)
 			}
 			p, why = restingHome(ledger, c.Next)

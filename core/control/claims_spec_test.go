@@ -206,7 +206,7 @@ func TestSpecOfWhatRunPlaced(t *testing.T) {
 			workload.Spec{ID: "pid:7", Name: "db", Class: workload.Shared, CPUs: 2, Importance: 30, Memory: 9, HugePage: 2048, SMT: workload.SMTIsolate, Near: []workload.Near{{Device: "eth1"}}, Given: true}},
 	} {
 		a := Admission{Spec: tt.asked}
-		if diff := cmp.Diff(tt.want, a.spec(derived)); diff != "" {
+		if diff := cmp.Diff(tt.want, admittedSpec(&a, derived)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}

@@ -68,7 +68,7 @@ func mayServe(a, b workload.Owner) bool { return workload.MayServe(a, b) && work
 func (s *State) client(o *workload.Observation, hosts []string) place.Client {
 	spec, why := s.stays(o, hosts)
 	c := place.Client{ID: o.ID, Memory: workload.Total(o.Memory), Stays: why}
-	if p := place.Of(s.Homes(), o.ID); p != nil && p.Class != workload.Batch {
+	if p := place.Of(s.Placements(), o.ID); p != nil && p.Class != workload.Batch {
 		c.Nodes = p.Home
 	} else {
 		c.Nodes = workload.RunsOn(o.RanOn)

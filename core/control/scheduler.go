@@ -167,7 +167,7 @@ func (s *State) lookAtScheduler() {
 	orders := &SchedulerOrders{}
 	k.Untiered = nil
 	if s.ShareOn && s.acts() && k.Seen.Loaded != "" {
-		orders.Config = s.schedulerConfig(s.Homes())
+		orders.Config = s.schedulerConfig(s.Placements())
 		k.Untiered = orders.Config.Bound(k.Seen.Tiers)
 		orders.Cgroups = batchOf(orders.Config)
 	}
@@ -184,7 +184,7 @@ func (s *State) schedulerInput() share.SchedulerInput {
 		}
 	}
 	if in.Not = s.schedulerNot(); in.Not.None() && s.Snapshot.Host != nil {
-		in.Work = len(batchOf(s.schedulerConfig(s.Homes()))) > 0
+		in.Work = len(batchOf(s.schedulerConfig(s.Placements()))) > 0
 	}
 	return in
 }

@@ -104,7 +104,7 @@ func (s *State) toldSpec(o *workload.Observation, rule *workload.Rule) workload.
 		given = r.NearGiven
 	}
 	if a, ok := s.Admissions[o.ID]; ok && a.Process.Start == startOf(o) {
-		spec = a.spec(spec)
+		spec = admittedSpec(&a, spec)
 		given = len(a.Spec.Near) > 0
 	}
 	if !given {
@@ -170,8 +170,8 @@ func (s *State) unfollowed(o *workload.Observation) []workload.Problem {
 	return []workload.Problem{{Subject: string(o.ID), Text: words.Because(words.RuleUnfollowed, r.Match, strings.Join(asks, ", ")).String()}}
 }
 
-// spec is what an admission asked for, over what was derived.
-func (a *Admission) spec(derived workload.Spec) workload.Spec {
+// admittedSpec returns what an admission asked for, over what was derived.
+func admittedSpec(a *Admission, derived workload.Spec) workload.Spec {
 	spec, asked := derived, &a.Spec
 	spec.Name, spec.Class, spec.CPUs, spec.Given = asked.Name, asked.Class, asked.CPUs, true
 	if asked.Memory > 0 {
@@ -279,7 +279,7 @@ func (s *State) subject(o *workload.Observation, hosts []string, beyond words.Re
 		subject.Crowd = a.Process.PID > 0 && subject.Spec.Class == workload.Shared // as when it was started
 	}
 	if subject.Alone.None() {
-		subject.Alone = s.exactly(o)
+		subject.Alone = s.Exactly(o.ID, startOf(o))
 	}
 	if subject.Alone.None() {
 		subject.Alone = ofHost(o.ID, hosts)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control/homes"
 	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/load"
 	"github.com/homenode/homenode/core/place"
@@ -79,75 +80,6 @@ type Holds struct {
 func (h *Holds) Has(id workload.ID) bool {
 	whole, _ := workload.PartOf(id)
 	return h.All || h.IDs[id] || h.IDs[whole]
-}
-
-// Admission is a home that was given to what was about to start.
-type Admission struct {
-	Spec      workload.Spec      `json:"spec"`
-	Process   workload.Process   `json:"process,omitzero"` // its root; without one it holds until Until
-	From      workload.Origin    `json:"from,omitzero"`    // who asked
-	Had       topology.CPUSet    `json:"had,omitzero"`     // that Process might use before; empty when not known, or given back
-	Placement workload.Placement `json:"placement"`
-	Until     time.Time          `json:"until,omitzero"`
-	Scan      uint64             `json:"scan,omitempty"`  // the newest that had begun: later ones must see it
-	Exact     bool               `json:"exact,omitempty"` // a person said where: it is in no plan, and left there
-}
-
-// admitted is the admissions as they are saved: all at one time, which never change, and
-// those since. A copy of it costs no copy of them.
-type admitted struct {
-	all   map[workload.ID]Admission
-	since []admittedOne
-}
-
-type admittedOne struct {
-	id workload.ID
-	Admission
-}
-
-// MarshalJSON writes what KeyAdmissions is read as.
-func (a admitted) MarshalJSON() ([]byte, error) {
-	return json.Marshal(a.now())
-}
-
-// now is all of them, by ID.
-func (a *admitted) now() map[workload.ID]Admission {
-	if len(a.since) == 0 {
-		return a.all
-	}
-	all := cloned(a.all)
-	for _, x := range a.since {
-		all[x.id] = x.Admission
-	}
-	return all
-}
-
-// of is one of them.
-func (a *admitted) of(id workload.ID) (Admission, bool) {
-	for i := range slices.Backward(a.since) {
-		if a.since[i].id == id {
-			return a.since[i].Admission, true
-		}
-	}
-	one, ok := a.all[id]
-	return one, ok
-}
-
-// Decisions is why homes were chosen.
-type Decisions struct {
-	all   map[workload.ID]plan.Decision // never changed
-	since []plan.Decision               // newer ones
-}
-
-// Of is the decision that gave a workload its home.
-func (d *Decisions) Of(id workload.ID) (plan.Decision, bool) {
-	for i := range slices.Backward(d.since) {
-		if d.since[i].Workload == id {
-			return d.since[i], true
-		}
-	}
-	one, ok := d.all[id]
-	return one, ok
 }
 
 // retry is when something that failed may be tried again.
@@ -246,22 +178,20 @@ type Devices struct {
 // may change what it refers to.
 type State struct {
 	Settings Settings
+	homes.Homes
 
 	// On disk.
-	Seq        uint64  // of the newest journal entry ever
-	Events     uint64  // numbered so far
-	Journal    Journal `json:"-"`
-	Admissions map[workload.ID]Admission
-	Holds      Holds
-	Chosen     map[workload.ID]plan.Decision // why each home was chosen, for as long as it is kept; see chose
-	History    balance.History               // of it the changes of home
-	Partition  plan.Partition                // between dedicated and shared work
-	ShareOn    bool                          // batch work is squeezed
-	Moves      map[workload.ID]plan.Move     // the newest that ended, of workloads that are there
-	Undoing    []*undoing
-	Theirs     map[string]Theirs // by kind and path
-	Trial      *Trial            `json:",omitempty"` // under way; nil for none
-	TrialOver  *TrialOver        `json:",omitempty"`
+	Seq       uint64  // of the newest journal entry ever
+	Events    uint64  // numbered so far
+	Journal   Journal `json:"-"`
+	Holds     Holds
+	Partition plan.Partition            // between dedicated and shared work
+	ShareOn   bool                      // batch work is squeezed
+	Moves     map[workload.ID]plan.Move // the newest that ended, of workloads that are there
+	Undoing   []*undoing
+	Theirs    map[string]Theirs // by kind and path
+	Trial     *Trial            `json:",omitempty"` // under way; nil for none
+	TrialOver *TrialOver        `json:",omitempty"`
 
 	// From the newest scan.
 	At       time.Time     // of the newest input
@@ -280,8 +210,6 @@ type State struct {
 	Used           map[workload.Owner]amount
 	Bindings       map[workload.ID]binding // where each claimed workload was
 	Subjects       []*place.Subject        // what was decided on, rising by ID
-	Plan           plan.Plan               // Steps are those left to do
-	Facts          plan.State              // the plan was made on
 	Balancing      balance.Report
 	Halted         words.Reason // why nothing is changed; none when something is
 	Sharing        share.State
@@ -290,14 +218,6 @@ type State struct {
 	Shared         Sharing   // what follows from them
 	Scheduler      Scheduler // of the kernel, for batch work
 	SharingChecked time.Time // when it was last asked whether what sharing has set stands
-
-	// What requests have added since the newest scan, so that a home more does not cost a
-	// copy of all.
-	homes    *plan.Homes     // Plan.Placements and what was booked; nil when nothing was: see Homes
-	saved    *plan.Homes     // as last written
-	chosen   []plan.Decision // not in Chosen yet
-	kept     []plan.Decision // by which Chosen stays as it is; nil when not known
-	admitted admitted        // as last written
 
 	// From surveys.
 	Surveyed  map[SurveyKind]time.Time // when each was last asked for
@@ -330,8 +250,6 @@ type State struct {
 	Overwrites map[workload.ID]overwrite
 	Left       map[workload.ID]workload.Owner  // owners of what is gone (see left)
 	Narrowed   map[workload.ID]topology.CPUSet // CPUs left of those homenode gave, where others took some
-	Given      map[workload.ID]topology.CPUSet // affinity homenode gave, for the observer
-	givenSeen  bool                            // all of Given were in the newest scan
 	Asked      map[processKey]bool             // processes seen, and whether it is known if they have inherited
 	wide       map[workload.ID]bool            // see View.Wide
 	DividedAt  map[workload.ID]time.Time       // when threads of it were last given nodes, see divide
@@ -339,13 +257,11 @@ type State struct {
 	KeptThreads map[workload.ID]map[int]bool
 	Passes      map[workload.ID]uint64    // of NUMA balancing over its memory when that was switched on
 	Sampled     map[workload.ID]time.Time // when the kernel's NUMA balancing was last switched off again after that
-	Orders      []balance.HomeChange      // changes of home that were ordered since the newest scan
 	Told        map[string]string         // what was said last of what would repeat
 	Balanced    string                    // what was last said of balancing
 	Swung       time.Time                 // when it was last said that a node is, or no longer is, short
 	Pruned      time.Time
 
-	ledger   *place.Ledger                        // of Plan.Placements and admissions, for requests
 	own      bool                                 // nobody else has the steps of Plan
 	before   workload.Snapshot                    // of the scan before
 	starts   []uint64                             // of the newest observations, see startOf
@@ -406,20 +322,13 @@ const (
 // New is the state of a daemon that starts on what an earlier one left.
 func New(settings Settings, saved Saved) *State {
 	s := &State{
-		engine:   balance.Tick,
-		Settings: settings,
-		Seq:      saved.Seq,
-		Events:   saved.Events,
-		Journal:  newJournal(saved.Journal),
-		Admissions: maps.Collect(func(yield func(workload.ID, Admission) bool) {
-			for id, a := range saved.Admissions {
-				if a.Scan = 0; !yield(id, a) { // scans are counted from the start of a daemon
-					return
-				}
-			}
-		}),
+		engine:    balance.Tick,
+		Settings:  settings,
+		Seq:       saved.Seq,
+		Events:    saved.Events,
+		Journal:   newJournal(saved.Journal),
+		Homes:     homes.New(saved.Admissions, saved.Chosen, saved.Placements),
 		Holds:     Holds{All: saved.Holds.All, IDs: cloned(saved.Holds.IDs)},
-		Chosen:    cloned(saved.Chosen),
 		Partition: settings.Partition,
 		ShareOn:   settings.Share.On,
 		Scheduler: Scheduler{SchedulerState: saved.Scheduler},
@@ -430,7 +339,7 @@ func New(settings Settings, saved Saved) *State {
 		Surveyed: map[SurveyKind]time.Time{}, Links: map[workload.ID][]Link{}, Helpers: map[processKey]workload.ID{}, Fixed: map[string]bool{},
 		Known: map[SurveyKind]bool{}, Tasks: map[workload.ID]*Task{}, Running: map[uint64]workload.ID{}, Ended: map[workload.ID]ended{}, Waits: map[workload.ID]time.Time{}, Checks: map[uint64]workload.ID{},
 		Tried: map[workload.ID]bool{}, Retries: map[stepKey]retry{}, Silent: map[workload.ID]silent{}, Overwrites: map[workload.ID]overwrite{},
-		Narrowed: map[workload.ID]topology.CPUSet{}, Given: map[workload.ID]topology.CPUSet{}, DividedAt: map[workload.ID]time.Time{}, KeptThreads: map[workload.ID]map[int]bool{}, Sampled: map[workload.ID]time.Time{}, Passes: map[workload.ID]uint64{}, Asked: map[processKey]bool{}, Told: map[string]string{},
+		Narrowed: map[workload.ID]topology.CPUSet{}, DividedAt: map[workload.ID]time.Time{}, KeptThreads: map[workload.ID]map[int]bool{}, Sampled: map[workload.ID]time.Time{}, Passes: map[workload.ID]uint64{}, Asked: map[processKey]bool{}, Told: map[string]string{},
 	}
 	s.History.Changes = saved.Past
 	if p := saved.Partition; p.Partition != "" && p.Configured == settings.Partition && p.Partition.Check() == nil {
@@ -445,44 +354,10 @@ func New(settings Settings, saved Saved) *State {
 	for _, w := range saved.Undoing {
 		s.Undoing = append(s.Undoing, &undoing{Which: w})
 	}
-	s.Plan.Placements = sharing(saved.Placements)
-	s.saved = plan.HomesOf(s.Plan.Placements)
-	for id, a := range s.Admissions {
-		if !a.Placement.CPUs.Empty() { // not known of versions before
-			s.Given[id] = a.Placement.CPUs // `homenode run` set these itself: they have no journal entry
-		}
-	}
 	for _, e := range saved.Journal {
 		s.noteGiven(e.Workload, e.Kind, e.New)
 	}
 	return s
-}
-
-// sharing is placements of which the thousands that have one of a few homes and CPU sets
-// share those: they are compared and gone through at every scan.
-func sharing(placements []workload.Placement) []workload.Placement {
-	out := slices.Clone(placements)
-	var homes []topology.NodeSet
-	var cpus []topology.CPUSet
-	for i := range out {
-		out[i].Home, homes = shared(homes, out[i].Home)
-		out[i].CPUs, cpus = shared(cpus, out[i].CPUs)
-	}
-	return out
-}
-
-// shared is one of the sets that is the same, or the set, which is then one of them.
-func shared[T ~int](sets []topology.Set[T], set topology.Set[T]) (topology.Set[T], []topology.Set[T]) {
-	const most = 64 // to go through
-	for i := range sets {
-		if sets[i].Equal(set) {
-			return sets[i], sets
-		}
-	}
-	if len(sets) < most {
-		sets = append(sets, set)
-	}
-	return set, sets
 }
 
 func cloned[K comparable, V any](m map[K]V) map[K]V {
@@ -510,7 +385,7 @@ func (v Saved) With(admitted []Admission) Saved {
 			v.Placements = append(v.Placements, a.Placement)
 		}
 	}
-	slices.SortFunc(v.Placements, byWorkload)
+	slices.SortFunc(v.Placements, homes.ByWorkload)
 	return v
 }
 

@@ -194,7 +194,7 @@ func (s *State) interruptsDecided() {
 		return
 	}
 	d := Devices{All: s.Devices.All, Avoid: s.managersCPUs()}
-	homes := s.Homes()
+	homes := s.Placements()
 	for i := range homes {
 		if p := &homes[i]; p.Class == workload.Dedicated {
 			d.Avoid = d.Avoid.Union(p.CPUs).Union(p.Idle)
