@@ -18,7 +18,11 @@ type (
 	MoveRequest  = homes.MoveRequest
 	Placed       = homes.Placed
 	Moved        = homes.Moved
+	Fit          = homes.Fit
 )
+
+// MostAsked is how many workloads one what-if question may name.
+const MostAsked = homes.MostAsked
 
 // ExactPlacement returns what was named in in.Exact as a placement.
 func ExactPlacement(h *topology.Host, spec *workload.Spec, in *PlaceRequest) workload.Placement {
@@ -52,6 +56,12 @@ func (s *State) keep(changed homes.Save) {
 	}
 	if changed.Admissions != nil {
 		s.save(KeyAdmissions, *changed.Admissions)
+	}
+	if changed.Chosen != nil {
+		s.save(KeyChosen, changed.Chosen)
+	}
+	if changed.Past != nil {
+		s.save(KeyPast, changed.Past)
 	}
 }
 

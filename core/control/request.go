@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/control/homes"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
@@ -187,7 +186,7 @@ func (s *State) ordered(in *MoveRequest, of workload.Lineage) (*Moved, *Failure)
 
 // mayMove is why an order is not even looked at.
 func (s *State) mayMove(id workload.ID, dry bool) *Failure {
-	if f := movedByManager(id, s.Claims[id]); f != nil {
+	if f := failure(homes.MovedByManager(id, s.Claims[id])); f != nil {
 		return f
 	}
 	switch {
@@ -203,83 +202,28 @@ func (s *State) mayMove(id workload.ID, dry bool) *Failure {
 	return nil
 }
 
-// movedByManager refuses to move what only its manager can.
-func movedByManager(id workload.ID, c *workload.Claim) *Failure {
-	if c == nil || !c.Fixed {
-		return nil
-	}
-	return refuse(NoRoom, words.ManagerMoves, string(id), c.MovedBy)
-}
-
 // rehome decides on an order and makes it the newest plan.
 func (s *State) rehome(id workload.ID, in *MoveRequest) (*Moved, *Failure) {
-	facts := s.Facts
-	s.Facts.Placements = s.withAdmissions(s.Placements()) // what is held for others too
 	order := s.input(s.At)
-	s.Facts = facts
-	next, answer, f := orderOn(order, s.Placements(), id, in.To)
-	if f != nil || in.DryRun {
-		return answer, f
+	order.State.Placements = s.withAdmissions(s.Placements()) // what is held for others too
+	next, answer, bad := homes.Order(order, s.Placements(), id, in.To)
+	if bad != nil || in.DryRun {
+		return answer, failure(bad)
 	}
 	if answer.Outcome == plan.Kept {
 		s.tryAgain(id)
 		s.release(id)
 		return answer, nil
 	}
-	next.Placements = homes.WithStartTimes(next.Placements, s.scanned())
 	s.release(id)
-	past := balance.HomeChange{Workload: id, From: answer.From, To: answer.To, At: s.At.Round(0).UTC()}
-	s.Orders = append(slices.Clip(s.Orders), past)
-	// The ban on going back outlives a daemon that ends before its next scan.
-	s.save(KeyPast, slices.Concat(s.History.Changes, s.Orders))
-	s.Plan, s.own = next, false
-	s.DropLedger()
-	s.savePlacements()
-	s.Choose(&answer.Decision)
-	s.save(KeyChosen, s.AllChosen())
+	s.keep(s.Follow(next, answer, s.scanned(), s.At))
+	s.own = false
 	s.tryAgain(id) // what failed on the way to the old home says nothing of the new one
 	s.order(id, words.MovedByOrder, answer.To, answer.CPUs, answer.From, answer.FromCPUs)
 	if s.acts() {
 		s.dispatch() // a page move to the old home ends
 	}
 	return answer, nil
-}
-
-// orderOn is the plan that follows from an order, and what of it is about the workload. homes
-// is where everything is now.
-func orderOn(in balance.Input, homes []workload.Placement, id workload.ID, to topology.NodeSet) (plan.Plan, *Moved, *Failure) {
-	for i, x := range in.Subjects {
-		if x.Observation.ID == id && !x.Aside.None() { // who names it wants it placed
-			named := *x
-			named.Aside = words.Reason{}
-			in.Subjects = slices.Clone(in.Subjects)
-			in.Subjects[i] = &named
-		}
-	}
-	next, d := balance.Order(in, id, to)
-	answer := &Moved{Workload: id, Outcome: d.Outcome, Decision: d}
-	if was := place.Of(homes, id); was != nil {
-		answer.From, answer.FromCPUs = was.Home, was.CPUs
-	}
-	switch d.Outcome {
-	case plan.Kept:
-		answer.To, answer.CPUs = answer.From, answer.FromCPUs
-		return next, answer, nil
-	case plan.Placed:
-	default:
-		return next, answer, refuse(NoRoom, words.NotMoved, string(id), words.Join(d.Reasons))
-	}
-	if bad := plan.CheckPlan(in.State, next); len(bad) > 0 {
-		return next, answer, &Failure{Failed, words.Because(words.PlanUnsound, len(bad), bad[0].String()).String()}
-	}
-	p := place.Of(next.Placements, id)
-	answer.To, answer.CPUs = p.Home, p.CPUs
-	for _, step := range next.Steps {
-		if step.Workload == id {
-			answer.Steps = append(answer.Steps, step)
-		}
-	}
-	return next, answer, nil
 }
 
 // release ends the hold of one workload.

@@ -1,6 +1,7 @@
 package homes
 
 import (
+	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -18,6 +19,8 @@ type Result struct {
 type Save struct {
 	Placements *plan.Homes
 	Admissions *Admitted
+	Chosen     map[workload.ID]plan.Decision
+	Past       []balance.HomeChange // changes of home
 }
 
 // Event is one line of the history.

@@ -12,7 +12,7 @@ import (
 
 // order is the files of this package: each may use those before it.
 var order = []string{
-	"placements.go", "admission.go", "homes.go", "decisions.go", "ledger.go", "living.go", "request.go", "result.go", "exact.go", "place.go",
+	"placements.go", "admission.go", "homes.go", "decisions.go", "ledger.go", "living.go", "request.go", "result.go", "exact.go", "place.go", "move.go", "whatif.go",
 }
 
 // TestFilesGoOneWay: no file uses a function, a type or a method of one that stands below it.
