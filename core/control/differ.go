@@ -231,7 +231,7 @@ type loop struct{ s *State }
 func (l loop) Observation(id workload.ID) *workload.Observation { return l.s.observation(id) }
 func (l loop) Observed(id workload.ID) []workload.ID            { return l.s.observed(id) }
 func (l loop) Start(o *workload.Observation) uint64             { return startOf(o) }
-func (l loop) Homes() []workload.Placement                      { return l.s.Homes() }
+func (l loop) Homes() []workload.Placement                      { return l.s.Placements() }
 func (l loop) Held(id workload.ID) bool                         { return l.s.Holds.Has(id) }
 func (l loop) AllHeld() bool                                    { return l.s.Holds.All }
 func (l loop) Busy(id workload.ID) bool                         { return l.s.Tasks[id] != nil }

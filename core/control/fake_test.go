@@ -484,14 +484,14 @@ func (f *fake) admit(pid int, class workload.Class, cpus int) Reply {
 
 // home is where a workload belongs.
 func (f *fake) home(id workload.ID) string {
-	if p := place.Of(f.s.Homes(), id); p != nil {
+	if p := place.Of(f.s.Placements(), id); p != nil {
 		return p.Home.String()
 	}
 	return ""
 }
 
 func (f *fake) placement(id workload.ID) *workload.Placement {
-	return place.Of(f.s.Homes(), id)
+	return place.Of(f.s.Placements(), id)
 }
 
 // decision is what was decided of a workload in the newest plan.

@@ -118,46 +118,6 @@ func (w Which) has(id workload.ID) bool {
 	return id.Is(w.ID)
 }
 
-// PlaceRequest asks for a home for what is about to start.
-type PlaceRequest struct {
-	Spec workload.Spec `json:"spec"`
-	// From is the party that it is for, and who made its wishes, where a source or a program of the system asks
-	// for another; else it is who asks.
-	From workload.Origin `json:"from,omitzero"`
-	// Process will live there, and is a workload from then on; PID 0 for none.
-	Process workload.Process `json:"process,omitzero"`
-	// Had is the CPUs that Process may use before it is confined; empty when not known.
-	Had topology.CPUSet `json:"had,omitzero"`
-	// Ended is processes that hold something and are no more, as was found for this request.
-	Ended []workload.Process `json:"ended,omitempty"`
-	// Admitted is what `homenode run` has started without a daemon and lives, as was found
-	// for this request.
-	Admitted []Admission `json:"admitted,omitempty"`
-	// Hold keeps what was answered, when no Process is named, until the workload is seen
-	// but no longer than this; 0 asks without taking.
-	Hold time.Duration `json:"hold,omitempty"`
-	// Release ends what is held for Spec.ID; nothing is placed.
-	Release bool `json:"release,omitempty"`
-	// Starts: it starts whatever the answer is, so that a home that is crowded is better than none.
-	Starts bool `json:"starts,omitempty"`
-	// Exact is where a person has put Process: nothing is searched, and it is left there.
-	Exact *Exact `json:"exact,omitempty"`
-}
-
-// Exact is where a person wants work to be.
-type Exact struct {
-	CPUs  topology.CPUSet  `json:"cpus"`  // empty: no CPUs were named
-	Nodes topology.NodeSet `json:"nodes"` // of its memory; empty: none were named
-}
-
-// MoveRequest gives a placed workload a home, or cancels its page move.
-type MoveRequest struct {
-	ID     workload.ID      `json:"id"` // or a name, see workload.Find
-	To     topology.NodeSet `json:"to"`
-	DryRun bool             `json:"dry_run,omitempty"`
-	Cancel bool             `json:"cancel,omitempty"`
-}
-
 // Change asks for steps that no plan of a scan makes, as those that prepare a host. A person
 // has ordered them: they are carried out in observe mode too, whatever is held.
 type Change struct {
@@ -207,26 +167,6 @@ type Reply struct {
 	Trial     *TrialNow     `json:"trial,omitempty"`
 	// Unwritten is why what was done could not be written down.
 	Unwritten string `json:"unwritten,omitempty"`
-}
-
-// Placed answers a PlaceRequest, also one that is refused.
-type Placed struct {
-	Placement workload.Placement `json:"placement"`
-	Decision  plan.Decision      `json:"decision"`
-	Ledger    bool               `json:"ledger"` // it was written down
-}
-
-// Moved answers a MoveRequest.
-type Moved struct {
-	Workload workload.ID      `json:"workload"`
-	Outcome  plan.Outcome     `json:"outcome"` // placed, kept, cancelled
-	From     topology.NodeSet `json:"from"`
-	FromCPUs topology.CPUSet  `json:"from_cpus"`
-	To       topology.NodeSet `json:"to"`
-	CPUs     topology.CPUSet  `json:"cpus"`
-	Decision plan.Decision    `json:"decision"`
-	Steps    []plan.Step      `json:"steps"`
-	Move     *plan.Move       `json:"move,omitempty"`
 }
 
 // Undone answers an undo. What could not be put back stays in the journal.

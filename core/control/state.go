@@ -1,12 +1,12 @@
 package control
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control/homes"
 	"github.com/homenode/homenode/core/control/journal"
 	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/control/work"
@@ -83,63 +83,6 @@ func (h *Holds) Has(id workload.ID) bool {
 	return h.All || h.IDs[id] || h.IDs[whole]
 }
 
-// admitted is the admissions as they are saved: all at one time, which never change, and
-// those since. A copy of it costs no copy of them.
-type admitted struct {
-	all   map[workload.ID]Admission
-	since []admittedOne
-}
-
-type admittedOne struct {
-	id workload.ID
-	Admission
-}
-
-// MarshalJSON writes what KeyAdmissions is read as.
-func (a admitted) MarshalJSON() ([]byte, error) {
-	return json.Marshal(a.now())
-}
-
-// now is all of them, by ID.
-func (a *admitted) now() map[workload.ID]Admission {
-	if len(a.since) == 0 {
-		return a.all
-	}
-	all := cloned(a.all)
-	for _, x := range a.since {
-		all[x.id] = x.Admission
-	}
-	return all
-}
-
-// of is one of them.
-func (a *admitted) of(id workload.ID) (Admission, bool) {
-	for i := range slices.Backward(a.since) {
-		if a.since[i].id == id {
-			return a.since[i].Admission, true
-		}
-	}
-	one, ok := a.all[id]
-	return one, ok
-}
-
-// Decisions is why homes were chosen.
-type Decisions struct {
-	all   map[workload.ID]plan.Decision // never changed
-	since []plan.Decision               // newer ones
-}
-
-// Of is the decision that gave a workload its home.
-func (d *Decisions) Of(id workload.ID) (plan.Decision, bool) {
-	for i := range slices.Backward(d.since) {
-		if d.since[i].Workload == id {
-			return d.since[i], true
-		}
-	}
-	one, ok := d.all[id]
-	return one, ok
-}
-
 type (
 	retry   = work.Retry
 	stepKey = work.Key
@@ -174,38 +117,26 @@ type Devices struct {
 type State struct {
 	Settings Settings
 	Concerns
+	scene.Scene
+	homes.Homes
 
 	// On disk.
-	Seq        uint64          // of the newest journal entry ever
-	Events     uint64          // numbered so far
-	Journal    journal.Journal `json:"-"`
-	Admissions map[workload.ID]Admission
-	Holds      Holds
-	Chosen     map[workload.ID]plan.Decision // why each home was chosen, for as long as it is kept; see chose
-	History    balance.History               // of it the changes of home
-	Partition  plan.Partition                // between dedicated and shared work
-	Moves      map[workload.ID]plan.Move     // the newest that ended, of workloads that are there
-	Undoing    []*undoing
-	Theirs     journal.Foreign // by kind and path
-	Trial      *Trial          `json:",omitempty"` // under way; nil for none
-	TrialOver  *TrialOver      `json:",omitempty"`
+	Seq       uint64          // of the newest journal entry ever
+	Events    uint64          // numbered so far
+	Journal   journal.Journal `json:"-"`
+	Holds     Holds
+	Partition plan.Partition            // between dedicated and shared work
+	Moves     map[workload.ID]plan.Move // the newest that ended, of workloads that are there
+	Undoing   []*undoing
+	Theirs    journal.Foreign // by kind and path
+	Trial     *Trial          `json:",omitempty"` // under way; nil for none
+	TrialOver *TrialOver      `json:",omitempty"`
 
 	// From the newest scan.
-	At    time.Time // of the newest input
-	Scans uint64    // begun
-	scene.Scene
-	Plan      plan.Plan  // Steps are those left to do
-	Facts     plan.State // the plan was made on
+	At        time.Time // of the newest input
+	Scans     uint64    // begun
 	Balancing balance.Report
 	Halted    words.Reason // why nothing is changed; none when something is
-
-	// What requests have added since the newest scan, so that a home more does not cost a
-	// copy of all.
-	homes    *plan.Homes     // Plan.Placements and what was booked; nil when nothing was: see Homes
-	saved    *plan.Homes     // as last written
-	chosen   []plan.Decision // not in Chosen yet
-	kept     []plan.Decision // by which Chosen stays as it is; nil when not known
-	admitted admitted        // as last written
 
 	// From surveys.
 	Surveyed map[SurveyKind]time.Time // when each was last asked for
@@ -233,17 +164,13 @@ type State struct {
 	Overwrites map[workload.ID]overwrite
 	Left       map[workload.ID]workload.Owner  // owners of what is gone (see left)
 	Narrowed   map[workload.ID]topology.CPUSet // CPUs left of those homenode gave, where others took some
-	Given      map[workload.ID]topology.CPUSet // affinity homenode gave, for the observer
-	givenSeen  bool                            // all of Given were in the newest scan
 	Asked      map[processKey]bool             // processes seen, and whether it is known if they have inherited
 	wide       map[workload.ID]bool            // see View.Wide
-	Orders     []balance.HomeChange            // changes of home that were ordered since the newest scan
 	Told       map[string]string               // what was said last of what would repeat
 	Balanced   string                          // what was last said of balancing
 	Swung      time.Time                       // when it was last said that a node is, or no longer is, short
 	Pruned     time.Time
 
-	ledger  *place.Ledger                        // of Plan.Placements and admissions, for requests
 	own     bool                                 // nobody else has the steps of Plan
 	decided func(balance.Input, balance.History) // told what a scan is decided on; nil tells nobody
 	engine  func(balance.Input, balance.History) (balance.Outcome, balance.History)
@@ -297,20 +224,13 @@ const (
 // New is the state of a daemon that starts on what an earlier one left.
 func New(settings Settings, saved Saved) *State {
 	s := &State{
-		engine:   balance.Tick,
-		Settings: settings,
-		Seq:      saved.Seq,
-		Events:   saved.Events,
-		Journal:  journal.New(saved.Journal),
-		Admissions: maps.Collect(func(yield func(workload.ID, Admission) bool) {
-			for id, a := range saved.Admissions {
-				if a.Scan = 0; !yield(id, a) { // scans are counted from the start of a daemon
-					return
-				}
-			}
-		}),
+		engine:    balance.Tick,
+		Settings:  settings,
+		Seq:       saved.Seq,
+		Events:    saved.Events,
+		Journal:   journal.New(saved.Journal),
+		Homes:     homes.New(saved.Admissions, saved.Chosen, saved.Placements),
 		Holds:     Holds{All: saved.Holds.All, IDs: cloned(saved.Holds.IDs)},
-		Chosen:    cloned(saved.Chosen),
 		Partition: settings.Partition,
 		Concerns:  newConcerns(&settings, &saved),
 		Theirs:    journal.ForeignOf(saved.Theirs),
@@ -326,7 +246,7 @@ func New(settings Settings, saved Saved) *State {
 		Surveyed: map[SurveyKind]time.Time{}, Fixed: map[string]bool{},
 		Known: map[SurveyKind]bool{}, Tasks: map[workload.ID]*Task{}, Running: map[uint64]workload.ID{}, Ended: map[workload.ID]ended{}, Waits: map[workload.ID]time.Time{}, Checks: map[uint64]workload.ID{},
 		Tried: map[workload.ID]bool{}, Retries: map[stepKey]retry{}, Silent: map[workload.ID]silent{}, Overwrites: map[workload.ID]overwrite{},
-		Narrowed: map[workload.ID]topology.CPUSet{}, Given: map[workload.ID]topology.CPUSet{}, Asked: map[processKey]bool{}, Told: map[string]string{},
+		Narrowed: map[workload.ID]topology.CPUSet{}, Asked: map[processKey]bool{}, Told: map[string]string{},
 	}
 	s.History.Changes = saved.Past
 	if p := saved.Partition; p.Partition != "" && p.Configured == settings.Partition && p.Partition.Check() == nil {
@@ -340,44 +260,10 @@ func New(settings Settings, saved Saved) *State {
 			s.Undoing = append(s.Undoing, &undoing{Which: w})
 		}
 	}
-	s.Plan.Placements = interned(saved.Placements)
-	s.saved = plan.HomesOf(s.Plan.Placements)
-	for id, a := range s.Admissions {
-		if !a.Placement.CPUs.Empty() { // not known of versions before
-			s.Given[id] = a.Placement.CPUs // `homenode run` set these itself: they have no journal entry
-		}
-	}
 	for _, e := range saved.Journal {
 		s.noteGiven(e.Workload, e.Kind, e.New)
 	}
 	return s
-}
-
-// interned is placements of which the thousands that have one of a few homes and CPU sets
-// share those: they are compared and gone through at every scan.
-func interned(placements []workload.Placement) []workload.Placement {
-	out := slices.Clone(placements)
-	var homes []topology.NodeSet
-	var cpus []topology.CPUSet
-	for i := range out {
-		out[i].Home, homes = shared(homes, out[i].Home)
-		out[i].CPUs, cpus = shared(cpus, out[i].CPUs)
-	}
-	return out
-}
-
-// shared is one of the sets that is the same, or the set, which is then one of them.
-func shared[T ~int](sets []topology.Set[T], set topology.Set[T]) (topology.Set[T], []topology.Set[T]) {
-	const most = 64 // to go through
-	for i := range sets {
-		if sets[i].Equal(set) {
-			return sets[i], sets
-		}
-	}
-	if len(sets) < most {
-		sets = append(sets, set)
-	}
-	return set, sets
 }
 
 func cloned[K comparable, V any](m map[K]V) map[K]V {
@@ -405,7 +291,7 @@ func (v Saved) With(admitted []Admission) Saved {
 			v.Placements = append(v.Placements, a.Placement)
 		}
 	}
-	slices.SortFunc(v.Placements, byWorkload)
+	slices.SortFunc(v.Placements, homes.ByWorkload)
 	return v
 }
 

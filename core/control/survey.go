@@ -53,7 +53,7 @@ func (s *State) survey(in *Survey) {
 			s.SetManagers(in.Managers)
 		case Links:
 			s.Linked(in.Links, in.Read)
-			s.Follow(s.basis(), s.Homes())
+			s.Scene.Follow(s.basis(), s.Placements())
 		case Interrupts:
 			s.Devices.All = in.Devices
 			s.markFixed()
@@ -115,7 +115,7 @@ func (s *State) interruptsDecided() {
 		return
 	}
 	d := Devices{All: s.Devices.All, Avoid: s.managersCPUs()}
-	homes := s.Homes()
+	homes := s.Placements()
 	for i := range homes {
 		if p := &homes[i]; p.Class == workload.Dedicated {
 			d.Avoid = d.Avoid.Union(p.CPUs).Union(p.Idle)

@@ -379,7 +379,7 @@ func (s *State) restored(u *undoing, e plan.Entry, f *Failure) {
 				s.saveAdmissions()
 				u.Result.Policies = append(u.Result.Policies, e.Workload)
 			} else if a, ok := s.Admissions[e.Workload]; ok && e.Old == a.Placement.CPUs.String() { // back to what `homenode run` gave it
-				s.Given[e.Workload], s.givenSeen = a.Placement.CPUs, false
+				s.Give(e.Workload, a.Placement.CPUs)
 			}
 		}
 	case f.Code == Gone:
