@@ -111,6 +111,9 @@ type Config struct {
 	// IRQ is what is done about the interrupts of NICs and NVMe drives; "" is report in
 	// observe mode and off in enforce mode.
 	IRQ control.InterruptMode `yaml:"irq"`
+	// DedicatedSwap: dedicated work may swap. On, because work that may not is killed when memory is
+	// short.
+	DedicatedSwap bool `yaml:"dedicated_swap"`
 	// IRQQueues is what is done about the number of queues of NICs where interrupts are
 	// placed. keep, because a change takes the link down for a moment on many cards.
 	IRQQueues irq.QueueCount `yaml:"irq_queues"`
@@ -389,6 +392,7 @@ func (c *Config) Settings() control.Settings {
 	b := &c.Balance
 	s.Balance.Enabled, s.Balance.Window, s.Balance.Horizon, s.Balance.Cooldown = b.Enabled, b.Window, b.Horizon, b.Cooldown
 	s.Divide, s.Sample = c.Threads.Divide, c.Threads.Sample
+	s.NeverSwap = !c.DedicatedSwap
 	if c.Near.Learn {
 		s.Surveys = append(s.Surveys, control.Links)
 	}
@@ -497,6 +501,7 @@ func New() Config {
 	c.Threads.Divide = true
 	c.Share = newShare()
 	c.IRQQueues = irq.KeepQueues
+	c.DedicatedSwap = true
 	c.Recognise = control.RecogniseSuggest
 	c.Near.Learn, c.Near.Follow = true, true
 	c.Libvirt.Manage = MarkedGuests // what somebody else defined is theirs until they say otherwise

@@ -7,6 +7,7 @@ import (
 	"github.com/homenode/homenode/core/control/concern/nextstart"
 	"github.com/homenode/homenode/core/control/concern/scheduler"
 	"github.com/homenode/homenode/core/control/concern/sharing"
+	"github.com/homenode/homenode/core/control/concern/swap"
 	"github.com/homenode/homenode/core/control/concern/threads"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/workload"
@@ -44,6 +45,7 @@ func (s *State) concerns() []concern.Concern {
 		nextstart.Concern{},
 		threads.Bound{Concern: &c.threadsConcern, Settings: threads.Settings{Divide: s.Settings.Divide, Sample: s.Settings.Sample}, Batch: batch, Switched: s.trialBalances()},
 		s.interrupts(),
+		swap.Concern{Never: s.Settings.NeverSwap},
 	}
 }
 

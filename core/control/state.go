@@ -35,8 +35,9 @@ type Settings struct {
 	Policy        plan.Policy      `json:"policy"`
 	Partition     plan.Partition   `json:"partition,omitempty"`
 	Arrange       place.Options    `json:"arrange"`
-	Divide        bool             `json:"divide,omitempty"` // threads of work that is wider than a node each get one of its nodes
-	Sample        bool             `json:"sample,omitempty"` // kernel.numa_balancing may be switched on for that for a while
+	NeverSwap     bool             `json:"never_swap,omitempty"` // dedicated work does not swap
+	Divide        bool             `json:"divide,omitempty"`     // threads of work that is wider than a node each get one of its nodes
+	Sample        bool             `json:"sample,omitempty"`     // kernel.numa_balancing may be switched on for that for a while
 	Balance       balance.Settings `json:"balance"`
 	Rules         []workload.Rule  `json:"rules,omitempty"`
 	MinAge        time.Duration    `json:"min_age,omitempty"` // a process that is younger gets no home; 0 is any age

@@ -27,6 +27,7 @@ const (
 	CgroupBurst       SettingKind = "cpu.max.burst" // WholeQuota where it is what cpu.max gives in a period
 	MemoryLow         SettingKind = "memory.low"
 	MemoryHigh        SettingKind = "memory.high"
+	SwapMax           SettingKind = "memory.swap.max"
 	IOWeight          SettingKind = "io.weight" // that of devices without one of their own
 	IOMax             SettingKind = "io.max"    // its lines with "; " between
 	CgroupFreeze      SettingKind = "cgroup.freeze"
@@ -59,7 +60,7 @@ const (
 // CgroupFiles is the files of a cgroup that SetCgroup changes, with the value that each has
 // where nobody has set it (cgroup-v2.rst).
 var CgroupFiles = map[SettingKind]string{CgroupIdle: "0", CgroupWeight: "100", CgroupMax: "max 100000", CgroupFreeze: "0",
-	CgroupBurst: "0", MemoryLow: "0", MemoryHigh: "max", IOWeight: "100", IOMax: ""}
+	CgroupBurst: "0", MemoryLow: "0", MemoryHigh: "max", SwapMax: "max", IOWeight: "100", IOMax: ""}
 
 // WholeQuota is the value of CgroupBurst that is as much as cpu.max gives in a period, the most
 // that the kernel takes (tg_set_cfs_bandwidth, kernel/sched/core.c).

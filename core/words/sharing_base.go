@@ -10,4 +10,5 @@ var (
 	ShareIOWeight      = says("share-io-weight", "Batch work has the weight {} at block devices; others have 100 where nobody has chosen.")
 	ShareIOMax         = says("share-io-max", "The configuration limits what all batch work together may do at block devices; this is an equal part of that.")
 	ShareWeight        = says("share-weight", "This kernel has no cpu.idle (Linux 5.15): batch work has the least weight.")
+	NeverSwaps         = says("never-swaps", "Dedicated work does not swap here: memory.swap.max is 0.")
 )

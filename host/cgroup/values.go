@@ -185,7 +185,7 @@ func (d *Driver) valueNow(cgroup string, kind plan.SettingKind) (string, error) 
 
 // sinceKernel is what brings a file that is missing though its controller is there.
 var sinceKernel = map[plan.SettingKind]string{
-	plan.MemoryLow: "CONFIG_MEMCG", plan.MemoryHigh: "CONFIG_MEMCG", plan.CgroupBurst: "Linux 5.14 with CONFIG_CFS_BANDWIDTH",
+	plan.MemoryLow: "CONFIG_MEMCG", plan.MemoryHigh: "CONFIG_MEMCG", plan.SwapMax: "CONFIG_SWAP", plan.CgroupBurst: "Linux 5.14 with CONFIG_CFS_BANDWIDTH",
 	plan.IOWeight: "CONFIG_BLK_CGROUP_IOCOST, or BFQ as the scheduler of the devices", plan.IOMax: "CONFIG_BLK_DEV_THROTTLING",
 	plan.CgroupIdle: "Linux 5.15", plan.CgroupWeight: "CONFIG_FAIR_GROUP_SCHED", plan.CgroupMax: "CONFIG_CFS_BANDWIDTH", plan.CgroupFreeze: "Linux 5.2",
 }

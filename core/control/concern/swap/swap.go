@@ -1,0 +1,46 @@
+// Package swap is the concern that keeps the memory of dedicated work out of swap, where the
+// operator wants that: memory.swap.max of its cgroup is 0. A page that comes back from swap is
+// milliseconds away and may come back to another node.
+//
+// It is off by default: work that may not swap is killed when memory is short.
+package swap
+
+import (
+	"github.com/homenode/homenode/core/control/concern"
+	"github.com/homenode/homenode/core/control/work"
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Concern decides which work may swap. It remembers nothing.
+type Concern struct {
+	Never bool // dedicated work does not swap
+}
+
+// Name implements concern.Concern.
+func (Concern) Name() string { return "swap" }
+
+// Owns implements concern.Concern.
+func (Concern) Owns(e *plan.Entry) bool { return e.Kind == plan.SwapMax }
+
+// Ended implements concern.Concern.
+func (Concern) Ended(*concern.Scene, *plan.Step, *work.Failure) bool { return false }
+
+// Decide implements concern.Concern.
+func (c Concern) Decide(sc *concern.Scene) (out concern.Desired) {
+	if !c.Never {
+		return out
+	}
+	for _, x := range sc.Subjects {
+		o := &x.Observation
+		home := place.Of(sc.Plan.Placements, o.ID)
+		cgroup := sc.OwnCgroup(o)
+		if home == nil || home.Class != workload.Dedicated || cgroup == "" || sc.Held(o.ID) {
+			continue
+		}
+		out.Settings = append(out.Settings, sc.File(o, cgroup, plan.SwapMax, "0", words.Because(words.NeverSwaps)))
+	}
+	return out
+}
