@@ -84,6 +84,42 @@ func TestOwnStart(t *testing.T) {
 	}
 }
 
+// TestUsed: a rule by a name gives at least what is used, and a dedicated workload one CPU.
+func TestUsed(t *testing.T) {
+	o := process(7, 1000, plantest.GiB)
+	for _, tt := range []struct {
+		rule   workload.Rule
+		cpus   float64
+		memory topology.KiB
+	}{
+		{workload.Rule{Match: "x"}, 0.1, 1},
+		{workload.Rule{Match: "w7", Memory: 2 * plantest.GiB}, 0.1, 2},
+		{workload.Rule{Match: "w7", Memory: 5}, 0.1, 1},
+		{workload.Rule{Match: "w7", Class: workload.Dedicated}, 1, 1},
+		{workload.Rule{Match: "w7", Class: workload.Dedicated, CPUs: 3}, 3, 1},
+		{workload.Rule{Match: "/user.slice/**", Memory: 2 * plantest.GiB}, 0.1, 1},
+	} {
+		by, _ := basis()
+		by.Settings.Rules = []workload.Rule{tt.rule}
+		if got := used(by, &o); got != (Amount{tt.cpus, tt.memory * plantest.GiB}) {
+			t.Errorf("%+v: %+v", tt.rule, got)
+		}
+	}
+}
+
+// TestWithin: a share of the host is within it, and more is not.
+func TestWithin(t *testing.T) {
+	all := Amount{CPUs: 8, Memory: 32}
+	for _, tt := range []struct {
+		a    Amount
+		want bool
+	}{{Amount{4, 16}, true}, {Amount{4, 17}, false}, {Amount{4.01, 16}, false}, {Amount{}, true}} {
+		if got := tt.a.Within(0.5, all); got != tt.want {
+			t.Errorf("%+v: %v", tt.a, got)
+		}
+	}
+}
+
 // TestMayBook: what a party has already counts, and what others have for the ceiling of all.
 func TestMayBook(t *testing.T) {
 	shop := workload.NamespaceOwner("shop")
