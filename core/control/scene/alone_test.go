@@ -38,6 +38,10 @@ func TestAlone(t *testing.T) {
 		{"a process in a manager's cgroup", user, func(x *setup) { x.s.Managers = []Manager{{Cgroups: []string{"user.slice"}}} }, words.ManagerOwns},
 		{"excluded by name", db, func(x *setup) { x.by.Settings.Exclude = []string{"d*"} }, words.Excluded},
 		{"excluded by its cgroup", user, func(x *setup) { x.by.Settings.Exclude = []string{"/user.slice/**"} }, words.Excluded},
+		{"a cgroup in an excluded one", db, func(x *setup) {
+			x.o.ID, x.o.Cgroup = "x:db", "/user.slice/x"
+			x.by.Settings.Exclude = []string{"/user.slice/**"}
+		}, ""},
 		{"run in an excluded cgroup", user, func(x *setup) {
 			x.by.Settings.Exclude = []string{"/user.slice/**"}
 			x.by.Admissions[x.o.ID] = Admission{}
@@ -51,6 +55,10 @@ func TestAlone(t *testing.T) {
 		{"its source", db, func(x *setup) { x.s.Claims[x.o.ID] = &workload.Claim{Alone: words.Because(words.PartitionEmpty)} }, words.PartitionEmpty},
 		{"a covering claim", db, func(x *setup) { x.s.Covered[x.o.ID] = &workload.Claim{Alone: words.Because(words.PartitionEmpty)} }, words.PartitionEmpty},
 		{"fenced", db, func(x *setup) { x.s.Claims[x.o.ID] = &workload.Claim{Within: topology.CPUs(0, 1)} }, words.Fenced},
+		{"fenced on an unknown host", db, func(x *setup) {
+			x.s.Claims[x.o.ID] = &workload.Claim{Within: topology.CPUs(0, 1)}
+			x.by.Facts.Host = nil
+		}, ""},
 		{"fenced wide enough", db, func(x *setup) {
 			x.s.Claims[x.o.ID] = &workload.Claim{Within: topology.CPUs(0, 1)}
 			x.by.Facts.Policy.Reserved = topology.CPUs(2, 3, 4, 5, 6, 7)

@@ -119,6 +119,9 @@ func TestWithAdmissions(t *testing.T) {
 	if want := "hold@0/0 pid:7@0/0 pid:8@4/1 "; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	if got := homesOf(s.WithClaims(by, ledger, host())); got != "hold@0/0 pid:7@0/0 pid:8@4/1 " {
+		t.Errorf("without claims: %q", got)
+	}
 	clear(by.Admissions)
 	if same := s.WithAdmissions(by, ledger); &same[0] != &ledger[0] {
 		t.Error("copied for nothing")
@@ -172,6 +175,7 @@ func TestKeepClear(t *testing.T) {
 	}}
 	bare := hold("hold:same", 0)
 	bare.Memory = nil
+	s.Claims["vm:h"] = &workload.Claim{Holds: []workload.Placement{hold("hold:gone", 3)}} // of which nothing is in the ledger
 	st := plan.State{
 		Host: host(), Policy: plan.Policy{Reserved: topology.CPUs(2)},
 		Placements: []workload.Placement{fixed, hold("hold:good", 3), hold("hold:reserved", 2), bare},

@@ -135,6 +135,10 @@ func TestMayBook(t *testing.T) {
 		do   func(*Scene, *Basis)
 		want words.Code
 	}{
+		{"a class of its own, with CPUs of the operator", ask(1, 5, workload.Dedicated), workload.Origin{Owner: shop, Asked: workload.Asked{Class: workload.Own}}, nil, words.OwnerShare},
+		{"dedicated by the operator", ask(1, 5, workload.Dedicated), workload.Origin{Owner: shop, Asked: workload.Asked{Memory: workload.Own}}, nil, ""},
+		{"shared, a class of its own", ask(1, 9, workload.Shared), workload.Origin{Owner: shop, Asked: workload.Asked{Class: workload.Own}}, nil, ""},
+		{"half of the CPUs, without overcommit", ask(1, 4, workload.Shared), own, func(_ *Scene, b *Basis) { b.Settings.Overcommit = 0.5 }, ""},
 		{"half of the memory", ask(16, 1, workload.Shared), own, nil, ""},
 		{"more than half", ask(17, 1, workload.Shared), own, nil, words.OwnerShare},
 		{"by the operator", ask(17, 1, workload.Shared), workload.Origin{Owner: shop}, nil, ""},

@@ -64,6 +64,16 @@ func TestFollow(t *testing.T) {
 			x.s.Snapshot.Host.Devices = []topology.Device{{Name: "eth0", Node: 0}}
 			x.by.Settings.Rules = []workload.Rule{{Match: "guest", Near: []string{"device=eth0"}, NearGiven: true}}
 		}, true, words.HelperFollowsBound, false},
+		{"larger than a guest at its PCI device", func(x *setup) {
+			x.helper.Memory[0].KiB = 8 << 20
+			x.s.Snapshot.Host.Devices = []topology.Device{{Name: "eth1", PCI: "0000:02:00.0", Node: 1}, {Name: "eth0", PCI: "0000:01:00.0", Node: 0}}
+			x.by.Settings.Rules = []workload.Rule{{Match: "guest", Near: []string{"device=0000:01:00.0"}, NearGiven: true}}
+		}, true, words.HelperFollowsBound, false},
+		{"larger than a guest at a device of no known node", func(x *setup) {
+			x.helper.Memory[0].KiB = 8 << 20
+			x.s.Snapshot.Host.Devices = []topology.Device{{Name: "eth0", Node: topology.None}}
+			x.by.Settings.Rules = []workload.Rule{{Match: "guest", Near: []string{"device=eth0"}, NearGiven: true}}
+		}, false, words.HelperIsLarger, false},
 		{"larger than a guest far from its device", func(x *setup) {
 			x.helper.Memory[0].KiB = 8 << 20
 			x.s.Snapshot.Host.Devices = []topology.Device{{Name: "eth0", Node: 1}}
@@ -88,6 +98,20 @@ func TestFollow(t *testing.T) {
 		if to := s.SpecOf(by, helper).Near; (len(to) == 1 && to[0].Workload == guestID) != tt.follows {
 			t.Errorf("%s: the helper is near %+v", tt.what, to)
 		}
+	}
+}
+
+// TestClientsCountOnce: a workload with two links to a helper is one of those that it serves.
+func TestClientsCountOnce(t *testing.T) {
+	const guestID, helperID = "/system.slice/guest.service", "/system.slice/nbd.service"
+	s, by, _ := served()
+	s.Links[guestID] = append(s.Links[guestID], s.Links[guestID][0])
+	other := service("other")
+	s.Snapshot.Observations = append(s.Snapshot.Observations, other)
+	s.Links[other.ID] = s.Links[guestID][:1]
+	s.Follow(by, nil)
+	if f := s.Following[helperID]; len(f.Of) != 2 || f.Of[0] != guestID || f.Of[1] != other.ID {
+		t.Errorf("%+v", f)
 	}
 }
 

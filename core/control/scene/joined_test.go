@@ -113,6 +113,7 @@ func TestAccesses(t *testing.T) {
 		{counted(1, 3), counted(0.2, 1), 0, 0, counted(0.8, 4)},
 		{counted(1, 0), counted(0.2, 0), 3, 1, counted(0.8, 0)},
 		{counted(1, 0), counted(0.2, 0), 0, 0, counted(1, 0)},
+		{counted(1, 1), counted(0.2, 3), 0, 0, counted(0.4, 4)},
 		{counted(1, 3), workload.Accesses{}, 1, 9, counted(1, 3)},
 		{workload.Accesses{}, counted(1, 3), 9, 1, counted(1, 3)},
 		{counted(1, 3), other, 1, 2, other},

@@ -61,13 +61,22 @@ func TestAtTarget(t *testing.T) {
 	}
 }
 
+// TestCgroupPath: an observation without a cgroup of its own is named after one.
+func TestCgroupPath(t *testing.T) {
+	for _, o := range []workload.Observation{{ID: "/x"}, {ID: "vm:a", Cgroup: "/x"}} {
+		if got := CgroupPath(&o); got != "/x" {
+			t.Errorf("%s: %q", o.ID, got)
+		}
+	}
+}
+
 // TestSameCgroup: an entry of an earlier cgroup under a path is not of the one that is there.
 func TestSameCgroup(t *testing.T) {
 	for _, tt := range []struct {
 		object string
 		id     uint64
 		want   bool
-	}{{"", 5, true}, {"5", 0, true}, {"5", 5, true}, {"5", 55, false}, {"55", 5, false}} {
+	}{{"", 5, true}, {"5", 0, true}, {"5", 5, true}, {"15", 15, true}, {"5", 55, false}, {"55", 5, false}} {
 		got := SameCgroup(&plan.Entry{Object: tt.object}, &workload.Observation{CgroupID: tt.id})
 		if got != tt.want {
 			t.Errorf("%q and %d: %v", tt.object, tt.id, got)

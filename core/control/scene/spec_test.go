@@ -40,6 +40,8 @@ func TestSpecOf(t *testing.T) {
 	spec := workload.Spec{Class: workload.Shared, CPUs: 2, Memory: 4 << 20, Importance: 50, SMT: workload.SMTPrefer}
 	empty := spec
 	empty.CPUs, empty.Memory = 0, 0
+	unsized := spec
+	unsized.CPUs = 0
 	own := workload.Asked{CPUs: workload.Own, Memory: workload.Own}
 	for _, tt := range []struct {
 		what   string
@@ -59,6 +61,7 @@ func TestSpecOf(t *testing.T) {
 		{what: "a claim", claim: &workload.Claim{Spec: &spec}, class: workload.Shared, cpus: 2, memory: 4 << 20, near: "eth0", weight: 50},
 		{what: "a claim without a spec", claim: &workload.Claim{}, class: workload.Shared, cpus: 2, memory: 1 << 20, near: "eth0", weight: 50},
 		{what: "a claim without a size", claim: &workload.Claim{Spec: &empty}, class: workload.Shared, cpus: 2, memory: 1 << 20, near: "eth0", weight: 50},
+		{what: "a claim without CPUs", claim: &workload.Claim{Spec: &unsized}, class: workload.Shared, cpus: 2, memory: 4 << 20, near: "eth0", weight: 50},
 		{what: "a rule for a claim", claim: &workload.Claim{Spec: &spec}, rules: []workload.Rule{named}, class: workload.Dedicated, cpus: 3, memory: 2 << 20, near: "eth0", weight: 80},
 		{what: "a rule for a claim with a driver", claim: &workload.Claim{Spec: &spec, Driver: inMachine}, rules: []workload.Rule{named}, class: workload.Shared, cpus: 2, memory: 4 << 20, near: "eth0", weight: 80},
 		{what: "a claim with its rules", claim: &workload.Claim{Spec: &spec, Ruled: true}, rules: []workload.Rule{named, near}, class: workload.Shared, cpus: 2, memory: 4 << 20, near: "eth0", weight: 50},
@@ -119,6 +122,7 @@ func TestUnfollowed(t *testing.T) {
 		{workload.Rule{Class: workload.Dedicated}, "class dedicated"},
 		{workload.Rule{Class: workload.Batch, Tier: workload.BatchTier}, ""},
 		{workload.Rule{CPUs: 3}, "3 CPUs"},
+		{workload.Rule{CPUs: 1}, "1 CPUs"},
 		{workload.Rule{Memory: 2 << 20}, "2 GiB of memory"},
 		{workload.Rule{SMT: workload.SMTIsolate}, "smt isolate"},
 		{workload.Rule{Class: workload.Shared, CPUs: 2, Memory: 4 << 20, SMT: workload.SMTPrefer}, ""},
