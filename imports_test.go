@@ -62,6 +62,7 @@ var may = map[string][]string{
 	"core/control/scene": {
 		"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/hostprep", "core/balance", "core/load",
 	},
+	"core/control/homes": {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/balance", "core/control/scene"},
 }
 
 // never lists what core must not import, and why.

@@ -325,7 +325,7 @@ func (h *homenode) end() {
 func (h *homenode) ledger() ([]workload.Placement, bool) {
 	changed := h.written
 	h.written = false
-	return h.state.Homes(), changed
+	return h.state.Placements(), changed
 }
 
 func (h *homenode) trouble() []string {
@@ -338,7 +338,7 @@ func (h *homenode) trouble() []string {
 func (h *homenode) leaks(context.Context) []string {
 	var out []string
 	vcpus, booked := make([]float64, len(h.m.host.Nodes)), make([]topology.KiB, len(h.m.host.Nodes))
-	for _, p := range h.state.Homes() {
+	for _, p := range h.state.Placements() {
 		out = append(out, fmt.Sprintf("%s has departed and still holds CPUs %s and %d KiB", p.Workload, p.CPUs.Union(p.Idle), workload.Total(p.Memory)))
 		for i := range h.m.host.Nodes {
 			home := topology.Nodes(h.m.host.Nodes[i].ID)

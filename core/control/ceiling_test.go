@@ -232,7 +232,7 @@ func TestCeilingOfNamedCPUs(t *testing.T) {
 		if r.Failed != nil || !r.Place.Placement.CPUs.Equal(cpus) {
 			t.Fatalf("user %d: %+v", x.uid, r)
 		}
-		if kept := !f.s.exactCPUs().Empty(); kept != x.want {
+		if kept := !f.s.ExactCPUs().Empty(); kept != x.want {
 			t.Errorf("user %d: kept from others %v", x.uid, kept)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/homenode/homenode/core/control/journal"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -19,9 +20,9 @@ type plainState State
 
 // Checkpoint is the state as JSON, from which Resume goes on.
 func (s *State) Checkpoint() json.RawMessage {
-	s.Homes()
-	s.chosenAll()
-	text, err := json.Marshal(checkpoint{(*plainState)(s), s.Journal.All(), s.saved.All()})
+	s.Placements()
+	s.AllChosen()
+	text, err := json.Marshal(checkpoint{(*plainState)(s), s.Journal.All(), s.Written()})
 	if err != nil {
 		panic(fmt.Sprintf("control: a state that cannot be written: %v", err)) // it has no such values
 	}
@@ -35,7 +36,9 @@ func Resume(text json.RawMessage) (*State, error) {
 	if err := json.Unmarshal(text, &c); err != nil {
 		return nil, fmt.Errorf("read what the daemon remembered: %w", err)
 	}
-	s.Journal, s.saved, s.Before = newJournal(c.Journal), plan.HomesOf(c.Saved), s.Snapshot
+	s.Journal, s.Before = journal.New(c.Journal), s.Snapshot
+	s.SetWritten(c.Saved)
+	s.resumeConcerns()
 	s.Starts = startsOf(s.Snapshot.Observations)
 	return s, nil
 }

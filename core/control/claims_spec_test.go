@@ -109,7 +109,7 @@ func TestStepsTogether(t *testing.T) {
 		f.scan(1)
 		f.fail = func(e *Effect) *Failure {
 			if e.Kind == EffectApply && e.Step.Kind == plan.SetCPUs {
-				return &Failure{Failed, "no"}
+				return &Failure{Code: Failed, Text: "no"}
 			}
 			return nil
 		}
@@ -136,7 +136,7 @@ func TestUndoCutsAChange(t *testing.T) {
 			target := plan.Target{Kind: workload.InCgroup, Cgroup: string(id)}
 			f.fail = func(e *Effect) *Failure {
 				if failing > 0 && e.Kind == EffectApply {
-					return &Failure{Failed, "no"}
+					return &Failure{Code: Failed, Text: "no"}
 				}
 				return nil
 			}
@@ -227,7 +227,7 @@ func TestWhatIsLeftAlone(t *testing.T) {
 		if e.Seq, e.State = 100+uint64(seq), plan.Applied; e.Workload == "" {
 			e.Workload = hostprep.ID
 		}
-		f.s.Journal.put(e)
+		f.s.Journal.Put(e)
 	}
 	f.scan(2)
 	for id, code := range map[workload.ID]words.Code{deaf: words.MemoryUnanswered, unread: words.MemoryNotRead, odd: words.NotUTF8, slice: words.OfHost, below: words.OfHost} {

@@ -9,6 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control/homes"
+	"github.com/homenode/homenode/core/control/journal"
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -141,22 +144,6 @@ func TestHomeIsKeptAndItsReasonRemembered(t *testing.T) {
 	}
 }
 
-// The newest reason of a home is the one that is told.
-func TestNewestDecision(t *testing.T) {
-	at := func(id workload.ID, node topology.NodeID) plan.Decision {
-		return plan.Decision{Workload: id, Home: topology.Nodes(node)}
-	}
-	d := Decisions{all: map[workload.ID]plan.Decision{"a": at("a", 0), "b": at("b", 0)}, since: []plan.Decision{at("a", 1), at("a", 2)}}
-	for id, home := range map[workload.ID]string{"a": "2", "b": "0"} {
-		if one, ok := d.Of(id); !ok || one.Home.String() != home {
-			t.Errorf("%s: %v %+v", id, ok, one)
-		}
-	}
-	if _, ok := d.Of("c"); ok {
-		t.Error("of nobody")
-	}
-}
-
 // Of what `homenode run` has placed its own reason is kept until a scan can have seen it, and
 // no longer than till there is a newer one.
 func TestReasonsOfWhatRunPlaced(t *testing.T) {
@@ -173,32 +160,6 @@ func TestReasonsOfWhatRunPlaced(t *testing.T) {
 	want := map[workload.ID]plan.Decision{"renewed": at("renewed", 1), "unseen": at("unseen", 0)}
 	if diff := cmp.Diff(want, s.Chosen); diff != "" || out.Save.Values[KeyChosen] == nil {
 		t.Errorf("saved %v\n%s", out.Save.Values, diff)
-	}
-}
-
-// The ledger is written when anything of a placement is another than on disk, and only then.
-func TestSamePlacements(t *testing.T) {
-	p := workload.Placement{Workload: "/a", Start: 7, Class: workload.Dedicated, VCPUs: 1, Home: topology.Nodes(0), CPUs: topology.CPUs(1),
-		Pins: []topology.CPUID{1}, Memory: []workload.NodeMemory{{Node: 0, KiB: 4}}}
-	for name, change := range map[string]func(*workload.Placement){
-		"":         func(*workload.Placement) {},
-		"workload": func(p *workload.Placement) { p.Workload = "/b" },
-		"start":    func(p *workload.Placement) { p.Start = 8 },
-		"class":    func(p *workload.Placement) { p.Class = workload.Shared },
-		"vcpus":    func(p *workload.Placement) { p.VCPUs = 2 },
-		"home":     func(p *workload.Placement) { p.Home = topology.Nodes(1) },
-		"cpus":     func(p *workload.Placement) { p.CPUs = topology.CPUs(2) },
-		"pins":     func(p *workload.Placement) { p.Pins = []topology.CPUID{2} },
-		"memory":   func(p *workload.Placement) { p.Memory = []workload.NodeMemory{{Node: 0, KiB: 5}} },
-	} {
-		other := p
-		change(&other)
-		if same := samePlacements([]workload.Placement{p}, []workload.Placement{other}); same != (name == "") {
-			t.Errorf("with another %q: same %v", name, same)
-		}
-	}
-	if samePlacements([]workload.Placement{p}, nil) || samePlacements(nil, []workload.Placement{p}) || !samePlacements(nil, nil) {
-		t.Error("of other numbers")
 	}
 }
 
@@ -227,7 +188,8 @@ func TestWhoIsStillThere(t *testing.T) {
 	s.Given = map[workload.ID]topology.CPUSet{"pid:1": {}, "pid:2": {}, "pid:3": {}, "pid:4": {}}
 	ledger := []workload.Placement{at("/a", 0), at("/b", 0), at("/d", 0), at("pid:1", 7), at("pid:2", 7), at("pid:3", 7), at("pid:4", 7)}
 	var left []workload.ID
-	for _, p := range s.living(&State{Plan: plan.Plan{Placements: ledger}}) {
+	s.Plan.Placements = ledger
+	for _, p := range s.living(&State{}) {
 		left = append(left, p.Workload)
 	}
 	if diff := cmp.Diff([]workload.ID{"/b", "/d", "pid:1", "pid:3"}, left); diff != "" {
@@ -240,7 +202,8 @@ func TestWhoIsStillThere(t *testing.T) {
 		t.Errorf("given (-want +got):\n%s", diff)
 	}
 	same := ledger[1:4]
-	if got := s.living(&State{Plan: plan.Plan{Placements: same}}); &got[0] != &same[0] || len(got) != 3 {
+	s.Plan.Placements = same
+	if got := s.living(&State{}); &got[0] != &same[0] || len(got) != 3 {
 		t.Error("what nobody left is copied")
 	}
 }
@@ -251,7 +214,7 @@ func TestStepsAfterOneThatWaits(t *testing.T) {
 	for optional, begun := range map[bool]int{false: 0, true: 1} {
 		s, out := telling()
 		first := plan.Step{Kind: plan.SetCPUs, Workload: "/a", To: "1", Optional: optional}
-		s.Retries[keyOf(&first)] = retry{Next: s.At.Add(time.Second)}
+		s.Retries[work.KeyOf(&first)] = retry{Next: s.At.Add(time.Second)}
 		s.begin("/a", &Task{Steps: []plan.Step{first, {Kind: plan.SetMems, Workload: "/a", To: "0"}}})
 		if len(out.Effects) != begun || len(s.Tasks) != begun || begun > 0 && out.Effects[0].Step.Kind != plan.SetMems {
 			t.Errorf("optional %v: %+v", optional, out.Effects)
@@ -277,7 +240,7 @@ func TestMarkWritesOnce(t *testing.T) {
 	s, out := telling()
 	s.put(plan.Entry{Seq: 1, Kind: plan.CgroupCPUs, Path: "/a", State: plan.Intended})
 	for _, state := range []plan.EntryState{plan.Intended, plan.Applied, plan.Applied} {
-		s.mark(s.Journal.entries[1], state)
+		s.mark(s.Journal.At(1), state)
 	}
 	if n := len(out.Save.Entries); n != 2 || out.Save.Entries[1].State != plan.Applied {
 		t.Errorf("%+v", out.Save.Entries)
@@ -289,7 +252,7 @@ func TestFailedStepIsToldOnceAndTriedLater(t *testing.T) {
 	f.add("a", 3, 1<<20, 0, 1)
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectApply {
-			return &Failure{Failed, "broken on purpose"}
+			return &Failure{Code: Failed, Text: "broken on purpose"}
 		}
 		return nil
 	}
@@ -335,7 +298,7 @@ func TestWaitIsBounded(t *testing.T) {
 	f.add("a", 3, 1<<20, 0, 1)
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectApply {
-			return &Failure{Failed, "broken on purpose"}
+			return &Failure{Code: Failed, Text: "broken on purpose"}
 		}
 		return nil
 	}
@@ -367,7 +330,7 @@ func TestNoAnswer(t *testing.T) {
 	b := f.add("b", 3, 1<<20, 0, 1)
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectRead && e.Workload == a {
-			return &Failure{NoAnswer, "no answer within 11s"}
+			return &Failure{Code: NoAnswer, Text: "no answer within 11s"}
 		}
 		return nil
 	}
@@ -406,7 +369,7 @@ func TestFailureOfOneStepIsNoneOfTheOther(t *testing.T) {
 	f := scattered(t)
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectRead && e.Workload == "/a" {
-			return &Failure{Failed, "broken on purpose"}
+			return &Failure{Code: Failed, Text: "broken on purpose"}
 		}
 		return nil
 	}
@@ -431,7 +394,7 @@ func TestEveryChangeFails(t *testing.T) {
 					return nil
 				}
 				if calls++; calls == n {
-					return &Failure{code, "broken on purpose"}
+					return &Failure{Code: code, Text: "broken on purpose"}
 				}
 				return nil
 			}
@@ -496,7 +459,7 @@ func TestJournalForgetsWhatIsGone(t *testing.T) {
 	f.remove("/b")
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectPresent {
-			return &Failure{NoAnswer, "no answer"}
+			return &Failure{Code: NoAnswer, Text: "no answer"}
 		}
 		return nil
 	}
@@ -549,12 +512,12 @@ func TestSetByOthers(t *testing.T) {
 		if object == "x" {
 			object = f.values[settingKey{plan.CgroupCPUs, string(id)}].Object
 		}
-		f.s.Journal = newJournal([]plan.Entry{{Seq: 1, Kind: plan.CgroupCPUs, Path: c.path, Object: object, New: "0-1"}})
+		f.s.Journal = journal.New([]plan.Entry{{Seq: 1, Kind: plan.CgroupCPUs, Path: c.path, Object: object, New: "0-1"}})
 		if got := !f.s.SetByOthers(&f.s.Journal, &o).None(); got != c.want {
 			t.Errorf("homenode changed %q (%s): %v", c.path, object, got)
 		}
 	}
-	f.s.Journal = newJournal(nil)
+	f.s.Journal = journal.New(nil)
 	o.CPUs = f.host().Allowed
 	if why := f.s.SetByOthers(&f.s.Journal, &o); !why.None() {
 		t.Error(why)
@@ -656,10 +619,10 @@ func TestPlanThatBreaksARule(t *testing.T) {
 	if p := f.s.Snapshot.Problems; len(p) != 1 || p[0].Subject != string(bad) {
 		t.Errorf("told: %+v", p)
 	}
-	homes, steps := f.s.Plan.Placements, f.count(EffectApply, "")
+	before, steps := f.s.Plan.Placements, f.count(EffectApply, "")
 	always = true
 	f.scan(2)
-	if f.s.Halted.Code != words.PlanUnsound || f.told(words.PlanUnsound) != 1 || len(f.s.Plan.Steps) != 0 || f.count(EffectApply, "") != steps || !samePlacements(homes, f.s.Plan.Placements) {
+	if f.s.Halted.Code != words.PlanUnsound || f.told(words.PlanUnsound) != 1 || len(f.s.Plan.Steps) != 0 || f.count(EffectApply, "") != steps || !homes.SamePlacements(before, f.s.Plan.Placements) {
 		t.Errorf("halted %v, told %d times, %d steps, homes %+v", f.s.Halted, f.told(words.PlanUnsound), len(f.s.Plan.Steps), f.s.Plan.Placements)
 	}
 	if r := f.order(good, 0); r.Failed == nil || r.Failed.Code != Failed {
@@ -675,14 +638,14 @@ func TestPlanThatBreaksARule(t *testing.T) {
 func TestScanThatFails(t *testing.T) {
 	f := scattered(t)
 	f.scan(3)
-	homes := f.s.Plan.Placements
+	before := f.s.Plan.Placements
 	for range 3 {
 		scan := f.begin()
 		scan.Failed = "read /proc: too many open files"
 		f.turn(Input{Scan: scan})
 		f.run()
 	}
-	if f.told(words.ScanFailed) != 1 || !samePlacements(homes, f.s.Plan.Placements) || f.s.Seen != 3 {
+	if f.told(words.ScanFailed) != 1 || !homes.SamePlacements(before, f.s.Plan.Placements) || f.s.Seen != 3 {
 		t.Errorf("told %d times, homes %+v", f.told(words.ScanFailed), f.s.Plan.Placements)
 	}
 	f.scan(1)

@@ -48,7 +48,7 @@ func TestFloatsWithin(t *testing.T) {
 				t.Errorf("%s: %s of %s to %s", tt.name, s.Kind, s.Target.Kind, s.To)
 			}
 		}
-		if p := f.s.Homes(); tt.alone == "" {
+		if p := f.s.Placements(); tt.alone == "" {
 			k := f.home("vm:a")
 			if k != "1" {
 				t.Errorf("%s: home %q, %+v", tt.name, k, p)

@@ -39,7 +39,7 @@ func (v *View) smaller(f *Failure, name workload.ID, of workload.Lineage) *Failu
 	if why.None() {
 		return f
 	}
-	return &Failure{NotFound, why.String()}
+	return &Failure{Code: NotFound, Text: why.String()}
 }
 
 // means puts the ID of the one workload that is meant in the place of its name.
@@ -70,7 +70,7 @@ func find(all []workload.Named, name workload.ID, of workload.Lineage) (workload
 	case f == nil:
 		return id, nil
 	case f.None:
-		return "", &Failure{NotFound, f.Why.String()}
+		return "", &Failure{Code: NotFound, Text: f.Why.String()}
 	}
-	return "", &Failure{BadRequest, f.Why.String()}
+	return "", &Failure{Code: BadRequest, Text: f.Why.String()}
 }

@@ -91,7 +91,7 @@ func (s *State) reply(r Reply) {
 
 // put writes an entry into the journal, in memory and on disk.
 func (s *State) put(e plan.Entry) {
-	s.Journal.put(e)
+	s.Journal.Put(e)
 	s.out.Save.Entries = append(s.out.Save.Entries, e)
 }
 
@@ -107,29 +107,7 @@ func (s *State) saveMove(m plan.Move) {
 	s.out.Save.Moves = append(s.out.Save.Moves, m)
 }
 
-func (s *State) savePlacements() {
-	if s.saved = s.homes; s.saved == nil {
-		s.saved = plan.HomesOf(s.Plan.Placements)
-	}
-	s.out.Save.Placements = s.saved
-}
-
 func (s *State) saveHolds() { s.save(KeyHolds, Holds{All: s.Holds.All, IDs: cloned(s.Holds.IDs)}) }
-
-// saveAdmissions writes all admissions, saveAdmission one more.
-func (s *State) saveAdmissions() {
-	s.admitted = admitted{all: cloned(s.Admissions)}
-	s.save(KeyAdmissions, s.admitted)
-}
-
-func (s *State) saveAdmission(id workload.ID, a Admission) {
-	if len(s.admitted.since) >= len(s.admitted.all) {
-		s.saveAdmissions()
-		return
-	}
-	s.admitted.since = append(s.admitted.since, admittedOne{id, a})
-	s.save(KeyAdmissions, s.admitted)
-}
 
 // event writes one line of history.
 func (s *State) event(e plan.Event, code words.Code, args ...any) {
@@ -209,7 +187,7 @@ func (s *State) noteGiven(id workload.ID, kind plan.SettingKind, value string) {
 		return
 	}
 	if cpus, err := topology.ParseCPUSet(value); err == nil {
-		s.Given[id], s.givenSeen = cpus, false
+		s.Give(id, cpus)
 	}
 }
 

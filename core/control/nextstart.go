@@ -26,11 +26,11 @@ func (s *State) nextStarts(busy map[workload.ID]bool) []plan.Step {
 		if !c.Alone.None() || !s.leave(&o).None() || c.Spec == nil || c.Spec.Class != workload.Shared || c.Next.Spec.Class != workload.Shared {
 			continue
 		}
-		p, why := place.Of(s.Homes(), id), words.Because(words.NextStartRuns)
+		p, why := place.Of(s.Placements(), id), words.Because(words.NextStartRuns)
 		if !c.Running {
 			if ledger == nil {
 				st := s.Facts
-				st.Placements = s.Homes()
+				st.Placements = s.Placements()
 				ledger = place.NewLedger(st)
 			}
 			p, why = restingHome(ledger, c.Next)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/homenode/homenode/core/control/homes"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -262,8 +263,8 @@ func TestBadPlaceRequests(t *testing.T) {
 		{with(func(r *PlaceRequest) { r.Process.PID = -1 }), true},
 		{with(func(r *PlaceRequest) { r.Hold = time.Second }), true},
 		{with(func(r *PlaceRequest) { r.Spec.ID, r.Hold = "x", -time.Second }), true},
-		{with(func(r *PlaceRequest) { r.Spec.ID, r.Hold = "x", mostHold+time.Second }), true},
-		{with(func(r *PlaceRequest) { r.Spec.ID, r.Hold = "x", mostHold }), false},
+		{with(func(r *PlaceRequest) { r.Spec.ID, r.Hold = "x", homes.MostHold+time.Second }), true},
+		{with(func(r *PlaceRequest) { r.Spec.ID, r.Hold = "x", homes.MostHold }), false},
 		{with(func(r *PlaceRequest) { r.Spec.SMT = "maybe" }), true},
 		{with(func(r *PlaceRequest) { r.Spec.SMT = workload.SMTPrefer }), false},
 		{with(func(r *PlaceRequest) { r.Spec.SMT = workload.SMTRequire }), false},
@@ -349,12 +350,12 @@ func TestPlaceDuringAScan(t *testing.T) {
 func TestLedgerAfterAScan(t *testing.T) {
 	f := scattered(t)
 	f.scan(2)
-	if f.s.ledger != nil {
+	if f.s.HasLedger() {
 		t.Error("nobody has asked")
 	}
 	f.ask(Request{Place: &PlaceRequest{Spec: workload.Spec{Class: workload.Shared, CPUs: 1}}})
 	f.scan(1)
-	if f.s.ledger == nil {
+	if !f.s.HasLedger() {
 		t.Error("the next has to wait")
 	}
 }
@@ -434,7 +435,7 @@ func TestHomesAreHeldForWhatComes(t *testing.T) {
 	}
 	f.after(time.Minute + time.Second)
 	f.scan(1)
-	if n := len(f.s.Homes()); n != 1 || len(f.s.Admissions) != 0 {
+	if n := len(f.s.Placements()); n != 1 || len(f.s.Admissions) != 0 {
 		t.Errorf("%d homes for one machine, %+v", n, f.s.Admissions)
 	}
 }
@@ -601,7 +602,7 @@ func TestChange(t *testing.T) {
 	}
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectApply && e.Step.Target.Host == "sys/b" {
-			return &Failure{Failed, "on purpose"}
+			return &Failure{Code: Failed, Text: "on purpose"}
 		}
 		return nil
 	}

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control/concern/sharing"
+	"github.com/homenode/homenode/core/control/homes"
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -48,7 +51,7 @@ func (s *State) scan(in *Scan) {
 	s.BoundClaims(by)
 	s.LocateHelpers()
 	s.Recognise(s.Settings.Recognise != "" && s.Settings.Recognise != RecogniseOff)
-	s.Follow(by, s.Homes())
+	s.Scene.Follow(by, s.Placements())
 	s.decide()
 	for _, id := range late { // it was undone while they began
 		s.undo(0, Which{ID: id}, workload.Lineage{})
@@ -60,7 +63,7 @@ func (s *State) decide() {
 	s.Tried = map[workload.ID]bool{}
 	s.forgetLeft()
 	s.dropReplaced()
-	s.Homes()
+	s.Placements()
 	before := *s // for what is told of the difference
 	before.Snapshot, s.Before = s.Before, s.Snapshot
 	s.Starts = startsOf(s.Snapshot.Observations)
@@ -72,11 +75,12 @@ func (s *State) decide() {
 	s.keepClear()
 	out, violations := s.sound(s.input(s.Began))
 	s.noted(out.Plan.Report.Decisions)
-	out.Plan.Placements = s.withStartTimes(out.Plan.Placements)
-	if len(violations) == 0 {
-		s.share(&out.Plan)
-	}
+	out.Plan.Placements = homes.WithStartTimes(out.Plan.Placements, s.scanned())
 	s.Plan, s.own, s.Balancing, s.Halted = out.Plan, false, out.Report, words.Reason{}
+	s.inUseAs = s.targetsInUse()
+	if len(violations) == 0 {
+		s.reconcile()
+	}
 	if changing := func(x plan.Step) bool { return s.changing(x.Workload) }; slices.ContainsFunc(s.Plan.Steps, changing) {
 		s.Plan.Steps = slices.DeleteFunc(slices.Clone(s.Plan.Steps), changing)
 	}
@@ -84,9 +88,7 @@ func (s *State) decide() {
 		s.Halted = words.Because(words.PlanUnsound, len(violations), violations[0].String())
 		s.Plan.Placements, s.Plan.Steps = before.Plan.Placements, nil
 	}
-	s.inUseAs = s.targetsInUse()
-	s.unshare()
-	s.lookAtScheduler()
+	out.Plan.Steps = s.Plan.Steps
 	s.wide = nil
 	for i := range s.Plan.Placements {
 		if p := &s.Plan.Placements[i]; p.Home.Len() > 1 && s.Settings.Divide {
@@ -98,16 +100,16 @@ func (s *State) decide() {
 			}
 		}
 	}
-	asked := s.ledger != nil // there have been requests: the next is not to wait for a ledger
-	s.ledger = nil
+	asked := s.HasLedger() // there have been requests: the next is not to wait for a ledger
+	s.DropLedger()
 	s.out.Plan, s.out.Balance = &out.Plan, &out.Report
-	s.tellLost()
+	s.Snapshot.Problems = append(slices.Clip(s.Snapshot.Problems), s.Lost()...)
 	s.tellScan(&before)
 	s.tellMoved()
 	if s.Halted.None() {
 		s.tellBalance()
 		s.keepDecisions()
-		if !samePlacements(s.saved.All(), s.Plan.Placements) {
+		if s.Unsaved() {
 			s.savePlacements()
 		}
 	}
@@ -120,13 +122,11 @@ func (s *State) decide() {
 	if !s.acts() {
 		return
 	}
-	s.askManagers()
 	s.checkSettings()
 	s.lookForInherited()
 	s.Plan.Steps = append(s.Plan.Steps, s.nextStarts(stepsOf(s.Plan.Steps))...)
-	s.divide()
 	s.dispatch()
-	s.checkSharing() // what is taken back does not wait for an answer
+	s.verify() // what is restored does not wait for an answer
 	s.prune()
 }
 
@@ -205,92 +205,45 @@ func (s *State) named(snap workload.Snapshot) workload.Snapshot {
 	return snap
 }
 
-// living is the ledger without workloads that are gone, and forgets what else is kept
-// for those.
+// living returns the placements of what lives, and forgets what is kept for other workloads.
 func (s *State) living(was *State) []workload.Placement {
-	placements, before := was.Plan.Placements, was.Snapshot.Observations
-	fresh := func(id workload.ID) bool {
-		a, ok := s.Admissions[id]
-		return ok && a.Process.PID > 0 && a.Scan >= s.Seen
+	before := homes.Scanned{Observations: was.Snapshot.Observations, Starts: was.Starts}
+	l := s.Live(&before, s.scanned(), s.Seen, s.At)
+	for _, o := range l.Left {
+		s.left(o)
 	}
-	another := map[workload.ID]bool{} // processes with the PID of an earlier one
-	gone := func(id workload.ID) bool { return (another[id] || s.observation(id) == nil) && !fresh(id) }
-	out, dropped := placements, false // what nobody left is shared
-	all, k := s.Snapshot.Observations, 0
-	for i := range placements { // both rise by ID
-		p := &placements[i]
-		for k < len(all) && all[k].ID < p.Workload {
-			k++
-		}
-		here := k < len(all) && all[k].ID == p.Workload
-		if here && s.Starts[k] == p.Start || fresh(p.Workload) {
-			if dropped {
-				out = append(out, *p)
-			}
-		} else {
-			if !dropped {
-				out, dropped = append(make([]workload.Placement, 0, len(placements)), placements[:i]...), true
-			}
-			another[p.Workload] = here
-		}
-	}
-	if out == nil {
-		out = []workload.Placement{}
-	}
-	k = 0
-	left := false // somebody has
-	for i := range before {
-		for k < len(all) && all[k].ID < before[i].ID {
-			k++
-		}
-		if here := k < len(all) && all[k].ID == before[i].ID; !here {
-			left = true
-			s.left(&before[i])
-		} else if s.Starts[k] != was.Starts[i] {
-			another[before[i].ID] = true
-		}
-	}
-	admitted := len(s.Admissions)
-	for id, a := range s.Admissions {
-		o := s.observation(id)
-		switch {
-		case fresh(id):
-		case a.Process.PID == 0 && o != nil: // what was held for it is its home, if nothing else is
-			delete(s.Admissions, id)
-			if place.Of(out, id) == nil {
-				out = merge(out, []workload.Placement{a.Placement})
-			}
-		case a.Process.PID == 0 && !s.At.Before(a.Until),
-			a.Process.PID > 0 && (o == nil || startOf(o) != a.Process.Start): // it need not have a placement: it may be left alone
-			delete(s.Admissions, id)
-			if a.Process.PID > 0 {
-				delete(s.Given, id)
-			}
-		}
-	}
-	if len(s.Admissions) != admitted {
+	if l.Admissions {
 		s.saveAdmissions()
 	}
 	// The next process with the PID is another one. A cgroup that is small for a while
 	// is the same one.
 	held := len(s.Holds.IDs)
-	maps.DeleteFunc(s.Holds.IDs, func(id workload.ID, _ bool) bool { return ofProcess(id) && (another[id] || s.observation(id) == nil) })
+	maps.DeleteFunc(s.Holds.IDs, func(id workload.ID, _ bool) bool {
+		replaced := l.Another[id] || s.observation(id) == nil
+		return ofProcess(id) && replaced
+	})
 	if len(s.Holds.IDs) != held {
 		s.saveHolds()
 	}
-	if !s.givenSeen || left || len(another) > 0 {
-		dropGone(s.Given, gone)
-		s.givenSeen = len(s.Admissions) == 0 // else some may be fresh
-	}
-	dropGone(s.Moves, gone)
-	dropGone(s.DividedAt, gone)
-	dropGone(s.KeptThreads, gone)
-	dropGone(s.Sampled, gone)
-	dropGone(s.Passes, gone)
-	s.keepSilent(gone)
-	dropGone(s.Narrowed, gone)
+	dropGone(s.Moves, l.Gone)
+	s.forgetGone(l.Gone)
+	s.keepSilent(l.Gone)
+	dropGone(s.Narrowed, l.Gone)
+	s.forgetTold()
+	maps.DeleteFunc(s.Overwrites, func(id workload.ID, w overwrite) bool { return l.Another[id] || s.At.Sub(w.Last).Abs() >= giveInFor })
+	maps.DeleteFunc(s.Retries, func(key stepKey, r retry) bool { return l.Another[key.Workload] || s.At.Sub(r.Next) > retryMost })
+	return l.Placements
+}
+
+// scanned returns what the newest scan has seen, with start times.
+func (s *State) scanned() *homes.Scanned {
+	return &homes.Scanned{Observations: s.Snapshot.Observations, Starts: s.Starts}
+}
+
+// forgetTold forgets what was said of workloads that are gone, or that is no longer true.
+func (s *State) forgetTold() {
 	maps.DeleteFunc(s.Told, func(key, _ string) bool {
-		for _, of := range []string{toldFrozen, toldStopped} {
+		for _, of := range []string{sharing.ToldFrozen} {
 			if id, ok := strings.CutPrefix(key, of); ok {
 				return s.observation(workload.ID(id)) == nil
 			}
@@ -299,34 +252,10 @@ func (s *State) living(was *State) []workload.Placement {
 		_, still := s.Narrowed[workload.ID(id)]
 		return of && !still
 	})
-	maps.DeleteFunc(s.Overwrites, func(id workload.ID, w overwrite) bool { return another[id] || s.At.Sub(w.Last).Abs() >= giveInFor })
-	maps.DeleteFunc(s.Retries, func(key stepKey, r retry) bool { return another[key.Workload] || s.At.Sub(r.Next) > retryMost })
-	return out
 }
 
 func dropGone[V any](m map[workload.ID]V, gone func(workload.ID) bool) {
 	maps.DeleteFunc(m, func(id workload.ID, _ V) bool { return gone(id) })
-}
-
-// withStartTimes is placements with the start time of process workloads. One that
-// was placed while the scan went on is not in it and keeps the one it has.
-func (s *State) withStartTimes(placements []workload.Placement) []workload.Placement {
-	seen, k, own := s.Snapshot.Observations, 0, false
-	for i := range placements { // both rise by ID
-		for k < len(seen) && seen[k].ID < placements[i].Workload {
-			k++
-		}
-		if k == len(seen) || seen[k].ID != placements[i].Workload {
-			continue
-		}
-		if start := s.Starts[k]; start != placements[i].Start {
-			if !own { // the ledger may have the others
-				placements, own = slices.Clone(placements), true
-			}
-			placements[i].Start = start
-		}
-	}
-	return placements
 }
 
 // policy is the configured one with the partition on h and what other managers keep for
@@ -383,12 +312,12 @@ func (s *State) flights() []balance.Flight {
 	var out []balance.Flight
 	for i := range s.Plan.Steps {
 		step := &s.Plan.Steps[i]
-		p := place.Of(s.Homes(), step.Workload)
+		p := place.Of(s.Placements(), step.Workload)
 		if step.Kind != plan.MovePages || p == nil {
 			continue
 		}
 		f := balance.Flight{Workload: step.Workload, To: p.Home}
-		if r, ok := s.Retries[keyOf(step)]; ok && s.waits(r.Next) {
+		if r, ok := s.Retries[work.KeyOf(step)]; ok && s.waits(r.Next) {
 			f.PutOff = putOff(r.Text)
 		}
 		if s.Holds.Has(step.Workload) {
@@ -468,86 +397,6 @@ func (s *State) tick(in balance.Input) (out balance.Outcome, learnt balance.Hist
 		panic("the engine panics on a host without workloads")
 	}
 	return out, learnt, n - 1
-}
-
-// keepDecisions remembers why homes were chosen: a kept home is later explained by what
-// spoke for it when it was new.
-func (s *State) keepDecisions() {
-	s.chosenAll()
-	if s.sameDecisions() {
-		return
-	}
-	chosen := make(map[workload.ID]plan.Decision, len(s.Chosen))
-	renewed := false
-	for i := range s.Plan.Report.Decisions {
-		d := &s.Plan.Report.Decisions[i]
-		old, ok := s.Chosen[d.Workload]
-		switch {
-		case d.Outcome == plan.Placed:
-			chosen[d.Workload] = *d
-			renewed = true
-		case d.Outcome == plan.Kept && ok && old.Home.Equal(d.Home):
-			chosen[d.Workload] = old
-		}
-	}
-	for id, a := range s.Admissions { // not in the plan's report yet
-		if old, ok := s.Chosen[id]; ok && a.Scan >= s.Seen && chosen[id].Outcome == "" {
-			chosen[id] = old
-		}
-	}
-	if renewed || len(chosen) != len(s.Chosen) {
-		s.save(KeyChosen, chosen) // replaced at the next scan, never changed
-	}
-	s.Chosen, s.kept = chosen, nil
-}
-
-// sameDecisions reports whether the homes that were chosen are those that were kept.
-func (s *State) sameDecisions() bool {
-	now := s.Plan.Report.Decisions
-	if s.kept != nil && slices.EqualFunc(s.kept, now, func(x, y plan.Decision) bool {
-		return x.Workload == y.Workload && x.Outcome == y.Outcome && x.Home.Equal(y.Home)
-	}) {
-		return true
-	}
-	n := 0
-	for i := range s.Plan.Report.Decisions {
-		d := &s.Plan.Report.Decisions[i]
-		switch d.Outcome {
-		case plan.Placed:
-			return false
-		case plan.Kept:
-			if old, ok := s.Chosen[d.Workload]; ok && old.Home.Equal(d.Home) {
-				n++
-			}
-		}
-	}
-	if s.kept = nil; n == len(s.Chosen) {
-		s.kept = now
-	}
-	return n == len(s.Chosen)
-}
-
-// samePlacements compares ledgers so that the disk is written only on change.
-func samePlacements(a, b []workload.Placement) bool {
-	if len(a) > 0 && len(a) == len(b) && &a[0] == &b[0] {
-		return true
-	}
-	return slices.EqualFunc(a, b, func(x, y workload.Placement) bool {
-		return x.Workload == y.Workload && x.Start == y.Start && x.Class == y.Class && x.VCPUs == y.VCPUs &&
-			x.Home.Equal(y.Home) && x.CPUs.Equal(y.CPUs) && slices.Equal(x.Pins, y.Pins) && slices.Equal(x.Memory, y.Memory)
-	})
-}
-
-// Ledger is what is booked now, for requests between two scans.
-func (s *State) Ledger() *place.Ledger {
-	if s.ledger == nil {
-		st := s.Facts
-		st.Placements = s.withAdmissions(s.Homes())
-		s.ledger = place.NewLedger(st)
-		s.ledger.Measure(s.Subjects)
-		s.countExact()
-	}
-	return s.ledger
 }
 
 // keepSilent has what is left alone stay so under the ID that its cgroup or process has by now: it is

@@ -38,9 +38,6 @@ func (s *State) basis() *scene.Basis {
 	}
 }
 
-// Shape differs once a setting was added, removed, or given to another object.
-func (j *Journal) Shape() uint64 { return j.shape }
-
 // underway is a State as the scene knows it.
 type underway State
 
@@ -92,11 +89,6 @@ func (s *State) origin(in *PlaceRequest) workload.Origin {
 	return from
 }
 
-// keepClear reserves the CPUs that others hold where homenode itself would not place them.
-func (s *State) keepClear() {
-	s.KeepClear(&s.Facts, s.exactCPUs().Minus(s.dedicatedCPUs("")))
-}
-
 // The rest is names that other files use for functions of the scene.
 
 func (s *State) observation(id workload.ID) *workload.Observation { return s.Observation(id) }
@@ -116,10 +108,6 @@ func (s *State) leave(o *workload.Observation) words.Reason { return s.LeftAlone
 
 func (s *State) withClaims(ledger []workload.Placement, h *topology.Host) []workload.Placement {
 	return s.WithClaims(s.basis(), ledger, h)
-}
-
-func (s *State) withAdmissions(ledger []workload.Placement) []workload.Placement {
-	return s.WithAdmissions(s.basis(), ledger)
 }
 
 func withoutOwn(spec *workload.Spec, asked *workload.Asked) { scene.WithoutOwn(spec, asked) }

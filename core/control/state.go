@@ -1,13 +1,15 @@
 package control
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control/homes"
+	"github.com/homenode/homenode/core/control/journal"
 	"github.com/homenode/homenode/core/control/scene"
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
@@ -81,101 +83,10 @@ func (h *Holds) Has(id workload.ID) bool {
 	return h.All || h.IDs[id] || h.IDs[whole]
 }
 
-// admitted is the admissions as they are saved: all at one time, which never change, and
-// those since. A copy of it costs no copy of them.
-type admitted struct {
-	all   map[workload.ID]Admission
-	since []admittedOne
-}
-
-type admittedOne struct {
-	id workload.ID
-	Admission
-}
-
-// MarshalJSON writes what KeyAdmissions is read as.
-func (a admitted) MarshalJSON() ([]byte, error) {
-	return json.Marshal(a.now())
-}
-
-// now is all of them, by ID.
-func (a *admitted) now() map[workload.ID]Admission {
-	if len(a.since) == 0 {
-		return a.all
-	}
-	all := cloned(a.all)
-	for _, x := range a.since {
-		all[x.id] = x.Admission
-	}
-	return all
-}
-
-// of is one of them.
-func (a *admitted) of(id workload.ID) (Admission, bool) {
-	for i := range slices.Backward(a.since) {
-		if a.since[i].id == id {
-			return a.since[i].Admission, true
-		}
-	}
-	one, ok := a.all[id]
-	return one, ok
-}
-
-// Decisions is why homes were chosen.
-type Decisions struct {
-	all   map[workload.ID]plan.Decision // never changed
-	since []plan.Decision               // newer ones
-}
-
-// Of is the decision that gave a workload its home.
-func (d *Decisions) Of(id workload.ID) (plan.Decision, bool) {
-	for i := range slices.Backward(d.since) {
-		if d.since[i].Workload == id {
-			return d.since[i], true
-		}
-	}
-	one, ok := d.all[id]
-	return one, ok
-}
-
-// retry is when something that failed may be tried again.
-type retry struct {
-	Failures int
-	Next     time.Time
-	Text     string
-	Code     Code // of the last failure; "" where it was none of the driver's
-}
-
-// stepKey names a step among those that failed.
-type stepKey struct {
-	Workload workload.ID
-	Kind     plan.StepKind
-	To       string
-	Device   string
-}
-
-// MarshalText makes it a key in JSON.
-func (k stepKey) MarshalText() ([]byte, error) {
-	type plain stepKey
-	return json.Marshal(plain(k))
-}
-
-// UnmarshalText reads what MarshalText wrote.
-func (k *stepKey) UnmarshalText(text []byte) error {
-	type plain stepKey
-	return json.Unmarshal(text, (*plain)(k))
-}
-
-func keyOf(s *plan.Step) stepKey {
-	key := stepKey{s.Workload, s.Kind, s.To, s.Target.Part()}
-	if varies(key.Device) {
-		key.To = ""
-	}
-	if s.Kind == plan.DivideThreads { // there is one for each process
-		key.Device = plan.ProcessPath(s.Target.Processes[0])
-	}
-	return key
-}
+type (
+	retry   = work.Retry
+	stepKey = work.Key
+)
 
 // overwrite is how often others have set anew what homenode had set of a workload.
 type overwrite struct {
@@ -205,45 +116,27 @@ type Devices struct {
 // may change what it refers to.
 type State struct {
 	Settings Settings
+	Concerns
+	scene.Scene
+	homes.Homes
 
 	// On disk.
-	Seq        uint64  // of the newest journal entry ever
-	Events     uint64  // numbered so far
-	Journal    Journal `json:"-"`
-	Admissions map[workload.ID]Admission
-	Holds      Holds
-	Chosen     map[workload.ID]plan.Decision // why each home was chosen, for as long as it is kept; see chose
-	History    balance.History               // of it the changes of home
-	Partition  plan.Partition                // between dedicated and shared work
-	ShareOn    bool                          // batch work is squeezed
-	Moves      map[workload.ID]plan.Move     // the newest that ended, of workloads that are there
-	Undoing    []*undoing
-	Theirs     map[string]Theirs // by kind and path
-	Trial      *Trial            `json:",omitempty"` // under way; nil for none
-	TrialOver  *TrialOver        `json:",omitempty"`
+	Seq       uint64          // of the newest journal entry ever
+	Events    uint64          // numbered so far
+	Journal   journal.Journal `json:"-"`
+	Holds     Holds
+	Partition plan.Partition            // between dedicated and shared work
+	Moves     map[workload.ID]plan.Move // the newest that ended, of workloads that are there
+	Undoing   []*undoing
+	Theirs    journal.Foreign // by kind and path
+	Trial     *Trial          `json:",omitempty"` // under way; nil for none
+	TrialOver *TrialOver      `json:",omitempty"`
 
 	// From the newest scan.
-	At    time.Time // of the newest input
-	Scans uint64    // begun
-	scene.Scene
-	Plan           plan.Plan  // Steps are those left to do
-	Facts          plan.State // the plan was made on
-	Balancing      balance.Report
-	Halted         words.Reason // why nothing is changed; none when something is
-	Sharing        share.State
-	Interference   share.Interference
-	Caching        Caching
-	Shared         Sharing   // what follows from them
-	Scheduler      Scheduler // of the kernel, for batch work
-	SharingChecked time.Time // when it was last asked whether what sharing has set stands
-
-	// What requests have added since the newest scan, so that a home more does not cost a
-	// copy of all.
-	homes    *plan.Homes     // Plan.Placements and what was booked; nil when nothing was: see Homes
-	saved    *plan.Homes     // as last written
-	chosen   []plan.Decision // not in Chosen yet
-	kept     []plan.Decision // by which Chosen stays as it is; nil when not known
-	admitted admitted        // as last written
+	At        time.Time // of the newest input
+	Scans     uint64    // begun
+	Balancing balance.Report
+	Halted    words.Reason // why nothing is changed; none when something is
 
 	// From surveys.
 	Surveyed map[SurveyKind]time.Time // when each was last asked for
@@ -271,22 +164,13 @@ type State struct {
 	Overwrites map[workload.ID]overwrite
 	Left       map[workload.ID]workload.Owner  // owners of what is gone (see left)
 	Narrowed   map[workload.ID]topology.CPUSet // CPUs left of those homenode gave, where others took some
-	Given      map[workload.ID]topology.CPUSet // affinity homenode gave, for the observer
-	givenSeen  bool                            // all of Given were in the newest scan
 	Asked      map[processKey]bool             // processes seen, and whether it is known if they have inherited
 	wide       map[workload.ID]bool            // see View.Wide
-	DividedAt  map[workload.ID]time.Time       // when threads of it were last given nodes, see divide
-	// KeptThreads is the threads, by ID, that were given nodes and had them when last seen.
-	KeptThreads map[workload.ID]map[int]bool
-	Passes      map[workload.ID]uint64    // of NUMA balancing over its memory when that was switched on
-	Sampled     map[workload.ID]time.Time // when the kernel's NUMA balancing was last switched off again after that
-	Orders      []balance.HomeChange      // changes of home that were ordered since the newest scan
-	Told        map[string]string         // what was said last of what would repeat
-	Balanced    string                    // what was last said of balancing
-	Swung       time.Time                 // when it was last said that a node is, or no longer is, short
-	Pruned      time.Time
+	Told       map[string]string               // what was said last of what would repeat
+	Balanced   string                          // what was last said of balancing
+	Swung      time.Time                       // when it was last said that a node is, or no longer is, short
+	Pruned     time.Time
 
-	ledger  *place.Ledger                        // of Plan.Placements and admissions, for requests
 	own     bool                                 // nobody else has the steps of Plan
 	decided func(balance.Input, balance.History) // told what a scan is decided on; nil tells nobody
 	engine  func(balance.Input, balance.History) (balance.Outcome, balance.History)
@@ -332,8 +216,6 @@ const (
 	KeyChosen     = "chosen"
 	KeyPast       = "balance"
 	KeyPartition  = "border"
-	KeySharing    = "sharing"
-	KeyScheduler  = "scheduler"
 	KeyUndoing    = "undoing"
 	KeyTheirs     = "theirs"
 	KeyTrial      = "trial"
@@ -342,24 +224,16 @@ const (
 // New is the state of a daemon that starts on what an earlier one left.
 func New(settings Settings, saved Saved) *State {
 	s := &State{
-		engine:   balance.Tick,
-		Settings: settings,
-		Seq:      saved.Seq,
-		Events:   saved.Events,
-		Journal:  newJournal(saved.Journal),
-		Admissions: maps.Collect(func(yield func(workload.ID, Admission) bool) {
-			for id, a := range saved.Admissions {
-				if a.Scan = 0; !yield(id, a) { // scans are counted from the start of a daemon
-					return
-				}
-			}
-		}),
+		engine:    balance.Tick,
+		Settings:  settings,
+		Seq:       saved.Seq,
+		Events:    saved.Events,
+		Journal:   journal.New(saved.Journal),
+		Homes:     homes.New(saved.Admissions, saved.Chosen, saved.Placements),
 		Holds:     Holds{All: saved.Holds.All, IDs: cloned(saved.Holds.IDs)},
-		Chosen:    cloned(saved.Chosen),
 		Partition: settings.Partition,
-		ShareOn:   settings.Share.On,
-		Scheduler: Scheduler{SchedulerState: saved.Scheduler},
-		Theirs:    theirs(saved.Theirs),
+		Concerns:  newConcerns(&settings, &saved),
+		Theirs:    journal.ForeignOf(saved.Theirs),
 		Trial:     trialOf(saved.Trial),
 		Moves:     map[workload.ID]plan.Move{},
 		Scene: scene.Scene{
@@ -372,59 +246,24 @@ func New(settings Settings, saved Saved) *State {
 		Surveyed: map[SurveyKind]time.Time{}, Fixed: map[string]bool{},
 		Known: map[SurveyKind]bool{}, Tasks: map[workload.ID]*Task{}, Running: map[uint64]workload.ID{}, Ended: map[workload.ID]ended{}, Waits: map[workload.ID]time.Time{}, Checks: map[uint64]workload.ID{},
 		Tried: map[workload.ID]bool{}, Retries: map[stepKey]retry{}, Silent: map[workload.ID]silent{}, Overwrites: map[workload.ID]overwrite{},
-		Narrowed: map[workload.ID]topology.CPUSet{}, Given: map[workload.ID]topology.CPUSet{}, DividedAt: map[workload.ID]time.Time{}, KeptThreads: map[workload.ID]map[int]bool{}, Sampled: map[workload.ID]time.Time{}, Passes: map[workload.ID]uint64{}, Asked: map[processKey]bool{}, Told: map[string]string{},
+		Narrowed: map[workload.ID]topology.CPUSet{}, Asked: map[processKey]bool{}, Told: map[string]string{},
 	}
 	s.History.Changes = saved.Past
 	if p := saved.Partition; p.Partition != "" && p.Configured == settings.Partition && p.Partition.Check() == nil {
 		s.Partition = p.Partition
 	}
-	if v := saved.Sharing; v.Configured == settings.Share.On {
-		s.ShareOn = v.On
-	}
 	for _, m := range saved.Moves {
 		s.Moves[m.Workload] = m
 	}
 	for _, w := range saved.Undoing {
-		s.Undoing = append(s.Undoing, &undoing{Which: w})
-	}
-	s.Plan.Placements = sharing(saved.Placements)
-	s.saved = plan.HomesOf(s.Plan.Placements)
-	for id, a := range s.Admissions {
-		if !a.Placement.CPUs.Empty() { // not known of versions before
-			s.Given[id] = a.Placement.CPUs // `homenode run` set these itself: they have no journal entry
+		if !w.Sharing { // of an earlier version: what is no longer desired is found again
+			s.Undoing = append(s.Undoing, &undoing{Which: w})
 		}
 	}
 	for _, e := range saved.Journal {
 		s.noteGiven(e.Workload, e.Kind, e.New)
 	}
 	return s
-}
-
-// sharing is placements of which the thousands that have one of a few homes and CPU sets
-// share those: they are compared and gone through at every scan.
-func sharing(placements []workload.Placement) []workload.Placement {
-	out := slices.Clone(placements)
-	var homes []topology.NodeSet
-	var cpus []topology.CPUSet
-	for i := range out {
-		out[i].Home, homes = shared(homes, out[i].Home)
-		out[i].CPUs, cpus = shared(cpus, out[i].CPUs)
-	}
-	return out
-}
-
-// shared is one of the sets that is the same, or the set, which is then one of them.
-func shared[T ~int](sets []topology.Set[T], set topology.Set[T]) (topology.Set[T], []topology.Set[T]) {
-	const most = 64 // to go through
-	for i := range sets {
-		if sets[i].Equal(set) {
-			return sets[i], sets
-		}
-	}
-	if len(sets) < most {
-		sets = append(sets, set)
-	}
-	return set, sets
 }
 
 func cloned[K comparable, V any](m map[K]V) map[K]V {
@@ -452,7 +291,7 @@ func (v Saved) With(admitted []Admission) Saved {
 			v.Placements = append(v.Placements, a.Placement)
 		}
 	}
-	slices.SortFunc(v.Placements, byWorkload)
+	slices.SortFunc(v.Placements, homes.ByWorkload)
 	return v
 }
 
@@ -490,131 +329,4 @@ func (v Saved) AfterBoot(at time.Time, survives func(plan.SettingKind) bool) (Sa
 	v.Events++
 	b.Events = []plan.Event{{Seq: v.Events, Time: at, Kind: plan.EventDaemon, Text: words.Because(words.MachineRestarted, gone).String()}}
 	return v, b
-}
-
-// Journal is the live entries: the oldest known value of everything homenode changed.
-type Journal struct {
-	entries   map[uint64]*plan.Entry
-	bySet     map[settingKey]*plan.Entry
-	all       []plan.Entry // rising by Seq, nil when stale: shared with readers, never written
-	inherited []plan.Entry // of all those that pass on; nil when stale, likewise
-	threads   []plan.Entry // of all those of plan.ThreadCPUs; likewise
-	written   []plan.Entry // see intended; likewise
-	files     []plan.Entry // of all those of plan.CgroupFiles; nil when stale, likewise
-	policy    []plan.Entry // of all those of plan.TaskPolicy; likewise
-	caches    []plan.Entry // of all those of resctrl; likewise
-	changes   uint64       // entries written or taken out so far
-	shape     uint64       // another one when a setting was added or taken out, or is of another thing
-}
-
-type settingKey struct {
-	kind plan.SettingKind
-	path string
-}
-
-func newJournal(entries []plan.Entry) Journal {
-	j := Journal{entries: map[uint64]*plan.Entry{}, bySet: map[settingKey]*plan.Entry{}}
-	for _, e := range entries {
-		renameEntry(&e)
-		j.put(e)
-	}
-	return j
-}
-
-// put writes an entry, or takes one out that is Restored or Gone.
-func (j *Journal) put(e plan.Entry) {
-	j.all = nil
-	j.changes++
-	switch {
-	case passedOn(e.Kind):
-		j.inherited, j.threads, j.written = nil, nil, nil
-	case e.Kind.IsCgroupFile():
-		j.files = nil
-	case e.Kind == plan.TaskPolicy:
-		j.policy = nil
-	case e.Kind == plan.CacheGroup || e.Kind == plan.CacheTasks:
-		j.caches = nil
-	}
-	key := settingKey{e.Kind, e.Path}
-	if old := j.bySet[key]; old == nil || old.Object != e.Object || old.Workload != e.Workload || e.State == plan.Restored || e.State == plan.Gone {
-		j.shape++
-	}
-	if e.State == plan.Restored || e.State == plan.Gone {
-		delete(j.entries, e.Seq)
-		if old := j.bySet[key]; old != nil && old.Seq == e.Seq {
-			delete(j.bySet, key)
-		}
-		return
-	}
-	j.entries[e.Seq] = &e
-	j.bySet[key] = &e
-}
-
-// Of is the entry of a setting, or nil.
-func (j *Journal) Of(kind plan.SettingKind, path string) *plan.Entry {
-	return j.bySet[settingKey{kind, path}]
-}
-
-// Len is how many entries there are.
-func (j *Journal) Len() int { return len(j.entries) }
-
-// All is every entry, rising by Seq. It is not to be changed.
-func (j *Journal) All() []plan.Entry {
-	if j.all == nil {
-		j.all = make([]plan.Entry, 0, len(j.entries))
-		for _, seq := range slices.Sorted(maps.Keys(j.entries)) {
-			j.all = append(j.all, *j.entries[seq])
-		}
-	}
-	return j.all
-}
-
-// affinities is the entries that something may have inherited from. It is not to be changed.
-func (j *Journal) affinities() []plan.Entry {
-	return j.only(&j.inherited, passedOn)
-}
-
-// passedOn reports whether what is made after a setting was changed has its value, too.
-func passedOn(k plan.SettingKind) bool { return k == plan.Affinity || k == plan.ThreadCPUs }
-
-// intended is the affinities of which homenode has written some or all by now, or nothing. It is not
-// to be changed.
-func (j *Journal) intended() []plan.Entry {
-	if j.written == nil {
-		j.written = []plan.Entry{}
-		for _, e := range j.affinities() {
-			if e.Kind == plan.Affinity && e.State == plan.Intended {
-				j.written = append(j.written, e)
-			}
-		}
-	}
-	return j.written
-}
-
-// cgroupFiles is the entries of files of a cgroup that sharing sets. It is not to be changed.
-func (j *Journal) cgroupFiles() []plan.Entry {
-	return j.only(&j.files, plan.SettingKind.IsCgroupFile)
-}
-
-// policies is the entries of scheduling policies. It is not to be changed.
-func (j *Journal) policies() []plan.Entry {
-	return j.only(&j.policy, func(k plan.SettingKind) bool { return k == plan.TaskPolicy })
-}
-
-// cached is the entries of resctrl. It is not to be changed.
-func (j *Journal) cached() []plan.Entry {
-	return j.only(&j.caches, func(k plan.SettingKind) bool { return k == plan.CacheGroup || k == plan.CacheTasks })
-}
-
-// only is the entries of some kinds, kept until put takes up another.
-func (j *Journal) only(kept *[]plan.Entry, of func(plan.SettingKind) bool) []plan.Entry {
-	if *kept == nil {
-		*kept = []plan.Entry{}
-		for _, e := range j.All() {
-			if of(e.Kind) {
-				*kept = append(*kept, e)
-			}
-		}
-	}
-	return *kept
 }

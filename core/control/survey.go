@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/homenode/homenode/core/control/journal"
 	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/words"
@@ -52,7 +53,7 @@ func (s *State) survey(in *Survey) {
 			s.SetManagers(in.Managers)
 		case Links:
 			s.Linked(in.Links, in.Read)
-			s.Follow(s.basis(), s.Homes())
+			s.Scene.Follow(s.basis(), s.Placements())
 		case Interrupts:
 			s.Devices.All = in.Devices
 			s.markFixed()
@@ -114,7 +115,7 @@ func (s *State) interruptsDecided() {
 		return
 	}
 	d := Devices{All: s.Devices.All, Avoid: s.managersCPUs()}
-	homes := s.Homes()
+	homes := s.Placements()
 	for i := range homes {
 		if p := &homes[i]; p.Class == workload.Dedicated {
 			d.Avoid = d.Avoid.Union(p.CPUs).Union(p.Idle)
@@ -187,7 +188,7 @@ func (s *State) prune() {
 			ask = append(ask, e)
 		}
 	}
-	if ask = append(ask, s.theirEntries()...); len(ask) > 0 {
+	if ask = append(ask, s.Theirs.Entries()...); len(ask) > 0 {
 		s.Pruning = &pruning{Asked: ask}
 		s.Pruning.Effect = s.effect(Effect{Kind: EffectPresent, Entries: ask})
 	}
@@ -213,7 +214,7 @@ func (s *State) prunedResult(r *Result) {
 			break
 		}
 		for _, seq := range p.Dead {
-			if e := s.Journal.entries[seq]; e != nil {
+			if e := s.Journal.At(seq); e != nil {
 				s.mark(e, plan.Gone)
 			}
 		}
@@ -221,14 +222,14 @@ func (s *State) prunedResult(r *Result) {
 		return
 	default:
 		for i, e := range p.Asked {
-			now := s.Journal.entries[e.Seq]
+			now := s.Journal.At(e.Seq)
 			if e.Seq == 0 && i < len(r.Each) && r.Each[i] != nil && r.Each[i].Code == Gone {
 				s.giveBackOne(&e)
 			}
 			if i >= len(r.Each) || r.Each[i] == nil || r.Each[i].Code != Gone || now == nil || now.New != e.New {
 				continue
 			}
-			if passedOn(e.Kind) {
+			if journal.Inherits(e.Kind) {
 				p.Dead = append(p.Dead, e.Seq)
 			} else {
 				s.mark(now, plan.Gone)
@@ -240,7 +241,7 @@ func (s *State) prunedResult(r *Result) {
 		return
 	}
 	p.Passes++
-	p.Effect = s.effect(Effect{Kind: EffectInherited, Entries: s.Journal.affinities()})
+	p.Effect = s.effect(Effect{Kind: EffectInherited, Entries: s.Journal.Affinities()})
 }
 
 // lookForInherited asks after processes that workloads have started since their affinity
@@ -272,7 +273,7 @@ func (s *State) lookForInherited() {
 	if len(among) == 0 {
 		return
 	}
-	entries := s.Journal.affinities()
+	entries := s.Journal.Affinities()
 	if len(entries) == 0 {
 		return
 	}
@@ -330,7 +331,7 @@ func (s *State) adopt(found []plan.Inherited, of func(workload.Process) (workloa
 		if s.Journal.Of(h.Kind, h.Path) != nil {
 			continue
 		}
-		from := s.Journal.entries[h.Of]
+		from := s.Journal.At(h.Of)
 		if from == nil {
 			stale = append(stale, h)
 			continue

@@ -381,7 +381,7 @@ func TestManagedInterrupts(t *testing.T) {
 	f.addCard()
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectApply && e.Step.Target.Device == "p/41" {
-			return &Failure{Fixed, "managed"}
+			return &Failure{Code: Fixed, Text: "managed"}
 		}
 		return nil
 	}
@@ -412,7 +412,7 @@ func TestInterruptThatFails(t *testing.T) {
 	f.addCard()
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectApply && e.Step.Target.Device == "p/40" {
-			return &Failure{Failed, "broken on purpose"}
+			return &Failure{Code: Failed, Text: "broken on purpose"}
 		}
 		return nil
 	}
@@ -506,7 +506,7 @@ func TestQueuesThatStay(t *testing.T) {
 	f.give(4, 8, func(int) string { return "0-15" })
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectApply && e.Step.Kind == plan.SetQueues {
-			return &Failure{Failed, "broken on purpose"}
+			return &Failure{Code: Failed, Text: "broken on purpose"}
 		}
 		return nil
 	}
@@ -557,7 +557,7 @@ func TestChildrenThatInherit(t *testing.T) {
 	child := workload.Process{PID: 78, Start: 8}
 	f.works[id].obs.Processes = append(f.works[id].obs.Processes, child)
 	f.set(plan.Affinity, "78@8", f.get(plan.Affinity, "77@7"))
-	f.heirs = []Result{{Failed: &Failure{Failed, "read /proc"}}, {Inherited: []plan.Inherited{inheritor(78, 1)}}}
+	f.heirs = []Result{{Failed: &Failure{Code: Failed, Text: "read /proc"}}, {Inherited: []plan.Inherited{inheritor(78, 1)}}}
 	before := f.count(EffectInherited, "")
 	f.scan(1)
 	if n := f.count(EffectInherited, ""); n != before {
@@ -595,7 +595,7 @@ func TestWhoIsAdopted(t *testing.T) {
 	s.out = out
 	for seq, path := range []string{"", "77@7", "80@8"} {
 		if seq > 0 {
-			s.Journal.put(plan.Entry{Seq: uint64(seq), Workload: "pid:77", Kind: plan.Affinity, Path: path, Old: "0-15", New: "0-7", State: plan.Applied})
+			s.Journal.Put(plan.Entry{Seq: uint64(seq), Workload: "pid:77", Kind: plan.Affinity, Path: path, Old: "0-15", New: "0-7", State: plan.Applied})
 		}
 	}
 	s.Seq = 2
@@ -713,7 +713,7 @@ func TestEntryOfTheDeadStaysWhileItIsInherited(t *testing.T) {
 	}{
 		{"nobody", []Result{{}}, 1, nil},
 		{"one", []Result{{Inherited: []plan.Inherited{inheritor(78, 1)}}, {}}, 2, []string{"78@8"}},
-		{"it fails", []Result{{Failed: &Failure{Failed, "read /proc"}}}, 1, []string{"77@7"}},
+		{"it fails", []Result{{Failed: &Failure{Code: Failed, Text: "read /proc"}}}, 1, []string{"77@7"}},
 		{"without end", []Result{{Inherited: []plan.Inherited{inheritor(78, 1)}}, {Inherited: []plan.Inherited{inheritor(79, 1)}}, {Inherited: []plan.Inherited{inheritor(80, 1)}},
 			{Inherited: []plan.Inherited{inheritor(81, 1)}}, {Inherited: []plan.Inherited{inheritor(82, 1)}}}, 5, []string{"77@7", "78@8", "79@8", "80@8", "81@8", "82@8"}},
 		{"of others without end", []Result{{Inherited: []plan.Inherited{inheritor(78, 2)}}, {Inherited: []plan.Inherited{inheritor(79, 2)}}, {Inherited: []plan.Inherited{inheritor(80, 2)}},

@@ -59,18 +59,6 @@ func (s *State) tellDecision(d *plan.Decision) {
 	s.event(plan.Event{Kind: plan.EventPlan, Workload: d.Workload, Error: d.Outcome == plan.Refused}, why.Code, why.Args...)
 }
 
-// decided is a decision with the first of its reasons.
-func decided(d *plan.Decision) words.Reason {
-	var why words.Reason
-	if len(d.Reasons) > 0 {
-		why = d.Reasons[0]
-	}
-	if d.Home.Empty() {
-		return words.Because(words.DecidedNoHome, string(d.Outcome), why)
-	}
-	return words.Because(words.Decided, string(d.Outcome), d.Home, why)
-}
-
 // sameOutcome: placed once and kept ever after is one decision, not two.
 func sameOutcome(a, b *plan.Decision) bool {
 	settled := func(o plan.Outcome) plan.Outcome {

@@ -269,7 +269,7 @@ func TestStepsAreTold(t *testing.T) {
 		id := f.add("a", 3, 1<<20, 0)
 		f.fail = func(e *Effect) *Failure {
 			if fails && e.Kind == EffectApply {
-				return &Failure{Failed, "no"}
+				return &Failure{Code: Failed, Text: "no"}
 			}
 			return nil
 		}

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control/concern/threads"
+	"github.com/homenode/homenode/core/control/homes"
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/load"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
@@ -55,7 +58,7 @@ type View struct {
 	Subjects  []*place.Subject // what was decided on, rising by ID
 	Undoing   int
 	facts     plan.State // what placements are decided on, but for those
-	admitted  admitted
+	admitted  homes.Admitted
 }
 
 // TaskView is what is under way for a workload.
@@ -85,11 +88,11 @@ func (v *View) Gave(id workload.ID) []topology.CPUSet {
 
 // View is the state as it can be seen now.
 func (s *State) View() View {
-	s.Homes()
+	s.Placements()
 	s.own = false
 	v := View{
 		At: s.Began, Scans: s.Seen, Settings: &s.Settings, Snapshot: s.Snapshot, Plan: s.Plan, Balancing: s.Balancing, Halted: s.Halted,
-		Partition: s.PartitionNow(), Sharing: s.sharingNow(), Scheduler: s.Scheduler, Holds: Holds{s.Holds.All, maps.Clone(s.Holds.IDs)}, Chosen: Decisions{s.Chosen, s.chosen},
+		Partition: s.PartitionNow(), Sharing: s.sharingConcern.Now(), Scheduler: s.Scheduler, Holds: Holds{s.Holds.All, maps.Clone(s.Holds.IDs)}, Chosen: s.Decisions(),
 		Tasks: make(map[workload.ID]TaskView, len(s.Tasks)), Moves: maps.Clone(s.Moves), Given: maps.Clone(s.Given), Wide: s.wide,
 		Journal: s.Journal.All(), Claims: s.Claims, Managers: s.Managers, Devices: s.Devices, Undoing: len(s.Undoing), Links: s.Links, helpers: s.Helpers, Following: s.Following, Loads: s.Loads, Subjects: s.Subjects, Took: s.Took,
 		facts: s.Facts, Trial: s.trialNow(),
@@ -103,7 +106,7 @@ func (s *State) View() View {
 			v.Retries[key.Workload] = append(v.Retries[key.Workload], Retry{key.Kind, key.To, key.Device, r.Failures, r.Next, r.Text})
 		}
 	}
-	for _, e := range s.Journal.intended() {
+	for _, e := range s.Journal.Intended() {
 		if v.Writing == nil {
 			v.Writing = map[workload.ID][]topology.CPUSet{}
 		}
@@ -114,13 +117,13 @@ func (s *State) View() View {
 			}
 		}
 	}
-	for _, e := range s.Journal.divided() {
+	for _, e := range s.divided() {
 		for _, part := range s.observed(e.Workload) {
 			if v.Divided == nil {
 				v.Divided = map[workload.ID][]topology.CPUSet{}
 			}
 			if v.Divided[part] == nil {
-				_, v.Divided[part] = s.Journal.dividedOf(e.Workload)
+				_, v.Divided[part] = threads.DividedOf(&s.Journal, e.Workload)
 			}
 		}
 	}
@@ -132,17 +135,14 @@ func (s *State) View() View {
 			}
 		}
 	}
-	if s.admitted.all == nil { // as at the start
-		s.admitted.all = cloned(s.Admissions)
-	}
-	v.admitted = s.admitted
+	v.admitted = s.Admitted()
 	return v
 }
 
 // Held is the homes that are held for work that has not been seen, by its ID.
 func (v *View) Held() map[workload.ID]workload.Placement {
 	var held map[workload.ID]workload.Placement
-	for id, a := range v.admitted.now() {
+	for id, a := range v.admitted.All() {
 		if a.Process.PID > 0 {
 			continue
 		}
@@ -156,7 +156,7 @@ func (v *View) Held() map[workload.ID]workload.Placement {
 
 // HeldFor is the home that is held for one workload that has not been seen.
 func (v *View) HeldFor(id workload.ID) (workload.Placement, bool) {
-	a, ok := v.admitted.of(id)
+	a, ok := v.admitted.Of(id)
 	if !ok || a.Process.PID > 0 {
 		return workload.Placement{}, false
 	}
@@ -172,7 +172,7 @@ func (v *View) Registered() []workload.Process {
 		}
 	}
 	slices.SortFunc(out, func(a, b workload.Process) int { return cmp.Compare(a.PID, b.PID) })
-	admitted := v.admitted.now()
+	admitted := v.admitted.All()
 	for _, id := range sortedKeys(admitted) {
 		if p := admitted[id].Process; p.PID > 0 {
 			out = append(out, p)
@@ -201,7 +201,7 @@ func (v *View) Left(without string) []place.Left {
 // booked is what placements are decided on, with all that have a home or are held one.
 func (v *View) booked() plan.State {
 	st := v.facts
-	st.Placements = merge(v.Plan.Placements, slices.Collect(maps.Values(v.Held())))
+	st.Placements = homes.Merge(v.Plan.Placements, slices.Collect(maps.Values(v.Held())))
 	return st
 }
 
@@ -212,7 +212,7 @@ func (v *View) HelperAt(p workload.Process) workload.ID { return v.helpers[proce
 func (v *View) RetryOf(step *plan.Step) *Retry {
 	all := v.Retries[step.Workload]
 	i := slices.IndexFunc(all, func(r Retry) bool {
-		return stepKey{step.Workload, r.Step, r.To, r.Device} == keyOf(step)
+		return stepKey{Workload: step.Workload, Kind: r.Step, To: r.To, Device: r.Device} == work.KeyOf(step)
 	})
 	if i < 0 {
 		return nil

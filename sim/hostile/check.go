@@ -58,7 +58,7 @@ func (g *game) overlaps() {
 	if !g.state.Halted.None() || g.state.Seen > 0 && g.state.Seen <= g.partition || g.state.Facts.Policy.Split && (g.state.Holds.All || len(g.state.Holds.IDs) > 0) {
 		return // shared work goes over to its side with the next scan, what is held does not
 	}
-	all := slices.Clone(g.state.Homes())
+	all := slices.Clone(g.state.Placements())
 	for id, a := range g.state.Admissions {
 		switch i := slices.IndexFunc(all, func(p workload.Placement) bool { return p.Workload == id }); {
 		case i >= 0 && a.Process.PID == 0: // it may have been held anew since the scan
