@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -100,44 +97,6 @@ func TestWithClaims(t *testing.T) {
 	}
 }
 
-// TestWithAdmissions: a home that was given counts until a scan must have seen its workload.
-func TestWithAdmissions(t *testing.T) {
-	by, _ := basis()
-	s := &Scene{Seen: 5}
-	give := func(id workload.ID, a Admission) {
-		a.Placement = home(id, workload.Shared, 0, 0)
-		by.Admissions[id] = a
-	}
-	started := workload.Process{PID: 7, Start: 7}
-	give("hold", Admission{})
-	give("old", Admission{Process: started, Scan: 4})
-	give("pid:7", Admission{Process: started, Scan: 5})
-	give("pid:8", Admission{Process: started, Scan: 6})
-	give("exact", Admission{Exact: true})
-	ledger := []workload.Placement{home("pid:8", workload.Shared, 1, 4)}
-	got := homesOf(s.WithAdmissions(by, ledger))
-	if want := "hold@0/0 pid:7@0/0 pid:8@4/1 "; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if got := homesOf(s.WithClaims(by, ledger, host())); got != "hold@0/0 pid:7@0/0 pid:8@4/1 " {
-		t.Errorf("without claims: %q", got)
-	}
-	clear(by.Admissions)
-	if same := s.WithAdmissions(by, ledger); &same[0] != &ledger[0] {
-		t.Error("copied for nothing")
-	}
-}
-
-// TestMergePlacements: the changed ones win, and all rise by workload.
-func TestMergePlacements(t *testing.T) {
-	got := homesOf(MergePlacements(
-		[]workload.Placement{home("a", workload.Shared, 0, 0), home("c", workload.Shared, 0, 0)},
-		[]workload.Placement{home("c", workload.Shared, 1, 4), home("b", workload.Shared, 1, 5)}))
-	if want := "a@0/0 b@5/1 c@4/1 "; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
 // TestMemoryNodes: memory belongs on the nodes of the home that have memory, on those booked first.
 func TestMemoryNodes(t *testing.T) {
 	h := host()
@@ -160,35 +119,12 @@ func TestMemoryNodes(t *testing.T) {
 	}
 }
 
-// TestKeepClear: CPUs that claimed workloads hold where homenode would not place them are reserved.
-func TestKeepClear(t *testing.T) {
-	fixed := home("vm:f", workload.Dedicated, 0, 0)
-	fixed.Pins = []topology.CPUID{0}
-	hold := func(id workload.ID, cpus ...topology.CPUID) workload.Placement {
-		p := home(id, workload.Dedicated, 0, cpus...)
-		p.Pins = cpus
-		return p
-	}
-	s := &Scene{Claims: map[workload.ID]*workload.Claim{
-		"vm:f": {Fixed: true, Home: &fixed, Holds: []workload.Placement{hold("hold:same", 0)}},
-		"vm:g": {Holds: []workload.Placement{hold("hold:reserved", 2), hold("hold:good", 3), home("hold:shared", workload.Shared, 0, 1)}},
-	}}
-	bare := hold("hold:same", 0)
-	bare.Memory = nil
-	s.Claims["vm:h"] = &workload.Claim{Holds: []workload.Placement{hold("hold:gone", 3)}} // of which nothing is in the ledger
-	st := plan.State{
-		Host: host(), Policy: plan.Policy{Reserved: topology.CPUs(2)},
-		Placements: []workload.Placement{fixed, hold("hold:good", 3), hold("hold:reserved", 2), bare},
-	}
-	s.KeepClear(&st, topology.CPUs(5, 9))
-	if got := st.Policy.Reserved.String(); got != "2,5" { // CPU 0 is kept for vm:f, CPU 9 is not online
-		t.Errorf("reserved %s", got)
-	}
-	want := "vm:f@0/0 hold:good@3/0 hold:reserved@/0 "
-	if diff := cmp.Diff(want, homesOf(st.Placements)); diff != "" {
-		t.Error(diff)
-	}
-	if p := &st.Placements[2]; p.VCPUs != 0 || p.Pins != nil || len(p.Memory) != 1 {
-		t.Errorf("%+v", p)
+// TestWithoutClaims: without a claim the ledger is as it was.
+func TestWithoutClaims(t *testing.T) {
+	by, _ := basis()
+	s := &Scene{Bindings: map[workload.ID]Binding{"vm:a": {}}}
+	ledger := []workload.Placement{home("a", workload.Shared, 0, 0)}
+	if got := s.WithClaims(by, ledger, host()); len(got) != 1 || &got[0] != &ledger[0] || len(s.Bindings) != 0 {
+		t.Errorf("%s; %+v", homesOf(got), s.Bindings)
 	}
 }
