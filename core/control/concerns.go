@@ -3,6 +3,8 @@ package control
 import (
 	"github.com/homenode/homenode/core/control/concern"
 	"github.com/homenode/homenode/core/control/concern/caches"
+	"github.com/homenode/homenode/core/control/concern/interrupts"
+	"github.com/homenode/homenode/core/control/concern/nextstart"
 	"github.com/homenode/homenode/core/control/concern/scheduler"
 	"github.com/homenode/homenode/core/control/concern/sharing"
 	"github.com/homenode/homenode/core/control/concern/threads"
@@ -14,10 +16,11 @@ import (
 // is asked for what.
 
 type (
-	sharingConcern   = sharing.Concern
-	cachesConcern    = caches.Concern
-	schedulerConcern = scheduler.Concern
-	threadsConcern   = threads.Concern
+	sharingConcern    = sharing.Concern
+	cachesConcern     = caches.Concern
+	schedulerConcern  = scheduler.Concern
+	threadsConcern    = threads.Concern
+	interruptsConcern = interrupts.Concern
 )
 
 // Concerns is what the concerns remember. A checkpoint has their fields among those of State.
@@ -26,6 +29,7 @@ type Concerns struct {
 	cachesConcern
 	schedulerConcern
 	threadsConcern
+	interruptsConcern
 }
 
 // concerns returns all of them in the order in which they decide. A later one sees what earlier ones
@@ -37,7 +41,9 @@ func (s *State) concerns() []concern.Concern {
 		batch,
 		s.scheduler(),
 		caches.Bound{Concern: &c.cachesConcern, Batch: batch},
+		nextstart.Concern{},
 		threads.Bound{Concern: &c.threadsConcern, Settings: threads.Settings{Divide: s.Settings.Divide, Sample: s.Settings.Sample}, Batch: batch, Switched: s.trialBalances()},
+		s.interrupts(),
 	}
 }
 
@@ -45,12 +51,25 @@ func (s *State) scheduler() scheduler.Bound {
 	return scheduler.Bound{Concern: &s.schedulerConcern, Batch: &s.sharingConcern}
 }
 
+func (s *State) interrupts() interrupts.Bound {
+	return interrupts.Bound{Concern: &s.interruptsConcern, Mode: s.Settings.Interrupts, Queues: s.Settings.Queues, Managers: s.Managers}
+}
+
+// surveyConcerns hands a survey to the concern that it is for.
+func (s *State) surveyConcerns(in *Survey) {
+	if in.Kind == Interrupts {
+		s.interruptsConcern.Found(in.Devices)
+		s.decideAgain(s.interrupts())
+	}
+}
+
 // newConcerns returns what the concerns remember of what an earlier daemon left.
 func newConcerns(settings *Settings, saved *Saved) Concerns {
 	return Concerns{
-		sharingConcern:   sharing.New(settings.sharing(), saved.Sharing),
-		schedulerConcern: schedulerConcern{Scheduler: scheduler.Scheduler{SchedulerState: saved.Scheduler}},
-		threadsConcern:   threads.New(),
+		sharingConcern:    sharing.New(settings.sharing(), saved.Sharing),
+		schedulerConcern:  schedulerConcern{Scheduler: scheduler.Scheduler{SchedulerState: saved.Scheduler}},
+		threadsConcern:    threads.New(),
+		interruptsConcern: interruptsConcern{Fixed: map[string]bool{}},
 	}
 }
 
@@ -90,22 +109,27 @@ func (s *State) forgetGone(gone func(workload.ID) bool) { s.threadsConcern.Forge
 
 // Names that callers of control use for what concerns have.
 type (
-	Sharing      = sharing.View
-	SavedSharing = sharing.Saved
-	ShareOrder   = sharing.Order
-	LeftAlone    = sharing.LeftAlone
-	CacheUse     = sharing.CacheUse
-	Caching      = caches.Caching
-	Scheduler    = scheduler.Scheduler
-	UpgradeOrder = scheduler.Order
-	Upgraded     = scheduler.Upgraded
+	Sharing       = sharing.View
+	SavedSharing  = sharing.Saved
+	ShareOrder    = sharing.Order
+	LeftAlone     = sharing.LeftAlone
+	CacheUse      = sharing.CacheUse
+	Caching       = caches.Caching
+	Scheduler     = scheduler.Scheduler
+	UpgradeOrder  = scheduler.Order
+	Upgraded      = scheduler.Upgraded
+	Devices       = interrupts.Devices
+	InterruptMode = interrupts.Mode
 )
 
 // Keys of what concerns have on disk, and the workload that stands for NUMA balancing.
 const (
-	KeySharing   = sharing.Key
-	KeyScheduler = scheduler.Key
-	BalancingID  = threads.BalancingID
+	KeySharing       = sharing.Key
+	KeyScheduler     = scheduler.Key
+	BalancingID      = threads.BalancingID
+	InterruptsOff    = interrupts.Off
+	InterruptsReport = interrupts.Report
+	InterruptsPlace  = interrupts.Place
 )
 
 func (s *State) divided() []plan.Entry { return threads.Divided(&s.Journal) }

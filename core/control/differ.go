@@ -65,15 +65,20 @@ func (s *State) reconcile() {
 
 // decideAgain acts on what a concern desires between two scans.
 func (s *State) decideAgain(c concern.Concern) {
+	d := c.Decide(s.scene(true))
 	if !s.acts() {
 		return
 	}
-	d := c.Decide(s.scene(true))
+	var steps []plan.Step
 	for i := range d.Settings {
-		x := &d.Settings[i]
-		id := x.Step.Workload
-		if s.due(x) && x.Kind == plan.Scheduler && s.Tasks[id] == nil && !s.undoes(id) {
-			s.begin(id, &Task{Scan: s.Seen, Steps: []plan.Step{x.Step}})
+		if x := &d.Settings[i]; x.Now && s.due(x) {
+			steps = append(steps, x.Step)
+		}
+	}
+	for _, group := range grouped(steps) {
+		id := group[0].Workload
+		if s.Tasks[id] == nil && !s.undoes(id) && !s.Holds.Has(id) {
+			s.begin(id, &Task{Steps: group, Scan: s.Seen})
 		}
 	}
 	s.restoreUndesired([]concern.Concern{c}, []wanted{wantedOf(&d)})
@@ -220,7 +225,7 @@ func (s *State) verify() {
 // scene returns the host as concerns see it. between is true where no scan has just ended.
 func (s *State) scene(between bool) *concern.Scene {
 	return &concern.Scene{
-		At: s.At, Began: s.Began, Snapshot: &s.Snapshot, Subjects: s.Subjects, Plan: &s.Plan, Policy: &s.Facts.Policy, Journal: &s.Journal,
+		At: s.At, Began: s.Began, Snapshot: &s.Snapshot, Subjects: s.Subjects, Plan: &s.Plan, Policy: &s.Facts.Policy, Facts: &s.Facts, Claims: s.Claims, Journal: &s.Journal,
 		Enforce: s.Settings.Enforce, Acts: s.acts(), Stopping: s.Stopping, Between: between, Loop: loop{s},
 	}
 }
@@ -243,7 +248,21 @@ func (l loop) Again(key work.Key) bool                          { return l.s.aga
 func (l loop) Over(key string)                                  { l.s.over(key) }
 func (l loop) Save(key string, value any)                       { l.s.save(key, value) }
 func (l loop) Ask(e work.Effect) uint64                         { return l.s.effect(e) }
+func (l loop) SurveyAgain(kind work.SurveyKind)                 { l.s.surveyAgain(kind) }
 func (l loop) Asked() uint64                                    { return l.s.Effects }
+
+func (l loop) Changing(id workload.ID) bool { return l.s.changing(id) }
+
+func (l loop) LeftAlone(o *workload.Observation) words.Reason { return l.s.leave(o) }
+
+func (l loop) Redefines(whole workload.ID) bool {
+	for id, t := range l.s.Tasks {
+		if id.Is(whole) && (t.Request != 0 || t.Step().Kind == plan.SetNext) {
+			return true
+		}
+	}
+	return l.s.changing(whole)
+}
 
 func (l loop) Settled(id workload.ID) bool { return !l.s.changing(id) && l.s.seen(id) }
 

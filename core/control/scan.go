@@ -118,13 +118,11 @@ func (s *State) decide() {
 	}
 	s.trialDue()
 	s.surveyDue()
-	s.interruptsDecided()
 	if !s.acts() {
 		return
 	}
 	s.checkSettings()
 	s.lookForInherited()
-	s.Plan.Steps = append(s.Plan.Steps, s.nextStarts(stepsOf(s.Plan.Steps))...)
 	s.dispatch()
 	s.verify() // what is restored does not wait for an answer
 	s.prune()

@@ -19,16 +19,6 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// InterruptMode is what is done about the interrupts of devices.
-type InterruptMode string
-
-// What may be done.
-const (
-	InterruptsOff    InterruptMode = "off"    // nothing is read
-	InterruptsReport InterruptMode = "report" // status tells where they belong
-	InterruptsPlace  InterruptMode = "place"  // enforce mode puts them there
-)
-
 // Recognise is what is done with how important work seems by its kind of load (core/load).
 type Recognise string
 
@@ -104,14 +94,6 @@ type silent struct {
 	Target   string        // in which the call did not come back, as plan.Target.Own
 }
 
-// Devices is the newest survey of interrupts and what it led to.
-type Devices struct {
-	All   []irq.Device
-	Plan  irq.Plan
-	Left  string          // to whom interrupts are left; "" when to nobody
-	Avoid topology.CPUSet // CPUs that are somebody's alone
-}
-
 // State is everything homenode remembers of a host. Next owns the one it is given and
 // may change what it refers to.
 type State struct {
@@ -141,8 +123,6 @@ type State struct {
 	// From surveys.
 	Surveyed map[SurveyKind]time.Time // when each was last asked for
 	Known    map[SurveyKind]bool      // those that have been made
-	Devices  Devices
-	Fixed    map[string]bool // interrupts that the kernel let nobody change
 
 	// What is under way.
 	Effects    uint64 // numbered so far
@@ -243,8 +223,8 @@ func New(settings Settings, saved Saved) *State {
 			Links:    map[workload.ID][]Link{},
 			Helpers:  map[processKey]workload.ID{},
 		},
-		Surveyed: map[SurveyKind]time.Time{}, Fixed: map[string]bool{},
-		Known: map[SurveyKind]bool{}, Tasks: map[workload.ID]*Task{}, Running: map[uint64]workload.ID{}, Ended: map[workload.ID]ended{}, Waits: map[workload.ID]time.Time{}, Checks: map[uint64]workload.ID{},
+		Surveyed: map[SurveyKind]time.Time{},
+		Known:    map[SurveyKind]bool{}, Tasks: map[workload.ID]*Task{}, Running: map[uint64]workload.ID{}, Ended: map[workload.ID]ended{}, Waits: map[workload.ID]time.Time{}, Checks: map[uint64]workload.ID{},
 		Tried: map[workload.ID]bool{}, Retries: map[stepKey]retry{}, Silent: map[workload.ID]silent{}, Overwrites: map[workload.ID]overwrite{},
 		Narrowed: map[workload.ID]topology.CPUSet{}, Asked: map[processKey]bool{}, Told: map[string]string{},
 	}

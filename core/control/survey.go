@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/control/journal"
-	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -54,21 +53,21 @@ func (s *State) survey(in *Survey) {
 		case Links:
 			s.Linked(in.Links, in.Read)
 			s.Scene.Follow(s.basis(), s.Placements())
-		case Interrupts:
-			s.Devices.All = in.Devices
-			s.markFixed()
-			s.interruptsDecided()
-			s.placeInterrupts()
+		default:
+			s.surveyConcerns(in)
 		}
 	}
-	if first && in.Kind != Interrupts && s.Seen > 0 {
+	if first && needed(in.Kind) && s.Seen > 0 {
 		s.decide()
 	}
 }
 
+// needed reports whether nothing is changed before the first survey of a kind: it decides what may be touched.
+func needed(kind SurveyKind) bool { return kind == Managers || kind == Links }
+
 // surveyed reports whether what decides who may be touched is known.
 func (s *State) surveyed() bool {
-	return !slices.ContainsFunc(s.Settings.Surveys, func(k SurveyKind) bool { return k != Interrupts && !s.Known[k] })
+	return !slices.ContainsFunc(s.Settings.Surveys, func(k SurveyKind) bool { return needed(k) && !s.Known[k] })
 }
 
 // tellManagers tells of managers that came or went.
@@ -89,67 +88,6 @@ func (s *State) tellManagers(before, now []Manager) {
 				s.event(plan.Event{Kind: plan.EventHost}, words.ManagerSeenOwns, m.Name, m.Does, m.Owns)
 			}
 		}
-	}
-}
-
-// markFixed tells the decider what the kernel refused, and forgets what is gone.
-func (s *State) markFixed() {
-	fixed := map[string]bool{}
-	for i := range s.Devices.All {
-		d := &s.Devices.All[i]
-		for k := range d.Interrupts {
-			x := &d.Interrupts[k]
-			path := irq.Path(d, x)
-			if x.Fixed = s.Fixed[path]; x.Fixed {
-				fixed[path] = true
-			}
-		}
-	}
-	s.Fixed = fixed
-}
-
-// interruptsDecided plans interrupts anew: who has CPUs of its own may have changed.
-func (s *State) interruptsDecided() {
-	if len(s.Devices.All) == 0 || s.Snapshot.Host == nil {
-		s.Devices = Devices{}
-		return
-	}
-	d := Devices{All: s.Devices.All, Avoid: s.managersCPUs()}
-	homes := s.Placements()
-	for i := range homes {
-		if p := &homes[i]; p.Class == workload.Dedicated {
-			d.Avoid = d.Avoid.Union(p.CPUs).Union(p.Idle)
-		}
-	}
-	if i := slices.IndexFunc(s.Managers, func(m Manager) bool { return m.Interrupts }); i >= 0 {
-		d.Left = s.Managers[i].Name
-	}
-	d.Plan = irq.Decide(s.Snapshot.Host, d.Avoid, d.All, s.Settings.Queues)
-	s.Devices = d
-}
-
-// placeInterrupts begins what a plan for interrupts says. Where the number of queues of a
-// device changes, the rest of its steps is about what is no longer so.
-func (s *State) placeInterrupts() {
-	d := &s.Devices
-	if s.Settings.Interrupts != InterruptsPlace || !s.acts() || d.Left != "" || len(d.Plan.Steps) == 0 {
-		return
-	}
-	if bad := irq.Check(s.Snapshot.Host, d.Avoid, d.All, d.Plan.Steps); bad != "" {
-		s.once("irq plan", plan.Event{Kind: plan.EventPlan, Error: true}, words.InterruptsUnsound, bad)
-		return
-	}
-	s.over("irq plan")
-	for _, group := range grouped(d.Plan.Steps) {
-		id := group[0].Workload
-		if s.Tasks[id] != nil || s.undoes(id) || s.Holds.Has(id) {
-			continue
-		}
-		steps := slices.Clone(group)
-		for i := range steps {
-			steps[i].Optional = true
-		}
-		s.begin(id, &Task{Steps: steps, Scan: s.Seen})
 	}
 }
 

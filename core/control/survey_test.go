@@ -90,25 +90,6 @@ func TestSurveysThatDecideAnew(t *testing.T) {
 	}
 }
 
-// A plan for interrupts that breaks a rule is told of and not carried out.
-func TestUnsoundPlanForInterrupts(t *testing.T) {
-	f := newFake(t, 2, 8, placing)
-	f.addCard()
-	f.keeping(EffectRead)
-	f.scan(1)
-	if len(f.kept) != 1 || len(f.s.Devices.Plan.Steps) != 4 {
-		t.Fatalf("%d begun, planned %+v", len(f.kept), f.s.Devices.Plan.Steps)
-	}
-	s, out := f.s, &Output{}
-	s.out, s.Tasks = out, map[workload.ID]*Task{}
-	s.Devices.Plan.Steps[3].To = "99"
-	s.placeInterrupts()
-	s.placeInterrupts()
-	if len(out.Effects) != 0 || len(out.Save.Events) != 1 || out.Save.Events[0].Code != words.InterruptsUnsound || !out.Save.Events[0].Error {
-		t.Errorf("%+v, told %+v", out.Effects, out.Save.Events)
-	}
-}
-
 func TestSurveysAreMadeAgain(t *testing.T) {
 	f := newFake(t, 2, 8, surveying(Managers, Interrupts))
 	n := map[SurveyKind]int{}

@@ -612,7 +612,6 @@ func (s *State) applied(id workload.ID, t *Task, step plan.Step) {
 	defer s.stepEnded(&step, nil) // once the next one is under way
 	s.forgetStep(&step)
 	if step.Kind == plan.SetQueues { // the device made its interrupts anew: the next survey looks what became of them
-		s.surveyAgain(Interrupts)
 		t.Steps = t.Steps[:1]
 	}
 	t.Steps = t.Steps[1:]
@@ -704,10 +703,6 @@ func (s *State) failed(id workload.ID, t *Task, step plan.Step, r *Result) {
 			if now >= 0 && r.Standing[now].Value == e.Old {
 				s.mark(e, plan.Restored)
 			}
-		}
-		if step.Target.Device != "" {
-			s.Fixed[step.Target.Device] = true
-			s.surveyAgain(Interrupts)
 		}
 		event.Error = false
 		s.event(event, words.StepFixed, string(step.Kind), step.To, f.Text)

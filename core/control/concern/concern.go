@@ -63,6 +63,8 @@ type Desire struct {
 	Object string // what tells the object from a later one under the same path; "" where the path does
 	Step   plan.Step
 	Stands Stands
+	// Now has the step begin as soon as it is decided: it is in no plan of a scan.
+	Now bool
 	// Only keeps what the journal has of the setting from being restored, and sets nothing.
 	Only bool
 }
@@ -85,6 +87,8 @@ type Scene struct {
 	Subjects []*place.Subject // rising by ID
 	Plan     *plan.Plan       // its homes, and the steps so far
 	Policy   *plan.Policy
+	Facts    *plan.State // the plan was made on
+	Claims   map[workload.ID]*workload.Claim
 	Journal  *journal.Journal
 	Enforce  bool // the configuration says so
 	Acts     bool // changes are carried out now
@@ -117,6 +121,12 @@ type Loop interface {
 	Undoes(workload.ID) bool
 	// Settled reports whether the newest scan saw what was last done to a workload.
 	Settled(workload.ID) bool
+	// Changing reports whether the newest scan saw a workload before or during a change that a user asked for.
+	Changing(workload.ID) bool
+	// Redefines reports whether the definition of a workload, or of a part of it, is being changed.
+	Redefines(workload.ID) bool
+	// LeftAlone returns why a workload is left alone; none when it is not.
+	LeftAlone(*workload.Observation) words.Reason
 	// Halted returns why nothing is changed; none when something is.
 	Halted() words.Reason
 
@@ -128,6 +138,9 @@ type Loop interface {
 	Later(time.Time) bool
 	// Again reports whether something may be tried now, and if so puts off the next try.
 	Again(work.Key) bool
+
+	// SurveyAgain has the next scan ask for a survey, however recent the newest one is.
+	SurveyAgain(work.SurveyKind)
 
 	// Event writes a line of history.
 	Event(plan.Event, words.Code, ...any)

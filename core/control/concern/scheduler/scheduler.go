@@ -136,6 +136,7 @@ func (t *turn) version() []concern.Desire {
 	case k.Do.Verb != share.Leave && !busy:
 		d.Only = false
 		d.Stands = concern.No
+		d.Now = true
 		d.Step = plan.Step{Kind: plan.SetScheduler, Workload: share.SchedulerID, From: k.Seen.Loaded, To: k.Do.Version,
 			Target: plan.Target{Kind: workload.InKernel, Host: string(share.SchedulerID)}, Reason: k.Do.Why}
 	case k.Drop || (!t.batch.ShareOn && k.Known):
