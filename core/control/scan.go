@@ -11,6 +11,7 @@ import (
 	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/control/concern/sharing"
 	"github.com/homenode/homenode/core/control/homes"
+	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
@@ -41,7 +42,7 @@ func (s *State) scan(in *Scan) {
 			late = append(late, c.ID)
 		}
 	}
-	s.Show(s.named(snap))
+	s.Show(scene.Named(s.Admissions, snap))
 	s.Snapshot.Observations = s.ownWrites(s.Snapshot.Observations)
 	unfollowed := s.Unfollowed(s.Settings.Rules)
 	if len(unfollowed) > 0 {
@@ -62,7 +63,7 @@ func (s *State) scan(in *Scan) {
 func (s *State) decide() {
 	s.Tried = map[workload.ID]bool{}
 	s.forgetLeft()
-	s.dropReplaced()
+	s.DropReplaced(s.Admissions)
 	s.Placements()
 	before := *s // for what is told of the difference
 	before.Snapshot, s.Before = s.Before, s.Snapshot
@@ -74,7 +75,7 @@ func (s *State) decide() {
 	}
 	s.keepClear()
 	out, violations := s.sound(s.input(s.Began))
-	s.noted(out.Plan.Report.Decisions)
+	s.Note(out.Plan.Report.Decisions)
 	out.Plan.Placements = homes.WithStartTimes(out.Plan.Placements, s.scanned())
 	s.Plan, s.own, s.Balancing, s.Halted = out.Plan, false, out.Report, words.Reason{}
 	s.inUseAs = s.targetsInUse()
@@ -128,30 +129,6 @@ func (s *State) decide() {
 	s.prune()
 }
 
-// dropReplaced removes observations of processes that ended since they were seen, and whose PID
-// `homenode run` has by now: what is known of one is not true of the other.
-func (s *State) dropReplaced() {
-	for _, id := range sortedKeys(s.Admissions) {
-		a, o := s.Admissions[id], s.observation(id)
-		if o == nil || o.Kind != workload.InProcess || a.Process.PID == 0 || a.Scan < s.Seen || startOf(o) >= a.Process.Start {
-			continue
-		}
-		s.Snapshot.Observations = slices.DeleteFunc(slices.Clone(s.Snapshot.Observations), func(x workload.Observation) bool { return x.ID == id })
-	}
-}
-
-// noted adds to decisions what the sources have to say of where workloads are.
-func (s *State) noted(decisions []plan.Decision) {
-	for i := range decisions {
-		if c := s.Claims[decisions[i].Workload]; c != nil && !c.Note.None() {
-			decisions[i].Reasons = append(slices.Clip(decisions[i].Reasons), c.Note)
-		}
-		if why, ok := s.Beyond[decisions[i].Workload]; ok {
-			decisions[i].Reasons = append(slices.Clip(decisions[i].Reasons), words.Because(words.CountsAsUsed, why))
-		}
-	}
-}
-
 // begun writes into the journal what homenode had set of a workload before it began, and
 // reports whether there was any.
 func (s *State) begun(c *workload.Claim) (any bool) {
@@ -186,21 +163,6 @@ func stepsOf(steps []plan.Step) map[workload.ID]bool {
 		out[steps[i].Workload] = true
 	}
 	return out
-}
-
-// named gives observations the names that `homenode run` was given.
-func (s *State) named(snap workload.Snapshot) workload.Snapshot {
-	if len(s.Admissions) == 0 {
-		return snap
-	}
-	snap.Observations = slices.Clone(snap.Observations) // the recorder has the other
-	for i := range snap.Observations {
-		o := &snap.Observations[i]
-		if a, ok := s.Admissions[o.ID]; ok && a.Spec.Name != "" && a.Process.Start == startOf(o) {
-			o.Name = a.Spec.Name
-		}
-	}
-	return snap
 }
 
 // living returns the placements of what lives, and forgets what is kept for other workloads.
@@ -276,7 +238,7 @@ func (s *State) input(at time.Time) balance.Input {
 	in := balance.Input{
 		At: at.Round(0).UTC(), State: s.Facts, Subjects: s.subjects(s.Snapshot.Observations),
 		Arrange: s.Settings.Arrange, Settings: s.Settings.Balance, HeldAll: s.Holds.All, Flights: s.flights(),
-		Ordered: s.Orders, Held: s.held(),
+		Ordered: s.Orders, Held: s.WithParts(s.Holds.IDs),
 	}
 	in.Settings.Act = s.Settings.Enforce
 	for i, n := range s.Snapshot.Nodes {
@@ -291,18 +253,6 @@ func (s *State) input(at time.Time) balance.Input {
 		}
 	}
 	return in
-}
-
-// held is the workloads that are held by name, with their parts.
-func (s *State) held() []workload.ID {
-	out := slices.Collect(maps.Keys(s.Holds.IDs))
-	for id, c := range s.Claims {
-		if c.Part != nil && s.Holds.IDs[c.Part.Of] && !s.Holds.IDs[id] {
-			out = append(out, id)
-		}
-	}
-	slices.Sort(out)
-	return out
 }
 
 // flights is the page moves that are planned or under way.

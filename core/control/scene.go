@@ -107,14 +107,10 @@ func (s *State) subjects(all []workload.Observation) []*place.Subject {
 func (s *State) leave(o *workload.Observation) words.Reason { return s.LeftAlone(s.basis(), o) }
 
 func (s *State) withClaims(ledger []workload.Placement, h *topology.Host) []workload.Placement {
-	return s.WithClaims(s.basis(), ledger, h)
+	return s.withAdmissions(s.WithClaims(s.basis(), ledger, h))
 }
 
 func withoutOwn(spec *workload.Spec, asked *workload.Asked) { scene.WithoutOwn(spec, asked) }
-
-func merge(ledger, changed []workload.Placement) []workload.Placement {
-	return scene.MergePlacements(ledger, changed)
-}
 
 func memoryNodes(h *topology.Host, p *workload.Placement) topology.NodeSet {
 	return scene.MemoryNodes(h, p)

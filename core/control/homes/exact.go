@@ -5,7 +5,6 @@ import (
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
-	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -38,16 +37,6 @@ func ExactPlacement(h *topology.Host, spec *workload.Spec, in *PlaceRequest) wor
 		p.Pins = p.CPUs.Slice()
 	}
 	return p
-}
-
-// Exactly returns why a workload is left where it is: a person named the place. start is the
-// start time of its process.
-func (h *Homes) Exactly(id workload.ID, start uint64) words.Reason {
-	a, ok := h.Admissions[id]
-	if ok && a.Exact && a.Process.Start == start {
-		return words.Because(words.NamedByHand)
-	}
-	return words.Reason{}
 }
 
 // ExactCPUs returns the CPUs that a person named for dedicated work.

@@ -1,11 +1,11 @@
 package homes
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -132,7 +132,7 @@ func (h *Homes) admission(now *Now, in *Placing, p workload.Placement) Admission
 // hadBefore returns the CPUs that a process could use before it first became a run: one
 // within another, in the same process, is of the same command.
 func (h *Homes) hadBefore(in *Placing) topology.CPUSet {
-	was, ok := h.Admissions[processID(in.Process.PID)]
+	was, ok := h.Admissions[scene.ProcessID(in.Process.PID)]
 	if ok && was.Process == in.Process && !was.Had.Empty() {
 		return was.Had
 	}
@@ -264,7 +264,7 @@ func (h *Homes) Exited(now *Now, all []workload.Process, policy func() plan.Poli
 	var save Save
 	gone, admitted, exact := map[workload.ID]bool{}, len(h.Admissions), false
 	for _, p := range all {
-		id := processID(p.PID)
+		id := scene.ProcessID(p.PID)
 		if a, ok := h.Admissions[id]; ok && a.Process == p {
 			delete(h.Admissions, id)
 			delete(h.Given, id)
@@ -318,6 +318,3 @@ func (h *Homes) Booked() []workload.Process {
 	}
 	return out
 }
-
-// processID returns the workload that a process is the root of.
-func processID(pid int) workload.ID { return workload.ID(fmt.Sprintf("pid:%d", pid)) }

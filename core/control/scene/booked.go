@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/homenode/homenode/core/place"
-	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -18,14 +16,13 @@ func (b Binding) between(was, to Binding) bool {
 	return either && b.Nodes.SubsetOf(was.Nodes.Union(to.Nodes))
 }
 
-// WithClaims returns a ledger with what claimed workloads hold, and with admissions. The manager of a
-// workload knows where it is bound, and why: the ledger knows better only while homenode itself is
-// changing that.
+// WithClaims returns a ledger with what claimed workloads hold. The manager of a workload knows where it
+// is bound, and why: the ledger knows better only while homenode itself is changing that.
 func (s *Scene) WithClaims(by *Basis, ledger []workload.Placement, h *topology.Host) []workload.Placement {
 	before := s.Bindings
 	s.Bindings = map[workload.ID]Binding{}
 	if len(s.Claims) == 0 {
-		return s.WithAdmissions(by, ledger)
+		return ledger
 	}
 	byID := make(map[workload.ID]workload.Placement, len(ledger))
 	for _, p := range ledger {
@@ -53,7 +50,7 @@ func (s *Scene) WithClaims(by *Basis, ledger []workload.Placement, h *topology.H
 			byID[p.Workload] = p
 		}
 	}
-	return s.WithAdmissions(by, slices.SortedFunc(maps.Values(byID), byWorkload))
+	return slices.SortedFunc(maps.Values(byID), byWorkload)
 }
 
 // rebound is a workload that its manager binds.
@@ -104,36 +101,6 @@ func (r *rebound) startsElsewhere() bool {
 	return r.claim.Running && next.Ours && r.claim.Alone.None()
 }
 
-// WithAdmissions returns placements with the homes of admitted workloads that no scan has seen yet.
-func (s *Scene) WithAdmissions(by *Basis, ledger []workload.Placement) []workload.Placement {
-	var add []workload.Placement
-	for id, a := range by.Admissions {
-		switch {
-		case a.Exact:
-		case a.Process.PID == 0:
-			add = append(add, a.Placement)
-		case a.Scan >= s.Seen && place.Of(ledger, id) == nil:
-			add = append(add, a.Placement)
-		}
-	}
-	if len(add) == 0 {
-		return ledger
-	}
-	return MergePlacements(ledger, add)
-}
-
-// MergePlacements puts changed placements over a ledger, rising by workload.
-func MergePlacements(ledger, changed []workload.Placement) []workload.Placement {
-	byID := make(map[workload.ID]workload.Placement, len(ledger)+len(changed))
-	for _, p := range ledger {
-		byID[p.Workload] = p
-	}
-	for _, p := range changed {
-		byID[p.Workload] = p
-	}
-	return slices.SortedFunc(maps.Values(byID), byWorkload)
-}
-
 func byWorkload(a, b workload.Placement) int { return cmp.Compare(a.Workload, b.Workload) }
 
 // MemoryNodes returns the nodes that a workload's memory belongs on, as its steps name them.
@@ -149,56 +116,4 @@ func MemoryNodes(h *topology.Host, p *workload.Placement) topology.NodeSet {
 		return booked
 	}
 	return home
-}
-
-// KeepClear reserves the CPUs that claimed workloads hold where homenode itself would not place
-// them: on reserved CPUs, beyond the partition, or twice. Of such a hold only the memory stays in the
-// ledger. byHand is further CPUs to reserve, which a person has named.
-func (s *Scene) KeepClear(st *plan.State, byHand topology.CPUSet) {
-	alone := plan.State{Host: st.Host, Policy: st.Policy}
-	var kept, clear topology.CPUSet
-	unfit := func(p *workload.Placement) bool {
-		cpus := p.CPUs.Union(p.Idle)
-		if p.Class != workload.Dedicated || cpus.Empty() {
-			return false
-		}
-		if !cpus.Intersects(kept) && len(plan.Check(alone, []workload.Placement{*p})) == 0 {
-			kept = kept.Union(cpus)
-			return false
-		}
-		clear = clear.Union(cpus)
-		return true
-	}
-	ids := sortedKeys(s.Claims)
-	for _, id := range ids {
-		c := s.Claims[id]
-		if c.Fixed && c.Home != nil {
-			unfit(c.Home)
-		}
-	}
-	for _, id := range ids {
-		holds := s.Claims[id].Holds
-		for i := range holds {
-			if unfit(&holds[i]) {
-				st.Placements = withoutCPUs(st.Placements, holds[i].Workload)
-			}
-		}
-	}
-	clear = clear.Union(byHand).Minus(kept)
-	st.Policy.Reserved = st.Policy.Reserved.Union(clear.Intersect(st.Host.Online))
-}
-
-// withoutCPUs takes the CPUs of a workload out of a ledger, and the workload where it has no memory.
-func withoutCPUs(ledger []workload.Placement, id workload.ID) []workload.Placement {
-	k := slices.IndexFunc(ledger, func(x workload.Placement) bool { return x.Workload == id })
-	if k < 0 {
-		return ledger
-	}
-	x := &ledger[k]
-	x.VCPUs, x.CPUs = 0, topology.CPUSet{}
-	x.Pins, x.Idle = nil, topology.CPUSet{}
-	if len(x.Memory) == 0 {
-		return slices.Delete(ledger, k, k+1)
-	}
-	return ledger
 }

@@ -11,7 +11,7 @@
 //   - A subject is an observation with its spec, and the reason to leave it alone (Decidable).
 //
 // One scan calls, in this order: Merge, Show, Unfollowed, BoundClaims, LocateHelpers, Recognise, Follow,
-// WithClaims, KeepClear, Decidable.
+// WithClaims, Decidable.
 //
 // Nothing here writes the journal, the history or an effect, and nothing knows a task: what control
 // is doing comes in as Work, the configuration as Settings. Methods return what control is to write.

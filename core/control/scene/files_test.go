@@ -13,7 +13,7 @@ import (
 
 // order is the files of the package, lowest first.
 var order = []string{
-	"scene.go", "lookup.go", "match.go", "names.go", "near.go", "links.go", "recognise.go", "joined.go", "parts.go",
+	"scene.go", "lookup.go", "admitted.go", "match.go", "names.go", "near.go", "links.go", "recognise.go", "joined.go", "parts.go",
 	"first.go", "claims.go", "booked.go", "ceiling.go", "spec.go", "alone.go", "subject.go", "follow.go",
 }
 

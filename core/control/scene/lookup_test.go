@@ -3,6 +3,7 @@ package scene
 import (
 	"testing"
 
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -38,6 +39,47 @@ func TestPartsAreObservedAsTheWhole(t *testing.T) {
 	for id, want := range map[workload.ID]workload.ID{"vm:a": "/machine/a", "vm:a/cell1": "/machine/a", "vm:b/cell0": "vm:b/cell0", "/x/cell0": "/x/cell0"} {
 		if got := s.Observed(id); len(got) != 1 || got[0] != want {
 			t.Errorf("%s: %q", id, got)
+		}
+	}
+}
+
+// TestAtTarget: a workload is found by what its steps change.
+func TestAtTarget(t *testing.T) {
+	s := seen(service("db"), process(7, 1000, 1))
+	for i := range s.Snapshot.Observations {
+		o := &s.Snapshot.Observations[i]
+		own := plan.Target{Kind: o.Kind, Cgroup: CgroupPath(o), Processes: o.Processes}
+		if got := s.AtTarget(own.Own()); got != o.ID {
+			t.Errorf("%s: %q", o.ID, got)
+		}
+	}
+	if got := s.AtTarget(""); got != "" {
+		t.Errorf("%q", got)
+	}
+	if got := s.AtTarget("/gone"); got != "" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestCgroupPath: an observation without a cgroup of its own is named after one.
+func TestCgroupPath(t *testing.T) {
+	for _, o := range []workload.Observation{{ID: "/x"}, {ID: "vm:a", Cgroup: "/x"}} {
+		if got := CgroupPath(&o); got != "/x" {
+			t.Errorf("%s: %q", o.ID, got)
+		}
+	}
+}
+
+// TestSameCgroup: an entry of an earlier cgroup under a path is not of the one that is there.
+func TestSameCgroup(t *testing.T) {
+	for _, tt := range []struct {
+		object string
+		id     uint64
+		want   bool
+	}{{"", 5, true}, {"5", 0, true}, {"5", 5, true}, {"15", 15, true}, {"5", 55, false}, {"55", 5, false}} {
+		got := SameCgroup(&plan.Entry{Object: tt.object}, &workload.Observation{CgroupID: tt.id})
+		if got != tt.want {
+			t.Errorf("%q and %d: %v", tt.object, tt.id, got)
 		}
 	}
 }

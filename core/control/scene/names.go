@@ -100,7 +100,8 @@ func candidates(all []workload.Named, ids []workload.ID) string {
 		out = append(out, text)
 	}
 	text := strings.Join(out, ", ")
-	if more := len(ids) - len(out); more > 0 {
+	more := len(ids) - len(out)
+	if more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text

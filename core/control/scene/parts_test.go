@@ -46,3 +46,27 @@ func TestTakePart(t *testing.T) {
 		t.Error("a part of nothing")
 	}
 }
+
+// TestWhereAPartRan: the shares of a part's vCPUs add up node by node, in the order of nodes.
+func TestWhereAPartRan(t *testing.T) {
+	all := []workload.Observation{{
+		ID: "vm:a", CPUUse: 4,
+		VCPUs: []workload.ThreadTime{
+			{VCPU: 0, Node: 1, Share: .2}, {VCPU: 1, Node: 0, Share: .1}, {VCPU: 2, Node: 1, Share: .1}, {VCPU: 3, Node: 0, Share: .6}, {VCPU: 4, Node: 0},
+		},
+	}}
+	part := &workload.Part{Of: "vm:a", VCPUs: topology.SetOf(0, 1, 2, 4)}
+	o := takePart(all, part)
+	want := []workload.NodeShare{{Node: 0, Share: .25}, {Node: 1, Share: .75}}
+	near := func(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
+	if len(o.RanOn) != 2 || o.RanOn[0].Node != 0 || !near(o.RanOn[0].Share, .25) || !near(o.RanOn[1].Share, .75) {
+		t.Errorf("%+v, want %+v", o.RanOn, want)
+	}
+	if o.RanOnFrom != workload.PerThread || !near(o.CPUUse, 1.6) || !near(all[0].CPUUse, 2.4) || o.Threads != 4 {
+		t.Errorf("%+v; left of the whole: %v", o, all[0].CPUUse)
+	}
+	part.VCPUs = topology.SetOf(4)
+	if o = takePart(all, part); o.RanOn != nil || o.RanOnFrom != workload.AllowedSet || o.CPUUse != 0 {
+		t.Errorf("that has not run: %+v", o)
+	}
+}

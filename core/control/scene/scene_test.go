@@ -212,7 +212,7 @@ func TestSubjectsStay(t *testing.T) {
 		{"no admission", func() { clear(by.Admissions) }, []bool{false, true}},
 		{"the host", func() { s.Snapshot.Host.Allowed = topology.CPUs(0, 1) }, []bool{true, true}},
 		{"a link", func() { s.Links = map[workload.ID][]Link{a: {{}}} }, []bool{true, false}},
-		{"a load", func() { s.Links, s.Loads = nil, map[workload.ID]load.Load{b: {Importance: 70}} }, []bool{true, true}},
+		{"a load", func() { s.Links, s.Loads = nil, map[workload.ID]load.Load{b: {Importance: 1}} }, []bool{true, true}},
 		{"a claim", func() { s.Loads, s.Claims = nil, map[workload.ID]*workload.Claim{a: {}} }, []bool{true, true}},
 		{"a covering claim", func() { s.Claims, s.Covered = nil, map[workload.ID]*workload.Claim{a: {}} }, []bool{true, false}},
 		{"it follows", func() { s.Covered, s.Following = nil, map[workload.ID]place.Following{b: {Follows: true}} }, []bool{true, true}},
