@@ -152,6 +152,7 @@ func TestWhatAClaimHolds(t *testing.T) {
 // CPUs of its own for each vCPU are set and taken back also where those of its cgroup stay the same.
 func TestVCPUsFollow(t *testing.T) {
 	f := newFake(t, 1, 4)
+	f.byHand = true
 	f.add("qemu.slice/100.scope", 4, 1<<20, 0)
 	c := boundBy("vm:100", "/qemu.slice/100.scope")
 	c.Driver, c.Caps, c.Spec.CPUs = "", workload.Caps{PinsThreads: true}, 4

@@ -49,6 +49,7 @@ func TestRulesOfClaimedWorkloads(t *testing.T) {
 func TestLinksOfClaimedWorkloads(t *testing.T) {
 	for _, given := range []bool{false, true} {
 		f := newFake(t, 2, 8, ruled(workload.Rule{Match: "vm:a", NearGiven: given}))
+		f.byHand = true
 		f.add("a", 1, 1<<20, 0)
 		f.claimedScan(boundBy("vm:a", "/a"))
 		o := f.s.observation("vm:a")

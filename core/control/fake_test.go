@@ -83,6 +83,8 @@ type fake struct {
 	inputs  int
 	kernel  kernel
 	blind   bool // no twin: what is tried changes the state by hand
+	shown   []shown
+	byHand  bool // the test changes by hand what readers hold
 }
 
 // job is a workload as it would be observed.
@@ -165,6 +167,13 @@ func newFake(t testing.TB, nodes, per int, change ...func(*Settings)) *fake {
 		works: map[workload.ID]*job{}, values: map[settingKey]plan.Setting{}, replies: map[uint64]Reply{}, stopped: map[uint64]bool{},
 		disk: disk{entries: map[uint64]plan.Entry{}, moves: map[workload.ID]plan.Move{}, values: map[string]json.RawMessage{}}}
 	f.settings = defaults()
+	if t, ok := t.(*testing.T); ok {
+		t.Cleanup(func() {
+			if !t.Failed() && !f.byHand {
+				f.sameViews()
+			}
+		})
+	}
 	f.start(change...)
 	return f
 }
@@ -333,6 +342,7 @@ func (f *fake) turn(in Input) Output {
 	if !f.blind {
 		f.sameAsTwin(text, logged.Output)
 	}
+	f.keepView(out)
 	f.disk.commit(f.t, out.Save)
 	f.events = append(f.events, out.Save.Events...)
 	for _, r := range out.Replies {
@@ -1067,4 +1077,51 @@ func pinnedMachine(name string, node topology.NodeID, cpus ...topology.CPUID) *m
 	m := &machine{name: name, vcpus: len(cpus), memory: 1 << 20, class: workload.Dedicated}
 	m.next = seat{cpus: topology.CPUs(cpus...), nodes: topology.Nodes(node), ours: true}
 	return m
+}
+
+// shown is what a reader holds: a View and an Output, and what they were.
+type shown struct {
+	view     View
+	viewed   []byte
+	output   Output
+	returned []byte
+	input    int
+}
+
+// A test keeps the Views after its first inputs and after some later ones, and compares them at its end.
+const (
+	firstShown = 8
+	laterShown = 17 // every so many inputs
+	mostShown  = 16
+)
+
+// keepView holds what a reader would hold from now on.
+func (f *fake) keepView(out Output) {
+	sampled := f.inputs <= firstShown || f.inputs%laterShown == 0
+	if _, ok := f.t.(*testing.T); !ok || f.blind || !sampled || len(f.shown) >= mostShown {
+		return
+	}
+	x := shown{view: f.s.View(), output: out, returned: asJSON(f.t, out), input: f.inputs}
+	x.viewed = viewText(f.t, &x.view)
+	f.shown = append(f.shown, x)
+}
+
+func viewText(t testing.TB, v *View) []byte {
+	type plain View
+	return append(asJSON(t, (*plain)(v)), asJSON(t, v.facts)...)
+}
+
+// sameViews fails where a View or an Output that a reader holds is not what it was.
+func (f *fake) sameViews() {
+	for i := range f.shown {
+		x := &f.shown[i]
+		if now := viewText(f.t, &x.view); !bytes.Equal(now, x.viewed) {
+			f.t.Errorf("the View after input %d has changed since: %s", x.input, difference(x.viewed, now))
+			return
+		}
+		if now := asJSON(f.t, x.output); !bytes.Equal(now, x.returned) {
+			f.t.Errorf("the Output of input %d has changed since: %s", x.input, difference(x.returned, now))
+			return
+		}
+	}
 }

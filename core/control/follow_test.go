@@ -114,6 +114,7 @@ func TestHelperThatStays(t *testing.T) {
 		}, "on no node together"},
 	} {
 		f := storage(t, tt.then, tt.change)
+		f.byHand = true
 		f.after(30 * time.Second)
 		f.passes(30)
 		x := f.s.Following["/nbd"]

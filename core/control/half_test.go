@@ -87,6 +87,7 @@ func TestSeenWhileItIsWritten(t *testing.T) {
 // what moves pages sets no affinity.
 func TestPinnedWhilePagesMove(t *testing.T) {
 	f := newFake(t, 2, 8)
+	f.byHand = true
 	id := f.addProcess(77, "walker", 2, 1<<20, 0)
 	path := plan.ProcessPath(f.works[id].obs.Processes[0])
 	f.scan(4)

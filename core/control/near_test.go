@@ -35,6 +35,7 @@ func TestEachKeyOfARuleReachesGuests(t *testing.T) {
 		rule := tt.rule
 		rule.Match = "vm:a"
 		f := newFake(t, 2, 8, ruled(rule))
+		f.byHand = true
 		f.add("a", 1, 1<<20, 0)
 		f.claimedScan(boundBy("vm:a", "/a"))
 		f.s.Links["vm:a"] = []Link{{Link: workload.Link{Device: "eth1", Kind: workload.ByTap}, Rate: 1 << 20}}
