@@ -188,7 +188,7 @@ func (d *decider) heaviest(t *trouble) [][]*work {
 	tops := make([][]*work, len(d.m.rooms))
 	for i := range d.m.workloads {
 		w := &d.m.workloads[i]
-		if w.placed == nil || w.placed.Class != workload.Shared || w.placed.Home.Len() != 1 || !d.stays(w).None() {
+		if !w.onOneNode() || !d.stays(w).None() {
 			continue
 		}
 		if k := d.m.index(w.placed.Home.Min()); k >= 0 {
@@ -205,6 +205,12 @@ func (d *decider) heaviest(t *trouble) [][]*work {
 		tops[i] = tops[i][:min(len(tops[i]), mostSwapped)]
 	}
 	return tops
+}
+
+// onOneNode reports whether it is shared work with a home of one node.
+func (w *work) onOneNode() bool {
+	shared := w.placed != nil && w.placed.Class == workload.Shared
+	return shared && w.placed.Home.Len() == 1
 }
 
 func (d *decider) shiftTo(w *work, to topology.NodeSet) shift {

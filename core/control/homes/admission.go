@@ -16,7 +16,7 @@ type Admission struct {
 	Spec      workload.Spec      `json:"spec"`
 	Process   workload.Process   `json:"process,omitzero"` // its root; without one it holds until Until
 	From      workload.Origin    `json:"from,omitzero"`    // the party that asked
-	Had       topology.CPUSet    `json:"had,omitzero"`     // CPUs that Process could use before; empty when not known, or restored
+	Had       topology.CPUSet    `json:"had,omitzero"`     // CPUs that Process could use before; empty: unknown, or restored
 	Placement workload.Placement `json:"placement"`
 	Until     time.Time          `json:"until,omitzero"`
 	Scan      uint64             `json:"scan,omitempty"`  // the newest that had begun: later ones must see it
