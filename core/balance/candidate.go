@@ -3,7 +3,6 @@ package balance
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/homenode/homenode/core/place"
@@ -38,23 +37,36 @@ type shift struct {
 func (d *decider) net(o *option) float64 { return o.gain - d.in.Settings.Factor*o.cost }
 
 // better orders options: the less important moves first, then the larger net gain,
-// then fewer bytes, then by name.
+// then fewer bytes, then by name. Names are compared last, for thousands of options are.
 func (d *decider) better(x, y *option) int {
+	if x.tier != y.tier {
+		return cmp.Compare(x.tier, y.tier)
+	}
+	if c := cmp.Compare(d.net(y), d.net(x)); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(x.kib, y.kib); c != 0 {
+		return c
+	}
+	return byName(x, y)
+}
+
+// byName orders options by the workloads and the nodes that they name.
+func byName(x, y *option) int {
+	a, b := &x.changes[0], &y.changes[0]
 	return cmp.Or(
-		cmp.Compare(x.tier, y.tier),
-		-cmp.Compare(d.net(x), d.net(y)),
-		cmp.Compare(x.kib, y.kib),
-		cmp.Compare(x.changes[0].w.id, y.changes[0].w.id),
-		cmp.Compare(x.changes[0].to.Min(), y.changes[0].to.Min()),
+		cmp.Compare(a.w.id, b.w.id),
+		cmp.Compare(a.to.Min(), b.to.Min()),
 		cmp.Compare(len(x.changes), len(y.changes)),
-		strings.Compare(string(x.changes[len(x.changes)-1].w.id), string(y.changes[len(y.changes)-1].w.id)),
+		cmp.Compare(x.changes[len(x.changes)-1].w.id, y.changes[len(y.changes)-1].w.id),
 	)
 }
 
 // singles is every change of one home that could help against the trouble.
 func (d *decider) singles(t *trouble) []option {
-	var out []option
-	for _, w := range d.concerned(t) {
+	all := d.concerned(t)
+	out := make([]option, 0, len(all)*len(d.m.rooms))
+	for _, w := range all {
 		if w.placed == nil || w.placed.Class == workload.Batch {
 			continue
 		}
@@ -143,12 +155,40 @@ func (d *decider) concerned(t *trouble) []*work {
 // weigh most there. It bounds the pairs on a node to 256.
 const mostSwapped = 16
 
-// swaps is pairs of workloads that could change places.
+// swaps returns pairs of workloads that could change places.
 func (d *decider) swaps(t *trouble) []option {
+	tops := d.heaviest(t)
+	var pairs [][2]int
+	n := 0
+	for i := range tops {
+		for j := range tops {
+			twice := t.hot(j) && j < i
+			if i == j || twice || !t.hot(i) {
+				continue
+			}
+			pairs = append(pairs, [2]int{i, j})
+			n += len(tops[i]) * len(tops[j])
+		}
+	}
+	out := make([]option, 0, n)
+	for _, p := range pairs {
+		i, j := p[0], p[1]
+		for _, a := range tops[i] {
+			for _, b := range tops[j] {
+				out = append(out, d.option(Swap, d.shiftTo(a, d.one[j]), d.shiftTo(b, d.one[i])))
+			}
+		}
+	}
+	return out
+}
+
+// heaviest returns, for each node, the shared workloads at home there that may move: those
+// that weigh most.
+func (d *decider) heaviest(t *trouble) [][]*work {
 	tops := make([][]*work, len(d.m.rooms))
 	for i := range d.m.workloads {
 		w := &d.m.workloads[i]
-		if w.placed == nil || w.placed.Class != workload.Shared || w.placed.Home.Len() != 1 || !d.stays(w).None() {
+		if !w.onOneNode() || !d.stays(w).None() {
 			continue
 		}
 		if k := d.m.index(w.placed.Home.Min()); k >= 0 {
@@ -164,20 +204,13 @@ func (d *decider) swaps(t *trouble) []option {
 		})
 		tops[i] = tops[i][:min(len(tops[i]), mostSwapped)]
 	}
-	var out []option
-	for i := range tops {
-		for j := range tops {
-			if !t.hot(i) || i == j || t.hot(j) && j < i {
-				continue
-			}
-			for _, a := range tops[i] {
-				for _, b := range tops[j] {
-					out = append(out, d.option(Swap, d.shiftTo(a, d.one[j]), d.shiftTo(b, d.one[i])))
-				}
-			}
-		}
-	}
-	return out
+	return tops
+}
+
+// onOneNode reports whether it is shared work with a home of one node.
+func (w *work) onOneNode() bool {
+	shared := w.placed != nil && w.placed.Class == workload.Shared
+	return shared && w.placed.Home.Len() == 1
 }
 
 func (d *decider) shiftTo(w *work, to topology.NodeSet) shift {
@@ -298,7 +331,7 @@ func (d *decider) stays(w *work) words.Reason {
 	case w.flight != nil && d.cameLately(w.id):
 		return words.Because(words.MoveUnfinished, w.flight.PutOff)
 	}
-	if k := d.looksWith(w.id); k < len(d.looks) {
+	if k := int(w.seen); k < len(d.looks) {
 		return words.Because(words.SeenTooLittle, k, len(d.looks))
 	}
 	if until, moves := d.rests(w.id); until > 0 {
@@ -330,16 +363,6 @@ func (d *decider) rests(id workload.ID) (time.Duration, int) {
 // cameLately reports whether a workload changed its home within the ban.
 func (d *decider) cameLately(id workload.ID) bool {
 	return slices.ContainsFunc(d.memory.Changes, func(p HomeChange) bool { return p.Workload == id && d.in.At.Sub(p.At) < d.in.Settings.Ban })
-}
-
-func (d *decider) looksWith(id workload.ID) int {
-	n := 0
-	for i := range d.looks {
-		if _, ok := slices.BinarySearchFunc(d.looks[i].Uses, id, func(u Use, id workload.ID) int { return cmp.Compare(u.Workload, id) }); ok {
-			n++
-		}
-	}
-	return n
 }
 
 // pair is two nodes between which memory moves, in either direction.

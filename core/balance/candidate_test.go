@@ -51,9 +51,10 @@ func TestWhatStays(t *testing.T) {
 			w.flight = &Flight{PutOff: words.Plain("busy.")}
 			d.memory.Changes = []HomeChange{{Workload: "a", At: d.in.At.Add(-d.in.Settings.Ban)}, {Workload: "x", At: d.in.At}}
 		}, false},
-		{"missing in one look", func(_ *bench, d *decider, _ *work) {
+		{"missing in one look", func(b *bench, d *decider, w *work) {
 			d.looks = slices.Clone(d.looks)
 			d.looks[1].Uses = []Use{{Workload: "0"}, {Workload: "b"}}
+			*w = newModel(&b.in, b.in.State.Placements, d.ledger, d.looks).workloads[0]
 		}, true},
 		{"moved a moment ago", func(_ *bench, d *decider, _ *work) {
 			d.memory.Changes = []HomeChange{{Workload: "a", At: d.in.At.Add(-d.in.Settings.Cooldown + time.Second)}}

@@ -260,27 +260,41 @@ func (d *decider) report(r *Report, options []option, chosen *option) {
 			r.State = Would
 		}
 	}
-	rest := make([]*option, 0, len(options))
-	for i := range options {
-		if o := &options[i]; o != chosen && o.saves > 0 {
-			rest = append(rest, o)
-		}
-	}
-	slices.SortFunc(rest, func(x, y *option) int { return cmp.Or(-cmp.Compare(d.net(x), d.net(y)), d.better(x, y)) })
-	for k, o := range rest {
-		if k == mostWeighed {
-			break
-		}
+	best, weighed := d.bestSaving(options, chosen)
+	for _, o := range best {
 		r.Weighed = append(r.Weighed, d.candidate(o))
 	}
 	if chosen != nil {
 		return
 	}
 	r.State = NoChoice
-	if len(rest) == 0 {
+	if weighed == 0 {
 		r.Quiet = words.Because(words.NothingHelps, r.Triggers[0].Reason, len(options))
 		return
 	}
-	best := &r.Weighed[0]
-	r.Quiet = words.Because(words.BestRejected, r.Triggers[0].Reason, len(options), best.What(), best.Rejected)
+	first := &r.Weighed[0]
+	r.Quiet = words.Because(words.BestRejected, r.Triggers[0].Reason, len(options), first.What(), first.Rejected)
+}
+
+// bestSaving returns the options, but for the chosen one, that save something: the
+// mostWeighed best of them, best first, and how many there are.
+func (d *decider) bestSaving(options []option, chosen *option) (best []*option, n int) {
+	before := func(x, y *option) int {
+		return cmp.Or(cmp.Compare(d.net(y), d.net(x)), d.better(x, y))
+	}
+	for i := range options {
+		o := &options[i]
+		if o == chosen || o.saves <= 0 {
+			continue
+		}
+		n++
+		full := len(best) == mostWeighed
+		if full && d.net(o) < d.net(best[mostWeighed-1]) {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(best, o, before)
+		best = slices.Insert(best, at, o)
+		best = best[:min(len(best), mostWeighed)]
+	}
+	return best, n
 }

@@ -76,6 +76,7 @@ type work struct {
 	kept     float64 // idle CPUs beside it
 	traffic  float64 // MiB/s
 	measured bool    // traffic is
+	seen     int32   // looks in which it was seen
 	accesses float64 // a second that threads wait for
 	counted  float64 // looks in which its accesses were counted
 	weight   float64 // of its time
@@ -432,6 +433,7 @@ func (m *model) size(looks []Sample, horizon time.Duration) {
 				continue
 			}
 			u, all := &l.Uses[at[k]], &m.wanted[k]
+			w.seen++
 			demand, traffic, measured := m.want(w, l, u, fills[k])
 			w.demand += demand / float64(len(looks))
 			w.traffic += traffic / float64(len(looks))

@@ -75,15 +75,19 @@ func RunsOn(ran []NodeShare) (nodes topology.NodeSet) {
 	return nodes
 }
 
-// UserOf is the user that a cgroup below user.slice belongs to by its path, which nobody
+// UserOf returns the user that a cgroup below user.slice belongs to by its path, which nobody
 // but root can change; 0 when it is not below it.
 func UserOf(cgroup string) int {
 	rest, ok := strings.CutPrefix(cgroup, "/user.slice/user-")
-	id, _, cut := strings.Cut(rest, ".slice")
-	if n, err := strconv.Atoi(id); ok && cut && err == nil && n > 0 {
-		return n
+	if !ok { // most cgroups; an error made for each would show in a scan of thousands
+		return 0
 	}
-	return 0
+	id, _, cut := strings.Cut(rest, ".slice")
+	n, err := strconv.Atoi(id)
+	if err != nil || !cut {
+		return 0
+	}
+	return max(0, n)
 }
 
 // Ordinary reports whether a number is that of a person's user: those of a system are below 1000

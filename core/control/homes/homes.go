@@ -34,7 +34,9 @@ type Homes struct {
 }
 
 // New returns the homes that an earlier daemon has saved.
-func New(admissions map[workload.ID]Admission, chosen map[workload.ID]plan.Decision, placements []workload.Placement) Homes {
+func New(
+	admissions map[workload.ID]Admission, chosen map[workload.ID]plan.Decision, placements []workload.Placement,
+) Homes {
 	h := Homes{
 		Admissions: make(map[workload.ID]Admission, len(admissions)),
 		Chosen:     cloned(chosen),
@@ -64,9 +66,10 @@ func (h *Homes) Placements() []workload.Placement {
 	return h.Plan.Placements
 }
 
-// Remove takes the placements of some workloads out of the newest plan.
+// remove takes the placements of some workloads out of the newest plan.
 func (h *Homes) remove(gone func(workload.ID) bool) {
-	h.Plan.Placements = slices.DeleteFunc(slices.Clone(h.Placements()), func(p workload.Placement) bool { return gone(p.Workload) })
+	all := slices.Clone(h.Placements())
+	h.Plan.Placements = slices.DeleteFunc(all, func(p workload.Placement) bool { return gone(p.Workload) })
 }
 
 // Written returns the placements as they were last saved.

@@ -33,7 +33,10 @@ func host(t testing.TB) *Homes {
 func run(pid int) *Placing {
 	return &Placing{
 		PlaceRequest: &PlaceRequest{Process: workload.Process{PID: pid, Start: uint64(pid)}},
-		As:           workload.Spec{ID: scene.ProcessID(pid), Name: "job", Class: workload.Shared, CPUs: 2, Memory: 4 << 10, Given: true},
+		As: workload.Spec{
+			ID: scene.ProcessID(pid), Name: "job", Class: workload.Shared,
+			CPUs: 2, Memory: 4 << 10, Given: true,
+		},
 	}
 }
 

@@ -20,7 +20,9 @@ type Scanned struct {
 
 // of returns the index of a workload, or -1.
 func (s *Scanned) of(id workload.ID) int {
-	i, ok := slices.BinarySearchFunc(s.Observations, id, func(o workload.Observation, id workload.ID) int { return cmp.Compare(o.ID, id) })
+	i, ok := slices.BinarySearchFunc(s.Observations, id, func(o workload.Observation, id workload.ID) int {
+		return cmp.Compare(o.ID, id)
+	})
 	if !ok {
 		return -1
 	}
@@ -41,7 +43,8 @@ type Living struct {
 func (h *Homes) Live(before, after *Scanned, seen uint64, at time.Time) Living {
 	l := Living{Another: map[workload.ID]bool{}}
 	l.Gone = func(id workload.ID) bool {
-		return (l.Another[id] || after.of(id) < 0) && !h.fresh(id, seen)
+		ended := l.Another[id] || after.of(id) < 0
+		return ended && !h.fresh(id, seen)
 	}
 	h.keepLiving(&l, after, seen)
 	l.findLeft(before, after)

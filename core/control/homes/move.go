@@ -22,7 +22,9 @@ func MovedByManager(id workload.ID, c *workload.Claim) *Refusal {
 
 // Order returns the plan that follows from an order, and what of it concerns the workload.
 // homes is where everything is now.
-func Order(in balance.Input, homes []workload.Placement, id workload.ID, to topology.NodeSet) (plan.Plan, *Moved, *Refusal) {
+func Order(
+	in balance.Input, homes []workload.Placement, id workload.ID, to topology.NodeSet,
+) (plan.Plan, *Moved, *Refusal) {
 	for i, x := range in.Subjects {
 		if x.Observation.ID == id && !x.Aside.None() { // a person who names it wants it placed
 			named := *x

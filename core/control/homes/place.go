@@ -95,7 +95,8 @@ func (h *Homes) placeMemory(now *Now, in *Placing) Result {
 func (h *Homes) placeExact(now *Now, in *Placing) Result {
 	spec := &in.As
 	p := ExactPlacement(h.Facts.Host, spec, in.PlaceRequest)
-	d := plan.Decision{Workload: spec.ID, Outcome: plan.Placed, Home: p.Home, Reasons: words.Reasons(words.Because(words.ExactNamed))}
+	why := words.Reasons(words.Because(words.ExactNamed))
+	d := plan.Decision{Workload: spec.ID, Outcome: plan.Placed, Home: p.Home, Reasons: why}
 	taken := h.ExactCPUs().Union(h.DedicatedCPUs(spec.ID)).Intersect(p.CPUs)
 	if !taken.Empty() {
 		d.Reasons = slices.Insert(d.Reasons, 0, words.Because(words.ExactTaken, taken))
@@ -113,7 +114,8 @@ func (h *Homes) placeExact(now *Now, in *Placing) Result {
 	}
 	h.KeepClear(now.Claims)
 	h.DropLedger() // others have less
-	out.Event = &Event{spec.ID, words.RequestExact, []any{spec.Name, string(spec.Class), spec.CPUs, p.CPUs, words.Nodes(p.Home)}}
+	told := []any{spec.Name, string(spec.Class), spec.CPUs, p.CPUs, words.Nodes(p.Home)}
+	out.Event = &Event{spec.ID, words.RequestExact, told}
 	if p.CPUs.Empty() {
 		out.Event.Code, out.Event.Values = words.RequestExactMemory, slices.Delete(out.Event.Values, 3, 4)
 	}
@@ -170,7 +172,8 @@ func (h *Homes) Extend(now *Now, a Admission, runs func(topology.CPUSet) bool) R
 		}
 		l.Commit(a.Placement)
 	}
-	d := plan.Decision{Workload: a.Spec.ID, Outcome: plan.Kept, Home: a.Placement.Home, Reasons: words.Reasons(words.Because(words.HeldStill))}
+	why := words.Reasons(words.Because(words.HeldStill))
+	d := plan.Decision{Workload: a.Spec.ID, Outcome: plan.Kept, Home: a.Placement.Home, Reasons: why}
 	out := Result{Placed: &Placed{Placement: a.Placement, Decision: d}}
 	out.Save.admission(h, a.Spec.ID, a)
 	if !lost.Empty() {

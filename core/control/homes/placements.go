@@ -29,10 +29,14 @@ func SamePlacements(a, b []workload.Placement) bool {
 	if len(a) > 0 && len(a) == len(b) && &a[0] == &b[0] {
 		return true
 	}
-	return slices.EqualFunc(a, b, func(x, y workload.Placement) bool {
-		return x.Workload == y.Workload && x.Start == y.Start && x.Class == y.Class && x.VCPUs == y.VCPUs &&
-			x.Home.Equal(y.Home) && x.CPUs.Equal(y.CPUs) && slices.Equal(x.Pins, y.Pins) && slices.Equal(x.Memory, y.Memory)
-	})
+	return slices.EqualFunc(a, b, samePlacement)
+}
+
+func samePlacement(x, y workload.Placement) bool {
+	work := x.Workload == y.Workload && x.Start == y.Start
+	size := x.Class == y.Class && x.VCPUs == y.VCPUs
+	home := x.Home.Equal(y.Home) && x.CPUs.Equal(y.CPUs)
+	return work && size && home && slices.Equal(x.Pins, y.Pins) && slices.Equal(x.Memory, y.Memory)
 }
 
 // sharing returns placements in which the thousands that have one of a few homes and CPU
