@@ -38,30 +38,6 @@ type Local struct {
 	undoing []control.Which // what an undo that was interrupted has to put back
 }
 
-// Given is what a stopped daemon left, for the observer.
-func (l *Local) Given(id workload.ID) []topology.CPUSet {
-	if l.first == nil {
-		return nil
-	}
-	return l.first.Given(id)
-}
-
-// Divided is what a stopped daemon left of that.
-func (l *Local) Divided(id workload.ID) []topology.CPUSet {
-	if l.first == nil {
-		return nil
-	}
-	return l.first.Divided(id)
-}
-
-// Registered is the processes that `homenode run` placed under that daemon.
-func (l *Local) Registered() []workload.Process {
-	if l.first == nil {
-		return nil
-	}
-	return l.first.Registered()
-}
-
 // keys is what a look without a daemon takes over from the store.
 var keys = []string{keyBoot, plan.KeyVersion, control.KeyAdmissions, control.KeyHolds, control.KeyChosen, control.KeyPast, control.KeyPartition, control.KeySharing, control.KeyScheduler}
 

@@ -16,7 +16,7 @@ import (
 type Observer interface {
 	// Look reads the machine and every workload on it. What cannot be read is in
 	// Snapshot.Problems; an error means that nothing could be seen at all.
-	Look(ctx context.Context) (workload.Snapshot, error)
+	Look(ctx context.Context, with control.Attention) (workload.Snapshot, error)
 	// Stale says that the memory of a workload was moved: the next Look reads it anew,
 	// however lately it did.
 	Stale(id workload.ID)
@@ -37,6 +37,12 @@ type Source interface {
 	Processes() []workload.Process
 	// Wake receives when something began or ended; nil is polled.
 	Wake() <-chan struct{}
+}
+
+// Joining is a Source that asks the daemon back: for homes of work that is about to start, for the journal.
+type Joining interface {
+	// Join hands the source its daemon, before the first scan.
+	Join(control.Standing)
 }
 
 // Driver carries out steps for one kind of target.

@@ -178,10 +178,10 @@ func (d *Daemon) Place(ctx context.Context, want api.Want) (api.Home, error) {
 	return wireHome(r.Place), err
 }
 
-// Admit finds a home for what a source is about to start, and keeps it until that is seen, but
-// no longer than hold. What it holds then is its own: who starts it may go on at once.
-func (d *Daemon) Admit(ctx context.Context, spec workload.Spec, from workload.Origin, hold time.Duration) (workload.Placement, error) {
-	r, err := d.request(ctx, control.Request{Place: &control.PlaceRequest{Spec: spec, From: from, Hold: hold, Starts: true}})
+// Admit implements control.Standing. Work that a scan would leave alone gets no home.
+func (d *Daemon) Admit(ctx context.Context, asked control.PlaceRequest) (workload.Placement, error) {
+	asked.Starts = true
+	r, err := d.request(ctx, control.Request{Place: &asked})
 	if err != nil {
 		return workload.Placement{}, err
 	}

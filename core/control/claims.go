@@ -420,7 +420,7 @@ func (s *State) nextStarts(busy map[workload.ID]bool) []plan.Step {
 			continue
 		}
 		o := workload.Observation{ID: id, Name: c.Name, Kind: c.Driver}
-		if !c.Alone.None() || !s.leave(&o).None() || c.Spec == nil || c.Spec.Class != workload.Shared || c.Next.Spec.Class != workload.Shared {
+		if !c.Alone.None() || !s.leave(&o, c.Names()).None() || c.Spec == nil || c.Spec.Class != workload.Shared || c.Next.Spec.Class != workload.Shared {
 			continue
 		}
 		p, why := place.Of(s.Homes(), id), words.Because(words.NextStartRuns)

@@ -40,12 +40,14 @@ type Begun struct {
 
 // Scan is one look at the whole host, and what the sources say of it.
 type Scan struct {
-	Number   uint64            `json:"number"` // from 1
-	Began    time.Time         `json:"began"`
-	Snapshot workload.Snapshot `json:"snapshot"`
-	Claims   []Claimed         `json:"claims,omitempty"`
-	Took     time.Duration     `json:"took,omitempty"`
-	Failed   string            `json:"failed,omitempty"` // why nothing could be seen; the rest is empty then
+	Number uint64 `json:"number"` // from 1
+	// Attention is what the scan was made with.
+	Attention Attention         `json:"attention,omitzero"`
+	Began     time.Time         `json:"began"`
+	Snapshot  workload.Snapshot `json:"snapshot"`
+	Claims    []Claimed         `json:"claims,omitempty"`
+	Took      time.Duration     `json:"took,omitempty"`
+	Failed    string            `json:"failed,omitempty"` // why nothing could be seen; the rest is empty then
 }
 
 // Claimed is what one source says.
@@ -162,6 +164,9 @@ type PlaceRequest struct {
 	// Hold keeps what was answered, when no Process is named, until the workload is seen
 	// but no longer than this; 0 asks without taking.
 	Hold time.Duration `json:"hold,omitempty"`
+	// Names is what else patterns of the configuration may mean the work by: other names of it, and its
+	// cgroups, which begin with a slash.
+	Names []string `json:"names,omitempty"`
 	// Release ends what is held for Spec.ID; nothing is placed.
 	Release bool `json:"release,omitempty"`
 	// Starts: it starts whatever the answer is, so that a home that is crowded is better than none.

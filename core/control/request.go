@@ -105,6 +105,13 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 		s.reply(Reply{ID: id, Place: &Placed{}})
 		return
 	}
+	if in.Starts {
+		why := s.leave(&workload.Observation{ID: spec.ID, Name: spec.Name}, in.Names)
+		if !why.None() {
+			s.reply(Reply{ID: id, Failed: &Failure{Forbidden, why.String()}})
+			return
+		}
+	}
 	if a, ok := s.Admissions[spec.ID]; ok && in.Hold > 0 && a.Process.PID == 0 && reflect.DeepEqual(a.Spec, spec) { // held for longer
 		a.Until, a.From = s.At.Add(in.Hold), s.origin(in)
 		s.reply(Reply{ID: id, Place: s.heldStill(a)})

@@ -6,7 +6,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -264,8 +263,9 @@ func (s *State) special(id workload.ID) bool {
 func has[V any](m map[workload.ID]V, id workload.ID) bool { _, ok := m[id]; return ok }
 
 func (s *State) subject(o *workload.Observation, hosts []string, beyond words.Reason) *place.Subject {
-	subject := place.Subject{Spec: s.SpecOf(o), Observation: balance.Round(*o), Alone: s.leave(o)}
-	if c := cmp.Or(s.Claims[o.ID], s.Covered[o.ID]); c != nil {
+	c := s.Claims[o.ID]
+	subject := place.Subject{Spec: s.SpecOf(o), Observation: balance.Round(*o), Alone: s.leave(o, c.Names())}
+	if c = cmp.Or(c, s.Covered[o.ID]); c != nil {
 		subject.Fixed, subject.Booked = c.Fixed, c.Booked
 		subject.Crowd = c.Crowd && subject.Spec.Class == workload.Shared
 		if subject.Alone.None() {
@@ -323,33 +323,6 @@ func (s *State) aside(o *workload.Observation) words.Reason {
 	}
 	if age := s.Snapshot.Age(workload.Process{Start: startOf(o)}); age > 0 && age < s.Settings.MinAge {
 		return words.Because(words.TooYoung, s.Settings.MinAge)
-	}
-	return words.Reason{}
-}
-
-// leave is why a workload is not homenode's to place by configuration, because of
-// another manager, or because it does not answer.
-func (s *State) leave(o *workload.Observation) words.Reason {
-	if !utf8.ValidString(string(o.ID)) { // the journal is JSON, which cannot hold such a path
-		return words.Because(words.NotUTF8)
-	}
-	for i := range s.Managers {
-		m := &s.Managers[i]
-		if m.Everything {
-			return words.Because(words.ManagerMovesAll, m.Name, m.Does, m.Name)
-		}
-		if below(string(o.ID), m.Cgroups) || o.Kind == workload.InProcess && below(o.Cgroup, m.Cgroups) {
-			return words.Because(words.ManagerOwns, m.Name, m.Does)
-		}
-	}
-	_, asked := s.Admissions[o.ID] // who starts something by `homenode run` means that, wherever it runs
-	for _, p := range s.Settings.Exclude {
-		if namesIt(p, o) || !asked && inCgroup(p, o) {
-			return words.Because(words.Excluded, p)
-		}
-	}
-	if len(s.Settings.Include) > 0 && !slices.ContainsFunc(s.Settings.Include, func(p string) bool { return Matches(p, o) }) {
-		return words.Because(words.NotIncluded)
 	}
 	return words.Reason{}
 }
