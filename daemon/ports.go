@@ -67,6 +67,17 @@ type Processes interface {
 	Affinity(workload.Process) topology.CPUSet
 }
 
+// Runs is what `homenode run` has started and still lives, for a run that no daemon answers.
+type Runs interface {
+	// Lock keeps other runs of this user from looking until unlock is called. A run that wants CPUs alone
+	// waits longer. Without the lock unlock does nothing.
+	Lock(alone bool) (unlock func(), err error)
+	// Look reads what is known without a scan of all that runs.
+	Look(asked *control.PlaceRequest) (*control.Beside, error)
+	// Keep writes down where a run was placed; ledger: a daemon has booked it.
+	Keep(a control.Admission, ledger bool) error
+}
+
 // Surveyor makes one kind of survey, on what the newest scan saw.
 type Surveyor func(ctx context.Context, s *workload.Snapshot) (control.Survey, error)
 

@@ -209,6 +209,17 @@ func placeRequest(w *api.Want) (*control.PlaceRequest, error) {
 	return r, nil
 }
 
+// Booked returns what a daemon has booked for a process by its answer.
+func Booked(want api.Want, home api.Home) control.Admission {
+	p := workload.Placement{Workload: control.ProcessID(want.Process.PID), Class: want.Class, Importance: workload.DefaultImportance, VCPUs: want.CPUs,
+		Home: home.Nodes, CPUs: home.CPUs, Pins: home.Pins, Asked: topology.KiB(want.MemoryKiB), Bound: home.Bound, Start: want.Process.Start}
+	for _, m := range home.Memory {
+		p.Memory = append(p.Memory, workload.NodeMemory{Node: m.Node, KiB: topology.KiB(m.KiB)})
+	}
+	spec := workload.Spec{Name: want.Name, Tier: want.Tier}
+	return control.Admission{Spec: spec, Process: want.Process, Placement: p, Exact: want.Exact != nil}
+}
+
 func wireHome(p *control.Placed) api.Home {
 	if p == nil || p.Decision.Outcome == plan.Refused {
 		return api.Home{}

@@ -87,7 +87,7 @@ func daemonOf(ctx context.Context, o cli.DaemonOptions, c config.Config, layers 
 	defer s.Close()
 
 	options := optionsFor(c)
-	options.Store, options.Self, options.Admitted, options.Odd = s, holdings, admitted, odd
+	options.Store, options.Self, options.Admitted, options.Odd = s, holdings, runsHere(c.StateDir).Admitted, odd
 	proxmoxIn(&options, c)
 	pods := containersIn(&options, c)
 	if c.Mode == config.Enforce {
@@ -353,9 +353,18 @@ func optionsFor(c config.Config) daemon.Options {
 			},
 		},
 		Processes: process.Live{},
-		Clock:     wallClock{}, Lineage: func(pid int) workload.Lineage { return observe.LineageOf(root, pid) },
+		Clock:     wallClock{}, Lineage: lineage,
 	}
 }
+
+// lineage is what the kernel says of a process that a user names.
+func lineage(pid int) workload.Lineage { return observe.LineageOf(observe.Root(machine), pid) }
+
+// cgroupOf is the cgroup of a process; "" when it is not known.
+func cgroupOf(pid int) string { return lineage(pid).Cgroup }
+
+// whoAsks is the user of this command.
+func whoAsks() *plan.Asker { return api.WhoIs(os.Getuid(), os.Getpid()) }
 
 // schedulers is the folder, below the state folder, of the schedulers that were loaded.
 const schedulers = "schedulers"
@@ -420,13 +429,13 @@ func local(_ context.Context, stateDir string) (api.Backend, func() error, error
 	if err != nil {
 		return nil, nil, cli.Usage(err)
 	}
-	options := optionsFor(c)
+	options, here := optionsFor(c), runsHere(c.StateDir)
+	options.Admitted = here.Admitted
 	proxmoxIn(&options, c)
 	l := &daemon.Local{
-		Quick:   quickly(keptIn(c.StateDir)),
-		Runs:    admitted,
+		Runs:    here,
 		Options: options,
-		Who:     func() *plan.Asker { return api.WhoIs(os.Getuid(), os.Getpid()) },
+		Who:     whoAsks,
 		Open: func() (daemon.Store, error) {
 			if err := journalOfRoot(c.StateDir); err != nil {
 				return nil, err

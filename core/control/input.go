@@ -6,6 +6,7 @@ import (
 	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/irq"
+	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
@@ -164,6 +165,8 @@ type PlaceRequest struct {
 	// Hold keeps what was answered, when no Process is named, until the workload is seen
 	// but no longer than this; 0 asks without taking.
 	Hold time.Duration `json:"hold,omitempty"`
+	// Beside is what is pinned and no scan has seen.
+	Beside []place.Pinned `json:"beside,omitempty"`
 	// Names is what else patterns of the configuration may mean the work by: other names of it, and its
 	// cgroups, which begin with a slash.
 	Names []string `json:"names,omitempty"`

@@ -146,7 +146,7 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 		return
 	}
 	// A command starts whatever others asked for; what a home is held for can wait.
-	result := s.Ledger().Place(place.Request{Spec: spec, Crowd: spec.ID == "" || in.Process.PID > 0 || in.Starts})
+	result := s.placed(place.Request{Spec: spec, Crowd: spec.ID == "" || in.Process.PID > 0 || in.Starts}, in.Beside)
 	answer := &Placed{Placement: result.Placement, Decision: result.Decision}
 	if !beyond.None() {
 		answer.Decision.Reasons = append(slices.Clip(answer.Decision.Reasons), words.Because(words.CountsAsUsed, beyond))

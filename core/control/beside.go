@@ -1,0 +1,40 @@
+package control
+
+import (
+	"time"
+
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Beside is what `homenode run` knows where no daemon answers, without a scan of all that runs.
+type Beside struct {
+	Snapshot workload.Snapshot // the machine, and the memory that is in use beside Runs
+	Runs     []Admission       // what runs have taken
+	Pinned   []place.Pinned    // what is pinned besides
+}
+
+// PlaceBeside answers a request for a home from what is known beside a daemon. It decides as a daemon does
+// whose first scan saw nothing but the machine.
+func PlaceBeside(at time.Time, settings Settings, seen *Beside, asked PlaceRequest) Reply {
+	settings.Enforce = false
+	s := New(settings, Saved{}.With(seen.Runs))
+	s, _ = Next(s, Input{At: at, Scan: &Scan{Began: at, Snapshot: seen.Snapshot}})
+	asked.Beside = seen.Pinned
+	_, out := Next(s, Input{At: at, Request: &Request{ID: 1, Place: &asked}})
+	reply := out.Replies[0]
+	if reply.Place != nil {
+		reply.Place.Ledger = false // there is none
+	}
+	return reply
+}
+
+// placed finds a home by the ledger, or beside what it does not have.
+func (s *State) placed(r place.Request, beside []place.Pinned) place.Result {
+	if len(beside) == 0 {
+		return s.Ledger().Place(r)
+	}
+	st := s.Facts
+	st.Placements = s.withAdmissions(s.Homes())
+	return place.PlaceBeside(st, beside, r)
+}
