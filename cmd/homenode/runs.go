@@ -42,7 +42,7 @@ func runsHere(stateDir string) *runs.Source {
 		InUse: func(h *topology.Host, held map[topology.NodeID]topology.KiB) []workload.NodeMemory {
 			return observe.InUse(root, h, held)
 		},
-		Affinity: process.AffinityOf, Resident: process.Resident,
+		Affinity: process.AffinityOf, Resident: process.Resident, Cgroup: cgroupOf,
 	}
 	if machine != "/" {
 		return s
@@ -88,7 +88,7 @@ func undoOwn(ctx context.Context, which api.Which, s *runs.Source, part runs.Par
 	l := &daemon.Local{
 		Options: daemon.Options{
 			Version: version, BootID: bootID(), Clock: wallClock{}, Lineage: lineage,
-			Observer: runs.Observer{Of: s, Cgroup: cgroupOf},
+			Observer: runs.Observer{Of: s},
 			Drivers: map[workload.Kind]daemon.Driver{
 				workload.InProcess: process.New(process.Options{Root: os.DirFS("/")}),
 				workload.InHost:    scope.Driver{Cgroups: batchCgroups{cgroups()}},

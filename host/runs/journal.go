@@ -89,6 +89,9 @@ func (s *Source) entries(run *Run, part Part) (out []plan.Entry) {
 		return nil
 	}
 	if scope.Batch {
+		if path.Base(s.Cgroup(run.Process.PID)) != path.Base(scope.Unit) {
+			return nil // it did not get there, or is there no more
+		}
 		before := scope.From
 		if unit, ok := strings.CutSuffix(scope.Unit, ".scope"); ok { // systemd moves nothing out of a scope but into another
 			before = unit + "-online.scope"
@@ -141,10 +144,7 @@ func (s *Source) Named(name workload.ID) (workload.ID, bool) {
 }
 
 // Observer sees the living runs of a user, by which names are understood, and nothing else.
-type Observer struct {
-	Of     *Source
-	Cgroup func(pid int) string
-}
+type Observer struct{ Of *Source }
 
 // Look implements daemon.Observer.
 func (o Observer) Look(context.Context, control.Attention) (workload.Snapshot, error) {
@@ -159,7 +159,7 @@ func (o Observer) Look(context.Context, control.Attention) (workload.Snapshot, e
 		cpus, _ := o.Of.Affinity(run.Process.PID)
 		seen.Observations = append(seen.Observations, workload.Observation{
 			ID: run.Placement.Workload, Kind: workload.InProcess, Name: run.Name, CPUs: cpus,
-			Cgroup: o.Cgroup(run.Process.PID), Processes: []workload.Process{run.Process},
+			Cgroup: o.Of.Cgroup(run.Process.PID), Processes: []workload.Process{run.Process},
 		})
 	}
 	return seen, err

@@ -18,6 +18,8 @@ func TestJournal(t *testing.T) {
 	os.Chmod(s.Dir, 0o700)
 	now := map[int]topology.CPUSet{10: topology.CPUs(2), 11: topology.CPUs(3), 12: topology.CPUs(0, 1, 2, 3), 13: topology.CPUs(1)}
 	s.Affinity = func(pid int) (topology.CPUSet, error) { return now[pid], nil }
+	at := "/homenode.slice/homenode-13.scope"
+	s.Cgroup = func(int) string { return at }
 	s.Host = func() (*topology.Host, error) { return topology.FromSynthetic("node:1 core:4 pu:1") }
 	put := func(pid int, run Run) workload.Process {
 		run.Process, run.Had = workload.Process{PID: pid, Start: 7}, topology.CPUs(0, 1, 2, 3)
@@ -76,11 +78,16 @@ func TestJournal(t *testing.T) {
 			t.Errorf("%s means %q", name, got)
 		}
 	}
-	seen, err := Observer{Of: s, Cgroup: func(int) string { return "/x" }}.Look(context.Background(), control.Attention{})
+	seen, err := Observer{s}.Look(context.Background(), control.Attention{})
 	if err != nil || len(seen.Observations) != 4 || seen.Observations[2].Name != "c" || seen.Observations[2].Processes[0] != restored {
 		t.Errorf("%+v, %v", seen.Observations, err)
 	}
 
+	at = "/user.slice"
+	if got := entries(Cgroups); len(got) != 2 {
+		t.Errorf("batch work that is in no cgroup of its own: %q", got)
+	}
+	at = "/homenode-13.scope"
 	j, err := s.Open(Cgroups)
 	if err != nil {
 		t.Fatal(err)

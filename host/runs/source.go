@@ -18,6 +18,7 @@ type Source struct {
 	InUse    func(h *topology.Host, held map[topology.NodeID]topology.KiB) []workload.NodeMemory
 	Affinity func(pid int) (topology.CPUSet, error) // 0 is the caller's
 	Resident func(workload.Process) topology.KiB
+	Cgroup   func(pid int) string // "" where it is not known
 	// Affinities calls each for every process and thread of this machine; nil where that is not the machine
 	// that Host reads.
 	Affinities func(each func(pid, tid int, cpus topology.CPUSet)) error
