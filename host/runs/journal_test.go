@@ -1,8 +1,10 @@
 package runs
 
 import (
+	"bytes"
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/homenode/homenode/core/control"
@@ -32,7 +34,13 @@ func TestJournal(t *testing.T) {
 	scoped := put(10, Run{Name: "a", Scope: &Scope{Unit: "homenode-10.scope", CPUs: topology.CPUs(2), Mems: topology.Nodes(0)}})
 	put(11, Run{Name: "b", Ledger: true})
 	restored := put(12, Run{Name: "c"})
-	put(13, Run{Name: "d", Scope: &Scope{Unit: "homenode-13.scope", Batch: true, From: "/user.slice"}})
+	old := put(13, Run{Name: "d", Scope: &Scope{Unit: "homenode-13.scope", Batch: true, From: "/user.slice"}})
+	file := filepath.Join(s.Dir, plan.ProcessPath(old))
+	text, _ := os.ReadFile(file)
+	before := bytes.Replace(text, []byte(`"batch":true`), []byte(`"offline":true`), 1)
+	if err := os.WriteFile(file, before, 0o600); err != nil || bytes.Equal(before, text) {
+		t.Fatalf("%s: %v", text, err)
+	}
 	entries := func(part Part) (out []string) {
 		t.Helper()
 		j, err := s.Open(part)
