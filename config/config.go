@@ -477,6 +477,17 @@ func (r *Rule) Fits(names []string, labels map[string]string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return doublestar.MatchUnvalidated(r.Match, n) })
 }
 
+// Wishes returns the wishes of the first rule that fits what has one of some names, and labels; nil for none.
+func (c *Config) Wishes(names []string, labels map[string]string) *workload.Rule {
+	for i := range c.Workloads {
+		if r := &c.Workloads[i]; r.Fits(names, labels) {
+			wishes := r.Wishes()
+			return &wishes
+		}
+	}
+	return nil
+}
+
 // New is the default configuration.
 func New() Config {
 	var c Config

@@ -49,10 +49,11 @@ func TestStateOfTheVersionBefore(t *testing.T) {
 	if w := all["pid:77"]; w.Name != "db" || w.Class != workload.Dedicated || w.Home != "0" || w.CPUSetPlanned != "0-1" || w.MemoryKiB == 0 || len(w.Near) != 1 {
 		t.Errorf("the home of homenode run is lost: %+v", w)
 	}
-	if got := r.Registered(); len(got) != 1 || got[0] != process {
+	seen := r.Attention()
+	if got := seen.Registered; len(got) != 1 || got[0] != process {
 		t.Errorf("registered %v", got)
 	}
-	if got := r.Given("pid:77"); len(got) != 1 || got[0].String() != "0-1" {
+	if got := seen.Expected("pid:77"); len(got) != 1 || got[0].String() != "0-1" {
 		t.Errorf("it was given %v", got)
 	}
 	if w := all["/b"]; w.State != api.StateHeld || m.settings()["/b"] != before {

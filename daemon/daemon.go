@@ -45,7 +45,8 @@ type Options struct {
 	Odd []string
 	// Ready is called when the first scan was decided on, Alive each time the loop has
 	// come round: readiness and watchdog. Neither may wait.
-	Ready, Alive func()
+	Ready func(*Daemon)
+	Alive func()
 	// Looked is called with the time that a look and what was decided on it took; it may not
 	// wait. nil is not called.
 	Looked func(took time.Duration)
@@ -289,6 +290,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer d.stop()
 	wake := make(chan struct{})
 	for _, s := range d.o.Sources {
+		if j, ok := s.(Joining); ok {
+			j.Join(d)
+		}
 		go d.listen(ctx, s, wake)
 	}
 	d.next(control.Input{Started: &control.Started{Version: d.o.Version, Period: d.o.Period}})
@@ -495,7 +499,7 @@ func (d *Daemon) cameBack(c callKey) {
 // getReady says once that the daemon is ready.
 func (d *Daemon) getReady() {
 	if !d.ready && d.o.Ready != nil {
-		d.o.Ready()
+		d.o.Ready(d)
 	}
 	d.ready = true
 }
@@ -713,7 +717,8 @@ func (d *Daemon) look(number uint64, began time.Time) (*control.Scan, error) {
 	scan := &control.Scan{Number: number, Began: began.Round(0)}
 	lost := d.refresh()
 	var err error
-	if scan.Snapshot, err = d.observe(); err != nil {
+	scan.Attention = d.attention()
+	if scan.Snapshot, err = d.observe(scan.Attention); err != nil {
 		scan.Failed = err.Error()
 		return scan, err
 	}
@@ -729,9 +734,9 @@ func (d *Daemon) look(number uint64, began time.Time) (*control.Scan, error) {
 	return scan, nil
 }
 
-func (d *Daemon) observe() (seen workload.Snapshot, err error) {
+func (d *Daemon) observe(with control.Attention) (seen workload.Snapshot, err error) {
 	defer d.caught("looking at the host", &err)
-	return d.o.Observer.Look(d.work)
+	return d.o.Observer.Look(d.work, with)
 }
 
 // claim asks a source for its claims. When that panics those of before stand; a source that
@@ -791,23 +796,14 @@ func (d *Daemon) processesOf(s Source) (all []workload.Process) {
 	return s.Processes()
 }
 
-// Given is the CPU sets that threads of a workload may have by homenode, the one that stands first,
-// so that the observer does not take homenode's own work for somebody else's pin.
-func (d *Daemon) Given(id workload.ID) []topology.CPUSet { return d.View().Gave(id) }
+// Attention implements control.Standing.
+func (d *Daemon) Attention() control.Attention { return d.View().Attention() }
 
-// Divided is the CPU sets that homenode has divided the threads of a workload among, for the
-// observer likewise.
-func (d *Daemon) Divided(id workload.ID) []topology.CPUSet { return d.View().Divided[id] }
-
-// Wide reports whether the home of a workload has several nodes.
-func (d *Daemon) Wide(id workload.ID) bool { return d.View().Wide[id] }
-
-// Registered is the processes that `homenode run` placed, and those that sources know:
-// they are workloads however small they are.
-func (d *Daemon) Registered() []workload.Process {
-	out := d.View().Registered()
+// attention is Attention with the processes that sources know.
+func (d *Daemon) attention() control.Attention {
+	a := d.Attention()
 	for _, s := range d.o.Sources {
-		out = append(out, d.processesOf(s)...)
+		a.Registered = append(a.Registered, d.processesOf(s)...)
 	}
-	return out
+	return a
 }

@@ -440,7 +440,7 @@ func TestPlaceWritesTheLedger(t *testing.T) {
 	if _, err := r.place(want); err == nil {
 		t.Error("a third 6-CPU workload on 16 CPUs: no refusal")
 	}
-	if got := r.Registered(); len(got) != 2 {
+	if got := r.Attention().Registered; len(got) != 2 {
 		t.Errorf("registered: %v", got)
 	}
 	for _, bad := range []api.Want{{Class: "gold", CPUs: 1}, {Class: workload.Shared}, {Class: workload.Shared, CPUs: 1, MemoryKiB: -1}} {
@@ -494,11 +494,11 @@ func TestPlaceDuringALookStands(t *testing.T) {
 	if err != nil || len(placements) != 1 || !placements[0].CPUs.Equal(home.CPUs) {
 		t.Fatalf("ledger %+v, %v; want CPUs %s", placements, err, home.CPUs)
 	}
-	if len(r.Registered()) != 1 {
+	if len(r.Attention().Registered) != 1 {
 		t.Error("no longer registered")
 	}
 	r.ticks(1) // the next look would have seen it: it is gone
-	if placements, _ := r.store.Placements(); len(placements) != 0 || len(r.Registered()) != 0 {
+	if placements, _ := r.store.Placements(); len(placements) != 0 || len(r.Attention().Registered) != 0 {
 		t.Errorf("gone, but still in the ledger: %+v", placements)
 	}
 }

@@ -121,8 +121,7 @@ func TestManyReaders(t *testing.T) {
 					d.Undo(ctx, api.Which{ID: "/b"})
 					d.Resume(ctx, api.Which{ID: "/b"})
 				case 6:
-					d.Given("/a")
-					d.Registered()
+					d.attention()
 				case 7:
 					some, stop := context.WithTimeout(ctx, 20*time.Millisecond)
 					for range d.Events(some, 0) {

@@ -102,7 +102,7 @@ func (m *machine) add(name string, cpus float64, kib topology.KiB, on ...topolog
 	return id
 }
 
-func (m *machine) Look(context.Context) (workload.Snapshot, error) {
+func (m *machine) Look(context.Context, control.Attention) (workload.Snapshot, error) {
 	if m.looked != nil {
 		m.looked()
 	}

@@ -121,8 +121,8 @@ type faultyObserver struct {
 	f *faults
 }
 
-func (o faultyObserver) Look(ctx context.Context) (workload.Snapshot, error) {
-	return called(o.f, "look", func() (workload.Snapshot, error) { return o.Observer.Look(ctx) })
+func (o faultyObserver) Look(ctx context.Context, with control.Attention) (workload.Snapshot, error) {
+	return called(o.f, "look", func() (workload.Snapshot, error) { return o.Observer.Look(ctx, with) })
 }
 
 // faultRig is a host with work to bring home and interrupts to place.

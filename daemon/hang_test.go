@@ -118,7 +118,7 @@ func live(t *testing.T, m *machine, about func(string, workload.ID) bool, change
 		o.Clock, o.Inline = bubbleClock{}, false
 		o.Drivers = map[workload.Kind]Driver{workload.InCgroup: hangingDriver{m, h}}
 		o.Alive = func() { l.alive.Add(1) }
-		o.Ready = func() { l.ready.Store(time.Now().Unix()) }
+		o.Ready = func(*Daemon) { l.ready.Store(time.Now().Unix()) }
 		if change != nil {
 			change(&o)
 		}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/control"
-	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -28,38 +28,11 @@ type Local struct {
 	Process  func(ctx context.Context, pid int) (*topology.Host, workload.Observation, error)
 	OpenRead func() (Store, error) // the store, to read it; nil without error when there is none
 	Who      func() *plan.Asker    // who asks; nil is not told
-	// Runs is what `homenode run` has started and still lives, for a look; nil is nothing.
-	Runs func() []control.Admission
-	// Quick finds a home for what is about to start, by what is known without a look at all
-	// that runs, and writes it down where that is to be done, or says why it could not; nil
-	// looks at all.
-	Quick   func(context.Context, *control.PlaceRequest) (r place.Result, unkept, err error)
+	Runs     Runs                  // nil: a home for a command is found by a scan of all that runs
+	// Own is the runs whose settings the store has; nil: none.
+	Own     func() []control.Admission
 	first   *Daemon
 	undoing []control.Which // what an undo that was interrupted has to put back
-}
-
-// Given is what a stopped daemon left, for the observer.
-func (l *Local) Given(id workload.ID) []topology.CPUSet {
-	if l.first == nil {
-		return nil
-	}
-	return l.first.Given(id)
-}
-
-// Divided is what a stopped daemon left of that.
-func (l *Local) Divided(id workload.ID) []topology.CPUSet {
-	if l.first == nil {
-		return nil
-	}
-	return l.first.Divided(id)
-}
-
-// Registered is the processes that `homenode run` placed under that daemon.
-func (l *Local) Registered() []workload.Process {
-	if l.first == nil {
-		return nil
-	}
-	return l.first.Registered()
 }
 
 // keys is what a look without a daemon takes over from the store.
@@ -77,9 +50,6 @@ func (l *Local) look(ctx context.Context) (*Daemon, error) {
 	}
 	o.Log = slog.New(slog.DiscardHandler)
 	o.Settings.Enforce, o.Recorder = false, nil
-	if l.Runs != nil {
-		o.Admitted = l.Runs
-	}
 	d, err := New(o)
 	if err != nil {
 		return nil, err
@@ -193,19 +163,12 @@ func (l *Local) Place(ctx context.Context, want api.Want) (api.Home, error) {
 	if err != nil {
 		return api.Home{}, err
 	}
-	if l.Quick != nil && want.ID == "" && !workload.NamesOthers(asked.Spec.Near) {
-		r, unkept, err := l.Quick(ctx, asked)
-		switch {
-		case err != nil:
-			return api.Home{}, err
-		case !r.Placed():
-			return api.Home{}, &api.Error{Code: api.NoRoom, Text: words.Because(words.NoHome, words.Join(r.Decision.Reasons)).String()}
-		}
-		home := wireHome(&control.Placed{Placement: r.Placement, Decision: r.Decision})
-		home.Unkept = unkept
-		return home, nil
+	x := want.Exact
+	nothing := x != nil && x.CPUs.Empty() && x.Nodes.Empty() // is named, as by --localalloc: it takes nothing
+	if l.Runs != nil && want.ID == "" && !nothing && !workload.NamesOthers(asked.Spec.Near) {
+		return l.placeBeside(asked)
 	}
-	if x := want.Exact; x != nil { // nothing is searched
+	if x != nil { // nothing is searched
 		return api.Home{Schema: "homenode-home/3", Nodes: x.Nodes, CPUs: x.CPUs, Why: words.Because(words.ExactNamed).String()}, nil
 	}
 	asked.Process, asked.Hold = workload.Process{}, 0
@@ -218,6 +181,34 @@ func (l *Local) Place(ctx context.Context, want api.Want) (api.Home, error) {
 	}
 	r, err := d.once(ctx, control.Request{Place: asked})
 	return wireHome(r.Place), err
+}
+
+// placeBeside finds a home for a command by what is known without a scan, and writes it down where the command
+// starts. Unkept in the answer is why it could not be written down.
+func (l *Local) placeBeside(asked *control.PlaceRequest) (home api.Home, err error) {
+	var unkept error
+	starts := asked.Process.PID > 0
+	if starts {
+		var unlock func()
+		unlock, unkept = l.Runs.Lock(asked.Spec.Class == workload.Dedicated)
+		defer unlock()
+	}
+	seen, err := l.Runs.Look(asked)
+	if err != nil {
+		return home, err
+	}
+	r := control.PlaceBeside(l.Clock.Now().Round(0), l.Settings, seen, *asked)
+	if r.Failed != nil {
+		return home, wireError(r.Failed)
+	}
+	if starts {
+		p := r.Place.Placement
+		bad := l.Runs.Keep(control.Admission{Spec: asked.Spec, Process: asked.Process, Placement: p, Exact: asked.Exact != nil}, false)
+		unkept = cmp.Or(unkept, bad)
+	}
+	home = wireHome(r.Place)
+	home.Unkept = unkept
+	return home, nil
 }
 
 // Move implements api.Backend: without a daemon a process named by its PID is moved at once;
@@ -355,6 +346,7 @@ func (l *Local) with(ctx context.Context, open func() (Store, error), undoes con
 	defer s.Close()
 	o := l.Options
 	o.Store, o.Recorder, o.Log = s, nil, slog.New(slog.DiscardHandler)
+	o.Admitted = l.Own // what other runs have set is in a journal of their own
 	d, err := New(o)
 	if err != nil {
 		return err

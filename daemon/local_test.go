@@ -137,7 +137,7 @@ func TestLookKnowsRuns(t *testing.T) {
 		all = append(all, control.Admission{Spec: workload.Spec{ID: id, Class: workload.Shared, CPUs: 1, Given: true}, Process: p, Placement: workload.Placement{
 			Workload: id, Class: workload.Shared, VCPUs: 1, Home: topology.Nodes(0), CPUs: topology.CPUs(0), Start: p.Start}})
 	}
-	l.Runs = func() []control.Admission { return all }
+	l.Admitted = func() []control.Admission { return all }
 	s, err := l.Status(t.Context())
 	if err != nil {
 		t.Fatal(err)

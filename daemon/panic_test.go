@@ -179,7 +179,7 @@ func TestPanicsOfASource(t *testing.T) {
 				}, func(t *testing.T, l *life) {
 					time.Sleep(time.Second)
 					s.armed.Store(true)
-					l.Registered()
+					l.attention()
 					time.Sleep(5 * time.Minute)
 					all := workloads(t, l.Daemon)
 					for _, id := range []workload.ID{"/a", "/b"} {

@@ -16,7 +16,7 @@ import (
 type Observer interface {
 	// Look reads the machine and every workload on it. What cannot be read is in
 	// Snapshot.Problems; an error means that nothing could be seen at all.
-	Look(ctx context.Context) (workload.Snapshot, error)
+	Look(ctx context.Context, with control.Attention) (workload.Snapshot, error)
 	// Stale says that the memory of a workload was moved: the next Look reads it anew,
 	// however lately it did.
 	Stale(id workload.ID)
@@ -39,6 +39,12 @@ type Source interface {
 	Wake() <-chan struct{}
 }
 
+// Joining is a Source that asks the daemon back: for homes of work that is about to start, for the journal.
+type Joining interface {
+	// Join hands the source its daemon, before the first scan.
+	Join(control.Standing)
+}
+
 // Driver carries out steps for one kind of target.
 type Driver = plan.Driver
 
@@ -59,6 +65,17 @@ type Processes interface {
 	Ended([]workload.Process) []workload.Process
 	// Affinity is the CPUs that a process may use; empty when it cannot be read.
 	Affinity(workload.Process) topology.CPUSet
+}
+
+// Runs is what `homenode run` has started and still lives, for a run that no daemon answers.
+type Runs interface {
+	// Lock keeps other runs of this user from looking until unlock is called. A run that wants CPUs alone
+	// waits longer. Without the lock unlock does nothing.
+	Lock(alone bool) (unlock func(), err error)
+	// Look reads what is known without a scan of all that runs.
+	Look(asked *control.PlaceRequest) (*control.Beside, error)
+	// Keep writes down where a run was placed; ledger: a daemon has booked it.
+	Keep(a control.Admission, ledger bool) error
 }
 
 // Surveyor makes one kind of survey, on what the newest scan saw.

@@ -178,10 +178,10 @@ func (d *Daemon) Place(ctx context.Context, want api.Want) (api.Home, error) {
 	return wireHome(r.Place), err
 }
 
-// Admit finds a home for what a source is about to start, and keeps it until that is seen, but
-// no longer than hold. What it holds then is its own: who starts it may go on at once.
-func (d *Daemon) Admit(ctx context.Context, spec workload.Spec, from workload.Origin, hold time.Duration) (workload.Placement, error) {
-	r, err := d.request(ctx, control.Request{Place: &control.PlaceRequest{Spec: spec, From: from, Hold: hold, Starts: true}})
+// Admit implements control.Standing. Work that a scan would leave alone gets no home.
+func (d *Daemon) Admit(ctx context.Context, asked control.PlaceRequest) (workload.Placement, error) {
+	asked.Starts = true
+	r, err := d.request(ctx, control.Request{Place: &asked})
 	if err != nil {
 		return workload.Placement{}, err
 	}
@@ -207,6 +207,17 @@ func placeRequest(w *api.Want) (*control.PlaceRequest, error) {
 		r.Exact = &control.Exact{CPUs: w.Exact.CPUs, Nodes: w.Exact.Nodes}
 	}
 	return r, nil
+}
+
+// Booked returns what a daemon has booked for a process by its answer.
+func Booked(want api.Want, home api.Home) control.Admission {
+	p := workload.Placement{Workload: control.ProcessID(want.Process.PID), Class: want.Class, Importance: workload.DefaultImportance, VCPUs: want.CPUs,
+		Home: home.Nodes, CPUs: home.CPUs, Pins: home.Pins, Asked: topology.KiB(want.MemoryKiB), Bound: home.Bound, Start: want.Process.Start}
+	for _, m := range home.Memory {
+		p.Memory = append(p.Memory, workload.NodeMemory{Node: m.Node, KiB: topology.KiB(m.KiB)})
+	}
+	spec := workload.Spec{Name: want.Name, Tier: want.Tier}
+	return control.Admission{Spec: spec, Process: want.Process, Placement: p, Exact: want.Exact != nil}
 }
 
 func wireHome(p *control.Placed) api.Home {

@@ -169,7 +169,7 @@ func (h *House) catchUp() {
 }
 
 // Look implements daemon.Observer.
-func (h *House) Look(context.Context) (workload.Snapshot, error) {
+func (h *House) Look(context.Context, control.Attention) (workload.Snapshot, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.catchUp()

@@ -51,7 +51,7 @@ func newMachine(t tb, synthetic string) *machine {
 	return m
 }
 
-func (m *machine) Look(context.Context) (workload.Snapshot, error) {
+func (m *machine) Look(context.Context, control.Attention) (workload.Snapshot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return workload.Snapshot{Host: m.host, Observations: slices.Clone(m.seen), Problems: slices.Clone(m.problems)}, nil
@@ -104,7 +104,7 @@ func (m *machine) start(socket string) {
 	settings := control.Settings{Grants: m.grants, Policy: plan.DefaultPolicy(), Balance: balance.DefaultSettings()}
 	ready := make(chan struct{})
 	d, err := daemon.New(daemon.Options{Settings: settings, Period: 50 * time.Millisecond, Version: "test", BootID: "boot", Observer: m, Store: m.store, Clock: clock{},
-		Log: slog.New(slog.DiscardHandler), Ready: func() { close(ready) }, Alive: func() {}})
+		Log: slog.New(slog.DiscardHandler), Ready: func(*daemon.Daemon) { close(ready) }, Alive: func() {}})
 	if err != nil {
 		m.t.Fatal(err)
 	}

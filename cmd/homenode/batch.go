@@ -7,13 +7,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/plan"
-	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/cgroup"
 	"github.com/homenode/homenode/host/observe"
 	"github.com/homenode/homenode/host/process"
@@ -57,65 +54,26 @@ func enterBatch(ctx context.Context, s cli.Start, argv []string) error {
 
 func batchGroup(pid int) string { return path.Join(cgroup.BatchGroup, fmt.Sprint(pid)) }
 
-// undoBatch takes living runs of this user out of the cgroups that run last: with systemd
-// into a scope beside them, else to where they were. What the kernel's scheduler for batch work
-// has of them goes back to the fair class: no journal knows it anywhere else. Workload of the answer is its ID.
-func undoBatch(ctx context.Context, which api.Which) (out api.UndoResult) {
-	living, err := ownRuns().Living(os.Geteuid())
-	if err != nil {
-		return out // undoRuns tells
+// batchCgroups is the cgroups of commands for the driver that restores them.
+type batchCgroups struct{ *cgroup.Driver }
+
+func (batchCgroups) Of(pid int) string { return cgroupOf(pid) }
+
+func (c batchCgroups) Leave(ctx context.Context, group, to string) error {
+	return errors.Join(c.Driver.Leave(ctx, group, to), c.Sweep(ctx))
+}
+
+func (batchCgroups) Fair(ctx context.Context, group string, pids []int) error {
+	_, err := scx.SwitchBack(ctx, scx.ProcessThreads(pids))
+	if group != "" {
+		_, more := scx.SwitchBack(ctx, scx.CgroupThreads(filepath.Join(cgroupMount(), group)))
+		err = errors.Join(err, more)
 	}
-	living = slices.DeleteFunc(living, func(r runs.Run) bool { return r.Scope == nil || !r.Scope.Batch })
-	if !which.All {
-		unit := path.Base(string(which.ID))
-		if i := slices.IndexFunc(living, func(r runs.Run) bool {
-			name := path.Base(r.Scope.Unit)
-			return name == unit || name == unit+".scope"
-		}); i >= 0 {
-			living = living[i : i+1]
-		} else if living, err = meant(living, which); err != nil {
-			return out
-		}
-		if len(living) == 1 {
-			out.Workload = living[0].Placement.Workload
-		}
-	}
-	for _, r := range living {
-		e := plan.Entry{Time: time.Now(), Workload: r.Placement.Workload, Kind: plan.ProcessGroup, Path: plan.ProcessPath(r.Process), Old: r.Scope.From, New: r.Scope.Unit, State: plan.Applied}
-		now := observe.LineageOf(observe.Root(machine), r.Process.PID).Cgroup
-		if path.Base(now) != path.Base(r.Scope.Unit) || !workload.OfRun(now) {
-			continue // it is there no more
-		}
-		inScope := strings.HasSuffix(r.Scope.Unit, ".scope")
-		if inScope {
-			e.Old = strings.TrimSuffix(r.Scope.Unit, ".scope") + "-online.scope"
-		}
-		err := error(nil)
-		if !which.DryRun {
-			pids, _ := cgroups().Processes(now)
-			_, err = scx.SwitchBack(ctx, scx.CgroupThreads(filepath.Join(machine, "sys/fs/cgroup", now)))
-			switch {
-			case err != nil:
-			case inScope:
-				_, err = scope.Enter(ctx, scope.Options{Unit: e.Old, Description: r.Name, PIDs: pids})
-			default:
-				err = cgroups().Leave(ctx, now, r.Scope.From)
-			}
-			if err == nil { // a daemon may have looked in between
-				_, err = scx.SwitchBack(ctx, scx.ProcessThreads(pids))
-			}
-		}
-		if err != nil {
-			out.Failed = append(out.Failed, api.UndoFailure{Entry: e, Error: err.Error()})
-			continue
-		}
-		e.State = plan.Restored
-		out.Restored = append(out.Restored, e)
-	}
-	if !which.DryRun {
-		cgroups().Sweep(ctx)
-	}
-	return out
+	return err
+}
+
+func (batchCgroups) FreeNodes(ctx context.Context, unit string, pid int) error {
+	return freeNodes(ctx, unit, pid)
 }
 
 // sweepBatch removes the cgroups of batch commands that have ended, for as long as a

@@ -86,18 +86,10 @@ func daemonOf(ctx context.Context, o cli.DaemonOptions, c config.Config, layers 
 	}
 	defer s.Close()
 
-	var d *daemon.Daemon
-	options := optionsFor(c, observe.Options{
-		Expected:   func(id workload.ID) []topology.CPUSet { return d.Given(id) },
-		Divided:    func(id workload.ID) []topology.CPUSet { return d.Divided(id) },
-		Wide:       func(id workload.ID) bool { return d.Wide(id) },
-		Registered: func() []workload.Process { return d.Registered() },
-		AsksWaits:  func() bool { return c.Share.MaxWait > 0 && d.View().Sharing.On },
-		Watched:    func() map[workload.ID]bool { return d.View().Sharing.Watched },
-	})
-	options.Store, options.Self, options.Admitted, options.Odd = s, holdings, admitted, odd
-	proxmoxIn(&options, c, func() *daemon.Daemon { return d })
-	pods := containersIn(&options, c, func() *daemon.Daemon { return d })
+	options := optionsFor(c)
+	options.Store, options.Self, options.Admitted, options.Odd = s, holdings, runsHere(c.StateDir).Admitted, odd
+	proxmoxIn(&options, c)
+	pods := containersIn(&options, c)
 	if c.Mode == config.Enforce {
 		lock, err := store.LockHost()
 		if err != nil {
@@ -140,7 +132,7 @@ func daemonOf(ctx context.Context, o cli.DaemonOptions, c config.Config, layers 
 			notify(sd.SdNotifyWatchdog)
 		}
 	}
-	options.Ready = func() {
+	options.Ready = func(d *daemon.Daemon) {
 		notify(sd.SdNotifyReady)
 		h.began()
 		if o.FirstLook == nil {
@@ -154,7 +146,7 @@ func daemonOf(ctx context.Context, o cli.DaemonOptions, c config.Config, layers 
 	if err != nil {
 		return nil, err
 	}
-	d = w.Daemon
+	d := w.Daemon
 	if h.note != "" {
 		d.Note(h.note)
 	}
@@ -297,20 +289,17 @@ func blockDevices(c *config.Config) error {
 var _ daemon.Inheriting = (*process.Driver)(nil)
 
 // optionsFor wires the host packages together; the store is the caller's.
-func optionsFor(c config.Config, look observe.Options) daemon.Options {
+func optionsFor(c config.Config) daemon.Options {
 	root := observe.Root(machine)
-	look.MinMemory = c.Manage.MinMemory.KiB()
-	look.MinCPU = c.Manage.MinCPU
-	look.SelfPID = os.Getpid()
 	settings := c.Settings()
-	look.Named = func(cgroup, name string) bool {
-		return settings.Names(cgroup, name) || c.Proxmox.Manage != config.NoGuests && proxmox.IsScope(cgroup)
-	}
-	look.Counters, look.Waits = true, c.Share.Enabled && c.Share.MaxWait > 0
-	look.Container = containers.New(root, nil).Of
 	kept := keptIn(c.StateDir)
-	look.Host, look.Free = kept.host, kept.free
-	observer := observe.New(root, look)
+	observer := observe.New(root, observe.Options{
+		MinMemory: c.Manage.MinMemory.KiB(), MinCPU: c.Manage.MinCPU, SelfPID: os.Getpid(), Counters: true,
+		Named: func(cgroup, name string) bool {
+			return settings.Names(cgroup, name) || c.Proxmox.Manage != config.NoGuests && proxmox.IsScope(cgroup)
+		},
+		Container: containers.New(root, nil).Of, Host: kept.host, Free: kept.free,
+	})
 	pressure := &process.Pressure{Root: os.DirFS(machine), Host: c.Move.PauseHost, Workload: c.Move.PauseWorkload}
 	mover := process.NewMover(process.MoverOptions{
 		Root:      os.DirFS(machine),
@@ -364,9 +353,18 @@ func optionsFor(c config.Config, look observe.Options) daemon.Options {
 			},
 		},
 		Processes: process.Live{},
-		Clock:     wallClock{}, Lineage: func(pid int) workload.Lineage { return observe.LineageOf(root, pid) },
+		Clock:     wallClock{}, Lineage: lineage,
 	}
 }
+
+// lineage is what the kernel says of a process that a user names.
+func lineage(pid int) workload.Lineage { return observe.LineageOf(observe.Root(machine), pid) }
+
+// cgroupOf is the cgroup of a process; "" when it is not known.
+func cgroupOf(pid int) string { return lineage(pid).Cgroup }
+
+// whoAsks is the user of this command.
+func whoAsks() *plan.Asker { return api.WhoIs(os.Getuid(), os.Getpid()) }
 
 // schedulers is the folder, below the state folder, of the schedulers that were loaded.
 const schedulers = "schedulers"
@@ -431,18 +429,13 @@ func local(_ context.Context, stateDir string) (api.Backend, func() error, error
 	if err != nil {
 		return nil, nil, cli.Usage(err)
 	}
-	var l *daemon.Local
-	options := optionsFor(c, observe.Options{
-		Expected:   func(id workload.ID) []topology.CPUSet { return l.Given(id) },
-		Divided:    func(id workload.ID) []topology.CPUSet { return l.Divided(id) },
-		Registered: func() []workload.Process { return l.Registered() },
-	})
-	proxmoxIn(&options, c, nil)
-	l = &daemon.Local{
-		Quick:   quickly(keptIn(c.StateDir)),
-		Runs:    admitted,
+	options, here := optionsFor(c), runsHere(c.StateDir)
+	options.Admitted = here.Admitted
+	proxmoxIn(&options, c)
+	l := &daemon.Local{
+		Runs:    here,
 		Options: options,
-		Who:     func() *plan.Asker { return api.WhoIs(os.Getuid(), os.Getpid()) },
+		Who:     whoAsks,
 		Open: func() (daemon.Store, error) {
 			if err := journalOfRoot(c.StateDir); err != nil {
 				return nil, err

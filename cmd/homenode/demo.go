@@ -107,7 +107,7 @@ func tellStory(ctx context.Context, o *cli.DemoOptions, place *cli.DemoPlace, vi
 		return "", cli.Usage(err)
 	}
 	options := demoDaemon(house, clock)
-	options.Ready = func() {
+	options.Ready = func(*daemon.Daemon) {
 		l.open()
 		if page != nil {
 			page.open()

@@ -174,13 +174,7 @@ func ruleOf(names ...string) (*workload.Rule, error) {
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
-	for i := range c.Workloads {
-		if r := &c.Workloads[i]; r.Fits(names, nil) {
-			wishes := r.Wishes()
-			return &wishes, nil
-		}
-	}
-	return nil, nil
+	return c.Wishes(names, nil), nil
 }
 
 // runFolder is where libvirt keeps what runs: below /run for the system's, below the

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -107,7 +109,7 @@ func TestQEMUTellsItsThreads(t *testing.T) {
 		t.Fatal(err)
 	}
 	look := func() (*proxmox.Source, []workload.Problem) {
-		s := proxmox.New(proxmox.Options{Root: root, Manage: proxmox.Every, Home: func(workload.ID) (workload.Placement, bool) { return home, true }, Now: func() time.Time { return now }})
+		s := proxmox.New(proxmox.Options{Root: root, Manage: proxmox.Every, Now: func() time.Time { return now }})
 		if err := s.Refresh(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -142,6 +144,7 @@ func TestQEMUTellsItsThreads(t *testing.T) {
 	}
 	drive := func(s *proxmox.Source) []plan.Change {
 		t.Helper()
+		s.Join(standing{Homes: []workload.Placement{home}})
 		d := s.Driver(wroteCgroups{}, process.New(process.Options{}))
 		step := plan.Step{Kind: plan.SetCPUs, Workload: "vm:100", To: home.CPUs.String(), Target: plan.Target{Kind: workload.InCgroup, Cgroup: "/qemu.slice/100.scope"},
 			Reason: words.Because(words.DedicatedCPUs, 2, topology.Nodes(0))}
@@ -203,4 +206,12 @@ func TestQEMUTellsItsThreads(t *testing.T) {
 	changes = drive(s)
 	pinned()
 	undo()
+}
+
+// standing is a daemon that admits nothing.
+type standing control.Attention
+
+func (s standing) Attention() control.Attention { return control.Attention(s) }
+func (standing) Admit(context.Context, control.PlaceRequest) (p workload.Placement, err error) {
+	return p, errors.New("nothing is admitted")
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -75,7 +76,7 @@ func newCrowd(size int, period time.Duration) (*crowd, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := house.Look(context.Background())
+	s, err := house.Look(context.Background(), control.Attention{})
 	c.House, c.host = house, s.Host
 	for i := range c.all {
 		c.start(i)
@@ -91,9 +92,9 @@ func (c *crowd) start(i int) {
 }
 
 // Look implements daemon.Observer.
-func (c *crowd) Look(ctx context.Context) (workload.Snapshot, error) {
+func (c *crowd) Look(ctx context.Context, with control.Attention) (workload.Snapshot, error) {
 	c.clock.pass(c.period)
-	s, err := c.House.Look(ctx)
+	s, err := c.House.Look(ctx, with)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.scans++

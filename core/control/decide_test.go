@@ -664,8 +664,9 @@ func TestAffinityIsKnownWhileItIsWritten(t *testing.T) {
 	f.keeping(EffectApply)
 	f.scan(3)
 	v := f.s.View()
-	if p := f.placement(id); p == nil || !slices.ContainsFunc(v.Gave(id), p.CPUs.Equal) {
-		t.Errorf("placed %+v, given %v", p, v.Gave(id))
+	seen := v.Attention()
+	if p := f.placement(id); p == nil || !slices.ContainsFunc(seen.Expected(id), p.CPUs.Equal) {
+		t.Errorf("placed %+v, given %v", p, seen.Expected(id))
 	}
 }
 

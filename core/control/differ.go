@@ -253,7 +253,9 @@ func (l loop) Asked() uint64                                    { return l.s.Eff
 
 func (l loop) Changing(id workload.ID) bool { return l.s.changing(id) }
 
-func (l loop) LeftAlone(o *workload.Observation) words.Reason { return l.s.leave(o) }
+func (l loop) LeftAlone(o *workload.Observation, names []string) words.Reason {
+	return l.s.leave(o, names)
+}
 
 func (l loop) Redefines(whole workload.ID) bool {
 	for id, t := range l.s.Tasks {

@@ -284,6 +284,7 @@ func (f *fake) all() map[string]string {
 func (f *fake) snapshot() workload.Snapshot {
 	h := f.host()
 	v := f.s.View()
+	seen := v.Attention()
 	s := workload.Snapshot{Host: h, Shrunk: f.shrunk, Problems: f.problems, Uptime: f.uptime, Nodes: f.uses}
 	for _, id := range slices.Sorted(maps.Keys(f.works)) {
 		w := f.works[id]
@@ -300,7 +301,7 @@ func (f *fake) snapshot() workload.Snapshot {
 			}
 		} else if cpus, err := topology.ParseCPUSet(f.get(plan.Affinity, plan.ProcessPath(o.Processes[0]))); err == nil {
 			o.CPUs = cpus
-			o.Pinned = !h.Online.SubsetOf(cpus) && !slices.ContainsFunc(v.Gave(id), cpus.Equal)
+			o.Pinned = !h.Online.SubsetOf(cpus) && !slices.ContainsFunc(seen.Expected(id), cpus.Equal)
 		}
 		o.CPUs = o.CPUs.Minus(w.taken)
 		ran := o.CPUs

@@ -40,12 +40,14 @@ type Begun struct {
 
 // Scan is one look at the whole host, and what the sources say of it.
 type Scan struct {
-	Number   uint64            `json:"number"` // from 1
-	Began    time.Time         `json:"began"`
-	Snapshot workload.Snapshot `json:"snapshot"`
-	Claims   []Claimed         `json:"claims,omitempty"`
-	Took     time.Duration     `json:"took,omitempty"`
-	Failed   string            `json:"failed,omitempty"` // why nothing could be seen; the rest is empty then
+	Number uint64 `json:"number"` // from 1
+	// Attention is what the scan was made with.
+	Attention Attention         `json:"attention,omitzero"`
+	Began     time.Time         `json:"began"`
+	Snapshot  workload.Snapshot `json:"snapshot"`
+	Claims    []Claimed         `json:"claims,omitempty"`
+	Took      time.Duration     `json:"took,omitempty"`
+	Failed    string            `json:"failed,omitempty"` // why nothing could be seen; the rest is empty then
 }
 
 // SurveyKind names what is read beside the scans.

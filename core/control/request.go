@@ -96,6 +96,13 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 		s.reply(Reply{ID: id, Place: &Placed{}})
 		return
 	}
+	if in.Starts {
+		why := s.leave(&workload.Observation{ID: in.Spec.ID, Name: in.Spec.Name}, in.Names)
+		if !why.None() {
+			s.reply(Reply{ID: id, Failed: &Failure{Code: Forbidden, Text: why.String()}})
+			return
+		}
+	}
 	a, ok := s.Admissions[in.Spec.ID]
 	held := ok && a.Process.PID == 0 && in.Hold > 0
 	if held && reflect.DeepEqual(a.Spec, in.Spec) {

@@ -22,19 +22,24 @@ type (
 // basis returns what the scene needs besides the scan and the surveys.
 func (s *State) basis() *scene.Basis {
 	return &scene.Basis{
-		Settings: scene.Settings{
-			Rules:       s.Settings.Rules,
-			Include:     s.Settings.Include,
-			Exclude:     s.Settings.Exclude,
-			MinAge:      s.Settings.MinAge,
-			Overcommit:  s.Settings.Policy.Overcommit,
-			Weighs:      s.Settings.Recognise == RecogniseApply,
-			HelpersStay: s.Settings.HelpersStay,
-		},
+		Settings:   s.Settings.scene(),
 		Journal:    &s.Journal,
 		Admissions: s.Admissions,
 		Work:       (*underway)(s),
 		Facts:      &s.Facts,
+	}
+}
+
+// scene returns the part of the configuration that the scene needs.
+func (s *Settings) scene() scene.Settings {
+	return scene.Settings{
+		Rules:       s.Rules,
+		Include:     s.Include,
+		Exclude:     s.Exclude,
+		MinAge:      s.MinAge,
+		Overcommit:  s.Policy.Overcommit,
+		Weighs:      s.Recognise == RecogniseApply,
+		HelpersStay: s.HelpersStay,
 	}
 }
 
@@ -104,7 +109,9 @@ func (s *State) subjects(all []workload.Observation) []*place.Subject {
 	return s.Decidable(s.basis(), all)
 }
 
-func (s *State) leave(o *workload.Observation) words.Reason { return s.LeftAlone(s.basis(), o) }
+func (s *State) leave(o *workload.Observation, names []string) words.Reason {
+	return s.LeftAlone(s.basis(), o, names)
+}
 
 func (s *State) withClaims(ledger []workload.Placement, h *topology.Host) []workload.Placement {
 	return s.withAdmissions(s.WithClaims(s.basis(), ledger, h))

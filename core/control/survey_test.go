@@ -145,7 +145,7 @@ func TestManagerOfCgroups(t *testing.T) {
 		"/kubepods.slice/kubepods-pod1.slice/x.scope": true, "/kubepods/burstable/x": true, "/kubelet.slice/kubepods/x": true, "/kubepods": true,
 		"/system.slice/kubelet.service": false, "/kubepods2/x": false, "pid:7": false,
 	} {
-		if got := f.s.leave(&workload.Observation{ID: id}); (got.Code == words.ManagerOwns) != want {
+		if got := f.s.leave(&workload.Observation{ID: id}, nil); (got.Code == words.ManagerOwns) != want {
 			t.Errorf("%s: %v", id, got)
 		}
 	}

@@ -399,7 +399,9 @@ func (s *State) ownWrites(seen []workload.Observation) []workload.Observation {
 	out := seen
 	for i := range seen {
 		o := &seen[i]
-		if t := s.Tasks[o.ID]; !o.Pinned || s.Ended[o.ID].Pinned < s.Seen && (t == nil || t.Pinned < s.Seen && !(t.Writing && pins(t.Step()))) {
+		t := s.Tasks[o.ID]
+		written := t != nil && (t.Pinned >= s.Seen || (t.Writing && pins(t.Step())))
+		if !o.Pinned || !(written || s.Ended[o.ID].Pinned >= s.Seen || s.admittedSince(o)) {
 			continue
 		}
 		if &out[0] == &seen[0] {

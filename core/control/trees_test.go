@@ -53,7 +53,7 @@ func TestRulesOfACgroupHoldForItsTrees(t *testing.T) {
 	f = newFake(t, 2, 8)
 	f.s.Managers = []Manager{{Name: "kubelet", Does: "pins", Cgroups: []string{"kubepods.slice"}}}
 	id = in(f, 77, "/kubepods.slice/pod1/c1")
-	if got := f.s.leave(&f.works[id].obs); got.Code != words.ManagerOwns {
+	if got := f.s.leave(&f.works[id].obs, nil); got.Code != words.ManagerOwns {
 		t.Errorf("in a cgroup of a manager: %s", got)
 	}
 }

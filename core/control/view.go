@@ -77,15 +77,6 @@ type Retry struct {
 	Text     string
 }
 
-// Gave is the affinities that threads of a workload may have by homenode, the one that stands first.
-func (v *View) Gave(id workload.ID) []topology.CPUSet {
-	cpus, ok := v.Given[id]
-	if !ok {
-		return v.Writing[id]
-	}
-	return append([]topology.CPUSet{cpus}, v.Writing[id]...)
-}
-
 // View is the state as it can be seen now.
 func (s *State) View() View {
 	s.Placements()
@@ -161,24 +152,6 @@ func (v *View) HeldFor(id workload.ID) (workload.Placement, bool) {
 		return workload.Placement{}, false
 	}
 	return a.Placement, true
-}
-
-// Registered is the root processes of what `homenode run` placed, and helpers.
-func (v *View) Registered() []workload.Process {
-	var out []workload.Process
-	for p, id := range v.helpers {
-		if id == "" || id == ProcessID(p.PID) { // it may be too small to be seen otherwise
-			out = append(out, workload.Process(p))
-		}
-	}
-	slices.SortFunc(out, func(a, b workload.Process) int { return cmp.Compare(a.PID, b.PID) })
-	admitted := v.admitted.All()
-	for _, id := range sortedKeys(admitted) {
-		if p := admitted[id].Process; p.PID > 0 {
-			out = append(out, p)
-		}
-	}
-	return out
 }
 
 // Left is what each node still has for dedicated work. What is held for work whose ID begins

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/homenode/homenode/core/topology"
@@ -155,4 +156,12 @@ func fits(pattern, name string) bool {
 		}
 	}
 	return strings.HasSuffix(rest, parts[last])
+}
+
+// Names returns the names of a claimed workload beside its ID and Name, and its cgroups; nil has none.
+func (c *Claim) Names() []string {
+	if c == nil {
+		return nil
+	}
+	return slices.Concat(c.Also, c.Cgroups)
 }

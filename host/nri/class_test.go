@@ -229,7 +229,7 @@ func FuzzAnnotations(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, key, a, b, name string, shares uint64, memory int64) {
 		r := &homes{}
-		p := New(Options{Manage: All, Enforce: true, Mount: "/nowhere", Admit: r.admit})
+		p := joined(Options{Manage: All, Enforce: true, Mount: "/nowhere"}, r)
 		p.files = everywhere{}
 		pod := &api.PodSandbox{Id: "1", Name: name, Namespace: a, Annotations: map[string]string{prefix + key: a, prefix + "near": b, prefix + "class": a, prefix + "memory": b}}
 		c := &api.Container{Id: "2", Name: name, PodSandboxId: "1", Linux: &api.LinuxContainer{CgroupsPath: b, Resources: &api.LinuxResources{

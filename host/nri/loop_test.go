@@ -171,25 +171,8 @@ func (n *node) start() {
 	n.s = control.New(control.Settings{Enforce: true, Policy: policy, Balance: balance.DefaultSettings(), Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20}}, saved)
 	n.p = New(Options{Manage: All, Enforce: true, Mount: n.mount, Within: time.Minute,
 		Key: n.key, Grants: n.grants,
-		Admit: func(ctx context.Context, spec workload.Spec, from workload.Origin, hold time.Duration) (workload.Placement, error) {
-			if n.refuse {
-				return workload.Placement{}, context.DeadlineExceeded
-			}
-			r := n.ask(control.Request{Place: &control.PlaceRequest{Spec: spec, From: from, Hold: hold, Starts: true}})
-			if r.Failed != nil {
-				return workload.Placement{}, r.Failed
-			}
-			return r.Place.Placement, nil
-		},
-		Home: func(id workload.ID) (p workload.Placement, ok bool) {
-			if found := place.Of(n.view.Plan.Placements, id); found != nil {
-				return *found, true
-			}
-			return p, false
-		},
-		Held:    func(id workload.ID) bool { return n.s.Holds.Has(id) },
-		Journal: func() []plan.Entry { return n.view.Journal },
 	})
+	n.p.Join(n)
 	n.p.runtime, n.p.unasked = &link{runtime: n}, n.unasked
 	n.p.files = fakeFiles{&n.files}
 	n.d = n.p.Driver(&n.files)
@@ -204,6 +187,22 @@ func (n *node) start() {
 	}
 	updates, _ := n.p.Synchronize(context.Background(), pods, containers)
 	n.UpdateContainers(context.Background(), &api.UpdateContainersRequest{Update: updates})
+}
+
+// Attention implements control.Standing.
+func (n *node) Attention() control.Attention { return n.view.Attention() }
+
+// Admit implements control.Standing.
+func (n *node) Admit(_ context.Context, asked control.PlaceRequest) (workload.Placement, error) {
+	if n.refuse {
+		return workload.Placement{}, context.DeadlineExceeded
+	}
+	asked.Starts = true
+	r := n.ask(control.Request{Place: &asked})
+	if r.Failed != nil {
+		return workload.Placement{}, r.Failed
+	}
+	return r.Place.Placement, nil
 }
 
 // fakeFiles is the files of cgroups.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,14 +14,15 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/containerd/nri/pkg/api"
 	"golang.org/x/sys/unix"
 
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
-	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -50,20 +52,8 @@ type Options struct {
 	// Key signs the mark of what is set before a container starts; without one, marks are written for this
 	// process alone.
 	Key []byte
-	// Admit finds a home for what is about to start, and holds it.
-	Admit func(ctx context.Context, spec workload.Spec, from workload.Origin, hold time.Duration) (workload.Placement, error)
-	// Home is where a workload belongs now; false while nothing is known.
-	Home func(workload.ID) (workload.Placement, bool)
-	// Booked is what is held under a name that nobody can guess, as for a resource claim.
-	Booked func(workload.ID) (workload.Placement, bool)
-	// Journal is what homenode has changed and can put back.
-	Journal func() []plan.Entry
 	// Rule is what the configuration wishes for the first of some names, and labels.
 	Rule func(names []string, labels map[string]string) *workload.Rule
-	// Held reports whether a person has told homenode to leave a workload alone.
-	Held func(workload.ID) bool
-	// Alone is why a workload is left alone by the configuration or for another manager.
-	Alone func(names []string) words.Reason
 	// Identify is a running process with its start time.
 	Identify func(pid int) (workload.Process, error)
 	Log      *slog.Logger
@@ -83,7 +73,8 @@ type Plugin struct {
 	o    Options
 	wake chan struct{}
 
-	files files
+	daemon atomic.Pointer[control.Standing] // nil until it joins
+	files  files
 
 	mu      sync.Mutex    // guards what follows; nobody waits for anything with it held
 	runtime *link         // nil while there is no connection
@@ -102,6 +93,14 @@ type Plugin struct {
 	asked map[string][]string
 }
 
+// Mount returns where cgroup v2 is mounted, "" where cgroup v1 is.
+func Mount(at string) string {
+	if _, err := os.Stat(filepath.Join(at, "cgroup.controllers")); err != nil {
+		return ""
+	}
+	return at
+}
+
 // New makes a plugin; Run connects it.
 func New(o Options) *Plugin {
 	if o.Socket == "" {
@@ -115,6 +114,17 @@ func New(o Options) *Plugin {
 		rand.Read(o.Key)
 	}
 	return &Plugin{o: o, first: make(chan struct{}), files: tree(o.Mount), wake: make(chan struct{}, 1), pods: map[string]*pod{}, waiting: map[workload.ID]workload.Placement{}, asked: map[string][]string{}}
+}
+
+// Join implements daemon.Joining.
+func (p *Plugin) Join(d control.Standing) { p.daemon.Store(&d) }
+
+// now returns the homes, the journal and the holds as they are now; nothing is known without a daemon.
+func (p *Plugin) now() control.Attention {
+	if d := p.daemon.Load(); d != nil {
+		return (*d).Attention()
+	}
+	return control.Attention{}
 }
 
 // files is cgroups, so that tests have their own.
@@ -280,11 +290,12 @@ type setting struct {
 
 // entries is the journal's of cgroups: what homenode has set, and can put back.
 func (p *Plugin) entries() map[setting]plan.Entry {
+	return entriesOf(p.now().Journal)
+}
+
+func entriesOf(journal []plan.Entry) map[setting]plan.Entry {
 	out := map[setting]plan.Entry{}
-	if p.o.Journal == nil {
-		return out
-	}
-	for _, e := range p.o.Journal() {
+	for _, e := range journal {
 		if (e.Kind == plan.CgroupCPUs || e.Kind == plan.CgroupMems) && e.State != plan.Failed {
 			out[setting{e.Kind, e.Path}] = e
 		}
@@ -408,8 +419,9 @@ func (p *Plugin) CreateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 
 // want is a request for a home.
 type want struct {
-	spec workload.Spec
-	from workload.Origin
+	spec  workload.Spec
+	from  workload.Origin
+	names []string // see group.names
 }
 
 // owner returns the party responsible for a pod: all pods of its namespace are bounded together.
@@ -417,27 +429,32 @@ func (p *pod) owner() workload.Owner { return workload.NamespaceOwner(p.namespac
 
 // learn is what a workload wants with one container more, and whether it is left alone.
 func (p *Plugin) learn(s *api.PodSandbox, one *container) (w want, alone bool) {
+	now := p.now()
 	defer p.change()()
 	in := p.podNow(s)
 	in.containers = slices.DeleteFunc(slices.Clone(in.containers), func(x *container) bool { return x.id == one.id || x.stopped && x.name == one.name })
 	in.containers = append(in.containers, one)
 	g := in.groupOf(one)
 	wanted := p.o.spec(&g)
-	return want{wanted.Spec, workload.Origin{Owner: in.owner(), Asked: wanted.asked}}, !p.alone(&g).None()
+	return want{wanted.Spec, workload.Origin{Owner: in.owner(), Asked: wanted.asked}, g.names()}, !p.alone(&g, &now).None()
 }
 
 // begin is the sets that a container begins with; none where it is not homenode's to place or
 // no answer comes in time.
 func (p *Plugin) begin(ctx context.Context, c *container, w *want) (out sets) {
-	if !p.acts() || c.cgroup == "" || p.o.Held != nil && p.o.Held(w.spec.ID) {
+	now := p.now()
+	if !p.acts() || c.cgroup == "" || now.Holds.Has(w.spec.ID) {
 		return out
 	}
-	if booked, _, ok := p.booked(c); ok {
+	if booked, _, ok := booked(c, &now); ok {
 		return sets{booked.CPUs.String(), booked.Home.String()}
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.within())
 	defer cancel()
-	home, ok := p.homeOf(w.spec.ID)
+	home, ok := now.Home(w.spec.ID)
+	if !ok {
+		home, ok = p.waitsFor(w.spec.ID)
+	}
 	if !ok {
 		var err error
 		if home, err = p.admit(ctx, w, c); err != nil {
@@ -465,16 +482,15 @@ func (p *Plugin) within() time.Duration {
 	return within
 }
 
-// homeOf is where a workload belongs that has begun.
-func (p *Plugin) homeOf(id workload.ID) (workload.Placement, bool) {
-	if home, ok := p.home(id); ok {
-		return home, true
-	}
+// waitsFor returns the home of a workload that has begun, and that no scan has seen yet.
+func (p *Plugin) waitsFor(id workload.ID) (workload.Placement, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	home, ok := p.waiting[id]
 	return home, ok
 }
+
+var errNoDaemon = errors.New("no daemon has joined")
 
 // admit has a home found and kept. Dedicated work for which there is no room begins as shared,
 // so that it takes nobody's own CPUs.
@@ -484,10 +500,15 @@ func (p *Plugin) admit(ctx context.Context, w *want, c *container) (workload.Pla
 	if nodes, err := topology.ParseNodeSet(c.mems); err == nil && !nodes.Empty() {
 		spec.Nodes = nodes
 	}
-	home, err := p.o.Admit(ctx, spec, w.from, hold)
+	d := p.daemon.Load()
+	if d == nil {
+		return workload.Placement{}, errNoDaemon
+	}
+	asked := control.PlaceRequest{Spec: spec, From: w.from, Hold: hold, Names: w.names}
+	home, err := (*d).Admit(ctx, asked)
 	if err != nil && ctx.Err() == nil && spec.Class == workload.Dedicated {
-		spec.Class = workload.Shared
-		home, err = p.o.Admit(ctx, spec, w.from, hold)
+		asked.Spec.Class = workload.Shared
+		home, err = (*d).Admit(ctx, asked)
 	}
 	if err == nil {
 		p.mu.Lock()
@@ -499,12 +520,9 @@ func (p *Plugin) admit(ctx context.Context, w *want, c *container) (workload.Pla
 
 // booked is what is booked for the claims of a container: its CPUs and home are those of all
 // together. missing is a claim that nothing is booked for.
-func (p *Plugin) booked(c *container) (all workload.Placement, missing workload.ID, ok bool) {
+func booked(c *container, now *control.Attention) (all workload.Placement, missing workload.ID, ok bool) {
 	for _, id := range c.claims {
-		if p.o.Booked == nil {
-			return all, id, false
-		}
-		one, known := p.o.Booked(id)
+		one, known := now.Held[id]
 		if !known {
 			return all, id, false
 		}

@@ -3,7 +3,6 @@ package nri
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -22,7 +21,7 @@ import (
 func TestContainersBeginAtHome(t *testing.T) {
 	r, h := newRuntime(t), &homes{}
 	r.start()
-	p, _ := r.connect(h.options(r))
+	p, _ := r.connect(h.options(r), h)
 	pod := r.pod("p1", "web", "db-0", nil)
 	r.create(pod, "c1", "pg", 2, 1<<30)
 	r.create(pod, "c2", "exporter", 1, 1<<20)
@@ -62,7 +61,7 @@ func TestSlowAnswersHoldNothingUp(t *testing.T) {
 	r.start()
 	o := h.options(r)
 	o.Within = 20 * time.Millisecond
-	p, _ := r.connect(o)
+	p, _ := r.connect(o, h)
 	pod := r.pod("p1", "web", "db-0", nil)
 	if r.create(pod, "c1", "pg", 2, 1<<30); r.reads("c1", "cpuset.cpus") != "" {
 		t.Errorf("it has %q", r.reads("c1", "cpuset.cpus"))
@@ -93,7 +92,7 @@ func TestStartsWaitWithinWhatTheRuntimeWaits(t *testing.T) {
 // A runtime that comes, goes and comes again is found each time, and what runs is adopted.
 func TestReconnects(t *testing.T) {
 	r, h := newRuntime(t), &homes{}
-	p, _ := func() (*Plugin, func()) { r.start(); return r.connect(h.options(r)) }()
+	p, _ := func() (*Plugin, func()) { r.start(); return r.connect(h.options(r), h) }()
 	pod := r.pod("p1", "web", "db-0", nil)
 	r.create(pod, "c1", "pg", 2, 1<<30)
 	r.end()
@@ -114,7 +113,7 @@ func TestReconnects(t *testing.T) {
 func TestKilledWhileAContainerStarts(t *testing.T) {
 	r, h := newRuntime(t), &homes{wait: make(chan struct{})}
 	r.start()
-	_, stop := r.connect(h.options(r))
+	_, stop := r.connect(h.options(r), h)
 	pod := r.pod("p1", "web", "db-0", nil)
 	go func() {
 		r.until(func() bool { h.mu.Lock(); defer h.mu.Unlock(); return len(h.asked) > 0 })
@@ -125,7 +124,8 @@ func TestKilledWhileAContainerStarts(t *testing.T) {
 		t.Errorf("it has %q", got)
 	}
 	stop()
-	p, _ := r.connect((&homes{}).options(r))
+	h = &homes{}
+	p, _ := r.connect(h.options(r), h)
 	if c := claim(p, "web/db-0"); c == nil || !c.Alone.None() || len(c.Began) > 0 {
 		t.Errorf("%+v", c)
 	}
@@ -138,9 +138,7 @@ func TestLeftAlone(t *testing.T) {
 	r, h := newRuntime(t), &homes{}
 	r.start()
 	o := h.options(r)
-	held := false
-	o.Held = func(workload.ID) bool { return held }
-	p, _ := r.connect(o)
+	p, _ := r.connect(o, h)
 	pod := r.pod("p1", "web", "db-0", nil)
 	c, _ := r.create(pod, "c1", "pg", 2, 1<<30)
 	if _, err := r.nri.UpdateContainer(t.Context(), &api.UpdateContainerRequest{Pod: pod, Container: c, LinuxResources: &api.LinuxResources{Cpu: &api.LinuxCPU{Cpus: "0-1"}}}); err != nil {
@@ -149,7 +147,9 @@ func TestLeftAlone(t *testing.T) {
 	if c := claim(p, "web/db-0"); c == nil || c.Alone.Code != words.ContainerPinned || len(c.Began) > 0 {
 		t.Errorf("%+v", c)
 	}
-	held = true
+	h.mu.Lock()
+	h.held = true
+	h.mu.Unlock()
 	other := r.pod("p2", "web", "db-1", nil)
 	if r.create(other, "c2", "pg", 2, 1<<30); r.reads("c2", "cpuset.cpus") != "" {
 		t.Errorf("held, it has %q", r.reads("c2", "cpuset.cpus"))
@@ -165,7 +165,7 @@ func TestFirstScan(t *testing.T) {
 	r.start()
 	const id = "0123456789abcdef0123456789abcdef"
 	r.pods[id] = &api.PodSandbox{Id: id, Name: "db-0", Namespace: "web", Linux: &api.LinuxPodSandbox{}}
-	p := New(h.options(r))
+	p := joined(h.options(r), h)
 	rest := func() (all []string) {
 		claims, _ := p.Claims(host())
 		for _, c := range claims {
@@ -203,7 +203,7 @@ func TestFirstScan(t *testing.T) {
 func TestContainersAreToldOfOnceTheyHaveStarted(t *testing.T) {
 	r, h := newRuntime(t), &homes{}
 	r.start()
-	p, _ := r.connect(h.options(r))
+	p, _ := r.connect(h.options(r), h)
 	pod := r.pod("p1", "web", "db-0", nil)
 	first, _ := r.made(pod, "c1", "pg", 2, 1<<30)
 	if c := claim(p, "web/db-0"); c != nil {
@@ -238,7 +238,7 @@ func TestNothingIsToldUnasked(t *testing.T) {
 		r, h := newRuntime(t), &homes{}
 		r.name = name
 		r.start()
-		p, _ := r.connect(h.options(r))
+		p, _ := r.connect(h.options(r), h)
 		p.mu.Lock()
 		p.unasked = name == "containerd" // a test binary has no versions of modules to tell
 		p.mu.Unlock()
@@ -299,13 +299,9 @@ func TestPartsOfAPodAreNear(t *testing.T) {
 // Bookings of a resource claim are where its container begins; it books nothing itself. One that
 // began elsewhere is told.
 func TestResourceClaims(t *testing.T) {
-	none := func(context.Context, workload.Spec, workload.Origin, time.Duration) (workload.Placement, error) {
-		return workload.Placement{}, errors.New("no room")
-	}
-	p := New(Options{Manage: All, Enforce: true, Mount: "/nowhere", Admit: none, Booked: func(id workload.ID) (b workload.Placement, ok bool) {
-		b.CPUs, b.Home = topology.CPUs(3, 4), topology.Nodes(1)
-		return b, id == "claim:1" || id == "claim:2"
-	}})
+	booked := workload.Placement{CPUs: topology.CPUs(3, 4), Home: topology.Nodes(1)}
+	h := &homes{refuses: true, booked: map[workload.ID]workload.Placement{"claim:1": booked, "claim:2": booked}}
+	p := joined(Options{Manage: All, Enforce: true, Mount: "/nowhere"}, h)
 	sets := map[string]*[2]string{"/x": {}}
 	p.files = fakeFiles{&cgroups{sets: sets, inode: map[string]int{}}}
 	pod := &api.PodSandbox{Id: "1", Name: "p", Namespace: "ns"}
@@ -344,7 +340,7 @@ func TestResizedInPlace(t *testing.T) {
 	for _, tells := range []bool{false, true} {
 		r, h := newRuntime(t), &homes{}
 		r.start()
-		p, stop := r.connect(h.options(r))
+		p, stop := r.connect(h.options(r), h)
 		wants := func(when string, cpus int, gib topology.KiB) {
 			t.Helper()
 			if c := claim(p, "web/db-0"); c == nil || c.Spec.CPUs != cpus || c.Spec.Memory != gib<<20 {
@@ -373,7 +369,7 @@ func TestResizedInPlace(t *testing.T) {
 			wants("resized", int(to)+1, topology.KiB(to)+1)
 		}
 		stop()
-		p, _ = r.connect(h.options(r))
+		p, _ = r.connect(h.options(r), h)
 		wants("after a restart", 2, 2)
 	}
 }
@@ -397,7 +393,7 @@ func TestCgroupV1(t *testing.T) {
 	o := h.options(r)
 	o.Mount = ""
 	o.Identify = func(pid int) (workload.Process, error) { return workload.Process{PID: pid, Start: 7}, nil }
-	p, _ := r.connect(o)
+	p, _ := r.connect(o, h)
 	if _, problems := p.Claims(host()); len(problems) != 0 {
 		t.Errorf("without containers: %v", problems)
 	}
@@ -477,12 +473,11 @@ func TestToldByAnEarlierDaemon(t *testing.T) {
 		{"", "0-15", ""}, // undone
 		{"8-9", "8-9", "8-9"},
 	} {
-		p := New(Options{Manage: All, Mount: "/", Journal: func() (all []plan.Entry) {
-			if c.reads == "" || c.reads == "8-9" {
-				return nil
-			}
-			return []plan.Entry{{Kind: plan.CgroupCPUs, Path: "/c", New: cmp.Or(map[string]string{"2-3": "0-3"}[c.reads], c.reads), State: plan.Applied}}
-		}})
+		h := &homes{}
+		if c.reads != "" && c.reads != "8-9" {
+			h.wrote = []plan.Entry{{Kind: plan.CgroupCPUs, Path: "/c", New: cmp.Or(map[string]string{"2-3": "0-3"}[c.reads], c.reads), State: plan.Applied}}
+		}
+		p := joined(Options{Manage: All, Mount: "/"}, h)
 		p.files = fakeFiles{&cgroups{cpus: "0-15", mems: "0-3", sets: map[string]*[2]string{"/c": {c.reads, ""}}, inode: map[string]int{"/c": 1}}}
 		pods := []*api.PodSandbox{{Id: "1", Name: "p", Namespace: "ns"}}
 		_, err := p.Synchronize(t.Context(), pods, []*api.Container{{Id: "c", Name: "c", PodSandboxId: "1", State: api.ContainerState_CONTAINER_RUNNING,

@@ -3,10 +3,13 @@ package nri
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +19,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 	"github.com/sirupsen/logrus"
 
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -282,9 +286,28 @@ type homes struct {
 	wait  chan struct{} // nil: answer at once
 	home  map[workload.ID]workload.Placement
 	wrote []plan.Entry
+
+	held, refuses bool
+	booked        map[workload.ID]workload.Placement
 }
 
-func (h *homes) admit(ctx context.Context, spec workload.Spec, _ workload.Origin, _ time.Duration) (workload.Placement, error) {
+// Attention implements control.Standing.
+func (h *homes) Attention() control.Attention {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := control.Attention{Journal: h.wrote, Holds: control.Holds{All: h.held}, Held: h.booked}
+	for _, id := range slices.Sorted(maps.Keys(h.home)) {
+		now.Homes = append(now.Homes, h.home[id])
+	}
+	return now
+}
+
+// Admit implements control.Standing.
+func (h *homes) Admit(ctx context.Context, asked control.PlaceRequest) (workload.Placement, error) {
+	spec := asked.Spec
+	if h.refuses {
+		return workload.Placement{}, errors.New("no room")
+	}
 	h.mu.Lock()
 	h.asked = append(h.asked, spec)
 	wait := h.wait
@@ -300,21 +323,20 @@ func (h *homes) admit(ctx context.Context, spec workload.Spec, _ workload.Origin
 }
 
 func (h *homes) options(r *runtime) Options {
-	return Options{Socket: r.socket, Manage: All, Key: hostKey, Grants: everything, Enforce: true, Mount: r.mount, Proc: "/proc", Within: time.Minute, Admit: h.admit,
-		Home: func(id workload.ID) (workload.Placement, bool) {
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			p, ok := h.home[id]
-			return p, ok
-		},
-		Journal: func() []plan.Entry { h.mu.Lock(); defer h.mu.Unlock(); return h.wrote },
-	}
+	return Options{Socket: r.socket, Manage: All, Key: hostKey, Grants: everything, Enforce: true, Mount: r.mount, Proc: "/proc", Within: time.Minute}
+}
+
+// joined returns a plugin with a daemon.
+func joined(o Options, d control.Standing) *Plugin {
+	p := New(o)
+	p.Join(d)
+	return p
 }
 
 // connect runs a plugin until the test ends, or stop is called.
-func (r *runtime) connect(o Options) (p *Plugin, stop func()) {
+func (r *runtime) connect(o Options, h *homes) (p *Plugin, stop func()) {
 	r.t.Helper()
-	p = New(o)
+	p = joined(o, h)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { p.Run(ctx); close(ended) }()

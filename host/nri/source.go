@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -18,7 +19,8 @@ import (
 
 // Claims is what is known of pods and their containers.
 func (p *Plugin) Claims(*topology.Host) (out []workload.Claim, problems []workload.Problem) {
-	wrote := p.entries()
+	now := p.now()
+	wrote := entriesOf(now.Journal)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known := map[workload.ID]bool{}
@@ -34,10 +36,10 @@ func (p *Plugin) Claims(*topology.Host) (out []workload.Claim, problems []worklo
 		for _, g := range p.groups(in) {
 			known[g.id] = true
 			p.begun(&g)
-			if _, placed := p.home(g.id); len(g.containers) == 0 && (g.own || !placed) { // its home is held; nothing can be done to it yet
+			if _, placed := now.Home(g.id); len(g.containers) == 0 && (g.own || !placed) { // its home is held; nothing can be done to it yet
 				continue
 			}
-			c, trouble := p.claim(&g, wrote)
+			c, trouble := p.claim(&g, &now, wrote)
 			out = append(out, c)
 			told = append(told, trouble)
 		}
@@ -49,7 +51,7 @@ func (p *Plugin) Claims(*topology.Host) (out []workload.Claim, problems []worklo
 		if !known[id] {
 			return true
 		}
-		_, placed := p.home(id)
+		_, placed := now.Home(id)
 		return placed
 	})
 	maps.DeleteFunc(p.asked, func(cgroup string, _ []string) bool {
@@ -106,13 +108,13 @@ func (p *Plugin) groups(in *pod) []group {
 	return out
 }
 
-func (p *Plugin) claim(g *group, wrote map[setting]plan.Entry) (workload.Claim, trouble) {
+func (p *Plugin) claim(g *group, now *control.Attention, wrote map[setting]plan.Entry) (workload.Claim, trouble) {
 	w := p.o.spec(g)
 	spec, t := w.Spec, trouble{id: g.id, class: w.Class, bad: w.bad, refused: w.refused}
 	c := workload.Claim{Owner: g.pod.owner(), Asked: w.asked, Note: refusal(w.refused, w.Class),
-		ID: g.id, Name: g.name(), Running: true, Ruled: true, Crowd: true, Alone: p.alone(g),
+		ID: g.id, Name: g.name(), Running: true, Ruled: true, Crowd: true, Alone: p.alone(g, now),
 		Caps: workload.Caps{Evicts: !g.own && len(g.pod.groups()) == 1}} // nobody else is in the pod
-	if home, ok := p.home(g.id); ok && len(g.containers) == 0 { // between two containers there is nothing to change
+	if home, ok := now.Home(g.id); ok && len(g.containers) == 0 { // between two containers there is nothing to change
 		if c.CPUs = home.CPUs; home.Bound {
 			c.Mems = home.MemoryNodes()
 		}
@@ -138,7 +140,7 @@ func (p *Plugin) claim(g *group, wrote map[setting]plan.Entry) (workload.Claim, 
 			t.bad = append(t.bad, text)
 		}
 	}
-	if booked, missing, ok := p.bookedOf(g); ok {
+	if booked, missing, ok := bookedOf(g, now); ok {
 		c.Booked, spec.Class = true, booked.Class
 		if !p.has(g.containers[0], booked.CPUs) {
 			why := "when it began homenode did not answer in time, or was not in enforce mode; it has them once it is started again"
@@ -157,11 +159,11 @@ func (p *Plugin) claim(g *group, wrote map[setting]plan.Entry) (workload.Claim, 
 	return c, t
 }
 
-func (p *Plugin) bookedOf(g *group) (all workload.Placement, missing workload.ID, ok bool) {
+func bookedOf(g *group, now *control.Attention) (all workload.Placement, missing workload.ID, ok bool) {
 	if len(g.containers) != 1 {
 		return all, "", false
 	}
-	return p.booked(g.containers[0])
+	return booked(g.containers[0], now)
 }
 
 // has reports whether the CPU set of a container is this one. One that cannot be read may be.
@@ -199,15 +201,14 @@ func (p *Plugin) began(c *container, wrote map[setting]plan.Entry) (b workload.B
 	return b
 }
 
-// alone is why a workload is left alone.
-func (p *Plugin) alone(g *group) words.Reason {
+// alone returns why a workload is left alone.
+func (p *Plugin) alone(g *group, now *control.Attention) words.Reason {
 	if p.o.Manage != All {
 		return words.Because(words.ContainerObserved)
 	}
-	if p.o.Alone != nil {
-		if why := p.o.Alone(g.names()); !why.None() {
-			return why
-		}
+	why := now.Leaves(&workload.Spec{ID: g.id, Name: g.name()}, g.names())
+	if !why.None() {
+		return why
 	}
 	for _, c := range g.containers {
 		if cpus, err := topology.ParseCPUSet(c.cpus); err == nil && !cpus.Empty() {
@@ -215,14 +216,6 @@ func (p *Plugin) alone(g *group) words.Reason {
 		}
 	}
 	return words.Reason{}
-}
-
-// home is where a workload belongs that a scan has seen.
-func (p *Plugin) home(id workload.ID) (workload.Placement, bool) {
-	if p.o.Home == nil {
-		return workload.Placement{}, false
-	}
-	return p.o.Home(id)
 }
 
 // Processes is the first process of each container, which is observed however small it is,

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -67,7 +67,7 @@ func newClocked(t *testing.T, n int) (*rig, *clocked) {
 // scan is a scan a period later that does not make the files anew: nothing has changed.
 func (r *rig) scan() workload.Snapshot {
 	r.now, r.uptime = r.now.Add(2*time.Second), r.uptime+2*time.Second
-	s, err := r.o.Look(r.t.(*testing.T).Context())
+	s, err := r.o.Look(r.t.(*testing.T).Context(), control.Attention{})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -229,8 +229,7 @@ func TestAsleepReported(t *testing.T) {
 	m := newFake()
 	m.top, m.mounts, m.groups = "", "", nil
 	m.proc(1000, 1, "big", "/", 1<<20)
-	var given []topology.CPUSet
-	r := newRig(t, m, Options{Expected: func(workload.ID) []topology.CPUSet { return given }})
+	r := newRig(t, m, Options{})
 	c := &clocked{files: r.o.files, clocks: map[int]time.Duration{1000: time.Second}, stat: map[int]int{}, status: map[int]int{}}
 	r.o.files = c
 	maps := 0
@@ -249,7 +248,7 @@ func TestAsleepReported(t *testing.T) {
 	if n := c.status[1000]; n > 0 || maps > 0 {
 		t.Errorf("status read %d times, numa_maps %d times in 28 s", n, maps)
 	}
-	given = []topology.CPUSet{mustCPUs("0-3")}
+	r.expecting("pid:1000", mustCPUs("0-3"))
 	r.after(2 * time.Second)
 	if n := c.status[1000]; n != 1 {
 		t.Errorf("status read %d times after its CPUs were changed", n)

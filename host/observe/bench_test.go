@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -77,13 +78,13 @@ func BenchmarkLook300(b *testing.B) {
 			m.write(b, dir)
 			now, clock := jumpingClock()
 			o := New(bb.open(dir), Options{
-				Waits: len(watched) > 0, Watched: func() map[workload.ID]bool { return watched }, Host: m.host, Free: func(fsys fs.FS, _ *topology.Host) (*topology.Host, error) { return m.host(fsys) },
+				Host: m.host, Free: func(fsys fs.FS, _ *topology.Host) (*topology.Host, error) { return m.host(fsys) },
 				Now: clock, PageSize: 4,
 			})
 			if bb.by == workload.Counters {
 				o.counters.opener = &fakePMU{each: time.Microsecond, tick: func(string) (float64, float64, error) { return 1e6, 1e5, nil }}
 			}
-			o.Look(context.Background())
+			o.Look(context.Background(), control.Attention{Waits: len(watched) > 0, Watched: watched})
 			counted := map[workload.ID]bool{}
 			b.ReportAllocs()
 			began := cpuUsed()
@@ -92,7 +93,7 @@ func BenchmarkLook300(b *testing.B) {
 				for _, l := range o.leaves { // as if the look before had seen less
 					l.usage = benchUsage - time.Duration(bb.use*2*float64(time.Second))
 				}
-				s, err := o.Look(context.Background())
+				s, err := o.Look(context.Background(), control.Attention{Waits: len(watched) > 0, Watched: watched})
 				if want := 300; err != nil || (bb.mem > 64*mib) != (len(s.Observations) == want) {
 					b.Fatal(err, len(s.Observations))
 				}
@@ -156,12 +157,12 @@ func BenchmarkLookGrowth(b *testing.B) {
 				Host: m.host, Free: func(fsys fs.FS, _ *topology.Host) (*topology.Host, error) { return m.host(fsys) },
 				Now: clock, PageSize: 4,
 			})
-			o.Look(context.Background())
+			o.Look(context.Background(), control.Attention{})
 			b.ReportAllocs()
 			began := cpuUsed()
 			for b.Loop() {
 				*now += 2 * time.Second
-				if s, err := o.Look(context.Background()); err != nil || len(s.Observations) != n {
+				if s, err := o.Look(context.Background(), control.Attention{}); err != nil || len(s.Observations) != n {
 					b.Fatal(err, len(s.Observations))
 				}
 			}
@@ -192,12 +193,12 @@ func BenchmarkLookSleepers(b *testing.B) {
 				opts.MinMemory = 100
 			}
 			o := New(Root("/"), opts)
-			o.Look(context.Background())
+			o.Look(context.Background(), control.Attention{})
 			b.ReportAllocs()
 			began := cpuUsed()
 			for b.Loop() {
 				*now += 2 * time.Second
-				s, err := o.Look(context.Background())
+				s, err := o.Look(context.Background(), control.Attention{})
 				if err != nil || reported != (len(s.Observations) >= 600) {
 					b.Fatal(err, len(s.Observations))
 				}

@@ -478,13 +478,12 @@ func TestRegistered(t *testing.T) {
 	m.service("/a.service", 100, "a", 100*mib)
 	m.proc(101, 100, "tiny", "/a.service", 1*mib)
 	m.service("/small.service", 110, "small", 1*mib)
-	var registered []workload.Process
-	r := newRig(t, m, Options{Registered: func() []workload.Process { return registered }})
+	r := newRig(t, m, Options{})
 	if got := ids(r.look()); got != "/a.service" {
 		t.Fatal(got)
 	}
 	// Its leaf is several workloads from now on, without waiting.
-	registered = []workload.Process{{PID: 101, Start: 101}, {PID: 110, Start: 110}}
+	r.with.Registered = []workload.Process{{PID: 101, Start: 101}, {PID: 110, Start: 110}}
 	if got := ids(r.after(2 * time.Second)); got != "pid:100 pid:101 pid:110" {
 		t.Fatal(got)
 	}
@@ -493,7 +492,7 @@ func TestRegistered(t *testing.T) {
 	if got := ids(r.after(2 * time.Second)); strings.Contains(got, "pid:110") {
 		t.Fatal(got)
 	}
-	registered = nil
+	r.with.Registered = nil
 	for range 4 {
 		r.after(20 * time.Second)
 	}
@@ -514,7 +513,8 @@ func TestRegisteredBeforeExec(t *testing.T) {
 	for _, pid := range []string{"730", "740", "750"} {
 		m.links["proc/"+pid+"/exe"] = "/usr/bin/homenode"
 	}
-	r := newRig(t, m, Options{SelfPID: 730, Registered: func() []workload.Process { return []workload.Process{{PID: 740, Start: 740}} }})
+	r := newRig(t, m, Options{SelfPID: 730})
+	r.with.Registered = []workload.Process{{PID: 740, Start: 740}}
 	if got := ids(r.look()); got != "pid:740" {
 		t.Errorf("%q", got)
 	}
@@ -535,10 +535,9 @@ func TestRegisteredIsWhole(t *testing.T) {
 	m.proc(105, 104, "java", scope, 100*mib)
 	m.proc(110, 1, "runuser", scope, 4*mib) // by hand
 	m.proc(111, 110, "redis", scope, 100*mib)
-	var registered []workload.Process
-	r := newRig(t, m, Options{Registered: func() []workload.Process { return registered }})
+	r := newRig(t, m, Options{})
 	r.look()
-	registered = []workload.Process{{PID: 100, Start: 100}, {PID: 104, Start: 104}}
+	r.with.Registered = []workload.Process{{PID: 100, Start: 100}, {PID: 104, Start: 104}}
 	s := r.after(2 * time.Second)
 	if got := ids(s); got != "pid:100 pid:104 pid:111" {
 		t.Fatal(got)

@@ -14,6 +14,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/proc"
@@ -245,7 +246,8 @@ type tester interface {
 
 // rig is an Observer of a fake machine with its own clock.
 type rig struct {
-	t tester
+	with control.Attention
+	t    tester
 	*fakeMachine
 	fs  *fakeFS
 	now time.Time
@@ -268,11 +270,17 @@ func newRig(t tester, m *fakeMachine, opts Options) *rig {
 func (r *rig) look() workload.Snapshot {
 	r.t.Helper()
 	r.fs.refresh()
-	s, err := r.o.Look(context.Background())
+	s, err := r.o.Look(context.Background(), r.with)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return s
+}
+
+// expecting has a workload have some affinities from homenode: the current one, and those that are being written.
+func (r *rig) expecting(id workload.ID, sets ...topology.CPUSet) *rig {
+	r.with = control.Attention{Given: map[workload.ID]topology.CPUSet{id: sets[0]}, Writing: map[workload.ID][]topology.CPUSet{id: sets[1:]}}
+	return r
 }
 
 // after lets time pass and looks.

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/fault"
@@ -43,7 +44,7 @@ func TestNoFigureIsInvented(t *testing.T) {
 					want := truth.after(11 * time.Second)
 					r.now, r.uptime = r.now.Add(11*time.Second), r.uptime+11*time.Second
 					r.fs.refresh()
-					s, err := r.o.Look(context.Background())
+					s, err := r.o.Look(context.Background(), control.Attention{})
 					what := fmt.Sprintf("process %v: %s fails with %v, look %d", process, failed, errno, look)
 					if err != nil {
 						if strings.Contains(err.Error(), "\n") || failed == was {

@@ -658,15 +658,14 @@ func TestPinned(t *testing.T) {
 				m.initCPUs = tt.init
 			}
 			p.threads = tt.threads
-			opts := Options{Expected: func(got workload.ID) (given []topology.CPUSet) {
-				if got == id && tt.expected != "" {
-					for set := range strings.SplitSeq(tt.expected, ";") {
-						given = append(given, mustCPUs(set))
-					}
+			r := newRig(t, m, Options{})
+			if tt.expected != "" {
+				var given []topology.CPUSet
+				for set := range strings.SplitSeq(tt.expected, ";") {
+					given = append(given, mustCPUs(set))
 				}
-				return given
-			}}
-			r := newRig(t, m, opts)
+				r.expecting(id, given...)
+			}
 			o := find(t, r.look(), id)
 			if got := o.CPUs.String(); got != tt.cpus {
 				t.Errorf("CPUs %s, want %s", got, tt.cpus)

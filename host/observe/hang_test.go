@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -247,7 +248,7 @@ func TestLookThatHangs(t *testing.T) {
 	look := func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
-		_, err := r.o.Look(ctx)
+		_, err := r.o.Look(ctx, control.Attention{})
 		return err
 	}
 	for range 3 {
@@ -284,7 +285,7 @@ func TestLookThatPanics(t *testing.T) {
 	}
 	r.fs.refresh()
 	for range 2 {
-		if _, err := r.o.Look(t.Context()); err == nil || !strings.Contains(err.Error(), "on purpose") {
+		if _, err := r.o.Look(t.Context(), control.Attention{}); err == nil || !strings.Contains(err.Error(), "on purpose") {
 			t.Error(err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/proc"
@@ -106,12 +107,12 @@ func TestLiveChild(t *testing.T) {
 	o := New(Root("/"), Options{})
 	o.files = onlyChild{o.files, pid}
 	o.topKnown = true // process mode, whatever this machine has: in a cgroup the child is not alone
-	if _, err := o.Look(context.Background()); err != nil {
+	if _, err := o.Look(context.Background(), control.Attention{}); err != nil {
 		t.Fatal(err)
 	}
 	began, before := time.Now(), cpuTime(t, pid)
 	time.Sleep(1500 * time.Millisecond)
-	s, err := o.Look(context.Background())
+	s, err := o.Look(context.Background(), control.Attention{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +164,7 @@ func TestLiveChild(t *testing.T) {
 	}
 	o = New(Root("/"), Options{})
 	o.files, o.topKnown = onlyChild{o.files, pid}, true
-	if s, err = o.Look(context.Background()); err != nil || len(s.Observations) != 1 || !s.Observations[0].Pinned {
+	if s, err = o.Look(context.Background(), control.Attention{}); err != nil || len(s.Observations) != 1 || !s.Observations[0].Pinned {
 		t.Errorf("a thread is pinned: %+v %v", s.Observations, err)
 	}
 }
@@ -181,7 +182,7 @@ func BenchmarkLookLive(b *testing.B) {
 			var s workload.Snapshot
 			for b.Loop() {
 				var err error
-				if s, err = fsys.o.Look(context.Background()); err != nil {
+				if s, err = fsys.o.Look(context.Background(), control.Attention{}); err != nil {
 					b.Fatal(err)
 				}
 			}

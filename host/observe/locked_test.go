@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -245,7 +246,7 @@ func TestLockedProcessesOfManyUsers(t *testing.T) {
 	o.files = only{o.files, &pids}
 	o.topKnown = true // process mode, whatever this machine has
 	look := func() workload.Snapshot {
-		s, err := o.Look(t.Context())
+		s, err := o.Look(t.Context(), control.Attention{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -139,7 +140,7 @@ func TestLongPaths(t *testing.T) {
 	before := descriptors(t)
 	o := New(Root(dir), Options{Host: m.host, Free: func(fsys fs.FS, _ *topology.Host) (*topology.Host, error) { return m.host(fsys) }, PageSize: 4})
 	for range 3 {
-		s, err := o.Look(context.Background())
+		s, err := o.Look(context.Background(), control.Attention{})
 		if err != nil || ids(s) != id {
 			t.Fatalf("%d workloads, problems %v, %v", len(s.Observations), s.Problems, err)
 		}
@@ -171,7 +172,7 @@ func TestCgroupMadeAgain(t *testing.T) {
 	o.opts.Now = func() time.Time { return now }
 	look := func() workload.Observation {
 		now = now.Add(2 * time.Second)
-		s, err := o.Look(context.Background())
+		s, err := o.Look(context.Background(), control.Attention{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -29,18 +30,6 @@ type Options struct {
 	MemoryEvery time.Duration
 	// SelfPID is a process that is no workload: our own. 0 for none.
 	SelfPID int
-	// Expected is the CPU sets that threads of a workload may have by homenode, the one that stands
-	// first: having one of them does not make it Pinned. May be nil.
-	Expected func(workload.ID) []topology.CPUSet
-	// Divided is the CPU sets that homenode has divided the threads of a workload among: a
-	// thread that has one of them is not pinned by anybody else either. May be nil.
-	Divided func(workload.ID) []topology.CPUSet
-	// Wide reports whether the home of a workload has several nodes: its threads are looked at
-	// one by one. May be nil.
-	Wide func(workload.ID) bool
-	// Registered are processes that are workloads of their own however small they
-	// are and whatever leaf they are in, for as long as they live. May be nil.
-	Registered func() []workload.Process
 	// Named reports whether somebody named a cgroup, by its path and what people call it: it is
 	// one workload however small it is. nil: none is. It is asked at each look.
 	Named func(cgroup, name string) bool
@@ -56,13 +45,6 @@ type Options struct {
 	// Counters opens hardware counters, where the machine has any. fsys must be the
 	// live machine's.
 	Counters bool
-	// Waits reads how much each watched cgroup waits for CPUs, a file more for each.
-	Waits bool
-	// AsksWaits, where it is set, says before each look whether Waits holds.
-	AsksWaits func() bool
-	// Watched is the workloads that batch work is not to hurt: of them more is read, and
-	// cycles are counted. May be nil.
-	Watched func() map[workload.ID]bool
 }
 
 // Periods and budgets.
@@ -106,6 +88,7 @@ type Observer struct {
 	// turn is held by the one look that is under way; guards all below.
 	turn     chan struct{}
 	began    atomic.Int64 // of the look that has the turn, Unix nanoseconds
+	with     control.Attention
 	host     *topology.Host
 	nodeOf   []int // by CPU; -1 when unknown
 	top      string
@@ -214,7 +197,7 @@ const (
 // Look reads the machine and every workload on it. It returns when ctx ends, or after ten
 // seconds, the first after thirty, though the kernel may hold up what it reads; the next
 // looks then fail until that has come back.
-func (o *Observer) Look(ctx context.Context) (workload.Snapshot, error) {
+func (o *Observer) Look(ctx context.Context, with control.Attention) (workload.Snapshot, error) {
 	within := lookDeadline
 	if o.began.Load() == 0 {
 		within = firstDeadline
@@ -243,7 +226,7 @@ func (o *Observer) Look(ctx context.Context) (workload.Snapshot, error) {
 			done <- l
 		}()
 		defer proc.Caught("looking at the host", &l.err)
-		l.snapshot, l.err = o.scan(ctx)
+		l.snapshot, l.err = o.scan(ctx, with)
 	}()
 	select {
 	case l := <-done:
@@ -262,20 +245,15 @@ func (o *Observer) Look(ctx context.Context) (workload.Snapshot, error) {
 const afterEnd = 50 * time.Millisecond
 
 // scan is a look. It belongs to who has the turn.
-func (o *Observer) scan(ctx context.Context) (workload.Snapshot, error) {
-	o.last, o.now = o.now, o.opts.Now()
-	if o.opts.AsksWaits != nil {
-		o.opts.Waits = o.opts.AsksWaits()
-	}
+func (o *Observer) scan(ctx context.Context, with control.Attention) (workload.Snapshot, error) {
+	o.last, o.now, o.with = o.now, o.opts.Now(), with
 	o.look++
 	clear(o.registered)
-	if o.opts.Registered != nil {
-		for _, p := range o.opts.Registered() {
-			o.registered[p.PID] = p.Start
-		}
+	for _, p := range with.Registered {
+		o.registered[p.PID] = p.Start
 	}
 	o.problems, o.dozers = problems{}, dozerBudget
-	o.signals.begin(&o.opts)
+	o.signals.begin(&o.with)
 	o.applyMarks()
 	if err := o.readHost(); err != nil {
 		return workload.Snapshot{}, err

@@ -75,13 +75,8 @@ func live(t *testing.T, b *strings.Builder, processes, counted bool) {
 		m.more[fmt.Sprintf("proc/%d/task/%d/sched", pid/10*10, pid)] = schedFile(9, pid%2, 3*pid, 200)
 	}
 	pmu := &fakePMU{tick: func(dir string) (float64, float64, error) { return 1000 * float64(len(dir)), 5000, nil }}
-	r := newRig(t, m, Options{SelfPID: 199, Registered: func() []workload.Process { return []workload.Process{{PID: 150, Start: 150}} },
-		Expected: func(id workload.ID) (given []topology.CPUSet) {
-			if id == "pid:121" {
-				given = []topology.CPUSet{topology.CPUs(0, 1)}
-			}
-			return given
-		}})
+	r := newRig(t, m, Options{SelfPID: 199}).expecting("pid:121", topology.CPUs(0, 1))
+	r.with.Registered = []workload.Process{{PID: 150, Start: 150}}
 	if counted {
 		pmu.on = 1 << 20
 		for name, text := range map[string]string{

@@ -65,8 +65,7 @@ func BenchmarkShare300(b *testing.B) {
 		host.Nodes[i].Memory, host.Nodes[i].Free = 256<<20, 200<<20
 	}
 	now, clock := jumpingClock()
-	waits := false
-	o := New(Root(dir), Options{Now: clock, PageSize: 4, AsksWaits: func() bool { return waits }, Watched: func() map[workload.ID]bool { return watched },
+	o := New(Root(dir), Options{Now: clock, PageSize: 4,
 		Host: func(fs.FS) (*topology.Host, error) { return host, nil }, Free: func(fs.FS, *topology.Host) (*topology.Host, error) { return host, nil }})
 	d := newDecider(host)
 	look := func(asks bool) (spent time.Duration) {
@@ -74,9 +73,8 @@ func BenchmarkShare300(b *testing.B) {
 		for path, l := range o.leaves { // as if the look before had seen less
 			l.usage = benchUsage - time.Duration(use[path]*2*float64(time.Second))
 		}
-		waits = asks
 		began := cpuUsed()
-		s, err := o.Look(context.Background())
+		s, err := o.Look(context.Background(), control.Attention{Waits: asks, Watched: watched})
 		spent = cpuUsed() - began
 		if err != nil || len(s.Observations) != 300 {
 			b.Fatal(err, len(s.Observations))

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -57,10 +58,11 @@ type signal struct {
 }
 
 // begin says what is read in a look.
-func (s *signals) begin(o *Options) {
+func (s *signals) begin(with *control.Attention) {
 	s.psi, s.whyPSI, s.before = false, "", len(s.watched) > 0
-	if s.watched = nil; o.Waits && o.Watched != nil {
-		s.watched = o.Watched()
+	s.watched = nil
+	if with.Waits {
+		s.watched = with.Watched
 	}
 }
 
@@ -211,7 +213,7 @@ func (o *Observer) signalsHere() []workload.SourceStatus {
 	const nobody = "no important workload that shares CPUs with batch work was seen"
 	whyPSI, whyThrottled, whyDelay, why := s.whyPSI, "", "cpu.pressure tells", s.why
 	switch {
-	case !o.opts.Waits:
+	case !o.with.Waits:
 		whyPSI = "not asked for: sharing is off, or share.max_wait is 0"
 		whyThrottled, whyDelay, why = whyPSI, whyPSI, whyPSI
 	case o.top == "":
@@ -224,7 +226,7 @@ func (o *Observer) signalsHere() []workload.SourceStatus {
 		whyPSI = nobody
 	}
 	switch {
-	case !o.opts.Waits:
+	case !o.with.Waits:
 	case s.nothing:
 		whyDelay = "the kernel keeps no waits of threads (CONFIG_SCHED_INFO)"
 	case !s.psi:
@@ -252,10 +254,10 @@ func (o *Observer) signalsHere() []workload.SourceStatus {
 		traffic.Used, traffic.Text = true, "of each node, by resctrl"
 	}
 	return []workload.SourceStatus{
-		say(workload.PSI, o.opts.Waits && s.psi, "cpu.pressure of each important cgroup: share of the last ten seconds in which a task waited for a CPU", whyPSI),
-		say(workload.Schedstat, o.opts.Waits && s.delayed > 0 && !s.nothing, "/proc/PID/task/TID/schedstat of "+words.Count(s.delayed, "important workload")+" without cpu.pressure", whyDelay),
-		say(workload.Throttling, o.opts.Waits && o.top != "", "nr_throttled of cpu.stat: what a limit of its own holds back waits for nobody else", whyThrottled),
-		say(workload.CPI, o.opts.Waits && s.counted > 0, cpi, why),
+		say(workload.PSI, o.with.Waits && s.psi, "cpu.pressure of each important cgroup: share of the last ten seconds in which a task waited for a CPU", whyPSI),
+		say(workload.Schedstat, o.with.Waits && s.delayed > 0 && !s.nothing, "/proc/PID/task/TID/schedstat of "+words.Count(s.delayed, "important workload")+" without cpu.pressure", whyDelay),
+		say(workload.Throttling, o.with.Waits && o.top != "", "nr_throttled of cpu.stat: what a limit of its own holds back waits for nobody else", whyThrottled),
+		say(workload.CPI, o.with.Waits && s.counted > 0, cpi, why),
 		traffic,
 	}
 }

@@ -26,8 +26,7 @@ func signalOf(t tester, s workload.Snapshot, of workload.Source) workload.Source
 
 // watching has the observer of a rig ask after the waits of one workload.
 func (r *rig) watching(id workload.ID) *rig {
-	r.o.opts.Waits = true
-	r.o.opts.Watched = func() map[workload.ID]bool { return map[workload.ID]bool{id: true} }
+	r.with.Waits, r.with.Watched = true, map[workload.ID]bool{id: true}
 	return r
 }
 
@@ -63,7 +62,7 @@ func TestCycles(t *testing.T) {
 	if got := signalOf(t, s, workload.CPI); !got.Used || !strings.Contains(got.Text, "of 1 important workloads, 16 descriptors") {
 		t.Errorf("%+v", got)
 	}
-	r.o.opts.Watched = nil
+	r.with.Watched = nil
 	if r.run(time.Second); len(pmu.open) != 0 || r.o.signals.files != 0 {
 		t.Errorf("no longer watched, and %d are open, %d descriptors", len(pmu.open), r.o.signals.files)
 	}

@@ -25,12 +25,7 @@ func TestInheritedPin(t *testing.T) {
 	m.proc(101, 100, "sh", scope, mib).threads[0].cpus = "0-3"
 	m.proc(102, 101, "cc", scope, 100*mib).threads[0].cpus = "0-3"
 	m.proc(103, 101, "ld", scope, 100*mib).threads[0].cpus = "2"
-	s := newRig(t, m, Options{Expected: func(id workload.ID) (given []topology.CPUSet) {
-		if id == "pid:100" {
-			given = []topology.CPUSet{topology.CPUs(0, 1, 2, 3)}
-		}
-		return given
-	}}).look()
+	s := newRig(t, m, Options{}).expecting("pid:100", topology.CPUs(0, 1, 2, 3)).look()
 	for id, pinned := range map[workload.ID]bool{"pid:100": false, "pid:102": false, "pid:103": true} {
 		if o := find(t, s, id); o.Pinned != pinned {
 			t.Errorf("%s: pinned is %v: %s", id, o.Pinned, o.PinnedWhy)
@@ -59,9 +54,10 @@ func TestShellsOfTerminals(t *testing.T) {
 	m.proc(130, 120, "solver", scope, 70*mib).atTerminal(130)
 	m.proc(140, 120, "bash", scope, 70*mib).session = 140 // of no terminal
 	m.proc(150, 120, "fish", scope, 4*mib).atTerminal(150)
-	registered := []workload.Process{{PID: 150, Start: 150}}
 	m.proc(151, 150, "vi", scope, 4*mib)
-	s := newRig(t, m, Options{Registered: func() []workload.Process { return registered }}).look()
+	r := newRig(t, m, Options{})
+	r.with.Registered = []workload.Process{{PID: 150, Start: 150}}
+	s := r.look()
 	want := map[workload.ID]struct {
 		terminal  bool
 		processes int

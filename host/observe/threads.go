@@ -164,15 +164,9 @@ func (o *Observer) readAffinities(reported []*work) {
 	budget := statusBudget
 	for _, w := range reported {
 		o.readCpuset(w.leaf)
-		changed := false
-		if o.opts.Expected != nil {
-			want := o.opts.Expected(w.id)
-			changed = !slices.EqualFunc(want, w.expected, topology.CPUSet.Equal)
-			w.expected = want
-		}
-		divided := o.divided(w.id)
-		changed = changed || !slices.EqualFunc(divided, w.divided, topology.CPUSet.Equal)
-		w.divided = divided
+		want, divided := o.with.Expected(w.id), o.with.Divided[w.id]
+		changed := !slices.EqualFunc(want, w.expected, topology.CPUSet.Equal) || !slices.EqualFunc(divided, w.divided, topology.CPUSet.Equal)
+		w.expected, w.divided = want, divided
 		for _, p := range w.procs {
 			due := p.affAt.IsZero() || changed || !p.affCPUs.Equal(w.leaf.cpus)
 			if due {
@@ -338,16 +332,13 @@ func (o *Observer) expects(given []topology.CPUSet, cpus topology.CPUSet) bool {
 // inherited reports whether CPUs are those that homenode gave to a workload that an ancestor
 // of the process is the root of: then it, or who started it, began with them.
 func (o *Observer) inherited(p *process, cpus topology.CPUSet) bool {
-	if o.opts.Expected == nil {
-		return false
-	}
 	for range maxDepth {
 		parent := o.procs[p.ppid]
 		if parent == nil || parent == p || parent.start > p.start {
 			return false
 		}
 		p = parent
-		if o.expects(o.opts.Expected(processID(p)), cpus) || slices.ContainsFunc(o.divided(processID(p)), cpus.Equal) {
+		if o.expects(o.with.Expected(processID(p)), cpus) || slices.ContainsFunc(o.with.Divided[processID(p)], cpus.Equal) {
 			return true
 		}
 	}

@@ -44,8 +44,8 @@ type work struct {
 	memVersion uint64
 
 	cpus     topology.CPUSet   // as last reported
-	expected []topology.CPUSet // see Options.Expected
-	divided  []topology.CPUSet // see Options.Divided
+	expected []topology.CPUSet // see control.Attention
+	divided  []topology.CPUSet // see control.Attention
 	wide     wide
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -53,7 +54,7 @@ func TestFailEachRead(t *testing.T) {
 					for range 3 {
 						r.now = r.now.Add(2 * time.Second)
 						r.fs.refresh()
-						s, err := r.o.Look(context.Background())
+						s, err := r.o.Look(context.Background(), control.Attention{})
 						whole := failed == "proc" || failed == "sys/fs/cgroup/cgroup.procs" || (errno == syscall.EIO || errno == syscall.EOPNOTSUPP) &&
 							(failed == "proc/self/mountinfo" || failed == "sys/fs/cgroup/cgroup.controllers")
 						if err != nil && !whole {
@@ -77,12 +78,12 @@ func TestFailEachRead(t *testing.T) {
 func TestNothingReadable(t *testing.T) {
 	r := newRig(t, newFake(), Options{})
 	r.fs.files = nil
-	if _, err := r.o.Look(context.Background()); !errors.Is(err, errNoProc) {
+	if _, err := r.o.Look(context.Background(), control.Attention{}); !errors.Is(err, errNoProc) {
 		t.Errorf("error %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := r.o.Look(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := r.o.Look(ctx, control.Attention{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 }

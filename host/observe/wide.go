@@ -27,12 +27,9 @@ type wide struct {
 // readWide looks at the threads of the workloads whose home has several nodes, the longest
 // unasked first, one in a look.
 func (o *Observer) readWide(reported []*work) {
-	if o.opts.Wide == nil {
-		return
-	}
 	var due *work
 	for _, w := range reported {
-		if !o.opts.Wide(w.id) {
+		if !o.with.Wide[w.id] {
 			w.wide = wide{}
 			continue
 		}
@@ -140,12 +137,4 @@ func (o *Observer) threadCPUs(pid, tid int) topology.CPUSet {
 		cpus = o.cpuSet(proc.ParseStatus(b).CPUs)
 	}
 	return cpus.Intersect(o.host.Online)
-}
-
-// divided is the CPU sets that homenode has divided the threads of a workload among.
-func (o *Observer) divided(id workload.ID) []topology.CPUSet {
-	if o.opts.Divided == nil {
-		return nil
-	}
-	return o.opts.Divided(id)
 }

@@ -15,13 +15,8 @@ func TestWide(t *testing.T) {
 	p := m.proc(100, 1, "a", "/", 100*mib)
 	p.threads = []fakeThread{{cpus: "0-7"}, {cpus: "0-7"}, {cpus: "0-7"}}
 	m.proc(200, 1, "b", "/", 100*mib).threads = []fakeThread{{cpus: "0-7"}, {cpus: "0-7"}}
-	var divided []topology.CPUSet
-	r := newRig(t, m, Options{
-		Wide: func(id workload.ID) bool { return id == "pid:100" },
-		Divided: func(id workload.ID) []topology.CPUSet {
-			return map[workload.ID][]topology.CPUSet{"pid:100": divided}[id]
-		},
-	})
+	r := newRig(t, m, Options{})
+	r.with.Wide = map[workload.ID]bool{"pid:100": true}
 	m.more = map[string]string{"proc/sys/kernel/numa_balancing": "1\n", "proc/100/task/101/sched": schedFile(20, 0, 300, 100)}
 	if o := find(t, r.look(), "pid:100"); o.PerThread != nil {
 		t.Errorf("before anything is known of what they use: %+v", o.PerThread)
@@ -40,7 +35,7 @@ func TestWide(t *testing.T) {
 		t.Error("threads of what is not wide are looked at")
 	}
 
-	divided = []topology.CPUSet{mustCPUs("0-3"), mustCPUs("4-7")}
+	r.with.Divided = map[workload.ID][]topology.CPUSet{"pid:100": {mustCPUs("0-3"), mustCPUs("4-7")}}
 	for i, cpus := range []string{"0-3", "4-7", "0-3"} {
 		p.threads[i].cpus = cpus
 	}

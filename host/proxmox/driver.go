@@ -66,7 +66,8 @@ func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, er
 // given reports whether homenode has given the threads of a guest CPUs: they have no others then,
 // whatever their cgroup gets (user_cpus_ptr, kernel/sched/core.c).
 func (s *Source) given(g *guest) bool {
-	return s.o.Journal != nil && slices.ContainsFunc(s.o.Journal(), func(e plan.Entry) bool {
+	now, _ := s.standing()
+	return slices.ContainsFunc(now.Journal, func(e plan.Entry) bool {
 		return e.Kind == plan.Affinity && e.Path == plan.ProcessPath(g.process)
 	})
 }
@@ -93,10 +94,10 @@ func (d *Driver) wanted(step plan.Step, g *guest) (to topology.CPUSet, pins map[
 		return to, nil, nil
 	}
 	own := to.Slice()
-	if d.s.o.Home != nil { // which vCPU has which, as status tells it
-		if home, ok := d.s.o.Home(id(g.vmid)); ok && home.CPUs.Equal(to) && len(home.Pins) == len(own) {
-			own = home.Pins
-		}
+	now, _ := d.s.standing()
+	home, ok := now.Home(id(g.vmid)) // which vCPU has which, as status shows it
+	if ok && home.CPUs.Equal(to) && len(home.Pins) == len(own) {
+		own = home.Pins
 	}
 	named, tasks := d.s.vcpus(g.process.PID) // what QMP said may be older
 	for vcpu, tid := range g.run.vcpus {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -85,6 +86,21 @@ func (m *machine) source(o Options) *Source {
 	}
 	o.Now = func() time.Time { return m.at }
 	return New(o)
+}
+
+// joined returns a source with a daemon, which stands still.
+func (m *machine) joined(now control.Attention) *Source {
+	s := m.source(Options{})
+	s.Join(standing(now))
+	return s
+}
+
+// standing is a daemon that admits nothing.
+type standing control.Attention
+
+func (s standing) Attention() control.Attention { return control.Attention(s) }
+func (standing) Admit(context.Context, control.PlaceRequest) (p workload.Placement, err error) {
+	return p, errors.New("nothing is admitted")
 }
 
 func (m *machine) look(s *Source) (map[workload.ID]workload.Claim, []string) {
@@ -170,7 +186,7 @@ func TestGuestIsKnown(t *testing.T) {
 	m.guest(100, 4, "#homenode%3A class=dedicated importance=80 near=eth0,0000%3A41%3A00.0 max-nodes=1 smt=isolate\n#of the shop\ncores: 2\nsockets: 2\nmemory: 4096\nname: shop-db\nnuma: 1\ntags: homenode-shared;prod\n\n[PENDING]\ncores: 8\n\n[before]\nname: old\naffinity: 1\n")
 	m.guest(101, 2, "cores: 4\nvcpus: 2\nmemory: current=1024,max=4096\ncpulimit: 1.5\nhugepages: 2\n")
 	m.qmp(100, answers(qemu(3072, 100001, 100002, 100003, 100004)))
-	s := m.source(Options{Journal: func() []plan.Entry { return nil }})
+	s := m.joined(control.Attention{})
 	claims, problems := m.look(s)
 	c := claims["vm:100"]
 	if c.Spec == nil || c.Name != "shop-db" || !slices.Equal(c.Also, []string{"100"}) || !slices.Equal(c.Cgroups, []string{"/qemu.slice/100.scope"}) || !c.Alone.None() || len(c.Holds) > 0 {
@@ -242,7 +258,7 @@ func TestOwnersSettingsStand(t *testing.T) {
 			if c.do != nil {
 				c.do(m)
 			}
-			claims, _ := m.look(m.source(Options{Journal: func() []plan.Entry { return nil }}))
+			claims, _ := m.look(m.joined(control.Attention{}))
 			got := claims["vm:100"]
 			holds := ""
 			for _, p := range got.Holds {
@@ -298,7 +314,7 @@ func TestOwnPinsAreNotSomebodys(t *testing.T) {
 		entry plan.Entry
 		alone bool
 	}{{e, false}, {plan.Entry{Kind: plan.Affinity, Path: "100000@171", New: e.New}, true}, {plan.Entry{Kind: plan.Affinity, Path: e.Path, New: "3-4;100001=4;100002=4"}, true}} {
-		claims, _ := m.look(m.source(Options{Journal: func() []plan.Entry { return []plan.Entry{c.entry} }}))
+		claims, _ := m.look(m.joined(control.Attention{Journal: []plan.Entry{c.entry}}))
 		if got := claims["vm:100"].Alone; got.None() == c.alone {
 			t.Errorf("%+v: %v", c.entry, got)
 		}
@@ -544,7 +560,7 @@ func TestThreadsFollow(t *testing.T) {
 	m.guest(100, 2, "cores: 2\ntags: homenode-dedicated\n")
 	m.qmp(100, answers(qemu(512, 100002, 100001))) // vCPU 0 is the later thread
 	home := workload.Placement{Workload: "vm:100", Class: workload.Dedicated, CPUs: topology.CPUs(5, 6), Pins: []topology.CPUID{6, 5}}
-	s := m.source(Options{Home: func(workload.ID) (workload.Placement, bool) { return home, true }})
+	s := m.joined(control.Attention{Homes: []workload.Placement{home}})
 	m.look(s)
 	c, p := &cgroups{}, &threads{now: "0-7"}
 	d := s.Driver(c, p)
@@ -574,7 +590,8 @@ func TestThreadsFollow(t *testing.T) {
 		t.Error(err, p.pinned)
 	}
 	// Once its threads have CPUs by homenode they are set each time: no cgroup gives them more.
-	p.now, s.o.Journal = "0-3", func() []plan.Entry { return []plan.Entry{{Kind: plan.Affinity, Path: "100000@170", New: "0-3"}} }
+	p.now = "0-3"
+	s.Join(standing(control.Attention{Journal: []plan.Entry{{Kind: plan.Affinity, Path: "100000@170", New: "0-3"}}}))
 	step.To = "0-7"
 	if changes, err := d.Changes(context.Background(), step); err != nil || len(changes) != 2 || changes[1].Will != "0-7" {
 		t.Errorf("%+v %v", changes, err)

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -38,11 +39,7 @@ const (
 type Options struct {
 	Root   string // the machine's file tree; "" is /
 	Manage Managed
-	// Home is where a workload belongs, as a scan has it. nil: not known.
-	Home func(workload.ID) (workload.Placement, bool)
-	// Journal is what homenode has changed and not undone. nil: not known.
-	Journal func() []plan.Entry
-	Now     func() time.Time // time.Now when nil
+	Now    func() time.Time // time.Now when nil
 }
 
 // Source is the guests of Proxmox VE on this machine. Its methods may be called from
@@ -53,6 +50,7 @@ type Source struct {
 	mu      sync.Mutex // guards what follows; nothing is read or asked with it held
 	guests  map[int]*guest
 	changed map[int]bool // what their threads may use was changed since they were read
+	daemon  control.Standing
 }
 
 // guest is what is known of one that runs. It is not changed once it is in Source.guests.
@@ -328,14 +326,33 @@ func (s *Source) allowed(pid, tid int) topology.CPUSet {
 	return cpus
 }
 
+// Join implements daemon.Joining.
+func (s *Source) Join(d control.Standing) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.daemon = d
+}
+
+// standing returns the homes and the journal as they are now, where there is a daemon.
+func (s *Source) standing() (now control.Attention, known bool) {
+	s.mu.Lock()
+	d := s.daemon
+	s.mu.Unlock()
+	if d == nil {
+		return now, false
+	}
+	return d.Attention(), true
+}
+
 // Claims is what is known of the guests as of the last Refresh.
 func (s *Source) Claims(h *topology.Host) (out []workload.Claim, problems []workload.Problem) {
-	var journal []plan.Entry
-	if s.o.Journal != nil {
-		journal = s.o.Journal()
-	}
+	now, known := s.standing()
 	for _, g := range s.known() {
-		c, bad := s.claim(g, h, journal)
+		var pins topology.CPUSet
+		if known {
+			pins = g.pinned(now.Journal)
+		}
+		c, bad := s.claim(g, h, pins)
 		out = append(out, c)
 		for _, text := range bad {
 			problems = append(problems, workload.Problem{Subject: string(c.ID), Text: text})
@@ -349,17 +366,17 @@ func id(vmid int) workload.ID { return workload.ID("vm:" + strconv.Itoa(vmid)) }
 
 func cgroupOf(vmid int) string { return scopes + "/" + strconv.Itoa(vmid) + ".scope" }
 
-func (s *Source) claim(g *guest, h *topology.Host, journal []plan.Entry) (workload.Claim, []string) {
+func (s *Source) claim(g *guest, h *topology.Host, pins topology.CPUSet) (workload.Claim, []string) {
 	spec := s.spec(g)
 	c := workload.Claim{
 		ID: spec.ID, Name: spec.Name, Also: []string{strconv.Itoa(g.vmid)}, Cgroups: []string{cgroupOf(g.vmid)}, Running: true,
-		Caps: workload.Caps{PinsThreads: true}, Spec: &spec, Alone: s.alone(g, journal),
+		Caps: workload.Caps{PinsThreads: true}, Spec: &spec, Alone: s.alone(g, pins),
 	}
 	for _, vcpu := range slices.Sorted(maps.Keys(g.run.vcpus)) {
 		c.VCPUSets = append(c.VCPUSets, g.threads[g.run.vcpus[vcpu]])
 	}
 	// What it is given by others is its own where that is no more than a CPU for each vCPU.
-	if own := g.bound(journal, s.o.Journal != nil).Intersect(h.Online); !c.Alone.None() && !own.Empty() && own.Len() <= g.vcpus() {
+	if own := g.bound(pins).Intersect(h.Online); !c.Alone.None() && !own.Empty() && own.Len() <= g.vcpus() {
 		spec.Class, spec.CPUs, spec.SMT = workload.Dedicated, own.Len(), ""
 		p := workload.Placement{Workload: c.ID, Class: workload.Dedicated, Importance: spec.Importance, VCPUs: own.Len(), CPUs: own, Pins: own.Slice()}
 		for i := range h.Nodes {
@@ -400,14 +417,11 @@ func (g *guest) memory() topology.KiB {
 
 // bound is the CPUs that somebody else has given a guest: Proxmox by its setting affinity, or
 // who pinned its vCPU threads.
-func (g *guest) bound(journal []plan.Entry, known bool) topology.CPUSet {
+func (g *guest) bound(pins topology.CPUSet) topology.CPUSet {
 	if !g.config.affinity.Empty() {
 		return g.config.affinity
 	}
-	if !known {
-		return topology.CPUSet{}
-	}
-	return g.pinned(journal)
+	return pins
 }
 
 // pinned is the CPUs of the vCPU threads where they have other ones than their QEMU and
@@ -461,8 +475,8 @@ func (s *Source) spec(g *guest) workload.Spec {
 	return spec
 }
 
-// alone says why a guest is not homenode's to place.
-func (s *Source) alone(g *guest, journal []plan.Entry) words.Reason {
+// alone says why a guest is not homenode's to place. pins is the CPUs that another program gave its threads.
+func (s *Source) alone(g *guest, pins topology.CPUSet) words.Reason {
 	c := &g.config
 	switch {
 	case g.stamp == "":
@@ -484,10 +498,8 @@ func (s *Source) alone(g *guest, journal []plan.Entry) words.Reason {
 	case len(c.devices) > 0:
 		return words.Because(words.GuestDevices, words.Printable(strings.Join(c.devices, ", ")))
 	}
-	if s.o.Journal != nil {
-		if cpus := g.pinned(journal); !cpus.Empty() {
-			return words.Because(words.ProxmoxPinned, cpus)
-		}
+	if !pins.Empty() {
+		return words.Because(words.ProxmoxPinned, pins)
 	}
 	return words.Reason{}
 }

@@ -7,5 +7,9 @@
 // and boot), and only in a folder that its owner alone can write: root's is believed by all,
 // a user's own by that user, nobody else's by anyone.
 //
-// Not in here: which CPUs anything gets.
+// A Source is what a run without a daemon knows beside the machine; core/control decides with it where the run goes
+// (control.PlaceBeside). A Journal is the user's own: what living runs have set, as journal entries. The daemon's
+// undo restores them (daemon.Local.UndoKept), by the drivers of host/process and host/scope.
+//
+// Not in here: which CPUs anything gets, and how a setting is restored.
 package runs

@@ -697,7 +697,8 @@ func (g *game) look() {
 	g.scans++
 	g.next(control.Input{Begun: &control.Begun{Number: g.scans}})
 	s, v := &control.Scan{Number: g.scans, Began: g.now}, g.state.View()
-	s.Snapshot, s.Claims = g.host.snapshot(v.Gave)
+	s.Attention = v.Attention()
+	s.Snapshot, s.Claims = g.host.snapshot(s.Attention.Expected)
 	if !g.peaceful && g.random.IntN(30) == 0 {
 		s.Claims[0].Failed = "does not answer"
 	}

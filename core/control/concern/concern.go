@@ -126,7 +126,7 @@ type Loop interface {
 	// Redefines reports whether the definition of a workload, or of a part of it, is being changed.
 	Redefines(workload.ID) bool
 	// LeftAlone returns why a workload is left alone; none when it is not.
-	LeftAlone(*workload.Observation) words.Reason
+	LeftAlone(o *workload.Observation, names []string) words.Reason
 	// Halted returns why nothing is changed; none when something is.
 	Halted() words.Reason
 

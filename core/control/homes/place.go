@@ -38,7 +38,7 @@ func (h *Homes) placeCPUs(now *Now, in *Placing) Result {
 	spec := &in.As
 	// A command starts whatever others asked for; what a home is held for can wait.
 	crowd := spec.ID == "" || in.Process.PID > 0 || in.Starts
-	found := h.Ledger(now).Place(place.Request{Spec: *spec, Crowd: crowd})
+	found := h.find(now, place.Request{Spec: *spec, Crowd: crowd}, in.Beside)
 	out := Result{Placed: &Placed{Placement: found.Placement, Decision: found.Decision}}
 	if !in.Beyond.None() {
 		d := &out.Placed.Decision
@@ -68,6 +68,16 @@ func (h *Homes) placeCPUs(now *Now, in *Placing) Result {
 	}
 	out.Save.admission(h, spec.ID, a)
 	return out
+}
+
+// find returns a home by the ledger, or beside pinned work that the ledger does not have.
+func (h *Homes) find(now *Now, r place.Request, beside []place.Pinned) place.Result {
+	if len(beside) == 0 {
+		return h.Ledger(now).Place(r)
+	}
+	st := h.Facts
+	st.Placements = h.WithAdmissions(h.Placements(), now.Seen)
+	return place.PlaceBeside(st, beside, r)
 }
 
 // placeMemory holds memory without CPUs.

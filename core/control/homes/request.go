@@ -3,6 +3,7 @@ package homes
 import (
 	"time"
 
+	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -27,6 +28,11 @@ type PlaceRequest struct {
 	// Hold keeps what was answered, when no Process is named, until the workload is seen
 	// but no longer than this; 0 asks without taking.
 	Hold time.Duration `json:"hold,omitempty"`
+	// Beside is what is pinned and no scan has seen.
+	Beside []place.Pinned `json:"beside,omitempty"`
+	// Names is what else patterns of the configuration may mean the work by: other names of it, and its
+	// cgroups, which begin with a slash.
+	Names []string `json:"names,omitempty"`
 	// Release ends what is held for Spec.ID; nothing is placed.
 	Release bool `json:"release,omitempty"`
 	// Starts: it starts whatever the answer is, so that a home that is crowded is better than none.

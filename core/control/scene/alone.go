@@ -12,46 +12,59 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// LeftAlone returns why a workload is not homenode's to place by configuration, or because another
-// manager places it.
-func (s *Scene) LeftAlone(by *Basis, o *workload.Observation) words.Reason {
+// LeftAlone returns why a workload is not homenode's to place. A scan decides with it, and a request for a home
+// before the start. names are those that a source knows besides the ID and the name; its cgroups begin with a slash.
+func (s *Scene) LeftAlone(by *Basis, o *workload.Observation, names []string) words.Reason {
+	asked := has(by.Admissions, o.ID) // `homenode run` asks for its command, in whatever cgroup that is
+	return Leave(&by.Settings, s.Managers, asked, o, names)
+}
+
+// Leave returns why a workload is not homenode's to place: its name cannot be stored, another manager owns it,
+// or the configuration leaves it out. asked: a user has asked for its home by `homenode run`.
+func Leave(settings *Settings, managers []Manager, asked bool, o *workload.Observation, names []string) words.Reason {
 	if !utf8.ValidString(string(o.ID)) { // the journal is JSON, which cannot hold such a path
 		return words.Because(words.NotUTF8)
 	}
-	for i := range s.Managers {
-		m := &s.Managers[i]
+	if m := managerOf(managers, o, names); m != nil {
 		if m.Everything {
 			return words.Because(words.ManagerMovesAll, m.Name, m.Does, m.Name)
 		}
-		if m.owns(o) {
-			return words.Because(words.ManagerOwns, m.Name, m.Does)
-		}
+		return words.Because(words.ManagerOwns, m.Name, m.Does)
 	}
-	asked := has(by.Admissions, o.ID) // `homenode run` asks for its command, in whatever cgroup that is
-	for _, p := range by.Settings.Exclude {
-		if namesIt(p, o) {
-			return words.Because(words.Excluded, p)
-		}
-		if !asked && inCgroup(p, o) {
+	for _, p := range settings.Exclude {
+		named := namesIt(p, o) || matchesAny(p, names)
+		if named || (!asked && inCgroup(p, o)) {
 			return words.Because(words.Excluded, p)
 		}
 	}
-	include := by.Settings.Include
-	if len(include) == 0 {
+	if len(settings.Include) == 0 {
 		return words.Reason{}
 	}
-	if !slices.ContainsFunc(include, func(p string) bool { return Matches(p, o) }) {
+	includes := func(p string) bool { return Matches(p, o) || matchesAny(p, names) }
+	if !slices.ContainsFunc(settings.Include, includes) {
 		return words.Because(words.NotIncluded)
 	}
 	return words.Reason{}
 }
 
-// owns reports whether a workload is below a cgroup that is left to a manager.
-func (m *Manager) owns(o *workload.Observation) bool {
-	if below(string(o.ID), m.Cgroups) {
-		return true
+// managerOf returns the other manager that owns a workload, or nil.
+func managerOf(all []Manager, o *workload.Observation, names []string) *Manager {
+	for i := range all {
+		m := &all[i]
+		owns := func(name string) bool { return strings.HasPrefix(name, "/") && below(name, m.Cgroups) }
+		switch {
+		case m.Everything, below(string(o.ID), m.Cgroups), slices.ContainsFunc(names, owns):
+			return m
+		case o.Kind == workload.InProcess && below(o.Cgroup, m.Cgroups):
+			return m
+		}
 	}
-	return o.Kind == workload.InProcess && below(o.Cgroup, m.Cgroups)
+	return nil
+}
+
+// matchesAny reports whether a pattern fits one of some names.
+func matchesAny(pattern string, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return matches(pattern, name) })
 }
 
 // below reports whether a cgroup is one of those named, or below one.

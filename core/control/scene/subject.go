@@ -101,7 +101,7 @@ func (s *Scene) subject(by *Basis, o *workload.Observation, hosts []string, beyo
 func (s *Scene) alone(
 	by *Basis, o *workload.Observation, c *workload.Claim, hosts []string, trouble *Trouble,
 ) words.Reason {
-	why := s.LeftAlone(by, o)
+	why := s.LeftAlone(by, o, s.Claims[o.ID].Names())
 	if why.None() && c != nil {
 		why = c.Alone
 	}

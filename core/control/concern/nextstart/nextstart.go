@@ -66,7 +66,7 @@ func (t *turn) steps() []plan.Step {
 			continue
 		}
 		o := workload.Observation{ID: id, Name: c.Name, Kind: c.Driver}
-		if !c.Alone.None() || !t.LeftAlone(&o).None() {
+		if !c.Alone.None() || !t.LeftAlone(&o, c.Names()).None() {
 			continue
 		}
 		shared := c.Spec != nil && c.Spec.Class == workload.Shared && c.Next.Spec.Class == workload.Shared
